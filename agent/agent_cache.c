@@ -1,0 +1,46 @@
+#include "agent_internal.h"
+#include "log.h"
+
+static struct cache_options options_of(const struct agent *agent)
+{
+	const struct config *config = agent->config;
+	return (struct cache_options){
+		.max_size_bytes = config->cache.max_size_bytes,
+		.max_stale_ms = config->cache.max_stale_ms,
+		.resync_ms = config->cache.resync_ms,
+		.warm = config->cache.warm,
+		.warm_count = config->cache.warm_count,
+		.release_front = api_release_front,
+	};
+}
+
+int agent_cache_open(struct agent *agent, struct err *err)
+{
+	struct cache_options options = options_of(agent);
+	agent->cache = cache_create(agent->loop, agent->registry, &options);
+	if (!agent->cache) {
+		return err_set(err, BERTH_FAILED, "no memory");
+	}
+	if (agent->config->cache.snapshot) {
+		cache_load(agent->cache, agent->state.path);
+	}
+	return 0;
+}
+
+void agent_cache_close(struct agent *agent)
+{
+	if (agent->cache && agent->config->cache.snapshot) {
+		struct err err = ERR_INIT;
+		if (cache_save(agent->cache, agent->state.path, &err)) {
+			log_warn("cache", "no snapshot is left for the next start: %s", err.msg);
+		}
+	}
+	cache_destroy(agent->cache);
+	agent->cache = NULL;
+}
+
+void agent_cache_apply_options(struct agent *agent)
+{
+	struct cache_options options = options_of(agent);
+	cache_set_options(agent->cache, &options);
+}

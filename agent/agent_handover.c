@@ -1,0 +1,371 @@
+#include "agent_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "allocate.h"
+#include "log.h"
+#include "notify.h"
+
+/* How long the new program may take to read the configuration and say that it is good. */
+static const double TRIAL_PATIENCE_S = 10.0;
+/* How long requests under way may take to be answered; streams and long polls are not waited for. */
+static const double REQUESTS_PATIENCE_S = 2.0;
+
+enum { PATH_BYTES = 4096 };
+
+extern char **environ;
+
+/*
+ *   IDLE --USR2--> TRYING the new program --it starts--> SETTLING --all requests are answered--> BLOCKED signals --> exec()
+ *     ^               |                                     |  ^-------- another request has come --+  |
+ *     +---------------+------- it does not, or we stop -----+-----------------------------------------+
+ *
+ * BLOCKED lasts a turn of the loop: a signal that came before it is acted upon, one that comes later is the new program's.
+ */
+struct agent_upgrade {
+	enum { IDLE, TRYING, SETTLING, BLOCKED } step;
+	char binary[PATH_BYTES]; /* where this program was when it was started: what is executed */
+	ev_child trial;          /* the new program, reading the configuration */
+	ev_timer patience;
+	ev_prepare settle;
+	ev_idle turn;       /* keeps the loop from sleeping while signals are blocked */
+	bool impatient;     /* requests have taken too long, and are cut off */
+	bool same_registry; /* after it */
+};
+
+static void become_idle(struct agent *agent)
+{
+	struct agent_upgrade *upgrade = agent->upgrade;
+	ev_child_stop(agent->loop, &upgrade->trial);
+	ev_timer_stop(agent->loop, &upgrade->patience);
+	ev_prepare_stop(agent->loop, &upgrade->settle);
+	ev_idle_stop(agent->loop, &upgrade->turn);
+	agent_signals_unblock();
+	upgrade->step = IDLE;
+}
+
+static void give_up(struct agent *agent, const char *why)
+{
+	become_idle(agent);
+	agent_transition(agent, "agent", "upgrading", "running", why);
+	notify_ready();
+}
+
+/* ---- the hand-over ----------------------------------------------------------------------------- */
+
+/* What makes a socket another one, in one text. */
+static void describe_socket(const struct config_agent *config, char *text, size_t size)
+{
+	snprintf(text, size, "%s %04o %u", config->socket, config->socket_mode,
+		config->socket_group_id);
+}
+
+/* What the new program will read; false when that is bad, although it was good when the trial read it. */
+static bool look_ahead(const struct agent *agent, bool *ret_same_registry)
+{
+	struct config *next = NULL;
+	struct config_problems problems = { 0 };
+	bool good = config_load(&next, agent->config_path, &problems) == 0;
+	if (good) {
+		*ret_same_registry = strcmp(next->registry.url, agent->config->registry.url) == 0;
+	}
+	config_problems_finish(&problems);
+	config_free(next);
+	return good;
+}
+
+/* Everything that must not be forgotten. The registry is gone afterwards: there is no way back but exec(). */
+static json_t *make_document(struct agent *agent)
+{
+	char socket[PATH_BYTES];
+	describe_socket(&agent->config->agent, socket, sizeof(socket));
+	json_t *components = agent_components_save(agent);
+	json_t *paths = agent_registry_paths(agent);
+	agent->leave_session = agent->upgrade->same_registry;
+	agent_components_destroy(
+		agent); /* ends checks under way; what stands in the registry stays */
+	agent_reload_finish(agent);
+	agent_cache_close(agent);
+	json_t *session = NULL;
+	if (agent->leave_session) {
+		session = agent_registry_leave(agent, paths);
+	} else {
+		json_decref(paths);
+		agent_registry_close(agent);
+	}
+	return json_pack("{s:o, s:o*, s:o, s:o, s:f, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:b}",
+		"components", components, "session", session, "history",
+		history_json(agent->history), "drain", drain_json(&agent->drain), "started",
+		agent->started, "binary", agent->upgrade->binary, "state_dir",
+		agent->config->agent.state_dir, "socket", socket, "socket_path",
+		agent->config->agent.socket, "listen", agent->config->agent.listen, "core_limit",
+		(json_int_t)agent->limits.core.rlim_cur, "files_limit",
+		(json_int_t)agent->limits.files.rlim_cur, "claims_orphans", agent->claims_orphans);
+}
+
+static _Noreturn void execute(struct agent *agent)
+{
+	log_info("agent", "executing %s", agent->upgrade->binary);
+	size_t max = http_connections(agent->http);
+	struct http_kept *kept = allocate_zeroed(max, sizeof(*kept));
+	struct handover handover = {
+		.socket_fd = http_socket_fd(agent->http),
+		.listen_fd = http_listen_fd(agent->http),
+		.lock_fd = agent->state.lock_fd,
+		.keep_socket = agent->keep_socket,
+		.main_pid = agent->main_process ? supervise_pid(agent->main_process) : 0,
+		.connections = kept,
+		.connection_count = http_keep(agent->http, kept, max),
+	};
+	handover.document = make_document(agent);
+	struct err err = ERR_INIT;
+	if (handover.document) {
+		handover_exec(&handover, agent->upgrade->binary, agent->argv, &err);
+		log_error("handover", "%s: going on with the old program", err.msg);
+		err_clear(&err);
+		/* It is still there for the kernel, even if its file is not. */
+		handover_exec(&handover, "/proc/self/exe", agent->argv, &err);
+	}
+	log_error("handover", "cannot go on: %s", err.msg);
+	_exit(1);
+}
+
+/* ---- settling: requests under way are answered -------------------------------------------------- */
+
+static bool settled(const struct agent *agent)
+{
+	return agent->upgrade->impatient || http_requests(agent->http) <= api_watchers(agent->api);
+}
+
+static void on_turn(struct ev_loop *loop, ev_idle *idle, int events)
+{
+	(void)loop;
+	(void)idle;
+	(void)events;
+}
+
+static void block(struct agent *agent)
+{
+	agent_signals_block();
+	ev_idle_start(agent->loop, &agent->upgrade->turn);
+	agent->upgrade->step = BLOCKED;
+}
+
+static void unblock(struct agent *agent)
+{
+	agent_signals_unblock();
+	ev_idle_stop(agent->loop, &agent->upgrade->turn);
+	agent->upgrade->step = SETTLING;
+}
+
+static void finish_requests(struct agent *agent)
+{
+	if (!look_ahead(agent, &agent->upgrade->same_registry)) {
+		give_up(agent, "the configuration is bad by now: the old program stays");
+		return;
+	}
+	api_end_polls(agent->api);
+	http_flush(agent->http);
+	/* Flushing reads too: a request may have come that has to wait for the registry, or one that stops us. */
+	if (settled(agent) && agent->phase == AGENT_RUNNING) {
+		execute(agent);
+	}
+}
+
+static void on_settle(struct ev_loop *loop, ev_prepare *prepare, int events)
+{
+	(void)loop;
+	(void)events;
+	struct agent *agent = prepare->data;
+	if (agent->phase != AGENT_RUNNING) {
+		become_idle(agent);
+	} else if (agent->upgrade->step == SETTLING && settled(agent)) {
+		block(agent);
+	} else if (agent->upgrade->step == BLOCKED && settled(agent)) {
+		finish_requests(agent);
+	} else if (agent->upgrade->step == BLOCKED) {
+		unblock(agent);
+	}
+}
+
+static void settle(struct agent *agent)
+{
+	struct agent_upgrade *upgrade = agent->upgrade;
+	upgrade->step = SETTLING;
+	upgrade->impatient = false;
+	ev_timer_stop(agent->loop, &upgrade->patience);
+	ev_timer_set(&upgrade->patience, REQUESTS_PATIENCE_S, 0.0);
+	ev_timer_start(agent->loop, &upgrade->patience);
+	ev_prepare_start(agent->loop, &upgrade->settle);
+}
+
+/* ---- the trial --------------------------------------------------------------------------------- */
+
+static void on_trial_ended(struct ev_loop *loop, ev_child *child, int events)
+{
+	(void)events;
+	struct agent *agent = child->data;
+	ev_child_stop(loop, child);
+	if (agent->phase != AGENT_RUNNING) {
+		become_idle(agent);
+	} else if (WIFEXITED(child->rstatus) && WEXITSTATUS(child->rstatus) == 0) {
+		settle(agent);
+	} else {
+		give_up(agent,
+			"the new program does not start, or refuses the configuration: the old one stays");
+	}
+}
+
+static void on_patience(struct ev_loop *loop, ev_timer *timer, int events)
+{
+	(void)loop;
+	(void)events;
+	struct agent *agent = timer->data;
+	if (agent->upgrade->step == TRYING) {
+		kill(agent->upgrade->trial.pid, SIGKILL);
+	} else {
+		log_warn("handover", "requests under way take too long, and are cut off");
+		agent->upgrade->impatient = true;
+	}
+}
+
+/* Lets the program that stands at our path now read the configuration: proof that it can be loaded and run at all. */
+static int start_trial(struct agent *agent, pid_t *ret_pid)
+{
+	posix_spawnattr_t attributes;
+	posix_spawn_file_actions_t actions;
+	sigset_t none, all;
+	sigemptyset(&none);
+	sigfillset(&all);
+	posix_spawnattr_init(&attributes);
+	posix_spawnattr_setsigmask(&attributes, &none);
+	posix_spawnattr_setsigdefault(&attributes, &all);
+	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+	posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+	char *argv[] = { agent->argv[0], "-t", "-c", (char *)agent->config_path, NULL };
+	int error = posix_spawn(
+		ret_pid, agent->upgrade->binary, &actions, &attributes, argv, environ);
+	posix_spawn_file_actions_destroy(&actions);
+	posix_spawnattr_destroy(&attributes);
+	return error;
+}
+
+void agent_reexecute(struct agent *agent)
+{
+	struct agent_upgrade *upgrade = agent->upgrade;
+	if (agent->phase != AGENT_RUNNING || upgrade->step != IDLE) {
+		return;
+	}
+	notify_reloading();
+	pid_t pid;
+	int error = start_trial(agent, &pid);
+	if (error) {
+		log_error("handover", "%s: %s", upgrade->binary, strerror(error));
+		give_up(agent, "the new program cannot be run: the old one stays");
+		return;
+	}
+	upgrade->step = TRYING;
+	ev_child_set(&upgrade->trial, pid, 0);
+	ev_timer_set(&upgrade->patience, TRIAL_PATIENCE_S, 0.0);
+	ev_child_start(agent->loop, &upgrade->trial);
+	ev_timer_start(agent->loop, &upgrade->patience);
+}
+
+/* ---- life -------------------------------------------------------------------------------------- */
+
+/* A descriptor of the process before us is of use only for what it was opened for. */
+static void keep_if_same(int *fd, const char *before, const char *now)
+{
+	if (*fd >= 0 && strcmp(before, now) != 0) {
+		close(*fd);
+		*fd = -1;
+	}
+}
+
+static void compare_configurations(struct handover *handover, const struct config_agent *config)
+{
+	char socket[PATH_BYTES];
+	describe_socket(config, socket, sizeof(socket));
+	const char *path = handover_text(handover, "socket_path");
+	keep_if_same(&handover->lock_fd, handover_text(handover, "state_dir"), config->state_dir);
+	keep_if_same(&handover->listen_fd, handover_text(handover, "listen"), config->listen);
+	if (!handover->keep_socket) {
+		keep_if_same(&handover->socket_fd, handover_text(handover, "socket"), socket);
+		if (handover->socket_fd < 0 && *path) {
+			unlink(path);
+		}
+	}
+}
+
+static void take_limits(struct agent *agent, const struct handover *handover)
+{
+	getrlimit(RLIMIT_CORE, &agent->limits.core);
+	getrlimit(RLIMIT_NOFILE, &agent->limits.files);
+	if (handover->document) {
+		agent->limits.core.rlim_cur = (rlim_t)json_integer_value(
+			handover_get(handover, "core_limit"));
+		agent->limits.files.rlim_cur = (rlim_t)json_integer_value(
+			handover_get(handover, "files_limit"));
+	}
+}
+
+/* A path that named this file when it was started; from then on the kernel may call it deleted. */
+static int find_binary(
+	struct agent_upgrade *upgrade, const struct handover *handover, struct err *err)
+{
+	const char *before = handover_text(handover, "binary");
+	if (*before && strlen(before) < sizeof(upgrade->binary)) {
+		strcpy(upgrade->binary, before);
+		return 0;
+	}
+	ssize_t len = readlink("/proc/self/exe", upgrade->binary, sizeof(upgrade->binary) - 1);
+	if (len < 0) {
+		return err_set_errno(err, BERTH_FAILED, errno, "/proc/self/exe");
+	}
+	upgrade->binary[len] = '\0';
+	return 0;
+}
+
+int agent_handover_init(struct agent *agent, struct handover *handover, struct err *err)
+{
+	struct agent_upgrade *upgrade = allocate_zeroed(1, sizeof(*upgrade));
+	agent->upgrade = upgrade;
+	ev_init(&upgrade->trial, on_trial_ended);
+	ev_init(&upgrade->patience, on_patience);
+	ev_prepare_init(&upgrade->settle, on_settle);
+	ev_idle_init(&upgrade->turn, on_turn);
+	upgrade->trial.data = agent;
+	upgrade->patience.data = agent;
+	upgrade->settle.data = agent;
+	take_limits(agent, handover);
+	if (handover->document) {
+		compare_configurations(handover, &agent->config->agent);
+		agent->started = json_number_value(handover_get(handover, "started"));
+	}
+	agent->keep_socket = handover->keep_socket;
+	return find_binary(upgrade, handover, err);
+}
+
+void agent_handover_finish(struct agent *agent)
+{
+	struct agent_upgrade *upgrade = agent->upgrade;
+	if (!upgrade) {
+		return;
+	}
+	if (upgrade->step == TRYING) {
+		kill(upgrade->trial.pid, SIGKILL);
+	}
+	become_idle(agent);
+	free(upgrade);
+	agent->upgrade = NULL;
+}

@@ -1,0 +1,312 @@
+#include "agent_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "allocate.h"
+#include "log.h"
+
+static const char SESSION_DOCUMENT[] = "session";
+
+enum { SESSION_VERSION = 1 };
+
+/* ---- nodes that a predecessor left and the configuration no longer names ------------------------- */
+
+/* Forgotten when the registry has said that it is gone, or not ours. */
+struct agent_left_node {
+	struct list link;
+	struct agent *agent;
+	struct registry_request *request;
+	char *path;
+};
+
+static void forget_left_node(struct agent_left_node *left)
+{
+	list_remove(&left->link);
+	free(left->path);
+	free(left);
+}
+
+static void remember_left_paths(struct agent *agent, const json_t *paths)
+{
+	json_t *seen = json_object();
+	size_t index;
+	json_t *item;
+	json_array_foreach ((json_t *)paths, index, item) {
+		const char *path = json_string_value(item);
+		if (path && !json_object_get(seen, path)) {
+			struct agent_left_node *left = allocate_zeroed(1, sizeof(*left));
+			left->agent = agent;
+			left->path = allocate_text(path);
+			list_append(&agent->left_nodes, &left->link);
+			json_object_set_new(seen, path, json_true());
+		}
+	}
+	json_decref(seen);
+}
+
+static void forget_left_nodes(struct agent *agent)
+{
+	while (!list_empty(&agent->left_nodes)) {
+		forget_left_node(LIST_ITEM(agent->left_nodes.next, struct agent_left_node, link));
+	}
+}
+
+/* What the connection broke is tried again after the next. */
+static bool is_undecided(const struct err *err)
+{
+	return err->code == BERTH_REGISTRY_UNAVAILABLE || err->code == BERTH_TIMEOUT;
+}
+
+static void on_left_removed(void *context, const struct registry_result *result)
+{
+	struct agent_left_node *left = context;
+	left->request = NULL;
+	if (is_undecided(&result->err)) {
+		return;
+	}
+	if (result->err.code) {
+		log_warn("agent", "%s, which is no longer configured, stays: %s", left->path,
+			result->err.msg);
+	} else {
+		log_info("agent", "removed %s, which is no longer configured", left->path);
+	}
+	struct agent *agent = left->agent;
+	forget_left_node(left);
+	agent_registry_save_session(agent);
+}
+
+static void on_left_stat(void *context, const struct registry_result *result)
+{
+	struct agent_left_node *left = context;
+	left->request = NULL;
+	if (is_undecided(&result->err)) {
+		return;
+	}
+	if (result->err.code == 0 && result->stat.own) {
+		left->request = registry_delete(left->agent->registry, left->path, false,
+			&result->stat, NULL, on_left_removed, left);
+	}
+	if (!left->request) {
+		struct agent *agent = left->agent;
+		forget_left_node(left);
+		if (list_empty(&agent->left_nodes)) {
+			agent_registry_save_session(agent);
+		}
+	}
+}
+
+static bool has_path(struct component *const *components, size_t count, const char *path)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (strcmp(component_config(components[i])->path, path) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* A component looks after its node itself. */
+static bool has_component(const struct agent *agent, const char *path)
+{
+	return has_path(agent->components, agent->component_count, path) ||
+		has_path(agent->retired, agent->retired_count, path);
+}
+
+static void look_after_left_nodes(struct agent *agent)
+{
+	struct list *next;
+	for (struct list *at = agent->left_nodes.next; at != &agent->left_nodes; at = next) {
+		struct agent_left_node *left = LIST_ITEM(at, struct agent_left_node, link);
+		next = at->next;
+		if (left->request) {
+			continue; /* it says what becomes of the node */
+		}
+		if (has_component(agent, left->path)) {
+			forget_left_node(left);
+		} else {
+			left->request = registry_stat(
+				agent->registry, left->path, on_left_stat, left);
+		}
+	}
+}
+
+/* ---- the session, kept for a successor --------------------------------------------------------- */
+
+json_t *agent_registry_paths(const struct agent *agent)
+{
+	json_t *paths = json_array();
+	for (size_t i = 0; i < agent->component_count; i++) {
+		json_array_append_new(
+			paths, json_string(component_config(agent->components[i])->path));
+	}
+	for (size_t i = 0; i < agent->retired_count; i++) {
+		json_array_append_new(paths, json_string(component_config(agent->retired[i])->path));
+	}
+	for (const struct list *at = agent->left_nodes.next; at != &agent->left_nodes;
+		at = at->next) {
+		const char *path = LIST_ITEM(at, struct agent_left_node, link)->path;
+		if (!has_component(agent, path)) {
+			json_array_append_new(paths, json_string(path));
+		}
+	}
+	return paths;
+}
+
+/* Takes both references. */
+static json_t *session_document(const struct agent *agent, json_t *session, json_t *paths)
+{
+	return json_pack("{s:i, s:s, s:o, s:o}", "version", SESSION_VERSION, "url",
+		agent->config->registry.url, "session", session, "paths", paths);
+}
+
+void agent_registry_save_session(struct agent *agent)
+{
+	json_t *session = registry_session(agent->registry);
+	if (!session) {
+		return;
+	}
+	json_t *document = session_document(agent, session, agent_registry_paths(agent));
+	struct err err = ERR_INIT;
+	if (!document || state_dir_save(&agent->state, SESSION_DOCUMENT, document, &err)) {
+		log_warn("agent", "the session is not saved and ends with this process: %s",
+			err.msg);
+	}
+	json_decref(document);
+}
+
+json_t *agent_registry_leave(struct agent *agent, json_t *paths_take)
+{
+	registry_loop_finish(&agent->registry_driver);
+	json_t *session = registry_detach(agent->registry);
+	agent->registry = NULL;
+	json_t *document = NULL;
+	if (session) {
+		document = session_document(agent, session, paths_take);
+	} else {
+		json_decref(paths_take);
+	}
+	forget_left_nodes(agent);
+	return document;
+}
+
+/* What the process before us left in the state directory; NULL when there is nothing. */
+static json_t *load_session(struct agent *agent)
+{
+	struct err err = ERR_INIT;
+	json_t *document = state_dir_load(&agent->state, SESSION_DOCUMENT, &err);
+	if (err.code) {
+		log_warn("agent", "the saved session cannot be read, a new one is made: %s",
+			err.msg);
+	} else if (!document) {
+		log_info("agent", "no session was saved, a new one is made");
+	}
+	return document;
+}
+
+/* The session in a document that fits our registry, or NULL; borrowed. */
+static json_t *session_of(const struct agent *agent, const json_t *document)
+{
+	if (!document) {
+		return NULL;
+	}
+	const char *url = json_string_value(json_object_get(document, "url"));
+	json_t *session = json_object_get(document, "session");
+	if (json_integer_value(json_object_get(document, "version")) != SESSION_VERSION || !url ||
+		!json_is_object(session)) {
+		log_warn("agent", "the session left for us has an unknown shape, a new one is made");
+		return NULL;
+	}
+	if (strcmp(url, agent->config->registry.url) != 0) {
+		log_warn("agent",
+			"the session left for us is one with another registry, a new one is made; what "
+			"was registered there ends with it");
+		return NULL;
+	}
+	return session;
+}
+
+/* ---- the connection ---------------------------------------------------------------------------- */
+
+static void on_state(void *context, enum registry_state state, const char *why)
+{
+	struct agent *agent = context;
+	agent->registry_since = ev_now(agent->loop);
+	agent_transition(agent, "registry", registry_state_name(agent->registry_was),
+		registry_state_name(state), why);
+	agent->registry_was = state;
+	metrics_set(agent->metrics, METRIC_REGISTRY_CONNECTED, "", state == REGISTRY_CONNECTED);
+	if (state == REGISTRY_LOST) {
+		metrics_add(agent->metrics, METRIC_SESSION_EXPIRATIONS, "", "", 1);
+	}
+	if (state == REGISTRY_CONNECTED) {
+		look_after_left_nodes(agent);
+		agent_registry_save_session(agent);
+	}
+	cache_on_registry_state(agent->cache, state);
+	for (size_t i = 0; i < agent->component_count; i++) {
+		component_on_registry_state(agent->components[i], state);
+	}
+	for (size_t i = 0; i < agent->retired_count; i++) {
+		component_on_registry_state(agent->retired[i], state);
+	}
+	agent_drain_proceed(agent);
+	agent_stop_proceed(agent);
+}
+
+static void on_log(void *context, enum registry_log_level level, const char *message)
+{
+	(void)context;
+	static const enum log_level levels[] = {
+		[REGISTRY_LOG_ERROR] = LOG_LEVEL_ERROR,
+		[REGISTRY_LOG_WARN] = LOG_LEVEL_WARN,
+		[REGISTRY_LOG_INFO] = LOG_LEVEL_INFO,
+		[REGISTRY_LOG_DEBUG] = LOG_LEVEL_DEBUG,
+	};
+	log_at(levels[level], "registry", "%s", message);
+}
+
+int agent_registry_open(struct agent *agent, const json_t *left, struct err *err)
+{
+	json_t *document = left ? json_incref((json_t *)left) : load_session(agent);
+	json_t *session = session_of(agent, document);
+	const struct config_registry *config = &agent->config->registry;
+	const struct registry_options options = {
+		.url = config->url,
+		.session_timeout_ms = (int)config->session_timeout_ms,
+		.auth = config->auth,
+		.auth_file = config->auth_file,
+		.secure = config->secure,
+		.system_accounts = config->system_accounts,
+		.realm = config->realm,
+		.session = session,
+		.on_state = on_state,
+		.on_log = on_log,
+		.context = agent,
+	};
+	list_init(&agent->left_nodes);
+	int code = registry_open(&agent->registry, &options, err);
+	if (code == 0) {
+		registry_loop_init(&agent->registry_driver, agent->loop, agent->registry);
+		agent->registry_since = ev_now(agent->loop);
+		remember_left_paths(agent, session ? json_object_get(document, "paths") : NULL);
+	}
+	json_decref(document);
+	return code;
+}
+
+void agent_registry_close(struct agent *agent)
+{
+	if (!agent->registry) {
+		return;
+	}
+	if (agent->leave_session) {
+		json_decref(agent_registry_leave(agent, json_array()));
+		return;
+	}
+	registry_loop_finish(&agent->registry_driver);
+	state_dir_remove(&agent->state, SESSION_DOCUMENT);
+	registry_close(agent->registry);
+	agent->registry = NULL;
+	forget_left_nodes(agent);
+}

@@ -1,0 +1,26 @@
+/*
+ * berthd's command line.
+ */
+#ifndef COMMAND_LINE_H
+#define COMMAND_LINE_H
+
+#include <stdbool.h>
+
+enum command_line_action {
+	COMMAND_LINE_RUN,
+	COMMAND_LINE_TEST,  /* -t: check the configuration and exit */
+	COMMAND_LINE_PRINT, /* -T: print the effective configuration */
+	COMMAND_LINE_EXIT /* --help, --version, or a usage error: everything is said, exit with exit_status */
+};
+
+struct command_line {
+	enum command_line_action action;
+	int exit_status;
+	const char *config_path;
+	int ready_fd; /* s6's notification descriptor, -1 for none */
+	char **argv;  /* of the main process, behind "--"; NULL for none */
+};
+
+struct command_line command_line_parse(int argc, char **argv);
+
+#endif

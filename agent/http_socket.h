@@ -1,0 +1,17 @@
+/*
+ * The listening sockets behind http.h: made, probed, adopted; and what the kernel knows about a peer.
+ */
+#ifndef HTTP_SOCKET_H
+#define HTTP_SOCKET_H
+
+#include "http.h"
+
+/* A listening Unix socket at `path`, with mode and group set before anybody can connect. The descriptor, or BERTH_FAILED. */
+int http_socket_unix(const char *path, unsigned mode, unsigned group_id, struct err *err);
+/* A listening TCP socket for host:port ([v6]:port, :port for every address). The descriptor, or BERTH_FAILED. */
+int http_socket_tcp(const char *address, struct err *err);
+/* Makes an inherited descriptor fit for the loop; fails unless it is a listening stream socket. */
+int http_socket_adopt(int fd, struct err *err);
+void http_socket_peer(int fd, struct http_peer *peer);
+
+#endif

@@ -1,0 +1,451 @@
+#include "cli.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "json_wide.h"
+#include "record.h"
+
+json_t *cli_parse_take(struct berth_answer *answer)
+{
+	json_error_t error;
+	json_t *json = json_wide_loadb(answer->json, answer->len, JSON_DECODE_ANY, &error);
+	berth_answer_finish(answer);
+	if (!json) {
+		fprintf(stderr, "berth: the answer is no JSON: %s\n", error.text);
+		exit(EXIT_FAILURE);
+	}
+	return json;
+}
+
+/* ---- resolve ---------------------------------------------------------------------------------- */
+
+static void add_endpoint(struct table *table, const struct record_endpoint *endpoint)
+{
+	size_t index;
+	json_t *address;
+	json_array_foreach (endpoint->addresses, index, address) {
+		char *text = record_address_text(endpoint->address_type, address);
+		if (!text) {
+			text = json_dumps(address, JSON_COMPACT);
+		}
+		table_cell(table, TABLE_PLAIN, endpoint->scope);
+		table_cell(table, TABLE_PLAIN, endpoint->api);
+		table_cell(table, TABLE_PLAIN, endpoint->protocol);
+		table_cell(table, TABLE_GOOD, text ? text : "");
+		free(text);
+	}
+}
+
+static void print_attributes(const struct cli *cli, const json_t *record)
+{
+	const char *key;
+	json_t *value;
+	struct table *table = table_create(NULL, 2, 0);
+	json_object_foreach ((json_t *)record, key, value) {
+		if (strcmp(key, "external") == 0 || strcmp(key, "internal") == 0) {
+			continue;
+		}
+		char *text = json_is_string(value)
+			? strdup(json_string_value(value))
+			: json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+		table_cell(table, TABLE_DIM, key);
+		table_cell(table, TABLE_PLAIN, text ? text : "");
+		free(text);
+	}
+	output_table_take(&cli->output, table);
+}
+
+static void print_endpoints_of(const struct cli *cli, const struct record *record)
+{
+	static const char *const headings[] = { "SCOPE", "API", "PROTOCOL", "ADDRESS" };
+	if (record_endpoint_count(record) == 0) {
+		return;
+	}
+	struct table *table = table_create(headings, 4, 3);
+	for (size_t i = 0; i < record_endpoint_count(record); i++) {
+		struct record_endpoint endpoint = record_endpoint(record, i);
+		add_endpoint(table, &endpoint);
+	}
+	putchar('\n');
+	output_table_take(&cli->output, table);
+}
+
+/* Its endpoints are read as a record's reader does, who knows the spellings of other programs. */
+static int print_record(const struct cli *cli, const struct berth_answer *answer)
+{
+	struct berth_failure failure;
+	struct err err = ERR_INIT;
+	struct record *record = NULL;
+	if (record_decode(&record, answer->json, answer->len, &err) != 0) {
+		failure.code = err.code;
+		snprintf(failure.message, sizeof(failure.message), "%s", err.msg);
+		return output_failure(&failure);
+	}
+	print_attributes(cli, record_json(record));
+	print_endpoints_of(cli, record);
+	record_free(record);
+	return 0;
+}
+
+int verb_resolve(struct cli *cli)
+{
+	struct berth_failure failure;
+	struct berth_answer answer;
+	if (berth_resolve(cli->berth, cli_operand(cli), &answer, &failure) != 0) {
+		return output_failure(&failure);
+	}
+	struct berth_freshness freshness = answer.freshness;
+	int status = 0;
+	if (cli->output.json) {
+		json_t *record = cli_parse_take(&answer);
+		output_json(record);
+		json_decref(record);
+	} else {
+		status = print_record(cli, &answer);
+		berth_answer_finish(&answer);
+	}
+	output_freshness(&freshness);
+	return status;
+}
+
+/* ---- ls --------------------------------------------------------------------------------------- */
+
+static json_t *json_of_stat(const char *path, const struct berth_stat *stat)
+{
+	return json_pack("{s:s, s:I, s:I, s:I}", "path", path, "time", (json_int_t)stat->time_ms,
+		"size", (json_int_t)stat->size, "children", (json_int_t)stat->children);
+}
+
+static void local_time(char *out, size_t size, int64_t ms)
+{
+	struct tm local;
+	time_t seconds = (time_t)(ms / 1000);
+	localtime_r(&seconds, &local);
+	strftime(out, size, "%Y-%m-%d %H:%M:%S", &local);
+}
+
+static void add_stat(
+	const struct cli *cli, struct table *table, const char *path, const struct berth_stat *stat)
+{
+	char text[32];
+	output_relative(&cli->output, text, sizeof(text), (double)stat->time_ms / 1000);
+	table_cell(table, TABLE_PLAIN, text);
+	snprintf(text, sizeof(text), "%zu", stat->size);
+	table_cell(table, TABLE_PLAIN, stat->size ? text : "-");
+	snprintf(text, sizeof(text), "%zu", stat->children);
+	table_cell(table, TABLE_PLAIN, stat->children ? text : "-");
+	table_cell(table, TABLE_PLAIN, path);
+}
+
+static int list_long(struct cli *cli, const struct berth_paths *paths)
+{
+	static const char *const headings[] = { "CREATED", "BYTES", "CHILDREN", "PATH" };
+	struct berth_failure failure;
+	struct table *table = table_create(headings, 4, 3);
+	json_t *array = json_array();
+	int status = 0;
+	for (size_t i = 0; status == 0 && i < paths->count; i++) {
+		struct berth_stat stat;
+		int code = berth_stat(cli->berth, paths->items[i], &stat, &failure);
+		if (code == 0) {
+			add_stat(cli, table, paths->items[i], &stat);
+			json_array_append_new(array, json_of_stat(paths->items[i], &stat));
+		} else if (code != BERTH_PATH_NOT_FOUND) {
+			/* One that went away meanwhile is just no longer there. */
+			status = output_failure(&failure);
+		}
+	}
+	if (cli->output.json) {
+		output_json(array);
+		table_free(table);
+	} else {
+		output_table_take(&cli->output, table);
+	}
+	json_decref(array);
+	return status;
+}
+
+static void list_short(const struct cli *cli, const struct berth_paths *paths)
+{
+	json_t *array = json_array();
+	for (size_t i = 0; i < paths->count; i++) {
+		if (cli->output.json) {
+			json_array_append_new(array, json_string(paths->items[i]));
+		} else {
+			output_line(paths->items[i]);
+		}
+	}
+	if (cli->output.json) {
+		output_json(array);
+	}
+	json_decref(array);
+}
+
+int verb_ls(struct cli *cli)
+{
+	struct berth_failure failure;
+	struct berth_paths paths;
+	if (berth_list(cli->berth, cli_operand(cli), &paths, &failure) != 0) {
+		return output_failure(&failure);
+	}
+	int status = 0;
+	if (cli->options.long_list) {
+		status = list_long(cli, &paths);
+	} else {
+		list_short(cli, &paths);
+	}
+	output_freshness(&paths.freshness);
+	berth_paths_finish(&paths);
+	return status;
+}
+
+/* ---- records, find ---------------------------------------------------------------------------- */
+
+void cli_print_records(const struct cli *cli, const json_t *records)
+{
+	static const char *const headings[] = { "PATH", "PERSISTENCE", "ENDPOINTS", "DESCRIPTION" };
+	const char *path;
+	json_t *record;
+	if (json_object_size(records) == 0) {
+		fputs("no records\n", stderr);
+		return;
+	}
+	struct table *table = table_create(headings, 4, 0);
+	json_object_foreach ((json_t *)records, path, record) {
+		char count[32];
+		snprintf(count, sizeof(count), "%zu",
+			json_array_size(json_object_get(record, "external")) +
+				json_array_size(json_object_get(record, "internal")));
+		table_cell(table, TABLE_PLAIN, path);
+		table_cell(table, TABLE_PLAIN, output_text(record, "yarn:persistence"));
+		table_cell(table, TABLE_PLAIN, count);
+		table_cell(table, TABLE_PLAIN, output_text(record, "description"));
+	}
+	output_table_take(&cli->output, table);
+}
+
+static int print_records_answer(struct cli *cli, struct berth_answer *answer)
+{
+	struct berth_freshness freshness = answer->freshness;
+	json_t *records = cli_parse_take(answer);
+	if (cli->output.json) {
+		output_json(records);
+	} else {
+		cli_print_records(cli, records);
+	}
+	output_freshness(&freshness);
+	json_decref(records);
+	return 0;
+}
+
+int verb_records(struct cli *cli)
+{
+	struct berth_failure failure;
+	struct berth_answer answer;
+	if (berth_records(cli->berth, cli_operand(cli), &answer, &failure) != 0) {
+		return output_failure(&failure);
+	}
+	return print_records_answer(cli, &answer);
+}
+
+static void on_progress(void *context, size_t visited, size_t matches)
+{
+	const struct cli *cli = context;
+	output_progress(&cli->output, visited, matches);
+}
+
+int verb_find(struct cli *cli)
+{
+	struct berth_failure failure;
+	struct berth_answer answer;
+	struct berth_criteria criteria = {
+		.under = cli->options.under,
+		.api = cli->options.api,
+		.protocol = cli->options.protocol,
+		.type = cli->options.type,
+		.id = cli->options.id,
+		.persistence = cli->options.persistence,
+	};
+	int code = berth_find(cli->berth, &criteria, on_progress, cli, &answer, &failure);
+	output_progress_end(&cli->output);
+	return code ? output_failure(&failure) : print_records_answer(cli, &answer);
+}
+
+/* ---- endpoints -------------------------------------------------------------------------------- */
+
+/* As GET /v1/endpoints has it: the address is the record's own map. */
+static json_t *json_of_endpoint(const struct berth_endpoint *endpoint)
+{
+	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:o}", "path", endpoint->path, "scope",
+		endpoint->scope, "api", endpoint->api, "protocol", endpoint->protocol,
+		"addressType", endpoint->address_type, "address",
+		json_loads(endpoint->address_json, JSON_DECODE_ANY, NULL));
+}
+
+static void print_endpoints(const struct cli *cli, const struct berth_endpoints *endpoints)
+{
+	static const char *const headings[] = { "ADDRESS", "PROTOCOL", "SCOPE", "API", "PATH" };
+	struct table *table = table_create(headings, 5, 0);
+	for (size_t i = 0; i < endpoints->count; i++) {
+		const struct berth_endpoint *endpoint = &endpoints->items[i];
+		table_cell(table, TABLE_GOOD,
+			*endpoint->address ? endpoint->address : endpoint->address_json);
+		table_cell(table, TABLE_PLAIN, endpoint->protocol);
+		table_cell(table, TABLE_PLAIN, endpoint->scope);
+		table_cell(table, TABLE_PLAIN, endpoint->api);
+		table_cell(table, TABLE_DIM, endpoint->path);
+	}
+	output_table_take(&cli->output, table);
+}
+
+static size_t by_chance(size_t count)
+{
+	unsigned number = 0;
+	if (getrandom(&number, sizeof(number), 0) != (ssize_t)sizeof(number)) {
+		number = (unsigned)time(NULL);
+	}
+	return number % count;
+}
+
+/* The one with that number of those that have an address in one line; NULL behind the last. */
+static const struct berth_endpoint *in_one_line(
+	const struct berth_endpoints *endpoints, size_t number)
+{
+	for (size_t i = 0; i < endpoints->count; i++) {
+		if (*endpoints->items[i].address && number-- == 0) {
+			return &endpoints->items[i];
+		}
+	}
+	return NULL;
+}
+
+/* --first and --random: the bare address, for scripts. */
+static int print_one(const struct cli *cli, const struct berth_endpoints *endpoints)
+{
+	static const struct berth_failure none = { BERTH_NO_RECORD,
+		"no endpoint that matches has an address in one line" };
+	size_t count = 0;
+	while (in_one_line(endpoints, count)) {
+		count++;
+	}
+	if (count == 0) {
+		return output_failure(&none);
+	}
+	const struct berth_endpoint *chosen = in_one_line(
+		endpoints, cli->options.random ? by_chance(count) : 0);
+	if (cli->output.json) {
+		json_t *one = json_of_endpoint(chosen);
+		output_json(one);
+		json_decref(one);
+	} else {
+		output_line(chosen->address);
+	}
+	return 0;
+}
+
+static void print_all(const struct cli *cli, const struct berth_endpoints *endpoints)
+{
+	if (!cli->output.json) {
+		print_endpoints(cli, endpoints);
+		return;
+	}
+	json_t *array = json_array();
+	for (size_t i = 0; i < endpoints->count; i++) {
+		json_array_append_new(array, json_of_endpoint(&endpoints->items[i]));
+	}
+	output_json(array);
+	json_decref(array);
+}
+
+int verb_endpoints(struct cli *cli)
+{
+	static const struct berth_failure none = { BERTH_NO_RECORD, "no endpoint matches" };
+	struct berth_failure failure;
+	struct berth_endpoints endpoints;
+	struct berth_endpoint_filter filter = { cli->options.api, cli->options.protocol,
+		cli->options.scope };
+	bool one = cli->options.first || cli->options.random;
+	if (filter.scope && strcmp(filter.scope, "external") != 0 &&
+		strcmp(filter.scope, "internal") != 0) {
+		return output_usage("--scope: \"%s\" is not external or internal", filter.scope);
+	}
+	if (berth_endpoints(cli->berth, cli_operand(cli), &filter, &endpoints, &failure) != 0) {
+		return output_failure(&failure);
+	}
+	int status = 0;
+	if (endpoints.count == 0 && (one || !cli->output.json)) {
+		status = output_failure(&none);
+	} else if (one) {
+		status = print_one(cli, &endpoints);
+	} else {
+		print_all(cli, &endpoints);
+	}
+	output_freshness(&endpoints.freshness);
+	berth_endpoints_finish(&endpoints);
+	return status;
+}
+
+/* ---- stat, exists ----------------------------------------------------------------------------- */
+
+static void stat_row(struct table *table, const char *name, const char *value)
+{
+	table_cell(table, TABLE_DIM, name);
+	table_cell(table, TABLE_PLAIN, value);
+}
+
+static void print_stat(const struct cli *cli, const struct berth_stat *stat)
+{
+	char when[32];
+	char ago[32];
+	char text[80];
+	struct table *table = table_create(NULL, 2, 0);
+	local_time(when, sizeof(when), stat->time_ms);
+	output_relative(&cli->output, ago, sizeof(ago), (double)stat->time_ms / 1000);
+	stat_row(table, "path", cli_operand(cli));
+	snprintf(text, sizeof(text), "%s (%s)", when, ago);
+	stat_row(table, "created", text);
+	snprintf(text, sizeof(text), "%zu bytes", stat->size);
+	stat_row(table, "size", text);
+	snprintf(text, sizeof(text), "%zu", stat->children);
+	stat_row(table, "children", text);
+	output_table_take(&cli->output, table);
+}
+
+int verb_stat(struct cli *cli)
+{
+	struct berth_failure failure;
+	struct berth_stat stat;
+	if (berth_stat(cli->berth, cli_operand(cli), &stat, &failure) != 0) {
+		return output_failure(&failure);
+	}
+	if (cli->output.json) {
+		json_t *json = json_of_stat(cli_operand(cli), &stat);
+		output_json(json);
+		json_decref(json);
+	} else {
+		print_stat(cli, &stat);
+	}
+	output_freshness(&stat.freshness);
+	return 0;
+}
+
+int verb_exists(struct cli *cli)
+{
+	struct berth_failure failure;
+	int exists = berth_exists(cli->berth, cli_operand(cli), &failure);
+	if (exists < 0) {
+		return output_failure(&failure);
+	}
+	if (cli->output.json) {
+		json_t *json = json_boolean(exists);
+		output_json(json);
+		json_decref(json);
+	} else if (cli->output.terminal) {
+		puts(exists ? "yes" : "no");
+	}
+	return exists ? 0 : 3;
+}

@@ -1,0 +1,179 @@
+#include "output.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "err.h"
+
+/* Enough for every number of a record to come back as what it was. */
+#define NUMBER_PRECISION JSON_REAL_PRECISION(17)
+
+void output_init(struct output *output, bool json)
+{
+	struct timespec now;
+	struct winsize size;
+	const char *no_colour = getenv("NO_COLOR");
+	const char *term = getenv("TERM");
+	clock_gettime(CLOCK_REALTIME, &now);
+	*output = (struct output){
+		.json = json,
+		.terminal = isatty(STDOUT_FILENO) == 1,
+		.progress = isatty(STDERR_FILENO) == 1,
+		.now = (double)now.tv_sec + (double)now.tv_nsec / 1e9,
+	};
+	output->colour = output->terminal && !(no_colour && *no_colour) &&
+		!(term && strcmp(term, "dumb") == 0);
+	if (output->terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) {
+		output->width = size.ws_col;
+	}
+}
+
+/* ---- errors and notes ------------------------------------------------------------------------- */
+
+int output_failure(const struct berth_failure *failure)
+{
+	char *message = table_escape(failure->message);
+	fflush(stdout);
+	fprintf(stderr, "berth: %s: %s\n", berth_error_name(failure->code), message);
+	free(message);
+	return err_exit_status(failure->code);
+}
+
+int output_usage(const char *format, ...)
+{
+	va_list arguments;
+	va_start(arguments, format);
+	fputs("berth: ", stderr);
+	vfprintf(stderr, format, arguments);
+	fputc('\n', stderr);
+	va_end(arguments);
+	return EXIT_USAGE;
+}
+
+void output_freshness(const struct berth_freshness *freshness)
+{
+	if (freshness->stale) {
+		char age[32];
+		output_duration(age, sizeof(age), (double)freshness->age_s);
+		fprintf(stderr, "note: the registry is away; this answer is %s old\n", age);
+	}
+}
+
+/* ---- documents -------------------------------------------------------------------------------- */
+
+void output_json(const json_t *json)
+{
+	json_dumpf(json, stdout, JSON_INDENT(2) | JSON_ENCODE_ANY | NUMBER_PRECISION);
+	putchar('\n');
+}
+
+void output_json_line(const json_t *json)
+{
+	json_dumpf(json, stdout, JSON_COMPACT | JSON_ENCODE_ANY | NUMBER_PRECISION);
+	putchar('\n');
+	fflush(stdout);
+}
+
+void output_table_take(const struct output *output, struct table *table)
+{
+	table_print(table, stdout, output->colour, output->width);
+	table_free(table);
+}
+
+void output_line(const char *text)
+{
+	char *escaped = table_escape(text);
+	puts(escaped);
+	free(escaped);
+}
+
+/* ---- times ------------------------------------------------------------------------------------ */
+
+void output_duration(char *out, size_t size, double seconds)
+{
+	long whole = (long)(seconds + 0.5);
+	if (seconds < 1) {
+		snprintf(out, size, "%ld ms", (long)(seconds * 1000 + 0.5));
+	} else if (whole < 120) {
+		snprintf(out, size, "%ld s", whole);
+	} else if (whole < 2L * 3600) {
+		snprintf(out, size, "%ld min", whole / 60);
+	} else if (whole < 48L * 3600 && whole % 3600 < 60) {
+		snprintf(out, size, "%ld h", whole / 3600);
+	} else if (whole < 48L * 3600) {
+		snprintf(out, size, "%ld h %ld min", whole / 3600, whole % 3600 / 60);
+	} else {
+		snprintf(out, size, "%ld d", whole / 86400);
+	}
+}
+
+void output_relative(const struct output *output, char *out, size_t size, double then)
+{
+	char duration[32];
+	double ago = output->now - then;
+	if (then <= 0) {
+		snprintf(out, size, "never");
+		return;
+	}
+	output_duration(duration, sizeof(duration), fabs(ago) < 1 ? 0 : fabs(ago));
+	if (fabs(ago) < 1) {
+		snprintf(out, size, "now");
+	} else {
+		snprintf(out, size, ago > 0 ? "%s ago" : "in %s", duration);
+	}
+}
+
+/* ---- progress --------------------------------------------------------------------------------- */
+
+void output_progress_text(const struct output *output, const char *text)
+{
+	if (output->progress) {
+		fprintf(stderr, "\r\033[K%s", text);
+		fflush(stderr);
+	}
+}
+
+void output_progress(const struct output *output, size_t visited, size_t matches)
+{
+	char text[96];
+	snprintf(text, sizeof(text), "%zu nodes visited, %zu %s", visited, matches,
+		matches == 1 ? "match" : "matches");
+	output_progress_text(output, text);
+}
+
+void output_progress_end(const struct output *output)
+{
+	output_progress_text(output, "");
+}
+
+int output_finish(int status)
+{
+	if (fflush(stdout) != 0 || ferror(stdout)) {
+		/* A reader that has seen enough is no failure worth words. */
+		if (errno != EPIPE) {
+			fprintf(stderr, "berth: cannot write: %s\n", strerror(errno));
+		}
+		return status ? status : EXIT_FAILURE;
+	}
+	return status;
+}
+
+/* ---- reading answers -------------------------------------------------------------------------- */
+
+const char *output_text(const json_t *object, const char *name)
+{
+	const char *text = json_string_value(json_object_get(object, name));
+	return text ? text : "";
+}
+
+double output_number(const json_t *object, const char *name)
+{
+	return json_number_value(json_object_get(object, name));
+}

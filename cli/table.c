@@ -1,0 +1,336 @@
+#include "table.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <wchar.h>
+
+struct cell {
+	char *text;
+	size_t width;
+	enum table_colour colour;
+};
+
+/* Cells in the order in which they came. */
+struct cells {
+	struct cell *items;
+	size_t count;
+	size_t size;
+};
+
+struct table {
+	size_t columns;
+	size_t key;
+	bool facts;
+	bool stacked; /* too narrow: the key stands on a line of its own, above the rest of its row */
+	size_t *widths;
+	struct cells cells;
+	struct cells lines;  /* in rows of their own … */
+	size_t *lines_after; /* … below this many cells */
+};
+
+static const char GAP[] = "  ";
+
+enum { LEAST_CUT_WIDTH = 8 };
+
+static void *must(void *memory)
+{
+	if (!memory) {
+		fputs("berth: out of memory\n", stderr);
+		exit(EXIT_FAILURE);
+	}
+	return memory;
+}
+
+/* ---- text ------------------------------------------------------------------------------------- */
+
+static bool printable(wchar_t wide)
+{
+	/* Marks that turn the direction of the text around can make it read as another one. */
+	bool turns = (wide >= 0x200e && wide <= 0x200f) || (wide >= 0x202a && wide <= 0x202e) ||
+		(wide >= 0x2066 && wide <= 0x2069);
+	return wcwidth(wide) >= 0 && !turns;
+}
+
+static size_t escape_byte(char *out, unsigned char byte)
+{
+	if (byte == '\n' || byte == '\t') {
+		return (size_t)sprintf(out, "\\%c", byte == '\n' ? 'n' : 't');
+	}
+	return (size_t)sprintf(out, "\\x%02x", byte);
+}
+
+char *table_escape(const char *text)
+{
+	size_t left = strlen(text);
+	char *escaped = must(malloc(4 * left + 1));
+	char *out = escaped;
+	mbstate_t state = { 0 };
+	while (left) {
+		wchar_t wide;
+		size_t bytes = mbrtowc(&wide, text, left, &state);
+		bool valid = bytes != 0 && bytes != (size_t)-1 && bytes != (size_t)-2;
+		if (valid && printable(wide)) {
+			memcpy(out, text, bytes);
+			out += bytes;
+		} else {
+			state = (mbstate_t){ 0 };
+			bytes = valid ? bytes : 1;
+			for (size_t i = 0; i < bytes; i++) {
+				out += escape_byte(out, (unsigned char)text[i]);
+			}
+		}
+		text += bytes;
+		left -= bytes;
+	}
+	*out = '\0';
+	return escaped;
+}
+
+size_t table_width(const char *text)
+{
+	size_t width = 0;
+	size_t left = strlen(text);
+	mbstate_t state = { 0 };
+	while (left) {
+		wchar_t wide;
+		size_t bytes = mbrtowc(&wide, text, left, &state);
+		if (bytes == 0 || bytes > left) {
+			return width + left;
+		}
+		int cells = wcwidth(wide);
+		width += cells > 0 ? (size_t)cells : 0;
+		text += bytes;
+		left -= bytes;
+	}
+	return width;
+}
+
+/* The bytes of `text` that fit into `width` cells. */
+static size_t fitting(const char *text, size_t width)
+{
+	size_t used = 0;
+	size_t len = strlen(text);
+	mbstate_t state = { 0 };
+	while (used < len) {
+		wchar_t wide;
+		size_t bytes = mbrtowc(&wide, text + used, len - used, &state);
+		if (bytes == 0 || bytes > len - used) {
+			break;
+		}
+		size_t cells = wcwidth(wide) > 0 ? (size_t)wcwidth(wide) : 0;
+		if (cells > width) {
+			break;
+		}
+		width -= cells;
+		used += bytes;
+	}
+	return used;
+}
+
+const char *table_colour_code(enum table_colour colour)
+{
+	static const char *const codes[] = {
+		[TABLE_PLAIN] = "",
+		[TABLE_GOOD] = "\033[32m",
+		[TABLE_WARN] = "\033[33m",
+		[TABLE_BAD] = "\033[31m",
+		[TABLE_DIM] = "\033[2m",
+		[TABLE_BOLD] = "\033[1m",
+	};
+	return codes[colour];
+}
+
+/* ---- the table -------------------------------------------------------------------------------- */
+
+struct table *table_create(const char *const *headings, size_t columns, size_t key)
+{
+	struct table *table = must(calloc(1, sizeof(*table)));
+	table->columns = columns;
+	table->key = key;
+	table->facts = !headings;
+	table->widths = must(calloc(columns, sizeof(*table->widths)));
+	for (size_t i = 0; headings && i < columns; i++) {
+		table_cell(table, TABLE_BOLD, headings[i]);
+	}
+	return table;
+}
+
+static void cells_free(struct cells *cells)
+{
+	for (size_t i = 0; i < cells->count; i++) {
+		free(cells->items[i].text);
+	}
+	free(cells->items);
+}
+
+void table_free(struct table *table)
+{
+	cells_free(&table->cells);
+	cells_free(&table->lines);
+	free(table->lines_after);
+	free(table->widths);
+	free(table);
+}
+
+static const struct cell *cells_add(struct cells *cells, enum table_colour colour, const char *text)
+{
+	if (cells->count == cells->size) {
+		cells->size = cells->size ? 2 * cells->size : 64;
+		cells->items = must(realloc(cells->items, cells->size * sizeof(*cells->items)));
+	}
+	struct cell *cell = &cells->items[cells->count++];
+	cell->text = table_escape(text);
+	cell->width = table_width(cell->text);
+	cell->colour = colour;
+	return cell;
+}
+
+void table_cell(struct table *table, enum table_colour colour, const char *text)
+{
+	size_t *widest = &table->widths[table->cells.count % table->columns];
+	const struct cell *cell = cells_add(&table->cells, colour, text);
+	*widest = cell->width > *widest ? cell->width : *widest;
+}
+
+void table_line(struct table *table, enum table_colour colour, const char *text)
+{
+	cells_add(&table->lines, colour, text);
+	table->lines_after = must(
+		realloc(table->lines_after, table->lines.count * sizeof(*table->lines_after)));
+	table->lines_after[table->lines.count - 1] = table->cells.count;
+}
+
+/* ---- printing --------------------------------------------------------------------------------- */
+
+/* What a column keeps in any case. */
+static size_t least_width(const struct table *table, size_t column)
+{
+	size_t heading = table->cells.items[column].width;
+	size_t least = heading > LEAST_CUT_WIDTH ? heading : LEAST_CUT_WIDTH;
+	return column == table->key || table->widths[column] < least ? table->widths[column]
+								     : least;
+}
+
+/* How much a column asks for being cut: the last one, which tells most, half as much as others. */
+static size_t excess(const struct table *table, size_t column)
+{
+	size_t width = table->widths[column];
+	if (width == least_width(table, column)) {
+		return 0;
+	}
+	return column + 1 == table->columns ? (width + 1) / 2 : width;
+}
+
+/* The column that gives the next cell of the screen; the key when none may. */
+static size_t column_to_cut(const struct table *table)
+{
+	size_t chosen = table->key;
+	for (size_t i = 0; i < table->columns; i++) {
+		if (excess(table, i) > excess(table, chosen)) {
+			chosen = i;
+		}
+	}
+	return chosen;
+}
+
+static void fit_columns(struct table *table, size_t width)
+{
+	size_t needed = strlen(GAP) * (table->columns - 1);
+	size_t least = needed;
+	for (size_t i = 0; i < table->columns; i++) {
+		needed += table->widths[i];
+		least += least_width(table, i);
+	}
+	table->stacked = least > width;
+	if (table->stacked) {
+		needed -= table->widths[table->key]; /* its gap becomes the indentation */
+	}
+	while (needed > width && column_to_cut(table) != table->key) {
+		table->widths[column_to_cut(table)]--;
+		needed--;
+	}
+}
+
+/* The part of an escaped text that begins where at most `width` cells are left. */
+static const char *ending(const char *text, size_t width)
+{
+	while (table_width(text) > width) {
+		size_t bytes = fitting(text, 1);
+		text += bytes ? bytes : fitting(text, 2);
+	}
+	return text;
+}
+
+/* Returns the cells of the screen that it took. */
+static size_t print_text(const struct cell *cell, size_t width, bool last, FILE *out)
+{
+	if (cell->width <= width) {
+		fputs(cell->text, out);
+		return cell->width;
+	}
+	bool sentence = last && strchr(cell->text, ' ');
+	const char *end = sentence ? "" : ending(cell->text, (width - 1) * 2 / 3);
+	int bytes = (int)fitting(cell->text, width - 1 - table_width(end));
+	char *start = must(strndup(cell->text, (size_t)bytes));
+	fprintf(out, "%s…%s", start, end);
+	size_t taken = table_width(start) + 1 + table_width(end);
+	free(start);
+	return taken;
+}
+
+static void print_cell(const struct cell *cell, size_t width, bool last, FILE *out, bool colour)
+{
+	const char *code = colour ? table_colour_code(cell->colour) : "";
+	fputs(code, out);
+	size_t taken = print_text(cell, width, last, out);
+	fputs(*code ? "\033[0m" : "", out);
+	if (!last) {
+		fprintf(out, "%*s%s", (int)(width - taken), "", GAP);
+	}
+}
+
+/* Nothing is padded behind the last cell that holds something. */
+static size_t last_used_column(const struct table *table, size_t row)
+{
+	size_t last = table->columns;
+	while (last > 0 &&
+		(table->cells.items[row + last - 1].width == 0 ||
+			(table->stacked && last - 1 == table->key))) {
+		last--;
+	}
+	return last;
+}
+
+static void print_row(const struct table *table, size_t row, FILE *out, bool colour)
+{
+	size_t used = last_used_column(table, row);
+	const struct cell *cells = &table->cells.items[row];
+	if (table->stacked) {
+		print_cell(&cells[table->key], cells[table->key].width, true, out, colour);
+		fprintf(out, "\n%s", GAP);
+	}
+	for (size_t i = 0; i < used; i++) {
+		if (!table->stacked || i != table->key) {
+			print_cell(&cells[i], table->widths[i], i + 1 == used, out, colour);
+		}
+	}
+	fputc('\n', out);
+}
+
+void table_print(struct table *table, FILE *out, bool colour, size_t width)
+{
+	size_t line = 0;
+	if (width && !table->facts) {
+		fit_columns(table, width);
+	}
+	for (size_t row = 0; row + table->columns <= table->cells.count; row += table->columns) {
+		print_row(table, row, out, colour);
+		while (line < table->lines.count &&
+			table->lines_after[line] <= row + table->columns) {
+			const struct cell *text = &table->lines.items[line++];
+			fputs(GAP, out);
+			print_cell(text, text->width, true, out, colour);
+			fputc('\n', out);
+		}
+	}
+}

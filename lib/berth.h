@@ -1,0 +1,365 @@
+/*
+ * libberth: look up, watch and register services from C.
+ *
+ * A handle stands for one of two things, which berth_open() tells apart by what it is given:
+ *   - the agent of this container, through its Unix socket. Lookups come from its cache in microseconds and go on while the
+ *     registry is away; only here are the agent's own calls (status, checks, drain, …);
+ *   - a registry itself, by URL (dir:/path, zookeeper://host:port,…/root). Only here are writes.
+ * A call on the wrong kind of handle fails with BERTH_FAILED and says so.
+ *
+ *	struct berth *berth;
+ *	struct berth_endpoints found;
+ *	if (berth_open(&berth, NULL, NULL, NULL) == 0 &&
+ *		berth_endpoints(berth, "/users/devteam/org-apache-tomcat/test1/components", NULL, &found, NULL) == 0) {
+ *		printf("%s\n", found.count ? found.items[0].address : "none");
+ *	}
+ *
+ * Threads: the library has no global state. Different handles may be used in different threads at once; one handle, with
+ * everything made from it, by one thread at a time.
+ *
+ * Ownership: what a function returns through a `ret_` parameter is the caller's, who gives it back to the function that the
+ * type's comment names. Structs that the caller provides need no initialisation and are untouched on failure. Everything
+ * passed in is copied or used only during the call. All strings are UTF-8 and end with NUL.
+ *
+ * Errors: functions return 0, or one of the negative codes of berth_error.h, and then fill the caller's
+ * `struct berth_failure` with the same code and a message for people. `failure` may be NULL. The library never prints, never
+ * exits, and raises no signal; its descriptors are closed on exec.
+ *
+ * Blocking: a call waits for its answer, at most the handle's timeout (berth_options; 10 s by default). Nothing but
+ * berth_dispatch() calls a watch's callback.
+ */
+#ifndef BERTH_H
+#define BERTH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "berth_error.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+struct berth;        /* a handle; berth_close() */
+struct berth_watch;  /* a running watch; berth_unwatch() */
+struct berth_lookup; /* an answer that is kept; berth_lookup_free() */
+
+struct berth_failure {
+	int code;          /* enum berth_error; negative */
+	char message[512]; /* no newline, no full stop */
+};
+
+/* How true an answer is. */
+struct berth_freshness {
+	long age_s; /* seconds since it was last known to be true; 0 while a watch keeps it true, and from a registry */
+	bool stale; /* the registry is away: this is the last known answer */
+};
+
+/* JSON text; berth_answer_finish(). */
+struct berth_answer {
+	char *json;
+	size_t len; /* bytes, without the NUL */
+	struct berth_freshness freshness;
+};
+
+/* Full paths, sorted; berth_paths_finish(). */
+struct berth_paths {
+	char **items;
+	size_t count;
+	struct berth_freshness freshness;
+};
+
+/* One address of one endpoint. The strings belong to the struct berth_endpoints that it is in. */
+struct berth_endpoint {
+	const char *path;         /* of the record */
+	const char *scope;        /* "external" or "internal" */
+	const char *api;          /* what is spoken: a URI */
+	const char *protocol;     /* "REST", "webui", …; "" when the record has none */
+	const char *address_type; /* "uri", "host/port", … */
+	const char *address; /* in one line: a URI, host:port ([::1]:80 for IPv6) or a path; "" when it has no such form */
+	const char *host;         /* NULL when the address type has none */
+	unsigned port;            /* 0 when the address type has none */
+	const char *address_json; /* all of the address: a JSON object of strings */
+};
+
+/* berth_endpoints_finish(). */
+struct berth_endpoints {
+	struct berth_endpoint *items;
+	size_t count;
+	struct berth_freshness freshness;
+	void *memory; /* the library's */
+};
+
+struct berth_stat {
+	int64_t time_ms; /* when the node was made: ms since 1970 */
+	size_t size;     /* bytes of its record; 0 without one */
+	size_t children;
+	struct berth_freshness freshness;
+};
+
+/* Which endpoints; NULL means any. */
+struct berth_endpoint_filter {
+	const char *api;
+	const char *protocol; /* case does not matter */
+	const char *scope;    /* "external" or "internal" */
+};
+
+/* Which records find and purge mean; NULL means any, and the root for `under`. */
+struct berth_criteria {
+	const char *under;
+	const char *api;         /* of some endpoint */
+	const char *protocol;    /* of some endpoint; case does not matter */
+	const char *type;        /* the attribute "type" */
+	const char *id;          /* yarn:id */
+	const char *persistence; /* yarn:persistence */
+};
+
+/* Zero means default. */
+struct berth_options {
+	int timeout_ms;         /* of each call; default 10000 */
+	int session_timeout_ms; /* registries only, as are those below; default 30000 */
+	const char *auth_file; /* a file of mode 0600 that holds user:password: digest authentication */
+	bool secure; /* protect what is written: everyone reads; only this user and system_accounts write; needs
+			auth_file and a zookeeper:// registry */
+	const char *system_accounts; /* comma-separated scheme:id; default sasl:yarn@, sasl:mapred@, sasl:hdfs@; "": none */
+	const char *realm; /* appended to accounts that end in @; without it these get no rights */
+};
+
+/* ---- handles ---------------------------------------------------------------------------------- */
+
+/*
+ * Opens a handle: `where` is the path of an agent's socket (also as unix:PATH), or a registry's URL. NULL: the socket
+ * that BERTH_SOCKET in the environment names, or the installation's usual one. `options` may be NULL.
+ * Does not wait: an agent or a registry that cannot be reached shows in the first call.
+ */
+int berth_open(struct berth **ret_berth, const char *where, const struct berth_options *options,
+	struct berth_failure *failure);
+
+/*
+ * Ends watches and lookups of the handle, and a registry's session: what it bound as ephemeral vanishes. Blocks for a second
+ * at most. Accepts NULL. Not from a callback.
+ */
+void berth_close(struct berth *berth);
+
+/* True for a handle on a registry, false for one on an agent. */
+bool berth_is_registry(const struct berth *berth);
+
+/* Changes how long each later call may wait. */
+void berth_set_timeout(struct berth *berth, int timeout_ms);
+
+/* A descriptor that becomes readable when berth_dispatch() has something to do, timers included. It stays the same. */
+int berth_fd(const struct berth *berth);
+
+/*
+ * Does what is due: reads events, calls the watches' callbacks, reconnects, keeps a registry's session alive. Waits up to
+ * `timeout_ms` (-1: for ever) for something to be due. 0, also when nothing was.
+ * Needed while there are watches; and on a registry that holds ephemeral records, at least every third of the session timeout.
+ */
+int berth_dispatch(struct berth *berth, int timeout_ms, struct berth_failure *failure);
+
+/* Free what the answers hold, not the structs themselves. */
+void berth_answer_finish(struct berth_answer *answer);
+void berth_paths_finish(struct berth_paths *paths);
+void berth_endpoints_finish(struct berth_endpoints *endpoints);
+
+/* ---- lookups, on both kinds of handle --------------------------------------------------------- */
+
+/* The service record at `path`, as stored. BERTH_PATH_NOT_FOUND, BERTH_NO_RECORD, BERTH_INVALID_RECORD. */
+int berth_resolve(struct berth *berth, const char *path, struct berth_answer *ret_record,
+	struct berth_failure *failure);
+
+/* The children of `path`. BERTH_PATH_NOT_FOUND. */
+int berth_list(struct berth *berth, const char *path, struct berth_paths *ret_paths,
+	struct berth_failure *failure);
+
+/* An object that maps the full path of each direct child that holds a record to that record. BERTH_PATH_NOT_FOUND. */
+int berth_records(struct berth *berth, const char *path, struct berth_answer *ret_records,
+	struct berth_failure *failure);
+
+/*
+ * The addresses that the record at `path` and those of its direct children offer, one entry each, in the order of their
+ * paths. None is no error. `filter` may be NULL. BERTH_PATH_NOT_FOUND.
+ */
+int berth_endpoints(struct berth *berth, const char *path,
+	const struct berth_endpoint_filter *filter, struct berth_endpoints *ret_endpoints,
+	struct berth_failure *failure);
+
+/* BERTH_PATH_NOT_FOUND. */
+int berth_stat(struct berth *berth, const char *path, struct berth_stat *ret_stat,
+	struct berth_failure *failure);
+
+/* 1 when a node stands at `path`, 0 when none does, a negative code when that could not be learnt. */
+int berth_exists(struct berth *berth, const char *path, struct berth_failure *failure);
+
+/* Called now and then during find and purge on a registry. */
+typedef void berth_on_progress(void *context, size_t visited, size_t matches);
+
+/*
+ * An object that maps paths to the records that match. `criteria` and `on_progress` may be NULL. On a registry the timeout is that of a
+ * silence, not of the whole walk.
+ */
+int berth_find(struct berth *berth, const struct berth_criteria *criteria,
+	berth_on_progress *on_progress, void *context, struct berth_answer *ret_records,
+	struct berth_failure *failure);
+
+/* ---- resolve once, re-read on trouble --------------------------------------------------------- */
+
+/* Keeps the endpoints of `path` for this process. Asks nobody yet. The lookup must not outlive its handle. */
+int berth_lookup_create(struct berth_lookup **ret_lookup, struct berth *berth, const char *path,
+	const struct berth_endpoint_filter *filter, struct berth_failure *failure);
+/* Accepts NULL. */
+void berth_lookup_free(struct berth_lookup *lookup);
+
+/*
+ * The endpoints: the kept answer, without asking anybody, unless there is none yet or berth_lookup_trouble() was called.
+ * When a re-read fails, the kept answer is given once more with freshness.stale set, and the next call tries again.
+ * *ret_endpoints is borrowed until the next call on this lookup.
+ */
+int berth_lookup_get(struct berth_lookup *lookup, const struct berth_endpoints **ret_endpoints,
+	struct berth_failure *failure);
+
+/* An address did not work: the next berth_lookup_get() asks the registry again, past every cache. */
+void berth_lookup_trouble(struct berth_lookup *lookup);
+
+/* ---- watches, on both kinds of handle --------------------------------------------------------- */
+
+enum berth_event_type {
+	BERTH_EVENT_SUBSCRIBED, /* the watch has begun: `records` is all there is */
+	BERTH_EVENT_UPDATED,    /* `path` was made or changed; `records` is its record alone */
+	BERTH_EVENT_DELETED,    /* `path` is gone */
+	BERTH_EVENT_STALE,      /* the registry is away: what is known may be out of date */
+	BERTH_EVENT_FRESH,      /* it is back, and what is known is true again */
+	BERTH_EVENT_RESYNC,     /* `records` replaces all that was known: events were missed */
+	BERTH_EVENT_LOST /* the agent is away; a RESYNC (at first: SUBSCRIBED) follows when it is back */
+};
+
+struct berth_event {
+	enum berth_event_type type;
+	int64_t sequence;   /* grows by one from event to event of a watch, from 1 on */
+	double time;        /* seconds since 1970 */
+	const char *path;   /* UPDATED, DELETED; else NULL */
+	const char *record; /* UPDATED: its JSON; NULL for a node without a record */
+	const char *snapshot; /* SUBSCRIBED, RESYNC: a JSON object, path to record or null; else NULL */
+};
+
+/* Everything in `event` is borrowed for the call. May call anything on the handle but berth_close() and berth_dispatch(). */
+typedef void berth_on_event(void *context, const struct berth_event *event);
+
+/*
+ * Watches the node at `path`, or with `recursive` everything at and below it. The path need not exist. Returns at once: all
+ * else, the first snapshot too, comes through `on_event` from berth_dispatch(). A stream that broke, or fell silent for five
+ * heartbeats, is made anew after a random delay that grows up to 15 s, for as long as the watch is there.
+ */
+int berth_watch(struct berth *berth, const char *path, bool recursive, berth_on_event *on_event,
+	void *context, struct berth_watch **ret_watch, struct berth_failure *failure);
+
+/* 0 while events are flowing; else why they are not, in `failure` too. Does not wait. */
+int berth_watch_trouble(const struct berth_watch *watch, struct berth_failure *failure);
+
+/* Accepts NULL; may be called from the callback. */
+void berth_unwatch(struct berth_watch *watch);
+
+/* "UPDATED" for BERTH_EVENT_UPDATED and so on. Static. */
+const char *berth_event_name(enum berth_event_type type);
+
+/* ---- writes, on a registry -------------------------------------------------------------------- */
+
+enum berth_bind_flags {
+	BERTH_BIND_OVERWRITE = 1, /* whatever stands there; else BERTH_FILE_ALREADY_EXISTS */
+	BERTH_BIND_EPHEMERAL = 2, /* vanishes with this handle */
+	BERTH_BIND_PARENTS = 4    /* makes what is missing above it; else BERTH_PATH_NOT_FOUND */
+};
+
+/*
+ * Writes a service record (JSON with "type": "JSONServiceRecord"). It is checked strictly first:
+ * BERTH_INVALID_RECORD, BERTH_LIMIT_EXCEEDED. BERTH_NO_CHILDREN_FOR_EPHEMERALS, BERTH_NO_PATH_PERMISSIONS.
+ */
+int berth_bind(struct berth *berth, const char *path, const char *record, unsigned flags,
+	struct berth_failure *failure);
+
+/* Makes a node without a record; an existing one is no error. With `parents` also what is missing above it, else BERTH_PATH_NOT_FOUND. */
+int berth_mknode(struct berth *berth, const char *path, bool parents, struct berth_failure *failure);
+
+/* Deletes a node, with `recursive` all below it, where the timeout is that of a silence, not of the whole; what is absent is no
+ * error. BERTH_PATH_IS_NOT_EMPTY_DIRECTORY. */
+int berth_delete(
+	struct berth *berth, const char *path, bool recursive, struct berth_failure *failure);
+
+/* What purge does with a match that has children. */
+enum berth_purge_policy {
+	BERTH_PURGE_ALL,              /* deletes them with it */
+	BERTH_PURGE_SKIP_ON_CHILDREN, /* leaves it */
+	BERTH_PURGE_FAIL_ON_CHILDREN  /* ends with BERTH_PATH_IS_NOT_EMPTY_DIRECTORY */
+};
+
+struct berth_purge {
+	struct berth_criteria criteria; /* id and persistence are required */
+	enum berth_purge_policy policy;
+	bool dry_run; /* all the same, but delete nothing */
+	berth_on_progress *on_progress;
+	void *context;
+};
+
+/*
+ * Deletes what a container left behind. `ret_matches` (may be NULL): the records that matched; `ret_purged` (may be NULL): the
+ * paths deleted, or in a dry run those that would be. BERTH_PATH_IS_NOT_EMPTY_DIRECTORY.
+ */
+int berth_purge(struct berth *berth, const struct berth_purge *purge,
+	struct berth_answer *ret_matches, struct berth_paths *ret_purged,
+	struct berth_failure *failure);
+
+/* From now on, every node this handle makes also gives all rights to this digest user. */
+int berth_add_write_accessor(
+	struct berth *berth, const char *user, const char *password, struct berth_failure *failure);
+int berth_clear_write_accessors(struct berth *berth, struct berth_failure *failure);
+
+/* ---- the agent itself ------------------------------------------------------------------------- */
+
+/* The bodies of GET /v1/agent, /v1/agent/checks and /v1/agent/history, as PROTOCOL.md describes them. */
+int berth_status(
+	struct berth *berth, struct berth_answer *ret_status, struct berth_failure *failure);
+int berth_checks(
+	struct berth *berth, struct berth_answer *ret_checks, struct berth_failure *failure);
+int berth_history(
+	struct berth *berth, struct berth_answer *ret_history, struct berth_failure *failure);
+
+/*
+ * Takes all components out of the registry until berth_undrain(), or for `for_s` seconds when that is not 0. Returns when the agent
+ * has accepted it, not when the records are gone. `reason` may be NULL. BERTH_NO_PATH_PERMISSIONS.
+ */
+int berth_drain(
+	struct berth *berth, const char *reason, unsigned for_s, struct berth_failure *failure);
+int berth_undrain(struct berth *berth, struct berth_failure *failure);
+
+/*
+ * Has the agent read its configuration again. A bad one changes nothing and is BERTH_FAILED. `ret_answer` (may be NULL) is
+ * filled in any case: {"reloaded": …, "problems": [one text each]}, or what else the agent said; "" when it said nothing.
+ */
+int berth_reload(
+	struct berth *berth, struct berth_answer *ret_answer, struct berth_failure *failure);
+
+/* Runs a check now and waits for it, within the handle's timeout: the check as in berth_checks(), its result in "last". */
+int berth_run_check(struct berth *berth, const char *check, struct berth_answer *ret_result,
+	struct berth_failure *failure);
+
+enum berth_health { BERTH_PASSING, BERTH_WARNING, BERTH_FAILING };
+
+/* The heartbeat of a check of type ttl. `output` may be NULL. */
+int berth_report(struct berth *berth, const char *check, enum berth_health health,
+	const char *output, struct berth_failure *failure);
+
+/*
+ * Supplies the addresses of a dynamic endpoint, each in one line as in struct berth_endpoint. They are withdrawn by
+ * berth_withdraw(), or, when the agent's configuration says hold = connection, with this handle.
+ */
+int berth_supply(struct berth *berth, const char *endpoint, const char *const *addresses,
+	size_t count, struct berth_failure *failure);
+int berth_withdraw(struct berth *berth, const char *endpoint, struct berth_failure *failure);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,79 @@
+"""How long a container is not where it should be: start to registered, TERM to gone; and what the agent costs in memory."""
+
+import contextlib
+import os
+import pathlib
+import signal
+import statistics
+import tempfile
+import time
+
+from berth import Agent
+from zookeeper import ZooKeeper
+
+ROUNDS = int(os.environ.get("BERTH_ROUNDS", "20"))
+NODE = f"/registry{Agent.PATH}"
+
+
+def registered_in_directory(registry):
+    return os.path.exists(f"{registry.removeprefix('dir:')}{Agent.PATH}/_record")
+
+
+def pss(pid):
+    fields = {}
+    with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as lines:
+        for line in lines:
+            name, _, rest = line.partition(":")
+            if name in ("Rss", "Pss"):
+                fields[name] = int(rest.split()[0])
+    return fields
+
+
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as text:
+        return [int(child) for child in text.read().split()]
+
+
+def until(condition):
+    deadline = time.monotonic() + 60
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError
+        time.sleep(0.0002)
+
+
+def measure(name, registry, is_there, folder):
+    starts, stops, memory = [], [], []
+    for number in range(ROUNDS):
+        agent = Agent(folder / f"{name}{number}", registry, command=())
+        agent.write_config({**agent.component("true"), "agent": {"log_level": "info"}})
+        begin = time.monotonic()
+        agent.start(wait=False)
+        until(is_there)
+        starts.append(time.monotonic() - begin)
+        if number == 0:
+            until(agent.answers)
+            for pid in [agent.process.pid, *children(agent.process.pid)]:
+                with contextlib.suppress(OSError):
+                    memory.append((pathlib.Path(f"/proc/{pid}/comm").read_text().strip(), pss(pid)))
+        begin = time.monotonic()
+        agent.signal(signal.SIGTERM)
+        until(lambda: not is_there())
+        stops.append(time.monotonic() - begin)
+        agent.wait()
+    for what, values in (("start to registered", starts), ("TERM to gone", stops)):
+        print(f"{name:10} {what:20} median {statistics.median(values) * 1000:7.1f} ms   max {max(values) * 1000:7.1f} ms")
+    for program, fields in memory:
+        print(f"{name:10} {program:20} resident {fields['Rss']:6} kB   proportional {fields['Pss']:6} kB")
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="bench-") as name, ZooKeeper() as server:
+        folder = pathlib.Path(name)
+        registry = f"dir:{folder}/registry"
+        measure("dir", registry, lambda: registered_in_directory(registry), folder)
+        measure("zookeeper", server.url, lambda: server.stat(NODE) is not None, folder)
+
+
+if __name__ == "__main__":
+    main()

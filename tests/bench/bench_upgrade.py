@@ -1,0 +1,67 @@
+"""USR2: from the signal to the first answer of the new program, and what lookups feel of it."""
+
+import os
+import pathlib
+import statistics
+import tempfile
+import time
+
+from berth import Agent
+from lifecycle import Client
+from zookeeper import ZooKeeper
+
+ROUNDS = int(os.environ.get("BERTH_ROUNDS", "100"))
+QUIET_S = 3
+
+
+def percentile(values, part):
+    return sorted(values)[min(len(values) - 1, int(len(values) * part))] * 1000
+
+
+def report(name, what, values):
+    print(
+        f"{name:10} {what:34} median {statistics.median(values) * 1000:7.2f} ms   p99 {percentile(values, 0.99):7.2f} ms"
+        f"   p99.9 {percentile(values, 0.999):7.2f} ms   max {max(values) * 1000:7.2f} ms"
+    )
+
+
+def lookups(name, what, agent, work):
+    clients = [Client(agent.socket, keep=True), Client(agent.socket, keep=False)]
+    work()
+    for client, kind in zip(clients, ("one connection", "new connections")):
+        failures = client.end()
+        report(name, f"lookup {what}, {kind}", client.seconds)
+        if failures:
+            print(f"{name:10} {len(failures)} lookups FAILED, such as {failures[0]}")
+
+
+def measure(name, registry, folder):
+    agent = Agent(folder / name, registry)
+    agent.write_config({**agent.component("true"), "agent": {"log_level": "info"}})
+    agent.start()
+    agent.wait_state("registered")
+    lookups(name, "at rest", agent, lambda: time.sleep(QUIET_S))
+    upgrades = []
+
+    def upgrade_all():
+        for _ in range(ROUNDS):
+            begin = time.monotonic()
+            agent.upgrade()
+            agent.get("/live")
+            upgrades.append(time.monotonic() - begin)
+            time.sleep(0.02)
+
+    lookups(name, "during upgrades", agent, upgrade_all)
+    report(name, "signal to first answer of the new", upgrades)
+    agent.stop()
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="bench-") as name, ZooKeeper() as server:
+        folder = pathlib.Path(name)
+        measure("dir", f"dir:{folder}/registry", folder)
+        measure("zookeeper", server.url, folder)
+
+
+if __name__ == "__main__":
+    main()

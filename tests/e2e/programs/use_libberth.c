@@ -1,0 +1,111 @@
+/*
+ * Calls of the installed library that the command line has no verb for; test_libberth.py compiles and runs it.
+ *
+ *   use_libberth WHERE report CHECK passing|warning|failing TEXT
+ *   use_libberth WHERE supply ENDPOINT ADDRESS...       prints "supplied", and keeps its handle until standard input ends
+ *   use_libberth WHERE withdraw ENDPOINT
+ *   use_libberth WHERE share AUTH-FILE PATH USER PASSWORD   binds a protected record that USER may change, too
+ *   use_libberth WHERE wrong-handle                     each call is refused by the wrong kind of handle
+ */
+#include <berth.h>
+#include <stdio.h>
+#include <string.h>
+
+#define RECORD "{\"type\":\"JSONServiceRecord\",\"external\":[],\"internal\":[]}"
+
+static struct berth_failure failure;
+
+static int report(struct berth *berth, char **arguments)
+{
+	static const char *const names[] = {
+		[BERTH_PASSING] = "passing", [BERTH_WARNING] = "warning", [BERTH_FAILING] = "failing"
+	};
+	enum berth_health health = BERTH_PASSING;
+	while (strcmp(names[health], arguments[1]) != 0) {
+		health++;
+	}
+	return berth_report(berth, arguments[0], health, arguments[2], &failure);
+}
+
+static int supply(struct berth *berth, char **arguments, int count)
+{
+	int code = berth_supply(berth, arguments[0], (const char *const *)arguments + 1,
+		(size_t)count - 1, &failure);
+	if (code == 0) {
+		puts("supplied");
+		fflush(stdout);
+		while (getchar() != EOF) {
+		}
+	}
+	return code;
+}
+
+static int share(struct berth *berth, char **arguments)
+{
+	int code = berth_add_write_accessor(berth, arguments[1], arguments[2], &failure);
+	if (code == 0) {
+		code = berth_bind(berth, arguments[0], RECORD, BERTH_BIND_PARENTS, &failure);
+	}
+	return code ? code : berth_clear_write_accessors(berth, &failure);
+}
+
+static int wrong_handle(struct berth *berth)
+{
+	struct berth_answer answer;
+	int wrong = 0;
+	if (berth_is_registry(berth)) {
+		wrong += berth_status(berth, &answer, &failure) != BERTH_FAILED;
+		wrong += berth_report(berth, "x", BERTH_PASSING, NULL, &failure) != BERTH_FAILED;
+		wrong += berth_withdraw(berth, "x", &failure) != BERTH_FAILED;
+		wrong += berth_drain(berth, NULL, 0, &failure) != BERTH_FAILED;
+	} else {
+		wrong += berth_bind(berth, "/a", RECORD, 0, &failure) != BERTH_FAILED;
+		wrong += berth_mknode(berth, "/a", true, &failure) != BERTH_FAILED;
+		wrong += berth_delete(berth, "/a", false, &failure) != BERTH_FAILED;
+		wrong += berth_add_write_accessor(berth, "u", "p", &failure) != BERTH_FAILED;
+	}
+	return wrong ? BERTH_FAILED : 0;
+}
+
+static int run(struct berth *berth, const char *verb, char **arguments, int count)
+{
+	if (strcmp(verb, "report") == 0 && count == 3) {
+		return report(berth, arguments);
+	}
+	if (strcmp(verb, "supply") == 0 && count >= 1) {
+		return supply(berth, arguments, count);
+	}
+	if (strcmp(verb, "withdraw") == 0 && count == 1) {
+		return berth_withdraw(berth, arguments[0], &failure);
+	}
+	if (strcmp(verb, "share") == 0 && count == 4) {
+		return share(berth, arguments + 1);
+	}
+	if (strcmp(verb, "wrong-handle") == 0) {
+		return wrong_handle(berth);
+	}
+	snprintf(failure.message, sizeof(failure.message), "what is %s?", verb);
+	return BERTH_FAILED;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 3) {
+		return 2;
+	}
+	struct berth *berth = NULL;
+	struct berth_options options = { .timeout_ms = 60000 };
+	if (strcmp(argv[2], "share") == 0 && argc > 3) {
+		options.auth_file = argv[3];
+		options.secure = true;
+	}
+	int code = berth_open(&berth, argv[1], &options, &failure);
+	if (code == 0) {
+		code = run(berth, argv[2], argv + 3, argc - 3);
+	}
+	if (code != 0) {
+		fprintf(stderr, "%s: %s\n", berth_error_name(code), failure.message);
+	}
+	berth_close(berth);
+	return code != 0;
+}

@@ -1,0 +1,302 @@
+"""berthd -- CMD: the container's main process, as PID 1 of a namespace of its own where that matters."""
+
+import contextlib
+import os
+import pathlib
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+from berth import BUILD, PATIENCE, Agent, exists, wait_until
+from lifecycle import LifeTest, on_both, rounds, zombies_of
+
+UNSHARE = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
+
+
+def shell(script):
+    return ["/bin/sh", "-c", script]
+
+
+class MainProcess(LifeTest):
+    def supervised(self, command, check="true", extra=None, **keywords):
+        agent = self.web_agent(check=check, command=command, extra=extra, **keywords)
+        return agent
+
+    def run_to_its_end(self, command, **keywords):
+        agent = self.supervised(command, **keywords)
+        agent.start(wait=False)
+        return agent, agent.wait()
+
+    def test_its_exit_status_is_ours(self):
+        for script, status in (("exit 0", 0), ("exit 3", 3), ("kill -TERM $$", 143), ("kill -KILL $$", 137)):
+            with self.subTest(script=script):
+                agent, found = self.run_to_its_end(shell(script))
+                self.assertEqual(found, status, agent.read_log())
+
+    def test_what_cannot_be_run_is_127_or_126_and_never_registered(self):
+        plain = self.folder / "plain"
+        plain.write_text("not a program")
+        for program, status in ((self.folder / "missing", 127), (plain, 126), (self.folder, 126)):
+            with self.subTest(program=program):
+                witness = self.witness()
+                agent, found = self.run_to_its_end([str(program)], check=None)
+                self.assertEqual(found, status, agent.read_log())
+                self.assertEqual(witness.end(), [None])
+
+    def test_registered_only_when_it_runs_and_checks_are_up(self):
+        gate = self.folder / "gate"
+        agent = self.supervised(shell("sleep 1000"), check=exists(gate)).start()
+        wait_until(lambda: agent.check_named("alive")["counts"].get("failing", 0) > 0, "the check has run")
+        self.assertIsNone(self.identity())
+        self.assertTrue(agent.status()["main_process"]["running"])
+        gate.touch()
+        agent.wait_state("registered")
+
+    def test_its_end_deregisters_at_once_and_ends_the_agent(self):
+        gate = self.folder / "gate"
+        os.mkfifo(gate)
+        agent = self.supervised(
+            shell(f"read line < {gate}; exit 7"), extra={"agent": {"drain_delay": "1h"}}
+        ).start()
+        agent.wait_state("registered")
+        gate.write_text("end\n")
+        self.assertEqual(agent.wait(), 7)
+        self.assertIsNone(self.identity())
+
+    def test_the_record_is_gone_before_it_gets_term(self):
+        order = self.folder / "order"
+        present = f"{self.store.root}{Agent.PATH}/_record" if not self.server else ""
+        probe = f"test -e {present}"
+        if self.server:
+            probe = " ".join(map(str, self.server.probe_command("stat", self.node())))
+        script = (
+            f"trap '({probe}) >/dev/null 2>&1 && echo present > {order} || echo absent > {order}; exit 5' TERM; "
+            "while :; do sleep 0.01; done"
+        )
+        agent = self.supervised(shell(script)).start()
+        agent.wait_state("registered")
+        agent.signal(signal.SIGTERM)
+        self.assertEqual(agent.wait(), 5)
+        self.assertEqual(order.read_text(), "absent\n")
+
+    def test_drain_delay_lies_between_deregistering_and_term(self):
+        stamp = self.folder / "stamp"
+        script = f"trap 'cat /proc/uptime > {stamp}; exit 0' TERM; while :; do sleep 0.01; done"
+        agent = self.supervised(shell(script), extra={"agent": {"drain_delay": "700ms"}}).start()
+        agent.wait_state("registered")
+        agent.signal(signal.SIGTERM)
+        wait_until(lambda: self.identity() is None, "the record is gone")
+        gone = time.clock_gettime(time.CLOCK_BOOTTIME)
+        self.assertFalse(stamp.exists())
+        self.assertEqual(agent.get("/live").status, 200)
+        agent.signal(signal.SIGTERM)
+        self.assertEqual(agent.wait(), 0)
+        # The record was seen to be gone a little later than it was.
+        self.assertGreater(float(stamp.read_text().split()[0]) - gone, 0.4)
+
+    def test_kill_after_stop_timeout(self):
+        agent = self.supervised(
+            shell("trap '' TERM; while :; do sleep 0.01; done"), extra={"agent": {"stop_timeout": "300ms"}}
+        ).start()
+        agent.wait_state("registered")
+        agent.signal(signal.SIGTERM)
+        self.assertEqual(agent.wait(), 137)
+        self.assertIsNone(self.identity())
+
+    def test_quit_ends_it_and_leaves_the_session(self):
+        agent = self.supervised(shell("trap 'exit 4' TERM; while :; do sleep 0.01; done")).start()
+        agent.wait_state("registered")
+        before = self.identity()
+        agent.signal(signal.SIGQUIT)
+        self.assertEqual(agent.wait(), 4)
+        if self.server:
+            self.assertEqual(self.identity(), before)
+
+    def test_it_survives_an_upgrade_and_its_end_is_noticed_after_it(self):
+        gate = self.folder / "gate"
+        os.mkfifo(gate)
+        agent = self.supervised(shell(f"read line < {gate}; exit 9")).start()
+        agent.wait_state("registered")
+        before = self.identity()
+        main = agent.status()["main_process"]["pid"]
+        for _ in range(rounds(5)):
+            agent.upgrade()
+        agent.wait_state("registered")
+        self.assertEqual(agent.status()["main_process"], {"running": True, "pid": main})
+        self.assertEqual(self.identity(), before)
+        gate.write_text("end\n")
+        self.assertEqual(agent.wait(), 9)
+
+    def test_its_death_during_an_upgrade_is_not_lost(self):
+        for _ in range(rounds(10)):
+            agent = self.supervised(shell("sleep 1000")).start()
+            agent.wait_state("registered")
+            main = agent.status()["main_process"]["pid"]
+            agent.signal(signal.SIGUSR2)
+            wait_until(lambda: "executing " in agent.read_log(), "it is about to execute")
+            os.kill(main, signal.SIGKILL)
+            self.assertEqual(agent.wait(), 137)
+            self.assertIsNone(self.identity())
+            agent.log.unlink()
+
+    def test_restart_on_failure_waits_longer_each_time_and_withdraws_meanwhile(self):
+        stamps = self.folder / "stamps"
+        agent = self.supervised(
+            shell(f"cat /proc/uptime >> {stamps}; test $(wc -l < {stamps}) -ge 4 || exit 3; sleep 1000"),
+            extra={"agent": {"restart": "on-failure"}},
+        ).start()
+        wait_until(lambda: stamps.exists() and len(stamps.read_text().splitlines()) == 4, "the fourth run")
+        agent.wait_state("registered")
+        times = [float(line.split()[0]) for line in stamps.read_text().splitlines()]
+        pauses = [later - earlier for earlier, later in zip(times, times[1:])]
+        # Jitter takes at most half of a pause; each next is twice as long.
+        for pause, least in zip(pauses, (0.2, 0.4, 0.8)):
+            self.assertGreater(pause, least)
+        self.assertEqual(agent.stop(), 143)
+
+    def test_a_clean_end_is_not_restarted(self):
+        agent, status = self.run_to_its_end(shell("exit 0"), extra={"agent": {"restart": "on-failure"}})
+        self.assertEqual(status, 0)
+        self.assertNotIn("restarting", agent.read_log())
+
+    def test_stopping_while_it_waits_for_its_restart(self):
+        agent = self.supervised(shell("exit 3"), extra={"agent": {"restart": "on-failure"}}).start()
+        wait_until(lambda: "restarting" in agent.read_log(), "it waits")
+        self.assertEqual(agent.stop(), 0)
+
+    def test_signals_are_forwarded(self):
+        seen = self.folder / "seen"
+        ready = self.folder / "ready"
+        script = (
+            f"trap 'echo usr1 >> {seen}' USR1; trap 'echo winch >> {seen}' WINCH; touch {ready}; "
+            "while :; do sleep 0.01; done"
+        )
+        agent = self.supervised(shell(script)).start()
+        wait_until(ready.exists, "it is ready")
+        for number, name in ((signal.SIGUSR1, "usr1"), (signal.SIGWINCH, "winch")):
+            agent.signal(number)
+            wait_until(lambda: seen.exists() and name in seen.read_text(), f"{name} has arrived")
+        self.assertEqual(agent.stop(), 143)
+
+    def test_standard_input_passes_to_it(self):
+        agent = self.supervised(shell(f"cat > {self.folder}/copy; exit 6"))
+        read, write = os.pipe()
+        agent.start(wait=False, stdin=read)
+        os.close(read)
+        os.write(write, b"through\n")
+        os.close(write)
+        self.assertEqual(agent.wait(), 6)
+        self.assertEqual((self.folder / "copy").read_text(), "through\n")
+
+    def test_it_finds_the_world_as_without_us(self):
+        probe = (
+            "grep -E 'Sig(Ign|Blk)' /proc/self/status; grep -E 'Max (core|open)' /proc/self/limits; "
+            "ls /proc/self/fd | wc -l; env | grep -cE '^(LISTEN|BERTH_HANDOVER)'"
+        )
+        direct = subprocess.run(shell(probe), capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+        out = self.folder / "out"
+        agent, _ = self.run_to_its_end(shell(f"({probe}) > {out}"))
+        self.assertEqual(out.read_text(), direct.stdout, agent.read_log())
+
+
+on_both(globals(), MainProcess)
+
+
+class Terminal(LifeTest):
+    """As with tini: the main process is the foreground process group, and ^C reaches it."""
+
+    def test_the_main_process_has_the_terminal(self):
+        script = (
+            "import os,signal,sys,time;"
+            "signal.signal(signal.SIGINT,lambda *_:(print('interrupted',flush=True),os._exit(9)));"
+            "print('foreground',os.tcgetpgrp(0)==os.getpgrp(),flush=True);"
+            "line=input();print('read',line,flush=True);time.sleep(1000)"
+        )
+        agent = self.web_agent(command=[sys.executable, "-c", script], check=None)
+        master, slave = pty.openpty()
+        self.addCleanup(os.close, master)
+        command = [BUILD / "berthd", "-c", agent.config, "--", *agent.command]
+        # A session of its own whose controlling terminal this is.
+        agent.process = subprocess.Popen(
+            ["setsid", "--ctty", "--wait", *command],
+            stdin=slave, stdout=slave, stderr=slave, env={**os.environ, "BERTH_LIBEXECDIR": str(BUILD)},
+        )
+        os.close(slave)
+        output = ""
+
+        def until(text):
+            nonlocal output
+            deadline = time.monotonic() + PATIENCE
+            while text not in output:
+                ready, _, _ = select.select([master], [], [], max(0, deadline - time.monotonic()))
+                self.assertTrue(ready, output)
+                output += os.read(master, 4096).decode(errors="replace")
+
+        until("foreground True")
+        os.write(master, b"hello\n")
+        until("read hello")
+        os.write(master, b"\x03")
+        until("interrupted")
+        with contextlib.suppress(OSError):  # EIO: the other end is closed
+            while os.read(master, 4096):
+                pass
+        self.assertEqual(agent.process.wait(PATIENCE), 9)
+
+
+@unittest.skipIf(subprocess.run([*UNSHARE, "true"], check=False, capture_output=True).returncode != 0, "cannot unshare")
+class Init(LifeTest):
+    """PID 1 of a PID namespace."""
+
+    def as_init(self, command, **keywords):
+        agent = self.web_agent(command=command, **keywords)
+        with open(agent.log, "ab") as log:
+            agent.process = subprocess.Popen(
+                [*UNSHARE, BUILD / "berthd", "-c", agent.config, "--", *command],
+                env={**os.environ, "BERTH_LIBEXECDIR": str(BUILD)}, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            )
+        wait_until(agent.answers, f"the agent answers; its log:\n{agent.read_log()}")
+        return agent
+
+    def inner(self, agent):
+        """The agent's pid as we see it."""
+        children = pathlib.Path(f"/proc/{agent.process.pid}/task/{agent.process.pid}/children").read_text().split()
+        return int(children[0])
+
+    def test_1000_orphans_leave_no_zombie(self):
+        orphans = self.folder / "orphans"
+        script = (
+            f"i=0; while [ $i -lt 1000 ]; do (sh -c 'echo x >> {orphans}' &) ; i=$((i+1)); done; "
+            "trap 'exit 0' TERM; while :; do sleep 0.05; done"
+        )
+        agent = self.as_init(shell(script))
+        wait_until(lambda: orphans.exists() and len(orphans.read_text()) == 2000, "1,000 orphans have run")
+        pid = self.inner(agent)
+        wait_until(lambda: zombies_of(pid) == 0, "none of them is left")
+        agent.wait_state("registered")
+        self.assertEqual(agent.status()["pid"], 1)
+        os.kill(pid, signal.SIGUSR2)
+        wait_until(lambda: agent.read_log().count(" runs, pid 1,") == 2, "it has been upgraded")
+        os.kill(pid, signal.SIGTERM)
+        self.assertEqual(agent.wait(), 0)
+        self.assertIsNone(self.identity())
+
+    def test_exit_statuses_come_through(self):
+        for script, status in (("exit 3", 3), ("kill -KILL $$", 137), ("kill -TERM $$", 143)):
+            with self.subTest(script=script):
+                gate = self.folder / f"gate{status}"
+                os.mkfifo(gate)
+                agent = self.as_init(shell(f"read line < {gate}; {script}"))
+                agent.wait_state("registered")
+                gate.write_text("end\n")
+                self.assertEqual(agent.wait(), status)
+                self.assertIsNone(self.identity())
+
+
+del LifeTest
+
+if __name__ == "__main__":
+    unittest.main()

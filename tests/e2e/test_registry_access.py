@@ -1,0 +1,192 @@
+"""Who may do what on a real ZooKeeper: the lists that Berth writes, as an independent client reads them, and what
+happens to those without rights."""
+
+import base64
+import hashlib
+import json
+import os
+import socket
+import time
+import unittest
+
+from berth import Agent, AgentTest, berth, wait_until
+from zookeeper import ZooKeeper
+
+REALM = "EXAMPLE.COM"
+HOME = "/registry/users/joe"
+COMPONENT = f"/registry{Agent.PATH}"
+SERVICE = os.path.dirname(os.path.dirname(os.path.dirname(COMPONENT)))
+
+
+def digest(user, password):
+    """As the server computes it from the credential that a client presents."""
+    hashed = hashlib.sha1(f"{user}:{password}".encode()).digest()
+    return f"digest:{user}:{base64.b64encode(hashed).decode()}"
+
+
+class AccessTest(AgentTest):
+    # Servers know the accounts of Hadoop only with this provider.
+    PROVIDER = ["-Dzookeeper.authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider"]
+
+    def setUp(self):
+        super().setUp()
+        self.server = ZooKeeper(java_options=self.PROVIDER)
+        self.addCleanup(self.server.stop)
+        self.registry = self.server.url
+
+    def credential(self, user, password, mode=0o600):
+        file = self.folder / f"{user}-{password}"
+        file.touch(mode=0o600)
+        file.write_text(f"{user}:{password}\n")
+        file.chmod(mode)
+        return file
+
+    def secure_agent(self, name="agent", user="joe", password="secret", **registry):
+        options = {"auth": "digest", "auth_file": self.credential(user, password), "secure": "yes", "realm": REALM}
+        return self.web_agent(name, extra={"registry": {**options, **registry}})
+
+    def cli(self, *arguments, user=None, password="secret"):
+        login = ["--auth-file", self.credential(user, password)] if user else []
+        return berth("--registry", self.registry, *login, *arguments)
+
+    def packets(self):
+        """How many the server has received from all clients; each look is one more."""
+        with socket.create_connection(("127.0.0.1", self.server.port)) as connection:
+            connection.sendall(b"srvr")
+            with connection.makefile() as lines:
+                return next(int(line.split(":")[1]) for line in lines if line.startswith("Received:"))
+
+    def assert_quiet(self):
+        """A client that tries again for ever and at once would send thousands in this time; pings and patience send few."""
+        before = self.packets()
+        time.sleep(2)
+        self.assertLess(self.packets() - before, 40)
+
+
+class Lists(AccessTest):
+    def common(self):
+        return [
+            "r world:anyone", f"rwcda {digest('joe', 'secret')}",
+            *(f"rwcda sasl:{account}@{REALM}" for account in ("hdfs", "mapred", "yarn")),
+        ]
+
+    def test_an_agents_nodes_are_world_readable_and_the_users_own(self):
+        self.secure_agent().start().wait_state("registered")
+        for path in "/registry", "/registry/users", SERVICE, os.path.dirname(COMPONENT), COMPONENT:
+            with self.subTest(path):
+                self.assertEqual(self.server.acl(path, auth="joe:secret"), sorted(self.common()))
+
+    def test_a_users_home_lets_that_user_create_read_and_delete(self):
+        self.secure_agent().start().wait_state("registered")
+        self.assertEqual(
+            self.server.acl(HOME, auth="joe:secret"), sorted([*self.common(), f"rcd sasl:joe@{REALM}"])
+        )
+
+    def test_an_account_without_a_realm_gets_nothing_and_is_named(self):
+        agent = self.secure_agent(realm="", system_accounts="sasl:yarn@, digest:ops:abc=").start()
+        agent.wait_state("registered")
+        self.assertEqual(
+            self.server.acl(COMPONENT, auth="joe:secret"),
+            sorted(["r world:anyone", "rwcda digest:ops:abc=", f"rwcda {digest('joe', 'secret')}"]),
+        )
+        self.assertRegex(agent.read_log(), r"no realm is set: .*sasl:yarn@")
+
+    def test_what_the_cli_writes_is_protected_when_asked_for(self):
+        self.assertEqual(self.cli("mknode", "/open").returncode, 0)
+        result = self.cli("bind", "/mine", "--webui", "http://h/", "--secure", user="joe")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(self.server.acl("/registry/open"), ["rwcda world:anyone"])
+        self.assertEqual(
+            self.server.acl("/registry/mine", auth="joe:secret"),
+            sorted(["r world:anyone", f"rwcda {digest('joe', 'secret')}"]),
+        )
+
+    def test_the_cli_lets_system_accounts_write_as_the_agent_does(self):
+        secure = ["--webui", "http://h/", "--secure", "--realm", REALM]
+        for path, options, expected in [
+            ("usual", [], self.common()),
+            ("other", ["--system-accounts", "digest:ops:abc="], [*self.common()[:2], "rwcda digest:ops:abc="]),
+            ("none", ["--system-accounts", ""], self.common()[:2]),
+        ]:
+            result = self.cli("bind", f"/{path}", *secure, *options, user="joe")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual(self.server.acl(f"/registry/{path}", auth="joe:secret"), sorted(expected))
+
+    def test_a_replaced_node_keeps_its_protection(self):
+        agent = self.secure_agent().start()
+        agent.wait_state("registered")
+        # The same user overwrites the record with a persistent one of the same container; the agent takes it back.
+        record = ["--webui", "http://h/", "--id", "container_1_0001_01_000001", "--persistence", "container"]
+        result = self.cli("bind", Agent.PATH, "--secure", "--overwrite", *record, user="joe")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        wait_until(lambda: (self.server.stat(COMPONENT) or {}).get("ephemeralOwner"), "the agent has repaired it")
+        self.assertEqual(self.server.acl(COMPONENT, auth="joe:secret"), sorted(self.common()))
+
+
+class Refusals(AccessTest):
+    def setUp(self):
+        super().setUp()
+        # Everybody may make nodes below the root, but not below joe's.
+        self.assertEqual(self.cli("mknode", "/users").returncode, 0)
+        result = self.cli(
+            "bind", "-p", f"{os.path.dirname(Agent.PATH)}/other", "--webui", "http://h/", "--secure", user="joe"
+        )
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_without_rights_every_write_is_exit_status_5(self):
+        other = f"{os.path.dirname(Agent.PATH)}/other"
+        for user in None, "ann":
+            for verb in (
+                ["bind", other, "--webui", "http://x/", "--overwrite"], ["bind", Agent.PATH, "--webui", "http://x/"],
+                ["mknode", "/users/joe/x"], ["rm", other], ["rm", "-r", "/users/joe"],
+            ):
+                with self.subTest(user=user, verb=verb):
+                    result = self.cli(*verb, user=user)
+                    self.assertEqual(result.returncode, 5, result.stderr)
+                    self.assertRegex(result.stderr, r"^berth: NoPathPermissions: /users/joe\S*: permission denied\n$")
+            self.assertEqual(self.cli("resolve", other, user=user).returncode, 0)
+
+    def test_a_wrong_password_is_told_from_missing_rights(self):
+        result = self.cli("mknode", "/users/joe/x", user="joe", password="guess")
+        self.assertEqual(result.returncode, 5, result.stderr)
+        self.assertRegex(result.stderr, "^berth: AuthenticationFailed: .*'joe'.*another password")
+        self.assertNotIn("guess", result.stderr)
+
+    def test_an_agent_without_rights_says_so_and_is_patient(self):
+        agent = self.secure_agent(user="ann").start()
+        agent.wait_state("failed")
+        component = agent.status()["components"][0]
+        self.assertRegex(component["reason"], "^NoPathPermissions: ")
+        self.assertEqual(agent.get("/ready").status, 503)
+        self.assert_quiet()
+        self.assertIsNone(self.server.stat(COMPONENT))
+
+    def test_an_agent_with_a_wrong_password_says_so_and_is_patient(self):
+        agent = self.secure_agent(password="guess").start()
+        agent.wait_state("failed")
+        component = agent.status()["components"][0]
+        self.assertRegex(component["reason"], "^AuthenticationFailed: ")
+        self.assert_quiet()
+        for text in agent.read_log(), json.dumps(agent.status()):
+            self.assertNotIn("guess", text)
+
+    def test_rights_that_are_given_later_are_used(self):
+        agent = self.secure_agent(user="ann").start()
+        agent.wait_state("failed")
+        self.assertEqual(self.cli("rm", "-r", "/users/joe", user="joe").returncode, 0)
+        agent.wait_state("registered")
+
+
+class ServerWithoutSasl(AccessTest):
+    PROVIDER = []
+
+    def test_accounts_that_the_server_cannot_know_are_named_as_the_reason(self):
+        agent = self.secure_agent().start()
+        agent.wait_state("failed")
+        component = agent.status()["components"][0]
+        self.assertRegex(component["reason"], "refuses the access control list: does it know .* system_accounts")
+        self.assert_quiet()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,133 @@
+"""The main job on a real ZooKeeper, seen by an independent client."""
+
+import json
+import os
+import signal
+import unittest
+
+from berth import Agent, AgentTest, exists, wait_until
+from zookeeper import ZooKeeper
+
+NODE = f"/registry{Agent.PATH}"
+
+
+class OnZooKeeper(AgentTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = ZooKeeper()
+        cls.addClassCleanup(cls.server.stop)
+
+    def setUp(self):
+        super().setUp()
+        self.registry = self.server.url
+
+    def node(self):
+        return self.server.stat(NODE)
+
+    def registered_agent(self, **keywords):
+        agent = self.web_agent(**keywords).start()
+        agent.wait_state("registered")
+        return agent
+
+    def saved_session(self, agent):
+        """The session's id and password, as the state file keeps them for a successor."""
+        text = (agent.folder / "state" / "session").read_text()
+        return json.loads(text.split("\n", 1)[1])["session"]
+
+    def worker(self, agent):
+        """The pid of the agent's ZooKeeper worker, or None while there is none."""
+        with open(f"/proc/{agent.process.pid}/task/{agent.process.pid}/children", encoding="ascii") as children:
+            for pid in children.read().split():
+                try:
+                    with open(f"/proc/{pid}/comm", encoding="ascii") as name:
+                        if name.read().startswith("berth-zookeeper"[:15]):
+                            return int(pid)
+                except FileNotFoundError:
+                    continue
+        return None
+
+    def test_the_node_is_ephemeral_and_holds_what_the_configuration_says(self):
+        self.registered_agent()
+        stat = self.node()
+        self.assertNotEqual(stat["ephemeralOwner"], 0)
+        record = json.loads(self.server.probe("get", NODE).stdout)
+        self.assertEqual(record["type"], "JSONServiceRecord")
+        self.assertEqual(record["yarn:id"], "container_1_0001_01_000001")
+        self.assertEqual(record["external"][0]["addresses"], [{"uri": "http://127.0.0.1:8080/"}])
+
+    def test_a_persistent_node_when_asked_for(self):
+        agent = self.registered_agent(znode="persistent")
+        self.assertEqual(self.node()["ephemeralOwner"], 0)
+        agent.stop()
+        self.assertIsNone(self.node())
+
+    def test_term_removes_it_at_once(self):
+        agent = self.registered_agent()
+        self.assertEqual(agent.stop(), 0)
+        self.assertIsNone(self.node())
+
+    def test_kill_9_of_the_worker_leaves_the_same_node(self):
+        agent = self.registered_agent()
+        before = self.node()
+        worker = self.worker(agent)
+        os.kill(worker, signal.SIGKILL)
+        wait_until(lambda: self.worker(agent) not in (None, worker), "there is a new worker")
+        agent.wait_state("registered")
+        self.assertEqual(self.node(), before)
+        self.assertEqual(agent.process.poll(), None)
+
+    def test_an_expired_session_is_followed_by_another(self):
+        agent = self.registered_agent()
+        before = self.node()
+        session = self.saved_session(agent)
+        result = self.server.probe("kill-session", session["id"], session["password"])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        wait_until(
+            lambda: (self.node() or before)["ephemeralOwner"] != before["ephemeralOwner"],
+            "the record stands again, in another session",
+        )
+        agent.wait_state("registered")
+
+    def test_an_external_delete_is_repaired(self):
+        agent = self.registered_agent()
+        before = self.node()
+        self.server.probe("delete", NODE)
+        wait_until(lambda: (self.node() or before)["czxid"] != before["czxid"], "the record is back")
+        agent.wait_state("registered")
+
+    def test_an_external_change_is_repaired(self):
+        agent = self.registered_agent()
+        before = self.server.probe("get", NODE).stdout
+        self.server.probe("set", NODE, '{"type":"JSONServiceRecord","description":"vandal"}')
+        wait_until(lambda: self.server.probe("get", NODE).stdout == before, "the record is as it was")
+        agent.wait_state("registered")
+
+    def test_failing_takes_out_and_passing_brings_back(self):
+        flag = self.folder / "healthy"
+        flag.touch()
+        agent = self.registered_agent(check=exists(flag))
+        flag.unlink()
+        agent.wait_state("withdrawn")
+        self.assertIsNone(self.node())
+        flag.touch()
+        agent.wait_state("registered")
+        self.assertIsNotNone(self.node())
+
+    def test_a_server_that_comes_later_is_no_reason_to_fail(self):
+        server = ZooKeeper()
+        self.addCleanup(server.stop)
+        server.kill()
+        self.registry = server.url
+        agent = self.web_agent().start()
+        self.assertEqual(agent.get(f"/v1/resolve{Agent.PATH}").status, 503)
+        server.restart()
+        agent.wait_state("registered")
+
+    def test_two_agents_see_each_other(self):
+        self.registered_agent()
+        reader = self.agent("reader").start()
+        wait_until(lambda: reader.get(f"/v1/resolve{Agent.PATH}").status == 200, "the other agent finds it")
+
+
+if __name__ == "__main__":
+    unittest.main()

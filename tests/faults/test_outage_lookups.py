@@ -1,0 +1,207 @@
+"""Lookups while ZooKeeper is away: none of a known path fails, all say how old they are, and soon after its return all is fresh."""
+
+import json
+import os
+import threading
+import time
+
+from berth import AgentTest, UnixConnection, wait_until
+from streams import Stream
+from zk_client import ZkClient
+from zookeeper import ZooKeeper
+
+OUTAGE = float(os.environ.get("BERTH_OUTAGE_SECONDS", "12"))
+TREE = "/users/joe/web"
+PATHS = 50
+KNOWN = [f"/v1/resolve{TREE}/n{number}" for number in range(PATHS)] + [f"/v1/{kind}{TREE}" for kind in ("list", "records", "endpoints", "stat")]
+
+
+def record(number):
+    return json.dumps({"type": "JSONServiceRecord", "external": [], "internal": [], "number": number}).encode()
+
+
+class Load(threading.Thread):
+    """Asks for all that is known, over and over; keeps (time, target, status, X-Cache, Age) of every answer."""
+
+    def __init__(self, agent):
+        super().__init__()
+        self.agent = agent
+        self.seen = []
+        self.problem = None
+        self.done = threading.Event()
+
+    def run(self):
+        connection = UnixConnection(self.agent.socket)
+        try:
+            while not self.done.wait(0.05):
+                for target in KNOWN:
+                    connection.request("GET", target)
+                    answer = connection.getresponse()
+                    answer.read()
+                    self.seen.append((time.monotonic(), target, answer.status, answer.headers["X-Cache"], int(answer.headers["Age"])))
+        except OSError as error:
+            self.problem = error
+        finally:
+            connection.close()
+
+    def finish(self):
+        self.done.set()
+        self.join()
+
+
+class Outage(AgentTest):
+    def setUp(self):
+        super().setUp()
+        self.zookeeper = ZooKeeper()
+        self.addCleanup(self.zookeeper.stop)
+        with ZkClient(self.zookeeper.hosts) as client:
+            client.make(f"/registry{TREE}")
+            client.create_many((f"/registry{TREE}/n{number}", record(number)) for number in range(PATHS))
+        self.server = self.agent(registry=self.zookeeper.url, agent={"log_level": "info"}).start()
+        for target in KNOWN:
+            wait_until(lambda: self.server.get(target).status == 200, f"{target} is known")  # noqa: B023
+
+    def connected(self, agent=None):
+        return (agent or self.server).status()["registry"]["state"] == "connected"
+
+    def caches(self, agent=None):
+        return {(agent or self.server).get(target).headers["X-Cache"] for target in KNOWN}
+
+    def load(self):
+        load = Load(self.server)
+        load.start()
+        self.addCleanup(load.finish)
+        return load
+
+    def test_nothing_known_fails_and_every_answer_tells_its_age(self):
+        load = self.load()
+        stream = Stream(self.server.socket, f"/v1/watch{TREE}?recursive=yes")
+        self.addCleanup(stream.close)
+        stream.next()
+        self.zookeeper.kill()
+        gone = time.monotonic()
+        wait_until(lambda: not self.connected(), "the agent has noticed")
+        noticed = time.monotonic()
+        stream.until(lambda event: event["type"] == "STALE")
+        self.assertEqual(self.server.get("/v1/resolve/users/unknown").status, 503)
+        self.assertEqual(self.server.get("/v1/resolve/users/unknown").headers["Retry-After"], "1")
+        self.assertEqual(self.server.get("/v1/watch/users/unknown?recursive=yes").status, 503)
+        wait_until(lambda: time.monotonic() >= gone + OUTAGE, "the outage has lasted", patience=OUTAGE + 60)
+        self.assertEqual(self.caches(), {"STALE"})
+        last_stale = time.monotonic()
+        self.zookeeper.restart()
+        wait_until(self.connected, "the agent is connected again")
+        back = time.monotonic()
+        stream.until(lambda event: event["type"] == "FRESH")
+        fresh = time.monotonic() - back
+        load.finish()
+        self.assertIsNone(load.problem)
+        self.assertEqual({seen[2] for seen in load.seen}, {200})
+        meanwhile = [seen for seen in load.seen if noticed < seen[0] < last_stale]
+        self.assertGreater(len(meanwhile), 1000)
+        self.assertEqual({seen[3] for seen in meanwhile}, {"STALE"})
+        for moment, target, _, _, age in meanwhile:
+            # The answer was made before it was seen, and the age is cut to whole seconds.
+            self.assertLessEqual(age, moment - gone + 0.1, target)
+            self.assertGreaterEqual(age, moment - noticed - 2.0, target)
+        print(f"# {OUTAGE:g} s away, {len(meanwhile)} stale answers, oldest {max(seen[4] for seen in meanwhile)} s; fresh {fresh:.2f} s after the reconnect")
+        self.assertEqual(self.caches(), {"HIT"})
+
+    def test_what_changed_meanwhile_shows_after_the_return(self):
+        stream = Stream(self.server.socket, f"/v1/watch{TREE}?recursive=yes")
+        self.addCleanup(stream.close)
+        stream.next()
+        self.server.process.send_signal(19)  # SIGSTOP: it cannot see what happens now
+        try:
+            with ZkClient(self.zookeeper.hosts) as client:
+                client.set(f"/registry{TREE}/n1", record(1001))
+                client.delete(f"/registry{TREE}/n2")
+                client.create(f"/registry{TREE}/new", record(7))
+            self.zookeeper.restart()
+        finally:
+            self.server.process.send_signal(18)
+        wait_until(lambda: self.server.get(f"/v1/resolve{TREE}/n1").json["number"] == 1001, "the change shows")
+        wait_until(lambda: self.server.get(f"/v1/resolve{TREE}/n2").status == 404, "the deletion shows")
+        stream.until(lambda event: f"{TREE}/new" in stream.tree and f"{TREE}/n2" not in stream.tree)
+
+    def test_a_restart_meanwhile_still_answers(self):
+        self.zookeeper.kill()
+        wait_until(lambda: not self.connected(), "the agent has noticed")
+        wait_until(lambda: int(self.server.get(KNOWN[0]).headers["Age"]) >= 2, "some time has passed")
+        self.assertEqual(self.server.stop(), 0)
+        self.server.start()
+        answers = [self.server.get(target) for target in KNOWN]
+        self.assertEqual({answer.status for answer in answers}, {200})
+        self.assertEqual({answer.headers["X-Cache"] for answer in answers}, {"STALE"})
+        self.assertTrue(all(int(answer.headers["Age"]) >= 2 for answer in answers))
+        self.assertEqual(self.server.get("/v1/resolve/users/unknown").status, 503)
+        self.zookeeper.restart()
+        wait_until(lambda: self.caches() == {"HIT"}, "all is fresh")
+
+    def test_a_damaged_snapshot_is_ignored(self):
+        self.assertEqual(self.server.stop(), 0)
+        snapshot = self.server.folder / "state" / "cache"
+        content = bytearray(snapshot.read_bytes())
+        content[len(content) // 2] ^= 1
+        snapshot.write_bytes(content)
+        self.zookeeper.kill()
+        self.server.start()
+        self.assertEqual(self.server.get(KNOWN[0]).status, 503)
+        self.assertIn("the saved cache is ignored", self.server.read_log())
+        self.zookeeper.restart()
+        wait_until(lambda: self.server.get(KNOWN[0]).status == 200, "it answers again")
+
+    def test_nothing_older_than_max_stale(self):
+        agent = self.agent("strict", registry=self.zookeeper.url, cache={"max_stale": "1s"}).start()
+        wait_until(lambda: agent.get(KNOWN[0]).status == 200, "it is known")
+        self.zookeeper.kill()
+        wait_until(lambda: agent.get(KNOWN[0]).status == 503, "it is too old")
+
+
+class ManyWatches(AgentTest):
+    """More than a ZooKeeper connection could re-arm in one packet: 20,000 paths of 60 bytes and more."""
+
+    COUNT = int(os.environ.get("BERTH_WATCHED_PATHS", "20000"))
+
+    def number_at(self, agent, target):
+        answer = agent.get(target)
+        self.assertEqual(answer.status, 200, f"{answer.body} {answer.headers}\n{agent.read_log()[-2000:]}")
+        return answer.json["number"]
+
+    def test_all_are_watched_again_after_a_restart_of_the_server(self):
+        folder = f"{TREE}/{'a' * 30}"
+        with ZooKeeper() as zookeeper:
+            with ZkClient(zookeeper.hosts) as client:
+                client.make(f"/registry{folder}")
+                client.create_many((f"/registry{folder}/component-{number:06}", record(number)) for number in range(self.COUNT))
+            agent = self.agent(registry=zookeeper.url, cache={"max_size": "256M", "warm": f"{TREE}/**"}, agent={"log_level": "info"}).start()
+
+            def loaded():
+                """A stream begins when all of it is known, and is refused when that takes too long."""
+                try:
+                    with Stream(agent.socket, f"/v1/watch{TREE}?recursive=yes") as stream:
+                        return len(stream.next()["snapshot"]) == self.COUNT + 2
+                except AssertionError:
+                    return False
+
+            wait_until(loaded, "everything is loaded", patience=120)
+            session = agent.status()["registry"]["session"]
+            begin = time.monotonic()
+            zookeeper.restart()
+            served = time.monotonic()
+            wait_until(lambda: agent.status()["registry"]["state"] == "connected", "the agent is connected again")
+            wait_until(lambda: agent.get(f"/v1/resolve{folder}/component-{self.COUNT - 1:06}").headers["X-Cache"] == "HIT", "the last one is live")
+            with ZkClient(zookeeper.hosts) as client:
+                for number in (0, self.COUNT // 2, self.COUNT - 1):
+                    client.set(f"/registry{folder}/component-{number:06}", record(-1))
+            for number in (0, self.COUNT // 2, self.COUNT - 1):
+                target = f"/v1/resolve{folder}/component-{number:06}"
+                wait_until(lambda: self.number_at(agent, target) == -1, f"{target} shows its change")  # noqa: B023
+            print(f"# {2 * self.COUNT} watches: server away {served - begin:.1f} s, everything live and told {time.monotonic() - served:.1f} s later")
+            self.assertEqual(agent.status()["registry"]["session"], session)
+
+
+if __name__ == "__main__":
+    import unittest
+
+    unittest.main()

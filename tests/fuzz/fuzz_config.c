@@ -1,0 +1,49 @@
+/* Any file either loads or is refused with reasons; what loads is printed so that it loads again. */
+#include <assert.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "config.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+
+static struct config *load(const void *data, size_t len)
+{
+	int fd = memfd_create("fuzz.ini", MFD_CLOEXEC);
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	assert(fd >= 0 && write(fd, data, len) == (ssize_t)len);
+	struct config *config = NULL;
+	struct config_problems problems;
+	int ret = config_load(&config, path, &problems);
+	assert((ret == 0) == (problems.count == 0) && (ret == 0) == (config != NULL));
+	for (size_t i = 0; i < problems.count; i++) {
+		assert(problems.items[i].line >= 0 && problems.items[i].message[0]);
+	}
+	config_problems_finish(&problems);
+	close(fd);
+	return config;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+	struct config *config = load(data, len);
+	if (!config) {
+		return 0;
+	}
+	char *text = NULL;
+	size_t text_len = 0;
+	FILE *stream = open_memstream(&text, &text_len);
+	assert(stream);
+	config_print(config, stream);
+	fclose(stream);
+	struct config *again = load(text, text_len);
+	assert(again && again->component_count == config->component_count);
+	config_free(again);
+	config_free(config);
+	free(text);
+	return 0;
+}

@@ -1,0 +1,71 @@
+/* What is read can be looked at; what can be written is read back as the same. */
+#include <assert.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "record_limits.h"
+#include "record.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+
+static void look_at_address(const char *type, const json_t *address)
+{
+	char *text = record_address_text(type, address);
+	struct err err = ERR_INIT;
+	json_t *again = text ? record_address_parse(type, text, &err) : NULL;
+	json_decref(again);
+	free(text);
+}
+
+static void look_at(const struct record *record)
+{
+	assert(strlen(record_description(record)) <= LIMIT_RECORD_BYTES);
+	for (size_t i = 0; i < record_endpoint_count(record); i++) {
+		struct record_endpoint endpoint = record_endpoint(record, i);
+		assert(endpoint.api && endpoint.protocol && endpoint.address_type);
+		for (size_t at = 0; at < json_array_size(endpoint.addresses); at++) {
+			const json_t *address = json_array_get(endpoint.addresses, at);
+			assert(json_is_object(address));
+			look_at_address(endpoint.address_type, address);
+		}
+	}
+}
+
+static void check_round_trip(const struct record *record)
+{
+	char *text = NULL;
+	size_t len = 0;
+	struct err err = ERR_INIT;
+	if (record_encode(record, &text, &len, &err)) {
+		assert(err.code == BERTH_INVALID_RECORD || err.code == BERTH_LIMIT_EXCEEDED);
+		return;
+	}
+	assert(len <= LIMIT_RECORD_BYTES);
+	struct record *again = NULL;
+	assert(record_decode(&again, text, len, NULL) == 0);
+	assert(record_equal(record, again));
+	char *text_again = NULL;
+	size_t len_again = 0;
+	assert(record_encode(again, &text_again, &len_again, NULL) == 0);
+	assert(len == len_again && memcmp(text, text_again, len) == 0);
+	free(text_again);
+	record_free(again);
+	free(text);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+	struct record *record = NULL;
+	struct err err = ERR_INIT;
+	int code = record_decode(&record, (const char *)data, len, &err);
+	if (code) {
+		assert(!record && err.msg[0]);
+		assert(code == BERTH_NO_RECORD || code == BERTH_INVALID_RECORD);
+		return 0;
+	}
+	look_at(record);
+	check_round_trip(record);
+	record_free(record);
+	return 0;
+}

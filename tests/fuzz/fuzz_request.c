@@ -1,0 +1,47 @@
+/* What a client writes into query parameters and header fields: every byte of it is looked at, none beyond. */
+#include <assert.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api_header.h"
+#include "http_internal.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+
+static void check_decoding(const char *text)
+{
+	char out[64];
+	int len = http_decode(text, out, sizeof(out));
+	assert(len < (int)sizeof(out));
+	if (len >= 0) {
+		assert(strlen(out) == (size_t)len && (size_t)len <= strlen(text));
+		for (int i = 0; i < len; i++) {
+			assert((unsigned char)out[i] >= 0x20 && out[i] != 0x7f);
+		}
+	}
+	char small[1];
+	assert(http_decode(text, small, sizeof(small)) <= 0);
+}
+
+static void check_headers(const char *text)
+{
+	static const char tag[] = "\"0-0123456789abcdef\"";
+	bool plain = api_accepts(text, "text/plain", false);
+	assert(!plain || api_accepts(text, "text/plain", true));
+	(void)api_has_token(text, "no-cache");
+	(void)api_tag_matches(text, tag);
+	int wait = api_wait_seconds(text);
+	assert(wait >= 0 && wait <= 600);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+	char *text = strndup((const char *)data, len);
+	if (text) {
+		check_decoding(text);
+		check_headers(text);
+	}
+	free(text);
+	return 0;
+}

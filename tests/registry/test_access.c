@@ -1,0 +1,153 @@
+/* Write accessors on a real ZooKeeper: what is written for them, what they may do, and what they may not any more. */
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "registry_client.h"
+#include "registry_digest.h"
+#include "scratch.h"
+#include "zookeeper.h"
+
+static struct zookeeper_server *server;
+static struct answer answer;
+
+static void start(void)
+{
+	server = zookeeper_server_start();
+}
+
+static void stop(void)
+{
+	answer_clear(&answer);
+	zookeeper_server_stop(server);
+}
+
+TestSuite(access, .init = start, .fini = stop, .timeout = 120);
+
+static struct registry *open_as(const char *credential)
+{
+	char file[SCRATCH_PATH];
+	int fd = scratch_file(file);
+	cr_assert_eq(write(fd, credential, strlen(credential)), (ssize_t)strlen(credential));
+	close(fd);
+	const struct registry_options options = { .url = zookeeper_server_url(server),
+		.auth = "digest",
+		.auth_file = file,
+		.secure = true,
+		.system_accounts = "digest:ops:abc=" };
+	struct registry *registry = client_open_with(&options);
+	unlink(file);
+	client_wait_state(registry, REGISTRY_CONNECTED);
+	return registry;
+}
+
+static void add_accessor(struct registry *registry, const char *user, const char *password)
+{
+	struct err err = ERR_INIT;
+	cr_assert_eq(registry_add_write_accessor(registry, user, password, &err), 0, "%s", err.msg);
+}
+
+static const char *put(struct registry *registry, const char *path, enum registry_bind_mode mode)
+{
+	client_put(registry, path, "{\"type\":\"JSONServiceRecord\"}", mode, false, &answer);
+	return answer_name(&answer);
+}
+
+/* True when the node's list, as joe reads it, holds the entry. */
+static bool lists(const char *node, const char *permissions, const char *user, const char *password)
+{
+	char digest[REGISTRY_DIGEST_SIZE];
+	char entry[128];
+	char out[1024];
+	cr_assert_eq(registry_digest(digest, user, password), 0);
+	snprintf(entry, sizeof(entry), "%s digest:%s:%s", permissions, user, digest);
+	cr_assert_eq(zookeeper_probe_as(server, "joe:secret", out, sizeof(out), "acl", node, NULL),
+		0, "%s", out);
+	return strstr(out, entry) != NULL;
+}
+
+Test(access, accessors_have_all_rights_on_what_is_written_from_then_on)
+{
+	struct registry *joe = open_as("joe:secret");
+	struct registry *ann = open_as("ann:hers");
+	cr_assert_str_eq(put(joe, "/services/before", REGISTRY_BIND_CREATE), "OK");
+	add_accessor(joe, "ann", "hers");
+	cr_assert_str_eq(put(joe, "/services/shared", REGISTRY_BIND_CREATE), "OK");
+	cr_assert(lists("/registry/services/shared", "rwcda", "joe", "secret"));
+	cr_assert(lists("/registry/services/shared", "rwcda", "ann", "hers"));
+	cr_assert_not(lists("/registry/services/before", "rwcda", "ann", "hers"));
+	cr_assert_str_eq(put(ann, "/services/shared", REGISTRY_BIND_OVERWRITE), "OK");
+	cr_assert_str_eq(put(ann, "/services/shared/below", REGISTRY_BIND_CREATE), "OK");
+	cr_assert_str_eq(put(ann, "/services/before", REGISTRY_BIND_OVERWRITE), "NoPathPermissions");
+	client_close(joe);
+	client_close(ann);
+}
+
+Test(access, cleared_accessors_get_nothing_more_and_keep_what_they_have)
+{
+	struct registry *joe = open_as("joe:secret");
+	struct registry *ann = open_as("ann:hers");
+	add_accessor(joe, "ann", "hers");
+	add_accessor(joe, "bob", "his");
+	cr_assert_str_eq(put(joe, "/services/shared", REGISTRY_BIND_CREATE), "OK");
+	registry_clear_write_accessors(joe);
+	cr_assert_str_eq(put(joe, "/services/mine", REGISTRY_BIND_CREATE), "OK");
+	cr_assert(lists("/registry/services/shared", "rwcda", "bob", "his"));
+	cr_assert_not(lists("/registry/services/mine", "rwcda", "ann", "hers"));
+	cr_assert_str_eq(put(ann, "/services/mine", REGISTRY_BIND_OVERWRITE), "NoPathPermissions");
+	cr_assert_str_eq(put(ann, "/services/shared", REGISTRY_BIND_OVERWRITE), "OK");
+	client_close(joe);
+	client_close(ann);
+}
+
+Test(access, a_swap_of_the_node_keeps_accessors)
+{
+	struct registry *joe = open_as("joe:secret");
+	add_accessor(joe, "ann", "hers");
+	cr_assert_str_eq(put(joe, "/services/shared", REGISTRY_BIND_CREATE), "OK");
+	client_put(joe, "/services/shared", "{\"type\":\"JSONServiceRecord\"}",
+		REGISTRY_BIND_OVERWRITE, true, &answer);
+	cr_assert_str_eq(answer_name(&answer), "OK");
+	cr_assert(lists("/registry/services/shared", "rwcda", "ann", "hers"));
+	client_close(joe);
+}
+
+Test(access, everybody_reads_and_walks)
+{
+	struct registry *joe = open_as("joe:secret");
+	struct registry *anybody = client_open(zookeeper_server_url(server));
+	const struct registry_criteria all = { .under = "/" };
+	cr_assert_str_eq(put(joe, "/services/mine", REGISTRY_BIND_CREATE), "OK");
+	cr_assert_eq(client_resolve(anybody, "/services/mine", &answer), 0);
+	cr_assert_eq(client_list(anybody, "/services", &answer), 0);
+	cr_assert_eq(client_find(anybody, &all, &answer), 0);
+	cr_assert_eq(json_object_size(answer.records), 1);
+	cr_assert_eq(client_delete(anybody, "/services/mine", false, NULL, &answer),
+		BERTH_NO_PATH_PERMISSIONS);
+	cr_assert_eq(client_delete(anybody, "/services", true, NULL, &answer),
+		BERTH_NO_PATH_PERMISSIONS);
+	cr_assert_eq(client_resolve(joe, "/services/mine", &answer), 0);
+	client_close(joe);
+	client_close(anybody);
+}
+
+Test(access, a_purge_without_rights_deletes_nothing_and_says_so)
+{
+	struct registry *joe = open_as("joe:secret");
+	struct registry *anybody = client_open(zookeeper_server_url(server));
+	const struct registry_criteria dead = { .id = "c1", .persistence = "container" };
+	client_put(joe, "/services/c1",
+		"{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"c1\",\"yarn:persistence\":"
+		"\"container\"}",
+		REGISTRY_BIND_CREATE, false, &answer);
+	cr_assert_eq(client_purge(anybody, &dead, REGISTRY_PURGE_ALL, &answer),
+		BERTH_NO_PATH_PERMISSIONS);
+	cr_assert_eq(client_purge(joe, &dead, REGISTRY_PURGE_ALL, &answer), 0);
+	cr_assert_eq(answer.count, 1);
+	client_close(joe);
+	client_close(anybody);
+}

@@ -1,0 +1,624 @@
+/* What every backend does alike: the operations on single nodes. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "record_limits.h"
+#include "registry_stage.h"
+
+#define RECORD "{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"one\"}"
+#define OTHER "{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"two\"}"
+
+/* A node of the stage's registry that must come to be. */
+static struct registry_stat put(struct stage *stage, const char *path, const char *data)
+{
+	struct answer answer = { 0 };
+	client_put(stage->registry, path, data, REGISTRY_BIND_OVERWRITE, false, &answer);
+	assert_answer(&answer, "OK");
+	struct registry_stat stat = answer.stat;
+	answer_clear(&answer);
+	return stat;
+}
+
+static bool exists(struct registry *registry, const char *path)
+{
+	struct answer answer = { 0 };
+	int code = client_stat(registry, path, &answer);
+	cr_assert(code == 0 || code == BERTH_PATH_NOT_FOUND, "%s: %s", path, answer.err.msg);
+	answer_clear(&answer);
+	return code == 0;
+}
+
+/* --- mknode --- */
+
+EVERY_BACKEND(mknode, makes_a_node_without_record)
+{
+	struct answer answer = { 0 };
+	client_mknode(stage->registry, "/users", false, &answer);
+	assert_answer(&answer, "OK");
+	client_get(stage->registry, "/users", &answer);
+	assert_answer(&answer, "OK");
+	cr_assert_eq(answer.data_len, 0);
+	answer_clear(&answer);
+}
+
+EVERY_BACKEND(mknode, twice_is_no_error)
+{
+	struct answer answer = { 0 };
+	put(stage, "/users", RECORD);
+	client_mknode(stage->registry, "/users", false, &answer);
+	assert_answer(&answer, "OK");
+	client_get(stage->registry, "/users", &answer);
+	cr_assert_str_eq(answer.data, RECORD);
+	answer_clear(&answer);
+}
+
+EVERY_BACKEND(mknode, twice_with_parents_is_no_error)
+{
+	struct answer answer = { 0 };
+	client_mknode(stage->registry, "/users/joe", true, &answer);
+	assert_answer(&answer, "OK");
+	client_mknode(stage->registry, "/users/joe", true, &answer);
+	assert_answer(&answer, "OK");
+	answer_clear(&answer);
+}
+
+EVERY_BACKEND(mknode, without_parent_is_refused)
+{
+	struct answer answer = { 0 };
+	client_mknode(stage->registry, "/users/joe", false, &answer);
+	assert_answer(&answer, "PathNotFound");
+	cr_assert_not(exists(stage->registry, "/users"));
+	answer_clear(&answer);
+}
+
+EVERY_BACKEND(mknode, with_parents_makes_all_of_them)
+{
+	struct answer answer = { 0 };
+	client_mknode(stage->registry, "/users/joe/web/one/components", true, &answer);
+	assert_answer(&answer, "OK");
+	client_list(stage->registry, "/users/joe/web/one", &answer);
+	cr_assert_str_eq(answer_children(&answer), "/users/joe/web/one/components");
+	answer_clear(&answer);
+}
+
+EVERY_BACKEND(mknode, the_root_is_there)
+{
+	struct answer answer = { 0 };
+	client_mknode(stage->registry, "/", true, &answer);
+	assert_answer(&answer, "OK");
+	client_mknode(stage->registry, "/", false, &answer);
+	assert_answer(&answer, "OK");
+	answer_clear(&answer);
+}
+
+/* --- bind --- */
+
+EVERY_BACKEND(bind, needs_its_parent)
+{
+	struct answer answer = { 0 };
+	static const enum registry_bind_mode modes[] = { REGISTRY_BIND_CREATE,
+		REGISTRY_BIND_OVERWRITE };
+	for (size_t i = 0; i < 2 * sizeof(modes) / sizeof(modes[0]); i++) {
+		const struct registry_bind bind = { .data = RECORD,
+			.len = strlen(RECORD),
+			.mode = modes[i / 2],
+			.ephemeral = i % 2 };
+		client_bind(stage->registry, "/users/joe", &bind, &answer);
+		assert_answer(&answer, "PathNotFound");
+		cr_assert_str_eq(answer.err.msg, "/users/joe: its parent does not exist");
+		cr_assert_not(exists(stage->registry, "/users"));
+	}
+	answer_clear(&answer);
+}
+
+EVERY_BACKEND(bind, makes_missing_parents_when_asked)
+{
+	struct answer answer = { 0 };
+	client_put(stage->registry, "/users/joe/web/one/components/c1", RECORD,
+		REGISTRY_BIND_CREATE, false, &answer);
+	assert_answer(&answer, "OK");
+	client_resolve(stage->registry, "/users/joe/web/one/components/c1", &answer);
+	assert_answer(&answer, "OK");
+	cr_assert_str_eq(answer.data, RECORD);
+	client_stat(stage->registry, "/users/joe", &answer);
+	cr_assert_not(answer.stat.ephemeral);
+	answer_clear(&answer);
+}
+
+EVERY_BACKEND(bind, create_refuses_an_existing_node_and_leaves_it)
+{
+	struct answer answer = { 0 };
+	put(stage, "/services/web", RECORD);
+	client_put(stage->registry, "/services/web", OTHER, REGISTRY_BIND_CREATE, false, &answer);
+	assert_answer(&answer, "FileAlreadyExists");
+	client_get(stage->registry, "/services/web", &answer);
+	cr_assert_str_eq(answer.data, RECORD);
+	answer_clear(&answer);
+}
+
+EVERY_BACKEND(bind, overwrite_sets_the_data_in_place)
+{
+	struct answer answer = { 0 };
+	struct registry_stat before = put(stage, "/services/web", RECORD);
+	client_put(stage->registry, "/services/web", OTHER, REGISTRY_BIND_OVERWRITE, false, &answer);
+	assert_answer(&answer, "OK");
+	cr_assert_eq(answer.stat.node_id, before.node_id);
+	cr_assert_neq(answer.stat.version, before.version);
+	client_get(stage->registry, "/services/web", &answer);
+	cr_assert_str_eq(answer.data, OTHER);
+	answer_clear(&answer);
+}
+
+EVERY_BACKEND(bind, overwrite_keeps_children)
+{
+	struct answer answer = { 0 };
+	put(stage, "/services/web/below", RECORD);
+	put(stage, "/services/web", OTHER);
+	client_list(stage->registry, "/services/web", &answer);
+	cr_assert_str_eq(answer_children(&answer), "/services/web/below");
+	answer_clear(&answer);
+}
+
+EVERY_BACKEND(bind, the_answer_tells_the_node_as_written)
+{
+	struct answer answer = { 0 };
+	client_put(stage->registry, "/services/web", RECORD, REGISTRY_BIND_CREATE, true, &answer);
+	struct registry_stat written = answer.stat;
+	client_stat(stage->registry, "/services/web", &answer);
+	cr_assert_eq(written.node_id, answer.stat.node_id);
+	cr_assert_eq(written.version, answer.stat.version);
+	cr_assert(written.ephemeral && written.own);
+	cr_assert_eq(written.size, strlen(RECORD));
+	client_put(stage->registry, "/services/web", OTHER, REGISTRY_BIND_OVERWRITE, true, &answer);
+	written = answer.stat;
+	client_stat(stage->registry, "/services/web", &answer);
+	cr_assert_eq(written.node_id, answer.stat.node_id);
+	cr_assert_eq(written.version, answer.stat.version);
+	answer_clear(&answer);
+}
+
+EVERY_BACKEND(bind, the_root_is_refused)
+{
+	struct answer answer = { 0 };
+	client_put(stage->registry, "/", RECORD, REGISTRY_BIND_OVERWRITE, false, &answer);
+	assert_answer(&answer, "InvalidPathname");
+	answer_clear(&answer);
+}
+
+EVERY_BACKEND(bind, an_ephemeral_node_vanishes_with_its_session)
+{
+	struct answer answer = { 0 };
+	struct registry *other = stage_client(stage);
+	client_put(other, "/services/web", RECORD, REGISTRY_BIND_CREATE, true, &answer);
+	assert_answer(&answer, "OK");
+	client_stat(stage->registry, "/services/web", &answer);
+	assert_answer(&answer, "OK");
+	cr_assert(answer.stat.ephemeral);
+	cr_assert_not(answer.stat.own);
+	client_close(other);
+	cr_assert_not(exists(stage->registry, "/services/web"));
+	cr_assert(exists(stage->registry, "/services"));
+	answer_clear(&answer);
+}
+
+EVERY_BACKEND(bind, a_persistent_node_outlives_its_session)
+{
+	struct answer answer = { 0 };
+	struct registry *other = stage_client(stage);
+	client_put(other, "/services/web", RECORD, REGISTRY_BIND_CREATE, false, &answer);
+	client_close(other);
+	cr_assert(exists(stage->registry, "/services/web"));
+	answer_clear(&answer);
+}
+
+EVERY_BACKEND(bind, an_ephemeral_node_has_no_children)
+{
+	struct answer answer = { 0 };
+	client_put(stage->registry, "/services/web", RECORD, REGISTRY_BIND_CREATE, true, &answer);
+	client_put(stage->registry, "/services/web/below", RECORD, REGISTRY_BIND_CREATE, false,
+		&answer);
+	assert_answer(&answer, "NoChildrenForEphemerals");
+	client_mknode(stage->registry, "/services/web/a/b", true, &answer);
+	assert_answer(&answer, "NoChildrenForEphemerals");
+	answer_clear(&answer);
+}
+
+EVERY_BACKEND(bind, an_ephemeral_record_replaces_no_node_with_children)
+{
+	struct answer answer = { 0 };
+	put(stage, "/services/web/below", RECORD);
+	client_put(stage->registry, "/services/web", RECORD, REGISTRY_BIND_OVERWRITE, true, &answer);
+	assert_answer(&answer, "NoChildrenForEphemerals");
+	cr_assert(exists(stage->registry, "/services/web/below"));
+	answer_clear(&answer);
+}
+
+EVERY_BACKEND(bind, overwriting_changes_the_kind_of_a_node)
+{
+	struct answer answer = { 0 };
+	struct registry *other = stage_client(stage);
+	struct registry_stat before = put(stage, "/services/web", RECORD);
+	client_put(other, "/services/web", OTHER, REGISTRY_BIND_OVERWRITE, true, &answer);
+	assert_answer(&answer, "OK");
+	cr_assert_neq(answer.stat.node_id, before.node_id);
+	client_get(stage->registry, "/services/web", &answer);
+	cr_assert_str_eq(answer.data, OTHER);
+	cr_assert(answer.stat.ephemeral && !answer.stat.own);
+	/* Takes it over: it now lives as long as this session. */
+	client_put(stage->registry, "/services/web", RECORD, REGISTRY_BIND_OVERWRITE, true, &answer);
+	assert_answer(&answer, "OK");
+	client_close(other);
+	client_get(stage->registry, "/services/web", &answer);
+	assert_answer(&answer, "OK");
+	cr_assert(answer.stat.own);
+	put(stage, "/services/web", OTHER);
+	client_get(stage->registry, "/services/web", &answer);
+	cr_assert_not(answer.stat.ephemeral);
+	answer_clear(&answer);
+}
+
+static void replace(struct registry *registry, const struct registry_stat *expected, bool ephemeral,
+	struct answer *answer)
+{
+	const struct registry_bind bind = { .data = OTHER,
+		.len = strlen(OTHER),
+		.mode = REGISTRY_BIND_REPLACE,
+		.ephemeral = ephemeral,
+		.expected = *expected };
+	client_bind(registry, "/services/web", &bind, answer);
+}
+
+EVERY_BACKEND(bind, replace_writes_only_over_the_expected_version)
+{
+	struct answer answer = { 0 };
+	struct registry_stat old = put(stage, "/services/web", RECORD);
+	struct registry_stat now = put(stage, "/services/web", RECORD " ");
+	replace(stage->registry, &old, false, &answer);
+	assert_answer(&answer, "FileAlreadyExists");
+	replace(stage->registry, &old, true, &answer);
+	assert_answer(&answer, "FileAlreadyExists");
+	replace(stage->registry, &now, false, &answer);
+	assert_answer(&answer, "OK");
+	now = answer.stat;
+	replace(stage->registry, &now, true, &answer);
+	assert_answer(&answer, "OK");
+	cr_assert(answer.stat.own);
+	answer_clear(&answer);
+}
+
+EVERY_BACKEND(bind, replace_of_nothing_is_refused)
+{
+	struct answer answer = { 0 };
+	struct registry_stat gone = put(stage, "/services/web", RECORD);
+	client_delete(stage->registry, "/services/web", false, NULL, &answer);
+	replace(stage->registry, &gone, false, &answer);
+	assert_answer(&answer, "PathNotFound");
+	cr_assert_not(exists(stage->registry, "/services/web"));
+	/* A new node at the same path is another node. */
+	put(stage, "/services/web", RECORD);
+	replace(stage->registry, &gone, false, &answer);
+	assert_answer(&answer, "FileAlreadyExists");
+	answer_clear(&answer);
+}
+
+static void bind_sized(struct stage *stage, size_t len, struct answer *answer)
+{
+	char *data = malloc(len + 1);
+	memset(data, 'x', len);
+	data[len] = '\0';
+	const struct registry_bind bind = { .data = data, .len = len };
+	client_bind(stage->registry, "/large", &bind, answer);
+	free(data);
+}
+
+EVERY_BACKEND(bind, a_record_as_large_as_allowed_is_written)
+{
+	struct answer answer = { 0 };
+	bind_sized(stage, LIMIT_RECORD_BYTES, &answer);
+	assert_answer(&answer, "OK");
+	client_get(stage->registry, "/large", &answer);
+	cr_assert_eq(answer.data_len, LIMIT_RECORD_BYTES);
+	answer_clear(&answer);
+}
+
+EVERY_BACKEND(bind, a_larger_record_is_refused_without_sending_it)
+{
+	struct answer answer = { 0 };
+	bind_sized(stage, LIMIT_RECORD_BYTES + 1, &answer);
+	assert_answer(&answer, "LimitExceeded");
+	bind_sized(stage, 8 * 1024 * 1024, &answer);
+	assert_answer(&answer, "LimitExceeded");
+	cr_assert_not(exists(stage->registry, "/large"));
+	answer_clear(&answer);
+}
+
+/* --- reading --- */
+
+EVERY_BACKEND(read, stat_tells_time_size_and_children)
+{
+	struct answer answer = { 0 };
+	put(stage, "/services/web", RECORD);
+	put(stage, "/services/web/a", RECORD);
+	put(stage, "/services/web/b", RECORD);
+	client_stat(stage->registry, "/services/web", &answer);
+	assert_answer(&answer, "OK");
+	cr_assert_eq(answer.stat.size, strlen(RECORD));
+	cr_assert_eq(answer.stat.children, 2);
+	/* Milliseconds since 1970, and not seconds or microseconds. */
+	cr_assert_gt(answer.stat.created_ms, 1500000000000LL);
+	cr_assert_lt(answer.stat.created_ms, 15000000000000LL);
+	cr_assert_leq(answer.stat.created_ms, answer.stat.modified_ms);
+	answer_clear(&answer);
+}
+
+EVERY_BACKEND(read, list_gives_sorted_full_paths)
+{
+	struct answer answer = { 0 };
+	put(stage, "/services/b", RECORD);
+	put(stage, "/services/a-1", RECORD);
+	put(stage, "/services/a", RECORD);
+	client_list(stage->registry, "/services", &answer);
+	assert_answer(&answer, "OK");
+	cr_assert_str_eq(answer_children(&answer), "/services/a /services/a-1 /services/b");
+	cr_assert_eq(answer.stat.children, 3);
+	client_list(stage->registry, "/", &answer);
+	cr_assert_str_eq(answer_children(&answer), "/services");
+	client_list(stage->registry, "/services/a", &answer);
+	cr_assert_eq(answer.children_count, 0);
+	answer_clear(&answer);
+}
+
+EVERY_BACKEND(read, a_missing_path_is_not_found_by_any_of_them)
+{
+	struct answer answer = { 0 };
+	int (*const reads[])(struct registry *, const char *, struct answer *) = { client_get,
+		client_resolve, client_stat, client_list, client_records };
+	for (size_t i = 0; i < sizeof(reads) / sizeof(reads[0]); i++) {
+		reads[i](stage->registry, "/missing", &answer);
+		assert_answer(&answer, "PathNotFound");
+		reads[i](stage->registry, "/missing/too", &answer);
+		assert_answer(&answer, "PathNotFound");
+	}
+	answer_clear(&answer);
+}
+
+EVERY_BACKEND(read, an_empty_node_holds_no_record)
+{
+	struct answer answer = { 0 };
+	client_mknode(stage->registry, "/users", false, &answer);
+	client_resolve(stage->registry, "/users", &answer);
+	assert_answer(&answer, "NoRecord");
+	answer_clear(&answer);
+}
+
+EVERY_BACKEND(read, hostile_data_harms_only_its_own_node)
+{
+	struct answer answer = { 0 };
+	static const struct {
+		const char *path;
+		const char *data;
+		const char *error;
+	} nodes[] = {
+		{ "/services/good", RECORD, "OK" },
+		{ "/services/short", "{}", "NoRecord" },
+		{ "/services/text", "this is no record at all, but long", "NoRecord" },
+		{ "/services/cut", "{\"type\":\"JSONServiceRecord\",", "InvalidRecord" },
+		{ "/services/other-type", "{\"type\":\"x\",\"description\":\"JSONServiceRecord\"}",
+			"InvalidRecord" },
+		{ "/services/array", "[\"JSONServiceRecord\"]", "InvalidRecord" },
+		{ "/services/twice",
+			"{\"type\":\"JSONServiceRecord\",\"type\":\"JSONServiceRecord\"}",
+			"InvalidRecord" },
+		{ "/services/utf8", "{\"type\":\"JSONServiceRecord\",\"description\":\"\xff\xfe\"}",
+			"InvalidRecord" },
+	};
+	size_t count = sizeof(nodes) / sizeof(nodes[0]);
+	for (size_t i = 0; i < count; i++) {
+		put(stage, nodes[i].path, nodes[i].data);
+	}
+	for (size_t i = 0; i < count; i++) {
+		client_resolve(stage->registry, nodes[i].path, &answer);
+		assert_answer(&answer, nodes[i].error);
+		cr_assert_str_eq(answer.data, nodes[i].data);
+	}
+	client_records(stage->registry, "/services", &answer);
+	assert_answer(&answer, "OK");
+	cr_assert_eq(json_object_size(answer.records), 1);
+	cr_assert(json_object_get(answer.records, "/services/good"));
+	answer_clear(&answer);
+}
+
+EVERY_BACKEND(read, data_is_bytes)
+{
+	struct answer answer = { 0 };
+	static const char data[] = "a\0b\xff\r\n";
+	const struct registry_bind bind = { .data = data, .len = sizeof(data) };
+	client_bind(stage->registry, "/bytes", &bind, &answer);
+	assert_answer(&answer, "OK");
+	client_get(stage->registry, "/bytes", &answer);
+	cr_assert_eq(answer.data_len, sizeof(data));
+	cr_assert_arr_eq(answer.data, data, sizeof(data));
+	answer_clear(&answer);
+}
+
+EVERY_BACKEND(read, a_write_of_another_client_is_seen)
+{
+	struct answer answer = { 0 };
+	struct registry *other = stage_client(stage);
+	client_put(other, "/services/web", RECORD, REGISTRY_BIND_CREATE, false, &answer);
+	client_resolve(stage->registry, "/services/web", &answer);
+	assert_answer(&answer, "OK");
+	client_close(other);
+	answer_clear(&answer);
+}
+
+/* --- delete --- */
+
+EVERY_BACKEND(delete, of_nothing_is_no_error)
+{
+	struct answer answer = { 0 };
+	client_delete(stage->registry, "/missing", false, NULL, &answer);
+	assert_answer(&answer, "OK");
+	cr_assert_eq(answer.count, 0);
+	client_delete(stage->registry, "/missing/too", true, NULL, &answer);
+	assert_answer(&answer, "OK");
+	cr_assert_eq(answer.count, 0);
+	answer_clear(&answer);
+}
+
+EVERY_BACKEND(delete, takes_a_node_away)
+{
+	struct answer answer = { 0 };
+	put(stage, "/services/web", RECORD);
+	client_delete(stage->registry, "/services/web", false, NULL, &answer);
+	assert_answer(&answer, "OK");
+	cr_assert_eq(answer.count, 1);
+	cr_assert_not(exists(stage->registry, "/services/web"));
+	cr_assert(exists(stage->registry, "/services"));
+	answer_clear(&answer);
+}
+
+EVERY_BACKEND(delete, of_a_node_with_children_is_refused)
+{
+	struct answer answer = { 0 };
+	put(stage, "/services/web", RECORD);
+	client_delete(stage->registry, "/services", false, NULL, &answer);
+	assert_answer(&answer, "PathIsNotEmptyDirectory");
+	cr_assert(exists(stage->registry, "/services/web"));
+	answer_clear(&answer);
+}
+
+EVERY_BACKEND(delete, recursively_takes_all_below)
+{
+	struct answer answer = { 0 };
+	put(stage, "/services/a/one", RECORD);
+	put(stage, "/services/a/two", RECORD);
+	put(stage, "/services/b", RECORD);
+	put(stage, "/others", RECORD);
+	client_delete(stage->registry, "/services", true, NULL, &answer);
+	assert_answer(&answer, "OK");
+	cr_assert_eq(answer.count, 5);
+	client_list(stage->registry, "/", &answer);
+	cr_assert_str_eq(answer_children(&answer), "/others");
+	answer_clear(&answer);
+}
+
+EVERY_BACKEND(delete, only_of_the_expected_version)
+{
+	struct answer answer = { 0 };
+	for (int recursive = 0; recursive <= 1; recursive++) {
+		struct registry_stat old = put(stage, "/services/web", RECORD);
+		struct registry_stat now = put(stage, "/services/web", OTHER);
+		client_delete(stage->registry, "/services/web", recursive, &old, &answer);
+		assert_answer(&answer, "FileAlreadyExists");
+		cr_assert(exists(stage->registry, "/services/web"));
+		client_delete(stage->registry, "/services/web", recursive, &now, &answer);
+		assert_answer(&answer, "OK");
+		cr_assert_not(exists(stage->registry, "/services/web"));
+		/* Gone is gone, in whatever version. */
+		client_delete(stage->registry, "/services/web", recursive, &now, &answer);
+		assert_answer(&answer, "OK");
+		/* A new node, even with the same data, is not meant. */
+		put(stage, "/services/web", OTHER);
+		client_delete(stage->registry, "/services/web", recursive, &now, &answer);
+		assert_answer(&answer, "FileAlreadyExists");
+		client_delete(stage->registry, "/services/web", recursive, NULL, &answer);
+	}
+	answer_clear(&answer);
+}
+
+EVERY_BACKEND(delete, of_the_root_is_refused)
+{
+	struct answer answer = { 0 };
+	put(stage, "/services/web", RECORD);
+	for (int recursive = 0; recursive <= 1; recursive++) {
+		client_delete(stage->registry, "/", recursive, NULL, &answer);
+		assert_answer(&answer, "InvalidPathname");
+	}
+	cr_assert(exists(stage->registry, "/services/web"));
+	answer_clear(&answer);
+}
+
+EVERY_BACKEND(delete, another_clients_ephemeral_node_can_be_deleted)
+{
+	struct answer answer = { 0 };
+	struct registry *other = stage_client(stage);
+	client_put(other, "/services/web", RECORD, REGISTRY_BIND_CREATE, true, &answer);
+	client_delete(stage->registry, "/services/web", false, NULL, &answer);
+	assert_answer(&answer, "OK");
+	cr_assert_not(exists(other, "/services/web"));
+	client_put(other, "/services/web", RECORD, REGISTRY_BIND_CREATE, true, &answer);
+	assert_answer(&answer, "OK");
+	client_close(other);
+	answer_clear(&answer);
+}
+
+/* --- paths --- */
+
+EVERY_BACKEND(paths, odd_ones_are_refused_by_every_operation)
+{
+	struct answer answer = { 0 };
+	static const char *const odd[] = { "", "services", "/services/", "//services", "/a//b",
+		"/a/../b", "/.", "/Services", "/%2e", "/a b", "/a\x01", "/-a", "/a-", "/_record",
+		"/\xe2\x82\xac" };
+	int (*const reads[])(struct registry *, const char *, struct answer *) = { client_get,
+		client_resolve, client_stat, client_list, client_records };
+	for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+		for (size_t r = 0; r < sizeof(reads) / sizeof(reads[0]); r++) {
+			reads[r](stage->registry, odd[i], &answer);
+			assert_answer(&answer, "InvalidPathname");
+		}
+		client_mknode(stage->registry, odd[i], true, &answer);
+		assert_answer(&answer, "InvalidPathname");
+		client_put(stage->registry, odd[i], RECORD, REGISTRY_BIND_OVERWRITE, false, &answer);
+		assert_answer(&answer, "InvalidPathname");
+		client_delete(stage->registry, odd[i], false, NULL, &answer);
+		assert_answer(&answer, "InvalidPathname");
+		client_delete(stage->registry, odd[i], true, NULL, &answer);
+		assert_answer(&answer, "InvalidPathname");
+		const struct registry_criteria criteria = {
+			.under = odd[i], .id = "a", .persistence = "container"
+		};
+		client_find(stage->registry, &criteria, &answer);
+		assert_answer(&answer, "InvalidPathname");
+		client_purge(stage->registry, &criteria, REGISTRY_PURGE_ALL, &answer);
+		assert_answer(&answer, "InvalidPathname");
+	}
+	client_list(stage->registry, "/", &answer);
+	cr_assert_eq(answer.children_count, 0);
+	answer_clear(&answer);
+}
+
+EVERY_BACKEND(paths, encoded_user_names_are_nodes_like_others)
+{
+	struct answer answer = { 0 };
+	static const char *const homes[] = { "/users/xn--lzg", "/users/hbase-site",
+		"/users/xn--b1akcweg3a", "/users/0", "/users/a-b-c" };
+	for (size_t i = 0; i < sizeof(homes) / sizeof(homes[0]); i++) {
+		client_mknode(stage->registry, homes[i], true, &answer);
+		assert_answer(&answer, "OK");
+		cr_assert(exists(stage->registry, homes[i]));
+	}
+	client_list(stage->registry, "/users", &answer);
+	cr_assert_eq(answer.children_count, sizeof(homes) / sizeof(homes[0]));
+	answer_clear(&answer);
+}
+
+EVERY_BACKEND(paths, an_element_may_have_63_characters)
+{
+	struct answer answer = { 0 };
+	char path[80] = "/";
+	memset(path + 1, 'a', LIMIT_PATH_ELEMENT_BYTES);
+	client_mknode(stage->registry, path, false, &answer);
+	assert_answer(&answer, "OK");
+	path[1 + LIMIT_PATH_ELEMENT_BYTES] = 'a';
+	client_mknode(stage->registry, path, false, &answer);
+	assert_answer(&answer, "InvalidPathname");
+	answer_clear(&answer);
+}
+
+int main(int argc, char **argv)
+{
+	return stage_main(argc, argv);
+}

@@ -1,0 +1,634 @@
+/* What only ZooKeeper does: sessions that outlive connections, workers and processes, and those that do not. */
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "registry_client.h"
+#include "scratch.h"
+#include "zookeeper.h"
+
+#define PATH "/users/joe/tomcat"
+#define NODE "/registry" PATH
+#define RECORD "{\"type\":\"JSONServiceRecord\",\"description\":\"%s\"}"
+
+enum { SESSION_MS = 4000 };
+
+static struct zookeeper_server *server;
+static struct answer answer;
+
+/* What a registry told, as words: "connected away connected". */
+struct diary {
+	char states[4096];
+	char log[16384];
+};
+
+static struct diary diary;
+
+static void note(char *out, size_t size, const char *word)
+{
+	size_t used = strlen(out);
+	snprintf(out + used, size - used, "%s%s", used ? " " : "", word);
+}
+
+static void on_state(void *context, enum registry_state state, const char *why)
+{
+	struct diary *into = context;
+	(void)why;
+	note(into->states, sizeof(into->states), registry_state_name(state));
+}
+
+static void on_log(void *context, enum registry_log_level level, const char *message)
+{
+	struct diary *into = context;
+	if (level <= REGISTRY_LOG_WARN) {
+		note(into->log, sizeof(into->log), message);
+	}
+}
+
+static struct registry *open_url(const char *url, const json_t *session)
+{
+	const struct registry_options options = { .url = url,
+		.session_timeout_ms = SESSION_MS,
+		.session = session,
+		.on_state = on_state,
+		.on_log = on_log,
+		.context = &diary };
+	return client_open_with(&options);
+}
+
+static struct registry *open_connected(const json_t *session)
+{
+	struct registry *registry = open_url(zookeeper_server_url(server), session);
+	client_wait_state(registry, REGISTRY_CONNECTED);
+	return registry;
+}
+
+static void put(struct registry *registry, const char *words)
+{
+	char data[256];
+	snprintf(data, sizeof(data), RECORD, words);
+	cr_assert_eq(client_put(registry, PATH, data, REGISTRY_BIND_OVERWRITE, true, &answer), 0,
+		"%s", answer.err.msg);
+}
+
+/* As the independent client sees it; 0 while there is no node. */
+static unsigned long long seen(const char *field, const char *path)
+{
+	char out[256];
+	int status = zookeeper_probe(server, out, sizeof(out), "stat", path, NULL);
+	cr_assert(status == 0 || status == 3, "zk-probe: %d", status);
+	const char *at = status == 0 ? strstr(out, field) : NULL;
+	return at ? strtoull(at + strlen(field) + 1, NULL, 0) : 0;
+}
+
+static unsigned long long czxid(void)
+{
+	return seen("czxid", NODE);
+}
+
+/* The one child that is a worker. */
+static pid_t worker_pid(void)
+{
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+	FILE *children = fopen(path, "r");
+	int pid;
+	pid_t found = 0;
+	while (children && fscanf(children, "%d", &pid) == 1) {
+		char comm[32] = "";
+		snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+		FILE *file = fopen(path, "r");
+		if (file && fgets(comm, sizeof(comm), file) &&
+			strncmp(comm, "berth-zookeeper", 15) == 0) {
+			found = pid;
+		}
+		if (file) {
+			fclose(file);
+		}
+	}
+	if (children) {
+		fclose(children);
+	}
+	return found;
+}
+
+/* Between two workers there is none to kill. */
+static void kill_the_worker(void)
+{
+	pid_t pid = worker_pid();
+	if (pid > 0) {
+		kill(pid, SIGKILL);
+	}
+}
+
+static bool left_connected(void *context)
+{
+	return registry_state(context) != REGISTRY_CONNECTED;
+}
+
+static bool noted_lost(void *context)
+{
+	return strstr(((struct diary *)context)->states, "lost") != NULL;
+}
+
+static void start(void)
+{
+	server = zookeeper_server_start();
+}
+
+static void stop(void)
+{
+	answer_clear(&answer);
+	zookeeper_server_stop(server);
+}
+
+TestSuite(zookeeper, .init = start, .fini = stop, .timeout = 300);
+
+Test(zookeeper, a_record_is_an_ephemeral_node_with_the_json_as_written)
+{
+	struct registry *registry = open_connected(NULL);
+	char out[256];
+	put(registry, "tomcat");
+	cr_assert_eq(zookeeper_probe(server, out, sizeof(out), "get", NODE, NULL), 0);
+	cr_assert_str_eq(out, "{\"type\":\"JSONServiceRecord\",\"description\":\"tomcat\"}");
+	cr_assert_eq(
+		seen("ephemeralOwner", NODE), strtoull(registry_session_name(registry), NULL, 16));
+	cr_assert_eq(seen("ephemeralOwner", "/registry/users/joe"), 0);
+	cr_assert(answer.stat.own && answer.stat.ephemeral);
+	cr_assert_eq(answer.stat.node_id, czxid());
+	client_close(registry);
+	cr_assert_eq(czxid(), 0, "closing ends the session at once");
+}
+
+Test(zookeeper, a_killed_worker_is_replaced_and_the_node_stays_the_same)
+{
+	struct registry *registry = open_connected(NULL);
+	put(registry, "tomcat");
+	unsigned long long before = czxid();
+	for (int i = 0; i < 5; i++) {
+		kill_the_worker();
+		client_wait(left_connected, registry);
+		client_wait_state(registry, REGISTRY_CONNECTED);
+		cr_assert_eq(czxid(), before);
+	}
+	cr_assert_null(strstr(diary.states, "lost"));
+	client_close(registry);
+}
+
+Test(zookeeper, watches_hold_after_a_worker_was_killed)
+{
+	struct registry *registry = open_connected(NULL);
+	struct answer watched = { 0 };
+	put(registry, "tomcat");
+	struct registry_watch *watch = registry_watch(
+		registry, PATH, REGISTRY_WATCH_DATA, answer_take, &watched);
+	client_wait_told(&watched, 1);
+	kill_the_worker();
+	client_wait(left_connected, registry);
+	client_wait_told(&watched, 2);
+	char out[16];
+	cr_assert_eq(zookeeper_probe(server, out, sizeof(out), "set", NODE, "other", NULL), 0);
+	client_wait_told(&watched, 3);
+	cr_assert_str_eq(watched.data, "other");
+	registry_unwatch(watch);
+	answer_clear(&watched);
+	client_close(registry);
+}
+
+Test(zookeeper, an_expired_session_is_lost_and_followed_by_a_new_one)
+{
+	struct registry *registry = open_connected(NULL);
+	put(registry, "tomcat");
+	json_t *session = registry_session(registry);
+	char out[256];
+	cr_assert_eq(zookeeper_probe(server, out, sizeof(out), "kill-session",
+			     json_string_value(json_object_get(session, "id")),
+			     json_string_value(json_object_get(session, "password")), NULL),
+		0);
+	client_wait(noted_lost, &diary);
+	client_wait_state(registry, REGISTRY_CONNECTED);
+	cr_assert_str_neq(
+		registry_session_name(registry), json_string_value(json_object_get(session, "id")));
+	cr_assert_eq(czxid(), 0);
+	put(registry, "again");
+	cr_assert_neq(czxid(), 0);
+	json_decref(session);
+	client_close(registry);
+}
+
+Test(zookeeper, a_server_that_pauses_is_noticed_and_the_session_presumed_over_after_its_timeout)
+{
+	struct registry *registry = open_connected(NULL);
+	put(registry, "tomcat");
+	cr_assert_eq(registry_session_timeout_ms(registry), SESSION_MS);
+	zookeeper_server_pause(server);
+	client_wait_state(registry, REGISTRY_AWAY);
+	cr_assert_eq(client_get(registry, PATH, &answer), BERTH_REGISTRY_UNAVAILABLE);
+	client_wait_state(registry, REGISTRY_LOST);
+	zookeeper_server_resume(server);
+	client_wait_state(registry, REGISTRY_CONNECTED);
+	/* The server may find that the session is over, or, having slept itself, that it is not: both are told as they are. */
+	unsigned long long owner = seen("ephemeralOwner", NODE);
+	cr_assert(owner == 0 || owner == strtoull(registry_session_name(registry), NULL, 16));
+	client_close(registry);
+}
+
+Test(zookeeper, a_server_that_pauses_for_less_than_the_timeout_changes_nothing)
+{
+	struct registry *registry = open_connected(NULL);
+	put(registry, "tomcat");
+	unsigned long long before = czxid();
+	zookeeper_server_pause(server);
+	client_wait_state(registry, REGISTRY_AWAY);
+	zookeeper_server_resume(server);
+	client_wait_state(registry, REGISTRY_CONNECTED);
+	cr_assert_eq(czxid(), before);
+	client_close(registry);
+}
+
+Test(zookeeper, a_server_that_restarts_keeps_the_session)
+{
+	struct registry *registry = open_connected(NULL);
+	put(registry, "tomcat");
+	unsigned long long before = czxid();
+	zookeeper_server_kill(server);
+	client_wait_state(registry, REGISTRY_AWAY);
+	zookeeper_server_restart(server);
+	client_wait_state(registry, REGISTRY_CONNECTED);
+	cr_assert_eq(czxid(), before);
+	client_close(registry);
+}
+
+Test(zookeeper, a_detached_session_is_resumed_by_another_process_with_the_same_node)
+{
+	struct registry *registry = open_connected(NULL);
+	put(registry, "tomcat");
+	unsigned long long before = czxid();
+	client_forget(registry);
+	json_t *session = registry_detach(registry);
+	cr_assert_eq(worker_pid(), 0);
+	char *text = json_dumps(session, 0);
+	pid_t child = fork();
+	if (child == 0) {
+		json_t *inherited = json_loads(text, 0, NULL);
+		struct registry *successor = open_connected(inherited);
+		client_stat(successor, PATH, &answer);
+		client_forget(successor);
+		json_t *same = registry_detach(successor);
+		_exit(answer.stat.own && answer.stat.node_id == before && json_equal(same, inherited)
+				? 0
+				: 1);
+	}
+	int status;
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	struct registry *third = open_connected(session);
+	cr_assert_eq(czxid(), before);
+	client_close(third);
+	cr_assert_eq(czxid(), 0);
+	free(text);
+	json_decref(session);
+}
+
+Test(zookeeper, a_session_that_cannot_be_resumed_is_replaced_by_a_new_one)
+{
+	struct registry *registry = open_connected(NULL);
+	char first[32];
+	snprintf(first, sizeof(first), "%s", registry_session_name(registry));
+	client_forget(registry);
+	json_t *session = registry_detach(registry);
+	json_object_set_new(session, "password", json_string("00112233445566778899aabbccddeeff"));
+	registry = open_connected(session);
+	cr_assert_str_neq(registry_session_name(registry), first);
+	cr_assert(strstr(diary.log, first), "the log names the session: %s", diary.log);
+	client_close(registry);
+	json_decref(session);
+}
+
+Test(zookeeper, a_session_of_other_servers_is_not_used)
+{
+	json_t *session = json_pack("{s:s, s:s, s:s, s:i, s:s}", "backend", "zookeeper", "id",
+		"0x1234", "password", "00112233445566778899aabbccddeeff", "timeout_ms", 4000, "url",
+		"zookeeper://elsewhere:2181/registry");
+	struct registry *registry = open_connected(session);
+	cr_assert_null(strstr(diary.log, "0x1234"));
+	client_close(registry);
+	json_decref(session);
+}
+
+/* ---- writes whose connection breaks ---- */
+
+static void pause_us(long us)
+{
+	struct timespec time = { .tv_nsec = us * 1000 };
+	nanosleep(&time, NULL);
+}
+
+static void expect_truth(struct registry *registry, const char *what, int round, const char *data)
+{
+	int code = answer.err.code;
+	char message[sizeof(answer.err.msg)];
+	snprintf(message, sizeof(message), "%s", answer.err.msg);
+	/* The registry may not have noticed the break yet. */
+	do {
+		client_wait_state(registry, REGISTRY_CONNECTED);
+	} while (client_get(registry, PATH, &answer) == BERTH_REGISTRY_UNAVAILABLE);
+	bool stands = data ? answer.data && strcmp(answer.data, data) == 0
+			   : answer.err.code == BERTH_PATH_NOT_FOUND;
+	if (code != BERTH_TIMEOUT) {
+		cr_assert_eq(stands, code == 0, "round %d, %s: said %s (%s), found %s", round, what,
+			berth_error_name(code), message,
+			answer.data ? answer.data : answer_name(&answer));
+	}
+}
+
+enum write { CREATE, SET, REPLACE, DELETE, WRITES };
+
+static void begin(struct registry *registry, enum write write, const char *data,
+	const struct registry_stat *expected)
+{
+	struct registry_bind bind = {
+		.data = data, .len = strlen(data), .ephemeral = write != REPLACE, .parents = true
+	};
+	bind.mode = write == CREATE ? REGISTRY_BIND_CREATE : REGISTRY_BIND_REPLACE;
+	bind.expected = *expected;
+	if (write == DELETE) {
+		registry_delete(registry, PATH, false, expected, NULL, answer_take, &answer);
+	} else {
+		registry_bind(registry, PATH, &bind, answer_take, &answer);
+	}
+}
+
+static void write_and_break(int rounds, void (*break_it)(struct registry *registry), unsigned seed)
+{
+	static const char *const names[] = { "create", "set", "replace", "delete" };
+	struct registry *registry = open_connected(NULL);
+	char data[128];
+	srandom(seed);
+	for (int round = 0; round < rounds; round++) {
+		enum write write = (enum write)(round % WRITES);
+		do {
+			client_wait_state(registry, REGISTRY_CONNECTED);
+		} while (client_stat(registry, PATH, &answer) == BERTH_REGISTRY_UNAVAILABLE);
+		struct registry_stat expected = answer.stat;
+		if ((answer.err.code == 0) != (write != CREATE)) {
+			continue; /* the write before did not happen */
+		}
+		snprintf(data, sizeof(data), RECORD, names[write]);
+		snprintf(data + strlen(data), sizeof(data) - strlen(data), "%d", round);
+		answer_clear(&answer);
+		begin(registry, write, data, &expected);
+		pause_us(random() % 3000);
+		break_it(registry);
+		client_wait_told(&answer, 1);
+		expect_truth(registry, names[write], round, write == DELETE ? NULL : data);
+	}
+	client_close(registry);
+}
+
+static void kill_worker(struct registry *registry)
+{
+	(void)registry;
+	kill_the_worker();
+}
+
+static void restart_server(struct registry *registry)
+{
+	(void)registry;
+	zookeeper_server_restart(server);
+}
+
+Test(zookeeper, a_write_tells_the_truth_when_the_worker_is_killed_meanwhile)
+{
+	write_and_break(60, kill_worker, 1);
+}
+
+Test(zookeeper, a_write_tells_the_truth_when_the_server_is_killed_meanwhile)
+{
+	write_and_break(24, restart_server, 2);
+}
+
+/* ---- replacing ---- */
+
+static FILE *watch_independently(pid_t *ret_pid)
+{
+	int ends[2];
+	char hosts[32];
+	char program[512];
+	snprintf(hosts, sizeof(hosts), "127.0.0.1:%d", zookeeper_server_port(server));
+	snprintf(program, sizeof(program), "%s/tests/support/zk-probe", getenv("BERTH_BUILD_DIR"));
+	cr_assert_eq(pipe2(ends, O_CLOEXEC), 0);
+	*ret_pid = fork();
+	if (*ret_pid == 0) {
+		dup2(ends[1], 1);
+		execl(program, "zk-probe", hosts, "watch", NODE, (char *)NULL);
+		_exit(127);
+	}
+	close(ends[1]);
+	return fdopen(ends[0], "r");
+}
+
+Test(zookeeper, a_replaced_node_is_never_absent_for_an_independent_watcher)
+{
+	enum { ROUNDS = 100 };
+	struct registry *old = open_connected(NULL);
+	struct registry *young = open_connected(NULL);
+	pid_t watcher;
+	char line[128];
+	char last[32];
+	put(old, "first");
+	FILE *seen_lines = watch_independently(&watcher);
+	cr_assert_not_null(fgets(line, sizeof(line), seen_lines));
+	for (int i = 0; i < ROUNDS; i++) {
+		struct registry_stat before = answer.stat;
+		put(i % 2 ? old : young, "next");
+		cr_assert_neq(answer.stat.node_id, before.node_id);
+		cr_assert_neq(answer.stat.version, before.version,
+			"a successor is told apart by its version too");
+	}
+	snprintf(last, sizeof(last), "czxid=0x%llx", (unsigned long long)answer.stat.node_id);
+	do {
+		cr_assert_not_null(fgets(line, sizeof(line), seen_lines));
+		cr_assert_null(strstr(line, "absent"), "%s", line);
+	} while (!strstr(line, last));
+	kill(watcher, SIGKILL);
+	waitpid(watcher, NULL, 0);
+	fclose(seen_lines);
+	client_close(old);
+	client_close(young);
+}
+
+/* ---- limits, roots, servers ---- */
+
+Test(zookeeper, data_beyond_the_limit_that_is_no_record_is_none)
+{
+	struct registry *registry = open_connected(NULL);
+	char out[16];
+	cr_assert_eq(zookeeper_probe(
+			     server, out, sizeof(out), "fill", "/registry/large", "131073", NULL),
+		0);
+	cr_assert_eq(client_get(registry, "/large", &answer), BERTH_NO_RECORD);
+	cr_assert_eq(answer.stat.size, 131073, "its stat is known all the same");
+	cr_assert_eq(
+		zookeeper_probe(server, out, sizeof(out), "fill", "/registry/fits", "131072", NULL),
+		0);
+	cr_assert_eq(client_get(registry, "/fits", &answer), 0);
+	cr_assert_eq(answer.data_len, 131072);
+	client_close(registry);
+}
+
+Test(zookeeper, a_deep_registry_root_is_made)
+{
+	char url[128];
+	snprintf(url, sizeof(url), "zookeeper://127.0.0.1:%d/a/b/c", zookeeper_server_port(server));
+	struct registry *registry = open_url(url, NULL);
+	client_wait_state(registry, REGISTRY_CONNECTED);
+	put(registry, "deep");
+	cr_assert_neq(seen("czxid", "/a/b/c" PATH), 0);
+	client_close(registry);
+}
+
+Test(zookeeper, a_host_that_does_not_resolve_is_told_and_others_are_used)
+{
+	char url[128];
+	snprintf(url, sizeof(url), "zookeeper://no-such-host.invalid:2181,127.0.0.1:%d/registry",
+		zookeeper_server_port(server));
+	struct registry *registry = open_url(url, NULL);
+	client_wait_state(registry, REGISTRY_CONNECTED);
+	client_close(registry);
+}
+
+static bool log_names_host(void *context)
+{
+	return strstr(((struct diary *)context)->log, "no-such-host.invalid") != NULL;
+}
+
+Test(zookeeper, a_registry_whose_only_host_does_not_resolve_says_so_and_keeps_trying)
+{
+	const struct registry_options options = {
+		.url = "zookeeper://no-such-host.invalid:2181/registry",
+		.request_timeout_ms = 100,
+		.on_state = on_state,
+		.on_log = on_log,
+		.context = &diary
+	};
+	struct registry *registry = client_open_with(&options);
+	cr_assert_eq(client_get(registry, PATH, &answer), BERTH_REGISTRY_UNAVAILABLE);
+	client_wait(log_names_host, &diary);
+	cr_assert_eq(registry_state(registry), REGISTRY_CONNECTING);
+	client_close(registry);
+}
+
+/* ---- credentials ---- */
+
+static struct registry *open_as(const char *credential, bool secure)
+{
+	char file[SCRATCH_PATH];
+	int fd = scratch_file(file);
+	cr_assert_eq(write(fd, credential, strlen(credential)), (ssize_t)strlen(credential));
+	close(fd);
+	const struct registry_options options = { .url = zookeeper_server_url(server),
+		.auth = "digest",
+		.auth_file = file,
+		.secure = secure,
+		.on_state = on_state,
+		.on_log = on_log,
+		.context = &diary };
+	struct registry *registry = client_open_with(&options);
+	unlink(file);
+	client_wait_state(registry, REGISTRY_CONNECTED);
+	return registry;
+}
+
+Test(zookeeper, a_password_decides_who_may_write)
+{
+	struct registry *right = open_as("joe:secret", true);
+	struct registry *wrong = open_as("joe:guess", true);
+	struct registry *other = open_as("ann:secret", true);
+	char out[512];
+	put(right, "mine");
+	cr_assert_eq(client_put(wrong, PATH, "x", REGISTRY_BIND_OVERWRITE, true, &answer),
+		BERTH_AUTHENTICATION_FAILED, "%s", answer.err.msg);
+	cr_assert_eq(client_put(other, PATH, "x", REGISTRY_BIND_OVERWRITE, true, &answer),
+		BERTH_NO_PATH_PERMISSIONS, "%s", answer.err.msg);
+	cr_assert_eq(client_get(other, PATH, &answer), 0);
+	cr_assert_eq(zookeeper_probe(server, out, sizeof(out), "acl", NODE, NULL), 0);
+	cr_assert(strstr(out, "r world:anyone") && strstr(out, "rwcda digest:joe:"), "%s", out);
+	client_close(right);
+	client_close(wrong);
+	client_close(other);
+}
+
+/* ---- servers that are none ---- */
+
+static int fake_server(int *ret_port)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof(address);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	cr_assert_eq(bind(fd, (struct sockaddr *)&address, len), 0);
+	cr_assert_eq(listen(fd, 64), 0);
+	cr_assert_eq(getsockname(fd, (struct sockaddr *)&address, &len), 0);
+	*ret_port = ntohs(address.sin_port);
+	return fd;
+}
+
+/* Answers each of `count` connections differently: garbage, half a frame, a giant length, nothing. */
+static pid_t be_hostile(int fd, int count)
+{
+	static const char garbage[] = "HTTP/1.1 400 Bad Request\r\n\r\nthis is no ZooKeeper at all";
+	static const char half[] = { 0, 0, 0, 37, 0, 0, 0, 0, 0 };
+	static const char giant[] = { 0x7f, (char)0xff, (char)0xff, (char)0xff, 1, 2, 3, 4 };
+	static const char negative[] = { (char)0xff, (char)0xff, (char)0xff, (char)0xff, 0, 0, 0,
+		0 };
+	pid_t pid = fork();
+	for (int i = 0; pid == 0 && i < count; i++) {
+		char request[256];
+		int client = accept(fd, NULL, NULL);
+		(void)!read(client, request, sizeof(request));
+		const char *reply = (const char *[]){ garbage, half, giant, negative, "" }[i % 5];
+		size_t len = (size_t[]){ sizeof(garbage), sizeof(half), sizeof(giant),
+			sizeof(negative), 0 }[i % 5];
+		(void)!send(client, reply, len, MSG_NOSIGNAL);
+		close(client);
+	}
+	if (pid == 0) {
+		_exit(0);
+	}
+	return pid;
+}
+
+static bool has_ended(void *context)
+{
+	pid_t *pid = context;
+	if (*pid && waitpid(*pid, NULL, WNOHANG) == *pid) {
+		*pid = 0;
+	}
+	return *pid == 0;
+}
+
+Test(zookeeper, a_hostile_server_harms_nobody_but_the_worker)
+{
+	int port;
+	char url[64];
+	int fd = fake_server(&port);
+	pid_t hostile = be_hostile(fd, 10);
+	snprintf(url, sizeof(url), "zookeeper://127.0.0.1:%d/registry", port);
+	struct registry *registry = open_url(url, NULL);
+	client_wait(has_ended, &hostile);
+	cr_assert_eq(registry_state(registry), REGISTRY_CONNECTING);
+	client_close(registry);
+	cr_assert_eq(worker_pid(), 0);
+	close(fd);
+}

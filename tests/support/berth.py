@@ -1,0 +1,263 @@
+"""Real agents for tests: berthd in a directory of its own, asked over its socket, ended with the test."""
+
+import contextlib
+import http.client
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+
+BUILD = pathlib.Path(os.environ.get("BERTH_BUILD_DIR", "build")).resolve()
+PATIENCE = 60.0  # seconds; for what takes a fraction of one on an idle machine
+
+
+def wait_until(condition, what, patience=PATIENCE):
+    """Waits until condition() is true and returns its value; fails the test with `what` otherwise."""
+    deadline = time.monotonic() + patience
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"after {patience:g} s it still is not so that {what}")
+        time.sleep(0.01)
+
+
+# Exit status 1 is a warning; only 2 and above fail.
+FAILS = "/bin/sh -c 'exit 2'"
+
+
+def exists(path):
+    """A health command that passes while a file exists."""
+    return f"/bin/sh -c 'test -e {path} || exit 2'"
+
+
+class Answer:
+    """An HTTP answer, read whole."""
+
+    def __init__(self, response):
+        self.status = response.status
+        self.headers = response.headers
+        self.body = response.read()
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path, timeout=PATIENCE):
+        super().__init__("localhost", timeout=timeout)
+        self.path = str(path)
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+def pack_ini(sections):
+    """{"agent": {"key": "value"}} as an INI file."""
+    lines = []
+    for section, options in sections.items():
+        lines.append(f"[{section}]")
+        lines += [f"{key} = {value}" for key, value in options.items()]
+        lines.append("")
+    return "\n".join(lines)
+
+
+class Agent:
+    """One berthd. `sections` are added to, or replace options of, a configuration that works by itself."""
+
+    PATH = "/users/joe/org-example-web/test/components/web-1"
+
+    def __init__(self, folder, registry, sections=None, command=()):
+        self.folder = pathlib.Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.registry = registry
+        self.socket = self.folder / "berth.sock"
+        self.config = self.folder / "berth.ini"
+        self.log = self.folder / "log"
+        self.command = list(command)
+        self.program = BUILD / "berthd"
+        self.process = None
+        self.write_config(sections or {})
+
+    def write_config(self, sections):
+        config = {
+            "agent": {"socket": self.socket, "state_dir": self.folder / "state", "log_level": "debug"},
+            "registry": {"url": self.registry, "session_timeout": "5s"},
+        }
+        for section, options in sections.items():
+            config.setdefault(section, {}).update(options)
+        # At once, as whoever changes the configuration of a running agent should.
+        written = self.config.with_suffix(".new")
+        written.write_text(pack_ini(config))
+        written.replace(self.config)
+
+    def component(self, check="true", name="", **options):
+        """Sections of one component with an endpoint and a fast command check."""
+        suffix = f" {name}" if name else ""
+        belongs = {"component": name} if name else {}
+        sections = {
+            f"component{suffix}": {
+                "user": "joe",
+                "service_class": "org-example-web",
+                "instance": "test",
+                "name": name or "web-1",
+                "id": "container_1_0001_01_000001",
+                "description": "a test",
+                **options,
+            },
+            f"endpoint rest{name}": {
+                "api": "http://example.org/rest/v1",
+                "protocol": "REST",
+                "address_type": "uri",
+                "address": "http://127.0.0.1:8080/",
+                **belongs,
+            },
+        }
+        if check:
+            sections[f"check alive{name}"] = {
+                "type": "command",
+                "command": check,
+                "interval": "100ms",
+                "timeout": "5s",
+                **belongs,
+            }
+        return sections
+
+    def start(self, wait=True, **keywords):
+        environment = {**os.environ, "BERTH_LIBEXECDIR": str(BUILD)}
+        arguments = ["--", *self.command] if self.command else []
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                [self.program, "-c", self.config, *arguments],
+                env=keywords.pop("env", environment), stdin=keywords.pop("stdin", subprocess.DEVNULL), stdout=log, stderr=log, **keywords,
+            )
+        if wait:
+            wait_until(self.answers, f"the agent answers; its log:\n{self.read_log()}")
+        return self
+
+    def answers(self):
+        if self.process.poll() is not None:
+            raise AssertionError(f"the agent ended with {self.process.returncode}:\n{self.read_log()}")
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            return self.get("/live").status == 200
+        return False
+
+    def read_log(self):
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def request(self, method, path, body=None, headers=None):
+        connection = UnixConnection(self.socket)
+        try:
+            connection.request(method, path, body=None if body is None else json.dumps(body), headers=headers or {})
+            return Answer(connection.getresponse())
+        finally:
+            connection.close()
+
+    def get(self, path, **headers):
+        return self.request("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+
+    def status(self):
+        return self.get("/v1/agent").json
+
+    def component_state(self, name=None):
+        components = self.status()["components"]
+        if name is None:
+            return components[0]["state"]
+        return next(item["state"] for item in components if item["name"] == name)
+
+    def check_named(self, name):
+        return next(item for item in self.get("/v1/agent/checks").json if item["name"] == name)
+
+    def wait_state(self, state, name=None):
+        try:
+            wait_until(lambda: self.component_state(name) == state, f"the component is {state}")
+        except AssertionError as error:
+            raise AssertionError(f"{error}; {self.status()['components']}\n{self.read_log()[-4000:]}") from None
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def wait(self):
+        """Waits for the end and returns the exit status."""
+        try:
+            return self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"the agent does not end:\n{self.read_log()[-4000:]}") from None
+
+    def starts(self):
+        """How often a program began to run here, by its log."""
+        return self.read_log().count(" runs, pid ")
+
+    def upgrade(self):
+        """USR2, and waits until the new program runs."""
+        before = self.starts()
+        self.signal(signal.SIGUSR2)
+        wait_until(lambda: self.starts() > before, "the new program runs")
+
+    def stop(self):
+        self.signal(signal.SIGTERM)
+        return self.wait()
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def end(self):
+        """For the clean-up: whatever state it is in."""
+        if self.process and self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(20)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+
+def berth(*arguments, **keywords):
+    """Runs the CLI; returns its CompletedProcess with text output."""
+    environment = {**os.environ, "BERTH_LIBEXECDIR": str(BUILD), **keywords.pop("environment", {})}
+    return subprocess.run(
+        [BUILD / "berth", *map(str, arguments)], env=environment, capture_output=True, text=True,
+        timeout=PATIENCE, check=False, stdin=keywords.pop("stdin", subprocess.DEVNULL), **keywords,
+    )
+
+
+class AgentTest(unittest.TestCase):
+    """A test with a folder of its own; agents that it starts end with it."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="e2e-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.registry = f"dir:{self.folder}/registry"
+
+    def agent(self, name="agent", command=(), registry=None, **sections):
+        agent = Agent(self.folder / name, registry or self.registry, sections, command)
+        self.addCleanup(agent.end)
+        return agent
+
+    def web_agent(self, name="agent", check="true", extra=None, command=(), registry=None, **options):
+        """An agent with one component, not started yet."""
+        agent = self.agent(name, command, registry)
+        agent.sections = agent.component(check, **options)
+        for section, more in (extra or {}).items():
+            agent.sections.setdefault(section, {}).update(more)
+        agent.write_config(agent.sections)
+        return agent
+
+    def in_registry(self, path=Agent.PATH):
+        """The record as another process sees it, past any agent; None when there is none."""
+        result = berth("--registry", self.registry, "--format", "json", "resolve", path)
+        if result.returncode == 3:
+            return None
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return json.loads(result.stdout)

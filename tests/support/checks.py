@@ -1,0 +1,128 @@
+"""Checks that do what a test says, when it says so: no interval is waited for, every run is ordered over the socket."""
+
+import grp
+import json
+import os
+import pwd
+import re
+
+from berth import Agent, AgentTest, wait_until
+from zookeeper import ZooKeeper
+
+NODE = f"/registry{Agent.PATH}"
+FOR_EVER = "1h"
+
+
+def as_somebody_else(user, group, groups, do):
+    """What do() returns in a process of this identity, as text. Forked, for not everybody can read our Python."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setgroups([grp.getgrnam(name).gr_gid for name in groups])
+            os.setgid(grp.getgrnam(group).gr_gid)
+            os.setuid(pwd.getpwnam(user).pw_uid)
+            os.write(writer, str(do()).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with open(reader, encoding="utf-8") as answer:
+        text = answer.read()
+    os.waitpid(child, 0)
+    return text
+
+
+class Told:
+    """A health command whose exit status and output the test sets."""
+
+    def __init__(self, folder, name="alive"):
+        self.name = name
+        self.file = folder / f"told-{name}"
+        self.says(0)
+
+    def says(self, status, output=""):
+        replacement = self.file.with_suffix(".new")
+        replacement.write_text(f"{status} {output}\n")
+        replacement.rename(self.file)
+
+    @property
+    def options(self):
+        return {
+            "type": "command",
+            "shell": "yes",
+            "command": f"read status text < {self.file}; echo \"$text\"; exit $status",
+            "interval": FOR_EVER,
+            "timeout": "50s",
+        }
+
+
+class CheckTest(AgentTest):
+    """On the dir: backend."""
+
+    def told(self, name="alive"):
+        return Told(self.folder, name)
+
+    def told_agent(self, told, check=None, extra=None, **options):
+        """An agent with one component, guarded by that command; not started. `check`: further keys of its [check]."""
+        sections = {f"check {told.name}": {**told.options, **(check or {})}, **(extra or {})}
+        return self.web_agent(check=None, extra=sections, **options)
+
+    def run_check(self, agent, name="alive"):
+        answer = agent.request("POST", f"/v1/agent/checks/{name}/run")
+        self.assertEqual(answer.status, 200, answer.body)
+        return answer.json
+
+    def runs(self, agent, told, *statuses):
+        """One run for each exit status; the state that follows the last one."""
+        state = None
+        for status in statuses:
+            told.says(status)
+            state = self.run_check(agent, told.name)["state"]
+        return state
+
+    def registered(self, agent, name=None):
+        agent.wait_state("registered", name)
+        return agent
+
+    def history(self, agent, subject):
+        return [entry for entry in agent.get("/v1/agent/history").json if entry["subject"] == subject]
+
+    def metrics(self, agent):
+        """{'name{labels}': value}"""
+        text = agent.get("/metrics").body.decode()
+        return {name: float(value) for name, value in re.findall(r"^([a-z_]+(?:\{.*\})?) (\S+)$", text, re.MULTILINE)}
+
+
+class OnZooKeeper(CheckTest):
+    """On a real ZooKeeper, with a witness that shares no code with us."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = ZooKeeper()
+        cls.addClassCleanup(cls.server.stop)
+
+    def setUp(self):
+        super().setUp()
+        self.registry = self.server.url
+        # One server for the tests of a class: what one of them left must not meet the next.
+        wait_until(lambda: self.node() is None, "the node of the test before is gone")
+
+    def node(self):
+        return self.server.stat(NODE)
+
+    def expire(self, agent):
+        """Ends the agent's session by a second client with its id and password; returns when the agent has another one."""
+        text = (agent.folder / "state" / "session").read_text()
+        session = json.loads(text.split("\n", 1)[1])["session"]
+
+        def has_another():
+            if agent.status()["registry"]["session"] not in ("", session["id"]):
+                return True
+            # The agent may take it back between the other client's connect and its close.
+            self.server.probe("kill-session", session["id"], session["password"])
+            return False
+
+        wait_until(has_another, "the agent has another session")
+
+    def record(self):
+        return json.loads(self.server.probe("get", NODE).stdout)

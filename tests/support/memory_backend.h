@@ -1,0 +1,33 @@
+/*
+ * A registry in memory: the model that real backends are compared with, and a stage for races and failures.
+ *
+ * Registries opened with memory_open() under one name share a tree, which lives as long as one of them. Each has its own
+ * session. Nothing happens but in registry_dispatch(), so that a test decides the order of everything.
+ */
+#ifndef TESTS_MEMORY_BACKEND_H
+#define TESTS_MEMORY_BACKEND_H
+
+#include "registry_backend.h"
+
+extern const struct registry_backend_ops memory_ops;
+
+/* Aborts on failure. options->url is not looked at. */
+struct registry *memory_open(const char *name, const struct registry_options *options);
+
+/* At the next dispatch. LOST deletes the session's ephemeral nodes, and makes a new session. */
+void memory_set_state(struct registry *registry, enum registry_state state);
+
+/* Called before each task of that registry is carried out; NULL ends it. An error that it sets becomes the task's result. */
+typedef void memory_interfere(void *context, const struct registry_task *task, struct err *err);
+void memory_on_task(struct registry *registry, memory_interfere *interfere, void *context);
+
+/* What another client would do, at once. */
+void memory_put(struct registry *registry, const char *path, const char *data);
+void memory_remove(struct registry *registry, const char *path);
+
+/* Tasks that wait for the next dispatch now, and the most that ever did. */
+size_t memory_tasks(const struct registry *registry);
+size_t memory_most_tasks(const struct registry *registry);
+size_t memory_armed_watches(const struct registry *registry);
+
+#endif

@@ -1,0 +1,66 @@
+/*
+ * Registries driven to an answer, for tests that read like a dialogue.
+ *
+ * Every registry that a test opens is added here; waiting for anything drives all of them, so that several clients
+ * can race in one process. Waiting ends the test as failed when nothing comes for a minute.
+ */
+#ifndef TESTS_REGISTRY_CLIENT_H
+#define TESTS_REGISTRY_CLIENT_H
+
+#include "registry.h"
+
+/* A copy of what a request or a watch told last. */
+struct answer {
+	size_t told; /* how often */
+	struct err err;
+	struct registry_stat stat;
+	char *data;
+	size_t data_len;
+	char **children; /* or what was purged */
+	size_t children_count;
+	json_t *records;
+	size_t count;
+	bool changed;
+};
+
+void answer_clear(struct answer *answer);
+/* The registry_done that fills the answer `context`. */
+void answer_take(void *context, const struct registry_result *result);
+/* "PathNotFound" and so on; "OK". */
+const char *answer_name(const struct answer *answer);
+/* The children, or what was purged, separated by blanks. Borrowed until the next call. */
+const char *answer_children(const struct answer *answer);
+
+/* Opens `url` with no options, or `options` (url in it), adds it. Aborts on failure. */
+struct registry *client_open(const char *url);
+struct registry *client_open_with(const struct registry_options *options);
+void client_add(struct registry *registry);
+void client_close(struct registry *registry);
+/* Before a registry is closed by the test itself. */
+void client_forget(struct registry *registry);
+
+/* Drives all until the condition holds. */
+void client_wait(bool (*condition)(void *context), void *context);
+/* Drives all until the answer was told at least `times` times. */
+void client_wait_told(struct answer *answer, size_t times);
+void client_wait_state(struct registry *registry, enum registry_state state);
+
+/* One request each, waited for; the answer is cleared first. Returns the code. */
+int client_get(struct registry *registry, const char *path, struct answer *answer);
+int client_resolve(struct registry *registry, const char *path, struct answer *answer);
+int client_stat(struct registry *registry, const char *path, struct answer *answer);
+int client_list(struct registry *registry, const char *path, struct answer *answer);
+int client_records(struct registry *registry, const char *path, struct answer *answer);
+int client_mknode(struct registry *registry, const char *path, bool parents, struct answer *answer);
+int client_bind(struct registry *registry, const char *path, const struct registry_bind *bind,
+	struct answer *answer);
+int client_put(struct registry *registry, const char *path, const char *data,
+	enum registry_bind_mode mode, bool ephemeral, struct answer *answer);
+int client_delete(struct registry *registry, const char *path, bool recursive,
+	const struct registry_stat *expected, struct answer *answer);
+int client_find(
+	struct registry *registry, const struct registry_criteria *criteria, struct answer *answer);
+int client_purge(struct registry *registry, const struct registry_criteria *criteria,
+	enum registry_purge_policy policy, struct answer *answer);
+
+#endif

@@ -1,0 +1,34 @@
+#include "scratch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static void write_template(char path[SCRATCH_PATH])
+{
+	const char *parent = getenv("TMPDIR");
+	int len = snprintf(path, SCRATCH_PATH, "%s/XXXXXX", parent && *parent ? parent : "/tmp");
+	if (len >= SCRATCH_PATH) {
+		fprintf(stderr, "TMPDIR is too long: %s\n", parent);
+		abort();
+	}
+}
+
+void scratch_folder(char path[SCRATCH_PATH])
+{
+	write_template(path);
+	if (!mkdtemp(path)) {
+		perror(path);
+		abort();
+	}
+}
+
+int scratch_file(char path[SCRATCH_PATH])
+{
+	write_template(path);
+	int fd = mkstemp(path);
+	if (fd < 0) {
+		perror(path);
+		abort();
+	}
+	return fd;
+}

@@ -1,0 +1,8 @@
+/* What the ZooKeeper client's header uses of OpenSSL's. */
+#ifndef TESTS_STUB_OSSL_TYP_H
+#define TESTS_STUB_OSSL_TYP_H
+
+typedef struct ssl_st SSL;
+typedef struct ssl_ctx_st SSL_CTX;
+
+#endif

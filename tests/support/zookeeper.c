@@ -1,0 +1,385 @@
+#include "zookeeper.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "scratch.h"
+
+enum { START_TRIES = 5, START_DEADLINE_MS = 60000, POLL_MS = 20, PROBE_ARGUMENTS = 16 };
+
+#define CLASS_PATH "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar"
+#define MAIN_CLASS "org.apache.zookeeper.server.ZooKeeperServerMain"
+
+struct zookeeper_server {
+	char directory[SCRATCH_PATH];
+	char url[64];
+	int port;
+	pid_t pid; /* 0: not running */
+};
+
+static int64_t now_ms(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void in_directory(
+	const struct zookeeper_server *server, char *out, size_t size, const char *name)
+{
+	snprintf(out, size, "%s/%s", server->directory, name);
+}
+
+static void print_log(const struct zookeeper_server *server)
+{
+	char path[600];
+	char line[1024];
+	in_directory(server, path, sizeof(path), "log");
+	FILE *log = fopen(path, "re");
+	while (log && fgets(line, sizeof(line), log)) {
+		fputs(line, stderr);
+	}
+	if (log) {
+		fclose(log);
+	}
+}
+
+static void fail(const struct zookeeper_server *server, const char *what)
+{
+	if (server) {
+		print_log(server);
+	}
+	fprintf(stderr, "ZooKeeper for the tests: %s\n", what);
+	abort();
+}
+
+static struct sockaddr_in loopback(int port)
+{
+	return (struct sockaddr_in){ .sin_family = AF_INET,
+		.sin_port = htons((uint16_t)port),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+}
+
+/* Free now; another process may take it before the server does, which then ends and is started on another one. */
+static int free_port(void)
+{
+	struct sockaddr_in address = loopback(0);
+	socklen_t len = sizeof(address);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
+		getsockname(fd, (struct sockaddr *)&address, &len) < 0) {
+		fail(NULL, "no free loopback port");
+	}
+	close(fd);
+	return ntohs(address.sin_port);
+}
+
+static void write_config(const struct zookeeper_server *server)
+{
+	char path[600];
+	in_directory(server, path, sizeof(path), "zoo.cfg");
+	FILE *config = fopen(path, "we");
+	if (!config) {
+		fail(server, "cannot write its configuration");
+	}
+	fprintf(config,
+		"tickTime=500\n"
+		"dataDir=%s/data\n"
+		"clientPort=%d\n"
+		"clientPortAddress=127.0.0.1\n"
+		"admin.enableServer=false\n"
+		"4lw.commands.whitelist=*\n"
+		"maxClientCnxns=0\n",
+		server->directory, server->port);
+	fclose(config);
+}
+
+/* In the child, between fork and exec. */
+static void exec_server(const struct zookeeper_server *server, pid_t parent)
+{
+	char path[600];
+	in_directory(server, path, sizeof(path), "log");
+	int log = open(path, O_WRONLY | O_CREAT | O_APPEND, 0600);
+	int null = open("/dev/null", O_RDONLY);
+	dup2(null, 0);
+	dup2(log, 1);
+	dup2(log, 2);
+	close_range(3, ~0U, 0);
+	sigset_t none;
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	setpgid(0, 0);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent) {
+		_exit(1);
+	}
+	in_directory(server, path, sizeof(path), "zoo.cfg");
+	/* The page cache survives kill -9 of the server, so it need not wait for the disk. */
+	execlp("java", "java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+		"-Dzookeeper.forceSync=no", "-cp", CLASS_PATH, MAIN_CLASS, path, (char *)NULL);
+	_exit(127);
+}
+
+static void launch(struct zookeeper_server *server)
+{
+	write_config(server);
+	pid_t parent = getpid();
+	server->pid = fork();
+	if (server->pid == 0) {
+		exec_server(server, parent);
+	}
+	if (server->pid < 0) {
+		fail(server, "cannot fork");
+	}
+}
+
+/* One "srvr" question; true when the answer shows that clients are served. */
+static bool answers(int port)
+{
+	struct sockaddr_in address = loopback(port);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct timeval patience = { .tv_sec = 2 };
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	char answer[4096];
+	size_t len = 0;
+	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 &&
+		send(fd, "srvr", 4, MSG_NOSIGNAL) == 4) {
+		ssize_t got;
+		while (len < sizeof(answer) - 1 &&
+			(got = recv(fd, answer + len, sizeof(answer) - 1 - len, 0)) > 0) {
+			len += (size_t)got;
+		}
+	}
+	close(fd);
+	answer[len] = '\0';
+	return strstr(answer, "Mode:") != NULL;
+}
+
+static bool ended(struct zookeeper_server *server)
+{
+	if (waitpid(server->pid, NULL, WNOHANG) == server->pid) {
+		server->pid = 0;
+		return true;
+	}
+	return false;
+}
+
+/* False when the process ended instead, which is what a port taken by somebody else looks like. */
+static bool wait_until_serving(struct zookeeper_server *server)
+{
+	int64_t deadline = now_ms() + START_DEADLINE_MS;
+	while (now_ms() < deadline) {
+		if (ended(server)) {
+			return false;
+		}
+		if (answers(server->port)) {
+			/* Somebody else's server on this port would have answered as well. */
+			return !ended(server);
+		}
+		poll(NULL, 0, POLL_MS);
+	}
+	fail(server, "no answer in time");
+	return false;
+}
+
+struct zookeeper_server *zookeeper_server_start(void)
+{
+	struct zookeeper_server *server = calloc(1, sizeof(*server));
+	if (!server) {
+		fail(NULL, "no memory");
+	}
+	scratch_folder(server->directory);
+	for (int i = 0; i < START_TRIES; i++) {
+		server->port = free_port();
+		launch(server);
+		if (wait_until_serving(server)) {
+			snprintf(server->url, sizeof(server->url),
+				"zookeeper://127.0.0.1:%d/registry", server->port);
+			return server;
+		}
+	}
+	fail(server, "does not start");
+	return NULL;
+}
+
+const char *zookeeper_server_url(const struct zookeeper_server *server)
+{
+	return server->url;
+}
+
+int zookeeper_server_port(const struct zookeeper_server *server)
+{
+	return server->port;
+}
+
+void zookeeper_server_pause(struct zookeeper_server *server)
+{
+	int status;
+	kill(server->pid, SIGSTOP);
+	if (waitpid(server->pid, &status, WUNTRACED) != server->pid || !WIFSTOPPED(status)) {
+		fail(server, "does not stop");
+	}
+}
+
+void zookeeper_server_resume(struct zookeeper_server *server)
+{
+	kill(server->pid, SIGCONT);
+}
+
+void zookeeper_server_kill(struct zookeeper_server *server)
+{
+	if (server->pid == 0) {
+		return;
+	}
+	kill(server->pid, SIGKILL);
+	while (waitpid(server->pid, NULL, 0) < 0 && errno == EINTR) {
+	}
+	server->pid = 0;
+}
+
+/* A transaction log without its 16-byte header: the server was killed while it began one, and refuses to start over it. */
+static int drop_begun_log(const char *path, const struct stat *status, int type, struct FTW *where)
+{
+	bool is_log = type == FTW_F && strncmp(path + where->base, "log.", 4) == 0;
+	return is_log && status->st_size < 16 ? remove(path) : 0;
+}
+
+void zookeeper_server_restart(struct zookeeper_server *server)
+{
+	char data[600];
+	zookeeper_server_kill(server);
+	in_directory(server, data, sizeof(data), "data");
+	nftw(data, drop_begun_log, 16, FTW_PHYS);
+	launch(server);
+	if (!wait_until_serving(server)) {
+		fail(server, "does not start again");
+	}
+}
+
+static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *where)
+{
+	(void)status;
+	(void)type;
+	(void)where;
+	return remove(path);
+}
+
+void zookeeper_server_stop(struct zookeeper_server *server)
+{
+	if (!server) {
+		return;
+	}
+	zookeeper_server_kill(server);
+	nftw(server->directory, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+	free(server);
+}
+
+static void exec_probe(const struct zookeeper_server *server, int out, char *const arguments[])
+{
+	char program[512];
+	const char *build = getenv("BERTH_BUILD_DIR");
+	snprintf(program, sizeof(program), "%s/tests/support/zk-probe",
+		build && *build ? build : ".");
+	dup2(out, 1);
+	close_range(3, ~0U, 0);
+	execv(program, arguments);
+	print_log(server);
+	fprintf(stderr, "cannot run %s: %s\n", program, strerror(errno));
+	_exit(127);
+}
+
+static int run_probe(const struct zookeeper_server *server, char *out, size_t size, char **arguments)
+{
+	int ends[2];
+	if (pipe2(ends, O_CLOEXEC) < 0) {
+		fail(server, "no pipe");
+	}
+	pid_t pid = fork();
+	if (pid == 0) {
+		exec_probe(server, ends[1], arguments);
+	}
+	close(ends[1]);
+	size_t len = 0;
+	char rest[256];
+	for (;;) {
+		bool room = len + 1 < size;
+		ssize_t got = read(
+			ends[0], room ? out + len : rest, room ? size - 1 - len : sizeof(rest));
+		if (got <= 0) {
+			break;
+		}
+		len += room ? (size_t)got : 0;
+	}
+	close(ends[0]);
+	if (size > 0) {
+		len -= len > 0 && out[len - 1] == '\n';
+		out[len] = '\0';
+	}
+	int status;
+	if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status)) {
+		fail(server, "zk-probe died");
+	}
+	return WEXITSTATUS(status);
+}
+
+/* "zk-probe" and what goes before the verb; returns how many. */
+static int begin_arguments(const struct zookeeper_server *server, const char *credential,
+	char *hosts, size_t hosts_size, char **arguments)
+{
+	int count = 0;
+	snprintf(hosts, hosts_size, "127.0.0.1:%d", server->port);
+	arguments[count++] = "zk-probe";
+	if (credential) {
+		arguments[count++] = "-a";
+		arguments[count++] = (char *)credential;
+	}
+	arguments[count++] = hosts;
+	return count;
+}
+
+static int probe(const struct zookeeper_server *server, const char *credential, char *out,
+	size_t size, const char *verb, va_list list)
+{
+	char hosts[32];
+	char *arguments[PROBE_ARGUMENTS + 4] = { 0 };
+	int count = begin_arguments(server, credential, hosts, sizeof(hosts), arguments);
+	arguments[count++] = (char *)verb;
+	while (count < PROBE_ARGUMENTS + 3 && (arguments[count] = va_arg(list, char *))) {
+		count++;
+	}
+	return run_probe(server, out, size, arguments);
+}
+
+int zookeeper_probe(
+	const struct zookeeper_server *server, char *out, size_t size, const char *verb, ...)
+{
+	va_list list;
+	va_start(list, verb);
+	int status = probe(server, NULL, out, size, verb, list);
+	va_end(list);
+	return status;
+}
+
+int zookeeper_probe_as(const struct zookeeper_server *server, const char *credential, char *out,
+	size_t size, const char *verb, ...)
+{
+	va_list list;
+	va_start(list, verb);
+	int status = probe(server, credential, out, size, verb, list);
+	va_end(list);
+	return status;
+}

@@ -1,0 +1,43 @@
+/*
+ * A real ZooKeeper server for tests: Debian's package, on a free loopback port, in a fresh directory below $TMPDIR.
+ *
+ * The server is killed when the thread that started it ends, whatever happens to the test. All functions wait for
+ * what they promise (a generous deadline, no sleeps) and abort the test with the server's log when it does not come true.
+ * Session timeouts lie between 1 and 10 seconds (tickTime 500 ms).
+ */
+#ifndef TESTS_ZOOKEEPER_H
+#define TESTS_ZOOKEEPER_H
+
+#include <stddef.h>
+
+struct zookeeper_server;
+
+/* Returns when the server answers. */
+struct zookeeper_server *zookeeper_server_start(void);
+
+/* Kills the server, waits for its end, removes its directory. Accepts NULL. */
+void zookeeper_server_stop(struct zookeeper_server *server);
+
+/* "zookeeper://127.0.0.1:PORT/registry". Borrowed. */
+const char *zookeeper_server_url(const struct zookeeper_server *server);
+int zookeeper_server_port(const struct zookeeper_server *server);
+
+/* Stop and continue the process: its connections stay open but nobody answers. */
+void zookeeper_server_pause(struct zookeeper_server *server);
+void zookeeper_server_resume(struct zookeeper_server *server);
+
+/* kill -9, and start again on the same port with the same data. A restart kills first if need be. */
+void zookeeper_server_kill(struct zookeeper_server *server);
+void zookeeper_server_restart(struct zookeeper_server *server);
+
+/*
+ * Runs the independent client (zk-probe, see its source for the verbs) with the given arguments, NULL-terminated, and returns its
+ * exit status: 0 done, 3 no such node, 1 anything else. What it prints goes to out, cut to size, without the last newline.
+ */
+int zookeeper_probe(const struct zookeeper_server *server, char *out, size_t size, const char *verb,
+	...) __attribute__((sentinel));
+/* The same with "user:password" as its identity. */
+int zookeeper_probe_as(const struct zookeeper_server *server, const char *credential, char *out,
+	size_t size, const char *verb, ...) __attribute__((sentinel));
+
+#endif

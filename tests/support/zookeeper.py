@@ -1,0 +1,177 @@
+"""A real ZooKeeper server for tests: Debian's package, on a free loopback port, in a fresh directory below $TMPDIR.
+
+The server is killed when the thread that started it ends. Everything here waits for what it promises and raises
+with the server's log when it does not come true. Session timeouts lie between 1 and 10 seconds (tickTime 500 ms).
+"""
+
+import ctypes
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+JARS = "/usr/share/java"
+# The codecs are for the TLS port, and missing from what ZooKeeper's own jar names.
+CLASS_PATH = f"{JARS}/zookeeper.jar:{JARS}/slf4j-simple.jar:{JARS}/netty-codec.jar:{JARS}/netty-resolver.jar"
+MAIN_CLASS = "org.apache.zookeeper.server.ZooKeeperServerMain"
+START_TRIES = 5
+START_DEADLINE = 60
+PR_SET_PDEATHSIG = 1
+
+_libc = ctypes.CDLL(None)
+
+
+def _die_with_parent():
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class ZooKeeper:
+    """Use as a context manager, or call stop()."""
+
+    def __init__(self, config="", java_options=()):
+        """`config`: further lines for zoo.cfg; `java_options`: for the JVM, such as -Dzookeeper.…"""
+        self.config = config
+        self.java_options = list(java_options)
+        self.directory = tempfile.mkdtemp(prefix="zookeeper-")
+        self.process = None
+        self.port = None
+        for _ in range(START_TRIES):
+            self.port = _free_port()
+            self._launch()
+            if self._wait_until_serving():
+                return
+        raise self._failure("does not start")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    @property
+    def hosts(self):
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def url(self):
+        return f"zookeeper://{self.hosts}/registry"
+
+    def pause(self):
+        """Stops the process: its connections stay open but nobody answers."""
+        self.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOWAIT)
+
+    def resume(self):
+        self.process.send_signal(signal.SIGCONT)
+
+    def kill(self):
+        """kill -9; restart() brings it back."""
+        if self.process:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def restart(self):
+        """Starts again on the same port with the same data, after a kill if need be."""
+        self.kill()
+        for log in pathlib.Path(self._path("data")).glob("version-2/log.*"):
+            if log.stat().st_size < 16:
+                log.unlink()  # killed before its header was written: the server refuses to start over it
+        self._launch()
+        if not self._wait_until_serving():
+            raise self._failure("does not start again")
+
+    def stop(self):
+        """Kills the server and removes its directory."""
+        self.kill()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def probe(self, *arguments, auth=None, stdin=None):
+        """Runs zk-probe, the independent client; returns its CompletedProcess (status 3: no such node)."""
+        command = self.probe_command(*arguments, auth=auth)
+        return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
+
+    def load(self, nodes):
+        """Creates (path, data) quickly, parents first; paths are absolute, from the server's root."""
+        lines = "".join(f"{path}\t{data}\n" for path, data in nodes)
+        answer = self.probe("load", "-", stdin=lines)
+        if answer.returncode:
+            raise self._failure(f"does not load: {answer.stderr}")
+
+    def acl(self, path, auth=None):
+        """The entries of a node's access control list, sorted: "rwcda digest:joe:…"."""
+        answer = self.probe("acl", path, auth=auth)
+        answer.check_returncode()
+        return sorted(answer.stdout.splitlines())
+
+    def probe_command(self, *arguments, auth=None):
+        """The command line of zk-probe, for those who keep it running (`watch`)."""
+        program = os.path.join(os.environ.get("BERTH_BUILD_DIR", "."), "tests/support/zk-probe")
+        return [program, *(["-a", auth] if auth else []), self.hosts, *arguments]
+
+    def stat(self, path):
+        """Fields of a node as integers by ZooKeeper's names, or None. `path` is absolute, from the server's root."""
+        answer = self.probe("stat", path)
+        if answer.returncode == 3:
+            return None
+        answer.check_returncode()
+        return {key: int(value, 0) for key, value in (field.split("=") for field in answer.stdout.split())}
+
+    def _path(self, name):
+        return os.path.join(self.directory, name)
+
+    def _failure(self, what):
+        with open(self._path("log"), encoding="utf-8", errors="replace") as log:
+            return RuntimeError(f"ZooKeeper for the tests: {what}\n{log.read()}")
+
+    def _launch(self):
+        with open(self._path("zoo.cfg"), "w", encoding="utf-8") as config:
+            config.write(
+                f"tickTime=500\ndataDir={self._path('data')}\n"
+                f"clientPort={self.port}\nclientPortAddress=127.0.0.1\n"
+                "admin.enableServer=false\n4lw.commands.whitelist=*\nmaxClientCnxns=0\n" + self.config
+            )
+        # The page cache survives kill -9 of the server, so it need not wait for the disk.
+        command = ["java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no"]
+        command += [*self.java_options, "-cp", CLASS_PATH, MAIN_CLASS, self._path("zoo.cfg")]
+        with open(self._path("log"), "ab") as log:
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                preexec_fn=_die_with_parent,
+            )
+
+    def _answers(self):
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=2) as connection:
+                connection.sendall(b"srvr")
+                answer = b""
+                while chunk := connection.recv(4096):
+                    answer += chunk
+                return b"Mode:" in answer
+        except OSError:
+            return False
+
+    def _wait_until_serving(self):
+        """False when the process ended instead, which is what a port taken by somebody else looks like."""
+        deadline = time.monotonic() + START_DEADLINE
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                return False
+            if self._answers():
+                return self.process.poll() is None
+            time.sleep(0.02)
+        raise self._failure("no answer in time")
