@@ -210,21 +210,24 @@ class Terminal(LifeTest):
     """As with tini: the main process is the foreground process group, and ^C reaches it."""
 
     def test_the_main_process_has_the_terminal(self):
+        # The handler does not run in a sleep that begins just after the signal: so they are short.
         script = (
-            "import os,signal,sys,time;"
-            "signal.signal(signal.SIGINT,lambda *_:(print('interrupted',flush=True),os._exit(9)));"
-            "print('foreground',os.tcgetpgrp(0)==os.getpgrp(),flush=True);"
-            "line=input();print('read',line,flush=True);time.sleep(1000)"
+            "import os,signal,time\n"
+            "signal.signal(signal.SIGINT, lambda *_: (os.write(1, b'interrupted\\n'), os._exit(9)))\n"
+            "os.write(1, f'foreground {os.tcgetpgrp(0) == os.getpgrp()}\\n'.encode())\n"
+            "os.write(1, b'read ' + os.read(0, 100))\n"
+            "while True: time.sleep(0.01)"
         )
         agent = self.web_agent(command=[sys.executable, "-c", script], check=None)
         master, slave = pty.openpty()
         self.addCleanup(os.close, master)
         command = [BUILD / "berthd", "-c", agent.config, "--", *agent.command]
-        # A session of its own whose controlling terminal this is.
-        agent.process = subprocess.Popen(
-            ["setsid", "--ctty", "--wait", *command],
-            stdin=slave, stdout=slave, stderr=slave, env={**os.environ, "BERTH_LIBEXECDIR": str(BUILD)},
-        )
+        # A session of its own whose controlling terminal this is. The agent's log would fall into the output's lines.
+        with open(agent.log, "ab") as log:
+            agent.process = subprocess.Popen(
+                ["setsid", "--ctty", "--wait", *command],
+                stdin=slave, stdout=slave, stderr=log, env={**os.environ, "BERTH_LIBEXECDIR": str(BUILD)},
+            )
         os.close(slave)
         output = ""
 
