@@ -226,6 +226,24 @@ static json_t *session_of(const struct agent *agent, const json_t *document)
 	return session;
 }
 
+/* ---- the root: a registry is new only as long as no agent has come to it ------------------------ */
+
+static void on_root_made(void *context, const struct registry_result *result)
+{
+	(void)context;
+	if (result->err.code && !is_undecided(&result->err)) {
+		log_warn("agent", "cannot make the registry's root: %s", result->err.msg);
+	}
+}
+
+static void on_root_stat(void *context, const struct registry_result *result)
+{
+	struct agent *agent = context;
+	if (result->err.code == BERTH_PATH_NOT_FOUND) {
+		registry_mknode(agent->registry, "/", false, on_root_made, agent);
+	}
+}
+
 /* ---- the connection ---------------------------------------------------------------------------- */
 
 static void on_state(void *context, enum registry_state state, const char *why)
@@ -240,6 +258,7 @@ static void on_state(void *context, enum registry_state state, const char *why)
 		metrics_add(agent->metrics, METRIC_SESSION_EXPIRATIONS, "", "", 1);
 	}
 	if (state == REGISTRY_CONNECTED) {
+		registry_stat(agent->registry, "/", on_root_stat, agent);
 		look_after_left_nodes(agent);
 		agent_registry_save_session(agent);
 	}

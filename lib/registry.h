@@ -10,6 +10,9 @@
  * once with BERTH_REGISTRY_UNAVAILABLE. A write whose connection broke is looked up again after the reconnect, so that its
  * result is the truth; BERTH_TIMEOUT says that this was not possible in time.
  *
+ * The root "/" of a registry that nothing was ever written to does not exist either. The first node below it makes it, with
+ * what is missing above it on ZooKeeper; so does registry_mknode() of "/" itself.
+ *
  *   CONNECTING --> CONNECTED <--> AWAY --> LOST --> CONNECTED (a new session; our ephemeral nodes are gone)
  *        \--> DENIED (credentials refused; final until closed)
  */

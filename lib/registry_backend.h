@@ -16,7 +16,8 @@ enum registry_operation {
 	REGISTRY_OP_GET, /* data + stat; PATH_NOT_FOUND. With `watch`: arms one notification, for an absent path too */
 	REGISTRY_OP_CHILDREN, /* names (not paths), any order, + stat; `watch` as for GET */
 	REGISTRY_OP_STAT,     /* stat with number of children, no data */
-	REGISTRY_OP_CREATE, /* data, ephemeral, acl; parent must exist: PATH_NOT_FOUND; FILE_ALREADY_EXISTS; NO_CHILDREN_FOR_EPHEMERALS */
+	REGISTRY_OP_CREATE, /* data, ephemeral, acl; parent must exist: PATH_NOT_FOUND; FILE_ALREADY_EXISTS; NO_CHILDREN_FOR_EPHEMERALS.
+		At the top or "/": makes the root first, if need be */
 	REGISTRY_OP_SET, /* data; only over `expected` when has_expected, else FILE_ALREADY_EXISTS (another version) or PATH_NOT_FOUND */
 	REGISTRY_OP_DELETE, /* only `expected` when has_expected; PATH_IS_NOT_EMPTY_DIRECTORY; PATH_NOT_FOUND */
 	REGISTRY_OP_REPLACE, /* atomically delete `expected` and create data/ephemeral/acl in its place; no moment without a node */

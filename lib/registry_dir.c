@@ -39,11 +39,11 @@ struct dir_backend {
 	char *root; /* absolute path */
 	dev_t device;
 	ino_t inode;
-	bool was_there; /* the root has been open before: should it vanish, it is not made again */
+	bool was_there; /* the root has been open before: should it vanish, that is no new registry */
 	json_t *inherited; /* descriptors to adopt once the root can be opened */
 
 	enum registry_state state;
-	int root_error; /* errno of why it is away */
+	int root_error; /* errno of why it is not open; while connected ENOENT: the first write makes it */
 	int64_t root_retry_at_ms;
 	int64_t root_retry_wait_ms;
 
@@ -76,9 +76,6 @@ static int check_root(struct dir_backend *dir)
 	int error = 0;
 	int fd;
 
-	if (!dir->was_there && mkdir(dir->root, 0755) != 0 && errno != EEXIST) {
-		return errno;
-	}
 	fd = open(dir->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0) {
 		return errno;
@@ -103,6 +100,18 @@ static int check_root(struct dir_backend *dir)
 	return 0;
 }
 
+/* The root could be made: a new registry, in which nothing stands yet. */
+static bool is_new(const struct dir_backend *dir, int error)
+{
+	if (error != ENOENT || dir->was_there) {
+		return false;
+	}
+	char *above = strndup(dir->root, (size_t)(strrchr(dir->root, '/') + 1 - dir->root));
+	bool there = above != NULL && access(above, F_OK) == 0;
+	free(above);
+	return there;
+}
+
 static void adopt_inherited(struct dir_backend *dir)
 {
 	if (dir->inherited != NULL) {
@@ -120,6 +129,16 @@ static void report_state(struct dir_backend *dir, enum registry_state state, con
 	}
 }
 
+static void look_later(struct dir_backend *dir, int64_t now_ms)
+{
+	dir->root_retry_wait_ms = dir->root_retry_wait_ms == 0 ? ROOT_RETRY_FIRST_MS
+							       : 2 * dir->root_retry_wait_ms;
+	if (dir->root_retry_wait_ms > ROOT_RETRY_MAX_MS) {
+		dir->root_retry_wait_ms = ROOT_RETRY_MAX_MS;
+	}
+	dir->root_retry_at_ms = now_ms + dir->root_retry_wait_ms;
+}
+
 /* A root that is away is not looked for more often than the retry timer says. */
 static void follow_root(struct dir_backend *dir, int64_t now_ms)
 {
@@ -130,23 +149,23 @@ static void follow_root(struct dir_backend *dir, int64_t now_ms)
 		return;
 	}
 	error = check_root(dir);
+	dir->root_error = error;
 	if (error == 0) {
 		adopt_inherited(dir);
 		dir->root_retry_wait_ms = 0;
+	} else {
+		close_root(dir);
+		look_later(dir, now_ms);
+	}
+	if (error == 0 || is_new(dir, error)) {
 		if (dir->state == REGISTRY_AWAY) {
 			dir_watches_all_changed(dir->context.watches);
 		}
-		report_state(dir, REGISTRY_CONNECTED, "the directory can be used");
+		report_state(dir, REGISTRY_CONNECTED,
+			error == 0 ? "the directory can be used"
+				   : "the first write makes the directory");
 		return;
 	}
-	close_root(dir);
-	dir->root_error = error;
-	dir->root_retry_wait_ms = dir->root_retry_wait_ms == 0 ? ROOT_RETRY_FIRST_MS
-							       : 2 * dir->root_retry_wait_ms;
-	if (dir->root_retry_wait_ms > ROOT_RETRY_MAX_MS) {
-		dir->root_retry_wait_ms = ROOT_RETRY_MAX_MS;
-	}
-	dir->root_retry_at_ms = now_ms + dir->root_retry_wait_ms;
 	snprintf(why, sizeof(why), "cannot use %s: %s", dir->root, strerror(error));
 	report_state(dir, REGISTRY_AWAY, why);
 }
@@ -201,6 +220,22 @@ static bool run_write(struct dir_backend *dir, struct registry_task *task, int64
 	return false;
 }
 
+/* False, with the task's error, when there is no root for it to write to. */
+static bool has_root(struct dir_backend *dir, struct registry_task *task)
+{
+	if (dir->context.store.root_fd >= 0) {
+		return true;
+	}
+	if (task->operation != REGISTRY_OP_CREATE || path_parent_len(task->path) > 1) {
+		err_set(&task->ret_err, BERTH_PATH_NOT_FOUND, "%s does not exist", task->path);
+		return false;
+	}
+	int made = mkdir(dir->root, 0755);
+	dir->root_error = made == 0 || errno == EEXIST ? check_root(dir) : errno;
+	return dir->root_error == 0 ||
+		dir_errno(&task->ret_err, dir->root_error, "make", dir->root) == 0;
+}
+
 static bool run_task(struct dir_backend *dir, struct registry_task *task, int64_t now_ms)
 {
 	if (dir->state != REGISTRY_CONNECTED) {
@@ -210,7 +245,7 @@ static bool run_task(struct dir_backend *dir, struct registry_task *task, int64_
 		return true;
 	}
 	if (dir_task_writes(task)) {
-		return run_write(dir, task, now_ms);
+		return !has_root(dir, task) || run_write(dir, task, now_ms);
 	}
 	if (overlaps(dir, task)) {
 		if (now_ms < task->deadline_ms) {
@@ -275,7 +310,7 @@ static int64_t dir_deadline_ms(const struct registry_backend *backend)
 	if (dir->fresh || dir->state == REGISTRY_CONNECTING) {
 		return 0;
 	}
-	if (dir->state == REGISTRY_AWAY && dir->root_retry_at_ms < deadline_ms) {
+	if (dir->root_error != 0 && dir->root_retry_at_ms < deadline_ms) {
 		deadline_ms = dir->root_retry_at_ms;
 	}
 	/* The retry comes often enough to notice the waiting tasks' own deadlines. */

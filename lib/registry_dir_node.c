@@ -179,6 +179,9 @@ int dir_node_open(
 	int parent_fd, result;
 
 	*ret_node = (struct dir_node){ .kind = DIR_ABSENT, .fd = -1 };
+	if (root_fd < 0) {
+		return 0; /* nothing stands in a registry without root */
+	}
 	if (len <= 1) {
 		return open_root(ret_node, root_fd, err);
 	}

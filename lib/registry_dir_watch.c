@@ -414,9 +414,6 @@ static enum dir_kind look(const struct dir_mark *mark, int root_fd)
 	struct dir_node node;
 	enum dir_kind kind;
 
-	if (root_fd < 0) {
-		return DIR_ABSENT;
-	}
 	dir_mark_path(mark, path);
 	kind = dir_node_open(&node, root_fd, path, strlen(path), &err) == 0 ? node.kind
 									    : DIR_ABSENT;

@@ -4,7 +4,7 @@
  *
  * A session, as seen from here; what the core is told is in capitals:
  *
- *                    worker connected               sync, root node                 connection or worker lost
+ *                    worker connected                    sync                       connection or worker lost
  *   CONNECTING ----------------------> (preparing) ----------------> CONNECTED ----------------------------> AWAY
  *       |  ^                             ^     ^                                                          |   |
  *       |  '-- the session to resume     |     '---------------------- connected again -------------------'   |
@@ -42,7 +42,7 @@ struct registry_zk {
 	char *credential; /* user:password, or ""; wiped when freed */
 	bool tls;
 	int wanted_timeout_ms;
-	struct registry_acl *root_acl; /* for the root node, when it has to be made */
+	struct registry_acl *root_acl; /* for the root node, when a write has to make it */
 
 	/* the worker */
 	int epoll_fd;
@@ -59,13 +59,7 @@ struct registry_zk {
 	/* the session */
 	enum registry_state state;
 	bool linked; /* the worker is connected to a server */
-	enum {
-		REGISTRY_ZK_IDLE,
-		REGISTRY_ZK_SYNCING,
-		REGISTRY_ZK_LOOKING,
-		REGISTRY_ZK_MAKING
-	} preparing;
-	size_t made_len;    /* how much of `root` is made */
+	bool preparing;
 	int64_t lost_at_ms; /* INT64_MAX: not due */
 	struct registry_zk_session session;
 	char name[24];
@@ -114,9 +108,6 @@ void registry_zk_on_worker_lost(struct registry_zk *zk, const char *why);
 void registry_zk_session_timers(struct registry_zk *zk);
 
 /* ---- registry_zk_job.c ---- */
-/* The ACL as a request carries it, in `out` (buffer_finish() it in any case); -1 without memory. */
-int registry_zk_pack_acl(
-	struct buffer *out, struct zk_list *ret_list, const struct registry_acl *acl);
 void registry_zk_submit(struct registry_zk *zk, struct registry_task *task);
 void registry_zk_abandon(struct registry_zk *zk, struct registry_task *task);
 void registry_zk_on_result(struct registry_zk *zk, const struct zk_result *result);

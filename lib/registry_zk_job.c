@@ -5,6 +5,7 @@
  *               |
  *               |-> LOOKING -> SENT ...     absent: watch for its creation instead
  *               |-> DENIED -> handed back   no permission: is it for a wrong password?
+ *               |-> MAKING -> SENT ...      a new registry: its first write makes the root node
  *               '-> UNKNOWN                 the connection broke: after the next one
  *                      '-> VERIFY -> handed back, or SENT again
  *
@@ -16,16 +17,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "path.h"
 #include "record_limits.h"
 
-enum phase { FREE, WAITING, SENT, LOOKING, UNKNOWN, VERIFY, DENIED, ORPHAN };
+enum phase { FREE, WAITING, SENT, LOOKING, UNKNOWN, VERIFY, DENIED, MAKING, ORPHAN };
 
 struct zk_job {
 	enum phase phase;
-	bool sent; /* the write itself; before that, nothing can have happened */
+	bool sent;   /* the write itself; before that, nothing can have happened */
+	bool rooted; /* the root was made for it: not a second time */
 	struct registry_task *task;
 	uint64_t session;   /* when it was sent */
 	uint32_t next_free; /* UINT32_MAX: the last */
+	uint32_t made_len;  /* how much of the root is made */
 };
 
 /* task->tag of a task that has no slot. */
@@ -126,8 +130,8 @@ static void hand_back_early(struct registry_zk *zk, struct zk_job *job)
 
 /* ---- asking ---- */
 
-int registry_zk_pack_acl(
-	struct buffer *out, struct zk_list *ret_list, const struct registry_acl *acl)
+/* The ACL as a request carries it, in `out` (buffer_finish() it in any case); false without memory. */
+static bool pack_acl(struct buffer *out, struct zk_list *ret_list, const struct registry_acl *acl)
 {
 	size_t count = acl ? acl->count : 0;
 	buffer_init(out, ZK_FRAME_MAX_BYTES);
@@ -137,7 +141,7 @@ int registry_zk_pack_acl(
 		buffer_append(out, "", 1);
 	}
 	*ret_list = (struct zk_list){ .packed = out->data, .len = out->len, .count = count };
-	return out->failed ? -1 : 0;
+	return !out->failed;
 }
 
 static bool is_write(const struct registry_task *task)
@@ -180,7 +184,7 @@ static void send_task(struct registry_zk *zk, struct zk_job *job)
 	struct zk_request request = registry_zk_request(
 		job->task, registry_zk_path(zk, full, job->task->path));
 	struct buffer acl;
-	bool packed = registry_zk_pack_acl(&acl, &request.acl, job->task->acl) == 0;
+	bool packed = pack_acl(&acl, &request.acl, job->task->acl);
 	job->session = zk->session.id;
 	if (packed && send_request(zk, job, SENT, &request)) {
 		job->sent = true;
@@ -188,6 +192,36 @@ static void send_task(struct registry_zk *zk, struct zk_job *job)
 		job_lost(zk, job);
 	}
 	buffer_finish(&acl);
+}
+
+/* The next element of the root, with the ACL of the whole. */
+static void make_next(struct registry_zk *zk, struct zk_job *job)
+{
+	const char *rest = zk->root + job->made_len + 1;
+	job->made_len += 1 + (uint32_t)strcspn(rest, "/");
+	char path[REGISTRY_ZK_PATH_SIZE];
+	snprintf(path, sizeof(path), "%.*s", (int)job->made_len, zk->root);
+	struct zk_request request = { .operation = ZK_CREATE, .path = path, .version = -1 };
+	struct buffer acl;
+	if (!pack_acl(&acl, &request.acl, zk->root_acl) ||
+		!send_request(zk, job, MAKING, &request)) {
+		job_lost(zk, job);
+	}
+	buffer_finish(&acl);
+}
+
+static void make_root(struct registry_zk *zk, struct zk_job *job)
+{
+	job->sent = false; /* it has come to nothing */
+	job->made_len = 0;
+	make_next(zk, job);
+}
+
+/* Nothing can be made at the top of a tree but for want of the tree. */
+static bool lacks_root(const struct registry_zk *zk, const struct zk_job *job)
+{
+	return job->task->operation == REGISTRY_OP_CREATE && !job->rooted && *zk->root != '\0' &&
+		path_parent_len(job->task->path) <= 1;
 }
 
 /* The connection broke before the answer. Reads fail at once; writes are looked after when it is back. */
@@ -270,6 +304,8 @@ static void on_answer(struct registry_zk *zk, struct zk_job *job, const struct z
 		ask(zk, job, LOOKING,
 			task->operation == REGISTRY_OP_CHILDREN ? ZK_EXISTS_FOR_CHILDREN : ZK_EXISTS,
 			strlen(task->path));
+	} else if (result->rc == ZK_RC_NO_NODE && lacks_root(zk, job)) {
+		make_root(zk, job);
 	} else if (result->rc == ZK_RC_NO_AUTH && strcmp(zk->auth, "digest") == 0) {
 		ask(zk, job, DENIED, ZK_ACL, registry_zk_guarded_len(task));
 	} else {
@@ -283,6 +319,21 @@ static void on_looked(struct registry_zk *zk, struct zk_job *job, const struct z
 		send_task(zk, job); /* it appeared in between */
 	} else {
 		job_failed(zk, job, result->rc);
+	}
+}
+
+/* That an element cannot be made may mean that it is there, above what we may change: the last one tells. */
+static void on_made(struct registry_zk *zk, struct zk_job *job, const struct zk_result *result)
+{
+	if (zk->root[job->made_len] != '\0') {
+		make_next(zk, job);
+	} else if (result->rc == ZK_RC_OK || result->rc == ZK_RC_NODE_EXISTS) {
+		job->rooted = true;
+		send_task(zk, job);
+	} else {
+		registry_zk_set_error(job->task, result->rc);
+		err_wrap(&job->task->ret_err, "making the registry's root node %s", zk->root);
+		hand_back(zk, job);
 	}
 }
 
@@ -336,6 +387,9 @@ void registry_zk_on_result(struct registry_zk *zk, const struct zk_result *resul
 		break;
 	case DENIED:
 		on_denied(zk, job, result);
+		break;
+	case MAKING:
+		on_made(zk, job, result);
 		break;
 	default:
 		job_free(zk, job);

@@ -21,13 +21,13 @@ static const char *reason(const struct registry_zk *zk, const char *otherwise)
 	return zk->trouble[0] ? zk->trouble : otherwise;
 }
 
-/* ---- preparing: what was written before is visible, and the root node stands ---- */
+/* ---- preparing: what was written before is visible ---- */
 
 static void prepared(struct registry_zk *zk)
 {
 	char why[192];
 	snprintf(why, sizeof(why), "session %s, timeout %d ms", zk->name, zk->session.timeout_ms);
-	zk->preparing = REGISTRY_ZK_IDLE;
+	zk->preparing = false;
 	zk->lost_at_ms = INT64_MAX;
 	zk->stuck_at_ms = INT64_MAX;
 	zk->trouble[0] = '\0';
@@ -36,81 +36,11 @@ static void prepared(struct registry_zk *zk)
 	registry_zk_jobs_connected(zk);
 }
 
-static void ask(struct registry_zk *zk, enum zk_operation operation, const char *path)
-{
-	struct zk_request request = {
-		.tag = REGISTRY_ZK_TAG_PREPARE, .operation = operation, .path = path, .version = -1
-	};
-	/* A worker that cannot be told is dead, and its successor prepares again. */
-	registry_zk_send(zk, &request);
-}
-
-/* The next element of the root, with the ACL of the whole. */
-static void make_next(struct registry_zk *zk)
-{
-	char path[REGISTRY_ZK_PATH_SIZE];
-	size_t len = zk->made_len + 1 + strcspn(zk->root + zk->made_len + 1, "/");
-	struct buffer acl;
-	struct zk_request request = {
-		.tag = REGISTRY_ZK_TAG_PREPARE, .operation = ZK_CREATE, .path = path, .version = -1
-	};
-	snprintf(path, sizeof(path), "%.*s", (int)len, zk->root);
-	zk->made_len = len;
-	if (registry_zk_pack_acl(&acl, &request.acl, zk->root_acl) == 0) {
-		registry_zk_send(zk, &request);
-	}
-	buffer_finish(&acl);
-}
-
-static void root_looked_for(struct registry_zk *zk, int32_t rc)
-{
-	if (rc == ZK_RC_NO_NODE) {
-		zk->preparing = REGISTRY_ZK_MAKING;
-		zk->made_len = 0;
-		make_next(zk);
-	} else {
-		prepared(zk);
-	}
-}
-
-static void root_made(struct registry_zk *zk, int32_t rc)
-{
-	bool more = zk->root[zk->made_len] != '\0';
-	if (rc != ZK_RC_OK && rc != ZK_RC_NODE_EXISTS && !more) {
-		registry_zk_log(zk, REGISTRY_LOG_WARN,
-			"cannot make the registry's root node %s (ZooKeeper says %d)", zk->root,
-			(int)rc);
-	}
-	if (more) {
-		make_next(zk);
-	} else {
-		prepared(zk);
-	}
-}
-
 void registry_zk_on_prepared(struct registry_zk *zk, const struct zk_result *result)
 {
 	/* After a loss the next connection begins anew. */
-	if (!zk->linked || registry_zk_is_loss(result->rc)) {
-		return;
-	}
-	switch (zk->preparing) {
-	case REGISTRY_ZK_IDLE:
-		break;
-	case REGISTRY_ZK_SYNCING:
-		if (zk->root[0] == '\0') {
-			prepared(zk);
-		} else {
-			zk->preparing = REGISTRY_ZK_LOOKING;
-			ask(zk, ZK_EXISTS, zk->root);
-		}
-		break;
-	case REGISTRY_ZK_LOOKING:
-		root_looked_for(zk, result->rc);
-		break;
-	case REGISTRY_ZK_MAKING:
-		root_made(zk, result->rc);
-		break;
+	if (zk->linked && zk->preparing && !registry_zk_is_loss(result->rc)) {
+		prepared(zk);
 	}
 }
 
@@ -144,8 +74,12 @@ static void connected(struct registry_zk *zk, const struct zk_session *session)
 	zk->addresses = strdup(session->addresses);
 	registry_zk_log(zk, REGISTRY_LOG_DEBUG, "ZooKeeper: session %s is connected to %s",
 		zk->name, session->server);
-	zk->preparing = REGISTRY_ZK_SYNCING;
-	ask(zk, ZK_SYNC, "/");
+	zk->preparing = true;
+	struct zk_request sync = {
+		.tag = REGISTRY_ZK_TAG_PREPARE, .operation = ZK_SYNC, .path = "/", .version = -1
+	};
+	/* A worker that cannot be told is dead, and its successor prepares again. */
+	registry_zk_send(zk, &sync);
 }
 
 /* The server counts from our last sign of life, which was no later than now. */
@@ -153,7 +87,7 @@ static void disconnected(struct registry_zk *zk, const char *why)
 {
 	bool was_linked = zk->linked;
 	zk->linked = false;
-	zk->preparing = REGISTRY_ZK_IDLE;
+	zk->preparing = false;
 	if (was_linked && (zk->state == REGISTRY_CONNECTED || zk->state == REGISTRY_AWAY)) {
 		zk->lost_at_ms = zk->now_ms + zk->session.timeout_ms;
 		set_state(zk, REGISTRY_AWAY, why);
@@ -167,7 +101,7 @@ static void expired(struct registry_zk *zk)
 	zk->session = (struct registry_zk_session){ .id = 0 };
 	zk->name[0] = '\0';
 	zk->linked = false;
-	zk->preparing = REGISTRY_ZK_IDLE;
+	zk->preparing = false;
 	zk->lost_at_ms = INT64_MAX;
 	zk->replace_worker = true;
 	if (zk->state == REGISTRY_CONNECTING) {
@@ -181,7 +115,7 @@ static void denied(struct registry_zk *zk)
 {
 	const char *why = reason(zk, "the server refuses our credentials");
 	zk->linked = false;
-	zk->preparing = REGISTRY_ZK_IDLE;
+	zk->preparing = false;
 	zk->lost_at_ms = INT64_MAX;
 	zk->replace_worker = true;
 	set_state(zk, REGISTRY_DENIED, why);

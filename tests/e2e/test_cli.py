@@ -208,6 +208,15 @@ class OnARegistry(AgentTest):
         self.good("rm", "-r", "/a")
         self.assertEqual(self.json("ls", "/"), [])
 
+    def test_a_question_does_not_make_the_registry(self):
+        mistyped = f"dir:{self.folder}/regsitry"
+        for question in ["ls", "/"], ["exists", "/"], ["find"], ["records", "/a"], ["rm", "-r", "/a"]:
+            answer = berth("--registry", mistyped, *question)
+            self.assertEqual(answer.returncode, 0 if question[0] == "rm" else 3, answer.stderr)
+        self.assertFalse((self.folder / "regsitry").exists())
+        self.assertEqual(berth("--registry", mistyped, "mknode", "/a").returncode, 0)
+        self.assertEqual(berth("--registry", mistyped, "ls", "/").stdout, "/a\n")
+
     def test_a_missing_parent_is_an_error_that_says_how_to_make_it(self):
         for write in ["mknode", "/x/y"], ["bind", "/x/y", "--webui", "http://h/"]:
             with self.subTest(write):

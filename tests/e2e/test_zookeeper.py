@@ -4,8 +4,9 @@ import json
 import os
 import signal
 import unittest
+import uuid
 
-from berth import Agent, AgentTest, exists, wait_until
+from berth import Agent, AgentTest, berth, exists, wait_until
 from zookeeper import ZooKeeper
 
 NODE = f"/registry{Agent.PATH}"
@@ -122,6 +123,18 @@ class OnZooKeeper(AgentTest):
         self.assertEqual(agent.get(f"/v1/resolve{Agent.PATH}").status, 503)
         server.restart()
         agent.wait_state("registered")
+
+    def test_an_agent_makes_the_registry_and_a_question_does_not(self):
+        root = f"/{uuid.uuid4().hex}"
+        self.registry = self.server.url.replace("/registry", root)
+        for question in ["ls", "/"], ["resolve", "/a"], ["find"]:
+            answer = berth("--registry", self.registry, *question)
+            self.assertEqual((answer.returncode, answer.stdout), (3, ""), answer.stderr)
+        self.assertEqual(berth("--registry", self.registry, "mknode", "/a/b").returncode, 3)
+        self.assertIsNone(self.server.stat(root))
+        self.agent().start()
+        wait_until(lambda: self.server.stat(root), "the root is made")
+        self.assertEqual(berth("--registry", self.registry, "ls", "/").returncode, 0)
 
     def test_two_agents_see_each_other(self):
         self.registered_agent()

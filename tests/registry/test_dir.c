@@ -372,7 +372,7 @@ Test(dir, a_root_that_vanishes_is_away_until_it_is_back)
 	cr_assert_eq(dir_get(&client, "/a", data, sizeof(data), NULL), 0);
 }
 
-Test(dir, a_root_without_parent_is_away_until_it_can_be_made)
+Test(dir, a_root_without_parent_is_away_until_it_has_one)
 {
 	char url[600];
 	struct dir_client late;
@@ -381,6 +381,46 @@ Test(dir, a_root_without_parent_is_away_until_it_can_be_made)
 	dir_client_open(&late, url, NULL);
 	cr_assert_eq(late.state, REGISTRY_AWAY);
 	cr_assert_eq(mkdir(on_disk("/not"), 0755), 0);
+	DIR_CLIENT_UNTIL(&late, late.state == REGISTRY_CONNECTED);
+	cr_assert_eq(dir_create(&late, "/a", "x", false), 0);
+	dir_client_close(&late);
+}
+
+Test(dir, the_first_write_makes_the_root_and_reading_does_not)
+{
+	char url[600];
+	struct dir_client reader, writer;
+
+	snprintf(url, sizeof(url), "%s/new", root);
+	dir_client_open(&reader, url, NULL);
+	dir_client_open(&writer, url, NULL);
+	cr_assert_eq(reader.state, REGISTRY_CONNECTED);
+	cr_assert_eq(dir_watch(&reader, "/a", REGISTRY_WATCH_DATA), BERTH_PATH_NOT_FOUND);
+	cr_assert_str_eq(dir_list(&reader, "/"), "PathNotFound");
+	cr_assert_eq(dir_set(&writer, "/a", "x", NULL), BERTH_PATH_NOT_FOUND);
+	cr_assert_eq(dir_delete(&writer, "/a", NULL), BERTH_PATH_NOT_FOUND);
+	cr_assert_eq(dir_create(&writer, "/a/b", "x", false), BERTH_PATH_NOT_FOUND);
+	cr_assert_not(exists_on_disk("/new"));
+	cr_assert_eq(dir_create(&writer, "/a", "x", true), 0);
+	DIR_CLIENT_UNTIL(&reader, reader.notified[REGISTRY_WATCH_DATA] > 0);
+	cr_assert_eq(dir_get(&reader, "/a", data, sizeof(data), NULL), 0);
+	dir_client_close(&writer);
+	dir_client_close(&reader);
+}
+
+Test(dir, a_root_that_cannot_be_made_is_an_error_of_the_write)
+{
+	char url[600];
+	struct dir_client late;
+
+	snprintf(url, sizeof(url), "%s/new", root);
+	dir_client_open(&late, url, NULL);
+	int file = open(on_disk("/new"), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	cr_assert_geq(file, 0);
+	close(file);
+	cr_assert_neq(dir_create(&late, "/a", "x", false), 0);
+	DIR_CLIENT_UNTIL(&late, late.state == REGISTRY_AWAY);
+	cr_assert_eq(unlink(on_disk("/new")), 0);
 	DIR_CLIENT_UNTIL(&late, late.state == REGISTRY_CONNECTED);
 	cr_assert_eq(dir_create(&late, "/a", "x", false), 0);
 	dir_client_close(&late);

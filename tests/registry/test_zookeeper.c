@@ -474,6 +474,7 @@ Test(zookeeper, data_beyond_the_limit_that_is_no_record_is_none)
 {
 	struct registry *registry = open_connected(NULL);
 	char out[16];
+	cr_assert_eq(client_mknode(registry, "/", false, &answer), 0);
 	cr_assert_eq(zookeeper_probe(
 			     server, out, sizeof(out), "fill", "/registry/large", "131073", NULL),
 		0);
@@ -487,12 +488,15 @@ Test(zookeeper, data_beyond_the_limit_that_is_no_record_is_none)
 	client_close(registry);
 }
 
-Test(zookeeper, a_deep_registry_root_is_made)
+Test(zookeeper, a_deep_registry_root_is_made_by_the_first_write_and_not_by_reading)
 {
 	char url[128];
 	snprintf(url, sizeof(url), "zookeeper://127.0.0.1:%d/a/b/c", zookeeper_server_port(server));
 	struct registry *registry = open_url(url, NULL);
 	client_wait_state(registry, REGISTRY_CONNECTED);
+	cr_assert_eq(client_get(registry, PATH, &answer), BERTH_PATH_NOT_FOUND);
+	cr_assert_eq(client_list(registry, "/", &answer), BERTH_PATH_NOT_FOUND);
+	cr_assert_eq(seen("czxid", "/a"), 0);
 	put(registry, "deep");
 	cr_assert_neq(seen("czxid", "/a/b/c" PATH), 0);
 	client_close(registry);
@@ -567,6 +571,21 @@ Test(zookeeper, a_password_decides_who_may_write)
 	client_close(right);
 	client_close(wrong);
 	client_close(other);
+}
+
+Test(zookeeper, a_root_that_may_not_be_made_is_an_error_of_the_write)
+{
+	struct registry *owner = open_as("joe:secret", true);
+	char url[128];
+	put(owner, "mine");
+	snprintf(url, sizeof(url), "%s/below", zookeeper_server_url(server));
+	struct registry *stranger = open_url(url, NULL);
+	cr_assert_eq(client_put(stranger, PATH, "x", REGISTRY_BIND_OVERWRITE, true, &answer),
+		BERTH_NO_PATH_PERMISSIONS, "%s", answer.err.msg);
+	cr_assert(strstr(answer.err.msg, "making the registry's root node /registry/below"), "%s",
+		answer.err.msg);
+	client_close(stranger);
+	client_close(owner);
 }
 
 /* ---- servers that are none ---- */
