@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "check_probe.h"
@@ -40,16 +41,23 @@ static void on_gone(void *context)
 	gone = true;
 }
 
-static int listen_somewhere(void)
+/* A port that nobody else can have, and where nobody listens yet. */
+static int bind_somewhere(void)
 {
 	struct sockaddr_in address = { .sin_family = AF_INET,
 		.sin_addr = { htonl(INADDR_LOOPBACK) } };
 	socklen_t len = sizeof(address);
-	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	cr_assert_eq(bind(listener, (struct sockaddr *)&address, len), 0);
-	cr_assert_eq(listen(listener, 8), 0);
-	cr_assert_eq(getsockname(listener, (struct sockaddr *)&address, &len), 0);
+	int bound = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	cr_assert_eq(bind(bound, (struct sockaddr *)&address, len), 0);
+	cr_assert_eq(getsockname(bound, (struct sockaddr *)&address, &len), 0);
 	snprintf(port, sizeof(port), "%d", ntohs(address.sin_port));
+	return bound;
+}
+
+static int listen_somewhere(void)
+{
+	int listener = bind_somewhere();
+	cr_assert_eq(listen(listener, 8), 0);
 	return listener;
 }
 
@@ -114,11 +122,20 @@ static void start(void)
 	loop = ev_default_loop(0);
 }
 
+static void end_server(void)
+{
+	siginfo_t unused;
+	/* Unless it has ended by itself, and its number is somebody else's by now. */
+	if (waitid(P_PID, (id_t)server, &unused, WEXITED | WNOHANG | WNOWAIT) == 0) {
+		kill(server, SIGKILL);
+	}
+	cr_expect(check_support_run_until_childless());
+}
+
 static void finish(void)
 {
 	if (server > 0) {
-		kill(server, SIGKILL);
-		cr_expect(check_support_run_until_childless());
+		end_server();
 	}
 }
 
@@ -251,10 +268,11 @@ Test(check_net, connecting_is_enough_when_nothing_is_expected)
 Test(check_net, a_closed_port_is_failing)
 {
 	config = check_support_config(CHECK_TCP);
-	close(listen_somewhere());
+	int bound = bind_somewhere();
 	run(CHECK_TCP);
 	cr_expect_eq(result.verdict, CHECK_FAILING);
 	cr_expect_str_eq(result.detail, "cannot connect: Connection refused");
+	close(bound);
 }
 
 Test(check_net, a_full_backlog_times_out_as_a_missing_connection)
@@ -348,6 +366,53 @@ Test(check_net, the_request_is_what_the_configuration_says)
 	run(CHECK_HTTP);
 	cr_expect_str_eq(result.detail, "status 222");
 	cr_expect_str_eq(result.output, "HTTP/1.1 222 X");
+}
+
+/* Starts a check whose answer is there, but not read, when its time is over; false when the time was over before it asked. */
+static bool leave_an_answer_unread(void)
+{
+	char request[1024], word = 0;
+	int listener = listen_somewhere();
+	int pair[2];
+	cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	server = fork();
+	if (server == 0) {
+		close(pair[0]);
+		int connection = accept(listener, NULL, NULL);
+		(void)!read(connection, request, sizeof(request));
+		(void)!write(pair[1], "?", 1);
+		(void)!read(pair[1], &word, 1);
+		say(connection, "HTTP/1.1 200 OK\r\n\r\n", 19);
+		_exit(0);
+	}
+	close(listener);
+	close(pair[1]);
+	struct check_probe_callbacks callbacks = { on_result, on_gone, NULL };
+	gone = false;
+	cr_assert_not_null(check_probe_start(loop, &config, NULL, &callbacks, &result));
+	while (!gone && recv(pair[0], &word, 1, MSG_DONTWAIT) != 1) {
+		ev_run(loop, EVRUN_NOWAIT);
+	}
+	if (!gone) {
+		siginfo_t ended;
+		(void)!write(pair[0], "!", 1);
+		waitid(P_PID, (id_t)server, &ended, WEXITED | WNOWAIT);
+		usleep((useconds_t)config.timeout_ms * 1000);
+	}
+	close(pair[0]);
+	return !gone;
+}
+
+Test(check_net, an_answer_in_time_counts_though_the_agent_stood_still)
+{
+	config = check_support_config(CHECK_HTTP);
+	config.timeout_ms = 300;
+	config.target_port = port;
+	while (!leave_an_answer_unread()) {
+		end_server();
+	}
+	cr_assert(check_support_run_until_true(&gone));
+	cr_expect_str_eq(result.detail, "status 200");
 }
 
 Test(check_net, slower_than_asked_is_a_warning)
