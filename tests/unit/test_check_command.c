@@ -364,15 +364,13 @@ ParameterizedTest(struct stubborn_case *its, check_command,
 	cr_expect_str_eq(result.detail, "exit status 2");
 }
 
-/* Its timeout is what ends it, long before it is through. */
-Test(check_command, ten_gigabytes_of_output_cost_four_kilobytes)
+Test(check_command, a_gigabyte_of_output_costs_four_kilobytes)
 {
-	config = check_support_script(argv, "exec head -c 10000000000000 /dev/zero");
-	config.timeout_ms = 300;
+	config = check_support_script(argv, "exec head -c 1000000000 /dev/zero");
 	cr_assert(check_support_run_until_childless());
 	long before = check_support_resident_bytes();
 	run();
-	cr_expect_eq(result.verdict, CHECK_TIMED_OUT);
+	cr_expect_eq(result.verdict, CHECK_PASSING);
 	cr_expect_eq(strlen(result.output), CHECK_OUTPUT_BYTES);
 	cr_expect(result.output_cut);
 	cr_expect_lt(check_support_resident_bytes() - before, 8L << 20);
