@@ -96,9 +96,11 @@ class CheckTest(AgentTest):
 class OnZooKeeper(CheckTest):
     """On a real ZooKeeper, with a witness that shares no code with us."""
 
+    SESSION_TIMEOUT_S = 30  # a session ends when a test ends it, not when the machine stands still
+
     @classmethod
     def setUpClass(cls):
-        cls.server = ZooKeeper()
+        cls.server = ZooKeeper(config=f"maxSessionTimeout={cls.SESSION_TIMEOUT_S * 1000}\n")
         cls.addClassCleanup(cls.server.stop)
 
     def setUp(self):
@@ -106,6 +108,11 @@ class OnZooKeeper(CheckTest):
         self.registry = self.server.url
         # One server for the tests of a class: what one of them left must not meet the next.
         wait_until(lambda: self.node() is None, "the node of the test before is gone")
+
+    def told_agent(self, told, check=None, extra=None, **options):
+        extra = extra or {}
+        registry = {"session_timeout": f"{self.SESSION_TIMEOUT_S}s", **extra.get("registry", {})}
+        return super().told_agent(told, check, {**extra, "registry": registry}, **options)
 
     def node(self):
         return self.server.stat(NODE)
