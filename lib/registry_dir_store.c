@@ -26,21 +26,24 @@ static mode_t tmp_mode(mode_t root_mode)
 	return mode;
 }
 
+/* Another process may be making it at the same time; its mode is for the one who made it to set. */
 static int open_tmp(const struct dir_store *store, struct err *err)
 {
+	static const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 	struct stat root;
-	int fd = openat(store->root_fd, DIR_TMP, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	bool made = false;
+	int fd = openat(store->root_fd, DIR_TMP, flags);
 
-	if (fd >= 0) {
-		return fd;
+	if (fd < 0 && errno == ENOENT && fstat(store->root_fd, &root) == 0) {
+		made = mkdirat(store->root_fd, DIR_TMP, tmp_mode(root.st_mode)) == 0;
+		if (made || errno == EEXIST) {
+			fd = openat(store->root_fd, DIR_TMP, flags);
+		}
 	}
-	if (errno != ENOENT || fstat(store->root_fd, &root) != 0 ||
-		mkdirat(store->root_fd, DIR_TMP, 0700) != 0 ||
-		(fd = openat(store->root_fd, DIR_TMP,
-			 O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0) {
+	if (fd < 0) {
 		return dir_errno(err, errno, "make the directory", DIR_TMP);
 	}
-	if (fchmod(fd, tmp_mode(root.st_mode)) != 0) {
+	if (made && fchmod(fd, tmp_mode(root.st_mode)) != 0) {
 		int error = errno;
 
 		close(fd);

@@ -196,10 +196,54 @@ static void make_and_remove(void)
 			(gone != 0 && gone != BERTH_PATH_NOT_FOUND) ||
 			(parent_gone != 0 && parent_gone != BERTH_PATH_NOT_FOUND &&
 				parent_gone != BERTH_PATH_IS_NOT_EMPTY_DIRECTORY)) {
-			dir_die("an error that no race explains");
+			char codes[128];
+			snprintf(codes, sizeof(codes),
+				"an error that no race explains: %s %s %s \"%s\" %s %s",
+				berth_error_name(made), berth_error_name(child),
+				berth_error_name(got), got == 0 ? data : "", berth_error_name(gone),
+				berth_error_name(parent_gone));
+			dir_die(codes);
 		}
 	}
 	dir_client_close(&racer);
+}
+
+/* Two processes are the first in the same new registry at once, in NEW_REGISTRIES one after another. */
+enum { NEW_REGISTRIES = 300 };
+
+static void be_first(const char *path)
+{
+	for (int i = 0; i < NEW_REGISTRIES; i++) {
+		char url[600];
+		struct dir_client first;
+
+		snprintf(url, sizeof(url), "%s/%d", root, i);
+		dir_client_open(&first, url, NULL);
+		if (dir_create(&first, path, "x", false) != 0) {
+			dir_die("the first node could not be made");
+		}
+		/* For the other one: the next registry is begun together. */
+		for (int64_t until_ms = dir_now_ms() + 30000;
+			strcmp(dir_list(&first, "/"), "a b") != 0;) {
+			if (dir_now_ms() > until_ms) {
+				dir_die("the other one does not begin");
+			}
+		}
+		dir_client_close(&first);
+	}
+}
+
+static void be_first_with_a(void)
+{
+	be_first("/a");
+}
+
+Test(dir_process, two_can_begin_a_registry_at_once)
+{
+	pid_t pid = start(be_first_with_a);
+
+	be_first("/b");
+	cr_assert_eq(finish(pid), 0);
 }
 
 Test(dir_process, racing_creates_and_deletes_give_no_odd_error)
