@@ -53,9 +53,10 @@ struct registry_options {
 	const char *url;        /* zookeeper://h1:2181,h2:2181/registry or dir:/path */
 	int session_timeout_ms; /* default 30000; ZooKeeper may change it: registry_session_timeout_ms() */
 	int request_timeout_ms; /* default 10000 */
-	const char *auth;       /* "none" (default), "digest", "sasl" */
-	const char *auth_file;  /* a file of mode 0600 with user:password, for digest */
-	bool secure;            /* write ACLs (section 6 of the contract) */
+	int close_timeout_ms; /* how long registry_close() waits for the session's end; default 900 */
+	const char *auth;     /* "none" (default), "digest", "sasl" */
+	const char *auth_file; /* a file of mode 0600 with user:password, for digest */
+	bool secure;           /* write ACLs (section 6 of the contract) */
 	const char *system_accounts; /* for secure: comma-separated scheme:id; an id ending in @ gets `realm` */
 	const char *realm;
 	const json_t *
@@ -119,7 +120,8 @@ int registry_options_check(const struct registry_options *options, const char **
 int registry_open(struct registry **ret_registry, const struct registry_options *options,
 	struct err *err) __attribute__((warn_unused_result));
 
-/* Ends the session, so that its ephemeral nodes vanish, and frees everything; blocks for a second at most. Accepts NULL. */
+/* Ends the session, so that its ephemeral nodes vanish, and frees everything; blocks for little longer than
+ * close_timeout_ms, by default for a second at most. Accepts NULL. */
 void registry_close(struct registry *registry);
 
 /*

@@ -6,7 +6,11 @@
 
 #include "registry_url.h"
 
-enum { DEFAULT_SESSION_TIMEOUT_MS = 30000, DEFAULT_REQUEST_TIMEOUT_MS = 10000 };
+enum {
+	DEFAULT_SESSION_TIMEOUT_MS = 30000,
+	DEFAULT_REQUEST_TIMEOUT_MS = 10000,
+	DEFAULT_CLOSE_TIMEOUT_MS = 900 /* registry_close() promises a second */
+};
 
 /* Which backend serves which URLs. The rest of a URL begins behind the prefix. */
 static const struct {
@@ -26,6 +30,9 @@ struct registry_options registry_options_complete(const struct registry_options 
 	}
 	if (all.request_timeout_ms <= 0) {
 		all.request_timeout_ms = DEFAULT_REQUEST_TIMEOUT_MS;
+	}
+	if (all.close_timeout_ms <= 0) {
+		all.close_timeout_ms = DEFAULT_CLOSE_TIMEOUT_MS;
 	}
 	all.url = all.url ? all.url : "";
 	all.auth = all.auth && *all.auth ? all.auth : "none";

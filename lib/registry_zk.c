@@ -15,8 +15,7 @@ enum {
 	RESTARTS_A_SESSION =
 		16, /* the session must not run out while its next worker is waited for */
 	STABLE_MS = 1000,
-	WARN_AGAIN_MS = 10000,
-	CLOSE_MS = 900 /* registry_close() promises a second */
+	WARN_AGAIN_MS = 10000
 };
 
 /* Where TLS, in a build that has it, finds the server's CA and the client's certificate and key. */
@@ -263,7 +262,7 @@ static void zk_close(struct registry_backend *backend)
 {
 	struct registry_zk *zk = of(backend);
 	if (zk->linked) {
-		zk_worker_process_close(&zk->worker, CLOSE_MS);
+		zk_worker_process_close(&zk->worker, zk->close_timeout_ms);
 	}
 	zk_free(zk);
 }

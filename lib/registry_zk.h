@@ -42,6 +42,7 @@ struct registry_zk {
 	char *credential; /* user:password, or ""; wiped when freed */
 	bool tls;
 	int wanted_timeout_ms;
+	int close_timeout_ms;
 	struct registry_acl *root_acl; /* for the root node, when a write has to make it */
 
 	/* the worker */

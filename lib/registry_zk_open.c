@@ -116,6 +116,7 @@ int registry_zk_configure(struct registry_zk *zk, const char *rest,
 	const struct registry_options *options, struct err *err)
 {
 	zk->wanted_timeout_ms = options->session_timeout_ms;
+	zk->close_timeout_ms = options->close_timeout_ms;
 	zk->tls = wants_tls(options);
 	zk->auth = strdup(options->auth);
 	if (!zk->auth) {
