@@ -29,7 +29,7 @@
 
 #include <pthread.h>
 
-enum { SESSION_TIMEOUT_MS = 10000, CONNECT_SECONDS = 30, LARGEST_DATA = 1024 * 1024 };
+enum { SESSION_TIMEOUT_MS = 60000, CONNECT_SECONDS = 60, LARGEST_DATA = 1024 * 1024 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;

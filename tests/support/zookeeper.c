@@ -19,7 +19,7 @@
 
 #include "scratch.h"
 
-enum { START_TRIES = 5, START_DEADLINE_MS = 60000, POLL_MS = 20, PROBE_ARGUMENTS = 16 };
+enum { START_TRIES = 5, START_DEADLINE_MS = 120000, POLL_MS = 20, PROBE_ARGUMENTS = 16 };
 
 #define CLASS_PATH "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar"
 #define MAIN_CLASS "org.apache.zookeeper.server.ZooKeeperServerMain"
@@ -28,7 +28,8 @@ struct zookeeper_server {
 	char directory[SCRATCH_PATH];
 	char url[64];
 	int port;
-	pid_t pid; /* 0: not running */
+	int port_fd; /* -1: no port is taken yet */
+	pid_t pid;   /* 0: not running */
 };
 
 static int64_t now_ms(void)
@@ -74,18 +75,27 @@ static struct sockaddr_in loopback(int port)
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 }
 
-/* Free now; another process may take it before the server does, which then ends and is started on another one. */
-static int free_port(void)
+/*
+ * A port that is ours until the end, over restarts too: as long as this socket holds it, the kernel gives it to nobody who asks for
+ * any port, nor to a client that connects from any (which could even meet itself while the server is down). The server binds it
+ * all the same, because both say SO_REUSEADDR and this one does not listen.
+ */
+static void take_port(struct zookeeper_server *server)
 {
 	struct sockaddr_in address = loopback(0);
 	socklen_t len = sizeof(address);
+	int on = 1;
+	if (server->port_fd >= 0) {
+		close(server->port_fd);
+	}
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
+	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
+		bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
 		getsockname(fd, (struct sockaddr *)&address, &len) < 0) {
 		fail(NULL, "no free loopback port");
 	}
-	close(fd);
-	return ntohs(address.sin_port);
+	server->port_fd = fd;
+	server->port = ntohs(address.sin_port);
 }
 
 static void write_config(const struct zookeeper_server *server)
@@ -98,6 +108,7 @@ static void write_config(const struct zookeeper_server *server)
 	}
 	fprintf(config,
 		"tickTime=500\n"
+		"maxSessionTimeout=600000\n"
 		"dataDir=%s/data\n"
 		"clientPort=%d\n"
 		"clientPortAddress=127.0.0.1\n"
@@ -147,17 +158,18 @@ static void launch(struct zookeeper_server *server)
 	}
 }
 
-/* One "srvr" question; true when the answer shows that clients are served. */
-static bool answers(int port)
+/* One question, answered with what the server is configured with once it serves clients; true when that is our folder. */
+static bool answers(const struct zookeeper_server *server)
 {
-	struct sockaddr_in address = loopback(port);
+	struct sockaddr_in address = loopback(server->port);
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	struct timeval patience = { .tv_sec = 2 };
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	char answer[4096];
+	char ours[600];
 	size_t len = 0;
 	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 &&
-		send(fd, "srvr", 4, MSG_NOSIGNAL) == 4) {
+		send(fd, "conf", 4, MSG_NOSIGNAL) == 4) {
 		ssize_t got;
 		while (len < sizeof(answer) - 1 &&
 			(got = recv(fd, answer + len, sizeof(answer) - 1 - len, 0)) > 0) {
@@ -166,7 +178,9 @@ static bool answers(int port)
 	}
 	close(fd);
 	answer[len] = '\0';
-	return strstr(answer, "Mode:") != NULL;
+	/* Only the last names: Java writes the path in its own way. */
+	snprintf(ours, sizeof(ours), "%s/data/", strrchr(server->directory, '/'));
+	return strstr(answer, ours) != NULL;
 }
 
 static bool ended(struct zookeeper_server *server)
@@ -178,7 +192,7 @@ static bool ended(struct zookeeper_server *server)
 	return false;
 }
 
-/* False when the process ended instead, which is what a port taken by somebody else looks like. */
+/* False when the process ended instead, which is what a port that somebody else has bound looks like. */
 static bool wait_until_serving(struct zookeeper_server *server)
 {
 	int64_t deadline = now_ms() + START_DEADLINE_MS;
@@ -186,9 +200,8 @@ static bool wait_until_serving(struct zookeeper_server *server)
 		if (ended(server)) {
 			return false;
 		}
-		if (answers(server->port)) {
-			/* Somebody else's server on this port would have answered as well. */
-			return !ended(server);
+		if (answers(server)) {
+			return true;
 		}
 		poll(NULL, 0, POLL_MS);
 	}
@@ -202,9 +215,10 @@ struct zookeeper_server *zookeeper_server_start(void)
 	if (!server) {
 		fail(NULL, "no memory");
 	}
+	server->port_fd = -1;
 	scratch_folder(server->directory);
 	for (int i = 0; i < START_TRIES; i++) {
-		server->port = free_port();
+		take_port(server);
 		launch(server);
 		if (wait_until_serving(server)) {
 			snprintf(server->url, sizeof(server->url),
@@ -284,6 +298,7 @@ void zookeeper_server_stop(struct zookeeper_server *server)
 		return;
 	}
 	zookeeper_server_kill(server);
+	close(server->port_fd);
 	nftw(server->directory, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 	free(server);
 }

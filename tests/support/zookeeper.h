@@ -3,7 +3,8 @@
  *
  * The server is killed when the thread that started it ends, whatever happens to the test. All functions wait for
  * what they promise (a generous deadline, no sleeps) and abort the test with the server's log when it does not come true.
- * Session timeouts lie between 1 and 10 seconds (tickTime 500 ms).
+ * Sessions may be as short as a second (tickTime 500 ms) and as long as ten minutes: a session that a test does not mean to
+ * lose must be longer than the server, or any process, may stand still on a busy machine.
  */
 #ifndef TESTS_ZOOKEEPER_H
 #define TESTS_ZOOKEEPER_H
