@@ -6,7 +6,14 @@
 #include <string.h>
 #include <time.h>
 
-enum { MAX_CLIENTS = 16, PATIENCE_MS = 60000 };
+/* A stall of any process must look like nothing but a stall: no timeout of the tested registry comes before the tests' own. */
+enum {
+	MAX_CLIENTS = 16,
+	PATIENCE_MS = 60000,
+	REQUEST_TIMEOUT_MS = 50000,
+	CLOSE_TIMEOUT_MS = 50000,
+	SESSION_TIMEOUT_MS = 300000
+};
 
 static struct registry *clients[MAX_CLIENTS];
 static size_t clients_count;
@@ -72,8 +79,16 @@ const char *answer_children(const struct answer *answer)
 struct registry *client_open_with(const struct registry_options *options)
 {
 	struct registry *registry = NULL;
+	struct registry_options patient = *options;
 	struct err err = ERR_INIT;
-	if (registry_open(&registry, options, &err)) {
+	patient.close_timeout_ms = CLOSE_TIMEOUT_MS;
+	if (patient.request_timeout_ms == 0) {
+		patient.request_timeout_ms = REQUEST_TIMEOUT_MS;
+	}
+	if (patient.session_timeout_ms == 0) {
+		patient.session_timeout_ms = SESSION_TIMEOUT_MS;
+	}
+	if (registry_open(&registry, &patient, &err)) {
 		give_up(err.msg);
 	}
 	client_add(registry);

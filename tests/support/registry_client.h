@@ -31,7 +31,11 @@ const char *answer_name(const struct answer *answer);
 /* The children, or what was purged, separated by blanks. Borrowed until the next call. */
 const char *answer_children(const struct answer *answer);
 
-/* Opens `url` with no options, or `options` (url in it), adds it. Aborts on failure. */
+/*
+ * Opens `url` with no options, or `options` (url in it), adds it. Aborts on failure. A timeout that the options do not name is
+ * one that no stall reaches; the session's is longer than anything here waits, so that what goes with a session while
+ * somebody waits for it was closed, and did not expire.
+ */
 struct registry *client_open(const char *url);
 struct registry *client_open_with(const struct registry_options *options);
 void client_add(struct registry *registry);
