@@ -189,7 +189,7 @@ static void step(int number)
 
 Test(dir_model, random_operations_agree_with_the_model, .timeout = 240)
 {
-	snprintf(root, sizeof(root), "%s", dir_root_make());
+	snprintf(root, sizeof(root), "%s", dir_root_make_in_memory());
 	for (int i = 0; i < CLIENTS; i++) {
 		dir_client_open(&clients[i], root, NULL);
 	}

@@ -43,6 +43,13 @@ static int remove_entry(const char *path, const struct stat *stat, int type, str
 	return 0;
 }
 
+const char *dir_root_make_in_memory(void)
+{
+	static char root[SCRATCH_PATH];
+	scratch_memory_folder(root);
+	return root;
+}
+
 void dir_root_remove(const char *root)
 {
 	nftw(root, remove_entry, 16, FTW_DEPTH | FTW_PHYS);

@@ -19,6 +19,8 @@ struct dir_client {
 
 /* A new empty directory for a registry, below $TMPDIR; removed with all that is in it by dir_root_remove(). */
 const char *dir_root_make(void);
+/* The same in memory where that is possible, for thousands of writes. */
+const char *dir_root_make_in_memory(void);
 void dir_root_remove(const char *root);
 
 /* Opens and waits until the first state is known. `session` as registry_options.session, or NULL. */

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static void write_template(char path[SCRATCH_PATH])
 {
@@ -13,13 +14,28 @@ static void write_template(char path[SCRATCH_PATH])
 	}
 }
 
-void scratch_folder(char path[SCRATCH_PATH])
+static void make_folder(char path[SCRATCH_PATH])
 {
-	write_template(path);
 	if (!mkdtemp(path)) {
 		perror(path);
 		abort();
 	}
+}
+
+void scratch_folder(char path[SCRATCH_PATH])
+{
+	write_template(path);
+	make_folder(path);
+}
+
+void scratch_memory_folder(char path[SCRATCH_PATH])
+{
+	if (access("/dev/shm", W_OK) == 0) {
+		snprintf(path, SCRATCH_PATH, "/dev/shm/berth-XXXXXX");
+	} else {
+		write_template(path);
+	}
+	make_folder(path);
 }
 
 int scratch_file(char path[SCRATCH_PATH])
