@@ -196,7 +196,7 @@ EVERY_BACKEND(bind, an_ephemeral_node_vanishes_with_its_session)
 	assert_answer(&answer, "OK");
 	cr_assert(answer.stat.ephemeral);
 	cr_assert_not(answer.stat.own);
-	client_close(other);
+	stage_client_end(stage, other);
 	cr_assert_not(exists(stage->registry, "/services/web"));
 	cr_assert(exists(stage->registry, "/services"));
 	answer_clear(&answer);
@@ -207,7 +207,7 @@ EVERY_BACKEND(bind, a_persistent_node_outlives_its_session)
 	struct answer answer = { 0 };
 	struct registry *other = stage_client(stage);
 	client_put(other, "/services/web", RECORD, REGISTRY_BIND_CREATE, false, &answer);
-	client_close(other);
+	stage_client_end(stage, other);
 	cr_assert(exists(stage->registry, "/services/web"));
 	answer_clear(&answer);
 }
@@ -248,7 +248,7 @@ EVERY_BACKEND(bind, overwriting_changes_the_kind_of_a_node)
 	/* Takes it over: it now lives as long as this session. */
 	client_put(stage->registry, "/services/web", RECORD, REGISTRY_BIND_OVERWRITE, true, &answer);
 	assert_answer(&answer, "OK");
-	client_close(other);
+	stage_client_end(stage, other);
 	client_get(stage->registry, "/services/web", &answer);
 	assert_answer(&answer, "OK");
 	cr_assert(answer.stat.own);

@@ -58,7 +58,7 @@ static void open_client(struct pair *pair, size_t client)
 static void close_client(struct pair *pair, size_t client)
 {
 	client_close(pair->clients[MODEL][client]);
-	client_close(pair->clients[REAL][client]);
+	stage_client_end(pair->stage, pair->clients[REAL][client]);
 }
 
 /* An operation is drawn once and done on both sides. */

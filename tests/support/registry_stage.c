@@ -4,13 +4,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "memory_backend.h"
+#include "scratch.h"
 #include "zookeeper.h"
 
 #define ZOOKEEPER_VARIABLE "STAGE_ZOOKEEPER_URL"
 #define DIR_VARIABLE "STAGE_DIR"
+/* All ephemeral nodes of a session go in one transaction, so that one of them tells of the end of all. */
+#define ENDING_PATH "/ending"
 
 static int remove_one(const char *path, const struct stat *stat, int type, struct FTW *ftw)
 {
@@ -20,25 +24,13 @@ static int remove_one(const char *path, const struct stat *stat, int type, struc
 	return remove(path);
 }
 
-/* In memory where that is possible: thousands of fsync() on a disk tell nothing new. */
-static void make_dir(char *out, size_t size)
-{
-	const char *disk = getenv("TMPDIR");
-	const char *place = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : disk ? disk : "/tmp";
-	snprintf(out, size, "%s/berth-stage-XXXXXX", place);
-	if (!mkdtemp(out)) {
-		perror(out);
-		exit(1);
-	}
-}
-
 int stage_main(int argc, char **argv)
 {
 	struct criterion_test_set *tests = criterion_initialize();
 	int result = 0;
 	if (criterion_handle_args(argc, argv, true)) {
-		char dir[256];
-		make_dir(dir, sizeof(dir));
+		char dir[SCRATCH_PATH];
+		scratch_memory_folder(dir);
 		setenv(DIR_VARIABLE, dir, 1);
 		struct zookeeper_server *server = zookeeper_server_start();
 		setenv(ZOOKEEPER_VARIABLE, zookeeper_server_url(server), 1);
@@ -57,21 +49,26 @@ static const char *variable(const char *name)
 	return value;
 }
 
+/* Every test is a process, but a number of one that has ended may come again: then the clock has gone on. */
 static void make_url(struct stage *stage)
 {
+	struct timespec now;
+	char test[64];
 	int len = 0;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	snprintf(test, sizeof(test), "%d-%lld-%ld", (int)getpid(), (long long)now.tv_sec,
+		now.tv_nsec);
 	switch (stage->backend) {
 	case STAGE_MEMORY:
 		len = snprintf(stage->url, sizeof(stage->url), "memory");
 		break;
 	case STAGE_DIR:
-		len = snprintf(stage->url, sizeof(stage->url), "dir:%s/%d", variable(DIR_VARIABLE),
-			(int)getpid());
+		len = snprintf(
+			stage->url, sizeof(stage->url), "dir:%s/%s", variable(DIR_VARIABLE), test);
 		break;
 	case STAGE_ZOOKEEPER:
-		/* Every test is a process: a root of its own name. */
-		len = snprintf(stage->url, sizeof(stage->url), "%s-%d",
-			variable(ZOOKEEPER_VARIABLE), (int)getpid());
+		len = snprintf(stage->url, sizeof(stage->url), "%s-%s",
+			variable(ZOOKEEPER_VARIABLE), test);
 		break;
 	}
 	cr_assert((size_t)len < sizeof(stage->url));
@@ -94,6 +91,30 @@ struct registry *stage_client_with(struct stage *stage, struct registry_options 
 struct registry *stage_client(struct stage *stage)
 {
 	return stage_client_with(stage, (struct registry_options){ 0 });
+}
+
+static bool is_absent(void *context)
+{
+	return ((struct answer *)context)->err.code == BERTH_PATH_NOT_FOUND;
+}
+
+void stage_client_end(struct stage *stage, struct registry *client)
+{
+	struct answer seen = { 0 };
+	struct registry_watch *watch;
+	if (stage->backend != STAGE_ZOOKEEPER) {
+		client_close(client);
+		return;
+	}
+	client_put(client, ENDING_PATH, "x", REGISTRY_BIND_CREATE, true, &seen);
+	assert_answer(&seen, "OK");
+	client_close(client);
+	answer_clear(&seen);
+	watch = registry_watch(
+		stage->registry, ENDING_PATH, REGISTRY_WATCH_DATA, answer_take, &seen);
+	client_wait(is_absent, &seen);
+	registry_unwatch(watch);
+	answer_clear(&seen);
 }
 
 void stage_run(enum stage_backend backend, void (*test)(struct stage *stage))

@@ -28,6 +28,12 @@ struct stage {
 /* Starts one ZooKeeper and makes one directory for all tests of the program, runs them, and takes both away. */
 int stage_main(int argc, char **argv);
 
+/*
+ * Closes a client, and returns when the stage's own registry sees that the session is over: ZooKeeper's client library sends the
+ * end of a session and waits for no answer, so that a read through another connection may come before it.
+ */
+void stage_client_end(struct stage *stage, struct registry *client);
+
 /* Opens a stage, runs the test on it, closes it. */
 void stage_run(enum stage_backend backend, void (*test)(struct stage *stage));
 
