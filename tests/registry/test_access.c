@@ -26,7 +26,7 @@ static void stop(void)
 	zookeeper_server_stop(server);
 }
 
-TestSuite(access, .init = start, .fini = stop, .timeout = 120);
+TestSuite(access, .init = start, .fini = stop, .timeout = 300);
 
 static struct registry *open_as(const char *credential)
 {
