@@ -65,7 +65,8 @@ class Registration(AgentTest):
         script = self.folder / "check.sh"
         script.write_text(f"#!/bin/sh\necho x >> {counter}\n[ $(wc -l < {counter}) -le 1 ] || exit 2\n")
         script.chmod(0o755)
-        agent = self.web_agent(check=str(script)).start()
+        # A run that is ended by its timeout would be a failure that the script has not counted, or a success that it has.
+        agent = self.web_agent(check=str(script), extra={"check alive": {"timeout": "50s"}}).start()
         agent.wait_state("registered")
         agent.wait_state("withdrawn")
         runs = len(counter.read_text().splitlines())
@@ -82,7 +83,8 @@ class Registration(AgentTest):
                 self.assertFalse(agent.socket.exists())
 
     def test_kill_9_makes_the_record_invisible_at_once(self):
-        agent = self.web_agent().start()
+        # Without a check: its command, killed between fork and exec, holds what its parent has open.
+        agent = self.web_agent(check=None).start()
         agent.wait_state("registered")
         reader = self.agent("reader").start()
         self.assertEqual(reader.get(f"/v1/resolve{Agent.PATH}").status, 200)
@@ -93,7 +95,7 @@ class Registration(AgentTest):
         self.assertEqual(reader.get(f"/v1/list{parent}").json, [])
 
     def test_a_restarted_agent_takes_over_its_dead_predecessors_place(self):
-        agent = self.web_agent().start()
+        agent = self.web_agent(check=None).start()
         agent.wait_state("registered")
         agent.kill()
         agent.start()
@@ -173,20 +175,24 @@ class Registration(AgentTest):
         agent.start()
         agent.wait_state("registered", "one")
         wait_until(lambda: agent.check_named("alivetwo")["state"] == "down", "the other check is down")
-        self.assertEqual(agent.component_state("two"), "withdrawn")
+        # What stands at its path may not be known yet.
+        agent.wait_state("withdrawn", "two")
+        self.assertIsNone(self.in_registry(f"{os.path.dirname(Agent.PATH)}/two"))
 
     def test_a_timed_out_command_that_forked_and_ignores_term_is_dead(self):
-        pid_file = self.folder / "pid"
+        pids = self.folder / "pids"
         script = self.folder / "stubborn.sh"
         script.write_text(
-            f"#!/bin/sh\ntrap '' TERM\n(trap '' TERM; echo $$ > /dev/null; sh -c 'echo $PPID' > {pid_file}; "
+            f"#!/bin/sh\ntrap '' TERM\n(trap '' TERM; sh -c 'echo $PPID' >> {pids}; "
             "while :; do sleep 0.1; done) &\nwhile :; do sleep 0.1; done\n"
         )
         script.chmod(0o755)
-        agent = self.web_agent(check=str(script), extra={"check alive": {"timeout": "300ms", "interval": "1h"}}).start()
-        wait_until(lambda: (agent.check_named("alive")["last"] or {}).get("verdict") == "timed-out", "it timed out")
-        child = int(pid_file.read_text())
+        # A run may be over before its child has begun; then it is the next one's child.
+        agent = self.web_agent(check=str(script), extra={"check alive": {"timeout": "500ms", "interval": "100ms"}}).start()
+        wait_until(lambda: pids.exists() and "\n" in pids.read_text(), "a run has a child")
+        child = int(pids.read_text().split("\n", maxsplit=1)[0])
         wait_until(lambda: not os.path.exists(f"/proc/{child}"), "its forked child is gone")
+        wait_until(lambda: (agent.check_named("alive")["last"] or {}).get("verdict") == "timed-out", "it timed out")
 
 
 class Lookups(AgentTest):
@@ -335,10 +341,22 @@ class Daemon(AgentTest):
     def test_a_start_waits_a_moment_for_a_predecessor_that_is_ending(self):
         agent = self.agent()
         (agent.folder / "state").mkdir()
-        with open(agent.folder / "state/lock", "wb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            agent.start(wait=False)
-            wait_until(lambda: "waiting whether it ends" in agent.read_log(), "it has found the lock taken")
+
+        def waited():
+            before = agent.read_log().count("waiting whether it ends")
+            with open(agent.folder / "state/lock", "wb") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                agent.start(wait=False)
+                wait_until(lambda: agent.read_log().count("waiting whether it ends") > before, "it has found the lock taken")
+            wait_until(lambda: agent.starts() or agent.process.poll() is not None, "it has started or given up")
+            if agent.starts():
+                return True
+            # Right, if we have stood still for longer than it waits, and wrong if it happens each time.
+            self.assertEqual(agent.wait(), 1)
+            self.assertIn("cannot start: another agent uses", agent.read_log())
+            return False
+
+        wait_until(waited, "it has waited for the lock")
         wait_until(agent.answers, "it has started")
 
     def test_who_hears_of_warnings_only_hears_of_conflicts(self):
