@@ -391,10 +391,12 @@ class Watch:
 
 
 class ThroughAnAgent(AgentTest):
-    def start(self, **keywords):
+    def start(self, check=None, extra=None, **keywords):
         self.flag = self.folder / "healthy"
         self.flag.touch()
-        self.web = self.web_agent(check=exists(self.flag), **keywords).start()
+        # A command that stands still is late, and no failure.
+        extra = {"check alive": {"timeout": "50s", **(check or {})}, **(extra or {})}
+        self.web = self.web_agent(check=exists(self.flag), extra=extra, **keywords).start()
         self.web.wait_state("registered")
 
     def berth(self, *arguments, **keywords):
@@ -453,11 +455,12 @@ class ThroughAnAgent(AgentTest):
 
     def test_run_check_shows_the_result_and_exits_by_it(self):
         self.start()
-        result = self.berth("run-check", "alive")
+        run_check = ["run-check", "alive", "--timeout", "50s"]
+        result = self.berth(*run_check)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("passing", result.stdout)
         self.flag.unlink()
-        self.assertEqual(self.berth("run-check", "alive").returncode, 1)
+        self.assertEqual(self.berth(*run_check).returncode, 1)
         self.assertEqual(self.berth("run-check", "nope").returncode, 3)
         strange = self.berth("run-check", "x\033[31m")
         self.assertEqual(strange.returncode, 3)
@@ -480,7 +483,8 @@ class ThroughAnAgent(AgentTest):
 
     def test_a_drain_that_takes_longer_than_the_timeout_goes_on(self):
         self.start(extra={"agent": {"drain_delay": "1h"}})
-        result = self.berth("drain", "--wait", "--timeout", "500ms")
+        # Each request must be answered within that time, too.
+        result = self.berth("drain", "--wait", "--timeout", "6s")
         self.assertEqual(result.returncode, 4)
         self.assertRegex(result.stderr, r"^berth: Timeout: .*; the drain goes on\n$")
         wait_until(lambda: self.in_registry() is None, "the drain went on")
@@ -537,7 +541,8 @@ class ThroughAnAgent(AgentTest):
         self.assertEqual(self.berth("watch", Agent.PATH, "--", "/no/such/command").returncode, 1)
 
     def test_a_watch_outlives_the_agent(self):
-        self.start()
+        # No command is being started just when the agent is killed: until it is executed it would hold the agent's locks.
+        self.start(check={"interval": "1h"})
         watch = Watch(self, "--socket", str(self.web.socket), Agent.PATH)
         self.assertEqual(watch.next()["type"], "SUBSCRIBED")
         self.web.kill()
