@@ -9,6 +9,7 @@ import subprocess
 import unittest
 
 from berth import Agent, AgentTest, wait_until
+from ports import reserve_port
 from zookeeper import ZooKeeper
 
 SOURCE = pathlib.Path(os.environ.get("BERTH_SRC_DIR", "."))
@@ -19,12 +20,6 @@ def documented_configuration():
     """What stands in the manual, as text."""
     manual = (SOURCE / "docs" / "berth.ini.5").read_text()
     return re.search(r"\.Bd -literal[^\n]*\n(foreground = yes\n.*?)\.Ed", manual, re.S).group(1)
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def accepts(port):
@@ -53,9 +48,9 @@ class ThroughStunnel(AgentTest):
         (self.tls / "keystore.pem").write_text("".join(joined[:2]))
 
     def start_server(self):
-        self.secure_port = free_port()
+        self.secure_port = reserve_port(self)
         self.server = ZooKeeper(
-            config=f"secureClientPort={self.secure_port}\nsecureClientPortAddress=127.0.0.1\n"
+            config=f"maxSessionTimeout=60000\nsecureClientPort={self.secure_port}\nsecureClientPortAddress=127.0.0.1\n"
             f"ssl.keyStore.location={self.tls}/keystore.pem\nssl.keyStore.type=PEM\n"
             f"ssl.trustStore.location={self.tls}/ca.pem\nssl.trustStore.type=PEM\nssl.clientAuth=need\n",
             java_options=["-Dzookeeper.serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory"],
@@ -65,7 +60,7 @@ class ThroughStunnel(AgentTest):
 
     def start_stunnel(self, check_host="localhost"):
         """With the manual's own lines; only names and places are other ones, and one service is enough for one server."""
-        self.port = free_port()
+        self.port = reserve_port(self)
         text = documented_configuration().split("[zookeeper-2]")[0]
         for pattern, value in (
             ("/etc/berth/tls", str(self.tls)), ("127.0.0.1:2181", f"127.0.0.1:{self.port}"),
@@ -94,7 +89,8 @@ class ThroughStunnel(AgentTest):
 
     def test_an_agent_registers_through_it(self):
         tunnel = self.start_stunnel()
-        agent = self.web_agent().start()
+        # The session lasts, however long the tunnel takes to start again.
+        agent = self.web_agent(extra={"registry": {"session_timeout": "60s"}}).start()
         agent.wait_state("registered")
         node = f"/registry{Agent.PATH}"
         before = self.server.stat(node)
