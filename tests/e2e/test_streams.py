@@ -100,14 +100,20 @@ class Events(StreamTest):
         self.server.get(f"/v1/resolve{TREE}/later")
         stream = self.watch()
         stream.next()
-        self.put(f"{TREE}/later", 1)
-        self.put(f"{TREE}/last", 1)
         told = []
-        while f"{TREE}/last" not in told:
-            event = stream.next()
-            if event["type"] == "UPDATED" and event["record"]:
-                told.append(event["path"])
-        self.assertEqual(sorted(told), [f"{TREE}/last", f"{TREE}/later"])
+
+        def until_told(*names):
+            while not {f"{TREE}/{name}" for name in names} <= set(told):
+                event = stream.next()
+                if event["type"] == "UPDATED" and event["record"]:
+                    told.append(event["path"])
+
+        self.put(f"{TREE}/later", 1)
+        self.put(f"{TREE}/other", 1)
+        until_told("later", "other")  # in any order, if the agent sees both at once
+        self.put(f"{TREE}/last", 1)
+        until_told("last")
+        self.assertEqual(sorted(told), [f"{TREE}/last", f"{TREE}/later", f"{TREE}/other"])
 
     def test_heartbeats(self):
         stream = self.watch()
@@ -116,19 +122,20 @@ class Events(StreamTest):
             self.assertEqual(stream.next(heartbeats=True)["type"], "HEARTBEAT")
 
     def test_curl_shows_events_as_they_happen(self):
-        for accept in FRAMINGS:
+        for number, accept in enumerate(FRAMINGS, 101):
             command = ["curl", "-sSN", "--unix-socket", self.server.socket, "-H", f"Accept: {accept}", f"http://berth/v1/watch{TREE}/a"]
             with subprocess.Popen(command, stdout=subprocess.PIPE) as curl:
                 self.addCleanup(curl.kill)
-                number = 100
                 output = b""
-                while b'"number": 101' not in output:
-                    output += os.read(curl.stdout.fileno(), 65536)
-                    if b"SUBSCRIBED" in output and number == 100:
-                        number = 101
+                changed = False
+                while f'"number": {number}'.encode() not in output:
+                    more = os.read(curl.stdout.fileno(), 65536)
+                    self.assertTrue(more, output)
+                    output += more
+                    if b"SUBSCRIBED" in output and not changed:
+                        changed = True
                         self.put(f"{TREE}/a", number)
                 curl.kill()
-            self.put(f"{TREE}/a", 1)
 
     def test_head_has_the_type_and_no_stream(self):
         answer = self.server.request("HEAD", f"/v1/watch{TREE}", headers={"Accept": NDJSON})
@@ -169,9 +176,9 @@ class SlowReaders(StreamTest):
 
 
 class Crowds(StreamTest):
-    """More snapshots at once than the agent holds for its readers (64 MiB)."""
+    """More snapshots at once than the agent holds for its readers (64 MiB), who may take as long as they like."""
 
-    options = {"heartbeat_interval": "10s"}
+    options = {"heartbeat_interval": "1h"}
     RECORDS, SIZE, CROWD = 64, 60_000, 32
 
     def setUp(self):
@@ -198,7 +205,7 @@ class Crowds(StreamTest):
 
 
 class CrowdsThatDoNotRead(Crowds):
-    options = {"heartbeat_interval": "500ms"}
+    options = {"heartbeat_interval": "3s"}  # who reads may stand still for twice as long
 
     def test_are_served_in_turns(self):
         """Not these: they are broken off when they keep others waiting."""
@@ -210,9 +217,16 @@ class CrowdsThatDoNotRead(Crowds):
             self.assertLess(self.held(), 90 << 20)
         self.put(f"{TREE}/a", 2)
         reader.until(lambda event: reader.tree[f"{TREE}/a"]["number"] == 2)
-        self.assertIn("broken off to make room", self.server.read_log())
-        with self.assertRaises(Ended):
-            idle[0].next()
+        # Of those who come at once the reader may have been the first, and idle[0] one who had to wait.
+        wait_until(lambda: "broken off to make room" in self.server.read_log(), "others are broken off")
+        self.assertTrue(any(self.has_ended(stream) for stream in idle))
+
+    def has_ended(self, stream):
+        try:
+            stream.next()
+        except Ended:
+            return True
+        return False
 
 
 class Limits(StreamTest):
