@@ -16,7 +16,8 @@ NODE = f"/registry{Agent.PATH}"
 class WhileZooKeeperIsAway(AgentTest):
     def setUp(self):
         super().setUp()
-        self.server = ZooKeeper()
+        # A server that stands still for a while is not away: that is said, and its sessions end, later.
+        self.server = ZooKeeper("maxSessionTimeout=60000\n")
         self.addCleanup(self.server.stop)
         self.registry = self.server.url
 
@@ -42,7 +43,7 @@ class WhileZooKeeperIsAway(AgentTest):
         self.assertEqual(event["record"]["external"][0]["addresses"], [{"uri": "http://three/"}])
 
     def test_a_stale_answer_comes_with_a_note_of_its_age(self):
-        agent = self.web_agent().start()
+        agent = self.web_agent(extra={"registry": {"session_timeout": "60s"}}).start()
         agent.wait_state("registered")
         parent = os.path.dirname(Agent.PATH)
         lookups = ["resolve", Agent.PATH], ["endpoints", "--first", parent], ["ls", parent], ["records", parent]
@@ -60,7 +61,8 @@ class WhileZooKeeperIsAway(AgentTest):
 
     def test_a_record_that_changes_all_the_time_is_written_now_and_then_and_the_last_wins(self):
         endpoint = {"api": "http://example.org/d", "protocol": "REST", "address_type": "uri", "dynamic": "yes"}
-        agent = self.web_agent(extra={"endpoint late": endpoint, "registry": {"update_interval": "1s"}}).start()
+        registry = {"update_interval": "1s", "session_timeout": "60s"}
+        agent = self.web_agent(extra={"endpoint late": endpoint, "registry": registry}).start()
         agent.wait_state("registered")
         before = self.server.stat(NODE)["version"]
         started = time.monotonic()
