@@ -15,16 +15,21 @@ import unittest
 
 BUILD = pathlib.Path(os.environ.get("BERTH_BUILD_DIR", "build")).resolve()
 PATIENCE = 60.0  # seconds; for what takes a fraction of one on an idle machine
+LONGEST_TURN = 0.5  # what a turn of waiting counts at most: when all stood still, nobody could do what is waited for
 
 
 def wait_until(condition, what, patience=PATIENCE):
     """Waits until condition() is true and returns its value; fails the test with `what` otherwise."""
-    deadline = time.monotonic() + patience
+    left = patience
+    before = time.monotonic()
     while True:
         value = condition()
         if value:
             return value
-        if time.monotonic() > deadline:
+        now = time.monotonic()
+        left -= min(now - before, LONGEST_TURN)
+        before = now
+        if left < 0:
             raise AssertionError(f"after {patience:g} s it still is not so that {what}")
         time.sleep(0.01)
 
@@ -77,10 +82,11 @@ class Agent:
 
     PATH = "/users/joe/org-example-web/test/components/web-1"
 
-    def __init__(self, folder, registry, sections=None, command=()):
+    def __init__(self, folder, registry, sections=None, command=(), session_timeout="5s"):
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.registry = registry
+        self.session_timeout = session_timeout
         self.socket = self.folder / "berth.sock"
         self.config = self.folder / "berth.ini"
         self.log = self.folder / "log"
@@ -92,7 +98,7 @@ class Agent:
     def write_config(self, sections):
         config = {
             "agent": {"socket": self.socket, "state_dir": self.folder / "state", "log_level": "debug"},
-            "registry": {"url": self.registry, "session_timeout": "5s"},
+            "registry": {"url": self.registry, "session_timeout": self.session_timeout},
         }
         for section, options in sections.items():
             config.setdefault(section, {}).update(options)
@@ -128,7 +134,7 @@ class Agent:
                 "type": "command",
                 "command": check,
                 "interval": "100ms",
-                "timeout": "5s",
+                "timeout": "60s",  # a check that only stood still must not fail
                 **belongs,
             }
         return sections
@@ -235,13 +241,15 @@ def berth(*arguments, **keywords):
 class AgentTest(unittest.TestCase):
     """A test with a folder of its own; agents that it starts end with it."""
 
+    session_timeout = "5s"
+
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="e2e-"))
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
         self.registry = f"dir:{self.folder}/registry"
 
     def agent(self, name="agent", command=(), registry=None, **sections):
-        agent = Agent(self.folder / name, registry or self.registry, sections, command)
+        agent = Agent(self.folder / name, registry or self.registry, sections, command, self.session_timeout)
         self.addCleanup(agent.end)
         return agent
 
