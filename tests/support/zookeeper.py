@@ -7,6 +7,7 @@ with the server's log when it does not come true. Session timeouts lie between 1
 import ctypes
 import os
 import pathlib
+import random
 import shutil
 import signal
 import socket
@@ -21,6 +22,8 @@ MAIN_CLASS = "org.apache.zookeeper.server.ZooKeeperServerMain"
 START_TRIES = 5
 START_DEADLINE = 60
 PR_SET_PDEATHSIG = 1
+# Below those that the kernel gives to connections and to whoever wants any port.
+PORTS = range(20000, 32000)
 
 _libc = ctypes.CDLL(None)
 
@@ -29,10 +32,19 @@ def _die_with_parent():
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def _claim_port():
+    """A free port and the socket that keeps others who ask here from it, also while its server is down."""
+    while True:
+        port = random.choice(PORTS)
+        claim = socket.socket(socket.AF_UNIX)
+        try:
+            claim.bind(f"\0berth-test-port-{port}")
+            with socket.socket() as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(("127.0.0.1", port))
+            return port, claim
+        except OSError:
+            claim.close()
 
 
 class ZooKeeper:
@@ -44,9 +56,10 @@ class ZooKeeper:
         self.java_options = list(java_options)
         self.directory = tempfile.mkdtemp(prefix="zookeeper-")
         self.process = None
-        self.port = None
+        self.port = self._claim = None
         for _ in range(START_TRIES):
-            self.port = _free_port()
+            self._release_port()
+            self.port, self._claim = _claim_port()
             self._launch()
             if self._wait_until_serving():
                 return
@@ -94,6 +107,7 @@ class ZooKeeper:
     def stop(self):
         """Kills the server and removes its directory."""
         self.kill()
+        self._release_port()
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def probe(self, *arguments, auth=None, stdin=None):
@@ -127,6 +141,11 @@ class ZooKeeper:
         answer.check_returncode()
         return {key: int(value, 0) for key, value in (field.split("=") for field in answer.stdout.split())}
 
+    def _release_port(self):
+        if self._claim:
+            self._claim.close()
+            self._claim = None
+
     def _path(self, name):
         return os.path.join(self.directory, name)
 
@@ -155,13 +174,14 @@ class ZooKeeper:
             )
 
     def _answers(self):
+        """Whether the server on our port serves, and is ours: its directory says so."""
         try:
             with socket.create_connection(("127.0.0.1", self.port), timeout=2) as connection:
-                connection.sendall(b"srvr")
+                connection.sendall(b"conf")
                 answer = b""
                 while chunk := connection.recv(4096):
                     answer += chunk
-                return b"Mode:" in answer
+                return f"dataDir={self._path('data')}/".encode() in answer
         except OSError:
             return False
 
