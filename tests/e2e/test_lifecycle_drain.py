@@ -157,7 +157,7 @@ class WhileTheRegistryIsAway(LifeTest):
     registry_kind = Server
 
     def test_is_applied_when_it_is_back(self):
-        agent = self.web_agent(extra={"registry": {"session_timeout": "10s"}}).start()
+        agent = self.web_agent().start()
         agent.wait_state("registered")
         self.server.kill()
         wait_until(lambda: agent.status()["registry"]["state"] != "connected", "the registry is away")

@@ -258,7 +258,7 @@ class Upgrade(LifeTest):
         self.assertFalse(self.record())
 
     def test_a_damaged_hand_over_is_a_fresh_start(self):
-        agent = self.web_agent(extra={"registry": {"session_timeout": "10s"}})
+        agent = self.web_agent()
         read, write = os.pipe()
         os.set_inheritable(read, True)
         agent.start(env={**os.environ, "BERTH_LIBEXECDIR": str(BUILD), "BERTH_HANDOVER": str(read)}, pass_fds=[read])
@@ -275,7 +275,7 @@ class WhileTheRegistryIsAway(LifeTest):
     registry_kind = Server
 
     def test_lookups_are_answered_stale_and_the_record_stays(self):
-        agent = self.web_agent(extra={"registry": {"session_timeout": "10s"}}).start()
+        agent = self.web_agent().start()
         agent.wait_state("registered")
         self.assertEqual(agent.get(f"/v1/resolve{Agent.PATH}").status, 200)
         before = self.identity()

@@ -51,7 +51,7 @@ class Restarts(LifeTest):
         agent.start()
 
     def repeat(self, number):
-        agent = self.web_agent(extra={"registry": {"session_timeout": "10s"}}).start()
+        agent = self.web_agent().start()
         agent.wait_state("registered")
         before = self.version()
         witness = self.witness()
@@ -123,7 +123,7 @@ class Restarts(LifeTest):
 
     def taken_over(self, spoil, complaint):
         """Kills an agent, spoils what it left, starts it again; the record must be replaced without an absence."""
-        agent = self.web_agent(extra={"registry": {"session_timeout": "10s"}}).start()
+        agent = self.web_agent().start()
         agent.wait_state("registered")
         first = self.identity()
         witness = self.witness()
@@ -198,7 +198,7 @@ class Restarts(LifeTest):
     # ---- a state directory that cannot be written
 
     def unwritable(self, mount):
-        agent = self.web_agent(extra={"registry": {"session_timeout": "10s"}}).start()
+        agent = self.web_agent().start()
         agent.wait_state("registered")
         agent.kill()
         state = self.folder / "agent/state"

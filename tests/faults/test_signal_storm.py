@@ -34,7 +34,7 @@ class Storm(LifeTest):
 
     def test_a_storm_does_not_end_a_running_agent(self):
         dice = random.Random(SEED)
-        agent = self.web_agent(extra={"registry": {"session_timeout": "10s"}}).start()
+        agent = self.web_agent().start()
         agent.wait_state("registered")
         before = self.version()
         witness = self.witness()
@@ -113,7 +113,7 @@ class WhileTheRegistryIsAway(LifeTest):
 
     def test_signals(self):
         dice = random.Random(SEED)
-        agent = self.web_agent(extra={"registry": {"session_timeout": "10s"}}).start()
+        agent = self.web_agent().start()
         agent.wait_state("registered")
         before = self.identity()
         self.server.kill()

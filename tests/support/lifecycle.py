@@ -73,9 +73,12 @@ class DirectoryWitness:
 
 
 class Server(ZooKeeper):
-    """A ZooKeeper server of its own."""
+    """A ZooKeeper server of its own, whose sessions last as long as their clients wish."""
 
     name = "zookeeper"
+
+    def __init__(self):
+        super().__init__("maxSessionTimeout=3600000\n")
 
     def identity(self, path=Agent.PATH):
         stat = self.stat(f"/registry{path}")
@@ -90,7 +93,7 @@ class ServerWitness:
 
     def __init__(self, server, path):
         self.process = subprocess.Popen(
-            server.probe_command("watch", path), stdout=subprocess.PIPE, text=True, bufsize=1
+            server.probe_command("watch", path, "-"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
         )
         self.seen = []
         self._thread = threading.Thread(target=self._read)
@@ -105,12 +108,13 @@ class ServerWitness:
                 self.seen.append(identity)
 
     def end(self):
-        # What was delivered before we look: the last state is asked for by a fresh session, in order.
-        time.sleep(0.1)
-        self.process.kill()
-        self.process.wait()
-        self._thread.join()
-        self.process.stdout.close()
+        """All that was to be seen until now: the answer to the last question comes after every event before it."""
+        if self.process.returncode is None:
+            self.process.stdin.close()
+            self._thread.join()
+            self.process.stdout.close()
+            if self.process.wait() != 0:
+                raise AssertionError("the witness has looked away")
         return self.seen
 
 
@@ -159,11 +163,13 @@ class LifeTest(AgentTest):
     """A test on a registry of the kind that `registry_kind` says; a class for each kind is made by on_both()."""
 
     registry_kind = Directory
+    session_timeout = "30s"  # none ends because somebody stood still for some seconds
 
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
         cls.server = None
+        cls.standstills = 0
         if cls.registry_kind is Server:
             cls.server = Server()
             cls.addClassCleanup(cls.server.stop)
@@ -185,6 +191,14 @@ class LifeTest(AgentTest):
             return self.store.identity(path)
         stat = self.server.stat(self.node(path))
         return stat["czxid"] if stat else None
+
+    def assert_gone(self, agent, path=Agent.PATH):
+        """The record has gone before the agent, unless the registry stood still for longer than an agent waits for it."""
+        if "not everything could be deregistered in time" in agent.read_log().rpartition("agent: stopping: ")[2]:
+            type(self).standstills += 1
+            self.assertLess(self.standstills, 3, "the registry cannot stand still that often")
+            wait_until(lambda: self.identity(path) is None, "the record has ended with the session")
+        self.assertIsNone(self.identity(path))
 
     def version(self, path=Agent.PATH):
         """Changes with every write to the node."""

@@ -12,6 +12,7 @@
  *   load -                      creates a node for each line "PATH<tab>DATA" of standard input, many at a time, parents first
  *   kill-session ID PASSWORD    a second client with the same session (hexadecimal both), then close: the session ends
  *   watch PATH                  until killed, a line for each state seen: TIME present czxid=0x… version=N | TIME absent
+ *   watch PATH -                the same, until standard input ends; its last line is the state after that
  *
  * TIME is CLOCK_MONOTONIC in ms. Exit status: 0 done, 3 no such node, 1 anything else, 2 usage.
  */
@@ -207,6 +208,20 @@ static int load(zhandle_t *zh)
 	return result(rc ? rc : load_failed);
 }
 
+static bool input_ended;
+
+static void *await_end_of_input(void *context)
+{
+	(void)context;
+	while (getchar() != EOF) {
+	}
+	pthread_mutex_lock(&mutex);
+	input_ended = true;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&mutex);
+	return NULL;
+}
+
 static bool print_state(zhandle_t *zh, const char *path)
 {
 	struct Stat stat;
@@ -226,15 +241,25 @@ static bool print_state(zhandle_t *zh, const char *path)
 	return rc == ZOK || rc == ZNONODE;
 }
 
-static int watch(zhandle_t *zh, const char *path)
+static int watch(zhandle_t *zh, const char *path, bool until_end_of_input)
 {
+	pthread_t reader;
+	if (until_end_of_input && pthread_create(&reader, NULL, await_end_of_input, NULL) != 0) {
+		return 1;
+	}
 	unsigned seen = 0;
+	bool last = false;
 	while (print_state(zh, path)) {
+		if (last) {
+			pthread_join(reader, NULL);
+			return 0;
+		}
 		pthread_mutex_lock(&mutex);
-		while (events == seen) {
+		while (events == seen && !input_ended) {
 			pthread_cond_wait(&changed, &mutex);
 		}
 		seen = events;
+		last = input_ended;
 		pthread_mutex_unlock(&mutex);
 	}
 	return 1;
@@ -288,7 +313,8 @@ static int run(zhandle_t *zh, const char *verb, int count, char **arguments)
 	if (strcmp(verb, "time-deletes") == 0 && count == 2) {
 		return time_deletes(zh, path, arguments[1]);
 	}
-	return strcmp(verb, "watch") == 0 ? watch(zh, path) : 2;
+	bool until_end_of_input = count == 2 && strcmp(arguments[1], "-") == 0;
+	return strcmp(verb, "watch") == 0 ? watch(zh, path, until_end_of_input) : 2;
 }
 
 int main(int argc, char **argv)
