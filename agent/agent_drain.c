@@ -129,7 +129,7 @@ void agent_drain_load(struct agent *agent, const json_t *handed_over)
 		char what[sizeof(agent->drain.reason) + 16];
 		drain_describe(&agent->drain, what, sizeof(what));
 		log_info("drain", "still %s", what);
-	} else if (document && !handed_over) {
+	} else if (document && (!handed_over || json_is_true(json_object_get(document, "active")))) {
 		state_dir_remove(&agent->state, DRAIN_DOCUMENT);
 	}
 	json_decref(document);
