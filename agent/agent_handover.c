@@ -41,6 +41,15 @@ struct agent_upgrade {
 	bool same_registry; /* after it */
 };
 
+/* libev counts from the beginning of this turn, which may have been long. */
+static void arm_patience(struct agent *agent, double patience_s)
+{
+	ev_timer_stop(agent->loop, &agent->upgrade->patience);
+	ev_now_update(agent->loop);
+	ev_timer_set(&agent->upgrade->patience, patience_s, 0.0);
+	ev_timer_start(agent->loop, &agent->upgrade->patience);
+}
+
 static void become_idle(struct agent *agent)
 {
 	struct agent_upgrade *upgrade = agent->upgrade;
@@ -201,9 +210,7 @@ static void settle(struct agent *agent)
 	struct agent_upgrade *upgrade = agent->upgrade;
 	upgrade->step = SETTLING;
 	upgrade->impatient = false;
-	ev_timer_stop(agent->loop, &upgrade->patience);
-	ev_timer_set(&upgrade->patience, REQUESTS_PATIENCE_S, 0.0);
-	ev_timer_start(agent->loop, &upgrade->patience);
+	arm_patience(agent, REQUESTS_PATIENCE_S);
 	ev_prepare_start(agent->loop, &upgrade->settle);
 }
 
@@ -276,9 +283,8 @@ void agent_reexecute(struct agent *agent)
 	}
 	upgrade->step = TRYING;
 	ev_child_set(&upgrade->trial, pid, 0);
-	ev_timer_set(&upgrade->patience, TRIAL_PATIENCE_S, 0.0);
 	ev_child_start(agent->loop, &upgrade->trial);
-	ev_timer_start(agent->loop, &upgrade->patience);
+	arm_patience(agent, TRIAL_PATIENCE_S);
 }
 
 /* ---- life -------------------------------------------------------------------------------------- */
