@@ -331,12 +331,21 @@ static int load(struct config **ret_config, const char *path)
 	return code ? 1 : 0;
 }
 
+/* Our signals are blocked meanwhile. */
+static bool is_told_to_end(void)
+{
+	sigset_t pending;
+	sigpending(&pending);
+	return sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1 ||
+		sigismember(&pending, SIGQUIT) == 1;
+}
+
 /* What was good a moment ago is being written just now: there is no way back to the old program any more. */
 static int load_patiently(struct config **ret_config, const char *path)
 {
-	enum { TRIES = 50, PAUSE_MS = 100 };
+	enum { TRIES = 300, PAUSE_MS = 100 };
 	int status = load(ret_config, path);
-	for (int i = 0; status && i < TRIES; i++) {
+	for (int i = 0; status && i < TRIES && !is_told_to_end(); i++) {
 		poll(NULL, 0, PAUSE_MS);
 		status = load(ret_config, path);
 	}
