@@ -81,13 +81,14 @@ class Systemd(AgentTest):
 
     def test_the_watchdog_is_fed_twice_as_often_as_asked_also_after_an_upgrade(self):
         agent = self.web_agent()
+        begin = time.monotonic()
         manager = self.managed(agent, WATCHDOG_USEC="400000")
         manager.wait_for("WATCHDOG", 5)
         agent.upgrade()
         manager.wait_for("WATCHDOG", manager.count("WATCHDOG") + 5)
         times = [when for when, fields in manager.messages if "WATCHDOG" in fields]
-        # Early is what a busy machine cannot make it.
-        self.assertGreater(times[4] - times[0], 0.7)
+        # From before the first turn on: late ones bring the next closer, but none comes before its time.
+        self.assertGreater(times[4] - begin, 0.98)
 
     def test_a_watchdog_for_another_process_is_not_ours(self):
         agent = self.web_agent()
@@ -265,7 +266,7 @@ class Supervised(AgentTest):
         supervisor = self.supervise("runsv", folder, agent)
         self.addCleanup(supervisor.wait)
         self.addCleanup(supervisor.terminate)
-        wait_until(lambda: (folder / "supervise/ok").exists(), "runsv is there")
+        wait_until(lambda: self.run_tool("sv", "status", folder).returncode == 0, "runsv is there")
         environment = {"BERTH_SOCKET": str(agent.socket)}
         started = self.run_tool("sv", "-w", "30", "start", folder, **environment)
         self.assertEqual(started.returncode, 0, started.stdout + agent.read_log())
@@ -275,7 +276,7 @@ class Supervised(AgentTest):
         self.run_tool("sv", "2", folder)
         wait_until(lambda: agent.starts() == 2, "it was upgraded")
         agent.wait_state("registered")
-        self.assertEqual(self.run_tool("sv", "check", folder, **environment).returncode, 0)
+        self.assertEqual(self.run_tool("sv", "-w", "30", "check", folder, **environment).returncode, 0)
         stopped = self.run_tool("sv", "-w", "30", "stop", folder, **environment)
         self.assertEqual(stopped.returncode, 0, stopped.stdout)
         self.assertIsNone(self.in_registry())
