@@ -118,7 +118,7 @@ class RandomEdits(LifeTest):
         return agent.request("POST", "/v1/agent/reload")
 
     def records(self, paths, registry=None):
-        return {path: self.record(path, registry) for path in paths}
+        return {path: (self.record(path, registry), self.is_ephemeral(path, registry)) for path in paths}
 
     def expected(self, number, edits, paths):
         """What a fresh agent writes into an empty registry."""
@@ -167,7 +167,7 @@ class RandomEdits(LifeTest):
                 wait_until(
                     lambda: self.records(paths) == expected,
                     f"the registry is as it should be after {kind} of {touched}: "
-                    f"{self.records(paths)} instead of {expected}\n{agent.read_log()[-3000:]}", 20,
+                    f"{self.records(paths)} instead of {expected}\n{agent.read_log()[-3000:]}",
                 )
                 for name, component in edits.components.items():
                     if name not in touched:
@@ -272,7 +272,7 @@ class Reload(LifeTest):
         wait_until(lambda: "container_1_0001_01_000002" in (self.record() or ""), "the record has the new id")
         agent.wait_state("registered")
         self.assertEqual(agent.stop(), 0)
-        self.assertIsNone(self.record())
+        self.assert_gone(agent)
 
     def test_a_persistent_record_is_registered_until_a_new_check_has_its_verdict(self):
         agent = self.web_agent(check=None, znode="persistent").start()
@@ -324,15 +324,17 @@ class Reload(LifeTest):
         self.assertEqual(self.version(), version)
 
     def test_while_stopping_it_is_refused(self):
-        agent = self.web_agent(extra={"agent": {"drain_delay": "2s"}}).start()
+        agent = self.web_agent(extra={"agent": {"drain_delay": "1h"}}).start()
         agent.wait_state("registered")
         agent.signal(signal.SIGTERM)
-        wait_until(lambda: agent.status()["phase"] != "running", "it is stopping")
+        wait_until(lambda: agent.status()["phase"] == "lingering", "it is stopping")
         answer = agent.request("POST", "/v1/agent/reload")
         self.assertGreaterEqual(answer.status, 400)
         agent.signal(signal.SIGHUP)
+        self.assertEqual(agent.status()["phase"], "lingering")
+        agent.signal(signal.SIGQUIT)
         self.assertEqual(agent.wait(), 0)
-        self.assertIsNone(self.identity())
+        self.assert_gone(agent)
 
 
 on_both(globals(), Reload)

@@ -46,7 +46,7 @@ class Storm(LifeTest):
         self.assertEqual(witness.end(), [witness.seen[0]])
         self.assertEqual(self.version(), before)
         self.assertEqual(agent.stop(), 0)
-        self.assertIsNone(self.identity())
+        self.assert_gone(agent)
 
     def test_signals_from_the_first_moment_on(self):
         dice = random.Random(SEED)
@@ -69,14 +69,16 @@ class Storm(LifeTest):
                 agent.signal(signal.SIGTERM)
                 self.storm(agent, dice, [*STORM, signal.SIGTERM, signal.SIGINT], 20)
                 self.assert_clean_end(agent, {0})
-                self.assertIsNone(self.identity())
+                self.assert_gone(agent)
 
     def test_signals_with_a_main_process(self):
         dice = random.Random(SEED)
         for number in range(rounds(15)):
             with self.subTest(number=number, seed=SEED):
-                command = ["/bin/sh", "-c", "trap '' USR1 WINCH; trap 'exit 5' TERM; while :; do sleep 0.01; done"]
-                agent = self.web_agent(command=command).start()
+                ready = self.folder / f"ready{number}"
+                script = f"trap '' USR1 WINCH; trap 'exit 5' TERM; touch {ready}; while :; do sleep 0.01; done"
+                agent = self.web_agent(command=["/bin/sh", "-c", script], extra={"agent": {"stop_timeout": "60s"}}).start()
+                wait_until(ready.exists, "the traps are set")
                 agent.wait_state("registered")
                 self.storm(agent, dice, [signal.SIGHUP, signal.SIGUSR2], 10)
                 agent.signal(dice.choice(ENDS))
@@ -102,7 +104,7 @@ class Storm(LifeTest):
             wait_until(lambda: self.record(Agent.PATH.replace("web-1", name)), "the record is there")
         self.assertEqual(agent.stop(), 0)
         for name in ("one", "two"):
-            self.assertIsNone(self.record(Agent.PATH.replace("web-1", name)))
+            self.assert_gone(agent, Agent.PATH.replace("web-1", name))
 
 
 on_both(globals(), Storm)

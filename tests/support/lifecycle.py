@@ -224,6 +224,13 @@ class LifeTest(AgentTest):
             return (node / "_record").read_text() if live else None
         return None
 
+    def is_ephemeral(self, path=Agent.PATH, registry=None):
+        """Of the node at `path`; False when there is none."""
+        if self.server:
+            stat = self.server.stat("/" + (registry or self.registry).split("/", 3)[3] + path)
+            return bool(stat and stat["ephemeralOwner"])
+        return os.path.exists(f"{(registry or self.registry).removeprefix('dir:')}{path}/_owner")
+
     def witness(self, path=Agent.PATH):
         witness = ServerWitness(self.server, self.node(path)) if self.server else self.store.watch(path)
         self.addCleanup(witness.end)
