@@ -7,7 +7,6 @@ with the server's log when it does not come true. Session timeouts lie between 1
 import ctypes
 import os
 import pathlib
-import random
 import shutil
 import signal
 import socket
@@ -22,8 +21,6 @@ MAIN_CLASS = "org.apache.zookeeper.server.ZooKeeperServerMain"
 START_TRIES = 5
 START_DEADLINE = 60
 PR_SET_PDEATHSIG = 1
-# Below those that the kernel gives to connections and to whoever wants any port.
-PORTS = range(20000, 32000)
 
 _libc = ctypes.CDLL(None)
 
@@ -33,18 +30,14 @@ def _die_with_parent():
 
 
 def _claim_port():
-    """A free port and the socket that keeps others who ask here from it, also while its server is down."""
-    while True:
-        port = random.choice(PORTS)
-        claim = socket.socket(socket.AF_UNIX)
-        try:
-            claim.bind(f"\0berth-test-port-{port}")
-            with socket.socket() as probe:
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                probe.bind(("127.0.0.1", port))
-            return port, claim
-        except OSError:
-            claim.close()
+    """
+    A socket that holds a port, also while its server is down: it is given to nobody who wants any port, nor to a client that
+    connects from any. The server binds it all the same, since both say SO_REUSEADDR and this one does not listen.
+    """
+    claim = socket.socket()
+    claim.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    claim.bind(("127.0.0.1", 0))
+    return claim
 
 
 class ZooKeeper:
@@ -59,7 +52,8 @@ class ZooKeeper:
         self.port = self._claim = None
         for _ in range(START_TRIES):
             self._release_port()
-            self.port, self._claim = _claim_port()
+            self._claim = _claim_port()
+            self.port = self._claim.getsockname()[1]
             self._launch()
             if self._wait_until_serving():
                 return
