@@ -243,7 +243,7 @@ class Upgrade(LifeTest):
     # ---- what happens between two programs
 
     def between_programs(self, agent):
-        """Sends USR2 and returns when the old program is no more, and the new one has not begun: it does when the gate is there."""
+        """Sends USR2 and returns when the old program is no more; the new one begins when the gate is there."""
         gate = self.folder / "gate"
         agent.program.rename(self.folder / "bin/real")
         script = self.folder / "bin/script"
