@@ -3,15 +3,22 @@
 import socket
 
 
-def reserve_port(test):
+def claim_port():
     """
-    A loopback port for a server that sets SO_REUSEADDR, as all do; the reservation ends with the test.
+    A socket that holds a free loopback port until it is closed, for a server that sets SO_REUSEADDR, as all do: since it does
+    not listen, the server can bind the port all the same.
 
     A port that is bound here is neither given to anybody who asks for a free one, nor to an outgoing connection: a client that
     tries again and again to reach a server that is away could even be connected to itself.
     """
-    reservation = socket.socket()
-    test.addCleanup(reservation.close)
-    reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    reservation.bind(("127.0.0.1", 0))
-    return reservation.getsockname()[1]
+    claim = socket.socket()
+    claim.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    claim.bind(("127.0.0.1", 0))
+    return claim
+
+
+def reserve_port(test):
+    """The number of a port that is claimed until the test ends."""
+    claim = claim_port()
+    test.addCleanup(claim.close)
+    return claim.getsockname()[1]

@@ -14,6 +14,8 @@ import subprocess
 import tempfile
 import time
 
+from ports import claim_port
+
 JARS = "/usr/share/java"
 # The codecs are for the TLS port, and missing from what ZooKeeper's own jar names.
 CLASS_PATH = f"{JARS}/zookeeper.jar:{JARS}/slf4j-simple.jar:{JARS}/netty-codec.jar:{JARS}/netty-resolver.jar"
@@ -29,17 +31,6 @@ def _die_with_parent():
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _claim_port():
-    """
-    A socket that holds a port, also while its server is down: it is given to nobody who wants any port, nor to a client that
-    connects from any. The server binds it all the same, since both say SO_REUSEADDR and this one does not listen.
-    """
-    claim = socket.socket()
-    claim.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    claim.bind(("127.0.0.1", 0))
-    return claim
-
-
 class ZooKeeper:
     """Use as a context manager, or call stop()."""
 
@@ -52,7 +43,7 @@ class ZooKeeper:
         self.port = self._claim = None
         for _ in range(START_TRIES):
             self._release_port()
-            self._claim = _claim_port()
+            self._claim = claim_port()
             self.port = self._claim.getsockname()[1]
             self._launch()
             if self._wait_until_serving():
