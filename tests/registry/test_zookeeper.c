@@ -625,7 +625,7 @@ Test(zookeeper, a_root_that_may_not_be_made_is_an_error_of_the_write)
 	char url[128];
 	put(owner, "mine");
 	snprintf(url, sizeof(url), "%s/below", zookeeper_server_url(server));
-	struct registry *stranger = open_url(url, NULL);
+	struct registry *stranger = open_url(url, SAFE_MS, NULL);
 	cr_assert_eq(client_put(stranger, PATH, "x", REGISTRY_BIND_OVERWRITE, true, &answer),
 		BERTH_NO_PATH_PERMISSIONS, "%s", answer.err.msg);
 	cr_assert(strstr(answer.err.msg, "making the registry's root node /registry/below"), "%s",
