@@ -278,9 +278,10 @@ class Reload(LifeTest):
         agent = self.web_agent(check=None, znode="persistent").start()
         agent.wait_state("registered")
         version = self.version()
+        # No FIFO: the killed agent's command would read it too.
         gate = self.folder / "gate"
-        os.mkfifo(gate)
-        agent.sections.update({"check slow": {"command": f"/bin/sh -c 'read line < {gate}'", "timeout": "60s"}})
+        slow = f"/bin/sh -c 'until test -e {gate}; do sleep 0.01; done'"
+        agent.sections.update({"check slow": {"command": slow, "timeout": "60s"}})
         agent.write_config(agent.sections)
         self.hup(agent)
         self.assertEqual(agent.component_state(), "registered")
@@ -290,7 +291,7 @@ class Reload(LifeTest):
         self.assertEqual(agent.check_named("slow")["state"], "pending")
         self.assertEqual(agent.get("/ready").status, 200)
         self.assertEqual(self.version(), version)
-        gate.write_text("go\n")
+        gate.touch()
         wait_until(lambda: agent.check_named("slow")["state"] == "up", "it is up")
         self.assertEqual(self.version(), version)
 
