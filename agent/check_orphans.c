@@ -41,10 +41,11 @@ static enum bearing read_bearing(int file, const char *wanted)
 
 /*
  * Nothing could be read: is that the truth? In the middle of exec a process has no environment for a moment, or it passed
- * from one image to the next between our open and our read. A dead one has none (since Linux 6.16 it cannot even be opened),
- * but may have died after the list of our children was read, so that its own children are not in that list; the loop reaps
- * it in an instant. Only one that has been given an empty environment says so: in proc_pid_stat(5), field 26, startcode, is set last by exec and is 0 for
- * the dead, and fields 50 and 51, env_start and env_end, are the same.
+ * from one image to the next between our open and our read. A dead one has none (who is not root cannot even open it, and
+ * since Linux 6.16 nobody can), but may have died after the list of our children was read, so that its own children are not
+ * in that list; the loop reaps it in an instant. Only one that has been given an empty environment says so: in
+ * proc_pid_stat(5), field 26, startcode, is set last by exec and is 0 for the dead, and fields 50 and 51, env_start and
+ * env_end, are the same; both are 0 for one that is not ours to look into.
  */
 static bool may_have_environment(pid_t pid)
 {
@@ -75,7 +76,7 @@ static enum bearing look_for_marker(pid_t pid, const char *marker)
 	int file = open(path, O_RDONLY | O_CLOEXEC);
 	if (file < 0) {
 		bool hidden = errno == EACCES || errno == EPERM || errno == ENOENT;
-		return hidden ? BEARS_ANOTHER : BEARS_PERHAPS;
+		return hidden && !may_have_environment(pid) ? BEARS_ANOTHER : BEARS_PERHAPS;
 	}
 	enum bearing bearing = read_bearing(file, marker);
 	bool empty = lseek(file, 0, SEEK_CUR) == 0;

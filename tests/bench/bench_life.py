@@ -44,23 +44,25 @@ def until(condition):
 
 def measure(name, registry, is_there, folder):
     starts, stops, memory = [], [], []
-    for number in range(ROUNDS):
-        agent = Agent(folder / f"{name}{number}", registry, command=())
-        agent.write_config({**agent.component("true"), "agent": {"log_level": "info"}})
-        begin = time.monotonic()
-        agent.start(wait=False)
-        until(is_there)
-        starts.append(time.monotonic() - begin)
-        if number == 0:
-            until(agent.answers)
-            for pid in [agent.process.pid, *children(agent.process.pid)]:
-                with contextlib.suppress(OSError):
-                    memory.append((pathlib.Path(f"/proc/{pid}/comm").read_text().strip(), pss(pid)))
-        begin = time.monotonic()
-        agent.signal(signal.SIGTERM)
-        until(lambda: not is_there())
-        stops.append(time.monotonic() - begin)
-        agent.wait()
+    with contextlib.ExitStack() as stack:
+        for number in range(ROUNDS):
+            agent = Agent(folder / f"{name}{number}", registry, command=())
+            stack.callback(agent.end)
+            agent.write_config({**agent.component("true"), "agent": {"log_level": "info"}})
+            begin = time.monotonic()
+            agent.start(wait=False)
+            until(is_there)
+            starts.append(time.monotonic() - begin)
+            if number == 0:
+                until(agent.answers)
+                for pid in [agent.process.pid, *children(agent.process.pid)]:
+                    with contextlib.suppress(OSError):
+                        memory.append((pathlib.Path(f"/proc/{pid}/comm").read_text().strip(), pss(pid)))
+            begin = time.monotonic()
+            agent.signal(signal.SIGTERM)
+            until(lambda: not is_there())
+            stops.append(time.monotonic() - begin)
+            agent.wait()
     for what, values in (("start to registered", starts), ("TERM to gone", stops)):
         print(f"{name:10} {what:20} median {statistics.median(values) * 1000:7.1f} ms   max {max(values) * 1000:7.1f} ms")
     for program, fields in memory:
