@@ -38,22 +38,24 @@ def lookups(name, what, agent, work):
 def measure(name, registry, folder):
     agent = Agent(folder / name, registry)
     agent.write_config({**agent.component("true"), "agent": {"log_level": "info"}})
-    agent.start()
-    agent.wait_state("registered")
-    lookups(name, "at rest", agent, lambda: time.sleep(QUIET_S))
-    upgrades = []
+    try:
+        agent.start()
+        agent.wait_state("registered")
+        lookups(name, "at rest", agent, lambda: time.sleep(QUIET_S))
+        upgrades = []
 
-    def upgrade_all():
-        for _ in range(ROUNDS):
-            begin = time.monotonic()
-            agent.upgrade()
-            agent.get("/live")
-            upgrades.append(time.monotonic() - begin)
-            time.sleep(0.02)
+        def upgrade_all():
+            for _ in range(ROUNDS):
+                begin = time.monotonic()
+                agent.upgrade()
+                agent.get("/live")
+                upgrades.append(time.monotonic() - begin)
+                time.sleep(0.02)
 
-    lookups(name, "during upgrades", agent, upgrade_all)
-    report(name, "signal to first answer of the new", upgrades)
-    agent.stop()
+        lookups(name, "during upgrades", agent, upgrade_all)
+        report(name, "signal to first answer of the new", upgrades)
+    finally:
+        agent.end()
 
 
 def main():
