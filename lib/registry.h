@@ -120,8 +120,10 @@ int registry_options_check(const struct registry_options *options, const char **
 int registry_open(struct registry **ret_registry, const struct registry_options *options,
 	struct err *err) __attribute__((warn_unused_result));
 
-/* Ends the session, so that its ephemeral nodes vanish, and frees everything; blocks for little longer than
- * close_timeout_ms, by default for a second at most. Accepts NULL. */
+/*
+ * Ends the session, so that its ephemeral nodes vanish, and frees everything; blocks for little longer than
+ * close_timeout_ms, by default for a second at most. Accepts NULL.
+ */
 void registry_close(struct registry *registry);
 
 /*

@@ -232,8 +232,10 @@ static bool has_root(struct dir_backend *dir, struct registry_task *task)
 	}
 	int made = mkdir(dir->root, 0755);
 	dir->root_error = made == 0 || errno == EEXIST ? check_root(dir) : errno;
-	return dir->root_error == 0 ||
-		dir_errno(&task->ret_err, dir->root_error, "make", dir->root) == 0;
+	if (dir->root_error != 0) {
+		dir_errno(&task->ret_err, dir->root_error, "make", dir->root);
+	}
+	return dir->root_error == 0;
 }
 
 static bool run_task(struct dir_backend *dir, struct registry_task *task, int64_t now_ms)
