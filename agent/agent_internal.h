@@ -111,7 +111,7 @@ void agent_signals_watch(struct agent *agent);
 /* ---- agent_registry.c: the registry's connection and session ------------------------------------ */
 
 /* `left`: what agent_registry_leave() gave in the process before us, or NULL for what the state directory says. */
-int agent_registry_open(struct agent *agent, const json_t *left, struct err *err);
+int agent_registry_open(struct agent *agent, const json_t *left, struct err *err) ERR_REQUIRED(3);
 /* Closes it, or leaves the session; on DONE. Accepts a registry that was never opened. */
 void agent_registry_close(struct agent *agent);
 /* Every path at which something of ours may stand. New reference. */
@@ -124,7 +124,8 @@ void agent_registry_save_session(struct agent *agent);
 /* ---- agent_components.c: components, their gates, reload ------------------------------------------- */
 
 /* `saved`: object of label -> component_save(), or NULL. */
-int agent_components_create(struct agent *agent, const json_t *saved, struct err *err);
+int agent_components_create(struct agent *agent, const json_t *saved, struct err *err)
+	ERR_REQUIRED(3);
 void agent_components_destroy(struct agent *agent);
 /* Tells every component what the agent as a whole says: open, drained, stopping, waiting for the main process. */
 void agent_components_update_gates(struct agent *agent);
@@ -160,7 +161,7 @@ void agent_drain_end(struct agent *agent);
 
 /* ---- agent_cache.c: the cache with its snapshot ------------------------------------------------------ */
 
-int agent_cache_open(struct agent *agent, struct err *err);
+int agent_cache_open(struct agent *agent, struct err *err) ERR_REQUIRED(2);
 /* Saves the snapshot and closes it. */
 void agent_cache_close(struct agent *agent);
 void agent_cache_apply_options(struct agent *agent);
@@ -187,7 +188,8 @@ struct api_hooks agent_hooks(struct agent *agent);
 /* ---- agent_handover.c: re-execution in place --------------------------------------------------------- */
 
 /* `handover`: how this process came to be; what the configuration has no use for is closed. 0, or BERTH_FAILED. */
-int agent_handover_init(struct agent *agent, struct handover *handover, struct err *err);
+int agent_handover_init(struct agent *agent, struct handover *handover, struct err *err)
+	ERR_REQUIRED(3);
 void agent_handover_finish(struct agent *agent);
 /* Makes sure that the program at our path starts, then executes it. What fails leaves this one as it is. */
 void agent_reexecute(struct agent *agent);

@@ -103,7 +103,7 @@ void announce_destroy(struct announce *announce);
  * others' by yarn:id, and may be NULL if one was given before.
  */
 int announce_wish(struct announce *announce, enum announce_wish wish, const struct record *record,
-	const char *why, struct err *err) __attribute__((warn_unused_result));
+	const char *why, struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(5);
 
 /* What is wanted now cannot be made a record of: FAILED with that reason until a wish can be; the wish of before holds. */
 void announce_wish_failed(struct announce *announce, const struct err *err);

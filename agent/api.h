@@ -35,26 +35,27 @@ struct api_hooks {
 	json_t *(*agent_status)(void *context); /* GET /v1/agent */
 	json_t *(*checks)(void *context);       /* GET /v1/agent/checks */
 	bool (*live)(void *context);
-	bool (*ready)(void *context, struct err *err); /* err: why not */
-	int (*drain)(void *context, const char *reason, int64_t for_ms,
-		struct err *err); /* for_ms 0: no end */
-	int (*undrain)(void *context, struct err *err);
+	bool (*ready)(void *context, struct err *err) ERR_REQUIRED(2); /* err: why not */
+	int (*drain)(void *context, const char *reason, int64_t for_ms, struct err *err)
+		ERR_REQUIRED(4); /* for_ms 0: no end */
+	int (*undrain)(void *context, struct err *err) ERR_REQUIRED(2);
 	/* NULL: done; else the mistakes as [{"file","line","message"}], and nothing has changed. */
 	json_t *(*reload)(void *context);
 	/* `done` takes the reference `result`, NULL when the check is removed meanwhile; it may be called at once. */
 	int (*check_run)(void *context, const char *name,
 		void (*done)(void *done_context, json_t *result), void *done_context,
-		struct err *err);
+		struct err *err) ERR_REQUIRED(5);
 	/* The one who waits has gone: `done` is not to be called. */
 	void (*check_run_forget)(void *context, const char *name, void *done_context);
 	/* status: "passing", "warning" or "failing". */
 	int (*check_report)(void *context, const char *name, const char *status, const char *output,
-		const struct http_peer *peer, struct err *err);
+		const struct http_peer *peer, struct err *err) ERR_REQUIRED(6);
 	/* Sets *ret_hold when the endpoint is to be withdrawn with this connection. */
 	int (*endpoint_set)(void *context, const char *name, const json_t *addresses,
-		const struct http_peer *peer, uint64_t connection, bool *ret_hold, struct err *err);
-	int (*endpoint_clear)(
-		void *context, const char *name, const struct http_peer *peer, struct err *err);
+		const struct http_peer *peer, uint64_t connection, bool *ret_hold, struct err *err)
+		ERR_REQUIRED(7);
+	int (*endpoint_clear)(void *context, const char *name, const struct http_peer *peer,
+		struct err *err) ERR_REQUIRED(4);
 	/* A connection that held an endpoint has ended. */
 	void (*connection_closed)(void *context, uint64_t connection);
 	bool (*may_administer)(void *context, const struct http_peer *peer);

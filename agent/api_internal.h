@@ -56,7 +56,7 @@ struct http_response *api_problem_response(
 void api_answer_json(struct http_request *request, int status, json_t *json);
 /* The registry path behind a prefix ("a/b" -> "/a/b") into out; else BERTH_INVALID_PATHNAME. */
 int api_path(const char *rest, char *out, size_t size, struct err *err)
-	__attribute__((warn_unused_result));
+	__attribute__((warn_unused_result)) ERR_REQUIRED(4);
 
 api_handler api_resolve;
 api_handler api_list;
@@ -75,7 +75,7 @@ api_handler api_agent_endpoint;
 
 /* Event streams and long polls: 0 and one more is counted, or BERTH_LIMIT_EXCEEDED. Remote ones may be but a share of all. */
 int api_watcher_begin(struct api *api, const struct http_request *request, struct err *err)
-	__attribute__((warn_unused_result));
+	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
 void api_watcher_end(struct api *api, bool local);
 
 void api_find_finish(struct api *api);

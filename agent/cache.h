@@ -113,7 +113,7 @@ struct cache_answer *cache_find(struct cache *cache, const char *path, enum cach
  */
 enum cache_verdict cache_ask(struct cache *cache, const char *path, enum cache_answer_kind kind,
 	const struct cache_filter *filter, bool refresh, struct cache_wait *wait,
-	struct cache_answer **ret_answer, struct err *err);
+	struct cache_answer **ret_answer, struct err *err) ERR_REQUIRED(8);
 void cache_cancel(struct cache_wait *wait);
 /* Keeps the answer's body beyond the turn, until cache_body_release() is called with what this returns. */
 void *cache_body_hold(const struct cache_answer *answer);
@@ -164,7 +164,7 @@ void cache_write_snapshot(const struct cache_observer *observer, struct buffer *
 
 /* Saves what is known into a state directory. Blocks for the disk. 0 or BERTH_FAILED. */
 int cache_save(const struct cache *cache, const char *directory, struct err *err)
-	__attribute__((warn_unused_result));
+	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
 /* Loads it as stale with its true age, to be confirmed by the registry; what is damaged or of another registry is ignored with a log line. */
 void cache_load(struct cache *cache, const char *directory);
 

@@ -67,13 +67,14 @@ const char *check_why(const struct check *check);
  * counts like any other, always from the loop; NULL when the check is destroyed before. BERTH_FAILED for a ttl check, which only its application can report.
  */
 typedef void check_run_done(void *context, struct check *check, const struct check_result *result);
-int check_run_now(struct check *check, check_run_done *done, void *context, struct err *err);
+int check_run_now(struct check *check, check_run_done *done, void *context, struct err *err)
+	ERR_REQUIRED(4);
 /* Forgets a `done` that was given to check_run_now() with this context. */
 void check_run_forget(struct check *check, void *context);
 
 /* A ttl check's report. BERTH_FAILED when it is not a ttl check. */
-int check_report(
-	struct check *check, enum check_verdict verdict, const char *output, struct err *err);
+int check_report(struct check *check, enum check_verdict verdict, const char *output,
+	struct err *err) ERR_REQUIRED(4);
 
 /*
  * The check as GET /v1/agent/checks shows it; new reference:

@@ -49,7 +49,7 @@ void component_destroy(struct component *component);
 
 /* Gives the same path a new configuration: equal checks keep their state and schedule, equal records are not rewritten. */
 int component_reload(struct component *component, const struct config_component *config,
-	const struct component_environment *environment, struct err *err);
+	const struct component_environment *environment, struct err *err) ERR_REQUIRED(4);
 
 void component_set_gate(struct component *component, enum component_gate gate, const char *why);
 void component_on_registry_state(struct component *component, enum registry_state state);
@@ -74,7 +74,7 @@ const struct config_endpoint *component_endpoint_config(
  * withdraws them, 0 for none. The error says what is wrong with them; then nothing changed.
  */
 int component_set_addresses(struct component *component, const char *name, const json_t *addresses,
-	uint64_t connection, struct err *err);
+	uint64_t connection, struct err *err) ERR_REQUIRED(5);
 void component_connection_closed(struct component *component, uint64_t connection);
 
 /* For GET /v1/agent: name, path, state, reason, since, wish, damping, endpoints. New reference. */

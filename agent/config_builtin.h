@@ -15,7 +15,7 @@
 #include "err.h"
 
 /* `name` with its "berth.". A malloc'ed value, or BERTH_FAILED: unknown name, or not to be found out here and why. */
-int config_builtin(const char *name, char **ret_value, struct err *err);
+int config_builtin(const char *name, char **ret_value, struct err *err) ERR_REQUIRED(3);
 
 /* True for a name that is there on some machine, if not on this. */
 bool config_builtin_known(const char *name);

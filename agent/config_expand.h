@@ -14,7 +14,7 @@
 #include "err.h"
 
 /* A malloc'ed text, or NULL with `err`. */
-char *config_expand(const char *text, struct err *err);
+char *config_expand(const char *text, struct err *err) ERR_REQUIRED(2);
 
 /* The inverse: a malloc'ed text that config_expand() turns into `text`. */
 char *config_unexpand(const char *text);

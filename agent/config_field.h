@@ -20,7 +20,7 @@ bool config_fields_equal(const struct config_section_type *section, const void *
  * allowed, and the member as it was. Values of CONFIG_PAIRS and CONFIG_NUMBERED are added to those that are there.
  */
 int config_field_set(const struct config_option *option, void *target, const char *key,
-	const char *value, struct err *err);
+	const char *value, struct err *err) ERR_REQUIRED(5);
 /* Back to nothing: "" or no items. For strings and lists. */
 void config_field_clear(const struct config_option *option, void *target);
 

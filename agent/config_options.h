@@ -48,10 +48,12 @@ struct config_option {
 	unsigned check_types; /* for these types of check only, CONFIG_FOR(type) | …; 0 for all */
 	bool may_be_empty;    /* `key =` sets it to nothing, rather than leaving the default */
 	bool masks_secrets;   /* CONFIG_PAIRS whose values may be secrets, by their names */
-	int (*verify)(const char *value, struct err *err);     /* what the type does not know */
-	int (*verify_name)(const char *name, struct err *err); /* CONFIG_PAIRS: the NAME */
-	const char *example; /* for berth.full.ini, where there is no default */
-	const char *help;    /* sentences without markup */
+	int (*verify)(const char *value, struct err *err)
+		ERR_REQUIRED(2); /* what the type does not know */
+	int (*verify_name)(const char *name, struct err *err)
+		ERR_REQUIRED(2); /* CONFIG_PAIRS: the NAME */
+	const char *example;     /* for berth.full.ini, where there is no default */
+	const char *help;        /* sentences without markup */
 };
 
 #define CONFIG_FOR(check_type) (1u << (check_type))

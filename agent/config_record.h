@@ -24,6 +24,6 @@ struct config_record_endpoint {
  * error says which limit it breaks. */
 int config_record(struct record **ret_record, const struct config_component *config,
 	const struct config_record_endpoint *endpoints, const char *health, struct err *err)
-	__attribute__((warn_unused_result));
+	__attribute__((warn_unused_result)) ERR_REQUIRED(5);
 
 #endif

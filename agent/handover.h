@@ -42,6 +42,7 @@ const char *handover_text(const struct handover *handover, const char *name);
  * Puts `document` and the descriptors of `handover` (which lose their close-on-exec) where a successor finds them, and executes
  * `binary`. Returns only on failure. `document` gets the descriptors' numbers added.
  */
-int handover_exec(const struct handover *handover, const char *binary, char **argv, struct err *err);
+int handover_exec(const struct handover *handover, const char *binary, char **argv, struct err *err)
+	ERR_REQUIRED(4);
 
 #endif

@@ -77,7 +77,7 @@ struct http_options {
  * of file. BERTH_FAILED.
  */
 int http_open(struct http **ret_http, struct ev_loop *loop, const struct http_options *options,
-	struct err *err) __attribute__((warn_unused_result));
+	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(4);
 /* Ends every request (their on_closed are called), closes the listeners, unlinks the socket. Accepts NULL. */
 void http_close(struct http *http);
 /* The listening descriptors, for a successor; -1 when there is none. */
@@ -107,7 +107,7 @@ size_t http_requests(const struct http *http);
 
 /* The value of a query parameter, percent-decoded, into out: 1 found, 0 absent, BERTH_FAILED when it does not fit or is no text. */
 int http_parameter(const struct http_request *request, const char *name, char *out, size_t size,
-	struct err *err);
+	struct err *err) ERR_REQUIRED(5);
 /* Fills `peer` from the kernel; peer->known stays false on TCP. */
 void http_peer(const struct http_request *request, struct http_peer *peer);
 /* Exempts the connection from the idle timeout and reports its end through on_pinned_closed. */

@@ -16,10 +16,10 @@
  * BERTH_INVALID_PATHNAME when the result still is no label ("joe.smith"), `label` then untouched.
  */
 int label_from_user(char label[LABEL_SIZE], const char *user, struct err *err)
-	__attribute__((warn_unused_result));
+	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
 
 /* A container's label: lower case, and - for _. Errors as above. */
 int label_from_container_id(char label[LABEL_SIZE], const char *id, struct err *err)
-	__attribute__((warn_unused_result));
+	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
 
 #endif

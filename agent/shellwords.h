@@ -21,7 +21,7 @@
  * the column, counted in characters from 1.
  */
 int shellwords_split(char ***ret_words, const char *line, struct err *err)
-	__attribute__((warn_unused_result));
+	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
 
 /* Frees each word and the array. Accepts NULL. */
 void shellwords_free(char **words);

@@ -21,14 +21,15 @@ struct state_dir {
  * then it is still to be finished, and works as an empty one.
  */
 int state_dir_init(struct state_dir *directory, const char *path, int lock_fd, struct err *err)
-	__attribute__((warn_unused_result));
+	__attribute__((warn_unused_result)) ERR_REQUIRED(4);
 void state_dir_finish(struct state_dir *directory);
 
 /* The document `name`, new reference; NULL when there is none (err clear) or when it is damaged (err says how). */
-json_t *state_dir_load(const struct state_dir *directory, const char *name, struct err *err);
+json_t *state_dir_load(const struct state_dir *directory, const char *name, struct err *err)
+	ERR_REQUIRED(3);
 /* Replaces it atomically, readable by the owner only. */
 int state_dir_save(const struct state_dir *directory, const char *name, const json_t *document,
-	struct err *err) __attribute__((warn_unused_result));
+	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(4);
 /* Absent is fine; what cannot be removed is logged. */
 void state_dir_remove(const struct state_dir *directory, const char *name);
 

@@ -258,7 +258,7 @@ int state_file_read(const char *directory, const char *name, const char *kind, s
 	}
 	if (code) {
 		free(data);
-		return err ? err_wrap(err, "%s/%s", directory, name) : code;
+		return err_wrap(err, "%s/%s", directory, name);
 	}
 	memmove(data, data + header_len, len - header_len + 1);
 	*ret_data = data;

@@ -18,7 +18,7 @@
  * be. One writer for a name at a time. `name` has no slash; `kind` is one word. 0 or BERTH_FAILED.
  */
 int state_file_write(const char *directory, const char *name, const char *kind, const void *data,
-	size_t len, struct err *err) __attribute__((warn_unused_result));
+	size_t len, struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(6);
 
 /*
  * Reads it into memory of its own (NUL-terminated, free()). BERTH_PATH_NOT_FOUND: there is none.
@@ -26,10 +26,11 @@ int state_file_write(const char *directory, const char *name, const char *kind, 
  * content has more than max_len bytes. BERTH_FAILED: it cannot be read.
  */
 int state_file_read(const char *directory, const char *name, const char *kind, size_t max_len,
-	char **ret_data, size_t *ret_len, struct err *err) __attribute__((warn_unused_result));
+	char **ret_data, size_t *ret_len, struct err *err) __attribute__((warn_unused_result))
+ERR_REQUIRED(7);
 
 /* Removes it for good; what is absent already is no error. 0 or BERTH_FAILED. */
 int state_file_remove(const char *directory, const char *name, struct err *err)
-	__attribute__((warn_unused_result));
+	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
 
 #endif

@@ -43,7 +43,7 @@ void supervise_set_policy(
 	struct supervise *supervise, enum config_restart restart, int64_t stop_timeout_ms);
 
 /* Starts it: 0, or BERTH_FAILED with *ret_status 127 (no such program) or 126 (cannot be executed). */
-int supervise_start(struct supervise *supervise, int *ret_status, struct err *err);
+int supervise_start(struct supervise *supervise, int *ret_status, struct err *err) ERR_REQUIRED(3);
 /* Goes on with a process that this same pid started before it re-executed itself. */
 void supervise_adopt(struct supervise *supervise, pid_t pid);
 

@@ -35,7 +35,7 @@ struct client_response {
 
 /* Copies the path; connects later. */
 int client_create(struct client **ret_client, const char *socket_path, struct err *err)
-	__attribute__((warn_unused_result));
+	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
 /* Accepts NULL. */
 void client_free(struct client *client);
 const char *client_socket_path(const struct client *client);
@@ -48,15 +48,15 @@ const char *client_socket_path(const struct client *client);
  */
 int client_call(struct client *client, const struct client_request *request, int timeout_ms,
 	struct client_response *ret, struct buffer *ret_problem, struct err *err)
-	__attribute__((warn_unused_result));
+	__attribute__((warn_unused_result)) ERR_REQUIRED(6);
 void client_response_finish(struct client_response *response);
 
 /* The error that an answer of another status than 2xx tells of, from its problem+json body. */
-int client_problem(int status, const struct buffer *body, struct err *err);
+int client_problem(int status, const struct buffer *body, struct err *err) ERR_REQUIRED(3);
 
 /* A connected, non-blocking, close-on-exec socket, or a negative code. Waits until the deadline for a place in the queue. */
 int client_connect(const char *socket_path, int64_t deadline_ms, struct err *err)
-	__attribute__((warn_unused_result));
+	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
 
 /* CLOCK_MONOTONIC in ms. */
 int64_t client_now_ms(void);

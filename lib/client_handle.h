@@ -28,8 +28,9 @@ struct berth {
 int handle_fail(struct berth_failure *failure, const struct err *err);
 
 /* 0, or BERTH_FAILED with a message that `what` needs the other kind of handle. */
-int handle_need_agent(const struct berth *berth, const char *what, struct err *err);
-int handle_need_registry(const struct berth *berth, const char *what, struct err *err);
+int handle_need_agent(const struct berth *berth, const char *what, struct err *err) ERR_REQUIRED(3);
+int handle_need_registry(const struct berth *berth, const char *what, struct err *err)
+	ERR_REQUIRED(3);
 
 /* Sets the timer of berth_fd() to what is due next. After everything that may have changed it. */
 void handle_arm(struct berth *berth);
@@ -49,10 +50,11 @@ void handle_watches_free(struct berth *berth);
 /* ---- asking an agent -------------------------------------------------------------------------- */
 
 /* GET `target`, as an answer. */
-int handle_get(struct berth *berth, const char *target, struct berth_answer *ret, struct err *err);
+int handle_get(struct berth *berth, const char *target, struct berth_answer *ret, struct err *err)
+	ERR_REQUIRED(4);
 /* "/v1/" + verb + path, and the query in `query` (may be ""). BERTH_INVALID_PATHNAME. */
 int handle_target(char *out, size_t size, const char *verb, const char *path, const char *query,
-	struct err *err);
+	struct err *err) ERR_REQUIRED(6);
 /* Appends name=value, percent-encoded, with ? or & before it; nothing when value is NULL. */
 void handle_query(struct buffer *query, const char *name, const char *value);
 
@@ -83,9 +85,9 @@ registry_done outcome_done;
 registry_progress outcome_progress;
 /* Waits for the request; returns the code of its result. `request` NULL: no memory. */
 int outcome_wait(struct outcome *outcome, struct registry_request *request, struct err *err)
-	__attribute__((warn_unused_result));
+	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
 
 /* Makes JSON text of `json` for an answer. */
-int answer_from_json(struct berth_answer *ret, const json_t *json, struct err *err);
+int answer_from_json(struct berth_answer *ret, const json_t *json, struct err *err) ERR_REQUIRED(3);
 
 #endif

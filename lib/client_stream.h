@@ -27,7 +27,7 @@ typedef void client_emit_take(void *context, json_t *event);
 /* `target` is the request's path and query. Strings are copied; the descriptor stays the caller's. */
 int client_stream_create(struct client_stream **ret_stream, const char *socket_path,
 	const char *target, int epoll_fd, client_emit_take *emit, void *context, struct err *err)
-	__attribute__((warn_unused_result));
+	__attribute__((warn_unused_result)) ERR_REQUIRED(7);
 /* Accepts NULL. */
 void client_stream_free(struct client_stream *stream);
 

@@ -18,7 +18,7 @@ struct client_tree;
 /* The path is checked by the caller. */
 int client_tree_create(struct client_tree **ret_tree, struct registry *registry, const char *path,
 	bool recursive, client_emit_take *emit, void *context, struct err *err)
-	__attribute__((warn_unused_result));
+	__attribute__((warn_unused_result)) ERR_REQUIRED(7);
 /* Accepts NULL. Not from a registry's callback. */
 void client_tree_free(struct client_tree *tree);
 

@@ -5,6 +5,10 @@
  * owns (on the stack, zeroed with ERR_INIT). It returns 0 or one of the negative codes of
  * `enum berth_error`, the same that it left in err->code. Output parameters stay untouched on failure.
  * The first error wins: setting an err that already holds one changes nothing.
+ *
+ * The functions of this file, path.h and record.h accept NULL for an err whose text nobody wants, so
+ * their code never reads err->code: it passes on the returned code. Every other function needs an
+ * err and says so with ERR_REQUIRED.
  */
 #ifndef ERR_H
 #define ERR_H
@@ -20,6 +24,9 @@ struct err {
 	{                                                                                          \
 		0, ""                                                                              \
 	}
+
+/* Behind a prototype: the parameter with this number, counted from 1, is an err and never NULL. */
+#define ERR_REQUIRED(number) __attribute__((nonnull(number)))
 
 /* Sets the error (unless one is set already) and returns err->code. `err` may be NULL: then just `code`. */
 int err_set(struct err *err, int code, const char *format, ...)

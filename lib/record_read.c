@@ -72,10 +72,11 @@ typedef json_t *load(const char *data, size_t len, size_t flags, json_error_t *e
 
 static int parse(json_t **ret_json, load *load_json, const char *data, size_t len, struct err *err)
 {
-	json_error_t error;
-	if (check_limits(data, len, BERTH_INVALID_RECORD, err)) {
-		return err->code;
+	int code = check_limits(data, len, BERTH_INVALID_RECORD, err);
+	if (code) {
+		return code;
 	}
+	json_error_t error;
 	json_t *json = load_json(data, len, JSON_REJECT_DUPLICATES, &error);
 	if (!json) {
 		return parse_error(&error, err);

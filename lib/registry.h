@@ -114,11 +114,11 @@ typedef void registry_done(void *context, const struct registry_result *result);
  * with the name that berth.ini(5) has for what is at fault: "url", "auth", "auth_file", "secure", "system_accounts". Static.
  */
 int registry_options_check(const struct registry_options *options, const char **ret_option,
-	struct err *err) __attribute__((warn_unused_result));
+	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(3);
 
 /* Connecting goes on in the background: only a bad URL, a bad auth file and the like fail here. */
 int registry_open(struct registry **ret_registry, const struct registry_options *options,
-	struct err *err) __attribute__((warn_unused_result));
+	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(3);
 
 /*
  * Ends the session, so that its ephemeral nodes vanish, and frees everything; blocks for little longer than
@@ -240,7 +240,7 @@ struct registry_request *registry_purge(struct registry *registry,
 
 /* From now on, every node that this registry creates also gives all rights to this digest user. 0, or err filled. */
 int registry_add_write_accessor(struct registry *registry, const char *user, const char *password,
-	struct err *err) __attribute__((warn_unused_result));
+	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(4);
 void registry_clear_write_accessors(struct registry *registry);
 
 /* `done` will not be called. What was sent already may still happen. */

@@ -29,7 +29,7 @@ struct registry_acl_policy {
  */
 int registry_acl_policy_init(struct registry_acl_policy *policy,
 	const struct registry_options *options, char **ret_warning, struct err *err)
-	__attribute__((warn_unused_result));
+	__attribute__((warn_unused_result)) ERR_REQUIRED(4);
 void registry_acl_policy_finish(struct registry_acl_policy *policy);
 
 /* The list for a new node at `path` (malloc'ed; registry_acl_free()); NULL without memory. No entries: everybody, everything. */
@@ -38,7 +38,7 @@ struct registry_acl *registry_acl_for(const struct registry_acl_policy *policy, 
 void registry_acl_free(struct registry_acl *acl);
 
 int registry_acl_add_accessor(struct registry_acl_policy *policy, const char *user,
-	const char *password, struct err *err) __attribute__((warn_unused_result));
+	const char *password, struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(4);
 void registry_acl_clear_accessors(struct registry_acl_policy *policy);
 
 /*
@@ -46,6 +46,6 @@ void registry_acl_clear_accessors(struct registry_acl_policy *policy);
  * the file cannot be read, when group or others could read it, or when it holds anything else.
  */
 int registry_auth_file_read(char **ret_credentials, const char *file, struct err *err)
-	__attribute__((warn_unused_result));
+	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
 
 #endif

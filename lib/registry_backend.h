@@ -84,12 +84,12 @@ struct registry_backend_ops {
 	 * What the options ask for and this backend cannot do: 0, or err filled and *ret_option the option's name. Never called
 	 * with a URL of another backend.
 	 */
-	int (*check)(
-		const struct registry_options *options, const char **ret_option, struct err *err);
+	int (*check)(const struct registry_options *options, const char **ret_option,
+		struct err *err) ERR_REQUIRED(3);
 	/* `rest` is the URL behind "scheme:" (dir) or "scheme://" (zookeeper). */
 	int (*open)(struct registry_backend **ret_backend, const char *rest,
 		const struct registry_options *options, const struct registry_core *core,
-		struct err *err);
+		struct err *err) ERR_REQUIRED(5);
 	void (*close)(struct registry_backend *backend);
 	json_t *(*detach)(struct registry_backend *backend);
 	json_t *(*session)(const struct registry_backend *backend);

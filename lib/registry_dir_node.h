@@ -62,14 +62,15 @@ static inline bool dir_kind_live(enum dir_kind kind)
 }
 
 /* What a failed system call means for users: no permission, registry unavailable (disk full, I/O error) or failed. */
-int dir_errno(struct err *err, int errno_value, const char *doing, const char *path);
+int dir_errno(struct err *err, int errno_value, const char *doing, const char *path)
+	ERR_REQUIRED(1);
 
 /* Opens the node at the first `len` bytes of `path`. An absent node is no error. Close it in any case. */
 int dir_node_open(struct dir_node *ret_node, int root_fd, const char *path, size_t len,
-	struct err *err) __attribute__((warn_unused_result));
+	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(5);
 /* Opens the child `name` of an open directory. */
 int dir_node_open_child(struct dir_node *ret_node, int parent_fd, const char *name,
-	const char *path, struct err *err) __attribute__((warn_unused_result));
+	const char *path, struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(5);
 void dir_node_close(struct dir_node *node);
 
 /* True while the very directory that was opened still stands at `path`. */
@@ -77,7 +78,7 @@ bool dir_node_current(const struct dir_node *node, int root_fd, const char *path
 
 /* Everything but `children` and `own`. */
 int dir_node_stat(const struct dir_node *node, const char *path, struct registry_stat *ret_stat,
-	struct err *err) __attribute__((warn_unused_result));
+	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(4);
 
 /*
  * The record, malloc'ed and NUL-terminated, with its version, size and time in `stat`; "" and version 0 when the node has
@@ -85,11 +86,13 @@ int dir_node_stat(const struct dir_node *node, const char *path, struct registry
  * when it does not hold a record's marker; `stat` is filled then.
  */
 int dir_node_read(const struct dir_node *node, const char *path, char **ret_data, size_t *ret_len,
-	struct registry_stat *stat, struct err *err) __attribute__((warn_unused_result));
+	struct registry_stat *stat, struct err *err) __attribute__((warn_unused_result))
+ERR_REQUIRED(6);
 
 /* The children, dead ones too. The result is freed with dir_children_free(). */
 int dir_node_children(const struct dir_node *node, const char *path,
-	struct dir_children *ret_children, struct err *err) __attribute__((warn_unused_result));
+	struct dir_children *ret_children, struct err *err) __attribute__((warn_unused_result))
+ERR_REQUIRED(4);
 void dir_children_free(struct dir_children *children);
 
 #endif

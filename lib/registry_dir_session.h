@@ -29,7 +29,7 @@ struct dir_session {
 
 /* Takes the descriptor, also on failure (then the node dies): BERTH_FAILED without memory. */
 int dir_session_add(struct dir_session *session, const char *path, int owner_fd, struct err *err)
-	__attribute__((warn_unused_result));
+	__attribute__((warn_unused_result)) ERR_REQUIRED(4);
 /* True when we own that very node. */
 bool dir_session_owns(const struct dir_session *session, const struct dir_node *node);
 /* Gives up the node, if we own it. */

@@ -29,7 +29,8 @@ struct dir_write {
 };
 
 /* 1: taken; 0: another writer has it; negative: error. Never waits. */
-int dir_store_lock(struct dir_store *store, struct err *err) __attribute__((warn_unused_result));
+int dir_store_lock(struct dir_store *store, struct err *err) __attribute__((warn_unused_result))
+ERR_REQUIRED(2);
 void dir_store_unlock(struct dir_store *store);
 
 /*
@@ -38,14 +39,15 @@ void dir_store_unlock(struct dir_store *store);
  */
 int dir_store_place(struct dir_store *store, const struct dir_node *parent,
 	const struct dir_write *write, bool exchange, int *ret_owner_fd, struct err *err)
-	__attribute__((warn_unused_result));
+	__attribute__((warn_unused_result)) ERR_REQUIRED(6);
 
 /* Writes the record of an existing node. */
 int dir_store_set(struct dir_store *store, const struct dir_node *node,
-	const struct dir_write *write, struct err *err) __attribute__((warn_unused_result));
+	const struct dir_write *write, struct err *err) __attribute__((warn_unused_result))
+ERR_REQUIRED(4);
 
 /* Takes the child `name` of `parent`, and what is dead below it, out of the tree. */
 int dir_store_remove(struct dir_store *store, const struct dir_node *parent, const char *name,
-	const char *path, struct err *err) __attribute__((warn_unused_result));
+	const char *path, struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(5);
 
 #endif

@@ -20,16 +20,17 @@ struct dir_watches; /* opaque; heap */
 
 /* `root` is the absolute path of the registry; `core` receives notified() and log(), from dir_watches_dispatch() only. */
 int dir_watches_create(struct dir_watches **ret_watches, const char *root,
-	const struct registry_core *core, struct err *err) __attribute__((warn_unused_result));
+	const struct registry_core *core, struct err *err) __attribute__((warn_unused_result))
+ERR_REQUIRED(4);
 /* Accepts NULL. */
 void dir_watches_destroy(struct dir_watches *watches);
 
 /* To be called before reading; another one like it is not armed twice. 0 or BERTH_FAILED without memory. */
 int dir_watches_arm(struct dir_watches *watches, const char *path, enum registry_watch_kind kind,
-	struct err *err) __attribute__((warn_unused_result));
+	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(4);
 /* While reading for a children watch: also watch the life of this ephemeral child; look at it again after the call. */
 int dir_watches_arm_child(struct dir_watches *watches, const char *path, const char *name,
-	struct err *err) __attribute__((warn_unused_result));
+	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(4);
 /* Ends the reading: children that were not named since dir_watches_arm() are no longer watched. */
 void dir_watches_children_known(struct dir_watches *watches, const char *path);
 void dir_watches_remove(

@@ -91,7 +91,7 @@ const struct registry_backend_ops *registry_backend_of(const char *url, const ch
 /* registry_open() on a given backend: `rest` is the URL behind the scheme. For tests, too. */
 int registry_open_backend(struct registry **ret_registry, const struct registry_backend_ops *ops,
 	const char *rest, const struct registry_options *options, struct err *err)
-	__attribute__((warn_unused_result));
+	__attribute__((warn_unused_result)) ERR_REQUIRED(5);
 
 /* --- Calls. The owner fills call->task's inputs, `completed` and `owner`; all else is these functions' --- */
 

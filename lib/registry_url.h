@@ -33,11 +33,11 @@ struct registry_url {
 
 /* 0, or FAILED with a message that quotes the URL without anything secret and says what is allowed. */
 int registry_url_parse(struct registry_url *ret_url, const char *text, struct err *err)
-	__attribute__((warn_unused_result));
+	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
 
 /* The same of what a backend's open() gets: h1:2181,[::1]:2181/registry, the URL behind "zookeeper://". */
 int registry_url_parse_servers(struct registry_url *ret_url, const char *rest, struct err *err)
-	__attribute__((warn_unused_result));
+	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
 
 /* A canonical spelling for people, without secrets even when `text` is no valid URL; malloc'ed, NULL without memory. */
 char *registry_url_display(const char *text);

@@ -82,10 +82,10 @@ struct registry_zk {
 
 /* ---- registry_zk_open.c ---- */
 int registry_zk_check(const struct registry_options *options, const char **ret_option,
-	struct err *err) __attribute__((warn_unused_result));
+	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(3);
 int registry_zk_configure(struct registry_zk *zk, const char *rest,
-	const struct registry_options *options, struct err *err)
-	__attribute__((warn_unused_result));
+	const struct registry_options *options, struct err *err) __attribute__((warn_unused_result))
+ERR_REQUIRED(4);
 /* Frees what configure made, and wipes the secrets. */
 void registry_zk_unconfigure(struct registry_zk *zk);
 /* What the options' session object says, when it is one of ours for the same servers. */

@@ -34,10 +34,10 @@ void zk_worker_request(zhandle_t *zh, const struct zk_request *request);
  * left out. Blocks in DNS. 0, or REGISTRY_UNAVAILABLE when none resolves.
  */
 int zk_worker_resolve(struct buffer *out, const char *servers, struct err *err)
-	__attribute__((warn_unused_result));
+	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
 
 /* zookeeper_init() with what `hello` asks for: plain, TLS or SASL, and credentials. `hosts` are numeric. NULL with err filled. */
 zhandle_t *zk_worker_connect(const struct zk_hello *hello, const char *hosts, watcher_fn on_session,
-	log_callback_fn on_log, struct err *err);
+	log_callback_fn on_log, struct err *err) ERR_REQUIRED(5);
 
 #endif

@@ -26,7 +26,7 @@ void zk_worker_process_init(struct zk_worker_process *worker);
 
 /* Starts $BERTH_LIBEXECDIR/berth-zookeeper (or the installed one) and greets it. 0, or FAILED. */
 int zk_worker_process_start(struct zk_worker_process *worker, const struct zk_hello *hello,
-	struct err *err) __attribute__((warn_unused_result));
+	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(3);
 
 /* Puts a request into the queue to the worker; -1 when the queue is full. */
 int zk_worker_process_send(struct zk_worker_process *worker, const struct zk_request *request);

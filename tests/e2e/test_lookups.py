@@ -12,6 +12,7 @@ import unittest
 
 from berth import PATIENCE, AgentTest, UnixConnection, berth, wait_until
 from ports import reserve_port
+from streams import Stream
 
 WEB = "/users/joe/web/one"
 COMPONENTS = WEB + "/components"
@@ -176,6 +177,25 @@ class Answers(LookupTest):
             self.assertEqual(self.get(f"/v1/list/large/{name}").json, [])
         self.assertEqual(self.get("/v1/records/large").json, {})
         self.assertEqual(self.get("/v1/find?under=/large").json, {})
+
+    def test_a_record_over_a_limit_is_no_record_and_hides_no_sibling(self):
+        """Each of these once ended the agent: the reader took it that somebody wanted to know why."""
+        marker = '{"type":"JSONServiceRecord"'
+        for name, text in [
+            ("deep", marker + ',"a":' + "[" * 40 + "]" * 40 + "}"),
+            ("grown", marker + ',"a":"' + "x" * (128 << 10) + '"}'),
+        ]:
+            folder = self.folder / "registry" / COMPONENTS[1:] / name
+            folder.mkdir(parents=True)
+            (folder / "_record").write_text(text)
+            self.assert_problem(self.get(f"/v1/resolve{COMPONENTS}/{name}"), 502, "InvalidRecord")
+            self.assertEqual(self.get(f"/v1/endpoints{COMPONENTS}/{name}").json, [])
+            self.assertEqual(list(self.get(f"/v1/records{COMPONENTS}").json), [f"{COMPONENTS}/a", f"{COMPONENTS}/b"])
+            self.assertEqual(len(self.get(f"/v1/endpoints{COMPONENTS}").json), 4)
+            self.assertEqual(list(self.get(f"/v1/find?under={COMPONENTS}").json), [f"{COMPONENTS}/a", f"{COMPONENTS}/b"])
+            for path, query in [(f"{COMPONENTS}/{name}", ""), (COMPONENTS, "?recursive=yes")]:
+                with Stream(self.server.socket, f"/v1/watch{path}{query}") as stream:
+                    self.assertIsNone(stream.next()["snapshot"].get(f"{COMPONENTS}/{name}"))
 
     def test_find(self):
         for query, names in [

@@ -14,6 +14,9 @@ static void look_at_address(const char *type, const json_t *address)
 	char *text = record_address_text(type, address);
 	struct err err = ERR_INIT;
 	json_t *again = text ? record_address_parse(type, text, &err) : NULL;
+	json_t *unexplained = text ? record_address_parse(type, text, NULL) : NULL;
+	assert(!again == !unexplained);
+	json_decref(unexplained);
 	json_decref(again);
 	free(text);
 }
@@ -37,7 +40,10 @@ static void check_round_trip(const struct record *record)
 	char *text = NULL;
 	size_t len = 0;
 	struct err err = ERR_INIT;
-	if (record_encode(record, &text, &len, &err)) {
+	int code = record_encode(record, &text, &len, &err);
+	if (code) {
+		assert(record_encode(record, &text, &len, NULL) == code);
+		assert(record_check(record, NULL) == code);
 		assert(err.code == BERTH_INVALID_RECORD || err.code == BERTH_LIMIT_EXCEEDED);
 		return;
 	}
@@ -59,6 +65,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	struct record *record = NULL;
 	struct err err = ERR_INIT;
 	int code = record_decode(&record, (const char *)data, len, &err);
+	struct record *unexplained = NULL;
+	assert(record_decode(&unexplained, (const char *)data, len, NULL) == code);
+	record_free(unexplained);
 	if (code) {
 		assert(!record && err.msg[0]);
 		assert(code == BERTH_NO_RECORD || code == BERTH_INVALID_RECORD);

@@ -39,6 +39,8 @@ static void expect_refusal(int code, const char *data, size_t len, const char *c
 	cr_assert_eq(err.code, code);
 	cr_assert_null(record);
 	cr_assert_not_null(strstr(err.msg, complaint), "%.80s: %s", data, err.msg);
+	cr_assert_eq(record_decode(&record, data, len, NULL), code, "%.80s", data);
+	cr_assert_null(record);
 }
 
 static void expect_written(const struct record *record, const char *expected)
