@@ -1,4 +1,4 @@
-#include "agent.h"
+#include "agent/agent.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,11 +11,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "agent_internal.h"
-#include "check_orphans.h"
-#include "command_line.h"
-#include "log.h"
-#include "notify.h"
+#include "agent/agent_internal.h"
+#include "agent/check/orphans.h"
+#include "agent/command_line.h"
+#include "agent/base/log.h"
+#include "agent/base/notify.h"
 
 enum {
 	SPARE_CONNECTIONS = 1024, /* beside streams and long polls */

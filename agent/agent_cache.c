@@ -1,5 +1,5 @@
-#include "agent_internal.h"
-#include "log.h"
+#include "agent/agent_internal.h"
+#include "agent/base/log.h"
 
 static struct cache_options options_of(const struct agent *agent)
 {

@@ -1,11 +1,11 @@
-#include "agent_internal.h"
+#include "agent/agent_internal.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "log.h"
-#include "notify.h"
-#include "text.h"
+#include "agent/base/log.h"
+#include "agent/base/notify.h"
+#include "lib/base/text.h"
 
 /* ---- what components tell ------------------------------------------------------------------------ */
 

@@ -1,6 +1,6 @@
-#include "agent_internal.h"
+#include "agent/agent_internal.h"
 
-#include "log.h"
+#include "agent/base/log.h"
 
 static const char DRAIN_DOCUMENT[] = "drain";
 static const double CONFIRM_AGAIN_S = 1.0;

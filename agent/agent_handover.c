@@ -1,4 +1,4 @@
-#include "agent_internal.h"
+#include "agent/agent_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,9 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "allocate.h"
-#include "log.h"
-#include "notify.h"
+#include "agent/base/allocate.h"
+#include "agent/base/log.h"
+#include "agent/base/notify.h"
 
 /* How long the new program may take to read the configuration and say that it is good. */
 static const double TRIAL_PATIENCE_S = 10.0;

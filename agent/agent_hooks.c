@@ -1,7 +1,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "agent_internal.h"
+#include "agent/agent_internal.h"
 
 /* ---- who may do what -------------------------------------------------------------------------------- */
 

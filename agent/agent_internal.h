@@ -1,28 +1,28 @@
 /*
  * The agent's own state, shared by the files agent_*.c that are its parts. Nobody else includes this.
  */
-#ifndef AGENT_INTERNAL_H
-#define AGENT_INTERNAL_H
+#ifndef AGENT_AGENT_INTERNAL_H
+#define AGENT_AGENT_INTERNAL_H
 
 #include <ev.h>
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "api.h"
-#include "cache.h"
-#include "check.h"
-#include "component.h"
-#include "config.h"
-#include "drain.h"
-#include "handover.h"
-#include "history.h"
-#include "http.h"
-#include "list.h"
-#include "metrics.h"
-#include "registry.h"
-#include "registry_loop.h"
-#include "state_dir.h"
-#include "supervise.h"
+#include "agent/api/api.h"
+#include "agent/cache/cache.h"
+#include "agent/check/check.h"
+#include "agent/component/component.h"
+#include "agent/config/config.h"
+#include "agent/base/drain.h"
+#include "agent/handover.h"
+#include "agent/base/history.h"
+#include "agent/http/http.h"
+#include "lib/base/list.h"
+#include "agent/base/metrics.h"
+#include "lib/registry/registry.h"
+#include "agent/base/registry_loop.h"
+#include "agent/base/state_dir.h"
+#include "agent/supervise/supervise.h"
 
 /*
  *   RUNNING --TERM, INT--> DEREGISTERING --nothing of ours is left--> LINGERING --drain_delay--> STOPPING_PROCESS --> DONE

@@ -1,4 +1,4 @@
-#include "agent_internal.h"
+#include "agent/agent_internal.h"
 
 #include <string.h>
 

@@ -1,10 +1,10 @@
-#include "agent_internal.h"
+#include "agent/agent_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "allocate.h"
-#include "log.h"
+#include "agent/base/allocate.h"
+#include "agent/base/log.h"
 
 static const char SESSION_DOCUMENT[] = "session";
 

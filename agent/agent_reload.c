@@ -1,12 +1,12 @@
-#include "agent_internal.h"
+#include "agent/agent_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "allocate.h"
-#include "log.h"
-#include "notify.h"
+#include "agent/base/allocate.h"
+#include "agent/base/log.h"
+#include "agent/base/notify.h"
 
 /* ---- what cannot change while the agent runs --------------------------------------------------- */
 

@@ -1,8 +1,8 @@
-#include "agent_internal.h"
+#include "agent/agent_internal.h"
 
 #include <signal.h>
 
-#include "log.h"
+#include "agent/base/log.h"
 
 static const int numbers[AGENT_SIGNAL_COUNT] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR2, SIGUSR1,
 	SIGWINCH };

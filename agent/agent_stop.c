@@ -1,7 +1,7 @@
-#include "agent_internal.h"
+#include "agent/agent_internal.h"
 
-#include "log.h"
-#include "notify.h"
+#include "agent/base/log.h"
+#include "agent/base/notify.h"
 
 /* A registry that is away cannot be told; its session ends by itself. So long we wait for it to come back. */
 static const double DEREGISTER_PATIENCE_S = 5.0;

@@ -1,4 +1,4 @@
-#include "command_line.h"
+#include "agent/command_line.h"
 
 #include <errno.h>
 #include <getopt.h>

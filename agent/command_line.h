@@ -1,8 +1,8 @@
 /*
  * berthd's command line.
  */
-#ifndef COMMAND_LINE_H
-#define COMMAND_LINE_H
+#ifndef AGENT_COMMAND_LINE_H
+#define AGENT_COMMAND_LINE_H
 
 #include <stdbool.h>
 

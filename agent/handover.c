@@ -1,4 +1,4 @@
-#include "handover.h"
+#include "agent/handover.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,8 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "allocate.h"
-#include "log.h"
+#include "agent/base/allocate.h"
+#include "agent/base/log.h"
 
 static const char VARIABLE[] = "BERTH_HANDOVER";
 

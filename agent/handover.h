@@ -4,16 +4,16 @@
  * The document carries a version. A successor takes what it knows and leaves the rest, so that an upgrade never depends on both
  * sides being the same build. Descriptors come the same way from a service manager (socket activation, LISTEN_FDS).
  */
-#ifndef HANDOVER_H
-#define HANDOVER_H
+#ifndef AGENT_HANDOVER_H
+#define AGENT_HANDOVER_H
 
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "err.h"
-#include "http.h"
+#include "lib/base/err.h"
+#include "agent/http/http.h"
 
 struct handover {
 	json_t *document; /* NULL: this process was started afresh */

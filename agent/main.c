@@ -1,4 +1,4 @@
-#include "agent.h"
+#include "agent/agent.h"
 
 int main(int argc, char **argv)
 {

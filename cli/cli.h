@@ -1,14 +1,14 @@
 /*
  * What the verbs of `berth` share. Each is a function that does its work on an open handle and returns the exit status.
  */
-#ifndef CLI_H
-#define CLI_H
+#ifndef CLI_CLI_H
+#define CLI_CLI_H
 
 #include <jansson.h>
 
-#include "berth.h"
-#include "options.h"
-#include "output.h"
+#include "lib/berth.h"
+#include "cli/options.h"
+#include "cli/output.h"
 
 struct cli {
 	struct options options;
@@ -26,7 +26,7 @@ int verb_exists(struct cli *cli);
 int verb_find(struct cli *cli);
 /* watch.c */
 int verb_watch(struct cli *cli);
-/* registry.c */
+/* lib/registry/registry.c */
 int verb_bind(struct cli *cli);
 int verb_mknode(struct cli *cli);
 int verb_rm(struct cli *cli);

@@ -1,4 +1,4 @@
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,8 +6,8 @@
 #include <sys/random.h>
 #include <time.h>
 
-#include "json_wide.h"
-#include "record.h"
+#include "lib/base/json_wide.h"
+#include "lib/record/record.h"
 
 json_t *cli_parse_take(struct berth_answer *answer)
 {

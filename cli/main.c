@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-#include "cli.h"
+#include "cli/cli.h"
 
 /* Whom a verb speaks with. */
 enum target {

@@ -1,4 +1,4 @@
-#include "options.h"
+#include "cli/options.h"
 
 #include <getopt.h>
 #include <stdint.h>
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "record.h"
+#include "lib/record/record.h"
 
 enum { EXIT_USAGE = 2, LONG_OPTION = 256 };
 

@@ -3,8 +3,8 @@
  *
  * One table of options, one of verbs (main.c): a verb names the options that it takes by their keys.
  */
-#ifndef OPTIONS_H
-#define OPTIONS_H
+#ifndef CLI_OPTIONS_H
+#define CLI_OPTIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>

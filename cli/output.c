@@ -1,4 +1,4 @@
-#include "output.h"
+#include "cli/output.h"
 
 #include <errno.h>
 #include <math.h>
@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "err.h"
+#include "lib/base/err.h"
 
 /* Enough for every number of a record to come back as what it was. */
 #define NUMBER_PRECISION JSON_REAL_PRECISION(17)

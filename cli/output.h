@@ -3,15 +3,15 @@
  *
  * Colour only on a terminal, and not when NO_COLOR is set; tables are fitted to a terminal's width.
  */
-#ifndef OUTPUT_H
-#define OUTPUT_H
+#ifndef CLI_OUTPUT_H
+#define CLI_OUTPUT_H
 
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "berth.h"
-#include "table.h"
+#include "lib/berth.h"
+#include "cli/table.h"
 
 enum { EXIT_USAGE = 2 };
 

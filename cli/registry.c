@@ -1,4 +1,4 @@
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "buffer.h"
-#include "record_limits.h"
-#include "record.h"
+#include "lib/base/buffer.h"
+#include "lib/base/limits.h"
+#include "lib/record/record.h"
 
 static int report(const struct err *err)
 {

@@ -1,4 +1,4 @@
-#include "table.h"
+#include "cli/table.h"
 
 #include <stdlib.h>
 #include <string.h>

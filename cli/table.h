@@ -8,8 +8,8 @@
  *
  * What a record holds is anybody's text: bytes that could play with the terminal are shown escaped.
  */
-#ifndef TABLE_H
-#define TABLE_H
+#ifndef CLI_TABLE_H
+#define CLI_TABLE_H
 
 #include <stdbool.h>
 #include <stddef.h>

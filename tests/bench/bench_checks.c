@@ -13,8 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "check.h"
-#include "check_support.h"
+#include "agent/check/check.h"
+#include "tests/support/check_support.h"
 
 enum { CHECKS = 500, SECONDS = 20, RUNS_MAX = SECONDS + 2, BARE_RUNS = 2000 };
 

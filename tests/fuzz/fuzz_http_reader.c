@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "http_reader.h"
+#include "lib/http/reader.h"
 
 enum { BODY_BYTES = 1024 };
 

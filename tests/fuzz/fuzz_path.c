@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "record_limits.h"
-#include "path.h"
-#include "quote.h"
+#include "lib/base/limits.h"
+#include "lib/base/path.h"
+#include "lib/base/quote.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

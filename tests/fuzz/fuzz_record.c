@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "record_limits.h"
-#include "record.h"
+#include "lib/base/limits.h"
+#include "lib/record/record.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

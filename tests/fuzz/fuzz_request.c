@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api_header.h"
-#include "http_internal.h"
+#include "agent/api/header.h"
+#include "agent/http/internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

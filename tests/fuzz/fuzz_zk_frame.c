@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "zk_frame.h"
+#include "lib/registry/zookeeper/frame.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

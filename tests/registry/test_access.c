@@ -7,10 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "registry_client.h"
-#include "registry_digest.h"
-#include "scratch.h"
-#include "zookeeper.h"
+#include "tests/support/registry_client.h"
+#include "lib/registry/digest.h"
+#include "tests/support/scratch.h"
+#include "tests/support/zookeeper.h"
 
 static struct zookeeper_server *server;
 static struct answer answer;

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "record_limits.h"
-#include "registry_stage.h"
+#include "lib/base/limits.h"
+#include "tests/support/registry_stage.h"
 
 #define RECORD "{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"one\"}"
 #define OTHER "{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"two\"}"

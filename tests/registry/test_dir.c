@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "dir_client.h"
+#include "tests/support/dir_client.h"
 
 static char root[512];
 static struct dir_client client;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dir_client.h"
+#include "tests/support/dir_client.h"
 
 enum { OPERATIONS = 2000, PATHS = 14, CLIENTS = 2 };
 

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "dir_client.h"
+#include "tests/support/dir_client.h"
 
 static char root[512];
 static struct dir_client writer, watcher;

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "registry_stage.h"
+#include "tests/support/registry_stage.h"
 
 #define PATH "/users/joe/web/one/components/c1"
 #define RECORD(id)                                                                                 \

@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "registry_stage.h"
+#include "tests/support/registry_stage.h"
 
 enum { ROUNDS = 1000, CLIENTS = 2 };
 

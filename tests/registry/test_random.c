@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "memory_backend.h"
-#include "registry_stage.h"
+#include "tests/support/memory_backend.h"
+#include "tests/support/registry_stage.h"
 
 enum { OPERATIONS = 10000, CLIENTS = 2, PATHS = 3 + 9 + 27, SEED = 20240229 };
 

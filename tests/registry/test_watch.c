@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "registry_stage.h"
+#include "tests/support/registry_stage.h"
 
 #define RECORD "{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"one\"}"
 #define OTHER "{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"two\"}"

@@ -13,9 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "registry_client.h"
-#include "scratch.h"
-#include "zookeeper.h"
+#include "tests/support/registry_client.h"
+#include "tests/support/scratch.h"
+#include "tests/support/zookeeper.h"
 
 #define PATH "/users/joe/tomcat"
 #define NODE "/registry" PATH

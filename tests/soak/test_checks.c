@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "check.h"
-#include "check_support.h"
+#include "agent/check/check.h"
+#include "tests/support/check_support.h"
 
 enum { RUNS = 10000, WARM_UP_RUNS = 1000, RESIDENT_GROWTH_BYTES = 4 << 20 };
 

@@ -1,4 +1,4 @@
-#include "api_server.h"
+#include "tests/support/api_server.h"
 
 #include <ev.h>
 #include <signal.h>
@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "api.h"
+#include "agent/api/api.h"
 
 struct server {
 	struct ev_loop *loop;

@@ -2,8 +2,8 @@
  * The socket API on a dir: registry in a process of its own, with small hooks in the agent's place, for tests that are its
  * clients.
  */
-#ifndef API_SERVER_H
-#define API_SERVER_H
+#ifndef TESTS_SUPPORT_API_SERVER_H
+#define TESTS_SUPPORT_API_SERVER_H
 
 #include <sys/types.h>
 

@@ -1,4 +1,4 @@
-#include "check_support.h"
+#include "tests/support/check_support.h"
 
 #include <dirent.h>
 #include <stdio.h>

@@ -2,13 +2,13 @@
  * What the tests of checks share: a configuration built by hand, a loop that runs until something is so, and a
  * look at what a run has left behind.
  */
-#ifndef CHECK_SUPPORT_H
-#define CHECK_SUPPORT_H
+#ifndef TESTS_SUPPORT_CHECK_SUPPORT_H
+#define TESTS_SUPPORT_CHECK_SUPPORT_H
 
 #include <ev.h>
 #include <stdbool.h>
 
-#include "config.h"
+#include "agent/config/config.h"
 
 /* A check with the defaults of the contract; all strings are "". */
 struct config_check check_support_config(enum config_check_type type);

@@ -1,4 +1,4 @@
-#include "dir_client.h"
+#include "tests/support/dir_client.h"
 
 #include <ftw.h>
 #include <poll.h>
@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "scratch.h"
+#include "tests/support/scratch.h"
 
 enum { GENEROUS_MS = 30000 };
 

@@ -3,10 +3,10 @@
  *
  * Waits have a deadline that only a fault can reach; then the program aborts with a message.
  */
-#ifndef DIR_CLIENT_H
-#define DIR_CLIENT_H
+#ifndef TESTS_SUPPORT_DIR_CLIENT_H
+#define TESTS_SUPPORT_DIR_CLIENT_H
 
-#include "registry_backend.h"
+#include "lib/registry/backend.h"
 
 struct dir_client {
 	struct registry_backend *backend;

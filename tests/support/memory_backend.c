@@ -1,4 +1,4 @@
-#include "memory_backend.h"
+#include "tests/support/memory_backend.h"
 
 #include <assert.h>
 #include <search.h>
@@ -9,8 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "path.h"
-#include "registry_internal.h"
+#include "lib/base/path.h"
+#include "lib/registry/internal.h"
 
 struct node {
 	char *path;

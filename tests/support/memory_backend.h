@@ -4,10 +4,10 @@
  * Registries opened with memory_open() under one name share a tree, which lives as long as one of them. Each has its own
  * session. Nothing happens but in registry_dispatch(), so that a test decides the order of everything.
  */
-#ifndef TESTS_MEMORY_BACKEND_H
-#define TESTS_MEMORY_BACKEND_H
+#ifndef TESTS_SUPPORT_MEMORY_BACKEND_H
+#define TESTS_SUPPORT_MEMORY_BACKEND_H
 
-#include "registry_backend.h"
+#include "lib/registry/backend.h"
 
 extern const struct registry_backend_ops memory_ops;
 

@@ -1,4 +1,4 @@
-#include "registry_client.h"
+#include "tests/support/registry_client.h"
 
 #include <poll.h>
 #include <stdio.h>

@@ -4,10 +4,10 @@
  * Every registry that a test opens is added here; waiting for anything drives all of them, so that several clients
  * can race in one process. Waiting ends the test as failed when nothing comes for a minute.
  */
-#ifndef TESTS_REGISTRY_CLIENT_H
-#define TESTS_REGISTRY_CLIENT_H
+#ifndef TESTS_SUPPORT_REGISTRY_CLIENT_H
+#define TESTS_SUPPORT_REGISTRY_CLIENT_H
 
-#include "registry.h"
+#include "lib/registry/registry.h"
 
 /* A copy of what a request or a watch told last. */
 struct answer {

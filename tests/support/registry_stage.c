@@ -1,4 +1,4 @@
-#include "registry_stage.h"
+#include "tests/support/registry_stage.h"
 
 #include <ftw.h>
 #include <stdio.h>
@@ -7,9 +7,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "memory_backend.h"
-#include "scratch.h"
-#include "zookeeper.h"
+#include "tests/support/memory_backend.h"
+#include "tests/support/scratch.h"
+#include "tests/support/zookeeper.h"
 
 #define ZOOKEEPER_VARIABLE "STAGE_ZOOKEEPER_URL"
 #define DIR_VARIABLE "STAGE_DIR"

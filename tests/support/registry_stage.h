@@ -10,12 +10,12 @@
  *
  * makes the tests operations_memory::…, operations_dir::… and operations_zookeeper::….
  */
-#ifndef TESTS_REGISTRY_STAGE_H
-#define TESTS_REGISTRY_STAGE_H
+#ifndef TESTS_SUPPORT_REGISTRY_STAGE_H
+#define TESTS_SUPPORT_REGISTRY_STAGE_H
 
 #include <criterion/criterion.h>
 
-#include "registry_client.h"
+#include "tests/support/registry_client.h"
 
 enum stage_backend { STAGE_MEMORY, STAGE_DIR, STAGE_ZOOKEEPER };
 

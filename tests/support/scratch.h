@@ -1,8 +1,8 @@
 /*
  * Files and directories for one test, below $TMPDIR: tests/run clears that away, but a test removes what it has made.
  */
-#ifndef TESTS_SCRATCH_H
-#define TESTS_SCRATCH_H
+#ifndef TESTS_SUPPORT_SCRATCH_H
+#define TESTS_SUPPORT_SCRATCH_H
 
 enum { SCRATCH_PATH = 256 };
 

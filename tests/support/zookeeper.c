@@ -1,4 +1,4 @@
-#include "zookeeper.h"
+#include "tests/support/zookeeper.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "scratch.h"
+#include "tests/support/scratch.h"
 
 enum { START_TRIES = 5, START_DEADLINE_MS = 120000, POLL_MS = 20, PROBE_ARGUMENTS = 16 };
 

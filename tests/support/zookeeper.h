@@ -6,8 +6,8 @@
  * Sessions may be as short as a second (tickTime 500 ms) and as long as ten minutes: a session that a test does not mean to
  * lose must be longer than the server, or any process, may stand still on a busy machine.
  */
-#ifndef TESTS_ZOOKEEPER_H
-#define TESTS_ZOOKEEPER_H
+#ifndef TESTS_SUPPORT_ZOOKEEPER_H
+#define TESTS_SUPPORT_ZOOKEEPER_H
 
 #include <stddef.h>
 

@@ -1,0 +1,394 @@
+#include "agent/api/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "agent/base/log.h"
+#include "lib/base/path.h"
+
+enum { REMOTE_SHARE = 4 }; /* TCP clients may have a quarter of the watchers */
+
+/* ---- times, problems, small answers ---- */
+
+double api_clock(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+double api_time(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* What came from outside may be no UTF-8; a problem document always is. */
+static json_t *text_json(const char *text)
+{
+	json_t *string = json_string(text);
+	return string ? string : json_string("(not UTF-8)");
+}
+
+static struct http_response *problem_response(
+	const struct http_request *request, int status, const char *title, const char *detail)
+{
+	json_t *json = json_pack("{s:s, s:s, s:i, s:o, s:o}", "type", "about:blank", "title", title,
+		"status", status, "detail", text_json(detail), "instance", text_json(request->path));
+	char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
+	json_decref(json);
+	if (!text) {
+		return NULL;
+	}
+	struct http_response *response = http_response_create(
+		"application/problem+json", text, strlen(text));
+	free(text);
+	if (response && status == 503) {
+		http_response_header(response, "Retry-After", "1");
+	}
+	return response;
+}
+
+struct http_response *api_problem_response(
+	const struct http_request *request, int status, const struct err *err)
+{
+	return problem_response(request, status ? status : err_http_status(err->code),
+		berth_error_name(err->code), err->msg);
+}
+
+void api_problem(struct http_request *request, int status, const struct err *err)
+{
+	struct http_response *response = api_problem_response(request, status, err);
+	http_answer(request, status ? status : err_http_status(err->code), response);
+	http_response_free(response);
+}
+
+static void answer_plain_problem(
+	struct http_request *request, int status, const char *title, const char *detail)
+{
+	struct http_response *response = problem_response(request, status, title, detail);
+	http_answer(request, status, response);
+	http_response_free(response);
+}
+
+void api_not_acceptable(struct http_request *request, const char *offered)
+{
+	answer_plain_problem(request, 406, "Not Acceptable", offered);
+}
+
+void api_bad_request(struct http_request *request, const char *detail)
+{
+	answer_plain_problem(request, 400, "Bad Request", detail);
+}
+
+void api_answer_json(struct http_request *request, int status, json_t *json)
+{
+	char *text = json ? json_dumps(json, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+	json_decref(json);
+	struct http_response *response = text
+		? http_response_create("application/json", text, strlen(text))
+		: NULL;
+	free(text);
+	if (response) {
+		http_response_header(response, "Cache-Control", "no-store");
+	}
+	http_answer(request, status, response);
+	http_response_free(response);
+}
+
+static void answer_text(
+	struct http_request *request, int status, const char *type, const char *text, size_t len)
+{
+	struct http_response *response = http_response_create(type, text, len);
+	http_answer(request, status, response);
+	http_response_free(response);
+}
+
+/* ---- routes ---- */
+
+static api_handler index_page;
+static api_handler live;
+static api_handler ready;
+static api_handler show_metrics;
+
+#define READ ((1u << HTTP_GET) | (1u << HTTP_HEAD))
+
+static const struct route {
+	const char *prefix;
+	const char *suffix; /* NULL: nothing may follow the prefix */
+	unsigned methods;
+	api_handler *handler;
+	const char *help;
+} routes[] = {
+	{ "/", NULL, READ, index_page, "this list" },
+	{ "/v1/resolve/", "", READ, api_resolve, "the record at a path" },
+	{ "/v1/list/", "", READ, api_list, "the paths of the children" },
+	{ "/v1/records/", "", READ, api_records, "the children that hold a record, with it" },
+	{ "/v1/endpoints/", "", READ, api_endpoints,
+		"addresses of the record and of its children; ?api= &protocol= &scope=" },
+	{ "/v1/stat/", "", READ, api_stat, "time, size and number of children" },
+	{ "/v1/find", NULL, READ, api_find,
+		"records by ?under= &api= &protocol= &id= &persistence= &type=" },
+	{ "/v1/watch/", "", READ, api_watch, "stream of changes; ?recursive=yes" },
+	{ "/v1/agent", NULL, READ, api_agent_status, "state of the agent and its components" },
+	{ "/v1/agent/checks", NULL, READ, api_agent_checks, "state of every check" },
+	{ "/v1/agent/history", NULL, READ, api_agent_history, "the last transitions, and why" },
+	{ "/v1/agent/drain", NULL, 1u << HTTP_POST | 1u << HTTP_DELETE, api_agent_drain,
+		"maintenance on or off" },
+	{ "/v1/agent/reload", NULL, 1u << HTTP_POST, api_agent_reload,
+		"read the configuration again" },
+	{ "/v1/agent/checks/", "/run", 1u << HTTP_POST, api_agent_check, "run a check now" },
+	{ "/v1/agent/checks/", "", 1u << HTTP_PUT, api_agent_check, "report a ttl check" },
+	{ "/v1/agent/endpoints/", "", 1u << HTTP_PUT | 1u << HTTP_DELETE, api_agent_endpoint,
+		"supply or withdraw the addresses of a dynamic endpoint" },
+	{ "/live", NULL, READ, live, "200 while the agent works" },
+	{ "/ready", NULL, READ, ready, "200 when every component is registered" },
+	{ "/metrics", NULL, READ, show_metrics, "Prometheus text" },
+};
+
+static const char *const method_names[] = { "GET", "HEAD", "POST", "PUT", "DELETE" };
+
+static void write_methods(struct buffer *out, unsigned methods)
+{
+	const char *separator = "";
+	for (size_t i = 0; i < sizeof(method_names) / sizeof(method_names[0]); i++) {
+		if (methods & 1u << i) {
+			buffer_printf(out, "%s%s", separator, method_names[i]);
+			separator = ", ";
+		}
+	}
+}
+
+/* What is no path under the route's prefix, or lacks its suffix, is not its. */
+static const char *match(const struct route *route, const char *path)
+{
+	size_t prefix = strlen(route->prefix);
+	if (strncmp(path, route->prefix, prefix) != 0) {
+		return NULL;
+	}
+	const char *rest = path + prefix;
+	if (!route->suffix) {
+		return *rest ? NULL : rest;
+	}
+	size_t len = strlen(rest);
+	size_t suffix = strlen(route->suffix);
+	return len >= suffix && strcmp(rest + len - suffix, route->suffix) == 0 ? rest : NULL;
+}
+
+static void refuse_method(struct http_request *request, unsigned allowed)
+{
+	struct buffer allow;
+	buffer_init(&allow, 256);
+	write_methods(&allow, allowed);
+	struct http_response *response = problem_response(
+		request, 405, "Method Not Allowed", "the Allow header names what is");
+	if (response) {
+		http_response_header(response, "Allow", buffer_text(&allow));
+	}
+	http_answer(request, 405, response);
+	http_response_free(response);
+	buffer_finish(&allow);
+}
+
+void api_on_request(void *context, struct http_request *request)
+{
+	struct api *api = context;
+	unsigned allowed = 0;
+	for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
+		/* What changes something does not exist on TCP. */
+		unsigned methods = request->local ? routes[i].methods : routes[i].methods & READ;
+		const char *rest = methods ? match(&routes[i], request->path) : NULL;
+		if (rest && methods & 1u << request->method) {
+			routes[i].handler(api, request, rest);
+			return;
+		}
+		allowed |= rest ? methods : 0;
+	}
+	if (allowed) {
+		refuse_method(request, allowed);
+	} else {
+		answer_plain_problem(
+			request, 404, "Not Found", "no such resource; GET / lists what there is");
+	}
+}
+
+void api_on_pinned_closed(void *context, uint64_t connection)
+{
+	struct api *api = context;
+	api->hooks.connection_closed(api->hooks.context, connection);
+}
+
+static void index_page(struct api *api, struct http_request *request, const char *rest)
+{
+	(void)rest;
+	json_t *list = json_array();
+	for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
+		unsigned methods = request->local ? routes[i].methods : routes[i].methods & READ;
+		if (!methods) {
+			continue;
+		}
+		struct buffer text;
+		buffer_init(&text, 256);
+		write_methods(&text, methods);
+		bool open_end = routes[i].suffix != NULL;
+		const char *placeholder = strncmp(routes[i].prefix, "/v1/agent/", 10) == 0
+			? "{name}"
+			: "{path}";
+		json_array_append_new(list,
+			json_pack("{s:s, s:s++, s:s}", "methods", buffer_text(&text), "path",
+				routes[i].prefix, open_end ? placeholder : "",
+				open_end ? routes[i].suffix : "", "help", routes[i].help));
+		buffer_finish(&text);
+	}
+	api_answer_json(request, 200,
+		json_pack("{s:s, s:s, s:o}", "name", "berthd", "version", api->options.version,
+			"resources", list));
+}
+
+static void live(struct api *api, struct http_request *request, const char *rest)
+{
+	(void)rest;
+	if (api->hooks.live(api->hooks.context)) {
+		answer_text(request, 200, "text/plain", "live\n", 5);
+	} else {
+		answer_plain_problem(request, 503, "Service Unavailable", "the agent is stopping");
+	}
+}
+
+static void ready(struct api *api, struct http_request *request, const char *rest)
+{
+	(void)rest;
+	struct err err = ERR_INIT;
+	if (api->hooks.ready(api->hooks.context, &err)) {
+		answer_text(request, 200, "text/plain", "ready\n", 6);
+	} else {
+		answer_plain_problem(request, 503, "Service Unavailable", err.msg);
+	}
+}
+
+static void show_metrics(struct api *api, struct http_request *request, const char *rest)
+{
+	(void)rest;
+	struct cache_stats stats;
+	cache_get_stats(api->cache, &stats);
+	metrics_set(api->metrics, METRIC_BUILD_INFO, api->options.version, 1);
+	metrics_set(api->metrics, METRIC_REGISTRY_CONNECTED, "",
+		registry_state(api->registry) == REGISTRY_CONNECTED);
+	metrics_set(api->metrics, METRIC_CACHE_ENTRIES, "", (double)stats.entries);
+	metrics_set(api->metrics, METRIC_CACHE_BYTES, "", (double)stats.bytes);
+	metrics_set(api->metrics, METRIC_CACHE_STALE_SECONDS, "", stats.stale_seconds);
+	metrics_set(api->metrics, METRIC_CACHE_EVICTIONS, "", (double)stats.evictions);
+	metrics_set(api->metrics, METRIC_CACHE_REFUSALS, "", (double)stats.refusals);
+	metrics_set(api->metrics, METRIC_WATCHERS, "", (double)api->watchers);
+	metrics_set(api->metrics, METRIC_CLIENTS, "",
+		api->http ? (double)http_connections(api->http) : 0);
+	metrics_add(api->metrics, METRIC_SESSION_EXPIRATIONS, "", "", 0);
+	if (api->hooks.update_metrics) {
+		api->hooks.update_metrics(api->hooks.context);
+	}
+	struct buffer out;
+	buffer_init(&out, 16 * 1024 * 1024);
+	metrics_write(api->metrics, &out);
+	answer_text(request, 200, "text/plain; version=0.0.4", buffer_text(&out), out.len);
+	buffer_finish(&out);
+}
+
+/* ---- watchers ---- */
+
+static int remote_share(const struct api *api)
+{
+	int share = api->options.max_watchers / REMOTE_SHARE;
+	return share > 0 ? share : 1;
+}
+
+int api_watcher_begin(struct api *api, const struct http_request *request, struct err *err)
+{
+	if (api->watchers >= (size_t)api->options.max_watchers) {
+		return err_set(err, BERTH_LIMIT_EXCEEDED, "more than %d watchers (max_watchers)",
+			api->options.max_watchers);
+	}
+	if (!request->local && api->remote_watchers >= (size_t)remote_share(api)) {
+		return err_set(err, BERTH_LIMIT_EXCEEDED,
+			"more than %d watchers over TCP (a quarter of max_watchers)",
+			remote_share(api));
+	}
+	api->watchers++;
+	api->remote_watchers += !request->local;
+	return 0;
+}
+
+void api_watcher_end(struct api *api, bool local)
+{
+	api->watchers--;
+	api->remote_watchers -= !local;
+}
+
+/* ---- making and ending ---- */
+
+int api_path(const char *rest, char *out, size_t size, struct err *err)
+{
+	size_t len = strlen(rest);
+	if (len + 2 > size) {
+		return err_set(err, BERTH_INVALID_PATHNAME, "the path is too long");
+	}
+	out[0] = '/';
+	memcpy(out + 1, rest, len + 1);
+	return path_check(out, len + 1, err);
+}
+
+void api_set_options(struct api *api, const struct api_options *options)
+{
+	api->options = *options;
+	if (api->options.lookup_timeout_ms <= 0) {
+		api->options.lookup_timeout_ms = 5000;
+	}
+}
+
+void api_set_http(struct api *api, const struct http *http)
+{
+	api->http = http;
+}
+
+size_t api_watchers(const struct api *api)
+{
+	return api->watchers;
+}
+
+struct api *api_create(struct ev_loop *loop, struct cache *cache, struct registry *registry,
+	struct history *history, struct metrics *metrics, const struct api_hooks *hooks,
+	const struct api_options *options)
+{
+	struct api *api = calloc(1, sizeof(*api));
+	if (!api) {
+		log_error("api", "no memory");
+		abort();
+	}
+	api->loop = loop;
+	api->cache = cache;
+	api->registry = registry;
+	api->history = history;
+	api->metrics = metrics;
+	api->hooks = *hooks;
+	api_set_options(api, options);
+	api->hits = metrics_series(metrics, METRIC_LOOKUPS, "hit", "");
+	api->misses = metrics_series(metrics, METRIC_LOOKUPS, "miss", "");
+	api->stale = metrics_series(metrics, METRIC_LOOKUPS, "stale", "");
+	api->errors = metrics_series(metrics, METRIC_LOOKUPS, "error", "");
+	api->durations = metrics_series(metrics, METRIC_LOOKUP_DURATION, "", "");
+	metrics_series(metrics, METRIC_PROPAGATION, "", "");
+	list_init(&api->polls);
+	api_watch_init(api);
+	return api;
+}
+
+void api_destroy(struct api *api)
+{
+	if (!api) {
+		return;
+	}
+	api_find_finish(api);
+	api_watch_finish(api);
+	free(api);
+}

@@ -1,0 +1,85 @@
+/*
+ * Shared by the files of the socket API.
+ */
+#ifndef AGENT_API_INTERNAL_H
+#define AGENT_API_INTERNAL_H
+
+#include "agent/api/api.h"
+#include "agent/api/header.h"
+#include "lib/base/list.h"
+
+struct api_find;
+struct api_stream;
+
+struct api {
+	struct ev_loop *loop;
+	struct cache *cache;
+	struct registry *registry;
+	struct history *history;
+	struct metrics *metrics;
+	const struct http *http;
+	struct api_hooks hooks;
+	struct api_options options;
+	size_t watchers; /* of all peers */
+	size_t remote_watchers;
+	struct list polls; /* of lookup.c */
+	struct api_find *finds;
+	struct api_stream *streams_first; /* by their next heartbeat */
+	struct api_stream *streams_last;
+	ev_timer heartbeat;
+	struct list readers; /* streams with something unread, longest first */
+	struct list waiting; /* streams whose snapshot waits for room */
+	ev_timer room;
+	size_t held; /* bytes, of all streams */
+	uint64_t next_stream;
+	struct metrics_series *hits;
+	struct metrics_series *misses;
+	struct metrics_series *stale;
+	struct metrics_series *errors;
+	struct metrics_series *durations;
+};
+
+/* A route's handler; `rest` is what follows the route's prefix. */
+typedef void api_handler(struct api *api, struct http_request *request, const char *rest);
+
+double api_clock(void); /* monotonic seconds */
+double api_time(void);  /* seconds since 1970 */
+
+/* Answers with a problem document; `status` 0: the one that goes with err->code. */
+void api_problem(struct http_request *request, int status, const struct err *err);
+void api_not_acceptable(struct http_request *request, const char *offered);
+void api_bad_request(struct http_request *request, const char *detail);
+/* The same for later or with more headers. */
+struct http_response *api_problem_response(
+	const struct http_request *request, int status, const struct err *err);
+/* Takes the reference. */
+void api_answer_json(struct http_request *request, int status, json_t *json);
+/* The registry path behind a prefix ("a/b" -> "/a/b") into out; else BERTH_INVALID_PATHNAME. */
+int api_path(const char *rest, char *out, size_t size, struct err *err)
+	__attribute__((warn_unused_result)) ERR_REQUIRED(4);
+
+api_handler api_resolve;
+api_handler api_list;
+api_handler api_records;
+api_handler api_endpoints;
+api_handler api_stat;
+api_handler api_find;
+api_handler api_watch;
+api_handler api_agent_status;
+api_handler api_agent_checks;
+api_handler api_agent_history;
+api_handler api_agent_drain;
+api_handler api_agent_reload;
+api_handler api_agent_check;
+api_handler api_agent_endpoint;
+
+/* Event streams and long polls: 0 and one more is counted, or BERTH_LIMIT_EXCEEDED. Remote ones may be but a share of all. */
+int api_watcher_begin(struct api *api, const struct http_request *request, struct err *err)
+	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
+void api_watcher_end(struct api *api, bool local);
+
+void api_find_finish(struct api *api);
+void api_watch_init(struct api *api);
+void api_watch_finish(struct api *api);
+
+#endif

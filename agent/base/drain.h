@@ -1,0 +1,34 @@
+/*
+ * Maintenance: the agent is told to take its components out, for a reason, perhaps for a time. Pure; times are wall clock seconds,
+ * because a drain outlives restarts.
+ */
+#ifndef AGENT_BASE_DRAIN_H
+#define AGENT_BASE_DRAIN_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct drain {
+	bool active;
+	char reason[256];
+	double since;
+	double until; /* 0: until somebody ends it */
+};
+
+/* Begins one, or replaces the reason and the end of the one that stands. `for_s` 0: without end. */
+void drain_begin(struct drain *drain, const char *reason, double for_s, double now);
+void drain_end(struct drain *drain);
+
+/* Ends it when its time is over; true if that happened just now. */
+bool drain_expire(struct drain *drain, double now);
+
+/* "draining", with its reason if it has one. */
+void drain_describe(const struct drain *drain, char *out, size_t size);
+
+/* {"active", "reason", "since", "until"}; just {"active": false} while there is none. New reference. */
+json_t *drain_json(const struct drain *drain);
+/* The inverse, false for a wrong shape; what has expired meanwhile is loaded as inactive. */
+bool drain_from_json(struct drain *drain, const json_t *json, double now);
+
+#endif

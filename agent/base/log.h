@@ -1,0 +1,24 @@
+/*
+ * The log: one line per event on stderr, as text or as a JSON object a line.
+ *
+ * Lines carry a time, a level, a subject (the component, check or part that the line is about) and a message. Control bytes
+ * in messages are escaped. Main thread only; a line is one write(2), so lines of several processes do not mix.
+ */
+#ifndef AGENT_BASE_LOG_H
+#define AGENT_BASE_LOG_H
+
+#include <stdbool.h>
+
+enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
+
+void log_set(enum log_level level, bool json);
+bool log_enabled(enum log_level level);
+
+void log_error(const char *subject, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void log_warn(const char *subject, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void log_info(const char *subject, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void log_debug(const char *subject, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void log_at(enum log_level level, const char *subject, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,288 @@
+#include "agent/base/metrics.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/log.h"
+#include "agent/base/metrics_process.h"
+
+enum kind { COUNTER, GAUGE, HISTOGRAM };
+
+static const char *const kind_names[] = { "counter", "gauge", "histogram" };
+
+#define MAX_BOUNDS 14
+
+struct family {
+	const char *name;
+	const char *help;
+	enum kind kind;
+	const char *labels[2];
+	double bounds[MAX_BOUNDS]; /* histograms; ends with 0 */
+};
+
+static const struct family families[METRIC_COUNT] = {
+	[METRIC_BUILD_INFO] = { "berth_build_info", "Always 1; the version is a label.", GAUGE,
+		{ "version" }, { 0 } },
+	[METRIC_REGISTRY_CONNECTED] = { "berth_registry_connected", "1 while the registry answers.",
+		GAUGE, { NULL }, { 0 } },
+	[METRIC_SESSION_EXPIRATIONS] = { "berth_registry_session_expirations_total",
+		"Registry sessions that were lost.", COUNTER, { NULL }, { 0 } },
+	[METRIC_REGISTERED] = { "berth_registered",
+		"1 while the component's record stands in the registry.", GAUGE, { "component" },
+		{ 0 } },
+	[METRIC_TRANSITIONS] = { "berth_transitions_total", "Changes of a component's state.",
+		COUNTER, { "component", "to" }, { 0 } },
+	[METRIC_DAMPED] = { "berth_damped", "1 while flap damping holds the component out.", GAUGE,
+		{ "component" }, { 0 } },
+	[METRIC_PENALTY] = { "berth_penalty",
+		"Flap damping's penalty of the component, as it has decayed.", GAUGE,
+		{ "component" }, { 0 } },
+	[METRIC_CHECK_UP] = { "berth_check_up", "1 while the check is up.", GAUGE, { "check" },
+		{ 0 } },
+	[METRIC_CHECK_DURATION] = { "berth_check_duration_seconds",
+		"How long runs of the check took.", HISTOGRAM, { "check" },
+		{ .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30 } },
+	[METRIC_CHECK_RUNS] = { "berth_check_runs_total", "Runs of the check by what they said.",
+		COUNTER, { "check", "result" }, { 0 } },
+	[METRIC_LOOKUPS] = { "berth_lookups_total", "Lookups by how they were answered.", COUNTER,
+		{ "result" }, { 0 } },
+	[METRIC_LOOKUP_DURATION] = { "berth_lookup_duration_seconds",
+		"From a lookup's request to its answer.", HISTOGRAM, { NULL },
+		{ 1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 1e-4, 2.5e-4, 1e-3, 5e-3, 2.5e-2, .1, 1, 10 } },
+	[METRIC_CACHE_ENTRIES] = { "berth_cache_entries",
+		"Nodes and lists of children in the cache.", GAUGE, { NULL }, { 0 } },
+	[METRIC_CACHE_BYTES] = { "berth_cache_bytes", "Memory that the cache holds.", GAUGE,
+		{ NULL }, { 0 } },
+	[METRIC_CACHE_STALE_SECONDS] = { "berth_cache_stale_seconds",
+		"For how long the cache could not be confirmed; 0 while it is live.", GAUGE,
+		{ NULL }, { 0 } },
+	[METRIC_CACHE_EVICTIONS] = { "berth_cache_evictions_total",
+		"Paths that gave way to others because of max_size.", COUNTER, { NULL }, { 0 } },
+	[METRIC_CACHE_REFUSALS] = { "berth_cache_refusals_total",
+		"Event streams and warm paths ended because what they watch exceeds max_size.",
+		COUNTER, { NULL }, { 0 } },
+	[METRIC_WATCHERS] = { "berth_watchers", "Event streams and long polls.", GAUGE, { NULL },
+		{ 0 } },
+	[METRIC_CLIENTS] = { "berth_clients", "Open connections.", GAUGE, { NULL }, { 0 } },
+	[METRIC_PROPAGATION] = { "berth_propagation_seconds",
+		"From the registry's notice of a change to the local readers.", HISTOGRAM, { NULL },
+		{ 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, .1, .5, 1, 5 } },
+};
+
+struct metrics_series {
+	struct metrics_series *next;       /* of its family */
+	struct metrics_series *next_found; /* with the same hash */
+	const struct family *family;
+	char *labels[2];
+	double value; /* of a histogram: the sum */
+	unsigned long long count;
+	unsigned long long buckets[MAX_BOUNDS];
+};
+
+enum { BUCKETS = 1024 };
+
+struct metrics {
+	struct metrics_series *series[METRIC_COUNT];
+	/* An agent may have hundreds of checks, each with several series, that are looked up with every run. */
+	struct metrics_series *found[BUCKETS];
+};
+
+static void *allocate(size_t size)
+{
+	void *memory = calloc(1, size);
+	if (!memory) {
+		log_error("metrics", "no memory");
+		abort();
+	}
+	return memory;
+}
+
+static char *copy(const char *text)
+{
+	return strcpy(allocate(strlen(text) + 1), text);
+}
+
+struct metrics *metrics_create(void)
+{
+	return allocate(sizeof(struct metrics));
+}
+
+static void series_free(struct metrics_series *series)
+{
+	free(series->labels[0]);
+	free(series->labels[1]);
+	free(series);
+}
+
+void metrics_destroy(struct metrics *metrics)
+{
+	for (int metric = 0; metrics && metric < METRIC_COUNT; metric++) {
+		while (metrics->series[metric]) {
+			struct metrics_series *series = metrics->series[metric];
+			metrics->series[metric] = series->next;
+			series_free(series);
+		}
+	}
+	free(metrics);
+}
+
+/* FNV-1a. */
+static size_t hash_text(size_t hash, const char *text)
+{
+	for (; *text; text++) {
+		hash = (hash ^ (unsigned char)*text) * 16777619U;
+	}
+	return hash;
+}
+
+/* Where the pointer to the series with these labels is, or belongs. */
+static struct metrics_series **find(
+	struct metrics *metrics, const struct family *family, const char *first, const char *second)
+{
+	size_t hash = hash_text(hash_text(2166136261U + (size_t)(family - families), first), second);
+	struct metrics_series **at = &metrics->found[hash % BUCKETS];
+	while (*at &&
+		((*at)->family != family || strcmp((*at)->labels[0], first) != 0 ||
+			strcmp((*at)->labels[1], second) != 0)) {
+		at = &(*at)->next_found;
+	}
+	return at;
+}
+
+struct metrics_series *metrics_series(
+	struct metrics *metrics, enum metric metric, const char *first, const char *second)
+{
+	struct metrics_series **at = find(metrics, &families[metric], first, second);
+	if (!*at) {
+		struct metrics_series *series = allocate(sizeof(*series));
+		series->family = &families[metric];
+		series->labels[0] = copy(first);
+		series->labels[1] = copy(second);
+		*at = series;
+		struct metrics_series **end = &metrics->series[metric];
+		while (*end) {
+			end = &(*end)->next;
+		}
+		*end = series;
+	}
+	return *at;
+}
+
+void metrics_series_add(struct metrics_series *series, double value)
+{
+	series->value += value;
+}
+
+void metrics_series_observe(struct metrics_series *series, double value)
+{
+	series->value += value;
+	series->count++;
+	size_t bucket = 0;
+	while (series->family->bounds[bucket] > 0 && value > series->family->bounds[bucket]) {
+		bucket++;
+	}
+	series->buckets[bucket]++; /* the one behind the last bound counts what is above it */
+}
+
+void metrics_add(struct metrics *metrics, enum metric metric, const char *first, const char *second,
+	double value)
+{
+	metrics_series_add(metrics_series(metrics, metric, first, second), value);
+}
+
+void metrics_set(struct metrics *metrics, enum metric metric, const char *first, double value)
+{
+	metrics_series(metrics, metric, first, "")->value = value;
+}
+
+void metrics_observe(struct metrics *metrics, enum metric metric, const char *first, double value)
+{
+	metrics_series_observe(metrics_series(metrics, metric, first, ""), value);
+}
+
+void metrics_retain(struct metrics *metrics, enum metric metric,
+	bool (*is_known)(void *context, const char *first), void *context)
+{
+	for (struct metrics_series **at = &metrics->series[metric]; *at;) {
+		struct metrics_series *series = *at;
+		if (is_known(context, series->labels[0])) {
+			at = &series->next;
+			continue;
+		}
+		struct metrics_series **found = find(
+			metrics, series->family, series->labels[0], series->labels[1]);
+		*found = series->next_found;
+		*at = series->next;
+		series_free(series);
+	}
+}
+
+static void write_escaped(struct buffer *out, const char *text)
+{
+	for (; *text; text++) {
+		if (*text == '\n') {
+			buffer_append_text(out, "\\n");
+		} else {
+			buffer_printf(out, "%s%c", *text == '"' || *text == '\\' ? "\\" : "", *text);
+		}
+	}
+}
+
+/* name_suffix{labels,le="bound"}, without the value. */
+static void write_name(struct buffer *out, const struct metrics_series *series, const char *suffix,
+	const char *bound)
+{
+	const struct family *family = series->family;
+	buffer_printf(out, "%s%s", family->name, suffix);
+	const char *separator = "{";
+	for (int i = 0; i < 2 && family->labels[i]; i++) {
+		buffer_printf(out, "%s%s=\"", separator, family->labels[i]);
+		write_escaped(out, series->labels[i]);
+		buffer_append_text(out, "\"");
+		separator = ",";
+	}
+	if (bound) {
+		buffer_printf(out, "%sle=\"%s\"", separator, bound);
+		separator = ",";
+	}
+	buffer_append_text(out, *separator == ',' ? "} " : " ");
+}
+
+static void write_histogram(struct buffer *out, const struct metrics_series *series)
+{
+	unsigned long long below = 0;
+	for (size_t i = 0; series->family->bounds[i] > 0; i++) {
+		char bound[32];
+		snprintf(bound, sizeof(bound), "%g", series->family->bounds[i]);
+		below += series->buckets[i];
+		write_name(out, series, "_bucket", bound);
+		buffer_printf(out, "%llu\n", below);
+	}
+	write_name(out, series, "_bucket", "+Inf");
+	buffer_printf(out, "%llu\n", series->count);
+	write_name(out, series, "_sum", NULL);
+	buffer_printf(out, "%.9g\n", series->value);
+	write_name(out, series, "_count", NULL);
+	buffer_printf(out, "%llu\n", series->count);
+}
+
+void metrics_write(const struct metrics *metrics, struct buffer *out)
+{
+	for (int metric = 0; metric < METRIC_COUNT; metric++) {
+		const struct family *family = &families[metric];
+		buffer_printf(out, "# HELP %s %s\n# TYPE %s %s\n", family->name, family->help,
+			family->name, kind_names[family->kind]);
+		for (const struct metrics_series *series = metrics->series[metric]; series;
+			series = series->next) {
+			if (family->kind == HISTOGRAM) {
+				write_histogram(out, series);
+			} else {
+				write_name(out, series, "", NULL);
+				buffer_printf(out, "%.15g\n", series->value);
+			}
+		}
+	}
+	metrics_write_process(out);
+}

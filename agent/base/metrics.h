@@ -1,0 +1,68 @@
+/*
+ * What the agent counts, as Prometheus text.
+ *
+ * The families are the rows of one table in metrics.c; a series is a family with its label values. Values are set by those who know
+ * them; what is cheap to ask is set just before metrics_write() by whoever calls it.
+ */
+#ifndef AGENT_BASE_METRICS_H
+#define AGENT_BASE_METRICS_H
+
+#include <stdbool.h>
+
+#include "lib/base/buffer.h"
+
+enum metric {
+	METRIC_BUILD_INFO, /* version */
+	METRIC_REGISTRY_CONNECTED,
+	METRIC_SESSION_EXPIRATIONS,
+	METRIC_REGISTERED,      /* component */
+	METRIC_TRANSITIONS,     /* component, to */
+	METRIC_DAMPED,          /* component */
+	METRIC_PENALTY,         /* component */
+	METRIC_CHECK_UP,        /* check */
+	METRIC_CHECK_DURATION,  /* check; histogram */
+	METRIC_CHECK_RUNS,      /* check, result */
+	METRIC_LOOKUPS,         /* result: hit miss stale error */
+	METRIC_LOOKUP_DURATION, /* histogram */
+	METRIC_CACHE_ENTRIES,
+	METRIC_CACHE_BYTES,
+	METRIC_CACHE_STALE_SECONDS,
+	METRIC_CACHE_EVICTIONS,
+	METRIC_CACHE_REFUSALS,
+	METRIC_WATCHERS,
+	METRIC_CLIENTS,
+	METRIC_PROPAGATION, /* histogram: from the registry's notice to the local readers */
+	METRIC_COUNT
+};
+
+struct metrics;
+struct metrics_series;
+
+struct metrics *metrics_create(void);
+/* Accepts NULL. */
+void metrics_destroy(struct metrics *metrics);
+
+/*
+ * The series with these label values ("" where the family has fewer labels), made when it is new. Valid until metrics_retain()
+ * drops it; for hot paths that keep it.
+ */
+struct metrics_series *metrics_series(
+	struct metrics *metrics, enum metric metric, const char *first, const char *second);
+void metrics_series_add(struct metrics_series *series, double value);
+void metrics_series_observe(struct metrics_series *series, double value);
+
+/* Counters. */
+void metrics_add(struct metrics *metrics, enum metric metric, const char *first, const char *second,
+	double value);
+/* Gauges, and counters that somebody else counts. */
+void metrics_set(struct metrics *metrics, enum metric metric, const char *first, double value);
+/* Histograms. */
+void metrics_observe(struct metrics *metrics, enum metric metric, const char *first, double value);
+/* Drops those series of the family for whose first label is_known() is false: its component or check is no more. */
+void metrics_retain(struct metrics *metrics, enum metric metric,
+	bool (*is_known)(void *context, const char *first), void *context);
+
+/* Everything in Prometheus' text format 0.0.4, process_* included. */
+void metrics_write(const struct metrics *metrics, struct buffer *out);
+
+#endif

@@ -1,0 +1,22 @@
+/*
+ * Readiness for service managers, spoken without their libraries: systemd's datagrams to $NOTIFY_SOCKET, and s6's newline on a descriptor.
+ */
+#ifndef AGENT_BASE_NOTIFY_H
+#define AGENT_BASE_NOTIFY_H
+
+#include <stdint.h>
+
+/* Reads $NOTIFY_SOCKET, $WATCHDOG_USEC/$WATCHDOG_PID; `ready_fd` is s6's notification descriptor, -1 for none. */
+void notify_init(int ready_fd);
+
+/* Each does nothing without a manager that listens. */
+void notify_ready(void);
+void notify_reloading(void);
+void notify_stopping(void);
+void notify_status(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void notify_watchdog(void);
+
+/* How often notify_watchdog() is due (half of what the manager allows); 0: never. */
+int64_t notify_watchdog_interval_ms(void);
+
+#endif

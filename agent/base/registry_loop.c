@@ -1,0 +1,59 @@
+#include "agent/base/registry_loop.h"
+
+#include "agent/base/clock.h"
+
+static void on_readable(struct ev_loop *loop, ev_io *io, int events)
+{
+	(void)loop;
+	(void)events;
+	struct registry_loop *driver = io->data;
+	registry_dispatch(driver->registry, clock_monotonic_ms());
+}
+
+static void on_deadline(struct ev_loop *loop, ev_timer *timer, int events)
+{
+	(void)loop;
+	(void)events;
+	struct registry_loop *driver = timer->data;
+	registry_dispatch(driver->registry, clock_monotonic_ms());
+}
+
+/* Any callback of this turn may have made a request, so the deadline is looked at just before the loop sleeps. */
+static void on_prepare(struct ev_loop *loop, ev_prepare *prepare, int events)
+{
+	(void)events;
+	struct registry_loop *driver = prepare->data;
+	int64_t deadline_ms = registry_deadline_ms(driver->registry);
+	ev_timer_stop(loop, &driver->timer);
+	if (deadline_ms == INT64_MAX) {
+		return;
+	}
+	int64_t wait_ms = deadline_ms - clock_monotonic_ms();
+	ev_now_update(loop);
+	ev_timer_set(&driver->timer, wait_ms > 0 ? (double)wait_ms / 1000.0 : 0.0, 0.0);
+	ev_timer_start(loop, &driver->timer);
+}
+
+void registry_loop_init(
+	struct registry_loop *driver, struct ev_loop *loop, struct registry *registry)
+{
+	driver->loop = loop;
+	driver->registry = registry;
+	ev_io_init(&driver->io, on_readable, registry_fd(registry), EV_READ);
+	ev_timer_init(&driver->timer, on_deadline, 0.0, 0.0);
+	ev_prepare_init(&driver->prepare, on_prepare);
+	/* After every other: those may make requests too. */
+	ev_set_priority(&driver->prepare, EV_MINPRI);
+	driver->io.data = driver;
+	driver->timer.data = driver;
+	driver->prepare.data = driver;
+	ev_io_start(loop, &driver->io);
+	ev_prepare_start(loop, &driver->prepare);
+}
+
+void registry_loop_finish(struct registry_loop *driver)
+{
+	ev_io_stop(driver->loop, &driver->io);
+	ev_timer_stop(driver->loop, &driver->timer);
+	ev_prepare_stop(driver->loop, &driver->prepare);
+}

@@ -1,0 +1,25 @@
+/*
+ * A registry driven by a libev loop: polls its descriptor, wakes at its deadline.
+ */
+#ifndef AGENT_BASE_REGISTRY_LOOP_H
+#define AGENT_BASE_REGISTRY_LOOP_H
+
+#include <ev.h>
+
+#include "lib/registry/registry.h"
+
+struct registry_loop {
+	struct ev_loop *loop;
+	struct registry *registry;
+	ev_io io;
+	ev_timer timer;
+	ev_prepare prepare;
+};
+
+/* Starts to drive `registry`. The struct is the caller's memory and must not move. */
+void registry_loop_init(
+	struct registry_loop *driver, struct ev_loop *loop, struct registry *registry);
+/* Stops; the registry is left open. */
+void registry_loop_finish(struct registry_loop *driver);
+
+#endif

@@ -1,0 +1,36 @@
+/*
+ * The agent's state directory: one agent at a time, small JSON documents that survive it.
+ *
+ * A directory that cannot be used (read-only, full) is not fatal: loads find nothing and saves say why.
+ */
+#ifndef AGENT_BASE_STATE_DIR_H
+#define AGENT_BASE_STATE_DIR_H
+
+#include <jansson.h>
+
+#include "lib/base/err.h"
+
+struct state_dir {
+	char *path;
+	int lock_fd; /* -1 when there is no lock */
+};
+
+/*
+ * Makes the directory if it is missing and locks it for this process. `lock_fd`: a descriptor that already holds the lock, from
+ * before an exec(), or -1. BERTH_FILE_ALREADY_EXISTS when another agent goes on holding it for about a second, which this waits; BERTH_FAILED when the directory cannot be used:
+ * then it is still to be finished, and works as an empty one.
+ */
+int state_dir_init(struct state_dir *directory, const char *path, int lock_fd, struct err *err)
+	__attribute__((warn_unused_result)) ERR_REQUIRED(4);
+void state_dir_finish(struct state_dir *directory);
+
+/* The document `name`, new reference; NULL when there is none (err clear) or when it is damaged (err says how). */
+json_t *state_dir_load(const struct state_dir *directory, const char *name, struct err *err)
+	ERR_REQUIRED(3);
+/* Replaces it atomically, readable by the owner only. */
+int state_dir_save(const struct state_dir *directory, const char *name, const json_t *document,
+	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(4);
+/* Absent is fine; what cannot be removed is logged. */
+void state_dir_remove(const struct state_dir *directory, const char *name);
+
+#endif

@@ -1,0 +1,418 @@
+#include "agent/cache/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "agent/base/log.h"
+#include "lib/base/path.h"
+
+enum {
+	FIRST_BUCKETS = 256,
+	ALLOCATION_BYTES = 16 /* what malloc adds */
+};
+
+static const double resync_tick_s = 1.0;
+
+double cache_clock(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+void *cache_allocate(size_t size)
+{
+	void *memory = calloc(1, size);
+	if (!memory) {
+		log_error("cache", "no memory for %zu bytes", size);
+		abort();
+	}
+	return memory;
+}
+
+struct cache_blob *cache_blob_create(const char *data, size_t len)
+{
+	struct cache_blob *blob = cache_allocate(sizeof(*blob) + len + 1);
+	memcpy(blob->data, data, len);
+	blob->len = len;
+	blob->references = 1;
+	return blob;
+}
+
+void cache_body_release(void *body)
+{
+	struct cache_blob *blob = body;
+	if (blob && --blob->references == 0) {
+		free(blob);
+	}
+}
+
+bool cache_reachable(const struct cache *cache)
+{
+	return cache->state == REGISTRY_CONNECTED || cache->state == REGISTRY_CONNECTING;
+}
+
+void cache_charge(struct cache *cache, size_t before, size_t after)
+{
+	cache->bytes += after - before;
+}
+
+/* ---- paths ---- */
+
+static uint32_t hash_path(const struct cache *cache, const char *path, size_t len)
+{
+	uint32_t hash = cache->hash_seed;
+	for (size_t i = 0; i < len; i++) {
+		hash = (hash ^ (unsigned char)path[i]) * 0x01000193u;
+	}
+	return hash ^ (hash >> 15);
+}
+
+static void list_remove(struct node_list *list, struct cache_node *node)
+{
+	*(node->prev ? &node->prev->next : &list->first) = node->next;
+	*(node->next ? &node->next->prev : &list->last) = node->prev;
+}
+
+static void list_push(struct node_list *list, struct cache_node *node)
+{
+	node->prev = NULL;
+	node->next = list->first;
+	*(list->first ? &list->first->prev : &list->last) = node;
+	list->first = node;
+}
+
+struct cache_node *cache_node_find(const struct cache *cache, const char *path, size_t len)
+{
+	uint32_t hash = hash_path(cache, path, len);
+	struct cache_node *node = cache->buckets[hash & (cache->bucket_count - 1)];
+	while (node &&
+		(node->hash != hash || node->path_len != len ||
+			memcmp(node->path, path, len) != 0)) {
+		node = node->hash_next;
+	}
+	return node;
+}
+
+static void grow(struct cache *cache)
+{
+	size_t count = cache->bucket_count * 2;
+	struct cache_node **buckets = cache_allocate(count * sizeof(struct cache_node *));
+	for (size_t i = 0; i < cache->bucket_count; i++) {
+		for (struct cache_node *node = cache->buckets[i], *next; node; node = next) {
+			next = node->hash_next;
+			node->hash_next = buckets[node->hash & (count - 1)];
+			buckets[node->hash & (count - 1)] = node;
+		}
+	}
+	cache_charge(cache, cache->bucket_count * sizeof(void *), count * sizeof(void *));
+	free(cache->buckets);
+	cache->buckets = buckets;
+	cache->bucket_count = count;
+}
+
+static size_t node_bytes(const struct cache_node *node)
+{
+	return sizeof(*node) + node->path_len + 1 + ALLOCATION_BYTES;
+}
+
+struct cache_node *cache_node_get(struct cache *cache, const char *path)
+{
+	size_t len = strlen(path);
+	struct cache_node *node = cache_node_find(cache, path, len);
+	if (node) {
+		return node;
+	}
+	/* Half full: a hit seldom walks past another path. */
+	if (2 * cache->node_count >= cache->bucket_count) {
+		grow(cache);
+	}
+	node = cache_allocate(sizeof(*node) + len + 1);
+	memcpy(node->path, path, len);
+	node->path_len = (uint16_t)len;
+	node->hash = hash_path(cache, path, len);
+	struct cache_node **bucket = &cache->buckets[node->hash & (cache->bucket_count - 1)];
+	node->hash_next = *bucket;
+	*bucket = node;
+	list_push(&cache->order, node);
+	cache->node_count++;
+	cache_charge(cache, 0, node_bytes(node));
+	return node;
+}
+
+/* Only a mark: moving it to the front of the list would touch its neighbours, which a hit has no time for. */
+void cache_node_use(struct cache_node *node)
+{
+	node->used = true;
+}
+
+struct cache_node *cache_node_parent(const struct cache *cache, const struct cache_node *node)
+{
+	size_t len = path_parent_len(node->path);
+	return len > 0 ? cache_node_find(cache, node->path, len) : NULL;
+}
+
+static void node_free(struct cache *cache, struct cache_node *node)
+{
+	struct cache_node **at = &cache->buckets[node->hash & (cache->bucket_count - 1)];
+	while (*at != node) {
+		at = &(*at)->hash_next;
+	}
+	*at = node->hash_next;
+	list_remove(&cache->order, node);
+	cache_answers_free(cache, node);
+	for (int kind = CACHE_DATA; kind <= CACHE_CHILDREN; kind++) {
+		cache_entry_free(cache, node->entries[kind]);
+	}
+	cache_charge(cache, node_bytes(node), 0);
+	cache->node_count--;
+	free(node);
+}
+
+/* ---- limits ---- */
+
+/* What somebody waits for or observes stays, and so do the children that a parent's answer is being made of. */
+static bool is_pinned(const struct cache *cache, const struct cache_node *node)
+{
+	if (node->dirty || cache_answers_waited(node) || cache_is_observed(cache, node)) {
+		return true;
+	}
+	const struct cache_node *parent = cache_node_parent(cache, node);
+	return parent && cache_answers_waited(parent);
+}
+
+static struct cache_node *victim(struct cache *cache)
+{
+	for (size_t tries = 2 * cache->node_count; tries > 0; tries--) {
+		struct cache_node *node = cache->order.last;
+		if (!node->used && !is_pinned(cache, node)) {
+			return node;
+		}
+		node->used = false;
+		list_remove(&cache->order, node);
+		list_push(&cache->order, node);
+	}
+	return NULL;
+}
+
+static void evict(struct cache *cache)
+{
+	while (cache->bytes > cache->options.max_size_bytes) {
+		struct cache_node *node = victim(cache);
+		if (node) {
+			cache_answers_drop(cache, node);
+			node_free(cache, node);
+			cache->evictions++;
+		} else if (!cache_observers_refuse(cache)) {
+			return;
+		}
+	}
+}
+
+static bool is_absent(const struct cache_entry *entry)
+{
+	return !entry || (entry->live && entry->code == BERTH_PATH_NOT_FOUND);
+}
+
+/* Paths that a recursive observer saw come and go would pile up with their watches: nobody asked for those. */
+static void forget_vanished(struct cache *cache, struct cache_node *node)
+{
+	if (cache->recursive_observers > 0 && !node->observers &&
+		is_absent(node->entries[CACHE_DATA]) && is_absent(node->entries[CACHE_CHILDREN]) &&
+		!is_pinned(cache, node)) {
+		cache_answers_drop(cache, node);
+		node_free(cache, node);
+	}
+}
+
+/* ---- the end of a turn ---- */
+
+void cache_mark_dirty(struct cache *cache, struct cache_node *node)
+{
+	if (node->dirty) {
+		return;
+	}
+	node->dirty = true;
+	node->dirty_next = cache->dirty;
+	cache->dirty = node;
+	ev_prepare_start(cache->loop, &cache->flush);
+}
+
+void cache_flush(struct cache *cache)
+{
+	cache_queue_run(cache);
+	/* Those who are told may ask for more, which is ready or marks more dirty. */
+	while (cache->dirty) {
+		struct cache_node *node = cache->dirty;
+		cache->dirty = node->dirty_next;
+		node->dirty = false;
+		cache_answers_flush(cache, node);
+		cache_observers_flush(cache, node);
+		forget_vanished(cache, node);
+	}
+	cache_observers_ready(cache);
+	cache_observers_freshness(cache);
+	cache->noticed = 0;
+	evict(cache);
+	if (!cache->dirty) {
+		ev_prepare_stop(cache->loop, &cache->flush);
+	}
+}
+
+static void on_flush(struct ev_loop *loop, ev_prepare *prepare, int events)
+{
+	(void)loop;
+	(void)events;
+	cache_flush(prepare->data);
+}
+
+static void on_guard(struct ev_loop *loop, ev_timer *timer, int events)
+{
+	(void)loop;
+	(void)events;
+	struct cache *cache = timer->data;
+	while (cache->guarded.first) {
+		cache_entry_refresh(cache, cache->guarded.first);
+	}
+}
+
+/* ---- resync: a slice of the paths every second, so that all of them had their turn within the period ---- */
+
+static void resync_bucket(struct cache *cache, size_t bucket)
+{
+	for (struct cache_node *node = cache->buckets[bucket]; node; node = node->hash_next) {
+		for (int kind = CACHE_DATA; kind <= CACHE_CHILDREN; kind++) {
+			struct cache_entry *entry = node->entries[kind];
+			if (entry && entry->watch) {
+				registry_watch_refresh(entry->watch);
+			}
+		}
+	}
+}
+
+static void on_resync(struct ev_loop *loop, ev_timer *timer, int events)
+{
+	(void)loop;
+	(void)events;
+	struct cache *cache = timer->data;
+	if (cache->state != REGISTRY_CONNECTED || cache->options.resync_ms <= 0) {
+		return;
+	}
+	cache->resync_due += (double)cache->bucket_count * resync_tick_s * 1000. /
+		(double)cache->options.resync_ms;
+	for (; cache->resync_due >= 1.; cache->resync_due -= 1.) {
+		cache->resync_bucket = (cache->resync_bucket + 1) & (cache->bucket_count - 1);
+		resync_bucket(cache, cache->resync_bucket);
+	}
+}
+
+/* ---- the registry comes and goes ---- */
+
+static void on_away(struct cache *cache)
+{
+	double now = cache_clock();
+	cache->away_since = now;
+	for (size_t i = 0; i < cache->bucket_count; i++) {
+		for (struct cache_node *node = cache->buckets[i]; node; node = node->hash_next) {
+			for (int kind = CACHE_DATA; kind <= CACHE_CHILDREN; kind++) {
+				if (node->entries[kind]) {
+					cache_entry_away(cache, node->entries[kind], now);
+				}
+			}
+			cache_answers_stale(node);
+			if (cache_answers_waited(node)) {
+				cache_mark_dirty(cache, node);
+			}
+		}
+	}
+	ev_prepare_start(cache->loop, &cache->flush);
+}
+
+void cache_on_registry_state(struct cache *cache, enum registry_state state)
+{
+	bool was_connected = cache->state == REGISTRY_CONNECTED;
+	bool was_reachable = cache_reachable(cache);
+	cache->state = state;
+	if (state == REGISTRY_CONNECTED) {
+		cache->away_since = 0;
+		ev_prepare_start(cache->loop, &cache->flush);
+	} else if (was_connected || (was_reachable && !cache_reachable(cache))) {
+		on_away(cache);
+	}
+}
+
+double cache_noticed(const struct cache *cache)
+{
+	return cache->noticed;
+}
+
+void cache_get_stats(const struct cache *cache, struct cache_stats *stats)
+{
+	*stats = (struct cache_stats){
+		.paths = cache->node_count,
+		.entries = cache->entry_count,
+		.bytes = cache->bytes,
+		.stale_seconds = cache->away_since > 0 ? cache_clock() - cache->away_since : 0,
+		.loads = cache->loads,
+		.evictions = cache->evictions,
+		.refusals = cache->refusals,
+	};
+}
+
+/* ---- making and ending ---- */
+
+void cache_set_options(struct cache *cache, const struct cache_options *options)
+{
+	cache->options = *options;
+	cache->options.warm = NULL;
+	cache_warm_set(cache, options->warm, options->warm_count);
+	ev_prepare_start(cache->loop, &cache->flush);
+}
+
+static void init_watchers(struct cache *cache)
+{
+	ev_prepare_init(&cache->flush, on_flush);
+	cache->flush.data = cache;
+	ev_timer_init(&cache->guard_timer, on_guard, 1., 0.);
+	cache->guard_timer.data = cache;
+	ev_timer_init(&cache->resync_timer, on_resync, resync_tick_s, resync_tick_s);
+	cache->resync_timer.data = cache;
+	ev_timer_start(cache->loop, &cache->resync_timer);
+}
+
+struct cache *cache_create(
+	struct ev_loop *loop, struct registry *registry, const struct cache_options *options)
+{
+	struct cache *cache = cache_allocate(sizeof(*cache));
+	cache->loop = loop;
+	cache->registry = registry;
+	cache->state = registry_state(registry);
+	cache->bucket_count = FIRST_BUCKETS;
+	cache->buckets = cache_allocate(FIRST_BUCKETS * sizeof(struct cache_node *));
+	cache->bytes = sizeof(*cache) + FIRST_BUCKETS * sizeof(void *);
+	if (getrandom(&cache->hash_seed, sizeof(cache->hash_seed), GRND_NONBLOCK) < 0) {
+		cache->hash_seed = (uint32_t)(uintptr_t)cache;
+	}
+	cache->resync_bucket = cache->hash_seed & (FIRST_BUCKETS - 1);
+	init_watchers(cache);
+	cache_set_options(cache, options);
+	return cache;
+}
+
+void cache_destroy(struct cache *cache)
+{
+	if (!cache) {
+		return;
+	}
+	cache_warm_set(cache, NULL, 0);
+	while (cache->order.first) {
+		node_free(cache, cache->order.first);
+	}
+	ev_prepare_stop(cache->loop, &cache->flush);
+	ev_timer_stop(cache->loop, &cache->guard_timer);
+	ev_timer_stop(cache->loop, &cache->resync_timer);
+	free(cache->buckets);
+	free(cache);
+}

@@ -1,0 +1,477 @@
+#include "agent/check/check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/allocate.h"
+#include "agent/check/launch.h"
+#include "agent/check/probe.h"
+#include "agent/check/slot.h"
+#include "agent/base/clock.h"
+#include "agent/base/random.h"
+
+/* A killed process is gone in an instant. One that is not gone after this sits in the kernel, and no new run can start:
+ * that is said as a result, or a stuck check would look like one that has not run for a while. */
+enum { STUCK_MS = 5000 };
+
+/* Wide enough that the commands of many checks do not all start at once, and nothing that a start has to wait for. */
+enum { FIRST_RUNS_WITHIN_MS = 1000 };
+
+struct request {
+	check_run_done *done;
+	void *context;
+	bool served; /* by the run under way */
+	struct request *next;
+};
+
+struct check {
+	struct ev_loop *loop;
+	const struct config_check *config;
+	char *component;
+	struct check_launch *launch; /* of a command; NULL otherwise */
+	struct check_callbacks callbacks;
+	struct check_state_machine machine;
+	struct check_slot slot;
+	struct check_probe *probe; /* NULL: no run under way */
+	ev_timer timer;            /* the next run; of a ttl check the end of its patience */
+	int64_t due_ms;            /* what the timer stands for */
+	int64_t first_delay_ms;    /* of a restored check; -1: none */
+	int64_t result_ms;         /* when the run under way gave its result; 0: not yet */
+	bool due_again;            /* while the run under way was still ending */
+	struct request *requests;
+	struct check_result last;
+	bool has_last;
+	bool warning; /* said the last good result */
+	json_int_t counts[CHECK_VERDICT_COUNT];
+	double since;
+	char why[320];
+};
+
+static const char *const type_names[] = {
+	[CHECK_COMMAND] = "command",
+	[CHECK_TCP] = "tcp",
+	[CHECK_HTTP] = "http",
+	[CHECK_TTL] = "ttl",
+};
+
+/* ---- schedule ---------------------------------------------------------------------------------- */
+
+static void arm_timer(struct check *check, int64_t due_ms)
+{
+	int64_t delay_ms = due_ms - clock_monotonic_ms();
+	check->due_ms = due_ms;
+	/* libev counts from the beginning of this turn, which may have been long. */
+	ev_now_update(check->loop);
+	ev_timer_stop(check->loop, &check->timer);
+	ev_timer_set(&check->timer, delay_ms > 0 ? (double)delay_ms / 1000 : 0., 0.);
+	ev_timer_start(check->loop, &check->timer);
+}
+
+static int64_t present_interval_ms(const struct check *check)
+{
+	/* Without a verdict yet it is on its way to one. */
+	if (check->machine.state == CHECK_STATE_PENDING || check_state_changing(&check->machine)) {
+		return check->config->fast_interval_ms;
+	}
+	return check->machine.state == CHECK_STATE_DOWN ? check->config->down_interval_ms
+							: check->config->interval_ms;
+}
+
+/* The next point of the grid that starts at the last due time: no drift, and what was missed stays missed. */
+static void arm_next(struct check *check)
+{
+	int64_t interval_ms = present_interval_ms(check);
+	int64_t missed = (clock_monotonic_ms() - check->due_ms) / interval_ms;
+	arm_timer(check, check->due_ms + (missed > 0 ? missed + 1 : 1) * interval_ms);
+}
+
+static void arm_patience(struct check *check)
+{
+	arm_timer(check, clock_monotonic_ms() + check->config->interval_ms);
+}
+
+/* ---- results ------------------------------------------------------------------------------------ */
+
+static void explain_change(
+	struct check *check, enum check_state from, const struct check_result *result)
+{
+	const struct config_check *config = check->config;
+	size_t size = sizeof(check->why);
+	if (check->machine.state == CHECK_STATE_DOWN && from != CHECK_STATE_DOWN) {
+		if (config->window_ms > 0) {
+			snprintf(check->why, size, "%s (%d failures within %.9gs)", result->detail,
+				config->fall, (double)config->window_ms / 1000);
+		} else {
+			snprintf(check->why, size, "%s (%d %s)", result->detail, check->machine.bad,
+				check->machine.bad == 1 ? "failure" : "failures in a row");
+		}
+	} else {
+		snprintf(check->why, size, "%s: %s", check_verdict_name(result->verdict),
+			result->detail);
+	}
+}
+
+/* A failure says nothing about it: the check is still up and as it was. */
+static bool note_warning(struct check *check, enum check_verdict verdict)
+{
+	bool before = check->warning;
+	if (check_verdict_good(verdict)) {
+		check->warning = verdict == CHECK_WARNING;
+	}
+	return check->machine.state == CHECK_STATE_UP && check->warning != before;
+}
+
+/* Those that the run under way was for; each is off the list before it is called. */
+static void answer_requests(struct check *check, const struct check_result *result, bool all)
+{
+	struct request **at = &check->requests;
+	while (*at) {
+		struct request *request = *at;
+		if (!request->served && !all) {
+			at = &request->next;
+			continue;
+		}
+		*at = request->next;
+		request->done(request->context, check, result);
+		free(request);
+		at = &check->requests;
+	}
+}
+
+static void take_result(struct check *check, const struct check_result *result)
+{
+	enum check_state from = check->machine.state;
+	check->last = *result;
+	check->has_last = true;
+	check->counts[result->verdict]++;
+	enum check_state to = check_state_step(
+		&check->machine, check_verdict_good(result->verdict), clock_monotonic_ms());
+	if (check->callbacks.on_result) {
+		check->callbacks.on_result(check->callbacks.context, check, result);
+	}
+	bool changed = from != to;
+	if (changed) {
+		check->since = ev_time();
+	}
+	if (note_warning(check, result->verdict) || changed) {
+		explain_change(check, from, result);
+		if (check->callbacks.on_change) {
+			check->callbacks.on_change(
+				check->callbacks.context, check, from, to, check->why);
+		}
+	}
+}
+
+/* ---- one run ------------------------------------------------------------------------------------ */
+
+static void on_run_result(void *context, const struct check_result *result)
+{
+	struct check *check = context;
+	check->result_ms = clock_monotonic_ms();
+	take_result(check, result);
+	/* Before the answers, which tell of it. */
+	arm_next(check);
+	answer_requests(check, result, false);
+}
+
+static void on_run_gone(void *context)
+{
+	struct check *check = context;
+	check->probe = NULL;
+	check_slot_release(&check->slot);
+	if (check->due_again || check->requests) {
+		check->due_again = false;
+		check_slot_ask(&check->slot);
+	}
+}
+
+static void on_turn(void *context)
+{
+	struct check *check = context;
+	ev_timer_stop(check->loop, &check->timer);
+	check->result_ms = 0;
+	for (struct request *request = check->requests; request; request = request->next) {
+		request->served = true;
+	}
+	struct check_probe_callbacks callbacks = { on_run_result, on_run_gone, check };
+	struct check_result result = { .verdict = CHECK_COULD_NOT_RUN };
+	check->probe = check_probe_start(
+		check->loop, check->config, check->launch, &callbacks, &result);
+	if (!check->probe) {
+		on_run_result(check, &result);
+		on_run_gone(check);
+	}
+}
+
+static void due_while_ending(struct check *check)
+{
+	check->due_again = true;
+	if (clock_monotonic_ms() - check->result_ms > STUCK_MS) {
+		struct check_result result = { .verdict = CHECK_COULD_NOT_RUN,
+			.started = ev_time() };
+		check_result_set_detail(&result, "the run before has been killed and does not end");
+		take_result(check, &result);
+	}
+	arm_next(check);
+}
+
+static void ttl_silent(struct check *check)
+{
+	struct check_result result = { .verdict = CHECK_FAILING, .started = ev_time() };
+	check_result_set_detail(
+		&result, "no report within %.9gs", (double)check->config->interval_ms / 1000);
+	take_result(check, &result);
+	arm_patience(check);
+}
+
+static void on_timer(struct ev_loop *loop, ev_timer *watcher, int events)
+{
+	(void)loop;
+	(void)events;
+	struct check *check = watcher->data;
+	if (check->config->type == CHECK_TTL) {
+		ttl_silent(check);
+	} else if (check->probe) {
+		due_while_ending(check);
+	} else {
+		check_slot_ask(&check->slot);
+	}
+}
+
+/* ---- life --------------------------------------------------------------------------------------- */
+
+static bool restore(struct check *check, const json_t *saved)
+{
+	json_t *machine, *last, *counts;
+	double saved_at, since;
+	const char *why;
+	json_int_t next_in_ms;
+	int warning;
+	if (json_unpack((json_t *)saved, "{s:F, s:o, s:o, s:o, s:b, s:F, s:s, s:I}", "saved",
+		    &saved_at, "machine", &machine, "last", &last, "counts", &counts, "warning",
+		    &warning, "since", &since, "why", &why, "next_in_ms", &next_in_ms)) {
+		return false;
+	}
+	double passed_s = ev_time() - saved_at;
+	int64_t passed_ms = passed_s > 0 ? (int64_t)(passed_s * 1000) : 0;
+	if (!check_state_restore(&check->machine, machine, clock_monotonic_ms() - passed_ms)) {
+		return false;
+	}
+	check->has_last = check_result_from_json(&check->last, last);
+	for (int i = 0; i < CHECK_VERDICT_COUNT; i++) {
+		check->counts[i] = json_integer_value(
+			json_object_get(counts, check_verdict_name(i)));
+	}
+	check->warning = warning != 0;
+	check->since = since;
+	snprintf(check->why, sizeof(check->why), "%s", why);
+	check->first_delay_ms = next_in_ms > passed_ms ? next_in_ms - passed_ms : 0;
+	return true;
+}
+
+struct check *check_create(struct check_scheduler *scheduler, const struct config_check *config,
+	const char *component_label, const char *path, const struct check_callbacks *callbacks,
+	const json_t *saved)
+{
+	struct check *check = allocate_zeroed(1, sizeof(*check));
+	check->loop = check_scheduler_loop(scheduler);
+	check->config = config;
+	check->component = allocate_text(component_label);
+	if (config->type == CHECK_COMMAND) {
+		check->launch = check_launch_create(config, component_label, path);
+	}
+	check->callbacks = *callbacks;
+	check->first_delay_ms = -1;
+	check->since = ev_time();
+	snprintf(check->why, sizeof(check->why), "%s",
+		config->initial_passing ? "up from the start" : "no success yet");
+	struct check_state_rules rules = {
+		.rise = config->rise,
+		.fall = config->fall,
+		.window_ms = config->window_ms,
+		.start_grace_ms = config->start_grace_ms,
+		.initial_passing = config->initial_passing,
+	};
+	check_state_init(&check->machine, &rules, clock_monotonic_ms());
+	check_slot_init(&check->slot, scheduler, on_turn, check);
+	ev_init(&check->timer, on_timer);
+	check->timer.data = check;
+	if (saved) {
+		(void)restore(check, saved);
+	}
+	return check;
+}
+
+static int64_t random_first_delay_ms(const struct check *check)
+{
+	int64_t interval_ms = present_interval_ms(check);
+	double most_ms = interval_ms < FIRST_RUNS_WITHIN_MS ? (double)interval_ms
+							    : FIRST_RUNS_WITHIN_MS;
+	return (int64_t)(random_unit() * most_ms);
+}
+
+void check_start(struct check *check, bool jitter)
+{
+	int64_t delay_ms = check->first_delay_ms;
+	if (delay_ms < 0 && check->config->type == CHECK_TTL) {
+		delay_ms = check->config->interval_ms;
+	} else if (delay_ms < 0) {
+		delay_ms = jitter ? random_first_delay_ms(check) : 0;
+	}
+	arm_timer(check, clock_monotonic_ms() + delay_ms);
+}
+
+void check_set_config(struct check *check, const struct config_check *config)
+{
+	check->config = config;
+	if (check->probe) {
+		check_probe_set_config(check->probe, config);
+	}
+}
+
+void check_destroy(struct check *check)
+{
+	if (!check) {
+		return;
+	}
+	ev_timer_stop(check->loop, &check->timer);
+	check_probe_abandon(check->probe);
+	check_slot_release(&check->slot);
+	answer_requests(check, NULL, true);
+	check_state_finish(&check->machine);
+	free(check->component);
+	check_launch_destroy(check->launch);
+	free(check);
+}
+
+/* ---- what others see and ask -------------------------------------------------------------------- */
+
+const struct config_check *check_config(const struct check *check)
+{
+	return check->config;
+}
+
+const char *check_component(const struct check *check)
+{
+	return check->component;
+}
+
+enum check_state check_get_state(const struct check *check)
+{
+	return check->machine.state;
+}
+
+bool check_is_warning(const struct check *check)
+{
+	return check->machine.state == CHECK_STATE_UP && check->warning;
+}
+
+const struct check_result *check_last(const struct check *check)
+{
+	return check->has_last ? &check->last : NULL;
+}
+
+double check_since(const struct check *check)
+{
+	return check->since;
+}
+
+const char *check_why(const struct check *check)
+{
+	return check->why;
+}
+
+int check_run_now(struct check *check, check_run_done *done, void *context, struct err *err)
+{
+	if (check->config->type == CHECK_TTL) {
+		return err_set(err, BERTH_FAILED,
+			"check %s is of type ttl: its application reports it", check->config->name);
+	}
+	struct request *request = allocate_zeroed(1, sizeof(*request));
+	request->done = done;
+	request->context = context;
+	struct request **end = &check->requests;
+	while (*end) {
+		end = &(*end)->next;
+	}
+	*end = request;
+	if (check->slot.state == CHECK_SLOT_IDLE) {
+		check->due_ms = clock_monotonic_ms();
+		check_slot_ask(&check->slot);
+	}
+	return 0;
+}
+
+void check_run_forget(struct check *check, void *context)
+{
+	struct request **at = &check->requests;
+	while (*at) {
+		struct request *request = *at;
+		if (request->context == context) {
+			*at = request->next;
+			free(request);
+		} else {
+			at = &request->next;
+		}
+	}
+}
+
+int check_report(
+	struct check *check, enum check_verdict verdict, const char *output, struct err *err)
+{
+	if (check->config->type != CHECK_TTL) {
+		return err_set(err, BERTH_FAILED,
+			"check %s is of type %s: only a ttl check is reported", check->config->name,
+			type_names[check->config->type]);
+	}
+	struct check_result result = { .verdict = verdict, .started = ev_time() };
+	check_result_set_detail(&result, "reported %s", check_verdict_name(verdict));
+	check_result_set_output(&result, output, strlen(output), false);
+	take_result(check, &result);
+	arm_patience(check);
+	return 0;
+}
+
+static json_t *counts_json(const struct check *check)
+{
+	json_t *counts = json_object();
+	for (int i = 0; i < CHECK_VERDICT_COUNT; i++) {
+		json_object_set_new(counts, check_verdict_name(i), json_integer(check->counts[i]));
+	}
+	return counts;
+}
+
+static json_t *last_json(const struct check *check)
+{
+	return check->has_last ? check_result_json(&check->last) : json_null();
+}
+
+static json_t *next_run_json(const struct check *check)
+{
+	if (!ev_is_active(&check->timer)) {
+		return json_null();
+	}
+	return json_real(ev_time() + (double)(check->due_ms - clock_monotonic_ms()) / 1000);
+}
+
+json_t *check_json(const struct check *check)
+{
+	return json_pack("{s:s, s:s, s:s, s:s, s:b, s:f, s:s, s:o, s:o, s:{s:i, s:i}, s:b, s:o}",
+		"name", check->config->name, "component", check->component, "type",
+		type_names[check->config->type], "state", check_state_name(check->machine.state),
+		"warning", check_is_warning(check), "since", check->since, "why", check->why,
+		"last", last_json(check), "counts", counts_json(check), "consecutive", "good",
+		check->machine.good, "bad", check->machine.bad, "running",
+		check->probe && !check->result_ms, "next_run", next_run_json(check));
+}
+
+json_t *check_save(const struct check *check)
+{
+	int64_t now = clock_monotonic_ms();
+	int64_t next_in_ms = ev_is_active(&check->timer) ? check->due_ms - now : 0;
+	return json_pack("{s:f, s:o, s:o, s:o, s:b, s:f, s:s, s:I}", "saved", ev_time(), "machine",
+		check_state_save(&check->machine, now), "last", last_json(check), "counts",
+		counts_json(check), "warning", check->warning, "since", check->since, "why",
+		check->why, "next_in_ms", (json_int_t)next_in_ms);
+}

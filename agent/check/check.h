@@ -1,0 +1,90 @@
+/*
+ * Health checks: when to run, what a run said, and what state follows.
+ *
+ * A check is one [check] section at work. It runs by its schedule (first run at once, or within a second when
+ * there are several checks), turns each result into a state through the pure machine of state.h and reports both
+ * through callbacks. At most one run of a check is under way; at most `max_parallel` of a scheduler, the rest wait their turn
+ * in order. Loop thread only. Callbacks may not free the check or the scheduler.
+ */
+#ifndef AGENT_CHECK_CHECK_H
+#define AGENT_CHECK_CHECK_H
+
+#include <ev.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/check/result.h"
+#include "agent/check/state.h"
+#include "agent/config/config.h"
+#include "lib/base/err.h"
+
+struct check;
+struct check_scheduler;
+
+struct check_callbacks {
+	/* After every run. `result` is borrowed for the call. */
+	void (*on_result)(void *context, struct check *check, const struct check_result *result);
+	/* After a change of state, or of the last verdict between passing and warning while up; `why` in words. */
+	void (*on_change)(void *context, struct check *check, enum check_state from,
+		enum check_state to, const char *why);
+	void *context;
+};
+
+struct check_scheduler *check_scheduler_create(struct ev_loop *loop, int max_parallel);
+void check_scheduler_set_max_parallel(struct check_scheduler *scheduler, int max_parallel);
+/* All its checks must be destroyed before. Accepts NULL. */
+void check_scheduler_destroy(struct check_scheduler *scheduler);
+/* Runs under way, and runs waiting for their turn. */
+int check_scheduler_running(const struct check_scheduler *scheduler);
+int check_scheduler_waiting(const struct check_scheduler *scheduler);
+
+/* `config` must outlive the check (or be exchanged by check_set_config()). `path` is the component's registry path, for
+ * BERTH_PATH. `saved` is what check_save() gave, to go on after a restart or re-exec, or NULL. `jitter`: the first run at a random
+ * point within the interval, a second at most, instead of at once. Starts stopped; see check_start(). */
+struct check *check_create(struct check_scheduler *scheduler, const struct config_check *config,
+	const char *component_label, const char *path, const struct check_callbacks *callbacks,
+	const json_t *saved);
+void check_start(struct check *check, bool jitter);
+/* Exchanges the borrowed config for an equal one (after a reload). */
+void check_set_config(struct check *check, const struct config_check *config);
+/* Kills a run under way (its process group, at once) and forgets it; who asked for a run gets NULL. Accepts NULL. */
+void check_destroy(struct check *check);
+
+const struct config_check *check_config(const struct check *check);
+const char *check_component(const struct check *check);
+enum check_state check_get_state(const struct check *check);
+/* Up, but the last run was a warning. */
+bool check_is_warning(const struct check *check);
+/* The last result; NULL before the first. */
+const struct check_result *check_last(const struct check *check);
+/* Wall clock seconds of the last change of state. */
+double check_since(const struct check *check);
+const char *check_why(const struct check *check);
+
+/*
+ * Runs now (or as soon as a run under way has ended and a slot is free); the schedule goes on from there. `done` gets the result, which
+ * counts like any other, always from the loop; NULL when the check is destroyed before. BERTH_FAILED for a ttl check, which only its application can report.
+ */
+typedef void check_run_done(void *context, struct check *check, const struct check_result *result);
+int check_run_now(struct check *check, check_run_done *done, void *context, struct err *err)
+	ERR_REQUIRED(4);
+/* Forgets a `done` that was given to check_run_now() with this context. */
+void check_run_forget(struct check *check, void *context);
+
+/* A ttl check's report. BERTH_FAILED when it is not a ttl check. */
+int check_report(struct check *check, enum check_verdict verdict, const char *output,
+	struct err *err) ERR_REQUIRED(4);
+
+/*
+ * The check as GET /v1/agent/checks shows it; new reference:
+ * name, component, type, state, warning, since (of the state), why;
+ * last: null or {verdict, detail, output, output_cut, started, duration}; counts: {verdict: number};
+ * consecutive: {good, bad}; running; next_run: null while none is planned, of a ttl check when its silence will count.
+ * Times are wall clock seconds since 1970, durations seconds.
+ */
+json_t *check_json(const struct check *check);
+/* State, counts, last result and schedule, for a successor of the same version or a later one. New reference. */
+json_t *check_save(const struct check *check);
+
+#endif

@@ -1,0 +1,101 @@
+#include "agent/check/http.h"
+
+#include <string.h>
+
+/* "HTTP/1.x NNN", then a space or the end of the line (RFC 9112, section 4); 0 for anything else. */
+static int parse_status(const char *line, size_t len)
+{
+	static const char shape[] = "HTTP/1.d ddd";
+	size_t shape_len = sizeof(shape) - 1;
+	if (len < shape_len) {
+		return 0;
+	}
+	for (size_t i = 0; i < shape_len; i++) {
+		bool digit = line[i] >= '0' && line[i] <= '9';
+		if (shape[i] == 'd' ? !digit : line[i] != shape[i]) {
+			return 0;
+		}
+	}
+	if (len > shape_len && line[shape_len] != ' ') {
+		return 0;
+	}
+	return (line[9] - '0') * 100 + (line[10] - '0') * 10 + (line[11] - '0');
+}
+
+static bool is_expected(const struct config_check *config, int status)
+{
+	for (size_t i = 0; i < config->expect_status_count; i++) {
+		const struct config_status_range *range = &config->expect_status[i];
+		if (status >= range->first && status <= range->last) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void judge_line(const struct config_check *config, const char *line, size_t len,
+	struct check_result *result)
+{
+	int status = parse_status(line, len);
+	check_result_set_output(result, line, len, false);
+	if (status == 0) {
+		check_result_set_detail(result, "the answer is not HTTP/1");
+		return;
+	}
+	result->verdict = is_expected(config, status) ? CHECK_PASSING : CHECK_FAILING;
+	check_result_set_detail(result, "status %d", status);
+}
+
+static bool judge(const struct config_check *config, const char *answer, size_t len, bool complete,
+	struct check_result *result)
+{
+	const char *end = len ? memchr(answer, '\n', len) : NULL;
+	if (!end && !complete) {
+		return false;
+	}
+	result->verdict = CHECK_FAILING;
+	if (len == 0) {
+		check_result_set_detail(result, "the server closed without an answer");
+		return true;
+	}
+	size_t line_len = end ? (size_t)(end - answer) : len;
+	if (line_len > 0 && answer[line_len - 1] == '\r') {
+		line_len--;
+	}
+	if (end) {
+		judge_line(config, answer, line_len, result);
+	} else {
+		check_result_set_detail(result, "the answer has no status line");
+		check_result_set_output(result, answer, line_len, true);
+	}
+	return true;
+}
+
+static void append_host(const struct config_check *config, struct buffer *request)
+{
+	if (*config->host) {
+		buffer_append_text(request, config->host);
+		return;
+	}
+	bool ipv6 = strchr(config->target_host, ':') != NULL;
+	buffer_printf(request, ipv6 ? "[%s]" : "%s", config->target_host);
+	if (strcmp(config->target_port, "80") != 0) {
+		buffer_printf(request, ":%s", config->target_port);
+	}
+}
+
+bool check_http_exchange(const struct config_check *config, struct buffer *request,
+	struct check_socket_exchange *exchange)
+{
+	buffer_printf(request, "%s %s HTTP/1.1\r\nHost: ", config->method, config->target_path);
+	append_host(config, request);
+	buffer_append_text(
+		request, "\r\nUser-Agent: berth\r\nAccept: */*\r\nConnection: close\r\n\r\n");
+	*exchange = (struct check_socket_exchange){
+		.send = buffer_text(request),
+		.send_len = request->len,
+		.answer_max = CHECK_HTTP_STATUS_LINE_BYTES,
+		.judge = judge,
+	};
+	return !request->failed;
+}

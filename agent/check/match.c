@@ -1,0 +1,89 @@
+#include "agent/check/match.h"
+
+#include <regex.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/allocate.h"
+#include "agent/check/result.h"
+
+struct check_match {
+	regex_t regex;
+	bool found;
+	bool skipping; /* the rest of a line that is too long */
+	size_t len;
+	char text[CHECK_MATCH_LINE_BYTES + 1]; /* begins at the beginning of a line */
+};
+
+struct check_match *check_match_create(const char *pattern)
+{
+	struct check_match *match = allocate_zeroed(1, sizeof(*match));
+	if (regcomp(&match->regex, pattern, REG_EXTENDED | REG_NOSUB | REG_NEWLINE)) {
+		free(match);
+		return NULL;
+	}
+	return match;
+}
+
+void check_match_destroy(struct check_match *match)
+{
+	if (match) {
+		regfree(&match->regex);
+		free(match);
+	}
+}
+
+static void judge(struct check_match *match, size_t len)
+{
+	check_result_copy_valid(match->text, match->text, len, false);
+	match->found = regexec(&match->regex, match->text, 0, NULL, 0) == 0;
+}
+
+/* All whole lines at once: to look at each by itself would cost more than to read them. */
+static void judge_full(struct check_match *match)
+{
+	const char *newline = memrchr(match->text, '\n', match->len);
+	size_t lines_len = newline ? (size_t)(newline - match->text) : match->len;
+	size_t used = newline ? lines_len + 1 : match->len;
+	judge(match, lines_len);
+	match->skipping = !newline;
+	match->len -= used;
+	memmove(match->text, match->text + used, match->len);
+}
+
+/* How much of the data is rest of a line that is too long. */
+static size_t skip(struct check_match *match, const char *data, size_t len)
+{
+	const char *newline = memchr(data, '\n', len);
+	match->skipping = !newline;
+	return newline ? (size_t)(newline - data) + 1 : len;
+}
+
+static size_t take(struct check_match *match, const char *data, size_t len)
+{
+	size_t room = CHECK_MATCH_LINE_BYTES - match->len;
+	size_t taken = len < room ? len : room;
+	memcpy(match->text + match->len, data, taken);
+	match->len += taken;
+	if (match->len == CHECK_MATCH_LINE_BYTES) {
+		judge_full(match);
+	}
+	return taken;
+}
+
+void check_match_add(struct check_match *match, const char *data, size_t len)
+{
+	while (len > 0 && !match->found) {
+		size_t used = match->skipping ? skip(match, data, len) : take(match, data, len);
+		data += used;
+		len -= used;
+	}
+}
+
+bool check_match_finish(struct check_match *match)
+{
+	if (!match->found && !match->skipping) {
+		judge(match, match->len);
+	}
+	return match->found;
+}

@@ -1,0 +1,145 @@
+#include "agent/check/probe.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "agent/base/allocate.h"
+#include "agent/check/command.h"
+#include "agent/check/http.h"
+#include "agent/check/tcp.h"
+
+struct check_probe {
+	const struct config_check *config;
+	struct check_probe_callbacks callbacks;
+	double started;
+	struct timespec started_monotonic;
+	struct check_command *command; /* one of these */
+	struct check_socket *socket;
+};
+
+static double seconds_since(const struct timespec *then)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)(now.tv_sec - then->tv_sec) + (double)(now.tv_nsec - then->tv_nsec) / 1e9;
+}
+
+static void complete(const struct check_probe *probe, struct check_result *result)
+{
+	const struct config_check *config = probe->config;
+	result->started = probe->started;
+	result->duration_s = seconds_since(&probe->started_monotonic);
+	if (result->verdict == CHECK_PASSING && config->warn_time_ms > 0 &&
+		result->duration_s * 1000 > (double)config->warn_time_ms) {
+		result->verdict = CHECK_WARNING;
+		check_result_set_detail(
+			result, "slower than %.9gs", (double)config->warn_time_ms / 1000);
+	}
+}
+
+static void on_result(void *context, const struct check_result *said)
+{
+	struct check_probe *probe = context;
+	struct check_result result = *said;
+	complete(probe, &result);
+	probe->callbacks.on_result(probe->callbacks.context, &result);
+}
+
+static void on_gone(void *context)
+{
+	struct check_probe *probe = context;
+	struct check_probe_callbacks callbacks = probe->callbacks;
+	free(probe);
+	callbacks.on_gone(callbacks.context);
+}
+
+static void on_socket_result(void *context, const struct check_result *result)
+{
+	struct check_probe *probe = context;
+	probe->socket = NULL;
+	on_result(probe, result);
+	on_gone(probe);
+}
+
+static void start_tcp(struct check_probe *probe, struct ev_loop *loop)
+{
+	struct check_socket_exchange exchange;
+	check_tcp_exchange(probe->config, &exchange);
+	probe->socket = check_socket_start(loop, probe->config, &exchange, on_socket_result, probe);
+}
+
+static void start_http(struct check_probe *probe, struct ev_loop *loop, struct check_result *result)
+{
+	struct check_socket_exchange exchange;
+	struct buffer request;
+	buffer_init(&request, CHECK_HTTP_REQUEST_BYTES);
+	if (check_http_exchange(probe->config, &request, &exchange)) {
+		probe->socket = check_socket_start(
+			loop, probe->config, &exchange, on_socket_result, probe);
+	} else {
+		result->verdict = CHECK_COULD_NOT_RUN;
+		check_result_set_detail(
+			result, "the request is longer than %d bytes", CHECK_HTTP_REQUEST_BYTES);
+	}
+	buffer_finish(&request);
+}
+
+static void start_command(struct check_probe *probe, struct ev_loop *loop,
+	const struct check_launch *launch, struct check_result *result)
+{
+	struct check_command_callbacks callbacks = { on_result, on_gone, probe };
+	probe->command = check_command_start(loop, probe->config, launch, &callbacks, result);
+}
+
+struct check_probe *check_probe_start(struct ev_loop *loop, const struct config_check *config,
+	const struct check_launch *launch, const struct check_probe_callbacks *callbacks,
+	struct check_result *result)
+{
+	struct check_probe *probe = allocate_zeroed(1, sizeof(*probe));
+	probe->config = config;
+	probe->callbacks = *callbacks;
+	probe->started = ev_time();
+	clock_gettime(CLOCK_MONOTONIC, &probe->started_monotonic);
+	switch (config->type) {
+	case CHECK_COMMAND:
+		start_command(probe, loop, launch, result);
+		break;
+	case CHECK_TCP:
+		start_tcp(probe, loop);
+		break;
+	case CHECK_HTTP:
+		start_http(probe, loop, result);
+		break;
+	case CHECK_TTL:
+		break;
+	}
+	if (!probe->command && !probe->socket) {
+		complete(probe, result);
+		free(probe);
+		return NULL;
+	}
+	return probe;
+}
+
+void check_probe_set_config(struct check_probe *probe, const struct config_check *config)
+{
+	probe->config = config;
+	if (probe->command) {
+		check_command_set_config(probe->command, config);
+	} else {
+		check_socket_set_config(probe->socket, config);
+	}
+}
+
+void check_probe_abandon(struct check_probe *probe)
+{
+	if (!probe) {
+		return;
+	}
+	if (probe->command) {
+		check_command_abandon(probe->command);
+	} else {
+		check_socket_abandon(probe->socket);
+	}
+	free(probe);
+}

@@ -1,0 +1,136 @@
+#include "agent/check/resolve.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+void check_resolve_init(struct check_resolve *resolve, struct ev_loop *loop)
+{
+	*resolve = (struct check_resolve){ .loop = loop, .pipe = -1 };
+	ev_init(&resolve->readable, NULL);
+}
+
+static void look_up(const char *host, const char *port, int flags, struct check_addresses *addresses)
+{
+	struct addrinfo hints = {
+		.ai_family = AF_UNSPEC,
+		.ai_socktype = SOCK_STREAM,
+		.ai_flags = flags,
+	};
+	struct addrinfo *found = NULL;
+	int error = getaddrinfo(host, port, &hints, &found);
+	if (error) {
+		snprintf(addresses->problem, sizeof(addresses->problem), "%s",
+			error == EAI_SYSTEM ? strerror(errno) : gai_strerror(error));
+		return;
+	}
+	for (const struct addrinfo *item = found; item; item = item->ai_next) {
+		if (addresses->count == CHECK_ADDRESSES_MAX) {
+			break;
+		}
+		struct check_address *address = &addresses->items[addresses->count++];
+		address->len = item->ai_addrlen;
+		memcpy(&address->address, item->ai_addr, item->ai_addrlen);
+	}
+	freeaddrinfo(found);
+}
+
+static bool look_up_without_asking(
+	const char *host, const char *port, struct check_addresses *addresses)
+{
+	if (strcasecmp(host, "localhost") == 0) {
+		look_up("127.0.0.1", port, AI_NUMERICHOST, addresses);
+		look_up("::1", port, AI_NUMERICHOST, addresses);
+	} else {
+		look_up(host, port, AI_NUMERICHOST, addresses);
+	}
+	return addresses->count > 0;
+}
+
+/* Runs in the child. It must not keep the agent's descriptors, among them locks, nor outlive it. */
+static _Noreturn void answer(
+	const char *host, const char *port, int pipe, struct check_addresses *addresses)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	dup2(pipe, STDIN_FILENO);
+	syscall(SYS_close_range, (unsigned)STDERR_FILENO + 1, ~0U, 0U);
+	look_up(host, port, 0, addresses);
+	/* Smaller than a pipe's buffer: one write, whole or not at all. */
+	ssize_t written = write(STDIN_FILENO, addresses, sizeof(*addresses));
+	_exit(written == (ssize_t)sizeof(*addresses) ? 0 : 1);
+}
+
+static void on_readable(struct ev_loop *loop, ev_io *watcher, int events)
+{
+	(void)loop;
+	(void)events;
+	struct check_resolve *resolve = watcher->data;
+	struct check_addresses answer;
+	if (read(resolve->pipe, &answer, sizeof(answer)) == (ssize_t)sizeof(answer)) {
+		*resolve->addresses = answer;
+	} else {
+		snprintf(resolve->addresses->problem, sizeof(resolve->addresses->problem),
+			"the resolver process ended without an answer");
+	}
+	check_resolve_stop(resolve);
+	resolve->on_done(resolve->context);
+}
+
+static bool start_child(struct check_resolve *resolve, const char *host, const char *port)
+{
+	int ends[2];
+	if (pipe2(ends, O_CLOEXEC)) {
+		return false;
+	}
+	pid_t child = fork();
+	if (child == 0) {
+		answer(host, port, ends[1], resolve->addresses);
+	}
+	close(ends[1]);
+	if (child < 0) {
+		close(ends[0]);
+		return false;
+	}
+	resolve->child = child;
+	resolve->pipe = ends[0];
+	return true;
+}
+
+bool check_resolve_start(struct check_resolve *resolve, const char *host, const char *port,
+	struct check_addresses *addresses, void (*on_done)(void *context), void *context)
+{
+	*addresses = (struct check_addresses){ .count = 0 };
+	if (look_up_without_asking(host, port, addresses)) {
+		return true;
+	}
+	resolve->addresses = addresses;
+	resolve->on_done = on_done;
+	resolve->context = context;
+	if (!start_child(resolve, host, port)) {
+		snprintf(addresses->problem, sizeof(addresses->problem), "%s", strerror(errno));
+		return true;
+	}
+	ev_io_init(&resolve->readable, on_readable, resolve->pipe, EV_READ);
+	resolve->readable.data = resolve;
+	ev_io_start(resolve->loop, &resolve->readable);
+	return false;
+}
+
+void check_resolve_stop(struct check_resolve *resolve)
+{
+	if (resolve->pipe < 0) {
+		return;
+	}
+	ev_io_stop(resolve->loop, &resolve->readable);
+	close(resolve->pipe);
+	resolve->pipe = -1;
+	/* The loop reaps it, and has not done so yet unless it has exited and the number is still its own. */
+	kill(resolve->child, SIGKILL);
+	resolve->child = 0;
+}

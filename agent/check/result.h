@@ -1,0 +1,54 @@
+/*
+ * What one run of a check said. The kinds stay apart everywhere: log, API, metrics.
+ */
+#ifndef AGENT_CHECK_RESULT_H
+#define AGENT_CHECK_RESULT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#define CHECK_OUTPUT_BYTES 4096
+
+enum check_verdict {
+	CHECK_PASSING,
+	CHECK_WARNING, /* counts as passing */
+	CHECK_FAILING,
+	CHECK_TIMED_OUT, /* counts as failing, as does */
+	CHECK_COULD_NOT_RUN
+};
+#define CHECK_VERDICT_COUNT 5
+
+struct check_result {
+	enum check_verdict verdict;
+	char detail[256]; /* why: "exit status 2", "killed by signal 9", "status 503", "no answer within 5s" */
+	char output[CHECK_OUTPUT_BYTES +
+		1]; /* the first bytes of what it printed, valid UTF-8; a NUL ends it */
+	bool output_cut;
+	double started; /* wall clock, seconds since 1970 */
+	double duration_s;
+};
+
+/* "passing" "warning" "failing" "timed-out" "could-not-run" */
+const char *check_verdict_name(enum check_verdict verdict);
+/* -1 for an unknown name. */
+int check_verdict_from_name(const char *name);
+/* Passing or warning. */
+bool check_verdict_good(enum check_verdict verdict);
+
+/* Fills `detail`; what does not fit is cut. */
+void check_result_set_detail(struct check_result *result, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+/* Fills `output` with what was printed; every byte that is no UTF-8, and NUL, becomes '?'. `cut`: there was more. */
+void check_result_set_output(struct check_result *result, const char *data, size_t len, bool cut);
+
+/* Copies text, and ends it with a NUL: '?' for every byte that is no UTF-8, and for NUL; a character that the `cut` split is dropped.
+ * `valid` may be `data`. */
+void check_result_copy_valid(char *valid, const char *data, size_t len, bool cut);
+
+/* {"verdict","detail","output","output_cut","started","duration"}; new reference. */
+json_t *check_result_json(const struct check_result *result);
+/* The inverse; false when the shape is wrong. */
+bool check_result_from_json(struct check_result *result, const json_t *json);
+
+#endif

@@ -1,0 +1,288 @@
+#include "agent/check/socket.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "agent/base/allocate.h"
+#include "lib/base/buffer.h"
+#include "agent/check/resolve.h"
+
+enum { READ_BYTES = 4096 };
+
+enum phase { RESOLVING, CONNECTING, SENDING, RECEIVING };
+
+struct check_socket {
+	struct ev_loop *loop;
+	const struct config_check *config;
+	enum phase phase;
+	check_socket_judge *judge;
+	void (*on_result)(void *context, const struct check_result *result);
+	void *context;
+	ev_timer deadline;
+	ev_timer attempt; /* the part of the time that the present address has to connect */
+	ev_io io;
+	int file; /* -1: none */
+	struct check_resolve resolve;
+	struct check_addresses addresses;
+	int next_address;
+	int connect_error; /* of the last address that was tried */
+	struct buffer to_send;
+	struct buffer answer;
+	size_t answer_max;
+};
+
+static void try_next_address(struct check_socket *socket);
+
+static void close_file(struct check_socket *socket)
+{
+	ev_io_stop(socket->loop, &socket->io);
+	ev_timer_stop(socket->loop, &socket->attempt);
+	if (socket->file >= 0) {
+		close(socket->file);
+		socket->file = -1;
+	}
+}
+
+void check_socket_abandon(struct check_socket *socket)
+{
+	close_file(socket);
+	check_resolve_stop(&socket->resolve);
+	ev_timer_stop(socket->loop, &socket->deadline);
+	buffer_finish(&socket->to_send);
+	buffer_finish(&socket->answer);
+	free(socket);
+}
+
+static void finish(struct check_socket *socket, const struct check_result *result)
+{
+	void (*on_result)(void *, const struct check_result *) = socket->on_result;
+	void *context = socket->context;
+	check_socket_abandon(socket);
+	on_result(context, result);
+}
+
+static void finish_failing(struct check_socket *socket, const char *what, const char *why)
+{
+	struct check_result result = { .verdict = CHECK_FAILING };
+	check_result_set_detail(&result, "%s: %s", what, why);
+	finish(socket, &result);
+}
+
+static void judge(struct check_socket *socket, bool complete)
+{
+	struct check_result result = { .verdict = CHECK_FAILING };
+	const struct buffer *answer = &socket->answer;
+	bool full = answer->len == socket->answer_max;
+	if (socket->judge(
+		    socket->config, buffer_text(answer), answer->len, complete || full, &result)) {
+		finish(socket, &result);
+	}
+}
+
+static void receive(struct check_socket *socket)
+{
+	size_t room = socket->answer_max - socket->answer.len;
+	size_t wanted = room < READ_BYTES ? room : READ_BYTES;
+	char *place = buffer_reserve(&socket->answer, wanted);
+	if (!place) {
+		finish_failing(socket, "cannot read", strerror(ENOMEM));
+		return;
+	}
+	ssize_t got = recv(socket->file, place, wanted, 0);
+	if (got < 0) {
+		if (errno != EAGAIN && errno != EINTR) {
+			finish_failing(socket, "connection lost", strerror(errno));
+		}
+		return;
+	}
+	buffer_added(&socket->answer, (size_t)got);
+	judge(socket, got == 0);
+}
+
+static void wait_for(struct check_socket *socket, int events)
+{
+	ev_io_stop(socket->loop, &socket->io);
+	ev_io_set(&socket->io, socket->file, events);
+	ev_io_start(socket->loop, &socket->io);
+}
+
+static void transmit(struct check_socket *socket)
+{
+	struct buffer *data = &socket->to_send;
+	if (data->len > 0) {
+		ssize_t sent = send(socket->file, data->data, data->len, MSG_NOSIGNAL);
+		if (sent < 0) {
+			if (errno != EAGAIN && errno != EINTR) {
+				finish_failing(socket, "cannot send", strerror(errno));
+			}
+			return;
+		}
+		buffer_consume(data, (size_t)sent);
+	}
+	if (data->len == 0) {
+		socket->phase = RECEIVING;
+		wait_for(socket, EV_READ);
+		judge(socket, false);
+	}
+}
+
+static void connected(struct check_socket *socket)
+{
+	socklen_t len = sizeof(socket->connect_error);
+	if (getsockopt(socket->file, SOL_SOCKET, SO_ERROR, &socket->connect_error, &len)) {
+		socket->connect_error = errno;
+	}
+	if (socket->connect_error) {
+		try_next_address(socket);
+		return;
+	}
+	ev_timer_stop(socket->loop, &socket->attempt);
+	socket->phase = SENDING;
+	transmit(socket);
+}
+
+static void on_io(struct ev_loop *loop, ev_io *watcher, int events)
+{
+	(void)loop;
+	(void)events;
+	struct check_socket *socket = watcher->data;
+	switch (socket->phase) {
+	case RESOLVING:
+		break;
+	case CONNECTING:
+		connected(socket);
+		break;
+	case SENDING:
+		transmit(socket);
+		break;
+	case RECEIVING:
+		receive(socket);
+		break;
+	}
+}
+
+static bool connect_to(struct check_socket *check, const struct check_address *address)
+{
+	int family = address->address.ss_family;
+	check->file = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (check->file < 0 ||
+		(connect(check->file, (const struct sockaddr *)&address->address, address->len) &&
+			errno != EINPROGRESS)) {
+		check->connect_error = errno;
+		return false;
+	}
+	return true;
+}
+
+static void give_time(struct check_socket *socket)
+{
+	int left = socket->addresses.count - socket->next_address + 1;
+	ev_tstamp remaining = ev_timer_remaining(socket->loop, &socket->deadline);
+	ev_timer_set(&socket->attempt, remaining / left, 0.);
+	ev_timer_start(socket->loop, &socket->attempt);
+}
+
+static void try_next_address(struct check_socket *socket)
+{
+	close_file(socket);
+	socket->phase = CONNECTING;
+	while (socket->next_address < socket->addresses.count) {
+		if (connect_to(socket, &socket->addresses.items[socket->next_address++])) {
+			give_time(socket);
+			wait_for(socket, EV_WRITE);
+			return;
+		}
+		close_file(socket);
+	}
+	finish_failing(socket, "cannot connect", strerror(socket->connect_error));
+}
+
+static void on_resolved(void *context)
+{
+	struct check_socket *socket = context;
+	if (socket->addresses.count == 0) {
+		finish_failing(
+			socket, "cannot find the address of the target", socket->addresses.problem);
+		return;
+	}
+	try_next_address(socket);
+}
+
+static void on_attempt(struct ev_loop *loop, ev_timer *watcher, int events)
+{
+	(void)loop;
+	(void)events;
+	struct check_socket *socket = watcher->data;
+	/* The last address has until the deadline, which says it better. */
+	if (socket->phase == CONNECTING && socket->next_address == socket->addresses.count) {
+		return;
+	}
+	socket->connect_error = ETIMEDOUT;
+	on_resolved(socket);
+}
+
+static void on_deadline(struct ev_loop *loop, ev_timer *watcher, int events)
+{
+	(void)loop;
+	(void)events;
+	struct check_socket *socket = watcher->data;
+	struct check_result result = { .verdict = CHECK_TIMED_OUT };
+	static const char *const missing[] = {
+		[RESOLVING] = "address",
+		[CONNECTING] = "connection",
+		[SENDING] = "answer",
+		[RECEIVING] = "answer",
+	};
+	check_result_set_detail(&result, "no %s within %.9gs", missing[socket->phase],
+		(double)socket->config->timeout_ms / 1000);
+	finish(socket, &result);
+}
+
+static void start_timers(struct check_socket *socket)
+{
+	ev_init(&socket->attempt, on_attempt);
+	socket->attempt.data = socket;
+	ev_timer_init(&socket->deadline, on_deadline, (double)socket->config->timeout_ms / 1000, 0.);
+	socket->deadline.data = socket;
+	/* What came in time counts, though the agent stood still and finds it together with the end of the time. */
+	ev_set_priority(&socket->attempt, EV_MINPRI);
+	ev_set_priority(&socket->deadline, EV_MINPRI);
+	/* The deadline counts from now, not from when this turn of the loop began. */
+	ev_now_update(socket->loop);
+	ev_timer_start(socket->loop, &socket->deadline);
+}
+
+struct check_socket *check_socket_start(struct ev_loop *loop, const struct config_check *config,
+	const struct check_socket_exchange *exchange,
+	void (*on_result)(void *context, const struct check_result *result), void *context)
+{
+	struct check_socket *socket = allocate_zeroed(1, sizeof(*socket));
+	socket->loop = loop;
+	socket->config = config;
+	socket->judge = exchange->judge;
+	socket->on_result = on_result;
+	socket->context = context;
+	socket->file = -1;
+	socket->answer_max = exchange->answer_max;
+	ev_init(&socket->io, on_io);
+	socket->io.data = socket;
+	buffer_init(&socket->answer, exchange->answer_max);
+	buffer_init(&socket->to_send, exchange->send_len);
+	buffer_append(&socket->to_send, exchange->send, exchange->send_len);
+	check_resolve_init(&socket->resolve, loop);
+	start_timers(socket);
+	if (check_resolve_start(&socket->resolve, config->target_host, config->target_port,
+		    &socket->addresses, on_resolved, socket)) {
+		/* Not from here: the caller does not have us yet. */
+		ev_feed_event(loop, &socket->attempt, EV_TIMER);
+	}
+	return socket;
+}
+
+void check_socket_set_config(struct check_socket *socket, const struct config_check *config)
+{
+	socket->config = config;
+}

@@ -1,0 +1,246 @@
+#include "agent/component/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/clock.h"
+#include "lib/base/text.h"
+
+const struct config_component *component_config(const struct component *component)
+{
+	return component->config;
+}
+
+const char *component_label(const struct component *component)
+{
+	return config_component_label(component->config);
+}
+
+struct announce *component_announce(const struct component *component)
+{
+	return component->announce;
+}
+
+bool component_registered(const struct component *component)
+{
+	return announce_get_state(component->announce) == ANNOUNCE_REGISTERED;
+}
+
+bool component_damped(const struct component *component)
+{
+	return component->held;
+}
+
+double component_penalty(const struct component *component)
+{
+	return damping_penalty(&component->damping, clock_monotonic_ms());
+}
+
+size_t component_check_count(const struct component *component)
+{
+	return component->check_count;
+}
+
+struct check *component_check(const struct component *component, size_t index)
+{
+	return component->checks[index];
+}
+
+void component_transition(struct component *component, const char *kind, const char *name,
+	const char *from, const char *to, const char *why)
+{
+	char subject[256];
+	text_printf(subject, sizeof(subject), "%s %s", kind, name);
+	component->environment.on_transition(component->environment.context, subject, from, to, why);
+}
+
+/* ---- what wakes it ---------------------------------------------------------------------------- */
+
+static void on_check_change(void *context, struct check *check, enum check_state from,
+	enum check_state to, const char *why)
+{
+	struct component *component = context;
+	if (from != to) {
+		component_transition(component, "check", check_config(check)->name,
+			check_state_name(from), check_state_name(to), why);
+	}
+	component_reconsider(component);
+}
+
+static void on_check_result(void *context, struct check *check, const struct check_result *result)
+{
+	struct component *component = context;
+	component->environment.on_check_result(component->environment.context, check, result);
+}
+
+static void on_announce_change(
+	void *context, enum announce_state from, enum announce_state to, const char *why)
+{
+	struct component *component = context;
+	component_transition(component, "component", component_label(component),
+		announce_state_name(from), announce_state_name(to), why);
+	component->environment.on_announced(component->environment.context, component);
+}
+
+void component_set_gate(struct component *component, enum component_gate gate, const char *why)
+{
+	component->gate = gate;
+	text_printf(component->gate_why, sizeof(component->gate_why), "%s", why);
+	component_reconsider(component);
+}
+
+void component_on_registry_state(struct component *component, enum registry_state state)
+{
+	announce_on_registry_state(component->announce, state);
+}
+
+/* ---- life and reload -------------------------------------------------------------------------- */
+
+static struct check *create_check(
+	struct component *component, const struct config_check *config, const json_t *saved)
+{
+	const struct check_callbacks callbacks = {
+		.on_result = on_check_result,
+		.on_change = on_check_change,
+		.context = component,
+	};
+	return check_create(component->environment.scheduler, config, component_label(component),
+		component->config->path, &callbacks, json_object_get(saved, config->name));
+}
+
+static struct check *take_equal_check(
+	struct check **checks, size_t count, const struct config_check *config)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (checks[i] && strcmp(check_config(checks[i])->name, config->name) == 0 &&
+			config_check_equal(check_config(checks[i]), config)) {
+			struct check *check = checks[i];
+			checks[i] = NULL;
+			return check;
+		}
+	}
+	return NULL;
+}
+
+static void destroy_checks(struct check **checks, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		check_destroy(checks[i]);
+	}
+	free(checks);
+}
+
+/* Makes component->checks those of component->config, keeping equal ones of before. */
+static int arrange_checks(struct component *component, const json_t *saved)
+{
+	const struct config_component *config = component->config;
+	struct check **before = component->checks;
+	size_t before_count = component->check_count;
+	struct check **checks = calloc(config->check_count + 1, sizeof(*checks));
+	if (!checks) {
+		return -1;
+	}
+	for (size_t i = 0; i < config->check_count; i++) {
+		checks[i] = take_equal_check(before, before_count, &config->checks[i]);
+		if (checks[i]) {
+			check_set_config(checks[i], &config->checks[i]);
+		} else {
+			checks[i] = create_check(component, &config->checks[i], saved);
+			check_start(checks[i], component->environment.jitter_first_runs);
+		}
+	}
+	component->checks = checks;
+	component->check_count = config->check_count;
+	destroy_checks(before, before_count);
+	return 0;
+}
+
+struct component *component_create(const struct component_environment *environment,
+	const struct config_component *config, const json_t *saved)
+{
+	struct component *component = calloc(1, sizeof(*component));
+	if (!component) {
+		return NULL;
+	}
+	component->environment = *environment;
+	component->config = config;
+	component->gate = COMPONENT_GATE_UNDECIDED;
+	component_wish_init(component, saved);
+	const struct announce_options options = {
+		.path = config->path,
+		.ephemeral = config->ephemeral,
+		.takeover = config->takeover,
+		.update_interval_ms = environment->update_interval_ms,
+		.on_change = on_announce_change,
+		.context = component,
+	};
+	component->announce = announce_create(environment->loop, environment->registry, &options);
+	if (!component->announce ||
+		component_endpoints_arrange(
+			component, config, json_object_get(saved, "addresses")) ||
+		arrange_checks(component, json_object_get(saved, "checks"))) {
+		component_destroy(component);
+		return NULL;
+	}
+	return component;
+}
+
+void component_destroy(struct component *component)
+{
+	if (!component) {
+		return;
+	}
+	component_wish_finish(component);
+	destroy_checks(component->checks, component->check_count);
+	announce_destroy(component->announce);
+	component_endpoints_free(component);
+	free(component);
+}
+
+int component_reload(struct component *component, const struct config_component *config,
+	const struct component_environment *environment, struct err *err)
+{
+	component->environment = *environment;
+	if (component_endpoints_arrange(component, config, NULL)) {
+		return err_set(err, BERTH_FAILED, "no memory");
+	}
+	component->config = config;
+	component->damping.suppress = config->damping_suppress;
+	component->damping.reuse = config->damping_reuse;
+	component->damping.half_life_ms = config->damping_half_life_ms;
+	if (arrange_checks(component, NULL)) {
+		return err_set(err, BERTH_FAILED, "no memory");
+	}
+	announce_set_takeover(component->announce, config->takeover);
+	announce_set_ephemeral(component->announce, config->ephemeral);
+	announce_set_update_interval(component->announce, environment->update_interval_ms);
+	component_reconsider(component);
+	return 0;
+}
+
+/* ---- for people and successors ------------------------------------------------------------------ */
+
+json_t *component_json(const struct component *component)
+{
+	return json_pack("{s:s, s:s, s:s, s:s, s:b, s:f, s:b, s:b, s:f, s:o}", "name",
+		component_label(component), "path", component->config->path, "state",
+		announce_state_name(announce_get_state(component->announce)), "reason",
+		announce_why(component->announce), "registered", component_registered(component),
+		"since", announce_since(component->announce), "settled",
+		announce_settled(component->announce), "damped", component->held, "penalty",
+		component_penalty(component), "endpoints", component_endpoints_json(component));
+}
+
+json_t *component_save(const struct component *component)
+{
+	json_t *checks = json_object();
+	for (size_t i = 0; i < component->check_count; i++) {
+		json_object_set_new(checks, check_config(component->checks[i])->name,
+			check_save(component->checks[i]));
+	}
+	return json_pack("{s:o, s:o, s:o, s:b, s:b, s:b, s:b}", "checks", checks, "addresses",
+		component_endpoints_save(component), "damping",
+		damping_save(&component->damping, clock_monotonic_ms()), "was_up",
+		component->was_up, "was_down", component->was_down, "stands", component->stands,
+		"held", component->held);
+}

@@ -1,0 +1,85 @@
+/*
+ * A component at work: its checks, its endpoints, its flap damping and its announcement, wired together.
+ *
+ *   check results --> check states --+
+ *   drain, stop, main process -------+--> verdict --> damping, last-instance guard --> wish --> announcement --> registry
+ *   dynamic endpoints, endpoint checks ------------------------------> record ---------^
+ *
+ * Loop thread only.
+ */
+#ifndef AGENT_COMPONENT_COMPONENT_H
+#define AGENT_COMPONENT_COMPONENT_H
+
+#include <ev.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/component/announce.h"
+#include "agent/check/check.h"
+#include "agent/component/verdict.h"
+#include "agent/config/config.h"
+#include "lib/registry/registry.h"
+
+struct component;
+
+/* What a component needs of the agent, and tells it. All borrowed. */
+struct component_environment {
+	struct ev_loop *loop;
+	struct registry *registry;
+	struct check_scheduler *scheduler;
+	int64_t update_interval_ms;
+	bool jitter_first_runs; /* the configuration holds more than one check */
+	/* A component ("component NAME"), or a check ("check NAME"), or an endpoint changed state. */
+	void (*on_transition)(void *context, const char *subject, const char *from, const char *to,
+		const char *why);
+	void (*on_check_result)(
+		void *context, struct check *check, const struct check_result *result);
+	/* Registered or not, settled or not: something about the announcement changed. */
+	void (*on_announced)(void *context, struct component *component);
+	void *context;
+};
+
+/* `config` is borrowed until component_reload() gives another one. `saved`: from component_save(), or NULL. The gate is closed
+ * until component_set_gate(). NULL without memory. */
+struct component *component_create(const struct component_environment *environment,
+	const struct config_component *config, const json_t *saved);
+/* What stands in the registry stays. Accepts NULL. */
+void component_destroy(struct component *component);
+
+/* Gives the same path a new configuration: equal checks keep their state and schedule, equal records are not rewritten. */
+int component_reload(struct component *component, const struct config_component *config,
+	const struct component_environment *environment, struct err *err) ERR_REQUIRED(4);
+
+void component_set_gate(struct component *component, enum component_gate gate, const char *why);
+void component_on_registry_state(struct component *component, enum registry_state state);
+
+const struct config_component *component_config(const struct component *component);
+const char *component_label(const struct component *component);
+struct announce *component_announce(const struct component *component);
+bool component_registered(const struct component *component);
+
+/* Flap damping holds it out; and its penalty, as it has decayed by now. */
+bool component_damped(const struct component *component);
+double component_penalty(const struct component *component);
+
+size_t component_check_count(const struct component *component);
+struct check *component_check(const struct component *component, size_t index);
+
+/* The endpoint of that name, or NULL. */
+const struct config_endpoint *component_endpoint_config(
+	const struct component *component, const char *name);
+/*
+ * Publishes (an array of address texts or objects) or withdraws (NULL) the addresses of a dynamic endpoint. `connection`: whose end
+ * withdraws them, 0 for none. The error says what is wrong with them; then nothing changed.
+ */
+int component_set_addresses(struct component *component, const char *name, const json_t *addresses,
+	uint64_t connection, struct err *err) ERR_REQUIRED(5);
+void component_connection_closed(struct component *component, uint64_t connection);
+
+/* For GET /v1/agent: name, path, state, reason, since, wish, damping, endpoints. New reference. */
+json_t *component_json(const struct component *component);
+/* Check states, damping and dynamic addresses for a successor. New reference. */
+json_t *component_save(const struct component *component);
+
+#endif

@@ -1,0 +1,140 @@
+#include "agent/component/siblings.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/config/record.h"
+#include "agent/base/log.h"
+#include "lib/base/path.h"
+
+/* That a record beside us changes in place, from failing to passing, is nothing that the watch on the children tells. */
+static const ev_tstamp LOOK_AGAIN_S = 5;
+
+struct component_siblings {
+	struct ev_loop *loop;
+	ev_timer again;
+	struct registry *registry;
+	char *path;
+	char *parent;
+	struct registry_watch *watch;
+	struct registry_request *request;
+	enum component_siblings_answer answer;
+	void (*on_answer)(void *context);
+	void *context;
+};
+
+enum component_siblings_answer component_siblings_judge(const json_t *records, const char *path)
+{
+	enum component_siblings_answer answer = COMPONENT_SIBLINGS_NONE;
+	const char *other;
+	json_t *record;
+	json_object_foreach ((json_t *)records, other, record) {
+		const char *health = json_string_value(
+			json_object_get(record, CONFIG_RECORD_HEALTH));
+		int order = strcmp(other, path);
+		if (order == 0) {
+			continue;
+		}
+		if (order < 0 || !health || strcmp(health, "failing") != 0) {
+			return COMPONENT_SIBLINGS_SOME;
+		}
+		answer = COMPONENT_SIBLINGS_LESSER;
+	}
+	return answer;
+}
+
+static void set_answer(struct component_siblings *siblings, enum component_siblings_answer answer)
+{
+	if (siblings->answer != answer) {
+		siblings->answer = answer;
+		siblings->on_answer(siblings->context);
+	}
+}
+
+static void on_records(void *context, const struct registry_result *result)
+{
+	struct component_siblings *siblings = context;
+	siblings->request = NULL;
+	if (result->err.code && result->err.code != BERTH_PATH_NOT_FOUND) {
+		return; /* the watch, or the reconnect, asks again */
+	}
+	json_t *records = registry_found_json(result);
+	if (!records) {
+		log_error("component", "no memory");
+		abort();
+	}
+	set_answer(siblings, component_siblings_judge(records, siblings->path));
+	json_decref(records);
+}
+
+static void look(struct component_siblings *siblings)
+{
+	if (siblings->request) {
+		registry_cancel(siblings->registry, siblings->request);
+	}
+	siblings->request = registry_records(
+		siblings->registry, siblings->parent, NULL, on_records, siblings);
+}
+
+static void on_children(void *context, const struct registry_result *result)
+{
+	(void)result;
+	look(context);
+}
+
+static void on_again(struct ev_loop *loop, ev_timer *timer, int events)
+{
+	(void)loop;
+	(void)events;
+	struct component_siblings *siblings = timer->data;
+	if (!siblings->request) {
+		look(siblings);
+	}
+}
+
+struct component_siblings *component_siblings_create(struct ev_loop *loop,
+	struct registry *registry, const char *path, void (*on_answer)(void *context), void *context)
+{
+	struct component_siblings *siblings = calloc(1, sizeof(*siblings));
+	if (!siblings) {
+		return NULL;
+	}
+	siblings->loop = loop;
+	ev_timer_init(&siblings->again, on_again, LOOK_AGAIN_S, LOOK_AGAIN_S);
+	siblings->again.data = siblings;
+	ev_timer_start(loop, &siblings->again);
+	siblings->registry = registry;
+	siblings->on_answer = on_answer;
+	siblings->context = context;
+	siblings->path = strdup(path);
+	siblings->parent = strndup(path, path_parent_len(path));
+	if (siblings->path && siblings->parent) {
+		siblings->watch = registry_watch(
+			registry, siblings->parent, REGISTRY_WATCH_CHILDREN, on_children, siblings);
+	}
+	if (!siblings->watch) {
+		component_siblings_destroy(siblings);
+		return NULL;
+	}
+	return siblings;
+}
+
+void component_siblings_destroy(struct component_siblings *siblings)
+{
+	if (!siblings) {
+		return;
+	}
+	if (siblings->request) {
+		registry_cancel(siblings->registry, siblings->request);
+	}
+	registry_unwatch(siblings->watch);
+	ev_timer_stop(siblings->loop, &siblings->again);
+	free(siblings->path);
+	free(siblings->parent);
+	free(siblings);
+}
+
+enum component_siblings_answer component_siblings_answer(const struct component_siblings *siblings)
+{
+	return siblings ? siblings->answer : COMPONENT_SIBLINGS_UNKNOWN;
+}

@@ -1,0 +1,36 @@
+/*
+ * Is a component the last one? Watches the other nodes beside a path and tells whether any of them holds a record.
+ *
+ * Two that fail at the same moment may each see the other, and both go. So whoever went because of the other comes back when none
+ * is left, marked as failing; and if both do, the one whose path sorts first stays: the other's record is LESSER. One
+ * that is out does not come back for a LESSER one, so that the place does not go to and fro.
+ */
+#ifndef AGENT_COMPONENT_SIBLINGS_H
+#define AGENT_COMPONENT_SIBLINGS_H
+
+#include <ev.h>
+#include <jansson.h>
+
+#include "lib/registry/registry.h"
+
+enum component_siblings_answer {
+	COMPONENT_SIBLINGS_UNKNOWN,
+	COMPONENT_SIBLINGS_NONE,
+	COMPONENT_SIBLINGS_LESSER, /* only failing ones that yield to us */
+	COMPONENT_SIBLINGS_SOME
+};
+
+/* Pure: what the records (object of path -> record) beside `path` mean to it. */
+enum component_siblings_answer component_siblings_judge(const json_t *records, const char *path);
+
+struct component_siblings;
+
+/* `on_answer` is called whenever the answer changes; it may destroy this. NULL without memory: then the answer stays unknown. */
+struct component_siblings *component_siblings_create(struct ev_loop *loop, struct registry *registry,
+	const char *path, void (*on_answer)(void *context), void *context);
+/* Accepts NULL. */
+void component_siblings_destroy(struct component_siblings *siblings);
+/* Accepts NULL: unknown. */
+enum component_siblings_answer component_siblings_answer(const struct component_siblings *siblings);
+
+#endif

@@ -1,0 +1,137 @@
+#include "agent/config/build.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/config/expand.h"
+#include "agent/config/field.h"
+#include "agent/config/memory.h"
+#include "agent/config/secret.h"
+
+enum { SHOWN_BYTES = 60, KEY_BYTES = 128 };
+
+void config_report(struct config_builder *builder, const struct config_section *section,
+	const struct config_entry *entry, const char *format, ...)
+{
+	char message[1024];
+	va_list arguments;
+	va_start(arguments, format);
+	vsnprintf(message, sizeof(message), format, arguments);
+	va_end(arguments);
+	const char *file = entry ? entry->file : section->file;
+	config_problems_add(builder->source->problems, file, entry ? entry->line : section->line,
+		"%s", message);
+}
+
+static void report_unknown_key(struct config_builder *builder, const struct config_section *section,
+	const struct config_section_type *type, struct config_entry *entry)
+{
+	char nearest[KEY_BYTES];
+	config_option_nearest(type, entry->key, nearest, sizeof(nearest));
+	config_report(builder, section, entry, "[%s] has no key `%.*s`; the nearest is `%s`",
+		type->kind, SHOWN_BYTES, entry->key, nearest);
+	entry->bad = true;
+}
+
+static void report_bad_value(struct config_builder *builder, const struct config_section *section,
+	const struct config_option *option, struct config_entry *entry, const char *value,
+	const char *why)
+{
+	char *shown = config_mask(option, entry->key, value);
+	const char *cut = strlen(shown) > SHOWN_BYTES ? "…" : "";
+	config_report(builder, section, entry, "`%.*s = %.*s%s`: %s", SHOWN_BYTES, entry->key,
+		SHOWN_BYTES, shown, cut, why);
+	free(shown);
+	entry->bad = true;
+}
+
+static void apply_entry(struct config_builder *builder, const struct config_section *section,
+	const struct config_option *option, void *target, struct config_entry *entry)
+{
+	struct err err = ERR_INIT;
+	char *value = config_expand(entry->value, &err);
+	if (!value) {
+		report_bad_value(builder, section, option, entry, entry->value, err.msg);
+		return;
+	}
+	bool family = option->type == CONFIG_PAIRS;
+	if (!*value && !family) {
+		if (option->may_be_empty) {
+			config_field_clear(option, target);
+		}
+	} else if (config_field_set(option, target, entry->key, value, &err)) {
+		report_bad_value(builder, section, option, entry, value, err.msg);
+		free(value);
+		return;
+	}
+	entry->expanded = value;
+}
+
+struct config_entry *config_next_numbered(
+	const struct config_section *section, const struct config_option *option, int *above)
+{
+	struct config_entry *next = NULL;
+	int lowest = 0;
+	for (size_t i = 0; i < section->entry_count; i++) {
+		struct config_entry *entry = &section->entries[i];
+		int number = config_option_number(option, entry->key);
+		if (!entry->bad && number > *above && (!next || number < lowest)) {
+			next = entry;
+			lowest = number;
+		}
+	}
+	*above = next ? lowest : *above;
+	return next;
+}
+
+static void apply_numbered(struct config_builder *builder, const struct config_section *section,
+	const struct config_option *option, void *target)
+{
+	int above = -1;
+	struct config_entry *entry;
+	while ((entry = config_next_numbered(section, option, &above))) {
+		apply_entry(builder, section, option, target, entry);
+	}
+}
+
+void config_apply(struct config_builder *builder, const struct config_section *section,
+	const struct config_section_type *type, void *target)
+{
+	for (size_t i = 0; i < section->entry_count; i++) {
+		struct config_entry *entry = &section->entries[i];
+		const struct config_option *option = config_option_find(type, entry->key);
+		if (!option) {
+			report_unknown_key(builder, section, type, entry);
+		} else if (option->type != CONFIG_NUMBERED) {
+			apply_entry(builder, section, option, target, entry);
+		}
+	}
+	for (size_t i = 0; i < type->option_count; i++) {
+		if (type->options[i].type == CONFIG_NUMBERED) {
+			apply_numbered(builder, section, &type->options[i], target);
+		}
+	}
+}
+
+const char *config_given(const struct config_section *section, const char *key)
+{
+	const struct config_entry *entry = config_section_find(section, key);
+	return entry && entry->expanded ? entry->expanded : "";
+}
+
+bool config_lacks(const struct config_section *section, const char *key)
+{
+	const struct config_entry *entry = config_section_find(section, key);
+	return !entry || (!entry->bad && !*config_given(section, key));
+}
+
+void config_require(
+	struct config_builder *builder, const struct config_section *section, const char *key)
+{
+	if (config_lacks(section, key)) {
+		config_report(builder, section, config_section_find(section, key),
+			"[%s%s%s] needs `%s`", section->kind, *section->name ? " " : "",
+			section->name, key);
+	}
+}

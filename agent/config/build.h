@@ -1,0 +1,52 @@
+/*
+ * From sections to structs: the steps between source.h and config.h.
+ *
+ * Each step reports what it finds to source->problems and goes on, so that one run shows all mistakes.
+ */
+#ifndef AGENT_CONFIG_BUILD_H
+#define AGENT_CONFIG_BUILD_H
+
+#include "agent/config/config.h"
+#include "agent/config/options.h"
+#include "agent/config/source.h"
+
+struct config_builder {
+	struct config_source *source;
+	struct config *config;
+};
+
+/* Reports a mistake in a key: `entry` with its line, or the section as a whole when `entry` is NULL. */
+void config_report(struct config_builder *builder, const struct config_section *section,
+	const struct config_entry *entry, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/* Expands, parses and stores every key of the section into `target`, which has its defaults. */
+void config_apply(struct config_builder *builder, const struct config_section *section,
+	const struct config_section_type *type, void *target);
+
+/* The key's expanded value; "" when it is absent, empty or bad. */
+const char *config_given(const struct config_section *section, const char *key);
+/* True when the key is absent or empty; false also for a bad one, which has been reported. */
+bool config_lacks(const struct config_section *section, const char *key);
+/* Reports a required key that the section lacks. */
+void config_require(
+	struct config_builder *builder, const struct config_section *section, const char *key);
+
+/* The entry of a CONFIG_NUMBERED option that has the lowest number above `above`, or NULL; sets `above` to its number. */
+struct config_entry *config_next_numbered(
+	const struct config_section *section, const struct config_option *option, int *above);
+
+/* What holds within and between sections beyond single values; they complete the struct, too. */
+void config_rule_registry(struct config_builder *builder, const struct config_section *section);
+void config_rule_component(struct config_builder *builder, const struct config_section *section,
+	struct config_component *component);
+void config_rule_endpoint(struct config_builder *builder, const struct config_section *section,
+	const struct config_endpoint *endpoint);
+/* For a component that has all its endpoints, when nothing else is wrong: a record of wrong parts would tell their mistakes again. */
+void config_rule_record(struct config_builder *builder, const struct config_section *section,
+	const struct config_component *component);
+/* `component` is NULL when the section names none; that has been reported. */
+void config_rule_check(struct config_builder *builder, const struct config_section *section,
+	struct config_check *check, const struct config_component *component);
+
+#endif

@@ -1,0 +1,258 @@
+#include "agent/config/builtin.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/base/allocate.h"
+#include "agent/config/memory.h"
+#include "lib/base/text.h"
+
+enum { HOST_NAME_BYTES = 256, CONTAINER_ID_DIGITS = 64 };
+
+static const char interface_prefix[] = "berth.ip.";
+
+static void get_host_name(char name[HOST_NAME_BYTES])
+{
+	if (gethostname(name, HOST_NAME_BYTES) != 0) {
+		snprintf(name, HOST_NAME_BYTES, "localhost");
+	}
+	name[HOST_NAME_BYTES - 1] = '\0';
+}
+
+char *config_short_host_name(void)
+{
+	char name[HOST_NAME_BYTES];
+	get_host_name(name);
+	name[strcspn(name, ".")] = '\0';
+	for (char *at = name; *at; at++) {
+		*at = (char)tolower((unsigned char)*at);
+	}
+	return allocate_text(name);
+}
+
+static int find_host_name(const char *name, char **ret_value, struct err *err)
+{
+	(void)name;
+	(void)err;
+	char host_name[HOST_NAME_BYTES];
+	get_host_name(host_name);
+	*ret_value = allocate_text(host_name);
+	return 0;
+}
+
+static int resolve_fqdn(const char *host_name, const char *name, char **ret_value, struct err *err)
+{
+	struct addrinfo hints = { .ai_flags = AI_CANONNAME, .ai_socktype = SOCK_STREAM };
+	struct addrinfo *found;
+	int why = getaddrinfo(host_name, NULL, &hints, &found);
+	if (why) {
+		return err_set(err, BERTH_FAILED, "${%s}: the host name %s cannot be resolved: %s",
+			name, host_name, gai_strerror(why));
+	}
+	*ret_value = allocate_text(found->ai_canonname ? found->ai_canonname : host_name);
+	freeaddrinfo(found);
+	return 0;
+}
+
+/*
+ * A host name with a domain is taken as it is; only a bare one costs a look into DNS, and only once for a process: a
+ * reload must not make lookups wait for a resolver.
+ */
+static int find_fqdn(const char *name, char **ret_value, struct err *err)
+{
+	static char asked[HOST_NAME_BYTES];
+	static char answer[NI_MAXHOST];
+	char host_name[HOST_NAME_BYTES];
+	get_host_name(host_name);
+	if (strchr(host_name, '.')) {
+		*ret_value = allocate_text(host_name);
+		return 0;
+	}
+	if (strcmp(asked, host_name) == 0) {
+		*ret_value = allocate_text(answer);
+		return 0;
+	}
+	int code = resolve_fqdn(host_name, name, ret_value, err);
+	if (code == 0) {
+		text_printf(asked, sizeof(asked), "%s", host_name);
+		text_printf(answer, sizeof(answer), "%s", *ret_value);
+	}
+	return code;
+}
+
+static bool is_wanted(const struct ifaddrs *address, const char *interface)
+{
+	if (!address->ifa_addr || address->ifa_addr->sa_family != AF_INET ||
+		!(address->ifa_flags & IFF_UP)) {
+		return false;
+	}
+	return interface ? strcmp(address->ifa_name, interface) == 0
+			 : !(address->ifa_flags & IFF_LOOPBACK);
+}
+
+/* `interface` NULL: the first that is no loopback. */
+static char *find_ipv4(const char *interface)
+{
+	struct ifaddrs *addresses;
+	if (getifaddrs(&addresses) != 0) {
+		return NULL;
+	}
+	char *found = NULL;
+	for (const struct ifaddrs *at = addresses; at && !found; at = at->ifa_next) {
+		if (is_wanted(at, interface)) {
+			struct sockaddr_in ipv4;
+			memcpy(&ipv4, at->ifa_addr, sizeof(ipv4));
+			char text[INET_ADDRSTRLEN];
+			inet_ntop(AF_INET, &ipv4.sin_addr, text, sizeof(text));
+			found = allocate_text(text);
+		}
+	}
+	freeifaddrs(addresses);
+	return found;
+}
+
+static int find_ip(const char *name, char **ret_value, struct err *err)
+{
+	char *found = find_ipv4(NULL);
+	if (!found) {
+		return err_set(err, BERTH_FAILED,
+			"${%s}: no interface is up with an IPv4 address, beside the loopback", name);
+	}
+	*ret_value = found;
+	return 0;
+}
+
+static int find_interface_ip(const char *name, char **ret_value, struct err *err)
+{
+	const char *interface = name + strlen(interface_prefix);
+	char *found = find_ipv4(interface);
+	if (!found) {
+		return err_set(err, BERTH_FAILED,
+			"${%s}: there is no interface %s that is up with an IPv4 address", name,
+			interface);
+	}
+	*ret_value = found;
+	return 0;
+}
+
+static bool is_container_id(const char *text)
+{
+	int digits = 0;
+	while (isdigit((unsigned char)text[digits]) ||
+		(text[digits] >= 'a' && text[digits] <= 'f')) {
+		digits++;
+	}
+	return digits == CONTAINER_ID_DIGITS && !isalnum((unsigned char)text[digits]);
+}
+
+/* What stands before the id in cgroup paths ("/docker/ID", "/kubepods/…/ID", "docker-ID.scope", "cri-containerd-ID.scope",
+ * "libpod-ID.scope") and in the sources of the mounts that Docker and Podman make for /etc/hostname. */
+static bool is_container_place(const char *line, const char *id)
+{
+	static const char *const places[] = { "/docker/", "/containers/", "/overlay-containers/",
+		"docker-", "libpod-", "crio-", "cri-containerd-" };
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		size_t len = strlen(places[i]);
+		if ((size_t)(id - line) >= len && strncmp(id - len, places[i], len) == 0) {
+			return true;
+		}
+	}
+	return id > line && id[-1] == '/' && memmem(line, (size_t)(id - line), "/kubepods", 9);
+}
+
+char *config_container_id_from(const char *text)
+{
+	const char *line = text;
+	for (const char *at = text; *at; at++) {
+		if (*at == '\n') {
+			line = at + 1;
+		} else if (is_container_id(at) && is_container_place(line, at)) {
+			return config_copy_bytes(at, CONTAINER_ID_DIGITS);
+		}
+	}
+	return NULL;
+}
+
+static char *container_id_in(const char *path)
+{
+	FILE *stream = fopen(path, "re");
+	char *text = NULL;
+	size_t size = 0;
+	char *found = NULL;
+	/* Neither file can hold a NUL byte: this reads all of it. */
+	if (stream && getdelim(&text, &size, '\0', stream) > 0) {
+		found = config_container_id_from(text);
+	}
+	free(text);
+	if (stream) {
+		fclose(stream);
+	}
+	return found;
+}
+
+/* What somebody said goes before what can be guessed: on YARN a Docker container has both. */
+static int find_container_id(const char *name, char **ret_value, struct err *err)
+{
+	const char *given = getenv("CONTAINER_ID");
+	char *found = given && *given ? allocate_text(given) : container_id_in("/proc/self/cgroup");
+	if (!found) {
+		found = container_id_in("/proc/self/mountinfo");
+	}
+	if (!found) {
+		return err_set(err, BERTH_FAILED,
+			"${%s}: neither $CONTAINER_ID nor /proc/self/cgroup nor /proc/self/mountinfo tells a "
+			"container's id; set CONTAINER_ID",
+			name);
+	}
+	*ret_value = found;
+	return 0;
+}
+
+static const struct {
+	const char *name;
+	int (*find)(const char *name, char **ret_value, struct err *err);
+} builtins[] = {
+	{ "berth.hostname", find_host_name },
+	{ "berth.fqdn", find_fqdn },
+	{ "berth.ip", find_ip },
+	{ "berth.container_id", find_container_id },
+};
+
+static int find_nothing(const char *name, char **ret_value, struct err *err)
+{
+	(void)ret_value;
+	return err_set(err, BERTH_FAILED,
+		"${%s} is not known; there are ${berth.hostname}, ${berth.fqdn}, ${berth.ip}, "
+		"${berth.ip.INTERFACE} and ${berth.container_id}",
+		name);
+}
+
+static int (*finder_of(const char *name))(const char *name, char **ret_value, struct err *err)
+{
+	for (size_t i = 0; i < sizeof(builtins) / sizeof(builtins[0]); i++) {
+		if (strcmp(name, builtins[i].name) == 0) {
+			return builtins[i].find;
+		}
+	}
+	size_t prefix_len = strlen(interface_prefix);
+	bool interface = strncmp(name, interface_prefix, prefix_len) == 0 && name[prefix_len];
+	return interface ? find_interface_ip : find_nothing;
+}
+
+int config_builtin(const char *name, char **ret_value, struct err *err)
+{
+	return finder_of(name)(name, ret_value, err);
+}
+
+bool config_builtin_known(const char *name)
+{
+	return finder_of(name) != find_nothing;
+}

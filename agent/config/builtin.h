@@ -1,0 +1,29 @@
+/*
+ * ${berth.…}: what Berth finds out by itself.
+ *
+ *   berth.hostname      the host name, as gethostname(2) gives it
+ *   berth.fqdn          the host name with its domain; asks the resolver, once for a process and as long as DNS takes
+ *   berth.ip            the first IPv4 address of an interface that is up and no loopback
+ *   berth.ip.IFACE      the IPv4 address of this interface
+ *   berth.container_id  $CONTAINER_ID (YARN sets it), else the id that Docker, Podman or Kubernetes gave this container
+ */
+#ifndef AGENT_CONFIG_BUILTIN_H
+#define AGENT_CONFIG_BUILTIN_H
+
+#include <stdbool.h>
+
+#include "lib/base/err.h"
+
+/* `name` with its "berth.". A malloc'ed value, or BERTH_FAILED: unknown name, or not to be found out here and why. */
+int config_builtin(const char *name, char **ret_value, struct err *err) ERR_REQUIRED(3);
+
+/* True for a name that is there on some machine, if not on this. */
+bool config_builtin_known(const char *name);
+
+/* The container's id from the text of /proc/self/cgroup or /proc/self/mountinfo; malloc'ed, or NULL when it shows none. */
+char *config_container_id_from(const char *text);
+
+/* The host name up to its first dot, lower-cased; malloc'ed. */
+char *config_short_host_name(void);
+
+#endif

@@ -1,0 +1,317 @@
+#include "agent/config/config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/allocate.h"
+#include "agent/config/build.h"
+#include "agent/config/expand.h"
+#include "agent/config/field.h"
+#include "agent/config/memory.h"
+#include "agent/config/verify.h"
+#include "lib/base/limits.h"
+#include "agent/config/shellwords.h"
+
+static struct config *create(void)
+{
+	struct config *config = allocate_zeroed(1, sizeof(*config));
+	config_fields_init(&config_sections[CONFIG_AGENT], &config->agent);
+	config_fields_init(&config_sections[CONFIG_REGISTRY], &config->registry);
+	config_fields_init(&config_sections[CONFIG_CACHE], &config->cache);
+	return config;
+}
+
+static void init_endpoint(struct config_endpoint *endpoint, const char *name)
+{
+	*endpoint = (struct config_endpoint){ .name = allocate_text(name) };
+	config_fields_init(&config_sections[CONFIG_ENDPOINT], endpoint);
+}
+
+static void finish_endpoint(struct config_endpoint *endpoint)
+{
+	config_fields_finish(&config_sections[CONFIG_ENDPOINT], endpoint);
+	free(endpoint->name);
+}
+
+static void init_check(struct config_check *check, const char *name)
+{
+	*check = (struct config_check){
+		.name = allocate_text(name),
+		.target_host = allocate_text(""),
+		.target_port = allocate_text(""),
+		.target_path = allocate_text(""),
+	};
+	config_fields_init(&config_sections[CONFIG_CHECK], check);
+}
+
+static void finish_check(struct config_check *check)
+{
+	config_fields_finish(&config_sections[CONFIG_CHECK], check);
+	shellwords_free(check->argv);
+	free(check->target_host);
+	free(check->target_port);
+	free(check->target_path);
+	free(check->name);
+}
+
+static void finish_component(struct config_component *component)
+{
+	for (size_t i = 0; i < component->endpoint_count; i++) {
+		finish_endpoint(&component->endpoints[i]);
+	}
+	for (size_t i = 0; i < component->check_count; i++) {
+		finish_check(&component->checks[i]);
+	}
+	config_fields_finish(&config_sections[CONFIG_COMPONENT], component);
+	free(component->endpoints);
+	free(component->checks);
+	free(component->name);
+}
+
+void config_free(struct config *config)
+{
+	if (!config) {
+		return;
+	}
+	for (size_t i = 0; i < config->component_count; i++) {
+		finish_component(&config->components[i]);
+	}
+	free(config->components);
+	config_fields_finish(&config_sections[CONFIG_AGENT], &config->agent);
+	config_fields_finish(&config_sections[CONFIG_REGISTRY], &config->registry);
+	config_fields_finish(&config_sections[CONFIG_CACHE], &config->cache);
+	free(config);
+}
+
+/* Kinds and names of all sections; whether they are as the table wants them. */
+static void check_headers(struct config_builder *builder)
+{
+	for (size_t i = 0; i < builder->source->section_count; i++) {
+		const struct config_section *section = &builder->source->sections[i];
+		const struct config_section_type *type = config_section_type_find(section->kind);
+		struct err err = ERR_INIT;
+		if (!type) {
+			config_report(builder, section, NULL,
+				"there is no section [%.60s]; the nearest is [%s]", section->kind,
+				config_section_type_nearest(section->kind));
+		} else if (type->naming == CONFIG_UNNAMED && *section->name) {
+			config_report(
+				builder, section, NULL, "[%s] has no name behind it", type->kind);
+		} else if (type->naming == CONFIG_NAMED && !*section->name) {
+			config_report(builder, section, NULL, "write [%s NAME]", type->kind);
+		} else if (config_verify_section_name(section->name, &err)) {
+			config_report(builder, section, NULL, "[%s %.60s]: %s", type->kind,
+				section->name, err.msg);
+		}
+	}
+}
+
+/* Calls `build` for each section of a kind, in their order. */
+static void build_each(struct config_builder *builder, enum config_section_kind kind,
+	void (*build)(struct config_builder *builder, const struct config_section *section))
+{
+	for (size_t i = 0; i < builder->source->section_count; i++) {
+		const struct config_section *section = &builder->source->sections[i];
+		if (strcmp(section->kind, config_sections[kind].kind) == 0) {
+			build(builder, section);
+		}
+	}
+}
+
+static void build_agent(struct config_builder *builder, const struct config_section *section)
+{
+	config_apply(builder, section, &config_sections[CONFIG_AGENT], &builder->config->agent);
+}
+
+static void build_registry(struct config_builder *builder, const struct config_section *section)
+{
+	config_apply(
+		builder, section, &config_sections[CONFIG_REGISTRY], &builder->config->registry);
+	config_rule_registry(builder, section);
+}
+
+static void build_cache(struct config_builder *builder, const struct config_section *section)
+{
+	config_apply(builder, section, &config_sections[CONFIG_CACHE], &builder->config->cache);
+}
+
+static void refuse_same_path(struct config_builder *builder, const struct config_section *section,
+	const struct config_component *component)
+{
+	for (size_t i = 0; i + 1 < builder->config->component_count; i++) {
+		const struct config_component *other = &builder->config->components[i];
+		if (*component->path && strcmp(other->path, component->path) == 0) {
+			config_report(builder, section, NULL,
+				"[component %s] has the same path as [component %s]: %s",
+				section->name, other->name, component->path);
+		}
+	}
+}
+
+static void build_component(struct config_builder *builder, const struct config_section *section)
+{
+	struct config *config = builder->config;
+	config->components = config_grow(
+		config->components, config->component_count, sizeof(*config->components));
+	struct config_component *component = &config->components[config->component_count++];
+	component->name = allocate_text(section->name);
+	config_fields_init(&config_sections[CONFIG_COMPONENT], component);
+	config_apply(builder, section, &config_sections[CONFIG_COMPONENT], component);
+	config_rule_component(builder, section, component);
+	refuse_same_path(builder, section, component);
+}
+
+static void refuse_nameless(struct config_builder *builder, const struct config_section *section)
+{
+	if (builder->config->component_count > 1 && !*section->name) {
+		config_report(builder, section, NULL,
+			"of several components each needs a name: [component NAME]");
+	}
+}
+
+static struct config_component *find_component(const struct config *config, const char *name)
+{
+	for (size_t i = 0; i < config->component_count; i++) {
+		if (strcmp(config->components[i].name, name) == 0) {
+			return &config->components[i];
+		}
+	}
+	return NULL;
+}
+
+/* The component that an endpoint or check belongs to; NULL when there is none, which is reported. */
+static struct config_component *owner_of(
+	struct config_builder *builder, const struct config_section *section, char **component_name)
+{
+	const struct config *config = builder->config;
+	const struct config_entry *entry = config_section_find(section, "component");
+	if (entry && entry->bad) {
+		return NULL;
+	}
+	struct config_component *component = NULL;
+	if (**component_name) {
+		component = find_component(config, *component_name);
+		if (!component) {
+			config_report(builder, section, entry, "there is no [component %s]",
+				*component_name);
+		}
+	} else if (config->component_count == 1) {
+		component = &config->components[0];
+		free(*component_name);
+		*component_name = allocate_text(component->name);
+	} else if (config->component_count == 0) {
+		config_report(builder, section, NULL,
+			"[%s %s] belongs to no [component]: there is none", section->kind,
+			section->name);
+	} else {
+		config_report(builder, section, entry,
+			"[%s %s] needs `component = NAME`, as there are several components",
+			section->kind, section->name);
+	}
+	return component;
+}
+
+static void build_endpoint(struct config_builder *builder, const struct config_section *section)
+{
+	struct config_endpoint endpoint;
+	init_endpoint(&endpoint, section->name);
+	config_apply(builder, section, &config_sections[CONFIG_ENDPOINT], &endpoint);
+	struct config_component *component = owner_of(builder, section, &endpoint.component);
+	config_rule_endpoint(builder, section, &endpoint);
+	if (!component) {
+		finish_endpoint(&endpoint);
+		return;
+	}
+	component->endpoints = config_grow(
+		component->endpoints, component->endpoint_count, sizeof(*component->endpoints));
+	component->endpoints[component->endpoint_count++] = endpoint;
+	if (component->endpoint_count == LIMIT_ENDPOINTS_PER_RECORD + 1) {
+		config_report(builder, section, NULL, "a component can have %d endpoints at most",
+			LIMIT_ENDPOINTS_PER_RECORD);
+	}
+}
+
+static void build_check(struct config_builder *builder, const struct config_section *section)
+{
+	struct config_check check;
+	init_check(&check, section->name);
+	config_apply(builder, section, &config_sections[CONFIG_CHECK], &check);
+	struct config_component *component = owner_of(builder, section, &check.component);
+	config_rule_check(builder, section, &check, component);
+	if (!component) {
+		finish_check(&check);
+		return;
+	}
+	component->checks = config_grow(
+		component->checks, component->check_count, sizeof(*component->checks));
+	component->checks[component->check_count++] = check;
+}
+
+static void check_record(struct config_builder *builder, const struct config_section *section)
+{
+	config_rule_record(builder, section, find_component(builder->config, section->name));
+}
+
+int config_load(struct config **ret_config, const char *path, struct config_problems *problems)
+{
+	*problems = (struct config_problems){ 0 };
+	struct config_source source = { .problems = problems };
+	struct config_builder builder = { .source = &source, .config = create() };
+	config_source_read(&source, path);
+	check_headers(&builder);
+	build_each(&builder, CONFIG_AGENT, build_agent);
+	build_each(&builder, CONFIG_REGISTRY, build_registry);
+	build_each(&builder, CONFIG_CACHE, build_cache);
+	build_each(&builder, CONFIG_COMPONENT, build_component);
+	build_each(&builder, CONFIG_COMPONENT, refuse_nameless);
+	build_each(&builder, CONFIG_ENDPOINT, build_endpoint);
+	build_each(&builder, CONFIG_CHECK, build_check);
+	if (problems->count == 0) {
+		build_each(&builder, CONFIG_COMPONENT, check_record);
+	}
+	config_problems_sort(problems, source.files, source.file_count);
+	config_source_finish(&source);
+	if (problems->count) {
+		config_free(builder.config);
+		return BERTH_FAILED;
+	}
+	*ret_config = builder.config;
+	return 0;
+}
+
+const char *config_component_label(const struct config_component *component)
+{
+	return *component->name ? component->name : component->component_name;
+}
+
+const struct config_component *config_find_component(const struct config *config, const char *label)
+{
+	for (size_t i = 0; i < config->component_count; i++) {
+		if (strcmp(config_component_label(&config->components[i]), label) == 0) {
+			return &config->components[i];
+		}
+	}
+	return NULL;
+}
+
+bool config_check_equal(const struct config_check *a, const struct config_check *b)
+{
+	return strcmp(a->name, b->name) == 0 &&
+		config_fields_equal(&config_sections[CONFIG_CHECK], a, b);
+}
+
+bool config_component_equal(const struct config_component *a, const struct config_component *b)
+{
+	if (strcmp(a->name, b->name) != 0 || a->endpoint_count != b->endpoint_count ||
+		!config_fields_equal(&config_sections[CONFIG_COMPONENT], a, b)) {
+		return false;
+	}
+	for (size_t i = 0; i < a->endpoint_count; i++) {
+		if (strcmp(a->endpoints[i].name, b->endpoints[i].name) != 0 ||
+			!config_fields_equal(&config_sections[CONFIG_ENDPOINT], &a->endpoints[i],
+				&b->endpoints[i])) {
+			return false;
+		}
+	}
+	return true;
+}

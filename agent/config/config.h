@@ -1,0 +1,224 @@
+/*
+ * The agent's configuration: INI files in, plain structs out.
+ *
+ * One table (options.c) knows every option: section, key, type, default, limits, one-line help. It parses, prints
+ * (-T), documents (berth.full.ini, berth.ini.5) and names the nearest key for a wrong one. Everything in the
+ * structs below is owned by the struct config, immutable once loaded, and complete: defaults are filled in, durations are milliseconds,
+ * `${…}` is expanded. Strings are never NULL ("" when unset) unless said otherwise.
+ */
+#ifndef AGENT_CONFIG_CONFIG_H
+#define AGENT_CONFIG_CONFIG_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "lib/base/err.h"
+#include "agent/base/log.h"
+
+struct config_name_value {
+	char *name;
+	char *value;
+};
+
+enum config_writer_kind { CONFIG_WRITER_NONE, CONFIG_WRITER_USER, CONFIG_WRITER_GROUP };
+
+/* Who else, beside root and the agent, may report a ttl check or supply a dynamic endpoint. */
+struct config_writer {
+	enum config_writer_kind kind;
+	char *name;
+	unsigned id; /* uid or gid, looked up at load time */
+};
+
+struct config_endpoint {
+	char *name;
+	char *component; /* "" when there is one unnamed component */
+	bool external;   /* scope */
+	char *api;
+	char *protocol;
+	char *address_type;
+	char **addresses; /* text form; record_address_parse() turned each into an object without error at load time */
+	size_t address_count;
+	bool dynamic;         /* a local process supplies the addresses through the API */
+	bool hold_connection; /* hold = connection: withdrawn when the supplier's connection closes */
+	struct config_writer writer;
+};
+
+enum config_check_type { CHECK_COMMAND, CHECK_TCP, CHECK_HTTP, CHECK_TTL };
+
+struct config_status_range {
+	int first;
+	int last;
+};
+
+struct config_check {
+	char *name;
+	char *component;
+	enum config_check_type type;
+	char *command; /* as written */
+	char **argv;   /* command: NULL-terminated; with shell = yes {"/bin/sh", "-c", command} */
+	bool shell;
+	char *user; /* "" : the agent's own */
+	char *cwd;
+	struct config_name_value *environment; /* env.NAME = value */
+	size_t environment_count;
+	char *target;      /* tcp: host:port; http: URL */
+	char *target_host; /* from target, without brackets */
+	char *target_port;
+	char *target_path; /* http: path and query, at least "/" */
+	char *send;        /* tcp; with \r \n \t \\ \xHH decoded */
+	size_t send_len;
+	char *expect; /* tcp: bytes that the answer must contain, decoded likewise; "" : connecting is enough */
+	size_t expect_len;
+	char *method;                              /* http, default GET */
+	char *host;                                /* http: Host header, default from target */
+	struct config_status_range *expect_status; /* http, default 200-299 */
+	size_t expect_status_count;
+	int64_t interval_ms;
+	int64_t timeout_ms;
+	int rise;
+	int fall;
+	int64_t window_ms; /* 0: consecutive failures count, no window */
+	int64_t start_grace_ms;
+	int64_t fast_interval_ms; /* filled with interval_ms when unset */
+	int64_t down_interval_ms; /* filled with interval_ms when unset */
+	bool initial_passing;
+	bool ignore_exit_status;
+	char *match; /* POSIX extended regex, valid; "" for none */
+	bool match_invert;
+	char **endpoints; /* names of endpoints of the same component; none: the whole component */
+	size_t endpoint_count;
+	int64_t warn_time_ms;        /* 0: none */
+	struct config_writer writer; /* ttl */
+};
+
+enum config_persistence {
+	PERSISTENCE_CONTAINER,
+	PERSISTENCE_APPLICATION_ATTEMPT,
+	PERSISTENCE_APPLICATION,
+	PERSISTENCE_PERMANENT
+};
+
+struct config_component {
+	char *name; /* the section's NAME; "" for plain [component]. Shown as label() below. */
+	char *user;
+	char *service_class;
+	char *instance;
+	char *component_name; /* the last path element, resolved: `name`, else from id, else the host name */
+	char *id;             /* yarn:id as written; "" when unset */
+	enum config_persistence persistence;
+	bool ephemeral; /* znode, resolved from persistence when unset */
+	char *path;     /* the full registry path, resolved and valid */
+	char *description;
+	bool takeover; /* on_conflict = takeover */
+	/* attribute.NAME = value; never type, description, external, internal, yarn:* */
+	struct config_name_value *attributes;
+	size_t attribute_count;
+	struct config_endpoint *endpoints;
+	size_t endpoint_count;
+	struct config_check *checks;
+	size_t check_count;
+	/* Flap damping: each down transition adds 1 penalty, halved every half_life; above `suppress` it stays out until below `reuse`. */
+	bool damping;
+	double damping_suppress;      /* default 3 */
+	double damping_reuse;         /* default 1 */
+	int64_t damping_half_life_ms; /* default 60 s */
+	bool keep_last;
+	bool publish_health;
+};
+
+enum config_restart { RESTART_NEVER, RESTART_ON_FAILURE };
+
+struct config_agent {
+	char *socket;
+	unsigned socket_mode;
+	char *socket_group; /* "" : leave as it is */
+	char *admin_group;
+	unsigned socket_group_id; /* (unsigned)-1 when unset */
+	unsigned admin_group_id;
+	char *state_dir;
+	char *listen; /* host:port or "" */
+	enum log_level log_level;
+	bool log_json;
+	int64_t drain_delay_ms;
+	int64_t stop_timeout_ms; /* TERM to KILL of the supervised process, default 10 s */
+	enum config_restart restart;
+	int max_parallel_checks;       /* default 16 */
+	int max_watchers;              /* event streams and long polls, default 10000 */
+	int64_t heartbeat_interval_ms; /* of event streams, default 15 s */
+};
+
+struct config_registry {
+	char *url;
+	int64_t session_timeout_ms;
+	char *auth;
+	char *auth_file;
+	bool secure;
+	char *system_accounts;
+	char *realm;
+	int64_t update_interval_ms;
+};
+
+struct config_cache {
+	size_t max_size_bytes;
+	char **warm; /* valid paths; a recursive one ends in "/" followed by two asterisks */
+	size_t warm_count;
+	int64_t max_stale_ms; /* 0: no limit */
+	int64_t resync_ms;
+	bool snapshot;
+};
+
+struct config {
+	struct config_agent agent;
+	struct config_registry registry;
+	struct config_cache cache;
+	struct config_component *components;
+	size_t component_count;
+};
+
+/* One mistake, for people and for POST /v1/agent/reload. */
+struct config_problem {
+	char *file;
+	int line; /* 0: the file as a whole */
+	char *message;
+};
+
+struct config_problems {
+	struct config_problem *items;
+	size_t count;
+};
+
+/*
+ * Reads FILE and, beside it, conf.d/<any>.ini in name order; or every .ini file of a directory in name order. 0 with a configuration,
+ * or BERTH_FAILED with every mistake of all files in `problems` (finish it in both cases). Touches nothing but files to read,
+ * the user database and the host's name and addresses.
+ */
+int config_load(struct config **ret_config, const char *path, struct config_problems *problems)
+	__attribute__((warn_unused_result));
+/* Accepts NULL. */
+void config_free(struct config *config);
+void config_problems_finish(struct config_problems *problems);
+/* "file:line: message" lines. */
+void config_problems_print(const struct config_problems *problems, FILE *stream);
+/* [{"file","line","message"}]; new reference. */
+json_t *config_problems_json(const struct config_problems *problems);
+
+/* The effective configuration as an INI file that config_load() reads to the same effect; secrets masked as ****. */
+void config_print(const struct config *config, FILE *stream);
+/* berth.full.ini: every option with its default and help, from the table. */
+void config_print_reference(FILE *stream);
+/* The option table for a manual page (mdoc list items), by section. */
+void config_print_manual(FILE *stream);
+
+/* What to call a component in logs, metrics and the API: its NAME, or the last path element when it has none. Borrowed. */
+const char *config_component_label(const struct config_component *component);
+const struct config_component *config_find_component(const struct config *config, const char *label);
+
+/* Same text of everything that matters to it, so that a reload need not touch it. */
+bool config_check_equal(const struct config_check *a, const struct config_check *b);
+bool config_component_equal(const struct config_component *a,
+	const struct config_component *b); /* record, endpoints and path; not its checks */
+
+#endif

@@ -1,0 +1,94 @@
+#include "agent/config/label.h"
+
+#include <idn2.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/path.h"
+#include "lib/base/quote.h"
+
+#define LABEL_RULE                                                                                 \
+	"a DNS label has 1 to 63 characters of a-z, 0-9 and, not at its ends, - (_ becomes -)"
+
+static bool is_ascii(const char *text)
+{
+	for (const char *c = text; *c; c++) {
+		if ((unsigned char)*c > 0x7f) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* ASCII only, whatever the locale says. */
+static void lower_and_hyphenate(char *text)
+{
+	for (char *c = text; *c; c++) {
+		if (*c >= 'A' && *c <= 'Z') {
+			*c = (char)(*c - 'A' + 'a');
+		} else if (*c == '_') {
+			*c = '-';
+		}
+	}
+}
+
+/*
+ * `name` as ASCII, malloc'ed. ASCII stays as it is: the library refuses some of what we allow
+ * (a--b).
+ */
+static int to_ascii(char **ret_ascii, const char *name, const char *what, struct err *err)
+{
+	if (is_ascii(name)) {
+		*ret_ascii = strdup(name);
+		return *ret_ascii ? 0 : err_set(err, BERTH_FAILED, "no memory for a label");
+	}
+	/* Transitional is what Java's IDN does, and Hadoop with it. */
+	int result = idn2_to_ascii_8z(name, ret_ascii, IDN2_TRANSITIONAL);
+	if (result == IDN2_OK) {
+		return 0;
+	}
+	return err_set(err, result == IDN2_MALLOC ? BERTH_FAILED : BERTH_INVALID_PATHNAME,
+		"%s %s has no form as a DNS label: %s", what, quote_text(name).text,
+		idn2_strerror(result));
+}
+
+static int make_label(char label[LABEL_SIZE], const char *name, const char *what, struct err *err)
+{
+	char *ascii = NULL;
+	int code = to_ascii(&ascii, name, what, err);
+	if (code) {
+		return code;
+	}
+	lower_and_hyphenate(ascii);
+	size_t len = strlen(ascii);
+	if (path_element_valid(ascii, len)) {
+		memcpy(label, ascii, len + 1);
+	} else {
+		code = err_set(err, BERTH_INVALID_PATHNAME, "%s %s gives %s; " LABEL_RULE, what,
+			quote_text(name).text, quote(ascii, len).text);
+	}
+	free(ascii);
+	return code;
+}
+
+int label_from_user(char label[LABEL_SIZE], const char *user, struct err *err)
+{
+	char *name = strndup(user, strcspn(user, "/@"));
+	if (!name) {
+		return err_set(err, BERTH_FAILED, "no memory for a label");
+	}
+	int code = make_label(label, name, "user", err);
+	free(name);
+	return code;
+}
+
+int label_from_container_id(char label[LABEL_SIZE], const char *id, struct err *err)
+{
+	if (!is_ascii(id)) {
+		return err_set(err, BERTH_INVALID_PATHNAME,
+			"container ID %s is not ASCII; " LABEL_RULE, quote_text(id).text);
+	}
+	return make_label(label, id, "container ID", err);
+}

@@ -1,0 +1,188 @@
+#include "agent/config/options.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/config/value.h"
+
+/* A key longer than this is like no known one. */
+enum { COMPARED_BYTES = 64, NUMBER_DIGITS = 4 };
+
+const struct config_section_type *config_section_type_find(const char *kind)
+{
+	for (size_t i = 0; i < CONFIG_SECTION_COUNT; i++) {
+		if (strcmp(kind, config_sections[i].kind) == 0) {
+			return &config_sections[i];
+		}
+	}
+	return NULL;
+}
+
+static bool is_number(const char *text)
+{
+	size_t len = strspn(text, "0123456789");
+	return len > 0 && len <= NUMBER_DIGITS && !text[len] && (text[0] != '0' || len == 1);
+}
+
+static bool fits(const struct config_option *option, const char *key)
+{
+	size_t len = strlen(option->key);
+	if (strncmp(key, option->key, len) != 0) {
+		return false;
+	}
+	const char *rest = key + len;
+	if (option->type == CONFIG_PAIRS) {
+		return *rest == '.';
+	}
+	bool numbered = option->type == CONFIG_NUMBERED && *rest == '.' && is_number(rest + 1);
+	return *rest == '\0' || numbered;
+}
+
+const struct config_option *config_option_find(
+	const struct config_section_type *section, const char *key)
+{
+	for (size_t i = 0; i < section->option_count; i++) {
+		if (fits(&section->options[i], key)) {
+			return &section->options[i];
+		}
+	}
+	return NULL;
+}
+
+int config_option_number(const struct config_option *option, const char *key)
+{
+	if (!fits(option, key)) {
+		return -1;
+	}
+	const char *rest = key + strlen(option->key);
+	return *rest == '.' ? atoi(rest + 1) : 0;
+}
+
+static size_t least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Insertions, deletions, replacements and swaps of neighbours that lead from a to b; letter case costs nothing. */
+static size_t edit_distance(const char *a, size_t a_len, const char *b, size_t b_len)
+{
+	size_t rows[3][COMPARED_BYTES + 1];
+	a_len = least(a_len, COMPARED_BYTES);
+	b_len = least(b_len, COMPARED_BYTES);
+	for (size_t j = 0; j <= b_len; j++) {
+		rows[0][j] = j;
+	}
+	for (size_t i = 1; i <= a_len; i++) {
+		size_t *row = rows[i % 3];
+		const size_t *above = rows[(i - 1) % 3];
+		row[0] = i;
+		for (size_t j = 1; j <= b_len; j++) {
+			int x = tolower((unsigned char)a[i - 1]);
+			int y = tolower((unsigned char)b[j - 1]);
+			row[j] = least(least(above[j], row[j - 1]) + 1, above[j - 1] + (x != y));
+			if (i > 1 && j > 1 && x == tolower((unsigned char)b[j - 2]) &&
+				y == tolower((unsigned char)a[i - 2])) {
+				row[j] = least(row[j], rows[(i - 2) % 3][j - 2] + 1);
+			}
+		}
+	}
+	return rows[a_len % 3][b_len];
+}
+
+const char *config_section_type_nearest(const char *kind)
+{
+	const char *nearest = config_sections[0].kind;
+	size_t nearest_distance = SIZE_MAX;
+	for (size_t i = 0; i < CONFIG_SECTION_COUNT; i++) {
+		const char *known = config_sections[i].kind;
+		size_t distance = edit_distance(kind, strlen(kind), known, strlen(known));
+		if (distance < nearest_distance) {
+			nearest_distance = distance;
+			nearest = known;
+		}
+	}
+	return nearest;
+}
+
+void config_option_nearest(
+	const struct config_section_type *section, const char *key, char *out, size_t size)
+{
+	size_t stem_len = strcspn(key, ".");
+	const struct config_option *nearest = &section->options[0];
+	size_t nearest_distance = SIZE_MAX;
+	for (size_t i = 0; i < section->option_count; i++) {
+		const struct config_option *option = &section->options[i];
+		bool family = option->type == CONFIG_PAIRS || option->type == CONFIG_NUMBERED;
+		/* "attribut.colour" is like "attribute", and "adress" like "address". */
+		size_t len = family ? stem_len : strlen(key);
+		size_t distance = edit_distance(key, len, option->key, strlen(option->key));
+		if (distance < nearest_distance) {
+			nearest_distance = distance;
+			nearest = option;
+		}
+	}
+	snprintf(out, size, "%s%s", nearest->key, nearest->type == CONFIG_PAIRS ? ".NAME" : "");
+}
+
+static void describe_range(const char *what, char *min_take, char *max_take, char *out, size_t size)
+{
+	snprintf(out, size, "%s, %s to %s", what, min_take, max_take);
+	free(min_take);
+	free(max_take);
+}
+
+static void describe_words(const char *const *words, char *out, size_t size)
+{
+	out[0] = '\0';
+	for (size_t i = 0; words[i]; i++) {
+		size_t used = strlen(out);
+		const char *separator = i == 0 ? "" : words[i + 1] ? ", " : " or ";
+		snprintf(out + used, size - used, "%s%s", separator, words[i]);
+	}
+}
+
+void config_option_describe(const struct config_option *option, char *out, size_t size)
+{
+	static const char *const names[] = {
+		[CONFIG_TEXT] = "text",
+		[CONFIG_FILE] = "absolute file name",
+		[CONFIG_BOOLEAN] = "yes or no",
+		[CONFIG_NUMBER] = "number, 0.001 to 1000000",
+		[CONFIG_MODE] = "octal, 0000 to 0777",
+		[CONFIG_LIST] = "list, separated by commas or blanks",
+		[CONFIG_NUMBERED] = "text, several by number",
+		[CONFIG_PAIRS] = "text",
+		[CONFIG_BYTES] = "text with escapes",
+		[CONFIG_STATUS_RANGES] = "status codes and ranges",
+		[CONFIG_GROUP] = "group, by name or number",
+		[CONFIG_WRITER] = "user:NAME or group:NAME",
+	};
+	switch (option->type) {
+	case CONFIG_CHOICE:
+	case CONFIG_WORD:
+		describe_words(option->words, out, size);
+		break;
+	case CONFIG_INTEGER:
+		snprintf(out, size, "number, %lld to %lld", (long long)option->min,
+			(long long)option->max);
+		break;
+	case CONFIG_DURATION:
+		describe_range("duration", config_format_duration(option->min),
+			config_format_duration(option->max), out, size);
+		break;
+	case CONFIG_SIZE:
+		describe_range("size", config_format_size(option->min),
+			config_format_size(option->max), out, size);
+		break;
+	case CONFIG_TEXT:
+		if (option->max) {
+			snprintf(out, size, "text, at most %lld bytes", (long long)option->max);
+			break;
+		}
+		/* fall through */
+	default:
+		snprintf(out, size, "%s", names[option->type]);
+	}
+}

@@ -1,0 +1,335 @@
+#include "agent/config/options.h"
+
+#include "agent/config/config.h"
+#include "agent/config/verify.h"
+#include "lib/base/limits.h"
+#include "lib/registry/registry.h"
+
+/* The offset of a member, if it has this type: a row that says otherwise does not compile. */
+#define FIELD(section, member, type)                                                               \
+	(offsetof(struct config_##section, member) +                                               \
+		_Generic(((struct config_##section *)NULL)->member, type : 0))
+
+#define TEXT(section, member) .type = CONFIG_TEXT, .offset = FIELD(section, member, char *)
+#define FILE_NAME(section, member) .type = CONFIG_FILE, .offset = FIELD(section, member, char *)
+#define BOOLEAN(section, member) .type = CONFIG_BOOLEAN, .offset = FIELD(section, member, bool)
+#define CHOICE(section, member, ...)                                                               \
+	.type = CONFIG_CHOICE, .offset = FIELD(section, member, bool),                             \
+	.words = (const char *const[])                                                             \
+	{                                                                                          \
+		__VA_ARGS__, NULL                                                                  \
+	}
+#define WORD(section, member, ...)                                                                 \
+	.type = CONFIG_WORD, .offset = FIELD(section, member, unsigned),                           \
+	.words = (const char *const[])                                                             \
+	{                                                                                          \
+		__VA_ARGS__, NULL                                                                  \
+	}
+#define INTEGER(section, member, least, most)                                                      \
+	.type = CONFIG_INTEGER, .offset = FIELD(section, member, int), .min = least, .max = most
+#define NUMBER(section, member) .type = CONFIG_NUMBER, .offset = FIELD(section, member, double)
+#define DURATION(section, member, least, most)                                                     \
+	.type = CONFIG_DURATION, .offset = FIELD(section, member, int64_t), .min = least,          \
+	.max = most
+#define SIZE(section, member, least, most)                                                         \
+	.type = CONFIG_SIZE, .offset = FIELD(section, member, size_t), .min = least, .max = most
+#define MODE(section, member) .type = CONFIG_MODE, .offset = FIELD(section, member, unsigned)
+#define LIST(section, member, count)                                                               \
+	.type = CONFIG_LIST, .offset = FIELD(section, member, char **),                            \
+	.second = FIELD(section, count, size_t)
+#define NUMBERED(section, member, count)                                                           \
+	.type = CONFIG_NUMBERED, .offset = FIELD(section, member, char **),                        \
+	.second = FIELD(section, count, size_t)
+#define PAIRS(section, member, count)                                                              \
+	.type = CONFIG_PAIRS, .offset = FIELD(section, member, struct config_name_value *),        \
+	.second = FIELD(section, count, size_t), .masks_secrets = true
+#define BYTES(section, member, len)                                                                \
+	.type = CONFIG_BYTES, .offset = FIELD(section, member, char *),                            \
+	.second = FIELD(section, len, size_t)
+#define STATUS_RANGES(section, member, count)                                                      \
+	.type = CONFIG_STATUS_RANGES,                                                              \
+	.offset = FIELD(section, member, struct config_status_range *),                            \
+	.second = FIELD(section, count, size_t)
+#define GROUP(section, member, id)                                                                 \
+	.type = CONFIG_GROUP, .offset = FIELD(section, member, char *),                            \
+	.second = FIELD(section, id, unsigned)
+#define WRITER(section, member)                                                                    \
+	.type = CONFIG_WRITER, .offset = FIELD(section, member, struct config_writer)
+
+#define SECONDS(count) ((int64_t)(count)*1000)
+#define HOURS(count) (SECONDS(3600) * (count))
+#define DAYS(count) (HOURS(24) * (count))
+#define KIB(count) ((int64_t)(count)*1024)
+#define GIB(count) (KIB(1024) * 1024 * (count))
+
+enum { SOCKET_PATH_BYTES = 107 /* sockaddr_un's room, without its NUL */ };
+
+static const struct config_option agent_options[] = {
+	{ "socket", FILE_NAME(agent, socket), .fallback = "/run/berth/berth.sock",
+		.max = SOCKET_PATH_BYTES, .help = "The Unix socket on which the agent answers." },
+	{ "socket_mode", MODE(agent, socket_mode), .fallback = "0660",
+		.help = "Permissions of the socket: who may write to it may look up." },
+	{ "socket_group", GROUP(agent, socket_group, socket_group_id),
+		.automatic = "the agent's own", .example = "users",
+		.help = "The group that owns the socket." },
+	{ "admin_group", GROUP(agent, admin_group, admin_group_id), .automatic = "nobody",
+		.example = "adm",
+		.help = "Members of this group may drain, reload and run checks, beside root and the agent's "
+			"own user." },
+	{ "state_dir", FILE_NAME(agent, state_dir), .fallback = "/var/lib/berth",
+		.help = "Where the agent keeps what a restart must not lose: its registry session, the drain, "
+			"the snapshot of the cache." },
+	{ "listen", TEXT(agent, listen), .verify = config_verify_listen, .automatic = "none",
+		.example = "127.0.0.1:8930",
+		.help = "Also answer lookups over TCP, on this host:port; reading only, for everybody who can "
+			"connect." },
+	{ "log_level", WORD(agent, log_level, "error", "warn", "info", "debug"), .fallback = "info",
+		.help = "The least important messages that are logged." },
+	{ "log_format", CHOICE(agent, log_json, "text", "json"), .fallback = "text",
+		.help = "Log lines for people, or one JSON object a line." },
+	{ "drain_delay", DURATION(agent, drain_delay_ms, 0, HOURS(24)), .fallback = "0s",
+		.help = "How long to wait after deregistering, before the agent exits or stops the process that "
+			"it supervises, so that clients notice." },
+	{ "stop_timeout", DURATION(agent, stop_timeout_ms, 0, HOURS(24)), .fallback = "10s",
+		.help = "How long the supervised process has from SIGTERM to SIGKILL." },
+	{ "restart", WORD(agent, restart, "never", "on-failure"), .fallback = "never",
+		.help = "Whether a supervised process that failed is started again, after a growing pause." },
+	{ "max_parallel_checks", INTEGER(agent, max_parallel_checks, 1, 1024), .fallback = "16",
+		.help = "Checks that may run at the same time; others wait their turn." },
+	{ "max_watchers", INTEGER(agent, max_watchers, 1, 1000000), .fallback = "10000",
+		.help = "Event streams and waiting requests that may be open at the same time." },
+	{ "heartbeat_interval", DURATION(agent, heartbeat_interval_ms, 10, HOURS(1)),
+		.fallback = "15s", .help = "How often an event stream shows that it is alive." },
+};
+
+static const struct config_option registry_options[] = {
+	{ "url", TEXT(registry, url), .fallback = "dir:/var/lib/berth/registry",
+		.verify = config_verify_registry_url,
+		.help = "dir:/path, one directory for all agents of a machine, or "
+			"zookeeper://host:port,host:port/root (without a root, /registry); "
+			"zookeeper+tls:// where the client library has TLS." },
+	{ "session_timeout", DURATION(registry, session_timeout_ms, 100, HOURS(1)),
+		.fallback = "30s",
+		.help = "How long ZooKeeper keeps the records of an agent that it does not hear of. The server "
+			"may shorten or lengthen it." },
+	{ "auth", TEXT(registry, auth), .fallback = "none", .verify = config_verify_auth,
+		.help = "How to log in: none, digest (see auth_file) or sasl." },
+	{ "auth_file", FILE_NAME(registry, auth_file), .automatic = "none",
+		.example = "/etc/berth/registry.auth",
+		.help = "With auth = digest: a file that only its owner can read, holding user:password." },
+	{ "secure", BOOLEAN(registry, secure), .fallback = "no",
+		.help = "Write access control lists: everybody reads; the system accounts, we ourselves and the "
+			"user below /users write. Needs a zookeeper:// registry, and auth; a directory is "
+			"protected by its owner and mode." },
+	{ "system_accounts", TEXT(registry, system_accounts), .may_be_empty = true,
+		.fallback = REGISTRY_SYSTEM_ACCOUNTS, .verify = config_verify_accounts,
+		.help = "With secure = yes: accounts, as scheme:id, that may do everything." },
+	{ "realm", TEXT(registry, realm), .automatic = "none", .example = "EXAMPLE.COM",
+		.help = "What is appended to system accounts that end in @." },
+	{ "update_interval", DURATION(registry, update_interval_ms, 0, HOURS(1)), .fallback = "1s",
+		.help = "Each record is written once in this time at most; of several changes the latest "
+			"wins." },
+};
+
+static const struct config_option component_options[] = {
+	{ "user", TEXT(component, user), .example = "devteam",
+		.help = "Whose component it is; becomes a DNS label in the path: realm and host are dropped, "
+			"letters lower-cased, others encoded. Required, unless path is given." },
+	{ "service_class", TEXT(component, service_class), .verify = config_verify_label,
+		.example = "org-apache-tomcat",
+		.help = "What kind of service it is, a DNS label. Required, unless path is given." },
+	{ "instance", TEXT(component, instance), .verify = config_verify_label, .example = "test1",
+		.help = "Which instance of the service it belongs to, a DNS label. Required, unless path is "
+			"given." },
+	{ "name", TEXT(component, component_name), .verify = config_verify_label,
+		.automatic = "from id, else the host name", .example = "node-1",
+		.help = "Which component of the instance it is, a DNS label: the last element of the path." },
+	{ "id", TEXT(component, id), .max = LIMIT_ADDRESS_VALUE_BYTES, .automatic = "none",
+		.example = "${berth.container_id}",
+		.help = "The container's id, yarn:id in the record. An agent that finds its own id on a record "
+			"takes it over." },
+	{ "persistence",
+		WORD(component, persistence, "container", "application-attempt", "application",
+			"permanent"),
+		.fallback = "container",
+		.help = "How long the record is meant to live, yarn:persistence in the record." },
+	{ "znode", CHOICE(component, ephemeral, "persistent", "ephemeral"),
+		.automatic = "ephemeral for container, else persistent", .example = "ephemeral",
+		.help = "ephemeral: the record ends with the agent's session. persistent: the agent removes it "
+			"when it stops (unless its persistence is permanent), and after a crash it stays "
+			"until somebody purges it." },
+	{ "path", TEXT(component, path), .verify = config_verify_path,
+		.automatic = "/users/USER/SERVICE_CLASS/INSTANCE/components/NAME",
+		.example = "/services/tomcat",
+		.help = "The registry path itself, in place of user, service_class, instance and name; wins over "
+			"them." },
+	{ "description", TEXT(component, description), .max = LIMIT_DESCRIPTION_BYTES,
+		.automatic = "none", .example = "tomcat node",
+		.help = "For people, in the record." },
+	{ "on_conflict", CHOICE(component, takeover, "refuse", "takeover"), .fallback = "refuse",
+		.help = "What to do when another container's live record stands at the path." },
+	{ "attribute", PAIRS(component, attributes, attribute_count),
+		.verify_name = config_verify_attribute_name, .automatic = "none", .example = "blue",
+		.help = "One more attribute NAME of the record." },
+	{ "damping", BOOLEAN(component, damping), .fallback = "yes",
+		.help = "Flap damping: each time the component goes down adds a penalty of 1, which halves with "
+			"every half-life. Above damping_suppress it stays out until the penalty is below "
+			"damping_reuse. It delays coming back, never going down." },
+	{ "damping_suppress", NUMBER(component, damping_suppress), .fallback = "3",
+		.help = "The penalty above which the component stays out." },
+	{ "damping_reuse", NUMBER(component, damping_reuse), .fallback = "1",
+		.help = "The penalty below which it may come back; less than damping_suppress." },
+	{ "damping_half_life", DURATION(component, damping_half_life_ms, 10, DAYS(7)),
+		.fallback = "1m", .help = "The time in which the penalty halves." },
+	{ "keep_last", BOOLEAN(component, keep_last), .fallback = "no",
+		.help = "Stay registered though failing, marked berth:health = failing, while no other component "
+			"of the instance holds a record." },
+	{ "publish_health", BOOLEAN(component, publish_health), .fallback = "no",
+		.help = "Keep the attribute berth:health (passing or warning) in the record." },
+};
+
+static const struct config_option endpoint_options[] = {
+	{ "component", TEXT(endpoint, component), .automatic = "the only component",
+		.example = "NAME",
+		.help = "The NAME of the [component] that it belongs to. Required when there are several." },
+	{ "scope", CHOICE(endpoint, external, "internal", "external"), .fallback = "external",
+		.help = "external: for clients. internal: for management and the service itself." },
+	{ "api", TEXT(endpoint, api), .max = LIMIT_API_BYTES, .example = "http://example.org/api/v1",
+		.help = "What clients look for: a URI that names the API. Required." },
+	{ "protocol", TEXT(endpoint, protocol), .max = LIMIT_PROTOCOL_BYTES, .example = "REST",
+		.help = "What is spoken there: REST, http, tcp, thrift, … Required." },
+	{ "address_type", TEXT(endpoint, address_type), .max = LIMIT_ADDRESS_TYPE_BYTES,
+		.verify = config_verify_address_type, .example = "uri",
+		.help = "What an address is: uri, hostname, inetaddress or host/port (host:port), path, "
+			"zookeeper (host:port/path) or one of your own that begins with x-. Required." },
+	{ "address", NUMBERED(endpoint, addresses, address_count),
+		.example = "http://${berth.hostname}:8080/",
+		.help = "The address; several as address.1, address.2, … Required, unless dynamic." },
+	{ "dynamic", BOOLEAN(endpoint, dynamic), .fallback = "no",
+		.help = "A local process supplies the addresses over the socket; until then the endpoint is not "
+			"in the record." },
+	{ "hold", CHOICE(endpoint, hold_connection, "none", "connection"), .fallback = "none",
+		.help = "With dynamic = yes. connection: the addresses are withdrawn when the connection closes "
+			"that supplied them." },
+	{ "writer", WRITER(endpoint, writer), .automatic = "none", .example = "user:www-data",
+		.help = "With dynamic = yes: user:NAME or group:NAME that may supply the addresses, beside root, "
+			"the agent's own user and admin_group." },
+};
+
+#define FOR_COMMAND CONFIG_FOR(CHECK_COMMAND)
+#define FOR_TCP CONFIG_FOR(CHECK_TCP)
+#define FOR_HTTP CONFIG_FOR(CHECK_HTTP)
+#define FOR_TTL CONFIG_FOR(CHECK_TTL)
+
+static const struct config_option check_options[] = {
+	{ "component", TEXT(check, component), .automatic = "the only component", .example = "NAME",
+		.help = "The NAME of the [component] that it guards. Required when there are several." },
+	{ "type", WORD(check, type, "command", "tcp", "http", "ttl"),
+		.automatic = "command, when there is one", .example = "command",
+		.help = "command: run a program, which says by its exit status 0 passing, 1 warning, else "
+			"failing. tcp: connect. http: ask for a status. ttl: the application reports over the "
+			"socket." },
+	{ "command", TEXT(check, command), .check_types = FOR_COMMAND,
+		.example = "/usr/bin/curl -fsS http://localhost:8080/health",
+		.help = "The program and its arguments, split as a shell would but run without one." },
+	{ "shell", BOOLEAN(check, shell), .fallback = "no", .check_types = FOR_COMMAND,
+		.help = "Give command to /bin/sh -c instead. Write $$ for a dollar before a brace." },
+	{ "user", TEXT(check, user), .check_types = FOR_COMMAND, .verify = config_verify_user,
+		.automatic = "the agent's own", .example = "nobody",
+		.help = "Run the command as this user; for an agent that runs as root." },
+	{ "cwd", FILE_NAME(check, cwd), .check_types = FOR_COMMAND, .automatic = "the agent's own",
+		.example = "/srv", .help = "Run the command in this directory." },
+	{ "env", PAIRS(check, environment, environment_count), .check_types = FOR_COMMAND,
+		.verify_name = config_verify_variable_name, .automatic = "none", .example = "value",
+		.help = "The environment variable NAME of the command, beside the agent's own and BERTH_CHECK, "
+			"BERTH_COMPONENT, BERTH_PATH and BERTH_RUN." },
+	{ "ignore_exit_status", BOOLEAN(check, ignore_exit_status), .fallback = "no",
+		.check_types = FOR_COMMAND, .help = "Any exit status passes; match alone decides." },
+	{ "match", TEXT(check, match), .check_types = FOR_COMMAND, .verify = config_verify_regex,
+		.automatic = "none", .example = "^OK",
+		.help = "A POSIX extended regular expression that a line of the output must match to pass." },
+	{ "match_invert", BOOLEAN(check, match_invert), .fallback = "no",
+		.check_types = FOR_COMMAND, .help = "No line of the output may match." },
+	{ "target", TEXT(check, target), .check_types = FOR_TCP | FOR_HTTP,
+		.example = "localhost:8080",
+		.help = "tcp: host:port. http: http://host:port/path; for https use a command. Required." },
+	{ "send", BYTES(check, send, send_len), .check_types = FOR_TCP, .automatic = "nothing",
+		.example = "PING\\r\\n",
+		.help = "What to send after connecting; \\r \\n \\t \\\\ \\xHH stand for bytes." },
+	{ "expect", BYTES(check, expect, expect_len), .check_types = FOR_TCP, .automatic = "nothing",
+		.example = "PONG", .help = "What the answer must contain, written as in send." },
+	{ "method", TEXT(check, method), .check_types = FOR_HTTP, .fallback = "GET",
+		.verify = config_verify_method, .help = "The request's method." },
+	{ "host", TEXT(check, host), .check_types = FOR_HTTP, .verify = config_verify_host,
+		.automatic = "from target", .example = "www.example.org",
+		.help = "The Host header." },
+	{ "expect_status", STATUS_RANGES(check, expect_status, expect_status_count),
+		.check_types = FOR_HTTP, .fallback = "200-299",
+		.help = "Status codes that pass, and ranges of them. Redirects are not followed." },
+	{ "interval", DURATION(check, interval_ms, 10, DAYS(7)), .fallback = "10s",
+		.help = "From the start of one run to the start of the next; runs never overlap. ttl: a report "
+			"must come this often." },
+	{ "timeout", DURATION(check, timeout_ms, 1, DAYS(1)), .fallback = "5s",
+		.help = "A run that takes longer is ended and fails. Means nothing to ttl." },
+	{ "rise", INTEGER(check, rise, 1, 1000), .fallback = "1",
+		.help = "So many successes in a row bring it up." },
+	{ "fall", INTEGER(check, fall, 1, 1000), .fallback = "3",
+		.help = "So many failures take it down: in a row, or with window within that time." },
+	{ "window", DURATION(check, window_ms, 1, DAYS(7)), .automatic = "none", .example = "5m",
+		.help = "Down when fall failures lie within this time, whatever came between. Longer than fall - 1 "
+			"times fast_interval, or it could never hold them." },
+	{ "start_grace", DURATION(check, start_grace_ms, 0, DAYS(1)), .fallback = "0s",
+		.help = "Failures do not count in this time after the start, or until the first success." },
+	{ "fast_interval", DURATION(check, fast_interval_ms, 10, DAYS(7)), .automatic = "interval",
+		.example = "2s", .help = "The interval while a change of state is under way." },
+	{ "down_interval", DURATION(check, down_interval_ms, 10, DAYS(7)), .automatic = "interval",
+		.example = "30s", .help = "The interval while down." },
+	{ "initial", CHOICE(check, initial_passing, "failing", "passing"), .fallback = "failing",
+		.help = "failing: not registered before the first success. passing: registered at once." },
+	{ "endpoints", LIST(check, endpoints, endpoint_count), .automatic = "the whole component",
+		.example = "rest",
+		.help = "What failing takes out: only these endpoints of the component." },
+	{ "warn_time", DURATION(check, warn_time_ms, 1, DAYS(1)), .automatic = "none",
+		.check_types = FOR_COMMAND | FOR_TCP | FOR_HTTP, .example = "500ms",
+		.help = "A success that took longer is a warning." },
+	{ "writer", WRITER(check, writer), .check_types = FOR_TTL, .automatic = "none",
+		.example = "user:www-data",
+		.help = "user:NAME or group:NAME that may report, beside root, the agent's own user and "
+			"admin_group." },
+};
+
+static const struct config_option cache_options[] = {
+	{ "max_size", SIZE(cache, max_size_bytes, KIB(1), GIB(64)), .fallback = "16M",
+		.help = "The memory for cached answers; beyond it the least recently used are dropped." },
+	{ "warm", LIST(cache, warm, warm_count), .verify = config_verify_warm,
+		.automatic = "nothing", .example = "/services, /users/devteam/**",
+		.help = "Paths that are loaded and watched from the start; with a trailing /** all below "
+			"them." },
+	{ "max_stale", DURATION(cache, max_stale_ms, 1, DAYS(365)), .automatic = "no limit",
+		.example = "1h",
+		.help = "While the registry is away, answers older than this are not served any more." },
+	{ "resync", DURATION(cache, resync_ms, 10, DAYS(7)), .fallback = "10m",
+		.help = "How often everything is read again, against lost notifications; jittered." },
+	{ "snapshot", BOOLEAN(cache, snapshot), .fallback = "yes",
+		.help = "Keep the cache in state_dir, so that an agent started during an outage can answer." },
+};
+
+#define OPTIONS(list) .options = list, .option_count = sizeof(list) / sizeof((list)[0])
+
+const struct config_section_type config_sections[CONFIG_SECTION_COUNT] = {
+	[CONFIG_AGENT] = { "agent", CONFIG_UNNAMED, "", "The agent itself.",
+		OPTIONS(agent_options) },
+	[CONFIG_REGISTRY] = { "registry", CONFIG_UNNAMED, "", "Where the records are kept.",
+		OPTIONS(registry_options) },
+	[CONFIG_COMPONENT] = { "component", CONFIG_MAY_BE_NAMED, "",
+		"What is registered. Several are written [component NAME]; their endpoints and checks then say "
+		"component = NAME. Without any the agent only answers lookups.",
+		OPTIONS(component_options) },
+	[CONFIG_ENDPOINT] = { "endpoint", CONFIG_NAMED, "rest",
+		"An address of the component, in its record.", OPTIONS(endpoint_options) },
+	[CONFIG_CHECK] = { "check", CONFIG_NAMED, "http",
+		"A health check. All checks of a component must be up for it to be registered.",
+		OPTIONS(check_options) },
+	[CONFIG_CACHE] = { "cache", CONFIG_UNNAMED, "", "The lookup cache.",
+		OPTIONS(cache_options) },
+};

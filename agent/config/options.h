@@ -1,0 +1,102 @@
+/*
+ * The option table: every section and key there is.
+ *
+ * A row says how a key is written, where its value lives, what it is when nobody sets it and what it is for. From the
+ * rows come the parser, -T, berth.full.ini, berth.ini.5, the comparison of two configurations and the freeing of one (field.h).
+ * To add an option, add its member to config.h and its row to options.c.
+ */
+#ifndef AGENT_CONFIG_OPTIONS_H
+#define AGENT_CONFIG_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/base/err.h"
+
+/* How a value is written and what its member is. */
+enum config_type {
+	CONFIG_TEXT,          /* char *; at most `max` bytes when max is set */
+	CONFIG_FILE,          /* char *, an absolute file name */
+	CONFIG_BOOLEAN,       /* bool */
+	CONFIG_CHOICE,        /* bool, named by words[0] (false) and words[1] (true) */
+	CONFIG_WORD,          /* enum, an index into `words` */
+	CONFIG_INTEGER,       /* int, min to max */
+	CONFIG_NUMBER,        /* double */
+	CONFIG_DURATION,      /* int64_t milliseconds, min to max */
+	CONFIG_SIZE,          /* size_t bytes, min to max */
+	CONFIG_MODE,          /* unsigned, octal */
+	CONFIG_LIST,          /* char ** and a count */
+	CONFIG_NUMBERED,      /* char ** and a count; the keys are KEY or KEY.1, KEY.2, … */
+	CONFIG_PAIRS,         /* struct config_name_value * and a count; the keys are KEY.NAME */
+	CONFIG_BYTES,         /* char * and a length, written with escapes */
+	CONFIG_STATUS_RANGES, /* struct config_status_range * and a count */
+	CONFIG_GROUP,         /* char * and its gid, (unsigned)-1 without one */
+	CONFIG_WRITER         /* struct config_writer */
+};
+
+struct config_option {
+	const char *key; /* the family's name for CONFIG_NUMBERED and CONFIG_PAIRS */
+	enum config_type type;
+	size_t offset;
+	size_t second;        /* the offset of what goes with it: count, length or gid */
+	const char *fallback; /* the default as one would write it; NULL for none */
+	const char *automatic; /* for people: what happens without a value, when that is not a fixed default */
+	const char *const *words;
+	int64_t min;
+	int64_t max;
+	unsigned check_types; /* for these types of check only, CONFIG_FOR(type) | …; 0 for all */
+	bool may_be_empty;    /* `key =` sets it to nothing, rather than leaving the default */
+	bool masks_secrets;   /* CONFIG_PAIRS whose values may be secrets, by their names */
+	int (*verify)(const char *value, struct err *err)
+		ERR_REQUIRED(2); /* what the type does not know */
+	int (*verify_name)(const char *name, struct err *err)
+		ERR_REQUIRED(2); /* CONFIG_PAIRS: the NAME */
+	const char *example;     /* for berth.full.ini, where there is no default */
+	const char *help;        /* sentences without markup */
+};
+
+#define CONFIG_FOR(check_type) (1u << (check_type))
+
+enum config_naming { CONFIG_UNNAMED, CONFIG_MAY_BE_NAMED, CONFIG_NAMED };
+
+enum config_section_kind {
+	CONFIG_AGENT,
+	CONFIG_REGISTRY,
+	CONFIG_COMPONENT,
+	CONFIG_ENDPOINT,
+	CONFIG_CHECK,
+	CONFIG_CACHE,
+	CONFIG_SECTION_COUNT
+};
+
+struct config_section_type {
+	const char *kind;
+	enum config_naming naming;
+	const char *example_name; /* for berth.full.ini */
+	const char *help;
+	const struct config_option *options;
+	size_t option_count;
+};
+
+extern const struct config_section_type config_sections[CONFIG_SECTION_COUNT];
+
+/* NULL for an unknown kind. */
+const struct config_section_type *config_section_type_find(const char *kind);
+/* The kind that is written most like `kind`. */
+const char *config_section_type_nearest(const char *kind);
+
+/* The row for a key as written ("address.2", "env.PATH"); NULL for an unknown key. */
+const struct config_option *config_option_find(
+	const struct config_section_type *section, const char *key);
+/* The key that is written most like `key`: an option's own, with ".NAME" for a family. Into `out`. */
+void config_option_nearest(
+	const struct config_section_type *section, const char *key, char *out, size_t size);
+
+/* For the option "address": 2 of "address.2", 0 of "address", -1 of a key that is not its own. */
+int config_option_number(const struct config_option *option, const char *key);
+
+/* What may be written, for people: "duration, 1ms to 24h". Into `out`. */
+void config_option_describe(const struct config_option *option, char *out, size_t size);
+
+#endif

@@ -1,0 +1,194 @@
+#include "agent/config/config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/config/expand.h"
+#include "agent/config/field.h"
+#include "agent/config/memory.h"
+#include "agent/config/secret.h"
+
+enum { DESCRIPTION_BYTES = 256, COMMENT_COLUMNS = 98 };
+
+static void print_header(FILE *stream, const char *kind, const char *name)
+{
+	fprintf(stream, "[%s%s%s]\n", kind, *name ? " " : "", name);
+}
+
+static void print_option(const struct config_option *option, const void *target, FILE *stream)
+{
+	size_t count = config_field_count(option, target);
+	for (size_t i = 0; i < count; i++) {
+		char *key = config_field_key(option, target, i);
+		char *text = config_field_text(option, target, i);
+		char *masked = config_mask(option, key, text);
+		char *value = config_unexpand(masked);
+		fprintf(stream, "%s =%s%s\n", key, *value ? " " : "", value);
+		free(key);
+		free(text);
+		free(masked);
+		free(value);
+	}
+}
+
+/* `check_type` leaves out what means nothing to it; 0 prints everything. */
+static void print_section(enum config_section_kind kind, const char *name, const void *target,
+	unsigned check_type, FILE *stream)
+{
+	const struct config_section_type *type = &config_sections[kind];
+	fputc('\n', stream);
+	print_header(stream, type->kind, name);
+	for (size_t i = 0; i < type->option_count; i++) {
+		const struct config_option *option = &type->options[i];
+		if (!option->check_types || (option->check_types & check_type)) {
+			print_option(option, target, stream);
+		}
+	}
+}
+
+void config_print(const struct config *config, FILE *stream)
+{
+	fputs("; The effective configuration: defaults filled in, ${} expanded, secrets masked.\n",
+		stream);
+	print_section(CONFIG_AGENT, "", &config->agent, 0, stream);
+	print_section(CONFIG_REGISTRY, "", &config->registry, 0, stream);
+	print_section(CONFIG_CACHE, "", &config->cache, 0, stream);
+	for (size_t i = 0; i < config->component_count; i++) {
+		const struct config_component *component = &config->components[i];
+		print_section(CONFIG_COMPONENT, component->name, component, 0, stream);
+		for (size_t j = 0; j < component->endpoint_count; j++) {
+			const struct config_endpoint *endpoint = &component->endpoints[j];
+			print_section(CONFIG_ENDPOINT, endpoint->name, endpoint, 0, stream);
+		}
+		for (size_t j = 0; j < component->check_count; j++) {
+			const struct config_check *check = &component->checks[j];
+			print_section(
+				CONFIG_CHECK, check->name, check, CONFIG_FOR(check->type), stream);
+		}
+	}
+}
+
+/* The text as comment lines, broken at blanks. */
+static void print_comment(const char *text, FILE *stream)
+{
+	size_t column = 0;
+	while (*text) {
+		size_t len = strcspn(text, " ");
+		if (column > 0 && column + 1 + len > COMMENT_COLUMNS) {
+			fputc('\n', stream);
+			column = 0;
+		}
+		column += (size_t)fprintf(stream, "%s%.*s", column ? " " : "; ", (int)len, text);
+		text += len + strspn(text + len, " ");
+	}
+	fputc('\n', stream);
+}
+
+/* "text, at most 512 bytes; default: none; for type = tcp, http" */
+static char *describe(const struct config_option *option)
+{
+	char allowed[DESCRIPTION_BYTES];
+	config_option_describe(option, allowed, sizeof(allowed));
+	char types[DESCRIPTION_BYTES] = "";
+	const char *const *words = config_option_find(&config_sections[CONFIG_CHECK], "type")->words;
+	for (unsigned i = 0; words[i] && option->check_types; i++) {
+		if (option->check_types & CONFIG_FOR(i)) {
+			size_t used = strlen(types);
+			snprintf(types + used, sizeof(types) - used, "%s%s",
+				used ? ", " : "; for type = ", words[i]);
+		}
+	}
+	const char *fallback = option->fallback ? option->fallback : option->automatic;
+	return config_format("%s%s%s%s", allowed, types, fallback ? "; default: " : "",
+		fallback ? fallback : "");
+}
+
+/* A key as one writes it, and what it stands for in the documents. */
+static const char *family_suffix(const struct config_option *option)
+{
+	return option->type == CONFIG_PAIRS ? ".NAME" : "";
+}
+
+/* What registers something is all comment, so that the file as it stands loads. */
+static bool is_live(enum config_section_kind kind)
+{
+	return kind == CONFIG_AGENT || kind == CONFIG_REGISTRY || kind == CONFIG_CACHE;
+}
+
+static void print_reference_option(const struct config_option *option, bool live, FILE *stream)
+{
+	char *description = describe(option);
+	char *sentence = config_format("(%s)", description);
+	fputc('\n', stream);
+	print_comment(option->help, stream);
+	print_comment(sentence, stream);
+	fprintf(stream, "%s%s%s = %s\n", live && option->fallback ? "" : ";", option->key,
+		family_suffix(option), option->fallback ? option->fallback : option->example);
+	free(sentence);
+	free(description);
+}
+
+void config_print_reference(FILE *stream)
+{
+	fputs("; Every key there is, with its default or, behind a ;, an example. Written from the table of\n"
+	      "; options, as berth.ini(5) is; the file to start from is berth.ini.\n",
+		stream);
+	for (size_t i = 0; i < CONFIG_SECTION_COUNT; i++) {
+		const struct config_section_type *type = &config_sections[i];
+		bool live = is_live((enum config_section_kind)i);
+		fputc('\n', stream);
+		print_comment(type->help, stream);
+		fputs(live ? "" : ";", stream);
+		print_header(stream, type->kind, type->example_name);
+		for (size_t j = 0; j < type->option_count; j++) {
+			print_reference_option(&type->options[j], live, stream);
+		}
+	}
+}
+
+/* One line a sentence, as mdoc wants it, and no byte that roff would take for its own. */
+static void print_roff(const char *text, FILE *stream)
+{
+	bool line_start = true;
+	for (; *text; text++) {
+		if (line_start && (*text == '.' || *text == '\'')) {
+			fputs("\\&", stream);
+		}
+		line_start = false;
+		if (*text == '\\') {
+			fputs("\\e", stream);
+		} else if (*text == ' ' && text[-1] == '.') {
+			fputc('\n', stream);
+			line_start = true;
+		} else {
+			fputc(*text, stream);
+		}
+	}
+	fputc('\n', stream);
+}
+
+static void print_manual_option(const struct config_option *option, FILE *stream)
+{
+	char *description = describe(option);
+	char *sentence = config_format("(%s)", description);
+	fprintf(stream, ".It Ic %s%s\n", option->key, family_suffix(option));
+	print_roff(option->help, stream);
+	print_roff(sentence, stream);
+	free(sentence);
+	free(description);
+}
+
+void config_print_manual(FILE *stream)
+{
+	for (size_t i = 0; i < CONFIG_SECTION_COUNT; i++) {
+		const struct config_section_type *type = &config_sections[i];
+		static const char *const arguments[] = { "", " Op Ar NAME", " Ar NAME" };
+		fprintf(stream, ".Ss Bq Ic %s%s\n", type->kind, arguments[type->naming]);
+		print_roff(type->help, stream);
+		fputs(".Bl -tag -width Ds\n", stream);
+		for (size_t j = 0; j < type->option_count; j++) {
+			print_manual_option(&type->options[j], stream);
+		}
+		fputs(".El\n", stream);
+	}
+}

@@ -1,0 +1,171 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/allocate.h"
+#include "agent/config/build.h"
+#include "agent/config/memory.h"
+#include "agent/config/value.h"
+#include "agent/config/shellwords.h"
+
+static const char *type_name(enum config_check_type type)
+{
+	return config_option_find(&config_sections[CONFIG_CHECK], "type")->words[type];
+}
+
+/* A key of another type of check is more likely a misunderstanding than meant. */
+static void refuse_foreign_keys(struct config_builder *builder,
+	const struct config_section *section, const struct config_check *check)
+{
+	for (size_t i = 0; i < section->entry_count; i++) {
+		const struct config_entry *entry = &section->entries[i];
+		const struct config_option *option = config_option_find(
+			&config_sections[CONFIG_CHECK], entry->key);
+		if (entry->bad || !*config_given(section, entry->key) || !option->check_types ||
+			(option->check_types & CONFIG_FOR(check->type))) {
+			continue;
+		}
+		config_report(builder, section, entry,
+			"`%s` means nothing to a check of `type = %s`", entry->key,
+			type_name(check->type));
+	}
+}
+
+static char **shell_words(const char *command)
+{
+	const char *const words[] = { "/bin/sh", "-c", command };
+	char **argv = NULL;
+	size_t count = 0;
+	for (; count < sizeof(words) / sizeof(words[0]); count++) {
+		argv = config_grow(argv, count, sizeof(*argv));
+		argv[count] = allocate_text(words[count]);
+	}
+	return config_grow(argv, count, sizeof(*argv));
+}
+
+/* Quotes make a word of nothing, too. */
+static bool is_blank(const char *word)
+{
+	return word[strspn(word, " \t\n")] == '\0';
+}
+
+static void rule_command(struct config_builder *builder, const struct config_section *section,
+	struct config_check *check)
+{
+	config_require(builder, section, "command");
+	if (!*check->command) {
+		return;
+	}
+	struct err err = ERR_INIT;
+	if (check->shell) {
+		check->argv = shell_words(check->command);
+	} else if (shellwords_split(&check->argv, check->command, &err)) {
+		config_report(builder, section, config_section_find(section, "command"),
+			"`command`: %s", err.msg);
+	} else if (is_blank(check->argv[0])) {
+		config_report(builder, section, config_section_find(section, "command"),
+			"`command` is blank: it must name a program");
+	}
+}
+
+static void rule_target(struct config_builder *builder, const struct config_section *section,
+	struct config_check *check)
+{
+	config_require(builder, section, "target");
+	if (!*check->target) {
+		return;
+	}
+	struct err err = ERR_INIT;
+	char *host;
+	char *port;
+	char *path;
+	if (check->type == CHECK_HTTP) {
+		config_parse_http_url(check->target, &host, &port, &path, &err);
+	} else if (config_parse_host_port(check->target, 1, &host, &port, &err) == 0) {
+		path = allocate_text("");
+	}
+	if (err.code) {
+		config_report(builder, section, config_section_find(section, "target"),
+			"`target`: %s", err.msg);
+		return;
+	}
+	free(check->target_host);
+	free(check->target_port);
+	free(check->target_path);
+	check->target_host = host;
+	check->target_port = port;
+	check->target_path = path;
+}
+
+static void rule_endpoints(struct config_builder *builder, const struct config_section *section,
+	const struct config_check *check, const struct config_component *component)
+{
+	for (size_t i = 0; i < check->endpoint_count; i++) {
+		bool found = false;
+		for (size_t j = 0; j < component->endpoint_count; j++) {
+			found |= strcmp(check->endpoints[i], component->endpoints[j].name) == 0;
+		}
+		if (!found) {
+			config_report(builder, section, config_section_find(section, "endpoints"),
+				"`endpoints`: this component has no [endpoint %s]",
+				check->endpoints[i]);
+		}
+	}
+}
+
+static bool is_bad(const struct config_section *section, const char *key)
+{
+	const struct config_entry *entry = config_section_find(section, key);
+	return entry && entry->bad;
+}
+
+/* After a failure the next run comes after fast_interval; reports to a ttl check come as they like. */
+static bool window_holds_fall(const struct config_section *section, const struct config_check *check)
+{
+	return check->window_ms == 0 || check->type == CHECK_TTL || is_bad(section, "fall") ||
+		is_bad(section, "interval") || is_bad(section, "fast_interval") ||
+		(check->fall - 1) * check->fast_interval_ms < check->window_ms;
+}
+
+static void rule_window(struct config_builder *builder, const struct config_section *section,
+	const struct config_check *check)
+{
+	if (window_holds_fall(section, check)) {
+		return;
+	}
+	double apart_s = (double)check->fast_interval_ms / 1000;
+	config_report(builder, section, config_section_find(section, "window"),
+		"`window` can never hold `fall` = %d failures, which `%s` = %.9gs sets apart: it must be longer than %.9gs",
+		check->fall, config_lacks(section, "fast_interval") ? "interval" : "fast_interval",
+		apart_s, (check->fall - 1) * apart_s);
+}
+
+void config_rule_check(struct config_builder *builder, const struct config_section *section,
+	struct config_check *check, const struct config_component *component)
+{
+	if (component) {
+		rule_endpoints(builder, section, check, component);
+	}
+	if (check->fast_interval_ms == 0) {
+		check->fast_interval_ms = check->interval_ms;
+	}
+	if (check->down_interval_ms == 0) {
+		check->down_interval_ms = check->interval_ms;
+	}
+	const struct config_entry *type = config_section_find(section, "type");
+	if (type && type->bad) {
+		return;
+	}
+	if (config_lacks(section, "type") && config_lacks(section, "command")) {
+		config_report(builder, section, type,
+			"[check %s] needs `type` (command, tcp, http or ttl), or a `command`",
+			section->name);
+		return;
+	}
+	refuse_foreign_keys(builder, section, check);
+	rule_window(builder, section, check);
+	if (check->type == CHECK_COMMAND) {
+		rule_command(builder, section, check);
+	} else if (check->type != CHECK_TTL) {
+		rule_target(builder, section, check);
+	}
+}

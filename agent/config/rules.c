@@ -1,0 +1,286 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "agent/base/allocate.h"
+#include "agent/config/build.h"
+#include "agent/config/builtin.h"
+#include "agent/config/memory.h"
+#include "agent/config/record.h"
+#include "agent/config/verify.h"
+#include "agent/config/label.h"
+#include "lib/base/limits.h"
+#include "lib/base/path.h"
+#include "lib/record/record.h"
+#include "lib/registry/registry.h"
+
+static void check_auth_file(struct config_builder *builder, const struct config_section *section)
+{
+	const struct config_registry *registry = &builder->config->registry;
+	const struct config_entry *file = config_section_find(section, "auth_file");
+	if (strcmp(registry->auth, "digest") == 0 && config_lacks(section, "auth_file")) {
+		config_report(builder, section, config_section_find(section, "auth"),
+			"`auth = digest` needs `auth_file`, a file that holds user:password");
+	}
+	struct stat status;
+	if (!*registry->auth_file) {
+		return;
+	}
+	if (stat(registry->auth_file, &status) != 0) {
+		config_report(builder, section, file, "auth_file %s: %s", registry->auth_file,
+			strerror(errno));
+	} else if (!S_ISREG(status.st_mode) || (status.st_mode & 077) != 0) {
+		config_report(builder, section, file,
+			"auth_file %s must be a file that only its owner can read: chmod 600",
+			registry->auth_file);
+	}
+}
+
+static bool has_bad_entry(const struct config_section *section)
+{
+	for (size_t i = 0; i < section->entry_count; i++) {
+		if (section->entries[i].bad) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* What the registry would refuse only when it is opened, such as what this build cannot do. */
+static void check_options(struct config_builder *builder, const struct config_section *section)
+{
+	const struct config_registry *registry = &builder->config->registry;
+	const struct registry_options options = {
+		.url = registry->url,
+		.auth = registry->auth,
+		.auth_file = registry->auth_file,
+		.secure = registry->secure,
+		.system_accounts = registry->system_accounts,
+		.realm = registry->realm,
+	};
+	const char *option;
+	struct err err = ERR_INIT;
+	if (registry_options_check(&options, &option, &err)) {
+		config_report(builder, section, config_section_find(section, option), "`%s`: %s",
+			option, err.msg);
+	}
+}
+
+void config_rule_registry(struct config_builder *builder, const struct config_section *section)
+{
+	size_t before = builder->source->problems->count;
+	check_auth_file(builder, section);
+	if (builder->source->problems->count == before && !has_bad_entry(section)) {
+		check_options(builder, section);
+	}
+}
+
+static void set(char **text, const char *value)
+{
+	char *copy = allocate_text(value);
+	free(*text);
+	*text = copy;
+}
+
+/* The last element of the path: `name`, else from id, else the host name. False when that has been reported as wrong. */
+static bool resolve_name(struct config_builder *builder, const struct config_section *section,
+	struct config_component *component)
+{
+	if (!config_lacks(section, "name")) {
+		return *component->component_name != '\0';
+	}
+	if (!config_lacks(section, "id")) {
+		char label[LABEL_SIZE];
+		struct err err = ERR_INIT;
+		if (!*component->id) {
+			return false;
+		}
+		if (label_from_container_id(label, component->id, &err)) {
+			config_report(builder, section, config_section_find(section, "id"),
+				"no name for the component can be made from its id (%s); set `name`",
+				err.msg);
+			return false;
+		}
+		set(&component->component_name, label);
+		return true;
+	}
+	free(component->component_name);
+	component->component_name = config_short_host_name();
+	struct err err = ERR_INIT;
+	if (config_verify_label(component->component_name, &err)) {
+		config_report(builder, section, NULL,
+			"[component] needs `name` or `id`: the host name \"%s\" is no DNS label",
+			component->component_name);
+		return false;
+	}
+	return true;
+}
+
+static void join_path(struct config_builder *builder, const struct config_section *section,
+	struct config_component *component, const char *user_label)
+{
+	/* Five labels and the fixed words: always less than LIMIT_PATH_BYTES. */
+	free(component->path);
+	component->path = config_format("/users/%s/%s/%s/components/%s", user_label,
+		component->service_class, component->instance, component->component_name);
+	struct err err = ERR_INIT;
+	if (path_check(component->path, strlen(component->path), &err)) {
+		config_report(builder, section, NULL, "%s", err.msg);
+	}
+}
+
+static void resolve_path(struct config_builder *builder, const struct config_section *section,
+	struct config_component *component)
+{
+	if (!config_lacks(section, "path")) {
+		set(&component->component_name, path_name(component->path));
+		return;
+	}
+	config_require(builder, section, "user");
+	config_require(builder, section, "service_class");
+	config_require(builder, section, "instance");
+	bool named = resolve_name(builder, section, component);
+	if (!*component->user) {
+		return;
+	}
+	char label[LABEL_SIZE];
+	struct err err = ERR_INIT;
+	if (label_from_user(label, component->user, &err)) {
+		config_report(builder, section, config_section_find(section, "user"), "`user`: %s",
+			err.msg);
+	} else if (named && *component->service_class && *component->instance) {
+		join_path(builder, section, component, label);
+	}
+}
+
+void config_rule_component(struct config_builder *builder, const struct config_section *section,
+	struct config_component *component)
+{
+	resolve_path(builder, section, component);
+	if (config_lacks(section, "znode")) {
+		component->ephemeral = component->persistence == PERSISTENCE_CONTAINER;
+	}
+	if (component->damping_reuse >= component->damping_suppress) {
+		const struct config_entry *entry = config_section_find(section, "damping_reuse");
+		config_report(builder, section,
+			entry ? entry : config_section_find(section, "damping_suppress"),
+			"damping_reuse (%g) must be less than damping_suppress (%g)",
+			component->damping_reuse, component->damping_suppress);
+	}
+}
+
+static const struct config_option *address_option(void)
+{
+	return config_option_find(&config_sections[CONFIG_ENDPOINT], "address");
+}
+
+/* True when the address type takes all of them, one by one. */
+static bool check_addresses(struct config_builder *builder, const struct config_section *section,
+	const struct config_endpoint *endpoint, json_t *addresses)
+{
+	bool good = true;
+	int above = -1;
+	struct config_entry *entry;
+	while ((entry = config_next_numbered(section, address_option(), &above))) {
+		struct err err = ERR_INIT;
+		if (!entry->expanded || !*entry->expanded) {
+			continue;
+		}
+		json_t *address = record_address_parse(
+			endpoint->address_type, entry->expanded, &err);
+		if (!address) {
+			config_report(builder, section, entry, "`%s`: %s", entry->key, err.msg);
+			good = false;
+		} else {
+			json_array_append_new(addresses, address);
+		}
+	}
+	return good;
+}
+
+/* The addresses must make an endpoint that may be written: what the registry would refuse is told now. */
+static void check_endpoint_record(struct config_builder *builder,
+	const struct config_section *section, const struct config_endpoint *endpoint)
+{
+	json_t *addresses = json_array();
+	if (!check_addresses(builder, section, endpoint, addresses)) {
+		json_decref(addresses);
+		return;
+	}
+	struct err err = ERR_INIT;
+	struct record *record = record_create();
+	const char *scope = endpoint->external ? "external" : "internal";
+	if (record_add_endpoint_take(record, scope, endpoint->api, endpoint->protocol,
+		    endpoint->address_type, addresses)) {
+		err_set(&err, BERTH_FAILED, "cannot be written as JSON");
+	} else if (record_check(record, &err)) {
+		/* err says why */
+	}
+	if (err.code) {
+		config_report(builder, section, NULL, "[endpoint %s]: %s", section->name, err.msg);
+	}
+	record_free(record);
+}
+
+static bool has_bad_address(const struct config_section *section)
+{
+	bool bad = false;
+	for (size_t i = 0; i < section->entry_count; i++) {
+		const struct config_entry *entry = &section->entries[i];
+		bad |= entry->bad && config_option_number(address_option(), entry->key) >= 0;
+	}
+	return bad;
+}
+
+void config_rule_endpoint(struct config_builder *builder, const struct config_section *section,
+	const struct config_endpoint *endpoint)
+{
+	config_require(builder, section, "api");
+	config_require(builder, section, "protocol");
+	config_require(builder, section, "address_type");
+	if (endpoint->dynamic) {
+		int above = -1;
+		const struct config_entry *entry = config_next_numbered(
+			section, address_option(), &above);
+		if (endpoint->address_count > 0) {
+			config_report(builder, section, entry,
+				"`%s`: a local process supplies the addresses of a dynamic endpoint",
+				entry->key);
+		}
+		return;
+	}
+	if (endpoint->hold_connection || endpoint->writer.kind != CONFIG_WRITER_NONE) {
+		const char *key = endpoint->hold_connection ? "hold" : "writer";
+		config_report(builder, section, config_section_find(section, key),
+			"`%s` means something only with `dynamic = yes`", key);
+	}
+	if (endpoint->address_count == 0) {
+		if (!has_bad_address(section)) {
+			config_report(builder, section, NULL,
+				"[endpoint %s] needs `address`, or `dynamic = yes`", section->name);
+		}
+		return;
+	}
+	if (*endpoint->api && *endpoint->protocol && *endpoint->address_type) {
+		check_endpoint_record(builder, section, endpoint);
+	}
+}
+
+/* What may stand alone can be too much together: the record is made as when all checks are up. */
+void config_rule_record(struct config_builder *builder, const struct config_section *section,
+	const struct config_component *component)
+{
+	struct config_record_endpoint *all_in = allocate_zeroed(
+		component->endpoint_count + 1, sizeof(*all_in));
+	const char *health = component->publish_health || component->keep_last ? "failing" : NULL;
+	struct record *record = NULL;
+	struct err err = ERR_INIT;
+	if (config_record(&record, component, all_in, health, &err)) {
+		config_report(builder, section, NULL, "[component%s%s]: %s: %s",
+			*section->name ? " " : "", section->name, berth_error_name(err.code),
+			err.msg);
+	}
+	record_free(record);
+	free(all_in);
+}

@@ -1,0 +1,219 @@
+#include "agent/config/verify.h"
+
+#include <ctype.h>
+#include <grp.h>
+#include <pwd.h>
+#include <regex.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/config/value.h"
+#include "lib/base/path.h"
+#include "lib/registry/url.h"
+
+static const char name_bytes[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+
+enum { SECTION_NAME_BYTES = 64, ATTRIBUTE_NAME_BYTES = 255, ID_MAX = INT32_MAX };
+
+int config_verify_label(const char *value, struct err *err)
+{
+	if (path_element_valid(value, strlen(value))) {
+		return 0;
+	}
+	return err_set(err, BERTH_FAILED,
+		"must be a DNS label: a to z, 0 to 9 and, not at an end, -; at most 63 bytes");
+}
+
+int config_verify_path(const char *value, struct err *err)
+{
+	if (strcmp(value, "/") == 0) {
+		return err_set(err, BERTH_FAILED, "the root cannot hold a record");
+	}
+	return path_check(value, strlen(value), err);
+}
+
+int config_verify_warm(const char *value, struct err *err)
+{
+	static const char recursive[] = "/**";
+	size_t len = strlen(value);
+	size_t suffix_len = strlen(recursive);
+	if (len >= suffix_len && strcmp(value + len - suffix_len, recursive) == 0) {
+		len -= suffix_len;
+	}
+	return len == 0 ? 0 : path_check(value, len, err);
+}
+
+int config_verify_listen(const char *value, struct err *err)
+{
+	char *host;
+	char *port;
+	int ret = config_parse_host_port(value, 0, &host, &port, err);
+	if (ret == 0) {
+		free(host);
+		free(port);
+	}
+	return ret;
+}
+
+int config_verify_registry_url(const char *value, struct err *err)
+{
+	struct registry_url url;
+	return registry_url_parse(&url, value, err);
+}
+
+int config_verify_auth(const char *value, struct err *err)
+{
+	static const char *const words[] = { "none", "digest", "sasl", NULL };
+	unsigned index;
+	return config_parse_word(value, words, &index, err);
+}
+
+int config_verify_accounts(const char *value, struct err *err)
+{
+	char **items;
+	size_t count;
+	config_parse_list(value, &items, &count);
+	int ret = 0;
+	for (size_t i = 0; i < count && ret == 0; i++) {
+		const char *colon = strchr(items[i], ':');
+		if (!colon || colon == items[i] || !colon[1]) {
+			ret = err_set(
+				err, BERTH_FAILED, "write accounts as scheme:id, like sasl:yarn@");
+		}
+	}
+	config_free_list(items, count);
+	return ret;
+}
+
+int config_verify_address_type(const char *value, struct err *err)
+{
+	static const char *const known[] = { "uri", "hostname", "inetaddress", "host/port", "path",
+		"zookeeper" };
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		if (strcmp(value, known[i]) == 0) {
+			return 0;
+		}
+	}
+	if (strncmp(value, "x-", 2) == 0 && value[2]) {
+		return 0;
+	}
+	return err_set(err, BERTH_FAILED,
+		"write uri, hostname, inetaddress, host/port, path, zookeeper or a word that begins with x-");
+}
+
+int config_verify_regex(const char *value, struct err *err)
+{
+	regex_t compiled;
+	int why = regcomp(&compiled, value, REG_EXTENDED | REG_NOSUB);
+	if (why) {
+		char text[128];
+		regerror(why, &compiled, text, sizeof(text));
+		return err_set(
+			err, BERTH_FAILED, "must be a POSIX extended regular expression: %s", text);
+	}
+	regfree(&compiled);
+	return 0;
+}
+
+int config_verify_method(const char *value, struct err *err)
+{
+	for (const char *at = value; *at; at++) {
+		if (!isupper((unsigned char)*at) || at - value >= 32) {
+			return err_set(
+				err, BERTH_FAILED, "write a method in capitals, like GET or HEAD");
+		}
+	}
+	return 0;
+}
+
+int config_verify_host(const char *value, struct err *err)
+{
+	for (const char *at = value; *at; at++) {
+		if (!isalnum((unsigned char)*at) && !strchr(".-_:[]", *at)) {
+			return err_set(err, BERTH_FAILED, "write a host name, or host:port");
+		}
+	}
+	return 0;
+}
+
+int config_verify_attribute_name(const char *name, struct err *err)
+{
+	static const char *const reserved[] = { "type", "description", "external", "internal" };
+	size_t len = strlen(name);
+	if (len == 0 || len > ATTRIBUTE_NAME_BYTES || strspn(name, name_bytes) != len) {
+		return err_set(err, BERTH_FAILED,
+			"an attribute's name is made of letters, digits, . _ and -, at most %d",
+			ATTRIBUTE_NAME_BYTES);
+	}
+	for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++) {
+		if (strcmp(name, reserved[i]) == 0) {
+			return err_set(err, BERTH_FAILED,
+				"every record has %s of its own; choose another name for the attribute",
+				name);
+		}
+	}
+	return 0;
+}
+
+int config_verify_variable_name(const char *name, struct err *err)
+{
+	if (config_is_variable_name(name, strlen(name))) {
+		return 0;
+	}
+	return err_set(err, BERTH_FAILED,
+		"an environment variable's name is made of letters, digits and _, and begins with no digit");
+}
+
+int config_verify_section_name(const char *name, struct err *err)
+{
+	size_t len = strlen(name);
+	if (len <= SECTION_NAME_BYTES && strspn(name, name_bytes) == len) {
+		return 0;
+	}
+	return err_set(err, BERTH_FAILED,
+		"a name is made of letters, digits, . _ and -, at most %d of them",
+		SECTION_NAME_BYTES);
+}
+
+/* True when `name` is a number; containers often have users that no file knows. */
+static bool parse_id(const char *name, unsigned *ret_id)
+{
+	int64_t id;
+	struct err unused = ERR_INIT;
+	if (config_parse_integer(name, 0, ID_MAX, &id, &unused)) {
+		return false;
+	}
+	*ret_id = (unsigned)id;
+	return true;
+}
+
+int config_find_user(const char *name, unsigned *ret_id, struct err *err)
+{
+	const struct passwd *user = getpwnam(name);
+	if (user) {
+		*ret_id = user->pw_uid;
+		return 0;
+	}
+	return parse_id(name, ret_id)
+		? 0
+		: err_set(err, BERTH_FAILED, "there is no user %s here", name);
+}
+
+int config_find_group(const char *name, unsigned *ret_id, struct err *err)
+{
+	const struct group *group = getgrnam(name);
+	if (group) {
+		*ret_id = group->gr_gid;
+		return 0;
+	}
+	return parse_id(name, ret_id)
+		? 0
+		: err_set(err, BERTH_FAILED, "there is no group %s here", name);
+}
+
+/* A command needs the user's groups too, so a number is not enough. */
+int config_verify_user(const char *value, struct err *err)
+{
+	return getpwnam(value) ? 0 : err_set(err, BERTH_FAILED, "there is no user %s here", value);
+}

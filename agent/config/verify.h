@@ -1,0 +1,32 @@
+/*
+ * What the type of an option does not say about its value. Each returns 0, or BERTH_FAILED with an error that says what is allowed;
+ * none is called with an empty value.
+ */
+#ifndef AGENT_CONFIG_VERIFY_H
+#define AGENT_CONFIG_VERIFY_H
+
+#include "lib/base/err.h"
+
+int config_verify_label(const char *value, struct err *err) ERR_REQUIRED(2);
+int config_verify_path(const char *value, struct err *err) ERR_REQUIRED(2);
+/* Paths with or without a trailing slash and two asterisks; called for each item. */
+int config_verify_warm(const char *value, struct err *err) ERR_REQUIRED(2);
+int config_verify_listen(const char *value, struct err *err) ERR_REQUIRED(2);
+int config_verify_registry_url(const char *value, struct err *err) ERR_REQUIRED(2);
+int config_verify_auth(const char *value, struct err *err) ERR_REQUIRED(2);
+int config_verify_accounts(const char *value, struct err *err) ERR_REQUIRED(2);
+int config_verify_address_type(const char *value, struct err *err) ERR_REQUIRED(2);
+int config_verify_user(const char *value, struct err *err) ERR_REQUIRED(2);
+int config_verify_regex(const char *value, struct err *err) ERR_REQUIRED(2);
+int config_verify_method(const char *value, struct err *err) ERR_REQUIRED(2);
+int config_verify_host(const char *value, struct err *err) ERR_REQUIRED(2);
+int config_verify_attribute_name(const char *name, struct err *err) ERR_REQUIRED(2);
+int config_verify_variable_name(const char *name, struct err *err) ERR_REQUIRED(2);
+/* The NAME of [endpoint NAME] and the like: it stands in URLs and metrics. */
+int config_verify_section_name(const char *name, struct err *err) ERR_REQUIRED(2);
+
+/* Users and groups by name or number. */
+int config_find_user(const char *name, unsigned *ret_id, struct err *err) ERR_REQUIRED(3);
+int config_find_group(const char *name, unsigned *ret_id, struct err *err) ERR_REQUIRED(3);
+
+#endif

@@ -1,0 +1,153 @@
+/*
+ * HTTP/1.1 inside the agent's loop: a Unix socket, and a TCP listener for the read-only subset.
+ *
+ * libmicrohttpd speaks the protocol on its own epoll descriptor, which is one watcher of our loop; everything here runs in the
+ * loop's thread. A handler answers a request at once, or keeps it and answers later, or turns it into a stream:
+ *
+ *   on_request --> http_answer()                                  done
+ *             \--> (returns) ... http_answer()                    deferred; on_closed when the peer went away first
+ *              \-> http_stream() --> on_read, on_read, ... --> on_closed
+ *
+ * Paths and parameters are raw: nothing is percent-decoded but by http_parameter(). Hostile peers cost at most one
+ * connection of bounded memory each: request heads, bodies, connections and silence are limited here.
+ */
+#ifndef AGENT_HTTP_HTTP_H
+#define AGENT_HTTP_HTTP_H
+
+#include <ev.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "lib/base/err.h"
+
+#define HTTP_TARGET_BYTES 4096      /* longer: 414 */
+#define HTTP_HEADER_BYTES 8192      /* longer: 431 */
+#define HTTP_BODY_BYTES (64 * 1024) /* longer: 413 */
+
+struct http;
+struct http_response; /* may be sent many times, to many peers */
+
+enum http_method { HTTP_GET, HTTP_HEAD, HTTP_POST, HTTP_PUT, HTTP_DELETE, HTTP_OTHER };
+
+/* One request. Everything is borrowed, and valid until it was answered or closed. */
+struct http_request {
+	enum http_method method;
+	const char *path;   /* raw, without the query */
+	const char *accept; /* these are NULL when absent */
+	const char *cache_control;
+	const char *if_none_match;
+	const char *prefer;
+	const char *body; /* NUL-terminated, "" without one */
+	size_t body_len;
+	uint64_t connection; /* names the connection as long as the agent lives */
+	bool local;          /* came over the Unix socket */
+};
+
+/* Who is at the other end of a Unix socket, by the kernel's word. */
+struct http_peer {
+	bool known;
+	uid_t uid;
+	gid_t gid;
+	pid_t pid;
+	gid_t groups[64]; /* supplementary ones */
+	size_t group_count;
+};
+
+struct http_options {
+	const char *socket_path;
+	unsigned socket_mode;
+	unsigned socket_group_id; /* (unsigned)-1: leave as it is */
+	int socket_fd;            /* an inherited listening socket, or -1 */
+	const char *listen;       /* host:port, "" for none */
+	int listen_fd;            /* an inherited listening socket, or -1 */
+	bool keep_socket;         /* the path is not ours to unlink (socket activation) */
+	int max_connections;
+	int idle_timeout_ms; /* a connection without a finished request for so long is closed; deferred ones and streams never */
+	/* Must answer, or keep the request to answer later. `http_closed()` says what happens if the peer goes away. */
+	void (*on_request)(void *context, struct http_request *request);
+	/* A connection that http_pin() named has ended. */
+	void (*on_pinned_closed)(void *context, uint64_t connection);
+	void *context;
+};
+
+/*
+ * Opens the listeners. A socket file that nobody serves is replaced; one that is served is an error, as is any other kind
+ * of file. BERTH_FAILED.
+ */
+int http_open(struct http **ret_http, struct ev_loop *loop, const struct http_options *options,
+	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(4);
+/* Ends every request (their on_closed are called), closes the listeners, unlinks the socket. Accepts NULL. */
+void http_close(struct http *http);
+/* The listening descriptors, for a successor; -1 when there is none. */
+int http_socket_fd(const struct http *http);
+int http_listen_fd(const struct http *http);
+
+/* A connection between two requests, which a successor can go on with; or one that was pinned and ends now. */
+struct http_kept {
+	int fd;      /* -1: it ends */
+	uint64_t id; /* http_request.connection */
+	bool local;
+	bool pinned;
+};
+
+/* Writes what is answered, as far as it can be written now; reads and handles what has come meanwhile. */
+void http_flush(struct http *http);
+/*
+ * For a successor of this process: the connections without a request under way, and the pinned ones, `max` at most; how many. The
+ * descriptors stay ours. What a client has sent of a request line so far is lost; what it sends later is not.
+ */
+size_t http_keep(const struct http *http, struct http_kept *kept, size_t max);
+/* Goes on with a connection of a predecessor. Takes the descriptor; false when the connection has ended with that. */
+bool http_adopt(struct http *http, const struct http_kept *kept);
+size_t http_connections(const struct http *http);
+/* Requests begun and not finished, streams included. */
+size_t http_requests(const struct http *http);
+
+/* The value of a query parameter, percent-decoded, into out: 1 found, 0 absent, BERTH_FAILED when it does not fit or is no text. */
+int http_parameter(const struct http_request *request, const char *name, char *out, size_t size,
+	struct err *err) ERR_REQUIRED(5);
+/* Fills `peer` from the kernel; peer->known stays false on TCP. */
+void http_peer(const struct http_request *request, struct http_peer *peer);
+/* Exempts the connection from the idle timeout and reports its end through on_pinned_closed. */
+void http_pin(const struct http_request *request);
+
+/* Responses. The body is copied; NULL without memory. */
+struct http_response *http_response_create(const char *content_type, const char *body, size_t len);
+/* As above for a body that `release(context)` gives back when the last peer has got it. */
+struct http_response *http_response_create_borrowed(const char *content_type, const char *body,
+	size_t len, void (*release)(void *context), void *context);
+void http_response_header(struct http_response *response, const char *name, const char *value);
+/* Gives up the caller's reference; accepts NULL. */
+void http_response_free(struct http_response *response);
+
+/* Answers, at once or later; the request is over then. NULL (no memory) closes the connection. */
+void http_answer(struct http_request *request, int status, struct http_response *response);
+
+/* For a request that is kept: on_closed is called, once, if the peer goes away before the answer. */
+void http_closed(struct http_request *request, void (*on_closed)(void *context), void *context);
+
+/*
+ * The request that is kept may take minutes: a TCP peer that ends its half is taken for gone, as with streams. For other requests
+ * it may still read the answer.
+ */
+void http_lasts(struct http_request *request);
+
+struct http_stream_callbacks {
+	/* Copies up to `size` bytes into `buffer` and returns how many; 0: nothing now, until http_stream_wake(). */
+	size_t (*on_read)(void *context, char *buffer, size_t size);
+	/* The peer has gone, or http is closing; the last call. */
+	void (*on_closed)(void *context);
+	void *context;
+};
+
+/* Answers 200 with a body that has no end. */
+void http_stream(struct http_request *request, const char *content_type,
+	const struct http_stream_callbacks *callbacks);
+/* There is something to read. */
+void http_stream_wake(struct http_request *request);
+/* Breaks the stream off, soon: on_read is called no more, on_closed later. */
+void http_stream_end(struct http_request *request);
+
+#endif

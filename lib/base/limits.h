@@ -1,0 +1,22 @@
+/*
+ * What a registry may hold, at most. Enforced on every write and reported by name (LimitExceeded);
+ * section 1 of the contract. All lengths are bytes without a terminator.
+ */
+#ifndef LIB_BASE_LIMITS_H
+#define LIB_BASE_LIMITS_H
+
+#define RECORD_TYPE "JSONServiceRecord" /* what data must hold somewhere to be a record */
+
+#define LIMIT_PATH_ELEMENT_BYTES 63 /* RFC 1123 label */
+#define LIMIT_PATH_BYTES 1024
+#define LIMIT_ADDRESS_TYPE_BYTES 64
+#define LIMIT_PROTOCOL_BYTES 64
+#define LIMIT_API_BYTES 512
+#define LIMIT_DESCRIPTION_BYTES 1024
+#define LIMIT_ADDRESS_VALUE_BYTES 1024
+#define LIMIT_ADDRESSES_PER_ENDPOINT 64
+#define LIMIT_ENDPOINTS_PER_RECORD 128
+#define LIMIT_RECORD_BYTES (128 * 1024)
+#define LIMIT_JSON_DEPTH 32
+
+#endif

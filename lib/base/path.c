@@ -1,0 +1,133 @@
+#include "lib/base/path.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/base/limits.h"
+#include "lib/base/quote.h"
+
+#define ELEMENT_RULE "an element has 1 to 63 characters of a-z, 0-9 and, not at its ends, -"
+
+static bool is_letter_or_digit(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+}
+
+/* NULL, or what is wrong with the element. */
+static const char *element_fault(const char *element, size_t len)
+{
+	if (len == 0) {
+		return "is empty";
+	}
+	if (len > LIMIT_PATH_ELEMENT_BYTES) {
+		return "is too long";
+	}
+	for (size_t i = 0; i < len; i++) {
+		if (!is_letter_or_digit(element[i]) && element[i] != '-') {
+			return "holds a character that is not allowed";
+		}
+	}
+	if (element[0] == '-' || element[len - 1] == '-') {
+		return "begins or ends with -";
+	}
+	return NULL;
+}
+
+bool path_element_valid(const char *element, size_t len)
+{
+	return !element_fault(element, len);
+}
+
+static int check_element(
+	const char *path, size_t len, size_t start, size_t end, size_t number, struct err *err)
+{
+	const char *fault = element_fault(path + start, end - start);
+	if (!fault) {
+		return 0;
+	}
+	if (end == len && start == end) {
+		return err_set(err, BERTH_INVALID_PATHNAME,
+			"path %s ends with /: only / itself may", quote(path, len).text);
+	}
+	return err_set(err, BERTH_INVALID_PATHNAME, "path %s: element %zu %s %s; " ELEMENT_RULE,
+		quote(path, len).text, number, quote(path + start, end - start).text, fault);
+}
+
+int path_check(const char *path, size_t len, struct err *err)
+{
+	if (len == 0 || path[0] != '/') {
+		return err_set(err, BERTH_INVALID_PATHNAME, "path %s does not begin with /",
+			quote(path, len).text);
+	}
+	if (len > LIMIT_PATH_BYTES) {
+		return err_set(err, BERTH_INVALID_PATHNAME,
+			"path %s has %zu bytes; at most %d are allowed", quote(path, len).text, len,
+			LIMIT_PATH_BYTES);
+	}
+	if (len == 1) {
+		return 0;
+	}
+	size_t number = 1;
+	for (size_t start = 1; start <= len; number++) {
+		const char *slash = memchr(path + start, '/', len - start);
+		size_t end = slash ? (size_t)(slash - path) : len;
+		int code = check_element(path, len, start, end, number, err);
+		if (code) {
+			return code;
+		}
+		start = end + 1;
+	}
+	return 0;
+}
+
+int path_join(char *out, size_t size, const char *parent, const char *element, struct err *err)
+{
+	size_t element_len = strlen(element);
+	const char *fault = element_fault(element, element_len);
+	if (fault) {
+		return err_set(err, BERTH_INVALID_PATHNAME, "path element %s %s; " ELEMENT_RULE,
+			quote(element, element_len).text, fault);
+	}
+	size_t parent_len = strcmp(parent, "/") == 0 ? 0 : strlen(parent);
+	size_t len = parent_len + 1 + element_len;
+	if (len > LIMIT_PATH_BYTES || len >= size) {
+		return err_set(err, BERTH_LIMIT_EXCEEDED,
+			"path of %s below %s would have %zu bytes; at most %zu are allowed",
+			quote(element, element_len).text, quote(parent, strlen(parent)).text, len,
+			len > LIMIT_PATH_BYTES ? (size_t)LIMIT_PATH_BYTES : size - 1);
+	}
+	memmove(out, parent, parent_len);
+	out[parent_len] = '/';
+	memcpy(out + parent_len + 1, element, element_len + 1);
+	return 0;
+}
+
+size_t path_parent_len(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	if (!slash || slash[1] == '\0') {
+		return 0;
+	}
+	return slash == path ? 1 : (size_t)(slash - path);
+}
+
+const char *path_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return slash ? slash + 1 : path;
+}
+
+bool path_is_under(const char *path, const char *ancestor)
+{
+	size_t len = strcmp(ancestor, "/") == 0 ? 0 : strlen(ancestor);
+	return strncmp(path, ancestor, len) == 0 && (path[len] == '/' || path[len] == '\0');
+}
+
+size_t path_depth(const char *path)
+{
+	size_t depth = 0;
+	for (const char *c = path; *c; c++) {
+		depth += c[0] == '/' && c[1] != '\0';
+	}
+	return depth;
+}

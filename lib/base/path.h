@@ -1,0 +1,47 @@
+/*
+ * Registry paths: "/" or "/element/element…". Odd ones are rejected, never normalised.
+ *
+ * Every element matches [a-z0-9]([a-z0-9-]*[a-z0-9])? and has at most 63 bytes (RFC 1123), so that
+ * the whole tree could be served by DNS.
+ */
+#ifndef LIB_BASE_PATH_H
+#define LIB_BASE_PATH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "lib/base/err.h"
+
+/* True for one valid path element of `len` bytes. */
+bool path_element_valid(const char *element, size_t len);
+
+/*
+ * Checks a whole path of `len` bytes (which may hold NUL bytes: they are invalid). 0 or
+ * BERTH_INVALID_PATHNAME, the message quoting the path (escaped, cut to a readable length) and
+ * naming the offending element and rule.
+ */
+int path_check(const char *path, size_t len, struct err *err) __attribute__((warn_unused_result));
+
+/*
+ * Writes parent + "/" + element into out (size bytes) and returns 0, or LIMIT_EXCEEDED /
+ * INVALID_PATHNAME.
+ */
+int path_join(char *out, size_t size, const char *parent, const char *element, struct err *err)
+	__attribute__((warn_unused_result));
+
+/*
+ * The length of the parent's path: 1 ("/") for "/a", 2 for "/a/b" … ; 0 for "/" itself, which has
+ * none.
+ */
+size_t path_parent_len(const char *path);
+
+/* The last element: a pointer into `path`; "" for "/". */
+const char *path_name(const char *path);
+
+/* True when `path` is `ancestor` or lies below it. */
+bool path_is_under(const char *path, const char *ancestor);
+
+/* Number of elements; 0 for "/". */
+size_t path_depth(const char *path);
+
+#endif

@@ -1,0 +1,180 @@
+#include "lib/berth.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/client/handle.h"
+#include "lib/base/quote.h"
+
+enum { TARGET_BYTES = 1024, PROBLEM_BYTES = 1024 * 1024 };
+
+/* ---- reading ---------------------------------------------------------------------------------- */
+
+static int read_target(struct berth *berth, const char *what, const char *target,
+	struct berth_answer *ret, struct berth_failure *failure)
+{
+	struct err err = ERR_INIT;
+	int code = handle_need_agent(berth, what, &err);
+	if (code == 0) {
+		code = handle_get(berth, target, ret, &err);
+	}
+	return code ? handle_fail(failure, &err) : 0;
+}
+
+int berth_status(struct berth *berth, struct berth_answer *ret_status, struct berth_failure *failure)
+{
+	return read_target(berth, "status", "/v1/agent", ret_status, failure);
+}
+
+int berth_checks(struct berth *berth, struct berth_answer *ret_checks, struct berth_failure *failure)
+{
+	return read_target(berth, "checks", "/v1/agent/checks", ret_checks, failure);
+}
+
+int berth_history(
+	struct berth *berth, struct berth_answer *ret_history, struct berth_failure *failure)
+{
+	return read_target(berth, "history", "/v1/agent/history", ret_history, failure);
+}
+
+/* ---- asking for something to be done ---------------------------------------------------------- */
+
+/* Sends a request; `ret` and `ret_problem` may be NULL. Takes the reference `body` (may be NULL). */
+static int send_take(struct berth *berth, const char *what, const char *method, const char *target,
+	json_t *body, struct berth_answer *ret, struct buffer *ret_problem, struct err *err)
+{
+	char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+	int code = handle_need_agent(berth, what, err);
+	if (code == 0) {
+		struct client_request request = { .method = method, .target = target, .body = text };
+		struct client_response response;
+		code = client_call(
+			berth->client, &request, berth->timeout_ms, &response, ret_problem, err);
+		if (code == 0) {
+			if (ret) {
+				*ret = (struct berth_answer){ .len = response.body.len };
+				ret->json = buffer_take(&response.body, NULL);
+			}
+			client_response_finish(&response);
+		}
+	}
+	free(text);
+	json_decref(body);
+	return code;
+}
+
+/* "/v1/agent/<kind>/<name><suffix>". A name that a configuration could not give is not sent. */
+static int named_target(char *out, size_t size, const char *kind, const char *name,
+	const char *suffix, struct err *err)
+{
+	static const char name_bytes[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+	int len = snprintf(out, size, "/v1/agent/%s/%s%s", kind, name, suffix);
+	bool fits = len > 0 && (size_t)len < size;
+	if (!*name || name[strspn(name, name_bytes)] || !fits) {
+		return err_set(err, BERTH_PATH_NOT_FOUND, "the agent has no %s named %s",
+			strcmp(kind, "checks") == 0 ? "check" : "endpoint", quote_text(name).text);
+	}
+	return 0;
+}
+
+int berth_drain(
+	struct berth *berth, const char *reason, unsigned for_s, struct berth_failure *failure)
+{
+	struct err err = ERR_INIT;
+	json_t *body = json_object();
+	if (reason) {
+		json_object_set_new(body, "reason", json_string(reason));
+	}
+	if (for_s) {
+		json_object_set_new(body, "for", json_integer(for_s));
+	}
+	return send_take(berth, "drain", "POST", "/v1/agent/drain", body, NULL, NULL, &err)
+		? handle_fail(failure, &err)
+		: 0;
+}
+
+int berth_undrain(struct berth *berth, struct berth_failure *failure)
+{
+	struct err err = ERR_INIT;
+	return send_take(berth, "undrain", "DELETE", "/v1/agent/drain", NULL, NULL, NULL, &err)
+		? handle_fail(failure, &err)
+		: 0;
+}
+
+int berth_reload(struct berth *berth, struct berth_answer *ret_answer, struct berth_failure *failure)
+{
+	struct err err = ERR_INIT;
+	struct buffer problem;
+	struct berth_answer answer = { .json = NULL };
+	buffer_init(&problem, PROBLEM_BYTES);
+	if (send_take(berth, "reload", "POST", "/v1/agent/reload", NULL, &answer, &problem, &err) !=
+		0) {
+		answer.len = problem.len;
+		answer.json = buffer_take(&problem, NULL);
+	}
+	buffer_finish(&problem);
+	if (ret_answer) {
+		*ret_answer = answer;
+	} else {
+		berth_answer_finish(&answer);
+	}
+	return err.code ? handle_fail(failure, &err) : 0;
+}
+
+int berth_run_check(struct berth *berth, const char *check, struct berth_answer *ret_result,
+	struct berth_failure *failure)
+{
+	struct err err = ERR_INIT;
+	char target[TARGET_BYTES];
+	int code = named_target(target, sizeof(target), "checks", check, "/run", &err);
+	if (code == 0) {
+		code = send_take(berth, "run-check", "POST", target, NULL, ret_result, NULL, &err);
+	}
+	return code ? handle_fail(failure, &err) : 0;
+}
+
+/* ---- what an application tells ---------------------------------------------------------------- */
+
+int berth_report(struct berth *berth, const char *check, enum berth_health health,
+	const char *output, struct berth_failure *failure)
+{
+	static const char *const names[] = { "passing", "warning", "failing" };
+	struct err err = ERR_INIT;
+	char target[TARGET_BYTES];
+	int code = named_target(target, sizeof(target), "checks", check, "", &err);
+	if (code == 0) {
+		json_t *body = json_pack("{s:s, s:s*}", "status", names[health], "output", output);
+		code = send_take(berth, "report", "PUT", target, body, NULL, NULL, &err);
+	}
+	return code ? handle_fail(failure, &err) : 0;
+}
+
+int berth_supply(struct berth *berth, const char *endpoint, const char *const *addresses,
+	size_t count, struct berth_failure *failure)
+{
+	struct err err = ERR_INIT;
+	char target[TARGET_BYTES];
+	int code = named_target(target, sizeof(target), "endpoints", endpoint, "", &err);
+	if (code == 0) {
+		json_t *list = json_array();
+		for (size_t i = 0; i < count; i++) {
+			json_array_append_new(list, json_string(addresses[i]));
+		}
+		json_t *body = json_pack("{s:o}", "addresses", list);
+		code = send_take(berth, "supply", "PUT", target, body, NULL, NULL, &err);
+	}
+	return code ? handle_fail(failure, &err) : 0;
+}
+
+int berth_withdraw(struct berth *berth, const char *endpoint, struct berth_failure *failure)
+{
+	struct err err = ERR_INIT;
+	char target[TARGET_BYTES];
+	int code = named_target(target, sizeof(target), "endpoints", endpoint, "", &err);
+	if (code == 0) {
+		code = send_take(berth, "withdraw", "DELETE", target, NULL, NULL, NULL, &err);
+	}
+	return code ? handle_fail(failure, &err) : 0;
+}

@@ -1,0 +1,128 @@
+#include "lib/client/handle.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+void outcome_init(struct outcome *outcome, struct berth *berth)
+{
+	*outcome = (struct outcome){ .berth = berth, .heard_ms = client_now_ms() };
+}
+
+void outcome_finish(struct outcome *outcome)
+{
+	free(outcome->data);
+	for (size_t i = 0; i < outcome->paths_count; i++) {
+		free(outcome->paths[i]);
+	}
+	free(outcome->paths);
+	json_decref(outcome->records);
+}
+
+void outcome_take_paths(struct outcome *outcome, struct berth_paths *ret)
+{
+	*ret = (struct berth_paths){ .items = outcome->paths, .count = outcome->paths_count };
+	outcome->paths = NULL;
+	outcome->paths_count = 0;
+}
+
+static bool copy_paths(struct outcome *outcome, char *const *paths, size_t count)
+{
+	if (count == 0) {
+		return true;
+	}
+	outcome->paths = calloc(count, sizeof(*outcome->paths));
+	for (size_t i = 0; outcome->paths && i < count; i++) {
+		outcome->paths[i] = strdup(paths[i]);
+		if (!outcome->paths[i]) {
+			return false;
+		}
+		outcome->paths_count++;
+	}
+	return outcome->paths != NULL;
+}
+
+/* A request gives either. */
+static bool copy_result_paths(struct outcome *outcome, const struct registry_result *result)
+{
+	return result->purged ? copy_paths(outcome, result->purged, result->purged_count)
+			      : copy_paths(outcome, result->children, result->children_count);
+}
+
+static bool copy_data(struct outcome *outcome, const struct registry_result *result)
+{
+	if (!result->data) {
+		return true;
+	}
+	outcome->data = malloc(result->data_len + 1);
+	if (!outcome->data) {
+		return false;
+	}
+	memcpy(outcome->data, result->data, result->data_len);
+	outcome->data[result->data_len] = '\0';
+	outcome->data_len = result->data_len;
+	return true;
+}
+
+void outcome_done(void *context, const struct registry_result *result)
+{
+	struct outcome *outcome = context;
+	outcome->done = true;
+	outcome->err = result->err;
+	outcome->stat = result->stat;
+	outcome->records = registry_found_json(result);
+	if (!outcome->records || !copy_data(outcome, result) ||
+		!copy_result_paths(outcome, result)) {
+		err_set(&outcome->err, BERTH_FAILED, "out of memory");
+	}
+}
+
+void outcome_progress(void *context, size_t visited, size_t matches)
+{
+	struct outcome *outcome = context;
+	outcome->heard_ms = client_now_ms();
+	if (outcome->on_progress) {
+		outcome->on_progress(outcome->progress_context, visited, matches);
+	}
+}
+
+static int give_up(struct outcome *outcome, struct registry_request *request, struct err *err)
+{
+	struct registry *registry = outcome->berth->registry;
+	bool connected = registry_state(registry) == REGISTRY_CONNECTED;
+	registry_cancel(registry, request);
+	return err_set(err, connected ? BERTH_TIMEOUT : BERTH_REGISTRY_UNAVAILABLE,
+		connected ? "%s did not answer in time" : "%s cannot be reached",
+		registry_url(registry));
+}
+
+int outcome_wait(struct outcome *outcome, struct registry_request *request, struct err *err)
+{
+	struct registry *registry = outcome->berth->registry;
+	if (!request) {
+		return err_set(err, BERTH_FAILED, "out of memory");
+	}
+	while (!outcome->done) {
+		int64_t now_ms = client_now_ms();
+		int64_t give_up_ms = outcome->heard_ms + outcome->berth->timeout_ms;
+		if (now_ms >= give_up_ms) {
+			return give_up(outcome, request, err);
+		}
+		int64_t due_ms = registry_deadline_ms(registry);
+		int64_t until_ms = due_ms < give_up_ms ? due_ms : give_up_ms;
+		struct pollfd poller = { .fd = registry_fd(registry), .events = POLLIN };
+		int64_t wait_ms = until_ms > now_ms ? until_ms - now_ms : 0;
+		if (poll(&poller, 1, (int)wait_ms) < 0 && errno != EINTR) {
+			registry_cancel(registry, request);
+			return err_set_errno(
+				err, BERTH_FAILED, errno, "cannot wait for the registry");
+		}
+		registry_dispatch(registry, client_now_ms());
+	}
+	handle_arm(outcome->berth);
+	if (outcome->err.code) {
+		return err_set(err, outcome->err.code, "%s", outcome->err.msg);
+	}
+	return 0;
+}

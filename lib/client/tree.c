@@ -1,0 +1,292 @@
+#include "lib/client/tree.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/record/record.h"
+
+/* One watch of a node, and the round of reading in which it was last confirmed. */
+struct part {
+	struct registry_watch *watch;
+	unsigned round;
+};
+
+struct node {
+	struct client_tree *tree;
+	char *path;
+	struct part data;
+	struct part children;
+	json_t *record;     /* NULL: no node; null: a node without a record */
+	struct node **kids; /* sorted by path */
+	size_t kid_count;
+};
+
+struct client_tree {
+	struct registry *registry;
+	bool recursive;
+	client_emit_take *emit;
+	void *context;
+	struct node *root;
+	bool subscribed;
+	bool stale;
+	unsigned round;     /* grows with each reconnect: everything is read again then */
+	size_t unconfirmed; /* watches that have not reported in this round */
+};
+
+static struct node *node_create(struct client_tree *tree, const char *path);
+
+/* ---- events ----------------------------------------------------------------------------------- */
+
+static void emit_state(struct client_tree *tree, const char *type)
+{
+	tree->emit(tree->context, json_pack("{s:s}", "type", type));
+}
+
+static void emit_node(const struct node *node)
+{
+	struct client_tree *tree = node->tree;
+	if (!tree->subscribed) {
+		return;
+	}
+	tree->emit(tree->context,
+		node->record ? json_pack("{s:s, s:s, s:O}", "type", "UPDATED", "path", node->path,
+				       "record", node->record)
+			     : json_pack("{s:s, s:s}", "type", "DELETED", "path", node->path));
+}
+
+static void add_to_snapshot(json_t *snapshot, const struct node *node)
+{
+	if (node->record) {
+		json_object_set(snapshot, node->path, node->record);
+	}
+	for (size_t i = 0; i < node->kid_count; i++) {
+		add_to_snapshot(snapshot, node->kids[i]);
+	}
+}
+
+/* Everything has been read in this round: what is known is true. */
+static void round_complete(struct client_tree *tree)
+{
+	if (!tree->subscribed) {
+		json_t *snapshot = json_object();
+		add_to_snapshot(snapshot, tree->root);
+		tree->subscribed = true;
+		tree->emit(tree->context,
+			json_pack("{s:s, s:o}", "type", "SUBSCRIBED", "snapshot", snapshot));
+	} else if (tree->stale) {
+		tree->stale = false;
+		emit_state(tree, "FRESH");
+	}
+}
+
+static void confirm(struct client_tree *tree, struct part *part)
+{
+	if (part->round != tree->round) {
+		part->round = tree->round;
+		tree->unconfirmed--;
+	}
+}
+
+/* ---- nodes ------------------------------------------------------------------------------------ */
+
+static void node_free(struct node *node)
+{
+	struct client_tree *tree = node->tree;
+	for (size_t i = 0; i < node->kid_count; i++) {
+		node_free(node->kids[i]);
+	}
+	confirm(tree, &node->data);
+	if (tree->recursive) {
+		confirm(tree, &node->children);
+	}
+	registry_unwatch(node->data.watch);
+	registry_unwatch(node->children.watch);
+	json_decref(node->record);
+	free(node->kids);
+	free(node->path);
+	free(node);
+}
+
+/* The node is no longer in its parent's list: it and all below it are gone. */
+static void node_vanished(struct node *node)
+{
+	for (size_t i = 0; i < node->kid_count; i++) {
+		node_vanished(node->kids[i]);
+	}
+	node->kid_count = 0;
+	if (node->record) {
+		json_decref(node->record);
+		node->record = NULL;
+		emit_node(node);
+	}
+	node_free(node);
+}
+
+/* Takes over the new list, creating and dropping nodes; both lists are sorted. False without memory. */
+static bool follow_children(struct node *node, char *const *paths, size_t count)
+{
+	struct node **kids = calloc(count ? count : 1, sizeof(*kids));
+	size_t old = 0;
+	size_t made = 0;
+	if (!kids) {
+		return false;
+	}
+	for (size_t i = 0; i < count; i++) {
+		int order = 1;
+		while (old < node->kid_count &&
+			(order = strcmp(node->kids[old]->path, paths[i])) < 0) {
+			node_vanished(node->kids[old++]);
+		}
+		bool known = old < node->kid_count && order == 0;
+		kids[made] = known ? node->kids[old++] : node_create(node->tree, paths[i]);
+		made += kids[made] != NULL;
+	}
+	while (old < node->kid_count) {
+		node_vanished(node->kids[old++]);
+	}
+	free(node->kids);
+	node->kids = kids;
+	node->kid_count = made;
+	return made == count;
+}
+
+/* The record in the data, or null for anything else. */
+static json_t *record_value(const struct registry_result *result)
+{
+	struct err ignored = ERR_INIT;
+	struct record *record = NULL;
+	if (result->err.code == BERTH_PATH_NOT_FOUND) {
+		return NULL;
+	}
+	if (!result->data || record_decode(&record, result->data, result->data_len, &ignored) != 0) {
+		return json_null();
+	}
+	json_t *json = json_deep_copy(record_json(record));
+	record_free(record);
+	return json;
+}
+
+static void on_data(void *context, const struct registry_result *result)
+{
+	struct node *node = context;
+	struct client_tree *tree = node->tree;
+	if (result->err.code == BERTH_REGISTRY_UNAVAILABLE || result->err.code == BERTH_TIMEOUT) {
+		return;
+	}
+	json_t *record = record_value(result);
+	bool same = (!record && !node->record) ||
+		(record && node->record && json_equal(record, node->record));
+	json_decref(node->record);
+	node->record = record;
+	if (!same) {
+		emit_node(node);
+	}
+	confirm(tree, &node->data);
+	if (tree->unconfirmed == 0) {
+		round_complete(tree);
+	}
+}
+
+static void on_children(void *context, const struct registry_result *result)
+{
+	struct node *node = context;
+	struct client_tree *tree = node->tree;
+	if (result->err.code == BERTH_REGISTRY_UNAVAILABLE || result->err.code == BERTH_TIMEOUT) {
+		return;
+	}
+	/* Without memory some are missing until the next change; what is there stays right. */
+	follow_children(node, result->children, result->err.code ? 0 : result->children_count);
+	confirm(tree, &node->children);
+	if (tree->unconfirmed == 0) {
+		round_complete(tree);
+	}
+}
+
+static struct node *node_create(struct client_tree *tree, const char *path)
+{
+	struct node *node = calloc(1, sizeof(*node));
+	if (!node) {
+		return NULL;
+	}
+	node->tree = tree;
+	node->data.round = tree->round - 1;
+	node->children.round = tree->round - 1;
+	tree->unconfirmed += tree->recursive ? 2 : 1;
+	node->path = strdup(path);
+	bool good = node->path != NULL;
+	if (good) {
+		node->data.watch = registry_watch(
+			tree->registry, path, REGISTRY_WATCH_DATA, on_data, node);
+		good = node->data.watch != NULL;
+	}
+	if (good && tree->recursive) {
+		node->children.watch = registry_watch(
+			tree->registry, path, REGISTRY_WATCH_CHILDREN, on_children, node);
+		good = node->children.watch != NULL;
+	}
+	if (!good) {
+		node_free(node);
+		return NULL;
+	}
+	return node;
+}
+
+/* ---- the tree --------------------------------------------------------------------------------- */
+
+int client_tree_create(struct client_tree **ret_tree, struct registry *registry, const char *path,
+	bool recursive, client_emit_take *emit, void *context, struct err *err)
+{
+	struct client_tree *tree = calloc(1, sizeof(*tree));
+	if (!tree) {
+		return err_set(err, BERTH_FAILED, "out of memory");
+	}
+	tree->registry = registry;
+	tree->recursive = recursive;
+	tree->emit = emit;
+	tree->context = context;
+	tree->round = 1;
+	tree->root = node_create(tree, path);
+	if (!tree->root) {
+		free(tree);
+		return err_set(err, BERTH_FAILED, "out of memory");
+	}
+	*ret_tree = tree;
+	return 0;
+}
+
+void client_tree_free(struct client_tree *tree)
+{
+	if (!tree) {
+		return;
+	}
+	node_free(tree->root);
+	free(tree);
+}
+
+static size_t count_watches(const struct node *node)
+{
+	size_t count = node->tree->recursive ? 2 : 1;
+	for (size_t i = 0; i < node->kid_count; i++) {
+		count += count_watches(node->kids[i]);
+	}
+	return count;
+}
+
+void client_tree_state(struct client_tree *tree, enum registry_state state)
+{
+	if (!tree->subscribed) {
+		return;
+	}
+	if (state == REGISTRY_CONNECTED && tree->stale) {
+		tree->round++;
+		tree->unconfirmed = count_watches(tree->root);
+	} else if (state != REGISTRY_CONNECTED && !tree->stale) {
+		tree->stale = true;
+		emit_state(tree, "STALE");
+	}
+}
+
+bool client_tree_subscribed(const struct client_tree *tree)
+{
+	return tree->subscribed;
+}

@@ -1,0 +1,31 @@
+/*
+ * A watch on a registry's node, or on everything at and below it: registry watches in, the same events out as an agent
+ * sends (SUBSCRIBED with a snapshot, UPDATED, DELETED, STALE, FRESH).
+ *
+ * Every node has a watch on its data and, when recursive, one on its children; nodes follow the lists of children.
+ */
+#ifndef LIB_CLIENT_TREE_H
+#define LIB_CLIENT_TREE_H
+
+#include <stdbool.h>
+
+#include "lib/client/stream.h"
+#include "lib/base/err.h"
+#include "lib/registry/registry.h"
+
+struct client_tree;
+
+/* The path is checked by the caller. */
+int client_tree_create(struct client_tree **ret_tree, struct registry *registry, const char *path,
+	bool recursive, client_emit_take *emit, void *context, struct err *err)
+	__attribute__((warn_unused_result)) ERR_REQUIRED(7);
+/* Accepts NULL. Not from a registry's callback. */
+void client_tree_free(struct client_tree *tree);
+
+/* The registry's connection changed. */
+void client_tree_state(struct client_tree *tree, enum registry_state state);
+
+/* True from SUBSCRIBED on. */
+bool client_tree_subscribed(const struct client_tree *tree);
+
+#endif

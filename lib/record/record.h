@@ -1,0 +1,121 @@
+/*
+ * Service records: the JSON that a registry node holds (the YARN registry's ServiceRecord).
+ *
+ * A record is kept as the JSON object that was read, so that unknown attributes, and unknown fields
+ * of endpoints, survive a round trip as what they were; the accessors below know the fields that
+ * Berth uses. Reading is lenient where records in the wild differ, and brings what it reads to one
+ * spelling at once: protocol and protocolType, of which either or both may be missing; null or
+ * missing fields of the record; addresses given as arrays of one string (read as uri); Hadoop's
+ * address type zktriple (read as zookeeper). Writing is strict and enforces lib/base/limits.h.
+ */
+#ifndef LIB_RECORD_RECORD_H
+#define LIB_RECORD_RECORD_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "lib/base/err.h"
+#include "lib/base/limits.h"
+
+struct record; /* opaque; heap */
+
+/* One endpoint of a record, all strings borrowed from the record until it is freed. */
+struct record_endpoint {
+	const char *scope; /* "external" | "internal" */
+	const char *api;
+	const char *protocol;     /* "" when the record has none */
+	const char *address_type; /* uri, hostname, inetaddress, host/port, path, zookeeper, x-… */
+	const json_t *addresses;  /* array of objects of strings */
+};
+
+struct record *record_create(void);
+/* Accepts NULL. */
+void record_free(struct record *record);
+
+/*
+ * Reads node data. BERTH_NO_RECORD when the marker string "JSONServiceRecord" is nowhere in the
+ * bytes (decided before any JSON is parsed); BERTH_INVALID_RECORD when it is there but the JSON is
+ * malformed, too deep, too large, holds a duplicate key, invalid UTF-8 or a NUL, has another
+ * "type", or its known fields have wrong shapes. A number that is too large is read as the nearest
+ * double.
+ */
+int record_decode(struct record **ret_record, const char *data, size_t len, struct err *err)
+	__attribute__((warn_unused_result));
+
+/*
+ * The same for text that somebody wants to be written, where nothing is to be passed over: too large or too deep is
+ * BERTH_LIMIT_EXCEEDED, and without the marker, or with a number that is too large, it is BERTH_INVALID_RECORD.
+ */
+int record_decode_strictly(struct record **ret_record, const char *data, size_t len,
+	struct err *err) __attribute__((warn_unused_result));
+
+/*
+ * Checks as strictly as a write needs (shapes, address keys, every limit by name): 0,
+ * LIMIT_EXCEEDED or INVALID_RECORD.
+ */
+int record_check(const struct record *record, struct err *err) __attribute__((warn_unused_result));
+
+/*
+ * Checks, then writes the canonical form into a malloc'ed, NUL-terminated string: "type" first,
+ * description, external, internal, yarn:id, yarn:persistence, then all other attributes in the
+ * order they were read. Each endpoint carries its protocol twice, as `protocol` and `protocolType`.
+ */
+int record_encode(const struct record *record, char **ret_text, size_t *ret_len, struct err *err)
+	__attribute__((warn_unused_result));
+
+/* "" when absent. Borrowed. */
+const char *record_description(const struct record *record);
+const char *record_id(const struct record *record);          /* yarn:id */
+const char *record_persistence(const struct record *record); /* yarn:persistence */
+/* The value of any attribute, NULL when absent. Borrowed. */
+const json_t *record_attribute(const struct record *record, const char *name);
+/* The whole record as JSON, in the one spelling above; borrowed, not to be changed. */
+const json_t *record_json(const struct record *record);
+
+/*
+ * Setters copy. 0 or BERTH_FAILED (no memory, invalid UTF-8, a name of the record's own structure).
+ * Limits are checked by record_check().
+ */
+int record_set_text(struct record *record, const char *name, const char *value)
+	__attribute__((warn_unused_result));
+/*
+ * Takes the reference `value` also on failure. BERTH_FAILED for type, external and internal, which
+ * are not attributes.
+ */
+int record_set_attribute_take(struct record *record, const char *name, json_t *value)
+	__attribute__((warn_unused_result));
+
+/*
+ * Adds an endpoint to "external" or "internal"; takes the reference `addresses` (array of objects)
+ * also on failure.
+ */
+int record_add_endpoint_take(struct record *record, const char *scope, const char *api,
+	const char *protocol, const char *address_type, json_t *addresses)
+	__attribute__((warn_unused_result));
+
+/* Endpoints, external ones first. record_endpoint() is for index < record_endpoint_count(). */
+size_t record_endpoint_count(const struct record *record);
+struct record_endpoint record_endpoint(const struct record *record, size_t index);
+
+/*
+ * One address as the object that a record of this type holds, from its one-line text: uri: the URI;
+ * hostname: a host; inetaddress and host/port: host:port ([::1]:80 for IPv6); path: a path;
+ * zookeeper: host:port/zk/path; x-…: stored under the key "address". NULL with err filled (what is
+ * wrong, what is allowed) otherwise. New reference.
+ */
+json_t *record_address_parse(const char *address_type, const char *text, struct err *err);
+
+/*
+ * The inverse, for lookups as plain text: host:port, URI, path …; malloc'ed; NULL when a key is
+ * missing.
+ */
+char *record_address_text(const char *address_type, const json_t *address);
+
+/* True for a value of yarn:persistence. */
+bool record_persistence_valid(const char *persistence);
+
+/* True when both hold the same JSON (key order and protocol spelling aside). */
+bool record_equal(const struct record *a, const struct record *b);
+
+#endif

@@ -1,0 +1,268 @@
+#include "lib/registry/acl.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lib/base/buffer.h"
+#include "lib/base/limits.h"
+#include "lib/base/path.h"
+#include "lib/registry/digest.h"
+
+enum { MAX_CREDENTIALS_BYTES = 1024, MAX_WARNING_BYTES = 4096 };
+
+static const char users_prefix[] = "/users/";
+
+static void entries_free(struct registry_acl *acl)
+{
+	for (size_t i = 0; i < acl->count; i++) {
+		free(acl->entries[i].scheme);
+		free(acl->entries[i].id);
+	}
+	free(acl->entries);
+	*acl = (struct registry_acl){ 0 };
+}
+
+/* Adds scheme:id+suffix. 0, or -1 without memory. */
+static int entry_add(struct registry_acl *acl, const char *scheme, const char *id,
+	const char *suffix, unsigned permissions)
+{
+	struct registry_acl_entry *entries = realloc(
+		acl->entries, (acl->count + 1) * sizeof(*entries));
+	if (!entries) {
+		return -1;
+	}
+	acl->entries = entries;
+	struct registry_acl_entry *entry = &entries[acl->count];
+	entry->permissions = permissions;
+	entry->scheme = strdup(scheme);
+	if (!entry->scheme || asprintf(&entry->id, "%s%s", id, suffix) < 0) {
+		free(entry->scheme);
+		return -1;
+	}
+	acl->count++;
+	return 0;
+}
+
+static int no_memory(struct err *err)
+{
+	return err_set(err, BERTH_FAILED, "no memory for an access control list");
+}
+
+/* One of the system accounts, "scheme:id" (changed here). */
+static int account_add(struct registry_acl *acl, char *account, const char *realm,
+	struct buffer *warning, struct err *err)
+{
+	char *id = strchr(account, ':');
+	if (!id || id == account || id[1] == '\0') {
+		return err_set(err, BERTH_FAILED,
+			"system account \"%s\" is malformed; allowed is scheme:id, such as sasl:yarn@",
+			account);
+	}
+	*id++ = '\0';
+	bool needs_realm = id[strlen(id) - 1] == '@';
+	if (needs_realm && !*realm) {
+		buffer_printf(warning, "%s %s:%s", warning->len ? "," : "", account, id);
+		return 0;
+	}
+	if (entry_add(acl, account, id, needs_realm ? realm : "", REGISTRY_PERMISSION_ALL)) {
+		return no_memory(err);
+	}
+	return 0;
+}
+
+static int accounts_add(struct registry_acl *acl, const struct registry_options *options,
+	struct buffer *warning, struct err *err)
+{
+	char *accounts = strdup(options->system_accounts);
+	if (!accounts) {
+		return no_memory(err);
+	}
+	char *rest = accounts;
+	char *account;
+	while ((account = strsep(&rest, ",")) != NULL) {
+		account += strspn(account, " \t");
+		account[strcspn(account, " \t")] = '\0';
+		if (*account) {
+			if (account_add(acl, account, options->realm, warning, err)) {
+				break;
+			}
+		}
+	}
+	free(accounts);
+	return err->code;
+}
+
+int registry_acl_policy_init(struct registry_acl_policy *policy,
+	const struct registry_options *options, char **ret_warning, struct err *err)
+{
+	policy->realm = strdup(options->realm);
+	if (!policy->realm) {
+		return no_memory(err);
+	}
+	if (!options->secure) {
+		return 0;
+	}
+	if (strcmp(options->auth, "none") == 0) {
+		return err_set(err, BERTH_FAILED,
+			"secure = yes needs auth = digest or sasl: without an identity nobody could change "
+			"what is written");
+	}
+	struct buffer warning;
+	buffer_init(&warning, MAX_WARNING_BYTES);
+	/* The server puts the session's identities in the place of scheme "auth". */
+	if (entry_add(&policy->fixed, "world", "anyone", "", REGISTRY_PERMISSION_READ) ||
+		entry_add(&policy->fixed, "auth", "", "", REGISTRY_PERMISSION_ALL)) {
+		no_memory(err);
+	} else if (!accounts_add(&policy->fixed, options, &warning, err) && warning.len) {
+		if (asprintf(ret_warning,
+			    "no realm is set: system accounts that end in @ get no rights:%s",
+			    buffer_text(&warning)) < 0) {
+			*ret_warning = NULL;
+			no_memory(err);
+		}
+	}
+	buffer_finish(&warning);
+	return err->code;
+}
+
+void registry_acl_policy_finish(struct registry_acl_policy *policy)
+{
+	entries_free(&policy->fixed);
+	entries_free(&policy->accessors);
+	free(policy->realm);
+}
+
+static int append_all(struct registry_acl *acl, const struct registry_acl *from)
+{
+	for (size_t i = 0; i < from->count; i++) {
+		const struct registry_acl_entry *entry = &from->entries[i];
+		if (entry_add(acl, entry->scheme, entry->id, "", entry->permissions)) {
+			return -1;
+		}
+	}
+	return 0;
+}
+
+/* /users/{user} is that user's home; elsewhere nothing is added. */
+static int home_add(struct registry_acl *acl, const char *path, const char *realm)
+{
+	size_t prefix_len = sizeof(users_prefix) - 1;
+	if (!*realm || strncmp(path, users_prefix, prefix_len) != 0 || path_depth(path) != 2) {
+		return 0;
+	}
+	char user[LIMIT_PATH_ELEMENT_BYTES + 2];
+	snprintf(user, sizeof(user), "%s@", path + prefix_len);
+	return entry_add(acl, "sasl", user, realm,
+		REGISTRY_PERMISSION_CREATE | REGISTRY_PERMISSION_READ | REGISTRY_PERMISSION_DELETE);
+}
+
+struct registry_acl *registry_acl_for(const struct registry_acl_policy *policy, const char *path)
+{
+	struct registry_acl *acl = calloc(1, sizeof(*acl));
+	if (!acl || policy->fixed.count == 0) {
+		return acl;
+	}
+	if (append_all(acl, &policy->fixed) || append_all(acl, &policy->accessors) ||
+		home_add(acl, path, policy->realm)) {
+		registry_acl_free(acl);
+		return NULL;
+	}
+	return acl;
+}
+
+void registry_acl_free(struct registry_acl *acl)
+{
+	if (acl) {
+		entries_free(acl);
+		free(acl);
+	}
+}
+
+int registry_acl_add_accessor(
+	struct registry_acl_policy *policy, const char *user, const char *password, struct err *err)
+{
+	if (!*user || strchr(user, ':')) {
+		return err_set(err, BERTH_FAILED,
+			"\"%s\" is no user name for a digest: it is empty or holds a colon", user);
+	}
+	char digest[REGISTRY_DIGEST_SIZE];
+	char *id = NULL;
+	if (registry_digest(digest, user, password) || asprintf(&id, "%s:%s", user, digest) < 0) {
+		return no_memory(err);
+	}
+	int ret = entry_add(&policy->accessors, "digest", id, "", REGISTRY_PERMISSION_ALL);
+	free(id);
+	return ret ? no_memory(err) : 0;
+}
+
+void registry_acl_clear_accessors(struct registry_acl_policy *policy)
+{
+	entries_free(&policy->accessors);
+}
+
+static int check_file(int fd, const char *file, struct err *err)
+{
+	struct stat stat;
+	if (fstat(fd, &stat) != 0) {
+		return err_set_errno(err, BERTH_FAILED, errno, "auth_file %s", file);
+	}
+	if (!S_ISREG(stat.st_mode)) {
+		return err_set(err, BERTH_FAILED, "auth_file %s is not a regular file", file);
+	}
+	if (stat.st_mode & (S_IRWXG | S_IRWXO)) {
+		return err_set(err, BERTH_FAILED,
+			"auth_file %s has mode %04o: group or others may use it; allowed is 0600",
+			file, (unsigned)stat.st_mode & 07777U);
+	}
+	return 0;
+}
+
+static int read_line(char **ret_line, int fd, const char *file, struct err *err)
+{
+	char text[MAX_CREDENTIALS_BYTES + 1];
+	ssize_t len = read(fd, text, MAX_CREDENTIALS_BYTES);
+	if (len < 0) {
+		return err_set_errno(err, BERTH_FAILED, errno, "auth_file %s", file);
+	}
+	while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\r')) {
+		len--;
+	}
+	text[len] = '\0';
+	const char *colon = strchr(text, ':');
+	if (len == MAX_CREDENTIALS_BYTES || strlen(text) != (size_t)len || strpbrk(text, "\r\n") ||
+		!colon || colon == text || colon[1] == '\0') {
+		err_set(err, BERTH_FAILED,
+			"auth_file %s: allowed is one line user:password of less than %d bytes",
+			file, MAX_CREDENTIALS_BYTES);
+	} else {
+		*ret_line = strdup(text);
+		if (!*ret_line) {
+			err_set(err, BERTH_FAILED, "no memory for auth_file %s", file);
+		}
+	}
+	explicit_bzero(text, sizeof(text));
+	return err->code;
+}
+
+int registry_auth_file_read(char **ret_credentials, const char *file, struct err *err)
+{
+	if (!file || !*file) {
+		return err_set(err, BERTH_FAILED,
+			"auth = digest needs auth_file, a file of mode 0600 with user:password");
+	}
+	int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (fd < 0) {
+		return err_set_errno(err, BERTH_FAILED, errno, "auth_file %s", file);
+	}
+	char *line = NULL;
+	if (!check_file(fd, file, err) && !read_line(&line, fd, file, err)) {
+		*ret_credentials = line;
+	}
+	close(fd);
+	return err->code;
+}

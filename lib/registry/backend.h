@@ -1,0 +1,112 @@
+/*
+ * The registry, for those who implement a backend.
+ *
+ * A backend does single-node operations; registry_*.c builds bind, mknode -p, recursive delete, watches, find and purge on
+ * them, once for all backends. A backend is a table of functions over a struct that begins with `struct registry_backend`.
+ *
+ * submit() takes a task, owned by the caller, which stays valid until the backend hands it back through
+ * core->completed (from dispatch(), never from within submit()) or the caller takes it back with abandon().
+ */
+#ifndef LIB_REGISTRY_BACKEND_H
+#define LIB_REGISTRY_BACKEND_H
+
+#include "lib/registry/registry.h"
+
+enum registry_operation {
+	REGISTRY_OP_GET, /* data + stat; PATH_NOT_FOUND. With `watch`: arms one notification, for an absent path too */
+	REGISTRY_OP_CHILDREN, /* names (not paths), any order, + stat; `watch` as for GET */
+	REGISTRY_OP_STAT,     /* stat with number of children, no data */
+	REGISTRY_OP_CREATE, /* data, ephemeral, acl; parent must exist: PATH_NOT_FOUND; FILE_ALREADY_EXISTS; NO_CHILDREN_FOR_EPHEMERALS.
+		At the top or "/": makes the root first, if need be */
+	REGISTRY_OP_SET, /* data; only over `expected` when has_expected, else FILE_ALREADY_EXISTS (another version) or PATH_NOT_FOUND */
+	REGISTRY_OP_DELETE, /* only `expected` when has_expected; PATH_IS_NOT_EMPTY_DIRECTORY; PATH_NOT_FOUND */
+	REGISTRY_OP_REPLACE, /* atomically delete `expected` and create data/ephemeral/acl in its place; no moment without a node */
+	REGISTRY_OP_SYNC     /* what any client wrote before is visible to reads after this */
+};
+
+/* One entry of an access control list, in ZooKeeper's terms. */
+struct registry_acl_entry {
+	char *scheme;
+	char *id;
+	unsigned permissions; /* 1 read, 2 write, 4 create, 8 delete, 16 admin */
+};
+
+struct registry_acl {
+	struct registry_acl_entry *entries; /* none: world, all */
+	size_t count;
+};
+
+/* Input is borrowed from the submitter; output is malloc'ed by the backend and becomes the submitter's. */
+struct registry_task {
+	enum registry_operation operation;
+	const char *path; /* valid, checked */
+	const char *data;
+	size_t len;
+	bool watch;
+	bool ephemeral;
+	bool has_expected;
+	struct registry_stat expected; /* node_id and version */
+	const struct registry_acl *acl;
+	int64_t deadline_ms; /* when to give up: BERTH_TIMEOUT if it was sent, REGISTRY_UNAVAILABLE if not */
+
+	struct err ret_err;
+	struct registry_stat ret_stat;
+	char *ret_data; /* NUL-terminated */
+	size_t ret_len;
+	bool ret_childless; /* get, and a delete that found it not empty: the node is known to have no children; false when the backend would have to look */
+	char **ret_children; /* one allocation each, and the array */
+	size_t ret_children_count;
+
+	void *owner;                /* the submitter's */
+	struct registry_task *next; /* the backend's, while it holds the task */
+	struct registry_task *prev;
+	uint64_t tag; /* the backend's */
+};
+
+/* How a backend speaks to the core; `core` is passed back. Called from within dispatch() only. */
+struct registry_core {
+	void *core;
+	void (*completed)(void *core, struct registry_task *task);
+	/* Something about the path may have changed: data and existence, or the list of children. */
+	void (*notified)(void *core, const char *path, enum registry_watch_kind kind);
+	void (*state)(void *core, enum registry_state state, const char *why);
+	void (*log)(void *core, enum registry_log_level level, const char *message);
+};
+
+struct registry_backend {
+	const struct registry_backend_ops *ops;
+	struct registry_core core;
+};
+
+struct registry_backend_ops {
+	const char *scheme; /* "dir", "zookeeper" */
+	/*
+	 * What the options ask for and this backend cannot do: 0, or err filled and *ret_option the option's name. Never called
+	 * with a URL of another backend.
+	 */
+	int (*check)(const struct registry_options *options, const char **ret_option,
+		struct err *err) ERR_REQUIRED(3);
+	/* `rest` is the URL behind "scheme:" (dir) or "scheme://" (zookeeper). */
+	int (*open)(struct registry_backend **ret_backend, const char *rest,
+		const struct registry_options *options, const struct registry_core *core,
+		struct err *err) ERR_REQUIRED(5);
+	void (*close)(struct registry_backend *backend);
+	json_t *(*detach)(struct registry_backend *backend);
+	json_t *(*session)(const struct registry_backend *backend);
+	int (*fd)(const struct registry_backend *backend);
+	int64_t (*deadline_ms)(const struct registry_backend *backend);
+	void (*dispatch)(struct registry_backend *backend, int64_t now_ms);
+	void (*submit)(struct registry_backend *backend, struct registry_task *task);
+	/* Takes a task back before it completed; it is not touched again. */
+	void (*abandon)(struct registry_backend *backend, struct registry_task *task);
+	/* No watch on path of that kind is left. */
+	void (*unwatch)(
+		struct registry_backend *backend, const char *path, enum registry_watch_kind kind);
+	const char *(*session_name)(const struct registry_backend *backend);
+	int (*session_timeout_ms)(const struct registry_backend *backend);
+};
+
+extern const struct registry_backend_ops registry_dir_ops;
+extern const struct registry_backend_ops registry_zk_ops;
+
+#endif

@@ -1,0 +1,333 @@
+/*
+ * mknode and bind: writing one node, with the parents that it needs.
+ *
+ *     LOOK -----(absent)-----> CREATE <--> (parents, upwards until one stands, then down again)
+ *       |                        |
+ *       |(stands)                |(appeared meanwhile: back to LOOK)
+ *       v                        v
+ *     WRITE (set or replace) --> done; lost a race: back to LOOK
+ *
+ * Every turn that another client's write undoes counts as a round; they are few, so that a request ends.
+ */
+#include "lib/registry/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/limits.h"
+#include "lib/base/path.h"
+
+enum step { STEP_LOOK, STEP_CREATE, STEP_WRITE };
+
+struct write_request {
+	struct registry_request base;
+	enum step step;
+	bool parents;    /* make them */
+	bool bind;       /* else mknode */
+	bool going_down; /* parents: the one above was there a moment ago */
+	int rounds;
+	enum registry_bind_mode mode;
+	bool ephemeral;
+	char *data;
+	size_t len;
+	struct registry_stat expected; /* REPLACE: the user's */
+	char *prefix; /* the path of the node being created: `path`, or a parent's */
+	struct registry_acl *acl;
+};
+
+static void release(struct registry_request *base)
+{
+	struct write_request *request = (struct write_request *)base;
+	registry_acl_free(request->acl);
+	free(request->prefix);
+	free(request->data);
+}
+
+static void fail(struct write_request *request, int code, const char *message)
+{
+	struct err err = ERR_INIT;
+	err_set(&err, code, "%s: %s", request->base.path, message);
+	registry_request_fail(&request->base, &err);
+}
+
+/* Fails, but at the next dispatch: for what may be called from outside of it. */
+static void refuse(struct write_request *request, const struct err *err)
+{
+	request->step = STEP_WRITE;
+	registry_call_refuse(request->base.registry, &request->base.call, err);
+}
+
+static void refuse_no_memory(struct write_request *request)
+{
+	struct err err = ERR_INIT;
+	err_set(&err, BERTH_FAILED, "no memory to write %s", request->base.path);
+	refuse(request, &err);
+}
+
+static struct registry_task *next_task(struct write_request *request, enum step step)
+{
+	request->step = step;
+	registry_call_clear(&request->base.call);
+	return &request->base.call.task;
+}
+
+static void look(struct write_request *request)
+{
+	next_task(request, STEP_LOOK);
+	registry_request_submit(&request->base, REGISTRY_OP_STAT);
+}
+
+/* The node itself, or a parent: those are persistent and hold nothing. */
+static void create(struct write_request *request)
+{
+	struct registry_task *task = next_task(request, STEP_CREATE);
+	registry_acl_free(request->acl);
+	request->acl = registry_acl_for(&request->base.registry->acl_policy, request->prefix);
+	if (!request->acl) {
+		refuse_no_memory(request);
+		return;
+	}
+	bool last = strcmp(request->prefix, request->base.path) == 0;
+	task->path = request->prefix;
+	task->data = last && request->data ? request->data : "";
+	task->len = last ? request->len : 0;
+	task->ephemeral = last && request->ephemeral;
+	task->acl = request->acl;
+	registry_request_submit(&request->base, REGISTRY_OP_CREATE);
+}
+
+/* False when there were too many rounds; the request is gone then. */
+static bool next_round(struct write_request *request)
+{
+	if (++request->rounds < REGISTRY_MAX_ROUNDS) {
+		return true;
+	}
+	fail(request, BERTH_TIMEOUT,
+		"gave up: others keep changing it at the same time (contention)");
+	return false;
+}
+
+static void create_parent(struct write_request *request)
+{
+	size_t len = path_parent_len(request->prefix);
+	if (len == 0) {
+		fail(request, BERTH_PATH_NOT_FOUND, "the registry's root does not exist");
+		return;
+	}
+	if (request->going_down && !next_round(request)) {
+		return;
+	}
+	request->going_down = false;
+	request->prefix[len] = '\0';
+	create(request);
+}
+
+static void create_child(struct write_request *request)
+{
+	const char *path = request->base.path;
+	size_t len = strcmp(request->prefix, "/") == 0 ? 0 : strlen(request->prefix);
+	size_t longer = len + 1 + strcspn(path + len + 1, "/");
+	memcpy(request->prefix, path, longer);
+	request->prefix[longer] = '\0';
+	request->going_down = true;
+	create(request);
+}
+
+static void look_again(struct write_request *request)
+{
+	if (next_round(request)) {
+		strcpy(request->prefix, request->base.path);
+		request->going_down = false;
+		look(request);
+	}
+}
+
+static void on_created(struct write_request *request)
+{
+	struct registry_task *task = &request->base.call.task;
+	bool last = strcmp(request->prefix, request->base.path) == 0;
+	int code = task->ret_err.code;
+	if (code == BERTH_PATH_NOT_FOUND && request->parents) {
+		create_parent(request);
+	} else if (code == BERTH_PATH_NOT_FOUND) {
+		fail(request, code, "its parent does not exist");
+	} else if (!last && (code == 0 || code == BERTH_FILE_ALREADY_EXISTS)) {
+		create_child(request);
+	} else if (code == 0 || (code == BERTH_FILE_ALREADY_EXISTS && !request->bind)) {
+		registry_request_succeed(&request->base, &task->ret_stat);
+	} else if (code == BERTH_FILE_ALREADY_EXISTS && request->bind &&
+		request->mode == REGISTRY_BIND_OVERWRITE) {
+		look_again(request);
+	} else {
+		struct err err = task->ret_err;
+		if (!last) {
+			err_wrap(&err, "making the parents of %s", request->base.path);
+		}
+		registry_request_fail(&request->base, &err);
+	}
+}
+
+static void write_over(struct write_request *request, const struct registry_stat *stands)
+{
+	if (request->ephemeral && stands->children > 0) {
+		fail(request, BERTH_NO_CHILDREN_FOR_EPHEMERALS,
+			"an ephemeral record cannot replace a node that has children");
+		return;
+	}
+	bool same_kind = request->ephemeral ? stands->own : !stands->ephemeral;
+	struct registry_stat expected = *stands;
+	struct registry_task *task = next_task(request, STEP_WRITE);
+	if (!same_kind && !request->acl) {
+		request->acl = registry_acl_for(
+			&request->base.registry->acl_policy, request->base.path);
+		if (!request->acl) {
+			refuse_no_memory(request);
+			return;
+		}
+	}
+	task->data = request->data;
+	task->len = request->len;
+	task->ephemeral = request->ephemeral;
+	task->acl = request->acl;
+	task->has_expected = true;
+	task->expected = expected;
+	registry_request_submit(&request->base, same_kind ? REGISTRY_OP_SET : REGISTRY_OP_REPLACE);
+}
+
+static void on_looked(struct write_request *request)
+{
+	struct registry_task *task = &request->base.call.task;
+	const struct registry_stat *stands = &task->ret_stat;
+	bool replace = request->mode == REGISTRY_BIND_REPLACE;
+	if (task->ret_err.code == BERTH_PATH_NOT_FOUND && !replace) {
+		create(request);
+	} else if (task->ret_err.code) {
+		registry_request_fail(&request->base, &task->ret_err);
+	} else if (replace &&
+		(stands->node_id != request->expected.node_id ||
+			stands->version != request->expected.version)) {
+		fail(request, BERTH_FILE_ALREADY_EXISTS, "another node or version stands there");
+	} else {
+		write_over(request, stands);
+	}
+}
+
+static void on_written(struct write_request *request)
+{
+	struct registry_task *task = &request->base.call.task;
+	int code = task->ret_err.code;
+	bool lost_race = code == BERTH_FILE_ALREADY_EXISTS || code == BERTH_PATH_NOT_FOUND;
+	if (code == 0) {
+		registry_request_succeed(&request->base, &task->ret_stat);
+	} else if (lost_race && request->mode == REGISTRY_BIND_OVERWRITE) {
+		look_again(request);
+	} else if (code == BERTH_PATH_IS_NOT_EMPTY_DIRECTORY) {
+		/* A child appeared between the look and the swap. */
+		fail(request, BERTH_NO_CHILDREN_FOR_EPHEMERALS,
+			"an ephemeral record cannot replace a node that has children");
+	} else {
+		registry_request_fail(&request->base, &task->ret_err);
+	}
+}
+
+static void on_step(struct registry_call *call)
+{
+	struct write_request *request = call->owner;
+	switch (request->step) {
+	case STEP_LOOK:
+		on_looked(request);
+		break;
+	case STEP_CREATE:
+		on_created(request);
+		break;
+	case STEP_WRITE:
+		on_written(request);
+		break;
+	}
+}
+
+static struct write_request *write_request_create(
+	struct registry *registry, const char *path, registry_done *done, void *context)
+{
+	struct write_request *request = registry_request_create(
+		registry, sizeof(*request), path, done, context);
+	if (!request) {
+		return NULL;
+	}
+	request->base.release = release;
+	request->base.call.completed = on_step;
+	/* Whatever is refused before the first step ends as a failed read does. */
+	request->step = STEP_WRITE;
+	request->prefix = strdup(path);
+	if (!request->prefix) {
+		registry_request_free(&request->base);
+		return NULL;
+	}
+	return request;
+}
+
+struct registry_request *registry_mknode(struct registry *registry, const char *path, bool parents,
+	registry_done *done, void *context)
+{
+	struct write_request *request = write_request_create(registry, path, done, context);
+	if (!request) {
+		return NULL;
+	}
+	request->parents = parents;
+	if (!registry_request_refuse_path(&request->base)) {
+		create(request);
+	}
+	return &request->base;
+}
+
+/* What is wrong with a bind before anything is sent; 0 when nothing is. */
+static int check_bind(const char *path, const struct registry_bind *bind, struct err *err)
+{
+	if (strcmp(path, "/") == 0) {
+		return err_set(err, BERTH_INVALID_PATHNAME, "the root / cannot hold a record");
+	}
+	if (bind->len > LIMIT_RECORD_BYTES) {
+		return err_set(err, BERTH_LIMIT_EXCEEDED,
+			"%s: the record has %zu bytes; at most %d are allowed", path, bind->len,
+			LIMIT_RECORD_BYTES);
+	}
+	return 0;
+}
+
+struct registry_request *registry_bind(struct registry *registry, const char *path,
+	const struct registry_bind *bind, registry_done *done, void *context)
+{
+	struct write_request *request = write_request_create(registry, path, done, context);
+	if (!request) {
+		return NULL;
+	}
+	request->bind = true;
+	request->parents = bind->parents;
+	request->mode = bind->mode;
+	request->ephemeral = bind->ephemeral;
+	request->expected = bind->expected;
+	if (registry_request_refuse_path(&request->base)) {
+		return &request->base;
+	}
+	struct err err = ERR_INIT;
+	if (check_bind(path, bind, &err)) {
+		refuse(request, &err);
+		return &request->base;
+	}
+	request->len = bind->len;
+	request->data = malloc(bind->len + 1);
+	if (!request->data) {
+		registry_request_free(&request->base);
+		return NULL;
+	}
+	if (bind->len) {
+		memcpy(request->data, bind->data, bind->len);
+	}
+	request->data[bind->len] = '\0';
+	if (bind->mode == REGISTRY_BIND_CREATE) {
+		create(request);
+	} else {
+		look(request);
+	}
+	return &request->base;
+}

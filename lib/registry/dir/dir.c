@@ -1,0 +1,520 @@
+/*
+ * The dir: backend: one directory shared by every process on the machine, no server.
+ *
+ *   dir.c          queue, deadlines, state: this file
+ *   task.c     what each operation does
+ *   node.c     a node on disk: reading        store.c   and writing
+ *   watch.c    inotify                        mark.c    its tree of marks
+ *   session.c  the ephemeral nodes that this process owns
+ *
+ * Tasks are carried out one after another inside dispatch(), which never waits: a write that finds another process holding
+ * the write lock stays in the queue until a short timer, and reads of other paths pass it. There are no ACLs here beyond the
+ * modes that the umask gives, so `secure` changes nothing.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lib/base/path.h"
+#include "lib/registry/backend.h"
+#include "lib/registry/dir/task.h"
+
+enum {
+	LOCK_RETRY_FIRST_MS = 1,
+	LOCK_RETRY_MAX_MS = 16,
+	ROOT_RETRY_FIRST_MS = 50,
+	ROOT_RETRY_MAX_MS = 2000,
+	CLOSE_TRIES = 50,
+	CLOSE_WAIT_NS = 4000000
+};
+
+struct dir_backend {
+	struct registry_backend base;
+	struct dir_context context;
+	char *root; /* absolute path */
+	dev_t device;
+	ino_t inode;
+	bool was_there; /* the root has been open before: should it vanish, that is no new registry */
+	json_t *inherited; /* descriptors to adopt once the root can be opened */
+
+	enum registry_state state;
+	int root_error; /* errno of why it is not open; while connected ENOENT: the first write makes it */
+	int64_t root_retry_at_ms;
+	int64_t root_retry_wait_ms;
+
+	struct registry_task *first, *last;
+	uint64_t submitted; /* number of tasks ever; each task's tag is its number */
+	bool fresh;         /* tasks were submitted since the last dispatch */
+	bool lock_busy;     /* in this dispatch */
+	int64_t lock_retry_at_ms;
+	int64_t lock_retry_wait_ms; /* 0: no write is waiting for the lock */
+	char session_name[32];
+};
+
+static struct dir_backend *self(struct registry_backend *backend)
+{
+	return (struct dir_backend *)backend;
+}
+
+static void close_root(struct dir_backend *dir)
+{
+	if (dir->context.store.root_fd >= 0) {
+		close(dir->context.store.root_fd);
+		dir->context.store.root_fd = -1;
+	}
+}
+
+/* 0, or the errno that says why the root cannot be used. Finds out, too, when another directory has taken its place. */
+static int check_root(struct dir_backend *dir)
+{
+	struct stat stat;
+	int error = 0;
+	int fd;
+
+	fd = open(dir->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0) {
+		return errno;
+	}
+	if (fstat(fd, &stat) != 0) {
+		error = errno;
+		close(fd);
+		return error;
+	}
+	if (dir->context.store.root_fd >= 0 && stat.st_dev == dir->device &&
+		stat.st_ino == dir->inode) {
+		close(fd);
+		return 0;
+	}
+	close_root(dir);
+	dir->context.store.root_fd = fd;
+	dir->context.store.swept = false;
+	dir->device = stat.st_dev;
+	dir->inode = stat.st_ino;
+	dir->was_there = true;
+	dir_watches_all_changed(dir->context.watches);
+	return 0;
+}
+
+/* The root could be made: a new registry, in which nothing stands yet. */
+static bool is_new(const struct dir_backend *dir, int error)
+{
+	if (error != ENOENT || dir->was_there) {
+		return false;
+	}
+	char *above = strndup(dir->root, (size_t)(strrchr(dir->root, '/') + 1 - dir->root));
+	bool there = above != NULL && access(above, F_OK) == 0;
+	free(above);
+	return there;
+}
+
+static void adopt_inherited(struct dir_backend *dir)
+{
+	if (dir->inherited != NULL) {
+		dir_session_adopt(&dir->context.session, dir->context.store.root_fd, dir->inherited);
+		json_decref(dir->inherited);
+		dir->inherited = NULL;
+	}
+}
+
+static void report_state(struct dir_backend *dir, enum registry_state state, const char *why)
+{
+	if (dir->state != state) {
+		dir->state = state;
+		dir->base.core.state(dir->base.core.core, state, why);
+	}
+}
+
+static void look_later(struct dir_backend *dir, int64_t now_ms)
+{
+	dir->root_retry_wait_ms = dir->root_retry_wait_ms == 0 ? ROOT_RETRY_FIRST_MS
+							       : 2 * dir->root_retry_wait_ms;
+	if (dir->root_retry_wait_ms > ROOT_RETRY_MAX_MS) {
+		dir->root_retry_wait_ms = ROOT_RETRY_MAX_MS;
+	}
+	dir->root_retry_at_ms = now_ms + dir->root_retry_wait_ms;
+}
+
+/* A root that is away is not looked for more often than the retry timer says. */
+static void follow_root(struct dir_backend *dir, int64_t now_ms)
+{
+	char why[512];
+	int error;
+
+	if (dir->state == REGISTRY_AWAY && now_ms < dir->root_retry_at_ms) {
+		return;
+	}
+	error = check_root(dir);
+	dir->root_error = error;
+	if (error == 0) {
+		adopt_inherited(dir);
+		dir->root_retry_wait_ms = 0;
+	} else {
+		close_root(dir);
+		look_later(dir, now_ms);
+	}
+	if (error == 0 || is_new(dir, error)) {
+		if (dir->state == REGISTRY_AWAY) {
+			dir_watches_all_changed(dir->context.watches);
+		}
+		report_state(dir, REGISTRY_CONNECTED,
+			error == 0 ? "the directory can be used"
+				   : "the first write makes the directory");
+		return;
+	}
+	snprintf(why, sizeof(why), "cannot use %s: %s", dir->root, strerror(error));
+	report_state(dir, REGISTRY_AWAY, why);
+}
+
+static void unlink_task(struct dir_backend *dir, struct registry_task *task)
+{
+	*(task->prev != NULL ? &task->prev->next : &dir->first) = task->next;
+	*(task->next != NULL ? &task->next->prev : &dir->last) = task->prev;
+	task->next = NULL;
+	task->prev = NULL;
+}
+
+/* A read may pass a waiting write that cannot change what it reads. */
+static bool overlaps(const struct dir_backend *dir, const struct registry_task *task)
+{
+	for (const struct registry_task *earlier = dir->first; earlier != task;
+		earlier = earlier->next) {
+		if (task->operation == REGISTRY_OP_SYNC ||
+			path_is_under(earlier->path, task->path) ||
+			path_is_under(task->path, earlier->path)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void expire(struct dir_backend *dir, struct registry_task *task)
+{
+	err_set(&task->ret_err, BERTH_TIMEOUT,
+		"%s was not written: another process holds the registry's write lock (%s)",
+		task->path, dir->root);
+}
+
+/* True when the task is done; false: it has to wait for the write lock. */
+static bool run_write(struct dir_backend *dir, struct registry_task *task, int64_t now_ms)
+{
+	int locked = dir->lock_busy ? 0 : dir_store_lock(&dir->context.store, &task->ret_err);
+
+	if (locked > 0) {
+		dir_task_run(&dir->context, task);
+		dir_store_unlock(&dir->context.store);
+		return true;
+	}
+	if (locked < 0) {
+		return true;
+	}
+	dir->lock_busy = true;
+	if (now_ms >= task->deadline_ms) {
+		expire(dir, task);
+		return true;
+	}
+	return false;
+}
+
+/* False, with the task's error, when there is no root for it to write to. */
+static bool has_root(struct dir_backend *dir, struct registry_task *task)
+{
+	if (dir->context.store.root_fd >= 0) {
+		return true;
+	}
+	if (task->operation != REGISTRY_OP_CREATE || path_parent_len(task->path) > 1) {
+		err_set(&task->ret_err, BERTH_PATH_NOT_FOUND, "%s does not exist", task->path);
+		return false;
+	}
+	int made = mkdir(dir->root, 0755);
+	dir->root_error = made == 0 || errno == EEXIST ? check_root(dir) : errno;
+	if (dir->root_error != 0) {
+		dir_errno(&task->ret_err, dir->root_error, "make", dir->root);
+	}
+	return dir->root_error == 0;
+}
+
+static bool run_task(struct dir_backend *dir, struct registry_task *task, int64_t now_ms)
+{
+	if (dir->state != REGISTRY_CONNECTED) {
+		err_set(&task->ret_err, BERTH_REGISTRY_UNAVAILABLE,
+			"the registry %s cannot be used now: %s", dir->root,
+			strerror(dir->root_error));
+		return true;
+	}
+	if (dir_task_writes(task)) {
+		return !has_root(dir, task) || run_write(dir, task, now_ms);
+	}
+	if (overlaps(dir, task)) {
+		if (now_ms < task->deadline_ms) {
+			return false;
+		}
+		expire(dir, task);
+		return true;
+	}
+	dir_task_run(&dir->context, task);
+	return true;
+}
+
+/* The next task that is due in this dispatch; tasks submitted by callbacks meanwhile belong to the next one. */
+static struct registry_task *next_done(struct dir_backend *dir, uint64_t limit, int64_t now_ms)
+{
+	for (struct registry_task *task = dir->first; task != NULL && task->tag <= limit;
+		task = task->next) {
+		if (run_task(dir, task, now_ms)) {
+			return task;
+		}
+	}
+	return NULL;
+}
+
+static void run_tasks(struct dir_backend *dir, int64_t now_ms)
+{
+	uint64_t limit = dir->submitted;
+	struct registry_task *task;
+
+	dir->fresh = false;
+	dir->lock_busy = false;
+	while ((task = next_done(dir, limit, now_ms)) != NULL) {
+		unlink_task(dir, task);
+		dir->base.core.completed(dir->base.core.core, task);
+	}
+	if (!dir->lock_busy) {
+		dir->lock_retry_wait_ms = 0;
+		return;
+	}
+	dir->lock_retry_wait_ms = dir->lock_retry_wait_ms == 0 ? LOCK_RETRY_FIRST_MS
+							       : 2 * dir->lock_retry_wait_ms;
+	if (dir->lock_retry_wait_ms > LOCK_RETRY_MAX_MS) {
+		dir->lock_retry_wait_ms = LOCK_RETRY_MAX_MS;
+	}
+	dir->lock_retry_at_ms = now_ms + dir->lock_retry_wait_ms;
+}
+
+static void dir_dispatch(struct registry_backend *backend, int64_t now_ms)
+{
+	struct dir_backend *dir = self(backend);
+
+	follow_root(dir, now_ms);
+	dir_watches_dispatch(dir->context.watches, dir->context.store.root_fd, now_ms);
+	run_tasks(dir, now_ms);
+}
+
+static int64_t dir_deadline_ms(const struct registry_backend *backend)
+{
+	const struct dir_backend *dir = (const struct dir_backend *)backend;
+	int64_t deadline_ms = dir_watches_deadline_ms(dir->context.watches);
+
+	if (dir->fresh || dir->state == REGISTRY_CONNECTING) {
+		return 0;
+	}
+	if (dir->root_error != 0 && dir->root_retry_at_ms < deadline_ms) {
+		deadline_ms = dir->root_retry_at_ms;
+	}
+	/* The retry comes often enough to notice the waiting tasks' own deadlines. */
+	if (dir->first != NULL && dir->lock_retry_at_ms < deadline_ms) {
+		deadline_ms = dir->lock_retry_at_ms;
+	}
+	return deadline_ms;
+}
+
+static int dir_fd(const struct registry_backend *backend)
+{
+	return dir_watches_fd(((const struct dir_backend *)backend)->context.watches);
+}
+
+static void dir_submit(struct registry_backend *backend, struct registry_task *task)
+{
+	struct dir_backend *dir = self(backend);
+
+	task->tag = ++dir->submitted;
+	task->next = NULL;
+	task->prev = dir->last;
+	*(dir->last != NULL ? &dir->last->next : &dir->first) = task;
+	dir->last = task;
+	dir->fresh = true;
+}
+
+static void dir_abandon(struct registry_backend *backend, struct registry_task *task)
+{
+	unlink_task(self(backend), task);
+}
+
+static void dir_unwatch(
+	struct registry_backend *backend, const char *path, enum registry_watch_kind kind)
+{
+	dir_watches_remove(self(backend)->context.watches, path, kind);
+}
+
+static const char *dir_session_name(const struct registry_backend *backend)
+{
+	return ((const struct dir_backend *)backend)->session_name;
+}
+
+/* A dead process's records vanish at once. */
+static int dir_session_timeout_ms(const struct registry_backend *backend)
+{
+	(void)backend;
+	return 0;
+}
+
+static json_t *dir_session_json(const struct registry_backend *backend)
+{
+	(void)backend;
+	return NULL;
+}
+
+static void destroy(struct dir_backend *dir)
+{
+	dir_session_finish(&dir->context.session);
+	dir_watches_destroy(dir->context.watches);
+	close_root(dir);
+	json_decref(dir->inherited);
+	free(dir->context.swept_path);
+	free(dir->root);
+	free(dir);
+}
+
+/* Removes the own nodes from disk; should that not be possible now, closing their descriptors hides them all the same. */
+static void remove_owned(struct dir_backend *dir)
+{
+	struct err ignored = ERR_INIT;
+	int locked = 0;
+
+	for (int i = 0; i < CLOSE_TRIES && locked == 0; i++) {
+		locked = dir_store_lock(&dir->context.store, &ignored);
+		if (locked == 0) {
+			nanosleep(&(struct timespec){ .tv_nsec = CLOSE_WAIT_NS }, NULL);
+		}
+	}
+	while (locked > 0 && dir->context.session.count > 0) {
+		const struct dir_owned *owned =
+			&dir->context.session.owned[dir->context.session.count - 1];
+		struct registry_task task = { .operation = REGISTRY_OP_DELETE, .path = owned->path };
+		size_t count = dir->context.session.count;
+		struct dir_node node;
+
+		if (dir_node_open(&node, dir->context.store.root_fd, owned->path,
+			    strlen(owned->path), &ignored) == 0 &&
+			node.owner_inode == owned->inode && node.device == owned->device) {
+			dir_task_run(&dir->context, &task);
+		}
+		dir_node_close(&node);
+		if (dir->context.session.count == count) {
+			break;
+		}
+	}
+	if (locked > 0) {
+		dir_store_unlock(&dir->context.store);
+	}
+}
+
+static void dir_close(struct registry_backend *backend)
+{
+	struct dir_backend *dir = self(backend);
+
+	if (dir->context.store.root_fd >= 0) {
+		adopt_inherited(dir);
+	}
+	if (dir->context.session.count > 0 && dir->context.store.root_fd >= 0) {
+		remove_owned(dir);
+	}
+	destroy(dir);
+}
+
+static json_t *dir_detach(struct registry_backend *backend)
+{
+	struct dir_backend *dir = self(backend);
+	json_t *result = dir->inherited;
+
+	dir->inherited = NULL;
+	if (result == NULL) {
+		result = dir_session_detach(&dir->context.session);
+	}
+	destroy(dir);
+	return result;
+}
+
+/* An absolute path, so that a later chdir() changes nothing, without slashes at its end. */
+static int parse_root(char **ret_root, const char *rest, struct err *err)
+{
+	size_t len = rest != NULL ? strlen(rest) : 0;
+
+	if (len == 0 || rest[0] != '/') {
+		return err_set(err, BERTH_FAILED,
+			"dir:%s is no registry URL: an absolute path must follow dir:",
+			rest != NULL ? rest : "");
+	}
+	while (len > 1 && rest[len - 1] == '/') {
+		len--;
+	}
+	*ret_root = strndup(rest, len);
+	return *ret_root != NULL ? 0 : err_set(err, BERTH_FAILED, "no memory for a registry");
+}
+
+/* What a node may suffer is up to the files' owner and mode, which are those of the root directory. */
+static int dir_check(
+	const struct registry_options *options, const char **ret_option, struct err *err)
+{
+	if (options->secure) {
+		*ret_option = "secure";
+		return err_set(err, BERTH_FAILED,
+			"secure = yes needs a zookeeper:// registry: a directory has no access control "
+			"lists, its owner and mode say who may do what");
+	}
+	return 0;
+}
+
+static int dir_open(struct registry_backend **ret_backend, const char *rest,
+	const struct registry_options *options, const struct registry_core *core, struct err *err)
+{
+	struct dir_backend *dir = calloc(1, sizeof(*dir));
+	int result;
+
+	if (dir == NULL) {
+		return err_set(err, BERTH_FAILED, "no memory for a registry");
+	}
+	dir->base = (struct registry_backend){ .ops = &registry_dir_ops, .core = *core };
+	dir->context.store.root_fd = -1;
+	dir->context.store.lock_fd = -1;
+	dir->state = REGISTRY_CONNECTING;
+	snprintf(dir->session_name, sizeof(dir->session_name), "pid %ld", (long)getpid());
+	result = parse_root(&dir->root, rest, err);
+	if (result == 0) {
+		result = dir_watches_create(&dir->context.watches, dir->root, core, err);
+	}
+	if (result != 0) {
+		destroy(dir);
+		return result;
+	}
+	if (options->session != NULL) {
+		dir->inherited = json_deep_copy(options->session);
+	}
+	/* A root that cannot be used now is reported, and tried again, by dispatch(). */
+	if (check_root(dir) == 0) {
+		adopt_inherited(dir);
+	}
+	*ret_backend = &dir->base;
+	return 0;
+}
+
+const struct registry_backend_ops registry_dir_ops = {
+	.scheme = "dir",
+	.check = dir_check,
+	.open = dir_open,
+	.close = dir_close,
+	.detach = dir_detach,
+	.session = dir_session_json,
+	.fd = dir_fd,
+	.deadline_ms = dir_deadline_ms,
+	.dispatch = dir_dispatch,
+	.submit = dir_submit,
+	.abandon = dir_abandon,
+	.unwatch = dir_unwatch,
+	.session_name = dir_session_name,
+	.session_timeout_ms = dir_session_timeout_ms,
+};

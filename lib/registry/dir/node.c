@@ -1,0 +1,476 @@
+#include "lib/registry/dir/node.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "lib/base/path.h"
+#include "lib/base/limits.h"
+
+enum {
+	NS_PER_MS = 1000000,
+	MS_PER_S = 1000,
+	SCAN_BLOCK_BYTES = 16 * 1024,
+	SCAN_BYTES = 1024 * 1024,
+	/* How often a reader looks again when a node was swapped while it was being opened. Each time means that somebody else got
+	 * something done, so the end is never reached in practice. */
+	LOOK_AGAIN = 64
+};
+
+#define READ_FLAGS (O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
+#define NODE_FLAGS (O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+
+int dir_errno(struct err *err, int errno_value, const char *doing, const char *path)
+{
+	int code;
+
+	switch (errno_value) {
+	case EACCES:
+	case EPERM:
+	case EROFS:
+		code = BERTH_NO_PATH_PERMISSIONS;
+		break;
+	case ENOSPC:
+	case EDQUOT:
+	case EIO:
+	case ESTALE:
+	case EMFILE:
+	case ENFILE:
+	case ENOMEM:
+		code = BERTH_REGISTRY_UNAVAILABLE;
+		break;
+	default:
+		code = BERTH_FAILED;
+		break;
+	}
+	return err_set_errno(err, code, errno_value, "cannot %s %s", doing, path);
+}
+
+static bool is_absence(int errno_value)
+{
+	return errno_value == ENOENT || errno_value == ENOTDIR || errno_value == ELOOP;
+}
+
+/*
+ * GETLK asks whether our lock would be refused, and takes none: the owner never notices readers. Asked for a read lock, it
+ * tells of write locks only, which nobody can have without the right to write: a reader cannot keep the dead alive.
+ */
+static int look_at_owner(struct dir_node *node, const char *path, struct err *err)
+{
+	struct flock lock = { .l_type = F_RDLCK, .l_whence = SEEK_SET };
+	struct stat stat;
+	int fd = openat(node->fd, DIR_OWNER, READ_FLAGS);
+
+	if (fd < 0 && errno == ENOENT) {
+		node->kind = DIR_PERSISTENT;
+		return 0;
+	}
+	if (fd < 0 && errno != ELOOP && errno != ENXIO) {
+		return dir_errno(err, errno, "open the owner's file of", path);
+	}
+	node->kind = DIR_DEAD; /* also when _owner is something that nobody could hold a lock on */
+	if (fd < 0) {
+		return 0;
+	}
+	if (fstat(fd, &stat) != 0 || fcntl(fd, F_OFD_GETLK, &lock) != 0) {
+		int error = errno;
+
+		close(fd);
+		return dir_errno(err, error, "test the owner's lock of", path);
+	}
+	close(fd);
+	node->owner_inode = stat.st_ino;
+	if (lock.l_type != F_UNLCK) {
+		node->kind = DIR_EPHEMERAL;
+	}
+	return 0;
+}
+
+static int open_once(
+	struct dir_node *node, int parent_fd, const char *name, const char *path, struct err *err)
+{
+	struct stat stat;
+
+	*node = (struct dir_node){ .kind = DIR_ABSENT, .fd = openat(parent_fd, name, NODE_FLAGS) };
+	if (node->fd < 0) {
+		return is_absence(errno) ? 0 : dir_errno(err, errno, "open", path);
+	}
+	if (fstat(node->fd, &stat) != 0) {
+		return dir_errno(err, errno, "stat", path);
+	}
+	node->device = stat.st_dev;
+	node->inode = stat.st_ino;
+	return look_at_owner(node, path, err);
+}
+
+static bool still_named(const struct dir_node *node, int parent_fd, const char *name)
+{
+	struct stat stat;
+
+	return fstatat(parent_fd, name, &stat, AT_SYMLINK_NOFOLLOW) == 0 &&
+		stat.st_dev == node->device && stat.st_ino == node->inode;
+}
+
+/* A free lock means a dead owner only if the directory was not swapped for another between opening it and looking. */
+int dir_node_open_child(struct dir_node *ret_node, int parent_fd, const char *name,
+	const char *path, struct err *err)
+{
+	int result = open_once(ret_node, parent_fd, name, path, err);
+
+	for (int i = 0; i < LOOK_AGAIN && result == 0 && ret_node->kind == DIR_DEAD; i++) {
+		if (still_named(ret_node, parent_fd, name)) {
+			break;
+		}
+		dir_node_close(ret_node);
+		result = open_once(ret_node, parent_fd, name, path, err);
+	}
+	return result;
+}
+
+/* Opens the directories from the root down to the last element, which is left to the caller. */
+static int open_parent(int root_fd, const char *path, const char *last)
+{
+	char name[LIMIT_PATH_ELEMENT_BYTES + 1];
+	int fd = openat(root_fd, ".", NODE_FLAGS);
+
+	for (const char *element = path + 1; fd >= 0 && element < last;) {
+		size_t len = (size_t)(strchrnul(element, '/') - element);
+		int parent_fd = fd;
+
+		if (len >= sizeof(name)) {
+			close(fd);
+			errno = ENOENT;
+			return -1;
+		}
+		memcpy(name, element, len);
+		name[len] = '\0';
+		fd = openat(parent_fd, name, NODE_FLAGS);
+		int error = errno;
+		close(parent_fd);
+		errno = error;
+		element += len + 1;
+	}
+	return fd;
+}
+
+static int open_root(struct dir_node *node, int root_fd, struct err *err)
+{
+	struct stat stat;
+
+	*node = (struct dir_node){ .kind = DIR_PERSISTENT, .fd = openat(root_fd, ".", NODE_FLAGS) };
+	if (node->fd < 0 || fstat(node->fd, &stat) != 0) {
+		return dir_errno(err, errno, "open", "/");
+	}
+	node->device = stat.st_dev;
+	node->inode = stat.st_ino;
+	return 0;
+}
+
+int dir_node_open(
+	struct dir_node *ret_node, int root_fd, const char *path, size_t len, struct err *err)
+{
+	char copy[LIMIT_PATH_BYTES + 1];
+	const char *last;
+	int parent_fd, result;
+
+	*ret_node = (struct dir_node){ .kind = DIR_ABSENT, .fd = -1 };
+	if (root_fd < 0) {
+		return 0; /* nothing stands in a registry without root */
+	}
+	if (len <= 1) {
+		return open_root(ret_node, root_fd, err);
+	}
+	if (len >= sizeof(copy)) {
+		return err_set(err, BERTH_INVALID_PATHNAME, "the path has more than %d bytes",
+			LIMIT_PATH_BYTES);
+	}
+	memcpy(copy, path, len);
+	copy[len] = '\0';
+	last = strrchr(copy, '/') + 1;
+	parent_fd = open_parent(root_fd, copy, last);
+	if (parent_fd < 0) {
+		return is_absence(errno) ? 0 : dir_errno(err, errno, "open", copy);
+	}
+	result = dir_node_open_child(ret_node, parent_fd, last, copy, err);
+	close(parent_fd);
+	return result;
+}
+
+void dir_node_close(struct dir_node *node)
+{
+	if (node->fd >= 0) {
+		close(node->fd);
+		node->fd = -1;
+	}
+}
+
+bool dir_node_current(const struct dir_node *node, int root_fd, const char *path)
+{
+	struct dir_node now;
+	struct err err = ERR_INIT;
+	bool same = dir_node_open(&now, root_fd, path, strlen(path), &err) == 0 &&
+		now.device == node->device && now.inode == node->inode;
+
+	dir_node_close(&now);
+	return same;
+}
+
+static int64_t to_ms(int64_t seconds, int64_t nanoseconds)
+{
+	return seconds * MS_PER_S + nanoseconds / NS_PER_MS;
+}
+
+static uint64_t scramble(uint64_t value)
+{
+	value = (value ^ (value >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+	value = (value ^ (value >> 27)) * UINT64_C(0x94d049bb133111eb);
+	return value ^ (value >> 31);
+}
+
+/* Inode numbers come back, but not with the same time of birth: store.c sees to that. */
+static void stat_directory(const struct statx *statx, struct registry_stat *stat)
+{
+	const struct statx_timestamp *birth = &statx->stx_btime;
+	uint64_t born = 0;
+
+	if ((statx->stx_mask & STATX_BTIME) != 0) {
+		born = (uint64_t)birth->tv_sec * UINT64_C(1000000000) + birth->tv_nsec;
+	} else {
+		birth = &statx->stx_mtime;
+	}
+	stat->created_ms = to_ms(birth->tv_sec, birth->tv_nsec);
+	stat->node_id = scramble(scramble(born + 1) ^ statx->stx_ino);
+}
+
+static void stat_record(const struct stat *record, struct registry_stat *stat)
+{
+	stat->version = (int64_t)record->st_mtim.tv_sec * 1000000000 + record->st_mtim.tv_nsec;
+	stat->modified_ms = to_ms(record->st_mtim.tv_sec, record->st_mtim.tv_nsec);
+	stat->size = (size_t)record->st_size;
+}
+
+int dir_node_stat(const struct dir_node *node, const char *path, struct registry_stat *ret_stat,
+	struct err *err)
+{
+	struct registry_stat result = { .ephemeral = node->kind == DIR_EPHEMERAL };
+	struct statx directory;
+	struct stat record;
+
+	if (statx(node->fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_BTIME, &directory) != 0) {
+		return dir_errno(err, errno, "stat", path);
+	}
+	stat_directory(&directory, &result);
+	result.modified_ms = result.created_ms;
+	if (fstatat(node->fd, DIR_RECORD, &record, AT_SYMLINK_NOFOLLOW) == 0) {
+		stat_record(&record, &result);
+	} else if (errno != ENOENT) {
+		return dir_errno(err, errno, "stat the record of", path);
+	}
+	*ret_stat = result;
+	return 0;
+}
+
+static int read_all(int fd, char *data, size_t size, size_t *ret_len)
+{
+	size_t len = 0;
+
+	while (len < size) {
+		ssize_t got = read(fd, data + len, size - len);
+
+		if (got < 0 && errno == EINTR) {
+			continue;
+		}
+		if (got < 0) {
+			return -1;
+		}
+		if (got == 0) {
+			break;
+		}
+		len += (size_t)got;
+	}
+	*ret_len = len;
+	return 0;
+}
+
+/*
+ * What is too large for a record is one that is too large if it holds a record's marker, and else none. Not kept; only so much of it
+ * is looked at as a ZooKeeper server would hold.
+ */
+static int judge_too_large(int fd, const char *path, struct err *err)
+{
+	const size_t overlap = strlen(RECORD_TYPE) - 1;
+	char block[SCAN_BLOCK_BYTES];
+	size_t kept = 0;
+	size_t len = 0;
+
+	for (size_t scanned = 0; scanned < SCAN_BYTES; scanned += len) {
+		if (read_all(fd, block + kept, sizeof(block) - kept, &len) != 0) {
+			return dir_errno(err, errno, "read the record of", path);
+		}
+		if (memmem(block, kept + len, RECORD_TYPE, strlen(RECORD_TYPE)) != NULL) {
+			return err_set(err, BERTH_INVALID_RECORD,
+				"the record of %s has more than %d bytes", path, LIMIT_RECORD_BYTES);
+		}
+		if (len == 0 || kept + len < overlap) {
+			break;
+		}
+		memmove(block, block + kept + len - overlap, overlap);
+		kept = overlap;
+	}
+	return err_set(err, BERTH_NO_RECORD, "%s holds no record but more than %d bytes", path,
+		LIMIT_RECORD_BYTES);
+}
+
+static int read_record(int fd, const char *path, char **ret_data, size_t *ret_len,
+	struct registry_stat *stat, struct err *err)
+{
+	struct stat record;
+	size_t len = 0;
+	char *data;
+
+	if (fstat(fd, &record) != 0) {
+		return dir_errno(err, errno, "stat the record of", path);
+	}
+	if (!S_ISREG(record.st_mode)) {
+		return err_set(
+			err, BERTH_INVALID_RECORD, "the record of %s is not a regular file", path);
+	}
+	if (record.st_size > LIMIT_RECORD_BYTES) {
+		stat_record(&record, stat);
+		return judge_too_large(fd, path, err);
+	}
+	data = malloc((size_t)record.st_size + 1);
+	if (data == NULL || read_all(fd, data, (size_t)record.st_size, &len) != 0) {
+		int error = errno;
+
+		free(data);
+		return dir_errno(err, error, "read the record of", path);
+	}
+	data[len] = '\0';
+	stat_record(&record, stat);
+	*ret_data = data;
+	*ret_len = len;
+	return 0;
+}
+
+int dir_node_read(const struct dir_node *node, const char *path, char **ret_data, size_t *ret_len,
+	struct registry_stat *stat, struct err *err)
+{
+	int fd = openat(node->fd, DIR_RECORD, READ_FLAGS);
+	int result;
+
+	if (fd >= 0) {
+		result = read_record(fd, path, ret_data, ret_len, stat, err);
+		close(fd);
+		return result;
+	}
+	if (errno == ELOOP || errno == ENXIO) {
+		return err_set(
+			err, BERTH_INVALID_RECORD, "the record of %s is not a regular file", path);
+	}
+	if (errno != ENOENT) {
+		return dir_errno(err, errno, "open the record of", path);
+	}
+	*ret_data = calloc(1, 1);
+	if (*ret_data == NULL) {
+		return dir_errno(err, ENOMEM, "read", path);
+	}
+	*ret_len = 0;
+	stat->version = 0;
+	stat->size = 0;
+	return 0;
+}
+
+static int add_child(struct dir_children *children, const char *name, enum dir_kind kind)
+{
+	struct dir_child *child;
+
+	if ((children->count & (children->count - 1)) == 0) {
+		size_t size = children->count == 0 ? 1 : 2 * children->count;
+		struct dir_child *entries = reallocarray(children->entries, size, sizeof(*entries));
+
+		if (entries == NULL) {
+			return -1;
+		}
+		children->entries = entries;
+	}
+	child = &children->entries[children->count++];
+	strcpy(child->name, name); /* a valid element fits */
+	child->kind = kind;
+	children->live += dir_kind_live(kind) ? 1 : 0;
+	return 0;
+}
+
+static int look_at_entry(const struct dir_node *node, const char *path, const char *name,
+	struct dir_children *children, struct err *err)
+{
+	struct err child_err = ERR_INIT;
+	struct dir_node child;
+	enum dir_kind kind;
+
+	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, DIR_RECORD) == 0 ||
+		strcmp(name, DIR_OWNER) == 0) {
+		return 0;
+	}
+	if (!path_element_valid(name, strlen(name))) {
+		strcpy(children->foreign, name); /* d_name has the room of NAME_MAX, too */
+		return 0;
+	}
+	/* A child that may not be looked at is there all the same. */
+	kind = dir_node_open_child(&child, node->fd, name, path, &child_err) == 0 ? child.kind
+										  : DIR_PERSISTENT;
+	if (kind == DIR_ABSENT) {
+		struct stat stat;
+
+		if (fstatat(node->fd, name, &stat, AT_SYMLINK_NOFOLLOW) == 0) {
+			strcpy(children->foreign, name);
+		}
+	}
+	dir_node_close(&child);
+	if (kind != DIR_ABSENT && add_child(children, name, kind) != 0) {
+		return dir_errno(err, ENOMEM, "list", path);
+	}
+	return 0;
+}
+
+int dir_node_children(const struct dir_node *node, const char *path,
+	struct dir_children *ret_children, struct err *err)
+{
+	struct dir_children children = { 0 };
+	int fd = openat(node->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
+	struct dirent *entry;
+	int result = 0;
+
+	if (stream == NULL) {
+		result = dir_errno(err, errno, "list", path);
+		if (fd >= 0) {
+			close(fd);
+		}
+		return result;
+	}
+	while (result == 0 && (errno = 0, entry = readdir(stream)) != NULL) {
+		result = look_at_entry(node, path, entry->d_name, &children, err);
+	}
+	if (result == 0 && errno != 0 && entry == NULL) {
+		result = dir_errno(err, errno, "list", path);
+	}
+	closedir(stream);
+	if (result != 0) {
+		dir_children_free(&children);
+		return result;
+	}
+	*ret_children = children;
+	return 0;
+}
+
+void dir_children_free(struct dir_children *children)
+{
+	free(children->entries);
+	*children = (struct dir_children){ 0 };
+}

@@ -1,0 +1,98 @@
+/*
+ * One node of a dir: registry as it lies on disk: reading.
+ *
+ *   <root>/a/b/            a node is a directory, named like the path element
+ *   <root>/a/b/_record     its record, if it has one; only ever replaced as a whole
+ *   <root>/a/b/_owner      in an ephemeral node only: the owner keeps it open under an open-file-description lock.
+ *                          Without that lock the owner is dead and the node does not exist for anybody
+ *   <root>/_tmp/           where nodes and records are built before, and taken apart after they are visible
+ *
+ * Names that are no valid path elements are never nodes. Symbolic links are never followed and nothing blocks, whatever
+ * somebody may have put into the tree. Readers take no lock: a node changes by one rename, so what was opened stays
+ * consistent; where it fell apart under the reader's hands, the functions here look again.
+ */
+#ifndef LIB_REGISTRY_DIR_NODE_H
+#define LIB_REGISTRY_DIR_NODE_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "lib/base/limits.h"
+#include "lib/registry/registry.h"
+
+#define DIR_RECORD "_record"
+#define DIR_OWNER "_owner"
+#define DIR_TMP "_tmp"
+
+enum dir_kind {
+	DIR_ABSENT,
+	DIR_PERSISTENT,
+	DIR_EPHEMERAL,
+	DIR_DEAD /* ephemeral, and its owner is gone: to be treated as absent, but it stands in the way on disk */
+};
+
+/* An open node. */
+struct dir_node {
+	enum dir_kind kind;
+	int fd; /* the directory, O_PATH; -1 when absent */
+	dev_t device;
+	ino_t inode;
+	ino_t owner_inode; /* of _owner; 0 in a persistent node */
+};
+
+struct dir_child {
+	char name[LIMIT_PATH_ELEMENT_BYTES + 1];
+	enum dir_kind kind; /* never DIR_ABSENT */
+};
+
+struct dir_children {
+	struct dir_child *entries;
+	size_t count;
+	size_t live; /* how many of them are not dead */
+	char foreign[NAME_MAX +
+		1]; /* one entry of the directory that is not Berth's, if there is any; else "" */
+};
+
+/* True when the node is there for users of the registry. */
+static inline bool dir_kind_live(enum dir_kind kind)
+{
+	return kind == DIR_PERSISTENT || kind == DIR_EPHEMERAL;
+}
+
+/* What a failed system call means for users: no permission, registry unavailable (disk full, I/O error) or failed. */
+int dir_errno(struct err *err, int errno_value, const char *doing, const char *path)
+	ERR_REQUIRED(1);
+
+/* Opens the node at the first `len` bytes of `path`. An absent node is no error. Close it in any case. */
+int dir_node_open(struct dir_node *ret_node, int root_fd, const char *path, size_t len,
+	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(5);
+/* Opens the child `name` of an open directory. */
+int dir_node_open_child(struct dir_node *ret_node, int parent_fd, const char *name,
+	const char *path, struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(5);
+void dir_node_close(struct dir_node *node);
+
+/* True while the very directory that was opened still stands at `path`. */
+bool dir_node_current(const struct dir_node *node, int root_fd, const char *path);
+
+/* Everything but `children` and `own`. */
+int dir_node_stat(const struct dir_node *node, const char *path, struct registry_stat *ret_stat,
+	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(4);
+
+/*
+ * The record, malloc'ed and NUL-terminated, with its version, size and time in `stat`; "" and version 0 when the node has
+ * none. INVALID_RECORD when _record is no regular file. One that exceeds LIMIT_RECORD_BYTES is INVALID_RECORD, or NO_RECORD
+ * when it does not hold a record's marker; `stat` is filled then.
+ */
+int dir_node_read(const struct dir_node *node, const char *path, char **ret_data, size_t *ret_len,
+	struct registry_stat *stat, struct err *err) __attribute__((warn_unused_result))
+ERR_REQUIRED(6);
+
+/* The children, dead ones too. The result is freed with dir_children_free(). */
+int dir_node_children(const struct dir_node *node, const char *path,
+	struct dir_children *ret_children, struct err *err) __attribute__((warn_unused_result))
+ERR_REQUIRED(4);
+void dir_children_free(struct dir_children *children);
+
+#endif

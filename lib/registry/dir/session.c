@@ -1,0 +1,143 @@
+#include "lib/registry/dir/session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int dir_session_add(struct dir_session *session, const char *path, int owner_fd, struct err *err)
+{
+	struct dir_owned owned = { .fd = owner_fd };
+	struct dir_owned *grown = reallocarray(session->owned, session->count + 1, sizeof(*grown));
+	struct stat stat;
+
+	if (grown != NULL) {
+		session->owned = grown;
+		owned.path = strdup(path);
+	}
+	if (owned.path == NULL || fstat(owner_fd, &stat) != 0) {
+		free(owned.path);
+		close(owner_fd);
+		return err_set(err, BERTH_FAILED, "no memory to own %s", path);
+	}
+	owned.device = stat.st_dev;
+	owned.inode = stat.st_ino;
+	session->owned[session->count++] = owned;
+	return 0;
+}
+
+static struct dir_owned *find(const struct dir_session *session, const struct dir_node *node)
+{
+	for (size_t i = 0; node->owner_inode != 0 && i < session->count; i++) {
+		if (session->owned[i].inode == node->owner_inode &&
+			session->owned[i].device == node->device) {
+			return &session->owned[i];
+		}
+	}
+	return NULL;
+}
+
+bool dir_session_owns(const struct dir_session *session, const struct dir_node *node)
+{
+	return find(session, node) != NULL;
+}
+
+void dir_session_drop(struct dir_session *session, const struct dir_node *node)
+{
+	struct dir_owned *owned = find(session, node);
+
+	if (owned != NULL) {
+		close(owned->fd);
+		free(owned->path);
+		*owned = session->owned[--session->count];
+	}
+}
+
+static void clear(struct dir_session *session)
+{
+	for (size_t i = 0; i < session->count; i++) {
+		free(session->owned[i].path);
+	}
+	free(session->owned);
+	*session = (struct dir_session){ 0 };
+}
+
+void dir_session_finish(struct dir_session *session)
+{
+	for (size_t i = 0; i < session->count; i++) {
+		close(session->owned[i].fd);
+	}
+	clear(session);
+}
+
+json_t *dir_session_detach(struct dir_session *session)
+{
+	json_t *locks = json_array();
+	json_t *result;
+
+	for (size_t i = 0; i < session->count; i++) {
+		const struct dir_owned *owned = &session->owned[i];
+
+		if (fcntl(owned->fd, F_SETFD, 0) != 0 ||
+			json_array_append_new(locks,
+				json_pack("{s:s, s:i}", "path", owned->path, "fd", owned->fd)) !=
+				0) {
+			close(owned->fd); /* nobody would know of it: better a dead node than one that never dies */
+		}
+	}
+	clear(session);
+	result = json_pack("{s:s, s:o}", "backend", "dir", "locks", locks);
+	return result;
+}
+
+/* The descriptor is the _owner file of the node that stands at the path now, and the lock on it is ours. */
+static bool still_ours(int root_fd, const char *path, int fd, const struct stat *owner)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	struct err ignored = ERR_INIT;
+	struct dir_node node;
+	bool ours = dir_node_open(&node, root_fd, path, strlen(path), &ignored) == 0 &&
+		node.kind != DIR_ABSENT && node.owner_inode == owner->st_ino &&
+		node.device == owner->st_dev && fcntl(fd, F_OFD_SETLK, &lock) == 0;
+
+	dir_node_close(&node);
+	return ours;
+}
+
+static void adopt_one(struct dir_session *session, int root_fd, const char *path, int fd)
+{
+	struct err ignored = ERR_INIT;
+	struct stat owner;
+
+	/* A number that is no regular file's was never one of ours. */
+	if (fstat(fd, &owner) != 0 || !S_ISREG(owner.st_mode)) {
+		return;
+	}
+	if (!still_ours(root_fd, path, fd, &owner) || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {
+		close(fd);
+		return;
+	}
+	(void)!dir_session_add(session, path, fd, &ignored);
+}
+
+void dir_session_adopt(struct dir_session *session, int root_fd, const json_t *detached)
+{
+	const char *backend = json_string_value(json_object_get(detached, "backend"));
+	const json_t *locks = json_object_get(detached, "locks");
+	size_t index;
+	json_t *lock;
+
+	if (backend == NULL || strcmp(backend, "dir") != 0) {
+		return;
+	}
+	json_array_foreach (locks, index, lock) {
+		const char *path = json_string_value(json_object_get(lock, "path"));
+		const json_t *fd = json_object_get(lock, "fd");
+
+		if (path != NULL && path[0] == '/' && json_is_integer(fd)) {
+			adopt_one(session, root_fd, path, (int)json_integer_value(fd));
+		}
+	}
+}

@@ -1,0 +1,45 @@
+/*
+ * The ephemeral nodes that this process owns in a dir: registry: one open, locked descriptor each.
+ *
+ * Closing a descriptor ends its node. A successor takes them over across exec() by number; their close-on-exec
+ * flag is off only between dir_session_detach() and the adoption.
+ */
+#ifndef LIB_REGISTRY_DIR_SESSION_H
+#define LIB_REGISTRY_DIR_SESSION_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "lib/base/err.h"
+#include "lib/registry/dir/node.h"
+
+struct dir_owned {
+	char *path;
+	int fd;
+	dev_t device;
+	ino_t inode; /* of the _owner file */
+};
+
+struct dir_session {
+	struct dir_owned *owned;
+	size_t count;
+};
+
+/* Takes the descriptor, also on failure (then the node dies): BERTH_FAILED without memory. */
+int dir_session_add(struct dir_session *session, const char *path, int owner_fd, struct err *err)
+	__attribute__((warn_unused_result)) ERR_REQUIRED(4);
+/* True when we own that very node. */
+bool dir_session_owns(const struct dir_session *session, const struct dir_node *node);
+/* Gives up the node, if we own it. */
+void dir_session_drop(struct dir_session *session, const struct dir_node *node);
+/* Closes everything: the nodes die. */
+void dir_session_finish(struct dir_session *session);
+
+/* What a successor needs (new reference; NULL without memory); the descriptors stay open and survive exec(). */
+json_t *dir_session_detach(struct dir_session *session);
+/* Takes over what dir_session_detach() left, as far as it still stands; the rest is closed. */
+void dir_session_adopt(struct dir_session *session, int root_fd, const json_t *detached);
+
+#endif

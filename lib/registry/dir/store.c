@@ -1,0 +1,369 @@
+#include "lib/registry/dir/store.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lib/base/path.h"
+
+enum { TMP_NAME_BYTES = 32, NS_PER_S = 1000000000 };
+
+/* Who may write in the root may use _tmp, whatever the umask of its first user; nobody else may even open, and so lock, it. */
+static mode_t tmp_mode(mode_t root_mode)
+{
+	mode_t mode = root_mode & 07777;
+	for (int shift = 0; shift <= 6; shift += 3) {
+		if (!(mode & (mode_t)(S_IWOTH << shift))) {
+			mode &= ~(mode_t)(S_IRWXO << shift);
+		}
+	}
+	return mode;
+}
+
+/* Another process may be making it at the same time; its mode is for the one who made it to set. */
+static int open_tmp(const struct dir_store *store, struct err *err)
+{
+	static const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+	struct stat root;
+	bool made = false;
+	int fd = openat(store->root_fd, DIR_TMP, flags);
+
+	if (fd < 0 && errno == ENOENT && fstat(store->root_fd, &root) == 0) {
+		made = mkdirat(store->root_fd, DIR_TMP, tmp_mode(root.st_mode)) == 0;
+		if (made || errno == EEXIST) {
+			fd = openat(store->root_fd, DIR_TMP, flags);
+		}
+	}
+	if (fd < 0) {
+		return dir_errno(err, errno, "make the directory", DIR_TMP);
+	}
+	if (made && fchmod(fd, tmp_mode(root.st_mode)) != 0) {
+		int error = errno;
+
+		close(fd);
+		return dir_errno(err, error, "set the mode of", DIR_TMP);
+	}
+	return fd;
+}
+
+static void next_tmp_name(struct dir_store *store, char name[TMP_NAME_BYTES])
+{
+	snprintf(name, TMP_NAME_BYTES, "%ld-%u", (long)getpid(), store->tmp_count++);
+}
+
+/*
+ * An inode number is free for reuse once its directory is gone, and times of birth have the granularity of a clock tick:
+ * a node must not be born and buried within one, or its successor could get the same node_id.
+ */
+static void outlive_birth_tick(int fd)
+{
+	struct statx statx_now;
+	struct timespec now;
+
+	if (statx(fd, "", AT_EMPTY_PATH, STATX_BTIME, &statx_now) != 0 ||
+		(statx_now.stx_mask & STATX_BTIME) == 0) {
+		return;
+	}
+	for (int i = 0; i < 16; i++) {
+		clock_gettime(CLOCK_REALTIME_COARSE, &now);
+		if (now.tv_sec != statx_now.stx_btime.tv_sec ||
+			now.tv_nsec > statx_now.stx_btime.tv_nsec) {
+			return;
+		}
+		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	}
+}
+
+/*
+ * Takes a node's directory apart. The record goes before the owner's file: a reader who still holds the directory never
+ * sees a record without the owner that it depended on. What is not Berth's stays, and so do the directories around it.
+ */
+static void dismantle(int parent_fd, const char *name)
+{
+	int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
+	struct dirent *entry;
+
+	if (stream == NULL) {
+		if (fd >= 0) {
+			close(fd);
+		}
+		unlinkat(parent_fd, name, 0);
+		return;
+	}
+	outlive_birth_tick(fd);
+	unlinkat(fd, DIR_RECORD, 0);
+	while ((entry = readdir(stream)) != NULL) {
+		if (path_element_valid(entry->d_name, strlen(entry->d_name))) {
+			dismantle(fd, entry->d_name);
+		}
+	}
+	unlinkat(fd, DIR_OWNER, 0);
+	closedir(stream);
+	unlinkat(parent_fd, name, AT_REMOVEDIR);
+}
+
+/* Nothing here is in use: only the holder of the lock uses _tmp, and that is us. */
+static void sweep_tmp(struct dir_store *store)
+{
+	struct err ignored =
+		ERR_INIT; /* a sweep that cannot be done now is no reason to refuse a write */
+	int fd = open_tmp(store, &ignored);
+	DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
+	struct dirent *entry;
+
+	if (stream == NULL) {
+		if (fd >= 0) {
+			close(fd);
+		}
+		return;
+	}
+	while ((entry = readdir(stream)) != NULL) {
+		if (entry->d_name[0] != '.') {
+			dismantle(fd, entry->d_name);
+		}
+	}
+	closedir(stream);
+}
+
+int dir_store_lock(struct dir_store *store, struct err *err)
+{
+	int fd = open_tmp(store, err);
+
+	if (fd < 0) {
+		return err->code;
+	}
+	if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+		int error = errno;
+
+		close(fd);
+		if (error == EWOULDBLOCK || error == EINTR) {
+			return 0;
+		}
+		return dir_errno(err, error, "lock", "the registry");
+	}
+	store->lock_fd = fd;
+	if (!store->swept) {
+		store->swept = true;
+		sweep_tmp(store);
+	}
+	return 1;
+}
+
+void dir_store_unlock(struct dir_store *store)
+{
+	close(store->lock_fd);
+	store->lock_fd = -1;
+}
+
+static int write_all(int fd, const char *data, size_t len)
+{
+	while (len > 0) {
+		ssize_t put = write(fd, data, len);
+
+		if (put < 0 && errno == EINTR) {
+			continue;
+		}
+		if (put < 0) {
+			return -1;
+		}
+		data += put;
+		len -= (size_t)put;
+	}
+	return 0;
+}
+
+/* A version is the record's time of change: now, but later than its predecessor even if the clock was set back. */
+static int stamp(int fd, int64_t previous_version)
+{
+	struct timespec times[2];
+	int64_t now;
+
+	clock_gettime(CLOCK_REALTIME, &times[0]);
+	now = (int64_t)times[0].tv_sec * NS_PER_S + times[0].tv_nsec;
+	if (now <= previous_version) {
+		now = previous_version + 1;
+	}
+	times[1] = (struct timespec){ .tv_sec = now / NS_PER_S, .tv_nsec = now % NS_PER_S };
+	return futimens(fd, times);
+}
+
+/* An ephemeral record has no use after a power cut, so only the others wait for the disk. */
+static int write_record(int dir_fd, const char *name, const struct dir_write *write, bool durable)
+{
+	int fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+	int error = 0;
+
+	if (fd < 0) {
+		return -1;
+	}
+	if (write_all(fd, write->data, write->len) != 0 ||
+		stamp(fd, write->previous_version) != 0 || (durable && fsync(fd) != 0)) {
+		error = errno;
+	}
+	if (close(fd) != 0 && error == 0) {
+		error = errno;
+	}
+	errno = error;
+	return error == 0 ? 0 : -1;
+}
+
+static int write_owner(int dir_fd)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	int fd = openat(dir_fd, DIR_OWNER, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+
+	if (fd < 0) {
+		return -1;
+	}
+	if (dprintf(fd, "pid %ld\n", (long)getpid()) < 0 || fcntl(fd, F_OFD_SETLK, &lock) != 0) {
+		int error = errno;
+
+		close(fd);
+		errno = error;
+		return -1;
+	}
+	return fd;
+}
+
+static int build(int tmp_fd, const char *name, const struct dir_write *write, int *ret_owner_fd,
+	struct err *err)
+{
+	int owner_fd = -1;
+	int error;
+	int fd = -1;
+
+	if (mkdirat(tmp_fd, name, 0777) != 0 ||
+		(fd = openat(tmp_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0 ||
+		(write->ephemeral && (owner_fd = write_owner(fd)) < 0) ||
+		(write->len > 0 && write_record(fd, DIR_RECORD, write, !write->ephemeral) != 0) ||
+		(!write->ephemeral && fsync(fd) != 0)) {
+		error = errno;
+		if (owner_fd >= 0) {
+			close(owner_fd);
+		}
+		if (fd >= 0) {
+			close(fd);
+		}
+		return dir_errno(err, error, "write", write->path);
+	}
+	close(fd);
+	*ret_owner_fd = owner_fd;
+	return 0;
+}
+
+/* So that a node that was reported as made, or as deleted, is so after a power cut too. Too late to fail. */
+static void sync_directory(const struct dir_node *directory)
+{
+	int fd = openat(directory->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd >= 0) {
+		(void)fsync(fd);
+		close(fd);
+	}
+}
+
+static int rename_errno(struct err *err, int errno_value, const char *path)
+{
+	switch (errno_value) {
+	case EEXIST:
+		return err_set(err, BERTH_FAILED, "something that is not a node stands at %s", path);
+	case ENOENT:
+		return err_set(err, BERTH_PATH_NOT_FOUND, "%s was deleted meanwhile", path);
+	case EINVAL:
+	case ENOSYS:
+		return err_set(err, BERTH_FAILED,
+			"cannot write %s: the file system cannot swap directories (renameat2)",
+			path);
+	case EXDEV:
+		return err_set(err, BERTH_FAILED,
+			"cannot write %s: it lies on another file system than the root", path);
+	default:
+		return dir_errno(err, errno_value, "put into place", path);
+	}
+}
+
+int dir_store_place(struct dir_store *store, const struct dir_node *parent,
+	const struct dir_write *write, bool exchange, int *ret_owner_fd, struct err *err)
+{
+	char name[TMP_NAME_BYTES];
+	int owner_fd = -1;
+	int tmp_fd = open_tmp(store, err);
+	int result;
+
+	if (tmp_fd < 0) {
+		return tmp_fd;
+	}
+	next_tmp_name(store, name);
+	result = build(tmp_fd, name, write, &owner_fd, err);
+	if (result == 0 &&
+		renameat2(tmp_fd, name, parent->fd, path_name(write->path),
+			exchange ? RENAME_EXCHANGE : RENAME_NOREPLACE) != 0) {
+		result = rename_errno(err, errno, write->path);
+	}
+	if (result != 0 || exchange) {
+		dismantle(tmp_fd, name);
+	}
+	if (result == 0 && !write->ephemeral) {
+		sync_directory(parent);
+	}
+	if (result == 0) {
+		*ret_owner_fd = owner_fd;
+	} else if (owner_fd >= 0) {
+		close(owner_fd);
+	}
+	close(tmp_fd);
+	return result;
+}
+
+int dir_store_set(struct dir_store *store, const struct dir_node *node,
+	const struct dir_write *write, struct err *err)
+{
+	char name[TMP_NAME_BYTES];
+	int tmp_fd = open_tmp(store, err);
+	int result = 0;
+
+	if (tmp_fd < 0) {
+		return tmp_fd;
+	}
+	next_tmp_name(store, name);
+	if (write_record(tmp_fd, name, write, !write->ephemeral) != 0) {
+		result = dir_errno(err, errno, "write", write->path);
+	} else if (renameat(tmp_fd, name, node->fd, DIR_RECORD) != 0) {
+		result = rename_errno(err, errno, write->path);
+	}
+	if (result != 0) {
+		unlinkat(tmp_fd, name, 0);
+	} else if (!write->ephemeral) {
+		sync_directory(node);
+	}
+	close(tmp_fd);
+	return result;
+}
+
+int dir_store_remove(struct dir_store *store, const struct dir_node *parent, const char *name,
+	const char *path, struct err *err)
+{
+	char tmp_name[TMP_NAME_BYTES];
+	int tmp_fd = open_tmp(store, err);
+	int result = 0;
+
+	if (tmp_fd < 0) {
+		return tmp_fd;
+	}
+	next_tmp_name(store, tmp_name);
+	if (renameat2(parent->fd, name, tmp_fd, tmp_name, RENAME_NOREPLACE) != 0) {
+		result = rename_errno(err, errno, path);
+	} else {
+		dismantle(tmp_fd, tmp_name);
+		sync_directory(parent);
+	}
+	close(tmp_fd);
+	return result;
+}

@@ -1,0 +1,53 @@
+/*
+ * Nodes of a dir: registry as they lie on disk: writing.
+ *
+ * All writers serialise with a lock on the root directory, so that what a writer checked still holds when it acts.
+ * Everything is built in <root>/_tmp and made visible by one rename; what is deleted leaves the tree by one
+ * rename before it is taken apart. Whoever holds the lock may therefore remove all that it finds in _tmp: a crash left it.
+ *
+ * All functions but dir_store_lock() are for the holder of the lock.
+ */
+#ifndef LIB_REGISTRY_DIR_STORE_H
+#define LIB_REGISTRY_DIR_STORE_H
+
+#include "lib/registry/dir/node.h"
+
+struct dir_store {
+	int root_fd; /* the root directory, open for reading */
+	unsigned tmp_count;
+	int lock_fd; /* _tmp, while the lock is held */
+	bool swept;  /* _tmp has been emptied */
+};
+
+/* A node or a record to be written. */
+struct dir_write {
+	const char *path;
+	const char *data;
+	size_t len; /* 0: a node without record */
+	bool ephemeral;
+	int64_t previous_version; /* the new version will be greater */
+};
+
+/* 1: taken; 0: another writer has it; negative: error. Never waits. */
+int dir_store_lock(struct dir_store *store, struct err *err) __attribute__((warn_unused_result))
+ERR_REQUIRED(2);
+void dir_store_unlock(struct dir_store *store);
+
+/*
+ * Makes a node below `parent`, or swaps it for the one that stands there (`exchange`), which is removed. For an ephemeral one
+ * *ret_owner_fd becomes the descriptor whose lock keeps it alive.
+ */
+int dir_store_place(struct dir_store *store, const struct dir_node *parent,
+	const struct dir_write *write, bool exchange, int *ret_owner_fd, struct err *err)
+	__attribute__((warn_unused_result)) ERR_REQUIRED(6);
+
+/* Writes the record of an existing node. */
+int dir_store_set(struct dir_store *store, const struct dir_node *node,
+	const struct dir_write *write, struct err *err) __attribute__((warn_unused_result))
+ERR_REQUIRED(4);
+
+/* Takes the child `name` of `parent`, and what is dead below it, out of the tree. */
+int dir_store_remove(struct dir_store *store, const struct dir_node *parent, const char *name,
+	const char *path, struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(5);
+
+#endif

@@ -1,0 +1,458 @@
+#include "lib/registry/dir/task.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/path.h"
+#include "lib/base/quote.h"
+
+/* A reader looks again when a node was swapped for another under its hands; see node.c. */
+enum { LOOK_AGAIN = 64 };
+
+static int not_found(struct registry_task *task)
+{
+	return err_set(&task->ret_err, BERTH_PATH_NOT_FOUND, "%s does not exist", task->path);
+}
+
+static int stat_node(
+	const struct dir_context *context, struct registry_task *task, const struct dir_node *node)
+{
+	int result = dir_node_stat(node, task->path, &task->ret_stat, &task->ret_err);
+
+	task->ret_stat.own = result == 0 && dir_session_owns(&context->session, node);
+	return result;
+}
+
+static int read_once(struct dir_context *context, struct registry_task *task, struct dir_node *node)
+{
+	int result = dir_node_open(
+		node, context->store.root_fd, task->path, strlen(task->path), &task->ret_err);
+
+	if (result == 0 && !dir_kind_live(node->kind)) {
+		return not_found(task);
+	}
+	if (result == 0) {
+		result = stat_node(context, task, node);
+	}
+	if (result == 0 && task->operation == REGISTRY_OP_GET) {
+		result = dir_node_read(node, task->path, &task->ret_data, &task->ret_len,
+			&task->ret_stat, &task->ret_err);
+	}
+	return result;
+}
+
+/* Opens a live node with its stat, and its data for GET. A node without a record may be one that was just taken apart. */
+static int read_node(struct dir_context *context, struct registry_task *task, struct dir_node *node)
+{
+	int result = read_once(context, task, node);
+
+	for (int i = 0; i < LOOK_AGAIN && result == 0 && task->ret_stat.version == 0; i++) {
+		if (dir_node_current(node, context->store.root_fd, task->path)) {
+			break;
+		}
+		free(task->ret_data);
+		task->ret_data = NULL;
+		dir_node_close(node);
+		result = read_once(context, task, node);
+	}
+	return result;
+}
+
+static int do_get(struct dir_context *context, struct registry_task *task)
+{
+	struct dir_node node = { .fd = -1 };
+	int result = 0;
+
+	if (task->watch) {
+		result = dir_watches_arm(
+			context->watches, task->path, REGISTRY_WATCH_DATA, &task->ret_err);
+	}
+	if (result == 0) {
+		result = read_node(context, task, &node);
+	}
+	dir_node_close(&node);
+	return result;
+}
+
+static int do_stat(struct dir_context *context, struct registry_task *task)
+{
+	struct dir_children children = { 0 };
+	struct dir_node node = { .fd = -1 };
+	int result = read_node(context, task, &node);
+
+	if (result == 0) {
+		result = dir_node_children(&node, task->path, &children, &task->ret_err);
+	}
+	task->ret_stat.children = children.live;
+	dir_children_free(&children);
+	dir_node_close(&node);
+	return result;
+}
+
+/* Puts a mark on each ephemeral child, and looks again whether it lives: it may have died before the mark was there. */
+static int watch_children(struct dir_context *context, struct registry_task *task,
+	const struct dir_node *node, struct dir_children *children)
+{
+	int result = 0;
+
+	for (size_t i = 0; result == 0 && i < children->count; i++) {
+		struct dir_child *child = &children->entries[i];
+		struct dir_node again;
+
+		if (child->kind != DIR_EPHEMERAL) {
+			continue;
+		}
+		result = dir_watches_arm_child(
+			context->watches, task->path, child->name, &task->ret_err);
+		if (result == 0) {
+			result = dir_node_open_child(
+				&again, node->fd, child->name, task->path, &task->ret_err);
+			child->kind = result == 0 ? again.kind : child->kind;
+			dir_node_close(&again);
+		}
+	}
+	dir_watches_children_known(context->watches, task->path);
+	return result;
+}
+
+static int hand_out_children(struct registry_task *task, const struct dir_children *children)
+{
+	size_t count = 0;
+	char **names = calloc(children->count + 1, sizeof(*names));
+
+	for (size_t i = 0; names != NULL && i < children->count; i++) {
+		if (!dir_kind_live(children->entries[i].kind)) {
+			continue;
+		}
+		names[count] = strdup(children->entries[i].name);
+		if (names[count] == NULL) {
+			while (count > 0) {
+				free(names[--count]);
+			}
+			free(names);
+			names = NULL;
+		} else {
+			count++;
+		}
+	}
+	if (names == NULL) {
+		return err_set(&task->ret_err, BERTH_FAILED, "no memory for the children of %s",
+			task->path);
+	}
+	task->ret_children = names;
+	task->ret_children_count = count;
+	task->ret_stat.children = count;
+	return 0;
+}
+
+static int do_children(struct dir_context *context, struct registry_task *task)
+{
+	struct dir_children children = { 0 };
+	struct dir_node node = { .fd = -1 };
+	int result = 0;
+
+	if (task->watch) {
+		result = dir_watches_arm(
+			context->watches, task->path, REGISTRY_WATCH_CHILDREN, &task->ret_err);
+	}
+	if (result == 0) {
+		result = read_node(context, task, &node);
+	}
+	if (result == 0) {
+		result = dir_node_children(&node, task->path, &children, &task->ret_err);
+	}
+	if (result == 0 && task->watch) {
+		result = watch_children(context, task, &node, &children);
+	}
+	if (result == 0) {
+		result = hand_out_children(task, &children);
+	}
+	dir_children_free(&children);
+	dir_node_close(&node);
+	return result;
+}
+
+/* The parent of a node that is to be created or removed. */
+static int open_parent(
+	const struct dir_context *context, struct registry_task *task, struct dir_node *parent)
+{
+	int result = dir_node_open(parent, context->store.root_fd, task->path,
+		path_parent_len(task->path), &task->ret_err);
+
+	if (result == 0 && !dir_kind_live(parent->kind)) {
+		return err_set(&task->ret_err, BERTH_PATH_NOT_FOUND,
+			"the parent of %s does not exist", task->path);
+	}
+	return result;
+}
+
+static int64_t version_of(const struct dir_node *node)
+{
+	struct registry_stat stat = { 0 };
+	struct err ignored = ERR_INIT;
+
+	return node->kind != DIR_ABSENT && dir_node_stat(node, "", &stat, &ignored) == 0
+		? stat.version
+		: 0;
+}
+
+static int check_expected(
+	const struct dir_context *context, struct registry_task *task, const struct dir_node *node)
+{
+	if (!dir_kind_live(node->kind)) {
+		return not_found(task);
+	}
+	if (stat_node(context, task, node) != 0) {
+		return task->ret_err.code;
+	}
+	if (task->has_expected &&
+		(task->ret_stat.node_id != task->expected.node_id ||
+			task->ret_stat.version != task->expected.version)) {
+		return err_set(&task->ret_err, BERTH_FILE_ALREADY_EXISTS,
+			"%s was changed by somebody else", task->path);
+	}
+	return 0;
+}
+
+/* What stands at the path after a write. */
+static int stat_written(struct dir_context *context, struct registry_task *task)
+{
+	struct dir_node node;
+	int result = dir_node_open(
+		&node, context->store.root_fd, task->path, strlen(task->path), &task->ret_err);
+
+	if (result == 0) {
+		result = node.kind == DIR_ABSENT ? not_found(task)
+						 : stat_node(context, task, &node);
+	}
+	dir_node_close(&node);
+	return result;
+}
+
+static int place(struct dir_context *context, struct registry_task *task,
+	const struct dir_node *parent, struct dir_node *old)
+{
+	const struct dir_write write = { .path = task->path,
+		.data = task->data,
+		.len = task->len,
+		.ephemeral = task->ephemeral,
+		.previous_version = version_of(old) };
+	int owner_fd = -1;
+	int result = dir_store_place(&context->store, parent, &write, old->kind != DIR_ABSENT,
+		&owner_fd, &task->ret_err);
+
+	if (result != 0) {
+		return result;
+	}
+	dir_session_drop(&context->session, old);
+	if (task->ephemeral &&
+		dir_session_add(&context->session, task->path, owner_fd, &task->ret_err) != 0) {
+		return task->ret_err.code;
+	}
+	return stat_written(context, task);
+}
+
+/*
+ * Dead ephemeral nodes are invisible but take room until somebody removes them. Whoever adds an ephemeral node clears its
+ * surroundings, once: containers come and go, and their names do not come back.
+ */
+static void sweep_siblings(
+	struct dir_context *context, struct registry_task *task, const struct dir_node *parent)
+{
+	struct dir_children children = { 0 };
+	struct err ignored = ERR_INIT;
+	size_t len = path_parent_len(task->path);
+
+	if (context->swept_path != NULL && strlen(context->swept_path) == len &&
+		strncmp(context->swept_path, task->path, len) == 0) {
+		return;
+	}
+	free(context->swept_path);
+	context->swept_path = strndup(task->path, len);
+	if (dir_node_children(parent, task->path, &children, &ignored) != 0) {
+		return;
+	}
+	for (size_t i = 0; i < children.count; i++) {
+		const char *name = children.entries[i].name;
+
+		err_clear(&ignored);
+		if (children.entries[i].kind == DIR_DEAD &&
+			strcmp(name, path_name(task->path)) != 0) {
+			(void)!dir_store_remove(&context->store, parent, name, name, &ignored);
+		}
+	}
+	dir_children_free(&children);
+}
+
+static int create_below(
+	struct dir_context *context, struct registry_task *task, const struct dir_node *parent)
+{
+	struct dir_node old;
+	int result;
+
+	if (parent->kind == DIR_EPHEMERAL) {
+		return err_set(&task->ret_err, BERTH_NO_CHILDREN_FOR_EPHEMERALS,
+			"the parent of %s is ephemeral and can have no children", task->path);
+	}
+	result = dir_node_open_child(
+		&old, parent->fd, path_name(task->path), task->path, &task->ret_err);
+	if (result == 0 && dir_kind_live(old.kind)) {
+		result = err_set(
+			&task->ret_err, BERTH_FILE_ALREADY_EXISTS, "%s exists already", task->path);
+	}
+	if (result == 0) {
+		result = place(context, task, parent, &old);
+	}
+	if (result == 0 && task->ephemeral) {
+		sweep_siblings(context, task, parent);
+	}
+	dir_node_close(&old);
+	return result;
+}
+
+static int do_create(struct dir_context *context, struct registry_task *task)
+{
+	struct dir_node parent;
+	int result;
+
+	if (path_parent_len(task->path) == 0) {
+		return err_set(&task->ret_err, BERTH_FILE_ALREADY_EXISTS, "/ exists already");
+	}
+	result = open_parent(context, task, &parent);
+	if (result == 0) {
+		result = create_below(context, task, &parent);
+	}
+	dir_node_close(&parent);
+	return result;
+}
+
+static int do_set(struct dir_context *context, struct registry_task *task)
+{
+	struct dir_node node;
+	int result = dir_node_open(
+		&node, context->store.root_fd, task->path, strlen(task->path), &task->ret_err);
+
+	if (result == 0) {
+		result = check_expected(context, task, &node);
+	}
+	if (result == 0) {
+		const struct dir_write write = { .path = task->path,
+			.data = task->data,
+			.len = task->len,
+			.ephemeral = node.kind == DIR_EPHEMERAL,
+			.previous_version = task->ret_stat.version };
+
+		result = dir_store_set(&context->store, &node, &write, &task->ret_err);
+	}
+	if (result == 0) {
+		result = stat_node(context, task, &node);
+	}
+	dir_node_close(&node);
+	return result;
+}
+
+/* A node goes only without live children, and only if nothing goes with it that is not Berth's. */
+static int check_childless(struct registry_task *task, const struct dir_node *node)
+{
+	struct dir_children children = { 0 };
+	int result = dir_node_children(node, task->path, &children, &task->ret_err);
+
+	if (result == 0 && children.live > 0) {
+		result = err_set(&task->ret_err,
+			task->ephemeral ? BERTH_NO_CHILDREN_FOR_EPHEMERALS
+					: BERTH_PATH_IS_NOT_EMPTY_DIRECTORY,
+			"%s has %zu %s", task->path, children.live,
+			children.live == 1 ? "child" : "children");
+	} else if (result == 0 && children.foreign[0] != '\0') {
+		task->ret_childless = true;
+		result = err_set(&task->ret_err, BERTH_PATH_IS_NOT_EMPTY_DIRECTORY,
+			"the directory of %s holds %s, which is not Berth's", task->path,
+			quote_text(children.foreign).text);
+	}
+	dir_children_free(&children);
+	return result;
+}
+
+/* DELETE and REPLACE: the node must be there, the expected one, and without children. */
+static int open_doomed(struct dir_context *context, struct registry_task *task,
+	struct dir_node *parent, struct dir_node *node)
+{
+	int result;
+
+	if (path_parent_len(task->path) == 0) {
+		return err_set(&task->ret_err, BERTH_NO_PATH_PERMISSIONS,
+			"the root of a registry cannot be removed");
+	}
+	result = open_parent(context, task, parent);
+	if (result == 0) {
+		result = dir_node_open_child(
+			node, parent->fd, path_name(task->path), task->path, &task->ret_err);
+	}
+	if (result == 0) {
+		result = check_expected(context, task, node);
+	}
+	return result == 0 ? check_childless(task, node) : result;
+}
+
+static int do_delete(struct dir_context *context, struct registry_task *task)
+{
+	struct dir_node parent = { .fd = -1 }, node = { .fd = -1 };
+	int result = open_doomed(context, task, &parent, &node);
+
+	if (result == 0) {
+		result = dir_store_remove(&context->store, &parent, path_name(task->path),
+			task->path, &task->ret_err);
+	}
+	if (result == 0) {
+		dir_session_drop(&context->session, &node);
+	}
+	dir_node_close(&node);
+	dir_node_close(&parent);
+	return result;
+}
+
+static int do_replace(struct dir_context *context, struct registry_task *task)
+{
+	struct dir_node parent = { .fd = -1 }, node = { .fd = -1 };
+	int result = open_doomed(context, task, &parent, &node);
+
+	if (result == 0) {
+		result = place(context, task, &parent, &node);
+	}
+	dir_node_close(&node);
+	dir_node_close(&parent);
+	return result;
+}
+
+/* The kernel shows everybody what anybody wrote, at once. */
+static int do_sync(struct dir_context *context, struct registry_task *task)
+{
+	(void)context;
+	(void)task;
+	return 0;
+}
+
+static const struct {
+	int (*run)(struct dir_context *context, struct registry_task *task);
+	bool writes;
+} operations[] = {
+	[REGISTRY_OP_GET] = { do_get, false },
+	[REGISTRY_OP_CHILDREN] = { do_children, false },
+	[REGISTRY_OP_STAT] = { do_stat, false },
+	[REGISTRY_OP_CREATE] = { do_create, true },
+	[REGISTRY_OP_SET] = { do_set, true },
+	[REGISTRY_OP_DELETE] = { do_delete, true },
+	[REGISTRY_OP_REPLACE] = { do_replace, true },
+	[REGISTRY_OP_SYNC] = { do_sync, false },
+};
+
+bool dir_task_writes(const struct registry_task *task)
+{
+	return operations[task->operation].writes;
+}
+
+void dir_task_run(struct dir_context *context, struct registry_task *task)
+{
+	(void)operations[task->operation].run(context, task);
+}

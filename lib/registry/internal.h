@@ -1,0 +1,148 @@
+/*
+ * The registry core's inside: what registry*.c share with each other and with their tests.
+ *
+ *     registry.c          open, close, dispatch, state
+ *     options.c  what can be said about options before anything is opened
+ *     request.c  requests and calls: the bookkeeping below
+ *     read.c     get, resolve, stat, list
+ *     bind.c     mknode, bind
+ *     walk.c     what visits many nodes; used by delete.c and registry_find.c
+ *     watch.c    watches
+ *     acl.c      which access control list a new node gets
+ *
+ * A request is what a user asked for; a call is one task given to the backend. A request is a small state machine over calls:
+ * each call has a `completed` that submits the next one or completes the request. Nothing completes but from
+ * registry_dispatch(): what fails without the backend (a bad path, a registry that is away) waits in `refused` for it.
+ */
+#ifndef LIB_REGISTRY_INTERNAL_H
+#define LIB_REGISTRY_INTERNAL_H
+
+#include "lib/base/list.h"
+#include "lib/registry/acl.h"
+#include "lib/registry/backend.h"
+
+/* A race with others is tried again this often before it is given up. */
+#define REGISTRY_MAX_ROUNDS 256
+/* No walk and no re-reading of watches has more tasks than this under way. */
+#define REGISTRY_MAX_IN_FLIGHT 64
+
+enum registry_call_state { REGISTRY_CALL_IDLE, REGISTRY_CALL_SUBMITTED, REGISTRY_CALL_REFUSED };
+
+struct registry_call {
+	struct registry_task task;
+	struct registry *registry;
+	void (*completed)(
+		struct registry_call *call); /* from registry_dispatch() only; may free the call */
+	void *owner;
+	enum registry_call_state state;
+	struct list link; /* while refused */
+};
+
+struct registry_request {
+	struct registry *registry;
+	struct list link; /* registry->requests */
+	char *path;
+	int64_t deadline_ms;
+	struct registry_call call; /* the one that requests with a single task in flight use */
+	void (*release)(
+		struct registry_request *request); /* frees what a kind of request adds; or NULL */
+	registry_done *done;
+	void *context;
+	bool completing;
+};
+
+/* The watches of one registry; watch.c alone looks inside. */
+struct registry_watches {
+	void *by_path;     /* tsearch() tree of struct registry_watched */
+	struct list all;   /* of these */
+	struct list reads; /* those that wait to be read, for somebody or since they changed */
+	struct list confirmations; /* those that wait to be read since there was a reconnect */
+	struct list late;          /* those with a handle that was not told yet what is known */
+	bool confirms;             /* the last read to start was a confirmation */
+	size_t count;
+	size_t reads_in_flight;
+	struct registry_call sync;
+	int64_t retry_at_ms; /* the next of those that failed */
+	unsigned jitter;
+};
+
+struct registry {
+	struct registry_backend *backend;
+	const struct registry_backend_ops *ops;
+	void (*on_state)(void *context, enum registry_state state, const char *why);
+	void (*on_log)(void *context, enum registry_log_level level, const char *message);
+	void *context;
+	char *url;     /* without secrets */
+	char *warning; /* found at opening, told at the first dispatch; or NULL */
+	int request_timeout_ms;
+	enum registry_state state;
+	struct list requests;
+	struct list refused; /* calls that complete at the next dispatch */
+	struct registry_watches watches;
+	struct registry_acl_policy acl_policy;
+};
+
+/* With the defaults filled in: no string but `session` is NULL. Shallow. */
+struct registry_options registry_options_complete(const struct registry_options *options);
+
+/* The backend that serves a valid URL, and the URL's part for its open(). */
+const struct registry_backend_ops *registry_backend_of(const char *url, const char **ret_rest);
+
+/* registry_open() on a given backend: `rest` is the URL behind the scheme. For tests, too. */
+int registry_open_backend(struct registry **ret_registry, const struct registry_backend_ops *ops,
+	const char *rest, const struct registry_options *options, struct err *err)
+	__attribute__((warn_unused_result)) ERR_REQUIRED(5);
+
+/* --- Calls. The owner fills call->task's inputs, `completed` and `owner`; all else is these functions' --- */
+
+/* Gives the task to the backend, or refuses it when the registry is away. The call must be idle. */
+void registry_call_submit(
+	struct registry *registry, struct registry_call *call, int64_t deadline_ms);
+/* The call completes at the next dispatch with this error. */
+void registry_call_refuse(
+	struct registry *registry, struct registry_call *call, const struct err *err);
+/* Takes back a call in whatever state, and frees its outputs. */
+void registry_call_finish(struct registry_call *call);
+/* Frees the outputs and zeroes the task, for the next use of an idle call. */
+void registry_call_clear(struct registry_call *call);
+/* Completes what is in `refused` now. */
+void registry_calls_complete_refused(struct registry *registry);
+/* For core->completed. */
+void registry_call_completed(struct registry_task *task);
+/* When a call that starts now has to be given up. */
+int64_t registry_call_deadline_ms(const struct registry *registry);
+int64_t registry_now_ms(void);
+
+/* --- Requests --- */
+
+/* A zeroed request of `size` bytes that begins with struct registry_request, on the registry's list; NULL without memory. */
+void *registry_request_create(struct registry *registry, size_t size, const char *path,
+	registry_done *done, void *context);
+/* Fails at the next dispatch when request->path is invalid (true), through request->call's `completed`. */
+bool registry_request_refuse_path(struct registry_request *request);
+/* The same for the root, which stands for ever. */
+bool registry_request_refuse_root(struct registry_request *request);
+void registry_request_submit(struct registry_request *request, enum registry_operation operation);
+/* Calls `done` and frees the request. */
+void registry_request_complete(
+	struct registry_request *request, const struct registry_result *result);
+void registry_request_fail(struct registry_request *request, const struct err *err);
+void registry_request_succeed(struct registry_request *request, const struct registry_stat *stat);
+/* Frees a request without calling `done`. */
+void registry_request_free(struct registry_request *request);
+
+/* Full paths of the children of `path`, sorted; names that are no path element are left out, since nothing can reach them.
+ * NULL without memory. The array and its strings are one allocation. */
+char **registry_child_paths(const char *path, char *const *names, size_t count, size_t *ret_count);
+
+/* --- Watches, as registry.c drives them --- */
+
+void registry_watches_init(struct registry_watches *watches);
+void registry_watches_finish(struct registry *registry);
+void registry_watches_state(struct registry *registry);
+void registry_watches_notified(
+	struct registry *registry, const char *path, enum registry_watch_kind kind);
+int64_t registry_watches_deadline_ms(const struct registry *registry);
+void registry_watches_dispatch(struct registry *registry, int64_t now_ms);
+
+#endif

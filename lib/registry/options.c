@@ -1,0 +1,129 @@
+/* What can be said about a registry's options before anything is opened. */
+#include "lib/registry/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/registry/url.h"
+
+enum {
+	DEFAULT_SESSION_TIMEOUT_MS = 30000,
+	DEFAULT_REQUEST_TIMEOUT_MS = 10000,
+	DEFAULT_CLOSE_TIMEOUT_MS = 900 /* registry_close() promises a second */
+};
+
+/* Which backend serves which URLs. The rest of a URL begins behind the prefix. */
+static const struct {
+	const char *prefix;
+	const struct registry_backend_ops *ops;
+} backends[] = {
+	{ "dir:", &registry_dir_ops },
+	{ "zookeeper://", &registry_zk_ops },
+	{ "zookeeper+tls://", &registry_zk_ops },
+};
+
+struct registry_options registry_options_complete(const struct registry_options *options)
+{
+	struct registry_options all = *options;
+	if (all.session_timeout_ms <= 0) {
+		all.session_timeout_ms = DEFAULT_SESSION_TIMEOUT_MS;
+	}
+	if (all.request_timeout_ms <= 0) {
+		all.request_timeout_ms = DEFAULT_REQUEST_TIMEOUT_MS;
+	}
+	if (all.close_timeout_ms <= 0) {
+		all.close_timeout_ms = DEFAULT_CLOSE_TIMEOUT_MS;
+	}
+	all.url = all.url ? all.url : "";
+	all.auth = all.auth && *all.auth ? all.auth : "none";
+	all.auth_file = all.auth_file ? all.auth_file : "";
+	all.system_accounts = all.system_accounts ? all.system_accounts : "";
+	all.realm = all.realm ? all.realm : "";
+	return all;
+}
+
+const struct registry_backend_ops *registry_backend_of(const char *url, const char **ret_rest)
+{
+	for (size_t i = 0; i < sizeof(backends) / sizeof(backends[0]); i++) {
+		size_t len = strlen(backends[i].prefix);
+		if (strncmp(url, backends[i].prefix, len) == 0) {
+			*ret_rest = url + len;
+			return backends[i].ops;
+		}
+	}
+	return NULL;
+}
+
+static int check_auth(const struct registry_options *options, struct err *err)
+{
+	static const char *const known[] = { "none", "digest", "sasl" };
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		if (strcmp(options->auth, known[i]) == 0) {
+			return 0;
+		}
+	}
+	return err_set(err, BERTH_FAILED, "auth = %s is unknown; allowed are none, digest and sasl",
+		options->auth);
+}
+
+static int check_auth_file(const struct registry_options *options, struct err *err)
+{
+	char *credentials = NULL;
+	if (strcmp(options->auth, "digest") != 0 ||
+		registry_auth_file_read(&credentials, options->auth_file, err)) {
+		return err->code;
+	}
+	explicit_bzero(credentials, strlen(credentials));
+	free(credentials);
+	return 0;
+}
+
+static int check_accounts(const struct registry_options *options, struct err *err)
+{
+	struct registry_acl_policy policy = { .realm = NULL };
+	char *warning = NULL;
+	int code = registry_acl_policy_init(&policy, options, &warning, err);
+	free(warning);
+	registry_acl_policy_finish(&policy);
+	return code;
+}
+
+static int check_identity(const struct registry_options *options, struct err *err)
+{
+	return options->secure && strcmp(options->auth, "none") == 0
+		? err_set(err, BERTH_FAILED,
+			  "secure = yes needs auth = digest or sasl: without an identity nobody could "
+			  "change what is written")
+		: 0;
+}
+
+static int check_url(const struct registry_options *options, struct err *err)
+{
+	struct registry_url url;
+	return registry_url_parse(&url, options->url, err);
+}
+
+int registry_options_check(
+	const struct registry_options *options, const char **ret_option, struct err *err)
+{
+	static const struct {
+		const char *option;
+		int (*check)(const struct registry_options *options, struct err *err);
+	} checks[] = { { "url", check_url }, { "auth", check_auth }, { "secure", check_identity },
+		{ "auth_file", check_auth_file }, { "system_accounts", check_accounts } };
+	const struct registry_options all = registry_options_complete(options);
+	const char *at_fault = "url";
+	const char *rest;
+	int code = 0;
+	for (size_t i = 0; code == 0 && i < sizeof(checks) / sizeof(checks[0]); i++) {
+		at_fault = checks[i].option;
+		code = checks[i].check(&all, err);
+	}
+	if (code == 0) {
+		code = registry_backend_of(all.url, &rest)->check(&all, &at_fault, err);
+	}
+	if (code != 0 && ret_option) {
+		*ret_option = at_fault;
+	}
+	return code;
+}

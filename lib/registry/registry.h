@@ -1,0 +1,266 @@
+/*
+ * The registry, for its users: a tree of nodes on ZooKeeper or in a directory.
+ *
+ * Asynchronous and single-threaded. A registry has no loop of its own: poll registry_fd() for reading, wait no longer than
+ * registry_deadline_ms(), then call registry_dispatch(). All callbacks run inside registry_dispatch(), never inside the call that
+ * made the request; a callback may make, cancel and unwatch anything, but not close the registry. Every request completes
+ * exactly once, unless it is cancelled or the registry closed. Times are CLOCK_MONOTONIC milliseconds, passed in.
+ *
+ * Requests made while the registry is still connecting wait for it, until request_timeout_ms; while it is away they fail at
+ * once with BERTH_REGISTRY_UNAVAILABLE. A write whose connection broke is looked up again after the reconnect, so that its
+ * result is the truth; BERTH_TIMEOUT says that this was not possible in time.
+ *
+ * The root "/" of a registry that nothing was ever written to does not exist either. The first node below it makes it, with
+ * what is missing above it on ZooKeeper; so does registry_mknode() of "/" itself.
+ *
+ *   CONNECTING --> CONNECTED <--> AWAY --> LOST --> CONNECTED (a new session; our ephemeral nodes are gone)
+ *        \--> DENIED (credentials refused; final until closed)
+ */
+#ifndef LIB_REGISTRY_REGISTRY_H
+#define LIB_REGISTRY_REGISTRY_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/base/err.h"
+
+struct registry;
+struct registry_request;
+struct registry_watch;
+
+enum registry_state {
+	REGISTRY_CONNECTING,
+	REGISTRY_CONNECTED,
+	REGISTRY_AWAY, /* the connection is lost, the session may live */
+	REGISTRY_LOST, /* the session is over, or must be presumed so; a new one is being made */
+	REGISTRY_DENIED
+};
+
+enum registry_log_level {
+	REGISTRY_LOG_ERROR,
+	REGISTRY_LOG_WARN,
+	REGISTRY_LOG_INFO,
+	REGISTRY_LOG_DEBUG
+};
+
+/* The system accounts of programs that are told of no others. */
+#define REGISTRY_SYSTEM_ACCOUNTS "sasl:yarn@, sasl:mapred@, sasl:hdfs@"
+
+/* All strings are copied. Zero means default. */
+struct registry_options {
+	const char *url;        /* zookeeper://h1:2181,h2:2181/registry or dir:/path */
+	int session_timeout_ms; /* default 30000; ZooKeeper may change it: registry_session_timeout_ms() */
+	int request_timeout_ms; /* default 10000 */
+	int close_timeout_ms; /* how long registry_close() waits for the session's end; default 900 */
+	const char *auth;     /* "none" (default), "digest", "sasl" */
+	const char *auth_file; /* a file of mode 0600 with user:password, for digest */
+	bool secure;           /* write ACLs (section 6 of the contract) */
+	const char *system_accounts; /* for secure: comma-separated scheme:id; an id ending in @ gets `realm` */
+	const char *realm;
+	const json_t *
+		session; /* what registry_detach() or registry_session() gave, to go on with that session; or NULL */
+	/* Each change of state, with its reason in words. */
+	void (*on_state)(void *context, enum registry_state state, const char *why);
+	/* What a person should know of: reconnects, retries, a worker that died. May be NULL. */
+	void (*on_log)(void *context, enum registry_log_level level, const char *message);
+	void *context;
+};
+
+struct registry_stat {
+	int64_t created_ms;  /* wall clock, ms since 1970; the contract's `time` */
+	int64_t modified_ms; /* of the data */
+	uint64_t node_id; /* tells apart nodes that stood at the same path one after another (czxid) */
+	int64_t version; /* of the data; only equality means something */
+	size_t size;     /* bytes of data */
+	size_t children; /* number of children; filled by registry_stat() and by registry_list() */
+	bool ephemeral;
+	bool own; /* ephemeral and held by this registry's own session */
+};
+
+/* A record as stored, which has been found to be one. */
+struct registry_found {
+	char *path;
+	char *data; /* NUL-terminated */
+	size_t len;
+};
+
+struct registry_result {
+	struct err err; /* code 0: done */
+	struct registry_stat stat;
+	const char *data; /* get, resolve, data watches; NUL-terminated; borrowed for the call */
+	size_t data_len;
+	char *const *children; /* list, children watches: full paths, sorted by strcmp; borrowed for the call */
+	size_t children_count;
+	/* Records, find, purge: sorted by path; borrowed for the call. */
+	const struct registry_found *found;
+	size_t found_count;
+	/* Purge: the paths deleted, or those that would be, sorted; borrowed for the call. */
+	char *const *purged;
+	size_t purged_count;
+	size_t count; /* purge and delete: nodes deleted */
+	bool changed; /* watches: false when a re-read found what was known before */
+};
+
+/* What was found as an object of path -> record, in that order; a new reference, or NULL without memory. */
+json_t *registry_found_json(const struct registry_result *result);
+
+typedef void registry_done(void *context, const struct registry_result *result);
+
+/*
+ * What registry_open() would refuse, found without opening anything: a bad URL, credentials that cannot be used, what the
+ * backend or this build's ZooKeeper client library cannot do. 0, or err filled with the first one and *ret_option (may be NULL)
+ * with the name that berth.ini(5) has for what is at fault: "url", "auth", "auth_file", "secure", "system_accounts". Static.
+ */
+int registry_options_check(const struct registry_options *options, const char **ret_option,
+	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(3);
+
+/* Connecting goes on in the background: only a bad URL, a bad auth file and the like fail here. */
+int registry_open(struct registry **ret_registry, const struct registry_options *options,
+	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(3);
+
+/*
+ * Ends the session, so that its ephemeral nodes vanish, and frees everything; blocks for little longer than
+ * close_timeout_ms, by default for a second at most. Accepts NULL.
+ */
+void registry_close(struct registry *registry);
+
+/*
+ * Frees everything but leaves the session and its ephemeral nodes standing, for a successor that passes the returned object
+ * (new reference; NULL when there is no session) as options.session: across exec(), for dir: also by inherited descriptors.
+ */
+json_t *registry_detach(struct registry *registry);
+
+/* What would be needed to resume the session, for a state file (ZooKeeper: id and password, a secret); NULL where only
+ * a live hand-over can do it (dir:) or there is no session yet. New reference. */
+json_t *registry_session(const struct registry *registry);
+
+int registry_fd(const struct registry *registry);
+/* INT64_MAX when nothing is due. */
+int64_t registry_deadline_ms(const struct registry *registry);
+void registry_dispatch(struct registry *registry, int64_t now_ms);
+
+enum registry_state registry_state(const struct registry *registry);
+const char *registry_state_name(enum registry_state state); /* "connected" … */
+/* The URL without secrets. Borrowed. */
+const char *registry_url(const struct registry *registry);
+/* For people: "0x1000a8b3c4d0001", "pid 4711"; "" while there is none. */
+const char *registry_session_name(const struct registry *registry);
+int registry_session_timeout_ms(const struct registry *registry);
+
+/*
+ * Requests. `path` is checked: an invalid one completes with BERTH_INVALID_PATHNAME. NULL is returned without memory only.
+ * The handle is valid until `done` has been called.
+ */
+struct registry_request *registry_get(
+	struct registry *registry, const char *path, registry_done *done, void *context);
+/* As get, and checks that the data is a service record: NO_RECORD or INVALID_RECORD (with data) otherwise. */
+struct registry_request *registry_resolve(
+	struct registry *registry, const char *path, registry_done *done, void *context);
+struct registry_request *registry_stat(
+	struct registry *registry, const char *path, registry_done *done, void *context);
+struct registry_request *registry_list(
+	struct registry *registry, const char *path, registry_done *done, void *context);
+
+/* Called now and then, at most every 64 nodes, by what visits many; may be NULL. */
+typedef void registry_progress(void *context, size_t visited, size_t matches);
+
+/* The children that hold a record, as result->found; children that vanish meanwhile or hold none are left out. */
+struct registry_request *registry_records(struct registry *registry, const char *path,
+	registry_progress *progress, registry_done *done, void *context);
+
+/* Makes a node without record; an existing node is no error. `parents`: make what is missing above it too, else PathNotFound. */
+struct registry_request *registry_mknode(struct registry *registry, const char *path, bool parents,
+	registry_done *done, void *context);
+
+enum registry_bind_mode {
+	REGISTRY_BIND_CREATE,    /* FileAlreadyExists when a node stands there */
+	REGISTRY_BIND_OVERWRITE, /* whatever stands there */
+	REGISTRY_BIND_REPLACE /* only over the node of `expected` (node_id and version); else FileAlreadyExists, or PathNotFound */
+};
+
+struct registry_bind {
+	const char *data; /* an encoded record, at most LIMIT_RECORD_BYTES; copied */
+	size_t len;
+	bool ephemeral; /* owned by this session */
+	bool parents;   /* make missing ones (persistent) first; else PathNotFound */
+	enum registry_bind_mode mode;
+	struct registry_stat expected; /* for REPLACE */
+};
+
+/*
+ * Writes a record. Overwriting and replacing set the data in place where the node
+ * is of the wanted kind already (persistent, or ephemeral and our own) and otherwise swap the node atomically: no reader ever
+ * finds the path empty. An ephemeral node can replace only a node without children (NoChildrenForEphemerals).
+ * result->stat is that of the node as written.
+ */
+struct registry_request *registry_bind(struct registry *registry, const char *path,
+	const struct registry_bind *bind, registry_done *done, void *context);
+
+/*
+ * Deletes a node; what is absent already is no error. With children: PathIsNotEmptyDirectory unless `recursive`.
+ * `expected`, or NULL: delete only that very node and version (node_id and version); FileAlreadyExists when another stands there.
+ * ZooKeeper itself compares versions alone: there the node's identity is looked at one round trip before.
+ */
+struct registry_request *registry_delete(struct registry *registry, const char *path,
+	bool recursive, const struct registry_stat *expected, registry_progress *progress,
+	registry_done *done, void *context);
+
+/* Which records find and purge mean; NULL means any. `under` NULL: "/". */
+struct registry_criteria {
+	const char *under;
+	const char *api;         /* some endpoint has exactly this api */
+	const char *protocol;    /* some endpoint has this protocol, case-insensitively */
+	const char *type;        /* attribute "type" */
+	const char *id;          /* yarn:id */
+	const char *persistence; /* yarn:persistence */
+	size_t max_bytes; /* of all records found: more is LimitExceeded; 0: as many as there are */
+};
+
+/* Walks the tree with at most 64 requests in flight; result->found holds the matches. */
+struct registry_request *registry_find(struct registry *registry,
+	const struct registry_criteria *criteria, registry_progress *progress, registry_done *done,
+	void *context);
+
+enum registry_purge_policy {
+	REGISTRY_PURGE_ALL,
+	REGISTRY_PURGE_SKIP_ON_CHILDREN,
+	REGISTRY_PURGE_FAIL_ON_CHILDREN
+};
+
+/*
+ * Deletes, depth first, the nodes whose yarn:id AND yarn:persistence match (both are required), each only in the version
+ * that was read. A match that has children: `all` deletes it with everything below, `skip` leaves it, `fail` ends
+ * the purge with PathIsNotEmptyDirectory. `dry_run`: all the same, but nothing is deleted. result->found are the matches, result->purged what goes.
+ */
+struct registry_request *registry_purge(struct registry *registry,
+	const struct registry_criteria *criteria, enum registry_purge_policy policy, bool dry_run,
+	registry_progress *progress, registry_done *done, void *context);
+
+/* From now on, every node that this registry creates also gives all rights to this digest user. 0, or err filled. */
+int registry_add_write_accessor(struct registry *registry, const char *user, const char *password,
+	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(4);
+void registry_clear_write_accessors(struct registry *registry);
+
+/* `done` will not be called. What was sent already may still happen. */
+void registry_cancel(struct registry *registry, struct registry_request *request);
+
+/*
+ * Watches. on_change is called with the first state, then with each later one: code 0 with data or children, PATH_NOT_FOUND while
+ * the path is absent (its creation is noticed), NO_PATH_PERMISSIONS …. Every state is the result of a read that armed the next
+ * notification, so none is older than the one before, and the last one is always delivered; states in between may be
+ * skipped. After a reconnect each watch is read again and on_change called, `changed` false when nothing happened meanwhile.
+ */
+enum registry_watch_kind { REGISTRY_WATCH_DATA, REGISTRY_WATCH_CHILDREN };
+
+struct registry_watch *registry_watch(struct registry *registry, const char *path,
+	enum registry_watch_kind kind, registry_done *on_change, void *context);
+/* Reads again now (asynchronously); on_change follows in any case, unless the registry is away. */
+void registry_watch_refresh(struct registry_watch *watch);
+/* May be called from on_change too. Accepts NULL. */
+void registry_unwatch(struct registry_watch *watch);
+/* How many paths and kinds are watched. */
+size_t registry_watch_count(const struct registry *registry);
+
+#endif

@@ -1,0 +1,200 @@
+#include "lib/registry/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "lib/base/path.h"
+
+int64_t registry_now_ms(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+int64_t registry_call_deadline_ms(const struct registry *registry)
+{
+	return registry_now_ms() + registry->request_timeout_ms;
+}
+
+/* Why nothing can be sent now; 0 when it can, or may wait for the connection. */
+static int unavailable(const struct registry *registry, struct err *err)
+{
+	switch (registry->state) {
+	case REGISTRY_CONNECTING:
+	case REGISTRY_CONNECTED:
+		return 0;
+	case REGISTRY_DENIED:
+		return err_set(err, BERTH_AUTHENTICATION_FAILED,
+			"the registry %s refuses our credentials", registry->url);
+	case REGISTRY_AWAY:
+	case REGISTRY_LOST:
+		break;
+	}
+	return err_set(err, BERTH_REGISTRY_UNAVAILABLE, "the registry %s cannot be reached now",
+		registry->url);
+}
+
+void registry_call_refuse(
+	struct registry *registry, struct registry_call *call, const struct err *err)
+{
+	struct registry_task *task = &call->task;
+	call->registry = registry;
+	call->state = REGISTRY_CALL_REFUSED;
+	task->owner = call;
+	task->ret_err = *err;
+	list_append(&registry->refused, &call->link);
+}
+
+void registry_call_submit(struct registry *registry, struct registry_call *call, int64_t deadline_ms)
+{
+	struct err err = ERR_INIT;
+	if (unavailable(registry, &err)) {
+		registry_call_refuse(registry, call, &err);
+		return;
+	}
+	call->registry = registry;
+	call->state = REGISTRY_CALL_SUBMITTED;
+	call->task.owner = call;
+	call->task.deadline_ms = deadline_ms;
+	registry->ops->submit(registry->backend, &call->task);
+}
+
+void registry_call_clear(struct registry_call *call)
+{
+	struct registry_task *task = &call->task;
+	free(task->ret_data);
+	for (size_t i = 0; i < task->ret_children_count; i++) {
+		free(task->ret_children[i]);
+	}
+	free(task->ret_children);
+	*task = (struct registry_task){ 0 };
+}
+
+void registry_call_finish(struct registry_call *call)
+{
+	if (call->state == REGISTRY_CALL_SUBMITTED) {
+		call->registry->ops->abandon(call->registry->backend, &call->task);
+	} else if (call->state == REGISTRY_CALL_REFUSED) {
+		list_remove(&call->link);
+	}
+	call->state = REGISTRY_CALL_IDLE;
+	registry_call_clear(call);
+}
+
+void registry_call_completed(struct registry_task *task)
+{
+	struct registry_call *call = task->owner;
+	call->state = REGISTRY_CALL_IDLE;
+	call->completed(call);
+}
+
+void registry_calls_complete_refused(struct registry *registry)
+{
+	/* Those that callbacks refuse now wait for the next dispatch. */
+	struct list now;
+	list_init(&now);
+	list_move_all(&now, &registry->refused);
+	while (!list_empty(&now)) {
+		struct registry_call *call = LIST_ITEM(now.next, struct registry_call, link);
+		list_remove(&call->link);
+		registry_call_completed(&call->task);
+	}
+}
+
+void *registry_request_create(struct registry *registry, size_t size, const char *path,
+	registry_done *done, void *context)
+{
+	struct registry_request *request = calloc(1, size);
+	if (!request) {
+		return NULL;
+	}
+	request->path = strdup(path);
+	if (!request->path) {
+		free(request);
+		return NULL;
+	}
+	request->registry = registry;
+	request->done = done;
+	request->context = context;
+	request->call.owner = request;
+	request->deadline_ms = registry_call_deadline_ms(registry);
+	list_append(&registry->requests, &request->link);
+	return request;
+}
+
+static void free_unlisted(struct registry_request *request)
+{
+	if (request->release) {
+		request->release(request);
+	}
+	registry_call_finish(&request->call);
+	free(request->path);
+	free(request);
+}
+
+void registry_request_free(struct registry_request *request)
+{
+	list_remove(&request->link);
+	free_unlisted(request);
+}
+
+bool registry_request_refuse_path(struct registry_request *request)
+{
+	struct err err = ERR_INIT;
+	if (path_check(request->path, strlen(request->path), &err) == 0) {
+		return false;
+	}
+	registry_call_refuse(request->registry, &request->call, &err);
+	return true;
+}
+
+bool registry_request_refuse_root(struct registry_request *request)
+{
+	if (strcmp(request->path, "/") != 0) {
+		return false;
+	}
+	struct err err = ERR_INIT;
+	err_set(&err, BERTH_INVALID_PATHNAME, "the root / cannot be deleted");
+	registry_call_refuse(request->registry, &request->call, &err);
+	return true;
+}
+
+void registry_request_submit(struct registry_request *request, enum registry_operation operation)
+{
+	request->call.task.operation = operation;
+	if (!request->call.task.path) {
+		request->call.task.path = request->path;
+	}
+	registry_call_submit(request->registry, &request->call, request->deadline_ms);
+}
+
+void registry_request_complete(
+	struct registry_request *request, const struct registry_result *result)
+{
+	request->completing = true;
+	list_remove(&request->link);
+	request->done(request->context, result);
+	free_unlisted(request);
+}
+
+void registry_request_fail(struct registry_request *request, const struct err *err)
+{
+	struct registry_result result = { .err = *err };
+	registry_request_complete(request, &result);
+}
+
+void registry_request_succeed(struct registry_request *request, const struct registry_stat *stat)
+{
+	struct registry_result result = { .stat = *stat };
+	registry_request_complete(request, &result);
+}
+
+void registry_cancel(struct registry *registry, struct registry_request *request)
+{
+	(void)registry;
+	if (request && !request->completing) {
+		registry_request_free(request);
+	}
+}

@@ -1,0 +1,216 @@
+#include "lib/registry/url.h"
+
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/base/buffer.h"
+#include "lib/base/limits.h"
+#include "lib/base/path.h"
+
+static const char dir_prefix[] = "dir:";
+static const char zookeeper_prefix[] = "zookeeper://";
+static const char tls_prefix[] = "zookeeper+tls://";
+static const char allowed[] =
+	"allowed are dir:/path and zookeeper://host:port,host:port/root (or zookeeper+tls://)";
+
+enum { MAX_PORT = 65535, MAX_DISPLAY_BYTES = 16384 };
+
+/* What follows `prefix` in `text`, or NULL. */
+static const char *behind(const char *text, const char *prefix)
+{
+	size_t len = strlen(prefix);
+	return strncmp(text, prefix, len) == 0 ? text + len : NULL;
+}
+
+static int copy(
+	char *out, size_t size, const char *from, size_t len, const char *what, struct err *err)
+{
+	if (len >= size) {
+		return err_set(err, BERTH_FAILED, "%s has %zu bytes; at most %zu are allowed", what,
+			len, size - 1);
+	}
+	memcpy(out, from, len);
+	out[len] = '\0';
+	return 0;
+}
+
+static int parse_port(
+	struct registry_url_server *server, const char *text, size_t len, struct err *err)
+{
+	unsigned port = 0;
+	for (size_t i = 0; i < len && port <= MAX_PORT; i++) {
+		if (text[i] < '0' || text[i] > '9') {
+			port = MAX_PORT + 1;
+		} else {
+			port = port * 10 + (unsigned)(text[i] - '0');
+		}
+	}
+	if (len == 0 || port == 0 || port > MAX_PORT) {
+		return err_set(err, BERTH_FAILED, "port \"%.*s\": allowed are 1 to %d",
+			len > 20 ? 20 : (int)len, text, MAX_PORT);
+	}
+	snprintf(server->port, sizeof(server->port), "%u", port);
+	return 0;
+}
+
+static bool host_valid(const char *host, bool ipv6)
+{
+	static const char name[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
+	static const char address[] = "0123456789abcdefABCDEF:.%";
+	return *host && strspn(host, ipv6 ? address : name) == strlen(host);
+}
+
+/* host, host:port, [address] or [address]:port. */
+static int parse_server(
+	struct registry_url_server *server, const char *text, size_t len, struct err *err)
+{
+	bool ipv6 = len > 0 && text[0] == '[';
+	const char *host = text + (ipv6 ? 1 : 0);
+	const char *end = memchr(text, ipv6 ? ']' : ':', len);
+	if (ipv6 && !end) {
+		return err_set(err, BERTH_FAILED, "an IPv6 address is not closed by ]");
+	}
+	size_t host_len = end ? (size_t)(end - host) : len;
+	if (copy(server->host, sizeof(server->host), host, host_len, "a host name", err)) {
+		return err->code;
+	}
+	if (!host_valid(server->host, ipv6)) {
+		return err_set(err, BERTH_FAILED,
+			"\"%s\" is no host; allowed are names, IPv4 addresses and [IPv6 addresses]",
+			server->host);
+	}
+	const char *port = end ? end + (ipv6 ? 1 : 0) : text + len;
+	if (port == text + len) {
+		strcpy(server->port, REGISTRY_URL_DEFAULT_PORT);
+		return 0;
+	}
+	if (*port != ':') {
+		return err_set(err, BERTH_FAILED, "behind ] only :port is allowed");
+	}
+	return parse_port(server, port + 1, (size_t)(text + len - port - 1), err);
+}
+
+static int parse_root(struct registry_url *url, const char *root, struct err *err)
+{
+	if (!*root) {
+		root = REGISTRY_URL_DEFAULT_ROOT;
+	}
+	if (path_check(root, strlen(root), err)) {
+		return err_wrap(err, "the registry's root node");
+	}
+	return copy(url->path, sizeof(url->path), root, strlen(root), "the root", err);
+}
+
+int registry_url_parse_servers(struct registry_url *ret_url, const char *rest, struct err *err)
+{
+	struct registry_url url = { .kind = REGISTRY_URL_ZOOKEEPER };
+	size_t servers_len = strcspn(rest, "/");
+	if (memchr(rest, '@', servers_len)) {
+		return err_set(err, BERTH_FAILED,
+			"a registry URL holds no user or password; they belong in auth_file");
+	}
+	const char *end = rest + servers_len;
+	for (const char *server = rest; server <= end;) {
+		const char *comma = memchr(server, ',', (size_t)(end - server));
+		size_t len = (size_t)((comma ? comma : end) - server);
+		if (url.servers_count == REGISTRY_URL_MAX_SERVERS) {
+			return err_set(err, BERTH_FAILED, "at most %d servers are allowed",
+				REGISTRY_URL_MAX_SERVERS);
+		}
+		if (parse_server(&url.servers[url.servers_count], server, len, err)) {
+			return err->code;
+		}
+		url.servers_count++;
+		server += len + 1;
+	}
+	if (parse_root(&url, end, err)) {
+		return err->code;
+	}
+	*ret_url = url;
+	return 0;
+}
+
+static int parse_dir(struct registry_url *ret_url, const char *path, struct err *err)
+{
+	struct registry_url url = { .kind = REGISTRY_URL_DIR };
+	if (path[0] != '/') {
+		return err_set(err, BERTH_FAILED,
+			"\"%s\" is no absolute path; allowed is dir:/path", path);
+	}
+	if (copy(url.path, sizeof(url.path), path, strlen(path), "the directory", err)) {
+		return err->code;
+	}
+	*ret_url = url;
+	return 0;
+}
+
+/* The URL as it may be shown; anything before an @ might be a secret. */
+static char *masked(const char *text)
+{
+	const char *authority = strstr(text, "://");
+	authority = authority ? authority + 3 : text;
+	const char *at = strrchr(authority, '@');
+	char *shown = NULL;
+	int len = at ? asprintf(&shown, "%.*s***%s", (int)(authority - text), text, at)
+		     : asprintf(&shown, "%s", text);
+	return len < 0 ? NULL : shown;
+}
+
+static int parse(struct registry_url *ret_url, const char *text, struct err *err)
+{
+	const char *rest;
+	if ((rest = behind(text, dir_prefix)) != NULL) {
+		return parse_dir(ret_url, rest, err);
+	}
+	if ((rest = behind(text, zookeeper_prefix)) != NULL) {
+		return registry_url_parse_servers(ret_url, rest, err);
+	}
+	if ((rest = behind(text, tls_prefix)) == NULL) {
+		return err_set(err, BERTH_FAILED, "%s", allowed);
+	}
+	if (registry_url_parse_servers(ret_url, rest, err)) {
+		return err->code;
+	}
+	ret_url->tls = true;
+	return 0;
+}
+
+int registry_url_parse(struct registry_url *ret_url, const char *text, struct err *err)
+{
+	if (parse(ret_url, text, err)) {
+		char *shown = masked(text);
+		err_wrap(err, "registry URL \"%s\"", shown ? shown : "");
+		free(shown);
+		return err->code;
+	}
+	return 0;
+}
+
+static void show_servers(struct buffer *out, const struct registry_url *url)
+{
+	buffer_append_text(out, url->tls ? tls_prefix : zookeeper_prefix);
+	for (size_t i = 0; i < url->servers_count; i++) {
+		const struct registry_url_server *server = &url->servers[i];
+		bool ipv6 = strchr(server->host, ':') != NULL;
+		buffer_printf(out, "%s%s%s%s:%s", i ? "," : "", ipv6 ? "[" : "", server->host,
+			ipv6 ? "]" : "", server->port);
+	}
+	buffer_append_text(out, url->path);
+}
+
+char *registry_url_display(const char *text)
+{
+	struct registry_url url;
+	struct err err = ERR_INIT;
+	if (registry_url_parse(&url, text, &err) || url.kind == REGISTRY_URL_DIR) {
+		return masked(text);
+	}
+	struct buffer out;
+	buffer_init(&out, MAX_DISPLAY_BYTES);
+	show_servers(&out, &url);
+	char *shown = buffer_take(&out, NULL);
+	buffer_finish(&out);
+	return shown;
+}

@@ -1,0 +1,45 @@
+/*
+ * Registry URLs: zookeeper://h1:2181,h2:2181,[::1]:2181/registry, the same with zookeeper+tls://, and dir:/path.
+ *
+ * A URL holds no credentials (they belong in auth_file), so that it can be shown anywhere.
+ */
+#ifndef LIB_REGISTRY_URL_H
+#define LIB_REGISTRY_URL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "lib/base/err.h"
+
+#define REGISTRY_URL_MAX_SERVERS 32
+#define REGISTRY_URL_DEFAULT_PORT "2181"
+#define REGISTRY_URL_DEFAULT_ROOT "/registry"
+
+enum registry_url_kind { REGISTRY_URL_DIR, REGISTRY_URL_ZOOKEEPER };
+
+struct registry_url_server {
+	char host[256]; /* a name or a numeric address; IPv6 without its brackets */
+	char port[6];
+};
+
+struct registry_url {
+	enum registry_url_kind kind;
+	bool tls;
+	struct registry_url_server servers[REGISTRY_URL_MAX_SERVERS];
+	size_t servers_count;
+	/* dir: the absolute directory. zookeeper: the registry's root node, "/" or "/a/b". */
+	char path[1025];
+};
+
+/* 0, or FAILED with a message that quotes the URL without anything secret and says what is allowed. */
+int registry_url_parse(struct registry_url *ret_url, const char *text, struct err *err)
+	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
+
+/* The same of what a backend's open() gets: h1:2181,[::1]:2181/registry, the URL behind "zookeeper://". */
+int registry_url_parse_servers(struct registry_url *ret_url, const char *rest, struct err *err)
+	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
+
+/* A canonical spelling for people, without secrets even when `text` is no valid URL; malloc'ed, NULL without memory. */
+char *registry_url_display(const char *text);
+
+#endif

@@ -1,0 +1,610 @@
+/*
+ * Walking a tree: recursive delete, records, find and purge.
+ *
+ * Every node under way goes through these steps, at most one task each, REGISTRY_MAX_IN_FLIGHT in all:
+ *
+ *     READ (not for delete) --> LIST --> its children, each in the same way --> REMOVE (delete, purge) --> done
+ *              |                  ^------------(new children meanwhile)------------' ^
+ *              '---(known to have no children)---------------------------------------'
+ *
+ * Children are started from the directory that was opened last, so that what is in memory are the lists of children on a few
+ * branches, never a level of the whole tree.
+ */
+#include "lib/registry/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/record/record.h"
+#include "lib/registry/criteria.h"
+#include "lib/registry/walk.h"
+
+enum { PROGRESS_EVERY_NODES = 64, FIRST_FOUND = 16 };
+
+enum purpose { PURPOSE_DELETE, PURPOSE_RECORDS, PURPOSE_FIND, PURPOSE_PURGE };
+enum step { STEP_READ, STEP_LIST, STEP_REMOVE };
+
+struct walk {
+	struct registry_request base;
+	enum purpose purpose;
+	enum registry_purge_policy policy;
+	bool dry_run; /* purge: delete nothing */
+	struct registry_criteria criteria;
+	bool has_expected; /* delete: of the first node */
+	struct registry_stat expected;
+	registry_progress *progress;
+	size_t visited;
+	size_t told; /* nodes visited and deleted at the last progress */
+	size_t deleted;
+	char **purged; /* the paths that go */
+	size_t purged_count;
+	size_t purged_size; /* of the array */
+	size_t in_flight;
+	struct registry_found *found;
+	size_t found_count;
+	size_t found_size; /* of the array */
+	size_t found_bytes;
+	struct list nodes; /* all that are under way */
+	struct list open;  /* those with children that were not started yet, the newest first */
+	struct err err;    /* ends the walk */
+	bool done;
+};
+
+struct node {
+	struct walk *walk;
+	struct node *parent; /* NULL: the first */
+	struct list link;
+	struct list open_link;
+	const char *path; /* the request's, or in the parent's `children` */
+	enum step step;
+	struct registry_call call;
+	char **children;
+	size_t children_count;
+	size_t next_child;
+	size_t children_under_way;
+	bool unreachable;          /* it has children whose names are no path elements */
+	struct registry_stat stat; /* as read; what is removed is this version */
+	bool remove;               /* when the children are done */
+	bool remove_below;         /* the children too */
+	int rounds;
+};
+
+static void on_step(struct registry_call *call);
+
+static void submit(struct node *node, enum step step, enum registry_operation operation)
+{
+	struct registry_task *task = &node->call.task;
+	registry_call_clear(&node->call);
+	node->step = step;
+	task->operation = operation;
+	task->path = node->path;
+	if (step == STEP_REMOVE) {
+		const struct walk *walk = node->walk;
+		task->has_expected = walk->purpose == PURPOSE_PURGE ||
+			(walk->has_expected && !node->parent);
+		task->expected = node->stat;
+	}
+	node->walk->in_flight++;
+	registry_call_submit(node->walk->base.registry, &node->call,
+		registry_call_deadline_ms(node->walk->base.registry));
+}
+
+static void list(struct node *node)
+{
+	submit(node, STEP_LIST, REGISTRY_OP_CHILDREN);
+}
+
+static void keep_purged(struct walk *walk, const char *path)
+{
+	if (walk->purged_count == walk->purged_size) {
+		size_t size = walk->purged_size ? 2 * walk->purged_size : FIRST_FOUND;
+		char **grown = reallocarray(walk->purged, size, sizeof(*walk->purged));
+		if (!grown) {
+			err_set(&walk->err, BERTH_FAILED, "no memory for what is purged");
+			return;
+		}
+		walk->purged = grown;
+		walk->purged_size = size;
+	}
+	char *kept = strdup(path);
+	if (!kept) {
+		err_set(&walk->err, BERTH_FAILED, "no memory for what is purged");
+		return;
+	}
+	walk->purged[walk->purged_count++] = kept;
+}
+
+/* Deletes a node that is to go; false when there is nothing to wait for. */
+static bool start_removal(struct node *node)
+{
+	struct walk *walk = node->walk;
+	if (!node->remove) {
+		return false;
+	}
+	if (!walk->dry_run) {
+		submit(node, STEP_REMOVE, REGISTRY_OP_DELETE);
+		return true;
+	}
+	/* A name that is none of ours keeps the node from being deleted. */
+	if (!node->unreachable) {
+		keep_purged(walk, node->path);
+	}
+	return false;
+}
+
+/* --- Nodes --- */
+
+static struct node *node_start(struct walk *walk, struct node *parent, const char *path)
+{
+	struct node *node = calloc(1, sizeof(*node));
+	if (!node) {
+		err_set(&walk->err, BERTH_FAILED, "no memory to visit %s", path);
+		return NULL;
+	}
+	node->walk = walk;
+	node->parent = parent;
+	node->path = path;
+	node->call.owner = node;
+	node->call.completed = on_step;
+	node->remove = walk->purpose == PURPOSE_DELETE || (parent && parent->remove_below);
+	node->remove_below = node->remove;
+	list_init(&node->open_link);
+	list_append(&walk->nodes, &node->link);
+	bool read = walk->purpose != PURPOSE_DELETE &&
+		(walk->purpose != PURPOSE_RECORDS || parent != NULL);
+	if (read) {
+		submit(node, STEP_READ, REGISTRY_OP_GET);
+	} else {
+		list(node);
+	}
+	return node;
+}
+
+static void node_free(struct node *node)
+{
+	registry_call_finish(&node->call);
+	list_remove(&node->link);
+	list_remove(&node->open_link);
+	free(node->children);
+	free(node);
+}
+
+static bool children_done(const struct node *node)
+{
+	return node->next_child == node->children_count && node->children_under_way == 0;
+}
+
+/* The node needs nothing more: frees it, and goes on with those above whose last child it was. */
+static void node_done(struct node *node)
+{
+	struct walk *walk = node->walk;
+	struct node *parent = node->parent;
+	node_free(node);
+	if (!parent) {
+		walk->done = true;
+		return;
+	}
+	parent->children_under_way--;
+	while (parent && children_done(parent)) {
+		if (start_removal(parent)) {
+			return;
+		}
+		struct node *above = parent->parent;
+		node_free(parent);
+		if (!above) {
+			walk->done = true;
+			return;
+		}
+		above->children_under_way--;
+		parent = above;
+	}
+}
+
+/* A node below the first that is gone, or that this client may not see, is none for a reader. */
+static bool passes_over(const struct node *node, int code)
+{
+	if (code == BERTH_PATH_NOT_FOUND) {
+		return node->parent || node->walk->purpose == PURPOSE_DELETE;
+	}
+	return code == BERTH_NO_PATH_PERMISSIONS && node->parent &&
+		(node->walk->purpose == PURPOSE_FIND || node->walk->purpose == PURPOSE_RECORDS);
+}
+
+/* What a node holds is no record: there may be some below it. */
+static bool is_odd(const struct node *node, int code)
+{
+	return node->step == STEP_READ && (code == BERTH_NO_RECORD || code == BERTH_INVALID_RECORD);
+}
+
+/* --- Steps --- */
+
+/* Takes the data out of the task. */
+static void keep_found(struct walk *walk, const char *path, struct registry_task *task)
+{
+	if (walk->found_count == walk->found_size) {
+		size_t size = walk->found_size ? 2 * walk->found_size : FIRST_FOUND;
+		struct registry_found *grown = reallocarray(walk->found, size, sizeof(*walk->found));
+		if (!grown) {
+			err_set(&walk->err, BERTH_FAILED, "no memory for what was found");
+			return;
+		}
+		walk->found = grown;
+		walk->found_size = size;
+	}
+	struct registry_found *found = &walk->found[walk->found_count];
+	*found = (struct registry_found){ strdup(path), task->ret_data, task->ret_len };
+	if (!found->path) {
+		err_set(&walk->err, BERTH_FAILED, "no memory for what was found");
+		return;
+	}
+	task->ret_data = NULL;
+	walk->found_count++;
+	walk->found_bytes += found->len;
+	if (walk->criteria.max_bytes > 0 && walk->found_bytes > walk->criteria.max_bytes) {
+		err_set(&walk->err, BERTH_LIMIT_EXCEEDED,
+			"more than %zu bytes of records match: ask for fewer",
+			walk->criteria.max_bytes);
+	}
+}
+
+/* A record that matches is kept for the result, and marked when it is to be purged. */
+static void match(struct node *node, struct registry_task *task)
+{
+	struct walk *walk = node->walk;
+	struct record *record = NULL;
+	struct err err = ERR_INIT;
+	if (task->ret_err.code || record_decode(&record, task->ret_data, task->ret_len, &err)) {
+		return;
+	}
+	if (registry_criteria_match(&walk->criteria, record)) {
+		/* The root stands for ever, whatever it holds. */
+		node->remove = node->remove ||
+			(walk->purpose == PURPOSE_PURGE && strcmp(node->path, "/") != 0);
+		keep_found(walk, node->path, task);
+	}
+	record_free(record);
+}
+
+/* Known without listing it, which is half of the work in a tree of many leaves. */
+static bool is_childless(const struct node *node)
+{
+	return node->stat.ephemeral || node->call.task.ret_childless;
+}
+
+static void on_read(struct node *node)
+{
+	struct walk *walk = node->walk;
+	node->stat = node->call.task.ret_stat;
+	walk->visited++;
+	match(node, &node->call.task);
+	if (walk->err.code) {
+		return;
+	}
+	if (walk->purpose != PURPOSE_RECORDS && !is_childless(node)) {
+		list(node);
+	} else if (!start_removal(node)) {
+		node_done(node);
+	}
+}
+
+/* What a purge does about a match that has children. */
+static void apply_policy(struct node *node)
+{
+	struct walk *walk = node->walk;
+	if (node->remove_below) {
+		return; /* goes with a match above, whatever it is */
+	}
+	switch (walk->policy) {
+	case REGISTRY_PURGE_ALL:
+		node->remove_below = true;
+		break;
+	case REGISTRY_PURGE_SKIP_ON_CHILDREN:
+		node->remove = false;
+		break;
+	case REGISTRY_PURGE_FAIL_ON_CHILDREN:
+		err_set(&walk->err, BERTH_PATH_IS_NOT_EMPTY_DIRECTORY,
+			"%s matches, but has children", node->path);
+		break;
+	}
+}
+
+/* The first node of a delete may be meant in one version only. */
+static bool is_expected(const struct node *node)
+{
+	const struct walk *walk = node->walk;
+	return !walk->has_expected || node->parent ||
+		(node->stat.node_id == walk->expected.node_id &&
+			node->stat.version == walk->expected.version);
+}
+
+static void on_listed(struct node *node)
+{
+	struct walk *walk = node->walk;
+	struct registry_task *task = &node->call.task;
+	size_t count = task->ret_children_count;
+	if (walk->purpose == PURPOSE_DELETE) {
+		node->stat = task->ret_stat;
+		walk->visited++;
+	}
+	if (!is_expected(node)) {
+		err_set(&walk->err, BERTH_FILE_ALREADY_EXISTS,
+			"%s: another node or version stands there", node->path);
+		return;
+	}
+	free(node->children);
+	node->next_child = 0;
+	node->children = registry_child_paths(
+		node->path, task->ret_children, count, &node->children_count);
+	if (!node->children) {
+		err_set(&walk->err, BERTH_FAILED, "no memory to list %s", node->path);
+		return;
+	}
+	node->unreachable = count > node->children_count;
+	if (walk->purpose == PURPOSE_PURGE && node->remove && count > 0) {
+		apply_policy(node);
+	}
+	if (node->children_count > 0) {
+		list_prepend(&walk->open, &node->open_link);
+	} else if (!start_removal(node)) {
+		node_done(node);
+	}
+}
+
+/* Somebody made children while ours were deleted. */
+static void on_not_empty(struct node *node)
+{
+	struct walk *walk = node->walk;
+	if (walk->purpose == PURPOSE_PURGE && walk->policy != REGISTRY_PURGE_FAIL_ON_CHILDREN) {
+		node_done(node);
+	} else if (walk->purpose == PURPOSE_PURGE || node->unreachable ||
+		node->call.task.ret_childless) {
+		walk->err = node->call.task.ret_err;
+	} else if (++node->rounds < REGISTRY_MAX_ROUNDS) {
+		list(node);
+	} else {
+		err_set(&walk->err, BERTH_TIMEOUT,
+			"%s: gave up: others keep making nodes below it (contention)", node->path);
+	}
+}
+
+static void on_removed(struct node *node)
+{
+	struct walk *walk = node->walk;
+	int code = node->call.task.ret_err.code;
+	if (code == BERTH_PATH_IS_NOT_EMPTY_DIRECTORY) {
+		on_not_empty(node);
+		return;
+	}
+	/* A purge leaves what was registered anew meanwhile. */
+	bool survives = code == BERTH_FILE_ALREADY_EXISTS && walk->purpose == PURPOSE_PURGE;
+	if (code && code != BERTH_PATH_NOT_FOUND && !survives) {
+		walk->err = node->call.task.ret_err;
+		return;
+	}
+	walk->deleted += code == 0;
+	if (code == 0 && walk->purpose == PURPOSE_PURGE) {
+		keep_purged(walk, node->path);
+	}
+	node_done(node);
+}
+
+static void take_step(struct node *node)
+{
+	int code = node->call.task.ret_err.code;
+	if (node->step == STEP_REMOVE) {
+		on_removed(node);
+	} else if (code && passes_over(node, code)) {
+		node_done(node);
+	} else if (code && !is_odd(node, code)) {
+		node->walk->err = node->call.task.ret_err;
+	} else if (node->step == STEP_READ) {
+		on_read(node);
+	} else {
+		on_listed(node);
+	}
+}
+
+/* --- The walk --- */
+
+static void start_children(struct walk *walk)
+{
+	while (!list_empty(&walk->open) && walk->in_flight < REGISTRY_MAX_IN_FLIGHT) {
+		struct node *node = LIST_ITEM(walk->open.next, struct node, open_link);
+		if (!node_start(walk, node, node->children[node->next_child])) {
+			return;
+		}
+		node->children_under_way++;
+		if (++node->next_child == node->children_count) {
+			list_remove(&node->open_link);
+		}
+	}
+}
+
+static int by_path(const void *a, const void *b)
+{
+	const struct registry_found *x = a;
+	const struct registry_found *y = b;
+	return strcmp(x->path, y->path);
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+json_t *registry_found_json(const struct registry_result *result)
+{
+	json_t *json = json_object();
+	for (size_t i = 0; json && i < result->found_count; i++) {
+		const struct registry_found *found = &result->found[i];
+		struct record *record = NULL;
+		bool failed = record_decode(&record, found->data, found->len, NULL) ||
+			json_object_set_nocheck(
+				json, found->path, (json_t *)(uintptr_t)record_json(record));
+		record_free(record);
+		if (failed) {
+			json_decref(json);
+			return NULL;
+		}
+	}
+	return json;
+}
+
+static void complete(struct walk *walk)
+{
+	/* Found in the order in which answers came. */
+	if (walk->found_count > 0) {
+		qsort(walk->found, walk->found_count, sizeof(*walk->found), by_path);
+	}
+	if (walk->purged_count > 0) {
+		qsort(walk->purged, walk->purged_count, sizeof(*walk->purged), by_name);
+	}
+	struct registry_result result = {
+		.err = walk->err,
+		.found = walk->found,
+		.found_count = walk->found_count,
+		.purged = walk->purged,
+		.purged_count = walk->purged_count,
+		.count = walk->deleted,
+	};
+	registry_request_complete(&walk->base, &result);
+}
+
+static void on_step(struct registry_call *call)
+{
+	struct node *node = call->owner;
+	struct walk *walk = node->walk;
+	walk->in_flight--;
+	take_step(node);
+	if (!walk->err.code) {
+		start_children(walk);
+	}
+	if (walk->err.code || walk->done) {
+		complete(walk);
+	} else if (walk->progress &&
+		walk->visited + walk->deleted - walk->told >= PROGRESS_EVERY_NODES) {
+		walk->told = walk->visited + walk->deleted;
+		walk->progress(walk->base.context, walk->visited, walk->found_count);
+	}
+}
+
+static void on_refused(struct registry_call *call)
+{
+	registry_request_fail(call->owner, &call->task.ret_err);
+}
+
+static void release(struct registry_request *request)
+{
+	struct walk *walk = (struct walk *)request;
+	while (!list_empty(&walk->nodes)) {
+		node_free(LIST_ITEM(walk->nodes.next, struct node, link));
+	}
+	registry_criteria_finish(&walk->criteria);
+	for (size_t i = 0; i < walk->found_count; i++) {
+		free(walk->found[i].path);
+		free(walk->found[i].data);
+	}
+	free(walk->found);
+	for (size_t i = 0; i < walk->purged_count; i++) {
+		free(walk->purged[i]);
+	}
+	free(walk->purged);
+}
+
+static struct walk *walk_create(struct registry *registry, enum purpose purpose, const char *path,
+	registry_progress *progress, registry_done *done, void *context)
+{
+	struct walk *walk = registry_request_create(registry, sizeof(*walk), path, done, context);
+	if (!walk) {
+		return NULL;
+	}
+	list_init(&walk->nodes);
+	list_init(&walk->open);
+	walk->base.release = release;
+	walk->base.call.completed = on_refused;
+	walk->purpose = purpose;
+	walk->progress = progress;
+	return walk;
+}
+
+static struct registry_request *walk_start(struct walk *walk)
+{
+	if (registry_request_refuse_path(&walk->base)) {
+		return &walk->base;
+	}
+	if (!node_start(walk, NULL, walk->base.path)) {
+		registry_request_free(&walk->base);
+		return NULL;
+	}
+	return &walk->base;
+}
+
+struct registry_request *registry_delete_tree(struct registry *registry, const char *path,
+	const struct registry_stat *expected, registry_progress *progress, registry_done *done,
+	void *context)
+{
+	struct walk *walk = walk_create(registry, PURPOSE_DELETE, path, progress, done, context);
+	if (!walk) {
+		return NULL;
+	}
+	if (expected) {
+		walk->has_expected = true;
+		walk->expected = *expected;
+	}
+	if (registry_request_refuse_root(&walk->base)) {
+		return &walk->base;
+	}
+	return walk_start(walk);
+}
+
+struct registry_request *registry_records(struct registry *registry, const char *path,
+	registry_progress *progress, registry_done *done, void *context)
+{
+	struct walk *walk = walk_create(registry, PURPOSE_RECORDS, path, progress, done, context);
+	return walk ? walk_start(walk) : NULL;
+}
+
+static struct walk *walk_create_with(struct registry *registry, enum purpose purpose,
+	const struct registry_criteria *criteria, registry_progress *progress, registry_done *done,
+	void *context)
+{
+	const char *under = criteria->under ? criteria->under : "/";
+	struct walk *walk = walk_create(registry, purpose, under, progress, done, context);
+	if (!walk) {
+		return NULL;
+	}
+	if (registry_criteria_copy(&walk->criteria, criteria)) {
+		registry_request_free(&walk->base);
+		return NULL;
+	}
+	return walk;
+}
+
+struct registry_request *registry_find(struct registry *registry,
+	const struct registry_criteria *criteria, registry_progress *progress, registry_done *done,
+	void *context)
+{
+	struct walk *walk = walk_create_with(
+		registry, PURPOSE_FIND, criteria, progress, done, context);
+	return walk ? walk_start(walk) : NULL;
+}
+
+struct registry_request *registry_purge(struct registry *registry,
+	const struct registry_criteria *criteria, enum registry_purge_policy policy, bool dry_run,
+	registry_progress *progress, registry_done *done, void *context)
+{
+	struct walk *walk = walk_create_with(
+		registry, PURPOSE_PURGE, criteria, progress, done, context);
+	if (!walk) {
+		return NULL;
+	}
+	walk->policy = policy;
+	walk->dry_run = dry_run;
+	if (!criteria->id || !criteria->persistence) {
+		struct err err = ERR_INIT;
+		err_set(&err, BERTH_FAILED, "a purge needs both id and persistence");
+		registry_call_refuse(registry, &walk->base.call, &err);
+		return &walk->base;
+	}
+	return walk_start(walk);
+}

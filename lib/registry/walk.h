@@ -1,0 +1,12 @@
+/* Requests that visit many nodes, as their single-node kin hand over to them. */
+#ifndef LIB_REGISTRY_WALK_H
+#define LIB_REGISTRY_WALK_H
+
+#include "lib/registry/registry.h"
+
+/* registry_delete() with everything below. */
+struct registry_request *registry_delete_tree(struct registry *registry, const char *path,
+	const struct registry_stat *expected, registry_progress *progress, registry_done *done,
+	void *context);
+
+#endif

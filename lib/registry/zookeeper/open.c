@@ -1,0 +1,200 @@
+/* The ZooKeeper backend's options and its session object. */
+#include "lib/registry/zookeeper/zookeeper.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/registry/acl.h"
+
+enum { SERVERS_MAX_BYTES = 16 * 1024 };
+
+static int no_memory(struct err *err)
+{
+	return err_set(err, BERTH_FAILED, "no memory for a ZooKeeper registry");
+}
+
+static char *join_servers(const struct registry_url *url)
+{
+	struct buffer out;
+	buffer_init(&out, SERVERS_MAX_BYTES);
+	for (size_t i = 0; i < url->servers_count; i++) {
+		const struct registry_url_server *server = &url->servers[i];
+		bool ipv6 = strchr(server->host, ':') != NULL;
+		buffer_printf(&out, ipv6 ? "%s[%s]:%s" : "%s%s:%s", i ? "," : "", server->host,
+			server->port);
+	}
+	char *servers = buffer_take(&out, NULL);
+	buffer_finish(&out);
+	return servers;
+}
+
+static int configure_url(struct registry_zk *zk, const char *rest, struct err *err)
+{
+	struct registry_url url;
+	if (registry_url_parse_servers(&url, rest, err)) {
+		return err->code;
+	}
+	zk->servers = join_servers(&url);
+	zk->root = strdup(strcmp(url.path, "/") == 0 ? "" : url.path);
+	if (!zk->servers || !zk->root ||
+		asprintf(&zk->url, "zookeeper%s://%s%s", zk->tls ? "+tls" : "", zk->servers,
+			url.path) < 0) {
+		zk->url = NULL;
+		return no_memory(err);
+	}
+	return 0;
+}
+
+static bool wants_tls(const struct registry_options *options)
+{
+	static const char prefix[] = "zookeeper+tls:";
+	return strncmp(options->url, prefix, sizeof(prefix) - 1) == 0;
+}
+
+/* What the installed client library lacks is refused before anything is started. */
+int registry_zk_check(
+	const struct registry_options *options, const char **ret_option, struct err *err)
+{
+	bool tls = wants_tls(options);
+	bool sasl = strcmp(options->auth, "sasl") == 0;
+#ifndef BERTH_ZK_TLS
+	if (tls) {
+		*ret_option = "url";
+		return err_set(err, BERTH_FAILED,
+			"zookeeper+tls:// needs a ZooKeeper client library with TLS, and this build has none; "
+			"run stunnel beside Berth and use zookeeper://127.0.0.1:PORT/ (see berth.ini(5), TLS)");
+	}
+#endif
+#ifndef BERTH_ZK_SASL
+	if (sasl) {
+		*ret_option = "auth";
+		return err_set(err, BERTH_FAILED,
+			"auth = sasl needs a ZooKeeper client library with SASL, and this build has none; "
+			"use auth = digest, with stunnel beside Berth for secrecy (see berth.ini(5), TLS)");
+	}
+#endif
+	if (tls && sasl) {
+		*ret_option = "auth";
+		return err_set(err, BERTH_FAILED,
+			"the ZooKeeper client library cannot do TLS and SASL on one connection; use zookeeper:// with sasl, "
+			"or zookeeper+tls:// with digest");
+	}
+	return 0;
+}
+
+static int configure_auth(
+	struct registry_zk *zk, const struct registry_options *options, struct err *err)
+{
+	bool from_file = strcmp(zk->auth, "digest") == 0 ||
+		(strcmp(zk->auth, "sasl") == 0 && *options->auth_file);
+	if (from_file) {
+		return registry_auth_file_read(&zk->credential, options->auth_file, err);
+	}
+	zk->credential = strdup("");
+	return zk->credential ? 0 : no_memory(err);
+}
+
+/* The root node, like any other, gets what the core's policy says; the core itself warns of what is odd in it. */
+static int configure_root_acl(
+	struct registry_zk *zk, const struct registry_options *options, struct err *err)
+{
+	struct registry_acl_policy policy = { .realm = NULL };
+	char *warning = NULL;
+	if (registry_acl_policy_init(&policy, options, &warning, err) == 0) {
+		zk->root_acl = registry_acl_for(&policy, "/");
+		if (!zk->root_acl) {
+			no_memory(err);
+		}
+	}
+	free(warning);
+	registry_acl_policy_finish(&policy);
+	return err->code;
+}
+
+int registry_zk_configure(struct registry_zk *zk, const char *rest,
+	const struct registry_options *options, struct err *err)
+{
+	zk->wanted_timeout_ms = options->session_timeout_ms;
+	zk->close_timeout_ms = options->close_timeout_ms;
+	zk->tls = wants_tls(options);
+	zk->auth = strdup(options->auth);
+	if (!zk->auth) {
+		return no_memory(err);
+	}
+	if (configure_url(zk, rest, err) || configure_auth(zk, options, err) ||
+		configure_root_acl(zk, options, err)) {
+		return err->code;
+	}
+	registry_zk_session_decode(zk, options->session);
+	return 0;
+}
+
+void registry_zk_unconfigure(struct registry_zk *zk)
+{
+	if (zk->credential) {
+		explicit_bzero(zk->credential, strlen(zk->credential));
+	}
+	explicit_bzero(&zk->session, sizeof(zk->session));
+	free(zk->credential);
+	free(zk->auth);
+	free(zk->addresses);
+	free(zk->servers);
+	free(zk->root);
+	free(zk->url);
+	registry_acl_free(zk->root_acl);
+}
+
+/* ---- the session object ---- */
+
+static bool decode_password(unsigned char *out, const char *hex)
+{
+	if (strlen(hex) != 2 * ZK_PASSWORD_BYTES ||
+		strspn(hex, "0123456789abcdef") != 2 * ZK_PASSWORD_BYTES) {
+		return false;
+	}
+	for (size_t i = 0; i < ZK_PASSWORD_BYTES; i++) {
+		const char pair[] = { hex[2 * i], hex[2 * i + 1], '\0' };
+		out[i] = (unsigned char)strtoul(pair, NULL, 16);
+	}
+	return true;
+}
+
+void registry_zk_session_decode(struct registry_zk *zk, const json_t *object)
+{
+	json_t *given = (json_t *)object; /* jansson reads, but wants it changeable */
+	const char *backend;
+	const char *id;
+	const char *password;
+	const char *url;
+	int timeout_ms;
+	struct registry_zk_session session;
+	if (!given ||
+		json_unpack(given, "{s:s, s:s, s:s, s:s, s:i}", "backend", &backend, "id", &id,
+			"password", &password, "url", &url, "timeout_ms", &timeout_ms) != 0) {
+		return;
+	}
+	session.id = strtoull(id, NULL, 16);
+	session.timeout_ms = timeout_ms;
+	if (strcmp(backend, "zookeeper") == 0 && strcmp(url, zk->url) == 0 && session.id != 0 &&
+		timeout_ms > 0 && decode_password(session.password, password)) {
+		zk->session = session;
+	}
+}
+
+json_t *registry_zk_session_encode(const struct registry_zk *zk)
+{
+	char id[24];
+	char password[2 * ZK_PASSWORD_BYTES + 1];
+	if (zk->session.id == 0) {
+		return NULL;
+	}
+	snprintf(id, sizeof(id), "0x%llx", (unsigned long long)zk->session.id);
+	for (size_t i = 0; i < ZK_PASSWORD_BYTES; i++) {
+		snprintf(password + 2 * i, 3, "%02x", zk->session.password[i]);
+	}
+	json_t *object = json_pack("{s:s, s:s, s:s, s:s, s:i}", "backend", "zookeeper", "id", id,
+		"password", password, "url", zk->url, "timeout_ms", zk->session.timeout_ms);
+	explicit_bzero(password, sizeof(password));
+	return object;
+}

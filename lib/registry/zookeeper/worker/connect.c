@@ -1,0 +1,131 @@
+/* How a connection is made: plain, and through TLS or SASL where the installed library has them (configure looks). */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/registry/zookeeper/worker/worker.h"
+
+static clientid_t session_of(const struct zk_hello *hello)
+{
+	clientid_t session = { .client_id = (int64_t)hello->session_id };
+	memcpy(session.passwd, hello->session_password, sizeof(session.passwd));
+	return session;
+}
+
+#ifdef BERTH_ZK_TLS
+static zhandle_t *connect_tls(const struct zk_hello *hello, const char *hosts,
+	const clientid_t *session, watcher_fn on_session)
+{
+	return zookeeper_init_ssl(
+		hosts, hello->tls, on_session, (int)hello->timeout_ms, session, NULL, 0);
+}
+#endif
+
+#ifdef BERTH_ZK_SASL
+/* Kerberos from the ticket cache, or DIGEST-MD5 with the credential. The strings live as long as the process. */
+static char *sasl_user;
+static sasl_secret_t *sasl_password;
+
+static int give_user(void *context, int id, const char **ret_user, unsigned *ret_len)
+{
+	(void)context;
+	(void)id;
+	*ret_user = sasl_user;
+	if (ret_len) {
+		*ret_len = (unsigned)strlen(sasl_user);
+	}
+	return SASL_OK;
+}
+
+static int give_password(
+	sasl_conn_t *connection, void *context, int id, sasl_secret_t **ret_password)
+{
+	(void)connection;
+	(void)context;
+	(void)id;
+	*ret_password = sasl_password;
+	return SASL_OK;
+}
+
+static int keep_credential(const char *credential)
+{
+	const char *password = strchr(credential, ':');
+	if (!password) {
+		return -1;
+	}
+	size_t len = strlen(++password);
+	sasl_user = strndup(credential, (size_t)(password - credential) - 1);
+	sasl_password = malloc(sizeof(*sasl_password) + len + 1);
+	if (!sasl_user || !sasl_password) {
+		return -1;
+	}
+	sasl_password->len = len;
+	memcpy(sasl_password->data, password, len + 1);
+	return 0;
+}
+
+static zhandle_t *connect_sasl(const struct zk_hello *hello, const char *hosts,
+	const clientid_t *session, watcher_fn on_session, log_callback_fn on_log)
+{
+	static sasl_callback_t digest[] = {
+		{ SASL_CB_USER, (int (*)(void))(void (*)(void))give_user, NULL },
+		{ SASL_CB_AUTHNAME, (int (*)(void))(void (*)(void))give_user, NULL },
+		{ SASL_CB_PASS, (int (*)(void))(void (*)(void))give_password, NULL },
+		{ SASL_CB_LIST_END, NULL, NULL },
+	};
+	static sasl_callback_t kerberos[] = { { SASL_CB_LIST_END, NULL, NULL } };
+	bool with_password = hello->credential[0] != '\0';
+	/* The client library leaves this to its user. */
+	if (sasl_client_init(NULL) != SASL_OK ||
+		(with_password && keep_credential(hello->credential) < 0)) {
+		return NULL;
+	}
+	zoo_sasl_params_t parameters = { .service = "zookeeper",
+		.host = with_password ? "zk-sasl-md5" : NULL,
+		.mechlist = with_password ? "DIGEST-MD5" : "GSSAPI",
+		.callbacks = with_password ? digest : kerberos };
+	return zookeeper_init_sasl(
+		hosts, on_session, (int)hello->timeout_ms, session, NULL, 0, on_log, &parameters);
+}
+#endif
+
+static zhandle_t *connect_as_asked(const struct zk_hello *hello, const char *hosts,
+	const clientid_t *session, watcher_fn on_session, log_callback_fn on_log)
+{
+	if (hello->tls[0] != '\0') {
+#ifdef BERTH_ZK_TLS
+		return connect_tls(hello, hosts, session, on_session);
+#else
+		return NULL;
+#endif
+	}
+	if (strcmp(hello->auth, "sasl") == 0) {
+#ifdef BERTH_ZK_SASL
+		return connect_sasl(hello, hosts, session, on_session, on_log);
+#else
+		return NULL;
+#endif
+	}
+	return zookeeper_init2(hosts, on_session, (int)hello->timeout_ms, session, NULL, 0, on_log);
+}
+
+zhandle_t *zk_worker_connect(const struct zk_hello *hello, const char *hosts, watcher_fn on_session,
+	log_callback_fn on_log, struct err *err)
+{
+	clientid_t session = session_of(hello);
+	zhandle_t *zh = connect_as_asked(
+		hello, hosts, hello->session_id ? &session : NULL, on_session, on_log);
+	if (!zh) {
+		err_set_errno(err, BERTH_REGISTRY_UNAVAILABLE, errno,
+			"the ZooKeeper client does not start");
+		return NULL;
+	}
+	/* The addresses are numeric: there is nothing to look up in each turn of the library's loop. */
+	zoo_set_servers_resolution_delay(zh, -1);
+	if (strcmp(hello->auth, "digest") == 0) {
+		zoo_add_auth(zh, "digest", hello->credential, (int)strlen(hello->credential), NULL,
+			NULL);
+	}
+	return zh;
+}

@@ -1,0 +1,315 @@
+/* The worker's main program: berth-zookeeper FD, where FD is its end of the socketpair. Started by lib/registry/zookeeper/worker_process.c. */
+#include "lib/registry/zookeeper/worker/worker.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { RESOLVE_AGAIN_MS = 3000, LOG_LINES_A_SECOND = 20, MESSAGE_BYTES = 512 };
+
+static int agent_fd;
+static pthread_mutex_t sending = PTHREAD_MUTEX_INITIALIZER;
+static atomic_bool connected;
+
+/* The servers' numeric addresses; the main thread writes them, the library's tells the agent. */
+static pthread_mutex_t naming = PTHREAD_MUTEX_INITIALIZER;
+static struct buffer addresses;
+
+/* What the session was made with; lives as long as the process. */
+static struct buffer hello_frame;
+static struct zk_hello hello;
+
+/* ---- to the agent ---- */
+
+void zk_worker_send(struct buffer *frame)
+{
+	pthread_mutex_lock(&sending);
+	for (size_t sent = 0; sent < frame->len;) {
+		ssize_t n = send(agent_fd, frame->data + sent, frame->len - sent, MSG_NOSIGNAL);
+		if (n < 0 && errno != EINTR) {
+			_exit(0);
+		}
+		sent += n > 0 ? (size_t)n : 0;
+	}
+	pthread_mutex_unlock(&sending);
+	buffer_clear(frame);
+}
+
+static void send_log(bool own, const char *message)
+{
+	struct buffer frame;
+	buffer_init(&frame, ZK_FRAME_MAX_BYTES);
+	if (zk_log_encode(&frame, &(struct zk_log){ .own = own, .message = message }) == 0) {
+		zk_worker_send(&frame);
+	}
+	buffer_finish(&frame);
+}
+
+void zk_worker_say(const char *format, ...)
+{
+	char message[MESSAGE_BYTES];
+	va_list arguments;
+	va_start(arguments, format);
+	vsnprintf(message, sizeof(message), format, arguments);
+	va_end(arguments);
+	send_log(true, message);
+}
+
+/* The library repeats itself without end while a server is away. */
+static bool may_log(void)
+{
+	static _Atomic long second;
+	static atomic_int lines;
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	if (atomic_exchange(&second, now.tv_sec) != now.tv_sec) {
+		atomic_store(&lines, 0);
+	}
+	return atomic_fetch_add(&lines, 1) < LOG_LINES_A_SECOND;
+}
+
+/* A line is "date:pid(thread):LEVEL@function@line: words"; only the words mean something to a person. */
+static void on_library_log(const char *line)
+{
+	const char *words = strchr(line, '@');
+	words = words ? strchr(words + 1, '@') : NULL;
+	words = words ? strstr(words, ": ") : NULL;
+	if (may_log()) {
+		send_log(false, words ? words + 2 : line);
+	}
+}
+
+static void server_name(zhandle_t *zh, char *out, size_t size)
+{
+	const char *name = zoo_get_current_server(zh);
+	snprintf(out, size, "%s", name ? name : "");
+}
+
+static void send_session(zhandle_t *zh, enum zk_session_state state)
+{
+	char server[128];
+	struct zk_session session = { .state = state, .server = "", .addresses = "" };
+	pthread_mutex_lock(&naming);
+	if (state == ZK_SESSION_CONNECTED) {
+		const clientid_t *id = zoo_client_id(zh);
+		server_name(zh, server, sizeof(server));
+		session.id = (uint64_t)id->client_id;
+		session.timeout_ms = (uint32_t)zoo_recv_timeout(zh);
+		session.server = server;
+		session.addresses = buffer_text(&addresses);
+		memcpy(session.password, id->passwd, sizeof(session.password));
+	}
+	struct buffer frame;
+	buffer_init(&frame, ZK_FRAME_MAX_BYTES);
+	if (zk_session_encode(&frame, &session) < 0) {
+		abort();
+	}
+	pthread_mutex_unlock(&naming);
+	zk_worker_send(&frame);
+	buffer_finish(&frame);
+}
+
+static void on_session(zhandle_t *zh, int type, int state, const char *path, void *context)
+{
+	(void)path;
+	(void)context;
+	if (type != ZOO_SESSION_EVENT) {
+		return;
+	}
+	atomic_store(&connected, state == ZOO_CONNECTED_STATE);
+	if (state == ZOO_CONNECTED_STATE) {
+		send_session(zh, ZK_SESSION_CONNECTED);
+	} else if (state == ZOO_EXPIRED_SESSION_STATE) {
+		send_session(zh, ZK_SESSION_EXPIRED);
+	} else if (state == ZOO_AUTH_FAILED_STATE) {
+		send_session(zh, ZK_SESSION_AUTH_FAILED);
+	} else {
+		send_session(zh, ZK_SESSION_CONNECTING);
+	}
+}
+
+/* ---- from the agent ---- */
+
+/* False when `timeout_ms` is over first. The agent's end ends this process and leaves the session to whoever comes next. */
+static bool read_more(struct buffer *in, int timeout_ms)
+{
+	enum { CHUNK = 64 * 1024 };
+	struct pollfd pollfd = { .fd = agent_fd, .events = POLLIN };
+	if (poll(&pollfd, 1, timeout_ms) == 0) {
+		return false;
+	}
+	char *place = buffer_reserve(in, CHUNK);
+	ssize_t n = place ? read(agent_fd, place, CHUNK) : 0;
+	if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN)) {
+		_exit(0);
+	}
+	buffer_added(in, n > 0 ? (size_t)n : 0);
+	return true;
+}
+
+/* The length of the first frame, which stays in the buffer; 0 when it is not complete yet. */
+static size_t peek(const struct buffer *in, struct zk_frame *ret_frame)
+{
+	long len = zk_frame_next(ret_frame, in->data, in->len);
+	if (len < 0) {
+		abort();
+	}
+	return (size_t)len;
+}
+
+static void read_hello(struct buffer *in)
+{
+	struct zk_frame frame;
+	size_t len;
+	buffer_init(&hello_frame, ZK_FRAME_MAX_BYTES);
+	while (!(len = peek(in, &frame))) {
+		read_more(in, -1);
+	}
+	if (buffer_append(&hello_frame, in->data, len) < 0) {
+		abort();
+	}
+	explicit_bzero(in->data, len);
+	buffer_consume(in, len);
+	if (peek(&hello_frame, &frame) != len || zk_hello_decode(&hello, &frame) < 0) {
+		abort();
+	}
+}
+
+/*
+ * Who goes on with a session goes on at once with the addresses of before, because a name server may be away too. Else
+ * resolves until it works; the agent may close meanwhile. Says each new reason once.
+ */
+static void resolve_first(struct buffer *in)
+{
+	struct err said = ERR_INIT;
+	if (hello.addresses[0]) {
+		buffer_append_text(&addresses, hello.addresses);
+		return;
+	}
+	for (;;) {
+		struct err err = ERR_INIT;
+		if (zk_worker_resolve(&addresses, hello.servers, &err) == 0) {
+			return;
+		}
+		if (strcmp(err.msg, said.msg) != 0) {
+			zk_worker_say("%s", err.msg);
+		}
+		said = err;
+		buffer_clear(&addresses);
+		if (read_more(in, RESOLVE_AGAIN_MS)) {
+			struct zk_frame frame;
+			if (peek(in, &frame) && frame.type == ZK_FRAME_CLOSE) {
+				_exit(0);
+			}
+		}
+	}
+}
+
+/* Servers move; who is disconnected looks where they are now. */
+static void resolve_again(zhandle_t *zh)
+{
+	struct err err = ERR_INIT;
+	struct buffer found;
+	buffer_init(&found, addresses.max);
+	if (zk_worker_resolve(&found, hello.servers, &err) < 0) {
+		zk_worker_say("%s", err.msg);
+	} else if (strcmp(buffer_text(&found), buffer_text(&addresses)) != 0) {
+		zoo_set_servers(zh, buffer_text(&found));
+		pthread_mutex_lock(&naming);
+		buffer_clear(&addresses);
+		buffer_append_text(&addresses, buffer_text(&found));
+		pthread_mutex_unlock(&naming);
+	}
+	buffer_finish(&found);
+}
+
+static void handle(zhandle_t *zh, const struct zk_frame *frame)
+{
+	struct zk_request request;
+	if (frame->type == ZK_FRAME_CLOSE) {
+		zookeeper_close(zh);
+		_exit(0);
+	}
+	if (zk_request_decode(&request, frame) < 0) {
+		abort();
+	}
+	zk_worker_request(zh, &request);
+}
+
+static void handle_all(zhandle_t *zh, struct buffer *in)
+{
+	struct zk_frame frame;
+	size_t used = 0;
+	for (;;) {
+		long len = zk_frame_next(&frame, in->data + used, in->len - used);
+		if (len < 0) {
+			abort();
+		}
+		if (len == 0) {
+			break;
+		}
+		handle(zh, &frame);
+		used += (size_t)len;
+	}
+	buffer_consume(in, used);
+}
+
+static void serve(zhandle_t *zh, struct buffer *in)
+{
+	for (;;) {
+		handle_all(zh, in);
+		if (!read_more(in, RESOLVE_AGAIN_MS) && !atomic_load(&connected)) {
+			resolve_again(zh);
+		}
+	}
+}
+
+/* Alone with its socket: no signal, no inherited descriptor, no core dump with secrets, no life without the agent. */
+static void seclude(void)
+{
+	sigset_t all;
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	prctl(PR_SET_DUMPABLE, 0);
+	if (agent_fd > 3) {
+		close_range(3, (unsigned)agent_fd - 1, 0);
+	}
+	close_range((unsigned)agent_fd + 1, ~0U, 0);
+}
+
+int main(int argc, char **argv)
+{
+	agent_fd = argc == 2 ? (int)strtol(argv[1], NULL, 10) : 0;
+	if (agent_fd < 3) {
+		fprintf(stderr, "%s: started by berthd and the like, not by hand\n", argv[0]);
+		return 2;
+	}
+	seclude();
+	struct err err = ERR_INIT;
+	struct buffer in;
+	buffer_init(&in, ZK_FRAME_MAX_BYTES + ZK_FRAME_HEAD_BYTES + 64 * 1024);
+	buffer_init(&addresses, 64 * 1024);
+	read_hello(&in);
+	resolve_first(&in);
+	/* From now on it takes but a server that answers. */
+	send_session(NULL, ZK_SESSION_CONNECTING);
+	zoo_set_debug_level(ZOO_LOG_LEVEL_WARN);
+	zhandle_t *zh = zk_worker_connect(
+		&hello, buffer_text(&addresses), on_session, on_library_log, &err);
+	if (!zh) {
+		zk_worker_say("%s", err.msg);
+		return 1;
+	}
+	serve(zh, &in);
+}

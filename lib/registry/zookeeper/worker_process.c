@@ -1,0 +1,262 @@
+#include "lib/registry/zookeeper/worker_process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PROGRAM "berth-zookeeper"
+
+enum {
+	WORKER_FD = 3,
+	PROGRAM_PATH_BYTES = 4096,
+	READ_BYTES = 64 * 1024,
+	READS_AT_ONCE = 32, /* then the loop gets its turn */
+	QUEUE_MAX_BYTES = 64 * 1024 * 1024
+};
+
+extern char **environ;
+
+void zk_worker_process_init(struct zk_worker_process *worker)
+{
+	*worker = (struct zk_worker_process){ .pidfd = -1, .fd = -1 };
+	buffer_init(&worker->in, ZK_FRAME_MAX_BYTES + ZK_FRAME_HEAD_BYTES + READ_BYTES);
+	buffer_init(&worker->out, QUEUE_MAX_BYTES);
+}
+
+/* A process group of its own keeps a terminal's ^C from it; no signal but KILL reaches it. */
+static int set_attributes(posix_spawnattr_t *attributes)
+{
+	sigset_t all;
+	sigfillset(&all);
+	return posix_spawnattr_setflags(attributes,
+		       POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF) ||
+		posix_spawnattr_setpgroup(attributes, 0) ||
+		posix_spawnattr_setsigmask(attributes, &all) ||
+		posix_spawnattr_setsigdefault(attributes, &all);
+}
+
+static int set_files(posix_spawn_file_actions_t *actions, int fd)
+{
+	return posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDWR, 0) ||
+		posix_spawn_file_actions_adddup2(actions, 0, 1) ||
+		posix_spawn_file_actions_adddup2(actions, fd, WORKER_FD);
+}
+
+static int spawn(pid_t *ret_pid, int fd, struct err *err)
+{
+	const char *directory = secure_getenv("BERTH_LIBEXECDIR");
+	char program[PROGRAM_PATH_BYTES];
+	char number[] = { '0' + WORKER_FD, '\0' };
+	char *const arguments[] = { PROGRAM, number, NULL };
+	posix_spawnattr_t attributes;
+	posix_spawn_file_actions_t actions;
+	snprintf(program, sizeof(program), "%s/" PROGRAM,
+		directory && *directory ? directory : BERTH_LIBEXECDIR);
+	if (posix_spawnattr_init(&attributes)) {
+		return err_set(err, BERTH_FAILED, "no memory");
+	}
+	if (posix_spawn_file_actions_init(&actions)) {
+		posix_spawnattr_destroy(&attributes);
+		return err_set(err, BERTH_FAILED, "no memory");
+	}
+	int rc = set_attributes(&attributes) || set_files(&actions, fd)
+		? ENOMEM
+		: posix_spawn(ret_pid, program, &actions, &attributes, arguments, environ);
+	posix_spawn_file_actions_destroy(&actions);
+	posix_spawnattr_destroy(&attributes);
+	return rc ? err_set_errno(
+			    err, BERTH_FAILED, rc, "cannot start the ZooKeeper worker %s", program)
+		  : 0;
+}
+
+/* The greeting holds secrets: it must fit into the empty socket at once, and its copy is wiped. */
+static int greet(struct zk_worker_process *worker, const struct zk_hello *hello, struct err *err)
+{
+	int rc = zk_hello_encode(&worker->out, hello);
+	if (rc == 0) {
+		size_t len = worker->out.len;
+		rc = send(worker->fd, worker->out.data, len, MSG_NOSIGNAL) == (ssize_t)len ? 0 : -1;
+	}
+	if (worker->out.data) {
+		explicit_bzero(worker->out.data, worker->out.size);
+	}
+	buffer_clear(&worker->out);
+	return rc ? err_set(err, BERTH_FAILED, "the ZooKeeper worker does not listen") : 0;
+}
+
+int zk_worker_process_start(
+	struct zk_worker_process *worker, const struct zk_hello *hello, struct err *err)
+{
+	int ends[2];
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
+		return err_set_errno(err, BERTH_FAILED, errno, "no socket for the ZooKeeper worker");
+	}
+	pid_t pid;
+	int rc = spawn(&pid, ends[1], err);
+	close(ends[1]);
+	if (rc < 0) {
+		close(ends[0]);
+		return rc;
+	}
+	worker->pid = pid;
+	worker->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	worker->fd = ends[0];
+	if (fcntl(worker->fd, F_SETFL, O_NONBLOCK) < 0) {
+		rc = err_set_errno(err, BERTH_FAILED, errno, "the ZooKeeper worker's socket");
+	} else {
+		rc = greet(worker, hello, err);
+	}
+	if (rc < 0) {
+		zk_worker_process_end(worker);
+	}
+	return rc;
+}
+
+int zk_worker_process_send(struct zk_worker_process *worker, const struct zk_request *request)
+{
+	if (worker->fd < 0) {
+		return -1;
+	}
+	int rc = zk_request_encode(&worker->out, request);
+	/* The encoder took the half-written frame back; those before it are whole. */
+	worker->out.failed = false;
+	return rc;
+}
+
+bool zk_worker_process_flush(struct zk_worker_process *worker)
+{
+	size_t sent = 0;
+	while (worker->fd >= 0 && sent < worker->out.len) {
+		ssize_t n = send(
+			worker->fd, worker->out.data + sent, worker->out.len - sent, MSG_NOSIGNAL);
+		if (n < 0 && errno == EINTR) {
+			continue;
+		}
+		if (n < 0) {
+			break;
+		}
+		sent += (size_t)n;
+	}
+	buffer_consume(&worker->out, sent);
+	return worker->out.len == 0;
+}
+
+int zk_worker_process_receive(struct zk_worker_process *worker)
+{
+	for (int i = 0; i < READS_AT_ONCE; i++) {
+		char *place = buffer_reserve(&worker->in, READ_BYTES);
+		if (!place) {
+			/* No frame is that long: handle what there is first. */
+			worker->in.failed = false;
+			return 0;
+		}
+		ssize_t n = read(worker->fd, place, READ_BYTES);
+		if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+			return 0;
+		}
+		if (n <= 0) {
+			return -1;
+		}
+		buffer_added(&worker->in, (size_t)n);
+	}
+	return 0;
+}
+
+/* True when the process has ended, reaped by us or by others. */
+static bool wait_for_end(struct zk_worker_process *worker, int timeout_ms)
+{
+	if (worker->pidfd >= 0) {
+		struct pollfd pollfd = { .fd = worker->pidfd, .events = POLLIN };
+		int rc;
+		do {
+			rc = poll(&pollfd, 1, timeout_ms);
+		} while (rc < 0 && errno == EINTR);
+		if (rc == 0) {
+			return false;
+		}
+	}
+	int rc;
+	do {
+		rc = waitpid(worker->pid, NULL, 0);
+	} while (rc < 0 && errno == EINTR);
+	return true;
+}
+
+static void forget(struct zk_worker_process *worker)
+{
+	if (worker->pidfd >= 0) {
+		close(worker->pidfd);
+	}
+	buffer_finish(&worker->in);
+	buffer_finish(&worker->out);
+	worker->pid = 0;
+	worker->pidfd = -1;
+}
+
+static void stop_talking(struct zk_worker_process *worker)
+{
+	if (worker->fd >= 0) {
+		close(worker->fd);
+		worker->fd = -1;
+	}
+}
+
+void zk_worker_process_end(struct zk_worker_process *worker)
+{
+	stop_talking(worker);
+	if (worker->pid == 0) {
+		return;
+	}
+	if (worker->pidfd >= 0) {
+		syscall(SYS_pidfd_send_signal, worker->pidfd, SIGKILL, NULL, 0);
+	} else {
+		kill(worker->pid, SIGKILL);
+	}
+	wait_for_end(worker, -1);
+	forget(worker);
+}
+
+/* The queue first, so that the CLOSE is not lost behind it. */
+static bool send_close(struct zk_worker_process *worker)
+{
+	struct timeval patience = { .tv_sec = 1 };
+	if (worker->fd < 0 || zk_close_encode(&worker->out) < 0) {
+		return false;
+	}
+	int flags = fcntl(worker->fd, F_GETFL);
+	setsockopt(worker->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+	fcntl(worker->fd, F_SETFL, flags & ~O_NONBLOCK);
+	return zk_worker_process_flush(worker);
+}
+
+/* What the worker still says is thrown away, or it would wait for a reader. */
+static bool drain_until_end(struct zk_worker_process *worker, int timeout_ms)
+{
+	static char waste[READ_BYTES];
+	struct pollfd pollfd = { .fd = worker->fd, .events = POLLIN };
+	while (poll(&pollfd, 1, timeout_ms) > 0) {
+		if (read(worker->fd, waste, sizeof(waste)) <= 0) {
+			return wait_for_end(worker, timeout_ms);
+		}
+	}
+	return false;
+}
+
+void zk_worker_process_close(struct zk_worker_process *worker, int timeout_ms)
+{
+	if (send_close(worker) && drain_until_end(worker, timeout_ms)) {
+		stop_talking(worker);
+		forget(worker);
+		return;
+	}
+	zk_worker_process_end(worker);
+}

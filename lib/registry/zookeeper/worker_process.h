@@ -1,0 +1,46 @@
+/*
+ * The ZooKeeper worker as the agent sees it: a child process and a socket to it.
+ *
+ * Nothing here waits, but for start (the child's exec), end (its death by SIGKILL) and close. No signal handlers: somebody else
+ * may reap the child (libev does), so it is known by a pidfd and never by its number alone.
+ */
+#ifndef LIB_REGISTRY_ZOOKEEPER_WORKER_PROCESS_H
+#define LIB_REGISTRY_ZOOKEEPER_WORKER_PROCESS_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "lib/base/buffer.h"
+#include "lib/base/err.h"
+#include "lib/registry/zookeeper/frame.h"
+
+struct zk_worker_process {
+	pid_t pid; /* 0: none runs */
+	int pidfd; /* -1 where the kernel has none */
+	int fd;    /* -1: none runs */
+	struct buffer in;
+	struct buffer out;
+};
+
+void zk_worker_process_init(struct zk_worker_process *worker);
+
+/* Starts $BERTH_LIBEXECDIR/berth-zookeeper (or the installed one) and greets it. 0, or FAILED. */
+int zk_worker_process_start(struct zk_worker_process *worker, const struct zk_hello *hello,
+	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(3);
+
+/* Puts a request into the queue to the worker; -1 when the queue is full. */
+int zk_worker_process_send(struct zk_worker_process *worker, const struct zk_request *request);
+
+/* Writes what the socket takes. False when something is left: poll for writing. An error shows up in receive. */
+bool zk_worker_process_flush(struct zk_worker_process *worker);
+
+/* Reads what is there into worker->in (frames, see zk_frame_next()). -1: the worker is gone. */
+int zk_worker_process_receive(struct zk_worker_process *worker);
+
+/* Kills the worker, which leaves its session standing, and waits for its end. May be called when none runs. */
+void zk_worker_process_end(struct zk_worker_process *worker);
+
+/* Lets the worker end its session, for `timeout_ms` at most, then ends it. */
+void zk_worker_process_close(struct zk_worker_process *worker, int timeout_ms);
+
+#endif

@@ -1,0 +1,372 @@
+/* The ZooKeeper backend's table, and the worker's life: started, listened to, replaced. */
+#include "lib/registry/zookeeper/zookeeper.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+enum {
+	RESTART_FIRST_MS = 50, /* doubled with each failure, back to 0 when a connection lasted */
+	RESTART_LONGEST_MS = 5000,
+	RESTARTS_A_SESSION =
+		16, /* the session must not run out while its next worker is waited for */
+	STABLE_MS = 1000,
+	WARN_AGAIN_MS = 10000
+};
+
+/* Where TLS, in a build that has it, finds the server's CA and the client's certificate and key. */
+#define TLS_DIRECTORY BERTH_SYSCONFDIR "/berth/tls"
+#define TLS_FILES TLS_DIRECTORY "/ca.pem," TLS_DIRECTORY "/cert.pem," TLS_DIRECTORY "/key.pem,"
+
+static struct registry_zk *of(struct registry_backend *backend)
+{
+	return (struct registry_zk *)backend;
+}
+
+void registry_zk_log(struct registry_zk *zk, enum registry_log_level level, const char *format, ...)
+{
+	char message[512];
+	va_list arguments;
+	va_start(arguments, format);
+	vsnprintf(message, sizeof(message), format, arguments);
+	va_end(arguments);
+	zk->backend.core.log(zk->backend.core.core, level, message);
+}
+
+const char *registry_zk_path(const struct registry_zk *zk, char *out, const char *path)
+{
+	bool root = path[0] == '/' && path[1] == '\0';
+	snprintf(out, REGISTRY_ZK_PATH_SIZE, "%s%s", zk->root, root && *zk->root ? "" : path);
+	return out;
+}
+
+/* ---- the worker ---- */
+
+static void poll_worker(struct registry_zk *zk, int operation, bool writing)
+{
+	struct epoll_event event = { .events = writing ? EPOLLIN | EPOLLOUT : EPOLLIN };
+	epoll_ctl(zk->epoll_fd, operation, zk->worker.fd, &event);
+	zk->polls_writing = writing;
+}
+
+static void flush(struct registry_zk *zk)
+{
+	bool left = !zk_worker_process_flush(&zk->worker);
+	if (zk->worker.fd >= 0 && left != zk->polls_writing) {
+		poll_worker(zk, EPOLL_CTL_MOD, left);
+	}
+}
+
+int registry_zk_send(struct registry_zk *zk, struct zk_request *request)
+{
+	int rc = zk_worker_process_send(&zk->worker, request);
+	flush(zk);
+	return rc;
+}
+
+static void schedule_restart(struct registry_zk *zk)
+{
+	bool lasted = zk->connected_at_ms != 0 && zk->now_ms - zk->connected_at_ms >= STABLE_MS;
+	int delay_ms = lasted ? 0 : zk->restart_delay_ms;
+	zk->restart_at_ms = zk->now_ms + delay_ms;
+	zk->restart_delay_ms = delay_ms == 0 ? RESTART_FIRST_MS : delay_ms * 2;
+	int longest_ms = zk->wanted_timeout_ms / RESTARTS_A_SESSION;
+	if (longest_ms > RESTART_LONGEST_MS) {
+		longest_ms = RESTART_LONGEST_MS;
+	}
+	if (zk->restart_delay_ms > longest_ms) {
+		zk->restart_delay_ms = longest_ms;
+	}
+	zk->connected_at_ms = 0;
+}
+
+/* True now and then while trouble lasts. */
+static bool warning_due(struct registry_zk *zk)
+{
+	if (zk->linked || (zk->warned_at_ms != 0 && zk->now_ms - zk->warned_at_ms < WARN_AGAIN_MS)) {
+		return false;
+	}
+	zk->warned_at_ms = zk->now_ms;
+	return true;
+}
+
+static void start_worker(struct registry_zk *zk)
+{
+	struct err err = ERR_INIT;
+	struct zk_hello hello = {
+		.servers = zk->servers,
+		.addresses = zk->addresses ? zk->addresses : "",
+		.timeout_ms = (uint32_t)zk->wanted_timeout_ms,
+		.session_id = zk->session.id,
+		.auth = zk->auth,
+		.credential = zk->credential,
+		.tls = zk->tls ? TLS_FILES : "",
+	};
+	memcpy(hello.session_password, zk->session.password, sizeof(hello.session_password));
+	zk->restart_at_ms = INT64_MAX;
+	zk->stuck_at_ms = INT64_MAX;
+	zk->no_worker = zk_worker_process_start(&zk->worker, &hello, &err) < 0;
+	if (zk->no_worker) {
+		snprintf(zk->trouble, sizeof(zk->trouble), "%s", err.msg);
+		if (warning_due(zk)) {
+			registry_zk_log(zk, REGISTRY_LOG_ERROR, "%s", err.msg);
+		}
+		schedule_restart(zk);
+		registry_zk_jobs_fail_unsent(zk, BERTH_REGISTRY_UNAVAILABLE, zk->trouble);
+	} else {
+		poll_worker(zk, EPOLL_CTL_ADD, false);
+	}
+	explicit_bzero(&hello, sizeof(hello));
+}
+
+/* Its session, if any, is left standing. Kills and waits first: a session must never have two holders. */
+static void drop_worker(struct registry_zk *zk, const char *why)
+{
+	zk_worker_process_end(&zk->worker);
+	zk->replace_worker = false;
+	zk->stuck_at_ms = INT64_MAX;
+	schedule_restart(zk);
+	registry_zk_on_worker_lost(zk, why);
+}
+
+/*
+ * The worker's own words are for people. What the library says is too, but it repeats itself for as long as a server is away:
+ * now and then is enough.
+ */
+static void on_log(struct registry_zk *zk, const struct zk_log *log)
+{
+	bool due = warning_due(zk);
+	snprintf(zk->trouble, sizeof(zk->trouble), "%s", log->message);
+	registry_zk_log(zk, due || log->own ? REGISTRY_LOG_WARN : REGISTRY_LOG_DEBUG,
+		"ZooKeeper: %s", log->message);
+}
+
+static void on_event(struct registry_zk *zk, const struct zk_event *event)
+{
+	size_t root_len = strlen(zk->root);
+	const char *path = event->path + root_len;
+	if (strncmp(event->path, zk->root, root_len) != 0 || (*path != '/' && *path != '\0')) {
+		return;
+	}
+	zk->backend.core.notified(zk->backend.core.core, *path ? path : "/",
+		event->kind == ZK_EVENT_DATA ? REGISTRY_WATCH_DATA : REGISTRY_WATCH_CHILDREN);
+}
+
+static int on_frame(struct registry_zk *zk, const struct zk_frame *frame)
+{
+	struct zk_session session;
+	struct zk_result result;
+	struct zk_event event;
+	struct zk_log log;
+	if (zk_session_decode(&session, frame) == 0) {
+		registry_zk_on_session(zk, &session);
+	} else if (zk_result_decode(&result, frame) == 0) {
+		if (result.tag == REGISTRY_ZK_TAG_PREPARE) {
+			registry_zk_on_prepared(zk, &result);
+		} else {
+			registry_zk_on_result(zk, &result);
+		}
+	} else if (zk_event_decode(&event, frame) == 0) {
+		on_event(zk, &event);
+	} else if (zk_log_decode(&log, frame) == 0) {
+		on_log(zk, &log);
+	} else {
+		return -1;
+	}
+	return 0;
+}
+
+/* -1 when the worker sends nonsense. Callbacks may queue requests meanwhile, but nobody touches worker.in. */
+static int handle_frames(struct registry_zk *zk)
+{
+	size_t used = 0;
+	int rc = 0;
+	while (rc == 0 && !zk->replace_worker) {
+		struct zk_frame frame;
+		long len = zk_frame_next(
+			&frame, zk->worker.in.data + used, zk->worker.in.len - used);
+		if (len <= 0) {
+			rc = (int)len;
+			break;
+		}
+		rc = on_frame(zk, &frame);
+		used += (size_t)len;
+	}
+	buffer_consume(&zk->worker.in, used);
+	return rc;
+}
+
+static void listen_to_worker(struct registry_zk *zk)
+{
+	if (zk->worker.fd < 0) {
+		return;
+	}
+	flush(zk);
+	bool gone = zk_worker_process_receive(&zk->worker) < 0;
+	bool nonsense = zk->worker.in.len > 0 && handle_frames(zk) < 0;
+	if (zk->replace_worker) {
+		drop_worker(zk, "the ZooKeeper worker is replaced");
+	} else if (gone || nonsense) {
+		registry_zk_log(zk, REGISTRY_LOG_WARN,
+			"the ZooKeeper worker %s; starting another one",
+			gone ? "ended" : "cannot be understood");
+		drop_worker(zk, "the ZooKeeper worker ended");
+	}
+}
+
+/* ---- the table ---- */
+
+static void zk_free(struct registry_zk *zk)
+{
+	zk_worker_process_end(&zk->worker);
+	registry_zk_jobs_finish(zk);
+	if (zk->epoll_fd >= 0) {
+		close(zk->epoll_fd);
+	}
+	registry_zk_unconfigure(zk);
+	free(zk);
+}
+
+static int zk_open(struct registry_backend **ret_backend, const char *rest,
+	const struct registry_options *options, const struct registry_core *core, struct err *err)
+{
+	struct registry_zk *zk = calloc(1, sizeof(*zk));
+	if (!zk) {
+		return err_set(err, BERTH_FAILED, "no memory for a ZooKeeper registry");
+	}
+	zk->backend = (struct registry_backend){ .ops = &registry_zk_ops, .core = *core };
+	zk->state = REGISTRY_CONNECTING;
+	zk->lost_at_ms = INT64_MAX;
+	zk->stuck_at_ms = INT64_MAX;
+	zk->next_deadline_ms = INT64_MAX;
+	zk->free_job = UINT32_MAX;
+	zk_worker_process_init(&zk->worker);
+	zk->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (zk->epoll_fd < 0) {
+		err_set_errno(err, BERTH_FAILED, errno, "no epoll descriptor");
+	}
+	if (err->code || registry_zk_configure(zk, rest, options, err)) {
+		zk_free(zk);
+		return err->code;
+	}
+	/* restart_at_ms is 0: the first dispatch() starts the worker. */
+	*ret_backend = &zk->backend;
+	return 0;
+}
+
+static void zk_close(struct registry_backend *backend)
+{
+	struct registry_zk *zk = of(backend);
+	if (zk->linked) {
+		zk_worker_process_close(&zk->worker, zk->close_timeout_ms);
+	}
+	zk_free(zk);
+}
+
+static json_t *zk_detach(struct registry_backend *backend)
+{
+	struct registry_zk *zk = of(backend);
+	json_t *session = registry_zk_session_encode(zk);
+	zk_free(zk);
+	return session;
+}
+
+static json_t *zk_session(const struct registry_backend *backend)
+{
+	return registry_zk_session_encode((const struct registry_zk *)backend);
+}
+
+static int zk_fd(const struct registry_backend *backend)
+{
+	return ((const struct registry_zk *)backend)->epoll_fd;
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static int64_t zk_deadline_ms(const struct registry_backend *backend)
+{
+	const struct registry_zk *zk = (const struct registry_zk *)backend;
+	if (zk->finished) {
+		return 0;
+	}
+	return earlier(earlier(zk->next_deadline_ms, zk->stuck_at_ms),
+		earlier(zk->restart_at_ms, zk->lost_at_ms));
+}
+
+static void zk_dispatch(struct registry_backend *backend, int64_t now_ms)
+{
+	struct registry_zk *zk = of(backend);
+	zk->now_ms = now_ms;
+	registry_zk_jobs_deliver(zk);
+	listen_to_worker(zk);
+	if (now_ms >= zk->stuck_at_ms) {
+		registry_zk_log(zk, REGISTRY_LOG_WARN,
+			"no connection to ZooKeeper for long; starting another worker");
+		drop_worker(zk, "no connection");
+	}
+	if (now_ms >= zk->restart_at_ms && zk->state != REGISTRY_DENIED) {
+		start_worker(zk);
+	}
+	registry_zk_session_timers(zk);
+	registry_zk_jobs_deadlines(zk);
+}
+
+static void zk_submit(struct registry_backend *backend, struct registry_task *task)
+{
+	registry_zk_submit(of(backend), task);
+}
+
+static void zk_abandon(struct registry_backend *backend, struct registry_task *task)
+{
+	registry_zk_abandon(of(backend), task);
+}
+
+static void zk_unwatch(
+	struct registry_backend *backend, const char *path, enum registry_watch_kind kind)
+{
+	struct registry_zk *zk = of(backend);
+	char full[REGISTRY_ZK_PATH_SIZE];
+	struct zk_request request = {
+		.operation = kind == REGISTRY_WATCH_DATA ? ZK_UNWATCH_DATA : ZK_UNWATCH_CHILDREN,
+		.path = registry_zk_path(zk, full, path),
+	};
+	/* Without a connection the library's tables cannot be changed; such a watch fires once at most, unheard. */
+	if (zk->linked) {
+		registry_zk_send(zk, &request);
+	}
+}
+
+static const char *zk_session_name(const struct registry_backend *backend)
+{
+	return ((const struct registry_zk *)backend)->name;
+}
+
+static int zk_session_timeout_ms(const struct registry_backend *backend)
+{
+	const struct registry_zk *zk = (const struct registry_zk *)backend;
+	return zk->session.timeout_ms ? zk->session.timeout_ms : zk->wanted_timeout_ms;
+}
+
+const struct registry_backend_ops registry_zk_ops = {
+	.scheme = "zookeeper",
+	.check = registry_zk_check,
+	.open = zk_open,
+	.close = zk_close,
+	.detach = zk_detach,
+	.session = zk_session,
+	.fd = zk_fd,
+	.deadline_ms = zk_deadline_ms,
+	.dispatch = zk_dispatch,
+	.submit = zk_submit,
+	.abandon = zk_abandon,
+	.unwatch = zk_unwatch,
+	.session_name = zk_session_name,
+	.session_timeout_ms = zk_session_timeout_ms,
+};

@@ -1,0 +1,153 @@
+/*
+ * Inside the ZooKeeper backend. zookeeper.c is the backend's table and the worker's life, session.c what state the
+ * session is in, job.c what becomes of the tasks, open.c what the options ask for.
+ *
+ * A session, as seen from here; what the core is told is in capitals:
+ *
+ *                    worker connected                    sync                       connection or worker lost
+ *   CONNECTING ----------------------> (preparing) ----------------> CONNECTED ----------------------------> AWAY
+ *       |  ^                             ^     ^                                                          |   |
+ *       |  '-- the session to resume     |     '---------------------- connected again -------------------'   |
+ *       |      is over: a new one        '---- connected: the same session, or a new one ---- LOST <----------'
+ *       '----> DENIED (credentials refused)                                              expired, or away for
+ *                                                                                        the session's timeout
+ * A dead worker is replaced by one that resumes the session, so that for the server it was a short disconnection. One that has
+ * lost its connection is replaced in the same way: the client library would re-arm all its watches in a single packet, which the
+ * server refuses beyond half a megabyte, and whoever waits for them reads and watches everything again anyway.
+ */
+#ifndef LIB_REGISTRY_ZOOKEEPER_ZOOKEEPER_H
+#define LIB_REGISTRY_ZOOKEEPER_ZOOKEEPER_H
+
+#include "lib/registry/backend.h"
+#include "lib/registry/url.h"
+#include "lib/registry/zookeeper/worker_process.h"
+
+struct zk_job;
+
+/* What a session is known by. */
+struct registry_zk_session {
+	uint64_t id; /* 0: none */
+	unsigned char password[ZK_PASSWORD_BYTES];
+	int timeout_ms;
+};
+
+struct registry_zk {
+	struct registry_backend backend; /* first */
+
+	/* what the options ask for */
+	char *servers; /* canonical: "h1:2181,[::1]:2181" */
+	char *url;     /* canonical, to know a session's home again */
+	char *root;    /* "" for the server's own root */
+	char *auth;
+	char *credential; /* user:password, or ""; wiped when freed */
+	bool tls;
+	int wanted_timeout_ms;
+	int close_timeout_ms;
+	struct registry_acl *root_acl; /* for the root node, when a write has to make it */
+
+	/* the worker */
+	int epoll_fd;
+	struct zk_worker_process worker;
+	bool polls_writing;
+	bool no_worker;        /* the last try to start one failed: `trouble` says why */
+	bool replace_worker;   /* its session is over, or its connection is lost */
+	char *addresses;       /* where the servers were when it connected; NULL: never */
+	int64_t restart_at_ms; /* INT64_MAX: not due */
+	int64_t stuck_at_ms; /* when a worker that does not get through is given up; INT64_MAX: not due */
+	int restart_delay_ms;
+	int64_t connected_at_ms;
+
+	/* the session */
+	enum registry_state state;
+	bool linked; /* the worker is connected to a server */
+	bool preparing;
+	int64_t lost_at_ms; /* INT64_MAX: not due */
+	struct registry_zk_session session;
+	char name[24];
+	char trouble[320]; /* the last words of the worker, the reason of whatever comes next */
+	int64_t warned_at_ms;
+
+	/* the tasks */
+	struct zk_job *jobs;
+	size_t jobs_count;
+	uint32_t free_job;
+	int64_t next_deadline_ms;       /* no task's is earlier */
+	bool submitting;                /* nothing may complete now: */
+	struct registry_task *finished; /* told in the next dispatch() */
+	int64_t now_ms;
+};
+
+/* The tag of requests that belong to no task, but to the preparation. */
+#define REGISTRY_ZK_TAG_PREPARE UINT32_MAX
+
+/* ---- open.c ---- */
+int registry_zk_check(const struct registry_options *options, const char **ret_option,
+	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(3);
+int registry_zk_configure(struct registry_zk *zk, const char *rest,
+	const struct registry_options *options, struct err *err) __attribute__((warn_unused_result))
+ERR_REQUIRED(4);
+/* Frees what configure made, and wipes the secrets. */
+void registry_zk_unconfigure(struct registry_zk *zk);
+/* What the options' session object says, when it is one of ours for the same servers. */
+void registry_zk_session_decode(struct registry_zk *zk, const json_t *object);
+json_t *registry_zk_session_encode(const struct registry_zk *zk);
+
+/* ---- zookeeper.c ---- */
+void registry_zk_log(struct registry_zk *zk, enum registry_log_level level, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+/* Sends; `path` is the server's, made with registry_zk_path(). -1: no worker, or the queue is full. */
+int registry_zk_send(struct registry_zk *zk, struct zk_request *request);
+/* The server's path of a registry path, into `out`. */
+#define REGISTRY_ZK_PATH_SIZE 2112
+const char *registry_zk_path(const struct registry_zk *zk, char *out, const char *path);
+
+/* ---- session.c ---- */
+void registry_zk_on_session(struct registry_zk *zk, const struct zk_session *session);
+void registry_zk_on_prepared(struct registry_zk *zk, const struct zk_result *result);
+/* The worker is gone, or must go because its session is over. */
+void registry_zk_on_worker_lost(struct registry_zk *zk, const char *why);
+void registry_zk_session_timers(struct registry_zk *zk);
+
+/* ---- job.c ---- */
+void registry_zk_submit(struct registry_zk *zk, struct registry_task *task);
+void registry_zk_abandon(struct registry_zk *zk, struct registry_task *task);
+void registry_zk_on_result(struct registry_zk *zk, const struct zk_result *result);
+/* Starts what waited, and looks up what became of writes whose connection broke. */
+void registry_zk_jobs_connected(struct registry_zk *zk);
+/* No answer to anything that was sent will come. */
+void registry_zk_jobs_worker_lost(struct registry_zk *zk);
+/* Everything ends with `code`. */
+void registry_zk_jobs_fail(struct registry_zk *zk, int code, const char *why);
+/* The same for those that nothing was sent for yet. */
+void registry_zk_jobs_fail_unsent(struct registry_zk *zk, int code, const char *why);
+void registry_zk_jobs_deadlines(struct registry_zk *zk);
+/* Hands back what ended within submit(). */
+void registry_zk_jobs_deliver(struct registry_zk *zk);
+/* Frees; the tasks stay the caller's. */
+void registry_zk_jobs_finish(struct registry_zk *zk);
+
+/* ---- outcome.c: no state, no I/O ---- */
+
+/* The request that does the task (`path` is the server's), without tag and ACL. */
+struct zk_request registry_zk_request(const struct registry_task *task, const char *path);
+/* The connection is gone, and nobody knows whether what was asked has happened. */
+bool registry_zk_is_loss(int32_t rc);
+/* The task's error for one of ZooKeeper's codes. */
+void registry_zk_set_error(struct registry_task *task, int32_t rc);
+void registry_zk_set_stat(struct registry_task *task, const struct zk_stat *stat, uint64_t session);
+
+/*
+ * After a write whose answer was lost: has it happened? `found` is what stands at the path now, `session` the one that the write
+ * was sent with. DONE: yes. AGAIN: no, and it can be done. FAILED: task->ret_err says why not, or that nobody can know.
+ */
+enum registry_zk_verdict { REGISTRY_ZK_DONE, REGISTRY_ZK_AGAIN, REGISTRY_ZK_FAILED };
+enum registry_zk_verdict registry_zk_judge(
+	struct registry_task *task, const struct zk_result *found, uint64_t session);
+
+/* The node whose ACL decides on the task: its parent for create and delete. A length of task->path. */
+size_t registry_zk_guarded_len(const struct registry_task *task);
+/* True when the ACL would let `user` do this: then the password must be wrong. */
+bool registry_zk_password_wrong(
+	const struct registry_task *task, struct zk_list acl, const char *credential);
+
+#endif

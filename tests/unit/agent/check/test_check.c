@@ -1,0 +1,443 @@
+#include <criterion/criterion.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/check/check.h"
+#include "tests/support/check_support.h"
+#include "agent/base/clock.h"
+#include "tests/support/scratch.h"
+
+enum { MANY = 8 };
+
+static struct ev_loop *loop;
+static struct check_scheduler *scheduler;
+static struct config_check config;
+static char *argv[4];
+static int results;
+static ev_tstamp result_at[8]; /* of the first ones */
+static int changes;
+static char changed_to[16];
+static char last_why[320];
+static int wanted;
+
+static void on_result(void *context, struct check *check, const struct check_result *result)
+{
+	(void)context;
+	cr_assert_eq(check_last(check)->verdict, result->verdict);
+	if (results < (int)(sizeof(result_at) / sizeof(result_at[0]))) {
+		result_at[results] = (double)clock_monotonic_ms() / 1000;
+	}
+	results++;
+}
+
+static void on_change(void *context, struct check *check, enum check_state from,
+	enum check_state to, const char *why)
+{
+	(void)context;
+	(void)from;
+	cr_assert_eq(check_get_state(check), to);
+	snprintf(changed_to, sizeof(changed_to), "%s", check_state_name(to));
+	snprintf(last_why, sizeof(last_why), "%s", why);
+	changes++;
+}
+
+static const struct check_callbacks callbacks = { on_result, on_change, NULL };
+
+static void start(void)
+{
+	check_support_be_subreaper();
+	loop = ev_default_loop(0);
+	scheduler = check_scheduler_create(loop, 16);
+}
+
+static void finish(void)
+{
+	cr_expect_eq(check_scheduler_running(scheduler), 0);
+	check_scheduler_destroy(scheduler);
+	cr_expect(check_support_run_until_childless());
+}
+
+TestSuite(check, .init = start, .fini = finish);
+
+static struct check *create(const json_t *saved)
+{
+	return check_create(scheduler, &config, "web", "/users/joe/web", &callbacks, saved);
+}
+
+static bool has_results(void *context)
+{
+	(void)context;
+	return results >= wanted;
+}
+
+static void run_until_results(int count)
+{
+	wanted = count;
+	cr_assert(check_support_run_until(has_results, NULL));
+}
+
+static void use_script(const char *script)
+{
+	config = check_support_script(argv, script);
+	config.interval_ms = config.fast_interval_ms = config.down_interval_ms = 3600 * 1000;
+}
+
+Test(check, runs_at_once_and_becomes_up)
+{
+	use_script("echo fine");
+	struct check *check = create(NULL);
+	cr_expect_eq(check_get_state(check), CHECK_STATE_PENDING);
+	cr_expect_null(check_last(check));
+	check_start(check, false);
+	run_until_results(1);
+	cr_expect_eq(check_get_state(check), CHECK_STATE_UP);
+	cr_expect_eq(changes, 1);
+	cr_expect_str_eq(last_why, "passing: exit status 0");
+	cr_expect_str_eq(check_last(check)->output, "fine\n");
+	cr_expect_gt(check_last(check)->duration_s, 0);
+	check_destroy(check);
+}
+
+Test(check, the_first_of_many_does_not_wait_for_the_interval)
+{
+	use_script("exit 0");
+	struct check *check = create(NULL);
+	check_start(check, true);
+	run_until_results(1);
+	check_destroy(check);
+}
+
+Test(check, goes_down_after_enough_failures_and_says_why)
+{
+	use_script("exit 2");
+	config.initial_passing = true;
+	config.interval_ms = 3600 * 1000;
+	config.fast_interval_ms = 1; /* so that only the fast interval can lead to the third run */
+	struct check *check = create(NULL);
+	check_start(check, false);
+	run_until_results(3);
+	cr_expect_eq(changes, 1);
+	cr_expect_str_eq(changed_to, "down");
+	cr_expect_str_eq(last_why, "exit status 2 (3 failures in a row)");
+	check_destroy(check);
+}
+
+Test(check, asks_at_the_interval_of_its_state)
+{
+	use_script("exit 2");
+	config.initial_passing = true;
+	config.fall = 1;
+	config.down_interval_ms = 1; /* only with it does the second run come today */
+	struct check *check = create(NULL);
+	check_start(check, false);
+	run_until_results(5);
+	cr_expect_eq(changes, 1);
+	check_destroy(check);
+}
+
+Test(check, tells_a_warning_once_and_its_end_once)
+{
+	char file[SCRATCH_PATH], script[SCRATCH_PATH + 64];
+	int descriptor = scratch_file(file);
+	snprintf(script, sizeof(script), "exit $(cat %s)", file);
+	use_script(script);
+	config.interval_ms = 1;
+	config.fast_interval_ms = 1;
+	cr_assert_eq(pwrite(descriptor, "1", 1, 0), 1);
+	struct check *check = create(NULL);
+	check_start(check, false);
+	run_until_results(3);
+	cr_expect(check_is_warning(check));
+	cr_expect_eq(changes, 1, "up, and the warning with it");
+	cr_expect_str_eq(last_why, "warning: exit status 1");
+	cr_assert_eq(pwrite(descriptor, "0", 1, 0), 1);
+	run_until_results(results + 3);
+	cr_expect_not(check_is_warning(check));
+	cr_expect_eq(changes, 2);
+	check_destroy(check);
+	close(descriptor);
+	unlink(file);
+}
+
+/* The script fails if another one of its kind is at work. */
+Test(check, never_overlaps)
+{
+	char directory[SCRATCH_PATH], script[2 * SCRATCH_PATH + 64];
+	scratch_folder(directory);
+	snprintf(script, sizeof(script), "mkdir %s/lock || exit 2; sleep 0.02; rmdir %s/lock",
+		directory, directory);
+	use_script(script);
+	config.interval_ms = config.fast_interval_ms = 1;
+	struct check *check = create(NULL);
+	check_start(check, false);
+	run_until_results(20);
+	json_t *json = check_json(check);
+	cr_expect_eq(json_integer_value(json_object_get(json_object_get(json, "counts"), "passing")),
+		results);
+	json_decref(json);
+	/* Not in the middle of a run, which would leave the lock. */
+	config.interval_ms = 3600 * 1000;
+	run_until_results(results + 1);
+	check_destroy(check);
+	cr_expect(check_support_run_until_childless());
+	rmdir(directory);
+}
+
+Test(check, a_blocked_loop_is_not_followed_by_a_burst)
+{
+	use_script("true");
+	config.interval_ms = config.fast_interval_ms = 200;
+	struct check *check = create(NULL);
+	check_start(check, false);
+	run_until_results(1);
+	struct timespec blocked = { 1, 100 * 1000 * 1000 };
+	nanosleep(&blocked, NULL);
+	run_until_results(5);
+	/* The first after the pause at once, the three after it where the grid wants them: none of the missed is made up for. */
+	double passed = result_at[4] - result_at[1];
+	cr_expect_gt(passed, 0.39, "%f", passed);
+	check_destroy(check);
+}
+
+static int answers;
+static int answered; /* the verdict; -1: the check was destroyed */
+
+static void on_done(void *context, struct check *check, const struct check_result *result)
+{
+	(void)context;
+	(void)check;
+	answered = result ? (int)result->verdict : -1;
+	answers++;
+}
+
+static int order[MANY];
+static int order_count;
+static int most_running;
+
+static void note_order(void *context, struct check *check, const struct check_result *result)
+{
+	(void)result;
+	order[order_count++] = (int)(check_config(check)->name[0] - 'a');
+	int running = check_scheduler_running(scheduler);
+	most_running = running > most_running ? running : most_running;
+	(void)context;
+	results++;
+}
+
+Test(check, at_most_so_many_at_once_and_the_rest_in_order)
+{
+	struct config_check configs[MANY];
+	struct check *checks[MANY];
+	char names[MANY][2];
+	struct check_callbacks noting = { note_order, NULL, NULL };
+	check_scheduler_set_max_parallel(scheduler, 1);
+	use_script("true");
+	for (int i = 0; i < MANY; i++) {
+		snprintf(names[i], sizeof(names[i]), "%c", 'a' + i);
+		configs[i] = config;
+		configs[i].name = names[i];
+		checks[i] = check_create(scheduler, &configs[i], "web", "/web", &noting, NULL);
+		struct err err = ERR_INIT;
+		cr_assert_eq(check_run_now(checks[i], on_done, NULL, &err), 0);
+	}
+	cr_expect_eq(check_scheduler_waiting(scheduler), MANY);
+	for (int i = 0; i < MANY; i++) {
+		check_run_forget(checks[i], NULL);
+	}
+	run_until_results(MANY);
+	cr_expect_eq(most_running, 1);
+	for (int i = 0; i < MANY; i++) {
+		cr_expect_eq(order[i], i);
+		check_destroy(checks[i]);
+	}
+}
+
+static bool has_answers(void *context)
+{
+	return answers >= *(int *)context;
+}
+
+Test(check, runs_when_asked_and_answers_each_who_asked)
+{
+	use_script("exit 2");
+	struct check *check = create(NULL);
+	struct err err = ERR_INIT;
+	int first = 1, second = 2;
+	cr_assert_eq(check_run_now(check, on_done, &first, &err), 0);
+	cr_assert_eq(check_run_now(check, on_done, &second, &err), 0);
+	cr_expect_eq(answers, 0, "never from within the call");
+	cr_assert(check_support_run_until(has_answers, &second));
+	cr_expect_eq(results, 1, "one run for both");
+	cr_expect_eq(answered, CHECK_FAILING);
+
+	int third = 3;
+	check_run_now(check, on_done, &first, &err);
+	check_run_now(check, on_done, &third, &err);
+	check_run_forget(check, &first);
+	cr_assert(check_support_run_until(has_answers, &third));
+	cr_expect_eq(answers, 3);
+	check_destroy(check);
+}
+
+static bool is_running(void *context)
+{
+	json_t *json = check_json(context);
+	bool running = json_is_true(json_object_get(json, "running"));
+	json_decref(json);
+	return running;
+}
+
+Test(check, who_asks_during_a_run_gets_the_next_one)
+{
+	char gate[SCRATCH_PATH], script[SCRATCH_PATH + 64];
+	close(scratch_file(gate));
+	snprintf(script, sizeof(script), "while test -e %s; do sleep 0.01; done", gate);
+	use_script(script);
+	struct check *check = create(NULL);
+	check_start(check, false);
+	cr_assert(check_support_run_until(is_running, check));
+	struct err err = ERR_INIT;
+	int one = 1;
+	check_run_now(check, on_done, &one, &err);
+	unlink(gate);
+	cr_assert(check_support_run_until(has_answers, &one));
+	cr_expect_eq(results, 2);
+	check_destroy(check);
+}
+
+Test(check, destroyed_in_the_middle_of_a_run_it_answers_and_leaves_nothing)
+{
+	use_script("trap '' TERM; sleep 1000; sleep 1000");
+	struct check *check = create(NULL);
+	struct err err = ERR_INIT;
+	check_run_now(check, on_done, NULL, &err);
+	cr_assert(check_support_run_until(is_running, check));
+	check_destroy(check);
+	cr_expect_eq(answers, 1);
+	cr_expect_eq(answered, -1);
+	cr_expect_eq(results, 0);
+}
+
+Test(check, a_command_that_cannot_be_run_is_a_result_like_any_other)
+{
+	use_script("");
+	char missing[] = "/no/such/command";
+	argv[0] = missing;
+	config.initial_passing = true;
+	config.fall = 2;
+	config.fast_interval_ms = 1;
+	struct check *check = create(NULL);
+	check_start(check, false);
+	run_until_results(2);
+	cr_expect_eq(check_get_state(check), CHECK_STATE_DOWN);
+	cr_expect_str_eq(last_why,
+		"cannot run /no/such/command: No such file or directory (2 failures in a row)");
+	check_destroy(check);
+}
+
+Test(check, a_ttl_check_lives_by_its_reports)
+{
+	config = check_support_config(CHECK_TTL);
+	config.interval_ms = 3600 * 1000;
+	config.fall = 1;
+	struct check *check = create(NULL);
+	check_start(check, false);
+	struct err err = ERR_INIT;
+	cr_expect_eq(check_run_now(check, on_done, NULL, &err), BERTH_FAILED);
+	cr_expect_eq(check_report(check, CHECK_PASSING, "warm", &err), 0);
+	cr_expect_eq(check_get_state(check), CHECK_STATE_UP);
+	cr_expect_str_eq(check_last(check)->output, "warm");
+	check_report(check, CHECK_WARNING, "hot", &err);
+	cr_expect(check_is_warning(check));
+	check_report(check, CHECK_FAILING, "burning", &err);
+	cr_expect_eq(check_get_state(check), CHECK_STATE_DOWN);
+	cr_expect_str_eq(last_why, "reported failing (1 failure)");
+	check_destroy(check);
+}
+
+Test(check, a_silent_ttl_check_is_failing_once_an_interval)
+{
+	config = check_support_config(CHECK_TTL);
+	config.interval_ms = 20;
+	config.fall = 2;
+	struct check *check = create(NULL);
+	check_start(check, false);
+	struct err err = ERR_INIT;
+	check_report(check, CHECK_PASSING, "", &err);
+	run_until_results(3);
+	cr_expect_eq(check_get_state(check), CHECK_STATE_DOWN);
+	cr_expect_str_eq(check_last(check)->detail, "no report within 0.02s");
+	check_destroy(check);
+}
+
+Test(check, only_a_ttl_check_takes_reports)
+{
+	use_script("true");
+	struct check *check = create(NULL);
+	struct err err = ERR_INIT;
+	cr_expect_eq(check_report(check, CHECK_PASSING, "", &err), BERTH_FAILED);
+	cr_expect_str_eq(err.msg, "check probe is of type command: only a ttl check is reported");
+	check_destroy(check);
+}
+
+Test(check, goes_on_where_its_predecessor_stopped)
+{
+	use_script("echo fine; exit 1");
+	struct check *check = create(NULL);
+	check_start(check, false);
+	run_until_results(1);
+	json_t *saved = check_save(check);
+	cr_assert_not_null(saved);
+	json_t *before = check_json(check);
+	check_destroy(check);
+
+	check = create(saved);
+	cr_expect_eq(check_get_state(check), CHECK_STATE_UP);
+	check_start(check, false);
+	json_t *after = check_json(check);
+	/* The next run stays in an hour; how exactly, depends on how fast we are: two clocks are read at four times. */
+	double moved = json_number_value(json_object_get(after, "next_run")) -
+		json_number_value(json_object_get(before, "next_run"));
+	cr_expect_float_eq(moved, 0, 60);
+	json_object_del(before, "next_run");
+	json_object_del(after, "next_run");
+	cr_expect(json_equal(before, after));
+	cr_expect_eq(changes, 1);
+	json_decref(saved);
+	json_decref(before);
+	json_decref(after);
+	check_destroy(check);
+}
+
+Test(check, shows_all_that_the_api_promises)
+{
+	use_script("echo fine");
+	struct check *check = create(NULL);
+	json_t *json = check_json(check);
+	cr_expect(json_is_null(json_object_get(json, "last")));
+	cr_expect(json_is_null(json_object_get(json, "next_run")));
+	json_decref(json);
+	check_start(check, false);
+	run_until_results(1);
+	json = check_json(check);
+	const char *state, *type, *component, *verdict, *output;
+	int passing, good, running;
+	double next;
+	cr_assert_eq(json_unpack(json, "{s:s, s:s, s:s, s:{s:s, s:s}, s:{s:i}, s:{s:i}, s:b, s:F}",
+			     "state", &state, "type", &type, "component", &component, "last",
+			     "verdict", &verdict, "output", &output, "counts", "passing", &passing,
+			     "consecutive", "good", &good, "running", &running, "next_run", &next),
+		0);
+	cr_expect_str_eq(state, "up");
+	cr_expect_str_eq(type, "command");
+	cr_expect_str_eq(component, "web");
+	cr_expect_str_eq(verdict, "passing");
+	cr_expect_str_eq(output, "fine\n");
+	cr_expect_eq(passing, 1);
+	cr_expect_eq(good, 1);
+	cr_expect_not(running);
+	cr_expect_gt(next, ev_time());
+	json_decref(json);
+	check_destroy(check);
+}

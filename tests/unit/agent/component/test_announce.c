@@ -1,0 +1,568 @@
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <criterion/parameterized.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/component/announce.h"
+#include "tests/support/memory_backend.h"
+#include "tests/support/registry_client.h"
+#include "agent/base/registry_loop.h"
+
+/* One row a situation: what is wanted, what stands, what follows. Strings are named flags, so that rows stay readable. */
+struct row {
+	char text[96];
+	struct announce_view view;
+	enum announce_action action;
+};
+
+#define UP .wish = ANNOUNCE_UP, .want_ephemeral = true, .has_id = true
+#define UP_PERSISTENT .wish = ANNOUNCE_UP, .has_id = true
+#define DOWN .wish = ANNOUNCE_DOWN, .want_ephemeral = true, .has_id = true
+#define STANDS .present = true, .has_record = true
+
+static struct row rows[] = {
+	{ "nothing stands: create", { UP }, ANNOUNCE_DO_CREATE },
+	{ "ours as it should be",
+		{ UP, STANDS, .ephemeral = true, .own = true, .same_id = true, .same_data = true },
+		ANNOUNCE_DO_NOTHING },
+	{ "ours, changed by somebody",
+		{ UP, STANDS, .ephemeral = true, .own = true, .same_id = true },
+		ANNOUNCE_DO_REWRITE },
+	{ "ours, its content replaced by what is no record",
+		{ UP, .present = true, .ephemeral = true, .own = true }, ANNOUNCE_DO_REWRITE },
+	{ "a dead predecessor's",
+		{ UP, STANDS, .ephemeral = true, .same_id = true, .same_data = true },
+		ANNOUNCE_DO_TAKE_OVER },
+	{ "a live twin took ours",
+		{ UP, STANDS, .ephemeral = true, .same_id = true, .was_ours = true },
+		ANNOUNCE_DO_REFUSE },
+	{ "another's", { UP, STANDS, .ephemeral = true }, ANNOUNCE_DO_REFUSE },
+	{ "another's, takeover", { UP, STANDS, .ephemeral = true, .takeover = true },
+		ANNOUNCE_DO_TAKE_OVER },
+	{ "another's persistent one", { UP, STANDS }, ANNOUNCE_DO_REFUSE },
+	{ "our id on a persistent node", { UP, STANDS, .same_id = true }, ANNOUNCE_DO_TAKE_OVER },
+	{ "ours was persistent, and is to be ephemeral now",
+		{ UP, STANDS, .same_id = true, .was_ours = true }, ANNOUNCE_DO_TAKE_OVER },
+	{ "ours was ephemeral, and is to be persistent now",
+		{ UP_PERSISTENT, STANDS, .ephemeral = true, .own = true, .same_id = true },
+		ANNOUNCE_DO_TAKE_OVER },
+	{ "an empty node", { UP, .present = true }, ANNOUNCE_DO_TAKE_OVER },
+	{ "without id, an equal record is a predecessor's",
+		{ .wish = ANNOUNCE_UP,
+			.want_ephemeral = true,
+			STANDS,
+			.ephemeral = true,
+			.same_id = true,
+			.same_record = true },
+		ANNOUNCE_DO_TAKE_OVER },
+	{ "without id, another record is another's",
+		{ .wish = ANNOUNCE_UP,
+			.want_ephemeral = true,
+			STANDS,
+			.ephemeral = true,
+			.same_id = true },
+		ANNOUNCE_DO_REFUSE },
+	{ "persistent: nothing stands", { UP_PERSISTENT }, ANNOUNCE_DO_CREATE },
+	{ "persistent: ours by id", { UP_PERSISTENT, STANDS, .same_id = true, .same_data = true },
+		ANNOUNCE_DO_NOTHING },
+	{ "persistent: ours by id, changed", { UP_PERSISTENT, STANDS, .same_id = true },
+		ANNOUNCE_DO_REWRITE },
+	{ "persistent: another's", { UP_PERSISTENT, STANDS }, ANNOUNCE_DO_REFUSE },
+	{ "persistent: what we wrote, under the id of before",
+		{ UP_PERSISTENT, STANDS, .was_ours = true, .untouched = true },
+		ANNOUNCE_DO_REWRITE },
+	{ "persistent: another's, where ours was", { UP_PERSISTENT, STANDS, .was_ours = true },
+		ANNOUNCE_DO_REFUSE },
+	{ "what we wrote was persistent, under the id of before",
+		{ UP, STANDS, .was_ours = true, .untouched = true }, ANNOUNCE_DO_TAKE_OVER },
+	{ "persistent: our own ephemeral one",
+		{ UP_PERSISTENT, STANDS, .ephemeral = true, .own = true, .same_id = true },
+		ANNOUNCE_DO_TAKE_OVER },
+	{ "persistent, without id: just what we would write",
+		{ .wish = ANNOUNCE_UP,
+			STANDS,
+			.same_id = true,
+			.same_record = true,
+			.same_data = true },
+		ANNOUNCE_DO_NOTHING },
+	{ "persistent, without id: ours, changed by somebody",
+		{ .wish = ANNOUNCE_UP, STANDS, .same_id = true, .was_ours = true },
+		ANNOUNCE_DO_REWRITE },
+	{ "persistent, without id: somebody else's without id",
+		{ .wish = ANNOUNCE_UP, STANDS, .same_id = true }, ANNOUNCE_DO_REFUSE },
+	{ "persistent, without id: somebody else's with one",
+		{ .wish = ANNOUNCE_UP, STANDS, .was_ours = true }, ANNOUNCE_DO_REFUSE },
+	{ "down, persistent, without id: ours",
+		{ .wish = ANNOUNCE_DOWN, STANDS, .same_id = true, .was_ours = true },
+		ANNOUNCE_DO_REMOVE },
+	{ "down, persistent, without id: somebody else's",
+		{ .wish = ANNOUNCE_DOWN, STANDS, .same_id = true }, ANNOUNCE_DO_NOTHING },
+	{ "down, persistent: what we wrote, under the id of before",
+		{ .wish = ANNOUNCE_DOWN, .has_id = true, STANDS, .untouched = true },
+		ANNOUNCE_DO_REMOVE },
+	{ "down: nothing stands", { DOWN }, ANNOUNCE_DO_NOTHING },
+	{ "down: ours", { DOWN, STANDS, .ephemeral = true, .own = true, .same_id = true },
+		ANNOUNCE_DO_REMOVE },
+	{ "down: a dead predecessor's", { DOWN, STANDS, .ephemeral = true, .same_id = true },
+		ANNOUNCE_DO_REMOVE },
+	{ "down: another's", { DOWN, STANDS, .ephemeral = true }, ANNOUNCE_DO_NOTHING },
+	{ "down: a twin's", { DOWN, STANDS, .ephemeral = true, .same_id = true, .was_ours = true },
+		ANNOUNCE_DO_NOTHING },
+	{ "down: an empty node", { DOWN, .present = true }, ANNOUNCE_DO_NOTHING },
+	{ "no verdict: nothing stands", { .wish = ANNOUNCE_KEEP, .want_ephemeral = true },
+		ANNOUNCE_DO_NOTHING },
+	{ "no verdict: ours",
+		{ .wish = ANNOUNCE_KEEP,
+			.want_ephemeral = true,
+			STANDS,
+			.ephemeral = true,
+			.own = true },
+		ANNOUNCE_DO_NOTHING },
+};
+
+ParameterizedTestParameters(announce, decides_from_what_is_wanted_and_what_stands)
+{
+	return cr_make_param_array(struct row, rows, sizeof(rows) / sizeof(rows[0]));
+}
+
+ParameterizedTest(struct row *row, announce, decides_from_what_is_wanted_and_what_stands)
+{
+	cr_assert(eq(int, announce_decide(&row->view), row->action), "%s", row->text);
+}
+
+/* ---- the machine at work, on a registry in memory ------------------------------------------------- */
+
+struct stage {
+	struct ev_loop *loop;
+	struct registry *registry;
+	struct registry_loop driver;
+	struct announce *announce;
+	char trail[512]; /* states that were reported, in order */
+};
+
+static const char PATH[] = "/users/joe/web/one/components/c1";
+
+static void on_change(
+	void *context, enum announce_state from, enum announce_state to, const char *why)
+{
+	(void)from;
+	(void)why;
+	struct stage *stage = context;
+	size_t used = strlen(stage->trail);
+	snprintf(stage->trail + used, sizeof(stage->trail) - used, "%s ", announce_state_name(to));
+}
+
+static void on_registry_state(void *context, enum registry_state state, const char *why)
+{
+	(void)why;
+	struct stage *stage = context;
+	if (stage->announce) {
+		announce_on_registry_state(stage->announce, state);
+	}
+}
+
+static void stage_begin(struct stage *stage, bool ephemeral, int64_t update_interval_ms)
+{
+	*stage = (struct stage){ .loop = ev_loop_new(EVFLAG_AUTO) };
+	const struct registry_options registry = { .on_state = on_registry_state, .context = stage };
+	stage->registry = memory_open("announce", &registry);
+	registry_loop_init(&stage->driver, stage->loop, stage->registry);
+	const struct announce_options options = {
+		.path = PATH,
+		.ephemeral = ephemeral,
+		.update_interval_ms = update_interval_ms,
+		.on_change = on_change,
+		.context = stage,
+	};
+	stage->announce = announce_create(stage->loop, stage->registry, &options);
+	cr_assert(stage->announce != NULL);
+	for (const char *slash = strchr(PATH + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		char *parent = strndup(PATH, (size_t)(slash - PATH));
+		memory_put(stage->registry, parent, "");
+		free(parent);
+	}
+}
+
+static void stage_end(struct stage *stage)
+{
+	announce_destroy(stage->announce);
+	registry_loop_finish(&stage->driver);
+	registry_close(stage->registry);
+	ev_loop_destroy(stage->loop);
+}
+
+static void on_patience(struct ev_loop *loop, ev_timer *timer, int events)
+{
+	(void)loop;
+	(void)events;
+	const struct stage *stage = timer->data;
+	cr_assert(false, "it did not come true within a minute; states: %s", stage->trail);
+}
+
+/* Runs the loop until the condition holds. */
+#define RUN_UNTIL(stage, condition)                                                                \
+	do {                                                                                       \
+		ev_timer patience;                                                                 \
+		ev_timer_init(&patience, on_patience, 60.0, 0.0);                                  \
+		patience.data = (stage);                                                           \
+		ev_timer_start((stage)->loop, &patience);                                          \
+		while (!(condition)) {                                                             \
+			ev_run((stage)->loop, EVRUN_ONCE);                                         \
+		}                                                                                  \
+		ev_timer_stop((stage)->loop, &patience);                                           \
+	} while (0)
+
+static enum announce_state state_of(const struct stage *stage)
+{
+	return announce_get_state(stage->announce);
+}
+
+static struct record *record_of(const char *id, const char *description)
+{
+	struct record *record = record_create();
+	cr_assert(record != NULL);
+	cr_assert(eq(int, record_set_text(record, "yarn:id", id), 0));
+	cr_assert(eq(int, record_set_text(record, "description", description), 0));
+	return record;
+}
+
+static void make_wish(
+	struct stage *stage, enum announce_wish wish, const char *id, const char *description)
+{
+	struct record *record = record_of(id, description);
+	struct err err = ERR_INIT;
+	cr_assert(eq(int, announce_wish(stage->announce, wish, record, "test", &err), 0), "%s",
+		err.msg);
+	record_free(record);
+}
+
+static void take_get(void *context, const struct registry_result *result)
+{
+	struct answer *answer = context;
+	answer_take(answer, result);
+}
+
+/* What stands in the registry now; NULL for nothing. Borrowed from `answer`. */
+static const char *standing(struct stage *stage, struct answer *answer)
+{
+	answer_clear(answer);
+	cr_assert(registry_get(stage->registry, PATH, take_get, answer) != NULL);
+	RUN_UNTIL(stage, answer->told > 0);
+	return answer->err.code == 0 ? answer->data : NULL;
+}
+
+static bool stands_with(struct stage *stage, const char *text)
+{
+	struct answer answer = { 0 };
+	const char *data = standing(stage, &answer);
+	bool found = data && strstr(data, text);
+	answer_clear(&answer);
+	return found;
+}
+
+Test(announce, writes_and_removes_what_is_wished)
+{
+	struct stage stage;
+	stage_begin(&stage, true, 0);
+	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
+	cr_assert(stands_with(&stage, "\"one\""));
+	make_wish(&stage, ANNOUNCE_DOWN, "c_1", "one");
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_WITHDRAWN);
+	cr_assert(not(stands_with(&stage, "")));
+	cr_assert(eq(str, stage.trail, "writing registered withdrawing withdrawn "));
+	stage_end(&stage);
+}
+
+Test(announce, writes_nothing_without_a_verdict)
+{
+	struct stage stage;
+	stage_begin(&stage, true, 0);
+	make_wish(&stage, ANNOUNCE_KEEP, "c_1", "one");
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_WITHDRAWN);
+	cr_assert(not(stands_with(&stage, "")));
+	stage_end(&stage);
+}
+
+Test(announce, repairs_a_deletion_and_a_change)
+{
+	struct stage stage;
+	stage_begin(&stage, true, 0);
+	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
+	memory_remove(stage.registry, PATH);
+	RUN_UNTIL(&stage, strstr(stage.trail, "registered writing registered"));
+	cr_assert(stands_with(&stage, "\"one\""));
+	memory_put(stage.registry, PATH,
+		"{\"type\":\"JSONServiceRecord\",\"description\":\"vandal\"}");
+	RUN_UNTIL(&stage, strstr(stage.trail, "registered writing registered writing registered"));
+	cr_assert(stands_with(&stage, "\"one\""));
+	stage_end(&stage);
+}
+
+Test(announce, registers_again_in_a_new_session)
+{
+	struct stage stage;
+	stage_begin(&stage, true, 0);
+	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
+	memory_set_state(stage.registry, REGISTRY_LOST);
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_WAITING);
+	memory_set_state(stage.registry, REGISTRY_CONNECTED);
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
+	cr_assert(stands_with(&stage, "\"one\""));
+	stage_end(&stage);
+}
+
+static void refuse_some(void *context, const struct registry_task *task, struct err *err)
+{
+	int *left = context;
+	if (task->operation == REGISTRY_OP_CREATE && strcmp(task->path, PATH) == 0 && *left > 0) {
+		(*left)--;
+		err_set(err, BERTH_NO_PATH_PERMISSIONS, "not for you");
+	}
+}
+
+Test(announce, tries_again_what_the_registry_refused)
+{
+	struct stage stage;
+	stage_begin(&stage, true, 0);
+	int refusals = 2;
+	memory_on_task(stage.registry, refuse_some, &refusals);
+	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_FAILED);
+	cr_assert(strstr(announce_why(stage.announce), "NoPathPermissions") != NULL);
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
+	cr_assert(eq(int, refusals, 0));
+	stage_end(&stage);
+}
+
+static void refuse_all(void *context, const struct registry_task *task, struct err *err)
+{
+	int *refused = context;
+	if (strcmp(task->path, PATH) == 0) {
+		(*refused)++;
+		err_set(err, BERTH_NO_PATH_PERMISSIONS, "not for you");
+	}
+}
+
+static void on_second_over(struct ev_loop *loop, ev_timer *timer, int events)
+{
+	(void)timer;
+	(void)events;
+	ev_break(loop, EVBREAK_ALL);
+}
+
+/* A slow machine makes fewer attempts in a second, never more. */
+Test(announce, does_not_hammer_a_registry_that_refuses)
+{
+	struct stage stage;
+	stage_begin(&stage, true, 0);
+	int refused = 0;
+	memory_on_task(stage.registry, refuse_all, &refused);
+	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
+	ev_timer second;
+	ev_timer_init(&second, on_second_over, 1.0, 0.0);
+	ev_timer_start(stage.loop, &second);
+	ev_run(stage.loop, 0);
+	cr_assert(le(int, refused, 12), "%d attempts in a second", refused);
+	RUN_UNTIL(&stage, refused >= 2);
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_FAILED);
+	stage_end(&stage);
+}
+
+static void refuse_writes(void *context, const struct registry_task *task, struct err *err)
+{
+	if (task->operation == REGISTRY_OP_CREATE) {
+		refuse_all(context, task, err);
+	}
+}
+
+Test(announce, does_not_hammer_a_registry_that_refuses_writes)
+{
+	struct stage stage;
+	stage_begin(&stage, true, 0);
+	int refused = 0;
+	memory_on_task(stage.registry, refuse_writes, &refused);
+	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
+	ev_timer second;
+	ev_timer_init(&second, on_second_over, 1.0, 0.0);
+	ev_timer_start(stage.loop, &second);
+	ev_run(stage.loop, 0);
+	cr_assert(le(int, refused, 12), "%d attempts in a second", refused);
+	RUN_UNTIL(&stage, refused >= 2);
+	stage_end(&stage);
+}
+
+Test(announce, waits_while_anothers_record_stands)
+{
+	struct stage stage;
+	stage_begin(&stage, true, 0);
+	memory_put(stage.registry, PATH, "{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"c_2\"}");
+	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_CONFLICT);
+	cr_assert(strstr(announce_why(stage.announce), "c_2") != NULL);
+	memory_remove(stage.registry, PATH);
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
+	stage_end(&stage);
+}
+
+Test(announce, leaves_an_unreadable_record_of_somebody_alone)
+{
+	struct stage stage;
+	stage_begin(&stage, true, 0);
+	memory_put(stage.registry, PATH, "{\"type\":\"JSONServiceRecord\", oops");
+	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_CONFLICT);
+	cr_assert(stands_with(&stage, "oops"));
+	stage_end(&stage);
+}
+
+Test(announce, takes_over_a_predecessors_node)
+{
+	struct stage stage;
+	stage_begin(&stage, true, 0);
+	memory_put(stage.registry, PATH, "{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"c_1\"}");
+	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
+	cr_assert(stands_with(&stage, "\"one\""));
+	stage_end(&stage);
+}
+
+static void count_writes(void *context, const struct registry_task *task, struct err *err)
+{
+	(void)err;
+	int *writes = context;
+	*writes += task->operation == REGISTRY_OP_SET || task->operation == REGISTRY_OP_CREATE;
+}
+
+Test(announce, a_persistent_record_may_change_its_id)
+{
+	struct stage stage;
+	stage_begin(&stage, false, 0);
+	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
+	make_wish(&stage, ANNOUNCE_UP, "c_2", "one");
+	RUN_UNTIL(&stage, strstr(stage.trail, "registered writing registered"));
+	cr_assert(stands_with(&stage, "\"c_2\""));
+	make_wish(&stage, ANNOUNCE_DOWN, "c_3", "one");
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_WITHDRAWN);
+	cr_assert(not(stands_with(&stage, "")));
+	stage_end(&stage);
+}
+
+Test(announce, a_persistent_record_that_another_wrote_meanwhile_is_the_others)
+{
+	struct stage stage;
+	stage_begin(&stage, false, 0);
+	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
+	memory_put(stage.registry, PATH, "{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"c_2\"}");
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_CONFLICT);
+	cr_assert(stands_with(&stage, "\"c_2\""));
+	stage_end(&stage);
+}
+
+Test(announce, a_persistent_record_without_a_verdict_is_registered_while_it_stands)
+{
+	struct stage stage;
+	stage_begin(&stage, false, 0);
+	memory_put(stage.registry, PATH,
+		"{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"c_1\",\"description\":\"one\"}");
+	make_wish(&stage, ANNOUNCE_KEEP, "c_1", "two");
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
+	cr_assert(announce_settled(stage.announce));
+	cr_assert(stands_with(&stage, "\"one\""));
+	make_wish(&stage, ANNOUNCE_UP, "c_1", "two");
+	RUN_UNTIL(&stage, stands_with(&stage, "\"two\""));
+	make_wish(&stage, ANNOUNCE_KEEP, "c_1", "three");
+	memory_remove(stage.registry, PATH);
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_WITHDRAWN);
+	cr_assert(announce_settled(stage.announce));
+	stage_end(&stage);
+}
+
+Test(announce, throttles_writes_and_the_latest_wins)
+{
+	struct stage stage;
+	stage_begin(&stage, true, 300);
+	make_wish(&stage, ANNOUNCE_UP, "c_1", "0");
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
+	int writes = 0;
+	memory_on_task(stage.registry, count_writes, &writes);
+	for (int i = 1; i <= 100; i++) {
+		char text[16];
+		snprintf(text, sizeof(text), "%d", i);
+		make_wish(&stage, ANNOUNCE_UP, "c_1", text);
+	}
+	RUN_UNTIL(&stage, stands_with(&stage, "\"100\""));
+	cr_assert(le(int, writes, 2), "%d writes for a hundred wishes", writes);
+	stage_end(&stage);
+}
+
+Test(announce, never_delays_a_removal)
+{
+	struct stage stage;
+	stage_begin(&stage, true, 3600 * 1000);
+	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
+	make_wish(&stage, ANNOUNCE_DOWN, "c_1", "one");
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_WITHDRAWN);
+	stage_end(&stage);
+}
+
+Test(announce, waits_while_the_registry_is_away)
+{
+	struct stage stage;
+	stage_begin(&stage, true, 0);
+	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
+	memory_set_state(stage.registry, REGISTRY_AWAY);
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_WAITING);
+	make_wish(&stage, ANNOUNCE_DOWN, "c_1", "one");
+	cr_assert(eq(int, state_of(&stage), ANNOUNCE_WAITING));
+	memory_set_state(stage.registry, REGISTRY_CONNECTED);
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_WITHDRAWN);
+	cr_assert(not(stands_with(&stage, "")));
+	stage_end(&stage);
+}
+
+Test(announce, a_record_beyond_the_limits_is_refused_and_the_old_wish_stays)
+{
+	struct stage stage;
+	stage_begin(&stage, true, 0);
+	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
+	char description[2000];
+	memset(description, 'x', sizeof(description) - 1);
+	description[sizeof(description) - 1] = '\0';
+	struct record *record = record_of("c_1", description);
+	struct err err = ERR_INIT;
+	cr_assert(eq(int, announce_wish(stage.announce, ANNOUNCE_UP, record, "test", &err),
+		BERTH_LIMIT_EXCEEDED));
+	record_free(record);
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
+	cr_assert(stands_with(&stage, "\"one\""));
+	stage_end(&stage);
+}
+
+Test(announce, a_wish_that_cannot_be_made_is_failed_until_one_can)
+{
+	struct stage stage;
+	stage_begin(&stage, true, 0);
+	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
+	struct err err = ERR_INIT;
+	err_set(&err, BERTH_LIMIT_EXCEEDED, "too large");
+	announce_wish_failed(stage.announce, &err);
+	cr_assert(eq(int, state_of(&stage), ANNOUNCE_FAILED));
+	cr_assert(eq(str, (char *)announce_why(stage.announce), "LimitExceeded: too large"));
+	memory_remove(stage.registry, PATH);
+	RUN_UNTIL(&stage, strstr(stage.trail, "failed writing failed"));
+	cr_assert(stands_with(&stage, "\"one\""));
+	make_wish(&stage, ANNOUNCE_UP, "c_1", "two");
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
+	cr_assert(stands_with(&stage, "\"two\""));
+	stage_end(&stage);
+}

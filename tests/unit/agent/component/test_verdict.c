@@ -1,0 +1,99 @@
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <string.h>
+
+#include "agent/component/verdict.h"
+
+static struct component_check_view check_in(enum check_state state)
+{
+	return (struct component_check_view){
+		.name = "c", .why = "because", .state = state, .whole = true
+	};
+}
+
+Test(component_verdict, no_checks_and_an_open_gate_are_up)
+{
+	struct component_verdict verdict = component_verdict(COMPONENT_GATE_OPEN, "", NULL, 0);
+	cr_assert(eq(int, verdict.wish, ANNOUNCE_UP));
+	cr_assert(not(verdict.failing));
+}
+
+Test(component_verdict, every_check_has_to_be_up)
+{
+	struct component_check_view views[] = { check_in(CHECK_STATE_UP), check_in(CHECK_STATE_UP) };
+	cr_assert(eq(int, component_verdict(COMPONENT_GATE_OPEN, "", views, 2).wish, ANNOUNCE_UP));
+	views[1].state = CHECK_STATE_DOWN;
+	struct component_verdict verdict = component_verdict(COMPONENT_GATE_OPEN, "", views, 2);
+	cr_assert(eq(int, verdict.wish, ANNOUNCE_DOWN));
+	cr_assert(verdict.failing);
+	cr_assert(eq(str, verdict.why, "check c: because"));
+}
+
+Test(component_verdict, a_pending_check_leaves_what_stands)
+{
+	struct component_check_view views[] = { check_in(CHECK_STATE_UP),
+		check_in(CHECK_STATE_PENDING) };
+	cr_assert(eq(int, component_verdict(COMPONENT_GATE_OPEN, "", views, 2).wish, ANNOUNCE_KEEP));
+}
+
+Test(component_verdict, down_wins_over_pending)
+{
+	struct component_check_view views[] = { check_in(CHECK_STATE_PENDING),
+		check_in(CHECK_STATE_DOWN) };
+	cr_assert(eq(int, component_verdict(COMPONENT_GATE_OPEN, "", views, 2).wish, ANNOUNCE_DOWN));
+}
+
+Test(component_verdict, a_check_of_some_endpoints_does_not_count)
+{
+	struct component_check_view view = check_in(CHECK_STATE_DOWN);
+	view.whole = false;
+	struct component_verdict verdict = component_verdict(COMPONENT_GATE_OPEN, "", &view, 1);
+	cr_assert(eq(int, verdict.wish, ANNOUNCE_UP));
+	cr_assert(not(verdict.failing));
+}
+
+Test(component_verdict, what_checks_say_is_known_behind_a_closed_gate)
+{
+	struct component_check_view view = check_in(CHECK_STATE_DOWN);
+	cr_assert(component_verdict(COMPONENT_GATE_CLOSED, "", &view, 1).down);
+	view.state = CHECK_STATE_PENDING;
+	cr_assert(not(component_verdict(COMPONENT_GATE_CLOSED, "", &view, 1).down));
+}
+
+Test(component_verdict, a_check_of_some_endpoints_is_silent_until_its_first_verdict)
+{
+	struct component_check_view view = check_in(CHECK_STATE_PENDING);
+	cr_assert(not(component_verdict(COMPONENT_GATE_OPEN, "", &view, 1).silent));
+	view.whole = false;
+	cr_assert(component_verdict(COMPONENT_GATE_OPEN, "", &view, 1).silent);
+	view.state = CHECK_STATE_DOWN;
+	cr_assert(not(component_verdict(COMPONENT_GATE_OPEN, "", &view, 1).silent));
+}
+
+Test(component_verdict, a_closed_gate_is_down_but_not_failing)
+{
+	struct component_check_view view = check_in(CHECK_STATE_DOWN);
+	struct component_verdict verdict = component_verdict(
+		COMPONENT_GATE_CLOSED, "draining: upgrade", &view, 1);
+	cr_assert(eq(int, verdict.wish, ANNOUNCE_DOWN));
+	cr_assert(not(verdict.failing));
+	cr_assert(eq(str, verdict.why, "draining: upgrade"));
+}
+
+Test(component_verdict, an_undecided_gate_keeps_unless_a_check_is_down)
+{
+	struct component_check_view view = check_in(CHECK_STATE_UP);
+	cr_assert(eq(int, component_verdict(COMPONENT_GATE_UNDECIDED, "wait", &view, 1).wish,
+		ANNOUNCE_KEEP));
+	view.state = CHECK_STATE_DOWN;
+	cr_assert(eq(int, component_verdict(COMPONENT_GATE_UNDECIDED, "wait", &view, 1).wish,
+		ANNOUNCE_DOWN));
+}
+
+Test(component_verdict, one_warning_is_a_warning)
+{
+	struct component_check_view views[] = { check_in(CHECK_STATE_UP), check_in(CHECK_STATE_UP) };
+	cr_assert(not(component_verdict(COMPONENT_GATE_OPEN, "", views, 2).warning));
+	views[1].warning = true;
+	cr_assert(component_verdict(COMPONENT_GATE_OPEN, "", views, 2).warning);
+}

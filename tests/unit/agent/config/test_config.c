@@ -1,0 +1,578 @@
+/* Whole files in, structs or mistakes out. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/config/config.h"
+#include "tests/support/scratch.h"
+
+static char folder[SCRATCH_PATH];
+
+static void make_folder(void)
+{
+	scratch_folder(folder);
+	char command[300];
+	snprintf(command, sizeof(command), "%s/conf.d", folder);
+	cr_assert_eq(mkdir(command, 0700), 0);
+}
+
+static void remove_folder(void)
+{
+	char command[300];
+	snprintf(command, sizeof(command), "rm -rf '%s'", folder);
+	cr_assert_eq(system(command), 0);
+}
+
+static const char *path_of(const char *name)
+{
+	static char path[600];
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	return path;
+}
+
+static void write_bytes(const char *name, const char *bytes, size_t len)
+{
+	FILE *stream = fopen(path_of(name), "we");
+	cr_assert_not_null(stream);
+	cr_assert_eq(fwrite(bytes, 1, len, stream), len);
+	cr_assert_eq(fclose(stream), 0);
+}
+
+static void write_file(const char *name, const char *text)
+{
+	write_bytes(name, text, strlen(text));
+}
+
+static struct config *load_path(const char *path)
+{
+	struct config *config = NULL;
+	struct config_problems problems;
+	int ret = config_load(&config, path, &problems);
+	config_problems_print(&problems, stderr);
+	cr_assert_eq(ret, 0);
+	cr_assert_eq(problems.count, 0);
+	config_problems_finish(&problems);
+	return config;
+}
+
+static struct config *load(const char *text)
+{
+	write_file("a.ini", text);
+	return load_path(path_of("a.ini"));
+}
+
+static struct config_problems fail_path(const char *path)
+{
+	struct config *config = NULL;
+	struct config_problems problems;
+	cr_assert_eq(config_load(&config, path, &problems), BERTH_FAILED);
+	cr_assert_null(config);
+	cr_assert_gt(problems.count, 0);
+	return problems;
+}
+
+static struct config_problems fail(const char *text)
+{
+	write_file("a.ini", text);
+	return fail_path(path_of("a.ini"));
+}
+
+static void check_problem(const struct config_problems *problems, size_t index, const char *file,
+	int line, const char *part)
+{
+	cr_assert_lt(index, problems->count, "problem %zu is missing", index);
+	const struct config_problem *problem = &problems->items[index];
+	const char *slash = strrchr(problem->file, '/');
+	cr_expect_str_eq(slash ? slash + 1 : problem->file, file);
+	cr_expect_eq(
+		problem->line, line, "line %d, not %d: %s", problem->line, line, problem->message);
+	cr_expect(strstr(problem->message, part), "\"%s\" lacks \"%s\"", problem->message, part);
+}
+
+/* The text has one mistake, in this line, and the message holds `part`. */
+static void check_one(const char *text, int line, const char *part)
+{
+	struct config_problems problems = fail(text);
+	if (problems.count != 1) {
+		config_problems_print(&problems, stderr);
+	}
+	cr_expect_eq(problems.count, 1, "%zu mistakes in: %s", problems.count, text);
+	check_problem(&problems, 0, "a.ini", line, part);
+	config_problems_finish(&problems);
+}
+
+#define COMPONENT                                                                                  \
+	"[component]\nuser = devteam\nservice_class = tomcat\ninstance = test1\nname = n1\n"
+#define ENDPOINT "[endpoint rest]\napi = http://a/b\nprotocol = REST\naddress_type = uri\n"
+#define CHECK "[check c]\n"
+
+TestSuite(config, .init = make_folder, .fini = remove_folder);
+
+Test(config, an_empty_file_gives_the_defaults)
+{
+	struct config *config = load("");
+	cr_expect_str_eq(config->agent.socket, "/run/berth/berth.sock");
+	cr_expect_eq(config->agent.socket_mode, 0660);
+	cr_expect_str_eq(config->agent.socket_group, "");
+	cr_expect_eq(config->agent.socket_group_id, (unsigned)-1);
+	cr_expect_str_eq(config->agent.listen, "");
+	cr_expect_eq(config->agent.log_level, LOG_LEVEL_INFO);
+	cr_expect_not(config->agent.log_json);
+	cr_expect_eq(config->agent.stop_timeout_ms, 10000);
+	cr_expect_eq(config->agent.restart, RESTART_NEVER);
+	cr_expect_eq(config->agent.max_parallel_checks, 16);
+	cr_expect_eq(config->agent.max_watchers, 10000);
+	cr_expect_eq(config->agent.heartbeat_interval_ms, 15000);
+	cr_expect_str_eq(config->registry.url, "dir:/var/lib/berth/registry");
+	cr_expect_eq(config->registry.session_timeout_ms, 30000);
+	cr_expect_str_eq(config->registry.system_accounts, "sasl:yarn@, sasl:mapred@, sasl:hdfs@");
+	cr_expect_eq(config->cache.max_size_bytes, 16 * 1024 * 1024);
+	cr_expect_eq(config->cache.max_stale_ms, 0);
+	cr_expect(config->cache.snapshot);
+	cr_expect_eq(config->component_count, 0);
+	config_free(config);
+}
+
+Test(config, a_component_is_complete)
+{
+	struct config *config = load(
+		"[component]\n"
+		"user = Dev_Team@REALM\n"
+		"service_class = org-apache-tomcat\n"
+		"instance = test1\n"
+		"id = container_1408631738011_0001_01_000002\n"
+		"attribute.Mixed.Case_1 = Value\n" ENDPOINT
+		"address.10 = http://c/\naddress.9 = http://b/\naddress = http://a/\n" CHECK
+		"command = sh -c 'a ; b' \"c d\"\n");
+	cr_assert_eq(config->component_count, 1);
+	const struct config_component *component = &config->components[0];
+	cr_expect_str_eq(component->name, "");
+	cr_expect_str_eq(component->path,
+		"/users/dev-team/org-apache-tomcat/test1/components/container-1408631738011-0001-01-000002");
+	cr_expect_str_eq(
+		config_component_label(component), "container-1408631738011-0001-01-000002");
+	cr_expect_eq(config_find_component(config, config_component_label(component)), component);
+	cr_expect_null(config_find_component(config, "nobody"));
+	cr_expect(component->ephemeral);
+	cr_expect(component->damping);
+	cr_expect_eq(component->damping_suppress, 3);
+	cr_expect_eq(component->damping_reuse, 1);
+	cr_expect_eq(component->damping_half_life_ms, 60000);
+	cr_assert_eq(component->attribute_count, 1);
+	cr_expect_str_eq(component->attributes[0].name, "Mixed.Case_1");
+	cr_expect_str_eq(component->attributes[0].value, "Value");
+
+	cr_assert_eq(component->endpoint_count, 1);
+	const struct config_endpoint *endpoint = &component->endpoints[0];
+	cr_expect_str_eq(endpoint->name, "rest");
+	cr_expect(endpoint->external);
+	cr_assert_eq(endpoint->address_count, 3);
+	cr_expect_str_eq(endpoint->addresses[0], "http://a/");
+	cr_expect_str_eq(endpoint->addresses[1], "http://b/");
+	cr_expect_str_eq(endpoint->addresses[2], "http://c/");
+
+	cr_assert_eq(component->check_count, 1);
+	const struct config_check *check = &component->checks[0];
+	cr_expect_eq(check->type, CHECK_COMMAND);
+	cr_expect_str_eq(check->command, "sh -c 'a ; b' \"c d\"");
+	cr_expect_str_eq(check->argv[0], "sh");
+	cr_expect_str_eq(check->argv[1], "-c");
+	cr_expect_str_eq(check->argv[2], "a ; b");
+	cr_expect_str_eq(check->argv[3], "c d");
+	cr_expect_null(check->argv[4]);
+	cr_expect_eq(check->interval_ms, 10000);
+	cr_expect_eq(check->fast_interval_ms, 10000);
+	cr_expect_eq(check->down_interval_ms, 10000);
+	cr_expect_eq(check->timeout_ms, 5000);
+	cr_expect_eq(check->rise, 1);
+	cr_expect_eq(check->fall, 3);
+	cr_expect_not(check->initial_passing);
+	config_free(config);
+}
+
+Test(config, each_type_of_check_is_complete)
+{
+	struct config *config = load(
+		COMPONENT "[check s]\ncommand = a | b\nshell = yes\nenv.LANG = C\ncwd = /srv\n"
+			  "[check t]\ntype = tcp\ntarget = [::1]:80\nsend = A\\r\\n\\x00\\\\\n"
+			  "expect = B\n"
+			  "[check h]\ntype = http\ntarget = http://localhost\n"
+			  "expect_status = 200-204 301\nwarn_time = 1s\n"
+			  "[check l]\ntype = ttl\nwriter = user:root\ninterval = 1m\n");
+	const struct config_check *checks = config->components[0].checks;
+	cr_assert_eq(config->components[0].check_count, 4);
+	cr_expect_str_eq(checks[0].argv[0], "/bin/sh");
+	cr_expect_str_eq(checks[0].argv[2], "a | b");
+	cr_expect_null(checks[0].argv[3]);
+	cr_expect_str_eq(checks[0].environment[0].name, "LANG");
+	cr_expect_eq(checks[1].type, CHECK_TCP);
+	cr_expect_str_eq(checks[1].target_host, "::1");
+	cr_expect_str_eq(checks[1].target_port, "80");
+	cr_assert_eq(checks[1].send_len, 5);
+	cr_expect_eq(memcmp(checks[1].send, "A\r\n\0\\", 5), 0);
+	cr_expect_eq(checks[1].expect_len, 1);
+	cr_expect_eq(checks[2].type, CHECK_HTTP);
+	cr_expect_str_eq(checks[2].target_host, "localhost");
+	cr_expect_str_eq(checks[2].target_port, "80");
+	cr_expect_str_eq(checks[2].target_path, "/");
+	cr_expect_str_eq(checks[2].method, "GET");
+	cr_assert_eq(checks[2].expect_status_count, 2);
+	cr_expect_eq(checks[2].expect_status[0].last, 204);
+	cr_expect_eq(checks[2].expect_status[1].first, 301);
+	cr_expect_eq(checks[3].type, CHECK_TTL);
+	cr_expect_eq(checks[3].writer.kind, CONFIG_WRITER_USER);
+	cr_expect_eq(checks[3].writer.id, 0);
+	config_free(config);
+}
+
+Test(config, znode_follows_persistence_unless_it_is_given)
+{
+	struct config *config = load(COMPONENT "persistence = application\n");
+	cr_expect_not(config->components[0].ephemeral);
+	config_free(config);
+	config = load(COMPONENT "persistence = application\nznode = ephemeral\n");
+	cr_expect(config->components[0].ephemeral);
+	config_free(config);
+}
+
+Test(config, an_explicit_path_stands_for_the_names)
+{
+	struct config *config = load("[component]\npath = /services/tomcat\n");
+	cr_expect_str_eq(config->components[0].path, "/services/tomcat");
+	cr_expect_str_eq(config_component_label(&config->components[0]), "tomcat");
+	config_free(config);
+}
+
+Test(config, seven_mistakes_are_seven_errors_with_their_lines)
+{
+	struct config_problems problems = fail("[agent]\n"
+					       "log_level = loud\n"
+					       "soket = /run/x\n"
+					       "drain_delay = 5\n"
+					       "[registri]\n"
+					       "url = dir:/x\n"
+					       "[component]\n"
+					       "user = devteam\n"
+					       "service_class = Tomcat\n"
+					       "instance = ${NOT_SET_ANYWHERE}\n"
+					       "name = n1\n"
+					       "[check c]\n"
+					       "command = sh -c 'open\n");
+	cr_expect_eq(problems.count, 7);
+	check_problem(&problems, 0, "a.ini", 2, "error, warn, info or debug");
+	check_problem(&problems, 1, "a.ini", 3, "`socket`");
+	check_problem(&problems, 2, "a.ini", 4, "30s");
+	check_problem(&problems, 3, "a.ini", 5, "[registry]");
+	check_problem(&problems, 4, "a.ini", 9, "DNS label");
+	check_problem(&problems, 5, "a.ini", 10, "NOT_SET_ANYWHERE");
+	check_problem(&problems, 6, "a.ini", 13, "command");
+	config_problems_finish(&problems);
+}
+
+struct mistake {
+	const char *text;
+	int line;
+	const char *part;
+};
+
+Test(config, each_mistake_is_reported_once_where_it_is)
+{
+	static const struct mistake mistakes[] = {
+		{ "a = b\n", 1, "below a [section]" },
+		{ "[agent]\nsocket\n", 2, "key = value" },
+		{ "[agent]\n= x\n", 2, "no key" },
+		{ "[agent\n", 1, "[kind]" },
+		{ "[agent] ; remark\n", 1, "line of its own" },
+		{ "[agent x]\n", 1, "no name" },
+		{ "[endpoint a b]\nx = 1\n", 1, "one word" },
+		{ "[agent]\nlisten = a\001b\n", 2, "control character" },
+		{ "[agent]\nlisten = \xff\n", 2, "UTF-8" },
+		{ "[agent]\nlisten = x\n", 2, "host:port" },
+		{ "[agent]\nsocket = run/x\n", 2, "absolute" },
+		{ "[agent]\nsocket_mode = 999\n", 2, "octal" },
+		{ "[agent]\nsocket_group = no-such-group-here\n", 2, "no group" },
+		{ "[agent]\nmax_watchers = 0\n", 2, "between 1 and" },
+		{ "[agent]\nsocket = /a\nsocket = /b\n", 3, "first in line 2" },
+		{ "[agent]\n[cache]\n[agent]\n", 3, "first in line 1" },
+		{ "[registry]\nauth = digest\n", 2, "auth_file" },
+		{ "[registry]\nauth_file = /no/such/file\n", 2, "No such file" },
+		{ "[registry]\nsystem_accounts = yarn\n", 2, "scheme:id" },
+		{ "[cache]\nmax_size = 16m\n", 2, "16M" },
+		{ "[cache]\nwarm = /a, /B/**\n", 2, "/B" },
+		{ "[cache]\nsnapshot = maybe\n", 2, "yes or no" },
+		{ "[component]\nuser = a\ninstance = i\n", 1, "service_class" },
+		{ "[component]\npath = /a/../b\n", 2, ".." },
+		{ "[component]\npath = /\n", 2, "root" },
+		{ COMPONENT "attribute.type = x\n", 6, "of its own" },
+		{ COMPONENT "attribute.yarn:ip = x\n", 6, "colon" },
+		{ COMPONENT "attribute = x\n", 6, "attribute.NAME" },
+		{ COMPONENT "attribut.colour = x\n", 6, "attribute.NAME" },
+		{ COMPONENT "damping_reuse = 3\n", 6, "less than" },
+		{ COMPONENT "[component x]\npath = /b\n", 1, "needs a name" },
+		{ "[component a]\npath = /b\n[component b]\npath = /b\n", 3, "same path" },
+		{ ENDPOINT "address = http://a\n", 1, "no [component]" },
+		{ COMPONENT "[endpoint]\napi = a\nprotocol = p\naddress_type = uri\naddress = a:b\n",
+			6, "[endpoint NAME]" },
+		{ COMPONENT ENDPOINT, 6, "needs `address`" },
+		{ COMPONENT ENDPOINT "address.x = http://a\naddress = http://a\n", 10, "`address`" },
+		{ COMPONENT ENDPOINT "component = other\naddress = http://a\n", 10,
+			"no [component other]" },
+		{ COMPONENT ENDPOINT "address = http://a\nhold = connection\n", 11,
+			"dynamic = yes" },
+		{ COMPONENT ENDPOINT "address = http://a\nwriter = user:root\n", 11,
+			"dynamic = yes" },
+		{ COMPONENT ENDPOINT "address = http://a\ndynamic = yes\n", 10, "supplies" },
+		{ COMPONENT
+			"[endpoint x]\napi = a\nprotocol = p\naddress_type = host/port\naddress = nowhere\n",
+			10, "address" },
+		{ COMPONENT "[endpoint x]\napi = a\nprotocol = p\naddress_type = url\naddress = a\n",
+			9, "uri" },
+		{ "[component a]\npath = /a\n[component b]\npath = /b\n[check c]\ncommand = x\n", 5,
+			"several components" },
+		{ COMPONENT CHECK, 6, "needs `type`" },
+		{ COMPONENT CHECK "type = tcp\n", 6, "needs `target`" },
+		{ COMPONENT CHECK "type = tcp\ntarget = localhost\n", 8, "host:port" },
+		{ COMPONENT CHECK "type = http\ntarget = https://a/\n", 8, "command" },
+		{ COMPONENT CHECK "type = ttl\ncommand = x\n", 8, "type = ttl" },
+		{ COMPONENT CHECK "command = \"\"\n", 7, "name a program" },
+		{ COMPONENT CHECK "command = ' ' --option\n", 7, "name a program" },
+		{ COMPONENT CHECK "command = x\nexpect_status = 200\n", 8, "type = command" },
+		{ COMPONENT CHECK "command = x\nmatch = (\n", 8, "regular expression" },
+		{ COMPONENT CHECK "command = x\nuser = no-such-user-here\n", 8, "no user" },
+		{ COMPONENT CHECK "command = x\nenv.1A = x\n", 8, "variable" },
+		{ COMPONENT CHECK "command = x\nendpoints = rest\n", 8, "no [endpoint rest]" },
+		{ COMPONENT CHECK "command = x\ninterval = 0s\n", 8, "10ms" },
+		{ COMPONENT CHECK "command = x\nwindow = 20s\n", 8,
+			"`fall` = 3 failures, which `interval` = 10s" },
+		{ COMPONENT CHECK "command = x\nfall = 2\nwindow = 5s\nfast_interval = 5s\n", 9,
+			"which `fast_interval` = 5s" },
+		{ COMPONENT CHECK "command = x\nwindow = 15s\ninterval = 5x\n", 9, "30s" },
+		{ COMPONENT CHECK "type = ttl\nwriter = root\n", 8, "user:NAME" },
+		{ COMPONENT CHECK "type = tcp\ntarget = a:1\nsend = \\q\n", 9, "backslash" },
+	};
+	for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++) {
+		check_one(mistakes[i].text, mistakes[i].line, mistakes[i].part);
+	}
+}
+
+Test(config, a_window_may_be_any_that_can_hold_its_failures)
+{
+	config_free(load(COMPONENT CHECK "command = x\nwindow = 20001ms\n"));
+	config_free(load(COMPONENT CHECK "command = x\nwindow = 3s\nfast_interval = 1s\n"));
+	config_free(load(COMPONENT CHECK "command = x\nwindow = 1ms\nfall = 1\n"));
+	config_free(load(COMPONENT CHECK "type = ttl\nwindow = 1s\n"));
+}
+
+Test(config, a_socket_path_longer_than_the_kernel_takes_is_refused)
+{
+	char text[200];
+	int len = snprintf(text, sizeof(text), "[agent]\nsocket = /%0106d\n", 0);
+	cr_assert_gt(len, 0);
+	config_free(load(text));
+	snprintf(text, sizeof(text), "[agent]\nsocket = /%0107d\n", 0);
+	check_one(text, 2, "at most 107");
+}
+
+Test(config, an_auth_file_that_others_can_read_is_refused)
+{
+	write_file("auth", "user:password\n");
+	char text[400];
+	char path[300];
+	snprintf(path, sizeof(path), "%s", path_of("auth"));
+	snprintf(text, sizeof(text), "[registry]\nauth = digest\nauth_file = %s\n", path);
+	cr_assert_eq(chmod(path, 0640), 0);
+	check_one(text, 3, "chmod 600");
+	cr_assert_eq(chmod(path, 0600), 0);
+	config_free(load(text));
+}
+
+Test(config, a_line_of_5000_bytes_is_one_value)
+{
+	char *text;
+	cr_assert_gt(asprintf(&text, COMPONENT CHECK "command = echo %05000d ; x=y\n", 7), 0);
+	struct config *config = load(text);
+	cr_expect_eq(strlen(config->components[0].checks[0].argv[1]), 5000);
+	cr_expect_str_eq(config->components[0].checks[0].argv[3], "x=y");
+	config_free(config);
+	free(text);
+}
+
+Test(config, a_line_longer_than_64_KiB_is_refused_and_the_next_ones_are_read)
+{
+	static const char key[] = "listen = ";
+	char *text;
+	int fill = 65536 - (int)strlen(key);
+	cr_assert_gt(asprintf(&text, "[agent]\n%s%0*d\nsoket = x\n", key, fill + 1, 0), 0);
+	struct config_problems problems = fail(text);
+	cr_expect_eq(problems.count, 2);
+	check_problem(&problems, 0, "a.ini", 2, "65537 bytes");
+	check_problem(&problems, 1, "a.ini", 3, "socket");
+	config_problems_finish(&problems);
+	free(text);
+	cr_assert_gt(asprintf(&text, "[registry]\nrealm = %0*d\n", fill + 1, 0), 0);
+	struct config *config = load(text);
+	cr_expect_eq(strlen(config->registry.realm), fill + 1);
+	config_free(config);
+	free(text);
+}
+
+Test(config, a_record_that_is_too_large_as_a_whole_is_told_for_each_component)
+{
+	char *text;
+	size_t len;
+	FILE *stream = open_memstream(&text, &len);
+	for (char name = 'a'; name <= 'c'; name++) {
+		fprintf(stream, "[component %c]\npath = /%c\n", name, name);
+		for (int i = 0; i < (name == 'b' ? 2 : 3); i++) {
+			fprintf(stream, "attribute.x%d = %060000d\n", i, 0);
+		}
+	}
+	cr_assert_eq(fclose(stream), 0);
+	struct config_problems problems = fail(text);
+	cr_expect_eq(problems.count, 2);
+	check_problem(&problems, 0, "a.ini", 1, "[component a]: LimitExceeded: ");
+	check_problem(&problems, 1, "a.ini", 10, "at most 131072");
+	config_problems_finish(&problems);
+	free(text);
+}
+
+Test(config, an_indented_line_is_a_key_of_its_own)
+{
+	struct config *config = load("[agent]\n  drain_delay = 1s\n\tlog_level = debug\n");
+	cr_expect_eq(config->agent.drain_delay_ms, 1000);
+	cr_expect_eq(config->agent.log_level, LOG_LEVEL_DEBUG);
+	config_free(config);
+	check_one(COMPONENT CHECK "command = a\n  --option\n", 8, "key = value");
+}
+
+Test(config, a_long_section_name_is_kept_whole)
+{
+	static const char name[] =
+		"a-name-of-sixty-four-bytes-which-is-more-than-inih-would-keep-00";
+	char text[600];
+	snprintf(text, sizeof(text), COMPONENT "[check %s]\ncommand = x\n", name);
+	struct config *config = load(text);
+	cr_expect_str_eq(config->components[0].checks[0].name, name);
+	config_free(config);
+	snprintf(text, sizeof(text), COMPONENT "[check %sx]\ncommand = x\n", name);
+	check_one(text, 6, "at most 64");
+}
+
+Test(config, line_ends_and_a_byte_order_mark_do_not_matter)
+{
+	struct config *config = load(
+		"\xef\xbb\xbf[agent]\r\nlog_level = warn\r\n# remark\r\n\r\nlog_format = json");
+	cr_expect_eq(config->agent.log_level, LOG_LEVEL_WARN);
+	cr_expect(config->agent.log_json);
+	config_free(config);
+}
+
+Test(config, a_NUL_byte_is_no_text)
+{
+	static const char bytes[] = "[agent]\nlog_level = in\0fo\n";
+	write_bytes("a.ini", bytes, sizeof(bytes) - 1);
+	struct config_problems problems = fail_path(path_of("a.ini"));
+	cr_expect_eq(problems.count, 1);
+	check_problem(&problems, 0, "a.ini", 2, "NUL");
+	config_problems_finish(&problems);
+}
+
+Test(config, an_empty_value_means_the_default)
+{
+	struct config *config = load("[agent]\nsocket =\ndrain_delay = ${NOT_SET_ANYWHERE:-}\n"
+				     "[registry]\nsystem_accounts =\n");
+	cr_expect_str_eq(config->agent.socket, "/run/berth/berth.sock");
+	cr_expect_eq(config->agent.drain_delay_ms, 0);
+	cr_expect_str_eq(config->registry.system_accounts, "");
+	config_free(config);
+}
+
+Test(config, files_in_conf_d_add_and_win_in_the_order_of_their_names)
+{
+	write_file("conf.d/20.ini", "[agent]\nlog_level = debug\n[cache]\nsnapshot = no\n");
+	write_file("conf.d/10.ini", "[agent]\nlog_level = warn\ndrain_delay = 2s\n");
+	write_file("conf.d/.hidden.ini", "[nonsense]\n");
+	write_file("conf.d/README", "[nonsense]\n");
+	struct config *config = load("[agent]\nlog_level = error\nlog_format = json\n");
+	cr_expect_eq(config->agent.log_level, LOG_LEVEL_DEBUG);
+	cr_expect(config->agent.log_json);
+	cr_expect_eq(config->agent.drain_delay_ms, 2000);
+	cr_expect_not(config->cache.snapshot);
+	config_free(config);
+}
+
+Test(config, a_directory_is_read_in_the_order_of_names)
+{
+	write_file("conf.d/b.ini", "[agent]\nlog_level = debug\n");
+	write_file("conf.d/a.ini", "[agent]\nlog_level = warn\n");
+	struct config *config = load_path(path_of("conf.d"));
+	cr_expect_eq(config->agent.log_level, LOG_LEVEL_DEBUG);
+	config_free(config);
+}
+
+Test(config, mistakes_name_their_own_file)
+{
+	write_file("conf.d/x.ini", "[agent]\nlog_level = loud\n[check c]\ninterval = 1\n");
+	struct config_problems problems = fail(
+		COMPONENT "[agent]\nsoket = x\n[check c]\ncommand = x\n");
+	cr_expect_eq(problems.count, 3);
+	check_problem(&problems, 0, "a.ini", 7, "socket");
+	check_problem(&problems, 1, "x.ini", 2, "debug");
+	check_problem(&problems, 2, "x.ini", 4, "unit");
+	config_problems_finish(&problems);
+}
+
+Test(config, what_cannot_be_read_says_why)
+{
+	struct config_problems problems = fail_path(path_of("missing.ini"));
+	check_problem(&problems, 0, "missing.ini", 0, "No such file");
+	config_problems_finish(&problems);
+	problems = fail_path(path_of("conf.d"));
+	check_problem(&problems, 0, "conf.d", 0, ".ini");
+	config_problems_finish(&problems);
+	cr_assert_eq(mkdir(path_of("conf.d/x.ini"), 0700), 0);
+	problems = fail_path(path_of("conf.d"));
+	check_problem(&problems, 0, "x.ini", 0, "directory");
+	config_problems_finish(&problems);
+}
+
+Test(config, the_list_of_mistakes_has_an_end)
+{
+	char *text = NULL;
+	size_t len = 0;
+	FILE *stream = open_memstream(&text, &len);
+	for (int i = 0; i < 3000; i++) {
+		fprintf(stream, "nothing\n");
+	}
+	fclose(stream);
+	struct config_problems problems = fail(text);
+	cr_expect_eq(problems.count, 1001);
+	check_problem(&problems, 1000, "a.ini", 0, "more mistakes");
+	config_problems_finish(&problems);
+	free(text);
+}
+
+Test(config, mistakes_are_shown_as_lines_and_as_json)
+{
+	struct config_problems problems = fail("[agent]\nsoket = x\n");
+	char *text = NULL;
+	size_t len = 0;
+	FILE *stream = open_memstream(&text, &len);
+	config_problems_print(&problems, stream);
+	fclose(stream);
+	cr_expect(strstr(text, "a.ini:2: [agent] has no key `soket`"));
+	free(text);
+	json_t *json = config_problems_json(&problems);
+	const json_t *first = json_array_get(json, 0);
+	cr_expect_eq(json_integer_value(json_object_get(first, "line")), 2);
+	cr_expect_str_eq(
+		json_string_value(json_object_get(first, "message")), problems.items[0].message);
+	json_decref(json);
+	config_problems_finish(&problems);
+}

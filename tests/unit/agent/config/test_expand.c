@@ -1,0 +1,143 @@
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/config/builtin.h"
+#include "agent/config/expand.h"
+
+static void expect(const char *text, const char *want)
+{
+	struct err err = ERR_INIT;
+	char *have = config_expand(text, &err);
+	cr_assert_not_null(have, "%s: %s", text, err.msg);
+	cr_expect_str_eq(have, want);
+	free(have);
+}
+
+static void expect_error(const char *text, const char *part)
+{
+	struct err err = ERR_INIT;
+	char *have = config_expand(text, &err);
+	cr_expect_null(have, "%s is no mistake", text);
+	cr_expect(strstr(err.msg, part), "\"%s\" lacks \"%s\"", err.msg, part);
+	free(have);
+}
+
+static void set_variables(void)
+{
+	setenv("NAME", "value", 1);
+	setenv("EMPTY", "", 1);
+	setenv("BLANKS", "  a b\t", 1);
+	setenv("LINES", "a\nb", 1);
+	setenv("DOLLAR", "${NAME}$$", 1);
+	unsetenv("UNSET");
+}
+
+TestSuite(config_expand, .init = set_variables);
+
+Test(config_expand, variables_and_defaults)
+{
+	expect("a${NAME}b", "avalueb");
+	expect("${EMPTY}", "");
+	expect("${UNSET:-x y}", "x y");
+	expect("${EMPTY:-x}", "x");
+	expect("${NAME:-x}", "value");
+	expect("${UNSET:-}", "");
+	expect("${UNSET:-${EMPTY:-${NAME}}}z", "valuez");
+	expect("${UNSET:-a:-b}", "a:-b");
+}
+
+Test(config_expand, other_dollars_stay)
+{
+	expect("$", "$");
+	expect("$$", "$");
+	expect("$$$$", "$$");
+	expect("$${NAME}", "${NAME}");
+	expect("$NAME $1 $? cost$", "$NAME $1 $? cost$");
+	expect("${x%.*} ${1} ${} ${#a} ${", "${x%.*} ${1} ${} ${#a} ${");
+}
+
+Test(config_expand, what_a_variable_holds_is_not_expanded_again)
+{
+	expect("${DOLLAR}", "${NAME}$$");
+	expect("x${BLANKS}", "x  a b");
+	expect("${BLANKS}", "a b");
+}
+
+Test(config_expand, mistakes)
+{
+	expect_error("${UNSET}", "UNSET is not set");
+	expect_error("a${NAME", "no closing brace");
+	expect_error("${NAME:-x", "no closing brace");
+	expect_error("${berth.hostnam}", "${berth.hostname}");
+	expect_error("${berth.hostnam:-x}", "${berth.hostname}");
+	expect_error("${UNSET:-${UNSET}}", "UNSET is not set");
+	expect_error("${LINES}", "line break");
+	char deep[256] = "";
+	for (int i = 0; i < 20; i++) {
+		strcat(deep, "${UNSET:-");
+	}
+	strcat(deep, "}}}}}}}}}}}}}}}}}}}}");
+	expect_error(deep, "nested");
+}
+
+Test(config_expand, the_inverse)
+{
+	static const char *const texts[] = { "", "$", "$$", "${NAME}", "a$b${UNSET}$$$" };
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		char *escaped = config_unexpand(texts[i]);
+		expect(escaped, texts[i]);
+		free(escaped);
+	}
+}
+
+Test(config_expand, what_the_host_is)
+{
+	char name[256];
+	cr_assert_eq(gethostname(name, sizeof(name)), 0);
+	expect("${berth.hostname}", name);
+	expect("${berth.ip.lo}", "127.0.0.1");
+	expect_error("${berth.ip.none0}", "none0");
+	expect("${berth.ip.none0:-192.0.2.1}", "192.0.2.1");
+	expect_error("${berth.ip.}", "${berth.ip}");
+	setenv("CONTAINER_ID", "container_1_2", 1);
+	expect("${berth.container_id}", "container_1_2");
+}
+
+#define ID "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+Test(config_expand, container_ids_as_runtimes_show_them)
+{
+	static const char *const with_id[] = {
+		"12:pids:/docker/" ID "\n11:cpu:/docker/" ID "\n",
+		"0::/system.slice/docker-" ID ".scope\n",
+		"1:name=systemd:/kubepods/burstable/pod3c4d/" ID "\n",
+		"0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-" ID ".scope\n",
+		"0::/machine.slice/libpod-" ID ".scope/container\n",
+		"0::/\n0::/kubepods.slice/crio-" ID ".scope\n",
+		"612 599 254:1 /var/lib/docker/containers/" ID
+		"/hostname /etc/hostname rw - ext4 /dev/vda1 rw\n",
+		"7 5 0:26 /containers/storage/overlay-containers/" ID
+		"/userdata/hostname /etc/hostname rw - tmpfs\n",
+	};
+	for (size_t i = 0; i < sizeof(with_id) / sizeof(with_id[0]); i++) {
+		char *found = config_container_id_from(with_id[i]);
+		cr_assert_not_null(found, "%s", with_id[i]);
+		cr_expect_str_eq(found, ID);
+		free(found);
+	}
+	static const char *const without[] = {
+		"",
+		"0::/\n",
+		"0::/user.slice/user-0.slice/session-1.scope\n",
+		"0::/docker/" ID "0\n",
+		"0::/docker/0123\n",
+		"5 1 0:1 /var/lib/docker/overlay2/" ID "/merged / rw - overlay overlay rw\n",
+	};
+	for (size_t i = 0; i < sizeof(without) / sizeof(without[0]); i++) {
+		char *found = config_container_id_from(without[i]);
+		cr_expect_null(found, "%s", without[i]);
+		free(found);
+	}
+}

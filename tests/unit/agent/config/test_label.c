@@ -1,0 +1,99 @@
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <string.h>
+
+#include "agent/config/label.h"
+
+TestSuite(label);
+
+struct example {
+	char name[80];
+	char label[64]; /* or, of what is refused, a part of the message */
+};
+
+ParameterizedTestParameters(label, from_user)
+{
+	static struct example examples[] = {
+		{ "joe", "joe" },
+		{ "Joe", "joe" },
+		{ "joe@EXAMPLE.COM", "joe" },
+		{ "yarn/rm.example.com@EXAMPLE.COM", "yarn" },
+		{ "yarn/rm.example.com", "yarn" },
+		{ "dev_team", "dev-team" },
+		{ "dev--team", "dev--team" },
+		{ "\xe2\x82\xac", "xn--lzg" },
+		{ "\xc3\x9c"
+		  "BER",
+			"xn--ber-goa" },
+		{ "stra\xc3\x9f"
+		  "e",
+			"strasse" },
+		{ "\xd0\x98\xd0\xb2\xd0\xb0\xd0\xbd@\xd0\xa0\xd0\xa4", "xn--80adrw" },
+		{ "u\xcc\x88"
+		  "ber",
+			"xn--ber-goa" }, /* decomposed */
+		{ "a_\xc3\xbc", "xn--a--yka" },
+	};
+	return cr_make_param_array(struct example, examples, sizeof(examples) / sizeof(examples[0]));
+}
+
+ParameterizedTest(struct example *example, label, from_user)
+{
+	char label[LABEL_SIZE];
+	struct err err = ERR_INIT;
+	cr_assert_eq(
+		label_from_user(label, example->name, &err), 0, "%s: %s", example->name, err.msg);
+	cr_assert_str_eq(label, example->label);
+}
+
+ParameterizedTestParameters(label, refuses_users)
+{
+	static struct example examples[] = {
+		{ "", "user \"\" gives \"\"" },
+		{ "@EXAMPLE.COM", "user \"\"" },
+		{ "/host", "user \"\"" },
+		{ "joe.smith", "gives \"joe.smith\"" },
+		{ "joe smith", "gives \"joe smith\"" },
+		{ "_joe", "gives \"-joe\"" },
+		{ "a\xe3\x80\x82\xc3\xbc", "no" }, /* an ideographic full stop is a dot */
+		{ "\xff\xfe", "\"\\xff\\xfe\" has no form as a DNS label" },
+		{ "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+			"1 to 63 characters" },
+		{ "\xc3\xbc"
+		  "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+			"has no form as a DNS label" },
+	};
+	return cr_make_param_array(struct example, examples, sizeof(examples) / sizeof(examples[0]));
+}
+
+ParameterizedTest(struct example *example, label, refuses_users)
+{
+	char label[LABEL_SIZE] = "untouched";
+	struct err err = ERR_INIT;
+	cr_assert_eq(label_from_user(label, example->name, &err), BERTH_INVALID_PATHNAME);
+	cr_assert_not_null(strstr(err.msg, example->label), "%s", err.msg);
+	cr_assert_str_eq(label, "untouched");
+}
+
+Test(label, from_container_id)
+{
+	char label[LABEL_SIZE];
+	struct err err = ERR_INIT;
+	cr_assert_eq(
+		label_from_container_id(label, "container_1408631738011_0001_01_000002", &err), 0);
+	cr_assert_str_eq(label, "container-1408631738011-0001-01-000002");
+	cr_assert_eq(label_from_container_id(label, "Container_E50", &err), 0);
+	cr_assert_str_eq(label, "container-e50");
+}
+
+Test(label, refuses_container_ids)
+{
+	static const char *const bad[] = { "", "_", "a/b", "a.b", "container_\xe2\x82\xac", "a@b" };
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		char label[LABEL_SIZE];
+		struct err err = ERR_INIT;
+		cr_assert_eq(label_from_container_id(label, bad[i], &err), BERTH_INVALID_PATHNAME,
+			"%s", bad[i]);
+		cr_assert_not_null(strstr(err.msg, "a DNS label has"), "%s", err.msg);
+	}
+}

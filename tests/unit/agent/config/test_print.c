@@ -1,0 +1,163 @@
+/* What -T prints, and when two configurations are the same. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/config/config.h"
+#include "tests/support/scratch.h"
+
+static struct config *load(const char *text)
+{
+	char path[SCRATCH_PATH];
+	int fd = scratch_file(path);
+	cr_assert_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	close(fd);
+	struct config *config = NULL;
+	struct config_problems problems;
+	int ret = config_load(&config, path, &problems);
+	config_problems_print(&problems, stderr);
+	unlink(path);
+	cr_assert_eq(ret, 0);
+	config_problems_finish(&problems);
+	return config;
+}
+
+static char *print(const struct config *config)
+{
+	char *text = NULL;
+	size_t len = 0;
+	FILE *stream = open_memstream(&text, &len);
+	config_print(config, stream);
+	fclose(stream);
+	return text;
+}
+
+static const char rich[] =
+	"[agent]\n"
+	"socket_mode = 0600\nsocket_group = root\nlisten = [::1]:0\ndrain_delay = 90s\n"
+	"[registry]\nsystem_accounts =\n"
+	"[cache]\nwarm = /, /users/**\nmax_stale = 1h\nmax_size = 65537\n"
+	"[component a]\nuser = joe\nservice_class = s\ninstance = i\nid = container_1_2\n"
+	"attribute.Dollar = $${HOME} $HOME $$$$\nattribute.Empty =\ndamping_reuse = 0.125\n"
+	"[component b]\npath = /services/b\npersistence = permanent\n"
+	"[endpoint one]\ncomponent = a\napi = x\nprotocol = p\naddress_type = host/port\n"
+	"address.3 = h:1\naddress.7 = [::1]:2\n"
+	"[endpoint two]\ncomponent = b\napi = x\nprotocol = p\naddress_type = uri\n"
+	"dynamic = yes\nhold = connection\nwriter = group:root\n"
+	"[check c]\ncomponent = a\ncommand = sh -c 'a ; $1 \"b\"'\nenv.X = y\nmatch = ^a$\n"
+	"endpoints = one\nwindow = 1m\n"
+	"[check t]\ncomponent = b\ntype = tcp\ntarget = [::1]:80\nsend =  \\x20a\\r\\n\\x00\\\\ \\x20\n"
+	"[check h]\ncomponent = b\ntype = http\ntarget = http://h/?a=b\nexpect_status = 200-204, 301\n"
+	"[check l]\ncomponent = b\ntype = ttl\nwriter = user:root\n";
+
+Test(config_print, what_is_printed_loads_to_the_same)
+{
+	struct config *config = load(rich);
+	char *text = print(config);
+	struct config *again = load(text);
+	char *text_again = print(again);
+	cr_expect_str_eq(text, text_again);
+	cr_assert_eq(again->component_count, 2);
+	for (size_t i = 0; i < again->component_count; i++) {
+		const struct config_component *a = &config->components[i];
+		const struct config_component *b = &again->components[i];
+		cr_expect(config_component_equal(a, b));
+		cr_assert_eq(a->check_count, b->check_count);
+		for (size_t j = 0; j < a->check_count; j++) {
+			cr_expect(config_check_equal(&a->checks[j], &b->checks[j]), "%s",
+				a->checks[j].name);
+		}
+	}
+	cr_expect_str_eq(again->components[0].attributes[0].value, "${HOME} $HOME $$");
+	cr_expect_str_eq(again->registry.system_accounts, "");
+	cr_expect_eq(again->cache.max_size_bytes, 65537);
+	cr_expect_eq(memcmp(again->components[1].checks[0].send, " a\r\n\0\\  ", 8), 0);
+	free(text);
+	free(text_again);
+	config_free(config);
+	config_free(again);
+}
+
+Test(config_print, secrets_are_masked)
+{
+	struct config *config = load(
+		"[component]\npath = /a\nattribute.DB_Password = hunter2\nattribute.plain = shown\n"
+		"[endpoint e]\napi = x\nprotocol = p\naddress_type = uri\n"
+		"address = https://joe:hunter2@host/\n"
+		"[check c]\ncommand = curl http://joe:hunter2@host/ http://me@host\n"
+		"env.API_KEY = hunter2\n");
+	char *text = print(config);
+	cr_expect_null(strstr(text, "hunter2"));
+	cr_expect(strstr(text, "attribute.DB_Password = ****\n"));
+	cr_expect(strstr(text, "attribute.plain = shown\n"));
+	cr_expect(strstr(text, "address = https://joe:****@host/\n"));
+	cr_expect(strstr(text, "command = curl http://joe:****@host/ http://me@host\n"));
+	cr_expect(strstr(text, "env.API_KEY = ****\n"));
+	free(text);
+	config_free(config);
+}
+
+#define BASE_COMPONENT "[component]\npath = /a\n"
+#define BASE_ENDPOINT                                                                              \
+	"[endpoint e]\napi = x\nprotocol = p\naddress_type = uri\naddress = http://a\n"
+#define BASE_CHECK "[check c]\ncommand = x\n"
+
+Test(config_print, every_change_of_a_component_is_seen)
+{
+	static const char *const changes[] = {
+		"[component]\npath = /b\n" BASE_ENDPOINT,
+		"[component n]\npath = /a\n" BASE_ENDPOINT,
+		BASE_COMPONENT "attribute.a = b\n" BASE_ENDPOINT,
+		BASE_COMPONENT "id = x\n" BASE_ENDPOINT,
+		BASE_COMPONENT "damping = no\n" BASE_ENDPOINT,
+		BASE_COMPONENT "znode = persistent\n" BASE_ENDPOINT,
+		BASE_COMPONENT "on_conflict = takeover\n" BASE_ENDPOINT,
+		BASE_COMPONENT "description = x\n" BASE_ENDPOINT,
+		BASE_COMPONENT,
+		BASE_COMPONENT BASE_ENDPOINT "scope = internal\n",
+		BASE_COMPONENT BASE_ENDPOINT "address.2 = http://b\n",
+		BASE_COMPONENT
+		"[endpoint f]\napi = x\nprotocol = p\naddress_type = uri\naddress = http://a\n",
+	};
+	struct config *base = load(BASE_COMPONENT BASE_ENDPOINT);
+	struct config *same = load(BASE_COMPONENT BASE_ENDPOINT BASE_CHECK);
+	cr_expect(config_component_equal(&base->components[0], &same->components[0]));
+	config_free(same);
+	for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+		struct config *other = load(changes[i]);
+		cr_expect_not(config_component_equal(&base->components[0], &other->components[0]),
+			"%s", changes[i]);
+		config_free(other);
+	}
+	config_free(base);
+}
+
+Test(config_print, every_change_of_a_check_is_seen)
+{
+	static const char *const changes[] = {
+		"[check d]\ncommand = x\n",
+		"[check c]\ncommand = y\n",
+		BASE_CHECK "shell = yes\n",
+		BASE_CHECK "env.A = b\n",
+		BASE_CHECK "interval = 11s\n",
+		BASE_CHECK "down_interval = 11s\n",
+		BASE_CHECK "fall = 2\n",
+		BASE_CHECK "match = a\n",
+		BASE_CHECK "initial = passing\n",
+		BASE_CHECK "cwd = /tmp\n",
+		"[check c]\ntype = ttl\n",
+	};
+	struct config *base = load(BASE_COMPONENT BASE_CHECK);
+	for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+		char text[300];
+		snprintf(text, sizeof(text), BASE_COMPONENT "%s", changes[i]);
+		struct config *other = load(text);
+		cr_expect_not(config_check_equal(&base->components[0].checks[0],
+				      &other->components[0].checks[0]),
+			"%s", changes[i]);
+		config_free(other);
+	}
+	config_free(base);
+}

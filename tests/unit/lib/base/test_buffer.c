@@ -1,0 +1,109 @@
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/buffer.h"
+
+TestSuite(buffer);
+
+Test(buffer, is_empty_text_before_the_first_append)
+{
+	struct buffer buffer;
+	buffer_init(&buffer, 10);
+	cr_assert_str_eq(buffer_text(&buffer), "");
+	cr_assert_null(buffer.data);
+	buffer_finish(&buffer);
+}
+
+Test(buffer, keeps_what_is_appended_in_order_and_terminated)
+{
+	struct buffer buffer;
+	buffer_init(&buffer, 100);
+	cr_assert_eq(buffer_append(&buffer, "a\0b", 3), 0);
+	cr_assert_eq(buffer_append_text(&buffer, "cd"), 0);
+	cr_assert_eq(buffer_printf(&buffer, "%d-%s", 42, "x"), 0);
+	cr_assert_eq(buffer.len, 9);
+	cr_assert_arr_eq(buffer.data, "a\0bcd42-x\0", 10);
+	buffer_finish(&buffer);
+}
+
+Test(buffer, grows_beyond_its_first_allocation)
+{
+	struct buffer buffer;
+	buffer_init(&buffer, 100000);
+	for (int i = 0; i < 10000; i++) {
+		cr_assert_eq(buffer_printf(&buffer, "%04d,", i), 0);
+	}
+	cr_assert_eq(buffer.len, 50000);
+	cr_assert_str_eq(buffer_text(&buffer) + 49990, "9998,9999,");
+	buffer_finish(&buffer);
+}
+
+Test(buffer, holds_exactly_its_maximum)
+{
+	struct buffer buffer;
+	buffer_init(&buffer, 4);
+	cr_assert_eq(buffer_append(&buffer, "abcd", 4), 0);
+	cr_assert_eq(buffer_append(&buffer, "e", 1), -1);
+	buffer_finish(&buffer);
+}
+
+Test(buffer, refuses_everything_after_a_failure_and_keeps_what_it_has)
+{
+	struct buffer buffer;
+	buffer_init(&buffer, 4);
+	cr_assert_eq(buffer_append_text(&buffer, "abc"), 0);
+	cr_assert_eq(buffer_printf(&buffer, "%s", "too long"), -1);
+	cr_assert_eq(buffer_append_text(&buffer, "d"), -1);
+	cr_assert_null(buffer_reserve(&buffer, 0));
+	cr_assert(buffer.failed);
+	cr_assert_str_eq(buffer_text(&buffer), "abc");
+	cr_assert_null(buffer_take(&buffer, NULL));
+	buffer_clear(&buffer);
+	cr_assert_eq(buffer_append_text(&buffer, "d"), 0);
+	cr_assert_str_eq(buffer_text(&buffer), "d");
+	buffer_finish(&buffer);
+}
+
+Test(buffer, takes_what_was_written_into_reserved_room)
+{
+	struct buffer buffer;
+	buffer_init(&buffer, 10);
+	char *room = buffer_reserve(&buffer, 5);
+	cr_assert_not_null(room);
+	memcpy(room, "xyz", 3);
+	buffer_added(&buffer, 3);
+	cr_assert_str_eq(buffer_text(&buffer), "xyz");
+	buffer_finish(&buffer);
+}
+
+Test(buffer, consumes_from_the_front)
+{
+	struct buffer buffer;
+	buffer_init(&buffer, 10);
+	cr_assert_eq(buffer_append_text(&buffer, "abcdef"), 0);
+	buffer_consume(&buffer, 0);
+	buffer_consume(&buffer, 4);
+	cr_assert_str_eq(buffer_text(&buffer), "ef");
+	buffer_consume(&buffer, 2);
+	cr_assert_eq(buffer.len, 0);
+	buffer_finish(&buffer);
+}
+
+Test(buffer, hands_over_its_memory)
+{
+	struct buffer buffer;
+	buffer_init(&buffer, 10);
+	cr_assert_eq(buffer_append_text(&buffer, "abc"), 0);
+	size_t len = 0;
+	char *data = buffer_take(&buffer, &len);
+	cr_assert_str_eq(data, "abc");
+	cr_assert_eq(len, 3);
+	cr_assert_str_eq(buffer_text(&buffer), "");
+	free(data);
+	data = buffer_take(&buffer, &len);
+	cr_assert_str_eq(data, "", "an empty buffer gives an empty string");
+	cr_assert_eq(len, 0);
+	free(data);
+	buffer_finish(&buffer);
+}

@@ -1,0 +1,187 @@
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/base/limits.h"
+#include "lib/base/path.h"
+
+TestSuite(path);
+
+#define X21 "xxxxxxxxxxxxxxxxxxxxx"
+#define X63 X21 X21 X21
+
+struct example {
+	char path[80];
+	size_t len; /* 0: up to the NUL */
+	char complaint[48];
+};
+
+static size_t length(const struct example *example)
+{
+	return example->len ? example->len : strlen(example->path);
+}
+
+struct valid {
+	char path[80];
+};
+
+ParameterizedTestParameters(path, accepts)
+{
+	static struct valid paths[] = {
+		{ "/" },
+		{ "/a" },
+		{ "/0" },
+		{ "/a-b" },
+		{ "/a--b/c" },
+		{ "/xn--lzg" },
+		{ "/users/devteam/org-apache-tomcat/test1/components" },
+		{ "/" X63 },
+		{ "/a/" X63 "/b" },
+	};
+	return cr_make_param_array(struct valid, paths, sizeof(paths) / sizeof(paths[0]));
+}
+
+ParameterizedTest(struct valid *valid, path, accepts)
+{
+	struct err err = ERR_INIT;
+	cr_assert_eq(path_check(valid->path, strlen(valid->path), &err), 0, "%s: %s", valid->path,
+		err.msg);
+}
+
+ParameterizedTestParameters(path, rejects_and_says_why)
+{
+	static struct example examples[] = {
+		{ "", 0, "does not begin with /" },
+		{ "a", 0, "does not begin with /" },
+		{ "a/b", 0, "does not begin with /" },
+		{ "//", 0, "element 1 \"\" is empty" },
+		{ "//a", 0, "element 1 \"\" is empty" },
+		{ "/a//b", 0, "element 2 \"\" is empty" },
+		{ "/a/", 0, "ends with /" },
+		{ "/a/b/", 0, "ends with /" },
+		{ "/.", 0, "element 1 \".\" holds a character" },
+		{ "/a/..", 0, "element 2 \"..\" holds a character" },
+		{ "/a/../b", 0, "element 2 \"..\" holds a character" },
+		{ "/%2e%2e", 0, "holds a character" },
+		{ "/A", 0, "element 1 \"A\" holds a character" },
+		{ "/a_b", 0, "holds a character" },
+		{ "/a b", 0, "holds a character" },
+		{ "/a\nb", 0, "\"a\\x0ab\" holds a character" },
+		{ "/a\0b", 4, "\"a\\x00b\" holds a character" },
+		{ "/a\0", 3, "\"a\\x00\" holds a character" },
+		{ "/\xe2\x82\xac", 0, "holds a character" },
+		{ "/\xff", 0, "\"\\xff\" holds a character" },
+		{ "/\xd0\x98", 0, "holds a character" },
+		{ "/-a", 0, "begins or ends with -" },
+		{ "/a-", 0, "begins or ends with -" },
+		{ "/-", 0, "begins or ends with -" },
+		{ "/a\\b", 0, "holds a character" },
+		{ "/" X63 "x", 0, "is too long" },
+	};
+	return cr_make_param_array(struct example, examples, sizeof(examples) / sizeof(examples[0]));
+}
+
+ParameterizedTest(struct example *example, path, rejects_and_says_why)
+{
+	struct err err = ERR_INIT;
+	cr_assert_eq(path_check(example->path, length(example), &err), BERTH_INVALID_PATHNAME);
+	cr_assert_not_null(
+		strstr(err.msg, example->complaint), "%s: %s", example->complaint, err.msg);
+}
+
+/* "/xx…/xx…" of exactly `len` bytes. */
+static void long_path(char *out, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		out[i] = i % 32 == 0 ? '/' : 'x';
+	}
+	out[len] = '\0';
+}
+
+Test(path, may_have_as_many_bytes_as_the_limit_and_no_more)
+{
+	char path[LIMIT_PATH_BYTES + 2];
+	struct err err = ERR_INIT;
+	long_path(path, LIMIT_PATH_BYTES - 1);
+	cr_assert_eq(path_check(path, strlen(path), &err), 0);
+	long_path(path, LIMIT_PATH_BYTES);
+	cr_assert_eq(path_check(path, strlen(path), &err), 0, "%s", err.msg);
+	strcat(path, "x");
+	cr_assert_eq(path_check(path, strlen(path), &err), BERTH_INVALID_PATHNAME);
+	cr_assert_not_null(strstr(err.msg, "1025 bytes; at most 1024"), "%s", err.msg);
+}
+
+Test(path, joins_below_the_root_and_below_others)
+{
+	char path[32];
+	struct err err = ERR_INIT;
+	cr_assert_eq(path_join(path, sizeof(path), "/", "users", &err), 0);
+	cr_assert_str_eq(path, "/users");
+	cr_assert_eq(path_join(path, sizeof(path), path, "joe", &err), 0);
+	cr_assert_str_eq(path, "/users/joe");
+}
+
+Test(path, join_refuses_what_is_no_element)
+{
+	static const char *const bad[] = { "", "..", "a/b", "/a", "A", "-" };
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		char path[32] = "untouched";
+		struct err err = ERR_INIT;
+		cr_assert_eq(
+			path_join(path, sizeof(path), "/", bad[i], &err), BERTH_INVALID_PATHNAME);
+		cr_assert_str_eq(path, "untouched");
+	}
+}
+
+Test(path, join_refuses_what_does_not_fit)
+{
+	char path[5] = "";
+	struct err err = ERR_INIT;
+	cr_assert_eq(path_join(path, sizeof(path), "/a", "bc", &err), BERTH_LIMIT_EXCEEDED);
+	err_clear(&err);
+	cr_assert_eq(path_join(path, sizeof(path), "/a", "b", &err), 0);
+	cr_assert_str_eq(path, "/a/b");
+
+	char parent[LIMIT_PATH_BYTES + 1];
+	char longer[2 * LIMIT_PATH_BYTES];
+	long_path(parent, LIMIT_PATH_BYTES - 1);
+	cr_assert_eq(path_join(longer, sizeof(longer), parent, "x", &err), BERTH_LIMIT_EXCEEDED);
+}
+
+struct family {
+	char path[16];
+	size_t parent_len;
+	char name[8];
+	size_t depth;
+};
+
+ParameterizedTestParameters(path, knows_parent_name_and_depth)
+{
+	static struct family families[] = {
+		{ "/", 0, "", 0 },
+		{ "/a", 1, "a", 1 },
+		{ "/a/b", 2, "b", 2 },
+		{ "/users/joe", 6, "joe", 2 },
+		{ "/a/b/c/d", 6, "d", 4 },
+	};
+	return cr_make_param_array(struct family, families, sizeof(families) / sizeof(families[0]));
+}
+
+ParameterizedTest(struct family *family, path, knows_parent_name_and_depth)
+{
+	cr_assert_eq(path_parent_len(family->path), family->parent_len);
+	cr_assert_str_eq(path_name(family->path), family->name);
+	cr_assert_eq(path_depth(family->path), family->depth);
+}
+
+Test(path, is_under_itself_and_its_ancestors_only)
+{
+	cr_assert(path_is_under("/", "/"));
+	cr_assert(path_is_under("/a", "/"));
+	cr_assert(path_is_under("/a", "/a"));
+	cr_assert(path_is_under("/a/b/c", "/a/b"));
+	cr_assert_not(path_is_under("/a", "/a/b"));
+	cr_assert_not(path_is_under("/ab", "/a"));
+	cr_assert_not(path_is_under("/", "/a"));
+}

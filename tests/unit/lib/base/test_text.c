@@ -1,0 +1,32 @@
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <string.h>
+
+#include "lib/base/text.h"
+
+Test(text, what_fits_stays_as_it_is)
+{
+	char out[16];
+	text_printf(out, sizeof(out), "%s %d", "héllo", 1);
+	cr_assert(eq(str, out, "héllo 1"));
+}
+
+/* Every cut of a text with characters of one to four bytes ends at the end of a character. */
+Test(text, what_does_not_fit_is_cut_between_characters)
+{
+	static const char text[] = "aé€😀z";
+	static const size_t ends[] = { 0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 11 };
+	for (size_t room = 1; room <= strlen(text) + 1; room++) {
+		char out[sizeof(text)];
+		text_printf(out, room, "%s", text);
+		cr_assert(eq(sz, strlen(out), ends[room - 1]), "room for %zu", room);
+		cr_assert(eq(int, strncmp(out, text, strlen(out)), 0));
+	}
+}
+
+Test(text, a_precision_within_the_format_is_the_callers_affair)
+{
+	char out[4];
+	text_printf(out, sizeof(out), "%s", "\xa9\xa9\xa9\xa9\xa9");
+	cr_assert(eq(sz, strlen(out), 3), "bytes that begin no character are left alone");
+}

@@ -1,0 +1,389 @@
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "lib/berth.h"
+#include "lib/client/stream.h"
+#include "tests/support/scratch.h"
+
+#define JSON(status, headers, body)                                                                \
+	"HTTP/1.1 " status "\r\nContent-Type: application/json\r\n" headers                        \
+	"Transfer-Encoding: chunked\r\n\r\n" body "0\r\n\r\n"
+#define CHUNK_2(two) "2\r\n" two "\r\n"
+#define STREAM "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+/* ---- a server that does as it is told --------------------------------------------------------- */
+
+enum step_kind { END, ACCEPT, READ, SEND, HANG_UP };
+
+struct step {
+	enum step_kind kind;
+	const char *text;
+};
+
+static struct {
+	char folder[SCRATCH_PATH];
+	char path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
+	int listener;
+	pthread_t thread;
+	const struct step *steps;
+	char requests[8192]; /* all that was read, for after the end */
+} server;
+
+static void read_request(int fd)
+{
+	size_t used = strlen(server.requests);
+	size_t start = used;
+	while (!strstr(server.requests + start, "\r\n\r\n") && used < sizeof(server.requests) - 1 &&
+		read(fd, server.requests + used, 1) == 1) {
+		used++;
+	}
+}
+
+static void *serve(void *unused)
+{
+	int fd = -1;
+	for (const struct step *step = server.steps; step->kind != END; step++) {
+		switch (step->kind) {
+		case ACCEPT:
+			fd = accept(server.listener, NULL, NULL);
+			break;
+		case READ:
+			read_request(fd);
+			break;
+		case SEND:
+			(void)!send(fd, step->text, strlen(step->text), MSG_NOSIGNAL);
+			break;
+		default:
+			close(fd);
+			fd = -1;
+		}
+	}
+	if (fd >= 0) {
+		char byte;
+		(void)!read(fd, &byte, 1); /* until the client leaves */
+		close(fd);
+	}
+	return unused;
+}
+
+static void server_start(const struct step *steps)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	scratch_folder(server.folder);
+	cr_assert_lt(snprintf(server.path, sizeof(server.path), "%s/socket", server.folder),
+		(int)sizeof(server.path));
+	strcpy(address.sun_path, server.path);
+	server.listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	cr_assert_eq(bind(server.listener, (struct sockaddr *)&address, sizeof(address)), 0);
+	cr_assert_eq(listen(server.listener, 5), 0);
+	server.steps = steps;
+	server.requests[0] = '\0';
+	cr_assert_eq(pthread_create(&server.thread, NULL, serve, NULL), 0);
+}
+
+static void server_stop(void)
+{
+	pthread_join(server.thread, NULL);
+	close(server.listener);
+	unlink(server.path);
+	rmdir(server.folder);
+}
+
+static struct berth *open_client(int timeout_ms)
+{
+	struct berth *berth = NULL;
+	struct berth_options options = { .timeout_ms = timeout_ms };
+	cr_assert_eq(berth_open(&berth, server.path, &options, NULL), 0);
+	return berth;
+}
+
+enum { PATIENT_MS = 60000 };
+
+static int resolve(struct berth *berth, struct berth_failure *failure)
+{
+	struct berth_answer answer;
+	int code = berth_resolve(berth, "/a", &answer, failure);
+	if (code == 0) {
+		berth_answer_finish(&answer);
+	}
+	return code;
+}
+
+TestSuite(client, .timeout = 120);
+
+/* ---- requests --------------------------------------------------------------------------------- */
+
+Test(client, a_request_says_what_it_wants_and_answers_say_how_old_they_are)
+{
+	static const struct step steps[] = { { ACCEPT, NULL }, { READ, NULL },
+		{ SEND, JSON("200 OK", "Age: 42\r\nX-Cache: STALE\r\n", CHUNK_2("{}")) },
+		{ END, NULL } };
+	struct berth_answer answer;
+	server_start(steps);
+	struct berth *berth = open_client(PATIENT_MS);
+	cr_assert_eq(berth_resolve(berth, "/users/joe", &answer, NULL), 0);
+	cr_assert_str_eq(answer.json, "{}");
+	cr_assert_eq(answer.len, 2);
+	cr_assert_eq(answer.freshness.age_s, 42);
+	cr_assert(answer.freshness.stale);
+	berth_answer_finish(&answer);
+	berth_close(berth);
+	server_stop();
+	cr_assert(strstr(server.requests, "GET /v1/resolve/users/joe HTTP/1.1\r\nHost: "));
+}
+
+Test(client, keeps_its_connection)
+{
+	static const struct step steps[] = { { ACCEPT, NULL }, { READ, NULL },
+		{ SEND, JSON("200 OK", "", CHUNK_2("{}")) }, { READ, NULL },
+		{ SEND, JSON("200 OK", "", CHUNK_2("{}")) }, { END, NULL } };
+	server_start(steps);
+	struct berth *berth = open_client(PATIENT_MS);
+	cr_assert_eq(resolve(berth, NULL), 0);
+	cr_assert_eq(resolve(berth, NULL), 0);
+	berth_close(berth);
+	server_stop();
+}
+
+Test(client, asks_again_when_the_kept_connection_was_closed)
+{
+	static const struct step steps[] = { { ACCEPT, NULL }, { READ, NULL },
+		{ SEND, JSON("200 OK", "", CHUNK_2("{}")) }, { READ, NULL }, { HANG_UP, NULL },
+		{ ACCEPT, NULL }, { READ, NULL }, { SEND, JSON("200 OK", "", CHUNK_2("{}")) },
+		{ END, NULL } };
+	server_start(steps);
+	struct berth *berth = open_client(PATIENT_MS);
+	cr_assert_eq(resolve(berth, NULL), 0);
+	cr_assert_eq(resolve(berth, NULL), 0);
+	berth_close(berth);
+	server_stop();
+}
+
+Test(client, does_not_send_twice_what_may_have_been_done)
+{
+	static const struct step steps[] = { { ACCEPT, NULL }, { READ, NULL },
+		{ SEND, JSON("200 OK", "", CHUNK_2("{}")) }, { READ, NULL }, { HANG_UP, NULL },
+		{ END, NULL } };
+	struct berth_failure failure;
+	server_start(steps);
+	struct berth *berth = open_client(PATIENT_MS);
+	cr_assert_eq(resolve(berth, NULL), 0);
+	cr_assert_eq(berth_drain(berth, "x", 0, &failure), BERTH_REGISTRY_UNAVAILABLE);
+	berth_close(berth);
+	server_stop();
+}
+
+Test(client, a_new_connection_that_breaks_is_an_error)
+{
+	static const struct step steps[] = { { ACCEPT, NULL }, { READ, NULL },
+		{ SEND, "HTTP/1.1 200 OK\r\nContent-Le" }, { HANG_UP, NULL }, { END, NULL } };
+	struct berth_failure failure;
+	server_start(steps);
+	struct berth *berth = open_client(PATIENT_MS);
+	cr_assert_eq(resolve(berth, &failure), BERTH_REGISTRY_UNAVAILABLE);
+	cr_assert_eq(failure.code, BERTH_REGISTRY_UNAVAILABLE);
+	cr_assert(strstr(failure.message, "before its answer was complete"), "%s", failure.message);
+	berth_close(berth);
+	server_stop();
+}
+
+Test(client, errors_have_the_agents_name_and_words)
+{
+	static const struct step steps[] = { { ACCEPT, NULL }, { READ, NULL },
+		{ SEND,
+			"HTTP/1.1 404 Not Found\r\nContent-Length: 44\r\n\r\n"
+			"{\"title\":\"NoRecord\",\"detail\":\"nothing here\"}" },
+		{ END, NULL } };
+	struct berth_failure failure;
+	server_start(steps);
+	struct berth *berth = open_client(PATIENT_MS);
+	cr_assert_eq(resolve(berth, &failure), BERTH_NO_RECORD, "%s", failure.message);
+	cr_assert_str_eq(failure.message, "nothing here");
+	berth_close(berth);
+	server_stop();
+}
+
+Test(client, gives_up_in_time)
+{
+	static const struct step steps[] = { { ACCEPT, NULL }, { READ, NULL }, { END, NULL } };
+	struct berth_failure failure;
+	server_start(steps);
+	struct berth *berth = open_client(50);
+	cr_assert_eq(resolve(berth, &failure), BERTH_TIMEOUT);
+	berth_close(berth);
+	server_stop();
+}
+
+Test(client, refuses_what_is_no_http)
+{
+	static const struct step steps[] = { { ACCEPT, NULL }, { READ, NULL },
+		{ SEND, "220 mail.example.org\r\n\r\n" }, { END, NULL } };
+	struct berth_failure failure;
+	server_start(steps);
+	struct berth *berth = open_client(PATIENT_MS);
+	cr_assert_eq(resolve(berth, &failure), BERTH_FAILED);
+	berth_close(berth);
+	server_stop();
+}
+
+Test(client, without_an_agent_it_says_where_it_looked)
+{
+	struct berth *berth;
+	struct berth_failure failure;
+	cr_assert_eq(berth_open(&berth, "unix:/nonexistent/berth.sock", NULL, NULL), 0);
+	cr_assert_eq(resolve(berth, &failure), BERTH_REGISTRY_UNAVAILABLE);
+	cr_assert(strstr(failure.message, "/nonexistent/berth.sock"));
+	cr_assert_eq(berth_exists(berth, "/a", NULL), BERTH_REGISTRY_UNAVAILABLE);
+	cr_assert_eq(berth_resolve(berth, "/A", NULL, NULL), BERTH_INVALID_PATHNAME);
+	cr_assert_eq(berth_mknode(berth, "/a", true, &failure), BERTH_FAILED);
+	cr_assert(strstr(failure.message, "is for a registry"), "%s", failure.message);
+	berth_close(berth);
+}
+
+/* ---- what is kept ----------------------------------------------------------------------------- */
+
+#define ENDPOINT                                                                                       \
+	"[{\"path\":\"/a\",\"scope\":\"external\",\"api\":\"x\",\"protocol\":\"tcp\",\"addressType\":" \
+	"\"inetaddress\",\"address\":{\"hostname\":\"::1\",\"port\":\"80\"}}]"
+
+Test(client, a_lookup_is_kept_until_there_is_trouble)
+{
+	static const struct step steps[] = { { ACCEPT, NULL }, { READ, NULL },
+		{ SEND, JSON("200 OK", "", "82\r\n" ENDPOINT "\r\n") }, { READ, NULL },
+		{ SEND, "HTTP/1.1 503 x\r\nContent-Length: 0\r\n\r\n" }, { END, NULL } };
+	struct berth_lookup *lookup;
+	const struct berth_endpoints *found;
+	struct berth_failure failure;
+	server_start(steps);
+	struct berth *berth = open_client(PATIENT_MS);
+	cr_assert_eq(berth_lookup_create(&lookup, berth, "/a", NULL, NULL), 0);
+	for (int i = 0; i < 3; i++) {
+		cr_assert_eq(berth_lookup_get(lookup, &found, &failure), 0, "%s", failure.message);
+		cr_assert_eq(found->count, 1);
+		cr_assert_str_eq(found->items[0].address, "[::1]:80");
+		cr_assert_str_eq(found->items[0].host, "::1");
+		cr_assert_eq(found->items[0].port, 80);
+		cr_assert_not(found->freshness.stale);
+	}
+	berth_lookup_trouble(lookup);
+	cr_assert_eq(berth_lookup_get(lookup, &found, NULL), 0);
+	cr_assert_eq(found->count, 1);
+	cr_assert(found->freshness.stale);
+	berth_lookup_free(lookup);
+	berth_close(berth);
+	server_stop();
+	char *second = strstr(server.requests, "\r\n\r\n") + 4;
+	cr_assert(strstr(second, "Cache-Control: no-cache\r\n"));
+	cr_assert_not(strstr(second, "\r\n\r\n") == NULL);
+}
+
+/* ---- watches ---------------------------------------------------------------------------------- */
+
+static struct {
+	char types[256];
+	struct berth_watch *watch;
+	bool unwatch;
+} seen;
+
+static void on_event(void *context, const struct berth_event *event)
+{
+	size_t used = strlen(seen.types);
+	snprintf(seen.types + used, sizeof(seen.types) - used, "%s ", berth_event_name(event->type));
+	cr_assert_eq(context, &seen);
+	if (event->type == BERTH_EVENT_UPDATED) {
+		cr_assert_str_eq(event->path, "/a");
+		cr_assert_str_eq(event->record, "{\"x\":1}");
+	}
+	if (seen.unwatch) {
+		berth_unwatch(seen.watch);
+		seen.watch = NULL;
+	}
+}
+
+static void watch_until(struct berth *berth, const char *types)
+{
+	while (strcmp(seen.types, types) != 0 && seen.watch) {
+		cr_assert_eq(berth_dispatch(berth, PATIENT_MS, NULL), 0);
+		cr_assert_eq(strncmp(seen.types, types, strlen(seen.types)), 0, "%s", seen.types);
+	}
+}
+
+Test(client, a_watch_subscribes_again_when_the_stream_breaks_or_falls_silent)
+{
+	static const struct step steps[] = { { ACCEPT, NULL }, { READ, NULL },
+		/* Frames that are cut anywhere, and two in a chunk. */
+		{ SEND, STREAM "3\r\n67\n\r\n" },
+		{ SEND, "43\r\n{\"type\":\"SUBSCRIBED\",\"heartbeat_interval_seconds\":60,\"snapshot\":{}}\r\n" },
+		{ SEND, "45\r\n47\n{\"type\":\"UPDATED\",\"path\":\"/a\",\"record\":{\"x\":1}}16\n{\"type\":\"STALE\"}\r\n" },
+		{ HANG_UP, NULL }, { ACCEPT, NULL }, { READ, NULL },
+		/* Promises a heartbeat every 20 ms and then says nothing. */
+		{ SEND,
+			STREAM
+			"48\r\n69\n{\"type\":\"SUBSCRIBED\",\"heartbeat_interval_seconds\":0.02,\"snapshot\":{}}\r\n" },
+		{ ACCEPT, NULL }, { READ, NULL },
+		{ SEND,
+			STREAM
+			"46\r\n67\n{\"type\":\"SUBSCRIBED\",\"heartbeat_interval_seconds\":60,\"snapshot\":{}}\r\n" },
+		{ END, NULL } };
+	server_start(steps);
+	struct berth *berth = open_client(PATIENT_MS);
+	cr_assert_eq(berth_watch(berth, "/a", true, on_event, &seen, &seen.watch, NULL), 0);
+	watch_until(berth, "SUBSCRIBED UPDATED STALE LOST RESYNC LOST RESYNC ");
+	cr_assert_eq(berth_watch_trouble(seen.watch, NULL), 0);
+	berth_close(berth);
+	server_stop();
+	cr_assert(strstr(server.requests, "GET /v1/watch/a?recursive=yes HTTP/1.1\r\n"));
+}
+
+Test(client, a_watch_may_end_in_its_callback)
+{
+	static const struct step steps[] = { { ACCEPT, NULL }, { READ, NULL },
+		{ SEND,
+			STREAM
+			"46\r\n67\n{\"type\":\"SUBSCRIBED\",\"heartbeat_interval_seconds\":60,\"snapshot\":{}}\r\n" },
+		{ END, NULL } };
+	server_start(steps);
+	seen.unwatch = true;
+	struct berth *berth = open_client(PATIENT_MS);
+	cr_assert_eq(berth_watch(berth, "/a", false, on_event, &seen, &seen.watch, NULL), 0);
+	watch_until(berth, "SUBSCRIBED ");
+	cr_assert_null(seen.watch);
+	cr_assert_eq(berth_dispatch(berth, 0, NULL), 0);
+	berth_close(berth);
+	server_stop();
+}
+
+Test(client, a_refused_watch_says_why_and_goes_on_trying)
+{
+	static const struct step steps[] = { { ACCEPT, NULL }, { READ, NULL },
+		{ SEND, "HTTP/1.1 403 x\r\nContent-Length: 29\r\n\r\n{\"title\":\"NoPathPermissions\"}" },
+		{ END, NULL } };
+	struct berth_failure failure;
+	server_start(steps);
+	struct berth *berth = open_client(PATIENT_MS);
+	cr_assert_eq(berth_watch(berth, "/a", false, on_event, &seen, &seen.watch, NULL), 0);
+	watch_until(berth, "LOST ");
+	cr_assert_eq(berth_watch_trouble(seen.watch, &failure), BERTH_NO_PATH_PERMISSIONS);
+	berth_unwatch(seen.watch);
+	berth_close(berth);
+	server_stop();
+}
+
+Test(client, pauses_between_attempts_grow_to_a_bound_and_differ)
+{
+	cr_assert_eq(client_backoff_ms(1, 0), 50);
+	cr_assert_eq(client_backoff_ms(1, 1), 100);
+	for (unsigned failures = 1; failures < 100; failures++) {
+		cr_assert_geq(
+			client_backoff_ms(failures + 1, 0.5), client_backoff_ms(failures, 0.5));
+		cr_assert_leq(client_backoff_ms(failures, 1), CLIENT_BACKOFF_MAX_MS);
+		cr_assert_geq(client_backoff_ms(failures, 0), client_backoff_ms(failures, 1) / 2);
+	}
+	cr_assert_eq(client_backoff_ms(1000000000, 1), CLIENT_BACKOFF_MAX_MS);
+}

@@ -1,0 +1,561 @@
+/* The registry core on a registry in memory, where the test decides what happens when. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/memory_backend.h"
+#include "tests/support/registry_client.h"
+#include "lib/registry/internal.h"
+
+#define assert_answer(answer, name)                                                                \
+	cr_assert_str_eq(answer_name(answer), name, "%s", (answer)->err.msg)
+
+static struct registry *open_connected(void)
+{
+	const struct registry_options options = { 0 };
+	struct registry *registry = memory_open("core", &options);
+	client_add(registry);
+	client_wait_state(registry, REGISTRY_CONNECTED);
+	return registry;
+}
+
+static void move_to(struct registry *registry, enum registry_state state)
+{
+	memory_set_state(registry, state);
+	client_wait_state(registry, state);
+}
+
+/* --- requests --- */
+
+Test(registry_core, requests_wait_for_the_first_connection)
+{
+	struct answer answer = { 0 };
+	const struct registry_options options = { 0 };
+	struct registry *registry = memory_open("core", &options);
+	client_add(registry);
+	cr_assert_eq(registry_state(registry), REGISTRY_CONNECTING);
+	client_list(registry, "/", &answer);
+	assert_answer(&answer, "OK");
+	client_close(registry);
+	answer_clear(&answer);
+}
+
+Test(registry_core, requests_fail_at_once_while_the_registry_is_away)
+{
+	struct answer answer = { 0 };
+	struct registry *registry = open_connected();
+	static const enum registry_state states[] = { REGISTRY_AWAY, REGISTRY_LOST,
+		REGISTRY_DENIED };
+	for (size_t i = 0; i < 3; i++) {
+		move_to(registry, states[i]);
+		const char *error = states[i] == REGISTRY_DENIED ? "AuthenticationFailed"
+								 : "RegistryUnavailable";
+		client_get(registry, "/a", &answer);
+		assert_answer(&answer, error);
+		client_put(registry, "/a", "x", REGISTRY_BIND_OVERWRITE, true, &answer);
+		assert_answer(&answer, error);
+		client_delete(registry, "/a", true, NULL, &answer);
+		assert_answer(&answer, error);
+		client_records(registry, "/a", &answer);
+		assert_answer(&answer, error);
+		cr_assert_eq(memory_tasks(registry), 0);
+	}
+	client_close(registry);
+	answer_clear(&answer);
+}
+
+Test(registry_core, nothing_completes_within_the_call_that_asked)
+{
+	struct answer answers[4] = { 0 };
+	struct registry *registry = open_connected();
+	registry_get(registry, "bad path", answer_take, &answers[0]);
+	registry_bind(registry, "/", &(struct registry_bind){ 0 }, answer_take, &answers[1]);
+	registry_delete(registry, "/", true, NULL, NULL, answer_take, &answers[2]);
+	registry_purge(registry, &(struct registry_criteria){ 0 }, REGISTRY_PURGE_ALL, false, NULL,
+		answer_take, &answers[3]);
+	for (size_t i = 0; i < 4; i++) {
+		cr_assert_eq(answers[i].told, 0);
+	}
+	cr_assert_eq(registry_deadline_ms(registry), 0);
+	registry_dispatch(registry, registry_now_ms());
+	for (size_t i = 0; i < 4; i++) {
+		cr_assert_eq(answers[i].told, 1);
+		cr_assert_neq(answers[i].err.code, 0);
+		answer_clear(&answers[i]);
+	}
+	client_close(registry);
+}
+
+Test(registry_core, cancelled_requests_are_never_told)
+{
+	enum { REQUESTS = 6 };
+	struct answer answers[REQUESTS] = { 0 };
+	struct answer answer = { 0 };
+	struct registry *registry = open_connected();
+	const struct registry_bind bind = { .data = "x", .len = 1, .parents = true };
+	struct registry_request *requests[REQUESTS] = {
+		registry_get(registry, "/a", answer_take, &answers[0]),
+		registry_get(registry, "bad path", answer_take, &answers[1]),
+		registry_bind(registry, "/a/b/c", &bind, answer_take, &answers[2]),
+		registry_delete(registry, "/", true, NULL, NULL, answer_take, &answers[3]),
+		registry_find(
+			registry, &(struct registry_criteria){ 0 }, NULL, answer_take, &answers[4]),
+		registry_mknode(registry, "/x", false, answer_take, &answers[5]),
+	};
+	for (size_t i = 0; i < REQUESTS; i++) {
+		registry_cancel(registry, requests[i]);
+	}
+	cr_assert_eq(memory_tasks(registry), 0);
+	client_list(registry, "/", &answer);
+	assert_answer(&answer, "OK");
+	for (size_t i = 0; i < REQUESTS; i++) {
+		cr_assert_eq(answers[i].told, 0);
+	}
+	client_close(registry);
+	answer_clear(&answer);
+}
+
+Test(registry_core, closing_with_everything_under_way_tells_nobody)
+{
+	struct answer answer = { 0 };
+	struct registry *registry = open_connected();
+	const struct registry_bind bind = { .data = "x", .len = 1, .parents = true };
+	registry_bind(registry, "/a/b/c", &bind, answer_take, &answer);
+	registry_get(registry, "bad path", answer_take, &answer);
+	registry_find(registry, &(struct registry_criteria){ 0 }, NULL, answer_take, &answer);
+	registry_watch(registry, "/a", REGISTRY_WATCH_DATA, answer_take, &answer);
+	registry_watch(registry, "bad path", REGISTRY_WATCH_DATA, answer_take, &answer);
+	client_close(registry);
+	cr_assert_eq(answer.told, 0);
+}
+
+/* --- races, decided by the test --- */
+
+struct interference {
+	struct registry *registry;
+	enum registry_operation operation;
+	size_t left; /* how often to interfere */
+	void (*interfere)(struct registry *registry, const struct registry_task *task);
+};
+
+static void on_task(void *context, const struct registry_task *task, struct err *err)
+{
+	struct interference *interference = context;
+	(void)err;
+	if (task->operation == interference->operation && interference->left > 0) {
+		interference->left--;
+		interference->interfere(interference->registry, task);
+	}
+}
+
+static void touch(struct registry *registry, const struct registry_task *task)
+{
+	memory_put(registry, task->path, "somebody else's");
+}
+
+static void remove_top(struct registry *registry, const struct registry_task *task)
+{
+	(void)task;
+	memory_remove(registry, "/a");
+}
+
+static void add_child(struct registry *registry, const struct registry_task *task)
+{
+	char path[256];
+	snprintf(path, sizeof(path), "%s/new", task->path);
+	memory_put(registry, path, "x");
+}
+
+static struct registry *open_interfered(struct interference *interference)
+{
+	interference->registry = open_connected();
+	memory_on_task(interference->registry, on_task, interference);
+	return interference->registry;
+}
+
+Test(registry_core, overwriting_starts_anew_when_another_writes_between)
+{
+	struct answer answer = { 0 };
+	struct interference between = {
+		.operation = REGISTRY_OP_SET, .left = 5, .interfere = touch
+	};
+	struct registry *registry = open_interfered(&between);
+	memory_put(registry, "/a", "old");
+	client_put(registry, "/a", "new", REGISTRY_BIND_OVERWRITE, false, &answer);
+	assert_answer(&answer, "OK");
+	cr_assert_eq(between.left, 0);
+	client_get(registry, "/a", &answer);
+	cr_assert_str_eq(answer.data, "new");
+	client_close(registry);
+	answer_clear(&answer);
+}
+
+Test(registry_core, overwriting_what_is_deleted_between_creates_it)
+{
+	struct answer answer = { 0 };
+	struct interference between = {
+		.operation = REGISTRY_OP_REPLACE, .left = 1, .interfere = remove_top
+	};
+	struct registry *registry = open_interfered(&between);
+	memory_put(registry, "/a", "old");
+	client_put(registry, "/a", "new", REGISTRY_BIND_OVERWRITE, true, &answer);
+	assert_answer(&answer, "OK");
+	cr_assert(answer.stat.own);
+	client_close(registry);
+	answer_clear(&answer);
+}
+
+Test(registry_core, endless_contention_ends_and_is_named)
+{
+	struct answer answer = { 0 };
+	struct interference between = {
+		.operation = REGISTRY_OP_SET, .left = 1000, .interfere = touch
+	};
+	struct registry *registry = open_interfered(&between);
+	memory_put(registry, "/a", "old");
+	client_put(registry, "/a", "new", REGISTRY_BIND_OVERWRITE, false, &answer);
+	assert_answer(&answer, "Timeout");
+	cr_assert(strstr(answer.err.msg, "contention"), "%s", answer.err.msg);
+	cr_assert_eq(1000 - between.left, REGISTRY_MAX_ROUNDS);
+	client_close(registry);
+	answer_clear(&answer);
+}
+
+Test(registry_core, replacing_loses_to_a_write_between)
+{
+	struct answer answer = { 0 };
+	struct interference between = {
+		.operation = REGISTRY_OP_SET, .left = 1, .interfere = touch
+	};
+	struct registry *registry = open_interfered(&between);
+	client_put(registry, "/a", "old", REGISTRY_BIND_CREATE, false, &answer);
+	const struct registry_bind bind = {
+		.data = "new", .len = 3, .mode = REGISTRY_BIND_REPLACE, .expected = answer.stat
+	};
+	client_bind(registry, "/a", &bind, &answer);
+	assert_answer(&answer, "FileAlreadyExists");
+	client_get(registry, "/a", &answer);
+	cr_assert_str_eq(answer.data, "somebody else's");
+	client_close(registry);
+	answer_clear(&answer);
+}
+
+Test(registry_core, endless_deletion_of_parents_ends_and_is_named)
+{
+	struct answer answer = { 0 };
+	struct interference between = {
+		.operation = REGISTRY_OP_CREATE, .left = 100000, .interfere = remove_top
+	};
+	struct registry *registry = open_interfered(&between);
+	client_mknode(registry, "/a/b/c", true, &answer);
+	assert_answer(&answer, "Timeout");
+	between.left = 5;
+	client_mknode(registry, "/a/b/c", true, &answer);
+	assert_answer(&answer, "OK");
+	client_close(registry);
+	answer_clear(&answer);
+}
+
+Test(registry_core, a_tree_that_grows_while_deleted_is_deleted_too)
+{
+	struct answer answer = { 0 };
+	struct interference between = {
+		.operation = REGISTRY_OP_DELETE, .left = 3, .interfere = add_child
+	};
+	struct registry *registry = open_interfered(&between);
+	memory_put(registry, "/a", "x");
+	client_delete(registry, "/a", true, NULL, &answer);
+	assert_answer(&answer, "OK");
+	client_list(registry, "/", &answer);
+	cr_assert_eq(answer.children_count, 0);
+	client_close(registry);
+	answer_clear(&answer);
+}
+
+Test(registry_core, a_purge_spares_what_is_registered_anew)
+{
+	struct answer answer = { 0 };
+	struct interference between = {
+		.operation = REGISTRY_OP_DELETE, .left = 1, .interfere = touch
+	};
+	struct registry *registry = open_interfered(&between);
+	memory_put(registry, "/a",
+		"{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"c1\",\"yarn:persistence\":\"container\"}");
+	const struct registry_criteria criteria = { .id = "c1", .persistence = "container" };
+	client_purge(registry, &criteria, REGISTRY_PURGE_ALL, &answer);
+	assert_answer(&answer, "OK");
+	cr_assert_eq(answer.count, 0);
+	client_get(registry, "/a", &answer);
+	assert_answer(&answer, "OK");
+	client_close(registry);
+	answer_clear(&answer);
+}
+
+Test(registry_core, walks_keep_to_their_number_of_tasks)
+{
+	struct answer answer = { 0 };
+	struct registry *registry = open_connected();
+	char path[64];
+	for (size_t i = 0; i < 1000; i++) {
+		if (i < 30) {
+			snprintf(path, sizeof(path), "/d%zu", i);
+			memory_put(registry, path, "x");
+		}
+		snprintf(path, sizeof(path), "/d%zu/n%zu", i % 30, i);
+		memory_put(registry, path, "x");
+	}
+	client_find(registry, &(struct registry_criteria){ 0 }, &answer);
+	assert_answer(&answer, "OK");
+	for (size_t i = 0; i < 30; i++) {
+		snprintf(path, sizeof(path), "/d%zu", i);
+		client_delete(registry, path, true, NULL, &answer);
+		assert_answer(&answer, "OK");
+	}
+	cr_assert_eq(memory_most_tasks(registry), REGISTRY_MAX_IN_FLIGHT);
+	client_close(registry);
+	answer_clear(&answer);
+}
+
+/* --- watches --- */
+
+static bool is_absent(void *context)
+{
+	return ((struct answer *)context)->err.code == BERTH_PATH_NOT_FOUND;
+}
+
+Test(registry_core, watches_are_read_again_after_each_reconnect)
+{
+	struct answer changed = { 0 };
+	struct answer unchanged = { 0 };
+	struct registry *registry = open_connected();
+	memory_put(registry, "/a", "one");
+	memory_put(registry, "/b", "same");
+	registry_watch(registry, "/a", REGISTRY_WATCH_DATA, answer_take, &changed);
+	registry_watch(registry, "/b", REGISTRY_WATCH_DATA, answer_take, &unchanged);
+	client_wait_told(&changed, 1);
+	client_wait_told(&unchanged, 1);
+	move_to(registry, REGISTRY_AWAY);
+	memory_put(registry, "/a", "two");
+	registry_dispatch(registry, registry_now_ms());
+	cr_assert_eq(changed.told, 1);
+	move_to(registry, REGISTRY_CONNECTED);
+	client_wait_told(&changed, 2);
+	client_wait_told(&unchanged, 2);
+	cr_assert_str_eq(changed.data, "two");
+	cr_assert(changed.changed);
+	cr_assert_str_eq(unchanged.data, "same");
+	cr_assert_not(unchanged.changed);
+	cr_assert_eq(memory_armed_watches(registry), 2);
+	client_close(registry);
+	answer_clear(&changed);
+	answer_clear(&unchanged);
+}
+
+Test(registry_core, a_watch_made_while_away_is_read_when_connected)
+{
+	struct answer seen = { 0 };
+	struct registry *registry = open_connected();
+	memory_put(registry, "/a", "one");
+	move_to(registry, REGISTRY_AWAY);
+	registry_watch(registry, "/a", REGISTRY_WATCH_DATA, answer_take, &seen);
+	registry_dispatch(registry, registry_now_ms());
+	cr_assert_eq(seen.told, 0);
+	move_to(registry, REGISTRY_CONNECTED);
+	client_wait_told(&seen, 1);
+	cr_assert_str_eq(seen.data, "one");
+	client_close(registry);
+	answer_clear(&seen);
+}
+
+Test(registry_core, a_lost_session_takes_its_nodes_and_the_watch_tells)
+{
+	struct answer answer = { 0 };
+	struct answer seen = { 0 };
+	struct registry *registry = open_connected();
+	client_put(registry, "/a", "x", REGISTRY_BIND_CREATE, true, &answer);
+	registry_watch(registry, "/a", REGISTRY_WATCH_DATA, answer_take, &seen);
+	client_wait_told(&seen, 1);
+	cr_assert(seen.stat.own);
+	move_to(registry, REGISTRY_LOST);
+	move_to(registry, REGISTRY_CONNECTED);
+	client_wait(is_absent, &seen);
+	cr_assert(seen.changed);
+	client_close(registry);
+	answer_clear(&answer);
+	answer_clear(&seen);
+}
+
+static void deny(void *context, const struct registry_task *task, struct err *err)
+{
+	const bool *denied = context;
+	if (*denied && task->operation == REGISTRY_OP_GET) {
+		err_set(err, BERTH_NO_PATH_PERMISSIONS, "not for you");
+	}
+}
+
+Test(registry_core, an_error_is_told_as_a_state_and_tried_again)
+{
+	struct answer seen = { 0 };
+	bool denied = true;
+	struct registry *registry = open_connected();
+	memory_on_task(registry, deny, &denied);
+	memory_put(registry, "/a", "x");
+	struct registry_watch *watch = registry_watch(
+		registry, "/a", REGISTRY_WATCH_DATA, answer_take, &seen);
+	client_wait_told(&seen, 1);
+	assert_answer(&seen, "NoPathPermissions");
+	/* In half a minute or so, without being asked. */
+	int64_t retry_ms = registry_deadline_ms(registry);
+	cr_assert_gt(retry_ms, registry_now_ms());
+	cr_assert_lt(retry_ms, registry_now_ms() + 60000);
+	registry_dispatch(registry, retry_ms);
+	registry_dispatch(registry, retry_ms);
+	cr_assert_eq(seen.told, 1, "still the same");
+	denied = false;
+	registry_dispatch(registry, registry_deadline_ms(registry));
+	client_wait_told(&seen, 2);
+	assert_answer(&seen, "OK");
+	/* And at once when asked. */
+	denied = true;
+	registry_watch_refresh(watch);
+	client_wait_told(&seen, 3);
+	assert_answer(&seen, "NoPathPermissions");
+	client_close(registry);
+	answer_clear(&seen);
+}
+
+Test(registry_core, many_watches_are_read_some_at_a_time)
+{
+	enum { WATCHES = 500 };
+	static struct answer seen[WATCHES];
+	struct registry *registry = open_connected();
+	char path[64];
+	for (size_t i = 0; i < WATCHES; i++) {
+		snprintf(path, sizeof(path), "/n%zu", i);
+		registry_watch(registry, path, REGISTRY_WATCH_DATA, answer_take, &seen[i]);
+	}
+	for (size_t i = 0; i < WATCHES; i++) {
+		client_wait_told(&seen[i], 1);
+	}
+	move_to(registry, REGISTRY_AWAY);
+	move_to(registry, REGISTRY_CONNECTED);
+	for (size_t i = 0; i < WATCHES; i++) {
+		client_wait_told(&seen[i], 2);
+		answer_clear(&seen[i]);
+	}
+	cr_assert_eq(memory_most_tasks(registry), REGISTRY_MAX_IN_FLIGHT);
+	client_close(registry);
+}
+
+enum { KNOWN = 1000 };
+
+/* Counts the reads by the first letter of their path. */
+static void count_reads(void *context, const struct registry_task *task, struct err *err)
+{
+	(void)err;
+	size_t *reads = context;
+	reads[(unsigned char)task->path[1]]++;
+}
+
+/* Connected anew, with KNOWN paths /k0, /k1 … to confirm; the watch of the last one. */
+static struct registry_watch *reconnect_with_many(
+	struct registry *registry, struct answer *seen, size_t *reads)
+{
+	struct registry_watch *watch = NULL;
+	char path[64];
+	for (size_t i = 0; i < KNOWN; i++) {
+		snprintf(path, sizeof(path), "/k%zu", i);
+		watch = registry_watch(registry, path, REGISTRY_WATCH_DATA, answer_take, &seen[i]);
+	}
+	for (size_t i = 0; i < KNOWN; i++) {
+		client_wait_told(&seen[i], 1);
+	}
+	move_to(registry, REGISTRY_AWAY);
+	memory_on_task(registry, count_reads, reads);
+	move_to(registry, REGISTRY_CONNECTED);
+	return watch;
+}
+
+Test(registry_core, what_is_new_and_what_is_to_be_confirmed_are_read_in_turns)
+{
+	static struct answer seen[KNOWN];
+	static struct answer new[KNOWN];
+	size_t reads[256] = { 0 };
+	struct registry *registry = open_connected();
+	reconnect_with_many(registry, seen, reads);
+	char path[64];
+	for (size_t i = 0; i < KNOWN; i++) {
+		snprintf(path, sizeof(path), "/new%zu", i);
+		registry_watch(registry, path, REGISTRY_WATCH_DATA, answer_take, &new[i]);
+	}
+	client_wait_told(&new[0], 1);
+	cr_assert_leq(reads['k'], 2 * REGISTRY_MAX_IN_FLIGHT);
+	client_wait_told(&seen[KNOWN / 2], 2);
+	cr_assert_leq(reads['n'], KNOWN / 2 + 2 * REGISTRY_MAX_IN_FLIGHT);
+	for (size_t i = 0; i < KNOWN; i++) {
+		client_wait_told(&new[i], 1);
+		client_wait_told(&seen[i], 2);
+		answer_clear(&new[i]);
+		answer_clear(&seen[i]);
+	}
+	client_close(registry);
+}
+
+Test(registry_core, a_refresh_goes_before_the_confirmations)
+{
+	static struct answer seen[KNOWN];
+	size_t reads[256] = { 0 };
+	struct registry *registry = open_connected();
+	struct registry_watch *last = reconnect_with_many(registry, seen, reads);
+	registry_watch_refresh(last);
+	client_wait_told(&seen[KNOWN - 1], 2);
+	cr_assert_leq(reads['k'], 2 * REGISTRY_MAX_IN_FLIGHT);
+	for (size_t i = 0; i < KNOWN; i++) {
+		client_wait_told(&seen[i], 2);
+		answer_clear(&seen[i]);
+	}
+	cr_assert_eq(reads['k'], KNOWN, "each once");
+	client_close(registry);
+}
+
+Test(registry_core, unwatching_disarms)
+{
+	struct answer seen = { 0 };
+	struct registry *registry = open_connected();
+	struct registry_watch *one = registry_watch(
+		registry, "/a", REGISTRY_WATCH_DATA, answer_take, &seen);
+	struct registry_watch *two = registry_watch(
+		registry, "/a", REGISTRY_WATCH_DATA, answer_take, &seen);
+	client_wait_told(&seen, 2);
+	cr_assert_eq(memory_armed_watches(registry), 1);
+	registry_unwatch(one);
+	cr_assert_eq(memory_armed_watches(registry), 1);
+	registry_unwatch(two);
+	cr_assert_eq(memory_armed_watches(registry), 0);
+	registry_unwatch(NULL);
+	client_close(registry);
+	answer_clear(&seen);
+}
+
+/* --- opening --- */
+
+Test(registry_core, bad_options_are_refused_at_once)
+{
+	static const struct registry_options bad[] = {
+		{ .url = NULL },
+		{ .url = "redis://h" },
+		{ .url = "zookeeper://u:p@h" },
+		{ .url = "dir:/tmp/x", .auth = "plain" },
+		{ .url = "zookeeper://127.0.0.1:1", .auth = "digest" },
+		{ .url = "zookeeper://127.0.0.1:1", .auth = "digest", .auth_file = "/nowhere" },
+		{ .url = "zookeeper://127.0.0.1:1", .secure = true },
+	};
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct registry *registry = NULL;
+		struct err err = ERR_INIT;
+		cr_assert_neq(registry_open(&registry, &bad[i], &err), 0, "%zu", i);
+		cr_assert_neq(err.code, 0);
+		cr_assert_null(registry);
+	}
+}
