@@ -6,6 +6,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "lib/base/clock.h"
+
 /* A problem of the configuration: "file:line: message". */
 static void print_problem(FILE *out, const json_t *problem)
 {
@@ -234,17 +236,11 @@ static int drain_timed_out(const char *remains)
 	return output_failure(&failure);
 }
 
-static int64_t now_ms(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* As long as it takes, unless --timeout says how long. */
 static int wait_for_drain(struct cli *cli)
 {
-	int64_t until_ms = cli->options.timeout_ms ? now_ms() + cli->options.timeout_ms : INT64_MAX;
+	int64_t until_ms = cli->options.timeout_ms ? clock_monotonic_ms() + cli->options.timeout_ms
+						   : INT64_MAX;
 	static const struct berth_failure ended = { BERTH_FAILED,
 		"the drain was ended by somebody else" };
 	static const struct timespec pause = { .tv_nsec = 50 * 1000 * 1000 };
@@ -264,7 +260,7 @@ static int wait_for_drain(struct cli *cli)
 			output_progress_end(&cli->output);
 			return gone ? output_failure(&ended) : 0;
 		}
-		if (now_ms() >= until_ms) {
+		if (clock_monotonic_ms() >= until_ms) {
 			output_progress_end(&cli->output);
 			return drain_timed_out(remains);
 		}

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "lib/record/record.h"
+#include "lib/base/duration.h"
+#include "lib/base/nearest.h"
 
 enum { EXIT_USAGE = 2, LONG_OPTION = 256 };
 
@@ -75,53 +77,15 @@ static const char everywhere[] = "SRFTAHV";
 
 /* ---- nearest words ---------------------------------------------------------------------------- */
 
-static size_t smallest(size_t a, size_t b, size_t c)
-{
-	size_t ab = a < b ? a : b;
-	return ab < c ? ab : c;
-}
-
-/* Levenshtein's distance of two short words. */
-static size_t distance(const char *a, const char *b)
-{
-	enum { MAX = 32 };
-	size_t row[MAX + 1];
-	size_t b_len = strlen(b);
-	if (strlen(a) > MAX || b_len > MAX) {
-		return MAX * 4;
-	}
-	for (size_t j = 0; j <= b_len; j++) {
-		row[j] = j;
-	}
-	for (size_t i = 1; a[i - 1]; i++) {
-		size_t diagonal = row[0];
-		row[0] = i;
-		for (size_t j = 1; j <= b_len; j++) {
-			size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
-			diagonal = row[j];
-			row[j] = smallest(replaced, row[j] + 1, row[j - 1] + 1);
-		}
-	}
-	return row[b_len];
-}
-
-static size_t length_difference(const char *a, const char *b)
-{
-	size_t a_len = strlen(a);
-	size_t b_len = strlen(b);
-	return a_len > b_len ? a_len - b_len : b_len - a_len;
-}
-
 const char *options_nearest(const char *word, const char *const *words, size_t count)
 {
 	const char *nearest = NULL;
-	size_t least = 0;
+	size_t least = SIZE_MAX;
 	for (size_t i = 0; i < count; i++) {
-		/* Of two that are as far the one of the same length: letters are swapped more often than lost. */
-		size_t far = 2 * distance(word, words[i]) + (length_difference(word, words[i]) > 0);
-		if (far <= strlen(word) + 2 && (!nearest || far < least)) {
+		size_t distance = nearest_distance(word, strlen(word), words[i]);
+		if (nearest_is_close(distance, strlen(word)) && distance < least) {
 			nearest = words[i];
-			least = far;
+			least = distance;
 		}
 	}
 	return nearest;
@@ -131,23 +95,17 @@ const char *options_nearest(const char *word, const char *const *words, size_t c
 
 bool options_duration_ms(const char *text, int *ret_ms)
 {
-	static const struct {
-		const char *unit;
-		long long ms;
-	} units[] = { { "", 1000 }, { "ms", 1 }, { "s", 1000 }, { "m", 60 * 1000 },
-		{ "h", 60 * 60 * 1000 } };
-	char *end;
-	if (*text < '0' || *text > '9') {
+	char seconds[32];
+	int64_t ms;
+	if (*text && strspn(text, "0123456789") == strlen(text)) {
+		snprintf(seconds, sizeof(seconds), "%ss", text); /* --timeout 30 */
+		text = seconds;
+	}
+	if (!duration_parse(text, &ms) || ms > INT32_MAX) {
 		return false;
 	}
-	long long number = strtoll(text, &end, 10);
-	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-		if (strcmp(end, units[i].unit) == 0 && number <= INT32_MAX / units[i].ms) {
-			*ret_ms = (int)(number * units[i].ms);
-			return true;
-		}
-	}
-	return false;
+	*ret_ms = (int)ms;
+	return true;
 }
 
 static int bad_value(const struct row *row, const char *value)

@@ -7,26 +7,24 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "lib/base/err.h"
+#include "lib/base/clock.h"
 
 /* Enough for every number of a record to come back as what it was. */
 #define NUMBER_PRECISION JSON_REAL_PRECISION(17)
 
 void output_init(struct output *output, bool json)
 {
-	struct timespec now;
 	struct winsize size;
 	const char *no_colour = getenv("NO_COLOR");
 	const char *term = getenv("TERM");
-	clock_gettime(CLOCK_REALTIME, &now);
 	*output = (struct output){
 		.json = json,
 		.terminal = isatty(STDOUT_FILENO) == 1,
 		.progress = isatty(STDERR_FILENO) == 1,
-		.now = (double)now.tv_sec + (double)now.tv_nsec / 1e9,
+		.now = clock_wall_s(),
 	};
 	output->colour = output->terminal && !(no_colour && *no_colour) &&
 		!(term && strcmp(term, "dumb") == 0);

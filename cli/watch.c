@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "lib/base/clock.h"
+
 extern char **environ;
 
 enum { FIRST_ANSWER_MS = 10000 };
@@ -265,21 +267,14 @@ static int first_answer_ms(const struct cli *cli)
 	return cli->options.timeout_ms ? cli->options.timeout_ms : FIRST_ANSWER_MS;
 }
 
-static int64_t now_ms(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 static int follow(struct watching *watching)
 {
 	struct berth *berth = watching->cli->berth;
 	struct berth_failure failure = { .code = BERTH_TIMEOUT,
 		.message = "no first snapshot came" };
-	int64_t deadline_ms = now_ms() + first_answer_ms(watching->cli);
+	int64_t deadline_ms = clock_monotonic_ms() + first_answer_ms(watching->cli);
 	while (watching->status < 0) {
-		int64_t left_ms = deadline_ms - now_ms();
+		int64_t left_ms = deadline_ms - clock_monotonic_ms();
 		if (!watching->subscribed && left_ms <= 0) {
 			berth_watch_trouble(watching->watch, &failure);
 			return output_failure(&failure);

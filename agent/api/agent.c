@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/base/log.h"
+#include "lib/base/duration.h"
 
 enum { NAME_BYTES = 256 };
 
@@ -116,34 +117,26 @@ static const char *text_member(
 	return json_string_value(member);
 }
 
-/* "for": seconds as a number, or a duration of the configuration's form (500ms 30s 2m 1h). */
+/* "for": seconds as a whole number, or a duration of the configuration's form (500ms 30s 2m 1h 7d). */
 static int64_t read_duration_ms(const json_t *body, struct err *err)
 {
-	static const struct {
-		const char *unit;
-		double ms;
-	} units[] = { { "ms", 1 }, { "s", 1e3 }, { "m", 60e3 }, { "h", 3600e3 }, { "d", 86400e3 } };
+	enum { SECONDS_MAX = INT32_MAX };
 	const json_t *member = json_object_get(body, "for");
-	double ms = -1;
+	int64_t ms = 0;
 	if (!member || json_is_null(member)) {
 		return 0;
 	}
-	if (json_is_number(member)) {
-		ms = json_number_value(member) * 1000.;
-	} else if (json_is_string(member)) {
-		char *end;
-		double number = strtod(json_string_value(member), &end);
-		for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-			ms = strcmp(end, units[i].unit) == 0 && end != json_string_value(member)
-				? number * units[i].ms
-				: ms;
-		}
+	if (json_is_string(member)) {
+		(void)duration_parse(json_string_value(member), &ms);
+	} else if (json_is_integer(member) && json_integer_value(member) <= SECONDS_MAX) {
+		ms = json_integer_value(member) * 1000;
 	}
-	if (!(ms > 0 && ms < 1e14)) {
-		err_set(err, BERTH_FAILED, "for: must be seconds, or a duration as 30s, 10m or 2h");
+	if (ms <= 0 || ms / 1000 > SECONDS_MAX) {
+		err_set(err, BERTH_FAILED,
+			"for: must be whole seconds, or a duration such as 30s, 10m, 2h or 7d");
 		return 0;
 	}
-	return (int64_t)ms;
+	return ms;
 }
 
 static void drain_on(struct api *api, const struct http_request *request, struct err *err)

@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "agent/base/log.h"
 #include "lib/base/path.h"
@@ -10,20 +9,6 @@
 enum { REMOTE_SHARE = 4 }; /* TCP clients may have a quarter of the watchers */
 
 /* ---- times, problems, small answers ---- */
-
-double api_clock(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
-double api_time(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
 
 /* What came from outside may be no UTF-8; a problem document always is. */
 static json_t *text_json(const char *text)

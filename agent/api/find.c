@@ -7,6 +7,8 @@
 #include "lib/base/limits.h"
 #include "agent/base/log.h"
 #include "lib/base/path.h"
+#include "lib/base/clock.h"
+#include "lib/base/hash.h"
 
 enum {
 	MAX_FINDS =
@@ -48,15 +50,6 @@ struct api_find {
 	char key[];   /* the values, each with its NUL */
 };
 
-static uint64_t hash_text(const char *text)
-{
-	uint64_t hash = 0xcbf29ce484222325u;
-	for (; *text; text++) {
-		hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
-	}
-	return hash;
-}
-
 static void add_headers(struct http_response *response, const char *etag, bool stale, double age)
 {
 	char seconds[24];
@@ -90,16 +83,17 @@ static struct http_request *take_finder(struct api_find *find)
 static void answer_all(struct api_find *find, const char *text, bool stale)
 {
 	struct api *api = find->api;
-	double age = stale ? api_clock() - find->answered : 0;
+	double age = stale ? clock_monotonic_s() - find->answered : 0;
 	char etag[32];
-	snprintf(etag, sizeof(etag), "\"0-%016llx\"", (unsigned long long)hash_text(text));
+	snprintf(etag, sizeof(etag), "\"0-%016llx\"",
+		(unsigned long long)hash_text(HASH_INIT, text));
 	struct http_response *whole = make_response("application/json", text, etag, stale, age);
 	struct http_response *not_modified = make_response(NULL, "", etag, stale, age);
 	while (find->finders) {
 		struct http_request *request = take_finder(find);
 		bool same = api_tag_matches(request->if_none_match, etag);
 		metrics_series_add(stale ? api->stale : api->misses, 1);
-		metrics_series_observe(api->durations, api_clock() - find->asked);
+		metrics_series_observe(api->durations, clock_monotonic_s() - find->asked);
 		http_answer(request, same ? 304 : 200, same ? not_modified : whole);
 	}
 	http_response_free(whole);
@@ -219,7 +213,7 @@ static void keep_answer(struct api_find *find, char *text, size_t len)
 	forget_answer(find);
 	find->answer = text;
 	find->answer_len = len;
-	find->answered = api_clock();
+	find->answered = clock_monotonic_s();
 }
 
 static char *write_found(const struct registry_result *result, size_t *ret_len)
@@ -328,7 +322,7 @@ static void join(struct api_find *find, struct http_request *request)
 	finder->find = find;
 	finder->request = request;
 	finder->next = find->finders;
-	find->asked = is_busy(find) ? find->asked : api_clock();
+	find->asked = is_busy(find) ? find->asked : clock_monotonic_s();
 	find->finders = finder;
 	http_closed(request, on_closed, finder);
 }

@@ -42,9 +42,6 @@ struct api {
 /* A route's handler; `rest` is what follows the route's prefix. */
 typedef void api_handler(struct api *api, struct http_request *request, const char *rest);
 
-double api_clock(void); /* monotonic seconds */
-double api_time(void);  /* seconds since 1970 */
-
 /* Answers with a problem document; `status` 0: the one that goes with err->code. */
 void api_problem(struct http_request *request, int status, const struct err *err);
 void api_not_acceptable(struct http_request *request, const char *offered);

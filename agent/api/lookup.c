@@ -7,6 +7,7 @@
 #include "lib/base/limits.h"
 #include "agent/base/log.h"
 #include "lib/base/path.h"
+#include "lib/base/clock.h"
 
 /* What is kept with a cached answer, so that a hit makes nothing anew: for the Unix socket, and for TCP. */
 struct front {
@@ -158,7 +159,7 @@ static void answer_with(struct api *api, struct http_request *request, struct ca
 		}
 	}
 	count(api, source);
-	metrics_series_observe(api->durations, api_clock() - started);
+	metrics_series_observe(api->durations, clock_monotonic_s() - started);
 	http_answer(request, status, response);
 	if (!place) {
 		http_response_free(response);
@@ -394,7 +395,7 @@ static void ask(struct api *api, struct http_request *request, const char *path,
 static void look_up(struct api *api, struct http_request *request, const char *rest,
 	enum cache_answer_kind kind, const struct cache_filter *filter)
 {
-	double started = api_clock();
+	double started = clock_monotonic_s();
 	const char *path = rest -
 		1; /* the registry path begins with the slash that ends the prefix */
 	struct cache_answer *answer = request->cache_control &&

@@ -6,6 +6,7 @@
 
 #include "lib/base/limits.h"
 #include "agent/base/log.h"
+#include "lib/base/clock.h"
 
 enum {
 	/* A reader that is further behind is brought up to date by a snapshot. */
@@ -180,7 +181,7 @@ static void begin_event(struct api_stream *stream, const char *type, struct buff
 {
 	buffer_init(json, FRAME_BYTES);
 	buffer_printf(json, "{\"type\":\"%s\",\"sequence\":%llu,\"time\":%.6f", type,
-		(unsigned long long)++stream->sequence, api_time());
+		(unsigned long long)++stream->sequence, clock_wall_s());
 }
 
 static void end_event(struct api_stream *stream, const char *type, struct buffer *json)
@@ -249,7 +250,8 @@ static void on_event(void *context, enum cache_event event, const char *path, co
 	emit(stream, names[event], path, record);
 	double noticed = cache_noticed(stream->api->cache);
 	if (path && noticed > 0) {
-		metrics_observe(stream->api->metrics, METRIC_PROPAGATION, "", api_clock() - noticed);
+		metrics_observe(stream->api->metrics, METRIC_PROPAGATION, "",
+			clock_monotonic_s() - noticed);
 	}
 }
 

@@ -7,6 +7,7 @@
 
 #include "agent/base/log.h"
 #include "agent/base/metrics_process.h"
+#include "lib/base/hash.h"
 
 enum kind { COUNTER, GAUGE, HISTOGRAM };
 
@@ -128,20 +129,12 @@ void metrics_destroy(struct metrics *metrics)
 	free(metrics);
 }
 
-/* FNV-1a. */
-static size_t hash_text(size_t hash, const char *text)
-{
-	for (; *text; text++) {
-		hash = (hash ^ (unsigned char)*text) * 16777619U;
-	}
-	return hash;
-}
-
 /* Where the pointer to the series with these labels is, or belongs. */
 static struct metrics_series **find(
 	struct metrics *metrics, const struct family *family, const char *first, const char *second)
 {
-	size_t hash = hash_text(hash_text(2166136261U + (size_t)(family - families), first), second);
+	uint64_t hash = HASH_INIT + (uint64_t)(family - families);
+	hash = hash_text(hash_text(hash, first), second);
 	struct metrics_series **at = &metrics->found[hash % BUCKETS];
 	while (*at &&
 		((*at)->family != family || strcmp((*at)->labels[0], first) != 0 ||

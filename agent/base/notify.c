@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "lib/base/clock.h"
+
 static struct sockaddr_un manager;
 static socklen_t manager_len;
 static int s6_fd = -1;
@@ -69,11 +71,9 @@ void notify_ready(void)
 
 void notify_reloading(void)
 {
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
 	char text[96];
 	snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%lld",
-		(long long)now.tv_sec * 1000000 + now.tv_nsec / 1000);
+		(long long)clock_read_ns(CLOCK_MONOTONIC) / 1000);
 	send_text(text);
 }
 

@@ -1,6 +1,6 @@
 #include "agent/base/registry_loop.h"
 
-#include "agent/base/clock.h"
+#include "lib/base/clock.h"
 
 static void on_readable(struct ev_loop *loop, ev_io *io, int events)
 {

@@ -6,6 +6,8 @@
 
 #include "lib/base/path.h"
 #include "lib/record/record.h"
+#include "lib/base/clock.h"
+#include "lib/base/hash.h"
 
 enum {
 	VARIANT_BYTES = 1400, /* api, protocol, scope */
@@ -208,15 +210,6 @@ static void write_endpoints(const struct cache *cache, const struct answer *answ
 
 /* ---- building ---- */
 
-static uint64_t hash_bytes(const char *data, size_t len)
-{
-	uint64_t hash = 0xcbf29ce484222325u;
-	for (size_t i = 0; i < len; i++) {
-		hash = (hash ^ (unsigned char)data[i]) * 0x100000001b3u;
-	}
-	return hash;
-}
-
 static void clear(struct cache *cache, struct answer *answer)
 {
 	if (answer->public.front) {
@@ -246,7 +239,7 @@ static void publish(struct cache *cache, struct answer *answer, const struct cac
 	public->live = !need->stale;
 	public->known_true = need->known_true;
 	snprintf(public->etag, sizeof(public->etag), "\"%x-%016llx\"", (unsigned)-err->code & 0xff,
-		(unsigned long long)hash_bytes(public->body, public->len));
+		(unsigned long long)hash_bytes(HASH_INIT, public->body, public->len));
 	answer->ready = true;
 	/* A resolved record is charged with its entry. */
 	bool shared = answer->kind == CACHE_RESOLVE || !answer->blob;
@@ -568,7 +561,7 @@ enum cache_verdict cache_ask(struct cache *cache, const char *path, enum cache_a
 
 double cache_answer_age_s(const struct cache_answer *answer)
 {
-	return answer->live ? 0 : cache_clock() - answer->known_true;
+	return answer->live ? 0 : clock_monotonic_s() - answer->known_true;
 }
 
 void *cache_body_hold(const struct cache_answer *answer)

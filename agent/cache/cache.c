@@ -7,6 +7,8 @@
 
 #include "agent/base/log.h"
 #include "lib/base/path.h"
+#include "lib/base/clock.h"
+#include "lib/base/hash.h"
 
 enum {
 	FIRST_BUCKETS = 256,
@@ -14,13 +16,6 @@ enum {
 };
 
 static const double resync_tick_s = 1.0;
-
-double cache_clock(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
 
 void *cache_allocate(size_t size)
 {
@@ -63,11 +58,8 @@ void cache_charge(struct cache *cache, size_t before, size_t after)
 
 static uint32_t hash_path(const struct cache *cache, const char *path, size_t len)
 {
-	uint32_t hash = cache->hash_seed;
-	for (size_t i = 0; i < len; i++) {
-		hash = (hash ^ (unsigned char)path[i]) * 0x01000193u;
-	}
-	return hash ^ (hash >> 15);
+	uint64_t hash = hash_bytes(cache->hash_seed, path, len);
+	return (uint32_t)(hash ^ (hash >> 32));
 }
 
 static void list_remove(struct node_list *list, struct cache_node *node)
@@ -312,7 +304,7 @@ static void on_resync(struct ev_loop *loop, ev_timer *timer, int events)
 
 static void on_away(struct cache *cache)
 {
-	double now = cache_clock();
+	double now = clock_monotonic_s();
 	cache->away_since = now;
 	for (size_t i = 0; i < cache->bucket_count; i++) {
 		for (struct cache_node *node = cache->buckets[i]; node; node = node->hash_next) {
@@ -354,7 +346,7 @@ void cache_get_stats(const struct cache *cache, struct cache_stats *stats)
 		.paths = cache->node_count,
 		.entries = cache->entry_count,
 		.bytes = cache->bytes,
-		.stale_seconds = cache->away_since > 0 ? cache_clock() - cache->away_since : 0,
+		.stale_seconds = cache->away_since > 0 ? clock_monotonic_s() - cache->away_since : 0,
 		.loads = cache->loads,
 		.evictions = cache->evictions,
 		.refusals = cache->refusals,
@@ -393,7 +385,7 @@ struct cache *cache_create(
 	cache->buckets = cache_allocate(FIRST_BUCKETS * sizeof(struct cache_node *));
 	cache->bytes = sizeof(*cache) + FIRST_BUCKETS * sizeof(void *);
 	if (getrandom(&cache->hash_seed, sizeof(cache->hash_seed), GRND_NONBLOCK) < 0) {
-		cache->hash_seed = (uint32_t)(uintptr_t)cache;
+		cache->hash_seed = (uintptr_t)cache;
 	}
 	cache->resync_bucket = cache->hash_seed & (FIRST_BUCKETS - 1);
 	init_watchers(cache);

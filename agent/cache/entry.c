@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/clock.h"
+
 enum {
 	MAX_IN_FLIGHT = 256,
 	OVERDRAFT = 20,    /* a twentieth of the limit may come in within one turn */
@@ -223,7 +225,7 @@ static void on_no_answer(struct cache *cache, struct cache_entry *entry)
 	if (!entry->loaded || (!entry->live && !entry->loading)) {
 		return;
 	}
-	entry->known_true = entry->live ? cache_clock() : entry->known_true;
+	entry->known_true = entry->live ? clock_monotonic_s() : entry->known_true;
 	entry->live = false;
 	entry->loading = false;
 	cache_entry_set_unconfirmed(cache, entry, true);
@@ -247,7 +249,7 @@ static void on_change(void *context, const struct registry_result *result)
 	bool changed = !entry->loaded || !same_value(entry, result);
 	bool confirmed = !entry->live;
 	if (changed) {
-		cache->noticed = cache->noticed > 0 ? cache->noticed : cache_clock();
+		cache->noticed = cache->noticed > 0 ? cache->noticed : clock_monotonic_s();
 		set_value(cache, entry, result);
 		entry->changed = true;
 	}
@@ -371,7 +373,7 @@ const struct cache_entry *cache_need(
 	}
 	bool usable = entry->loaded &&
 		(cache->options.max_stale_ms <= 0 ||
-			cache_clock() - entry->known_true <=
+			clock_monotonic_s() - entry->known_true <=
 				(double)cache->options.max_stale_ms / 1000.);
 	bool confirming = !entry->loading && (entry->watch || entry->queued);
 	if (cache_reachable(cache) &&

@@ -96,7 +96,7 @@ struct cache {
 	struct cache_options options;
 	struct cache_node **buckets;
 	size_t bucket_count;
-	uint32_t hash_seed;
+	uint64_t hash_seed;
 	size_t node_count;
 	size_t entry_count;
 	size_t bytes;
@@ -124,8 +124,6 @@ struct cache {
 	uint64_t evictions;
 	uint64_t refusals;
 };
-
-double cache_clock(void);
 
 /* cache.c */
 struct cache_node *cache_node_find(const struct cache *cache, const char *path, size_t len);

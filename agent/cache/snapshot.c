@@ -3,11 +3,11 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "agent/base/log.h"
 #include "lib/base/path.h"
 #include "agent/base/state_file.h"
+#include "lib/base/clock.h"
 
 /*
  * The version and the registry's URL on a line each, then one JSON array a line: [path, kind, code, wall clock of the last
@@ -17,13 +17,6 @@ enum { VERSION = 2, FILE_BYTES = 1024 * 1024 * 1024 };
 
 static const char file_name[] = "cache";
 static const char file_kind[] = "cache";
-
-static double wall_clock(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
 
 /* ---- saving ---- */
 
@@ -61,8 +54,8 @@ static void save_entry(const struct cache_entry *entry, double wall, double now,
 
 int cache_save(const struct cache *cache, const char *directory, struct err *err)
 {
-	double wall = wall_clock();
-	double now = cache_clock();
+	double wall = clock_wall_s();
+	double now = clock_monotonic_s();
 	struct buffer out;
 	buffer_init(&out, FILE_BYTES);
 	buffer_printf(&out, "%d\n%s\n", VERSION, registry_url(cache->registry));
@@ -149,8 +142,8 @@ static bool load_entry(struct cache *cache, const json_t *line, double wall, dou
 
 static size_t load_lines(struct cache *cache, char *text, size_t *ret_bad)
 {
-	double wall = wall_clock();
-	double now = cache_clock();
+	double wall = clock_wall_s();
+	double now = clock_monotonic_s();
 	size_t good = 0;
 	for (char *line = text, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
 		json_t *json = json_loadb(line, (size_t)(end - line), JSON_ALLOW_NUL, NULL);

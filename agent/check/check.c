@@ -8,7 +8,7 @@
 #include "agent/check/launch.h"
 #include "agent/check/probe.h"
 #include "agent/check/slot.h"
-#include "agent/base/clock.h"
+#include "lib/base/clock.h"
 #include "agent/base/random.h"
 
 /* A killed process is gone in an instant. One that is not gone after this sits in the kernel, and no new run can start:

@@ -6,6 +6,7 @@
 
 #include "agent/base/allocate.h"
 #include "agent/check/result.h"
+#include "lib/base/utf8.h"
 
 struct check_match {
 	regex_t regex;
@@ -35,7 +36,7 @@ void check_match_destroy(struct check_match *match)
 
 static void judge(struct check_match *match, size_t len)
 {
-	check_result_copy_valid(match->text, match->text, len, false);
+	utf8_copy_valid(match->text, match->text, len, false);
 	match->found = regexec(&match->regex, match->text, 0, NULL, 0) == 0;
 }
 

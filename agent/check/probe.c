@@ -1,34 +1,27 @@
 #include "agent/check/probe.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 #include "agent/base/allocate.h"
 #include "agent/check/command.h"
 #include "agent/check/http.h"
 #include "agent/check/tcp.h"
+#include "lib/base/clock.h"
 
 struct check_probe {
 	const struct config_check *config;
 	struct check_probe_callbacks callbacks;
 	double started;
-	struct timespec started_monotonic;
+	double started_monotonic_s;
 	struct check_command *command; /* one of these */
 	struct check_socket *socket;
 };
-
-static double seconds_since(const struct timespec *then)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)(now.tv_sec - then->tv_sec) + (double)(now.tv_nsec - then->tv_nsec) / 1e9;
-}
 
 static void complete(const struct check_probe *probe, struct check_result *result)
 {
 	const struct config_check *config = probe->config;
 	result->started = probe->started;
-	result->duration_s = seconds_since(&probe->started_monotonic);
+	result->duration_s = clock_monotonic_s() - probe->started_monotonic_s;
 	if (result->verdict == CHECK_PASSING && config->warn_time_ms > 0 &&
 		result->duration_s * 1000 > (double)config->warn_time_ms) {
 		result->verdict = CHECK_WARNING;
@@ -99,7 +92,7 @@ struct check_probe *check_probe_start(struct ev_loop *loop, const struct config_
 	probe->config = config;
 	probe->callbacks = *callbacks;
 	probe->started = ev_time();
-	clock_gettime(CLOCK_MONOTONIC, &probe->started_monotonic);
+	probe->started_monotonic_s = clock_monotonic_s();
 	switch (config->type) {
 	case CHECK_COMMAND:
 		start_command(probe, loop, launch, result);

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/base/utf8.h"
+
 static const char *const names[CHECK_VERDICT_COUNT] = {
 	[CHECK_PASSING] = "passing",
 	[CHECK_WARNING] = "warning",
@@ -32,70 +34,13 @@ bool check_verdict_good(enum check_verdict verdict)
 	return verdict == CHECK_PASSING || verdict == CHECK_WARNING;
 }
 
-/* The length of the UTF-8 character at `text`: 0 when it is none, more than `len` when it is cut. */
-static size_t character_length(const unsigned char *text, size_t len)
-{
-	static const struct {
-		unsigned char mask, lead,
-			least;      /* least: of the second byte, against overlong forms */
-		unsigned char most; /* of the second byte, against surrogates and beyond U+10FFFF */
-		size_t length;
-	} forms[] = {
-		{ 0xff, 0xe0, 0xa0, 0xbf, 3 },
-		{ 0xff, 0xed, 0x80, 0x9f, 3 },
-		{ 0xff, 0xf0, 0x90, 0xbf, 4 },
-		{ 0xff, 0xf4, 0x80, 0x8f, 4 },
-		{ 0xf0, 0xe0, 0x80, 0xbf, 3 },
-		{ 0xfc, 0xf0, 0x80, 0xbf, 4 },
-		{ 0xe0, 0xc0, 0x80, 0xbf, 2 },
-	};
-	if (text[0] < 0x80) {
-		return text[0] ? 1 : 0;
-	}
-	if (text[0] == 0xc0 || text[0] == 0xc1) {
-		return 0;
-	}
-	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
-		if ((text[0] & forms[i].mask) != forms[i].lead) {
-			continue;
-		}
-		for (size_t at = 1; at < forms[i].length && at < len; at++) {
-			unsigned char least = at == 1 ? forms[i].least : 0x80;
-			unsigned char most = at == 1 ? forms[i].most : 0xbf;
-			if (text[at] < least || text[at] > most) {
-				return 0;
-			}
-		}
-		return forms[i].length;
-	}
-	return 0;
-}
-
-void check_result_copy_valid(char *valid, const char *data, size_t len, bool cut)
-{
-	size_t used = 0;
-	while (used < len) {
-		size_t length = character_length((const unsigned char *)data + used, len - used);
-		if (length > len - used && cut) {
-			break;
-		}
-		if (length == 0 || length > len - used) {
-			valid[used++] = '?';
-			continue;
-		}
-		memmove(valid + used, data + used, length);
-		used += length;
-	}
-	valid[used] = '\0';
-}
-
 void check_result_set_output(struct check_result *result, const char *data, size_t len, bool cut)
 {
 	if (len > CHECK_OUTPUT_BYTES) {
 		len = CHECK_OUTPUT_BYTES;
 		cut = true;
 	}
-	check_result_copy_valid(result->output, data, len, cut);
+	utf8_copy_valid(result->output, data, len, cut);
 	result->output_cut = cut;
 }
 
@@ -106,7 +51,7 @@ void check_result_set_detail(struct check_result *result, const char *format, ..
 	va_start(arguments, format);
 	int len = vsnprintf(text, sizeof(text), format, arguments);
 	va_end(arguments);
-	check_result_copy_valid(result->detail, text, strlen(text), len >= (int)sizeof(text));
+	utf8_copy_valid(result->detail, text, strlen(text), len >= (int)sizeof(text));
 }
 
 json_t *check_result_json(const struct check_result *result)

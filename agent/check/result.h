@@ -42,10 +42,6 @@ void check_result_set_detail(struct check_result *result, const char *format, ..
 /* Fills `output` with what was printed; every byte that is no UTF-8, and NUL, becomes '?'. `cut`: there was more. */
 void check_result_set_output(struct check_result *result, const char *data, size_t len, bool cut);
 
-/* Copies text, and ends it with a NUL: '?' for every byte that is no UTF-8, and for NUL; a character that the `cut` split is dropped.
- * `valid` may be `data`. */
-void check_result_copy_valid(char *valid, const char *data, size_t len, bool cut);
-
 /* {"verdict","detail","output","output_cut","started","duration"}; new reference. */
 json_t *check_result_json(const struct check_result *result);
 /* The inverse; false when the shape is wrong. */

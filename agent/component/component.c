@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/base/clock.h"
+#include "lib/base/clock.h"
 #include "lib/base/text.h"
 
 const struct config_component *component_config(const struct component *component)

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "agent/base/clock.h"
+#include "lib/base/clock.h"
 #include "agent/component/verdict.h"
 #include "lib/base/text.h"
 

@@ -6,9 +6,10 @@
 #include <string.h>
 
 #include "agent/config/value.h"
+#include "lib/base/nearest.h"
 
 /* A key longer than this is like no known one. */
-enum { COMPARED_BYTES = 64, NUMBER_DIGITS = 4 };
+enum { NUMBER_DIGITS = 4 };
 
 const struct config_section_type *config_section_type_find(const char *kind)
 {
@@ -60,46 +61,15 @@ int config_option_number(const struct config_option *option, const char *key)
 	return *rest == '.' ? atoi(rest + 1) : 0;
 }
 
-static size_t least(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
-
-/* Insertions, deletions, replacements and swaps of neighbours that lead from a to b; letter case costs nothing. */
-static size_t edit_distance(const char *a, size_t a_len, const char *b, size_t b_len)
-{
-	size_t rows[3][COMPARED_BYTES + 1];
-	a_len = least(a_len, COMPARED_BYTES);
-	b_len = least(b_len, COMPARED_BYTES);
-	for (size_t j = 0; j <= b_len; j++) {
-		rows[0][j] = j;
-	}
-	for (size_t i = 1; i <= a_len; i++) {
-		size_t *row = rows[i % 3];
-		const size_t *above = rows[(i - 1) % 3];
-		row[0] = i;
-		for (size_t j = 1; j <= b_len; j++) {
-			int x = tolower((unsigned char)a[i - 1]);
-			int y = tolower((unsigned char)b[j - 1]);
-			row[j] = least(least(above[j], row[j - 1]) + 1, above[j - 1] + (x != y));
-			if (i > 1 && j > 1 && x == tolower((unsigned char)b[j - 2]) &&
-				y == tolower((unsigned char)a[i - 2])) {
-				row[j] = least(row[j], rows[(i - 2) % 3][j - 2] + 1);
-			}
-		}
-	}
-	return rows[a_len % 3][b_len];
-}
-
 const char *config_section_type_nearest(const char *kind)
 {
 	const char *nearest = config_sections[0].kind;
-	size_t nearest_distance = SIZE_MAX;
+	size_t least = SIZE_MAX;
 	for (size_t i = 0; i < CONFIG_SECTION_COUNT; i++) {
 		const char *known = config_sections[i].kind;
-		size_t distance = edit_distance(kind, strlen(kind), known, strlen(known));
-		if (distance < nearest_distance) {
-			nearest_distance = distance;
+		size_t distance = nearest_distance(kind, strlen(kind), known);
+		if (distance < least) {
+			least = distance;
 			nearest = known;
 		}
 	}
@@ -111,15 +81,15 @@ void config_option_nearest(
 {
 	size_t stem_len = strcspn(key, ".");
 	const struct config_option *nearest = &section->options[0];
-	size_t nearest_distance = SIZE_MAX;
+	size_t least = SIZE_MAX;
 	for (size_t i = 0; i < section->option_count; i++) {
 		const struct config_option *option = &section->options[i];
 		bool family = option->type == CONFIG_PAIRS || option->type == CONFIG_NUMBERED;
 		/* "attribut.colour" is like "attribute", and "adress" like "address". */
 		size_t len = family ? stem_len : strlen(key);
-		size_t distance = edit_distance(key, len, option->key, strlen(option->key));
-		if (distance < nearest_distance) {
-			nearest_distance = distance;
+		size_t distance = nearest_distance(key, len, option->key);
+		if (distance < least) {
+			least = distance;
 			nearest = option;
 		}
 	}

@@ -8,6 +8,9 @@
 #include "agent/base/allocate.h"
 #include "lib/base/buffer.h"
 #include "agent/config/memory.h"
+#include "lib/base/duration.h"
+#include "lib/base/hex.h"
+#include "lib/base/utf8.h"
 
 /* A range in which %.15g writes no exponent. */
 #define NUMBER_MIN 0.001
@@ -15,20 +18,11 @@
 
 enum { FORMATTED_BYTES_MAX = 1024 * 1024 };
 
-struct unit {
+/* The largest first: the order in which config_format_size() tries them. */
+static const struct {
 	const char *suffix;
 	int64_t factor;
-};
-
-/* The largest first: the order in which the format functions try them. */
-static const struct unit duration_units[] = {
-	{ "h", 3600000 },
-	{ "m", 60000 },
-	{ "s", 1000 },
-	{ "ms", 1 },
-};
-
-static const struct unit size_units[] = {
+} size_units[] = {
 	{ "G", 1024 * 1024 * 1024 },
 	{ "M", 1024 * 1024 },
 	{ "K", 1024 },
@@ -103,47 +97,20 @@ int config_parse_number(const char *text, double *ret_value, struct err *err)
 		NUMBER_MIN, NUMBER_MAX);
 }
 
-/* A whole number with one of `count` units behind it. */
-static bool parse_with_unit(
-	const char *text, const struct unit *units, size_t count, int64_t *ret_value)
-{
-	const char *end;
-	int64_t value;
-	if (!parse_digits(text, &end, &value)) {
-		return false;
-	}
-	for (size_t i = 0; i < count; i++) {
-		if (strcmp(end, units[i].suffix) == 0) {
-			return !__builtin_mul_overflow(value, units[i].factor, ret_value);
-		}
-	}
-	return false;
-}
-
-static char *format_with_unit(int64_t value, const struct unit *units, size_t count)
-{
-	size_t i = 0;
-	while (i + 1 < count && (value == 0 || value % units[i].factor != 0)) {
-		i++;
-	}
-	return config_format("%lld%s", (long long)(value / units[i].factor), units[i].suffix);
-}
-
 int config_parse_duration(
 	const char *text, int64_t min_ms, int64_t max_ms, int64_t *ret_ms, struct err *err)
 {
 	int64_t ms;
-	if (!parse_with_unit(text, duration_units, COUNT(duration_units), &ms)) {
+	if (!duration_parse(text, &ms)) {
 		return err_set(err, BERTH_FAILED,
-			"write a whole number and its unit, ms, s, m or h: 500ms, 30s, 2m, 1h");
+			"write a whole number and its unit, ms, s, m, h or d: 500ms, 30s, 2m, 1h, 7d");
 	}
 	if (ms < min_ms || ms > max_ms) {
-		char *min = config_format_duration(min_ms);
-		char *max = config_format_duration(max_ms);
-		err_set(err, BERTH_FAILED, "allowed are %s to %s", min, max);
-		free(min);
-		free(max);
-		return BERTH_FAILED;
+		char min[DURATION_TEXT_BYTES];
+		char max[DURATION_TEXT_BYTES];
+		duration_format(min, min_ms);
+		duration_format(max, max_ms);
+		return err_set(err, BERTH_FAILED, "allowed are %s to %s", min, max);
 	}
 	*ret_ms = ms;
 	return 0;
@@ -151,15 +118,32 @@ int config_parse_duration(
 
 char *config_format_duration(int64_t ms)
 {
-	return ms == 0 ? allocate_text("0s")
-		       : format_with_unit(ms, duration_units, COUNT(duration_units));
+	char text[DURATION_TEXT_BYTES];
+	duration_format(text, ms);
+	return allocate_text(text);
+}
+
+/* A whole number of bytes, or one with a unit behind it. */
+static bool parse_bytes(const char *text, int64_t *ret_bytes)
+{
+	const char *end;
+	int64_t value;
+	if (!parse_digits(text, &end, &value)) {
+		return false;
+	}
+	for (size_t i = 0; i < COUNT(size_units); i++) {
+		if (strcmp(end, size_units[i].suffix) == 0) {
+			return !__builtin_mul_overflow(value, size_units[i].factor, ret_bytes);
+		}
+	}
+	return false;
 }
 
 int config_parse_size(
 	const char *text, int64_t min, int64_t max, int64_t *ret_bytes, struct err *err)
 {
 	int64_t bytes;
-	if (!parse_with_unit(text, size_units, COUNT(size_units), &bytes)) {
+	if (!parse_bytes(text, &bytes)) {
 		return err_set(err, BERTH_FAILED,
 			"write a number of bytes, or a whole number and K, M or G: 64K, 16M");
 	}
@@ -177,7 +161,12 @@ int config_parse_size(
 
 char *config_format_size(int64_t bytes)
 {
-	return format_with_unit(bytes, size_units, COUNT(size_units));
+	size_t i = 0;
+	while (i + 1 < COUNT(size_units) && (bytes == 0 || bytes % size_units[i].factor != 0)) {
+		i++;
+	}
+	return config_format(
+		"%lld%s", (long long)(bytes / size_units[i].factor), size_units[i].suffix);
 }
 
 int config_parse_mode(const char *text, unsigned *ret_mode, struct err *err)
@@ -237,13 +226,6 @@ char *config_format_list(char *const *items, size_t count)
 	return result;
 }
 
-static int hex_digit(char digit)
-{
-	return isdigit((unsigned char)digit)     ? digit - '0'
-		: isxdigit((unsigned char)digit) ? tolower((unsigned char)digit) - 'a' + 10
-						 : -1;
-}
-
 /* Decodes the escape at `text` (behind the backslash); returns its length or 0. */
 static size_t decode_escape(const char *text, char *ret_byte)
 {
@@ -254,11 +236,12 @@ static size_t decode_escape(const char *text, char *ret_byte)
 		*ret_byte = bytes[letter - letters];
 		return 1;
 	}
-	if (*text == 'x' && hex_digit(text[1]) >= 0 && hex_digit(text[2]) >= 0) {
-		*ret_byte = (char)(hex_digit(text[1]) * 16 + hex_digit(text[2]));
-		return 3;
+	int byte = *text == 'x' ? hex_byte(text + 1) : -1;
+	if (byte < 0) {
+		return 0;
 	}
-	return 0;
+	*ret_byte = (char)byte;
+	return 3;
 }
 
 int config_parse_bytes(const char *text, char **ret_bytes, size_t *ret_len, struct err *err)
@@ -375,40 +358,15 @@ bool config_is_variable_name(const char *text, size_t len)
 	return len > 0;
 }
 
-/* The length of the valid UTF-8 sequence at `text`, or 0. */
-static size_t utf8_len(const unsigned char *text, size_t available)
-{
-	static const uint32_t smallest[] = { 0, 0, 0x80, 0x800, 0x10000 };
-	size_t len = text[0] < 0x80        ? 1
-		: (text[0] & 0xe0) == 0xc0 ? 2
-		: (text[0] & 0xf0) == 0xe0 ? 3
-		: (text[0] & 0xf8) == 0xf0 ? 4
-					   : 0;
-	if (len < 2 || len > available) {
-		return len == 1 ? 1 : 0;
-	}
-	uint32_t code = text[0] & (0x7fu >> len);
-	for (size_t i = 1; i < len; i++) {
-		if ((text[i] & 0xc0) != 0x80) {
-			return 0;
-		}
-		code = (code << 6) | (text[i] & 0x3fu);
-	}
-	bool surrogate = code >= 0xd800 && code <= 0xdfff;
-	return code < smallest[len] || surrogate || code > 0x10ffff ? 0 : len;
-}
-
 bool config_is_plain_text(const char *text, size_t len)
 {
-	const unsigned char *at = (const unsigned char *)text;
-	for (size_t i = 0; i < len;) {
-		size_t sequence = utf8_len(at + i, len - i);
-		if (sequence == 0 || (at[i] < 0x20 && at[i] != '\t') || at[i] == 0x7f) {
+	for (size_t i = 0; i < len; i++) {
+		unsigned char byte = (unsigned char)text[i];
+		if ((byte < 0x20 && byte != '\t') || byte == 0x7f) {
 			return false;
 		}
-		i += sequence;
 	}
-	return true;
+	return utf8_is_valid(text, len);
 }
 
 void config_free_list(char **items, size_t count)

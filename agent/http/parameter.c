@@ -2,12 +2,7 @@
 
 #include <string.h>
 
-static int hex_digit(char digit)
-{
-	static const char digits[] = "0123456789abcdef";
-	const char *at = digit ? strchr(digits, digit | 0x20) : NULL;
-	return at ? (int)(at - digits) : -1;
-}
+#include "lib/base/hex.h"
 
 int http_decode(const char *text, char *out, size_t size)
 {
@@ -17,12 +12,10 @@ int http_decode(const char *text, char *out, size_t size)
 		if (*text == '+') {
 			value = ' ';
 		} else if (*text == '%') {
-			int high = hex_digit(text[1]);
-			int low = high < 0 ? -1 : hex_digit(text[2]);
-			if (low < 0) {
+			value = hex_byte(text + 1);
+			if (value < 0) {
 				return -1;
 			}
-			value = high * 16 + low;
 			text += 2;
 		}
 		if (value < 0x20 || value == 0x7f || len + 1 >= size) {

@@ -3,11 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How many bytes the character has that begins with this one. */
-static size_t character_bytes(unsigned char first)
-{
-	return first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc0 ? 2 : 1;
-}
+#include "lib/base/utf8.h"
 
 /* Drops the last character unless it is whole. */
 static void trim(char *text)
@@ -17,7 +13,8 @@ static void trim(char *text)
 	while (start > 0 && ((unsigned char)text[start - 1] & 0xc0) == 0x80) {
 		start--;
 	}
-	if (start > 0 && len - (start - 1) < character_bytes((unsigned char)text[start - 1])) {
+	if (start > 0 &&
+		utf8_character_len(text + start - 1, len - (start - 1)) > len - (start - 1)) {
 		text[start - 1] = '\0';
 	}
 }

@@ -11,6 +11,7 @@
 
 #include "lib/client/handle.h"
 #include "lib/base/path.h"
+#include "lib/base/clock.h"
 
 #define DEFAULT_TIMEOUT_MS 10000
 #define DEFAULT_SOCKET BERTH_RUNSTATEDIR "/berth/berth.sock"
@@ -187,7 +188,7 @@ int berth_dispatch(struct berth *berth, int timeout_ms, struct berth_failure *fa
 		err_set_errno(&err, BERTH_FAILED, errno, "cannot wait for events");
 		return handle_fail(failure, &err);
 	}
-	int64_t now_ms = client_now_ms();
+	int64_t now_ms = clock_monotonic_ms();
 	if (berth->registry) {
 		registry_dispatch(berth->registry, now_ms);
 	}

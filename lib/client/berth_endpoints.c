@@ -7,6 +7,7 @@
 #include "lib/client/handle.h"
 #include "lib/base/json_wide.h"
 #include "lib/base/limits.h"
+#include "lib/base/clock.h"
 
 enum { TARGET_BYTES = LIMIT_PATH_BYTES + 4 * 1024 };
 
@@ -186,7 +187,7 @@ static int read_again(struct berth_lookup *lookup, struct err *err)
 	lookup->kept = fresh;
 	lookup->has_answer = true;
 	lookup->trouble = false;
-	lookup->answered_ms = client_now_ms() - fresh.freshness.age_s * 1000;
+	lookup->answered_ms = clock_monotonic_ms() - fresh.freshness.age_s * 1000;
 	return 0;
 }
 
@@ -200,7 +201,7 @@ int berth_lookup_get(struct berth_lookup *lookup, const struct berth_endpoints *
 		}
 		lookup->kept.freshness.stale = true;
 	}
-	lookup->kept.freshness.age_s = (long)((client_now_ms() - lookup->answered_ms) / 1000);
+	lookup->kept.freshness.age_s = (long)((clock_monotonic_ms() - lookup->answered_ms) / 1000);
 	*ret_endpoints = &lookup->kept;
 	return 0;
 }

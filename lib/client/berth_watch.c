@@ -2,13 +2,13 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "lib/client/handle.h"
 #include "lib/client/stream.h"
 #include "lib/client/tree.h"
 #include "lib/base/limits.h"
 #include "lib/base/path.h"
+#include "lib/base/clock.h"
 
 struct berth_watch {
 	struct berth *berth;
@@ -193,9 +193,7 @@ static double time_of(const json_t *event)
 	if (json_is_number(time)) {
 		return json_number_value(time);
 	}
-	struct timespec now;
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+	return clock_wall_s();
 }
 
 static void deliver(struct berth_watch *watch, const json_t *event)

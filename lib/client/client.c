@@ -7,10 +7,10 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "lib/http/reader.h"
+#include "lib/base/clock.h"
 
 enum { READ_BYTES = 64 * 1024, QUEUE_FULL_WAIT_MS = 5, REQUEST_BYTES = 1024 * 1024 };
 
@@ -22,13 +22,6 @@ struct client {
 
 /* How far an attempt came: what is safe to try again depends on it. */
 enum attempt { ATTEMPT_DONE, ATTEMPT_FAILED, ATTEMPT_NOT_SENT, ATTEMPT_NOT_ANSWERED };
-
-int64_t client_now_ms(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 int client_create(struct client **ret_client, const char *socket_path, struct err *err)
 {
@@ -85,7 +78,7 @@ int client_connect(const char *socket_path, int64_t deadline_ms, struct err *err
 	}
 	while (connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0) {
 		int reason = errno;
-		if (reason == EAGAIN && client_now_ms() < deadline_ms) {
+		if (reason == EAGAIN && clock_monotonic_ms() < deadline_ms) {
 			/* The agent's queue is full; nothing tells when it no longer is. */
 			poll(NULL, 0, QUEUE_FULL_WAIT_MS);
 			continue;
@@ -102,7 +95,7 @@ int client_connect(const char *socket_path, int64_t deadline_ms, struct err *err
 static int wait_for(struct client *client, short events, int64_t deadline_ms, struct err *err)
 {
 	for (;;) {
-		int64_t left_ms = deadline_ms - client_now_ms();
+		int64_t left_ms = deadline_ms - clock_monotonic_ms();
 		struct pollfd poller = { .fd = client->fd, .events = events };
 		int ready = left_ms > 0 ? poll(&poller, 1, (int)left_ms) : 0;
 		if (ready > 0) {
@@ -304,7 +297,7 @@ int client_call(struct client *client, const struct client_request *request, int
 {
 	struct client_response response = { .age_s = 0 };
 	buffer_init(&response.body, CLIENT_BODY_BYTES);
-	int code = exchange(client, request, &response.body, client_now_ms() + timeout_ms, err);
+	int code = exchange(client, request, &response.body, clock_monotonic_ms() + timeout_ms, err);
 	if (code == 0 && client->reader.status / 100 != 2) {
 		code = client_problem(client->reader.status, &response.body, err);
 		if (ret_problem) {

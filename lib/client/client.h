@@ -58,7 +58,4 @@ int client_problem(int status, const struct buffer *body, struct err *err) ERR_R
 int client_connect(const char *socket_path, int64_t deadline_ms, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
 
-/* CLOCK_MONOTONIC in ms. */
-int64_t client_now_ms(void);
-
 #endif

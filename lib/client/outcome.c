@@ -5,9 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/clock.h"
+
 void outcome_init(struct outcome *outcome, struct berth *berth)
 {
-	*outcome = (struct outcome){ .berth = berth, .heard_ms = client_now_ms() };
+	*outcome = (struct outcome){ .berth = berth, .heard_ms = clock_monotonic_ms() };
 }
 
 void outcome_finish(struct outcome *outcome)
@@ -81,7 +83,7 @@ void outcome_done(void *context, const struct registry_result *result)
 void outcome_progress(void *context, size_t visited, size_t matches)
 {
 	struct outcome *outcome = context;
-	outcome->heard_ms = client_now_ms();
+	outcome->heard_ms = clock_monotonic_ms();
 	if (outcome->on_progress) {
 		outcome->on_progress(outcome->progress_context, visited, matches);
 	}
@@ -104,7 +106,7 @@ int outcome_wait(struct outcome *outcome, struct registry_request *request, stru
 		return err_set(err, BERTH_FAILED, "out of memory");
 	}
 	while (!outcome->done) {
-		int64_t now_ms = client_now_ms();
+		int64_t now_ms = clock_monotonic_ms();
 		int64_t give_up_ms = outcome->heard_ms + outcome->berth->timeout_ms;
 		if (now_ms >= give_up_ms) {
 			return give_up(outcome, request, err);
@@ -118,7 +120,7 @@ int outcome_wait(struct outcome *outcome, struct registry_request *request, stru
 			return err_set_errno(
 				err, BERTH_FAILED, errno, "cannot wait for the registry");
 		}
-		registry_dispatch(registry, client_now_ms());
+		registry_dispatch(registry, clock_monotonic_ms());
 	}
 	handle_arm(outcome->berth);
 	if (outcome->err.code) {

@@ -12,6 +12,7 @@
 #include "lib/client/client.h"
 #include "lib/http/reader.h"
 #include "lib/base/json_wide.h"
+#include "lib/base/clock.h"
 
 enum {
 	READ_BYTES = 64 * 1024,
@@ -57,7 +58,7 @@ static double random_unit(void)
 {
 	uint32_t number = 0;
 	if (getrandom(&number, sizeof(number), GRND_NONBLOCK) != (ssize_t)sizeof(number)) {
-		number = (uint32_t)client_now_ms() * UINT32_C(2654435761);
+		number = (uint32_t)clock_monotonic_ms() * UINT32_C(2654435761);
 	}
 	return (double)number / ((double)UINT32_MAX + 1);
 }
@@ -80,7 +81,7 @@ int client_stream_create(struct client_stream **ret_stream, const char *socket_p
 	stream->fd = -1;
 	http_reader_init(&stream->reader);
 	buffer_init(&stream->body, CLIENT_BODY_BYTES);
-	stream->due_ms = client_now_ms();
+	stream->due_ms = clock_monotonic_ms();
 	err_set(&stream->trouble, BERTH_REGISTRY_UNAVAILABLE, "not yet subscribed");
 	*ret_stream = stream;
 	return 0;

@@ -111,8 +111,6 @@ void registry_calls_complete_refused(struct registry *registry);
 void registry_call_completed(struct registry_task *task);
 /* When a call that starts now has to be given up. */
 int64_t registry_call_deadline_ms(const struct registry *registry);
-int64_t registry_now_ms(void);
-
 /* --- Requests --- */
 
 /* A zeroed request of `size` bytes that begins with struct registry_request, on the registry's list; NULL without memory. */

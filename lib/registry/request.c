@@ -2,20 +2,13 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "lib/base/path.h"
-
-int64_t registry_now_ms(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
+#include "lib/base/clock.h"
 
 int64_t registry_call_deadline_ms(const struct registry *registry)
 {
-	return registry_now_ms() + registry->request_timeout_ms;
+	return clock_monotonic_ms() + registry->request_timeout_ms;
 }
 
 /* Why nothing can be sent now; 0 when it can, or may wait for the connection. */

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "lib/base/path.h"
+#include "lib/base/clock.h"
 
 enum { RETRY_MS = 30000, RETRY_SOON_MS = 1000 };
 
@@ -136,7 +137,7 @@ static void retry_later(struct registry_watched *watched, int delay_ms)
 {
 	struct registry_watches *watches = &watched->registry->watches;
 	int spread = rand_r(&watches->jitter) % delay_ms;
-	watched->retry_at_ms = registry_now_ms() + delay_ms / 2 + spread;
+	watched->retry_at_ms = clock_monotonic_ms() + delay_ms / 2 + spread;
 	if (watched->retry_at_ms < watches->retry_at_ms) {
 		watches->retry_at_ms = watched->retry_at_ms;
 	}
@@ -401,7 +402,7 @@ void registry_watches_init(struct registry_watches *watches)
 	list_init(&watches->confirmations);
 	list_init(&watches->late);
 	watches->retry_at_ms = INT64_MAX;
-	watches->jitter = (unsigned)registry_now_ms();
+	watches->jitter = (unsigned)clock_monotonic_ms();
 }
 
 void registry_watches_finish(struct registry *registry)

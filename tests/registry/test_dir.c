@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "tests/support/dir_client.h"
+#include "lib/base/clock.h"
 
 static char root[512];
 static struct dir_client client;
@@ -323,18 +324,18 @@ Test(dir, a_write_waits_for_the_lock_until_its_deadline_while_reads_go_on)
 	cr_assert_eq(dir_create(&client, "/a", "x", false), 0);
 	int lock_fd = open(on_disk("/_tmp"), O_RDONLY | O_DIRECTORY);
 	cr_assert_eq(flock(lock_fd, LOCK_EX), 0);
-	write.deadline_ms = dir_now_ms() + 30000;
+	write.deadline_ms = clock_monotonic_ms() + 30000;
 	registry_dir_ops.submit(client.backend, &write);
 	cr_assert_eq(dir_get(&client, "/a", data, sizeof(data), NULL), 0);
 	cr_assert_eq(write.ret_err.code, 0, "it has time");
 	cr_assert_not(exists_on_disk("/b"));
-	write.deadline_ms = dir_now_ms(); /* now it has none */
+	write.deadline_ms = clock_monotonic_ms(); /* now it has none */
 	DIR_CLIENT_UNTIL(&client, client.completed == &write);
 	cr_assert_eq(write.ret_err.code, BERTH_TIMEOUT);
 	cr_assert_not_null(strstr(write.ret_err.msg, "write lock"));
 
 	memset(&write.ret_err, 0, sizeof(write.ret_err));
-	write.deadline_ms = dir_now_ms() + 30000;
+	write.deadline_ms = clock_monotonic_ms() + 30000;
 	client.completed = NULL;
 	registry_dir_ops.submit(client.backend, &write);
 	dir_client_turn(&client, 0);
@@ -349,7 +350,7 @@ Test(dir, an_abandoned_task_is_not_done)
 	struct registry_task first = { .operation = REGISTRY_OP_CREATE, .path = "/first" };
 	struct registry_task second = { .operation = REGISTRY_OP_CREATE, .path = "/second" };
 
-	first.deadline_ms = second.deadline_ms = dir_now_ms() + 30000;
+	first.deadline_ms = second.deadline_ms = clock_monotonic_ms() + 30000;
 	registry_dir_ops.submit(client.backend, &first);
 	registry_dir_ops.submit(client.backend, &second);
 	registry_dir_ops.abandon(client.backend, &first);

@@ -2,9 +2,9 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "tests/support/registry_stage.h"
+#include "lib/base/clock.h"
 
 #define PATH "/users/joe/web/one/components/c1"
 #define RECORD(id)                                                                                 \
@@ -13,13 +13,6 @@
 enum { MOST_STEPS = 1000, PATIENCE_MS = 60000 };
 
 static const struct registry_criteria dead = { .id = "dead", .persistence = "container" };
-
-static int64_t now_ms(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /*
  * Until what it asked for is answered, or is due at once; it does not know yet. Whatever a server still had to do with its
@@ -37,7 +30,7 @@ static void await_news(struct registry *registry)
 static void step(struct registry *registry)
 {
 	await_news(registry);
-	registry_dispatch(registry, now_ms());
+	registry_dispatch(registry, clock_monotonic_ms());
 }
 
 /* What the other client does to the path while the purge stands still. */

@@ -16,6 +16,7 @@
 #include "tests/support/registry_client.h"
 #include "tests/support/scratch.h"
 #include "tests/support/zookeeper.h"
+#include "lib/base/clock.h"
 
 #define PATH "/users/joe/tomcat"
 #define NODE "/registry" PATH
@@ -115,20 +116,13 @@ static void pause_us(long us)
 	nanosleep(&time, NULL);
 }
 
-static int64_t now_ms(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* Until the node's owner is one of the two (0: there is no node); the server works on what it has read in its own time. */
 static void await_owner(unsigned long long one, unsigned long long other)
 {
-	int64_t until_ms = now_ms() + PATIENCE_MS;
+	int64_t until_ms = clock_monotonic_ms() + PATIENCE_MS;
 	unsigned long long owner;
 	while ((owner = seen("ephemeralOwner", NODE)) != one && owner != other) {
-		cr_assert_lt(now_ms(), until_ms, "it is still 0x%llx", owner);
+		cr_assert_lt(clock_monotonic_ms(), until_ms, "it is still 0x%llx", owner);
 		pause_us(POLL_US);
 	}
 }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "agent/api/api.h"
+#include "lib/base/clock.h"
 
 struct server {
 	struct ev_loop *loop;
@@ -28,25 +29,18 @@ struct server {
 	uint64_t holder;
 };
 
-static int64_t now_ms(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 static void on_io(struct ev_loop *loop, ev_io *io, int events)
 {
 	(void)loop;
 	(void)events;
-	registry_dispatch(((struct server *)io->data)->registry, now_ms());
+	registry_dispatch(((struct server *)io->data)->registry, clock_monotonic_ms());
 }
 
 static void on_deadline(struct ev_loop *loop, ev_timer *timer, int events)
 {
 	(void)loop;
 	(void)events;
-	registry_dispatch(((struct server *)timer->data)->registry, now_ms());
+	registry_dispatch(((struct server *)timer->data)->registry, clock_monotonic_ms());
 }
 
 static void on_prepare(struct ev_loop *loop, ev_prepare *prepare, int events)
@@ -56,7 +50,7 @@ static void on_prepare(struct ev_loop *loop, ev_prepare *prepare, int events)
 	int64_t deadline = registry_deadline_ms(server->registry);
 	ev_timer_stop(loop, &server->deadline);
 	if (deadline != INT64_MAX) {
-		int64_t wait = deadline - now_ms();
+		int64_t wait = deadline - clock_monotonic_ms();
 		ev_timer_set(&server->deadline, wait > 0 ? (double)wait / 1000. : 0., 0.);
 		ev_timer_start(loop, &server->deadline);
 	}

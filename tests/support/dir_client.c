@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "tests/support/scratch.h"
+#include "lib/base/clock.h"
 
 enum { GENEROUS_MS = 30000 };
 
@@ -17,14 +18,6 @@ void dir_die(const char *message)
 {
 	fprintf(stderr, "%s\n", message);
 	abort();
-}
-
-int64_t dir_now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 const char *dir_root_make(void)
@@ -107,13 +100,13 @@ void dir_client_close(struct dir_client *client)
 void dir_client_turn(struct dir_client *client, int wait_ms)
 {
 	struct pollfd poll_fd = { .fd = registry_dir_ops.fd(client->backend), .events = POLLIN };
-	int64_t left_ms = registry_dir_ops.deadline_ms(client->backend) - dir_now_ms();
+	int64_t left_ms = registry_dir_ops.deadline_ms(client->backend) - clock_monotonic_ms();
 
 	if (left_ms < wait_ms) {
 		wait_ms = left_ms > 0 ? (int)left_ms : 0;
 	}
 	poll(&poll_fd, 1, wait_ms);
-	registry_dir_ops.dispatch(client->backend, dir_now_ms());
+	registry_dir_ops.dispatch(client->backend, clock_monotonic_ms());
 }
 
 void dir_client_clear(struct dir_client *client)
@@ -126,7 +119,7 @@ void dir_client_clear(struct dir_client *client)
 int dir_client_run(struct dir_client *client, struct registry_task *task)
 {
 	if (task->deadline_ms == 0) {
-		task->deadline_ms = dir_now_ms() + GENEROUS_MS;
+		task->deadline_ms = clock_monotonic_ms() + GENEROUS_MS;
 	}
 	client->completed = NULL;
 	registry_dir_ops.submit(client->backend, task);

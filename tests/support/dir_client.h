@@ -7,6 +7,7 @@
 #define TESTS_SUPPORT_DIR_CLIENT_H
 
 #include "lib/registry/backend.h"
+#include "lib/base/clock.h"
 
 struct dir_client {
 	struct registry_backend *backend;
@@ -31,13 +32,12 @@ void dir_client_close(struct dir_client *client);
 void dir_client_turn(struct dir_client *client, int wait_ms);
 /* Dispatches until the condition holds. */
 #define DIR_CLIENT_UNTIL(client, condition)                                                        \
-	for (int64_t until_ms = dir_now_ms() + 30000; !(condition);) {                             \
+	for (int64_t until_ms = clock_monotonic_ms() + 30000; !(condition);) {                     \
 		dir_client_turn(client, 50);                                                       \
-		if (dir_now_ms() > until_ms) {                                                     \
+		if (clock_monotonic_ms() > until_ms) {                                             \
 			dir_die("never happened: " #condition);                                    \
 		}                                                                                  \
 	}
-int64_t dir_now_ms(void);
 void dir_die(const char *message) __attribute__((noreturn));
 void dir_client_clear(struct dir_client *client);
 

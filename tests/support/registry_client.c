@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "lib/base/clock.h"
 
 /* A stall of any process must look like nothing but a stall: no timeout of the tested registry comes before the tests' own. */
 enum {
@@ -125,13 +126,6 @@ void client_close(struct registry *registry)
 	registry_close(registry);
 }
 
-static int64_t now_ms(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* One turn of a loop over all registries. */
 static void turn(int64_t until_ms)
 {
@@ -142,20 +136,20 @@ static void turn(int64_t until_ms)
 		wake_ms = deadline_ms < wake_ms ? deadline_ms : wake_ms;
 		fds[i] = (struct pollfd){ .fd = registry_fd(clients[i]), .events = POLLIN };
 	}
-	int64_t wait_ms = wake_ms - now_ms();
+	int64_t wait_ms = wake_ms - clock_monotonic_ms();
 	poll(fds, clients_count, wait_ms < 0 ? 0 : (int)wait_ms);
 	for (size_t i = 0; i < clients_count; i++) {
-		if (fds[i].revents || registry_deadline_ms(clients[i]) <= now_ms()) {
-			registry_dispatch(clients[i], now_ms());
+		if (fds[i].revents || registry_deadline_ms(clients[i]) <= clock_monotonic_ms()) {
+			registry_dispatch(clients[i], clock_monotonic_ms());
 		}
 	}
 }
 
 void client_wait(bool (*condition)(void *context), void *context)
 {
-	int64_t until_ms = now_ms() + PATIENCE_MS;
+	int64_t until_ms = clock_monotonic_ms() + PATIENCE_MS;
 	while (!condition(context)) {
-		if (now_ms() >= until_ms) {
+		if (clock_monotonic_ms() >= until_ms) {
 			give_up("nothing came");
 		}
 		turn(until_ms);

@@ -14,10 +14,10 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tests/support/scratch.h"
+#include "lib/base/clock.h"
 
 enum { START_TRIES = 5, START_DEADLINE_MS = 120000, POLL_MS = 20, PROBE_ARGUMENTS = 16 };
 
@@ -31,13 +31,6 @@ struct zookeeper_server {
 	int port_fd; /* -1: no port is taken yet */
 	pid_t pid;   /* 0: not running */
 };
-
-static int64_t now_ms(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static void in_directory(
 	const struct zookeeper_server *server, char *out, size_t size, const char *name)
@@ -195,8 +188,8 @@ static bool ended(struct zookeeper_server *server)
 /* False when the process ended instead, which is what a port that somebody else has bound looks like. */
 static bool wait_until_serving(struct zookeeper_server *server)
 {
-	int64_t deadline = now_ms() + START_DEADLINE_MS;
-	while (now_ms() < deadline) {
+	int64_t deadline = clock_monotonic_ms() + START_DEADLINE_MS;
+	while (clock_monotonic_ms() < deadline) {
 		if (ended(server)) {
 			return false;
 		}

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lib/registry/acl.h"
+#include "lib/base/hex.h"
 
 enum { SERVERS_MAX_BYTES = 16 * 1024 };
 
@@ -149,13 +150,15 @@ void registry_zk_unconfigure(struct registry_zk *zk)
 
 static bool decode_password(unsigned char *out, const char *hex)
 {
-	if (strlen(hex) != 2 * ZK_PASSWORD_BYTES ||
-		strspn(hex, "0123456789abcdef") != 2 * ZK_PASSWORD_BYTES) {
+	if (strlen(hex) != 2 * ZK_PASSWORD_BYTES) {
 		return false;
 	}
 	for (size_t i = 0; i < ZK_PASSWORD_BYTES; i++) {
-		const char pair[] = { hex[2 * i], hex[2 * i + 1], '\0' };
-		out[i] = (unsigned char)strtoul(pair, NULL, 16);
+		int byte = hex_byte(hex + 2 * i);
+		if (byte < 0) {
+			return false;
+		}
+		out[i] = (unsigned char)byte;
 	}
 	return true;
 }

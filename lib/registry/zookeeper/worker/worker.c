@@ -1,5 +1,6 @@
 /* The worker's main program: berth-zookeeper FD, where FD is its end of the socketpair. Started by lib/registry/zookeeper/worker_process.c. */
 #include "lib/registry/zookeeper/worker/worker.h"
+#include "lib/base/clock.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -12,7 +13,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { RESOLVE_AGAIN_MS = 3000, LOG_LINES_A_SECOND = 20, MESSAGE_BYTES = 512 };
@@ -70,9 +70,8 @@ static bool may_log(void)
 {
 	static _Atomic long second;
 	static atomic_int lines;
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	if (atomic_exchange(&second, now.tv_sec) != now.tv_sec) {
+	long now = (long)(clock_monotonic_ms() / 1000);
+	if (atomic_exchange(&second, now) != now) {
 		atomic_store(&lines, 0);
 	}
 	return atomic_fetch_add(&lines, 1) < LOG_LINES_A_SECOND;

@@ -5,7 +5,7 @@
 
 #include "agent/check/check.h"
 #include "tests/support/check_support.h"
-#include "agent/base/clock.h"
+#include "lib/base/clock.h"
 #include "tests/support/scratch.h"
 
 enum { MANY = 8 };

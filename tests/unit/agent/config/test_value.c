@@ -11,7 +11,7 @@ Test(config_value, durations)
 		const char *text;
 		int64_t ms;
 	} good[] = { { "0s", 0 }, { "1ms", 1 }, { "500ms", 500 }, { "30s", 30000 },
-		{ "2m", 120000 }, { "1h", 3600000 }, { "90s", 90000 } };
+		{ "2m", 120000 }, { "1h", 3600000 }, { "90s", 90000 }, { "7d", 604800000 } };
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
 		int64_t ms = -1;
 		struct err err = ERR_INIT;
@@ -22,7 +22,7 @@ Test(config_value, durations)
 		cr_expect_eq(ms, good[i].ms, "%s", text);
 		free(text);
 	}
-	static const char *const bad[] = { "", "5", "s", "-1s", "+1s", "1.5s", "1 s", "1S", "1d",
+	static const char *const bad[] = { "", "5", "s", "-1s", "+1s", "1.5s", "1 s", "1S", "1w",
 		"1ss", "99999999999999999999s", "9223372036854775807h", "0x1s" };
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		int64_t ms = -1;

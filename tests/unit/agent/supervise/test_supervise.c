@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "agent/supervise/supervise.h"
+#include "lib/base/clock.h"
 
 enum { STOP_TIMEOUT_MS = 1000 };
 
@@ -13,13 +14,6 @@ static struct supervise *supervise;
 static int said; /* what the process says is read here */
 static double stopped_at;
 static int status_at_end = -1;
-
-static double now_s(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
 
 static void on_started(void *context, pid_t pid)
 {
@@ -44,7 +38,7 @@ static void stop_late_in_the_turn(struct ev_loop *timers_loop, ev_timer *timer, 
 	char byte;
 	cr_assert(eq(long, read(said, &byte, 1), 1));
 	usleep((STOP_TIMEOUT_MS + 100) * 1000);
-	stopped_at = now_s();
+	stopped_at = clock_monotonic_s();
 	supervise_stop(supervise);
 }
 
@@ -72,7 +66,7 @@ Test(supervise, time_to_stop_begins_with_term)
 	ev_timer_start(loop, &timer);
 	ev_run(loop, 0);
 	/* A shell that does not come to its trap in all that time is rightly killed. */
-	bool in_time = now_s() - stopped_at < STOP_TIMEOUT_MS / 1000.;
+	bool in_time = clock_monotonic_s() - stopped_at < STOP_TIMEOUT_MS / 1000.;
 	cr_assert(eq(int, status_at_end, in_time ? 5 : status_at_end));
 	supervise_destroy(supervise);
 }
