@@ -99,7 +99,8 @@ struct registry_result {
 	/* Purge: the paths deleted, or those that would be, sorted; borrowed for the call. */
 	char *const *purged;
 	size_t purged_count;
-	size_t count; /* purge and delete: nodes deleted */
+	size_t count; /* purge, delete, withdraw: nodes deleted */
+	bool emptied; /* withdraw: the node has children and stays without data; `stat` is its new one */
 	bool changed; /* watches: false when a re-read found what was known before */
 };
 
@@ -206,6 +207,19 @@ struct registry_request *registry_bind(struct registry *registry, const char *pa
 struct registry_request *registry_delete(struct registry *registry, const char *path,
 	bool recursive, const struct registry_stat *expected, registry_progress *progress,
 	registry_done *done, void *context);
+
+/*
+ * Takes the record out of the tree. `expected` is required and names the node and the version, as for registry_delete(). A node
+ * without children is deleted (`count` 1). A node with children loses its data in place and stays (`emptied`, with its new
+ * `stat`), so that what is below it stays reachable; nothing else of it changes, and no reader finds the path absent.
+ * An absent node is no error (`count` 0). FILE_ALREADY_EXISTS when another node or version stands there: nothing was changed.
+ *
+ * Called again with the `stat` of an emptied node it deletes that node if the children have gone, and else writes nothing:
+ * to be used when a children watch says that there are none left. An ephemeral node of this registry's own session on dir: ends at
+ * once, whoever holds the registry's write lock.
+ */
+struct registry_request *registry_withdraw(struct registry *registry, const char *path,
+	const struct registry_stat *expected, registry_done *done, void *context);
 
 /* Which records find and purge mean; NULL means any. `under` NULL: "/". */
 struct registry_criteria {

@@ -554,6 +554,101 @@ EVERY_BACKEND(delete, another_clients_ephemeral_node_can_be_deleted)
 	answer_clear(&answer);
 }
 
+/* --- withdraw --- */
+
+EVERY_BACKEND(withdraw, deletes_a_node_without_children)
+{
+	struct answer answer = { 0 };
+	struct registry_stat stat = put(stage, "/services/web", RECORD);
+	client_withdraw(stage->registry, "/services/web", &stat, &answer);
+	assert_answer(&answer, "OK");
+	cr_assert_eq(answer.count, 1);
+	cr_assert_not(answer.emptied);
+	cr_assert_not(exists(stage->registry, "/services/web"));
+	client_withdraw(stage->registry, "/services/web", &stat, &answer);
+	assert_answer(&answer, "OK");
+	cr_assert_eq(answer.count, 0);
+	cr_assert_not(answer.emptied);
+	answer_clear(&answer);
+}
+
+EVERY_BACKEND(withdraw, empties_a_node_with_children_in_place)
+{
+	struct answer answer = { 0 };
+	struct registry_stat stat = put(stage, "/services/web", RECORD);
+	put(stage, "/services/web/below/one", OTHER);
+	client_withdraw(stage->registry, "/services/web", &stat, &answer);
+	assert_answer(&answer, "OK");
+	cr_assert(answer.emptied);
+	cr_assert_eq(answer.count, 0);
+	cr_assert_eq(answer.stat.node_id, stat.node_id);
+	cr_assert_neq(answer.stat.version, stat.version);
+	client_resolve(stage->registry, "/services/web", &answer);
+	assert_answer(&answer, "NoRecord");
+	cr_assert_eq(answer.data_len, 0);
+	client_resolve(stage->registry, "/services/web/below/one", &answer);
+	assert_answer(&answer, "OK");
+	cr_assert_str_eq(answer.data, OTHER);
+	answer_clear(&answer);
+}
+
+EVERY_BACKEND(withdraw, deletes_an_emptied_node_once_its_children_are_gone)
+{
+	struct answer answer = { 0 };
+	struct registry_stat stat = put(stage, "/services/web", RECORD);
+	put(stage, "/services/web/below", OTHER);
+	client_withdraw(stage->registry, "/services/web", &stat, &answer);
+	stat = answer.stat;
+	client_withdraw(stage->registry, "/services/web", &stat, &answer);
+	assert_answer(&answer, "OK");
+	cr_assert(answer.emptied);
+	cr_assert_eq(answer.stat.version, stat.version, "a node that was empty was written");
+	client_delete(stage->registry, "/services/web/below", false, NULL, &answer);
+	client_withdraw(stage->registry, "/services/web", &stat, &answer);
+	assert_answer(&answer, "OK");
+	cr_assert_eq(answer.count, 1);
+	cr_assert_not(exists(stage->registry, "/services/web"));
+	answer_clear(&answer);
+}
+
+EVERY_BACKEND(withdraw, touches_no_other_node_or_version)
+{
+	struct answer answer = { 0 };
+	struct registry_stat old = put(stage, "/services/web", RECORD);
+	put(stage, "/services/web", OTHER);
+	client_withdraw(stage->registry, "/services/web", &old, &answer);
+	assert_answer(&answer, "FileAlreadyExists");
+	put(stage, "/services/web/below", RECORD);
+	client_withdraw(stage->registry, "/services/web", &old, &answer);
+	assert_answer(&answer, "FileAlreadyExists");
+	client_get(stage->registry, "/services/web", &answer);
+	cr_assert_str_eq(answer.data, OTHER);
+	answer_clear(&answer);
+}
+
+EVERY_BACKEND(withdraw, ends_an_own_ephemeral_node)
+{
+	struct answer answer = { 0 };
+	struct registry *other = stage_client(stage);
+	client_put(stage->registry, "/services/web", RECORD, REGISTRY_BIND_CREATE, true, &answer);
+	struct registry_stat stat = answer.stat;
+	client_withdraw(stage->registry, "/services/web", &stat, &answer);
+	assert_answer(&answer, "OK");
+	cr_assert_eq(answer.count, 1);
+	cr_assert_not(exists(other, "/services/web"));
+	client_close(other);
+	answer_clear(&answer);
+}
+
+EVERY_BACKEND(withdraw, never_takes_the_root)
+{
+	struct answer answer = { 0 };
+	const struct registry_stat any = { 0 };
+	client_withdraw(stage->registry, "/", &any, &answer);
+	assert_answer(&answer, "InvalidPathname");
+	answer_clear(&answer);
+}
+
 /* --- paths --- */
 
 EVERY_BACKEND(paths, odd_ones_are_refused_by_every_operation)
@@ -576,6 +671,9 @@ EVERY_BACKEND(paths, odd_ones_are_refused_by_every_operation)
 		client_delete(stage->registry, odd[i], false, NULL, &answer);
 		assert_answer(&answer, "InvalidPathname");
 		client_delete(stage->registry, odd[i], true, NULL, &answer);
+		assert_answer(&answer, "InvalidPathname");
+		client_withdraw(
+			stage->registry, odd[i], &(const struct registry_stat){ 0 }, &answer);
 		assert_answer(&answer, "InvalidPathname");
 		const struct registry_criteria criteria = {
 			.under = odd[i], .id = "a", .persistence = "container"

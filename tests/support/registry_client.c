@@ -45,6 +45,7 @@ void answer_take(void *context, const struct registry_result *result)
 	answer->err = result->err;
 	answer->stat = result->stat;
 	answer->count = result->count;
+	answer->emptied = result->emptied;
 	answer->changed = result->changed;
 	answer->records = registry_found_json(result);
 	if (result->data) {
@@ -260,6 +261,13 @@ int client_delete(struct registry *registry, const char *path, bool recursive,
 	return wait_for(
 		registry_delete(registry, path, recursive, expected, NULL, answer_take, answer),
 		answer);
+}
+
+int client_withdraw(struct registry *registry, const char *path,
+	const struct registry_stat *expected, struct answer *answer)
+{
+	answer_clear(answer);
+	return wait_for(registry_withdraw(registry, path, expected, answer_take, answer), answer);
 }
 
 int client_find(

@@ -20,6 +20,7 @@ struct answer {
 	size_t children_count;
 	json_t *records;
 	size_t count;
+	bool emptied;
 	bool changed;
 };
 
@@ -61,6 +62,8 @@ int client_bind(struct registry *registry, const char *path, const struct regist
 int client_put(struct registry *registry, const char *path, const char *data,
 	enum registry_bind_mode mode, bool ephemeral, struct answer *answer);
 int client_delete(struct registry *registry, const char *path, bool recursive,
+	const struct registry_stat *expected, struct answer *answer);
+int client_withdraw(struct registry *registry, const char *path,
 	const struct registry_stat *expected, struct answer *answer);
 int client_find(
 	struct registry *registry, const struct registry_criteria *criteria, struct answer *answer);
