@@ -138,13 +138,6 @@ static void write_records(
 	buffer_append_text(out, *separator == '{' ? "{}\n" : "}\n");
 }
 
-static bool matches(const struct cache_filter *filter, const struct record_endpoint *endpoint)
-{
-	return (!filter->scope || strcmp(filter->scope, endpoint->scope) == 0) &&
-		(!filter->api || strcmp(filter->api, endpoint->api) == 0) &&
-		(!filter->protocol || strcasecmp(filter->protocol, endpoint->protocol) == 0);
-}
-
 static void write_address(const char *path, const struct record_endpoint *endpoint,
 	const json_t *address, bool text, struct buffer *out)
 {
@@ -179,7 +172,8 @@ static void write_endpoints_of(const struct cache_entry *data, const char *path,
 		struct record_endpoint endpoint = record_endpoint(record, i);
 		size_t index;
 		json_t *address;
-		if (matches(filter, &endpoint)) {
+		if (record_endpoint_matches(
+			    &endpoint, filter->api, filter->protocol, filter->scope)) {
 			json_array_foreach (endpoint.addresses, index, address) {
 				write_address(path, &endpoint, address, filter->text, out);
 			}

@@ -492,11 +492,10 @@ static int set_record(struct announce *announce, const struct record *record, st
 	if (code) {
 		return code;
 	}
-	struct record *copy;
-	code = record_decode(&copy, data, len, err);
-	if (code) {
+	struct record *copy = record_copy(record);
+	if (!copy) {
 		free(data);
-		return code;
+		return err_set(err, BERTH_FAILED, "no memory for a record");
 	}
 	free(announce->data);
 	record_free(announce->record);

@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "lib/record/record.h"
 
@@ -21,10 +20,7 @@ static bool passes(
 	const struct record_endpoint *endpoint, const struct berth_endpoint_filter *filter)
 {
 	return !filter ||
-		((!filter->api || strcmp(filter->api, endpoint->api) == 0) &&
-			(!filter->protocol ||
-				strcasecmp(filter->protocol, endpoint->protocol) == 0) &&
-			(!filter->scope || strcmp(filter->scope, endpoint->scope) == 0));
+		record_endpoint_matches(endpoint, filter->api, filter->protocol, filter->scope);
 }
 
 static int append_addresses(
@@ -47,13 +43,8 @@ int endpoints_append(json_t *array, const char *path, const json_t *record,
 	const struct berth_endpoint_filter *filter, struct err *err)
 {
 	struct record *decoded = NULL;
-	char *text = json_dumps(record, JSON_COMPACT);
-	if (!text) {
-		return err_set(err, BERTH_FAILED, "out of memory");
-	}
-	struct err ignored = ERR_INIT;
 	int code = 0;
-	if (record_decode(&decoded, text, strlen(text), &ignored) == 0) {
+	if (record_from_json(&decoded, record, NULL) == 0) {
 		for (size_t i = 0; code == 0 && i < record_endpoint_count(decoded); i++) {
 			struct record_endpoint endpoint = record_endpoint(decoded, i);
 			if (passes(&endpoint, filter)) {
@@ -62,7 +53,6 @@ int endpoints_append(json_t *array, const char *path, const json_t *record,
 		}
 	}
 	record_free(decoded);
-	free(text);
 	return code;
 }
 

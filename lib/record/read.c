@@ -63,9 +63,13 @@ static int check_limits(const char *data, size_t len, int code, struct err *err)
 	return 0;
 }
 
-static bool has_marker(const char *data, size_t len)
+enum record_kind record_kind(const char *data, size_t len)
 {
-	return memmem(data, len, RECORD_TYPE, strlen(RECORD_TYPE)) != NULL;
+	if (len == 0) {
+		return RECORD_KIND_EMPTY;
+	}
+	return memmem(data, len, RECORD_TYPE, strlen(RECORD_TYPE)) ? RECORD_KIND_RECORD
+								   : RECORD_KIND_FOREIGN;
 }
 
 typedef json_t *load(const char *data, size_t len, size_t flags, json_error_t *error);
@@ -251,17 +255,10 @@ static int read_fields(json_t *json, struct err *err)
 	return code;
 }
 
-static int decode(
-	struct record **ret_record, load *load_json, const char *data, size_t len, struct err *err)
+/* Takes the reference `json` also on failure, and brings it to one spelling. */
+static int read_take(struct record **ret_record, json_t *json, struct err *err)
 {
-	if (!has_marker(data, len)) {
-		return err_set(err, BERTH_NO_RECORD, "node holds no service record");
-	}
-	json_t *json = NULL;
-	int code = parse(&json, load_json, data, len, err);
-	if (!code) {
-		code = read_fields(json, err);
-	}
+	int code = read_fields(json, err);
 	struct record *record = code ? NULL : malloc(sizeof(*record));
 	if (!record) {
 		json_decref(json);
@@ -272,14 +269,31 @@ static int decode(
 	return 0;
 }
 
+static int decode(
+	struct record **ret_record, load *load_json, const char *data, size_t len, struct err *err)
+{
+	if (record_kind(data, len) != RECORD_KIND_RECORD) {
+		return err_set(err, BERTH_NO_RECORD, "node holds no service record");
+	}
+	json_t *json = NULL;
+	int code = parse(&json, load_json, data, len, err);
+	return code ? code : read_take(ret_record, json, err);
+}
+
 int record_decode(struct record **ret_record, const char *data, size_t len, struct err *err)
 {
 	return decode(ret_record, json_wide_loadb, data, len, err);
 }
 
+int record_from_json(struct record **ret_record, const json_t *json, struct err *err)
+{
+	json_t *copy = json_deep_copy(json);
+	return copy ? read_take(ret_record, copy, err) : record_no_memory(err);
+}
+
 int record_decode_strictly(struct record **ret_record, const char *data, size_t len, struct err *err)
 {
-	if (!has_marker(data, len)) {
+	if (record_kind(data, len) != RECORD_KIND_RECORD) {
 		return err_set(err, BERTH_INVALID_RECORD,
 			"a service record is a JSON object with \"type\": \"" RECORD_TYPE "\"");
 	}

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "lib/record/internal.h"
 
@@ -89,6 +90,20 @@ void record_free(struct record *record)
 	}
 	json_decref(record->json);
 	free(record);
+}
+
+struct record *record_copy(const struct record *record)
+{
+	struct record *copy = malloc(sizeof(*copy));
+	if (!copy) {
+		return NULL;
+	}
+	copy->json = json_deep_copy(record->json);
+	if (!copy->json) {
+		free(copy);
+		return NULL;
+	}
+	return copy;
 }
 
 /* A shallow copy with the named keys first, the others behind them in their old order. */
@@ -236,6 +251,18 @@ struct record_endpoint record_endpoint(const struct record *record, size_t index
 		.address_type = text_field(endpoint, "addressType"),
 		.addresses = json_object_get(endpoint, "addresses"),
 	};
+}
+
+static bool is_wanted(const char *wanted, const char *found)
+{
+	return !wanted || strcmp(wanted, found) == 0;
+}
+
+bool record_endpoint_matches(const struct record_endpoint *endpoint, const char *api,
+	const char *protocol, const char *scope)
+{
+	return is_wanted(api, endpoint->api) && is_wanted(scope, endpoint->scope) &&
+		(!protocol || strcasecmp(protocol, endpoint->protocol) == 0);
 }
 
 bool record_persistence_valid(const char *persistence)

@@ -29,7 +29,17 @@ struct record_endpoint {
 	const json_t *addresses;  /* array of objects of strings */
 };
 
+/* What the data of a node is, told by its bytes alone: no JSON is parsed. */
+enum record_kind {
+	RECORD_KIND_EMPTY, /* no data: a directory, and free for a record */
+	RECORD_KIND_FOREIGN, /* data without the marker: another program's, not to be touched unasked */
+	RECORD_KIND_RECORD /* the marker is there: a record, though perhaps an invalid one */
+};
+enum record_kind record_kind(const char *data, size_t len);
+
 struct record *record_create(void);
+/* A deep copy, which shares nothing with `record`; NULL without memory. */
+struct record *record_copy(const struct record *record);
 /* Accepts NULL. */
 void record_free(struct record *record);
 
@@ -41,6 +51,10 @@ void record_free(struct record *record);
  * double.
  */
 int record_decode(struct record **ret_record, const char *data, size_t len, struct err *err)
+	__attribute__((warn_unused_result));
+
+/* As record_decode(), from JSON that is parsed already. `json` is copied. */
+int record_from_json(struct record **ret_record, const json_t *json, struct err *err)
 	__attribute__((warn_unused_result));
 
 /*
@@ -97,6 +111,13 @@ int record_add_endpoint_take(struct record *record, const char *scope, const cha
 /* Endpoints, external ones first. record_endpoint() is for index < record_endpoint_count(). */
 size_t record_endpoint_count(const struct record *record);
 struct record_endpoint record_endpoint(const struct record *record, size_t index);
+
+/*
+ * True when the endpoint is one that a search means: the very api, the protocol in whatever case, the scope. NULL
+ * means any.
+ */
+bool record_endpoint_matches(const struct record_endpoint *endpoint, const char *api,
+	const char *protocol, const char *scope);
 
 /*
  * One address as the object that a record of this type holds, from its one-line text: uri: the URI;

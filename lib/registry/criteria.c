@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 static int copy(const char **out, const char *text)
 {
@@ -39,9 +38,7 @@ static bool endpoint_matches(const struct registry_criteria *criteria, const str
 {
 	for (size_t i = 0; i < record_endpoint_count(record); i++) {
 		struct record_endpoint endpoint = record_endpoint(record, i);
-		if ((!criteria->api || strcmp(criteria->api, endpoint.api) == 0) &&
-			(!criteria->protocol ||
-				strcasecmp(criteria->protocol, endpoint.protocol) == 0)) {
+		if (record_endpoint_matches(&endpoint, criteria->api, criteria->protocol, NULL)) {
 			return true;
 		}
 	}

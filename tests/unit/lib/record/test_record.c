@@ -557,3 +557,58 @@ Test(record, equality_ignores_order_and_spelling)
 	record_free(a);
 	record_free(b);
 }
+
+Test(record, kinds_are_told_by_the_bytes_alone)
+{
+	cr_assert_eq(record_kind("", 0), RECORD_KIND_EMPTY);
+	cr_assert_eq(record_kind("host-a:1234", 11), RECORD_KIND_FOREIGN);
+	cr_assert_eq(record_kind(" ", 1), RECORD_KIND_FOREIGN);
+	cr_assert_eq(record_kind("{\"type\":\"host\"}", 15), RECORD_KIND_FOREIGN);
+	cr_assert_eq(record_kind(HTTPD, strlen(HTTPD)), RECORD_KIND_RECORD);
+	cr_assert_eq(record_kind("not JSON: JSONServiceRecord", 27), RECORD_KIND_RECORD);
+}
+
+Test(record, a_copy_shares_nothing)
+{
+	struct record *record = read_record(HTTPD);
+	struct record *copy = record_copy(record);
+	cr_assert(record_equal(record, copy));
+	cr_assert_eq(record_set_text(copy, "yarn:id", "another"), 0);
+	cr_assert_eq(record_add_endpoint_take(copy, "external", "e", "p", "uri", json_array()), 0);
+	expect_written(record, HTTPD);
+	record_free(record);
+	cr_assert_str_eq(record_id(copy), "another");
+	record_free(copy);
+}
+
+Test(record, parsed_json_is_read_like_text)
+{
+	struct record *record = NULL;
+	json_t *json = json_pack("{s:s, s:[{s:s, s:s, s:s, s:[[s]]}]}", "type", RECORD_TYPE,
+		"external", "api", "a", "addressType", "uri", "protocolType", "REST", "addresses",
+		"http://h:1");
+	json_t *before = json_deep_copy(json);
+	cr_assert_eq(record_from_json(&record, json, NULL), 0);
+	cr_assert(json_equal(json, before), "the caller's JSON was changed");
+	cr_assert_str_eq(record_endpoint(record, 0).protocol, "REST");
+	record_free(record);
+	json_decref(before);
+	json_object_del(json, "type");
+	struct err err = ERR_INIT;
+	cr_assert_eq(record_from_json(&record, json, &err), BERTH_INVALID_RECORD);
+	cr_assert_str_eq(err.msg, "service record has no type; it must be \"JSONServiceRecord\"");
+	json_decref(json);
+}
+
+Test(record, an_endpoint_matches_what_is_given_of_it)
+{
+	static const struct record_endpoint endpoint = {
+		.scope = "external", .api = "http://api", .protocol = "REST"
+	};
+	cr_assert(record_endpoint_matches(&endpoint, NULL, NULL, NULL));
+	cr_assert(record_endpoint_matches(&endpoint, "http://api", "rest", "external"));
+	cr_assert_not(record_endpoint_matches(&endpoint, "http://API", NULL, NULL));
+	cr_assert_not(record_endpoint_matches(&endpoint, NULL, "RES", NULL));
+	cr_assert_not(record_endpoint_matches(&endpoint, NULL, NULL, "internal"));
+	cr_assert_not(record_endpoint_matches(&endpoint, "http://api", "rest", "internal"));
+}
