@@ -104,6 +104,11 @@ struct registry_backend_ops {
 		struct registry_backend *backend, const char *path, enum registry_watch_kind kind);
 	const char *(*session_name)(const struct registry_backend *backend);
 	int (*session_timeout_ms)(const struct registry_backend *backend);
+	/*
+	 * When the newest request that the server has answered was made; INT64_MIN: none yet. The
+	 * function is NULL in a backend without a server.
+	 */
+	int64_t (*heard_ms)(const struct registry_backend *backend);
 };
 
 extern const struct registry_backend_ops registry_dir_ops;

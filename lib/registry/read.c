@@ -49,6 +49,23 @@ struct registry_request *registry_stat(
 	return start(registry, path, REGISTRY_OP_STAT, on_read, done, context);
 }
 
+/* Whatever the server says of the root, it has been heard. */
+static void on_confirmed(struct registry_call *call)
+{
+	struct registry_result result = { .err = call->task.ret_err };
+	if (result.err.code == BERTH_PATH_NOT_FOUND ||
+		result.err.code == BERTH_NO_PATH_PERMISSIONS) {
+		err_clear(&result.err);
+	}
+	registry_request_complete(call->owner, &result);
+}
+
+struct registry_request *registry_confirm(
+	struct registry *registry, registry_done *done, void *context)
+{
+	return start(registry, "/", REGISTRY_OP_STAT, on_confirmed, done, context);
+}
+
 static void on_resolved(struct registry_call *call)
 {
 	struct registry_request *request = call->owner;

@@ -193,6 +193,11 @@ int registry_session_timeout_ms(const struct registry *registry)
 	return registry->ops->session_timeout_ms(registry->backend);
 }
 
+int64_t registry_heard_ms(const struct registry *registry, int64_t now_ms)
+{
+	return registry->ops->heard_ms ? registry->ops->heard_ms(registry->backend) : now_ms;
+}
+
 int registry_add_write_accessor(
 	struct registry *registry, const char *user, const char *password, struct err *err)
 {

@@ -13,6 +13,12 @@
  * The root "/" of a registry that nothing was ever written to does not exist either. The first node below it makes it, with
  * what is missing above it on ZooKeeper; so does registry_mknode() of "/" itself.
  *
+ * How old an answer can be: a watch proves what the server held when the server was last heard, and
+ * nothing later. A cache compares registry_heard_ms() with the clock before it serves a copy. When the
+ * server was heard too long ago, the cache makes one registry_confirm(). Its success means that all that
+ * the watches delivered before was true when the confirmation was asked for. It costs one read of the
+ * root; a registry whose user never asks sends none.
+ *
  *   CONNECTING --> CONNECTED <--> AWAY --> LOST --> CONNECTED (a new session; our ephemeral nodes are gone)
  *        \--> DENIED (credentials refused; final until closed)
  */
@@ -163,6 +169,20 @@ struct registry_request *registry_stat(
 	struct registry *registry, const char *path, registry_done *done, void *context);
 struct registry_request *registry_list(
 	struct registry *registry, const char *path, registry_done *done, void *context);
+
+/*
+ * When the server was last heard (CLOCK_MONOTONIC, ms): the time at which the newest request that it
+ * has answered was made. INT64_MIN before the first answer. A backend without a server (dir:) returns
+ * `now_ms`.
+ */
+int64_t registry_heard_ms(const struct registry *registry, int64_t now_ms);
+/*
+ * Asks the server for a sign of life with one cheap read. Code 0: registry_heard_ms() is no earlier than
+ * this call, and the watches have learnt of every change that the server knew at that time.
+ * REGISTRY_UNAVAILABLE or TIMEOUT: nothing was learnt.
+ */
+struct registry_request *registry_confirm(
+	struct registry *registry, registry_done *done, void *context);
 
 /* Called now and then, at most every 64 nodes, by what visits many; may be NULL. */
 typedef void registry_progress(void *context, size_t visited, size_t matches);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/clock.h"
 #include "lib/base/limits.h"
 #include "tests/support/registry_stage.h"
 
@@ -27,6 +28,20 @@ static bool exists(struct registry *registry, const char *path)
 	cr_assert(code == 0 || code == BERTH_PATH_NOT_FOUND, "%s: %s", path, answer.err.msg);
 	answer_clear(&answer);
 	return code == 0;
+}
+
+/* --- confirm --- */
+
+EVERY_BACKEND(confirm, hears_the_server_even_where_the_root_does_not_exist)
+{
+	struct answer answer = { 0 };
+	int64_t asked_ms = clock_monotonic_ms();
+	client_confirm(stage->registry, &answer);
+	assert_answer(&answer, "OK");
+	int64_t heard_ms = registry_heard_ms(stage->registry, clock_monotonic_ms());
+	cr_assert_geq(heard_ms, asked_ms);
+	cr_assert_leq(heard_ms, clock_monotonic_ms());
+	answer_clear(&answer);
 }
 
 /* --- mknode --- */

@@ -303,6 +303,28 @@ Test(zookeeper, a_server_that_pauses_for_less_than_the_timeout_changes_nothing)
 	client_close(registry);
 }
 
+Test(zookeeper, a_server_that_is_stopped_is_not_heard_until_it_answers_again)
+{
+	struct registry *registry = open_connected(NULL);
+	cr_assert_eq(client_confirm(registry, &answer), 0, "%s", answer.err.msg);
+	int64_t heard_ms = registry_heard_ms(registry, clock_monotonic_ms());
+	zookeeper_server_pause(server);
+	struct answer late = { 0 };
+	int64_t asked_ms = clock_monotonic_ms();
+	registry_confirm(registry, answer_take, &late);
+	while (clock_monotonic_ms() < asked_ms + 1000) {
+		registry_dispatch(registry, clock_monotonic_ms());
+		pause_us(POLL_US);
+	}
+	cr_assert_eq(late.told, 0);
+	cr_assert_eq(registry_heard_ms(registry, clock_monotonic_ms()), heard_ms);
+	zookeeper_server_resume(server);
+	client_wait_told(&late, 1);
+	cr_assert_eq(late.err.code, 0, "%s", late.err.msg);
+	cr_assert_geq(registry_heard_ms(registry, clock_monotonic_ms()), asked_ms);
+	client_close(registry);
+}
+
 Test(zookeeper, a_server_that_restarts_keeps_the_session)
 {
 	struct registry *registry = open_with(BRIEF_MS, NULL);

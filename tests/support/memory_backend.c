@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "lib/base/clock.h"
 #include "lib/base/path.h"
 #include "lib/registry/internal.h"
 
@@ -52,6 +53,8 @@ struct memory {
 	char session_name[32];
 	enum registry_state state;
 	enum registry_state next_state;
+	bool silent;
+	int64_t heard_ms;
 	memory_interfere *interfere;
 	void *interfere_context;
 };
@@ -383,6 +386,7 @@ static int memory_backend_open(struct registry_backend **ret_backend, const char
 	list_init(&memory->notifications);
 	list_append(&memory->tree->backends, &memory->link);
 	new_session(memory);
+	memory->heard_ms = INT64_MAX;
 	memory->next_state = REGISTRY_CONNECTED;
 	wake(memory);
 	*ret_backend = &memory->base;
@@ -432,7 +436,8 @@ static int memory_fd(const struct registry_backend *backend)
 static int64_t memory_deadline_ms(const struct registry_backend *backend)
 {
 	const struct memory *memory = memory_of(backend);
-	return memory->first || memory->next_state != memory->state ? 0 : INT64_MAX;
+	bool due = (memory->first && !memory->silent) || memory->next_state != memory->state;
+	return due ? 0 : INT64_MAX;
 }
 
 static void change_state(struct memory *memory)
@@ -461,6 +466,9 @@ static void memory_dispatch(struct registry_backend *backend, int64_t now_ms)
 	while (read(memory->fd, &count, sizeof(count)) > 0) {
 	}
 	change_state(memory);
+	if (memory->silent) {
+		return;
+	}
 	while (!list_empty(&memory->notifications)) {
 		struct armed *armed = LIST_ITEM(memory->notifications.next, struct armed, link);
 		list_remove(&armed->link);
@@ -517,6 +525,12 @@ static int memory_session_timeout_ms(const struct registry_backend *backend)
 	return 0;
 }
 
+static int64_t memory_heard_ms(const struct registry_backend *backend)
+{
+	const struct memory *memory = memory_of(backend);
+	return memory->heard_ms == INT64_MAX ? clock_monotonic_ms() : memory->heard_ms;
+}
+
 const struct registry_backend_ops memory_ops = {
 	.scheme = "memory",
 	.open = memory_backend_open,
@@ -531,6 +545,7 @@ const struct registry_backend_ops memory_ops = {
 	.unwatch = memory_unwatch,
 	.session_name = memory_session_name,
 	.session_timeout_ms = memory_session_timeout_ms,
+	.heard_ms = memory_heard_ms,
 };
 
 /* --- For tests --- */
@@ -551,6 +566,18 @@ void memory_set_state(struct registry *registry, enum registry_state state)
 	struct memory *memory = memory_of(registry->backend);
 	memory->next_state = state;
 	wake(memory);
+}
+
+void memory_set_answering(struct registry *registry, bool answering)
+{
+	struct memory *memory = memory_of(registry->backend);
+	memory->silent = !answering;
+	wake(memory);
+}
+
+void memory_set_heard_ms(struct registry *registry, int64_t heard_ms)
+{
+	memory_of(registry->backend)->heard_ms = heard_ms;
 }
 
 void memory_on_task(struct registry *registry, memory_interfere *interfere, void *context)

@@ -17,6 +17,11 @@ struct registry *memory_open(const char *name, const struct registry_options *op
 /* At the next dispatch. LOST deletes the session's ephemeral nodes, and makes a new session. */
 void memory_set_state(struct registry *registry, enum registry_state state);
 
+/* False: like a stopped server, the registry answers and notifies nothing, until true is set. */
+void memory_set_answering(struct registry *registry, bool answering);
+/* What registry_heard_ms() says; INT64_MAX, as at first: always now. */
+void memory_set_heard_ms(struct registry *registry, int64_t heard_ms);
+
 /* Called before each task of that registry is carried out; NULL ends it. An error that it sets becomes the task's result. */
 typedef void memory_interfere(void *context, const struct registry_task *task, struct err *err);
 void memory_on_task(struct registry *registry, memory_interfere *interfere, void *context);

@@ -224,6 +224,12 @@ int client_list(struct registry *registry, const char *path, struct answer *answ
 	return wait_for(registry_list(registry, path, answer_take, answer), answer);
 }
 
+int client_confirm(struct registry *registry, struct answer *answer)
+{
+	answer_clear(answer);
+	return wait_for(registry_confirm(registry, answer_take, answer), answer);
+}
+
 int client_records(struct registry *registry, const char *path, struct answer *answer)
 {
 	answer_clear(answer);

@@ -55,6 +55,7 @@ int client_get(struct registry *registry, const char *path, struct answer *answe
 int client_resolve(struct registry *registry, const char *path, struct answer *answer);
 int client_stat(struct registry *registry, const char *path, struct answer *answer);
 int client_list(struct registry *registry, const char *path, struct answer *answer);
+int client_confirm(struct registry *registry, struct answer *answer);
 int client_records(struct registry *registry, const char *path, struct answer *answer);
 int client_mknode(struct registry *registry, const char *path, bool parents, struct answer *answer);
 int client_bind(struct registry *registry, const char *path, const struct registry_bind *bind,

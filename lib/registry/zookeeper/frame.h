@@ -125,6 +125,7 @@ enum zk_code {
 	ZK_RC_OPERATION_TIMEOUT = -7,
 	ZK_RC_BAD_ARGUMENTS = -8,
 	ZK_RC_INVALID_STATE = -9,
+	ZK_RC_API_ERROR = -100, /* those below are the server's, those above the client library's */
 	ZK_RC_NO_NODE = -101,
 	ZK_RC_NO_AUTH = -102,
 	ZK_RC_BAD_VERSION = -103,

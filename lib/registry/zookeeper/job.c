@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "lib/base/path.h"
+#include "lib/base/clock.h"
 #include "lib/base/limits.h"
 
 enum phase { FREE, WAITING, SENT, LOOKING, UNKNOWN, VERIFY, DENIED, MAKING, ORPHAN };
@@ -28,6 +29,7 @@ struct zk_job {
 	bool rooted; /* the root was made for it: not a second time */
 	struct registry_task *task;
 	uint64_t session;   /* when it was sent */
+	int64_t asked_ms;   /* when its last request was sent */
 	uint32_t next_free; /* UINT32_MAX: the last */
 	uint32_t made_len;  /* how much of the root is made */
 };
@@ -107,7 +109,7 @@ static void complete(struct registry_zk *zk, struct registry_task *task)
 static void release(struct registry_zk *zk, struct zk_job *job, bool answered)
 {
 	if (!answered && awaits_answer(job)) {
-		*job = (struct zk_job){ .phase = ORPHAN };
+		*job = (struct zk_job){ .phase = ORPHAN, .asked_ms = job->asked_ms };
 	} else {
 		job_free(zk, job);
 	}
@@ -155,6 +157,7 @@ static bool send_request(
 {
 	request->tag = slot_of(zk, job);
 	job->phase = phase;
+	job->asked_ms = clock_monotonic_ms();
 	return registry_zk_send(zk, request) == 0;
 }
 
@@ -371,6 +374,7 @@ void registry_zk_on_result(struct registry_zk *zk, const struct zk_result *resul
 		return;
 	}
 	struct zk_job *job = &zk->jobs[result->tag];
+	registry_zk_heard(zk, result->rc, job->asked_ms);
 	if (registry_zk_is_loss(result->rc)) {
 		job_lost(zk, job);
 		return;

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/clock.h"
+
 enum { LEAST_PATIENCE_MS = 10000, LONGEST_SESSION_MS = 3600 * 1000 };
 
 static void set_state(struct registry_zk *zk, enum registry_state state, const char *why)
@@ -36,8 +38,17 @@ static void prepared(struct registry_zk *zk)
 	registry_zk_jobs_connected(zk);
 }
 
+void registry_zk_heard(struct registry_zk *zk, int32_t rc, int64_t sent_ms)
+{
+	bool answered = rc == ZK_RC_OK || (rc < ZK_RC_API_ERROR && !registry_zk_is_loss(rc));
+	if (answered && sent_ms > zk->heard_ms) {
+		zk->heard_ms = sent_ms;
+	}
+}
+
 void registry_zk_on_prepared(struct registry_zk *zk, const struct zk_result *result)
 {
+	registry_zk_heard(zk, result->rc, zk->prepare_sent_ms);
 	/* After a loss the next connection begins anew. */
 	if (zk->linked && zk->preparing && !registry_zk_is_loss(result->rc)) {
 		prepared(zk);
@@ -78,6 +89,7 @@ static void connected(struct registry_zk *zk, const struct zk_session *session)
 	struct zk_request sync = {
 		.tag = REGISTRY_ZK_TAG_PREPARE, .operation = ZK_SYNC, .path = "/", .version = -1
 	};
+	zk->prepare_sent_ms = clock_monotonic_ms();
 	/* A worker that cannot be told is dead, and its successor prepares again. */
 	registry_zk_send(zk, &sync);
 }

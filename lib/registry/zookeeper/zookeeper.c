@@ -241,6 +241,7 @@ static int zk_open(struct registry_backend **ret_backend, const char *rest,
 	zk->backend = (struct registry_backend){ .ops = &registry_zk_ops, .core = *core };
 	zk->state = REGISTRY_CONNECTING;
 	zk->lost_at_ms = INT64_MAX;
+	zk->heard_ms = INT64_MIN;
 	zk->stuck_at_ms = INT64_MAX;
 	zk->next_deadline_ms = INT64_MAX;
 	zk->free_job = UINT32_MAX;
@@ -354,6 +355,11 @@ static int zk_session_timeout_ms(const struct registry_backend *backend)
 	return zk->session.timeout_ms ? zk->session.timeout_ms : zk->wanted_timeout_ms;
 }
 
+static int64_t zk_heard_ms(const struct registry_backend *backend)
+{
+	return ((const struct registry_zk *)backend)->heard_ms;
+}
+
 const struct registry_backend_ops registry_zk_ops = {
 	.scheme = "zookeeper",
 	.check = registry_zk_check,
@@ -369,4 +375,5 @@ const struct registry_backend_ops registry_zk_ops = {
 	.unwatch = zk_unwatch,
 	.session_name = zk_session_name,
 	.session_timeout_ms = zk_session_timeout_ms,
+	.heard_ms = zk_heard_ms,
 };

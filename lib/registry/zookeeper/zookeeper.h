@@ -62,6 +62,9 @@ struct registry_zk {
 	bool linked; /* the worker is connected to a server */
 	bool preparing;
 	int64_t lost_at_ms; /* INT64_MAX: not due */
+	/* When the newest request that the server has answered was sent; INT64_MIN: none. */
+	int64_t heard_ms;
+	int64_t prepare_sent_ms;
 	struct registry_zk_session session;
 	char name[24];
 	char trouble[320]; /* the last words of the worker, the reason of whatever comes next */
@@ -104,6 +107,8 @@ const char *registry_zk_path(const struct registry_zk *zk, char *out, const char
 /* ---- session.c ---- */
 void registry_zk_on_session(struct registry_zk *zk, const struct zk_session *session);
 void registry_zk_on_prepared(struct registry_zk *zk, const struct zk_result *result);
+/* Notes the server's answer to what was sent at `sent_ms`, unless `rc` is the client library's own. */
+void registry_zk_heard(struct registry_zk *zk, int32_t rc, int64_t sent_ms);
 /* The worker is gone, or must go because its session is over. */
 void registry_zk_on_worker_lost(struct registry_zk *zk, const char *why);
 void registry_zk_session_timers(struct registry_zk *zk);

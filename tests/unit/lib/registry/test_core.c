@@ -27,6 +27,28 @@ static void move_to(struct registry *registry, enum registry_state state)
 	client_wait_state(registry, state);
 }
 
+/* --- confirm --- */
+
+Test(registry_core, a_confirmation_waits_for_a_server_that_is_silent)
+{
+	struct answer answer = { 0 };
+	struct answer later = { 0 };
+	struct registry *registry = open_connected();
+	memory_set_heard_ms(registry, 4711);
+	cr_assert_eq(registry_heard_ms(registry, 9000), 4711);
+	memory_set_answering(registry, false);
+	registry_confirm(registry, answer_take, &answer);
+	registry_dispatch(registry, 0);
+	cr_assert_eq(answer.told, 0);
+	memory_set_answering(registry, true);
+	client_wait_told(&answer, 1);
+	assert_answer(&answer, "OK");
+	move_to(registry, REGISTRY_AWAY);
+	client_confirm(registry, &later);
+	assert_answer(&later, "RegistryUnavailable");
+	client_close(registry);
+}
+
 /* --- requests --- */
 
 Test(registry_core, requests_wait_for_the_first_connection)
