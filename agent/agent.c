@@ -23,12 +23,17 @@ enum {
 	LARGE_BYTES = 64 * 1024,
 };
 
-/* What keeps a record from where it should be is heard also by who wants to hear of little. */
+/* A state in which something is wrong is a warning, whatever it is that changed into it. */
 static enum log_level level_of(const char *to)
 {
-	bool wrong = strcmp(to, announce_state_name(ANNOUNCE_FAILED)) == 0 ||
-		strcmp(to, announce_state_name(ANNOUNCE_CONFLICT)) == 0;
-	return wrong ? LOG_LEVEL_WARN : LOG_LEVEL_INFO;
+	static const char *const wrong[] = { "down", "warning", "out", "failed", "conflict", "held",
+		"away", "lost", "denied", "refused" };
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		if (strcmp(to, wrong[i]) == 0) {
+			return LOG_LEVEL_WARN;
+		}
+	}
+	return LOG_LEVEL_INFO;
 }
 
 void agent_transition(

@@ -22,6 +22,7 @@ static void on_check_result(void *context, struct check *check, const struct che
 	metrics_add(agent->metrics, METRIC_CHECK_RUNS, name, check_verdict_name(result->verdict), 1);
 	metrics_observe(agent->metrics, METRIC_CHECK_DURATION, name, result->duration_s);
 	metrics_set(agent->metrics, METRIC_CHECK_UP, name, check_get_state(check) == CHECK_STATE_UP);
+	metrics_set(agent->metrics, METRIC_CHECK_WARNING, name, check_is_warning(check));
 	log_debug(name, "%s in %.3f s: %s", check_verdict_name(result->verdict), result->duration_s,
 		result->detail);
 }

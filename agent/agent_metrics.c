@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-static const enum metric of_checks[] = { METRIC_CHECK_UP, METRIC_CHECK_DURATION, METRIC_CHECK_RUNS };
+static const enum metric of_checks[] = { METRIC_CHECK_UP, METRIC_CHECK_WARNING,
+	METRIC_CHECK_DURATION, METRIC_CHECK_RUNS };
 static const enum metric of_components[] = { METRIC_REGISTERED, METRIC_TRANSITIONS, METRIC_DAMPED,
 	METRIC_PENALTY };
 

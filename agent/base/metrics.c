@@ -42,6 +42,8 @@ static const struct family families[METRIC_COUNT] = {
 		{ "component" }, { 0 } },
 	[METRIC_CHECK_UP] = { "berth_check_up", "1 while the check is up.", GAUGE, { "check" },
 		{ 0 } },
+	[METRIC_CHECK_WARNING] = { "berth_check_warning", "1 while the check is up with a warning.",
+		GAUGE, { "check" }, { 0 } },
 	[METRIC_CHECK_DURATION] = { "berth_check_duration_seconds",
 		"How long runs of the check took.", HISTOGRAM, { "check" },
 		{ .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30 } },

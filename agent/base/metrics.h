@@ -20,6 +20,7 @@ enum metric {
 	METRIC_DAMPED,          /* component */
 	METRIC_PENALTY,         /* component */
 	METRIC_CHECK_UP,        /* check */
+	METRIC_CHECK_WARNING,   /* check */
 	METRIC_CHECK_DURATION,  /* check; histogram */
 	METRIC_CHECK_RUNS,      /* check, result */
 	METRIC_LOOKUPS,         /* result: hit miss stale error */

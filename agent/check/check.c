@@ -93,12 +93,11 @@ static void arm_patience(struct check *check)
 
 /* ---- results ------------------------------------------------------------------------------------ */
 
-static void explain_change(
-	struct check *check, enum check_state from, const struct check_result *result)
+static void explain_change(struct check *check, const struct check_result *result)
 {
 	const struct config_check *config = check->config;
 	size_t size = sizeof(check->why);
-	if (check->machine.state == CHECK_STATE_DOWN && from != CHECK_STATE_DOWN) {
+	if (check->machine.state == CHECK_STATE_DOWN) {
 		if (config->window_ms > 0) {
 			snprintf(check->why, size, "%s (%d failures within %.9gs)", result->detail,
 				config->fall, (double)config->window_ms / 1000);
@@ -107,19 +106,8 @@ static void explain_change(
 				check->machine.bad == 1 ? "failure" : "failures in a row");
 		}
 	} else {
-		snprintf(check->why, size, "%s: %s", check_verdict_name(result->verdict),
-			result->detail);
+		snprintf(check->why, size, "%s", result->detail);
 	}
-}
-
-/* A failure says nothing about it: the check is still up and as it was. */
-static bool note_warning(struct check *check, enum check_verdict verdict)
-{
-	bool before = check->warning;
-	if (check_verdict_good(verdict)) {
-		check->warning = verdict == CHECK_WARNING;
-	}
-	return check->machine.state == CHECK_STATE_UP && check->warning != before;
 }
 
 /* Those that the run under way was for; each is off the list before it is called. */
@@ -142,23 +130,27 @@ static void answer_requests(struct check *check, const struct check_result *resu
 static void take_result(struct check *check, const struct check_result *result)
 {
 	enum check_state from = check->machine.state;
+	const char *condition = check_condition_name(check);
 	check->last = *result;
 	check->has_last = true;
 	check->counts[result->verdict]++;
-	enum check_state to = check_state_step(
-		&check->machine, check_verdict_good(result->verdict), clock_monotonic_ms());
+	bool good = check_verdict_good(result->verdict);
+	enum check_state to = check_state_step(&check->machine, good, clock_monotonic_ms());
+	/* A failure does not end a warning: the check is still up, and as it was. */
+	if (good) {
+		check->warning = result->verdict == CHECK_WARNING;
+	}
 	if (check->callbacks.on_result) {
 		check->callbacks.on_result(check->callbacks.context, check, result);
 	}
-	bool changed = from != to;
-	if (changed) {
+	if (from != to) {
 		check->since = ev_time();
 	}
-	if (note_warning(check, result->verdict) || changed) {
-		explain_change(check, from, result);
+	if (check_condition_name(check) != condition) {
+		explain_change(check, result);
 		if (check->callbacks.on_change) {
-			check->callbacks.on_change(
-				check->callbacks.context, check, from, to, check->why);
+			check->callbacks.on_change(check->callbacks.context, check, condition,
+				check_condition_name(check), check->why);
 		}
 	}
 }
@@ -352,11 +344,6 @@ const struct config_check *check_config(const struct check *check)
 	return check->config;
 }
 
-const char *check_component(const struct check *check)
-{
-	return check->component;
-}
-
 enum check_state check_get_state(const struct check *check)
 {
 	return check->machine.state;
@@ -367,14 +354,14 @@ bool check_is_warning(const struct check *check)
 	return check->machine.state == CHECK_STATE_UP && check->warning;
 }
 
+const char *check_condition_name(const struct check *check)
+{
+	return check_is_warning(check) ? "warning" : check_state_name(check->machine.state);
+}
+
 const struct check_result *check_last(const struct check *check)
 {
 	return check->has_last ? &check->last : NULL;
-}
-
-double check_since(const struct check *check)
-{
-	return check->since;
 }
 
 const char *check_why(const struct check *check)

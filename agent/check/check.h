@@ -25,9 +25,9 @@ struct check_scheduler;
 struct check_callbacks {
 	/* After every run. `result` is borrowed for the call. */
 	void (*on_result)(void *context, struct check *check, const struct check_result *result);
-	/* After a change of state, or of the last verdict between passing and warning while up; `why` in words. */
-	void (*on_change)(void *context, struct check *check, enum check_state from,
-		enum check_state to, const char *why);
+	/* After a change of check_condition_name(); `why` in words. */
+	void (*on_change)(void *context, struct check *check, const char *from, const char *to,
+		const char *why);
 	void *context;
 };
 
@@ -52,14 +52,13 @@ void check_set_config(struct check *check, const struct config_check *config);
 void check_destroy(struct check *check);
 
 const struct config_check *check_config(const struct check *check);
-const char *check_component(const struct check *check);
 enum check_state check_get_state(const struct check *check);
-/* Up, but the last run was a warning. */
+/* Up, but the last good run was a warning. */
 bool check_is_warning(const struct check *check);
+/* "pending" "up" "warning" (up, with a warning) "down" */
+const char *check_condition_name(const struct check *check);
 /* The last result; NULL before the first. */
 const struct check_result *check_last(const struct check *check);
-/* Wall clock seconds of the last change of state. */
-double check_since(const struct check *check);
 const char *check_why(const struct check *check);
 
 /*

@@ -70,10 +70,14 @@ static void judge_exit(const struct check_command *command, int status, struct c
 	}
 	int code = WEXITSTATUS(status);
 	check_result_set_detail(result, "exit status %d", code);
-	if (code == 0 || command->config->ignore_exit_status) {
+	const struct config_check *config = command->config;
+	if (code == 0 || config->ignore_exit_status) {
 		result->verdict = CHECK_PASSING;
+	} else if (config_status_listed(
+			   config->warning_status, config->warning_status_count, code)) {
+		result->verdict = CHECK_WARNING;
 	} else {
-		result->verdict = code == 1 ? CHECK_WARNING : CHECK_FAILING;
+		result->verdict = CHECK_FAILING;
 	}
 }
 

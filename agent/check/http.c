@@ -22,17 +22,6 @@ static int parse_status(const char *line, size_t len)
 	return (line[9] - '0') * 100 + (line[10] - '0') * 10 + (line[11] - '0');
 }
 
-static bool is_expected(const struct config_check *config, int status)
-{
-	for (size_t i = 0; i < config->expect_status_count; i++) {
-		const struct config_status_range *range = &config->expect_status[i];
-		if (status >= range->first && status <= range->last) {
-			return true;
-		}
-	}
-	return false;
-}
-
 static void judge_line(const struct config_check *config, const char *line, size_t len,
 	struct check_result *result)
 {
@@ -42,7 +31,9 @@ static void judge_line(const struct config_check *config, const char *line, size
 		check_result_set_detail(result, "the answer is not HTTP/1");
 		return;
 	}
-	result->verdict = is_expected(config, status) ? CHECK_PASSING : CHECK_FAILING;
+	bool expected = config_status_listed(
+		config->expect_status, config->expect_status_count, status);
+	result->verdict = expected ? CHECK_PASSING : CHECK_FAILING;
 	check_result_set_detail(result, "status %d", status);
 }
 

@@ -56,14 +56,11 @@ void component_transition(struct component *component, const char *kind, const c
 
 /* ---- what wakes it ---------------------------------------------------------------------------- */
 
-static void on_check_change(void *context, struct check *check, enum check_state from,
-	enum check_state to, const char *why)
+static void on_check_change(
+	void *context, struct check *check, const char *from, const char *to, const char *why)
 {
 	struct component *component = context;
-	if (from != to) {
-		component_transition(component, "check", check_config(check)->name,
-			check_state_name(from), check_state_name(to), why);
-	}
+	component_transition(component, "check", check_config(check)->name, from, to, why);
 	component_reconsider(component);
 }
 

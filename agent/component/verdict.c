@@ -23,21 +23,22 @@ static bool any_silent(const struct component_check_view *checks, size_t count)
 	return false;
 }
 
-static bool any_warning(const struct component_check_view *checks, size_t count)
+static const struct component_check_view *first_warning(
+	const struct component_check_view *checks, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		if (checks[i].warning) {
-			return true;
+			return &checks[i];
 		}
 	}
-	return false;
+	return NULL;
 }
 
 struct component_verdict component_verdict(enum component_gate gate, const char *gate_why,
 	const struct component_check_view *checks, size_t count)
 {
-	struct component_verdict verdict = { .wish = ANNOUNCE_UP,
-		.warning = any_warning(checks, count) };
+	const struct component_check_view *warning = first_warning(checks, count);
+	struct component_verdict verdict = { .wish = ANNOUNCE_UP, .warning = warning != NULL };
 	const struct component_check_view *down = first_in_state(checks, count, CHECK_STATE_DOWN);
 	verdict.down = down != NULL;
 	verdict.silent = any_silent(checks, count);
@@ -57,6 +58,9 @@ struct component_verdict component_verdict(enum component_gate gate, const char 
 		verdict.wish = ANNOUNCE_KEEP;
 		text_printf(verdict.why, sizeof(verdict.why), "check %s has not passed yet",
 			pending->name);
+	} else if (warning) {
+		text_printf(verdict.why, sizeof(verdict.why), "check %s warns: %s", warning->name,
+			warning->why);
 	} else {
 		text_printf(verdict.why, sizeof(verdict.why),
 			count == 0           ? "no checks"

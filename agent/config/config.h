@@ -48,10 +48,14 @@ struct config_endpoint {
 
 enum config_check_type { CHECK_COMMAND, CHECK_TCP, CHECK_HTTP, CHECK_TTL };
 
+/* HTTP's status codes or a command's exit statuses. */
 struct config_status_range {
 	int first;
 	int last;
 };
+
+/* Whether one of `count` ranges holds the status. */
+bool config_status_listed(const struct config_status_range *ranges, size_t count, int status);
 
 struct config_check {
 	char *name;
@@ -86,6 +90,8 @@ struct config_check {
 	int64_t down_interval_ms; /* filled with interval_ms when unset */
 	bool initial_passing;
 	bool ignore_exit_status;
+	struct config_status_range *warning_status; /* exit statuses that warn; default none */
+	size_t warning_status_count;
 	char *match; /* POSIX extended regex, valid; "" for none */
 	bool match_invert;
 	char **endpoints; /* names of endpoints of the same component; none: the whole component */

@@ -213,7 +213,7 @@ static int set_status_ranges(
 {
 	struct config_status_range *ranges;
 	size_t count;
-	if (config_parse_status_ranges(value, &ranges, &count, err)) {
+	if (config_parse_status_ranges(value, option->min, option->max, &ranges, &count, err)) {
 		return BERTH_FAILED;
 	}
 	free(MEMBER(struct config_status_range *));

@@ -125,7 +125,6 @@ void config_option_describe(const struct config_option *option, char *out, size_
 		[CONFIG_NUMBERED] = "text, several by number",
 		[CONFIG_PAIRS] = "text",
 		[CONFIG_BYTES] = "text with escapes",
-		[CONFIG_STATUS_RANGES] = "status codes and ranges",
 		[CONFIG_GROUP] = "group, by name or number",
 		[CONFIG_WRITER] = "user:NAME or group:NAME",
 	};
@@ -136,6 +135,10 @@ void config_option_describe(const struct config_option *option, char *out, size_
 		break;
 	case CONFIG_INTEGER:
 		snprintf(out, size, "number, %lld to %lld", (long long)option->min,
+			(long long)option->max);
+		break;
+	case CONFIG_STATUS_RANGES:
+		snprintf(out, size, "numbers and ranges, %lld to %lld", (long long)option->min,
 			(long long)option->max);
 		break;
 	case CONFIG_DURATION:

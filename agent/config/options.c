@@ -46,10 +46,10 @@
 #define BYTES(section, member, len)                                                                \
 	.type = CONFIG_BYTES, .offset = FIELD(section, member, char *),                            \
 	.second = FIELD(section, len, size_t)
-#define STATUS_RANGES(section, member, count)                                                      \
+#define STATUS_RANGES(section, member, count, least, most)                                         \
 	.type = CONFIG_STATUS_RANGES,                                                              \
 	.offset = FIELD(section, member, struct config_status_range *),                            \
-	.second = FIELD(section, count, size_t)
+	.second = FIELD(section, count, size_t), .min = least, .max = most
 #define GROUP(section, member, id)                                                                 \
 	.type = CONFIG_GROUP, .offset = FIELD(section, member, char *),                            \
 	.second = FIELD(section, id, unsigned)
@@ -226,8 +226,8 @@ static const struct config_option check_options[] = {
 		.help = "The NAME of the [component] that it guards. Required when there are several." },
 	{ "type", WORD(check, type, "command", "tcp", "http", "ttl"),
 		.automatic = "command, when there is one", .example = "command",
-		.help = "command: run a program, which says by its exit status 0 passing, 1 warning, else "
-			"failing. tcp: connect. http: ask for a status. ttl: the application reports over the "
+		.help = "command: run a program, which passes by its exit status 0 and fails by any other. "
+			"tcp: connect. http: ask for a status. ttl: the application reports over the "
 			"socket." },
 	{ "command", TEXT(check, command), .check_types = FOR_COMMAND,
 		.example = "/usr/bin/curl -fsS http://localhost:8080/health",
@@ -245,6 +245,10 @@ static const struct config_option check_options[] = {
 			"BERTH_COMPONENT, BERTH_PATH and BERTH_RUN." },
 	{ "ignore_exit_status", BOOLEAN(check, ignore_exit_status), .fallback = "no",
 		.check_types = FOR_COMMAND, .help = "Any exit status passes; match alone decides." },
+	{ "warning_status", STATUS_RANGES(check, warning_status, warning_status_count, 1, 255),
+		.check_types = FOR_COMMAND, .automatic = "none", .example = "1",
+		.help = "Exit statuses, and ranges of them, that are a warning: the component stays "
+			"registered. Plugins for Nagios use 1." },
 	{ "match", TEXT(check, match), .check_types = FOR_COMMAND, .verify = config_verify_regex,
 		.automatic = "none", .example = "^OK",
 		.help = "A POSIX extended regular expression that a line of the output must match to pass." },
@@ -263,7 +267,7 @@ static const struct config_option check_options[] = {
 	{ "host", TEXT(check, host), .check_types = FOR_HTTP, .verify = config_verify_host,
 		.automatic = "from target", .example = "www.example.org",
 		.help = "The Host header." },
-	{ "expect_status", STATUS_RANGES(check, expect_status, expect_status_count),
+	{ "expect_status", STATUS_RANGES(check, expect_status, expect_status_count, 100, 599),
 		.check_types = FOR_HTTP, .fallback = "200-299",
 		.help = "Status codes that pass, and ranges of them. Redirects are not followed." },
 	{ "interval", DURATION(check, interval_ms, 10, DAYS(7)), .fallback = "10s",

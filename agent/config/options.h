@@ -30,7 +30,7 @@ enum config_type {
 	CONFIG_NUMBERED,      /* char ** and a count; the keys are KEY or KEY.1, KEY.2, … */
 	CONFIG_PAIRS,         /* struct config_name_value * and a count; the keys are KEY.NAME */
 	CONFIG_BYTES,         /* char * and a length, written with escapes */
-	CONFIG_STATUS_RANGES, /* struct config_status_range * and a count */
+	CONFIG_STATUS_RANGES, /* struct config_status_range * and a count, min to max */
 	CONFIG_GROUP,         /* char * and its gid, (unsigned)-1 without one */
 	CONFIG_WRITER         /* struct config_writer */
 };

@@ -288,7 +288,8 @@ char *config_format_bytes(const char *bytes, size_t len)
 	return result;
 }
 
-static bool parse_status_range(const char *text, struct config_status_range *ret_range)
+static bool parse_status_range(
+	const char *text, int64_t min, int64_t max, struct config_status_range *ret_range)
 {
 	const char *end;
 	int64_t first;
@@ -299,15 +300,15 @@ static bool parse_status_range(const char *text, struct config_status_range *ret
 	if (*end == '-' && !parse_digits(end + 1, &end, &last)) {
 		return false;
 	}
-	if (*end || first < 100 || last > 599 || first > last) {
+	if (*end || first < min || last > max || first > last) {
 		return false;
 	}
 	*ret_range = (struct config_status_range){ .first = (int)first, .last = (int)last };
 	return true;
 }
 
-int config_parse_status_ranges(const char *text, struct config_status_range **ret_ranges,
-	size_t *ret_count, struct err *err)
+int config_parse_status_ranges(const char *text, int64_t min, int64_t max,
+	struct config_status_range **ret_ranges, size_t *ret_count, struct err *err)
 {
 	char **items;
 	size_t count;
@@ -316,7 +317,7 @@ int config_parse_status_ranges(const char *text, struct config_status_range **re
 	size_t good = 0;
 	while (good < count) {
 		ranges = config_grow(ranges, good, sizeof(*ranges));
-		if (!parse_status_range(items[good], &ranges[good])) {
+		if (!parse_status_range(items[good], min, max, &ranges[good])) {
 			break;
 		}
 		good++;
@@ -325,11 +326,22 @@ int config_parse_status_ranges(const char *text, struct config_status_range **re
 	if (good < count || count == 0) {
 		free(ranges);
 		return err_set(err, BERTH_FAILED,
-			"write status codes and ranges of them, 100 to 599: 200-299, 404");
+			"write numbers from %lld to %lld and ranges of them: %s", (long long)min,
+			(long long)max, max > 255 ? "200-299, 404" : "1, 3-5");
 	}
 	*ret_ranges = ranges;
 	*ret_count = count;
 	return 0;
+}
+
+bool config_status_listed(const struct config_status_range *ranges, size_t count, int status)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (status >= ranges[i].first && status <= ranges[i].last) {
+			return true;
+		}
+	}
+	return false;
 }
 
 char *config_format_status_ranges(const struct config_status_range *ranges, size_t count)

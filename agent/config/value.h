@@ -37,9 +37,10 @@ void config_parse_list(const char *text, char ***ret_items, size_t *ret_count);
 /* Text in which \r \n \t \\ \xHH stand for a byte. The result has a NUL behind its last byte. */
 int config_parse_bytes(const char *text, char **ret_bytes, size_t *ret_len, struct err *err)
 	ERR_REQUIRED(4);
-/* HTTP status codes and ranges: 200-299, 404. */
-int config_parse_status_ranges(const char *text, struct config_status_range **ret_ranges,
-	size_t *ret_count, struct err *err) ERR_REQUIRED(4);
+/* Numbers from min to max and ranges of them: 200-299, 404. */
+int config_parse_status_ranges(const char *text, int64_t min, int64_t max,
+	struct config_status_range **ret_ranges, size_t *ret_count, struct err *err)
+	ERR_REQUIRED(6);
 /* host:port or [v6]:port; the host comes without brackets, both are malloc'ed. Port 0 only when min_port is 0. */
 int config_parse_host_port(const char *text, int min_port, char **ret_host, char **ret_port,
 	struct err *err) ERR_REQUIRED(5);

@@ -21,6 +21,22 @@ class Warnings(CheckTest):
         self.assertEqual(check["last"]["verdict"], "warning")
         self.assertEqual(agent.component_state(), "registered")
         self.assertNotIn(HEALTH, self.in_registry())
+        self.assertEqual(agent.status()["components"][0]["reason"], "check alive warns: exit status 1")
+        self.assertEqual(self.metrics(agent)['berth_check_warning{check="alive"}'], 1)
+        logged = [line for line in agent.read_log().splitlines() if "check alive: up -> warning" in line]
+        self.assertEqual(len(logged), 1, "the warning is logged once")
+        self.assertIn(" warn ", logged[0])
+        self.assertEqual(self.history(agent, "check alive")[-1]["to"], "warning")
+        self.assertEqual(self.runs(agent, told, 0), "up")
+        self.assertEqual(agent.status()["components"][0]["reason"], "its check is up")
+        self.assertEqual(self.metrics(agent)['berth_check_warning{check="alive"}'], 0)
+        self.assertEqual(self.history(agent, "check alive")[-1]["to"], "up")
+
+    def test_a_status_of_1_fails_unless_it_is_named(self):
+        told = self.told()
+        agent = self.registered(self.told_agent(told, {"fall": "1", "warning_status": "3, 5-7"}).start())
+        for status, state in ((3, "up"), (6, "up"), (1, "down"), (0, "up"), (4, "down")):
+            self.assertEqual(self.runs(agent, told, status), state, status)
 
     def test_a_first_warning_registers(self):
         told = self.told()

@@ -16,6 +16,7 @@ FAMILIES = {
     "berth_damped": ("gauge", {"component"}),
     "berth_penalty": ("gauge", {"component"}),
     "berth_check_up": ("gauge", {"check"}),
+    "berth_check_warning": ("gauge", {"check"}),
     "berth_check_duration_seconds": ("histogram", {"check"}),
     "berth_check_runs_total": ("counter", {"check", "result"}),
     "berth_lookups_total": ("counter", {"result"}),

@@ -34,8 +34,7 @@ def wait_until(condition, what, patience=PATIENCE):
         time.sleep(0.01)
 
 
-# Exit status 1 is a warning; only 2 and above fail.
-FAILS = "/bin/sh -c 'exit 2'"
+FAILS = "/bin/sh -c 'exit 1'"
 
 
 def exists(path):

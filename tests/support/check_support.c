@@ -16,6 +16,7 @@ struct config_check check_support_config(enum config_check_type type)
 	static char root[] = "/";
 	static char localhost[] = "127.0.0.1";
 	static struct config_status_range success = { 200, 299 };
+	static struct config_status_range warning = { 3, 4 };
 	return (struct config_check){
 		.name = name,
 		.component = empty,
@@ -39,6 +40,8 @@ struct config_check check_support_config(enum config_check_type type)
 		.fall = 3,
 		.fast_interval_ms = 10000,
 		.down_interval_ms = 10000,
+		.warning_status = &warning,
+		.warning_status_count = 1,
 		.match = empty,
 	};
 }

@@ -50,6 +50,7 @@ class Told:
         return {
             "type": "command",
             "shell": "yes",
+            "warning_status": "1",
             "command": f"read status text < {self.file}; echo \"$text\"; exit $status",
             "interval": FOR_EVER,
             "timeout": "50s",

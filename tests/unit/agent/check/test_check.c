@@ -31,13 +31,13 @@ static void on_result(void *context, struct check *check, const struct check_res
 	results++;
 }
 
-static void on_change(void *context, struct check *check, enum check_state from,
-	enum check_state to, const char *why)
+static void on_change(
+	void *context, struct check *check, const char *from, const char *to, const char *why)
 {
 	(void)context;
-	(void)from;
-	cr_assert_eq(check_get_state(check), to);
-	snprintf(changed_to, sizeof(changed_to), "%s", check_state_name(to));
+	cr_assert_str_neq(from, to);
+	cr_assert_str_eq(check_condition_name(check), to);
+	snprintf(changed_to, sizeof(changed_to), "%s", to);
 	snprintf(last_why, sizeof(last_why), "%s", why);
 	changes++;
 }
@@ -93,7 +93,7 @@ Test(check, runs_at_once_and_becomes_up)
 	run_until_results(1);
 	cr_expect_eq(check_get_state(check), CHECK_STATE_UP);
 	cr_expect_eq(changes, 1);
-	cr_expect_str_eq(last_why, "passing: exit status 0");
+	cr_expect_str_eq(last_why, "exit status 0");
 	cr_expect_str_eq(check_last(check)->output, "fine\n");
 	cr_expect_gt(check_last(check)->duration_s, 0);
 	check_destroy(check);
@@ -144,13 +144,14 @@ Test(check, tells_a_warning_once_and_its_end_once)
 	use_script(script);
 	config.interval_ms = 1;
 	config.fast_interval_ms = 1;
-	cr_assert_eq(pwrite(descriptor, "1", 1, 0), 1);
+	cr_assert_eq(pwrite(descriptor, "3", 1, 0), 1);
 	struct check *check = create(NULL);
 	check_start(check, false);
 	run_until_results(3);
 	cr_expect(check_is_warning(check));
 	cr_expect_eq(changes, 1, "up, and the warning with it");
-	cr_expect_str_eq(last_why, "warning: exit status 1");
+	cr_expect_str_eq(changed_to, "warning");
+	cr_expect_str_eq(last_why, "exit status 3");
 	cr_assert_eq(pwrite(descriptor, "0", 1, 0), 1);
 	run_until_results(results + 3);
 	cr_expect_not(check_is_warning(check));
@@ -383,7 +384,7 @@ Test(check, only_a_ttl_check_takes_reports)
 
 Test(check, goes_on_where_its_predecessor_stopped)
 {
-	use_script("echo fine; exit 1");
+	use_script("echo fine; exit 3");
 	struct check *check = create(NULL);
 	check_start(check, false);
 	run_until_results(1);

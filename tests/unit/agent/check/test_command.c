@@ -101,7 +101,9 @@ ParameterizedTestParameters(check_command, an_exit_is_judged)
 {
 	static struct script_case cases[] = {
 		{ "echo fine", CHECK_PASSING, "exit status 0", "fine\n" },
-		{ "echo hm; exit 1", CHECK_WARNING, "exit status 1", "hm\n" },
+		{ "echo hm; exit 1", CHECK_FAILING, "exit status 1", "hm\n" },
+		{ "echo hm; exit 3", CHECK_WARNING, "exit status 3", "hm\n" },
+		{ "echo hm; exit 4", CHECK_WARNING, "exit status 4", "hm\n" },
 		{ "echo no >&2; exit 2", CHECK_FAILING, "exit status 2", "no\n" },
 		{ "exit 255", CHECK_FAILING, "exit status 255", "" },
 		{ "echo bye; kill -9 $$", CHECK_FAILING, "killed by signal 9 (Killed)", "bye\n" },
@@ -141,8 +143,8 @@ ParameterizedTestParameters(check_command, the_output_is_matched)
 		{ "echo all is well; exit 2", "is well$", false, false, CHECK_FAILING },
 		{ "echo all is well; exit 2", "is well$", false, true, CHECK_PASSING },
 		{ "echo on fire; exit 0", "is well$", false, true, CHECK_FAILING },
-		{ "echo all is well; exit 1", "is well$", false, false, CHECK_WARNING },
-		{ "echo all is well; exit 1", "is well$", false, true, CHECK_PASSING },
+		{ "echo all is well; exit 3", "is well$", false, false, CHECK_WARNING },
+		{ "echo all is well; exit 3", "is well$", false, true, CHECK_PASSING },
 		{ "exit 7", "", false, true, CHECK_PASSING },
 		{ "yes | head -c 5000; echo lost", "^lost$", true, false, CHECK_FAILING },
 		{ "yes | head -n 999999; echo lost", "^lost$", false, false, CHECK_PASSING },

@@ -90,10 +90,15 @@ Test(component_verdict, an_undecided_gate_keeps_unless_a_check_is_down)
 		ANNOUNCE_DOWN));
 }
 
-Test(component_verdict, one_warning_is_a_warning)
+Test(component_verdict, one_warning_is_a_warning_and_the_reason)
 {
 	struct component_check_view views[] = { check_in(CHECK_STATE_UP), check_in(CHECK_STATE_UP) };
 	cr_assert(not(component_verdict(COMPONENT_GATE_OPEN, "", views, 2).warning));
 	views[1].warning = true;
-	cr_assert(component_verdict(COMPONENT_GATE_OPEN, "", views, 2).warning);
+	views[1].name = "disk";
+	views[1].why = "exit status 1";
+	struct component_verdict verdict = component_verdict(COMPONENT_GATE_OPEN, "", views, 2);
+	cr_assert(verdict.warning);
+	cr_assert(eq(int, verdict.wish, ANNOUNCE_UP));
+	cr_assert(eq(str, verdict.why, "check disk warns: exit status 1"));
 }

@@ -198,17 +198,22 @@ Test(config_value, status_ranges)
 	struct config_status_range *ranges;
 	size_t count;
 	struct err err = ERR_INIT;
-	cr_assert_eq(config_parse_status_ranges("200-299, 404", &ranges, &count, &err), 0);
+	cr_assert_eq(config_parse_status_ranges("200-299, 404", 100, 599, &ranges, &count, &err), 0);
 	cr_assert_eq(count, 2);
 	char *text = config_format_status_ranges(ranges, count);
 	cr_expect_str_eq(text, "200-299, 404");
+	cr_expect(config_status_listed(ranges, count, 200));
+	cr_expect(config_status_listed(ranges, count, 299));
+	cr_expect(config_status_listed(ranges, count, 404));
+	cr_expect_not(config_status_listed(ranges, count, 300));
+	cr_expect_not(config_status_listed(ranges, 0, 200));
 	free(text);
 	free(ranges);
 	static const char *const bad[] = { "", ",", "99", "600", "300-200", "200-", "2xx",
 		"200-299-300" };
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		struct err why = ERR_INIT;
-		cr_expect_eq(config_parse_status_ranges(bad[i], &ranges, &count, &why),
+		cr_expect_eq(config_parse_status_ranges(bad[i], 100, 599, &ranges, &count, &why),
 			BERTH_FAILED, "%s", bad[i]);
 	}
 }
