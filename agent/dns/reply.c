@@ -1,0 +1,196 @@
+#include "agent/dns/reply.h"
+
+#include <netinet/in.h>
+#include <string.h>
+
+/* One reply being written. */
+struct reply {
+	struct dns_writer writer;
+	const struct dns_query *query;
+	const struct names_answer *answer;
+	const struct dns_reply_options *options;
+};
+
+bool dns_reply_in_class(const struct dns_query *query)
+{
+	return query->class == ns_c_in || query->class == DNS_CLASS_ANY;
+}
+
+static size_t rotated(const struct reply *reply, size_t index, size_t count)
+{
+	return (index + reply->options->rotation) % count;
+}
+
+static bool write_addresses(struct reply *reply, int family)
+{
+	const struct names_answer *answer = reply->answer;
+	bool any = false;
+	for (size_t i = 0; i < answer->address_count; i++) {
+		size_t at = rotated(reply, i, answer->address_count);
+		const struct names_address *address = &answer->addresses[at];
+		if (address->family == family) {
+			any = true;
+			dns_write_address(&reply->writer, NULL, reply->options->ttl_s, family,
+				address->bytes);
+		}
+	}
+	return any;
+}
+
+static bool write_alias(struct reply *reply)
+{
+	return reply->answer->alias &&
+		dns_write_name(&reply->writer, NULL, ns_t_cname, reply->options->ttl_s,
+			reply->answer->alias);
+}
+
+static bool write_targets(struct reply *reply)
+{
+	const struct names_answer *answer = reply->answer;
+	for (size_t i = 0; i < answer->target_count; i++) {
+		const struct names_target *target =
+			&answer->targets[rotated(reply, i, answer->target_count)];
+		dns_write_srv(&reply->writer, reply->options->ttl_s, target->priority,
+			target->weight, target->port, target->name);
+	}
+	return answer->target_count > 0;
+}
+
+/* Addresses of our own targets; as many as fit, after the OPT record has its room. */
+static void write_glue(struct reply *reply)
+{
+	const struct names_answer *answer = reply->answer;
+	if (reply->writer.truncated) {
+		return;
+	}
+	dns_writer_section(&reply->writer, ns_s_ar);
+	for (size_t i = 0; i < answer->target_count && !reply->writer.full; i++) {
+		const struct names_target *target =
+			&answer->targets[rotated(reply, i, answer->target_count)];
+		if (target->address.family) {
+			dns_write_address(&reply->writer, target->name, reply->options->ttl_s,
+				target->address.family, target->address.bytes);
+		}
+	}
+}
+
+static bool write_texts(struct reply *reply)
+{
+	const struct names_answer *answer = reply->answer;
+	for (size_t i = 0; i < answer->text_count; i++) {
+		dns_write_txt(&reply->writer, reply->options->ttl_s, answer->texts[i]);
+	}
+	return answer->text_count > 0;
+}
+
+static bool write_pointers(struct reply *reply)
+{
+	const struct names_answer *answer = reply->answer;
+	for (size_t i = 0; i < answer->pointer_count; i++) {
+		dns_write_name(&reply->writer, NULL, ns_t_ptr, reply->options->ttl_s,
+			answer->pointers[rotated(reply, i, answer->pointer_count)]);
+	}
+	return answer->pointer_count > 0;
+}
+
+static bool write_apex(struct reply *reply)
+{
+	const struct dns_reply_options *options = reply->options;
+	switch (reply->query->type) {
+	case ns_t_soa:
+		return dns_write_soa(&reply->writer, NULL, options->ttl_s, options->serial);
+	case ns_t_ns:
+		return dns_write_name(&reply->writer, NULL, ns_t_ns, options->ttl_s, "localhost");
+	default:
+		return false;
+	}
+}
+
+/* False for NODATA. */
+static bool write_answer(struct reply *reply)
+{
+	const struct names_answer *answer = reply->answer;
+	if (answer->apex && write_apex(reply)) {
+		return true;
+	}
+	switch (reply->query->type) {
+	case ns_t_a:
+		return write_addresses(reply, AF_INET) || write_alias(reply);
+	case ns_t_aaaa:
+		return write_addresses(reply, AF_INET6) || write_alias(reply);
+	case ns_t_cname:
+		return write_alias(reply);
+	case ns_t_srv:
+		return write_targets(reply);
+	case ns_t_txt:
+		return write_texts(reply);
+	case ns_t_ptr:
+		return write_pointers(reply);
+	case ns_t_any:
+		return dns_write_hinfo(&reply->writer, reply->options->ttl_s);
+	default:
+		return false;
+	}
+}
+
+static void write_soa(struct reply *reply)
+{
+	dns_writer_section(&reply->writer, ns_s_ns);
+	dns_write_soa(&reply->writer, reply->options->domain, reply->options->ttl_s,
+		reply->options->serial);
+}
+
+static size_t finish(struct reply *reply, int rcode)
+{
+	return dns_writer_finish(&reply->writer, rcode, true, reply->options->recursion_available);
+}
+
+static size_t write_known(struct reply *reply)
+{
+	bool absent = reply->answer->status == NAMES_ABSENT;
+	if (reply->options->stale) {
+		dns_writer_explain(&reply->writer,
+			absent ? DNS_EDE_STALE_NXDOMAIN : DNS_EDE_STALE_ANSWER, reply->options->why);
+	}
+	if (absent) {
+		write_soa(reply);
+		return finish(reply, ns_r_nxdomain);
+	}
+	if (!write_answer(reply)) {
+		write_soa(reply);
+	} else if (reply->query->type == ns_t_srv) {
+		write_glue(reply);
+	}
+	return finish(reply, ns_r_noerror);
+}
+
+size_t dns_reply_write(uint8_t *data, size_t max, const struct dns_query *query,
+	const struct names_answer *answer, const struct dns_reply_options *options)
+{
+	struct reply reply = { .query = query, .answer = answer, .options = options };
+	switch (answer->status) {
+	case NAMES_FOUND:
+	case NAMES_ABSENT:
+		dns_writer_start(&reply.writer, data, max, query);
+		return write_known(&reply);
+	case NAMES_OUTSIDE:
+		return dns_reply_write_code(data, max, query, ns_r_refused,
+			DNS_EDE_NOT_AUTHORITATIVE, options->recursion_available);
+	case NAMES_PENDING:
+	case NAMES_UNKNOWN:
+		break;
+	}
+	return dns_reply_write_code(data, max, query, ns_r_servfail, DNS_EDE_NO_REACHABLE_AUTHORITY,
+		options->recursion_available);
+}
+
+size_t dns_reply_write_code(uint8_t *data, size_t max, const struct dns_query *query, int rcode,
+	enum dns_extended_error error, bool recursion_available)
+{
+	struct dns_writer writer;
+	dns_writer_start(&writer, data, max, query);
+	if (error != DNS_EDE_NONE) {
+		dns_writer_explain(&writer, error, NULL);
+	}
+	return dns_writer_finish(&writer, rcode, false, recursion_available);
+}

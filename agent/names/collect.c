@@ -1,0 +1,292 @@
+/* From a record to addresses, targets and texts. */
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/allocate.h"
+#include "agent/names/internal.h"
+#include "lib/base/path.h"
+#include "lib/record/target.h"
+
+#define MAX_TEXT_BYTES 4096 /* of one attribute in a TXT answer */
+
+/* The last part of an api: rest of http://example.org/apis/rest, admin of urn:admin. */
+static const char *last_part(const char *api, size_t *ret_len)
+{
+	static const char package[] = "classpath:";
+	bool is_package = strncmp(api, package, sizeof(package) - 1) == 0;
+	size_t end = strlen(api);
+	while (end > 0 && api[end - 1] == '/') {
+		end--;
+	}
+	size_t start = end;
+	while (start > 0 && !strchr(is_package ? "/:#." : "/:#", api[start - 1])) {
+		start--;
+	}
+	*ret_len = end - start;
+	return api + start;
+}
+
+/* Compares as labels: letters in lower case, everything that is no letter or digit as a hyphen. */
+static bool is_label(const char *text, size_t len, const char *label)
+{
+	if (strlen(label) != len || len == 0) {
+		return false;
+	}
+	for (size_t i = 0; i < len; i++) {
+		char c = text[i];
+		bool is_upper = c >= 'A' && c <= 'Z';
+		bool is_plain = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+		char as_label = (char)(is_upper ? c - 'A' + 'a' : is_plain ? c : '-');
+		if (as_label != label[i] && c != label[i]) {
+			return false;
+		}
+	}
+	return true;
+}
+
+bool names_attribute_is(const struct record *record, const char *attribute, const char *label)
+{
+	const char *text = json_string_value(record_attribute(record, attribute));
+	return text && is_label(text, strlen(text), label);
+}
+
+static bool offers(const struct record_endpoint *endpoint, const char *service)
+{
+	size_t len;
+	const char *part = last_part(endpoint->api, &len);
+	return !service || is_label(endpoint->protocol, strlen(endpoint->protocol), service) ||
+		is_label(part, len, service);
+}
+
+/* An attribute that holds a number from 0 to 65535, as a number or as text. */
+static uint16_t small_number(const struct record *record, const char *name)
+{
+	const json_t *value = record_attribute(record, name);
+	long number = json_is_integer(value) ? (long)json_integer_value(value) : -1;
+	const char *text = json_string_value(value);
+	if (text && *text && strlen(text) <= 5 && strspn(text, "0123456789") == strlen(text)) {
+		number = atol(text);
+	}
+	return number >= 0 && number <= UINT16_MAX ? (uint16_t)number : 0;
+}
+
+static void add_address(struct names_answer *answer, const struct names_address *address)
+{
+	for (size_t i = 0; i < answer->address_count; i++) {
+		if (names_address_equal(&answer->addresses[i], address)) {
+			return;
+		}
+	}
+	answer->addresses = allocate_again(
+		answer->addresses, answer->address_count + 1, sizeof(*answer->addresses));
+	answer->addresses[answer->address_count++] = *address;
+}
+
+static void add_alias(struct names_collector *collector, const char *host)
+{
+	if (!collector->alias) {
+		collector->alias = allocate_text(host);
+	} else if (strcasecmp(collector->alias, host) != 0) {
+		collector->many_aliases = true;
+	}
+}
+
+static void add_text(struct names_answer *answer, const char *key, const char *value)
+{
+	if (value[0] == '\0' || strlen(key) + 1 + strlen(value) > MAX_TEXT_BYTES) {
+		return;
+	}
+	char text[MAX_TEXT_BYTES + 1];
+	snprintf(text, sizeof(text), "%s=%s", key, value);
+	answer->texts = allocate_again(
+		answer->texts, answer->text_count + 1, sizeof(*answer->texts));
+	answer->texts[answer->text_count++] = allocate_text(text);
+}
+
+static void add_texts(struct names_answer *answer, const struct record *record)
+{
+	static const char *const first[] = { "description", "yarn:id" };
+	for (size_t i = 0; i < sizeof(first) / sizeof(first[0]); i++) {
+		const char *value = json_string_value(record_attribute(record, first[i]));
+		add_text(answer, first[i], value ? value : "");
+	}
+	const char *key;
+	json_t *value;
+	json_object_foreach ((json_t *)(uintptr_t)record_json(record), key, value) {
+		bool is_first = strcmp(key, first[0]) == 0 || strcmp(key, first[1]) == 0;
+		if (!is_first && strcmp(key, "type") != 0 && json_is_string(value)) {
+			add_text(answer, key, json_string_value(value));
+		}
+	}
+}
+
+/*
+ * Calls `visit` for the host of every endpoint address and for yarn:ip (whose endpoint is NULL).
+ */
+typedef void on_target(
+	void *context, const struct record_endpoint *endpoint, const struct record_target *target);
+
+static void each_target(const struct record *record, on_target *visit, void *context)
+{
+	for (size_t i = 0; i < record_endpoint_count(record); i++) {
+		struct record_endpoint endpoint = record_endpoint(record, i);
+		size_t index;
+		json_t *address;
+		json_array_foreach (endpoint.addresses, index, address) {
+			struct record_target target;
+			if (record_target_read(&target, endpoint.address_type, address)) {
+				visit(context, &endpoint, &target);
+			}
+		}
+	}
+	const char *ip = json_string_value(record_attribute(record, "yarn:ip"));
+	struct record_target target = { .port = 0 };
+	if (ip && strlen(ip) < sizeof(target.host)) {
+		strcpy(target.host, ip);
+		visit(context, NULL, &target);
+	}
+}
+
+struct visit {
+	struct names_collector *collector;
+	const struct record *record;
+	const char *path;
+	struct names_answer own; /* addresses of this record alone */
+};
+
+static void visit_address(
+	void *context, const struct record_endpoint *endpoint, const struct record_target *target)
+{
+	struct visit *visit = context;
+	struct names_address address;
+	if (names_read_address(&address, target->host)) {
+		add_address(&visit->own, &address);
+		add_address(visit->collector->answer, &address);
+	} else if (endpoint) {
+		add_alias(visit->collector, target->host);
+	}
+}
+
+static size_t count_of_family(const struct names_answer *answer, int family)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < answer->address_count; i++) {
+		count += answer->addresses[i].family == family;
+	}
+	return count;
+}
+
+/*
+ * A literal's target is the component's own name. That name has every address of the record, so
+ * where there are several of the family, a label of its own names the one that has the port.
+ */
+static bool write_own_name(
+	char out[NAMES_NAME_BYTES], const struct visit *visit, const struct names_address *address)
+{
+	char own[NAMES_NAME_BYTES];
+	char label[64];
+	if (!names_of_path(own, visit->path, visit->collector->domain)) {
+		return false;
+	}
+	if (visit->own.address_count == 1 ||
+		(count_of_family(&visit->own, address->family) == 1 &&
+			visit->own.address_count <= 2)) {
+		strcpy(out, own);
+		return true;
+	}
+	names_write_address_label(label, address);
+	int len = snprintf(out, NAMES_NAME_BYTES, "%s.%s", label, own);
+	return len < NAMES_NAME_BYTES - 2;
+}
+
+static bool same_target(const struct names_target *a, const struct names_target *b)
+{
+	return a->port == b->port && a->priority == b->priority && a->weight == b->weight &&
+		strcasecmp(a->name, b->name) == 0;
+}
+
+static void add_target(struct names_answer *answer, const struct names_target *target)
+{
+	for (size_t i = 0; i < answer->target_count; i++) {
+		if (same_target(&answer->targets[i], target)) {
+			return;
+		}
+	}
+	answer->targets = allocate_again(
+		answer->targets, answer->target_count + 1, sizeof(*answer->targets));
+	answer->targets[answer->target_count] = *target;
+	answer->targets[answer->target_count++].name = allocate_text(target->name);
+}
+
+static void visit_port(
+	void *context, const struct record_endpoint *endpoint, const struct record_target *target)
+{
+	struct visit *visit = context;
+	char name[NAMES_NAME_BYTES];
+	struct names_target found = {
+		.priority = small_number(visit->record, "priority"),
+		.weight = small_number(visit->record, "weight"),
+		.port = target->port,
+		.name = name,
+	};
+	if (!endpoint || !target->port || !offers(endpoint, visit->collector->service)) {
+		return;
+	}
+	if (names_read_address(&found.address, target->host)) {
+		if (!write_own_name(name, visit, &found.address)) {
+			return;
+		}
+	} else {
+		strcpy(name, target->host);
+	}
+	add_target(visit->collector->answer, &found);
+}
+
+void names_collect(struct names_collector *collector, const char *path, const struct record *record)
+{
+	struct names_answer *answer = collector->answer;
+	struct visit visit = { collector, record, path, { .status = NAMES_FOUND } };
+	each_target(record, visit_address, &visit);
+	each_target(record, visit_port, &visit);
+	names_answer_finish(&visit.own);
+	add_texts(answer, record);
+	answer->paths = allocate_again(
+		answer->paths, answer->path_count + 1, sizeof(*answer->paths));
+	answer->paths[answer->path_count++] = allocate_text(path);
+}
+
+void names_collect_end(struct names_collector *collector)
+{
+	struct names_answer *answer = collector->answer;
+	if (collector->alias && !collector->many_aliases && answer->address_count == 0) {
+		answer->alias = collector->alias;
+	} else {
+		free(collector->alias);
+	}
+	collector->alias = NULL;
+}
+
+struct search {
+	const struct names_address *address;
+	bool found;
+};
+
+static void visit_search(
+	void *context, const struct record_endpoint *endpoint, const struct record_target *target)
+{
+	(void)endpoint;
+	struct search *search = context;
+	struct names_address address;
+	search->found = search->found ||
+		(names_read_address(&address, target->host) &&
+			names_address_equal(&address, search->address));
+}
+
+bool names_record_has(const struct record *record, const struct names_address *address)
+{
+	struct search search = { address, false };
+	each_target(record, visit_search, &search);
+	return search.found;
+}

@@ -1,0 +1,118 @@
+/*
+ * Names: what the registry says of a DNS name. One pure mapping for every front end: the DNS server,
+ * GET /v1/names and through it `berth host` and the NSS module.
+ *
+ *   name --> registry paths that it may mean --> records (from the source) --> answer
+ *
+ * A path's elements in reverse order, then the domain: /services/db is db.services.berth. Below
+ * /users the elements `users` and `components`, and Hadoop's level `services`, may be left out:
+ *
+ *   c1.components.prod.web.joe.users   /users/joe/web/prod/components/c1
+ *   c1.prod.web.joe                    the same
+ *   prod.web.joe                       the instance's own record and all its components
+ *   c1.app.joe, worker.app.joe         Hadoop: the records below /users/joe/services/CLASS/app whose
+ *                                      description is c1, or whose yarn:component is worker
+ *   ctr-e50-1-1-1                      the record whose path ends so, among those that are known
+ *   ip-10-0-0-1.NAME                   that address, when NAME has it: the target of an SRV answer
+ *                                      when a record has several addresses
+ *
+ * A name with a first part _SERVICE._tcp or _SERVICE._udp asks for the endpoints whose protocol, or
+ * whose api's last part, is SERVICE.
+ *
+ * The module does no I/O. It asks a source for nodes, and the source may answer that a node is still
+ * being read: the front end then waits and evaluates the name again from the start.
+ */
+#ifndef AGENT_NAMES_NAMES_H
+#define AGENT_NAMES_NAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/record/record.h"
+
+/* A name with its final NUL, as text: 253 bytes and a trailing dot. */
+#define NAMES_NAME_BYTES 256
+
+enum names_known {
+	NAMES_NODE_THERE,
+	NAMES_NODE_ABSENT,
+	NAMES_NODE_PENDING, /* being read */
+	NAMES_NODE_UNKNOWN  /* never read, and the registry is away */
+};
+
+/* Where nodes come from: the cache, or a table in a test. What it hands out is borrowed during the call. */
+struct names_source {
+	void *context;
+	/* *ret_record is NULL for a node without a record that can be read. */
+	enum names_known (*node)(void *context, const char *path, const struct record **ret_record);
+	/* Full paths, sorted. */
+	enum names_known (*children)(
+		void *context, const char *path, char *const **ret_paths, size_t *ret_count);
+	/* Calls `visit` with every record that is known without reading; until it returns false. */
+	void (*each_known)(void *context,
+		bool (*visit)(void *visitor, const char *path, const struct record *record),
+		void *visitor);
+};
+
+enum names_status {
+	NAMES_FOUND, /* the name exists; it may still have nothing of the type that was asked for */
+	NAMES_ABSENT,  /* the name does not exist */
+	NAMES_PENDING, /* the source is reading */
+	NAMES_UNKNOWN, /* nobody can say while the registry is away */
+	NAMES_OUTSIDE  /* the name is not below the domain */
+};
+
+struct names_address {
+	int family; /* AF_INET or AF_INET6 */
+	uint8_t bytes[16];
+};
+
+/* One endpoint address with a port. */
+struct names_target {
+	uint16_t priority;
+	uint16_t weight;
+	uint16_t port;
+	char *name;                   /* a host name without trailing dot */
+	struct names_address address; /* of the name, when it is one of ours; family 0: none */
+};
+
+/* Caller's memory; owns what it points to. */
+struct names_answer {
+	enum names_status status;
+	struct names_address *addresses; /* without repetition */
+	size_t address_count;
+	char *alias; /* the one host name that stands in for addresses, or NULL */
+	struct names_target *targets;
+	size_t target_count;
+	char **texts; /* key=value */
+	size_t text_count;
+	char **pointers; /* names of the components that have the address asked for */
+	size_t pointer_count;
+	char **paths; /* of the records that the answer is made of */
+	size_t path_count;
+	bool apex; /* the name is the domain itself */
+};
+
+/*
+ * Evaluates `name` (as text, any case, with or without trailing dot) below `domain` (lower case,
+ * without trailing dot). Names below in-addr.arpa and ip6.arpa are OUTSIDE unless a known record has
+ * that address. Fills *ret_answer, which names_answer_finish() frees.
+ */
+void names_evaluate(struct names_answer *ret_answer, const char *name, const char *domain,
+	const struct names_source *source);
+void names_answer_finish(struct names_answer *answer);
+
+/*
+ * The name of a path: every element, reversed, and the domain. False when it has more than 253 bytes
+ * and so is no DNS name; true for "/", which is the domain.
+ */
+bool names_of_path(char out[NAMES_NAME_BYTES], const char *path, const char *domain);
+
+/* The name below in-addr.arpa or ip6.arpa of an address. */
+void names_of_address(char out[NAMES_NAME_BYTES], const struct names_address *address);
+
+/* True for what `[dns] domain` may be: labels of letters, digits and hyphens between dots, lower case. */
+bool names_domain_valid(const char *domain);
+
+#endif

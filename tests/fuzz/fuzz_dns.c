@@ -1,0 +1,102 @@
+/*
+ * Packets from anybody: what is read as a query has a reply that libc reads again, whatever the answer
+ * is and however little the client takes; and a reply never answers another question.
+ */
+#include <assert.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "agent/dns/reply.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+
+static struct names_address addresses[40];
+static struct names_target targets[40];
+static char target_name[] = "c1.components.prod.web.joe.users.berth";
+static char text[300];
+static char *texts[] = { text, "description=x", "" };
+static char *pointers[] = { target_name, "localhost" };
+
+static void fill(struct names_answer *answer, int status)
+{
+	for (size_t i = 0; i < 40; i++) {
+		addresses[i].family = i % 3 ? AF_INET : AF_INET6;
+		addresses[i].bytes[3] = (uint8_t)i;
+		targets[i] = (struct names_target){ 1, 2, (uint16_t)i, target_name, addresses[i] };
+	}
+	memset(text, 'a', sizeof(text) - 1);
+	*answer = (struct names_answer){ .status = (enum names_status)status,
+		.addresses = addresses,
+		.address_count = 40,
+		.targets = targets,
+		.target_count = 40,
+		.texts = texts,
+		.text_count = 3,
+		.pointers = pointers,
+		.pointer_count = 2,
+		.apex = status == NAMES_FOUND };
+}
+
+/* Every record of the reply can be read, and the question is the one that was asked. */
+static void check_reply(const struct dns_query *query, const uint8_t *reply, size_t len)
+{
+	ns_msg message;
+	assert(ns_initparse(reply, (int)len, &message) == 0);
+	assert(ns_msg_id(message) == query->id);
+	for (int section = ns_s_qd; section < ns_s_max; section++) {
+		for (int i = 0; i < ns_msg_count(message, section); i++) {
+			ns_rr record;
+			assert(ns_parserr(&message, section, i, &record) == 0);
+		}
+	}
+	if (query->has_question) {
+		assert(dns_reply_matches(reply, len, query->id, query));
+	}
+}
+
+static void answer_in_every_way(const struct dns_query *query)
+{
+	static uint8_t reply[DNS_TCP_BYTES];
+	for (int status = NAMES_FOUND; status <= NAMES_OUTSIDE; status++) {
+		for (int tcp = 0; tcp < 2; tcp++) {
+			struct names_answer answer;
+			struct dns_reply_options options = { .domain = "berth",
+				.ttl_s = 1,
+				.stale = tcp,
+				.rotation = (unsigned)status,
+				.why = tcp ? "the registry is away" : NULL };
+			fill(&answer, status);
+			size_t limit = dns_reply_limit(query, tcp);
+			uint8_t *exact = malloc(limit); /* so that writing beyond the end is seen */
+			size_t len = dns_reply_write(exact, limit, query, &answer, &options);
+			assert(len <= limit);
+			memcpy(reply, exact, len);
+			free(exact);
+			check_reply(query, reply, len);
+		}
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+	struct dns_query query;
+	int rcode = 0;
+	switch (dns_query_read(&query, data, len, &rcode)) {
+	case DNS_ANSWER:
+		answer_in_every_way(&query);
+		break;
+	case DNS_REJECT: {
+		uint8_t reply[DNS_UDP_BYTES];
+		assert(rcode != 0);
+		check_reply(&query, reply,
+			dns_reply_write_code(
+				reply, sizeof(reply), &query, rcode, DNS_EDE_NONE, true));
+		break;
+	}
+	case DNS_DROP:
+		break;
+	}
+	return 0;
+}

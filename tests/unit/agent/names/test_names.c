@@ -1,0 +1,357 @@
+/* Names, evaluated against a small registry in a table. */
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/names/internal.h"
+#include "lib/base/buffer.h"
+#include "lib/base/path.h"
+
+TestSuite(names);
+
+#define RECORD(attributes, endpoints)                                                              \
+	"{\"type\":\"JSONServiceRecord\"," attributes "\"external\":[" endpoints                   \
+	"],\"internal\":[]}"
+#define ENDPOINT(api, protocol, host, port)                                                        \
+	"{\"api\":\"" api "\",\"addressType\":\"host/port\",\"protocol\":\"" protocol              \
+	"\",\"addresses\":[{\"host\":\"" host "\",\"port\":\"" port "\"}]}"
+
+#define APP "/users/eve/services/yarn-service/app"
+#define CONTAINER APP "/components/ctr-e50-1451931954322-0016-01-000002"
+
+static const struct {
+	const char *path;
+	const char *record; /* NULL: a node without one */
+} nodes[] = {
+	{ "/services", NULL },
+	{ "/services/db", RECORD("", ENDPOINT("urn:sql", "tcp", "10.0.0.9", "5432")) },
+	{ "/services/mail", RECORD("", ENDPOINT("urn:smtp", "tcp", "mx.example.org", "25")) },
+	{ "/services/none", NULL },
+	{ "/services/two-names",
+		RECORD("",
+			ENDPOINT("urn:a", "tcp", "a.example.org", "1") "," ENDPOINT(
+				"urn:b", "tcp", "b.example.org", "2")) },
+	{ "/services/bad", "{\"type\":\"JSONServiceRecord\"" },
+	{ "/users", NULL },
+	{ "/users/joe", NULL },
+	{ "/users/joe/web", NULL },
+	{ "/users/joe/web/prod",
+		RECORD("\"description\":\"the site\",\"yarn:id\":\"app_1\",\"n\":1,",
+			ENDPOINT("http://example.org/apis/balancer", "http", "10.0.0.1", "80")) },
+	{ "/users/joe/web/prod/components", NULL },
+	{ "/users/joe/web/prod/components/c1",
+		RECORD("\"weight\":5,\"priority\":\"2\",",
+			ENDPOINT("http://example.org/apis/REST", "http", "10.0.0.2", "8080")) },
+	{ "/users/joe/web/prod/components/c2",
+		RECORD("",
+			ENDPOINT("urn:rest", "HTTP", "10.0.0.3", "8080") "," ENDPOINT("urn:admin",
+				"web ui", "10.0.0.4",
+				"81") "," ENDPOINT("urn:six", "x", "2001:db8::1", "82")) },
+	{ "/users/joe/web/prod/components/c3", NULL },
+	{ "/users/joe/web/test", NULL },
+	{ "/users/joe/web/test/components", NULL },
+	{ "/users/eve", NULL },
+	{ "/users/eve/services", NULL },
+	{ "/users/eve/services/yarn-service", NULL },
+	{ APP,
+		RECORD("",
+			ENDPOINT("classpath:org.apache.hadoop.yarn.service.ipc", "hadoop/IPC",
+				"10.0.1.1", "9000")) },
+	{ APP "/components", NULL },
+	{ CONTAINER,
+		"{\"type\":\"JSONServiceRecord\",\"description\":\"httpd-1\",\"external\":[],\"internal\":[],"
+		"\"yarn:id\":\"container_e50_1451931954322_0016_01_000002\",\"yarn:persistence\":\"container\","
+		"\"yarn:ip\":\"172.17.0.19\",\"yarn:hostname\":\"host1\",\"yarn:component\":\"httpd\"}" },
+};
+
+#define NODE_COUNT (sizeof(nodes) / sizeof(nodes[0]))
+
+struct table {
+	const char *odd; /* the path that is pending or unknown */
+	enum names_known odd_is;
+	bool away; /* everything below the root that is not there is unknown */
+	struct record *records[NODE_COUNT];
+	char **children;
+	size_t child_count;
+};
+
+static struct table table;
+
+static void open_table(void)
+{
+	for (size_t i = 0; i < NODE_COUNT; i++) {
+		if (nodes[i].record) {
+			int code = record_decode(
+				&table.records[i], nodes[i].record, strlen(nodes[i].record), NULL);
+			cr_assert(code == 0 || strcmp(nodes[i].path, "/services/bad") == 0, "%s",
+				nodes[i].path);
+		}
+	}
+	table.children = calloc(NODE_COUNT, sizeof(char *));
+}
+
+static void close_table(void)
+{
+	for (size_t i = 0; i < NODE_COUNT; i++) {
+		record_free(table.records[i]);
+	}
+	free(table.children);
+}
+
+static enum names_known get_node(void *context, const char *path, const struct record **ret_record)
+{
+	struct table *from = context;
+	if (from->odd && strcmp(from->odd, path) == 0) {
+		return from->odd_is;
+	}
+	for (size_t i = 0; i < NODE_COUNT; i++) {
+		if (strcmp(nodes[i].path, path) == 0) {
+			*ret_record = from->records[i];
+			return NAMES_NODE_THERE;
+		}
+	}
+	return from->away ? NAMES_NODE_UNKNOWN : NAMES_NODE_ABSENT;
+}
+
+static enum names_known get_children(
+	void *context, const char *path, char *const **ret_paths, size_t *ret_count)
+{
+	struct table *from = context;
+	const struct record *record;
+	enum names_known known = get_node(context, path, &record);
+	if (known != NAMES_NODE_THERE) {
+		return known;
+	}
+	from->child_count = 0;
+	for (size_t i = 0; i < NODE_COUNT; i++) {
+		size_t parent_len = path_parent_len(nodes[i].path);
+		if (strlen(path) == parent_len && strncmp(nodes[i].path, path, parent_len) == 0) {
+			from->children[from->child_count++] = (char *)(uintptr_t)nodes[i].path;
+		}
+	}
+	*ret_paths = from->children;
+	*ret_count = from->child_count;
+	return NAMES_NODE_THERE;
+}
+
+static void each_known(void *context,
+	bool (*visit)(void *visitor, const char *path, const struct record *record), void *visitor)
+{
+	struct table *from = context;
+	for (size_t i = 0; i < NODE_COUNT; i++) {
+		if (from->records[i] && !visit(visitor, nodes[i].path, from->records[i])) {
+			return;
+		}
+	}
+}
+
+static const struct names_source source = { &table, get_node, get_children, each_known };
+
+/* An answer as one line: status, addresses, alias, targets. */
+static const char *describe(const char *name)
+{
+	static const char *const words[] = { "found", "absent", "pending", "unknown", "outside" };
+	static char line[2048];
+	struct buffer out;
+	buffer_init(&out, sizeof(line) - 1);
+	struct names_answer answer;
+	names_evaluate(&answer, name, "berth", &source);
+	buffer_printf(&out, "%s%s", words[answer.status], answer.apex ? " apex" : "");
+	for (size_t i = 0; i < answer.address_count; i++) {
+		char text[INET6_ADDRSTRLEN];
+		buffer_printf(&out, " %s",
+			inet_ntop(answer.addresses[i].family, answer.addresses[i].bytes, text,
+				sizeof(text)));
+	}
+	if (answer.alias) {
+		buffer_printf(&out, " =%s", answer.alias);
+	}
+	for (size_t i = 0; i < answer.target_count; i++) {
+		const struct names_target *target = &answer.targets[i];
+		buffer_printf(&out, " [%u %u %u %s]", target->priority, target->weight,
+			target->port, target->name);
+	}
+	for (size_t i = 0; i < answer.pointer_count; i++) {
+		buffer_printf(&out, " ->%s", answer.pointers[i]);
+	}
+	strcpy(line, buffer_text(&out));
+	buffer_finish(&out);
+	names_answer_finish(&answer);
+	return line;
+}
+
+#define PROD "components.prod.web.joe.users.berth"
+#define C1 "[2 5 8080 c1." PROD "]"
+#define C2 "[0 0 8080 ip-10-0-0-3.c2." PROD "]"
+#define C2_ADMIN "[0 0 81 ip-10-0-0-4.c2." PROD "]"
+#define C2_SIX "[0 0 82 ip6-20010db8000000000000000000000001.c2." PROD "]"
+#define OWN "[0 0 80 prod.web.joe.users.berth]"
+#define ALL                                                                                        \
+	"found 10.0.0.1 10.0.0.2 10.0.0.3 10.0.0.4 2001:db8::1 " OWN " " C1 " " C2 " " C2_ADMIN    \
+	" " C2_SIX
+
+static const struct {
+	const char *name;
+	const char *answer;
+} names[] = {
+	{ "berth", "found apex" },
+	{ "BERTH.", "found apex" },
+	{ "db.services.berth", "found 10.0.0.9 [0 0 5432 db.services.berth]" },
+	{ "Db.Services.Berth.", "found 10.0.0.9 [0 0 5432 db.services.berth]" },
+	{ "mail.services.berth", "found =mx.example.org [0 0 25 mx.example.org]" },
+	{ "two-names.services.berth", "found [0 0 1 a.example.org] [0 0 2 b.example.org]" },
+	{ "none.services.berth", "found" },
+	{ "bad.services.berth", "found" },
+	{ "services.berth", "found" },
+	{ "joe.berth", "found" },
+	{ "joe.users.berth", "found" },
+	{ "web.joe.berth", "found" },
+	{ "components.prod.web.joe.berth", "found" },
+	{ "c1." PROD, "found 10.0.0.2 " C1 },
+	{ "c1.prod.web.joe.berth", "found 10.0.0.2 " C1 },
+	{ "c1.prod.web.joe.users.berth", "found 10.0.0.2 " C1 },
+	{ "c1.components.prod.web.joe.berth", "found 10.0.0.2 " C1 },
+	{ "c3.prod.web.joe.berth", "found" },
+	{ "prod.web.joe.berth", ALL },
+	{ "prod.web.joe.users.berth", ALL },
+	{ "test.web.joe.berth", "found" },
+	{ "_http._tcp.prod.web.joe.berth", "found " OWN " " C1 " " C2 },
+	{ "_HTTP._UDP.c1.prod.web.joe.berth", "found " C1 },
+	{ "_rest._tcp.prod.web.joe.berth", "found " C1 " " C2 },
+	{ "_balancer._tcp.prod.web.joe.berth", "found " OWN },
+	{ "_web-ui._tcp.c2.prod.web.joe.berth", "found " C2_ADMIN },
+	{ "_other._tcp.prod.web.joe.berth", "absent" },
+	{ "_tcp.prod.web.joe.berth", "found" },
+	{ "_tcp.nowhere.berth", "absent" },
+	{ "_http._tcp.nowhere.berth", "absent" },
+	{ "ip-10-0-0-4.c2.prod.web.joe.berth",
+		"found 10.0.0.4 [0 0 8080 ip-10-0-0-3.c2." PROD "] " C2_ADMIN " " C2_SIX },
+	{ "ip-10-0-0-5.c2.prod.web.joe.berth", "absent" },
+	{ "ip-300-0-0-5.c2.prod.web.joe.berth", "absent" },
+	{ "ip6-20010db8000000000000000000000001.c2." PROD,
+		"found 2001:db8::1 [0 0 8080 ip-10-0-0-3.c2." PROD "] " C2_ADMIN " " C2_SIX },
+	{ "c9.prod.web.joe.berth", "absent" },
+	{ "nowhere.berth", "absent" },
+	{ "c1.c1.prod.web.joe.berth", "absent" },
+	{ "a_b.services.berth", "absent" },
+	{ "-.services.berth", "absent" },
+	{ "app.eve.berth", "found 10.0.1.1 [0 0 9000 app.yarn-service.services.eve.users.berth]" },
+	{ "_ipc._tcp.app.eve.berth", "found [0 0 9000 app.yarn-service.services.eve.users.berth]" },
+	{ "_hadoop-ipc._tcp.app.eve.berth",
+		"found [0 0 9000 app.yarn-service.services.eve.users.berth]" },
+	{ "httpd-1.app.eve.berth", "found 172.17.0.19" },
+	{ "httpd.app.eve.berth", "found 172.17.0.19" },
+	{ "other.app.eve.berth", "absent" },
+	{ "app.yarn-service.eve.berth",
+		"found 10.0.1.1 172.17.0.19 [0 0 9000 app.yarn-service.services.eve.users.berth]" },
+	{ "ctr-e50-1451931954322-0016-01-000002.app.yarn-service.eve.berth", "found 172.17.0.19" },
+	{ "ctr-e50-1451931954322-0016-01-000002.berth", "found 172.17.0.19" },
+	{ "ctr-e50-1451931954322-0016-01-000003.berth", "absent" },
+	{ "9.0.0.10.in-addr.arpa", "found ->db.services.berth" },
+	{ "19.0.17.172.in-addr.arpa.",
+		"found ->ctr-e50-1451931954322-0016-01-000002.components.app.yarn-service.services.eve.users.berth" },
+	{ "8.0.0.10.in-addr.arpa", "outside" },
+	{ "9.00.0.10.in-addr.arpa", "outside" },
+	{ "0.10.in-addr.arpa", "outside" },
+	{ "1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.8.b.d.0.1.0.0.2.ip6.arpa",
+		"found ->c2." PROD },
+	{ "1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.8.b.d.0.1.0.0.x.ip6.arpa", "outside" },
+	{ "example.org", "outside" },
+	{ "notberth", "outside" },
+	{ "berth.example.org", "outside" },
+	{ "", "outside" },
+	{ ".", "outside" },
+	{ "a..berth", "outside" },
+};
+
+Test(names, every_form_of_a_name_finds_its_records, .init = open_table, .fini = close_table)
+{
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		cr_expect_str_eq(describe(names[i].name), names[i].answer, "%s", names[i].name);
+	}
+}
+
+Test(names, a_set_with_a_part_that_is_not_known_is_not_known, .init = open_table,
+	.fini = close_table)
+{
+	static const char *const parts[] = { "/users/joe/web/prod/components",
+		"/users/joe/web/prod/components/c2" };
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		table.odd = parts[i];
+		table.odd_is = NAMES_NODE_PENDING;
+		cr_assert_str_eq(describe("prod.web.joe.berth"), "pending");
+		table.odd_is = NAMES_NODE_UNKNOWN;
+		cr_assert_str_eq(describe("prod.web.joe.berth"), "unknown");
+	}
+}
+
+Test(names, what_is_known_answers_while_the_registry_is_away, .init = open_table,
+	.fini = close_table)
+{
+	table.away = true;
+	cr_assert_str_eq(describe("c1.prod.web.joe.berth"), "found 10.0.0.2 " C1);
+	cr_assert_str_eq(describe("nowhere.berth"), "unknown");
+	cr_assert_str_eq(describe("_other._tcp.c1.prod.web.joe.berth"), "absent");
+}
+
+Test(names, texts_are_the_attributes_that_are_text, .init = open_table, .fini = close_table)
+{
+	struct names_answer answer;
+	names_evaluate(&answer, "prod.web.joe.berth", "berth", &source);
+	cr_assert_eq(answer.text_count, 3);
+	cr_assert_str_eq(answer.texts[0], "description=the site");
+	cr_assert_str_eq(answer.texts[1], "yarn:id=app_1");
+	cr_assert_str_eq(answer.texts[2], "priority=2");
+	cr_assert_eq(answer.path_count, 3);
+	names_answer_finish(&answer);
+}
+
+Test(names, the_name_of_a_path_is_its_elements_reversed)
+{
+	char name[NAMES_NAME_BYTES];
+	cr_assert(names_of_path(name, "/users/joe/web/prod/components/c1", "berth"));
+	cr_assert_str_eq(name, "c1." PROD);
+	cr_assert(names_of_path(name, "/", "sd.example.org"));
+	cr_assert_str_eq(name, "sd.example.org");
+	char path[400] = "";
+	for (int i = 0; i < 60; i++) {
+		strcat(path, "/abc");
+	}
+	cr_assert(names_of_path(name, path, "berth"));
+	strcat(path, "/abcdefgh");
+	cr_assert_not(names_of_path(name, path, "berth"));
+}
+
+Test(names, reverse_names_are_read_as_they_are_written)
+{
+	static const char *const texts[] = { "10.0.0.9", "255.255.255.255", "2001:db8::1", "::" };
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		struct names_address address;
+		struct names_address again;
+		struct names_labels labels;
+		char text[NAMES_NAME_BYTES];
+		cr_assert(names_read_address(&address, texts[i]));
+		names_of_address(text, &address);
+		cr_assert(names_split(&labels, text));
+		cr_assert(names_read_reverse(&again, &labels), "%s", text);
+		cr_assert(names_address_equal(&address, &again));
+		names_write_address_label(text, &address);
+		cr_assert(names_read_address_label(&again, text), "%s", text);
+		cr_assert(names_address_equal(&address, &again));
+	}
+}
+
+Test(names, a_domain_is_made_of_labels)
+{
+	static const char *const good[] = { "berth", "sd.example.org", "a-b.c1" };
+	static const char *const bad[] = { "", ".", "berth.", "a..b", "a_b", "-a", "Berth",
+		"in-addr.arpa", "a b" };
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		cr_assert(names_domain_valid(good[i]), "%s", good[i]);
+	}
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		cr_assert_not(names_domain_valid(bad[i]), "%s", bad[i]);
+	}
+}

@@ -1,0 +1,63 @@
+/* Hosts and ports of addresses. */
+#include <criterion/criterion.h>
+
+#include "lib/record/target.h"
+
+TestSuite(record_target);
+
+struct row {
+	const char *type;
+	const char *address; /* JSON */
+	const char *host;    /* NULL: it names none */
+	int port;
+};
+
+static const struct row rows[] = {
+	{ "uri", "{\"uri\":\"http://web.example.org:8080/a?b#c\"}", "web.example.org", 8080 },
+	{ "uri", "{\"uri\":\"http://web.example.org\"}", "web.example.org", 80 },
+	{ "uri", "{\"uri\":\"HTTPS://web.example.org/\"}", "web.example.org", 443 },
+	{ "uri", "{\"uri\":\"http://user:secret@web.example.org:81\"}", "web.example.org", 81 },
+	{ "uri", "{\"uri\":\"http://[2001:db8::1]:81/\"}", "2001:db8::1", 81 },
+	{ "uri", "{\"uri\":\"http://[2001:db8::1]\"}", "2001:db8::1", 80 },
+	{ "uri", "{\"uri\":\"http://[2001:db8::1\"}", NULL, 0 },
+	{ "uri", "{\"uri\":\"http://[2001:db8::1]81\"}", NULL, 0 },
+	{ "uri", "{\"uri\":\"jdbc:postgresql://10.0.0.1:5432/db\"}", "10.0.0.1", 5432 },
+	{ "uri", "{\"uri\":\"redis://cache\"}", "cache", 0 },
+	{ "uri", "{\"uri\":\"mongodb://a:1,b:2/\"}", NULL, 0 },
+	{ "uri", "{\"uri\":\"http://web:70000/\"}", NULL, 0 },
+	{ "uri", "{\"uri\":\"http://web:0/\"}", NULL, 0 },
+	{ "uri", "{\"uri\":\"http://web:8x/\"}", NULL, 0 },
+	{ "uri", "{\"uri\":\"http://a b/\"}", NULL, 0 },
+	{ "uri", "{\"uri\":\"http://\"}", NULL, 0 },
+	{ "uri", "{\"uri\":\"http:///path\"}", NULL, 0 },
+	{ "uri", "{\"uri\":\"urn:admin\"}", NULL, 0 },
+	{ "uri", "{\"uri\":\"//web/\"}", NULL, 0 },
+	{ "uri", "{\"uri\":\"\"}", NULL, 0 },
+	{ "uri", "{}", NULL, 0 },
+	{ "host/port", "{\"host\":\"10.0.0.1\",\"port\":\"80\"}", "10.0.0.1", 80 },
+	{ "host/port", "{\"host\":\"::1\",\"port\":\"80\"}", "::1", 80 },
+	{ "host/port", "{\"host\":\"web\"}", "web", 0 },
+	{ "host/port", "{\"host\":\"web\",\"port\":\"99999\"}", NULL, 0 },
+	{ "inetaddress", "{\"hostname\":\"web\",\"port\":\"1\"}", "web", 1 },
+	{ "hostname", "{\"hostname\":\"web\"}", "web", 0 },
+	{ "hostname", "{\"hostname\":\"we b\"}", NULL, 0 },
+	{ "zookeeper", "{\"hostname\":\"zk\",\"port\":\"2181\",\"path\":\"/a\"}", "zk", 2181 },
+	{ "zookeeper", "{\"host\":\"zk\",\"port\":\"2181\",\"path\":\"/a\"}", "zk", 2181 },
+	{ "path", "{\"path\":\"/run/web.sock\"}", NULL, 0 },
+	{ "x-other", "{\"host\":\"web\",\"port\":\"1\"}", NULL, 0 },
+};
+
+Test(record_target, every_type_names_what_it_names)
+{
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct row *row = &rows[i];
+		json_t *address = json_loads(row->address, 0, NULL);
+		struct record_target target = { "untouched", 7 };
+		bool found = record_target_read(&target, row->type, address);
+		cr_assert_eq(found, row->host != NULL, "%s %s", row->type, row->address);
+		cr_assert_str_eq(
+			target.host, row->host ? row->host : "untouched", "%s", row->address);
+		cr_assert_eq(target.port, row->host ? row->port : 7, "%s", row->address);
+		json_decref(address);
+	}
+}
