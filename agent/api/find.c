@@ -91,7 +91,7 @@ static void answer_all(struct api_find *find, const char *text, bool stale)
 	struct http_response *not_modified = make_response(NULL, "", etag, stale, age);
 	while (find->finders) {
 		struct http_request *request = take_finder(find);
-		bool same = api_tag_matches(request->if_none_match, etag);
+		bool same = http_tag_matches(request->if_none_match, etag, true);
 		metrics_series_add(stale ? api->stale : api->misses, 1);
 		metrics_series_observe(api->durations, clock_monotonic_s() - find->asked);
 		http_answer(request, same ? 304 : 200, same ? not_modified : whole);
@@ -356,7 +356,7 @@ void api_find(struct api *api, struct http_request *request, const char *rest)
 		api_problem(request, 0, &err);
 		return;
 	}
-	if (!api_accepts(request->accept, "application/json", true)) {
+	if (!http_accepts(request->accept, "application/json", true)) {
 		api_not_acceptable(request, "this is application/json");
 		return;
 	}

@@ -5,7 +5,7 @@
 #define AGENT_API_INTERNAL_H
 
 #include "agent/api/api.h"
-#include "agent/api/header.h"
+#include "lib/http/field.h"
 #include "lib/base/list.h"
 
 struct api_find;

@@ -147,7 +147,7 @@ static void answer_with(struct api *api, struct http_request *request, struct ca
 {
 	source = answer->live ? source : STALE;
 	bool not_modified = !answer->err && request->if_none_match &&
-		api_tag_matches(request->if_none_match, answer->etag);
+		http_tag_matches(request->if_none_match, answer->etag, true);
 	int status = not_modified ? 304 : status_of(answer);
 	const char *content_type = text ? "text/plain; charset=utf-8" : "application/json";
 	struct http_response **place = find_kept(request, answer, source, not_modified);
@@ -198,7 +198,7 @@ static void answer_anew(
 {
 	struct http_request *request = lookup->request;
 	char applied[32];
-	snprintf(applied, sizeof(applied), "wait=%d", api_wait_seconds(request->prefer));
+	snprintf(applied, sizeof(applied), "wait=%d", http_wait_seconds(request->prefer));
 	struct http_response *response = make_response(request, answer, source,
 		lookup->filter.text ? "text/plain; charset=utf-8" : "application/json",
 		not_modified);
@@ -212,8 +212,8 @@ static void answer_anew(
 
 static bool may_poll(const struct http_request *request, const struct cache_answer *answer)
 {
-	return request->if_none_match && api_wait_seconds(request->prefer) > 0 &&
-		api_tag_matches(request->if_none_match, answer->etag);
+	return request->if_none_match && http_wait_seconds(request->prefer) > 0 &&
+		http_tag_matches(request->if_none_match, answer->etag, true);
 }
 
 static const struct cache_filter *filter_of(const struct lookup *lookup)
@@ -236,7 +236,7 @@ static void poll(struct lookup *lookup, const char *etag)
 	http_lasts(lookup->request);
 	strcpy(lookup->wait.unlike, etag);
 	ev_timer_stop(api->loop, &lookup->timer);
-	ev_timer_set(&lookup->timer, api_wait_seconds(lookup->request->prefer), 0.);
+	ev_timer_set(&lookup->timer, http_wait_seconds(lookup->request->prefer), 0.);
 	ev_timer_start(api->loop, &lookup->timer);
 	struct cache_answer *answer;
 	if (cache_ask(api->cache, lookup->path, lookup->kind, filter_of(lookup), false,
@@ -277,7 +277,7 @@ static void end_poll(struct lookup *lookup)
 		return;
 	}
 	enum source source = answer->live ? HIT : STALE;
-	bool same = !answer->err && api_tag_matches(request->if_none_match, answer->etag);
+	bool same = !answer->err && http_tag_matches(request->if_none_match, answer->etag, true);
 	answer_anew(lookup, answer, source, same);
 	end(lookup);
 }
@@ -376,7 +376,7 @@ static void ask(struct api *api, struct http_request *request, const char *path,
 		return;
 	}
 	struct lookup *lookup = lookup_create(api, request, path, kind, filter, started);
-	bool again = api_has_token(request->cache_control, "no-cache");
+	bool again = http_has_token(request->cache_control, "no-cache");
 	struct cache_answer *answer;
 	enum cache_verdict verdict = cache_ask(
 		api->cache, path, kind, filter, again, &lookup->wait, &answer, &err);
@@ -399,7 +399,7 @@ static void look_up(struct api *api, struct http_request *request, const char *r
 	const char *path = rest -
 		1; /* the registry path begins with the slash that ends the prefix */
 	struct cache_answer *answer = request->cache_control &&
-			api_has_token(request->cache_control, "no-cache")
+			http_has_token(request->cache_control, "no-cache")
 		? NULL
 		: cache_find(api->cache, path, kind, filter);
 	if (answer && !may_poll(request, answer)) {
@@ -412,7 +412,7 @@ static void look_up(struct api *api, struct http_request *request, const char *r
 static void look_up_json(struct api *api, struct http_request *request, const char *rest,
 	enum cache_answer_kind kind)
 {
-	if (!api_accepts(request->accept, "application/json", true)) {
+	if (!http_accepts(request->accept, "application/json", true)) {
 		api_not_acceptable(request, "this is application/json");
 		return;
 	}
@@ -455,13 +455,13 @@ void api_endpoints(struct api *api, struct http_request *request, const char *re
 		api_bad_request(request, "query parameter scope: must be external or internal");
 		return;
 	}
-	bool json = api_accepts(request->accept, "application/json", true);
+	bool json = http_accepts(request->accept, "application/json", true);
 	struct cache_filter filter = {
 		.api = *api_text ? api_text : NULL,
 		.protocol = *protocol ? protocol : NULL,
 		.scope = *scope ? scope : NULL,
-		.text = api_accepts(request->accept, "text/plain", !json) &&
-			!api_accepts(request->accept, "application/json", false),
+		.text = http_accepts(request->accept, "text/plain", !json) &&
+			!http_accepts(request->accept, "application/json", false),
 	};
 	if (!json && !filter.text) {
 		api_not_acceptable(request, "this is application/json or text/plain");

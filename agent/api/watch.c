@@ -359,13 +359,13 @@ static void on_refused(void *context, const struct err *err)
 static int choose_framing(const char *accept)
 {
 	for (int framing = RECORDIO; framing <= EVENT_STREAM; framing++) {
-		if (api_accepts(accept, media_types[framing], false)) {
+		if (http_accepts(accept, media_types[framing], false)) {
 			return framing;
 		}
 	}
-	return api_accepts(accept, media_types[RECORDIO], true)        ? RECORDIO
-		: api_accepts(accept, media_types[EVENT_STREAM], true) ? EVENT_STREAM
-								       : -1;
+	return http_accepts(accept, media_types[RECORDIO], true)        ? RECORDIO
+		: http_accepts(accept, media_types[EVENT_STREAM], true) ? EVENT_STREAM
+									: -1;
 }
 
 static int read_recursive(const struct http_request *request, bool *ret_recursive, struct err *err)

@@ -2,31 +2,24 @@
 
 #include <string.h>
 
-/* "HTTP/1.x NNN", then a space or the end of the line (RFC 9112, section 4); 0 for anything else. */
-static int parse_status(const char *line, size_t len)
+#include "lib/http/reader.h"
+
+/* The status of the answer so far, as soon as its first line says it; 0 when that is none. */
+static int read_status(const char *answer, size_t len)
 {
-	static const char shape[] = "HTTP/1.d ddd";
-	size_t shape_len = sizeof(shape) - 1;
-	if (len < shape_len) {
-		return 0;
-	}
-	for (size_t i = 0; i < shape_len; i++) {
-		bool digit = line[i] >= '0' && line[i] <= '9';
-		if (shape[i] == 'd' ? !digit : line[i] != shape[i]) {
-			return 0;
-		}
-	}
-	if (len > shape_len && line[shape_len] != ' ') {
-		return 0;
-	}
-	return (line[9] - '0') * 100 + (line[10] - '0') * 10 + (line[11] - '0');
+	struct http_reader reader;
+	http_reader_init(&reader, HTTP_FOREIGN_ANSWER);
+	(void)http_reader_next(&reader, &answer, answer + len);
+	int status = reader.status;
+	http_reader_finish(&reader);
+	return status;
 }
 
 static void judge_line(const struct config_check *config, const char *line, size_t len,
-	struct check_result *result)
+	size_t line_len, struct check_result *result)
 {
-	int status = parse_status(line, len);
-	check_result_set_output(result, line, len, false);
+	int status = read_status(line, len);
+	check_result_set_output(result, line, line_len, false);
 	if (status == 0) {
 		check_result_set_detail(result, "the answer is not HTTP/1");
 		return;
@@ -54,7 +47,7 @@ static bool judge(const struct config_check *config, const char *answer, size_t 
 		line_len--;
 	}
 	if (end) {
-		judge_line(config, answer, line_len, result);
+		judge_line(config, answer, (size_t)(end - answer) + 1, line_len, result);
 	} else {
 		check_result_set_detail(result, "the answer has no status line");
 		check_result_set_output(result, answer, line_len, true);

@@ -9,6 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "lib/base/text.h"
 #include "lib/http/reader.h"
 #include "lib/base/clock.h"
 
@@ -37,7 +38,7 @@ int client_create(struct client **ret_client, const char *socket_path, struct er
 		return err_set(err, BERTH_FAILED, "out of memory");
 	}
 	client->fd = -1;
-	http_reader_init(&client->reader);
+	http_reader_init(&client->reader, HTTP_ANSWER);
 	*ret_client = client;
 	return 0;
 }
@@ -283,13 +284,12 @@ int client_problem(int status, const struct buffer *body, struct err *err)
 
 static void read_freshness(const struct http_reader *reader, struct client_response *response)
 {
-	char value[32];
-	http_reader_header(reader, "Age", value, sizeof(value));
-	response->age_s = strtol(value, NULL, 10);
-	http_reader_header(reader, "X-Cache", value, sizeof(value));
-	response->stale = strcmp(value, "STALE") == 0;
-	http_reader_header(
-		reader, "Content-Type", response->content_type, sizeof(response->content_type));
+	const char *age = http_reader_field(reader, HTTP_FIELD_AGE);
+	const char *cache = http_reader_field(reader, HTTP_FIELD_X_CACHE);
+	const char *type = http_reader_field(reader, HTTP_FIELD_CONTENT_TYPE);
+	response->age_s = age ? strtol(age, NULL, 10) : 0;
+	response->stale = cache && strcmp(cache, "STALE") == 0;
+	text_printf(response->content_type, sizeof(response->content_type), "%s", type ? type : "");
 }
 
 int client_call(struct client *client, const struct client_request *request, int timeout_ms,

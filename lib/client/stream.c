@@ -79,7 +79,7 @@ int client_stream_create(struct client_stream **ret_stream, const char *socket_p
 	stream->emit = emit;
 	stream->context = context;
 	stream->fd = -1;
-	http_reader_init(&stream->reader);
+	http_reader_init(&stream->reader, HTTP_ANSWER);
 	buffer_init(&stream->body, CLIENT_BODY_BYTES);
 	stream->due_ms = clock_monotonic_ms();
 	err_set(&stream->trouble, BERTH_REGISTRY_UNAVAILABLE, "not yet subscribed");

@@ -1,380 +1,613 @@
+/*
+ * The reader works line by line. A line that lies whole in the caller's bytes is read there; one that is cut is collected
+ * behind what is kept of the head, and dropped from there when it has been read. So an unusual field costs no memory,
+ * and a usual request is copied once, without what nobody asks for.
+ */
 #include "lib/http/reader.h"
 
-#include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-enum { LINE_BYTES = 1024, TRAILER_BYTES = 4096, CHUNK_DIGITS = 15, LENGTH_DIGITS = 18 };
+#include "lib/http/field.h"
 
-void http_reader_init(struct http_reader *reader)
+enum {
+	START_LINE_BYTES = HTTP_TARGET_BYTES + 64,
+	KEPT_BYTES = HTTP_ANSWER_FIELD_BYTES + START_LINE_BYTES,
+	CHUNK_LINE_BYTES = 1024,
+	CHUNK_EXTENSION_BYTES = 16 * 1024, /* of all chunks of a message */
+	CHUNK_DIGITS = 15,
+	TRAILER_BYTES = 4096,
+	EMPTY_LINES_BYTES = 8 /* before a request */
+};
+
+/* How a field that comes more than once is read. */
+enum rule { LIST, ONCE, FIRST };
+
+static const struct {
+	const char *name;
+	size_t len;
+	enum rule rule;
+} known[HTTP_FIELDS] = {
+#define KNOWN(field, name, rule) [field] = { name, sizeof(name) - 1, rule }
+	KNOWN(HTTP_FIELD_ACCEPT, "Accept", LIST),
+	KNOWN(HTTP_FIELD_AGE, "Age", FIRST),
+	KNOWN(HTTP_FIELD_CACHE_CONTROL, "Cache-Control", LIST),
+	KNOWN(HTTP_FIELD_CONNECTION, "Connection", LIST),
+	KNOWN(HTTP_FIELD_CONTENT_ENCODING, "Content-Encoding", LIST),
+	KNOWN(HTTP_FIELD_CONTENT_LENGTH, "Content-Length", ONCE),
+	KNOWN(HTTP_FIELD_CONTENT_TYPE, "Content-Type", FIRST),
+	KNOWN(HTTP_FIELD_EXPECT, "Expect", LIST),
+	KNOWN(HTTP_FIELD_HOST, "Host", ONCE),
+	KNOWN(HTTP_FIELD_IF_MATCH, "If-Match", LIST),
+	KNOWN(HTTP_FIELD_IF_NONE_MATCH, "If-None-Match", LIST),
+	KNOWN(HTTP_FIELD_PREFER, "Prefer", LIST),
+	KNOWN(HTTP_FIELD_TRANSFER_ENCODING, "Transfer-Encoding", ONCE),
+	KNOWN(HTTP_FIELD_X_CACHE, "X-Cache", FIRST),
+#undef KNOWN
+};
+
+void http_reader_init(struct http_reader *reader, enum http_kind kind)
 {
-	*reader = (struct http_reader){ .state = HTTP_READER_HEAD };
-	buffer_init(&reader->head, HTTP_READER_HEAD_BYTES);
-	buffer_init(&reader->line, LINE_BYTES);
+	*reader = (struct http_reader){ .kind = kind };
+	buffer_init(&reader->text, KEPT_BYTES + START_LINE_BYTES + HTTP_ANSWER_FIELD_BYTES);
 }
 
 void http_reader_finish(struct http_reader *reader)
 {
-	buffer_finish(&reader->head);
-	buffer_finish(&reader->line);
+	buffer_finish(&reader->text);
 }
 
 void http_reader_restart(struct http_reader *reader)
 {
-	reader->state = HTTP_READER_HEAD;
-	reader->status = 0;
+	struct buffer text = reader->text;
+	buffer_clear(&text);
+	*reader = (struct http_reader){ .kind = reader->kind, .text = text };
+}
+
+static enum http_event refuse(struct http_reader *reader, int status, const char *why)
+{
+	reader->state = HTTP_READER_FAILED;
 	reader->keep_alive = false;
-	reader->left = 0;
-	reader->trailers = 0;
-	buffer_clear(&reader->head);
-	buffer_clear(&reader->line);
-}
-
-static int malformed(struct http_reader *reader, struct err *err, const char *what)
-{
-	reader->state = HTTP_READER_FAILED;
-	return err_set(err, BERTH_FAILED, "no HTTP answer: %s", what);
-}
-
-static int too_long(struct http_reader *reader, struct err *err, const char *what)
-{
-	reader->state = HTTP_READER_FAILED;
-	return err_set(err, BERTH_LIMIT_EXCEEDED, "the HTTP answer is too long: %s", what);
-}
-
-/* ---- the head --------------------------------------------------------------------------------- */
-
-/* One line of the head without its end, and where the next one starts; false behind the last. */
-static bool next_line(const char **cursor, const char **ret_line, size_t *ret_len)
-{
-	const char *end = strchr(*cursor, '\n');
-	if (!end) {
-		return false;
-	}
-	size_t len = (size_t)(end - *cursor);
-	if (len && (*cursor)[len - 1] == '\r') {
-		len--;
-	}
-	*ret_line = *cursor;
-	*ret_len = len;
-	*cursor = end + 1;
-	return len > 0;
-}
-
-static bool token_byte(char byte)
-{
-	return isalnum((unsigned char)byte) || (byte && strchr("!#$%&'*+-.^_`|~", byte));
-}
-
-/* The value of "name: value" when the line's name is `name`. */
-static bool header_value(
-	const char *line, size_t len, const char *name, const char **ret_value, size_t *ret_len)
-{
-	size_t name_len = strlen(name);
-	if (len <= name_len || line[name_len] != ':' || strncasecmp(line, name, name_len) != 0) {
-		return false;
-	}
-	const char *value = line + name_len + 1;
-	const char *end = line + len;
-	while (value < end && (*value == ' ' || *value == '\t')) {
-		value++;
-	}
-	while (end > value && (end[-1] == ' ' || end[-1] == '\t')) {
-		end--;
-	}
-	*ret_value = value;
-	*ret_len = (size_t)(end - value);
-	return true;
-}
-
-/* Finds a header; returns how many of that name there are. */
-static size_t find_header(
-	const struct http_reader *reader, const char *name, const char **ret_value, size_t *ret_len)
-{
-	size_t found = 0;
-	const char *cursor = buffer_text(&reader->head);
-	const char *line;
-	const char *value;
-	size_t len;
-	size_t value_len;
-	next_line(&cursor, &line, &len); /* the status line */
-	while (next_line(&cursor, &line, &len)) {
-		if (header_value(line, len, name, &value, &value_len) && found++ == 0) {
-			*ret_value = value;
-			*ret_len = value_len;
-		}
-	}
-	return found;
-}
-
-bool http_reader_header(const struct http_reader *reader, const char *name, char *out, size_t size)
-{
-	const char *value = "";
-	size_t len = 0;
-	bool found = http_reader_has_head(reader) && find_header(reader, name, &value, &len) > 0;
-	if (len >= size) {
-		len = size - 1;
-	}
-	memcpy(out, value, len);
-	out[len] = '\0';
-	return found;
+	reader->refusal = status;
+	reader->why = why;
+	return HTTP_EVENT_REFUSED;
 }
 
 bool http_reader_has_head(const struct http_reader *reader)
 {
-	return reader->status != 0;
+	return reader->state > HTTP_READER_FIELDS && reader->state < HTTP_READER_FAILED;
 }
 
-/* "HTTP/1.1 200 OK"; returns the status, 0 for anything else. */
-static int parse_status(const char *line, size_t len)
+bool http_reader_is_idle(const struct http_reader *reader)
 {
-	if (len < 12 || strncmp(line, "HTTP/1.", 7) != 0 || (line[7] != '0' && line[7] != '1') ||
-		line[8] != ' ' || (len > 12 && line[12] != ' ')) {
+	return reader->state == HTTP_READER_START && reader->text.len == 0;
+}
+
+const char *http_reader_method(const struct http_reader *reader)
+{
+	return buffer_text(&reader->text);
+}
+
+const char *http_reader_target(const struct http_reader *reader)
+{
+	return buffer_text(&reader->text) + reader->target;
+}
+
+const char *http_reader_field(const struct http_reader *reader, enum http_field field)
+{
+	uint32_t place = reader->fields[field];
+	return place ? buffer_text(&reader->text) + place - 1 : NULL;
+}
+
+/* ---- what is kept ------------------------------------------------------------------------------- */
+
+/* Keeps a part of the line, which may be in `text` already. Returns its place; 0 with a refusal if it does not fit. */
+static size_t keep(struct http_reader *reader, const char *part, size_t len)
+{
+	struct buffer *text = &reader->text;
+	size_t place = reader->line;
+	bool collected = text->len > place;
+	if (place + len >= KEPT_BYTES) {
+		refuse(reader, 431, "its fields are too long");
 		return 0;
 	}
-	int status = 0;
-	for (size_t i = 9; i < 12; i++) {
-		if (!isdigit((unsigned char)line[i])) {
-			return 0;
-		}
-		status = status * 10 + (line[i] - '0');
+	if (collected) {
+		memmove(text->data + place, part, len);
+		text->len = place + len;
+	} else if (buffer_append(text, part, len) != 0) {
+		refuse(reader, 500, "no memory");
+		return 0;
 	}
-	return status >= 100 ? status : 0;
+	if (buffer_append(text, "", 1) != 0) {
+		refuse(reader, 500, "no memory");
+		return 0;
+	}
+	reader->line = text->len;
+	return place;
 }
 
-static bool parse_number(const char *text, size_t len, int base, size_t max_digits, uint64_t *ret)
+/* Makes "first, second" of a list that came in two fields; `second` is the last part that was kept. */
+static size_t join(struct http_reader *reader, size_t first, size_t second)
 {
-	char digits[LENGTH_DIGITS + 1];
-	if (len == 0 || len > max_digits) {
+	struct buffer *text = &reader->text;
+	size_t first_len = strlen(text->data + first);
+	size_t second_len = strlen(text->data + second);
+	if (second + first_len + second_len + 3 > KEPT_BYTES) {
+		refuse(reader, 431, "its fields are too long");
+		return 0;
+	}
+	if (!buffer_reserve(text, first_len + 2)) {
+		refuse(reader, 500, "no memory");
+		return 0;
+	}
+	memmove(text->data + second + first_len + 2, text->data + second, second_len + 1);
+	memcpy(text->data + second, text->data + first, first_len);
+	memcpy(text->data + second + first_len, ", ", 2);
+	buffer_added(text, first_len + 2);
+	reader->line = text->len;
+	return second;
+}
+
+/* ---- the start line ----------------------------------------------------------------------------- */
+
+static bool is_digit(char byte)
+{
+	return byte >= '0' && byte <= '9';
+}
+
+/* "HTTP/1.1": 1 or 0 for the minor version; -1: no version, -2: another major one. Any 1.x is as good as 1.1. */
+static int parse_version(const char *text)
+{
+	if (memcmp(text, "HTTP/", 5) != 0 || !is_digit(text[5]) || text[6] != '.' ||
+		!is_digit(text[7])) {
+		return -1;
+	}
+	return text[5] != '1' ? -2 : text[7] != '0';
+}
+
+/* "host", "host:port" or "[v6]:port"; the host may be empty where `optional`. */
+static bool is_authority(const char *text, size_t len, bool optional)
+{
+	const char *end = text + len;
+	const char *at = text;
+	if (at < end && *at == '[') {
+		const char *close = memchr(at, ']', len);
+		if (!close || close == at + 1) {
+			return false;
+		}
+		for (at++; at < close; at++) {
+			if (!memchr("0123456789abcdefABCDEFvV:.", *at, 26)) {
+				return false;
+			}
+		}
+		at++;
+	} else {
+		while (at < end && *at != ':' && *at != '[' && *at != ']' && *at != '@' &&
+			*at > ' ' && *at < 0x7f && !memchr("/?#\"<>\\^`{|},", *at, 13)) {
+			at++;
+		}
+	}
+	if (at == text && !optional) {
 		return false;
 	}
+	if (at < end && *at == ':') {
+		at++;
+		while (at < end && is_digit(*at)) {
+			at++;
+		}
+	}
+	return at == end;
+}
+
+/* The four forms of RFC 9112, section 3.2. */
+static bool is_target(const char *method, size_t method_len, const char *target, size_t len)
+{
 	for (size_t i = 0; i < len; i++) {
-		unsigned char byte = (unsigned char)text[i];
-		if (!(base == 16 ? isxdigit(byte) : isdigit(byte))) {
-			return false;
-		}
-		digits[i] = text[i];
-	}
-	digits[len] = '\0';
-	*ret = strtoull(digits, NULL, base);
-	return true;
-}
-
-static bool header_lines_good(const char *cursor)
-{
-	const char *line;
-	size_t len;
-	while (next_line(&cursor, &line, &len)) {
-		size_t name = 0;
-		while (name < len && token_byte(line[name])) {
-			name++;
-		}
-		if (name == 0 || name == len || line[name] != ':') {
+		if (target[i] <= ' ' || target[i] >= 0x7f) {
 			return false;
 		}
 	}
-	return true;
+	if (method_len == 7 && memcmp(method, "CONNECT", 7) == 0) {
+		return is_authority(target, len, false) && memchr(target, ':', len);
+	}
+	if (target[0] == '/') {
+		return !memchr(target, '#', len);
+	}
+	if (len == 1 && target[0] == '*') {
+		return method_len == 7 && memcmp(method, "OPTIONS", 7) == 0;
+	}
+	const char *host = memmem(target, len, "://", 3);
+	if (!host || host == target || memchr(target, '#', len)) {
+		return false;
+	}
+	host += 3;
+	size_t host_len = 0;
+	while (host + host_len < target + len && host[host_len] != '/' && host[host_len] != '?') {
+		host_len++;
+	}
+	return is_authority(host, host_len, false);
 }
 
-static bool wants_close(const struct http_reader *reader, const char *status_line)
+static void take_request_line(struct http_reader *reader, const char *line, size_t len)
 {
-	char connection[64];
-	http_reader_header(reader, "Connection", connection, sizeof(connection));
-	return strcasecmp(connection, "close") == 0 ||
-		(status_line[7] == '0' && strcasecmp(connection, "keep-alive") != 0);
-}
-
-/* The head is complete: what comes next? */
-static int begin_body(struct http_reader *reader, struct err *err)
-{
-	const char *value = NULL;
-	size_t len = 0;
-	size_t encodings = find_header(reader, "Transfer-Encoding", &value, &len);
-	bool chunked = encodings == 1 && len == 7 && strncasecmp(value, "chunked", 7) == 0;
-	if (encodings && !chunked) {
-		return malformed(reader, err, "its Transfer-Encoding is not chunked");
-	}
-	size_t lengths = find_header(reader, "Content-Length", &value, &len);
-	if (lengths > 1 || (lengths && chunked)) {
-		return malformed(reader, err, "it says its length more than once");
-	}
-	if (lengths && !parse_number(value, len, 10, LENGTH_DIGITS, &reader->left)) {
-		return malformed(reader, err, "its Content-Length is no number");
-	}
-	if (reader->status == 204 || reader->status == 304) {
-		reader->state = HTTP_READER_DONE;
-	} else if (chunked) {
-		reader->state = HTTP_READER_CHUNK_SIZE;
-	} else if (lengths) {
-		reader->state = reader->left ? HTTP_READER_LENGTH : HTTP_READER_DONE;
-	} else {
-		return malformed(reader, err, "it has neither Content-Length nor chunks");
-	}
-	return 0;
-}
-
-static int end_head(struct http_reader *reader, struct err *err)
-{
-	const char *text = buffer_text(&reader->head);
-	if (strlen(text) != reader->head.len) {
-		return malformed(reader, err, "a NUL byte in its head");
-	}
-	const char *cursor = text;
-	const char *line;
-	size_t len;
-	int status = next_line(&cursor, &line, &len) ? parse_status(line, len) : 0;
-	if (!status) {
-		return malformed(reader, err, "its first line is no status line");
-	}
-	if (!header_lines_good(cursor)) {
-		return malformed(reader, err, "a line of its head is no header");
-	}
-	if (status < 200) {
-		/* An interim answer: the real one follows. */
-		buffer_clear(&reader->head);
-		return 0;
-	}
-	reader->status = status;
-	reader->keep_alive = !wants_close(reader, text);
-	return begin_body(reader, err);
-}
-
-/* True when `buffer` ends with an empty line. */
-static bool ends_empty(const struct buffer *buffer)
-{
-	const char *end = buffer_text(buffer) + buffer->len;
-	size_t len = buffer->len;
-	return (len >= 2 && memcmp(end - 2, "\n\n", 2) == 0) ||
-		(len >= 3 && memcmp(end - 3, "\n\r\n", 3) == 0);
-}
-
-/* Appends up to and including the end of a line; returns the bytes taken. */
-static size_t take_line(struct buffer *line, const char *data, size_t len, bool *ret_complete)
-{
-	const char *end = memchr(data, '\n', len);
-	size_t take = end ? (size_t)(end - data) + 1 : len;
-	buffer_append(line, data, take);
-	*ret_complete = end != NULL;
-	return take;
-}
-
-static size_t feed_head(struct http_reader *reader, const char *data, size_t len, struct err *err)
-{
-	bool complete;
-	size_t take = take_line(&reader->head, data, len, &complete);
-	if (reader->head.failed) {
-		too_long(reader, err, "its head");
-	} else if (complete && (ends_empty(&reader->head) || reader->head.len <= 2)) {
-		end_head(reader, err);
-	}
-	return take;
-}
-
-/* ---- the body --------------------------------------------------------------------------------- */
-
-static size_t feed_body(struct http_reader *reader, const char *data, size_t len,
-	struct buffer *body, struct err *err)
-{
-	size_t take = len < reader->left ? len : (size_t)reader->left;
-	if (buffer_append(body, data, take) != 0) {
-		too_long(reader, err, "its body");
-		return take;
-	}
-	reader->left -= take;
-	if (reader->left == 0) {
-		reader->state = reader->state == HTTP_READER_LENGTH ? HTTP_READER_DONE
-								    : HTTP_READER_CHUNK_END;
-	}
-	return take;
-}
-
-/* The length of the line that was collected, without its end. */
-static size_t line_len(const struct buffer *line)
-{
-	size_t len = line->len - 1;
-	return len && line->data[len - 1] == '\r' ? len - 1 : len;
-}
-
-static void end_chunk_size(struct http_reader *reader, struct err *err)
-{
-	const char *text = buffer_text(&reader->line);
-	size_t len = line_len(&reader->line);
-	size_t digits = 0;
-	while (digits < len && isxdigit((unsigned char)text[digits])) {
-		digits++;
-	}
-	bool extension = digits < len && (text[digits] == ';' || text[digits] == ' ');
-	if ((digits < len && !extension) ||
-		!parse_number(text, digits, 16, CHUNK_DIGITS, &reader->left)) {
-		malformed(reader, err, "a chunk without a size");
+	enum { VERSION_LEN = 8 };
+	size_t method_len = http_token_len(line, len);
+	const char *target = line + method_len + 1;
+	if (method_len == 0 || len < method_len + VERSION_LEN + 3 || line[method_len] != ' ' ||
+		line[len - VERSION_LEN - 1] != ' ') {
+		refuse(reader, 400, "its first line is no request line");
 		return;
 	}
-	reader->state = reader->left ? HTTP_READER_CHUNK : HTTP_READER_TRAILER;
+	size_t target_len = len - method_len - VERSION_LEN - 2;
+	int version = parse_version(line + len - VERSION_LEN);
+	if (target_len > HTTP_TARGET_BYTES) {
+		refuse(reader, 414, "its target is too long");
+	} else if (version == -1) {
+		refuse(reader, 400, "its first line is no request line");
+	} else if (!is_target(line, method_len, target, target_len)) {
+		refuse(reader, 400, "its target is none");
+	} else if (version == -2) {
+		refuse(reader, 505, "this server speaks HTTP/1.1");
+	} else {
+		reader->http_1_0 = version == 0;
+		reader->state = HTTP_READER_FIELDS;
+		reader->line_bytes = 0;
+		/* In one piece, so that the second keep() does not overwrite what it keeps. */
+		keep(reader, line, method_len + 1 + target_len);
+		reader->target = method_len + 1;
+		if (reader->state != HTTP_READER_FAILED) {
+			reader->text.data[method_len] = '\0';
+		}
+	}
 }
 
-static void end_line(struct http_reader *reader, struct err *err)
+/* "HTTP/1.1 200 OK"; the blank behind the number may be absent. */
+static void take_status_line(struct http_reader *reader, const char *line, size_t len)
 {
-	size_t len = line_len(&reader->line);
+	int version = len < 12 ? -1 : parse_version(line);
+	if (version < 0 || line[8] != ' ' || !is_digit(line[9]) || !is_digit(line[10]) ||
+		!is_digit(line[11]) || line[9] == '0' || (len > 12 && line[12] != ' ') ||
+		(reader->kind == HTTP_ANSWER && !http_is_field_text(line, len))) {
+		refuse(reader, 502, "its first line is no status line");
+		return;
+	}
+	reader->http_1_0 = version == 0;
+	reader->status = (line[9] - '0') * 100 + (line[10] - '0') * 10 + (line[11] - '0');
+	reader->state = HTTP_READER_FIELDS;
+	reader->line_bytes = 0;
+}
+
+static void take_start(struct http_reader *reader, const char *line, size_t len)
+{
+	if (reader->kind != HTTP_REQUEST) {
+		take_status_line(reader, line, len);
+	} else if (len > 0) {
+		take_request_line(reader, line, len);
+	} else if ((reader->line_bytes += 2) > EMPTY_LINES_BYTES) {
+		refuse(reader, 400, "empty lines in the place of a request");
+	}
+}
+
+/* ---- the fields --------------------------------------------------------------------------------- */
+
+static void take_known(
+	struct http_reader *reader, enum http_field field, const char *value, size_t len)
+{
+	uint32_t *place = &reader->fields[field];
+	if (*place && known[field].rule == ONCE) {
+		refuse(reader, 400, "a field that may come once came twice");
+	} else if (!*place) {
+		*place = (uint32_t)keep(reader, value, len) + 1;
+	} else if (known[field].rule == LIST) {
+		size_t second = keep(reader, value, len);
+		if (reader->state != HTTP_READER_FAILED) {
+			*place = (uint32_t)join(reader, *place - 1, second) + 1;
+		}
+	}
+}
+
+static void take_field(struct http_reader *reader, const char *line, size_t len)
+{
+	bool foreign = reader->kind == HTTP_FOREIGN_ANSWER;
+	if (foreign && (*line == ' ' || *line == '\t')) {
+		return; /* a fold: none of the fields that we ask for is that long */
+	}
+	size_t name_len = http_token_len(line, len);
+	if (name_len == 0 || name_len == len || line[name_len] != ':') {
+		refuse(reader, 400, "a line of its head is no field");
+		return;
+	}
+	const char *value = line + name_len + 1;
+	size_t value_len = len - name_len - 1;
+	if (!foreign && !http_is_field_text(value, value_len)) {
+		refuse(reader, 400, "a field of its head holds a control character");
+		return;
+	}
+	http_trim(&value, &value_len);
+	for (size_t i = 0; i < HTTP_FIELDS && reader->state == HTTP_READER_FIELDS; i++) {
+		if (known[i].len == name_len && strncasecmp(known[i].name, line, name_len) == 0) {
+			take_known(reader, (enum http_field)i, value, value_len);
+			return;
+		}
+	}
+}
+
+/* ---- the end of the head ------------------------------------------------------------------------ */
+
+/* Digits alone. What no body can have counts as the largest number, for the receiver to refuse. */
+static bool parse_length(const char *text, uint64_t *ret)
+{
+	uint64_t length = 0;
+	bool good = *text != '\0';
+	for (; good && *text; text++) {
+		good = is_digit(*text);
+		length = length > (INT64_MAX - 9) / 10 ? INT64_MAX
+						       : length * 10 + (uint64_t)(*text - '0');
+	}
+	*ret = length;
+	return good;
+}
+
+static enum http_event begin_chunks(struct http_reader *reader, const char *coding)
+{
+	if (reader->fields[HTTP_FIELD_CONTENT_LENGTH] || reader->http_1_0) {
+		return refuse(reader, 400, "a Transfer-Encoding beside a length, or in HTTP/1.0");
+	}
+	if (strcasecmp(coding, "chunked") != 0) {
+		return *coding ? refuse(reader, 501, "its Transfer-Encoding is not chunked")
+			       : refuse(reader, 400, "its Transfer-Encoding is empty");
+	}
+	reader->state = HTTP_READER_CHUNK_SIZE;
+	reader->line_bytes = 0;
+	return HTTP_EVENT_HEAD;
+}
+
+static enum http_event begin_body(struct http_reader *reader)
+{
+	const char *coding = http_reader_field(reader, HTTP_FIELD_TRANSFER_ENCODING);
+	const char *length = http_reader_field(reader, HTTP_FIELD_CONTENT_LENGTH);
+	bool bodiless = reader->bodiless || reader->status == 204 || reader->status == 304;
+	reader->state = HTTP_READER_LENGTH;
+	if (length && !parse_length(length, &reader->left)) {
+		return refuse(reader, 400, "its Content-Length is no number");
+	}
+	if (bodiless) {
+		reader->left = 0;
+	} else if (coding) {
+		return begin_chunks(reader, coding);
+	} else if (!length && reader->kind == HTTP_ANSWER) {
+		return refuse(reader, 502, "it has neither Content-Length nor chunks");
+	} else if (!length && reader->kind == HTTP_FOREIGN_ANSWER) {
+		reader->state = HTTP_READER_UNTIL_CLOSE;
+		reader->keep_alive = false;
+	}
+	return HTTP_EVENT_HEAD;
+}
+
+static bool may_go_on(const struct http_reader *reader)
+{
+	const char *connection = http_reader_field(reader, HTTP_FIELD_CONNECTION);
+	return reader->http_1_0
+		? http_has_token(connection, "keep-alive") && !http_has_token(connection, "close")
+		: !http_has_token(connection, "close");
+}
+
+static enum http_event end_head(struct http_reader *reader)
+{
+	const char *host = http_reader_field(reader, HTTP_FIELD_HOST);
+	if (reader->status == 101) {
+		return refuse(reader, 502, "it switches to a protocol that nobody asked for");
+	}
+	if (reader->status && reader->status < 200) {
+		bool bodiless = reader->bodiless;
+		http_reader_restart(reader);
+		reader->bodiless = bodiless;
+		return HTTP_EVENT_MORE;
+	}
+	if (reader->kind == HTTP_REQUEST &&
+		(host ? !is_authority(host, strlen(host), true) : !reader->http_1_0)) {
+		return refuse(reader, 400, host ? "its Host is none" : "it has no Host");
+	}
+	reader->keep_alive = may_go_on(reader);
+	return begin_body(reader);
+}
+
+/* ---- chunks ------------------------------------------------------------------------------------- */
+
+static int hex_digit(char byte)
+{
+	char lower = (char)(byte | 0x20);
+	return is_digit(byte) ? byte - '0' : lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
+
+static void take_chunk_size(struct http_reader *reader, const char *line, size_t len)
+{
+	size_t digits = 0;
+	uint64_t size = 0;
+	while (digits < len && digits <= CHUNK_DIGITS && hex_digit(line[digits]) >= 0) {
+		size = size * 16 + (uint64_t)hex_digit(line[digits++]);
+	}
+	const char *extension = line + digits;
+	size_t extension_len = len - digits;
+	reader->line_bytes += extension_len;
+	bool good = digits > 0 && digits <= CHUNK_DIGITS &&
+		http_is_field_text(extension, extension_len);
+	http_trim(&extension, &extension_len);
+	if (!good || (extension_len > 0 ? *extension != ';' : len > digits)) {
+		refuse(reader, 400, "a chunk without a size");
+	} else if (reader->line_bytes > CHUNK_EXTENSION_BYTES) {
+		refuse(reader, 400, "its chunks carry too much beside the body");
+	} else {
+		reader->left = size;
+		reader->state = size ? HTTP_READER_CHUNK : HTTP_READER_TRAILERS;
+		reader->line_bytes = size ? reader->line_bytes : 0;
+	}
+}
+
+static void take_trailer(struct http_reader *reader, const char *line, size_t len)
+{
+	size_t name_len = http_token_len(line, len);
+	if (name_len == 0 || name_len == len || line[name_len] != ':' ||
+		!http_is_field_text(line, len)) {
+		refuse(reader, 400, "a line of its trailers is no field");
+	}
+}
+
+/* ---- lines -------------------------------------------------------------------------------------- */
+
+static enum http_event take_line(struct http_reader *reader, const char *line, size_t len)
+{
 	switch (reader->state) {
+	case HTTP_READER_START:
+		take_start(reader, line, len);
+		break;
+	case HTTP_READER_FIELDS:
+		if (len == 0) {
+			return end_head(reader);
+		}
+		take_field(reader, line, len);
+		break;
 	case HTTP_READER_CHUNK_SIZE:
-		end_chunk_size(reader, err);
+		take_chunk_size(reader, line, len);
 		break;
 	case HTTP_READER_CHUNK_END:
-		if (len) {
-			malformed(reader, err, "a chunk longer than its size");
-		} else {
-			reader->state = HTTP_READER_CHUNK_SIZE;
-		}
+		reader->state = HTTP_READER_CHUNK_SIZE;
 		break;
-	default: /* a trailer */
-		reader->trailers += len;
+	default: /* the trailers */
 		if (len == 0) {
 			reader->state = HTTP_READER_DONE;
-		} else if (reader->trailers > TRAILER_BYTES) {
-			too_long(reader, err, "its trailers");
+			return HTTP_EVENT_END;
 		}
+		take_trailer(reader, line, len);
 	}
-	buffer_clear(&reader->line);
+	return reader->state == HTTP_READER_FAILED ? HTTP_EVENT_REFUSED : HTTP_EVENT_MORE;
 }
 
-static size_t feed_line(struct http_reader *reader, const char *data, size_t len, struct err *err)
+/* How long the line may be, with its end, and the status that answers a longer one. */
+static size_t line_limit(const struct http_reader *reader, int *ret_status)
 {
-	bool complete;
-	size_t take = take_line(&reader->line, data, len, &complete);
-	if (reader->line.failed) {
-		too_long(reader, err, "a line between its chunks");
-	} else if (complete) {
-		end_line(reader, err);
+	size_t fields = reader->kind == HTTP_REQUEST ? HTTP_REQUEST_FIELD_BYTES
+						     : HTTP_ANSWER_FIELD_BYTES;
+	*ret_status = 431;
+	switch (reader->state) {
+	case HTTP_READER_START:
+		*ret_status = 414;
+		return START_LINE_BYTES;
+	case HTTP_READER_FIELDS:
+		return fields - reader->line_bytes;
+	case HTTP_READER_TRAILERS:
+		return TRAILER_BYTES - reader->line_bytes;
+	default:
+		*ret_status = 400;
+		return reader->state == HTTP_READER_CHUNK_END ? 2 : CHUNK_LINE_BYTES;
 	}
-	return take;
 }
+
+/* Collects what has come of a line. MORE: it is not complete, or it was taken without an event. */
+static enum http_event next_line(struct http_reader *reader, const char **at, const char *end)
+{
+	struct buffer *text = &reader->text;
+	const char *newline = memchr(*at, '\n', (size_t)(end - *at));
+	size_t piece = newline ? (size_t)(newline - *at) + 1 : (size_t)(end - *at);
+	const char *line = *at;
+	size_t len = piece;
+	int status;
+	size_t limit = line_limit(reader, &status);
+	size_t collected = text->len - reader->line;
+	*at += piece;
+	if (collected + piece + !newline > limit) {
+		return refuse(reader, status, "a line of it is too long");
+	}
+	if (collected || !newline) {
+		if (buffer_append(text, line, piece) != 0) {
+			return refuse(reader, 500, "no memory");
+		}
+		line = text->data + reader->line;
+		len = text->len - reader->line;
+	}
+	if (!newline) {
+		return HTTP_EVENT_MORE;
+	}
+	bool crlf = len > 1 && line[len - 2] == '\r';
+	if (!crlf &&
+		(reader->kind != HTTP_FOREIGN_ANSWER || reader->state == HTTP_READER_CHUNK_END)) {
+		return refuse(reader, 400, "a line of it does not end with CR and LF");
+	}
+	if (reader->state == HTTP_READER_FIELDS || reader->state == HTTP_READER_TRAILERS) {
+		reader->line_bytes += len;
+	}
+	enum http_event event = take_line(reader, line, len - 1 - crlf);
+	/* What was not kept is dropped. */
+	if (text->len > reader->line) {
+		text->len = reader->line;
+	}
+	return event;
+}
+
+/* ---- the body ----------------------------------------------------------------------------------- */
+
+static enum http_event next_piece(struct http_reader *reader, const char **at, const char *end)
+{
+	size_t len = (size_t)(end - *at);
+	if (reader->state != HTTP_READER_UNTIL_CLOSE) {
+		len = len < reader->left ? len : (size_t)reader->left;
+		reader->left -= len;
+	}
+	reader->body = *at;
+	reader->body_len = len;
+	*at += len;
+	if (reader->state == HTTP_READER_CHUNK && reader->left == 0) {
+		reader->state = HTTP_READER_CHUNK_END;
+	}
+	return HTTP_EVENT_BODY;
+}
+
+enum http_event http_reader_next(struct http_reader *reader, const char **at, const char *end)
+{
+	for (;;) {
+		switch (reader->state) {
+		case HTTP_READER_FAILED:
+			return HTTP_EVENT_REFUSED;
+		case HTTP_READER_DONE:
+			return HTTP_EVENT_END;
+		case HTTP_READER_LENGTH:
+			if (reader->left == 0) {
+				reader->state = HTTP_READER_DONE;
+				return HTTP_EVENT_END;
+			}
+			/* fall through */
+		case HTTP_READER_CHUNK:
+		case HTTP_READER_UNTIL_CLOSE:
+			return *at < end ? next_piece(reader, at, end) : HTTP_EVENT_MORE;
+		default:
+			break;
+		}
+		enum http_event event = *at < end ? next_line(reader, at, end) : HTTP_EVENT_MORE;
+		if (event != HTTP_EVENT_MORE || *at == end) {
+			return event;
+		}
+	}
+}
+
+/* ---- whole answers ------------------------------------------------------------------------------ */
 
 int http_reader_feed(struct http_reader *reader, const char *data, size_t len, struct buffer *body,
 	size_t *ret_used, struct err *err)
 {
-	struct err local = ERR_INIT;
-	struct err *told = err ? err : &local;
-	size_t used = 0;
-	while (used < len && reader->state != HTTP_READER_DONE &&
-		reader->state != HTTP_READER_FAILED) {
-		const char *rest = data + used;
-		size_t rest_len = len - used;
-		switch (reader->state) {
-		case HTTP_READER_HEAD:
-			used += feed_head(reader, rest, rest_len, told);
-			break;
-		case HTTP_READER_LENGTH:
-		case HTTP_READER_CHUNK:
-			used += feed_body(reader, rest, rest_len, body, told);
-			break;
-		default:
-			used += feed_line(reader, rest, rest_len, told);
+	const char *at = data;
+	enum http_event event = HTTP_EVENT_HEAD;
+	while (event == HTTP_EVENT_HEAD || event == HTTP_EVENT_BODY) {
+		event = http_reader_next(reader, &at, data + len);
+		if (event == HTTP_EVENT_BODY &&
+			buffer_append(body, reader->body, reader->body_len) != 0) {
+			event = refuse(reader, 413, "its body is too long");
 		}
 	}
-	*ret_used = used;
-	if (reader->state == HTTP_READER_FAILED) {
-		return err_set(told, BERTH_FAILED, "no HTTP answer");
+	*ret_used = (size_t)(at - data);
+	if (event != HTTP_EVENT_REFUSED) {
+		return 0;
 	}
-	return 0;
+	bool too_long = reader->refusal == 413 || reader->refusal == 414 || reader->refusal == 431;
+	return err_set(err, too_long ? BERTH_LIMIT_EXCEEDED : BERTH_FAILED, "no HTTP answer: %s",
+		reader->why);
 }

@@ -1,15 +1,22 @@
 /*
- * Reads one HTTP/1.1 response after another from bytes as they arrive: a codec without I/O.
+ * Reads HTTP/1.1 messages (RFC 9112) from bytes as they arrive: a codec without I/O, for requests and for answers.
  *
- * It knows what an agent sends: a bounded head, then a body with Content-Length, in chunks, or none (204, 304). Whatever
- * else (both framings, a body that ends with the connection, folded header lines, NUL bytes) is refused: a client that
- * guesses can be lied to.
+ * The caller pushes bytes and takes events. How the bytes are cut into pieces makes no difference to the events.
  *
- *   HEAD --> LENGTH ----------------------------------> DONE
- *        \-> CHUNK_SIZE -> CHUNK -> CHUNK_END -\     /
- *                 ^-----------------------------+-> TRAILER
+ *   START --> FIELDS --> LENGTH ----------------------------> DONE
+ *                   \--> CHUNK_SIZE -> CHUNK -> CHUNK_END     /
+ *                   \         ^ \-----------------/ |        /
+ *                    \         \--------------------+       /
+ *                     \             TRAILERS --------------+
+ *                      \--> UNTIL_CLOSE                   FAILED: from everywhere, for good
  *
- * How the bytes are cut into pieces makes no difference to the result.
+ * The reader is strict: two parsers must not be able to see different messages in the same bytes. It refuses a bare CR
+ * or LF, NUL and every other control character but the tab, folded lines, blanks before a colon, a second Host,
+ * Content-Length or Transfer-Encoding, a length beside a coding, and every coding but "chunked". Only answers of a server
+ * that is not ours may end their lines with LF alone, fold them, and end with the connection.
+ *
+ * Of a head the reader keeps the start line and the fields that somebody here asks for (enum http_field); a field that
+ * comes twice is joined by a comma when it is a list, and refused otherwise. Trailers are checked and thrown away.
  */
 #ifndef LIB_HTTP_READER_H
 #define LIB_HTTP_READER_H
@@ -21,47 +28,101 @@
 #include "lib/base/buffer.h"
 #include "lib/base/err.h"
 
-#define HTTP_READER_HEAD_BYTES (16 * 1024)
+#define HTTP_TARGET_BYTES 4096        /* of a request's target; longer: 414 */
+#define HTTP_REQUEST_FIELD_BYTES 8192 /* of a request's field lines; longer: 431 */
+#define HTTP_ANSWER_FIELD_BYTES 16384 /* of an answer's */
+
+enum http_kind {
+	HTTP_REQUEST,
+	HTTP_ANSWER,        /* of an agent */
+	HTTP_FOREIGN_ANSWER /* of any server */
+};
+
+enum http_field {
+	HTTP_FIELD_ACCEPT,
+	HTTP_FIELD_AGE,
+	HTTP_FIELD_CACHE_CONTROL,
+	HTTP_FIELD_CONNECTION,
+	HTTP_FIELD_CONTENT_ENCODING,
+	HTTP_FIELD_CONTENT_LENGTH,
+	HTTP_FIELD_CONTENT_TYPE,
+	HTTP_FIELD_EXPECT,
+	HTTP_FIELD_HOST,
+	HTTP_FIELD_IF_MATCH,
+	HTTP_FIELD_IF_NONE_MATCH,
+	HTTP_FIELD_PREFER,
+	HTTP_FIELD_TRANSFER_ENCODING,
+	HTTP_FIELD_X_CACHE,
+	HTTP_FIELDS
+};
+
+enum http_event {
+	HTTP_EVENT_MORE, /* all bytes are taken */
+	HTTP_EVENT_HEAD, /* the head is complete; its parts may be asked for until the restart */
+	HTTP_EVENT_BODY, /* `body` and `body_len` are a piece of the body, in the caller's bytes */
+	HTTP_EVENT_END,  /* the message is complete; bytes behind it belong to the next one */
+	/* `refusal` is the status that answers such a request, `why` says what is wrong. */
+	HTTP_EVENT_REFUSED
+};
 
 enum http_reader_state {
-	HTTP_READER_HEAD,
+	HTTP_READER_START,
+	HTTP_READER_FIELDS,
 	HTTP_READER_LENGTH,
 	HTTP_READER_CHUNK_SIZE,
 	HTTP_READER_CHUNK,
 	HTTP_READER_CHUNK_END,
-	HTTP_READER_TRAILER,
+	HTTP_READER_TRAILERS,
+	HTTP_READER_UNTIL_CLOSE,
 	HTTP_READER_DONE,
 	HTTP_READER_FAILED
 };
 
 struct http_reader {
+	enum http_kind kind;
 	enum http_reader_state state;
-	int status;      /* from the end of the head on */
-	bool keep_alive; /* the connection can carry another request */
-	struct buffer head;
-	struct buffer line; /* a chunk's size or a trailer, as far as it has come */
-	uint64_t left;      /* bytes of the body, or of the chunk */
-	size_t trailers;    /* bytes of trailers */
+	bool bodiless;   /* set by the caller behind the restart: this answers a HEAD */
+	bool http_1_0;   /* the sender knows no chunks */
+	bool keep_alive; /* from the head on: the connection can carry another message */
+	int status;      /* of an answer, from the end of its first line on */
+	int refusal;
+	const char *why; /* static */
+	uint64_t left;   /* bytes of the body, or of the chunk */
+	const char *body;
+	size_t body_len;
+	size_t line_bytes;  /* of the lines so far, against the limits */
+	struct buffer text; /* kept parts of the head, each with a NUL; then an unfinished line */
+	size_t line;        /* where that line begins */
+	size_t target;      /* a request's, in `text`; its method is the first thing there */
+	uint32_t fields[HTTP_FIELDS]; /* where in `text`, plus 1; 0: absent */
 };
 
-/* The reader is the caller's memory. */
-void http_reader_init(struct http_reader *reader);
+/* The reader is the caller's memory; it allocates nothing before the first byte. */
+void http_reader_init(struct http_reader *reader, enum http_kind kind);
 void http_reader_finish(struct http_reader *reader);
-/* Ready for the next response; keeps its memory. */
+/* Ready for the next message. */
 void http_reader_restart(struct http_reader *reader);
 
+/* Takes bytes from *at on, up to the next event, and moves *at behind them. DONE and FAILED take nothing. */
+enum http_event http_reader_next(struct http_reader *reader, const char **at, const char *end);
+
+/* True from the end of the head on. */
+bool http_reader_has_head(const struct http_reader *reader);
+/* True while nothing of a message has come. */
+bool http_reader_is_idle(const struct http_reader *reader);
+
+/* The parts of a head. Borrowed until the next restart. */
+const char *http_reader_method(const struct http_reader *reader);
+const char *http_reader_target(const struct http_reader *reader);
+/* A field's value without the blanks around it; NULL when it is absent. */
+const char *http_reader_field(const struct http_reader *reader, enum http_field field);
+
 /*
- * Takes bytes, appends what belongs to the body to `body`, and stops behind the end of the response: *ret_used says how many
- * of `len` bytes were taken. 0, BERTH_FAILED for what is no response, or BERTH_LIMIT_EXCEEDED when `body` or the head is
- * full; the reader stays failed then.
+ * For an answer that is wanted as a whole: takes bytes, appends those of the body to `body`, and stops behind the end of the answer:
+ * *ret_used says how many of `len` bytes were taken. 0, BERTH_FAILED for what is no answer, or BERTH_LIMIT_EXCEEDED when
+ * `body` or the head is full; the reader stays failed then.
  */
 int http_reader_feed(struct http_reader *reader, const char *data, size_t len, struct buffer *body,
-	size_t *ret_used, struct err *err) __attribute__((warn_unused_result));
-
-/* True when the head is complete, and status and headers can be asked for. */
-bool http_reader_has_head(const struct http_reader *reader);
-
-/* Copies the first header of that name (case-insensitive) into `out`, cut to its size; false and "" when there is none. */
-bool http_reader_header(const struct http_reader *reader, const char *name, char *out, size_t size);
+	size_t *ret_used, struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(6);
 
 #endif

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/api/header.h"
+#include "lib/http/field.h"
 #include "agent/http/internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
@@ -27,11 +27,11 @@ static void check_decoding(const char *text)
 static void check_headers(const char *text)
 {
 	static const char tag[] = "\"0-0123456789abcdef\"";
-	bool plain = api_accepts(text, "text/plain", false);
-	assert(!plain || api_accepts(text, "text/plain", true));
-	(void)api_has_token(text, "no-cache");
-	(void)api_tag_matches(text, tag);
-	int wait = api_wait_seconds(text);
+	bool plain = http_accepts(text, "text/plain", false);
+	assert(!plain || http_accepts(text, "text/plain", true));
+	(void)http_has_token(text, "no-cache");
+	(void)http_tag_matches(text, tag, true);
+	int wait = http_wait_seconds(text);
 	assert(wait >= 0 && wait <= 600);
 }
 

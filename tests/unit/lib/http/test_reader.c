@@ -1,197 +1,382 @@
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "lib/http/reader.h"
 
+#define GET "GET / HTTP/1.1\r\nHost: a\r\n"
+#define POST "POST /x HTTP/1.1\r\nHost: a\r\n"
+#define CHUNKED POST "Transfer-Encoding: chunked\r\n\r\n"
 #define OK "HTTP/1.1 200 OK\r\n"
 
-/* Feeds `text` in pieces of `step` bytes; returns the reader's last code. */
-static int feed(struct http_reader *reader, const char *text, size_t len, size_t step,
-	struct buffer *body, size_t *ret_used, struct err *err)
+/* What the events of some bytes say, as text: "HEAD POST /x + BODY abc END", or "REFUSED 400". */
+static void describe(
+	struct http_reader *reader, const char *bytes, size_t len, size_t step, struct buffer *out)
 {
-	int code = 0;
-	*ret_used = 0;
-	for (size_t at = 0; at < len && code == 0; at += step) {
-		size_t used;
-		size_t piece = len - at < step ? len - at : step;
-		code = http_reader_feed(reader, text + at, piece, body, &used, err);
-		*ret_used += used;
-	}
-	return code;
-}
-
-struct good {
-	const char *text;
-	int status;
-	const char *body;
-	bool keep_alive;
-	const char *rest; /* what is left for the next response */
-};
-
-static const struct good goods[] = {
-	{ OK "Content-Length: 5\r\n\r\nhello", 200, "hello", true, "" },
-	{ OK "content-length:5\r\n\r\nhelloHTTP", 200, "hello", true, "HTTP" },
-	{ OK "Content-Length: 0\r\n\r\n", 200, "", true, "" },
-	{ OK "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n1\r\n!\r\n0\r\n\r\n", 200, "hello!",
-		true, "" },
-	{ OK "Transfer-Encoding: Chunked\r\n\r\nA;x=y\r\n0123456789\r\n0\r\nX: y\r\n\r\nz", 200,
-		"0123456789", true, "z" },
-	{ "HTTP/1.1 204 No Content\r\n\r\nx", 204, "", true, "x" },
-	{ "HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\n\r\n", 304, "", true, "" },
-	{ "HTTP/1.1 404\r\nContent-Length: 2\r\n\r\n{}", 404, "{}", true, "" },
-	{ OK "Connection: close\r\nContent-Length: 1\r\n\r\nx", 200, "x", false, "" },
-	{ "HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx", 200, "x", false, "" },
-	{ "HTTP/1.1 200 OK\nContent-Length: 1\n\nx", 200, "x", true, "" },
-	{ "HTTP/1.1 100 Continue\r\n\r\n" OK "Content-Length: 1\r\n\r\nx", 200, "x", true, "" },
-};
-
-Test(http_reader, reads_what_an_agent_sends_however_it_is_cut)
-{
-	for (size_t i = 0; i < sizeof(goods) / sizeof(goods[0]); i++) {
-		size_t len = strlen(goods[i].text);
-		for (size_t step = 1; step <= len; step++) {
-			struct http_reader reader;
-			struct buffer body;
-			struct err err = ERR_INIT;
-			size_t used;
-			http_reader_init(&reader);
-			buffer_init(&body, 1000);
-			cr_assert_eq(feed(&reader, goods[i].text, len, step, &body, &used, &err), 0,
-				"%zu: %s", i, err.msg);
-			cr_assert_eq(reader.state, HTTP_READER_DONE, "%zu", i);
-			cr_assert_eq(reader.status, goods[i].status);
-			cr_assert_str_eq(buffer_text(&body), goods[i].body);
-			cr_assert_eq(reader.keep_alive, goods[i].keep_alive, "%zu", i);
-			cr_assert_str_eq(goods[i].text + used, goods[i].rest, "%zu", i);
-			http_reader_finish(&reader);
-			buffer_finish(&body);
-		}
+	enum http_event event = HTTP_EVENT_MORE;
+	bool in_body = false;
+	for (size_t begin = 0; begin < len && event != HTTP_EVENT_REFUSED; begin += step) {
+		const char *at = bytes + begin;
+		const char *end = len - begin < step ? bytes + len : at + step;
+		do {
+			event = http_reader_next(reader, &at, end);
+			if (event == HTTP_EVENT_HEAD && reader->kind == HTTP_REQUEST) {
+				buffer_printf(out, "HEAD %s %s ", http_reader_method(reader),
+					http_reader_target(reader));
+			} else if (event == HTTP_EVENT_HEAD) {
+				buffer_printf(out, "HEAD %d ", reader->status);
+			} else if (event == HTTP_EVENT_BODY) {
+				buffer_append_text(out, in_body ? "" : "BODY ");
+				buffer_append(out, reader->body, reader->body_len);
+			} else if (event == HTTP_EVENT_END) {
+				buffer_printf(out, "%sEND%s ", in_body ? " " : "",
+					reader->keep_alive ? "" : " close");
+				http_reader_restart(reader);
+			} else if (event == HTTP_EVENT_REFUSED) {
+				buffer_printf(
+					out, "%sREFUSED %d ", in_body ? " " : "", reader->refusal);
+				cr_assert_not_null(reader->why);
+			}
+			in_body = event == HTTP_EVENT_BODY || (in_body && event == HTTP_EVENT_MORE);
+		} while (event != HTTP_EVENT_MORE && event != HTTP_EVENT_REFUSED);
 	}
 }
 
-static const struct {
-	const char *text;
+struct reading {
+	enum http_kind kind;
+	const char *bytes;
 	size_t len;
-} bads[] = {
-#define BAD(text)                                                                                  \
-	{                                                                                          \
-		text, sizeof(text) - 1                                                             \
-	}
-	BAD("\r\n"),
-	BAD("SSH-2.0-x\r\n\r\n"),
-	BAD("HTTP/2 200 OK\r\nContent-Length: 0\r\n\r\n"),
-	BAD("HTTP/1.1 2x0 OK\r\nContent-Length: 0\r\n\r\n"),
-	BAD("HTTP/1.1 2000 OK\r\nContent-Length: 0\r\n\r\n"),
-	BAD(OK "\r\n"),
-	BAD(OK "Content-Length: -1\r\n\r\n"),
-	BAD(OK "Content-Length: 1x\r\n\r\nx"),
-	BAD(OK "Content-Length: 99999999999999999999\r\n\r\n"),
-	BAD(OK "Content-Length: 1\r\nContent-Length: 1\r\n\r\nx"),
-	BAD(OK "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n"),
-	BAD(OK "Transfer-Encoding: gzip\r\n\r\nx"),
-	BAD(OK "X: y\r\n folded\r\nContent-Length: 0\r\n\r\n"),
-	BAD(OK "no colon\r\nContent-Length: 0\r\n\r\n"),
-	BAD(OK "X\0: y\r\nContent-Length: 0\r\n\r\n"),
-	BAD(OK "Transfer-Encoding: chunked\r\n\r\nx\r\n"),
-	BAD(OK "Transfer-Encoding: chunked\r\n\r\n\r\n"),
-	BAD(OK "Transfer-Encoding: chunked\r\n\r\n1\r\nxy\r\n"),
-	BAD(OK "Transfer-Encoding: chunked\r\n\r\n1000000000000000\r\n"),
-#undef BAD
+	const char *events;
 };
 
-Test(http_reader, refuses_everything_else_however_it_is_cut)
+#define READING(kind, bytes, events)                                                               \
+	{                                                                                          \
+		kind, bytes, sizeof(bytes) - 1, events                                             \
+	}
+
+/* However it is cut: into pieces of every length, so at every byte too. */
+static void check(const struct reading *reading)
 {
-	for (size_t i = 0; i < sizeof(bads) / sizeof(bads[0]); i++) {
-		for (size_t step = 1; step <= bads[i].len; step++) {
-			struct http_reader reader;
-			struct buffer body;
-			struct err err = ERR_INIT;
-			size_t used;
-			http_reader_init(&reader);
-			buffer_init(&body, 1000);
-			int code = feed(
-				&reader, bads[i].text, bads[i].len, step, &body, &used, &err);
-			cr_assert_eq(code, BERTH_FAILED, "%zu", i);
-			cr_assert_eq(reader.state, HTTP_READER_FAILED);
-			cr_assert_neq(err.msg[0], '\0');
-			/* It stays failed. */
-			cr_assert_neq(http_reader_feed(&reader, "x", 1, &body, &used, NULL), 0);
-			http_reader_finish(&reader);
-			buffer_finish(&body);
-		}
+	for (size_t step = 1; step <= reading->len; step++) {
+		struct http_reader reader;
+		struct buffer events;
+		http_reader_init(&reader, reading->kind);
+		buffer_init(&events, 100000);
+		describe(&reader, reading->bytes, reading->len, step, &events);
+		cr_assert_str_eq(buffer_text(&events), reading->events, "%s in pieces of %zu",
+			reading->bytes, step);
+		buffer_finish(&events);
+		http_reader_finish(&reader);
 	}
 }
 
-static int feed_filled(const char *head, size_t fill, const char *tail, size_t body_max)
+#define CHECK_ALL(table)                                                                           \
+	for (size_t i = 0; i < sizeof(table) / sizeof((table)[0]); i++) {                          \
+		check(&(table)[i]);                                                                \
+	}
+
+static const struct reading requests[] = {
+#define REQUEST(bytes, events) READING(HTTP_REQUEST, bytes, events)
+	REQUEST(GET "\r\n", "HEAD GET / END "),
+	REQUEST("\r\n\r\n" GET "\r\n", "HEAD GET / END "),
+	REQUEST(GET "\r\n" GET "\r\n" POST "Content-Length: 2\r\n\r\nhi" GET "\r\n",
+		"HEAD GET / END HEAD GET / END HEAD POST /x BODY hi END HEAD GET / END "),
+	REQUEST(POST "Content-Length: 0\r\n\r\n", "HEAD POST /x END "),
+	REQUEST(CHUNKED "5\r\nhello\r\n1\r\n!\r\n0\r\n\r\n", "HEAD POST /x BODY hello! END "),
+	REQUEST(CHUNKED "0A ;x=\"y\"\r\n0123456789\r\n000\r\nX: y\r\n\r\n" GET "\r\n",
+		"HEAD POST /x BODY 0123456789 END HEAD GET / END "),
+	REQUEST(POST "transfer-encoding: CHUNKED \r\n\r\n0\r\n\r\n", "HEAD POST /x END "),
+	REQUEST("GET http://a.example:80/x?y HTTP/1.1\r\nHost:\r\n\r\n",
+		"HEAD GET http://a.example:80/x?y END "),
+	REQUEST("OPTIONS * HTTP/1.1\r\nHost: [::1]:80\r\n\r\n", "HEAD OPTIONS * END "),
+	REQUEST("CONNECT a:80 HTTP/1.1\r\nHost: a\r\n\r\n", "HEAD CONNECT a:80 END "),
+	REQUEST(GET "Connection: x, Close\r\n\r\n", "HEAD GET / END close "),
+	REQUEST("GET / HTTP/1.0\r\n\r\n", "HEAD GET / END close "),
+	REQUEST("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", "HEAD GET / END "),
+	REQUEST("GET / HTTP/1.7\r\nHost: a\r\nX:\t\r\n\r\n", "HEAD GET / END "),
+	REQUEST(POST "Content-Length: 99999999999999999999\r\n\r\n", "HEAD POST /x "),
+#undef REQUEST
+};
+
+Test(http_reader, reads_requests_however_they_are_cut)
+{
+	CHECK_ALL(requests)
+}
+
+static const struct reading bad_requests[] = {
+#define BAD(bytes, status) READING(HTTP_REQUEST, bytes, "REFUSED " #status " ")
+	BAD("\r\n\r\n\r\n\r\n\r\n", 400),
+	BAD("GET /\r\n", 400),
+	BAD("GET / HTTP/1.1 \r\n", 400),
+	BAD("GET  / HTTP/1.1\r\n", 400),
+	BAD("GET /a b HTTP/1.1\r\n", 400),
+	BAD("GET /\tb HTTP/1.1\r\n", 400),
+	BAD("GET /\x7f HTTP/1.1\r\n", 400),
+	BAD("GET /\xc3\xbc HTTP/1.1\r\n", 400),
+	BAD("GET /#x HTTP/1.1\r\n", 400),
+	BAD("GET * HTTP/1.1\r\n", 400),
+	BAD("GET x HTTP/1.1\r\n", 400),
+	BAD("GET http:///x HTTP/1.1\r\n", 400),
+	BAD("GET http://u@h/ HTTP/1.1\r\n", 400),
+	BAD("CONNECT / HTTP/1.1\r\n", 400),
+	BAD("G(T / HTTP/1.1\r\n", 400),
+	BAD("GET / http/1.1\r\n", 400),
+	BAD("GET / HTTP/1.10\r\n", 400),
+	BAD("GET / HTTP/2.0\r\n", 505),
+	BAD("GET / HTTP/1.1\n", 400),
+	BAD("GET / HTTP/1.1\r\r\n", 400),
+	BAD("GET /\0 HTTP/1.1\r\n", 400),
+	BAD("GET / HTTP/1.1\r\n\r\n", 400),
+	BAD("GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n", 400),
+	BAD("GET / HTTP/1.1\r\nHost: a b\r\n\r\n", 400),
+	BAD("GET / HTTP/1.1\r\nHost: a:b\r\n\r\n", 400),
+	BAD("GET / HTTP/1.1\r\nHost: [::1\r\n\r\n", 400),
+	BAD("GET / HTTP/1.1\r\nHost: a, b\r\n\r\n", 400),
+	BAD("GET / HTTP/1.1\r\n Host: a\r\n", 400),
+	BAD(GET " folded\r\n", 400),
+	BAD(GET "X : y\r\n", 400),
+	BAD(GET ": y\r\n", 400),
+	BAD(GET "X\r\n", 400),
+	BAD(GET "X: a\rb\r\n", 400),
+	BAD(GET "X: a\0b\r\n", 400),
+	BAD(GET "X: a\n", 400),
+	BAD(GET "\n", 400),
+	BAD(POST "Content-Length: 1\r\nContent-Length: 1\r\n", 400),
+	BAD(POST "Content-Length: 1, 1\r\n\r\n", 400),
+	BAD(POST "Content-Length: +1\r\n\r\n", 400),
+	BAD(POST "Content-Length: -1\r\n\r\n", 400),
+	BAD(POST "Content-Length:\r\n\r\n", 400),
+	BAD(POST "Content-Length: 0x1\r\n\r\n", 400),
+	BAD(POST "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
+	BAD(POST "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", 400),
+	BAD(POST "Transfer-Encoding : chunked\r\n", 400),
+	BAD(POST "Transfer-Encoding: gzip, chunked\r\n\r\n", 501),
+	BAD(POST "Transfer-Encoding: chunked, chunked\r\n\r\n", 501),
+	BAD(POST "Transfer-Encoding: identity\r\n\r\n", 501),
+	BAD(POST "Transfer-Encoding:\r\n\r\n", 400),
+	BAD("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
+#undef BAD
+#define BAD(bytes) READING(HTTP_REQUEST, CHUNKED bytes, "HEAD POST /x REFUSED 400 ")
+	BAD("x\r\n"),
+	BAD("\r\n"),
+	BAD("-1\r\n"),
+	BAD("0x1\r\n"),
+	BAD("1 \r\n"),
+	BAD("1 x\r\n"),
+	BAD("1\n"),
+	BAD("1;\rx\r\n"),
+	BAD("1000000000000000\r\n"),
+	BAD("0\r\nX : y\r\n"),
+	BAD("0\r\n y\r\n"),
+#undef BAD
+	READING(HTTP_REQUEST, CHUNKED "1\r\nxy\r\n", "HEAD POST /x BODY x REFUSED 400 "),
+	READING(HTTP_REQUEST, CHUNKED "1\r\nx\n1", "HEAD POST /x BODY x REFUSED 400 "),
+};
+
+Test(http_reader, refuses_what_can_be_read_in_two_ways)
+{
+	CHECK_ALL(bad_requests)
+}
+
+static const struct reading answers[] = {
+#define ANSWER(bytes, events) READING(HTTP_ANSWER, bytes, events)
+	ANSWER(OK "Content-Length: 5\r\n\r\nhello", "HEAD 200 BODY hello END "),
+	ANSWER(OK "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n" OK
+		  "Content-Length: 0\r\n\r\n",
+		"HEAD 200 BODY hello END HEAD 200 END "),
+	ANSWER("HTTP/1.1 204 No Content\r\n\r\n", "HEAD 204 END "),
+	ANSWER("HTTP/1.1 304 Not Modified\r\nContent-Length: 7\r\n\r\n", "HEAD 304 END "),
+	ANSWER("HTTP/1.1 404\r\nContent-Length: 2\r\n\r\n{}", "HEAD 404 BODY {} END "),
+	ANSWER(OK "Connection: close\r\nContent-Length: 1\r\n\r\nx", "HEAD 200 BODY x END close "),
+	ANSWER("HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx", "HEAD 200 BODY x END close "),
+	ANSWER("HTTP/1.1 103 Early\r\nX: y\r\n\r\n" OK "Content-Length: 1\r\n\r\nx",
+		"HEAD 200 BODY x END "),
+	ANSWER("\r\n", "REFUSED 502 "),
+	ANSWER("SSH-2.0-x\r\n", "REFUSED 502 "),
+	ANSWER("HTTP/2 200 OK\r\n", "REFUSED 502 "),
+	ANSWER("HTTP/1.1 2x0 OK\r\n", "REFUSED 502 "),
+	ANSWER("HTTP/1.1 2000 OK\r\n", "REFUSED 502 "),
+	ANSWER("HTTP/1.1 000 OK\r\n", "REFUSED 502 "),
+	ANSWER("HTTP/1.1 200 \0OK\r\n", "REFUSED 502 "),
+	ANSWER("HTTP/1.1 101 Switching\r\n\r\n", "REFUSED 502 "),
+	ANSWER("HTTP/1.1 200 OK\n", "REFUSED 400 "),
+	ANSWER(OK "\r\n", "REFUSED 502 "),
+	ANSWER(OK "Content-Length: 1\r\nContent-Length: 1\r\n", "REFUSED 400 "),
+	ANSWER(OK "X: y\r\n folded\r\n", "REFUSED 400 "),
+#undef ANSWER
+#define FOREIGN(bytes, events) READING(HTTP_FOREIGN_ANSWER, bytes, events)
+	FOREIGN("HTTP/1.1 200 OK\nContent-Length: 1\nX: y\n z\n\nx", "HEAD 200 BODY x END "),
+	FOREIGN("HTTP/1.0 200 OK\n\nto the end", "HEAD 200 BODY to the end"),
+	FOREIGN(OK "Age: 1\r\nAge: 2\r\nContent-Length: 0\r\n\r\n", "HEAD 200 END "),
+#undef FOREIGN
+};
+
+Test(http_reader, reads_answers_however_they_are_cut){ CHECK_ALL(answers) }
+
+Test(http_reader, an_answer_to_head_has_no_body)
+{
+	static const char text[] = "HTTP/1.1 100 Go\r\n\r\n" OK "Content-Length: 9\r\n\r\n";
+	struct http_reader reader;
+	struct buffer events;
+	http_reader_init(&reader, HTTP_ANSWER);
+	buffer_init(&events, 100);
+	reader.bodiless = true;
+	describe(&reader, text, sizeof(text) - 1, 1, &events);
+	cr_assert_str_eq(buffer_text(&events), "HEAD 200 END ");
+	buffer_finish(&events);
+	http_reader_finish(&reader);
+}
+
+static int events_of_filled(const char *begin, size_t fill, const char *end, enum http_kind kind)
 {
 	struct http_reader reader;
-	struct buffer body;
 	struct buffer text;
-	size_t used;
-	http_reader_init(&reader);
-	buffer_init(&body, body_max);
+	struct buffer events;
+	http_reader_init(&reader, kind);
 	buffer_init(&text, 1 << 20);
-	buffer_append_text(&text, head);
+	buffer_init(&events, 1 << 20);
+	buffer_append_text(&text, begin);
 	for (size_t i = 0; i < fill; i++) {
 		buffer_append_text(&text, "x");
 	}
-	buffer_append_text(&text, tail);
-	int code = feed(&reader, text.data, text.len, 777, &body, &used, NULL);
-	http_reader_finish(&reader);
-	buffer_finish(&body);
+	buffer_append_text(&text, end);
+	describe(&reader, text.data, text.len, 777, &events);
+	int status = reader.refusal;
+	buffer_finish(&events);
 	buffer_finish(&text);
-	return code;
+	http_reader_finish(&reader);
+	return status;
 }
 
-Test(http_reader, bounds_heads_bodies_and_lines)
+Test(http_reader, bounds_every_line)
 {
+	static const struct {
+		const char *begin;
+		size_t fill;
+		const char *end;
+		int status;
+	} lines[] = {
+		{ "GET /", HTTP_TARGET_BYTES - 1, " HTTP/1.1\r\nHost: a\r\n\r\n", 0 },
+		{ "GET /", HTTP_TARGET_BYTES, " HTTP/1.1\r\nHost: a\r\n\r\n", 414 },
+		{ "GET /", 100000, "", 414 },
+		{ "", 100000, "", 414 },
+		{ GET "X: ", HTTP_REQUEST_FIELD_BYTES - 9 - 7, "\r\n\r\n", 0 },
+		{ GET "X: ", HTTP_REQUEST_FIELD_BYTES - 9 - 6, "\r\n\r\n", 431 },
+		{ GET "Accept: ", 4000, "\r\nAccept: b\r\n\r\n", 0 },
+		{ GET, 100000, "", 431 },
+		{ CHUNKED "1;", 900, "\r\n", 0 },
+		{ CHUNKED "1;", 1100, "\r\n", 400 },
+		{ CHUNKED "0\r\nX: ", 4000, "\r\n\r\n", 0 },
+		{ CHUNKED "0\r\nX: ", 4100, "\r\n\r\n", 431 },
+	};
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		cr_expect_eq(
+			events_of_filled(lines[i].begin, lines[i].fill, lines[i].end, HTTP_REQUEST),
+			lines[i].status, "%zu", i);
+	}
 	const char *end = "\r\nContent-Length: 0\r\n\r\n";
-	cr_assert_eq(feed_filled(OK "X: ", HTTP_READER_HEAD_BYTES / 2, end, 10), 0);
-	cr_assert_eq(feed_filled(OK "X: ", HTTP_READER_HEAD_BYTES, end, 10), BERTH_LIMIT_EXCEEDED);
-	cr_assert_eq(feed_filled(OK "Content-Length: 10\r\n\r\n", 10, "", 10), 0);
-	cr_assert_eq(feed_filled(OK "Content-Length: 11\r\n\r\n", 11, "", 10), BERTH_LIMIT_EXCEEDED);
-	cr_assert_eq(feed_filled(OK "Transfer-Encoding: chunked\r\n\r\n1;", 5000, "\r\n", 10),
-		BERTH_LIMIT_EXCEEDED);
-	cr_assert_eq(
-		feed_filled(OK "Transfer-Encoding: chunked\r\n\r\n0\r\nX: ", 900, "\r\n\r\n", 10),
-		0);
+	cr_expect_eq(events_of_filled(OK "X: ", HTTP_ANSWER_FIELD_BYTES / 2, end, HTTP_ANSWER), 0);
+	cr_expect_eq(events_of_filled(OK "X: ", HTTP_ANSWER_FIELD_BYTES, end, HTTP_ANSWER), 431);
 }
 
-Test(http_reader, finds_headers_whatever_their_case)
+static void repeat(struct buffer *text, const char *what, size_t times)
 {
-	static const char text[] = OK "Age:  42 \r\nx-cache: STALE\r\nContent-Length: 0\r\n\r\n";
-	struct http_reader reader;
-	struct buffer body;
-	char value[6];
-	size_t used;
-	http_reader_init(&reader);
-	buffer_init(&body, 10);
-	cr_assert_not(http_reader_header(&reader, "Age", value, sizeof(value)));
-	cr_assert_eq(feed(&reader, text, strlen(text), 1000, &body, &used, NULL), 0);
-	cr_assert(http_reader_header(&reader, "age", value, sizeof(value)));
-	cr_assert_str_eq(value, "42");
-	cr_assert(http_reader_header(&reader, "X-Cache", value, sizeof(value)));
-	cr_assert_str_eq(value, "STALE");
-	cr_assert_not(http_reader_header(&reader, "X-Cach", value, sizeof(value)));
-	cr_assert_str_eq(value, "");
-	http_reader_finish(&reader);
-	buffer_finish(&body);
+	for (size_t i = 0; i < times; i++) {
+		buffer_append_text(text, what);
+	}
 }
 
-Test(http_reader, reads_one_response_after_another)
+Test(http_reader, many_small_pieces_do_not_add_up)
 {
-	static const char text[] = OK "Content-Length: 1\r\n\r\na" OK "Content-Length: 1\r\n\r\nb";
 	struct http_reader reader;
-	struct buffer body;
-	size_t used = 0;
-	http_reader_init(&reader);
-	buffer_init(&body, 10);
-	cr_assert_eq(http_reader_feed(&reader, text, strlen(text), &body, &used, NULL), 0);
+	struct buffer text;
+	struct buffer events;
+	http_reader_init(&reader, HTTP_REQUEST);
+	buffer_init(&text, 1 << 20);
+	buffer_init(&events, 1 << 20);
+	/* A list that is joined again and again. */
+	buffer_append_text(&text, GET);
+	repeat(&text, "Accept: aaaaaaaaaa\r\n", 400);
+	buffer_append_text(&text, "\r\n");
+	describe(&reader, text.data, text.len, text.len, &events);
+	cr_assert_str_eq(buffer_text(&events), "REFUSED 431 ");
+	cr_assert_leq(reader.text.size, 64 * 1024);
 	http_reader_restart(&reader);
-	cr_assert_eq(
-		http_reader_feed(&reader, text + used, strlen(text) - used, &body, &used, NULL), 0);
-	cr_assert_eq(reader.state, HTTP_READER_DONE);
-	cr_assert_str_eq(buffer_text(&body), "ab");
+	/* Chunks that are mostly extension. */
+	buffer_clear(&text);
+	buffer_clear(&events);
+	buffer_append_text(&text, CHUNKED);
+	repeat(&text, "1;aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\r\nx\r\n", 400);
+	describe(&reader, text.data, text.len, text.len, &events);
+	cr_assert_eq(reader.refusal, 400);
+	buffer_finish(&events);
+	buffer_finish(&text);
 	http_reader_finish(&reader);
+}
+
+Test(http_reader, keeps_the_fields_that_are_asked_for)
+{
+	static const char text[] = "GET /x HTTP/1.1\r\nX: y\r\nhost: h\r\nACCEPT:  a ,b\t\r\n"
+				   "Prefer:\r\nAccept: c\r\nY: z\r\nAge: 1\r\nAge: 2\r\n\r\n";
+	static const struct {
+		enum http_field field;
+		const char *value;
+	} fields[] = {
+		{ HTTP_FIELD_HOST, "h" },
+		{ HTTP_FIELD_ACCEPT, "a ,b, c" },
+		{ HTTP_FIELD_PREFER, "" },
+		{ HTTP_FIELD_AGE, "1" },
+		{ HTTP_FIELD_CONNECTION, NULL },
+	};
+	for (size_t step = 1; step < sizeof(text); step++) {
+		struct http_reader reader;
+		enum http_event event = HTTP_EVENT_MORE;
+		http_reader_init(&reader, HTTP_REQUEST);
+		for (const char *at = text; event == HTTP_EVENT_MORE;) {
+			const char *end = at + step < text + sizeof(text) - 1
+				? at + step
+				: text + sizeof(text) - 1;
+			event = http_reader_next(&reader, &at, end);
+		}
+		cr_assert_eq(event, HTTP_EVENT_HEAD);
+		cr_assert(http_reader_has_head(&reader));
+		cr_assert_str_eq(http_reader_method(&reader), "GET");
+		cr_assert_str_eq(http_reader_target(&reader), "/x");
+		for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+			const char *value = http_reader_field(&reader, fields[i].field);
+			cr_assert(fields[i].value ? value && strcmp(value, fields[i].value) == 0
+						  : !value,
+				"%zu: %s", i, value);
+		}
+		http_reader_finish(&reader);
+	}
+}
+
+Test(http_reader, feeds_whole_answers)
+{
+	static const char text[] = OK "Content-Length: 1\r\n\r\na" OK "Content-Length: 9\r\n\r\nb";
+	struct http_reader reader;
+	struct buffer body;
+	struct err err = ERR_INIT;
+	size_t used = 0;
+	http_reader_init(&reader, HTTP_ANSWER);
+	buffer_init(&body, 5);
+	cr_assert_eq(http_reader_feed(&reader, text, strlen(text), &body, &used, &err), 0);
+	cr_assert_eq(reader.state, HTTP_READER_DONE);
+	cr_assert_str_eq(buffer_text(&body), "a");
+	http_reader_restart(&reader);
+	const char *rest = text + used;
+	cr_assert_eq(http_reader_feed(&reader, rest, strlen(rest), &body, &used, &err), 0);
+	cr_assert(http_reader_has_head(&reader));
+	cr_assert_str_eq(buffer_text(&body), "ab");
+	cr_assert_eq(
+		http_reader_feed(&reader, "12345678", 8, &body, &used, &err), BERTH_LIMIT_EXCEEDED);
+	err_clear(&err);
+	/* It stays failed. */
+	cr_assert_neq(http_reader_feed(&reader, "x", 1, &body, &used, &err), 0);
+	http_reader_restart(&reader);
+	err_clear(&err);
+	cr_assert_eq(http_reader_feed(&reader, "SSH-2.0\r\n", 9, &body, &used, &err), BERTH_FAILED);
 	buffer_finish(&body);
+	http_reader_finish(&reader);
 }
