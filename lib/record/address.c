@@ -49,10 +49,11 @@ bool record_address_type_valid(const char *address_type)
 	return find_type(address_type) || is_free_type(address_type);
 }
 
-const char *record_address_single_key(const char *address_type)
+const char *const *record_address_keys(const char *address_type)
 {
+	static const char *const unknown[] = { "uri", NULL };
 	const struct address_type *type = find_type(address_type);
-	return type && !type->keys[1] ? type->keys[0] : "uri";
+	return type ? type->keys : unknown;
 }
 
 /* True when `text` is not empty and has no white space, control character or one of `forbidden`. */
@@ -275,7 +276,7 @@ char *record_address_text(const char *address_type, const json_t *address)
 	for (size_t i = 0; i < count; i++) {
 		const char *key = type ? type->keys[i] : FREE_TYPE_KEY;
 		values[i] = json_string_value(json_object_get(address, key));
-		if (!values[i]) {
+		if (!values[i] || !*values[i]) {
 			return NULL;
 		}
 	}

@@ -59,8 +59,8 @@ bool record_uri_valid(const char *text);
 /* What record_uri_valid() accepts, for messages. */
 #define RECORD_URI "a URI without spaces"
 
-/* The key of a type whose addresses have only one; "uri" for all others. */
-const char *record_address_single_key(const char *address_type);
+/* The keys of a type's addresses in the order of their text, NULL behind the last; "uri" alone for unknown types. */
+const char *const *record_address_keys(const char *address_type);
 
 /* Checks one address of a valid type: exactly its keys, good values, the limit. */
 int record_address_check(const char *address_type, const json_t *address, const char *place,

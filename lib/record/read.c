@@ -72,21 +72,71 @@ enum record_kind record_kind(const char *data, size_t len)
 								   : RECORD_KIND_FOREIGN;
 }
 
-typedef json_t *load(const char *data, size_t len, size_t flags, json_error_t *error);
-
-static int parse(json_t **ret_json, load *load_json, const char *data, size_t len, struct err *err)
+static int parsed(json_t **ret_json, json_t *json, const json_error_t *error, struct err *err)
 {
+	if (!json) {
+		return parse_error(error, err);
+	}
+	*ret_json = json;
+	return 0;
+}
+
+struct slice {
+	const char *data;
+	size_t len;
+};
+
+/* The JSON without a byte order mark before it and NULs, perhaps among blanks, behind it. */
+static struct slice json_of(const char *data, size_t len)
+{
+	static const char mark[] = "\xef\xbb\xbf";
+	size_t mark_len = strlen(mark);
+	struct slice json = { data, len };
+	if (len >= mark_len && memcmp(data, mark, mark_len) == 0) {
+		json.data += mark_len;
+		json.len -= mark_len;
+	}
+	size_t end = json.len;
+	while (end > 0 && memchr("\0 \t\r\n", json.data[end - 1], 5)) {
+		end--;
+	}
+	if (memchr(json.data + end, '\0', json.len - end)) {
+		json.len = end;
+	}
+	return json;
+}
+
+void record_trim(char *data, size_t *len)
+{
+	struct slice json = json_of(data, *len);
+	if (json.len == *len || record_kind(data, *len) != RECORD_KIND_RECORD) {
+		return;
+	}
+	memmove(data, json.data, json.len);
+	data[json.len] = '\0';
+	*len = json.len;
+}
+
+/* Of two equal keys the last counts. */
+static int parse(json_t **ret_json, const char *data, size_t len, struct err *err)
+{
+	struct slice json = json_of(data, len);
 	int code = check_limits(data, len, BERTH_INVALID_RECORD, err);
 	if (code) {
 		return code;
 	}
 	json_error_t error;
-	json_t *json = load_json(data, len, JSON_REJECT_DUPLICATES, &error);
-	if (!json) {
-		return parse_error(&error, err);
-	}
-	*ret_json = json;
-	return 0;
+	return parsed(ret_json, json_wide_loadb(json.data, json.len, 0, &error), &error, err);
+}
+
+/* Without a key that is there twice, or a number that would not be written as it is given. */
+static int parse_strictly(json_t **ret_json, const char *data, size_t len, struct err *err)
+{
+	json_error_t error;
+	int code = check_limits(data, len, BERTH_LIMIT_EXCEEDED, err);
+	return code ? code
+		    : parsed(ret_json, json_loadb(data, len, JSON_REJECT_DUPLICATES, &error),
+			      &error, err);
 }
 
 static int check_type(const json_t *json, struct err *err)
@@ -113,24 +163,64 @@ static int check_type(const json_t *json, struct err *err)
 	return 0;
 }
 
-/* A field that may be missing: null counts as missing and is removed. */
-static int read_optional_text(json_t *owner, const char *name, const char *place, struct err *err)
+/* A number or a boolean as text, the shortest that reads back as the same number. NULL without memory. */
+static json_t *text_of_scalar(const json_t *scalar)
+{
+	char text[64];
+	json_t *string = NULL;
+	for (size_t digits = 15; digits <= 17 && !string; digits++) {
+		size_t len = json_dumpb(
+			scalar, text, sizeof(text), JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits));
+		json_t *again = len <= sizeof(text) ? json_loadb(text, len, JSON_DECODE_ANY, NULL)
+						    : NULL;
+		if (!again) {
+			return NULL;
+		}
+		if (digits == 17 || json_equal(again, scalar)) {
+			string = json_stringn(text, len);
+		}
+		json_decref(again);
+	}
+	return string;
+}
+
+static bool is_scalar(const json_t *value)
+{
+	return json_is_string(value) || json_is_number(value) || json_is_boolean(value);
+}
+
+/*
+ * Makes a string of a scalar, as Hadoop's reader does. A missing field is fine, and null counts as missing and is
+ * removed.
+ */
+static int read_text(json_t *owner, const char *name, const char *place, struct err *err)
 {
 	const json_t *value = json_object_get(owner, name);
 	if (json_is_null(value)) {
 		json_object_del(owner, name);
-	} else if (value && !json_is_string(value)) {
+	} else if (value && !is_scalar(value)) {
 		return err_set(err, BERTH_INVALID_RECORD, "%s of %s is %s; it must be a string",
 			name, place, record_json_type(value));
+	} else if (value && !json_is_string(value)) {
+		return json_object_set_new(owner, name, text_of_scalar(value))
+			? record_no_memory(err)
+			: 0;
 	}
 	return 0;
 }
 
+/* As read_text(), for a field that may not be missing. */
+static int read_needed_text(json_t *owner, const char *name, const char *place, struct err *err)
+{
+	int code = read_text(owner, name, place, err);
+	return code ? code : record_check_text(owner, name, LIMIT_RECORD_BYTES, place, err);
+}
+
 static int read_protocol(json_t *endpoint, const char *place, struct err *err)
 {
-	int code = read_optional_text(endpoint, "protocol", place, err);
+	int code = read_text(endpoint, "protocol", place, err);
 	if (!code) {
-		code = read_optional_text(endpoint, "protocolType", place, err);
+		code = read_text(endpoint, "protocolType", place, err);
 	}
 	if (code) {
 		return code;
@@ -150,7 +240,7 @@ static int read_protocol(json_t *endpoint, const char *place, struct err *err)
 
 static int read_address_type(json_t *endpoint, const char *place, struct err *err)
 {
-	int code = record_check_text(endpoint, "addressType", LIMIT_RECORD_BYTES, place, err);
+	int code = read_needed_text(endpoint, "addressType", place, err);
 	if (code) {
 		return code;
 	}
@@ -162,37 +252,121 @@ static int read_address_type(json_t *endpoint, const char *place, struct err *er
 	return 0;
 }
 
-/* An address in place of an array of one string, or NULL without memory. */
+/* ---- addresses ---- */
+
+/*
+ * The older form of an address: the values alone, in the order of the type's keys. NULL when the type has another number
+ * of them, or without memory.
+ */
 static json_t *address_from_array(const json_t *array, const char *address_type)
 {
-	const char *key = record_address_single_key(address_type);
-	return json_pack("{s:O}", key, json_array_get(array, 0));
+	const char *const *keys = record_address_keys(address_type);
+	json_t *address = json_object();
+	size_t count = 0;
+	while (keys[count]) {
+		json_t *value = json_array_get(array, count);
+		if (!value || json_object_set(address, keys[count], value)) {
+			break;
+		}
+		count++;
+	}
+	if (keys[count] || count != json_array_size(array)) {
+		json_decref(address);
+		return NULL;
+	}
+	return address;
+}
+
+/* Hadoop says `host` where the design says `hostname`, and some writers mix them up. */
+static const char *one_spelling(const char *key, const char *address_type, const json_t *address)
+{
+	const char *host = record_address_keys(address_type)[0];
+	bool is_host = strcmp(key, "host") == 0 || strcmp(key, "hostname") == 0;
+	bool is_type_with_host = strcmp(host, "host") == 0 || strcmp(host, "hostname") == 0;
+	return is_host && is_type_with_host && !json_object_get(address, host) ? host : key;
+}
+
+/* A copy whose values are strings, under the keys of its type; what is null is left out. */
+static int read_address_map(json_t **ret_address, json_t *address, const char *address_type,
+	const char *place, struct err *err)
+{
+	json_t *copy = json_object();
+	const char *key;
+	json_t *value;
+	json_object_foreach (address, key, value) {
+		const char *name = one_spelling(key, address_type, address);
+		if (!json_is_null(value) && json_object_set(copy, name, value)) {
+			json_decref(copy);
+			return record_no_memory(err);
+		}
+		int code = read_text(copy, name, place, err);
+		if (code) {
+			json_decref(copy);
+			return code;
+		}
+	}
+	*ret_address = copy;
+	return copy ? 0 : record_no_memory(err);
 }
 
 static int read_address(json_t *addresses, size_t index, const char *address_type,
 	const char *place, struct err *err)
 {
-	json_t *address = json_array_get(addresses, index);
-	if (json_array_size(address) == 1 && json_is_string(json_array_get(address, 0))) {
-		address = address_from_array(address, address_type);
-		return json_array_set_new(addresses, index, address) ? record_no_memory(err) : 0;
-	}
+	json_t *given = json_array_get(addresses, index);
+	json_t *address = json_is_array(given) ? address_from_array(given, address_type)
+					       : json_incref(given);
 	if (!json_is_object(address)) {
+		json_decref(address);
 		return err_set(err, BERTH_INVALID_RECORD,
-			"%s is %s; it must be an object of strings", place,
-			record_json_type(address));
+			"%s is %s; it must be an object of strings", place, record_json_type(given));
 	}
-	const char *key;
-	json_t *value;
-	json_object_foreach (address, key, value) {
-		if (!json_is_string(value)) {
-			return err_set(err, BERTH_INVALID_RECORD,
-				"%s of %s is %s; it must be a string", quote_text(key).text, place,
-				record_json_type(value));
+	json_t *read = NULL;
+	int code = read_address_map(&read, address, address_type, place, err);
+	json_decref(address);
+	if (!code && json_array_set_new(addresses, index, read)) {
+		code = record_no_memory(err);
+	}
+	return code;
+}
+
+/* The array `name` of `owner`, without its nulls; an empty one when it is missing or null. */
+static int read_array(
+	json_t **ret_array, json_t *owner, const char *name, const char *place, struct err *err)
+{
+	json_t *array = json_object_get(owner, name);
+	if (!array || json_is_null(array)) {
+		if (json_object_set_new(owner, name, json_array())) {
+			return record_no_memory(err);
+		}
+		array = json_object_get(owner, name);
+	}
+	if (!json_is_array(array)) {
+		return err_set(err, BERTH_INVALID_RECORD, "%s of %s is %s; it must be an array",
+			name, place, record_json_type(array));
+	}
+	for (size_t i = json_array_size(array); i-- > 0;) {
+		if (json_is_null(json_array_get(array, i))) {
+			json_array_remove(array, i);
 		}
 	}
+	*ret_array = array;
 	return 0;
 }
+
+static int read_addresses(
+	json_t *endpoint, const char *scope, size_t index, const char *place, struct err *err)
+{
+	const char *address_type = json_string_value(json_object_get(endpoint, "addressType"));
+	json_t *addresses = NULL;
+	int code = read_array(&addresses, endpoint, "addresses", place, err);
+	for (size_t i = 0; !code && i < json_array_size(addresses); i++) {
+		struct record_place address_place = record_address_place(scope, index, i);
+		code = read_address(addresses, i, address_type, address_place.text, err);
+	}
+	return code;
+}
+
+/* ---- the record ---- */
 
 static int read_endpoint(json_t *endpoint, const char *scope, size_t index, struct err *err)
 {
@@ -201,53 +375,48 @@ static int read_endpoint(json_t *endpoint, const char *scope, size_t index, stru
 		return err_set(err, BERTH_INVALID_RECORD, "%s is %s; it must be an object",
 			place.text, record_json_type(endpoint));
 	}
-	int code = record_check_text(endpoint, "api", LIMIT_RECORD_BYTES, place.text, err);
+	int code = read_needed_text(endpoint, "api", place.text, err);
 	if (!code) {
 		code = read_address_type(endpoint, place.text, err);
 	}
 	if (!code) {
 		code = read_protocol(endpoint, place.text, err);
 	}
-	if (code) {
-		return code;
-	}
-	const char *address_type = json_string_value(json_object_get(endpoint, "addressType"));
-	json_t *addresses = json_object_get(endpoint, "addresses");
-	if (!json_is_array(addresses)) {
-		return err_set(
-			err, BERTH_INVALID_RECORD, "addresses of %s must be an array", place.text);
-	}
-	for (size_t i = 0; i < json_array_size(addresses) && !code; i++) {
-		struct record_place address_place = record_address_place(scope, index, i);
-		code = read_address(addresses, i, address_type, address_place.text, err);
-	}
-	return code;
+	return code ? code : read_addresses(endpoint, scope, index, place.text, err);
 }
 
 static int read_endpoints(json_t *json, const char *scope, struct err *err)
 {
-	json_t *endpoints = json_object_get(json, scope);
-	if (!endpoints || json_is_null(endpoints)) {
-		return json_object_set_new(json, scope, json_array()) ? record_no_memory(err) : 0;
-	}
-	if (!json_is_array(endpoints)) {
-		return err_set(err, BERTH_INVALID_RECORD,
-			"%s of the service record is %s; it must be an array", scope,
-			record_json_type(endpoints));
-	}
-	int code = 0;
-	for (size_t i = 0; i < json_array_size(endpoints) && !code; i++) {
+	json_t *endpoints = NULL;
+	int code = read_array(&endpoints, json, scope, "the service record", err);
+	for (size_t i = 0; !code && i < json_array_size(endpoints); i++) {
 		code = read_endpoint(json_array_get(endpoints, i), scope, i, err);
 	}
 	return code;
+}
+
+/* Hadoop cannot read a record with one. */
+static void remove_null_attributes(json_t *json)
+{
+	const char *name;
+	json_t *value;
+	void *next;
+	json_object_foreach_safe (json, next, name, value) {
+		if (json_is_null(value)) {
+			json_object_del(json, name);
+		}
+	}
 }
 
 static int read_fields(json_t *json, struct err *err)
 {
 	static const char *const texts[] = { "description", "yarn:id", "yarn:persistence", NULL };
 	int code = check_type(json, err);
+	if (!code) {
+		remove_null_attributes(json);
+	}
 	for (size_t i = 0; texts[i] && !code; i++) {
-		code = read_optional_text(json, texts[i], "the service record", err);
+		code = read_text(json, texts[i], "the service record", err);
 	}
 	for (size_t i = 0; record_scopes[i] && !code; i++) {
 		code = read_endpoints(json, record_scopes[i], err);
@@ -269,20 +438,14 @@ static int read_take(struct record **ret_record, json_t *json, struct err *err)
 	return 0;
 }
 
-static int decode(
-	struct record **ret_record, load *load_json, const char *data, size_t len, struct err *err)
+int record_decode(struct record **ret_record, const char *data, size_t len, struct err *err)
 {
 	if (record_kind(data, len) != RECORD_KIND_RECORD) {
 		return err_set(err, BERTH_NO_RECORD, "node holds no service record");
 	}
 	json_t *json = NULL;
-	int code = parse(&json, load_json, data, len, err);
+	int code = parse(&json, data, len, err);
 	return code ? code : read_take(ret_record, json, err);
-}
-
-int record_decode(struct record **ret_record, const char *data, size_t len, struct err *err)
-{
-	return decode(ret_record, json_wide_loadb, data, len, err);
 }
 
 int record_from_json(struct record **ret_record, const json_t *json, struct err *err)
@@ -297,7 +460,7 @@ int record_decode_strictly(struct record **ret_record, const char *data, size_t 
 		return err_set(err, BERTH_INVALID_RECORD,
 			"a service record is a JSON object with \"type\": \"" RECORD_TYPE "\"");
 	}
-	int code = check_limits(data, len, BERTH_LIMIT_EXCEEDED, err);
-	/* A number that would not be written as it is given is refused. */
-	return code ? code : decode(ret_record, json_loadb, data, len, err);
+	json_t *json = NULL;
+	int code = parse_strictly(&json, data, len, err);
+	return code ? code : read_take(ret_record, json, err);
 }

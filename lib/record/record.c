@@ -208,6 +208,10 @@ int record_set_attribute_take(struct record *record, const char *name, json_t *v
 		json_decref(value);
 		return BERTH_FAILED;
 	}
+	if (json_is_null(value)) {
+		json_object_del(record->json, name);
+		return 0;
+	}
 	return json_object_set_new(record->json, name, value) ? BERTH_FAILED : 0;
 }
 

@@ -3,10 +3,17 @@
  *
  * A record is kept as the JSON object that was read, so that unknown attributes, and unknown fields
  * of endpoints, survive a round trip as what they were; the accessors below know the fields that
- * Berth uses. Reading is lenient where records in the wild differ, and brings what it reads to one
- * spelling at once: protocol and protocolType, of which either or both may be missing; null or
- * missing fields of the record; addresses given as arrays of one string (read as uri); Hadoop's
- * address type zktriple (read as zookeeper). Writing is strict and enforces lib/base/limits.h.
+ * Berth uses. Reading is as lenient as Hadoop's own reader and brings every record to one spelling:
+ *
+ *   - numbers and booleans become strings where strings belong
+ *   - null attributes, endpoints, addresses and address values are left out; null lists are empty
+ *   - of two equal keys the last counts; a byte order mark, trailing blanks and NULs are skipped
+ *   - protocol and protocolType: either or both may be missing
+ *   - an address may be an array of its values in the order of the type's keys (Hadoop 2.6)
+ *   - zktriple (Hadoop's code) is zookeeper; host and hostname stand for each other
+ *
+ * Writing is strict, enforces lib/base/limits.h, and never writes a null attribute, which Hadoop
+ * cannot read.
  */
 #ifndef LIB_RECORD_RECORD_H
 #define LIB_RECORD_RECORD_H
@@ -46,20 +53,26 @@ void record_free(struct record *record);
 /*
  * Reads node data. BERTH_NO_RECORD when the marker string "JSONServiceRecord" is nowhere in the
  * bytes (decided before any JSON is parsed); BERTH_INVALID_RECORD when it is there but the JSON is
- * malformed, too deep, too large, holds a duplicate key, invalid UTF-8 or a NUL, has another
- * "type", or its known fields have wrong shapes. A number that is too large is read as the nearest
- * double.
+ * malformed, too deep, too large, holds invalid UTF-8 or a NUL in a string, has another "type", or
+ * its known fields have wrong shapes. A number that is too large is read as the nearest double.
  */
 int record_decode(struct record **ret_record, const char *data, size_t len, struct err *err)
 	__attribute__((warn_unused_result));
+
+/*
+ * Takes a byte order mark and trailing NULs out of the NUL-terminated data of a record, in place, so
+ * that what remains can be a part of another JSON document. Other data stays as it is.
+ */
+void record_trim(char *data, size_t *len);
 
 /* As record_decode(), from JSON that is parsed already. `json` is copied. */
 int record_from_json(struct record **ret_record, const json_t *json, struct err *err)
 	__attribute__((warn_unused_result));
 
 /*
- * The same for text that somebody wants to be written, where nothing is to be passed over: too large or too deep is
- * BERTH_LIMIT_EXCEEDED, and without the marker, or with a number that is too large, it is BERTH_INVALID_RECORD.
+ * The same for text that is to be written: too large or too deep is BERTH_LIMIT_EXCEEDED; without
+ * the marker, with a key that is there twice, or with a number that is too large, it is
+ * BERTH_INVALID_RECORD.
  */
 int record_decode_strictly(struct record **ret_record, const char *data, size_t len,
 	struct err *err) __attribute__((warn_unused_result));
@@ -94,8 +107,8 @@ const json_t *record_json(const struct record *record);
 int record_set_text(struct record *record, const char *name, const char *value)
 	__attribute__((warn_unused_result));
 /*
- * Takes the reference `value` also on failure. BERTH_FAILED for type, external and internal, which
- * are not attributes.
+ * Takes the reference `value` also on failure; null removes the attribute. BERTH_FAILED for type,
+ * external and internal, which are not attributes.
  */
 int record_set_attribute_take(struct record *record, const char *name, json_t *value)
 	__attribute__((warn_unused_result));
@@ -129,7 +142,7 @@ json_t *record_address_parse(const char *address_type, const char *text, struct 
 
 /*
  * The inverse, for lookups as plain text: host:port, URI, path …; malloc'ed; NULL when a key is
- * missing.
+ * missing or empty, or without memory.
  */
 char *record_address_text(const char *address_type, const json_t *address);
 

@@ -95,7 +95,8 @@ struct registry_found {
 struct registry_result {
 	struct err err; /* code 0: done */
 	struct registry_stat stat;
-	const char *data; /* get, resolve, data watches; NUL-terminated; borrowed for the call */
+	/* Get, resolve, data watches: NUL-terminated; borrowed for the call. A record's is JSON alone: see record_trim(). */
+	const char *data;
 	size_t data_len;
 	char *const *children; /* list, children watches: full paths, sorted by strcmp; borrowed for the call */
 	size_t children_count;

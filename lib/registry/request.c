@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lib/base/path.h"
+#include "lib/record/record.h"
 #include "lib/base/clock.h"
 
 int64_t registry_call_deadline_ms(const struct registry *registry)
@@ -80,6 +81,9 @@ void registry_call_completed(struct registry_task *task)
 {
 	struct registry_call *call = task->owner;
 	call->state = REGISTRY_CALL_IDLE;
+	if (task->ret_data) {
+		record_trim(task->ret_data, &task->ret_len);
+	}
 	call->completed(call);
 }
 

@@ -197,6 +197,23 @@ class Answers(LookupTest):
                 with Stream(self.server.socket, f"/v1/watch{path}{query}") as stream:
                     self.assertIsNone(stream.next()["snapshot"].get(f"{COMPONENTS}/{name}"))
 
+    def test_records_of_other_writers_are_read_as_hadoop_reads_them(self):
+        """A number or a boolean where a string belongs once made the whole record unreadable."""
+        text = (
+            '\ufeff{"external":[{"api":"a","addressType":"host/port","protocolType":"REST",'
+            '"addresses":[{"host":"h1","port":8080},null,{"host":"h2","port":null}]},'
+            '{"api":"b","addressType":"zktriple","protocolType":"zk","addresses":[{"host":"z","port":2181,"path":"/x"}]},'
+            '{"api":"c","addressType":"uri","protocolType":"http","addresses":[{"uri":""},["http://h3/"]]}],'
+            '"internal":null,"yarn:id":"first","x":null,"yarn:id":7,"type":"JSONServiceRecord"}\n\0\0'
+        )
+        folder = self.folder / "registry" / COMPONENTS[1:] / "c"
+        folder.mkdir(parents=True)
+        (folder / "_record").write_text(text)
+        answer = self.get(f"/v1/endpoints{COMPONENTS}/c", Accept="text/plain")
+        self.assertEqual(answer.body.decode(), "h1:8080\nz:2181/x\nhttp://h3/\n")
+        self.assertEqual(sorted(self.get(f"/v1/records{COMPONENTS}").json), [f"{COMPONENTS}/{name}" for name in "abc"])
+        self.assertEqual(list(self.get("/v1/find?id=7").json), [f"{COMPONENTS}/c"])
+
     def test_find(self):
         for query, names in [
             ("under=/users", "ab"),

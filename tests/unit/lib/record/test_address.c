@@ -165,3 +165,11 @@ Test(record_address, without_its_keys_has_no_text)
 	cr_assert_null(record_address_text("x-pigeon", address));
 	json_decref(address);
 }
+
+Test(record_address, with_an_empty_value_has_no_text)
+{
+	json_t *address = json_pack("{s:s, s:s, s:s}", "uri", "", "host", "", "port", "80");
+	cr_assert_null(record_address_text("uri", address));
+	cr_assert_null(record_address_text("host/port", address));
+	json_decref(address);
+}
