@@ -1,3 +1,5 @@
+#include "agent/agent_cache.h"
+
 #include "agent/agent_internal.h"
 #include "agent/base/log.h"
 

@@ -1,8 +1,12 @@
-#include "agent/agent_internal.h"
+#include "agent/agent_components.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "agent/agent_event.h"
+#include "agent/agent_internal.h"
+#include "agent/base/allocate.h"
 #include "agent/base/log.h"
 #include "agent/base/notify.h"
 #include "lib/base/text.h"
@@ -27,13 +31,6 @@ static void on_check_result(void *context, struct check *check, const struct che
 		result->detail);
 }
 
-static void tell_status(struct agent *agent)
-{
-	struct err why = ERR_INIT;
-	bool ready = agent_components_ready(agent, &why);
-	notify_status("%s", ready ? "every component is registered" : why.msg);
-}
-
 static void on_announced(void *context, struct component *component)
 {
 	struct agent *agent = context;
@@ -41,10 +38,7 @@ static void on_announced(void *context, struct component *component)
 	metrics_set(agent->metrics, METRIC_REGISTERED, label, component_registered(component));
 	metrics_add(agent->metrics, METRIC_TRANSITIONS, label,
 		announce_state_name(announce_get_state(component_announce(component))), 1);
-	tell_status(agent);
-	agent_reload_proceed(agent);
-	agent_drain_proceed(agent);
-	agent_stop_proceed(agent);
+	agent_wake(agent);
 }
 
 static size_t check_count(const struct config *config)
@@ -56,7 +50,7 @@ static size_t check_count(const struct config *config)
 	return count;
 }
 
-struct component_environment agent_component_environment(struct agent *agent)
+static struct component_environment environment_of(struct agent *agent)
 {
 	return (struct component_environment){
 		.loop = agent->loop,
@@ -78,18 +72,18 @@ static void gate_of(const struct agent *agent, const struct config_component *co
 {
 	bool stopping = agent->phase != AGENT_RUNNING;
 	if (stopping && config->persistence == PERSISTENCE_PERMANENT && !config->ephemeral) {
-		/* It stays until somebody removes it: that is what permanent means. */
+		/* A permanent record stays until somebody removes it. */
 		*gate = COMPONENT_GATE_UNDECIDED;
-		text_printf(why, size, "the agent is stopping, and the record is to outlive it");
+		text_printf(why, size, "the agent is stopping, and the record outlives it");
 	} else if (stopping) {
 		*gate = COMPONENT_GATE_CLOSED;
 		text_printf(why, size, "the agent is stopping");
 	} else if (agent->drain.active) {
 		*gate = COMPONENT_GATE_CLOSED;
 		drain_describe(&agent->drain, why, size);
-	} else if (agent->main_process && !agent->main_process_running) {
-		*gate = agent->main_process_started ? COMPONENT_GATE_CLOSED
-						    : COMPONENT_GATE_UNDECIDED;
+	} else if (agent->supervise && agent->main_process != AGENT_MAIN_PROCESS_RUNNING) {
+		*gate = agent->main_process == AGENT_MAIN_PROCESS_NONE ? COMPONENT_GATE_UNDECIDED
+								       : COMPONENT_GATE_CLOSED;
 		text_printf(why, size, "the main process is not running");
 	} else {
 		*gate = COMPONENT_GATE_OPEN;
@@ -99,13 +93,25 @@ static void gate_of(const struct agent *agent, const struct config_component *co
 
 void agent_components_update_gates(struct agent *agent)
 {
+	if (agent->leave_session) {
+		return; /* every record stays as it is */
+	}
 	for (size_t i = 0; i < agent->component_count; i++) {
 		enum component_gate gate;
 		char why[300];
 		gate_of(agent, component_config(agent->components[i]), &gate, why, sizeof(why));
 		component_set_gate(agent->components[i], gate, why);
 	}
-	tell_status(agent);
+}
+
+void agent_components_on_registry_state(struct agent *agent, enum registry_state state)
+{
+	for (size_t i = 0; i < agent->component_count; i++) {
+		component_on_registry_state(agent->components[i], state);
+	}
+	for (size_t i = 0; i < agent->retired_count; i++) {
+		component_on_registry_state(agent->retired[i], state);
+	}
 }
 
 /* ---- questions about all of them ----------------------------------------------------------------------- */
@@ -141,7 +147,7 @@ bool agent_components_settled(const struct agent *agent)
 	return true;
 }
 
-struct check *agent_find_check(const struct agent *agent, const char *name)
+struct check *agent_components_find_check(const struct agent *agent, const char *name)
 {
 	for (size_t i = 0; i < agent->component_count; i++) {
 		for (size_t j = 0; j < component_check_count(agent->components[i]); j++) {
@@ -154,7 +160,7 @@ struct check *agent_find_check(const struct agent *agent, const char *name)
 	return NULL;
 }
 
-struct component *agent_find_endpoint(const struct agent *agent, const char *name)
+struct component *agent_components_find_endpoint(const struct agent *agent, const char *name)
 {
 	for (size_t i = 0; i < agent->component_count; i++) {
 		if (component_endpoint_config(agent->components[i], name)) {
@@ -164,12 +170,39 @@ struct component *agent_find_endpoint(const struct agent *agent, const char *nam
 	return NULL;
 }
 
+static bool has_path(struct component *const *components, size_t count, const char *path)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (strcmp(component_config(components[i])->path, path) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+bool agent_components_have_path(const struct agent *agent, const char *path)
+{
+	return has_path(agent->components, agent->component_count, path) ||
+		has_path(agent->retired, agent->retired_count, path);
+}
+
+void agent_components_add_paths(const struct agent *agent, json_t *paths)
+{
+	for (size_t i = 0; i < agent->component_count; i++) {
+		json_array_append_new(
+			paths, json_string(component_config(agent->components[i])->path));
+	}
+	for (size_t i = 0; i < agent->retired_count; i++) {
+		json_array_append_new(paths, json_string(component_config(agent->retired[i])->path));
+	}
+}
+
 /* ---- life -------------------------------------------------------------------------------------------------- */
 
 int agent_components_create(struct agent *agent, const json_t *saved, struct err *err)
 {
 	const struct config *config = agent->config;
-	struct component_environment environment = agent_component_environment(agent);
+	struct component_environment environment = environment_of(agent);
 	agent->components = calloc(config->component_count + 1, sizeof(*agent->components));
 	for (size_t i = 0; agent->components && i < config->component_count; i++) {
 		const char *label = config_component_label(&config->components[i]);
@@ -183,16 +216,6 @@ int agent_components_create(struct agent *agent, const json_t *saved, struct err
 	return agent->components ? 0 : err_set(err, BERTH_FAILED, "no memory");
 }
 
-void agent_components_destroy(struct agent *agent)
-{
-	for (size_t i = 0; i < agent->component_count; i++) {
-		component_destroy(agent->components[i]);
-	}
-	free(agent->components);
-	agent->components = NULL;
-	agent->component_count = 0;
-}
-
 json_t *agent_components_save(const struct agent *agent)
 {
 	json_t *saved = json_object();
@@ -201,4 +224,145 @@ json_t *agent_components_save(const struct agent *agent)
 			component_save(agent->components[i]));
 	}
 	return saved;
+}
+
+/* ---- reload --------------------------------------------------------------------------------- */
+
+/* A retired component needs its configuration until it has withdrawn its record. */
+static void retire(struct agent *agent, struct component *component)
+{
+	agent->retired = allocate_again(
+		agent->retired, agent->retired_count + 1, sizeof(*agent->retired));
+	agent->retired[agent->retired_count++] = component;
+	component_set_gate(component, COMPONENT_GATE_CLOSED, "no longer configured");
+}
+
+static struct component *take_retired_at(struct agent *agent, size_t index)
+{
+	struct component *component = agent->retired[index];
+	agent->retired[index] = agent->retired[--agent->retired_count];
+	return component;
+}
+
+static void keep_old_config(struct agent *agent, struct config *config)
+{
+	agent->old_configs = allocate_again(
+		agent->old_configs, agent->old_config_count + 1, sizeof(*agent->old_configs));
+	agent->old_configs[agent->old_config_count++] = config;
+}
+
+static void free_retired(struct agent *agent, bool all)
+{
+	for (size_t i = agent->retired_count; i-- > 0;) {
+		if (all || announce_settled(component_announce(agent->retired[i]))) {
+			component_destroy(take_retired_at(agent, i));
+		}
+	}
+	if (agent->retired_count > 0) {
+		return;
+	}
+	for (size_t i = 0; i < agent->old_config_count; i++) {
+		config_free(agent->old_configs[i]);
+	}
+	free(agent->old_configs);
+	free(agent->retired);
+	agent->old_configs = NULL;
+	agent->retired = NULL;
+	agent->old_config_count = 0;
+}
+
+bool agent_components_free_withdrawn(struct agent *agent)
+{
+	bool any = agent->old_config_count > 0;
+	free_retired(agent, false);
+	return any;
+}
+
+void agent_components_destroy(struct agent *agent)
+{
+	for (size_t i = 0; i < agent->component_count; i++) {
+		component_destroy(agent->components[i]);
+	}
+	free(agent->components);
+	agent->components = NULL;
+	agent->component_count = 0;
+	free_retired(agent, true);
+}
+
+struct predecessors {
+	struct component **components; /* NULL where a component goes on */
+	size_t count;
+};
+
+/* The component at this path, which goes on under a new configuration. */
+static struct component *take_by_path(
+	struct agent *agent, struct predecessors *before, const char *path)
+{
+	for (size_t i = 0; i < before->count; i++) {
+		struct component *component = before->components[i];
+		if (component && strcmp(component_config(component)->path, path) == 0) {
+			before->components[i] = NULL;
+			return component;
+		}
+	}
+	for (size_t i = 0; i < agent->retired_count; i++) {
+		if (strcmp(component_config(agent->retired[i])->path, path) == 0) {
+			return take_retired_at(agent, i);
+		}
+	}
+	return NULL;
+}
+
+/* What a component takes along to another path: the state of its checks, its dynamic addresses. */
+static json_t *saved_by_label(const struct predecessors *before, const char *label)
+{
+	for (size_t i = 0; i < before->count; i++) {
+		struct component *component = before->components[i];
+		if (component && strcmp(component_label(component), label) == 0) {
+			return component_save(component);
+		}
+	}
+	return NULL;
+}
+
+static struct component *arrange_component(
+	struct agent *agent, struct predecessors *before, const struct config_component *config)
+{
+	struct component_environment environment = environment_of(agent);
+	struct component *component = take_by_path(agent, before, config->path);
+	if (!component) {
+		json_t *saved = saved_by_label(before, config_component_label(config));
+		component = component_create(&environment, config, saved);
+		json_decref(saved);
+		return component;
+	}
+	struct err err = ERR_INIT;
+	if (component_reload(component, config, &environment, &err)) {
+		log_error(config_component_label(config), "%s", err.msg);
+	}
+	return component;
+}
+
+void agent_components_reload(struct agent *agent, struct config *next_take)
+{
+	struct predecessors before = { agent->components, agent->component_count };
+	keep_old_config(agent, agent->config);
+	agent->config = next_take;
+	agent->components = allocate_zeroed(
+		next_take->component_count + 1, sizeof(*agent->components));
+	agent->component_count = 0;
+	for (size_t i = 0; i < next_take->component_count; i++) {
+		struct component *component = arrange_component(
+			agent, &before, &next_take->components[i]);
+		if (component) {
+			agent->components[agent->component_count++] = component;
+		}
+	}
+	for (size_t i = 0; i < before.count; i++) {
+		if (before.components[i]) {
+			retire(agent, before.components[i]);
+		}
+	}
+	free(before.components);
+	agent_components_update_gates(agent);
 }

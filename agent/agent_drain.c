@@ -1,5 +1,8 @@
-#include "agent/agent_internal.h"
+#include "agent/agent_drain.h"
 
+#include "agent/agent_components.h"
+#include "agent/agent_event.h"
+#include "agent/agent_internal.h"
 #include "agent/base/log.h"
 
 static const char DRAIN_DOCUMENT[] = "drain";
@@ -11,7 +14,7 @@ static void serve_again(struct agent *agent, const char *why)
 	state_dir_remove(&agent->state, DRAIN_DOCUMENT);
 	ev_periodic_stop(agent->loop, &agent->drain_end_timer);
 	ev_timer_stop(agent->loop, &agent->drain_retry_timer);
-	agent_components_update_gates(agent);
+	agent_wake(agent);
 }
 
 static void on_end_timer(struct ev_loop *loop, ev_periodic *timer, int events)
@@ -23,7 +26,7 @@ static void on_end_timer(struct ev_loop *loop, ev_periodic *timer, int events)
 	}
 }
 
-/* ---- is it done? ------------------------------------------------------------------------------- */
+/* ---- is it done? ----------------------------------------------------------------------------- */
 
 static void confirmed(struct agent *agent)
 {
@@ -88,9 +91,9 @@ json_t *agent_drain_json(const struct agent *agent)
 	return json;
 }
 
-/* ---- begin and end ----------------------------------------------------------------------------- */
+/* ---- begin and end --------------------------------------------------------------------------- */
 
-/* By the wall clock: a machine that was suspended, or whose clock was set, is out of its drain in time too. */
+/* By the wall clock: the drain ends in time also on a machine that was suspended. */
 static void arm(struct agent *agent)
 {
 	ev_periodic_stop(agent->loop, &agent->drain_end_timer);
@@ -110,15 +113,15 @@ static void save(struct agent *agent)
 	json_decref(document);
 }
 
-void agent_drain_load(struct agent *agent, const json_t *handed_over)
+void agent_drain_load(struct agent *agent, const json_t *passed)
 {
 	ev_init(&agent->drain_end_timer, on_end_timer);
 	ev_init(&agent->drain_retry_timer, on_retry_timer);
 	agent->drain_end_timer.data = agent;
 	agent->drain_retry_timer.data = agent;
 	struct err err = ERR_INIT;
-	json_t *document = handed_over ? json_incref((json_t *)handed_over)
-				       : state_dir_load(&agent->state, DRAIN_DOCUMENT, &err);
+	json_t *document = passed ? json_incref((json_t *)passed)
+				  : state_dir_load(&agent->state, DRAIN_DOCUMENT, &err);
 	if (err.code) {
 		log_warn("drain", "the saved drain cannot be read and is ignored: %s", err.msg);
 	}
@@ -129,7 +132,7 @@ void agent_drain_load(struct agent *agent, const json_t *handed_over)
 		char what[sizeof(agent->drain.reason) + 16];
 		drain_describe(&agent->drain, what, sizeof(what));
 		log_info("drain", "still %s", what);
-	} else if (document && (!handed_over || json_is_true(json_object_get(document, "active")))) {
+	} else if (document && (!passed || json_is_true(json_object_get(document, "active")))) {
 		state_dir_remove(&agent->state, DRAIN_DOCUMENT);
 	}
 	json_decref(document);
@@ -146,8 +149,13 @@ void agent_drain_begin(struct agent *agent, const char *reason, int64_t for_ms)
 	agent_transition(agent, "drain", was_active ? "draining" : "serving", "draining", reason);
 	save(agent);
 	arm(agent);
-	agent_components_update_gates(agent);
-	agent_drain_proceed(agent);
+	agent_wake(agent);
+}
+
+void agent_drain_confirm_again(struct agent *agent)
+{
+	agent->drained_at = 0;
+	agent_wake(agent);
 }
 
 void agent_drain_end(struct agent *agent)

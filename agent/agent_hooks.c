@@ -1,7 +1,14 @@
+#include "agent/agent_hooks.h"
+
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "agent/agent_components.h"
+#include "agent/agent_drain.h"
 #include "agent/agent_internal.h"
+#include "agent/agent_main_process.h"
+#include "agent/agent_metrics.h"
+#include "agent/agent_reload.h"
 
 /* ---- who may do what -------------------------------------------------------------------------------- */
 
@@ -77,11 +84,11 @@ static json_t *components_status(const struct agent *agent)
 
 static json_t *main_process_status(const struct agent *agent)
 {
-	if (!agent->main_process) {
+	if (!agent->supervise) {
 		return json_null();
 	}
-	return json_pack("{s:b, s:i}", "running", agent->main_process_running, "pid",
-		(int)supervise_pid(agent->main_process));
+	return json_pack("{s:b, s:i}", "running", agent_main_process_runs(agent), "pid",
+		(int)supervise_pid(agent->supervise));
 }
 
 static json_t *agent_status(void *context)
@@ -179,7 +186,7 @@ static int run_check(void *context, const char *name,
 	void (*done)(void *done_context, json_t *result), void *done_context, struct err *err)
 {
 	struct agent *agent = context;
-	struct check *check = agent_find_check(agent, name);
+	struct check *check = agent_components_find_check(agent, name);
 	if (!check) {
 		return no_check(err, name);
 	}
@@ -212,7 +219,7 @@ static int report_check(void *context, const char *name, const char *status, con
 	const struct http_peer *peer, struct err *err)
 {
 	struct agent *agent = context;
-	struct check *check = agent_find_check(agent, name);
+	struct check *check = agent_components_find_check(agent, name);
 	if (!check) {
 		return no_check(err, name);
 	}
@@ -232,7 +239,7 @@ static int report_check(void *context, const char *name, const char *status, con
 static int set_addresses(struct agent *agent, const char *name, const json_t *addresses,
 	const struct http_peer *peer, uint64_t connection, bool *ret_hold, struct err *err)
 {
-	struct component *component = agent_find_endpoint(agent, name);
+	struct component *component = agent_components_find_endpoint(agent, name);
 	if (!component) {
 		return err_set(err, BERTH_PATH_NOT_FOUND, "no endpoint is named \"%s\"", name);
 	}

@@ -1,6 +1,9 @@
-#include "agent/agent_internal.h"
+#include "agent/agent_metrics.h"
 
 #include <string.h>
+
+#include "agent/agent_components.h"
+#include "agent/agent_internal.h"
 
 static const enum metric of_checks[] = { METRIC_CHECK_UP, METRIC_CHECK_WARNING,
 	METRIC_CHECK_DURATION, METRIC_CHECK_RUNS };
@@ -9,7 +12,7 @@ static const enum metric of_components[] = { METRIC_REGISTERED, METRIC_TRANSITIO
 
 static bool is_check(void *context, const char *name)
 {
-	return agent_find_check(context, name) != NULL;
+	return agent_components_find_check(context, name) != NULL;
 }
 
 static bool is_component(void *context, const char *label)
@@ -23,7 +26,7 @@ static bool is_component(void *context, const char *label)
 	return false;
 }
 
-void agent_metrics_forget_gone(struct agent *agent)
+void agent_metrics_forget_removed(struct agent *agent)
 {
 	for (size_t i = 0; i < sizeof(of_checks) / sizeof(of_checks[0]); i++) {
 		metrics_retain(agent->metrics, of_checks[i], is_check, agent);

@@ -1,8 +1,11 @@
-#include "agent/agent_internal.h"
+#include "agent/agent_registry.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/agent_components.h"
+#include "agent/agent_event.h"
+#include "agent/agent_internal.h"
 #include "agent/base/allocate.h"
 #include "agent/base/log.h"
 
@@ -10,24 +13,24 @@ static const char SESSION_DOCUMENT[] = "session";
 
 enum { SESSION_VERSION = 1 };
 
-/* ---- nodes that a predecessor left and the configuration no longer names ------------------------- */
+/* ---- nodes of a predecessor at paths that the configuration no longer names ------------------ */
 
-/* Forgotten when the registry has said that it is gone, or not ours. */
-struct agent_left_node {
+/* Forgotten once the registry has said that the node is gone, or not ours. */
+struct abandoned_node {
 	struct list link;
 	struct agent *agent;
 	struct registry_request *request;
 	char *path;
 };
 
-static void forget_left_node(struct agent_left_node *left)
+static void forget(struct abandoned_node *node)
 {
-	list_remove(&left->link);
-	free(left->path);
-	free(left);
+	list_remove(&node->link);
+	free(node->path);
+	free(node);
 }
 
-static void remember_left_paths(struct agent *agent, const json_t *paths)
+static void remember_abandoned(struct agent *agent, const json_t *paths)
 {
 	json_t *seen = json_object();
 	size_t index;
@@ -35,118 +38,94 @@ static void remember_left_paths(struct agent *agent, const json_t *paths)
 	json_array_foreach ((json_t *)paths, index, item) {
 		const char *path = json_string_value(item);
 		if (path && !json_object_get(seen, path)) {
-			struct agent_left_node *left = allocate_zeroed(1, sizeof(*left));
-			left->agent = agent;
-			left->path = allocate_text(path);
-			list_append(&agent->left_nodes, &left->link);
+			struct abandoned_node *node = allocate_zeroed(1, sizeof(*node));
+			node->agent = agent;
+			node->path = allocate_text(path);
+			list_append(&agent->abandoned, &node->link);
 			json_object_set_new(seen, path, json_true());
 		}
 	}
 	json_decref(seen);
 }
 
-static void forget_left_nodes(struct agent *agent)
+static void forget_abandoned(struct agent *agent)
 {
-	while (!list_empty(&agent->left_nodes)) {
-		forget_left_node(LIST_ITEM(agent->left_nodes.next, struct agent_left_node, link));
+	while (!list_empty(&agent->abandoned)) {
+		forget(LIST_ITEM(agent->abandoned.next, struct abandoned_node, link));
 	}
 }
 
-/* What the connection broke is tried again after the next. */
+/* A request that the connection broke is made again after the reconnect. */
 static bool is_undecided(const struct err *err)
 {
 	return err->code == BERTH_REGISTRY_UNAVAILABLE || err->code == BERTH_TIMEOUT;
 }
 
-static void on_left_removed(void *context, const struct registry_result *result)
+static void on_abandoned_removed(void *context, const struct registry_result *result)
 {
-	struct agent_left_node *left = context;
-	left->request = NULL;
+	struct abandoned_node *node = context;
+	node->request = NULL;
 	if (is_undecided(&result->err)) {
 		return;
 	}
 	if (result->err.code) {
-		log_warn("agent", "%s, which is no longer configured, stays: %s", left->path,
+		log_warn("agent", "%s, which is no longer configured, stays: %s", node->path,
 			result->err.msg);
 	} else {
-		log_info("agent", "removed %s, which is no longer configured", left->path);
+		log_info("agent", "removed %s, which is no longer configured", node->path);
 	}
-	struct agent *agent = left->agent;
-	forget_left_node(left);
+	struct agent *agent = node->agent;
+	forget(node);
 	agent_registry_save_session(agent);
 }
 
-static void on_left_stat(void *context, const struct registry_result *result)
+static void on_abandoned_stat(void *context, const struct registry_result *result)
 {
-	struct agent_left_node *left = context;
-	left->request = NULL;
+	struct abandoned_node *node = context;
+	node->request = NULL;
 	if (is_undecided(&result->err)) {
 		return;
 	}
 	if (result->err.code == 0 && result->stat.own) {
-		left->request = registry_delete(left->agent->registry, left->path, false,
-			&result->stat, NULL, on_left_removed, left);
+		node->request = registry_delete(node->agent->registry, node->path, false,
+			&result->stat, NULL, on_abandoned_removed, node);
 	}
-	if (!left->request) {
-		struct agent *agent = left->agent;
-		forget_left_node(left);
-		if (list_empty(&agent->left_nodes)) {
+	if (!node->request) {
+		struct agent *agent = node->agent;
+		forget(node);
+		if (list_empty(&agent->abandoned)) {
 			agent_registry_save_session(agent);
 		}
 	}
 }
 
-static bool has_path(struct component *const *components, size_t count, const char *path)
-{
-	for (size_t i = 0; i < count; i++) {
-		if (strcmp(component_config(components[i])->path, path) == 0) {
-			return true;
-		}
-	}
-	return false;
-}
-
-/* A component looks after its node itself. */
-static bool has_component(const struct agent *agent, const char *path)
-{
-	return has_path(agent->components, agent->component_count, path) ||
-		has_path(agent->retired, agent->retired_count, path);
-}
-
-static void look_after_left_nodes(struct agent *agent)
+static void look_after_abandoned(struct agent *agent)
 {
 	struct list *next;
-	for (struct list *at = agent->left_nodes.next; at != &agent->left_nodes; at = next) {
-		struct agent_left_node *left = LIST_ITEM(at, struct agent_left_node, link);
+	for (struct list *at = agent->abandoned.next; at != &agent->abandoned; at = next) {
+		struct abandoned_node *node = LIST_ITEM(at, struct abandoned_node, link);
 		next = at->next;
-		if (left->request) {
-			continue; /* it says what becomes of the node */
+		if (node->request) {
+			continue; /* its answer decides */
 		}
-		if (has_component(agent, left->path)) {
-			forget_left_node(left);
+		if (agent_components_have_path(agent, node->path)) {
+			forget(node);
 		} else {
-			left->request = registry_stat(
-				agent->registry, left->path, on_left_stat, left);
+			node->request = registry_stat(
+				agent->registry, node->path, on_abandoned_stat, node);
 		}
 	}
 }
 
-/* ---- the session, kept for a successor --------------------------------------------------------- */
+/* ---- the session, kept for a successor ------------------------------------------------------- */
 
 json_t *agent_registry_paths(const struct agent *agent)
 {
 	json_t *paths = json_array();
-	for (size_t i = 0; i < agent->component_count; i++) {
-		json_array_append_new(
-			paths, json_string(component_config(agent->components[i])->path));
-	}
-	for (size_t i = 0; i < agent->retired_count; i++) {
-		json_array_append_new(paths, json_string(component_config(agent->retired[i])->path));
-	}
-	for (const struct list *at = agent->left_nodes.next; at != &agent->left_nodes;
-		at = at->next) {
-		const char *path = LIST_ITEM(at, struct agent_left_node, link)->path;
-		if (!has_component(agent, path)) {
+	agent_components_add_paths(agent, paths);
+	for (const struct list *at = agent->abandoned.next; at != &agent->abandoned; at = at->next) {
+		const char *path = LIST_ITEM(at, struct abandoned_node, link)->path;
+		if (!agent_components_have_path(agent, path)) {
 			json_array_append_new(paths, json_string(path));
 		}
 	}
@@ -186,11 +165,11 @@ json_t *agent_registry_leave(struct agent *agent, json_t *paths_take)
 	} else {
 		json_decref(paths_take);
 	}
-	forget_left_nodes(agent);
+	forget_abandoned(agent);
 	return document;
 }
 
-/* What the process before us left in the state directory; NULL when there is nothing. */
+/* The predecessor's session in the state directory; NULL when there is none. */
 static json_t *load_session(struct agent *agent)
 {
 	struct err err = ERR_INIT;
@@ -214,19 +193,20 @@ static json_t *session_of(const struct agent *agent, const json_t *document)
 	json_t *session = json_object_get(document, "session");
 	if (json_integer_value(json_object_get(document, "version")) != SESSION_VERSION || !url ||
 		!json_is_object(session)) {
-		log_warn("agent", "the session left for us has an unknown shape, a new one is made");
+		log_warn("agent",
+			"the predecessor's session has an unknown shape, a new one is made");
 		return NULL;
 	}
 	if (strcmp(url, agent->config->registry.url) != 0) {
 		log_warn("agent",
-			"the session left for us is one with another registry, a new one is made; what "
-			"was registered there ends with it");
+			"the predecessor's session is with another registry, a new one is made; the "
+			"records there end with it");
 		return NULL;
 	}
 	return session;
 }
 
-/* ---- the root: a registry is new only as long as no agent has come to it ------------------------ */
+/* ---- the root: the first agent makes it ------------------------------------------------------ */
 
 static void on_root_made(void *context, const struct registry_result *result)
 {
@@ -244,7 +224,7 @@ static void on_root_stat(void *context, const struct registry_result *result)
 	}
 }
 
-/* ---- the connection ---------------------------------------------------------------------------- */
+/* ---- the connection -------------------------------------------------------------------------- */
 
 static void on_state(void *context, enum registry_state state, const char *why)
 {
@@ -259,18 +239,12 @@ static void on_state(void *context, enum registry_state state, const char *why)
 	}
 	if (state == REGISTRY_CONNECTED) {
 		registry_stat(agent->registry, "/", on_root_stat, agent);
-		look_after_left_nodes(agent);
+		look_after_abandoned(agent);
 		agent_registry_save_session(agent);
 	}
 	cache_on_registry_state(agent->cache, state);
-	for (size_t i = 0; i < agent->component_count; i++) {
-		component_on_registry_state(agent->components[i], state);
-	}
-	for (size_t i = 0; i < agent->retired_count; i++) {
-		component_on_registry_state(agent->retired[i], state);
-	}
-	agent_drain_proceed(agent);
-	agent_stop_proceed(agent);
+	agent_components_on_registry_state(agent, state);
+	agent_wake(agent);
 }
 
 static void on_log(void *context, enum registry_log_level level, const char *message)
@@ -303,12 +277,12 @@ int agent_registry_open(struct agent *agent, const json_t *left, struct err *err
 		.on_log = on_log,
 		.context = agent,
 	};
-	list_init(&agent->left_nodes);
+	list_init(&agent->abandoned);
 	int code = registry_open(&agent->registry, &options, err);
 	if (code == 0) {
 		registry_loop_init(&agent->registry_driver, agent->loop, agent->registry);
 		agent->registry_since = ev_now(agent->loop);
-		remember_left_paths(agent, session ? json_object_get(document, "paths") : NULL);
+		remember_abandoned(agent, session ? json_object_get(document, "paths") : NULL);
 	}
 	json_decref(document);
 	return code;
@@ -327,5 +301,5 @@ void agent_registry_close(struct agent *agent)
 	state_dir_remove(&agent->state, SESSION_DOCUMENT);
 	registry_close(agent->registry);
 	agent->registry = NULL;
-	forget_left_nodes(agent);
+	forget_abandoned(agent);
 }

@@ -1,14 +1,21 @@
-#include "agent/agent_internal.h"
+#include "agent/agent_reload.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/base/allocate.h"
+#include "agent/agent_api.h"
+#include "agent/agent_cache.h"
+#include "agent/agent_components.h"
+#include "agent/agent_drain.h"
+#include "agent/agent_event.h"
+#include "agent/agent_internal.h"
+#include "agent/agent_main_process.h"
+#include "agent/agent_registry.h"
 #include "agent/base/log.h"
 #include "agent/base/notify.h"
 
-/* ---- what cannot change while the agent runs --------------------------------------------------- */
+/* ---- options that cannot change while the agent runs ----------------------------------------- */
 
 static void refuse(json_t *problems, const char *path, const char *key, const char *before)
 {
@@ -71,161 +78,28 @@ static json_t *refused_changes(const struct agent *agent, const struct config *n
 	return problems;
 }
 
-/* ---- components that go ------------------------------------------------------------------------ */
+/* ---- the change ------------------------------------------------------------------------------ */
 
-/* A retired component withdraws its record and is then freed; till then it needs its configuration. */
-static void retire(struct agent *agent, struct component *component)
+/* Puts the options into force that may change at run time: log, limits, policies. */
+static void apply_options(struct agent *agent)
 {
-	agent->retired = allocate_again(
-		agent->retired, agent->retired_count + 1, sizeof(*agent->retired));
-	agent->retired[agent->retired_count++] = component;
-	component_set_gate(component, COMPONENT_GATE_CLOSED, "no longer configured");
-}
-
-static struct component *take_retired_at(struct agent *agent, size_t index)
-{
-	struct component *component = agent->retired[index];
-	agent->retired[index] = agent->retired[--agent->retired_count];
-	return component;
-}
-
-static void keep_old_config(struct agent *agent, struct config *config)
-{
-	agent->old_configs = allocate_again(
-		agent->old_configs, agent->old_config_count + 1, sizeof(*agent->old_configs));
-	agent->old_configs[agent->old_config_count++] = config;
-}
-
-static void sweep(struct agent *agent, bool all)
-{
-	for (size_t i = agent->retired_count; i-- > 0;) {
-		if (all || announce_settled(component_announce(agent->retired[i]))) {
-			component_destroy(take_retired_at(agent, i));
-		}
-	}
-	if (agent->retired_count > 0) {
-		return;
-	}
-	for (size_t i = 0; i < agent->old_config_count; i++) {
-		config_free(agent->old_configs[i]);
-	}
-	free(agent->old_configs);
-	free(agent->retired);
-	agent->old_configs = NULL;
-	agent->retired = NULL;
-	agent->old_config_count = 0;
-}
-
-static void on_sweep_timer(struct ev_loop *loop, ev_timer *timer, int events)
-{
-	(void)loop;
-	(void)events;
-	struct agent *agent = timer->data;
-	sweep(agent, false);
-	agent_metrics_forget_gone(agent);
-	agent_registry_save_session(agent);
-}
-
-void agent_reload_proceed(struct agent *agent)
-{
-	if (agent->old_config_count > 0 && !ev_is_active(&agent->sweep_timer)) {
-		ev_timer_init(&agent->sweep_timer, on_sweep_timer, 0.0, 0.0);
-		agent->sweep_timer.data = agent;
-		ev_timer_start(agent->loop, &agent->sweep_timer);
-	}
-}
-
-void agent_reload_finish(struct agent *agent)
-{
-	ev_timer_stop(agent->loop, &agent->sweep_timer);
-	sweep(agent, true);
-}
-
-/* ---- the change -------------------------------------------------------------------------------- */
-
-struct predecessors {
-	struct component **components; /* NULL where one goes on */
-	size_t count;
-};
-
-/* The component that goes on under a new configuration: the one whose node it is. */
-static struct component *take_by_path(
-	struct agent *agent, struct predecessors *before, const char *path)
-{
-	for (size_t i = 0; i < before->count; i++) {
-		struct component *component = before->components[i];
-		if (component && strcmp(component_config(component)->path, path) == 0) {
-			before->components[i] = NULL;
-			return component;
-		}
-	}
-	for (size_t i = 0; i < agent->retired_count; i++) {
-		if (strcmp(component_config(agent->retired[i])->path, path) == 0) {
-			return take_retired_at(agent, i);
-		}
-	}
-	return NULL;
-}
-
-/* What a component that moves to another path takes along: the state of its checks, its dynamic addresses. */
-static json_t *saved_by_label(const struct predecessors *before, const char *label)
-{
-	for (size_t i = 0; i < before->count; i++) {
-		struct component *component = before->components[i];
-		if (component && strcmp(component_label(component), label) == 0) {
-			return component_save(component);
-		}
-	}
-	return NULL;
-}
-
-static struct component *arrange_component(
-	struct agent *agent, struct predecessors *before, const struct config_component *config)
-{
-	struct component_environment environment = agent_component_environment(agent);
-	struct component *component = take_by_path(agent, before, config->path);
-	if (!component) {
-		json_t *saved = saved_by_label(before, config_component_label(config));
-		component = component_create(&environment, config, saved);
-		json_decref(saved);
-		return component;
-	}
-	struct err err = ERR_INIT;
-	if (component_reload(component, config, &environment, &err)) {
-		log_error(config_component_label(config), "%s", err.msg);
-	}
-	return component;
+	const struct config *config = agent->config;
+	log_set(config->agent.log_level, config->agent.log_json);
+	check_scheduler_set_max_parallel(agent->scheduler, config->agent.max_parallel_checks);
+	agent_api_apply_options(agent);
+	agent_cache_apply_options(agent);
+	agent_main_process_apply_options(agent);
 }
 
 static void apply(struct agent *agent, struct config *next)
 {
-	struct predecessors before = { agent->components, agent->component_count };
-	struct config *old = agent->config;
-	agent->config = next;
-	agent->components = allocate_zeroed(next->component_count + 1, sizeof(*agent->components));
-	agent->component_count = 0;
-	for (size_t i = 0; i < next->component_count; i++) {
-		struct component *component = arrange_component(
-			agent, &before, &next->components[i]);
-		if (component) {
-			agent->components[agent->component_count++] = component;
-		}
-	}
-	for (size_t i = 0; i < before.count; i++) {
-		if (before.components[i]) {
-			retire(agent, before.components[i]);
-		}
-	}
-	free(before.components);
-	keep_old_config(agent, old);
-	agent_apply_options(agent);
-	agent_components_update_gates(agent);
+	agent_components_reload(agent, next);
+	apply_options(agent);
 	agent_registry_save_session(agent);
-	agent_reload_proceed(agent);
 	if (agent->drain.active) {
-		agent->drained_at = 0; /* a new component must be confirmed too */
-		agent_drain_proceed(agent);
+		agent_drain_confirm_again(agent); /* a new component may have a record */
 	}
+	agent_wake(agent);
 }
 
 static json_t *reload(struct agent *agent)

@@ -1,9 +1,14 @@
-#include "agent/agent_internal.h"
+#include "agent/agent_stop.h"
 
+#include "agent/agent_components.h"
+#include "agent/agent_drain.h"
+#include "agent/agent_event.h"
+#include "agent/agent_internal.h"
+#include "agent/agent_main_process.h"
 #include "agent/base/log.h"
 #include "agent/base/notify.h"
 
-/* A registry that is away cannot be told; its session ends by itself. So long we wait for it to come back. */
+/* A registry that is away cannot be reached; our session ends by itself. We wait this long for its return. */
 static const double DEREGISTER_PATIENCE_S = 5.0;
 
 static void done(struct agent *agent)
@@ -15,14 +20,14 @@ static void done(struct agent *agent)
 
 static void stop_main_process(struct agent *agent)
 {
-	if (!agent->main_process || !agent->main_process_running) {
+	if (!agent_main_process_runs(agent)) {
 		done(agent);
 		return;
 	}
 	agent->phase = AGENT_STOPPING_PROCESS;
 	ev_timer_stop(agent->loop, &agent->phase_timer);
 	log_info("agent", "stopping the main process");
-	supervise_stop(agent->main_process);
+	supervise_stop(agent->supervise);
 }
 
 static void on_phase_timer(struct ev_loop *loop, ev_timer *timer, int events);
@@ -37,13 +42,13 @@ static void enter(struct agent *agent, enum agent_phase phase, double patience_s
 	ev_timer_start(agent->loop, &agent->phase_timer);
 }
 
-/* Who was told of us by the registry has drain_delay to notice that we are gone: from now, or since the drain. */
+/* Clients that know us from the registry have drain_delay to notice: from now on, or from the drain on. */
 static double linger_s(const struct agent *agent)
 {
-	if (agent->skip_linger) {
-		return 0;
+	if (agent->main_process == AGENT_MAIN_PROCESS_ENDED) {
+		return 0; /* it serves no client any more */
 	}
-	if (!agent->nothing_stood) {
+	if (!agent->nothing_withdrawn) {
 		return (double)agent->config->agent.drain_delay_ms / 1000.0;
 	}
 	return agent->drain.active && agent->component_count > 0 ? agent_drain_left_s(agent) : 0;
@@ -74,13 +79,13 @@ static void on_phase_timer(struct ev_loop *loop, ev_timer *timer, int events)
 	}
 }
 
-/* Whoever stops does not start anything any more. */
+/* An agent that stops does not restart its main process. */
 static void begin(struct agent *agent, const char *why)
 {
 	log_info("agent", "stopping: %s", why);
 	notify_stopping();
-	if (agent->main_process) {
-		supervise_forbid_restart(agent->main_process);
+	if (agent->supervise) {
+		supervise_forbid_restart(agent->supervise);
 	}
 }
 
@@ -93,8 +98,8 @@ void agent_stop(struct agent *agent, const char *why)
 	begin(agent, why);
 	enter(agent, AGENT_DEREGISTERING, DEREGISTER_PATIENCE_S);
 	agent_components_update_gates(agent);
-	agent->nothing_stood = agent_components_settled(agent);
-	agent_stop_proceed(agent);
+	agent->nothing_withdrawn = agent_components_settled(agent);
+	agent_wake(agent);
 }
 
 void agent_quit(struct agent *agent, const char *why)
@@ -112,12 +117,24 @@ void agent_quit(struct agent *agent, const char *why)
 
 void agent_stop_proceed(struct agent *agent)
 {
-	if (agent->phase == AGENT_DEREGISTERING && agent_components_settled(agent)) {
-		deregistered(agent);
-	} else if (agent->phase == AGENT_LINGERING && agent->main_process &&
-		!agent->main_process_running) {
-		done(agent);
-	} else if (agent->phase == AGENT_STOPPING_PROCESS && !agent->main_process_running) {
-		done(agent);
+	switch (agent->phase) {
+	case AGENT_DEREGISTERING:
+		if (agent_components_settled(agent)) {
+			deregistered(agent);
+		}
+		break;
+	case AGENT_LINGERING:
+		if (agent->supervise && !agent_main_process_runs(agent)) {
+			done(agent);
+		}
+		break;
+	case AGENT_STOPPING_PROCESS:
+		if (!agent_main_process_runs(agent)) {
+			done(agent);
+		}
+		break;
+	case AGENT_RUNNING:
+	case AGENT_DONE:
+		break;
 	}
 }

@@ -40,7 +40,7 @@ int check_scheduler_running(const struct check_scheduler *scheduler);
 int check_scheduler_waiting(const struct check_scheduler *scheduler);
 
 /* `config` must outlive the check (or be exchanged by check_set_config()). `path` is the component's registry path, for
- * BERTH_PATH. `saved` is what check_save() gave, to go on after a restart or re-exec, or NULL. `jitter`: the first run at a random
+ * BERTH_PATH. `saved` is what check_save() gave, to go on after a restart or an upgrade, or NULL. `jitter`: the first run at a random
  * point within the interval, a second at most, instead of at once. Starts stopped; see check_start(). */
 struct check *check_create(struct check_scheduler *scheduler, const struct config_check *config,
 	const char *component_label, const char *path, const struct check_callbacks *callbacks,

@@ -81,6 +81,9 @@ static void on_announce_change(
 
 void component_set_gate(struct component *component, enum component_gate gate, const char *why)
 {
+	if (component->gate == gate && strcmp(component->gate_why, why) == 0) {
+		return;
+	}
 	component->gate = gate;
 	text_printf(component->gate_why, sizeof(component->gate_why), "%s", why);
 	component_reconsider(component);

@@ -44,7 +44,7 @@ void supervise_set_policy(
 
 /* Starts it: 0, or BERTH_FAILED with *ret_status 127 (no such program) or 126 (cannot be executed). */
 int supervise_start(struct supervise *supervise, int *ret_status, struct err *err) ERR_REQUIRED(3);
-/* Goes on with a process that this same pid started before it re-executed itself. */
+/* Goes on with a process that this same pid started before an upgrade. */
 void supervise_adopt(struct supervise *supervise, pid_t pid);
 
 /* From now on an end is an end, and a restart that is due does not come. */

@@ -220,7 +220,7 @@ class MainProcess(LifeTest):
     def test_it_finds_the_world_as_without_us(self):
         probe = (
             "grep -E 'Sig(Ign|Blk)' /proc/self/status; grep -E 'Max (core|open)' /proc/self/limits; "
-            "ls /proc/self/fd | wc -l; env | grep -cE '^(LISTEN|BERTH_HANDOVER)'"
+            "ls /proc/self/fd | wc -l; env | grep -cE '^(LISTEN|BERTH_UPGRADE)'"
         )
         direct = subprocess.run(shell(probe), capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
         out = self.folder / "out"

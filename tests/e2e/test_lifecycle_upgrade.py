@@ -332,11 +332,11 @@ class Upgrade(LifeTest):
             # An agent waits for a second until its session is closed; who stood still for that long lets it run out.
         self.fail("the first is empty only when the session has run out")
 
-    def test_a_damaged_hand_over_is_a_fresh_start(self):
+    def test_a_damaged_document_of_the_predecessor_is_a_fresh_start(self):
         agent = self.web_agent()
         read, write = os.pipe()
         os.set_inheritable(read, True)
-        agent.start(env={**os.environ, "BERTH_LIBEXECDIR": str(BUILD), "BERTH_HANDOVER": str(read)}, pass_fds=[read])
+        agent.start(env={**os.environ, "BERTH_LIBEXECDIR": str(BUILD), "BERTH_UPGRADE": str(read)}, pass_fds=[read])
         os.close(read)
         os.close(write)
         agent.wait_state("registered")

@@ -1,4 +1,4 @@
-#include "agent/agent_internal.h"
+#include "agent/agent_upgrade.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,30 +10,29 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/agent_cache.h"
+#include "agent/agent_components.h"
+#include "agent/agent_event.h"
+#include "agent/agent_internal.h"
+#include "agent/agent_registry.h"
+#include "agent/agent_signals.h"
 #include "agent/base/allocate.h"
 #include "agent/base/log.h"
 #include "agent/base/notify.h"
 
 /* How long the new program may take to read the configuration and say that it is good. */
-static const double TRIAL_PATIENCE_S = 10.0;
-/* How long requests under way may take to be answered; streams and long polls are not waited for. */
+static const double TEST_PATIENCE_S = 10.0;
+/* How long requests under way may take; streams and long polls are not waited for. */
 static const double REQUESTS_PATIENCE_S = 2.0;
 
 enum { PATH_BYTES = 4096 };
 
 extern char **environ;
 
-/*
- *   IDLE --USR2--> TRYING the new program --it starts--> SETTLING --all requests are answered--> BLOCKED signals --> exec()
- *     ^               |                                     |  ^-------- another request has come --+  |
- *     +---------------+------- it does not, or we stop -----+-----------------------------------------+
- *
- * BLOCKED lasts a turn of the loop: a signal that came before it is acted upon, one that comes later is the new program's.
- */
 struct agent_upgrade {
-	enum { IDLE, TRYING, SETTLING, BLOCKED } step;
-	char binary[PATH_BYTES]; /* where this program was when it was started: what is executed */
-	ev_child trial;          /* the new program, reading the configuration */
+	enum { IDLE, TESTING, SETTLING, BLOCKED } step;
+	char binary[PATH_BYTES]; /* this program's path when it was started */
+	ev_child test;           /* the new program, reading the configuration */
 	ev_timer patience;
 	ev_prepare settle;
 	ev_idle turn;       /* keeps the loop from sleeping while signals are blocked */
@@ -53,7 +52,7 @@ static void arm_patience(struct agent *agent, double patience_s)
 static void become_idle(struct agent *agent)
 {
 	struct agent_upgrade *upgrade = agent->upgrade;
-	ev_child_stop(agent->loop, &upgrade->trial);
+	ev_child_stop(agent->loop, &upgrade->test);
 	ev_timer_stop(agent->loop, &upgrade->patience);
 	ev_prepare_stop(agent->loop, &upgrade->settle);
 	ev_idle_stop(agent->loop, &upgrade->turn);
@@ -68,16 +67,16 @@ static void give_up(struct agent *agent, const char *why)
 	notify_ready();
 }
 
-/* ---- the hand-over ----------------------------------------------------------------------------- */
+/* ---- the document for the successor ----------------------------------------------------------------------------- */
 
-/* What makes a socket another one, in one text. */
+/* Two configurations with the same text have the same socket. */
 static void describe_socket(const struct config_agent *config, char *text, size_t size)
 {
 	snprintf(text, size, "%s %04o %u", config->socket, config->socket_mode,
 		config->socket_group_id);
 }
 
-/* What the new program will read; false when that is bad, although it was good when the trial read it. */
+/* Reads what the successor will read; false when it has become bad since the test. */
 static bool look_ahead(const struct agent *agent, bool *ret_same_registry)
 {
 	struct config *next = NULL;
@@ -91,7 +90,7 @@ static bool look_ahead(const struct agent *agent, bool *ret_same_registry)
 	return good;
 }
 
-/* Everything that must not be forgotten. The registry is gone afterwards: there is no way back but exec(). */
+/* All that the successor needs. The registry is closed afterwards: only exec() is left. */
 static json_t *make_document(struct agent *agent)
 {
 	char socket[PATH_BYTES];
@@ -99,9 +98,8 @@ static json_t *make_document(struct agent *agent)
 	json_t *components = agent_components_save(agent);
 	json_t *paths = agent_registry_paths(agent);
 	agent->leave_session = agent->upgrade->same_registry;
-	agent_components_destroy(
-		agent); /* ends checks under way; what stands in the registry stays */
-	agent_reload_finish(agent);
+	/* Ends checks under way; the records stay. */
+	agent_components_destroy(agent);
 	agent_cache_close(agent);
 	json_t *session = NULL;
 	if (agent->leave_session) {
@@ -125,25 +123,25 @@ static _Noreturn void execute(struct agent *agent)
 	log_info("agent", "executing %s", agent->upgrade->binary);
 	size_t max = http_connections(agent->http);
 	struct http_kept *kept = allocate_zeroed(max, sizeof(*kept));
-	struct handover handover = {
+	struct upgrade passed = {
 		.socket_fd = http_socket_fd(agent->http),
 		.listen_fd = http_listen_fd(agent->http),
 		.lock_fd = agent->state.lock_fd,
 		.keep_socket = agent->keep_socket,
-		.main_pid = agent->main_process ? supervise_pid(agent->main_process) : 0,
+		.main_pid = agent->supervise ? supervise_pid(agent->supervise) : 0,
 		.connections = kept,
 		.connection_count = http_keep(agent->http, kept, max),
 	};
-	handover.document = make_document(agent);
+	passed.document = make_document(agent);
 	struct err err = ERR_INIT;
-	if (handover.document) {
-		handover_exec(&handover, agent->upgrade->binary, agent->argv, &err);
-		log_error("handover", "%s: going on with the old program", err.msg);
+	if (passed.document) {
+		upgrade_exec(&passed, agent->upgrade->binary, agent->argv, &err);
+		log_error("upgrade", "%s: executing the old program again", err.msg);
 		err_clear(&err);
-		/* It is still there for the kernel, even if its file is not. */
-		handover_exec(&handover, "/proc/self/exe", agent->argv, &err);
+		/* The kernel still has it, even if its file is gone. */
+		upgrade_exec(&passed, "/proc/self/exe", agent->argv, &err);
 	}
-	log_error("handover", "cannot go on: %s", err.msg);
+	log_error("upgrade", "cannot go on: %s", err.msg);
 	_exit(1);
 }
 
@@ -178,12 +176,12 @@ static void unblock(struct agent *agent)
 static void finish_requests(struct agent *agent)
 {
 	if (!look_ahead(agent, &agent->upgrade->same_registry)) {
-		give_up(agent, "the configuration is bad by now: the old program stays");
+		give_up(agent, "the configuration has become bad: the old program stays");
 		return;
 	}
 	api_end_polls(agent->api);
 	http_flush(agent->http);
-	/* Flushing reads too: a request may have come that has to wait for the registry, or one that stops us. */
+	/* Flushing reads too: a new request may wait for the registry, or stop the agent. */
 	if (settled(agent) && agent->phase == AGENT_RUNNING) {
 		execute(agent);
 	}
@@ -214,9 +212,9 @@ static void settle(struct agent *agent)
 	ev_prepare_start(agent->loop, &upgrade->settle);
 }
 
-/* ---- the trial --------------------------------------------------------------------------------- */
+/* ---- the test of the new program --------------------------------------------------------------------------------- */
 
-static void on_trial_ended(struct ev_loop *loop, ev_child *child, int events)
+static void on_test_ended(struct ev_loop *loop, ev_child *child, int events)
 {
 	(void)events;
 	struct agent *agent = child->data;
@@ -236,16 +234,16 @@ static void on_patience(struct ev_loop *loop, ev_timer *timer, int events)
 	(void)loop;
 	(void)events;
 	struct agent *agent = timer->data;
-	if (agent->upgrade->step == TRYING) {
-		kill(agent->upgrade->trial.pid, SIGKILL);
+	if (agent->upgrade->step == TESTING) {
+		kill(agent->upgrade->test.pid, SIGKILL);
 	} else {
-		log_warn("handover", "requests under way take too long, and are cut off");
+		log_warn("upgrade", "requests under way take too long, and are cut off");
 		agent->upgrade->impatient = true;
 	}
 }
 
-/* Lets the program that stands at our path now read the configuration: proof that it can be loaded and run at all. */
-static int start_trial(struct agent *agent, pid_t *ret_pid)
+/* Lets the new program read the configuration, which also proves that it can be loaded and run. */
+static int start_test(struct agent *agent, pid_t *ret_pid)
 {
 	posix_spawnattr_t attributes;
 	posix_spawn_file_actions_t actions;
@@ -267,7 +265,7 @@ static int start_trial(struct agent *agent, pid_t *ret_pid)
 	return error;
 }
 
-void agent_reexecute(struct agent *agent)
+void agent_upgrade_begin(struct agent *agent)
 {
 	struct agent_upgrade *upgrade = agent->upgrade;
 	if (agent->phase != AGENT_RUNNING || upgrade->step != IDLE) {
@@ -275,21 +273,21 @@ void agent_reexecute(struct agent *agent)
 	}
 	notify_reloading();
 	pid_t pid;
-	int error = start_trial(agent, &pid);
+	int error = start_test(agent, &pid);
 	if (error) {
-		log_error("handover", "%s: %s", upgrade->binary, strerror(error));
+		log_error("upgrade", "%s: %s", upgrade->binary, strerror(error));
 		give_up(agent, "the new program cannot be run: the old one stays");
 		return;
 	}
-	upgrade->step = TRYING;
-	ev_child_set(&upgrade->trial, pid, 0);
-	ev_child_start(agent->loop, &upgrade->trial);
-	arm_patience(agent, TRIAL_PATIENCE_S);
+	upgrade->step = TESTING;
+	ev_child_set(&upgrade->test, pid, 0);
+	ev_child_start(agent->loop, &upgrade->test);
+	arm_patience(agent, TEST_PATIENCE_S);
 }
 
 /* ---- life -------------------------------------------------------------------------------------- */
 
-/* A descriptor of the process before us is of use only for what it was opened for. */
+/* A descriptor is of use only for what the predecessor opened it for. */
 static void keep_if_same(int *fd, const char *before, const char *now)
 {
 	if (*fd >= 0 && strcmp(before, now) != 0) {
@@ -298,38 +296,38 @@ static void keep_if_same(int *fd, const char *before, const char *now)
 	}
 }
 
-static void compare_configurations(struct handover *handover, const struct config_agent *config)
+static void compare_configurations(struct upgrade *received, const struct config_agent *config)
 {
 	char socket[PATH_BYTES];
 	describe_socket(config, socket, sizeof(socket));
-	const char *path = handover_text(handover, "socket_path");
-	keep_if_same(&handover->lock_fd, handover_text(handover, "state_dir"), config->state_dir);
-	keep_if_same(&handover->listen_fd, handover_text(handover, "listen"), config->listen);
-	if (!handover->keep_socket) {
-		keep_if_same(&handover->socket_fd, handover_text(handover, "socket"), socket);
-		if (handover->socket_fd < 0 && *path) {
+	const char *path = upgrade_text(received, "socket_path");
+	keep_if_same(&received->lock_fd, upgrade_text(received, "state_dir"), config->state_dir);
+	keep_if_same(&received->listen_fd, upgrade_text(received, "listen"), config->listen);
+	if (!received->keep_socket) {
+		keep_if_same(&received->socket_fd, upgrade_text(received, "socket"), socket);
+		if (received->socket_fd < 0 && *path) {
 			unlink(path);
 		}
 	}
 }
 
-static void take_limits(struct agent *agent, const struct handover *handover)
+static void take_limits(struct agent *agent, const struct upgrade *received)
 {
 	getrlimit(RLIMIT_CORE, &agent->limits.core);
 	getrlimit(RLIMIT_NOFILE, &agent->limits.files);
-	if (handover->document) {
+	if (received->document) {
 		agent->limits.core.rlim_cur = (rlim_t)json_integer_value(
-			handover_get(handover, "core_limit"));
+			upgrade_get(received, "core_limit"));
 		agent->limits.files.rlim_cur = (rlim_t)json_integer_value(
-			handover_get(handover, "files_limit"));
+			upgrade_get(received, "files_limit"));
 	}
 }
 
-/* A path that named this file when it was started; from then on the kernel may call it deleted. */
+/* The path at the first start: later the kernel may call this file deleted. */
 static int find_binary(
-	struct agent_upgrade *upgrade, const struct handover *handover, struct err *err)
+	struct agent_upgrade *upgrade, const struct upgrade *received, struct err *err)
 {
-	const char *before = handover_text(handover, "binary");
+	const char *before = upgrade_text(received, "binary");
 	if (*before && strlen(before) < sizeof(upgrade->binary)) {
 		strcpy(upgrade->binary, before);
 		return 0;
@@ -342,34 +340,34 @@ static int find_binary(
 	return 0;
 }
 
-int agent_handover_init(struct agent *agent, struct handover *handover, struct err *err)
+int agent_upgrade_init(struct agent *agent, struct upgrade *received, struct err *err)
 {
 	struct agent_upgrade *upgrade = allocate_zeroed(1, sizeof(*upgrade));
 	agent->upgrade = upgrade;
-	ev_init(&upgrade->trial, on_trial_ended);
+	ev_init(&upgrade->test, on_test_ended);
 	ev_init(&upgrade->patience, on_patience);
 	ev_prepare_init(&upgrade->settle, on_settle);
 	ev_idle_init(&upgrade->turn, on_turn);
-	upgrade->trial.data = agent;
+	upgrade->test.data = agent;
 	upgrade->patience.data = agent;
 	upgrade->settle.data = agent;
-	take_limits(agent, handover);
-	if (handover->document) {
-		compare_configurations(handover, &agent->config->agent);
-		agent->started = json_number_value(handover_get(handover, "started"));
+	take_limits(agent, received);
+	if (received->document) {
+		compare_configurations(received, &agent->config->agent);
+		agent->started = json_number_value(upgrade_get(received, "started"));
 	}
-	agent->keep_socket = handover->keep_socket;
-	return find_binary(upgrade, handover, err);
+	agent->keep_socket = received->keep_socket;
+	return find_binary(upgrade, received, err);
 }
 
-void agent_handover_finish(struct agent *agent)
+void agent_upgrade_finish(struct agent *agent)
 {
 	struct agent_upgrade *upgrade = agent->upgrade;
 	if (!upgrade) {
 		return;
 	}
-	if (upgrade->step == TRYING) {
-		kill(upgrade->trial.pid, SIGKILL);
+	if (upgrade->step == TESTING) {
+		kill(upgrade->test.pid, SIGKILL);
 	}
 	become_idle(agent);
 	free(upgrade);

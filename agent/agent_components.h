@@ -1,0 +1,48 @@
+/*
+ * The agent's components: made from the configuration, gated by what the agent as a whole does (running,
+ * drained, stopping, waiting for the main process), and kept after a reload until they have withdrawn.
+ */
+#ifndef AGENT_AGENT_COMPONENTS_H
+#define AGENT_AGENT_COMPONENTS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "agent/component/component.h"
+#include "lib/base/err.h"
+
+struct agent;
+
+/* `saved`: agent_components_save() of a predecessor, or NULL. */
+int agent_components_create(struct agent *agent, const json_t *saved, struct err *err)
+	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
+/* Frees all components, retired ones too; their records stay. */
+void agent_components_destroy(struct agent *agent);
+/* {label: component_save()}; new reference. */
+json_t *agent_components_save(const struct agent *agent);
+
+/*
+ * Replaces the agent's configuration (taken). The component at a path stays the component at this path;
+ * the component of a path that is no longer configured withdraws its record and is then freed.
+ */
+void agent_components_reload(struct agent *agent, struct config *next_take);
+/* Frees retired components that have withdrawn; true if there were any. */
+bool agent_components_free_withdrawn(struct agent *agent);
+
+/* Lets every component follow what the agent as a whole does now. */
+void agent_components_update_gates(struct agent *agent);
+void agent_components_on_registry_state(struct agent *agent, enum registry_state state);
+
+/* Every component is registered; else ret_why names one that is not. */
+bool agent_components_ready(const struct agent *agent, struct err *ret_why);
+/* Every component, retired or not, has done in the registry what it wants. */
+bool agent_components_settled(const struct agent *agent);
+/* A component, retired or not, has this path. */
+bool agent_components_have_path(const struct agent *agent, const char *path);
+/* Appends the paths of all components, retired or not, to an array. */
+void agent_components_add_paths(const struct agent *agent, json_t *paths);
+/* The check, or the component with the endpoint, of this name; NULL when there is none. */
+struct check *agent_components_find_check(const struct agent *agent, const char *name);
+struct component *agent_components_find_endpoint(const struct agent *agent, const char *name);
+
+#endif

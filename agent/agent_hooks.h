@@ -1,0 +1,13 @@
+/*
+ * What the API asks of the agent.
+ */
+#ifndef AGENT_AGENT_HOOKS_H
+#define AGENT_AGENT_HOOKS_H
+
+#include "agent/api/api.h"
+
+struct agent;
+
+struct api_hooks agent_hooks(struct agent *agent);
+
+#endif

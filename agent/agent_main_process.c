@@ -1,0 +1,65 @@
+#include "agent/agent_main_process.h"
+
+#include <stdio.h>
+
+#include "agent/agent_event.h"
+#include "agent/agent_internal.h"
+
+static void on_started(void *context, pid_t pid)
+{
+	struct agent *agent = context;
+	char why[64];
+	snprintf(why, sizeof(why), "pid %ld", (long)pid);
+	agent->main_process = AGENT_MAIN_PROCESS_RUNNING;
+	agent_transition(agent, "main process", "stopped", "running", why);
+	agent_wake(agent);
+}
+
+static void on_ended(void *context, int status, bool again)
+{
+	struct agent *agent = context;
+	char why[64];
+	snprintf(why, sizeof(why), "exit status %d", status);
+	agent->main_process = again ? AGENT_MAIN_PROCESS_RESTARTING : AGENT_MAIN_PROCESS_ENDED;
+	agent_transition(agent, "main process", "running", again ? "restarting" : "stopped", why);
+	if (!again) {
+		agent->exit_status = status;
+	}
+	agent_wake(agent);
+}
+
+int agent_main_process_start(struct agent *agent, char **argv, pid_t running, struct err *err)
+{
+	if (!argv) {
+		return 0;
+	}
+	const struct supervise_callbacks callbacks = {
+		.on_started = on_started,
+		.on_ended = on_ended,
+		.context = agent,
+	};
+	agent->supervise = supervise_create(agent->loop, argv, &agent->limits, &callbacks);
+	if (!agent->supervise) {
+		return err_set(err, BERTH_FAILED, "no memory");
+	}
+	agent_main_process_apply_options(agent);
+	if (running > 0) {
+		supervise_adopt(agent->supervise, running);
+		agent->main_process = AGENT_MAIN_PROCESS_RUNNING;
+		return 0;
+	}
+	return supervise_start(agent->supervise, &agent->exit_status, err);
+}
+
+void agent_main_process_apply_options(struct agent *agent)
+{
+	if (agent->supervise) {
+		supervise_set_policy(agent->supervise, agent->config->agent.restart,
+			agent->config->agent.stop_timeout_ms);
+	}
+}
+
+bool agent_main_process_runs(const struct agent *agent)
+{
+	return agent->main_process == AGENT_MAIN_PROCESS_RUNNING;
+}

@@ -1,0 +1,21 @@
+/*
+ * The container's main process (berthd -- CMD), as the agent sees it.
+ */
+#ifndef AGENT_AGENT_MAIN_PROCESS_H
+#define AGENT_AGENT_MAIN_PROCESS_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "lib/base/err.h"
+
+struct agent;
+
+/* Starts it, or adopts `running` (> 0) from a predecessor. `argv` NULL: there is none. */
+int agent_main_process_start(struct agent *agent, char **argv, pid_t running, struct err *err)
+	__attribute__((warn_unused_result)) ERR_REQUIRED(4);
+/* Puts the options into force that may change at run time. */
+void agent_main_process_apply_options(struct agent *agent);
+bool agent_main_process_runs(const struct agent *agent);
+
+#endif

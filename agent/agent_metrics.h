@@ -1,0 +1,14 @@
+/*
+ * Metrics of checks and components that are read when somebody asks, or dropped with their subject.
+ */
+#ifndef AGENT_AGENT_METRICS_H
+#define AGENT_AGENT_METRICS_H
+
+struct agent;
+
+/* Sets the gauges that are known only on demand. `agent` is void for the hook of the API. */
+void agent_metrics_update(void *agent);
+/* Drops the series of checks and components that are no longer configured. */
+void agent_metrics_forget_removed(struct agent *agent);
+
+#endif

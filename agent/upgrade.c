@@ -1,0 +1,244 @@
+#include "agent/upgrade.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "agent/base/allocate.h"
+#include "agent/base/log.h"
+
+static const char VARIABLE[] = "BERTH_UPGRADE";
+
+enum {
+	VERSION = 1,
+	FIRST_ACTIVATION_FD = 3,
+	DOCUMENT_MAX_BYTES = 64 * 1024 * 1024,
+};
+
+/* ---- descriptors ----------------------------------------------------------------------------- */
+
+static int parse_int(const char *text)
+{
+	char *end;
+	errno = 0;
+	long value = strtol(text, &end, 10);
+	return errno || end == text || *end || value < 0 || value > 1000000 ? -1 : (int)value;
+}
+
+static void set_close_on_exec(int fd, bool on)
+{
+	int flags = fcntl(fd, F_GETFD);
+	if (flags >= 0) {
+		fcntl(fd, F_SETFD, on ? flags | FD_CLOEXEC : flags & ~FD_CLOEXEC);
+	}
+}
+
+/* Accepts a number of the document only when it names an open descriptor. */
+static int take_descriptor(const json_t *number)
+{
+	int fd = json_is_integer(number) ? (int)json_integer_value(number) : -1;
+	if (fd < 0 || fcntl(fd, F_GETFD) < 0) {
+		return -1;
+	}
+	set_close_on_exec(fd, true);
+	return fd;
+}
+
+/* ---- receiving ------------------------------------------------------------------------------- */
+
+static json_t *read_document(int fd)
+{
+	off_t size = lseek(fd, 0, SEEK_END);
+	if (size <= 0 || size > DOCUMENT_MAX_BYTES) {
+		return NULL;
+	}
+	void *data = mmap(NULL, (size_t)size, PROT_READ, MAP_SHARED, fd, 0);
+	if (data == MAP_FAILED) {
+		return NULL;
+	}
+	json_error_t error;
+	json_t *document = json_loadb(data, (size_t)size, 0, &error);
+	munmap(data, (size_t)size);
+	if (json_integer_value(json_object_get(document, "version")) != VERSION) {
+		json_decref(document);
+		return NULL;
+	}
+	return document;
+}
+
+static void take_connections(struct upgrade *upgrade)
+{
+	const json_t *list = upgrade_get(upgrade, "connections");
+	upgrade->connections = allocate_zeroed(json_array_size(list), sizeof(*upgrade->connections));
+	size_t index;
+	json_t *item;
+	json_array_foreach ((json_t *)list, index, item) {
+		struct http_kept *kept = &upgrade->connections[upgrade->connection_count];
+		json_t *fd;
+		json_int_t id;
+		int local, pinned;
+		if (json_unpack(item, "{s:o, s:I, s:b, s:b}", "fd", &fd, "id", &id, "local", &local,
+			    "pinned", &pinned) == 0) {
+			*kept = (struct http_kept){ .fd = take_descriptor(fd),
+				.id = (uint64_t)id,
+				.local = local != 0,
+				.pinned = pinned != 0 };
+			/* The end of a pinned connection matters even when its descriptor is gone. */
+			upgrade->connection_count += kept->fd >= 0 || kept->pinned;
+		}
+	}
+}
+
+static void receive_from_predecessor(struct upgrade *upgrade, const char *variable)
+{
+	int fd = parse_int(variable);
+	upgrade->document = fd >= 0 ? read_document(fd) : NULL;
+	if (!upgrade->document) {
+		log_error("upgrade", "the predecessor's document cannot be read: starting afresh");
+		/* Sockets and locks that nobody knows of would block our own. */
+		close_range(STDERR_FILENO + 1, ~0U, 0);
+		return;
+	}
+	close(fd);
+	upgrade->socket_fd = take_descriptor(upgrade_get(upgrade, "socket_fd"));
+	upgrade->listen_fd = take_descriptor(upgrade_get(upgrade, "listen_fd"));
+	upgrade->lock_fd = take_descriptor(upgrade_get(upgrade, "lock_fd"));
+	upgrade->keep_socket = json_is_true(upgrade_get(upgrade, "keep_socket"));
+	upgrade->main_pid = (pid_t)json_integer_value(upgrade_get(upgrade, "main_pid"));
+	take_connections(upgrade);
+}
+
+/* The agent serves one socket of a kind; it closes any other. */
+static void take_activated(int *ret_fd, int fd)
+{
+	if (*ret_fd >= 0) {
+		log_warn("upgrade",
+			"closing descriptor %d of the service manager: one socket of a kind is served",
+			fd);
+		close(fd);
+		return;
+	}
+	*ret_fd = fd;
+}
+
+/* Sorts the service manager's sockets by family: a Unix socket is `socket`, another one `listen`. */
+static void receive_activation(struct upgrade *upgrade)
+{
+	const char *count = getenv("LISTEN_FDS");
+	const char *pid = getenv("LISTEN_PID");
+	if (!count || !pid || parse_int(pid) != (int)getpid()) {
+		return;
+	}
+	for (int fd = FIRST_ACTIVATION_FD; fd < FIRST_ACTIVATION_FD + parse_int(count); fd++) {
+		struct sockaddr address;
+		socklen_t len = sizeof(address);
+		if (getsockname(fd, &address, &len)) {
+			continue;
+		}
+		set_close_on_exec(fd, true);
+		bool local = address.sa_family == AF_UNIX;
+		upgrade->keep_socket = upgrade->keep_socket || local;
+		take_activated(local ? &upgrade->socket_fd : &upgrade->listen_fd, fd);
+	}
+}
+
+void upgrade_receive(struct upgrade *upgrade)
+{
+	*upgrade = (struct upgrade){ .socket_fd = -1, .listen_fd = -1, .lock_fd = -1 };
+	const char *variable = getenv(VARIABLE);
+	if (variable) {
+		receive_from_predecessor(upgrade, variable);
+	} else {
+		receive_activation(upgrade);
+	}
+	unsetenv(VARIABLE);
+	unsetenv("LISTEN_FDS");
+	unsetenv("LISTEN_PID");
+	unsetenv("LISTEN_FDNAMES");
+}
+
+void upgrade_finish(struct upgrade *upgrade)
+{
+	json_decref(upgrade->document);
+	free(upgrade->connections);
+	upgrade->document = NULL;
+	upgrade->connections = NULL;
+	upgrade->connection_count = 0;
+}
+
+const json_t *upgrade_get(const struct upgrade *upgrade, const char *name)
+{
+	return json_object_get(upgrade->document, name);
+}
+
+const char *upgrade_text(const struct upgrade *upgrade, const char *name)
+{
+	const char *text = json_string_value(upgrade_get(upgrade, name));
+	return text ? text : "";
+}
+
+/* ---- passing on ------------------------------------------------------------------------------ */
+
+static void pass_descriptor(json_t *document, const char *name, int fd)
+{
+	if (fd >= 0) {
+		set_close_on_exec(fd, false);
+		json_object_set_new(document, name, json_integer(fd));
+	}
+}
+
+static void pass_connections(const struct upgrade *upgrade)
+{
+	json_t *list = json_array();
+	for (size_t i = 0; i < upgrade->connection_count; i++) {
+		const struct http_kept *kept = &upgrade->connections[i];
+		set_close_on_exec(kept->fd, false);
+		json_array_append_new(list,
+			json_pack("{s:i, s:I, s:b, s:b}", "fd", kept->fd, "id",
+				(json_int_t)kept->id, "local", kept->local, "pinned", kept->pinned));
+	}
+	json_object_set_new(upgrade->document, "connections", list);
+}
+
+static int write_document(const json_t *document, struct err *err)
+{
+	int fd = memfd_create("berth-upgrade", 0);
+	if (fd < 0) {
+		return err_set_errno(
+			err, BERTH_FAILED, errno, "cannot make the file for the successor");
+	}
+	if (json_dumpfd(document, fd, JSON_COMPACT)) {
+		close(fd);
+		return err_set(err, BERTH_FAILED, "cannot write the file for the successor");
+	}
+	return fd;
+}
+
+int upgrade_exec(const struct upgrade *upgrade, const char *binary, char **argv, struct err *err)
+{
+	json_t *document = upgrade->document;
+	json_object_set_new(document, "version", json_integer(VERSION));
+	pass_descriptor(document, "socket_fd", upgrade->socket_fd);
+	pass_descriptor(document, "listen_fd", upgrade->listen_fd);
+	pass_descriptor(document, "lock_fd", upgrade->lock_fd);
+	json_object_set_new(document, "keep_socket", json_boolean(upgrade->keep_socket));
+	json_object_set_new(document, "main_pid", json_integer(upgrade->main_pid));
+	pass_connections(upgrade);
+	int fd = write_document(document, err);
+	if (fd < 0) {
+		return fd;
+	}
+	char number[16];
+	snprintf(number, sizeof(number), "%d", fd);
+	setenv(VARIABLE, number, 1);
+	execv(binary, argv);
+	err_set_errno(err, BERTH_FAILED, errno, "cannot execute %s", binary);
+	unsetenv(VARIABLE);
+	close(fd);
+	return err->code;
+}
