@@ -228,6 +228,55 @@ Test(zookeeper, a_killed_worker_is_replaced_and_the_node_stays_the_same)
 	client_close(registry);
 }
 
+Test(zookeeper, a_frozen_worker_is_replaced_while_its_session_lives)
+{
+	struct registry *registry = open_with(RESTARTS_MS, NULL);
+	put(registry, "tomcat");
+	unsigned long long before = czxid();
+	kill(worker_pid(), SIGSTOP);
+	client_wait(left_connected, registry);
+	client_wait_state(registry, REGISTRY_CONNECTED);
+	cr_assert_eq(czxid(), before);
+	cr_assert_null(strstr(diary.states, "lost"), "%s", diary.states);
+	cr_assert(strstr(diary.log, "does not answer"), "%s", diary.log);
+	client_close(registry);
+}
+
+/* A worker that says something no worker says, and then nothing. */
+static void make_babbler(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0755);
+	static const char script[] = "#!/bin/sh\necho 'I am no worker' >&3\nread line <&3\n";
+	cr_assert_eq(write(fd, script, sizeof(script) - 1), sizeof(script) - 1);
+	close(fd);
+}
+
+static bool noted_babble(void *context)
+{
+	return strstr(((struct diary *)context)->log, "cannot be understood") != NULL;
+}
+
+Test(zookeeper, a_worker_that_answers_garbage_is_replaced)
+{
+	char scratch[SCRATCH_PATH];
+	char program[512];
+	char *directory = strdup(getenv("BERTH_LIBEXECDIR"));
+	scratch_folder(scratch);
+	snprintf(program, sizeof(program), "%s/berth-zookeeper", scratch);
+	make_babbler(program);
+	setenv("BERTH_LIBEXECDIR", scratch, 1);
+	struct registry *registry = open_url(zookeeper_server_url(server), SAFE_MS, NULL);
+	client_wait(noted_babble, &diary);
+	cr_assert_eq(registry_state(registry), REGISTRY_CONNECTING);
+	setenv("BERTH_LIBEXECDIR", directory, 1);
+	client_wait_state(registry, REGISTRY_CONNECTED);
+	put(registry, "tomcat");
+	close_and_await_end(registry);
+	cr_assert_eq(unlink(program), 0);
+	cr_assert_eq(rmdir(scratch), 0);
+	free(directory);
+}
+
 Test(zookeeper, watches_hold_after_a_worker_was_killed)
 {
 	struct registry *registry = open_connected(NULL);
@@ -283,6 +332,8 @@ Test(zookeeper, a_server_that_pauses_is_noticed_and_the_session_presumed_over_af
 	client_wait_state(registry, REGISTRY_AWAY);
 	cr_assert_eq(client_get(registry, PATH, &answer), BERTH_REGISTRY_UNAVAILABLE);
 	client_wait_state(registry, REGISTRY_LOST);
+	int64_t heard_ms = registry_heard_ms(registry, 0);
+	cr_assert_geq(clock_monotonic_ms(), heard_ms + SHORT_MS);
 	zookeeper_server_resume(server);
 	client_wait_state(registry, REGISTRY_CONNECTED);
 	/* The server may find that the session is over, or, having slept itself, that it is not: both are told as they are. */

@@ -432,7 +432,7 @@ void registry_zk_submit(struct registry_zk *zk, struct registry_task *task)
 	if (task->deadline_ms < zk->next_deadline_ms) {
 		zk->next_deadline_ms = task->deadline_ms;
 	}
-	if (zk->state == REGISTRY_CONNECTED && zk->linked) {
+	if (zk->state == REGISTRY_CONNECTED && zk->contact != REGISTRY_ZK_NONE) {
 		zk->submitting = true;
 		send_task(zk, job);
 		zk->submitting = false;

@@ -8,7 +8,13 @@
 
 #include "lib/base/clock.h"
 
-enum { LEAST_PATIENCE_MS = 10000, LONGEST_SESSION_MS = 3600 * 1000 };
+enum {
+	LEAST_PATIENCE_MS = 10000,
+	LONGEST_SESSION_MS = 3600 * 1000,
+	QUIET_A_SESSION =
+		4, /* sooner than the client library's own pings, which it then leaves out */
+	PATIENCES_A_SESSION = 3 /* what is left suffices to go on with another worker */
+};
 
 static void set_state(struct registry_zk *zk, enum registry_state state, const char *why)
 {
@@ -23,13 +29,71 @@ static const char *reason(const struct registry_zk *zk, const char *otherwise)
 	return zk->trouble[0] ? zk->trouble : otherwise;
 }
 
-/* ---- preparing: what was written before is visible ---- */
+/* ---- the contact with the server ---- */
 
+static int64_t quiet_ms(const struct registry_zk *zk)
+{
+	return zk->session.timeout_ms / QUIET_A_SESSION;
+}
+
+static int64_t patience_ms(const struct registry_zk *zk)
+{
+	return zk->session.timeout_ms / PATIENCES_A_SESSION;
+}
+
+/* Every answer counts: a server that has much to do answers the last question late. */
+static int64_t silent_since_ms(const struct registry_zk *zk)
+{
+	return zk->answered_ms > zk->asked_ms ? zk->answered_ms : zk->asked_ms;
+}
+
+static int64_t contact_deadline_ms(const struct registry_zk *zk)
+{
+	switch (zk->contact) {
+	case REGISTRY_ZK_NONE:
+		break;
+	case REGISTRY_ZK_HEARD:
+		return zk->heard_ms + quiet_ms(zk);
+	case REGISTRY_ZK_PREPARING:
+	case REGISTRY_ZK_ASKED:
+		return silent_since_ms(zk) + patience_ms(zk);
+	}
+	return INT64_MAX;
+}
+
+/* A worker that cannot be asked is dead, and its successor begins anew. */
+static void ask(
+	struct registry_zk *zk, enum registry_zk_contact contact, enum zk_operation operation)
+{
+	struct zk_request request = {
+		.tag = REGISTRY_ZK_TAG_CONTACT, .operation = operation, .path = "/", .version = -1
+	};
+	zk->contact = contact;
+	zk->asked_ms = clock_monotonic_ms();
+	registry_zk_send(zk, &request);
+}
+
+void registry_zk_heard(struct registry_zk *zk, int32_t rc, int64_t sent_ms)
+{
+	bool answered = rc == ZK_RC_OK || (rc < ZK_RC_API_ERROR && !registry_zk_is_loss(rc));
+	if (!answered) {
+		return;
+	}
+	zk->answered_ms = zk->now_ms;
+	if (sent_ms > zk->heard_ms) {
+		zk->heard_ms = sent_ms;
+	}
+	if (zk->contact == REGISTRY_ZK_ASKED && sent_ms >= zk->asked_ms) {
+		zk->contact = REGISTRY_ZK_HEARD;
+	}
+}
+
+/* What others wrote before is visible now. */
 static void prepared(struct registry_zk *zk)
 {
 	char why[192];
 	snprintf(why, sizeof(why), "session %s, timeout %d ms", zk->name, zk->session.timeout_ms);
-	zk->preparing = false;
+	zk->contact = REGISTRY_ZK_HEARD;
 	zk->lost_at_ms = INT64_MAX;
 	zk->stuck_at_ms = INT64_MAX;
 	zk->trouble[0] = '\0';
@@ -38,19 +102,11 @@ static void prepared(struct registry_zk *zk)
 	registry_zk_jobs_connected(zk);
 }
 
-void registry_zk_heard(struct registry_zk *zk, int32_t rc, int64_t sent_ms)
+void registry_zk_on_contact(struct registry_zk *zk, const struct zk_result *result)
 {
-	bool answered = rc == ZK_RC_OK || (rc < ZK_RC_API_ERROR && !registry_zk_is_loss(rc));
-	if (answered && sent_ms > zk->heard_ms) {
-		zk->heard_ms = sent_ms;
-	}
-}
-
-void registry_zk_on_prepared(struct registry_zk *zk, const struct zk_result *result)
-{
-	registry_zk_heard(zk, result->rc, zk->prepare_sent_ms);
+	registry_zk_heard(zk, result->rc, zk->asked_ms);
 	/* After a loss the next connection begins anew. */
-	if (zk->linked && zk->preparing && !registry_zk_is_loss(result->rc)) {
+	if (zk->contact == REGISTRY_ZK_PREPARING && !registry_zk_is_loss(result->rc)) {
 		prepared(zk);
 	}
 }
@@ -63,10 +119,11 @@ void registry_zk_on_prepared(struct registry_zk *zk, const struct zk_result *res
  */
 static void expect_connection(struct registry_zk *zk)
 {
-	if (zk->stuck_at_ms == INT64_MAX) {
-		int patience_ms = 2 * zk->wanted_timeout_ms;
-		zk->stuck_at_ms = zk->now_ms +
-			(patience_ms < LEAST_PATIENCE_MS ? LEAST_PATIENCE_MS : patience_ms);
+	int patience_ms = 2 * zk->wanted_timeout_ms;
+	int64_t until_ms = zk->now_ms +
+		(patience_ms < LEAST_PATIENCE_MS ? LEAST_PATIENCE_MS : patience_ms);
+	if (until_ms < zk->stuck_at_ms) {
+		zk->stuck_at_ms = until_ms;
 	}
 }
 
@@ -78,30 +135,23 @@ static void connected(struct registry_zk *zk, const struct zk_session *session)
 	expect_connection(zk);
 	memcpy(zk->session.password, session->password, sizeof(zk->session.password));
 	snprintf(zk->name, sizeof(zk->name), "0x%" PRIx64, session->id);
-	zk->linked = true;
 	zk->connected_at_ms = zk->now_ms;
+	zk->heard_ms = zk->now_ms;
 	zk->lost_at_ms = INT64_MAX;
 	free(zk->addresses);
 	zk->addresses = strdup(session->addresses);
 	registry_zk_log(zk, REGISTRY_LOG_DEBUG, "ZooKeeper: session %s is connected to %s",
 		zk->name, session->server);
-	zk->preparing = true;
-	struct zk_request sync = {
-		.tag = REGISTRY_ZK_TAG_PREPARE, .operation = ZK_SYNC, .path = "/", .version = -1
-	};
-	zk->prepare_sent_ms = clock_monotonic_ms();
-	/* A worker that cannot be told is dead, and its successor prepares again. */
-	registry_zk_send(zk, &sync);
+	ask(zk, REGISTRY_ZK_PREPARING, ZK_SYNC);
 }
 
-/* The server counts from our last sign of life, which was no later than now. */
+/* The server counts from our last sign of life, which came no earlier than its last answer. */
 static void disconnected(struct registry_zk *zk, const char *why)
 {
-	bool was_linked = zk->linked;
-	zk->linked = false;
-	zk->preparing = false;
+	bool was_linked = zk->contact != REGISTRY_ZK_NONE;
+	zk->contact = REGISTRY_ZK_NONE;
 	if (was_linked && (zk->state == REGISTRY_CONNECTED || zk->state == REGISTRY_AWAY)) {
-		zk->lost_at_ms = zk->now_ms + zk->session.timeout_ms;
+		zk->lost_at_ms = zk->heard_ms + zk->session.timeout_ms;
 		set_state(zk, REGISTRY_AWAY, why);
 	}
 }
@@ -112,10 +162,9 @@ static void expired(struct registry_zk *zk)
 	snprintf(why, sizeof(why), "session 0x%" PRIx64 " is over", zk->session.id);
 	zk->session = (struct registry_zk_session){ .id = 0 };
 	zk->name[0] = '\0';
-	zk->linked = false;
-	zk->preparing = false;
+	zk->contact = REGISTRY_ZK_NONE;
 	zk->lost_at_ms = INT64_MAX;
-	zk->replace_worker = true;
+	zk->replace_why = "the session is over";
 	if (zk->state == REGISTRY_CONNECTING) {
 		registry_zk_log(zk, REGISTRY_LOG_WARN, "cannot go on: %s; making a new one", why);
 	} else {
@@ -126,10 +175,9 @@ static void expired(struct registry_zk *zk)
 static void denied(struct registry_zk *zk)
 {
 	const char *why = reason(zk, "the server refuses our credentials");
-	zk->linked = false;
-	zk->preparing = false;
+	zk->contact = REGISTRY_ZK_NONE;
 	zk->lost_at_ms = INT64_MAX;
-	zk->replace_worker = true;
+	zk->replace_why = "the server refuses our credentials";
 	set_state(zk, REGISTRY_DENIED, why);
 	registry_zk_jobs_fail(zk, BERTH_AUTHENTICATION_FAILED, "the server refuses our credentials");
 }
@@ -141,7 +189,9 @@ void registry_zk_on_session(struct registry_zk *zk, const struct zk_session *ses
 		connected(zk, session);
 		break;
 	case ZK_SESSION_CONNECTING:
-		zk->replace_worker = zk->linked;
+		if (zk->contact != REGISTRY_ZK_NONE) {
+			zk->replace_why = "the connection is lost";
+		}
 		expect_connection(zk);
 		disconnected(zk, reason(zk, "the connection is lost"));
 		break;
@@ -163,11 +213,28 @@ void registry_zk_on_worker_lost(struct registry_zk *zk, const char *why)
 	registry_zk_jobs_worker_lost(zk);
 }
 
+int64_t registry_zk_session_deadline_ms(const struct registry_zk *zk)
+{
+	int64_t contact_ms = contact_deadline_ms(zk);
+	int64_t first_ms = zk->lost_at_ms < zk->stuck_at_ms ? zk->lost_at_ms : zk->stuck_at_ms;
+	return contact_ms < first_ms ? contact_ms : first_ms;
+}
+
 void registry_zk_session_timers(struct registry_zk *zk)
 {
+	if (zk->now_ms >= contact_deadline_ms(zk)) {
+		if (zk->contact == REGISTRY_ZK_HEARD) {
+			ask(zk, REGISTRY_ZK_ASKED, ZK_EXISTS);
+		} else {
+			zk->replace_why = "ZooKeeper, or our worker, does not answer";
+		}
+	}
+	if (zk->now_ms >= zk->stuck_at_ms) {
+		zk->replace_why = "no connection to ZooKeeper for long";
+	}
 	if (zk->now_ms >= zk->lost_at_ms) {
 		zk->lost_at_ms = INT64_MAX;
 		set_state(zk, REGISTRY_LOST,
-			"no connection for the session's timeout: the session must be presumed over");
+			"the server was not heard for the session's timeout: the session must be presumed over");
 	}
 }

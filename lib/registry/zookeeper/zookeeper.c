@@ -15,6 +15,7 @@ enum {
 	RESTARTS_A_SESSION =
 		16, /* the session must not run out while its next worker is waited for */
 	STABLE_MS = 1000,
+	BEGIN_MS = 60000, /* what a worker may need for looking up names, before it connects */
 	WARN_AGAIN_MS = 10000
 };
 
@@ -87,7 +88,8 @@ static void schedule_restart(struct registry_zk *zk)
 /* True now and then while trouble lasts. */
 static bool warning_due(struct registry_zk *zk)
 {
-	if (zk->linked || (zk->warned_at_ms != 0 && zk->now_ms - zk->warned_at_ms < WARN_AGAIN_MS)) {
+	if (zk->contact != REGISTRY_ZK_NONE ||
+		(zk->warned_at_ms != 0 && zk->now_ms - zk->warned_at_ms < WARN_AGAIN_MS)) {
 		return false;
 	}
 	zk->warned_at_ms = zk->now_ms;
@@ -108,13 +110,14 @@ static void start_worker(struct registry_zk *zk)
 	};
 	memcpy(hello.session_password, zk->session.password, sizeof(hello.session_password));
 	zk->restart_at_ms = INT64_MAX;
-	zk->stuck_at_ms = INT64_MAX;
+	zk->stuck_at_ms = zk->now_ms + BEGIN_MS;
 	zk->no_worker = zk_worker_process_start(&zk->worker, &hello, &err) < 0;
 	if (zk->no_worker) {
 		snprintf(zk->trouble, sizeof(zk->trouble), "%s", err.msg);
 		if (warning_due(zk)) {
 			registry_zk_log(zk, REGISTRY_LOG_ERROR, "%s", err.msg);
 		}
+		zk->stuck_at_ms = INT64_MAX;
 		schedule_restart(zk);
 		registry_zk_jobs_fail_unsent(zk, BERTH_REGISTRY_UNAVAILABLE, zk->trouble);
 	} else {
@@ -127,7 +130,7 @@ static void start_worker(struct registry_zk *zk)
 static void drop_worker(struct registry_zk *zk, const char *why)
 {
 	zk_worker_process_end(&zk->worker);
-	zk->replace_worker = false;
+	zk->replace_why = NULL;
 	zk->stuck_at_ms = INT64_MAX;
 	schedule_restart(zk);
 	registry_zk_on_worker_lost(zk, why);
@@ -165,8 +168,8 @@ static int on_frame(struct registry_zk *zk, const struct zk_frame *frame)
 	if (zk_session_decode(&session, frame) == 0) {
 		registry_zk_on_session(zk, &session);
 	} else if (zk_result_decode(&result, frame) == 0) {
-		if (result.tag == REGISTRY_ZK_TAG_PREPARE) {
-			registry_zk_on_prepared(zk, &result);
+		if (result.tag == REGISTRY_ZK_TAG_CONTACT) {
+			registry_zk_on_contact(zk, &result);
 		} else {
 			registry_zk_on_result(zk, &result);
 		}
@@ -185,7 +188,7 @@ static int handle_frames(struct registry_zk *zk)
 {
 	size_t used = 0;
 	int rc = 0;
-	while (rc == 0 && !zk->replace_worker) {
+	while (rc == 0 && !zk->replace_why) {
 		struct zk_frame frame;
 		long len = zk_frame_next(
 			&frame, zk->worker.in.data + used, zk->worker.in.len - used);
@@ -208,13 +211,13 @@ static void listen_to_worker(struct registry_zk *zk)
 	flush(zk);
 	bool gone = zk_worker_process_receive(&zk->worker) < 0;
 	bool nonsense = zk->worker.in.len > 0 && handle_frames(zk) < 0;
-	if (zk->replace_worker) {
-		drop_worker(zk, "the ZooKeeper worker is replaced");
+	if (zk->replace_why) {
+		drop_worker(zk, zk->replace_why);
 	} else if (gone || nonsense) {
-		registry_zk_log(zk, REGISTRY_LOG_WARN,
+		drop_worker(zk, "the ZooKeeper worker ended");
+		registry_zk_log(zk, warning_due(zk) ? REGISTRY_LOG_WARN : REGISTRY_LOG_DEBUG,
 			"the ZooKeeper worker %s; starting another one",
 			gone ? "ended" : "cannot be understood");
-		drop_worker(zk, "the ZooKeeper worker ended");
 	}
 }
 
@@ -262,7 +265,7 @@ static int zk_open(struct registry_backend **ret_backend, const char *rest,
 static void zk_close(struct registry_backend *backend)
 {
 	struct registry_zk *zk = of(backend);
-	if (zk->linked) {
+	if (zk->contact != REGISTRY_ZK_NONE) {
 		zk_worker_process_close(&zk->worker, zk->close_timeout_ms);
 	}
 	zk_free(zk);
@@ -297,8 +300,8 @@ static int64_t zk_deadline_ms(const struct registry_backend *backend)
 	if (zk->finished) {
 		return 0;
 	}
-	return earlier(earlier(zk->next_deadline_ms, zk->stuck_at_ms),
-		earlier(zk->restart_at_ms, zk->lost_at_ms));
+	return earlier(registry_zk_session_deadline_ms(zk),
+		earlier(zk->restart_at_ms, zk->next_deadline_ms));
 }
 
 static void zk_dispatch(struct registry_backend *backend, int64_t now_ms)
@@ -307,15 +310,15 @@ static void zk_dispatch(struct registry_backend *backend, int64_t now_ms)
 	zk->now_ms = now_ms;
 	registry_zk_jobs_deliver(zk);
 	listen_to_worker(zk);
-	if (now_ms >= zk->stuck_at_ms) {
-		registry_zk_log(zk, REGISTRY_LOG_WARN,
-			"no connection to ZooKeeper for long; starting another worker");
-		drop_worker(zk, "no connection");
+	registry_zk_session_timers(zk);
+	if (zk->replace_why) {
+		registry_zk_log(
+			zk, REGISTRY_LOG_WARN, "%s; starting another worker", zk->replace_why);
+		drop_worker(zk, zk->replace_why);
 	}
 	if (now_ms >= zk->restart_at_ms && zk->state != REGISTRY_DENIED) {
 		start_worker(zk);
 	}
-	registry_zk_session_timers(zk);
 	registry_zk_jobs_deadlines(zk);
 }
 
@@ -339,7 +342,7 @@ static void zk_unwatch(
 		.path = registry_zk_path(zk, full, path),
 	};
 	/* Without a connection the library's tables cannot be changed; such a watch fires once at most, unheard. */
-	if (zk->linked) {
+	if (zk->contact != REGISTRY_ZK_NONE) {
 		registry_zk_send(zk, &request);
 	}
 }

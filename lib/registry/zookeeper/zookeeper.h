@@ -11,9 +11,20 @@
  *       |      is over: a new one        '---- connected: the same session, or a new one ---- LOST <----------'
  *       '----> DENIED (credentials refused)                                              expired, or away for
  *                                                                                        the session's timeout
- * A dead worker is replaced by one that resumes the session, so that for the server it was a short disconnection. One that has
- * lost its connection is replaced in the same way: the client library would re-arm all its watches in a single packet, which the
- * server refuses beyond half a megabyte, and whoever waits for them reads and watches everything again anyway.
+ * The agent replaces a dead worker by one that resumes the session; the server sees a short disconnection.
+ * It replaces a worker that has lost its connection in the same way: the client library would re-arm all
+ * its watches in a single packet, which the server refuses beyond half a megabyte, and the core reads and
+ * watches everything again anyway.
+ *
+ * The agent also watches over the contact with the server, through the worker, because a worker that is
+ * frozen cannot say so. A link that was quiet for a quarter of the session's timeout carries one read;
+ * without any answer for a third of the timeout the worker is replaced, while the session still lives:
+ *
+ *   NONE --connected--> PREPARING --sync answered--> HEARD --quiet--> ASKED
+ *     ^                     |                          ^--- answer ---'|
+ *     '---------------------+----- no answer; connection or worker lost'
+ *
+ * The session is presumed over when its timeout has passed since the server was last heard.
  */
 #ifndef LIB_REGISTRY_ZOOKEEPER_ZOOKEEPER_H
 #define LIB_REGISTRY_ZOOKEEPER_ZOOKEEPER_H
@@ -23,6 +34,13 @@
 #include "lib/registry/zookeeper/worker_process.h"
 
 struct zk_job;
+
+enum registry_zk_contact {
+	REGISTRY_ZK_NONE,      /* the worker has no connection */
+	REGISTRY_ZK_PREPARING, /* connected; a sync is on its way */
+	REGISTRY_ZK_HEARD,
+	REGISTRY_ZK_ASKED /* a read is on its way because nothing was heard for a while */
+};
 
 /* What a session is known by. */
 struct registry_zk_session {
@@ -49,22 +67,22 @@ struct registry_zk {
 	int epoll_fd;
 	struct zk_worker_process worker;
 	bool polls_writing;
-	bool no_worker;        /* the last try to start one failed: `trouble` says why */
-	bool replace_worker;   /* its session is over, or its connection is lost */
-	char *addresses;       /* where the servers were when it connected; NULL: never */
-	int64_t restart_at_ms; /* INT64_MAX: not due */
+	bool no_worker;          /* the last try to start one failed: `trouble` says why */
+	const char *replace_why; /* why the worker has to go, or NULL; a literal */
+	char *addresses;         /* where the servers were when it connected; NULL: never */
+	int64_t restart_at_ms;   /* INT64_MAX: not due */
 	int64_t stuck_at_ms; /* when a worker that does not get through is given up; INT64_MAX: not due */
 	int restart_delay_ms;
 	int64_t connected_at_ms;
 
 	/* the session */
 	enum registry_state state;
-	bool linked; /* the worker is connected to a server */
-	bool preparing;
-	int64_t lost_at_ms; /* INT64_MAX: not due */
+	enum registry_zk_contact contact;
+	int64_t asked_ms;    /* when the newest of PREPARING's and ASKED's requests was sent */
+	int64_t answered_ms; /* when the last answer of the server came */
+	int64_t lost_at_ms;  /* INT64_MAX: not due */
 	/* When the newest request that the server has answered was sent; INT64_MIN: none. */
 	int64_t heard_ms;
-	int64_t prepare_sent_ms;
 	struct registry_zk_session session;
 	char name[24];
 	char trouble[320]; /* the last words of the worker, the reason of whatever comes next */
@@ -80,8 +98,8 @@ struct registry_zk {
 	int64_t now_ms;
 };
 
-/* The tag of requests that belong to no task, but to the preparation. */
-#define REGISTRY_ZK_TAG_PREPARE UINT32_MAX
+/* The tag of requests that belong to no task, but to the contact with the server. */
+#define REGISTRY_ZK_TAG_CONTACT UINT32_MAX
 
 /* ---- open.c ---- */
 int registry_zk_check(const struct registry_options *options, const char **ret_option,
@@ -106,11 +124,14 @@ const char *registry_zk_path(const struct registry_zk *zk, char *out, const char
 
 /* ---- session.c ---- */
 void registry_zk_on_session(struct registry_zk *zk, const struct zk_session *session);
-void registry_zk_on_prepared(struct registry_zk *zk, const struct zk_result *result);
+void registry_zk_on_contact(struct registry_zk *zk, const struct zk_result *result);
 /* Notes the server's answer to what was sent at `sent_ms`, unless `rc` is the client library's own. */
 void registry_zk_heard(struct registry_zk *zk, int32_t rc, int64_t sent_ms);
 /* The worker is gone, or must go because its session is over. */
 void registry_zk_on_worker_lost(struct registry_zk *zk, const char *why);
+/* When registry_zk_session_timers() has something to do. */
+int64_t registry_zk_session_deadline_ms(const struct registry_zk *zk);
+/* May set replace_why. */
 void registry_zk_session_timers(struct registry_zk *zk);
 
 /* ---- job.c ---- */

@@ -1,0 +1,105 @@
+"""What says nothing and does not end: a frozen worker, a frozen server, a cut network. The agent notices each in time."""
+
+import os
+import signal
+import threading
+import time
+
+from berth import Agent, AgentTest, wait_until
+from wire import Wire
+from zookeeper import ZooKeeper
+
+NODE = f"/registry{Agent.PATH}"
+SESSION = {"session_timeout": "10s"}
+
+
+class Witness(threading.Thread):
+    """An independent client that looks at the node over and over."""
+
+    def __init__(self, server):
+        super().__init__()
+        self.server = server
+        self.seen = set()
+        self.looks = 0
+        self.done = threading.Event()
+
+    def run(self):
+        while not self.done.wait(0.1):
+            stat = self.server.stat(NODE)
+            self.seen.add(stat and stat["czxid"])
+            self.looks += 1
+
+    def finish(self):
+        self.done.set()
+        self.join()
+
+
+class Silence(AgentTest):
+    def setUp(self):
+        super().setUp()
+        self.zookeeper = ZooKeeper()
+        self.addCleanup(self.zookeeper.stop)
+
+    def registered_agent(self, hosts):
+        agent = self.web_agent(registry=f"zookeeper://{hosts}/registry", extra={"registry": SESSION}).start()
+        agent.wait_state("registered")
+        return agent
+
+    def worker(self, agent):
+        with open(f"/proc/{agent.process.pid}/task/{agent.process.pid}/children", encoding="ascii") as children:
+            for pid in children.read().split():
+                try:
+                    with open(f"/proc/{pid}/comm", encoding="ascii") as name:
+                        if name.read().startswith("berth-zookeeper"[:15]):
+                            return int(pid)
+                except (FileNotFoundError, ProcessLookupError):
+                    continue
+        return None
+
+    def registry_state(self, agent):
+        return agent.status()["registry"]["state"]
+
+    def test_a_frozen_worker_costs_no_record(self):
+        agent = self.registered_agent(self.zookeeper.hosts)
+        witness = Witness(self.zookeeper)
+        witness.start()
+        self.addCleanup(witness.finish)
+        for _ in range(2):
+            frozen = self.worker(agent)
+            os.kill(frozen, signal.SIGSTOP)
+            wait_until(lambda: self.worker(agent) not in (None, frozen), "another worker runs")  # noqa: B023
+            wait_until(lambda: self.registry_state(agent) == "connected", "it is connected")
+            agent.wait_state("registered")
+        looks = witness.looks
+        wait_until(lambda: witness.looks > looks + 1, "the witness has looked once more")
+        witness.finish()
+        self.assertEqual(len(witness.seen), 1, witness.seen)
+        self.assertNotIn(None, witness.seen)
+        self.assertIn("does not answer", agent.read_log())
+        self.assertEqual(agent.get("/ready").status, 200)
+
+    def silenced_and_back(self, agent, silence, end):
+        """While nothing comes from the server the agent says so, and that the session is over no sooner than it can be."""
+        begun = time.monotonic()
+        silence()
+        wait_until(lambda: self.registry_state(agent) == "away", "the silence is noticed")
+        self.assertEqual(agent.get("/ready").status, 503)
+        wait_until(lambda: self.registry_state(agent) == "lost", "the session is presumed over")
+        # It was heard a quarter of the timeout earlier at the earliest.
+        self.assertGreater(time.monotonic() - begun, 7.0)
+        end()
+        wait_until(lambda: self.registry_state(agent) == "connected", "the server is heard again")
+        agent.wait_state("registered")
+        wait_until(lambda: agent.get("/ready").status == 200, "the agent is ready")
+        owner = int(agent.status()["registry"]["session"], 16)
+        wait_until(lambda: (self.zookeeper.stat(NODE) or {}).get("ephemeralOwner") == owner, "the node is the session's")
+
+    def test_a_frozen_server_is_away_and_then_lost(self):
+        agent = self.registered_agent(self.zookeeper.hosts)
+        self.silenced_and_back(agent, self.zookeeper.pause, self.zookeeper.resume)
+
+    def test_a_cut_network_is_away_and_then_lost(self):
+        with Wire(self.zookeeper.hosts) as wire:
+            agent = self.registered_agent(wire.hosts)
+            self.silenced_and_back(agent, wire.cut, wire.mend)
+            agent.stop()
