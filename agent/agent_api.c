@@ -13,6 +13,7 @@ static struct api_options options_of(const struct agent *agent)
 		.version = BERTH_VERSION,
 		.max_watchers = agent->config->agent.max_watchers,
 		.heartbeat_interval_ms = agent->config->agent.heartbeat_interval_ms,
+		.admin_group_id = agent->config->agent.admin_group_id,
 	};
 }
 

@@ -160,16 +160,6 @@ struct check *agent_components_find_check(const struct agent *agent, const char 
 	return NULL;
 }
 
-struct component *agent_components_find_endpoint(const struct agent *agent, const char *name)
-{
-	for (size_t i = 0; i < agent->component_count; i++) {
-		if (component_endpoint_config(agent->components[i], name)) {
-			return agent->components[i];
-		}
-	}
-	return NULL;
-}
-
 static bool has_path(struct component *const *components, size_t count, const char *path)
 {
 	for (size_t i = 0; i < count; i++) {

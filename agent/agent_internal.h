@@ -61,7 +61,6 @@ enum agent_main_process {
 #define AGENT_SIGNAL_COUNT 7
 
 struct agent_upgrade;
-struct run_waiter;
 
 struct agent {
 	struct ev_loop *loop;
@@ -92,7 +91,6 @@ struct agent {
 	struct cache *cache;
 	struct http *http;
 	struct api *api;
-	struct run_waiter *run_waiters; /* of agent_hooks.c */
 
 	struct drain drain;
 	ev_periodic drain_end_timer;

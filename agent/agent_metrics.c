@@ -36,9 +36,8 @@ void agent_metrics_forget_removed(struct agent *agent)
 	}
 }
 
-void agent_metrics_update(void *context)
+void agent_metrics_update(struct agent *agent)
 {
-	struct agent *agent = context;
 	for (size_t i = 0; i < agent->component_count; i++) {
 		const struct component *component = agent->components[i];
 		const char *label = component_label(component);

@@ -3,100 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/base/log.h"
+#include "agent/base/allocate.h"
 #include "lib/base/path.h"
 
 enum { REMOTE_SHARE = 4 }; /* TCP clients may have a quarter of the watchers */
 
-/* ---- times, problems, small answers ---- */
-
-/* What came from outside may be no UTF-8; a problem document always is. */
-static json_t *text_json(const char *text)
-{
-	json_t *string = json_string(text);
-	return string ? string : json_string("(not UTF-8)");
-}
-
-static struct http_response *problem_response(
-	const struct http_request *request, int status, const char *title, const char *detail)
-{
-	json_t *json = json_pack("{s:s, s:s, s:i, s:o, s:o}", "type", "about:blank", "title", title,
-		"status", status, "detail", text_json(detail), "instance", text_json(request->path));
-	char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
-	json_decref(json);
-	if (!text) {
-		return NULL;
-	}
-	struct http_response *response = http_response_create(
-		"application/problem+json", text, strlen(text));
-	free(text);
-	if (response && status == 503) {
-		http_response_header(response, "Retry-After", "1");
-	}
-	return response;
-}
-
-struct http_response *api_problem_response(
-	const struct http_request *request, int status, const struct err *err)
-{
-	return problem_response(request, status ? status : err_http_status(err->code),
-		berth_error_name(err->code), err->msg);
-}
-
-void api_problem(struct http_request *request, int status, const struct err *err)
-{
-	struct http_response *response = api_problem_response(request, status, err);
-	http_answer(request, status ? status : err_http_status(err->code), response);
-	http_response_free(response);
-}
-
-static void answer_plain_problem(
-	struct http_request *request, int status, const char *title, const char *detail)
-{
-	struct http_response *response = problem_response(request, status, title, detail);
-	http_answer(request, status, response);
-	http_response_free(response);
-}
-
-void api_not_acceptable(struct http_request *request, const char *offered)
-{
-	answer_plain_problem(request, 406, "Not Acceptable", offered);
-}
-
-void api_bad_request(struct http_request *request, const char *detail)
-{
-	answer_plain_problem(request, 400, "Bad Request", detail);
-}
-
-void api_answer_json(struct http_request *request, int status, json_t *json)
-{
-	char *text = json ? json_dumps(json, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
-	json_decref(json);
-	struct http_response *response = text
-		? http_response_create("application/json", text, strlen(text))
-		: NULL;
-	free(text);
-	if (response) {
-		http_response_header(response, "Cache-Control", "no-store");
-	}
-	http_answer(request, status, response);
-	http_response_free(response);
-}
-
-static void answer_text(
-	struct http_request *request, int status, const char *type, const char *text, size_t len)
-{
-	struct http_response *response = http_response_create(type, text, len);
-	http_answer(request, status, response);
-	http_response_free(response);
-}
-
 /* ---- routes ---- */
 
 static api_handler index_page;
-static api_handler live;
-static api_handler ready;
-static api_handler show_metrics;
 
 #define READ ((1u << HTTP_GET) | (1u << HTTP_HEAD))
 
@@ -120,17 +34,21 @@ static const struct route {
 	{ "/v1/agent", NULL, READ, api_agent_status, "state of the agent and its components" },
 	{ "/v1/agent/checks", NULL, READ, api_agent_checks, "state of every check" },
 	{ "/v1/agent/history", NULL, READ, api_agent_history, "the last transitions, and why" },
-	{ "/v1/agent/drain", NULL, 1u << HTTP_POST | 1u << HTTP_DELETE, api_agent_drain,
+	{ "/v1/agent/drain", NULL, 1u << HTTP_POST | 1u << HTTP_DELETE, api_order_drain,
 		"maintenance on or off" },
-	{ "/v1/agent/reload", NULL, 1u << HTTP_POST, api_agent_reload,
+	{ "/v1/agent/reload", NULL, 1u << HTTP_POST, api_order_reload,
 		"read the configuration again" },
-	{ "/v1/agent/checks/", "/run", 1u << HTTP_POST, api_agent_check, "run a check now" },
-	{ "/v1/agent/checks/", "", 1u << HTTP_PUT, api_agent_check, "report a ttl check" },
-	{ "/v1/agent/endpoints/", "", 1u << HTTP_PUT | 1u << HTTP_DELETE, api_agent_endpoint,
+	{ "/v1/agent/checks/", "/run", 1u << HTTP_POST, api_order_run, "run a check now" },
+	{ "/v1/agent/checks/", "", 1u << HTTP_PUT, api_order_report, "report a ttl check" },
+	{ "/v1/agent/components/", "/drain", 1u << HTTP_POST | 1u << HTTP_DELETE,
+		api_order_component_drain, "maintenance of one component on or off" },
+	{ "/v1/agent/components/", "/undamp", 1u << HTTP_POST, api_order_undamp,
+		"end the flap damping of a component" },
+	{ "/v1/agent/endpoints/", "", 1u << HTTP_PUT | 1u << HTTP_DELETE, api_order_endpoint,
 		"supply or withdraw the addresses of a dynamic endpoint" },
-	{ "/live", NULL, READ, live, "200 while the agent works" },
-	{ "/ready", NULL, READ, ready, "200 when every component is registered" },
-	{ "/metrics", NULL, READ, show_metrics, "Prometheus text" },
+	{ "/live", NULL, READ, api_live, "200 while the agent works" },
+	{ "/ready", NULL, READ, api_ready, "200 when every component is registered; ?away=ok" },
+	{ "/metrics", NULL, READ, api_metrics, "Prometheus text, or OpenMetrics" },
 };
 
 static const char *const method_names[] = { "GET", "HEAD", "POST", "PUT", "DELETE" };
@@ -167,13 +85,8 @@ static void refuse_method(struct http_request *request, unsigned allowed)
 	struct buffer allow;
 	buffer_init(&allow, 256);
 	write_methods(&allow, allowed);
-	struct http_response *response = problem_response(
-		request, 405, "Method Not Allowed", "the Allow header names what is");
-	if (response) {
-		http_response_header(response, "Allow", buffer_text(&allow));
-	}
-	http_answer(request, 405, response);
-	http_response_free(response);
+	api_refuse(request, 405, "Method Not Allowed", "the Allow header names what is",
+		buffer_text(&allow));
 	buffer_finish(&allow);
 }
 
@@ -194,15 +107,9 @@ void api_on_request(void *context, struct http_request *request)
 	if (allowed) {
 		refuse_method(request, allowed);
 	} else {
-		answer_plain_problem(
-			request, 404, "Not Found", "no such resource; GET / lists what there is");
+		api_refuse(request, 404, "Not Found", "no such resource; GET / lists what there is",
+			NULL);
 	}
-}
-
-void api_on_pinned_closed(void *context, uint64_t connection)
-{
-	struct api *api = context;
-	api->hooks.connection_closed(api->hooks.context, connection);
 }
 
 static void index_page(struct api *api, struct http_request *request, const char *rest)
@@ -230,54 +137,6 @@ static void index_page(struct api *api, struct http_request *request, const char
 	api_answer_json(request, 200,
 		json_pack("{s:s, s:s, s:o}", "name", "berthd", "version", api->options.version,
 			"resources", list));
-}
-
-static void live(struct api *api, struct http_request *request, const char *rest)
-{
-	(void)rest;
-	if (api->hooks.live(api->hooks.context)) {
-		answer_text(request, 200, "text/plain", "live\n", 5);
-	} else {
-		answer_plain_problem(request, 503, "Service Unavailable", "the agent is stopping");
-	}
-}
-
-static void ready(struct api *api, struct http_request *request, const char *rest)
-{
-	(void)rest;
-	struct err err = ERR_INIT;
-	if (api->hooks.ready(api->hooks.context, &err)) {
-		answer_text(request, 200, "text/plain", "ready\n", 6);
-	} else {
-		answer_plain_problem(request, 503, "Service Unavailable", err.msg);
-	}
-}
-
-static void show_metrics(struct api *api, struct http_request *request, const char *rest)
-{
-	(void)rest;
-	struct cache_stats stats;
-	cache_get_stats(api->cache, &stats);
-	metrics_set(api->metrics, METRIC_BUILD_INFO, api->options.version, 1);
-	metrics_set(api->metrics, METRIC_REGISTRY_CONNECTED, "",
-		registry_state(api->registry) == REGISTRY_CONNECTED);
-	metrics_set(api->metrics, METRIC_CACHE_ENTRIES, "", (double)stats.entries);
-	metrics_set(api->metrics, METRIC_CACHE_BYTES, "", (double)stats.bytes);
-	metrics_set(api->metrics, METRIC_CACHE_STALE_SECONDS, "", stats.stale_seconds);
-	metrics_set(api->metrics, METRIC_CACHE_EVICTIONS, "", (double)stats.evictions);
-	metrics_set(api->metrics, METRIC_CACHE_REFUSALS, "", (double)stats.refusals);
-	metrics_set(api->metrics, METRIC_WATCHERS, "", (double)api->watchers);
-	metrics_set(api->metrics, METRIC_CLIENTS, "",
-		api->http ? (double)http_connections(api->http) : 0);
-	metrics_add(api->metrics, METRIC_SESSION_EXPIRATIONS, "", "", 0);
-	if (api->hooks.update_metrics) {
-		api->hooks.update_metrics(api->hooks.context);
-	}
-	struct buffer out;
-	buffer_init(&out, 16 * 1024 * 1024);
-	metrics_write(api->metrics, &out);
-	answer_text(request, 200, "text/plain; version=0.0.4", buffer_text(&out), out.len);
-	buffer_finish(&out);
 }
 
 /* ---- watchers ---- */
@@ -345,11 +204,7 @@ struct api *api_create(struct ev_loop *loop, struct cache *cache, struct registr
 	struct history *history, struct metrics *metrics, const struct api_hooks *hooks,
 	const struct api_options *options)
 {
-	struct api *api = calloc(1, sizeof(*api));
-	if (!api) {
-		log_error("api", "no memory");
-		abort();
-	}
+	struct api *api = allocate_zeroed(1, sizeof(*api));
 	api->loop = loop;
 	api->cache = cache;
 	api->registry = registry;

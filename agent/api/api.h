@@ -1,14 +1,15 @@
 /*
  * The socket API: requests of section 3 of the contract, over agent/http/http.h, from the cache.
  *
- * What only the agent knows comes through `struct api_hooks`. Times in every answer are seconds since 1970 as JSON
- * numbers (but stat's `time`, milliseconds). Unknown query parameters are ignored. Registry paths in requests are taken as they
- * are: an escape in one is an invalid path, not an other spelling.
+ * Times in every answer are seconds since 1970 as JSON numbers (but stat's `time`, milliseconds). Unknown query
+ * parameters are ignored. Registry paths in requests are taken as they are: an escape in one makes the path invalid,
+ * it is not another spelling.
  *
  *   http --> api.c (routes) --> lookup.c   resolve list records endpoints stat     --> cache
  *                           --> find.c     find                                    --> registry
  *                           --> watch.c    watch                                   --> cache observers
- *                           --> agent.c    /v1/agent...                            --> hooks
+ *                           --> agent.c    /v1/agent, checks, history              --> components, hooks
+ *                           --> order.c    what changes something                  --> components, hooks
  */
 #ifndef AGENT_API_API_H
 #define AGENT_API_API_H
@@ -18,50 +19,43 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/cache/cache.h"
-#include "lib/base/err.h"
 #include "agent/base/history.h"
-#include "agent/http/http.h"
 #include "agent/base/metrics.h"
+#include "agent/cache/cache.h"
+#include "agent/component/component.h"
+#include "agent/http/http.h"
+#include "lib/base/err.h"
 #include "lib/registry/registry.h"
 
 struct api;
 
-/*
- * What the agent supplies; every function gets `context`. json_t results are new references. Functions that return int
- * give 0 or an error code with err filled. BERTH_PATH_NOT_FOUND: no check or endpoint of that name.
- */
+/* What the API asks of the agent as a whole. */
+enum api_act_kind {
+	API_STATUS,         /* sets `result`: the object of GET /v1/agent */
+	API_READY,          /* fails with the reason while the agent is not ready */
+	API_UPDATE_METRICS, /* brings metrics up to date that the agent sets on request only */
+	API_DRAIN,
+	API_UNDRAIN,
+	API_UNDAMP,
+	API_RELOAD /* may set `result`: the problems [{"file","line","message"}]; nothing changed then */
+};
+
+struct api_act {
+	enum api_act_kind kind;
+	const char *component; /* DRAIN, UNDRAIN: its label, or NULL for the whole agent; UNDAMP */
+	const char *reason;    /* DRAIN */
+	int64_t for_ms;        /* DRAIN; 0: without end */
+	bool away_ok;          /* READY: an outage of the registry alone is no reason */
+	json_t *result;        /* a new reference, or NULL */
+};
+
+/* The agent behind the API. Checks and endpoints are reached through their components. */
 struct api_hooks {
-	json_t *(*agent_status)(void *context); /* GET /v1/agent */
-	json_t *(*checks)(void *context);       /* GET /v1/agent/checks */
-	bool (*live)(void *context);
-	bool (*ready)(void *context, struct err *err) ERR_REQUIRED(2); /* err: why not */
-	int (*drain)(void *context, const char *reason, int64_t for_ms, struct err *err)
-		ERR_REQUIRED(4); /* for_ms 0: no end */
-	int (*undrain)(void *context, struct err *err) ERR_REQUIRED(2);
-	/* NULL: done; else the mistakes as [{"file","line","message"}], and nothing has changed. */
-	json_t *(*reload)(void *context);
-	/* `done` takes the reference `result`, NULL when the check is removed meanwhile; it may be called at once. */
-	int (*check_run)(void *context, const char *name,
-		void (*done)(void *done_context, json_t *result), void *done_context,
-		struct err *err) ERR_REQUIRED(5);
-	/* The one who waits has gone: `done` is not to be called. */
-	void (*check_run_forget)(void *context, const char *name, void *done_context);
-	/* status: "passing", "warning" or "failing". */
-	int (*check_report)(void *context, const char *name, const char *status, const char *output,
-		const struct http_peer *peer, struct err *err) ERR_REQUIRED(6);
-	/* Sets *ret_hold when the endpoint is to be withdrawn with this connection. */
-	int (*endpoint_set)(void *context, const char *name, const json_t *addresses,
-		const struct http_peer *peer, uint64_t connection, bool *ret_hold, struct err *err)
-		ERR_REQUIRED(7);
-	int (*endpoint_clear)(void *context, const char *name, const struct http_peer *peer,
-		struct err *err) ERR_REQUIRED(4);
-	/* A connection that held an endpoint has ended. */
-	void (*connection_closed)(void *context, uint64_t connection);
-	bool (*may_administer)(void *context, const struct http_peer *peer);
+	/* The component with this index; NULL behind the last one. */
+	struct component *(*find)(void *context, size_t index);
+	/* 0 or an error code with err filled; BERTH_PATH_NOT_FOUND: no component has this label. */
+	int (*act)(void *context, struct api_act *act, struct err *err) ERR_REQUIRED(3);
 	void *context;
-	/* Optional: before GET /metrics. */
-	void (*update_metrics)(void *context);
 };
 
 struct api_options {
@@ -69,6 +63,7 @@ struct api_options {
 	int max_watchers;              /* event streams and long polls */
 	int64_t heartbeat_interval_ms; /* of event streams */
 	int64_t lookup_timeout_ms;     /* 0: 5 s */
+	unsigned admin_group_id;       /* who else may change something; (unsigned)-1: nobody */
 };
 
 /* All are borrowed and must outlive the api. Then pass api_on_request() and api_on_pinned_closed() to http_open(), with it as context. */

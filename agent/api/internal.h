@@ -42,15 +42,27 @@ struct api {
 /* A route's handler; `rest` is what follows the route's prefix. */
 typedef void api_handler(struct api *api, struct http_request *request, const char *rest);
 
+/* ---- answer.c ---- */
+
 /* Answers with a problem document; `status` 0: the one that goes with err->code. */
 void api_problem(struct http_request *request, int status, const struct err *err);
-void api_not_acceptable(struct http_request *request, const char *offered);
-void api_bad_request(struct http_request *request, const char *detail);
-/* The same for later or with more headers. */
+/* The same with further members; takes the reference. */
+void api_problem_with(
+	struct http_request *request, int status, const struct err *err, json_t *members_take);
+/* The same for an answer with more headers, or to keep. */
 struct http_response *api_problem_response(
 	const struct http_request *request, int status, const struct err *err);
-/* Takes the reference. */
-void api_answer_json(struct http_request *request, int status, json_t *json);
+/* A problem that HTTP itself names. `allow`: the Allow header, or NULL. */
+void api_refuse(struct http_request *request, int status, const char *title, const char *detail,
+	const char *allow);
+void api_not_acceptable(struct http_request *request, const char *offered);
+void api_bad_request(struct http_request *request, const char *detail);
+void api_answer_json(struct http_request *request, int status, json_t *json_take);
+void api_answer_text(
+	struct http_request *request, int status, const char *type, const char *text, size_t len);
+
+/* ---- routes ---- */
+
 /* The registry path behind a prefix ("a/b" -> "/a/b") into out; else BERTH_INVALID_PATHNAME. */
 int api_path(const char *rest, char *out, size_t size, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(4);
@@ -65,10 +77,19 @@ api_handler api_watch;
 api_handler api_agent_status;
 api_handler api_agent_checks;
 api_handler api_agent_history;
-api_handler api_agent_drain;
-api_handler api_agent_reload;
-api_handler api_agent_check;
-api_handler api_agent_endpoint;
+api_handler api_order_drain;
+api_handler api_order_reload;
+api_handler api_order_run;
+api_handler api_order_report;
+api_handler api_order_component_drain;
+api_handler api_order_undamp;
+api_handler api_order_endpoint;
+api_handler api_live;
+api_handler api_ready;
+api_handler api_metrics;
+
+/* May the peer change something? Always false on TCP. */
+bool api_may_administer(const struct api *api, const struct http_request *request);
 
 /* Event streams and long polls: 0 and one more is counted, or BERTH_LIMIT_EXCEEDED. Remote ones may be but a share of all. */
 int api_watcher_begin(struct api *api, const struct http_request *request, struct err *err)

@@ -1,0 +1,102 @@
+#include "agent/api/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What every request needs to answer: problem documents and small JSON. */
+
+/* A detail can quote bytes of the client that are no UTF-8; a problem document always is UTF-8. */
+static json_t *text_json(const char *text)
+{
+	json_t *string = json_string(text);
+	return string ? string : json_string("(not UTF-8)");
+}
+
+static struct http_response *json_response(const char *content_type, json_t *json_take)
+{
+	char *text = json_dumps(json_take, JSON_COMPACT | JSON_ENCODE_ANY);
+	json_decref(json_take);
+	struct http_response *response = text
+		? http_response_create(content_type, text, strlen(text))
+		: NULL;
+	free(text);
+	return response;
+}
+
+/* The writer of all problem documents (RFC 9457). `members_take`: further members, or NULL. */
+static struct http_response *problem(const struct http_request *request, int status,
+	const char *title, const char *detail, json_t *members_take)
+{
+	json_t *json = json_pack("{s:s, s:s, s:i, s:o, s:o}", "type", "about:blank", "title", title,
+		"status", status, "detail", text_json(detail), "instance", text_json(request->path));
+	if (members_take) {
+		json_object_update(json, members_take);
+		json_decref(members_take);
+	}
+	struct http_response *response = json_response("application/problem+json", json);
+	if (response && status == 503) {
+		http_response_header(response, "Retry-After", "1");
+	}
+	return response;
+}
+
+struct http_response *api_problem_response(
+	const struct http_request *request, int status, const struct err *err)
+{
+	return problem(request, status ? status : err_http_status(err->code),
+		berth_error_name(err->code), err->msg, NULL);
+}
+
+void api_problem_with(
+	struct http_request *request, int status, const struct err *err, json_t *members_take)
+{
+	status = status ? status : err_http_status(err->code);
+	struct http_response *response = problem(
+		request, status, berth_error_name(err->code), err->msg, members_take);
+	http_answer(request, status, response);
+	http_response_free(response);
+}
+
+void api_problem(struct http_request *request, int status, const struct err *err)
+{
+	api_problem_with(request, status, err, NULL);
+}
+
+void api_refuse(struct http_request *request, int status, const char *title, const char *detail,
+	const char *allow)
+{
+	struct http_response *response = problem(request, status, title, detail, NULL);
+	if (response && allow) {
+		http_response_header(response, "Allow", allow);
+	}
+	http_answer(request, status, response);
+	http_response_free(response);
+}
+
+void api_not_acceptable(struct http_request *request, const char *offered)
+{
+	api_refuse(request, 406, "Not Acceptable", offered, NULL);
+}
+
+void api_bad_request(struct http_request *request, const char *detail)
+{
+	api_refuse(request, 400, "Bad Request", detail, NULL);
+}
+
+void api_answer_json(struct http_request *request, int status, json_t *json_take)
+{
+	struct http_response *response = json_response("application/json", json_take);
+	if (response) {
+		http_response_header(response, "Cache-Control", "no-store");
+	}
+	http_answer(request, status, response);
+	http_response_free(response);
+}
+
+void api_answer_text(
+	struct http_request *request, int status, const char *type, const char *text, size_t len)
+{
+	struct http_response *response = http_response_create(type, text, len);
+	http_answer(request, status, response);
+	http_response_free(response);
+}
