@@ -1,53 +1,88 @@
 /*
- * What the verbs of `berth` share. Each is a function that does its work on an open handle and returns the exit status.
+ * What the verbs of `berth` share. A verb does its work on an open handle and returns the exit status.
  */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
 
 #include <jansson.h>
+#include <stdint.h>
 
-#include "lib/berth.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "lib/berth.h"
 
 struct cli {
 	struct options options;
 	struct output output;
-	struct berth *berth;
+	struct berth *berth; /* NULL for a verb that talks to nobody */
 };
 
 /* lookup.c */
 int verb_resolve(struct cli *cli);
 int verb_ls(struct cli *cli);
 int verb_records(struct cli *cli);
-int verb_endpoints(struct cli *cli);
 int verb_stat(struct cli *cli);
 int verb_exists(struct cli *cli);
 int verb_find(struct cli *cli);
+/* endpoints.c */
+int verb_endpoints(struct cli *cli);
 /* watch.c */
 int verb_watch(struct cli *cli);
-/* lib/registry/registry.c */
+/* wait.c */
+int verb_wait(struct cli *cli);
+/* bind.c */
 int verb_bind(struct cli *cli);
+/* registry.c */
 int verb_mknode(struct cli *cli);
 int verb_rm(struct cli *cli);
 int verb_purge(struct cli *cli);
-/* agent.c */
+/* status.c */
 int verb_status(struct cli *cli);
+/* history.c */
 int verb_history(struct cli *cli);
+/* drain.c */
 int verb_drain(struct cli *cli);
 int verb_undrain(struct cli *cli);
+int verb_undamp(struct cli *cli);
+/* agent.c */
+int verb_ready(struct cli *cli);
+int verb_live(struct cli *cli);
 int verb_reload(struct cli *cli);
+int verb_report(struct cli *cli);
+int verb_supply(struct cli *cli);
+int verb_withdraw(struct cli *cli);
 /* checks.c */
 int verb_checks(struct cli *cli);
 int verb_run_check(struct cli *cli);
+/* main.c */
+int verb_help(struct cli *cli);
+int verb_version(struct cli *cli);
+/* completion.c */
+int verb_completion(struct cli *cli);
 
-/* The operand, which main.c has made sure is there. */
+/* The first operand; NULL when none was given. */
 const char *cli_operand(const struct cli *cli);
+
+/* The filter that --api, --protocol and --scope make. */
+struct berth_endpoint_filter cli_filter(const struct cli *cli);
 
 /* Parses an answer's JSON and frees the answer; ends the program when it is no JSON. New reference. */
 json_t *cli_parse_take(struct berth_answer *answer);
 
+/*
+ * The agent's state, or its history, once it is no longer the one with this tag; "" for the one of now. `*tag` becomes the tag
+ * of the answer. Waits at most until `deadline_ms`: then BERTH_TIMEOUT. 0 or a negative code.
+ */
+int cli_await(struct cli *cli, enum berth_document document, char *tag, int64_t deadline_ms,
+	json_t **ret, struct berth_failure *failure);
+
 /* Prints records (path -> record) as a table. */
 void cli_print_records(const struct cli *cli, const json_t *records);
+/* As output_failure(), for a write that could have made the parents. */
+int cli_write_failed(const struct cli *cli, struct berth_failure *failure);
+/* Prints a problem of the configuration: "file:line: message". */
+void cli_print_problem(FILE *out, const json_t *problem);
+/* Says what has been done, on a terminal only: programs look at the exit status. */
+void cli_say_done(const struct cli *cli, const char *what);
 
 #endif

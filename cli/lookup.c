@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <time.h>
 
 #include "lib/base/json_wide.h"
@@ -120,14 +119,6 @@ static json_t *json_of_stat(const char *path, const struct berth_stat *stat)
 		"size", (json_int_t)stat->size, "children", (json_int_t)stat->children);
 }
 
-static void local_time(char *out, size_t size, int64_t ms)
-{
-	struct tm local;
-	time_t seconds = (time_t)(ms / 1000);
-	localtime_r(&seconds, &local);
-	strftime(out, size, "%Y-%m-%d %H:%M:%S", &local);
-}
-
 static void add_stat(
 	const struct cli *cli, struct table *table, const char *path, const struct berth_stat *stat)
 {
@@ -210,10 +201,6 @@ void cli_print_records(const struct cli *cli, const json_t *records)
 	static const char *const headings[] = { "PATH", "PERSISTENCE", "ENDPOINTS", "DESCRIPTION" };
 	const char *path;
 	json_t *record;
-	if (json_object_size(records) == 0) {
-		fputs("no records\n", stderr);
-		return;
-	}
 	struct table *table = table_create(headings, 4, 0);
 	json_object_foreach ((json_t *)records, path, record) {
 		char count[32];
@@ -230,16 +217,18 @@ void cli_print_records(const struct cli *cli, const json_t *records)
 
 static int print_records_answer(struct cli *cli, struct berth_answer *answer)
 {
+	static const struct berth_failure none = { BERTH_NO_RECORD, "no record matches" };
 	struct berth_freshness freshness = answer->freshness;
 	json_t *records = cli_parse_take(answer);
+	bool found = json_object_size(records) > 0;
 	if (cli->output.json) {
 		output_json(records);
-	} else {
+	} else if (found) {
 		cli_print_records(cli, records);
 	}
 	output_freshness(&freshness);
 	json_decref(records);
-	return 0;
+	return found ? 0 : output_failure(&none);
 }
 
 int verb_records(struct cli *cli)
@@ -275,120 +264,6 @@ int verb_find(struct cli *cli)
 	return code ? output_failure(&failure) : print_records_answer(cli, &answer);
 }
 
-/* ---- endpoints -------------------------------------------------------------------------------- */
-
-/* As GET /v1/endpoints has it: the address is the record's own map. */
-static json_t *json_of_endpoint(const struct berth_endpoint *endpoint)
-{
-	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:o}", "path", endpoint->path, "scope",
-		endpoint->scope, "api", endpoint->api, "protocol", endpoint->protocol,
-		"addressType", endpoint->address_type, "address",
-		json_loads(endpoint->address_json, JSON_DECODE_ANY, NULL));
-}
-
-static void print_endpoints(const struct cli *cli, const struct berth_endpoints *endpoints)
-{
-	static const char *const headings[] = { "ADDRESS", "PROTOCOL", "SCOPE", "API", "PATH" };
-	struct table *table = table_create(headings, 5, 0);
-	for (size_t i = 0; i < endpoints->count; i++) {
-		const struct berth_endpoint *endpoint = &endpoints->items[i];
-		table_cell(table, TABLE_GOOD,
-			*endpoint->address ? endpoint->address : endpoint->address_json);
-		table_cell(table, TABLE_PLAIN, endpoint->protocol);
-		table_cell(table, TABLE_PLAIN, endpoint->scope);
-		table_cell(table, TABLE_PLAIN, endpoint->api);
-		table_cell(table, TABLE_DIM, endpoint->path);
-	}
-	output_table_take(&cli->output, table);
-}
-
-static size_t by_chance(size_t count)
-{
-	unsigned number = 0;
-	if (getrandom(&number, sizeof(number), 0) != (ssize_t)sizeof(number)) {
-		number = (unsigned)time(NULL);
-	}
-	return number % count;
-}
-
-/* The one with that number of those that have an address in one line; NULL behind the last. */
-static const struct berth_endpoint *in_one_line(
-	const struct berth_endpoints *endpoints, size_t number)
-{
-	for (size_t i = 0; i < endpoints->count; i++) {
-		if (*endpoints->items[i].address && number-- == 0) {
-			return &endpoints->items[i];
-		}
-	}
-	return NULL;
-}
-
-/* --first and --random: the bare address, for scripts. */
-static int print_one(const struct cli *cli, const struct berth_endpoints *endpoints)
-{
-	static const struct berth_failure none = { BERTH_NO_RECORD,
-		"no endpoint that matches has an address in one line" };
-	size_t count = 0;
-	while (in_one_line(endpoints, count)) {
-		count++;
-	}
-	if (count == 0) {
-		return output_failure(&none);
-	}
-	const struct berth_endpoint *chosen = in_one_line(
-		endpoints, cli->options.random ? by_chance(count) : 0);
-	if (cli->output.json) {
-		json_t *one = json_of_endpoint(chosen);
-		output_json(one);
-		json_decref(one);
-	} else {
-		output_line(chosen->address);
-	}
-	return 0;
-}
-
-static void print_all(const struct cli *cli, const struct berth_endpoints *endpoints)
-{
-	if (!cli->output.json) {
-		print_endpoints(cli, endpoints);
-		return;
-	}
-	json_t *array = json_array();
-	for (size_t i = 0; i < endpoints->count; i++) {
-		json_array_append_new(array, json_of_endpoint(&endpoints->items[i]));
-	}
-	output_json(array);
-	json_decref(array);
-}
-
-int verb_endpoints(struct cli *cli)
-{
-	static const struct berth_failure none = { BERTH_NO_RECORD, "no endpoint matches" };
-	struct berth_failure failure;
-	struct berth_endpoints endpoints;
-	struct berth_endpoint_filter filter = { cli->options.api, cli->options.protocol,
-		cli->options.scope };
-	bool one = cli->options.first || cli->options.random;
-	if (filter.scope && strcmp(filter.scope, "external") != 0 &&
-		strcmp(filter.scope, "internal") != 0) {
-		return output_usage("--scope: \"%s\" is not external or internal", filter.scope);
-	}
-	if (berth_endpoints(cli->berth, cli_operand(cli), &filter, &endpoints, &failure) != 0) {
-		return output_failure(&failure);
-	}
-	int status = 0;
-	if (endpoints.count == 0 && (one || !cli->output.json)) {
-		status = output_failure(&none);
-	} else if (one) {
-		status = print_one(cli, &endpoints);
-	} else {
-		print_all(cli, &endpoints);
-	}
-	output_freshness(&endpoints.freshness);
-	berth_endpoints_finish(&endpoints);
-	return status;
-}
-
 /* ---- stat, exists ----------------------------------------------------------------------------- */
 
 static void stat_row(struct table *table, const char *name, const char *value)
@@ -403,7 +278,7 @@ static void print_stat(const struct cli *cli, const struct berth_stat *stat)
 	char ago[32];
 	char text[80];
 	struct table *table = table_create(NULL, 2, 0);
-	local_time(when, sizeof(when), stat->time_ms);
+	output_local_time(when, sizeof(when), (double)stat->time_ms / 1000);
 	output_relative(&cli->output, ago, sizeof(ago), (double)stat->time_ms / 1000);
 	stat_row(table, "path", cli_operand(cli));
 	snprintf(text, sizeof(text), "%s (%s)", when, ago);

@@ -6,69 +6,14 @@
 #include <sys/prctl.h>
 
 #include "cli/cli.h"
-
-/* Whom a verb speaks with. */
-enum target {
-	AGENT_OR_REGISTRY, /* the agent, unless --registry is given */
-	REGISTRY,          /* --registry or BERTH_REGISTRY */
-	AGENT
-};
-
-static const struct verb {
-	const char *name;
-	const char *operand; /* what it is given; NULL: nothing */
-	const char *synopsis;
-	const char *help;
-	const char *options; /* keys of the option table */
-	enum target target;
-	int (*run)(struct cli *cli);
-} verbs[] = {
-	{ "resolve", "PATH", "PATH", "show the service record at PATH", "", AGENT_OR_REGISTRY,
-		verb_resolve },
-	{ "ls", "PATH", "[-l] PATH", "list the children of PATH", "l", AGENT_OR_REGISTRY, verb_ls },
-	{ "records", "PATH", "PATH", "show the children of PATH that hold a record", "",
-		AGENT_OR_REGISTRY, verb_records },
-	{ "endpoints", "PATH", "[FILTER] [--first|--random] PATH",
-		"show the addresses that PATH and its children offer", "aoc1x", AGENT_OR_REGISTRY,
-		verb_endpoints },
-	{ "stat", "PATH", "PATH", "show the time, size and number of children of PATH", "",
-		AGENT_OR_REGISTRY, verb_stat },
-	{ "exists", "PATH", "PATH", "exit 0 when there is PATH, else 3", "", AGENT_OR_REGISTRY,
-		verb_exists },
-	{ "find", NULL, "[FILTER]", "find records anywhere in the tree", "aokiPu",
-		AGENT_OR_REGISTRY, verb_find },
-	{ "watch", "PATH", "[-r] PATH [-- COMMAND…]",
-		"show each change of PATH, or run COMMAND on it", "r", AGENT_OR_REGISTRY,
-		verb_watch },
-	{ "bind", "PATH", "[-p] PATH --file FILE | [-p] PATH ENDPOINT", "write a service record",
-		"pjOeaoUNWEIdiPXYZ", REGISTRY, verb_bind },
-	{ "mknode", "PATH", "[-p] PATH", "make a node without a record", "pXYZ", REGISTRY,
-		verb_mknode },
-	{ "rm", "PATH", "[-r] PATH", "delete a node; one that is not there is no error", "r",
-		REGISTRY, verb_rm },
-	{ "purge", NULL, "--id ID --persistence KIND", "delete what a container left behind",
-		"iPuyn", REGISTRY, verb_purge },
-	{ "status", NULL, "", "show the agent, its components and its registry", "", AGENT,
-		verb_status },
-	{ "checks", NULL, "", "show the health checks", "", AGENT, verb_checks },
-	{ "history", NULL, "", "show what changed, when and why", "", AGENT, verb_history },
-	{ "drain", NULL, "[--reason TEXT] [--for TIME] [--wait]",
-		"take everything out of the registry for maintenance", "mDw", AGENT, verb_drain },
-	{ "undrain", NULL, "", "end the maintenance", "", AGENT, verb_undrain },
-	{ "reload", NULL, "", "have the agent read its configuration again", "", AGENT,
-		verb_reload },
-	{ "run-check", "NAME", "NAME", "run a check now and show its result", "", AGENT,
-		verb_run_check },
-};
-
-enum { VERB_COUNT = sizeof(verbs) / sizeof(verbs[0]) };
+#include "cli/verbs.h"
 
 /* ---- help ------------------------------------------------------------------------------------- */
 
-static void print_group(const char *title, enum target target)
+static void print_group(const char *title, enum verb_target target)
 {
 	printf("\n%s\n", title);
-	for (size_t i = 0; i < VERB_COUNT; i++) {
+	for (size_t i = 0; i < verb_count; i++) {
 		if (verbs[i].target == target) {
 			printf("  %-10s %s\n", verbs[i].name, verbs[i].help);
 		}
@@ -80,12 +25,13 @@ static void print_help(void)
 	puts("Usage: berth [OPTION]... VERB [OPTION]... [OPERAND]...\n"
 	     "\n"
 	     "Looks up, watches and manages services through the Berth agent of this\n"
-	     "container, or straight in a registry. `berth VERB --help` explains a verb.");
-	print_group("Lookups, through the agent or with --registry:", AGENT_OR_REGISTRY);
-	print_group("Writes, with --registry or BERTH_REGISTRY:", REGISTRY);
-	print_group("The agent:", AGENT);
+	     "container, or directly in a registry. `berth help VERB` explains a verb.");
+	print_group("Lookups, through the agent or with --registry:", VERB_AGENT_OR_REGISTRY);
+	print_group("Writes, with --registry or BERTH_REGISTRY:", VERB_REGISTRY);
+	print_group("The agent:", VERB_AGENT);
+	print_group("This program:", VERB_NOBODY);
 	puts("\nOptions:");
-	options_print("");
+	options_print(options_everywhere());
 	puts("\nExit status: 0 done, 1 failed, 2 usage, 3 no such path or record,\n"
 	     "4 agent or registry unreachable, 5 denied.");
 }
@@ -94,64 +40,45 @@ static void print_verb_help(const struct verb *verb)
 {
 	printf("Usage: berth %s%s%s\n\n%c%s.\n", verb->name, *verb->synopsis ? " " : "",
 		verb->synopsis, verb->help[0] - 'a' + 'A', verb->help + 1);
-	if (*verb->options) {
+	if (verb->options) {
 		puts("\nOptions:");
 		options_print(verb->options);
 	}
 	puts("\nOptions of every verb:");
-	options_print("");
+	options_print(options_everywhere());
 }
 
-/* ---- the command line ------------------------------------------------------------------------- */
-
-static const struct verb *find_verb(const char *name)
+int verb_help(struct cli *cli)
 {
-	for (size_t i = 0; i < VERB_COUNT; i++) {
-		if (strcmp(verbs[i].name, name) == 0) {
-			return &verbs[i];
-		}
+	const char *name = cli_operand(cli);
+	const struct verb *verb = name ? verbs_find(name) : NULL;
+	if (name && !verb) {
+		return verbs_unknown(name);
 	}
-	return NULL;
-}
-
-static int unknown_verb(const char *name)
-{
-	const char *names[VERB_COUNT];
-	for (size_t i = 0; i < VERB_COUNT; i++) {
-		names[i] = verbs[i].name;
-	}
-	const char *nearest = options_nearest(name, names, VERB_COUNT);
-	if (nearest) {
-		return output_usage("there is no verb \"%s\"; did you mean %s?", name, nearest);
-	}
-	return output_usage("there is no verb \"%s\" (berth --help)", name);
-}
-
-static int check_operands(const struct verb *verb, const struct options *options)
-{
-	size_t wanted = verb->operand ? 1 : 0;
-	if (options->operand_count < wanted || (wanted && !*options->operands[0])) {
-		return output_usage(
-			"%s needs a %s (berth %s --help)", verb->name, verb->operand, verb->name);
-	}
-	if (options->operand_count > wanted) {
-		return output_usage("%s: what is \"%s\"? (berth %s --help)", verb->name,
-			options->operands[wanted], verb->name);
-	}
-	if (options->command && (verb->run != verb_watch || !*options->command)) {
-		return output_usage(verb->run == verb_watch ? "%s: the command after -- is missing"
-							    : "%s takes no command",
-			verb->name);
+	if (verb) {
+		print_verb_help(verb);
+	} else {
+		print_help();
 	}
 	return 0;
 }
+
+int verb_version(struct cli *cli)
+{
+	(void)cli;
+	puts("berth " BERTH_VERSION);
+	return 0;
+}
+
+/* ---- the command line ------------------------------------------------------------------------- */
 
 const char *cli_operand(const struct cli *cli)
 {
 	return cli->options.operands[0];
 }
 
-/* 0, or 2 after saying what a registry's URL looks like: berth_open() would take another text for a socket. */
+/* 0, or 2 after saying what a registry's URL looks like: berth_open() would take another text for
+ * the path of a socket. */
 static int check_registry(const char *url)
 {
 	static const char *const prefixes[] = { "dir:", "zookeeper://", "zookeeper+tls://" };
@@ -161,15 +88,15 @@ static int check_registry(const char *url)
 		}
 	}
 	/* Not repeated: it may hold a password. */
-	return output_usage("what names the registry is no URL of one; allowed are dir:/path and "
+	return output_usage("the name of the registry is no URL; allowed are dir:/path and "
 			    "zookeeper://host:port,host:port/root (or zookeeper+tls://)");
 }
 
-/* Where the verb's handle goes; NULL: the agent's usual socket. */
+/* The place that the verb's handle is opened on; NULL: the agent's usual socket. */
 static int choose_target(const struct verb *verb, const struct options *options, const char **ret)
 {
 	const char *registry = options->registry;
-	if (verb->target == REGISTRY && !registry) {
+	if (verb->target == VERB_REGISTRY && !registry) {
 		registry = getenv("BERTH_REGISTRY");
 		if (!registry || !*registry) {
 			return output_usage(
@@ -180,7 +107,7 @@ static int choose_target(const struct verb *verb, const struct options *options,
 	if (registry && options->socket) {
 		return output_usage("--socket and --registry exclude each other");
 	}
-	if (registry && verb->target == AGENT) {
+	if (registry && verb->target == VERB_AGENT) {
 		return output_usage("%s is for the agent, not for a registry", verb->name);
 	}
 	*ret = registry ? registry : options->socket;
@@ -189,6 +116,9 @@ static int choose_target(const struct verb *verb, const struct options *options,
 
 static int open_and_run(const struct verb *verb, struct cli *cli)
 {
+	if (verb->target == VERB_NOBODY) {
+		return verb->run(cli);
+	}
 	const char *where = NULL;
 	int status = choose_target(verb, &cli->options, &where);
 	if (status != 0) {
@@ -217,19 +147,18 @@ static int run(struct cli *cli)
 {
 	const struct options *options = &cli->options;
 	if (options->version) {
-		puts("berth " BERTH_VERSION);
-		return 0;
+		return verb_version(cli);
 	}
 	if (!options->verb) {
 		if (options->help) {
 			print_help();
 			return 0;
 		}
-		return output_usage("what is to be done? (berth --help)");
+		return output_usage("a verb is missing (berth --help)");
 	}
-	const struct verb *verb = find_verb(options->verb);
+	const struct verb *verb = verbs_find(options->verb);
 	if (!verb) {
-		return unknown_verb(options->verb);
+		return verbs_unknown(options->verb);
 	}
 	if (options->help) {
 		print_verb_help(verb);
@@ -237,7 +166,7 @@ static int run(struct cli *cli)
 	}
 	int status = options_check(options, verb->options);
 	if (status == 0) {
-		status = check_operands(verb, options);
+		status = verbs_check_operands(verb, options);
 	}
 	return status ? status : open_and_run(verb, cli);
 }

@@ -6,74 +6,103 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/record/record.h"
 #include "lib/base/duration.h"
 #include "lib/base/nearest.h"
 
-enum { EXIT_USAGE = 2, LONG_OPTION = 256 };
+enum { EXIT_USAGE = 2, LONG_OPTION = 256, COUNT_MAX = 1000000 };
 
-enum kind { FLAG, TEXT, DURATION_MS, DURATION_S, FORMAT, PERSISTENCE };
-
-/* The key names an option in the lists of the verbs; a lower-case one that is no `letter` is only that. */
-static const struct row {
-	char key;
-	char letter; /* the short option; 0 for none */
-	const char *name;
-	enum kind kind;
-	size_t place;
-	const char *argument;
-	const char *help;
-} rows[] = {
-#define PLACE(member) offsetof(struct options, member)
-	{ 'S', 's', "socket", TEXT, PLACE(socket), "PATH", "the agent's socket, else BERTH_SOCKET" },
-	{ 'R', 0, "registry", TEXT, PLACE(registry), "URL",
-		"the registry itself: dir:… or zookeeper://…" },
-	{ 'F', 'f', "format", FORMAT, PLACE(json), "text|json",
-		"for eyes (default) or for programs" },
-	{ 'T', 't', "timeout", DURATION_MS, PLACE(timeout_ms), "TIME",
-		"wait so long for each answer (default 10s)" },
-	{ 'A', 0, "auth-file", TEXT, PLACE(auth_file), "FILE",
-		"user:password for the registry (mode 0600)" },
-	{ 'H', 'h', "help", FLAG, PLACE(help), NULL, "explain, and do nothing" },
-	{ 'V', 'V', "version", FLAG, PLACE(version), NULL, "print the version" },
-	{ 'l', 'l', "long", FLAG, PLACE(long_list), NULL, "a table: time, size and children too" },
-	{ 'r', 'r', "recursive", FLAG, PLACE(recursive), NULL, "and everything below" },
-	{ 'p', 'p', "parents", FLAG, PLACE(parents), NULL, "make what is missing above it too" },
-	{ '1', 0, "first", FLAG, PLACE(first), NULL, "only the first address" },
-	{ 'x', 0, "random", FLAG, PLACE(random), NULL, "only one address, by chance" },
-	{ 'a', 0, "api", TEXT, PLACE(api), "URI", "with this api" },
-	{ 'o', 0, "protocol", TEXT, PLACE(protocol), "NAME", "with this protocol" },
-	{ 'c', 0, "scope", TEXT, PLACE(scope), "external|internal", "of this scope" },
-	{ 'k', 0, "type", TEXT, PLACE(type), "TYPE", "with this type attribute" },
-	{ 'i', 0, "id", TEXT, PLACE(id), "ID", "with this yarn:id" },
-	{ 'P', 0, "persistence", PERSISTENCE, PLACE(persistence), "KIND",
-		"with this yarn:persistence" },
-	{ 'u', 0, "under", TEXT, PLACE(under), "PATH", "only at and below this path" },
-	{ 'j', 0, "file", TEXT, PLACE(file), "FILE", "the record as JSON; - is standard input" },
-	{ 'O', 0, "overwrite", FLAG, PLACE(overwrite), NULL, "replace whatever stands there" },
-	{ 'e', 0, "ephemeral", FLAG, PLACE(ephemeral), NULL, "hold the record until interrupted" },
-	{ 'I', 0, "internal", FLAG, PLACE(internal), NULL, "the endpoint is internal" },
-	{ 'U', 0, "uri", TEXT, PLACE(uri), "URI", "the endpoint's address" },
-	{ 'N', 0, "inet", TEXT, PLACE(inet), "HOST:PORT", "the endpoint's address" },
-	{ 'W', 0, "webui", TEXT, PLACE(webui), "URI", "a web page for people" },
-	{ 'E', 0, "rest", TEXT, PLACE(rest), "URI", "a REST interface" },
-	{ 'd', 0, "description", TEXT, PLACE(description), "TEXT", "of the record" },
-	{ 'X', 0, "secure", FLAG, PLACE(secure), NULL, "all may read it, few may write" },
-	{ 'Y', 0, "system-accounts", TEXT, PLACE(system_accounts), "LIST",
-		"accounts that may write too (default: Hadoop's)" },
-	{ 'Z', 0, "realm", TEXT, PLACE(realm), "REALM", "of system accounts that end in @" },
-	{ 'y', 0, "policy", TEXT, PLACE(policy), "all|skip-on-children|fail-on-children",
-		"what becomes of a match with children" },
-	{ 'n', 0, "dry-run", FLAG, PLACE(dry_run), NULL, "show what would be deleted" },
-	{ 'm', 0, "reason", TEXT, PLACE(reason), "TEXT", "shown in status and history" },
-	{ 'D', 0, "for", DURATION_S, PLACE(for_s), "TIME", "end by itself after so long" },
-	{ 'w', 0, "wait", FLAG, PLACE(wait), NULL, "return when the registry no longer shows it" },
-#undef PLACE
+/* How a value is read; the type of its member in struct options goes with it. */
+enum kind {
+	FLAG,        /* bool */
+	TEXT,        /* const char * */
+	WORD,        /* const char *: one of those in the row's `argument` */
+	FORMAT,      /* bool: "json", else "text" */
+	COUNT,       /* unsigned, from 1 on */
+	DURATION_MS, /* int, from 1 on */
+	DURATION_S   /* unsigned, from 1 on */
 };
 
-enum { ROW_COUNT = sizeof(rows) / sizeof(rows[0]) };
+/* In the order of enum option_id. */
+static const struct row {
+	const char *name;
+	char letter; /* the short option; 0 for none */
+	enum kind kind;
+	size_t place;
+	const char *argument; /* for people; words with | between them are all there are */
+	const char *help;
+} rows[] = {
+#define ROW(id, name, letter, kind, member, argument, help)                                        \
+	[OPTION_##id] = { name, letter, kind, offsetof(struct options, member), argument, help }
+	ROW(SOCKET, "socket", 's', TEXT, socket, "PATH", "the agent's socket, else BERTH_SOCKET"),
+	ROW(REGISTRY, "registry", 0, TEXT, registry, "URL",
+		"the registry itself: dir:… or zookeeper://…"),
+	ROW(FORMAT, "format", 'f', FORMAT, json, "text|json",
+		"for people (default) or for programs"),
+	ROW(OUTPUT, "output", 'o', FORMAT, json, "text|json", "the same as --format"),
+	ROW(JSON, "json", 0, FLAG, json, NULL, "the same as --format json"),
+	ROW(TIMEOUT, "timeout", 't', DURATION_MS, timeout_ms, "TIME",
+		"how long to wait for each answer (default 10s)"),
+	ROW(AUTH_FILE, "auth-file", 0, TEXT, auth_file, "FILE",
+		"user:password for the registry (mode 0600)"),
+	ROW(HELP, "help", 'h', FLAG, help, NULL, "explain, and do nothing"),
+	ROW(VERSION, "version", 'V', FLAG, version, NULL, "print the version"),
 
-static const char everywhere[] = "SRFTAHV";
+	ROW(LONG, "long", 'l', FLAG, long_list, NULL, "a table with time, size and children"),
+	ROW(RECURSIVE, "recursive", 'r', FLAG, recursive, NULL, "and everything below"),
+	ROW(FIRST, "first", 0, FLAG, first, NULL, "only the first address"),
+	ROW(RANDOM, "random", 0, FLAG, random, NULL, "only one address, chosen at random"),
+	ROW(PLAIN, "plain", 0, FLAG, plain, NULL, "only the addresses, one a line"),
+	ROW(API, "api", 0, TEXT, api, "URI", "with this api"),
+	ROW(PROTOCOL, "protocol", 0, TEXT, protocol, "NAME", "with this protocol"),
+	ROW(SCOPE, "scope", 0, WORD, scope, "external|internal", "of this scope"),
+	ROW(TYPE, "type", 0, TEXT, type, "TYPE", "with this type attribute"),
+	ROW(ID, "id", 0, TEXT, id, "ID", "with this yarn:id"),
+	ROW(PERSISTENCE, "persistence", 0, WORD, persistence,
+		"container|application-attempt|application|permanent", "with this yarn:persistence"),
+	ROW(UNDER, "under", 0, TEXT, under, "PATH", "only at and below this path"),
+	ROW(ONCE, "once", 0, FLAG, once, NULL, "exit after the first picture"),
+	ROW(SETTLE, "settle", 0, DURATION_MS, settle_ms, "TIME",
+		"run COMMAND once when nothing has changed for so long"),
+	ROW(ENDPOINTS, "endpoints", 0, COUNT, endpoints, "N",
+		"at least so many addresses (default 1)"),
+	ROW(REGISTERED, "registered", 0, FLAG, registered, NULL,
+		"for this agent's own components, or the one named"),
+
+	ROW(PARENTS, "parents", 'p', FLAG, parents, NULL, "make missing parents too"),
+	ROW(FILE, "file", 0, TEXT, file, "FILE", "the record as JSON; - is standard input"),
+	ROW(OVERWRITE, "overwrite", 0, FLAG, overwrite, NULL, "replace an existing node"),
+	ROW(EPHEMERAL, "ephemeral", 0, FLAG, ephemeral, NULL, "hold the record until interrupted"),
+	ROW(INTERNAL, "internal", 0, FLAG, internal, NULL, "the endpoint is internal"),
+	ROW(URI, "uri", 0, TEXT, uri, "URI", "the endpoint's address"),
+	ROW(INET, "inet", 0, TEXT, inet, "HOST:PORT", "the endpoint's address"),
+	ROW(WEBUI, "webui", 0, TEXT, webui, "URI", "a web page for people"),
+	ROW(REST, "rest", 0, TEXT, rest, "URI", "a REST interface"),
+	ROW(DESCRIPTION, "description", 0, TEXT, description, "TEXT", "of the record"),
+	ROW(SECURE, "secure", 0, FLAG, secure, NULL, "all may read it, few may write"),
+	ROW(SYSTEM_ACCOUNTS, "system-accounts", 0, TEXT, system_accounts, "LIST",
+		"accounts that may write too (default: Hadoop's)"),
+	ROW(REALM, "realm", 0, TEXT, realm, "REALM", "of system accounts that end in @"),
+	ROW(POLICY, "policy", 0, WORD, policy, "all|skip-on-children|fail-on-children",
+		"how to treat a match that has children"),
+	ROW(DRY_RUN, "dry-run", 0, FLAG, dry_run, NULL, "show what would be deleted"),
+
+	ROW(EXIT_CODE, "exit-code", 0, FLAG, exit_code, NULL,
+		"exit 1 unless every component is registered"),
+	ROW(COUNT, "count", 'n', COUNT, count, "N", "only the last N"),
+	ROW(SINCE, "since", 0, DURATION_S, since_s, "TIME", "only those of the last TIME"),
+	ROW(FOLLOW, "follow", 0, FLAG, follow, NULL, "then show each new one, until interrupted"),
+	ROW(REASON, "reason", 0, TEXT, reason, "TEXT", "shown in status and history"),
+	ROW(FOR, "for", 0, DURATION_S, for_s, "TIME", "end by itself after this time"),
+	ROW(WAIT, "wait", 0, FLAG, wait, NULL, "return when the registry no longer shows it"),
+	ROW(MESSAGE, "message", 0, TEXT, message, "TEXT", "shown in checks, as a command's output"),
+	ROW(AWAY_OK, "away-ok", 0, FLAG, away_ok, NULL,
+		"also while the registry is away and nothing was lost"),
+#undef ROW
+};
+
+static const uint64_t everywhere = OPTION(SOCKET) | OPTION(REGISTRY) | OPTION(FORMAT) |
+	OPTION(OUTPUT) | OPTION(JSON) | OPTION(TIMEOUT) | OPTION(AUTH_FILE) | OPTION(HELP) |
+	OPTION(VERSION);
 
 /* ---- nearest words ---------------------------------------------------------------------------- */
 
@@ -108,67 +137,115 @@ bool options_duration_ms(const char *text, int *ret_ms)
 	return true;
 }
 
+/* True when `word` is one of those in `words`, which | separates. */
+static bool is_one_of(const char *word, const char *words)
+{
+	size_t len = strlen(word);
+	for (; *words; words += strspn(words, "|")) {
+		size_t next = strcspn(words, "|");
+		if (len == next && strncmp(word, words, len) == 0) {
+			return true;
+		}
+		words += next;
+	}
+	return false;
+}
+
+/* "a|b|c" as "a, b or c". */
+static void list_words(char *out, size_t size, const char *words)
+{
+	size_t used = 0;
+	for (; *words; words += strspn(words, "|")) {
+		size_t len = strcspn(words, "|");
+		const char *separator = used == 0 ? "" : strchr(words, '|') ? ", " : " or ";
+		int put = snprintf(out + used, size - used, "%s%.*s", separator, (int)len, words);
+		used += put > 0 && (size_t)put < size - used ? (size_t)put : 0;
+		words += len;
+	}
+}
+
 static int bad_value(const struct row *row, const char *value)
 {
-	const char *allowed = "a time from 1ms to 596h, such as 500ms, 30s, 2m or 1h";
-	if (row->kind == DURATION_S) {
+	char words[128];
+	const char *allowed = words;
+	if (row->kind == DURATION_MS) {
+		allowed = "a time from 1ms to 596h, such as 500ms, 30s, 2m or 1h";
+	} else if (row->kind == DURATION_S) {
 		allowed = "a time from 1s to 596h, such as 30s, 2m or 1h";
-	} else if (row->kind == FORMAT) {
-		allowed = "text or json";
-	} else if (row->kind == PERSISTENCE) {
-		allowed = "container, application-attempt, application or permanent";
+	} else if (row->kind == COUNT) {
+		allowed = "a number from 1 to 1000000";
+	} else {
+		list_words(words, sizeof(words), row->argument);
 	}
 	fprintf(stderr, "berth: --%s: \"%s\" is not %s\n", row->name, value, allowed);
 	return EXIT_USAGE;
 }
 
-static int set(struct options *options, const struct row *row, const char *value)
+static bool parse_count(const char *text, unsigned *ret)
 {
-	char *place = (char *)options + row->place;
+	size_t digits = strspn(text, "0123456789");
+	unsigned long number = strtoul(text, NULL, 10);
+	if (digits == 0 || digits > 7 || text[digits] || number == 0 || number > COUNT_MAX) {
+		return false;
+	}
+	*ret = (unsigned)number;
+	return true;
+}
+
+/* Stores a value in its member; false when it is none of the row's kind. */
+static bool store(const struct row *row, void *place, const char *value)
+{
 	int ms = 0;
-	options->given |= 1ULL << (row - rows);
 	switch (row->kind) {
 	case FLAG:
 		*(bool *)place = true;
-		return 0;
+		return true;
 	case TEXT:
-		*(const char **)(void *)place = value;
-		return 0;
-	case PERSISTENCE:
-		*(const char **)(void *)place = value;
-		return record_persistence_valid(value) ? 0 : bad_value(row, value);
+		*(const char **)place = value;
+		return true;
+	case WORD:
+		*(const char **)place = value;
+		return is_one_of(value, row->argument);
 	case FORMAT:
 		*(bool *)place = strcmp(value, "json") == 0;
-		return *(bool *)place || strcmp(value, "text") == 0 ? 0 : bad_value(row, value);
+		return is_one_of(value, row->argument);
+	case COUNT:
+		return parse_count(value, place);
 	case DURATION_MS:
 		if (!options_duration_ms(value, &ms) || ms == 0) {
-			return bad_value(row, value);
+			return false;
 		}
-		*(int *)(void *)place = ms;
-		return 0;
+		*(int *)place = ms;
+		return true;
 	case DURATION_S:
 		if (!options_duration_ms(value, &ms) || ms < 1000) {
-			return bad_value(row, value);
+			return false;
 		}
-		*(unsigned *)(void *)place = (unsigned)(ms / 1000);
-		return 0;
+		*(unsigned *)place = (unsigned)(ms / 1000);
+		return true;
 	}
-	return EXIT_USAGE;
+	return false;
+}
+
+static int set(struct options *options, const struct row *row, const char *value)
+{
+	options->given |= UINT64_C(1) << (row - rows);
+	return store(row, (char *)options + row->place, value) ? 0 : bad_value(row, value);
 }
 
 /* ---- reading ---------------------------------------------------------------------------------- */
 
 static int unknown_option(const char *argument)
 {
-	const char *names[ROW_COUNT];
-	for (size_t i = 0; i < ROW_COUNT; i++) {
+	const char *names[OPTION_END];
+	for (size_t i = 0; i < OPTION_END; i++) {
 		names[i] = rows[i].name;
 	}
 	char name[32];
 	snprintf(name, sizeof(name), "%.*s", (int)strcspn(argument + strspn(argument, "-"), "="),
 		argument + strspn(argument, "-"));
 	bool is_long = strncmp(argument, "--", 2) == 0;
-	const char *nearest = is_long ? options_nearest(name, names, ROW_COUNT) : NULL;
+	const char *nearest = is_long ? options_nearest(name, names, OPTION_END) : NULL;
 	fprintf(stderr, "berth: there is no option %s", argument);
 	if (nearest) {
 		fprintf(stderr, "; did you mean --%s?", nearest);
@@ -179,7 +256,7 @@ static int unknown_option(const char *argument)
 
 static const struct row *row_of(int option)
 {
-	for (size_t i = 0; i < ROW_COUNT; i++) {
+	for (size_t i = 0; i < OPTION_END; i++) {
 		if (option == LONG_OPTION + (int)i || (rows[i].letter && option == rows[i].letter)) {
 			return &rows[i];
 		}
@@ -192,7 +269,7 @@ static void make_getopt_tables(struct option *names, char *letters)
 {
 	*letters++ = '-';
 	*letters++ = ':';
-	for (size_t i = 0; i < ROW_COUNT; i++) {
+	for (size_t i = 0; i < OPTION_END; i++) {
 		int has_argument = rows[i].argument ? required_argument : no_argument;
 		names[i] = (struct option){ rows[i].name, has_argument, NULL, LONG_OPTION + (int)i };
 		if (rows[i].letter) {
@@ -202,7 +279,7 @@ static void make_getopt_tables(struct option *names, char *letters)
 			}
 		}
 	}
-	names[ROW_COUNT] = (struct option){ NULL, 0, NULL, 0 };
+	names[OPTION_END] = (struct option){ NULL, 0, NULL, 0 };
 	*letters = '\0';
 }
 
@@ -236,8 +313,8 @@ static int take(struct options *options, int option, char **argv)
 
 int options_parse(int argc, char **argv, struct options *ret)
 {
-	struct option names[ROW_COUNT + 1];
-	char letters[2 * ROW_COUNT + 3];
+	struct option names[OPTION_END + 1];
+	char letters[2 * OPTION_END + 3];
 	int option;
 	*ret = (struct options){ .operands = calloc((size_t)argc + 1, sizeof(char *)) };
 	if (!ret->operands) {
@@ -258,11 +335,10 @@ int options_parse(int argc, char **argv, struct options *ret)
 	return 0;
 }
 
-int options_check(const struct options *options, const char *accepted)
+int options_check(const struct options *options, uint64_t accepted)
 {
-	for (size_t i = 0; i < ROW_COUNT; i++) {
-		bool given = (options->given >> i) & 1;
-		if (given && !strchr(everywhere, rows[i].key) && !strchr(accepted, rows[i].key)) {
+	for (size_t i = 0; i < OPTION_END; i++) {
+		if (options->given & ~(everywhere | accepted) & (UINT64_C(1) << i)) {
 			fprintf(stderr, "berth: %s does not take --%s (berth %s --help)\n",
 				options->verb, rows[i].name, options->verb);
 			return EXIT_USAGE;
@@ -271,14 +347,18 @@ int options_check(const struct options *options, const char *accepted)
 	return 0;
 }
 
-void options_print(const char *keys)
+uint64_t options_everywhere(void)
 {
-	const char *shown = *keys ? keys : everywhere;
-	for (size_t i = 0; i < ROW_COUNT; i++) {
-		if (!strchr(shown, rows[i].key)) {
+	return everywhere;
+}
+
+void options_print(uint64_t shown)
+{
+	for (size_t i = 0; i < OPTION_END; i++) {
+		if (!(shown & UINT64_C(1) << i)) {
 			continue;
 		}
-		char left[64];
+		char left[80];
 		char letter[5] = "    ";
 		if (rows[i].letter) {
 			snprintf(letter, sizeof(letter), "-%c, ", rows[i].letter);
@@ -289,6 +369,22 @@ void options_print(const char *keys)
 			printf("  %s\n  %-28s %s\n", left, "", rows[i].help);
 		} else {
 			printf("  %-28s %s\n", left, rows[i].help);
+		}
+	}
+}
+
+void options_each(uint64_t chosen, options_visit *visit, void *context)
+{
+	for (size_t i = 0; i < OPTION_END; i++) {
+		if (chosen & UINT64_C(1) << i) {
+			const struct row *row = &rows[i];
+			bool words = row->kind == WORD || row->kind == FORMAT;
+			const struct option_text text = { .name = row->name,
+				.letter = row->letter,
+				.argument = row->argument,
+				.words = words ? row->argument : NULL,
+				.help = row->help };
+			visit(context, &text);
 		}
 	}
 }

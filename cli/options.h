@@ -1,13 +1,78 @@
 /*
- * The command line: `berth [OPTION]… VERB [OPTION]… [OPERAND]…`, with options before and after the verb alike.
+ * The command line: `berth [OPTION]… VERB [OPTION]… [OPERAND]… [-- COMMAND…]`, with options before and after the verb.
  *
- * One table of options, one of verbs (main.c): a verb names the options that it takes by their keys.
+ * One table holds the options, another the verbs (verbs.c). A verb names the options that it takes by their bits, and both
+ * tables together are the help, the check of what was given, and the completions of the shells.
  */
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+
+enum option_id {
+	/* of every verb */
+	OPTION_SOCKET,
+	OPTION_REGISTRY,
+	OPTION_FORMAT,
+	OPTION_OUTPUT,
+	OPTION_JSON,
+	OPTION_TIMEOUT,
+	OPTION_AUTH_FILE,
+	OPTION_HELP,
+	OPTION_VERSION,
+	/* of lookups */
+	OPTION_LONG,
+	OPTION_RECURSIVE,
+	OPTION_FIRST,
+	OPTION_RANDOM,
+	OPTION_PLAIN,
+	OPTION_API,
+	OPTION_PROTOCOL,
+	OPTION_SCOPE,
+	OPTION_TYPE,
+	OPTION_ID,
+	OPTION_PERSISTENCE,
+	OPTION_UNDER,
+	OPTION_ONCE,
+	OPTION_SETTLE,
+	OPTION_ENDPOINTS,
+	OPTION_REGISTERED,
+	/* of writes */
+	OPTION_PARENTS,
+	OPTION_FILE,
+	OPTION_OVERWRITE,
+	OPTION_EPHEMERAL,
+	OPTION_INTERNAL,
+	OPTION_URI,
+	OPTION_INET,
+	OPTION_WEBUI,
+	OPTION_REST,
+	OPTION_DESCRIPTION,
+	OPTION_SECURE,
+	OPTION_SYSTEM_ACCOUNTS,
+	OPTION_REALM,
+	OPTION_POLICY,
+	OPTION_DRY_RUN,
+	/* of the agent */
+	OPTION_EXIT_CODE,
+	OPTION_COUNT,
+	OPTION_SINCE,
+	OPTION_FOLLOW,
+	OPTION_REASON,
+	OPTION_FOR,
+	OPTION_WAIT,
+	OPTION_MESSAGE,
+	OPTION_AWAY_OK,
+
+	OPTION_END
+};
+
+_Static_assert(OPTION_END <= 64, "a set of options is a uint64_t");
+
+/* The bit of an option in a set: OPTION(SOCKET) | OPTION(TIMEOUT). */
+#define OPTION(name) (UINT64_C(1) << OPTION_##name)
 
 struct options {
 	const char *socket;
@@ -26,6 +91,7 @@ struct options {
 	bool parents;
 	bool first;
 	bool random;
+	bool plain;
 	const char *api;
 	const char *protocol;
 	const char *scope;
@@ -33,6 +99,10 @@ struct options {
 	const char *id;
 	const char *persistence;
 	const char *under;
+	bool once;
+	int settle_ms;      /* 0: not given */
+	unsigned endpoints; /* 0: not given */
+	bool registered;
 
 	const char *file;
 	bool overwrite;
@@ -46,25 +116,45 @@ struct options {
 	const char *policy;
 	bool dry_run;
 
+	bool exit_code;
+	unsigned count;   /* 0: all */
+	unsigned since_s; /* 0: all */
+	bool follow;
 	const char *reason;
 	unsigned for_s; /* 0: until undrain */
 	bool wait;
+	const char *message;
+	bool away_ok;
 
 	const char *verb;
-	char **operands;
+	char **operands; /* NULL behind the last */
 	size_t operand_count;
-	char **command;           /* what follows "--"; NULL without it */
-	unsigned long long given; /* bit i: row i of the table */
+	char **command; /* the words behind "--"; NULL without it */
+	uint64_t given; /* a set of options */
 };
 
-/* Reads the arguments. 0, or the exit status 2 after saying what is wrong. `ret->operands` is to be freed. */
+/* Reads the arguments. 0, or the exit status 2 after saying what is wrong. The caller frees `ret->operands`. */
 int options_parse(int argc, char **argv, struct options *ret);
 
-/* 0, or 2 after saying which given option the verb does not take. `accepted`: keys of the table. */
-int options_check(const struct options *options, const char *accepted);
+/* 0, or 2 after saying which given option the verb does not take. */
+int options_check(const struct options *options, uint64_t accepted);
 
-/* Prints the rows of those keys; "" for the ones that every verb takes. */
-void options_print(const char *keys);
+/* The options that every verb takes. */
+uint64_t options_everywhere(void);
+
+/* Prints the help of a set of options. */
+void options_print(uint64_t shown);
+
+/* An option as completions show it. */
+struct option_text {
+	const char *name;     /* without the dashes */
+	char letter;          /* 0: none */
+	const char *argument; /* NULL: none */
+	const char *words;    /* all values that there are, with | between them; NULL: any */
+	const char *help;
+};
+typedef void options_visit(void *context, const struct option_text *option);
+void options_each(uint64_t chosen, options_visit *visit, void *context);
 
 /* The nearest of `count` words, or NULL when none is near. */
 const char *options_nearest(const char *word, const char *const *words, size_t count);

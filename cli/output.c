@@ -128,6 +128,14 @@ void output_relative(const struct output *output, char *out, size_t size, double
 	}
 }
 
+void output_local_time(char *out, size_t size, double then)
+{
+	struct tm local;
+	time_t seconds = (time_t)then;
+	localtime_r(&seconds, &local);
+	strftime(out, size, "%Y-%m-%d %H:%M:%S", &local);
+}
+
 /* ---- progress --------------------------------------------------------------------------------- */
 
 void output_progress_text(const struct output *output, const char *text)

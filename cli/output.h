@@ -48,6 +48,9 @@ void output_duration(char *out, size_t size, double seconds);
 /* "3 min ago", "in 4 s", "now"; "never" for 0. */
 void output_relative(const struct output *output, char *out, size_t size, double then);
 
+/* "2026-01-31 14:05:09" of this machine's time zone. */
+void output_local_time(char *out, size_t size, double then);
+
 /* How many nodes a walk has visited, on a terminal only; output_progress_end() wipes the line. */
 void output_progress(const struct output *output, size_t visited, size_t matches);
 void output_progress_text(const struct output *output, const char *text);

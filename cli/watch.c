@@ -1,89 +1,51 @@
+/*
+ * watch: shows the picture and each change of it, or runs a command.
+ *
+ * Without --settle a command runs once for each node: for those of the first picture, then for each that changes. With --settle
+ * it runs once for a burst of changes, when nothing has changed for that time, and reads the whole picture.
+ */
 #include "cli/cli.h"
 
-#include <errno.h>
-#include <signal.h>
-#include <spawn.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "cli/command.h"
 #include "lib/base/clock.h"
 
-extern char **environ;
-
-enum { FIRST_ANSWER_MS = 10000 };
+enum {
+	FIRST_ANSWER_MS = 10000,
+	SETTLE_AT_MOST =
+		10 /* times --settle: changes that never end must not hold the command back */
+};
 
 struct watching {
 	struct cli *cli;
 	struct berth_watch *watch;
-	json_t *known; /* path -> record or null: what a RESYNC is compared with */
+	json_t *known; /* path -> record or null */
 	bool subscribed;
-	int status; /* -1: go on */
+	bool ran;        /* --settle: at least once */
+	int64_t due_ms;  /* --settle: when to run; INT64_MAX: nothing to do */
+	int64_t last_ms; /* --settle: when to run at the latest */
+	int failed;      /* 0, or the exit status of the last command that failed */
+	int status;      /* -1: go on */
 };
 
-/* ---- a command for each change ---------------------------------------------------------------- */
+/* ---- a command for each node ------------------------------------------------------------------ */
 
-/* A descriptor that reads as `text`. */
-static int input_of(const char *text)
+/* A command that cannot be run ends the watch. */
+static void run(struct watching *watching, const char *event, const char *path, const char *input)
 {
-	int fd = memfd_create("record", MFD_CLOEXEC);
-	size_t len = strlen(text);
-	if (fd >= 0 && (write(fd, text, len) != (ssize_t)len || lseek(fd, 0, SEEK_SET) != 0)) {
-		close(fd);
-		return -1;
-	}
-	return fd;
-}
-
-static int spawn(char **command, int input, pid_t *ret_pid)
-{
-	posix_spawn_file_actions_t actions;
-	posix_spawnattr_t attributes;
-	sigset_t defaults;
-	sigemptyset(&defaults);
-	sigaddset(&defaults, SIGPIPE);
-	posix_spawn_file_actions_init(&actions);
-	posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
-	posix_spawnattr_init(&attributes);
-	posix_spawnattr_setsigdefault(&attributes, &defaults);
-	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
-	int reason = posix_spawnp(ret_pid, command[0], &actions, &attributes, command, environ);
-	posix_spawn_file_actions_destroy(&actions);
-	posix_spawnattr_destroy(&attributes);
-	return reason;
-}
-
-/* Runs the command and waits for it; one that cannot be run ends the watch. */
-static void run_command(
-	struct watching *watching, const char *event, const char *path, const char *record)
-{
-	char **command = watching->cli->options.command;
-	pid_t pid;
-	int status = 0;
-	setenv("BERTH_EVENT", event, 1);
-	setenv("BERTH_PATH", path, 1);
-	int input = input_of(record ? record : "");
-	int reason = input < 0 ? errno : spawn(command, input, &pid);
-	if (input >= 0) {
-		close(input);
-	}
-	if (reason != 0) {
-		fprintf(stderr, "berth: %s: %s\n", command[0], strerror(reason));
-		watching->status = EXIT_FAILURE;
+	if (watching->status >= 0) {
 		return;
 	}
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-	}
-	if (WIFSIGNALED(status)) {
-		fprintf(stderr, "berth: note: %s of %s: %s was ended by signal %d\n", event, path,
-			command[0], WTERMSIG(status));
-	} else if (WEXITSTATUS(status) != 0) {
-		fprintf(stderr, "berth: note: %s of %s: %s ended with exit status %d\n", event,
-			path, command[0], WEXITSTATUS(status));
+	int status = command_run(watching->cli->options.command, event, path, input);
+	if (status < 0) {
+		watching->status = EXIT_FAILURE;
+	} else if (status > 0) {
+		watching->failed = status;
 	}
 }
 
@@ -91,9 +53,7 @@ static void run_for_record(
 	struct watching *watching, const char *event, const char *path, const json_t *record)
 {
 	char *text = json_is_object(record) ? json_dumps(record, JSON_COMPACT) : NULL;
-	if (watching->status < 0) {
-		run_command(watching, event, path, text);
-	}
+	run(watching, event, path, text ? text : "");
 	free(text);
 }
 
@@ -115,28 +75,87 @@ static void run_for_snapshot(struct watching *watching, const char *event, const
 	}
 }
 
-static void run_for_event(struct watching *watching, const struct berth_event *event)
+static void run_for_event(
+	struct watching *watching, const struct berth_event *event, const json_t *snapshot)
 {
-	json_t *snapshot = event->snapshot ? json_loads(event->snapshot, 0, NULL) : NULL;
 	switch (event->type) {
 	case BERTH_EVENT_SUBSCRIBED:
 	case BERTH_EVENT_RESYNC:
 		run_for_snapshot(watching,
 			event->type == BERTH_EVENT_RESYNC ? "UPDATED" : "SUBSCRIBED", snapshot);
-		json_object_clear(watching->known);
-		json_object_update(watching->known, snapshot);
 		break;
 	case BERTH_EVENT_UPDATED:
-		run_command(watching, "UPDATED", event->path, event->record);
-		json_object_set_new(watching->known, event->path,
-			event->record ? json_loads(event->record, 0, NULL) : json_null());
+		run(watching, "UPDATED", event->path, event->record ? event->record : "");
 		break;
 	case BERTH_EVENT_DELETED:
-		run_command(watching, "DELETED", event->path, NULL);
-		json_object_del(watching->known, event->path);
+		run(watching, "DELETED", event->path, "");
 		break;
 	default:
 		break;
+	}
+}
+
+/* ---- one command for a burst ------------------------------------------------------------------ */
+
+/* The picture has changed: the command runs when it stays as it is for a while. */
+static void settle_later(struct watching *watching)
+{
+	int64_t now_ms = clock_monotonic_ms();
+	int settle_ms = watching->cli->options.settle_ms;
+	if (watching->due_ms == INT64_MAX) {
+		watching->last_ms = now_ms + (int64_t)settle_ms * SETTLE_AT_MOST;
+	}
+	watching->due_ms = now_ms + settle_ms;
+	if (watching->due_ms > watching->last_ms) {
+		watching->due_ms = watching->last_ms;
+	}
+}
+
+static void run_settled(struct watching *watching)
+{
+	char *text = json_dumps(watching->known, JSON_COMPACT | JSON_SORT_KEYS);
+	watching->due_ms = INT64_MAX;
+	watching->failed = 0;
+	run(watching, watching->ran ? "UPDATED" : "SUBSCRIBED", cli_operand(watching->cli),
+		text ? text : "{}");
+	watching->ran = true;
+	free(text);
+}
+
+/* ---- the picture ------------------------------------------------------------------------------ */
+
+/* Brings the picture up to date; false for an event that leaves it as it is. */
+static bool apply(struct watching *watching, const struct berth_event *event, const json_t *snapshot)
+{
+	switch (event->type) {
+	case BERTH_EVENT_SUBSCRIBED:
+	case BERTH_EVENT_RESYNC: {
+		bool same = watching->ran && json_equal(watching->known, snapshot);
+		json_object_clear(watching->known);
+		json_object_update(watching->known, (json_t *)snapshot);
+		return !same;
+	}
+	case BERTH_EVENT_UPDATED:
+		json_object_set_new(watching->known, event->path,
+			event->record ? json_loads(event->record, 0, NULL) : json_null());
+		return true;
+	case BERTH_EVENT_DELETED:
+		json_object_del(watching->known, event->path);
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void take_for_command(struct watching *watching, const struct berth_event *event)
+{
+	json_t *snapshot = event->snapshot ? json_loads(event->snapshot, 0, NULL) : NULL;
+	bool settle = watching->cli->options.settle_ms > 0;
+	if (!settle) {
+		run_for_event(watching, event, snapshot);
+	}
+	if (apply(watching, event, snapshot) && settle) {
+		settle_later(watching);
 	}
 	json_decref(snapshot);
 }
@@ -219,7 +238,7 @@ static void print_text(const struct watching *watching, const struct berth_event
 
 /* ---- the watch -------------------------------------------------------------------------------- */
 
-/* The stream broke: at first that is a failure, later a remark. */
+/* The stream broke: before the first picture that is a failure, later a remark. */
 static void on_lost(struct watching *watching)
 {
 	struct berth_failure failure = { .code = BERTH_REGISTRY_UNAVAILABLE,
@@ -235,52 +254,65 @@ static void on_lost(struct watching *watching)
 static void on_event(void *context, const struct berth_event *event)
 {
 	struct watching *watching = context;
+	const struct options *options = &watching->cli->options;
 	if (watching->status >= 0) {
 		return;
 	}
 	if (event->type == BERTH_EVENT_LOST) {
 		on_lost(watching);
-	} else {
-		watching->subscribed = true;
+		if (watching->status >= 0 || !options->json) {
+			return; /* said already */
+		}
 	}
-	if (watching->status >= 0) {
-		return;
-	}
-	if (event->type == BERTH_EVENT_LOST && !watching->cli->output.json) {
-		return; /* the remark has said it */
-	}
-	if (watching->cli->options.command) {
-		run_for_event(watching, event);
-	} else if (watching->cli->output.json) {
+	if (options->command) {
+		take_for_command(watching, event);
+	} else if (options->json) {
 		print_json(event);
 	} else {
 		print_text(watching, event);
 	}
+	if (event->type == BERTH_EVENT_SUBSCRIBED) {
+		watching->subscribed = true;
+	}
 	if (ferror(stdout)) {
 		watching->status = EXIT_FAILURE;
 	}
+	if (watching->status < 0 && options->once && watching->subscribed && !options->settle_ms) {
+		watching->status = watching->failed;
+	}
 }
 
-/* How long the first snapshot may take. */
-static int first_answer_ms(const struct cli *cli)
+/* How long berth_dispatch() may wait; -1: for ever. */
+static int patience_ms(const struct watching *watching, int64_t first_answer_ms)
 {
-	return cli->options.timeout_ms ? cli->options.timeout_ms : FIRST_ANSWER_MS;
+	int64_t until_ms = watching->subscribed ? watching->due_ms : first_answer_ms;
+	int64_t left_ms = until_ms == INT64_MAX ? -1 : until_ms - clock_monotonic_ms();
+	return left_ms > INT_MAX                       ? INT_MAX
+		: left_ms < 0 && until_ms != INT64_MAX ? 0
+						       : (int)left_ms;
 }
 
 static int follow(struct watching *watching)
 {
-	struct berth *berth = watching->cli->berth;
+	const struct options *options = &watching->cli->options;
 	struct berth_failure failure = { .code = BERTH_TIMEOUT,
 		.message = "no first snapshot came" };
-	int64_t deadline_ms = clock_monotonic_ms() + first_answer_ms(watching->cli);
+	int64_t first_answer_ms = clock_monotonic_ms() +
+		(options->timeout_ms ? options->timeout_ms : FIRST_ANSWER_MS);
 	while (watching->status < 0) {
-		int64_t left_ms = deadline_ms - clock_monotonic_ms();
-		if (!watching->subscribed && left_ms <= 0) {
+		if (!watching->subscribed && clock_monotonic_ms() >= first_answer_ms) {
 			berth_watch_trouble(watching->watch, &failure);
 			return output_failure(&failure);
 		}
-		if (berth_dispatch(berth, watching->subscribed ? -1 : (int)left_ms, &failure) != 0) {
+		if (berth_dispatch(watching->cli->berth, patience_ms(watching, first_answer_ms),
+			    &failure) != 0) {
 			return output_failure(&failure);
+		}
+		if (clock_monotonic_ms() >= watching->due_ms) {
+			run_settled(watching);
+			if (watching->status < 0 && options->once) {
+				watching->status = watching->failed;
+			}
 		}
 	}
 	return watching->status;
@@ -289,8 +321,14 @@ static int follow(struct watching *watching)
 int verb_watch(struct cli *cli)
 {
 	struct berth_failure failure;
-	struct watching watching = { .cli = cli, .known = json_object(), .status = -1 };
+	struct watching watching = {
+		.cli = cli, .known = json_object(), .due_ms = INT64_MAX, .status = -1
+	};
 	int status;
+	if (cli->options.settle_ms && !cli->options.command) {
+		json_decref(watching.known);
+		return output_usage("watch: --settle needs a command to run (berth watch --help)");
+	}
 	if (berth_watch(cli->berth, cli_operand(cli), cli->options.recursive, on_event, &watching,
 		    &watching.watch, &failure) != 0) {
 		status = output_failure(&failure);

@@ -46,9 +46,12 @@ struct berth;        /* a handle; berth_close() */
 struct berth_watch;  /* a running watch; berth_unwatch() */
 struct berth_lookup; /* an answer that is kept; berth_lookup_free() */
 
+#define BERTH_TAG_BYTES 64
+#define BERTH_MESSAGE_BYTES 512
+
 struct berth_failure {
-	int code;          /* enum berth_error; negative */
-	char message[512]; /* no newline, no full stop */
+	int code;                          /* enum berth_error; negative */
+	char message[BERTH_MESSAGE_BYTES]; /* no newline, no full stop */
 };
 
 /* How true an answer is. */
@@ -62,6 +65,7 @@ struct berth_answer {
 	char *json;
 	size_t len; /* bytes, without the NUL */
 	struct berth_freshness freshness;
+	char tag[BERTH_TAG_BYTES]; /* names the content, for berth_await(); "" when the source gives none */
 };
 
 /* Full paths, sorted; berth_paths_finish(). */
@@ -325,6 +329,21 @@ int berth_checks(
 int berth_history(
 	struct berth *berth, struct berth_answer *ret_history, struct berth_failure *failure);
 
+enum berth_document { BERTH_STATUS, BERTH_CHECKS, BERTH_HISTORY };
+
+/*
+ * As berth_status(), berth_checks() or berth_history(), but waits up to `wait_s` seconds (600 at most) for a content other than the one that
+ * `tag` names; "" for any. BERTH_TIMEOUT when the content stayed the same.
+ */
+int berth_await(struct berth *berth, enum berth_document document, const char *tag, unsigned wait_s,
+	struct berth_answer *ret_answer, struct berth_failure *failure);
+
+/* 0 when every component is registered; else BERTH_FAILED, and the message says why. With `away_ok` also while the registry is
+ * away and nothing was lost. */
+int berth_ready(struct berth *berth, bool away_ok, struct berth_failure *failure);
+/* 0 when the agent works. */
+int berth_live(struct berth *berth, struct berth_failure *failure);
+
 /*
  * Takes all components out of the registry until berth_undrain(), or for `for_s` seconds when that is not 0. Returns when the agent
  * has accepted it, not when the records are gone. `reason` may be NULL. BERTH_NO_PATH_PERMISSIONS.
@@ -332,6 +351,15 @@ int berth_history(
 int berth_drain(
 	struct berth *berth, const char *reason, unsigned for_s, struct berth_failure *failure);
 int berth_undrain(struct berth *berth, struct berth_failure *failure);
+
+/* The same for one component alone. BERTH_PATH_NOT_FOUND: the agent has none of that name. */
+int berth_drain_component(struct berth *berth, const char *component, const char *reason,
+	unsigned for_s, struct berth_failure *failure);
+int berth_undrain_component(
+	struct berth *berth, const char *component, struct berth_failure *failure);
+
+/* Lifts the flap damping of a component: what its checks say counts at once. */
+int berth_undamp(struct berth *berth, const char *component, struct berth_failure *failure);
 
 /*
  * Has the agent read its configuration again. A bad one changes nothing and is BERTH_FAILED. `ret_answer` (may be NULL) is

@@ -255,17 +255,27 @@ void handle_query(struct buffer *query, const char *name, const char *value)
 	}
 }
 
-int handle_get(struct berth *berth, const char *target, struct berth_answer *ret, struct err *err)
+int handle_request(struct berth *berth, const struct client_request *request,
+	struct berth_answer *ret, struct err *err)
 {
-	struct client_request request = { .method = "GET", .target = target };
 	struct client_response response;
-	int code = client_call(berth->client, &request, berth->timeout_ms, &response, NULL, err);
+	int code = client_call(berth->client, request, berth->timeout_ms, &response, NULL, err);
 	if (code != 0) {
 		return code;
 	}
-	ret->freshness = (struct berth_freshness){ response.age_s, response.stale };
-	ret->len = response.body.len;
-	ret->json = buffer_take(&response.body, NULL);
+	struct berth_answer answer = { .freshness = { response.age_s, response.stale } };
+	answer.json = buffer_take(&response.body, &answer.len);
+	memcpy(answer.tag, response.tag, sizeof(answer.tag));
 	client_response_finish(&response);
-	return ret->json ? 0 : err_set(err, BERTH_FAILED, "out of memory");
+	if (!answer.json) {
+		return err_set(err, BERTH_FAILED, "out of memory");
+	}
+	*ret = answer;
+	return 0;
+}
+
+int handle_get(struct berth *berth, const char *target, struct berth_answer *ret, struct err *err)
+{
+	struct client_request request = { .method = "GET", .target = target };
+	return handle_request(berth, &request, ret, err);
 }

@@ -9,36 +9,7 @@
 
 enum { TARGET_BYTES = 1024, PROBLEM_BYTES = 1024 * 1024 };
 
-/* ---- reading ---------------------------------------------------------------------------------- */
-
-static int read_target(struct berth *berth, const char *what, const char *target,
-	struct berth_answer *ret, struct berth_failure *failure)
-{
-	struct err err = ERR_INIT;
-	int code = handle_need_agent(berth, what, &err);
-	if (code == 0) {
-		code = handle_get(berth, target, ret, &err);
-	}
-	return code ? handle_fail(failure, &err) : 0;
-}
-
-int berth_status(struct berth *berth, struct berth_answer *ret_status, struct berth_failure *failure)
-{
-	return read_target(berth, "status", "/v1/agent", ret_status, failure);
-}
-
-int berth_checks(struct berth *berth, struct berth_answer *ret_checks, struct berth_failure *failure)
-{
-	return read_target(berth, "checks", "/v1/agent/checks", ret_checks, failure);
-}
-
-int berth_history(
-	struct berth *berth, struct berth_answer *ret_history, struct berth_failure *failure)
-{
-	return read_target(berth, "history", "/v1/agent/history", ret_history, failure);
-}
-
-/* ---- asking for something to be done ---------------------------------------------------------- */
+/* ---- requests --------------------------------------------------------------------------------- */
 
 /* Sends a request; `ret` and `ret_problem` may be NULL. Takes the reference `body` (may be NULL). */
 static int send_take(struct berth *berth, const char *what, const char *method, const char *target,
@@ -64,6 +35,75 @@ static int send_take(struct berth *berth, const char *what, const char *method, 
 	return code;
 }
 
+/* ---- reading ---------------------------------------------------------------------------------- */
+
+static const struct document {
+	const char *what;
+	const char *target;
+} documents[] = {
+	[BERTH_STATUS] = { "status", "/v1/agent" },
+	[BERTH_CHECKS] = { "checks", "/v1/agent/checks" },
+	[BERTH_HISTORY] = { "history", "/v1/agent/history" },
+};
+
+int berth_await(struct berth *berth, enum berth_document document, const char *tag, unsigned wait_s,
+	struct berth_answer *ret_answer, struct berth_failure *failure)
+{
+	struct err err = ERR_INIT;
+	struct client_request request = { .method = "GET",
+		.target = documents[document].target,
+		.tag = *tag ? tag : NULL,
+		.wait_s = wait_s };
+	int code = handle_need_agent(berth, documents[document].what, &err);
+	if (code == 0) {
+		code = handle_request(berth, &request, ret_answer, &err);
+	}
+	return code ? handle_fail(failure, &err) : 0;
+}
+
+int berth_status(struct berth *berth, struct berth_answer *ret_status, struct berth_failure *failure)
+{
+	return berth_await(berth, BERTH_STATUS, "", 0, ret_status, failure);
+}
+
+int berth_checks(struct berth *berth, struct berth_answer *ret_checks, struct berth_failure *failure)
+{
+	return berth_await(berth, BERTH_CHECKS, "", 0, ret_checks, failure);
+}
+
+int berth_history(
+	struct berth *berth, struct berth_answer *ret_history, struct berth_failure *failure)
+{
+	return berth_await(berth, BERTH_HISTORY, "", 0, ret_history, failure);
+}
+
+/* A probe's 503 is an answer; without one the agent cannot be reached. */
+static int probe(
+	struct berth *berth, const char *what, const char *target, struct berth_failure *failure)
+{
+	struct err err = ERR_INIT;
+	struct buffer problem;
+	buffer_init(&problem, PROBLEM_BYTES);
+	int code = send_take(berth, what, "GET", target, NULL, NULL, &problem, &err);
+	if (code != 0 && problem.len) {
+		err.code = BERTH_FAILED;
+	}
+	buffer_finish(&problem);
+	return code ? handle_fail(failure, &err) : 0;
+}
+
+int berth_ready(struct berth *berth, bool away_ok, struct berth_failure *failure)
+{
+	return probe(berth, "ready", away_ok ? "/ready?away=ok" : "/ready", failure);
+}
+
+int berth_live(struct berth *berth, struct berth_failure *failure)
+{
+	return probe(berth, "live", "/live", failure);
+}
+
+/* ---- asking for something to be done ---------------------------------------------------------- */
+
 /* "/v1/agent/<kind>/<name><suffix>". A name that a configuration could not give is not sent. */
 static int named_target(char *out, size_t size, const char *kind, const char *name,
 	const char *suffix, struct err *err)
@@ -73,16 +113,31 @@ static int named_target(char *out, size_t size, const char *kind, const char *na
 	int len = snprintf(out, size, "/v1/agent/%s/%s%s", kind, name, suffix);
 	bool fits = len > 0 && (size_t)len < size;
 	if (!*name || name[strspn(name, name_bytes)] || !fits) {
-		return err_set(err, BERTH_PATH_NOT_FOUND, "the agent has no %s named %s",
-			strcmp(kind, "checks") == 0 ? "check" : "endpoint", quote_text(name).text);
+		/* The singular of checks, components, endpoints. */
+		return err_set(err, BERTH_PATH_NOT_FOUND, "the agent has no %.*s named %s",
+			(int)strlen(kind) - 1, kind, quote_text(name).text);
 	}
 	return 0;
 }
 
-int berth_drain(
-	struct berth *berth, const char *reason, unsigned for_s, struct berth_failure *failure)
+/* Sends a request about one named thing of the agent, without an answer. */
+static int send_named_take(struct berth *berth, const char *what, const char *method,
+	const char *kind, const char *name, const char *suffix, json_t *body,
+	struct berth_failure *failure)
 {
 	struct err err = ERR_INIT;
+	char target[TARGET_BYTES];
+	int code = named_target(target, sizeof(target), kind, name, suffix, &err);
+	if (code == 0) {
+		code = send_take(berth, what, method, target, body, NULL, NULL, &err);
+	} else {
+		json_decref(body);
+	}
+	return code ? handle_fail(failure, &err) : 0;
+}
+
+static json_t *drain_body(const char *reason, unsigned for_s)
+{
 	json_t *body = json_object();
 	if (reason) {
 		json_object_set_new(body, "reason", json_string(reason));
@@ -90,7 +145,15 @@ int berth_drain(
 	if (for_s) {
 		json_object_set_new(body, "for", json_integer(for_s));
 	}
-	return send_take(berth, "drain", "POST", "/v1/agent/drain", body, NULL, NULL, &err)
+	return body;
+}
+
+int berth_drain(
+	struct berth *berth, const char *reason, unsigned for_s, struct berth_failure *failure)
+{
+	struct err err = ERR_INIT;
+	return send_take(berth, "drain", "POST", "/v1/agent/drain", drain_body(reason, for_s), NULL,
+		       NULL, &err)
 		? handle_fail(failure, &err)
 		: 0;
 }
@@ -101,6 +164,26 @@ int berth_undrain(struct berth *berth, struct berth_failure *failure)
 	return send_take(berth, "undrain", "DELETE", "/v1/agent/drain", NULL, NULL, NULL, &err)
 		? handle_fail(failure, &err)
 		: 0;
+}
+
+int berth_drain_component(struct berth *berth, const char *component, const char *reason,
+	unsigned for_s, struct berth_failure *failure)
+{
+	return send_named_take(berth, "drain", "POST", "components", component, "/drain",
+		drain_body(reason, for_s), failure);
+}
+
+int berth_undrain_component(
+	struct berth *berth, const char *component, struct berth_failure *failure)
+{
+	return send_named_take(
+		berth, "undrain", "DELETE", "components", component, "/drain", NULL, failure);
+}
+
+int berth_undamp(struct berth *berth, const char *component, struct berth_failure *failure)
+{
+	return send_named_take(
+		berth, "undamp", "POST", "components", component, "/undamp", NULL, failure);
 }
 
 int berth_reload(struct berth *berth, struct berth_answer *ret_answer, struct berth_failure *failure)
@@ -135,46 +218,29 @@ int berth_run_check(struct berth *berth, const char *check, struct berth_answer 
 	return code ? handle_fail(failure, &err) : 0;
 }
 
-/* ---- what an application tells ---------------------------------------------------------------- */
+/* ---- reports of the application --------------------------------------------------------------- */
 
 int berth_report(struct berth *berth, const char *check, enum berth_health health,
 	const char *output, struct berth_failure *failure)
 {
 	static const char *const names[] = { "passing", "warning", "failing" };
-	struct err err = ERR_INIT;
-	char target[TARGET_BYTES];
-	int code = named_target(target, sizeof(target), "checks", check, "", &err);
-	if (code == 0) {
-		json_t *body = json_pack("{s:s, s:s*}", "status", names[health], "output", output);
-		code = send_take(berth, "report", "PUT", target, body, NULL, NULL, &err);
-	}
-	return code ? handle_fail(failure, &err) : 0;
+	json_t *body = json_pack("{s:s, s:s*}", "status", names[health], "output", output);
+	return send_named_take(berth, "report", "PUT", "checks", check, "", body, failure);
 }
 
 int berth_supply(struct berth *berth, const char *endpoint, const char *const *addresses,
 	size_t count, struct berth_failure *failure)
 {
-	struct err err = ERR_INIT;
-	char target[TARGET_BYTES];
-	int code = named_target(target, sizeof(target), "endpoints", endpoint, "", &err);
-	if (code == 0) {
-		json_t *list = json_array();
-		for (size_t i = 0; i < count; i++) {
-			json_array_append_new(list, json_string(addresses[i]));
-		}
-		json_t *body = json_pack("{s:o}", "addresses", list);
-		code = send_take(berth, "supply", "PUT", target, body, NULL, NULL, &err);
+	json_t *list = json_array();
+	for (size_t i = 0; i < count; i++) {
+		json_array_append_new(list, json_string(addresses[i]));
 	}
-	return code ? handle_fail(failure, &err) : 0;
+	json_t *body = json_pack("{s:o}", "addresses", list);
+	return send_named_take(berth, "supply", "PUT", "endpoints", endpoint, "", body, failure);
 }
 
 int berth_withdraw(struct berth *berth, const char *endpoint, struct berth_failure *failure)
 {
-	struct err err = ERR_INIT;
-	char target[TARGET_BYTES];
-	int code = named_target(target, sizeof(target), "endpoints", endpoint, "", &err);
-	if (code == 0) {
-		code = send_take(berth, "withdraw", "DELETE", target, NULL, NULL, NULL, &err);
-	}
-	return code ? handle_fail(failure, &err) : 0;
+	return send_named_take(
+		berth, "withdraw", "DELETE", "endpoints", endpoint, "", NULL, failure);
 }

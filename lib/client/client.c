@@ -69,6 +69,18 @@ const char *client_socket_path(const struct client *client)
 
 /* ---- the connection --------------------------------------------------------------------------- */
 
+static int connect_failed(const char *socket_path, int reason, struct err *err)
+{
+	if (reason == EACCES || reason == EPERM) {
+		return err_set(err, BERTH_NO_PATH_PERMISSIONS,
+			"cannot reach the agent at %s: %s; socket_mode and socket_group in section "
+			"[agent] of its configuration say who may connect",
+			socket_path, strerror(reason));
+	}
+	return err_set_errno(err, BERTH_REGISTRY_UNAVAILABLE, reason,
+		"cannot reach the agent at %s", socket_path);
+}
+
 int client_connect(const char *socket_path, int64_t deadline_ms, struct err *err)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -85,10 +97,7 @@ int client_connect(const char *socket_path, int64_t deadline_ms, struct err *err
 			continue;
 		}
 		close(fd);
-		return err_set_errno(err,
-			reason == EACCES || reason == EPERM ? BERTH_NO_PATH_PERMISSIONS
-							    : BERTH_REGISTRY_UNAVAILABLE,
-			reason, "cannot reach the agent at %s", socket_path);
+		return connect_failed(socket_path, reason, err);
 	}
 	return fd;
 }
@@ -180,6 +189,10 @@ static int write_request(struct buffer *out, const struct client_request *reques
 {
 	buffer_printf(out, "%s %s HTTP/1.1\r\nHost: berth\r\nAccept: %s\r\n", request->method,
 		request->target, request->accept ? request->accept : "application/json");
+	if (request->tag) {
+		buffer_printf(out, "If-None-Match: %s\r\nPrefer: wait=%u\r\n", request->tag,
+			request->wait_s);
+	}
 	if (request->no_cache) {
 		buffer_append_text(out, "Cache-Control: no-cache\r\n");
 	}
@@ -287,9 +300,11 @@ static void read_freshness(const struct http_reader *reader, struct client_respo
 	const char *age = http_reader_field(reader, HTTP_FIELD_AGE);
 	const char *cache = http_reader_field(reader, HTTP_FIELD_X_CACHE);
 	const char *type = http_reader_field(reader, HTTP_FIELD_CONTENT_TYPE);
+	const char *tag = http_reader_field(reader, HTTP_FIELD_ETAG);
 	response->age_s = age ? strtol(age, NULL, 10) : 0;
 	response->stale = cache && strcmp(cache, "STALE") == 0;
 	text_printf(response->content_type, sizeof(response->content_type), "%s", type ? type : "");
+	text_printf(response->tag, sizeof(response->tag), "%s", tag ? tag : "");
 }
 
 int client_call(struct client *client, const struct client_request *request, int timeout_ms,
@@ -297,8 +312,11 @@ int client_call(struct client *client, const struct client_request *request, int
 {
 	struct client_response response = { .age_s = 0 };
 	buffer_init(&response.body, CLIENT_BODY_BYTES);
-	int code = exchange(client, request, &response.body, clock_monotonic_ms() + timeout_ms, err);
-	if (code == 0 && client->reader.status / 100 != 2) {
+	int64_t deadline_ms = clock_monotonic_ms() + timeout_ms + (int64_t)request->wait_s * 1000;
+	int code = exchange(client, request, &response.body, deadline_ms, err);
+	if (code == 0 && client->reader.status == 304) {
+		code = err_set(err, BERTH_TIMEOUT, "nothing has changed");
+	} else if (code == 0 && client->reader.status / 100 != 2) {
 		code = client_problem(client->reader.status, &response.body, err);
 		if (ret_problem) {
 			buffer_append(ret_problem, response.body.data, response.body.len);

@@ -13,6 +13,7 @@
 
 #include "lib/base/buffer.h"
 #include "lib/base/err.h"
+#include "lib/berth.h"
 
 #define CLIENT_BODY_BYTES (256 * 1024 * 1024)
 
@@ -24,11 +25,14 @@ struct client_request {
 	const char *accept; /* NULL: JSON */
 	const char *body;   /* NULL: none; JSON */
 	bool no_cache;      /* read again from the registry */
+	const char *tag;    /* wait for a content of another tag; NULL: do not wait */
+	unsigned wait_s;    /* so long */
 };
 
 struct client_response {
 	struct buffer body;
 	char content_type[64];
+	char tag[BERTH_TAG_BYTES]; /* the ETag; "" without one */
 	long age_s;
 	bool stale;
 };
@@ -43,7 +47,8 @@ const char *client_socket_path(const struct client *client);
 /*
  * Sends a request and waits for the answer, `timeout_ms` at most. 0 for status 200 to 299: `ret` holds the answer, for
  * client_response_finish(). Otherwise the agent's own error by name, REGISTRY_UNAVAILABLE when no agent answers,
- * NO_PATH_PERMISSIONS when the socket may not be opened, TIMEOUT. `ret_problem`, when not NULL, receives the body of an error
+ * NO_PATH_PERMISSIONS when the socket may not be opened, TIMEOUT (also when the content of `tag` stayed
+ * the same for `wait_s`, which comes on top of `timeout_ms`). `ret_problem`, when not NULL, receives the body of an error
  * (the caller's, initialised, empty without one).
  */
 int client_call(struct client *client, const struct client_request *request, int timeout_ms,

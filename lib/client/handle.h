@@ -49,6 +49,9 @@ void handle_watches_free(struct berth *berth);
 
 /* ---- asking an agent -------------------------------------------------------------------------- */
 
+/* Sends a request that has an answer. */
+int handle_request(struct berth *berth, const struct client_request *request,
+	struct berth_answer *ret, struct err *err) ERR_REQUIRED(4);
 /* GET `target`, as an answer. */
 int handle_get(struct berth *berth, const char *target, struct berth_answer *ret, struct err *err)
 	ERR_REQUIRED(4);

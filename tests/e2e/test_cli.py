@@ -17,8 +17,9 @@ import unittest
 from berth import BUILD, PATIENCE, Agent, AgentTest, berth, exists, wait_until
 
 VERBS = (
-    "resolve ls records endpoints stat exists find watch bind mknode rm purge "
-    "status checks history drain undrain reload run-check"
+    "resolve ls records endpoints stat exists find watch wait bind mknode rm purge "
+    "status checks history ready live drain undrain undamp reload run-check report supply withdraw "
+    "help version completion"
 ).split()
 
 
@@ -48,7 +49,7 @@ class Usage(AgentTest):
             ([], "--help"),
             (["statsu"], "did you mean status?"),
             (["resolve"], "needs a PATH"),
-            (["resolve", "/a", "/b"], 'what is "/b"?'),
+            (["resolve", "/a", "/b"], 'does not take "/b"'),
             (["run-check", ""], "needs a NAME"),
             (["resolve", "--regstry", "x", "/a"], "did you mean --registry?"),
             (["resolve", "-l", "/a"], "does not take --long"),
@@ -119,7 +120,7 @@ class OnARegistry(AgentTest):
         self.assertEqual(list(self.json("records", "/a")), ["/a/inet", "/a/uri", "/a/web"])
         self.assertEqual(list(self.json("find", "--protocol", "WEBUI")), ["/a/web"])
         self.assertEqual(list(self.json("find", "--type", "JSONServiceRecord", "--id", "c_1")), ["/a/web"])
-        self.assertEqual(self.json("find", "--type", "other"), {})
+        self.assertEqual(self.berth("find", "--type", "other").returncode, 3)
         self.assertEqual(self.json("endpoints", "/a", "--api", "x:y", "--scope", "internal")[0]["path"], "/a/inet")
         self.assertEqual(self.good("endpoints", "--first", "/a"), "[::1]:80\n")
         self.assertIn(self.good("endpoints", "--random", "/a"), ("[::1]:80\n", "http://h/\n", "x://h\n"))
@@ -524,7 +525,7 @@ class ThroughAnAgent(AgentTest):
         wait_until(lambda: len(lines()) == 2, "its end was shown")
         self.assertEqual(lines()[1], f"DELETED {Agent.PATH} ")
 
-    def test_a_command_of_watch_that_fails_is_told_of(self):
+    def test_watch_says_when_its_command_fails(self):
         self.start()
         watch = subprocess.Popen(
             [BUILD / "berth", "--socket", self.web.socket, "watch", Agent.PATH, "--", "/bin/sh", "-c", "exit 3"],

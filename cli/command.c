@@ -1,0 +1,78 @@
+#include "cli/command.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* A descriptor that reads as `text`. */
+static int input_of(const char *text)
+{
+	int fd = memfd_create("berth", MFD_CLOEXEC);
+	size_t len = strlen(text);
+	if (fd >= 0 && (write(fd, text, len) != (ssize_t)len || lseek(fd, 0, SEEK_SET) != 0)) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+static int spawn(char **command, int input, pid_t *ret_pid)
+{
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attributes;
+	sigset_t defaults;
+	sigemptyset(&defaults);
+	sigaddset(&defaults, SIGPIPE);
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
+	posix_spawnattr_init(&attributes);
+	posix_spawnattr_setsigdefault(&attributes, &defaults);
+	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+	int reason = posix_spawnp(ret_pid, command[0], &actions, &attributes, command, environ);
+	posix_spawn_file_actions_destroy(&actions);
+	posix_spawnattr_destroy(&attributes);
+	return reason;
+}
+
+/* The exit status as a shell has it; says what is not 0. */
+static int judge(int status, const char *command, const char *event, const char *path)
+{
+	if (WIFSIGNALED(status)) {
+		fprintf(stderr, "berth: note: %s of %s: signal %d ended %s\n", event, path,
+			WTERMSIG(status), command);
+		return 128 + WTERMSIG(status);
+	}
+	if (WEXITSTATUS(status) != 0) {
+		fprintf(stderr, "berth: note: %s of %s: %s ended with exit status %d\n", event,
+			path, command, WEXITSTATUS(status));
+	}
+	return WEXITSTATUS(status);
+}
+
+int command_run(char **command, const char *event, const char *path, const char *input)
+{
+	pid_t pid;
+	int status = 0;
+	setenv("BERTH_EVENT", event, 1);
+	setenv("BERTH_PATH", path, 1);
+	int fd = input_of(input);
+	int reason = fd < 0 ? errno : spawn(command, fd, &pid);
+	if (fd >= 0) {
+		close(fd);
+	}
+	if (reason != 0) {
+		fprintf(stderr, "berth: %s: %s\n", command[0], strerror(reason));
+		return -1;
+	}
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+	}
+	return judge(status, command[0], event, path);
+}

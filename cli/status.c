@@ -1,0 +1,155 @@
+#include "cli/cli.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void fact(struct table *table, const char *name, enum table_colour colour, const char *text)
+{
+	table_cell(table, TABLE_DIM, name);
+	table_cell(table, colour, text);
+}
+
+static void registry_fact(const struct cli *cli, struct table *table, const json_t *registry)
+{
+	char since[32];
+	char text[768];
+	const char *state = output_text(registry, "state");
+	const char *session = output_text(registry, "session");
+	output_relative(&cli->output, since, sizeof(since), output_number(registry, "since"));
+	snprintf(text, sizeof(text), "%s, since %s", state, since);
+	bool connected = strcmp(state, "connected") == 0;
+	fact(table, "registry", TABLE_PLAIN, output_text(registry, "url"));
+	fact(table, "", connected ? TABLE_GOOD : TABLE_BAD, text);
+	if (*session) {
+		snprintf(text, sizeof(text), "session %s", session);
+		fact(table, "", TABLE_DIM, text);
+	}
+}
+
+static void drain_fact(const struct cli *cli, struct table *table, const json_t *drain)
+{
+	char when[32];
+	char text[512];
+	if (!json_is_true(json_object_get(drain, "active"))) {
+		return;
+	}
+	const char *reason = output_text(drain, "reason");
+	output_relative(&cli->output, when, sizeof(when), output_number(drain, "since"));
+	int len = snprintf(
+		text, sizeof(text), "begun %s%s%.300s", when, *reason ? ": " : "", reason);
+	double until = output_number(drain, "until");
+	if (until > 0 && len > 0 && (size_t)len < sizeof(text)) {
+		output_relative(&cli->output, when, sizeof(when), until);
+		snprintf(text + len, sizeof(text) - (size_t)len, "; ends %s", when);
+	}
+	fact(table, "drain", TABLE_WARN, text);
+}
+
+static void agent_facts(const struct cli *cli, const json_t *agent)
+{
+	char duration[32];
+	char text[256];
+	struct table *table = table_create(NULL, 2, 0);
+	output_duration(duration, sizeof(duration), output_number(agent, "uptime"));
+	snprintf(text, sizeof(text), "berthd %s, pid %.0f, running for %s",
+		output_text(agent, "version"), output_number(agent, "pid"), duration);
+	fact(table, "agent", TABLE_PLAIN, text);
+	registry_fact(cli, table, json_object_get(agent, "registry"));
+	drain_fact(cli, table, json_object_get(agent, "drain"));
+	const json_t *main_process = json_object_get(agent, "main_process");
+	if (json_is_object(main_process)) {
+		bool running = json_is_true(json_object_get(main_process, "running"));
+		snprintf(text, sizeof(text), running ? "running, pid %.0f" : "not running",
+			output_number(main_process, "pid"));
+		fact(table, "process", running ? TABLE_GOOD : TABLE_BAD, text);
+	}
+	output_table_take(&cli->output, table);
+}
+
+/* "rest in, admin unsupplied": only when some are not in. */
+static void endpoint_states(char *out, size_t size, const json_t *endpoints)
+{
+	const char *name;
+	json_t *state;
+	size_t used = 0;
+	*out = '\0';
+	json_object_foreach ((json_t *)endpoints, name, state) {
+		const char *text = json_string_value(state);
+		if (text && strcmp(text, "in") != 0 && used < size) {
+			int len = snprintf(
+				out + used, size - used, "%s%s %s", used ? ", " : "", name, text);
+			used += len > 0 ? (size_t)len : 0;
+		}
+	}
+}
+
+static void component_row(const struct cli *cli, struct table *table, const json_t *component)
+{
+	char since[32];
+	char why[512];
+	char endpoints[256];
+	bool registered = json_is_true(json_object_get(component, "registered"));
+	output_relative(&cli->output, since, sizeof(since), output_number(component, "since"));
+	endpoint_states(endpoints, sizeof(endpoints), json_object_get(component, "endpoints"));
+	snprintf(why, sizeof(why), "%s%s%s%s", output_text(component, "reason"),
+		*endpoints ? " [" : "", endpoints, *endpoints ? "]" : "");
+	table_cell(table, TABLE_PLAIN, output_text(component, "name"));
+	table_cell(table, registered ? TABLE_GOOD : TABLE_BAD, output_text(component, "state"));
+	table_cell(table, TABLE_PLAIN, since);
+	table_line(table, TABLE_PLAIN, output_text(component, "path"));
+	table_line(table, registered ? TABLE_PLAIN : TABLE_WARN, why);
+}
+
+static void print_status(const struct cli *cli, const json_t *agent)
+{
+	static const char *const headings[] = { "COMPONENT", "STATE", "SINCE" };
+	size_t index;
+	json_t *item;
+	agent_facts(cli, agent);
+	if (json_array_size(json_object_get(agent, "components"))) {
+		struct table *table = table_create(headings, 3, 0);
+		json_array_foreach (json_object_get(agent, "components"), index, item) {
+			component_row(cli, table, item);
+		}
+		putchar('\n');
+		output_table_take(&cli->output, table);
+	}
+	json_t *problems = json_object_get(agent, "reload_problems");
+	if (json_array_size(problems)) {
+		puts("\nThe configuration on disk is not the one in use:");
+	}
+	json_array_foreach (problems, index, item) {
+		cli_print_problem(stdout, item);
+	}
+}
+
+static bool all_registered(const json_t *agent)
+{
+	size_t index;
+	json_t *component;
+	json_array_foreach (json_object_get(agent, "components"), index, component) {
+		if (!json_is_true(json_object_get(component, "registered"))) {
+			return false;
+		}
+	}
+	return true;
+}
+
+int verb_status(struct cli *cli)
+{
+	struct berth_failure failure;
+	struct berth_answer answer;
+	if (berth_status(cli->berth, &answer, &failure) != 0) {
+		return output_failure(&failure);
+	}
+	json_t *agent = cli_parse_take(&answer);
+	if (cli->output.json) {
+		output_json(agent);
+	} else {
+		print_status(cli, agent);
+	}
+	bool good = !cli->options.exit_code || all_registered(agent);
+	json_decref(agent);
+	return good ? 0 : EXIT_FAILURE;
+}
