@@ -299,11 +299,9 @@ static void read_freshness(const struct http_reader *reader, struct client_respo
 {
 	const char *age = http_reader_field(reader, HTTP_FIELD_AGE);
 	const char *cache = http_reader_field(reader, HTTP_FIELD_X_CACHE);
-	const char *type = http_reader_field(reader, HTTP_FIELD_CONTENT_TYPE);
 	const char *tag = http_reader_field(reader, HTTP_FIELD_ETAG);
 	response->age_s = age ? strtol(age, NULL, 10) : 0;
 	response->stale = cache && strcmp(cache, "STALE") == 0;
-	text_printf(response->content_type, sizeof(response->content_type), "%s", type ? type : "");
 	text_printf(response->tag, sizeof(response->tag), "%s", tag ? tag : "");
 }
 

@@ -31,7 +31,6 @@ struct client_request {
 
 struct client_response {
 	struct buffer body;
-	char content_type[64];
 	char tag[BERTH_TAG_BYTES]; /* the ETag; "" without one */
 	long age_s;
 	bool stale;
