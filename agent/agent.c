@@ -125,17 +125,13 @@ static int open_state(struct agent *agent, const struct upgrade *received, struc
 	return code;
 }
 
-static int open_services(struct agent *agent, const struct upgrade *received, struct err *err)
+static void open_services(struct agent *agent, const struct upgrade *received)
 {
 	agent->history = history_create();
 	agent->metrics = metrics_create();
 	agent->scheduler = check_scheduler_create(
 		agent->loop, agent->config->agent.max_parallel_checks);
-	if (!agent->history || !agent->metrics || !agent->scheduler) {
-		return err_set(err, BERTH_FAILED, "no memory");
-	}
 	history_load(agent->history, upgrade_get(received, "history"));
-	return 0;
 }
 
 static void harden(const struct agent *agent)
@@ -169,23 +165,17 @@ static int start(struct agent *agent, char **main_argv, struct upgrade *received
 		code = open_state(agent, received, err);
 	}
 	if (code == 0) {
-		code = open_services(agent, received, err);
-	}
-	if (code == 0) {
+		open_services(agent, received);
 		agent_drain_load(agent, upgrade_get(received, "drain"));
 		code = agent_registry_open(agent, upgrade_get(received, "session"), err);
 	}
 	if (code == 0) {
-		code = agent_cache_open(agent, err);
-	}
-	if (code == 0) {
+		agent_cache_open(agent);
 		struct api_hooks hooks = agent_hooks(agent);
 		code = agent_api_open(agent, &hooks, received, err);
 	}
 	if (code == 0) {
-		code = agent_components_create(agent, upgrade_get(received, "components"), err);
-	}
-	if (code == 0) {
+		agent_components_create(agent, upgrade_get(received, "components"));
 		agent_api_adopt(agent, received);
 		code = agent_main_process_start(agent, main_argv, received->main_pid, err);
 	}
@@ -205,7 +195,7 @@ static void finish(struct agent *agent)
 	metrics_destroy(agent->metrics);
 	state_dir_finish(&agent->state);
 	json_decref(agent->reload_problems);
-	config_free(agent->config);
+	config_unref(agent->config);
 	ev_clear_pending(agent->loop, &agent->reconsider);
 }
 
@@ -232,7 +222,7 @@ static int run(const struct command_line *line, char **argv, struct config *conf
 	};
 	if (!agent.loop) {
 		log_error("agent", "cannot make an event loop: %s", strerror(errno));
-		config_free(config);
+		config_unref(config);
 		return 1;
 	}
 	/* The first of the line has notified s6; the number of its descriptor may mean another file now. */
@@ -333,6 +323,6 @@ int agent_main(int argc, char **argv)
 	} else if (status == 0) {
 		config_print(config, stdout);
 	}
-	config_free(config);
+	config_unref(config);
 	return status;
 }

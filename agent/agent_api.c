@@ -24,9 +24,6 @@ int agent_api_open(struct agent *agent, const struct api_hooks *hooks,
 	struct api_options options = options_of(agent);
 	agent->api = api_create(agent->loop, agent->cache, agent->registry, agent->history,
 		agent->metrics, hooks, &options);
-	if (!agent->api) {
-		return err_set(err, BERTH_FAILED, "no memory");
-	}
 	const struct http_options http = {
 		.socket_path = config->socket,
 		.socket_mode = config->socket_mode,

@@ -16,17 +16,13 @@ static struct cache_options options_of(const struct agent *agent)
 	};
 }
 
-int agent_cache_open(struct agent *agent, struct err *err)
+void agent_cache_open(struct agent *agent)
 {
 	struct cache_options options = options_of(agent);
 	agent->cache = cache_create(agent->loop, agent->registry, &options);
-	if (!agent->cache) {
-		return err_set(err, BERTH_FAILED, "no memory");
-	}
 	if (agent->config->cache.snapshot) {
 		cache_load(agent->cache, agent->state.path);
 	}
-	return 0;
 }
 
 void agent_cache_close(struct agent *agent)

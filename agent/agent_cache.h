@@ -4,12 +4,9 @@
 #ifndef AGENT_AGENT_CACHE_H
 #define AGENT_AGENT_CACHE_H
 
-#include "lib/base/err.h"
-
 struct agent;
 
-int agent_cache_open(struct agent *agent, struct err *err) __attribute__((warn_unused_result))
-ERR_REQUIRED(2);
+void agent_cache_open(struct agent *agent);
 /* Saves the snapshot and closes the cache. */
 void agent_cache_close(struct agent *agent);
 /* Puts the options into force that may change at run time. */

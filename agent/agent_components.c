@@ -189,21 +189,18 @@ void agent_components_add_paths(const struct agent *agent, json_t *paths)
 
 /* ---- life -------------------------------------------------------------------------------------------------- */
 
-int agent_components_create(struct agent *agent, const json_t *saved, struct err *err)
+void agent_components_create(struct agent *agent, const json_t *saved)
 {
 	const struct config *config = agent->config;
 	struct component_environment environment = environment_of(agent);
-	agent->components = calloc(config->component_count + 1, sizeof(*agent->components));
-	for (size_t i = 0; agent->components && i < config->component_count; i++) {
+	agent->components = allocate_zeroed(config->component_count + 1, sizeof(*agent->components));
+	for (size_t i = 0; i < config->component_count; i++) {
 		const char *label = config_component_label(&config->components[i]);
 		struct component *component = component_create(
 			&environment, &config->components[i], json_object_get(saved, label));
-		if (!component) {
-			return err_set(err, BERTH_FAILED, "no memory");
-		}
+		/* Not in one expression: a callback looks at the components that exist already. */
 		agent->components[agent->component_count++] = component;
 	}
-	return agent->components ? 0 : err_set(err, BERTH_FAILED, "no memory");
 }
 
 json_t *agent_components_save(const struct agent *agent)
@@ -218,11 +215,11 @@ json_t *agent_components_save(const struct agent *agent)
 
 /* ---- reload --------------------------------------------------------------------------------- */
 
-/* A retired component needs its configuration until it has withdrawn its record. */
+/* A retired component withdraws its record and is then freed. */
 static void retire(struct agent *agent, struct component *component)
 {
-	agent->retired = allocate_again(
-		agent->retired, agent->retired_count + 1, sizeof(*agent->retired));
+	agent->retired = allocate_grow(
+		agent->retired, agent->retired_count, sizeof(*agent->retired));
 	agent->retired[agent->retired_count++] = component;
 	component_set_gate(component, COMPONENT_GATE_CLOSED, "no longer configured");
 }
@@ -234,38 +231,25 @@ static struct component *take_retired_at(struct agent *agent, size_t index)
 	return component;
 }
 
-static void keep_old_config(struct agent *agent, struct config *config)
+static bool free_retired(struct agent *agent, bool all)
 {
-	agent->old_configs = allocate_again(
-		agent->old_configs, agent->old_config_count + 1, sizeof(*agent->old_configs));
-	agent->old_configs[agent->old_config_count++] = config;
-}
-
-static void free_retired(struct agent *agent, bool all)
-{
+	bool any = false;
 	for (size_t i = agent->retired_count; i-- > 0;) {
 		if (all || announce_settled(component_announce(agent->retired[i]))) {
 			component_destroy(take_retired_at(agent, i));
+			any = true;
 		}
 	}
-	if (agent->retired_count > 0) {
-		return;
+	if (agent->retired_count == 0) {
+		free(agent->retired);
+		agent->retired = NULL;
 	}
-	for (size_t i = 0; i < agent->old_config_count; i++) {
-		config_free(agent->old_configs[i]);
-	}
-	free(agent->old_configs);
-	free(agent->retired);
-	agent->old_configs = NULL;
-	agent->retired = NULL;
-	agent->old_config_count = 0;
+	return any;
 }
 
 bool agent_components_free_withdrawn(struct agent *agent)
 {
-	bool any = agent->old_config_count > 0;
-	free_retired(agent, false);
-	return any;
+	return free_retired(agent, false);
 }
 
 void agent_components_destroy(struct agent *agent)
@@ -276,7 +260,7 @@ void agent_components_destroy(struct agent *agent)
 	free(agent->components);
 	agent->components = NULL;
 	agent->component_count = 0;
-	free_retired(agent, true);
+	(void)free_retired(agent, true);
 }
 
 struct predecessors {
@@ -326,17 +310,14 @@ static struct component *arrange_component(
 		json_decref(saved);
 		return component;
 	}
-	struct err err = ERR_INIT;
-	if (component_reload(component, config, &environment, &err)) {
-		log_error(config_component_label(config), "%s", err.msg);
-	}
+	component_reload(component, config, &environment);
 	return component;
 }
 
 void agent_components_reload(struct agent *agent, struct config *next_take)
 {
 	struct predecessors before = { agent->components, agent->component_count };
-	keep_old_config(agent, agent->config);
+	config_unref(agent->config);
 	agent->config = next_take;
 	agent->components = allocate_zeroed(
 		next_take->component_count + 1, sizeof(*agent->components));
@@ -344,9 +325,7 @@ void agent_components_reload(struct agent *agent, struct config *next_take)
 	for (size_t i = 0; i < next_take->component_count; i++) {
 		struct component *component = arrange_component(
 			agent, &before, &next_take->components[i]);
-		if (component) {
-			agent->components[agent->component_count++] = component;
-		}
+		agent->components[agent->component_count++] = component;
 	}
 	for (size_t i = 0; i < before.count; i++) {
 		if (before.components[i]) {

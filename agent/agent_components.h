@@ -14,8 +14,7 @@
 struct agent;
 
 /* `saved`: agent_components_save() of a predecessor, or NULL. */
-int agent_components_create(struct agent *agent, const json_t *saved, struct err *err)
-	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
+void agent_components_create(struct agent *agent, const json_t *saved);
 /* Frees all components, retired ones too; their records stay. */
 void agent_components_destroy(struct agent *agent);
 /* {label: component_save()}; new reference. */

@@ -83,8 +83,6 @@ struct agent {
 	size_t component_count;
 	struct component **retired; /* no longer configured, withdrawing their records */
 	size_t retired_count;
-	struct config **old_configs; /* which the retired ones still use */
-	size_t old_config_count;
 
 	struct history *history;
 	struct metrics *metrics;

@@ -39,9 +39,6 @@ int agent_main_process_start(struct agent *agent, char **argv, pid_t running, st
 		.context = agent,
 	};
 	agent->supervise = supervise_create(agent->loop, argv, &agent->limits, &callbacks);
-	if (!agent->supervise) {
-		return err_set(err, BERTH_FAILED, "no memory");
-	}
 	agent_main_process_apply_options(agent);
 	if (running > 0) {
 		supervise_adopt(agent->supervise, running);

@@ -11,6 +11,7 @@
 #include "agent/agent_event.h"
 #include "agent/agent_internal.h"
 #include "agent/agent_main_process.h"
+#include "agent/agent_metrics.h"
 #include "agent/agent_registry.h"
 #include "agent/base/log.h"
 #include "agent/base/notify.h"
@@ -95,6 +96,7 @@ static void apply(struct agent *agent, struct config *next)
 {
 	agent_components_reload(agent, next);
 	apply_options(agent);
+	agent_metrics_forget_removed(agent);
 	agent_registry_save_session(agent);
 	if (agent->drain.active) {
 		agent_drain_confirm_again(agent); /* a new component may have a record */
@@ -114,7 +116,7 @@ static json_t *reload(struct agent *agent)
 	config_problems_finish(&problems);
 	json_t *refused = refused_changes(agent, next);
 	if (json_array_size(refused) > 0) {
-		config_free(next);
+		config_unref(next);
 		return refused;
 	}
 	json_decref(refused);

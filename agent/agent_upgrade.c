@@ -86,7 +86,7 @@ static bool look_ahead(const struct agent *agent, bool *ret_same_registry)
 		*ret_same_registry = strcmp(next->registry.url, agent->config->registry.url) == 0;
 	}
 	config_problems_finish(&problems);
-	config_free(next);
+	config_unref(next);
 	return good;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lib/base/limits.h"
+#include "agent/base/allocate.h"
 #include "agent/base/log.h"
 #include "lib/base/path.h"
 #include "lib/base/clock.h"
@@ -180,11 +181,7 @@ static void walk(struct api_find *find)
 	}
 	struct registry_criteria criteria = { values[0], values[1], values[2], values[3], values[4],
 		values[5], MAX_FOUND_BYTES };
-	find->walk = registry_find(find->api->registry, &criteria, NULL, on_found, find);
-	if (!find->walk) {
-		log_error("api", "no memory");
-		abort();
-	}
+	find->walk = allocated(registry_find(find->api->registry, &criteria, NULL, on_found, find));
 }
 
 /* As many as may walk at once; who has waited longest goes first. */
@@ -238,11 +235,7 @@ static void on_found(void *context, const struct registry_result *result)
 	find->walk = NULL;
 	if (!result->err.code) {
 		size_t len;
-		char *text = write_found(result, &len);
-		if (!text) {
-			log_error("api", "no memory");
-			abort();
-		}
+		char *text = allocated(write_found(result, &len));
 		answer_all(find, text, false);
 		if (len <= KEPT_BYTES) {
 			keep_answer(find, text, len);
@@ -299,11 +292,7 @@ static struct api_find *find_get(struct api *api, const char *key, size_t len, b
 	if (find) {
 		*at = find->next;
 	} else {
-		find = calloc(1, sizeof(*find) + KEY_BYTES);
-		if (!find) {
-			log_error("api", "no memory");
-			abort();
-		}
+		find = allocate_zeroed(1, sizeof(*find) + KEY_BYTES);
 		find->api = api;
 		memcpy(find->key, key, len);
 	}
@@ -314,11 +303,7 @@ static struct api_find *find_get(struct api *api, const char *key, size_t len, b
 
 static void join(struct api_find *find, struct http_request *request)
 {
-	struct finder *finder = calloc(1, sizeof(*finder));
-	if (!finder) {
-		log_error("api", "no memory");
-		abort();
-	}
+	struct finder *finder = allocate_zeroed(1, sizeof(*finder));
 	finder->find = find;
 	finder->request = request;
 	finder->next = find->finders;

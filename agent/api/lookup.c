@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lib/base/limits.h"
+#include "agent/base/allocate.h"
 #include "agent/base/log.h"
 #include "lib/base/path.h"
 #include "lib/base/clock.h"
@@ -58,7 +59,7 @@ void api_release_front(void *context)
 static struct front *front_of(struct cache_answer *answer)
 {
 	if (!answer->front) {
-		answer->front = calloc(1, sizeof(struct front));
+		answer->front = allocate_zeroed(1, sizeof(struct front));
 	}
 	return answer->front;
 }
@@ -322,11 +323,7 @@ static void keep_filter(struct lookup *lookup, const struct cache_filter *filter
 		len += texts[i] ? strlen(texts[i]) + 1 : 0;
 	}
 	lookup->filter.text = filter->text;
-	char *at = lookup->filter_texts = malloc(len + 1);
-	if (!at) {
-		log_error("api", "no memory");
-		abort();
-	}
+	char *at = lookup->filter_texts = allocate_zeroed(len + 1, 1);
 	for (size_t i = 0; i < 3; i++) {
 		if (texts[i]) {
 			*places[i] = at;
@@ -338,11 +335,7 @@ static void keep_filter(struct lookup *lookup, const struct cache_filter *filter
 static struct lookup *lookup_create(struct api *api, struct http_request *request, const char *path,
 	enum cache_answer_kind kind, const struct cache_filter *filter, double started)
 {
-	struct lookup *lookup = calloc(1, sizeof(*lookup));
-	if (!lookup) {
-		log_error("api", "no memory");
-		abort();
-	}
+	struct lookup *lookup = allocate_zeroed(1, sizeof(*lookup));
 	lookup->api = api;
 	lookup->request = request;
 	lookup->local = request->local;

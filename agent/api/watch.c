@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lib/base/limits.h"
+#include "agent/base/allocate.h"
 #include "agent/base/log.h"
 #include "lib/base/clock.h"
 
@@ -195,7 +196,7 @@ static void end_event(struct api_stream *stream, const char *type, struct buffer
 	bool failed = json->failed || stream->queue.failed;
 	buffer_finish(json);
 	if (failed) { /* half a frame must not be read */
-		log_warn("api", "a stream of %s ends: an event is too large, or there is no memory",
+		log_warn("api", "a stream of %s ends: an event is too large",
 			cache_observed_path(&stream->observer));
 		break_off(stream);
 		return;
@@ -386,11 +387,7 @@ static int read_recursive(const struct http_request *request, bool *ret_recursiv
 static void open_stream(struct api *api, struct http_request *request, const char *path,
 	enum framing framing, bool recursive)
 {
-	struct api_stream *stream = calloc(1, sizeof(*stream));
-	if (!stream) {
-		log_error("api", "no memory");
-		abort();
-	}
+	struct api_stream *stream = allocate_zeroed(1, sizeof(*stream));
 	stream->api = api;
 	stream->request = request;
 	stream->local = request->local;

@@ -1,11 +1,13 @@
 #include "agent/base/allocate.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/base/log.h"
 
-static void *or_abort(void *memory)
+void *allocated(void *memory)
 {
 	if (!memory) {
 		log_error("agent", "out of memory");
@@ -16,15 +18,40 @@ static void *or_abort(void *memory)
 
 void *allocate_zeroed(size_t count, size_t size)
 {
-	return or_abort(calloc(count ? count : 1, size));
+	return allocated(calloc(count ? count : 1, size));
 }
 
-void *allocate_again(void *memory, size_t count, size_t size)
+void *allocate_grow(void *items, size_t count, size_t size)
 {
-	return or_abort(reallocarray(memory, count ? count : 1, size));
+	/* The room doubles at powers of two, so that `count` alone tells how much there is. */
+	if ((count & (count - 1)) == 0) {
+		items = allocated(reallocarray(items, count ? count * 2 : 1, size));
+	}
+	memset((char *)items + count * size, 0, size);
+	return items;
 }
 
 char *allocate_text(const char *text)
 {
-	return or_abort(strdup(text));
+	return allocated(strdup(text));
+}
+
+char *allocate_bytes(const char *bytes, size_t len)
+{
+	char *copy = allocated(malloc(len + 1));
+	memcpy(copy, bytes, len);
+	copy[len] = '\0';
+	return copy;
+}
+
+char *allocate_format(const char *format, ...)
+{
+	char *text = NULL;
+	va_list arguments;
+	va_start(arguments, format);
+	if (vasprintf(&text, format, arguments) < 0) {
+		text = NULL;
+	}
+	va_end(arguments);
+	return allocated(text);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/base/log.h"
+#include "agent/base/allocate.h"
 #include "lib/base/text.h"
 
 enum { NAME_BYTES = 128, STATE_BYTES = 32, WHY_BYTES = 320 };
@@ -24,12 +25,7 @@ struct history {
 
 struct history *history_create(void)
 {
-	struct history *history = calloc(1, sizeof(*history));
-	if (!history) {
-		log_error("history", "no memory");
-		abort();
-	}
-	return history;
+	return allocate_zeroed(1, sizeof(struct history));
 }
 
 void history_destroy(struct history *history)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/base/log.h"
+#include "agent/base/allocate.h"
 #include "agent/base/metrics_process.h"
 #include "lib/base/hash.h"
 
@@ -92,24 +93,9 @@ struct metrics {
 	struct metrics_series *found[BUCKETS];
 };
 
-static void *allocate(size_t size)
-{
-	void *memory = calloc(1, size);
-	if (!memory) {
-		log_error("metrics", "no memory");
-		abort();
-	}
-	return memory;
-}
-
-static char *copy(const char *text)
-{
-	return strcpy(allocate(strlen(text) + 1), text);
-}
-
 struct metrics *metrics_create(void)
 {
-	return allocate(sizeof(struct metrics));
+	return allocate_zeroed(1, sizeof(struct metrics));
 }
 
 static void series_free(struct metrics_series *series)
@@ -151,10 +137,10 @@ struct metrics_series *metrics_series(
 {
 	struct metrics_series **at = find(metrics, &families[metric], first, second);
 	if (!*at) {
-		struct metrics_series *series = allocate(sizeof(*series));
+		struct metrics_series *series = allocate_zeroed(1, sizeof(*series));
 		series->family = &families[metric];
-		series->labels[0] = copy(first);
-		series->labels[1] = copy(second);
+		series->labels[0] = allocate_text(first);
+		series->labels[1] = allocate_text(second);
 		*at = series;
 		struct metrics_series **end = &metrics->series[metric];
 		while (*end) {

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/base/allocate.h"
 #include "agent/base/log.h"
 #include "agent/base/state_file.h"
 
@@ -57,10 +58,7 @@ static int lock(struct state_dir *directory, struct err *err)
 
 int state_dir_init(struct state_dir *directory, const char *path, int lock_fd, struct err *err)
 {
-	*directory = (struct state_dir){ .path = strdup(path), .lock_fd = lock_fd };
-	if (!directory->path) {
-		return err_set(err, BERTH_FAILED, "no memory");
-	}
+	*directory = (struct state_dir){ .path = allocate_text(path), .lock_fd = lock_fd };
 	if (mkdir(path, 0755) && errno != EEXIST) {
 		return err_set_errno(
 			err, BERTH_FAILED, errno, "cannot make the state directory %s", path);
@@ -108,10 +106,7 @@ int state_dir_save(const struct state_dir *directory, const char *name, const js
 	if (directory->lock_fd < 0) {
 		return err_set(err, BERTH_FAILED, "%s is not locked by us", directory->path);
 	}
-	char *text = json_dumps(document, JSON_COMPACT);
-	if (!text) {
-		return err_set(err, BERTH_FAILED, "no memory");
-	}
+	char *text = allocated(json_dumps(document, JSON_COMPACT));
 	int code = state_file_write(directory->path, name, name, text, strlen(text), err);
 	free(text);
 	return code;

@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/base/allocate.h"
+
 #define MAGIC "berth-state "
 
 enum { HEADER_SIZE = 128, FILE_MODE = 0600 };
@@ -198,10 +200,7 @@ static int load(int fd, size_t max_len, char **ret_data, size_t *ret_len, struct
 	if (code) {
 		return code;
 	}
-	char *data = malloc(size + 1);
-	if (!data) {
-		return err_set(err, BERTH_FAILED, "no memory for %zu bytes", size);
-	}
+	char *data = allocate_zeroed(size + 1, 1);
 	ssize_t len = read_all(fd, data, size);
 	if (len < 0) {
 		code = err_set_errno(err, BERTH_FAILED, errno, "cannot read it");

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/base/allocate.h"
 #include "lib/base/path.h"
 #include "lib/record/record.h"
 #include "lib/base/clock.h"
@@ -225,7 +226,7 @@ static void publish(struct cache *cache, struct answer *answer, const struct cac
 {
 	struct cache_answer *public = &answer->public;
 	if (err->code) {
-		public->err = cache_allocate(sizeof(*err));
+		public->err = allocate_zeroed(1, sizeof(*err));
 		*public->err = *err;
 	}
 	public->body = answer->blob ? answer->blob->data : "";
@@ -504,7 +505,7 @@ static struct answer *get(struct cache *cache, struct cache_node *node, enum cac
 	struct answer *answer = find(node, kind, variant);
 	if (!answer) {
 		limit_variants(cache, node);
-		answer = cache_allocate(sizeof(*answer) + strlen(variant) + 1);
+		answer = allocate_zeroed(1, sizeof(*answer) + strlen(variant) + 1);
 		strcpy(answer->variant, variant);
 		answer->kind = kind;
 		answer->node = node;

@@ -5,6 +5,7 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "agent/base/allocate.h"
 #include "agent/base/log.h"
 #include "lib/base/path.h"
 #include "lib/base/clock.h"
@@ -17,19 +18,9 @@ enum {
 
 static const double resync_tick_s = 1.0;
 
-void *cache_allocate(size_t size)
-{
-	void *memory = calloc(1, size);
-	if (!memory) {
-		log_error("cache", "no memory for %zu bytes", size);
-		abort();
-	}
-	return memory;
-}
-
 struct cache_blob *cache_blob_create(const char *data, size_t len)
 {
-	struct cache_blob *blob = cache_allocate(sizeof(*blob) + len + 1);
+	struct cache_blob *blob = allocate_zeroed(1, sizeof(*blob) + len + 1);
 	memcpy(blob->data, data, len);
 	blob->len = len;
 	blob->references = 1;
@@ -91,7 +82,7 @@ struct cache_node *cache_node_find(const struct cache *cache, const char *path, 
 static void grow(struct cache *cache)
 {
 	size_t count = cache->bucket_count * 2;
-	struct cache_node **buckets = cache_allocate(count * sizeof(struct cache_node *));
+	struct cache_node **buckets = allocate_zeroed(count, sizeof(struct cache_node *));
 	for (size_t i = 0; i < cache->bucket_count; i++) {
 		for (struct cache_node *node = cache->buckets[i], *next; node; node = next) {
 			next = node->hash_next;
@@ -121,7 +112,7 @@ struct cache_node *cache_node_get(struct cache *cache, const char *path)
 	if (2 * cache->node_count >= cache->bucket_count) {
 		grow(cache);
 	}
-	node = cache_allocate(sizeof(*node) + len + 1);
+	node = allocate_zeroed(1, sizeof(*node) + len + 1);
 	memcpy(node->path, path, len);
 	node->path_len = (uint16_t)len;
 	node->hash = hash_path(cache, path, len);
@@ -377,12 +368,12 @@ static void init_watchers(struct cache *cache)
 struct cache *cache_create(
 	struct ev_loop *loop, struct registry *registry, const struct cache_options *options)
 {
-	struct cache *cache = cache_allocate(sizeof(*cache));
+	struct cache *cache = allocate_zeroed(1, sizeof(*cache));
 	cache->loop = loop;
 	cache->registry = registry;
 	cache->state = registry_state(registry);
 	cache->bucket_count = FIRST_BUCKETS;
-	cache->buckets = cache_allocate(FIRST_BUCKETS * sizeof(struct cache_node *));
+	cache->buckets = allocate_zeroed(FIRST_BUCKETS, sizeof(struct cache_node *));
 	cache->bytes = sizeof(*cache) + FIRST_BUCKETS * sizeof(void *);
 	if (getrandom(&cache->hash_seed, sizeof(cache->hash_seed), GRND_NONBLOCK) < 0) {
 		cache->hash_seed = (uintptr_t)cache;

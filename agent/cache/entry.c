@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/base/allocate.h"
 #include "lib/base/clock.h"
 
 enum {
@@ -44,7 +45,7 @@ struct cache_entry *cache_entry_get(
 {
 	struct cache_entry *entry = node->entries[kind];
 	if (!entry) {
-		entry = cache_allocate(sizeof(*entry));
+		entry = allocate_zeroed(1, sizeof(*entry));
 		entry->cache = cache;
 		entry->node = node;
 		entry->kind = kind;
@@ -117,7 +118,7 @@ void cache_entry_set_children(
 	size_t before = cache_entry_bytes(entry);
 	forget_value(entry);
 	if (count > 0) {
-		entry->children = cache_allocate(children_bytes(children, count));
+		entry->children = allocate_zeroed(1, children_bytes(children, count));
 		char *at = (char *)(entry->children + count);
 		for (size_t i = 0; i < count; i++) {
 			entry->children[i] = at;
@@ -317,11 +318,8 @@ void cache_entry_free(struct cache *cache, struct cache_entry *entry)
 static void start(struct cache *cache, struct cache_entry *entry)
 {
 	size_t before = cache_entry_bytes(entry);
-	entry->watch = registry_watch(
-		cache->registry, entry->node->path, watch_kinds[entry->kind], on_change, entry);
-	if (!entry->watch) {
-		cache_allocate(SIZE_MAX / 2); /* out of memory: ends as every such failure does */
-	}
+	entry->watch = allocated(registry_watch(
+		cache->registry, entry->node->path, watch_kinds[entry->kind], on_change, entry));
 	entry->in_flight = true;
 	cache->in_flight++;
 	cache->loads++;

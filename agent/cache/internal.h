@@ -136,7 +136,6 @@ void cache_mark_dirty(struct cache *cache, struct cache_node *node);
 void cache_flush(struct cache *cache);
 void cache_charge(struct cache *cache, size_t before, size_t after);
 bool cache_reachable(const struct cache *cache);
-void *cache_allocate(size_t size);
 struct cache_blob *cache_blob_create(const char *data, size_t len);
 
 /* entry.c */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/base/allocate.h"
 #include "agent/base/log.h"
 #include "lib/base/path.h"
 #include "lib/record/record.h"
@@ -415,7 +416,7 @@ static void add_warm(struct cache *cache, const char *pattern)
 	}
 	memcpy(path, pattern, len);
 	path[len] = '\0';
-	struct warm_path *warm = cache_allocate(sizeof(*warm));
+	struct warm_path *warm = allocate_zeroed(1, sizeof(*warm));
 	warm->observer.recursive = recursive;
 	warm->next = cache->warm;
 	cache->warm = warm;

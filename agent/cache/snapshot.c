@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/base/allocate.h"
 #include "agent/base/log.h"
 #include "lib/base/path.h"
 #include "agent/base/state_file.h"
@@ -96,7 +97,7 @@ static bool children_valid(const json_t *value, const char *parent)
 static void set_children(struct cache *cache, struct cache_entry *entry, const json_t *value)
 {
 	size_t count = json_array_size(value);
-	char **paths = cache_allocate((count + 1) * sizeof(char *));
+	char **paths = allocate_zeroed(count + 1, sizeof(char *));
 	for (size_t i = 0; i < count; i++) {
 		paths[i] = (char *)(uintptr_t)json_string_value(json_array_get(value, i));
 	}

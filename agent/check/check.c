@@ -268,6 +268,7 @@ struct check *check_create(struct check_scheduler *scheduler, const struct confi
 {
 	struct check *check = allocate_zeroed(1, sizeof(*check));
 	check->loop = check_scheduler_loop(scheduler);
+	config_ref(config->whole);
 	check->config = config;
 	check->component = allocate_text(component_label);
 	if (config->type == CHECK_COMMAND) {
@@ -314,14 +315,6 @@ void check_start(struct check *check, bool jitter)
 	arm_timer(check, clock_monotonic_ms() + delay_ms);
 }
 
-void check_set_config(struct check *check, const struct config_check *config)
-{
-	check->config = config;
-	if (check->probe) {
-		check_probe_set_config(check->probe, config);
-	}
-}
-
 void check_destroy(struct check *check)
 {
 	if (!check) {
@@ -334,6 +327,7 @@ void check_destroy(struct check *check)
 	check_state_finish(&check->machine);
 	free(check->component);
 	check_launch_destroy(check->launch);
+	config_unref(check->config->whole);
 	free(check);
 }
 

@@ -39,15 +39,15 @@ void check_scheduler_destroy(struct check_scheduler *scheduler);
 int check_scheduler_running(const struct check_scheduler *scheduler);
 int check_scheduler_waiting(const struct check_scheduler *scheduler);
 
-/* `config` must outlive the check (or be exchanged by check_set_config()). `path` is the component's registry path, for
- * BERTH_PATH. `saved` is what check_save() gave, to go on after a restart or an upgrade, or NULL. `jitter`: the first run at a random
- * point within the interval, a second at most, instead of at once. Starts stopped; see check_start(). */
+/*
+ * Takes a reference to `config`. `path` is the component's registry path, for BERTH_PATH. `saved` is the result of
+ * check_save(), to go on after a restart or an upgrade, or NULL. The check does nothing before check_start().
+ */
 struct check *check_create(struct check_scheduler *scheduler, const struct config_check *config,
 	const char *component_label, const char *path, const struct check_callbacks *callbacks,
 	const json_t *saved);
+/* `jitter`: the first run comes at a random point within the interval, a second at most, instead of at once. */
 void check_start(struct check *check, bool jitter);
-/* Exchanges the borrowed config for an equal one (after a reload). */
-void check_set_config(struct check *check, const struct config_check *config);
 /* Kills a run under way (its process group, at once) and forgets it; who asked for a run gets NULL. Accepts NULL. */
 void check_destroy(struct check *check);
 

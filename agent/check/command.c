@@ -245,18 +245,12 @@ static bool start(struct check_command *command, const struct check_launch *laun
 	return command->pid > 0;
 }
 
-static bool make_match(struct check_command *command, struct check_result *result)
+static void make_match(struct check_command *command)
 {
-	if (!*command->config->match) {
-		return true;
+	if (*command->config->match) {
+		command->match = check_match_create(command->config->match);
+		command->output.match = command->match;
 	}
-	command->match = check_match_create(command->config->match);
-	command->output.match = command->match;
-	if (!command->match) {
-		result->verdict = CHECK_COULD_NOT_RUN;
-		check_result_set_detail(result, "no memory for the pattern");
-	}
-	return command->match != NULL;
 }
 
 static void watch(struct check_command *command)
@@ -286,7 +280,8 @@ struct check_command *check_command_start(struct ev_loop *loop, const struct con
 	check_output_init(&command->errors);
 	snprintf(command->marker, sizeof(command->marker), "BERTH_RUN=%d-%llu", (int)getpid(),
 		++runs);
-	if (!make_match(command, result) || !start(command, launch, result)) {
+	make_match(command);
+	if (!start(command, launch, result)) {
 		check_output_finish(&command->output, loop);
 		check_output_finish(&command->errors, loop);
 		check_match_destroy(command->match);
@@ -295,11 +290,6 @@ struct check_command *check_command_start(struct ev_loop *loop, const struct con
 	}
 	watch(command);
 	return command;
-}
-
-void check_command_set_config(struct check_command *command, const struct config_check *config)
-{
-	command->config = config;
 }
 
 void check_command_abandon(struct check_command *command)

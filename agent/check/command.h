@@ -35,9 +35,6 @@ struct check_command *check_command_start(struct ev_loop *loop, const struct con
 	const struct check_launch *launch, const struct check_command_callbacks *callbacks,
 	struct check_result *result);
 
-/* Exchanges the borrowed config. */
-void check_command_set_config(struct check_command *command, const struct config_check *config);
-
 /* Kills the run at once, with no more callbacks; it frees itself when nothing of it is left. */
 void check_command_abandon(struct check_command *command);
 

@@ -45,10 +45,7 @@ static bool is_managers(const char *variable)
 
 static void add_variable(struct check_launch *launch, const char *name, const char *value)
 {
-	char *variable;
-	if (asprintf(&variable, "%s=%s", name, value) < 0) {
-		variable = allocate_text(""); /* aborts: there is no memory */
-	}
+	char *variable = allocate_format("%s=%s", name, value);
 	if (is_replaced(launch, variable)) {
 		free(variable);
 		return;

@@ -19,11 +19,8 @@ struct check_match {
 struct check_match *check_match_create(const char *pattern)
 {
 	struct check_match *match = allocate_zeroed(1, sizeof(*match));
-	if (regcomp(&match->regex, pattern, REG_EXTENDED | REG_NOSUB | REG_NEWLINE)) {
-		free(match);
-		return NULL;
-	}
-	return match;
+	int failed = regcomp(&match->regex, pattern, REG_EXTENDED | REG_NOSUB | REG_NEWLINE);
+	return allocated(failed ? NULL : match);
 }
 
 void check_match_destroy(struct check_match *match)

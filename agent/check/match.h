@@ -12,7 +12,7 @@
 
 struct check_match;
 
-/* `pattern` has been verified. NULL without memory to compile it. */
+/* `pattern` has been verified. Never NULL. */
 struct check_match *check_match_create(const char *pattern);
 /* Accepts NULL. */
 void check_match_destroy(struct check_match *match);

@@ -114,16 +114,6 @@ struct check_probe *check_probe_start(struct ev_loop *loop, const struct config_
 	return probe;
 }
 
-void check_probe_set_config(struct check_probe *probe, const struct config_check *config)
-{
-	probe->config = config;
-	if (probe->command) {
-		check_command_set_config(probe->command, config);
-	} else {
-		check_socket_set_config(probe->socket, config);
-	}
-}
-
 void check_probe_abandon(struct check_probe *probe)
 {
 	if (!probe) {

@@ -26,8 +26,6 @@ struct check_probe *check_probe_start(struct ev_loop *loop, const struct config_
 	const struct check_launch *launch, const struct check_probe_callbacks *callbacks,
 	struct check_result *result);
 
-void check_probe_set_config(struct check_probe *probe, const struct config_check *config);
-
 /* Ends the run at once (what it started is killed), with no more callbacks. Accepts NULL. */
 void check_probe_abandon(struct check_probe *probe);
 

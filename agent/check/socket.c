@@ -86,11 +86,7 @@ static void receive(struct check_socket *socket)
 {
 	size_t room = socket->answer_max - socket->answer.len;
 	size_t wanted = room < READ_BYTES ? room : READ_BYTES;
-	char *place = buffer_reserve(&socket->answer, wanted);
-	if (!place) {
-		finish_failing(socket, "cannot read", strerror(ENOMEM));
-		return;
-	}
+	char *place = allocated(buffer_reserve(&socket->answer, wanted));
 	ssize_t got = recv(socket->file, place, wanted, 0);
 	if (got < 0) {
 		if (errno != EAGAIN && errno != EINTR) {
@@ -280,9 +276,4 @@ struct check_socket *check_socket_start(struct ev_loop *loop, const struct confi
 		ev_feed_event(loop, &socket->attempt, EV_TIMER);
 	}
 	return socket;
-}
-
-void check_socket_set_config(struct check_socket *socket, const struct config_check *config)
-{
-	socket->config = config;
 }

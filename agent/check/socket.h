@@ -37,8 +37,6 @@ struct check_socket *check_socket_start(struct ev_loop *loop, const struct confi
 	const struct check_socket_exchange *exchange,
 	void (*on_result)(void *context, const struct check_result *result), void *context);
 
-void check_socket_set_config(struct check_socket *socket, const struct config_check *config);
-
 /* Gives up; no result comes. */
 void check_socket_abandon(struct check_socket *socket);
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/base/allocate.h"
 #include "lib/base/quote.h"
 #include "agent/base/random.h"
 #include "lib/base/text.h"
@@ -185,19 +186,13 @@ static void forget_standing(struct announce *announce)
 	announce->present = false;
 }
 
-/* Without memory for a copy we know nothing, and the next look at the registry tells again. */
 static void remember_standing(
 	struct announce *announce, const struct registry_stat *stat, const char *data, size_t len)
 {
 	forget_standing(announce);
-	announce->standing = malloc(len + 1);
-	announce->known = announce->standing != NULL;
-	if (!announce->known) {
-		return;
-	}
-	memcpy(announce->standing, data, len);
-	announce->standing[len] = '\0';
+	announce->standing = allocate_bytes(data, len);
 	announce->standing_len = len;
+	announce->known = true;
 	announce->stat = *stat;
 	announce->present = true;
 }
@@ -283,11 +278,8 @@ static void on_written(void *context, const struct registry_result *result)
 static void begin_bind(struct announce *announce, enum announce_action action)
 {
 	free(announce->sent);
-	announce->sent = strdup(announce->data);
+	announce->sent = allocate_text(announce->data);
 	announce->sent_len = announce->len;
-	if (!announce->sent) {
-		return;
-	}
 	struct registry_bind bind = {
 		.data = announce->sent,
 		.len = announce->sent_len,
@@ -296,8 +288,8 @@ static void begin_bind(struct announce *announce, enum announce_action action)
 		.mode = action == ANNOUNCE_DO_CREATE ? REGISTRY_BIND_CREATE : REGISTRY_BIND_REPLACE,
 		.expected = announce->stat,
 	};
-	announce->request = registry_bind(
-		announce->registry, announce->path, &bind, on_written, announce);
+	announce->request = allocated(
+		registry_bind(announce->registry, announce->path, &bind, on_written, announce));
 }
 
 static void begin(struct announce *announce, enum announce_action action)
@@ -305,8 +297,8 @@ static void begin(struct announce *announce, enum announce_action action)
 	announce->doing = action;
 	if (action == ANNOUNCE_DO_REMOVE) {
 		set_state(announce, ANNOUNCE_WITHDRAWING, announce->wish_why);
-		announce->request = registry_delete(announce->registry, announce->path, false,
-			&announce->stat, NULL, on_written, announce);
+		announce->request = allocated(registry_delete(announce->registry, announce->path,
+			false, &announce->stat, NULL, on_written, announce));
 	} else {
 		static const char *const reasons[] = {
 			[ANNOUNCE_DO_CREATE] = "nothing stands at our path",
@@ -315,11 +307,6 @@ static void begin(struct announce *announce, enum announce_action action)
 		};
 		set_state(announce, ANNOUNCE_WRITING, reasons[action]);
 		begin_bind(announce, action);
-	}
-	if (!announce->request) {
-		struct err err = ERR_INIT;
-		err_set(&err, BERTH_FAILED, "no memory");
-		write_failed(announce, &err);
 	}
 }
 
@@ -443,10 +430,7 @@ static void on_node(void *context, const struct registry_result *result)
 struct announce *announce_create(
 	struct ev_loop *loop, struct registry *registry, const struct announce_options *options)
 {
-	struct announce *announce = calloc(1, sizeof(*announce));
-	if (!announce) {
-		return NULL;
-	}
+	struct announce *announce = allocate_zeroed(1, sizeof(*announce));
 	announce->loop = loop;
 	announce->registry = registry;
 	announce->options = *options;
@@ -455,14 +439,9 @@ struct announce *announce_create(
 	text_printf(announce->why, sizeof(announce->why), "starting");
 	ev_timer_init(&announce->timer, on_timer, 0.0, 0.0);
 	announce->timer.data = announce;
-	announce->path = strdup(options->path);
-	announce->watch = announce->path
-		? registry_watch(registry, announce->path, REGISTRY_WATCH_DATA, on_node, announce)
-		: NULL;
-	if (!announce->watch) {
-		announce_destroy(announce);
-		return NULL;
-	}
+	announce->path = allocate_text(options->path);
+	announce->watch = allocated(
+		registry_watch(registry, announce->path, REGISTRY_WATCH_DATA, on_node, announce));
 	return announce;
 }
 
@@ -492,11 +471,7 @@ static int set_record(struct announce *announce, const struct record *record, st
 	if (code) {
 		return code;
 	}
-	struct record *copy = record_copy(record);
-	if (!copy) {
-		free(data);
-		return err_set(err, BERTH_FAILED, "no memory for a record");
-	}
+	struct record *copy = allocated(record_copy(record));
 	free(announce->data);
 	record_free(announce->record);
 	announce->data = data;

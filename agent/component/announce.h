@@ -91,7 +91,7 @@ struct announce_options {
 	void *context;
 };
 
-/* Begins to watch the path; wishes KEEP until told otherwise. `registry` and `loop` are borrowed. NULL without memory. */
+/* Begins to watch the path; wishes KEEP until told otherwise. `registry` and `loop` are borrowed. */
 struct announce *announce_create(
 	struct ev_loop *loop, struct registry *registry, const struct announce_options *options);
 /* Stops caring: what stands stays. Accepts NULL. */

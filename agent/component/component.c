@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/base/allocate.h"
 #include "lib/base/clock.h"
 #include "lib/base/text.h"
 
@@ -131,20 +132,15 @@ static void destroy_checks(struct check **checks, size_t count)
 }
 
 /* Makes component->checks those of component->config, keeping equal ones of before. */
-static int arrange_checks(struct component *component, const json_t *saved)
+static void arrange_checks(struct component *component, const json_t *saved)
 {
 	const struct config_component *config = component->config;
 	struct check **before = component->checks;
 	size_t before_count = component->check_count;
-	struct check **checks = calloc(config->check_count + 1, sizeof(*checks));
-	if (!checks) {
-		return -1;
-	}
+	struct check **checks = allocate_zeroed(config->check_count + 1, sizeof(*checks));
 	for (size_t i = 0; i < config->check_count; i++) {
 		checks[i] = take_equal_check(before, before_count, &config->checks[i]);
-		if (checks[i]) {
-			check_set_config(checks[i], &config->checks[i]);
-		} else {
+		if (!checks[i]) {
 			checks[i] = create_check(component, &config->checks[i], saved);
 			check_start(checks[i], component->environment.jitter_first_runs);
 		}
@@ -152,17 +148,14 @@ static int arrange_checks(struct component *component, const json_t *saved)
 	component->checks = checks;
 	component->check_count = config->check_count;
 	destroy_checks(before, before_count);
-	return 0;
 }
 
 struct component *component_create(const struct component_environment *environment,
 	const struct config_component *config, const json_t *saved)
 {
-	struct component *component = calloc(1, sizeof(*component));
-	if (!component) {
-		return NULL;
-	}
+	struct component *component = allocate_zeroed(1, sizeof(*component));
 	component->environment = *environment;
+	config_ref(config->whole);
 	component->config = config;
 	component->gate = COMPONENT_GATE_UNDECIDED;
 	component_wish_init(component, saved);
@@ -175,13 +168,8 @@ struct component *component_create(const struct component_environment *environme
 		.context = component,
 	};
 	component->announce = announce_create(environment->loop, environment->registry, &options);
-	if (!component->announce ||
-		component_endpoints_arrange(
-			component, config, json_object_get(saved, "addresses")) ||
-		arrange_checks(component, json_object_get(saved, "checks"))) {
-		component_destroy(component);
-		return NULL;
-	}
+	component_endpoints_arrange(component, config, json_object_get(saved, "addresses"));
+	arrange_checks(component, json_object_get(saved, "checks"));
 	return component;
 }
 
@@ -194,28 +182,26 @@ void component_destroy(struct component *component)
 	destroy_checks(component->checks, component->check_count);
 	announce_destroy(component->announce);
 	component_endpoints_free(component);
+	config_unref(component->config->whole);
 	free(component);
 }
 
-int component_reload(struct component *component, const struct config_component *config,
-	const struct component_environment *environment, struct err *err)
+void component_reload(struct component *component, const struct config_component *config,
+	const struct component_environment *environment)
 {
 	component->environment = *environment;
-	if (component_endpoints_arrange(component, config, NULL)) {
-		return err_set(err, BERTH_FAILED, "no memory");
-	}
+	component_endpoints_arrange(component, config, NULL);
+	config_ref(config->whole);
+	config_unref(component->config->whole);
 	component->config = config;
 	component->damping.suppress = config->damping_suppress;
 	component->damping.reuse = config->damping_reuse;
 	component->damping.half_life_ms = config->damping_half_life_ms;
-	if (arrange_checks(component, NULL)) {
-		return err_set(err, BERTH_FAILED, "no memory");
-	}
+	arrange_checks(component, NULL);
 	announce_set_takeover(component->announce, config->takeover);
 	announce_set_ephemeral(component->announce, config->ephemeral);
 	announce_set_update_interval(component->announce, environment->update_interval_ms);
 	component_reconsider(component);
-	return 0;
 }
 
 /* ---- for people and successors ------------------------------------------------------------------ */

@@ -40,16 +40,16 @@ struct component_environment {
 	void *context;
 };
 
-/* `config` is borrowed until component_reload() gives another one. `saved`: from component_save(), or NULL. The gate is closed
- * until component_set_gate(). NULL without memory. */
+/* Takes a reference to `config`. `saved`: from component_save(), or NULL. The gate is closed
+ * until component_set_gate(). */
 struct component *component_create(const struct component_environment *environment,
 	const struct config_component *config, const json_t *saved);
 /* What stands in the registry stays. Accepts NULL. */
 void component_destroy(struct component *component);
 
 /* Gives the same path a new configuration: equal checks keep their state and schedule, equal records are not rewritten. */
-int component_reload(struct component *component, const struct config_component *config,
-	const struct component_environment *environment, struct err *err) ERR_REQUIRED(4);
+void component_reload(struct component *component, const struct config_component *config,
+	const struct component_environment *environment);
 
 void component_set_gate(struct component *component, enum component_gate gate, const char *why);
 void component_on_registry_state(struct component *component, enum registry_state state);

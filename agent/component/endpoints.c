@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/base/allocate.h"
+
 /* ---- taken out by checks ---- */
 
 static bool check_guards(const struct config_check *check, const char *endpoint)
@@ -79,7 +81,6 @@ static json_t *addresses_as_objects(
 		}
 		if (!object || json_array_append_new(objects, object)) {
 			json_decref(objects);
-			err_set(err, BERTH_FAILED, "no memory");
 			return NULL;
 		}
 	}
@@ -186,17 +187,12 @@ static bool same_address_type(
 	return strcmp(component->config->endpoints[index].address_type, config->address_type) == 0;
 }
 
-int component_endpoints_arrange(struct component *component, const struct config_component *config,
+void component_endpoints_arrange(struct component *component, const struct config_component *config,
 	const json_t *saved_addresses)
 {
 	size_t count = config->endpoint_count;
-	struct config_record_endpoint *endpoints = calloc(count + 1, sizeof(*endpoints));
-	struct endpoint_state *states = calloc(count + 1, sizeof(*states));
-	if (!endpoints || !states) {
-		free(endpoints);
-		free(states);
-		return -1;
-	}
+	struct config_record_endpoint *endpoints = allocate_zeroed(count + 1, sizeof(*endpoints));
+	struct endpoint_state *states = allocate_zeroed(count + 1, sizeof(*states));
 	for (size_t i = 0; i < count; i++) {
 		const char *name = config->endpoints[i].name;
 		size_t before = component->endpoints ? endpoint_index(component, name)
@@ -219,7 +215,6 @@ int component_endpoints_arrange(struct component *component, const struct config
 	component->endpoints = endpoints;
 	component->endpoint_states = states;
 	component->endpoint_count = count;
-	return 0;
 }
 
 void component_endpoints_free(struct component *component)

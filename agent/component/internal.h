@@ -49,8 +49,8 @@ void component_reconsider(struct component *component);
 /* ---- endpoints.c: which endpoints are out, and addresses known at run time only ---- */
 
 /* Makes the endpoint states those of `config`; addresses of dynamic endpoints are kept by name. */
-int component_endpoints_arrange(struct component *component, const struct config_component *config,
-	const json_t *saved_addresses) __attribute__((warn_unused_result));
+void component_endpoints_arrange(struct component *component, const struct config_component *config,
+	const json_t *saved_addresses);
 void component_endpoints_free(struct component *component);
 void component_endpoints_update_out(struct component *component);
 /* name -> "in", "out" or "unsupplied"; and the addresses that a successor may go on with. New references. */

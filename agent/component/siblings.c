@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/base/allocate.h"
 #include "agent/config/record.h"
 #include "agent/base/log.h"
 #include "lib/base/path.h"
@@ -58,11 +59,7 @@ static void on_records(void *context, const struct registry_result *result)
 	if (result->err.code && result->err.code != BERTH_PATH_NOT_FOUND) {
 		return; /* the watch, or the reconnect, asks again */
 	}
-	json_t *records = registry_found_json(result);
-	if (!records) {
-		log_error("component", "no memory");
-		abort();
-	}
+	json_t *records = allocated(registry_found_json(result));
 	set_answer(siblings, component_siblings_judge(records, siblings->path));
 	json_decref(records);
 }
@@ -95,10 +92,7 @@ static void on_again(struct ev_loop *loop, ev_timer *timer, int events)
 struct component_siblings *component_siblings_create(struct ev_loop *loop,
 	struct registry *registry, const char *path, void (*on_answer)(void *context), void *context)
 {
-	struct component_siblings *siblings = calloc(1, sizeof(*siblings));
-	if (!siblings) {
-		return NULL;
-	}
+	struct component_siblings *siblings = allocate_zeroed(1, sizeof(*siblings));
 	siblings->loop = loop;
 	ev_timer_init(&siblings->again, on_again, LOOK_AGAIN_S, LOOK_AGAIN_S);
 	siblings->again.data = siblings;
@@ -106,16 +100,10 @@ struct component_siblings *component_siblings_create(struct ev_loop *loop,
 	siblings->registry = registry;
 	siblings->on_answer = on_answer;
 	siblings->context = context;
-	siblings->path = strdup(path);
-	siblings->parent = strndup(path, path_parent_len(path));
-	if (siblings->path && siblings->parent) {
-		siblings->watch = registry_watch(
-			registry, siblings->parent, REGISTRY_WATCH_CHILDREN, on_children, siblings);
-	}
-	if (!siblings->watch) {
-		component_siblings_destroy(siblings);
-		return NULL;
-	}
+	siblings->path = allocate_text(path);
+	siblings->parent = allocate_bytes(path, path_parent_len(path));
+	siblings->watch = allocated(registry_watch(
+		registry, siblings->parent, REGISTRY_WATCH_CHILDREN, on_children, siblings));
 	return siblings;
 }
 

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
-#include "agent/config/memory.h"
 #include "agent/config/value.h"
 
 enum { PORT_MAX = 65535 };
@@ -72,8 +71,8 @@ int config_parse_host_port(
 		return err_set(err, BERTH_FAILED, "the port must be a number from %d to %d",
 			min_port, PORT_MAX);
 	}
-	*ret_host = config_copy_bytes(host, host_len);
-	*ret_port = config_copy_bytes(port, port_len);
+	*ret_host = allocate_bytes(host, host_len);
+	*ret_port = allocate_bytes(port, port_len);
 	return 0;
 }
 
@@ -110,8 +109,8 @@ int config_parse_http_url(
 		return err_set(
 			err, BERTH_FAILED, "blanks and fragments cannot be sent; " HTTP_URL_HELP);
 	}
-	*ret_host = config_copy_bytes(host, host_len);
-	*ret_port = port ? config_copy_bytes(port, port_len) : allocate_text("80");
-	*ret_path = config_format("%s%s", *path == '/' ? "" : "/", path);
+	*ret_host = allocate_bytes(host, host_len);
+	*ret_port = port ? allocate_bytes(port, port_len) : allocate_text("80");
+	*ret_path = allocate_format("%s%s", *path == '/' ? "" : "/", path);
 	return 0;
 }

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/base/allocate.h"
 #include "agent/config/expand.h"
 #include "agent/config/field.h"
-#include "agent/config/memory.h"
 #include "agent/config/secret.h"
 
 enum { SHOWN_BYTES = 60, KEY_BYTES = 128 };

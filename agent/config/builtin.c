@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "agent/base/allocate.h"
-#include "agent/config/memory.h"
 #include "lib/base/text.h"
 
 enum { HOST_NAME_BYTES = 256, CONTAINER_ID_DIGITS = 64 };
@@ -175,7 +174,7 @@ char *config_container_id_from(const char *text)
 		if (*at == '\n') {
 			line = at + 1;
 		} else if (is_container_id(at) && is_container_place(line, at)) {
-			return config_copy_bytes(at, CONTAINER_ID_DIGITS);
+			return allocate_bytes(at, CONTAINER_ID_DIGITS);
 		}
 	}
 	return NULL;

@@ -7,7 +7,6 @@
 #include "agent/config/build.h"
 #include "agent/config/expand.h"
 #include "agent/config/field.h"
-#include "agent/config/memory.h"
 #include "agent/config/verify.h"
 #include "lib/base/limits.h"
 #include "agent/config/shellwords.h"
@@ -15,6 +14,7 @@
 static struct config *create(void)
 {
 	struct config *config = allocate_zeroed(1, sizeof(*config));
+	config->references = 1;
 	config_fields_init(&config_sections[CONFIG_AGENT], &config->agent);
 	config_fields_init(&config_sections[CONFIG_REGISTRY], &config->registry);
 	config_fields_init(&config_sections[CONFIG_CACHE], &config->cache);
@@ -68,9 +68,16 @@ static void finish_component(struct config_component *component)
 	free(component->name);
 }
 
-void config_free(struct config *config)
+void config_ref(struct config *config)
 {
-	if (!config) {
+	if (config) {
+		config->references++;
+	}
+}
+
+void config_unref(struct config *config)
+{
+	if (!config || --config->references > 0) {
 		return;
 	}
 	for (size_t i = 0; i < config->component_count; i++) {
@@ -151,9 +158,10 @@ static void refuse_same_path(struct config_builder *builder, const struct config
 static void build_component(struct config_builder *builder, const struct config_section *section)
 {
 	struct config *config = builder->config;
-	config->components = config_grow(
+	config->components = allocate_grow(
 		config->components, config->component_count, sizeof(*config->components));
 	struct config_component *component = &config->components[config->component_count++];
+	component->whole = config;
 	component->name = allocate_text(section->name);
 	config_fields_init(&config_sections[CONFIG_COMPONENT], component);
 	config_apply(builder, section, &config_sections[CONFIG_COMPONENT], component);
@@ -222,7 +230,7 @@ static void build_endpoint(struct config_builder *builder, const struct config_s
 		finish_endpoint(&endpoint);
 		return;
 	}
-	component->endpoints = config_grow(
+	component->endpoints = allocate_grow(
 		component->endpoints, component->endpoint_count, sizeof(*component->endpoints));
 	component->endpoints[component->endpoint_count++] = endpoint;
 	if (component->endpoint_count == LIMIT_ENDPOINTS_PER_RECORD + 1) {
@@ -235,6 +243,7 @@ static void build_check(struct config_builder *builder, const struct config_sect
 {
 	struct config_check check;
 	init_check(&check, section->name);
+	check.whole = builder->config;
 	config_apply(builder, section, &config_sections[CONFIG_CHECK], &check);
 	struct config_component *component = owner_of(builder, section, &check.component);
 	config_rule_check(builder, section, &check, component);
@@ -242,7 +251,7 @@ static void build_check(struct config_builder *builder, const struct config_sect
 		finish_check(&check);
 		return;
 	}
-	component->checks = config_grow(
+	component->checks = allocate_grow(
 		component->checks, component->check_count, sizeof(*component->checks));
 	component->checks[component->check_count++] = check;
 }
@@ -272,7 +281,7 @@ int config_load(struct config **ret_config, const char *path, struct config_prob
 	config_problems_sort(problems, source.files, source.file_count);
 	config_source_finish(&source);
 	if (problems->count) {
-		config_free(builder.config);
+		config_unref(builder.config);
 		return BERTH_FAILED;
 	}
 	*ret_config = builder.config;

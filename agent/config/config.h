@@ -58,6 +58,7 @@ struct config_status_range {
 bool config_status_listed(const struct config_status_range *ranges, size_t count, int status);
 
 struct config_check {
+	struct config *whole; /* that it is part of, for config_ref(); NULL when made by hand */
 	char *name;
 	char *component;
 	enum config_check_type type;
@@ -108,6 +109,7 @@ enum config_persistence {
 };
 
 struct config_component {
+	struct config *whole; /* as in config_check */
 	char *name; /* the section's NAME; "" for plain [component]. Shown as label() below. */
 	char *user;
 	char *service_class;
@@ -177,6 +179,7 @@ struct config_cache {
 };
 
 struct config {
+	unsigned references;
 	struct config_agent agent;
 	struct config_registry registry;
 	struct config_cache cache;
@@ -203,8 +206,12 @@ struct config_problems {
  */
 int config_load(struct config **ret_config, const char *path, struct config_problems *problems)
 	__attribute__((warn_unused_result));
-/* Accepts NULL. */
-void config_free(struct config *config);
+/*
+ * A configuration is counted by reference: config_load() gives the first one, and an object that keeps a pointer to a
+ * part holds one of the whole. Both accept NULL; the last config_unref() frees.
+ */
+void config_ref(struct config *config);
+void config_unref(struct config *config);
 void config_problems_finish(struct config_problems *problems);
 /* "file:line: message" lines. */
 void config_problems_print(const struct config_problems *problems, FILE *stream);

@@ -7,7 +7,6 @@
 #include "agent/base/allocate.h"
 #include "lib/base/buffer.h"
 #include "agent/config/builtin.h"
-#include "agent/config/memory.h"
 #include "agent/config/value.h"
 
 enum { NESTING_MAX = 16, EXPANDED_BYTES_MAX = 256 * 1024 };
@@ -67,7 +66,7 @@ static int expand_into(
 static int append_reference(
 	struct buffer *to, const struct reference *reference, int nesting, struct err *err)
 {
-	char *name = config_copy_bytes(reference->name, reference->name_len);
+	char *name = allocate_bytes(reference->name, reference->name_len);
 	char *value = NULL;
 	int ret = 0;
 	if (!reference->end) {

@@ -1,12 +1,11 @@
 #include "agent/config/field.h"
 
-#include <stdio.h>
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/base/allocate.h"
 #include "agent/config/config.h"
-#include "agent/config/memory.h"
 #include "agent/config/value.h"
 #include "agent/config/verify.h"
 
@@ -105,10 +104,9 @@ void config_fields_init(const struct config_section_type *section, void *target)
 		const struct config_option *option = &section->options[i];
 		config_field_clear(option, target);
 		struct err err = ERR_INIT;
-		if (option->fallback &&
-			config_field_set(option, target, option->key, option->fallback, &err)) {
-			fprintf(stderr, "the default of %s: %s\n", option->key, err.msg);
-			abort();
+		if (option->fallback) {
+			(void)config_field_set(option, target, option->key, option->fallback, &err);
+			assert(!err.code);
 		}
 	}
 }
@@ -149,7 +147,7 @@ static int set_list(
 static void add_numbered(const struct config_option *option, void *target, const char *value)
 {
 	size_t count = SECOND(size_t)++;
-	MEMBER(char **) = config_grow(MEMBER(char **), count, sizeof(char *));
+	MEMBER(char **) = allocate_grow(MEMBER(char **), count, sizeof(char *));
 	MEMBER(char **)[count] = allocate_text(value);
 }
 
@@ -161,7 +159,7 @@ static int add_pair(const struct config_option *option, void *target, const char
 		return BERTH_FAILED;
 	}
 	size_t count = SECOND(size_t)++;
-	struct config_name_value *pairs = config_grow(
+	struct config_name_value *pairs = allocate_grow(
 		MEMBER(struct config_name_value *), count, sizeof(*pairs));
 	pairs[count].name = allocate_text(name);
 	pairs[count].value = allocate_text(value);
@@ -306,11 +304,11 @@ size_t config_field_count(const struct config_option *option, const void *target
 char *config_field_key(const struct config_option *option, const void *target, size_t index)
 {
 	if (option->type == CONFIG_PAIRS) {
-		return config_format(
+		return allocate_format(
 			"%s.%s", option->key, CONST_MEMBER(struct config_name_value *)[index].name);
 	}
 	if (config_field_count(option, target) > 1) {
-		return config_format("%s.%zu", option->key, index + 1);
+		return allocate_format("%s.%zu", option->key, index + 1);
 	}
 	return allocate_text(option->key);
 }
@@ -319,9 +317,9 @@ static char *writer_text(const struct config_writer *writer)
 {
 	switch (writer->kind) {
 	case CONFIG_WRITER_USER:
-		return config_format("user:%s", writer->name);
+		return allocate_format("user:%s", writer->name);
 	case CONFIG_WRITER_GROUP:
-		return config_format("group:%s", writer->name);
+		return allocate_format("group:%s", writer->name);
 	default:
 		return allocate_text("");
 	}
@@ -343,15 +341,15 @@ char *config_field_text(const struct config_option *option, const void *target, 
 	case CONFIG_WORD:
 		return allocate_text(option->words[CONST_MEMBER(unsigned)]);
 	case CONFIG_INTEGER:
-		return config_format("%d", CONST_MEMBER(int));
+		return allocate_format("%d", CONST_MEMBER(int));
 	case CONFIG_NUMBER:
-		return config_format("%.15g", CONST_MEMBER(double));
+		return allocate_format("%.15g", CONST_MEMBER(double));
 	case CONFIG_DURATION:
 		return duration_text(option, CONST_MEMBER(int64_t));
 	case CONFIG_SIZE:
 		return config_format_size((int64_t)CONST_MEMBER(size_t));
 	case CONFIG_MODE:
-		return config_format("%04o", CONST_MEMBER(unsigned));
+		return allocate_format("%04o", CONST_MEMBER(unsigned));
 	case CONFIG_LIST:
 		return config_format_list(CONST_MEMBER(char **), CONST_SECOND(size_t));
 	case CONFIG_NUMBERED:

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/base/allocate.h"
 #include "lib/base/path.h"
 #include "lib/base/quote.h"
 
@@ -41,17 +42,16 @@ static void lower_and_hyphenate(char *text)
 static int to_ascii(char **ret_ascii, const char *name, const char *what, struct err *err)
 {
 	if (is_ascii(name)) {
-		*ret_ascii = strdup(name);
-		return *ret_ascii ? 0 : err_set(err, BERTH_FAILED, "no memory for a label");
+		*ret_ascii = allocate_text(name);
+		return 0;
 	}
 	/* Transitional is what Java's IDN does, and Hadoop with it. */
 	int result = idn2_to_ascii_8z(name, ret_ascii, IDN2_TRANSITIONAL);
 	if (result == IDN2_OK) {
 		return 0;
 	}
-	return err_set(err, result == IDN2_MALLOC ? BERTH_FAILED : BERTH_INVALID_PATHNAME,
-		"%s %s has no form as a DNS label: %s", what, quote_text(name).text,
-		idn2_strerror(result));
+	return err_set(err, BERTH_INVALID_PATHNAME, "%s %s has no form as a DNS label: %s", what,
+		quote_text(name).text, idn2_strerror(result));
 }
 
 static int make_label(char label[LABEL_SIZE], const char *name, const char *what, struct err *err)
@@ -75,10 +75,7 @@ static int make_label(char label[LABEL_SIZE], const char *name, const char *what
 
 int label_from_user(char label[LABEL_SIZE], const char *user, struct err *err)
 {
-	char *name = strndup(user, strcspn(user, "/@"));
-	if (!name) {
-		return err_set(err, BERTH_FAILED, "no memory for a label");
-	}
+	char *name = allocate_bytes(user, strcspn(user, "/@"));
 	int code = make_label(label, name, "user", err);
 	free(name);
 	return code;

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/base/allocate.h"
 #include "agent/config/expand.h"
 #include "agent/config/field.h"
-#include "agent/config/memory.h"
 #include "agent/config/secret.h"
 
 enum { DESCRIPTION_BYTES = 256, COMMENT_COLUMNS = 98 };
@@ -99,7 +99,7 @@ static char *describe(const struct config_option *option)
 		}
 	}
 	const char *fallback = option->fallback ? option->fallback : option->automatic;
-	return config_format("%s%s%s%s", allowed, types, fallback ? "; default: " : "",
+	return allocate_format("%s%s%s%s", allowed, types, fallback ? "; default: " : "",
 		fallback ? fallback : "");
 }
 
@@ -118,7 +118,7 @@ static bool is_live(enum config_section_kind kind)
 static void print_reference_option(const struct config_option *option, bool live, FILE *stream)
 {
 	char *description = describe(option);
-	char *sentence = config_format("(%s)", description);
+	char *sentence = allocate_format("(%s)", description);
 	fputc('\n', stream);
 	print_comment(option->help, stream);
 	print_comment(sentence, stream);
@@ -170,7 +170,7 @@ static void print_roff(const char *text, FILE *stream)
 static void print_manual_option(const struct config_option *option, FILE *stream)
 {
 	char *description = describe(option);
-	char *sentence = config_format("(%s)", description);
+	char *sentence = allocate_format("(%s)", description);
 	fprintf(stream, ".It Ic %s%s\n", option->key, family_suffix(option));
 	print_roff(option->help, stream);
 	print_roff(sentence, stream);

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
-#include "agent/config/memory.h"
 
 enum { MESSAGE_BYTES = 1024 };
 
@@ -26,7 +25,7 @@ void config_problems_add(
 		vsnprintf(message, sizeof(message), format, arguments);
 		va_end(arguments);
 	}
-	problems->items = config_grow(problems->items, problems->count, sizeof(*problems->items));
+	problems->items = allocate_grow(problems->items, problems->count, sizeof(*problems->items));
 	problems->items[problems->count++] = (struct config_problem){
 		.file = allocate_text(file),
 		.line = line,

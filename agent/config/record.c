@@ -1,5 +1,7 @@
 #include "agent/config/record.h"
 
+#include "agent/base/allocate.h"
+
 static const char *persistence_name(enum config_persistence persistence)
 {
 	static const char *const names[] = { "container", "application-attempt", "application",
@@ -7,15 +9,17 @@ static const char *persistence_name(enum config_persistence persistence)
 	return names[persistence];
 }
 
-static int no_memory(struct err *err)
+static int set_text(struct record *record, const char *name, const char *text, struct err *err)
 {
-	return err_set(err, BERTH_FAILED, "no memory, or text that is not UTF-8");
+	return record_set_text(record, name, text)
+		? err_set(err, BERTH_INVALID_RECORD, "%s is not UTF-8 text", name)
+		: 0;
 }
 
 static json_t *configured_addresses(const struct config_endpoint *endpoint, struct err *err)
 {
-	json_t *addresses = json_array();
-	for (size_t i = 0; addresses && i < endpoint->address_count; i++) {
+	json_t *addresses = allocated(json_array());
+	for (size_t i = 0; i < endpoint->address_count; i++) {
 		json_t *address = record_address_parse(
 			endpoint->address_type, endpoint->addresses[i], err);
 		if (!address || json_array_append_new(addresses, address)) {
@@ -32,14 +36,16 @@ static int add_endpoint(struct record *record, const struct config_endpoint *end
 	if (at_run_time->out || (endpoint->dynamic && !at_run_time->addresses)) {
 		return 0;
 	}
-	json_t *addresses = at_run_time->addresses ? json_deep_copy(at_run_time->addresses)
-						   : configured_addresses(endpoint, err);
+	json_t *addresses = at_run_time->addresses
+		? allocated(json_deep_copy(at_run_time->addresses))
+		: configured_addresses(endpoint, err);
 	if (!addresses) {
-		return no_memory(err);
+		return err->code;
 	}
 	if (record_add_endpoint_take(record, endpoint->external ? "external" : "internal",
 		    endpoint->api, endpoint->protocol, endpoint->address_type, addresses)) {
-		return no_memory(err);
+		return err_set(err, BERTH_INVALID_RECORD,
+			"[endpoint %s] holds text that is not UTF-8", endpoint->name);
 	}
 	return 0;
 }
@@ -53,29 +59,22 @@ static int add_texts(struct record *record, const struct config_component *confi
 		{ "yarn:persistence", (char *)persistence_name(config->persistence) },
 	};
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-		if (*texts[i].value && record_set_text(record, texts[i].name, texts[i].value)) {
-			return no_memory(err);
+		if (*texts[i].value && set_text(record, texts[i].name, texts[i].value, err)) {
+			return err->code;
 		}
 	}
 	for (size_t i = 0; i < config->attribute_count; i++) {
-		if (record_set_text(
-			    record, config->attributes[i].name, config->attributes[i].value)) {
-			return no_memory(err);
+		if (set_text(record, config->attributes[i].name, config->attributes[i].value, err)) {
+			return err->code;
 		}
 	}
-	if (health && record_set_text(record, CONFIG_RECORD_HEALTH, health)) {
-		return no_memory(err);
-	}
-	return 0;
+	return health ? set_text(record, CONFIG_RECORD_HEALTH, health, err) : 0;
 }
 
 int config_record(struct record **ret_record, const struct config_component *config,
 	const struct config_record_endpoint *endpoints, const char *health, struct err *err)
 {
-	struct record *record = record_create();
-	if (!record) {
-		return no_memory(err);
-	}
+	struct record *record = allocated(record_create());
 	int code = add_texts(record, config, health, err);
 	for (size_t i = 0; code == 0 && i < config->endpoint_count; i++) {
 		code = add_endpoint(record, &config->endpoints[i], &endpoints[i], err);

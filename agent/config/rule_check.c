@@ -3,7 +3,6 @@
 
 #include "agent/base/allocate.h"
 #include "agent/config/build.h"
-#include "agent/config/memory.h"
 #include "agent/config/value.h"
 #include "agent/config/shellwords.h"
 
@@ -36,10 +35,10 @@ static char **shell_words(const char *command)
 	char **argv = NULL;
 	size_t count = 0;
 	for (; count < sizeof(words) / sizeof(words[0]); count++) {
-		argv = config_grow(argv, count, sizeof(*argv));
+		argv = allocate_grow(argv, count, sizeof(*argv));
 		argv[count] = allocate_text(words[count]);
 	}
-	return config_grow(argv, count, sizeof(*argv));
+	return allocate_grow(argv, count, sizeof(*argv));
 }
 
 /* Quotes make a word of nothing, too. */

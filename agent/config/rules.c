@@ -6,7 +6,6 @@
 #include "agent/base/allocate.h"
 #include "agent/config/build.h"
 #include "agent/config/builtin.h"
-#include "agent/config/memory.h"
 #include "agent/config/record.h"
 #include "agent/config/verify.h"
 #include "agent/config/label.h"
@@ -122,7 +121,7 @@ static void join_path(struct config_builder *builder, const struct config_sectio
 {
 	/* Five labels and the fixed words: always less than LIMIT_PATH_BYTES. */
 	free(component->path);
-	component->path = config_format("/users/%s/%s/%s/components/%s", user_label,
+	component->path = allocate_format("/users/%s/%s/%s/components/%s", user_label,
 		component->service_class, component->instance, component->component_name);
 	struct err err = ERR_INIT;
 	if (path_check(component->path, strlen(component->path), &err)) {

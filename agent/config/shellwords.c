@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/base/allocate.h"
+
 #define BLANKS " \t\n"
 
 struct splitter {
@@ -22,11 +24,6 @@ static size_t column(const struct splitter *splitter, const char *place)
 		characters += ((unsigned char)*c & 0xc0) != 0x80; /* not a UTF-8 continuation */
 	}
 	return characters;
-}
-
-static int no_memory(struct err *err)
-{
-	return err_set(err, BERTH_FAILED, "no memory to split a command");
 }
 
 static void add_character(struct splitter *splitter, char c)
@@ -99,16 +96,6 @@ static int take_word(struct splitter *splitter, struct err *err)
 	return code;
 }
 
-static int keep_word(struct splitter *splitter, struct err *err)
-{
-	char *word = strndup(splitter->word, splitter->len);
-	if (!word) {
-		return no_memory(err);
-	}
-	splitter->words[splitter->count++] = word;
-	return 0;
-}
-
 /* Skips blanks, joined lines among them. */
 static void skip_blanks(struct splitter *splitter)
 {
@@ -128,7 +115,8 @@ static int take_words(struct splitter *splitter, struct err *err)
 	while (!code && *splitter->at) {
 		code = take_word(splitter, err);
 		if (!code) {
-			code = keep_word(splitter, err);
+			splitter->words[splitter->count++] = allocate_bytes(
+				splitter->word, splitter->len);
 		}
 		skip_blanks(splitter);
 	}
@@ -144,11 +132,11 @@ int shellwords_split(char ***ret_words, const char *line, struct err *err)
 	struct splitter splitter = {
 		.line = line,
 		.at = line,
-		.word = malloc(len + 1),
+		.word = allocate_zeroed(len + 1, 1),
 		/* Every word but the last has a blank behind it. */
-		.words = calloc(len / 2 + 2, sizeof(*splitter.words)),
+		.words = allocate_zeroed(len / 2 + 2, sizeof(*splitter.words)),
 	};
-	int code = splitter.word && splitter.words ? take_words(&splitter, err) : no_memory(err);
+	int code = take_words(&splitter, err);
 	free(splitter.word);
 	if (code) {
 		shellwords_free(splitter.words);

@@ -8,7 +8,6 @@
 
 #include "agent/base/allocate.h"
 #include "agent/config/ini.h"
-#include "agent/config/memory.h"
 
 static bool ends_with(const char *text, const char *suffix)
 {
@@ -29,7 +28,7 @@ static int by_name(const struct dirent **a, const struct dirent **b)
 
 static void read_file(struct config_source *source, char *path_take)
 {
-	source->files = config_grow(source->files, source->file_count, sizeof(*source->files));
+	source->files = allocate_grow(source->files, source->file_count, sizeof(*source->files));
 	source->files[source->file_count++] = path_take;
 	FILE *stream = fopen(path_take, "re");
 	if (!stream) {
@@ -51,7 +50,7 @@ static int read_directory(struct config_source *source, const char *path)
 	}
 	for (int i = 0; i < count; i++) {
 		const char *slash = ends_with(path, "/") ? "" : "/";
-		read_file(source, config_format("%s%s%s", path, slash, names[i]->d_name));
+		read_file(source, allocate_format("%s%s%s", path, slash, names[i]->d_name));
 		free(names[i]);
 	}
 	free(names);
@@ -62,7 +61,7 @@ static void read_companions(struct config_source *source, const char *file)
 {
 	const char *slash = strrchr(file, '/');
 	int directory_len = slash ? (int)(slash - file + 1) : 0;
-	char *path = config_format("%.*sconf.d", directory_len, file);
+	char *path = allocate_format("%.*sconf.d", directory_len, file);
 	if (read_directory(source, path) < 0 && errno != ENOENT && errno != ENOTDIR) {
 		config_problems_add(
 			source->problems, path, 0, "cannot be read: %s", strerror(errno));
@@ -98,7 +97,7 @@ size_t config_source_open_section(struct config_source *source, const char *kind
 		index++;
 	}
 	if (index == source->section_count) {
-		source->sections = config_grow(
+		source->sections = allocate_grow(
 			source->sections, source->section_count++, sizeof(*source->sections));
 		source->sections[index].kind = allocate_text(kind);
 		source->sections[index].name = allocate_text(name);
@@ -131,7 +130,7 @@ void config_source_add(struct config_source *source, size_t index, const char *k
 	struct config_section *section = &source->sections[index];
 	struct config_entry *entry = config_section_find(section, key);
 	if (!entry) {
-		section->entries = config_grow(
+		section->entries = allocate_grow(
 			section->entries, section->entry_count, sizeof(*section->entries));
 		entry = &section->entries[section->entry_count++];
 		entry->key = allocate_text(key);

@@ -7,7 +7,6 @@
 
 #include "agent/base/allocate.h"
 #include "lib/base/buffer.h"
-#include "agent/config/memory.h"
 #include "lib/base/duration.h"
 #include "lib/base/hex.h"
 #include "lib/base/utf8.h"
@@ -165,7 +164,7 @@ char *config_format_size(int64_t bytes)
 	while (i + 1 < COUNT(size_units) && (bytes == 0 || bytes % size_units[i].factor != 0)) {
 		i++;
 	}
-	return config_format(
+	return allocate_format(
 		"%lld%s", (long long)(bytes / size_units[i].factor), size_units[i].suffix);
 }
 
@@ -206,8 +205,8 @@ void config_parse_list(const char *text, char ***ret_items, size_t *ret_count)
 	size_t count = 0;
 	for (text += strspn(text, separators); *text; text += strspn(text, separators)) {
 		size_t len = strcspn(text, separators);
-		items = config_grow(items, count, sizeof(*items));
-		items[count++] = config_copy_bytes(text, len);
+		items = allocate_grow(items, count, sizeof(*items));
+		items[count++] = allocate_bytes(text, len);
 		text += len;
 	}
 	*ret_items = items;
@@ -316,7 +315,7 @@ int config_parse_status_ranges(const char *text, int64_t min, int64_t max,
 	struct config_status_range *ranges = NULL;
 	size_t good = 0;
 	while (good < count) {
-		ranges = config_grow(ranges, good, sizeof(*ranges));
+		ranges = allocate_grow(ranges, good, sizeof(*ranges));
 		if (!parse_status_range(items[good], min, max, &ranges[good])) {
 			break;
 		}

@@ -79,8 +79,8 @@ static void add_address(struct names_answer *answer, const struct names_address 
 			return;
 		}
 	}
-	answer->addresses = allocate_again(
-		answer->addresses, answer->address_count + 1, sizeof(*answer->addresses));
+	answer->addresses = allocate_grow(
+		answer->addresses, answer->address_count, sizeof(*answer->addresses));
 	answer->addresses[answer->address_count++] = *address;
 }
 
@@ -100,8 +100,7 @@ static void add_text(struct names_answer *answer, const char *key, const char *v
 	}
 	char text[MAX_TEXT_BYTES + 1];
 	snprintf(text, sizeof(text), "%s=%s", key, value);
-	answer->texts = allocate_again(
-		answer->texts, answer->text_count + 1, sizeof(*answer->texts));
+	answer->texts = allocate_grow(answer->texts, answer->text_count, sizeof(*answer->texts));
 	answer->texts[answer->text_count++] = allocate_text(text);
 }
 
@@ -214,8 +213,8 @@ static void add_target(struct names_answer *answer, const struct names_target *t
 			return;
 		}
 	}
-	answer->targets = allocate_again(
-		answer->targets, answer->target_count + 1, sizeof(*answer->targets));
+	answer->targets = allocate_grow(
+		answer->targets, answer->target_count, sizeof(*answer->targets));
 	answer->targets[answer->target_count] = *target;
 	answer->targets[answer->target_count++].name = allocate_text(target->name);
 }
@@ -252,8 +251,7 @@ void names_collect(struct names_collector *collector, const char *path, const st
 	each_target(record, visit_port, &visit);
 	names_answer_finish(&visit.own);
 	add_texts(answer, record);
-	answer->paths = allocate_again(
-		answer->paths, answer->path_count + 1, sizeof(*answer->paths));
+	answer->paths = allocate_grow(answer->paths, answer->path_count, sizeof(*answer->paths));
 	answer->paths[answer->path_count++] = allocate_text(path);
 }
 

@@ -267,11 +267,11 @@ static bool visit_reverse(void *visitor, const char *path, const struct record *
 	struct names_answer *answer = search->answer;
 	char name[NAMES_NAME_BYTES];
 	if (names_record_has(record, search->address) && names_of_path(name, path, search->domain)) {
-		answer->pointers = allocate_again(
-			answer->pointers, answer->pointer_count + 1, sizeof(*answer->pointers));
+		answer->pointers = allocate_grow(
+			answer->pointers, answer->pointer_count, sizeof(*answer->pointers));
 		answer->pointers[answer->pointer_count++] = allocate_text(name);
-		answer->paths = allocate_again(
-			answer->paths, answer->path_count + 1, sizeof(*answer->paths));
+		answer->paths = allocate_grow(
+			answer->paths, answer->path_count, sizeof(*answer->paths));
 		answer->paths[answer->path_count++] = allocate_text(path);
 	}
 	return true;

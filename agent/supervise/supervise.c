@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/base/allocate.h"
 #include "agent/base/random.h"
 
 enum {
@@ -163,10 +164,7 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
 struct supervise *supervise_create(struct ev_loop *loop, char **argv,
 	const struct supervise_limits *limits, const struct supervise_callbacks *callbacks)
 {
-	struct supervise *supervise = calloc(1, sizeof(*supervise));
-	if (!supervise) {
-		return NULL;
-	}
+	struct supervise *supervise = allocate_zeroed(1, sizeof(*supervise));
 	supervise->loop = loop;
 	supervise->argv = argv;
 	supervise->limits = *limits;

@@ -33,7 +33,7 @@ struct supervise_limits {
 	struct rlimit files;
 };
 
-/* `argv` is borrowed. NULL without memory. */
+/* `argv` is borrowed. */
 struct supervise *supervise_create(struct ev_loop *loop, char **argv,
 	const struct supervise_limits *limits, const struct supervise_callbacks *callbacks);
 /* Leaves a running process alone. Accepts NULL. */

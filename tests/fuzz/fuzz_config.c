@@ -42,8 +42,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	fclose(stream);
 	struct config *again = load(text, text_len);
 	assert(again && again->component_count == config->component_count);
-	config_free(again);
-	config_free(config);
+	config_unref(again);
+	config_unref(config);
 	free(text);
 	return 0;
 }

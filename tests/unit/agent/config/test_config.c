@@ -136,7 +136,7 @@ Test(config, an_empty_file_gives_the_defaults)
 	cr_expect_eq(config->cache.max_stale_ms, 0);
 	cr_expect(config->cache.snapshot);
 	cr_expect_eq(config->component_count, 0);
-	config_free(config);
+	config_unref(config);
 }
 
 Test(config, a_component_is_complete)
@@ -193,7 +193,7 @@ Test(config, a_component_is_complete)
 	cr_expect_eq(check->rise, 1);
 	cr_expect_eq(check->fall, 3);
 	cr_expect_not(check->initial_passing);
-	config_free(config);
+	config_unref(config);
 }
 
 Test(config, each_type_of_check_is_complete)
@@ -228,17 +228,29 @@ Test(config, each_type_of_check_is_complete)
 	cr_expect_eq(checks[3].type, CHECK_TTL);
 	cr_expect_eq(checks[3].writer.kind, CONFIG_WRITER_USER);
 	cr_expect_eq(checks[3].writer.id, 0);
-	config_free(config);
+	config_unref(config);
 }
 
 Test(config, znode_follows_persistence_unless_it_is_given)
 {
 	struct config *config = load(COMPONENT "persistence = application\n");
 	cr_expect_not(config->components[0].ephemeral);
-	config_free(config);
+	config_unref(config);
 	config = load(COMPONENT "persistence = application\nznode = ephemeral\n");
 	cr_expect(config->components[0].ephemeral);
-	config_free(config);
+	config_unref(config);
+}
+
+Test(config, lives_as_long_as_a_reference_to_it)
+{
+	struct config *config = load("[component]\npath = /services/tomcat\n");
+	const struct config_component *component = &config->components[0];
+	config_ref(component->whole);
+	config_unref(config);
+	cr_expect_str_eq(component->path, "/services/tomcat");
+	config_unref(component->whole);
+	config_ref(NULL);
+	config_unref(NULL);
 }
 
 Test(config, an_explicit_path_stands_for_the_names)
@@ -246,7 +258,7 @@ Test(config, an_explicit_path_stands_for_the_names)
 	struct config *config = load("[component]\npath = /services/tomcat\n");
 	cr_expect_str_eq(config->components[0].path, "/services/tomcat");
 	cr_expect_str_eq(config_component_label(&config->components[0]), "tomcat");
-	config_free(config);
+	config_unref(config);
 }
 
 Test(config, seven_mistakes_are_seven_errors_with_their_lines)
@@ -363,10 +375,10 @@ Test(config, each_mistake_is_reported_once_where_it_is)
 
 Test(config, a_window_may_be_any_that_can_hold_its_failures)
 {
-	config_free(load(COMPONENT CHECK "command = x\nwindow = 20001ms\n"));
-	config_free(load(COMPONENT CHECK "command = x\nwindow = 3s\nfast_interval = 1s\n"));
-	config_free(load(COMPONENT CHECK "command = x\nwindow = 1ms\nfall = 1\n"));
-	config_free(load(COMPONENT CHECK "type = ttl\nwindow = 1s\n"));
+	config_unref(load(COMPONENT CHECK "command = x\nwindow = 20001ms\n"));
+	config_unref(load(COMPONENT CHECK "command = x\nwindow = 3s\nfast_interval = 1s\n"));
+	config_unref(load(COMPONENT CHECK "command = x\nwindow = 1ms\nfall = 1\n"));
+	config_unref(load(COMPONENT CHECK "type = ttl\nwindow = 1s\n"));
 }
 
 Test(config, a_socket_path_longer_than_the_kernel_takes_is_refused)
@@ -374,7 +386,7 @@ Test(config, a_socket_path_longer_than_the_kernel_takes_is_refused)
 	char text[200];
 	int len = snprintf(text, sizeof(text), "[agent]\nsocket = /%0106d\n", 0);
 	cr_assert_gt(len, 0);
-	config_free(load(text));
+	config_unref(load(text));
 	snprintf(text, sizeof(text), "[agent]\nsocket = /%0107d\n", 0);
 	check_one(text, 2, "at most 107");
 }
@@ -389,7 +401,7 @@ Test(config, an_auth_file_that_others_can_read_is_refused)
 	cr_assert_eq(chmod(path, 0640), 0);
 	check_one(text, 3, "chmod 600");
 	cr_assert_eq(chmod(path, 0600), 0);
-	config_free(load(text));
+	config_unref(load(text));
 }
 
 Test(config, a_line_of_5000_bytes_is_one_value)
@@ -399,7 +411,7 @@ Test(config, a_line_of_5000_bytes_is_one_value)
 	struct config *config = load(text);
 	cr_expect_eq(strlen(config->components[0].checks[0].argv[1]), 5000);
 	cr_expect_str_eq(config->components[0].checks[0].argv[3], "x=y");
-	config_free(config);
+	config_unref(config);
 	free(text);
 }
 
@@ -418,7 +430,7 @@ Test(config, a_line_longer_than_64_KiB_is_refused_and_the_next_ones_are_read)
 	cr_assert_gt(asprintf(&text, "[registry]\nrealm = %0*d\n", fill + 1, 0), 0);
 	struct config *config = load(text);
 	cr_expect_eq(strlen(config->registry.realm), fill + 1);
-	config_free(config);
+	config_unref(config);
 	free(text);
 }
 
@@ -447,7 +459,7 @@ Test(config, an_indented_line_is_a_key_of_its_own)
 	struct config *config = load("[agent]\n  drain_delay = 1s\n\tlog_level = debug\n");
 	cr_expect_eq(config->agent.drain_delay_ms, 1000);
 	cr_expect_eq(config->agent.log_level, LOG_LEVEL_DEBUG);
-	config_free(config);
+	config_unref(config);
 	check_one(COMPONENT CHECK "command = a\n  --option\n", 8, "key = value");
 }
 
@@ -459,7 +471,7 @@ Test(config, a_long_section_name_is_kept_whole)
 	snprintf(text, sizeof(text), COMPONENT "[check %s]\ncommand = x\n", name);
 	struct config *config = load(text);
 	cr_expect_str_eq(config->components[0].checks[0].name, name);
-	config_free(config);
+	config_unref(config);
 	snprintf(text, sizeof(text), COMPONENT "[check %sx]\ncommand = x\n", name);
 	check_one(text, 6, "at most 64");
 }
@@ -470,7 +482,7 @@ Test(config, line_ends_and_a_byte_order_mark_do_not_matter)
 		"\xef\xbb\xbf[agent]\r\nlog_level = warn\r\n# remark\r\n\r\nlog_format = json");
 	cr_expect_eq(config->agent.log_level, LOG_LEVEL_WARN);
 	cr_expect(config->agent.log_json);
-	config_free(config);
+	config_unref(config);
 }
 
 Test(config, a_NUL_byte_is_no_text)
@@ -490,7 +502,7 @@ Test(config, an_empty_value_means_the_default)
 	cr_expect_str_eq(config->agent.socket, "/run/berth/berth.sock");
 	cr_expect_eq(config->agent.drain_delay_ms, 0);
 	cr_expect_str_eq(config->registry.system_accounts, "");
-	config_free(config);
+	config_unref(config);
 }
 
 Test(config, files_in_conf_d_add_and_win_in_the_order_of_their_names)
@@ -504,7 +516,7 @@ Test(config, files_in_conf_d_add_and_win_in_the_order_of_their_names)
 	cr_expect(config->agent.log_json);
 	cr_expect_eq(config->agent.drain_delay_ms, 2000);
 	cr_expect_not(config->cache.snapshot);
-	config_free(config);
+	config_unref(config);
 }
 
 Test(config, a_directory_is_read_in_the_order_of_names)
@@ -513,7 +525,7 @@ Test(config, a_directory_is_read_in_the_order_of_names)
 	write_file("conf.d/a.ini", "[agent]\nlog_level = warn\n");
 	struct config *config = load_path(path_of("conf.d"));
 	cr_expect_eq(config->agent.log_level, LOG_LEVEL_DEBUG);
-	config_free(config);
+	config_unref(config);
 }
 
 Test(config, mistakes_name_their_own_file)

@@ -93,7 +93,7 @@ static void check_loads(const char *name, size_t components)
 	cr_assert_eq(ret, 0);
 	cr_assert_eq(config->component_count, components);
 	config_problems_finish(&problems);
-	config_free(config);
+	config_unref(config);
 	free(path);
 }
 

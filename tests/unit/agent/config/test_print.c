@@ -76,8 +76,8 @@ Test(config_print, what_is_printed_loads_to_the_same)
 	cr_expect_eq(memcmp(again->components[1].checks[0].send, " a\r\n\0\\  ", 8), 0);
 	free(text);
 	free(text_again);
-	config_free(config);
-	config_free(again);
+	config_unref(config);
+	config_unref(again);
 }
 
 Test(config_print, secrets_are_masked)
@@ -96,7 +96,7 @@ Test(config_print, secrets_are_masked)
 	cr_expect(strstr(text, "command = curl http://joe:****@host/ http://me@host\n"));
 	cr_expect(strstr(text, "env.API_KEY = ****\n"));
 	free(text);
-	config_free(config);
+	config_unref(config);
 }
 
 #define BASE_COMPONENT "[component]\npath = /a\n"
@@ -124,14 +124,14 @@ Test(config_print, every_change_of_a_component_is_seen)
 	struct config *base = load(BASE_COMPONENT BASE_ENDPOINT);
 	struct config *same = load(BASE_COMPONENT BASE_ENDPOINT BASE_CHECK);
 	cr_expect(config_component_equal(&base->components[0], &same->components[0]));
-	config_free(same);
+	config_unref(same);
 	for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
 		struct config *other = load(changes[i]);
 		cr_expect_not(config_component_equal(&base->components[0], &other->components[0]),
 			"%s", changes[i]);
-		config_free(other);
+		config_unref(other);
 	}
-	config_free(base);
+	config_unref(base);
 }
 
 Test(config_print, every_change_of_a_check_is_seen)
@@ -157,7 +157,7 @@ Test(config_print, every_change_of_a_check_is_seen)
 		cr_expect_not(config_check_equal(&base->components[0].checks[0],
 				      &other->components[0].checks[0]),
 			"%s", changes[i]);
-		config_free(other);
+		config_unref(other);
 	}
-	config_free(base);
+	config_unref(base);
 }
