@@ -186,7 +186,7 @@ static bool write_own_name(
 {
 	char own[NAMES_NAME_BYTES];
 	char label[64];
-	if (!names_of_path(own, visit->path, visit->collector->domain)) {
+	if (!path_dns_name(own, visit->path, visit->collector->domain)) {
 		return false;
 	}
 	if (visit->own.address_count == 1 ||

@@ -29,10 +29,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lib/base/path.h"
 #include "lib/record/record.h"
 
-/* A name with its final NUL, as text: 253 bytes and a trailing dot. */
-#define NAMES_NAME_BYTES 256
+/* A name as text, with its final NUL. */
+#define NAMES_NAME_BYTES PATH_DNS_NAME_BYTES
 
 enum names_known {
 	NAMES_NODE_THERE,
@@ -102,12 +103,6 @@ struct names_answer {
 void names_evaluate(struct names_answer *ret_answer, const char *name, const char *domain,
 	const struct names_source *source);
 void names_answer_finish(struct names_answer *answer);
-
-/*
- * The name of a path: every element, reversed, and the domain. False when it has more than 253 bytes
- * and so is no DNS name; true for "/", which is the domain.
- */
-bool names_of_path(char out[NAMES_NAME_BYTES], const char *path, const char *domain);
 
 /* The name below in-addr.arpa or ip6.arpa of an address. */
 void names_of_address(char out[NAMES_NAME_BYTES], const struct names_address *address);

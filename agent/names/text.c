@@ -72,29 +72,6 @@ bool names_domain_valid(const char *domain)
 		strpbrk(domain, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == NULL;
 }
 
-bool names_of_path(char out[NAMES_NAME_BYTES], const char *path, const char *domain)
-{
-	size_t used = 0;
-	for (size_t end = strlen(path); end > 1;) {
-		size_t start = end;
-		while (path[start - 1] != '/') {
-			start--;
-		}
-		if (used + (end - start) + 1 > MAX_NAME_LEN) {
-			return false;
-		}
-		memcpy(out + used, path + start, end - start);
-		used += end - start;
-		out[used++] = '.';
-		end = start - 1;
-	}
-	if (used + strlen(domain) > MAX_NAME_LEN) {
-		return false;
-	}
-	strcpy(out + used, domain);
-	return true;
-}
-
 void names_of_address(char out[NAMES_NAME_BYTES], const struct names_address *address)
 {
 	const uint8_t *bytes = address->bytes;

@@ -9,6 +9,7 @@
 
 #define LIMIT_PATH_ELEMENT_BYTES 63 /* RFC 1123 label */
 #define LIMIT_PATH_BYTES 1024
+#define LIMIT_DNS_NAME_BYTES 253 /* as text, without a final dot */
 #define LIMIT_ADDRESS_TYPE_BYTES 64
 #define LIMIT_PROTOCOL_BYTES 64
 #define LIMIT_API_BYTES 512

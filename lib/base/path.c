@@ -123,6 +123,29 @@ bool path_is_under(const char *path, const char *ancestor)
 	return strncmp(path, ancestor, len) == 0 && (path[len] == '/' || path[len] == '\0');
 }
 
+bool path_dns_name(char out[PATH_DNS_NAME_BYTES], const char *path, const char *domain)
+{
+	size_t used = 0;
+	for (size_t end = strlen(path); end > 1;) {
+		size_t start = end;
+		while (path[start - 1] != '/') {
+			start--;
+		}
+		if (used + (end - start) + 1 > LIMIT_DNS_NAME_BYTES) {
+			return false;
+		}
+		memcpy(out + used, path + start, end - start);
+		used += end - start;
+		out[used++] = '.';
+		end = start - 1;
+	}
+	if (used + strlen(domain) > LIMIT_DNS_NAME_BYTES) {
+		return false;
+	}
+	strcpy(out + used, domain);
+	return true;
+}
+
 size_t path_depth(const char *path)
 {
 	size_t depth = 0;

@@ -41,6 +41,14 @@ const char *path_name(const char *path);
 /* True when `path` is `ancestor` or lies below it. */
 bool path_is_under(const char *path, const char *ancestor);
 
+#define PATH_DNS_NAME_BYTES 256 /* 253 bytes, a trailing dot and a NUL */
+
+/*
+ * The DNS name of a path: its elements reversed, then the domain. c1.prod.berth for /prod/c1. False
+ * when it has more than 253 bytes and so is no DNS name.
+ */
+bool path_dns_name(char out[PATH_DNS_NAME_BYTES], const char *path, const char *domain);
+
 /* Number of elements; 0 for "/". */
 size_t path_depth(const char *path);
 

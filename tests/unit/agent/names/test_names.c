@@ -308,22 +308,6 @@ Test(names, texts_are_the_attributes_that_are_text, .init = open_table, .fini = 
 	names_answer_finish(&answer);
 }
 
-Test(names, the_name_of_a_path_is_its_elements_reversed)
-{
-	char name[NAMES_NAME_BYTES];
-	cr_assert(names_of_path(name, "/users/joe/web/prod/components/c1", "berth"));
-	cr_assert_str_eq(name, "c1." PROD);
-	cr_assert(names_of_path(name, "/", "sd.example.org"));
-	cr_assert_str_eq(name, "sd.example.org");
-	char path[400] = "";
-	for (int i = 0; i < 60; i++) {
-		strcat(path, "/abc");
-	}
-	cr_assert(names_of_path(name, path, "berth"));
-	strcat(path, "/abcdefgh");
-	cr_assert_not(names_of_path(name, path, "berth"));
-}
-
 Test(names, reverse_names_are_read_as_they_are_written)
 {
 	static const char *const texts[] = { "10.0.0.9", "255.255.255.255", "2001:db8::1", "::" };

@@ -185,3 +185,19 @@ Test(path, is_under_itself_and_its_ancestors_only)
 	cr_assert_not(path_is_under("/ab", "/a"));
 	cr_assert_not(path_is_under("/", "/a"));
 }
+
+Test(path, the_dns_name_is_the_elements_reversed)
+{
+	char name[PATH_DNS_NAME_BYTES];
+	cr_assert(path_dns_name(name, "/users/joe/web/prod/components/c1", "berth"));
+	cr_assert_str_eq(name, "c1.components.prod.web.joe.users.berth");
+	cr_assert(path_dns_name(name, "/", "sd.example.org"));
+	cr_assert_str_eq(name, "sd.example.org");
+	char path[400] = "";
+	for (int i = 0; i < 60; i++) {
+		strcat(path, "/abc");
+	}
+	cr_assert(path_dns_name(name, path, "berth"));
+	strcat(path, "/abcdefgh");
+	cr_assert_not(path_dns_name(name, path, "berth"));
+}

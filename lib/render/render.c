@@ -1,0 +1,207 @@
+#include "lib/render/internal.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/text.h"
+
+const char *const render_format_names[] = { "lines", "json", "prometheus", "envoy", "haproxy",
+	"nginx", "hosts", "env", NULL };
+
+/* ---- helpers of the formats ---- */
+
+void render_json_string(struct buffer *out, const char *text)
+{
+	json_t *json = json_string(text);
+	char *dump = json ? json_dumps(json, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+	buffer_append_text(out, dump ? dump : "\"\"");
+	free(dump);
+	json_decref(json);
+}
+
+unsigned render_weight(const struct record *record)
+{
+	const json_t *value = record_attribute(record, "weight");
+	const char *text = json_string_value(value);
+	json_int_t number = json_is_integer(value) ? json_integer_value(value) : 0;
+	if (text && strspn(text, "0123456789") == strlen(text) && strlen(text) <= 3) {
+		number = atoi(text);
+	}
+	return number >= 1 && number <= 256 ? (unsigned)number : 0;
+}
+
+void render_host(struct buffer *out, const struct record_target *target)
+{
+	buffer_printf(out, strchr(target->host, ':') ? "[%s]" : "%s", target->host);
+}
+
+void render_server_name(char *out, size_t size, const char *from, const char *path, size_t index)
+{
+	size_t from_len = strcmp(from, "/") == 0 ? 0 : strlen(from);
+	const char *below = path + from_len;
+	if (*below == '/') {
+		below++;
+	} else {
+		/* The set's own record; no path element begins so. */
+		const char *slash = strrchr(path, '/');
+		text_printf(out, size, "_%s", slash ? slash + 1 : path);
+		below = NULL;
+	}
+	if (below) {
+		text_printf(out, size, "%s", below);
+	}
+	for (char *c = out; *c; c++) {
+		*c = *c == '/' ? '.' : *c;
+	}
+	if (index > 0) {
+		size_t used = strlen(out);
+		text_printf(out + used, size - used, "_%zu", index + 1);
+	}
+}
+
+/* ---- lines and json ---- */
+
+static bool lines_item(struct render *render, const struct render_item *item)
+{
+	char *line = record_address_text(item->endpoint->address_type, item->address);
+	bool good = line && *line && !strpbrk(line, "\r\n");
+	if (good) {
+		buffer_printf(render->out, "%s\n", line);
+	}
+	free(line);
+	return good;
+}
+
+static const struct render_writer lines = { NULL, lines_item, NULL };
+
+static void json_head(struct render *render)
+{
+	buffer_append_text(render->out, "[");
+}
+
+static bool json_item(struct render *render, const struct render_item *item)
+{
+	struct buffer *out = render->out;
+	const struct record_endpoint *endpoint = item->endpoint;
+	char *address = json_dumps(item->address, JSON_COMPACT);
+	buffer_printf(out,
+		"%s\n{\"path\":\"%s\",\"scope\":\"%s\",\"api\":", render->items ? "," : "",
+		item->path, endpoint->scope);
+	render_json_string(out, endpoint->api);
+	buffer_append_text(out, ",\"protocol\":");
+	render_json_string(out, endpoint->protocol);
+	buffer_append_text(out, ",\"addressType\":");
+	render_json_string(out, endpoint->address_type);
+	buffer_printf(out, ",\"address\":%s}", address ? address : "{}");
+	free(address);
+	return true;
+}
+
+static void json_tail(struct render *render)
+{
+	buffer_append_text(render->out, render->items ? "\n]\n" : "]\n");
+}
+
+static const struct render_writer json = { json_head, json_item, json_tail };
+
+/* ---- the walk ---- */
+
+static const struct render_writer *const writers[] = {
+	[RENDER_LINES] = &lines,
+	[RENDER_JSON] = &json,
+	[RENDER_PROMETHEUS] = &render_prometheus,
+	[RENDER_ENVOY] = &render_envoy,
+	[RENDER_HAPROXY] = &render_haproxy,
+	[RENDER_NGINX] = &render_nginx,
+	[RENDER_HOSTS] = &render_hosts,
+	[RENDER_ENV] = &render_env,
+};
+
+static bool is_literal(const char *host)
+{
+	unsigned char bytes[sizeof(struct in6_addr)];
+	return inet_pton(strchr(host, ':') ? AF_INET6 : AF_INET, host, bytes) == 1;
+}
+
+static bool lets_through(const struct render_filter *filter, const struct record_endpoint *endpoint)
+{
+	return record_endpoint_matches(endpoint, filter->api, filter->protocol, filter->scope);
+}
+
+static void write_member(
+	struct render *render, const struct render_member *member, struct render_result *result)
+{
+	const struct render_writer *writer = writers[render->options->format];
+	size_t index = 0;
+	for (size_t i = 0; i < record_endpoint_count(member->record); i++) {
+		struct record_endpoint endpoint = record_endpoint(member->record, i);
+		size_t at;
+		json_t *address;
+		if (!lets_through(&render->options->filter, &endpoint)) {
+			continue;
+		}
+		json_array_foreach (endpoint.addresses, at, address) {
+			struct render_item item = { .path = member->path,
+				.record = member->record,
+				.endpoint = &endpoint,
+				.address = address,
+				.index = index };
+			if (record_target_read(&item.target, endpoint.address_type, address)) {
+				item.literal = is_literal(item.target.host);
+			}
+			if (writer->item(render, &item)) {
+				index++;
+				render->items++;
+			} else {
+				result->left_out++;
+			}
+		}
+	}
+}
+
+int render_write(struct buffer *out, const struct render_picture *picture,
+	const struct render_options *options, struct render_result *ret_result, struct err *err)
+{
+	struct render render = { .picture = picture, .options = options, .out = out };
+	struct render_result result = { 0, 0 };
+	const struct render_writer *writer = writers[options->format];
+	buffer_init(&render.list, out->max);
+	if (writer->head) {
+		writer->head(&render);
+	}
+	for (size_t i = 0; i < picture->count; i++) {
+		write_member(&render, &picture->members[i], &result);
+	}
+	if (writer->tail) {
+		writer->tail(&render);
+	}
+	buffer_finish(&render.list);
+	if (out->failed) {
+		return err_set(err, BERTH_LIMIT_EXCEEDED,
+			"the endpoints of %s as %s have more than %zu bytes", picture->from,
+			render_format_names[options->format], out->max);
+	}
+	result.items = render.items;
+	*ret_result = result;
+	return 0;
+}
+
+size_t render_count_instances(
+	const struct render_picture *picture, const struct render_filter *filter)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < picture->count; i++) {
+		const struct record *record = picture->members[i].record;
+		for (size_t at = 0; at < record_endpoint_count(record); at++) {
+			struct record_endpoint endpoint = record_endpoint(record, at);
+			if (lets_through(filter, &endpoint) &&
+				json_array_size(endpoint.addresses) > 0) {
+				count++;
+				break;
+			}
+		}
+	}
+	return count;
+}
