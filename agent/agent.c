@@ -27,10 +27,14 @@
 #include "agent/agent_upgrade.h"
 #include "agent/base/log.h"
 #include "agent/base/notify.h"
-#include "agent/check/orphans.h"
+#include "agent/command/command.h"
+#include "agent/command/orphans.h"
 #include "agent/command_line.h"
 
-enum { LARGE_BYTES = 64 * 1024 };
+enum {
+	LARGE_BYTES = 64 * 1024,
+	COMMANDS_END_WITHIN_MS = 2000, /* killed ones: only what the kernel holds up takes longer */
+};
 
 /* ---- the service manager ---------------------------------------------------------------------- */
 
@@ -152,8 +156,8 @@ static void claim_orphans(struct agent *agent, char **main_argv, const struct up
 {
 	agent->claims_orphans = received->document
 		? json_is_true(upgrade_get(received, "claims_orphans"))
-		: !main_argv && check_orphans_may_claim();
-	check_orphans_claim_unmarked(agent->claims_orphans);
+		: !main_argv && command_orphans_may_claim();
+	command_orphans_claim_unmarked(agent->claims_orphans);
 }
 
 static int start(struct agent *agent, char **main_argv, struct upgrade *received, struct err *err)
@@ -190,6 +194,9 @@ static void finish(struct agent *agent)
 	agent_cache_close(agent);
 	agent_registry_close(agent);
 	supervise_destroy(agent->supervise);
+	if (!command_wait_for_all(agent->loop, COMMANDS_END_WITHIN_MS)) {
+		log_warn("agent", "a process that a check started is left behind");
+	}
 	check_scheduler_destroy(agent->scheduler);
 	history_destroy(agent->history);
 	metrics_destroy(agent->metrics);

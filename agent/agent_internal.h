@@ -111,7 +111,7 @@ struct agent {
 	int exit_status;
 
 	bool keep_socket;
-	bool claims_orphans;           /* see check_orphans_claim_unmarked() */
+	bool claims_orphans;           /* see command_orphans_claim_unmarked() */
 	struct agent_upgrade *upgrade; /* of agent_upgrade.c */
 };
 

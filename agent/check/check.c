@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
-#include "agent/check/launch.h"
 #include "agent/check/probe.h"
 #include "agent/check/slot.h"
 #include "lib/base/clock.h"
@@ -29,7 +28,7 @@ struct check {
 	struct ev_loop *loop;
 	const struct config_check *config;
 	char *component;
-	struct check_launch *launch; /* of a command; NULL otherwise */
+	struct command_launch *launch; /* of a command; NULL otherwise */
 	struct check_callbacks callbacks;
 	struct check_state_machine machine;
 	struct check_slot slot;
@@ -272,7 +271,7 @@ struct check *check_create(struct check_scheduler *scheduler, const struct confi
 	check->config = config;
 	check->component = allocate_text(component_label);
 	if (config->type == CHECK_COMMAND) {
-		check->launch = check_launch_create(config, component_label, path);
+		check->launch = check_probe_launch(config, component_label, path);
 	}
 	check->callbacks = *callbacks;
 	check->first_delay_ms = -1;
@@ -326,7 +325,7 @@ void check_destroy(struct check *check)
 	answer_requests(check, NULL, true);
 	check_state_finish(&check->machine);
 	free(check->component);
-	check_launch_destroy(check->launch);
+	command_launch_destroy(check->launch);
 	config_unref(check->config->whole);
 	free(check);
 }

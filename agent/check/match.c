@@ -16,10 +16,11 @@ struct check_match {
 	char text[CHECK_MATCH_LINE_BYTES + 1]; /* begins at the beginning of a line */
 };
 
-struct check_match *check_match_create(const char *pattern)
+struct check_match *check_match_create(const char *pattern, bool ignore_case)
 {
 	struct check_match *match = allocate_zeroed(1, sizeof(*match));
-	int failed = regcomp(&match->regex, pattern, REG_EXTENDED | REG_NOSUB | REG_NEWLINE);
+	int flags = REG_EXTENDED | REG_NOSUB | REG_NEWLINE | (ignore_case ? REG_ICASE : 0);
+	int failed = regcomp(&match->regex, pattern, flags);
 	return allocated(failed ? NULL : match);
 }
 

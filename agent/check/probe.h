@@ -1,13 +1,13 @@
 /*
- * One run of a check, whatever its type: starts it, times it, and says warning when it was slow.
+ * One run of a check, whatever its type: starts it, measures how long it takes, and judges its outcome.
  */
 #ifndef AGENT_CHECK_PROBE_H
 #define AGENT_CHECK_PROBE_H
 
 #include <ev.h>
 
-#include "agent/check/launch.h"
 #include "agent/check/result.h"
+#include "agent/command/spawn.h"
 #include "agent/config/config.h"
 
 struct check_probe;
@@ -20,10 +20,20 @@ struct check_probe_callbacks {
 	void *context;
 };
 
-/* Not for ttl checks. `launch` is for those of type command, NULL for others. NULL when it could not be started, with the complete `result`; no callback comes then. Callbacks come
- * from the loop only. `config` is borrowed until on_gone. */
+/*
+ * What each run of a check of type command needs and does not change: environment, user, limits. `path` is
+ * the component's registry path. Never NULL; see command_launch_destroy().
+ */
+struct command_launch *check_probe_launch(
+	const struct config_check *config, const char *component, const char *path);
+
+/*
+ * Starts a run of a check that is not of type ttl. `launch` is for a check of type command, NULL for
+ * others. Returns NULL when the run could not be started, with the complete `result`; no callback comes
+ * then. Callbacks come from the loop only. `config` is borrowed until on_gone.
+ */
 struct check_probe *check_probe_start(struct ev_loop *loop, const struct config_check *config,
-	const struct check_launch *launch, const struct check_probe_callbacks *callbacks,
+	const struct command_launch *launch, const struct check_probe_callbacks *callbacks,
 	struct check_result *result);
 
 /* Ends the run at once (what it started is killed), with no more callbacks. Accepts NULL. */

@@ -95,6 +95,10 @@ struct config_check {
 	size_t warning_status_count;
 	char *match; /* POSIX extended regex, valid; "" for none */
 	bool match_invert;
+	bool match_ignore_case;
+	struct config_name_value *limits; /* limit.NAME = value: resource limits of the command */
+	size_t limit_count;
+	bool no_new_privileges;
 	char **endpoints; /* names of endpoints of the same component; none: the whole component */
 	size_t endpoint_count;
 	int64_t warn_time_ms;        /* 0: none */

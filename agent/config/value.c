@@ -158,6 +158,21 @@ int config_parse_size(
 	return 0;
 }
 
+int config_parse_limit(const char *text, uint64_t *ret_limit, struct err *err)
+{
+	int64_t limit;
+	if (strcmp(text, "unlimited") == 0) {
+		*ret_limit = UINT64_MAX;
+		return 0;
+	}
+	if (!parse_bytes(text, &limit)) {
+		return err_set(err, BERTH_FAILED,
+			"write a number, a whole number and K, M or G, or unlimited: 64, 16M");
+	}
+	*ret_limit = (uint64_t)limit;
+	return 0;
+}
+
 char *config_format_size(int64_t bytes)
 {
 	size_t i = 0;

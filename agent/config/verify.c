@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/command/spawn.h"
 #include "agent/config/value.h"
 #include "lib/base/path.h"
 #include "lib/registry/url.h"
@@ -216,4 +217,18 @@ int config_find_group(const char *name, unsigned *ret_id, struct err *err)
 int config_verify_user(const char *value, struct err *err)
 {
 	return getpwnam(value) ? 0 : err_set(err, BERTH_FAILED, "there is no user %s here", value);
+}
+
+int config_verify_limit_name(const char *name, struct err *err)
+{
+	if (command_limit_resource(name) >= 0) {
+		return 0;
+	}
+	return err_set(err, BERTH_FAILED, "limit.NAME: NAME must be one of %s", COMMAND_LIMIT_NAMES);
+}
+
+int config_verify_limit(const char *value, struct err *err)
+{
+	uint64_t limit;
+	return config_parse_limit(value, &limit, err);
 }

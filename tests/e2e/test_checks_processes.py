@@ -29,7 +29,7 @@ EVIL = [
     ("closes-stdout-and-hangs", "exec >&- 2>&-; sleep 1000 MARK", "timed-out", "no exit within"),
     ("stops-itself", "kill -STOP $$; sleep 1000 MARK", "timed-out", "no exit within"),
     ("stops-its-child", "sleep 1000 MARK & kill -STOP $!; exit 0", "passing", "exit status 0"),
-    ("dies-by-signal", "kill -SEGV $$", "failing", "killed by signal 11"),
+    ("dies-by-signal", "kill -SEGV $$", "failing", "killed by SIGSEGV"),
     ("hangs-in-the-child", "sleep 1000 MARK; true", "timed-out", "no exit within"),
     ("reads-stdin", "cat; exit 0", "passing", "exit status 0"),
     ("missing", None, "could-not-run", "No such file or directory"),
@@ -129,7 +129,10 @@ class Evil(CheckTest):
             with self.subTest(signal=number):
                 begun = self.folder / f"begun-{number}"
                 script = self.folder / f"hang-{number}.sh"
-                script.write_text(f"#!/bin/sh\ntrap '' TERM INT\ntouch {begun}\nwhile :; do sleep 0.1; done\n")
+                escaped = self.folder / f"escaped-{number}.sh"
+                escaped.write_text(f"#!/bin/sh\ntrap '' TERM INT HUP\ntouch {begun}\nwhile :; do sleep 0.1; done\n")
+                escaped.chmod(0o755)
+                script.write_text(f"#!/bin/sh\ntrap '' TERM INT\nsetsid {escaped} &\nwhile :; do sleep 0.1; done\n")
                 script.chmod(0o755)
                 agent = self.web_agent(
                     check=None, extra={"check alive": {"command": script, "timeout": "50s", "interval": A_WEEK}}

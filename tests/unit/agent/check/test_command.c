@@ -9,8 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/check/command.h"
-#include "agent/check/orphans.h"
+#include "agent/check/probe.h"
+#include "agent/command/orphans.h"
 #include "tests/support/check_support.h"
 #include "tests/support/scratch.h"
 
@@ -25,6 +25,7 @@ static void on_result(void *context, const struct check_result *said)
 {
 	(void)context;
 	cr_assert_not(has_result, "two results of one run");
+	cr_expect_gt(said->started, 0);
 	result = *said;
 	has_result = true;
 }
@@ -47,21 +48,20 @@ static void start(void)
 	check_support_be_subreaper();
 	loop = ev_default_loop(0);
 	/* Opens the list of children, which stays open. */
-	(void)check_orphans_kill("BERTH_RUN=none", is_nobody);
+	(void)command_orphans_kill("BERTH_RUN=none", is_nobody);
 }
 
 TestSuite(check_command, .init = start);
 
-static struct check_command *begin(void)
+static struct check_probe *begin(void)
 {
-	struct check_command_callbacks callbacks = { on_result, on_gone, NULL };
+	struct check_probe_callbacks callbacks = { on_result, on_gone, NULL };
 	has_result = gone = false;
 	result = (struct check_result){ .verdict = CHECK_PASSING };
-	struct check_launch *launch = check_launch_create(&config, "web", "/users/joe/web");
-	struct check_command *command = check_command_start(
-		loop, &config, launch, &callbacks, &result);
-	check_launch_destroy(launch);
-	return command;
+	struct command_launch *launch = check_probe_launch(&config, "web", "/users/joe/web");
+	struct check_probe *probe = check_probe_start(loop, &config, launch, &callbacks, &result);
+	command_launch_destroy(launch);
+	return probe;
 }
 
 /* One whole run. Afterwards nothing of it may be left, whatever it was. */
@@ -106,8 +106,8 @@ ParameterizedTestParameters(check_command, an_exit_is_judged)
 		{ "echo hm; exit 4", CHECK_WARNING, "exit status 4", "hm\n" },
 		{ "echo no >&2; exit 2", CHECK_FAILING, "exit status 2", "no\n" },
 		{ "exit 255", CHECK_FAILING, "exit status 255", "" },
-		{ "echo bye; kill -9 $$", CHECK_FAILING, "killed by signal 9 (Killed)", "bye\n" },
-		{ "kill -TERM $$", CHECK_FAILING, "killed by signal 15 (Terminated)", "" },
+		{ "echo bye; kill -9 $$", CHECK_FAILING, "killed by SIGKILL", "bye\n" },
+		{ "kill -TERM $$", CHECK_FAILING, "killed by SIGTERM", "" },
 		{ "printf 'a\\377\\303\\251\\303'", CHECK_PASSING, "exit status 0", "a?\303\251?" },
 		{ "echo 1; echo 2 >&2; echo 3", CHECK_PASSING, "exit status 0", "1\n2\n3\n" },
 		{ "exec >&- 2>&-; sleep 0.05; exit 2", CHECK_FAILING, "exit status 2", "" },
@@ -401,9 +401,9 @@ Test(check_command, an_abandoned_run_says_nothing_and_leaves_nothing)
 	int descriptors = check_support_descriptors();
 	config = check_support_script(
 		argv, "trap '' TERM; (setsid sleep 1000 &); sleep 1000; sleep 1000");
-	struct check_command *command = begin();
-	cr_assert_not_null(command);
-	check_command_abandon(command);
+	struct check_probe *probe = begin();
+	cr_assert_not_null(probe);
+	check_probe_abandon(probe);
 	cr_assert(check_support_run_until_childless());
 	cr_expect_not(has_result);
 	cr_expect_not(gone);
@@ -416,17 +416,17 @@ Test(check_command, a_run_leaves_the_processes_of_another_alone)
 	char *other_argv[4];
 	struct config_check other = check_support_script(other_argv, "sleep 1000");
 	bool nothing = false;
-	struct check_command_callbacks callbacks = { on_result, on_gone, &nothing };
+	struct check_probe_callbacks callbacks = { on_result, on_gone, &nothing };
 	struct check_result unused;
-	struct check_launch *launch = check_launch_create(&other, "", "");
-	struct check_command *slow = check_command_start(loop, &other, launch, &callbacks, &unused);
-	check_launch_destroy(launch);
+	struct command_launch *launch = check_probe_launch(&other, "", "");
+	struct check_probe *slow = check_probe_start(loop, &other, launch, &callbacks, &unused);
+	command_launch_destroy(launch);
 	config = check_support_script(argv, "(setsid sleep 1000 &); exit 2");
 	cr_assert_not_null(begin());
 	cr_assert(check_support_run_until_true(&gone));
 	cr_expect_str_eq(result.detail, "exit status 2");
 	cr_expect(check_support_has_children(), "the other one still runs");
-	check_command_abandon(slow);
+	check_probe_abandon(slow);
 	cr_assert(check_support_run_until_childless());
 }
 
@@ -439,7 +439,7 @@ Test(check_command, the_dead_are_no_end_of_a_sweep)
 	}
 	siginfo_t info;
 	cr_assert_eq(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
-	cr_expect(check_orphans_kill("BERTH_RUN=some", is_nobody), "it has to be looked at again");
+	cr_expect(command_orphans_kill("BERTH_RUN=some", is_nobody), "it has to be looked at again");
 	cr_assert_eq(waitpid(pid, NULL, 0), pid);
-	cr_expect_not(check_orphans_kill("BERTH_RUN=some", is_nobody));
+	cr_expect_not(command_orphans_kill("BERTH_RUN=some", is_nobody));
 }

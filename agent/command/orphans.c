@@ -1,4 +1,4 @@
-#include "agent/check/orphans.h"
+#include "agent/command/orphans.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -124,14 +124,14 @@ static FILE *list_of_children(void)
 
 static bool claims_unmarked;
 
-bool check_orphans_may_claim(void)
+bool command_orphans_may_claim(void)
 {
 	FILE *children = list_of_children();
 	int pid;
 	return getpid() != 1 && children && fscanf(children, "%d", &pid) != 1;
 }
 
-void check_orphans_claim_unmarked(bool claim)
+void command_orphans_claim_unmarked(bool claim)
 {
 	claims_unmarked = claim;
 }
@@ -142,7 +142,7 @@ static bool is_unmarked_orphan(pid_t pid)
 	return claims_unmarked && getsid(pid) != getsid(0);
 }
 
-bool check_orphans_kill(const char *marker, bool (*is_known)(pid_t pid))
+bool command_orphans_kill(const char *marker, bool (*is_known)(pid_t pid))
 {
 	static struct bystanders before;
 	struct bystanders now = { .count = 0 };

@@ -1,0 +1,312 @@
+#include "agent/command/command.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/base/allocate.h"
+#include "agent/command/orphans.h"
+#include "agent/command/output.h"
+#include "lib/base/clock.h"
+#include "lib/base/list.h"
+
+/* Most commands are done by then, and what they print lies in the pipe until they are. */
+static const ev_tstamp WATCH_OUTPUT_AFTER_S = 0.02;
+static const ev_tstamp TERM_TO_KILL_S = 1;
+static const ev_tstamp SWEEP_AGAIN_S = 0.01;
+
+enum phase { RUNNING, ENDING, SWEEPING };
+
+struct command {
+	struct list link;
+	struct ev_loop *loop;
+	struct command_callbacks callbacks;
+	bool abandoned;
+	enum phase phase;
+	pid_t pid; /* 0 after its exit */
+	char marker[48];
+	int64_t timeout_ms;
+	ev_child exit;
+	ev_timer timer; /* output, deadline, then TERM to KILL, then the next sweep */
+	bool output_watched;
+	bool separate_errors;
+	struct command_output output;
+	struct command_output errors; /* used with separate_errors */
+};
+
+/* All runs, so that a sweep does not have to look at the environment of the other runs' commands. */
+static struct list runs = { &runs, &runs };
+
+static bool is_running_command(pid_t pid)
+{
+	for (struct list *link = runs.next; link != &runs; link = link->next) {
+		if (LIST_ITEM(link, struct command, link)->pid == pid) {
+			return true;
+		}
+	}
+	return false;
+}
+
+void command_status_text(char out[COMMAND_STATUS_BYTES], enum command_end end, int status)
+{
+	const char *name = end == COMMAND_KILLED ? sigabbrev_np(status) : NULL;
+	if (name) {
+		snprintf(out, COMMAND_STATUS_BYTES, "killed by SIG%s", name);
+	} else {
+		snprintf(out, COMMAND_STATUS_BYTES,
+			end == COMMAND_KILLED ? "killed by signal %d" : "exit status %d", status);
+	}
+}
+
+/* ---- the end of a run ---- */
+
+static void free_command(struct command *command)
+{
+	command_output_finish(&command->output, command->loop);
+	command_output_finish(&command->errors, command->loop);
+	command_output_free(&command->output);
+	command_output_free(&command->errors);
+	free(command);
+}
+
+static void gone(struct command *command)
+{
+	struct command_callbacks callbacks = command->callbacks;
+	bool tell = !command->abandoned && callbacks.on_gone;
+	ev_timer_stop(command->loop, &command->timer);
+	list_remove(&command->link);
+	free_command(command);
+	if (tell) {
+		callbacks.on_gone(callbacks.context);
+	}
+}
+
+static void start_timer(struct command *command, ev_tstamp delay_s)
+{
+	ev_timer_set(&command->timer, delay_s, 0.);
+	ev_timer_start(command->loop, &command->timer);
+}
+
+static void sweep(struct command *command)
+{
+	if (!command_orphans_kill(command->marker, is_running_command)) {
+		gone(command);
+		return;
+	}
+	start_timer(command, SWEEP_AGAIN_S);
+}
+
+static void report(struct command *command, enum command_end end, int status)
+{
+	const struct command_outcome outcome = {
+		.end = end,
+		.status = status,
+		.output = buffer_text(&command->output.kept),
+		.output_len = command->output.kept.len,
+		.output_cut = command->output.cut,
+		.errors = buffer_text(&command->errors.kept),
+		.errors_len = command->errors.kept.len,
+		.errors_cut = command->errors.cut,
+	};
+	command->callbacks.on_end(command->callbacks.context, &outcome);
+}
+
+static void on_child_exit(struct ev_loop *loop, ev_child *watcher, int events)
+{
+	(void)events;
+	struct command *command = watcher->data;
+	pid_t group = command->pid;
+	bool killed = WIFSIGNALED(watcher->rstatus);
+	ev_child_stop(loop, watcher);
+	ev_timer_stop(loop, &command->timer);
+	command->pid = 0;
+	command_output_finish(&command->output, loop);
+	command_output_finish(&command->errors, loop);
+	/* What the command left in its group goes with it. */
+	kill(-group, SIGKILL);
+	if (command->phase == RUNNING && !command->abandoned) {
+		report(command, killed ? COMMAND_KILLED : COMMAND_EXITED,
+			killed ? WTERMSIG(watcher->rstatus) : WEXITSTATUS(watcher->rstatus));
+	}
+	command->phase = SWEEPING;
+	sweep(command);
+}
+
+/* ---- time ---- */
+
+static void at_deadline(struct command *command)
+{
+	command->phase = ENDING;
+	kill(-command->pid, SIGTERM);
+	/* A stopped process would take its TERM only when somebody continued it. */
+	kill(-command->pid, SIGCONT);
+	start_timer(command, TERM_TO_KILL_S);
+	report(command, COMMAND_TIMED_OUT, 0);
+}
+
+static void while_running(struct command *command)
+{
+	double timeout_s = (double)command->timeout_ms / 1000;
+	ev_tstamp left_s = command->output_watched ? 0 : timeout_s - WATCH_OUTPUT_AFTER_S;
+	command->output_watched = true;
+	command_output_watch(&command->output, command->loop);
+	command_output_watch(&command->errors, command->loop);
+	if (left_s > 0) {
+		start_timer(command, left_s);
+	} else {
+		at_deadline(command);
+	}
+}
+
+static void on_timer(struct ev_loop *loop, ev_timer *watcher, int events)
+{
+	(void)loop;
+	(void)events;
+	struct command *command = watcher->data;
+	switch (command->phase) {
+	case RUNNING:
+		while_running(command);
+		break;
+	case ENDING:
+		kill(-command->pid, SIGKILL);
+		break;
+	case SWEEPING:
+		sweep(command);
+		break;
+	}
+}
+
+/* ---- the start of a run ---- */
+
+/* A file without a name needs no watcher and no care for a command that does not read. -1 with errno. */
+static int make_input(const void *data, size_t len)
+{
+	int file = memfd_create("input", MFD_CLOEXEC);
+	for (size_t done = 0; file >= 0 && done < len;) {
+		ssize_t written = pwrite(file, (const char *)data + done, len - done, (off_t)done);
+		if (written < 0 && errno != EINTR) {
+			int error = errno;
+			close(file);
+			errno = error;
+			return -1;
+		}
+		done += written > 0 ? (size_t)written : 0;
+	}
+	return file;
+}
+
+static void close_files(int files[3])
+{
+	for (int i = 0; i < 3; i++) {
+		if (files[i] >= 0 && (i == 0 || files[i] != files[i - 1])) {
+			close(files[i]);
+		}
+	}
+}
+
+static bool open_files(struct command *command, const struct command_options *options, int files[3])
+{
+	files[0] = options->input ? make_input(options->input, options->input_len) : -1;
+	if (options->input && files[0] < 0) {
+		return false;
+	}
+	files[1] = command_output_open(&command->output);
+	if (files[1] < 0) {
+		return false;
+	}
+	files[2] = options->separate_errors ? command_output_open(&command->errors) : files[1];
+	return files[2] >= 0;
+}
+
+static bool spawn(struct command *command, const struct command_options *options, struct err *err)
+{
+	struct command_spawn spawn = {
+		.argv = options->argv,
+		.launch = options->launch,
+		.placement = COMMAND_SESSION,
+		.marker = command->marker,
+		.files = { -1, -1, -1 },
+	};
+	if (!open_files(command, options, spawn.files)) {
+		err_set_errno(err, BERTH_FAILED, errno, "cannot make a pipe");
+	} else {
+		command->pid = command_spawn(&spawn, err);
+	}
+	close_files(spawn.files);
+	return command->pid > 0;
+}
+
+static void watch(struct command *command)
+{
+	ev_child_init(&command->exit, on_child_exit, command->pid, 0);
+	command->exit.data = command;
+	ev_child_start(command->loop, &command->exit);
+	/* The deadline counts from now, not from when this turn of the loop began. */
+	ev_now_update(command->loop);
+	ev_init(&command->timer, on_timer);
+	command->timer.data = command;
+	start_timer(command, fmin((double)command->timeout_ms / 1000, WATCH_OUTPUT_AFTER_S));
+	list_append(&runs, &command->link);
+}
+
+struct command *command_start(struct ev_loop *loop, const struct command_options *options,
+	const struct command_callbacks *callbacks, struct err *err)
+{
+	static unsigned long long count;
+	struct command *command = allocate_zeroed(1, sizeof(*command));
+	command->loop = loop;
+	command->callbacks = *callbacks;
+	command->timeout_ms = options->timeout_ms;
+	command_output_init(&command->output, options->output_max);
+	command_output_init(&command->errors, options->output_max);
+	command->output.on_data = callbacks->on_output;
+	command->output.context = callbacks->context;
+	snprintf(command->marker, sizeof(command->marker), "BERTH_RUN=%d-%llu", (int)getpid(),
+		++count);
+	if (!spawn(command, options, err)) {
+		free_command(command);
+		return NULL;
+	}
+	watch(command);
+	return command;
+}
+
+void command_abandon(struct command *command)
+{
+	command->abandoned = true;
+	command->output.on_data = NULL;
+	if (command->phase != SWEEPING) {
+		command->phase = ENDING;
+		ev_timer_stop(command->loop, &command->timer);
+		kill(-command->pid, SIGKILL);
+	}
+}
+
+/* ---- the end of the agent ---- */
+
+static void on_patience_over(struct ev_loop *loop, ev_timer *watcher, int events)
+{
+	(void)loop;
+	(void)watcher;
+	(void)events;
+}
+
+bool command_wait_for_all(struct ev_loop *loop, int64_t timeout_ms)
+{
+	int64_t until_ms = clock_monotonic_ms() + timeout_ms;
+	ev_timer patience; /* wakes the loop when the time is over */
+	ev_now_update(loop);
+	ev_timer_init(&patience, on_patience_over, (double)timeout_ms / 1000, 0.);
+	ev_timer_start(loop, &patience);
+	while (!list_empty(&runs) && clock_monotonic_ms() < until_ms) {
+		ev_run(loop, EVRUN_ONCE);
+	}
+	ev_timer_stop(loop, &patience);
+	return list_empty(&runs);
+}

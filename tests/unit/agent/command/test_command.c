@@ -1,0 +1,282 @@
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <criterion/parameterized.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/command/command.h"
+#include "lib/base/buffer.h"
+#include "tests/support/check_support.h"
+
+/* Health commands test the runner too; see tests/unit/agent/check/test_command.c. */
+
+static struct ev_loop *loop;
+static struct command_launch *launch;
+static struct command_options options;
+static struct buffer seen; /* all of stdout */
+static enum command_end end;
+static int status;
+static char output[256], errors[256];
+static bool output_cut, errors_cut;
+static bool ended, gone;
+
+static void on_output(void *context, const char *data, size_t len)
+{
+	(void)context;
+	buffer_append(&seen, data, len);
+}
+
+static void on_end(void *context, const struct command_outcome *outcome)
+{
+	(void)context;
+	cr_assert(not(ended));
+	ended = true;
+	end = outcome->end;
+	status = outcome->status;
+	snprintf(output, sizeof(output), "%.*s", (int)outcome->output_len, outcome->output);
+	snprintf(errors, sizeof(errors), "%.*s", (int)outcome->errors_len, outcome->errors);
+	output_cut = outcome->output_cut;
+	errors_cut = outcome->errors_cut;
+}
+
+static void on_gone(void *context)
+{
+	(void)context;
+	gone = true;
+}
+
+static const struct command_callbacks callbacks = { on_output, on_end, on_gone, NULL };
+
+static void start(void)
+{
+	check_support_be_subreaper();
+	loop = ev_default_loop(0);
+	launch = command_launch_create(&(struct command_launch_options){ .user = "", .cwd = "" });
+	options =
+		(struct command_options){ .launch = launch, .output_max = 64, .timeout_ms = 60000 };
+	buffer_init(&seen, 1 << 20);
+}
+
+static void finish(void)
+{
+	cr_assert(check_support_run_until_childless());
+	command_launch_destroy(launch);
+	buffer_finish(&seen);
+}
+
+TestSuite(command, .init = start, .fini = finish);
+
+static struct command *begin(const char *script)
+{
+	static char *argv[] = { "/bin/sh", "-c", NULL, NULL };
+	struct err err = ERR_INIT;
+	argv[2] = (char *)script;
+	options.argv = argv;
+	ended = gone = false;
+	struct command *command = command_start(loop, &options, &callbacks, &err);
+	cr_assert(ne(ptr, command, NULL), "%s", err.msg);
+	return command;
+}
+
+static void run(const char *script)
+{
+	begin(script);
+	cr_assert(check_support_run_until_true(&gone));
+	cr_assert(ended);
+}
+
+Test(command, reads_what_it_is_given)
+{
+	options.input = "one\ntwo\n";
+	options.input_len = 8;
+	run("sort -r; read more || echo end");
+	cr_assert(eq(str, output, "two\none\nend\n"));
+}
+
+Test(command, need_not_read_what_it_is_given)
+{
+	static char much[1 << 20];
+	options.input = much;
+	options.input_len = sizeof(much);
+	run("head -c 10 >/dev/null; exec true");
+	cr_assert(eq(int, end, COMMAND_EXITED));
+	cr_assert(eq(int, status, 0));
+	run("wc -c");
+	cr_assert(eq(str, output, "1048576\n"));
+}
+
+Test(command, an_empty_input_is_at_its_end)
+{
+	options.input = "";
+	run("wc -c");
+	cr_assert(eq(str, output, "0\n"));
+}
+
+Test(command, errors_are_separate_when_that_is_asked_for)
+{
+	options.separate_errors = true;
+	run("echo out; echo err >&2; exit 3");
+	cr_assert(eq(int, status, 3));
+	cr_assert(eq(str, output, "out\n"));
+	cr_assert(eq(str, errors, "err\n"));
+	cr_assert(eq(str, (char *)buffer_text(&seen), "out\n"));
+}
+
+Test(command, the_first_bytes_are_kept_and_all_are_seen)
+{
+	options.separate_errors = true;
+	run("head -c 100000 /dev/zero | tr '\\0' x; head -c 65 /dev/zero | tr '\\0' y >&2");
+	cr_assert(eq(sz, strlen(output), 64));
+	cr_assert(eq(sz, strlen(errors), 64));
+	cr_assert(output_cut);
+	cr_assert(errors_cut);
+	cr_assert(eq(sz, seen.len, 100000));
+}
+
+Test(command, what_is_as_long_as_the_limit_is_not_cut)
+{
+	run("head -c 64 /dev/zero");
+	cr_assert(not(output_cut));
+}
+
+struct ending {
+	char script[64];
+	int timeout_ms;
+	int end;
+	char text[32];
+};
+
+ParameterizedTestParameters(command, the_end_has_a_name)
+{
+	static struct ending endings[] = {
+		{ "exit 0", 60000, COMMAND_EXITED, "exit status 0" },
+		{ "exit 255", 60000, COMMAND_EXITED, "exit status 255" },
+		{ "kill -SEGV $$", 60000, COMMAND_KILLED, "killed by SIGSEGV" },
+		{ "kill -KILL $$", 60000, COMMAND_KILLED, "killed by SIGKILL" },
+		{ "kill -40 $$", 60000, COMMAND_KILLED, "killed by signal 40" },
+		{ "sleep 1000", 100, COMMAND_TIMED_OUT, "" },
+	};
+	return cr_make_param_array(struct ending, endings, sizeof(endings) / sizeof(endings[0]));
+}
+
+ParameterizedTest(struct ending *its, command, the_end_has_a_name)
+{
+	options.timeout_ms = its->timeout_ms;
+	run(its->script);
+	cr_assert(eq(int, end, its->end), "%s", its->script);
+	if (end != COMMAND_TIMED_OUT) {
+		char text[COMMAND_STATUS_BYTES];
+		command_status_text(text, end, status);
+		cr_assert(eq(str, text, its->text));
+	}
+}
+
+static void relaunch(const struct command_launch_options *wanted)
+{
+	command_launch_destroy(launch);
+	launch = command_launch_create(wanted);
+	options.launch = launch;
+}
+
+Test(command, has_the_limits_that_were_asked_for)
+{
+	const struct command_limit limits[] = {
+		{ RLIMIT_NOFILE, { 20, 20 } },
+		{ RLIMIT_CORE, { 0, 0 } },
+	};
+	relaunch(&(struct command_launch_options){
+		.user = "", .cwd = "", .limits = limits, .limit_count = 2 });
+	run("ulimit -n; ulimit -Hn; ulimit -c");
+	cr_assert(eq(str, output, "20\n20\n0\n"));
+	struct rlimit ours;
+	getrlimit(RLIMIT_NOFILE, &ours);
+	cr_assert(ne(int, (int)ours.rlim_cur, 20), "the limit is the command's alone");
+}
+
+Test(command, cannot_gain_privileges_when_it_renounced_them)
+{
+	run("grep ^NoNewPrivs /proc/self/status");
+	cr_assert(eq(str, output, "NoNewPrivs:\t0\n"));
+	relaunch(&(struct command_launch_options){
+		.user = "", .cwd = "", .no_new_privileges = true });
+	run("grep ^NoNewPrivs /proc/self/status");
+	cr_assert(eq(str, output, "NoNewPrivs:\t1\n"));
+}
+
+Test(command, nothing_is_left_when_all_were_waited_for)
+{
+	struct command *first = begin("trap '' TERM; (setsid sleep 1000 &); sleep 1000; sleep 1000");
+	struct command *second = begin(
+		"(setsid sh -c '(setsid sleep 1000 &); sleep 1000' &) ; exit 2");
+	cr_assert(not(command_wait_for_all(loop, 50)), "they are not asked to end yet");
+	command_abandon(first);
+	if (!gone) {
+		command_abandon(second);
+	}
+	cr_assert(command_wait_for_all(loop, 60000));
+	cr_assert(not(check_support_has_children()));
+}
+
+/* ---- command_spawn() alone ---- */
+
+static pid_t spawn(const char *script, int said, int death_signal)
+{
+	char *argv[] = { "/bin/sh", "-c", (char *)script, NULL };
+	const struct command_spawn wanted = {
+		.argv = argv,
+		.launch = launch,
+		.placement = COMMAND_FOREGROUND,
+		.files = { -1, said, -1 },
+		.keep_files = true,
+		.death_signal = death_signal,
+	};
+	struct err err = ERR_INIT;
+	pid_t pid = command_spawn(&wanted, &err);
+	cr_assert(gt(int, pid, 0), "%s", err.msg);
+	return pid;
+}
+
+/* Kills a process that has started another one. */
+static void die_as_parent(int death_signal)
+{
+	int said[2];
+	cr_assert(zero(int, pipe(said)));
+	pid_t parent = fork();
+	if (parent == 0) {
+		spawn("echo up; exec sleep 1000", said[1], death_signal);
+		pause();
+		_exit(0);
+	}
+	close(said[1]);
+	char text[8] = "";
+	cr_assert(eq(long, read(said[0], text, sizeof(text)), 3));
+	kill(parent, SIGKILL);
+	waitpid(parent, NULL, 0);
+	/* The child became ours when its parent was killed, and can be reaped only when it dies. */
+	int ended_by = 0;
+	cr_assert(gt(int, waitpid(-1, &ended_by, 0), 0));
+	cr_assert(eq(int, WTERMSIG(ended_by), death_signal));
+	close(said[0]);
+}
+
+Test(command, dies_with_the_process_that_started_it, .timeout = 60)
+{
+	die_as_parent(SIGTERM);
+	die_as_parent(SIGKILL);
+}
+
+Test(command, what_cannot_be_run_has_an_errno)
+{
+	char *argv[] = { "/no/such/program", NULL };
+	const struct command_spawn wanted = {
+		.argv = argv, .launch = launch, .files = { -1, -1, -1 }, .keep_files = true
+	};
+	struct err err = ERR_INIT;
+	cr_assert(eq(int, command_spawn(&wanted, &err), -ENOENT));
+	cr_assert(eq(str, err.msg, "cannot run /no/such/program: No such file or directory"));
+}
