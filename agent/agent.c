@@ -194,7 +194,7 @@ static void finish(struct agent *agent)
 	agent_cache_close(agent);
 	agent_registry_close(agent);
 	supervise_destroy(agent->supervise);
-	if (!command_wait_for_all(agent->loop, COMMANDS_END_WITHIN_MS)) {
+	if (!command_wait_for_all(COMMANDS_END_WITHIN_MS)) {
 		log_warn("agent", "a process that a check started is left behind");
 	}
 	check_scheduler_destroy(agent->scheduler);

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -290,23 +291,39 @@ void command_abandon(struct command *command)
 
 /* ---- the end of the agent ---- */
 
-static void on_patience_over(struct ev_loop *loop, ev_timer *watcher, int events)
+static void reap(struct command *command)
 {
-	(void)loop;
-	(void)watcher;
-	(void)events;
+	pid_t ended = command->pid > 0 ? waitpid(command->pid, NULL, WNOHANG) : 0;
+	if (ended == 0) {
+		return;
+	}
+	if (ended == command->pid) {
+		kill(-command->pid, SIGKILL);
+	}
+	ev_child_stop(command->loop, &command->exit);
+	command->pid = 0;
+	command->phase = SWEEPING;
 }
 
-bool command_wait_for_all(struct ev_loop *loop, int64_t timeout_ms)
+bool command_wait_for_all(int64_t timeout_ms)
 {
+	enum { PAUSE_MS = 2 };
 	int64_t until_ms = clock_monotonic_ms() + timeout_ms;
-	ev_timer patience; /* wakes the loop when the time is over */
-	ev_now_update(loop);
-	ev_timer_init(&patience, on_patience_over, (double)timeout_ms / 1000, 0.);
-	ev_timer_start(loop, &patience);
 	while (!list_empty(&runs) && clock_monotonic_ms() < until_ms) {
-		ev_run(loop, EVRUN_ONCE);
+		struct list *next;
+		for (struct list *link = runs.next; link != &runs; link = next) {
+			struct command *command = LIST_ITEM(link, struct command, link);
+			next = link->next;
+			reap(command);
+			if (command->phase == SWEEPING &&
+				!command_orphans_kill(command->marker, is_running_command)) {
+				gone(command);
+			}
+		}
+		/* Orphans that a sweep has killed, which the loop would reap. */
+		while (waitpid(-1, NULL, WNOHANG | __WNOTHREAD) > 0) {
+		}
+		poll(NULL, 0, PAUSE_MS);
 	}
-	ev_timer_stop(loop, &patience);
 	return list_empty(&runs);
 }

@@ -66,10 +66,10 @@ struct command *command_start(struct ev_loop *loop, const struct command_options
 void command_abandon(struct command *command);
 
 /*
- * Runs the loop until no run is left, for so long at most: before the agent ends, with every run
- * abandoned. False when something is still there.
+ * Blocks until nothing of any run is left, for so long at most: when the agent ends, its loop runs no more and
+ * every run was abandoned. Reaps every child that has died. False when something is still there.
  */
-bool command_wait_for_all(struct ev_loop *loop, int64_t timeout_ms);
+bool command_wait_for_all(int64_t timeout_ms);
 
 /* What the status says: "exit status 2", "killed by SIGSEGV". `out` has COMMAND_STATUS_BYTES. */
 enum { COMMAND_STATUS_BYTES = 48 };

@@ -213,12 +213,12 @@ Test(command, nothing_is_left_when_all_were_waited_for)
 	struct command *first = begin("trap '' TERM; (setsid sleep 1000 &); sleep 1000; sleep 1000");
 	struct command *second = begin(
 		"(setsid sh -c '(setsid sleep 1000 &); sleep 1000' &) ; exit 2");
-	cr_assert(not(command_wait_for_all(loop, 50)), "they are not asked to end yet");
+	cr_assert(not(command_wait_for_all(50)), "they are not asked to end yet");
 	command_abandon(first);
 	if (!gone) {
 		command_abandon(second);
 	}
-	cr_assert(command_wait_for_all(loop, 60000));
+	cr_assert(command_wait_for_all(60000));
 	cr_assert(not(check_support_has_children()));
 }
 
