@@ -171,11 +171,9 @@ static void start_command(struct check_probe *probe, struct ev_loop *loop,
 	};
 	struct err err = ERR_INIT;
 	if (*config->match) {
-		probe->match = check_match_create(config->match, config->match_ignore_case, &err);
+		probe->match = check_match_create(config->match, config->match_ignore_case);
 	}
-	if (!err.code) {
-		probe->command = command_start(loop, &options, &callbacks, &err);
-	}
+	probe->command = command_start(loop, &options, &callbacks, &err);
 	if (!probe->command) {
 		result->verdict = CHECK_COULD_NOT_RUN;
 		check_result_set_detail(result, "%s", err.msg);
