@@ -35,6 +35,7 @@ int agent_api_open(struct agent *agent, const struct api_hooks *hooks,
 		.max_connections = config->max_watchers + SPARE_CONNECTIONS,
 		.idle_timeout_ms = IDLE_TIMEOUT_MS,
 		.on_request = api_on_request,
+		.wants_body = api_wants_body,
 		.on_pinned_closed = api_on_pinned_closed,
 		.context = agent->api,
 	};

@@ -3,41 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/base/allocate.h"
+
 /* What every request needs to answer: problem documents and small JSON. */
 
-/* A detail can quote bytes of the client that are no UTF-8; a problem document always is UTF-8. */
-static json_t *text_json(const char *text)
-{
-	json_t *string = json_string(text);
-	return string ? string : json_string("(not UTF-8)");
-}
-
-static struct http_response *json_response(const char *content_type, json_t *json_take)
-{
-	char *text = json_dumps(json_take, JSON_COMPACT | JSON_ENCODE_ANY);
-	json_decref(json_take);
-	struct http_response *response = text
-		? http_response_create(content_type, text, strlen(text))
-		: NULL;
-	free(text);
-	return response;
-}
-
-/* The writer of all problem documents (RFC 9457). `members_take`: further members, or NULL. */
 static struct http_response *problem(const struct http_request *request, int status,
 	const char *title, const char *detail, json_t *members_take)
 {
-	json_t *json = json_pack("{s:s, s:s, s:i, s:o, s:o}", "type", "about:blank", "title", title,
-		"status", status, "detail", text_json(detail), "instance", text_json(request->path));
-	if (members_take) {
-		json_object_update(json, members_take);
-		json_decref(members_take);
-	}
-	struct http_response *response = json_response("application/problem+json", json);
-	if (response && status == 503) {
-		http_response_header(response, "Retry-After", "1");
-	}
-	return response;
+	return http_response_create_problem(status, title, detail, request->path, members_take);
 }
 
 struct http_response *api_problem_response(
@@ -66,7 +39,7 @@ void api_refuse(struct http_request *request, int status, const char *title, con
 	const char *allow)
 {
 	struct http_response *response = problem(request, status, title, detail, NULL);
-	if (response && allow) {
+	if (allow) {
 		http_response_header(response, "Allow", allow);
 	}
 	http_answer(request, status, response);
@@ -85,10 +58,11 @@ void api_bad_request(struct http_request *request, const char *detail)
 
 void api_answer_json(struct http_request *request, int status, json_t *json_take)
 {
-	struct http_response *response = json_response("application/json", json_take);
-	if (response) {
-		http_response_header(response, "Cache-Control", "no-store");
-	}
+	char *text = allocated(json_dumps(json_take, JSON_COMPACT | JSON_ENCODE_ANY));
+	json_decref(json_take);
+	struct http_response *response = http_response_create_borrowed(
+		"application/json", text, strlen(text), free, text);
+	http_response_header(response, "Cache-Control", "no-store");
 	http_answer(request, status, response);
 	http_response_free(response);
 }

@@ -51,7 +51,7 @@ static const struct route {
 	{ "/metrics", NULL, READ, api_metrics, "Prometheus text, or OpenMetrics" },
 };
 
-static const char *const method_names[] = { "GET", "HEAD", "POST", "PUT", "DELETE" };
+static const char *const method_names[] = { "GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS" };
 
 static void write_methods(struct buffer *out, unsigned methods)
 {
@@ -80,36 +80,67 @@ static const char *match(const struct route *route, const char *path)
 	return len >= suffix && strcmp(rest + len - suffix, route->suffix) == 0 ? rest : NULL;
 }
 
-static void refuse_method(struct http_request *request, unsigned allowed)
+/* Answers OPTIONS, and what the resource does not take, by its Allow header. */
+static void answer_methods(struct http_request *request, unsigned allowed)
 {
 	struct buffer allow;
 	buffer_init(&allow, 256);
-	write_methods(&allow, allowed);
-	api_refuse(request, 405, "Method Not Allowed", "the Allow header names what is",
-		buffer_text(&allow));
+	write_methods(&allow, allowed | 1u << HTTP_OPTIONS);
+	if (request->method == HTTP_OPTIONS) {
+		struct http_response *response = http_response_create(NULL, "", 0);
+		http_response_header(response, "Allow", buffer_text(&allow));
+		http_answer(request, 204, response);
+		http_response_free(response);
+	} else {
+		api_refuse(request, 405, "Method Not Allowed",
+			"the Allow header names the methods that are", buffer_text(&allow));
+	}
 	buffer_finish(&allow);
 }
 
-void api_on_request(void *context, struct http_request *request)
+/*
+ * The route that takes the request, and what follows its prefix; NULL when there is none. Adds to *allowed the methods that
+ * this resource has.
+ */
+static const struct route *find_route(
+	const struct http_request *request, const char **ret_rest, unsigned *allowed)
 {
-	struct api *api = context;
-	unsigned allowed = 0;
+	bool server = strcmp(request->path, "*") == 0;
 	for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
 		/* What changes something does not exist on TCP. */
 		unsigned methods = request->local ? routes[i].methods : routes[i].methods & READ;
 		const char *rest = methods ? match(&routes[i], request->path) : NULL;
 		if (rest && methods & 1u << request->method) {
-			routes[i].handler(api, request, rest);
-			return;
+			*ret_rest = rest;
+			return &routes[i];
 		}
-		allowed |= rest ? methods : 0;
+		*allowed |= rest || server ? methods : 0;
 	}
-	if (allowed) {
-		refuse_method(request, allowed);
+	return NULL;
+}
+
+void api_on_request(void *context, struct http_request *request)
+{
+	const char *rest;
+	unsigned allowed = 0;
+	const struct route *route = find_route(request, &rest, &allowed);
+	if (route) {
+		route->handler(context, request, rest);
+	} else if (allowed) {
+		answer_methods(request, allowed);
 	} else {
 		api_refuse(request, 404, "Not Found", "no such resource; GET / lists what there is",
 			NULL);
 	}
+}
+
+bool api_wants_body(void *context, const struct http_request *request)
+{
+	const char *rest;
+	unsigned allowed = 0;
+	const struct route *route = find_route(request, &rest, &allowed);
+	return route && !(route->methods & READ) &&
+		api_order_permits(context, request, rest, route->handler);
 }
 
 static void index_page(struct api *api, struct http_request *request, const char *rest)

@@ -79,6 +79,7 @@ void api_end_polls(struct api *api);
 void api_set_http(struct api *api, const struct http *http);
 
 void api_on_request(void *api, struct http_request *request);
+bool api_wants_body(void *api, const struct http_request *request);
 void api_on_pinned_closed(void *api, uint64_t connection);
 /* For cache_options. */
 void api_release_front(void *front);

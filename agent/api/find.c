@@ -55,19 +55,18 @@ static void add_headers(struct http_response *response, const char *etag, bool s
 {
 	char seconds[24];
 	snprintf(seconds, sizeof(seconds), "%ld", (long)age);
-	http_response_header(response, "ETag", etag);
+	http_response_etag(response, etag);
 	http_response_header(response, "Age", seconds);
 	http_response_header(response, "X-Cache", stale ? "STALE" : "MISS");
 	http_response_header(response, "Cache-Control", "no-cache");
+	http_response_header(response, "Vary", "Accept");
 }
 
 static struct http_response *make_response(
 	const char *type, const char *text, const char *etag, bool stale, double age)
 {
 	struct http_response *response = http_response_create(type, text, strlen(text));
-	if (response) {
-		add_headers(response, etag, stale, age);
-	}
+	add_headers(response, etag, stale, age);
 	return response;
 }
 
@@ -89,16 +88,13 @@ static void answer_all(struct api_find *find, const char *text, bool stale)
 	snprintf(etag, sizeof(etag), "\"0-%016llx\"",
 		(unsigned long long)hash_text(HASH_INIT, text));
 	struct http_response *whole = make_response("application/json", text, etag, stale, age);
-	struct http_response *not_modified = make_response(NULL, "", etag, stale, age);
 	while (find->finders) {
 		struct http_request *request = take_finder(find);
-		bool same = http_tag_matches(request->if_none_match, etag, true);
 		metrics_series_add(stale ? api->stale : api->misses, 1);
 		metrics_series_observe(api->durations, clock_monotonic_s() - find->asked);
-		http_answer(request, same ? 304 : 200, same ? not_modified : whole);
+		http_answer(request, 200, whole);
 	}
 	http_response_free(whole);
-	http_response_free(not_modified);
 }
 
 /* Absence is an answer as good as any. */
@@ -107,9 +103,7 @@ static void tell_absence(struct api_find *find, const struct err *err)
 	while (find->finders) {
 		struct http_request *request = take_finder(find);
 		struct http_response *response = api_problem_response(request, 0, err);
-		if (response) {
-			add_headers(response, "\"3-0\"", false, 0);
-		}
+		add_headers(response, "\"3-0\"", false, 0);
 		metrics_series_add(find->api->misses, 1);
 		http_answer(request, err_http_status(err->code), response);
 		http_response_free(response);
@@ -309,7 +303,7 @@ static void join(struct api_find *find, struct http_request *request)
 	finder->next = find->finders;
 	find->asked = is_busy(find) ? find->asked : clock_monotonic_s();
 	find->finders = finder;
-	http_closed(request, on_closed, finder);
+	http_on_closed(request, on_closed, finder);
 }
 
 /* The values of all parameters, one behind the other; the length, or an error. */

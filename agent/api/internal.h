@@ -88,6 +88,9 @@ api_handler api_live;
 api_handler api_ready;
 api_handler api_metrics;
 
+/* May the client send the request of this handler, so that its body is worth reading? */
+bool api_order_permits(const struct api *api, const struct http_request *request, const char *rest,
+	api_handler *handler);
 /* May the peer change something? Always false on TCP. */
 bool api_may_administer(const struct api *api, const struct http_request *request);
 

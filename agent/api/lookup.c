@@ -10,14 +10,11 @@
 #include "lib/base/path.h"
 #include "lib/base/clock.h"
 
-/* What is kept with a cached answer, so that a hit makes nothing anew: for the Unix socket, and for TCP. */
+/* The responses that are kept with a cached answer, so that a hit makes nothing anew. */
 struct front {
-	struct kept {
-		struct http_response *hit;
-		struct http_response *not_modified;
-		struct http_response *stale;
-		long stale_age;
-	} local, remote;
+	struct http_response *hit;
+	struct http_response *stale;
+	long stale_age;
 };
 
 /* A lookup that could not be answered at once: it loads, or it waits for a change. */
@@ -41,18 +38,11 @@ enum source { HIT, MISS, STALE };
 
 /* ---- answering ---- */
 
-static void release(struct kept *kept)
-{
-	http_response_free(kept->hit);
-	http_response_free(kept->not_modified);
-	http_response_free(kept->stale);
-}
-
 void api_release_front(void *context)
 {
 	struct front *front = context;
-	release(&front->local);
-	release(&front->remote);
+	http_response_free(front->hit);
+	http_response_free(front->stale);
 	free(front);
 }
 
@@ -72,42 +62,22 @@ static int status_of(const struct cache_answer *answer)
 static struct http_response *body_response(const struct http_request *request,
 	const struct cache_answer *answer, const char *content_type)
 {
-	if (answer->err) {
-		return api_problem_response(request, 0, answer->err);
-	}
-	void *body = cache_body_hold(answer);
-	struct http_response *response = http_response_create_borrowed(
-		content_type, answer->body, answer->len, cache_body_release, body);
-	if (!response) {
-		cache_body_release(body);
-	}
-	return response;
-}
-
-static void add_headers(const struct http_request *request, struct http_response *response,
-	const struct cache_answer *answer, enum source source)
-{
-	char text[24];
-	snprintf(text, sizeof(text), "%ld", (long)cache_answer_age_s(answer));
-	http_response_header(response, "ETag", answer->etag);
-	http_response_header(response, "Age", text);
-	http_response_header(response, "X-Cache", sources[source]);
-	if (!request->local) { /* there may be a cache between us */
-		http_response_header(response, "Cache-Control", "no-cache");
-		http_response_header(response, "Vary", "Accept");
-	}
+	return answer->err ? api_problem_response(request, 0, answer->err)
+			   : http_response_create_borrowed(content_type, answer->body, answer->len,
+				     cache_body_release, cache_body_hold(answer));
 }
 
 static struct http_response *make_response(const struct http_request *request,
-	const struct cache_answer *answer, enum source source, const char *content_type,
-	bool not_modified)
+	const struct cache_answer *answer, enum source source, const char *content_type)
 {
-	struct http_response *response = not_modified
-		? http_response_create(NULL, "", 0)
-		: body_response(request, answer, content_type);
-	if (response) {
-		add_headers(request, response, answer, source);
-	}
+	struct http_response *response = body_response(request, answer, content_type);
+	char age[24];
+	snprintf(age, sizeof(age), "%ld", (long)cache_answer_age_s(answer));
+	http_response_etag(response, answer->etag);
+	http_response_header(response, "Age", age);
+	http_response_header(response, "X-Cache", sources[source]);
+	http_response_header(response, "Cache-Control", "no-cache");
+	http_response_header(response, "Vary", "Accept");
 	return response;
 }
 
@@ -119,49 +89,41 @@ static void count(struct api *api, enum source source)
 		1);
 }
 
-/* The response that is kept for this kind of answering, or NULL when it has to be made. */
-static struct http_response **find_kept(const struct http_request *request,
-	struct cache_answer *answer, enum source source, bool not_modified)
+/* Where the response is kept for this kind of answering; NULL when it has to be made. */
+static struct http_response **find_kept(struct cache_answer *answer, enum source source)
 {
 	struct front *front = front_of(answer);
-	if (!front) {
+	if (source == HIT) {
+		return &front->hit;
+	}
+	if (source != STALE) {
 		return NULL;
 	}
-	struct kept *kept = request->local ? &front->local : &front->remote;
-	if (source == HIT) {
-		return not_modified ? &kept->not_modified : &kept->hit;
+	long age = (long)cache_answer_age_s(answer);
+	if (front->stale && front->stale_age != age) {
+		http_response_free(front->stale);
+		front->stale = NULL;
 	}
-	if (source == STALE && !not_modified) {
-		long age = (long)cache_answer_age_s(answer);
-		if (kept->stale && kept->stale_age != age) {
-			http_response_free(kept->stale);
-			kept->stale = NULL;
-		}
-		kept->stale_age = age;
-		return &kept->stale;
-	}
-	return NULL;
+	front->stale_age = age;
+	return &front->stale;
 }
 
 static void answer_with(struct api *api, struct http_request *request, struct cache_answer *answer,
 	enum source source, bool text, double started)
 {
 	source = answer->live ? source : STALE;
-	bool not_modified = !answer->err && request->if_none_match &&
-		http_tag_matches(request->if_none_match, answer->etag, true);
-	int status = not_modified ? 304 : status_of(answer);
 	const char *content_type = text ? "text/plain; charset=utf-8" : "application/json";
-	struct http_response **place = find_kept(request, answer, source, not_modified);
+	struct http_response **place = find_kept(answer, source);
 	struct http_response *response = place ? *place : NULL;
 	if (!response) {
-		response = make_response(request, answer, source, content_type, not_modified);
+		response = make_response(request, answer, source, content_type);
 		if (place) {
 			*place = response;
 		}
 	}
 	count(api, source);
 	metrics_series_observe(api->durations, clock_monotonic_s() - started);
-	http_answer(request, status, response);
+	http_answer(request, status_of(answer), response);
 	if (!place) {
 		http_response_free(response);
 	}
@@ -194,20 +156,16 @@ static void fail(struct lookup *lookup, const struct err *err)
 }
 
 /* The end of a long poll, which says that it was one. How long that took says nothing about us. */
-static void answer_anew(
-	struct lookup *lookup, struct cache_answer *answer, enum source source, bool not_modified)
+static void answer_anew(struct lookup *lookup, struct cache_answer *answer, enum source source)
 {
 	struct http_request *request = lookup->request;
 	char applied[32];
 	snprintf(applied, sizeof(applied), "wait=%d", http_wait_seconds(request->prefer));
 	struct http_response *response = make_response(request, answer, source,
-		lookup->filter.text ? "text/plain; charset=utf-8" : "application/json",
-		not_modified);
-	if (response) {
-		http_response_header(response, "Preference-Applied", applied);
-	}
+		lookup->filter.text ? "text/plain; charset=utf-8" : "application/json");
+	http_response_header(response, "Preference-Applied", applied);
 	count(lookup->api, source);
-	http_answer(request, not_modified ? 304 : status_of(answer), response);
+	http_answer(request, status_of(answer), response);
 	http_response_free(response);
 }
 
@@ -234,7 +192,7 @@ static void poll(struct lookup *lookup, const char *etag)
 	}
 	lookup->polls = true;
 	list_append(&api->polls, &lookup->link);
-	http_lasts(lookup->request);
+	http_set_lasting(lookup->request);
 	strcpy(lookup->wait.unlike, etag);
 	ev_timer_stop(api->loop, &lookup->timer);
 	ev_timer_set(&lookup->timer, http_wait_seconds(lookup->request->prefer), 0.);
@@ -252,7 +210,7 @@ static void on_answer(void *context, struct cache_answer *answer, const struct e
 	if (!answer) {
 		fail(lookup, err);
 	} else if (lookup->polls) {
-		answer_anew(lookup, answer, answer->live ? MISS : STALE, false);
+		answer_anew(lookup, answer, answer->live ? MISS : STALE);
 		end(lookup);
 	} else if (may_poll(lookup->request, answer)) {
 		poll(lookup, answer->etag);
@@ -266,7 +224,6 @@ static void on_answer(void *context, struct cache_answer *answer, const struct e
 /* A poll that ran out is answered with what is known now: unchanged, but its age may have. */
 static void end_poll(struct lookup *lookup)
 {
-	struct http_request *request = lookup->request;
 	struct cache_answer *answer;
 	struct err err = ERR_INIT;
 	cache_cancel(&lookup->wait);
@@ -277,9 +234,7 @@ static void end_poll(struct lookup *lookup)
 		fail(lookup, &err);
 		return;
 	}
-	enum source source = answer->live ? HIT : STALE;
-	bool same = !answer->err && http_tag_matches(request->if_none_match, answer->etag, true);
-	answer_anew(lookup, answer, source, same);
+	answer_anew(lookup, answer, answer->live ? HIT : STALE);
 	end(lookup);
 }
 
@@ -351,7 +306,7 @@ static struct lookup *lookup_create(struct api *api, struct http_request *reques
 		&lookup->timer, on_timeout, (double)api->options.lookup_timeout_ms / 1000., 0.);
 	lookup->timer.data = lookup;
 	ev_timer_start(api->loop, &lookup->timer);
-	http_closed(request, on_closed, lookup);
+	http_on_closed(request, on_closed, lookup);
 	return lookup;
 }
 

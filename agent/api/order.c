@@ -317,7 +317,7 @@ void api_order_run(struct api *api, struct http_request *request, const char *re
 	if (require_admin(api, request, &err) == 0 &&
 		copy_name(run->name, rest, "/run", &err) == 0 &&
 		(run->check = find_check(api, run->name, &err)) != NULL) {
-		http_closed(request, on_run_closed, run);
+		http_on_closed(request, on_run_closed, run);
 		(void)check_run_now(run->check, on_run_done, run, &err);
 	}
 	if (err.code) {
@@ -400,6 +400,26 @@ void api_order_endpoint(struct api *api, struct http_request *request, const cha
 		(void)component_set_addresses(component, rest, NULL, 0, &err);
 	}
 	answer_result(request, &err);
+}
+
+bool api_order_permits(const struct api *api, const struct http_request *request, const char *rest,
+	api_handler *handler)
+{
+	struct err err = ERR_INIT;
+	if (handler == api_order_report) {
+		struct check *check = find_check(api, rest, &err);
+		return check &&
+			require_writer(api, request, &check_config(check)->writer, "check", &err) ==
+			0;
+	}
+	if (handler == api_order_endpoint) {
+		struct component *component = find_endpoint(api, rest, &err);
+		return component &&
+			require_writer(api, request,
+				&component_endpoint_config(component, rest)->writer, "endpoint",
+				&err) == 0;
+	}
+	return api_may_administer(api, request);
 }
 
 /* A supplier with `hold = connection` has gone. */

@@ -405,7 +405,7 @@ static void open_stream(struct api *api, struct http_request *request, const cha
 		&stream->timeout, on_timeout, (double)api->options.lookup_timeout_ms / 1000., 0.);
 	stream->timeout.data = stream;
 	ev_timer_start(api->loop, &stream->timeout);
-	http_closed(request, on_closed, stream);
+	http_on_closed(request, on_closed, stream);
 	cache_observe(api->cache, path, &stream->observer);
 }
 

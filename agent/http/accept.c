@@ -1,33 +1,19 @@
 /*
- * Taking connections in: libmicrohttpd could do it, but once it has met the limit of open files it accepts nobody until one of
- * its connections ends, be there descriptors again or not.
+ * Taking connections in, as many as there may be, in batches; and going on later when there are no descriptors.
  */
-#include "agent/http/internal.h"
-
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "agent/base/log.h"
+#include "agent/http/internal.h"
 
 enum { BATCH = 64 }; /* the rest has its turn after those who are served already */
 
 static const ev_tstamp RETRY_S = 0.5;
-
-bool http_accept_add(struct listener *listener, int fd)
-{
-	struct sockaddr_storage address = { .ss_family = AF_UNSPEC };
-	socklen_t len = sizeof(address);
-	if (getpeername(fd, (struct sockaddr *)&address, &len) < 0) {
-		close(fd);
-		return false;
-	}
-	size_t before = listener->connections;
-	return MHD_add_connection(listener->daemon, fd, (struct sockaddr *)&address, len) ==
-		MHD_YES &&
-		listener->connections > before;
-}
 
 static void pause_for(struct listener *listener, int error)
 {
@@ -42,6 +28,17 @@ static void pause_for(struct listener *listener, int error)
 	ev_timer_start(loop, &listener->retry);
 }
 
+static void add(struct listener *listener, int fd)
+{
+	int on = 1;
+	if (!listener->local) {
+		/* Every write is a whole answer or event. */
+		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	}
+	listener->exhausted = false;
+	http_connection_create(listener, fd, ++listener->http->next_connection);
+}
+
 static void on_connect(struct ev_loop *loop, ev_io *io, int events)
 {
 	(void)events;
@@ -53,8 +50,7 @@ static void on_connect(struct ev_loop *loop, ev_io *io, int events)
 		}
 		int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (fd >= 0) {
-			listener->exhausted = false;
-			http_accept_add(listener, fd);
+			add(listener, fd);
 		} else if (errno == EAGAIN) {
 			return;
 		} else if (errno != EINTR && errno != ECONNABORTED) {

@@ -1,177 +1,449 @@
-#include "agent/http/internal.h"
-
+/*
+ * The life of a connection: see the diagram in internal.h. Its one watcher runs http_connection_run(), which does what the
+ * state demands, and afterwards settles what the socket is watched for. Functions that others call (to answer, to wake, to
+ * end) change the state and have the watcher run; so a connection is freed in one place, and never behind a caller's back.
+ *
+ * A client that waits is read from, to notice when it goes away; what it sends meanwhile is kept for later. When that is too
+ * much, or the client has ended its half, the socket can say nothing more, and the sweep asks the kernel.
+ */
+#include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
+#include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
-#include "agent/http/socket.h"
+#include "agent/base/allocate.h"
+#include "agent/http/internal.h"
+#include "lib/http/field.h"
 
-/* For HTTP/1.0 alone: chunks are made in the connection's memory. */
-enum { STREAM_BLOCK_BYTES = 256 };
+enum {
+	INPUT_BYTES = HTTP_SCRATCH_BYTES, /* of requests before their turn */
+	OUTPUT_BYTES = 4 * HTTP_SCRATCH_BYTES,
+	LINGER_BYTES = 4 * 1024 * 1024
+};
 
 static struct connection *connection_of(const struct http_request *request)
 {
 	return (struct connection *)(uintptr_t)request;
 }
 
-/* ---- waiting: libmicrohttpd does not look at suspended connections, but we watch for their hang-up ---- */
+/* ---- one request -------------------------------------------------------------------------------- */
 
-void http_connection_resume(struct connection *connection)
+void http_connection_free_request(struct connection *connection)
 {
-	if (connection->suspended) {
-		connection->suspended = false;
-		MHD_resume_connection(connection->mhd);
-		ev_idle_start(connection->http->loop, &connection->http->kick);
+	http_reader_finish(&connection->reader);
+	buffer_finish(&connection->body);
+}
+
+void http_connection_end_request(struct connection *connection)
+{
+	http_response_free(connection->response);
+	connection->response = NULL;
+	connection->sent = 0;
+	connection->http->requests -= connection->active;
+	connection->active = false;
+	connection->last = ev_now(connection->http->loop);
+	http_connection_free_request(connection);
+	if (connection->keep_alive) {
+		http_reader_restart(&connection->reader);
+		connection->state = IDLE;
+	} else if (connection->lingers && !connection->half_closed) {
+		shutdown(connection->io.fd, SHUT_WR);
+		connection->thrown_away = 0;
+		connection->state = LINGERING;
+	} else {
+		connection->state = GONE;
 	}
 }
 
-/*
- * A peer that has ended its half may still read what it asked for. Over TCP that cannot be told from its end: what lasts would
- * last for nobody.
- */
-bool http_connection_has_left(const struct connection *connection)
+/* A method that changes something, with a condition: no such resource has an entity tag. */
+static bool condition_fails(const struct connection *connection)
 {
-	return connection->half_closed && !connection->request.local &&
-		(connection->streaming || connection->lasting || connection->pinned);
+	const char *match = http_reader_field(&connection->reader, HTTP_FIELD_IF_MATCH);
+	const char *none_match = connection->request.if_none_match;
+	enum http_method method = connection->request.method;
+	bool changes = method == HTTP_POST || method == HTTP_PUT || method == HTTP_DELETE;
+	return changes &&
+		((match && strcmp(match, "*") != 0) || (none_match && strcmp(none_match, "*") == 0));
 }
 
-static void watch_hangup(struct connection *connection)
+static void dispatch(struct connection *connection)
 {
-	if (!connection->watched) {
-		struct epoll_event event = { .events = EPOLLRDHUP | EPOLLET,
-			.data.ptr = connection };
-		connection->watched = epoll_ctl(connection->http->hangup_epoll, EPOLL_CTL_ADD,
-					      connection->fd, &event) == 0;
+	struct http *http = connection->http;
+	if (connection->has_body) { /* with it the parts of the head may have moved */
+		http_request_fill(connection);
+	}
+	connection->state = HANDLING;
+	if (condition_fails(connection)) {
+		http_refuse_condition(connection);
+	} else {
+		http->options.on_request(http->options.context, &connection->request);
+	}
+	if (connection->state == HANDLING) {
+		connection->state = WAITING;
 	}
 }
 
-void http_connection_pin(struct connection *connection)
+static void begin_body(struct connection *connection, const char *expect, bool all_read)
 {
-	connection->pinned = true;
-	watch_hangup(connection);
-}
-
-bool http_connection_suspend(struct connection *connection)
-{
-	watch_hangup(connection);
-	if (connection->gone || connection->http->closing || http_connection_has_left(connection)) {
-		return false;
+	struct http *http = connection->http;
+	connection->keep_body = http->options.wants_body(
+		http->options.context, &connection->request);
+	if (!expect || !all_read || connection->reader.http_1_0) {
+		return;
 	}
-	connection->suspended = true;
-	MHD_suspend_connection(connection->mhd);
-	return true;
+	if (connection->keep_body) {
+		http_send_continue(connection);
+		return;
+	}
+	/* The client learns now that it need not send the body, and may do so or not. */
+	connection->keep_alive = false;
+	connection->lingers = true;
+	dispatch(connection);
 }
 
-/* ---- about a request ---- */
-
-void http_closed(struct http_request *request, void (*on_closed)(void *context), void *context)
+/* The head is complete; `all_read`: nothing of the body has come. */
+static void begin(struct connection *connection, bool all_read)
 {
-	struct connection *connection = connection_of(request);
-	connection->on_closed = on_closed;
-	connection->on_closed_context = context;
+	const struct http_reader *reader = &connection->reader;
+	bool known = http_request_fill(connection);
+	const char *coding = http_reader_field(reader, HTTP_FIELD_CONTENT_ENCODING);
+	const char *expect = http_reader_field(reader, HTTP_FIELD_EXPECT);
+	connection->has_body = reader->left > 0 || reader->state == HTTP_READER_CHUNK_SIZE;
+	connection->active = true;
+	connection->http->requests++;
+	connection->last = ev_now(connection->http->loop);
+	connection->keep_alive = reader->keep_alive;
+	connection->lingers = false;
+	connection->lasting = false;
+	connection->thrown_away = 0;
+	if (!known) {
+		http_refuse(connection, 501, "Not Implemented", "no such method");
+	} else if (connection->has_body && coding && strcasecmp(coding, "identity") != 0) {
+		http_refuse(connection, 415, "Unsupported Media Type", "a body must not be encoded");
+	} else if (reader->left > HTTP_BODY_BYTES) {
+		http_refuse(connection, 413, "LimitExceeded", "the request body is too long");
+	} else if (expect && strcasecmp(expect, "100-continue") != 0) {
+		http_refuse(connection, 417, "Expectation Failed", "100-continue alone is expected");
+	} else if (connection->has_body) {
+		begin_body(connection, expect, all_read);
+	}
 }
 
-void http_lasts(struct http_request *request)
+static void take_body(struct connection *connection)
+{
+	const struct http_reader *reader = &connection->reader;
+	bool fits = connection->keep_body
+		? buffer_append(&connection->body, reader->body, reader->body_len) == 0
+		: (connection->thrown_away += reader->body_len) <= HTTP_BODY_BYTES;
+	if (!fits) {
+		http_refuse(connection, 413, "LimitExceeded", "the request body is too long");
+	}
+}
+
+static void refuse_message(struct connection *connection)
+{
+	const struct http_reader *reader = &connection->reader;
+	static const struct {
+		int status;
+		const char *title;
+	} titles[] = {
+		{ 414, "InvalidPathname" },
+		{ 431, "LimitExceeded" },
+		{ 500, "Internal Server Error" },
+		{ 501, "Not Implemented" },
+		{ 505, "HTTP Version Not Supported" },
+	};
+	const char *title = "Bad Request";
+	for (size_t i = 0; i < sizeof(titles) / sizeof(titles[0]); i++) {
+		title = titles[i].status == reader->refusal ? titles[i].title : title;
+	}
+	connection->request.method = HTTP_OTHER; /* the one before may have been HEAD */
+	http_refuse(connection, reader->refusal, title, reader->why);
+}
+
+/* Reads and handles requests, until one is not answered at once; returns how many bytes are used. */
+static size_t take(struct connection *connection, const char *bytes, size_t len)
+{
+	const char *at = bytes;
+	while (connection->state == IDLE || connection->state == READING) {
+		switch (http_reader_next(&connection->reader, &at, bytes + len)) {
+		case HTTP_EVENT_MORE:
+			if (http_reader_is_idle(&connection->reader)) {
+				connection->state = IDLE;
+			} else if (connection->state == IDLE) {
+				connection->state = READING;
+				connection->last = ev_now(connection->http->loop);
+			}
+			return len;
+		case HTTP_EVENT_HEAD:
+			begin(connection, at == bytes + len);
+			break;
+		case HTTP_EVENT_BODY:
+			take_body(connection);
+			break;
+		case HTTP_EVENT_END:
+			dispatch(connection);
+			break;
+		case HTTP_EVENT_REFUSED:
+			refuse_message(connection);
+			break;
+		}
+	}
+	return (size_t)(at - bytes);
+}
+
+/* ---- reading ------------------------------------------------------------------------------------ */
+
+/* Into the scratch buffer; 0 when nothing came. Notes the end of the client's half. */
+static size_t receive(struct connection *connection)
+{
+	struct http *http = connection->http;
+	ssize_t got = recv(connection->io.fd, http->scratch, sizeof(http->scratch), 0);
+	if (got == 0) {
+		connection->half_closed = true;
+	} else if (got < 0 && errno != EAGAIN && errno != EINTR) {
+		connection->state = GONE;
+	}
+	return got > 0 ? (size_t)got : 0;
+}
+
+static void receive_requests(struct connection *connection)
+{
+	size_t len = receive(connection);
+	const char *bytes = connection->http->scratch;
+	size_t used = len ? take(connection, bytes, len) : 0;
+	if (used < len && (connection->state == WAITING || connection->state == WRITING)) {
+		buffer_append(&connection->input, bytes + used, len - used);
+	}
+}
+
+/* Is the client known to be gone, or, over TCP, to wait no more for what lasts? */
+static bool has_left(const struct connection *connection)
+{
+	bool remote_lasts = connection->lasting && !connection->request.local;
+	struct pollfd poller = { .fd = connection->io.fd, .events = remote_lasts ? POLLRDHUP : 0 };
+	return poll(&poller, 1, 0) > 0 && (poller.revents & (POLLHUP | POLLERR | POLLRDHUP));
+}
+
+/* What comes while the request waits; a stream has no successor. */
+static void receive_ahead(struct connection *connection)
+{
+	size_t len = receive(connection);
+	if (connection->state == WAITING) {
+		buffer_append(&connection->input, connection->http->scratch, len);
+	}
+	if (connection->half_closed && has_left(connection)) {
+		connection->state = GONE;
+	}
+}
+
+static void linger(struct connection *connection)
+{
+	connection->thrown_away += receive(connection);
+	if (connection->half_closed || connection->thrown_away > LINGER_BYTES) {
+		connection->state = GONE;
+	}
+}
+
+/* ---- running ------------------------------------------------------------------------------------ */
+
+static bool is_between(const struct connection *connection)
+{
+	return connection->state == IDLE || connection->state == READING;
+}
+
+static int interest_of(const struct connection *connection)
+{
+	int readable = connection->half_closed ? 0 : EV_READ;
+	switch (connection->state) {
+	case IDLE:
+	case READING:
+	case LINGERING:
+		return readable;
+	case WAITING:
+		return connection->input.len > 0 ? 0 : readable;
+	case WRITING:
+		return EV_WRITE;
+	case STREAMING:
+		return readable | (connection->out.len > 0 ? EV_WRITE : 0);
+	default:
+		return 0;
+	}
+}
+
+static void watch(struct connection *connection)
+{
+	struct ev_loop *loop = connection->http->loop;
+	ev_io *io = &connection->io;
+	int interest = interest_of(connection);
+	if (interest != (ev_is_active(io) ? io->events & (EV_READ | EV_WRITE) : 0)) {
+		ev_io_stop(loop, io);
+		ev_io_set(io, io->fd, interest);
+		if (interest) {
+			ev_io_start(loop, io);
+		}
+	}
+}
+
+static void act(struct connection *connection, int events)
+{
+	switch (connection->state) {
+	case IDLE:
+	case READING:
+		if (events & EV_READ && connection->input.len == 0) {
+			receive_requests(connection);
+		}
+		break;
+	case WAITING:
+		if (events & EV_READ) {
+			receive_ahead(connection);
+		}
+		break;
+	case WRITING:
+		if (events & EV_WRITE) {
+			http_write(connection);
+		}
+		break;
+	case STREAMING:
+		if (events & EV_READ) {
+			receive_ahead(connection);
+		}
+		if (connection->state == STREAMING &&
+			(connection->out.len == 0 || events & (EV_WRITE | EV_CUSTOM))) {
+			http_pump(connection);
+		}
+		break;
+	case LINGERING:
+		if (events & EV_READ) {
+			linger(connection);
+		}
+		break;
+	default:
+		break;
+	}
+}
+
+void http_connection_run(struct connection *connection, int events)
+{
+	act(connection, events);
+	struct buffer *input = &connection->input;
+	while (is_between(connection) && input->len > 0) {
+		buffer_consume(input, take(connection, input->data, input->len));
+	}
+	if (input->len == 0) {
+		buffer_finish(input);
+	}
+	if (is_between(connection) && connection->half_closed) {
+		connection->state = GONE;
+	}
+	if (connection->state == GONE) {
+		http_connection_destroy(connection);
+	} else {
+		watch(connection);
+	}
+}
+
+static void on_io(struct ev_loop *loop, ev_io *io, int events)
+{
+	(void)loop;
+	http_connection_run(io->data, events);
+}
+
+void http_connection_wake(struct connection *connection)
+{
+	struct http *http = connection->http;
+	if (list_empty(&connection->woken)) {
+		list_append(&http->woken, &connection->woken);
+		ev_idle_start(http->loop, &http->kick);
+	}
+}
+
+void http_connection_sweep(struct connection *connection, ev_tstamp limit)
+{
+	bool waits = connection->state == WAITING || connection->state == STREAMING;
+	bool exempt = waits || (connection->pinned && connection->state == IDLE);
+	if (exempt ? waits && !(interest_of(connection) & EV_READ) && has_left(connection)
+		   : connection->last < limit) {
+		http_connection_destroy(connection);
+	} else if (exempt) {
+		connection->last = ev_now(connection->http->loop);
+	}
+}
+
+/* ---- what handlers say -------------------------------------------------------------------------- */
+
+void http_on_closed(struct http_request *request, void (*on_closed)(void *context), void *context)
+{
+	connection_of(request)->on_closed = on_closed;
+	connection_of(request)->on_closed_context = context;
+}
+
+void http_set_lasting(struct http_request *request)
 {
 	struct connection *connection = connection_of(request);
 	connection->lasting = true;
-	if (http_connection_has_left(connection)) {
-		connection->gone = true;
-		http_connection_resume(connection);
+	if (connection->half_closed && has_left(connection)) {
+		connection->state = GONE;
+		http_connection_wake(connection);
 	}
 }
 
 void http_pin(const struct http_request *request)
 {
-	http_connection_pin(connection_of(request));
+	connection_of(request)->pinned = true;
 }
 
-void http_peer(const struct http_request *request, struct http_peer *peer)
+/* ---- beginning and end -------------------------------------------------------------------------- */
+
+struct connection *http_connection_create(struct listener *listener, int fd, uint64_t id)
 {
-	*peer = (struct http_peer){ .known = false };
-	if (request->local) {
-		http_socket_peer(connection_of(request)->fd, peer);
-	}
+	struct http *http = listener->http;
+	struct connection *connection = allocate_zeroed(1, sizeof(*connection));
+	connection->http = http;
+	connection->listener = listener;
+	connection->request.connection = id;
+	connection->request.local = listener->local;
+	connection->last = ev_now(http->loop);
+	http_reader_init(&connection->reader, HTTP_REQUEST);
+	buffer_init(&connection->input, INPUT_BYTES);
+	buffer_init(&connection->body, HTTP_BODY_BYTES);
+	buffer_init(&connection->out, OUTPUT_BYTES);
+	list_append(&http->connections, &connection->link);
+	list_init(&connection->woken);
+	http->connection_count++;
+	listener->connections++;
+	ev_io_init(&connection->io, on_io, fd, EV_READ);
+	connection->io.data = connection;
+	ev_io_start(http->loop, &connection->io);
+	return connection;
 }
 
-/* ---- answering ---- */
-
-enum MHD_Result http_connection_queue(
-	struct connection *connection, int status, const struct http_response *response)
+void http_connection_destroy(struct connection *connection)
 {
-	if (!response) {
-		return MHD_NO;
+	struct http *http = connection->http;
+	uint64_t id = connection->request.connection;
+	bool pinned = connection->pinned;
+	connection->state = GONE;
+	if (connection->on_closed) {
+		connection->on_closed(connection->on_closed_context);
 	}
-	return MHD_queue_response(connection->mhd, (unsigned)status, response->mhd);
-}
-
-void http_answer(struct http_request *request, int status, struct http_response *response)
-{
-	struct connection *connection = connection_of(request);
-	connection->answered = true;
-	if (connection->in_handler) {
-		connection->queued = http_connection_queue(connection, status, response);
-		return;
+	ev_io_stop(http->loop, &connection->io);
+	close(connection->io.fd);
+	http->requests -= connection->active;
+	http->connection_count--;
+	connection->listener->connections--;
+	http_accept_more(connection->listener);
+	list_remove(&connection->link);
+	list_remove(&connection->woken);
+	http_response_free(connection->response);
+	http_connection_free_request(connection);
+	buffer_finish(&connection->input);
+	buffer_finish(&connection->out);
+	free(connection);
+	if (pinned) {
+		http->options.on_pinned_closed(http->options.context, id);
 	}
-	connection->status = status;
-	connection->answer = response;
-	if (response) {
-		response->references++;
-	}
-	connection->gone = connection->gone || !response;
-	http_connection_resume(connection);
-}
-
-/* ---- streams ---- */
-
-static ssize_t on_stream_read(void *context, uint64_t position, char *buffer, size_t size)
-{
-	(void)position;
-	struct connection *connection = context;
-	if (connection->gone || connection->http->closing || http_connection_has_left(connection)) {
-		return MHD_CONTENT_READER_END_WITH_ERROR;
-	}
-	size_t len = connection->stream.on_read(connection->stream.context, buffer, size);
-	if (len == 0 && !http_connection_suspend(connection)) {
-		return MHD_CONTENT_READER_END_WITH_ERROR;
-	}
-	return (ssize_t)len;
-}
-
-void http_stream(struct http_request *request, const char *content_type,
-	const struct http_stream_callbacks *callbacks)
-{
-	struct connection *connection = connection_of(request);
-	connection->streaming = true;
-	connection->stream = *callbacks;
-	struct http_response *response = malloc(sizeof(*response));
-	if (response) {
-		response->references = 1;
-		response->mhd = MHD_create_response_from_callback(
-			MHD_SIZE_UNKNOWN, STREAM_BLOCK_BYTES, on_stream_read, connection, NULL);
-		if (!response->mhd) {
-			free(response);
-			response = NULL;
-		}
-	}
-	if (response) {
-		http_response_header(response, "Content-Type", content_type);
-		http_response_header(response, "Cache-Control", "no-store");
-	}
-	http_answer(request, 200, response);
-	http_response_free(response);
-}
-
-void http_stream_wake(struct http_request *request)
-{
-	http_connection_resume(connection_of(request));
-}
-
-void http_stream_end(struct http_request *request)
-{
-	struct connection *connection = connection_of(request);
-	connection->gone = true;
-	/* libmicrohttpd asks for no more as long as the peer does not read: it has to see an end. */
-	shutdown(connection->fd, SHUT_RDWR);
-	http_connection_resume(connection);
 }

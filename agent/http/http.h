@@ -1,20 +1,21 @@
 /*
- * HTTP/1.1 inside the agent's loop: a Unix socket, and a TCP listener for the read-only subset.
+ * HTTP/1.1 in the agent's loop: a Unix socket, and a TCP listener for the read-only subset.
  *
- * libmicrohttpd speaks the protocol on its own epoll descriptor, which is one watcher of our loop; everything here runs in the
- * loop's thread. A handler answers a request at once, or keeps it and answers later, or turns it into a stream:
+ * A handler answers a request at once, or keeps it and answers later, or turns it into a stream:
  *
  *   on_request --> http_answer()                                  done
- *             \--> (returns) ... http_answer()                    deferred; on_closed when the peer went away first
+ *             \--> (returns) ... http_answer()                    later; on_closed when the client went away first
  *              \-> http_stream() --> on_read, on_read, ... --> on_closed
  *
- * Paths and parameters are raw: nothing is percent-decoded but by http_parameter(). Hostile peers cost at most one
- * connection of bounded memory each: request heads, bodies, connections and silence are limited here.
+ * The server reads by lib/http/reader.h, keeps the order of pipelined requests, evaluates conditions against the ETag of an
+ * answer, and writes head and body in one call. A hostile client costs at most one connection of bounded memory:
+ * heads, bodies, unread answers, connections and silence are limited here.
  */
 #ifndef AGENT_HTTP_HTTP_H
 #define AGENT_HTTP_HTTP_H
 
 #include <ev.h>
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,19 +23,27 @@
 
 #include "lib/base/err.h"
 
-#define HTTP_TARGET_BYTES 4096      /* longer: 414 */
-#define HTTP_HEADER_BYTES 8192      /* longer: 431 */
-#define HTTP_BODY_BYTES (64 * 1024) /* longer: 413 */
+#define HTTP_BODY_BYTES (64 * 1024) /* of a request; longer: 413 */
 
 struct http;
-struct http_response; /* may be sent many times, to many peers */
+struct http_response; /* may be sent many times, to many clients */
 
-enum http_method { HTTP_GET, HTTP_HEAD, HTTP_POST, HTTP_PUT, HTTP_DELETE, HTTP_OTHER };
+/* HTTP_OTHER: a method of the standard that no resource here has. */
+enum http_method {
+	HTTP_GET,
+	HTTP_HEAD,
+	HTTP_POST,
+	HTTP_PUT,
+	HTTP_DELETE,
+	HTTP_OPTIONS,
+	HTTP_OTHER
+};
 
-/* One request. Everything is borrowed, and valid until it was answered or closed. */
+/* One request. Everything is borrowed, and valid until it was answered, became a stream, or was closed. */
 struct http_request {
 	enum http_method method;
-	const char *path;   /* raw, without the query */
+	const char *path;   /* raw, without the query; "*" for the server as a whole */
+	const char *query;  /* raw, "" without one */
 	const char *accept; /* these are NULL when absent */
 	const char *cache_control;
 	const char *if_none_match;
@@ -45,7 +54,7 @@ struct http_request {
 	bool local;          /* came over the Unix socket */
 };
 
-/* Who is at the other end of a Unix socket, by the kernel's word. */
+/* The client at the other end of a Unix socket, by the kernel's word. */
 struct http_peer {
 	bool known;
 	uid_t uid;
@@ -64,16 +73,19 @@ struct http_options {
 	int listen_fd;            /* an inherited listening socket, or -1 */
 	bool keep_socket;         /* the path is not ours to unlink (socket activation) */
 	int max_connections;
-	int idle_timeout_ms; /* a connection without a finished request for so long is closed; deferred ones and streams never */
-	/* Must answer, or keep the request to answer later. `http_closed()` says what happens if the peer goes away. */
+	/* Closes a connection on which no request has ended, and no byte of an answer was taken, for so long. */
+	int idle_timeout_ms;
+	/* Must answer, or keep the request to answer later; see http_on_closed(). */
 	void (*on_request)(void *context, struct http_request *request);
+	/* Is the body of this request to be read for on_request? False: it is thrown away. Decides by the head alone. */
+	bool (*wants_body)(void *context, const struct http_request *request);
 	/* A connection that http_pin() named has ended. */
 	void (*on_pinned_closed)(void *context, uint64_t connection);
 	void *context;
 };
 
 /*
- * Opens the listeners. A socket file that nobody serves is replaced; one that is served is an error, as is any other kind
+ * Opens the listeners. A socket file that no process serves is replaced; one that is served is an error, as is any other kind
  * of file. BERTH_FAILED.
  */
 int http_open(struct http **ret_http, struct ev_loop *loop, const struct http_options *options,
@@ -95,8 +107,8 @@ struct http_kept {
 /* Writes what is answered, as far as it can be written now; reads and handles what has come meanwhile. */
 void http_flush(struct http *http);
 /*
- * For a successor of this process: the connections without a request under way, and the pinned ones, `max` at most; how many. The
- * descriptors stay ours. What a client has sent of a request line so far is lost; what it sends later is not.
+ * For a successor of this process: the connections without a request under way, and the pinned ones, `max` at most; how many.
+ * The descriptors stay ours. A request of which only a part has come is cut off.
  */
 size_t http_keep(const struct http *http, struct http_kept *kept, size_t max);
 /* Goes on with a connection of a predecessor. Takes the descriptor; false when the connection has ended with that. */
@@ -113,31 +125,42 @@ void http_peer(const struct http_request *request, struct http_peer *peer);
 /* Exempts the connection from the idle timeout and reports its end through on_pinned_closed. */
 void http_pin(const struct http_request *request);
 
-/* Responses. The body is copied; NULL without memory. */
+/* Responses. The body is copied. Without a content type there is no body. */
 struct http_response *http_response_create(const char *content_type, const char *body, size_t len);
-/* As above for a body that `release(context)` gives back when the last peer has got it. */
+/* As above for a body that `release(context)` gives back when the last client has got it. */
 struct http_response *http_response_create_borrowed(const char *content_type, const char *body,
 	size_t len, void (*release)(void *context), void *context);
+/*
+ * An application/problem+json (RFC 9457). The texts may be no UTF-8. `instance` is the request's path, `members_take` an object of
+ * further members; both may be NULL.
+ */
+struct http_response *http_response_create_problem(int status, const char *title,
+	const char *detail, const char *instance, json_t *members_take);
 void http_response_header(struct http_response *response, const char *name, const char *value);
+/*
+ * The entity tag, quoted. A GET or HEAD that is answered with 200 gets 304 when its If-None-Match holds the tag, and 412 when
+ * its If-Match does not.
+ */
+void http_response_etag(struct http_response *response, const char *etag);
 /* Gives up the caller's reference; accepts NULL. */
 void http_response_free(struct http_response *response);
 
-/* Answers, at once or later; the request is over then. NULL (no memory) closes the connection. */
+/* Answers, at once or later; the request is over then. */
 void http_answer(struct http_request *request, int status, struct http_response *response);
 
-/* For a request that is kept: on_closed is called, once, if the peer goes away before the answer. */
-void http_closed(struct http_request *request, void (*on_closed)(void *context), void *context);
+/* For a request that is kept: on_closed is called, once, if the client goes away before the answer. */
+void http_on_closed(struct http_request *request, void (*on_closed)(void *context), void *context);
 
 /*
- * The request that is kept may take minutes: a TCP peer that ends its half is taken for gone, as with streams. For other requests
+ * The request that is kept may take minutes: a TCP client that ends its half is taken for gone, as with streams. Of other requests
  * it may still read the answer.
  */
-void http_lasts(struct http_request *request);
+void http_set_lasting(struct http_request *request);
 
 struct http_stream_callbacks {
 	/* Copies up to `size` bytes into `buffer` and returns how many; 0: nothing now, until http_stream_wake(). */
 	size_t (*on_read)(void *context, char *buffer, size_t size);
-	/* The peer has gone, or http is closing; the last call. */
+	/* The client has gone, or http is closing; the last call. */
 	void (*on_closed)(void *context);
 	void *context;
 };

@@ -1,54 +1,82 @@
 /*
- * Shared by the files of http.h: http.c (listeners, and libmicrohttpd's calls), accept.c, connection.c (one
- * connection: waiting, answering, streaming), response.c, parameter.c.
+ * Shared by the files of the server: http.c (opening, closing, hand-over), accept.c (taking connections in), connection.c (the
+ * life of one), answer.c (responses, writing, streams), request.c (parts of a request).
  */
 #ifndef AGENT_HTTP_INTERNAL_H
 #define AGENT_HTTP_INTERNAL_H
 
-#include <microhttpd.h>
-
-#include "lib/base/buffer.h"
 #include "agent/http/http.h"
+#include "lib/base/buffer.h"
 #include "lib/base/list.h"
+#include "lib/http/reader.h"
+
+#define HTTP_SCRATCH_BYTES (16 * 1024)
+#define HTTP_DATE_BYTES 40
 
 struct http_response {
-	struct MHD_Response *mhd;
 	unsigned references;
+	struct buffer head; /* content fields, the other fields, and the empty line */
+	size_t content_len; /* of the content fields, which a 304 leaves out */
+	size_t etag;        /* place and length in `head` */
+	size_t etag_len;
+	const char *body;
+	size_t len;
+	void (*release)(void *context);
+	void *context;
 };
 
-/* One connection and its one request at a time. */
+/*
+ * The life of a connection; it has one request at a time.
+ *
+ *             bytes           head and body        handler returns without an answer
+ *   IDLE ------------> READING ------------> HANDLING ------------> WAITING
+ *    ^  \                 |                   |  |                   |   |
+ *    |   \                | refused           |  | answer            |   | answer
+ *    |    \               v                   |  v                   |   v
+ *    |     \              +-----------------> WRITING <--------------|---+
+ *    |      \             | all is written     |                     |
+ *    +-------|----------- | <------------------+                     | http_stream(), here or there
+ *            |            v or LINGERING, when the client may still  v
+ *            |            |    send what is thrown away           STREAMING
+ *            v            v                                          v
+ *          GONE: its watcher frees it <------------------------------+
+ *
+ * In every state but GONE the client may go away, which ends in GONE.
+ */
+enum connection_state { IDLE, READING, HANDLING, WAITING, WRITING, STREAMING, LINGERING, GONE };
+
 struct connection {
 	struct http_request request; /* first: a request is found in its connection */
 	struct http *http;
-	struct MHD_Connection *mhd;
+	struct listener *listener;
 	struct list link;
-	ev_tstamp last; /* sign of life */
-	int fd;
-	int status;
-	struct http_response *answer; /* came later: waits for libmicrohttpd to ask for it */
-	enum MHD_Result queued;       /* came within the handler */
-	const char *target_end;
+	struct list woken; /* on http->woken: to be run although the socket says nothing */
+	ev_io io;
+	enum connection_state state;
+	/* Beside the state: */
+	bool pinned;
+	bool half_closed; /* the client has ended its half */
+	bool active;      /* a request is under way: from its head to the end of its answer */
+	bool has_body;
+	bool keep_body;
+	bool lasting;
+	bool keep_alive; /* the connection goes on when the answer is written */
+	bool lingers;    /* or else the client may still be sending */
+	ev_tstamp last;  /* when a request ended, or the client took a part of an answer */
+	struct http_reader reader;
+	struct buffer input; /* has come before its turn */
 	struct buffer body;
+	size_t thrown_away; /* bytes of a body, or while lingering */
+	struct buffer out;  /* has to be written before `response` */
+	struct http_response *response;
+	size_t sent; /* of its body */
 	void (*on_closed)(void *context);
 	void *on_closed_context;
-	struct http_stream_callbacks stream;
-	bool heard;  /* a request line has been read */
-	bool active; /* a request is under way */
-	bool in_handler;
-	bool suspended;
-	bool answered;
-	bool streaming;
-	bool pinned;
-	bool watched; /* for its hang-up */
-	bool lasting; /* the request waits for what may take minutes */
-	bool half_closed;
-	bool gone;
+	size_t (*on_read)(void *context, char *buffer, size_t size);
 };
 
 struct listener {
 	struct http *http;
-	struct MHD_Daemon *daemon;
-	ev_io io; /* of the daemon */
 	ev_io accept;
 	ev_timer retry; /* while nothing can be accepted */
 	int fd;
@@ -64,37 +92,60 @@ struct http {
 	char *socket_path;
 	struct listener listeners[2];
 	size_t listener_count;
-	ev_idle kick;     /* something was resumed, or libmicrohttpd has more to do: do not block */
-	ev_timer sweep;   /* idle connections */
-	int hangup_epoll; /* libmicrohttpd does not look at suspended connections */
-	ev_io hangup;
+	ev_timer sweep;    /* idle connections */
+	struct list woken; /* connections to run, in the order in which they were woken */
+	ev_idle kick;
 	struct list connections;
 	size_t connection_count;
 	size_t requests;
 	uint64_t next_connection;
 	bool closing;
+	time_t date_time;
+	char date[HTTP_DATE_BYTES];       /* "Date: …", of date_time */
+	char scratch[HTTP_SCRATCH_BYTES]; /* what was just read, or is just written */
 };
+
+/* ---- accept.c ---- */
 
 void http_accept_start(struct listener *listener);
 /* A connection of the listener's has ended: there may be room for another. */
 void http_accept_more(struct listener *listener);
 /* Closes the listening socket. */
 void http_accept_stop(struct listener *listener);
-/* Takes the descriptor. False when the connection has ended with that. */
-bool http_accept_add(struct listener *listener, int fd);
 
-/* Exempts it from the idle timeout, and watches for its end. */
-void http_connection_pin(struct connection *connection);
-/* Stops looking at the socket until http_connection_resume(). False when the peer is known to be gone. */
-bool http_connection_suspend(struct connection *connection);
-void http_connection_resume(struct connection *connection);
-/* Hands an answer to libmicrohttpd, which asks for it. MHD_NO closes the connection, and so does NULL. */
-enum MHD_Result http_connection_queue(
-	struct connection *connection, int status, const struct http_response *response);
-/* Has ended its half while something lasts: what that means over TCP. */
-bool http_connection_has_left(const struct connection *connection);
+/* ---- connection.c ---- */
 
+/* Takes the descriptor. */
+struct connection *http_connection_create(struct listener *listener, int fd, uint64_t id);
+/* Calls what waits for its end. */
+void http_connection_destroy(struct connection *connection);
+/* Has it run in the next turn of the loop. */
+void http_connection_wake(struct connection *connection);
+/* Does what its state demands, as if its watcher had been called. May free it. */
+void http_connection_run(struct connection *connection, int events);
+/* All of the answer is written. */
+void http_connection_end_request(struct connection *connection);
+/* Frees what was kept of the request; its answer may go on. */
+void http_connection_free_request(struct connection *connection);
+/* Looks for an end that no watcher reports, and for silence since `limit`. May free it. */
+void http_connection_sweep(struct connection *connection, ev_tstamp limit);
+
+/* ---- answer.c ---- */
+
+/* Answers a request that no handler sees, and closes the connection. */
+void http_refuse(struct connection *connection, int status, const char *title, const char *detail);
+/* Answers that a condition of the request does not hold. */
+void http_refuse_condition(struct connection *connection);
+void http_send_continue(struct connection *connection);
+/* Goes on writing. */
+void http_write(struct connection *connection);
+void http_pump(struct connection *connection);
+
+/* ---- request.c ---- */
+
+/* Fills the connection's request from its reader. False: no such method. */
+bool http_request_fill(struct connection *connection);
 /* Percent-decodes a query parameter; "+" is a blank, as forms and URL libraries send it. The length, or -1: no text, or too long. */
-int http_decode(const char *text, char *out, size_t size);
+int http_decode(const char *text, size_t len, char *out, size_t size);
 
 #endif

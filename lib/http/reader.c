@@ -94,6 +94,11 @@ const char *http_reader_target(const struct http_reader *reader)
 	return buffer_text(&reader->text) + reader->target;
 }
 
+const char *http_reader_query(const struct http_reader *reader)
+{
+	return reader->query ? buffer_text(&reader->text) + reader->query : "";
+}
+
 const char *http_reader_field(const struct http_reader *reader, enum http_field field)
 {
 	uint32_t place = reader->fields[field];
@@ -229,6 +234,17 @@ static bool is_target(const char *method, size_t method_len, const char *target,
 	return is_authority(host, host_len, false);
 }
 
+static void split_request(struct http_reader *reader, size_t method_len)
+{
+	char *text = reader->text.data;
+	text[method_len] = '\0';
+	char *mark = strchr(text + method_len + 1, '?');
+	if (mark) {
+		*mark = '\0';
+		reader->query = (size_t)(mark - text) + 1;
+	}
+}
+
 static void take_request_line(struct http_reader *reader, const char *line, size_t len)
 {
 	enum { VERSION_LEN = 8 };
@@ -257,7 +273,7 @@ static void take_request_line(struct http_reader *reader, const char *line, size
 		keep(reader, line, method_len + 1 + target_len);
 		reader->target = method_len + 1;
 		if (reader->state != HTTP_READER_FAILED) {
-			reader->text.data[method_len] = '\0';
+			split_request(reader, method_len);
 		}
 	}
 }

@@ -95,6 +95,7 @@ struct http_reader {
 	struct buffer text; /* kept parts of the head, each with a NUL; then an unfinished line */
 	size_t line;        /* where that line begins */
 	size_t target;      /* a request's, in `text`; its method is the first thing there */
+	size_t query;       /* 0: none */
 	uint32_t fields[HTTP_FIELDS]; /* where in `text`, plus 1; 0: absent */
 };
 
@@ -114,7 +115,10 @@ bool http_reader_is_idle(const struct http_reader *reader);
 
 /* The parts of a head. Borrowed until the next restart. */
 const char *http_reader_method(const struct http_reader *reader);
+/* Without its query. */
 const char *http_reader_target(const struct http_reader *reader);
+/* Behind the question mark; "" without one. */
+const char *http_reader_query(const struct http_reader *reader);
 /* A field's value without the blanks around it; NULL when it is absent. */
 const char *http_reader_field(const struct http_reader *reader, enum http_field field);
 

@@ -298,11 +298,12 @@ class Refusals(LookupTest):
     def test_methods(self):
         answer = self.get(f"/v1/resolve{COMPONENTS}/a", method="DELETE")
         self.assert_problem(answer, 405, "Method Not Allowed")
-        self.assertEqual(answer.headers["Allow"], "GET, HEAD")
+        self.assertEqual(answer.headers["Allow"], "GET, HEAD, OPTIONS")
         answer = self.get("/v1/agent/drain")
         self.assert_problem(answer, 405, "Method Not Allowed")
-        self.assertEqual(answer.headers["Allow"], "POST, DELETE")
-        self.assert_problem(self.get("/v1/list/", method="BREW"), 405, "Method Not Allowed")
+        self.assertEqual(answer.headers["Allow"], "POST, DELETE, OPTIONS")
+        self.assert_problem(self.get("/v1/list/", method="PATCH"), 405, "Method Not Allowed")
+        self.assert_problem(self.get("/v1/list/", method="BREW"), 501, "Not Implemented")
 
     def test_media_types(self):
         for request in (f"resolve{COMPONENTS}/a", f"list{COMPONENTS}", "find"):

@@ -4,15 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/http/field.h"
 #include "agent/http/internal.h"
+#include "lib/http/field.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 static void check_decoding(const char *text)
 {
 	char out[64];
-	int len = http_decode(text, out, sizeof(out));
+	int len = http_decode(text, strlen(text), out, sizeof(out));
 	assert(len < (int)sizeof(out));
 	if (len >= 0) {
 		assert(strlen(out) == (size_t)len && (size_t)len <= strlen(text));
@@ -21,7 +21,7 @@ static void check_decoding(const char *text)
 		}
 	}
 	char small[1];
-	assert(http_decode(text, small, sizeof(small)) <= 0);
+	assert(http_decode(text, strlen(text), small, sizeof(small)) <= 0);
 }
 
 static void check_headers(const char *text)

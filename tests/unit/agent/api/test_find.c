@@ -78,6 +78,25 @@ void http_response_header(struct http_response *response, const char *name, cons
 	response->stale = response->stale || strcmp(value, "STALE") == 0;
 }
 
+void http_response_etag(struct http_response *response, const char *etag)
+{
+	http_response_header(response, "ETag", etag);
+}
+
+struct http_response *http_response_create_problem(int status, const char *title,
+	const char *detail, const char *instance, json_t *members_take)
+{
+	(void)instance;
+	json_decref(members_take);
+	char *body;
+	int len = asprintf(&body, "{\"title\":\"%s\",\"detail\":\"%s\"}", title, detail);
+	struct http_response *response = http_response_create(
+		"application/problem+json", body, (size_t)len);
+	free(body);
+	response->retry = status == 503;
+	return response;
+}
+
 void http_response_free(struct http_response *response)
 {
 	free(response->body);
@@ -94,7 +113,7 @@ void http_answer(struct http_request *request, int status, struct http_response 
 	client->stale = response->stale;
 }
 
-void http_closed(struct http_request *request, void (*on_closed)(void *context), void *context)
+void http_on_closed(struct http_request *request, void (*on_closed)(void *context), void *context)
 {
 	client_of(request)->on_closed = on_closed;
 	client_of(request)->on_closed_context = context;
@@ -124,7 +143,7 @@ void http_peer(const struct http_request *request, struct http_peer *peer)
 	peer->known = false;
 }
 
-void http_lasts(struct http_request *request)
+void http_set_lasting(struct http_request *request)
 {
 	(void)request;
 }

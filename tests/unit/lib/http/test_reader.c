@@ -21,8 +21,10 @@ static void describe(
 		do {
 			event = http_reader_next(reader, &at, end);
 			if (event == HTTP_EVENT_HEAD && reader->kind == HTTP_REQUEST) {
-				buffer_printf(out, "HEAD %s %s ", http_reader_method(reader),
+				buffer_printf(out, "HEAD %s %s", http_reader_method(reader),
 					http_reader_target(reader));
+				buffer_printf(out, *http_reader_query(reader) ? "?%s " : " ",
+					http_reader_query(reader));
 			} else if (event == HTTP_EVENT_HEAD) {
 				buffer_printf(out, "HEAD %d ", reader->status);
 			} else if (event == HTTP_EVENT_BODY) {

@@ -1,0 +1,402 @@
+/*
+ * Responses, and how they reach the client: the status line and the date are made for each answer, everything else of a head
+ * once for a response, and one call writes both together with the body. What the socket does not take at once waits in `out`
+ * (bytes of a head or of a stream) and as a reference to the response (its body).
+ */
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <time.h>
+
+#include "agent/base/allocate.h"
+#include "agent/http/internal.h"
+#include "lib/http/field.h"
+
+enum {
+	HEAD_BYTES = 4096,
+	PREFIX_BYTES = 160,    /* status line, Date, Connection */
+	PUMP_TURNS = 16,       /* so that one stream does not keep the loop for itself */
+	CHUNK_HEAD_BYTES = 10, /* size, CR, LF */
+};
+
+static struct connection *connection_of(const struct http_request *request)
+{
+	return (struct connection *)(uintptr_t)request;
+}
+
+/* ---- responses ---------------------------------------------------------------------------------- */
+
+struct http_response *http_response_create_borrowed(const char *content_type, const char *body,
+	size_t len, void (*release)(void *context), void *context)
+{
+	struct http_response *response = allocate_zeroed(1, sizeof(*response));
+	response->references = 1;
+	response->body = body;
+	response->len = len;
+	response->release = release;
+	response->context = context;
+	buffer_init(&response->head, HEAD_BYTES);
+	if (content_type) {
+		buffer_printf(&response->head, "Content-Type: %s\r\n", content_type);
+		buffer_printf(&response->head, "Content-Length: %zu\r\n", len);
+	}
+	response->content_len = response->head.len;
+	buffer_append_text(&response->head, "\r\n");
+	return response;
+}
+
+struct http_response *http_response_create(const char *content_type, const char *body, size_t len)
+{
+	char *copy = allocate_bytes(body, len);
+	return http_response_create_borrowed(content_type, copy, len, free, copy);
+}
+
+/* Text from outside may be no UTF-8; a problem document always is. */
+static json_t *text_json(const char *text)
+{
+	json_t *string = json_string(text);
+	return string ? string : json_string("(not UTF-8)");
+}
+
+struct http_response *http_response_create_problem(int status, const char *title,
+	const char *detail, const char *instance, json_t *members_take)
+{
+	json_t *json = json_pack("{s:s, s:s, s:i, s:o, s:o*}", "type", "about:blank", "title",
+		title, "status", status, "detail", text_json(detail), "instance",
+		instance ? text_json(instance) : NULL);
+	if (members_take) {
+		json_object_update(json, members_take);
+		json_decref(members_take);
+	}
+	char *text = allocated(json_dumps(json, JSON_COMPACT));
+	json_decref(json);
+	struct http_response *response = http_response_create_borrowed(
+		"application/problem+json", text, strlen(text), free, text);
+	if (status == 503) {
+		http_response_header(response, "Retry-After", "1");
+	}
+	return response;
+}
+
+void http_response_header(struct http_response *response, const char *name, const char *value)
+{
+	response->head.len -= 2; /* the empty line comes behind */
+	buffer_printf(&response->head, "%s: %s\r\n\r\n", name, value);
+}
+
+void http_response_etag(struct http_response *response, const char *etag)
+{
+	response->etag = response->head.len + strlen("ETag: ") - 2;
+	response->etag_len = strlen(etag);
+	http_response_header(response, "ETag", etag);
+}
+
+void http_response_free(struct http_response *response)
+{
+	if (response && --response->references == 0) {
+		buffer_finish(&response->head);
+		if (response->release) {
+			response->release(response->context);
+		}
+		free(response);
+	}
+}
+
+/* ---- the head of an answer ---------------------------------------------------------------------- */
+
+static const char *status_line(int status)
+{
+	static const struct {
+		int status;
+		const char *line;
+	} lines[] = {
+#define LINE(status, reason) { status, "HTTP/1.1 " #status " " reason "\r\n" }
+		LINE(200, "OK"),
+		LINE(204, "No Content"),
+		LINE(304, "Not Modified"),
+		LINE(400, "Bad Request"),
+		LINE(403, "Forbidden"),
+		LINE(404, "Not Found"),
+		LINE(405, "Method Not Allowed"),
+		LINE(406, "Not Acceptable"),
+		LINE(409, "Conflict"),
+		LINE(412, "Precondition Failed"),
+		LINE(413, "Content Too Large"),
+		LINE(414, "URI Too Long"),
+		LINE(415, "Unsupported Media Type"),
+		LINE(417, "Expectation Failed"),
+		LINE(422, "Unprocessable Content"),
+		LINE(431, "Request Header Fields Too Large"),
+		LINE(501, "Not Implemented"),
+		LINE(502, "Bad Gateway"),
+		LINE(503, "Service Unavailable"),
+		LINE(504, "Gateway Timeout"),
+		LINE(505, "HTTP Version Not Supported"),
+#undef LINE
+	};
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		if (lines[i].status == status) {
+			return lines[i].line;
+		}
+	}
+	return "HTTP/1.1 500 Internal Server Error\r\n";
+}
+
+static const char *date_line(struct http *http)
+{
+	time_t now = (time_t)ev_now(http->loop);
+	struct tm tm;
+	if (now != http->date_time && gmtime_r(&now, &tm)) {
+		/* The program keeps the locale "C". */
+		strftime(http->date, sizeof(http->date), "Date: %a, %d %b %Y %H:%M:%S GMT\r\n", &tm);
+		http->date_time = now;
+	}
+	return http->date;
+}
+
+static size_t write_prefix(const struct connection *connection, int status, char *out)
+{
+	char *at = stpcpy(out, status_line(status));
+	at = stpcpy(at, date_line(connection->http));
+	if (!connection->keep_alive) {
+		at = stpcpy(at, "Connection: close\r\n");
+	} else if (connection->reader.http_1_0) {
+		at = stpcpy(at, "Connection: keep-alive\r\n");
+	}
+	return (size_t)(at - out);
+}
+
+/* ---- writing ------------------------------------------------------------------------------------ */
+
+/* How much of all parts the socket took. A socket that takes nothing ever again ends the connection. */
+static size_t send_parts(struct connection *connection, struct iovec *parts, size_t count)
+{
+	struct msghdr message = { .msg_iov = parts, .msg_iovlen = count };
+	ssize_t sent = sendmsg(connection->io.fd, &message, MSG_NOSIGNAL);
+	if (sent < 0 && errno != EAGAIN && errno != EINTR) {
+		connection->state = GONE;
+	}
+	return sent > 0 ? (size_t)sent : 0;
+}
+
+/* Keeps what was not sent of a part; returns how much of it was. */
+static size_t keep_rest(struct connection *connection, const struct iovec *part, size_t sent)
+{
+	size_t taken = sent < part->iov_len ? sent : part->iov_len;
+	if (taken < part->iov_len &&
+		buffer_append(&connection->out, (const char *)part->iov_base + taken,
+			part->iov_len - taken) != 0) {
+		connection->state = GONE;
+	}
+	return taken;
+}
+
+/* Writes an answer whose request is in state HANDLING or WAITING. */
+static void write_answer(struct connection *connection, int status, struct http_response *response)
+{
+	char prefix[PREFIX_BYTES];
+	size_t hidden = status == 304 || status == 204 ? response->content_len : 0;
+	bool bodiless = hidden > 0 || connection->request.method == HTTP_HEAD;
+	struct iovec parts[] = {
+		{ prefix, write_prefix(connection, status, prefix) },
+		{ response->head.data + hidden, response->head.len - hidden },
+		{ (void *)(uintptr_t)response->body, bodiless ? 0 : response->len },
+	};
+	connection->state = WRITING;
+	size_t total = parts[0].iov_len + parts[1].iov_len + parts[2].iov_len;
+	size_t sent = send_parts(connection, parts, parts[2].iov_len > 0 ? 3 : 2);
+	if (connection->state == GONE) {
+		return;
+	}
+	if (sent == total) {
+		http_connection_end_request(connection);
+		return;
+	}
+	sent -= keep_rest(connection, &parts[0], sent);
+	sent -= keep_rest(connection, &parts[1], sent);
+	if (parts[2].iov_len > 0) {
+		connection->response = response;
+		connection->sent = sent;
+		response->references++;
+	}
+}
+
+void http_write(struct connection *connection)
+{
+	struct http_response *response = connection->response;
+	struct buffer *out = &connection->out;
+	struct iovec parts[] = {
+		{ out->data, out->len },
+		{ response ? (void *)(uintptr_t)(response->body + connection->sent) : NULL,
+			response ? response->len - connection->sent : 0 },
+	};
+	size_t sent = send_parts(connection, parts, 2);
+	size_t of_out = sent < out->len ? sent : out->len;
+	connection->last = sent ? ev_now(connection->http->loop) : connection->last;
+	connection->sent += sent - of_out;
+	if (of_out == out->len) {
+		buffer_finish(out);
+	} else {
+		buffer_consume(out, of_out);
+	}
+	if (connection->state == WRITING && sent == parts[0].iov_len + parts[1].iov_len) {
+		http_connection_end_request(connection);
+	}
+}
+
+void http_send_continue(struct connection *connection)
+{
+	static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
+	struct iovec part = { (void *)(uintptr_t)text, sizeof(text) - 1 };
+	/* A socket that has no room for these bytes belongs to a client that does not read. */
+	if (send_parts(connection, &part, 1) < part.iov_len) {
+		connection->state = GONE;
+	}
+}
+
+/* ---- answering ---------------------------------------------------------------------------------- */
+
+/* The status that a condition of the request makes of 200 (RFC 9110, section 13.2.2). */
+static int apply_conditions(
+	const struct connection *connection, const struct http_response *response)
+{
+	const char *match = http_reader_field(&connection->reader, HTTP_FIELD_IF_MATCH);
+	const char *none_match = connection->request.if_none_match;
+	bool reads = connection->request.method == HTTP_GET ||
+		connection->request.method == HTTP_HEAD;
+	if (!reads || !response->etag || (!match && !none_match)) {
+		return 200;
+	}
+	char etag[128];
+	size_t len = response->etag_len < sizeof(etag) ? response->etag_len : sizeof(etag) - 1;
+	memcpy(etag, response->head.data + response->etag, len);
+	etag[len] = '\0';
+	return match && !http_tag_matches(match, etag, false)            ? 412
+		: none_match && http_tag_matches(none_match, etag, true) ? 304
+									 : 200;
+}
+
+void http_answer(struct http_request *request, int status, struct http_response *response)
+{
+	struct connection *connection = connection_of(request);
+	bool later = connection->state == WAITING;
+	connection->on_closed = NULL;
+	if (connection->state == GONE) {
+		return;
+	}
+	status = status == 200 ? apply_conditions(connection, response) : status;
+	if (status == 412) {
+		http_refuse_condition(connection);
+	} else {
+		write_answer(connection, status, response);
+	}
+	if (later) {
+		http_connection_wake(connection);
+	}
+}
+
+static void answer_problem(
+	struct connection *connection, int status, const char *title, const char *detail)
+{
+	struct http_response *problem = http_response_create_problem(
+		status, title, detail, connection->active ? connection->request.path : NULL, NULL);
+	write_answer(connection, status, problem);
+	http_response_free(problem);
+}
+
+void http_refuse_condition(struct connection *connection)
+{
+	answer_problem(connection, 412, "Precondition Failed",
+		"If-Match or If-None-Match of the request do not hold");
+}
+
+void http_refuse(struct connection *connection, int status, const char *title, const char *detail)
+{
+	connection->keep_alive = false;
+	connection->lingers = true;
+	answer_problem(connection, status, title, detail);
+}
+
+/* ---- streams ------------------------------------------------------------------------------------ */
+
+void http_stream(struct http_request *request, const char *content_type,
+	const struct http_stream_callbacks *callbacks)
+{
+	struct connection *connection = connection_of(request);
+	char prefix[PREFIX_BYTES];
+	connection->on_read = callbacks->on_read;
+	connection->on_closed = callbacks->on_closed;
+	connection->on_closed_context = callbacks->context;
+	if (connection->state == GONE) {
+		return;
+	}
+	connection->state = STREAMING;
+	connection->keep_alive = connection->keep_alive && !connection->reader.http_1_0;
+	buffer_append(&connection->out, prefix, write_prefix(connection, 200, prefix));
+	buffer_printf(&connection->out,
+		"Content-Type: %s\r\nCache-Control: no-store\r\nVary: Accept\r\n%s\r\n",
+		content_type, connection->reader.http_1_0 ? "" : "Transfer-Encoding: chunked\r\n");
+	http_connection_free_request(connection);
+	http_set_lasting(request);
+	http_connection_wake(connection);
+}
+
+void http_stream_wake(struct http_request *request)
+{
+	struct connection *connection = connection_of(request);
+	if (connection->state == STREAMING) {
+		http_connection_wake(connection);
+	}
+}
+
+void http_stream_end(struct http_request *request)
+{
+	connection_of(request)->state = GONE;
+	http_connection_wake(connection_of(request));
+}
+
+/* Makes a chunk of `len` bytes, which begin behind the room for its size; returns where it begins, and its length. */
+static char *frame_chunk(char *bytes, size_t *len)
+{
+	char size[CHUNK_HEAD_BYTES + 1];
+	int digits = snprintf(size, sizeof(size), "%zx\r\n", *len);
+	memcpy(bytes + *len, "\r\n", 2);
+	memcpy(bytes - digits, size, (size_t)digits);
+	*len += (size_t)digits + 2;
+	return bytes - digits;
+}
+
+static void pump_once(struct connection *connection, size_t len)
+{
+	char *bytes = connection->http->scratch + CHUNK_HEAD_BYTES;
+	if (!connection->reader.http_1_0) {
+		bytes = frame_chunk(bytes, &len);
+	}
+	struct iovec part = { bytes, len };
+	keep_rest(connection, &part, send_parts(connection, &part, 1));
+}
+
+void http_pump(struct connection *connection)
+{
+	struct http *http = connection->http;
+	for (int turn = 0; turn < PUMP_TURNS; turn++) {
+		if (connection->out.len > 0) {
+			http_write(connection);
+		}
+		if (connection->state != STREAMING || connection->out.len > 0) {
+			return;
+		}
+		size_t len = connection->on_read(connection->on_closed_context,
+			http->scratch + CHUNK_HEAD_BYTES,
+			sizeof(http->scratch) - CHUNK_HEAD_BYTES - 2);
+		if (len == 0 || connection->state != STREAMING) {
+			return;
+		}
+		pump_once(connection, len);
+	}
+	http_connection_wake(connection);
+}

@@ -1,0 +1,110 @@
+/*
+ * What a handler sees of a request: the parts of its head, its parameters, and the client.
+ */
+#include <string.h>
+#include <strings.h>
+
+#include "agent/http/internal.h"
+#include "agent/http/socket.h"
+#include "lib/base/hex.h"
+
+static const struct {
+	const char *name;
+	enum http_method method;
+} methods[] = {
+	{ "GET", HTTP_GET },
+	{ "HEAD", HTTP_HEAD },
+	{ "POST", HTTP_POST },
+	{ "PUT", HTTP_PUT },
+	{ "DELETE", HTTP_DELETE },
+	{ "OPTIONS", HTTP_OPTIONS },
+	{ "PATCH", HTTP_OTHER },
+	{ "TRACE", HTTP_OTHER },
+};
+
+static bool read_method(const char *text, enum http_method *ret)
+{
+	for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
+		if (strcmp(text, methods[i].name) == 0) {
+			*ret = methods[i].method;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* A client of a proxy names the host in the target too: http://berth/live. */
+static const char *path_of(const char *target)
+{
+	static const char scheme[] = "http://";
+	if (strncasecmp(target, scheme, sizeof(scheme) - 1) != 0) {
+		return target;
+	}
+	const char *path = strchr(target + sizeof(scheme) - 1, '/');
+	return path ? path : "/";
+}
+
+bool http_request_fill(struct connection *connection)
+{
+	const struct http_reader *reader = &connection->reader;
+	struct http_request *request = &connection->request;
+	request->path = path_of(http_reader_target(reader));
+	request->query = http_reader_query(reader);
+	request->accept = http_reader_field(reader, HTTP_FIELD_ACCEPT);
+	request->cache_control = http_reader_field(reader, HTTP_FIELD_CACHE_CONTROL);
+	request->if_none_match = http_reader_field(reader, HTTP_FIELD_IF_NONE_MATCH);
+	request->prefer = http_reader_field(reader, HTTP_FIELD_PREFER);
+	request->body = buffer_text(&connection->body);
+	request->body_len = connection->body.len;
+	return read_method(http_reader_method(reader), &request->method);
+}
+
+void http_peer(const struct http_request *request, struct http_peer *peer)
+{
+	*peer = (struct http_peer){ .known = false };
+	if (request->local) {
+		http_socket_peer(((const struct connection *)request)->io.fd, peer);
+	}
+}
+
+/* ---- parameters --------------------------------------------------------------------------------- */
+
+int http_decode(const char *text, size_t len, char *out, size_t size)
+{
+	const char *end = text + len;
+	size_t count = 0;
+	for (; text < end; text++) {
+		int value = (unsigned char)*text;
+		if (*text == '+') {
+			value = ' ';
+		} else if (*text == '%') {
+			value = end - text > 2 ? hex_byte(text + 1) : -1;
+			text += 2;
+		}
+		if (value < 0x20 || value == 0x7f || count + 1 >= size) {
+			return -1;
+		}
+		out[count++] = (char)value;
+	}
+	out[count] = '\0';
+	return (int)count;
+}
+
+int http_parameter(const struct http_request *request, const char *name, char *out, size_t size,
+	struct err *err)
+{
+	size_t name_len = strlen(name);
+	for (const char *at = request->query; *at; at += *at == '&') {
+		size_t len = strcspn(at, "&");
+		if (len > name_len && at[name_len] == '=' && memcmp(at, name, name_len) == 0) {
+			const char *value = at + name_len + 1;
+			return http_decode(value, len - name_len - 1, out, size) >= 0
+				? 1
+				: err_set(err, BERTH_FAILED,
+					  "query parameter %s: not text of at most %zu bytes", name,
+					  size - 1);
+		}
+		at += len;
+	}
+	return 0;
+}
