@@ -15,9 +15,12 @@ static struct config *create(void)
 {
 	struct config *config = allocate_zeroed(1, sizeof(*config));
 	config->references = 1;
-	config_fields_init(&config_sections[CONFIG_AGENT], &config->agent);
-	config_fields_init(&config_sections[CONFIG_REGISTRY], &config->registry);
-	config_fields_init(&config_sections[CONFIG_CACHE], &config->cache);
+	for (size_t i = 0; i < CONFIG_SECTION_COUNT; i++) {
+		const struct config_section_type *type = &config_sections[i];
+		if (type->naming == CONFIG_UNNAMED) {
+			config_fields_init(type, config_section_place(config, type));
+		}
+	}
 	return config;
 }
 
@@ -84,9 +87,12 @@ void config_unref(struct config *config)
 		finish_component(&config->components[i]);
 	}
 	free(config->components);
-	config_fields_finish(&config_sections[CONFIG_AGENT], &config->agent);
-	config_fields_finish(&config_sections[CONFIG_REGISTRY], &config->registry);
-	config_fields_finish(&config_sections[CONFIG_CACHE], &config->cache);
+	for (size_t i = 0; i < CONFIG_SECTION_COUNT; i++) {
+		const struct config_section_type *type = &config_sections[i];
+		if (type->naming == CONFIG_UNNAMED) {
+			config_fields_finish(type, config_section_place(config, type));
+		}
+	}
 	free(config);
 }
 
@@ -125,21 +131,16 @@ static void build_each(struct config_builder *builder, enum config_section_kind 
 	}
 }
 
-static void build_agent(struct config_builder *builder, const struct config_section *section)
+static void build_unnamed(struct config_builder *builder)
 {
-	config_apply(builder, section, &config_sections[CONFIG_AGENT], &builder->config->agent);
-}
-
-static void build_registry(struct config_builder *builder, const struct config_section *section)
-{
-	config_apply(
-		builder, section, &config_sections[CONFIG_REGISTRY], &builder->config->registry);
-	config_rule_registry(builder, section);
-}
-
-static void build_cache(struct config_builder *builder, const struct config_section *section)
-{
-	config_apply(builder, section, &config_sections[CONFIG_CACHE], &builder->config->cache);
+	for (size_t i = 0; i < builder->source->section_count; i++) {
+		const struct config_section *section = &builder->source->sections[i];
+		const struct config_section_type *type = config_section_type_find(section->kind);
+		if (type && type->naming == CONFIG_UNNAMED) {
+			config_apply(builder, section, type,
+				config_section_place(builder->config, type));
+		}
+	}
 }
 
 static void refuse_same_path(struct config_builder *builder, const struct config_section *section,
@@ -268,9 +269,11 @@ int config_load(struct config **ret_config, const char *path, struct config_prob
 	struct config_builder builder = { .source = &source, .config = create() };
 	config_source_read(&source, path);
 	check_headers(&builder);
-	build_each(&builder, CONFIG_AGENT, build_agent);
-	build_each(&builder, CONFIG_REGISTRY, build_registry);
-	build_each(&builder, CONFIG_CACHE, build_cache);
+	build_unnamed(&builder);
+	build_each(&builder, CONFIG_REGISTRY, config_rule_registry);
+	if (builder.config->cache.confirm_ms == 0) {
+		builder.config->cache.confirm_ms = builder.config->registry.session_timeout_ms / 3;
+	}
 	build_each(&builder, CONFIG_COMPONENT, build_component);
 	build_each(&builder, CONFIG_COMPONENT, refuse_nameless);
 	build_each(&builder, CONFIG_ENDPOINT, build_endpoint);
@@ -301,6 +304,28 @@ const struct config_component *config_find_component(const struct config *config
 		}
 	}
 	return NULL;
+}
+
+void config_refuse_changes(const struct config *now, const struct config *next, const char *file,
+	struct config_problems *problems)
+{
+	for (size_t i = 0; i < CONFIG_SECTION_COUNT; i++) {
+		const struct config_section_type *type = &config_sections[i];
+		for (size_t j = 0; j < type->option_count && type->naming == CONFIG_UNNAMED; j++) {
+			const struct config_option *option = &type->options[j];
+			const void *before = config_section_place_const(now, type);
+			const void *after = config_section_place_const(next, type);
+			if (!option->fixed || config_field_equal(option, before, after)) {
+				continue;
+			}
+			char *text = config_field_text(option, before, 0);
+			config_problems_add(problems, file, 0,
+				"[%s] %s cannot change while the agent runs (it is \"%s\"); restart it, or "
+				"send USR2",
+				type->kind, option->key, text);
+			free(text);
+		}
+	}
 }
 
 bool config_check_equal(const struct config_check *a, const struct config_check *b)

@@ -124,7 +124,9 @@ struct config_component {
 	bool ephemeral; /* znode, resolved from persistence when unset */
 	char *path;     /* the full registry path, resolved and valid */
 	char *description;
-	bool takeover; /* on_conflict = takeover */
+	bool takeover;      /* on_conflict = takeover */
+	bool hadoop_layout; /* path and name as Hadoop's code makes them */
+	bool keep_on_stop;  /* resolved from persistence when unset */
 	/* attribute.NAME = value; never type, description, external, internal, yarn:* */
 	struct config_name_value *attributes;
 	size_t attribute_count;
@@ -177,6 +179,7 @@ struct config_cache {
 	size_t max_size_bytes;
 	char **warm; /* valid paths; a recursive one ends in "/" followed by two asterisks */
 	size_t warm_count;
+	int64_t confirm_ms;   /* filled with a third of session_timeout when unset */
 	int64_t max_stale_ms; /* 0: no limit */
 	int64_t resync_ms;
 	bool snapshot;
@@ -221,6 +224,10 @@ void config_problems_finish(struct config_problems *problems);
 void config_problems_print(const struct config_problems *problems, FILE *stream);
 /* [{"file","line","message"}]; new reference. */
 json_t *config_problems_json(const struct config_problems *problems);
+
+/* Adds a problem of `file` for every option of `next` that is another than in `now` and cannot change at run time. */
+void config_refuse_changes(const struct config *now, const struct config *next, const char *file,
+	struct config_problems *problems);
 
 /* The effective configuration as an INI file that config_load() reads to the same effect; secrets masked as ****. */
 void config_print(const struct config *config, FILE *stream);

@@ -386,18 +386,21 @@ static bool item_equal(
 	return equal;
 }
 
+bool config_field_equal(const struct config_option *option, const void *a, const void *b)
+{
+	size_t count = config_field_count(option, a);
+	bool equal = count == config_field_count(option, b);
+	for (size_t i = 0; equal && i < count; i++) {
+		equal = item_equal(option, a, b, i);
+	}
+	return equal;
+}
+
 bool config_fields_equal(const struct config_section_type *section, const void *a, const void *b)
 {
 	for (size_t i = 0; i < section->option_count; i++) {
-		const struct config_option *option = &section->options[i];
-		size_t count = config_field_count(option, a);
-		if (count != config_field_count(option, b)) {
+		if (!config_field_equal(&section->options[i], a, b)) {
 			return false;
-		}
-		for (size_t j = 0; j < count; j++) {
-			if (!item_equal(option, a, b, j)) {
-				return false;
-			}
 		}
 	}
 	return true;

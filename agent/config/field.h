@@ -12,6 +12,8 @@
 void config_fields_init(const struct config_section_type *section, void *target);
 /* Frees what the members own. */
 void config_fields_finish(const struct config_section_type *section, void *target);
+/* True when both have the same value of this option. */
+bool config_field_equal(const struct config_option *option, const void *a, const void *b);
 /* True when all members the table knows have the same values. */
 bool config_fields_equal(const struct config_section_type *section, const void *a, const void *b);
 

@@ -11,6 +11,17 @@
 /* A key longer than this is like no known one. */
 enum { NUMBER_DIGITS = 4 };
 
+void *config_section_place(struct config *config, const struct config_section_type *type)
+{
+	return (char *)config + type->offset;
+}
+
+const void *config_section_place_const(
+	const struct config *config, const struct config_section_type *type)
+{
+	return (const char *)config + type->offset;
+}
+
 const struct config_section_type *config_section_type_find(const char *kind)
 {
 	for (size_t i = 0; i < CONFIG_SECTION_COUNT; i++) {

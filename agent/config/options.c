@@ -1,6 +1,5 @@
 #include "agent/config/options.h"
 
-#include "agent/config/config.h"
 #include "agent/config/verify.h"
 #include "lib/base/limits.h"
 #include "lib/registry/registry.h"
@@ -66,21 +65,23 @@ enum { SOCKET_PATH_BYTES = 107 /* sockaddr_un's room, without its NUL */ };
 
 static const struct config_option agent_options[] = {
 	{ "socket", FILE_NAME(agent, socket), .fallback = "/run/berth/berth.sock",
-		.max = SOCKET_PATH_BYTES, .help = "The Unix socket on which the agent answers." },
-	{ "socket_mode", MODE(agent, socket_mode), .fallback = "0660",
-		.help = "Permissions of the socket: who may write to it may look up." },
+		.max = SOCKET_PATH_BYTES, .fixed = true,
+		.help = "The Unix socket on which the agent answers." },
+	{ "socket_mode", MODE(agent, socket_mode), .fallback = "0666", .fixed = true,
+		.help = "Permissions of the socket: whoever may write to it may look up. Changing anything takes root, "
+			"the agent's own user or admin_group." },
 	{ "socket_group", GROUP(agent, socket_group, socket_group_id),
-		.automatic = "the agent's own", .example = "users",
+		.automatic = "the agent's own", .example = "users", .fixed = true,
 		.help = "The group that owns the socket." },
 	{ "admin_group", GROUP(agent, admin_group, admin_group_id), .automatic = "nobody",
 		.example = "adm",
 		.help = "Members of this group may drain, reload and run checks, beside root and the agent's "
 			"own user." },
-	{ "state_dir", FILE_NAME(agent, state_dir), .fallback = "/var/lib/berth",
+	{ "state_dir", FILE_NAME(agent, state_dir), .fallback = "/var/lib/berth", .fixed = true,
 		.help = "Where the agent keeps what a restart must not lose: its registry session, the drain, "
 			"the snapshot of the cache." },
 	{ "listen", TEXT(agent, listen), .verify = config_verify_listen, .automatic = "none",
-		.example = "127.0.0.1:8930",
+		.example = "127.0.0.1:8930", .fixed = true,
 		.help = "Also answer lookups over TCP, on this host:port; reading only, for everybody who can "
 			"connect." },
 	{ "log_level", WORD(agent, log_level, "error", "warn", "info", "debug"), .fallback = "info",
@@ -97,6 +98,7 @@ static const struct config_option agent_options[] = {
 	{ "max_parallel_checks", INTEGER(agent, max_parallel_checks, 1, 1024), .fallback = "16",
 		.help = "Checks that may run at the same time; others wait their turn." },
 	{ "max_watchers", INTEGER(agent, max_watchers, 1, 1000000), .fallback = "10000",
+		.fixed = true,
 		.help = "Event streams and waiting requests that may be open at the same time." },
 	{ "heartbeat_interval", DURATION(agent, heartbeat_interval_ms, 10, HOURS(1)),
 		.fallback = "15s", .help = "How often an event stream shows that it is alive." },
@@ -104,28 +106,29 @@ static const struct config_option agent_options[] = {
 
 static const struct config_option registry_options[] = {
 	{ "url", TEXT(registry, url), .fallback = "dir:/var/lib/berth/registry",
-		.verify = config_verify_registry_url,
+		.verify = config_verify_registry_url, .fixed = true,
 		.help = "dir:/path, one directory for all agents of a machine, or "
 			"zookeeper://host:port,host:port/root (without a root, /registry); "
 			"zookeeper+tls:// where the client library has TLS." },
 	{ "session_timeout", DURATION(registry, session_timeout_ms, 100, HOURS(1)),
-		.fallback = "30s",
+		.fallback = "30s", .fixed = true,
 		.help = "How long ZooKeeper keeps the records of an agent that it does not hear of. The server "
 			"may shorten or lengthen it." },
 	{ "auth", TEXT(registry, auth), .fallback = "none", .verify = config_verify_auth,
-		.help = "How to log in: none, digest (see auth_file) or sasl." },
+		.fixed = true, .help = "How to log in: none, digest (see auth_file) or sasl." },
 	{ "auth_file", FILE_NAME(registry, auth_file), .automatic = "none",
-		.example = "/etc/berth/registry.auth",
+		.example = "/etc/berth/registry.auth", .fixed = true,
 		.help = "With auth = digest: a file that only its owner can read, holding user:password." },
-	{ "secure", BOOLEAN(registry, secure), .fallback = "no",
+	{ "secure", BOOLEAN(registry, secure), .fallback = "no", .fixed = true,
 		.help = "Write access control lists: everybody reads; the system accounts, we ourselves and the "
 			"user below /users write. Needs a zookeeper:// registry, and auth; a directory is "
 			"protected by its owner and mode." },
 	{ "system_accounts", TEXT(registry, system_accounts), .may_be_empty = true,
 		.fallback = REGISTRY_SYSTEM_ACCOUNTS, .verify = config_verify_accounts,
+		.fixed = true,
 		.help = "With secure = yes: accounts, as scheme:id, that may do everything." },
 	{ "realm", TEXT(registry, realm), .automatic = "none", .example = "EXAMPLE.COM",
-		.help = "What is appended to system accounts that end in @." },
+		.fixed = true, .help = "What is appended to system accounts that end in @." },
 	{ "update_interval", DURATION(registry, update_interval_ms, 0, HOURS(1)), .fallback = "1s",
 		.help = "Each record is written once in this time at most; of several changes the latest "
 			"wins." },
@@ -155,19 +158,27 @@ static const struct config_option component_options[] = {
 		.help = "How long the record is meant to live, yarn:persistence in the record." },
 	{ "znode", CHOICE(component, ephemeral, "persistent", "ephemeral"),
 		.automatic = "ephemeral for container, else persistent", .example = "ephemeral",
-		.help = "ephemeral: the record ends with the agent's session. persistent: the agent removes it "
-			"when it stops (unless its persistence is permanent), and after a crash it stays "
-			"until somebody purges it." },
+		.help = "ephemeral: the record ends with the agent's session. persistent: it stays until an agent "
+			"removes it (see on_stop), and after a crash until somebody purges it." },
 	{ "path", TEXT(component, path), .verify = config_verify_path,
 		.automatic = "/users/USER/SERVICE_CLASS/INSTANCE/components/NAME",
 		.example = "/services/tomcat",
 		.help = "The registry path itself, in place of user, service_class, instance and name; wins over "
 			"them." },
+	{ "layout", CHOICE(component, hadoop_layout, "berth", "hadoop"), .fallback = "berth",
+		.help = "How the path is made of user, service_class, instance and name. berth: "
+			"/users/USER/SERVICE_CLASS/INSTANCE/components/NAME. hadoop: "
+			"/users/USER/services/SERVICE_CLASS/INSTANCE/components/NAME, as Hadoop's code has it, "
+			"where a NAME that comes from id begins with ctr- instead of container-." },
 	{ "description", TEXT(component, description), .max = LIMIT_DESCRIPTION_BYTES,
 		.automatic = "none", .example = "tomcat node",
 		.help = "For people, in the record." },
 	{ "on_conflict", CHOICE(component, takeover, "refuse", "takeover"), .fallback = "refuse",
 		.help = "What to do when another container's live record stands at the path." },
+	{ "on_stop", CHOICE(component, keep_on_stop, "remove", "keep"),
+		.automatic = "remove for container, else keep", .example = "remove",
+		.help = "What becomes of the record when the agent stops. keep: a persistent record stays "
+			"until an agent takes it over or somebody purges it." },
 	{ "attribute", PAIRS(component, attributes, attribute_count),
 		.verify_name = config_verify_attribute_name, .automatic = "none", .example = "blue",
 		.help = "One more attribute NAME of the record." },
@@ -320,6 +331,11 @@ static const struct config_option cache_options[] = {
 		.automatic = "nothing", .example = "/services, /users/devteam/**",
 		.help = "Paths that are loaded and watched from the start; with a trailing /** all below "
 			"them." },
+	{ "confirm", DURATION(cache, confirm_ms, 1, DAYS(1)),
+		.automatic = "a third of session_timeout", .example = "5s",
+		.help = "How long an answer counts as live when nothing was heard from the registry. Past half "
+			"of it, while somebody asks, one cheap read confirms all answers; without an answer to "
+			"that they are stale." },
 	{ "max_stale", DURATION(cache, max_stale_ms, 1, DAYS(365)), .automatic = "no limit",
 		.example = "1h",
 		.help = "While the registry is away, answers older than this are not served any more." },
@@ -332,10 +348,10 @@ static const struct config_option cache_options[] = {
 #define OPTIONS(list) .options = list, .option_count = sizeof(list) / sizeof((list)[0])
 
 const struct config_section_type config_sections[CONFIG_SECTION_COUNT] = {
-	[CONFIG_AGENT] = { "agent", CONFIG_UNNAMED, "", "The agent itself.",
-		OPTIONS(agent_options) },
+	[CONFIG_AGENT] = { "agent", CONFIG_UNNAMED, "", "The agent itself.", OPTIONS(agent_options),
+		.offset = offsetof(struct config, agent) },
 	[CONFIG_REGISTRY] = { "registry", CONFIG_UNNAMED, "", "Where the records are kept.",
-		OPTIONS(registry_options) },
+		OPTIONS(registry_options), .offset = offsetof(struct config, registry) },
 	[CONFIG_COMPONENT] = { "component", CONFIG_MAY_BE_NAMED, "",
 		"What is registered. Several are written [component NAME]; their endpoints and checks then say "
 		"component = NAME. Without any the agent only answers lookups.",
@@ -345,6 +361,6 @@ const struct config_section_type config_sections[CONFIG_SECTION_COUNT] = {
 	[CONFIG_CHECK] = { "check", CONFIG_NAMED, "http",
 		"A health check. All checks of a component must be up for it to be registered.",
 		OPTIONS(check_options) },
-	[CONFIG_CACHE] = { "cache", CONFIG_UNNAMED, "", "The lookup cache.",
-		OPTIONS(cache_options) },
+	[CONFIG_CACHE] = { "cache", CONFIG_UNNAMED, "", "The lookup cache.", OPTIONS(cache_options),
+		.offset = offsetof(struct config, cache) },
 };

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/config/config.h"
 #include "lib/base/err.h"
 
 /* How a value is written and what its member is. */
@@ -46,6 +47,7 @@ struct config_option {
 	int64_t min;
 	int64_t max;
 	unsigned check_types; /* for these types of check only, CONFIG_FOR(type) | …; 0 for all */
+	bool fixed;           /* cannot change at run time: a reload that changes it is refused */
 	bool may_be_empty;    /* `key =` sets it to nothing, rather than leaving the default */
 	bool masks_secrets;   /* CONFIG_PAIRS whose values may be secrets, by their names */
 	int (*verify)(const char *value, struct err *err)
@@ -77,9 +79,15 @@ struct config_section_type {
 	const char *help;
 	const struct config_option *options;
 	size_t option_count;
+	size_t offset; /* of its struct within struct config; for CONFIG_UNNAMED */
 };
 
 extern const struct config_section_type config_sections[CONFIG_SECTION_COUNT];
+
+/* The struct of an unnamed section within the configuration. */
+void *config_section_place(struct config *config, const struct config_section_type *type);
+const void *config_section_place_const(
+	const struct config *config, const struct config_section_type *type);
 
 /* NULL for an unknown kind. */
 const struct config_section_type *config_section_type_find(const char *kind);

@@ -50,9 +50,12 @@ void config_print(const struct config *config, FILE *stream)
 {
 	fputs("; The effective configuration: defaults filled in, ${} expanded, secrets masked.\n",
 		stream);
-	print_section(CONFIG_AGENT, "", &config->agent, 0, stream);
-	print_section(CONFIG_REGISTRY, "", &config->registry, 0, stream);
-	print_section(CONFIG_CACHE, "", &config->cache, 0, stream);
+	for (unsigned i = 0; i < CONFIG_SECTION_COUNT; i++) {
+		const struct config_section_type *type = &config_sections[i];
+		if (type->naming == CONFIG_UNNAMED) {
+			print_section(i, "", config_section_place_const(config, type), 0, stream);
+		}
+	}
 	for (size_t i = 0; i < config->component_count; i++) {
 		const struct config_component *component = &config->components[i];
 		print_section(CONFIG_COMPONENT, component->name, component, 0, stream);
@@ -99,8 +102,8 @@ static char *describe(const struct config_option *option)
 		}
 	}
 	const char *fallback = option->fallback ? option->fallback : option->automatic;
-	return allocate_format("%s%s%s%s", allowed, types, fallback ? "; default: " : "",
-		fallback ? fallback : "");
+	return allocate_format("%s%s%s%s%s", allowed, types, fallback ? "; default: " : "",
+		fallback ? fallback : "", option->fixed ? "; a reload cannot change it" : "");
 }
 
 /* A key as one writes it, and what it stands for in the documents. */
@@ -112,7 +115,7 @@ static const char *family_suffix(const struct config_option *option)
 /* What registers something is all comment, so that the file as it stands loads. */
 static bool is_live(enum config_section_kind kind)
 {
-	return kind == CONFIG_AGENT || kind == CONFIG_REGISTRY || kind == CONFIG_CACHE;
+	return config_sections[kind].naming == CONFIG_UNNAMED;
 }
 
 static void print_reference_option(const struct config_option *option, bool live, FILE *stream)

@@ -101,7 +101,13 @@ static bool resolve_name(struct config_builder *builder, const struct config_sec
 				err.msg);
 			return false;
 		}
-		set(&component->component_name, label);
+		static const char container[] = "container-";
+		size_t len = strlen(container);
+		bool short_form = component->hadoop_layout && strncmp(label, container, len) == 0;
+		char *name = allocate_format(
+			"%s%s", short_form ? "ctr-" : "", label + (short_form ? len : 0));
+		set(&component->component_name, name);
+		free(name);
 		return true;
 	}
 	free(component->component_name);
@@ -119,10 +125,11 @@ static bool resolve_name(struct config_builder *builder, const struct config_sec
 static void join_path(struct config_builder *builder, const struct config_section *section,
 	struct config_component *component, const char *user_label)
 {
-	/* Five labels and the fixed words: always less than LIMIT_PATH_BYTES. */
+	/* Four labels and the fixed words: always less than LIMIT_PATH_BYTES. */
 	free(component->path);
-	component->path = allocate_format("/users/%s/%s/%s/components/%s", user_label,
-		component->service_class, component->instance, component->component_name);
+	component->path = allocate_format("/users/%s%s/%s/%s/components/%s", user_label,
+		component->hadoop_layout ? "/services" : "", component->service_class,
+		component->instance, component->component_name);
 	struct err err = ERR_INIT;
 	if (path_check(component->path, strlen(component->path), &err)) {
 		config_report(builder, section, NULL, "%s", err.msg);
@@ -157,8 +164,16 @@ void config_rule_component(struct config_builder *builder, const struct config_s
 	struct config_component *component)
 {
 	resolve_path(builder, section, component);
+	bool of_container = component->persistence == PERSISTENCE_CONTAINER;
 	if (config_lacks(section, "znode")) {
-		component->ephemeral = component->persistence == PERSISTENCE_CONTAINER;
+		component->ephemeral = of_container;
+	}
+	if (config_lacks(section, "on_stop")) {
+		component->keep_on_stop = !of_container && !component->ephemeral;
+	} else if (component->keep_on_stop && component->ephemeral) {
+		config_report(builder, section, config_section_find(section, "on_stop"),
+			"`on_stop = keep` needs `znode = persistent`: an ephemeral record ends with the agent's "
+			"session");
 	}
 	if (component->damping_reuse >= component->damping_suppress) {
 		const struct config_entry *entry = config_section_find(section, "damping_reuse");

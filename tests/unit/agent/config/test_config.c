@@ -118,7 +118,7 @@ Test(config, an_empty_file_gives_the_defaults)
 {
 	struct config *config = load("");
 	cr_expect_str_eq(config->agent.socket, "/run/berth/berth.sock");
-	cr_expect_eq(config->agent.socket_mode, 0660);
+	cr_expect_eq(config->agent.socket_mode, 0666);
 	cr_expect_str_eq(config->agent.socket_group, "");
 	cr_expect_eq(config->agent.socket_group_id, (unsigned)-1);
 	cr_expect_str_eq(config->agent.listen, "");
@@ -251,6 +251,78 @@ Test(config, lives_as_long_as_a_reference_to_it)
 	config_unref(component->whole);
 	config_ref(NULL);
 	config_unref(NULL);
+}
+
+Test(config, the_hadoop_layout_has_the_paths_of_hadoops_code)
+{
+	struct config *config = load(
+		"[component]\nlayout = hadoop\nuser = joe\nservice_class = web\n"
+		"instance = prod\nid = container_e50_1451931954322_0016_01_000002\n");
+	cr_expect_str_eq(config->components[0].path,
+		"/users/joe/services/web/prod/components/ctr-e50-1451931954322-0016-01-000002");
+	config_unref(config);
+	config = load("[component]\nlayout = hadoop\nuser = joe\nservice_class = web\n"
+		      "instance = prod\nname = container-1\n");
+	cr_expect_str_eq(
+		config->components[0].path, "/users/joe/services/web/prod/components/container-1");
+	config_unref(config);
+}
+
+static const struct {
+	const char *options;
+	bool keep;
+} stops[] = {
+	{ "", false },
+	{ "persistence = application", true },
+	{ "persistence = permanent", true },
+	{ "persistence = application-attempt\non_stop = remove", false },
+	{ "znode = persistent", false },
+	{ "znode = persistent\non_stop = keep", true },
+	{ "persistence = permanent\nznode = ephemeral", false },
+};
+
+Test(config, on_stop_follows_the_persistence)
+{
+	for (size_t i = 0; i < sizeof(stops) / sizeof(stops[0]); i++) {
+		char text[256];
+		snprintf(text, sizeof(text), "[component]\npath = /services/x\n%s\n",
+			stops[i].options);
+		struct config *config = load(text);
+		cr_expect_eq(
+			config->components[0].keep_on_stop, stops[i].keep, "%s", stops[i].options);
+		config_unref(config);
+	}
+	struct config_problems problems = fail("[component]\npath = /services/x\non_stop = keep\n");
+	cr_expect(strstr(problems.items[0].message, "needs `znode = persistent`"));
+	config_problems_finish(&problems);
+}
+
+Test(config, confirm_is_a_third_of_the_session_timeout)
+{
+	struct config *config = load("[registry]\nsession_timeout = 12s\n");
+	cr_expect_eq(config->cache.confirm_ms, 4000);
+	config_unref(config);
+	config = load("[cache]\nconfirm = 2s\n");
+	cr_expect_eq(config->cache.confirm_ms, 2000);
+	config_unref(config);
+}
+
+Test(config, the_table_says_what_a_reload_cannot_change)
+{
+	struct config *now = load("");
+	struct config *next = load("[agent]\nlog_level = debug\nsocket_mode = 0600\n"
+				   "[registry]\nsession_timeout = 31s\n[cache]\nmax_size = 1M\n");
+	struct config_problems problems = { 0 };
+	config_refuse_changes(now, next, "berth.ini", &problems);
+	cr_assert_eq(problems.count, 2);
+	cr_expect_str_eq(problems.items[0].message,
+		"[agent] socket_mode cannot change while the agent runs (it is \"0666\"); restart it, or send USR2");
+	cr_expect(strstr(problems.items[1].message, "[registry] session_timeout"));
+	config_problems_finish(&problems);
+	config_refuse_changes(next, next, "berth.ini", &problems);
+	cr_expect_eq(problems.count, 0);
+	config_unref(now);
+	config_unref(next);
 }
 
 Test(config, an_explicit_path_stands_for_the_names)
