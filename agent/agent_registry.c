@@ -87,8 +87,8 @@ static void on_abandoned_stat(void *context, const struct registry_result *resul
 		return;
 	}
 	if (result->err.code == 0 && result->stat.own) {
-		node->request = registry_delete(node->agent->registry, node->path, false,
-			&result->stat, NULL, on_abandoned_removed, node);
+		node->request = registry_delete(node->agent->registry, node->path,
+			REGISTRY_DELETE_NODE, &result->stat, NULL, on_abandoned_removed, node);
 	}
 	if (!node->request) {
 		struct agent *agent = node->agent;

@@ -298,7 +298,7 @@ static void begin(struct announce *announce, enum announce_action action)
 	if (action == ANNOUNCE_DO_REMOVE) {
 		set_state(announce, ANNOUNCE_WITHDRAWING, announce->wish_why);
 		announce->request = allocated(registry_delete(announce->registry, announce->path,
-			false, &announce->stat, NULL, on_written, announce));
+			REGISTRY_DELETE_NODE, &announce->stat, NULL, on_written, announce));
 	} else {
 		static const char *const reasons[] = {
 			[ANNOUNCE_DO_CREATE] = "nothing stands at our path",

@@ -39,11 +39,12 @@ struct registry_acl {
 /* Input is borrowed from the submitter; output is malloc'ed by the backend and becomes the submitter's. */
 struct registry_task {
 	enum registry_operation operation;
-	const char *path; /* valid, checked */
+	const char *path; /* valid, checked; that of a foreign child is a valid path with such a name at its end */
 	const char *data;
 	size_t len;
 	bool watch;
 	bool ephemeral;
+	bool all; /* delete: with what is below it and is no node of this registry, where the backend keeps such things */
 	bool has_expected;
 	struct registry_stat expected; /* node_id and version */
 	const struct registry_acl *acl;
@@ -56,6 +57,8 @@ struct registry_task {
 	bool ret_childless; /* get, and a delete that found it not empty: the node is known to have no children; false when the backend would have to look */
 	char **ret_children; /* one allocation each, and the array */
 	size_t ret_children_count;
+	char **ret_foreign; /* the same for entries that are no nodes, whatever their names: a directory may have some */
+	size_t ret_foreign_count;
 
 	void *owner;                /* the submitter's */
 	struct registry_task *next; /* the backend's, while it holds the task */
@@ -80,6 +83,7 @@ struct registry_backend {
 
 struct registry_backend_ops {
 	const char *scheme; /* "dir", "zookeeper" */
+	bool deletes_all; /* a delete with `all` takes foreign entries with the node; else they are nodes to be deleted before */
 	/*
 	 * What the options ask for and this backend cannot do: 0, or err filled and *ret_option the option's name. Never called
 	 * with a URL of another backend.

@@ -36,11 +36,11 @@ static void submit_delete(struct registry_request *request, const struct registr
 }
 
 struct registry_request *registry_delete(struct registry *registry, const char *path,
-	bool recursive, const struct registry_stat *expected, registry_progress *progress,
-	registry_done *done, void *context)
+	enum registry_delete_mode mode, const struct registry_stat *expected,
+	registry_progress *progress, registry_done *done, void *context)
 {
-	if (recursive) {
-		return registry_delete_tree(registry, path, expected, progress, done, context);
+	if (mode != REGISTRY_DELETE_NODE) {
+		return registry_delete_tree(registry, path, mode, expected, progress, done, context);
 	}
 	struct registry_request *request = registry_request_create(
 		registry, sizeof(*request), path, done, context);

@@ -5,6 +5,7 @@
  *     options.c  what can be said about options before anything is opened
  *     request.c  requests and calls: the bookkeeping below
  *     read.c     get, resolve, stat, list
+ *     children.c from the names that a backend lists to children
  *     bind.c     mknode, bind
  *     walk.c     what visits many nodes; used by delete.c and registry_find.c
  *     watch.c    watches
@@ -129,9 +130,23 @@ void registry_request_succeed(struct registry_request *request, const struct reg
 /* Frees a request without calling `done`. */
 void registry_request_free(struct registry_request *request);
 
-/* Full paths of the children of `path`, sorted; names that are no path element are left out, since nothing can reach them.
- * NULL without memory. The array and its strings are one allocation. */
-char **registry_child_paths(const char *path, char *const *names, size_t count, size_t *ret_count);
+/* --- Children --- */
+
+/* All texts and both arrays are one allocation: free(paths). */
+struct registry_children {
+	char **paths; /* the children that a path can name, sorted: full paths */
+	size_t count;
+	char **foreign; /* the others, sorted: full paths, the name escaped with %XX unless `raw` */
+	size_t foreign_count;
+	size_t too_long; /* how many of the others have a good name, but a path over the limit */
+};
+
+/* From a task that listed the node at `path`. 0, or -1 without memory. */
+int registry_children_init(struct registry_children *children, const char *path,
+	const struct registry_task *task, bool raw) __attribute__((warn_unused_result));
+/* Fills the result's children, foreign children and counts; the texts stay with `children`. */
+void registry_children_tell(
+	const struct registry_children *children, struct registry_result *result);
 
 /* --- Watches, as registry.c drives them --- */
 

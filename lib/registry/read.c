@@ -1,4 +1,4 @@
-/* The requests that are one read each. */
+/* The requests that read one node: get, resolve, stat, list. */
 #include "lib/registry/internal.h"
 
 #include <stdlib.h>
@@ -7,12 +7,12 @@
 #include "lib/base/path.h"
 #include "lib/record/record.h"
 
-static struct registry_request *start(struct registry *registry, const char *path,
+static struct registry_request *start(struct registry *registry, size_t size, const char *path,
 	enum registry_operation operation, void (*completed)(struct registry_call *call),
 	registry_done *done, void *context)
 {
 	struct registry_request *request = registry_request_create(
-		registry, sizeof(*request), path, done, context);
+		registry, size, path, done, context);
 	if (!request) {
 		return NULL;
 	}
@@ -40,13 +40,8 @@ static void on_read(struct registry_call *call)
 struct registry_request *registry_get(
 	struct registry *registry, const char *path, registry_done *done, void *context)
 {
-	return start(registry, path, REGISTRY_OP_GET, on_read, done, context);
-}
-
-struct registry_request *registry_stat(
-	struct registry *registry, const char *path, registry_done *done, void *context)
-{
-	return start(registry, path, REGISTRY_OP_STAT, on_read, done, context);
+	return start(registry, sizeof(struct registry_request), path, REGISTRY_OP_GET, on_read,
+		done, context);
 }
 
 /* Whatever the server says of the root, it has been heard. */
@@ -63,7 +58,8 @@ static void on_confirmed(struct registry_call *call)
 struct registry_request *registry_confirm(
 	struct registry *registry, registry_done *done, void *context)
 {
-	return start(registry, "/", REGISTRY_OP_STAT, on_confirmed, done, context);
+	return start(registry, sizeof(struct registry_request), "/", REGISTRY_OP_STAT, on_confirmed,
+		done, context);
 }
 
 static void on_resolved(struct registry_call *call)
@@ -83,63 +79,86 @@ static void on_resolved(struct registry_call *call)
 struct registry_request *registry_resolve(
 	struct registry *registry, const char *path, registry_done *done, void *context)
 {
-	return start(registry, path, REGISTRY_OP_GET, on_resolved, done, context);
+	return start(registry, sizeof(struct registry_request), path, REGISTRY_OP_GET, on_resolved,
+		done, context);
 }
 
-static int compare_paths(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
+/* --- Stat and list --- */
 
-char **registry_child_paths(const char *path, char *const *names, size_t count, size_t *ret_count)
+/* Says what the list of children holds, or that there is no memory to. free(children->paths) afterwards. */
+static void tell_children(const struct registry_request *request,
+	struct registry_children *children, struct registry_result *result)
 {
-	size_t parent_len = strcmp(path, "/") == 0 ? 0 : strlen(path);
-	size_t size = sizeof(char *);
-	for (size_t i = 0; i < count; i++) {
-		size += sizeof(char *) + parent_len + 1 + strlen(names[i]) + 1;
+	const struct registry_task *task = &request->call.task;
+	if (registry_children_init(children, request->path, task, false)) {
+		err_set(&result->err, BERTH_FAILED, "no memory to list %s", request->path);
+	} else {
+		registry_children_tell(children, result);
 	}
-	char **paths = malloc(size);
-	if (!paths) {
-		return NULL;
-	}
-	char *text = (char *)(paths + count + 1);
-	size_t kept = 0;
-	for (size_t i = 0; i < count; i++) {
-		size_t len = strlen(names[i]);
-		if (!path_element_valid(names[i], len)) {
-			continue;
-		}
-		paths[kept++] = text;
-		text = mempcpy(text, path, parent_len);
-		*text++ = '/';
-		text = mempcpy(text, names[i], len + 1);
-	}
-	paths[kept] = NULL;
-	qsort(paths, kept, sizeof(*paths), compare_paths);
-	*ret_count = kept;
-	return paths;
 }
 
 static void on_listed(struct registry_call *call)
 {
 	struct registry_request *request = call->owner;
 	struct registry_result result = result_of(&call->task);
-	char **paths = NULL;
+	struct registry_children children = { .paths = NULL };
 	if (!result.err.code) {
-		paths = registry_child_paths(request->path, call->task.ret_children,
-			call->task.ret_children_count, &result.children_count);
-		result.children = paths;
-		result.stat.children = call->task.ret_children_count;
-		if (!paths) {
-			err_set(&result.err, BERTH_FAILED, "no memory to list %s", request->path);
-		}
+		tell_children(request, &children, &result);
 	}
 	registry_request_complete(request, &result);
-	free(paths);
+	free(children.paths);
 }
 
 struct registry_request *registry_list(
 	struct registry *registry, const char *path, registry_done *done, void *context)
 {
-	return start(registry, path, REGISTRY_OP_CHILDREN, on_listed, done, context);
+	return start(registry, sizeof(struct registry_request), path, REGISTRY_OP_CHILDREN,
+		on_listed, done, context);
+}
+
+/* A stat tells how many children there are, not whether all of them have good names. */
+struct stat_request {
+	struct registry_request base;
+	struct registry_stat stat;
+};
+
+static void on_counted(struct registry_call *call)
+{
+	struct stat_request *request = call->owner;
+	struct registry_result result = result_of(&call->task);
+	struct registry_children children = { .paths = NULL };
+	if (result.err.code == BERTH_NO_PATH_PERMISSIONS) {
+		/* A node that may not be listed still has a stat. */
+		registry_request_succeed(&request->base, &request->stat);
+		return;
+	}
+	if (!result.err.code) {
+		tell_children(&request->base, &children, &result);
+		free(children.paths);
+	}
+	if (result.err.code) {
+		registry_request_fail(&request->base, &result.err);
+	} else {
+		registry_request_succeed(&request->base, &result.stat);
+	}
+}
+
+static void on_stat(struct registry_call *call)
+{
+	struct stat_request *request = call->owner;
+	if (call->task.ret_err.code || call->task.ret_stat.children == 0) {
+		on_read(call);
+		return;
+	}
+	request->stat = call->task.ret_stat;
+	registry_call_clear(call);
+	call->completed = on_counted;
+	registry_request_submit(&request->base, REGISTRY_OP_CHILDREN);
+}
+
+struct registry_request *registry_stat(
+	struct registry *registry, const char *path, registry_done *done, void *context)
+{
+	return start(registry, sizeof(struct stat_request), path, REGISTRY_OP_STAT, on_stat, done,
+		context);
 }

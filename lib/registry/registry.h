@@ -80,7 +80,8 @@ struct registry_stat {
 	uint64_t node_id; /* tells apart nodes that stood at the same path one after another (czxid) */
 	int64_t version; /* of the data; only equality means something */
 	size_t size;     /* bytes of data */
-	size_t children; /* number of children; filled by registry_stat() and by registry_list() */
+	size_t children; /* that a path can name; filled by registry_stat(), list and children watches */
+	size_t foreign; /* the others: names that are no path element, or paths over the limit */
 	bool ephemeral;
 	bool own; /* ephemeral and held by this registry's own session */
 };
@@ -100,6 +101,12 @@ struct registry_result {
 	size_t data_len;
 	char *const *children; /* list, children watches: full paths, sorted by strcmp; borrowed for the call */
 	size_t children_count;
+	/*
+	 * List, children watches: the children that no path can name, sorted; borrowed for the call. Full paths in which
+	 * %XX stands for each byte of the name that is no printable ASCII, a blank, a quote, a backslash or %.
+	 */
+	char *const *foreign;
+	size_t foreign_count;
 	/* Records, find, purge: sorted by path; borrowed for the call. */
 	const struct registry_found *found;
 	size_t found_count;
@@ -220,14 +227,21 @@ struct registry_bind {
 struct registry_request *registry_bind(struct registry *registry, const char *path,
 	const struct registry_bind *bind, registry_done *done, void *context);
 
+enum registry_delete_mode {
+	REGISTRY_DELETE_NODE, /* PathIsNotEmptyDirectory when it has children */
+	REGISTRY_DELETE_TREE, /* all below too; PathIsNotEmptyDirectory, before anything is deleted, when a name below is foreign */
+	REGISTRY_DELETE_ALL   /* foreign names too */
+};
+
 /*
- * Deletes a node; what is absent already is no error. With children: PathIsNotEmptyDirectory unless `recursive`.
+ * Deletes a node; what is absent already is no error. A refusal for foreign names says them. On ZooKeeper a name over the
+ * limit of paths ends a REGISTRY_DELETE_ALL with LimitExceeded.
  * `expected`, or NULL: delete only that very node and version (node_id and version); FileAlreadyExists when another stands there.
  * ZooKeeper itself compares versions alone: there the node's identity is looked at one round trip before.
  */
 struct registry_request *registry_delete(struct registry *registry, const char *path,
-	bool recursive, const struct registry_stat *expected, registry_progress *progress,
-	registry_done *done, void *context);
+	enum registry_delete_mode mode, const struct registry_stat *expected,
+	registry_progress *progress, registry_done *done, void *context);
 
 /*
  * Takes the record out of the tree. `expected` is required and names the node and the version, as for registry_delete(). A node
@@ -253,7 +267,7 @@ struct registry_criteria {
 	size_t max_bytes; /* of all records found: more is LimitExceeded; 0: as many as there are */
 };
 
-/* Walks the tree with at most 64 requests in flight; result->found holds the matches. */
+/* Walks the tree with at most 64 requests in flight; result->found holds the matches. What no path can name is passed over. */
 struct registry_request *registry_find(struct registry *registry,
 	const struct registry_criteria *criteria, registry_progress *progress, registry_done *done,
 	void *context);

@@ -55,14 +55,20 @@ void registry_call_submit(struct registry *registry, struct registry_call *call,
 	registry->ops->submit(registry->backend, &call->task);
 }
 
+static void free_names(char **names, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		free(names[i]);
+	}
+	free(names);
+}
+
 void registry_call_clear(struct registry_call *call)
 {
 	struct registry_task *task = &call->task;
 	free(task->ret_data);
-	for (size_t i = 0; i < task->ret_children_count; i++) {
-		free(task->ret_children[i]);
-	}
-	free(task->ret_children);
+	free_names(task->ret_children, task->ret_children_count);
+	free_names(task->ret_foreign, task->ret_foreign_count);
 	*task = (struct registry_task){ 0 };
 }
 

@@ -7,19 +7,24 @@
  *              |                  ^------------(new children meanwhile)------------' ^
  *              '---(known to have no children)---------------------------------------'
  *
+ * A delete that spares foreign names (REGISTRY_DELETE_TREE) lists the whole tree first, and goes over it again to remove it.
+ *
  * Children are started from the directory that was opened last, so that what is in memory are the lists of children on a few
  * branches, never a level of the whole tree.
  */
 #include "lib/registry/internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/limits.h"
+#include "lib/base/text.h"
 #include "lib/record/record.h"
 #include "lib/registry/criteria.h"
 #include "lib/registry/walk.h"
 
-enum { PROGRESS_EVERY_NODES = 64, FIRST_FOUND = 16 };
+enum { PROGRESS_EVERY_NODES = 64, FIRST_FOUND = 16, MOST_NAMED = 8, NAMED_BYTES = 400 };
 
 enum purpose { PURPOSE_DELETE, PURPOSE_RECORDS, PURPOSE_FIND, PURPOSE_PURGE };
 enum step { STEP_READ, STEP_LIST, STEP_REMOVE };
@@ -28,7 +33,11 @@ struct walk {
 	struct registry_request base;
 	enum purpose purpose;
 	enum registry_purge_policy policy;
-	bool dry_run; /* purge: delete nothing */
+	bool dry_run;                   /* purge: delete nothing */
+	enum registry_delete_mode mode; /* delete */
+	bool surveying;            /* delete: looks for foreign names, and removes nothing yet */
+	size_t foreign_count;      /* what it found */
+	char foreign[NAMED_BYTES]; /* the first of them */
 	struct registry_criteria criteria;
 	bool has_expected; /* delete: of the first node */
 	struct registry_stat expected;
@@ -80,6 +89,7 @@ static void submit(struct node *node, enum step step, enum registry_operation op
 	task->path = node->path;
 	if (step == STEP_REMOVE) {
 		const struct walk *walk = node->walk;
+		task->all = walk->purpose == PURPOSE_DELETE && walk->mode == REGISTRY_DELETE_ALL;
 		task->has_expected = walk->purpose == PURPOSE_PURGE ||
 			(walk->has_expected && !node->parent);
 		task->expected = node->stat;
@@ -146,7 +156,8 @@ static struct node *node_start(struct walk *walk, struct node *parent, const cha
 	node->path = path;
 	node->call.owner = node;
 	node->call.completed = on_step;
-	node->remove = walk->purpose == PURPOSE_DELETE || (parent && parent->remove_below);
+	node->remove = (walk->purpose == PURPOSE_DELETE && !walk->surveying) ||
+		(parent && parent->remove_below);
 	node->remove_below = node->remove;
 	list_init(&node->open_link);
 	list_append(&walk->nodes, &node->link);
@@ -317,13 +328,75 @@ static bool is_expected(const struct node *node)
 			node->stat.version == walk->expected.version);
 }
 
+static void note_foreign(struct walk *walk, const struct registry_children *children)
+{
+	for (size_t i = 0; i < children->foreign_count; i++) {
+		if (walk->foreign_count++ < MOST_NAMED) {
+			size_t used = strlen(walk->foreign);
+			text_printf(walk->foreign + used, sizeof(walk->foreign) - used, "%s%s",
+				used ? ", " : "", children->foreign[i]);
+		}
+	}
+}
+
+static void log_too_long(const struct node *node, size_t count)
+{
+	const struct registry *registry = node->walk->base.registry;
+	if (count > 0 && registry->on_log) {
+		char message[LIMIT_PATH_BYTES + 128];
+		snprintf(message, sizeof(message),
+			"%s: %zu %s passed over: a path of more than %d bytes", node->path, count,
+			count == 1 ? "child is" : "children are", LIMIT_PATH_BYTES);
+		registry->on_log(registry->context, REGISTRY_LOG_WARN, message);
+	}
+}
+
+/* Nothing can ask a server for a foreign name whose path is too long. */
+static void check_lengths(struct walk *walk, const struct registry_children *children)
+{
+	for (size_t i = 0; i < children->foreign_count; i++) {
+		if (strlen(children->foreign[i]) > LIMIT_PATH_BYTES) {
+			err_set(&walk->err, BERTH_LIMIT_EXCEEDED,
+				"%.64s… cannot be deleted: its path has more than %d bytes",
+				children->foreign[i], LIMIT_PATH_BYTES);
+		}
+	}
+}
+
+/* Keeps what was listed as the node's children. 0, or -1 when the walk has failed. */
+static int take_children(struct node *node)
+{
+	struct walk *walk = node->walk;
+	const struct registry_task *task = &node->call.task;
+	/* A directory's foreign entries go with the node; a server's are nodes of their own. */
+	bool visit_foreign = walk->purpose == PURPOSE_DELETE && walk->mode == REGISTRY_DELETE_ALL &&
+		!walk->base.registry->ops->deletes_all;
+	struct registry_children children;
+	if (registry_children_init(&children, node->path, task, visit_foreign)) {
+		return err_set(&walk->err, BERTH_FAILED, "no memory to list %s", node->path);
+	}
+	free(node->children);
+	node->children = children.paths;
+	node->children_count = children.count;
+	node->next_child = 0;
+	node->unreachable = children.foreign_count > 0 && !visit_foreign;
+	if (visit_foreign) {
+		node->children_count += children.foreign_count;
+		check_lengths(walk, &children);
+	} else if (walk->surveying) {
+		note_foreign(walk, &children);
+	} else if (walk->purpose != PURPOSE_DELETE) {
+		log_too_long(node, children.too_long);
+	}
+	return walk->err.code;
+}
+
 static void on_listed(struct node *node)
 {
 	struct walk *walk = node->walk;
-	struct registry_task *task = &node->call.task;
-	size_t count = task->ret_children_count;
+	size_t count = node->call.task.ret_children_count + node->call.task.ret_foreign_count;
 	if (walk->purpose == PURPOSE_DELETE) {
-		node->stat = task->ret_stat;
+		node->stat = node->call.task.ret_stat;
 		walk->visited++;
 	}
 	if (!is_expected(node)) {
@@ -331,15 +404,9 @@ static void on_listed(struct node *node)
 			"%s: another node or version stands there", node->path);
 		return;
 	}
-	free(node->children);
-	node->next_child = 0;
-	node->children = registry_child_paths(
-		node->path, task->ret_children, count, &node->children_count);
-	if (!node->children) {
-		err_set(&walk->err, BERTH_FAILED, "no memory to list %s", node->path);
+	if (take_children(node)) {
 		return;
 	}
-	node->unreachable = count > node->children_count;
 	if (walk->purpose == PURPOSE_PURGE && node->remove && count > 0) {
 		apply_policy(node);
 	}
@@ -470,12 +537,36 @@ static void complete(struct walk *walk)
 	registry_request_complete(&walk->base, &result);
 }
 
+/* Nothing was removed so far: removes everything, or refuses to. */
+static void end_survey(struct walk *walk)
+{
+	walk->surveying = false;
+	walk->done = false;
+	if (walk->foreign_count > 0) {
+		char more[32] = "";
+		if (walk->foreign_count > MOST_NAMED) {
+			snprintf(more, sizeof(more), " and %zu more",
+				walk->foreign_count - MOST_NAMED);
+		}
+		err_set(&walk->err, BERTH_PATH_IS_NOT_EMPTY_DIRECTORY,
+			"%s: nothing was deleted, for no path can name %s%s", walk->base.path,
+			walk->foreign, more);
+		return;
+	}
+	walk->visited = 0;
+	walk->told = 0;
+	node_start(walk, NULL, walk->base.path);
+}
+
 static void on_step(struct registry_call *call)
 {
 	struct node *node = call->owner;
 	struct walk *walk = node->walk;
 	walk->in_flight--;
 	take_step(node);
+	if (walk->done && walk->surveying && !walk->err.code) {
+		end_survey(walk);
+	}
 	if (!walk->err.code) {
 		start_children(walk);
 	}
@@ -540,13 +631,15 @@ static struct registry_request *walk_start(struct walk *walk)
 }
 
 struct registry_request *registry_delete_tree(struct registry *registry, const char *path,
-	const struct registry_stat *expected, registry_progress *progress, registry_done *done,
-	void *context)
+	enum registry_delete_mode mode, const struct registry_stat *expected,
+	registry_progress *progress, registry_done *done, void *context)
 {
 	struct walk *walk = walk_create(registry, PURPOSE_DELETE, path, progress, done, context);
 	if (!walk) {
 		return NULL;
 	}
+	walk->mode = mode;
+	walk->surveying = mode == REGISTRY_DELETE_TREE;
 	if (expected) {
 		walk->has_expected = true;
 		walk->expected = *expected;

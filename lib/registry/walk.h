@@ -4,9 +4,9 @@
 
 #include "lib/registry/registry.h"
 
-/* registry_delete() with everything below. */
+/* registry_delete() with everything below: REGISTRY_DELETE_TREE or _ALL. */
 struct registry_request *registry_delete_tree(struct registry *registry, const char *path,
-	const struct registry_stat *expected, registry_progress *progress, registry_done *done,
-	void *context);
+	enum registry_delete_mode mode, const struct registry_stat *expected,
+	registry_progress *progress, registry_done *done, void *context);
 
 #endif

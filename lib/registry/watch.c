@@ -219,17 +219,23 @@ static void deliver(struct registry_watched *watched, bool all, bool changed)
 	free_dead_handles(watched);
 }
 
-static bool same_children(const struct registry_result *a, const struct registry_result *b)
+static bool same_paths(char *const *a, size_t a_count, char *const *b, size_t b_count)
 {
-	if (a->children_count != b->children_count) {
+	if (a_count != b_count) {
 		return false;
 	}
-	for (size_t i = 0; i < a->children_count; i++) {
-		if (strcmp(a->children[i], b->children[i]) != 0) {
+	for (size_t i = 0; i < a_count; i++) {
+		if (strcmp(a[i], b[i]) != 0) {
 			return false;
 		}
 	}
 	return true;
+}
+
+static bool same_children(const struct registry_result *a, const struct registry_result *b)
+{
+	return same_paths(a->children, a->children_count, b->children, b->children_count) &&
+		same_paths(a->foreign, a->foreign_count, b->foreign, b->foreign_count);
 }
 
 static bool differs(const struct registry_watched *watched, const struct registry_result *now)
@@ -253,22 +259,19 @@ static void learn(struct registry_watched *watched, bool *ret_changed)
 {
 	struct registry_task *task = &watched->call.task;
 	struct registry_result now = { .err = task->ret_err, .stat = task->ret_stat };
-	char **children = NULL;
+	struct registry_children children = { .paths = NULL };
 	if (!now.err.code && watched->kind == REGISTRY_WATCH_CHILDREN) {
-		children = registry_child_paths(watched->path, task->ret_children,
-			task->ret_children_count, &now.children_count);
-		now.children = children;
-		now.stat.children = task->ret_children_count;
-		if (!children) {
+		if (registry_children_init(&children, watched->path, task, false)) {
 			err_set(&now.err, BERTH_FAILED, "no memory to list %s", watched->path);
-			now.children_count = 0;
+		} else {
+			registry_children_tell(&children, &now);
 		}
 	}
 	*ret_changed = differs(watched, &now);
 	free(watched->data);
 	free(watched->children);
 	watched->data = task->ret_data;
-	watched->children = children;
+	watched->children = children.paths;
 	now.data = task->ret_data;
 	now.data_len = task->ret_len;
 	task->ret_data = NULL;

@@ -126,9 +126,9 @@ Test(access, everybody_reads_and_walks)
 	cr_assert_eq(client_list(anybody, "/services", &answer), 0);
 	cr_assert_eq(client_find(anybody, &all, &answer), 0);
 	cr_assert_eq(json_object_size(answer.records), 1);
-	cr_assert_eq(client_delete(anybody, "/services/mine", false, NULL, &answer),
+	cr_assert_eq(client_delete(anybody, "/services/mine", REGISTRY_DELETE_NODE, NULL, &answer),
 		BERTH_NO_PATH_PERMISSIONS);
-	cr_assert_eq(client_delete(anybody, "/services", true, NULL, &answer),
+	cr_assert_eq(client_delete(anybody, "/services", REGISTRY_DELETE_TREE, NULL, &answer),
 		BERTH_NO_PATH_PERMISSIONS);
 	cr_assert_eq(client_resolve(joe, "/services/mine", &answer), 0);
 	client_close(joe);

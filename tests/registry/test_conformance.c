@@ -306,7 +306,7 @@ EVERY_BACKEND(bind, replace_of_nothing_is_refused)
 {
 	struct answer answer = { 0 };
 	struct registry_stat gone = put(stage, "/services/web", RECORD);
-	client_delete(stage->registry, "/services/web", false, NULL, &answer);
+	client_delete(stage->registry, "/services/web", REGISTRY_DELETE_NODE, NULL, &answer);
 	replace(stage->registry, &gone, false, &answer);
 	assert_answer(&answer, "PathNotFound");
 	cr_assert_not(exists(stage->registry, "/services/web"));
@@ -472,10 +472,10 @@ EVERY_BACKEND(read, a_write_of_another_client_is_seen)
 EVERY_BACKEND(delete, of_nothing_is_no_error)
 {
 	struct answer answer = { 0 };
-	client_delete(stage->registry, "/missing", false, NULL, &answer);
+	client_delete(stage->registry, "/missing", REGISTRY_DELETE_NODE, NULL, &answer);
 	assert_answer(&answer, "OK");
 	cr_assert_eq(answer.count, 0);
-	client_delete(stage->registry, "/missing/too", true, NULL, &answer);
+	client_delete(stage->registry, "/missing/too", REGISTRY_DELETE_TREE, NULL, &answer);
 	assert_answer(&answer, "OK");
 	cr_assert_eq(answer.count, 0);
 	answer_clear(&answer);
@@ -485,7 +485,7 @@ EVERY_BACKEND(delete, takes_a_node_away)
 {
 	struct answer answer = { 0 };
 	put(stage, "/services/web", RECORD);
-	client_delete(stage->registry, "/services/web", false, NULL, &answer);
+	client_delete(stage->registry, "/services/web", REGISTRY_DELETE_NODE, NULL, &answer);
 	assert_answer(&answer, "OK");
 	cr_assert_eq(answer.count, 1);
 	cr_assert_not(exists(stage->registry, "/services/web"));
@@ -497,7 +497,7 @@ EVERY_BACKEND(delete, of_a_node_with_children_is_refused)
 {
 	struct answer answer = { 0 };
 	put(stage, "/services/web", RECORD);
-	client_delete(stage->registry, "/services", false, NULL, &answer);
+	client_delete(stage->registry, "/services", REGISTRY_DELETE_NODE, NULL, &answer);
 	assert_answer(&answer, "PathIsNotEmptyDirectory");
 	cr_assert(exists(stage->registry, "/services/web"));
 	answer_clear(&answer);
@@ -510,7 +510,7 @@ EVERY_BACKEND(delete, recursively_takes_all_below)
 	put(stage, "/services/a/two", RECORD);
 	put(stage, "/services/b", RECORD);
 	put(stage, "/others", RECORD);
-	client_delete(stage->registry, "/services", true, NULL, &answer);
+	client_delete(stage->registry, "/services", REGISTRY_DELETE_TREE, NULL, &answer);
 	assert_answer(&answer, "OK");
 	cr_assert_eq(answer.count, 5);
 	client_list(stage->registry, "/", &answer);
@@ -559,7 +559,7 @@ EVERY_BACKEND(delete, another_clients_ephemeral_node_can_be_deleted)
 	struct answer answer = { 0 };
 	struct registry *other = stage_client(stage);
 	client_put(other, "/services/web", RECORD, REGISTRY_BIND_CREATE, true, &answer);
-	client_delete(stage->registry, "/services/web", false, NULL, &answer);
+	client_delete(stage->registry, "/services/web", REGISTRY_DELETE_NODE, NULL, &answer);
 	assert_answer(&answer, "OK");
 	cr_assert_not(exists(other, "/services/web"));
 	client_put(other, "/services/web", RECORD, REGISTRY_BIND_CREATE, true, &answer);
@@ -617,7 +617,7 @@ EVERY_BACKEND(withdraw, deletes_an_emptied_node_once_its_children_are_gone)
 	assert_answer(&answer, "OK");
 	cr_assert(answer.emptied);
 	cr_assert_eq(answer.stat.version, stat.version, "a node that was empty was written");
-	client_delete(stage->registry, "/services/web/below", false, NULL, &answer);
+	client_delete(stage->registry, "/services/web/below", REGISTRY_DELETE_NODE, NULL, &answer);
 	client_withdraw(stage->registry, "/services/web", &stat, &answer);
 	assert_answer(&answer, "OK");
 	cr_assert_eq(answer.count, 1);
@@ -682,9 +682,9 @@ EVERY_BACKEND(paths, odd_ones_are_refused_by_every_operation)
 		assert_answer(&answer, "InvalidPathname");
 		client_put(stage->registry, odd[i], RECORD, REGISTRY_BIND_OVERWRITE, false, &answer);
 		assert_answer(&answer, "InvalidPathname");
-		client_delete(stage->registry, odd[i], false, NULL, &answer);
+		client_delete(stage->registry, odd[i], REGISTRY_DELETE_NODE, NULL, &answer);
 		assert_answer(&answer, "InvalidPathname");
-		client_delete(stage->registry, odd[i], true, NULL, &answer);
+		client_delete(stage->registry, odd[i], REGISTRY_DELETE_TREE, NULL, &answer);
 		assert_answer(&answer, "InvalidPathname");
 		client_withdraw(
 			stage->registry, odd[i], &(const struct registry_stat){ 0 }, &answer);

@@ -38,7 +38,7 @@ typedef void interfere(struct registry *other, struct answer *answer);
 
 static void register_again(struct registry *other, struct answer *answer)
 {
-	client_delete(other, PATH, false, NULL, answer);
+	client_delete(other, PATH, REGISTRY_DELETE_NODE, NULL, answer);
 	assert_answer(answer, "OK");
 	client_put(other, PATH, RECORD("alive"), REGISTRY_BIND_CREATE, false, answer);
 	assert_answer(answer, "OK");
@@ -46,7 +46,7 @@ static void register_again(struct registry *other, struct answer *answer)
 
 static void register_again_ephemeral(struct registry *other, struct answer *answer)
 {
-	client_delete(other, PATH, false, NULL, answer);
+	client_delete(other, PATH, REGISTRY_DELETE_NODE, NULL, answer);
 	assert_answer(answer, "OK");
 	client_put(other, PATH, RECORD("alive"), REGISTRY_BIND_CREATE, true, answer);
 	assert_answer(answer, "OK");
@@ -92,7 +92,7 @@ static bool purge_with(struct stage *stage, struct registry *purger, interfere *
 	} else {
 		cr_assert_eq(purged.count, 1);
 	}
-	client_delete(stage->registry, "/users", true, NULL, &answer);
+	client_delete(stage->registry, "/users", REGISTRY_DELETE_TREE, NULL, &answer);
 	answer_clear(&answer);
 	answer_clear(&purged);
 	return early;

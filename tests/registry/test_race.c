@@ -77,7 +77,7 @@ EVERY_BACKEND(race, of_two_creators_one_wins)
 		assert_answer(&race.answers[!winner], "FileAlreadyExists");
 		client_get(stage->registry, path, &read);
 		cr_assert_str_eq(read.data, data[winner]);
-		client_delete(stage->registry, path, false, NULL, &read);
+		client_delete(stage->registry, path, REGISTRY_DELETE_NODE, NULL, &read);
 		assert_answer(&read, "OK");
 	}
 	answer_clear(&read);
@@ -224,8 +224,8 @@ EVERY_BACKEND(race, parents_deleted_meanwhile_are_made_again)
 		clear(&race);
 		start_bind(&race, 0, "/race/a/b/c", "x", REGISTRY_BIND_OVERWRITE, race.round % 2,
 			NULL);
-		registry_delete(race.clients[1], race.round % 3 ? "/race/a" : "/race", true, NULL,
-			NULL, answer_take, &race.answers[1]);
+		registry_delete(race.clients[1], race.round % 3 ? "/race/a" : "/race",
+			REGISTRY_DELETE_TREE, NULL, NULL, answer_take, &race.answers[1]);
 		finish(&race);
 		assert_answer(&race.answers[0], "OK");
 		assert_answer(&race.answers[1], "OK");
@@ -332,7 +332,7 @@ static size_t overwrite_and_delete(struct registry *registry, size_t number)
 						strcmp(answer.data, "second") == 0)),
 			&answer);
 		if (round % 4 == 0) {
-			client_delete(registry, "/race", true, NULL, &answer);
+			client_delete(registry, "/race", REGISTRY_DELETE_TREE, NULL, &answer);
 			demand(answer.err.code == 0, &answer);
 		}
 	}

@@ -192,7 +192,8 @@ EVERY_BACKEND(trees, deleting_one_tells_progress_while_it_goes_on)
 		put(stage, path, "x");
 	}
 	progress_calls = 0;
-	registry_delete(stage->registry, "/tree", true, NULL, count_progress, answer_take, &answer);
+	registry_delete(stage->registry, "/tree", REGISTRY_DELETE_TREE, NULL, count_progress,
+		answer_take, &answer);
 	client_wait_told(&answer, 1);
 	assert_answer(&answer, "OK");
 	/* Each node is visited and deleted. */
@@ -431,7 +432,7 @@ EVERY_BACKEND(trees, wide_and_deep_ones_are_deleted)
 		len += (size_t)snprintf(path + len, sizeof(path) - len, "/d%zu", i);
 	}
 	put(stage, path, "x");
-	client_delete(stage->registry, "/tree", true, NULL, &answer);
+	client_delete(stage->registry, "/tree", REGISTRY_DELETE_TREE, NULL, &answer);
 	assert_answer(&answer, "OK");
 	cr_assert_eq(answer.count, 1 + 1 + WIDE + 1 + DEEP);
 	cr_assert_not(exists(stage, "/tree"));

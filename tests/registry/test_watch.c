@@ -20,7 +20,7 @@ static void put(struct registry *registry, const char *path, const char *data)
 static void delete (struct registry *registry, const char *path)
 {
 	struct answer answer = { 0 };
-	client_delete(registry, path, true, NULL, &answer);
+	client_delete(registry, path, REGISTRY_DELETE_TREE, NULL, &answer);
 	assert_answer(&answer, "OK");
 	answer_clear(&answer);
 }

@@ -476,7 +476,8 @@ static void begin(struct registry *registry, enum write write, const char *data,
 	bind.mode = write == CREATE ? REGISTRY_BIND_CREATE : REGISTRY_BIND_REPLACE;
 	bind.expected = *expected;
 	if (write == DELETE) {
-		registry_delete(registry, PATH, false, expected, NULL, answer_take, &answer);
+		registry_delete(
+			registry, PATH, REGISTRY_DELETE_NODE, expected, NULL, answer_take, &answer);
 	} else {
 		registry_bind(registry, PATH, &bind, answer_take, &answer);
 	}

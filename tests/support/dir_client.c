@@ -134,6 +134,10 @@ void dir_task_finish(struct registry_task *task)
 		free(task->ret_children[i]);
 	}
 	free(task->ret_children);
+	for (size_t i = 0; i < task->ret_foreign_count; i++) {
+		free(task->ret_foreign[i]);
+	}
+	free(task->ret_foreign);
 }
 
 static int run_and_finish(

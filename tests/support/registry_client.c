@@ -25,13 +25,28 @@ static void give_up(const char *what)
 	abort();
 }
 
+static void free_texts(char **texts, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		free(texts[i]);
+	}
+	free(texts);
+}
+
+static char **copy_texts(char *const *texts, size_t count)
+{
+	char **copy = calloc(count + 1, sizeof(char *));
+	for (size_t i = 0; i < count; i++) {
+		copy[i] = strdup(texts[i]);
+	}
+	return copy;
+}
+
 void answer_clear(struct answer *answer)
 {
 	free(answer->data);
-	for (size_t i = 0; i < answer->children_count; i++) {
-		free(answer->children[i]);
-	}
-	free(answer->children);
+	free_texts(answer->children, answer->children_count);
+	free_texts(answer->foreign, answer->foreign_count);
 	json_decref(answer->records);
 	*answer = (struct answer){ 0 };
 }
@@ -55,10 +70,9 @@ void answer_take(void *context, const struct registry_result *result)
 	}
 	char *const *paths = result->purged ? result->purged : result->children;
 	answer->children_count = result->children_count + result->purged_count;
-	answer->children = calloc(answer->children_count + 1, sizeof(char *));
-	for (size_t i = 0; i < answer->children_count; i++) {
-		answer->children[i] = strdup(paths[i]);
-	}
+	answer->children = copy_texts(paths, answer->children_count);
+	answer->foreign_count = result->foreign_count;
+	answer->foreign = copy_texts(result->foreign, result->foreign_count);
 }
 
 const char *answer_name(const struct answer *answer)
@@ -66,16 +80,25 @@ const char *answer_name(const struct answer *answer)
 	return berth_error_name(answer->err.code);
 }
 
-const char *answer_children(const struct answer *answer)
+static const char *join(char *const *texts, size_t count)
 {
 	static char text[4096];
 	text[0] = '\0';
-	for (size_t i = 0; i < answer->children_count; i++) {
+	for (size_t i = 0; i < count; i++) {
 		size_t used = strlen(text);
-		snprintf(text + used, sizeof(text) - used, "%s%s", i ? " " : "",
-			answer->children[i]);
+		snprintf(text + used, sizeof(text) - used, "%s%s", i ? " " : "", texts[i]);
 	}
 	return text;
+}
+
+const char *answer_children(const struct answer *answer)
+{
+	return join(answer->children, answer->children_count);
+}
+
+const char *answer_foreign(const struct answer *answer)
+{
+	return join(answer->foreign, answer->foreign_count);
 }
 
 struct registry *client_open_with(const struct registry_options *options)
@@ -260,13 +283,12 @@ int client_put(struct registry *registry, const char *path, const char *data,
 	return client_bind(registry, path, &bind, answer);
 }
 
-int client_delete(struct registry *registry, const char *path, bool recursive,
+int client_delete(struct registry *registry, const char *path, enum registry_delete_mode mode,
 	const struct registry_stat *expected, struct answer *answer)
 {
 	answer_clear(answer);
 	return wait_for(
-		registry_delete(registry, path, recursive, expected, NULL, answer_take, answer),
-		answer);
+		registry_delete(registry, path, mode, expected, NULL, answer_take, answer), answer);
 }
 
 int client_withdraw(struct registry *registry, const char *path,

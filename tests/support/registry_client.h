@@ -18,6 +18,8 @@ struct answer {
 	size_t data_len;
 	char **children; /* or what was purged */
 	size_t children_count;
+	char **foreign;
+	size_t foreign_count;
 	json_t *records;
 	size_t count;
 	bool emptied;
@@ -31,6 +33,8 @@ void answer_take(void *context, const struct registry_result *result);
 const char *answer_name(const struct answer *answer);
 /* The children, or what was purged, separated by blanks. Borrowed until the next call. */
 const char *answer_children(const struct answer *answer);
+/* The foreign children in the same way. */
+const char *answer_foreign(const struct answer *answer);
 
 /*
  * Opens `url` with no options, or `options` (url in it), adds it. Aborts on failure. A timeout that the options do not name is
@@ -62,7 +66,7 @@ int client_bind(struct registry *registry, const char *path, const struct regist
 	struct answer *answer);
 int client_put(struct registry *registry, const char *path, const char *data,
 	enum registry_bind_mode mode, bool ephemeral, struct answer *answer);
-int client_delete(struct registry *registry, const char *path, bool recursive,
+int client_delete(struct registry *registry, const char *path, enum registry_delete_mode mode,
 	const struct registry_stat *expected, struct answer *answer);
 int client_withdraw(struct registry *registry, const char *path,
 	const struct registry_stat *expected, struct answer *answer);

@@ -406,36 +406,64 @@ static int add_child(struct dir_children *children, const char *name, enum dir_k
 	return 0;
 }
 
-static int look_at_entry(const struct dir_node *node, const char *path, const char *name,
-	struct dir_children *children, struct err *err)
+static int add_foreign(struct dir_children *children, const char *name)
 {
-	struct err child_err = ERR_INIT;
-	struct dir_node child;
-	enum dir_kind kind;
-
-	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, DIR_RECORD) == 0 ||
-		strcmp(name, DIR_OWNER) == 0) {
-		return 0;
+	if ((children->foreign_count & (children->foreign_count - 1)) == 0) {
+		size_t size = children->foreign_count == 0 ? 1 : 2 * children->foreign_count;
+		char **grown = reallocarray(children->foreign, size, sizeof(*grown));
+		if (!grown) {
+			return -1;
+		}
+		children->foreign = grown;
 	}
-	if (!path_element_valid(name, strlen(name))) {
-		strcpy(children->foreign, name); /* d_name has the room of NAME_MAX, too */
-		return 0;
+	char *copy = strdup(name);
+	if (!copy) {
+		return -1;
 	}
-	/* A child that may not be looked at is there all the same. */
-	kind = dir_node_open_child(&child, node->fd, name, path, &child_err) == 0 ? child.kind
-										  : DIR_PERSISTENT;
-	if (kind == DIR_ABSENT) {
-		struct stat stat;
+	children->foreign[children->foreign_count++] = copy;
+	return 0;
+}
 
-		if (fstatat(node->fd, name, &stat, AT_SYMLINK_NOFOLLOW) == 0) {
-			strcpy(children->foreign, name);
+static bool is_part_of_node(const char *name)
+{
+	static const char *const parts[] = { ".", "..", DIR_RECORD, DIR_OWNER, DIR_RECORD_CHECKSUM };
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		if (strcmp(name, parts[i]) == 0) {
+			return true;
 		}
 	}
-	dir_node_close(&child);
-	if (kind != DIR_ABSENT && add_child(children, name, kind) != 0) {
-		return dir_errno(err, ENOMEM, "list", path);
+	return false;
+}
+
+/* The root also holds what writers need. */
+static bool is_own_at_root(const char *path, const char *name)
+{
+	return strcmp(path, "/") == 0 && strncmp(name, DIR_TMP, strlen(DIR_TMP)) == 0;
+}
+
+static bool is_there(const struct dir_node *node, const char *name)
+{
+	struct stat stat;
+	return fstatat(node->fd, name, &stat, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static int look_at_entry(const struct dir_node *node, const char *path, const char *name,
+	struct dir_children *children)
+{
+	if (!path_element_valid(name, strlen(name))) {
+		return add_foreign(children, name);
 	}
-	return 0;
+	struct err child_err = ERR_INIT;
+	struct dir_node child;
+	/* A child that may not be looked at is there all the same. */
+	enum dir_kind kind = dir_node_open_child(&child, node->fd, name, path, &child_err) == 0
+		? child.kind
+		: DIR_PERSISTENT;
+	dir_node_close(&child);
+	if (kind != DIR_ABSENT) {
+		return add_child(children, name, kind);
+	}
+	return is_there(node, name) ? add_foreign(children, name) : 0;
 }
 
 int dir_node_children(const struct dir_node *node, const char *path,
@@ -455,7 +483,10 @@ int dir_node_children(const struct dir_node *node, const char *path,
 		return result;
 	}
 	while (result == 0 && (errno = 0, entry = readdir(stream)) != NULL) {
-		result = look_at_entry(node, path, entry->d_name, &children, err);
+		if (!is_part_of_node(entry->d_name) && !is_own_at_root(path, entry->d_name) &&
+			look_at_entry(node, path, entry->d_name, &children) != 0) {
+			result = dir_errno(err, ENOMEM, "list", path);
+		}
 	}
 	if (result == 0 && errno != 0 && entry == NULL) {
 		result = dir_errno(err, errno, "list", path);
@@ -472,5 +503,9 @@ int dir_node_children(const struct dir_node *node, const char *path,
 void dir_children_free(struct dir_children *children)
 {
 	free(children->entries);
+	for (size_t i = 0; i < children->foreign_count; i++) {
+		free(children->foreign[i]);
+	}
+	free(children->foreign);
 	*children = (struct dir_children){ 0 };
 }

@@ -14,7 +14,6 @@
 #ifndef LIB_REGISTRY_DIR_NODE_H
 #define LIB_REGISTRY_DIR_NODE_H
 
-#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -25,6 +24,8 @@
 #define DIR_RECORD "_record"
 #define DIR_OWNER "_owner"
 #define DIR_TMP "_tmp"
+/* Hadoop's local file system writes it beside a record. It says nothing once Berth has written the record. */
+#define DIR_RECORD_CHECKSUM "._record.crc"
 
 enum dir_kind {
 	DIR_ABSENT,
@@ -51,8 +52,8 @@ struct dir_children {
 	struct dir_child *entries;
 	size_t count;
 	size_t live; /* how many of them are not dead */
-	char foreign[NAME_MAX +
-		1]; /* one entry of the directory that is not Berth's, if there is any; else "" */
+	char **foreign; /* names of other entries of the directory, which are no nodes; one allocation each */
+	size_t foreign_count;
 };
 
 /* True when the node is there for users of the registry. */

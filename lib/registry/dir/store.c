@@ -82,15 +82,14 @@ static void outlive_birth_tick(int fd)
 
 /*
  * Takes a node's directory apart. The record goes before the owner's file: a reader who still holds the directory never
- * sees a record without the owner that it depended on. What is not Berth's stays, and so do the directories around it.
+ * sees a record without the owner that it depended on. Unless `all`, what is not Berth's stays, and so do the directories
+ * around it.
  */
-static void dismantle(int parent_fd, const char *name)
+static void dismantle(int parent_fd, const char *name, bool all)
 {
 	int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
-	struct dirent *entry;
-
-	if (stream == NULL) {
+	if (!stream) {
 		if (fd >= 0) {
 			close(fd);
 		}
@@ -99,9 +98,13 @@ static void dismantle(int parent_fd, const char *name)
 	}
 	outlive_birth_tick(fd);
 	unlinkat(fd, DIR_RECORD, 0);
-	while ((entry = readdir(stream)) != NULL) {
-		if (path_element_valid(entry->d_name, strlen(entry->d_name))) {
-			dismantle(fd, entry->d_name);
+	unlinkat(fd, DIR_RECORD_CHECKSUM, 0);
+	for (const struct dirent *entry; (entry = readdir(stream)) != NULL;) {
+		const char *child = entry->d_name;
+		bool is_dots = strcmp(child, ".") == 0 || strcmp(child, "..") == 0;
+		if (path_element_valid(child, strlen(child)) ||
+			(all && !is_dots && strcmp(child, DIR_OWNER) != 0)) {
+			dismantle(fd, child, all);
 		}
 	}
 	unlinkat(fd, DIR_OWNER, 0);
@@ -126,7 +129,7 @@ static void sweep_tmp(struct dir_store *store)
 	}
 	while ((entry = readdir(stream)) != NULL) {
 		if (entry->d_name[0] != '.') {
-			dismantle(fd, entry->d_name);
+			dismantle(fd, entry->d_name, false);
 		}
 	}
 	closedir(stream);
@@ -308,7 +311,7 @@ int dir_store_place(struct dir_store *store, const struct dir_node *parent,
 		result = rename_errno(err, errno, write->path);
 	}
 	if (result != 0 || exchange) {
-		dismantle(tmp_fd, name);
+		dismantle(tmp_fd, name, false);
 	}
 	if (result == 0 && !write->ephemeral) {
 		sync_directory(parent);
@@ -340,7 +343,10 @@ int dir_store_set(struct dir_store *store, const struct dir_node *node,
 	}
 	if (result != 0) {
 		unlinkat(tmp_fd, name, 0);
-	} else if (!write->ephemeral) {
+	} else {
+		unlinkat(node->fd, DIR_RECORD_CHECKSUM, 0);
+	}
+	if (result == 0 && !write->ephemeral) {
 		sync_directory(node);
 	}
 	close(tmp_fd);
@@ -348,7 +354,7 @@ int dir_store_set(struct dir_store *store, const struct dir_node *node,
 }
 
 int dir_store_remove(struct dir_store *store, const struct dir_node *parent, const char *name,
-	const char *path, struct err *err)
+	const char *path, bool all, struct err *err)
 {
 	char tmp_name[TMP_NAME_BYTES];
 	int tmp_fd = open_tmp(store, err);
@@ -361,7 +367,7 @@ int dir_store_remove(struct dir_store *store, const struct dir_node *parent, con
 	if (renameat2(parent->fd, name, tmp_fd, tmp_name, RENAME_NOREPLACE) != 0) {
 		result = rename_errno(err, errno, path);
 	} else {
-		dismantle(tmp_fd, tmp_name);
+		dismantle(tmp_fd, tmp_name, all);
 		sync_directory(parent);
 	}
 	close(tmp_fd);

@@ -46,8 +46,9 @@ int dir_store_set(struct dir_store *store, const struct dir_node *node,
 	const struct dir_write *write, struct err *err) __attribute__((warn_unused_result))
 ERR_REQUIRED(4);
 
-/* Takes the child `name` of `parent`, and what is dead below it, out of the tree. */
+/* Takes the child `name` of `parent`, and what is dead below it, out of the tree; with `all` whatever else is in it too. */
 int dir_store_remove(struct dir_store *store, const struct dir_node *parent, const char *name,
-	const char *path, struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(5);
+	const char *path, bool all, struct err *err) __attribute__((warn_unused_result))
+ERR_REQUIRED(6);
 
 #endif

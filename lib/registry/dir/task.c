@@ -84,7 +84,7 @@ static int do_stat(struct dir_context *context, struct registry_task *task)
 	if (result == 0) {
 		result = dir_node_children(&node, task->path, &children, &task->ret_err);
 	}
-	task->ret_stat.children = children.live;
+	task->ret_stat.children = children.live + children.foreign_count;
 	dir_children_free(&children);
 	dir_node_close(&node);
 	return result;
@@ -116,33 +116,29 @@ static int watch_children(struct dir_context *context, struct registry_task *tas
 	return result;
 }
 
-static int hand_out_children(struct registry_task *task, const struct dir_children *children)
+static int hand_out_children(struct registry_task *task, struct dir_children *children)
 {
-	size_t count = 0;
-	char **names = calloc(children->count + 1, sizeof(*names));
-
-	for (size_t i = 0; names != NULL && i < children->count; i++) {
+	task->ret_children = calloc(children->live + 1, sizeof(char *));
+	for (size_t i = 0; task->ret_children && i < children->count; i++) {
 		if (!dir_kind_live(children->entries[i].kind)) {
 			continue;
 		}
-		names[count] = strdup(children->entries[i].name);
-		if (names[count] == NULL) {
-			while (count > 0) {
-				free(names[--count]);
-			}
-			free(names);
-			names = NULL;
-		} else {
-			count++;
+		char *name = strdup(children->entries[i].name);
+		if (!name) {
+			return err_set(&task->ret_err, BERTH_FAILED,
+				"no memory for the children of %s", task->path);
 		}
+		task->ret_children[task->ret_children_count++] = name;
 	}
-	if (names == NULL) {
+	if (!task->ret_children) {
 		return err_set(&task->ret_err, BERTH_FAILED, "no memory for the children of %s",
 			task->path);
 	}
-	task->ret_children = names;
-	task->ret_children_count = count;
-	task->ret_stat.children = count;
+	task->ret_foreign = children->foreign;
+	task->ret_foreign_count = children->foreign_count;
+	children->foreign = NULL;
+	children->foreign_count = 0;
+	task->ret_stat.children = task->ret_children_count + task->ret_foreign_count;
 	return 0;
 }
 
@@ -279,7 +275,8 @@ static void sweep_siblings(
 		err_clear(&ignored);
 		if (children.entries[i].kind == DIR_DEAD &&
 			strcmp(name, path_name(task->path)) != 0) {
-			(void)!dir_store_remove(&context->store, parent, name, name, &ignored);
+			(void)!dir_store_remove(
+				&context->store, parent, name, name, false, &ignored);
 		}
 	}
 	dir_children_free(&children);
@@ -364,11 +361,11 @@ static int check_childless(struct registry_task *task, const struct dir_node *no
 					: BERTH_PATH_IS_NOT_EMPTY_DIRECTORY,
 			"%s has %zu %s", task->path, children.live,
 			children.live == 1 ? "child" : "children");
-	} else if (result == 0 && children.foreign[0] != '\0') {
+	} else if (result == 0 && children.foreign_count > 0) {
 		task->ret_childless = true;
 		result = err_set(&task->ret_err, BERTH_PATH_IS_NOT_EMPTY_DIRECTORY,
 			"the directory of %s holds %s, which is not Berth's", task->path,
-			quote_text(children.foreign).text);
+			quote_text(children.foreign[0]).text);
 	}
 	dir_children_free(&children);
 	return result;
@@ -392,7 +389,7 @@ static int open_doomed(struct dir_context *context, struct registry_task *task,
 	if (result == 0) {
 		result = check_expected(context, task, node);
 	}
-	return result == 0 ? check_childless(task, node) : result;
+	return result == 0 && !task->all ? check_childless(task, node) : result;
 }
 
 static int do_delete(struct dir_context *context, struct registry_task *task)
@@ -402,7 +399,7 @@ static int do_delete(struct dir_context *context, struct registry_task *task)
 
 	if (result == 0) {
 		result = dir_store_remove(&context->store, &parent, path_name(task->path),
-			task->path, &task->ret_err);
+			task->path, task->all, &task->ret_err);
 	}
 	if (result == 0) {
 		dir_session_drop(&context->session, &node);

@@ -78,7 +78,7 @@ Test(registry_core, requests_fail_at_once_while_the_registry_is_away)
 		assert_answer(&answer, error);
 		client_put(registry, "/a", "x", REGISTRY_BIND_OVERWRITE, true, &answer);
 		assert_answer(&answer, error);
-		client_delete(registry, "/a", true, NULL, &answer);
+		client_delete(registry, "/a", REGISTRY_DELETE_TREE, NULL, &answer);
 		assert_answer(&answer, error);
 		client_records(registry, "/a", &answer);
 		assert_answer(&answer, error);
@@ -94,7 +94,7 @@ Test(registry_core, nothing_completes_within_the_call_that_asked)
 	struct registry *registry = open_connected();
 	registry_get(registry, "bad path", answer_take, &answers[0]);
 	registry_bind(registry, "/", &(struct registry_bind){ 0 }, answer_take, &answers[1]);
-	registry_delete(registry, "/", true, NULL, NULL, answer_take, &answers[2]);
+	registry_delete(registry, "/", REGISTRY_DELETE_TREE, NULL, NULL, answer_take, &answers[2]);
 	registry_purge(registry, &(struct registry_criteria){ 0 }, REGISTRY_PURGE_ALL, false, NULL,
 		answer_take, &answers[3]);
 	for (size_t i = 0; i < 4; i++) {
@@ -121,7 +121,8 @@ Test(registry_core, cancelled_requests_are_never_told)
 		registry_get(registry, "/a", answer_take, &answers[0]),
 		registry_get(registry, "bad path", answer_take, &answers[1]),
 		registry_bind(registry, "/a/b/c", &bind, answer_take, &answers[2]),
-		registry_delete(registry, "/", true, NULL, NULL, answer_take, &answers[3]),
+		registry_delete(
+			registry, "/", REGISTRY_DELETE_TREE, NULL, NULL, answer_take, &answers[3]),
 		registry_find(
 			registry, &(struct registry_criteria){ 0 }, NULL, answer_take, &answers[4]),
 		registry_mknode(registry, "/x", false, answer_take, &answers[5]),
@@ -288,7 +289,7 @@ Test(registry_core, a_tree_that_grows_while_deleted_is_deleted_too)
 	};
 	struct registry *registry = open_interfered(&between);
 	memory_put(registry, "/a", "x");
-	client_delete(registry, "/a", true, NULL, &answer);
+	client_delete(registry, "/a", REGISTRY_DELETE_TREE, NULL, &answer);
 	assert_answer(&answer, "OK");
 	client_list(registry, "/", &answer);
 	cr_assert_eq(answer.children_count, 0);
@@ -332,7 +333,7 @@ Test(registry_core, walks_keep_to_their_number_of_tasks)
 	assert_answer(&answer, "OK");
 	for (size_t i = 0; i < 30; i++) {
 		snprintf(path, sizeof(path), "/d%zu", i);
-		client_delete(registry, path, true, NULL, &answer);
+		client_delete(registry, path, REGISTRY_DELETE_TREE, NULL, &answer);
 		assert_answer(&answer, "OK");
 	}
 	cr_assert_eq(memory_most_tasks(registry), REGISTRY_MAX_IN_FLIGHT);

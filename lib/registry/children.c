@@ -1,0 +1,104 @@
+/* From the names that a backend lists to the children that users see. */
+#include "lib/registry/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/limits.h"
+#include "lib/base/path.h"
+
+enum { ESCAPED_BYTES = 3 }; /* %XX */
+
+static int compare_paths(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static bool is_addressable(size_t parent_len, const char *name, size_t len)
+{
+	return path_element_valid(name, len) && parent_len + 1 + len <= LIMIT_PATH_BYTES;
+}
+
+/* Writes the name so that it fits into a line, a URL and JSON text as it is. The end of what was written. */
+static char *escape(char *out, const char *name)
+{
+	for (const char *c = name; *c; c++) {
+		if (*c > ' ' && *c < 0x7f && !strchr("%\"\\", *c)) {
+			*out++ = *c;
+		} else {
+			out += sprintf(out, "%%%02X", (unsigned char)*c);
+		}
+	}
+	*out = '\0';
+	return out;
+}
+
+/* Writes the full path of a child, escaped unless `escaped` is false. The end of what was written, its NUL included. */
+static char *write_path(
+	char *out, const char *parent, size_t parent_len, const char *name, bool escaped)
+{
+	out = mempcpy(out, parent, parent_len);
+	*out++ = '/';
+	return (escaped ? escape(out, name) : stpcpy(out, name)) + 1;
+}
+
+static void split(struct registry_children *children, const char *path,
+	const struct registry_task *task, bool raw)
+{
+	size_t count = task->ret_children_count + task->ret_foreign_count;
+	size_t parent_len = strcmp(path, "/") == 0 ? 0 : strlen(path);
+	char *text = (char *)(children->paths + count + 1);
+	for (size_t i = 0; i < count; i++) {
+		bool is_node = i < task->ret_children_count;
+		const char *name = is_node ? task->ret_children[i]
+					   : task->ret_foreign[i - task->ret_children_count];
+		size_t len = strlen(name);
+		if (is_node && is_addressable(parent_len, name, len)) {
+			children->paths[children->count++] = text;
+			text = write_path(text, path, parent_len, name, false);
+		} else {
+			children->foreign_count++;
+			children->paths[count - children->foreign_count] = text;
+			children->too_long += is_node && path_element_valid(name, len);
+			text = write_path(text, path, parent_len, name, !raw);
+		}
+	}
+}
+
+static size_t names_bytes(char *const *names, size_t count, size_t path_len)
+{
+	size_t bytes = 0;
+	for (size_t i = 0; i < count; i++) {
+		bytes += sizeof(char *) + path_len + 1 + ESCAPED_BYTES * strlen(names[i]) + 1;
+	}
+	return bytes;
+}
+
+int registry_children_init(struct registry_children *children, const char *path,
+	const struct registry_task *task, bool raw)
+{
+	size_t size = sizeof(char *) +
+		names_bytes(task->ret_children, task->ret_children_count, strlen(path)) +
+		names_bytes(task->ret_foreign, task->ret_foreign_count, strlen(path));
+	*children = (struct registry_children){ .paths = malloc(size) };
+	if (!children->paths) {
+		return -1;
+	}
+	split(children, path, task, raw);
+	children->foreign = children->paths + children->count;
+	children->paths[children->count + children->foreign_count] = NULL;
+	qsort(children->paths, children->count, sizeof(char *), compare_paths);
+	qsort(children->foreign, children->foreign_count, sizeof(char *), compare_paths);
+	return 0;
+}
+
+void registry_children_tell(const struct registry_children *children, struct registry_result *result)
+{
+	result->children = children->paths;
+	result->children_count = children->count;
+	result->foreign = children->foreign;
+	result->foreign_count = children->foreign_count;
+	result->stat.children = children->count;
+	result->stat.foreign = children->foreign_count;
+}
