@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/base/allocate.h"
+#include "agent/base/directory.h"
 #include "agent/base/log.h"
 #include "agent/base/state_file.h"
 
@@ -59,9 +59,8 @@ static int lock(struct state_dir *directory, struct err *err)
 int state_dir_init(struct state_dir *directory, const char *path, int lock_fd, struct err *err)
 {
 	*directory = (struct state_dir){ .path = allocate_text(path), .lock_fd = lock_fd };
-	if (mkdir(path, 0755) && errno != EEXIST) {
-		return err_set_errno(
-			err, BERTH_FAILED, errno, "cannot make the state directory %s", path);
+	if (directory_make(path, err) != 0) {
+		return err_wrap(err, "state_dir");
 	}
 	return lock_fd >= 0 ? 0 : lock(directory, err);
 }

@@ -64,7 +64,7 @@
 enum { SOCKET_PATH_BYTES = 107 /* sockaddr_un's room, without its NUL */ };
 
 static const struct config_option agent_options[] = {
-	{ "socket", FILE_NAME(agent, socket), .fallback = "/run/berth/berth.sock",
+	{ "socket", FILE_NAME(agent, socket), .fallback = BERTH_RUNSTATEDIR "/berth/berth.sock",
 		.max = SOCKET_PATH_BYTES, .fixed = true,
 		.help = "The Unix socket on which the agent answers." },
 	{ "socket_mode", MODE(agent, socket_mode), .fallback = "0666", .fixed = true,
@@ -77,7 +77,8 @@ static const struct config_option agent_options[] = {
 		.example = "adm",
 		.help = "Members of this group may drain, reload and run checks, beside root and the agent's "
 			"own user." },
-	{ "state_dir", FILE_NAME(agent, state_dir), .fallback = "/var/lib/berth", .fixed = true,
+	{ "state_dir", FILE_NAME(agent, state_dir), .fallback = BERTH_STATEDIR "/berth",
+		.fixed = true,
 		.help = "Where the agent keeps what a restart must not lose: its registry session, the drain, "
 			"the snapshot of the cache." },
 	{ "listen", TEXT(agent, listen), .verify = config_verify_listen, .automatic = "none",
@@ -105,7 +106,7 @@ static const struct config_option agent_options[] = {
 };
 
 static const struct config_option registry_options[] = {
-	{ "url", TEXT(registry, url), .fallback = "dir:/var/lib/berth/registry",
+	{ "url", TEXT(registry, url), .fallback = "dir:" BERTH_STATEDIR "/berth/registry",
 		.verify = config_verify_registry_url, .fixed = true,
 		.help = "dir:/path, one directory for all agents of a machine, or "
 			"zookeeper://host:port,host:port/root (without a root, /registry); "
@@ -117,7 +118,7 @@ static const struct config_option registry_options[] = {
 	{ "auth", TEXT(registry, auth), .fallback = "none", .verify = config_verify_auth,
 		.fixed = true, .help = "How to log in: none, digest (see auth_file) or sasl." },
 	{ "auth_file", FILE_NAME(registry, auth_file), .automatic = "none",
-		.example = "/etc/berth/registry.auth", .fixed = true,
+		.example = BERTH_SYSCONFDIR "/berth/registry.auth", .fixed = true,
 		.help = "With auth = digest: a file that only its owner can read, holding user:password." },
 	{ "secure", BOOLEAN(registry, secure), .fallback = "no", .fixed = true,
 		.help = "Write access control lists: everybody reads; the system accounts, we ourselves and the "

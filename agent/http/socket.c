@@ -11,6 +11,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "agent/base/directory.h"
+
 enum { BACKLOG = 1024 };
 
 static int fill_address(struct sockaddr_un *address, const char *path, struct err *err)
@@ -80,7 +82,8 @@ static int bind_unix(int fd, const struct sockaddr_un *address, unsigned mode, u
 int http_socket_unix(const char *path, unsigned mode, unsigned group_id, struct err *err)
 {
 	struct sockaddr_un address;
-	if (fill_address(&address, path, err) || remove_stale(&address, err)) {
+	if (fill_address(&address, path, err) || directory_make_for(path, err) ||
+		remove_stale(&address, err)) {
 		return BERTH_FAILED;
 	}
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

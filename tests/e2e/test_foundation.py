@@ -331,6 +331,17 @@ class Daemon(AgentTest):
         agent = self.agent(agent={"socket_mode": "0600"}).start()
         self.assertEqual(stat.S_IMODE(os.stat(agent.socket).st_mode), 0o600)
 
+    def test_the_directories_of_socket_and_state_are_made_for_everybody(self):
+        run = self.folder / "run" / "berth"
+        agent = self.agent(agent={"socket": run / "berth.sock", "state_dir": self.folder / "var" / "lib" / "berth"})
+        agent.socket = run / "berth.sock"
+        before = os.umask(0o077)
+        self.addCleanup(os.umask, before)
+        agent.start()
+        for made in run, run.parent, self.folder / "var", self.folder / "var" / "lib":
+            self.assertEqual(stat.S_IMODE(os.stat(made).st_mode), 0o755, made)
+        agent.stop()
+
     def test_one_agent_for_a_state_directory(self):
         agent = self.agent().start()
         second = self.agent("second", agent={"state_dir": agent.folder / "state"})

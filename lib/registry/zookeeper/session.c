@@ -136,6 +136,7 @@ static void connected(struct registry_zk *zk, const struct zk_session *session)
 	memcpy(zk->session.password, session->password, sizeof(zk->session.password));
 	snprintf(zk->name, sizeof(zk->name), "0x%" PRIx64, session->id);
 	zk->connected_at_ms = zk->now_ms;
+	zk->complained_at_ms = 0;
 	zk->heard_ms = zk->now_ms;
 	zk->lost_at_ms = INT64_MAX;
 	free(zk->addresses);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -51,16 +52,40 @@ static int set_files(posix_spawn_file_actions_t *actions, int fd)
 		posix_spawn_file_actions_adddup2(actions, fd, WORKER_FD);
 }
 
-static int spawn(pid_t *ret_pid, int fd, struct err *err)
+/* The worker beside our own program, as in a build tree; false when there is none, or when others could have written it. */
+static bool find_beside(char *out, size_t size)
+{
+	ssize_t len = readlink("/proc/self/exe", out, size);
+	char *slash = len > 0 && (size_t)len < size ? memrchr(out, '/', (size_t)len) : NULL;
+	if (!slash || (size_t)(slash - out) + sizeof("/" PROGRAM) > size) {
+		return false;
+	}
+	memcpy(slash, "/" PROGRAM, sizeof("/" PROGRAM));
+	/* In a directory such as /tmp a stranger could have put it there. */
+	struct stat status;
+	return stat(out, &status) == 0 && S_ISREG(status.st_mode) &&
+		(status.st_uid == 0 || status.st_uid == geteuid()) &&
+		(status.st_mode & (S_IWGRP | S_IWOTH)) == 0 && access(out, X_OK) == 0;
+}
+
+/* $BERTH_LIBEXECDIR comes first, for tests; then the build tree's worker, so that a build never runs an installed one. */
+static void find_worker(char *out, size_t size)
 {
 	const char *directory = secure_getenv("BERTH_LIBEXECDIR");
+	if ((directory && *directory) || !find_beside(out, size)) {
+		snprintf(out, size, "%s/" PROGRAM,
+			directory && *directory ? directory : BERTH_LIBEXECDIR);
+	}
+}
+
+static int spawn(pid_t *ret_pid, int fd, struct err *err)
+{
 	char program[PROGRAM_PATH_BYTES];
 	char number[] = { '0' + WORKER_FD, '\0' };
 	char *const arguments[] = { PROGRAM, number, NULL };
 	posix_spawnattr_t attributes;
 	posix_spawn_file_actions_t actions;
-	snprintf(program, sizeof(program), "%s/" PROGRAM,
-		directory && *directory ? directory : BERTH_LIBEXECDIR);
+	find_worker(program, sizeof(program));
 	if (posix_spawnattr_init(&attributes)) {
 		return err_set(err, BERTH_FAILED, "no memory");
 	}

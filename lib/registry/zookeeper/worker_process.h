@@ -24,7 +24,7 @@ struct zk_worker_process {
 
 void zk_worker_process_init(struct zk_worker_process *worker);
 
-/* Starts $BERTH_LIBEXECDIR/berth-zookeeper (or the installed one) and greets it. 0, or FAILED. */
+/* Starts berth-zookeeper (of $BERTH_LIBEXECDIR, beside the own program, or the installed one) and greets it. 0, or FAILED. */
 int zk_worker_process_start(struct zk_worker_process *worker, const struct zk_hello *hello,
 	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(3);
 

@@ -16,7 +16,8 @@ enum {
 		16, /* the session must not run out while its next worker is waited for */
 	STABLE_MS = 1000,
 	BEGIN_MS = 60000, /* what a worker may need for looking up names, before it connects */
-	WARN_AGAIN_MS = 10000
+	WARN_AGAIN_MS = 10000,
+	COMPLAINT_MS = 1500 /* of the library before it is passed on */
 };
 
 /* Where TLS, in a build that has it, finds the server's CA and the client's certificate and key. */
@@ -137,15 +138,19 @@ static void drop_worker(struct registry_zk *zk, const char *why)
 }
 
 /*
- * The worker's own words are for people. What the library says is too, but it repeats itself for as long as a server is away:
- * now and then is enough.
+ * The worker's own lines are for people. The library's lines are too, but it repeats itself for as long as a server is away: now
+ * and then is enough, and nothing as long as the next attempt may mend it.
  */
 static void on_log(struct registry_zk *zk, const struct zk_log *log)
 {
-	bool due = warning_due(zk);
+	if (zk->complained_at_ms == 0) {
+		zk->complained_at_ms = zk->now_ms;
+	}
+	bool lasts = zk->now_ms - zk->complained_at_ms >= COMPLAINT_MS;
+	bool warn = log->own || (lasts && warning_due(zk));
 	snprintf(zk->trouble, sizeof(zk->trouble), "%s", log->message);
-	registry_zk_log(zk, due || log->own ? REGISTRY_LOG_WARN : REGISTRY_LOG_DEBUG,
-		"ZooKeeper: %s", log->message);
+	registry_zk_log(
+		zk, warn ? REGISTRY_LOG_WARN : REGISTRY_LOG_DEBUG, "ZooKeeper: %s", log->message);
 }
 
 static void on_event(struct registry_zk *zk, const struct zk_event *event)

@@ -87,6 +87,7 @@ struct registry_zk {
 	char name[24];
 	char trouble[320]; /* the last words of the worker, the reason of whatever comes next */
 	int64_t warned_at_ms;
+	int64_t complained_at_ms; /* the first line of the library since the last connection; 0: none */
 
 	/* the tasks */
 	struct zk_job *jobs;

@@ -77,14 +77,37 @@ static bool may_log(void)
 	return atomic_fetch_add(&lines, 1) < LOG_LINES_A_SECOND;
 }
 
+/*
+ * "Socket HOST:PORT zk retcode=-4, errno=111(Connection refused): words" without its numbers. The library sets EHOSTDOWN when
+ * the server has closed the connection, which the words say better. False for another line.
+ */
+static bool read_socket_line(const char *line, char *out, size_t size)
+{
+	char server[256];
+	char reason[128];
+	int number;
+	int words = 0;
+	if (sscanf(line, "Socket %255s zk retcode=%*d, errno=%d(%127[^)]): %n", server, &number,
+		    reason, &words) != 3 ||
+		words == 0) {
+		return false;
+	}
+	bool closed = number == EHOSTDOWN || number == 0;
+	snprintf(out, size, "%s: %s%s%s", server, line + words, closed ? "" : ": ",
+		closed ? "" : reason);
+	return true;
+}
+
 /* A line is "date:pid(thread):LEVEL@function@line: words"; only the words mean something to a person. */
 static void on_library_log(const char *line)
 {
+	char message[512];
 	const char *words = strchr(line, '@');
 	words = words ? strchr(words + 1, '@') : NULL;
 	words = words ? strstr(words, ": ") : NULL;
+	words = words ? words + 2 : line;
 	if (may_log()) {
-		send_log(false, words ? words + 2 : line);
+		send_log(false, read_socket_line(words, message, sizeof(message)) ? message : words);
 	}
 }
 

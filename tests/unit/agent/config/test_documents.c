@@ -1,5 +1,5 @@
 /*
- * What the option table knows stands in the documents: conf/berth.full.ini and the list in docs/berth.ini.5 are what
+ * The documents say what the option table knows: conf/berth.full.ini and the list in docs/berth.ini.5 are what
  * the table prints. After a change of the table run this test once with BERTH_UPDATE_DOCUMENTS=1, which writes them anew.
  */
 #include <criterion/criterion.h>
@@ -33,6 +33,23 @@ static char *read_document(const char *name)
 	return text;
 }
 
+/* `text` with `to` in the place of each `from`; frees `text`. */
+static char *replace_take(char *text, const char *from, const char *to)
+{
+	char *out = NULL;
+	size_t len = 0;
+	FILE *stream = open_memstream(&out, &len);
+	const char *at = text;
+	for (const char *next; (next = strstr(at, from)); at = next + strlen(from)) {
+		fprintf(stream, "%.*s%s", (int)(next - at), at, to);
+	}
+	fputs(at, stream);
+	fclose(stream);
+	free(text);
+	return out;
+}
+
+/* What a printer writes, with the usual directories in the place of those that this build was configured with. */
 static char *print(void (*printer)(FILE *))
 {
 	char *text = NULL;
@@ -40,7 +57,9 @@ static char *print(void (*printer)(FILE *))
 	FILE *stream = open_memstream(&text, &len);
 	printer(stream);
 	fclose(stream);
-	return text;
+	text = replace_take(text, BERTH_RUNSTATEDIR "/berth", "/run/berth");
+	text = replace_take(text, BERTH_STATEDIR "/berth", "/var/lib/berth");
+	return replace_take(text, BERTH_SYSCONFDIR "/berth", "/etc/berth");
 }
 
 static void compare(const char *name, const char *have, const char *want)
