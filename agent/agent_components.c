@@ -58,6 +58,7 @@ static struct component_environment environment_of(struct agent *agent)
 		.scheduler = agent->scheduler,
 		.update_interval_ms = agent->config->registry.update_interval_ms,
 		.jitter_first_runs = check_count(agent->config) > 1,
+		.session_resumed = agent->session_resumed,
 		.on_transition = on_transition,
 		.on_check_result = on_check_result,
 		.on_announced = on_announced,
@@ -67,28 +68,60 @@ static struct component_environment environment_of(struct agent *agent)
 
 /* ---- gates ----------------------------------------------------------------------------------------- */
 
-static void gate_of(const struct agent *agent, const struct config_component *config,
-	enum component_gate *gate, char *why, size_t size)
+struct gate {
+	enum component_gate gate;
+	char why[300];
+};
+
+static struct gate gate_of(const struct agent *agent, const struct component *component)
 {
 	bool stopping = agent->phase != AGENT_RUNNING;
-	if (stopping && config->persistence == PERSISTENCE_PERMANENT && !config->ephemeral) {
-		/* A permanent record stays until somebody removes it. */
-		*gate = COMPONENT_GATE_UNDECIDED;
-		text_printf(why, size, "the agent is stopping, and the record outlives it");
+	struct gate gate = { COMPONENT_GATE_OPEN, "" };
+	if (agent->drain.active) {
+		gate.gate = COMPONENT_GATE_CLOSED;
+		drain_describe(&agent->drain, gate.why, sizeof(gate.why));
+	} else if (stopping && component_config(component)->keep_on_stop) {
+		gate.gate = COMPONENT_GATE_UNDECIDED;
+		text_printf(gate.why, sizeof(gate.why),
+			"the agent is stopping, and the record outlives it");
 	} else if (stopping) {
-		*gate = COMPONENT_GATE_CLOSED;
-		text_printf(why, size, "the agent is stopping");
-	} else if (agent->drain.active) {
-		*gate = COMPONENT_GATE_CLOSED;
-		drain_describe(&agent->drain, why, size);
+		gate.gate = COMPONENT_GATE_CLOSED;
+		text_printf(gate.why, sizeof(gate.why), "the agent is stopping");
 	} else if (agent->supervise && agent->main_process != AGENT_MAIN_PROCESS_RUNNING) {
-		*gate = agent->main_process == AGENT_MAIN_PROCESS_NONE ? COMPONENT_GATE_UNDECIDED
-								       : COMPONENT_GATE_CLOSED;
-		text_printf(why, size, "the main process is not running");
-	} else {
-		*gate = COMPONENT_GATE_OPEN;
-		*why = '\0';
+		gate.gate = agent->main_process == AGENT_MAIN_PROCESS_NONE
+			? COMPONENT_GATE_UNDECIDED
+			: COMPONENT_GATE_CLOSED;
+		text_printf(gate.why, sizeof(gate.why), "the main process is not running");
 	}
+	return gate;
+}
+
+static bool is_below(const struct component *component, const char *path)
+{
+	size_t len = strlen(path);
+	const char *other = component_config(component)->path;
+	return strncmp(other, path, len) == 0 && other[len] == '/';
+}
+
+static bool has_record(const struct component *component)
+{
+	enum announce_state state = announce_get_state(component_announce(component));
+	return state == ANNOUNCE_REGISTERED || state == ANNOUNCE_WRITING ||
+		state == ANNOUNCE_WITHDRAWING;
+}
+
+/* Children are withdrawn before their parents: a node goes at once when it has no children. */
+static bool waits_for_children(const struct agent *agent, const struct component *parent)
+{
+	const char *path = component_config(parent)->path;
+	for (size_t i = 0; i < agent->component_count; i++) {
+		const struct component *component = agent->components[i];
+		if (is_below(component, path) && has_record(component) &&
+			gate_of(agent, component).gate == COMPONENT_GATE_CLOSED) {
+			return true;
+		}
+	}
+	return false;
 }
 
 void agent_components_update_gates(struct agent *agent)
@@ -97,20 +130,23 @@ void agent_components_update_gates(struct agent *agent)
 		return; /* every record stays as it is */
 	}
 	for (size_t i = 0; i < agent->component_count; i++) {
-		enum component_gate gate;
-		char why[300];
-		gate_of(agent, component_config(agent->components[i]), &gate, why, sizeof(why));
-		component_set_gate(agent->components[i], gate, why);
+		struct component *component = agent->components[i];
+		struct gate gate = gate_of(agent, component);
+		if (gate.gate != COMPONENT_GATE_CLOSED || !has_record(component) ||
+			!waits_for_children(agent, component)) {
+			component_set_gate(component, gate.gate, gate.why);
+		}
 	}
 }
 
-void agent_components_on_registry_state(struct agent *agent, enum registry_state state)
+void agent_components_on_registry_state(
+	struct agent *agent, enum registry_state state, const char *why)
 {
 	for (size_t i = 0; i < agent->component_count; i++) {
-		component_on_registry_state(agent->components[i], state);
+		component_on_registry_state(agent->components[i], state, why);
 	}
 	for (size_t i = 0; i < agent->retired_count; i++) {
-		component_on_registry_state(agent->retired[i], state);
+		component_on_registry_state(agent->retired[i], state, why);
 	}
 }
 
@@ -235,7 +271,7 @@ static bool free_retired(struct agent *agent, bool all)
 {
 	bool any = false;
 	for (size_t i = agent->retired_count; i-- > 0;) {
-		if (all || announce_settled(component_announce(agent->retired[i]))) {
+		if (all || announce_finished(component_announce(agent->retired[i]))) {
 			component_destroy(take_retired_at(agent, i));
 			any = true;
 		}

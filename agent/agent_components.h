@@ -30,7 +30,8 @@ bool agent_components_free_withdrawn(struct agent *agent);
 
 /* Lets every component follow what the agent as a whole does now. */
 void agent_components_update_gates(struct agent *agent);
-void agent_components_on_registry_state(struct agent *agent, enum registry_state state);
+void agent_components_on_registry_state(
+	struct agent *agent, enum registry_state state, const char *why);
 
 /* Every component is registered; else ret_why names one that is not. */
 bool agent_components_ready(const struct agent *agent, struct err *ret_why);

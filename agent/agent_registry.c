@@ -243,7 +243,7 @@ static void on_state(void *context, enum registry_state state, const char *why)
 		agent_registry_save_session(agent);
 	}
 	cache_on_registry_state(agent->cache, state);
-	agent_components_on_registry_state(agent, state);
+	agent_components_on_registry_state(agent, state, why);
 	agent_wake(agent);
 }
 
@@ -282,6 +282,7 @@ int agent_registry_open(struct agent *agent, const json_t *left, struct err *err
 	if (code == 0) {
 		registry_loop_init(&agent->registry_driver, agent->loop, agent->registry);
 		agent->registry_since = ev_now(agent->loop);
+		agent->session_resumed = session != NULL;
 		remember_abandoned(agent, session ? json_object_get(document, "paths") : NULL);
 	}
 	json_decref(document);

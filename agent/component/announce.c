@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
-#include "lib/base/quote.h"
 #include "agent/base/random.h"
+#include "lib/base/quote.h"
 #include "lib/base/text.h"
 
 enum {
@@ -22,120 +22,78 @@ struct announce {
 
 	enum announce_wish wish;
 	char wish_why[256];
-	struct err wish_err; /* why there could be no later wish than this one */
+	struct err wish_err; /* why a later wish could not be made */
 	struct record *record;
 	char *data; /* record, encoded */
 	size_t len;
 
-	/* What stands there, by the watch or by our own last write. */
-	bool known;
-	bool present;
-	bool was_ours;
-	struct registry_stat ours; /* of the last node that we wrote, or found to be as wished */
+	/* The node, by the watch or by our own last write. */
+	enum announce_node node;
 	struct registry_stat stat;
-	char *standing; /* its bytes */
-	size_t standing_len;
+	char *seen; /* its bytes */
+	size_t seen_len;
+
+	bool was_ours;          /* we wrote a node here in this session, and it was not removed */
+	bool may_be_registered; /* see announce_may_be_registered() */
+	struct registry_stat ours; /* the node as we wrote or emptied it last, or found it right */
+	bool childless;            /* the node that we emptied has lost its last child */
 
 	enum announce_state state;
 	char why[512];
 	double since;
 
 	struct registry_watch *watch;
+	struct registry_watch *children;  /* of a node that we emptied */
 	struct registry_request *request; /* the one write under way */
 	enum announce_action doing;
-	char *sent; /* what it writes; the wish may have moved on */
+	char *sent; /* the data of that write; the wish may have moved on */
 	size_t sent_len;
-	ev_timer timer; /* retry or throttle, whichever is due */
-	bool hold;      /* waiting for the timer */
+	ev_timer pause; /* until the next attempt, or until the throttle lets a write pass */
 	int64_t retry_ms;
 	ev_tstamp written_at;
 };
 
-static const char *const state_names[] = { "waiting", "withdrawn", "writing", "registered",
-	"withdrawing", "conflict", "failed" };
-
 const char *announce_state_name(enum announce_state state)
 {
-	return state_names[state];
+	static const char *const names[ANNOUNCE_STATE_COUNT] = { "waiting", "withdrawn", "writing",
+		"registered", "withdrawing", "conflict", "failed" };
+	return names[state];
 }
 
-/* A node without record is nobody's: an empty directory that stands where the record goes. */
-static bool is_ours(const struct announce_view *view)
+/* ---- state ----------------------------------------------------------------------------------- */
+
+static bool is_trouble(enum announce_state state)
 {
-	if (view->ephemeral) {
-		return view->own;
-	}
-	if (view->untouched) {
-		return true;
-	}
-	if (!view->has_record || !view->same_id) {
-		return false;
-	}
-	if (view->want_ephemeral) {
-		return view->was_ours; /* we wrote it before the wish changed */
-	}
-	return view->has_id || view->same_record || view->was_ours;
+	return state == ANNOUNCE_CONFLICT || state == ANNOUNCE_FAILED;
 }
 
-/* A container has one life: a node with our id that is not ours was left by the process before us. */
-static bool is_predecessors(const struct announce_view *view)
+/* The time of a state that a predecessor was in already. */
+static double since_when(struct announce *announce, enum announce_state state)
 {
-	if (!view->has_record || view->own || view->was_ours) {
-		return false;
-	}
-	return view->has_id ? view->same_id : view->same_record;
-}
-
-static enum announce_action decide_up(const struct announce_view *view)
-{
-	if (!view->present) {
-		return ANNOUNCE_DO_CREATE;
-	}
-	if (is_ours(view)) {
-		bool right_kind = view->ephemeral == view->want_ephemeral;
-		if (!right_kind) {
-			return ANNOUNCE_DO_TAKE_OVER;
-		}
-		return view->same_data ? ANNOUNCE_DO_NOTHING : ANNOUNCE_DO_REWRITE;
-	}
-	if (!view->has_record || view->takeover || is_predecessors(view)) {
-		return ANNOUNCE_DO_TAKE_OVER;
-	}
-	return ANNOUNCE_DO_REFUSE;
-}
-
-enum announce_action announce_decide(const struct announce_view *view)
-{
-	switch (view->wish) {
-	case ANNOUNCE_KEEP:
-		return ANNOUNCE_DO_NOTHING;
-	case ANNOUNCE_UP:
-		return decide_up(view);
-	case ANNOUNCE_DOWN:
-		if (view->present && (is_ours(view) || (view->has_id && is_predecessors(view)))) {
-			return ANNOUNCE_DO_REMOVE;
-		}
-		return ANNOUNCE_DO_NOTHING;
-	}
-	return ANNOUNCE_DO_NOTHING;
+	bool same = announce->options.saved_since > 0 && announce->options.saved_state == state;
+	double since = same ? announce->options.saved_since : ev_now(announce->loop);
+	announce->options.saved_since = 0;
+	return since;
 }
 
 static void set_state(struct announce *announce, enum announce_state state, const char *why)
 {
-	bool same_why = strcmp(announce->why, why) == 0;
-	if (announce->state == state && same_why) {
-		return;
-	}
 	enum announce_state from = announce->state;
 	if (from != state) {
-		announce->since = ev_now(announce->loop);
+		announce->since = since_when(announce, state);
 	}
 	announce->state = state;
 	text_printf(announce->why, sizeof(announce->why), "%s", why);
-	bool worth_telling = from != state || state == ANNOUNCE_CONFLICT ||
-		state == ANNOUNCE_FAILED;
-	if (worth_telling && announce->options.on_change) {
+	if ((from != state || is_trouble(state)) && announce->options.on_change) {
 		announce->options.on_change(announce->options.context, from, state, announce->why);
+	}
+}
+
+/* A state that is entered again and again without news. */
+static void stay_in_state(struct announce *announce, enum announce_state state, const char *why)
+{
+	if (announce->state != state || strcmp(announce->why, why) != 0) {
+		set_state(announce, state, why);
 	}
 }
 
@@ -146,95 +104,141 @@ static void set_failed(struct announce *announce, const struct err *err)
 	set_state(announce, ANNOUNCE_FAILED, why);
 }
 
+/* ---- the node -------------------------------------------------------------------------------- */
+
+static enum announce_likeness likeness_of(const struct announce *announce)
+{
+	if (announce->data && announce->seen_len == announce->len &&
+		memcmp(announce->seen, announce->data, announce->len) == 0) {
+		return ANNOUNCE_LIKE_BYTES;
+	}
+	enum announce_likeness likeness = ANNOUNCE_LIKE_NOTHING;
+	struct record *seen = NULL;
+	struct err ignored = ERR_INIT;
+	int code = record_decode(&seen, announce->seen, announce->seen_len, &ignored);
+	if (code == 0 && announce->record &&
+		strcmp(record_id(seen), record_id(announce->record)) == 0) {
+		likeness = record_equal(seen, announce->record) ? ANNOUNCE_LIKE_RECORD
+								: ANNOUNCE_LIKE_ID;
+	}
+	record_free(seen);
+	return likeness;
+}
+
+static bool is_untouched(const struct announce *announce)
+{
+	return announce->stat.node_id == announce->ours.node_id &&
+		announce->stat.version == announce->ours.version;
+}
+
 static struct announce_view view_of(const struct announce *announce)
 {
 	struct announce_view view = {
 		.wish = announce->wish,
 		.want_ephemeral = announce->options.ephemeral,
 		.takeover = announce->options.takeover,
-		.was_ours = announce->was_ours,
 		.has_id = announce->record && *record_id(announce->record),
-		.present = announce->present,
+		.node = announce->node,
+		.past = announce->was_ours ? ANNOUNCE_PAST_WRITTEN : ANNOUNCE_PAST_NONE,
+		.childless = announce->childless,
 	};
-	if (!announce->present) {
+	if (announce->node <= ANNOUNCE_NODE_ABSENT) {
 		return view;
 	}
-	view.ephemeral = announce->stat.ephemeral;
-	view.own = announce->stat.own;
-	view.untouched = announce->stat.node_id == announce->ours.node_id &&
-		announce->stat.version == announce->ours.version;
-	view.same_data = announce->data && announce->standing_len == announce->len &&
-		memcmp(announce->standing, announce->data, announce->len) == 0;
-	struct record *standing = NULL;
-	struct err ignored = ERR_INIT;
-	int code = record_decode(&standing, announce->standing, announce->standing_len, &ignored);
-	/* What claims to be a record and cannot be read is not ours to overwrite. */
-	view.has_record = code != BERTH_NO_RECORD;
-	if (standing && announce->record) {
-		view.same_id = strcmp(record_id(standing), record_id(announce->record)) == 0;
-		view.same_record = record_equal(standing, announce->record);
+	if (announce->stat.ephemeral) {
+		view.holder = announce->stat.own ? ANNOUNCE_HOLDER_US : ANNOUNCE_HOLDER_OTHER;
 	}
-	record_free(standing);
+	if (is_untouched(announce)) {
+		view.past = ANNOUNCE_PAST_UNTOUCHED;
+	}
+	view.likeness = likeness_of(announce);
 	return view;
 }
 
-static void forget_standing(struct announce *announce)
+static void forget_node(struct announce *announce, enum announce_node node)
 {
-	free(announce->standing);
-	announce->standing = NULL;
-	announce->standing_len = 0;
-	announce->present = false;
+	free(announce->seen);
+	announce->seen = NULL;
+	announce->seen_len = 0;
+	announce->node = node;
 }
 
-static void remember_standing(
+static enum announce_node node_of(const char *data, size_t len)
+{
+	switch (record_kind(data, len)) {
+	case RECORD_KIND_EMPTY:
+		return ANNOUNCE_NODE_EMPTY;
+	case RECORD_KIND_FOREIGN:
+		return ANNOUNCE_NODE_FOREIGN;
+	case RECORD_KIND_RECORD:
+		break;
+	}
+	return ANNOUNCE_NODE_RECORD;
+}
+
+static void remember_node(
 	struct announce *announce, const struct registry_stat *stat, const char *data, size_t len)
 {
-	forget_standing(announce);
-	announce->standing = allocate_bytes(data, len);
-	announce->standing_len = len;
-	announce->known = true;
+	forget_node(announce, node_of(data, len));
+	announce->seen = allocate_bytes(data, len);
+	announce->seen_len = len;
 	announce->stat = *stat;
-	announce->present = true;
 }
+
+/* ---- pauses ---------------------------------------------------------------------------------- */
 
 static void reconcile(struct announce *announce);
 
-static void hold_for(struct announce *announce, int64_t delay_ms)
+static bool pauses(const struct announce *announce)
 {
-	announce->hold = true;
-	ev_timer_stop(announce->loop, &announce->timer);
-	ev_timer_set(&announce->timer, (double)delay_ms / 1000.0, 0.0);
-	ev_timer_start(announce->loop, &announce->timer);
+	return ev_is_active(&announce->pause);
 }
 
-static void release_hold(struct announce *announce)
+static void end_pause(struct announce *announce)
 {
-	announce->hold = false;
-	ev_timer_stop(announce->loop, &announce->timer);
+	ev_timer_stop(announce->loop, &announce->pause);
 }
 
-static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
+static void pause_for(struct announce *announce, int64_t delay_ms)
+{
+	end_pause(announce);
+	ev_timer_set(&announce->pause, (double)delay_ms / 1000.0, 0.0);
+	ev_timer_start(announce->loop, &announce->pause);
+}
+
+static void on_pause_over(struct ev_loop *loop, ev_timer *timer, int events)
 {
 	(void)loop;
 	(void)events;
-	struct announce *announce = timer->data;
-	announce->hold = false;
-	reconcile(announce);
+	reconcile(timer->data);
 }
 
 static void retry_later(struct announce *announce)
 {
-	hold_for(announce, random_jitter_ms(announce->retry_ms));
+	pause_for(announce, random_jitter_ms(announce->retry_ms));
 	announce->retry_ms = announce->retry_ms * 2 > RETRY_MAX_MS ? RETRY_MAX_MS
 								   : announce->retry_ms * 2;
 }
 
-/* What stands there is looked at again when the hold is over, or when the watch tells of a change. */
+/* Milliseconds until the throttle lets the next write pass. */
+static int64_t throttled_ms(const struct announce *announce)
+{
+	if (announce->written_at <= 0) {
+		return 0;
+	}
+	double passed_ms = (ev_now(announce->loop) - announce->written_at) * 1000.0;
+	double left_ms = (double)announce->options.update_interval_ms - passed_ms;
+	return left_ms > 0 && passed_ms >= 0 ? (int64_t)left_ms + 1 : 0;
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+/* The node is looked at again after the pause, or when the watch reports a change. */
 static void failed(struct announce *announce, const struct err *err)
 {
-	announce->known = false;
+	forget_node(announce, ANNOUNCE_NODE_UNKNOWN);
 	if (err->code == BERTH_REGISTRY_UNAVAILABLE) {
-		set_state(announce, ANNOUNCE_WAITING, err->msg);
+		stay_in_state(announce, ANNOUNCE_WAITING, err->msg);
 	} else {
 		set_failed(announce, err);
 	}
@@ -244,12 +248,46 @@ static void failed(struct announce *announce, const struct err *err)
 static void write_failed(struct announce *announce, const struct err *err)
 {
 	if (err->code == BERTH_FILE_ALREADY_EXISTS || err->code == BERTH_PATH_NOT_FOUND) {
-		/* Somebody was faster: no failure, but another situation. */
-		announce->known = false;
-		hold_for(announce, random_jitter_ms(RETRY_FIRST_MS));
+		/* Another client was faster: no failure, but another situation. */
+		forget_node(announce, ANNOUNCE_NODE_UNKNOWN);
+		pause_for(announce, random_jitter_ms(RETRY_FIRST_MS));
 		return;
 	}
 	failed(announce, err);
+}
+
+static void stop_watching_children(struct announce *announce)
+{
+	registry_unwatch(announce->children);
+	announce->children = NULL;
+	announce->childless = false;
+}
+
+static void on_children(void *context, const struct registry_result *result)
+{
+	struct announce *announce = context;
+	announce->childless = result->err.code == 0 && result->children_count == 0;
+	if (announce->childless) {
+		reconcile(announce);
+	}
+}
+
+static void removed(struct announce *announce, const struct registry_result *result)
+{
+	announce->was_ours = false;
+	announce->may_be_registered = false;
+	if (!result->emptied) {
+		stop_watching_children(announce);
+		forget_node(announce, ANNOUNCE_NODE_ABSENT);
+		return;
+	}
+	announce->ours = result->stat;
+	announce->childless = false;
+	remember_node(announce, &result->stat, "", 0);
+	if (!announce->children) {
+		announce->children = allocated(registry_watch(announce->registry, announce->path,
+			REGISTRY_WATCH_CHILDREN, on_children, announce));
+	}
 }
 
 static void on_written(void *context, const struct registry_result *result)
@@ -262,15 +300,13 @@ static void on_written(void *context, const struct registry_result *result)
 	}
 	announce->written_at = ev_now(announce->loop);
 	if (announce->doing == ANNOUNCE_DO_REMOVE) {
-		announce->was_ours = false;
-		forget_standing(announce);
-		announce->known = true;
+		removed(announce, result);
 	} else {
 		announce->was_ours = true;
 		announce->ours = result->stat;
-		remember_standing(announce, &result->stat, announce->sent, announce->sent_len);
+		remember_node(announce, &result->stat, announce->sent, announce->sent_len);
 	}
-	/* The watch compares with what it saw before our write: if somebody undid that at once, it would see no change. */
+	/* The watch compares with the node before our write: if another client undid that at once, it would see no change. */
 	registry_watch_refresh(announce->watch);
 	reconcile(announce);
 }
@@ -288,144 +324,180 @@ static void begin_bind(struct announce *announce, enum announce_action action)
 		.mode = action == ANNOUNCE_DO_CREATE ? REGISTRY_BIND_CREATE : REGISTRY_BIND_REPLACE,
 		.expected = announce->stat,
 	};
+	announce->may_be_registered = true;
 	announce->request = allocated(
 		registry_bind(announce->registry, announce->path, &bind, on_written, announce));
 }
 
+static const char *reason_of(const struct announce *announce, enum announce_action action)
+{
+	if (action == ANNOUNCE_DO_CREATE) {
+		return "no node is at our path";
+	}
+	if (action == ANNOUNCE_DO_TAKE_OVER) {
+		return announce->node == ANNOUNCE_NODE_EMPTY ? "the node at our path is free"
+							     : "taking over the node at our path";
+	}
+	return is_untouched(announce) ? "our record is to change"
+				      : "another client changed our record";
+}
+
+/* What failed before stays FAILED until an attempt succeeds, and a node without record is no news. */
+static bool is_quiet(const struct announce *announce)
+{
+	return announce->state == ANNOUNCE_FAILED ||
+		(announce->doing == ANNOUNCE_DO_REMOVE && announce->node == ANNOUNCE_NODE_EMPTY);
+}
+
 static void begin(struct announce *announce, enum announce_action action)
 {
+	bool removing = action == ANNOUNCE_DO_REMOVE;
 	announce->doing = action;
-	if (action == ANNOUNCE_DO_REMOVE) {
-		set_state(announce, ANNOUNCE_WITHDRAWING, announce->wish_why);
-		announce->request = allocated(registry_delete(announce->registry, announce->path,
-			REGISTRY_DELETE_NODE, &announce->stat, NULL, on_written, announce));
+	if (!is_quiet(announce)) {
+		set_state(announce, removing ? ANNOUNCE_WITHDRAWING : ANNOUNCE_WRITING,
+			removing ? announce->wish_why : reason_of(announce, action));
+	}
+	if (removing) {
+		announce->request = allocated(registry_withdraw(
+			announce->registry, announce->path, &announce->stat, on_written, announce));
 	} else {
-		static const char *const reasons[] = {
-			[ANNOUNCE_DO_CREATE] = "nothing stands at our path",
-			[ANNOUNCE_DO_REWRITE] = "our record is not what it should be",
-			[ANNOUNCE_DO_TAKE_OVER] = "taking over the node that stands there",
-		};
-		set_state(announce, ANNOUNCE_WRITING, reasons[action]);
+		stop_watching_children(announce);
 		begin_bind(announce, action);
 	}
 }
 
-static bool is_write(enum announce_action action)
+/* ---- reconciling ----------------------------------------------------------------------------- */
+
+static void set_withdrawn(struct announce *announce, const struct announce_view *view)
 {
-	return action == ANNOUNCE_DO_CREATE || action == ANNOUNCE_DO_REWRITE ||
-		action == ANNOUNCE_DO_TAKE_OVER;
+	char why[sizeof(announce->why)];
+	bool emptied = view->node == ANNOUNCE_NODE_EMPTY && view->past == ANNOUNCE_PAST_UNTOUCHED &&
+		announce->children;
+	text_printf(why, sizeof(why), "%s%s", announce->wish_why,
+		emptied ? "; the node stays without a record, because it has children" : "");
+	stay_in_state(announce, ANNOUNCE_WITHDRAWN, why);
 }
 
-/* Milliseconds until the throttle lets the next write pass. */
-static int64_t throttled_ms(const struct announce *announce)
-{
-	if (announce->written_at <= 0) {
-		return 0;
-	}
-	double passed_ms = (ev_now(announce->loop) - announce->written_at) * 1000.0;
-	double left_ms = (double)announce->options.update_interval_ms - passed_ms;
-	return left_ms > 0 && passed_ms >= 0 ? (int64_t)left_ms + 1 : 0;
-}
-
-static void as_wished(struct announce *announce, const struct announce_view *view)
+static void fulfilled(struct announce *announce, const struct announce_view *view)
 {
 	announce->retry_ms = RETRY_FIRST_MS;
-	if (announce->wish_err.code) {
-		set_failed(announce, &announce->wish_err);
-		return;
-	}
-	switch (announce->wish) {
-	case ANNOUNCE_UP:
+	bool registered = announce->wish == ANNOUNCE_UP ||
+		(announce->wish == ANNOUNCE_KEEP && announce_is_registered(view));
+	announce->may_be_registered = registered;
+	if (announce->wish == ANNOUNCE_UP) {
 		announce->was_ours = true;
 		announce->ours = announce->stat;
-		set_state(announce, ANNOUNCE_REGISTERED, announce->wish_why);
-		break;
-	case ANNOUNCE_DOWN:
-		set_state(announce, ANNOUNCE_WITHDRAWN, announce->wish_why);
-		break;
-	case ANNOUNCE_KEEP:
-		set_state(announce,
-			view->present && is_ours(view) ? ANNOUNCE_REGISTERED : ANNOUNCE_WITHDRAWN,
-			announce->wish_why);
-		break;
 	}
+	if (announce->wish_err.code) {
+		char why[sizeof(announce->why)];
+		text_printf(why, sizeof(why), "%s: %s", berth_error_name(announce->wish_err.code),
+			announce->wish_err.msg);
+		stay_in_state(announce, ANNOUNCE_FAILED, why);
+	} else if (registered) {
+		stay_in_state(announce, ANNOUNCE_REGISTERED, announce->wish_why);
+	} else {
+		set_withdrawn(announce, view);
+	}
+}
+
+static void describe_other(const struct announce *announce, char *why, size_t size)
+{
+	struct record *other = NULL;
+	struct err ignored = ERR_INIT;
+	int code = record_decode(&other, announce->seen, announce->seen_len, &ignored);
+	if (announce->node == ANNOUNCE_NODE_EMPTY) {
+		text_printf(why, size, "another client's ephemeral node is at %s", announce->path);
+	} else if (announce->node == ANNOUNCE_NODE_FOREIGN) {
+		text_printf(why, size,
+			"a node of another program, with data that is no record, is at %s",
+			announce->path);
+	} else if (code) {
+		text_printf(why, size, "an unreadable record is at %s", announce->path);
+	} else {
+		const char *id = record_id(other);
+		const char *description = record_description(other);
+		text_printf(why, size, "another record is at %s (%s%s%s%s)", announce->path,
+			*id ? "yarn:id " : "no yarn:id", *id ? quote_text(id).text : "",
+			*description ? ", " : "", *description ? quote_text(description).text : "");
+	}
+	record_free(other);
 }
 
 static void refuse(struct announce *announce)
 {
 	char why[sizeof(announce->why)];
-	struct record *standing = NULL;
-	struct err ignored = ERR_INIT;
-	if (record_decode(&standing, announce->standing, announce->standing_len, &ignored) == 0) {
-		text_printf(why, sizeof(why), "another record stands at %s (yarn:id %s, %s)",
-			announce->path, quote_text(record_id(standing)).text,
-			quote_text(record_description(standing)).text);
-	} else {
-		text_printf(why, sizeof(why), "an unreadable record stands at %s", announce->path);
-	}
-	record_free(standing);
-	set_state(announce, ANNOUNCE_CONFLICT, why);
-	announce->known = false;
+	describe_other(announce, why, sizeof(why));
+	stay_in_state(announce, ANNOUNCE_CONFLICT, why);
+	announce->may_be_registered = false;
+	forget_node(announce, ANNOUNCE_NODE_UNKNOWN);
 	retry_later(announce);
+}
+
+static void act(struct announce *announce, enum announce_action action)
+{
+	int64_t wait_ms = action == ANNOUNCE_DO_REMOVE ? 0 : throttled_ms(announce);
+	if (pauses(announce)) {
+		return;
+	}
+	if (wait_ms > 0) {
+		pause_for(announce, wait_ms);
+		return;
+	}
+	begin(announce, action);
 }
 
 static void reconcile(struct announce *announce)
 {
-	if (announce->request) {
+	if (announce->request || registry_state(announce->registry) != REGISTRY_CONNECTED) {
 		return;
 	}
-	if (registry_state(announce->registry) != REGISTRY_CONNECTED) {
-		return;
-	}
-	if (!announce->known) {
-		if (!announce->hold) {
+	if (announce->node == ANNOUNCE_NODE_UNKNOWN) {
+		if (!pauses(announce)) {
 			registry_watch_refresh(announce->watch);
 		}
 		return;
 	}
 	struct announce_view view = view_of(announce);
 	enum announce_action action = announce_decide(&view);
-	if (action == ANNOUNCE_DO_NOTHING) {
-		as_wished(announce, &view);
-		return;
-	}
-	if (action == ANNOUNCE_DO_REFUSE) {
+	switch (action) {
+	case ANNOUNCE_DO_NOTHING:
+		fulfilled(announce, &view);
+		break;
+	case ANNOUNCE_DO_REFUSE:
 		refuse(announce);
-		return;
+		break;
+	case ANNOUNCE_DO_CREATE:
+	case ANNOUNCE_DO_REWRITE:
+	case ANNOUNCE_DO_TAKE_OVER:
+	case ANNOUNCE_DO_REMOVE:
+		act(announce, action);
+		break;
 	}
-	if (announce->hold) {
-		return;
-	}
-	int64_t wait_ms = is_write(action) ? throttled_ms(announce) : 0;
-	if (wait_ms > 0) {
-		hold_for(announce, wait_ms);
-		return;
-	}
-	begin(announce, action);
 }
 
 static void on_node(void *context, const struct registry_result *result)
 {
 	struct announce *announce = context;
 	if (announce->request) {
-		return; /* it ends with another look */
+		return; /* its end refreshes the watch */
 	}
 	if (result->changed) {
-		/* Whatever we were waiting out may be over. */
-		release_hold(announce);
+		end_pause(announce); /* its cause may be gone */
 	}
 	if (result->err.code == 0) {
-		remember_standing(announce, &result->stat, result->data, result->data_len);
+		remember_node(announce, &result->stat, result->data, result->data_len);
 	} else if (result->err.code == BERTH_PATH_NOT_FOUND) {
-		forget_standing(announce);
+		forget_node(announce, ANNOUNCE_NODE_ABSENT);
+		stop_watching_children(announce);
 		announce->was_ours = false;
-		announce->known = true;
 	} else {
 		failed(announce, &result->err);
 		return;
 	}
 	reconcile(announce);
 }
+
+/* ---- life ------------------------------------------------------------------------------------ */
 
 struct announce *announce_create(
 	struct ev_loop *loop, struct registry *registry, const struct announce_options *options)
@@ -434,11 +506,12 @@ struct announce *announce_create(
 	announce->loop = loop;
 	announce->registry = registry;
 	announce->options = *options;
+	announce->may_be_registered = options->may_be_registered;
 	announce->retry_ms = RETRY_FIRST_MS;
 	announce->since = ev_now(loop);
-	text_printf(announce->why, sizeof(announce->why), "starting");
-	ev_timer_init(&announce->timer, on_timer, 0.0, 0.0);
-	announce->timer.data = announce;
+	text_printf(announce->why, sizeof(announce->why), "the registry has not answered yet");
+	ev_timer_init(&announce->pause, on_pause_over, 0.0, 0.0);
+	announce->pause.data = announce;
 	announce->path = allocate_text(options->path);
 	announce->watch = allocated(
 		registry_watch(registry, announce->path, REGISTRY_WATCH_DATA, on_node, announce));
@@ -454,14 +527,17 @@ void announce_destroy(struct announce *announce)
 		registry_cancel(announce->registry, announce->request);
 	}
 	registry_unwatch(announce->watch);
-	ev_timer_stop(announce->loop, &announce->timer);
+	registry_unwatch(announce->children);
+	end_pause(announce);
 	record_free(announce->record);
 	free(announce->data);
-	free(announce->standing);
+	free(announce->seen);
 	free(announce->sent);
 	free(announce->path);
 	free(announce);
 }
+
+/* ---- wishes ---------------------------------------------------------------------------------- */
 
 static int set_record(struct announce *announce, const struct record *record, struct err *err)
 {
@@ -490,7 +566,7 @@ int announce_wish(struct announce *announce, enum announce_wish wish, const stru
 		}
 	}
 	if (announce->wish != wish) {
-		release_hold(announce);
+		end_pause(announce);
 	}
 	announce->wish = wish;
 	err_clear(&announce->wish_err);
@@ -505,25 +581,29 @@ void announce_wish_failed(struct announce *announce, const struct err *err)
 	reconcile(announce);
 }
 
-void announce_on_registry_state(struct announce *announce, enum registry_state state)
+void announce_on_registry_state(
+	struct announce *announce, enum registry_state state, const char *why)
 {
 	if (state == REGISTRY_CONNECTED) {
 		announce->retry_ms = RETRY_FIRST_MS;
 		return; /* the watch is read again and wakes us */
 	}
-	announce->known = false;
+	forget_node(announce, ANNOUNCE_NODE_UNKNOWN);
 	if (state == REGISTRY_LOST) {
 		announce->was_ours = false;
+		announce->may_be_registered = announce->may_be_registered &&
+			!announce->options.ephemeral;
 	}
-	char why[128];
-	text_printf(why, sizeof(why), "the registry is %s", registry_state_name(state));
-	set_state(announce, ANNOUNCE_WAITING, why);
+	char text[sizeof(announce->why)];
+	text_printf(text, sizeof(text), "the registry is %s%s%s", registry_state_name(state),
+		*why ? ": " : "", why);
+	stay_in_state(announce, ANNOUNCE_WAITING, text);
 }
 
 void announce_set_takeover(struct announce *announce, bool takeover)
 {
 	announce->options.takeover = takeover;
-	release_hold(announce);
+	end_pause(announce);
 }
 
 void announce_set_ephemeral(struct announce *announce, bool ephemeral)
@@ -534,8 +614,10 @@ void announce_set_ephemeral(struct announce *announce, bool ephemeral)
 void announce_set_update_interval(struct announce *announce, int64_t update_interval_ms)
 {
 	announce->options.update_interval_ms = update_interval_ms;
-	release_hold(announce);
+	end_pause(announce);
 }
+
+/* ---- questions ------------------------------------------------------------------------------- */
 
 enum announce_state announce_get_state(const struct announce *announce)
 {
@@ -562,7 +644,18 @@ bool announce_settled(const struct announce *announce)
 	case ANNOUNCE_UP:
 		return registered;
 	case ANNOUNCE_DOWN:
-		return withdrawn;
+		return withdrawn ||
+			(announce->state == ANNOUNCE_WAITING && !announce->may_be_registered);
 	}
 	return false;
+}
+
+bool announce_may_be_registered(const struct announce *announce)
+{
+	return announce->may_be_registered;
+}
+
+bool announce_finished(const struct announce *announce)
+{
+	return announce_settled(announce) && !announce->children;
 }

@@ -1,25 +1,27 @@
 /*
  * One record in the registry, kept as it should be.
  *
- * An announcement compares what is wanted (a record, nothing, or "no verdict yet") with what stands at its path, as its watch
- * last saw it, and does the one write that brings them together; whatever wakes it (a new wish, a change in the
- * registry, the end of a write, a reconnect, a timer), it decides anew from scratch. So a record that somebody deleted
- * or changed comes back, a new session registers again, and a failed write is tried again, all by the same path.
+ * An announcement compares what is wanted (a record, none, or "no verdict yet") with the node at its
+ * path, as its watch saw it last, and makes the one write that brings the node to the wish
+ * (decision.h). Whatever wakes it (a new wish, a change in the registry, the end of a write, a
+ * reconnect, a timer), it decides anew from scratch. So a record that another client deleted or changed
+ * comes back, a new session registers again, and a failed write is repeated, all by the same path.
  *
- *                    want DOWN / node gone                       write done
- *   +-----------+ <--------------------- WITHDRAWING <----+   +-----------> REGISTERED --+
- *   | WITHDRAWN |                                         |   |                 |        |
- *   +-----------+ ---------------------> WRITING ---------|---+      want DOWN  |        | node changed or gone
- *        ^    \     want UP                |  ^           +---------------------+        |
- *        |     \                           |  +------------------------------------------+
- *        |      +--> CONFLICT (another's record stands there: looked at again when it changes, and with backoff)
- *        +---------- FAILED   (the registry refused: tried again with backoff; or no record can be made of what is wanted)
- *   Any state --> WAITING while the registry is away or what stands there is not known yet.
+ *                    want DOWN                             write done
+ *   +-----------+ <------------ WITHDRAWING <---+  WRITING -----------> REGISTERED --+
+ *   | WITHDRAWN |    node gone                  |   ^  |                  |          |
+ *   +-----------+ --------------------------------->+  |       want DOWN  |          | node changed or gone
+ *      |    |     want UP                       +------|------------------+          |
+ *      |    |                                          |  ^--------------------------+
+ *      |    +--> CONFLICT  (another client's node: looked at again when it changes, and after a pause)
+ *      +-------> FAILED    (the registry refused, or no record can be made of what is wanted: repeated
+ *                           after a pause, and FAILED until an attempt succeeds)
+ *   Any state --> WAITING while the registry is away or has not told yet what is at the path.
+ *
+ * A node with children cannot go. Its record is then replaced by no data; the announcement is WITHDRAWN,
+ * watches the children, and removes the node after the last one, unless another client has written it.
  *
  * Writes are throttled: at most one per `update_interval`, the latest wish wins. Removing is never delayed.
- * Whose node is it? Ephemeral: ours when our session holds it; a dead predecessor's when it carries our yarn:id. Persistent: ours when
- * nobody has written it since we did (so its yarn:id may change), or when it carries our yarn:id; without an id, when we wrote it or
- * it is just what we would write. If our standing node is replaced by a live twin with the same id, the twin wins and we report CONFLICT.
  */
 #ifndef AGENT_COMPONENT_ANNOUNCE_H
 #define AGENT_COMPONENT_ANNOUNCE_H
@@ -29,14 +31,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/component/decision.h"
 #include "lib/record/record.h"
 #include "lib/registry/registry.h"
-
-enum announce_wish {
-	ANNOUNCE_KEEP, /* no verdict yet: leave what stands, write nothing */
-	ANNOUNCE_UP,
-	ANNOUNCE_DOWN
-};
 
 enum announce_state {
 	ANNOUNCE_WAITING,
@@ -48,35 +45,7 @@ enum announce_state {
 	ANNOUNCE_FAILED
 };
 
-/* What the decision is made of. */
-struct announce_view {
-	enum announce_wish wish;
-	bool want_ephemeral;
-	bool takeover; /* on_conflict = takeover */
-	bool has_id;   /* the wanted record has a yarn:id */
-	bool was_ours; /* we have written the node at this path in this session and have not removed it since */
-	bool untouched; /* what stands is the very node and version that we last wrote, or found to be as wished */
-
-	bool present;
-	bool has_record;
-	bool ephemeral;
-	bool own;
-	bool same_id;   /* the standing record has the wanted one's yarn:id (both absent counts) */
-	bool same_data; /* byte for byte what we would write */
-	bool same_record; /* the same record, however it is written */
-};
-
-enum announce_action {
-	ANNOUNCE_DO_NOTHING, /* as it should be */
-	ANNOUNCE_DO_CREATE,
-	ANNOUNCE_DO_REWRITE,   /* ours, other content: in place */
-	ANNOUNCE_DO_TAKE_OVER, /* another's node: replaced atomically */
-	ANNOUNCE_DO_REMOVE,
-	ANNOUNCE_DO_REFUSE /* conflict */
-};
-
-/* Pure: what to do. */
-enum announce_action announce_decide(const struct announce_view *view);
+#define ANNOUNCE_STATE_COUNT (ANNOUNCE_FAILED + 1)
 
 struct announce;
 
@@ -84,36 +53,43 @@ struct announce_options {
 	const char *path;
 	bool ephemeral;
 	bool takeover;
+	bool may_be_registered; /* by a predecessor whose session is resumed */
+	/* A predecessor's last state and since when: what the announcement is in first, if it is the same. */
+	enum announce_state saved_state;
+	double saved_since;
 	int64_t update_interval_ms;
-	/* After each change of state; `why` in words. The announcement may not be destroyed from here. */
+	/*
+	 * After each change of state, with its reason; `from` equals `to` when a FAILED or CONFLICT goes on after
+	 * another attempt. The announcement may not be destroyed from here.
+	 */
 	void (*on_change)(
 		void *context, enum announce_state from, enum announce_state to, const char *why);
 	void *context;
 };
 
-/* Begins to watch the path; wishes KEEP until told otherwise. `registry` and `loop` are borrowed. */
+/* Begins to watch the path, with the wish KEEP. `registry` and `loop` are borrowed. */
 struct announce *announce_create(
 	struct ev_loop *loop, struct registry *registry, const struct announce_options *options);
-/* Stops caring: what stands stays. Accepts NULL. */
+/* The node stays as it is. Accepts NULL. */
 void announce_destroy(struct announce *announce);
 
 /*
- * Sets what is wanted, and why (for on_change and people). For UP, `record` is encoded and copied; 0, or the error
- * that says why it cannot be written (then the wish is unchanged). For KEEP and DOWN it serves to tell our records from
- * others' by yarn:id, and may be NULL if one was given before.
+ * Sets what is wanted, and why (for on_change and people). For UP, `record` is encoded and copied; 0, or
+ * the error that says why it cannot be written (then the wish is unchanged). For KEEP and DOWN it tells
+ * our records from others' by yarn:id, and may be NULL if one was given before.
  */
 int announce_wish(struct announce *announce, enum announce_wish wish, const struct record *record,
 	const char *why, struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(5);
 
-/* What is wanted now cannot be made a record of: FAILED with that reason until a wish can be; the wish of before holds. */
+/* No record can be made of what is wanted: FAILED for that reason until the next wish; the wish before holds. */
 void announce_wish_failed(struct announce *announce, const struct err *err);
 
-/* The registry's connection changed: decide again. */
-void announce_on_registry_state(struct announce *announce, enum registry_state state);
+/* The registry's connection changed, for this reason: decides again. */
+void announce_on_registry_state(
+	struct announce *announce, enum registry_state state, const char *why);
 
-/* These count from the next wish on. */
+/* In force with the next wish. */
 void announce_set_takeover(struct announce *announce, bool takeover);
-/* These two are in force with the next wish. */
 void announce_set_ephemeral(struct announce *announce, bool ephemeral);
 void announce_set_update_interval(struct announce *announce, int64_t update_interval_ms);
 
@@ -122,7 +98,14 @@ const char *announce_state_name(enum announce_state state); /* "registered" … 
 const char *announce_why(const struct announce *announce);
 /* Wall clock seconds of the last change of state. */
 double announce_since(const struct announce *announce);
-/* Wished for and done: registered when UP, nothing of ours left when DOWN, either of them when KEEP. */
+/*
+ * The wish is fulfilled: registered when UP, no record of ours when DOWN, either when KEEP. An
+ * announcement that has never written needs no registry to be withdrawn.
+ */
 bool announce_settled(const struct announce *announce);
+/* A record of ours may be in the registry, as far as we know. */
+bool announce_may_be_registered(const struct announce *announce);
+/* Settled, and no emptied node waits for the end of its children. */
+bool announce_finished(const struct announce *announce);
 
 #endif

@@ -29,7 +29,7 @@ bool component_registered(const struct component *component)
 
 bool component_damped(const struct component *component)
 {
-	return component->held;
+	return component->damped;
 }
 
 double component_penalty(const struct component *component)
@@ -90,9 +90,10 @@ void component_set_gate(struct component *component, enum component_gate gate, c
 	component_reconsider(component);
 }
 
-void component_on_registry_state(struct component *component, enum registry_state state)
+void component_on_registry_state(
+	struct component *component, enum registry_state state, const char *why)
 {
-	announce_on_registry_state(component->announce, state);
+	announce_on_registry_state(component->announce, state, why);
 }
 
 /* ---- life and reload -------------------------------------------------------------------------- */
@@ -150,6 +151,28 @@ static void arrange_checks(struct component *component, const json_t *saved)
 	destroy_checks(before, before_count);
 }
 
+static struct announce *create_announcement(struct component *component, const json_t *saved)
+{
+	const struct component_environment *environment = &component->environment;
+	struct announce_options options = {
+		.path = component->config->path,
+		.ephemeral = component->config->ephemeral,
+		.takeover = component->config->takeover,
+		.may_be_registered = environment->session_resumed,
+		.update_interval_ms = environment->update_interval_ms,
+		.on_change = on_announce_change,
+		.context = component,
+	};
+	const char *state = json_string_value(json_object_get(saved, "state"));
+	for (int i = 0; state && i < ANNOUNCE_STATE_COUNT; i++) {
+		if (strcmp(announce_state_name((enum announce_state)i), state) == 0) {
+			options.saved_state = (enum announce_state)i;
+			options.saved_since = json_number_value(json_object_get(saved, "since"));
+		}
+	}
+	return announce_create(environment->loop, environment->registry, &options);
+}
+
 struct component *component_create(const struct component_environment *environment,
 	const struct config_component *config, const json_t *saved)
 {
@@ -159,15 +182,7 @@ struct component *component_create(const struct component_environment *environme
 	component->config = config;
 	component->gate = COMPONENT_GATE_UNDECIDED;
 	component_wish_init(component, saved);
-	const struct announce_options options = {
-		.path = config->path,
-		.ephemeral = config->ephemeral,
-		.takeover = config->takeover,
-		.update_interval_ms = environment->update_interval_ms,
-		.on_change = on_announce_change,
-		.context = component,
-	};
-	component->announce = announce_create(environment->loop, environment->registry, &options);
+	component->announce = create_announcement(component, saved);
 	component_endpoints_arrange(component, config, json_object_get(saved, "addresses"));
 	arrange_checks(component, json_object_get(saved, "checks"));
 	return component;
@@ -213,7 +228,7 @@ json_t *component_json(const struct component *component)
 		announce_state_name(announce_get_state(component->announce)), "reason",
 		announce_why(component->announce), "registered", component_registered(component),
 		"since", announce_since(component->announce), "settled",
-		announce_settled(component->announce), "damped", component->held, "penalty",
+		announce_settled(component->announce), "damped", component->damped, "penalty",
 		component_penalty(component), "endpoints", component_endpoints_json(component));
 }
 
@@ -224,9 +239,10 @@ json_t *component_save(const struct component *component)
 		json_object_set_new(checks, check_config(component->checks[i])->name,
 			check_save(component->checks[i]));
 	}
-	return json_pack("{s:o, s:o, s:o, s:b, s:b, s:b, s:b}", "checks", checks, "addresses",
-		component_endpoints_save(component), "damping",
-		damping_save(&component->damping, clock_monotonic_ms()), "was_up",
-		component->was_up, "was_down", component->was_down, "stands", component->stands,
-		"held", component->held);
+	json_t *saved = json_pack("{s:o, s:o, s:s, s:f}", "checks", checks, "addresses",
+		component_endpoints_save(component), "state",
+		announce_state_name(announce_get_state(component->announce)), "since",
+		announce_since(component->announce));
+	component_wish_save(component, saved);
+	return saved;
 }

@@ -30,6 +30,7 @@ struct component_environment {
 	struct check_scheduler *scheduler;
 	int64_t update_interval_ms;
 	bool jitter_first_runs; /* the configuration holds more than one check */
+	bool session_resumed;   /* a predecessor's: its records may be registered */
 	/* A component ("component NAME"), or a check ("check NAME"), or an endpoint changed state. */
 	void (*on_transition)(void *context, const char *subject, const char *from, const char *to,
 		const char *why);
@@ -52,7 +53,8 @@ void component_reload(struct component *component, const struct config_component
 	const struct component_environment *environment);
 
 void component_set_gate(struct component *component, enum component_gate gate, const char *why);
-void component_on_registry_state(struct component *component, enum registry_state state);
+void component_on_registry_state(
+	struct component *component, enum registry_state state, const char *why);
 
 const struct config_component *component_config(const struct component *component);
 const char *component_label(const struct component *component);

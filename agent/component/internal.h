@@ -1,5 +1,5 @@
 /*
- * A component's own state, shared by the files component*.c that are its parts. Nobody else includes this.
+ * A component's own state, shared by the files of this folder. No other folder includes this header.
  */
 #ifndef AGENT_COMPONENT_INTERNAL_H
 #define AGENT_COMPONENT_INTERNAL_H
@@ -10,7 +10,34 @@
 #include "agent/component/siblings.h"
 
 struct endpoint_state {
-	uint64_t connection; /* whose end withdraws the addresses; 0: nobody's */
+	uint64_t connection; /* the addresses end with it; 0: with none */
+};
+
+/*
+ * What the checks, the gate and flap damping make of a component. IN and KEPT want its record in the
+ * registry, the others do not. While there is no verdict (a check is pending, the gate undecided) the
+ * condition stays as it is.
+ *
+ *   NEW --all checks are up--> IN <--all checks are up----------------------------+-------------+
+ *                              |  \                                               |             |
+ *                              |   +--a check goes down; keep_last, last one--> KEPT            |
+ *                              |                                                  | no longer   |
+ *                              +--a check goes down--> FAILED <-------------------+ the last    |
+ *                              |                        |  ^                                    |
+ *                              |        all checks up,  |  | a check goes down                  |
+ *                              |        penalty high    v  |                                    |
+ *                              |                       HELD --the penalty has decayed-----------+
+ *                              +--the gate closes--> CLOSED --it opens: by the checks, as from IN
+ *
+ * IN and HELD to KEPT or FAILED adds a penalty.
+ */
+enum component_condition {
+	COMPONENT_NEW, /* its checks have never let it in; a predecessor's record may be registered */
+	COMPONENT_IN,
+	COMPONENT_KEPT,   /* failing, but the last one of its instance */
+	COMPONENT_FAILED, /* a check is down */
+	COMPONENT_HELD,   /* all checks are up; flap damping keeps it out */
+	COMPONENT_CLOSED  /* drained, stopping, the main process does not run */
 };
 
 struct component {
@@ -24,26 +51,25 @@ struct component {
 	size_t endpoint_count;
 	enum component_gate gate;
 	char gate_why[256];
+	enum component_condition condition;
 	struct check_damping damping;
-	bool was_down; /* by its checks */
-	bool was_up; /* the checks have let it in since it was created, or a predecessor of this process says so */
-	bool stands; /* UP was the last verdict, not DOWN */
-	bool held;   /* by flap damping */
+	bool damped; /* out, with a high penalty, and on_transition knows it */
 	ev_timer damping_timer;
 	struct component_siblings
-		*siblings; /* while failing with keep_last, if it stood when that began */
+		*siblings; /* with keep_last, from the failure of a registered component on */
 };
 
-/* Tells of one ("component web", "endpoint rest") and what became of it. */
+/* Reports a change of state of a part, such as "endpoint rest". */
 void component_transition(struct component *component, const char *kind, const char *name,
 	const char *from, const char *to, const char *why);
 
-/* ---- wish.c: from what checks and gate say to what the announcement is told ---- */
+/* ---- wish.c: from checks and gate to the announcement's wish ---- */
 
-/* `saved` NULL: from the beginning. */
+/* `saved`: component_save() of a predecessor, or NULL. */
 void component_wish_init(struct component *component, const json_t *saved);
 void component_wish_finish(struct component *component);
-/* Something that it depends on may have changed. */
+void component_wish_save(const struct component *component, json_t *saved);
+/* Decides the wish anew. Call it when anything that it depends on may have changed. */
 void component_reconsider(struct component *component);
 
 /* ---- endpoints.c: which endpoints are out, and addresses known at run time only ---- */

@@ -1,3 +1,7 @@
+/*
+ * From the states of checks and gate to the wish of the announcement, through flap damping and the
+ * last-instance guard; see enum component_condition.
+ */
 #include "agent/component/internal.h"
 
 #include <string.h>
@@ -24,22 +28,15 @@ static struct component_verdict verdict_of(const struct component *component)
 		component->gate, component->gate_why, views, component->check_count);
 }
 
-/* Once for each time that the checks take it down; not while it is out anyway. */
-static void count_down(
-	struct component *component, const struct component_verdict *verdict, int64_t now)
+static bool wants_record(enum component_condition condition)
 {
-	if (verdict->failing && !component->was_down && component->was_up &&
-		component->config->damping) {
-		damping_down(&component->damping, now);
-	}
-	component->was_down = verdict->down;
-	component->was_up = component->was_up || verdict->wish == ANNOUNCE_UP;
+	return condition == COMPONENT_IN || condition == COMPONENT_KEPT;
 }
 
-/* It delays coming back, so what stands (kept as the last one, say) is not its business. */
+/* Damping delays coming back: a component that is in, or kept as the last one, stays. */
 static bool has_to_stay_out(const struct component *component, int64_t now)
 {
-	return component->config->damping && !component->stands &&
+	return component->config->damping && !wants_record(component->condition) &&
 		damping_held(&component->damping, now);
 }
 
@@ -55,27 +52,17 @@ static void explain_hold(const struct component *component, int64_t now, char *w
 		component->damping.reuse, text);
 }
 
-static void apply_damping(struct component *component, struct component_verdict *verdict)
-{
-	int64_t now = clock_monotonic_ms();
-	count_down(component, verdict, now);
-	if (verdict->wish == ANNOUNCE_UP && has_to_stay_out(component, now)) {
-		verdict->wish = ANNOUNCE_DOWN;
-		explain_hold(component, now, verdict->why, sizeof(verdict->why));
-	}
-}
-
-/* Tells when a hold begins and ends, and sees to it that it ends. */
-static void update_hold(struct component *component)
+/* Reports when damping begins and ends to keep the component out, and arms the timer for its end. */
+static void update_damped(struct component *component)
 {
 	int64_t now = clock_monotonic_ms();
 	bool held = has_to_stay_out(component, now);
-	if (held != component->held) {
+	if (held != component->damped) {
 		char why[256] = "its penalty has decayed";
 		if (held) {
 			explain_hold(component, now, why, sizeof(why));
 		}
-		component->held = held;
+		component->damped = held;
 		component_transition(component, "damping of", component_label(component),
 			held ? "free" : "held", held ? "held" : "free", why);
 	}
@@ -92,49 +79,116 @@ static void on_siblings(void *context)
 	component_reconsider(context);
 }
 
-/* With keep_last, a failing component that is the last one standing stays, and says that it fails. */
-static bool kept_as_last(struct component *component, struct component_verdict *verdict)
+/* Watches the siblings from the moment on at which a registered component fails, until it recovers. */
+static enum component_siblings_answer ask_siblings(struct component *component, bool registered)
 {
-	bool stands = component->stands || component_registered(component);
-	if (!component->config->keep_last || !verdict->failing ||
-		(!component->siblings && !stands)) {
-		component_siblings_destroy(component->siblings);
-		component->siblings = NULL;
-		return false;
-	}
-	if (!component->siblings) {
+	if (!component->siblings && registered) {
 		component->siblings = component_siblings_create(component->environment.loop,
 			component->environment.registry, component->config->path, on_siblings,
 			component);
 	}
-	enum component_siblings_answer answer = component_siblings_answer(component->siblings);
-	if (answer == COMPONENT_SIBLINGS_UNKNOWN && stands) {
-		verdict->wish = ANNOUNCE_KEEP;
-	}
-	if (answer != COMPONENT_SIBLINGS_NONE && !(answer == COMPONENT_SIBLINGS_LESSER && stands)) {
-		return false;
-	}
+	/* One that was never registered yields to none, as if it had siblings. */
+	return component->siblings ? component_siblings_answer(component->siblings)
+				   : COMPONENT_SIBLINGS_SOME;
+}
+
+static void say_kept(struct component_verdict *verdict)
+{
 	char why[sizeof(verdict->why)];
 	text_printf(why, sizeof(why), "failing, but the last one: kept; %.200s", verdict->why);
 	memcpy(verdict->why, why, sizeof(why));
-	verdict->wish = ANNOUNCE_UP;
-	return true;
 }
 
-/* What a predecessor of this process registered stays whole until each check has had its say. */
-static void leave_to_silent_checks(
-	const struct component *component, struct component_verdict *verdict)
+/* With keep_last, a failing component that is the last one of its instance stays, marked as failing. */
+static enum component_condition condition_of_failing(
+	struct component *component, struct component_verdict *verdict)
 {
-	if (verdict->wish == ANNOUNCE_UP && verdict->silent && !component->stands &&
-		component_registered(component)) {
+	if (!component->config->keep_last) {
+		return COMPONENT_FAILED;
+	}
+	bool registered = wants_record(component->condition) || component_registered(component);
+	switch (ask_siblings(component, registered)) {
+	case COMPONENT_SIBLINGS_UNKNOWN:
+		if (registered) {
+			verdict->wish = ANNOUNCE_KEEP;
+			return component->condition;
+		}
+		break;
+	case COMPONENT_SIBLINGS_NONE:
+		return COMPONENT_KEPT;
+	case COMPONENT_SIBLINGS_LESSER:
+		return registered ? COMPONENT_KEPT : COMPONENT_FAILED;
+	case COMPONENT_SIBLINGS_SOME:
+		break;
+	}
+	return COMPONENT_FAILED;
+}
+
+/* The record of a predecessor stays whole until each check that guards endpoints has had a result. */
+static bool waits_for_silent_checks(
+	const struct component *component, const struct component_verdict *verdict)
+{
+	return verdict->silent && !wants_record(component->condition) &&
+		component_registered(component);
+}
+
+/* The next condition; it may turn the verdict into KEEP, and then the condition stays. */
+static enum component_condition next_condition(
+	struct component *component, struct component_verdict *verdict, int64_t now)
+{
+	if (verdict->failing) {
+		return condition_of_failing(component, verdict);
+	}
+	if (verdict->wish == ANNOUNCE_DOWN) {
+		return COMPONENT_CLOSED;
+	}
+	if (verdict->wish == ANNOUNCE_UP && has_to_stay_out(component, now)) {
+		explain_hold(component, now, verdict->why, sizeof(verdict->why));
+		return COMPONENT_HELD;
+	}
+	if (verdict->wish == ANNOUNCE_UP && waits_for_silent_checks(component, verdict)) {
 		verdict->wish = ANNOUNCE_KEEP;
+	}
+	return verdict->wish == ANNOUNCE_KEEP ? component->condition : COMPONENT_IN;
+}
+
+/* A component that its checks take down gets one penalty; not while it is out for another reason. */
+static void count_failure(
+	struct component *component, const struct component_verdict *verdict, int64_t now)
+{
+	bool was_good = component->condition == COMPONENT_IN ||
+		component->condition == COMPONENT_HELD;
+	if (verdict->failing && was_good && component->config->damping) {
+		damping_down(&component->damping, now);
 	}
 }
 
-static const char *health_of(
-	const struct component *component, const struct component_verdict *verdict, bool kept)
+static void decide(struct component *component, struct component_verdict *verdict)
 {
-	if (kept) {
+	int64_t now = clock_monotonic_ms();
+	enum component_condition next = next_condition(component, verdict, now);
+	if (verdict->wish == ANNOUNCE_KEEP) {
+		return;
+	}
+	count_failure(component, verdict, now);
+	if (!verdict->failing || !component->config->keep_last) {
+		component_siblings_destroy(component->siblings);
+		component->siblings = NULL;
+	}
+	if (next == COMPONENT_KEPT) {
+		say_kept(verdict);
+	}
+	/* A new component that fails has never been in, and its failure is no flapping. */
+	if (component->condition != COMPONENT_NEW || next != COMPONENT_FAILED) {
+		component->condition = next;
+	}
+	verdict->wish = wants_record(next) ? ANNOUNCE_UP : ANNOUNCE_DOWN;
+}
+
+static const char *health_of(
+	const struct component *component, const struct component_verdict *verdict)
+{
+	if (component->condition == COMPONENT_KEPT) {
 		return "failing";
 	}
 	if (component->config->publish_health) {
@@ -150,8 +204,8 @@ static void wish(
 	struct record *record = NULL;
 	if (config_record(&record, component->config, component->endpoints, health, &err) &&
 		verdict->wish != ANNOUNCE_UP) {
-		err_clear(
-			&err); /* going needs no record: one that cannot be written is taken out too */
+		/* Removing needs no record: a component whose record cannot be made is taken out too. */
+		err_clear(&err);
 	}
 	int code = err.code
 		? err.code
@@ -166,14 +220,9 @@ void component_reconsider(struct component *component)
 {
 	component_endpoints_update_out(component);
 	struct component_verdict verdict = verdict_of(component);
-	apply_damping(component, &verdict);
-	leave_to_silent_checks(component, &verdict);
-	bool kept = kept_as_last(component, &verdict);
-	if (verdict.wish != ANNOUNCE_KEEP) {
-		component->stands = verdict.wish == ANNOUNCE_UP;
-	}
-	update_hold(component);
-	wish(component, &verdict, health_of(component, &verdict, kept));
+	decide(component, &verdict);
+	update_damped(component);
+	wish(component, &verdict, health_of(component, &verdict));
 }
 
 static void on_damping_timer(struct ev_loop *loop, ev_timer *timer, int events)
@@ -183,12 +232,31 @@ static void on_damping_timer(struct ev_loop *loop, ev_timer *timer, int events)
 	component_reconsider(timer->data);
 }
 
+static const char *const condition_names[] = { "new", "in", "kept", "failed", "held", "closed" };
+
+static enum component_condition condition_from_name(const char *name)
+{
+	for (size_t i = 0; name && i < sizeof(condition_names) / sizeof(condition_names[0]); i++) {
+		if (strcmp(condition_names[i], name) == 0) {
+			return (enum component_condition)i;
+		}
+	}
+	return COMPONENT_NEW;
+}
+
+void component_wish_save(const struct component *component, json_t *saved)
+{
+	json_object_set_new(saved, "condition", json_string(condition_names[component->condition]));
+	json_object_set_new(saved, "damped", json_boolean(component->damped));
+	json_object_set_new(
+		saved, "damping", damping_save(&component->damping, clock_monotonic_ms()));
+}
+
 void component_wish_init(struct component *component, const json_t *saved)
 {
-	component->was_up = json_is_true(json_object_get(saved, "was_up"));
-	component->was_down = json_is_true(json_object_get(saved, "was_down"));
-	component->stands = json_is_true(json_object_get(saved, "stands"));
-	component->held = json_is_true(json_object_get(saved, "held"));
+	component->condition = condition_from_name(
+		json_string_value(json_object_get(saved, "condition")));
+	component->damped = json_is_true(json_object_get(saved, "damped"));
 	damping_init(&component->damping, component->config->damping_suppress,
 		component->config->damping_reuse, component->config->damping_half_life_ms);
 	if (saved) {

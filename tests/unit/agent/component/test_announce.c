@@ -10,7 +10,7 @@
 #include "tests/support/registry_client.h"
 #include "agent/base/registry_loop.h"
 
-/* One row a situation: what is wanted, what stands, what follows. Strings are named flags, so that rows stay readable. */
+/* One row a situation: what is wanted, what is there, what follows. */
 struct row {
 	char text[96];
 	struct announce_view view;
@@ -20,105 +20,104 @@ struct row {
 #define UP .wish = ANNOUNCE_UP, .want_ephemeral = true, .has_id = true
 #define UP_PERSISTENT .wish = ANNOUNCE_UP, .has_id = true
 #define DOWN .wish = ANNOUNCE_DOWN, .want_ephemeral = true, .has_id = true
-#define STANDS .present = true, .has_record = true
+#define DOWN_PERSISTENT .wish = ANNOUNCE_DOWN, .has_id = true
+#define ABSENT .node = ANNOUNCE_NODE_ABSENT
+#define EMPTY .node = ANNOUNCE_NODE_EMPTY
+#define FOREIGN .node = ANNOUNCE_NODE_FOREIGN
+#define RECORD .node = ANNOUNCE_NODE_RECORD
+#define OUR_SESSIONS .holder = ANNOUNCE_HOLDER_US
+#define ANOTHER_SESSIONS .holder = ANNOUNCE_HOLDER_OTHER
+#define WRITTEN .past = ANNOUNCE_PAST_WRITTEN
+#define UNTOUCHED .past = ANNOUNCE_PAST_UNTOUCHED
+#define SAME_ID .likeness = ANNOUNCE_LIKE_ID
+#define SAME_RECORD .likeness = ANNOUNCE_LIKE_RECORD
+#define SAME_BYTES .likeness = ANNOUNCE_LIKE_BYTES
 
 static struct row rows[] = {
-	{ "nothing stands: create", { UP }, ANNOUNCE_DO_CREATE },
-	{ "ours as it should be",
-		{ UP, STANDS, .ephemeral = true, .own = true, .same_id = true, .same_data = true },
-		ANNOUNCE_DO_NOTHING },
-	{ "ours, changed by somebody",
-		{ UP, STANDS, .ephemeral = true, .own = true, .same_id = true },
+	{ "the registry has not told yet", { UP }, ANNOUNCE_DO_NOTHING },
+	{ "no node: create", { UP, ABSENT }, ANNOUNCE_DO_CREATE },
+	{ "ours as it should be", { UP, RECORD, OUR_SESSIONS, SAME_BYTES }, ANNOUNCE_DO_NOTHING },
+	{ "ours, changed by another client", { UP, RECORD, OUR_SESSIONS, SAME_ID },
 		ANNOUNCE_DO_REWRITE },
-	{ "ours, its content replaced by what is no record",
-		{ UP, .present = true, .ephemeral = true, .own = true }, ANNOUNCE_DO_REWRITE },
-	{ "a dead predecessor's",
-		{ UP, STANDS, .ephemeral = true, .same_id = true, .same_data = true },
+	{ "ours, its content replaced by data that is no record", { UP, FOREIGN, OUR_SESSIONS },
+		ANNOUNCE_DO_REWRITE },
+	{ "ours, emptied by another client", { UP, EMPTY, OUR_SESSIONS }, ANNOUNCE_DO_REWRITE },
+	{ "a dead predecessor's", { UP, RECORD, ANOTHER_SESSIONS, SAME_BYTES },
 		ANNOUNCE_DO_TAKE_OVER },
-	{ "a live twin took ours",
-		{ UP, STANDS, .ephemeral = true, .same_id = true, .was_ours = true },
+	{ "ours, of our session before this one",
+		{ UP, RECORD, ANOTHER_SESSIONS, UNTOUCHED, SAME_BYTES }, ANNOUNCE_DO_TAKE_OVER },
+	{ "a live twin took ours", { UP, RECORD, ANOTHER_SESSIONS, WRITTEN, SAME_ID },
 		ANNOUNCE_DO_REFUSE },
-	{ "another's", { UP, STANDS, .ephemeral = true }, ANNOUNCE_DO_REFUSE },
-	{ "another's, takeover", { UP, STANDS, .ephemeral = true, .takeover = true },
+	{ "another's", { UP, RECORD, ANOTHER_SESSIONS }, ANNOUNCE_DO_REFUSE },
+	{ "another's, takeover", { UP, RECORD, ANOTHER_SESSIONS, .takeover = true },
 		ANNOUNCE_DO_TAKE_OVER },
-	{ "another's persistent one", { UP, STANDS }, ANNOUNCE_DO_REFUSE },
-	{ "our id on a persistent node", { UP, STANDS, .same_id = true }, ANNOUNCE_DO_TAKE_OVER },
-	{ "ours was persistent, and is to be ephemeral now",
-		{ UP, STANDS, .same_id = true, .was_ours = true }, ANNOUNCE_DO_TAKE_OVER },
+	{ "another's persistent one", { UP, RECORD }, ANNOUNCE_DO_REFUSE },
+	{ "our id on a persistent node", { UP, RECORD, SAME_ID }, ANNOUNCE_DO_TAKE_OVER },
+	{ "ours was persistent, and is to be ephemeral now", { UP, RECORD, WRITTEN, SAME_ID },
+		ANNOUNCE_DO_TAKE_OVER },
 	{ "ours was ephemeral, and is to be persistent now",
-		{ UP_PERSISTENT, STANDS, .ephemeral = true, .own = true, .same_id = true },
-		ANNOUNCE_DO_TAKE_OVER },
-	{ "an empty node", { UP, .present = true }, ANNOUNCE_DO_TAKE_OVER },
-	{ "without id, an equal record is a predecessor's",
-		{ .wish = ANNOUNCE_UP,
-			.want_ephemeral = true,
-			STANDS,
-			.ephemeral = true,
-			.same_id = true,
-			.same_record = true },
+		{ UP_PERSISTENT, RECORD, OUR_SESSIONS, SAME_ID }, ANNOUNCE_DO_TAKE_OVER },
+	{ "an empty node is free", { UP, EMPTY }, ANNOUNCE_DO_TAKE_OVER },
+	{ "an empty node of a live session is not", { UP, EMPTY, ANOTHER_SESSIONS },
+		ANNOUNCE_DO_REFUSE },
+	{ "another program's node", { UP, FOREIGN }, ANNOUNCE_DO_REFUSE },
+	{ "another program's live node", { UP, FOREIGN, ANOTHER_SESSIONS }, ANNOUNCE_DO_REFUSE },
+	{ "another program's live node, takeover",
+		{ UP, FOREIGN, ANOTHER_SESSIONS, .takeover = true }, ANNOUNCE_DO_TAKE_OVER },
+	{ "without id, an equal record of a live session is another's",
+		{ .wish = ANNOUNCE_UP, .want_ephemeral = true, RECORD, ANOTHER_SESSIONS, SAME_BYTES },
+		ANNOUNCE_DO_REFUSE },
+	{ "without id, an equal persistent record is a predecessor's",
+		{ .wish = ANNOUNCE_UP, .want_ephemeral = true, RECORD, SAME_RECORD },
 		ANNOUNCE_DO_TAKE_OVER },
 	{ "without id, another record is another's",
-		{ .wish = ANNOUNCE_UP,
-			.want_ephemeral = true,
-			STANDS,
-			.ephemeral = true,
-			.same_id = true },
+		{ .wish = ANNOUNCE_UP, .want_ephemeral = true, RECORD, ANOTHER_SESSIONS, SAME_ID },
 		ANNOUNCE_DO_REFUSE },
-	{ "persistent: nothing stands", { UP_PERSISTENT }, ANNOUNCE_DO_CREATE },
-	{ "persistent: ours by id", { UP_PERSISTENT, STANDS, .same_id = true, .same_data = true },
-		ANNOUNCE_DO_NOTHING },
-	{ "persistent: ours by id, changed", { UP_PERSISTENT, STANDS, .same_id = true },
+	{ "persistent: no node", { UP_PERSISTENT, ABSENT }, ANNOUNCE_DO_CREATE },
+	{ "persistent: ours by id", { UP_PERSISTENT, RECORD, SAME_BYTES }, ANNOUNCE_DO_NOTHING },
+	{ "persistent: ours by id, changed", { UP_PERSISTENT, RECORD, SAME_ID },
 		ANNOUNCE_DO_REWRITE },
-	{ "persistent: another's", { UP_PERSISTENT, STANDS }, ANNOUNCE_DO_REFUSE },
-	{ "persistent: what we wrote, under the id of before",
-		{ UP_PERSISTENT, STANDS, .was_ours = true, .untouched = true },
+	{ "persistent: another's", { UP_PERSISTENT, RECORD }, ANNOUNCE_DO_REFUSE },
+	{ "persistent: another program's", { UP_PERSISTENT, FOREIGN, WRITTEN }, ANNOUNCE_DO_REFUSE },
+	{ "persistent: what we wrote, under the id of before", { UP_PERSISTENT, RECORD, UNTOUCHED },
 		ANNOUNCE_DO_REWRITE },
-	{ "persistent: another's, where ours was", { UP_PERSISTENT, STANDS, .was_ours = true },
+	{ "persistent: what we emptied", { UP_PERSISTENT, EMPTY, UNTOUCHED }, ANNOUNCE_DO_REWRITE },
+	{ "persistent: another's, where ours was", { UP_PERSISTENT, RECORD, WRITTEN },
 		ANNOUNCE_DO_REFUSE },
-	{ "what we wrote was persistent, under the id of before",
-		{ UP, STANDS, .was_ours = true, .untouched = true }, ANNOUNCE_DO_TAKE_OVER },
-	{ "persistent: our own ephemeral one",
-		{ UP_PERSISTENT, STANDS, .ephemeral = true, .own = true, .same_id = true },
+	{ "what we wrote was persistent, under the id of before", { UP, RECORD, UNTOUCHED },
 		ANNOUNCE_DO_TAKE_OVER },
 	{ "persistent, without id: just what we would write",
-		{ .wish = ANNOUNCE_UP,
-			STANDS,
-			.same_id = true,
-			.same_record = true,
-			.same_data = true },
-		ANNOUNCE_DO_NOTHING },
-	{ "persistent, without id: ours, changed by somebody",
-		{ .wish = ANNOUNCE_UP, STANDS, .same_id = true, .was_ours = true },
-		ANNOUNCE_DO_REWRITE },
-	{ "persistent, without id: somebody else's without id",
-		{ .wish = ANNOUNCE_UP, STANDS, .same_id = true }, ANNOUNCE_DO_REFUSE },
-	{ "persistent, without id: somebody else's with one",
-		{ .wish = ANNOUNCE_UP, STANDS, .was_ours = true }, ANNOUNCE_DO_REFUSE },
-	{ "down, persistent, without id: ours",
-		{ .wish = ANNOUNCE_DOWN, STANDS, .same_id = true, .was_ours = true },
+		{ .wish = ANNOUNCE_UP, RECORD, SAME_BYTES }, ANNOUNCE_DO_NOTHING },
+	{ "persistent, without id: ours, changed by another client",
+		{ .wish = ANNOUNCE_UP, RECORD, WRITTEN, SAME_ID }, ANNOUNCE_DO_REWRITE },
+	{ "persistent, without id: another's without id", { .wish = ANNOUNCE_UP, RECORD, SAME_ID },
+		ANNOUNCE_DO_REFUSE },
+	{ "persistent, without id: another's with one", { .wish = ANNOUNCE_UP, RECORD, WRITTEN },
+		ANNOUNCE_DO_REFUSE },
+	{ "down, persistent, without id: ours", { .wish = ANNOUNCE_DOWN, RECORD, WRITTEN, SAME_ID },
 		ANNOUNCE_DO_REMOVE },
-	{ "down, persistent, without id: somebody else's",
-		{ .wish = ANNOUNCE_DOWN, STANDS, .same_id = true }, ANNOUNCE_DO_NOTHING },
+	{ "down, persistent, without id: another's", { .wish = ANNOUNCE_DOWN, RECORD, SAME_ID },
+		ANNOUNCE_DO_NOTHING },
 	{ "down, persistent: what we wrote, under the id of before",
-		{ .wish = ANNOUNCE_DOWN, .has_id = true, STANDS, .untouched = true },
+		{ DOWN_PERSISTENT, RECORD, UNTOUCHED }, ANNOUNCE_DO_REMOVE },
+	{ "down: no node", { DOWN, ABSENT }, ANNOUNCE_DO_NOTHING },
+	{ "down: ours", { DOWN, RECORD, OUR_SESSIONS, SAME_ID }, ANNOUNCE_DO_REMOVE },
+	{ "down: a dead predecessor's", { DOWN, RECORD, ANOTHER_SESSIONS, SAME_ID },
 		ANNOUNCE_DO_REMOVE },
-	{ "down: nothing stands", { DOWN }, ANNOUNCE_DO_NOTHING },
-	{ "down: ours", { DOWN, STANDS, .ephemeral = true, .own = true, .same_id = true },
-		ANNOUNCE_DO_REMOVE },
-	{ "down: a dead predecessor's", { DOWN, STANDS, .ephemeral = true, .same_id = true },
-		ANNOUNCE_DO_REMOVE },
-	{ "down: another's", { DOWN, STANDS, .ephemeral = true }, ANNOUNCE_DO_NOTHING },
-	{ "down: a twin's", { DOWN, STANDS, .ephemeral = true, .same_id = true, .was_ours = true },
+	{ "down: another's", { DOWN, RECORD, ANOTHER_SESSIONS }, ANNOUNCE_DO_NOTHING },
+	{ "down: a twin's", { DOWN, RECORD, ANOTHER_SESSIONS, WRITTEN, SAME_ID },
 		ANNOUNCE_DO_NOTHING },
-	{ "down: an empty node", { DOWN, .present = true }, ANNOUNCE_DO_NOTHING },
-	{ "no verdict: nothing stands", { .wish = ANNOUNCE_KEEP, .want_ephemeral = true },
+	{ "down: an empty node", { DOWN, EMPTY }, ANNOUNCE_DO_NOTHING },
+	{ "down: an empty node without children that is not ours",
+		{ DOWN_PERSISTENT, EMPTY, WRITTEN, .childless = true }, ANNOUNCE_DO_NOTHING },
+	{ "down: what we emptied has children", { DOWN_PERSISTENT, EMPTY, UNTOUCHED },
+		ANNOUNCE_DO_NOTHING },
+	{ "down: what we emptied has no children any more",
+		{ DOWN_PERSISTENT, EMPTY, UNTOUCHED, .childless = true }, ANNOUNCE_DO_REMOVE },
+	{ "no verdict: no node", { .wish = ANNOUNCE_KEEP, .want_ephemeral = true, ABSENT },
 		ANNOUNCE_DO_NOTHING },
 	{ "no verdict: ours",
-		{ .wish = ANNOUNCE_KEEP,
-			.want_ephemeral = true,
-			STANDS,
-			.ephemeral = true,
-			.own = true },
+		{ .wish = ANNOUNCE_KEEP, .want_ephemeral = true, RECORD, OUR_SESSIONS },
 		ANNOUNCE_DO_NOTHING },
 };
 
@@ -156,10 +155,9 @@ static void on_change(
 
 static void on_registry_state(void *context, enum registry_state state, const char *why)
 {
-	(void)why;
 	struct stage *stage = context;
 	if (stage->announce) {
-		announce_on_registry_state(stage->announce, state);
+		announce_on_registry_state(stage->announce, state, why);
 	}
 }
 
@@ -559,10 +557,95 @@ Test(announce, a_wish_that_cannot_be_made_is_failed_until_one_can)
 	cr_assert(eq(int, state_of(&stage), ANNOUNCE_FAILED));
 	cr_assert(eq(str, (char *)announce_why(stage.announce), "LimitExceeded: too large"));
 	memory_remove(stage.registry, PATH);
-	RUN_UNTIL(&stage, strstr(stage.trail, "failed writing failed"));
-	cr_assert(stands_with(&stage, "\"one\""));
+	RUN_UNTIL(&stage, stands_with(&stage, "\"one\""));
+	cr_assert(eq(int, state_of(&stage), ANNOUNCE_FAILED));
 	make_wish(&stage, ANNOUNCE_UP, "c_1", "two");
 	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
 	cr_assert(stands_with(&stage, "\"two\""));
+	stage_end(&stage);
+}
+
+static const char CHILD[] = "/users/joe/web/one/components/c1/below";
+
+Test(announce, a_node_with_children_loses_its_record_and_goes_after_the_last_child)
+{
+	struct stage stage;
+	stage_begin(&stage, false, 0);
+	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
+	memory_put(stage.registry, CHILD, "");
+	make_wish(&stage, ANNOUNCE_DOWN, "c_1", "one");
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_WITHDRAWN);
+	cr_assert(announce_settled(stage.announce));
+	cr_assert(not(announce_finished(stage.announce)));
+	cr_assert(strstr(announce_why(stage.announce), "children") != NULL);
+	struct answer answer = { 0 };
+	cr_assert(eq(str, (char *)standing(&stage, &answer), ""));
+	answer_clear(&answer);
+	memory_remove(stage.registry, CHILD);
+	RUN_UNTIL(&stage, announce_finished(stage.announce));
+	cr_assert(not(stands_with(&stage, "")));
+	cr_assert(eq(str, stage.trail, "writing registered withdrawing withdrawn "));
+	stage_end(&stage);
+}
+
+Test(announce, an_emptied_node_that_another_client_writes_is_the_others)
+{
+	struct stage stage;
+	stage_begin(&stage, false, 0);
+	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
+	memory_put(stage.registry, CHILD, "");
+	make_wish(&stage, ANNOUNCE_DOWN, "c_1", "one");
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_WITHDRAWN);
+	memory_put(stage.registry, PATH, "host-a:1234");
+	RUN_UNTIL(&stage, stands_with(&stage, "host-a"));
+	memory_remove(stage.registry, CHILD);
+	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_CONFLICT);
+	cr_assert(stands_with(&stage, "host-a"));
+	stage_end(&stage);
+}
+
+Test(announce, an_emptied_node_takes_the_record_again)
+{
+	struct stage stage;
+	stage_begin(&stage, false, 0);
+	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
+	memory_put(stage.registry, CHILD, "");
+	make_wish(&stage, ANNOUNCE_DOWN, "c_1", "one");
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_WITHDRAWN);
+	make_wish(&stage, ANNOUNCE_UP, "c_1", "two");
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
+	cr_assert(stands_with(&stage, "\"two\""));
+	memory_remove(stage.registry, CHILD);
+	cr_assert(stands_with(&stage, "\"two\""));
+	stage_end(&stage);
+}
+
+Test(announce, what_was_never_written_needs_no_registry_to_be_withdrawn)
+{
+	struct stage stage;
+	stage_begin(&stage, true, 0);
+	memory_set_state(stage.registry, REGISTRY_AWAY);
+	RUN_UNTIL(&stage, registry_state(stage.registry) == REGISTRY_AWAY);
+	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
+	cr_assert(not(announce_settled(stage.announce)));
+	make_wish(&stage, ANNOUNCE_DOWN, "c_1", "one");
+	cr_assert(announce_settled(stage.announce));
+	stage_end(&stage);
+}
+
+Test(announce, what_was_written_is_withdrawn_only_by_the_registry)
+{
+	struct stage stage;
+	stage_begin(&stage, true, 0);
+	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
+	memory_set_state(stage.registry, REGISTRY_AWAY);
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_WAITING);
+	make_wish(&stage, ANNOUNCE_DOWN, "c_1", "one");
+	cr_assert(not(announce_settled(stage.announce)));
 	stage_end(&stage);
 }

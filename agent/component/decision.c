@@ -1,0 +1,87 @@
+#include "agent/component/decision.h"
+
+enum owner { OURS, PREDECESSORS, FREE, OTHERS };
+
+static enum owner owner_of_record(const struct announce_view *view)
+{
+	bool same_id = view->likeness >= ANNOUNCE_LIKE_ID;
+	bool persistent = view->holder == ANNOUNCE_HOLDER_NONE;
+	if (view->past == ANNOUNCE_PAST_WRITTEN) {
+		/* If a live twin with our id has replaced our ephemeral node, the twin wins. */
+		return persistent && same_id ? OURS : OTHERS;
+	}
+	bool left_by_us = view->has_id ? same_id
+				       : persistent && view->likeness >= ANNOUNCE_LIKE_RECORD;
+	if (!left_by_us) {
+		return OTHERS;
+	}
+	return persistent && !view->want_ephemeral ? OURS : PREDECESSORS;
+}
+
+static enum owner owner_of(const struct announce_view *view)
+{
+	bool persistent = view->holder == ANNOUNCE_HOLDER_NONE;
+	if (view->holder == ANNOUNCE_HOLDER_US) {
+		return OURS;
+	}
+	if (view->past == ANNOUNCE_PAST_UNTOUCHED) {
+		return persistent ? OURS : PREDECESSORS; /* of our own session before this one */
+	}
+	switch (view->node) {
+	case ANNOUNCE_NODE_EMPTY:
+		return persistent ? FREE : OTHERS;
+	case ANNOUNCE_NODE_RECORD:
+		return owner_of_record(view);
+	case ANNOUNCE_NODE_FOREIGN:
+	case ANNOUNCE_NODE_ABSENT:
+	case ANNOUNCE_NODE_UNKNOWN:
+		break;
+	}
+	return OTHERS;
+}
+
+static enum announce_action decide_up(const struct announce_view *view)
+{
+	bool ephemeral = view->holder != ANNOUNCE_HOLDER_NONE;
+	switch (owner_of(view)) {
+	case OURS:
+		if (ephemeral != view->want_ephemeral) {
+			return ANNOUNCE_DO_TAKE_OVER;
+		}
+		return view->likeness == ANNOUNCE_LIKE_BYTES ? ANNOUNCE_DO_NOTHING
+							     : ANNOUNCE_DO_REWRITE;
+	case PREDECESSORS:
+	case FREE:
+		return ANNOUNCE_DO_TAKE_OVER;
+	case OTHERS:
+		break;
+	}
+	return view->takeover ? ANNOUNCE_DO_TAKE_OVER : ANNOUNCE_DO_REFUSE;
+}
+
+static enum announce_action decide_down(const struct announce_view *view)
+{
+	enum owner owner = owner_of(view);
+	bool left_by_us = owner == PREDECESSORS && view->has_id;
+	if (owner != OURS && !left_by_us) {
+		return ANNOUNCE_DO_NOTHING;
+	}
+	bool emptied = view->node == ANNOUNCE_NODE_EMPTY && view->holder == ANNOUNCE_HOLDER_NONE;
+	return emptied && !view->childless ? ANNOUNCE_DO_NOTHING : ANNOUNCE_DO_REMOVE;
+}
+
+enum announce_action announce_decide(const struct announce_view *view)
+{
+	if (view->node == ANNOUNCE_NODE_UNKNOWN || view->wish == ANNOUNCE_KEEP) {
+		return ANNOUNCE_DO_NOTHING;
+	}
+	if (view->node == ANNOUNCE_NODE_ABSENT) {
+		return view->wish == ANNOUNCE_UP ? ANNOUNCE_DO_CREATE : ANNOUNCE_DO_NOTHING;
+	}
+	return view->wish == ANNOUNCE_UP ? decide_up(view) : decide_down(view);
+}
+
+bool announce_is_registered(const struct announce_view *view)
+{
+	return view->node == ANNOUNCE_NODE_RECORD && owner_of(view) == OURS;
+}

@@ -1,0 +1,87 @@
+/*
+ * What an announcement does next, decided from what is wanted and from the node at its path. Pure.
+ *
+ * Whose node is it? An ephemeral node is ours when our session holds it. A persistent node is ours when
+ * nobody has written it since we did, or when it holds a record with our yarn:id. A node that we did not
+ * write in this session and that has our yarn:id belongs to a predecessor, because a container has one
+ * life. A record without yarn:id is a predecessor's only on a persistent node and when it equals ours:
+ * an ephemeral node of another session may belong to a live agent. An empty persistent node is free, as
+ * any directory is. Everything else belongs to others, whatever it holds.
+ *
+ *                   UP                                         DOWN
+ *   no node         create                                     -
+ *   ours            rewrite if it differs, replace if it       remove (an emptied node: once it has
+ *                   is ephemeral and should not be, or back    no children)
+ *   predecessor's   take over                                  remove if it has our yarn:id
+ *   free            take over                                  -
+ *   others'         refuse; take over with on_conflict         -
+ *
+ * KEEP, no verdict yet, never writes.
+ */
+#ifndef AGENT_COMPONENT_DECISION_H
+#define AGENT_COMPONENT_DECISION_H
+
+#include <stdbool.h>
+
+enum announce_wish {
+	ANNOUNCE_KEEP, /* no verdict yet: write nothing */
+	ANNOUNCE_UP,
+	ANNOUNCE_DOWN
+};
+
+enum announce_node {
+	ANNOUNCE_NODE_UNKNOWN, /* the registry has not told yet; nothing is decided */
+	ANNOUNCE_NODE_ABSENT,
+	ANNOUNCE_NODE_EMPTY,
+	ANNOUNCE_NODE_FOREIGN, /* data that is no record */
+	ANNOUNCE_NODE_RECORD
+};
+
+enum announce_holder {
+	ANNOUNCE_HOLDER_NONE, /* a persistent node */
+	ANNOUNCE_HOLDER_US,   /* an ephemeral node of our session */
+	ANNOUNCE_HOLDER_OTHER /* an ephemeral node of another session */
+};
+
+enum announce_past {
+	ANNOUNCE_PAST_NONE,     /* we have not written a node at this path in this session */
+	ANNOUNCE_PAST_WRITTEN,  /* we have, and have not removed it */
+	ANNOUNCE_PAST_UNTOUCHED /* this node is in the version that we wrote last */
+};
+
+/* How much the record is like the wanted one; each includes those before it. */
+enum announce_likeness {
+	ANNOUNCE_LIKE_NOTHING,
+	ANNOUNCE_LIKE_ID,     /* the same yarn:id; both absent counts */
+	ANNOUNCE_LIKE_RECORD, /* the same record, in whatever encoding */
+	ANNOUNCE_LIKE_BYTES
+};
+
+struct announce_view {
+	enum announce_wish wish;
+	bool want_ephemeral;
+	bool takeover; /* on_conflict = takeover */
+	bool has_id;   /* the wanted record has a yarn:id */
+
+	enum announce_node node;
+	enum announce_holder holder;
+	enum announce_past past;
+	enum announce_likeness likeness;
+	bool childless; /* of a node that we emptied: its last child has gone */
+};
+
+enum announce_action {
+	ANNOUNCE_DO_NOTHING, /* all is as wanted */
+	ANNOUNCE_DO_CREATE,
+	ANNOUNCE_DO_REWRITE,   /* our node, in place */
+	ANNOUNCE_DO_TAKE_OVER, /* another node, replaced atomically */
+	ANNOUNCE_DO_REMOVE,
+	ANNOUNCE_DO_REFUSE /* a conflict */
+};
+
+enum announce_action announce_decide(const struct announce_view *view);
+
+/* A record of ours is at the path. */
+bool announce_is_registered(const struct announce_view *view);
+
+#endif
