@@ -20,14 +20,14 @@ void agent_cache_open(struct agent *agent)
 {
 	struct cache_options options = options_of(agent);
 	agent->cache = cache_create(agent->loop, agent->registry, &options);
-	if (agent->config->cache.snapshot) {
+	if (agent->config->cache.snapshot && state_dir_usable(&agent->state)) {
 		cache_load(agent->cache, agent->state.path);
 	}
 }
 
 void agent_cache_close(struct agent *agent)
 {
-	if (agent->cache && agent->config->cache.snapshot) {
+	if (agent->cache && agent->config->cache.snapshot && state_dir_usable(&agent->state)) {
 		struct err err = ERR_INIT;
 		if (cache_save(agent->cache, agent->state.path, &err)) {
 			log_warn("cache", "no snapshot is left for the next start: %s", err.msg);

@@ -13,6 +13,7 @@
 #include "agent/base/directory.h"
 #include "agent/base/log.h"
 #include "agent/base/state_file.h"
+#include "agent/base/trust.h"
 
 enum { DOCUMENT_MAX_BYTES = 4 * 1024 * 1024 };
 enum { LOCK_TRIES = 24, LOCK_PAUSE_MS = 50 };
@@ -62,6 +63,15 @@ int state_dir_init(struct state_dir *directory, const char *path, int lock_fd, s
 	if (directory_make(path, err) != 0) {
 		return err_wrap(err, "state_dir");
 	}
+	/* What lies in a directory that strangers can change may be theirs: a session, a cache that they made up. */
+	if (trust_check_directory(path, err)) {
+		if (lock_fd >= 0) {
+			close(lock_fd);
+		}
+		directory->lock_fd = -1;
+		err->code = BERTH_FAILED;
+		return err_wrap(err, "the state directory is not trusted");
+	}
 	return lock_fd >= 0 ? 0 : lock(directory, err);
 }
 
@@ -74,10 +84,15 @@ void state_dir_finish(struct state_dir *directory)
 	*directory = (struct state_dir){ .lock_fd = -1 };
 }
 
+bool state_dir_usable(const struct state_dir *directory)
+{
+	return directory->lock_fd >= 0;
+}
+
 json_t *state_dir_load(const struct state_dir *directory, const char *name, struct err *err)
 {
 	/* Without the lock another agent may hold the session that is written there. */
-	if (directory->lock_fd < 0) {
+	if (!state_dir_usable(directory)) {
 		return NULL;
 	}
 	char *data = NULL;
@@ -102,7 +117,7 @@ json_t *state_dir_load(const struct state_dir *directory, const char *name, stru
 int state_dir_save(const struct state_dir *directory, const char *name, const json_t *document,
 	struct err *err)
 {
-	if (directory->lock_fd < 0) {
+	if (!state_dir_usable(directory)) {
 		return err_set(err, BERTH_FAILED, "%s is not locked by us", directory->path);
 	}
 	char *text = allocated(json_dumps(document, JSON_COMPACT));
@@ -114,7 +129,7 @@ int state_dir_save(const struct state_dir *directory, const char *name, const js
 void state_dir_remove(const struct state_dir *directory, const char *name)
 {
 	struct err err = ERR_INIT;
-	if (directory->lock_fd < 0) {
+	if (!state_dir_usable(directory)) {
 		return;
 	}
 	if (state_file_remove(directory->path, name, &err)) {

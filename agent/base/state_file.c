@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/base/trust.h"
+
 #include "agent/base/allocate.h"
 
 #define MAGIC "berth-state "
@@ -166,6 +168,9 @@ static int measure(int fd, size_t max_len, size_t *ret_len, struct err *err)
 	}
 	if (!S_ISREG(stat.st_mode)) {
 		return err_set(err, BERTH_FAILED, "not a regular file");
+	}
+	if (trust_check_file(&stat, err)) {
+		return err->code;
 	}
 	if ((size_t)stat.st_size > max_len + HEADER_SIZE) {
 		return err_set(err, BERTH_LIMIT_EXCEEDED,

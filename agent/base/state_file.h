@@ -23,7 +23,8 @@ int state_file_write(const char *directory, const char *name, const char *kind, 
 /*
  * Reads it into memory of its own (NUL-terminated, free()). BERTH_PATH_NOT_FOUND: there is none.
  * BERTH_INVALID_RECORD: it is damaged, or of another kind or version. BERTH_LIMIT_EXCEEDED: its
- * content has more than max_len bytes. BERTH_FAILED: it cannot be read.
+ * content has more than max_len bytes. BERTH_NO_PATH_PERMISSIONS: a stranger owns it or can write
+ * to it. BERTH_FAILED: it cannot be read.
  */
 int state_file_read(const char *directory, const char *name, const char *kind, size_t max_len,
 	char **ret_data, size_t *ret_len, struct err *err) __attribute__((warn_unused_result))

@@ -80,7 +80,8 @@ static const struct config_option agent_options[] = {
 	{ "state_dir", FILE_NAME(agent, state_dir), .fallback = BERTH_STATEDIR "/berth",
 		.fixed = true,
 		.help = "Where the agent keeps what a restart must not lose: its registry session, the drain, "
-			"the snapshot of the cache." },
+			"the snapshot of the cache. It is not used when others than root and the agent's user can "
+			"change what its path leads to." },
 	{ "listen", TEXT(agent, listen), .verify = config_verify_listen, .automatic = "none",
 		.example = "127.0.0.1:8930", .fixed = true,
 		.help = "Also answer lookups over TCP, on this host:port; reading only, for everybody who can "

@@ -342,6 +342,27 @@ class Daemon(AgentTest):
             self.assertEqual(stat.S_IMODE(os.stat(made).st_mode), 0o755, made)
         agent.stop()
 
+    def test_a_state_directory_that_others_can_change_is_not_used(self):
+        state = self.folder / "agent/state"
+        agent = self.web_agent()
+        state.mkdir(parents=True)
+        state.chmod(0o777)
+        agent.start()
+        agent.wait_state("registered")
+        self.assertIn("the state directory is not trusted", agent.read_log())
+        self.assertEqual(agent.stop(), 0)
+        self.assertEqual(list(state.iterdir()), [])
+
+    def test_a_state_file_that_others_can_write_to_is_not_read(self):
+        agent = self.web_agent().start()
+        self.assertEqual(agent.request("POST", "/v1/agent/drain", {"reason": "upkeep"}).status, 204)
+        self.assertEqual(agent.stop(), 0)
+        (self.folder / "agent/state/drain").chmod(0o666)
+        agent.start()
+        agent.wait_state("registered")
+        self.assertIn("the saved drain cannot be read and is ignored", agent.read_log())
+        self.assertIn("others can write to it (mode 0666)", agent.read_log())
+
     def test_one_agent_for_a_state_directory(self):
         agent = self.agent().start()
         second = self.agent("second", agent={"state_dir": agent.folder / "state"})

@@ -193,7 +193,7 @@ class Restarts(LifeTest):
         agent.write_config(agent.sections)
         agent.start()
         agent.wait_state("registered")
-        self.assertIn("one with another registry", agent.read_log())
+        self.assertIn("is with another registry", agent.read_log())
 
     # ---- a state directory that cannot be written
 

@@ -204,3 +204,16 @@ Test(state_file, a_missing_directory_is_named)
 	cr_assert_eq(state_file_write("/nonexistent", "drain", "drain", "x", 1, &err), BERTH_FAILED);
 	cr_assert_not_null(strstr(err.msg, "/nonexistent"));
 }
+
+Test(state_file, what_others_can_write_to_is_refused)
+{
+	write_state("drain");
+	cr_assert_eq(chmod(file("drain"), 0666), 0);
+	free(read_state(BERTH_NO_PATH_PERMISSIONS, 100));
+	cr_assert_eq(chmod(file("drain"), 0600), 0);
+	free(read_state(0, 100));
+	if (geteuid() == 0) {
+		cr_assert_eq(chown(file("drain"), 4711, 4711), 0);
+		free(read_state(BERTH_NO_PATH_PERMISSIONS, 100));
+	}
+}

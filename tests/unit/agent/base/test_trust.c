@@ -1,0 +1,138 @@
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/base/trust.h"
+#include "tests/support/scratch.h"
+
+enum { STRANGER = 4711 };
+
+static char folder[SCRATCH_PATH]; /* in a sticky directory, ours, 0700 */
+
+static char *in(const char *name)
+{
+	static char paths[4][SCRATCH_PATH + 64];
+	static unsigned next;
+	char *path = paths[next++ % 4];
+	snprintf(path, sizeof(paths[0]), "%s/%s", folder, name);
+	return path;
+}
+
+static void make_folder(void)
+{
+	scratch_folder(folder);
+	cr_assert(zero(int, mkdir(in("state"), 0700)));
+}
+
+static void remove_folder(void)
+{
+	char command[SCRATCH_PATH + 16];
+	snprintf(command, sizeof(command), "rm -rf %s", folder);
+	cr_assert(zero(int, system(command)));
+}
+
+TestSuite(trust, .init = make_folder, .fini = remove_folder);
+
+static void expect(const char *path, int code, const char *says)
+{
+	struct err err = ERR_INIT;
+	cr_expect(eq(int, trust_check_directory(path, &err), code), "%s: %s", path, err.msg);
+	cr_expect(ne(ptr, strstr(err.msg, says), NULL), "%s", err.msg);
+}
+
+Test(trust, our_own_directory_in_a_shared_one_is_good)
+{
+	expect(in("state"), 0, "");
+	expect("/", 0, "");
+}
+
+Test(trust, what_others_can_write_to_is_not)
+{
+	chmod(in("state"), 0777);
+	expect(in("state"), BERTH_NO_PATH_PERMISSIONS, "others can write to it (mode 0777)");
+	chmod(in("state"), 0770);
+	cr_assert(zero(int, chown(in("state"), (uid_t)-1, getegid())));
+	expect(in("state"), 0, "");
+}
+
+Test(trust, in_a_sticky_directory_others_can_change_nothing_of_ours)
+{
+	chmod(in("state"), 01777);
+	expect(in("state"), 0, "");
+}
+
+Test(trust, each_directory_on_the_way_counts)
+{
+	mkdir(in("state/inner"), 0700);
+	expect(in("state/inner"), 0, "");
+	chmod(in("state"), 0777);
+	expect(in("state/inner"), BERTH_NO_PATH_PERMISSIONS, "others can write to it");
+	chmod(in("state"), 01777);
+	expect(in("state/inner"), 0, "");
+}
+
+Test(trust, a_link_is_followed_by_the_same_rule)
+{
+	cr_assert(zero(int, symlink("state", in("relative"))));
+	cr_assert(zero(int, symlink(in("state"), in("absolute"))));
+	cr_assert(zero(int, symlink("loop", in("loop"))));
+	expect(in("relative"), 0, "");
+	expect(in("absolute"), 0, "");
+	expect(in("loop"), BERTH_FAILED, "Too many levels");
+	mkdir(in("open"), 0777);
+	chmod(in("open"), 0777);
+	cr_assert(zero(int, symlink("../state", in("open/link"))));
+	expect(in("open/link"), BERTH_NO_PATH_PERMISSIONS, "others can write to it");
+	cr_assert(zero(int, symlink("open/link", in("indirect"))));
+	expect(in("indirect"), BERTH_NO_PATH_PERMISSIONS, "others can write to it");
+}
+
+Test(trust, a_link_of_a_stranger_in_a_shared_directory_is_not_followed)
+{
+	if (geteuid() != 0) {
+		cr_skip_test("only root can give a file away");
+	}
+	mkdir(in("shared"), 01777);
+	chmod(in("shared"), 01777);
+	cr_assert(zero(int, symlink("../state", in("shared/link"))));
+	expect(in("shared/link"), 0, "");
+	cr_assert(zero(int, lchown(in("shared/link"), STRANGER, STRANGER)));
+	expect(in("shared/link"), BERTH_NO_PATH_PERMISSIONS, "belongs to user 4711");
+}
+
+Test(trust, a_directory_of_a_stranger_is_not_trusted)
+{
+	if (geteuid() != 0) {
+		cr_skip_test("only root can give a file away");
+	}
+	cr_assert(zero(int, chown(in("state"), STRANGER, STRANGER)));
+	expect(in("state"), BERTH_NO_PATH_PERMISSIONS, "belongs to user 4711");
+}
+
+Test(trust, what_is_not_there_cannot_be_followed)
+{
+	expect(in("state/none/at/all"), BERTH_FAILED, "none: cannot open it: No such file");
+	char path[8192];
+	memset(path, 'a', sizeof(path));
+	path[sizeof(path) - 1] = '\0';
+	expect(path, BERTH_FAILED, "too long");
+}
+
+Test(trust, a_file_is_trusted_by_its_owner_and_its_mode)
+{
+	struct err err = ERR_INIT;
+	struct stat status = { .st_uid = geteuid(), .st_gid = STRANGER, .st_mode = S_IFREG | 0644 };
+	cr_expect(eq(int, trust_check_file(&status, &err), 0));
+	status.st_mode = S_IFREG | 0620;
+	cr_expect(eq(int, trust_check_file(&status, &err), BERTH_NO_PATH_PERMISSIONS));
+	cr_expect(eq(str, err.msg, "others can write to it (mode 0620)"));
+	status.st_gid = getegid();
+	err_clear(&err);
+	cr_expect(eq(int, trust_check_file(&status, &err), 0));
+	status.st_uid = STRANGER;
+	cr_expect(eq(int, trust_check_file(&status, &err), BERTH_NO_PATH_PERMISSIONS));
+}
