@@ -80,6 +80,15 @@ static void list_prepend(struct entry_list *list, struct cache_entry *entry)
 	list->first = entry;
 }
 
+static void list_insert_behind(
+	struct entry_list *list, struct cache_entry *earlier, struct cache_entry *entry)
+{
+	entry->queue_prev = earlier;
+	entry->queue_next = earlier->queue_next;
+	*(earlier->queue_next ? &earlier->queue_next->queue_prev : &list->last) = entry;
+	earlier->queue_next = entry;
+}
+
 static void leave_lists(struct cache *cache, struct cache_entry *entry)
 {
 	if (entry->queued) {
@@ -346,7 +355,11 @@ void cache_entry_load(struct cache *cache, struct cache_entry *entry, bool urgen
 		list_remove(&cache->queue, entry);
 	}
 	entry->queued = true;
-	if (urgent) {
+	struct cache_entry *data = entry->node->entries[CACHE_DATA];
+	if (urgent && entry->kind == CACHE_CHILDREN && data && data->queued) {
+		/* Behind the data: those of an ephemeral node tell that there is no child. */
+		list_insert_behind(&cache->queue, data, entry);
+	} else if (urgent) {
 		list_prepend(&cache->queue, entry);
 	} else {
 		list_append(&cache->queue, entry);
@@ -382,6 +395,9 @@ const struct cache_entry *cache_need(
 		}
 		need->missing++;
 		return NULL;
+	}
+	if (entry->unconfirmed) {
+		registry_watch_hurry(entry->watch);
 	}
 	if (!usable) {
 		need->unavailable++;

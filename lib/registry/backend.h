@@ -20,8 +20,7 @@ enum registry_operation {
 		At the top or "/": makes the root first, if need be */
 	REGISTRY_OP_SET, /* data; only over `expected` when has_expected, else FILE_ALREADY_EXISTS (another version) or PATH_NOT_FOUND */
 	REGISTRY_OP_DELETE, /* only `expected` when has_expected; PATH_IS_NOT_EMPTY_DIRECTORY; PATH_NOT_FOUND */
-	REGISTRY_OP_REPLACE, /* atomically delete `expected` and create data/ephemeral/acl in its place; no moment without a node */
-	REGISTRY_OP_SYNC     /* what any client wrote before is visible to reads after this */
+	REGISTRY_OP_REPLACE /* atomically delete `expected` and create data/ephemeral/acl in its place; no moment without a node */
 };
 
 /* One entry of an access control list, in ZooKeeper's terms. */
@@ -71,7 +70,9 @@ struct registry_core {
 	void *core;
 	void (*completed)(void *core, struct registry_task *task);
 	/* Something about the path may have changed: data and existence, or the list of children. */
-	void (*notified)(void *core, const char *path, enum registry_watch_kind kind);
+	/* `gone`: the node was deleted; another one may have replaced it in the same instant. */
+	void (*notified)(void *core, const char *path, enum registry_watch_kind kind, bool gone);
+	/* CONNECTED: reads that are submitted from now on see what any client wrote before. */
 	void (*state)(void *core, enum registry_state state, const char *why);
 	void (*log)(void *core, enum registry_log_level level, const char *message);
 };

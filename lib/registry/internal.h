@@ -8,7 +8,7 @@
  *     children.c from the names that a backend lists to children
  *     bind.c     mknode, bind
  *     walk.c     what visits many nodes; used by delete.c and registry_find.c
- *     watch.c    watches
+ *     watch.c, watched.c  watches
  *     acl.c      which access control list a new node gets
  *
  * A request is what a user asked for; a call is one task given to the backend. A request is a small state machine over calls:
@@ -52,18 +52,23 @@ struct registry_request {
 	bool completing;
 };
 
-/* The watches of one registry; watch.c alone looks inside. */
+/* The watches of one registry; watch.c and watched.c alone look inside. */
 struct registry_watches {
 	void *by_path;     /* tsearch() tree of struct registry_watched */
 	struct list all;   /* of these */
-	struct list reads; /* those that wait to be read, for somebody or since they changed */
+	struct list reads; /* those that wait to be read, for a user or since they changed */
 	struct list confirmations; /* those that wait to be read since there was a reconnect */
-	struct list late;          /* those with a handle that was not told yet what is known */
+	struct list late;          /* those with something to tell at the next dispatch */
 	bool confirms;             /* the last read to start was a confirmation */
 	size_t count;
 	size_t reads_in_flight;
-	struct registry_call sync;
+	size_t confirm_count; /* how many confirmations there were at the reconnect */
+	size_t confirm_begun; /* how many of them have had their turn */
+	int64_t confirm_from_ms;
+	int64_t confirm_window_ms;
 	int64_t retry_at_ms; /* the next of those that failed */
+	int64_t now_ms;
+	uint32_t epoch; /* counts connections and their ends, from 1 */
 	unsigned jitter;
 };
 
@@ -154,8 +159,8 @@ void registry_watches_init(struct registry_watches *watches);
 void registry_watches_finish(struct registry *registry);
 void registry_watches_state(struct registry *registry);
 void registry_watches_notified(
-	struct registry *registry, const char *path, enum registry_watch_kind kind);
+	struct registry *registry, const char *path, enum registry_watch_kind kind, bool gone);
 int64_t registry_watches_deadline_ms(const struct registry *registry);
-void registry_watches_dispatch(struct registry *registry, int64_t now_ms);
+void registry_watches_dispatch(struct registry *registry);
 
 #endif

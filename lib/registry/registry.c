@@ -12,9 +12,9 @@ static void on_completed(void *core, struct registry_task *task)
 	registry_call_completed(task);
 }
 
-static void on_notified(void *core, const char *path, enum registry_watch_kind kind)
+static void on_notified(void *core, const char *path, enum registry_watch_kind kind, bool gone)
 {
-	registry_watches_notified(core, path, kind);
+	registry_watches_notified(core, path, kind, gone);
 }
 
 static void on_state(void *core, enum registry_state state, const char *why)
@@ -151,6 +151,7 @@ int64_t registry_deadline_ms(const struct registry *registry)
 
 void registry_dispatch(struct registry *registry, int64_t now_ms)
 {
+	registry->watches.now_ms = now_ms;
 	if (registry->warning) {
 		on_log(registry, REGISTRY_LOG_WARN, registry->warning);
 		free(registry->warning);
@@ -158,7 +159,7 @@ void registry_dispatch(struct registry *registry, int64_t now_ms)
 	}
 	registry_calls_complete_refused(registry);
 	registry->ops->dispatch(registry->backend, now_ms);
-	registry_watches_dispatch(registry, now_ms);
+	registry_watches_dispatch(registry);
 }
 
 enum registry_state registry_state(const struct registry *registry)

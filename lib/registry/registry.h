@@ -296,10 +296,12 @@ void registry_clear_write_accessors(struct registry *registry);
 void registry_cancel(struct registry *registry, struct registry_request *request);
 
 /*
- * Watches. on_change is called with the first state, then with each later one: code 0 with data or children, PATH_NOT_FOUND while
- * the path is absent (its creation is noticed), NO_PATH_PERMISSIONS …. Every state is the result of a read that armed the next
- * notification, so none is older than the one before, and the last one is always delivered; states in between may be
- * skipped. After a reconnect each watch is read again and on_change called, `changed` false when nothing happened meanwhile.
+ * Watches. on_change is called with the first state, then with each later one: code 0 with data or
+ * children, PATH_NOT_FOUND while the path is absent (its creation is noticed), NO_PATH_PERMISSIONS ….
+ * Every state is the result of a read, or follows from one: none is older than the one before, and the
+ * last one is always delivered; states in between may be skipped. After a reconnect each watch is
+ * confirmed and on_change called, `changed` false when nothing happened meanwhile. The confirmations of
+ * many watches are spread over a window of some seconds.
  */
 enum registry_watch_kind { REGISTRY_WATCH_DATA, REGISTRY_WATCH_CHILDREN };
 
@@ -307,6 +309,8 @@ struct registry_watch *registry_watch(struct registry *registry, const char *pat
 	enum registry_watch_kind kind, registry_done *on_change, void *context);
 /* Reads again now (asynchronously); on_change follows in any case, unless the registry is away. */
 void registry_watch_refresh(struct registry_watch *watch);
+/* Confirms the watch now if it waits for that since a reconnect. Cheap; for what is looked up. */
+void registry_watch_hurry(struct registry_watch *watch);
 /* May be called from on_change too. Accepts NULL. */
 void registry_unwatch(struct registry_watch *watch);
 /* How many paths and kinds are watched. */

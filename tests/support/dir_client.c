@@ -53,10 +53,11 @@ static void on_completed(void *core, struct registry_task *task)
 	((struct dir_client *)core)->completed = task;
 }
 
-static void on_notified(void *core, const char *path, enum registry_watch_kind kind)
+static void on_notified(void *core, const char *path, enum registry_watch_kind kind, bool gone)
 {
 	struct dir_client *client = core;
 
+	(void)gone;
 	client->notified[kind]++;
 	snprintf(client->notified_path, sizeof(client->notified_path), "%s", path);
 }

@@ -25,6 +25,7 @@ struct node {
 
 struct armed {
 	struct list link;
+	bool gone;
 	char *path;
 	enum registry_watch_kind kind;
 };
@@ -88,7 +89,7 @@ static struct node *find(struct tree *tree, const char *path)
 	return found ? *found : NULL;
 }
 
-static void fire(struct tree *tree, const char *path, enum registry_watch_kind kind)
+static void fire(struct tree *tree, const char *path, enum registry_watch_kind kind, bool gone)
 {
 	for (struct list *at = tree->backends.next; at != &tree->backends; at = at->next) {
 		struct memory *memory = LIST_ITEM(at, struct memory, link);
@@ -97,6 +98,7 @@ static void fire(struct tree *tree, const char *path, enum registry_watch_kind k
 			struct armed *armed = LIST_ITEM(link, struct armed, link);
 			next = link->next;
 			if (armed->kind == kind && strcmp(armed->path, path) == 0) {
+				armed->gone = gone;
 				list_remove(link);
 				memory->armed_count--;
 				list_append(&memory->notifications, link);
@@ -151,10 +153,10 @@ static struct node *add(
 	if (node->parent) {
 		list_append(&node->parent->children, &node->link);
 		node->parent->stat.children++;
-		fire(tree, node->parent->path, REGISTRY_WATCH_CHILDREN);
+		fire(tree, node->parent->path, REGISTRY_WATCH_CHILDREN, false);
 	}
-	fire(tree, path, REGISTRY_WATCH_DATA);
-	fire(tree, path, REGISTRY_WATCH_CHILDREN);
+	fire(tree, path, REGISTRY_WATCH_DATA, false);
+	fire(tree, path, REGISTRY_WATCH_CHILDREN, false);
 	return node;
 }
 
@@ -164,10 +166,10 @@ static void drop(struct tree *tree, struct node *node)
 	if (node->parent) {
 		list_remove(&node->link);
 		node->parent->stat.children--;
-		fire(tree, node->parent->path, REGISTRY_WATCH_CHILDREN);
+		fire(tree, node->parent->path, REGISTRY_WATCH_CHILDREN, false);
 	}
-	fire(tree, node->path, REGISTRY_WATCH_DATA);
-	fire(tree, node->path, REGISTRY_WATCH_CHILDREN);
+	fire(tree, node->path, REGISTRY_WATCH_DATA, true);
+	fire(tree, node->path, REGISTRY_WATCH_CHILDREN, true);
 	free(node->path);
 	free(node->data);
 	free(node);
@@ -310,9 +312,6 @@ static void carry_out(struct memory *memory, struct registry_task *task)
 		create(memory, task);
 		return;
 	}
-	if (task->operation == REGISTRY_OP_SYNC) {
-		return;
-	}
 	if (!node) {
 		missing(task);
 		return;
@@ -323,7 +322,7 @@ static void carry_out(struct memory *memory, struct registry_task *task)
 	}
 	if (task->operation == REGISTRY_OP_SET && !unexpected(node, task)) {
 		set_data(memory->tree, node, task->data, task->len);
-		fire(memory->tree, task->path, REGISTRY_WATCH_DATA);
+		fire(memory->tree, task->path, REGISTRY_WATCH_DATA, false);
 	} else if (task->operation == REGISTRY_OP_GET) {
 		task->ret_data = malloc(node->stat.size + 1);
 		memcpy(task->ret_data, node->data, node->stat.size + 1);
@@ -472,7 +471,7 @@ static void memory_dispatch(struct registry_backend *backend, int64_t now_ms)
 	while (!list_empty(&memory->notifications)) {
 		struct armed *armed = LIST_ITEM(memory->notifications.next, struct armed, link);
 		list_remove(&armed->link);
-		backend->core.notified(backend->core.core, armed->path, armed->kind);
+		backend->core.notified(backend->core.core, armed->path, armed->kind, armed->gone);
 		free(armed->path);
 		free(armed);
 	}
@@ -593,7 +592,7 @@ void memory_put(struct registry *registry, const char *path, const char *data)
 	struct node *node = find(tree, path);
 	if (node) {
 		set_data(tree, node, data, strlen(data));
-		fire(tree, path, REGISTRY_WATCH_DATA);
+		fire(tree, path, REGISTRY_WATCH_DATA, false);
 	} else {
 		add(tree, path, data, strlen(data), 0);
 	}

@@ -183,8 +183,7 @@ static bool overlaps(const struct dir_backend *dir, const struct registry_task *
 {
 	for (const struct registry_task *earlier = dir->first; earlier != task;
 		earlier = earlier->next) {
-		if (task->operation == REGISTRY_OP_SYNC ||
-			path_is_under(earlier->path, task->path) ||
+		if (path_is_under(earlier->path, task->path) ||
 			path_is_under(task->path, earlier->path)) {
 			return true;
 		}

@@ -422,14 +422,6 @@ static int do_replace(struct dir_context *context, struct registry_task *task)
 	return result;
 }
 
-/* The kernel shows everybody what anybody wrote, at once. */
-static int do_sync(struct dir_context *context, struct registry_task *task)
-{
-	(void)context;
-	(void)task;
-	return 0;
-}
-
 static const struct {
 	int (*run)(struct dir_context *context, struct registry_task *task);
 	bool writes;
@@ -441,7 +433,6 @@ static const struct {
 	[REGISTRY_OP_SET] = { do_set, true },
 	[REGISTRY_OP_DELETE] = { do_delete, true },
 	[REGISTRY_OP_REPLACE] = { do_replace, true },
-	[REGISTRY_OP_SYNC] = { do_sync, false },
 };
 
 bool dir_task_writes(const struct registry_task *task)

@@ -555,7 +555,7 @@ static void notify(struct dir_watches *watches)
 		}
 		if (due) {
 			dir_mark_path(mark, path);
-			watches->core.notified(watches->core.core, path, kind);
+			watches->core.notified(watches->core.core, path, kind, false);
 		}
 	}
 }

@@ -338,6 +338,7 @@ int zk_event_encode(struct buffer *out, const struct zk_event *event)
 {
 	size_t start = begin(out, ZK_FRAME_EVENT);
 	put_number(out, event->kind, 1);
+	put_number(out, event->gone, 1);
 	put_string(out, event->path);
 	return end(out, start);
 }
@@ -346,6 +347,7 @@ int zk_event_decode(struct zk_event *ret_event, const struct zk_frame *frame)
 {
 	struct reader reader = read_body(frame, ZK_FRAME_EVENT);
 	ret_event->kind = (enum zk_event_kind)get_choice(&reader, ZK_EVENT_CHILDREN);
+	ret_event->gone = get_bool(&reader);
 	ret_event->path = get_string(&reader);
 	return done(&reader);
 }

@@ -153,6 +153,7 @@ enum zk_event_kind { ZK_EVENT_DATA = 1, ZK_EVENT_CHILDREN };
 
 struct zk_event {
 	enum zk_event_kind kind;
+	bool gone; /* the node was deleted */
 	const char *path;
 };
 

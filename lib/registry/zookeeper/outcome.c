@@ -23,7 +23,6 @@ struct zk_request registry_zk_request(const struct registry_task *task, const ch
 		[REGISTRY_OP_SET] = ZK_SET,
 		[REGISTRY_OP_DELETE] = ZK_DELETE,
 		[REGISTRY_OP_REPLACE] = ZK_REPLACE,
-		[REGISTRY_OP_SYNC] = ZK_SYNC,
 	};
 	bool exact = task->has_expected || task->operation == REGISTRY_OP_REPLACE;
 	return (struct zk_request){

@@ -54,7 +54,6 @@ static int64_t contact_deadline_ms(const struct registry_zk *zk)
 		break;
 	case REGISTRY_ZK_HEARD:
 		return zk->heard_ms + quiet_ms(zk);
-	case REGISTRY_ZK_PREPARING:
 	case REGISTRY_ZK_ASKED:
 		return silent_since_ms(zk) + patience_ms(zk);
 	}
@@ -62,13 +61,12 @@ static int64_t contact_deadline_ms(const struct registry_zk *zk)
 }
 
 /* A worker that cannot be asked is dead, and its successor begins anew. */
-static void ask(
-	struct registry_zk *zk, enum registry_zk_contact contact, enum zk_operation operation)
+static void ask(struct registry_zk *zk, enum zk_operation operation)
 {
 	struct zk_request request = {
 		.tag = REGISTRY_ZK_TAG_CONTACT, .operation = operation, .path = "/", .version = -1
 	};
-	zk->contact = contact;
+	zk->contact = REGISTRY_ZK_ASKED;
 	zk->asked_ms = clock_monotonic_ms();
 	registry_zk_send(zk, &request);
 }
@@ -88,29 +86,6 @@ void registry_zk_heard(struct registry_zk *zk, int32_t rc, int64_t sent_ms)
 	}
 }
 
-/* What others wrote before is visible now. */
-static void prepared(struct registry_zk *zk)
-{
-	char why[192];
-	snprintf(why, sizeof(why), "session %s, timeout %d ms", zk->name, zk->session.timeout_ms);
-	zk->contact = REGISTRY_ZK_HEARD;
-	zk->lost_at_ms = INT64_MAX;
-	zk->stuck_at_ms = INT64_MAX;
-	zk->trouble[0] = '\0';
-	zk->warned_at_ms = 0;
-	set_state(zk, REGISTRY_CONNECTED, why);
-	registry_zk_jobs_connected(zk);
-}
-
-void registry_zk_on_contact(struct registry_zk *zk, const struct zk_result *result)
-{
-	registry_zk_heard(zk, result->rc, zk->asked_ms);
-	/* After a loss the next connection begins anew. */
-	if (zk->contact == REGISTRY_ZK_PREPARING && !registry_zk_is_loss(result->rc)) {
-		prepared(zk);
-	}
-}
-
 /* ---- what the worker tells ---- */
 
 /*
@@ -127,23 +102,38 @@ static void expect_connection(struct registry_zk *zk)
 	}
 }
 
+static void begin(struct registry_zk *zk)
+{
+	char why[192];
+	snprintf(why, sizeof(why), "session %s, timeout %d ms", zk->name, zk->session.timeout_ms);
+	zk->lost_at_ms = INT64_MAX;
+	zk->stuck_at_ms = INT64_MAX;
+	zk->trouble[0] = '\0';
+	zk->warned_at_ms = 0;
+	set_state(zk, REGISTRY_CONNECTED, why);
+	registry_zk_jobs_connected(zk);
+}
+
 static void connected(struct registry_zk *zk, const struct zk_session *session)
 {
 	bool sane = session->timeout_ms > 0 && session->timeout_ms <= LONGEST_SESSION_MS;
 	zk->session.id = session->id;
 	zk->session.timeout_ms = sane ? (int)session->timeout_ms : LONGEST_SESSION_MS;
-	expect_connection(zk);
 	memcpy(zk->session.password, session->password, sizeof(zk->session.password));
 	snprintf(zk->name, sizeof(zk->name), "0x%" PRIx64, session->id);
 	zk->connected_at_ms = zk->now_ms;
 	zk->complained_at_ms = 0;
 	zk->heard_ms = zk->now_ms;
-	zk->lost_at_ms = INT64_MAX;
 	free(zk->addresses);
 	zk->addresses = strdup(session->addresses);
 	registry_zk_log(zk, REGISTRY_LOG_DEBUG, "ZooKeeper: session %s is connected to %s",
 		zk->name, session->server);
-	ask(zk, REGISTRY_ZK_PREPARING, ZK_SYNC);
+	/*
+	 * The server answers in order: all reads behind the sync see what others wrote before, and
+	 * nobody has to wait for its answer.
+	 */
+	ask(zk, ZK_SYNC);
+	begin(zk);
 }
 
 /* The server counts from our last sign of life, which came no earlier than its last answer. */
@@ -225,7 +215,7 @@ void registry_zk_session_timers(struct registry_zk *zk)
 {
 	if (zk->now_ms >= contact_deadline_ms(zk)) {
 		if (zk->contact == REGISTRY_ZK_HEARD) {
-			ask(zk, REGISTRY_ZK_ASKED, ZK_EXISTS);
+			ask(zk, ZK_EXISTS);
 		} else {
 			zk->replace_why = "ZooKeeper, or our worker, does not answer";
 		}

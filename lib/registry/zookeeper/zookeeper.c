@@ -161,7 +161,8 @@ static void on_event(struct registry_zk *zk, const struct zk_event *event)
 		return;
 	}
 	zk->backend.core.notified(zk->backend.core.core, *path ? path : "/",
-		event->kind == ZK_EVENT_DATA ? REGISTRY_WATCH_DATA : REGISTRY_WATCH_CHILDREN);
+		event->kind == ZK_EVENT_DATA ? REGISTRY_WATCH_DATA : REGISTRY_WATCH_CHILDREN,
+		event->gone);
 }
 
 static int on_frame(struct registry_zk *zk, const struct zk_frame *frame)
@@ -174,7 +175,7 @@ static int on_frame(struct registry_zk *zk, const struct zk_frame *frame)
 		registry_zk_on_session(zk, &session);
 	} else if (zk_result_decode(&result, frame) == 0) {
 		if (result.tag == REGISTRY_ZK_TAG_CONTACT) {
-			registry_zk_on_contact(zk, &result);
+			registry_zk_heard(zk, result.rc, zk->asked_ms);
 		} else {
 			registry_zk_on_result(zk, &result);
 		}

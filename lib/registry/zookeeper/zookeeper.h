@@ -4,13 +4,14 @@
  *
  * A session, as seen from here; what the core is told is in capitals:
  *
- *                    worker connected                    sync                       connection or worker lost
- *   CONNECTING ----------------------> (preparing) ----------------> CONNECTED ----------------------------> AWAY
- *       |  ^                             ^     ^                                                          |   |
- *       |  '-- the session to resume     |     '---------------------- connected again -------------------'   |
- *       |      is over: a new one        '---- connected: the same session, or a new one ---- LOST <----------'
- *       '----> DENIED (credentials refused)                                              expired, or away for
- *                                                                                        the session's timeout
+ *                   worker connected             connection or worker lost
+ *   CONNECTING -----------------------> CONNECTED -----------------------> AWAY
+ *       |  ^                             ^     ^                          |   |
+ *       |  '-- the session to resume     |     '--- connected again ------'   |
+ *       |      is over: a new one        '--- connected: --- LOST <-----------'
+ *       '----> DENIED (credentials           the same session,      expired, or not heard
+ *              refused)                      or a new one           for the session's timeout
+ *
  * The agent replaces a dead worker by one that resumes the session; the server sees a short disconnection.
  * It replaces a worker that has lost its connection in the same way: the client library would re-arm all
  * its watches in a single packet, which the server refuses beyond half a megabyte, and the core reads and
@@ -20,9 +21,9 @@
  * frozen cannot say so. A link that was quiet for a quarter of the session's timeout carries one read;
  * without any answer for a third of the timeout the worker is replaced, while the session still lives:
  *
- *   NONE --connected--> PREPARING --sync answered--> HEARD --quiet--> ASKED
- *     ^                     |                          ^--- answer ---'|
- *     '---------------------+----- no answer; connection or worker lost'
+ *   NONE --connected, sync sent--> ASKED <--quiet-- HEARD
+ *     ^                              |  '--- answer ---^ |
+ *     '--- no answer; connection or worker lost ---------'
  *
  * The session is presumed over when its timeout has passed since the server was last heard.
  */
@@ -36,10 +37,9 @@
 struct zk_job;
 
 enum registry_zk_contact {
-	REGISTRY_ZK_NONE,      /* the worker has no connection */
-	REGISTRY_ZK_PREPARING, /* connected; a sync is on its way */
+	REGISTRY_ZK_NONE, /* the worker has no connection */
 	REGISTRY_ZK_HEARD,
-	REGISTRY_ZK_ASKED /* a read is on its way because nothing was heard for a while */
+	REGISTRY_ZK_ASKED /* a request of our own is on its way: after connecting a sync, later a read */
 };
 
 /* What a session is known by. */
@@ -125,7 +125,6 @@ const char *registry_zk_path(const struct registry_zk *zk, char *out, const char
 
 /* ---- session.c ---- */
 void registry_zk_on_session(struct registry_zk *zk, const struct zk_session *session);
-void registry_zk_on_contact(struct registry_zk *zk, const struct zk_result *result);
 /* Notes the server's answer to what was sent at `sent_ms`, unless `rc` is the client library's own. */
 void registry_zk_heard(struct registry_zk *zk, int32_t rc, int64_t sent_ms);
 /* The worker is gone, or must go because its session is over. */

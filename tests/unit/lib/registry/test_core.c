@@ -12,6 +12,16 @@
 #define assert_answer(answer, name)                                                                \
 	cr_assert_str_eq(answer_name(answer), name, "%s", (answer)->err.msg)
 
+static bool is_present(void *context)
+{
+	return ((const struct answer *)context)->data != NULL;
+}
+
+static bool has_child(void *context)
+{
+	return ((const struct answer *)context)->children_count > 0;
+}
+
 static struct registry *open_connected(void)
 {
 	const struct registry_options options = { 0 };
@@ -501,46 +511,205 @@ static struct registry_watch *reconnect_with_many(
 	return watch;
 }
 
-Test(registry_core, what_is_new_and_what_is_to_be_confirmed_are_read_in_turns)
+enum { STEP_MS = 100, PATIENCE_MS = 60000 };
+
+/* Lets time pass, in steps, until all was told twice; the most reads of a step. */
+static size_t confirm_all(struct registry *registry, const struct answer *seen, const size_t *reads,
+	size_t *ret_steps)
+{
+	int64_t from_ms = clock_monotonic_ms();
+	size_t done = 0;
+	size_t most = 0;
+	size_t before = reads['k'];
+	*ret_steps = 0;
+	for (int64_t at_ms = from_ms; done < KNOWN; at_ms += STEP_MS) {
+		cr_assert_lt(at_ms, from_ms + PATIENCE_MS, "%zu are confirmed", done);
+		do {
+			registry_dispatch(registry, at_ms);
+		} while (registry_deadline_ms(registry) <= at_ms);
+		most = reads['k'] - before > most ? reads['k'] - before : most;
+		before = reads['k'];
+		while (done < KNOWN && seen[done].told >= 2) {
+			done++;
+		}
+		++*ret_steps;
+	}
+	return most;
+}
+
+Test(registry_core, confirmations_are_spread_over_a_window)
 {
 	static struct answer seen[KNOWN];
-	static struct answer new[KNOWN];
 	size_t reads[256] = { 0 };
+	size_t steps;
 	struct registry *registry = open_connected();
 	reconnect_with_many(registry, seen, reads);
-	char path[64];
+	size_t most = confirm_all(registry, seen, reads, &steps);
+	cr_assert_eq(reads['k'], KNOWN, "each once");
+	cr_assert_gt(steps, 100);
+	cr_assert_leq(most * steps, 3 * KNOWN, "%zu in one of %zu steps", most, steps);
 	for (size_t i = 0; i < KNOWN; i++) {
-		snprintf(path, sizeof(path), "/new%zu", i);
-		registry_watch(registry, path, REGISTRY_WATCH_DATA, answer_take, &new[i]);
-	}
-	client_wait_told(&new[0], 1);
-	cr_assert_leq(reads['k'], 2 * REGISTRY_MAX_IN_FLIGHT);
-	client_wait_told(&seen[KNOWN / 2], 2);
-	cr_assert_leq(reads['n'], KNOWN / 2 + 2 * REGISTRY_MAX_IN_FLIGHT);
-	for (size_t i = 0; i < KNOWN; i++) {
-		client_wait_told(&new[i], 1);
-		client_wait_told(&seen[i], 2);
-		answer_clear(&new[i]);
 		answer_clear(&seen[i]);
 	}
 	client_close(registry);
 }
 
-Test(registry_core, a_refresh_goes_before_the_confirmations)
+Test(registry_core, what_is_new_or_asked_for_goes_before_the_confirmations)
 {
 	static struct answer seen[KNOWN];
+	struct answer new = { 0 };
 	size_t reads[256] = { 0 };
+	size_t steps;
 	struct registry *registry = open_connected();
 	struct registry_watch *last = reconnect_with_many(registry, seen, reads);
-	registry_watch_refresh(last);
+	registry_watch(registry, "/new", REGISTRY_WATCH_DATA, answer_take, &new);
+	registry_watch_hurry(last);
+	registry_watch_hurry(last);
+	client_wait_told(&new, 1);
 	client_wait_told(&seen[KNOWN - 1], 2);
-	cr_assert_leq(reads['k'], 2 * REGISTRY_MAX_IN_FLIGHT);
+	cr_assert_lt(reads['k'], KNOWN / 2);
+	confirm_all(registry, seen, reads, &steps);
+	cr_assert_eq(reads['k'], KNOWN, "each once");
 	for (size_t i = 0; i < KNOWN; i++) {
-		client_wait_told(&seen[i], 2);
 		answer_clear(&seen[i]);
 	}
-	cr_assert_eq(reads['k'], KNOWN, "each once");
+	answer_clear(&new);
 	client_close(registry);
+}
+
+/* --- what another watch implies --- */
+
+static void count_tasks(void *context, const struct registry_task *task, struct err *err)
+{
+	(void)task;
+	(void)err;
+	++*(size_t *)context;
+}
+
+static bool both_absent(void *context)
+{
+	const struct answer *pair = context;
+	return is_absent((void *)(uintptr_t)&pair[0]) && is_absent((void *)(uintptr_t)&pair[1]);
+}
+
+Test(registry_core, an_ephemeral_node_needs_one_watch_for_data_and_children)
+{
+	struct answer answer = { 0 };
+	struct answer pair[2] = { 0 };
+	size_t tasks = 0;
+	struct registry *registry = open_connected();
+	client_put(registry, "/a", "x", REGISTRY_BIND_CREATE, true, &answer);
+	memory_on_task(registry, count_tasks, &tasks);
+	registry_watch(registry, "/a", REGISTRY_WATCH_DATA, answer_take, &pair[0]);
+	struct registry_watch *list = registry_watch(
+		registry, "/a", REGISTRY_WATCH_CHILDREN, answer_take, &pair[1]);
+	client_wait_told(&pair[0], 1);
+	client_wait_told(&pair[1], 1);
+	assert_answer(&pair[1], "OK");
+	cr_assert_eq(pair[1].children_count, 0);
+	cr_assert_eq(tasks, 1);
+	cr_assert_eq(memory_armed_watches(registry), 1);
+	registry_watch_refresh(list);
+	client_wait_told(&pair[1], 2);
+	cr_assert_eq(tasks, 2);
+	cr_assert_eq(memory_armed_watches(registry), 1);
+	/* It becomes a node that may have children. */
+	memory_remove(registry, "/a");
+	memory_put(registry, "/a", "y");
+	memory_put(registry, "/a/b", "z");
+	client_wait(has_child, &pair[1]);
+	cr_assert_eq(memory_armed_watches(registry), 2);
+	client_close(registry);
+	answer_clear(&answer);
+	answer_clear(&pair[0]);
+	answer_clear(&pair[1]);
+}
+
+Test(registry_core, a_deleted_node_is_known_from_the_list_of_its_parent)
+{
+	struct answer list = { 0 };
+	struct answer pair[2] = { 0 };
+	size_t tasks = 0;
+	struct registry *registry = open_connected();
+	memory_put(registry, "/t", "");
+	memory_put(registry, "/t/a", "x");
+	struct registry_watch *parent = registry_watch(
+		registry, "/t", REGISTRY_WATCH_CHILDREN, answer_take, &list);
+	registry_watch(registry, "/t/a", REGISTRY_WATCH_DATA, answer_take, &pair[0]);
+	registry_watch(registry, "/t/a", REGISTRY_WATCH_CHILDREN, answer_take, &pair[1]);
+	client_wait_told(&list, 1);
+	client_wait_told(&pair[1], 1);
+	memory_on_task(registry, count_tasks, &tasks);
+	memory_remove(registry, "/t/a");
+	client_wait(both_absent, pair);
+	cr_assert_eq(tasks, 1, "one read of the list");
+	cr_assert_eq(memory_armed_watches(registry), 1);
+	/* Its creation is noticed in the same way. */
+	memory_put(registry, "/t/a", "again");
+	client_wait(is_present, &pair[0]);
+	cr_assert_str_eq(pair[0].data, "again");
+	/* Absent, and alone. */
+	memory_remove(registry, "/t/a");
+	client_wait(both_absent, pair);
+	registry_unwatch(parent);
+	registry_dispatch(registry, clock_monotonic_ms());
+	memory_put(registry, "/t/a", "alone");
+	client_wait(is_present, &pair[0]);
+	client_close(registry);
+	answer_clear(&list);
+	answer_clear(&pair[0]);
+	answer_clear(&pair[1]);
+}
+
+static void never_absent(void *context, const struct registry_result *result)
+{
+	cr_assert_eq(result->err.code, 0, "%s", result->err.msg);
+	answer_take(context, result);
+}
+
+Test(registry_core, a_replaced_node_is_not_absent_for_a_watch_that_follows_its_parent)
+{
+	struct answer answer = { 0 };
+	struct answer list = { 0 };
+	struct answer seen = { 0 };
+	struct registry *registry = open_connected();
+	memory_put(registry, "/t", "");
+	memory_put(registry, "/t/a", "persistent");
+	registry_watch(registry, "/t", REGISTRY_WATCH_CHILDREN, answer_take, &list);
+	registry_watch(registry, "/t/a", REGISTRY_WATCH_DATA, never_absent, &seen);
+	client_wait_told(&seen, 1);
+	client_wait_told(&list, 1);
+	client_put(registry, "/t/a", "ephemeral", REGISTRY_BIND_OVERWRITE, true, &answer);
+	assert_answer(&answer, "OK");
+	client_wait_told(&seen, 2);
+	cr_assert_str_eq(seen.data, "ephemeral");
+	client_close(registry);
+	answer_clear(&answer);
+	answer_clear(&list);
+	answer_clear(&seen);
+}
+
+Test(registry_core, an_absent_child_of_a_watched_list_needs_no_read)
+{
+	struct answer list = { 0 };
+	struct answer seen = { 0 };
+	size_t tasks = 0;
+	struct registry *registry = open_connected();
+	memory_put(registry, "/t", "");
+	registry_watch(registry, "/t", REGISTRY_WATCH_CHILDREN, answer_take, &list);
+	client_wait_told(&list, 1);
+	memory_on_task(registry, count_tasks, &tasks);
+	registry_watch(registry, "/t/a", REGISTRY_WATCH_DATA, answer_take, &seen);
+	client_wait_told(&seen, 1);
+	assert_answer(&seen, "PathNotFound");
+	cr_assert_eq(tasks, 0);
+	move_to(registry, REGISTRY_AWAY);
+	move_to(registry, REGISTRY_CONNECTED);
+	client_wait_told(&seen, 2);
+	cr_assert_eq(tasks, 1, "the list is read again, and the child is not");
+	client_close(registry);
+	answer_clear(&list);
+	answer_clear(&seen);
 }
 
 Test(registry_core, unwatching_disarms)

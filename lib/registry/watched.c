@@ -1,0 +1,637 @@
+/* How a watched learns its state: reads in their order, and what other states imply. */
+#include "lib/registry/watched.h"
+
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/clock.h"
+#include "lib/base/limits.h"
+#include "lib/base/path.h"
+
+enum {
+	RETRY_MS = 30000,
+	RETRY_SOON_MS = 1000,
+	CONFIRM_EACH_MS = 20,       /* the window of confirmations grows by this for each of them */
+	CONFIRM_LONGEST_MS = 15000, /* and ends here, or at half of the session's timeout */
+	CONFIRM_TICK_MS = 10
+};
+
+/* ---- finding ---- */
+
+static int compare_watched(const void *a, const void *b)
+{
+	const struct registry_watched *x = a;
+	const struct registry_watched *y = b;
+	return x->kind != y->kind ? (x->kind < y->kind ? -1 : 1) : strcmp(x->path, y->path);
+}
+
+struct registry_watched *watched_find(
+	struct registry *registry, const char *path, enum registry_watch_kind kind)
+{
+	const struct registry_watched key = { .path = (char *)(uintptr_t)path, .kind = kind };
+	struct registry_watched **found = tfind(&key, &registry->watches.by_path, compare_watched);
+	return found ? *found : NULL;
+}
+
+static struct registry_watched *data_of(const struct registry_watched *watched)
+{
+	return watched->kind == REGISTRY_WATCH_CHILDREN
+		? watched_find(watched->registry, watched->path, REGISTRY_WATCH_DATA)
+		: NULL;
+}
+
+static struct registry_watched *parents_list(const struct registry_watched *watched)
+{
+	char parent[LIMIT_PATH_BYTES + 1];
+	size_t len = path_parent_len(watched->path);
+	if (len == 0 || len >= sizeof(parent)) {
+		return NULL;
+	}
+	memcpy(parent, watched->path, len);
+	parent[len] = '\0';
+	return watched_find(watched->registry, parent, REGISTRY_WATCH_CHILDREN);
+}
+
+/* ---- waiting ---- */
+
+static void leave(struct registry_watched *watched)
+{
+	list_remove(&watched->place);
+	watched->leader = NULL;
+}
+
+static void enter(struct registry_watched *watched, enum watched_phase phase, struct list *queue)
+{
+	leave(watched);
+	watched->phase = phase;
+	watched->retry_at_ms = INT64_MAX;
+	list_append(queue, &watched->place);
+}
+
+static void want_read(struct registry_watched *watched)
+{
+	watched->epoch = 0;
+	if (watched->phase == WATCHED_READING || watched->phase == WATCHED_READING_AGAIN) {
+		watched->phase = WATCHED_READING_AGAIN;
+	} else if (watched->phase != WATCHED_WAITING) {
+		enter(watched, WATCHED_WAITING, &watched->registry->watches.reads);
+	}
+}
+
+/* Spread by half, so that many watches, and many agents, do not come at once. */
+static void retry_later(struct registry_watched *watched, int delay_ms)
+{
+	struct registry_watches *watches = &watched->registry->watches;
+	int spread = rand_r(&watches->jitter) % delay_ms;
+	watched->retry_at_ms = watches->now_ms + delay_ms / 2 + spread;
+	if (watched->retry_at_ms < watches->retry_at_ms) {
+		watches->retry_at_ms = watched->retry_at_ms;
+	}
+}
+
+void watched_tell_late(struct registry_watched *watched)
+{
+	if (watched->known && list_empty(&watched->late_link)) {
+		list_append(&watched->registry->watches.late, &watched->late_link);
+	}
+}
+
+/* ---- learning ---- */
+
+static bool same_paths(char *const *a, size_t a_count, char *const *b, size_t b_count)
+{
+	if (a_count != b_count) {
+		return false;
+	}
+	for (size_t i = 0; i < a_count; i++) {
+		if (strcmp(a[i], b[i]) != 0) {
+			return false;
+		}
+	}
+	return true;
+}
+
+static bool same_children(const struct registry_result *a, const struct registry_result *b)
+{
+	return same_paths(a->children, a->children_count, b->children, b->children_count) &&
+		same_paths(a->foreign, a->foreign_count, b->foreign, b->foreign_count);
+}
+
+static bool differs(const struct registry_watched *watched, const struct registry_result *now)
+{
+	const struct registry_result *before = &watched->state;
+	if (!watched->known || before->err.code != now->err.code) {
+		return true;
+	}
+	if (now->err.code) {
+		return false;
+	}
+	if (before->stat.node_id != now->stat.node_id || before->stat.own != now->stat.own) {
+		return true;
+	}
+	return watched->kind == REGISTRY_WATCH_DATA ? before->stat.version != now->stat.version
+						    : !same_children(before, now);
+}
+
+/* Takes `data`, and makes the children of what the backend or a leader found. */
+static void learn(struct registry_watched *watched, const struct registry_task *found)
+{
+	struct registry_result now = {
+		.err = found->ret_err,
+		.stat = found->ret_stat,
+		.data = found->ret_data,
+		.data_len = found->ret_len,
+	};
+	struct registry_children children = { .paths = NULL };
+	if (!now.err.code && watched->kind == REGISTRY_WATCH_CHILDREN) {
+		if (registry_children_init(&children, watched->path, found, false)) {
+			err_set(&now.err, BERTH_FAILED, "no memory to list %s", watched->path);
+		} else {
+			registry_children_tell(&children, &now);
+		}
+	}
+	watched->news = watched->news || differs(watched, &now);
+	free(watched->data);
+	free(watched->children);
+	watched->data = found->ret_data;
+	watched->children = children.paths;
+	watched->state = now;
+	watched->known = true;
+	watched->epoch = watched->registry->watches.epoch;
+}
+
+/* ---- following ---- */
+
+enum implied { IMPLIED_NOTHING, IMPLIED_ABSENT, IMPLIED_EMPTY };
+
+static int compare_path(const void *path, const void *child)
+{
+	return strcmp(path, *(char *const *)child);
+}
+
+static bool lists(const struct registry_watched *parent, const char *path)
+{
+	return parent->state.children_count > 0 &&
+		bsearch(path, parent->state.children, parent->state.children_count,
+			sizeof(*parent->state.children), compare_path) != NULL;
+}
+
+static enum implied implied_by(
+	const struct registry_watched *leader, const struct registry_watched *watched)
+{
+	if (leader->state.err.code == BERTH_PATH_NOT_FOUND) {
+		return IMPLIED_ABSENT;
+	}
+	if (leader->state.err.code) {
+		return IMPLIED_NOTHING;
+	}
+	if (leader->kind == REGISTRY_WATCH_DATA) {
+		return leader->state.stat.ephemeral ? IMPLIED_EMPTY : IMPLIED_NOTHING;
+	}
+	return lists(leader, watched->path) ? IMPLIED_NOTHING : IMPLIED_ABSENT;
+}
+
+/* What is known is true, and its next change will be noticed. */
+static bool is_settled(const struct registry_watched *watched)
+{
+	return watched->known && watched->epoch == watched->registry->watches.epoch &&
+		(watched->phase == WATCHED_SETTLED || watched->phase == WATCHED_FOLLOWING);
+}
+
+static void learn_implied(struct registry_watched *watched);
+
+/* The followers look again. One that has to read leaves; no callback runs here. */
+static void lead(struct registry_watched *leader)
+{
+	struct list *next;
+	for (struct list *at = leader->followers.next; at != &leader->followers; at = next) {
+		struct registry_watched *follower = LIST_ITEM(at, struct registry_watched, place);
+		next = at->next;
+		if (implied_by(leader, follower) == IMPLIED_NOTHING) {
+			want_read(follower);
+		} else {
+			learn_implied(follower);
+		}
+	}
+}
+
+/* Recursive, as deep as the tree is. */
+static void learn_implied(struct registry_watched *watched)
+{
+	struct registry_task found = { .ret_stat = watched->leader->state.stat };
+	if (implied_by(watched->leader, watched) == IMPLIED_ABSENT) {
+		found.ret_stat = (struct registry_stat){ 0 };
+		err_set(&found.ret_err, BERTH_PATH_NOT_FOUND, "%s: no such path", watched->path);
+	}
+	learn(watched, &found);
+	if (watched->news || watched->tell_all) {
+		watched_tell_late(watched);
+	}
+	lead(watched);
+}
+
+static void park(struct registry_watched *watched, struct registry_watched *leader)
+{
+	enter(watched, WATCHED_FOLLOWING, &leader->followers);
+	watched->epoch = 0;
+	watched->leader = leader;
+}
+
+/* False when the leader is settled and implies nothing. */
+static bool follow(struct registry_watched *watched, struct registry_watched *leader)
+{
+	bool settled = is_settled(leader);
+	if (settled && implied_by(leader, watched) == IMPLIED_NOTHING) {
+		return false;
+	}
+	park(watched, leader);
+	if (settled) {
+		learn_implied(watched);
+	}
+	return true;
+}
+
+/* Of a path that nobody has watched yet. */
+static void want_first(struct registry_watched *watched)
+{
+	struct registry_watched *data = data_of(watched);
+	struct registry_watched *parent = parents_list(watched);
+	if (data && follow(watched, data)) {
+		watched_hurry(data);
+	} else if (data || !parent || !is_settled(parent) || !follow(watched, parent)) {
+		want_read(watched);
+	}
+}
+
+/* Its turn to be confirmed has come: true when another's confirmation will do. */
+static bool is_confirmed_by_another(struct registry_watched *watched)
+{
+	struct registry_watched *leader = data_of(watched);
+	if (!leader && watched->state.err.code == BERTH_PATH_NOT_FOUND) {
+		leader = parents_list(watched);
+	}
+	return leader && follow(watched, leader);
+}
+
+void watched_hurry(struct registry_watched *watched)
+{
+	if (watched->phase == WATCHED_CONFIRMING) {
+		want_read(watched);
+		watched_submit(watched->registry);
+	} else if (watched->phase == WATCHED_FOLLOWING && !is_settled(watched)) {
+		watched_hurry(watched->leader);
+	}
+}
+
+void watched_refresh(struct registry_watched *watched)
+{
+	watched->tell_all = true;
+	if (watched->phase == WATCHED_INVALID) {
+		watched_tell_late(watched);
+		return;
+	}
+	struct registry_watched *leader = watched->leader;
+	if (leader && leader->kind == REGISTRY_WATCH_DATA) {
+		watched->epoch = 0;
+		if (!leader->tell_all) { /* else it is being refreshed already */
+			want_read(leader);
+		}
+	} else {
+		want_read(watched);
+	}
+	watched_submit(watched->registry);
+}
+
+/* ---- the queues ---- */
+
+static size_t confirmations_due(const struct registry_watches *watches)
+{
+	if (watches->confirm_window_ms == 0) {
+		return watches->confirm_count;
+	}
+	uint64_t passed_ms = (uint64_t)(watches->now_ms - watches->confirm_from_ms);
+	uint64_t due = passed_ms * watches->confirm_count / (uint64_t)watches->confirm_window_ms + 1;
+	return due < watches->confirm_count ? (size_t)due : watches->confirm_count;
+}
+
+static int64_t next_confirmation_ms(const struct registry *registry)
+{
+	const struct registry_watches *watches = &registry->watches;
+	if (registry->state != REGISTRY_CONNECTED || list_empty(&watches->confirmations) ||
+		watches->reads_in_flight >= REGISTRY_MAX_IN_FLIGHT) {
+		return INT64_MAX;
+	}
+	uint64_t offset_ms = (uint64_t)watches->confirm_begun *
+		(uint64_t)watches->confirm_window_ms / watches->confirm_count;
+	int64_t at_ms = watches->confirm_from_ms + (int64_t)offset_ms + 1;
+	return (at_ms + CONFIRM_TICK_MS - 1) / CONFIRM_TICK_MS * CONFIRM_TICK_MS;
+}
+
+/*
+ * In turns: a lookup of something new does not wait for a hundred thousand confirmations, and these are
+ * not put off for ever.
+ */
+static struct registry_watched *next_read(struct registry_watches *watches)
+{
+	bool due = !list_empty(&watches->confirmations) &&
+		watches->confirm_begun < confirmations_due(watches);
+	bool confirm = due && (list_empty(&watches->reads) || !watches->confirms);
+	struct list *queue = confirm ? &watches->confirmations : &watches->reads;
+	if (list_empty(queue)) {
+		return NULL;
+	}
+	watches->confirms = confirm;
+	watches->confirm_begun += confirm;
+	struct registry_watched *watched = LIST_ITEM(queue->next, struct registry_watched, place);
+	leave(watched);
+	return watched;
+}
+
+static void on_read(struct registry_call *call);
+
+static void start_read(struct registry_watched *watched)
+{
+	struct registry_task *task = &watched->call.task;
+	watched->phase = WATCHED_READING;
+	watched->asked = true;
+	watched->registry->watches.reads_in_flight++;
+	task->operation = watched->kind == REGISTRY_WATCH_DATA ? REGISTRY_OP_GET
+							       : REGISTRY_OP_CHILDREN;
+	task->path = watched->path;
+	task->watch = true;
+	watched->call.owner = watched;
+	watched->call.completed = on_read;
+	registry_call_submit(
+		watched->registry, &watched->call, registry_call_deadline_ms(watched->registry));
+}
+
+void watched_submit(struct registry *registry)
+{
+	struct registry_watches *watches = &registry->watches;
+	if (registry->state != REGISTRY_CONNECTED) {
+		return;
+	}
+	struct registry_watched *watched;
+	while (watches->reads_in_flight < REGISTRY_MAX_IN_FLIGHT &&
+		(watched = next_read(watches)) != NULL) {
+		if (watched->phase != WATCHED_CONFIRMING || !is_confirmed_by_another(watched)) {
+			start_read(watched);
+		}
+	}
+}
+
+/* A refresh that came while reading wants what a later read finds: that one is told to all. */
+static void tell(struct registry_watched *watched, bool again)
+{
+	bool later = watched->tell_all && again;
+	bool all = watched->news || (watched->tell_all && !again);
+	if (!again) {
+		watched->tell_all = false;
+	}
+	if (all || !later) {
+		watched_deliver(watched, all);
+	}
+}
+
+static void on_read(struct registry_call *call)
+{
+	struct registry_watched *watched = call->owner;
+	struct registry *registry = watched->registry;
+	int code = call->task.ret_err.code;
+	bool again = watched->phase == WATCHED_READING_AGAIN;
+	registry->watches.reads_in_flight--;
+	watched->phase = WATCHED_SETTLED;
+	if (code == BERTH_REGISTRY_UNAVAILABLE || code == BERTH_AUTHENTICATION_FAILED) {
+		/* Nothing was learnt. The reconnect reads all watches; if there is none, the retry does. */
+		registry_call_clear(call);
+		retry_later(watched, RETRY_SOON_MS);
+	} else {
+		learn(watched, &call->task);
+		call->task.ret_data = NULL;
+		registry_call_clear(call);
+		if (again) {
+			want_read(watched);
+		} else if (code && code != BERTH_PATH_NOT_FOUND) {
+			retry_later(watched, code == BERTH_TIMEOUT ? RETRY_SOON_MS : RETRY_MS);
+		}
+		if (!again) {
+			lead(watched);
+		}
+		tell(watched, again);
+	}
+	watched_submit(registry);
+}
+
+/* ---- from the registry ---- */
+
+/* True when it has heard of the deletion, or the notification is on its way behind this one. */
+static bool will_learn(const struct registry_watched *leader)
+{
+	return is_settled(leader) || leader->phase == WATCHED_WAITING ||
+		leader->phase == WATCHED_READING || leader->phase == WATCHED_READING_AGAIN ||
+		leader->phase == WATCHED_FOLLOWING;
+}
+
+static void node_is_gone(struct registry_watched *watched)
+{
+	if (!watched || watched->phase == WATCHED_FOLLOWING) {
+		return;
+	}
+	struct registry_watched *leader = data_of(watched);
+	leader = leader ? leader : parents_list(watched);
+	bool idle = watched->phase == WATCHED_SETTLED || watched->phase == WATCHED_CONFIRMING;
+	if (!idle || !leader || !will_learn(leader)) {
+		want_read(watched);
+	} else if (!follow(watched, leader)) {
+		park(watched, leader);
+	}
+}
+
+void registry_watches_notified(
+	struct registry *registry, const char *path, enum registry_watch_kind kind, bool gone)
+{
+	if (gone) {
+		/* In this order: the list of children follows the data. */
+		node_is_gone(watched_find(registry, path, REGISTRY_WATCH_DATA));
+		node_is_gone(watched_find(registry, path, REGISTRY_WATCH_CHILDREN));
+	} else {
+		struct registry_watched *watched = watched_find(registry, path, kind);
+		if (watched) {
+			want_read(watched);
+		}
+	}
+	watched_submit(registry);
+}
+
+static void hurry_unknown(const struct registry_watches *watches)
+{
+	for (struct list *at = watches->all.next; at != &watches->all; at = at->next) {
+		struct registry_watched *watched = LIST_ITEM(at, struct registry_watched, link);
+		if (!watched->known) {
+			watched_hurry(watched);
+		}
+	}
+}
+
+static void want_confirmation(struct registry_watched *watched)
+{
+	struct registry_watches *watches = &watched->registry->watches;
+	watched->tell_all = true;
+	if (!watched->known) {
+		if (watched->phase != WATCHED_FOLLOWING) {
+			want_read(watched);
+		}
+	} else if (watched->phase == WATCHED_READING) {
+		want_read(watched);
+	} else if (watched->phase == WATCHED_SETTLED || watched->phase == WATCHED_FOLLOWING) {
+		enter(watched, WATCHED_CONFIRMING, &watches->confirmations);
+		watches->confirm_count++;
+	}
+}
+
+void registry_watches_state(struct registry *registry)
+{
+	struct registry_watches *watches = &registry->watches;
+	watches->epoch++;
+	if (registry->state != REGISTRY_CONNECTED) {
+		return;
+	}
+	watches->confirm_begun = 0;
+	watches->confirm_count = 0;
+	watches->confirm_from_ms = watches->now_ms;
+	for (struct list *at = watches->confirmations.next; at != &watches->confirmations;
+		at = at->next) {
+		watches->confirm_count++; /* from before the last disconnection */
+	}
+	for (struct list *at = watches->all.next; at != &watches->all; at = at->next) {
+		want_confirmation(LIST_ITEM(at, struct registry_watched, link));
+	}
+	int64_t longest_ms = registry_session_timeout_ms(registry) / 2;
+	if (longest_ms <= 0 || longest_ms > CONFIRM_LONGEST_MS) {
+		longest_ms = CONFIRM_LONGEST_MS;
+	}
+	int64_t window_ms = (int64_t)watches->confirm_count * CONFIRM_EACH_MS;
+	watches->confirm_window_ms = window_ms < longest_ms ? window_ms : longest_ms;
+	hurry_unknown(watches);
+	watched_submit(registry);
+}
+
+int64_t registry_watches_deadline_ms(const struct registry *registry)
+{
+	const struct registry_watches *watches = &registry->watches;
+	bool can_read = registry->state == REGISTRY_CONNECTED && !list_empty(&watches->reads) &&
+		watches->reads_in_flight < REGISTRY_MAX_IN_FLIGHT;
+	if (!list_empty(&watches->late) || can_read) {
+		return 0;
+	}
+	int64_t confirm_ms = next_confirmation_ms(registry);
+	return confirm_ms < watches->retry_at_ms ? confirm_ms : watches->retry_at_ms;
+}
+
+static void retry_due(struct registry_watches *watches)
+{
+	if (watches->now_ms < watches->retry_at_ms) {
+		return;
+	}
+	int64_t next_ms = INT64_MAX;
+	for (struct list *at = watches->all.next; at != &watches->all; at = at->next) {
+		struct registry_watched *watched = LIST_ITEM(at, struct registry_watched, link);
+		if (watched->retry_at_ms <= watches->now_ms) {
+			want_read(watched);
+		} else if (watched->retry_at_ms < next_ms) {
+			next_ms = watched->retry_at_ms;
+		}
+	}
+	watches->retry_at_ms = next_ms;
+}
+
+static void deliver_late(struct registry_watches *watches)
+{
+	struct list late;
+	list_init(&late);
+	list_move_all(&late, &watches->late);
+	while (!list_empty(&late)) {
+		struct registry_watched *watched = LIST_ITEM(
+			late.next, struct registry_watched, late_link);
+		list_remove(&watched->late_link);
+		bool without_read = watched->phase == WATCHED_INVALID ||
+			(watched->phase == WATCHED_FOLLOWING && is_settled(watched));
+		bool all = watched->news || (watched->tell_all && without_read);
+		watched->tell_all = watched->tell_all && !without_read;
+		watched_deliver(watched, all);
+	}
+}
+
+void registry_watches_dispatch(struct registry *registry)
+{
+	deliver_late(&registry->watches);
+	retry_due(&registry->watches);
+	watched_submit(registry);
+}
+
+/* ---- coming and going ---- */
+
+void registry_watches_init(struct registry_watches *watches)
+{
+	list_init(&watches->all);
+	list_init(&watches->reads);
+	list_init(&watches->confirmations);
+	list_init(&watches->late);
+	watches->epoch = 1;
+	watches->retry_at_ms = INT64_MAX;
+	watches->now_ms = clock_monotonic_ms();
+	watches->jitter = (unsigned)watches->now_ms;
+}
+
+struct registry_watched *watched_create(
+	struct registry *registry, const char *path, enum registry_watch_kind kind)
+{
+	struct registry_watched *watched = calloc(1, sizeof(*watched));
+	if (!watched) {
+		return NULL;
+	}
+	watched->registry = registry;
+	watched->kind = kind;
+	watched->retry_at_ms = INT64_MAX;
+	watched->path = strdup(path);
+	if (!watched->path || !tsearch(watched, &registry->watches.by_path, compare_watched)) {
+		free(watched->path);
+		free(watched);
+		return NULL;
+	}
+	list_init(&watched->place);
+	list_init(&watched->late_link);
+	list_init(&watched->handles);
+	list_init(&watched->followers);
+	list_append(&registry->watches.all, &watched->link);
+	registry->watches.count++;
+	if (path_check(path, strlen(path), &watched->state.err)) {
+		watched->phase = WATCHED_INVALID;
+		watched->known = true;
+	} else {
+		want_first(watched);
+	}
+	return watched;
+}
+
+void watched_free(struct registry_watched *watched)
+{
+	struct registry_watches *watches = &watched->registry->watches;
+	if (watched->phase == WATCHED_READING || watched->phase == WATCHED_READING_AGAIN) {
+		watches->reads_in_flight--;
+	}
+	while (!list_empty(&watched->followers)) {
+		want_read(LIST_ITEM(watched->followers.next, struct registry_watched, place));
+	}
+	registry_call_finish(&watched->call);
+	tdelete(watched, &watches->by_path, compare_watched);
+	list_remove(&watched->link);
+	list_remove(&watched->place);
+	list_remove(&watched->late_link);
+	watches->count--;
+	free(watched->data);
+	free(watched->children);
+	free(watched->path);
+	free(watched);
+}

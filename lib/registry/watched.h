@@ -1,0 +1,84 @@
+/*
+ * What all watches of one kind on one path share: the state that is known, and how the next one is
+ * learnt. watch.c delivers states to the handles; watched.c reads them.
+ *
+ * A watched has at most one read under way. Only a connected registry reads:
+ *
+ *     SETTLED --notified, refreshed--> WAITING --(64 at most)--> READING --> SETTLED
+ *        |  ^                            ^  ^                      |  ^
+ *        |  '--------- implied           |  '-- CONFIRMING         |  | notified meanwhile
+ *        |                 |             |        ^                v  |
+ *        '--reconnect------+-------------+--------'          READING_AGAIN --> WAITING
+ *                      FOLLOWING
+ *     INVALID: the path is invalid; it is never read.
+ *
+ * Each read arms the next notification; one that failed may not have, so it is tried again later. After
+ * a reconnect every watched is CONFIRMING: these reads are spread over a window, because all clients of
+ * a server that restarts come at once; what somebody asks for meanwhile goes before them.
+ *
+ * FOLLOWING needs no read and no notification of its own, because another watched implies its state: the
+ * data of the same path (an ephemeral node has no children, an absent one neither), or the list of the
+ * parent's children (what it does not name is absent). The follower waits until its leader is settled,
+ * and looks again whenever the leader has learnt something; when that implies nothing, it reads itself.
+ * A path whose node was deleted follows its parent's list, which has changed by then. It must not be
+ * taken for absent at once: another node may have replaced it.
+ */
+#ifndef LIB_REGISTRY_WATCHED_H
+#define LIB_REGISTRY_WATCHED_H
+
+#include "lib/registry/internal.h"
+
+enum watched_phase {
+	WATCHED_SETTLED,
+	WATCHED_CONFIRMING,
+	WATCHED_WAITING,
+	WATCHED_READING,
+	WATCHED_READING_AGAIN,
+	WATCHED_FOLLOWING,
+	WATCHED_INVALID
+};
+
+struct registry_watched {
+	struct registry *registry;
+	enum registry_watch_kind kind;
+	enum watched_phase phase;
+	char *path;
+	struct list link;      /* watches->all */
+	struct list place;     /* in a queue of watches, or among the leader's followers */
+	struct list late_link; /* watches->late */
+	struct list handles;   /* watch.c's */
+	struct list followers;
+	struct registry_watched *leader; /* while FOLLOWING */
+	struct registry_call call;
+	uint32_t epoch;      /* the connection in which the state was learnt; 0: not any more */
+	int64_t retry_at_ms; /* INT64_MAX: not */
+	bool asked;          /* the backend may hold a watch for it */
+	bool known;          /* the state below */
+	bool news;           /* the state differs from the one that was told */
+	bool tell_all;       /* also when the next read finds nothing new */
+	bool delivering;
+	struct registry_result state;
+	char *data;
+	char **children;
+};
+
+struct registry_watched *watched_find(
+	struct registry *registry, const char *path, enum registry_watch_kind kind);
+/* On the registry's list, without handles, and about to be read. NULL without memory. */
+struct registry_watched *watched_create(
+	struct registry *registry, const char *path, enum registry_watch_kind kind);
+/* Its followers look after themselves from the next dispatch on. */
+void watched_free(struct registry_watched *watched);
+/* Reads again, or has its leader do so; what is found is told in any case. */
+void watched_refresh(struct registry_watched *watched);
+/* If it waits for its confirmation: it does so no longer. */
+void watched_hurry(struct registry_watched *watched);
+/* Starts reads that wait, as many as may be under way. */
+void watched_submit(struct registry *registry);
+/* Tells what is known at the next dispatch. */
+void watched_tell_late(struct registry_watched *watched);
+
+/* watch.c: tells the state to all handles, or to those that were told nothing yet. May free it. */
+void watched_deliver(struct registry_watched *watched, bool all);
+
+#endif

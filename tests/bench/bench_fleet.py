@@ -1,0 +1,255 @@
+"""What a fleet of agents costs its ensemble: requests at every event of a component's life, watches, a restart of the server.
+
+Every agent registers one component and keeps the whole directory of components warm, as agents that look each other up do.
+The figures are for the sizing page. Environment: BERTH_FLEET, the number of agents (default 60), BERTH_ROUNDS (default 20).
+"""
+
+import collections
+import contextlib
+import os
+import pathlib
+import re
+import signal
+import socket
+import statistics
+import subprocess
+import tempfile
+import time
+
+from berth import Agent
+from zk_client import ZkClient
+from zookeeper import ZooKeeper
+
+FLEET = int(os.environ.get("BERTH_FLEET", "60"))
+ROUNDS = int(os.environ.get("BERTH_ROUNDS", "20"))
+DIRECTORY = os.path.dirname(Agent.PATH)
+SESSION = "1h"  # no sign of life falls into a measurement
+WATCHED = 30  # seconds after a restart; the window of confirmations has ended by then
+USUAL_SESSION = "30s"
+QUIET = 1.5  # nothing was asked for so long: the event is over
+BIN = 0.25  # of the histogram after a restart
+
+
+class Counters:
+    """What the server says of its connections."""
+
+    def __init__(self, server):
+        self.server = server
+
+    def four_letters(self, word):
+        with socket.create_connection(("127.0.0.1", self.server.port), 10) as connection:
+            connection.sendall(word)
+            with connection.makefile("rb") as answer:
+                return answer.read().decode()
+
+    def received(self):
+        """Packets by session; what connects and authenticates counts as one."""
+        found = re.findall(r"recved=(\d+),.*?sid=(0x[0-9a-f]+)", self.four_letters(b"cons"))
+        return collections.Counter({sid: int(count) for count, sid in found})
+
+    def settled(self):
+        """The same when nothing has been asked for a while."""
+        before, since = self.received(), time.monotonic()
+        while time.monotonic() - since < QUIET:
+            time.sleep(0.1)
+            now = self.received()
+            if now != before:
+                before, since = now, time.monotonic()
+        return before
+
+    def watches(self):
+        return int(re.search(r"Total watches:(\d+)", self.four_letters(b"wchs")).group(1))
+
+
+class Fleet:
+    def __init__(self, folder, server, session):
+        self.folder = folder
+        self.server = server
+        self.timeout = session
+        self.counters = Counters(server)
+        self.agents = {}
+
+    def sections(self, agent, name, description="one of many"):
+        return {
+            **agent.component(None, user="joe", name=name, id=f"container_1_0001_01_{int(name[1:]):06}", description=description),
+            "agent": {"log_level": "info"},
+            "registry": {"session_timeout": self.timeout},
+            "cache": {"warm": f"{DIRECTORY}/**"},
+        }
+
+    def named(self, agent, name, **keywords):
+        sections = {}
+        for section, options in self.sections(agent, name, **keywords).items():
+            sections[section.replace(name, "") if section.startswith("endpoint") else section.split(" ")[0]] = {
+                key: value for key, value in options.items() if key != "component"
+            }
+        return sections
+
+    def start(self, name):
+        agent = Agent(self.folder / name, self.server.url)
+        agent.write_config(self.named(agent, name))
+        self.agents[name] = agent
+        agent.start()
+        agent.wait_state("registered")
+        return agent
+
+    def session(self, name):
+        return self.agents[name].status()["registry"]["session"]
+
+    def end(self):
+        for agent in self.agents.values():
+            agent.signal(signal.SIGTERM)
+        for agent in self.agents.values():
+            agent.end()
+        self.agents = {}
+
+
+def others(fleet, before, after, but):
+    """The mean number of requests of each agent but one."""
+    sessions = [fleet.session(name) for name in fleet.agents if name != but]
+    return statistics.mean(after[sid] - before[sid] for sid in sessions)
+
+
+def show(what, value, goal=""):
+    print(f"{what:54} {value:>9} {goal}", flush=True)
+
+
+def measure_life(fleet):
+    counters = fleet.counters
+    first = fleet.start("w1")
+    show("first agent's start in an empty registry: requests", counters.settled()[fleet.session("w1")])
+    for number in range(2, FLEET):
+        fleet.start(f"w{number}")
+    before = counters.settled()
+    last = f"w{FLEET}"
+    fleet.start(last)
+    after = counters.settled()
+    own = after[fleet.session(last)]
+    show(f"last agent's start beside {FLEET - 1}: requests", own)
+    show("  of these one for each record of the others", FLEET - 1)
+    show("  and for itself", own - (FLEET - 1), "(goal: at most 12)")
+    show("an arrival: requests of each other agent", f"{others(fleet, before, after, last):.2f}", "(goal: at most 3)")
+    watches = counters.watches()
+    show("watches on the server", watches)
+    show("  for each record and agent", f"{watches / FLEET / FLEET:.2f}", "(goal: 1)")
+    before = counters.settled()
+    first.write_config(fleet.named(first, "w1", description="changed"))
+    first.signal(signal.SIGHUP)
+    after = counters.settled()
+    show("a changed record: requests of each other agent", f"{others(fleet, before, after, 'w1'):.2f}", "(goal: 1)")
+    before = counters.settled()
+    fleet.agents[last].signal(signal.SIGTERM)
+    fleet.agents.pop(last).wait()
+    after = counters.settled()
+    show("a leaving: requests of each other agent", f"{others(fleet, before, after, last):.2f}", "(goal: at most 2)")
+
+
+def is_fresh(agent):
+    return agent.get(f"/v1/records{DIRECTORY}").headers["X-Cache"] == "HIT"
+
+
+def measure_restart(fleet):
+    """The server is killed and started again. What it receives from then on, by time."""
+    for number in range(1, FLEET + 1):
+        fleet.start(f"w{number}")
+    fleet.counters.settled()
+    fleet.server.restart()
+    begun = time.monotonic()
+    totals = []
+    while time.monotonic() - begun < WATCHED:
+        totals.append((time.monotonic(), sum(fleet.counters.received().values())))
+        time.sleep(0.02)
+    bins = collections.Counter()
+    for (_, earlier), (at, total) in zip(totals, totals[1:]):
+        bins[int((at - begun) / BIN)] += max(total - earlier, 0)
+    busy = [number for number, count in bins.items() if count > 0.1 * max(bins.values())]
+    counts = [bins[number] for number in range(min(busy), max(busy) + 1)]
+    mean = statistics.mean(counts)
+    show("after a restart of the server: requests in all", sum(counts))
+    show("  for each agent", f"{sum(counts) / len(fleet.agents):.1f}")
+    show("  spread over seconds", f"{len(counts) * BIN:.2f}")
+    show(f"  most in {BIN} s, beside the mean", f"{max(counts) / mean:.2f}", "(goal: at most 3)")
+    print("  in each bin:", *counts)
+    fresh = sum(is_fresh(agent) for agent in fleet.agents.values())
+    show("  agents that answer from live copies then", f"{fresh} of {len(fleet.agents)}")
+
+
+class Watch:
+    """A client that says when a node comes and goes."""
+
+    def __init__(self, server, path):
+        self.process = subprocess.Popen(server.probe_command("watch", path), stdout=subprocess.PIPE, text=True)
+        self.until("absent")
+
+    def until(self, word):
+        for line in self.process.stdout:
+            if word in line:
+                return time.monotonic()
+        raise EOFError
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def bare_life(server, watch, path):
+    """A client program that connects and creates; a session with an ephemeral node that is closed."""
+    begin = time.monotonic()
+    subprocess.run(server.probe_command("create", path, "{}"), check=True, capture_output=True)
+    created = watch.until("present") - begin
+    server.probe("delete", path)
+    watch.until("absent")
+    with ZkClient(server.hosts) as client:
+        client.send_create(path, b"{}", ephemeral=True)
+        client.receive()
+        watch.until("present")
+        begin = time.monotonic()
+        client.send(-11, b"")
+        closed = watch.until("absent") - begin
+    return created, closed
+
+
+def agent_life(fleet, watch, name):
+    agent = Agent(fleet.folder / name, fleet.server.url)
+    agent.write_config(fleet.named(agent, name))
+    begin = time.monotonic()
+    agent.start(wait=False)
+    registered = watch.until("present") - begin
+    agent.wait_state("registered")
+    begin = time.monotonic()
+    agent.signal(signal.SIGTERM)
+    gone = watch.until("absent") - begin
+    agent.wait()
+    return registered, gone
+
+
+def measure_times(fleet):
+    name = f"w{FLEET + 1}"
+    path = f"/registry{DIRECTORY}/{name}"
+    watch = Watch(fleet.server, path)
+    try:
+        pairs = [(bare_life(fleet.server, watch, path), agent_life(fleet, watch, name)) for _ in range(ROUNDS)]
+    finally:
+        watch.end()
+    for index, (what, bare_what) in enumerate((("start to registered", "connect and create"), ("TERM to gone", "close"))):
+        ours = statistics.median(pair[1][index] for pair in pairs) * 1000
+        bare = statistics.median(pair[0][index] for pair in pairs) * 1000
+        show(f"{what}, median ms", f"{ours:.1f}", f"(a bare {bare_what}: {bare:.1f} ms; {ours / bare:.2f} times)")
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="bench-") as name, ZooKeeper("maxSessionTimeout=3600000\n") as server, contextlib.ExitStack() as stack:
+        folder = pathlib.Path(name)
+        fleet = Fleet(folder / "quiet", server, SESSION)
+        stack.callback(fleet.end)
+        print(f"{FLEET} agents, each with {DIRECTORY}/** warm; requests are the packets that the server received")
+        measure_life(fleet)
+        measure_times(fleet)
+        fleet.end()
+        fleet = Fleet(folder / "usual", server, USUAL_SESSION)
+        stack.callback(fleet.end)
+        measure_restart(fleet)
+
+
+if __name__ == "__main__":
+    main()
