@@ -17,8 +17,19 @@ int cli_write_failed(const struct cli *cli, struct berth_failure *failure)
 int verb_mknode(struct cli *cli)
 {
 	struct berth_failure failure;
-	int code = berth_mknode(cli->berth, cli_operand(cli), cli->options.parents, &failure);
-	return code ? cli_write_failed(cli, &failure) : 0;
+	const char *path = cli_operand(cli);
+	bool made;
+	if (berth_mknode(cli->berth, path, cli->options.parents, &made, &failure) != 0) {
+		return cli_write_failed(cli, &failure);
+	}
+	if (cli->output.json) {
+		json_t *json = json_pack("{s:s, s:b}", "path", path, "made", made);
+		output_json(json);
+		json_decref(json);
+	} else {
+		printf("%s %s\n", path, made ? "made" : "existed before");
+	}
+	return 0;
 }
 
 int verb_rm(struct cli *cli)

@@ -93,7 +93,6 @@ struct berth_endpoints {
 	struct berth_endpoint *items;
 	size_t count;
 	struct berth_freshness freshness;
-	void *memory; /* the library's */
 };
 
 struct berth_stat {
@@ -283,8 +282,12 @@ enum berth_bind_flags {
 int berth_bind(struct berth *berth, const char *path, const char *record, unsigned flags,
 	struct berth_failure *failure);
 
-/* Makes a node without a record; an existing one is no error. With `parents` also what is missing above it, else BERTH_PATH_NOT_FOUND. */
-int berth_mknode(struct berth *berth, const char *path, bool parents, struct berth_failure *failure);
+/*
+ * Makes a node without a record; an existing one is no error, and *ret_made (may be NULL) says which it was. With `parents` also
+ * makes what is missing above it, else BERTH_PATH_NOT_FOUND.
+ */
+int berth_mknode(struct berth *berth, const char *path, bool parents, bool *ret_made,
+	struct berth_failure *failure);
 
 /* Deletes a node, with `recursive` all below it, where the timeout is that of a silence, not of the whole; what is absent is no
  * error. BERTH_PATH_IS_NOT_EMPTY_DIRECTORY. */

@@ -3,83 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/record/record.h"
-
-/* What the strings of a struct berth_endpoints belong to. */
-struct memory {
-	json_t *array;
-	size_t count;
-	struct {
-		char *address; /* in one line */
-		json_t *parts; /* the address's keys: host and port are in there */
-		char *json;    /* the same as text */
-	} items[];
-};
-
-static bool passes(
-	const struct record_endpoint *endpoint, const struct berth_endpoint_filter *filter)
-{
-	return !filter ||
-		record_endpoint_matches(endpoint, filter->api, filter->protocol, filter->scope);
-}
-
-static int append_addresses(
-	json_t *array, const char *path, const struct record_endpoint *endpoint, struct err *err)
-{
-	size_t index;
-	json_t *address;
-	json_array_foreach (endpoint->addresses, index, address) {
-		json_t *entry = json_pack("{s:s, s:s, s:s, s:s, s:s, s:O}", "path", path, "scope",
-			endpoint->scope, "api", endpoint->api, "protocol", endpoint->protocol,
-			"addressType", endpoint->address_type, "address", address);
-		if (!entry || json_array_append_new(array, entry) != 0) {
-			return err_set(err, BERTH_FAILED, "out of memory");
-		}
-	}
-	return 0;
-}
-
-int endpoints_append(json_t *array, const char *path, const json_t *record,
-	const struct berth_endpoint_filter *filter, struct err *err)
-{
-	struct record *decoded = NULL;
-	int code = 0;
-	if (record_from_json(&decoded, record, NULL) == 0) {
-		for (size_t i = 0; code == 0 && i < record_endpoint_count(decoded); i++) {
-			struct record_endpoint endpoint = record_endpoint(decoded, i);
-			if (passes(&endpoint, filter)) {
-				code = append_addresses(array, path, &endpoint, err);
-			}
-		}
-	}
-	record_free(decoded);
-	return code;
-}
-
 static const char *text_of(const json_t *object, const char *name)
 {
 	const char *text = json_string_value(json_object_get(object, name));
 	return text ? text : "";
-}
-
-static void memory_free(struct memory *memory)
-{
-	for (size_t i = 0; i < memory->count; i++) {
-		free(memory->items[i].address);
-		json_decref(memory->items[i].parts);
-		free(memory->items[i].json);
-	}
-	json_decref(memory->array);
-	free(memory);
-}
-
-void berth_endpoints_finish(struct berth_endpoints *endpoints)
-{
-	if (endpoints->memory) {
-		memory_free(endpoints->memory);
-	}
-	free(endpoints->items);
-	*endpoints = (struct berth_endpoints){ .items = NULL };
 }
 
 static const char *host_of(const json_t *parts)
@@ -88,62 +15,132 @@ static const char *host_of(const json_t *parts)
 	return host ? host : json_string_value(json_object_get(parts, "hostname"));
 }
 
-/* Fills one entry; its address may be text or the record's own map. False without memory. */
-static bool fill(struct memory *memory, size_t index, struct berth_endpoint *ret)
+/* Copies the strings into one block, which ret->path begins. NULL stays NULL. False without memory. */
+static bool copy_strings(struct berth_endpoint *ret, const struct berth_endpoint *from)
 {
-	const json_t *entry = json_array_get(memory->array, index);
-	const char *type = text_of(entry, "addressType");
-	json_t *address = json_object_get(entry, "address");
-	if (json_is_string(address)) {
-		struct err ignored = ERR_INIT;
-		memory->items[index].address = strdup(json_string_value(address));
-		memory->items[index].parts = record_address_parse(
-			type, json_string_value(address), &ignored);
-	} else {
-		char *text = record_address_text(type, address);
-		memory->items[index].address = text ? text : strdup("");
-		memory->items[index].parts = json_incref(address);
+	const char *const source[] = { from->path, from->scope, from->api, from->protocol,
+		from->address_type, from->address, from->address_json, from->host };
+	const char **const target[] = { &ret->path, &ret->scope, &ret->api, &ret->protocol,
+		&ret->address_type, &ret->address, &ret->address_json, &ret->host };
+	size_t len = 0;
+	for (size_t i = 0; i < sizeof(source) / sizeof(source[0]); i++) {
+		len += source[i] ? strlen(source[i]) + 1 : 0;
 	}
-	const json_t *parts = memory->items[index].parts;
-	memory->items[index].json = json_dumps(
-		parts ? parts : address, JSON_COMPACT | JSON_ENCODE_ANY);
-	*ret = (struct berth_endpoint){
-		.path = text_of(entry, "path"),
-		.scope = text_of(entry, "scope"),
-		.api = text_of(entry, "api"),
-		.protocol = text_of(entry, "protocol"),
-		.address_type = type,
-		.address = memory->items[index].address,
-		.host = host_of(parts),
-		.port = (unsigned)strtoul(text_of(parts, "port"), NULL, 10),
-		.address_json = memory->items[index].json,
-	};
-	return ret->address && ret->address_json;
+	char *at = malloc(len);
+	for (size_t i = 0; at && i < sizeof(source) / sizeof(source[0]); i++) {
+		*target[i] = source[i] ? at : NULL;
+		at = source[i] ? stpcpy(at, source[i]) + 1 : at;
+	}
+	return at != NULL;
 }
 
-int endpoints_from_json(struct berth_endpoints *ret, json_t *array, struct err *err)
+static int append(struct endpoint_list *list, const struct berth_endpoint *endpoint, struct err *err)
 {
-	if (!json_is_array(array)) {
-		return err_set(err, BERTH_FAILED, "the agent's list of endpoints is no array");
-	}
-	size_t count = json_array_size(array);
-	struct berth_endpoints endpoints = { .count = count };
-	struct memory *memory = calloc(1, sizeof(*memory) + count * sizeof(memory->items[0]));
-	endpoints.items = calloc(count ? count : 1, sizeof(*endpoints.items));
-	if (!memory || !endpoints.items) {
-		free(memory);
-		free(endpoints.items);
-		return err_set(err, BERTH_FAILED, "out of memory");
-	}
-	memory->count = count;
-	memory->array = json_incref(array);
-	endpoints.memory = memory;
-	for (size_t i = 0; i < count; i++) {
-		if (!fill(memory, i, &endpoints.items[i])) {
-			berth_endpoints_finish(&endpoints);
+	if (list->count == list->size) {
+		size_t size = list->size ? 2 * list->size : 16;
+		void *items = realloc(list->items, size * sizeof(*list->items));
+		if (!items) {
 			return err_set(err, BERTH_FAILED, "out of memory");
 		}
+		list->items = items;
+		list->size = size;
 	}
-	*ret = endpoints;
+	struct berth_endpoint copy = { .port = endpoint->port };
+	if (!copy_strings(&copy, endpoint)) {
+		return err_set(err, BERTH_FAILED, "out of memory");
+	}
+	list->items[list->count++] = copy;
 	return 0;
+}
+
+/* Adds one address: a record's map of strings, or text that is one already. */
+static int add(struct endpoint_list *list, const char *path, const struct record_endpoint *endpoint,
+	const json_t *address, struct err *err)
+{
+	const char *given = json_string_value(address);
+	json_t *parsed = given ? record_address_parse(endpoint->address_type, given, NULL) : NULL;
+	const json_t *parts = parsed ? parsed : address;
+	char *line = given ? NULL : record_address_text(endpoint->address_type, address);
+	char *json = json_dumps(parts, JSON_COMPACT | JSON_ENCODE_ANY);
+	const struct berth_endpoint entry = {
+		.path = path,
+		.scope = endpoint->scope,
+		.api = endpoint->api,
+		.protocol = endpoint->protocol,
+		.address_type = endpoint->address_type,
+		.address = given ? given
+			: line   ? line
+				 : "",
+		.host = host_of(parts),
+		.port = (unsigned)strtoul(text_of(parts, "port"), NULL, 10),
+		.address_json = json,
+	};
+	int code = json ? append(list, &entry, err) : err_set(err, BERTH_FAILED, "out of memory");
+	free(json);
+	free(line);
+	json_decref(parsed);
+	return code;
+}
+
+int endpoint_list_add_record(struct endpoint_list *list, const char *path,
+	const struct record *record, const struct berth_endpoint_filter *filter, struct err *err)
+{
+	static const struct berth_endpoint_filter any;
+	int code = 0;
+	filter = filter ? filter : &any;
+	for (size_t i = 0; code == 0 && i < record_endpoint_count(record); i++) {
+		struct record_endpoint endpoint = record_endpoint(record, i);
+		if (!record_endpoint_matches(
+			    &endpoint, filter->api, filter->protocol, filter->scope)) {
+			continue;
+		}
+		size_t index;
+		json_t *address;
+		json_array_foreach (endpoint.addresses, index, address) {
+			code = code ? code : add(list, path, &endpoint, address, err);
+		}
+	}
+	return code;
+}
+
+int endpoint_list_add_json(struct endpoint_list *list, const json_t *array, struct err *err)
+{
+	size_t index;
+	json_t *entry;
+	int code = json_is_array(array)
+		? 0
+		: err_set(err, BERTH_FAILED, "the agent's list of endpoints is no array");
+	json_array_foreach (array, index, entry) {
+		const struct record_endpoint endpoint = { .scope = text_of(entry, "scope"),
+			.api = text_of(entry, "api"),
+			.protocol = text_of(entry, "protocol"),
+			.address_type = text_of(entry, "addressType") };
+		if (code == 0) {
+			code = add(list, text_of(entry, "path"), &endpoint,
+				json_object_get(entry, "address"), err);
+		}
+	}
+	return code;
+}
+
+struct berth_endpoints endpoint_list_take(struct endpoint_list *list)
+{
+	struct berth_endpoints endpoints = { .items = list->items, .count = list->count };
+	*list = (struct endpoint_list){ .count = 0 };
+	return endpoints;
+}
+
+void endpoint_list_finish(struct endpoint_list *list)
+{
+	struct berth_endpoints endpoints = endpoint_list_take(list);
+	berth_endpoints_finish(&endpoints);
+}
+
+void berth_endpoints_finish(struct berth_endpoints *endpoints)
+{
+	for (size_t i = 0; i < endpoints->count; i++) {
+		free((char *)endpoints->items[i].path); /* the block of all its strings */
+	}
+	free(endpoints->items);
+	*endpoints = (struct berth_endpoints){ .items = NULL };
 }

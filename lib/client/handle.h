@@ -1,5 +1,8 @@
 /*
- * What berth.h's functions share: the handle, and how a registry's asynchronous requests become calls that wait.
+ * The handle behind berth.h. What it does depends on where it was opened, on an agent or on a registry: two tables of functions,
+ * on_agent.c and on_registry.c. berth.c opens and drives it; lookup.c, watch.c, write.c and control.c are the public functions.
+ *
+ * A registry's requests are asynchronous; `struct outcome` makes calls that wait of them.
  */
 #ifndef LIB_CLIENT_HANDLE_H
 #define LIB_CLIENT_HANDLE_H
@@ -11,18 +14,62 @@
 
 #include "lib/berth.h"
 #include "lib/client/client.h"
+#include "lib/client/stream.h"
 #include "lib/base/err.h"
 #include "lib/registry/registry.h"
 
+struct berth_watch;
+
+/* The two kinds of handle. Every function blocks for as long as the handle's timeout allows. */
+struct handle_ops {
+	/* resolve, records: "resolve" and "records" of the API, or of a registry */
+	int (*resolve)(
+		struct berth *berth, const char *path, struct berth_answer *ret, struct err *err);
+	int (*records)(
+		struct berth *berth, const char *path, struct berth_answer *ret, struct err *err);
+	int (*list)(struct berth *berth, const char *path, struct berth_paths *ret, struct err *err);
+	int (*stat)(struct berth *berth, const char *path, struct berth_stat *ret, struct err *err);
+	/* `filter` may be NULL; `no_cache`: past every cache */
+	int (*endpoints)(struct berth *berth, const char *path,
+		const struct berth_endpoint_filter *filter, bool no_cache,
+		struct berth_endpoints *ret, struct err *err);
+	int (*find)(struct berth *berth, const struct berth_criteria *criteria,
+		berth_on_progress *on_progress, void *context, struct berth_answer *ret,
+		struct err *err);
+
+	/* Where a watch's events come from; `emit` is called with `watch`. *ret_source is for the functions below. */
+	int (*watch)(struct berth *berth, const char *path, bool recursive, client_emit_take *emit,
+		struct berth_watch *watch, void **ret_source, struct err *err);
+	void (*source_free)(void *source); /* accepts NULL */
+	int64_t (*source_due_ms)(const void *source);
+	void (*source_dispatch)(void *source, int64_t now_ms);
+	/* 0 while events flow, else why they do not */
+	int (*source_trouble)(const struct berth *berth, const void *source, struct err *err);
+
+	int64_t (*due_ms)(struct berth *berth);
+	void (*dispatch)(struct berth *berth, int64_t now_ms);
+	void (*close)(struct berth *berth);
+};
+
+extern const struct handle_ops handle_agent_ops;
+extern const struct handle_ops handle_registry_ops;
+
 struct berth {
-	struct client *client;     /* on an agent; else NULL */
-	struct registry *registry; /* on a registry; else NULL */
+	const struct handle_ops *ops;
+	struct client *client;     /* of handle_agent_ops */
+	struct registry *registry; /* of handle_registry_ops */
 	int timeout_ms;
 	int epoll_fd; /* what berth_fd() gives: the registry or the streams, and the timer */
 	int timer_fd;
-	bool delivering; /* a callback is running: watches are freed later */
+	bool delivering; /* a callback runs: watches are freed later */
 	struct berth_watch *watches;
 };
+
+/* Fill client or registry, and ops. */
+int handle_open_agent(struct berth *berth, const char *where, struct err *err)
+	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
+int handle_open_registry(struct berth *berth, const char *url, const struct berth_options *options,
+	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(4);
 
 /* Passes an error on to the caller, in the public form; returns its code. */
 int handle_fail(struct berth_failure *failure, const struct err *err);
@@ -35,7 +82,7 @@ int handle_need_registry(const struct berth *berth, const char *what, struct err
 /* Sets the timer of berth_fd() to what is due next. After everything that may have changed it. */
 void handle_arm(struct berth *berth);
 
-/* ---- watches (berth_watch.c) ----------------------------------------------------------------- */
+/* ---- watches (watch.c) ----------------------------------------------------------------------- */
 
 /* When a watch needs berth_dispatch(); INT64_MAX: never. */
 int64_t handle_watches_deadline_ms(const struct berth *berth);
@@ -43,23 +90,15 @@ int64_t handle_watches_deadline_ms(const struct berth *berth);
 void handle_watches_dispatch(struct berth *berth, int64_t now_ms);
 /* Calls the callbacks. */
 void handle_watches_deliver(struct berth *berth);
-/* The registry came or went. */
+/* The registry's connection changed. */
 void handle_watches_registry_state(struct berth *berth, enum registry_state state);
 void handle_watches_free(struct berth *berth);
 
-/* ---- asking an agent -------------------------------------------------------------------------- */
+/* ---- asking an agent (on_agent.c) ------------------------------------------------------------- */
 
 /* Sends a request that has an answer. */
 int handle_request(struct berth *berth, const struct client_request *request,
 	struct berth_answer *ret, struct err *err) ERR_REQUIRED(4);
-/* GET `target`, as an answer. */
-int handle_get(struct berth *berth, const char *target, struct berth_answer *ret, struct err *err)
-	ERR_REQUIRED(4);
-/* "/v1/" + verb + path, and the query in `query` (may be ""). BERTH_INVALID_PATHNAME. */
-int handle_target(char *out, size_t size, const char *verb, const char *path, const char *query,
-	struct err *err) ERR_REQUIRED(6);
-/* Appends name=value, percent-encoded, with ? or & before it; nothing when value is NULL. */
-void handle_query(struct buffer *query, const char *name, const char *value);
 
 /* ---- asking a registry ------------------------------------------------------------------------ */
 
@@ -71,8 +110,9 @@ struct outcome {
 	struct registry_stat stat;
 	char *data;
 	size_t data_len;
-	char **paths; /* children, or what was purged */
+	char **paths; /* children, or what a purge deleted */
 	size_t paths_count;
+	size_t count; /* of struct registry_result */
 	json_t *records;
 	int64_t heard_ms; /* when it last showed progress */
 	berth_on_progress *on_progress;

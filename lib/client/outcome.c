@@ -73,6 +73,7 @@ void outcome_done(void *context, const struct registry_result *result)
 	outcome->done = true;
 	outcome->err = result->err;
 	outcome->stat = result->stat;
+	outcome->count = result->count;
 	outcome->records = registry_found_json(result);
 	if (!outcome->records || !copy_data(outcome, result) ||
 		!copy_result_paths(outcome, result)) {

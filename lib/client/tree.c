@@ -285,8 +285,3 @@ void client_tree_state(struct client_tree *tree, enum registry_state state)
 		emit_state(tree, "STALE");
 	}
 }
-
-bool client_tree_subscribed(const struct client_tree *tree)
-{
-	return tree->subscribed;
-}

@@ -25,7 +25,4 @@ void client_tree_free(struct client_tree *tree);
 /* The registry's connection changed. */
 void client_tree_state(struct client_tree *tree, enum registry_state state);
 
-/* True from SUBSCRIBED on. */
-bool client_tree_subscribed(const struct client_tree *tree);
-
 #endif

@@ -154,7 +154,8 @@ static void on_created(struct write_request *request)
 	} else if (!last && (code == 0 || code == BERTH_FILE_ALREADY_EXISTS)) {
 		create_child(request);
 	} else if (code == 0 || (code == BERTH_FILE_ALREADY_EXISTS && !request->bind)) {
-		registry_request_succeed(&request->base, &task->ret_stat);
+		struct registry_result result = { .stat = task->ret_stat, .count = code == 0 };
+		registry_request_complete(&request->base, &result);
 	} else if (code == BERTH_FILE_ALREADY_EXISTS && request->bind &&
 		request->mode == REGISTRY_BIND_OVERWRITE) {
 		look_again(request);

@@ -113,7 +113,7 @@ struct registry_result {
 	/* Purge: the paths deleted, or those that would be, sorted; borrowed for the call. */
 	char *const *purged;
 	size_t purged_count;
-	size_t count; /* purge, delete, withdraw: nodes deleted */
+	size_t count; /* purge, delete, withdraw: nodes deleted; mknode: 1 when it made the node */
 	bool emptied; /* withdraw: the node has children and stays without data; `stat` is its new one */
 	bool changed; /* watches: false when a re-read found what was known before */
 };

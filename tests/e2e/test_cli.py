@@ -231,6 +231,12 @@ class OnARegistry(AgentTest):
         self.good("mknode", "/x/y")  # what exists is no error, and stays what it is
         self.assertEqual(len(self.json("resolve", "/x/y")["external"]), 1)
 
+    def test_mknode_says_whether_it_made_the_node(self):
+        self.assertEqual(self.good("mknode", "-p", "/a/b"), "/a/b made\n")
+        self.assertEqual(self.good("mknode", "/a/b"), "/a/b existed before\n")
+        self.assertEqual(self.json("mknode", "/a"), {"path": "/a", "made": False})
+        self.assertEqual(self.json("mknode", "/a/c"), {"path": "/a/c", "made": True})
+
     def test_what_is_in_the_way_is_named(self):
         self.good("mknode", "-p", "/a/b/c")
         self.assertEqual(
@@ -239,7 +245,7 @@ class OnARegistry(AgentTest):
         (self.folder / "registry/a/b/notes.txt").write_text("mine")
         result = self.berth("rm", "-r", "/a")
         self.assertEqual(result.returncode, 1)
-        self.assertRegex(result.stderr, '^berth: PathIsNotEmptyDirectory: .*/a/b holds "notes.txt"')
+        self.assertRegex(result.stderr, "^berth: PathIsNotEmptyDirectory: .*/a/b/notes.txt")
         file = self.folder / "file"
         file.write_text("no directory")
         result = berth("--registry", f"dir:{file}", "ls", "/")

@@ -60,7 +60,7 @@ static int wrong_handle(struct berth *berth)
 		wrong += berth_drain(berth, NULL, 0, &failure) != BERTH_FAILED;
 	} else {
 		wrong += berth_bind(berth, "/a", RECORD, 0, &failure) != BERTH_FAILED;
-		wrong += berth_mknode(berth, "/a", true, &failure) != BERTH_FAILED;
+		wrong += berth_mknode(berth, "/a", true, NULL, &failure) != BERTH_FAILED;
 		wrong += berth_delete(berth, "/a", false, &failure) != BERTH_FAILED;
 		wrong += berth_add_write_accessor(berth, "u", "p", &failure) != BERTH_FAILED;
 	}

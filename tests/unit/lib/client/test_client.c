@@ -241,7 +241,7 @@ Test(client, without_an_agent_it_says_where_it_looked)
 	cr_assert(strstr(failure.message, "/nonexistent/berth.sock"));
 	cr_assert_eq(berth_exists(berth, "/a", NULL), BERTH_REGISTRY_UNAVAILABLE);
 	cr_assert_eq(berth_resolve(berth, "/A", NULL, NULL), BERTH_INVALID_PATHNAME);
-	cr_assert_eq(berth_mknode(berth, "/a", true, &failure), BERTH_FAILED);
+	cr_assert_eq(berth_mknode(berth, "/a", true, NULL, &failure), BERTH_FAILED);
 	cr_assert(strstr(failure.message, "is for a registry"), "%s", failure.message);
 	berth_close(berth);
 }

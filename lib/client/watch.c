@@ -1,13 +1,13 @@
+/*
+ * Watches: a source gives events, berth_dispatch() delivers them to the callback.
+ */
 #include "lib/berth.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/client/handle.h"
-#include "lib/client/stream.h"
 #include "lib/client/tree.h"
-#include "lib/base/limits.h"
-#include "lib/base/path.h"
 #include "lib/base/clock.h"
 
 struct berth_watch {
@@ -17,9 +17,8 @@ struct berth_watch {
 	berth_on_event *on_event;
 	void *context;
 	int64_t sequence;
-	json_t *queue;                /* events that wait for berth_dispatch() */
-	struct client_stream *stream; /* on an agent */
-	struct client_tree *tree;     /* on a registry */
+	json_t *queue; /* events that wait for berth_dispatch() */
+	void *source;  /* of the handle's ops */
 };
 
 static const char *const event_names[] = {
@@ -43,8 +42,7 @@ const char *berth_event_name(enum berth_event_type type)
 
 static void watch_free(struct berth_watch *watch)
 {
-	client_stream_free(watch->stream);
-	client_tree_free(watch->tree);
+	watch->berth->ops->source_free(watch->source);
 	json_decref(watch->queue);
 	free(watch);
 }
@@ -53,23 +51,6 @@ static void on_emit(void *context, json_t *event)
 {
 	struct berth_watch *watch = context;
 	json_array_append_new(watch->queue, event);
-}
-
-static int start(struct berth_watch *watch, const char *path, bool recursive, struct err *err)
-{
-	struct berth *berth = watch->berth;
-	char target[LIMIT_PATH_BYTES + 64];
-	int code = handle_target(target, sizeof(target), "watch", path,
-		recursive ? "?recursive=yes" : "?recursive=no", err);
-	if (code != 0) {
-		return code;
-	}
-	if (berth->client) {
-		return client_stream_create(&watch->stream, client_socket_path(berth->client),
-			target, berth->epoll_fd, on_emit, watch, err);
-	}
-	return client_tree_create(
-		&watch->tree, berth->registry, path, recursive, on_emit, watch, err);
 }
 
 int berth_watch(struct berth *berth, const char *path, bool recursive, berth_on_event *on_event,
@@ -85,7 +66,7 @@ int berth_watch(struct berth *berth, const char *path, bool recursive, berth_on_
 	watch->berth = berth;
 	watch->on_event = on_event;
 	watch->context = context;
-	if (start(watch, path, recursive, &err) != 0) {
+	if (berth->ops->watch(berth, path, recursive, on_emit, watch, &watch->source, &err) != 0) {
 		watch_free(watch);
 		return handle_fail(failure, &err);
 	}
@@ -124,18 +105,12 @@ void berth_unwatch(struct berth_watch *watch)
 int berth_watch_trouble(const struct berth_watch *watch, struct berth_failure *failure)
 {
 	struct err err = ERR_INIT;
-	if (watch->stream) {
-		err = *client_stream_trouble(watch->stream);
-	} else if (registry_state(watch->berth->registry) != REGISTRY_CONNECTED) {
-		bool denied = registry_state(watch->berth->registry) == REGISTRY_DENIED;
-		err_set(&err, denied ? BERTH_AUTHENTICATION_FAILED : BERTH_REGISTRY_UNAVAILABLE,
-			denied ? "%s refused the credentials" : "%s cannot be reached",
-			registry_url(watch->berth->registry));
-	}
-	return err.code ? handle_fail(failure, &err) : 0;
+	return watch->berth->ops->source_trouble(watch->berth, watch->source, &err)
+		? handle_fail(failure, &err)
+		: 0;
 }
 
-/* ---- what the handle does with them ----------------------------------------------------------- */
+/* ---- driving them ----------------- ----------------------------------------------------------- */
 
 int64_t handle_watches_deadline_ms(const struct berth *berth)
 {
@@ -144,8 +119,8 @@ int64_t handle_watches_deadline_ms(const struct berth *berth)
 		if (json_array_size(watch->queue)) {
 			return 0;
 		}
-		int64_t stream_ms = watch->stream ? client_stream_due_ms(watch->stream) : INT64_MAX;
-		due_ms = stream_ms < due_ms ? stream_ms : due_ms;
+		int64_t source_ms = berth->ops->source_due_ms(watch->source);
+		due_ms = source_ms < due_ms ? source_ms : due_ms;
 	}
 	return due_ms;
 }
@@ -153,16 +128,14 @@ int64_t handle_watches_deadline_ms(const struct berth *berth)
 void handle_watches_dispatch(struct berth *berth, int64_t now_ms)
 {
 	for (struct berth_watch *watch = berth->watches; watch; watch = watch->next) {
-		if (watch->stream) {
-			client_stream_dispatch(watch->stream, now_ms);
-		}
+		berth->ops->source_dispatch(watch->source, now_ms);
 	}
 }
 
 void handle_watches_registry_state(struct berth *berth, enum registry_state state)
 {
 	for (struct berth_watch *watch = berth->watches; watch; watch = watch->next) {
-		client_tree_state(watch->tree, state);
+		client_tree_state(watch->source, state);
 	}
 }
 

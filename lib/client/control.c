@@ -1,3 +1,6 @@
+/*
+ * What only an agent can do: its state, drains, checks, and the reports of the application.
+ */
 #include "lib/berth.h"
 
 #include <stdio.h>

@@ -1,3 +1,6 @@
+/*
+ * Writes, on a registry.
+ */
 #include "lib/berth.h"
 
 #include <stdlib.h>
@@ -45,7 +48,8 @@ int berth_bind(struct berth *berth, const char *path, const char *record, unsign
 	return code ? handle_fail(failure, &err) : 0;
 }
 
-int berth_mknode(struct berth *berth, const char *path, bool parents, struct berth_failure *failure)
+int berth_mknode(struct berth *berth, const char *path, bool parents, bool *ret_made,
+	struct berth_failure *failure)
 {
 	struct err err = ERR_INIT;
 	int code = handle_need_registry(berth, "mknode", &err);
@@ -55,6 +59,9 @@ int berth_mknode(struct berth *berth, const char *path, bool parents, struct ber
 		code = outcome_wait(&outcome,
 			registry_mknode(berth->registry, path, parents, outcome_done, &outcome),
 			&err);
+		if (code == 0 && ret_made) {
+			*ret_made = outcome.count > 0;
+		}
 		outcome_finish(&outcome);
 	}
 	return code ? handle_fail(failure, &err) : 0;

@@ -1,0 +1,315 @@
+/*
+ * A handle on an agent: lookups are requests to its socket, watches are its event streams.
+ */
+#include "lib/client/handle.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/limits.h"
+#include "lib/base/path.h"
+#include "lib/client/endpoints.h"
+
+#define DEFAULT_SOCKET BERTH_RUNSTATEDIR "/berth/berth.sock"
+
+enum { TARGET_BYTES = LIMIT_PATH_BYTES + 4 * 1024 };
+
+/* ---- requests --------------------------------------------------------------------------------- */
+
+/* "/v1/" + verb + path, and the query in `query` (may be ""). BERTH_INVALID_PATHNAME. */
+static int make_target(char *out, size_t size, const char *verb, const char *path,
+	const char *query, struct err *err)
+{
+	int code = path_check(path, strlen(path), err);
+	if (code != 0) {
+		return code;
+	}
+	int len = snprintf(out, size, "/v1/%s%s%s", verb, path, query);
+	return len < 0 || (size_t)len >= size
+		? err_set(err, BERTH_LIMIT_EXCEEDED, "the request is too long")
+		: 0;
+}
+
+/* Appends name=value, percent-encoded, with ? or & before it; nothing when value is NULL. */
+static void add_query(struct buffer *query, const char *name, const char *value)
+{
+	if (!value) {
+		return;
+	}
+	buffer_printf(query, "%c%s=", query->len ? '&' : '?', name);
+	for (; *value; value++) {
+		unsigned char byte = (unsigned char)*value;
+		bool plain = (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') ||
+			(byte >= 'A' && byte <= 'Z') || strchr("-._~/", byte);
+		buffer_printf(query, plain ? "%c" : "%%%02X", byte);
+	}
+}
+
+int handle_request(struct berth *berth, const struct client_request *request,
+	struct berth_answer *ret, struct err *err)
+{
+	struct client_response response;
+	int code = client_call(berth->client, request, berth->timeout_ms, &response, NULL, err);
+	if (code != 0) {
+		return code;
+	}
+	struct berth_answer answer = { .freshness = { response.age_s, response.stale } };
+	answer.json = buffer_take(&response.body, &answer.len);
+	memcpy(answer.tag, response.tag, sizeof(answer.tag));
+	client_response_finish(&response);
+	if (!answer.json) {
+		return err_set(err, BERTH_FAILED, "out of memory");
+	}
+	*ret = answer;
+	return 0;
+}
+
+static int get(struct berth *berth, const char *target, bool no_cache, struct berth_answer *ret,
+	struct err *err)
+{
+	struct client_request request = { .method = "GET", .target = target, .no_cache = no_cache };
+	return handle_request(berth, &request, ret, err);
+}
+
+static int ask(struct berth *berth, const char *verb, const char *path, struct berth_answer *ret,
+	struct err *err)
+{
+	char target[TARGET_BYTES];
+	int code = make_target(target, sizeof(target), verb, path, "", err);
+	return code ? code : get(berth, target, false, ret, err);
+}
+
+/* ---- lookups ---------------------------------------------------------------------------------- */
+
+static int resolve(struct berth *berth, const char *path, struct berth_answer *ret, struct err *err)
+{
+	return ask(berth, "resolve", path, ret, err);
+}
+
+static int records(struct berth *berth, const char *path, struct berth_answer *ret, struct err *err)
+{
+	return ask(berth, "records", path, ret, err);
+}
+
+static int paths_from_answer(
+	const struct berth_answer *answer, struct berth_paths *ret, struct err *err)
+{
+	json_t *array = json_loadb(answer->json, answer->len, 0, NULL);
+	size_t count = json_array_size(array);
+	struct berth_paths paths = { .freshness = answer->freshness };
+	bool good = json_is_array(array);
+	if (good && count) {
+		paths.items = calloc(count, sizeof(*paths.items));
+		good = paths.items != NULL;
+	}
+	for (size_t i = 0; good && i < count; i++) {
+		const char *path = json_string_value(json_array_get(array, i));
+		paths.items[i] = path ? strdup(path) : NULL;
+		good = paths.items[i] != NULL;
+		paths.count += good;
+	}
+	json_decref(array);
+	if (!good) {
+		berth_paths_finish(&paths);
+		return err_set(err, BERTH_FAILED, "the agent's list is malformed, or out of memory");
+	}
+	*ret = paths;
+	return 0;
+}
+
+static int list(struct berth *berth, const char *path, struct berth_paths *ret, struct err *err)
+{
+	struct berth_answer answer;
+	int code = ask(berth, "list", path, &answer, err);
+	if (code == 0) {
+		code = paths_from_answer(&answer, ret, err);
+		berth_answer_finish(&answer);
+	}
+	return code;
+}
+
+static int stat_from_answer(
+	const struct berth_answer *answer, struct berth_stat *ret, struct err *err)
+{
+	json_t *object = json_loadb(answer->json, answer->len, 0, NULL);
+	if (!json_is_object(object)) {
+		json_decref(object);
+		return err_set(err, BERTH_FAILED, "the agent's answer is no object");
+	}
+	*ret = (struct berth_stat){
+		.time_ms = json_integer_value(json_object_get(object, "time")),
+		.size = (size_t)json_integer_value(json_object_get(object, "size")),
+		.children = (size_t)json_integer_value(json_object_get(object, "children")),
+		.freshness = answer->freshness,
+	};
+	json_decref(object);
+	return 0;
+}
+
+static int stat_node(struct berth *berth, const char *path, struct berth_stat *ret, struct err *err)
+{
+	struct berth_answer answer;
+	int code = ask(berth, "stat", path, &answer, err);
+	if (code == 0) {
+		code = stat_from_answer(&answer, ret, err);
+		berth_answer_finish(&answer);
+	}
+	return code;
+}
+
+static int endpoints_from_answer(
+	const struct berth_answer *answer, struct berth_endpoints *ret, struct err *err)
+{
+	struct endpoint_list list = { .count = 0 };
+	json_t *array = json_loadb(answer->json, answer->len, 0, NULL);
+	int code = endpoint_list_add_json(&list, array, err);
+	json_decref(array);
+	if (code != 0) {
+		endpoint_list_finish(&list);
+		return code;
+	}
+	*ret = endpoint_list_take(&list);
+	ret->freshness = answer->freshness;
+	return 0;
+}
+
+static int endpoints(struct berth *berth, const char *path,
+	const struct berth_endpoint_filter *filter, bool no_cache, struct berth_endpoints *ret,
+	struct err *err)
+{
+	char target[TARGET_BYTES];
+	struct buffer query;
+	struct berth_answer answer;
+	buffer_init(&query, sizeof(target));
+	if (filter) {
+		add_query(&query, "api", filter->api);
+		add_query(&query, "protocol", filter->protocol);
+		add_query(&query, "scope", filter->scope);
+	}
+	int code = query.failed
+		? err_set(err, BERTH_LIMIT_EXCEEDED, "the request is too long")
+		: make_target(target, sizeof(target), "endpoints", path, buffer_text(&query), err);
+	buffer_finish(&query);
+	if (code == 0) {
+		code = get(berth, target, no_cache, &answer, err);
+	}
+	if (code == 0) {
+		code = endpoints_from_answer(&answer, ret, err);
+		berth_answer_finish(&answer);
+	}
+	return code;
+}
+
+static int find(struct berth *berth, const struct berth_criteria *criteria,
+	berth_on_progress *on_progress, void *context, struct berth_answer *ret, struct err *err)
+{
+	(void)on_progress;
+	(void)context;
+	char target[TARGET_BYTES];
+	struct buffer query;
+	buffer_init(&query, sizeof(target));
+	add_query(&query, "under", criteria->under);
+	add_query(&query, "api", criteria->api);
+	add_query(&query, "protocol", criteria->protocol);
+	add_query(&query, "type", criteria->type);
+	add_query(&query, "id", criteria->id);
+	add_query(&query, "persistence", criteria->persistence);
+	int code = query.failed ? err_set(err, BERTH_LIMIT_EXCEEDED, "the request is too long") : 0;
+	if (code == 0) {
+		snprintf(target, sizeof(target), "/v1/find%s", buffer_text(&query));
+		code = get(berth, target, false, ret, err);
+	}
+	buffer_finish(&query);
+	return code;
+}
+
+/* ---- watches ---------------------------------------------------------------------------------- */
+
+static int watch(struct berth *berth, const char *path, bool recursive, client_emit_take *emit,
+	struct berth_watch *context, void **ret_source, struct err *err)
+{
+	struct client_stream *stream;
+	char target[LIMIT_PATH_BYTES + 64];
+	int code = make_target(target, sizeof(target), "watch", path,
+		recursive ? "?recursive=yes" : "?recursive=no", err);
+	if (code == 0) {
+		code = client_stream_create(&stream, client_socket_path(berth->client), target,
+			berth->epoll_fd, emit, context, err);
+	}
+	if (code == 0) {
+		*ret_source = stream;
+	}
+	return code;
+}
+
+static void source_free(void *source)
+{
+	client_stream_free(source);
+}
+
+static int64_t source_due_ms(const void *source)
+{
+	return client_stream_due_ms(source);
+}
+
+static void source_dispatch(void *source, int64_t now_ms)
+{
+	client_stream_dispatch(source, now_ms);
+}
+
+static int source_trouble(const struct berth *berth, const void *source, struct err *err)
+{
+	(void)berth;
+	*err = *client_stream_trouble(source);
+	return err->code;
+}
+
+/* ---- the handle ------------------------------------------------------------------------------- */
+
+static int64_t due_ms(struct berth *berth)
+{
+	(void)berth;
+	return INT64_MAX; /* the watches know */
+}
+
+static void dispatch(struct berth *berth, int64_t now_ms)
+{
+	(void)berth;
+	(void)now_ms;
+}
+
+static void close_client(struct berth *berth)
+{
+	client_free(berth->client);
+}
+
+const struct handle_ops handle_agent_ops = {
+	.resolve = resolve,
+	.records = records,
+	.list = list,
+	.stat = stat_node,
+	.endpoints = endpoints,
+	.find = find,
+	.watch = watch,
+	.source_free = source_free,
+	.source_due_ms = source_due_ms,
+	.source_dispatch = source_dispatch,
+	.source_trouble = source_trouble,
+	.due_ms = due_ms,
+	.dispatch = dispatch,
+	.close = close_client,
+};
+
+int handle_open_agent(struct berth *berth, const char *where, struct err *err)
+{
+	if (!where || !*where) {
+		where = getenv("BERTH_SOCKET");
+	}
+	if (!where || !*where) {
+		where = DEFAULT_SOCKET;
+	}
+	berth->ops = &handle_agent_ops;
+	return client_create(
+		&berth->client, strncmp(where, "unix:", 5) == 0 ? where + 5 : where, err);
+}
