@@ -261,10 +261,10 @@ static void take_request_line(struct http_reader *reader, const char *line, size
 		refuse(reader, 414, "its target is too long");
 	} else if (version == -1) {
 		refuse(reader, 400, "its first line is no request line");
-	} else if (!is_target(line, method_len, target, target_len)) {
-		refuse(reader, 400, "its target is none");
 	} else if (version == -2) {
 		refuse(reader, 505, "this server speaks HTTP/1.1");
+	} else if (!is_target(line, method_len, target, target_len)) {
+		refuse(reader, 400, "its target is none");
 	} else {
 		reader->http_1_0 = version == 0;
 		reader->state = HTTP_READER_FIELDS;
