@@ -131,11 +131,10 @@ static int open_state(struct agent *agent, const struct upgrade *received, struc
 
 static void open_services(struct agent *agent, const struct upgrade *received)
 {
-	agent->history = history_create();
 	agent->metrics = metrics_create();
 	agent->scheduler = check_scheduler_create(
 		agent->loop, agent->config->agent.max_parallel_checks);
-	history_load(agent->history, upgrade_get(received, "history"));
+	agent_history_load(agent, upgrade_get(received, "history"));
 }
 
 static void harden(const struct agent *agent)
@@ -198,6 +197,7 @@ static void finish(struct agent *agent)
 		log_warn("agent", "a process that a check started is left behind");
 	}
 	check_scheduler_destroy(agent->scheduler);
+	agent_history_save(agent);
 	history_destroy(agent->history);
 	metrics_destroy(agent->metrics);
 	state_dir_finish(&agent->state);

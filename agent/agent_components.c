@@ -13,10 +13,9 @@
 
 /* ---- what components tell ------------------------------------------------------------------------ */
 
-static void on_transition(
-	void *context, const char *subject, const char *from, const char *to, const char *why)
+static void on_transition(void *context, const struct transition *transition)
 {
-	agent_transition(context, subject, from, to, why);
+	agent_event(context, transition);
 }
 
 static void on_check_result(void *context, struct check *check, const struct check_result *result)
@@ -24,7 +23,9 @@ static void on_check_result(void *context, struct check *check, const struct che
 	struct agent *agent = context;
 	const char *name = check_config(check)->name;
 	metrics_add(agent->metrics, METRIC_CHECK_RUNS, name, check_verdict_name(result->verdict), 1);
-	metrics_observe(agent->metrics, METRIC_CHECK_DURATION, name, result->duration_s);
+	if (check_config(check)->type != CHECK_TTL) {
+		metrics_observe(agent->metrics, METRIC_CHECK_DURATION, name, result->duration_s);
+	}
 	metrics_set(agent->metrics, METRIC_CHECK_UP, name, check_get_state(check) == CHECK_STATE_UP);
 	metrics_set(agent->metrics, METRIC_CHECK_WARNING, name, check_is_warning(check));
 	log_debug(name, "%s in %.3f s: %s", check_verdict_name(result->verdict), result->duration_s,

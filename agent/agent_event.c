@@ -1,28 +1,113 @@
 #include "agent/agent_event.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "agent/agent_internal.h"
 #include "agent/base/log.h"
 
-/* A state in which something is wrong is a warning, whatever it is that changed into it. */
-static enum log_level level_of(const char *to)
+static const char HISTORY_DOCUMENT[] = "history";
+
+/* So long the disk has rest between two savings; what happened in between is lost with a killed agent. */
+static const double SAVE_AFTER_S = 5;
+
+static enum log_level level_of(const char *state)
 {
-	static const char *const wrong[] = { "down", "warning", "out", "failed", "conflict", "held",
-		"away", "lost", "denied", "refused" };
+	static const char *const wrong[] = { "down", "failing", "warning", "out", "failed",
+		"conflict", "held", "away", "lost", "denied", "refused" };
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-		if (strcmp(to, wrong[i]) == 0) {
+		if (strcmp(state, wrong[i]) == 0) {
 			return LOG_LEVEL_WARN;
 		}
 	}
 	return LOG_LEVEL_INFO;
 }
 
+/* Attempts that fail come again every few seconds. */
+static bool is_retry(const char *from, const char *to)
+{
+	static const char *const states[] = { "failed", "conflict", "denied" };
+	for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+		if (strcmp(from, states[i]) == 0 || strcmp(to, states[i]) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* A repeated line is written again when its count has doubled. */
+static void log_transition(enum log_level level, const struct transition *transition, unsigned count)
+{
+	char times[32] = "";
+	if (count & (count - 1)) {
+		return;
+	}
+	if (count > 1) {
+		snprintf(times, sizeof(times), " (%u times)", count);
+	}
+	const char *why = transition->why ? transition->why : "";
+	const char *output = transition->output ? transition->output : "";
+	const struct log_field fields[] = { { "component", transition->component },
+		{ "from", transition->from }, { "to", transition->to }, { "why", why },
+		{ "output", transition->output }, { NULL, NULL } };
+	log_event(level, transition->subject, fields, "%s -> %s%s%s%s%s%s", transition->from,
+		transition->to, *why ? ": " : "", why, *output ? ": " : "", output, times);
+}
+
+void agent_event(struct agent *agent, const struct transition *transition)
+{
+	enum log_level level = transition->trouble ? LOG_LEVEL_WARN : level_of(transition->to);
+	struct transition known = *transition;
+	known.retry = is_retry(known.from, known.to);
+	log_transition(level, &known, history_add(agent->history, ev_now(agent->loop), &known));
+	if (!ev_is_active(&agent->history_timer)) {
+		ev_timer_set(&agent->history_timer, SAVE_AFTER_S, 0.);
+		ev_timer_start(agent->loop, &agent->history_timer);
+	}
+}
+
 void agent_transition(
 	struct agent *agent, const char *subject, const char *from, const char *to, const char *why)
 {
-	log_at(level_of(to), subject, "%s -> %s%s%s", from, to, *why ? ": " : "", why);
-	history_add(agent->history, ev_now(agent->loop), subject, from, to, why);
+	agent_event(agent,
+		&(struct transition){ .subject = subject, .from = from, .to = to, .why = why });
+}
+
+void agent_history_save(struct agent *agent)
+{
+	struct err err = ERR_INIT;
+	if (!ev_is_active(&agent->history_timer)) {
+		return;
+	}
+	ev_timer_stop(agent->loop, &agent->history_timer);
+	json_t *document = history_json(agent->history, true);
+	if (state_dir_usable(&agent->state) &&
+		state_dir_save(&agent->state, HISTORY_DOCUMENT, document, &err)) {
+		log_info("history", "it is not saved: %s", err.msg);
+	}
+	json_decref(document);
+}
+
+static void on_history_timer(struct ev_loop *loop, ev_timer *timer, int events)
+{
+	(void)events;
+	ev_timer_start(loop, timer); /* there is something to save */
+	agent_history_save(timer->data);
+}
+
+void agent_history_load(struct agent *agent, const json_t *received)
+{
+	ev_init(&agent->history_timer, on_history_timer);
+	agent->history_timer.data = agent;
+	agent->history = history_create();
+	struct err err = ERR_INIT;
+	json_t *document = received ? json_incref((json_t *)received)
+				    : state_dir_load(&agent->state, HISTORY_DOCUMENT, &err);
+	if (err.code) {
+		log_warn("history", "the saved history cannot be read and is ignored: %s", err.msg);
+	}
+	history_load(agent->history, document);
+	json_decref(document);
 }
 
 void agent_wake(struct agent *agent)

@@ -86,6 +86,7 @@ struct agent {
 	size_t retired_count;
 
 	struct history *history;
+	ev_timer history_timer; /* saves it; active while there is something new */
 	struct metrics *metrics;
 	struct cache *cache;
 	struct http *http;

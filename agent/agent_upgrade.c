@@ -110,7 +110,7 @@ static json_t *make_document(struct agent *agent)
 	}
 	return json_pack("{s:o, s:o*, s:o, s:o, s:f, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:b}",
 		"components", components, "session", session, "history",
-		history_json(agent->history), "drain", drain_json(&agent->drain), "started",
+		history_json(agent->history, true), "drain", drain_json(&agent->drain), "started",
 		agent->started, "binary", agent->upgrade->binary, "state_dir",
 		agent->config->agent.state_dir, "socket", socket, "socket_path",
 		agent->config->agent.socket, "listen", agent->config->agent.listen, "core_limit",

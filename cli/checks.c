@@ -20,15 +20,42 @@ static enum table_colour colour_of_verdict(const char *verdict)
 						  : TABLE_BAD;
 }
 
-/* The first line of what the check said, else what the agent says of it. */
+/* The last line of `output` that is not blank: its beginning, and its length. */
+static const char *last_line(const char *output, int *ret_len)
+{
+	static const char blanks[] = " \t\r\n";
+	size_t end = strlen(output);
+	while (end > 0 && strchr(blanks, output[end - 1])) {
+		end--;
+	}
+	size_t begin = end;
+	while (begin > 0 && output[begin - 1] != '\n') {
+		begin--;
+	}
+	*ret_len = (int)(end - begin);
+	return output + begin;
+}
+
+/*
+ * The line that matters. A check that passes says something in its first line; when one fails, the agent knows how it
+ * ended and the last line tells why.
+ */
 static void summary(char *out, size_t size, const json_t *last)
 {
+	const char *verdict = output_text(last, "verdict");
+	const char *detail = output_text(last, "detail");
 	const char *output = output_text(last, "output");
+	bool good = strcmp(verdict, "passing") == 0 || strcmp(verdict, "warning") == 0;
+	int len;
 	output += strspn(output, " \t\r\n");
 	if (!*output) {
-		output = output_text(last, "detail");
+		snprintf(out, size, "%s", detail);
+	} else if (good) {
+		snprintf(out, size, "%.*s", (int)strcspn(output, "\r\n"), output);
+	} else {
+		const char *line = last_line(output, &len);
+		snprintf(out, size, "%s: %.*s", detail, len, line);
 	}
-	snprintf(out, size, "%.*s", (int)strcspn(output, "\r\n"), output);
 }
 
 static void next_run(const struct cli *cli, char *out, size_t size, const json_t *check)
@@ -53,7 +80,7 @@ static void check_row(const struct cli *cli, struct table *table, const json_t *
 	const json_t *last = json_object_get(check, "last");
 	const char *verdict = output_text(last, "verdict");
 	output_relative(&cli->output, since, sizeof(since), output_number(check, "since"));
-	if (json_is_object(last)) {
+	if (json_is_object(last) && strcmp(output_text(check, "type"), "ttl") != 0) {
 		output_duration(took, sizeof(took), output_number(last, "duration"));
 	}
 	next_run(cli, next, sizeof(next), check);

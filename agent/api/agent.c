@@ -30,5 +30,5 @@ void api_agent_checks(struct api *api, struct http_request *request, const char 
 void api_agent_history(struct api *api, struct http_request *request, const char *rest)
 {
 	(void)rest;
-	api_answer_json(request, 200, history_json(api->history));
+	api_answer_json(request, 200, history_json(api->history, api_may_administer(api, request)));
 }

@@ -1,26 +1,30 @@
 #include "agent/base/history.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/base/log.h"
 #include "agent/base/allocate.h"
 #include "lib/base/text.h"
+#include "lib/base/utf8.h"
 
-enum { NAME_BYTES = 128, STATE_BYTES = 32, WHY_BYTES = 320 };
+enum { NAME_BYTES = 128, STATE_BYTES = 32, WHY_BYTES = 320, OUTPUT_BYTES = 256 };
 
-struct transition {
+struct entry {
 	double time;
+	double first; /* of a repeated retry; else the same */
+	unsigned count;
+	char component[NAME_BYTES];
 	char subject[NAME_BYTES];
 	char from[STATE_BYTES];
 	char to[STATE_BYTES];
 	char why[WHY_BYTES];
+	char output[OUTPUT_BYTES];
 };
 
 struct history {
 	size_t count;
-	size_t next; /* the oldest, once the ring is full */
-	struct transition ring[HISTORY_LENGTH];
+	struct entry entries[HISTORY_LENGTH]; /* oldest first: a new one is rare, and moving is cheap */
 };
 
 struct history *history_create(void)
@@ -33,46 +37,122 @@ void history_destroy(struct history *history)
 	free(history);
 }
 
-/* Cuts between UTF-8 characters, so that the text stays JSON. */
-void history_add(struct history *history, double time, const char *subject, const char *from,
-	const char *to, const char *why)
+/* Cut between characters and made valid: what a child printed must not cost the entry its JSON. */
+static void copy(char *out, size_t size, const char *text)
 {
-	struct transition *transition = &history->ring[history->next];
-	transition->time = time;
-	text_printf(transition->subject, sizeof(transition->subject), "%s", subject);
-	text_printf(transition->from, sizeof(transition->from), "%s", from);
-	text_printf(transition->to, sizeof(transition->to), "%s", to);
-	text_printf(transition->why, sizeof(transition->why), "%s", why);
-	history->next = (history->next + 1) % HISTORY_LENGTH;
-	if (history->count < HISTORY_LENGTH) {
-		history->count++;
+	text_printf(out, size, "%s", text ? text : "");
+	utf8_copy_valid(out, out, strlen(out), false);
+}
+
+static void fill(struct entry *entry, double time, const struct transition *transition)
+{
+	*entry = (struct entry){ .time = time, .first = time, .count = 1 };
+	copy(entry->component, sizeof(entry->component), transition->component);
+	copy(entry->subject, sizeof(entry->subject), transition->subject);
+	copy(entry->from, sizeof(entry->from), transition->from);
+	copy(entry->to, sizeof(entry->to), transition->to);
+	copy(entry->why, sizeof(entry->why), transition->why);
+	copy(entry->output, sizeof(entry->output), transition->output);
+}
+
+static bool same(const struct entry *a, const struct entry *b)
+{
+	return strcmp(a->from, b->from) == 0 && strcmp(a->to, b->to) == 0 &&
+		strcmp(a->why, b->why) == 0;
+}
+
+/* Where the entry is that this one repeats; HISTORY_LENGTH when it repeats none. */
+static size_t find_repeated(const struct history *history, const struct entry *entry)
+{
+	/* An attempt that begins and fails is two entries. */
+	size_t looked_at = 0;
+	for (size_t i = history->count; i > 0 && looked_at < 2; i--) {
+		const struct entry *earlier = &history->entries[i - 1];
+		if (strcmp(earlier->subject, entry->subject) != 0) {
+			continue;
+		}
+		if (same(earlier, entry)) {
+			return i - 1;
+		}
+		looked_at++;
+	}
+	return HISTORY_LENGTH;
+}
+
+static void take_out(struct history *history, size_t index)
+{
+	history->count--;
+	memmove(&history->entries[index], &history->entries[index + 1],
+		(history->count - index) * sizeof(history->entries[0]));
+}
+
+static unsigned append(struct history *history, const struct entry *entry)
+{
+	if (history->count == HISTORY_LENGTH) {
+		take_out(history, 0);
+	}
+	history->entries[history->count++] = *entry;
+	return entry->count;
+}
+
+unsigned history_add(struct history *history, double time, const struct transition *transition)
+{
+	struct entry entry;
+	fill(&entry, time, transition);
+	size_t repeated = transition->retry ? find_repeated(history, &entry) : HISTORY_LENGTH;
+	if (repeated < HISTORY_LENGTH) {
+		entry.first = history->entries[repeated].first;
+		entry.count = history->entries[repeated].count + 1;
+		take_out(history, repeated);
+	}
+	return append(history, &entry);
+}
+
+static void set_text(json_t *object, const char *name, const char *text)
+{
+	if (*text) {
+		json_object_set_new(object, name, json_string(text));
 	}
 }
 
-static const struct transition *nth(const struct history *history, size_t index)
-{
-	size_t first = history->count < HISTORY_LENGTH ? 0 : history->next;
-	return &history->ring[(first + index) % HISTORY_LENGTH];
-}
-
-/* What a child printed may have found its way into a reason: invalid UTF-8 must not cost the entry. */
-static json_t *text_json(const char *text)
-{
-	json_t *string = json_string(text);
-	return string ? string : json_string("(not text)");
-}
-
-json_t *history_json(const struct history *history)
+json_t *history_json(const struct history *history, bool with_output)
 {
 	json_t *list = json_array();
 	for (size_t i = 0; i < history->count; i++) {
-		const struct transition *transition = nth(history, i);
-		json_array_append_new(list,
-			json_pack("{s:f, s:o, s:o, s:o, s:o}", "time", transition->time, "subject",
-				text_json(transition->subject), "from", text_json(transition->from),
-				"to", text_json(transition->to), "why", text_json(transition->why)));
+		const struct entry *entry = &history->entries[i];
+		json_t *item = json_pack("{s:f, s:s, s:s, s:s, s:s}", "time", entry->time, "subject",
+			entry->subject, "from", entry->from, "to", entry->to, "why", entry->why);
+		set_text(item, "component", entry->component);
+		if (with_output) {
+			set_text(item, "output", entry->output);
+		}
+		if (entry->count > 1) {
+			json_object_set_new(item, "first", json_real(entry->first));
+			json_object_set_new(item, "count", json_integer(entry->count));
+		}
+		json_array_append_new(list, item);
 	}
 	return list;
+}
+
+static bool read_entry(struct entry *entry, const json_t *item)
+{
+	struct transition transition = { .component = "", .output = "" };
+	double time;
+	double first = 0;
+	json_int_t count = 1;
+	if (json_unpack((json_t *)item, "{s:F, s:s, s:s, s:s, s:s, s?s, s?s, s?F, s?I}", "time",
+		    &time, "subject", &transition.subject, "from", &transition.from, "to",
+		    &transition.to, "why", &transition.why, "component", &transition.component,
+		    "output", &transition.output, "first", &first, "count", &count)) {
+		return false;
+	}
+	fill(entry, time, &transition);
+	if (count > 1 && count <= UINT32_MAX) {
+		entry->first = first;
+		entry->count = (unsigned)count;
+	}
+	return true;
 }
 
 void history_load(struct history *history, const json_t *saved)
@@ -80,24 +160,16 @@ void history_load(struct history *history, const json_t *saved)
 	struct history *since = history_create();
 	*since = *history;
 	history->count = 0;
-	history->next = 0;
 	size_t index;
 	json_t *item;
 	json_array_foreach (saved, index, item) {
-		double time;
-		const char *subject;
-		const char *from;
-		const char *to;
-		const char *why;
-		if (json_unpack(item, "{s:F, s:s, s:s, s:s, s:s}", "time", &time, "subject",
-			    &subject, "from", &from, "to", &to, "why", &why) == 0) {
-			history_add(history, time, subject, from, to, why);
+		struct entry entry;
+		if (read_entry(&entry, item)) {
+			append(history, &entry);
 		}
 	}
 	for (size_t i = 0; i < since->count; i++) {
-		const struct transition *transition = nth(since, i);
-		history_add(history, transition->time, transition->subject, transition->from,
-			transition->to, transition->why);
+		append(history, &since->entries[i]);
 	}
 	history_destroy(since);
 }

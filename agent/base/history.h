@@ -1,12 +1,26 @@
 /*
- * The last transitions of everything that changes state: why is this component (not) registered.
+ * The last transitions of everything that changes state: why is this component (not) registered. It
+ * outlives upgrades and restarts (agent/agent_event.c saves it).
  */
 #ifndef AGENT_BASE_HISTORY_H
 #define AGENT_BASE_HISTORY_H
 
 #include <jansson.h>
+#include <stdbool.h>
 
 #define HISTORY_LENGTH 256
+
+/* A change of state, as log and history tell it. Texts may be NULL where there is none. */
+struct transition {
+	const char *component; /* the label of the component that it concerns */
+	const char *subject;   /* "check alive", "component web", "registry" */
+	const char *from;
+	const char *to;
+	const char *why;
+	const char *output; /* the last line that a command printed: not for everybody */
+	bool trouble;       /* a warning, whatever the new state is called */
+	bool retry; /* an attempt that may repeat: a repetition counts instead of making a line of its own */
+};
 
 struct history;
 
@@ -14,13 +28,22 @@ struct history *history_create(void);
 /* Accepts NULL. */
 void history_destroy(struct history *history);
 
-/* Adds a transition at `time` (wall clock, seconds since 1970); the oldest gives way. Texts are cut to a readable length. */
-void history_add(struct history *history, double time, const char *subject, const char *from,
-	const char *to, const char *why);
+/*
+ * Adds a transition at `time` (wall clock, seconds since 1970); the oldest gives way. Texts are cut to a
+ * readable length. A retry that equals one of the last two entries of its subject moves that entry to the
+ * end with the new time. Returns how often this entry has happened.
+ */
+unsigned history_add(struct history *history, double time, const struct transition *transition);
 
-/* [{"time","subject","from","to","why"}], oldest first; new reference. */
-json_t *history_json(const struct history *history);
-/* Takes up what history_json() gave before a restart, as older than what is there; entries of a wrong shape are left out. */
+/*
+ * [{"time","subject","from","to","why"}], oldest first, and where there is one "component"; of a repeated
+ * retry "count" and "first", the time of the first; with_output: "output". New reference.
+ */
+json_t *history_json(const struct history *history, bool with_output);
+/*
+ * Takes up the result of history_json() from before a restart, as older than what is there; entries of
+ * a wrong shape are left out.
+ */
 void history_load(struct history *history, const json_t *saved);
 
 #endif

@@ -9,6 +9,7 @@
 #include "agent/check/slot.h"
 #include "lib/base/clock.h"
 #include "agent/base/random.h"
+#include "lib/base/text.h"
 
 /* A killed process is gone in an instant. One that is not gone after this sits in the kernel, and no new run can start:
  * that is said as a result, or a stuck check would look like one that has not run for a while. */
@@ -92,20 +93,38 @@ static void arm_patience(struct check *check)
 
 /* ---- results ------------------------------------------------------------------------------------ */
 
-static void explain_change(struct check *check, const struct check_result *result)
+static void explain(
+	const struct check *check, const struct check_result *result, char *out, size_t size)
 {
 	const struct config_check *config = check->config;
-	size_t size = sizeof(check->why);
-	if (check->machine.state == CHECK_STATE_DOWN) {
-		if (config->window_ms > 0) {
-			snprintf(check->why, size, "%s (%d failures within %.9gs)", result->detail,
-				config->fall, (double)config->window_ms / 1000);
-		} else {
-			snprintf(check->why, size, "%s (%d %s)", result->detail, check->machine.bad,
-				check->machine.bad == 1 ? "failure" : "failures in a row");
-		}
+	const struct check_state_machine *machine = &check->machine;
+	if (machine->state == CHECK_STATE_DOWN && config->window_ms > 0) {
+		text_printf(out, size, "%s (%d failures within %.9gs)", result->detail,
+			config->fall, (double)config->window_ms / 1000);
+	} else if (machine->state == CHECK_STATE_DOWN) {
+		text_printf(out, size, "%s (%d %s)", result->detail, machine->bad,
+			machine->bad == 1 ? "failure" : "failures in a row");
 	} else {
-		snprintf(check->why, size, "%s", result->detail);
+		text_printf(out, size, "%s", result->detail);
+	}
+}
+
+/* A change of condition is told, and of a check that has not come up yet also each other reason. */
+static void tell_change(
+	struct check *check, const char *condition, const struct check_result *result)
+{
+	const char *now = check_condition_name(check);
+	bool still_coming = check->machine.state == CHECK_STATE_PENDING;
+	if (now == condition && !still_coming) {
+		return;
+	}
+	char why[sizeof(check->why)];
+	explain(check, result, why, sizeof(why));
+	bool same = now == condition && strcmp(why, check->why) == 0;
+	memcpy(check->why, why, sizeof(why));
+	if (!same && check->callbacks.on_change) {
+		check->callbacks.on_change(
+			check->callbacks.context, check, condition, now, check->why);
 	}
 }
 
@@ -145,13 +164,7 @@ static void take_result(struct check *check, const struct check_result *result)
 	if (from != to) {
 		check->since = ev_time();
 	}
-	if (check_condition_name(check) != condition) {
-		explain_change(check, result);
-		if (check->callbacks.on_change) {
-			check->callbacks.on_change(check->callbacks.context, check, condition,
-				check_condition_name(check), check->why);
-		}
-	}
+	tell_change(check, condition, result);
 }
 
 /* ---- one run ------------------------------------------------------------------------------------ */
@@ -349,7 +362,20 @@ bool check_is_warning(const struct check *check)
 
 const char *check_condition_name(const struct check *check)
 {
+	bool pending = check->machine.state == CHECK_STATE_PENDING;
+	if (pending && check->has_last && !check_verdict_good(check->last.verdict)) {
+		return "failing";
+	}
 	return check_is_warning(check) ? "warning" : check_state_name(check->machine.state);
+}
+
+void check_last_line(const struct check *check, char *out, size_t size)
+{
+	bool prints = check->config->type == CHECK_COMMAND || check->config->type == CHECK_TTL;
+	*out = '\0';
+	if (check->has_last && prints) {
+		check_result_last_line(&check->last, out, size);
+	}
 }
 
 const struct check_result *check_last(const struct check *check)

@@ -25,7 +25,10 @@ struct check_scheduler;
 struct check_callbacks {
 	/* After every run. `result` is borrowed for the call. */
 	void (*on_result)(void *context, struct check *check, const struct check_result *result);
-	/* After a change of check_condition_name(); `why` in words. */
+	/*
+	 * After a change of check_condition_name(); `why` in words. Also, with `from` and `to` the same, when a
+	 * failing check without a verdict yet fails for another reason than before.
+	 */
 	void (*on_change)(void *context, struct check *check, const char *from, const char *to,
 		const char *why);
 	void *context;
@@ -55,8 +58,10 @@ const struct config_check *check_config(const struct check *check);
 enum check_state check_get_state(const struct check *check);
 /* Up, but the last good run was a warning. */
 bool check_is_warning(const struct check *check);
-/* "pending" "up" "warning" (up, with a warning) "down" */
+/* "pending" "failing" (without a verdict yet) "up" "warning" (up, with a warning) "down" */
 const char *check_condition_name(const struct check *check);
+/* The last line that the last run of a command printed, or an application reported; "" when there is none. */
+void check_last_line(const struct check *check, char *out, size_t size);
 /* The last result; NULL before the first. */
 const struct check_result *check_last(const struct check *check);
 const char *check_why(const struct check *check);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lib/base/utf8.h"
+#include "lib/base/text.h"
 
 static const char *const names[CHECK_VERDICT_COUNT] = {
 	[CHECK_PASSING] = "passing",
@@ -52,6 +53,20 @@ void check_result_set_detail(struct check_result *result, const char *format, ..
 	int len = vsnprintf(text, sizeof(text), format, arguments);
 	va_end(arguments);
 	utf8_copy_valid(result->detail, text, strlen(text), len >= (int)sizeof(text));
+}
+
+void check_result_last_line(const struct check_result *result, char *out, size_t size)
+{
+	static const char blanks[] = " \t\r\n";
+	const char *begin = result->output;
+	const char *end = begin + strlen(begin);
+	while (end > begin && strchr(blanks, end[-1])) {
+		end--;
+	}
+	const char *newline = end > begin ? memrchr(begin, '\n', (size_t)(end - begin)) : NULL;
+	begin = newline ? newline + 1 : begin;
+	begin += strspn(begin, blanks);
+	text_printf(out, size, "%.*s", end > begin ? (int)(end - begin) : 0, begin);
 }
 
 json_t *check_result_json(const struct check_result *result)

@@ -42,6 +42,9 @@ void check_result_set_detail(struct check_result *result, const char *format, ..
 /* Fills `output` with what was printed; every byte that is no UTF-8, and NUL, becomes '?'. `cut`: there was more. */
 void check_result_set_output(struct check_result *result, const char *data, size_t len, bool cut);
 
+/* The last line of the output that is not blank, without blanks around it; "" when there is none. */
+void check_result_last_line(const struct check_result *result, char *out, size_t size);
+
 /* {"verdict","detail","output","output_cut","started","duration"}; new reference. */
 json_t *check_result_json(const struct check_result *result);
 /* The inverse; false when the shape is wrong. */

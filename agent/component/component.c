@@ -47,12 +47,20 @@ struct check *component_check(const struct component *component, size_t index)
 	return component->checks[index];
 }
 
-void component_transition(struct component *component, const char *kind, const char *name,
-	const char *from, const char *to, const char *why)
+static void tell(struct component *component, const char *kind, const char *name,
+	struct transition *transition)
 {
 	char subject[256];
 	text_printf(subject, sizeof(subject), "%s %s", kind, name);
-	component->environment.on_transition(component->environment.context, subject, from, to, why);
+	transition->subject = subject;
+	transition->component = component_label(component);
+	component->environment.on_transition(component->environment.context, transition);
+}
+
+void component_transition(struct component *component, const char *kind, const char *name,
+	const char *from, const char *to, const char *why)
+{
+	tell(component, kind, name, &(struct transition){ .from = from, .to = to, .why = why });
 }
 
 /* ---- what wakes it ---------------------------------------------------------------------------- */
@@ -61,7 +69,13 @@ static void on_check_change(
 	void *context, struct check *check, const char *from, const char *to, const char *why)
 {
 	struct component *component = context;
-	component_transition(component, "check", check_config(check)->name, from, to, why);
+	if (strcmp(from, to) != 0) {
+		char output[256];
+		check_last_line(check, output, sizeof(output));
+		tell(component, "check", check_config(check)->name,
+			&(struct transition){
+				.from = from, .to = to, .why = why, .output = output });
+	}
 	component_reconsider(component);
 }
 

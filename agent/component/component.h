@@ -20,6 +20,7 @@
 #include "agent/component/verdict.h"
 #include "agent/config/config.h"
 #include "lib/registry/registry.h"
+#include "agent/base/history.h"
 
 struct component;
 
@@ -32,8 +33,7 @@ struct component_environment {
 	bool jitter_first_runs; /* the configuration holds more than one check */
 	bool session_resumed;   /* a predecessor's: its records may be registered */
 	/* A component ("component NAME"), or a check ("check NAME"), or an endpoint changed state. */
-	void (*on_transition)(void *context, const char *subject, const char *from, const char *to,
-		const char *why);
+	void (*on_transition)(void *context, const struct transition *transition);
 	void (*on_check_result)(
 		void *context, struct check *check, const struct check_result *result);
 	/* Registered or not, settled or not: something about the announcement changed. */

@@ -1,5 +1,6 @@
 """What checks do to the record: warnings, published health, endpoints, the last instance, flap damping."""
 
+import json
 import threading
 import time
 import unittest
@@ -37,6 +38,40 @@ class Warnings(CheckTest):
         agent = self.registered(self.told_agent(told, {"fall": "1", "warning_status": "3, 5-7"}).start())
         for status, state in ((3, "up"), (6, "up"), (1, "down"), (0, "up"), (4, "down")):
             self.assertEqual(self.runs(agent, told, status), state, status)
+
+    def test_the_first_failure_of_a_pending_check_is_told_everywhere(self):
+        told = self.told()
+        told.says(7, "connection refused")
+        agent = self.told_agent(told, {"fall": "1000"}, {"agent": {"log_format": "json"}}).start()
+        wait_until(lambda: agent.check_named("alive")["last"], "the first run is done")
+        for _ in range(3):
+            self.run_check(agent)
+        lines = [json.loads(line) for line in agent.read_log().splitlines() if line.startswith("{")]
+        told_of = [line for line in lines if line["subject"] == "check alive" and line["level"] == "warn"]
+        self.assertEqual(len(told_of), 1, told_of)
+        fields = {name: told_of[0][name] for name in ("component", "from", "to", "why", "output")}
+        label = agent.status()["components"][0]["name"]
+        expected = {
+            "component": label, "from": "pending", "to": "failing", "why": "exit status 7", "output": "connection refused",
+        }
+        self.assertEqual(fields, expected)
+        entry = self.history(agent, "check alive")[-1]
+        self.assertEqual({name: entry[name] for name in expected}, expected)
+        told.says(0)
+        self.run_check(agent)
+        self.registered(agent)
+        self.assertEqual(self.history(agent, "check alive")[-1]["from"], "failing")
+
+    def test_history_survives_a_restart(self):
+        told = self.told()
+        agent = self.registered(self.told_agent(told, {"fall": "1"}).start())
+        self.runs(agent, told, 2)
+        agent.wait_state("withdrawn")
+        before = agent.get("/v1/agent/history").json
+        self.assertEqual(agent.stop(), 0)
+        agent.start()
+        after = agent.get("/v1/agent/history").json
+        self.assertEqual(after[:len(before)], before)
 
     def test_a_first_warning_registers(self):
         told = self.told()
@@ -325,10 +360,11 @@ class Damping(CheckTest):
         agent.write_config(agent.sections)
         agent.start()
         self.registered(agent)
+        before = len(self.history(agent, "component web-1"))
         self.runs(agent, told, 2, 0, 2, 0, 2, 0)
         wait_until(lambda: HEALTH not in self.in_registry(), "it is passing")
         self.registered(agent)
-        self.assertNotIn("withdrawn", [step["to"] for step in self.history(agent, "component web-1")][1:])
+        self.assertNotIn("withdrawn", [step["to"] for step in self.history(agent, "component web-1")][before:])
 
     def test_a_drain_is_no_flapping(self):
         told = self.told()
