@@ -115,8 +115,9 @@ int verb_resolve(struct cli *cli)
 
 static json_t *json_of_stat(const char *path, const struct berth_stat *stat)
 {
-	return json_pack("{s:s, s:I, s:I, s:I}", "path", path, "time", (json_int_t)stat->time_ms,
-		"size", (json_int_t)stat->size, "children", (json_int_t)stat->children);
+	return json_pack("{s:s, s:I, s:I, s:I, s:I}", "path", path, "time",
+		(json_int_t)stat->time_ms, "size", (json_int_t)stat->size, "children",
+		(json_int_t)stat->children, "foreign", (json_int_t)stat->foreign);
 }
 
 static void add_stat(
@@ -176,6 +177,14 @@ static void list_short(const struct cli *cli, const struct berth_paths *paths)
 	json_decref(array);
 }
 
+/* Programs that read the list as paths do not meet them in JSON. */
+static void list_foreign(const struct cli *cli, const struct berth_paths *paths)
+{
+	for (size_t i = 0; i < paths->foreign_count; i++) {
+		fprintf(cli->output.json ? stderr : stdout, "%s (foreign)\n", paths->foreign[i]);
+	}
+}
+
 int verb_ls(struct cli *cli)
 {
 	struct berth_failure failure;
@@ -189,6 +198,7 @@ int verb_ls(struct cli *cli)
 	} else {
 		list_short(cli, &paths);
 	}
+	list_foreign(cli, &paths);
 	output_freshness(&paths.freshness);
 	berth_paths_finish(&paths);
 	return status;
@@ -287,6 +297,10 @@ static void print_stat(const struct cli *cli, const struct berth_stat *stat)
 	stat_row(table, "size", text);
 	snprintf(text, sizeof(text), "%zu", stat->children);
 	stat_row(table, "children", text);
+	if (stat->foreign) {
+		snprintf(text, sizeof(text), "%zu, which no path can name", stat->foreign);
+		stat_row(table, "foreign", text);
+	}
 	output_table_take(&cli->output, table);
 }
 

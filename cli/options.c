@@ -49,6 +49,7 @@ static const struct row {
 
 	ROW(LONG, "long", 'l', FLAG, long_list, NULL, "a table with time, size and children"),
 	ROW(RECURSIVE, "recursive", 'r', FLAG, recursive, NULL, "and everything below"),
+	ROW(FORCE, "force", 0, FLAG, force, NULL, "with -r: also what no path can name"),
 	ROW(FIRST, "first", 0, FLAG, first, NULL, "only the first address"),
 	ROW(RANDOM, "random", 0, FLAG, random, NULL, "only one address, chosen at random"),
 	ROW(PLAIN, "plain", 0, FLAG, plain, NULL, "only the addresses, one a line"),

@@ -25,6 +25,7 @@ enum option_id {
 	/* of lookups */
 	OPTION_LONG,
 	OPTION_RECURSIVE,
+	OPTION_FORCE,
 	OPTION_FIRST,
 	OPTION_RANDOM,
 	OPTION_PLAIN,
@@ -88,6 +89,7 @@ struct options {
 
 	bool long_list;
 	bool recursive;
+	bool force;
 	bool parents;
 	bool first;
 	bool random;

@@ -35,7 +35,9 @@ int verb_mknode(struct cli *cli)
 int verb_rm(struct cli *cli)
 {
 	struct berth_failure failure;
-	int code = berth_delete(cli->berth, cli_operand(cli), cli->options.recursive, &failure);
+	unsigned flags = (cli->options.recursive ? BERTH_DELETE_RECURSIVE : 0) |
+		(cli->options.force ? BERTH_DELETE_FOREIGN : 0);
+	int code = berth_delete(cli->berth, cli_operand(cli), flags, &failure);
 	return code ? output_failure(&failure) : 0;
 }
 

@@ -72,6 +72,9 @@ struct berth_answer {
 struct berth_paths {
 	char **items;
 	size_t count;
+	/* berth_list(): children whose names no path can hold; %XX stands for a byte that is odd in a name. */
+	char **foreign;
+	size_t foreign_count;
 	struct berth_freshness freshness;
 };
 
@@ -98,7 +101,8 @@ struct berth_endpoints {
 struct berth_stat {
 	int64_t time_ms; /* when the node was made: ms since 1970 */
 	size_t size;     /* bytes of its record; 0 without one */
-	size_t children;
+	size_t children; /* as berth_list() gives them */
+	size_t foreign;  /* further ones, whose names no path can hold */
 	struct berth_freshness freshness;
 };
 
@@ -289,10 +293,18 @@ int berth_bind(struct berth *berth, const char *path, const char *record, unsign
 int berth_mknode(struct berth *berth, const char *path, bool parents, bool *ret_made,
 	struct berth_failure *failure);
 
-/* Deletes a node, with `recursive` all below it, where the timeout is that of a silence, not of the whole; what is absent is no
- * error. BERTH_PATH_IS_NOT_EMPTY_DIRECTORY. */
+enum berth_delete_flags {
+	BERTH_DELETE_RECURSIVE =
+		1, /* all below it too; then the timeout is that of a silence, not of the whole */
+	BERTH_DELETE_FOREIGN = 2 /* with RECURSIVE: also what no path can name */
+};
+
+/*
+ * Deletes a node; an absent one is no error. BERTH_PATH_IS_NOT_EMPTY_DIRECTORY: it has children and `flags` is 0, or there are
+ * names below it that no path can hold; the message says them, and nothing was deleted.
+ */
 int berth_delete(
-	struct berth *berth, const char *path, bool recursive, struct berth_failure *failure);
+	struct berth *berth, const char *path, unsigned flags, struct berth_failure *failure);
 
 /* What purge does with a match that has children. */
 enum berth_purge_policy {

@@ -95,6 +95,20 @@ static int write_list(const struct cache_entry *children, struct buffer *out)
 	return buffer_append_text(out, "]\n");
 }
 
+/* Foreign names are escaped already, so that they need nothing more either. */
+static void write_stat(
+	const struct cache_entry *data, const struct cache_entry *children, struct buffer *out)
+{
+	buffer_printf(out, "{\"path\":\"%s\",\"time\":%lld,\"size\":%zu,\"children\":%zu",
+		data->node->path, (long long)data->stat.created_ms,
+		data->blob ? data->blob->len : data->stat.size, children->children_count);
+	for (size_t i = 0; i < children->foreign_count; i++) {
+		buffer_printf(out, "%s\"%s\"", i ? "," : ",\"foreign\":[",
+			children->children[children->children_count + i]);
+	}
+	buffer_append_text(out, children->foreign_count ? "]}\n" : "}\n");
+}
+
 static bool holds_record(const struct cache_entry *data)
 {
 	struct record *record;
@@ -291,10 +305,7 @@ static void make_written(struct cache *cache, struct answer *answer, const struc
 		write_endpoints(cache, answer, children, &out);
 		break;
 	default:
-		buffer_printf(&out,
-			"{\"path\":\"%s\",\"time\":%lld,\"size\":%zu,\"children\":%zu}\n",
-			answer->node->path, (long long)data->stat.created_ms,
-			data->blob ? data->blob->len : data->stat.size, children->children_count);
+		write_stat(data, children, &out);
 	}
 	if (out.failed) {
 		err_set(err, BERTH_LIMIT_EXCEEDED, "%s: the answer is too large",

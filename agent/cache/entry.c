@@ -32,7 +32,9 @@ size_t cache_entry_bytes(const struct cache_entry *entry)
 		bytes += sizeof(*entry->blob) + entry->blob->len + 1 + ALLOCATION_BYTES;
 	}
 	if (entry->children) {
-		bytes += children_bytes(entry->children, entry->children_count) + ALLOCATION_BYTES;
+		bytes += children_bytes(
+				 entry->children, entry->children_count + entry->foreign_count) +
+			ALLOCATION_BYTES;
 	}
 	if (entry->watch) {
 		bytes += WATCH_BYTES + entry->node->path_len;
@@ -110,6 +112,7 @@ static void forget_value(struct cache_entry *entry)
 	free(entry->children);
 	entry->children = NULL;
 	entry->children_count = 0;
+	entry->foreign_count = 0;
 }
 
 void cache_entry_set_data(
@@ -121,20 +124,22 @@ void cache_entry_set_data(
 	cache_charge(cache, before, cache_entry_bytes(entry));
 }
 
-void cache_entry_set_children(
-	struct cache *cache, struct cache_entry *entry, char *const *children, size_t count)
+void cache_entry_set_children(struct cache *cache, struct cache_entry *entry, char *const *children,
+	size_t count, size_t foreign_count)
 {
 	size_t before = cache_entry_bytes(entry);
+	size_t all = count + foreign_count;
 	forget_value(entry);
-	if (count > 0) {
-		entry->children = allocate_zeroed(1, children_bytes(children, count));
-		char *at = (char *)(entry->children + count);
-		for (size_t i = 0; i < count; i++) {
+	if (all > 0) {
+		entry->children = allocate_zeroed(1, children_bytes(children, all));
+		char *at = (char *)(entry->children + all);
+		for (size_t i = 0; i < all; i++) {
 			entry->children[i] = at;
 			at = stpcpy(at, children[i]) + 1;
 		}
 	}
 	entry->children_count = count;
+	entry->foreign_count = foreign_count;
 	cache_charge(cache, before, cache_entry_bytes(entry));
 }
 
@@ -151,10 +156,11 @@ static bool same_value(const struct cache_entry *entry, const struct registry_re
 			(result->data_len == 0 ||
 				memcmp(entry->blob->data, result->data, result->data_len) == 0);
 	}
-	if (entry->children_count != result->children_count) {
+	if (entry->children_count != result->children_count ||
+		entry->foreign_count != result->foreign_count) {
 		return false;
 	}
-	for (size_t i = 0; i < entry->children_count; i++) {
+	for (size_t i = 0; i < entry->children_count + entry->foreign_count; i++) {
 		if (strcmp(entry->children[i], result->children[i]) != 0) {
 			return false;
 		}
@@ -173,7 +179,9 @@ static void set_value(
 	} else if (entry->kind == CACHE_DATA) {
 		cache_entry_set_data(cache, entry, result->data, result->data_len);
 	} else {
-		cache_entry_set_children(cache, entry, result->children, result->children_count);
+		/* The registry keeps foreign children behind the others. */
+		cache_entry_set_children(cache, entry, result->children, result->children_count,
+			result->foreign_count);
 	}
 }
 

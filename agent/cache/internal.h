@@ -27,8 +27,9 @@ struct cache_entry {
 	struct cache_blob *blob; /* data */
 	char **children;         /* one block, with the strings behind */
 	size_t children_count;
-	double known_true; /* monotonic seconds; meaningful while not live */
-	int code;          /* 0, PATH_NOT_FOUND, NO_PATH_PERMISSIONS … */
+	size_t foreign_count; /* stand in `children` behind the others */
+	double known_true;    /* monotonic seconds; meaningful while not live */
+	int code;             /* 0, PATH_NOT_FOUND, NO_PATH_PERMISSIONS … */
 	enum cache_kind kind;
 	bool loaded;
 	bool live;
@@ -148,8 +149,8 @@ void cache_entry_refresh(struct cache *cache, struct cache_entry *entry);
 void cache_entry_away(struct cache *cache, struct cache_entry *entry, double now);
 void cache_entry_set_data(
 	struct cache *cache, struct cache_entry *entry, const char *data, size_t len);
-void cache_entry_set_children(
-	struct cache *cache, struct cache_entry *entry, char *const *children, size_t count);
+void cache_entry_set_children(struct cache *cache, struct cache_entry *entry, char *const *children,
+	size_t count, size_t foreign_count);
 void cache_entry_set_unconfirmed(struct cache *cache, struct cache_entry *entry, bool unconfirmed);
 size_t cache_entry_bytes(const struct cache_entry *entry);
 void cache_queue_run(struct cache *cache);

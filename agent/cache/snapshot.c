@@ -101,7 +101,7 @@ static void set_children(struct cache *cache, struct cache_entry *entry, const j
 	for (size_t i = 0; i < count; i++) {
 		paths[i] = (char *)(uintptr_t)json_string_value(json_array_get(value, i));
 	}
-	cache_entry_set_children(cache, entry, paths, count);
+	cache_entry_set_children(cache, entry, paths, count, 0);
 	free(paths);
 }
 

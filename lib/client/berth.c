@@ -171,8 +171,11 @@ void berth_paths_finish(struct berth_paths *paths)
 		free(paths->items[i]);
 	}
 	free(paths->items);
-	paths->items = NULL;
-	paths->count = 0;
+	for (size_t i = 0; i < paths->foreign_count; i++) {
+		free(paths->foreign[i]);
+	}
+	free(paths->foreign);
+	*paths = (struct berth_paths){ .items = NULL };
 }
 
 int answer_from_json(struct berth_answer *ret, const json_t *json, struct err *err)

@@ -110,9 +110,8 @@ struct outcome {
 	struct registry_stat stat;
 	char *data;
 	size_t data_len;
-	char **paths; /* children, or what a purge deleted */
-	size_t paths_count;
-	size_t count; /* of struct registry_result */
+	struct berth_paths paths; /* children, or what a purge deleted */
+	size_t count;             /* of struct registry_result */
 	json_t *records;
 	int64_t heard_ms; /* when it last showed progress */
 	berth_on_progress *on_progress;

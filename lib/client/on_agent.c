@@ -92,24 +92,35 @@ static int records(struct berth *berth, const char *path, struct berth_answer *r
 	return ask(berth, "records", path, ret, err);
 }
 
-static int paths_from_answer(
-	const struct berth_answer *answer, struct berth_paths *ret, struct err *err)
+/* Copies an array of strings; false when it is none, or without memory. */
+static bool strings_from_json(char ***ret_items, size_t *ret_count, const json_t *array)
 {
-	json_t *array = json_loadb(answer->json, answer->len, 0, NULL);
 	size_t count = json_array_size(array);
-	struct berth_paths paths = { .freshness = answer->freshness };
-	bool good = json_is_array(array);
-	if (good && count) {
-		paths.items = calloc(count, sizeof(*paths.items));
-		good = paths.items != NULL;
+	char **items = calloc(count ? count : 1, sizeof(*items));
+	*ret_items = items;
+	for (size_t i = 0; items && i < count; i++) {
+		const char *text = json_string_value(json_array_get(array, i));
+		items[i] = text ? strdup(text) : NULL;
+		if (!items[i]) {
+			return false;
+		}
+		(*ret_count)++;
 	}
-	for (size_t i = 0; good && i < count; i++) {
-		const char *path = json_string_value(json_array_get(array, i));
-		paths.items[i] = path ? strdup(path) : NULL;
-		good = paths.items[i] != NULL;
-		paths.count += good;
-	}
+	return items && json_is_array(array);
+}
+
+/* The paths are in the list, foreign names in the stat. */
+static int paths_from_answers(const struct berth_answer *listed, const struct berth_answer *stat,
+	struct berth_paths *ret, struct err *err)
+{
+	struct berth_paths paths = { .freshness = listed->freshness };
+	json_t *array = json_loadb(listed->json, listed->len, 0, NULL);
+	json_t *object = json_loadb(stat->json, stat->len, 0, NULL);
+	const json_t *foreign = json_object_get(object, "foreign");
+	bool good = strings_from_json(&paths.items, &paths.count, array) &&
+		(!foreign || strings_from_json(&paths.foreign, &paths.foreign_count, foreign));
 	json_decref(array);
+	json_decref(object);
 	if (!good) {
 		berth_paths_finish(&paths);
 		return err_set(err, BERTH_FAILED, "the agent's list is malformed, or out of memory");
@@ -120,12 +131,18 @@ static int paths_from_answer(
 
 static int list(struct berth *berth, const char *path, struct berth_paths *ret, struct err *err)
 {
-	struct berth_answer answer;
-	int code = ask(berth, "list", path, &answer, err);
-	if (code == 0) {
-		code = paths_from_answer(&answer, ret, err);
-		berth_answer_finish(&answer);
+	struct berth_answer listed;
+	struct berth_answer stat;
+	int code = ask(berth, "list", path, &listed, err);
+	if (code) {
+		return code;
 	}
+	code = ask(berth, "stat", path, &stat, err);
+	if (code == 0) {
+		code = paths_from_answers(&listed, &stat, ret, err);
+		berth_answer_finish(&stat);
+	}
+	berth_answer_finish(&listed);
 	return code;
 }
 
@@ -141,6 +158,7 @@ static int stat_from_answer(
 		.time_ms = json_integer_value(json_object_get(object, "time")),
 		.size = (size_t)json_integer_value(json_object_get(object, "size")),
 		.children = (size_t)json_integer_value(json_object_get(object, "children")),
+		.foreign = json_array_size(json_object_get(object, "foreign")),
 		.freshness = answer->freshness,
 	};
 	json_decref(object);

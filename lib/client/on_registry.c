@@ -77,7 +77,8 @@ static int stat_node(struct berth *berth, const char *path, struct berth_stat *r
 	if (code == 0) {
 		*ret = (struct berth_stat){ .time_ms = outcome.stat.created_ms,
 			.size = outcome.stat.size,
-			.children = outcome.stat.children };
+			.children = outcome.stat.children,
+			.foreign = outcome.stat.foreign };
 	}
 	outcome_finish(&outcome);
 	return code;

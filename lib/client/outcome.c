@@ -15,41 +15,40 @@ void outcome_init(struct outcome *outcome, struct berth *berth)
 void outcome_finish(struct outcome *outcome)
 {
 	free(outcome->data);
-	for (size_t i = 0; i < outcome->paths_count; i++) {
-		free(outcome->paths[i]);
-	}
-	free(outcome->paths);
+	berth_paths_finish(&outcome->paths);
 	json_decref(outcome->records);
 }
 
 void outcome_take_paths(struct outcome *outcome, struct berth_paths *ret)
 {
-	*ret = (struct berth_paths){ .items = outcome->paths, .count = outcome->paths_count };
-	outcome->paths = NULL;
-	outcome->paths_count = 0;
+	*ret = outcome->paths;
+	outcome->paths = (struct berth_paths){ .items = NULL };
 }
 
-static bool copy_paths(struct outcome *outcome, char *const *paths, size_t count)
+static bool copy_paths(char ***ret_copy, size_t *ret_count, char *const *paths, size_t count)
 {
 	if (count == 0) {
 		return true;
 	}
-	outcome->paths = calloc(count, sizeof(*outcome->paths));
-	for (size_t i = 0; outcome->paths && i < count; i++) {
-		outcome->paths[i] = strdup(paths[i]);
-		if (!outcome->paths[i]) {
+	*ret_copy = calloc(count, sizeof(**ret_copy));
+	while (*ret_copy && *ret_count < count) {
+		(*ret_copy)[*ret_count] = strdup(paths[*ret_count]);
+		if (!(*ret_copy)[*ret_count]) {
 			return false;
 		}
-		outcome->paths_count++;
+		(*ret_count)++;
 	}
-	return outcome->paths != NULL;
+	return *ret_copy != NULL;
 }
 
-/* A request gives either. */
-static bool copy_result_paths(struct outcome *outcome, const struct registry_result *result)
+/* A request gives what was purged, or children. */
+static bool copy_result_paths(struct berth_paths *paths, const struct registry_result *result)
 {
-	return result->purged ? copy_paths(outcome, result->purged, result->purged_count)
-			      : copy_paths(outcome, result->children, result->children_count);
+	char *const *items = result->purged ? result->purged : result->children;
+	return copy_paths(&paths->items, &paths->count, items,
+		       result->purged_count + result->children_count) &&
+		copy_paths(&paths->foreign, &paths->foreign_count, result->foreign,
+			result->foreign_count);
 }
 
 static bool copy_data(struct outcome *outcome, const struct registry_result *result)
@@ -76,7 +75,7 @@ void outcome_done(void *context, const struct registry_result *result)
 	outcome->count = result->count;
 	outcome->records = registry_found_json(result);
 	if (!outcome->records || !copy_data(outcome, result) ||
-		!copy_result_paths(outcome, result)) {
+		!copy_result_paths(&outcome->paths, result)) {
 		err_set(&outcome->err, BERTH_FAILED, "out of memory");
 	}
 }

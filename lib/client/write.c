@@ -68,15 +68,18 @@ int berth_mknode(struct berth *berth, const char *path, bool parents, bool *ret_
 }
 
 int berth_delete(
-	struct berth *berth, const char *path, bool recursive, struct berth_failure *failure)
+	struct berth *berth, const char *path, unsigned flags, struct berth_failure *failure)
 {
 	struct err err = ERR_INIT;
+	enum registry_delete_mode mode = !(flags & BERTH_DELETE_RECURSIVE) ? REGISTRY_DELETE_NODE
+		: flags & BERTH_DELETE_FOREIGN                             ? REGISTRY_DELETE_ALL
+									   : REGISTRY_DELETE_TREE;
 	int code = handle_need_registry(berth, "delete", &err);
 	if (code == 0) {
 		struct outcome outcome;
 		outcome_init(&outcome, berth);
 		code = outcome_wait(&outcome,
-			registry_delete(berth->registry, path, recursive, NULL, outcome_progress,
+			registry_delete(berth->registry, path, mode, NULL, outcome_progress,
 				outcome_done, &outcome),
 			&err);
 		outcome_finish(&outcome);

@@ -103,7 +103,8 @@ struct registry_result {
 	size_t children_count;
 	/*
 	 * List, children watches: the children that no path can name, sorted; borrowed for the call. Full paths in which
-	 * %XX stands for each byte of the name that is no printable ASCII, a blank, a quote, a backslash or %.
+	 * %XX stands for each byte of the name that is no printable ASCII, a blank, a quote, a backslash or %. They lie
+	 * in memory right behind `children`.
 	 */
 	char *const *foreign;
 	size_t foreign_count;

@@ -214,6 +214,27 @@ class Answers(LookupTest):
         self.assertEqual(sorted(self.get(f"/v1/records{COMPONENTS}").json), [f"{COMPONENTS}/{name}" for name in "abc"])
         self.assertEqual(list(self.get("/v1/find?id=7").json), [f"{COMPONENTS}/c"])
 
+    def test_children_that_no_path_can_name(self):
+        folder = self.folder / "registry" / COMPONENTS[1:]
+        self.assertNotIn("foreign", self.get(f"/v1/stat{COMPONENTS}").json)
+        (folder / "My Service").mkdir()
+        (folder / "notes").touch()
+        foreign = [f"{COMPONENTS}/My%20Service", f"{COMPONENTS}/notes"]
+        wait_until(lambda: self.get(f"/v1/stat{COMPONENTS}").json.get("foreign") == foreign, "the foreign names")
+        self.assertEqual(self.get(f"/v1/stat{COMPONENTS}").json["children"], 2)
+        self.assertEqual(self.get(f"/v1/list{COMPONENTS}").json, [f"{COMPONENTS}/a", f"{COMPONENTS}/b"])
+        for where in (["--socket", self.server.socket], ["--registry", f"dir:{self.folder}/registry"]):
+            shown = berth(*where, "ls", COMPONENTS)
+            self.assertEqual(shown.stdout.split("\n")[2:4], [f"{path} (foreign)" for path in foreign], shown)
+            self.assertEqual(json.loads(berth(*where, "--json", "stat", COMPONENTS).stdout)["foreign"], 2)
+        removed = berth("--registry", f"dir:{self.folder}/registry", "rm", "-r", "/users")
+        self.assertEqual(removed.returncode, 1, removed)
+        self.assertIn("My%20Service", removed.stderr)
+        self.assertEqual(self.get(f"/v1/list{COMPONENTS}").json, [f"{COMPONENTS}/a", f"{COMPONENTS}/b"])
+        removed = berth("--registry", f"dir:{self.folder}/registry", "rm", "-r", "--force", "/users")
+        self.assertEqual(removed.returncode, 0, removed)
+        self.assertFalse((self.folder / "registry" / "users").exists())
+
     def test_find(self):
         for query, names in [
             ("under=/users", "ab"),
