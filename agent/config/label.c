@@ -7,8 +7,10 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
+#include "lib/base/hash.h"
 #include "lib/base/path.h"
 #include "lib/base/quote.h"
+#include "lib/base/utf8.h"
 
 #define LABEL_RULE                                                                                 \
 	"a DNS label has 1 to 63 characters of a-z, 0-9 and, not at its ends, - (_ becomes -)"
@@ -73,10 +75,56 @@ static int make_label(char label[LABEL_SIZE], const char *name, const char *what
 	return code;
 }
 
+/* A character that a label can hold, or that IDNA makes one of. */
+static bool is_plain(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+		(unsigned char)c > 0x7f;
+}
+
+/* The first `len` bytes of a name with - for what no label holds, and a mark that tells this name from others like it. */
+static char *marked_name(const char *name, size_t len)
+{
+	char *readable = allocate_bytes(name, len);
+	for (char *c = readable; *c; c++) {
+		*c = is_plain(*c) ? *c : '-';
+	}
+	const char *begin = readable + strspn(readable, "-");
+	uint64_t hash = hash_text(HASH_INIT, name);
+	char *marked = allocate_format(
+		"%s%s%08x", begin, *begin ? "-" : "u-", (unsigned)(uint32_t)(hash ^ hash >> 32));
+	free(readable);
+	return marked;
+}
+
+static bool is_continuation(char c)
+{
+	return ((unsigned char)c & 0xc0) == 0x80;
+}
+
+/* As much of the name as fits into a label together with its mark. */
+static int make_marked_label(char label[LABEL_SIZE], const char *name, struct err *err)
+{
+	size_t len = strlen(name);
+	int code;
+	do {
+		char *marked = marked_name(name, len);
+		err_clear(err);
+		code = make_label(label, marked, "user", err);
+		free(marked);
+		while (len > 0 && is_continuation(name[--len])) {
+		}
+	} while (code && len > 0);
+	return code;
+}
+
 int label_from_user(char label[LABEL_SIZE], const char *user, struct err *err)
 {
 	char *name = allocate_bytes(user, strcspn(user, "/@"));
 	int code = make_label(label, name, "user", err);
+	if (code && *name && utf8_is_valid(name, strlen(name))) {
+		code = make_marked_label(label, name, err);
+	}
 	free(name);
 	return code;
 }

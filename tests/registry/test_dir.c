@@ -505,3 +505,111 @@ Test(dir, only_those_who_may_write_can_take_the_write_lock)
 	cr_assert_eq(stat(on_disk("/_tmp"), &tmp), 0);
 	cr_assert_eq(tmp.st_mode & 07777, 0770);
 }
+
+/* --- A root that others may write --- */
+
+static mode_t mode_on_disk(const char *path)
+{
+	struct stat stat;
+	return lstat(on_disk(path), &stat) == 0 ? stat.st_mode & 07777 : 0;
+}
+
+/* The work directory of this user, or another name for it; static. */
+static const char *own_tmp(unsigned number)
+{
+	static char name[64];
+	snprintf(name, sizeof(name), number ? "/_tmp-%u-%u" : "/_tmp-%u", (unsigned)geteuid(),
+		number);
+	return name;
+}
+
+static int lock_on_disk(const char *path)
+{
+	int fd = open(on_disk(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	cr_assert_eq(flock(fd, LOCK_EX), 0);
+	return fd;
+}
+
+Test(dir, an_own_ephemeral_node_ends_though_another_holds_the_write_lock)
+{
+	struct dir_client other;
+	struct registry_stat stat;
+	dir_client_open(&other, root, NULL);
+	cr_assert_eq(dir_create(&other, "/e", "x", true), 0);
+	cr_assert_eq(dir_stat(&other, "/e", &stat), 0);
+	int lock_fd = lock_on_disk("/_tmp");
+	cr_assert_eq(dir_delete(&other, "/e", &stat), 0);
+	cr_assert_eq(dir_stat(&client, "/e", &stat), BERTH_PATH_NOT_FOUND);
+	close(lock_fd);
+	cr_assert_eq(dir_create(&client, "/f", "x", true), 0);
+	cr_assert_not(exists_on_disk("/e"), "the next writer near by takes the directory away");
+	dir_client_close(&other);
+}
+
+Test(dir, no_version_but_the_expected_one_of_an_own_ephemeral_node_ends)
+{
+	struct registry_stat before;
+	cr_assert_eq(dir_create(&client, "/e", "x", true), 0);
+	cr_assert_eq(dir_stat(&client, "/e", &before), 0);
+	cr_assert_eq(dir_set(&client, "/e", "y", NULL), 0);
+	cr_assert_eq(dir_delete(&client, "/e", &before), BERTH_FILE_ALREADY_EXISTS);
+	cr_assert_eq(dir_stat(&client, "/e", &before), 0);
+	cr_assert(before.own);
+}
+
+Test(dir, closing_ends_own_nodes_though_another_holds_the_write_lock)
+{
+	struct dir_client other;
+	struct registry_stat stat;
+	dir_client_open(&other, root, NULL);
+	cr_assert_eq(dir_create(&other, "/e", "x", true), 0);
+	int lock_fd = lock_on_disk("/_tmp");
+	dir_client_close(&other);
+	cr_assert_eq(dir_stat(&client, "/e", &stat), BERTH_PATH_NOT_FOUND);
+	close(lock_fd);
+}
+
+Test(dir, in_a_root_that_all_may_write_nobody_can_lock_or_plant_anything_in_the_way)
+{
+	cr_assert_eq(chmod(root, 01777), 0);
+	cr_assert_eq(mkdir(on_disk("/_tmp"), 0777), 0);
+	int lock_fd = lock_on_disk("/_tmp");
+	cr_assert_eq(symlink("/etc", on_disk(own_tmp(0))), 0);
+	cr_assert_eq(close(creat(on_disk(own_tmp(1)), 0644)), 0);
+	cr_assert_eq(mkdir(on_disk(own_tmp(2)), 0755), 0); /* others can open it, and so lock it */
+	cr_assert_eq(dir_create(&client, "/a", "x", false), 0);
+	cr_assert_eq(mode_on_disk(own_tmp(3)), 0700);
+	/* A name that is free again changes nothing: all processes of the user stay together. */
+	cr_assert_eq(unlink(on_disk(own_tmp(0))), 0);
+	cr_assert_eq(dir_set(&client, "/a", "y", NULL), 0);
+	cr_assert_not(exists_on_disk(own_tmp(0)));
+	cr_assert_str_eq(dir_list(&client, "/"), "a", "work directories are no children");
+	close(lock_fd);
+}
+
+Test(dir, the_top_of_a_root_that_all_may_write_is_everybodys_too)
+{
+	mode_t mask = umask(022);
+	cr_assert_eq(chmod(root, 01777), 0);
+	cr_assert_eq(dir_create(&client, "/users", "", false), 0);
+	cr_assert_eq(mode_on_disk("/users"), 01777);
+	cr_assert_eq(dir_create(&client, "/users/joe", "", false), 0);
+	cr_assert_eq(mode_on_disk("/users/joe"), 0755);
+	cr_assert_eq(dir_create(&client, "/record", "x", false), 0);
+	cr_assert_eq(mode_on_disk("/record"), 0755);
+	umask(mask);
+}
+
+Test(dir, a_root_where_all_may_remove_everything_is_worth_a_line)
+{
+	struct dir_client other;
+	cr_assert_eq(client.logged, 0);
+	cr_assert_eq(chmod(root, 0777), 0);
+	dir_client_open(&other, root, NULL);
+	cr_assert_eq(other.logged, 1);
+	dir_client_close(&other);
+	cr_assert_eq(chmod(root, 01777), 0);
+	dir_client_open(&other, root, NULL);
+	cr_assert_eq(other.logged, 0);
+	dir_client_close(&other);
+}

@@ -39,6 +39,7 @@ struct dir_backend {
 	char *root; /* absolute path */
 	dev_t device;
 	ino_t inode;
+	bool root_judged; /* its mode */
 	bool was_there; /* the root has been open before: should it vanish, that is no new registry */
 	json_t *inherited; /* descriptors to adopt once the root can be opened */
 
@@ -96,6 +97,7 @@ static int check_root(struct dir_backend *dir)
 	dir->device = stat.st_dev;
 	dir->inode = stat.st_ino;
 	dir->was_there = true;
+	dir->root_judged = false;
 	dir_watches_all_changed(dir->context.watches);
 	return 0;
 }
@@ -139,6 +141,24 @@ static void look_later(struct dir_backend *dir, int64_t now_ms)
 	dir->root_retry_at_ms = now_ms + dir->root_retry_wait_ms;
 }
 
+/* Without the sticky bit everybody can take away everybody's records: legal (a volume of one pod), but worth a line. */
+static void warn_of_root(struct dir_backend *dir)
+{
+	struct stat stat;
+	if (dir->root_judged || fstat(dir->context.store.root_fd, &stat) != 0) {
+		return;
+	}
+	dir->root_judged = true;
+	if ((stat.st_mode & S_IWOTH) && !(stat.st_mode & S_ISVTX) && dir->base.core.log) {
+		char message[512];
+		snprintf(message, sizeof(message),
+			"everybody may write in %s and remove the records of others: its mode should be 1777, "
+			"or 2770 with a group of all who register",
+			dir->root);
+		dir->base.core.log(dir->base.core.core, REGISTRY_LOG_WARN, message);
+	}
+}
+
 /* A root that is away is not looked for more often than the retry timer says. */
 static void follow_root(struct dir_backend *dir, int64_t now_ms)
 {
@@ -160,6 +180,9 @@ static void follow_root(struct dir_backend *dir, int64_t now_ms)
 	if (error == 0 || is_new(dir, error)) {
 		if (dir->state == REGISTRY_AWAY) {
 			dir_watches_all_changed(dir->context.watches);
+		}
+		if (error == 0) {
+			warn_of_root(dir);
 		}
 		report_state(dir, REGISTRY_CONNECTED,
 			error == 0 ? "the directory can be used"
@@ -201,14 +224,21 @@ static void expire(struct dir_backend *dir, struct registry_task *task)
 /* True when the task is done; false: it has to wait for the write lock. */
 static bool run_write(struct dir_backend *dir, struct registry_task *task, int64_t now_ms)
 {
+	bool ended = dir_task_end_own(&dir->context, task);
 	int locked = dir->lock_busy ? 0 : dir_store_lock(&dir->context.store, &task->ret_err);
-
-	if (locked > 0) {
+	if (locked > 0 && ended) {
+		dir_task_clear_dead(&dir->context, task->path);
+	} else if (locked > 0) {
 		dir_task_run(&dir->context, task);
-		dir_store_unlock(&dir->context.store);
-		return true;
 	}
-	if (locked < 0) {
+	if (locked > 0) {
+		dir_store_unlock(&dir->context.store);
+	}
+	if (ended) {
+		err_clear(&task->ret_err);
+		return true; /* else the next writer near by takes the directory away */
+	}
+	if (locked != 0) {
 		return true;
 	}
 	dir->lock_busy = true;
@@ -378,36 +408,23 @@ static void destroy(struct dir_backend *dir)
 	free(dir);
 }
 
-/* Removes the own nodes from disk; should that not be possible now, closing their descriptors hides them all the same. */
+/* Ends the own nodes, which needs nobody, and takes their directories away if the lock can be had soon. */
 static void remove_owned(struct dir_backend *dir)
 {
 	struct err ignored = ERR_INIT;
+	struct dir_session *session = &dir->context.session;
 	int locked = 0;
-
+	dir_session_release(session);
 	for (int i = 0; i < CLOSE_TRIES && locked == 0; i++) {
 		locked = dir_store_lock(&dir->context.store, &ignored);
 		if (locked == 0) {
 			nanosleep(&(struct timespec){ .tv_nsec = CLOSE_WAIT_NS }, NULL);
 		}
 	}
-	while (locked > 0 && dir->context.session.count > 0) {
-		const struct dir_owned *owned =
-			&dir->context.session.owned[dir->context.session.count - 1];
-		struct registry_task task = { .operation = REGISTRY_OP_DELETE, .path = owned->path };
-		size_t count = dir->context.session.count;
-		struct dir_node node;
-
-		if (dir_node_open(&node, dir->context.store.root_fd, owned->path,
-			    strlen(owned->path), &ignored) == 0 &&
-			node.owner_inode == owned->inode && node.device == owned->device) {
-			dir_task_run(&dir->context, &task);
-		}
-		dir_node_close(&node);
-		if (dir->context.session.count == count) {
-			break;
-		}
-	}
 	if (locked > 0) {
+		for (size_t i = 0; i < session->count; i++) {
+			dir_task_clear_dead(&dir->context, session->owned[i].path);
+		}
 		dir_store_unlock(&dir->context.store);
 	}
 }

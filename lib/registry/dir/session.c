@@ -64,11 +64,19 @@ static void clear(struct dir_session *session)
 	*session = (struct dir_session){ 0 };
 }
 
-void dir_session_finish(struct dir_session *session)
+void dir_session_release(struct dir_session *session)
 {
 	for (size_t i = 0; i < session->count; i++) {
-		close(session->owned[i].fd);
+		if (session->owned[i].fd >= 0) {
+			close(session->owned[i].fd);
+			session->owned[i].fd = -1;
+		}
 	}
+}
+
+void dir_session_finish(struct dir_session *session)
+{
+	dir_session_release(session);
 	clear(session);
 }
 

@@ -34,7 +34,9 @@ int dir_session_add(struct dir_session *session, const char *path, int owner_fd,
 bool dir_session_owns(const struct dir_session *session, const struct dir_node *node);
 /* Gives up the node, if we own it. */
 void dir_session_drop(struct dir_session *session, const struct dir_node *node);
-/* Closes everything: the nodes die. */
+/* Closes all descriptors, so that the nodes die, and keeps what was owned. */
+void dir_session_release(struct dir_session *session);
+/* Closes and forgets everything: the nodes die. */
 void dir_session_finish(struct dir_session *session);
 
 /* What a successor needs (new reference; NULL without memory); the descriptors stay open and survive exec(). */

@@ -12,7 +12,9 @@
 
 #include "lib/base/path.h"
 
-enum { TMP_NAME_BYTES = 32, NS_PER_S = 1000000000 };
+enum { TMP_NAME_BYTES = 32, MOST_TMP_NAMES = 64, NS_PER_S = 1000000000 };
+
+#define TMP_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
 /* Who may write in the root may use _tmp, whatever the umask of its first user; nobody else may even open, and so lock, it. */
 static mode_t tmp_mode(mode_t root_mode)
@@ -26,30 +28,84 @@ static mode_t tmp_mode(mode_t root_mode)
 	return mode;
 }
 
-/* Another process may be making it at the same time; its mode is for the one who made it to set. */
-static int open_tmp(const struct dir_store *store, struct err *err)
-{
-	static const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-	struct stat root;
-	bool made = false;
-	int fd = openat(store->root_fd, DIR_TMP, flags);
+/* Whether what stands at the name of a work directory is one that only this user can use. */
+enum tmp_owner { TMP_ABSENT, TMP_OURS, TMP_OTHERS };
 
-	if (fd < 0 && errno == ENOENT && fstat(store->root_fd, &root) == 0) {
-		made = mkdirat(store->root_fd, DIR_TMP, tmp_mode(root.st_mode)) == 0;
-		if (made || errno == EEXIST) {
-			fd = openat(store->root_fd, DIR_TMP, flags);
+static enum tmp_owner look_at_tmp(const struct dir_store *store, const char *name)
+{
+	struct stat stat;
+	if (fstatat(store->root_fd, name, &stat, AT_SYMLINK_NOFOLLOW) != 0) {
+		return errno == ENOENT ? TMP_ABSENT : TMP_OTHERS;
+	}
+	bool ours = S_ISDIR(stat.st_mode) && stat.st_uid == geteuid() &&
+		!(stat.st_mode & (S_IRWXG | S_IRWXO));
+	return ours ? TMP_OURS : TMP_OTHERS;
+}
+
+static void name_own_tmp(char name[TMP_NAME_BYTES], unsigned number)
+{
+	int len = snprintf(name, TMP_NAME_BYTES, DIR_TMP "-%u", (unsigned)geteuid());
+	if (number > 0) {
+		snprintf(name + len, TMP_NAME_BYTES - (size_t)len, "-%u", number);
+	}
+}
+
+/*
+ * In a root that everybody may write each user has a work directory. Others may have planted something at its name: the
+ * first name that is this user's counts, so that all processes of the user agree, else the first that is free.
+ */
+static bool choose_own_tmp(const struct dir_store *store, char name[TMP_NAME_BYTES])
+{
+	unsigned first_free = MOST_TMP_NAMES;
+	for (unsigned i = 0; i < MOST_TMP_NAMES; i++) {
+		name_own_tmp(name, i);
+		enum tmp_owner owner = look_at_tmp(store, name);
+		if (owner == TMP_OURS) {
+			return true;
+		}
+		if (owner == TMP_ABSENT && i < first_free) {
+			first_free = i;
 		}
 	}
-	if (fd < 0) {
-		return dir_errno(err, errno, "make the directory", DIR_TMP);
-	}
-	if (made && fchmod(fd, tmp_mode(root.st_mode)) != 0) {
-		int error = errno;
+	name_own_tmp(name, first_free);
+	return first_free < MOST_TMP_NAMES;
+}
 
+static int make_tmp(const struct dir_store *store, const char *name, mode_t mode)
+{
+	bool made = mkdirat(store->root_fd, name, mode) == 0;
+	if (!made && errno != EEXIST) {
+		return -1;
+	}
+	int fd = openat(store->root_fd, name, TMP_FLAGS);
+	/* Another process may be making it at the same time; its mode is for the maker to set. */
+	if (fd >= 0 && made && fchmod(fd, mode) != 0) {
+		int error = errno;
 		close(fd);
-		return dir_errno(err, error, "set the mode of", DIR_TMP);
+		errno = error;
+		return -1;
 	}
 	return fd;
+}
+
+static int open_tmp(const struct dir_store *store, struct err *err)
+{
+	struct stat root;
+	char name[TMP_NAME_BYTES] = DIR_TMP;
+	if (fstat(store->root_fd, &root) != 0) {
+		return dir_errno(err, errno, "stat", "the registry");
+	}
+	bool shared = root.st_mode & S_IWOTH;
+	if (shared && !choose_own_tmp(store, name)) {
+		return err_set(err, BERTH_NO_PATH_PERMISSIONS,
+			"others have taken all names of this user's work directory, %s-%u and so on",
+			DIR_TMP, (unsigned)geteuid());
+	}
+	int fd = openat(store->root_fd, name, TMP_FLAGS);
+	if (fd < 0 && errno == ENOENT) {
+		fd = make_tmp(store, name, shared ? S_IRWXU : tmp_mode(root.st_mode));
+	}
+	return fd < 0 ? dir_errno(err, errno, "use the work directory", name) : fd;
 }
 
 static void next_tmp_name(struct dir_store *store, char name[TMP_NAME_BYTES])
@@ -115,13 +171,11 @@ static void dismantle(int parent_fd, const char *name, bool all)
 /* Nothing here is in use: only the holder of the lock uses _tmp, and that is us. */
 static void sweep_tmp(struct dir_store *store)
 {
-	struct err ignored =
-		ERR_INIT; /* a sweep that cannot be done now is no reason to refuse a write */
-	int fd = open_tmp(store, &ignored);
+	int fd = openat(store->lock_fd, ".", TMP_FLAGS);
 	DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
 	struct dirent *entry;
 
-	if (stream == NULL) {
+	if (stream == NULL) { /* no reason to refuse a write */
 		if (fd >= 0) {
 			close(fd);
 		}
@@ -256,6 +310,9 @@ static int build(int tmp_fd, const char *name, const struct dir_write *write, in
 		}
 		return dir_errno(err, error, "write", write->path);
 	}
+	if (write->mode) {
+		(void)fchmod(fd, write->mode);
+	}
 	close(fd);
 	*ret_owner_fd = owner_fd;
 	return 0;
@@ -297,12 +354,9 @@ int dir_store_place(struct dir_store *store, const struct dir_node *parent,
 {
 	char name[TMP_NAME_BYTES];
 	int owner_fd = -1;
-	int tmp_fd = open_tmp(store, err);
+	int tmp_fd = store->lock_fd;
 	int result;
 
-	if (tmp_fd < 0) {
-		return tmp_fd;
-	}
 	next_tmp_name(store, name);
 	result = build(tmp_fd, name, write, &owner_fd, err);
 	if (result == 0 &&
@@ -321,7 +375,6 @@ int dir_store_place(struct dir_store *store, const struct dir_node *parent,
 	} else if (owner_fd >= 0) {
 		close(owner_fd);
 	}
-	close(tmp_fd);
 	return result;
 }
 
@@ -329,12 +382,9 @@ int dir_store_set(struct dir_store *store, const struct dir_node *node,
 	const struct dir_write *write, struct err *err)
 {
 	char name[TMP_NAME_BYTES];
-	int tmp_fd = open_tmp(store, err);
+	int tmp_fd = store->lock_fd;
 	int result = 0;
 
-	if (tmp_fd < 0) {
-		return tmp_fd;
-	}
 	next_tmp_name(store, name);
 	if (write_record(tmp_fd, name, write, !write->ephemeral) != 0) {
 		result = dir_errno(err, errno, "write", write->path);
@@ -349,7 +399,6 @@ int dir_store_set(struct dir_store *store, const struct dir_node *node,
 	if (result == 0 && !write->ephemeral) {
 		sync_directory(node);
 	}
-	close(tmp_fd);
 	return result;
 }
 
@@ -357,12 +406,9 @@ int dir_store_remove(struct dir_store *store, const struct dir_node *parent, con
 	const char *path, bool all, struct err *err)
 {
 	char tmp_name[TMP_NAME_BYTES];
-	int tmp_fd = open_tmp(store, err);
+	int tmp_fd = store->lock_fd;
 	int result = 0;
 
-	if (tmp_fd < 0) {
-		return tmp_fd;
-	}
 	next_tmp_name(store, tmp_name);
 	if (renameat2(parent->fd, name, tmp_fd, tmp_name, RENAME_NOREPLACE) != 0) {
 		result = rename_errno(err, errno, path);
@@ -370,6 +416,5 @@ int dir_store_remove(struct dir_store *store, const struct dir_node *parent, con
 		dismantle(tmp_fd, tmp_name, all);
 		sync_directory(parent);
 	}
-	close(tmp_fd);
 	return result;
 }

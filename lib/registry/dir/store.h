@@ -1,9 +1,13 @@
 /*
  * Nodes of a dir: registry as they lie on disk: writing.
  *
- * All writers serialise with a lock on the root directory, so that what a writer checked still holds when it acts.
- * Everything is built in <root>/_tmp and made visible by one rename; what is deleted leaves the tree by one
- * rename before it is taken apart. Whoever holds the lock may therefore remove all that it finds in _tmp: a crash left it.
+ * All writers serialise with a lock on the work directory, so that what a writer checked still holds when it acts.
+ * Everything is built in the work directory and made visible by one rename; what is deleted leaves the tree by one
+ * rename before it is taken apart. The holder of the lock may therefore remove all that it finds there: a crash left it.
+ *
+ * The work directory is <root>/_tmp, which only those can open, and so lock, who may write in the root. In a root that
+ * everybody may write, each user has a work directory (_tmp-UID) that no other user can open or lock, and writes only
+ * below directories that no other user can write.
  *
  * All functions but dir_store_lock() are for the holder of the lock.
  */
@@ -26,6 +30,7 @@ struct dir_write {
 	size_t len; /* 0: a node without record */
 	bool ephemeral;
 	int64_t previous_version; /* the new version will be greater */
+	mode_t mode;              /* of the node's directory; 0: as the umask has it */
 };
 
 /* 1: taken; 0: another writer has it; negative: error. Never waits. */

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "lib/base/path.h"
 #include "lib/base/quote.h"
@@ -226,6 +227,21 @@ static int stat_written(struct dir_context *context, struct registry_task *task)
 	return result;
 }
 
+/*
+ * /users and /services are everybody's, as the root is, when everybody may write there but only take away the own: what is
+ * below them is each user's own. 0 for all other nodes.
+ */
+static mode_t shared_mode(const struct dir_context *context, const struct registry_task *task)
+{
+	static const mode_t shared = S_ISVTX | S_IWOTH;
+	struct stat root;
+	bool is_top = path_depth(task->path) == 1 && task->len == 0 && !task->ephemeral;
+	return is_top && fstat(context->store.root_fd, &root) == 0 &&
+			(root.st_mode & shared) == shared
+		? root.st_mode & 07777
+		: 0;
+}
+
 static int place(struct dir_context *context, struct registry_task *task,
 	const struct dir_node *parent, struct dir_node *old)
 {
@@ -233,7 +249,8 @@ static int place(struct dir_context *context, struct registry_task *task,
 		.data = task->data,
 		.len = task->len,
 		.ephemeral = task->ephemeral,
-		.previous_version = version_of(old) };
+		.previous_version = version_of(old),
+		.mode = shared_mode(context, task) };
 	int owner_fd = -1;
 	int result = dir_store_place(&context->store, parent, &write, old->kind != DIR_ABSENT,
 		&owner_fd, &task->ret_err);
@@ -434,6 +451,42 @@ static const struct {
 	[REGISTRY_OP_DELETE] = { do_delete, true },
 	[REGISTRY_OP_REPLACE] = { do_replace, true },
 };
+
+bool dir_task_end_own(struct dir_context *context, struct registry_task *task)
+{
+	struct dir_node node = { .fd = -1 };
+	struct err ignored = ERR_INIT;
+	struct registry_stat stat = { 0 };
+	bool ends = task->operation == REGISTRY_OP_DELETE && context->session.count > 0 &&
+		dir_node_open(&node, context->store.root_fd, task->path, strlen(task->path),
+			&ignored) == 0 &&
+		dir_session_owns(&context->session, &node) &&
+		dir_node_stat(&node, task->path, &stat, &ignored) == 0 &&
+		(!task->has_expected ||
+			(stat.node_id == task->expected.node_id &&
+				stat.version == task->expected.version));
+	if (ends) {
+		dir_session_drop(&context->session, &node);
+	}
+	dir_node_close(&node);
+	return ends;
+}
+
+void dir_task_clear_dead(struct dir_context *context, const char *path)
+{
+	struct err ignored = ERR_INIT;
+	struct dir_node parent = { .fd = -1 };
+	struct dir_node node = { .fd = -1 };
+	if (dir_node_open(&parent, context->store.root_fd, path, path_parent_len(path), &ignored) ==
+			0 &&
+		dir_node_open_child(&node, parent.fd, path_name(path), path, &ignored) == 0 &&
+		node.kind == DIR_DEAD) {
+		(void)!dir_store_remove(
+			&context->store, &parent, path_name(path), path, false, &ignored);
+	}
+	dir_node_close(&node);
+	dir_node_close(&parent);
+}
 
 bool dir_task_writes(const struct registry_task *task)
 {

@@ -65,6 +65,8 @@ void registry_zk_set_error(struct registry_task *task, int32_t rc)
 		{ ZK_RC_INVALID_ACL, BERTH_FAILED,
 			"the server refuses the access control list: does it know the schemes of system_accounts?" },
 		{ ZK_RC_BAD_ARGUMENTS, BERTH_FAILED, "ZooKeeper takes this for a bad request" },
+		{ ZK_RC_QUOTA_EXCEEDED, BERTH_LIMIT_EXCEEDED,
+			"the server refuses it: the quota of this part of its tree is used up" },
 		{ ZK_RC_THROTTLED, BERTH_REGISTRY_UNAVAILABLE,
 			"the server is overloaded and did nothing" },
 	};
