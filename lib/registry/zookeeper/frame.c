@@ -1,5 +1,10 @@
+/*
+ * One table says which fields each frame has, in their order on the wire; the same row encodes and
+ * decodes. A number has as many bytes on the wire as in its struct.
+ */
 #include "lib/registry/zookeeper/frame.h"
 
+#include <stddef.h>
 #include <string.h>
 
 /* ---- numbers and strings ---- */
@@ -66,11 +71,6 @@ static uint64_t get_number(struct reader *reader, unsigned bytes)
 		value = value << 8 | encoded[i];
 	}
 	return value;
-}
-
-static int32_t get_signed(struct reader *reader)
-{
-	return (int32_t)(uint32_t)get_number(reader, 4);
 }
 
 static uint32_t get_u32(struct reader *reader)
@@ -192,178 +192,247 @@ static struct reader read_body(const struct zk_frame *frame, enum zk_frame_type 
 	return (struct reader){ .at = frame->body, .left = frame->len, .bad = frame->type != type };
 }
 
-static int done(const struct reader *reader)
-{
-	return reader->bad || reader->left > 0 ? -1 : 0;
-}
+/* ---- the fields of each frame ---- */
 
-/* ---- from the agent ---- */
+enum field_kind { NUMBER, FLAG, CHOICE, STRING, DATA, LIST, PASSWORD };
 
-int zk_hello_encode(struct buffer *out, const struct zk_hello *hello)
-{
-	size_t start = begin(out, ZK_FRAME_HELLO);
-	put_string(out, hello->servers);
-	put_string(out, hello->addresses);
-	put_number(out, hello->timeout_ms, 4);
-	put_number(out, hello->session_id, 8);
-	buffer_append(out, hello->session_password, ZK_PASSWORD_BYTES);
-	put_string(out, hello->auth);
-	put_string(out, hello->credential);
-	put_string(out, hello->tls);
-	return end(out, start);
-}
+struct field {
+	enum field_kind kind;
+	size_t offset;     /* in the struct */
+	size_t size;       /* NUMBER */
+	size_t len_offset; /* DATA: of its length, a size_t */
+	unsigned last;     /* CHOICE: an enum from 1 to this, one byte on the wire */
+};
 
-static void get_password(struct reader *reader, unsigned char *out)
+#define MEMBER(type, member) .offset = offsetof(struct type, member)
+#define NUMBER_FIELD(type, member)                                                                 \
+	{                                                                                          \
+		.kind = NUMBER, MEMBER(type, member), .size = sizeof(((struct type *)0)->member)   \
+	}
+#define FIELD(of_kind, type, member)                                                               \
+	{                                                                                          \
+		.kind = of_kind, MEMBER(type, member)                                              \
+	}
+#define CHOICE_FIELD(type, member, highest)                                                        \
+	{                                                                                          \
+		.kind = CHOICE, MEMBER(type, member), .last = highest                              \
+	}
+#define DATA_FIELD(type, member, len)                                                              \
+	{                                                                                          \
+		.kind = DATA, MEMBER(type, member), .len_offset = offsetof(struct type, len)       \
+	}
+
+static const struct field hello_fields[] = {
+	FIELD(STRING, zk_hello, servers),
+	FIELD(STRING, zk_hello, addresses),
+	NUMBER_FIELD(zk_hello, timeout_ms),
+	NUMBER_FIELD(zk_hello, session_id),
+	FIELD(PASSWORD, zk_hello, session_password),
+	FIELD(STRING, zk_hello, auth),
+	FIELD(STRING, zk_hello, credential),
+	FIELD(STRING, zk_hello, tls),
+};
+
+static const struct field request_fields[] = {
+	NUMBER_FIELD(zk_request, tag),
+	CHOICE_FIELD(zk_request, operation, ZK_UNWATCH_CHILDREN),
+	FIELD(STRING, zk_request, path),
+	DATA_FIELD(zk_request, data, len),
+	NUMBER_FIELD(zk_request, version),
+	FIELD(FLAG, zk_request, exact),
+	NUMBER_FIELD(zk_request, czxid),
+	FIELD(FLAG, zk_request, watch),
+	FIELD(FLAG, zk_request, ephemeral),
+	NUMBER_FIELD(zk_request, sets),
+	FIELD(LIST, zk_request, acl),
+};
+
+static const struct field session_fields[] = {
+	CHOICE_FIELD(zk_session, state, ZK_SESSION_AUTH_FAILED),
+	NUMBER_FIELD(zk_session, id),
+	FIELD(PASSWORD, zk_session, password),
+	NUMBER_FIELD(zk_session, timeout_ms),
+	FIELD(STRING, zk_session, server),
+	FIELD(STRING, zk_session, addresses),
+};
+
+static const struct field result_fields[] = {
+	NUMBER_FIELD(zk_result, tag),
+	NUMBER_FIELD(zk_result, rc),
+	NUMBER_FIELD(zk_result, stat.czxid),
+	NUMBER_FIELD(zk_result, stat.owner),
+	NUMBER_FIELD(zk_result, stat.ctime_ms),
+	NUMBER_FIELD(zk_result, stat.mtime_ms),
+	NUMBER_FIELD(zk_result, stat.version),
+	NUMBER_FIELD(zk_result, stat.size),
+	NUMBER_FIELD(zk_result, stat.children),
+	DATA_FIELD(zk_result, data, len),
+	FIELD(LIST, zk_result, names),
+};
+
+static const struct field event_fields[] = {
+	CHOICE_FIELD(zk_event, kind, ZK_EVENT_CHILDREN),
+	FIELD(FLAG, zk_event, gone),
+	FIELD(STRING, zk_event, path),
+};
+
+static const struct field log_fields[] = {
+	FIELD(FLAG, zk_log, own),
+	FIELD(STRING, zk_log, message),
+};
+
+#define FRAME(of_fields)                                                                           \
+	{                                                                                          \
+		of_fields, sizeof(of_fields) / sizeof((of_fields)[0])                              \
+	}
+
+static const struct {
+	const struct field *fields;
+	size_t count;
+} frames[] = {
+	[ZK_FRAME_HELLO] = FRAME(hello_fields),
+	[ZK_FRAME_REQUEST] = FRAME(request_fields),
+	[ZK_FRAME_CLOSE] = { NULL, 0 },
+	[ZK_FRAME_SESSION] = FRAME(session_fields),
+	[ZK_FRAME_RESULT] = FRAME(result_fields),
+	[ZK_FRAME_EVENT] = FRAME(event_fields),
+	[ZK_FRAME_LOG] = FRAME(log_fields),
+};
+
+/* Members are copied by their bytes: a table of offsets knows no types. */
+static uint64_t load_number(const char *member, size_t size)
 {
-	const char *password = take(reader, ZK_PASSWORD_BYTES);
-	if (password) {
-		memcpy(out, password, ZK_PASSWORD_BYTES);
+	uint8_t byte;
+	uint32_t word;
+	uint64_t number;
+	switch (size) {
+	case sizeof(byte):
+		memcpy(&byte, member, size);
+		return byte;
+	case sizeof(word):
+		memcpy(&word, member, size);
+		return word;
+	default:
+		memcpy(&number, member, sizeof(number));
+		return number;
 	}
 }
 
-int zk_hello_decode(struct zk_hello *ret_hello, const struct zk_frame *frame)
+static void store_number(char *member, size_t size, uint64_t number)
 {
-	struct reader reader = read_body(frame, ZK_FRAME_HELLO);
-	ret_hello->servers = get_string(&reader);
-	ret_hello->addresses = get_string(&reader);
-	ret_hello->timeout_ms = get_u32(&reader);
-	ret_hello->session_id = get_number(&reader, 8);
-	get_password(&reader, ret_hello->session_password);
-	ret_hello->auth = get_string(&reader);
-	ret_hello->credential = get_string(&reader);
-	ret_hello->tls = get_string(&reader);
-	return done(&reader);
+	uint8_t byte = (uint8_t)number;
+	uint32_t word = (uint32_t)number;
+	switch (size) {
+	case sizeof(byte):
+		memcpy(member, &byte, size);
+		break;
+	case sizeof(word):
+		memcpy(member, &word, size);
+		break;
+	default:
+		memcpy(member, &number, sizeof(number));
+		break;
+	}
 }
 
-int zk_request_encode(struct buffer *out, const struct zk_request *request)
+static void put_field(struct buffer *out, const struct field *field, const char *message)
 {
-	size_t start = begin(out, ZK_FRAME_REQUEST);
-	put_number(out, request->tag, 4);
-	put_number(out, request->operation, 1);
-	put_string(out, request->path);
-	put_bytes(out, request->data, request->len);
-	put_number(out, (uint32_t)request->version, 4);
-	put_number(out, request->exact, 1);
-	put_number(out, request->czxid, 8);
-	put_number(out, request->watch, 1);
-	put_number(out, request->ephemeral, 1);
-	put_number(out, request->sets, 1);
-	put_list(out, &request->acl);
+	const char *member = message + field->offset;
+	switch (field->kind) {
+	case NUMBER:
+		put_number(out, load_number(member, field->size), (unsigned)field->size);
+		break;
+	case FLAG:
+		put_number(out, *(const bool *)member, 1);
+		break;
+	case CHOICE:
+		put_number(out, load_number(member, sizeof(unsigned)), 1);
+		break;
+	case STRING:
+		put_string(out, *(const char *const *)(const void *)member);
+		break;
+	case DATA:
+		put_bytes(out, *(const char *const *)(const void *)member,
+			*(const size_t *)(const void *)(message + field->len_offset));
+		break;
+	case LIST:
+		put_list(out, (const struct zk_list *)(const void *)member);
+		break;
+	case PASSWORD:
+		buffer_append(out, member, ZK_PASSWORD_BYTES);
+		break;
+	}
+}
+
+static void get_field(struct reader *reader, const struct field *field, char *message)
+{
+	char *member = message + field->offset;
+	const char *password;
+	switch (field->kind) {
+	case NUMBER:
+		store_number(member, field->size, get_number(reader, (unsigned)field->size));
+		break;
+	case FLAG:
+		*(bool *)member = get_bool(reader);
+		break;
+	case CHOICE:
+		store_number(member, sizeof(unsigned), get_choice(reader, field->last));
+		break;
+	case STRING:
+		*(const char **)(void *)member = get_string(reader);
+		break;
+	case DATA:
+		*(const char **)(void *)member = get_bytes(
+			reader, (size_t *)(void *)(message + field->len_offset));
+		break;
+	case LIST:
+		*(struct zk_list *)(void *)member = get_list(reader);
+		break;
+	case PASSWORD:
+		password = take(reader, ZK_PASSWORD_BYTES);
+		if (password) {
+			memcpy(member, password, ZK_PASSWORD_BYTES);
+		}
+		break;
+	}
+}
+
+static int encode(struct buffer *out, enum zk_frame_type type, const void *message)
+{
+	size_t start = begin(out, type);
+	for (size_t i = 0; i < frames[type].count; i++) {
+		put_field(out, &frames[type].fields[i], message);
+	}
 	return end(out, start);
 }
 
-int zk_request_decode(struct zk_request *ret_request, const struct zk_frame *frame)
+static int decode(void *message, enum zk_frame_type type, const struct zk_frame *frame)
 {
-	struct reader reader = read_body(frame, ZK_FRAME_REQUEST);
-	ret_request->tag = get_u32(&reader);
-	ret_request->operation = (enum zk_operation)get_choice(&reader, ZK_UNWATCH_CHILDREN);
-	ret_request->path = get_string(&reader);
-	ret_request->data = get_bytes(&reader, &ret_request->len);
-	ret_request->version = get_signed(&reader);
-	ret_request->exact = get_bool(&reader);
-	ret_request->czxid = get_number(&reader, 8);
-	ret_request->watch = get_bool(&reader);
-	ret_request->ephemeral = get_bool(&reader);
-	ret_request->sets = (uint8_t)get_number(&reader, 1);
-	ret_request->acl = get_list(&reader);
-	return done(&reader);
+	struct reader reader = read_body(frame, type);
+	for (size_t i = 0; i < frames[type].count; i++) {
+		get_field(&reader, &frames[type].fields[i], message);
+	}
+	return reader.bad || reader.left > 0 ? -1 : 0;
 }
 
 int zk_close_encode(struct buffer *out)
 {
-	return end(out, begin(out, ZK_FRAME_CLOSE));
+	return encode(out, ZK_FRAME_CLOSE, NULL);
 }
 
-/* ---- from the worker ---- */
+#define CODEC(name, type)                                                                          \
+	int zk_##name##_encode(struct buffer *out, const struct zk_##name *name)                   \
+	{                                                                                          \
+		return encode(out, type, name);                                                    \
+	}                                                                                          \
+	int zk_##name##_decode(struct zk_##name *ret_##name, const struct zk_frame *frame)         \
+	{                                                                                          \
+		return decode(ret_##name, type, frame);                                            \
+	}
 
-int zk_session_encode(struct buffer *out, const struct zk_session *session)
-{
-	size_t start = begin(out, ZK_FRAME_SESSION);
-	put_number(out, session->state, 1);
-	put_number(out, session->id, 8);
-	buffer_append(out, session->password, ZK_PASSWORD_BYTES);
-	put_number(out, session->timeout_ms, 4);
-	put_string(out, session->server);
-	put_string(out, session->addresses);
-	return end(out, start);
-}
-
-int zk_session_decode(struct zk_session *ret_session, const struct zk_frame *frame)
-{
-	struct reader reader = read_body(frame, ZK_FRAME_SESSION);
-	ret_session->state = (enum zk_session_state)get_choice(&reader, ZK_SESSION_AUTH_FAILED);
-	ret_session->id = get_number(&reader, 8);
-	get_password(&reader, ret_session->password);
-	ret_session->timeout_ms = get_u32(&reader);
-	ret_session->server = get_string(&reader);
-	ret_session->addresses = get_string(&reader);
-	return done(&reader);
-}
-
-int zk_result_encode(struct buffer *out, const struct zk_result *result)
-{
-	size_t start = begin(out, ZK_FRAME_RESULT);
-	put_number(out, result->tag, 4);
-	put_number(out, (uint32_t)result->rc, 4);
-	put_number(out, result->stat.czxid, 8);
-	put_number(out, result->stat.owner, 8);
-	put_number(out, (uint64_t)result->stat.ctime_ms, 8);
-	put_number(out, (uint64_t)result->stat.mtime_ms, 8);
-	put_number(out, (uint32_t)result->stat.version, 4);
-	put_number(out, result->stat.size, 4);
-	put_number(out, result->stat.children, 4);
-	put_bytes(out, result->data, result->len);
-	put_list(out, &result->names);
-	return end(out, start);
-}
-
-int zk_result_decode(struct zk_result *ret_result, const struct zk_frame *frame)
-{
-	struct reader reader = read_body(frame, ZK_FRAME_RESULT);
-	ret_result->tag = get_u32(&reader);
-	ret_result->rc = get_signed(&reader);
-	ret_result->stat.czxid = get_number(&reader, 8);
-	ret_result->stat.owner = get_number(&reader, 8);
-	ret_result->stat.ctime_ms = (int64_t)get_number(&reader, 8);
-	ret_result->stat.mtime_ms = (int64_t)get_number(&reader, 8);
-	ret_result->stat.version = get_signed(&reader);
-	ret_result->stat.size = get_u32(&reader);
-	ret_result->stat.children = get_u32(&reader);
-	ret_result->data = get_bytes(&reader, &ret_result->len);
-	ret_result->names = get_list(&reader);
-	return done(&reader);
-}
-
-int zk_event_encode(struct buffer *out, const struct zk_event *event)
-{
-	size_t start = begin(out, ZK_FRAME_EVENT);
-	put_number(out, event->kind, 1);
-	put_number(out, event->gone, 1);
-	put_string(out, event->path);
-	return end(out, start);
-}
-
-int zk_event_decode(struct zk_event *ret_event, const struct zk_frame *frame)
-{
-	struct reader reader = read_body(frame, ZK_FRAME_EVENT);
-	ret_event->kind = (enum zk_event_kind)get_choice(&reader, ZK_EVENT_CHILDREN);
-	ret_event->gone = get_bool(&reader);
-	ret_event->path = get_string(&reader);
-	return done(&reader);
-}
-
-int zk_log_encode(struct buffer *out, const struct zk_log *log)
-{
-	size_t start = begin(out, ZK_FRAME_LOG);
-	put_number(out, log->own, 1);
-	put_string(out, log->message);
-	return end(out, start);
-}
-
-int zk_log_decode(struct zk_log *ret_log, const struct zk_frame *frame)
-{
-	struct reader reader = read_body(frame, ZK_FRAME_LOG);
-	ret_log->own = get_bool(&reader);
-	ret_log->message = get_string(&reader);
-	return done(&reader);
-}
+CODEC(hello, ZK_FRAME_HELLO)
+CODEC(request, ZK_FRAME_REQUEST)
+CODEC(session, ZK_FRAME_SESSION)
+CODEC(result, ZK_FRAME_RESULT)
+CODEC(event, ZK_FRAME_EVENT)
+CODEC(log, ZK_FRAME_LOG)
