@@ -83,6 +83,23 @@ class OnZooKeeper(AgentTest):
         self.assertEqual(self.node(), before)
         self.assertEqual(agent.process.poll(), None)
 
+    def test_the_worker_is_in_the_cage_that_the_log_names(self):
+        agent = self.registered_agent()
+        log = agent.read_log()
+        words = log[log.index("cage: ") :].splitlines()[0]
+        with open(f"/proc/{self.worker(agent)}/status", encoding="ascii") as lines:
+            status = dict(line.rstrip("\n").split(":\t", 1) for line in lines)
+        caged = "built without sandbox" not in words
+        self.assertEqual(caged, "cage: seccomp, " in words, words)
+        self.assertEqual(status["Seccomp"], "2" if caged else self.status_of_agent(agent)["Seccomp"])
+        if caged:
+            self.assertEqual(status["NoNewPrivs"], "1")
+            self.assertEqual({status[name].strip("0") for name in ("CapEff", "CapPrm", "CapInh", "CapBnd", "CapAmb")}, {""})
+
+    def status_of_agent(self, agent):
+        with open(f"/proc/{agent.process.pid}/status", encoding="ascii") as lines:
+            return dict(line.rstrip("\n").split(":\t", 1) for line in lines)
+
     def test_an_expired_session_is_followed_by_another(self):
         agent = self.registered_agent()
         before = self.node()

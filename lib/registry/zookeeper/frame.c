@@ -225,6 +225,7 @@ struct field {
 static const struct field hello_fields[] = {
 	FIELD(STRING, zk_hello, servers),
 	FIELD(STRING, zk_hello, addresses),
+	FIELD(FLAG, zk_hello, look_up),
 	NUMBER_FIELD(zk_hello, timeout_ms),
 	NUMBER_FIELD(zk_hello, session_id),
 	FIELD(PASSWORD, zk_hello, session_password),
@@ -277,7 +278,7 @@ static const struct field event_fields[] = {
 };
 
 static const struct field log_fields[] = {
-	FIELD(FLAG, zk_log, own),
+	CHOICE_FIELD(zk_log, kind, ZK_LOG_DETAIL),
 	FIELD(STRING, zk_log, message),
 };
 

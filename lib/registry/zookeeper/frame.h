@@ -54,6 +54,7 @@ struct zk_list {
 struct zk_hello {
 	const char *servers;   /* "host:port,[::1]:2181", not resolved yet */
 	const char *addresses; /* where they were found last time, in the same form, or "" */
+	bool look_up;          /* look the servers up again; `addresses` are for when that fails */
 	uint32_t timeout_ms;
 	uint64_t session_id; /* 0: a new session */
 	unsigned char session_password[ZK_PASSWORD_BYTES];
@@ -158,8 +159,14 @@ struct zk_event {
 	const char *path;
 };
 
+enum zk_log_kind {
+	ZK_LOG_LIBRARY = 1, /* the client library's words */
+	ZK_LOG_OWN,         /* the worker's, for a person */
+	ZK_LOG_DETAIL       /* the worker's, for who looks for a fault */
+};
+
 struct zk_log {
-	bool own; /* the worker's own words for a person; else the client library's */
+	enum zk_log_kind kind;
 	const char *message;
 };
 

@@ -9,7 +9,7 @@
 #include "lib/base/clock.h"
 
 enum {
-	LEAST_PATIENCE_MS = 10000,
+	LEAST_PATIENCE_MS = 3000,
 	LONGEST_SESSION_MS = 3600 * 1000,
 	QUIET_A_SESSION =
 		4, /* sooner than the client library's own pings, which it then leaves out */
@@ -89,12 +89,13 @@ void registry_zk_heard(struct registry_zk *zk, int32_t rc, int64_t sent_ms)
 /* ---- what the worker tells ---- */
 
 /*
- * The library can be stuck for hours: it takes the pauses between its attempts from the last timeout that any server granted.
- * A fresh worker does not, and looks up the servers' addresses again.
+ * The library can be stuck for hours: it takes the pauses between its attempts from the last timeout
+ * that any server granted. A fresh worker does not, and it looks up the servers' names again, which this
+ * one cannot do in its cage. It starts while the session lives.
  */
 static void expect_connection(struct registry_zk *zk)
 {
-	int patience_ms = 2 * zk->wanted_timeout_ms;
+	int patience_ms = 2 * zk->wanted_timeout_ms / 3;
 	int64_t until_ms = zk->now_ms +
 		(patience_ms < LEAST_PATIENCE_MS ? LEAST_PATIENCE_MS : patience_ms);
 	if (until_ms < zk->stuck_at_ms) {
@@ -106,6 +107,7 @@ static void begin(struct registry_zk *zk)
 {
 	char why[192];
 	snprintf(why, sizeof(why), "session %s, timeout %d ms", zk->name, zk->session.timeout_ms);
+	zk->look_up = false;
 	zk->lost_at_ms = INT64_MAX;
 	zk->stuck_at_ms = INT64_MAX;
 	zk->trouble[0] = '\0';
@@ -222,6 +224,7 @@ void registry_zk_session_timers(struct registry_zk *zk)
 	}
 	if (zk->now_ms >= zk->stuck_at_ms) {
 		zk->replace_why = "no connection to ZooKeeper for long";
+		zk->look_up = true;
 	}
 	if (zk->now_ms >= zk->lost_at_ms) {
 		zk->lost_at_ms = INT64_MAX;

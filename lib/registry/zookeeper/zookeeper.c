@@ -103,6 +103,7 @@ static void start_worker(struct registry_zk *zk)
 	struct zk_hello hello = {
 		.servers = zk->servers,
 		.addresses = zk->addresses ? zk->addresses : "",
+		.look_up = zk->look_up,
 		.timeout_ms = (uint32_t)zk->wanted_timeout_ms,
 		.session_id = zk->session.id,
 		.auth = zk->auth,
@@ -143,11 +144,15 @@ static void drop_worker(struct registry_zk *zk, const char *why)
  */
 static void on_log(struct registry_zk *zk, const struct zk_log *log)
 {
+	if (log->kind == ZK_LOG_DETAIL) {
+		registry_zk_log(zk, REGISTRY_LOG_DEBUG, "ZooKeeper: %s", log->message);
+		return;
+	}
 	if (zk->complained_at_ms == 0) {
 		zk->complained_at_ms = zk->now_ms;
 	}
 	bool lasts = zk->now_ms - zk->complained_at_ms >= COMPLAINT_MS;
-	bool warn = log->own || (lasts && warning_due(zk));
+	bool warn = log->kind == ZK_LOG_OWN || (lasts && warning_due(zk));
 	snprintf(zk->trouble, sizeof(zk->trouble), "%s", log->message);
 	registry_zk_log(
 		zk, warn ? REGISTRY_LOG_WARN : REGISTRY_LOG_DEBUG, "ZooKeeper: %s", log->message);

@@ -70,7 +70,8 @@ struct registry_zk {
 	bool no_worker;          /* the last try to start one failed: `trouble` says why */
 	const char *replace_why; /* why the worker has to go, or NULL; a literal */
 	char *addresses;         /* where the servers were when it connected; NULL: never */
-	int64_t restart_at_ms;   /* INT64_MAX: not due */
+	bool look_up; /* the last worker found no server at these addresses: look for others */
+	int64_t restart_at_ms; /* INT64_MAX: not due */
 	int64_t stuck_at_ms; /* when a worker that does not get through is given up; INT64_MAX: not due */
 	int restart_delay_ms;
 	int64_t connected_at_ms;

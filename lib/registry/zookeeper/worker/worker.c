@@ -1,5 +1,6 @@
 /* The worker's main program: berth-zookeeper FD, where FD is its end of the socketpair. Started by lib/registry/zookeeper/worker_process.c. */
 #include "lib/registry/zookeeper/worker/worker.h"
+#include "lib/registry/zookeeper/worker/cage.h"
 #include "lib/base/clock.h"
 
 #include <errno.h>
@@ -19,10 +20,8 @@ enum { RESOLVE_AGAIN_MS = 3000, LOG_LINES_A_SECOND = 20, MESSAGE_BYTES = 512 };
 
 static int agent_fd;
 static pthread_mutex_t sending = PTHREAD_MUTEX_INITIALIZER;
-static atomic_bool connected;
 
-/* The servers' numeric addresses; the main thread writes them, the library's tells the agent. */
-static pthread_mutex_t naming = PTHREAD_MUTEX_INITIALIZER;
+/* The servers' numeric addresses; they do not change once the library runs. */
 static struct buffer addresses;
 
 /* What the session was made with; lives as long as the process. */
@@ -45,11 +44,11 @@ void zk_worker_send(struct buffer *frame)
 	buffer_clear(frame);
 }
 
-static void send_log(bool own, const char *message)
+static void send_log(enum zk_log_kind kind, const char *message)
 {
 	struct buffer frame;
 	buffer_init(&frame, ZK_FRAME_MAX_BYTES);
-	if (zk_log_encode(&frame, &(struct zk_log){ .own = own, .message = message }) == 0) {
+	if (zk_log_encode(&frame, &(struct zk_log){ .kind = kind, .message = message }) == 0) {
 		zk_worker_send(&frame);
 	}
 	buffer_finish(&frame);
@@ -62,7 +61,7 @@ void zk_worker_say(const char *format, ...)
 	va_start(arguments, format);
 	vsnprintf(message, sizeof(message), format, arguments);
 	va_end(arguments);
-	send_log(true, message);
+	send_log(ZK_LOG_OWN, message);
 }
 
 /* The library repeats itself without end while a server is away. */
@@ -107,7 +106,8 @@ static void on_library_log(const char *line)
 	words = words ? strstr(words, ": ") : NULL;
 	words = words ? words + 2 : line;
 	if (may_log()) {
-		send_log(false, read_socket_line(words, message, sizeof(message)) ? message : words);
+		send_log(ZK_LOG_LIBRARY,
+			read_socket_line(words, message, sizeof(message)) ? message : words);
 	}
 }
 
@@ -121,7 +121,6 @@ static void send_session(zhandle_t *zh, enum zk_session_state state)
 {
 	char server[128];
 	struct zk_session session = { .state = state, .server = "", .addresses = "" };
-	pthread_mutex_lock(&naming);
 	if (state == ZK_SESSION_CONNECTED) {
 		const clientid_t *id = zoo_client_id(zh);
 		server_name(zh, server, sizeof(server));
@@ -136,7 +135,6 @@ static void send_session(zhandle_t *zh, enum zk_session_state state)
 	if (zk_session_encode(&frame, &session) < 0) {
 		abort();
 	}
-	pthread_mutex_unlock(&naming);
 	zk_worker_send(&frame);
 	buffer_finish(&frame);
 }
@@ -148,7 +146,6 @@ static void on_session(zhandle_t *zh, int type, int state, const char *path, voi
 	if (type != ZOO_SESSION_EVENT) {
 		return;
 	}
-	atomic_store(&connected, state == ZOO_CONNECTED_STATE);
 	if (state == ZOO_CONNECTED_STATE) {
 		send_session(zh, ZK_SESSION_CONNECTED);
 	} else if (state == ZOO_EXPIRED_SESSION_STATE) {
@@ -208,17 +205,15 @@ static void read_hello(struct buffer *in)
 }
 
 /*
- * Who goes on with a session goes on at once with the addresses of before, because a name server may be away too. Else
- * resolves until it works; the agent may close meanwhile. Says each new reason once.
+ * A worker that goes on with a session uses the addresses of its predecessor at once, because a name
+ * server may be away too. The first worker looks the names up until one has an address; the agent may
+ * close meanwhile. Each new reason is said once.
  */
-static void resolve_first(struct buffer *in)
+static void find_servers(struct buffer *in)
 {
 	struct err said = ERR_INIT;
-	if (hello.addresses[0]) {
-		buffer_append_text(&addresses, hello.addresses);
-		return;
-	}
-	for (;;) {
+	bool look_up = hello.look_up || !hello.addresses[0];
+	while (look_up) {
 		struct err err = ERR_INIT;
 		if (zk_worker_resolve(&addresses, hello.servers, &err) == 0) {
 			return;
@@ -228,6 +223,9 @@ static void resolve_first(struct buffer *in)
 		}
 		said = err;
 		buffer_clear(&addresses);
+		if (hello.addresses[0]) {
+			break;
+		}
 		if (read_more(in, RESOLVE_AGAIN_MS)) {
 			struct zk_frame frame;
 			if (peek(in, &frame) && frame.type == ZK_FRAME_CLOSE) {
@@ -235,24 +233,22 @@ static void resolve_first(struct buffer *in)
 			}
 		}
 	}
+	buffer_append_text(&addresses, hello.addresses);
 }
 
-/* Servers move; who is disconnected looks where they are now. */
-static void resolve_again(zhandle_t *zh)
+/* From here on nothing is done but what connections need. */
+static void close_cage(void)
 {
-	struct err err = ERR_INIT;
-	struct buffer found;
-	buffer_init(&found, addresses.max);
-	if (zk_worker_resolve(&found, hello.servers, &err) < 0) {
-		zk_worker_say("%s", err.msg);
-	} else if (strcmp(buffer_text(&found), buffer_text(&addresses)) != 0) {
-		zoo_set_servers(zh, buffer_text(&found));
-		pthread_mutex_lock(&naming);
-		buffer_clear(&addresses);
-		buffer_append_text(&addresses, buffer_text(&found));
-		pthread_mutex_unlock(&naming);
+	char words[128];
+	char message[160];
+	if (strcmp(hello.auth, "sasl") == 0) {
+		send_log(ZK_LOG_DETAIL,
+			"cage: none, because SASL mechanisms read files of their own");
+		return;
 	}
-	buffer_finish(&found);
+	zk_worker_cage(hello.tls, words, sizeof(words));
+	snprintf(message, sizeof(message), "cage: %s", words);
+	send_log(ZK_LOG_DETAIL, message);
 }
 
 static void handle(zhandle_t *zh, const struct zk_frame *frame)
@@ -290,9 +286,7 @@ static void serve(zhandle_t *zh, struct buffer *in)
 {
 	for (;;) {
 		handle_all(zh, in);
-		if (!read_more(in, RESOLVE_AGAIN_MS) && !atomic_load(&connected)) {
-			resolve_again(zh);
-		}
+		read_more(in, -1);
 	}
 }
 
@@ -323,7 +317,8 @@ int main(int argc, char **argv)
 	buffer_init(&in, ZK_FRAME_MAX_BYTES + ZK_FRAME_HEAD_BYTES + 64 * 1024);
 	buffer_init(&addresses, 64 * 1024);
 	read_hello(&in);
-	resolve_first(&in);
+	find_servers(&in);
+	close_cage();
 	/* From now on it takes but a server that answers. */
 	send_session(NULL, ZK_SESSION_CONNECTING);
 	zoo_set_debug_level(ZOO_LOG_LEVEL_WARN);

@@ -111,7 +111,8 @@ Test(zk_frame, each_cut_body_is_malformed)
 Test(zk_frame, left_over_bytes_are_malformed)
 {
 	struct zk_log log;
-	cr_assert_eq(zk_log_encode(&out, &(struct zk_log){ .message = "words" }), 0);
+	cr_assert_eq(
+		zk_log_encode(&out, &(struct zk_log){ .kind = ZK_LOG_OWN, .message = "words" }), 0);
 	cr_assert_eq(buffer_append(&out, "x", 1), 0);
 	struct zk_frame frame;
 	cr_assert_gt(zk_frame_next(&frame, out.data, out.len), 0);

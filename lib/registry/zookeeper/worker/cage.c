@@ -1,0 +1,226 @@
+#include "lib/registry/zookeeper/worker/cage.h"
+
+#include "lib/base/text.h"
+
+#ifdef BERTH_SANDBOX
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/landlock.h>
+#include <malloc.h>
+#include <sched.h>
+#include <seccomp.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+	MEMORY_MIB = 1024, /* address space: thread stacks and malloc's arenas reserve most of it */
+	LAST_CAPABILITY = 63
+};
+
+/* Where OpenSSL looks for its configuration and for certificate authorities. */
+static const char *const tls_directories[] = { "/etc/ssl", "/etc/pki", "/usr/lib/ssl",
+	"/usr/share/ca-certificates" };
+
+/* ---- files ---- */
+
+static void allow_reading(int ruleset, const char *path)
+{
+	struct landlock_path_beneath_attr rule = {
+		.allowed_access = LANDLOCK_ACCESS_FS_READ_FILE,
+		.parent_fd = open(path, O_PATH | O_CLOEXEC),
+	};
+	if (rule.parent_fd >= 0) {
+		syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
+		close(rule.parent_fd);
+	}
+}
+
+static void allow_certificates(int ruleset, const char *certificates)
+{
+	char path[4096];
+	for (const char *at = certificates; *at;) {
+		size_t len = strcspn(at, ",");
+		if (len > 0 && len < sizeof(path)) {
+			text_printf(path, sizeof(path), "%.*s", (int)len, at);
+			allow_reading(ruleset, path);
+		}
+		at += len + (at[len] == ',');
+	}
+	for (size_t i = 0; i < sizeof(tls_directories) / sizeof(tls_directories[0]); i++) {
+		allow_reading(ruleset, tls_directories[i]);
+	}
+}
+
+/* Every kind of access that the first version of landlock knows. */
+static bool restrict_files(const char *certificates)
+{
+	struct landlock_ruleset_attr all = {
+		.handled_access_fs = (LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1,
+	};
+	int ruleset = (int)syscall(SYS_landlock_create_ruleset, &all, sizeof(all), 0);
+	if (ruleset < 0) {
+		return false;
+	}
+	if (*certificates) {
+		allow_certificates(ruleset, certificates);
+	}
+	bool done = syscall(SYS_landlock_restrict_self, ruleset, 0) == 0;
+	close(ruleset);
+	return done;
+}
+
+/* ---- privileges ---- */
+
+static bool drop_capabilities(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { { 0 } };
+	for (int capability = 0; capability <= LAST_CAPABILITY; capability++) {
+		/* Without CAP_SETPCAP this fails, and there is nothing to be regained either. */
+		(void)prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
+	}
+	return syscall(SYS_capset, &header, none) == 0;
+}
+
+static bool limit_memory(void)
+{
+	/* Each arena reserves 64 MiB of addresses. */
+	mallopt(M_ARENA_MAX, 2);
+	struct rlimit limit = { .rlim_cur = (rlim_t)MEMORY_MIB << 20,
+		.rlim_max = (rlim_t)MEMORY_MIB << 20 };
+	return setrlimit(RLIMIT_AS, &limit) == 0;
+}
+
+/* ---- system calls ---- */
+
+/* What libc, its threads and the client library call while they run. */
+static const int allowed[] = {
+	/* the agent's socket and the servers' */
+	SCMP_SYS(read), SCMP_SYS(readv), SCMP_SYS(write), SCMP_SYS(writev), SCMP_SYS(send),
+	SCMP_SYS(sendto), SCMP_SYS(sendmsg), SCMP_SYS(recv), SCMP_SYS(recvfrom), SCMP_SYS(recvmsg),
+	SCMP_SYS(connect), SCMP_SYS(shutdown), SCMP_SYS(getsockopt), SCMP_SYS(setsockopt),
+	SCMP_SYS(getsockname), SCMP_SYS(getpeername), SCMP_SYS(poll), SCMP_SYS(ppoll),
+	SCMP_SYS(ppoll_time64), SCMP_SYS(select), SCMP_SYS(_newselect), SCMP_SYS(pselect6),
+	SCMP_SYS(close), SCMP_SYS(fcntl), SCMP_SYS(fcntl64), SCMP_SYS(pipe), SCMP_SYS(pipe2),
+	SCMP_SYS(eventfd2), SCMP_SYS(fstat), SCMP_SYS(lseek),
+	/* memory */
+	SCMP_SYS(brk), SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise),
+	/* threads and signals */
+	SCMP_SYS(futex), SCMP_SYS(futex_time64), SCMP_SYS(set_robust_list), SCMP_SYS(rseq),
+	SCMP_SYS(sched_yield), SCMP_SYS(sched_getaffinity), SCMP_SYS(membarrier),
+	SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigaction), SCMP_SYS(rt_sigreturn),
+	SCMP_SYS(sigaltstack), SCMP_SYS(restart_syscall), SCMP_SYS(gettid), SCMP_SYS(getpid),
+	SCMP_SYS(exit), SCMP_SYS(exit_group),
+	/* time and chance */
+	SCMP_SYS(clock_gettime), SCMP_SYS(clock_gettime64), SCMP_SYS(gettimeofday),
+	SCMP_SYS(clock_nanosleep), SCMP_SYS(clock_nanosleep_time64), SCMP_SYS(nanosleep),
+	SCMP_SYS(getrandom),
+	/* who we are: the library logs it, OpenSSL asks for it */
+	SCMP_SYS(uname), SCMP_SYS(getuid), SCMP_SYS(geteuid), SCMP_SYS(getgid), SCMP_SYS(getegid)
+};
+
+/* A call that this architecture does not have needs no rule. */
+static bool add(scmp_filter_ctx filter, uint32_t action, int call, unsigned count,
+	const struct scmp_arg_cmp *arguments)
+{
+	int rc = seccomp_rule_add_array(filter, action, call, count, arguments);
+	return rc == 0 || rc == -EDOM;
+}
+
+static bool allow_if(scmp_filter_ctx filter, int call, struct scmp_arg_cmp condition)
+{
+	return add(filter, SCMP_ACT_ALLOW, call, 1, &condition);
+}
+
+static bool allow_tcp(scmp_filter_ctx filter, uint64_t family)
+{
+	const struct scmp_arg_cmp stream[] = { SCMP_A0_64(SCMP_CMP_EQ, family),
+		SCMP_A1_64(SCMP_CMP_MASKED_EQ, 0xf, SOCK_STREAM) };
+	return add(filter, SCMP_ACT_ALLOW, SCMP_SYS(socket), 2, stream);
+}
+
+/* The library's threads; clone3's flags lie in memory, where no filter sees them: libc takes clone. */
+static bool allow_threads(scmp_filter_ctx filter)
+{
+	return allow_if(filter, SCMP_SYS(clone),
+		       SCMP_A0_64(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD)) &&
+		add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0, NULL) &&
+		allow_if(filter, SCMP_SYS(prctl), SCMP_A0_64(SCMP_CMP_EQ, PR_SET_NAME)) &&
+		allow_if(filter, SCMP_SYS(tgkill), SCMP_A0_64(SCMP_CMP_EQ, (uint64_t)getpid()));
+}
+
+static bool allow_data_memory(scmp_filter_ctx filter)
+{
+	const struct scmp_arg_cmp not_executable = SCMP_A2_64(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0);
+	return allow_if(filter, SCMP_SYS(mmap), not_executable) &&
+		allow_if(filter, SCMP_SYS(mmap2), not_executable) &&
+		allow_if(filter, SCMP_SYS(mprotect), not_executable);
+}
+
+/* For OpenSSL; landlock says which files. */
+static bool allow_reading_files(scmp_filter_ctx filter)
+{
+	const uint64_t writing = O_ACCMODE | O_CREAT | O_TRUNC;
+	return allow_if(filter, SCMP_SYS(openat),
+		       SCMP_A2_64(SCMP_CMP_MASKED_EQ, writing, O_RDONLY)) &&
+		allow_if(filter, SCMP_SYS(open),
+			SCMP_A1_64(SCMP_CMP_MASKED_EQ, writing, O_RDONLY)) &&
+		add(filter, SCMP_ACT_ALLOW, SCMP_SYS(newfstatat), 0, NULL) &&
+		add(filter, SCMP_ACT_ALLOW, SCMP_SYS(stat), 0, NULL);
+}
+
+static bool fill(scmp_filter_ctx filter, bool reads_files)
+{
+	bool done = true;
+	for (size_t i = 0; done && i < sizeof(allowed) / sizeof(allowed[0]); i++) {
+		done = add(filter, SCMP_ACT_ALLOW, allowed[i], 0, NULL);
+	}
+	return done && allow_tcp(filter, AF_INET) && allow_tcp(filter, AF_INET6) &&
+		allow_threads(filter) && allow_data_memory(filter) &&
+		(!reads_files || allow_reading_files(filter));
+}
+
+static bool filter_calls(bool reads_files)
+{
+	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
+	if (!filter) {
+		return false;
+	}
+	bool done = fill(filter, reads_files) && seccomp_load(filter) == 0;
+	seccomp_release(filter);
+	return done;
+}
+
+void zk_worker_cage(const char *certificates, char *out, size_t size)
+{
+	tzset(); /* the library logs in local time, and libc reads the zone's file once */
+	bool no_new_privileges = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
+	bool files = no_new_privileges && restrict_files(certificates);
+	bool capabilities = drop_capabilities();
+	bool memory = limit_memory();
+	bool calls = no_new_privileges && filter_calls(*certificates != '\0');
+	text_printf(out, size, "%s, %s, %s, %s", calls ? "seccomp" : "no seccomp",
+		files ? "landlock" : "no landlock",
+		capabilities ? "no capabilities" : "capabilities kept",
+		memory ? "memory bounded" : "memory not bounded");
+}
+
+#else
+
+void zk_worker_cage(const char *certificates, char *out, size_t size)
+{
+	(void)certificates;
+	text_printf(out, size, "none: built without sandbox");
+}
+
+#endif

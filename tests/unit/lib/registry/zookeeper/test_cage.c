@@ -1,0 +1,171 @@
+/* What a process in the worker's cage can still do. Each deed is done by a child of its own, which tells by its exit. */
+#include <criterion/criterion.h>
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lib/registry/zookeeper/worker/cage.h"
+
+static int listener;
+
+static int open_a_file(void)
+{
+	return open("/etc/passwd", O_RDONLY);
+}
+
+static int open_for_writing(void)
+{
+	return open("/tmp/planted", O_WRONLY | O_CREAT, 0600);
+}
+
+static int execute(void)
+{
+	static char *const arguments[] = { "true", NULL };
+	return execv("/bin/true", arguments);
+}
+
+static int fork_a_process(void)
+{
+	return fork();
+}
+
+static int make_unix_socket(void)
+{
+	return socket(AF_UNIX, SOCK_STREAM, 0);
+}
+
+static int make_udp_socket(void)
+{
+	return socket(AF_INET, SOCK_DGRAM, 0);
+}
+
+static int listen_on_tcp(void)
+{
+	return listen(socket(AF_INET, SOCK_STREAM, 0), 1);
+}
+
+static int make_code(void)
+{
+	void *code = mmap(
+		NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	return code == MAP_FAILED ? -1 : 0;
+}
+
+static int become_root(void)
+{
+	return setuid(0);
+}
+
+static int signal_the_parent(void)
+{
+	return kill(getppid(), 0);
+}
+
+/* 0: done; otherwise the errno with which it was refused. */
+static int outcome_of(int (*deed)(void))
+{
+	pid_t pid = fork();
+	if (pid == 0) {
+		char words[256];
+		zk_worker_cage("", words, sizeof(words));
+		errno = 0;
+		_exit(deed() < 0 ? errno : 0);
+	}
+	int status = -1;
+	waitpid(pid, &status, 0);
+	cr_assert(WIFEXITED(status), "killed: %d", status);
+	return WEXITSTATUS(status);
+}
+
+Test(cage, refuses_files_programs_processes_and_other_sockets)
+{
+	static const struct {
+		const char *name;
+		int (*deed)(void);
+	} deeds[] = {
+		{ "open", open_a_file },
+		{ "open for writing", open_for_writing },
+		{ "execve", execute },
+		{ "fork", fork_a_process },
+		{ "unix socket", make_unix_socket },
+		{ "udp socket", make_udp_socket },
+		{ "listen", listen_on_tcp },
+		{ "executable memory", make_code },
+		{ "setuid", become_root },
+		{ "kill", signal_the_parent },
+	};
+	for (size_t i = 0; i < sizeof(deeds) / sizeof(deeds[0]); i++) {
+		cr_expect_eq(outcome_of(deeds[i].deed), EPERM, "%s: %s", deeds[i].name,
+			strerror(outcome_of(deeds[i].deed)));
+	}
+	cr_assert_eq(access("/tmp/planted", F_OK), -1);
+}
+
+static int connect_by_tcp(void)
+{
+	struct sockaddr_in address;
+	socklen_t len = sizeof(address);
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	if (fd < 0 || getsockname(listener, (struct sockaddr *)&address, &len) < 0) {
+		return -1;
+	}
+	return connect(fd, (struct sockaddr *)&address, len);
+}
+
+static void *nothing(void *context)
+{
+	return context;
+}
+
+static int run_a_thread(void)
+{
+	pthread_t thread;
+	errno = pthread_create(&thread, NULL, nothing, NULL);
+	return errno ? -1 : pthread_join(thread, NULL);
+}
+
+static int allocate_much(void)
+{
+	return malloc((size_t)4 << 30) ? 0 : -1;
+}
+
+Test(cage, leaves_tcp_connections_and_threads)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	cr_assert_eq(bind(listener, (struct sockaddr *)&address, sizeof(address)), 0);
+	cr_assert_eq(listen(listener, 1), 0);
+	cr_assert_eq(outcome_of(connect_by_tcp), 0);
+	cr_assert_eq(outcome_of(run_a_thread), 0);
+	close(listener);
+}
+
+Test(cage, bounds_memory)
+{
+	cr_assert_eq(outcome_of(allocate_much), ENOMEM);
+}
+
+Test(cage, says_what_is_in_force)
+{
+	int ends[2];
+	char words[256] = "";
+	cr_assert_eq(pipe(ends), 0);
+	pid_t pid = fork();
+	if (pid == 0) {
+		zk_worker_cage("", words, sizeof(words));
+		_exit(write(ends[1], words, strlen(words)) < 0);
+	}
+	waitpid(pid, NULL, 0);
+	cr_assert_gt(read(ends[0], words, sizeof(words) - 1), 0);
+	cr_assert(strncmp(words, "seccomp, ", 9) == 0, "%s", words);
+	cr_assert(strstr(words, "no capabilities, memory bounded"), "%s", words);
+}
