@@ -184,6 +184,29 @@ bool agent_components_settled(const struct agent *agent)
 	return true;
 }
 
+static void log_left(const struct component *component)
+{
+	const struct announce *announce = component_announce(component);
+	if (announce_settled(announce)) {
+		return;
+	}
+	bool ephemeral = component_config(component)->ephemeral;
+	log_warn(component_label(component), "its record may be left at %s, %s (%s)",
+		component_config(component)->path,
+		ephemeral ? "until the session ends" : "until somebody removes or purges it",
+		announce_why(announce));
+}
+
+void agent_components_log_left(const struct agent *agent)
+{
+	for (size_t i = 0; i < agent->component_count; i++) {
+		log_left(agent->components[i]);
+	}
+	for (size_t i = 0; i < agent->retired_count; i++) {
+		log_left(agent->retired[i]);
+	}
+}
+
 struct check *agent_components_find_check(const struct agent *agent, const char *name)
 {
 	for (size_t i = 0; i < agent->component_count; i++) {

@@ -37,6 +37,8 @@ void agent_components_on_registry_state(
 bool agent_components_ready(const struct agent *agent, struct err *ret_why);
 /* Every component, retired or not, has done in the registry what it wants. */
 bool agent_components_settled(const struct agent *agent);
+/* Warns of each record that may be left although it is to go, and says what ends it. */
+void agent_components_log_left(const struct agent *agent);
 /* A component, retired or not, has this path. */
 bool agent_components_have_path(const struct agent *agent, const char *path);
 /* Appends the paths of all components, retired or not, to an array. */

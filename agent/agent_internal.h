@@ -76,8 +76,9 @@ struct agent {
 	struct registry_loop registry_driver;
 	enum registry_state registry_was; /* before the last change */
 	double registry_since;
-	bool session_resumed;  /* a predecessor's */
-	struct list abandoned; /* nodes, of agent_registry.c */
+	char registry_error[256]; /* the last one since the registry was connected; "" while it is */
+	bool session_resumed;     /* a predecessor's */
+	struct list abandoned;    /* nodes, of agent_registry.c */
 
 	struct check_scheduler *scheduler;
 	struct component **components;

@@ -1,6 +1,7 @@
 #include "agent/agent_main_process.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "agent/agent_event.h"
 #include "agent/agent_internal.h"
@@ -15,13 +16,29 @@ static void on_started(void *context, pid_t pid)
 	agent_wake(agent);
 }
 
+/* `status` as a shell says it: above 128 it names a signal, unless the program itself exits like that. */
+static void describe_end(int status, char *out, size_t size)
+{
+	const char *name = status > 128 ? sigabbrev_np(status - 128) : NULL;
+	if (name) {
+		snprintf(out, size, "exit status %d (SIG%s)", status, name);
+	} else {
+		snprintf(out, size, "exit status %d", status);
+	}
+}
+
 static void on_ended(void *context, int status, bool again)
 {
 	struct agent *agent = context;
 	char why[64];
-	snprintf(why, sizeof(why), "exit status %d", status);
+	describe_end(status, why, sizeof(why));
 	agent->main_process = again ? AGENT_MAIN_PROCESS_RESTARTING : AGENT_MAIN_PROCESS_ENDED;
-	agent_transition(agent, "main process", "running", again ? "restarting" : "stopped", why);
+	agent_event(agent,
+		&(struct transition){ .subject = "main process",
+			.from = "running",
+			.to = again ? "restarting" : "stopped",
+			.why = why,
+			.trouble = status != 0 && agent->phase == AGENT_RUNNING });
 	if (!again) {
 		agent->exit_status = status;
 	}

@@ -8,6 +8,7 @@
 #include "agent/agent_internal.h"
 #include "agent/base/allocate.h"
 #include "agent/base/log.h"
+#include "lib/base/text.h"
 
 static const char SESSION_DOCUMENT[] = "session";
 
@@ -233,6 +234,8 @@ static void on_state(void *context, enum registry_state state, const char *why)
 	agent_transition(agent, "registry", registry_state_name(agent->registry_was),
 		registry_state_name(state), why);
 	agent->registry_was = state;
+	text_printf(agent->registry_error, sizeof(agent->registry_error), "%s",
+		state == REGISTRY_CONNECTED ? "" : why);
 	metrics_set(agent->metrics, METRIC_REGISTRY_CONNECTED, "", state == REGISTRY_CONNECTED);
 	if (state == REGISTRY_LOST) {
 		metrics_add(agent->metrics, METRIC_SESSION_EXPIRATIONS, "", "", 1);
@@ -249,7 +252,7 @@ static void on_state(void *context, enum registry_state state, const char *why)
 
 static void on_log(void *context, enum registry_log_level level, const char *message)
 {
-	(void)context;
+	struct agent *agent = context;
 	static const enum log_level levels[] = {
 		[REGISTRY_LOG_ERROR] = LOG_LEVEL_ERROR,
 		[REGISTRY_LOG_WARN] = LOG_LEVEL_WARN,
@@ -257,6 +260,13 @@ static void on_log(void *context, enum registry_log_level level, const char *mes
 		[REGISTRY_LOG_DEBUG] = LOG_LEVEL_DEBUG,
 	};
 	log_at(levels[level], "registry", "%s", message);
+	enum registry_state state = agent->registry ? registry_state(agent->registry)
+						    : REGISTRY_CONNECTING;
+	if (level <= REGISTRY_LOG_WARN && state != REGISTRY_CONNECTED) {
+		text_printf(agent->registry_error, sizeof(agent->registry_error), "%s", message);
+		agent_components_on_registry_state(agent, state, message);
+		agent_wake(agent);
+	}
 }
 
 int agent_registry_open(struct agent *agent, const json_t *left, struct err *err)

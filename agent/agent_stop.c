@@ -9,7 +9,7 @@
 #include "agent/base/notify.h"
 
 /* A registry that is away cannot be reached; our session ends by itself. We wait this long for its return. */
-static const double DEREGISTER_PATIENCE_S = 5.0;
+static const double DEREGISTER_PATIENCE_S = 3.0;
 
 static void done(struct agent *agent)
 {
@@ -71,8 +71,8 @@ static void on_phase_timer(struct ev_loop *loop, ev_timer *timer, int events)
 	(void)events;
 	struct agent *agent = timer->data;
 	if (agent->phase == AGENT_DEREGISTERING) {
-		log_warn("agent",
-			"not everything could be deregistered in time; what is left ends with the session");
+		log_warn("agent", "not everything could be deregistered in time");
+		agent_components_log_left(agent);
 		deregistered(agent);
 	} else if (agent->phase == AGENT_LINGERING) {
 		stop_main_process(agent);

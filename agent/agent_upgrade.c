@@ -63,7 +63,12 @@ static void become_idle(struct agent *agent)
 static void give_up(struct agent *agent, const char *why)
 {
 	become_idle(agent);
-	agent_transition(agent, "agent", "upgrading", "running", why);
+	agent_event(agent,
+		&(struct transition){ .subject = "agent",
+			.from = "upgrading",
+			.to = "running",
+			.why = why,
+			.trouble = true });
 	notify_ready();
 }
 

@@ -21,7 +21,7 @@ struct announce {
 	char *path;
 
 	enum announce_wish wish;
-	char wish_why[256];
+	char wish_why[512];
 	struct err wish_err; /* why a later wish could not be made */
 	struct record *record;
 	char *data; /* record, encoded */
@@ -39,7 +39,8 @@ struct announce {
 	bool childless;            /* the node that we emptied has lost its last child */
 
 	enum announce_state state;
-	char why[512];
+	char why[800];
+	char registry_why[256]; /* why it does not answer */
 	double since;
 
 	struct registry_watch *watch;
@@ -446,9 +447,23 @@ static void act(struct announce *announce, enum announce_action action)
 	begin(announce, action);
 }
 
+/* A component that does not want its record now has another reason beside the registry. */
+static void wait_for_registry(struct announce *announce)
+{
+	char why[sizeof(announce->why)];
+	bool wanted = announce->wish == ANNOUNCE_UP || !*announce->wish_why;
+	text_printf(why, sizeof(why), "%s%s%s", announce->registry_why, wanted ? "" : "; ",
+		wanted ? "" : announce->wish_why);
+	stay_in_state(announce, ANNOUNCE_WAITING, why);
+}
+
 static void reconcile(struct announce *announce)
 {
-	if (announce->request || registry_state(announce->registry) != REGISTRY_CONNECTED) {
+	if (registry_state(announce->registry) != REGISTRY_CONNECTED) {
+		wait_for_registry(announce);
+		return;
+	}
+	if (announce->request) {
 		return;
 	}
 	if (announce->node == ANNOUNCE_NODE_UNKNOWN) {
@@ -509,7 +524,9 @@ struct announce *announce_create(
 	announce->may_be_registered = options->may_be_registered;
 	announce->retry_ms = RETRY_FIRST_MS;
 	announce->since = ev_now(loop);
-	text_printf(announce->why, sizeof(announce->why), "the registry has not answered yet");
+	text_printf(announce->registry_why, sizeof(announce->registry_why),
+		"the registry has not answered yet");
+	text_printf(announce->why, sizeof(announce->why), "%s", announce->registry_why);
 	ev_timer_init(&announce->pause, on_pause_over, 0.0, 0.0);
 	announce->pause.data = announce;
 	announce->path = allocate_text(options->path);
@@ -594,10 +611,9 @@ void announce_on_registry_state(
 		announce->may_be_registered = announce->may_be_registered &&
 			!announce->options.ephemeral;
 	}
-	char text[sizeof(announce->why)];
-	text_printf(text, sizeof(text), "the registry is %s%s%s", registry_state_name(state),
-		*why ? ": " : "", why);
-	stay_in_state(announce, ANNOUNCE_WAITING, text);
+	text_printf(announce->registry_why, sizeof(announce->registry_why),
+		"the registry is %s%s%s", registry_state_name(state), *why ? ": " : "", why);
+	wait_for_registry(announce);
 }
 
 void announce_set_takeover(struct announce *announce, bool takeover)

@@ -47,7 +47,8 @@ struct check *component_check(const struct component *component, size_t index)
 	return component->checks[index];
 }
 
-static void tell(struct component *component, const char *kind, const char *name,
+/* Fills in subject and component. */
+static void report(struct component *component, const char *kind, const char *name,
 	struct transition *transition)
 {
 	char subject[256];
@@ -60,7 +61,7 @@ static void tell(struct component *component, const char *kind, const char *name
 void component_transition(struct component *component, const char *kind, const char *name,
 	const char *from, const char *to, const char *why)
 {
-	tell(component, kind, name, &(struct transition){ .from = from, .to = to, .why = why });
+	report(component, kind, name, &(struct transition){ .from = from, .to = to, .why = why });
 }
 
 /* ---- what wakes it ---------------------------------------------------------------------------- */
@@ -72,7 +73,7 @@ static void on_check_change(
 	if (strcmp(from, to) != 0) {
 		char output[256];
 		check_last_line(check, output, sizeof(output));
-		tell(component, "check", check_config(check)->name,
+		report(component, "check", check_config(check)->name,
 			&(struct transition){
 				.from = from, .to = to, .why = why, .output = output });
 	}
@@ -89,8 +90,14 @@ static void on_announce_change(
 	void *context, enum announce_state from, enum announce_state to, const char *why)
 {
 	struct component *component = context;
-	component_transition(component, "component", component_label(component),
-		announce_state_name(from), announce_state_name(to), why);
+	bool going = to == ANNOUNCE_WITHDRAWING || to == ANNOUNCE_WITHDRAWN;
+	bool on_purpose = component->condition == COMPONENT_CLOSED ||
+		component->condition == COMPONENT_NEW;
+	report(component, "component", component_label(component),
+		&(struct transition){ .from = announce_state_name(from),
+			.to = announce_state_name(to),
+			.why = why,
+			.trouble = going && !on_purpose });
 	component->environment.on_announced(component->environment.context, component);
 }
 

@@ -15,12 +15,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/base/history.h"
 #include "agent/component/announce.h"
 #include "agent/check/check.h"
 #include "agent/component/verdict.h"
 #include "agent/config/config.h"
 #include "lib/registry/registry.h"
-#include "agent/base/history.h"
 
 struct component;
 

@@ -1,5 +1,5 @@
 /*
- * From the states of a component's checks to what should stand in the registry. Pure.
+ * From the states of a component's checks to what should be in the registry. Pure.
  */
 #ifndef AGENT_COMPONENT_VERDICT_H
 #define AGENT_COMPONENT_VERDICT_H
@@ -19,7 +19,8 @@ enum component_gate {
 
 struct component_check_view {
 	const char *name;
-	const char *why;
+	const char *why;    /* of its state */
+	const char *detail; /* of its last result, "" before the first */
 	enum check_state state;
 	bool warning;
 	bool whole; /* guards the component, not just some endpoints */
@@ -27,11 +28,10 @@ struct component_check_view {
 
 struct component_verdict {
 	enum announce_wish wish;
-	bool failing; /* DOWN because of a check */
-	bool down;    /* such a check is down, whatever the gate says */
-	bool silent;  /* a check that guards endpoints only has not said anything yet */
-	bool warning; /* some check that is up last said so */
-	char why[256];
+	bool failing;  /* DOWN because of a check */
+	bool silent;   /* a check that guards endpoints only has not said anything yet */
+	bool warning;  /* some check that is up last said so */
+	char why[512]; /* names every check that is responsible */
 };
 
 /*

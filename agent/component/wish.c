@@ -19,6 +19,7 @@ static struct component_verdict verdict_of(const struct component *component)
 		views[i] = (struct component_check_view){
 			.name = check_config(check)->name,
 			.why = check_why(check),
+			.detail = check_last(check) ? check_last(check)->detail : "",
 			.state = check_get_state(check),
 			.warning = check_is_warning(check),
 			.whole = check_config(check)->endpoint_count == 0,
@@ -95,7 +96,7 @@ static enum component_siblings_answer ask_siblings(struct component *component, 
 static void say_kept(struct component_verdict *verdict)
 {
 	char why[sizeof(verdict->why)];
-	text_printf(why, sizeof(why), "failing, but the last one: kept; %.200s", verdict->why);
+	text_printf(why, sizeof(why), "failing, but the last one: kept; %.400s", verdict->why);
 	memcpy(verdict->why, why, sizeof(why));
 }
 

@@ -157,7 +157,7 @@ struct config_agent {
 	enum log_level log_level;
 	bool log_json;
 	int64_t drain_delay_ms;
-	int64_t stop_timeout_ms; /* TERM to KILL of the supervised process, default 10 s */
+	int64_t stop_timeout_ms; /* TERM to KILL of the supervised process, default 5 s */
 	enum config_restart restart;
 	int max_parallel_checks;       /* default 16 */
 	int max_watchers;              /* event streams and long polls, default 10000 */

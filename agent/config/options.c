@@ -93,7 +93,7 @@ static const struct config_option agent_options[] = {
 	{ "drain_delay", DURATION(agent, drain_delay_ms, 0, HOURS(24)), .fallback = "0s",
 		.help = "How long to wait after deregistering, before the agent exits or stops the process that "
 			"it supervises, so that clients notice." },
-	{ "stop_timeout", DURATION(agent, stop_timeout_ms, 0, HOURS(24)), .fallback = "10s",
+	{ "stop_timeout", DURATION(agent, stop_timeout_ms, 0, HOURS(24)), .fallback = "5s",
 		.help = "How long the supervised process has from SIGTERM to SIGKILL." },
 	{ "restart", WORD(agent, restart, "never", "on-failure"), .fallback = "never",
 		.help = "Whether a supervised process that failed is started again, after a growing pause." },

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "agent/base/allocate.h"
+#include "agent/base/log.h"
 #include "agent/base/random.h"
 
 enum {
@@ -151,6 +152,8 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
 	(void)events;
 	struct supervise *supervise = timer->data;
 	if (supervise->stopping) {
+		log_warn("main process", "did not end within %.9g s of TERM: sending KILL",
+			(double)supervise->stop_timeout_ms / 1000);
 		supervise_signal(supervise, SIGKILL);
 		return;
 	}

@@ -395,7 +395,7 @@ class Daemon(AgentTest):
         self.web_agent("first").start().wait_state("registered")
         second = self.web_agent("second", id="container_2", extra={"agent": {"log_level": "warn"}}).start()
         second.wait_state("conflict")
-        self.assertIn("-> conflict: another record stands", second.read_log())
+        self.assertIn("-> conflict: another record is at", second.read_log())
         self.assertNotIn("-> writing", second.read_log())
 
     def test_logs_one_line_a_transition_in_both_formats(self):

@@ -7,7 +7,7 @@
 static struct component_check_view check_in(enum check_state state)
 {
 	return (struct component_check_view){
-		.name = "c", .why = "because", .state = state, .whole = true
+		.name = "c", .why = "because", .detail = "", .state = state, .whole = true
 	};
 }
 
@@ -52,12 +52,31 @@ Test(component_verdict, a_check_of_some_endpoints_does_not_count)
 	cr_assert(not(verdict.failing));
 }
 
-Test(component_verdict, what_checks_say_is_known_behind_a_closed_gate)
+Test(component_verdict, names_every_check_that_is_responsible)
 {
-	struct component_check_view view = check_in(CHECK_STATE_DOWN);
-	cr_assert(component_verdict(COMPONENT_GATE_CLOSED, "", &view, 1).down);
-	view.state = CHECK_STATE_PENDING;
-	cr_assert(not(component_verdict(COMPONENT_GATE_CLOSED, "", &view, 1).down));
+	struct component_check_view views[] = { check_in(CHECK_STATE_DOWN), check_in(CHECK_STATE_UP),
+		check_in(CHECK_STATE_DOWN), check_in(CHECK_STATE_PENDING) };
+	views[2].name = "db";
+	views[2].why = "no answer within 5s";
+	views[3].name = "new";
+	struct component_verdict verdict = component_verdict(COMPONENT_GATE_OPEN, "", views, 4);
+	cr_assert(eq(str, verdict.why, "check c: because; check db: no answer within 5s"));
+	views[0].state = views[2].state = CHECK_STATE_PENDING;
+	views[0].detail = "cannot run /usr/bin/curl: No such file or directory";
+	verdict = component_verdict(COMPONENT_GATE_OPEN, "", views, 4);
+	cr_assert(eq(str, verdict.why,
+		"check c has not passed yet: cannot run /usr/bin/curl: No such file or directory; "
+		"check db has not passed yet; check new has not passed yet"));
+}
+
+Test(component_verdict, a_long_list_of_checks_is_cut)
+{
+	struct component_check_view views[100];
+	for (size_t i = 0; i < 100; i++) {
+		views[i] = check_in(CHECK_STATE_DOWN);
+	}
+	struct component_verdict verdict = component_verdict(COMPONENT_GATE_OPEN, "", views, 100);
+	cr_assert(eq(sz, strlen(verdict.why), sizeof(verdict.why) - 1));
 }
 
 Test(component_verdict, a_check_of_some_endpoints_is_silent_until_its_first_verdict)

@@ -124,7 +124,7 @@ Test(config, an_empty_file_gives_the_defaults)
 	cr_expect_str_eq(config->agent.listen, "");
 	cr_expect_eq(config->agent.log_level, LOG_LEVEL_INFO);
 	cr_expect_not(config->agent.log_json);
-	cr_expect_eq(config->agent.stop_timeout_ms, 10000);
+	cr_expect_eq(config->agent.stop_timeout_ms, 5000);
 	cr_expect_eq(config->agent.restart, RESTART_NEVER);
 	cr_expect_eq(config->agent.max_parallel_checks, 16);
 	cr_expect_eq(config->agent.max_watchers, 10000);
