@@ -58,8 +58,10 @@ int output_usage(const char *format, ...)
 void output_freshness(const struct berth_freshness *freshness)
 {
 	if (freshness->stale) {
-		char age[32];
-		output_duration(age, sizeof(age), (double)freshness->age_s);
+		char age[32] = "less than 1 s";
+		if (freshness->age_s > 0) {
+			output_duration(age, sizeof(age), (double)freshness->age_s);
+		}
 		fprintf(stderr, "note: the registry is away; this answer is %s old\n", age);
 	}
 }

@@ -105,7 +105,9 @@ static void on_library_log(const char *line)
 	words = words ? strchr(words + 1, '@') : NULL;
 	words = words ? strstr(words, ": ") : NULL;
 	words = words ? words + 2 : line;
-	if (may_log()) {
+	/* The lines before it say why; this one would hide them. */
+	bool news = strncmp(words, "Delaying connection", strlen("Delaying connection")) != 0;
+	if (news && may_log()) {
 		send_log(ZK_LOG_LIBRARY,
 			read_socket_line(words, message, sizeof(message)) ? message : words);
 	}
