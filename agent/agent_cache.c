@@ -8,11 +8,12 @@ static struct cache_options options_of(const struct agent *agent)
 	const struct config *config = agent->config;
 	return (struct cache_options){
 		.max_size_bytes = config->cache.max_size_bytes,
+		.confirm_ms = config->cache.confirm_ms,
 		.max_stale_ms = config->cache.max_stale_ms,
 		.resync_ms = config->cache.resync_ms,
 		.warm = config->cache.warm,
 		.warm_count = config->cache.warm_count,
-		.release_front = api_release_front,
+		.release_rendering = api_release_rendering,
 	};
 }
 

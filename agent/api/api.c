@@ -259,7 +259,6 @@ void api_destroy(struct api *api)
 	if (!api) {
 		return;
 	}
-	api_find_finish(api);
 	api_watch_finish(api);
 	free(api);
 }

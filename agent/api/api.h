@@ -5,8 +5,7 @@
  * parameters are ignored. Registry paths in requests are taken as they are: an escape in one makes the path invalid,
  * it is not another spelling.
  *
- *   http --> api.c (routes) --> lookup.c   resolve list records endpoints stat     --> cache
- *                           --> find.c     find                                    --> registry
+ *   http --> api.c (routes) --> lookup.c   resolve list records endpoints stat find --> cache
  *                           --> watch.c    watch                                   --> cache observers
  *                           --> agent.c    /v1/agent, checks, history              --> components, hooks
  *                           --> order.c    what changes something                  --> components, hooks
@@ -82,7 +81,7 @@ void api_on_request(void *api, struct http_request *request);
 bool api_wants_body(void *api, const struct http_request *request);
 void api_on_pinned_closed(void *api, uint64_t connection);
 /* For cache_options. */
-void api_release_front(void *front);
+void api_release_rendering(void *rendering);
 size_t api_watchers(const struct api *api);
 
 #endif

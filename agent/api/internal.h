@@ -8,7 +8,6 @@
 #include "lib/http/field.h"
 #include "lib/base/list.h"
 
-struct api_find;
 struct api_stream;
 
 struct api {
@@ -23,7 +22,7 @@ struct api {
 	size_t watchers; /* of all peers */
 	size_t remote_watchers;
 	struct list polls; /* of lookup.c */
-	struct api_find *finds;
+	size_t remote_finds;
 	struct api_stream *streams_first; /* by their next heartbeat */
 	struct api_stream *streams_last;
 	ev_timer heartbeat;
@@ -99,7 +98,6 @@ int api_watcher_begin(struct api *api, const struct http_request *request, struc
 	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
 void api_watcher_end(struct api *api, bool local);
 
-void api_find_finish(struct api *api);
 void api_watch_init(struct api *api);
 void api_watch_finish(struct api *api);
 

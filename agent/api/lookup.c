@@ -4,14 +4,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/base/limits.h"
 #include "agent/base/allocate.h"
-#include "agent/base/log.h"
-#include "lib/base/path.h"
 #include "lib/base/clock.h"
+#include "lib/base/limits.h"
+#include "lib/base/path.h"
+#include "lib/http/field.h"
+
+/*
+ * Lookups: resolve, list, records, endpoints, stat, find. A hit is one search in the cache and one response that exists
+ * already; any other lookup waits in a struct lookup for its answer, or for a change of it (a long poll).
+ */
+
+/* How many searches of TCP clients may be under way. */
+enum { REMOTE_FINDS = 8 };
 
 /* The responses that are kept with a cached answer, so that a hit makes nothing anew. */
-struct front {
+struct rendering {
 	struct http_response *hit;
 	struct http_response *stale;
 	long stale_age;
@@ -24,13 +32,13 @@ struct lookup {
 	struct http_request *request;
 	ev_timer timer;
 	double started;
-	enum cache_answer_kind kind;
+	struct cache_query query;
+	struct cache_filter filter;
 	bool local;
+	bool confirming;  /* the answer is there, and waits for a sign of life of the server */
 	bool polls;       /* wait->unlike is the answer that the client has */
 	struct list link; /* of those that poll */
-	struct cache_filter filter;
-	char *filter_texts;
-	char path[LIMIT_PATH_BYTES + 1];
+	char *texts;      /* of query and filter */
 };
 
 static const char *const sources[] = { "HIT", "MISS", "STALE" };
@@ -38,20 +46,12 @@ enum source { HIT, MISS, STALE };
 
 /* ---- answering ---- */
 
-void api_release_front(void *context)
+void api_release_rendering(void *context)
 {
-	struct front *front = context;
-	http_response_free(front->hit);
-	http_response_free(front->stale);
-	free(front);
-}
-
-static struct front *front_of(struct cache_answer *answer)
-{
-	if (!answer->front) {
-		answer->front = allocate_zeroed(1, sizeof(struct front));
-	}
-	return answer->front;
+	struct rendering *rendering = context;
+	http_response_free(rendering->hit);
+	http_response_free(rendering->stale);
+	free(rendering);
 }
 
 static int status_of(const struct cache_answer *answer)
@@ -59,20 +59,35 @@ static int status_of(const struct cache_answer *answer)
 	return answer->err ? err_http_status(answer->err->code) : 200;
 }
 
-static struct http_response *body_response(const struct http_request *request,
-	const struct cache_answer *answer, const char *content_type)
+static const char *type_of(const struct cache_query *query)
 {
-	return answer->err ? api_problem_response(request, 0, answer->err)
-			   : http_response_create_borrowed(content_type, answer->body, answer->len,
-				     cache_body_release, cache_body_hold(answer));
+	return query->filter && query->filter->text ? "text/plain; charset=utf-8"
+						    : "application/json";
 }
 
-static struct http_response *make_response(const struct http_request *request,
-	const struct cache_answer *answer, enum source source, const char *content_type)
+/* Seconds, rounded up: an answer is never older than its Age. */
+static long age_of(const struct api *api, const struct cache_answer *answer, enum source source)
 {
-	struct http_response *response = body_response(request, answer, content_type);
+	int64_t now_ms = clock_monotonic_ms();
+	return source == STALE
+		? (long)((cache_answer_age_ms(api->cache, answer, now_ms) + 999) / 1000)
+		: 0;
+}
+
+static struct http_response *body_response(const struct http_request *request,
+	const struct cache_query *query, const struct cache_answer *answer)
+{
+	return answer->err ? api_problem_response(request, 0, answer->err)
+			   : http_response_create_borrowed(type_of(query), answer->body,
+				     answer->len, cache_body_release, cache_body_hold(answer));
+}
+
+static struct http_response *make_response(const struct api *api, const struct http_request *request,
+	const struct cache_query *query, const struct cache_answer *answer, enum source source)
+{
+	struct http_response *response = body_response(request, query, answer);
 	char age[24];
-	snprintf(age, sizeof(age), "%ld", (long)cache_answer_age_s(answer));
+	snprintf(age, sizeof(age), "%ld", age_of(api, answer, source));
 	http_response_etag(response, answer->etag);
 	http_response_header(response, "Age", age);
 	http_response_header(response, "X-Cache", sources[source]);
@@ -89,34 +104,34 @@ static void count(struct api *api, enum source source)
 		1);
 }
 
-/* Where the response is kept for this kind of answering; NULL when it has to be made. */
-static struct http_response **find_kept(struct cache_answer *answer, enum source source)
+/* Where the response is kept for this kind of answering; NULL when it is made for one request. */
+static struct http_response **find_kept(
+	const struct api *api, struct cache_answer *answer, enum source source)
 {
-	struct front *front = front_of(answer);
-	if (source == HIT) {
-		return &front->hit;
+	if (!answer->rendering) {
+		answer->rendering = allocate_zeroed(1, sizeof(struct rendering));
 	}
+	struct rendering *rendering = answer->rendering;
 	if (source != STALE) {
-		return NULL;
+		return source == HIT ? &rendering->hit : NULL;
 	}
-	long age = (long)cache_answer_age_s(answer);
-	if (front->stale && front->stale_age != age) {
-		http_response_free(front->stale);
-		front->stale = NULL;
+	long age = age_of(api, answer, source);
+	if (rendering->stale && rendering->stale_age != age) {
+		http_response_free(rendering->stale);
+		rendering->stale = NULL;
 	}
-	front->stale_age = age;
-	return &front->stale;
+	rendering->stale_age = age;
+	return &rendering->stale;
 }
 
-static void answer_with(struct api *api, struct http_request *request, struct cache_answer *answer,
-	enum source source, bool text, double started)
+static void answer_with(struct api *api, struct http_request *request,
+	const struct cache_query *query, struct cache_answer *answer, enum source source,
+	double started)
 {
-	source = answer->live ? source : STALE;
-	const char *content_type = text ? "text/plain; charset=utf-8" : "application/json";
-	struct http_response **place = find_kept(answer, source);
+	struct http_response **place = find_kept(api, answer, source);
 	struct http_response *response = place ? *place : NULL;
 	if (!response) {
-		response = make_response(request, answer, source, content_type);
+		response = make_response(api, request, query, answer, source);
 		if (place) {
 			*place = response;
 		}
@@ -129,17 +144,28 @@ static void answer_with(struct api *api, struct http_request *request, struct ca
 	}
 }
 
+/* `source` if the answer is confirmed. */
+static enum source worth(const struct api *api, const struct cache_query *query,
+	const struct cache_answer *answer, enum source source)
+{
+	/* The bound of max-age counts from when the lookup came: `now_ms` is that time. */
+	return cache_answer_confirmed(api->cache, answer, query->max_age_ms, query->now_ms) ? source
+											    : STALE;
+}
+
 /* ---- lookups that take a while ---- */
 
 static void end(struct lookup *lookup)
 {
+	struct api *api = lookup->api;
 	cache_cancel(&lookup->wait);
-	ev_timer_stop(lookup->api->loop, &lookup->timer);
+	ev_timer_stop(api->loop, &lookup->timer);
 	if (lookup->polls) {
-		api_watcher_end(lookup->api, lookup->local);
+		api_watcher_end(api, lookup->local);
 		list_remove(&lookup->link);
 	}
-	free(lookup->filter_texts);
+	api->remote_finds -= !lookup->local && lookup->query.kind == CACHE_FIND;
+	free(lookup->texts);
 	free(lookup);
 }
 
@@ -150,23 +176,26 @@ static void on_closed(void *context)
 
 static void fail(struct lookup *lookup, const struct err *err)
 {
+	/* What does not fit now may fit later. */
+	int status = err->code == BERTH_LIMIT_EXCEEDED ? 503 : 0;
 	metrics_series_add(lookup->api->errors, 1);
-	api_problem(lookup->request, 0, err);
+	api_problem(lookup->request, status, err);
 	end(lookup);
 }
 
-/* The end of a long poll, which says that it was one. How long that took says nothing about us. */
-static void answer_anew(struct lookup *lookup, struct cache_answer *answer, enum source source)
+/* The end of a long poll, which says that it was one. Its duration says nothing about the agent. */
+static void answer_poll(struct lookup *lookup, struct cache_answer *answer, enum source source)
 {
 	struct http_request *request = lookup->request;
 	char applied[32];
 	snprintf(applied, sizeof(applied), "wait=%d", http_wait_seconds(request->prefer));
-	struct http_response *response = make_response(request, answer, source,
-		lookup->filter.text ? "text/plain; charset=utf-8" : "application/json");
+	struct http_response *response = make_response(
+		lookup->api, request, &lookup->query, answer, source);
 	http_response_header(response, "Preference-Applied", applied);
 	count(lookup->api, source);
 	http_answer(request, status_of(answer), response);
 	http_response_free(response);
+	end(lookup);
 }
 
 static bool may_poll(const struct http_request *request, const struct cache_answer *answer)
@@ -175,19 +204,13 @@ static bool may_poll(const struct http_request *request, const struct cache_answ
 		http_tag_matches(request->if_none_match, answer->etag, true);
 }
 
-static const struct cache_filter *filter_of(const struct lookup *lookup)
-{
-	return lookup->kind == CACHE_ENDPOINTS ? &lookup->filter : NULL;
-}
-
 /* The client has this answer and waits for the next. */
 static void poll(struct lookup *lookup, const char *etag)
 {
 	struct api *api = lookup->api;
 	struct err err = ERR_INIT;
 	if (api_watcher_begin(api, lookup->request, &err)) {
-		api_problem(lookup->request, 503, &err);
-		end(lookup);
+		fail(lookup, &err);
 		return;
 	}
 	lookup->polls = true;
@@ -197,9 +220,9 @@ static void poll(struct lookup *lookup, const char *etag)
 	ev_timer_stop(api->loop, &lookup->timer);
 	ev_timer_set(&lookup->timer, http_wait_seconds(lookup->request->prefer), 0.);
 	ev_timer_start(api->loop, &lookup->timer);
+	lookup->query.refresh = false;
 	struct cache_answer *answer;
-	if (cache_ask(api->cache, lookup->path, lookup->kind, filter_of(lookup), false,
-		    &lookup->wait, &answer, &err) != CACHE_WAITING) {
+	if (cache_ask(api->cache, &lookup->query, &lookup->wait, &answer, &err) != CACHE_WAITING) {
 		fail(lookup, &err);
 	}
 }
@@ -207,16 +230,17 @@ static void poll(struct lookup *lookup, const char *etag)
 static void on_answer(void *context, struct cache_answer *answer, const struct err *err)
 {
 	struct lookup *lookup = context;
+	struct api *api = lookup->api;
 	if (!answer) {
 		fail(lookup, err);
 	} else if (lookup->polls) {
-		answer_anew(lookup, answer, answer->live ? MISS : STALE);
-		end(lookup);
+		answer_poll(lookup, answer, worth(api, &lookup->query, answer, MISS));
 	} else if (may_poll(lookup->request, answer)) {
 		poll(lookup, answer->etag);
 	} else {
-		answer_with(lookup->api, lookup->request, answer, MISS, lookup->filter.text,
-			lookup->started);
+		enum source source = lookup->confirming ? HIT : MISS;
+		answer_with(api, lookup->request, &lookup->query, answer,
+			worth(api, &lookup->query, answer, source), lookup->started);
 		end(lookup);
 	}
 }
@@ -224,18 +248,16 @@ static void on_answer(void *context, struct cache_answer *answer, const struct e
 /* A poll that ran out is answered with what is known now: unchanged, but its age may have. */
 static void end_poll(struct lookup *lookup)
 {
-	struct cache_answer *answer;
-	struct err err = ERR_INIT;
-	cache_cancel(&lookup->wait);
-	lookup->wait.unlike[0] = '\0';
-	if (cache_ask(lookup->api->cache, lookup->path, lookup->kind, filter_of(lookup), false,
-		    &lookup->wait, &answer, &err) != CACHE_READY) {
+	struct api *api = lookup->api;
+	struct cache_answer *answer = cache_known(api->cache, &lookup->query, clock_monotonic_ms());
+	if (!answer) {
+		struct err err = ERR_INIT;
 		err_set(&err, BERTH_TIMEOUT, "the registry has not answered");
 		fail(lookup, &err);
 		return;
 	}
-	answer_anew(lookup, answer, answer->live ? HIT : STALE);
-	end(lookup);
+	lookup->query.now_ms = clock_monotonic_ms();
+	answer_poll(lookup, answer, worth(api, &lookup->query, answer, HIT));
 }
 
 void api_end_polls(struct api *api)
@@ -252,110 +274,124 @@ static void on_timeout(struct ev_loop *loop, ev_timer *timer, int events)
 	(void)loop;
 	(void)events;
 	struct lookup *lookup = timer->data;
+	const struct registry *registry = lookup->api->registry;
 	if (lookup->polls) {
 		end_poll(lookup);
 		return;
 	}
 	struct err err = ERR_INIT;
-	if (registry_state(lookup->api->registry) == REGISTRY_CONNECTED) {
+	if (registry_state(registry) == REGISTRY_CONNECTED) {
 		err_set(&err, BERTH_TIMEOUT, "the registry did not answer within %lld ms",
 			(long long)lookup->api->options.lookup_timeout_ms);
 	} else {
 		err_set(&err, BERTH_REGISTRY_UNAVAILABLE, "the registry is %s, and %s is not known",
-			registry_state_name(registry_state(lookup->api->registry)), lookup->path);
+			registry_state_name(registry_state(registry)), lookup->query.path);
 	}
 	fail(lookup, &err);
 }
 
-/* The filter's texts live on the handler's stack. */
-static void keep_filter(struct lookup *lookup, const struct cache_filter *filter)
+/* The texts of a query are on the handler's stack: the lookup takes copies. */
+static void keep_query(struct lookup *lookup, const struct cache_query *query)
 {
-	const char *texts[] = { filter->api, filter->protocol, filter->scope };
-	const char **places[] = { &lookup->filter.api, &lookup->filter.protocol,
-		&lookup->filter.scope };
-	size_t len = 0;
-	for (size_t i = 0; i < 3; i++) {
-		len += texts[i] ? strlen(texts[i]) + 1 : 0;
+	lookup->query = *query;
+	if (query->filter) {
+		lookup->filter = *query->filter;
+		lookup->query.filter = &lookup->filter;
 	}
-	lookup->filter.text = filter->text;
-	char *at = lookup->filter_texts = allocate_zeroed(len + 1, 1);
-	for (size_t i = 0; i < 3; i++) {
-		if (texts[i]) {
-			*places[i] = at;
-			at = stpcpy(at, texts[i]) + 1;
+	struct cache_filter *filter = &lookup->filter;
+	const char **texts[] = { &lookup->query.path, &filter->api, &filter->protocol,
+		&filter->scope, &filter->type, &filter->id, &filter->persistence };
+	size_t len = 0;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		len += *texts[i] ? strlen(*texts[i]) + 1 : 0;
+	}
+	char *at = lookup->texts = allocate_zeroed(len, 1);
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		if (*texts[i]) {
+			const char *text = *texts[i];
+			*texts[i] = at;
+			at = stpcpy(at, text) + 1;
 		}
 	}
 }
 
-static struct lookup *lookup_create(struct api *api, struct http_request *request, const char *path,
-	enum cache_answer_kind kind, const struct cache_filter *filter, double started)
+static struct lookup *lookup_create(struct api *api, struct http_request *request,
+	const struct cache_query *query, double started)
 {
 	struct lookup *lookup = allocate_zeroed(1, sizeof(*lookup));
 	lookup->api = api;
 	lookup->request = request;
 	lookup->local = request->local;
-	lookup->kind = kind;
 	lookup->started = started;
 	lookup->wait.on_answer = on_answer;
 	lookup->wait.context = lookup;
-	strcpy(lookup->path, path);
-	if (filter) {
-		keep_filter(lookup, filter);
-	}
+	keep_query(lookup, query);
+	api->remote_finds += !request->local && query->kind == CACHE_FIND;
 	ev_timer_init(
 		&lookup->timer, on_timeout, (double)api->options.lookup_timeout_ms / 1000., 0.);
 	lookup->timer.data = lookup;
-	ev_timer_start(api->loop, &lookup->timer);
+	if (query->kind != CACHE_FIND) { /* a search takes the time that its walk takes */
+		ev_timer_start(api->loop, &lookup->timer);
+	}
 	http_on_closed(request, on_closed, lookup);
 	return lookup;
 }
 
-static void ask(struct api *api, struct http_request *request, const char *path,
-	enum cache_answer_kind kind, const struct cache_filter *filter, double started)
+static int check_path(const char *path, struct err *err)
 {
-	struct err err = ERR_INIT;
-	if (path_check(path, strlen(path), &err) == 0 && strlen(path) > LIMIT_PATH_BYTES) {
-		err_set(&err, BERTH_INVALID_PATHNAME, "the path is longer than %d bytes",
+	if (path_check(path, strlen(path), err) == 0 && strlen(path) > LIMIT_PATH_BYTES) {
+		err_set(err, BERTH_INVALID_PATHNAME, "the path is longer than %d bytes",
 			LIMIT_PATH_BYTES);
 	}
-	if (err.code) {
+	return err->code;
+}
+
+static void ask(struct api *api, struct http_request *request, const struct cache_query *query,
+	double started)
+{
+	struct err err = ERR_INIT;
+	if (check_path(query->path, &err)) {
 		metrics_series_add(api->errors, 1);
 		api_problem(request, 0, &err);
 		return;
 	}
-	struct lookup *lookup = lookup_create(api, request, path, kind, filter, started);
-	bool again = http_has_token(request->cache_control, "no-cache");
+	struct lookup *lookup = lookup_create(api, request, query, started);
 	struct cache_answer *answer;
 	enum cache_verdict verdict = cache_ask(
-		api->cache, path, kind, filter, again, &lookup->wait, &answer, &err);
+		api->cache, &lookup->query, &lookup->wait, &answer, &err);
 	if (verdict == CACHE_UNAVAILABLE) {
 		fail(lookup, &err);
-	} else if (verdict == CACHE_READY && may_poll(request, answer)) {
+	} else if (verdict == CACHE_WAITING) {
+		lookup->confirming = cache_is_confirming(&lookup->wait);
+	} else if (may_poll(request, answer)) {
 		poll(lookup, answer->etag);
-	} else if (verdict == CACHE_READY) {
-		answer_with(api, request, answer, answer->live ? HIT : STALE,
-			filter && filter->text, started);
+	} else {
+		answer_with(api, request, query, answer, worth(api, query, answer, HIT), started);
 		end(lookup);
 	}
 }
 
 /* The hot path: one search, one response that exists already. */
-static void look_up(struct api *api, struct http_request *request, const char *rest,
-	enum cache_answer_kind kind, const struct cache_filter *filter)
+static void look_up(struct api *api, struct http_request *request, struct cache_query *query)
 {
 	double started = clock_monotonic_s();
-	const char *path = rest -
-		1; /* the registry path begins with the slash that ends the prefix */
-	struct cache_answer *answer = request->cache_control &&
-			http_has_token(request->cache_control, "no-cache")
-		? NULL
-		: cache_find(api->cache, path, kind, filter);
+	query->now_ms = (int64_t)(started * 1e3);
+	query->refresh = false;
+	query->max_age_ms = -1;
+	if (request->cache_control) {
+		long max_age_s = http_max_age_seconds(request->cache_control);
+		query->refresh = http_has_token(request->cache_control, "no-cache");
+		query->max_age_ms = max_age_s < 0 ? -1 : max_age_s * 1000;
+	}
+	struct cache_answer *answer = cache_find(api->cache, query);
 	if (answer && !may_poll(request, answer)) {
-		answer_with(api, request, answer, HIT, filter && filter->text, started);
+		answer_with(api, request, query, answer, HIT, started);
 	} else {
-		ask(api, request, path, kind, filter, started);
+		ask(api, request, query, started);
 	}
 }
+
+/* ---- the requests ---- */
 
 static void look_up_json(struct api *api, struct http_request *request, const char *rest,
 	enum cache_answer_kind kind)
@@ -364,7 +400,8 @@ static void look_up_json(struct api *api, struct http_request *request, const ch
 		api_not_acceptable(request, "this is application/json");
 		return;
 	}
-	look_up(api, request, rest, kind, NULL);
+	/* The registry path begins with the slash that ends the prefix. */
+	look_up(api, request, &(struct cache_query){ .path = rest - 1, .kind = kind });
 }
 
 void api_resolve(struct api *api, struct http_request *request, const char *rest)
@@ -387,33 +424,69 @@ void api_stat(struct api *api, struct http_request *request, const char *rest)
 	look_up_json(api, request, rest, CACHE_STAT);
 }
 
+/* The value of an optional parameter, in `out`; NULL when it is absent or empty, or err is filled. */
+static const char *parameter(const struct http_request *request, const char *name, char *out,
+	size_t size, struct err *err)
+{
+	*out = '\0';
+	return !err->code && http_parameter(request, name, out, size, err) > 0 && *out ? out : NULL;
+}
+
 void api_endpoints(struct api *api, struct http_request *request, const char *rest)
 {
-	char api_text[LIMIT_API_BYTES + 1] = "";
-	char protocol[LIMIT_PROTOCOL_BYTES + 1] = "";
-	char scope[16] = "";
+	char api_text[LIMIT_API_BYTES + 1];
+	char protocol[LIMIT_PROTOCOL_BYTES + 1];
+	char scope[16];
 	struct err err = ERR_INIT;
-	if (http_parameter(request, "api", api_text, sizeof(api_text), &err) < 0 ||
-		http_parameter(request, "protocol", protocol, sizeof(protocol), &err) < 0 ||
-		http_parameter(request, "scope", scope, sizeof(scope), &err) < 0) {
+	struct cache_filter filter = {
+		.api = parameter(request, "api", api_text, sizeof(api_text), &err),
+		.protocol = parameter(request, "protocol", protocol, sizeof(protocol), &err),
+		.scope = parameter(request, "scope", scope, sizeof(scope), &err),
+	};
+	if (filter.scope && strcmp(scope, "external") != 0 && strcmp(scope, "internal") != 0) {
+		err_set(&err, BERTH_FAILED, "query parameter scope: must be external or internal");
+	}
+	if (err.code) {
 		api_bad_request(request, err.msg);
 		return;
 	}
-	if (*scope && strcmp(scope, "external") != 0 && strcmp(scope, "internal") != 0) {
-		api_bad_request(request, "query parameter scope: must be external or internal");
-		return;
-	}
 	bool json = http_accepts(request->accept, "application/json", true);
-	struct cache_filter filter = {
-		.api = *api_text ? api_text : NULL,
-		.protocol = *protocol ? protocol : NULL,
-		.scope = *scope ? scope : NULL,
-		.text = http_accepts(request->accept, "text/plain", !json) &&
-			!http_accepts(request->accept, "application/json", false),
-	};
+	filter.text = http_accepts(request->accept, "text/plain", !json) &&
+		!http_accepts(request->accept, "application/json", false);
 	if (!json && !filter.text) {
 		api_not_acceptable(request, "this is application/json or text/plain");
 		return;
 	}
-	look_up(api, request, rest, CACHE_ENDPOINTS, &filter);
+	look_up(api, request,
+		&(struct cache_query){
+			.path = rest - 1, .kind = CACHE_ENDPOINTS, .filter = &filter });
+}
+
+void api_find(struct api *api, struct http_request *request, const char *rest)
+{
+	(void)rest;
+	char under[LIMIT_PATH_BYTES + 1];
+	char texts[5][LIMIT_API_BYTES + 1];
+	struct err err = ERR_INIT;
+	const char *path = parameter(request, "under", under, sizeof(under), &err);
+	struct cache_filter filter = {
+		.api = parameter(request, "api", texts[0], LIMIT_API_BYTES + 1, &err),
+		.protocol = parameter(request, "protocol", texts[1], LIMIT_PROTOCOL_BYTES + 1, &err),
+		.type = parameter(request, "type", texts[2], LIMIT_API_BYTES + 1, &err),
+		.id = parameter(request, "id", texts[3], LIMIT_API_BYTES + 1, &err),
+		.persistence = parameter(
+			request, "persistence", texts[4], LIMIT_PROTOCOL_BYTES + 1, &err),
+	};
+	if (err.code) {
+		api_bad_request(request, err.msg);
+	} else if (!http_accepts(request->accept, "application/json", true)) {
+		api_not_acceptable(request, "this is application/json");
+	} else if (!request->local && api->remote_finds >= REMOTE_FINDS) {
+		err_set(&err, BERTH_LIMIT_EXCEEDED, "too many searches over TCP are under way");
+		api_problem(request, 503, &err);
+	} else {
+		look_up(api, request,
+			&(struct cache_query){
+				.path = path ? path : "/", .kind = CACHE_FIND, .filter = &filter });
+	}
 }

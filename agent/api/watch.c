@@ -249,10 +249,10 @@ static void on_event(void *context, enum cache_event event, const char *path, co
 		return;
 	}
 	emit(stream, names[event], path, record);
-	double noticed = cache_noticed(stream->api->cache);
-	if (path && noticed > 0) {
-		metrics_observe(stream->api->metrics, METRIC_PROPAGATION, "",
-			clock_monotonic_s() - noticed);
+	double since = cache_change_time_s(stream->api->cache);
+	if (path && since > 0) {
+		metrics_observe(
+			stream->api->metrics, METRIC_PROPAGATION, "", clock_monotonic_s() - since);
 	}
 }
 
@@ -396,7 +396,7 @@ static void open_stream(struct api *api, struct http_request *request, const cha
 	buffer_init(&stream->queue, FRAME_BYTES);
 	list_init(&stream->reader);
 	list_init(&stream->waiting);
-	stream->observer.recursive = recursive;
+	stream->observer.scope = recursive ? CACHE_TREE : CACHE_SELF;
 	stream->observer.on_ready = on_ready;
 	stream->observer.on_event = on_event;
 	stream->observer.on_refused = on_refused;

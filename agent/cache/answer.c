@@ -5,45 +5,59 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
-#include "lib/base/path.h"
-#include "lib/record/record.h"
 #include "lib/base/clock.h"
 #include "lib/base/hash.h"
+#include "lib/record/record.h"
+
+/*
+ * Answers: ready bodies over entries, and the lookups that wait for one. An answer is made when somebody asks, kept while
+ * all that it holds is unchanged, and dropped by the entry that changes. Each filter has an answer of its own.
+ */
 
 enum {
-	VARIANT_BYTES = 1400, /* api, protocol, scope */
+	VARIANT_BYTES = CACHE_FILTER_BYTES + 16,
 	VARIANTS_PER_PATH = 32,
-	BODY_BYTES = 256 * 1024 * 1024,
-	FRONT_BYTES = 1024, /* what a front end keeps with an answer */
-	ALLOCATION_BYTES = 16
+	RENDERING_BYTES = 1024 /* what a front end keeps with an answer */
 };
 
 /* ---- which answer ---- */
 
 static void write_variant(char *out, const struct cache_filter *filter)
 {
-	out[0] = '\0';
-	if (filter) {
-		snprintf(out, VARIANT_BYTES, "%s\n%s\n%s\n%s", filter->text ? "text" : "json",
-			filter->scope ? filter->scope : "",
-			filter->protocol ? filter->protocol : "", filter->api ? filter->api : "");
+	*out = '\0';
+	if (!filter) {
+		return;
 	}
+	const char *texts[] = { filter->text ? "text" : "json", filter->scope, filter->protocol,
+		filter->api, filter->type, filter->id, filter->persistence };
+	char *end = out + VARIANT_BYTES - 1;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]) && out < end; i++) {
+		size_t len = texts[i] ? strnlen(texts[i], (size_t)(end - out - 1)) : 0;
+		memcpy(out, texts[i] ? texts[i] : "", len);
+		out += len;
+		*out++ = '\n';
+	}
+	*out = '\0';
 }
 
-/* The fields of a variant again, in place; what is empty is NULL. */
-static struct cache_filter read_variant(char *variant)
+struct cache_filter cache_read_variant(char *variant)
 {
-	char *fields[4] = { variant };
-	for (int i = 1; i < 4; i++) {
-		char *end = strchr(fields[i - 1], '\n');
+	char *fields[7];
+	char *at = variant;
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+		char *end = strchrnul(at, '\n');
+		fields[i] = end > at ? at : NULL;
+		at = *end ? end + 1 : end;
 		*end = '\0';
-		fields[i] = end + 1;
 	}
 	return (struct cache_filter){
-		.text = strcmp(fields[0], "text") == 0,
-		.scope = *fields[1] ? fields[1] : NULL,
-		.protocol = *fields[2] ? fields[2] : NULL,
-		.api = *fields[3] ? fields[3] : NULL,
+		.text = fields[0] && strcmp(fields[0], "text") == 0,
+		.scope = fields[1],
+		.protocol = fields[2],
+		.api = fields[3],
+		.type = fields[4],
+		.id = fields[5],
+		.persistence = fields[6],
 	};
 }
 
@@ -57,173 +71,41 @@ static struct answer *find(
 	return answer;
 }
 
-struct cache_answer *cache_find(struct cache *cache, const char *path, enum cache_answer_kind kind,
-	const struct cache_filter *filter)
+struct cache_answer *cache_find(struct cache *cache, const struct cache_query *query)
 {
-	struct cache_node *node = cache_node_find(cache, path, strlen(path));
-	if (!node) {
+	const struct cache_node *node = cache_node_find(cache, query->path, strlen(query->path));
+	if (!node || query->refresh) {
 		return NULL;
 	}
 	char variant[VARIANT_BYTES];
-	write_variant(variant, filter);
-	struct answer *answer = find(node, kind, variant);
+	write_variant(variant, query->filter);
+	struct answer *answer = find(node, query->kind, variant);
 	if (!answer || !answer->ready || !answer->public.live) {
 		return NULL;
 	}
-	cache_node_use(node);
+	bool known_true = query->now_ms < cache->hit_until_ms && query->max_age_ms < 0;
+	if (!known_true &&
+		cache_confirm_since(cache,
+			cache_not_before_ms(cache, query->max_age_ms, query->now_ms),
+			query->now_ms) != CACHE_TRUE) {
+		return NULL;
+	}
+	cache_node_use(answer->node);
 	return &answer->public;
 }
 
-/* ---- bodies ---- */
-
-static void write_json_string(struct buffer *out, const char *text)
+bool cache_answer_is_composite(const struct answer *answer)
 {
-	json_t *string = json_string_nocheck(text);
-	char *dump = string ? json_dumps(string, JSON_ENCODE_ANY) : NULL;
-	buffer_append_text(out, dump ? dump : "\"\"");
-	free(dump);
-	json_decref(string);
+	return answer->kind == CACHE_RECORDS || answer->kind == CACHE_ENDPOINTS;
 }
 
-static int write_list(const struct cache_entry *children, struct buffer *out)
-{
-	buffer_append_text(out, "[");
-	for (size_t i = 0; i < children->children_count; i++) {
-		buffer_printf(out, "%s\"%s\"", i ? "," : "",
-			children->children[i]); /* paths need no escapes */
-	}
-	return buffer_append_text(out, "]\n");
-}
+/* ---- what it says ---- */
 
-/* Foreign names are escaped already, so that they need nothing more either. */
-static void write_stat(
-	const struct cache_entry *data, const struct cache_entry *children, struct buffer *out)
+void cache_answer_clear(struct cache *cache, struct answer *answer)
 {
-	buffer_printf(out, "{\"path\":\"%s\",\"time\":%lld,\"size\":%zu,\"children\":%zu",
-		data->node->path, (long long)data->stat.created_ms,
-		data->blob ? data->blob->len : data->stat.size, children->children_count);
-	for (size_t i = 0; i < children->foreign_count; i++) {
-		buffer_printf(out, "%s\"%s\"", i ? "," : ",\"foreign\":[",
-			children->children[children->children_count + i]);
-	}
-	buffer_append_text(out, children->foreign_count ? "]}\n" : "}\n");
-}
-
-static bool holds_record(const struct cache_entry *data)
-{
-	struct record *record;
-	if (!data || data->code || record_decode(&record, data->blob->data, data->blob->len, NULL)) {
-		return false;
-	}
-	record_free(record);
-	return true;
-}
-
-/* Lists the children's data among the needs; the walk that follows finds them. */
-static const struct cache_entry *need_children(
-	struct cache *cache, struct cache_need *need, const char *path)
-{
-	const struct cache_entry *children = cache_need(cache, need, path, CACHE_CHILDREN);
-	if (children && !children->code) {
-		for (size_t i = 0; i < children->children_count; i++) {
-			cache_need(cache, need, children->children[i], CACHE_DATA);
-		}
-	}
-	return children;
-}
-
-static const struct cache_entry *data_of(const struct cache *cache, const char *path)
-{
-	const struct cache_node *node = cache_node_find(cache, path, strlen(path));
-	return node ? node->entries[CACHE_DATA] : NULL;
-}
-
-static void write_records(
-	const struct cache *cache, const struct cache_entry *children, struct buffer *out)
-{
-	const char *separator = "{";
-	for (size_t i = 0; i < children->children_count; i++) {
-		const struct cache_entry *data = data_of(cache, children->children[i]);
-		if (holds_record(data)) {
-			buffer_printf(out, "%s\"%s\":", separator, children->children[i]);
-			buffer_append(out, data->blob->data, data->blob->len);
-			separator = ",";
-		}
-	}
-	buffer_append_text(out, *separator == '{' ? "{}\n" : "}\n");
-}
-
-static void write_address(const char *path, const struct record_endpoint *endpoint,
-	const json_t *address, bool text, struct buffer *out)
-{
-	if (text) {
-		char *line = record_address_text(endpoint->address_type, address);
-		if (line && !strpbrk(line, "\r\n")) {
-			buffer_printf(out, "%s\n", line);
-		}
-		free(line);
-		return;
-	}
-	buffer_printf(out, "%s{\"path\":\"%s\",\"scope\":\"%s\",\"api\":", out->len > 1 ? "," : "",
-		path, endpoint->scope);
-	write_json_string(out, endpoint->api);
-	buffer_append_text(out, ",\"protocol\":");
-	write_json_string(out, endpoint->protocol);
-	buffer_append_text(out, ",\"addressType\":");
-	write_json_string(out, endpoint->address_type);
-	char *dump = json_dumps(address, JSON_COMPACT);
-	buffer_printf(out, ",\"address\":%s}", dump ? dump : "{}");
-	free(dump);
-}
-
-static void write_endpoints_of(const struct cache_entry *data, const char *path,
-	const struct cache_filter *filter, struct buffer *out)
-{
-	struct record *record;
-	if (!data || data->code || record_decode(&record, data->blob->data, data->blob->len, NULL)) {
-		return;
-	}
-	for (size_t i = 0; i < record_endpoint_count(record); i++) {
-		struct record_endpoint endpoint = record_endpoint(record, i);
-		size_t index;
-		json_t *address;
-		if (record_endpoint_matches(
-			    &endpoint, filter->api, filter->protocol, filter->scope)) {
-			json_array_foreach (endpoint.addresses, index, address) {
-				write_address(path, &endpoint, address, filter->text, out);
-			}
-		}
-	}
-	record_free(record);
-}
-
-static void write_endpoints(const struct cache *cache, const struct answer *answer,
-	const struct cache_entry *children, struct buffer *out)
-{
-	char variant[VARIANT_BYTES];
-	strcpy(variant, answer->variant);
-	struct cache_filter filter = read_variant(variant);
-	const char *path = answer->node->path;
-	if (!filter.text) {
-		buffer_append_text(out, "[");
-	}
-	write_endpoints_of(data_of(cache, path), path, &filter, out);
-	for (size_t i = 0; i < children->children_count; i++) {
-		const char *child = children->children[i];
-		write_endpoints_of(data_of(cache, child), child, &filter, out);
-	}
-	if (!filter.text) {
-		buffer_append_text(out, "]\n");
-	}
-}
-
-/* ---- building ---- */
-
-static void clear(struct cache *cache, struct answer *answer)
-{
-	if (answer->public.front) {
-		cache->options.release_front(answer->public.front);
-		answer->public.front = NULL;
+	if (answer->public.rendering) {
+		cache->options.release_rendering(answer->public.rendering);
+		answer->public.rendering = NULL;
 	}
 	cache_body_release(answer->blob);
 	answer->blob = NULL;
@@ -235,25 +117,27 @@ static void clear(struct cache *cache, struct answer *answer)
 	answer->charged = 0;
 }
 
-static void publish(struct cache *cache, struct answer *answer, const struct cache_need *need,
-	const struct err *err)
+void cache_answer_publish(struct cache *cache, struct answer *answer, struct cache_blob *blob_take,
+	const struct cache_need *need, const struct err *err)
 {
 	struct cache_answer *public = &answer->public;
+	cache_answer_clear(cache, answer);
+	answer->blob = blob_take;
 	if (err->code) {
 		public->err = allocate_zeroed(1, sizeof(*err));
 		*public->err = *err;
 	}
-	public->body = answer->blob ? answer->blob->data : "";
-	public->len = answer->blob ? answer->blob->len : 0;
+	public->body = blob_take ? blob_take->data : "";
+	public->len = blob_take ? blob_take->len : 0;
 	public->live = !need->stale;
-	public->known_true = need->known_true;
+	public->true_at_ms = need->true_at_ms;
 	snprintf(public->etag, sizeof(public->etag), "\"%x-%016llx\"", (unsigned)-err->code & 0xff,
 		(unsigned long long)hash_bytes(HASH_INIT, public->body, public->len));
 	answer->ready = true;
 	/* A resolved record is charged with its entry. */
 	bool shared = answer->kind == CACHE_RESOLVE || !answer->blob;
-	answer->charged = sizeof(*answer) + strlen(answer->variant) + FRONT_BYTES +
-		2 * ALLOCATION_BYTES + (err->code ? sizeof(*err) : 0) +
+	answer->charged = sizeof(*answer) + strlen(answer->variant) + RENDERING_BYTES +
+		2 * CACHE_ALLOCATION_BYTES + (err->code ? sizeof(*err) : 0) +
 		(shared ? 0 : sizeof(*answer->blob) + public->len);
 	cache_charge(cache, 0, answer->charged);
 }
@@ -268,207 +152,338 @@ static void fail(const struct cache_entry *entry, struct err *err)
 	}
 }
 
-static void make_resolve(struct answer *answer, const struct cache_entry *data, struct err *err)
+static struct cache_blob *make_resolve(struct cache_entry *data, struct err *err)
 {
-	struct record *record;
 	if (data->code) {
 		fail(data, err);
-	} else if (record_decode(&record, data->blob->data, data->blob->len, err) == 0) {
-		record_free(record);
-		answer->blob = data->blob;
-		answer->blob->references++;
-	} else {
-		err_wrap(err, "%s", answer->node->path);
+		return NULL;
 	}
+	struct record *record = NULL;
+	if (cache_entry_content(data) != CACHE_CONTENT_RECORD &&
+		record_decode(&record, data->blob->data, data->blob->len, err)) {
+		err_wrap(err, "%s", data->node->path);
+		return NULL;
+	}
+	record_free(record);
+	data->blob->references++;
+	return data->blob;
 }
 
-static void make_written(struct cache *cache, struct answer *answer, const struct cache_entry *data,
-	const struct cache_entry *children, struct err *err)
+static struct cache_blob *take_text(struct buffer *out, const char *path, struct err *err)
 {
-	const struct cache_entry *decisive = answer->kind == CACHE_STAT ? data : children;
+	struct cache_blob *blob = out->failed ? NULL
+					      : cache_blob_create(buffer_text(out), out->len);
+	if (!blob) {
+		err_set(err, BERTH_LIMIT_EXCEEDED, "%s: the answer is too large", path);
+	}
+	buffer_finish(out);
+	return blob;
+}
+
+static struct cache_blob *make_list(const struct cache_entry *children, struct err *err)
+{
+	struct buffer out;
+	if (children->code) {
+		fail(children, err);
+		return NULL;
+	}
+	buffer_init(&out, SIZE_MAX);
+	cache_write_list(children, &out);
+	return take_text(&out, children->node->path, err);
+}
+
+static struct cache_blob *make_stat(
+	const struct cache_entry *data, const struct cache_entry *children, struct err *err)
+{
 	/* A node has a stat whatever it holds. */
-	bool odd = decisive->code == BERTH_NO_RECORD || decisive->code == BERTH_INVALID_RECORD;
-	if (decisive->code && !(odd && answer->kind == CACHE_STAT)) {
-		fail(decisive, err);
-		return;
+	if (data->code && data->code != BERTH_NO_RECORD && data->code != BERTH_INVALID_RECORD) {
+		fail(data, err);
+		return NULL;
 	}
 	struct buffer out;
-	buffer_init(&out, BODY_BYTES);
-	switch (answer->kind) {
-	case CACHE_LIST:
-		write_list(children, &out);
-		break;
-	case CACHE_RECORDS:
-		write_records(cache, children, &out);
-		break;
-	case CACHE_ENDPOINTS:
-		write_endpoints(cache, answer, children, &out);
-		break;
-	default:
-		write_stat(data, children, &out);
+	buffer_init(&out, SIZE_MAX);
+	buffer_printf(&out, "{\"path\":\"%s\",\"time\":%lld,\"size\":%zu,\"children\":%zu",
+		data->node->path, (long long)data->stat.created_ms, data->stat.size,
+		children->children_count);
+	/* Foreign names come with escapes, so that they need nothing more. */
+	for (size_t i = 0; i < children->foreign_count; i++) {
+		buffer_printf(&out, "%s\"%s\"", i ? "," : ",\"foreign\":[",
+			children->children[children->children_count + i]);
 	}
-	if (out.failed) {
-		err_set(err, BERTH_LIMIT_EXCEEDED, "%s: the answer is too large",
-			answer->node->path);
-	} else {
-		answer->blob = cache_blob_create(buffer_text(&out), out.len);
-	}
-	buffer_finish(&out);
+	buffer_append_text(&out, children->foreign_count ? "]}\n" : "}\n");
+	return take_text(&out, data->node->path, err);
 }
+
+/* ---- building ---- */
 
 static void refresh_children(struct cache *cache, const struct cache_entry *children)
 {
 	for (size_t i = 0; children && !children->code && i < children->children_count; i++) {
-		const struct cache_node *node = cache_node_find(
-			cache, children->children[i], strlen(children->children[i]));
-		struct cache_entry *data = node ? node->entries[CACHE_DATA] : NULL;
-		if (data && data->watch && !data->loading) {
-			data->loading = true;
+		struct cache_entry *data = cache_data_of(cache, children->children[i]);
+		if (data) {
 			cache_entry_refresh(cache, data);
 		}
 	}
 }
 
-static enum cache_verdict build(struct cache *cache, struct answer *answer, struct err *err)
+/* Everything that an answer over children needs is on its way afterwards. */
+static struct cache_entry *need_composite(
+	struct cache *cache, struct answer *answer, struct cache_need *need)
 {
-	struct cache_need need = { .missing = 0 };
 	const char *path = answer->node->path;
-	const struct cache_entry *data = NULL;
-	const struct cache_entry *children = NULL;
-	if (answer->kind != CACHE_LIST && answer->kind != CACHE_RECORDS) {
-		data = cache_need(cache, &need, path, CACHE_DATA);
+	if (answer->kind == CACHE_ENDPOINTS) {
+		cache_need(cache, need, path, CACHE_DATA);
 	}
-	if (answer->kind == CACHE_LIST || answer->kind == CACHE_STAT) {
-		children = cache_need(cache, &need, path, CACHE_CHILDREN);
-	} else if (answer->kind != CACHE_RESOLVE) {
-		if (answer->refresh_children) {
-			children = cache_need(cache, &need, path, CACHE_CHILDREN);
-			answer->refresh_children = need.missing > 0;
-			refresh_children(cache, need.missing ? NULL : children);
-		}
-		children = need_children(cache, &need, path);
+	if (answer->refresh_children) {
+		const struct cache_entry *children = cache_need(cache, need, path, CACHE_CHILDREN);
+		answer->refresh_children = need->missing > 0;
+		refresh_children(cache, need->missing ? NULL : children);
 	}
+	return cache_need_children(cache, need, path);
+}
+
+static enum cache_verdict unavailable(const struct cache *cache, const struct answer *answer,
+	const struct cache_need *need, struct err *err)
+{
+	err_set(err, BERTH_REGISTRY_UNAVAILABLE, "the registry is %s, and %s is %s",
+		registry_state_name(cache->state), answer->node->path,
+		need->outdated ? "known no later than max_stale allows" : "not known");
+	return CACHE_UNAVAILABLE;
+}
+
+static enum cache_verdict build_composite(
+	struct cache *cache, struct answer *answer, struct err *err)
+{
+	struct err found = ERR_INIT;
+	struct cache_blob *blob = NULL;
+	struct cache_need need = { .missing = 0 };
+	struct cache_entry *children = answer->build ? NULL : need_composite(cache, answer, &need);
 	answer->missing = need.missing;
 	if (need.unavailable > 0) {
-		err_set(err, BERTH_REGISTRY_UNAVAILABLE, "the registry is %s, and %s is %s",
-			registry_state_name(cache->state), path,
-			need.outdated ? "known no later than max_stale allows" : "not known");
-		return CACHE_UNAVAILABLE;
+		return unavailable(cache, answer, &need, err);
+	}
+	if (need.too_large) {
+		err_set(&found, BERTH_LIMIT_EXCEEDED,
+			"%s has %zu children, which do not fit into the cache (max_size, %zu bytes)",
+			answer->node->path, children->children_count, cache->options.max_size_bytes);
+	} else if (need.missing > 0) {
+		return CACHE_WAITING;
+	} else if (children && children->code) {
+		fail(children, &found);
+	} else {
+		enum cache_verdict verdict = cache_build_go_on(cache, answer, &found);
+		if (verdict != CACHE_READY) {
+			return verdict == CACHE_WAITING
+				? CACHE_WAITING
+				: unavailable(cache, answer, &answer->build->need, err);
+		}
+	}
+	bool changed = answer->build && answer->build->changed;
+	if (answer->build) {
+		need = answer->build->need;
+		blob = found.code ? NULL
+				  : take_text(&answer->build->out, answer->node->path, &found);
+		cache_build_free(answer);
+	}
+	cache_answer_publish(cache, answer, blob, &need, &found);
+	if (changed) {
+		/* True in each part when that was written; whoever asks next gets a newer one. */
+		answer->ready = false;
+		cache_mark_dirty(cache, answer->node);
+	}
+	return CACHE_READY;
+}
+
+static enum cache_verdict build(struct cache *cache, struct answer *answer, struct err *err)
+{
+	if (answer->kind == CACHE_FIND) {
+		return cache_find_build(cache, answer, err);
+	}
+	if (cache_answer_is_composite(answer)) {
+		return build_composite(cache, answer, err);
+	}
+	struct cache_need need = { .missing = 0 };
+	const char *path = answer->node->path;
+	struct cache_entry *data = answer->kind == CACHE_LIST
+		? NULL
+		: cache_need(cache, &need, path, CACHE_DATA);
+	struct cache_entry *children = answer->kind == CACHE_RESOLVE
+		? NULL
+		: cache_need(cache, &need, path, CACHE_CHILDREN);
+	answer->missing = need.missing;
+	if (need.unavailable > 0) {
+		return unavailable(cache, answer, &need, err);
 	}
 	if (need.missing > 0) {
 		return CACHE_WAITING;
 	}
-	clear(cache, answer);
 	struct err found = ERR_INIT;
-	if (answer->kind == CACHE_RESOLVE) {
-		make_resolve(answer, data, &found);
-	} else {
-		make_written(cache, answer, data, children, &found);
-	}
-	publish(cache, answer, &need, &found);
+	struct cache_blob *blob = answer->kind == CACHE_RESOLVE ? make_resolve(data, &found)
+		: answer->kind == CACHE_LIST                    ? make_list(children, &found)
+								: make_stat(data, children, &found);
+	cache_answer_publish(cache, answer, blob, &need, &found);
 	return CACHE_READY;
 }
 
 /* ---- waiting ---- */
 
-static void add_wait(struct answer *answer, struct cache_wait *wait)
+static void add_wait(struct cache *cache, struct answer *answer, struct cache_wait *wait)
 {
 	wait->answer = answer;
-	wait->prev = NULL;
-	wait->next = answer->waits;
-	if (answer->waits) {
-		answer->waits->prev = wait;
+	list_append(&answer->waits, &wait->link);
+	if (answer->kind == CACHE_FIND) {
+		cache_find_waited(cache, answer);
 	}
-	answer->waits = wait;
 }
 
 void cache_cancel(struct cache_wait *wait)
 {
+	if (!wait->link.next) {
+		return; /* it never waited */
+	}
 	struct answer *answer = wait->answer;
-	if (!answer) {
-		return;
-	}
-	*(wait->prev ? &wait->prev->next : &answer->waits) = wait->next;
-	if (wait->next) {
-		wait->next->prev = wait->prev;
-	}
+	list_remove(&wait->link);
+	list_remove(&wait->unconfirmed_link);
 	wait->answer = NULL;
-}
-
-static void deliver(struct answer *answer, enum cache_verdict verdict, const struct err *err)
-{
-	for (struct cache_wait *wait = answer->waits, *next; wait; wait = next) {
-		next = wait->next;
-		bool ready = verdict == CACHE_READY &&
-			strcmp(wait->unlike, answer->public.etag) != 0;
-		bool given_up = verdict == CACHE_UNAVAILABLE && !wait->unlike[0];
-		if (ready || given_up) {
-			cache_cancel(wait);
-			wait->on_answer(wait->context, ready ? &answer->public : NULL, err);
+	if (answer) {
+		struct cache *cache = answer->cache;
+		cache->unpinned = true;
+		if (answer->kind == CACHE_FIND && !answer->busy) {
+			cache_find_waited(cache, answer);
 		}
 	}
 }
 
-static void retry(struct cache *cache, struct answer *answer)
+/* Is it good enough for the wait, or as good as it will get? */
+static bool satisfies(struct cache *cache, struct answer *answer, struct cache_wait *wait)
 {
-	struct err err = ERR_INIT;
-	enum cache_verdict verdict = build(cache, answer, &err);
-	if (verdict != CACHE_WAITING) {
-		deliver(answer, verdict, &err);
+	if (strcmp(wait->unlike, answer->public.etag) == 0) {
+		return false;
+	}
+	if (!answer->public.live ||
+		cache_confirm_since(cache, wait->not_before_ms, clock_monotonic_ms()) !=
+			CACHE_TRUE_SOON) {
+		return true;
+	}
+	list_remove(&wait->unconfirmed_link);
+	list_append(&cache->unconfirmed_waits, &wait->unconfirmed_link);
+	return false;
+}
+
+/* Live entries of a server that is silent for too long are worth no more than stale ones. */
+static bool is_outdated(const struct cache *cache, const struct answer *answer, int64_t now_ms)
+{
+	int64_t max_stale_ms = cache->options.max_stale_ms;
+	return max_stale_ms > 0 &&
+		cache_answer_age_ms(cache, &answer->public, now_ms) > max_stale_ms;
+}
+
+void cache_answer_deliver(struct cache *cache, struct answer *answer, enum cache_verdict verdict,
+	const struct err *err)
+{
+	struct list waits;
+	struct err outdated = ERR_INIT;
+	if (verdict == CACHE_READY && is_outdated(cache, answer, clock_monotonic_ms())) {
+		struct cache_need need = { .outdated = true };
+		verdict = unavailable(cache, answer, &need, &outdated);
+		err = &outdated;
+	}
+	list_init(&waits);
+	list_move_all(&waits, &answer->waits);
+	answer->busy = true;
+	while (!list_empty(&waits)) {
+		struct cache_wait *wait = LIST_ITEM(waits.next, struct cache_wait, link);
+		bool ready = verdict == CACHE_READY && satisfies(cache, answer, wait);
+		bool given_up = verdict == CACHE_UNAVAILABLE &&
+			(!wait->unlike[0] || err->code == BERTH_LIMIT_EXCEEDED);
+		if (ready || given_up) {
+			cache_cancel(wait);
+			wait->on_answer(wait->context, ready ? &answer->public : NULL, err);
+		} else {
+			list_remove(&wait->link);
+			list_append(&answer->waits, &wait->link);
+		}
+	}
+	answer->busy = false;
+	if (answer->kind == CACHE_FIND) {
+		cache_find_waited(cache, answer);
 	}
 }
 
-static bool is_composite(const struct answer *answer)
+void cache_answer_retry(struct cache *cache, struct answer *answer)
 {
-	return answer->kind == CACHE_RECORDS || answer->kind == CACHE_ENDPOINTS;
+	struct err err = ERR_INIT;
+	enum cache_verdict verdict = answer->ready && answer->public.live
+		? CACHE_READY
+		: build(cache, answer, &err);
+	if (verdict != CACHE_WAITING) {
+		cache_answer_deliver(cache, answer, verdict, &err);
+	}
 }
 
 void cache_answers_flush(struct cache *cache, struct cache_node *node)
 {
 	for (struct answer *answer = node->answers; answer; answer = answer->next) {
-		if (answer->waits) {
-			retry(cache, answer);
+		if (!list_empty(&answer->waits) && answer->kind != CACHE_FIND) {
+			cache_answer_retry(cache, answer);
 		}
 	}
 	struct cache_node *parent = cache_node_parent(cache, node);
 	for (struct answer *answer = parent ? parent->answers : NULL; answer;
 		answer = answer->next) {
-		if (!is_composite(answer) || !answer->waits) {
+		if (!cache_answer_is_composite(answer) || list_empty(&answer->waits)) {
 			continue;
 		}
 		if (answer->missing > 1) {
 			answer->missing--;
 		} else {
-			retry(cache, answer);
+			cache_answer_retry(cache, answer);
 		}
+	}
+}
+
+static void drop(struct cache *cache, struct answer *answer)
+{
+	cache_answer_clear(cache, answer);
+	if (answer->build) {
+		answer->build->changed = true;
 	}
 }
 
 void cache_answers_drop(struct cache *cache, struct cache_node *node)
 {
 	for (struct answer *answer = node->answers; answer; answer = answer->next) {
-		clear(cache, answer);
+		if (answer->kind != CACHE_FIND) {
+			drop(cache, answer);
+		}
 	}
 	struct cache_node *parent = cache_node_parent(cache, node);
 	for (struct answer *answer = parent ? parent->answers : NULL; answer;
 		answer = answer->next) {
-		if (is_composite(answer)) {
-			clear(cache, answer);
+		if (cache_answer_is_composite(answer)) {
+			drop(cache, answer);
 		}
 	}
 }
 
-void cache_answers_stale(struct cache_node *node)
+void cache_answers_away(struct cache *cache, struct cache_node *node)
 {
 	for (struct answer *answer = node->answers; answer; answer = answer->next) {
-		answer->public.live = false;
+		if (answer->public.live) {
+			answer->public.live = false;
+			answer->public.true_at_ms = cache_heard_ms(cache, clock_monotonic_ms());
+		}
+		cache_build_free(answer);
+	}
+	if (cache_answers_waited(node)) {
+		cache_mark_dirty(cache, node);
 	}
 }
 
 bool cache_answers_waited(const struct cache_node *node)
 {
 	for (const struct answer *answer = node->answers; answer; answer = answer->next) {
-		if (answer->waits) {
+		if (!list_empty(&answer->waits) || answer->busy) {
 			return true;
 		}
 	}
@@ -477,7 +492,9 @@ bool cache_answers_waited(const struct cache_node *node)
 
 static void answer_free(struct cache *cache, struct answer *answer)
 {
-	clear(cache, answer);
+	cache_find_free(cache, answer);
+	cache_build_free(answer);
+	cache_answer_clear(cache, answer);
 	free(answer);
 }
 
@@ -490,16 +507,38 @@ void cache_answers_free(struct cache *cache, struct cache_node *node)
 	}
 }
 
+bool cache_answers_refuse(struct cache *cache, bool loading)
+{
+	for (struct list *link = cache->pinned.next; link != &cache->pinned; link = link->next) {
+		struct cache_node *node = LIST_ITEM(link, struct cache_node, order);
+		for (struct answer *answer = node->answers; answer; answer = answer->next) {
+			if (!cache_answer_is_composite(answer) || list_empty(&answer->waits) ||
+				(loading && answer->missing == 0)) {
+				continue;
+			}
+			struct err err = ERR_INIT;
+			err_set(&err, BERTH_LIMIT_EXCEEDED,
+				"%s does not fit into the cache (max_size, %zu bytes)", node->path,
+				cache->options.max_size_bytes);
+			cache->refusals++;
+			cache_build_free(answer);
+			cache_answer_deliver(cache, answer, CACHE_UNAVAILABLE, &err);
+			return true;
+		}
+	}
+	return false;
+}
+
 /* ---- asking ---- */
 
-/* Filters are the asker's to choose: only so many answers of them are kept for a path. */
+/* Filters are the client's to choose: only so many answers of them are kept for a path. */
 static void limit_variants(struct cache *cache, struct cache_node *node)
 {
 	size_t count = 0;
 	struct answer **oldest = NULL;
 	for (struct answer **at = &node->answers; *at; at = &(*at)->next) {
 		count++;
-		if (!(*at)->waits) {
+		if (list_empty(&(*at)->waits) && !(*at)->busy) {
 			oldest = at;
 		}
 	}
@@ -518,8 +557,10 @@ static struct answer *get(struct cache *cache, struct cache_node *node, enum cac
 		limit_variants(cache, node);
 		answer = allocate_zeroed(1, sizeof(*answer) + strlen(variant) + 1);
 		strcpy(answer->variant, variant);
+		answer->cache = cache;
 		answer->kind = kind;
 		answer->node = node;
+		list_init(&answer->waits);
 		answer->next = node->answers;
 		node->answers = answer;
 	}
@@ -530,44 +571,83 @@ static void refresh(struct cache *cache, struct answer *answer)
 {
 	for (int kind = CACHE_DATA; kind <= CACHE_CHILDREN; kind++) {
 		struct cache_entry *entry = answer->node->entries[kind];
-		if (entry && entry->watch && !entry->loading && cache->state == REGISTRY_CONNECTED) {
-			entry->loading = true;
+		if (entry) {
 			cache_entry_refresh(cache, entry);
 		}
 	}
-	answer->refresh_children = is_composite(answer) && cache->state == REGISTRY_CONNECTED;
+	answer->refresh_children = cache_answer_is_composite(answer) &&
+		cache->state == REGISTRY_CONNECTED;
+	if (cache->state == REGISTRY_CONNECTED) {
+		answer->ready = false;
+	}
 }
 
-enum cache_verdict cache_ask(struct cache *cache, const char *path, enum cache_answer_kind kind,
-	const struct cache_filter *filter, bool again, struct cache_wait *wait,
-	struct cache_answer **ret_answer, struct err *err)
+enum cache_verdict cache_ask(struct cache *cache, const struct cache_query *query,
+	struct cache_wait *wait, struct cache_answer **ret_answer, struct err *err)
 {
 	char variant[VARIANT_BYTES];
-	write_variant(variant, filter);
-	struct cache_node *node = cache_node_get(cache, path);
+	write_variant(variant, query->filter);
+	struct cache_node *node = cache_node_get(cache, query->path);
 	cache_node_use(node);
 	ev_prepare_start(cache->loop, &cache->flush); /* the new path may be one too many */
-	struct answer *answer = get(cache, node, kind, variant);
-	if (again) {
+	struct answer *answer = get(cache, node, query->kind, variant);
+	wait->not_before_ms = cache_not_before_ms(cache, query->max_age_ms, query->now_ms);
+	list_init(&wait->link);
+	list_init(&wait->unconfirmed_link);
+	if (query->refresh) {
 		refresh(cache, answer);
 	}
-	enum cache_verdict verdict = !again && answer->ready && answer->public.live
+	enum cache_verdict verdict = !query->refresh && answer->ready && answer->public.live
 		? CACHE_READY
 		: build(cache, answer, err);
-	if (verdict == CACHE_READY && strcmp(wait->unlike, answer->public.etag) == 0) {
+	if (verdict == CACHE_READY && !satisfies(cache, answer, wait)) {
 		verdict = CACHE_WAITING;
+	}
+	if (verdict == CACHE_READY && is_outdated(cache, answer, query->now_ms)) {
+		struct cache_need need = { .outdated = true };
+		verdict = unavailable(cache, answer, &need, err);
 	}
 	if (verdict == CACHE_READY) {
 		*ret_answer = &answer->public;
 	} else if (verdict == CACHE_WAITING) {
-		add_wait(answer, wait);
+		add_wait(cache, answer, wait);
 	}
 	return verdict;
 }
 
-double cache_answer_age_s(const struct cache_answer *answer)
+bool cache_is_confirming(const struct cache_wait *wait)
 {
-	return answer->live ? 0 : clock_monotonic_s() - answer->known_true;
+	return wait->unconfirmed_link.next && !list_empty(&wait->unconfirmed_link);
+}
+
+struct cache_answer *cache_known(
+	struct cache *cache, const struct cache_query *query, int64_t now_ms)
+{
+	char variant[VARIANT_BYTES];
+	write_variant(variant, query->filter);
+	const struct cache_node *node = cache_node_find(cache, query->path, strlen(query->path));
+	struct answer *answer = node ? find(node, query->kind, variant) : NULL;
+	struct err err = ERR_INIT;
+	bool known = answer &&
+		(answer->ready ||
+			(query->kind != CACHE_FIND && build(cache, answer, &err) == CACHE_READY));
+	return known && !is_outdated(cache, answer, now_ms) ? &answer->public : NULL;
+}
+
+/* ---- what an answer is worth ---- */
+
+bool cache_answer_confirmed(const struct cache *cache, const struct cache_answer *answer,
+	int64_t max_age_ms, int64_t now_ms)
+{
+	return answer->live && cache->state == REGISTRY_CONNECTED &&
+		cache_heard_ms(cache, now_ms) >= cache_not_before_ms(cache, max_age_ms, now_ms);
+}
+
+int64_t cache_answer_age_ms(
+	const struct cache *cache, const struct cache_answer *answer, int64_t now_ms)
+{
+	int64_t true_at_ms = answer->live ? cache_heard_ms(cache, now_ms) : answer->true_at_ms;
+	return now_ms > true_at_ms ? now_ms - true_at_ms : 0;
 }
 
 void *cache_body_hold(const struct cache_answer *answer)

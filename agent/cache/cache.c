@@ -3,20 +3,23 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 
 #include "agent/base/allocate.h"
-#include "agent/base/log.h"
-#include "lib/base/path.h"
 #include "lib/base/clock.h"
 #include "lib/base/hash.h"
+#include "lib/base/path.h"
+
+/*
+ * Paths, limits and time: the table of nodes, who may be evicted, and what is done at the end of each turn.
+ */
 
 enum {
 	FIRST_BUCKETS = 256,
-	ALLOCATION_BYTES = 16 /* what malloc adds */
+	OVERDRAFT = 20,       /* a twentieth of the limit may come in before nothing more is read */
+	EVICTION_STEPS = 1024 /* nodes that one turn looks at */
 };
 
-static const double resync_tick_s = 1.0;
+static const double tick_s = 1.0;
 
 struct cache_blob *cache_blob_create(const char *data, size_t len)
 {
@@ -45,26 +48,23 @@ void cache_charge(struct cache *cache, size_t before, size_t after)
 	cache->bytes += after - before;
 }
 
+bool cache_is_full(const struct cache *cache)
+{
+	size_t limit = cache->options.max_size_bytes;
+	return cache->bytes > limit + limit / OVERDRAFT;
+}
+
+void cache_go_on(struct cache *cache)
+{
+	ev_timer_start(cache->loop, &cache->more);
+}
+
 /* ---- paths ---- */
 
 static uint32_t hash_path(const struct cache *cache, const char *path, size_t len)
 {
 	uint64_t hash = hash_bytes(cache->hash_seed, path, len);
-	return (uint32_t)(hash ^ (hash >> 32));
-}
-
-static void list_remove(struct node_list *list, struct cache_node *node)
-{
-	*(node->prev ? &node->prev->next : &list->first) = node->next;
-	*(node->next ? &node->next->prev : &list->last) = node->prev;
-}
-
-static void list_push(struct node_list *list, struct cache_node *node)
-{
-	node->prev = NULL;
-	node->next = list->first;
-	*(list->first ? &list->first->prev : &list->last) = node;
-	list->first = node;
+	return (uint32_t)(hash ^ hash >> 32);
 }
 
 struct cache_node *cache_node_find(const struct cache *cache, const char *path, size_t len)
@@ -98,7 +98,7 @@ static void grow(struct cache *cache)
 
 static size_t node_bytes(const struct cache_node *node)
 {
-	return sizeof(*node) + node->path_len + 1 + ALLOCATION_BYTES;
+	return sizeof(*node) + node->path_len + 1 + CACHE_ALLOCATION_BYTES;
 }
 
 struct cache_node *cache_node_get(struct cache *cache, const char *path)
@@ -116,10 +116,11 @@ struct cache_node *cache_node_get(struct cache *cache, const char *path)
 	memcpy(node->path, path, len);
 	node->path_len = (uint16_t)len;
 	node->hash = hash_path(cache, path, len);
+	list_init(&node->observers);
 	struct cache_node **bucket = &cache->buckets[node->hash & (cache->bucket_count - 1)];
 	node->hash_next = *bucket;
 	*bucket = node;
-	list_push(&cache->order, node);
+	list_prepend(&cache->order, &node->order);
 	cache->node_count++;
 	cache_charge(cache, 0, node_bytes(node));
 	return node;
@@ -137,6 +138,12 @@ struct cache_node *cache_node_parent(const struct cache *cache, const struct cac
 	return len > 0 ? cache_node_find(cache, node->path, len) : NULL;
 }
 
+struct cache_entry *cache_data_of(const struct cache *cache, const char *path)
+{
+	const struct cache_node *node = cache_node_find(cache, path, strlen(path));
+	return node ? node->entries[CACHE_DATA] : NULL;
+}
+
 static void node_free(struct cache *cache, struct cache_node *node)
 {
 	struct cache_node **at = &cache->buckets[node->hash & (cache->bucket_count - 1)];
@@ -144,7 +151,7 @@ static void node_free(struct cache *cache, struct cache_node *node)
 		at = &(*at)->hash_next;
 	}
 	*at = node->hash_next;
-	list_remove(&cache->order, node);
+	list_remove(&node->order);
 	cache_answers_free(cache, node);
 	for (int kind = CACHE_DATA; kind <= CACHE_CHILDREN; kind++) {
 		cache_entry_free(cache, node->entries[kind]);
@@ -156,7 +163,7 @@ static void node_free(struct cache *cache, struct cache_node *node)
 
 /* ---- limits ---- */
 
-/* What somebody waits for or observes stays, and so do the children that a parent's answer is being made of. */
+/* Lookups and observers pin their paths, and the children that a parent's answer is being made of. */
 static bool is_pinned(const struct cache *cache, const struct cache_node *node)
 {
 	if (node->dirty || cache_answers_waited(node) || cache_is_observed(cache, node)) {
@@ -166,43 +173,53 @@ static bool is_pinned(const struct cache *cache, const struct cache_node *node)
 	return parent && cache_answers_waited(parent);
 }
 
-static struct cache_node *victim(struct cache *cache)
-{
-	for (size_t tries = 2 * cache->node_count; tries > 0; tries--) {
-		struct cache_node *node = cache->order.last;
-		if (!node->used && !is_pinned(cache, node)) {
-			return node;
-		}
-		node->used = false;
-		list_remove(&cache->order, node);
-		list_push(&cache->order, node);
-	}
-	return NULL;
-}
-
+/*
+ * Makes room, least recently used nodes first. A pinned node leaves the list, and comes back with all the others when
+ * something that pinned nodes has ended: no node is looked at twice in vain. What is left to do is done in the next turns.
+ */
 static void evict(struct cache *cache)
 {
-	while (cache->bytes > cache->options.max_size_bytes) {
-		struct cache_node *node = victim(cache);
-		if (node) {
+	for (int steps = EVICTION_STEPS; cache->bytes > cache->options.max_size_bytes; steps--) {
+		if (steps == 0) {
+			cache_go_on(cache);
+			return;
+		}
+		if (list_empty(&cache->order) && cache->unpinned) {
+			cache->unpinned = false;
+			list_move_all(&cache->order, &cache->pinned);
+		}
+		if (list_empty(&cache->order)) {
+			if (cache_answers_refuse(cache, true) || cache_observers_refuse(cache) ||
+				cache_answers_refuse(cache, false)) {
+				continue;
+			}
+			return;
+		}
+		struct cache_node *node = LIST_ITEM(cache->order.prev, struct cache_node, order);
+		if (is_pinned(cache, node)) {
+			list_remove(&node->order);
+			list_prepend(&cache->pinned, &node->order);
+		} else if (node->used) {
+			node->used = false;
+			list_remove(&node->order);
+			list_prepend(&cache->order, &node->order);
+		} else {
 			cache_answers_drop(cache, node);
 			node_free(cache, node);
 			cache->evictions++;
-		} else if (!cache_observers_refuse(cache)) {
-			return;
 		}
 	}
 }
 
 static bool is_absent(const struct cache_entry *entry)
 {
-	return !entry || (entry->live && entry->code == BERTH_PATH_NOT_FOUND);
+	return !entry || (entry->state == CACHE_LIVE && entry->code == BERTH_PATH_NOT_FOUND);
 }
 
-/* Paths that a recursive observer saw come and go would pile up with their watches: nobody asked for those. */
+/* Paths that the observer of a tree saw come and go would pile up with their watches: no client asked for them. */
 static void forget_vanished(struct cache *cache, struct cache_node *node)
 {
-	if (cache->recursive_observers > 0 && !node->observers &&
+	if (cache->wide_observers > 0 && list_empty(&node->observers) &&
 		is_absent(node->entries[CACHE_DATA]) && is_absent(node->entries[CACHE_CHILDREN]) &&
 		!is_pinned(cache, node)) {
 		cache_answers_drop(cache, node);
@@ -226,7 +243,8 @@ void cache_mark_dirty(struct cache *cache, struct cache_node *node)
 void cache_flush(struct cache *cache)
 {
 	cache_queue_run(cache);
-	/* Those who are told may ask for more, which is ready or marks more dirty. */
+	cache_finds_run(cache);
+	/* Callbacks may ask for more, which is ready or marks more nodes dirty. */
 	while (cache->dirty) {
 		struct cache_node *node = cache->dirty;
 		cache->dirty = node->dirty_next;
@@ -237,7 +255,7 @@ void cache_flush(struct cache *cache)
 	}
 	cache_observers_ready(cache);
 	cache_observers_freshness(cache);
-	cache->noticed = 0;
+	cache->change_time_s = 0;
 	evict(cache);
 	if (!cache->dirty) {
 		ev_prepare_stop(cache->loop, &cache->flush);
@@ -251,14 +269,20 @@ static void on_flush(struct ev_loop *loop, ev_prepare *prepare, int events)
 	cache_flush(prepare->data);
 }
 
-static void on_guard(struct ev_loop *loop, ev_timer *timer, int events)
+static void on_more(struct ev_loop *loop, ev_timer *timer, int events)
 {
 	(void)loop;
 	(void)events;
 	struct cache *cache = timer->data;
-	while (cache->guarded.first) {
-		cache_entry_refresh(cache, cache->guarded.first);
-	}
+	cache_builds_run(cache);
+	ev_prepare_start(cache->loop, &cache->flush); /* which evicts further */
+}
+
+static void on_doubt(struct ev_loop *loop, ev_timer *timer, int events)
+{
+	(void)loop;
+	(void)events;
+	cache_recheck_doubted(timer->data);
 }
 
 /* ---- resync: a slice of the paths every second, so that all of them had their turn within the period ---- */
@@ -275,15 +299,16 @@ static void resync_bucket(struct cache *cache, size_t bucket)
 	}
 }
 
-static void on_resync(struct ev_loop *loop, ev_timer *timer, int events)
+static void on_tick(struct ev_loop *loop, ev_timer *timer, int events)
 {
 	(void)loop;
 	(void)events;
 	struct cache *cache = timer->data;
+	cache_finds_tick(cache);
 	if (cache->state != REGISTRY_CONNECTED || cache->options.resync_ms <= 0) {
 		return;
 	}
-	cache->resync_due += (double)cache->bucket_count * resync_tick_s * 1000. /
+	cache->resync_due += (double)cache->bucket_count * tick_s * 1000. /
 		(double)cache->options.resync_ms;
 	for (; cache->resync_due >= 1.; cache->resync_due -= 1.) {
 		cache->resync_bucket = (cache->resync_bucket + 1) & (cache->bucket_count - 1);
@@ -295,18 +320,16 @@ static void on_resync(struct ev_loop *loop, ev_timer *timer, int events)
 
 static void on_away(struct cache *cache)
 {
-	double now = clock_monotonic_s();
-	cache->away_since = now;
+	int64_t now_ms = clock_monotonic_ms();
+	int64_t heard_ms = cache_heard_ms(cache, now_ms);
+	cache->away_since_ms = now_ms;
 	for (size_t i = 0; i < cache->bucket_count; i++) {
 		for (struct cache_node *node = cache->buckets[i]; node; node = node->hash_next) {
+			cache_answers_away(cache, node);
 			for (int kind = CACHE_DATA; kind <= CACHE_CHILDREN; kind++) {
 				if (node->entries[kind]) {
-					cache_entry_away(cache, node->entries[kind], now);
+					cache_entry_away(cache, node->entries[kind], heard_ms);
 				}
-			}
-			cache_answers_stale(node);
-			if (cache_answers_waited(node)) {
-				cache_mark_dirty(cache, node);
 			}
 		}
 	}
@@ -319,25 +342,27 @@ void cache_on_registry_state(struct cache *cache, enum registry_state state)
 	bool was_reachable = cache_reachable(cache);
 	cache->state = state;
 	if (state == REGISTRY_CONNECTED) {
-		cache->away_since = 0;
+		cache->away_since_ms = 0;
 		ev_prepare_start(cache->loop, &cache->flush);
 	} else if (was_connected || (was_reachable && !cache_reachable(cache))) {
 		on_away(cache);
 	}
+	cache_confirm_reset(cache);
 }
 
-double cache_noticed(const struct cache *cache)
+double cache_change_time_s(const struct cache *cache)
 {
-	return cache->noticed;
+	return cache->change_time_s;
 }
 
 void cache_get_stats(const struct cache *cache, struct cache_stats *stats)
 {
+	int64_t since_ms = cache->away_since_ms;
 	*stats = (struct cache_stats){
 		.paths = cache->node_count,
 		.entries = cache->entry_count,
 		.bytes = cache->bytes,
-		.stale_seconds = cache->away_since > 0 ? clock_monotonic_s() - cache->away_since : 0,
+		.stale_seconds = since_ms > 0 ? (double)(clock_monotonic_ms() - since_ms) / 1e3 : 0,
 		.loads = cache->loads,
 		.evictions = cache->evictions,
 		.refusals = cache->refusals,
@@ -350,6 +375,7 @@ void cache_set_options(struct cache *cache, const struct cache_options *options)
 {
 	cache->options = *options;
 	cache->options.warm = NULL;
+	cache->hit_until_ms = 0;
 	cache_warm_set(cache, options->warm, options->warm_count);
 	ev_prepare_start(cache->loop, &cache->flush);
 }
@@ -358,11 +384,25 @@ static void init_watchers(struct cache *cache)
 {
 	ev_prepare_init(&cache->flush, on_flush);
 	cache->flush.data = cache;
-	ev_timer_init(&cache->guard_timer, on_guard, 1., 0.);
-	cache->guard_timer.data = cache;
-	ev_timer_init(&cache->resync_timer, on_resync, resync_tick_s, resync_tick_s);
-	cache->resync_timer.data = cache;
-	ev_timer_start(cache->loop, &cache->resync_timer);
+	ev_timer_init(&cache->more, on_more, 0., 0.);
+	cache->more.data = cache;
+	ev_timer_init(&cache->doubt_timer, on_doubt, 1., 0.);
+	cache->doubt_timer.data = cache;
+	ev_timer_init(&cache->tick, on_tick, tick_s, tick_s);
+	cache->tick.data = cache;
+	ev_timer_start(cache->loop, &cache->tick);
+}
+
+static void init_lists(struct cache *cache)
+{
+	list_init(&cache->order);
+	list_init(&cache->pinned);
+	list_init(&cache->queue);
+	list_init(&cache->doubted);
+	list_init(&cache->builds);
+	list_init(&cache->finds);
+	list_init(&cache->observers);
+	list_init(&cache->warm);
 }
 
 struct cache *cache_create(
@@ -376,10 +416,12 @@ struct cache *cache_create(
 	cache->buckets = allocate_zeroed(FIRST_BUCKETS, sizeof(struct cache_node *));
 	cache->bytes = sizeof(*cache) + FIRST_BUCKETS * sizeof(void *);
 	if (getrandom(&cache->hash_seed, sizeof(cache->hash_seed), GRND_NONBLOCK) < 0) {
-		cache->hash_seed = (uintptr_t)cache;
+		cache->hash_seed = HASH_INIT ^ (uint64_t)(uintptr_t)cache;
 	}
 	cache->resync_bucket = cache->hash_seed & (FIRST_BUCKETS - 1);
+	init_lists(cache);
 	init_watchers(cache);
+	cache_confirm_init(cache);
 	cache_set_options(cache, options);
 	return cache;
 }
@@ -390,12 +432,15 @@ void cache_destroy(struct cache *cache)
 		return;
 	}
 	cache_warm_set(cache, NULL, 0);
-	while (cache->order.first) {
-		node_free(cache, cache->order.first);
+	list_move_all(&cache->order, &cache->pinned);
+	while (!list_empty(&cache->order)) {
+		node_free(cache, LIST_ITEM(cache->order.next, struct cache_node, order));
 	}
+	cache_confirm_finish(cache);
 	ev_prepare_stop(cache->loop, &cache->flush);
-	ev_timer_stop(cache->loop, &cache->guard_timer);
-	ev_timer_stop(cache->loop, &cache->resync_timer);
+	ev_timer_stop(cache->loop, &cache->more);
+	ev_timer_stop(cache->loop, &cache->doubt_timer);
+	ev_timer_stop(cache->loop, &cache->tick);
 	free(cache->buckets);
 	free(cache);
 }

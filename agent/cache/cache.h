@@ -4,14 +4,20 @@
  *   registry watch --> entry (data or children of one path) --> answers of that path and of its parent
  *                                                          \--> observers of that path and of those above
  *
- * An entry is live while its watch is; when the registry is away it is stale, with the time when it was last known to be true. A
- * lookup is answered from live entries (a hit), after loading what is missing (a miss, one read however many ask), or
- * from stale ones. Absence is an entry like any other. Everything is charged to `max_size_bytes`; the least recently used paths
- * go first and give their watches back. What is observed stays; when that alone is too much the observers that came last are
- * refused, those of whole trees first.
+ * An entry is live while its watch is. A lookup is answered from live entries (a hit), after loading what is missing (a
+ * miss, one read however many clients ask), or from stale ones. Absence is an entry like any other.
+ *
+ * A watch alone proves nothing about the present: the server may be frozen, or the connection dead. So an answer of live
+ * entries is confirmed only while the server was heard within the last `confirm_ms`. When look-ups come in and nothing was
+ * heard for half of it, one cheap read confirms all entries at once; while that stays without an answer, answers are stale,
+ * with their age since the server was last heard. A cache that nobody asks sends nothing.
+ *
+ * Everything is charged to `max_size_bytes`; the least recently used paths go first and give their watches back. What is
+ * observed stays; when that alone is too much, the cache refuses the observers that came last, those of whole trees first,
+ * then the lookups. A directory that cannot fit is refused before any of its children is read.
  *
  * Changes reach waiting lookups and observers once per turn of the loop, before it sleeps, never from inside a call
- * of this interface. Loop thread only.
+ * of this interface. No turn does work without bound: large bodies and evictions go on in the next turns. Loop thread only.
  */
 #ifndef AGENT_CACHE_CACHE_H
 #define AGENT_CACHE_CACHE_H
@@ -23,6 +29,7 @@
 
 #include "lib/base/buffer.h"
 #include "lib/base/err.h"
+#include "lib/base/list.h"
 #include "lib/registry/registry.h"
 
 #define CACHE_ETAG_BYTES 24
@@ -31,22 +38,23 @@ struct cache;
 
 struct cache_options {
 	size_t max_size_bytes;
+	int64_t confirm_ms;   /* 0: a third of the session timeout */
 	int64_t max_stale_ms; /* 0: no limit */
 	int64_t resync_ms;
 	char *const *warm; /* paths; recursive ones end in slash and two asterisks; borrowed for the call */
 	size_t warm_count;
-	/* Frees what a front end left in an answer's `front`. */
-	void (*release_front)(void *front);
+	/* Frees the front end's rendering of an answer. */
+	void (*release_rendering)(void *rendering);
 };
 
 struct cache_stats {
 	size_t paths;
 	size_t entries;
 	size_t bytes;
-	double stale_seconds; /* age of the oldest confirmation while the registry is away; 0 while it is connected */
+	double stale_seconds; /* since the registry went away; 0 while it is connected */
 	uint64_t loads;
 	uint64_t evictions;
-	uint64_t refusals; /* observers that did not fit */
+	uint64_t refusals; /* observers and lookups that did not fit */
 };
 
 struct cache *cache_create(
@@ -57,8 +65,8 @@ void cache_destroy(struct cache *cache);
 void cache_set_options(struct cache *cache, const struct cache_options *options);
 /* To be called with every change of the registry's state. */
 void cache_on_registry_state(struct cache *cache, enum registry_state state);
-/* When the registry told of the first of the changes that this turn passes on; monotonic seconds. */
-double cache_noticed(const struct cache *cache);
+/* When the registry told of the first change that this turn passes on; monotonic seconds. */
+double cache_change_time_s(const struct cache *cache);
 void cache_get_stats(const struct cache *cache, struct cache_stats *stats);
 
 /* ---- answers ---- */
@@ -68,15 +76,31 @@ enum cache_answer_kind {
 	CACHE_LIST,    /* sorted array of child paths */
 	CACHE_RECORDS, /* object: child path -> record */
 	CACHE_ENDPOINTS, /* array of addresses, of the record and its direct children; or lines of text */
-	CACHE_STAT
+	CACHE_STAT,
+	CACHE_FIND /* object: path -> record, of everything below; made by a walk for each lookup, unless one waits for changes */
 };
 
-/* Which endpoints; NULL is any. */
+/* Which endpoints, or for FIND which records; NULL is any. */
 struct cache_filter {
 	const char *api;
 	const char *protocol;
 	const char *scope;
+	const char *type; /* these three for FIND only */
+	const char *id;
+	const char *persistence;
 	bool text;
+};
+
+/* The texts of a filter together have at most this many bytes. */
+#define CACHE_FILTER_BYTES 2048
+
+struct cache_query {
+	const char *path;
+	enum cache_answer_kind kind;
+	const struct cache_filter *filter; /* NULL: anything, as JSON */
+	bool refresh;                      /* read again from the registry first */
+	int64_t max_age_ms;                /* a tighter bound than confirm_ms; negative: none */
+	int64_t now_ms;                    /* monotonic */
 };
 
 /* Borrowed until the next turn of the loop. */
@@ -84,88 +108,129 @@ struct cache_answer {
 	const char *body;
 	size_t len;
 	char etag[CACHE_ETAG_BYTES]; /* quoted; says what the answer is, not when it was made */
-	double known_true;           /* monotonic seconds; for one that is not live */
-	bool live;
+	int64_t true_at_ms;          /* monotonic; of an answer that is not live */
+	bool live;                   /* made of live entries; see cache_answer_confirmed() */
 	struct err *err; /* NULL: body holds the answer; else PATH_NOT_FOUND, NO_RECORD … */
-	void *front;     /* the front end's */
+	void *rendering; /* the front end's */
 };
 
 /* A lookup under way, in the caller's memory. */
 struct cache_wait {
-	/* `answer` is NULL when there is none: err says why (REGISTRY_UNAVAILABLE). The wait is over. */
+	/* `answer` is NULL when there is none: err says why (REGISTRY_UNAVAILABLE …). The wait is over. */
 	void (*on_answer)(void *context, struct cache_answer *answer, const struct err *err);
 	void *context;
 	char unlike[CACHE_ETAG_BYTES]; /* "" or: wait for an answer with another ETag */
-	struct cache_wait *next;       /* the cache's */
-	struct cache_wait *prev;
+	int64_t not_before_ms;         /* the cache's, as all that follows */
+	struct list link;
+	struct list unconfirmed_link;
 	void *answer; /* NULL: not waiting */
 };
 
 enum cache_verdict { CACHE_READY, CACHE_WAITING, CACHE_UNAVAILABLE };
 
-/* The live answer, or NULL. Allocates nothing. `path` need not be valid. */
-struct cache_answer *cache_find(struct cache *cache, const char *path, enum cache_answer_kind kind,
-	const struct cache_filter *filter);
+/* The confirmed answer, or NULL. Allocates nothing. The path need not be valid. */
+struct cache_answer *cache_find(struct cache *cache, const struct cache_query *query);
 
 /*
- * An answer by all means: READY gives it in *ret_answer (live or stale); WAITING calls wait->on_answer later; UNAVAILABLE fills err.
- * `path` must be valid. `refresh`: read again from the registry first. With wait->unlike set, an answer with that ETag is waited out.
+ * An answer by all means: READY gives it in *ret_answer, confirmed or stale; WAITING calls wait->on_answer later;
+ * UNAVAILABLE fills err. The path must be valid. With wait->unlike set, an answer with that ETag is waited out.
  */
-enum cache_verdict cache_ask(struct cache *cache, const char *path, enum cache_answer_kind kind,
-	const struct cache_filter *filter, bool refresh, struct cache_wait *wait,
-	struct cache_answer **ret_answer, struct err *err) ERR_REQUIRED(8);
+enum cache_verdict cache_ask(struct cache *cache, const struct cache_query *query,
+	struct cache_wait *wait, struct cache_answer **ret_answer, struct err *err) ERR_REQUIRED(5);
 void cache_cancel(struct cache_wait *wait);
-/* Keeps the answer's body beyond the turn, until cache_body_release() is called with what this returns. */
+/* The answer is there, and waits only for the confirmation. */
+bool cache_is_confirming(const struct cache_wait *wait);
+/* What is known of the answer without waiting, confirmed or not; NULL when it is not all known. Reads nothing. */
+struct cache_answer *cache_known(
+	struct cache *cache, const struct cache_query *query, int64_t now_ms);
+/* Keeps the answer's body beyond the turn, until cache_body_release() is called with the result. */
 void *cache_body_hold(const struct cache_answer *answer);
 void cache_body_release(void *body);
-/* Seconds since a stale answer was last known to be true; 0 for a live one. */
-double cache_answer_age_s(const struct cache_answer *answer);
+/* Live, and the server was heard within confirm_ms, or within max_age_ms if that is less and not negative. */
+bool cache_answer_confirmed(const struct cache *cache, const struct cache_answer *answer,
+	int64_t max_age_ms, int64_t now_ms);
+/* How long ago the answer was true for sure. */
+int64_t cache_answer_age_ms(
+	const struct cache *cache, const struct cache_answer *answer, int64_t now_ms);
 
-/* ---- observers ---- */
+/* ---- observers: pictures that follow the registry, for event streams and for users inside the agent ---- */
+
+enum cache_scope {
+	CACHE_SELF,         /* the path alone */
+	CACHE_CHILDREN_TOO, /* and its direct children */
+	CACHE_TREE          /* and everything below */
+};
 
 enum cache_event { CACHE_UPDATED, CACHE_DELETED, CACHE_STALE, CACHE_FRESH };
 
 struct cache_node;
 
-/* One who wants every change of a path, or of all below it too. In the caller's memory. */
+/*
+ * Follows every change of a path, in the caller's memory. After on_ready the picture is complete: read it with
+ * cache_read_picture(), again after each event, or replay the events onto a snapshot.
+ */
 struct cache_observer {
-	bool recursive;
-	/* Everything observed has been loaded: cache_write_snapshot() is complete from now on, and on_event follows. */
+	enum cache_scope scope;
+	/* Everything observed has been loaded; on_event follows. May be NULL. */
 	void (*on_ready)(void *context);
-	/* `path` and `record` (compact JSON, "null" for a node without record) are for UPDATED; DELETED has a path only. */
+	/* `path` and `record` (JSON on one line, "null" for a node without record) are for UPDATED; DELETED has a path only. May be NULL. */
 	void (*on_event)(
 		void *context, enum cache_event event, const char *path, const char *record);
 	/*
-	 * Not all that is observed fits into max_size_bytes, and this observer is one too many; or it is not all known while
-	 * the registry is away. It is observed no longer. May be NULL: such an observer waits.
+	 * The picture does not fit into max_size_bytes (LIMIT_EXCEEDED), or not all of it is known while the registry is
+	 * away. The observer is removed. When this is NULL, it waits for the registry.
 	 */
 	void (*on_refused)(void *context, const struct err *err);
 	void *context;
 	struct cache *cache; /* the rest is the cache's */
 	struct cache_node *node;
-	struct cache_observer *next;
-	struct cache_observer *prev;
-	struct cache_observer *next_all;
-	struct cache_observer *prev_all;
+	struct list link;
+	struct list all_link;
 	size_t missing;
-	bool due; /* all may be there now */
+	bool due; /* everything may be loaded now */
 	bool ready;
 	bool stale;
 };
 
-/* `path` must be valid. on_ready comes later, and at once in the next turn when everything is there. */
+/* `path` must be valid. on_ready comes later: in the next turn, if everything is loaded already. */
 void cache_observe(struct cache *cache, const char *path, struct cache_observer *observer);
+/* Accepts one that was refused, or unobserved before. */
 void cache_unobserve(struct cache_observer *observer);
 const char *cache_observed_path(const struct cache_observer *observer);
+
+/* A node of a picture. */
+struct cache_record {
+	const char *path;
+	const char *data; /* the record as stored, NUL-terminated; NULL: the node holds no valid record */
+	size_t len;
+};
+
+struct cache_picture {
+	bool confirmed; /* all of it is live, and the server was heard within confirm_ms */
+	int64_t age_ms; /* how long ago all of it was true for sure */
+};
+
+/* Reads a picture that is ready: calls `visit` (or NULL) for each node, parents first, children in order. Borrowed for the call. */
+struct cache_picture cache_read_picture(const struct cache_observer *observer, int64_t now_ms,
+	void (*visit)(void *context, const struct cache_record *record), void *context);
 /* Appends {"path": record or null, …} of everything observed. */
 void cache_write_snapshot(const struct cache_observer *observer, struct buffer *out);
+
+/*
+ * Confirms all pictures: READY, the server was heard within confirm_ms. WAITING: a read is under way, and wait->on_answer
+ * comes with answer NULL and err->code 0 or REGISTRY_UNAVAILABLE. UNAVAILABLE: it is away, or has been silent for long.
+ */
+enum cache_verdict cache_confirm(struct cache *cache, int64_t now_ms, struct cache_wait *wait);
 
 /* ---- across restarts ---- */
 
 /* Saves what is known into a state directory. Blocks for the disk. 0 or BERTH_FAILED. */
 int cache_save(const struct cache *cache, const char *directory, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
-/* Loads it as stale with its true age, to be confirmed by the registry; what is damaged or of another registry is ignored with a log line. */
+/*
+ * Loads it as stale with its true age, to be confirmed by the registry. A damaged file, or one of another registry, is
+ * ignored with a log line.
+ */
 void cache_load(struct cache *cache, const char *directory);
 
 #endif

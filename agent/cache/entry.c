@@ -5,36 +5,32 @@
 
 #include "agent/base/allocate.h"
 #include "lib/base/clock.h"
+#include "lib/base/json_visible.h"
+#include "lib/record/record.h"
+
+/*
+ * Entries: values from the registry's watches, and how far they can be trusted. The states and their diagram are in
+ * internal.h; every change of state goes through set_state(), which keeps the lists and the counters.
+ */
 
 enum {
 	MAX_IN_FLIGHT = 256,
-	OVERDRAFT = 20,    /* a twentieth of the limit may come in within one turn */
-	WATCH_BYTES = 192, /* what a watch costs the registry, beside its path */
-	ALLOCATION_BYTES = 16
+	OVERDRAFT = 20,               /* a twentieth of the limit may come in within one turn */
+	WATCH_BYTES = 192,            /* what a watch costs the registry, beside its path */
+	VALUE_BYTES = 2 * 1024 * 1024 /* of a record with escapes */
 };
 
 static const enum registry_watch_kind watch_kinds[] = { REGISTRY_WATCH_DATA,
 	REGISTRY_WATCH_CHILDREN };
 
-static size_t children_bytes(char *const *children, size_t count)
+static size_t entry_bytes(const struct cache_entry *entry)
 {
-	size_t bytes = 0;
-	for (size_t i = 0; i < count; i++) {
-		bytes += sizeof(char *) + strlen(children[i]) + 1;
-	}
-	return bytes;
-}
-
-size_t cache_entry_bytes(const struct cache_entry *entry)
-{
-	size_t bytes = sizeof(*entry) + ALLOCATION_BYTES;
+	size_t bytes = sizeof(*entry) + CACHE_ALLOCATION_BYTES;
 	if (entry->blob) {
-		bytes += sizeof(*entry->blob) + entry->blob->len + 1 + ALLOCATION_BYTES;
+		bytes += sizeof(*entry->blob) + entry->blob->len + 1 + CACHE_ALLOCATION_BYTES;
 	}
 	if (entry->children) {
-		bytes += children_bytes(
-				 entry->children, entry->children_count + entry->foreign_count) +
-			ALLOCATION_BYTES;
+		bytes += entry->children_bytes + CACHE_ALLOCATION_BYTES;
 	}
 	if (entry->watch) {
 		bytes += WATCH_BYTES + entry->node->path_len;
@@ -51,56 +47,52 @@ struct cache_entry *cache_entry_get(
 		entry->cache = cache;
 		entry->node = node;
 		entry->kind = kind;
+		list_init(&entry->link);
 		node->entries[kind] = entry;
 		cache->entry_count++;
-		cache_charge(cache, 0, cache_entry_bytes(entry));
+		cache_charge(cache, 0, entry_bytes(entry));
 	}
 	return entry;
 }
 
-/* ---- lists ---- */
-
-static void list_remove(struct entry_list *list, struct cache_entry *entry)
+bool cache_children_fit(const struct cache *cache, const struct cache_entry *children)
 {
-	*(entry->queue_prev ? &entry->queue_prev->queue_next : &list->first) = entry->queue_next;
-	*(entry->queue_next ? &entry->queue_next->queue_prev : &list->last) = entry->queue_prev;
+	size_t each = sizeof(struct cache_node) + sizeof(struct cache_entry) + WATCH_BYTES +
+		2 * CACHE_ALLOCATION_BYTES;
+	size_t paths = children->children_bytes -
+		(children->children_count + children->foreign_count) * sizeof(char *);
+	return children->children_count * each + 2 * paths <= cache->options.max_size_bytes;
 }
 
-static void list_append(struct entry_list *list, struct cache_entry *entry)
+/* ---- states ---- */
+
+static bool is_unconfirmed(const struct cache_entry *entry)
 {
-	entry->queue_next = NULL;
-	entry->queue_prev = list->last;
-	*(list->last ? &list->last->queue_next : &list->first) = entry;
-	list->last = entry;
+	return entry->known && entry->watch && entry->state != CACHE_LIVE;
 }
 
-static void list_prepend(struct entry_list *list, struct cache_entry *entry)
+static void set_state(struct cache_entry *entry, enum cache_entry_state state)
 {
-	entry->queue_prev = NULL;
-	entry->queue_next = list->first;
-	*(list->first ? &list->first->queue_prev : &list->last) = entry;
-	list->first = entry;
-}
-
-static void list_insert_behind(
-	struct entry_list *list, struct cache_entry *earlier, struct cache_entry *entry)
-{
-	entry->queue_prev = earlier;
-	entry->queue_next = earlier->queue_next;
-	*(earlier->queue_next ? &earlier->queue_next->queue_prev : &list->last) = entry;
-	earlier->queue_next = entry;
-}
-
-static void leave_lists(struct cache *cache, struct cache_entry *entry)
-{
-	if (entry->queued) {
-		list_remove(&cache->queue, entry);
-		entry->queued = false;
+	struct cache *cache = entry->cache;
+	cache->unconfirmed -= is_unconfirmed(entry);
+	if (entry->state == CACHE_READING && state != CACHE_READING) {
+		cache->in_flight--;
+		ev_prepare_start(cache->loop, &cache->flush); /* which starts the next one */
 	}
-	if (entry->guard_listed) {
-		list_remove(&cache->guarded, entry);
-		entry->guard_listed = false;
+	list_remove(&entry->link);
+	entry->state = state;
+	cache->in_flight += state == CACHE_READING;
+	if (state == CACHE_DOUBTED) {
+		list_append(&cache->doubted, &entry->link);
+		ev_timer_start(cache->loop, &cache->doubt_timer);
 	}
+	cache->unconfirmed += is_unconfirmed(entry);
+}
+
+int64_t cache_entry_true_at_ms(const struct cache_entry *entry)
+{
+	return entry->state == CACHE_LIVE ? cache_heard_ms(entry->cache, clock_monotonic_ms())
+					  : entry->true_at_ms;
 }
 
 /* ---- values ---- */
@@ -113,174 +105,193 @@ static void forget_value(struct cache_entry *entry)
 	entry->children = NULL;
 	entry->children_count = 0;
 	entry->foreign_count = 0;
+	entry->children_bytes = 0;
+	entry->content = CACHE_CONTENT_UNSEEN;
 }
 
-void cache_entry_set_data(
-	struct cache *cache, struct cache_entry *entry, const char *data, size_t len)
+/* Data as clients get it: as stored, unless it would play tricks on their terminals. */
+static struct cache_blob *make_blob(const char *data, size_t len)
 {
-	size_t before = cache_entry_bytes(entry);
-	forget_value(entry);
-	entry->blob = cache_blob_create(data ? data : "", len);
-	cache_charge(cache, before, cache_entry_bytes(entry));
-}
-
-void cache_entry_set_children(struct cache *cache, struct cache_entry *entry, char *const *children,
-	size_t count, size_t foreign_count)
-{
-	size_t before = cache_entry_bytes(entry);
-	size_t all = count + foreign_count;
-	forget_value(entry);
-	if (all > 0) {
-		entry->children = allocate_zeroed(1, children_bytes(children, all));
-		char *at = (char *)(entry->children + all);
-		for (size_t i = 0; i < all; i++) {
-			entry->children[i] = at;
-			at = stpcpy(at, children[i]) + 1;
-		}
+	if (!data || !json_has_hidden(data, len)) {
+		return cache_blob_create(data ? data : "", len);
 	}
-	entry->children_count = count;
+	struct buffer visible;
+	buffer_init(&visible, VALUE_BYTES);
+	json_append_visible(&visible, data, len);
+	struct cache_blob *blob = visible.failed
+		? cache_blob_create(data, len)
+		: cache_blob_create(buffer_text(&visible), visible.len);
+	buffer_finish(&visible);
+	return blob;
+}
+
+/* The registry keeps foreign children behind the others. */
+static void set_children(
+	struct cache_entry *entry, char *const *children, size_t known_count, size_t foreign_count)
+{
+	size_t count = known_count + foreign_count;
+	size_t bytes = count * sizeof(char *);
+	for (size_t i = 0; i < count; i++) {
+		bytes += strlen(children[i]) + 1;
+	}
+	entry->children_bytes = bytes;
+	entry->children_count = known_count;
 	entry->foreign_count = foreign_count;
-	cache_charge(cache, before, cache_entry_bytes(entry));
+	entry->children = count > 0 ? allocate_zeroed(1, bytes) : NULL;
+	char *at = (char *)(entry->children + count);
+	for (size_t i = 0; i < count; i++) {
+		entry->children[i] = at;
+		at = stpcpy(at, children[i]) + 1;
+	}
+}
+
+static void set_value(struct cache_entry *entry, const struct registry_result *result)
+{
+	size_t before = entry_bytes(entry);
+	forget_value(entry);
+	entry->code = result->err.code;
+	if (!entry->code && entry->kind == CACHE_DATA) {
+		entry->blob = make_blob(result->data, result->data_len);
+	} else if (!entry->code) {
+		set_children(entry, result->children, result->children_count, result->foreign_count);
+	}
+	cache_charge(entry->cache, before, entry_bytes(entry));
+}
+
+static bool same_data(const struct cache_entry *entry, const struct registry_result *result)
+{
+	struct cache_blob *blob = make_blob(result->data, result->data_len);
+	bool same = entry->blob && entry->blob->len == blob->len &&
+		memcmp(entry->blob->data, blob->data, blob->len) == 0;
+	cache_body_release(blob);
+	return same;
+}
+
+static bool same_children(const struct cache_entry *entry, const struct registry_result *result)
+{
+	bool same = entry->children_count == result->children_count &&
+		entry->foreign_count == result->foreign_count;
+	for (size_t i = 0; same && i < entry->children_count + entry->foreign_count; i++) {
+		same = strcmp(entry->children[i], result->children[i]) == 0;
+	}
+	return same;
 }
 
 static bool same_value(const struct cache_entry *entry, const struct registry_result *result)
 {
-	if (entry->code != result->err.code) {
-		return false;
-	}
-	if (entry->code) {
-		return true;
-	}
-	if (entry->kind == CACHE_DATA) {
-		return entry->blob && entry->blob->len == result->data_len &&
-			(result->data_len == 0 ||
-				memcmp(entry->blob->data, result->data, result->data_len) == 0);
-	}
-	if (entry->children_count != result->children_count ||
-		entry->foreign_count != result->foreign_count) {
-		return false;
-	}
-	for (size_t i = 0; i < entry->children_count + entry->foreign_count; i++) {
-		if (strcmp(entry->children[i], result->children[i]) != 0) {
-			return false;
-		}
-	}
-	return true;
+	return entry->known && entry->code == result->err.code &&
+		(entry->code ||
+			(entry->kind == CACHE_DATA ? same_data(entry, result)
+						   : same_children(entry, result)));
 }
 
-static void set_value(
-	struct cache *cache, struct cache_entry *entry, const struct registry_result *result)
+/* As far as answers show it. */
+static bool same_stat(const struct registry_stat *a, const struct registry_stat *b)
 {
-	entry->code = result->err.code;
-	if (entry->code) {
-		size_t before = cache_entry_bytes(entry);
-		forget_value(entry);
-		cache_charge(cache, before, cache_entry_bytes(entry));
-	} else if (entry->kind == CACHE_DATA) {
-		cache_entry_set_data(cache, entry, result->data, result->data_len);
-	} else {
-		/* The registry keeps foreign children behind the others. */
-		cache_entry_set_children(cache, entry, result->children, result->children_count,
-			result->foreign_count);
+	return a->created_ms == b->created_ms && a->size == b->size && a->node_id == b->node_id;
+}
+
+enum cache_content cache_entry_content(struct cache_entry *entry)
+{
+	if (entry->content == CACHE_CONTENT_UNSEEN) {
+		struct record *record = NULL;
+		int code = entry->code
+			? BERTH_NO_RECORD
+			: record_decode(&record, entry->blob->data, entry->blob->len, NULL);
+		record_free(record);
+		entry->content = code == 0        ? CACHE_CONTENT_RECORD
+			: code == BERTH_NO_RECORD ? CACHE_CONTENT_NONE
+						  : CACHE_CONTENT_INVALID;
 	}
+	return entry->content;
+}
+
+void cache_entry_restore(struct cache *cache, struct cache_entry *entry,
+	const struct registry_result *value, int64_t true_at_ms)
+{
+	set_value(entry, value);
+	entry->stat = value->stat;
+	entry->known = true;
+	entry->true_at_ms = true_at_ms;
+	cache_entry_load(cache, entry, false);
 }
 
 /* ---- states from the registry ---- */
 
-void cache_entry_set_unconfirmed(struct cache *cache, struct cache_entry *entry, bool unconfirmed)
+static bool is_nothing(const struct cache_entry *entry, const struct registry_result *result)
 {
-	if (entry->unconfirmed != unconfirmed) {
-		entry->unconfirmed = unconfirmed;
-		cache->unconfirmed += unconfirmed ? 1 : (size_t)-1;
-	}
-}
-
-static void landed(struct cache *cache, struct cache_entry *entry)
-{
-	if (entry->in_flight) {
-		entry->in_flight = false;
-		cache->in_flight--;
-		if (cache->queue.first) {
-			ev_prepare_start(cache->loop, &cache->flush);
-		}
-	}
+	return result->err.code == BERTH_PATH_NOT_FOUND ||
+		(!result->err.code && entry->kind == CACHE_CHILDREN &&
+			result->children_count + result->foreign_count == 0);
 }
 
 static bool was_something(const struct cache_entry *entry)
 {
-	return entry->loaded && !entry->code &&
-		(entry->kind == CACHE_DATA || entry->children_count > 0);
+	return entry->known && !entry->code &&
+		(entry->kind == CACHE_DATA || entry->children_count + entry->foreign_count > 0);
 }
 
-static bool is_nothing(const struct cache_entry *entry, const struct registry_result *result)
+static bool is_doubtful(const struct cache_entry *entry, const struct registry_result *result)
 {
-	return result->err.code == BERTH_PATH_NOT_FOUND ||
-		(!result->err.code && entry->kind == CACHE_CHILDREN && result->children_count == 0);
-}
-
-/* Something that is nothing in the first state after a reconnect may be a server that lags, or one just set up anew. */
-static bool guard(
-	struct cache *cache, struct cache_entry *entry, const struct registry_result *result)
-{
-	if (!entry->unconfirmed || entry->guarded || !was_something(entry) ||
-		!is_nothing(entry, result)) {
-		entry->guarded = false;
-		return false;
-	}
-	entry->guarded = true;
-	entry->guard_listed = true;
-	list_append(&cache->guarded, entry);
-	ev_timer_start(cache->loop, &cache->guard_timer);
-	return true;
+	bool first = entry->state == CACHE_UNCONFIRMED || entry->state == CACHE_READING;
+	return (first || entry->state == CACHE_DOUBTED) && was_something(entry) &&
+		is_nothing(entry, result);
 }
 
 /*
- * A read that got no answer has perhaps armed no notification: what it was to confirm is stale until the registry's next try,
- * and whoever waited for it has that. What was never known is waited for further.
+ * A read that got no answer may have armed no notification: the value is stale until the registry's next try, and answers
+ * that waited to have it confirmed do without. A value that was never known is waited for further.
  */
 static void on_no_answer(struct cache *cache, struct cache_entry *entry)
 {
-	if (!entry->loaded || (!entry->live && !entry->loading)) {
-		return;
+	bool matters = entry->known && (entry->state == CACHE_LIVE || entry->awaited);
+	entry->true_at_ms = entry->known ? cache_entry_true_at_ms(entry) : 0;
+	entry->awaited = false;
+	set_state(entry, CACHE_UNCONFIRMED);
+	if (matters) {
+		cache_answers_drop(cache, entry->node);
+		cache_mark_dirty(cache, entry->node);
 	}
-	entry->known_true = entry->live ? clock_monotonic_s() : entry->known_true;
-	entry->live = false;
-	entry->loading = false;
-	cache_entry_set_unconfirmed(cache, entry, true);
-	cache_answers_drop(cache, entry->node);
-	cache_mark_dirty(cache, entry->node);
+}
+
+static void on_state(
+	struct cache *cache, struct cache_entry *entry, const struct registry_result *result)
+{
+	bool changed = !same_value(entry, result);
+	bool news = changed || entry->awaited || entry->state != CACHE_LIVE ||
+		!same_stat(&entry->stat, &result->stat);
+	if (changed) {
+		cache->change_time_s = cache->change_time_s > 0 ? cache->change_time_s
+								: clock_monotonic_s();
+		set_value(entry, result);
+		entry->changed = true;
+	}
+	entry->stat = result->stat;
+	entry->awaited = false;
+	cache->unconfirmed -= is_unconfirmed(entry);
+	entry->known = true;
+	cache->unconfirmed += is_unconfirmed(entry);
+	set_state(entry, CACHE_LIVE);
+	if (news) {
+		entry->node->arrived |= (uint8_t)(1u << entry->kind);
+		cache_answers_drop(cache, entry->node);
+		cache_mark_dirty(cache, entry->node);
+	}
 }
 
 static void on_change(void *context, const struct registry_result *result)
 {
 	struct cache_entry *entry = context;
 	struct cache *cache = entry->cache;
-	landed(cache, entry);
 	int code = result->err.code;
 	if (code == BERTH_REGISTRY_UNAVAILABLE || code == BERTH_TIMEOUT) {
 		on_no_answer(cache, entry);
-		return;
-	}
-	if (entry->guard_listed || guard(cache, entry, result)) {
-		return;
-	}
-	bool changed = !entry->loaded || !same_value(entry, result);
-	bool confirmed = !entry->live;
-	if (changed) {
-		cache->noticed = cache->noticed > 0 ? cache->noticed : clock_monotonic_s();
-		set_value(cache, entry, result);
-		entry->changed = true;
-	}
-	bool stat_changed = memcmp(&entry->stat, &result->stat, sizeof(entry->stat)) != 0;
-	entry->stat = result->stat;
-	cache_entry_set_unconfirmed(cache, entry, false);
-	if (changed || confirmed || stat_changed || entry->loading) {
-		entry->loaded = true;
-		entry->live = true;
-		entry->loading = false;
-		entry->node->landed |= (uint8_t)(1u << entry->kind);
-		cache_answers_drop(cache, entry->node);
-		cache_mark_dirty(cache, entry->node);
+	} else if (is_doubtful(entry, result)) {
+		if (entry->state != CACHE_DOUBTED) {
+			set_state(entry, CACHE_DOUBTED);
+		}
+	} else {
+		on_state(cache, entry, result);
 	}
 	size_t limit = cache->options.max_size_bytes;
 	if (cache->bytes > limit + limit / OVERDRAFT) {
@@ -288,45 +299,38 @@ static void on_change(void *context, const struct registry_result *result)
 	}
 }
 
-void cache_entry_away(struct cache *cache, struct cache_entry *entry, double now)
+void cache_entry_away(struct cache *cache, struct cache_entry *entry, int64_t heard_ms)
 {
-	if (entry->live) {
-		entry->live = false;
-		entry->known_true = now;
+	(void)cache;
+	entry->awaited = false;
+	if (entry->state == CACHE_LIVE) {
+		entry->true_at_ms = heard_ms;
 	}
-	if (entry->loaded) {
-		entry->loading = false;
+	if (entry->state > CACHE_READING) {
+		set_state(entry, CACHE_UNCONFIRMED);
 	}
-	if (entry->guard_listed) {
-		list_remove(&cache->guarded, entry);
-		entry->guard_listed = false;
+}
+
+void cache_recheck_doubted(struct cache *cache)
+{
+	while (!list_empty(&cache->doubted)) {
+		struct cache_entry *entry = LIST_ITEM(cache->doubted.next, struct cache_entry, link);
+		set_state(entry, CACHE_RECHECKED);
+		registry_watch_refresh(entry->watch);
 	}
-	entry->guarded = false;
-	cache_entry_set_unconfirmed(cache, entry, entry->watch && entry->loaded);
 }
 
 /* ---- watches ---- */
-
-static void drop_watch(struct cache *cache, struct cache_entry *entry)
-{
-	landed(cache, entry);
-	leave_lists(cache, entry);
-	cache_entry_set_unconfirmed(cache, entry, false);
-	if (entry->watch) {
-		size_t before = cache_entry_bytes(entry);
-		registry_unwatch(entry->watch);
-		entry->watch = NULL;
-		cache_charge(cache, before, cache_entry_bytes(entry));
-	}
-}
 
 void cache_entry_free(struct cache *cache, struct cache_entry *entry)
 {
 	if (!entry) {
 		return;
 	}
-	drop_watch(cache, entry);
-	cache_charge(cache, cache_entry_bytes(entry), 0);
+	set_state(entry, CACHE_IDLE);
+	cache->unconfirmed -= is_unconfirmed(entry);
+	cache_charge(cache, entry_bytes(entry), 0);
+	registry_unwatch(entry->watch);
 	forget_value(entry);
 	cache->entry_count--;
 	free(entry);
@@ -334,87 +338,106 @@ void cache_entry_free(struct cache *cache, struct cache_entry *entry)
 
 static void start(struct cache *cache, struct cache_entry *entry)
 {
-	size_t before = cache_entry_bytes(entry);
+	size_t before = entry_bytes(entry);
 	entry->watch = allocated(registry_watch(
 		cache->registry, entry->node->path, watch_kinds[entry->kind], on_change, entry));
-	entry->in_flight = true;
-	cache->in_flight++;
+	cache_charge(cache, before, entry_bytes(entry));
+	cache->unconfirmed += is_unconfirmed(entry);
+	set_state(entry, CACHE_READING);
 	cache->loads++;
-	cache_charge(cache, before, cache_entry_bytes(entry));
-	cache_entry_set_unconfirmed(cache, entry, entry->loaded);
 }
 
 void cache_queue_run(struct cache *cache)
 {
-	while (cache->queue.first && cache->in_flight < MAX_IN_FLIGHT && cache_reachable(cache)) {
-		struct cache_entry *entry = cache->queue.first;
-		list_remove(&cache->queue, entry);
-		entry->queued = false;
-		start(cache, entry);
+	while (!list_empty(&cache->queue) && cache->in_flight < MAX_IN_FLIGHT &&
+		!cache_is_full(cache) && cache_reachable(cache)) {
+		start(cache, LIST_ITEM(cache->queue.next, struct cache_entry, link));
 	}
 }
 
 void cache_entry_load(struct cache *cache, struct cache_entry *entry, bool urgent)
 {
-	if (entry->watch || (entry->queued && !urgent)) {
+	if (entry->watch || (entry->state == CACHE_QUEUED && !urgent)) {
 		return;
 	}
-	if (entry->queued) {
-		list_remove(&cache->queue, entry);
-	}
-	entry->queued = true;
 	struct cache_entry *data = entry->node->entries[CACHE_DATA];
-	if (urgent && entry->kind == CACHE_CHILDREN && data && data->queued) {
+	set_state(entry, CACHE_QUEUED);
+	if (urgent && entry->kind == CACHE_CHILDREN && data && data->state == CACHE_QUEUED) {
 		/* Behind the data: those of an ephemeral node tell that there is no child. */
-		list_insert_behind(&cache->queue, data, entry);
+		list_prepend(&data->link, &entry->link);
 	} else if (urgent) {
-		list_prepend(&cache->queue, entry);
+		list_prepend(&cache->queue, &entry->link);
 	} else {
-		list_append(&cache->queue, entry);
+		list_append(&cache->queue, &entry->link);
 	}
 	cache_queue_run(cache);
 }
 
 void cache_entry_refresh(struct cache *cache, struct cache_entry *entry)
 {
-	leave_lists(cache, entry);
-	if (entry->watch) {
+	if (entry->watch && entry->known && !entry->awaited && cache->state == REGISTRY_CONNECTED) {
+		entry->awaited = true;
+		if (entry->state == CACHE_DOUBTED) {
+			set_state(entry, CACHE_RECHECKED);
+		}
 		registry_watch_refresh(entry->watch);
 	}
 }
 
-const struct cache_entry *cache_need(
+/* ---- what answers need ---- */
+
+static bool is_usable(const struct cache_entry *entry)
+{
+	int64_t max_stale_ms = entry->cache->options.max_stale_ms;
+	return entry->known &&
+		(max_stale_ms <= 0 ||
+			clock_monotonic_ms() - cache_entry_true_at_ms(entry) <= max_stale_ms);
+}
+
+struct cache_entry *cache_need(
 	struct cache *cache, struct cache_need *need, const char *path, enum cache_kind kind)
 {
 	struct cache_entry *entry = cache_entry_get(cache, cache_node_get(cache, path), kind);
-	if (entry->live && !entry->loading) {
+	if (entry->state == CACHE_LIVE && !entry->awaited) {
 		return entry;
 	}
-	bool usable = entry->loaded &&
-		(cache->options.max_stale_ms <= 0 ||
-			clock_monotonic_s() - entry->known_true <=
-				(double)cache->options.max_stale_ms / 1000.);
-	bool confirming = !entry->loading && (entry->watch || entry->queued);
+	bool usable = is_usable(entry);
+	/* A stale value is given while the registry is away, or is about to confirm it. */
+	bool confirming = !entry->awaited && entry->state != CACHE_IDLE;
 	if (cache_reachable(cache) &&
 		!(usable && (confirming || cache->state != REGISTRY_CONNECTED))) {
-		if (!entry->loading) {
-			entry->loading = true;
+		if (!entry->watch) {
 			cache_entry_load(cache, entry, true);
 		}
 		need->missing++;
 		return NULL;
 	}
-	if (entry->unconfirmed) {
-		registry_watch_hurry(entry->watch);
-	}
 	if (!usable) {
 		need->unavailable++;
-		need->outdated = need->outdated || entry->loaded;
+		need->outdated = need->outdated || entry->known;
 		return NULL;
 	}
-	if (!need->stale || entry->known_true < need->known_true) {
-		need->known_true = entry->known_true;
+	if (entry->state == CACHE_UNCONFIRMED) {
+		registry_watch_hurry(entry->watch);
+	}
+	if (!need->stale || entry->true_at_ms < need->true_at_ms) {
+		need->true_at_ms = entry->true_at_ms;
 	}
 	need->stale = true;
 	return entry;
+}
+
+/* The loads that this starts all run beside each other; the reader of the data finds them by cache_data_of(). */
+struct cache_entry *cache_need_children(
+	struct cache *cache, struct cache_need *need, const char *path)
+{
+	struct cache_entry *children = cache_need(cache, need, path, CACHE_CHILDREN);
+	if (!children || children->code) {
+		return children;
+	}
+	need->too_large = !cache_children_fit(cache, children);
+	for (size_t i = 0; !need->too_large && i < children->children_count; i++) {
+		cache_need(cache, need, children->children[i], CACHE_DATA);
+	}
+	return children;
 }

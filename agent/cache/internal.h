@@ -1,11 +1,13 @@
 /*
  * The inside of the cache, shared by its files: cache.c (paths, limits, time), entry.c (entries and their watches),
- * answer.c, observe.c, snapshot.c.
+ * confirm.c (was the server heard lately?), answer.c with body.c and find.c, observe.c with picture.c, snapshot.c.
  */
 #ifndef AGENT_CACHE_INTERNAL_H
 #define AGENT_CACHE_INTERNAL_H
 
 #include "agent/cache/cache.h"
+
+enum { CACHE_ALLOCATION_BYTES = 16 }; /* what malloc adds to each block */
 
 enum cache_kind { CACHE_DATA, CACHE_CHILDREN };
 
@@ -16,40 +18,73 @@ struct cache_blob {
 	char data[]; /* NUL-terminated */
 };
 
+/*
+ * The life of an entry.
+ *
+ *   IDLE --load--> QUEUED --its turn--> READING --state--> LIVE
+ *                                          |               | ^ ^
+ *                                no answer |   registry    | | '-- state -- RECHECKED
+ *                                          |   away, or    | |                  ^
+ *                                          v   no answer   | | state            | a second later
+ *                                       UNCONFIRMED <------' |                  |
+ *                                          '-----------------+-- nothing --> DOUBTED
+ *
+ * "Nothing" in the first state after a reconnect, where there was something before, may come from a server that lags or
+ * was set up anew: it is doubted, and believed when the registry says it again. Whatever is watched becomes UNCONFIRMED
+ * when the registry goes away; an entry that is READING then goes on with it after the reconnect.
+ */
+enum cache_entry_state {
+	CACHE_IDLE,        /* not watched; may hold a value of a snapshot */
+	CACHE_QUEUED,      /* waits for its first read, because so many are under way */
+	CACHE_READING,     /* watched; the first read is under way */
+	CACHE_UNCONFIRMED, /* watched; the registry reads it again by itself */
+	CACHE_DOUBTED,
+	CACHE_RECHECKED,
+	CACHE_LIVE
+};
+
+/* What an entry's data is; found out once, when somebody wants to know. */
+enum cache_content {
+	CACHE_CONTENT_UNSEEN,
+	CACHE_CONTENT_RECORD,
+	CACHE_CONTENT_NONE,   /* no record */
+	CACHE_CONTENT_INVALID /* a record by its marker, but not a valid one */
+};
+
 /* The data or the list of children of one path. */
 struct cache_entry {
 	struct cache *cache;
 	struct cache_node *node;
 	struct registry_watch *watch;
-	struct cache_entry *queue_next; /* while queued or guarded */
-	struct cache_entry *queue_prev;
+	struct list link; /* cache->queue while QUEUED, cache->doubted while DOUBTED */
 	struct registry_stat stat;
 	struct cache_blob *blob; /* data */
 	char **children;         /* one block, with the strings behind */
 	size_t children_count;
-	size_t foreign_count; /* stand in `children` behind the others */
-	double known_true;    /* monotonic seconds; meaningful while not live */
-	int code;             /* 0, PATH_NOT_FOUND, NO_PATH_PERMISSIONS … */
+	size_t foreign_count;  /* behind the others in `children`: names that no path can hold */
+	size_t children_bytes; /* of that block */
+	int64_t true_at_ms;    /* when it was true for sure; while LIVE ask cache_true_at_ms() */
+	int code;              /* 0, PATH_NOT_FOUND, NO_PATH_PERMISSIONS … */
 	enum cache_kind kind;
-	bool loaded;
-	bool live;
-	bool loading;   /* somebody waits for the next state */
-	bool in_flight; /* counts as a load */
-	bool queued;    /* for a load */
-	bool guarded; /* an empty state right after a reconnect was not believed: the next one will be */
-	bool guard_listed; /* and is to be read again */
-	bool unconfirmed; /* stale, watched, and to be read again: after a reconnect, or a read without answer */
-	uint32_t told;  /* cache.audience when observers were told last */
-	bool announced; /* observers know that the path exists */
-	bool listed;    /* and so does the list of its parent's children */
-	bool changed;   /* since observers were told */
+	enum cache_entry_state state;
+	enum cache_content content;
+	bool known;   /* there is a value: code, blob or children */
+	bool awaited; /* known, and answers wait for the next state all the same */
+	/* What observers have heard of it. */
+	uint32_t announced; /* cache->snapshots when it was announced last */
+	bool existed;       /* as announced last */
+	bool in_list;       /* the list of its parent's children, as announced, holds the path */
+	bool changed;       /* since it was announced */
 };
 
-/* A hit looks at the end of a node and at the end of an answer: each is to be found in as few cache lines as may be. */
+/* A hit looks at the end of a node and at the end of an answer: both are few cache lines. */
 struct answer {
+	struct cache *cache;
 	struct cache_blob *blob; /* behind public.body */
 	struct cache_node *node;
-	struct cache_wait *waits;
+	struct list waits;
+	struct cache_build *build; /* of a large body, over several turns; else NULL */
+	struct cache_find *find;   /* of kind FIND */
 	size_t missing;
 	size_t charged;
 	bool refresh_children;
@@ -57,39 +92,30 @@ struct answer {
 	struct answer *next;
 	enum cache_answer_kind kind;
 	bool ready;
+	bool busy;      /* being delivered */
 	char variant[]; /* of the filter */
 };
 
 struct cache_node {
-	struct cache_node *prev; /* in the order in which they may be evicted, last first */
-	struct cache_node *next;
+	struct list order; /* cache->order, or cache->pinned */
 	struct cache_node *dirty_next;
 	struct cache_entry *entries[2];
-	struct cache_observer *observers;
+	struct list observers;
 	struct answer *answers;
 	struct cache_node *hash_next;
 	uint32_t hash;
 	uint16_t path_len;
-	uint8_t landed; /* a bit for each entry whose state came since the last flush */
+	uint8_t arrived; /* a bit for each entry whose state came since the last flush */
 	bool dirty;
 	bool used; /* since its last turn to be evicted */
 	char path[];
 };
 
-struct node_list {
-	struct cache_node *first;
-	struct cache_node *last;
-};
-
-struct entry_list {
-	struct cache_entry *first;
-	struct cache_entry *last;
-};
-
-struct warm_path {
-	struct warm_path *next;
-	struct cache_observer observer;
-};
+/*
+ *   HEARD --look-up, nothing heard for half of `confirm`--> ASKED --answer--> HEARD
+ *                                                             '--patience over, or no answer--> SILENT --answer--> HEARD
+ */
+enum cache_confirmation { CACHE_HEARD, CACHE_ASKED, CACHE_SILENT };
 
 struct cache {
 	struct ev_loop *loop;
@@ -101,24 +127,35 @@ struct cache {
 	size_t node_count;
 	size_t entry_count;
 	size_t bytes;
-	struct node_list order;
+	struct list order;  /* of nodes, most recently used first */
+	struct list pinned; /* nodes that could not be evicted when their turn came */
+	bool unpinned;      /* something that pinned nodes has ended since */
 	struct cache_node *dirty;
-	struct entry_list queue;
-	struct entry_list guarded;
+	struct list queue;   /* entries */
+	struct list doubted; /* entries */
+	struct list builds;  /* bodies that are being written */
+	struct list finds;   /* searches that wait for their walk */
+	size_t walks;
 	size_t in_flight;
-	size_t unconfirmed;
-	struct cache_observer *observers;
-	size_t recursive_observers;
+	size_t unconfirmed; /* known, watched, and not LIVE */
+	struct list observers;
+	size_t wide_observers; /* of more than one path */
 	size_t stale_observers;
 	size_t due_observers;
-	uint32_t audience; /* counts snapshots: what was told when it stood the same has been told to all */
-	struct warm_path *warm;
+	uint32_t snapshots; /* written: what was announced since the last one, all observers know */
+	struct list warm;
 	enum registry_state state;
-	double away_since; /* monotonic seconds; 0 while connected */
-	double noticed;    /* monotonic seconds of the first change since the last turn; 0: none */
+	int64_t away_since_ms; /* 0 while connected */
+	double change_time_s;  /* of the first change since the last turn; 0: none */
+	enum cache_confirmation confirmation;
+	struct registry_request *confirming;
+	int64_t hit_until_ms; /* look-ups before this time need not ask when the server was heard */
+	struct list unconfirmed_waits;
 	ev_prepare flush;
-	ev_timer guard_timer;
-	ev_timer resync_timer;
+	ev_timer more; /* of no length: there is work for the next turn */
+	ev_timer doubt_timer;
+	ev_timer patience_timer;
+	ev_timer tick;
 	size_t resync_bucket;
 	double resync_due;
 	uint64_t loads;
@@ -126,57 +163,133 @@ struct cache {
 	uint64_t refusals;
 };
 
-/* cache.c */
+/* ---- cache.c ---- */
+
 struct cache_node *cache_node_find(const struct cache *cache, const char *path, size_t len);
 struct cache_node *cache_node_get(struct cache *cache, const char *path);
 /* Gives it a second chance when it would be evicted next. */
 void cache_node_use(struct cache_node *node);
 struct cache_node *cache_node_parent(const struct cache *cache, const struct cache_node *node);
+struct cache_entry *cache_data_of(const struct cache *cache, const char *path);
 void cache_mark_dirty(struct cache *cache, struct cache_node *node);
-/* What is done at the end of a turn, or when the cache has grown too far within one. */
+/* The work at the end of a turn, or when the cache has grown too far within one. */
 void cache_flush(struct cache *cache);
 void cache_charge(struct cache *cache, size_t before, size_t after);
+/* So much is held that nothing more is read before something was evicted. */
+bool cache_is_full(const struct cache *cache);
 bool cache_reachable(const struct cache *cache);
+/* There is more to do than this turn should: the next one comes at once. */
+void cache_go_on(struct cache *cache);
+/* The least that these children cost with their data, if they hold any. */
+bool cache_children_fit(const struct cache *cache, const struct cache_entry *children);
 struct cache_blob *cache_blob_create(const char *data, size_t len);
 
-/* entry.c */
+/* ---- entry.c ---- */
+
 struct cache_entry *cache_entry_get(
 	struct cache *cache, struct cache_node *node, enum cache_kind kind);
 void cache_entry_free(struct cache *cache, struct cache_entry *entry);
 /* Has it read and watched: at once (`urgent`) or when its turn comes. */
 void cache_entry_load(struct cache *cache, struct cache_entry *entry, bool urgent);
+/* Has a watched one read again; answers wait for that. */
 void cache_entry_refresh(struct cache *cache, struct cache_entry *entry);
-void cache_entry_away(struct cache *cache, struct cache_entry *entry, double now);
-void cache_entry_set_data(
-	struct cache *cache, struct cache_entry *entry, const char *data, size_t len);
-void cache_entry_set_children(struct cache *cache, struct cache_entry *entry, char *const *children,
-	size_t count, size_t foreign_count);
-void cache_entry_set_unconfirmed(struct cache *cache, struct cache_entry *entry, bool unconfirmed);
-size_t cache_entry_bytes(const struct cache_entry *entry);
+void cache_entry_away(struct cache *cache, struct cache_entry *entry, int64_t heard_ms);
+/* Gives it the value of a snapshot. */
+void cache_entry_restore(struct cache *cache, struct cache_entry *entry,
+	const struct registry_result *value, int64_t true_at_ms);
+enum cache_content cache_entry_content(struct cache_entry *entry);
+/* When it was true for sure. */
+int64_t cache_entry_true_at_ms(const struct cache_entry *entry);
 void cache_queue_run(struct cache *cache);
-/* What a read of `kind` at `path` needs before an answer can be made of it. */
+void cache_recheck_doubted(struct cache *cache);
+
+/* What an answer at `path` needs of entries before it can be made. */
 struct cache_need {
 	size_t missing;     /* being loaded */
 	size_t unavailable; /* neither known nor to be had */
-	bool outdated;      /* one of these is known, but not well enough for max_stale */
+	bool outdated;      /* one of these is known, but is older than max_stale */
 	bool stale;
-	double known_true; /* of the oldest stale one */
+	bool too_large;     /* children that the cache cannot hold */
+	int64_t true_at_ms; /* of the oldest stale one */
 };
-const struct cache_entry *cache_need(
+struct cache_entry *cache_need(
 	struct cache *cache, struct cache_need *need, const char *path, enum cache_kind kind);
+/* The list of children and their data; what there is of the list. */
+struct cache_entry *cache_need_children(
+	struct cache *cache, struct cache_need *need, const char *path);
 
-/* answer.c */
-/* Answers made of this node's entries are no more; those of its parent that hold records of children neither. */
+/* ---- confirm.c ---- */
+
+int64_t cache_heard_ms(const struct cache *cache, int64_t now_ms);
+/* Was the server heard since? If not, and there is hope, a confirmation is under way afterwards. */
+enum cache_truth { CACHE_TRUE, CACHE_TRUE_SOON, CACHE_NOT_CONFIRMED };
+/* The earliest time that an answer may be true at, to be given now as confirmed. */
+int64_t cache_not_before_ms(const struct cache *cache, int64_t max_age_ms, int64_t now_ms);
+enum cache_truth cache_confirm_since(struct cache *cache, int64_t not_before_ms, int64_t now_ms);
+/* The registry's state has changed, or its options. */
+void cache_confirm_reset(struct cache *cache);
+void cache_confirm_init(struct cache *cache);
+void cache_confirm_finish(struct cache *cache);
+
+/* ---- answer.c ---- */
+
+/* Answers that hold this node's entries have to be made anew: its own, and those of its parent. */
 void cache_answers_drop(struct cache *cache, struct cache_node *node);
-/* A state has come that they may have waited for; `first`: nobody knew it before. */
+/* A state has come that they may have waited for. */
 void cache_answers_flush(struct cache *cache, struct cache_node *node);
-void cache_answers_stale(struct cache_node *node);
+/* The registry has gone away. */
+void cache_answers_away(struct cache *cache, struct cache_node *node);
 void cache_answers_free(struct cache *cache, struct cache_node *node);
 bool cache_answers_waited(const struct cache_node *node);
+/* Made of the data of the children too. */
+bool cache_answer_is_composite(const struct answer *answer);
+/* Makes it and gives it to the waits, if all that it needs is there. */
+void cache_answer_retry(struct cache *cache, struct answer *answer);
+/* Sets what it says; the body is taken. */
+void cache_answer_publish(struct cache *cache, struct answer *answer, struct cache_blob *blob_take,
+	const struct cache_need *need, const struct err *err);
+void cache_answer_clear(struct cache *cache, struct answer *answer);
+void cache_answer_deliver(struct cache *cache, struct answer *answer, enum cache_verdict verdict,
+	const struct err *err);
+struct cache_filter cache_read_variant(char *variant);
+/* Ends the waits of an answer that keeps children in the cache (`loading`: that waits for some); false when there is none. */
+bool cache_answers_refuse(struct cache *cache, bool loading);
 
-/* observe.c */
+/* ---- body.c ---- */
+
+/* A body that is being written, a slice in each turn. */
+struct cache_build {
+	struct list link; /* cache->builds while it can go on */
+	struct answer *answer;
+	struct buffer out;
+	struct cache_need need;
+	char *after;  /* the last child written; NULL: none yet */
+	bool changed; /* something that it holds has changed since */
+};
+
+/*
+ * Goes on with the body of an answer over children. READY: the body is complete in build->out, or err is filled. WAITING:
+ * it goes on in the next turn, or when answer->missing states have come.
+ */
+enum cache_verdict cache_build_go_on(struct cache *cache, struct answer *answer, struct err *err);
+void cache_build_free(struct answer *answer);
+/* A slice of the build that has waited longest. */
+void cache_builds_run(struct cache *cache);
+void cache_write_list(const struct cache_entry *children, struct buffer *out);
+
+/* ---- find.c ---- */
+
+enum cache_verdict cache_find_build(struct cache *cache, struct answer *answer, struct err *err);
+/* A wait was added (it may poll), or the last one has gone. */
+void cache_find_waited(struct cache *cache, struct answer *answer);
+void cache_find_free(struct cache *cache, struct answer *answer);
+void cache_finds_run(struct cache *cache);
+void cache_finds_tick(struct cache *cache);
+
+/* ---- observe.c ---- */
+
 void cache_observers_flush(struct cache *cache, struct cache_node *node);
-/* At the end of a turn, when everybody has been told everything: who has waited for all to be known is ready. */
+/* At the end of a turn, after all changes: observers that waited for the last of their paths are ready. */
 void cache_observers_ready(struct cache *cache);
 void cache_observers_freshness(struct cache *cache);
 /* Ends the observer that came last. False when there is none. */

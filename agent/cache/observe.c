@@ -5,26 +5,41 @@
 
 #include "agent/base/allocate.h"
 #include "agent/base/log.h"
-#include "lib/base/path.h"
-#include "lib/record/record.h"
+
+/*
+ * Observers: what changes reaches everybody who follows the path or a tree above it, in the order in which it happened,
+ * once per turn. An observer is ready when all that it follows has been loaded; from then on it hears of each change.
+ */
 
 enum { EVENT_BYTES = 1024 * 1024 };
 
-/* Calls `visit` for every observer of the path itself, and for the recursive ones above it, until one call says true. */
+static bool covers(const struct cache_observer *observer, unsigned levels_below)
+{
+	return levels_below == 0 || observer->scope == CACHE_TREE ||
+		(observer->scope == CACHE_CHILDREN_TOO && levels_below == 1);
+}
+
+/* `levels_below`: how far below the observer's path the node is. True ends the visits. */
+typedef bool visit_observer(struct cache_observer *observer, unsigned levels_below, void *context);
+
+/* Visits every observer that follows the path; true if a visit ended it. */
 static bool each_observer(const struct cache *cache, const struct cache_node *node,
-	bool (*visit)(struct cache_observer *observer, void *context), void *context)
+	visit_observer *visit, void *context)
 {
 	const struct cache_node *at = node;
 	size_t len = node->path_len;
-	for (;;) {
-		for (struct cache_observer *observer = at ? at->observers : NULL, *next; observer;
-			observer = next) {
-			next = observer->next;
-			if ((at == node || observer->recursive) && visit(observer, context)) {
+	for (unsigned level = 0;; level++) {
+		const struct list *head = at ? &at->observers : NULL;
+		for (struct list *link = head ? head->next : NULL, *next; link != head;
+			link = next) {
+			struct cache_observer *observer = LIST_ITEM(
+				link, struct cache_observer, link);
+			next = link->next;
+			if (covers(observer, level) && visit(observer, level, context)) {
 				return true;
 			}
 		}
-		if (len <= 1 || cache->recursive_observers == 0) {
+		if (len <= 1 || cache->wide_observers == 0) {
 			return false;
 		}
 		do {
@@ -35,54 +50,73 @@ static bool each_observer(const struct cache *cache, const struct cache_node *no
 	}
 }
 
-/* ---- loading what is observed ---- */
+/* ---- loading ---- */
 
-static void need_all(struct cache *cache, struct cache_need *need, const char *path, bool recursive)
+static void need_node(
+	struct cache *cache, struct cache_need *need, const char *path, enum cache_scope scope)
 {
 	cache_need(cache, need, path, CACHE_DATA);
-	const struct cache_entry *children = recursive
-		? cache_need(cache, need, path, CACHE_CHILDREN)
-		: NULL;
-	if (children && !children->code) {
-		for (size_t i = 0; i < children->children_count; i++) {
-			struct cache_node *child = cache_node_get(cache, children->children[i]);
-			struct cache_entry *data = cache_entry_get(cache, child, CACHE_DATA);
-			/* Who takes this list for a snapshot need not be told again for the path's standing in it. */
-			data->listed = true;
-			need_all(cache, need, child->path, true);
-		}
+	const struct cache_entry *children = scope == CACHE_SELF
+		? NULL
+		: cache_need(cache, need, path, CACHE_CHILDREN);
+	if (!children || children->code) {
+		return;
+	}
+	need->too_large = need->too_large || !cache_children_fit(cache, children);
+	for (size_t i = 0; !need->too_large && i < children->children_count; i++) {
+		struct cache_node *child = cache_node_get(cache, children->children[i]);
+		/* A snapshot shows the path with this list: no event is due when the list is announced. */
+		cache_entry_get(cache, child, CACHE_DATA)->in_list = true;
+		need_node(cache, need, child->path, scope == CACHE_TREE ? scope : CACHE_SELF);
 	}
 }
 
 static void set_stale(struct cache_observer *observer, bool stale)
 {
-	if (observer->stale != stale) {
-		observer->stale = stale;
-		observer->cache->stale_observers += stale ? 1 : (size_t)-1;
-	}
+	observer->cache->stale_observers += (size_t)stale - (size_t)observer->stale;
+	observer->stale = stale;
 }
 
 static void set_due(struct cache_observer *observer, bool due)
 {
-	if (observer->due != due) {
-		observer->due = due;
-		observer->cache->due_observers += due ? 1 : (size_t)-1;
+	observer->cache->due_observers += (size_t)due - (size_t)observer->due;
+	observer->due = due;
+}
+
+static void refuse(struct cache_observer *observer, const struct err *err)
+{
+	cache_unobserve(observer);
+	if (observer->on_refused) {
+		observer->on_refused(observer->context, err);
 	}
+}
+
+static void refuse_too_large(struct cache_observer *observer)
+{
+	struct cache *cache = observer->cache;
+	struct err err = ERR_INIT;
+	err_set(&err, BERTH_LIMIT_EXCEEDED, "%s%s does not fit into the cache (max_size, %zu bytes)",
+		observer->node->path, observer->scope == CACHE_TREE ? " with all below it" : "",
+		cache->options.max_size_bytes);
+	log_warn("cache", "no longer watched: %s", err.msg);
+	cache->refusals++;
+	refuse(observer, &err);
 }
 
 static void try_ready(struct cache_observer *observer)
 {
 	struct cache *cache = observer->cache;
 	struct cache_need need = { .missing = 0 };
-	need_all(cache, &need, observer->node->path, observer->recursive);
+	need_node(cache, &need, observer->node->path, observer->scope);
 	observer->missing = need.missing;
-	if (need.unavailable > 0 && observer->on_refused) {
+	if (need.too_large) {
+		refuse_too_large(observer);
+	} else if (need.unavailable > 0 && observer->on_refused) {
 		struct err err = ERR_INIT;
 		err_set(&err, BERTH_REGISTRY_UNAVAILABLE,
 			"the registry is %s, and not all of this is known",
 			registry_state_name(cache->state));
-		cache_unobserve(observer);
-		observer->on_refused(observer->context, &err);
+		refuse(observer, &err);
 	} else if (need.missing == 0 && need.unavailable == 0) {
 		observer->ready = true;
 		set_stale(observer, need.stale);
@@ -92,12 +126,13 @@ static void try_ready(struct cache_observer *observer)
 	}
 }
 
-static bool advance(struct cache_observer *observer, void *context)
+static bool count_arrivals(struct cache_observer *observer, unsigned levels_below, void *context)
 {
-	const size_t *landed = context;
+	(void)levels_below;
+	const size_t *arrived = context;
 	if (!observer->ready) {
-		if (observer->missing > *landed) {
-			observer->missing -= *landed;
+		if (observer->missing > *arrived) {
+			observer->missing -= *arrived;
 		} else {
 			set_due(observer, true);
 		}
@@ -107,10 +142,11 @@ static bool advance(struct cache_observer *observer, void *context)
 
 void cache_observers_ready(struct cache *cache)
 {
-	/* New ones stand first. on_ready may end its own observer, but no other. */
-	for (struct cache_observer *observer = cache->observers, *next;
-		observer && cache->due_observers > 0; observer = next) {
-		next = observer->next_all;
+	/* New ones come first. on_ready may end its own observer, but no other. */
+	for (struct list *link = cache->observers.next, *next;
+		link != &cache->observers && cache->due_observers > 0; link = next) {
+		struct cache_observer *observer = LIST_ITEM(link, struct cache_observer, all_link);
+		next = link->next;
 		if (observer->due) {
 			set_due(observer, false);
 			try_ready(observer);
@@ -118,23 +154,22 @@ void cache_observers_ready(struct cache *cache)
 	}
 }
 
-/* ---- telling ---- */
+/* ---- events ---- */
 
-static void write_record(const struct cache_entry *data, struct buffer *out)
+/* As stored, but on one line: line breaks can only be between the tokens of valid JSON, where they mean nothing. */
+static void write_line(const char *data, size_t len, struct buffer *out)
 {
-	const struct cache_blob *blob = data->blob;
-	struct record *record;
-	if (record_decode(&record, blob->data, blob->len, NULL)) {
-		buffer_append_text(out, "null");
-		return;
+	for (const char *at = data, *end = data + len; at < end;) {
+		size_t part = strcspn(at, "\r\n");
+		buffer_append(out, at, part);
+		at += part + 1;
 	}
-	record_free(record);
-	/* As stored, but framings are by line: line breaks can only stand between the tokens, where they mean nothing. */
-	for (const char *at = blob->data, *end = at + blob->len; at < end;) {
-		size_t len = strcspn(at, "\r\n");
-		buffer_append(out, at, len);
-		at += len + 1;
-	}
+}
+
+/* NULL: it holds no valid record. */
+static const struct cache_blob *record_of(struct cache_entry *data)
+{
+	return cache_entry_content(data) == CACHE_CONTENT_RECORD ? data->blob : NULL;
 }
 
 struct event {
@@ -143,8 +178,9 @@ struct event {
 	const char *record;
 };
 
-static bool tell(struct cache_observer *observer, void *context)
+static bool send(struct cache_observer *observer, unsigned levels_below, void *context)
 {
+	(void)levels_below;
 	const struct event *event = context;
 	if (observer->ready && observer->on_event) {
 		observer->on_event(observer->context, event->type, event->path, event->record);
@@ -152,82 +188,115 @@ static bool tell(struct cache_observer *observer, void *context)
 	return false;
 }
 
-static bool any(struct cache_observer *observer, void *context)
+/* Does it follow the children of the node too? */
+static bool follows_children(struct cache_observer *observer, unsigned levels_below, void *context)
 {
 	(void)context;
-	return observer->recursive;
+	return covers(observer, levels_below + 1);
 }
 
-static bool told_anyone(struct cache_observer *observer, void *context)
+static bool refuse_children(struct cache_observer *observer, unsigned levels_below, void *context)
 {
+	(void)context;
+	if (covers(observer, levels_below + 1)) {
+		refuse_too_large(observer);
+	}
+	return false;
+}
+
+static bool listens(struct cache_observer *observer, unsigned levels_below, void *context)
+{
+	(void)levels_below;
 	(void)context;
 	return observer->ready && observer->on_event;
 }
 
+static bool follows(struct cache_observer *observer, unsigned levels_below, void *context)
+{
+	(void)observer;
+	(void)levels_below;
+	(void)context;
+	return true;
+}
+
 static void announce(struct cache *cache, struct cache_node *node, struct cache_entry *data)
 {
-	if (!each_observer(cache, node, told_anyone, NULL)) {
+	if (!each_observer(cache, node, listens, NULL)) {
 		return;
 	}
-	data->told = cache->audience;
+	data->announced = cache->snapshots;
 	struct buffer record;
 	buffer_init(&record, EVENT_BYTES);
 	struct event event = { CACHE_DELETED, node->path, NULL };
 	if (!data->code) {
-		write_record(data, &record);
+		const struct cache_blob *blob = record_of(data);
+		write_line(blob ? blob->data : "null", blob ? blob->len : 4, &record);
 		event.type = CACHE_UPDATED;
 		event.record = buffer_text(&record);
 	}
-	each_observer(cache, node, tell, &event);
+	each_observer(cache, node, send, &event);
 	buffer_finish(&record);
 }
 
 static void flush_data(struct cache *cache, struct cache_node *node, struct cache_entry *data)
 {
-	bool was_announced = data->announced;
-	data->announced = !data->code;
-	data->listed = data->listed && !data->code;
-	if (data->announced || was_announced) {
+	bool existed = data->existed;
+	data->existed = !data->code;
+	data->in_list = data->in_list && !data->code;
+	if (data->existed || existed) {
 		announce(cache, node, data);
 	}
 }
 
-/* A record can be known before the list that it stands in: who took a snapshot between the two has not heard of it. */
+/* A record can be known before the list of children that names it: a snapshot taken between the two does not show it. */
+static void flush_child(struct cache *cache, const char *path)
+{
+	struct cache_node *child = cache_node_get(cache, path);
+	struct cache_need need = { .missing = 0 };
+	cache_need(cache, &need, path, CACHE_DATA);
+	if (each_observer(cache, child, follows_children, NULL)) {
+		cache_need(cache, &need, path, CACHE_CHILDREN);
+	}
+	struct cache_entry *data = child->entries[CACHE_DATA];
+	if (!data->in_list) {
+		data->in_list = true;
+		if (data->known && !data->code && data->announced != cache->snapshots) {
+			flush_data(cache, child, data);
+		}
+	}
+}
+
 static void flush_children(
 	struct cache *cache, const struct cache_node *node, const struct cache_entry *children)
 {
-	if (children->code || !each_observer(cache, node, any, NULL)) {
+	if (children->code || !each_observer(cache, node, follows_children, NULL)) {
+		return;
+	}
+	if (!cache_children_fit(cache, children)) {
+		each_observer(cache, node, refuse_children, NULL);
 		return;
 	}
 	for (size_t i = 0; i < children->children_count; i++) {
-		struct cache_node *child = cache_node_get(cache, children->children[i]);
-		struct cache_need need = { .missing = 0 };
-		cache_need(cache, &need, child->path, CACHE_DATA);
-		cache_need(cache, &need, child->path, CACHE_CHILDREN);
-		struct cache_entry *data = child->entries[CACHE_DATA];
-		if (!data->listed) {
-			data->listed = true;
-			if (data->loaded && !data->code && data->told != cache->audience) {
-				flush_data(cache, child, data);
-			}
-		}
+		flush_child(cache, children->children[i]);
 	}
 }
 
 static bool is_unconfirmed(const struct cache_entry *entry)
 {
-	return entry && entry->unconfirmed;
+	return entry && entry->known && entry->state != CACHE_LIVE;
 }
 
-/* Of a path that could not be read while the registry is there: when it is away, all are told. */
-static bool tell_stale(struct cache_observer *observer, void *context)
+/* Of a path that could not be read while the registry is there: when it goes away, all observers are stale. */
+static bool send_stale(struct cache_observer *observer, unsigned levels_below, void *context)
 {
 	const struct cache_node *node = context;
+	const struct event stale = { CACHE_STALE, NULL, NULL };
 	bool concerned = is_unconfirmed(node->entries[CACHE_DATA]) ||
-		(observer->recursive && is_unconfirmed(node->entries[CACHE_CHILDREN]));
+		(covers(observer, levels_below + 1) &&
+			is_unconfirmed(node->entries[CACHE_CHILDREN]));
 	if (observer->ready && !observer->stale && concerned) {
 		set_stale(observer, true);
-		tell(observer, &(struct event){ CACHE_STALE, NULL, NULL });
+		send(observer, levels_below, (void *)(uintptr_t)&stale);
 	}
 	return false;
 }
@@ -245,34 +314,37 @@ void cache_observers_flush(struct cache *cache, struct cache_node *node)
 		flush_children(cache, node, children);
 	}
 	if (cache->unconfirmed > 0 && cache->state == REGISTRY_CONNECTED) {
-		each_observer(cache, node, tell_stale, node);
+		each_observer(cache, node, send_stale, node);
 	}
-	size_t landed = (node->landed & 1u) + (node->landed >> 1);
-	node->landed = 0;
-	each_observer(cache, node, advance, &landed);
+	size_t arrived = (node->arrived & 1u) + (node->arrived >> 1);
+	node->arrived = 0;
+	each_observer(cache, node, count_arrivals, &arrived);
 }
 
 static bool is_fresh(const struct cache *cache, const struct cache_observer *observer)
 {
 	const struct cache_entry *data = observer->node->entries[CACHE_DATA];
-	return cache->unconfirmed == 0 || (!observer->recursive && data && data->live);
+	return cache->unconfirmed == 0 ||
+		(observer->scope == CACHE_SELF && data && data->state == CACHE_LIVE);
 }
 
 void cache_observers_freshness(struct cache *cache)
 {
-	bool connected = cache->state == REGISTRY_CONNECTED;
-	if (connected && cache->stale_observers == 0) {
+	bool heard = cache->state == REGISTRY_CONNECTED && cache->confirmation != CACHE_SILENT;
+	if (heard && cache->stale_observers == 0) {
 		return;
 	}
-	for (struct cache_observer *observer = cache->observers, *next; observer; observer = next) {
-		next = observer->next_all;
-		if (!observer->ready || observer->stale != connected ||
-			(connected && !is_fresh(cache, observer))) {
+	for (struct list *link = cache->observers.next, *next; link != &cache->observers;
+		link = next) {
+		struct cache_observer *observer = LIST_ITEM(link, struct cache_observer, all_link);
+		next = link->next;
+		if (!observer->ready || observer->stale != heard ||
+			(heard && !is_fresh(cache, observer))) {
 			continue;
 		}
-		set_stale(observer, !connected);
-		struct event event = { connected ? CACHE_FRESH : CACHE_STALE, NULL, NULL };
-		tell(observer, &event);
+		set_stale(observer, !heard);
+		struct event event = { heard ? CACHE_FRESH : CACHE_STALE, NULL, NULL };
+		send(observer, 0, &event);
 	}
 }
 
@@ -280,16 +352,17 @@ void cache_observers_freshness(struct cache *cache)
 
 bool cache_is_observed(const struct cache *cache, const struct cache_node *node)
 {
-	if (node->observers) {
+	if (!list_empty(&node->observers)) {
 		return true;
 	}
-	/* Below a tree's root absent paths are nobody's, but what is being loaded may turn out to be there. */
+	/* Below the root of a tree absent paths are nobody's, but a path that is being read may turn out to exist. */
 	bool counts = false;
 	for (int kind = CACHE_DATA; kind <= CACHE_CHILDREN; kind++) {
 		const struct cache_entry *entry = node->entries[kind];
-		counts = counts || (entry && (entry->loading || (entry->loaded && !entry->code)));
+		counts = counts ||
+			(entry && entry->state != CACHE_IDLE && (!entry->known || !entry->code));
 	}
-	return counts && each_observer(cache, node, any, NULL);
+	return counts && each_observer(cache, node, follows, NULL);
 }
 
 void cache_observe(struct cache *cache, const char *path, struct cache_observer *observer)
@@ -301,19 +374,11 @@ void cache_observe(struct cache *cache, const char *path, struct cache_observer 
 	observer->due = false;
 	observer->ready = false;
 	observer->stale = false;
-	observer->prev = NULL;
-	observer->next = node->observers;
-	if (node->observers) {
-		node->observers->prev = observer;
-	}
-	node->observers = observer;
-	observer->prev_all = NULL;
-	observer->next_all = cache->observers;
-	if (cache->observers) {
-		cache->observers->prev_all = observer;
-	}
-	cache->observers = observer;
-	cache->recursive_observers += observer->recursive;
+	list_init(&observer->link);
+	list_init(&observer->all_link);
+	list_prepend(&node->observers, &observer->link);
+	list_prepend(&cache->observers, &observer->all_link);
+	cache->wide_observers += observer->scope != CACHE_SELF;
 	cache_mark_dirty(cache, node);
 }
 
@@ -325,16 +390,10 @@ void cache_unobserve(struct cache_observer *observer)
 	}
 	set_stale(observer, false);
 	set_due(observer, false);
-	*(observer->prev ? &observer->prev->next : &observer->node->observers) = observer->next;
-	if (observer->next) {
-		observer->next->prev = observer->prev;
-	}
-	*(observer->prev_all ? &observer->prev_all->next_all
-			     : &cache->observers) = observer->next_all;
-	if (observer->next_all) {
-		observer->next_all->prev_all = observer->prev_all;
-	}
-	cache->recursive_observers -= observer->recursive;
+	list_remove(&observer->link);
+	list_remove(&observer->all_link);
+	cache->wide_observers -= observer->scope != CACHE_SELF;
+	cache->unpinned = true;
 	observer->node = NULL;
 }
 
@@ -343,13 +402,16 @@ const char *cache_observed_path(const struct cache_observer *observer)
 	return observer->node->path;
 }
 
-static struct cache_observer *last_come(const struct cache *cache, bool recursive)
+static struct cache_observer *last_come(const struct cache *cache, bool wide)
 {
-	struct cache_observer *observer = cache->observers;
-	while (observer && observer->recursive != recursive) {
-		observer = observer->next_all;
+	for (struct list *link = cache->observers.next; link != &cache->observers;
+		link = link->next) {
+		struct cache_observer *observer = LIST_ITEM(link, struct cache_observer, all_link);
+		if ((observer->scope != CACHE_SELF) == wide) {
+			return observer;
+		}
 	}
-	return observer;
+	return NULL;
 }
 
 bool cache_observers_refuse(struct cache *cache)
@@ -359,81 +421,132 @@ bool cache_observers_refuse(struct cache *cache)
 	if (!observer) {
 		return false;
 	}
-	struct err err = ERR_INIT;
-	err_set(&err, BERTH_LIMIT_EXCEEDED,
-		"%s%s does not fit into the cache (max_size, %zu bytes)", observer->node->path,
-		observer->recursive ? " with all below it" : "", cache->options.max_size_bytes);
-	log_warn("cache", "no longer watched: %s", err.msg);
-	cache->refusals++;
-	cache_unobserve(observer);
-	if (observer->on_refused) {
-		observer->on_refused(observer->context, &err);
-	}
+	refuse_too_large(observer);
 	return true;
 }
 
-/* ---- snapshots ---- */
+/* ---- pictures ---- */
 
-static void write_path(const struct cache *cache, const char *path, bool recursive,
-	const char **separator, struct buffer *out)
+struct picture {
+	const struct cache *cache;
+	void (*visit)(void *context, const struct cache_record *record);
+	void *context;
+	bool live;
+	int64_t true_at_ms;
+};
+
+static void note(struct picture *picture, const struct cache_entry *entry)
 {
-	const struct cache_node *node = cache_node_find(cache, path, strlen(path));
+	if (entry && entry->known && entry->state != CACHE_LIVE) {
+		if (entry->state == CACHE_UNCONFIRMED) {
+			registry_watch_hurry(entry->watch);
+		}
+		picture->live = false;
+		if (entry->true_at_ms < picture->true_at_ms) {
+			picture->true_at_ms = entry->true_at_ms;
+		}
+	}
+}
+
+static void visit_node(struct picture *picture, const char *path, enum cache_scope scope)
+{
+	const struct cache_node *node = cache_node_find(picture->cache, path, strlen(path));
 	if (!node) {
 		return;
 	}
-	const struct cache_entry *data = node->entries[CACHE_DATA];
-	if (data && data->loaded && !data->code) {
-		buffer_printf(out, "%s\"%s\":", *separator, path);
-		write_record(data, out);
-		*separator = ",";
+	struct cache_entry *data = node->entries[CACHE_DATA];
+	note(picture, data);
+	if (data && data->known && !data->code && picture->visit) {
+		const struct cache_blob *blob = record_of(data);
+		struct cache_record record = { path, blob ? blob->data : NULL,
+			blob ? blob->len : 0 };
+		picture->visit(picture->context, &record);
 	}
-	const struct cache_entry *children = recursive ? node->entries[CACHE_CHILDREN] : NULL;
+	const struct cache_entry *children = scope == CACHE_SELF ? NULL
+								 : node->entries[CACHE_CHILDREN];
+	note(picture, children);
 	for (size_t i = 0; children && i < children->children_count; i++) {
-		write_path(cache, children->children[i], true, separator, out);
+		visit_node(picture, children->children[i], scope == CACHE_TREE ? scope : CACHE_SELF);
 	}
+}
+
+struct cache_picture cache_read_picture(const struct cache_observer *observer, int64_t now_ms,
+	void (*visit)(void *context, const struct cache_record *record), void *context)
+{
+	const struct cache *cache = observer->cache;
+	struct picture picture = { .cache = cache,
+		.visit = visit,
+		.context = context,
+		.live = true,
+		.true_at_ms = cache_heard_ms(cache, now_ms) };
+	visit_node(&picture, observer->node->path, observer->scope);
+	return (struct cache_picture){
+		.confirmed = observer->ready && picture.live && cache->state == REGISTRY_CONNECTED &&
+			picture.true_at_ms >= cache_not_before_ms(cache, -1, now_ms),
+		.age_ms = now_ms > picture.true_at_ms ? now_ms - picture.true_at_ms : 0,
+	};
+}
+
+struct snapshot {
+	struct buffer *out;
+	const char *separator;
+};
+
+static void write_node(void *context, const struct cache_record *record)
+{
+	struct snapshot *snapshot = context;
+	buffer_append_text(snapshot->out, snapshot->separator);
+	buffer_append_text(snapshot->out, "\"");
+	buffer_append_text(snapshot->out, record->path);
+	buffer_append_text(snapshot->out, "\":");
+	write_line(record->data ? record->data : "null", record->data ? record->len : 4,
+		snapshot->out);
+	snapshot->separator = ",";
 }
 
 void cache_write_snapshot(const struct cache_observer *observer, struct buffer *out)
 {
-	const char *separator = "";
-	/* What is known but stands in no list yet is not in here: whoever was told of it, this one was not. */
-	observer->cache->audience++;
+	struct snapshot snapshot = { out, "" };
+	/* A path that is known but in no list yet is not in here: earlier observers heard of it, this one did not. */
+	observer->cache->snapshots++;
 	buffer_append_text(out, "{");
-	write_path(observer->cache, observer->node->path, observer->recursive, &separator, out);
+	cache_read_picture(observer, 0, write_node, &snapshot);
 	buffer_append_text(out, "}");
 }
 
 /* ---- warm paths: observed by nobody ---- */
 
+struct warm_path {
+	struct list link;
+	struct cache_observer observer;
+};
+
 static void add_warm(struct cache *cache, const char *pattern)
 {
-	char path[2048];
-	size_t len = strlen(pattern);
-	bool recursive = len >= 3 && strcmp(pattern + len - 3, "/**") == 0;
-	len -= recursive ? 3 : 0;
-	if (len >= sizeof(path)) {
-		return;
-	}
-	memcpy(path, pattern, len);
-	path[len] = '\0';
+	char *path = allocate_text(pattern);
+	size_t len = strlen(path);
 	struct warm_path *warm = allocate_zeroed(1, sizeof(*warm));
-	warm->observer.recursive = recursive;
-	warm->next = cache->warm;
-	cache->warm = warm;
-	cache_observe(cache, len > 0 ? path : "/", &warm->observer);
+	if (len >= 3 && strcmp(path + len - 3, "/**") == 0) {
+		warm->observer.scope = CACHE_TREE;
+		path[len - 3] = '\0';
+	}
+	list_append(&cache->warm, &warm->link);
+	cache_observe(cache, *path ? path : "/", &warm->observer);
+	free(path);
 }
 
 void cache_warm_set(struct cache *cache, char *const *warm, size_t count)
 {
-	struct warm_path *before = cache->warm;
-	cache->warm = NULL;
+	struct list before;
+	list_init(&before);
+	list_move_all(&before, &cache->warm);
 	for (size_t i = 0; i < count; i++) {
 		add_warm(cache, warm[i]);
 	}
-	while (before) {
-		struct warm_path *next = before->next;
-		cache_unobserve(&before->observer);
-		free(before);
-		before = next;
+	while (!list_empty(&before)) {
+		struct warm_path *path = LIST_ITEM(before.next, struct warm_path, link);
+		list_remove(&path->link);
+		cache_unobserve(&path->observer);
+		free(path);
 	}
 }

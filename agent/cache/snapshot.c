@@ -6,15 +6,16 @@
 
 #include "agent/base/allocate.h"
 #include "agent/base/log.h"
-#include "lib/base/path.h"
 #include "agent/base/state_file.h"
 #include "lib/base/clock.h"
+#include "lib/base/path.h"
 
 /*
- * The version and the registry's URL on a line each, then one JSON array a line: [path, kind, code, wall clock of the last
- * confirmation, created_ms, value]. The state file around it knows its length and checksum.
+ * Snapshots: what the cache knew, for the next start. The version and the registry's URL on a line each, then one JSON
+ * array a line: [path, kind, code, wall clock second at which it was true, created_ms, size, value]. The state file around
+ * it knows its length and checksum.
  */
-enum { VERSION = 2, FILE_BYTES = 1024 * 1024 * 1024 };
+enum { VERSION = 3, FILE_BYTES = 1024 * 1024 * 1024 };
 
 static const char file_name[] = "cache";
 static const char file_kind[] = "cache";
@@ -36,15 +37,17 @@ static json_t *value_json(const struct cache_entry *entry)
 	return list;
 }
 
-static void save_entry(const struct cache_entry *entry, double wall, double now, struct buffer *out)
+static void save_entry(
+	const struct cache_entry *entry, double wall, int64_t now_ms, struct buffer *out)
 {
 	json_t *value = value_json(entry);
 	if (!value) {
 		return; /* data that is no text is no record either */
 	}
-	double age = entry->live ? 0 : now - entry->known_true;
-	json_t *line = json_pack("[s, i, i, f, I, o]", entry->node->path, (int)entry->kind,
-		entry->code, wall - age, (json_int_t)entry->stat.created_ms, value);
+	double age_s = (double)(now_ms - cache_entry_true_at_ms(entry)) / 1e3;
+	json_t *line = json_pack("[s, i, i, f, I, I, o]", entry->node->path, (int)entry->kind,
+		entry->code, wall - age_s, (json_int_t)entry->stat.created_ms,
+		(json_int_t)entry->stat.size, value);
 	char *text = line ? json_dumps(line, JSON_COMPACT) : NULL;
 	json_decref(line);
 	if (text) {
@@ -56,7 +59,7 @@ static void save_entry(const struct cache_entry *entry, double wall, double now,
 int cache_save(const struct cache *cache, const char *directory, struct err *err)
 {
 	double wall = clock_wall_s();
-	double now = clock_monotonic_s();
+	int64_t now_ms = clock_monotonic_ms();
 	struct buffer out;
 	buffer_init(&out, FILE_BYTES);
 	buffer_printf(&out, "%d\n%s\n", VERSION, registry_url(cache->registry));
@@ -64,8 +67,8 @@ int cache_save(const struct cache *cache, const char *directory, struct err *err
 		for (const struct cache_node *node = cache->buckets[i]; node;
 			node = node->hash_next) {
 			for (int kind = CACHE_DATA; kind <= CACHE_CHILDREN; kind++) {
-				if (node->entries[kind] && node->entries[kind]->loaded) {
-					save_entry(node->entries[kind], wall, now, &out);
+				if (node->entries[kind] && node->entries[kind]->known) {
+					save_entry(node->entries[kind], wall, now_ms, &out);
 				}
 			}
 		}
@@ -94,61 +97,60 @@ static bool children_valid(const json_t *value, const char *parent)
 	return json_is_array(value);
 }
 
-static void set_children(struct cache *cache, struct cache_entry *entry, const json_t *value)
+static void restore(struct cache *cache, const char *path, enum cache_kind kind,
+	struct registry_result *result, const json_t *value, int64_t true_at_ms)
 {
+	struct cache_entry *entry = cache_entry_get(cache, cache_node_get(cache, path), kind);
+	if (entry->known) {
+		return; /* something newer */
+	}
 	size_t count = json_array_size(value);
 	char **paths = allocate_zeroed(count + 1, sizeof(char *));
 	for (size_t i = 0; i < count; i++) {
 		paths[i] = (char *)(uintptr_t)json_string_value(json_array_get(value, i));
 	}
-	cache_entry_set_children(cache, entry, paths, count, 0);
+	result->data = json_string_value(value);
+	result->data_len = json_string_length(value);
+	result->children = paths;
+	result->children_count = count;
+	cache_entry_restore(cache, entry, result, true_at_ms);
 	free(paths);
 }
 
-static bool load_entry(struct cache *cache, const json_t *line, double wall, double now)
+static bool load_entry(struct cache *cache, const json_t *line, double wall, int64_t now_ms)
 {
 	const char *path;
 	int kind;
 	int code;
-	double known_true;
+	double true_at;
 	json_int_t created_ms;
+	json_int_t size;
 	const json_t *value;
-	if (json_unpack((json_t *)(uintptr_t)line, "[s, i, i, F, I, o]", &path, &kind, &code,
-		    &known_true, &created_ms, &value) ||
-		path_check(path, strlen(path), NULL) ||
-		(kind != CACHE_DATA && kind != CACHE_CHILDREN)) {
+	if (json_unpack((json_t *)(uintptr_t)line, "[s, i, i, F, I, I, o]", &path, &kind, &code,
+		    &true_at, &created_ms, &size, &value) ||
+		path_check(path, strlen(path), NULL) || code > 0 ||
+		(kind != CACHE_DATA && kind != CACHE_CHILDREN) || !(true_at >= 0) || size < 0) {
 		return false;
 	}
 	if (!code && !(kind == CACHE_DATA ? json_is_string(value) : children_valid(value, path))) {
 		return false;
 	}
-	struct cache_entry *entry = cache_entry_get(
-		cache, cache_node_get(cache, path), (enum cache_kind)kind);
-	if (entry->loaded) {
-		return true; /* something newer is known already */
-	}
-	if (!code && kind == CACHE_DATA) {
-		cache_entry_set_data(
-			cache, entry, json_string_value(value), json_string_length(value));
-	} else if (!code) {
-		set_children(cache, entry, value);
-	}
-	entry->code = code;
-	entry->loaded = true;
-	entry->stat.created_ms = created_ms;
-	entry->known_true = now - (wall > known_true ? wall - known_true : 0);
-	cache_entry_load(cache, entry, false);
+	struct registry_result result = {
+		.err.code = code, .stat.created_ms = created_ms, .stat.size = (size_t)size
+	};
+	double age_s = wall > true_at ? wall - true_at : 0;
+	restore(cache, path, (enum cache_kind)kind, &result, value, now_ms - (int64_t)(age_s * 1e3));
 	return true;
 }
 
 static size_t load_lines(struct cache *cache, char *text, size_t *ret_bad)
 {
 	double wall = clock_wall_s();
-	double now = clock_monotonic_s();
+	int64_t now_ms = clock_monotonic_ms();
 	size_t good = 0;
 	for (char *line = text, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
 		json_t *json = json_loadb(line, (size_t)(end - line), JSON_ALLOW_NUL, NULL);
-		bool taken = load_entry(cache, json, wall, now);
+		bool taken = load_entry(cache, json, wall, now_ms);
 		good += taken;
 		*ret_bad += !taken;
 		json_decref(json);

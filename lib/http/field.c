@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { MAX_WAIT_S = 600 };
+enum { MAX_WAIT_S = 600, MAX_AGE_S = 1000000000 };
 
 size_t http_token_len(const char *text, size_t len)
 {
@@ -170,4 +170,18 @@ int http_wait_seconds(const char *field)
 		at = item_end(at, ';');
 	}
 	return 0;
+}
+
+long http_max_age_seconds(const char *field)
+{
+	for (const char *at = field; at && *at;) {
+		at += strspn(at, " \t,");
+		const char *value = value_of(at, "max-age");
+		if (value && *value >= '0' && *value <= '9') {
+			long seconds = strtol(value, NULL, 10);
+			return seconds > MAX_AGE_S ? MAX_AGE_S : seconds;
+		}
+		at = item_end(at, ',');
+	}
+	return -1;
 }

@@ -24,5 +24,7 @@ bool http_has_token(const char *field, const char *token);
 bool http_tag_matches(const char *field, const char *etag, bool weak);
 /* The seconds of "Prefer: wait=N", 0 to 600; 0 without. */
 int http_wait_seconds(const char *field);
+/* The seconds of "Cache-Control: max-age=N"; -1 without. */
+long http_max_age_seconds(const char *field);
 
 #endif

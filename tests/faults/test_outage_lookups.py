@@ -76,6 +76,9 @@ class Outage(AgentTest):
         for target in KNOWN:
             wait_until(lambda: self.server.get(target).status == 200, f"{target} is known")  # noqa: B023
 
+        # A HIT claims no more than that the server was heard within a third of the session timeout.
+        self.confirm = self.server.status()["registry"]["session_timeout_ms"] / 3000
+
     def connected(self, agent=None):
         return (agent or self.server).status()["registry"]["state"] == "connected"
 
@@ -126,12 +129,57 @@ class Outage(AgentTest):
         self.assertGreater(len(stale), 1000)
         self.assertEqual({answer.source for answer in stale}, {"STALE"})
         for answer in stale:
-            # The age is cut to whole seconds.
-            self.assertLessEqual(answer.age, answer.seen - gone, answer)
-            self.assertGreaterEqual(answer.age, answer.asked - noticed - 1, answer)
+            # It counts from when the server was heard last, and is rounded up to whole seconds.
+            self.assertLessEqual(answer.age, answer.seen - gone + self.confirm + 1, answer)
+            self.assertGreaterEqual(answer.age, answer.asked - noticed, answer)
         oldest = max(answer.age for answer in stale)
         print(f"# {OUTAGE:g} s away, {len(stale)} stale answers, oldest {oldest} s; fresh {fresh:.2f} s after the reconnect")
         self.assertEqual(self.caches(), {"HIT"})
+
+    def test_a_frozen_server_is_not_believed(self):
+        load = self.load()
+        stream = Stream(self.server.socket, f"/v1/watch{TREE}?recursive=yes")
+        self.addCleanup(stream.close)
+        stream.next()
+        wait_until(lambda: len(load.seen) > 100, "lookups are under way")
+        self.zookeeper.pause()
+        frozen = time.monotonic()
+        try:
+            wait_until(lambda: load.seen[-1].source == "STALE", "the silence shows")
+            self.assertTrue(self.connected(), "before the connection is given up")
+            stream.until(lambda event: event["type"] == "STALE")
+            wait_until(lambda: load.problem or load.seen[-1].age > self.confirm + 1, "it goes on")
+        finally:
+            self.zookeeper.resume()
+        thawed = time.monotonic()
+        stream.until(lambda event: event["type"] == "FRESH")
+        wait_until(lambda: self.caches() == {"HIT"}, "all is fresh")
+        load.finish()
+        self.assertIsNone(load.problem)
+        meanwhile = [answer for answer in load.seen if frozen < answer.asked and answer.seen < thawed]
+        for answer in meanwhile:
+            claimed = answer.age + (self.confirm if answer.source == "HIT" else 0)
+            self.assertGreaterEqual(claimed, answer.asked - frozen, answer)
+        hits = [answer for answer in meanwhile if answer.source == "HIT"]
+        print(f"# {len(meanwhile)} answers of a frozen server's agent, the last HIT after {hits[-1].seen - frozen:.2f} s of {self.confirm:.2f}")
+
+    def test_a_client_that_wants_no_age_hears_of_the_silence_at_once(self):
+        def look():
+            return self.server.get(KNOWN[0], Cache_Control="max-age=0")
+
+        self.assertEqual(look().headers["X-Cache"], "HIT")
+        self.zookeeper.pause()
+        frozen = time.monotonic()
+        try:
+            for _ in range(3):
+                asked = time.monotonic()
+                answer = look()
+                self.assertEqual(answer.headers["X-Cache"], "STALE")
+                self.assertGreaterEqual(int(answer.headers["Age"]), asked - frozen)
+        finally:
+            self.zookeeper.resume()
+        answer = wait_until(lambda: (a := look()).headers["X-Cache"] == "HIT" and a, "it is confirmed again")
+        self.assertEqual(answer.headers["Age"], "0")
 
     def test_what_changed_meanwhile_shows_after_the_return(self):
         stream = Stream(self.server.socket, f"/v1/watch{TREE}?recursive=yes")

@@ -161,9 +161,9 @@ size_t http_connections(const struct http *http)
 
 /* ---- the stage ---- */
 
-static void release_front(void *front)
+static void release_rendering(void *rendering)
 {
-	(void)front;
+	(void)rendering;
 }
 
 static void count_task(void *context, const struct registry_task *task, struct err *err)
@@ -177,6 +177,7 @@ static void dispatch(struct stage *stage)
 {
 	for (int i = 0; i < 100; i++) {
 		registry_dispatch(stage->registry, 1);
+		ev_run(stage->loop, EVRUN_NOWAIT);
 	}
 }
 
@@ -184,9 +185,9 @@ static void open_stage(struct stage *stage)
 {
 	static const struct api_hooks hooks;
 	static const struct api_options options = { .version = "0", .max_watchers = 10 };
-	static const struct cache_options cache_options = {
-		.max_size_bytes = 1024 * 1024, .resync_ms = 600000, .release_front = release_front
-	};
+	static const struct cache_options cache_options = { .max_size_bytes = 1024 * 1024,
+		.resync_ms = 600000,
+		.release_rendering = release_rendering };
 	*stage = (struct stage){ .loop = ev_loop_new(EVFLAG_AUTO) };
 	stage->registry = memory_open("find", &(struct registry_options){ .context = stage });
 	memory_on_task(stage->registry, count_task, stage);

@@ -1,0 +1,230 @@
+#include "agent/cache/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/allocate.h"
+#include "lib/record/record.h"
+
+/*
+ * The bodies of answers over children. A large one is written in slices, one in each turn of the loop, so that nobody else
+ * waits for it. A record that changes after it was written does not begin the body anew: each part was true while the
+ * client waited.
+ */
+
+enum { SLICE_CHILDREN = 128, BODY_BYTES = 256 * 1024 * 1024 };
+
+void cache_write_list(const struct cache_entry *children, struct buffer *out)
+{
+	buffer_append_text(out, "[");
+	for (size_t i = 0; i < children->children_count; i++) {
+		buffer_append_text(out, i ? ",\"" : "\""); /* paths need no escapes */
+		buffer_append_text(out, children->children[i]);
+		buffer_append_text(out, "\"");
+	}
+	buffer_append_text(out, "]\n");
+}
+
+/* ---- one record ---- */
+
+static void write_json_string(struct buffer *out, const char *text)
+{
+	json_t *string = json_string_nocheck(text);
+	char *dump = string ? json_dumps(string, JSON_ENCODE_ANY) : NULL;
+	buffer_append_text(out, dump ? dump : "\"\"");
+	free(dump);
+	json_decref(string);
+}
+
+static void write_address(const char *path, const struct record_endpoint *endpoint,
+	const json_t *address, bool text, struct buffer *out)
+{
+	if (text) {
+		char *line = record_address_text(endpoint->address_type, address);
+		if (line && *line && !strpbrk(line, "\r\n")) {
+			buffer_printf(out, "%s\n", line);
+		}
+		free(line);
+		return;
+	}
+	buffer_printf(out, "%s{\"path\":\"%s\",\"scope\":\"%s\",\"api\":", out->len > 1 ? "," : "",
+		path, endpoint->scope);
+	write_json_string(out, endpoint->api);
+	buffer_append_text(out, ",\"protocol\":");
+	write_json_string(out, endpoint->protocol);
+	buffer_append_text(out, ",\"addressType\":");
+	write_json_string(out, endpoint->address_type);
+	char *dump = json_dumps(address, JSON_COMPACT);
+	buffer_printf(out, ",\"address\":%s}", dump ? dump : "{}");
+	free(dump);
+}
+
+static void write_endpoints(struct cache_entry *data, const struct cache_filter *filter,
+	const char *path, struct buffer *out)
+{
+	struct record *record;
+	if (cache_entry_content(data) != CACHE_CONTENT_RECORD ||
+		record_decode(&record, data->blob->data, data->blob->len, NULL)) {
+		return;
+	}
+	for (size_t i = 0; i < record_endpoint_count(record); i++) {
+		struct record_endpoint endpoint = record_endpoint(record, i);
+		size_t index;
+		json_t *address;
+		if (record_endpoint_matches(
+			    &endpoint, filter->api, filter->protocol, filter->scope)) {
+			json_array_foreach (endpoint.addresses, index, address) {
+				write_address(path, &endpoint, address, filter->text, out);
+			}
+		}
+	}
+	record_free(record);
+}
+
+static void write_record(struct cache_entry *data, struct buffer *out)
+{
+	if (cache_entry_content(data) == CACHE_CONTENT_RECORD) {
+		buffer_printf(out, "%s\"%s\":", out->len > 1 ? "," : "", data->node->path);
+		buffer_append(out, data->blob->data, data->blob->len);
+	}
+}
+
+/* ---- slices ---- */
+
+static struct cache_filter filter_of(const struct answer *answer, char *variant)
+{
+	strcpy(variant, answer->variant);
+	return cache_read_variant(variant);
+}
+
+/* Children come sorted: the first one behind `after`, whatever has come and gone since. */
+static size_t next_child(const struct cache_entry *children, const char *after)
+{
+	size_t low = 0;
+	size_t high = after ? children->children_count : 0;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (strcmp(children->children[middle], after) <= 0) {
+			low = middle + 1;
+		} else {
+			high = middle;
+		}
+	}
+	return low;
+}
+
+static void begin(struct cache *cache, struct answer *answer, const struct cache_filter *filter)
+{
+	struct cache_build *build = allocate_zeroed(1, sizeof(*build));
+	build->answer = answer;
+	list_init(&build->link);
+	buffer_init(&build->out, BODY_BYTES);
+	answer->build = build;
+	if (answer->kind == CACHE_RECORDS) {
+		buffer_append_text(&build->out, "{");
+		return;
+	}
+	if (!filter->text) {
+		buffer_append_text(&build->out, "[");
+	}
+	const char *path = answer->node->path;
+	struct cache_entry *data = cache_need(cache, &build->need, path, CACHE_DATA);
+	if (data) {
+		write_endpoints(data, filter, path, &build->out);
+	}
+}
+
+static void write_child(struct answer *answer, struct cache_entry *data,
+	const struct cache_filter *filter, const char *path)
+{
+	if (answer->kind == CACHE_RECORDS) {
+		write_record(data, &answer->build->out);
+	} else {
+		write_endpoints(data, filter, path, &answer->build->out);
+	}
+}
+
+static void write_slice(struct cache *cache, struct answer *answer,
+	const struct cache_entry *children, const struct cache_filter *filter)
+{
+	struct cache_build *build = answer->build;
+	size_t i = next_child(children, build->after);
+	size_t end = i + SLICE_CHILDREN < children->children_count ? i + SLICE_CHILDREN
+								   : children->children_count;
+	for (; i < end; i++) {
+		const char *path = children->children[i];
+		struct cache_entry *data = cache_need(cache, &build->need, path, CACHE_DATA);
+		if (!data) {
+			break;
+		}
+		write_child(answer, data, filter, path);
+	}
+	bool done = i == children->children_count;
+	char *after = i > 0 && !done ? allocate_text(children->children[i - 1]) : NULL;
+	free(build->after);
+	build->after = after;
+	if (done) {
+		const char *ends = answer->kind == CACHE_RECORDS ? "}\n"
+			: filter->text                           ? ""
+								 : "]\n";
+		buffer_append_text(&build->out, ends);
+	} else if (build->need.missing == 0) {
+		list_remove(&build->link);
+		list_append(&cache->builds, &build->link);
+		cache_go_on(cache);
+	}
+}
+
+enum cache_verdict cache_build_go_on(struct cache *cache, struct answer *answer, struct err *err)
+{
+	char variant[CACHE_FILTER_BYTES + 16];
+	struct cache_filter filter = filter_of(answer, variant);
+	if (!answer->build) {
+		begin(cache, answer, &filter);
+	}
+	struct cache_build *build = answer->build;
+	list_remove(&build->link);
+	build->need.missing = 0;
+	build->need.unavailable = 0;
+	struct cache_entry *children = cache_need(
+		cache, &build->need, answer->node->path, CACHE_CHILDREN);
+	if (children && children->code) {
+		err_set(err, children->code, "no such path: %s", answer->node->path);
+		return CACHE_READY;
+	}
+	if (children) {
+		write_slice(cache, answer, children, &filter);
+	}
+	answer->missing = build->need.missing;
+	bool more = answer->missing > 0 || !list_empty(&build->link);
+	return build->need.unavailable > 0 ? CACHE_UNAVAILABLE : more ? CACHE_WAITING : CACHE_READY;
+}
+
+void cache_build_free(struct answer *answer)
+{
+	struct cache_build *build = answer->build;
+	if (build) {
+		list_remove(&build->link);
+		buffer_finish(&build->out);
+		free(build->after);
+		free(build);
+		answer->build = NULL;
+	}
+}
+
+void cache_builds_run(struct cache *cache)
+{
+	if (list_empty(&cache->builds)) {
+		return;
+	}
+	struct cache_build *build = LIST_ITEM(cache->builds.next, struct cache_build, link);
+	list_remove(&build->link);
+	if (list_empty(&build->answer->waits)) {
+		cache_build_free(build->answer); /* its clients have left */
+	} else {
+		cache_answer_retry(cache, build->answer);
+	}
+	if (!list_empty(&cache->builds)) {
+		cache_go_on(cache);
+	}
+}

@@ -1,0 +1,270 @@
+#include "agent/cache/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/allocate.h"
+#include "lib/base/clock.h"
+#include "lib/base/json_visible.h"
+
+/*
+ * FIND: searches of everything below a path. Their answers are made by walks of the registry, since a tree may be larger
+ * than the cache. An equal search that comes meanwhile shares the walk.
+ *
+ * While a client waits for a change, an observer of the tree says whether the last walk still holds: then the answer is
+ * live, and a change begins the next walk. A tree that does not fit into the cache cannot be waited for.
+ */
+
+enum {
+	MAX_WALKS = 4,
+	MAX_FINDS = 32, /* that walk, or wait for their walk */
+	FOUND_BYTES = 16 * 1024 *
+		1024,             /* of records: a client that wants more asks for less at a time */
+	KEPT_BYTES = 1024 * 1024, /* the largest answer that is kept for when the registry is away */
+	PAUSE_MS = 1000           /* between two walks that changes begin */
+};
+
+/*
+ *   IDLE --look-up, change--> QUEUED --> WALKING --> IDLE
+ *                                '-- no client is left --'
+ */
+enum find_state { FIND_IDLE, FIND_QUEUED, FIND_WALKING };
+
+struct cache_find {
+	struct list link; /* cache->finds while QUEUED */
+	enum find_state state;
+	struct answer *answer;
+	struct registry_request *walk;
+	int64_t walked_at_ms;
+	bool observed;
+	bool changed; /* since the walk began */
+	struct cache_observer observer;
+};
+
+static size_t count_queued(const struct cache *cache)
+{
+	size_t count = 0;
+	for (struct list *link = cache->finds.next; link != &cache->finds; link = link->next) {
+		count++;
+	}
+	return count;
+}
+
+static struct cache_find *find_of(struct answer *answer)
+{
+	if (!answer->find) {
+		answer->find = allocate_zeroed(1, sizeof(*answer->find));
+		answer->find->answer = answer;
+		list_init(&answer->find->link);
+	}
+	return answer->find;
+}
+
+/* ---- walking ---- */
+
+static struct cache_blob *write_found(const struct registry_result *result)
+{
+	struct buffer out;
+	buffer_init(&out, SIZE_MAX);
+	for (size_t i = 0; i < result->found_count; i++) {
+		const struct registry_found *found = &result->found[i];
+		buffer_append_text(&out, i ? ",\"" : "{\"");
+		buffer_append_text(&out, found->path);
+		buffer_append_text(&out, "\":");
+		json_append_visible(&out, found->data, found->len);
+	}
+	buffer_append_text(&out, result->found_count ? "}\n" : "{}\n");
+	struct cache_blob *blob = cache_blob_create(buffer_text(&out), out.len);
+	buffer_finish(&out);
+	return blob;
+}
+
+static bool is_live(const struct cache_find *find)
+{
+	return find->observed && find->observer.ready && !find->observer.stale && !find->changed;
+}
+
+static void on_found(void *context, const struct registry_result *result)
+{
+	struct cache_find *find = context;
+	struct answer *answer = find->answer;
+	struct cache *cache = answer->cache;
+	int code = result->err.code;
+	find->walk = NULL;
+	find->state = FIND_IDLE;
+	cache->walks--;
+	ev_prepare_start(cache->loop, &cache->flush); /* which begins the next walk */
+	if (code == BERTH_REGISTRY_UNAVAILABLE || code == BERTH_TIMEOUT) {
+		struct err err = result->err;
+		cache_answer_deliver(
+			cache, answer, answer->ready ? CACHE_READY : CACHE_UNAVAILABLE, &err);
+		return;
+	}
+	struct cache_need need = { .true_at_ms = find->walked_at_ms };
+	struct cache_blob *blob = code ? NULL : write_found(result);
+	cache_answer_publish(cache, answer, blob, &need, &result->err);
+	cache_answer_deliver(cache, answer, CACHE_READY, &result->err);
+	answer->public.live = is_live(find);
+	if (answer->public.len > KEPT_BYTES && list_empty(&answer->waits)) {
+		cache_answer_clear(cache, answer);
+	}
+}
+
+static void walk(struct cache *cache, struct cache_find *find)
+{
+	char variant[CACHE_FILTER_BYTES + 16];
+	strcpy(variant, find->answer->variant);
+	struct cache_filter filter = cache_read_variant(variant);
+	struct registry_criteria criteria = { .under = find->answer->node->path,
+		.api = filter.api,
+		.protocol = filter.protocol,
+		.type = filter.type,
+		.id = filter.id,
+		.persistence = filter.persistence,
+		.max_bytes = FOUND_BYTES };
+	list_remove(&find->link);
+	find->state = FIND_WALKING;
+	find->changed = false;
+	find->walked_at_ms = clock_monotonic_ms();
+	find->walk = allocated(registry_find(cache->registry, &criteria, NULL, on_found, find));
+	cache->walks++;
+}
+
+void cache_finds_run(struct cache *cache)
+{
+	while (!list_empty(&cache->finds) && cache->walks < MAX_WALKS) {
+		walk(cache, LIST_ITEM(cache->finds.next, struct cache_find, link));
+	}
+}
+
+static void stop_walk(struct cache *cache, struct cache_find *find)
+{
+	if (find->state == FIND_WALKING) {
+		registry_cancel(cache->registry, find->walk);
+		find->walk = NULL;
+		cache->walks--;
+		ev_prepare_start(cache->loop, &cache->flush);
+	}
+	list_remove(&find->link);
+	find->state = FIND_IDLE;
+}
+
+static void queue(struct cache *cache, struct cache_find *find)
+{
+	if (find->state == FIND_IDLE) {
+		find->state = FIND_QUEUED;
+		list_append(&cache->finds, &find->link);
+		cache_finds_run(cache);
+	}
+}
+
+enum cache_verdict cache_find_build(struct cache *cache, struct answer *answer, struct err *err)
+{
+	struct cache_find *find = find_of(answer);
+	if (!cache_reachable(cache) && answer->ready) {
+		return CACHE_READY;
+	}
+	if (!cache_reachable(cache)) {
+		err_set(err, BERTH_REGISTRY_UNAVAILABLE, "the registry is %s",
+			registry_state_name(cache->state));
+		return CACHE_UNAVAILABLE;
+	}
+	if (find->state == FIND_IDLE && cache->walks + count_queued(cache) >= MAX_FINDS) {
+		err_set(err, BERTH_LIMIT_EXCEEDED, "too many searches are under way");
+		return CACHE_UNAVAILABLE;
+	}
+	queue(cache, find);
+	return CACHE_WAITING;
+}
+
+/* ---- waiting for changes ---- */
+
+/* A burst of changes begins one walk now and one later. */
+static void changed(struct cache_find *find)
+{
+	struct cache *cache = find->answer->cache;
+	find->changed = true;
+	find->answer->public.live = false;
+	find->answer->public.true_at_ms = find->walked_at_ms;
+	if (clock_monotonic_ms() - find->walked_at_ms >= PAUSE_MS) {
+		queue(cache, find);
+	}
+}
+
+/* Changes between the last walk and the first picture are not known. */
+static void on_ready(void *context)
+{
+	changed(context);
+}
+
+static void on_event(void *context, enum cache_event event, const char *path, const char *record)
+{
+	(void)event;
+	(void)path;
+	(void)record;
+	changed(context);
+}
+
+static void on_refused(void *context, const struct err *err)
+{
+	struct cache_find *find = context;
+	find->observed = false;
+	find->answer->public.live = false;
+	cache_answer_deliver(find->answer->cache, find->answer, CACHE_UNAVAILABLE, err);
+}
+
+static void observe(struct cache *cache, struct cache_find *find)
+{
+	find->observed = true;
+	find->observer = (struct cache_observer){ .scope = CACHE_TREE,
+		.on_ready = on_ready,
+		.on_event = on_event,
+		.on_refused = on_refused,
+		.context = find };
+	cache_observe(cache, find->answer->node->path, &find->observer);
+}
+
+void cache_find_waited(struct cache *cache, struct answer *answer)
+{
+	struct cache_find *find = find_of(answer);
+	bool polled = false;
+	for (struct list *link = answer->waits.next; link != &answer->waits; link = link->next) {
+		polled = polled || LIST_ITEM(link, struct cache_wait, link)->unlike[0];
+	}
+	if (polled && !find->observed) {
+		observe(cache, find);
+	} else if (!polled && find->observed) {
+		cache_unobserve(&find->observer);
+		find->observed = false;
+		answer->public.live = false;
+	}
+	if (list_empty(&answer->waits) && !answer->busy) {
+		stop_walk(cache, find); /* for nobody */
+	}
+}
+
+void cache_finds_tick(struct cache *cache)
+{
+	for (struct list *link = cache->observers.next, *next; link != &cache->observers;
+		link = next) {
+		struct cache_observer *observer = LIST_ITEM(link, struct cache_observer, all_link);
+		struct cache_find *find = observer->context;
+		next = link->next;
+		if (observer->on_event == on_event && find->changed) {
+			changed(find);
+		}
+	}
+}
+
+void cache_find_free(struct cache *cache, struct answer *answer)
+{
+	struct cache_find *find = answer->find;
+	if (find) {
+		stop_walk(cache, find);
+		if (find->observed) {
+			cache_unobserve(&find->observer);
+		}
+		free(find);
+		answer->find = NULL;
+	}
+}

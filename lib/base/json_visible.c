@@ -1,0 +1,65 @@
+#include "lib/base/json_visible.h"
+
+/* The hidden character at this place and the number of its bytes; 0 bytes: there is none. */
+static size_t hidden_at(const unsigned char *at, size_t left, unsigned *ret_character)
+{
+	if (at[0] == 0x7f) {
+		*ret_character = 0x7f;
+		return 1;
+	}
+	if (left >= 2 && (at[0] == 0xc2 || at[0] == 0xd8)) {
+		*ret_character = (at[0] & 0x1fu) << 6 | (at[1] & 0x3fu);
+		return (*ret_character >= 0x80 && *ret_character <= 0x9f) || *ret_character == 0x61c
+			? 2
+			: 0;
+	}
+	if (left >= 3 && at[0] == 0xe2) {
+		*ret_character = 0x2000 | (at[1] & 0x3fu) << 6 | (at[2] & 0x3fu);
+		bool marks = *ret_character == 0x200e || *ret_character == 0x200f;
+		bool lines = *ret_character >= 0x2028 && *ret_character <= 0x202e;
+		bool isolates = *ret_character >= 0x2066 && *ret_character <= 0x2069;
+		return marks || lines || isolates ? 3 : 0;
+	}
+	return 0;
+}
+
+/* All of them begin with one of these bytes. */
+static bool is_candidate(unsigned char byte)
+{
+	return byte == 0x7f || byte == 0xc2 || byte == 0xd8 || byte == 0xe2;
+}
+
+/* The first hidden character from `at` on, or `len`. */
+static size_t next_hidden(
+	const char *json, size_t at, size_t len, size_t *ret_bytes, unsigned *ret_character)
+{
+	const unsigned char *bytes = (const unsigned char *)json;
+	for (; at < len; at++) {
+		if (is_candidate(bytes[at]) &&
+			(*ret_bytes = hidden_at(bytes + at, len - at, ret_character)) > 0) {
+			break;
+		}
+	}
+	return at;
+}
+
+bool json_has_hidden(const char *json, size_t len)
+{
+	size_t bytes;
+	unsigned character;
+	return next_hidden(json, 0, len, &bytes, &character) < len;
+}
+
+void json_append_visible(struct buffer *out, const char *json, size_t len)
+{
+	size_t bytes = 0;
+	unsigned character = 0;
+	for (size_t at = 0, end; at < len; at = end + bytes) {
+		end = next_hidden(json, at, len, &bytes, &character);
+		buffer_append(out, json + at, end - at);
+		if (end == len) {
+			break;
+		}
+		buffer_printf(out, "\\u%04x", character);
+	}
+}

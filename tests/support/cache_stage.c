@@ -1,0 +1,137 @@
+#include "tests/support/cache_stage.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/clock.h"
+#include "tests/support/memory_backend.h"
+
+static void on_state(void *context, enum registry_state state, const char *why)
+{
+	(void)why;
+	struct cache_stage *stage = context;
+	if (stage->cache) {
+		cache_on_registry_state(stage->cache, state);
+	}
+}
+
+void cache_stage_turn(struct cache_stage *stage)
+{
+	for (int i = 0; i < 20; i++) {
+		registry_dispatch(stage->registry, 1);
+		ev_run(stage->loop, EVRUN_NOWAIT);
+	}
+}
+
+static void release_rendering(void *rendering)
+{
+	(void)rendering;
+}
+
+void cache_stage_open_at(
+	struct cache_stage *stage, const char *url, const struct cache_options *given)
+{
+	struct cache_options options = *given;
+	options.release_rendering = release_rendering;
+	options.max_size_bytes = options.max_size_bytes ? options.max_size_bytes : 1024 * 1024;
+	*stage = (struct cache_stage){ .loop = ev_loop_new(EVFLAG_AUTO) };
+	struct registry_options registry_options = {
+		.url = url, .on_state = on_state, .context = stage
+	};
+	stage->registry = memory_open("cache", &registry_options);
+	stage->cache = cache_create(stage->loop, stage->registry, &options);
+	memory_set_state(stage->registry, REGISTRY_CONNECTED);
+	cache_stage_turn(stage);
+}
+
+void cache_stage_open(struct cache_stage *stage, const struct cache_options *given)
+{
+	cache_stage_open_at(stage, "dir:/here", given);
+}
+
+void cache_stage_close(struct cache_stage *stage)
+{
+	cache_destroy(stage->cache);
+	stage->cache = NULL;
+	registry_close(stage->registry);
+	ev_loop_destroy(stage->loop);
+}
+
+static struct cache_query query_of(const char *path, enum cache_answer_kind kind)
+{
+	return (struct cache_query){
+		.path = path, .kind = kind, .max_age_ms = -1, .now_ms = clock_monotonic_ms()
+	};
+}
+
+struct cache_answer *cache_stage_find(struct cache_stage *stage, const char *path)
+{
+	struct cache_query query = query_of(path, CACHE_RESOLVE);
+	return cache_find(stage->cache, &query);
+}
+
+static void keep(struct cache_outcome *outcome, const struct cache_answer *answer)
+{
+	outcome->code = answer->err ? answer->err->code : 0;
+	int64_t now_ms = clock_monotonic_ms();
+	outcome->live = answer->live;
+	outcome->confirmed = cache_answer_confirmed(outcome->stage->cache, answer, -1, now_ms);
+	outcome->age_ms = cache_answer_age_ms(outcome->stage->cache, answer, now_ms);
+	strcpy(outcome->etag, answer->etag);
+	snprintf(outcome->text, sizeof(outcome->text), "%s", answer->body);
+}
+
+static void on_answer(void *context, struct cache_answer *answer, const struct err *err)
+{
+	struct cache_outcome *outcome = context;
+	outcome->calls++;
+	outcome->code = err->code;
+	if (answer) {
+		keep(outcome, answer);
+	}
+}
+
+enum cache_verdict cache_stage_ask(struct cache_stage *stage, struct cache_outcome *outcome,
+	const char *path, enum cache_answer_kind kind, const char *unlike, bool refresh)
+{
+	*outcome = (struct cache_outcome){ .wait = { .on_answer = on_answer, .context = outcome },
+		.stage = stage };
+	strcpy(outcome->wait.unlike, unlike);
+	struct cache_answer *answer;
+	struct err err = ERR_INIT;
+	struct cache_filter any = { .text = false };
+	struct cache_query query = query_of(path, kind);
+	query.filter = kind == CACHE_ENDPOINTS ? &any : NULL;
+	query.refresh = refresh;
+	enum cache_verdict verdict = cache_ask(stage->cache, &query, &outcome->wait, &answer, &err);
+	if (verdict == CACHE_READY) {
+		keep(outcome, answer);
+	}
+	outcome->code = verdict == CACHE_UNAVAILABLE ? err.code : outcome->code;
+	return verdict;
+}
+
+/* Asks and waits; the code. */
+int cache_stage_look(struct cache_stage *stage, struct cache_outcome *outcome, const char *path,
+	enum cache_answer_kind kind)
+{
+	if (cache_stage_ask(stage, outcome, path, kind, "", false) == CACHE_WAITING) {
+		cache_stage_turn(stage);
+		if (outcome->calls != 1) {
+			fprintf(stderr, "%d answers for %s\n", outcome->calls, path);
+			abort();
+		}
+	}
+	return outcome->code;
+}
+
+const char *cache_stage_record(const char *description)
+{
+	static char text[256];
+	snprintf(text, sizeof(text),
+		"{\"type\":\"JSONServiceRecord\",\"description\":\"%s\",\"external\":[{\"api\":\"http://a\","
+		"\"addressType\":\"uri\",\"protocol\":\"REST\",\"addresses\":[{\"uri\":\"http://%s\"}]}]}",
+		description, description);
+	return text;
+}

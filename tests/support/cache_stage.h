@@ -1,0 +1,48 @@
+/*
+ * A cache on a registry in memory, in which nothing happens but when a test says so.
+ */
+#ifndef TESTS_SUPPORT_CACHE_STAGE_H
+#define TESTS_SUPPORT_CACHE_STAGE_H
+
+#include "agent/cache/cache.h"
+
+struct cache_stage {
+	struct ev_loop *loop;
+	struct registry *registry;
+	struct cache *cache;
+};
+
+/* What came of a lookup. */
+struct cache_outcome {
+	struct cache_wait wait;
+	struct cache_stage *stage;
+	int calls;
+	int code;
+	bool live;
+	bool confirmed;
+	int64_t age_ms;
+	char etag[CACHE_ETAG_BYTES];
+	char text[4096];
+};
+
+/* Connected. max_size_bytes is 1 MiB unless given. */
+void cache_stage_open(struct cache_stage *stage, const struct cache_options *options);
+void cache_stage_open_at(
+	struct cache_stage *stage, const char *url, const struct cache_options *options);
+void cache_stage_close(struct cache_stage *stage);
+/* Everything happens that can happen now. */
+void cache_stage_turn(struct cache_stage *stage);
+
+/* cache_find() of a record. */
+struct cache_answer *cache_stage_find(struct cache_stage *stage, const char *path);
+/* cache_ask(): READY and UNAVAILABLE fill the outcome at once, WAITING later. */
+enum cache_verdict cache_stage_ask(struct cache_stage *stage, struct cache_outcome *outcome,
+	const char *path, enum cache_answer_kind kind, const char *unlike, bool refresh);
+/* Asks and waits; the code. Aborts when there is no answer. */
+int cache_stage_look(struct cache_stage *stage, struct cache_outcome *outcome, const char *path,
+	enum cache_answer_kind kind);
+
+/* A record with this description and an endpoint http://DESCRIPTION. Static. */
+const char *cache_stage_record(const char *description);
+
+#endif

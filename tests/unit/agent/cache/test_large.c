@@ -1,0 +1,122 @@
+/* Directories that are larger than the cache, or than one turn of the loop can bear. */
+
+#include <criterion/criterion.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/cache_stage.h"
+#include "tests/support/memory_backend.h"
+
+static void put_children(struct cache_stage *stage, int count)
+{
+	memory_put(stage->registry, "/d", "");
+	for (int i = 0; i < count; i++) {
+		char path[32];
+		snprintf(path, sizeof(path), "/d/n%05d", i);
+		memory_put(stage->registry, path, cache_stage_record(path));
+	}
+}
+
+Test(cache_large, a_directory_that_cannot_fit_is_refused_before_its_children_are_read)
+{
+	struct cache_stage stage;
+	struct cache_outcome outcome;
+	cache_stage_open(&stage,
+		&(struct cache_options){ .resync_ms = 600000, .max_size_bytes = 512 * 1024 });
+	put_children(&stage, 3000);
+	cr_assert_eq(cache_stage_look(&stage, &outcome, "/d", CACHE_LIST), 0, "the list fits");
+	struct cache_stats before;
+	cache_get_stats(stage.cache, &before);
+	cr_assert_eq(cache_stage_look(&stage, &outcome, "/d", CACHE_RECORDS), BERTH_LIMIT_EXCEEDED);
+	cr_assert_eq(
+		cache_stage_look(&stage, &outcome, "/d", CACHE_ENDPOINTS), BERTH_LIMIT_EXCEEDED);
+	struct cache_stats after;
+	cache_get_stats(stage.cache, &after);
+	cr_assert_leq(after.loads - before.loads, 1, "the record of the directory itself");
+	cr_assert_leq(after.paths, before.paths + 1);
+	cache_stage_close(&stage);
+}
+
+Test(cache_large, records_that_turn_out_too_large_end_the_lookup_and_not_the_others)
+{
+	struct cache_stage stage;
+	struct cache_outcome outcome;
+	cache_stage_open(&stage,
+		&(struct cache_options){ .resync_ms = 600000, .max_size_bytes = 256 * 1024 });
+	char *record = malloc(20001);
+	memset(record, ' ', 20000);
+	memcpy(record, "{\"type\":\"JSONServiceRecord\"}", 28);
+	record[20000] = '\0';
+	memory_put(stage.registry, "/d", "");
+	for (int i = 0; i < 100; i++) {
+		char path[32];
+		snprintf(path, sizeof(path), "/d/n%d", i);
+		memory_put(stage.registry, path, record);
+	}
+	free(record);
+	memory_put(stage.registry, "/a", cache_stage_record("one"));
+	cr_assert_eq(
+		cache_stage_ask(&stage, &outcome, "/d", CACHE_RECORDS, "", false), CACHE_WAITING);
+	for (int i = 0; i < 100 && outcome.calls == 0; i++) {
+		cache_stage_turn(&stage);
+	}
+	cr_assert_eq(outcome.calls, 1);
+	cr_assert_eq(outcome.code, BERTH_LIMIT_EXCEEDED);
+	cr_assert_eq(cache_stage_look(&stage, &outcome, "/a", CACHE_RESOLVE), 0);
+	struct cache_stats stats;
+	cache_get_stats(stage.cache, &stats);
+	cr_assert_leq(stats.bytes, 256 * 1024 + 64 * 20100);
+	cache_stage_turn(&stage);
+	cache_get_stats(stage.cache, &stats);
+	cr_assert_leq(stats.bytes, 256 * 1024);
+	cache_stage_close(&stage);
+}
+
+Test(cache_large, a_large_body_is_written_over_several_turns_and_is_complete)
+{
+	enum { CHILDREN = 1000 };
+	struct cache_stage stage;
+	struct cache_outcome outcome;
+	cache_stage_open(&stage,
+		&(struct cache_options){ .resync_ms = 600000, .max_size_bytes = 8 * 1024 * 1024 });
+	put_children(&stage, CHILDREN);
+	cr_assert_eq(cache_stage_look(&stage, &outcome, "/d", CACHE_LIST), 0);
+	cr_assert_eq(
+		cache_stage_ask(&stage, &outcome, "/d", CACHE_ENDPOINTS, "", false), CACHE_WAITING);
+	for (int i = 0; i < 1000 && outcome.calls == 0; i++) {
+		cache_stage_turn(&stage);
+	}
+	cr_assert_eq(outcome.calls, 1);
+	struct cache_query query = { .path = "/d",
+		.kind = CACHE_ENDPOINTS,
+		.filter = &(struct cache_filter){ .text = false },
+		.max_age_ms = -1 };
+	const struct cache_answer *answer = cache_find(stage.cache, &query);
+	cr_assert_not_null(answer);
+	json_t *found = json_loadb(answer->body, answer->len, 0, NULL);
+	cr_assert_eq(json_array_size(found), CHILDREN);
+	json_decref(found);
+
+	/* Everything is there: another body of it takes more than one turn, and a change meanwhile does not begin it anew. */
+	cr_assert_eq(
+		cache_stage_ask(&stage, &outcome, "/d", CACHE_RECORDS, "", false), CACHE_WAITING);
+	ev_run(stage.loop, EVRUN_NOWAIT);
+	memory_put(stage.registry, "/d/n00000", cache_stage_record("changed"));
+	registry_dispatch(stage.registry, 1);
+	for (int turns = 0; outcome.calls == 0; turns++) {
+		cr_assert_lt(turns, 20);
+		ev_run(stage.loop, EVRUN_NOWAIT);
+	}
+	cr_assert_eq(outcome.code, 0);
+	for (int i = 0; i < 20; i++) {
+		cache_stage_turn(&stage);
+	}
+	query.kind = CACHE_RESOLVE;
+	query.filter = NULL;
+	query.path = "/d/n00000";
+	cr_assert_eq(cache_stage_look(&stage, &outcome, "/d/n00000", CACHE_RESOLVE), 0);
+	cr_assert_str_eq(outcome.text, cache_stage_record("changed"));
+	cache_stage_close(&stage);
+}

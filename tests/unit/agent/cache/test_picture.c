@@ -1,0 +1,170 @@
+/* Pictures: what a user inside the agent sees of the registry. */
+
+#include <criterion/criterion.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/base/clock.h"
+#include "tests/support/cache_stage.h"
+#include "tests/support/memory_backend.h"
+
+struct watcher {
+	struct cache_observer observer;
+	int ready;
+	int events;
+	int refused;
+	char seen[256];
+};
+
+static void on_ready(void *context)
+{
+	((struct watcher *)context)->ready++;
+}
+
+static void on_event(void *context, enum cache_event event, const char *path, const char *record)
+{
+	(void)event;
+	(void)path;
+	(void)record;
+	((struct watcher *)context)->events++;
+}
+
+static void on_refused(void *context, const struct err *err)
+{
+	struct watcher *watcher = context;
+	watcher->refused = err->code;
+}
+
+static void visit(void *context, const struct cache_record *record)
+{
+	struct watcher *watcher = context;
+	size_t len = strlen(watcher->seen);
+	snprintf(watcher->seen + len, sizeof(watcher->seen) - len, " %s%s", record->path,
+		record->data ? "" : "-");
+}
+
+static void observe(struct cache_stage *stage, struct watcher *watcher, const char *path,
+	enum cache_scope scope)
+{
+	*watcher = (struct watcher){ .observer = { .scope = scope,
+					     .on_ready = on_ready,
+					     .on_event = on_event,
+					     .on_refused = on_refused,
+					     .context = watcher } };
+	cache_observe(stage->cache, path, &watcher->observer);
+	cache_stage_turn(stage);
+}
+
+static struct cache_picture look(struct watcher *watcher)
+{
+	watcher->seen[0] = '\0';
+	return cache_read_picture(&watcher->observer, clock_monotonic_ms(), visit, watcher);
+}
+
+static void open_stage(struct cache_stage *stage)
+{
+	cache_stage_open(stage, &(struct cache_options){ .resync_ms = 600000 });
+	memory_put(stage->registry, "/s", "");
+	memory_put(stage->registry, "/s/a", cache_stage_record("one"));
+	memory_put(stage->registry, "/s/a/x", cache_stage_record("below"));
+	memory_put(stage->registry, "/s/b", "host:1");
+}
+
+Test(cache_picture, of_a_path_with_its_children_leaves_out_what_is_below_them)
+{
+	struct cache_stage stage;
+	struct watcher watcher;
+	open_stage(&stage);
+	observe(&stage, &watcher, "/s", CACHE_CHILDREN_TOO);
+	cr_assert_eq(watcher.ready, 1);
+	struct cache_picture picture = look(&watcher);
+	cr_assert_str_eq(watcher.seen, " /s- /s/a /s/b-");
+	cr_assert(picture.confirmed);
+	memory_put(stage.registry, "/s/a/y", cache_stage_record("below"));
+	cache_stage_turn(&stage);
+	cr_assert_eq(watcher.events, 0);
+	memory_put(stage.registry, "/s/c", cache_stage_record("three"));
+	cache_stage_turn(&stage);
+	cr_assert_eq(watcher.events, 1);
+	memory_remove(stage.registry, "/s/b");
+	cache_stage_turn(&stage);
+	cr_assert_eq(watcher.events, 2);
+	look(&watcher);
+	cr_assert_str_eq(watcher.seen, " /s- /s/a /s/c");
+	cache_unobserve(&watcher.observer);
+	cache_stage_close(&stage);
+}
+
+Test(cache_picture, of_a_tree_holds_everything_below)
+{
+	struct cache_stage stage;
+	struct watcher watcher;
+	open_stage(&stage);
+	observe(&stage, &watcher, "/s", CACHE_TREE);
+	look(&watcher);
+	cr_assert_str_eq(watcher.seen, " /s- /s/a /s/a/x /s/b-");
+	cache_unobserve(&watcher.observer);
+	cache_stage_close(&stage);
+}
+
+Test(cache_picture, is_not_confirmed_while_the_registry_is_away)
+{
+	struct cache_stage stage;
+	struct watcher watcher;
+	open_stage(&stage);
+	observe(&stage, &watcher, "/s", CACHE_CHILDREN_TOO);
+	memory_set_heard_ms(stage.registry, clock_monotonic_ms() - 3000);
+	memory_set_state(stage.registry, REGISTRY_AWAY);
+	cache_stage_turn(&stage);
+	struct cache_picture picture = look(&watcher);
+	cr_assert_not(picture.confirmed);
+	cr_assert_geq(picture.age_ms, 3000);
+	cr_assert_str_eq(watcher.seen, " /s- /s/a /s/b-", "and nothing of it is lost");
+	struct watcher other;
+	observe(&stage, &other, "/t", CACHE_CHILDREN_TOO);
+	cr_assert_eq(other.refused, BERTH_REGISTRY_UNAVAILABLE);
+	memory_set_heard_ms(stage.registry, INT64_MAX);
+	memory_set_state(stage.registry, REGISTRY_CONNECTED);
+	cache_stage_turn(&stage);
+	look(&watcher); /* who looks does not wait for the confirmations of all others */
+	cache_stage_turn(&stage);
+	cr_assert(look(&watcher).confirmed);
+	cache_unobserve(&watcher.observer);
+	cache_stage_close(&stage);
+}
+
+Test(cache_picture, that_cannot_fit_is_refused_at_once)
+{
+	struct cache_stage stage;
+	struct watcher watcher;
+	cache_stage_open(&stage,
+		&(struct cache_options){ .resync_ms = 600000, .max_size_bytes = 256 * 1024 });
+	memory_put(stage.registry, "/s", "");
+	for (int i = 0; i < 2000; i++) {
+		char path[32];
+		snprintf(path, sizeof(path), "/s/n%d", i);
+		memory_put(stage.registry, path, "");
+	}
+	observe(&stage, &watcher, "/s", CACHE_CHILDREN_TOO);
+	cr_assert_eq(watcher.refused, BERTH_LIMIT_EXCEEDED);
+	struct cache_stats stats;
+	cache_get_stats(stage.cache, &stats);
+	cr_assert_lt(stats.paths, 10);
+	cache_stage_close(&stage);
+}
+
+Test(cache_picture, a_record_that_would_play_tricks_on_a_terminal_is_escaped)
+{
+	struct cache_stage stage;
+	struct cache_outcome outcome;
+	cache_stage_open(&stage, &(struct cache_options){ .resync_ms = 600000 });
+	memory_put(stage.registry, "/a",
+		"{\"type\":\"JSONServiceRecord\",\"x\":\"a\xc2\x9b"
+		"31m\xe2\x80\xae"
+		"b\"}");
+	cr_assert_eq(cache_stage_look(&stage, &outcome, "/a", CACHE_RESOLVE), 0);
+	cr_assert_str_eq(
+		outcome.text, "{\"type\":\"JSONServiceRecord\",\"x\":\"a\\u009b31m\\u202eb\"}");
+	cache_stage_close(&stage);
+}
