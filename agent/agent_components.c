@@ -30,6 +30,9 @@ static void on_check_result(void *context, struct check *check, const struct che
 	metrics_set(agent->metrics, METRIC_CHECK_WARNING, name, check_is_warning(check));
 	log_debug(name, "%s in %.3f s: %s", check_verdict_name(result->verdict), result->duration_s,
 		result->detail);
+	if (agent->api) {
+		api_agent_changed(agent->api);
+	}
 }
 
 static void on_announced(void *context, struct component *component)

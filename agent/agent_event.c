@@ -60,6 +60,7 @@ void agent_event(struct agent *agent, const struct transition *transition)
 	struct transition known = *transition;
 	known.retry = is_retry(known.from, known.to);
 	log_transition(level, &known, history_add(agent->history, ev_now(agent->loop), &known));
+	agent_wake(agent);
 	if (!ev_is_active(&agent->history_timer)) {
 		ev_timer_set(&agent->history_timer, SAVE_AFTER_S, 0.);
 		ev_timer_start(agent->loop, &agent->history_timer);
@@ -113,4 +114,7 @@ void agent_history_load(struct agent *agent, const json_t *received)
 void agent_wake(struct agent *agent)
 {
 	ev_feed_event(agent->loop, &agent->reconsider, EV_CUSTOM);
+	if (agent->api) {
+		api_agent_changed(agent->api);
+	}
 }

@@ -1,34 +1,449 @@
-#include "agent/api/internal.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-/* The views of the agent itself. */
+#include "agent/api/stream.h"
+#include "agent/base/allocate.h"
+#include "lib/base/hash.h"
+#include "lib/http/field.h"
+
+/*
+ * The views of the agent itself: GET /v1/agent, checks and history, with ETag and Prefer: wait, and GET /v1/agent/watch,
+ * the stream of all three. The wiring calls api_agent_changed() after any change; views that somebody waits for are then
+ * made again before the loop sleeps, and sent if they differ.
+ */
+
+enum { TAG_BYTES = 24 };
+
+/* ---- what the views show ---- */
+
+static json_t *make_status(const struct api *api)
+{
+	struct api_act act = { .kind = API_STATUS };
+	struct err err = ERR_INIT;
+	return api->hooks.act(api->hooks.context, &act, &err) ? json_object() : act.result;
+}
+
+/* Output may hold secrets of the application: it is for peers that may write, so never for TCP. */
+static json_t *make_check(
+	const struct api *api, const struct http_request *request, const struct check *check)
+{
+	json_t *json = check_json(check);
+	json_t *last = json_object_get(json, "last");
+	if (json_is_object(last) && !api_may_write_check(api, request, check)) {
+		json_object_set_new(last, "output", json_null());
+	}
+	return json;
+}
+
+static json_t *make_checks(const struct api *api, const struct http_request *request)
+{
+	json_t *checks = json_array();
+	struct component *component;
+	for (size_t i = 0; (component = api->hooks.find(api->hooks.context, i)) != NULL; i++) {
+		for (size_t j = 0; j < component_check_count(component); j++) {
+			json_array_append_new(
+				checks, make_check(api, request, component_check(component, j)));
+		}
+	}
+	return checks;
+}
+
+static double number(const struct http_request *request, const char *name, struct err *err)
+{
+	char text[32];
+	int found = http_parameter(request, name, text, sizeof(text), err);
+	if (found <= 0 || !*text) {
+		return -1;
+	}
+	char *end;
+	double value = strtod(text, &end);
+	if (*end || !(value >= 0)) {
+		err_set(err, BERTH_FAILED, "query parameter %s: must be a number", name);
+	}
+	return value;
+}
+
+/* ?since=: later ones only; ?n=: the last ones. */
+static json_t *make_history(
+	const struct api *api, const struct http_request *request, struct err *err)
+{
+	double since = number(request, "since", err);
+	double count = number(request, "n", err);
+	json_t *all = history_json(api->history, api_may_administer(api, request));
+	json_t *some = json_array();
+	size_t size = json_array_size(all);
+	size_t first = count >= 0 && count < (double)size ? size - (size_t)count : 0;
+	for (size_t i = first; i < size; i++) {
+		json_t *item = json_array_get(all, i);
+		if (json_number_value(json_object_get(item, "time")) > since) {
+			json_array_append(some, item);
+		}
+	}
+	json_decref(all);
+	return some;
+}
+
+enum view { VIEW_STATUS, VIEW_CHECKS, VIEW_HISTORY };
+
+static json_t *make_view(
+	const struct api *api, const struct http_request *request, enum view view, struct err *err)
+{
+	switch (view) {
+	case VIEW_STATUS:
+		return make_status(api);
+	case VIEW_CHECKS:
+		return make_checks(api, request);
+	case VIEW_HISTORY:
+		break;
+	}
+	return make_history(api, request, err);
+}
+
+/* Without the members that change by time alone. */
+static json_t *steady(const json_t *view)
+{
+	static const char *const moving[] = { "uptime", "penalty", "next_run" };
+	json_t *copy = json_is_array(view) ? json_array() : json_object();
+	const char *name;
+	json_t *value;
+	size_t index;
+	json_array_foreach (view, index, value) {
+		json_array_append_new(
+			copy, json_is_object(value) ? steady(value) : json_incref(value));
+	}
+	json_object_foreach ((json_t *)(uintptr_t)view, name, value) {
+		bool nested = json_is_object(value) || json_is_array(value);
+		json_object_set_new(copy, name, nested ? steady(value) : json_incref(value));
+	}
+	for (size_t i = 0; i < sizeof(moving) / sizeof(moving[0]); i++) {
+		json_object_del(copy, moving[i]);
+	}
+	return copy;
+}
+
+static void write_tag(const json_t *view, char tag[TAG_BYTES])
+{
+	json_t *copy = steady(view);
+	char *text = allocated(json_dumps(copy, JSON_COMPACT));
+	snprintf(tag, TAG_BYTES, "\"a-%016llx\"", (unsigned long long)hash_text(HASH_INIT, text));
+	free(text);
+	json_decref(copy);
+}
+
+/* ---- answers and long polls ---- */
+
+/* A request that has the current view and waits for the next. */
+struct view_poll {
+	struct api *api;
+	struct http_request *request;
+	struct list link; /* api->view_polls */
+	ev_timer timer;
+	enum view view;
+	char tag[TAG_BYTES];
+	bool local;
+};
+
+static void answer_view(
+	struct http_request *request, json_t *view_take, const char *tag, bool polled)
+{
+	char *text = api_json_text(view_take);
+	struct http_response *response = http_response_create_borrowed(
+		"application/json", text, strlen(text), free, text);
+	http_response_etag(response, tag);
+	http_response_header(response, "Cache-Control", "no-cache");
+	if (polled) {
+		char applied[32];
+		snprintf(applied, sizeof(applied), "wait=%d", http_wait_seconds(request->prefer));
+		http_response_header(response, "Preference-Applied", applied);
+	}
+	http_answer(request, 200, response);
+	http_response_free(response);
+}
+
+static void end_poll(struct view_poll *poll)
+{
+	list_remove(&poll->link);
+	ev_timer_stop(poll->api->loop, &poll->timer);
+	api_watcher_end(poll->api, poll->local);
+	free(poll);
+}
+
+static void on_poll_closed(void *context)
+{
+	end_poll(context);
+}
+
+/* `over`: answers even if nothing has changed. */
+static void try_poll(struct view_poll *poll, bool over)
+{
+	struct err err = ERR_INIT;
+	char tag[TAG_BYTES];
+	json_t *view = make_view(poll->api, poll->request, poll->view, &err);
+	write_tag(view, tag);
+	if (over || strcmp(tag, poll->tag) != 0) {
+		answer_view(poll->request, view, tag, true);
+		end_poll(poll);
+	} else {
+		json_decref(view);
+	}
+}
+
+static void on_poll_timeout(struct ev_loop *loop, ev_timer *timer, int events)
+{
+	(void)loop;
+	(void)events;
+	try_poll(timer->data, true);
+}
+
+static void begin_poll(
+	struct api *api, struct http_request *request, enum view view, const char *tag)
+{
+	struct err err = ERR_INIT;
+	if (api_watcher_begin(api, request, &err)) {
+		api_problem(request, 503, &err);
+		return;
+	}
+	struct view_poll *poll = allocate_zeroed(1, sizeof(*poll));
+	poll->api = api;
+	poll->request = request;
+	poll->view = view;
+	poll->local = request->local;
+	strcpy(poll->tag, tag);
+	list_append(&api->view_polls, &poll->link);
+	ev_timer_init(&poll->timer, on_poll_timeout, http_wait_seconds(request->prefer), 0.);
+	poll->timer.data = poll;
+	ev_timer_start(api->loop, &poll->timer);
+	http_set_lasting(request);
+	http_on_closed(request, on_poll_closed, poll);
+}
+
+static void show(struct api *api, struct http_request *request, enum view view)
+{
+	struct err err = ERR_INIT;
+	char tag[TAG_BYTES];
+	json_t *json = make_view(api, request, view, &err);
+	if (err.code) {
+		json_decref(json);
+		api_bad_request(request, err.msg);
+		return;
+	}
+	write_tag(json, tag);
+	if (request->if_none_match && http_wait_seconds(request->prefer) > 0 &&
+		http_tag_matches(request->if_none_match, tag, true)) {
+		json_decref(json);
+		begin_poll(api, request, view, tag);
+	} else {
+		answer_view(request, json, tag, false);
+	}
+}
 
 void api_agent_status(struct api *api, struct http_request *request, const char *rest)
 {
 	(void)rest;
-	struct api_act act = { .kind = API_STATUS };
-	struct err err = ERR_INIT;
-	if (api->hooks.act(api->hooks.context, &act, &err)) {
-		api_problem(request, 0, &err);
-	} else {
-		api_answer_json(request, 200, act.result);
-	}
+	show(api, request, VIEW_STATUS);
 }
 
 void api_agent_checks(struct api *api, struct http_request *request, const char *rest)
 {
 	(void)rest;
-	json_t *checks = json_array();
-	struct component *component;
-	for (size_t i = 0; (component = api->hooks.find(api->hooks.context, i)) != NULL; i++) {
-		for (size_t j = 0; j < component_check_count(component); j++) {
-			json_array_append_new(checks, check_json(component_check(component, j)));
-		}
-	}
-	api_answer_json(request, 200, checks);
+	show(api, request, VIEW_CHECKS);
 }
 
 void api_agent_history(struct api *api, struct http_request *request, const char *rest)
 {
 	(void)rest;
-	api_answer_json(request, 200, history_json(api->history, api_may_administer(api, request)));
+	show(api, request, VIEW_HISTORY);
+}
+
+/* ---- the stream ---- */
+
+struct agent_stream {
+	struct api_stream stream; /* first */
+	struct list link;         /* api->agent_streams */
+	json_t *status;           /* as sent last, without what moves */
+	json_t *checks;
+	uint64_t transitions; /* history_added() then */
+};
+
+static struct agent_stream *agent_stream_of(const struct api_stream *stream)
+{
+	return (struct agent_stream *)(uintptr_t)stream;
+}
+
+static const char *name(const struct api_stream *stream)
+{
+	(void)stream;
+	return "the agent";
+}
+
+static void remember(json_t **place, const json_t *view)
+{
+	json_decref(*place);
+	*place = steady(view);
+}
+
+static void write_snapshot(struct api_stream *stream, struct buffer *out)
+{
+	struct agent_stream *agent = agent_stream_of(stream);
+	json_t *status = make_status(stream->api);
+	json_t *checks = make_checks(stream->api, stream->request);
+	remember(&agent->status, status);
+	remember(&agent->checks, checks);
+	agent->transitions = history_added(stream->api->history);
+	char *text = api_json_text(json_pack("{s:o, s:o}", "agent", status, "checks", checks));
+	buffer_append_text(out, text);
+	free(text);
+}
+
+static void on_closed(struct api_stream *stream)
+{
+	struct agent_stream *agent = agent_stream_of(stream);
+	list_remove(&agent->link);
+	json_decref(agent->status);
+	json_decref(agent->checks);
+	api_stream_finish(stream);
+	free(agent);
+}
+
+static const struct api_stream_source source = { name, write_snapshot, NULL, on_closed };
+
+static void send_member(
+	struct api_stream *stream, const char *type, const char *member, json_t *value_take)
+{
+	char *text = api_json_text(value_take);
+	char *members = allocate_format("\"%s\":%s", member, text);
+	api_stream_send(stream, type, members);
+	free(members);
+	free(text);
+}
+
+static void send_transitions(struct agent_stream *agent)
+{
+	struct api *api = agent->stream.api;
+	uint64_t added = history_added(api->history);
+	json_t *all = history_json(api->history, api_may_administer(api, agent->stream.request));
+	size_t size = json_array_size(all);
+	uint64_t fresh = added - agent->transitions;
+	for (size_t i = fresh < size ? size - (size_t)fresh : 0; i < size; i++) {
+		send_member(&agent->stream, "TRANSITION", "transition",
+			json_incref(json_array_get(all, i)));
+	}
+	agent->transitions = added;
+	json_decref(all);
+}
+
+static void send_checks(struct agent_stream *agent)
+{
+	struct api_stream *stream = &agent->stream;
+	json_t *checks = make_checks(stream->api, stream->request);
+	json_t *now = steady(checks);
+	size_t index;
+	json_t *check;
+	json_array_foreach (now, index, check) {
+		if (!json_equal(check, json_array_get(agent->checks, index))) {
+			send_member(stream, "CHECK", "check",
+				json_incref(json_array_get(checks, index)));
+		}
+	}
+	json_decref(agent->checks);
+	agent->checks = now;
+	json_decref(checks);
+}
+
+/* After a reload there may be other checks: a snapshot says so best. */
+static bool same_checks(const struct agent_stream *agent)
+{
+	json_t *now = make_checks(agent->stream.api, agent->stream.request);
+	size_t index;
+	json_t *check;
+	bool same = json_array_size(now) == json_array_size(agent->checks);
+	json_array_foreach (now, index, check) {
+		same = same &&
+			json_equal(json_object_get(check, "name"),
+				json_object_get(json_array_get(agent->checks, index), "name"));
+	}
+	json_decref(now);
+	return same;
+}
+
+static void update_stream(struct agent_stream *agent)
+{
+	struct api_stream *stream = &agent->stream;
+	if (stream->state != API_STREAM_FOLLOWING) {
+		return;
+	}
+	if (!same_checks(agent)) {
+		api_stream_resync(stream);
+		return;
+	}
+	send_transitions(agent);
+	send_checks(agent);
+	json_t *status = make_status(stream->api);
+	json_t *now = steady(status);
+	if (!json_equal(now, agent->status)) {
+		send_member(stream, "AGENT", "agent", json_incref(status));
+	}
+	json_decref(agent->status);
+	agent->status = now;
+	json_decref(status);
+}
+
+void api_agent_watch(struct api *api, struct http_request *request, const char *rest)
+{
+	(void)rest;
+	enum api_framing framing;
+	if (!api_stream_admit(api, request, &framing)) {
+		return;
+	}
+	struct agent_stream *agent = allocate_zeroed(1, sizeof(*agent));
+	api_stream_init(&agent->stream, &source, api, request, framing);
+	list_init(&agent->link);
+	list_append(&api->agent_streams, &agent->link);
+	api_stream_begin(&agent->stream);
+}
+
+/* ---- changes ---- */
+
+static void on_changed(struct ev_loop *loop, ev_prepare *prepare, int events)
+{
+	(void)events;
+	struct api *api = prepare->data;
+	struct list *next;
+	ev_prepare_stop(loop, prepare);
+	for (struct list *at = api->view_polls.next; at != &api->view_polls; at = next) {
+		next = at->next;
+		try_poll(LIST_ITEM(at, struct view_poll, link), false);
+	}
+	for (struct list *at = api->agent_streams.next; at != &api->agent_streams; at = next) {
+		next = at->next;
+		update_stream(LIST_ITEM(at, struct agent_stream, link));
+	}
+}
+
+void api_agent_changed(struct api *api)
+{
+	if (!list_empty(&api->view_polls) || !list_empty(&api->agent_streams)) {
+		ev_prepare_start(api->loop, &api->changed);
+	}
+}
+
+void api_end_view_polls(struct api *api)
+{
+	while (!list_empty(&api->view_polls)) {
+		try_poll(LIST_ITEM(api->view_polls.next, struct view_poll, link), true);
+	}
+}
+
+void api_views_init(struct api *api)
+{
+	list_init(&api->view_polls);
+	list_init(&api->agent_streams);
+	ev_prepare_init(&api->changed, on_changed);
+	api->changed.data = api;
+}
+
+void api_views_finish(struct api *api)
+{
+	ev_prepare_stop(api->loop, &api->changed);
 }

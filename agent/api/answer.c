@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
+#include "lib/base/json_visible.h"
 
 /* What every request needs to answer: problem documents and small JSON. */
 
@@ -56,10 +57,24 @@ void api_bad_request(struct http_request *request, const char *detail)
 	api_refuse(request, 400, "Bad Request", detail, NULL);
 }
 
-void api_answer_json(struct http_request *request, int status, json_t *json_take)
+char *api_json_text(json_t *json_take)
 {
 	char *text = allocated(json_dumps(json_take, JSON_COMPACT | JSON_ENCODE_ANY));
+	size_t len = strlen(text);
 	json_decref(json_take);
+	if (json_has_hidden(text, len)) {
+		struct buffer visible;
+		buffer_init(&visible, SIZE_MAX);
+		json_append_visible(&visible, text, len);
+		free(text);
+		text = allocated(buffer_take(&visible, &len));
+	}
+	return text;
+}
+
+void api_answer_json(struct http_request *request, int status, json_t *json_take)
+{
+	char *text = api_json_text(json_take);
 	struct http_response *response = http_response_create_borrowed(
 		"application/json", text, strlen(text), free, text);
 	http_response_header(response, "Cache-Control", "no-store");

@@ -33,7 +33,9 @@ static const struct route {
 	{ "/v1/watch/", "", READ, api_watch, "stream of changes; ?recursive=yes" },
 	{ "/v1/agent", NULL, READ, api_agent_status, "state of the agent and its components" },
 	{ "/v1/agent/checks", NULL, READ, api_agent_checks, "state of every check" },
-	{ "/v1/agent/history", NULL, READ, api_agent_history, "the last transitions, and why" },
+	{ "/v1/agent/history", NULL, READ, api_agent_history,
+		"the last transitions, and why; ?since= &n=" },
+	{ "/v1/agent/watch", NULL, READ, api_agent_watch, "stream of all three" },
 	{ "/v1/agent/drain", NULL, 1u << HTTP_POST | 1u << HTTP_DELETE, api_order_drain,
 		"maintenance on or off" },
 	{ "/v1/agent/reload", NULL, 1u << HTTP_POST, api_order_reload,
@@ -250,7 +252,8 @@ struct api *api_create(struct ev_loop *loop, struct cache *cache, struct registr
 	api->durations = metrics_series(metrics, METRIC_LOOKUP_DURATION, "", "");
 	metrics_series(metrics, METRIC_PROPAGATION, "", "");
 	list_init(&api->polls);
-	api_watch_init(api);
+	api_streams_init(api);
+	api_views_init(api);
 	return api;
 }
 
@@ -259,6 +262,7 @@ void api_destroy(struct api *api)
 	if (!api) {
 		return;
 	}
-	api_watch_finish(api);
+	api_streams_finish(api);
+	api_views_finish(api);
 	free(api);
 }

@@ -77,6 +77,9 @@ void api_end_polls(struct api *api);
 /* For GET /metrics; optional. */
 void api_set_http(struct api *api, const struct http *http);
 
+/* After any change of what GET /v1/agent, its checks or its history show. Cheap; may be called from anywhere. */
+void api_agent_changed(struct api *api);
+
 void api_on_request(void *api, struct http_request *request);
 bool api_wants_body(void *api, const struct http_request *request);
 void api_on_pinned_closed(void *api, uint64_t connection);

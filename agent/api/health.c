@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "lib/http/field.h"
+
 /* Probes and monitoring: GET /live, /ready, /metrics. */
 
 enum { METRICS_BYTES = 16 * 1024 * 1024 };
@@ -57,9 +59,13 @@ void api_metrics(struct api *api, struct http_request *request, const char *rest
 {
 	(void)rest;
 	update_metrics(api);
+	bool open = http_accepts(request->accept, "application/openmetrics-text", false);
 	struct buffer out;
 	buffer_init(&out, METRICS_BYTES);
-	metrics_write(api->metrics, &out);
-	api_answer_text(request, 200, "text/plain; version=0.0.4", buffer_text(&out), out.len);
+	metrics_write(api->metrics, open ? METRICS_OPENMETRICS : METRICS_PROMETHEUS, &out);
+	api_answer_text(request, 200,
+		open ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+		     : "text/plain; version=0.0.4",
+		buffer_text(&out), out.len);
 	buffer_finish(&out);
 }

@@ -8,8 +8,6 @@
 #include "lib/http/field.h"
 #include "lib/base/list.h"
 
-struct api_stream;
-
 struct api {
 	struct ev_loop *loop;
 	struct cache *cache;
@@ -23,8 +21,10 @@ struct api {
 	size_t remote_watchers;
 	struct list polls; /* of lookup.c */
 	size_t remote_finds;
-	struct api_stream *streams_first; /* by their next heartbeat */
-	struct api_stream *streams_last;
+	struct list view_polls;    /* of agent.c */
+	struct list agent_streams; /* of agent.c */
+	ev_prepare changed;        /* the agent, while somebody waits for that */
+	struct list streams;       /* by their next heartbeat */
 	ev_timer heartbeat;
 	struct list readers; /* streams with something unread, longest first */
 	struct list waiting; /* streams whose snapshot waits for room */
@@ -57,6 +57,8 @@ void api_refuse(struct http_request *request, int status, const char *title, con
 void api_not_acceptable(struct http_request *request, const char *offered);
 void api_bad_request(struct http_request *request, const char *detail);
 void api_answer_json(struct http_request *request, int status, json_t *json_take);
+/* The text, safe for terminals; free(). */
+char *api_json_text(json_t *json_take);
 void api_answer_text(
 	struct http_request *request, int status, const char *type, const char *text, size_t len);
 
@@ -76,6 +78,7 @@ api_handler api_watch;
 api_handler api_agent_status;
 api_handler api_agent_checks;
 api_handler api_agent_history;
+api_handler api_agent_watch;
 api_handler api_order_drain;
 api_handler api_order_reload;
 api_handler api_order_run;
@@ -90,15 +93,21 @@ api_handler api_metrics;
 /* May the client send the request of this handler, so that its body is worth reading? */
 bool api_order_permits(const struct api *api, const struct http_request *request, const char *rest,
 	api_handler *handler);
-/* May the peer change something? Always false on TCP. */
+/* May the client change something? Always false on TCP. */
 bool api_may_administer(const struct api *api, const struct http_request *request);
+/* May the client report this check? */
+bool api_may_write_check(
+	const struct api *api, const struct http_request *request, const struct check *check);
 
 /* Event streams and long polls: 0 and one more is counted, or BERTH_LIMIT_EXCEEDED. Remote ones may be but a share of all. */
 int api_watcher_begin(struct api *api, const struct http_request *request, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
 void api_watcher_end(struct api *api, bool local);
 
-void api_watch_init(struct api *api);
-void api_watch_finish(struct api *api);
+void api_streams_init(struct api *api);
+void api_streams_finish(struct api *api);
+void api_views_init(struct api *api);
+void api_views_finish(struct api *api);
+void api_end_view_polls(struct api *api);
 
 #endif

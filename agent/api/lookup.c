@@ -267,6 +267,7 @@ void api_end_polls(struct api *api)
 		next = at->next;
 		end_poll(LIST_ITEM(at, struct lookup, link));
 	}
+	api_end_view_polls(api);
 }
 
 static void on_timeout(struct ev_loop *loop, ev_timer *timer, int events)

@@ -48,6 +48,14 @@ bool api_may_administer(const struct api *api, const struct http_request *reques
 	return is_admin(api, &peer);
 }
 
+bool api_may_write_check(
+	const struct api *api, const struct http_request *request, const struct check *check)
+{
+	struct http_peer peer;
+	http_peer(request, &peer);
+	return is_admin(api, &peer) || is_writer(&check_config(check)->writer, &peer);
+}
+
 static int require_admin(const struct api *api, const struct http_request *request, struct err *err)
 {
 	return api_may_administer(api, request)

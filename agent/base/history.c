@@ -25,6 +25,7 @@ struct entry {
 struct history {
 	size_t count;
 	struct entry entries[HISTORY_LENGTH]; /* oldest first: a new one is rare, and moving is cheap */
+	uint64_t added;
 };
 
 struct history *history_create(void)
@@ -95,10 +96,16 @@ static unsigned append(struct history *history, const struct entry *entry)
 	return entry->count;
 }
 
+uint64_t history_added(const struct history *history)
+{
+	return history->added;
+}
+
 unsigned history_add(struct history *history, double time, const struct transition *transition)
 {
 	struct entry entry;
 	fill(&entry, time, transition);
+	history->added++;
 	size_t repeated = transition->retry ? find_repeated(history, &entry) : HISTORY_LENGTH;
 	if (repeated < HISTORY_LENGTH) {
 		entry.first = history->entries[repeated].first;

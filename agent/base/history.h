@@ -7,6 +7,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #define HISTORY_LENGTH 256
 
@@ -34,6 +35,9 @@ void history_destroy(struct history *history);
  * end with the new time. Returns how often this entry has happened.
  */
 unsigned history_add(struct history *history, double time, const struct transition *transition);
+
+/* How often history_add() was called: each adds an entry at the end, or moves one there. */
+uint64_t history_added(const struct history *history);
 
 /*
  * [{"time","subject","from","to","why"}], oldest first, and where there is one "component"; of a repeated

@@ -231,12 +231,16 @@ static void write_name(struct buffer *out, const struct metrics_series *series, 
 	buffer_append_text(out, *separator == ',' ? "} " : " ");
 }
 
-static void write_histogram(struct buffer *out, const struct metrics_series *series)
+static void write_histogram(
+	enum metrics_format format, const struct metrics_series *series, struct buffer *out)
 {
 	unsigned long long below = 0;
 	for (size_t i = 0; series->family->bounds[i] > 0; i++) {
 		char bound[32];
 		snprintf(bound, sizeof(bound), "%g", series->family->bounds[i]);
+		if (format == METRICS_OPENMETRICS && !strpbrk(bound, ".e")) {
+			strcat(bound, ".0"); /* a float has a point there */
+		}
 		below += series->buckets[i];
 		write_name(out, series, "_bucket", bound);
 		buffer_printf(out, "%llu\n", below);
@@ -249,21 +253,37 @@ static void write_histogram(struct buffer *out, const struct metrics_series *ser
 	buffer_printf(out, "%llu\n", series->count);
 }
 
-void metrics_write(const struct metrics *metrics, struct buffer *out)
+void metrics_write_head(enum metrics_format format, const char *name, const char *kind,
+	const char *help, struct buffer *out)
+{
+	static const char total[] = "_total";
+	size_t len = strlen(name);
+	if (format == METRICS_OPENMETRICS && len > strlen(total) &&
+		strcmp(name + len - strlen(total), total) == 0) {
+		len -= strlen(total);
+	}
+	buffer_printf(out, "# HELP %.*s %s\n# TYPE %.*s %s\n", (int)len, name, help, (int)len, name,
+		kind);
+}
+
+void metrics_write(const struct metrics *metrics, enum metrics_format format, struct buffer *out)
 {
 	for (int metric = 0; metric < METRIC_COUNT; metric++) {
 		const struct family *family = &families[metric];
-		buffer_printf(out, "# HELP %s %s\n# TYPE %s %s\n", family->name, family->help,
-			family->name, kind_names[family->kind]);
+		metrics_write_head(
+			format, family->name, kind_names[family->kind], family->help, out);
 		for (const struct metrics_series *series = metrics->series[metric]; series;
 			series = series->next) {
 			if (family->kind == HISTOGRAM) {
-				write_histogram(out, series);
+				write_histogram(format, series, out);
 			} else {
 				write_name(out, series, "", NULL);
 				buffer_printf(out, "%.15g\n", series->value);
 			}
 		}
 	}
-	metrics_write_process(out);
+	metrics_write_process(format, out);
+	if (format == METRICS_OPENMETRICS) {
+		buffer_append_text(out, "# EOF\n");
+	}
 }

@@ -63,7 +63,8 @@ void metrics_observe(struct metrics *metrics, enum metric metric, const char *fi
 void metrics_retain(struct metrics *metrics, enum metric metric,
 	bool (*is_known)(void *context, const char *first), void *context);
 
-/* Everything in Prometheus' text format 0.0.4, process_* included. */
-void metrics_write(const struct metrics *metrics, struct buffer *out);
+/* Everything, process_* included, in Prometheus' text format 0.0.4 or in OpenMetrics 1.0. */
+enum metrics_format { METRICS_PROMETHEUS, METRICS_OPENMETRICS };
+void metrics_write(const struct metrics *metrics, enum metrics_format format, struct buffer *out);
 
 #endif

@@ -6,11 +6,16 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-static void write_gauge(
-	struct buffer *out, const char *name, const char *kind, const char *help, double value)
+struct writer {
+	struct buffer *out;
+	enum metrics_format format;
+};
+
+static void write_sample(
+	struct writer *writer, const char *name, const char *kind, const char *help, double value)
 {
-	buffer_printf(
-		out, "# HELP %s %s\n# TYPE %s %s\n%s %.15g\n", name, help, name, kind, name, value);
+	metrics_write_head(writer->format, name, kind, help, writer->out);
+	buffer_printf(writer->out, "%s %.15g\n", name, value);
 }
 
 /* Field `index` (from 1) of /proc/self/stat, counted behind the command's name, which may hold anything. */
@@ -65,32 +70,34 @@ static int open_descriptors(void)
 	return count;
 }
 
-void metrics_write_process(struct buffer *out)
+void metrics_write_process(enum metrics_format format, struct buffer *out)
 {
+	struct writer writer = { out, format };
 	struct rusage usage;
 	getrusage(RUSAGE_SELF, &usage);
-	write_gauge(out, "process_cpu_seconds_total", "counter", "User and system CPU time.",
+	write_sample(&writer, "process_cpu_seconds_total", "counter", "User and system CPU time.",
 		(double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
 			(double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6);
 	unsigned long long start_ticks;
 	unsigned long long virtual_bytes;
 	long long resident_pages;
 	if (read_stat(&start_ticks, &virtual_bytes, &resident_pages) == 0) {
-		write_gauge(out, "process_resident_memory_bytes", "gauge", "Resident memory.",
+		write_sample(&writer, "process_resident_memory_bytes", "gauge", "Resident memory.",
 			(double)resident_pages * (double)sysconf(_SC_PAGESIZE));
-		write_gauge(out, "process_virtual_memory_bytes", "gauge", "Virtual memory.",
+		write_sample(&writer, "process_virtual_memory_bytes", "gauge", "Virtual memory.",
 			(double)virtual_bytes);
-		write_gauge(out, "process_start_time_seconds", "gauge",
+		write_sample(&writer, "process_start_time_seconds", "gauge",
 			"Start of the process, since 1970.",
 			boot_time() + (double)start_ticks / (double)sysconf(_SC_CLK_TCK));
 	}
 	int descriptors = open_descriptors();
 	if (descriptors >= 0) {
-		write_gauge(out, "process_open_fds", "gauge", "Open file descriptors.", descriptors);
+		write_sample(&writer, "process_open_fds", "gauge", "Open file descriptors.",
+			descriptors);
 	}
 	struct rlimit limit;
 	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-		write_gauge(out, "process_max_fds", "gauge", "Limit of open file descriptors.",
+		write_sample(&writer, "process_max_fds", "gauge", "Limit of open file descriptors.",
 			(double)limit.rlim_cur);
 	}
 }

@@ -39,6 +39,7 @@ static void set_confirmation(struct cache *cache, enum cache_confirmation confir
 {
 	if ((cache->confirmation == CACHE_SILENT) != (confirmation == CACHE_SILENT)) {
 		ev_prepare_start(cache->loop, &cache->flush); /* observers hear of it */
+		cache->generation++;
 	}
 	cache->confirmation = confirmation;
 	ev_timer_stop(cache->loop, &cache->patience_timer);

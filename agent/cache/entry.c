@@ -74,6 +74,7 @@ static bool is_unconfirmed(const struct cache_entry *entry)
 static void set_state(struct cache_entry *entry, enum cache_entry_state state)
 {
 	struct cache *cache = entry->cache;
+	cache->generation += (entry->state == CACHE_LIVE) != (state == CACHE_LIVE);
 	cache->unconfirmed -= is_unconfirmed(entry);
 	if (entry->state == CACHE_READING && state != CACHE_READING) {
 		cache->in_flight--;
@@ -107,6 +108,7 @@ static void forget_value(struct cache_entry *entry)
 	entry->foreign_count = 0;
 	entry->children_bytes = 0;
 	entry->content = CACHE_CONTENT_UNSEEN;
+	entry->cache->generation++;
 }
 
 /* Data as clients get it: as stored, unless it would play tricks on their terminals. */
@@ -137,7 +139,10 @@ static void set_children(
 	entry->children_bytes = bytes;
 	entry->children_count = known_count;
 	entry->foreign_count = foreign_count;
-	entry->children = count > 0 ? allocate_zeroed(1, bytes) : NULL;
+	if (count == 0) {
+		return;
+	}
+	entry->children = allocate_zeroed(1, bytes);
 	char *at = (char *)(entry->children + count);
 	for (size_t i = 0; i < count; i++) {
 		entry->children[i] = at;

@@ -158,6 +158,7 @@ struct cache {
 	ev_timer tick;
 	size_t resync_bucket;
 	double resync_due;
+	uint64_t generation;
 	uint64_t loads;
 	uint64_t evictions;
 	uint64_t refusals;
@@ -285,6 +286,13 @@ void cache_find_waited(struct cache *cache, struct answer *answer);
 void cache_find_free(struct cache *cache, struct answer *answer);
 void cache_finds_run(struct cache *cache);
 void cache_finds_tick(struct cache *cache);
+
+/* ---- picture.c ---- */
+
+/* Appends it on one line: line breaks of valid JSON can only be between the tokens, where they mean nothing. */
+void cache_write_line(const char *data, size_t len, struct buffer *out);
+/* The record of a known entry; NULL: it holds no valid one. */
+const struct cache_blob *cache_record_of(struct cache_entry *data);
 
 /* ---- observe.c ---- */
 

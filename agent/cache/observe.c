@@ -156,22 +156,6 @@ void cache_observers_ready(struct cache *cache)
 
 /* ---- events ---- */
 
-/* As stored, but on one line: line breaks can only be between the tokens of valid JSON, where they mean nothing. */
-static void write_line(const char *data, size_t len, struct buffer *out)
-{
-	for (const char *at = data, *end = data + len; at < end;) {
-		size_t part = strcspn(at, "\r\n");
-		buffer_append(out, at, part);
-		at += part + 1;
-	}
-}
-
-/* NULL: it holds no valid record. */
-static const struct cache_blob *record_of(struct cache_entry *data)
-{
-	return cache_entry_content(data) == CACHE_CONTENT_RECORD ? data->blob : NULL;
-}
-
 struct event {
 	enum cache_event type;
 	const char *path;
@@ -229,8 +213,8 @@ static void announce(struct cache *cache, struct cache_node *node, struct cache_
 	buffer_init(&record, EVENT_BYTES);
 	struct event event = { CACHE_DELETED, node->path, NULL };
 	if (!data->code) {
-		const struct cache_blob *blob = record_of(data);
-		write_line(blob ? blob->data : "null", blob ? blob->len : 4, &record);
+		const struct cache_blob *blob = cache_record_of(data);
+		cache_write_line(blob ? blob->data : "null", blob ? blob->len : 4, &record);
 		event.type = CACHE_UPDATED;
 		event.record = buffer_text(&record);
 	}
@@ -423,95 +407,6 @@ bool cache_observers_refuse(struct cache *cache)
 	}
 	refuse_too_large(observer);
 	return true;
-}
-
-/* ---- pictures ---- */
-
-struct picture {
-	const struct cache *cache;
-	void (*visit)(void *context, const struct cache_record *record);
-	void *context;
-	bool live;
-	int64_t true_at_ms;
-};
-
-static void note(struct picture *picture, const struct cache_entry *entry)
-{
-	if (entry && entry->known && entry->state != CACHE_LIVE) {
-		if (entry->state == CACHE_UNCONFIRMED) {
-			registry_watch_hurry(entry->watch);
-		}
-		picture->live = false;
-		if (entry->true_at_ms < picture->true_at_ms) {
-			picture->true_at_ms = entry->true_at_ms;
-		}
-	}
-}
-
-static void visit_node(struct picture *picture, const char *path, enum cache_scope scope)
-{
-	const struct cache_node *node = cache_node_find(picture->cache, path, strlen(path));
-	if (!node) {
-		return;
-	}
-	struct cache_entry *data = node->entries[CACHE_DATA];
-	note(picture, data);
-	if (data && data->known && !data->code && picture->visit) {
-		const struct cache_blob *blob = record_of(data);
-		struct cache_record record = { path, blob ? blob->data : NULL,
-			blob ? blob->len : 0 };
-		picture->visit(picture->context, &record);
-	}
-	const struct cache_entry *children = scope == CACHE_SELF ? NULL
-								 : node->entries[CACHE_CHILDREN];
-	note(picture, children);
-	for (size_t i = 0; children && i < children->children_count; i++) {
-		visit_node(picture, children->children[i], scope == CACHE_TREE ? scope : CACHE_SELF);
-	}
-}
-
-struct cache_picture cache_read_picture(const struct cache_observer *observer, int64_t now_ms,
-	void (*visit)(void *context, const struct cache_record *record), void *context)
-{
-	const struct cache *cache = observer->cache;
-	struct picture picture = { .cache = cache,
-		.visit = visit,
-		.context = context,
-		.live = true,
-		.true_at_ms = cache_heard_ms(cache, now_ms) };
-	visit_node(&picture, observer->node->path, observer->scope);
-	return (struct cache_picture){
-		.confirmed = observer->ready && picture.live && cache->state == REGISTRY_CONNECTED &&
-			picture.true_at_ms >= cache_not_before_ms(cache, -1, now_ms),
-		.age_ms = now_ms > picture.true_at_ms ? now_ms - picture.true_at_ms : 0,
-	};
-}
-
-struct snapshot {
-	struct buffer *out;
-	const char *separator;
-};
-
-static void write_node(void *context, const struct cache_record *record)
-{
-	struct snapshot *snapshot = context;
-	buffer_append_text(snapshot->out, snapshot->separator);
-	buffer_append_text(snapshot->out, "\"");
-	buffer_append_text(snapshot->out, record->path);
-	buffer_append_text(snapshot->out, "\":");
-	write_line(record->data ? record->data : "null", record->data ? record->len : 4,
-		snapshot->out);
-	snapshot->separator = ",";
-}
-
-void cache_write_snapshot(const struct cache_observer *observer, struct buffer *out)
-{
-	struct snapshot snapshot = { out, "" };
-	/* A path that is known but in no list yet is not in here: earlier observers heard of it, this one did not. */
-	observer->cache->snapshots++;
-	buffer_append_text(out, "{");
-	cache_read_picture(observer, 0, write_node, &snapshot);
-	buffer_append_text(out, "}");
 }
 
 /* ---- warm paths: observed by nobody ---- */

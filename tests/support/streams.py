@@ -114,15 +114,18 @@ class Stream:
         else:
             assert kind == "HEARTBEAT", event
 
+    def event(self, patience=PATIENCE):
+        """The next event, whatever it is, not replayed."""
+        deadline = time.monotonic() + patience
+        while (frame := self._take()) is None:
+            self._receive(deadline)
+        return json.loads(frame)
+
     def next(self, patience=PATIENCE, heartbeats=False):
         """The next event, heartbeats left out unless asked for."""
         deadline = time.monotonic() + patience
         while True:
-            frame = self._take()
-            if frame is None:
-                self._receive(deadline)
-                continue
-            event = json.loads(frame)
+            event = self.event(max(deadline - time.monotonic(), 0.001))
             self.replay(event)
             if heartbeats or event["type"] != "HEARTBEAT":
                 return event

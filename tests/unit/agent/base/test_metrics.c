@@ -8,7 +8,7 @@ static void assert_written(const struct metrics *metrics, const char *line, bool
 {
 	struct buffer out;
 	buffer_init(&out, 1024 * 1024);
-	metrics_write(metrics, &out);
+	metrics_write(metrics, METRICS_PROMETHEUS, &out);
 	cr_assert_eq(strstr(buffer_text(&out), line) != NULL, there, "%s in:\n%s", line,
 		buffer_text(&out));
 	buffer_finish(&out);

@@ -1,0 +1,346 @@
+#include "agent/api/stream.h"
+
+#include <string.h>
+
+#include "agent/base/log.h"
+#include "lib/base/clock.h"
+#include "lib/http/field.h"
+
+enum {
+	QUEUE_BYTES = 64 *
+		1024, /* a reader that is further behind is brought up to date by a snapshot */
+	/* What all streams may hold together before a new snapshot, or one more event, has to wait. */
+	ROOM_BYTES = 64 * 1024 * 1024,
+	PATIENCE_HEARTBEATS = 2, /* while others wait for room, no reader may take longer */
+	FRAME_BYTES = 256 * 1024 * 1024
+};
+
+static const char *const media_types[] = { "application/recordio", "application/x-ndjson",
+	"text/event-stream" };
+
+/* ---- heartbeats ---- */
+
+static double interval_s(const struct api *api)
+{
+	return (double)api->options.heartbeat_interval_ms / 1000.;
+}
+
+static void schedule_beat(struct api_stream *stream)
+{
+	struct api *api = stream->api;
+	stream->due = ev_now(api->loop) + interval_s(api);
+	list_remove(&stream->beat);
+	list_append(&api->streams, &stream->beat);
+}
+
+static void schedule_heartbeat(struct api *api)
+{
+	ev_timer_stop(api->loop, &api->heartbeat);
+	if (!list_empty(&api->streams)) {
+		const struct api_stream *first = LIST_ITEM(
+			api->streams.next, struct api_stream, beat);
+		double wait = first->due - ev_now(api->loop);
+		ev_timer_set(&api->heartbeat, wait > 0.01 ? wait : 0.01, 0.);
+		ev_timer_start(api->loop, &api->heartbeat);
+	}
+}
+
+static void on_heartbeat(struct ev_loop *loop, ev_timer *timer, int events)
+{
+	(void)events;
+	struct api *api = timer->data;
+	while (!list_empty(&api->streams)) {
+		struct api_stream *stream = LIST_ITEM(api->streams.next, struct api_stream, beat);
+		if (stream->due > ev_now(loop)) {
+			break;
+		}
+		schedule_beat(stream);
+		/* A client with something to read knows that the agent lives. */
+		if (stream->queue.len == 0 && stream->state == API_STREAM_FOLLOWING) {
+			api_stream_send(stream, "HEARTBEAT", NULL);
+		}
+	}
+	schedule_heartbeat(api);
+}
+
+/* ---- what all streams hold ---- */
+
+static bool has_room(const struct api *api)
+{
+	return api->held < ROOM_BYTES;
+}
+
+static void wait_for_room(struct api_stream *stream)
+{
+	struct api *api = stream->api;
+	list_remove(&stream->waiting);
+	list_append(&api->waiting, &stream->waiting);
+	if (!ev_is_active(&api->room)) {
+		ev_timer_again(api->loop, &api->room);
+	}
+}
+
+/* To be called when the queue has changed. */
+static void account(struct api_stream *stream)
+{
+	struct api *api = stream->api;
+	api->held = api->held - stream->held + stream->queue.len;
+	stream->held = stream->queue.len;
+	if (stream->held == 0) {
+		list_remove(&stream->reader);
+	} else if (list_empty(&stream->reader)) {
+		stream->unread_since = ev_now(api->loop);
+		list_append(&api->readers, &stream->reader);
+	}
+	if (!list_empty(&api->waiting) && has_room(api)) {
+		struct api_stream *first = LIST_ITEM(api->waiting.next, struct api_stream, waiting);
+		list_remove(&first->waiting);
+		http_stream_wake(first->request);
+	}
+}
+
+static void empty_queue(struct api_stream *stream)
+{
+	buffer_finish(&stream->queue);
+	stream->read = 0;
+	stream->queue_limit = QUEUE_BYTES;
+	account(stream);
+}
+
+void api_stream_break(struct api_stream *stream)
+{
+	stream->state = API_STREAM_ENDING;
+	empty_queue(stream);
+	http_stream_end(stream->request);
+}
+
+/* Clients that read make room by themselves. One that does not, or takes a byte now and then, must not keep the others waiting. */
+static void on_room(struct ev_loop *loop, ev_timer *timer, int events)
+{
+	(void)events;
+	struct api *api = timer->data;
+	if (list_empty(&api->waiting)) {
+		ev_timer_stop(loop, timer);
+		return;
+	}
+	while (!list_empty(&api->readers)) {
+		struct api_stream *stream = LIST_ITEM(api->readers.next, struct api_stream, reader);
+		double since_s = ev_now(loop) - stream->unread_since;
+		if (since_s < PATIENCE_HEARTBEATS * interval_s(api)) {
+			break;
+		}
+		log_warn("api",
+			"a stream of %s has left %zu bytes unread for %.0f s, and is broken off to make room",
+			stream->source->name(stream), stream->held - stream->read, since_s);
+		api_stream_break(stream);
+	}
+}
+
+/* ---- frames ---- */
+
+static void append_frame(struct api_stream *stream, const char *type, const struct buffer *json)
+{
+	switch (stream->framing) {
+	case API_RECORDIO:
+		buffer_printf(&stream->queue, "%zu\n", json->len);
+		break;
+	case API_EVENT_STREAM:
+		buffer_printf(&stream->queue, "event: %s\nid: %llu\ndata: ", type,
+			(unsigned long long)stream->sequence);
+		break;
+	case API_NDJSON:
+		break;
+	}
+	buffer_append(&stream->queue, json->data, json->len);
+	if (stream->framing != API_RECORDIO) {
+		buffer_append_text(&stream->queue, stream->framing == API_NDJSON ? "\n" : "\n\n");
+	}
+}
+
+static void begin_event(struct api_stream *stream, const char *type, struct buffer *json)
+{
+	buffer_init(json, FRAME_BYTES);
+	buffer_printf(json, "{\"type\":\"%s\",\"sequence\":%llu,\"time\":%.6f", type,
+		(unsigned long long)++stream->sequence, clock_wall_s());
+}
+
+static void end_event(struct api_stream *stream, const char *type, struct buffer *json)
+{
+	buffer_append_text(json, "}");
+	if (stream->read > stream->queue.len / 2) {
+		buffer_consume(&stream->queue, stream->read);
+		stream->read = 0;
+	}
+	append_frame(stream, type, json);
+	bool failed = json->failed || stream->queue.failed;
+	buffer_finish(json);
+	if (failed) { /* half a frame must not be read */
+		log_warn("api", "a stream of %s ends: an event is too large",
+			stream->source->name(stream));
+		api_stream_break(stream);
+		return;
+	}
+	account(stream);
+	http_stream_wake(stream->request);
+}
+
+static void send_snapshot(struct api_stream *stream)
+{
+	struct buffer json;
+	const char *type = stream->sequence == 0 ? "SUBSCRIBED" : "RESYNC";
+	stream->state = API_STREAM_FOLLOWING;
+	begin_event(stream, type, &json);
+	if (stream->sequence == 1) {
+		buffer_printf(&json, ",\"heartbeat_interval_seconds\":%g,\"stream_id\":\"%llx\"",
+			interval_s(stream->api), (unsigned long long)stream->id);
+	}
+	buffer_append_text(&json, ",\"snapshot\":");
+	stream->source->write_snapshot(stream, &json);
+	stream->queue_limit = QUEUE_BYTES + json.len;
+	end_event(stream, type, &json);
+	if (stream->state == API_STREAM_FOLLOWING && stream->source->on_snapshot) {
+		stream->source->on_snapshot(stream);
+	}
+}
+
+void api_stream_resync(struct api_stream *stream)
+{
+	if (stream->state == API_STREAM_FOLLOWING) {
+		stream->state = API_STREAM_BEHIND;
+		http_stream_wake(stream->request);
+	}
+}
+
+void api_stream_send(struct api_stream *stream, const char *type, const char *members)
+{
+	if (stream->state != API_STREAM_FOLLOWING) {
+		return;
+	}
+	if (stream->queue.len - stream->read > stream->queue_limit || !has_room(stream->api)) {
+		api_stream_resync(stream);
+		return;
+	}
+	struct buffer json;
+	begin_event(stream, type, &json);
+	if (members) {
+		buffer_append_text(&json, ",");
+		buffer_append_text(&json, members);
+	}
+	end_event(stream, type, &json);
+}
+
+static size_t on_read(void *context, char *buffer, size_t size)
+{
+	struct api_stream *stream = context;
+	if (stream->queue.len == 0 && stream->state == API_STREAM_BEHIND) {
+		if (!has_room(stream->api)) {
+			wait_for_room(stream);
+			return 0;
+		}
+		send_snapshot(stream);
+	}
+	size_t left = stream->queue.len - stream->read;
+	size_t len = left < size ? left : size;
+	memcpy(buffer, buffer_text(&stream->queue) + stream->read, len);
+	stream->read += len;
+	if (stream->read == stream->queue.len) {
+		empty_queue(stream); /* an idle stream holds no memory for events */
+	}
+	return len;
+}
+
+static void on_closed(void *context)
+{
+	struct api_stream *stream = context;
+	stream->source->on_closed(stream);
+}
+
+/* ---- opening and ending ---- */
+
+static int choose_framing(const char *accept)
+{
+	for (int framing = API_RECORDIO; framing <= API_EVENT_STREAM; framing++) {
+		if (http_accepts(accept, media_types[framing], false)) {
+			return framing;
+		}
+	}
+	return http_accepts(accept, media_types[API_RECORDIO], true)        ? API_RECORDIO
+		: http_accepts(accept, media_types[API_EVENT_STREAM], true) ? API_EVENT_STREAM
+									    : -1;
+}
+
+bool api_stream_admit(struct api *api, struct http_request *request, enum api_framing *ret_framing)
+{
+	struct err err = ERR_INIT;
+	int framing = choose_framing(request->accept);
+	if (framing < 0) {
+		api_not_acceptable(request,
+			"this is application/recordio, application/x-ndjson or text/event-stream");
+		return false;
+	}
+	if (request->method == HTTP_HEAD) {
+		struct http_response *response = http_response_create(media_types[framing], "", 0);
+		http_answer(request, 200, response);
+		http_response_free(response);
+		return false;
+	}
+	if (api_watcher_begin(api, request, &err)) {
+		api_problem(request, 503, &err);
+		return false;
+	}
+	*ret_framing = (enum api_framing)framing;
+	return true;
+}
+
+void api_stream_init(struct api_stream *stream, const struct api_stream_source *source,
+	struct api *api, struct http_request *request, enum api_framing framing)
+{
+	stream->source = source;
+	stream->api = api;
+	stream->request = request;
+	stream->local = request->local;
+	stream->framing = framing;
+	stream->id = ++api->next_stream;
+	buffer_init(&stream->queue, FRAME_BYTES);
+	list_init(&stream->beat);
+	list_init(&stream->reader);
+	list_init(&stream->waiting);
+	http_on_closed(request, on_closed, stream);
+}
+
+void api_stream_begin(struct api_stream *stream)
+{
+	struct http_stream_callbacks callbacks = { on_read, on_closed, stream };
+	struct api *api = stream->api;
+	stream->state = API_STREAM_BEHIND;
+	schedule_beat(stream);
+	if (!ev_is_active(&api->heartbeat)) {
+		schedule_heartbeat(api);
+	}
+	http_stream(stream->request, media_types[stream->framing], &callbacks);
+}
+
+void api_stream_finish(struct api_stream *stream)
+{
+	list_remove(&stream->beat);
+	list_remove(&stream->waiting);
+	empty_queue(stream);
+	api_watcher_end(stream->api, stream->local);
+}
+
+void api_streams_init(struct api *api)
+{
+	ev_timer_init(&api->heartbeat, on_heartbeat, 0., 0.);
+	api->heartbeat.data = api;
+	ev_timer_init(&api->room, on_room, 0., 1.);
+	api->room.data = api;
+	list_init(&api->streams);
+	list_init(&api->readers);
+	list_init(&api->waiting);
+}
+
+void api_streams_finish(struct api *api)
+{
+	ev_timer_stop(api->loop, &api->heartbeat);
+	ev_timer_stop(api->loop, &api->room);
+}

@@ -1,0 +1,73 @@
+/*
+ * Event streams: the framing, the queue of unread events, heartbeats, and a snapshot for a reader that fell behind. A source
+ * (watch.c: the registry, agent_watch.c: the agent) says what the events are.
+ *
+ *   LOADING --begin--> BEHIND --all was read, and there is room: SUBSCRIBED, RESYNC--> FOLLOWING
+ *                        ^--------------------- too much is unread ---------------------'
+ *   any --> ENDING (no further event; the connection is closed)
+ */
+#ifndef AGENT_API_STREAM_H
+#define AGENT_API_STREAM_H
+
+#include "agent/api/internal.h"
+
+enum api_framing { API_RECORDIO, API_NDJSON, API_EVENT_STREAM };
+
+enum api_stream_state {
+	API_STREAM_LOADING,
+	API_STREAM_BEHIND,
+	API_STREAM_FOLLOWING,
+	API_STREAM_ENDING
+};
+
+struct api_stream;
+
+struct api_stream_source {
+	const char *(*name)(const struct api_stream *stream); /* for the log */
+	/* Appends the snapshot as a JSON value. */
+	void (*write_snapshot)(struct api_stream *stream, struct buffer *out);
+	/* Behind the snapshot; may be NULL. */
+	void (*on_snapshot)(struct api_stream *stream);
+	/* The client has gone; frees the stream. */
+	void (*on_closed)(struct api_stream *stream);
+};
+
+struct api_stream {
+	const struct api_stream_source *source;
+	struct api *api;
+	struct http_request *request;
+	struct list beat; /* on api->streams, by the next heartbeat; from the beginning of the answer on */
+	struct list reader;  /* on api->readers while there is something in the queue */
+	struct list waiting; /* on api->waiting while its snapshot waits for room */
+	struct buffer queue;
+	size_t read; /* of the queue */
+	size_t held; /* what api->held counts of it */
+	size_t queue_limit;
+	double unread_since;
+	uint64_t id;
+	uint64_t sequence;
+	double due;
+	enum api_framing framing;
+	enum api_stream_state state;
+	bool local;
+};
+
+/*
+ * What every request for a stream has to pass: Accept, HEAD, the number of watchers. False: it is answered. True: the
+ * stream is one more watcher, and api_stream_finish() is due.
+ */
+bool api_stream_admit(struct api *api, struct http_request *request, enum api_framing *ret_framing);
+void api_stream_init(struct api_stream *stream, const struct api_stream_source *source,
+	struct api *api, struct http_request *request, enum api_framing framing);
+/* Begins the answer: the snapshot, then events. */
+void api_stream_begin(struct api_stream *stream);
+/* Sends {"type","sequence","time", MEMBERS}; `members` is NULL or JSON text. A reader that is behind gets a snapshot later. */
+void api_stream_send(struct api_stream *stream, const char *type, const char *members);
+/* Replaces all that the client has not read yet, or missed, by a snapshot. */
+void api_stream_resync(struct api_stream *stream);
+/* Ends it without another event. */
+void api_stream_break(struct api_stream *stream);
+/* Gives up all that the stream holds but its memory. */
+void api_stream_finish(struct api_stream *stream);
+
+#endif

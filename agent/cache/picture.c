@@ -1,0 +1,175 @@
+#include "agent/cache/internal.h"
+
+#include <string.h>
+
+/*
+ * Pictures: what the cache holds, as users inside the agent and snapshots of event streams see it. Nothing is read here.
+ */
+
+void cache_write_line(const char *data, size_t len, struct buffer *out)
+{
+	for (const char *at = data, *end = data + len; at < end;) {
+		size_t part = strcspn(at, "\r\n");
+		buffer_append(out, at, part);
+		at += part + 1;
+	}
+}
+
+const struct cache_blob *cache_record_of(struct cache_entry *data)
+{
+	return cache_entry_content(data) == CACHE_CONTENT_RECORD ? data->blob : NULL;
+}
+
+struct picture {
+	const struct cache *cache;
+	void (*visit)(void *context, const struct cache_record *record);
+	void *context;
+	bool live;
+	int64_t true_at_ms;
+};
+
+static void note(struct picture *picture, const struct cache_entry *entry)
+{
+	if (entry && entry->known && entry->state != CACHE_LIVE) {
+		if (entry->state == CACHE_UNCONFIRMED) {
+			registry_watch_hurry(entry->watch);
+		}
+		picture->live = false;
+		if (entry->true_at_ms < picture->true_at_ms) {
+			picture->true_at_ms = entry->true_at_ms;
+		}
+	}
+}
+
+static struct cache_picture truth_of(const struct picture *picture, int64_t now_ms)
+{
+	const struct cache *cache = picture->cache;
+	return (struct cache_picture){
+		.confirmed = picture->live && cache->state == REGISTRY_CONNECTED &&
+			picture->true_at_ms >= cache_not_before_ms(cache, -1, now_ms),
+		.age_ms = now_ms > picture->true_at_ms ? now_ms - picture->true_at_ms : 0,
+	};
+}
+
+static void visit_node(struct picture *picture, const char *path, enum cache_scope scope)
+{
+	const struct cache_node *node = cache_node_find(picture->cache, path, strlen(path));
+	if (!node) {
+		return;
+	}
+	struct cache_entry *data = node->entries[CACHE_DATA];
+	note(picture, data);
+	if (data && data->known && !data->code && picture->visit) {
+		const struct cache_blob *blob = cache_record_of(data);
+		struct cache_record record = { path, blob ? blob->data : NULL,
+			blob ? blob->len : 0 };
+		picture->visit(picture->context, &record);
+	}
+	const struct cache_entry *children = scope == CACHE_SELF ? NULL
+								 : node->entries[CACHE_CHILDREN];
+	note(picture, children);
+	for (size_t i = 0; children && i < children->children_count; i++) {
+		visit_node(picture, children->children[i], scope == CACHE_TREE ? scope : CACHE_SELF);
+	}
+}
+
+struct cache_picture cache_read_picture(const struct cache_observer *observer, int64_t now_ms,
+	void (*visit)(void *context, const struct cache_record *record), void *context)
+{
+	const struct cache *cache = observer->cache;
+	struct picture picture = { .cache = cache,
+		.visit = visit,
+		.context = context,
+		.live = true,
+		.true_at_ms = cache_heard_ms(cache, now_ms) };
+	visit_node(&picture, observer->node->path, observer->scope);
+	struct cache_picture truth = truth_of(&picture, now_ms);
+	truth.confirmed = truth.confirmed && observer->ready;
+	return truth;
+}
+
+struct snapshot {
+	struct buffer *out;
+	const char *separator;
+};
+
+static void write_node(void *context, const struct cache_record *record)
+{
+	struct snapshot *snapshot = context;
+	buffer_append_text(snapshot->out, snapshot->separator);
+	buffer_append_text(snapshot->out, "\"");
+	buffer_append_text(snapshot->out, record->path);
+	buffer_append_text(snapshot->out, "\":");
+	cache_write_line(record->data ? record->data : "null", record->data ? record->len : 4,
+		snapshot->out);
+	snapshot->separator = ",";
+}
+
+void cache_write_snapshot(const struct cache_observer *observer, struct buffer *out)
+{
+	struct snapshot snapshot = { out, "" };
+	/* A path that is known but in no list yet is not in here: earlier observers heard of it, this one did not. */
+	observer->cache->snapshots++;
+	buffer_append_text(out, "{");
+	cache_read_picture(observer, 0, write_node, &snapshot);
+	buffer_append_text(out, "}");
+}
+
+/* ---- single paths ---- */
+
+static enum cache_presence presence_of(struct cache_entry *data)
+{
+	if (!data || !data->known) {
+		return CACHE_PRESENCE_UNKNOWN;
+	}
+	if (data->code == BERTH_PATH_NOT_FOUND) {
+		return CACHE_PRESENCE_ABSENT;
+	}
+	return cache_record_of(data) ? CACHE_PRESENCE_RECORD : CACHE_PRESENCE_NODE;
+}
+
+void cache_peek(
+	const struct cache *cache, const char *path, int64_t now_ms, struct cache_peek *ret_peek)
+{
+	struct picture picture = {
+		.cache = cache, .live = true, .true_at_ms = cache_heard_ms(cache, now_ms)
+	};
+	const struct cache_node *node = cache_node_find(cache, path, strlen(path));
+	struct cache_entry *data = node ? node->entries[CACHE_DATA] : NULL;
+	const struct cache_entry *children = node ? node->entries[CACHE_CHILDREN] : NULL;
+	*ret_peek = (struct cache_peek){ .presence = presence_of(data) };
+	if (ret_peek->presence == CACHE_PRESENCE_RECORD) {
+		ret_peek->data = data->blob->data;
+		ret_peek->len = data->blob->len;
+	}
+	if (children && children->known) {
+		ret_peek->children_known = true;
+		ret_peek->children = children->children;
+		ret_peek->children_count = children->children_count;
+	}
+	note(&picture, data);
+	note(&picture, children);
+	ret_peek->truth = truth_of(&picture, now_ms);
+}
+
+void cache_visit_records(const struct cache *cache,
+	void (*visit)(void *context, const struct cache_record *record), void *context)
+{
+	for (size_t i = 0; i < cache->bucket_count; i++) {
+		for (const struct cache_node *node = cache->buckets[i]; node;
+			node = node->hash_next) {
+			struct cache_entry *data = node->entries[CACHE_DATA];
+			const struct cache_blob *blob = data && data->known ? cache_record_of(data)
+									    : NULL;
+			if (blob) {
+				visit(context,
+					&(struct cache_record){ node->path, blob->data, blob->len });
+			}
+		}
+	}
+}
+
+uint64_t cache_generation(const struct cache *cache)
+{
+	return cache->generation;
+}
