@@ -269,6 +269,17 @@ static void on_log(void *context, enum registry_log_level level, const char *mes
 	}
 }
 
+/* Hadoop's own layout lets users write their homes. */
+static bool uses_hadoop_layout(const struct config *config)
+{
+	for (size_t i = 0; i < config->component_count; i++) {
+		if (config->components[i].hadoop_layout) {
+			return true;
+		}
+	}
+	return false;
+}
+
 int agent_registry_open(struct agent *agent, const json_t *left, struct err *err)
 {
 	json_t *document = left ? json_incref((json_t *)left) : load_session(agent);
@@ -281,6 +292,8 @@ int agent_registry_open(struct agent *agent, const json_t *left, struct err *err
 		.auth_file = config->auth_file,
 		.secure = config->secure,
 		.system_accounts = config->system_accounts,
+		.write_accessors = config->write_accessors,
+		.home_write = uses_hadoop_layout(agent->config),
 		.realm = config->realm,
 		.session = session,
 		.on_state = on_state,

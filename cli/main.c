@@ -129,10 +129,15 @@ static int open_and_run(const struct verb *verb, struct cli *cli)
 		.auth_file = cli->options.auth_file,
 		.secure = cli->options.secure,
 		.system_accounts = cli->options.system_accounts,
+		.write_accessors = cli->options.write_accessors,
 		.realm = cli->options.realm,
 	};
 	if (options.auth_file) {
 		prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* no core dump holds the password */
+	}
+	if (options.write_accessors && !options.secure) {
+		fputs("berth: --write-accessors does nothing without --secure: everybody may write\n",
+			stderr);
 	}
 	struct berth_failure failure;
 	if (berth_open(&cli->berth, where, &options, &failure) != 0) {

@@ -82,6 +82,8 @@ static const struct row {
 	ROW(SECURE, "secure", 0, FLAG, secure, NULL, "all may read it, few may write"),
 	ROW(SYSTEM_ACCOUNTS, "system-accounts", 0, TEXT, system_accounts, "LIST",
 		"accounts that may write too (default: Hadoop's)"),
+	ROW(WRITE_ACCESSORS, "write-accessors", 0, TEXT, write_accessors, "LIST",
+		"with --secure: further accounts that may change it"),
 	ROW(REALM, "realm", 0, TEXT, realm, "REALM", "of system accounts that end in @"),
 	ROW(POLICY, "policy", 0, WORD, policy, "all|skip-on-children|fail-on-children",
 		"how to treat a match that has children"),

@@ -53,6 +53,7 @@ enum option_id {
 	OPTION_DESCRIPTION,
 	OPTION_SECURE,
 	OPTION_SYSTEM_ACCOUNTS,
+	OPTION_WRITE_ACCESSORS,
 	OPTION_REALM,
 	OPTION_POLICY,
 	OPTION_DRY_RUN,
@@ -81,6 +82,7 @@ struct options {
 	const char *auth_file;
 	bool secure;
 	const char *system_accounts;
+	const char *write_accessors;
 	const char *realm;
 	bool json;
 	int timeout_ms; /* 0: not given */

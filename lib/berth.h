@@ -131,6 +131,7 @@ struct berth_options {
 	bool secure; /* protect what is written: everyone reads; only this user and system_accounts write; needs
 			auth_file and a zookeeper:// registry */
 	const char *system_accounts; /* comma-separated scheme:id; default sasl:yarn@, sasl:mapred@, sasl:hdfs@; "": none */
+	const char *write_accessors; /* with secure: further scheme:id that may change what this handle writes; default none */
 	const char *realm; /* appended to accounts that end in @; without it these get no rights */
 };
 
@@ -329,7 +330,10 @@ int berth_purge(struct berth *berth, const struct berth_purge *purge,
 	struct berth_answer *ret_matches, struct berth_paths *ret_purged,
 	struct berth_failure *failure);
 
-/* From now on, every node this handle makes also gives all rights to this digest user. */
+/*
+ * From now on, every node this handle makes also gives all rights to this digest user. BERTH_FAILED on a handle without
+ * `secure`, where everybody may write.
+ */
 int berth_add_write_accessor(
 	struct berth *berth, const char *user, const char *password, struct berth_failure *failure);
 int berth_clear_write_accessors(struct berth *berth, struct berth_failure *failure);

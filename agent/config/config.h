@@ -171,6 +171,7 @@ struct config_registry {
 	char *auth_file;
 	bool secure;
 	char *system_accounts;
+	char *write_accessors;
 	char *realm;
 	int64_t update_interval_ms;
 };

@@ -56,6 +56,7 @@ static void check_options(struct config_builder *builder, const struct config_se
 		.auth_file = registry->auth_file,
 		.secure = registry->secure,
 		.system_accounts = registry->system_accounts,
+		.write_accessors = registry->write_accessors,
 		.realm = registry->realm,
 	};
 	const char *option;

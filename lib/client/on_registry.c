@@ -278,6 +278,7 @@ int handle_open_registry(
 		.auth = options->auth_file ? "digest" : "none",
 		.auth_file = options->auth_file,
 		.secure = options->secure,
+		.write_accessors = options->write_accessors,
 		.system_accounts = options->system_accounts ? options->system_accounts
 							    : REGISTRY_SYSTEM_ACCOUNTS,
 		.realm = options->realm,

@@ -75,10 +75,10 @@ static int account_add(struct registry_acl *acl, char *account, const char *real
 	return 0;
 }
 
-static int accounts_add(struct registry_acl *acl, const struct registry_options *options,
+static int accounts_add(struct registry_acl *acl, const char *list, const char *realm,
 	struct buffer *warning, struct err *err)
 {
-	char *accounts = strdup(options->system_accounts);
+	char *accounts = strdup(list);
 	if (!accounts) {
 		return no_memory(err);
 	}
@@ -88,7 +88,7 @@ static int accounts_add(struct registry_acl *acl, const struct registry_options 
 		account += strspn(account, " \t");
 		account[strcspn(account, " \t")] = '\0';
 		if (*account) {
-			if (account_add(acl, account, options->realm, warning, err)) {
+			if (account_add(acl, account, realm, warning, err)) {
 				break;
 			}
 		}
@@ -97,15 +97,23 @@ static int accounts_add(struct registry_acl *acl, const struct registry_options 
 	return err->code;
 }
 
+static int warn_of_accessors(char **ret_warning, struct err *err)
+{
+	*ret_warning = strdup("write_accessors do nothing: without secure everybody may write");
+	return *ret_warning ? 0 : no_memory(err);
+}
+
 int registry_acl_policy_init(struct registry_acl_policy *policy,
 	const struct registry_options *options, char **ret_warning, struct err *err)
 {
+	policy->home_permissions = REGISTRY_PERMISSION_CREATE | REGISTRY_PERMISSION_READ |
+		REGISTRY_PERMISSION_DELETE | (options->home_write ? REGISTRY_PERMISSION_WRITE : 0);
 	policy->realm = strdup(options->realm);
 	if (!policy->realm) {
 		return no_memory(err);
 	}
 	if (!options->secure) {
-		return 0;
+		return *options->write_accessors ? warn_of_accessors(ret_warning, err) : 0;
 	}
 	if (strcmp(options->auth, "none") == 0) {
 		return err_set(err, BERTH_FAILED,
@@ -118,9 +126,12 @@ int registry_acl_policy_init(struct registry_acl_policy *policy,
 	if (entry_add(&policy->fixed, "world", "anyone", "", REGISTRY_PERMISSION_READ) ||
 		entry_add(&policy->fixed, "auth", "", "", REGISTRY_PERMISSION_ALL)) {
 		no_memory(err);
-	} else if (!accounts_add(&policy->fixed, options, &warning, err) && warning.len) {
-		if (asprintf(ret_warning,
-			    "no realm is set: system accounts that end in @ get no rights:%s",
+	} else if (!accounts_add(&policy->fixed, options->system_accounts, options->realm, &warning,
+			   err) &&
+		!accounts_add(&policy->accessors, options->write_accessors, options->realm,
+			&warning, err) &&
+		warning.len) {
+		if (asprintf(ret_warning, "no realm is set: accounts that end in @ get no rights:%s",
 			    buffer_text(&warning)) < 0) {
 			*ret_warning = NULL;
 			no_memory(err);
@@ -149,16 +160,17 @@ static int append_all(struct registry_acl *acl, const struct registry_acl *from)
 }
 
 /* /users/{user} is that user's home; elsewhere nothing is added. */
-static int home_add(struct registry_acl *acl, const char *path, const char *realm)
+static int home_add(
+	struct registry_acl *acl, const struct registry_acl_policy *policy, const char *path)
 {
+	const char *realm = policy->realm;
 	size_t prefix_len = sizeof(users_prefix) - 1;
 	if (!*realm || strncmp(path, users_prefix, prefix_len) != 0 || path_depth(path) != 2) {
 		return 0;
 	}
 	char user[LIMIT_PATH_ELEMENT_BYTES + 2];
 	snprintf(user, sizeof(user), "%s@", path + prefix_len);
-	return entry_add(acl, "sasl", user, realm,
-		REGISTRY_PERMISSION_CREATE | REGISTRY_PERMISSION_READ | REGISTRY_PERMISSION_DELETE);
+	return entry_add(acl, "sasl", user, realm, policy->home_permissions);
 }
 
 struct registry_acl *registry_acl_for(const struct registry_acl_policy *policy, const char *path)
@@ -168,7 +180,7 @@ struct registry_acl *registry_acl_for(const struct registry_acl_policy *policy, 
 		return acl;
 	}
 	if (append_all(acl, &policy->fixed) || append_all(acl, &policy->accessors) ||
-		home_add(acl, path, policy->realm)) {
+		home_add(acl, policy, path)) {
 		registry_acl_free(acl);
 		return NULL;
 	}

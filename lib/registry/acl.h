@@ -2,7 +2,7 @@
  * Who may do what with the nodes that this registry creates (section 6 of the contract).
  *
  * With `secure`: world read; each system account, the registry's own identity and every added write accessor all rights;
- * and /users/{user} also gives that user create, read and delete. Without it, everybody may do everything.
+ * and /users/{user} also gives that user create, read and delete, with home_write all but admin. Without it, everybody may do everything.
  */
 #ifndef LIB_REGISTRY_ACL_H
 #define LIB_REGISTRY_ACL_H
@@ -20,7 +20,8 @@ struct registry_acl_policy {
 	struct registry_acl
 		fixed; /* world, system accounts, own identity; without entries: not secure */
 	struct registry_acl accessors;
-	char *realm; /* "" when there is none */
+	char *realm;               /* "" when there is none */
+	unsigned home_permissions; /* of a user in the own home */
 };
 
 /*

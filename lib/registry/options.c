@@ -38,6 +38,7 @@ struct registry_options registry_options_complete(const struct registry_options 
 	all.auth = all.auth && *all.auth ? all.auth : "none";
 	all.auth_file = all.auth_file ? all.auth_file : "";
 	all.system_accounts = all.system_accounts ? all.system_accounts : "";
+	all.write_accessors = all.write_accessors ? all.write_accessors : "";
 	all.realm = all.realm ? all.realm : "";
 	return all;
 }

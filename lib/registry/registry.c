@@ -202,6 +202,11 @@ int64_t registry_heard_ms(const struct registry *registry, int64_t now_ms)
 int registry_add_write_accessor(
 	struct registry *registry, const char *user, const char *password, struct err *err)
 {
+	if (registry->acl_policy.fixed.count == 0) {
+		return err_set(err, BERTH_FAILED,
+			"a write accessor for %s does nothing: without secure everybody may write",
+			user);
+	}
 	return registry_acl_add_accessor(&registry->acl_policy, user, password, err);
 }
 

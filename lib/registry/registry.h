@@ -63,7 +63,9 @@ struct registry_options {
 	const char *auth;     /* "none" (default), "digest", "sasl" */
 	const char *auth_file; /* a file of mode 0600 with user:password, for digest */
 	bool secure;           /* write ACLs (section 6 of the contract) */
+	bool home_write; /* for secure: users may also write their homes, as in Hadoop's own layout */
 	const char *system_accounts; /* for secure: comma-separated scheme:id; an id ending in @ gets `realm` */
+	const char *write_accessors; /* for secure: more of these, from the start: see registry_add_write_accessor() */
 	const char *realm;
 	const json_t *
 		session; /* what registry_detach() or registry_session() gave, to go on with that session; or NULL */
@@ -288,7 +290,10 @@ struct registry_request *registry_purge(struct registry *registry,
 	const struct registry_criteria *criteria, enum registry_purge_policy policy, bool dry_run,
 	registry_progress *progress, registry_done *done, void *context);
 
-/* From now on, every node that this registry creates also gives all rights to this digest user. 0, or err filled. */
+/*
+ * From now on, every node that this registry creates also gives all rights to this digest user. 0, or err filled: FAILED
+ * without `secure`, where it would do nothing.
+ */
 int registry_add_write_accessor(struct registry *registry, const char *user, const char *password,
 	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(4);
 void registry_clear_write_accessors(struct registry *registry);

@@ -28,21 +28,26 @@ static void stop(void)
 
 TestSuite(access, .init = start, .fini = stop, .timeout = 300);
 
-static struct registry *open_as(const char *credential)
+static struct registry *open_with(const char *credential, struct registry_options options)
 {
 	char file[SCRATCH_PATH];
 	int fd = scratch_file(file);
 	cr_assert_eq(write(fd, credential, strlen(credential)), (ssize_t)strlen(credential));
 	close(fd);
-	const struct registry_options options = { .url = zookeeper_server_url(server),
-		.auth = "digest",
-		.auth_file = file,
-		.secure = true,
-		.system_accounts = "digest:ops:abc=" };
+	options.url = zookeeper_server_url(server);
+	options.auth = "digest";
+	options.auth_file = file;
+	options.secure = true;
 	struct registry *registry = client_open_with(&options);
 	unlink(file);
 	client_wait_state(registry, REGISTRY_CONNECTED);
 	return registry;
+}
+
+static struct registry *open_as(const char *credential)
+{
+	return open_with(
+		credential, (struct registry_options){ .system_accounts = "digest:ops:abc=" });
 }
 
 static void add_accessor(struct registry *registry, const char *user, const char *password)
@@ -149,5 +154,78 @@ Test(access, a_purge_without_rights_deletes_nothing_and_says_so)
 	cr_assert_eq(client_purge(joe, &dead, REGISTRY_PURGE_ALL, &answer), 0);
 	cr_assert_eq(answer.count, 1);
 	client_close(joe);
+	client_close(anybody);
+}
+
+static unsigned warnings;
+static char warning[512];
+
+static void on_log(void *context, enum registry_log_level level, const char *message)
+{
+	(void)context;
+	if (level == REGISTRY_LOG_WARN) {
+		warnings++;
+		snprintf(warning, sizeof(warning), "%s", message);
+	}
+}
+
+Test(access, sasl_accounts_are_left_out_with_one_line_where_the_server_knows_none)
+{
+	char out[1024];
+	struct registry *joe = open_with("joe:secret",
+		(struct registry_options){ .system_accounts = REGISTRY_SYSTEM_ACCOUNTS,
+			.realm = "EXAMPLE.COM",
+			.on_log = on_log });
+	cr_assert_str_eq(put(joe, "/users/joe/one", REGISTRY_BIND_CREATE), "OK");
+	cr_assert_str_eq(put(joe, "/users/joe/two", REGISTRY_BIND_CREATE), "OK");
+	cr_assert_eq(warnings, 1);
+	cr_assert(strstr(warning, "sasl:yarn@EXAMPLE.COM sasl:mapred@EXAMPLE.COM"), "%s", warning);
+	cr_assert(lists("/registry/users/joe/two", "rwcda", "joe", "secret"));
+	cr_assert_eq(zookeeper_probe_as(server, "joe:secret", out, sizeof(out), "acl",
+			     "/registry/users/joe", NULL),
+		0);
+	cr_assert_not(strstr(out, "sasl"), "%s", out);
+	client_close(joe);
+}
+
+Test(access, accessors_can_be_given_from_the_start)
+{
+	char digest[REGISTRY_DIGEST_SIZE];
+	char account[128];
+	cr_assert_eq(registry_digest(digest, "ann", "hers"), 0);
+	snprintf(account, sizeof(account), "digest:ann:%s", digest);
+	struct registry *joe = open_with(
+		"joe:secret", (struct registry_options){ .write_accessors = account });
+	struct registry *ann = open_as("ann:hers");
+	cr_assert_str_eq(put(joe, "/services/shared", REGISTRY_BIND_CREATE), "OK");
+	cr_assert_str_eq(put(ann, "/services/shared", REGISTRY_BIND_OVERWRITE), "OK");
+	client_close(joe);
+	client_close(ann);
+	const struct registry_options insecure = {
+		.url = zookeeper_server_url(server), .write_accessors = account, .on_log = on_log
+	};
+	struct registry *anybody = client_open_with(&insecure);
+	client_wait_state(anybody, REGISTRY_CONNECTED);
+	cr_assert_eq(warnings, 1);
+	cr_assert(strstr(warning, "do nothing"), "%s", warning);
+	client_close(anybody);
+}
+
+Test(access, an_account_that_no_server_knows_is_named)
+{
+	struct registry *joe = open_with(
+		"joe:secret", (struct registry_options){ .system_accounts = "frobnicate:me" });
+	cr_assert_str_eq(put(joe, "/services/one", REGISTRY_BIND_CREATE), "Failed");
+	cr_assert(strstr(answer.err.msg, "one of frobnicate:me (system_accounts)"), "%s",
+		answer.err.msg);
+	client_close(joe);
+}
+
+Test(access, an_accessor_without_secure_says_that_it_does_nothing)
+{
+	struct err err = ERR_INIT;
+	struct registry *anybody = client_open(zookeeper_server_url(server));
+	cr_assert_eq(registry_add_write_accessor(anybody, "ann", "hers", &err), BERTH_FAILED);
+	cr_assert(strstr(err.msg, "does nothing"), "%s", err.msg);
 	client_close(anybody);
 }

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "lib/base/path.h"
+#include "lib/base/text.h"
 #include "lib/base/clock.h"
 #include "lib/base/limits.h"
 
@@ -27,6 +28,7 @@ struct zk_job {
 	enum phase phase;
 	bool sent;   /* the write itself; before that, nothing can have happened */
 	bool rooted; /* the root was made for it: not a second time */
+	bool sasl;   /* the list that was sent last holds SASL accounts */
 	struct registry_task *task;
 	uint64_t session;   /* when it was sent */
 	int64_t asked_ms;   /* when its last request was sent */
@@ -132,18 +134,47 @@ static void hand_back_early(struct registry_zk *zk, struct zk_job *job)
 
 /* ---- asking ---- */
 
-/* The ACL as a request carries it, in `out` (buffer_finish() it in any case); false without memory. */
-static bool pack_acl(struct buffer *out, struct zk_list *ret_list, const struct registry_acl *acl)
+static bool is_sasl(const struct registry_acl_entry *entry)
 {
-	size_t count = acl ? acl->count : 0;
+	return strcmp(entry->scheme, "sasl") == 0;
+}
+
+/* The ACL as a request carries it, in `out` (buffer_finish() it in any case); false without memory. */
+static bool pack_acl(struct registry_zk *zk, struct zk_job *job, struct buffer *out,
+	struct zk_list *ret_list, const struct registry_acl *acl)
+{
+	size_t count = 0;
 	buffer_init(out, ZK_FRAME_MAX_BYTES);
-	for (size_t i = 0; i < count; i++) {
+	job->sasl = false;
+	for (size_t i = 0; acl && i < acl->count; i++) {
 		const struct registry_acl_entry *entry = &acl->entries[i];
+		if (zk->no_sasl && is_sasl(entry)) {
+			continue;
+		}
+		job->sasl = job->sasl || is_sasl(entry);
 		buffer_printf(out, "%u:%s:%s", entry->permissions, entry->scheme, entry->id);
 		buffer_append(out, "", 1);
+		count++;
 	}
 	*ret_list = (struct zk_list){ .packed = out->data, .len = out->len, .count = count };
 	return !out->failed;
+}
+
+/* A server without SASL refuses every list that names such an account: from now on they are left out, with one line. */
+static void leave_out_sasl(struct registry_zk *zk, const struct registry_acl *acl)
+{
+	char message[512] = "the server knows no SASL accounts; these get no rights:";
+	for (size_t i = 0; !zk->no_sasl && i < acl->count; i++) {
+		if (is_sasl(&acl->entries[i])) {
+			size_t used = strlen(message);
+			text_printf(message + used, sizeof(message) - used, " sasl:%s",
+				acl->entries[i].id);
+		}
+	}
+	if (!zk->no_sasl && zk->backend.core.log) {
+		zk->backend.core.log(zk->backend.core.core, REGISTRY_LOG_WARN, message);
+	}
+	zk->no_sasl = true;
 }
 
 static bool is_write(const struct registry_task *task)
@@ -187,7 +218,7 @@ static void send_task(struct registry_zk *zk, struct zk_job *job)
 	struct zk_request request = registry_zk_request(
 		job->task, registry_zk_path(zk, full, job->task->path));
 	struct buffer acl;
-	bool packed = pack_acl(&acl, &request.acl, job->task->acl);
+	bool packed = pack_acl(zk, job, &acl, &request.acl, job->task->acl);
 	job->session = zk->session.id;
 	if (packed && send_request(zk, job, SENT, &request)) {
 		job->sent = true;
@@ -206,7 +237,7 @@ static void make_next(struct registry_zk *zk, struct zk_job *job)
 	snprintf(path, sizeof(path), "%.*s", (int)job->made_len, zk->root);
 	struct zk_request request = { .operation = ZK_CREATE, .path = path, .version = -1 };
 	struct buffer acl;
-	if (!pack_acl(&acl, &request.acl, zk->root_acl) ||
+	if (!pack_acl(zk, job, &acl, &request.acl, zk->root_acl) ||
 		!send_request(zk, job, MAKING, &request)) {
 		job_lost(zk, job);
 	}
@@ -309,6 +340,9 @@ static void on_answer(struct registry_zk *zk, struct zk_job *job, const struct z
 			strlen(task->path));
 	} else if (result->rc == ZK_RC_NO_NODE && lacks_root(zk, job)) {
 		make_root(zk, job);
+	} else if (result->rc == ZK_RC_INVALID_ACL && job->sasl) {
+		leave_out_sasl(zk, task->acl);
+		send_task(zk, job);
 	} else if (result->rc == ZK_RC_NO_AUTH && strcmp(zk->auth, "digest") == 0) {
 		ask(zk, job, DENIED, ZK_ACL, registry_zk_guarded_len(task));
 	} else {
@@ -328,7 +362,10 @@ static void on_looked(struct registry_zk *zk, struct zk_job *job, const struct z
 /* That an element cannot be made may mean that it is there, above what we may change: the last one tells. */
 static void on_made(struct registry_zk *zk, struct zk_job *job, const struct zk_result *result)
 {
-	if (zk->root[job->made_len] != '\0') {
+	if (result->rc == ZK_RC_INVALID_ACL && job->sasl) {
+		leave_out_sasl(zk, zk->root_acl);
+		make_root(zk, job);
+	} else if (zk->root[job->made_len] != '\0') {
 		make_next(zk, job);
 	} else if (result->rc == ZK_RC_OK || result->rc == ZK_RC_NODE_EXISTS) {
 		job->rooted = true;

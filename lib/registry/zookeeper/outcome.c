@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lib/base/path.h"
+#include "lib/base/text.h"
 
 /* A replaced node's successor begins at version 0 again; each set of the data adds one, until it differs. */
 static uint8_t sets_for(const struct registry_task *task)
@@ -46,6 +47,25 @@ bool registry_zk_is_loss(int32_t rc)
 		rc == ZK_RC_SESSION_MOVED;
 }
 
+/* A server does not say which entry it refuses: those that every server knows are not the one. */
+static void set_acl_refused(struct registry_task *task)
+{
+	char entries[256] = "";
+	for (size_t i = 0; task->acl && i < task->acl->count; i++) {
+		const struct registry_acl_entry *entry = &task->acl->entries[i];
+		if (strcmp(entry->scheme, "world") != 0 && strcmp(entry->scheme, "auth") != 0 &&
+			strcmp(entry->scheme, "sasl") != 0) {
+			size_t used = strlen(entries);
+			text_printf(entries + used, sizeof(entries) - used, "%s%s:%s",
+				used ? ", " : "", entry->scheme, entry->id);
+		}
+	}
+	err_set(&task->ret_err, BERTH_FAILED,
+		"%s: the server refuses the access control list%s%s (system_accounts): it does not know the "
+		"scheme, or the id is malformed",
+		task->path, *entries ? ", one of " : "", entries);
+}
+
 void registry_zk_set_error(struct registry_task *task, int32_t rc)
 {
 	static const struct {
@@ -62,14 +82,16 @@ void registry_zk_set_error(struct registry_task *task, int32_t rc)
 			"its parent is ephemeral and can have no children" },
 		{ ZK_RC_AUTH_FAILED, BERTH_AUTHENTICATION_FAILED,
 			"the server refuses our credentials" },
-		{ ZK_RC_INVALID_ACL, BERTH_FAILED,
-			"the server refuses the access control list: does it know the schemes of system_accounts?" },
 		{ ZK_RC_BAD_ARGUMENTS, BERTH_FAILED, "ZooKeeper takes this for a bad request" },
 		{ ZK_RC_QUOTA_EXCEEDED, BERTH_LIMIT_EXCEEDED,
 			"the server refuses it: the quota of this part of its tree is used up" },
 		{ ZK_RC_THROTTLED, BERTH_REGISTRY_UNAVAILABLE,
 			"the server is overloaded and did nothing" },
 	};
+	if (rc == ZK_RC_INVALID_ACL) {
+		set_acl_refused(task);
+		return;
+	}
 	if (rc == ZK_RC_NOT_EMPTY && task->operation == REGISTRY_OP_REPLACE && task->ephemeral) {
 		rc = ZK_RC_NO_CHILDREN_FOR_EPHEMERALS;
 	}

@@ -62,6 +62,7 @@ struct registry_zk {
 	int wanted_timeout_ms;
 	int close_timeout_ms;
 	struct registry_acl *root_acl; /* for the root node, when a write has to make it */
+	bool no_sasl; /* the server refused SASL accounts: they are left out of what is written */
 
 	/* the worker */
 	int epoll_fd;

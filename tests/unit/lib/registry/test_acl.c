@@ -14,6 +14,7 @@ static struct registry_options secure_options(void)
 	return (struct registry_options){ .auth = "digest",
 		.secure = true,
 		.system_accounts = "sasl:yarn@, sasl:hdfs@,digest:admin:hash",
+		.write_accessors = "",
 		.realm = "EXAMPLE.ORG" };
 }
 
@@ -76,7 +77,7 @@ Test(registry_acl, without_secure_everybody_may_do_everything)
 {
 	struct registry_acl_policy policy;
 	const struct registry_options options = {
-		.auth = "none", .system_accounts = "sasl:yarn@", .realm = ""
+		.auth = "none", .system_accounts = "sasl:yarn@", .write_accessors = "", .realm = ""
 	};
 	init(&policy, &options);
 	cr_assert_str_eq(text_of(&policy, "/users/joe"), "");
@@ -103,6 +104,17 @@ Test(registry_acl, a_home_is_its_users)
 	cr_assert_not(strstr(text_of(&policy, "/users"), "=13"));
 	cr_assert_not(strstr(text_of(&policy, "/users/joe/web"), "=13"));
 	cr_assert_not(strstr(text_of(&policy, "/services/joe"), "=13"));
+	registry_acl_policy_finish(&policy);
+}
+
+Test(registry_acl, in_hadoops_layout_users_write_their_homes)
+{
+	struct registry_acl_policy policy;
+	struct registry_options options = secure_options();
+	options.home_write = true;
+	init(&policy, &options);
+	cr_assert(strstr(text_of(&policy, "/users/joe"), " sasl:joe@EXAMPLE.ORG=15"));
+	cr_assert_not(strstr(text_of(&policy, "/users/joe/services"), "=15"));
 	registry_acl_policy_finish(&policy);
 }
 
