@@ -60,7 +60,7 @@ static void start_watchdog(struct agent *agent)
 static void notify_status_of(const struct agent *agent)
 {
 	struct err why = ERR_INIT;
-	bool ready = agent_components_ready(agent, &why);
+	bool ready = agent_components_ready(agent, false, &why);
 	notify_status("%s", ready ? "every component is registered" : why.msg);
 }
 
@@ -179,6 +179,7 @@ static int start(struct agent *agent, char **main_argv, struct upgrade *received
 	}
 	if (code == 0) {
 		agent_components_create(agent, upgrade_get(received, "components"));
+		agent_drain_load_components(agent);
 		agent_api_adopt(agent, received);
 		code = agent_main_process_start(agent, main_argv, received->main_pid, err);
 	}
@@ -202,6 +203,7 @@ static void finish(struct agent *agent)
 	metrics_destroy(agent->metrics);
 	state_dir_finish(&agent->state);
 	json_decref(agent->reload_problems);
+	json_decref(agent->saved_drains);
 	config_unref(agent->config);
 	ev_clear_pending(agent->loop, &agent->reconsider);
 }

@@ -77,13 +77,16 @@ struct gate {
 	char why[300];
 };
 
-static struct gate gate_of(const struct agent *agent, const struct component *component)
+static struct gate gate_of(const struct agent *agent, struct component *component)
 {
 	bool stopping = agent->phase != AGENT_RUNNING;
 	struct gate gate = { COMPONENT_GATE_OPEN, "" };
 	if (agent->drain.active) {
 		gate.gate = COMPONENT_GATE_CLOSED;
 		drain_describe(&agent->drain, gate.why, sizeof(gate.why));
+	} else if (component_drain(component)->active) {
+		gate.gate = COMPONENT_GATE_CLOSED;
+		drain_describe(component_drain(component), gate.why, sizeof(gate.why));
 	} else if (stopping && component_config(component)->keep_on_stop) {
 		gate.gate = COMPONENT_GATE_UNDECIDED;
 		text_printf(gate.why, sizeof(gate.why),
@@ -119,7 +122,7 @@ static bool waits_for_children(const struct agent *agent, const struct component
 {
 	const char *path = component_config(parent)->path;
 	for (size_t i = 0; i < agent->component_count; i++) {
-		const struct component *component = agent->components[i];
+		struct component *component = agent->components[i];
 		if (is_below(component, path) && has_record(component) &&
 			gate_of(agent, component).gate == COMPONENT_GATE_CLOSED) {
 			return true;
@@ -156,16 +159,27 @@ void agent_components_on_registry_state(
 
 /* ---- questions about all of them ----------------------------------------------------------------------- */
 
-bool agent_components_ready(const struct agent *agent, struct err *ret_why)
+struct component *agent_components_find(const struct agent *agent, const char *label)
+{
+	for (size_t i = 0; i < agent->component_count; i++) {
+		if (strcmp(component_label(agent->components[i]), label) == 0) {
+			return agent->components[i];
+		}
+	}
+	return NULL;
+}
+
+bool agent_components_ready(const struct agent *agent, bool away_ok, struct err *ret_why)
 {
 	for (size_t i = 0; i < agent->component_count; i++) {
 		const struct component *component = agent->components[i];
-		if (!component_registered(component)) {
+		const struct announce *announce = component_announce(component);
+		if (!component_registered(component) &&
+			!(away_ok && announce_outlasts_outage(announce))) {
 			err_set(ret_why, BERTH_REGISTRY_UNAVAILABLE, "component %s is %s: %s",
 				component_label(component),
-				announce_state_name(
-					announce_get_state(component_announce(component))),
-				announce_why(component_announce(component)));
+				announce_state_name(announce_get_state(announce)),
+				announce_why(announce));
 			return false;
 		}
 	}
@@ -362,6 +376,17 @@ static json_t *saved_by_label(const struct predecessors *before, const char *lab
 	return NULL;
 }
 
+static struct drain drain_by_label(const struct predecessors *before, const char *label)
+{
+	for (size_t i = 0; i < before->count; i++) {
+		struct component *component = before->components[i];
+		if (component && strcmp(component_label(component), label) == 0) {
+			return *component_drain(component);
+		}
+	}
+	return (struct drain){ .active = false };
+}
+
 static struct component *arrange_component(
 	struct agent *agent, struct predecessors *before, const struct config_component *config)
 {
@@ -371,6 +396,7 @@ static struct component *arrange_component(
 		json_t *saved = saved_by_label(before, config_component_label(config));
 		component = component_create(&environment, config, saved);
 		json_decref(saved);
+		*component_drain(component) = drain_by_label(before, config_component_label(config));
 		return component;
 	}
 	component_reload(component, config, &environment);

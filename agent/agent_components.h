@@ -33,8 +33,13 @@ void agent_components_update_gates(struct agent *agent);
 void agent_components_on_registry_state(
 	struct agent *agent, enum registry_state state, const char *why);
 
-/* Every component is registered; else ret_why names one that is not. */
-bool agent_components_ready(const struct agent *agent, struct err *ret_why);
+/*
+ * Every component is registered; else ret_why names one that is not. `away_ok`: a component that was
+ * registered counts while the registry is away and its record has not been lost.
+ */
+bool agent_components_ready(const struct agent *agent, bool away_ok, struct err *ret_why);
+/* The component with this label; NULL when there is none. */
+struct component *agent_components_find(const struct agent *agent, const char *label);
 /* Every component, retired or not, has done in the registry what it wants. */
 bool agent_components_settled(const struct agent *agent);
 /* Warns of each record that may be left although it is to go, and says what ends it. */

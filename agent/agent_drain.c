@@ -4,26 +4,137 @@
 #include "agent/agent_event.h"
 #include "agent/agent_internal.h"
 #include "agent/base/log.h"
+#include "lib/base/text.h"
 
 static const char DRAIN_DOCUMENT[] = "drain";
 static const double CONFIRM_AGAIN_S = 1.0;
 
-static void serve_again(struct agent *agent, const char *why)
+/* ---- begin and end --------------------------------------------------------------------------- */
+
+/* A component's, or the agent's when there is none. */
+static struct drain *drain_of(struct agent *agent, struct component *component)
 {
-	agent_transition(agent, "drain", "draining", "serving", why);
-	state_dir_remove(&agent->state, DRAIN_DOCUMENT);
+	return component ? component_drain(component) : &agent->drain;
+}
+
+static void report(struct agent *agent, const struct component *component, const char *from,
+	const char *to, const char *why)
+{
+	const char *label = component ? component_label(component) : NULL;
+	char subject[300] = "drain";
+	if (label) {
+		text_printf(subject, sizeof(subject), "drain of %s", label);
+	}
+	agent_event(agent,
+		&(struct transition){
+			.component = label, .subject = subject, .from = from, .to = to, .why = why });
+}
+
+json_t *agent_drain_save(struct agent *agent)
+{
+	json_t *document = drain_json(&agent->drain);
+	json_t *components = json_object();
+	for (size_t i = 0; i < agent->component_count; i++) {
+		struct component *component = agent->components[i];
+		if (component_drain(component)->active) {
+			json_object_set_new(components, component_label(component),
+				drain_json(component_drain(component)));
+		}
+	}
+	json_object_set_new(document, "components", components);
+	return document;
+}
+
+static void save(struct agent *agent)
+{
+	json_t *document = agent_drain_save(agent);
+	bool any = agent->drain.active ||
+		json_object_size(json_object_get(document, "components")) > 0;
+	struct err err = ERR_INIT;
+	if (!any) {
+		state_dir_remove(&agent->state, DRAIN_DOCUMENT);
+	} else if (state_dir_save(&agent->state, DRAIN_DOCUMENT, document, &err)) {
+		log_warn("drain", "it does not survive a restart: %s", err.msg);
+	}
+	json_decref(document);
+}
+
+static double earlier_end(double end, const struct drain *drain)
+{
+	bool ends = drain->active && drain->until > 0;
+	return ends && (end <= 0 || drain->until < end) ? drain->until : end;
+}
+
+/* By the wall clock: a drain ends in time also on a machine that was suspended. */
+static void arm(struct agent *agent)
+{
+	double end = earlier_end(0, &agent->drain);
+	for (size_t i = 0; i < agent->component_count; i++) {
+		end = earlier_end(end, component_drain(agent->components[i]));
+	}
 	ev_periodic_stop(agent->loop, &agent->drain_end_timer);
-	ev_timer_stop(agent->loop, &agent->drain_retry_timer);
+	if (end > 0) {
+		ev_periodic_set(&agent->drain_end_timer, end, 0.0, NULL);
+		ev_periodic_start(agent->loop, &agent->drain_end_timer);
+	}
+}
+
+static void changed(struct agent *agent)
+{
+	if (!agent->drain.active) {
+		ev_timer_stop(agent->loop, &agent->drain_retry_timer);
+	}
+	save(agent);
+	arm(agent);
 	agent_wake(agent);
+}
+
+static void expire(struct agent *agent, struct component *component)
+{
+	if (drain_expire(drain_of(agent, component), ev_now(agent->loop))) {
+		report(agent, component, "draining", "serving", "its time is over");
+	}
 }
 
 static void on_end_timer(struct ev_loop *loop, ev_periodic *timer, int events)
 {
+	(void)loop;
 	(void)events;
 	struct agent *agent = timer->data;
-	if (drain_expire(&agent->drain, ev_now(loop))) {
-		serve_again(agent, "its time is over");
+	expire(agent, NULL);
+	for (size_t i = 0; i < agent->component_count; i++) {
+		expire(agent, agent->components[i]);
 	}
+	changed(agent);
+}
+
+void agent_drain_begin(
+	struct agent *agent, struct component *component, const char *reason, int64_t for_ms)
+{
+	struct drain *drain = drain_of(agent, component);
+	bool was_active = drain->active;
+	if (!component && !was_active) {
+		agent->drained_at = 0;
+	}
+	drain_begin(drain, reason, (double)for_ms / 1000.0, ev_time());
+	report(agent, component, was_active ? "draining" : "serving", "draining", reason);
+	changed(agent);
+}
+
+void agent_drain_end(struct agent *agent, struct component *component)
+{
+	struct drain *drain = drain_of(agent, component);
+	if (drain->active) {
+		drain_end(drain);
+		report(agent, component, "draining", "serving", "ended by request");
+		changed(agent);
+	}
+}
+
+void agent_drain_confirm_again(struct agent *agent)
+{
+	agent->drained_at = 0;
+	agent_wake(agent);
 }
 
 /* ---- is it done? ----------------------------------------------------------------------------- */
@@ -91,27 +202,22 @@ json_t *agent_drain_json(const struct agent *agent)
 	return json;
 }
 
-/* ---- begin and end --------------------------------------------------------------------------- */
-
-/* By the wall clock: the drain ends in time also on a machine that was suspended. */
-static void arm(struct agent *agent)
+json_t *agent_drain_component_json(const struct agent *agent, struct component *component)
 {
-	ev_periodic_stop(agent->loop, &agent->drain_end_timer);
-	if (agent->drain.active && agent->drain.until > 0) {
-		ev_periodic_set(&agent->drain_end_timer, agent->drain.until, 0.0, NULL);
-		ev_periodic_start(agent->loop, &agent->drain_end_timer);
+	const struct drain *drain = component_drain(component);
+	if (!drain->active) {
+		return NULL;
 	}
+	const struct announce *announce = component_announce(component);
+	double delay_s = (double)agent->config->agent.drain_delay_ms / 1000.0;
+	bool done = announce_settled(announce) && !component_registered(component) &&
+		ev_now(agent->loop) >= announce_since(announce) + delay_s;
+	json_t *json = drain_json(drain);
+	json_object_set_new(json, "done", json_boolean(done));
+	return json;
 }
 
-static void save(struct agent *agent)
-{
-	json_t *document = drain_json(&agent->drain);
-	struct err err = ERR_INIT;
-	if (!document || state_dir_save(&agent->state, DRAIN_DOCUMENT, document, &err)) {
-		log_warn("drain", "it does not survive a restart: %s", err.msg);
-	}
-	json_decref(document);
-}
+/* ---- life ------------------------------------------------------------------------------------ */
 
 void agent_drain_load(struct agent *agent, const json_t *passed)
 {
@@ -128,40 +234,40 @@ void agent_drain_load(struct agent *agent, const json_t *passed)
 	if (document && !drain_from_json(&agent->drain, document, ev_time())) {
 		log_warn("drain", "the saved drain has an unknown shape and is ignored");
 	}
-	if (agent->drain.active) {
-		char what[sizeof(agent->drain.reason) + 16];
-		drain_describe(&agent->drain, what, sizeof(what));
-		log_info("drain", "still %s", what);
-	} else if (document && (!passed || json_is_true(json_object_get(document, "active")))) {
-		state_dir_remove(&agent->state, DRAIN_DOCUMENT);
+	agent->saved_drains = document;
+}
+
+static void load_component(struct component *component, const json_t *saved)
+{
+	const json_t *json = json_object_get(saved, component_label(component));
+	if (json && !drain_from_json(component_drain(component), json, ev_time())) {
+		log_warn("drain", "the saved drain of %s has an unknown shape and is ignored",
+			component_label(component));
 	}
-	json_decref(document);
+}
+
+static void log_still(const struct drain *drain, const char *subject)
+{
+	if (drain->active) {
+		char what[sizeof(drain->reason) + 16];
+		drain_describe(drain, what, sizeof(what));
+		log_info(subject, "still %s", what);
+	}
+}
+
+void agent_drain_load_components(struct agent *agent)
+{
+	const json_t *saved = json_object_get(agent->saved_drains, "components");
+	log_still(&agent->drain, "drain");
+	for (size_t i = 0; i < agent->component_count; i++) {
+		load_component(agent->components[i], saved);
+		log_still(component_drain(agent->components[i]),
+			component_label(agent->components[i]));
+	}
+	if (agent->saved_drains) {
+		save(agent);
+	}
+	json_decref(agent->saved_drains);
+	agent->saved_drains = NULL;
 	arm(agent);
-}
-
-void agent_drain_begin(struct agent *agent, const char *reason, int64_t for_ms)
-{
-	bool was_active = agent->drain.active;
-	if (!was_active) {
-		agent->drained_at = 0;
-	}
-	drain_begin(&agent->drain, reason, (double)for_ms / 1000.0, ev_time());
-	agent_transition(agent, "drain", was_active ? "draining" : "serving", "draining", reason);
-	save(agent);
-	arm(agent);
-	agent_wake(agent);
-}
-
-void agent_drain_confirm_again(struct agent *agent)
-{
-	agent->drained_at = 0;
-	agent_wake(agent);
-}
-
-void agent_drain_end(struct agent *agent)
-{
-	if (agent->drain.active) {
-		drain_end(&agent->drain);
-		serve_again(agent, "ended by request");
-	}
 }

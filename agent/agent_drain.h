@@ -1,6 +1,7 @@
 /*
- * The drain (maintenance) of the whole agent: begun and ended by request, saved across restarts, ended
- * by its time, done when the registry has confirmed that no node of ours is left.
+ * Drains (maintenance) of the whole agent and of single components: begun and ended by request, saved
+ * across restarts, ended by their time. The agent's drain is done when the registry has confirmed that no
+ * node of ours is left; a component's when its record is withdrawn; both after drain_delay.
  */
 #ifndef AGENT_AGENT_DRAIN_H
 #define AGENT_AGENT_DRAIN_H
@@ -8,12 +9,21 @@
 #include <jansson.h>
 #include <stdint.h>
 
+#include "agent/component/component.h"
+
 struct agent;
 
 /* `passed`: the predecessor's drain in an upgrade, or NULL to read the state directory. */
 void agent_drain_load(struct agent *agent, const json_t *passed);
-void agent_drain_begin(struct agent *agent, const char *reason, int64_t for_ms);
-void agent_drain_end(struct agent *agent);
+/* Once the components exist: drains them again that were drained. */
+void agent_drain_load_components(struct agent *agent);
+/* What agent_drain_load() takes. New reference. */
+json_t *agent_drain_save(struct agent *agent);
+
+/* `component`: one of the agent's, or NULL for the whole agent. */
+void agent_drain_begin(
+	struct agent *agent, struct component *component, const char *reason, int64_t for_ms);
+void agent_drain_end(struct agent *agent, struct component *component);
 /* The components changed: what the registry confirmed before no longer counts. */
 void agent_drain_confirm_again(struct agent *agent);
 
@@ -23,5 +33,7 @@ void agent_drain_proceed(struct agent *agent);
 double agent_drain_left_s(const struct agent *agent);
 /* With "done": the registry has confirmed, and drain_delay has passed since. New reference. */
 json_t *agent_drain_json(const struct agent *agent);
+/* The same of a component; NULL while it is not drained by itself. */
+json_t *agent_drain_component_json(const struct agent *agent, struct component *component);
 
 #endif

@@ -24,7 +24,13 @@ static json_t *components_status(const struct agent *agent)
 {
 	json_t *components = json_array();
 	for (size_t i = 0; i < agent->component_count; i++) {
-		json_array_append_new(components, component_json(agent->components[i]));
+		struct component *component = agent->components[i];
+		json_t *json = component_json(component);
+		json_t *drain = agent_drain_component_json(agent, component);
+		if (drain) {
+			json_object_set_new(json, "drain", drain);
+		}
+		json_array_append_new(components, json);
 	}
 	return components;
 }
@@ -66,7 +72,9 @@ static int no_component(struct err *err, const char *name)
 static int act(void *context, struct api_act *act, struct err *err)
 {
 	struct agent *agent = context;
-	if (act->component) {
+	struct component *component = act->component ? agent_components_find(agent, act->component)
+						     : NULL;
+	if (act->component && !component) {
 		return no_component(err, act->component);
 	}
 	switch (act->kind) {
@@ -74,21 +82,22 @@ static int act(void *context, struct api_act *act, struct err *err)
 		act->result = agent_status(agent);
 		break;
 	case API_READY:
-		(void)agent_components_ready(agent, err);
+		(void)agent_components_ready(agent, act->away_ok, err);
 		break;
 	case API_UPDATE_METRICS:
 		agent_metrics_update(agent);
 		break;
 	case API_DRAIN:
-		agent_drain_begin(agent, act->reason, act->for_ms);
+		agent_drain_begin(agent, component, act->reason, act->for_ms);
 		break;
 	case API_UNDRAIN:
-		agent_drain_end(agent);
+		agent_drain_end(agent, component);
 		break;
 	case API_RELOAD:
 		act->result = agent_reload(agent);
 		break;
 	case API_UNDAMP:
+		component_undamp(component);
 		break;
 	}
 	return err->code;

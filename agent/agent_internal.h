@@ -94,6 +94,7 @@ struct agent {
 	struct api *api;
 
 	struct drain drain;
+	json_t *saved_drains; /* until the components exist */
 	ev_periodic drain_end_timer;
 	ev_timer drain_retry_timer;
 	ev_tstamp drained_at;       /* when the registry confirmed it; 0 before */

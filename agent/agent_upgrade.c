@@ -12,6 +12,7 @@
 
 #include "agent/agent_cache.h"
 #include "agent/agent_components.h"
+#include "agent/agent_drain.h"
 #include "agent/agent_event.h"
 #include "agent/agent_internal.h"
 #include "agent/agent_registry.h"
@@ -102,6 +103,7 @@ static json_t *make_document(struct agent *agent)
 	describe_socket(&agent->config->agent, socket, sizeof(socket));
 	json_t *components = agent_components_save(agent);
 	json_t *paths = agent_registry_paths(agent);
+	json_t *drains = agent_drain_save(agent);
 	agent->leave_session = agent->upgrade->same_registry;
 	/* Ends checks under way; the records stay. */
 	agent_components_destroy(agent);
@@ -115,12 +117,12 @@ static json_t *make_document(struct agent *agent)
 	}
 	return json_pack("{s:o, s:o*, s:o, s:o, s:f, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:b}",
 		"components", components, "session", session, "history",
-		history_json(agent->history, true), "drain", drain_json(&agent->drain), "started",
-		agent->started, "binary", agent->upgrade->binary, "state_dir",
-		agent->config->agent.state_dir, "socket", socket, "socket_path",
-		agent->config->agent.socket, "listen", agent->config->agent.listen, "core_limit",
-		(json_int_t)agent->limits.core.rlim_cur, "files_limit",
-		(json_int_t)agent->limits.files.rlim_cur, "claims_orphans", agent->claims_orphans);
+		history_json(agent->history, true), "drain", drains, "started", agent->started,
+		"binary", agent->upgrade->binary, "state_dir", agent->config->agent.state_dir,
+		"socket", socket, "socket_path", agent->config->agent.socket, "listen",
+		agent->config->agent.listen, "core_limit", (json_int_t)agent->limits.core.rlim_cur,
+		"files_limit", (json_int_t)agent->limits.files.rlim_cur, "claims_orphans",
+		agent->claims_orphans);
 }
 
 static _Noreturn void execute(struct agent *agent)

@@ -437,14 +437,16 @@ static void refuse(struct announce *announce)
 static void act(struct announce *announce, enum announce_action action)
 {
 	int64_t wait_ms = action == ANNOUNCE_DO_REMOVE ? 0 : throttled_ms(announce);
-	if (pauses(announce)) {
+	if (!pauses(announce) && wait_ms <= 0) {
+		begin(announce, action);
 		return;
 	}
-	if (wait_ms > 0) {
+	if (!pauses(announce)) {
 		pause_for(announce, wait_ms);
-		return;
 	}
-	begin(announce, action);
+	if (announce->state == ANNOUNCE_WITHDRAWN) {
+		stay_in_state(announce, ANNOUNCE_WITHDRAWN, "to be registered after a pause");
+	}
 }
 
 /* A component that does not want its record now has another reason beside the registry. */
@@ -669,6 +671,12 @@ bool announce_settled(const struct announce *announce)
 bool announce_may_be_registered(const struct announce *announce)
 {
 	return announce->may_be_registered;
+}
+
+bool announce_outlasts_outage(const struct announce *announce)
+{
+	return announce->state == ANNOUNCE_WAITING && announce->wish == ANNOUNCE_UP &&
+		announce->may_be_registered;
 }
 
 bool announce_finished(const struct announce *announce)

@@ -105,6 +105,8 @@ double announce_since(const struct announce *announce);
 bool announce_settled(const struct announce *announce);
 /* A record of ours may be in the registry, as far as we know. */
 bool announce_may_be_registered(const struct announce *announce);
+/* It was registered, the registry is away, and its record has not been lost. */
+bool announce_outlasts_outage(const struct announce *announce);
 /* Settled, and no emptied node waits for the end of its children. */
 bool announce_finished(const struct announce *announce);
 

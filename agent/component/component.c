@@ -37,6 +37,17 @@ double component_penalty(const struct component *component)
 	return damping_penalty(&component->damping, clock_monotonic_ms());
 }
 
+void component_undamp(struct component *component)
+{
+	damping_clear(&component->damping);
+	component_reconsider(component);
+}
+
+struct drain *component_drain(struct component *component)
+{
+	return &component->drain;
+}
+
 size_t component_check_count(const struct component *component)
 {
 	return component->check_count;

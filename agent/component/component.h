@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/base/drain.h"
 #include "agent/base/history.h"
 #include "agent/component/announce.h"
 #include "agent/check/check.h"
@@ -64,6 +65,12 @@ bool component_registered(const struct component *component);
 /* Flap damping holds it out; and its penalty, as it has decayed by now. */
 bool component_damped(const struct component *component);
 double component_penalty(const struct component *component);
+
+/* Forgets the penalty: flap damping no longer holds it out. */
+void component_undamp(struct component *component);
+
+/* Its own maintenance, which the agent begins, ends and turns into a gate. */
+struct drain *component_drain(struct component *component);
 
 size_t component_check_count(const struct component *component);
 struct check *component_check(const struct component *component, size_t index);

@@ -13,6 +13,12 @@ void damping_init(struct check_damping *damping, double suppress, double reuse, 
 	};
 }
 
+void damping_clear(struct check_damping *damping)
+{
+	damping->penalty = 0;
+	damping->suppressed = false;
+}
+
 double damping_penalty(const struct check_damping *damping, int64_t now_ms)
 {
 	double age_ms = (double)(now_ms - damping->updated_ms);

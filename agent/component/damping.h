@@ -34,6 +34,9 @@ void damping_init(
 /* A component went down. */
 void damping_down(struct check_damping *damping, int64_t now_ms);
 
+/* Forgets the penalty. */
+void damping_clear(struct check_damping *damping);
+
 /* The penalty as it is now. */
 double damping_penalty(const struct check_damping *damping, int64_t now_ms);
 

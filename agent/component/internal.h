@@ -49,6 +49,7 @@ struct component {
 	struct config_record_endpoint *endpoints;
 	struct endpoint_state *endpoint_states;
 	size_t endpoint_count;
+	struct drain drain;
 	enum component_gate gate;
 	char gate_why[256];
 	enum component_condition condition;
