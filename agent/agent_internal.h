@@ -69,6 +69,7 @@ struct agent {
 	const char *config_path;
 	struct config *config;
 	json_t *reload_problems; /* of the last reload, when it failed; else NULL */
+	double reloaded;         /* wall clock seconds of the last good reload; 0: none */
 	double started;          /* wall clock seconds */
 
 	struct state_dir state;

@@ -39,7 +39,9 @@ static void on_ended(void *context, int status, bool again)
 			.to = again ? "restarting" : "stopped",
 			.why = why,
 			.trouble = status != 0 && agent->phase == AGENT_RUNNING });
-	if (!again) {
+	if (again) {
+		metrics_add(agent->metrics, METRIC_MAIN_RESTARTS, "", "", 1);
+	} else {
 		agent->exit_status = status;
 	}
 	agent_wake(agent);

@@ -8,7 +8,7 @@
 static const enum metric of_checks[] = { METRIC_CHECK_UP, METRIC_CHECK_WARNING,
 	METRIC_CHECK_DURATION, METRIC_CHECK_RUNS };
 static const enum metric of_components[] = { METRIC_REGISTERED, METRIC_TRANSITIONS, METRIC_DAMPED,
-	METRIC_PENALTY };
+	METRIC_PENALTY, METRIC_DRAINING };
 
 static bool is_check(void *context, const char *name)
 {
@@ -17,13 +17,7 @@ static bool is_check(void *context, const char *name)
 
 static bool is_component(void *context, const char *label)
 {
-	const struct agent *agent = context;
-	for (size_t i = 0; i < agent->component_count; i++) {
-		if (strcmp(component_label(agent->components[i]), label) == 0) {
-			return true;
-		}
-	}
-	return false;
+	return agent_components_find(context, label) != NULL;
 }
 
 void agent_metrics_forget_removed(struct agent *agent)
@@ -36,12 +30,47 @@ void agent_metrics_forget_removed(struct agent *agent)
 	}
 }
 
+/* Counters exist, at 0, before the first event: only so does a rate see it. */
+static void make_check_series(struct metrics *metrics, const struct check *check)
+{
+	const char *name = check_config(check)->name;
+	for (int verdict = 0; verdict < CHECK_VERDICT_COUNT; verdict++) {
+		metrics_add(metrics, METRIC_CHECK_RUNS, name,
+			check_verdict_name((enum check_verdict)verdict), 0);
+	}
+	metrics_set(metrics, METRIC_CHECK_UP, name, check_get_state(check) == CHECK_STATE_UP);
+	metrics_set(metrics, METRIC_CHECK_WARNING, name, check_is_warning(check));
+}
+
+static void update_component(struct agent *agent, struct component *component)
+{
+	struct metrics *metrics = agent->metrics;
+	const char *label = component_label(component);
+	bool draining = agent->drain.active || component_drain(component)->active;
+	metrics_set(metrics, METRIC_REGISTERED, label, component_registered(component));
+	metrics_set(metrics, METRIC_DAMPED, label, component_damped(component));
+	metrics_set(metrics, METRIC_PENALTY, label, component_penalty(component));
+	metrics_set(metrics, METRIC_DRAINING, label, draining);
+	for (int state = 0; state < ANNOUNCE_STATE_COUNT; state++) {
+		metrics_add(metrics, METRIC_TRANSITIONS, label,
+			announce_state_name((enum announce_state)state), 0);
+	}
+	for (size_t i = 0; i < component_check_count(component); i++) {
+		make_check_series(metrics, component_check(component, i));
+	}
+}
+
 void agent_metrics_update(struct agent *agent)
 {
+	struct metrics *metrics = agent->metrics;
+	metrics_set(metrics, METRIC_REGISTRY_CONNECTED, "",
+		registry_state(agent->registry) == REGISTRY_CONNECTED);
+	metrics_add(metrics, METRIC_SESSION_EXPIRATIONS, "", "", 0);
+	metrics_set(metrics, METRIC_RELOAD_OK, "", agent->reload_problems == NULL);
+	metrics_set(metrics, METRIC_RELOAD_TIME, "",
+		agent->reloaded > 0 ? agent->reloaded : agent->started);
+	metrics_add(metrics, METRIC_MAIN_RESTARTS, "", "", 0);
 	for (size_t i = 0; i < agent->component_count; i++) {
-		const struct component *component = agent->components[i];
-		const char *label = component_label(component);
-		metrics_set(agent->metrics, METRIC_DAMPED, label, component_damped(component));
-		metrics_set(agent->metrics, METRIC_PENALTY, label, component_penalty(component));
+		update_component(agent, agent->components[i]);
 	}
 }

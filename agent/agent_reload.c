@@ -85,6 +85,7 @@ json_t *agent_reload(struct agent *agent)
 		agent_transition(agent, "config", "in force", "refused",
 			"the new configuration is bad, the old one stays");
 	} else {
+		agent->reloaded = ev_now(agent->loop);
 		agent_transition(agent, "config", "in force", "reloaded", "on request");
 	}
 	notify_ready();

@@ -89,6 +89,37 @@ class Component(LifeTest):
         agent.wait_state("registered")
         self.assertEqual(self.component(agent, "web-1")["penalty"], 0)
 
+    def metrics(self, agent):
+        lines = agent.get("/metrics").body.decode().splitlines()
+        return dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+
+    def test_metrics_exist_at_zero_and_follow(self):
+        agent = self.pair()
+        metrics = self.metrics(agent)
+        for series in (
+            'berth_transitions_total{component="a",to="conflict"}',
+            'berth_check_runs_total{check="alivea",result="timed-out"}',
+            'berth_draining{component="a"}',
+            "berth_registry_session_expirations_total",
+        ):
+            self.assertEqual(metrics[series], "0", series)
+        self.assertEqual(metrics["berth_config_last_reload_successful"], "1")
+        read_at = float(metrics["berth_config_last_reload_success_timestamp_seconds"])
+        self.order(agent, "POST", "a", "drain")
+        agent.wait_state("withdrawn", "a")
+        agent.config.write_text("[nonsense]")
+        self.assertEqual(agent.request("POST", "/v1/agent/reload").status, 422)
+        metrics = self.metrics(agent)
+        self.assertEqual((metrics['berth_draining{component="a"}'], metrics['berth_draining{component="b"}']), ("1", "0"))
+        self.assertEqual(metrics["berth_config_last_reload_successful"], "0")
+        self.assertEqual(float(metrics["berth_config_last_reload_success_timestamp_seconds"]), read_at)
+
+    def test_restarts_of_the_main_process_are_counted(self):
+        command = ["/bin/sh", "-c", f"[ -e {self.folder}/twice ] && exec sleep 3600; touch {self.folder}/twice; exit 1"]
+        agent = self.web_agent(command=command, extra={"agent": {"restart": "on-failure"}}).start()
+        agent.wait_state("registered")
+        self.assertEqual(self.metrics(agent)["berth_main_process_restarts_total"], "1")
+
     def test_since_outlives_an_upgrade(self):
         agent = self.web_agent().start()
         agent.wait_state("registered")
