@@ -199,6 +199,12 @@ void cache_entry_away(struct cache *cache, struct cache_entry *entry, int64_t he
 void cache_entry_restore(struct cache *cache, struct cache_entry *entry,
 	const struct registry_result *value, int64_t true_at_ms);
 enum cache_content cache_entry_content(struct cache_entry *entry);
+/* Whether the node of a known entry exists: data that is too large for a record makes it no less there. */
+static inline bool cache_entry_exists(const struct cache_entry *entry)
+{
+	return !entry->code || entry->code == BERTH_NO_RECORD ||
+		entry->code == BERTH_INVALID_RECORD;
+}
 /* When it was true for sure. */
 int64_t cache_entry_true_at_ms(const struct cache_entry *entry);
 void cache_queue_run(struct cache *cache);

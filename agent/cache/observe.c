@@ -212,7 +212,7 @@ static void announce(struct cache *cache, struct cache_node *node, struct cache_
 	struct buffer record;
 	buffer_init(&record, EVENT_BYTES);
 	struct event event = { CACHE_DELETED, node->path, NULL };
-	if (!data->code) {
+	if (cache_entry_exists(data)) {
 		const struct cache_blob *blob = cache_record_of(data);
 		cache_write_line(blob ? blob->data : "null", blob ? blob->len : 4, &record);
 		event.type = CACHE_UPDATED;
@@ -225,8 +225,8 @@ static void announce(struct cache *cache, struct cache_node *node, struct cache_
 static void flush_data(struct cache *cache, struct cache_node *node, struct cache_entry *data)
 {
 	bool existed = data->existed;
-	data->existed = !data->code;
-	data->in_list = data->in_list && !data->code;
+	data->existed = cache_entry_exists(data);
+	data->in_list = data->in_list && data->existed;
 	if (data->existed || existed) {
 		announce(cache, node, data);
 	}
@@ -244,7 +244,7 @@ static void flush_child(struct cache *cache, const char *path)
 	struct cache_entry *data = child->entries[CACHE_DATA];
 	if (!data->in_list) {
 		data->in_list = true;
-		if (data->known && !data->code && data->announced != cache->snapshots) {
+		if (data->known && cache_entry_exists(data) && data->announced != cache->snapshots) {
 			flush_data(cache, child, data);
 		}
 	}
@@ -344,7 +344,8 @@ bool cache_is_observed(const struct cache *cache, const struct cache_node *node)
 	for (int kind = CACHE_DATA; kind <= CACHE_CHILDREN; kind++) {
 		const struct cache_entry *entry = node->entries[kind];
 		counts = counts ||
-			(entry && entry->state != CACHE_IDLE && (!entry->known || !entry->code));
+			(entry && entry->state != CACHE_IDLE &&
+				(!entry->known || cache_entry_exists(entry)));
 	}
 	return counts && each_observer(cache, node, follows, NULL);
 }

@@ -59,7 +59,7 @@ static void visit_node(struct picture *picture, const char *path, enum cache_sco
 	}
 	struct cache_entry *data = node->entries[CACHE_DATA];
 	note(picture, data);
-	if (data && data->known && !data->code && picture->visit) {
+	if (data && data->known && cache_entry_exists(data) && picture->visit) {
 		const struct cache_blob *blob = cache_record_of(data);
 		struct cache_record record = { path, blob ? blob->data : NULL,
 			blob ? blob->len : 0 };

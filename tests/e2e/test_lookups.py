@@ -195,7 +195,9 @@ class Answers(LookupTest):
             self.assertEqual(list(self.get(f"/v1/find?under={COMPONENTS}").json), [f"{COMPONENTS}/a", f"{COMPONENTS}/b"])
             for path, query in [(f"{COMPONENTS}/{name}", ""), (COMPONENTS, "?recursive=yes")]:
                 with Stream(self.server.socket, f"/v1/watch{path}{query}") as stream:
-                    self.assertIsNone(stream.next()["snapshot"].get(f"{COMPONENTS}/{name}"))
+                    snapshot = stream.next()["snapshot"]
+                    self.assertIn(f"{COMPONENTS}/{name}", snapshot)
+                    self.assertIsNone(snapshot[f"{COMPONENTS}/{name}"])
 
     def test_records_of_other_writers_are_read_as_hadoop_reads_them(self):
         """A number or a boolean where a string belongs once made the whole record unreadable."""
