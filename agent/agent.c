@@ -20,6 +20,7 @@
 #include "agent/agent_internal.h"
 #include "agent/agent_main_process.h"
 #include "agent/agent_metrics.h"
+#include "agent/agent_names.h"
 #include "agent/agent_registry.h"
 #include "agent/agent_reload.h"
 #include "agent/agent_signals.h"
@@ -174,6 +175,9 @@ static int start(struct agent *agent, char **main_argv, struct upgrade *received
 	}
 	if (code == 0) {
 		agent_cache_open(agent);
+		code = agent_names_open(agent, received, err);
+	}
+	if (code == 0) {
 		struct api_hooks hooks = agent_hooks(agent);
 		code = agent_api_open(agent, &hooks, received, err);
 	}
@@ -191,6 +195,7 @@ static void finish(struct agent *agent)
 	agent_upgrade_finish(agent);
 	agent_components_destroy(agent);
 	agent_api_close(agent);
+	agent_names_close(agent);
 	agent_cache_close(agent);
 	agent_registry_close(agent);
 	supervise_destroy(agent->supervise);

@@ -13,6 +13,8 @@ static struct api_options options_of(const struct agent *agent)
 		.version = BERTH_VERSION,
 		.max_watchers = agent->config->agent.max_watchers,
 		.heartbeat_interval_ms = agent->config->agent.heartbeat_interval_ms,
+		.names_ttl_s = (uint32_t)(agent->config->dns.ttl_ms / 1000),
+		.names_stale_ttl_s = (uint32_t)(agent->config->dns.stale_ttl_ms / 1000),
 		.admin_group_id = agent->config->agent.admin_group_id,
 	};
 }
@@ -22,8 +24,8 @@ int agent_api_open(struct agent *agent, const struct api_hooks *hooks,
 {
 	const struct config_agent *config = &agent->config->agent;
 	struct api_options options = options_of(agent);
-	agent->api = api_create(agent->loop, agent->cache, agent->registry, agent->history,
-		agent->metrics, hooks, &options);
+	agent->api = api_create(agent->loop, agent->cache, agent->names, agent->registry,
+		agent->history, agent->metrics, hooks, &options);
 	const struct http_options http = {
 		.socket_path = config->socket,
 		.socket_mode = config->socket_mode,

@@ -30,7 +30,9 @@
 #include "agent/check/check.h"
 #include "agent/component/component.h"
 #include "agent/config/config.h"
+#include "agent/dns/dns.h"
 #include "agent/http/http.h"
+#include "agent/names/lookup.h"
 #include "agent/supervise/supervise.h"
 #include "lib/base/list.h"
 #include "lib/registry/registry.h"
@@ -91,6 +93,9 @@ struct agent {
 	ev_timer history_timer; /* saves it; active while there is something new */
 	struct metrics *metrics;
 	struct cache *cache;
+	char *domain; /* of names */
+	struct names_lookups *names;
+	struct dns *dns; /* NULL: nothing listens */
 	struct http *http;
 	struct api *api;
 

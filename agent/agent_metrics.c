@@ -4,6 +4,7 @@
 
 #include "agent/agent_components.h"
 #include "agent/agent_internal.h"
+#include "agent/agent_names.h"
 
 static const enum metric of_checks[] = { METRIC_CHECK_UP, METRIC_CHECK_WARNING,
 	METRIC_CHECK_DURATION, METRIC_CHECK_RUNS };
@@ -73,4 +74,5 @@ void agent_metrics_update(struct agent *agent)
 	for (size_t i = 0; i < agent->component_count; i++) {
 		update_component(agent, agent->components[i]);
 	}
+	agent_names_update_metrics(agent);
 }

@@ -8,6 +8,7 @@
 #include "agent/agent_internal.h"
 #include "agent/agent_main_process.h"
 #include "agent/agent_metrics.h"
+#include "agent/agent_names.h"
 #include "agent/agent_registry.h"
 #include "agent/base/log.h"
 #include "agent/base/notify.h"
@@ -22,6 +23,7 @@ static void apply_options(struct agent *agent)
 	check_scheduler_set_max_parallel(agent->scheduler, config->agent.max_parallel_checks);
 	agent_api_apply_options(agent);
 	agent_cache_apply_options(agent);
+	agent_names_apply_options(agent);
 	agent_main_process_apply_options(agent);
 }
 

@@ -15,6 +15,7 @@
 #include "agent/agent_drain.h"
 #include "agent/agent_event.h"
 #include "agent/agent_internal.h"
+#include "agent/agent_names.h"
 #include "agent/agent_registry.h"
 #include "agent/agent_signals.h"
 #include "agent/base/allocate.h"
@@ -107,6 +108,7 @@ static json_t *make_document(struct agent *agent)
 	agent->leave_session = agent->upgrade->same_registry;
 	/* Ends checks under way; the records stay. */
 	agent_components_destroy(agent);
+	agent_names_close(agent);
 	agent_cache_close(agent);
 	json_t *session = NULL;
 	if (agent->leave_session) {
@@ -139,6 +141,7 @@ static _Noreturn void execute(struct agent *agent)
 		.connections = kept,
 		.connection_count = http_keep(agent->http, kept, max),
 	};
+	agent_names_pass(agent, &passed);
 	passed.document = make_document(agent);
 	struct err err = ERR_INIT;
 	if (passed.document) {

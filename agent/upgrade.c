@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +13,7 @@
 
 #include "agent/base/allocate.h"
 #include "agent/base/log.h"
+#include "lib/base/text.h"
 
 static const char VARIABLE[] = "BERTH_UPGRADE";
 
@@ -94,6 +97,32 @@ static void take_connections(struct upgrade *upgrade)
 	}
 }
 
+static void add_dns_socket(struct upgrade *upgrade, const char *address, bool tcp, int fd)
+{
+	upgrade->dns = allocate_grow(upgrade->dns, upgrade->dns_count, sizeof(*upgrade->dns));
+	struct dns_socket *socket = &upgrade->dns[upgrade->dns_count++];
+	*socket = (struct dns_socket){ .tcp = tcp, .fd = fd };
+	text_printf(socket->address, sizeof(socket->address), "%s", address);
+}
+
+static void take_dns_sockets(struct upgrade *upgrade)
+{
+	size_t index;
+	json_t *item;
+	json_array_foreach ((json_t *)(uintptr_t)upgrade_get(upgrade, "dns"), index, item) {
+		const char *address;
+		json_t *number;
+		int tcp;
+		if (json_unpack(item, "{s:s, s:b, s:o}", "address", &address, "tcp", &tcp, "fd",
+			    &number) == 0) {
+			int fd = take_descriptor(number);
+			if (fd >= 0) {
+				add_dns_socket(upgrade, address, tcp != 0, fd);
+			}
+		}
+	}
+}
+
 static void receive_from_predecessor(struct upgrade *upgrade, const char *variable)
 {
 	int fd = parse_int(variable);
@@ -111,6 +140,7 @@ static void receive_from_predecessor(struct upgrade *upgrade, const char *variab
 	upgrade->keep_socket = json_is_true(upgrade_get(upgrade, "keep_socket"));
 	upgrade->main_pid = (pid_t)json_integer_value(upgrade_get(upgrade, "main_pid"));
 	take_connections(upgrade);
+	take_dns_sockets(upgrade);
 }
 
 /* The agent serves one socket of a kind; it closes any other. */
@@ -126,7 +156,41 @@ static void take_activated(int *ret_fd, int fd)
 	*ret_fd = fd;
 }
 
-/* Sorts the service manager's sockets by family: a Unix socket is `socket`, another one `listen`. */
+/* A socket of the service manager that is for names: UDP, or named so (FileDescriptorName=dns). */
+static bool take_activated_dns(struct upgrade *upgrade, int fd, const char *name)
+{
+	struct sockaddr_storage address;
+	socklen_t len = sizeof(address);
+	char host[INET6_ADDRSTRLEN];
+	char port[8];
+	char text[sizeof(host) + sizeof(port) + 4];
+	int type;
+	socklen_t type_len = sizeof(type);
+	if (getsockname(fd, (struct sockaddr *)&address, &len) < 0 ||
+		getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_len) < 0 ||
+		(type != SOCK_DGRAM && strcmp(name, "dns") != 0) ||
+		getnameinfo((struct sockaddr *)&address, len, host, sizeof(host), port,
+			sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV | NI_DGRAM) != 0) {
+		return false;
+	}
+	text_printf(text, sizeof(text), address.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host,
+		port);
+	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+	add_dns_socket(upgrade, text, type == SOCK_STREAM, fd);
+	return true;
+}
+
+/* The next of names that colons separate; "" behind the last. */
+static const char *next_name(char **rest)
+{
+	const char *name = strsep(rest, ":");
+	return name ? name : "";
+}
+
+/*
+ * Sorts the service manager's sockets: a Unix socket is `socket`, one that is for names goes to the
+ * DNS server, another one is `listen`.
+ */
 static void receive_activation(struct upgrade *upgrade)
 {
 	const char *count = getenv("LISTEN_FDS");
@@ -134,17 +198,25 @@ static void receive_activation(struct upgrade *upgrade)
 	if (!count || !pid || parse_int(pid) != (int)getpid()) {
 		return;
 	}
+	const char *names = getenv("LISTEN_FDNAMES");
+	char *copy = allocate_text(names ? names : "");
+	char *rest = copy;
 	for (int fd = FIRST_ACTIVATION_FD; fd < FIRST_ACTIVATION_FD + parse_int(count); fd++) {
 		struct sockaddr address;
 		socklen_t len = sizeof(address);
+		const char *name = next_name(&rest);
 		if (getsockname(fd, &address, &len)) {
 			continue;
 		}
 		set_close_on_exec(fd, true);
 		bool local = address.sa_family == AF_UNIX;
+		if (!local && take_activated_dns(upgrade, fd, name)) {
+			continue;
+		}
 		upgrade->keep_socket = upgrade->keep_socket || local;
 		take_activated(local ? &upgrade->socket_fd : &upgrade->listen_fd, fd);
 	}
+	free(copy);
 }
 
 void upgrade_receive(struct upgrade *upgrade)
@@ -166,6 +238,9 @@ void upgrade_finish(struct upgrade *upgrade)
 {
 	json_decref(upgrade->document);
 	free(upgrade->connections);
+	free(upgrade->dns);
+	upgrade->dns = NULL;
+	upgrade->dns_count = 0;
 	upgrade->document = NULL;
 	upgrade->connections = NULL;
 	upgrade->connection_count = 0;
@@ -205,6 +280,19 @@ static void pass_connections(const struct upgrade *upgrade)
 	json_object_set_new(upgrade->document, "connections", list);
 }
 
+static void pass_dns_sockets(const struct upgrade *upgrade)
+{
+	json_t *list = json_array();
+	for (size_t i = 0; i < upgrade->dns_count; i++) {
+		const struct dns_socket *socket = &upgrade->dns[i];
+		set_close_on_exec(socket->fd, false);
+		json_array_append_new(list,
+			json_pack("{s:s, s:b, s:i}", "address", socket->address, "tcp", socket->tcp,
+				"fd", socket->fd));
+	}
+	json_object_set_new(upgrade->document, "dns", list);
+}
+
 static int write_document(const json_t *document, struct err *err)
 {
 	int fd = memfd_create("berth-upgrade", 0);
@@ -229,6 +317,7 @@ int upgrade_exec(const struct upgrade *upgrade, const char *binary, char **argv,
 	json_object_set_new(document, "keep_socket", json_boolean(upgrade->keep_socket));
 	json_object_set_new(document, "main_pid", json_integer(upgrade->main_pid));
 	pass_connections(upgrade);
+	pass_dns_sockets(upgrade);
 	int fd = write_document(document, err);
 	if (fd < 0) {
 		return fd;

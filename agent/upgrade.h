@@ -15,6 +15,7 @@
 #include <sys/types.h>
 
 #include "lib/base/err.h"
+#include "agent/dns/dns.h"
 #include "agent/http/http.h"
 
 struct upgrade {
@@ -26,6 +27,8 @@ struct upgrade {
 	pid_t main_pid;   /* 0: none runs */
 	struct http_kept *connections; /* HTTP connections between two requests */
 	size_t connection_count;
+	struct dns_socket *dns; /* listening sockets for names */
+	size_t dns_count;
 };
 
 /*

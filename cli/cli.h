@@ -22,6 +22,7 @@ int verb_resolve(struct cli *cli);
 int verb_ls(struct cli *cli);
 int verb_records(struct cli *cli);
 int verb_stat(struct cli *cli);
+int verb_host(struct cli *cli);
 int verb_exists(struct cli *cli);
 int verb_find(struct cli *cli);
 /* endpoints.c */

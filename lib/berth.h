@@ -198,6 +198,13 @@ int berth_endpoints(struct berth *berth, const char *path,
 int berth_stat(struct berth *berth, const char *path, struct berth_stat *ret_stat,
 	struct berth_failure *failure);
 
+/*
+ * What DNS says of a name, from the agent: an object with "paths", "addresses", "alias", "targets", "texts",
+ * "names" and "ttl" (PROTOCOL.md). `type` is A, AAAA, SRV, TXT or PTR; NULL: everything. BERTH_PATH_NOT_FOUND.
+ */
+int berth_name(struct berth *berth, const char *name, const char *type,
+	struct berth_answer *ret_answer, struct berth_failure *failure);
+
 /* 1 when a node stands at `path`, 0 when none does, a negative code when that could not be learnt. */
 int berth_exists(struct berth *berth, const char *path, struct berth_failure *failure);
 

@@ -30,6 +30,7 @@ static const struct route {
 	{ "/v1/stat/", "", READ, api_stat, "time, size and number of children" },
 	{ "/v1/find", NULL, READ, api_find,
 		"records by ?under= &api= &protocol= &id= &persistence= &type=" },
+	{ "/v1/names/", "", READ, api_names, "what DNS says of a name; ?type=" },
 	{ "/v1/watch/", "", READ, api_watch, "stream of changes; ?recursive=yes" },
 	{ "/v1/agent", NULL, READ, api_agent_status, "state of the agent and its components" },
 	{ "/v1/agent/checks", NULL, READ, api_agent_checks, "state of every check" },
@@ -233,13 +234,14 @@ size_t api_watchers(const struct api *api)
 	return api->watchers;
 }
 
-struct api *api_create(struct ev_loop *loop, struct cache *cache, struct registry *registry,
-	struct history *history, struct metrics *metrics, const struct api_hooks *hooks,
-	const struct api_options *options)
+struct api *api_create(struct ev_loop *loop, struct cache *cache, struct names_lookups *names,
+	struct registry *registry, struct history *history, struct metrics *metrics,
+	const struct api_hooks *hooks, const struct api_options *options)
 {
 	struct api *api = allocate_zeroed(1, sizeof(*api));
 	api->loop = loop;
 	api->cache = cache;
+	api->names = names;
 	api->registry = registry;
 	api->history = history;
 	api->metrics = metrics;

@@ -23,6 +23,7 @@
 #include "agent/cache/cache.h"
 #include "agent/component/component.h"
 #include "agent/http/http.h"
+#include "agent/names/lookup.h"
 #include "lib/base/err.h"
 #include "lib/registry/registry.h"
 
@@ -62,13 +63,15 @@ struct api_options {
 	int max_watchers;              /* event streams and long polls */
 	int64_t heartbeat_interval_ms; /* of event streams */
 	int64_t lookup_timeout_ms;     /* 0: 5 s */
+	uint32_t names_ttl_s;          /* of live answers to names */
+	uint32_t names_stale_ttl_s;    /* while the registry is away */
 	unsigned admin_group_id;       /* who else may change something; (unsigned)-1: nobody */
 };
 
 /* All are borrowed and must outlive the api. Then pass api_on_request() and api_on_pinned_closed() to http_open(), with it as context. */
-struct api *api_create(struct ev_loop *loop, struct cache *cache, struct registry *registry,
-	struct history *history, struct metrics *metrics, const struct api_hooks *hooks,
-	const struct api_options *options);
+struct api *api_create(struct ev_loop *loop, struct cache *cache, struct names_lookups *names,
+	struct registry *registry, struct history *history, struct metrics *metrics,
+	const struct api_hooks *hooks, const struct api_options *options);
 /* After http_close(), before cache_destroy(). Accepts NULL. */
 void api_destroy(struct api *api);
 void api_set_options(struct api *api, const struct api_options *options);

@@ -11,6 +11,7 @@
 struct api {
 	struct ev_loop *loop;
 	struct cache *cache;
+	struct names_lookups *names;
 	struct registry *registry;
 	struct history *history;
 	struct metrics *metrics;
@@ -74,6 +75,7 @@ api_handler api_records;
 api_handler api_endpoints;
 api_handler api_stat;
 api_handler api_find;
+api_handler api_names;
 api_handler api_watch;
 api_handler api_agent_status;
 api_handler api_agent_checks;

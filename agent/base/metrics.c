@@ -82,6 +82,19 @@ static const struct family families[METRIC_COUNT] = {
 	[METRIC_PROPAGATION] = { "berth_propagation_seconds",
 		"From the registry's notice of a change to the local readers.", HISTOGRAM, { NULL },
 		{ 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, .1, .5, 1, 5 } },
+	[METRIC_DNS_QUERIES] = { "berth_dns_queries_total", "DNS queries.", COUNTER,
+		{ "transport" }, { 0 } },
+	[METRIC_DNS_REPLIES] = { "berth_dns_replies_total", "DNS replies by their code.", COUNTER,
+		{ "code" }, { 0 } },
+	[METRIC_DNS_STALE] = { "berth_dns_stale_total",
+		"DNS replies that were not live: the registry was away.", COUNTER, { NULL },
+		{ 0 } },
+	[METRIC_DNS_FORWARDED] = { "berth_dns_forwarded_total",
+		"DNS queries that were sent on to other servers.", COUNTER, { NULL }, { 0 } },
+	[METRIC_DNS_TRUNCATED] = { "berth_dns_truncated_total",
+		"DNS replies that held a part of the answer.", COUNTER, { NULL }, { 0 } },
+	[METRIC_DNS_DROPPED] = { "berth_dns_dropped_total", "Packets that were no DNS query.",
+		COUNTER, { NULL }, { 0 } },
 };
 
 struct metrics_series {

@@ -250,6 +250,7 @@ uint64_t cache_generation(const struct cache *cache);
 /*
  * Confirms all pictures: READY, the server was heard within confirm_ms. WAITING: a read is under way, and wait->on_answer
  * comes with answer NULL and err->code 0 or REGISTRY_UNAVAILABLE. UNAVAILABLE: it is away, or has been silent for long.
+ * With `wait` NULL nobody waits: READY or UNAVAILABLE.
  */
 enum cache_verdict cache_confirm(struct cache *cache, int64_t now_ms, struct cache_wait *wait);
 

@@ -119,10 +119,12 @@ enum cache_verdict cache_confirm(struct cache *cache, int64_t now_ms, struct cac
 {
 	int64_t not_before_ms = cache_not_before_ms(cache, -1, now_ms);
 	enum cache_truth truth = cache_confirm_since(cache, not_before_ms, now_ms);
-	list_init(&wait->link);
-	list_init(&wait->unconfirmed_link);
-	wait->answer = NULL;
-	if (truth == CACHE_TRUE_SOON) {
+	if (wait) {
+		list_init(&wait->link);
+		list_init(&wait->unconfirmed_link);
+		wait->answer = NULL;
+	}
+	if (wait && truth == CACHE_TRUE_SOON) {
 		list_append(&cache->unconfirmed_waits, &wait->unconfirmed_link);
 		return CACHE_WAITING;
 	}

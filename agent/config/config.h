@@ -186,11 +186,23 @@ struct config_cache {
 	bool snapshot;
 };
 
+/* DNS, for programs that find components by name. */
+struct config_dns {
+	char **listen; /* ADDRESS:PORT with numeric addresses */
+	size_t listen_count;
+	char *domain;
+	int64_t ttl_ms;
+	int64_t stale_ttl_ms;
+	char **forward; /* "system" alone, or ADDRESS:PORT …; empty: names outside are refused */
+	size_t forward_count;
+};
+
 struct config {
 	unsigned references;
 	struct config_agent agent;
 	struct config_registry registry;
 	struct config_cache cache;
+	struct config_dns dns;
 	struct config_component *components;
 	size_t component_count;
 };

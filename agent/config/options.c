@@ -351,6 +351,25 @@ static const struct config_option cache_options[] = {
 		.help = "Keep the cache in state_dir, so that an agent started during an outage can answer." },
 };
 
+static const struct config_option dns_options[] = {
+	{ "listen", LIST(dns, listen, listen_count), .verify = config_verify_dns_address,
+		.fixed = true, .automatic = "nothing", .example = "127.0.0.1:53, [::1]:53",
+		.help = "Where names are served over UDP and TCP: numeric addresses with ports. Resolvers "
+			"ask port 53." },
+	{ "domain", TEXT(dns, domain), .max = 200, .fallback = "berth", .fixed = true,
+		.verify = config_verify_domain, .help = "What the names of this registry end in." },
+	{ "ttl", DURATION(dns, ttl_ms, 0, HOURS(24)), .fallback = "1s",
+		.help = "How long a resolver may keep a live answer; whole seconds." },
+	{ "stale_ttl", DURATION(dns, stale_ttl_ms, 1000, SECONDS(30)), .fallback = "30s",
+		.help = "How long it may keep an answer that is given while the registry is away. Such an "
+			"answer carries the extended error 3." },
+	{ "forward", LIST(dns, forward, forward_count), .verify = config_verify_dns_forward,
+		.automatic = "none", .example = "system",
+		.help = "Who answers for names outside the domain: none, which refuses them, so that resolvers "
+			"ask their next server; system, the servers of /etc/resolv.conf; or ADDRESS:PORT, "
+			"several of them." },
+};
+
 #define OPTIONS(list) .options = list, .option_count = sizeof(list) / sizeof((list)[0])
 
 const struct config_section_type config_sections[CONFIG_SECTION_COUNT] = {
@@ -369,4 +388,7 @@ const struct config_section_type config_sections[CONFIG_SECTION_COUNT] = {
 		OPTIONS(check_options) },
 	[CONFIG_CACHE] = { "cache", CONFIG_UNNAMED, "", "The lookup cache.", OPTIONS(cache_options),
 		.offset = offsetof(struct config, cache) },
+	[CONFIG_DNS] = { "dns", CONFIG_UNNAMED, "",
+		"Names for programs: a DNS server on this machine, fed from the cache.",
+		OPTIONS(dns_options), .offset = offsetof(struct config, dns) },
 };

@@ -69,6 +69,7 @@ enum config_section_kind {
 	CONFIG_ENDPOINT,
 	CONFIG_CHECK,
 	CONFIG_CACHE,
+	CONFIG_DNS,
 	CONFIG_SECTION_COUNT
 };
 

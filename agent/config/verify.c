@@ -1,5 +1,6 @@
 #include "agent/config/verify.h"
 
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <grp.h>
 #include <pwd.h>
@@ -55,6 +56,51 @@ int config_verify_listen(const char *value, struct err *err)
 		free(port);
 	}
 	return ret;
+}
+
+int config_verify_dns_address(const char *value, struct err *err)
+{
+	char *host;
+	char *port;
+	int ret = config_parse_host_port(value, 1, &host, &port, err);
+	if (ret == 0) {
+		unsigned char bytes[sizeof(struct in6_addr)];
+		if (inet_pton(strchr(host, ':') ? AF_INET6 : AF_INET, host, bytes) != 1) {
+			ret = err_set(err, BERTH_FAILED,
+				"\"%s\" has no numeric address; allowed is 127.0.0.1:53 or [::1]:53",
+				value);
+		}
+		free(host);
+		free(port);
+	}
+	return ret;
+}
+
+int config_verify_dns_forward(const char *value, struct err *err)
+{
+	if (strcmp(value, "none") == 0 || strcmp(value, "system") == 0) {
+		return 0;
+	}
+	return config_verify_dns_address(value, err) ? err_wrap(err, "none, system or ADDRESS:PORT")
+						     : 0;
+}
+
+int config_verify_domain(const char *value, struct err *err)
+{
+	const char *label = value;
+	while (true) {
+		size_t len = strcspn(label, ".");
+		if (!path_element_valid(label, len)) {
+			return err_set(err, BERTH_FAILED,
+				"\"%s\" is no domain; allowed are labels of lower-case letters, "
+				"digits and hyphens between dots",
+				value);
+		}
+		if (label[len] == '\0') {
+			return 0;
+		}
+		label += len + 1;
+	}
 }
 
 int config_verify_registry_url(const char *value, struct err *err)

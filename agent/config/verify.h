@@ -11,6 +11,12 @@ int config_verify_label(const char *value, struct err *err) ERR_REQUIRED(2);
 int config_verify_path(const char *value, struct err *err) ERR_REQUIRED(2);
 /* Paths with or without a trailing slash and two asterisks; called for each item. */
 int config_verify_warm(const char *value, struct err *err) ERR_REQUIRED(2);
+/* ADDRESS:PORT with a numeric address. */
+int config_verify_dns_address(const char *value, struct err *err) ERR_REQUIRED(2);
+/* The same, or none or system. */
+int config_verify_dns_forward(const char *value, struct err *err) ERR_REQUIRED(2);
+/* Labels between dots. */
+int config_verify_domain(const char *value, struct err *err) ERR_REQUIRED(2);
 int config_verify_listen(const char *value, struct err *err) ERR_REQUIRED(2);
 int config_verify_registry_url(const char *value, struct err *err) ERR_REQUIRED(2);
 int config_verify_auth(const char *value, struct err *err) ERR_REQUIRED(2);

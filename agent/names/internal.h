@@ -22,6 +22,9 @@ struct names_labels {
 /* Splits a name at its dots. False when a label is empty or too long, or the name is. */
 bool names_split(struct names_labels *ret_labels, const char *name);
 
+/* The inverse, in lower case and without a trailing dot. */
+void names_join(char out[NAMES_NAME_BYTES], const struct names_labels *labels);
+
 /* Takes the domain's labels off the end. False when the name is not below (or equal to) it. */
 bool names_take_domain(struct names_labels *labels, const char *domain);
 

@@ -234,14 +234,13 @@ struct container_search {
 	bool found;
 };
 
-static bool visit_container(void *visitor, const char *path, const struct record *record)
+static void visit_container(void *visitor, const char *path, const struct record *record)
 {
 	struct container_search *search = visitor;
 	if (strcmp(path_name(path), search->label) == 0) {
 		collect(search->evaluation, path, record);
 		search->found = true;
 	}
-	return true;
 }
 
 /* Hadoop names every container at the top of its zone: ctr-e50-1451931954322-0016-01-000002. */
@@ -261,7 +260,7 @@ struct reverse_search {
 	const struct names_address *address;
 };
 
-static bool visit_reverse(void *visitor, const char *path, const struct record *record)
+static void visit_reverse(void *visitor, const char *path, const struct record *record)
 {
 	const struct reverse_search *search = visitor;
 	struct names_answer *answer = search->answer;
@@ -274,7 +273,6 @@ static bool visit_reverse(void *visitor, const char *path, const struct record *
 			answer->paths, answer->path_count, sizeof(*answer->paths));
 		answer->paths[answer->path_count++] = allocate_text(path);
 	}
-	return true;
 }
 
 static void evaluate_reverse(struct names_answer *answer, const struct names_address *address,

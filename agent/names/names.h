@@ -50,9 +50,9 @@ struct names_source {
 	/* Full paths, sorted. */
 	enum names_known (*children)(
 		void *context, const char *path, char *const **ret_paths, size_t *ret_count);
-	/* Calls `visit` with every record that is known without reading; until it returns false. */
+	/* Calls `visit` with every record that is known without reading. */
 	void (*each_known)(void *context,
-		bool (*visit)(void *visitor, const char *path, const struct record *record),
+		void (*visit)(void *visitor, const char *path, const struct record *record),
 		void *visitor);
 };
 
@@ -106,8 +106,5 @@ void names_answer_finish(struct names_answer *answer);
 
 /* The name below in-addr.arpa or ip6.arpa of an address. */
 void names_of_address(char out[NAMES_NAME_BYTES], const struct names_address *address);
-
-/* True for what `[dns] domain` may be: labels of letters, digits and hyphens between dots, lower case. */
-bool names_domain_valid(const char *domain);
 
 #endif

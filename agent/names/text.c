@@ -40,6 +40,15 @@ bool names_split(struct names_labels *ret_labels, const char *name)
 	return true;
 }
 
+void names_join(char out[NAMES_NAME_BYTES], const struct names_labels *labels)
+{
+	char *at = out;
+	*at = '\0';
+	for (size_t i = 0; i < labels->count; i++) {
+		at = stpcpy(i > 0 ? stpcpy(at, ".") : at, labels->labels[i]);
+	}
+}
+
 bool names_take_domain(struct names_labels *labels, const char *domain)
 {
 	struct names_labels of_domain;
@@ -54,22 +63,6 @@ bool names_take_domain(struct names_labels *labels, const char *domain)
 	}
 	labels->count = left;
 	return true;
-}
-
-bool names_domain_valid(const char *domain)
-{
-	struct names_labels labels;
-	size_t len = strlen(domain);
-	if (len == 0 || domain[len - 1] == '.' || !names_split(&labels, domain)) {
-		return false;
-	}
-	for (size_t i = 0; i < labels.count; i++) {
-		if (!path_element_valid(labels.labels[i], strlen(labels.labels[i]))) {
-			return false;
-		}
-	}
-	return strcmp(labels.labels[labels.count - 1], "arpa") != 0 &&
-		strpbrk(domain, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == NULL;
 }
 
 void names_of_address(char out[NAMES_NAME_BYTES], const struct names_address *address)

@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/client/handle.h"
+#include "lib/base/limits.h"
 #include "lib/base/quote.h"
+#include "lib/client/handle.h"
 
 enum { TARGET_BYTES = 1024, PROBLEM_BYTES = 1024 * 1024 };
 
@@ -78,6 +79,34 @@ int berth_history(
 	struct berth *berth, struct berth_answer *ret_history, struct berth_failure *failure)
 {
 	return berth_await(berth, BERTH_HISTORY, "", 0, ret_history, failure);
+}
+
+/* A name is part of the request's target as it is: other bytes than those of names are not sent. */
+static bool is_name(const char *name)
+{
+	static const char bytes[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+	size_t len = strlen(name);
+	return len > 0 && len <= LIMIT_DNS_NAME_BYTES + 1 && strspn(name, bytes) == len;
+}
+
+int berth_name(struct berth *berth, const char *name, const char *type,
+	struct berth_answer *ret_answer, struct berth_failure *failure)
+{
+	char target[TARGET_BYTES];
+	struct err err = ERR_INIT;
+	int code = handle_need_agent(berth, "a name", &err);
+	if (code == 0 && (!is_name(name) || (type && !is_name(type)))) {
+		code = err_set(&err, BERTH_PATH_NOT_FOUND, "%s is no DNS name",
+			quote_text(is_name(name) ? type : name).text);
+	}
+	if (code == 0) {
+		snprintf(target, sizeof(target), "/v1/names/%s%s%s", name, type ? "?type=" : "",
+			type ? type : "");
+		struct client_request request = { .method = "GET", .target = target };
+		code = handle_request(berth, &request, ret_answer, &err);
+	}
+	return code ? handle_fail(failure, &err) : 0;
 }
 
 /* A probe's 503 is an answer; without one the agent cannot be reached. */

@@ -205,3 +205,35 @@ size_t render_count_instances(
 	}
 	return count;
 }
+
+unsigned render_server_weight(const struct record *record)
+{
+	unsigned weight = render_weight(record);
+	return weight ? weight : 1;
+}
+
+void render_each_target(const struct render_picture *picture, const struct render_filter *filter,
+	void (*visit)(void *context, const struct render_member *member,
+		const struct record_target *target, bool literal, size_t index),
+	void *context)
+{
+	for (size_t i = 0; i < picture->count; i++) {
+		const struct render_member *member = &picture->members[i];
+		size_t index = 0;
+		for (size_t at = 0; at < record_endpoint_count(member->record); at++) {
+			struct record_endpoint endpoint = record_endpoint(member->record, at);
+			struct record_target target;
+			size_t number;
+			json_t *address;
+			if (!lets_through(filter, &endpoint)) {
+				continue;
+			}
+			json_array_foreach (endpoint.addresses, number, address) {
+				if (record_target_read(&target, endpoint.address_type, address)) {
+					visit(context, member, &target, is_literal(target.host),
+						index++);
+				}
+			}
+		}
+	}
+}

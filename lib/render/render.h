@@ -24,6 +24,7 @@
 #include "lib/base/buffer.h"
 #include "lib/base/err.h"
 #include "lib/record/record.h"
+#include "lib/record/target.h"
 
 enum render_format {
 	RENDER_LINES,
@@ -83,6 +84,18 @@ int render_write(struct buffer *out, const struct render_picture *picture,
 /* How many members offer an endpoint that the filter lets through: what min_instances counts. */
 size_t render_count_instances(
 	const struct render_picture *picture, const struct render_filter *filter);
+
+/*
+ * Calls `visit` for each address that the filter lets through and that names a host: for outputs that
+ * are no text. `literal`: the host is an address. `index` counts within the member.
+ */
+void render_each_target(const struct render_picture *picture, const struct render_filter *filter,
+	void (*visit)(void *context, const struct render_member *member,
+		const struct record_target *target, bool literal, size_t index),
+	void *context);
+
+/* A member's weight in a proxy, from its attribute `weight`: 1 to 256; 1 without. */
+unsigned render_server_weight(const struct record *record);
 
 /* The name of a member's server in a proxy: the path below `from`, with dots. `index` 0 is the first address. */
 void render_server_name(char *out, size_t size, const char *from, const char *path, size_t index);

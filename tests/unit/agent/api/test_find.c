@@ -33,6 +33,7 @@ struct stage {
 	struct ev_loop *loop;
 	struct registry *registry;
 	struct cache *cache;
+	struct names_lookups *names;
 	struct history *history;
 	struct metrics *metrics;
 	struct api *api;
@@ -192,10 +193,11 @@ static void open_stage(struct stage *stage)
 	stage->registry = memory_open("find", &(struct registry_options){ .context = stage });
 	memory_on_task(stage->registry, count_task, stage);
 	stage->cache = cache_create(stage->loop, stage->registry, &cache_options);
+	stage->names = names_lookups_create(stage->loop, stage->cache, "berth");
 	stage->history = history_create();
 	stage->metrics = metrics_create();
-	stage->api = api_create(stage->loop, stage->cache, stage->registry, stage->history,
-		stage->metrics, &hooks, &options);
+	stage->api = api_create(stage->loop, stage->cache, stage->names, stage->registry,
+		stage->history, stage->metrics, &hooks, &options);
 	for (int i = 0; i < CHILDREN; i++) {
 		char path[16];
 		snprintf(path, sizeof(path), "/n%d", i);
@@ -211,6 +213,7 @@ static void close_stage(struct stage *stage)
 	api_destroy(stage->api);
 	metrics_destroy(stage->metrics);
 	history_destroy(stage->history);
+	names_lookups_destroy(stage->names);
 	cache_destroy(stage->cache);
 	registry_close(stage->registry);
 	ev_loop_destroy(stage->loop);

@@ -1,0 +1,146 @@
+/* GET /v1/names/{name}: what DNS says of a name, with age and paths. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/api/internal.h"
+#include "agent/base/allocate.h"
+#include "agent/names/write.h"
+
+#define TYPE_BYTES 16
+#define LINES_MAX_BYTES (1 << 20)
+
+/* A question whose answer has to be read first. */
+struct question {
+	struct api *api;
+	struct http_request *request;
+	unsigned parts;
+	bool text;
+	struct names_wait wait;
+	char name[NAMES_NAME_BYTES];
+};
+
+static void answer_lines(struct http_request *request, const struct names_view *view,
+	unsigned parts, const char *age)
+{
+	struct buffer lines;
+	buffer_init(&lines, LINES_MAX_BYTES);
+	names_write_lines(view, parts, &lines);
+	struct http_response *response = http_response_create(
+		"text/plain; charset=utf-8", buffer_text(&lines), lines.len);
+	http_response_header(response, "Age", age);
+	http_response_header(response, "X-Cache", view->stale ? "STALE" : "HIT");
+	http_response_header(response, "Cache-Control", "no-cache");
+	http_answer(request, 200, response);
+	http_response_free(response);
+	buffer_finish(&lines);
+}
+
+static void answer_json(struct http_request *request, const char *name,
+	const struct names_view *view, unsigned parts, uint32_t ttl_s, const char *age)
+{
+	json_t *json = names_json(view, name, parts, ttl_s);
+	char *text = allocated(json_dumps(json, JSON_COMPACT));
+	json_decref(json);
+	struct http_response *response = http_response_create(
+		"application/json", text, strlen(text));
+	free(text);
+	http_response_header(response, "Age", age);
+	http_response_header(response, "X-Cache", view->stale ? "STALE" : "HIT");
+	http_response_header(response, "Cache-Control", "no-cache");
+	http_answer(request, 200, response);
+	http_response_free(response);
+}
+
+static void answer(struct api *api, struct http_request *request, const char *name, unsigned parts,
+	bool text, const struct names_view *view)
+{
+	struct err err = ERR_INIT;
+	char age[24];
+	snprintf(age, sizeof(age), "%lld", (long long)(view->age_ms + 999) / 1000);
+	switch (view->answer->status) {
+	case NAMES_FOUND:
+		if (text) {
+			answer_lines(request, view, parts, age);
+		} else {
+			answer_json(request, name, view, parts,
+				view->stale ? api->options.names_stale_ttl_s
+					    : api->options.names_ttl_s,
+				age);
+		}
+		return;
+	case NAMES_ABSENT:
+		err_set(&err, BERTH_PATH_NOT_FOUND, "no record has the name %s", name);
+		break;
+	case NAMES_OUTSIDE:
+		err_set(&err, BERTH_PATH_NOT_FOUND, "%s is not below the domain %s", name,
+			names_lookups_domain(api->names));
+		break;
+	case NAMES_PENDING:
+	case NAMES_UNKNOWN:
+		err_set(&err, BERTH_REGISTRY_UNAVAILABLE,
+			"the registry is away, and %s is not known", name);
+		break;
+	}
+	api_problem(request, 0, &err);
+}
+
+static void on_answer(void *context, const struct names_view *view)
+{
+	struct question *question = context;
+	answer(question->api, question->request, question->name, question->parts, question->text,
+		view);
+	free(question);
+}
+
+static void on_closed(void *context)
+{
+	struct question *question = context;
+	names_cancel(&question->wait);
+	free(question);
+}
+
+static bool read_parts(struct http_request *request, unsigned *ret_parts)
+{
+	char type[TYPE_BYTES] = "";
+	struct err err = ERR_INIT;
+	if (http_parameter(request, "type", type, sizeof(type), &err) < 0) {
+		api_bad_request(request, err.msg);
+		return false;
+	}
+	*ret_parts = type[0] ? names_part(type) : NAMES_PART_ALL;
+	if (*ret_parts == 0) {
+		api_bad_request(request, "type must be A, AAAA, SRV, TXT, PTR or ANY");
+	}
+	return *ret_parts != 0;
+}
+
+void api_names(struct api *api, struct http_request *request, const char *rest)
+{
+	struct names_view view;
+	unsigned parts;
+	if (!read_parts(request, &parts)) {
+		return;
+	}
+	bool text = !http_accepts(request->accept, "application/json", true);
+	if (text && !http_accepts(request->accept, "text/plain", true)) {
+		api_not_acceptable(request, "this is application/json or text/plain");
+		return;
+	}
+	if (strlen(rest) >= NAMES_NAME_BYTES) {
+		api_bad_request(request, "a name has at most 253 bytes");
+		return;
+	}
+	struct question *question = allocate_zeroed(1, sizeof(*question));
+	*question =
+		(struct question){ .api = api, .request = request, .parts = parts, .text = text };
+	question->wait.on_answer = on_answer;
+	question->wait.context = question;
+	strcpy(question->name, rest);
+	if (names_ask(api->names, rest, &view, &question->wait)) {
+		free(question);
+		answer(api, request, rest, parts, text, &view);
+		return;
+	}
+	http_on_closed(request, on_closed, question);
+}

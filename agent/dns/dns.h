@@ -1,0 +1,74 @@
+/*
+ * The DNS server: names over UDP and TCP, on the agent's loop.
+ *
+ *   packet --> message.c (read) --> names, or forward.c --> reply.c, message.c (write) --> packet
+ *
+ * server.c owns the listeners and answers over UDP; tcp.c owns connections; forward.c asks other
+ * servers for names outside the domain. A query whose answer is not known yet becomes an exchange,
+ * of which there is a bounded number; beyond it, queries get SERVFAIL at once.
+ */
+#ifndef AGENT_DNS_DNS_H
+#define AGENT_DNS_DNS_H
+
+#include <ev.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/names/lookup.h"
+#include "lib/base/err.h"
+
+#define DNS_MAX_LISTENERS 16
+
+/* A socket that outlives the program when it is exchanged. */
+struct dns_socket {
+	char address[64]; /* as in `listen` */
+	bool tcp;
+	int fd;
+};
+
+struct dns_options {
+	const char *domain;
+	char *const *listen; /* host:port with numeric hosts; borrowed for the call of dns_create() */
+	size_t listen_count;
+	uint32_t ttl_s;
+	uint32_t stale_ttl_s;
+	/* Empty: names outside the domain are refused. "system", or host:port … */
+	char *const *forward; /* borrowed for the call */
+	size_t forward_count;
+	/* Sockets handed over, or passed by a service manager: adopted where an address fits. */
+	const struct dns_socket *inherited;
+	size_t inherited_count;
+};
+
+struct dns_counts {
+	uint64_t queries[2];  /* over UDP, over TCP */
+	uint64_t replies[16]; /* by response code */
+	uint64_t dropped;     /* packets that were no query */
+	uint64_t stale;
+	uint64_t forwarded;
+	uint64_t truncated;
+	size_t connections;
+	size_t exchanges;
+};
+
+struct dns;
+
+/* Binds every address. 0, or BERTH_FAILED naming the address. */
+int dns_create(struct dns **ret_dns, struct ev_loop *loop, struct names_lookups *lookups,
+	const struct dns_options *options, struct err *err) __attribute__((warn_unused_result))
+ERR_REQUIRED(5);
+/* Accepts NULL. */
+void dns_destroy(struct dns *dns);
+
+/* After a reload: ttl_s, stale_ttl_s and forward. */
+void dns_set_options(struct dns *dns, const struct dns_options *options);
+
+/* The listening sockets: at most 2 * DNS_MAX_LISTENERS. The descriptors stay ours. */
+size_t dns_sockets(const struct dns *dns, struct dns_socket *ret_sockets);
+/* The same for a successor: the descriptors are the caller's, and dns_destroy() is all that may follow. */
+size_t dns_hand_over(struct dns *dns, struct dns_socket *ret_sockets);
+
+const struct dns_counts *dns_counts(struct dns *dns);
+
+#endif

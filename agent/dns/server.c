@@ -1,0 +1,376 @@
+/* Listeners, queries over UDP, and exchanges: queries that wait. */
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/base/allocate.h"
+#include "agent/base/log.h"
+#include "agent/dns/internal.h"
+#include "agent/dns/reply.h"
+#include "lib/base/clock.h"
+#include "lib/base/text.h"
+
+#define MAX_EXCHANGES 1024
+#define PACKETS_A_TURN 64 /* of one socket, before others get their turn */
+
+/* ---- replies ---- */
+
+static void send_udp(const struct dns_origin *origin, const uint8_t *data, size_t len)
+{
+	struct iovec part = { (void *)(uintptr_t)data, len };
+	struct msghdr message = { .msg_name = (void *)(uintptr_t)&origin->address,
+		.msg_namelen = origin->address_len,
+		.msg_iov = &part,
+		.msg_iovlen = 1,
+		.msg_control = origin->control_len ? (void *)(uintptr_t)origin->control : NULL,
+		.msg_controllen = origin->control_len };
+	/* A reply that cannot be sent is a reply lost: the client asks again. */
+	(void)!sendmsg(origin->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static void send_reply(
+	struct dns *dns, const struct dns_origin *origin, const uint8_t *data, size_t len)
+{
+	dns->counts.replies[data[3] & 15]++;
+	dns->counts.truncated += (data[2] & 2) != 0;
+	if (origin->connection) {
+		dns_tcp_send(origin->connection, data, len);
+	} else {
+		send_udp(origin, data, len);
+	}
+}
+
+static void send_code(struct dns *dns, const struct dns_origin *origin,
+	const struct dns_query *query, int rcode, enum dns_extended_error error)
+{
+	uint8_t reply[DNS_UDP_BYTES];
+	size_t len = dns_reply_write_code(
+		reply, sizeof(reply), query, rcode, error, dns_forward_enabled(dns->forward));
+	send_reply(dns, origin, reply, len);
+}
+
+static void send_view(struct dns *dns, const struct dns_origin *origin,
+	const struct dns_query *query, const struct names_view *view)
+{
+	char why[64];
+	text_printf(why, sizeof(why), "last confirmed %.1f s ago", (double)view->age_ms / 1000);
+	struct dns_reply_options options = { .domain = dns->domain,
+		.ttl_s = view->stale ? dns->stale_ttl_s : dns->ttl_s,
+		.serial = (uint32_t)clock_wall_s(),
+		.stale = view->stale,
+		.recursion_available = dns_forward_enabled(dns->forward),
+		.rotation = dns->rotation++,
+		.why = view->stale ? why : NULL };
+	dns->counts.stale += view->stale;
+	size_t len = dns_reply_write(dns->buffer, dns_reply_limit(query, origin->connection), query,
+		view->answer, &options);
+	send_reply(dns, origin, dns->buffer, len);
+}
+
+/* ---- exchanges ---- */
+
+void dns_exchange_drop(struct dns_exchange *exchange)
+{
+	names_cancel(&exchange->wait);
+	dns_forward_cancel(&exchange->forwarding);
+	list_remove(&exchange->link);
+	list_remove(&exchange->of_connection);
+	exchange->dns->counts.exchanges--;
+	free(exchange);
+}
+
+static void on_names_answer(void *context, const struct names_view *view)
+{
+	struct dns_exchange *exchange = context;
+	send_view(exchange->dns, &exchange->origin, &exchange->query, view);
+	dns_exchange_drop(exchange);
+}
+
+static void on_forwarded(void *context, const uint8_t *data, size_t len)
+{
+	struct dns_exchange *exchange = context;
+	struct dns *dns = exchange->dns;
+	if (data) {
+		send_reply(dns, &exchange->origin, data, len);
+	} else {
+		send_code(dns, &exchange->origin, &exchange->query, ns_r_servfail,
+			DNS_EDE_NETWORK_ERROR);
+	}
+	dns_exchange_drop(exchange);
+}
+
+static struct dns_exchange *add_exchange(struct dns *dns, const struct dns_origin *origin,
+	const struct dns_query *query, struct list *exchanges)
+{
+	struct dns_exchange *exchange = allocate_zeroed(1, sizeof(*exchange));
+	exchange->dns = dns;
+	exchange->origin = *origin;
+	exchange->query = *query;
+	exchange->wait.on_answer = on_names_answer;
+	exchange->wait.context = exchange;
+	exchange->forwarding.on_reply = on_forwarded;
+	exchange->forwarding.context = exchange;
+	list_init(&exchange->of_connection);
+	list_append(&dns->exchanges, &exchange->link);
+	if (exchanges) {
+		list_append(exchanges, &exchange->of_connection);
+	}
+	dns->counts.exchanges++;
+	return exchange;
+}
+
+/* ---- queries ---- */
+
+/* For a name outside the domain; true when another server is asked. */
+static bool forward(struct dns *dns, const struct dns_origin *origin, const struct dns_query *query,
+	const uint8_t *packet, size_t len, struct list *exchanges)
+{
+	if (!dns_forward_enabled(dns->forward) || dns->counts.exchanges >= MAX_EXCHANGES) {
+		return false;
+	}
+	struct dns_exchange *exchange = add_exchange(dns, origin, query, exchanges);
+	if (!dns_forward_ask(dns->forward, &exchange->forwarding, &exchange->query, packet, len,
+		    origin->connection)) {
+		dns_exchange_drop(exchange);
+		return false;
+	}
+	dns->counts.forwarded++;
+	return true;
+}
+
+static void answer(struct dns *dns, const struct dns_origin *origin, const struct dns_query *query,
+	const uint8_t *packet, size_t len, struct list *exchanges)
+{
+	struct names_view view;
+	if (!dns_reply_in_class(query)) {
+		send_code(dns, origin, query, ns_r_refused, DNS_EDE_NOT_AUTHORITATIVE);
+		return;
+	}
+	if (names_ask(dns->lookups, query->name, &view, NULL)) {
+		if (view.answer->status == NAMES_OUTSIDE &&
+			forward(dns, origin, query, packet, len, exchanges)) {
+			return;
+		}
+		send_view(dns, origin, query, &view);
+		return;
+	}
+	if (dns->counts.exchanges >= MAX_EXCHANGES) {
+		send_code(dns, origin, query, ns_r_servfail, DNS_EDE_NO_REACHABLE_AUTHORITY);
+		return;
+	}
+	struct dns_exchange *exchange = add_exchange(dns, origin, query, exchanges);
+	if (names_ask(dns->lookups, query->name, &view, &exchange->wait)) {
+		send_view(dns, origin, query, &view);
+		dns_exchange_drop(exchange);
+	}
+}
+
+void dns_handle(struct dns *dns, const struct dns_origin *origin, const uint8_t *packet, size_t len,
+	struct list *exchanges)
+{
+	struct dns_query query;
+	int rcode = 0;
+	switch (dns_query_read(&query, packet, len, &rcode)) {
+	case DNS_DROP:
+		dns->counts.dropped++;
+		return;
+	case DNS_REJECT:
+		dns->counts.queries[origin->connection != NULL]++;
+		send_code(dns, origin, &query, rcode, DNS_EDE_NONE);
+		return;
+	case DNS_ANSWER:
+		dns->counts.queries[origin->connection != NULL]++;
+		answer(dns, origin, &query, packet, len, exchanges);
+		return;
+	}
+}
+
+/* ---- UDP ---- */
+
+/* Keeps what the kernel says of our own address, in the form in which a reply gives it back. */
+static void keep_control(struct dns_origin *origin, struct msghdr *message)
+{
+	struct cmsghdr *header = CMSG_FIRSTHDR(message);
+	origin->control_len = 0;
+	if (!header || header->cmsg_len > sizeof(origin->control)) {
+		return;
+	}
+	if (header->cmsg_level == IPPROTO_IP && header->cmsg_type == IP_PKTINFO) {
+		struct in_pktinfo *info = (struct in_pktinfo *)(void *)CMSG_DATA(header);
+		info->ipi_ifindex = 0;
+		origin->control_len = CMSG_SPACE(sizeof(*info));
+	} else if (header->cmsg_level == IPPROTO_IPV6 && header->cmsg_type == IPV6_PKTINFO) {
+		origin->control_len = CMSG_SPACE(sizeof(struct in6_pktinfo));
+	}
+}
+
+static bool receive(struct dns *dns, int fd)
+{
+	uint8_t packet[4096]; /* queries are far shorter */
+	struct dns_origin origin = { .fd = fd };
+	struct iovec part = { packet, sizeof(packet) };
+	struct msghdr message = { .msg_name = &origin.address,
+		.msg_namelen = sizeof(origin.address),
+		.msg_iov = &part,
+		.msg_iovlen = 1,
+		.msg_control = origin.control,
+		.msg_controllen = sizeof(origin.control) };
+	ssize_t len = recvmsg(fd, &message, MSG_DONTWAIT);
+	if (len < 0) {
+		return errno == EINTR;
+	}
+	origin.address_len = message.msg_namelen;
+	keep_control(&origin, &message);
+	if (message.msg_flags & MSG_TRUNC) {
+		dns->counts.dropped++;
+		return true;
+	}
+	dns_handle(dns, &origin, packet, (size_t)len, NULL);
+	return true;
+}
+
+static void on_readable(struct ev_loop *loop, ev_io *io, int events)
+{
+	(void)loop;
+	(void)events;
+	struct dns_listener *listener = io->data;
+	if (listener->socket.tcp) {
+		dns_tcp_accept(listener->dns, listener->socket.fd);
+		return;
+	}
+	for (int i = 0; i < PACKETS_A_TURN && receive(listener->dns, listener->socket.fd); i++) {
+	}
+}
+
+/* ---- listeners ---- */
+
+static int inherited_fd(const struct dns_options *options, const char *address, bool tcp)
+{
+	for (size_t i = 0; i < options->inherited_count; i++) {
+		const struct dns_socket *socket = &options->inherited[i];
+		if (socket->tcp == tcp && strcmp(socket->address, address) == 0) {
+			return socket->fd;
+		}
+	}
+	return -1;
+}
+
+static int add_listener(struct dns *dns, const struct dns_options *options, const char *address,
+	bool tcp, struct err *err)
+{
+	int fd = inherited_fd(options, address, tcp);
+	if (fd >= 0) {
+		fcntl(fd, F_SETFD, FD_CLOEXEC);
+	} else {
+		fd = dns_socket_open(address, tcp, err);
+	}
+	if (fd < 0) {
+		return fd;
+	}
+	struct dns_listener *listener = &dns->listeners[dns->listener_count++];
+	listener->dns = dns;
+	listener->socket = (struct dns_socket){ .tcp = tcp, .fd = fd };
+	text_printf(listener->socket.address, sizeof(listener->socket.address), "%s", address);
+	ev_io_init(&listener->io, on_readable, fd, EV_READ);
+	listener->io.data = listener;
+	ev_io_start(dns->loop, &listener->io);
+	return 0;
+}
+
+static int open_listeners(struct dns *dns, const struct dns_options *options, struct err *err)
+{
+	if (options->listen_count > DNS_MAX_LISTENERS) {
+		return err_set(err, BERTH_FAILED, "at most %d addresses are allowed for DNS",
+			DNS_MAX_LISTENERS);
+	}
+	for (size_t i = 0; i < options->listen_count; i++) {
+		dns->listen[dns->listen_count++] = allocate_text(options->listen[i]);
+		for (int tcp = 0; tcp < 2; tcp++) {
+			int code = add_listener(dns, options, options->listen[i], tcp, err);
+			if (code) {
+				return code;
+			}
+		}
+	}
+	return 0;
+}
+
+int dns_create(struct dns **ret_dns, struct ev_loop *loop, struct names_lookups *lookups,
+	const struct dns_options *options, struct err *err)
+{
+	struct dns *dns = allocate_zeroed(1, sizeof(*dns));
+	dns->loop = loop;
+	dns->lookups = lookups;
+	dns->domain = allocate_text(options->domain);
+	dns->listen = allocate_zeroed(options->listen_count, sizeof(*dns->listen));
+	list_init(&dns->exchanges);
+	list_init(&dns->connections);
+	dns->forward = dns_forward_create(loop);
+	int code = open_listeners(dns, options, err);
+	if (code) {
+		dns_destroy(dns);
+		return code;
+	}
+	dns_set_options(dns, options);
+	for (size_t i = 0; i < dns->listen_count; i++) {
+		log_info("dns", "serving names below %s on %s", dns->domain, dns->listen[i]);
+	}
+	*ret_dns = dns;
+	return 0;
+}
+
+void dns_destroy(struct dns *dns)
+{
+	if (!dns) {
+		return;
+	}
+	dns_tcp_close_all(dns);
+	while (!list_empty(&dns->exchanges)) {
+		dns_exchange_drop(LIST_ITEM(dns->exchanges.next, struct dns_exchange, link));
+	}
+	for (size_t i = 0; i < dns->listener_count; i++) {
+		ev_io_stop(dns->loop, &dns->listeners[i].io);
+		close(dns->listeners[i].socket.fd);
+	}
+	for (size_t i = 0; i < dns->listen_count; i++) {
+		free(dns->listen[i]);
+	}
+	free(dns->listen);
+	dns_forward_destroy(dns->forward);
+	free(dns->domain);
+	free(dns);
+}
+
+void dns_set_options(struct dns *dns, const struct dns_options *options)
+{
+	dns->ttl_s = options->ttl_s;
+	dns->stale_ttl_s = options->stale_ttl_s;
+	dns_forward_set(dns->forward, options->forward, options->forward_count, dns->listen,
+		dns->listen_count);
+}
+
+size_t dns_sockets(const struct dns *dns, struct dns_socket *ret_sockets)
+{
+	for (size_t i = 0; i < dns->listener_count; i++) {
+		ret_sockets[i] = dns->listeners[i].socket;
+	}
+	return dns->listener_count;
+}
+
+size_t dns_hand_over(struct dns *dns, struct dns_socket *ret_sockets)
+{
+	size_t count = dns_sockets(dns, ret_sockets);
+	for (size_t i = 0; i < count; i++) {
+		ev_io_stop(dns->loop, &dns->listeners[i].io);
+	}
+	dns->listener_count = 0;
+	return count;
+}
+
+const struct dns_counts *dns_counts(struct dns *dns)
+{
+	return &dns->counts;
+}

@@ -1,0 +1,396 @@
+#include "agent/names/lookup.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/allocate.h"
+#include "agent/names/internal.h"
+#include "lib/base/clock.h"
+#include "lib/base/hash.h"
+
+#define TABLE_SIZE 256 /* answers that are kept; a newer name takes the place of an older one */
+
+/* An answer that is used again while the cache is as it was. */
+struct kept {
+	char name[NAMES_NAME_BYTES]; /* "": none */
+	uint64_t generation;
+	struct names_answer answer;
+};
+
+struct names_lookups {
+	struct ev_loop *loop;
+	struct cache *cache;
+	const char *domain;
+	ev_prepare wake; /* never started: fed when lookups are to be evaluated again */
+	struct list waits;
+	struct list due;            /* waits whose reads are all done */
+	struct names_answer answer; /* of the last evaluation that is not kept */
+	struct kept kept[TABLE_SIZE];
+};
+
+/* One node that a lookup waits for. */
+struct read {
+	struct names_wait *owner;
+	struct list link;
+	struct cache_wait wait;
+};
+
+/* One evaluation, as the context of the source. */
+struct evaluation {
+	struct names_lookups *lookups;
+	struct names_wait *wait; /* NULL: nothing is read */
+	int64_t now_ms;
+	bool stale;
+	int64_t age_ms;
+	struct record **records; /* decoded for this evaluation */
+	size_t record_count;
+	json_t **lists;
+	char ***paths; /* of lists */
+	size_t list_count;
+};
+
+/* ---- reads ---- */
+
+static void on_read(void *context, struct cache_answer *answer, const struct err *err)
+{
+	(void)answer;
+	(void)err;
+	struct read *read = context;
+	struct names_wait *owner = read->owner;
+	list_remove(&read->link);
+	free(read);
+	if (list_empty(&owner->reads)) {
+		/* The cache is in the middle of its own work: what it holds now is for the next step. */
+		list_remove(&owner->link);
+		list_append(&owner->lookups->due, &owner->link);
+		ev_feed_event(owner->lookups->loop, &owner->lookups->wake, EV_CUSTOM);
+	}
+}
+
+static void drop_reads(struct names_wait *wait)
+{
+	while (!list_empty(&wait->reads)) {
+		struct read *read = LIST_ITEM(wait->reads.next, struct read, link);
+		cache_cancel(&read->wait);
+		list_remove(&read->link);
+		free(read);
+	}
+}
+
+/* Asks the cache; NULL and *ret_known set when there is no answer. */
+static struct cache_answer *ask(struct evaluation *evaluation, const char *path,
+	enum cache_answer_kind kind, enum names_known *ret_known)
+{
+	struct names_lookups *lookups = evaluation->lookups;
+	struct cache_query query = {
+		.path = path, .kind = kind, .max_age_ms = -1, .now_ms = evaluation->now_ms
+	};
+	struct cache_answer *answer = cache_find(lookups->cache, &query);
+	struct err err = ERR_INIT;
+	*ret_known = NAMES_NODE_PENDING;
+	if (answer || !evaluation->wait) {
+		return answer;
+	}
+	struct read *read = allocate_zeroed(1, sizeof(*read));
+	read->owner = evaluation->wait;
+	read->wait.on_answer = on_read;
+	read->wait.context = read;
+	switch (cache_ask(lookups->cache, &query, &read->wait, &answer, &err)) {
+	case CACHE_WAITING:
+		list_append(&evaluation->wait->reads, &read->link);
+		return NULL;
+	case CACHE_UNAVAILABLE:
+		*ret_known = NAMES_NODE_UNKNOWN;
+		answer = NULL;
+		break;
+	case CACHE_READY:
+		break;
+	}
+	free(read);
+	return answer;
+}
+
+static void note_age(struct evaluation *evaluation, const struct cache_answer *answer)
+{
+	struct cache *cache = evaluation->lookups->cache;
+	int64_t age_ms = cache_answer_age_ms(cache, answer, evaluation->now_ms);
+	evaluation->age_ms = age_ms > evaluation->age_ms ? age_ms : evaluation->age_ms;
+	evaluation->stale = evaluation->stale ||
+		!cache_answer_confirmed(cache, answer, -1, evaluation->now_ms);
+}
+
+/* ---- the source ---- */
+
+/* What an answer without content says of its node. */
+static enum names_known known_by_error(const struct err *err)
+{
+	switch (err->code) {
+	case BERTH_PATH_NOT_FOUND:
+		return NAMES_NODE_ABSENT;
+	case BERTH_NO_RECORD:
+	case BERTH_INVALID_RECORD:
+		return NAMES_NODE_THERE;
+	default:
+		return NAMES_NODE_UNKNOWN;
+	}
+}
+
+static enum names_known get_node(void *context, const char *path, const struct record **ret_record)
+{
+	struct evaluation *evaluation = context;
+	enum names_known known;
+	struct record *record = NULL;
+	struct cache_answer *answer = ask(evaluation, path, CACHE_RESOLVE, &known);
+	if (!answer) {
+		return known;
+	}
+	note_age(evaluation, answer);
+	if (answer->err) {
+		return known_by_error(answer->err);
+	}
+	if (record_decode(&record, answer->body, answer->len, NULL) == 0) {
+		evaluation->records = allocate_grow(evaluation->records, evaluation->record_count,
+			sizeof(*evaluation->records));
+		evaluation->records[evaluation->record_count++] = record;
+	}
+	*ret_record = record;
+	return NAMES_NODE_THERE;
+}
+
+static enum names_known get_children(
+	void *context, const char *path, char *const **ret_paths, size_t *ret_count)
+{
+	struct evaluation *evaluation = context;
+	enum names_known known;
+	struct cache_answer *answer = ask(evaluation, path, CACHE_LIST, &known);
+	if (!answer) {
+		return known;
+	}
+	note_age(evaluation, answer);
+	if (answer->err) {
+		return known_by_error(answer->err);
+	}
+	json_t *list = json_loadb(answer->body, answer->len, 0, NULL);
+	size_t count = json_array_size(list);
+	char **paths = allocate_zeroed(count, sizeof(*paths));
+	for (size_t i = 0; i < count; i++) {
+		paths[i] = (char *)(uintptr_t)json_string_value(json_array_get(list, i));
+	}
+	size_t at = evaluation->list_count++;
+	evaluation->lists = allocate_grow(evaluation->lists, at, sizeof(*evaluation->lists));
+	evaluation->paths = allocate_grow(evaluation->paths, at, sizeof(*evaluation->paths));
+	evaluation->lists[at] = list;
+	evaluation->paths[at] = paths;
+	*ret_paths = paths;
+	*ret_count = count;
+	return NAMES_NODE_THERE;
+}
+
+struct visitor {
+	void (*visit)(void *visitor, const char *path, const struct record *record);
+	void *context;
+};
+
+static void visit_cached(void *context, const struct cache_record *found)
+{
+	const struct visitor *visitor = context;
+	struct record *record;
+	if (found->data && record_decode(&record, found->data, found->len, NULL) == 0) {
+		visitor->visit(visitor->context, found->path, record);
+		record_free(record);
+	}
+}
+
+static void each_known(void *context,
+	void (*visit)(void *visitor, const char *path, const struct record *record), void *visitor)
+{
+	const struct evaluation *evaluation = context;
+	struct visitor all = { visit, visitor };
+	cache_visit_records(evaluation->lookups->cache, visit_cached, &all);
+}
+
+/* ---- evaluation ---- */
+
+static void finish(struct evaluation *evaluation)
+{
+	for (size_t i = 0; i < evaluation->record_count; i++) {
+		record_free(evaluation->records[i]);
+	}
+	for (size_t i = 0; i < evaluation->list_count; i++) {
+		json_decref(evaluation->lists[i]);
+		free(evaluation->paths[i]);
+	}
+	free(evaluation->records);
+	free(evaluation->lists);
+	free(evaluation->paths);
+}
+
+static struct kept *place_of(struct names_lookups *lookups, const char *name)
+{
+	return &lookups->kept[hash_text(HASH_INIT, name) % TABLE_SIZE];
+}
+
+/* True when a kept answer is as good as a new one. */
+static bool find_kept(struct names_lookups *lookups, const char *name, int64_t now_ms,
+	struct names_view *ret_view)
+{
+	struct kept *kept = place_of(lookups, name);
+	if (kept->name[0] == '\0' || strcmp(kept->name, name) != 0 ||
+		kept->generation != cache_generation(lookups->cache) ||
+		cache_confirm(lookups->cache, now_ms, NULL) != CACHE_READY) {
+		return false;
+	}
+	*ret_view = (struct names_view){ &kept->answer, false, 0 };
+	return true;
+}
+
+static void keep(struct names_lookups *lookups, const char *name)
+{
+	struct kept *kept = place_of(lookups, name);
+	names_answer_finish(&kept->answer);
+	strcpy(kept->name, name);
+	kept->generation = cache_generation(lookups->cache);
+	kept->answer = lookups->answer;
+	lookups->answer = (struct names_answer){ .status = NAMES_PENDING };
+}
+
+/* False when something has to be read first. */
+static bool evaluate(struct names_lookups *lookups, const char *name, struct names_view *ret_view,
+	struct names_wait *wait)
+{
+	struct evaluation evaluation = {
+		.lookups = lookups, .wait = wait, .now_ms = clock_monotonic_ms()
+	};
+	const struct names_source source = { &evaluation, get_node, get_children, each_known };
+	if (find_kept(lookups, name, evaluation.now_ms, ret_view)) {
+		return true;
+	}
+	names_answer_finish(&lookups->answer);
+	names_evaluate(&lookups->answer, name, lookups->domain, &source);
+	finish(&evaluation);
+	if (lookups->answer.status == NAMES_PENDING) {
+		return false;
+	}
+	*ret_view = (struct names_view){ &lookups->answer, evaluation.stale, evaluation.age_ms };
+	bool is_settled = lookups->answer.status == NAMES_FOUND ||
+		lookups->answer.status == NAMES_ABSENT;
+	if (is_settled && !evaluation.stale && lookups->answer.pointer_count == 0) {
+		keep(lookups, name);
+		ret_view->answer = &place_of(lookups, name)->answer;
+	}
+	return true;
+}
+
+/* ---- lookups under way ---- */
+
+static void end_wait(struct names_wait *wait)
+{
+	drop_reads(wait);
+	ev_timer_stop(wait->lookups->loop, &wait->patience);
+	list_remove(&wait->link);
+	wait->lookups = NULL;
+}
+
+static void on_patience(struct ev_loop *loop, ev_timer *timer, int events)
+{
+	(void)loop;
+	(void)events;
+	static const struct names_answer unknown = { .status = NAMES_UNKNOWN };
+	struct names_wait *wait = timer->data;
+	const struct names_view view = { &unknown, false, 0 };
+	end_wait(wait);
+	wait->on_answer(wait->context, &view);
+}
+
+/* Evaluates the lookups whose reads have come. */
+static void on_wake(struct ev_loop *loop, ev_prepare *wake, int events)
+{
+	(void)loop;
+	(void)events;
+	struct names_lookups *lookups = wake->data;
+	struct list due;
+	list_init(&due);
+	list_move_all(&due, &lookups->due);
+	while (!list_empty(&due)) {
+		struct names_wait *wait = LIST_ITEM(due.next, struct names_wait, link);
+		struct names_view view;
+		list_remove(&wait->link);
+		list_append(&lookups->waits, &wait->link);
+		if (evaluate(lookups, wait->name, &view, wait)) {
+			end_wait(wait);
+			wait->on_answer(wait->context, &view);
+		}
+	}
+}
+
+bool names_ask(struct names_lookups *lookups, const char *name, struct names_view *ret_view,
+	struct names_wait *wait)
+{
+	static const struct names_answer outside = { .status = NAMES_OUTSIDE };
+	char lower[NAMES_NAME_BYTES];
+	struct names_labels labels;
+	if (!names_split(&labels, name)) {
+		*ret_view = (struct names_view){ &outside, false, 0 };
+		return true;
+	}
+	names_join(lower, &labels);
+	if (wait) {
+		list_init(&wait->reads);
+		list_init(&wait->link);
+		wait->lookups = lookups;
+		strcpy(wait->name, lower);
+		ev_timer_init(&wait->patience, on_patience, NAMES_PATIENCE_MS / 1000., 0.);
+		wait->patience.data = wait;
+	}
+	if (evaluate(lookups, lower, ret_view, wait)) {
+		if (wait) {
+			end_wait(wait);
+		}
+		return true;
+	}
+	if (wait) {
+		list_append(&lookups->waits, &wait->link);
+		ev_timer_start(lookups->loop, &wait->patience);
+	}
+	return false;
+}
+
+void names_cancel(struct names_wait *wait)
+{
+	if (wait->lookups) {
+		end_wait(wait);
+	}
+}
+
+struct names_lookups *names_lookups_create(
+	struct ev_loop *loop, struct cache *cache, const char *domain)
+{
+	struct names_lookups *lookups = allocate_zeroed(1, sizeof(*lookups));
+	lookups->loop = loop;
+	lookups->cache = cache;
+	lookups->domain = domain;
+	list_init(&lookups->waits);
+	list_init(&lookups->due);
+	ev_prepare_init(&lookups->wake, on_wake);
+	lookups->wake.data = lookups;
+	return lookups;
+}
+
+void names_lookups_destroy(struct names_lookups *lookups)
+{
+	if (!lookups) {
+		return;
+	}
+	ev_clear_pending(lookups->loop, &lookups->wake);
+	names_answer_finish(&lookups->answer);
+	for (size_t i = 0; i < TABLE_SIZE; i++) {
+		names_answer_finish(&lookups->kept[i].answer);
+	}
+	free(lookups);
+}
+
+const char *names_lookups_domain(const struct names_lookups *lookups)
+{
+	return lookups->domain;
+}

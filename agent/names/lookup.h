@@ -1,0 +1,58 @@
+/*
+ * Names answered from the cache: the names module's source, with ages, waiting and reuse.
+ *
+ * A lookup evaluates its name against the cache. What the cache has to read first is read, all of it
+ * at once, and then the name is evaluated again; that takes a few rounds at most. A lookup that has
+ * no answer after NAMES_PATIENCE_MS ends with UNKNOWN. An evaluated answer is used again until the
+ * cache changes. Loop thread only.
+ */
+#ifndef AGENT_NAMES_LOOKUP_H
+#define AGENT_NAMES_LOOKUP_H
+
+#include <ev.h>
+#include <stdbool.h>
+
+#include "agent/cache/cache.h"
+#include "agent/names/names.h"
+#include "lib/base/list.h"
+
+#define NAMES_PATIENCE_MS 2000
+
+struct names_lookups;
+
+/* What a front end shows; borrowed until the next turn of the loop. */
+struct names_view {
+	const struct names_answer *answer; /* never PENDING */
+	bool stale;                        /* the registry is away, or was not heard lately */
+	int64_t age_ms;                    /* how long ago the answer was true for sure */
+};
+
+/* A lookup under way; in the caller's memory. */
+struct names_wait {
+	void (*on_answer)(void *context, const struct names_view *view);
+	void *context;
+	struct names_lookups *lookups; /* NULL: not under way; this and the rest are the module's */
+	struct list link;
+	struct list reads;
+	ev_timer patience;
+	char name[NAMES_NAME_BYTES];
+};
+
+/* The domain is borrowed. */
+struct names_lookups *names_lookups_create(
+	struct ev_loop *loop, struct cache *cache, const char *domain);
+/* No lookup may be under way. Accepts NULL. */
+void names_lookups_destroy(struct names_lookups *lookups);
+const char *names_lookups_domain(const struct names_lookups *lookups);
+
+/*
+ * True: *ret_view answers `name`, as text of any length. False: it has to be read first; then
+ * wait->on_answer is called in a later turn, unless names_cancel() comes before. With `wait` NULL
+ * nothing is read.
+ */
+bool names_ask(struct names_lookups *lookups, const char *name, struct names_view *ret_view,
+	struct names_wait *wait);
+/* Accepts a wait that is not under way. */
+void names_cancel(struct names_wait *wait);
+
+#endif

@@ -1,0 +1,142 @@
+#include "agent/names/write.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+#include <strings.h>
+
+static const struct {
+	const char *type;
+	unsigned part;
+} types[] = {
+	{ "A", NAMES_PART_A },
+	{ "AAAA", NAMES_PART_AAAA },
+	{ "SRV", NAMES_PART_SRV },
+	{ "TXT", NAMES_PART_TXT },
+	{ "PTR", NAMES_PART_PTR },
+	{ "ANY", NAMES_PART_ALL },
+};
+
+unsigned names_part(const char *type)
+{
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		if (strcasecmp(types[i].type, type) == 0) {
+			return types[i].part;
+		}
+	}
+	return 0;
+}
+
+static const char *address_text(const struct names_address *address, char out[INET6_ADDRSTRLEN])
+{
+	return inet_ntop(address->family, address->bytes, out, INET6_ADDRSTRLEN);
+}
+
+static bool is_wanted(const struct names_address *address, unsigned parts)
+{
+	return parts & (address->family == AF_INET ? NAMES_PART_A : NAMES_PART_AAAA);
+}
+
+static json_t *texts_json(char *const *texts, size_t count)
+{
+	json_t *list = json_array();
+	for (size_t i = 0; i < count; i++) {
+		json_array_append_new(list, json_string(texts[i]));
+	}
+	return list;
+}
+
+static json_t *addresses_json(const struct names_answer *answer, unsigned parts)
+{
+	json_t *list = json_array();
+	char text[INET6_ADDRSTRLEN];
+	for (size_t i = 0; i < answer->address_count; i++) {
+		if (is_wanted(&answer->addresses[i], parts)) {
+			json_array_append_new(
+				list, json_string(address_text(&answer->addresses[i], text)));
+		}
+	}
+	return list;
+}
+
+static json_t *targets_json(const struct names_answer *answer)
+{
+	json_t *list = json_array();
+	char text[INET6_ADDRSTRLEN];
+	for (size_t i = 0; i < answer->target_count; i++) {
+		const struct names_target *target = &answer->targets[i];
+		json_array_append_new(list,
+			json_pack("{s:i, s:i, s:i, s:s, s:s*}", "priority", target->priority,
+				"weight", target->weight, "port", target->port, "target",
+				target->name, "address",
+				target->address.family ? address_text(&target->address, text)
+						       : NULL));
+	}
+	return list;
+}
+
+static void set_filled(json_t *json, const char *key, json_t *list_take)
+{
+	if (json_array_size(list_take) > 0) {
+		json_object_set_new(json, key, list_take);
+	} else {
+		json_decref(list_take);
+	}
+}
+
+json_t *names_json(const struct names_view *view, const char *name, unsigned parts, uint32_t ttl_s)
+{
+	const struct names_answer *answer = view->answer;
+	json_t *json = json_pack("{s:s, s:I, s:f, s:b}", "name", name, "ttl", (json_int_t)ttl_s,
+		"age", (double)view->age_ms / 1000, "stale", view->stale);
+	json_object_set_new(json, "paths", texts_json(answer->paths, answer->path_count));
+	set_filled(json, "addresses", addresses_json(answer, parts));
+	if (answer->alias && parts & (NAMES_PART_A | NAMES_PART_AAAA)) {
+		json_object_set_new(json, "alias", json_string(answer->alias));
+	}
+	if (parts & NAMES_PART_SRV) {
+		set_filled(json, "targets", targets_json(answer));
+	}
+	if (parts & NAMES_PART_TXT) {
+		set_filled(json, "texts", texts_json(answer->texts, answer->text_count));
+	}
+	if (parts & NAMES_PART_PTR) {
+		set_filled(json, "names", texts_json(answer->pointers, answer->pointer_count));
+	}
+	return json;
+}
+
+static void write_texts(const char *type, char *const *texts, size_t count, struct buffer *out)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (!strpbrk(texts[i], "\r\n")) {
+			buffer_printf(out, "%s %s\n", type, texts[i]);
+		}
+	}
+}
+
+void names_write_lines(const struct names_view *view, unsigned parts, struct buffer *out)
+{
+	const struct names_answer *answer = view->answer;
+	char text[INET6_ADDRSTRLEN];
+	for (size_t i = 0; i < answer->address_count; i++) {
+		const struct names_address *address = &answer->addresses[i];
+		if (is_wanted(address, parts)) {
+			buffer_printf(out, "%s %s\n", address->family == AF_INET ? "A" : "AAAA",
+				address_text(address, text));
+		}
+	}
+	if (answer->alias && parts & (NAMES_PART_A | NAMES_PART_AAAA)) {
+		buffer_printf(out, "CNAME %s\n", answer->alias);
+	}
+	for (size_t i = 0; i < answer->target_count && parts & NAMES_PART_SRV; i++) {
+		const struct names_target *target = &answer->targets[i];
+		buffer_printf(out, "SRV %u %u %u %s\n", target->priority, target->weight,
+			target->port, target->name);
+	}
+	if (parts & NAMES_PART_TXT) {
+		write_texts("TXT", answer->texts, answer->text_count, out);
+	}
+	if (parts & NAMES_PART_PTR) {
+		write_texts("PTR", answer->pointers, answer->pointer_count, out);
+	}
+}

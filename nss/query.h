@@ -1,0 +1,44 @@
+/*
+ * One question to the agent from inside somebody else's process: a connection, a request, an answer,
+ * and everything given back. No threads, no state, no descriptor that survives an exec.
+ */
+#ifndef NSS_QUERY_H
+#define NSS_QUERY_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#define NSS_NAME_BYTES 256
+#define NSS_MAX_ADDRESSES 256 /* of one answer; a caller has no use for more */
+
+enum nss_query_status {
+	NSS_QUERY_FOUND,   /* the name exists; it may have nothing that was asked for */
+	NSS_QUERY_ABSENT,  /* no such name, or none that the agent knows */
+	NSS_QUERY_LATER,   /* the agent cannot say now, or did not answer in time */
+	NSS_QUERY_NO_AGENT /* nobody serves the socket, or this process must not ask */
+};
+
+struct nss_address {
+	int family;
+	union {
+		struct in_addr ipv4;
+		struct in6_addr ipv6;
+	} bytes;
+};
+
+/* In the caller's memory. */
+struct nss_answer {
+	struct nss_address addresses[NSS_MAX_ADDRESSES];
+	size_t count;
+	char name[NSS_NAME_BYTES]; /* the host name that stands in for addresses, or that has an address */
+};
+
+/* Asks for the addresses of `name`. */
+enum nss_query_status nss_query_name(struct nss_answer *ret_answer, const char *name);
+
+/* Asks for the name that has an address. */
+enum nss_query_status nss_query_address(
+	struct nss_answer *ret_answer, int family, const void *address);
+
+#endif
