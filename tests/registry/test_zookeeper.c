@@ -389,6 +389,72 @@ Test(zookeeper, a_server_that_restarts_keeps_the_session)
 	client_close(registry);
 }
 
+/* How many; the soak takes more. */
+static size_t many(void)
+{
+	const char *number = getenv("BERTH_WATCHED_PATHS");
+	return number ? strtoul(number, NULL, 10) : 20000;
+}
+
+struct count {
+	size_t told;
+	size_t goal;
+};
+
+static void count_good(void *context, const struct registry_result *result)
+{
+	struct count *count = context;
+	cr_assert_eq(result->err.code, 0, "%s", result->err.msg);
+	count->told++;
+}
+
+static bool is_counted(void *context)
+{
+	const struct count *count = context;
+	return count->told >= count->goal;
+}
+
+static void await_count(struct count *count, size_t goal)
+{
+	count->goal = goal;
+	client_wait(is_counted, count);
+}
+
+/* Their watches in one packet, as the client library would set them again, are more than a server takes. */
+Test(zookeeper, tens_of_thousands_of_watched_paths_survive_a_restart_of_the_server)
+{
+	enum { AT_ONCE = 1000 };
+	size_t paths = many();
+	struct count made = { 0 };
+	struct count seen = { 0 };
+	char path[128];
+	struct registry *registry = open_connected(NULL);
+	for (size_t i = 0; i < paths; i++) {
+		snprintf(path, sizeof(path), "/users/joe/with-a-name-that-has-a-usual-length/n%zu",
+			i);
+		registry_mknode(registry, path, true, count_good, &made);
+		if (i % AT_ONCE == 0 || i + 1 == paths) {
+			await_count(&made, i + 1);
+		}
+	}
+	for (size_t i = 0; i < paths; i++) {
+		snprintf(path, sizeof(path), "/users/joe/with-a-name-that-has-a-usual-length/n%zu",
+			i);
+		cr_assert_not_null(
+			registry_watch(registry, path, REGISTRY_WATCH_DATA, count_good, &seen));
+	}
+	await_count(&seen, paths);
+	zookeeper_server_restart(server);
+	await_count(&seen, 2 * paths);
+	cr_assert_null(strstr(diary.states, "lost"), "%s", diary.states);
+	char out[16];
+	char node[160];
+	snprintf(node, sizeof(node), "/registry%s", path);
+	cr_assert_eq(zookeeper_probe(server, out, sizeof(out), "set", node, "changed", NULL), 0);
+	await_count(&seen, 2 * paths + 1);
+	client_close(registry);
+}
+
 Test(zookeeper, a_detached_session_is_resumed_by_another_process_with_the_same_node)
 {
 	struct registry *registry = open_connected(NULL);
