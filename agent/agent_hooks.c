@@ -40,8 +40,8 @@ static json_t *main_process_status(const struct agent *agent)
 	if (!agent->supervise) {
 		return json_null();
 	}
-	return json_pack("{s:b, s:i}", "running", agent_main_process_runs(agent), "pid",
-		(int)supervise_pid(agent->supervise));
+	pid_t pid = supervise_pid(agent->supervise);
+	return json_pack("{s:b, s:i}", "running", pid > 0, "pid", (int)pid);
 }
 
 static json_t *agent_status(const struct agent *agent)

@@ -56,7 +56,7 @@ enum agent_phase {
 enum agent_main_process {
 	AGENT_MAIN_PROCESS_NONE, /* none is configured, or it has not started yet */
 	AGENT_MAIN_PROCESS_RUNNING,
-	AGENT_MAIN_PROCESS_RESTARTING,
+	AGENT_MAIN_PROCESS_DOWN, /* ended; it may start again, or post_stop runs */
 	AGENT_MAIN_PROCESS_ENDED
 };
 

@@ -1,7 +1,6 @@
 #include "agent/agent_main_process.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "agent/agent_event.h"
 #include "agent/agent_internal.h"
@@ -16,34 +15,28 @@ static void on_started(void *context, pid_t pid)
 	agent_wake(agent);
 }
 
-/* `status` as a shell says it: above 128 it names a signal, unless the program itself exits like that. */
-static void describe_end(int status, char *out, size_t size)
-{
-	const char *name = status > 128 ? sigabbrev_np(status - 128) : NULL;
-	if (name) {
-		snprintf(out, size, "exit status %d (SIG%s)", status, name);
-	} else {
-		snprintf(out, size, "exit status %d", status);
-	}
-}
-
-static void on_ended(void *context, int status, bool again)
+static void on_exited(void *context, const char *why, bool failed, bool again)
 {
 	struct agent *agent = context;
-	char why[64];
-	describe_end(status, why, sizeof(why));
-	agent->main_process = again ? AGENT_MAIN_PROCESS_RESTARTING : AGENT_MAIN_PROCESS_ENDED;
+	bool ran = agent->main_process == AGENT_MAIN_PROCESS_RUNNING;
+	agent->main_process = AGENT_MAIN_PROCESS_DOWN;
 	agent_event(agent,
 		&(struct transition){ .subject = "main process",
-			.from = "running",
+			.from = ran ? "running" : "starting",
 			.to = again ? "restarting" : "stopped",
 			.why = why,
-			.trouble = status != 0 && agent->phase == AGENT_RUNNING });
+			.trouble = failed });
 	if (again) {
 		metrics_add(agent->metrics, METRIC_MAIN_RESTARTS, "", "", 1);
-	} else {
-		agent->exit_status = status;
 	}
+	agent_wake(agent);
+}
+
+static void on_over(void *context, int status)
+{
+	struct agent *agent = context;
+	agent->main_process = AGENT_MAIN_PROCESS_ENDED;
+	agent->exit_status = status;
 	agent_wake(agent);
 }
 
@@ -54,7 +47,8 @@ int agent_main_process_start(struct agent *agent, char **argv, pid_t running, st
 	}
 	const struct supervise_callbacks callbacks = {
 		.on_started = on_started,
-		.on_ended = on_ended,
+		.on_exited = on_exited,
+		.on_over = on_over,
 		.context = agent,
 	};
 	agent->supervise = supervise_create(agent->loop, argv, &agent->limits, &callbacks);
@@ -70,12 +64,11 @@ int agent_main_process_start(struct agent *agent, char **argv, pid_t running, st
 void agent_main_process_apply_options(struct agent *agent)
 {
 	if (agent->supervise) {
-		supervise_set_policy(agent->supervise, agent->config->agent.restart,
-			agent->config->agent.stop_timeout_ms);
+		supervise_set_policy(agent->supervise, &agent->config->agent);
 	}
 }
 
-bool agent_main_process_runs(const struct agent *agent)
+bool agent_main_process_over(const struct agent *agent)
 {
-	return agent->main_process == AGENT_MAIN_PROCESS_RUNNING;
+	return !agent->supervise || agent->main_process == AGENT_MAIN_PROCESS_ENDED;
 }

@@ -16,6 +16,7 @@ int agent_main_process_start(struct agent *agent, char **argv, pid_t running, st
 	__attribute__((warn_unused_result)) ERR_REQUIRED(4);
 /* Puts the options into force that may change at run time. */
 void agent_main_process_apply_options(struct agent *agent);
-bool agent_main_process_runs(const struct agent *agent);
+/* There is none, or it has ended for good and post_stop with it. */
+bool agent_main_process_over(const struct agent *agent);
 
 #endif

@@ -20,7 +20,7 @@ static void done(struct agent *agent)
 
 static void stop_main_process(struct agent *agent)
 {
-	if (!agent_main_process_runs(agent)) {
+	if (agent_main_process_over(agent)) {
 		done(agent);
 		return;
 	}
@@ -124,12 +124,12 @@ void agent_stop_proceed(struct agent *agent)
 		}
 		break;
 	case AGENT_LINGERING:
-		if (agent->supervise && !agent_main_process_runs(agent)) {
+		if (agent->supervise && agent_main_process_over(agent)) {
 			done(agent);
 		}
 		break;
 	case AGENT_STOPPING_PROCESS:
-		if (!agent_main_process_runs(agent)) {
+		if (agent_main_process_over(agent)) {
 			done(agent);
 		}
 		break;

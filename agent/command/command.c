@@ -54,9 +54,55 @@ static bool is_running_command(pid_t pid)
 	return false;
 }
 
+static const struct {
+	const char *name;
+	int number;
+} signals[] = {
+	{ "ABRT", SIGABRT },
+	{ "ALRM", SIGALRM },
+	{ "BUS", SIGBUS },
+	{ "FPE", SIGFPE },
+	{ "HUP", SIGHUP },
+	{ "ILL", SIGILL },
+	{ "INT", SIGINT },
+	{ "KILL", SIGKILL },
+	{ "PIPE", SIGPIPE },
+	{ "PWR", SIGPWR },
+	{ "QUIT", SIGQUIT },
+	{ "SEGV", SIGSEGV },
+	{ "SYS", SIGSYS },
+	{ "TERM", SIGTERM },
+	{ "TRAP", SIGTRAP },
+	{ "USR1", SIGUSR1 },
+	{ "USR2", SIGUSR2 },
+	{ "WINCH", SIGWINCH },
+	{ "XCPU", SIGXCPU },
+	{ "XFSZ", SIGXFSZ },
+};
+
+int command_signal_number(const char *name)
+{
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+		if (strcmp(signals[i].name, name) == 0) {
+			return signals[i].number;
+		}
+	}
+	return -1;
+}
+
+const char *command_signal_name(int number)
+{
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+		if (signals[i].number == number) {
+			return signals[i].name;
+		}
+	}
+	return NULL;
+}
+
 void command_status_text(char out[COMMAND_STATUS_BYTES], enum command_end end, int status)
 {
-	const char *name = end == COMMAND_KILLED ? sigabbrev_np(status) : NULL;
+	const char *name = end == COMMAND_KILLED ? command_signal_name(status) : NULL;
 	if (name) {
 		snprintf(out, COMMAND_STATUS_BYTES, "killed by SIG%s", name);
 	} else {

@@ -71,6 +71,10 @@ void command_abandon(struct command *command);
  */
 bool command_wait_for_all(int64_t timeout_ms);
 
+/* "TERM" to SIGTERM and back; -1 and NULL for one that has no name here. */
+int command_signal_number(const char *name);
+const char *command_signal_name(int number);
+
 /* What the status says: "exit status 2", "killed by SIGSEGV". `out` has COMMAND_STATUS_BYTES. */
 enum { COMMAND_STATUS_BYTES = 48 };
 void command_status_text(char out[COMMAND_STATUS_BYTES], enum command_end end, int status);

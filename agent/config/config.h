@@ -143,7 +143,7 @@ struct config_component {
 	bool publish_health;
 };
 
-enum config_restart { RESTART_NEVER, RESTART_ON_FAILURE };
+enum config_restart { RESTART_NEVER, RESTART_ON_FAILURE, RESTART_ALWAYS };
 
 struct config_agent {
 	char *socket;
@@ -159,6 +159,13 @@ struct config_agent {
 	int64_t drain_delay_ms;
 	int64_t stop_timeout_ms; /* TERM to KILL of the supervised process, default 5 s */
 	enum config_restart restart;
+	int restart_limit; /* restarts in a row; 0: any number */
+	int stop_signal;
+	char *pre_start;       /* as written */
+	char **pre_start_argv; /* NULL: none */
+	char *post_stop;
+	char **post_stop_argv;
+	int64_t hook_timeout_ms;       /* of each of the two */
 	int max_parallel_checks;       /* default 16 */
 	int max_watchers;              /* event streams and long polls, default 10000 */
 	int64_t heartbeat_interval_ms; /* of event streams, default 15 s */

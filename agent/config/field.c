@@ -8,6 +8,7 @@
 #include "agent/config/config.h"
 #include "agent/config/value.h"
 #include "agent/config/verify.h"
+#include "agent/command/command.h"
 
 static void *place_at(void *target, size_t offset)
 {
@@ -233,6 +234,8 @@ static int set_scalar(
 		return config_parse_number(value, &MEMBER(double), err);
 	case CONFIG_MODE:
 		return config_parse_mode(value, &MEMBER(unsigned), err);
+	case CONFIG_SIGNAL:
+		return config_parse_signal(value, &MEMBER(int), err);
 	case CONFIG_WORD:
 		return config_parse_word(value, option->words, &MEMBER(unsigned), err);
 	case CONFIG_DURATION:
@@ -350,6 +353,8 @@ char *config_field_text(const struct config_option *option, const void *target, 
 		return config_format_size((int64_t)CONST_MEMBER(size_t));
 	case CONFIG_MODE:
 		return allocate_format("%04o", CONST_MEMBER(unsigned));
+	case CONFIG_SIGNAL:
+		return allocate_text(command_signal_name(CONST_MEMBER(int)));
 	case CONFIG_LIST:
 		return config_format_list(CONST_MEMBER(char **), CONST_SECOND(size_t));
 	case CONFIG_NUMBERED:

@@ -136,6 +136,7 @@ void config_option_describe(const struct config_option *option, char *out, size_
 		[CONFIG_NUMBERED] = "text, several by number",
 		[CONFIG_PAIRS] = "text",
 		[CONFIG_BYTES] = "text with escapes",
+		[CONFIG_SIGNAL] = "signal, by name",
 		[CONFIG_GROUP] = "group, by name or number",
 		[CONFIG_WRITER] = "user:NAME or group:NAME",
 	};

@@ -49,6 +49,7 @@
 	.type = CONFIG_STATUS_RANGES,                                                              \
 	.offset = FIELD(section, member, struct config_status_range *),                            \
 	.second = FIELD(section, count, size_t), .min = least, .max = most
+#define SIGNAL(section, member) .type = CONFIG_SIGNAL, .offset = FIELD(section, member, int)
 #define GROUP(section, member, id)                                                                 \
 	.type = CONFIG_GROUP, .offset = FIELD(section, member, char *),                            \
 	.second = FIELD(section, id, unsigned)
@@ -94,9 +95,17 @@ static const struct config_option agent_options[] = {
 		.help = "How long to wait after deregistering, before the agent exits or stops the process that "
 			"it supervises, so that clients notice." },
 	{ "stop_timeout", DURATION(agent, stop_timeout_ms, 0, HOURS(24)), .fallback = "5s",
-		.help = "How long the supervised process has from SIGTERM to SIGKILL." },
-	{ "restart", WORD(agent, restart, "never", "on-failure"), .fallback = "never",
-		.help = "Whether a supervised process that failed is started again, after a growing pause." },
+		.help = "How long the supervised process has from its stop signal to SIGKILL." },
+	{ "stop_signal", SIGNAL(agent, stop_signal), .fallback = "TERM",
+		.help = "What asks the supervised process to stop: QUIT for nginx, INT for PostgreSQL. The kernel "
+			"sends it too when the agent is killed and is not process 1." },
+	{ "restart", WORD(agent, restart, "never", "on-failure", "always"), .fallback = "never",
+		.help = "Whether a supervised process that ended is started again, after a growing pause." },
+	{ "restart_limit", INTEGER(agent, restart_limit, 0, 1000000), .fallback = "0",
+		.help = "So many restarts in a row, each after less than a minute; then the agent ends with the "
+			"process. 0: any number." },
+	{ "hook_timeout", DURATION(agent, hook_timeout_ms, 1, HOURS(24)), .fallback = "30s",
+		.help = "How long pre_start and post_stop may take." },
 	{ "max_parallel_checks", INTEGER(agent, max_parallel_checks, 1, 1024), .fallback = "16",
 		.help = "Checks that may run at the same time; others wait their turn." },
 	{ "max_watchers", INTEGER(agent, max_watchers, 1, 1000000), .fallback = "10000",

@@ -32,6 +32,7 @@ enum config_type {
 	CONFIG_PAIRS,         /* struct config_name_value * and a count; the keys are KEY.NAME */
 	CONFIG_BYTES,         /* char * and a length, written with escapes */
 	CONFIG_STATUS_RANGES, /* struct config_status_range * and a count, min to max */
+	CONFIG_SIGNAL,        /* int, by name */
 	CONFIG_GROUP,         /* char * and its gid, (unsigned)-1 without one */
 	CONFIG_WRITER         /* struct config_writer */
 };

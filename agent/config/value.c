@@ -10,6 +10,7 @@
 #include "lib/base/duration.h"
 #include "lib/base/hex.h"
 #include "lib/base/utf8.h"
+#include "agent/command/command.h"
 
 /* A range in which %.15g writes no exponent. */
 #define NUMBER_MIN 0.001
@@ -181,6 +182,17 @@ char *config_format_size(int64_t bytes)
 	}
 	return allocate_format(
 		"%lld%s", (long long)(bytes / size_units[i].factor), size_units[i].suffix);
+}
+
+int config_parse_signal(const char *text, int *ret_signal, struct err *err)
+{
+	int number = command_signal_number(strncmp(text, "SIG", 3) == 0 ? text + 3 : text);
+	if (number < 0) {
+		return err_set(
+			err, BERTH_FAILED, "write the name of a signal, as TERM, QUIT or INT");
+	}
+	*ret_signal = number;
+	return 0;
 }
 
 int config_parse_mode(const char *text, unsigned *ret_mode, struct err *err)

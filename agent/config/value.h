@@ -29,6 +29,8 @@ int config_parse_size(const char *text, int64_t min, int64_t max, int64_t *ret_b
 	struct err *err) ERR_REQUIRED(5);
 /* A resource limit: a number, a size, or "unlimited", which is UINT64_MAX. */
 int config_parse_limit(const char *text, uint64_t *ret_limit, struct err *err) ERR_REQUIRED(3);
+/* A signal's name, with or without SIG. */
+int config_parse_signal(const char *text, int *ret_signal, struct err *err) ERR_REQUIRED(3);
 /* File permissions in octal, at most 0777. */
 int config_parse_mode(const char *text, unsigned *ret_mode, struct err *err) ERR_REQUIRED(3);
 /* The index of `text` in the NULL-terminated `words`. */

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -10,134 +11,245 @@
 #include "agent/base/allocate.h"
 #include "agent/base/log.h"
 #include "agent/base/random.h"
+#include "agent/command/command.h"
 
 enum {
 	BACKOFF_FIRST_MS = 500,
 	BACKOFF_MAX_MS = 30000,
 	GOOD_RUN_MS = 60000, /* a run of this length forgives what was before */
+	HOOK_OUTPUT_BYTES = 4096,
+	CANNOT_RUN = 126, /* what a shell exits with */
+	NOT_FOUND = 127,
 };
+
+enum state { PREPARING, RUNNING, CLEANING, WAITING, OVER };
 
 struct supervise {
 	struct ev_loop *loop;
 	char **argv;
-	struct supervise_limits limits;
+	struct command_launch *launch;      /* of the main process */
+	struct command_launch *hook_launch; /* of pre_start and post_stop */
 	struct supervise_callbacks callbacks;
-	enum config_restart restart;
+	const struct config_agent *config;
+	enum state state;
 	bool restart_forbidden;
-	int64_t stop_timeout_ms;
-	pid_t pid;
 	bool stopping;
+	pid_t pid;    /* 0 unless it runs */
+	int status;   /* of the last end, as a shell would report it */
+	bool again;   /* it is to be started again when post_stop has ended */
+	int restarts; /* in a row, without a good run between them */
 	int64_t backoff_ms;
 	ev_tstamp started_at;
 	ev_child child;
-	ev_timer timer; /* KILL while stopping, the next start while restarting */
+	ev_timer timer;       /* KILL while stopping, the next start while waiting */
+	struct command *hook; /* pre_start or post_stop under way */
 };
-
-static void on_timer(struct ev_loop *loop, ev_timer *timer, int events);
-
-static int shell_status(int wait_status)
-{
-	return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
-}
 
 static void arm_timer(struct supervise *supervise, int64_t delay_ms)
 {
 	ev_timer_stop(supervise->loop, &supervise->timer);
-	/* libev counts from the beginning of this turn, which may have been long: KILL would follow TERM at once. */
+	/* libev counts from the beginning of this turn, which may have been long: KILL would follow at once. */
 	ev_now_update(supervise->loop);
 	ev_timer_set(&supervise->timer, (double)delay_ms / 1000.0, 0.0);
 	ev_timer_start(supervise->loop, &supervise->timer);
+}
+
+/* ---- the end ---- */
+
+static void over(struct supervise *supervise)
+{
+	supervise->state = OVER;
+	supervise->callbacks.on_over(supervise->callbacks.context, supervise->status);
+}
+
+static void after_cleaning(struct supervise *supervise)
+{
+	if (!supervise->again || supervise->restart_forbidden) {
+		over(supervise);
+		return;
+	}
+	supervise->state = WAITING;
+	arm_timer(supervise, random_jitter_ms(supervise->backoff_ms));
+	supervise->backoff_ms = supervise->backoff_ms * 2 > BACKOFF_MAX_MS
+		? BACKOFF_MAX_MS
+		: supervise->backoff_ms * 2;
+}
+
+/* The last line that a hook printed says most about how it ended. */
+static void log_hook(const char *name, const struct command_outcome *outcome)
+{
+	char ended[COMMAND_STATUS_BYTES] = "timed out";
+	if (outcome->end != COMMAND_TIMED_OUT) {
+		command_status_text(ended, outcome->end, outcome->status);
+	}
+	size_t len = outcome->output_len;
+	while (len > 0 && strchr(" \t\r\n", outcome->output[len - 1])) {
+		len--;
+	}
+	const char *newline = len ? memrchr(outcome->output, '\n', len) : NULL;
+	const char *line = newline ? newline + 1 : outcome->output;
+	int line_len = (int)(outcome->output + len - line);
+	bool good = outcome->end == COMMAND_EXITED && outcome->status == 0;
+	log_at(good ? LOG_LEVEL_INFO : LOG_LEVEL_WARN, name, "%s%s%.*s", ended,
+		line_len > 0 ? ": " : "", line_len, line);
+}
+
+static void on_cleaned(void *context, const struct command_outcome *outcome)
+{
+	(void)context;
+	log_hook("post_stop", outcome);
+}
+
+static void on_cleaner_gone(void *context)
+{
+	struct supervise *supervise = context;
+	supervise->hook = NULL;
+	after_cleaning(supervise);
+}
+
+static struct command *start_hook(struct supervise *supervise, char *const *argv, const char *name,
+	const struct command_callbacks *callbacks)
+{
+	const struct command_options options = {
+		.argv = argv,
+		.launch = supervise->hook_launch,
+		.output_max = HOOK_OUTPUT_BYTES,
+		.timeout_ms = supervise->config->hook_timeout_ms,
+	};
+	struct err err = ERR_INIT;
+	supervise->hook = command_start(supervise->loop, &options, callbacks, &err);
+	if (!supervise->hook) {
+		log_warn(name, "%s", err.msg);
+	}
+	return supervise->hook;
+}
+
+static void clean(struct supervise *supervise)
+{
+	const struct command_callbacks callbacks = { NULL, on_cleaned, on_cleaner_gone, supervise };
+	char *const *argv = supervise->config->post_stop_argv;
+	supervise->state = CLEANING;
+	if (!argv || !start_hook(supervise, argv, "post_stop", &callbacks)) {
+		after_cleaning(supervise);
+	}
+}
+
+static bool wants_restart(struct supervise *supervise)
+{
+	const struct config_agent *config = supervise->config;
+	bool wanted = config->restart == RESTART_ALWAYS ||
+		(config->restart == RESTART_ON_FAILURE && supervise->status != 0);
+	if (supervise->stopping || supervise->restart_forbidden || !wanted) {
+		return false;
+	}
+	if (config->restart_limit > 0 && supervise->restarts >= config->restart_limit) {
+		log_error("main process", "it ended %d times in a row: not started again",
+			supervise->restarts + 1);
+		return false;
+	}
+	supervise->restarts++;
+	return true;
+}
+
+/* It exited, or never ran. */
+static void ended(struct supervise *supervise, const char *why)
+{
+	bool failed = supervise->status != 0 && !supervise->stopping;
+	supervise->again = wants_restart(supervise);
+	supervise->callbacks.on_exited(supervise->callbacks.context, why, failed, supervise->again);
+	clean(supervise);
 }
 
 static void on_exit_of_child(struct ev_loop *loop, ev_child *child, int events)
 {
 	(void)events;
 	struct supervise *supervise = child->data;
+	bool killed = WIFSIGNALED(child->rstatus);
+	int number = killed ? WTERMSIG(child->rstatus) : WEXITSTATUS(child->rstatus);
+	char why[COMMAND_STATUS_BYTES];
 	ev_child_stop(loop, child);
 	ev_timer_stop(loop, &supervise->timer);
 	/* What is left of its group must not outlive it and hold its ports. */
 	kill(-supervise->pid, SIGTERM);
 	supervise->pid = 0;
-	int status = shell_status(child->rstatus);
-	bool again = !supervise->stopping && !supervise->restart_forbidden &&
-		supervise->restart == RESTART_ON_FAILURE && status != 0;
-	if (again) {
-		if ((ev_now(loop) - supervise->started_at) * 1000.0 > GOOD_RUN_MS) {
-			supervise->backoff_ms = BACKOFF_FIRST_MS;
-		}
-		arm_timer(supervise, random_jitter_ms(supervise->backoff_ms));
-		supervise->backoff_ms = supervise->backoff_ms * 2 > BACKOFF_MAX_MS
-			? BACKOFF_MAX_MS
-			: supervise->backoff_ms * 2;
+	supervise->status = killed ? 128 + number : number;
+	if ((ev_now(loop) - supervise->started_at) * 1000.0 > GOOD_RUN_MS) {
+		supervise->backoff_ms = BACKOFF_FIRST_MS;
+		supervise->restarts = 0;
 	}
-	supervise->callbacks.on_ended(supervise->callbacks.context, status, again);
+	command_status_text(why, killed ? COMMAND_KILLED : COMMAND_EXITED, number);
+	ended(supervise, why);
 }
+
+/* ---- the start ---- */
 
 static void watch_child(struct supervise *supervise, pid_t pid)
 {
+	supervise->state = RUNNING;
 	supervise->pid = pid;
 	supervise->started_at = ev_now(supervise->loop);
 	ev_child_set(&supervise->child, pid, 0);
 	ev_child_start(supervise->loop, &supervise->child);
 }
 
-static void default_signals(void)
+static int spawn(struct supervise *supervise, struct err *err)
 {
-	struct sigaction action = { .sa_handler = SIG_DFL };
-	for (int number = 1; number < NSIG; number++) {
-		sigaction(number, &action, NULL);
-	}
-}
-
-/*
- * Makes the child what it would be without us. All signals are blocked till the end, TTOU too: it lets a process group in the
- * background take the terminal.
- */
-static _Noreturn void child(const struct supervise *supervise, int *ret_error)
-{
-	setpgid(0, 0);
-	if (isatty(STDIN_FILENO)) {
-		tcsetpgrp(STDIN_FILENO, getpid());
-	}
-	setrlimit(RLIMIT_CORE, &supervise->limits.core);
-	setrlimit(RLIMIT_NOFILE, &supervise->limits.files);
-	default_signals();
-	sigset_t none;
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	execvp(supervise->argv[0], supervise->argv);
-	*ret_error = errno;
-	_exit(127);
-}
-
-/* Not inlined: what vfork's second return may clobber stays in this frame. */
-static __attribute__((noinline)) pid_t spawn(const struct supervise *supervise, int *ret_error)
-{
-	sigset_t all, before;
-	sigfillset(&all);
-	sigprocmask(SIG_SETMASK, &all, &before);
-	pid_t pid = vfork();
-	if (pid == 0) {
-		child(supervise, ret_error);
-	}
+	const struct command_spawn spawn = {
+		.argv = supervise->argv,
+		.launch = supervise->launch,
+		.placement = COMMAND_FOREGROUND,
+		.files = { -1, -1, -1 },
+		.keep_files = true,
+		/* The end of a container's first process is the end of all the others anyway. */
+		.death_signal = getpid() == 1 ? 0 : supervise->config->stop_signal,
+	};
+	pid_t pid = command_spawn(&spawn, err);
 	if (pid < 0) {
-		*ret_error = errno;
+		supervise->status = pid == -ENOENT ? NOT_FOUND : CANNOT_RUN;
+		return err->code;
 	}
-	sigprocmask(SIG_SETMASK, &before, NULL);
-	return pid;
+	watch_child(supervise, pid);
+	supervise->callbacks.on_started(supervise->callbacks.context, pid);
+	return 0;
+}
+
+static void on_prepared(void *context, const struct command_outcome *outcome)
+{
+	struct supervise *supervise = context;
+	log_hook("pre_start", outcome);
+	supervise->status = outcome->end == COMMAND_EXITED ? outcome->status
+		: outcome->end == COMMAND_KILLED           ? 128 + outcome->status
+							   : CANNOT_RUN;
+}
+
+static void on_preparer_gone(void *context)
+{
+	struct supervise *supervise = context;
+	struct err err = ERR_INIT;
+	supervise->hook = NULL;
+	if (supervise->status != 0) {
+		ended(supervise, "pre_start failed");
+	} else if (spawn(supervise, &err)) {
+		ended(supervise, err.msg);
+	}
 }
 
 int supervise_start(struct supervise *supervise, int *ret_status, struct err *err)
 {
-	/* The child that shares our memory until it executes writes it. */
-	volatile int error = 0;
-	pid_t pid = spawn(supervise, (int *)&error);
-	if (error) {
-		*ret_status = error == ENOENT ? 127 : 126;
-		return err_set_errno(err, BERTH_FAILED, error, "cannot run %s", supervise->argv[0]);
+	const struct command_callbacks callbacks = { NULL, on_prepared, on_preparer_gone,
+		supervise };
+	char *const *argv = supervise->config->pre_start_argv;
+	supervise->state = PREPARING;
+	supervise->status = 0;
+	if (!argv) {
+		int code = spawn(supervise, err);
+		*ret_status = code ? supervise->status : *ret_status;
+		return code;
 	}
-	watch_child(supervise, pid);
-	supervise->callbacks.on_started(supervise->callbacks.context, pid);
+	if (!start_hook(supervise, argv, "pre_start", &callbacks)) {
+		*ret_status = CANNOT_RUN;
+		return err_set(err, BERTH_FAILED, "pre_start cannot be run");
+	}
 	return 0;
 }
 
@@ -151,26 +263,38 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
 	(void)loop;
 	(void)events;
 	struct supervise *supervise = timer->data;
-	if (supervise->stopping) {
-		log_warn("main process", "did not end within %.9g s of TERM: sending KILL",
-			(double)supervise->stop_timeout_ms / 1000);
+	if (supervise->state == RUNNING) {
+		log_warn("main process", "still runs %.9g s after its stop signal: sending KILL",
+			(double)supervise->config->stop_timeout_ms / 1000);
 		supervise_signal(supervise, SIGKILL);
 		return;
 	}
-	int status;
 	struct err err = ERR_INIT;
-	if (supervise_start(supervise, &status, &err)) {
-		supervise->callbacks.on_ended(supervise->callbacks.context, status, false);
+	if (supervise_start(supervise, &supervise->status, &err)) {
+		ended(supervise, err.msg);
 	}
 }
+
+/* ---- life ---- */
 
 struct supervise *supervise_create(struct ev_loop *loop, char **argv,
 	const struct supervise_limits *limits, const struct supervise_callbacks *callbacks)
 {
+	const struct command_limit own[] = {
+		{ RLIMIT_CORE, limits->core },
+		{ RLIMIT_NOFILE, limits->files },
+	};
+	const struct command_launch_options options = {
+		.user = "",
+		.cwd = "",
+		.limits = own,
+		.limit_count = sizeof(own) / sizeof(own[0]),
+	};
 	struct supervise *supervise = allocate_zeroed(1, sizeof(*supervise));
 	supervise->loop = loop;
 	supervise->argv = argv;
-	supervise->limits = *limits;
+	supervise->launch = command_launch_create(&options);
+	supervise->hook_launch = command_launch_create(&options);
 	supervise->callbacks = *callbacks;
 	supervise->backoff_ms = BACKOFF_FIRST_MS;
 	ev_init(&supervise->child, on_exit_of_child);
@@ -185,23 +309,28 @@ void supervise_destroy(struct supervise *supervise)
 	if (!supervise) {
 		return;
 	}
+	if (supervise->hook) {
+		command_abandon(supervise->hook);
+	}
 	ev_child_stop(supervise->loop, &supervise->child);
 	ev_timer_stop(supervise->loop, &supervise->timer);
+	command_launch_destroy(supervise->launch);
+	command_launch_destroy(supervise->hook_launch);
 	free(supervise);
 }
 
-void supervise_set_policy(
-	struct supervise *supervise, enum config_restart restart, int64_t stop_timeout_ms)
+void supervise_set_policy(struct supervise *supervise, const struct config_agent *config)
 {
-	supervise->restart = restart;
-	supervise->stop_timeout_ms = stop_timeout_ms;
+	supervise->config = config;
 }
 
 void supervise_forbid_restart(struct supervise *supervise)
 {
 	supervise->restart_forbidden = true;
-	if (supervise->pid == 0) {
+	if (supervise->state == WAITING) {
 		ev_timer_stop(supervise->loop, &supervise->timer);
+		supervise->status = 0; /* of the stop that was asked for */
+		over(supervise);
 	}
 }
 
@@ -223,13 +352,18 @@ void supervise_stop(struct supervise *supervise)
 		return;
 	}
 	supervise->stopping = true;
-	if (supervise->pid == 0) {
-		ev_timer_stop(supervise->loop, &supervise->timer);
-		supervise->callbacks.on_ended(supervise->callbacks.context, 0, false);
+	if (supervise->state == PREPARING && supervise->hook) {
+		command_abandon(supervise->hook);
+		supervise->hook = NULL;
+		ended(supervise, "the agent stops before pre_start has ended");
 		return;
 	}
-	supervise_signal(supervise, SIGTERM);
-	/* A stopped process cannot act on TERM. */
+	if (supervise->state != RUNNING) {
+		supervise_forbid_restart(supervise);
+		return;
+	}
+	supervise_signal(supervise, supervise->config->stop_signal);
+	/* A stopped process cannot act on a signal. */
 	supervise_signal(supervise, SIGCONT);
-	arm_timer(supervise, supervise->stop_timeout_ms);
+	arm_timer(supervise, supervise->config->stop_timeout_ms);
 }

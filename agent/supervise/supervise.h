@@ -1,14 +1,21 @@
 /*
  * The container's main process: started, watched, signalled, ended.
  *
- * It runs in a process group of its own, which gets the terminal when standard input is one, so that it behaves as it
- * would without us. Loop thread only; needs the default loop (SIGCHLD).
+ *                pre_start                 exit                    not again
+ *   PREPARING ──────────────▶ RUNNING ──────────────▶ CLEANING ──────────────▶ OVER
+ *       ▲                        │                       │ again, after post_stop
+ *       │   a growing pause      ▼ stop signal,          ▼
+ *       └──────────────────── (still RUNNING)         WAITING ──▶ PREPARING
+ *                              KILL later
+ *
+ * It runs in a process group of its own, which gets the terminal when standard input is one, so that it
+ * behaves as it would without the agent. When the agent is killed and is not the first process of a
+ * container, the kernel sends the process its stop signal. Loop thread only; needs the default loop.
  */
 #ifndef AGENT_SUPERVISE_SUPERVISE_H
 #define AGENT_SUPERVISE_SUPERVISE_H
 
 #include <ev.h>
-#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/resource.h>
@@ -22,12 +29,17 @@ struct supervise;
 struct supervise_callbacks {
 	/* The process runs (again). */
 	void (*on_started)(void *context, pid_t pid);
-	/* It ended; `status` is what a shell would say (128 + signal). `again`: it will be restarted after a while. */
-	void (*on_ended)(void *context, int status, bool again);
+	/*
+	 * It exited, or could not be started; `why` in words. `failed`: with a status other than 0, and nobody
+	 * asked it to stop. `again`: it will be started again after a while; else on_over follows.
+	 */
+	void (*on_exited)(void *context, const char *why, bool failed, bool again);
+	/* Nothing follows; `status` is what a shell would report (128 + signal). */
+	void (*on_over)(void *context, int status);
 	void *context;
 };
 
-/* Of the process that was started, before it made some of its own. */
+/* The limits of the process that was started, before it changed its own. */
 struct supervise_limits {
 	struct rlimit core;
 	struct rlimit files;
@@ -39,12 +51,16 @@ struct supervise *supervise_create(struct ev_loop *loop, char **argv,
 /* Leaves a running process alone. Accepts NULL. */
 void supervise_destroy(struct supervise *supervise);
 
-void supervise_set_policy(
-	struct supervise *supervise, enum config_restart restart, int64_t stop_timeout_ms);
+/* `config` is borrowed until the next call. */
+void supervise_set_policy(struct supervise *supervise, const struct config_agent *config);
 
-/* Starts it: 0, or BERTH_FAILED with *ret_status 127 (no such program) or 126 (cannot be executed). */
-int supervise_start(struct supervise *supervise, int *ret_status, struct err *err) ERR_REQUIRED(3);
-/* Goes on with a process that this same pid started before an upgrade. */
+/*
+ * Starts it, after pre_start when there is one. BERTH_FAILED when it cannot be run at once, with
+ * *ret_status 127 (no such program) or 126; what fails later is reported by on_exited and on_over.
+ */
+int supervise_start(struct supervise *supervise, int *ret_status, struct err *err)
+	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
+/* Goes on with a process that this same pid started before it re-executed itself. */
 void supervise_adopt(struct supervise *supervise, pid_t pid);
 
 /* From now on an end is an end, and a restart that is due does not come. */
@@ -54,7 +70,7 @@ void supervise_forbid_restart(struct supervise *supervise);
 pid_t supervise_pid(const struct supervise *supervise);
 /* Sends a signal to its process group. */
 void supervise_signal(struct supervise *supervise, int signal_number);
-/* TERM, and KILL after the stop timeout; on_ended follows, with `again` false. At once if none runs. */
+/* The stop signal, and KILL after the stop timeout; on_over follows. At once if nothing runs. */
 void supervise_stop(struct supervise *supervise);
 
 #endif

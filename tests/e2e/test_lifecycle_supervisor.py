@@ -21,6 +21,14 @@ def shell(script):
     return ["/bin/sh", "-c", script]
 
 
+def zombie(pid):
+    """The state of the process is Z, or it is gone."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
 class MainProcess(LifeTest):
     def supervised(self, command, check="true", extra=None, **keywords):
         agent = self.web_agent(check=check, command=command, extra=extra, **keywords)
@@ -44,6 +52,86 @@ class MainProcess(LifeTest):
             with self.subTest(script=script):
                 agent, found = self.run_to_its_end(shell(script))
                 self.assertEqual(found, status, agent.read_log())
+
+    def test_it_gets_its_own_stop_signal(self):
+        said = self.folder / "said"
+        agent = self.trapping(
+            f"trap 'echo quit > {said}; exit 9' QUIT; trap 'echo term > {said}; exit 5' TERM",
+            extra={"agent": {"stop_signal": "QUIT", "stop_timeout": "60s"}},
+        )
+        agent.signal(signal.SIGTERM)
+        self.assertEqual(agent.wait(), 9)
+        self.assertEqual(said.read_text(), "quit\n")
+
+    def test_the_signal_that_ended_it_has_a_name(self):
+        agent, found = self.run_to_its_end(shell("kill -SEGV $$"))
+        self.assertEqual(found, 139)
+        lines = [line for line in agent.read_log().splitlines() if "killed by SIGSEGV" in line]
+        self.assertEqual(len(lines), 1, agent.read_log())
+        self.assertIn(" warn ", lines[0])
+
+    def test_restart_always_starts_again_what_ended_well_until_the_limit(self):
+        runs = self.folder / "runs"
+        agent, found = self.run_to_its_end(
+            shell(f"echo x >> {runs}; exit 0"), extra={"agent": {"restart": "always", "restart_limit": "2"}}
+        )
+        self.assertEqual(found, 0)
+        self.assertEqual(runs.read_text(), "x\n" * 3)
+        self.assertIn("it ended 3 times in a row: not started again", agent.read_log())
+
+    def test_it_dies_with_a_killed_agent(self):
+        said = self.folder / "said"
+        agent = self.trapping(
+            f"trap 'echo quit > {said}; exit 0' QUIT", extra={"agent": {"stop_signal": "QUIT"}}
+        )
+        main = agent.status()["main_process"]["pid"]
+        agent.kill()
+        wait_until(lambda: zombie(main), "it ended with the agent")
+        self.assertEqual(said.read_text(), "quit\n")
+
+    def test_before_and_after_it_commands_run(self):
+        order = self.folder / "order"
+        script = self.folder / "say.sh"
+        script.write_text(f"#!/bin/sh\necho $1 >> {order}\n")
+        script.chmod(0o755)
+        agent, found = self.run_to_its_end(
+            shell(f"echo main >> {order}; exit 4"),
+            extra={"agent": {"pre_start": f"{script} before", "post_stop": f"{script} after"}},
+        )
+        self.assertEqual(found, 4)
+        self.assertEqual(order.read_text().split(), ["before", "main", "after"])
+
+    def test_a_restart_runs_them_again(self):
+        order = self.folder / "order"
+        script = self.folder / "say.sh"
+        script.write_text(f"#!/bin/sh\necho $1 >> {order}\n")
+        script.chmod(0o755)
+        agent, found = self.run_to_its_end(
+            shell(f"echo main >> {order}; exit 4"),
+            extra={"agent": {
+                "restart": "on-failure", "restart_limit": "1", "pre_start": f"{script} before", "post_stop": f"{script} after",
+            }},
+        )
+        self.assertEqual(found, 4)
+        self.assertEqual(order.read_text().split(), ["before", "main", "after"] * 2)
+
+    def test_when_pre_start_fails_it_is_not_started(self):
+        begun = self.folder / "begun"
+        agent, found = self.run_to_its_end(
+            shell(f"touch {begun}"), extra={"agent": {"pre_start": "/bin/sh -c 'echo no disk; exit 3'"}}
+        )
+        self.assertEqual(found, 3)
+        self.assertFalse(begun.exists())
+        self.assertIn("pre_start: exit status 3: no disk", agent.read_log())
+
+    def test_a_stop_does_not_wait_for_pre_start(self):
+        begun = self.folder / "begun"
+        agent = self.supervised(
+            shell("exit 1"), extra={"agent": {"pre_start": f"/bin/sh -c 'touch {begun}; sleep 1000'"}}
+        ).start()
+        wait_until(begun.exists, "pre_start runs")
+        agent.signal(signal.SIGTERM)
+        self.assertEqual(agent.wait(), 0)
 
     def test_what_cannot_be_run_is_127_or_126_and_never_registered(self):
         plain = self.folder / "plain"

@@ -1,5 +1,6 @@
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
+#include <signal.h>
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,10 +22,17 @@ static void on_started(void *context, pid_t pid)
 	(void)pid;
 }
 
-static void on_ended(void *context, int status, bool again)
+static void on_exited(void *context, const char *why, bool failed, bool again)
 {
 	(void)context;
-	(void)again;
+	cr_assert(ne(str, (char *)why, ""));
+	cr_assert(not(failed), "it was asked to stop");
+	cr_assert(not(again));
+}
+
+static void on_over(void *context, int status)
+{
+	(void)context;
 	status_at_end = status;
 	ev_break(loop, EVBREAK_ALL);
 }
@@ -54,10 +62,12 @@ Test(supervise, time_to_stop_begins_with_term)
 	struct supervise_limits limits;
 	getrlimit(RLIMIT_CORE, &limits.core);
 	getrlimit(RLIMIT_NOFILE, &limits.files);
-	const struct supervise_callbacks callbacks = { on_started, on_ended, NULL };
+	const struct supervise_callbacks callbacks = { on_started, on_exited, on_over, NULL };
+	const struct config_agent config = { .stop_timeout_ms = STOP_TIMEOUT_MS,
+		.stop_signal = SIGTERM };
 	loop = ev_default_loop(EVFLAG_AUTO);
 	supervise = supervise_create(loop, argv, &limits, &callbacks);
-	supervise_set_policy(supervise, RESTART_NEVER, STOP_TIMEOUT_MS);
+	supervise_set_policy(supervise, &config);
 	int status;
 	struct err err = ERR_INIT;
 	cr_assert(zero(int, supervise_start(supervise, &status, &err)));
