@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 void check_resolve_init(struct check_resolve *resolve, struct ev_loop *loop)
@@ -41,10 +42,22 @@ static void look_up(const char *host, const char *port, int flags, struct check_
 	freeaddrinfo(found);
 }
 
+/* The configuration made sure that the path fits. */
+static void name_socket(const char *path, struct check_addresses *addresses)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	struct check_address *item = &addresses->items[addresses->count++];
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+	item->len = sizeof(address);
+	memcpy(&item->address, &address, sizeof(address));
+}
+
 static bool look_up_without_asking(
 	const char *host, const char *port, struct check_addresses *addresses)
 {
-	if (strcasecmp(host, "localhost") == 0) {
+	if (*host == '/') {
+		name_socket(host, addresses);
+	} else if (strcasecmp(host, "localhost") == 0) {
 		look_up("127.0.0.1", port, AI_NUMERICHOST, addresses);
 		look_up("::1", port, AI_NUMERICHOST, addresses);
 	} else {

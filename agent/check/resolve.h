@@ -1,8 +1,9 @@
 /*
  * From a host and a port to socket addresses, without ever blocking the loop.
  *
- * Numeric addresses and "localhost" (127.0.0.1, then ::1) are known at once. Any other name is looked up by getaddrinfo() in
- * a short-lived child: the C library's resolver has no other way to be given up at a deadline.
+ * Numeric addresses, the path of a Unix socket, and "localhost" (127.0.0.1, then ::1) are known at once. Any
+ * other name is looked up by getaddrinfo() in a short-lived child: the C library's resolver cannot be
+ * interrupted at a deadline.
  */
 #ifndef AGENT_CHECK_RESOLVE_H
 #define AGENT_CHECK_RESOLVE_H

@@ -70,15 +70,17 @@ struct config_check {
 	struct config_name_value *environment; /* env.NAME = value */
 	size_t environment_count;
 	char *target;      /* tcp: host:port; http: URL */
-	char *target_host; /* from target, without brackets */
+	char *target_host; /* from target, without brackets; or the path of a Unix socket */
 	char *target_port;
 	char *target_path; /* http: path and query, at least "/" */
 	char *send;        /* tcp; with \r \n \t \\ \xHH decoded */
 	size_t send_len;
 	char *expect; /* tcp: bytes that the answer must contain, decoded likewise; "" : connecting is enough */
 	size_t expect_len;
-	char *method;                              /* http, default GET */
-	char *host;                                /* http: Host header, default from target */
+	char *method;                      /* http, default GET */
+	char *host;                        /* http: Host header, default from target */
+	struct config_name_value *headers; /* http: header.NAME = value */
+	size_t header_count;
 	struct config_status_range *expect_status; /* http, default 200-299 */
 	size_t expect_status_count;
 	int64_t interval_ms;

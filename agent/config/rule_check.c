@@ -1,5 +1,6 @@
 #include <stdlib.h>
 #include <string.h>
+#include <sys/un.h>
 
 #include "agent/base/allocate.h"
 #include "agent/config/build.h"
@@ -66,6 +67,28 @@ static void rule_command(struct config_builder *builder, const struct config_sec
 	}
 }
 
+/* unix:/path, or http://unix:/path:/uri. False for any other target. */
+static bool split_unix_target(
+	const struct config_check *check, char **ret_host, char **ret_path, struct err *err)
+{
+	const char *prefix = check->type == CHECK_HTTP ? "http://unix:" : "unix:";
+	if (strncmp(check->target, prefix, strlen(prefix)) != 0) {
+		return false;
+	}
+	const char *socket = check->target + strlen(prefix);
+	const char *uri = check->type == CHECK_HTTP ? strstr(socket, ":/") : NULL;
+	size_t len = uri ? (size_t)(uri - socket) : strlen(socket);
+	if (*socket != '/' || len >= sizeof(((struct sockaddr_un *)NULL)->sun_path)) {
+		err_set(err, BERTH_FAILED,
+			"behind unix: write the absolute path of a socket, at most %zu bytes",
+			sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1);
+		return true;
+	}
+	*ret_host = allocate_bytes(socket, len);
+	*ret_path = allocate_text(uri ? uri + 1 : "/");
+	return true;
+}
+
 static void rule_target(struct config_builder *builder, const struct config_section *section,
 	struct config_check *check)
 {
@@ -77,7 +100,9 @@ static void rule_target(struct config_builder *builder, const struct config_sect
 	char *host;
 	char *port;
 	char *path;
-	if (check->type == CHECK_HTTP) {
+	if (split_unix_target(check, &host, &path, &err)) {
+		port = err.code ? NULL : allocate_text("");
+	} else if (check->type == CHECK_HTTP) {
 		config_parse_http_url(check->target, &host, &port, &path, &err);
 	} else if (config_parse_host_port(check->target, 1, &host, &port, &err) == 0) {
 		path = allocate_text("");

@@ -10,7 +10,7 @@ enum { MASKED_BYTES_MAX = 1024 * 1024 };
 bool config_name_is_secret(const char *name)
 {
 	static const char *const words[] = { "password", "passwd", "passphrase", "secret", "token",
-		"key", "credential", "private" };
+		"key", "credential", "private", "authorization", "cookie" };
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
 		if (strcasestr(name, words[i])) {
 			return true;

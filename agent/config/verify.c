@@ -265,6 +265,24 @@ int config_verify_user(const char *value, struct err *err)
 	return getpwnam(value) ? 0 : err_set(err, BERTH_FAILED, "there is no user %s here", value);
 }
 
+int config_verify_header_name(const char *name, struct err *err)
+{
+	static const char token[] = "!#$%&'*+-.^_`|~0123456789"
+				    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+	static const char *const ours[] = { "Host", "Connection", "Content-Length",
+		"Transfer-Encoding" };
+	if (!*name || strspn(name, token) != strlen(name)) {
+		return err_set(err, BERTH_FAILED, "header.NAME: NAME must be the name of a header");
+	}
+	for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++) {
+		if (strcasecmp(name, ours[i]) == 0) {
+			return err_set(err, BERTH_FAILED, "header.%s: the agent sets this one%s",
+				name, i == 0 ? ", see host" : "");
+		}
+	}
+	return 0;
+}
+
 int config_verify_limit_name(const char *name, struct err *err)
 {
 	if (command_limit_resource(name) >= 0) {

@@ -5,11 +5,14 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/check/http.h"
 #include "agent/check/probe.h"
 #include "tests/support/check_support.h"
+#include "tests/support/scratch.h"
 
 /* How a server treats each connection. */
 enum manner {
@@ -245,6 +248,96 @@ ParameterizedTest(struct server_case *its, check_net, a_tcp_answer_is_searched_f
 	serve(its->manner, its->text);
 	run(CHECK_TCP);
 	expect_case(its);
+}
+
+struct body_case {
+	char text[128];
+	char match[16];
+	bool invert;
+	bool ignore_case;
+	int verdict;
+	char detail[64];
+};
+
+ParameterizedTestParameters(check_net, an_http_body_is_matched)
+{
+	static struct body_case cases[] = {
+		{ "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nUP\n", "^UP$", false, false,
+			CHECK_PASSING, "status 200" },
+		{ "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nUP\n", "^up$", false, false,
+			CHECK_FAILING, "status 200, body does not match: ^up$" },
+		{ "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nUP\n", "^up$", false, true,
+			CHECK_PASSING, "status 200" },
+		{ "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nDOWN\n", "DOWN", true, false,
+			CHECK_FAILING, "status 200, body matches: DOWN" },
+		{ "HTTP/1.1 200 OK\r\nX: UP\r\n\r\nto the end: UP", "UP$", false, false,
+			CHECK_PASSING, "status 200" },
+		{ "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nU\r\n1\r\nP\r\n0\r\n\r\n",
+			"^UP$", false, false, CHECK_PASSING, "status 200" },
+		{ "HTTP/1.1 500 No\r\nContent-Length: 2\r\n\r\nUP", "UP", false, false,
+			CHECK_FAILING, "status 500" },
+		{ "HTTP/1.1 200 OK\r\nX: UP\r\nContent-Length: 0\r\n\r\n", "UP", false, false,
+			CHECK_FAILING, "status 200, body does not match: UP" },
+	};
+	return cr_make_param_array(struct body_case, cases, sizeof(cases) / sizeof(cases[0]));
+}
+
+ParameterizedTest(struct body_case *its, check_net, an_http_body_is_matched)
+{
+	config = check_support_config(CHECK_HTTP);
+	config.match = its->match;
+	config.match_invert = its->invert;
+	config.match_ignore_case = its->ignore_case;
+	serve(ANSWERS, its->text);
+	run(CHECK_HTTP);
+	cr_expect_str_eq(check_verdict_name(result.verdict), check_verdict_name(its->verdict),
+		"%s: %s", its->text, result.detail);
+	cr_expect_str_eq(result.detail, its->detail);
+}
+
+Test(check_net, an_http_request_has_the_headers_that_were_asked_for)
+{
+	char agent[] = "User-Agent", probe[] = "probe/1", token[] = "X-Token", value[] = "a b";
+	struct config_name_value headers[] = { { agent, probe }, { token, value } };
+	char host[] = "www.example.org";
+	struct buffer request;
+	struct check_socket_exchange exchange;
+	config = check_support_config(CHECK_HTTP);
+	config.headers = headers;
+	config.header_count = 2;
+	config.host = host;
+	buffer_init(&request, CHECK_HTTP_REQUEST_BYTES);
+	cr_assert(check_http_exchange(&config, &request, &exchange));
+	cr_expect_str_eq(buffer_text(&request),
+		"GET / HTTP/1.1\r\nHost: www.example.org\r\nAccept: */*\r\nUser-Agent: probe/1\r\n"
+		"X-Token: a b\r\nConnection: close\r\n\r\n");
+	buffer_finish(&request);
+}
+
+Test(check_net, a_unix_socket_is_a_target)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	char folder[SCRATCH_PATH];
+	scratch_folder(folder);
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s/s", folder);
+	int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	cr_assert_eq(bind(listener, (struct sockaddr *)&address, sizeof(address)), 0);
+	cr_assert_eq(listen(listener, 8), 0);
+	server = fork();
+	if (server == 0) {
+		int connection = accept(listener, NULL, NULL);
+		treat(connection, ANSWERS, "HTTP/1.1 204 No Content\r\n\r\n");
+		_exit(0);
+	}
+	close(listener);
+	config = check_support_config(CHECK_HTTP);
+	config.target_host = address.sun_path;
+	run(CHECK_HTTP);
+	cr_expect_str_eq(result.detail, "status 204");
+	unlink(address.sun_path);
+	run(CHECK_HTTP);
+	cr_expect_str_eq(result.detail, "cannot connect: No such file or directory");
+	rmdir(folder);
 }
 
 Test(check_net, a_reset_is_failing)
