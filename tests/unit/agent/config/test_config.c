@@ -204,9 +204,12 @@ Test(config, each_type_of_check_is_complete)
 			  "expect = B\n"
 			  "[check h]\ntype = http\ntarget = http://localhost\n"
 			  "expect_status = 200-204 301\nwarn_time = 1s\n"
+			  "[check u]\ntype = http\ntarget = http://unix:/run/a.sock:/live?x\n"
+			  "header.X-A = b\nmatch = UP\n"
+			  "[check v]\ntype = tcp\ntarget = unix:/run/a.sock\n"
 			  "[check l]\ntype = ttl\nwriter = user:root\ninterval = 1m\n");
 	const struct config_check *checks = config->components[0].checks;
-	cr_assert_eq(config->components[0].check_count, 4);
+	cr_assert_eq(config->components[0].check_count, 6);
 	cr_expect_str_eq(checks[0].argv[0], "/bin/sh");
 	cr_expect_str_eq(checks[0].argv[2], "a | b");
 	cr_expect_null(checks[0].argv[3]);
@@ -225,9 +228,13 @@ Test(config, each_type_of_check_is_complete)
 	cr_assert_eq(checks[2].expect_status_count, 2);
 	cr_expect_eq(checks[2].expect_status[0].last, 204);
 	cr_expect_eq(checks[2].expect_status[1].first, 301);
-	cr_expect_eq(checks[3].type, CHECK_TTL);
-	cr_expect_eq(checks[3].writer.kind, CONFIG_WRITER_USER);
-	cr_expect_eq(checks[3].writer.id, 0);
+	cr_expect_str_eq(checks[3].target_host, "/run/a.sock");
+	cr_expect_str_eq(checks[3].target_path, "/live?x");
+	cr_expect_str_eq(checks[3].headers[0].value, "b");
+	cr_expect_str_eq(checks[4].target_host, "/run/a.sock");
+	cr_expect_eq(checks[5].type, CHECK_TTL);
+	cr_expect_eq(checks[5].writer.kind, CONFIG_WRITER_USER);
+	cr_expect_eq(checks[5].writer.id, 0);
 	config_unref(config);
 }
 
@@ -428,6 +435,14 @@ Test(config, each_mistake_is_reported_once_where_it_is)
 		{ COMPONENT CHECK "command = ' ' --option\n", 7, "name a program" },
 		{ COMPONENT CHECK "command = x\nexpect_status = 200\n", 8, "type = command" },
 		{ COMPONENT CHECK "command = x\nmatch = (\n", 8, "regular expression" },
+		{ COMPONENT CHECK "command = x\nlimit.fd = 1\n", 8, "nofile" },
+		{ COMPONENT CHECK "command = x\nlimit.nofile = many\n", 8, "unlimited" },
+		{ COMPONENT CHECK "command = x\nwarning_status = 0\n", 8, "1 to 255" },
+		{ COMPONENT CHECK "type = tcp\ntarget = unix:s\n", 8, "absolute path" },
+		{ COMPONENT CHECK "type = http\ntarget = http://unix:/s\nheader.Host = x\n", 9,
+			"see host" },
+		{ COMPONENT CHECK "type = http\ntarget = http://a/\nheader.a b = x\n", 9, "" },
+		{ "[agent]\nstop_signal = FOO\n" COMPONENT, 2, "TERM, QUIT or INT" },
 		{ COMPONENT CHECK "command = x\nuser = no-such-user-here\n", 8, "no user" },
 		{ COMPONENT CHECK "command = x\nenv.1A = x\n", 8, "variable" },
 		{ COMPONENT CHECK "command = x\nendpoints = rest\n", 8, "no [endpoint rest]" },
