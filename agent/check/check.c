@@ -1,5 +1,6 @@
 #include "agent/check/check.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,8 @@ enum { STUCK_MS = 5000 };
 
 /* Wide enough that the commands of many checks do not all start at once, and nothing that a start has to wait for. */
 enum { FIRST_RUNS_WITHIN_MS = 1000 };
+
+static const double PASSED_MAX_S = 86400. * 3650;
 
 struct request {
 	check_run_done *done;
@@ -258,7 +261,8 @@ static bool restore(struct check *check, const json_t *saved)
 		return false;
 	}
 	double passed_s = ev_time() - saved_at;
-	int64_t passed_ms = passed_s > 0 ? (int64_t)(passed_s * 1000) : 0;
+	/* A clock that was set, or a damaged document, must not lead beyond what an integer holds. */
+	int64_t passed_ms = passed_s > 0 ? (int64_t)(fmin(passed_s, PASSED_MAX_S) * 1000) : 0;
 	if (!check_state_restore(&check->machine, machine, clock_monotonic_ms() - passed_ms)) {
 		return false;
 	}

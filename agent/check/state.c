@@ -141,6 +141,13 @@ json_t *check_state_save(const struct check_state_machine *machine, int64_t now_
 		machine->bad, "failure_ages_ms", failure_ages(machine, now_ms));
 }
 
+/* An age as it can be: what was saved may be damaged, and no sum with a time may overflow. */
+static int64_t plausible_age_ms(json_int_t age_ms)
+{
+	static const int64_t most_ms = INT64_C(1000) * 86400 * 3650;
+	return age_ms < 0 ? 0 : age_ms > most_ms ? most_ms : age_ms;
+}
+
 bool check_state_restore(struct check_state_machine *machine, const json_t *saved, int64_t saved_ms)
 {
 	const char *name;
@@ -157,14 +164,14 @@ bool check_state_restore(struct check_state_machine *machine, const json_t *save
 		return false;
 	}
 	machine->grace = grace != 0;
-	machine->started_ms = saved_ms - age_ms;
+	machine->started_ms = saved_ms - plausible_age_ms(age_ms);
 	enter(machine, (enum check_state)state);
 	machine->good = good;
 	machine->bad = bad;
 	size_t i;
 	json_t *age;
 	json_array_foreach (ages, i, age) {
-		remember_failure(machine, saved_ms - json_integer_value(age));
+		remember_failure(machine, saved_ms - plausible_age_ms(json_integer_value(age)));
 	}
 	return true;
 }

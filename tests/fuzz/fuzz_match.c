@@ -1,0 +1,61 @@
+/*
+ * A pattern over a command's output: how the output is cut into pieces makes no difference, and up to the longest
+ * line the verdict is that of regexec() over the whole.
+ */
+#include <assert.h>
+#include <regex.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/check/match.h"
+#include "lib/base/utf8.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+
+static const char *const patterns[] = { "^OK$", "^$", "a+b", "[^a]$", "(x|yz)*w", "." };
+
+enum { PATTERNS = sizeof(patterns) / sizeof(patterns[0]) };
+
+static bool match_in_pieces(
+	const char *pattern, bool ignore_case, const char *data, size_t len, size_t piece)
+{
+	struct check_match *match = check_match_create(pattern, ignore_case);
+	for (size_t at = 0; at < len; at += piece) {
+		check_match_add(match, data + at, len - at < piece ? len - at : piece);
+	}
+	bool found = check_match_finish(match);
+	check_match_destroy(match);
+	return found;
+}
+
+static bool match_whole(const char *pattern, bool ignore_case, const char *data, size_t len)
+{
+	char *text = malloc(len + 1);
+	regex_t regex;
+	int flags = REG_EXTENDED | REG_NOSUB | REG_NEWLINE | (ignore_case ? REG_ICASE : 0);
+	assert(text && regcomp(&regex, pattern, flags) == 0);
+	utf8_copy_valid(text, data, len, false);
+	bool found = regexec(&regex, text, 0, NULL, 0) == 0;
+	regfree(&regex);
+	free(text);
+	return found;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+	if (len < 2) {
+		return 0;
+	}
+	const char *pattern = patterns[data[0] % PATTERNS];
+	bool ignore_case = data[0] & 0x80;
+	size_t piece = (size_t)data[1] + 1;
+	const char *output = (const char *)data + 2;
+	size_t output_len = len - 2;
+	bool whole = match_in_pieces(pattern, ignore_case, output, output_len, output_len + 1);
+	assert(whole == match_in_pieces(pattern, ignore_case, output, output_len, piece));
+	if (output_len < CHECK_MATCH_LINE_BYTES) {
+		assert(whole == match_whole(pattern, ignore_case, output, output_len));
+	}
+	return 0;
+}
