@@ -181,7 +181,7 @@ static int remote_share(const struct api *api)
 	return share > 0 ? share : 1;
 }
 
-int api_watcher_begin(struct api *api, const struct http_request *request, struct err *err)
+int api_watcher_begin(struct api *api, struct http_request *request, struct err *err)
 {
 	if (api->watchers >= (size_t)api->options.max_watchers) {
 		return err_set(err, BERTH_LIMIT_EXCEEDED, "more than %d watchers (max_watchers)",
@@ -191,6 +191,11 @@ int api_watcher_begin(struct api *api, const struct http_request *request, struc
 		return err_set(err, BERTH_LIMIT_EXCEEDED,
 			"more than %d watchers over TCP (a quarter of max_watchers)",
 			remote_share(api));
+	}
+	size_t limit = (size_t)(request->local ? api->options.max_watchers : remote_share(api));
+	if (!http_watch(request, request->local ? api->watchers : api->remote_watchers, limit)) {
+		return err_set(err, BERTH_LIMIT_EXCEEDED,
+			"this client has its share of the watchers (max_watchers)");
 	}
 	api->watchers++;
 	api->remote_watchers += !request->local;

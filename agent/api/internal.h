@@ -30,7 +30,6 @@ struct api {
 	struct list readers; /* streams with something unread, longest first */
 	struct list waiting; /* streams whose snapshot waits for room */
 	ev_timer room;
-	size_t held; /* bytes, of all streams */
 	uint64_t next_stream;
 	struct metrics_series *hits;
 	struct metrics_series *misses;
@@ -102,7 +101,7 @@ bool api_may_write_check(
 	const struct api *api, const struct http_request *request, const struct check *check);
 
 /* Event streams and long polls: 0 and one more is counted, or BERTH_LIMIT_EXCEEDED. Remote ones may be but a share of all. */
-int api_watcher_begin(struct api *api, const struct http_request *request, struct err *err)
+int api_watcher_begin(struct api *api, struct http_request *request, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
 void api_watcher_end(struct api *api, bool local);
 

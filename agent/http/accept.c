@@ -28,6 +28,16 @@ static void pause_for(struct listener *listener, int error)
 	ev_timer_start(loop, &listener->retry);
 }
 
+/* It has sent a request already, most likely: closing with that unread would take the answer from it. */
+static void turn_away(struct connection *connection)
+{
+	struct http *http = connection->http;
+	http_refuse(
+		connection, 503, "LimitExceeded", "this client has its share of the connections");
+	(void)recv(connection->io.fd, http->scratch, sizeof(http->scratch), 0);
+	http_connection_destroy(connection);
+}
+
 static void add(struct listener *listener, int fd)
 {
 	int on = 1;
@@ -36,7 +46,17 @@ static void add(struct listener *listener, int fd)
 		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	}
 	listener->exhausted = false;
-	http_connection_create(listener, fd, ++listener->http->next_connection);
+	struct http *http = listener->http;
+	struct connection *connection = http_connection_create(
+		listener, fd, ++http->next_connection);
+	bool allowed = http_client_may_connect(connection->client, listener);
+	if (http_client_note_refusal(connection->client, !allowed)) {
+		log_warn("http", "a client has its share of the connections (%zu), and gets no more",
+			listener->connections - 1);
+	}
+	if (!allowed) {
+		turn_away(connection);
+	}
 }
 
 static void on_connect(struct ev_loop *loop, ev_io *io, int events)

@@ -19,6 +19,7 @@
 enum {
 	HEAD_BYTES = 4096,
 	SMALL_BYTES = 2048,
+	LARGE_BYTES = 64 * 1024,
 	PREFIX_BYTES = 160,    /* status line, Date, Connection */
 	PUMP_TURNS = 16,       /* so that one stream does not keep the loop for itself */
 	CHUNK_HEAD_BYTES = 10, /* size, CR, LF */
@@ -229,9 +230,10 @@ static void write_answer(struct connection *connection, int status, struct http_
 	sent -= keep_rest(connection, &parts[0], sent);
 	sent -= keep_rest(connection, &parts[1], sent);
 	if (parts[2].iov_len > 0) {
-		connection->response = response;
 		connection->sent = sent;
-		response->references++;
+		if (!http_response_hold(connection, response)) {
+			connection->state = GONE;
+		}
 	}
 }
 
@@ -290,6 +292,15 @@ static int apply_conditions(
 									 : 200;
 }
 
+static void answer_problem(
+	struct connection *connection, int status, const char *title, const char *detail)
+{
+	struct http_response *problem = http_response_create_problem(
+		status, title, detail, connection->active ? connection->request.path : NULL, NULL);
+	write_answer(connection, status, problem);
+	http_response_free(problem);
+}
+
 void http_answer(struct http_request *request, int status, struct http_response *response)
 {
 	struct connection *connection = connection_of(request);
@@ -301,21 +312,16 @@ void http_answer(struct http_request *request, int status, struct http_response 
 	status = status == 200 ? apply_conditions(connection, response) : status;
 	if (status == 412) {
 		http_refuse_condition(connection);
+	} else if (response->len > LARGE_BYTES && !response->payer && !http_has_room(request)) {
+		/* The socket will not take all of it at once. */
+		answer_problem(connection, 503, "LimitExceeded",
+			"too many answers of this client wait to be read");
 	} else {
 		write_answer(connection, status, response);
 	}
 	if (later) {
 		http_connection_wake(connection);
 	}
-}
-
-static void answer_problem(
-	struct connection *connection, int status, const char *title, const char *detail)
-{
-	struct http_response *problem = http_response_create_problem(
-		status, title, detail, connection->active ? connection->request.path : NULL, NULL);
-	write_answer(connection, status, problem);
-	http_response_free(problem);
 }
 
 void http_refuse_condition(struct connection *connection)

@@ -39,8 +39,8 @@ void http_connection_free_request(struct connection *connection)
 
 void http_connection_end_request(struct connection *connection)
 {
-	http_response_free(connection->response);
-	connection->response = NULL;
+	http_response_drop(connection);
+	http_end_watch(connection);
 	connection->sent = 0;
 	connection->http->requests -= connection->active;
 	connection->active = false;
@@ -339,7 +339,8 @@ void http_connection_run(struct connection *connection, int events)
 	if (is_between(connection) && connection->half_closed) {
 		connection->state = GONE;
 	}
-	if (connection->state == GONE) {
+	bool fits = http_account(connection) || connection->state == STREAMING;
+	if (!fits || connection->state == GONE) {
 		http_connection_destroy(connection);
 	} else {
 		watch(connection);
@@ -413,6 +414,8 @@ struct connection *http_connection_create(struct listener *listener, int fd, uin
 	buffer_init(&connection->out, OUTPUT_BYTES);
 	list_append(&http->connections, &connection->link);
 	list_init(&connection->woken);
+	connection->client = http_client_get(http, fd, listener->local);
+	http_client_count(connection->client, 1);
 	http->connection_count++;
 	listener->connections++;
 	ev_io_init(&connection->io, on_io, fd, EV_READ);
@@ -438,10 +441,15 @@ void http_connection_destroy(struct connection *connection)
 	http_accept_more(connection->listener);
 	list_remove(&connection->link);
 	list_remove(&connection->woken);
-	http_response_free(connection->response);
+	http_response_drop(connection);
 	http_connection_free_request(connection);
 	buffer_finish(&connection->input);
 	buffer_finish(&connection->out);
+	connection->stream_bytes = 0;
+	(void)http_account(connection);
+	http_end_watch(connection);
+	http_client_count(connection->client, -1);
+	http_client_release(connection->client);
 	free(connection);
 	if (pinned) {
 		http->options.on_pinned_closed(http->options.context, id);

@@ -3,6 +3,7 @@
  */
 #include "agent/http/http.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -14,7 +15,9 @@
 #include "agent/http/socket.h"
 
 enum {
-	SPARE_DESCRIPTORS = 128, /* for everything but connections */
+	RESERVED = 128,     /* descriptors for everything but connections, */
+	LEAST_RESERVED = 8, /* and how many of them must be free at the start */
+	FEWEST_CONNECTIONS = 4,
 	/* There may be a quarter as many remote connections as local ones, beside them. */
 	REMOTE_SHARE = 4,
 	FEWEST_REMOTE = 16,
@@ -62,35 +65,59 @@ static void init_watchers(struct http *http)
 
 /* ---- opening and closing ------------------------------------------------------------------------ */
 
-static size_t limit_of(const struct http *http, bool local)
+/* How many descriptors are open: the lowest free number says so, as long as nobody has left gaps. */
+static rlim_t count_open(void)
 {
-	int share = http->options.max_connections / REMOTE_SHARE;
-	return (size_t)(local                   ? http->options.max_connections
-			: share > FEWEST_REMOTE ? share
-						: FEWEST_REMOTE);
+	int free_fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
+	if (free_fd >= 0) {
+		close(free_fd);
+	}
+	return free_fd < 0 ? 0 : (rlim_t)free_fd;
 }
 
-/* As many descriptors as the connections of all listeners need, and no more connections than there are descriptors. */
-static void fit_limits(struct http *http, bool tcp)
+/* What connections leave alone: the rest of the agent opens files for the registry, for checks and for its state. */
+static rlim_t reserve_of(rlim_t limit)
+{
+	rlim_t least = count_open() + LEAST_RESERVED;
+	rlim_t good = limit / 2 < RESERVED ? limit / 2 : RESERVED;
+	return least > good ? least : good;
+}
+
+static rlim_t raise_limit(rlim_t wanted)
 {
 	struct rlimit limit;
 	if (getrlimit(RLIMIT_NOFILE, &limit) < 0) {
-		return;
+		return wanted;
 	}
-	rlim_t spare = SPARE_DESCRIPTORS + (tcp ? FEWEST_REMOTE : 0);
-	rlim_t connections = (rlim_t)http->options.max_connections;
-	rlim_t wanted = connections + (tcp ? connections / REMOTE_SHARE : 0) + spare;
 	if (limit.rlim_cur < wanted) {
 		limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &limit);
-		if (limit.rlim_cur < wanted && limit.rlim_cur > spare) {
-			rlim_t left = limit.rlim_cur - spare;
-			http->options.max_connections =
-				(int)(tcp ? left * REMOTE_SHARE / (REMOTE_SHARE + 1) : left);
-			log_warn("http", "at most %d connections: the limit of open files is %ju",
-				http->options.max_connections, (uintmax_t)limit.rlim_cur);
-		}
 	}
+	return limit.rlim_cur;
+}
+
+/* As many descriptors as the connections of all listeners need, and no more connections than there are descriptors. */
+static int fit_limits(struct http *http, bool tcp, struct err *err)
+{
+	int *local = &http->options.max_connections;
+	int remote = *local / REMOTE_SHARE > FEWEST_REMOTE ? *local / REMOTE_SHARE : FEWEST_REMOTE;
+	rlim_t connections = (rlim_t)(*local + (tcp ? remote : 0));
+	rlim_t limit = raise_limit(connections + RESERVED);
+	rlim_t reserve = reserve_of(limit);
+	if (limit < reserve + FEWEST_CONNECTIONS) {
+		return err_set(err, BERTH_FAILED,
+			"the limit of open files is %ju, and at least %ju are needed",
+			(uintmax_t)limit, (uintmax_t)(reserve + FEWEST_CONNECTIONS));
+	}
+	if (limit < reserve + connections) {
+		int left = (int)(limit - reserve);
+		remote = left / (REMOTE_SHARE + 1) > 0 ? left / (REMOTE_SHARE + 1) : 1;
+		*local = tcp ? left - remote : left;
+		log_warn("http", "at most %d connections: the limit of open files is %ju", *local,
+			(uintmax_t)limit);
+	}
+	http->max_remote = remote;
+	return 0;
 }
 
 static int open_listener(struct http *http, bool local, struct err *err)
@@ -111,9 +138,10 @@ static int open_listener(struct http *http, bool local, struct err *err)
 		return fd;
 	}
 	struct listener *listener = &http->listeners[http->listener_count++];
-	*listener = (struct listener){
-		.http = http, .fd = fd, .local = local, .max_connections = limit_of(http, local)
-	};
+	*listener = (struct listener){ .http = http,
+		.fd = fd,
+		.local = local,
+		.max_connections = (size_t)(local ? options->max_connections : http->max_remote) };
 	http_accept_start(listener);
 	return 0;
 }
@@ -126,11 +154,12 @@ int http_open(struct http **ret_http, struct ev_loop *loop, const struct http_op
 	http->options = *options;
 	http->options.socket_path = http->socket_path = allocate_text(options->socket_path);
 	list_init(&http->connections);
+	list_init(&http->clients);
 	list_init(&http->woken);
 	bool tcp = options->listen_fd >= 0 || (options->listen && options->listen[0]);
-	fit_limits(http, tcp);
 	init_watchers(http);
-	if (open_listener(http, true, err) || (tcp && open_listener(http, false, err))) {
+	if (fit_limits(http, tcp, err) || open_listener(http, true, err) ||
+		(tcp && open_listener(http, false, err))) {
 		http_close(http);
 		return err->code;
 	}

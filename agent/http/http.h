@@ -157,6 +157,13 @@ void http_on_closed(struct http_request *request, void (*on_closed)(void *contex
  */
 void http_set_lasting(struct http_request *request);
 
+/*
+ * Counts the request as an event stream or long poll of its client, until it ends: false when the client has its share of
+ * `limit`, of which all clients together have `total`.
+ */
+bool http_watch(struct http_request *request, size_t total, size_t limit)
+	__attribute__((warn_unused_result));
+
 struct http_stream_callbacks {
 	/* Copies up to `size` bytes into `buffer` and returns how many; 0: nothing now, until http_stream_wake(). */
 	size_t (*on_read)(void *context, char *buffer, size_t size);
@@ -170,6 +177,12 @@ void http_stream(struct http_request *request, const char *content_type,
 	const struct http_stream_callbacks *callbacks);
 /* There is something to read. */
 void http_stream_wake(struct http_request *request);
+/*
+ * One budget holds for all bytes that wait for clients. The source of a stream says what it holds for it, and asks before it
+ * makes more.
+ */
+void http_hold(struct http_request *request, size_t bytes);
+bool http_has_room(const struct http_request *request);
 /* Breaks the stream off, soon: on_read is called no more, on_closed later. */
 void http_stream_end(struct http_request *request);
 

@@ -1,6 +1,6 @@
 /*
  * Shared by the files of the server: http.c (opening, closing, hand-over), accept.c (taking connections in), connection.c (the
- * life of one), answer.c (responses, writing, streams), request.c (parts of a request).
+ * life of one), answer.c (responses, writing, streams), share.c (what one client may have), request.c (parts of a request).
  */
 #ifndef AGENT_HTTP_INTERNAL_H
 #define AGENT_HTTP_INTERNAL_H
@@ -12,6 +12,10 @@
 
 #define HTTP_SCRATCH_BYTES (16 * 1024)
 #define HTTP_DATE_BYTES 40
+/* All that waits for clients to read it, and all that they have begun to send. */
+#define HTTP_HELD_BYTES (64 * 1024 * 1024)
+
+struct client; /* see share.c */
 
 struct http_response {
 	unsigned references;
@@ -23,6 +27,8 @@ struct http_response {
 	size_t len;
 	void (*release)(void *context);
 	void *context;
+	size_t writers;       /* connections that still have to write it */
+	struct client *payer; /* whose share it counts in, while there are writers */
 };
 
 /*
@@ -49,6 +55,7 @@ struct connection {
 	struct http_request request; /* first: a request is found in its connection */
 	struct http *http;
 	struct listener *listener;
+	struct client *client;
 	struct list link;
 	struct list woken; /* on http->woken: to be run although the socket says nothing */
 	ev_io io;
@@ -60,6 +67,7 @@ struct connection {
 	bool has_body;
 	bool keep_body;
 	bool lasting;
+	bool watches;    /* is counted as a watcher of its client */
 	bool keep_alive; /* the connection goes on when the answer is written */
 	bool lingers;    /* or else the client may still be sending */
 	ev_tstamp last;  /* when a request ended, or the client took a part of an answer */
@@ -69,7 +77,9 @@ struct connection {
 	size_t thrown_away; /* bytes of a body, or while lingering */
 	struct buffer out;  /* has to be written before `response` */
 	struct http_response *response;
-	size_t sent; /* of its body */
+	size_t sent;         /* of its body */
+	size_t stream_bytes; /* what the source of its stream holds for it */
+	size_t held;         /* what the budget counts of all these */
 	void (*on_closed)(void *context);
 	void *on_closed_context;
 	size_t (*on_read)(void *context, char *buffer, size_t size);
@@ -92,10 +102,13 @@ struct http {
 	char *socket_path;
 	struct listener listeners[2];
 	size_t listener_count;
+	int max_remote;    /* connections over TCP */
 	ev_timer sweep;    /* idle connections */
 	struct list woken; /* connections to run, in the order in which they were woken */
 	ev_idle kick;
 	struct list connections;
+	struct list clients;
+	size_t held; /* bytes, of HTTP_HELD_BYTES */
 	size_t connection_count;
 	size_t requests;
 	uint64_t next_connection;
@@ -140,6 +153,23 @@ void http_send_continue(struct connection *connection);
 /* Goes on writing. */
 void http_write(struct connection *connection);
 void http_pump(struct connection *connection);
+
+/* ---- share.c ---- */
+
+/* The client of a connection, with a reference for it. */
+struct client *http_client_get(struct http *http, int fd, bool local);
+void http_client_release(struct client *client);
+void http_client_count(struct client *client, int connections);
+/* May it have this connection, which is counted already? */
+bool http_client_may_connect(struct client *client, const struct listener *listener);
+/* True when the log should say so: the first refusal in a row. */
+bool http_client_note_refusal(struct client *client, bool refused);
+void http_end_watch(struct connection *connection);
+/* Counts anew what the connection holds. False: it has grown, and there is no room for that. */
+bool http_account(struct connection *connection);
+/* The connection has to write the response, whose body is counted as long as that lasts. False: there is no room. */
+bool http_response_hold(struct connection *connection, struct http_response *response);
+void http_response_drop(struct connection *connection);
 
 /* ---- request.c ---- */
 

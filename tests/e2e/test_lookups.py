@@ -526,7 +526,7 @@ http.get({ socketPath, path }, (answer) => {
 class OverTcp(LookupTest):
     def setUp(self):
         self.port = reserve_port(self)
-        self.sections = {"listen": f"127.0.0.1:{self.port}", "max_watchers": "8"}
+        self.sections = {"listen": f"127.0.0.1:{self.port}", "max_watchers": "9"}
         super().setUp()
 
     def ask(self, method, target):

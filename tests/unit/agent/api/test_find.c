@@ -144,6 +144,24 @@ void http_peer(const struct http_request *request, struct http_peer *peer)
 	peer->known = false;
 }
 
+bool http_watch(struct http_request *request, size_t total, size_t limit)
+{
+	(void)request;
+	return total < limit;
+}
+
+void http_hold(struct http_request *request, size_t bytes)
+{
+	(void)request;
+	(void)bytes;
+}
+
+bool http_has_room(const struct http_request *request)
+{
+	(void)request;
+	return true;
+}
+
 void http_set_lasting(struct http_request *request)
 {
 	(void)request;

@@ -1,0 +1,205 @@
+/*
+ * What one client may have of what all share. A client is a user (on the Unix socket) or an address (over TCP; of IPv6 the
+ * network), whatever the number of its connections.
+ *
+ * One rule for connections, watchers and bytes: a client may have three times as much as is free. So a client alone gets
+ * three quarters, and the next one always finds room.
+ */
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "agent/base/allocate.h"
+#include "agent/http/internal.h"
+
+enum {
+	TIMES_THE_FREE = 3,
+	V6_NETWORK_BYTES = 8,
+	/* What a connection may hold without being counted: there are only so many connections. */
+	FREE_BYTES = 4096
+};
+
+static bool share_allows(size_t used, size_t total, size_t limit)
+{
+	return total < limit && used < TIMES_THE_FREE * (limit - total);
+}
+
+/* ---- clients ------------------------------------------------------------------------------------ */
+
+struct key {
+	sa_family_t family; /* AF_UNSPEC: the kernel does not say */
+	unsigned char bytes[16];
+};
+
+static void read_user(int fd, struct key *key)
+{
+	struct ucred credentials;
+	socklen_t len = sizeof(credentials);
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &len) == 0) {
+		key->family = AF_UNIX;
+		memcpy(key->bytes, &credentials.uid, sizeof(credentials.uid));
+	}
+}
+
+static void read_address(int fd, struct key *key)
+{
+	struct sockaddr_storage address = { .ss_family = AF_UNSPEC };
+	socklen_t len = sizeof(address);
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *)&address;
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&address;
+	if (getpeername(fd, (struct sockaddr *)&address, &len) < 0) {
+		return;
+	}
+	key->family = AF_INET;
+	if (address.ss_family == AF_INET) {
+		memcpy(key->bytes, &v4->sin_addr, sizeof(v4->sin_addr));
+	} else if (address.ss_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr)) {
+		memcpy(key->bytes, v6->sin6_addr.s6_addr + 12, sizeof(v4->sin_addr));
+	} else if (address.ss_family == AF_INET6) {
+		key->family = AF_INET6;
+		memcpy(key->bytes, v6->sin6_addr.s6_addr, V6_NETWORK_BYTES);
+	}
+}
+
+struct client {
+	struct list link;
+	struct key key;
+	size_t references; /* connections, and responses that it pays for */
+	size_t connections;
+	size_t watchers;
+	size_t bytes;
+	bool refused; /* and the log says so */
+};
+
+struct client *http_client_get(struct http *http, int fd, bool local)
+{
+	struct key key = { .family = AF_UNSPEC };
+	(local ? read_user : read_address)(fd, &key);
+	for (struct list *at = http->clients.next; at != &http->clients; at = at->next) {
+		struct client *client = LIST_ITEM(at, struct client, link);
+		if (client->key.family == key.family &&
+			memcmp(client->key.bytes, key.bytes, sizeof(key.bytes)) == 0) {
+			client->references++;
+			return client;
+		}
+	}
+	struct client *client = allocate_zeroed(1, sizeof(*client));
+	client->key = key;
+	client->references = 1;
+	list_append(&http->clients, &client->link);
+	return client;
+}
+
+void http_client_release(struct client *client)
+{
+	if (--client->references == 0) {
+		list_remove(&client->link);
+		free(client);
+	}
+}
+
+/* ---- connections and watchers ------------------------------------------------------------------- */
+
+bool http_client_may_connect(struct client *client, const struct listener *listener)
+{
+	/* This one is counted already. */
+	return share_allows(
+		client->connections - 1, listener->connections - 1, listener->max_connections);
+}
+
+void http_client_count(struct client *client, int connections)
+{
+	client->connections += (size_t)connections;
+}
+
+bool http_client_note_refusal(struct client *client, bool refused)
+{
+	bool first = refused && !client->refused;
+	client->refused = refused;
+	return first;
+}
+
+bool http_watch(struct http_request *request, size_t total, size_t limit)
+{
+	struct connection *connection = (struct connection *)request;
+	if (!share_allows(connection->client->watchers, total, limit)) {
+		return false;
+	}
+	connection->watches = true;
+	connection->client->watchers++;
+	return true;
+}
+
+void http_end_watch(struct connection *connection)
+{
+	connection->client->watchers -= connection->watches;
+	connection->watches = false;
+}
+
+/* ---- bytes -------------------------------------------------------------------------------------- */
+
+static bool has_room(const struct client *client, const struct http *http)
+{
+	return share_allows(client->bytes, http->held, HTTP_HELD_BYTES);
+}
+
+bool http_has_room(const struct http_request *request)
+{
+	const struct connection *connection = (const struct connection *)request;
+	return has_room(connection->client, connection->http);
+}
+
+static size_t count_held(const struct connection *connection)
+{
+	size_t own = connection->input.size + connection->body.size + connection->out.size +
+		connection->reader.text.size;
+	return connection->stream_bytes + (own > FREE_BYTES ? own - FREE_BYTES : 0);
+}
+
+bool http_account(struct connection *connection)
+{
+	size_t held = count_held(connection);
+	size_t before = connection->held;
+	connection->held = held;
+	connection->http->held += held - before;
+	connection->client->bytes += held - before;
+	return held <= before || has_room(connection->client, connection->http);
+}
+
+void http_hold(struct http_request *request, size_t bytes)
+{
+	struct connection *connection = (struct connection *)request;
+	connection->stream_bytes = bytes;
+	(void)http_account(connection);
+}
+
+/* A response that several connections have to write is held once, and the first of their clients pays for it. */
+bool http_response_hold(struct connection *connection, struct http_response *response)
+{
+	if (!response->payer && !has_room(connection->client, connection->http)) {
+		return false;
+	}
+	response->references++;
+	if (response->writers++ == 0) {
+		response->payer = connection->client;
+		response->payer->references++;
+		response->payer->bytes += response->len;
+		connection->http->held += response->len;
+	}
+	connection->response = response;
+	return true;
+}
+
+void http_response_drop(struct connection *connection)
+{
+	struct http_response *response = connection->response;
+	connection->response = NULL;
+	if (response && --response->writers == 0) {
+		response->payer->bytes -= response->len;
+		connection->http->held -= response->len;
+		http_client_release(response->payer);
+		response->payer = NULL;
+	}
+	http_response_free(response);
+}
