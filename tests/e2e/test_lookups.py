@@ -470,7 +470,7 @@ class Freshness(LookupTest):
 
 
 class SameForEveryClient(LookupTest):
-    """curl, Node and Python are three HTTP implementations that share nothing."""
+    """curl, Node, Java, h2load and Python are HTTP implementations that share nothing."""
 
     TARGETS = (
         f"/v1/resolve{COMPONENTS}/a",
@@ -510,6 +510,29 @@ http.get({ socketPath, path }, (answer) => {
         answer = self.get(target)
         return [answer.status, answer.headers["ETag"], answer.body.decode()]
 
+    JAVA = """
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
+
+class Ask {
+    public static void main(String[] arguments) throws Exception {
+        HttpClient client = HttpClient.newHttpClient();
+        for (String target : arguments) {
+            HttpRequest request = HttpRequest.newBuilder(URI.create(target)).build();
+            HttpResponse<String> answer = client.send(request, HttpResponse.BodyHandlers.ofString());
+            System.out.println(answer.statusCode() + "\\t" + answer.headers().firstValue("ETag").get() + "\\t" + answer.body().strip());
+        }
+    }
+}
+"""
+
+    def setUp(self):
+        self.port = reserve_port(self)
+        self.sections = {"listen": f"127.0.0.1:{self.port}"}
+        super().setUp()
+
     def compare(self, ask):
         for target in self.TARGETS:
             self.assertEqual(ask(target), self.by_python(target), target)
@@ -521,6 +544,31 @@ http.get({ socketPath, path }, (answer) => {
     @unittest.skipUnless(shutil.which("node"), "node is not installed")
     def test_node(self):
         self.compare(self.by_node)
+
+
+    @unittest.skipUnless(shutil.which("javac"), "no JDK is installed")
+    def test_java(self):
+        """Java asks for HTTP/2 first; it is to be content with HTTP/1.1."""
+        source = self.folder / "Ask.java"
+        source.write_text(self.JAVA)
+        targets = [f"http://127.0.0.1:{self.port}{target}" for target in self.TARGETS]
+        output = subprocess.run(["java", source, *targets], capture_output=True, text=True, check=True, timeout=120).stdout
+        for target, line in zip(self.TARGETS, output.splitlines(), strict=True):
+            status, tag, body = line.split("\t")
+            self.assertEqual([int(status), tag, body], [*self.by_python(target)[:2], self.by_python(target)[2].strip()], target)
+
+    @unittest.skipUnless(shutil.which("h2load"), "h2load is not installed")
+    def test_h2load(self):
+        """Many requests at once on few connections, in a row without waiting."""
+        target = f"/v1/resolve{COMPONENTS}/a"
+        for options in (
+            [f"http://127.0.0.1:{self.port}{target}"],
+            [f"--base-uri=unix:{self.server.socket}", f"http://berth{target}"],
+        ):
+            command = ["h2load", "--h1", "-n", "5000", "-c", "10", "-m", "10", *options]
+            output = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+            self.assertIn("5000 total, 5000 started, 5000 done, 5000 succeeded, 0 failed, 0 errored, 0 timeout", output)
+            self.assertIn("5000 2xx", output)
 
 
 class OverTcp(LookupTest):
