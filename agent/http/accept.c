@@ -1,5 +1,6 @@
 /*
- * Taking connections in, as many as there may be, in batches; and going on later when there are no descriptors.
+ * Taking connections in, as many as there may be, in batches; and going on later when there are no
+ * descriptors.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -11,7 +12,7 @@
 #include "agent/base/log.h"
 #include "agent/http/internal.h"
 
-enum { BATCH = 64 }; /* the rest has its turn after those who are served already */
+enum { BATCH = 64 }; /* the rest has its turn behind the clients that are served already */
 
 static const ev_tstamp RETRY_S = 0.5;
 
@@ -28,7 +29,10 @@ static void pause_for(struct listener *listener, int error)
 	ev_timer_start(loop, &listener->retry);
 }
 
-/* It has sent a request already, most likely: closing with that unread would take the answer from it. */
+/*
+ * It has sent a request already, most likely: closing with that unread would take the answer from
+ * it.
+ */
 static void turn_away(struct connection *connection)
 {
 	struct http *http = connection->http;

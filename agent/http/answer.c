@@ -1,7 +1,8 @@
 /*
- * Responses, and how they reach the client: the status line and the date are made for each answer, everything else of a head
- * once for a response, and one call writes both together with the body. What the socket does not take at once waits in `out`
- * (bytes of a head or of a stream) and as a reference to the response (its body).
+ * Responses, and how they reach the client: the status line and the date are made for each answer,
+ * everything else of a head once for a response, and one call writes both together with the body.
+ * Bytes that the socket does not take at once wait in `out` (bytes of a head or of a stream)
+ * and as a reference to the response (its body).
  */
 #include <errno.h>
 #include <jansson.h>
@@ -30,7 +31,7 @@ static struct connection *connection_of(const struct http_request *request)
 	return (struct connection *)(uintptr_t)request;
 }
 
-/* ---- responses ---------------------------------------------------------------------------------- */
+/* ---- responses ---------------------------------------------------------------------------- */
 
 struct http_response *http_response_create_borrowed(const char *content_type, const char *body,
 	size_t len, void (*release)(void *context), void *context)
@@ -108,7 +109,7 @@ void http_response_free(struct http_response *response)
 	}
 }
 
-/* ---- the head of an answer ---------------------------------------------------------------------- */
+/* ---- the head of an answer ---------------------------------------------------------------- */
 
 static const char *status_line(int status)
 {
@@ -172,9 +173,12 @@ static size_t write_prefix(const struct connection *connection, int status, char
 	return (size_t)(at - out);
 }
 
-/* ---- writing ------------------------------------------------------------------------------------ */
+/* ---- writing ------------------------------------------------------------------------------ */
 
-/* How much of all parts the socket took. A socket that takes nothing ever again ends the connection. */
+/*
+ * How much of all parts the socket took. A socket that takes nothing ever again ends the
+ * connection.
+ */
 static size_t send_parts(struct connection *connection, struct iovec *parts, size_t count)
 {
 	char small[SMALL_BYTES];
@@ -194,7 +198,7 @@ static size_t send_parts(struct connection *connection, struct iovec *parts, siz
 	return sent > 0 ? (size_t)sent : 0;
 }
 
-/* Keeps what was not sent of a part; returns how much of it was. */
+/* Keeps the rest of a part that was not sent; returns how many bytes of it were. */
 static size_t keep_rest(struct connection *connection, const struct iovec *part, size_t sent)
 {
 	size_t taken = sent < part->iov_len ? sent : part->iov_len;
@@ -270,7 +274,7 @@ void http_send_continue(struct connection *connection)
 	}
 }
 
-/* ---- answering ---------------------------------------------------------------------------------- */
+/* ---- answering ---------------------------------------------------------------------------- */
 
 /* The status that a condition of the request makes of 200 (RFC 9110, section 13.2.2). */
 static int apply_conditions(
@@ -337,7 +341,7 @@ void http_refuse(struct connection *connection, int status, const char *title, c
 	answer_problem(connection, status, title, detail);
 }
 
-/* ---- streams ------------------------------------------------------------------------------------ */
+/* ---- streams ------------------------------------------------------------------------------ */
 
 void http_stream(struct http_request *request, const char *content_type,
 	const struct http_stream_callbacks *callbacks)
@@ -375,7 +379,10 @@ void http_stream_end(struct http_request *request)
 	http_connection_wake(connection_of(request));
 }
 
-/* Makes a chunk of `len` bytes, which begin behind the room for its size; returns where it begins, and its length. */
+/*
+ * Makes a chunk of `len` bytes, which begin behind the room for its size; returns where it begins,
+ * and its length.
+ */
 static char *frame_chunk(char *bytes, size_t *len)
 {
 	char size[CHUNK_HEAD_BYTES + 1];

@@ -1,10 +1,12 @@
 /*
- * The life of a connection: see the diagram in internal.h. Its one watcher runs http_connection_run(), which does what the
- * state demands, and afterwards settles what the socket is watched for. Functions that others call (to answer, to wake, to
- * end) change the state and have the watcher run; so a connection is freed in one place, and never behind a caller's back.
+ * The life of a connection: see the diagram in internal.h. Its one watcher runs
+ * http_connection_run(), which does what the state demands, and afterwards settles what the socket
+ * is watched for. Functions that others call (to answer, to wake, to end) change the state and have
+ * the watcher run; so a connection is freed in one place, and never behind a caller's back.
  *
- * A client that waits is read from, to notice when it goes away; what it sends meanwhile is kept for later. When that is too
- * much, or the client has ended its half, the socket can say nothing more, and the sweep asks the kernel.
+ * A client that waits is read from, to notice when it goes away; what it sends meanwhile is kept
+ * for later. When that is too much, or the client has ended its half, the socket can say nothing
+ * more, and the sweep asks the kernel.
  */
 #include <errno.h>
 #include <poll.h>
@@ -29,7 +31,7 @@ static struct connection *connection_of(const struct http_request *request)
 	return (struct connection *)(uintptr_t)request;
 }
 
-/* ---- one request -------------------------------------------------------------------------------- */
+/* ---- one request -------------------------------------------------------------------------- */
 
 void http_connection_free_request(struct connection *connection)
 {
@@ -164,7 +166,9 @@ static void refuse_message(struct connection *connection)
 	http_refuse(connection, reader->refusal, title, reader->why);
 }
 
-/* Reads and handles requests, until one is not answered at once; returns how many bytes are used. */
+/*
+ * Reads and handles requests, until one is not answered at once; returns how many bytes are used.
+ */
 static size_t take(struct connection *connection, const char *bytes, size_t len)
 {
 	const char *at = bytes;
@@ -195,7 +199,7 @@ static size_t take(struct connection *connection, const char *bytes, size_t len)
 	return (size_t)(at - bytes);
 }
 
-/* ---- reading ------------------------------------------------------------------------------------ */
+/* ---- reading ------------------------------------------------------------------------------ */
 
 /* Into the scratch buffer; 0 when nothing came. Notes the end of the client's half. */
 static size_t receive(struct connection *connection)
@@ -220,7 +224,7 @@ static void receive_requests(struct connection *connection)
 	}
 }
 
-/* Is the client known to be gone, or, over TCP, to wait no more for what lasts? */
+/* Has the client gone? Over TCP a client that ends its half waits no more for a lasting answer. */
 static bool has_left(const struct connection *connection)
 {
 	bool remote_lasts = connection->lasting && !connection->request.local;
@@ -228,7 +232,7 @@ static bool has_left(const struct connection *connection)
 	return poll(&poller, 1, 0) > 0 && (poller.revents & (POLLHUP | POLLERR | POLLRDHUP));
 }
 
-/* What comes while the request waits; a stream has no successor. */
+/* Reads while the request waits: the next requests are kept; none follows a stream. */
 static void receive_ahead(struct connection *connection)
 {
 	size_t len = receive(connection);
@@ -248,7 +252,7 @@ static void linger(struct connection *connection)
 	}
 }
 
-/* ---- running ------------------------------------------------------------------------------------ */
+/* ---- running ------------------------------------------------------------------------------ */
 
 static bool is_between(const struct connection *connection)
 {
@@ -374,7 +378,7 @@ void http_connection_sweep(struct connection *connection, ev_tstamp limit)
 	}
 }
 
-/* ---- what handlers say -------------------------------------------------------------------------- */
+/* ---- for handlers -------------------------------------------------------------------- */
 
 void http_on_closed(struct http_request *request, void (*on_closed)(void *context), void *context)
 {
@@ -397,7 +401,7 @@ void http_pin(const struct http_request *request)
 	connection_of(request)->pinned = true;
 }
 
-/* ---- beginning and end -------------------------------------------------------------------------- */
+/* ---- beginning and end -------------------------------------------------------------------- */
 
 struct connection *http_connection_create(struct listener *listener, int fd, uint64_t id)
 {

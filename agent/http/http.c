@@ -1,5 +1,6 @@
 /*
- * The server as a whole: its listeners and limits, the rule for silent connections, and what a successor takes over.
+ * The server as a whole: its listeners and limits, the rule for silent connections, and the
+ * hand-over to a successor.
  */
 #include "agent/http/http.h"
 
@@ -36,7 +37,7 @@ static void on_sweep(struct ev_loop *loop, ev_timer *timer, int events)
 	}
 }
 
-/* In turns, so that those who were woken first are served first. */
+/* Serves connections in the order in which they were woken. */
 static void on_kick(struct ev_loop *loop, ev_idle *idle, int events)
 {
 	(void)events;
@@ -63,9 +64,11 @@ static void init_watchers(struct http *http)
 	http->kick.data = http;
 }
 
-/* ---- opening and closing ------------------------------------------------------------------------ */
+/* ---- opening and closing ------------------------------------------------------------------ */
 
-/* How many descriptors are open: the lowest free number says so, as long as nobody has left gaps. */
+/*
+ * The number of open descriptors: the lowest free one, as long as there are no gaps.
+ */
 static rlim_t count_open(void)
 {
 	int free_fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
@@ -75,7 +78,10 @@ static rlim_t count_open(void)
 	return free_fd < 0 ? 0 : (rlim_t)free_fd;
 }
 
-/* What connections leave alone: the rest of the agent opens files for the registry, for checks and for its state. */
+/*
+ * The descriptors that connections may not use: the rest of the agent opens files for the registry,
+ * for checks and for its state.
+ */
 static rlim_t reserve_of(rlim_t limit)
 {
 	rlim_t least = count_open() + LEAST_RESERVED;
@@ -96,7 +102,10 @@ static rlim_t raise_limit(rlim_t wanted)
 	return limit.rlim_cur;
 }
 
-/* As many descriptors as the connections of all listeners need, and no more connections than there are descriptors. */
+/*
+ * As many descriptors as the connections of all listeners need, and no more connections than there
+ * are descriptors.
+ */
 static int fit_limits(struct http *http, bool tcp, struct err *err)
 {
 	int *local = &http->options.max_connections;
@@ -172,7 +181,10 @@ void http_close(struct http *http)
 	if (!http) {
 		return;
 	}
-	/* Unlinked while still served: nobody can take the name for a stale one, and we cannot unlink a successor's. */
+	/*
+	 * Unlinked while still served: nobody can take the name for a stale one, and we cannot
+	 * unlink a successor's.
+	 */
 	if (http->listener_count > 0 && !http->options.keep_socket) {
 		unlink(http->socket_path);
 	}
@@ -189,7 +201,7 @@ void http_close(struct http *http)
 	free(http);
 }
 
-/* ---- for a successor ---------------------------------------------------------------------------- */
+/* ---- for a successor ---------------------------------------------------------------------- */
 
 void http_flush(struct http *http)
 {

@@ -3,13 +3,14 @@
  *
  * A handler answers a request at once, or keeps it and answers later, or turns it into a stream:
  *
- *   on_request --> http_answer()                                  done
- *             \--> (returns) ... http_answer()                    later; on_closed when the client went away first
+ *   on_request --> http_answer()                         done
+ *             \--> (returns) ... http_answer()            later, or on_closed: the client has gone
  *              \-> http_stream() --> on_read, on_read, ... --> on_closed
  *
- * The server reads by lib/http/reader.h, keeps the order of pipelined requests, evaluates conditions against the ETag of an
- * answer, and writes head and body in one call. A hostile client costs at most one connection of bounded memory:
- * heads, bodies, unread answers, connections and silence are limited here.
+ * The server reads by lib/http/reader.h, keeps the order of pipelined requests, evaluates
+ * conditions against the ETag of an answer, and writes head and body in one call. A hostile client
+ * costs at most one connection of bounded memory: heads, bodies, unread answers, connections and
+ * silence are limited here.
  */
 #ifndef AGENT_HTTP_HTTP_H
 #define AGENT_HTTP_HTTP_H
@@ -39,7 +40,10 @@ enum http_method {
 	HTTP_OTHER
 };
 
-/* One request. Everything is borrowed, and valid until it was answered, became a stream, or was closed. */
+/*
+ * One request. Everything is borrowed, and valid until it was answered, became a stream, or was
+ * closed.
+ */
 struct http_request {
 	enum http_method method;
 	const char *path;   /* raw, without the query; "*" for the server as a whole */
@@ -73,11 +77,17 @@ struct http_options {
 	int listen_fd;            /* an inherited listening socket, or -1 */
 	bool keep_socket;         /* the path is not ours to unlink (socket activation) */
 	int max_connections;
-	/* Closes a connection on which no request has ended, and no byte of an answer was taken, for so long. */
+	/*
+	 * Closes a connection on which no request has ended, and no byte of an answer was taken,
+	 * for so long.
+	 */
 	int idle_timeout_ms;
 	/* Must answer, or keep the request to answer later; see http_on_closed(). */
 	void (*on_request)(void *context, struct http_request *request);
-	/* Is the body of this request to be read for on_request? False: it is thrown away. Decides by the head alone. */
+	/*
+	 * Is the body of this request to be read for on_request? False: it is thrown away. Decides
+	 * by the head alone.
+	 */
 	bool (*wants_body)(void *context, const struct http_request *request);
 	/* A connection that http_pin() named has ended. */
 	void (*on_pinned_closed)(void *context, uint64_t connection);
@@ -85,18 +95,24 @@ struct http_options {
 };
 
 /*
- * Opens the listeners. A socket file that no process serves is replaced; one that is served is an error, as is any other kind
- * of file. BERTH_FAILED.
+ * Opens the listeners. A socket file that no process serves is replaced; one that is served is an
+ * error, as is any other kind of file. BERTH_FAILED.
  */
 int http_open(struct http **ret_http, struct ev_loop *loop, const struct http_options *options,
 	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(4);
-/* Ends every request (their on_closed are called), closes the listeners, unlinks the socket. Accepts NULL. */
+/*
+ * Ends every request (their on_closed are called), closes the listeners, unlinks the socket.
+ * Accepts NULL.
+ */
 void http_close(struct http *http);
 /* The listening descriptors, for a successor; -1 when there is none. */
 int http_socket_fd(const struct http *http);
 int http_listen_fd(const struct http *http);
 
-/* A connection between two requests, which a successor can go on with; or one that was pinned and ends now. */
+/*
+ * A connection between two requests, which a successor can go on with; or one that was pinned and
+ * ends now.
+ */
 struct http_kept {
 	int fd;      /* -1: it ends */
 	uint64_t id; /* http_request.connection */
@@ -104,20 +120,30 @@ struct http_kept {
 	bool pinned;
 };
 
-/* Writes what is answered, as far as it can be written now; reads and handles what has come meanwhile. */
+/*
+ * Writes what is answered, as far as it can be written now; reads and handles what has come
+ * meanwhile.
+ */
 void http_flush(struct http *http);
 /*
- * For a successor of this process: the connections without a request under way, and the pinned ones, `max` at most; how many.
- * The descriptors stay ours. A request of which only a part has come is cut off.
+ * For a successor of this process: the connections without a request under way, and the pinned
+ * ones, `max` at most; how many. The descriptors stay ours. A request of which only a part has come
+ * is cut off.
  */
 size_t http_keep(const struct http *http, struct http_kept *kept, size_t max);
-/* Goes on with a connection of a predecessor. Takes the descriptor; false when the connection has ended with that. */
+/*
+ * Goes on with a connection of a predecessor. Takes the descriptor; false when the connection has
+ * ended with that.
+ */
 bool http_adopt(struct http *http, const struct http_kept *kept);
 size_t http_connections(const struct http *http);
 /* Requests begun and not finished, streams included. */
 size_t http_requests(const struct http *http);
 
-/* The value of a query parameter, percent-decoded, into out: 1 found, 0 absent, BERTH_FAILED when it does not fit or is no text. */
+/*
+ * The value of a query parameter, percent-decoded, into out: 1 found, 0 absent, BERTH_FAILED when
+ * it does not fit or is no text.
+ */
 int http_parameter(const struct http_request *request, const char *name, char *out, size_t size,
 	struct err *err) ERR_REQUIRED(5);
 /* Fills `peer` from the kernel; peer->known stays false on TCP. */
@@ -131,15 +157,15 @@ struct http_response *http_response_create(const char *content_type, const char 
 struct http_response *http_response_create_borrowed(const char *content_type, const char *body,
 	size_t len, void (*release)(void *context), void *context);
 /*
- * An application/problem+json (RFC 9457). The texts may be no UTF-8. `instance` is the request's path, `members_take` an object of
- * further members; both may be NULL.
+ * An application/problem+json (RFC 9457). The texts may be no UTF-8. `instance` is the request's
+ * path, `members_take` an object of further members; both may be NULL.
  */
 struct http_response *http_response_create_problem(int status, const char *title,
 	const char *detail, const char *instance, json_t *members_take);
 void http_response_header(struct http_response *response, const char *name, const char *value);
 /*
- * The entity tag, quoted. A GET or HEAD that is answered with 200 gets 304 when its If-None-Match holds the tag, and 412 when
- * its If-Match does not.
+ * The entity tag, quoted. A GET or HEAD that is answered with 200 gets 304 when its If-None-Match
+ * holds the tag, and 412 when its If-Match does not.
  */
 void http_response_etag(struct http_response *response, const char *etag);
 /* Gives up the caller's reference; accepts NULL. */
@@ -148,24 +174,29 @@ void http_response_free(struct http_response *response);
 /* Answers, at once or later; the request is over then. */
 void http_answer(struct http_request *request, int status, struct http_response *response);
 
-/* For a request that is kept: on_closed is called, once, if the client goes away before the answer. */
+/*
+ * For a request that is kept: on_closed is called, once, if the client goes away before the answer.
+ */
 void http_on_closed(struct http_request *request, void (*on_closed)(void *context), void *context);
 
 /*
- * The request that is kept may take minutes: a TCP client that ends its half is taken for gone, as with streams. Of other requests
- * it may still read the answer.
+ * The request that is kept may take minutes: a TCP client that ends its half is taken for gone, as
+ * with streams. Of other requests it may still read the answer.
  */
 void http_set_lasting(struct http_request *request);
 
 /*
- * Counts the request as an event stream or long poll of its client, until it ends: false when the client has its share of
- * `limit`, of which all clients together have `total`.
+ * Counts the request as an event stream or long poll of its client, until it ends: false when the
+ * client has its share of `limit`, of which all clients together have `total`.
  */
 bool http_watch(struct http_request *request, size_t total, size_t limit)
 	__attribute__((warn_unused_result));
 
 struct http_stream_callbacks {
-	/* Copies up to `size` bytes into `buffer` and returns how many; 0: nothing now, until http_stream_wake(). */
+	/*
+	 * Copies up to `size` bytes into `buffer` and returns how many; 0: nothing now, until
+	 * http_stream_wake().
+	 */
 	size_t (*on_read)(void *context, char *buffer, size_t size);
 	/* The client has gone, or http is closing; the last call. */
 	void (*on_closed)(void *context);
@@ -178,8 +209,8 @@ void http_stream(struct http_request *request, const char *content_type,
 /* There is something to read. */
 void http_stream_wake(struct http_request *request);
 /*
- * One budget holds for all bytes that wait for clients. The source of a stream says what it holds for it, and asks before it
- * makes more.
+ * One budget holds for all bytes that wait for clients. The source of a stream says what it holds
+ * for it, and asks before it makes more.
  */
 void http_hold(struct http_request *request, size_t bytes);
 bool http_has_room(const struct http_request *request);

@@ -1,6 +1,7 @@
 /*
- * Shared by the files of the server: http.c (opening, closing, hand-over), accept.c (taking connections in), connection.c (the
- * life of one), answer.c (responses, writing, streams), share.c (what one client may have), request.c (parts of a request).
+ * Shared by the files of the server: http.c (opening, closing, hand-over), accept.c (taking
+ * connections in), connection.c (the life of one), answer.c (responses, writing, streams), share.c
+ * (the share of one client), request.c (parts of a request).
  */
 #ifndef AGENT_HTTP_INTERNAL_H
 #define AGENT_HTTP_INTERNAL_H
@@ -78,8 +79,8 @@ struct connection {
 	struct buffer out;  /* has to be written before `response` */
 	struct http_response *response;
 	size_t sent;         /* of its body */
-	size_t stream_bytes; /* what the source of its stream holds for it */
-	size_t held;         /* what the budget counts of all these */
+	size_t stream_bytes; /* held by the source of its stream */
+	size_t held;         /* bytes that the budget counts for it */
 	void (*on_closed)(void *context);
 	void *on_closed_context;
 	size_t (*on_read)(void *context, char *buffer, size_t size);
@@ -115,10 +116,10 @@ struct http {
 	bool closing;
 	time_t date_time;
 	char date[HTTP_DATE_BYTES];       /* "Date: …", of date_time */
-	char scratch[HTTP_SCRATCH_BYTES]; /* what was just read, or is just written */
+	char scratch[HTTP_SCRATCH_BYTES]; /* bytes just read, or about to be written */
 };
 
-/* ---- accept.c ---- */
+/* ---- accept.c ----------------------------------------------------------------------------- */
 
 void http_accept_start(struct listener *listener);
 /* A connection of the listener's has ended: there may be room for another. */
@@ -126,24 +127,24 @@ void http_accept_more(struct listener *listener);
 /* Closes the listening socket. */
 void http_accept_stop(struct listener *listener);
 
-/* ---- connection.c ---- */
+/* ---- connection.c ------------------------------------------------------------------------- */
 
 /* Takes the descriptor. */
 struct connection *http_connection_create(struct listener *listener, int fd, uint64_t id);
-/* Calls what waits for its end. */
+/* Calls the handlers that wait for its end. */
 void http_connection_destroy(struct connection *connection);
 /* Has it run in the next turn of the loop. */
 void http_connection_wake(struct connection *connection);
-/* Does what its state demands, as if its watcher had been called. May free it. */
+/* Acts as its state demands, as if its watcher had been called. May free it. */
 void http_connection_run(struct connection *connection, int events);
 /* All of the answer is written. */
 void http_connection_end_request(struct connection *connection);
-/* Frees what was kept of the request; its answer may go on. */
+/* Frees the kept parts of the request; its answer may go on. */
 void http_connection_free_request(struct connection *connection);
 /* Looks for an end that no watcher reports, and for silence since `limit`. May free it. */
 void http_connection_sweep(struct connection *connection, ev_tstamp limit);
 
-/* ---- answer.c ---- */
+/* ---- answer.c ----------------------------------------------------------------------------- */
 
 /* Answers a request that no handler sees, and closes the connection. */
 void http_refuse(struct connection *connection, int status, const char *title, const char *detail);
@@ -154,7 +155,7 @@ void http_send_continue(struct connection *connection);
 void http_write(struct connection *connection);
 void http_pump(struct connection *connection);
 
-/* ---- share.c ---- */
+/* ---- share.c ------------------------------------------------------------------------------ */
 
 /* The client of a connection, with a reference for it. */
 struct client *http_client_get(struct http *http, int fd, bool local);
@@ -165,17 +166,23 @@ bool http_client_may_connect(struct client *client, const struct listener *liste
 /* True when the log should say so: the first refusal in a row. */
 bool http_client_note_refusal(struct client *client, bool refused);
 void http_end_watch(struct connection *connection);
-/* Counts anew what the connection holds. False: it has grown, and there is no room for that. */
+/* Counts the bytes of the connection anew. False: it has grown, and there is no room for that. */
 bool http_account(struct connection *connection);
-/* The connection has to write the response, whose body is counted as long as that lasts. False: there is no room. */
+/*
+ * The connection has to write the response, whose body is counted as long as that lasts. False:
+ * there is no room.
+ */
 bool http_response_hold(struct connection *connection, struct http_response *response);
 void http_response_drop(struct connection *connection);
 
-/* ---- request.c ---- */
+/* ---- request.c ---------------------------------------------------------------------------- */
 
 /* Fills the connection's request from its reader. False: no such method. */
 bool http_request_fill(struct connection *connection);
-/* Percent-decodes a query parameter; "+" is a blank, as forms and URL libraries send it. The length, or -1: no text, or too long. */
+/*
+ * Percent-decodes a query parameter; "+" is a blank, as forms and URL libraries send it. The
+ * length, or -1: no text, or too long.
+ */
 int http_decode(const char *text, size_t len, char *out, size_t size);
 
 #endif

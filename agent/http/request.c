@@ -1,5 +1,5 @@
 /*
- * What a handler sees of a request: the parts of its head, its parameters, and the client.
+ * A request as its handler sees it: the parts of its head, its parameters, and the client.
  */
 #include <string.h>
 #include <strings.h>
@@ -67,7 +67,7 @@ void http_peer(const struct http_request *request, struct http_peer *peer)
 	}
 }
 
-/* ---- parameters --------------------------------------------------------------------------------- */
+/* ---- parameters --------------------------------------------------------------------------- */
 
 int http_decode(const char *text, size_t len, char *out, size_t size)
 {

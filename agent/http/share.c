@@ -1,9 +1,9 @@
 /*
- * What one client may have of what all share. A client is a user (on the Unix socket) or an address (over TCP; of IPv6 the
- * network), whatever the number of its connections.
+ * The share of one client in connections, watchers and bytes. A client is a user (on the Unix
+ * socket) or an address (over TCP; of IPv6 the network), whatever the number of its connections.
  *
- * One rule for connections, watchers and bytes: a client may have three times as much as is free. So a client alone gets
- * three quarters, and the next one always finds room.
+ * One rule holds for all three: a client may have three times as much as is free.
+ * So a client alone gets three quarters, and the next one always finds room.
  */
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -16,7 +16,9 @@
 enum {
 	TIMES_THE_FREE = 3,
 	V6_NETWORK_BYTES = 8,
-	/* What a connection may hold without being counted: there are only so many connections. */
+	/*
+	 * A connection holds so much without being counted: the number of connections is bounded.
+	 */
 	FREE_BYTES = 4096
 };
 
@@ -25,7 +27,7 @@ static bool share_allows(size_t used, size_t total, size_t limit)
 	return total < limit && used < TIMES_THE_FREE * (limit - total);
 }
 
-/* ---- clients ------------------------------------------------------------------------------------ */
+/* ---- clients ------------------------------------------------------------------------------ */
 
 struct key {
 	sa_family_t family; /* AF_UNSPEC: the kernel does not say */
@@ -99,7 +101,7 @@ void http_client_release(struct client *client)
 	}
 }
 
-/* ---- connections and watchers ------------------------------------------------------------------- */
+/* ---- connections and watchers ------------------------------------------------------------- */
 
 bool http_client_may_connect(struct client *client, const struct listener *listener)
 {
@@ -137,7 +139,7 @@ void http_end_watch(struct connection *connection)
 	connection->watches = false;
 }
 
-/* ---- bytes -------------------------------------------------------------------------------------- */
+/* ---- bytes -------------------------------------------------------------------------------- */
 
 static bool has_room(const struct client *client, const struct http *http)
 {
@@ -174,7 +176,10 @@ void http_hold(struct http_request *request, size_t bytes)
 	(void)http_account(connection);
 }
 
-/* A response that several connections have to write is held once, and the first of their clients pays for it. */
+/*
+ * A response that several connections have to write is held once, and the first of their clients
+ * pays for it.
+ */
 bool http_response_hold(struct connection *connection, struct http_response *response)
 {
 	if (!response->payer && !has_room(connection->client, connection->http)) {

@@ -1,15 +1,21 @@
 /*
- * The listening sockets behind http.h: made, probed, adopted; and what the kernel knows about a peer.
+ * Makes, probes and adopts the listening sockets of http.h, and asks the kernel about a peer.
  */
 #ifndef AGENT_HTTP_SOCKET_H
 #define AGENT_HTTP_SOCKET_H
 
 #include "agent/http/http.h"
 
-/* A listening Unix socket at `path`, with mode and group set before anybody can connect. The descriptor, or BERTH_FAILED. */
+/*
+ * A listening Unix socket at `path`, with mode and group set before anybody can connect. The
+ * descriptor, or BERTH_FAILED.
+ */
 int http_socket_unix(const char *path, unsigned mode, unsigned group_id, struct err *err)
 	ERR_REQUIRED(4);
-/* A listening TCP socket for host:port ([v6]:port, :port for every address). The descriptor, or BERTH_FAILED. */
+/*
+ * A listening TCP socket for host:port ([v6]:port, :port for every address). The descriptor, or
+ * BERTH_FAILED.
+ */
 int http_socket_tcp(const char *address, struct err *err) ERR_REQUIRED(2);
 /* Makes an inherited descriptor fit for the loop; fails unless it is a listening stream socket. */
 int http_socket_adopt(int fd, struct err *err) ERR_REQUIRED(2);

@@ -147,7 +147,10 @@ bool http_tag_matches(const char *field, const char *etag, bool weak)
 	return false;
 }
 
-/* What follows `name=` at the beginning of the text, its quote left out; NULL when something else does. */
+/*
+ * What follows `name=` at the beginning of the text, its quote left out; NULL when something else
+ * does.
+ */
 static const char *value_of(const char *text, const char *name)
 {
 	size_t len = strlen(name);

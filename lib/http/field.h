@@ -1,5 +1,5 @@
 /*
- * What the text of header fields says (RFC 9110): pure functions on text from outside, taken as it is.
+ * Reads the values of header fields (RFC 9110): pure functions on text from outside.
  *
  * A `field` may be NULL, for an absent one.
  */
@@ -20,7 +20,10 @@ void http_trim(const char **text, size_t *len);
 bool http_accepts(const char *field, const char *media_type, bool wildcards);
 /* Is the word in the list, such as no-cache in Cache-Control? Without regard to case. */
 bool http_has_token(const char *field, const char *token);
-/* Does a list of entity tags hold this one? The weak comparison is for If-None-Match, the strong one for If-Match. */
+/*
+ * Does a list of entity tags hold this one? The weak comparison is for If-None-Match, the strong
+ * one for If-Match.
+ */
 bool http_tag_matches(const char *field, const char *etag, bool weak);
 /* The seconds of "Prefer: wait=N", 0 to 600; 0 without. */
 int http_wait_seconds(const char *field);

@@ -1,7 +1,7 @@
 /*
- * The reader works line by line. A line that lies whole in the caller's bytes is read there; one that is cut is collected
- * behind what is kept of the head, and dropped from there when it has been read. So an unusual field costs no memory,
- * and a usual request is copied once, without what nobody asks for.
+ * The reader works line by line. A line that lies whole in the caller's bytes is read there; one
+ * that is cut is collected behind the kept parts of the head, and dropped when it has been read. So
+ * an unknown field costs no memory, and of a usual request only the kept parts are copied.
  */
 #include "lib/http/reader.h"
 
@@ -105,9 +105,12 @@ const char *http_reader_field(const struct http_reader *reader, enum http_field 
 	return place ? buffer_text(&reader->text) + place - 1 : NULL;
 }
 
-/* ---- what is kept ------------------------------------------------------------------------------- */
+/* ---- the kept parts ------------------------------------------------------------------------- */
 
-/* Keeps a part of the line, which may be in `text` already. Returns its place; 0 with a refusal if it does not fit. */
+/*
+ * Keeps a part of the line, which may be in `text` already. Returns its place; 0 with a refusal if
+ * it does not fit.
+ */
 static size_t keep(struct http_reader *reader, const char *part, size_t len)
 {
 	struct buffer *text = &reader->text;
@@ -132,7 +135,9 @@ static size_t keep(struct http_reader *reader, const char *part, size_t len)
 	return place;
 }
 
-/* Makes "first, second" of a list that came in two fields; `second` is the last part that was kept. */
+/*
+ * Makes "first, second" of a list that came in two fields; `second` is the last part that was kept.
+ */
 static size_t join(struct http_reader *reader, size_t first, size_t second)
 {
 	struct buffer *text = &reader->text;
@@ -154,14 +159,17 @@ static size_t join(struct http_reader *reader, size_t first, size_t second)
 	return second;
 }
 
-/* ---- the start line ----------------------------------------------------------------------------- */
+/* ---- the start line ----------------------------------------------------------------------- */
 
 static bool is_digit(char byte)
 {
 	return byte >= '0' && byte <= '9';
 }
 
-/* "HTTP/1.1": 1 or 0 for the minor version; -1: no version, -2: another major one. Any 1.x is as good as 1.1. */
+/*
+ * "HTTP/1.1": 1 or 0 for the minor version; -1: no version, -2: another major one. Any 1.x is as
+ * good as 1.1.
+ */
 static int parse_version(const char *text)
 {
 	if (memcmp(text, "HTTP/", 5) != 0 || !is_digit(text[5]) || text[6] != '.' ||
@@ -305,7 +313,7 @@ static void take_start(struct http_reader *reader, const char *line, size_t len)
 	}
 }
 
-/* ---- the fields --------------------------------------------------------------------------------- */
+/* ---- the fields --------------------------------------------------------------------------- */
 
 static void take_known(
 	struct http_reader *reader, enum http_field field, const char *value, size_t len)
@@ -349,9 +357,12 @@ static void take_field(struct http_reader *reader, const char *line, size_t len)
 	}
 }
 
-/* ---- the end of the head ------------------------------------------------------------------------ */
+/* ---- the end of the head ------------------------------------------------------------------ */
 
-/* Digits alone. What no body can have counts as the largest number, for the receiver to refuse. */
+/*
+ * Digits alone. A length that no body can have counts as the largest one, which the receiver
+ * refuses.
+ */
 static bool parse_length(const char *text, uint64_t *ret)
 {
 	uint64_t length = 0;
@@ -413,7 +424,7 @@ static enum http_event end_head(struct http_reader *reader)
 {
 	const char *host = http_reader_field(reader, HTTP_FIELD_HOST);
 	if (reader->status == 101) {
-		return refuse(reader, 502, "it switches to a protocol that nobody asked for");
+		return refuse(reader, 502, "it switches to another protocol without a request");
 	}
 	if (reader->status && reader->status < 200) {
 		bool bodiless = reader->bodiless;
@@ -429,7 +440,7 @@ static enum http_event end_head(struct http_reader *reader)
 	return begin_body(reader);
 }
 
-/* ---- chunks ------------------------------------------------------------------------------------- */
+/* ---- chunks ------------------------------------------------------------------------------- */
 
 static int hex_digit(char byte)
 {
@@ -470,7 +481,7 @@ static void take_trailer(struct http_reader *reader, const char *line, size_t le
 	}
 }
 
-/* ---- lines -------------------------------------------------------------------------------------- */
+/* ---- lines -------------------------------------------------------------------------------- */
 
 static enum http_event take_line(struct http_reader *reader, const char *line, size_t len)
 {
@@ -520,7 +531,7 @@ static size_t line_limit(const struct http_reader *reader, int *ret_status)
 	}
 }
 
-/* Collects what has come of a line. MORE: it is not complete, or it was taken without an event. */
+/* Collects the next piece of a line. MORE: it is not complete, or it was taken without an event. */
 static enum http_event next_line(struct http_reader *reader, const char **at, const char *end)
 {
 	struct buffer *text = &reader->text;
@@ -554,14 +565,14 @@ static enum http_event next_line(struct http_reader *reader, const char **at, co
 		reader->line_bytes += len;
 	}
 	enum http_event event = take_line(reader, line, len - 1 - crlf);
-	/* What was not kept is dropped. */
+	/* The rest of the line is dropped. */
 	if (text->len > reader->line) {
 		text->len = reader->line;
 	}
 	return event;
 }
 
-/* ---- the body ----------------------------------------------------------------------------------- */
+/* ---- the body ----------------------------------------------------------------------------- */
 
 static enum http_event next_piece(struct http_reader *reader, const char **at, const char *end)
 {
@@ -606,7 +617,7 @@ enum http_event http_reader_next(struct http_reader *reader, const char **at, co
 	}
 }
 
-/* ---- whole answers ------------------------------------------------------------------------------ */
+/* ---- whole answers ------------------------------------------------------------------------ */
 
 int http_reader_feed(struct http_reader *reader, const char *data, size_t len, struct buffer *body,
 	size_t *ret_used, struct err *err)

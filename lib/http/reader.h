@@ -1,7 +1,9 @@
 /*
- * Reads HTTP/1.1 messages (RFC 9112) from bytes as they arrive: a codec without I/O, for requests and for answers.
+ * Reads HTTP/1.1 messages (RFC 9112) from bytes as they arrive: a codec without I/O, for requests
+ * and for answers.
  *
- * The caller pushes bytes and takes events. How the bytes are cut into pieces makes no difference to the events.
+ * The caller pushes bytes and takes events. How the bytes are cut into pieces makes no difference
+ * to the events.
  *
  *   START --> FIELDS --> LENGTH ----------------------------> DONE
  *                   \--> CHUNK_SIZE -> CHUNK -> CHUNK_END     /
@@ -10,13 +12,15 @@
  *                     \             TRAILERS --------------+
  *                      \--> UNTIL_CLOSE                   FAILED: from everywhere, for good
  *
- * The reader is strict: two parsers must not be able to see different messages in the same bytes. It refuses a bare CR
- * or LF, NUL and every other control character but the tab, folded lines, blanks before a colon, a second Host,
- * Content-Length or Transfer-Encoding, a length beside a coding, and every coding but "chunked". Only answers of a server
- * that is not ours may end their lines with LF alone, fold them, and end with the connection.
+ * The reader is strict: two parsers must not be able to see different messages in the same bytes.
+ * It refuses a bare CR or LF, NUL and every other control character but the tab, folded lines,
+ * blanks before a colon, a second Host, Content-Length or Transfer-Encoding, a length beside a
+ * coding, and every coding but "chunked". Only answers of a server that is not ours may end their
+ * lines with LF alone, fold them, and end with the connection.
  *
- * Of a head the reader keeps the start line and the fields that somebody here asks for (enum http_field); a field that
- * comes twice is joined by a comma when it is a list, and refused otherwise. Trailers are checked and thrown away.
+ * Of a head the reader keeps the start line and the fields that somebody here asks for (enum
+ * http_field); a field that comes twice is joined by a comma when it is a list, and refused
+ * otherwise. Trailers are checked and thrown away.
  */
 #ifndef LIB_HTTP_READER_H
 #define LIB_HTTP_READER_H
@@ -62,7 +66,7 @@ enum http_event {
 	HTTP_EVENT_HEAD, /* the head is complete; its parts may be asked for until the restart */
 	HTTP_EVENT_BODY, /* `body` and `body_len` are a piece of the body, in the caller's bytes */
 	HTTP_EVENT_END,  /* the message is complete; bytes behind it belong to the next one */
-	/* `refusal` is the status that answers such a request, `why` says what is wrong. */
+	/* `refusal` is the status that answers such a request, `why` names the fault. */
 	HTTP_EVENT_REFUSED
 };
 
@@ -105,7 +109,10 @@ void http_reader_finish(struct http_reader *reader);
 /* Ready for the next message. */
 void http_reader_restart(struct http_reader *reader);
 
-/* Takes bytes from *at on, up to the next event, and moves *at behind them. DONE and FAILED take nothing. */
+/*
+ * Takes bytes from *at on, up to the next event, and moves *at behind them. DONE and FAILED take
+ * nothing.
+ */
 enum http_event http_reader_next(struct http_reader *reader, const char **at, const char *end);
 
 /* True from the end of the head on. */
@@ -123,9 +130,10 @@ const char *http_reader_query(const struct http_reader *reader);
 const char *http_reader_field(const struct http_reader *reader, enum http_field field);
 
 /*
- * For an answer that is wanted as a whole: takes bytes, appends those of the body to `body`, and stops behind the end of the answer:
- * *ret_used says how many of `len` bytes were taken. 0, BERTH_FAILED for what is no answer, or BERTH_LIMIT_EXCEEDED when
- * `body` or the head is full; the reader stays failed then.
+ * For an answer that is wanted as a whole: takes bytes, appends those of the body to `body`, and
+ * stops behind the end of the answer: *ret_used says how many of `len` bytes were taken. 0,
+ * BERTH_FAILED for what is no answer, or BERTH_LIMIT_EXCEEDED when `body` or the head is full; the
+ * reader stays failed then.
  */
 int http_reader_feed(struct http_reader *reader, const char *data, size_t len, struct buffer *body,
 	size_t *ret_used, struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(6);

@@ -1,6 +1,7 @@
 /*
- * However a message is cut into pieces, the reader says the same. And what it takes for one request is the same request to
- * a careless reader, whichever way that is careless: what two could see differently must have been refused.
+ * However a message is cut into pieces, the reader says the same. And what it takes for one request
+ * is the same request to a careless reader, whichever way that is careless: what two could see
+ * differently must have been refused.
  */
 #include <assert.h>
 #include <stdint.h>
@@ -72,7 +73,10 @@ static struct reading read_all_ways(enum http_kind kind, const char *data, size_
 	return whole;
 }
 
-/* ---- the careless readers: lines end with LF or with CR, blanks do not matter, the first or the last field counts ---- */
+/*
+ * ---- the careless readers: lines end with LF or with CR, blanks do not matter, the first or the
+ * last field counts ----
+ */
 
 struct manner {
 	char line_end;

@@ -1,4 +1,7 @@
-/* What a client writes into query parameters and header fields: every byte of it is looked at, none beyond. */
+/*
+ * What a client writes into query parameters and header fields: every byte of it is looked at, none
+ * beyond.
+ */
 #include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>
