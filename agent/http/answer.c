@@ -243,12 +243,12 @@ static void write_answer(struct connection *connection, int status, struct http_
 
 void http_write(struct connection *connection)
 {
-	struct http_response *response = connection->response;
+	const struct http_response *response = connection->response;
 	struct buffer *out = &connection->out;
+	const char *body = response ? response->body + connection->sent : "";
 	struct iovec parts[] = {
-		{ out->data, out->len },
-		{ response ? (void *)(uintptr_t)(response->body + connection->sent) : NULL,
-			response ? response->len - connection->sent : 0 },
+		{ (void *)(uintptr_t)buffer_text(out), out->len },
+		{ (void *)(uintptr_t)body, response ? response->len - connection->sent : 0 },
 	};
 	size_t sent = send_parts(connection, parts, 2);
 	size_t of_out = sent < out->len ? sent : out->len;
