@@ -9,8 +9,6 @@
 enum {
 	QUEUE_BYTES = 64 *
 		1024, /* a reader that is further behind is brought up to date by a snapshot */
-	/* What all streams may hold together before a new snapshot, or one more event, has to wait. */
-	ROOM_BYTES = 64 * 1024 * 1024,
 	PATIENCE_HEARTBEATS = 2, /* while others wait for room, no reader may take longer */
 	FRAME_BYTES = 256 * 1024 * 1024
 };
@@ -65,18 +63,26 @@ static void on_heartbeat(struct ev_loop *loop, ev_timer *timer, int events)
 
 /* ---- what all streams hold ---- */
 
-static bool has_room(const struct api *api)
-{
-	return api->held < ROOM_BYTES;
-}
-
 static void wait_for_room(struct api_stream *stream)
 {
 	struct api *api = stream->api;
-	list_remove(&stream->waiting);
-	list_append(&api->waiting, &stream->waiting);
+	if (list_empty(&stream->waiting)) { /* or it keeps its place */
+		list_append(&api->waiting, &stream->waiting);
+	}
 	if (!ev_is_active(&api->room)) {
 		ev_timer_again(api->loop, &api->room);
+	}
+}
+
+/* Wakes the first stream that waits and whose client has room; it keeps its place until its snapshot. */
+static void serve_waiting(struct api *api)
+{
+	for (struct list *at = api->waiting.next; at != &api->waiting; at = at->next) {
+		struct api_stream *stream = LIST_ITEM(at, struct api_stream, waiting);
+		if (http_has_room(stream->request)) {
+			http_stream_wake(stream->request);
+			return;
+		}
 	}
 }
 
@@ -84,19 +90,14 @@ static void wait_for_room(struct api_stream *stream)
 static void account(struct api_stream *stream)
 {
 	struct api *api = stream->api;
-	api->held = api->held - stream->held + stream->queue.len;
-	stream->held = stream->queue.len;
-	if (stream->held == 0) {
+	http_hold(stream->request, stream->queue.len);
+	if (stream->queue.len == 0) {
 		list_remove(&stream->reader);
 	} else if (list_empty(&stream->reader)) {
 		stream->unread_since = ev_now(api->loop);
 		list_append(&api->readers, &stream->reader);
 	}
-	if (!list_empty(&api->waiting) && has_room(api)) {
-		struct api_stream *first = LIST_ITEM(api->waiting.next, struct api_stream, waiting);
-		list_remove(&first->waiting);
-		http_stream_wake(first->request);
-	}
+	serve_waiting(api);
 }
 
 static void empty_queue(struct api_stream *stream)
@@ -131,7 +132,7 @@ static void on_room(struct ev_loop *loop, ev_timer *timer, int events)
 		}
 		log_warn("api",
 			"a stream of %s has left %zu bytes unread for %.0f s, and is broken off to make room",
-			stream->source->name(stream), stream->held - stream->read, since_s);
+			stream->source->name(stream), stream->queue.len - stream->read, since_s);
 		api_stream_break(stream);
 	}
 }
@@ -216,7 +217,8 @@ void api_stream_send(struct api_stream *stream, const char *type, const char *me
 	if (stream->state != API_STREAM_FOLLOWING) {
 		return;
 	}
-	if (stream->queue.len - stream->read > stream->queue_limit || !has_room(stream->api)) {
+	if (stream->queue.len - stream->read > stream->queue_limit ||
+		!http_has_room(stream->request)) {
 		api_stream_resync(stream);
 		return;
 	}
@@ -233,10 +235,11 @@ static size_t on_read(void *context, char *buffer, size_t size)
 {
 	struct api_stream *stream = context;
 	if (stream->queue.len == 0 && stream->state == API_STREAM_BEHIND) {
-		if (!has_room(stream->api)) {
+		if (!http_has_room(stream->request)) {
 			wait_for_room(stream);
 			return 0;
 		}
+		list_remove(&stream->waiting);
 		send_snapshot(stream);
 	}
 	size_t left = stream->queue.len - stream->read;

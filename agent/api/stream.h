@@ -41,7 +41,6 @@ struct api_stream {
 	struct list waiting; /* on api->waiting while its snapshot waits for room */
 	struct buffer queue;
 	size_t read; /* of the queue */
-	size_t held; /* what api->held counts of it */
 	size_t queue_limit;
 	double unread_since;
 	uint64_t id;
