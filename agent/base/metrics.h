@@ -37,8 +37,8 @@ enum metric {
 	METRIC_WATCHERS,
 	METRIC_CLIENTS,
 	METRIC_PROPAGATION, /* histogram: from the registry's notice to the local readers */
-	METRIC_DNS_QUERIES,   /* transport */
-	METRIC_DNS_REPLIES,   /* code */
+	METRIC_DNS_QUERIES, /* transport */
+	METRIC_DNS_REPLIES, /* code */
 	METRIC_DNS_STALE,
 	METRIC_DNS_FORWARDED,
 	METRIC_DNS_TRUNCATED,
