@@ -6,11 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "lib/base/clock.h"
 
-/* ---- what other verbs of the agent share ------------------------------------------------------ */
+/* ---- what other verbs of the agent share ----------------------------------------------------- */
 
 void cli_say_done(const struct cli *cli, const char *what)
 {
@@ -23,7 +22,6 @@ int cli_await(struct cli *cli, enum berth_document document, char *tag, int64_t 
 	json_t **ret, struct berth_failure *failure)
 {
 	enum { LONGEST_WAIT_S = 60 };
-	static const struct timespec pause = { .tv_nsec = 50 * 1000 * 1000 };
 	struct berth_answer answer;
 	int code;
 	do {
@@ -34,17 +32,13 @@ int cli_await(struct cli *cli, enum berth_document document, char *tag, int64_t 
 		code = berth_await(cli->berth, document, tag, wait_s, &answer, failure);
 	} while (code == BERTH_TIMEOUT && clock_monotonic_ms() < deadline_ms);
 	if (code == 0) {
-		if (!*answer.tag) {
-			/* An agent that does not tag this answer does not wait either. */
-			nanosleep(&pause, NULL);
-		}
 		snprintf(tag, BERTH_TAG_BYTES, "%s", answer.tag);
 		*ret = cli_parse_take(&answer);
 	}
 	return code;
 }
 
-/* ---- ready, live ------------------------------------------------------------------------------ */
+/* ---- ready, live ----------------------------------------------------------------------------- */
 
 static int probe_result(
 	const struct cli *cli, const char *what, int code, const struct berth_failure *failure)
@@ -77,7 +71,7 @@ int verb_live(struct cli *cli)
 	return probe_result(cli, "live", code, &failure);
 }
 
-/* ---- report, supply, withdraw ----------------------------------------------------------------- */
+/* ---- report, supply, withdraw ---------------------------------------------------------------- */
 
 int verb_report(struct cli *cli)
 {
@@ -114,7 +108,7 @@ int verb_withdraw(struct cli *cli)
 	return code ? output_failure(&failure) : 0;
 }
 
-/* ---- reload ----------------------------------------------------------------------------------- */
+/* ---- reload ---------------------------------------------------------------------------------- */
 
 void cli_print_problem(FILE *out, const json_t *problem)
 {

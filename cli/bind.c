@@ -17,7 +17,7 @@ static int report(const struct err *err)
 	return output_failure(&failure);
 }
 
-/* ---- the record to bind ----------------------------------------------------------------------- */
+/* ---- the record to bind ---------------------------------------------------------------------- */
 
 static int cannot_read(const char *name, bool too_long, int reason)
 {
@@ -169,7 +169,7 @@ static int make_record(const struct options *options, char **ret_text)
 	return build_record(options, form, ret_text);
 }
 
-/* ---- bind ------------------------------------------------------------------------------------- */
+/* ---- bind ------------------------------------------------------------------------------------ */
 
 static volatile sig_atomic_t interrupted;
 
@@ -196,7 +196,7 @@ struct holding {
 	bool gone; /* it has been said */
 };
 
-/* Whatever the event says, the path itself says what is so by now. */
+/* Every event only says that something changed; a lookup of the path gives the state of now. */
 static void on_change(void *context, const struct berth_event *event)
 {
 	struct holding *holding = context;
@@ -226,7 +226,7 @@ static bool same_record(const char *a, const char *b)
 	return same;
 }
 
-/* Reads what stands at the path: 0 when it is our record. */
+/* Reads the record at the path: 0 when it is ours. */
 static int look(const struct holding *holding, struct berth_failure *failure)
 {
 	struct berth_answer answer;

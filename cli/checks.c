@@ -37,8 +37,8 @@ static const char *last_line(const char *output, int *ret_len)
 }
 
 /*
- * The line that matters. A check that passes says something in its first line; when one fails, the agent knows how it
- * ended and the last line tells why.
+ * The line that matters. A check that passes says something in its first line; when one fails, the
+ * agent knows how it ended and the last line tells why.
  */
 static void summary(char *out, size_t size, const json_t *last)
 {

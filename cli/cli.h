@@ -1,5 +1,6 @@
 /*
- * What the verbs of `berth` share. A verb does its work on an open handle and returns the exit status.
+ * Functions that the verbs of `berth` share. A verb does its work on an open handle and returns the
+ * exit status.
  */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
@@ -67,12 +68,15 @@ const char *cli_operand(const struct cli *cli);
 /* The filter that --api, --protocol and --scope make. */
 struct berth_endpoint_filter cli_filter(const struct cli *cli);
 
-/* Parses an answer's JSON and frees the answer; ends the program when it is no JSON. New reference. */
+/*
+ * Parses an answer's JSON and frees the answer; ends the program when it is no JSON. New reference.
+ */
 json_t *cli_parse_take(struct berth_answer *answer);
 
 /*
- * The agent's state, or its history, once it is no longer the one with this tag; "" for the one of now. `*tag` becomes the tag
- * of the answer. Waits at most until `deadline_ms`: then BERTH_TIMEOUT. 0 or a negative code.
+ * The agent's state, or its history, once it is no longer the one with this tag; "" for the one of
+ * now. `*tag` becomes the tag of the answer. Waits at most until `deadline_ms`: then BERTH_TIMEOUT.
+ * 0 or a negative code.
  */
 int cli_await(struct cli *cli, enum berth_document document, char *tag, int64_t deadline_ms,
 	json_t **ret, struct berth_failure *failure);

@@ -1,8 +1,10 @@
 /*
- * completion: the scripts that complete a command line of `berth` in a shell, written from the tables of verbs and options.
+ * completion: the scripts that complete a command line of `berth` in a shell, written from the
+ * tables of verbs and options.
  *
- * bash asks a function for the words, zsh and fish take a list of rules. PATH operands are completed by asking the registry's tree
- * through `berth ls`, which is quick on an agent and gives nothing without one.
+ * bash asks a function for the words, zsh and fish take a list of rules. PATH operands are
+ * completed by asking the registry's tree through `berth ls`, which is quick on an agent and gives
+ * nothing without one.
  */
 #include "cli/verbs.h"
 
@@ -42,7 +44,7 @@ static void print_words(const char *words)
 	}
 }
 
-/* ---- bash ------------------------------------------------------------------------------------- */
+/* ---- bash ------------------------------------------------------------------------------------ */
 
 static void bash_option_word(void *context, const struct option_text *option)
 {
@@ -120,7 +122,7 @@ static void print_bash(void)
 	printf("\twords=\"$words");
 	options_each(options_everywhere(), bash_option_word, NULL);
 	puts("\"\n"
-	     "\tif [ $paths = yes ] && [[ $cur == /* ]]; then\n"
+	     "\tif [ $paths = yes ] && [ \"${cur:0:1}\" = / ]; then\n"
 	     "\t\tlocal parent=${cur%/*}\n"
 	     "\t\twords=$(berth --timeout 1s ls \"${parent:-/}\" 2>/dev/null)\n"
 	     "\t\tcompopt -o nospace\n"
@@ -130,7 +132,7 @@ static void print_bash(void)
 	     "complete -F _berth berth");
 }
 
-/* ---- zsh -------------------------------------------------------------------------------------- */
+/* ---- zsh ------------------------------------------------------------------------------------- */
 
 /* A help text inside '…[help]…': no quote, bracket or colon may end it. */
 static void zsh_help(const char *help)
@@ -223,7 +225,7 @@ static void print_zsh(void)
 	     "compdef _berth berth");
 }
 
-/* ---- fish ------------------------------------------------------------------------------------- */
+/* ---- fish ------------------------------------------------------------------------------------ */
 
 /* A help text in single quotes. */
 static void fish_quote(const char *text)
@@ -293,7 +295,7 @@ static void print_fish(void)
 	}
 }
 
-/* ---- the verb --------------------------------------------------------------------------------- */
+/* ---- the verb -------------------------------------------------------------------------------- */
 
 int verb_completion(struct cli *cli)
 {

@@ -5,7 +5,7 @@
 #include <sys/random.h>
 #include <time.h>
 
-/* ---- all of them ------------------------------------------------------------------------------ */
+/* ---- all of them ----------------------------------------------------------------------------- */
 
 /* As GET /v1/endpoints has it: the address is the record's own map. */
 static json_t *json_of_endpoint(const struct berth_endpoint *endpoint)
@@ -46,7 +46,7 @@ static void print_all(const struct cli *cli, const struct berth_endpoints *endpo
 	json_decref(array);
 }
 
-/* ---- addresses in one line: --plain, --first, --random ----------------------------------------- */
+/* ---- addresses in one line: --plain, --first, --random --------------------------------------- */
 
 static size_t random_below(size_t count)
 {
@@ -68,7 +68,10 @@ static void print_one(const struct cli *cli, const struct berth_endpoint *endpoi
 	}
 }
 
-/* The bare addresses, for scripts; endpoints without such a form are passed over. 0 or the exit status. */
+/*
+ * The bare addresses, for scripts; endpoints without such a form are passed over. 0 or the exit
+ * status.
+ */
 static int print_addresses(const struct cli *cli, const struct berth_endpoints *endpoints)
 {
 	static const struct berth_failure none = { BERTH_NO_RECORD,
@@ -91,7 +94,7 @@ static int print_addresses(const struct cli *cli, const struct berth_endpoints *
 	return 0;
 }
 
-/* ---- the verb --------------------------------------------------------------------------------- */
+/* ---- the verb -------------------------------------------------------------------------------- */
 
 struct berth_endpoint_filter cli_filter(const struct cli *cli)
 {

@@ -57,7 +57,7 @@ static void print_array(const json_t *history, struct range range)
 	json_decref(chosen);
 }
 
-/* ---- --follow --------------------------------------------------------------------------------- */
+/* ---- --follow -------------------------------------------------------------------------------- */
 
 /* A line at a time: what comes later cannot widen a column. */
 static void print_lines(const struct cli *cli, const json_t *history, struct range range)
@@ -79,7 +79,10 @@ static void print_lines(const struct cli *cli, const json_t *history, struct ran
 	fflush(stdout);
 }
 
-/* The index behind the last item that was shown; all are new when the agent no longer knows that one. */
+/*
+ * The index behind the last item that was shown; all are new when the agent no longer knows that
+ * one.
+ */
 static size_t behind(const json_t *history, const json_t *last)
 {
 	size_t i = json_array_size(history);

@@ -20,7 +20,7 @@ json_t *cli_parse_take(struct berth_answer *answer)
 	return json;
 }
 
-/* ---- resolve ---------------------------------------------------------------------------------- */
+/* ---- resolve --------------------------------------------------------------------------------- */
 
 static void add_endpoint(struct table *table, const struct record_endpoint *endpoint)
 {
@@ -73,7 +73,7 @@ static void print_endpoints_of(const struct cli *cli, const struct record *recor
 	output_table_take(&cli->output, table);
 }
 
-/* Its endpoints are read as a record's reader does, who knows the spellings of other programs. */
+/* Decoded as a record, since that reader knows the spellings of other programs. */
 static int print_record(const struct cli *cli, const struct berth_answer *answer)
 {
 	struct berth_failure failure;
@@ -111,7 +111,7 @@ int verb_resolve(struct cli *cli)
 	return status;
 }
 
-/* ---- ls --------------------------------------------------------------------------------------- */
+/* ---- ls -------------------------------------------------------------------------------------- */
 
 static json_t *json_of_stat(const char *path, const struct berth_stat *stat)
 {
@@ -204,7 +204,7 @@ int verb_ls(struct cli *cli)
 	return status;
 }
 
-/* ---- records, find ---------------------------------------------------------------------------- */
+/* ---- records, find --------------------------------------------------------------------------- */
 
 void cli_print_records(const struct cli *cli, const json_t *records)
 {
@@ -274,7 +274,7 @@ int verb_find(struct cli *cli)
 	return code ? output_failure(&failure) : print_records_answer(cli, &answer);
 }
 
-/* ---- stat, exists ----------------------------------------------------------------------------- */
+/* ---- stat, exists ---------------------------------------------------------------------------- */
 
 static void stat_row(struct table *table, const char *name, const char *value)
 {

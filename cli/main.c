@@ -8,7 +8,7 @@
 #include "cli/cli.h"
 #include "cli/verbs.h"
 
-/* ---- help ------------------------------------------------------------------------------------- */
+/* ---- help ------------------------------------------------------------------------------------ */
 
 static void print_group(const char *title, enum verb_target target)
 {
@@ -70,15 +70,17 @@ int verb_version(struct cli *cli)
 	return 0;
 }
 
-/* ---- the command line ------------------------------------------------------------------------- */
+/* ---- the command line ------------------------------------------------------------------------ */
 
 const char *cli_operand(const struct cli *cli)
 {
 	return cli->options.operands[0];
 }
 
-/* 0, or 2 after saying what a registry's URL looks like: berth_open() would take another text for
- * the path of a socket. */
+/*
+ * 0, or 2 after saying what a registry's URL looks like: berth_open() would take another text for
+ * the path of a socket.
+ */
 static int check_registry(const char *url)
 {
 	static const char *const prefixes[] = { "dir:", "zookeeper://", "zookeeper+tls://" };

@@ -1,8 +1,10 @@
 /*
- * The command line: `berth [OPTION]… VERB [OPTION]… [OPERAND]… [-- COMMAND…]`, with options before and after the verb.
+ * The command line: `berth [OPTION]… VERB [OPTION]… [OPERAND]… [-- COMMAND…]`, with options before
+ * and after the verb.
  *
- * One table holds the options, another the verbs (verbs.c). A verb names the options that it takes by their bits, and both
- * tables together are the help, the check of what was given, and the completions of the shells.
+ * One table holds the options, another the verbs (verbs.c). A verb names the options that it takes
+ * by their bits, and both tables together are the help, the check of what was given, and the
+ * completions of the shells.
  */
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
@@ -137,7 +139,10 @@ struct options {
 	uint64_t given; /* a set of options */
 };
 
-/* Reads the arguments. 0, or the exit status 2 after saying what is wrong. The caller frees `ret->operands`. */
+/*
+ * Reads the arguments. 0, or the exit status 2 after saying what is wrong. The caller frees
+ * `ret->operands`.
+ */
 int options_parse(int argc, char **argv, struct options *ret);
 
 /* 0, or 2 after saying which given option the verb does not take. */
@@ -163,7 +168,10 @@ void options_each(uint64_t chosen, options_visit *visit, void *context);
 /* The nearest of `count` words, or NULL when none is near. */
 const char *options_nearest(const char *word, const char *const *words, size_t count);
 
-/* "500ms", "30s", "2m", "1h", or a number of seconds. False for anything else, and for what does not fit an int. */
+/*
+ * "500ms", "30s", "2m", "1h", or a number of seconds. False for anything else, and for what does
+ * not fit an int.
+ */
 bool options_duration_ms(const char *text, int *ret_ms);
 
 #endif

@@ -33,7 +33,7 @@ void output_init(struct output *output, bool json)
 	}
 }
 
-/* ---- errors and notes ------------------------------------------------------------------------- */
+/* ---- errors and notes ------------------------------------------------------------------------ */
 
 int output_failure(const struct berth_failure *failure)
 {
@@ -66,7 +66,7 @@ void output_freshness(const struct berth_freshness *freshness)
 	}
 }
 
-/* ---- documents -------------------------------------------------------------------------------- */
+/* ---- documents ------------------------------------------------------------------------------- */
 
 void output_json(const json_t *json)
 {
@@ -94,7 +94,7 @@ void output_line(const char *text)
 	free(escaped);
 }
 
-/* ---- times ------------------------------------------------------------------------------------ */
+/* ---- times ----------------------------------------------------------------------------------- */
 
 void output_duration(char *out, size_t size, double seconds)
 {
@@ -138,7 +138,7 @@ void output_local_time(char *out, size_t size, double then)
 	strftime(out, size, "%Y-%m-%d %H:%M:%S", &local);
 }
 
-/* ---- progress --------------------------------------------------------------------------------- */
+/* ---- progress -------------------------------------------------------------------------------- */
 
 void output_progress_text(const struct output *output, const char *text)
 {
@@ -173,7 +173,7 @@ int output_finish(int status)
 	return status;
 }
 
-/* ---- reading answers -------------------------------------------------------------------------- */
+/* ---- reading answers ------------------------------------------------------------------------- */
 
 const char *output_text(const json_t *object, const char *name)
 {

@@ -1,5 +1,6 @@
 /*
- * Everything that `berth` prints goes through here: text for eyes, JSON for programs, errors and notes on stderr.
+ * Everything that `berth` prints goes through here: text for eyes, JSON for programs, errors and
+ * notes on stderr.
  *
  * Colour only on a terminal, and not when NO_COLOR is set; tables are fitted to a terminal's width.
  */

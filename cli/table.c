@@ -21,7 +21,8 @@ struct table {
 	size_t columns;
 	size_t key;
 	bool facts;
-	bool stacked; /* too narrow: the key stands on a line of its own, above the rest of its row */
+	/* too narrow: the key has a line of its own, above the rest of its row */
+	bool stacked;
 	size_t *widths;
 	struct cells cells;
 	struct cells lines;  /* in rows of their own … */
@@ -41,7 +42,7 @@ static void *must(void *memory)
 	return memory;
 }
 
-/* ---- text ------------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 static bool printable(wchar_t wide)
 {
@@ -140,7 +141,7 @@ const char *table_colour_code(enum table_colour colour)
 	return codes[colour];
 }
 
-/* ---- the table -------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 struct table *table_create(const char *const *headings, size_t columns, size_t key)
 {
@@ -200,9 +201,9 @@ void table_line(struct table *table, enum table_colour colour, const char *text)
 	table->lines_after[table->lines.count - 1] = table->cells.count;
 }
 
-/* ---- printing --------------------------------------------------------------------------------- */
+/* ---- printing -------------------------------------------------------------------------------- */
 
-/* What a column keeps in any case. */
+/* The least width of a column. */
 static size_t least_width(const struct table *table, size_t column)
 {
 	size_t heading = table->cells.items[column].width;

@@ -1,12 +1,14 @@
 /*
- * Tables for a terminal: columns as wide as their widest cell, in cells of the screen and not in bytes.
+ * Tables for a terminal: columns as wide as their widest cell, in cells of the screen and not in
+ * bytes.
  *
- * Where the terminal is narrower, the widest columns are made shorter, but never the key column, which says what a row is about.
- * A name, path or URI is cut in its middle, as its end tells it apart; the sentence that may stand in the last column at its
- * end, and later than names are. Where even that is too wide, the key gets a line of its own above the rest of its row.
- * A table without headings holds facts: these are never cut.
+ * On a narrower terminal the widest columns become shorter, but never the key column, which names
+ * the row. The table cuts a name, path or URI in its middle, since its end tells it apart. A
+ * sentence in the last column loses its end, and later than names do. If the table is still too
+ * wide, the key gets a line of its own above the rest of its row. A table without headings holds
+ * facts and is never cut.
  *
- * What a record holds is anybody's text: bytes that could play with the terminal are shown escaped.
+ * Anybody may have written a record: bytes that could control the terminal are shown escaped.
  */
 #ifndef CLI_TABLE_H
 #define CLI_TABLE_H
@@ -19,12 +21,18 @@ struct table;
 
 enum table_colour { TABLE_PLAIN, TABLE_GOOD, TABLE_WARN, TABLE_BAD, TABLE_DIM, TABLE_BOLD };
 
-/* One heading for each column; NULL: facts. `key`: a column. Ends the program when there is no memory, as do the others. */
+/*
+ * One heading for each column; NULL: facts. `key`: a column. Ends the program when there is no
+ * memory, as do the others.
+ */
 struct table *table_create(const char *const *headings, size_t columns, size_t key);
 void table_free(struct table *table);
 /* The next cell, row by row; copied and escaped. */
 void table_cell(struct table *table, enum table_colour colour, const char *text);
-/* A line of its own below the row that has just been completed; copied and escaped, indented, never cut. */
+/*
+ * A line of its own below the row that has just been completed; copied and escaped, indented, never
+ * cut.
+ */
 void table_line(struct table *table, enum table_colour colour, const char *text);
 /* `width`: of the terminal; 0: nothing is cut. */
 void table_print(struct table *table, FILE *out, bool colour, size_t width);

@@ -1,5 +1,6 @@
 /*
- * The verbs of `berth`: one table that finds them, checks their operands, explains them and completes them.
+ * The verbs of `berth`: one table that finds them, checks their operands, explains them and
+ * completes them.
  */
 #ifndef CLI_VERBS_H
 #define CLI_VERBS_H
@@ -10,7 +11,7 @@
 
 #include "cli/cli.h"
 
-/* What a verb talks to. */
+/* The peer of a verb. */
 enum verb_target {
 	VERB_AGENT_OR_REGISTRY, /* the agent, unless --registry is given */
 	VERB_REGISTRY,          /* --registry or BERTH_REGISTRY */
@@ -40,7 +41,10 @@ extern const size_t verb_count;
 /* NULL when there is none of that name. */
 const struct verb *verbs_find(const char *name);
 
-/* Says that there is no such verb, and which one the user may have meant: never one that changes something. Returns 2. */
+/*
+ * Says that there is no such verb, and which one the user may have meant: never one that changes
+ * something. Returns 2.
+ */
 int verbs_unknown(const char *name);
 
 /* 0, or 2 after saying what is wrong with the operands or the command. */

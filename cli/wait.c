@@ -1,7 +1,8 @@
 /*
  * wait: until a path offers addresses, or until this agent's own components are registered.
  *
- * A script waits for what another program starts, so an agent or a registry that is away is no error here: it may come.
+ * A script waits for what another program starts, so an agent or a registry that is away is no
+ * error here: it may come.
  */
 #include "cli/cli.h"
 
@@ -14,7 +15,7 @@
 
 enum { RETRY_MS = 200 };
 
-/* ---- for addresses ---------------------------------------------------------------------------- */
+/* ---- for addresses --------------------------------------------------------------------------- */
 
 struct waiting {
 	struct cli *cli;
@@ -110,7 +111,7 @@ static int wait_for_addresses(struct cli *cli)
 	return status;
 }
 
-/* ---- for the agent's own components ------------------------------------------------------------ */
+/* ---- for the agent's own components ---------------------------------------------------------- */
 
 /* True when all, or the one named, are registered; else `remains` says which is not, and why. */
 static bool all_registered(const json_t *agent, const char *name, char *remains, size_t size)

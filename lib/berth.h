@@ -1,32 +1,35 @@
 /*
  * libberth: look up, watch and register services from C.
  *
- * A handle stands for one of two things, which berth_open() tells apart by what it is given:
- *   - the agent of this container, through its Unix socket. Lookups come from its cache in microseconds and go on while the
- *     registry is away; only here are the agent's own calls (status, checks, drain, …);
- *   - a registry itself, by URL (dir:/path, zookeeper://host:port,…/root). Only here are writes.
+ * berth_open() makes a handle of one of two kinds:
+ *   - on the agent of this container, through its Unix socket. Lookups come from its cache in
+ *     microseconds and go on while the registry is away. The agent's own calls (status, checks,
+ *     drain, …) need this kind.
+ *   - on a registry itself, by URL (dir:/path, zookeeper://host:port,…/root). Writes need this.
  * A call on the wrong kind of handle fails with BERTH_FAILED and says so.
  *
  *	struct berth *berth;
  *	struct berth_endpoints found;
  *	if (berth_open(&berth, NULL, NULL, NULL) == 0 &&
- *		berth_endpoints(berth, "/users/devteam/org-apache-tomcat/test1/components", NULL, &found, NULL) == 0) {
+ *		berth_endpoints(berth, "/services/db", NULL, &found, NULL) == 0) {
  *		printf("%s\n", found.count ? found.items[0].address : "none");
  *	}
  *
- * Threads: the library has no global state. Different handles may be used in different threads at once; one handle, with
- * everything made from it, by one thread at a time.
+ * Threads: the library has no global state. Different handles may be used in different threads at
+ * once; one handle, with everything made from it, by one thread at a time.
  *
- * Ownership: what a function returns through a `ret_` parameter is the caller's, who gives it back to the function that the
- * type's comment names. Structs that the caller provides need no initialisation and are untouched on failure. Everything
- * passed in is copied or used only during the call. All strings are UTF-8 and end with NUL.
+ * Ownership: the caller owns the result in a `ret_` parameter, and gives it back to the function
+ * that the type's comment names. Structs that the caller provides need no initialisation and are
+ * untouched on failure. Everything passed in is copied or used only during the call. All strings
+ * are UTF-8 and end with NUL.
  *
- * Errors: functions return 0, or one of the negative codes of berth_error.h, and then fill the caller's
- * `struct berth_failure` with the same code and a message for people. `failure` may be NULL. The library never prints, never
- * exits, and raises no signal; its descriptors are closed on exec.
+ * Errors: functions return 0, or one of the negative codes of berth_error.h, and then fill the
+ * caller's `struct berth_failure` with the same code and a message for people. `failure` may be
+ * NULL. The library never prints, never exits, and raises no signal; its descriptors are closed on
+ * exec.
  *
- * Blocking: a call waits for its answer, at most the handle's timeout (berth_options; 10 s by default). Nothing but
- * berth_dispatch() calls a watch's callback.
+ * Blocking: a call waits for its answer, at most the handle's timeout (berth_options; 10 s by
+ * default). Nothing but berth_dispatch() calls a watch's callback.
  */
 #ifndef BERTH_H
 #define BERTH_H
@@ -56,7 +59,11 @@ struct berth_failure {
 
 /* How true an answer is. */
 struct berth_freshness {
-	long age_s; /* seconds since it was last known to be true; 0 while a watch keeps it true, and from a registry */
+	/*
+	 * seconds since it was last known to be true; 0 while a watch keeps it true, and from a
+	 * registry
+	 */
+	long age_s;
 	bool stale; /* the registry is away: this is the last known answer */
 };
 
@@ -65,14 +72,17 @@ struct berth_answer {
 	char *json;
 	size_t len; /* bytes, without the NUL */
 	struct berth_freshness freshness;
-	char tag[BERTH_TAG_BYTES]; /* names the content, for berth_await(); "" when the source gives none */
+	char tag[BERTH_TAG_BYTES]; /* names the content, for berth_await(); "": none */
 };
 
 /* Full paths, sorted; berth_paths_finish(). */
 struct berth_paths {
 	char **items;
 	size_t count;
-	/* berth_list(): children whose names no path can hold; %XX stands for a byte that is odd in a name. */
+	/*
+	 * berth_list(): children whose names no path can hold; %XX stands for a byte that is odd in
+	 * a name.
+	 */
 	char **foreign;
 	size_t foreign_count;
 	struct berth_freshness freshness;
@@ -85,7 +95,8 @@ struct berth_endpoint {
 	const char *api;          /* what is spoken: a URI */
 	const char *protocol;     /* "REST", "webui", …; "" when the record has none */
 	const char *address_type; /* "uri", "host/port", … */
-	const char *address; /* in one line: a URI, host:port ([::1]:80 for IPv6) or a path; "" when it has no such form */
+	/* in one line: a URI, host:port ([::1]:80 for IPv6) or a path; "" without such a form */
+	const char *address;
 	const char *host;         /* NULL when the address type has none */
 	unsigned port;            /* 0 when the address type has none */
 	const char *address_json; /* all of the address: a JSON object of strings */
@@ -127,27 +138,33 @@ struct berth_criteria {
 struct berth_options {
 	int timeout_ms;         /* of each call; default 10000 */
 	int session_timeout_ms; /* registries only, as are those below; default 30000 */
-	const char *auth_file; /* a file of mode 0600 that holds user:password: digest authentication */
-	bool secure; /* protect what is written: everyone reads; only this user and system_accounts write; needs
-			auth_file and a zookeeper:// registry */
-	const char *system_accounts; /* comma-separated scheme:id; default sasl:yarn@, sasl:mapred@, sasl:hdfs@; "": none */
-	const char *write_accessors; /* with secure: further scheme:id that may change what this handle writes; default none */
+	const char *auth_file;  /* a file of mode 0600 that holds user:password, for digest */
+	/*
+	 * protect what is written: everyone reads; only this user and system_accounts write; needs
+	 * auth_file and a zookeeper:// registry
+	 */
+	bool secure;
+	/* comma-separated scheme:id; default sasl:yarn@, sasl:mapred@, sasl:hdfs@; "": none */
+	const char *system_accounts;
+	/* with secure: further scheme:id that may change the nodes of this handle; default none */
+	const char *write_accessors;
 	const char *realm; /* appended to accounts that end in @; without it these get no rights */
 };
 
-/* ---- handles ---------------------------------------------------------------------------------- */
+/* ---- handles --------------------------------------------------------------------------------- */
 
 /*
- * Opens a handle: `where` is the path of an agent's socket (also as unix:PATH), or a registry's URL. NULL: the socket
- * that BERTH_SOCKET in the environment names, or the installation's usual one. `options` may be NULL.
- * Does not wait: an agent or a registry that cannot be reached shows in the first call.
+ * Opens a handle: `where` is the path of an agent's socket (also as unix:PATH), or a registry's
+ * URL. NULL: the socket that BERTH_SOCKET in the environment names, or the installation's usual
+ * one. `options` may be NULL. Does not wait: an agent or a registry that cannot be reached shows in
+ * the first call.
  */
 int berth_open(struct berth **ret_berth, const char *where, const struct berth_options *options,
 	struct berth_failure *failure);
 
 /*
- * Ends watches and lookups of the handle, and a registry's session: what it bound as ephemeral vanishes. Blocks for a second
- * at most. Accepts NULL. Not from a callback.
+ * Ends watches and lookups of the handle, and a registry's session: what it bound as ephemeral
+ * vanishes. Blocks for a second at most. Accepts NULL. Not from a callback.
  */
 void berth_close(struct berth *berth);
 
@@ -157,13 +174,17 @@ bool berth_is_registry(const struct berth *berth);
 /* Changes how long each later call may wait. */
 void berth_set_timeout(struct berth *berth, int timeout_ms);
 
-/* A descriptor that becomes readable when berth_dispatch() has something to do, timers included. It stays the same. */
+/*
+ * A descriptor that becomes readable when berth_dispatch() has something to do, timers included. It
+ * stays the same.
+ */
 int berth_fd(const struct berth *berth);
 
 /*
- * Does what is due: reads events, calls the watches' callbacks, reconnects, keeps a registry's session alive. Waits up to
- * `timeout_ms` (-1: for ever) for something to be due. 0, also when nothing was.
- * Needed while there are watches; and on a registry that holds ephemeral records, at least every third of the session timeout.
+ * Does what is due: reads events, calls the watches' callbacks, reconnects, keeps a registry's
+ * session alive. Waits up to `timeout_ms` (-1: for ever) for something to be due. 0, also when
+ * nothing was. Needed while there are watches; and on a registry that holds ephemeral records, at
+ * least every third of the session timeout.
  */
 int berth_dispatch(struct berth *berth, int timeout_ms, struct berth_failure *failure);
 
@@ -172,9 +193,12 @@ void berth_answer_finish(struct berth_answer *answer);
 void berth_paths_finish(struct berth_paths *paths);
 void berth_endpoints_finish(struct berth_endpoints *endpoints);
 
-/* ---- lookups, on both kinds of handle --------------------------------------------------------- */
+/* ---- lookups, on both kinds of handle -------------------------------------------------------- */
 
-/* The service record at `path`, as stored. BERTH_PATH_NOT_FOUND, BERTH_NO_RECORD, BERTH_INVALID_RECORD. */
+/*
+ * The service record at `path`, as stored. BERTH_PATH_NOT_FOUND, BERTH_NO_RECORD,
+ * BERTH_INVALID_RECORD.
+ */
 int berth_resolve(struct berth *berth, const char *path, struct berth_answer *ret_record,
 	struct berth_failure *failure);
 
@@ -182,13 +206,16 @@ int berth_resolve(struct berth *berth, const char *path, struct berth_answer *re
 int berth_list(struct berth *berth, const char *path, struct berth_paths *ret_paths,
 	struct berth_failure *failure);
 
-/* An object that maps the full path of each direct child that holds a record to that record. BERTH_PATH_NOT_FOUND. */
+/*
+ * An object that maps the full path of each direct child that holds a record to that record.
+ * BERTH_PATH_NOT_FOUND.
+ */
 int berth_records(struct berth *berth, const char *path, struct berth_answer *ret_records,
 	struct berth_failure *failure);
 
 /*
- * The addresses that the record at `path` and those of its direct children offer, one entry each, in the order of their
- * paths. None is no error. `filter` may be NULL. BERTH_PATH_NOT_FOUND.
+ * The addresses that the record at `path` and those of its direct children offer, one entry each,
+ * in the order of their paths. None is no error. `filter` may be NULL. BERTH_PATH_NOT_FOUND.
  */
 int berth_endpoints(struct berth *berth, const char *path,
 	const struct berth_endpoint_filter *filter, struct berth_endpoints *ret_endpoints,
@@ -199,46 +226,52 @@ int berth_stat(struct berth *berth, const char *path, struct berth_stat *ret_sta
 	struct berth_failure *failure);
 
 /*
- * What DNS says of a name, from the agent: an object with "paths", "addresses", "alias", "targets", "texts",
- * "names" and "ttl" (PROTOCOL.md). `type` is A, AAAA, SRV, TXT or PTR; NULL: everything. BERTH_PATH_NOT_FOUND.
+ * What DNS says of a name, from the agent: an object with "paths", "addresses", "alias", "targets",
+ * "texts", "names" and "ttl" (PROTOCOL.md). `type` is A, AAAA, SRV, TXT or PTR; NULL: everything. BERTH_PATH_NOT_FOUND.
  */
 int berth_name(struct berth *berth, const char *name, const char *type,
 	struct berth_answer *ret_answer, struct berth_failure *failure);
 
-/* 1 when a node stands at `path`, 0 when none does, a negative code when that could not be learnt. */
+/* 1 when there is a node at `path`, 0 when there is none, or a negative code. */
 int berth_exists(struct berth *berth, const char *path, struct berth_failure *failure);
 
 /* Called now and then during find and purge on a registry. */
 typedef void berth_on_progress(void *context, size_t visited, size_t matches);
 
 /*
- * An object that maps paths to the records that match. `criteria` and `on_progress` may be NULL. On a registry the timeout is that of a
- * silence, not of the whole walk.
+ * An object that maps paths to the records that match. `criteria` and `on_progress` may be NULL. On
+ * a registry the timeout is that of a silence, not of the whole walk.
  */
 int berth_find(struct berth *berth, const struct berth_criteria *criteria,
 	berth_on_progress *on_progress, void *context, struct berth_answer *ret_records,
 	struct berth_failure *failure);
 
-/* ---- resolve once, re-read on trouble --------------------------------------------------------- */
+/* ---- resolve once, re-read on trouble -------------------------------------------------------- */
 
-/* Keeps the endpoints of `path` for this process. Asks nobody yet. The lookup must not outlive its handle. */
+/*
+ * Keeps the endpoints of `path` for this process. Sends no request yet. The lookup must not outlive
+ * its handle.
+ */
 int berth_lookup_create(struct berth_lookup **ret_lookup, struct berth *berth, const char *path,
 	const struct berth_endpoint_filter *filter, struct berth_failure *failure);
 /* Accepts NULL. */
 void berth_lookup_free(struct berth_lookup *lookup);
 
 /*
- * The endpoints: the kept answer, without asking anybody, unless there is none yet or berth_lookup_trouble() was called.
- * When a re-read fails, the kept answer is given once more with freshness.stale set, and the next call tries again.
- * *ret_endpoints is borrowed until the next call on this lookup.
+ * The endpoints: the kept answer, without asking anybody, unless there is none yet or
+ * berth_lookup_trouble() was called. When a re-read fails, the kept answer is given once more with
+ * freshness.stale set, and the next call tries again. *ret_endpoints is borrowed until the next
+ * call on this lookup.
  */
 int berth_lookup_get(struct berth_lookup *lookup, const struct berth_endpoints **ret_endpoints,
 	struct berth_failure *failure);
 
-/* An address did not work: the next berth_lookup_get() asks the registry again, past every cache. */
+/*
+ * An address did not work: the next berth_lookup_get() asks the registry again, past every cache.
+ */
 void berth_lookup_trouble(struct berth_lookup *lookup);
 
-/* ---- watches, on both kinds of handle --------------------------------------------------------- */
+/* ---- watches, on both kinds of handle -------------------------------------------------------- */
 
 enum berth_event_type {
 	BERTH_EVENT_SUBSCRIBED, /* the watch has begun: `records` is all there is */
@@ -247,25 +280,30 @@ enum berth_event_type {
 	BERTH_EVENT_STALE,      /* the registry is away: what is known may be out of date */
 	BERTH_EVENT_FRESH,      /* it is back, and what is known is true again */
 	BERTH_EVENT_RESYNC,     /* `records` replaces all that was known: events were missed */
-	BERTH_EVENT_LOST /* the agent is away; a RESYNC (at first: SUBSCRIBED) follows when it is back */
+	/* the agent is away; a RESYNC (at first: SUBSCRIBED) follows when it is back */
+	BERTH_EVENT_LOST
 };
 
 struct berth_event {
 	enum berth_event_type type;
-	int64_t sequence;   /* grows by one from event to event of a watch, from 1 on */
-	double time;        /* seconds since 1970 */
-	const char *path;   /* UPDATED, DELETED; else NULL */
-	const char *record; /* UPDATED: its JSON; NULL for a node without a record */
-	const char *snapshot; /* SUBSCRIBED, RESYNC: a JSON object, path to record or null; else NULL */
+	int64_t sequence;     /* grows by one from event to event of a watch, from 1 on */
+	double time;          /* seconds since 1970 */
+	const char *path;     /* UPDATED, DELETED; else NULL */
+	const char *record;   /* UPDATED: its JSON; NULL for a node without a record */
+	const char *snapshot; /* SUBSCRIBED, RESYNC: JSON, path to record or null; else NULL */
 };
 
-/* Everything in `event` is borrowed for the call. May call anything on the handle but berth_close() and berth_dispatch(). */
+/*
+ * Everything in `event` is borrowed for the call. May call anything on the handle but berth_close()
+ * and berth_dispatch().
+ */
 typedef void berth_on_event(void *context, const struct berth_event *event);
 
 /*
- * Watches the node at `path`, or with `recursive` everything at and below it. The path need not exist. Returns at once: all
- * else, the first snapshot too, comes through `on_event` from berth_dispatch(). A stream that broke, or fell silent for five
- * heartbeats, is made anew after a random delay that grows up to 15 s, for as long as the watch is there.
+ * Watches the node at `path`, or with `recursive` everything at and below it. The path need not
+ * exist. Returns at once: all else, the first snapshot too, comes through `on_event` from
+ * berth_dispatch(). When a stream breaks, or is silent for five heartbeats, the library
+ * connects again after a random delay that grows up to 15 s.
  */
 int berth_watch(struct berth *berth, const char *path, bool recursive, berth_on_event *on_event,
 	void *context, struct berth_watch **ret_watch, struct berth_failure *failure);
@@ -279,24 +317,25 @@ void berth_unwatch(struct berth_watch *watch);
 /* "UPDATED" for BERTH_EVENT_UPDATED and so on. Static. */
 const char *berth_event_name(enum berth_event_type type);
 
-/* ---- writes, on a registry -------------------------------------------------------------------- */
+/* ---- writes, on a registry ------------------------------------------------------------------- */
 
 enum berth_bind_flags {
-	BERTH_BIND_OVERWRITE = 1, /* whatever stands there; else BERTH_FILE_ALREADY_EXISTS */
+	BERTH_BIND_OVERWRITE = 1, /* replaces any node; else BERTH_FILE_ALREADY_EXISTS */
 	BERTH_BIND_EPHEMERAL = 2, /* vanishes with this handle */
 	BERTH_BIND_PARENTS = 4    /* makes what is missing above it; else BERTH_PATH_NOT_FOUND */
 };
 
 /*
  * Writes a service record (JSON with "type": "JSONServiceRecord"). It is checked strictly first:
- * BERTH_INVALID_RECORD, BERTH_LIMIT_EXCEEDED. BERTH_NO_CHILDREN_FOR_EPHEMERALS, BERTH_NO_PATH_PERMISSIONS.
+ * BERTH_INVALID_RECORD, BERTH_LIMIT_EXCEEDED. BERTH_NO_CHILDREN_FOR_EPHEMERALS,
+ * BERTH_NO_PATH_PERMISSIONS.
  */
 int berth_bind(struct berth *berth, const char *path, const char *record, unsigned flags,
 	struct berth_failure *failure);
 
 /*
- * Makes a node without a record; an existing one is no error, and *ret_made (may be NULL) says which it was. With `parents` also
- * makes what is missing above it, else BERTH_PATH_NOT_FOUND.
+ * Makes a node without a record; an existing one is no error, and *ret_made (may be NULL) says
+ * which it was. With `parents` also makes what is missing above it, else BERTH_PATH_NOT_FOUND.
  */
 int berth_mknode(struct berth *berth, const char *path, bool parents, bool *ret_made,
 	struct berth_failure *failure);
@@ -308,13 +347,14 @@ enum berth_delete_flags {
 };
 
 /*
- * Deletes a node; an absent one is no error. BERTH_PATH_IS_NOT_EMPTY_DIRECTORY: it has children and `flags` is 0, or there are
- * names below it that no path can hold; the message says them, and nothing was deleted.
+ * Deletes a node; an absent one is no error. BERTH_PATH_IS_NOT_EMPTY_DIRECTORY: it has children and
+ * `flags` is 0, or there are names below it that no path can hold; the message says them, and
+ * nothing was deleted.
  */
 int berth_delete(
 	struct berth *berth, const char *path, unsigned flags, struct berth_failure *failure);
 
-/* What purge does with a match that has children. */
+/* The treatment of a match that has children. */
 enum berth_purge_policy {
 	BERTH_PURGE_ALL,              /* deletes them with it */
 	BERTH_PURGE_SKIP_ON_CHILDREN, /* leaves it */
@@ -330,24 +370,28 @@ struct berth_purge {
 };
 
 /*
- * Deletes what a container left behind. `ret_matches` (may be NULL): the records that matched; `ret_purged` (may be NULL): the
- * paths deleted, or in a dry run those that would be. BERTH_PATH_IS_NOT_EMPTY_DIRECTORY.
+ * Deletes what a container left behind. `ret_matches` (may be NULL): the records that matched;
+ * `ret_purged` (may be NULL): the paths deleted, or in a dry run those that would be.
+ * BERTH_PATH_IS_NOT_EMPTY_DIRECTORY.
  */
 int berth_purge(struct berth *berth, const struct berth_purge *purge,
 	struct berth_answer *ret_matches, struct berth_paths *ret_purged,
 	struct berth_failure *failure);
 
 /*
- * From now on, every node this handle makes also gives all rights to this digest user. BERTH_FAILED on a handle without
- * `secure`, where everybody may write.
+ * From now on, every node this handle makes also gives all rights to this digest user. BERTH_FAILED
+ * on a handle without `secure`, where everybody may write.
  */
 int berth_add_write_accessor(
 	struct berth *berth, const char *user, const char *password, struct berth_failure *failure);
 int berth_clear_write_accessors(struct berth *berth, struct berth_failure *failure);
 
-/* ---- the agent itself ------------------------------------------------------------------------- */
+/* ---- the agent itself ------------------------------------------------------------------------ */
 
-/* The bodies of GET /v1/agent, /v1/agent/checks and /v1/agent/history, as PROTOCOL.md describes them. */
+/*
+ * The bodies of GET /v1/agent, /v1/agent/checks and /v1/agent/history, as PROTOCOL.md describes
+ * them.
+ */
 int berth_status(
 	struct berth *berth, struct berth_answer *ret_status, struct berth_failure *failure);
 int berth_checks(
@@ -358,21 +402,25 @@ int berth_history(
 enum berth_document { BERTH_STATUS, BERTH_CHECKS, BERTH_HISTORY };
 
 /*
- * As berth_status(), berth_checks() or berth_history(), but waits up to `wait_s` seconds (600 at most) for a content other than the one that
- * `tag` names; "" for any. BERTH_TIMEOUT when the content stayed the same.
+ * As berth_status(), berth_checks() or berth_history(), but waits up to `wait_s` seconds (600 at
+ * most) for a content other than the one that `tag` names; "" for any. BERTH_TIMEOUT when the
+ * content stayed the same.
  */
 int berth_await(struct berth *berth, enum berth_document document, const char *tag, unsigned wait_s,
 	struct berth_answer *ret_answer, struct berth_failure *failure);
 
-/* 0 when every component is registered; else BERTH_FAILED, and the message says why. With `away_ok` also while the registry is
- * away and nothing was lost. */
+/*
+ * 0 when every component is registered; else BERTH_FAILED, and the message says why. With `away_ok`
+ * also while the registry is away and nothing was lost.
+ */
 int berth_ready(struct berth *berth, bool away_ok, struct berth_failure *failure);
 /* 0 when the agent works. */
 int berth_live(struct berth *berth, struct berth_failure *failure);
 
 /*
- * Takes all components out of the registry until berth_undrain(), or for `for_s` seconds when that is not 0. Returns when the agent
- * has accepted it, not when the records are gone. `reason` may be NULL. BERTH_NO_PATH_PERMISSIONS.
+ * Takes all components out of the registry until berth_undrain(), or for `for_s` seconds when that
+ * is not 0. Returns when the agent has accepted it, not when the records are gone. `reason` may be
+ * NULL. BERTH_NO_PATH_PERMISSIONS.
  */
 int berth_drain(
 	struct berth *berth, const char *reason, unsigned for_s, struct berth_failure *failure);
@@ -388,13 +436,17 @@ int berth_undrain_component(
 int berth_undamp(struct berth *berth, const char *component, struct berth_failure *failure);
 
 /*
- * Has the agent read its configuration again. A bad one changes nothing and is BERTH_FAILED. `ret_answer` (may be NULL) is
- * filled in any case: {"reloaded": …, "problems": [one text each]}, or what else the agent said; "" when it said nothing.
+ * Makes the agent read its configuration again. A bad one changes nothing and is BERTH_FAILED.
+ * `ret_answer` (may be NULL) is filled in any case: {"reloaded": …, "problems": [one text each]},
+ * or what else the agent said; "" when it said nothing.
  */
 int berth_reload(
 	struct berth *berth, struct berth_answer *ret_answer, struct berth_failure *failure);
 
-/* Runs a check now and waits for it, within the handle's timeout: the check as in berth_checks(), its result in "last". */
+/*
+ * Runs a check now and waits for it, within the handle's timeout: the check as in berth_checks(),
+ * its result in "last".
+ */
 int berth_run_check(struct berth *berth, const char *check, struct berth_answer *ret_result,
 	struct berth_failure *failure);
 
@@ -405,8 +457,9 @@ int berth_report(struct berth *berth, const char *check, enum berth_health healt
 	const char *output, struct berth_failure *failure);
 
 /*
- * Supplies the addresses of a dynamic endpoint, each in one line as in struct berth_endpoint. They are withdrawn by
- * berth_withdraw(), or, when the agent's configuration says hold = connection, with this handle.
+ * Supplies the addresses of a dynamic endpoint, each in one line as in struct berth_endpoint. They
+ * are withdrawn by berth_withdraw(), or, when the agent's configuration says hold = connection,
+ * with this handle.
  */
 int berth_supply(struct berth *berth, const char *endpoint, const char *const *addresses,
 	size_t count, struct berth_failure *failure);

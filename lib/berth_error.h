@@ -30,7 +30,10 @@ enum berth_error {
 	BERTH_FAILED = -13   /* anything else: bad arguments, system errors, no memory */
 };
 
-/* "PathNotFound" for BERTH_PATH_NOT_FOUND and so on; "Failed" for a number that is none of them. Static. */
+/*
+ * "PathNotFound" for BERTH_PATH_NOT_FOUND and so on; "Failed" for a number that is none of them.
+ * Static.
+ */
 const char *berth_error_name(int code);
 
 /* The code whose name is `name`, or BERTH_FAILED. */

@@ -43,7 +43,7 @@ int handle_need_registry(const struct berth *berth, const char *what, struct err
 			  what);
 }
 
-/* ---- opening and closing ---------------------------------------------------------------------- */
+/* ---- opening and closing --------------------------------------------------------------------- */
 
 static bool is_registry_url(const char *where)
 {
@@ -118,7 +118,7 @@ void berth_set_timeout(struct berth *berth, int timeout_ms)
 	berth->timeout_ms = timeout_ms > 0 ? timeout_ms : DEFAULT_TIMEOUT_MS;
 }
 
-/* ---- the loop --------------------------------------------------------------------------------- */
+/* ---- the loop -------------------------------------------------------------------------------- */
 
 int berth_fd(const struct berth *berth)
 {
@@ -157,7 +157,7 @@ int berth_dispatch(struct berth *berth, int timeout_ms, struct berth_failure *fa
 	return 0;
 }
 
-/* ---- answers ---------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 void berth_answer_finish(struct berth_answer *answer)
 {

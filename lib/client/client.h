@@ -1,8 +1,10 @@
 /*
- * Requests to an agent over its Unix socket, one after another on one kept connection. Blocking, with a deadline.
+ * Requests to an agent over its Unix socket, one after another on one kept connection. Blocking,
+ * with a deadline.
  *
- * The connection is made by the first request, and made again when it broke. A request that finds its idle connection
- * closed by the agent is sent once more on a new one, if that cannot do a thing twice.
+ * The connection is made by the first request, and made again when it broke. A request that finds
+ * its idle connection closed by the agent is sent once more on a new one, if that cannot do a thing
+ * twice.
  */
 #ifndef LIB_CLIENT_CLIENT_H
 #define LIB_CLIENT_CLIENT_H
@@ -44,11 +46,12 @@ void client_free(struct client *client);
 const char *client_socket_path(const struct client *client);
 
 /*
- * Sends a request and waits for the answer, `timeout_ms` at most. 0 for status 200 to 299: `ret` holds the answer, for
- * client_response_finish(). Otherwise the agent's own error by name, REGISTRY_UNAVAILABLE when no agent answers,
- * NO_PATH_PERMISSIONS when the socket may not be opened, TIMEOUT (also when the content of `tag` stayed
- * the same for `wait_s`, which comes on top of `timeout_ms`). `ret_problem`, when not NULL, receives the body of an error
- * (the caller's, initialised, empty without one).
+ * Sends a request and waits for the answer, `timeout_ms` at most. 0 for status 200 to 299: `ret`
+ * holds the answer, for client_response_finish(). Otherwise the agent's own error by name,
+ * REGISTRY_UNAVAILABLE when no agent answers, NO_PATH_PERMISSIONS when the socket may not be
+ * opened, TIMEOUT (also when the content of `tag` stayed the same for `wait_s`, which comes on top
+ * of `timeout_ms`). `ret_problem`, when not NULL, receives the body of an error (the caller's,
+ * initialised, empty without one).
  */
 int client_call(struct client *client, const struct client_request *request, int timeout_ms,
 	struct client_response *ret, struct buffer *ret_problem, struct err *err)
@@ -58,7 +61,10 @@ void client_response_finish(struct client_response *response);
 /* The error that an answer of another status than 2xx tells of, from its problem+json body. */
 int client_problem(int status, const struct buffer *body, struct err *err) ERR_REQUIRED(3);
 
-/* A connected, non-blocking, close-on-exec socket, or a negative code. Waits until the deadline for a place in the queue. */
+/*
+ * A connected, non-blocking, close-on-exec socket, or a negative code. Waits until the deadline for
+ * a place in the queue.
+ */
 int client_connect(const char *socket_path, int64_t deadline_ms, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
 

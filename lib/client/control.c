@@ -1,5 +1,5 @@
 /*
- * What only an agent can do: its state, drains, checks, and the reports of the application.
+ * Calls on an agent alone: its state, drains, checks, and the reports of the application.
  */
 #include "lib/berth.h"
 
@@ -13,9 +13,11 @@
 
 enum { TARGET_BYTES = 1024, PROBLEM_BYTES = 1024 * 1024 };
 
-/* ---- requests --------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
-/* Sends a request; `ret` and `ret_problem` may be NULL. Takes the reference `body` (may be NULL). */
+/*
+ * Sends a request; `ret` and `ret_problem` may be NULL. Takes the reference `body` (may be NULL).
+ */
 static int send_take(struct berth *berth, const char *what, const char *method, const char *target,
 	json_t *body, struct berth_answer *ret, struct buffer *ret_problem, struct err *err)
 {
@@ -39,7 +41,7 @@ static int send_take(struct berth *berth, const char *what, const char *method, 
 	return code;
 }
 
-/* ---- reading ---------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static const struct document {
 	const char *what;
@@ -134,7 +136,7 @@ int berth_live(struct berth *berth, struct berth_failure *failure)
 	return probe(berth, "live", "/live", failure);
 }
 
-/* ---- asking for something to be done ---------------------------------------------------------- */
+/* ---- asking for something to be done --------------------------------------------------------- */
 
 /* "/v1/agent/<kind>/<name><suffix>". A name that a configuration could not give is not sent. */
 static int named_target(char *out, size_t size, const char *kind, const char *name,
@@ -250,7 +252,7 @@ int berth_run_check(struct berth *berth, const char *check, struct berth_answer 
 	return code ? handle_fail(failure, &err) : 0;
 }
 
-/* ---- reports of the application --------------------------------------------------------------- */
+/* ---- reports of the application -------------------------------------------------------------- */
 
 int berth_report(struct berth *berth, const char *check, enum berth_health health,
 	const char *output, struct berth_failure *failure)

@@ -15,7 +15,9 @@ static const char *host_of(const json_t *parts)
 	return host ? host : json_string_value(json_object_get(parts, "hostname"));
 }
 
-/* Copies the strings into one block, which ret->path begins. NULL stays NULL. False without memory. */
+/*
+ * Copies the strings into one block, which ret->path begins. NULL stays NULL. False without memory.
+ */
 static bool copy_strings(struct berth_endpoint *ret, const struct berth_endpoint *from)
 {
 	const char *const source[] = { from->path, from->scope, from->api, from->protocol,

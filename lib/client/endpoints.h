@@ -1,5 +1,6 @@
 /*
- * Lists of endpoints as berth.h gives them: built address by address, from records or from an agent's answer.
+ * Lists of endpoints as berth.h gives them: built address by address, from records or from an
+ * agent's answer.
  */
 #ifndef LIB_CLIENT_ENDPOINTS_H
 #define LIB_CLIENT_ENDPOINTS_H
@@ -23,7 +24,10 @@ int endpoint_list_add_record(struct endpoint_list *list, const char *path,
 	const struct record *record, const struct berth_endpoint_filter *filter, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(5);
 
-/* Adds what GET /v1/endpoints answered: an array of {path, scope, api, protocol, addressType, address}. */
+/*
+ * Adds what GET /v1/endpoints answered: an array of {path, scope, api, protocol, addressType,
+ * address}.
+ */
 int endpoint_list_add_json(struct endpoint_list *list, const json_t *array, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
 

@@ -1,6 +1,7 @@
 /*
- * The handle behind berth.h. What it does depends on where it was opened, on an agent or on a registry: two tables of functions,
- * on_agent.c and on_registry.c. berth.c opens and drives it; lookup.c, watch.c, write.c and control.c are the public functions.
+ * The handle behind berth.h. Its behaviour depends on where it was opened, on an agent or on a
+ * registry: two tables of functions, on_agent.c and on_registry.c. berth.c opens and drives it;
+ * lookup.c, watch.c, write.c and control.c are the public functions.
  *
  * A registry's requests are asynchronous; `struct outcome` makes calls that wait of them.
  */
@@ -37,7 +38,10 @@ struct handle_ops {
 		berth_on_progress *on_progress, void *context, struct berth_answer *ret,
 		struct err *err);
 
-	/* Where a watch's events come from; `emit` is called with `watch`. *ret_source is for the functions below. */
+	/*
+	 * Where a watch's events come from; `emit` is called with `watch`. *ret_source is for the
+	 * functions below.
+	 */
 	int (*watch)(struct berth *berth, const char *path, bool recursive, client_emit_take *emit,
 		struct berth_watch *watch, void **ret_source, struct err *err);
 	void (*source_free)(void *source); /* accepts NULL */
@@ -94,13 +98,13 @@ void handle_watches_deliver(struct berth *berth);
 void handle_watches_registry_state(struct berth *berth, enum registry_state state);
 void handle_watches_free(struct berth *berth);
 
-/* ---- asking an agent (on_agent.c) ------------------------------------------------------------- */
+/* ---- asking an agent (on_agent.c) ------------------------------------------------------------ */
 
 /* Sends a request that has an answer. */
 int handle_request(struct berth *berth, const struct client_request *request,
 	struct berth_answer *ret, struct err *err) ERR_REQUIRED(4);
 
-/* ---- asking a registry ------------------------------------------------------------------------ */
+/* ---- asking a registry ----------------------------------------------------------------------- */
 
 /* A copy of what a request completed with; outcome_finish(). */
 struct outcome {

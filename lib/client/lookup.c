@@ -69,7 +69,7 @@ int berth_find(struct berth *berth, const struct berth_criteria *criteria,
 	return code ? handle_fail(failure, &err) : 0;
 }
 
-/* ---- resolve once, re-read on trouble --------------------------------------------------------- */
+/* ---- resolve once, re-read on trouble -------------------------------------------------------- */
 
 /* An answer that is kept, for "resolve once, re-read on trouble". */
 struct berth_lookup {

@@ -1,5 +1,6 @@
 /*
- * A handle on a registry: lookups are its requests, and a watch follows the tree by the registry's own watches.
+ * A handle on a registry: lookups are its requests, and a watch follows the tree by the registry's
+ * own watches.
  */
 #include "lib/client/handle.h"
 
@@ -11,7 +12,7 @@
 #include "lib/client/tree.h"
 #include "lib/record/record.h"
 
-/* ---- lookups ---------------------------------------------------------------------------------- */
+/* ---- lookups --------------------------------------------------------------------------------- */
 
 typedef struct registry_request *registry_call(
 	struct registry *registry, const char *path, registry_done *done, void *context);
@@ -177,7 +178,7 @@ static int find(struct berth *berth, const struct berth_criteria *criteria,
 	return code;
 }
 
-/* ---- watches ---------------------------------------------------------------------------------- */
+/* ---- watches --------------------------------------------------------------------------------- */
 
 static int watch(struct berth *berth, const char *path, bool recursive, client_emit_take *emit,
 	struct berth_watch *context, void **ret_source, struct err *err)
@@ -225,11 +226,13 @@ static int source_trouble(const struct berth *berth, const void *source, struct 
 			  registry_url(berth->registry));
 }
 
-/* ---- the handle ------------------------------------------------------------------------------- */
+/* ---- the handle ------------------------------------------------------------------------------ */
 
 static int64_t due_ms(struct berth *berth)
 {
-	/* A registry may have replaced its descriptor; adding one that is there already only fails. */
+	/*
+	 * A registry may have replaced its descriptor; adding one that is there already only fails.
+	 */
 	struct epoll_event event = { .events = EPOLLIN };
 	epoll_ctl(berth->epoll_fd, EPOLL_CTL_ADD, registry_fd(berth->registry), &event);
 	return registry_deadline_ms(berth->registry);

@@ -132,7 +132,7 @@ static void fail(struct client_stream *stream, const struct err *err, int64_t no
 	}
 }
 
-/* ---- connecting ------------------------------------------------------------------------------- */
+/* ---- connecting ------------------------------------------------------------------------------ */
 
 static int subscribe(struct client_stream *stream, struct err *err)
 {
@@ -166,7 +166,7 @@ static void connect_now(struct client_stream *stream, int64_t now_ms)
 	}
 }
 
-/* ---- events ----------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 static void begin_flow(struct client_stream *stream, json_t *event)
 {
@@ -199,7 +199,10 @@ static void take_event(struct client_stream *stream, json_t *event)
 	}
 }
 
-/* Reads one frame (decimal length, newline, JSON) at `*at`. 1: done, 0: not complete yet, or a negative code. */
+/*
+ * Reads one frame (decimal length, newline, JSON) at `*at`. 1: done, 0: not complete yet, or a
+ * negative code.
+ */
 static int take_frame(struct client_stream *stream, size_t *at, struct err *err)
 {
 	const char *frame = stream->body.data + *at;
@@ -241,7 +244,7 @@ static int take_frames(struct client_stream *stream, struct err *err)
 	return taken < 0 ? taken : 0;
 }
 
-/* ---- reading ---------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static int take_bytes(struct client_stream *stream, const char *bytes, size_t len, struct err *err)
 {

@@ -5,9 +5,10 @@
  *      ^                   |                          |
  *      +---- backoff ------+---- broken, or silent ---+
  *
- * Never blocks. The owner polls the epoll descriptor that it passed in, waits no longer than client_stream_due_ms(), and
- * calls client_stream_dispatch(). Events are JSON objects as the agent sent them, but without heartbeats, with RESYNC for
- * every SUBSCRIBED after the first, and {"type": "LOST"} when the stream broke.
+ * Never blocks. The owner polls the epoll descriptor that it passed in, waits no longer than
+ * client_stream_due_ms(), and calls client_stream_dispatch(). Events are JSON objects as the agent
+ * sent them, but without heartbeats, with RESYNC for every SUBSCRIBED after the first, and {"type":
+ * "LOST"} when the stream broke.
  */
 #ifndef LIB_CLIENT_STREAM_H
 #define LIB_CLIENT_STREAM_H
@@ -24,7 +25,9 @@ struct client_stream;
 /* Takes the reference `event`. */
 typedef void client_emit_take(void *context, json_t *event);
 
-/* `target` is the request's path and query. Strings are copied; the descriptor stays the caller's. */
+/*
+ * `target` is the request's path and query. Strings are copied; the descriptor stays the caller's.
+ */
 int client_stream_create(struct client_stream **ret_stream, const char *socket_path,
 	const char *target, int epoll_fd, client_emit_take *emit, void *context, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(7);
@@ -37,8 +40,10 @@ void client_stream_dispatch(struct client_stream *stream, int64_t now_ms);
 /* Why nothing is flowing; code 0 while it is. Borrowed. */
 const struct err *client_stream_trouble(const struct client_stream *stream);
 
-/* The pause after that many failures in a row, from 1 on: doubles up to CLIENT_BACKOFF_MAX_MS, of which `unit` (0 to 1)
- * chooses between one half and all. */
+/*
+ * The pause after that many failures in a row, from 1 on: doubles up to CLIENT_BACKOFF_MAX_MS, of
+ * which `unit` (0 to 1) chooses between one half and all.
+ */
 int64_t client_backoff_ms(unsigned failures, double unit);
 
 #endif

@@ -35,7 +35,7 @@ struct client_tree {
 
 static struct node *node_create(struct client_tree *tree, const char *path);
 
-/* ---- events ----------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 static void emit_state(struct client_tree *tree, const char *type)
 {
@@ -87,7 +87,7 @@ static void confirm(struct client_tree *tree, struct part *part)
 	}
 }
 
-/* ---- nodes ------------------------------------------------------------------------------------ */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 static void node_free(struct node *node)
 {
@@ -122,7 +122,10 @@ static void node_vanished(struct node *node)
 	node_free(node);
 }
 
-/* Takes over the new list, creating and dropping nodes; both lists are sorted. False without memory. */
+/*
+ * Takes over the new list, creating and dropping nodes; both lists are sorted. False without
+ * memory.
+ */
 static bool follow_children(struct node *node, char *const *paths, size_t count)
 {
 	struct node **kids = calloc(count ? count : 1, sizeof(*kids));
@@ -231,7 +234,7 @@ static struct node *node_create(struct client_tree *tree, const char *path)
 	return node;
 }
 
-/* ---- the tree --------------------------------------------------------------------------------- */
+/* ---- the tree -------------------------------------------------------------------------------- */
 
 int client_tree_create(struct client_tree **ret_tree, struct registry *registry, const char *path,
 	bool recursive, client_emit_take *emit, void *context, struct err *err)

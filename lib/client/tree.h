@@ -1,8 +1,9 @@
 /*
- * A watch on a registry's node, or on everything at and below it: registry watches in, the same events out as an agent
- * sends (SUBSCRIBED with a snapshot, UPDATED, DELETED, STALE, FRESH).
+ * A watch on a registry's node, or on everything at and below it: registry watches in, the same
+ * events out as an agent sends (SUBSCRIBED with a snapshot, UPDATED, DELETED, STALE, FRESH).
  *
- * Every node has a watch on its data and, when recursive, one on its children; nodes follow the lists of children.
+ * Every node has a watch on its data and, when recursive, one on its children; nodes follow the
+ * lists of children.
  */
 #ifndef LIB_CLIENT_TREE_H
 #define LIB_CLIENT_TREE_H
