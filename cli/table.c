@@ -1,5 +1,6 @@
 #include "cli/table.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <wchar.h>
@@ -318,6 +319,35 @@ static void print_row(const struct table *table, size_t row, FILE *out, bool col
 	fputc('\n', out);
 }
 
+/*
+ * A line below a row, broken between words where it is wider than the terminal; a word itself is
+ * never broken.
+ */
+static void print_line(const struct cell *cell, size_t width, FILE *out, bool colour)
+{
+	const char *code = colour ? table_colour_code(cell->colour) : "";
+	const char *text = cell->text;
+	size_t room = width > 2 * strlen(GAP) ? width - strlen(GAP) : SIZE_MAX;
+	fprintf(out, "%s%s", GAP, code);
+	while (table_width(text) > room) {
+		size_t bytes = fitting(text, room + 1);
+		while (bytes > 0 && text[bytes - 1] != ' ') {
+			bytes--;
+		}
+		if (bytes == 0) {
+			bytes = strcspn(text, " ");
+			bytes += text[bytes] == ' ';
+		}
+		if (text[bytes] == '\0') {
+			break;
+		}
+		fprintf(out, "%.*s\n%s%s", (int)bytes - 1, text, GAP, GAP);
+		text += bytes;
+		room = width - 2 * strlen(GAP);
+	}
+	fprintf(out, "%s%s\n", text, *code ? "\033[0m" : "");
+}
+
 void table_print(struct table *table, FILE *out, bool colour, size_t width)
 {
 	size_t line = 0;
@@ -328,10 +358,7 @@ void table_print(struct table *table, FILE *out, bool colour, size_t width)
 		print_row(table, row, out, colour);
 		while (line < table->lines.count &&
 			table->lines_after[line] <= row + table->columns) {
-			const struct cell *text = &table->lines.items[line++];
-			fputs(GAP, out);
-			print_cell(text, text->width, true, out, colour);
-			fputc('\n', out);
+			print_line(&table->lines.items[line++], width, out, colour);
 		}
 	}
 }

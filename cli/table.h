@@ -30,8 +30,8 @@ void table_free(struct table *table);
 /* The next cell, row by row; copied and escaped. */
 void table_cell(struct table *table, enum table_colour colour, const char *text);
 /*
- * A line of its own below the row that has just been completed; copied and escaped, indented, never
- * cut.
+ * A line of its own below the row that has just been completed; copied, escaped and
+ * indented. A narrow terminal gets it in several lines, broken between words.
  */
 void table_line(struct table *table, enum table_colour colour, const char *text);
 /* `width`: of the terminal; 0: nothing is cut. */

@@ -577,6 +577,17 @@ class ThroughAnAgent(AgentTest):
         self.assertEqual(lines[row + 1], f"  {component['path']}")
         self.assertEqual(lines[row + 2], f"  {component['reason']}")
 
+    def test_a_long_reason_is_broken_between_words(self):
+        self.start()
+        reason = "a reason of many words that no narrow terminal shows in one line, as an operator may well write it"
+        self.assertEqual(self.berth("drain", "--wait", "--reason", reason).returncode, 0)
+        for width in 40, 80:
+            lines = self.on_terminal("status", width=width, NO_COLOR="1").splitlines()
+            begin = next(i for i, line in enumerate(lines) if line.startswith("  draining: "))
+            self.assertLessEqual(max(map(len, lines[begin:])), width)
+            self.assertTrue(all(line.startswith("    ") for line in lines[begin + 1 :]), lines)
+            self.assertIn(reason, " ".join(line.strip() for line in lines[begin:]))
+
     def test_tables_are_fitted_to_the_terminal(self):
         self.start(extra={"component": {"name": self.LONG}})
         parent = os.path.dirname(Agent.PATH)
