@@ -75,6 +75,7 @@ int berth_open(struct berth **ret_berth, const char *where, const struct berth_o
 	if (!options) {
 		options = &defaults;
 	}
+	list_init(&berth->watches);
 	berth->epoll_fd = -1;
 	berth->timer_fd = -1;
 	berth->timeout_ms = options->timeout_ms > 0 ? options->timeout_ms : DEFAULT_TIMEOUT_MS;

@@ -17,6 +17,7 @@
 #include "lib/client/client.h"
 #include "lib/client/stream.h"
 #include "lib/base/err.h"
+#include "lib/base/list.h"
 #include "lib/registry/registry.h"
 
 struct berth_watch;
@@ -65,8 +66,8 @@ struct berth {
 	int timeout_ms;
 	int epoll_fd; /* what berth_fd() gives: the registry or the streams, and the timer */
 	int timer_fd;
-	bool delivering; /* a callback runs: watches are freed later */
-	struct berth_watch *watches;
+	bool delivering;     /* a callback runs: watches are freed later */
+	struct list watches; /* struct berth_watch */
 };
 
 /* Fill client or registry, and ops. */

@@ -12,14 +12,16 @@
 
 struct berth_watch {
 	struct berth *berth;
-	struct berth_watch *next;
-	bool dead; /* unwatched from a callback: freed when that is over */
+	struct list link; /* of the handle */
+	bool dead;        /* unwatched from a callback: freed when that is over */
 	berth_on_event *on_event;
 	void *context;
 	int64_t sequence;
 	json_t *queue; /* events that wait for berth_dispatch() */
 	void *source;  /* of the handle's ops */
 };
+
+#define WATCH(item) LIST_ITEM(item, struct berth_watch, link)
 
 static const char *const event_names[] = {
 	[BERTH_EVENT_SUBSCRIBED] = "SUBSCRIBED",
@@ -70,8 +72,7 @@ int berth_watch(struct berth *berth, const char *path, bool recursive, berth_on_
 		watch_free(watch);
 		return handle_fail(failure, &err);
 	}
-	watch->next = berth->watches;
-	berth->watches = watch;
+	list_prepend(&berth->watches, &watch->link);
 	handle_arm(berth);
 	*ret_watch = watch;
 	return 0;
@@ -79,14 +80,13 @@ int berth_watch(struct berth *berth, const char *path, bool recursive, berth_on_
 
 static void free_dead(struct berth *berth)
 {
-	struct berth_watch **place = &berth->watches;
-	while (*place) {
-		struct berth_watch *watch = *place;
+	struct list *link = berth->watches.next;
+	while (link != &berth->watches) {
+		struct berth_watch *watch = WATCH(link);
+		link = link->next;
 		if (watch->dead) {
-			*place = watch->next;
+			list_remove(&watch->link);
 			watch_free(watch);
-		} else {
-			place = &watch->next;
 		}
 	}
 }
@@ -115,7 +115,8 @@ int berth_watch_trouble(const struct berth_watch *watch, struct berth_failure *f
 int64_t handle_watches_deadline_ms(const struct berth *berth)
 {
 	int64_t due_ms = INT64_MAX;
-	for (const struct berth_watch *watch = berth->watches; watch; watch = watch->next) {
+	for (struct list *link = berth->watches.next; link != &berth->watches; link = link->next) {
+		const struct berth_watch *watch = WATCH(link);
 		if (json_array_size(watch->queue)) {
 			return 0;
 		}
@@ -127,21 +128,24 @@ int64_t handle_watches_deadline_ms(const struct berth *berth)
 
 void handle_watches_dispatch(struct berth *berth, int64_t now_ms)
 {
-	for (struct berth_watch *watch = berth->watches; watch; watch = watch->next) {
+	for (struct list *link = berth->watches.next; link != &berth->watches; link = link->next) {
+		struct berth_watch *watch = WATCH(link);
 		berth->ops->source_dispatch(watch->source, now_ms);
 	}
 }
 
 void handle_watches_registry_state(struct berth *berth, enum registry_state state)
 {
-	for (struct berth_watch *watch = berth->watches; watch; watch = watch->next) {
+	for (struct list *link = berth->watches.next; link != &berth->watches; link = link->next) {
+		struct berth_watch *watch = WATCH(link);
 		client_tree_state(watch->source, state);
 	}
 }
 
 void handle_watches_free(struct berth *berth)
 {
-	for (struct berth_watch *watch = berth->watches; watch; watch = watch->next) {
+	for (struct list *link = berth->watches.next; link != &berth->watches; link = link->next) {
+		struct berth_watch *watch = WATCH(link);
 		watch->dead = true;
 	}
 	free_dead(berth);
@@ -210,7 +214,8 @@ static void deliver_queue(struct berth_watch *watch)
 void handle_watches_deliver(struct berth *berth)
 {
 	berth->delivering = true;
-	for (struct berth_watch *watch = berth->watches; watch; watch = watch->next) {
+	for (struct list *link = berth->watches.next; link != &berth->watches; link = link->next) {
+		struct berth_watch *watch = WATCH(link);
 		if (!watch->dead && json_array_size(watch->queue)) {
 			deliver_queue(watch);
 		}
