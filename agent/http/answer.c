@@ -186,7 +186,9 @@ static size_t send_parts(struct connection *connection, struct iovec *parts, siz
 	size_t len = 0;
 	/* The kernel takes one small piece faster than several. */
 	while (copied < count && len + parts[copied].iov_len <= sizeof(small)) {
-		memcpy(small + len, parts[copied].iov_base, parts[copied].iov_len);
+		if (parts[copied].iov_len) { /* an empty part may have no address */
+			memcpy(small + len, parts[copied].iov_base, parts[copied].iov_len);
+		}
 		len += parts[copied++].iov_len;
 	}
 	struct msghdr message = { .msg_iov = parts, .msg_iovlen = count };
