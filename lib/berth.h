@@ -226,8 +226,9 @@ int berth_stat(struct berth *berth, const char *path, struct berth_stat *ret_sta
 	struct berth_failure *failure);
 
 /*
- * What DNS says of a name, from the agent: an object with "paths", "addresses", "alias", "targets",
- * "texts", "names" and "ttl" (PROTOCOL.md). `type` is A, AAAA, SRV, TXT or PTR; NULL: everything. BERTH_PATH_NOT_FOUND.
+ * Asks the agent for the DNS records of a name: an object with "paths", "addresses", "alias",
+ * "targets", "texts", "names" and "ttl" (PROTOCOL.md). `type` is A, AAAA, SRV, TXT or PTR; NULL asks
+ * for all. BERTH_PATH_NOT_FOUND.
  */
 int berth_name(struct berth *berth, const char *name, const char *type,
 	struct berth_answer *ret_answer, struct berth_failure *failure);
