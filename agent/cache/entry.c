@@ -276,7 +276,12 @@ static void on_state(
 	cache->unconfirmed -= is_unconfirmed(entry);
 	entry->known = true;
 	cache->unconfirmed += is_unconfirmed(entry);
-	set_state(entry, CACHE_LIVE);
+	if (cache->state == REGISTRY_CONNECTED) {
+		set_state(entry, CACHE_LIVE);
+	} else { /* it was on its way when the registry went away */
+		entry->true_at_ms = cache_heard_ms(cache, clock_monotonic_ms());
+		set_state(entry, CACHE_UNCONFIRMED);
+	}
 	if (news) {
 		entry->node->arrived |= (uint8_t)(1u << entry->kind);
 		cache_answers_drop(cache, entry->node);

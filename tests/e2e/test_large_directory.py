@@ -9,8 +9,8 @@ import unittest
 from berth import AgentTest, UnixConnection, wait_until
 from streams import Stream
 
-CHILDREN = int(os.environ.get("BERTH_CHILDREN", "50000"))
-HALF = 5000  # fits into the cache of one test
+CHILDREN = int(os.environ.get("BERTH_CHILDREN", "10000"))
+HALF = 2000  # fits into the cache of one test
 
 
 class Clock(threading.Thread):
@@ -67,7 +67,7 @@ class Large(AgentTest):
 
     def test_is_refused_and_nobody_waits(self):
         self.fill(CHILDREN, None)
-        agent = self.agent(agent={"log_level": "info"}, cache={"max_size": "8M"}).start()
+        agent = self.agent(agent={"log_level": "info"}, cache={"max_size": "2M"}).start()
         self.assertEqual(len(agent.get("/v1/list/large").json), CHILDREN)
         listed = self.cpu(agent)
         with Clock(agent) as clock:
@@ -89,7 +89,7 @@ class Large(AgentTest):
             "internal": [],
         }
         self.fill(HALF, record)
-        agent = self.agent(agent={"log_level": "info"}, cache={"max_size": "32M"}).start()
+        agent = self.agent(agent={"log_level": "info"}, cache={"max_size": "16M"}).start()
         wait_until(lambda: agent.get("/v1/endpoints/large").status == 200, "all of it is loaded")
         with Clock(agent) as clock:
             for number in range(10):

@@ -408,6 +408,8 @@ class Freshness(LookupTest):
             (f"/v1/records{COMPONENTS}", lambda: self.put(f"{COMPONENTS}/b", record("b-new"))),
             (f"/v1/endpoints{COMPONENTS}", lambda: self.remove(f"{COMPONENTS}/b")),
             (f"/v1/stat{COMPONENTS}/c", lambda: self.remove(f"{COMPONENTS}/c")),
+            ("/v1/find?under=/users", lambda: self.put(f"{COMPONENTS}/d", record("d"))),
+            ("/v1/find?api=urn%3aadmin", lambda: self.remove(f"{COMPONENTS}/d")),
         ]:
             tag = self.get(target).headers["ETag"]
             thread, outcome = self.poll(target, tag)
@@ -417,6 +419,18 @@ class Freshness(LookupTest):
             self.assertIn(outcome[0].status, (200, 404), target)
             self.assertNotEqual(outcome[0].headers["ETag"], tag)
             self.assertEqual(outcome[0].headers["Preference-Applied"], "wait=30")
+        self.wait_watchers(0)
+
+    def test_a_search_hits_while_somebody_waits_for_its_change(self):
+        target = "/v1/find?under=/users"
+        answer = self.get(target)
+        self.assertEqual((answer.headers["X-Cache"], answer.headers["Age"]), ("MISS", "0"))
+        thread, outcome = self.poll(target, answer.headers["ETag"])
+        self.wait_watchers(1)
+        wait_until(lambda: self.get(target).headers["X-Cache"] == "HIT", "the walk still holds")
+        self.put(f"{COMPONENTS}/c", record("c"))
+        thread.join(60)
+        self.assertIn(f"{COMPONENTS}/c", outcome[0].json)
         self.wait_watchers(0)
 
     def test_a_long_poll_waits_for_a_creation(self):

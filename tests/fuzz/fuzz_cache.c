@@ -206,6 +206,14 @@ static void be_quiet(struct script *script)
 	if (!script->connected || !script->answering) {
 		return;
 	}
+	script->failures = 0; /* and the reads that failed are tried again in time */
+	for (int i = 0; i < 4; i++) {
+		int64_t deadline_ms = registry_deadline_ms(script->stage.registry);
+		if (deadline_ms != INT64_MAX && deadline_ms > script->stage.now_ms) {
+			script->stage.now_ms = deadline_ms;
+		}
+		cache_stage_turn(&script->stage);
+	}
 	for (int i = 0; i < PATHS; i++) {
 		check_answer(script, i);
 		check_peek(script, i);

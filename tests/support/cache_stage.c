@@ -19,7 +19,7 @@ static void on_state(void *context, enum registry_state state, const char *why)
 void cache_stage_turn(struct cache_stage *stage)
 {
 	for (int i = 0; i < 20; i++) {
-		registry_dispatch(stage->registry, 1);
+		registry_dispatch(stage->registry, stage->now_ms);
 		ev_run(stage->loop, EVRUN_NOWAIT);
 	}
 }
@@ -35,7 +35,7 @@ void cache_stage_open_at(
 	struct cache_options options = *given;
 	options.release_rendering = release_rendering;
 	options.max_size_bytes = options.max_size_bytes ? options.max_size_bytes : 1024 * 1024;
-	*stage = (struct cache_stage){ .loop = ev_loop_new(EVFLAG_AUTO) };
+	*stage = (struct cache_stage){ .loop = ev_loop_new(EVFLAG_AUTO), .now_ms = 1 };
 	struct registry_options registry_options = {
 		.url = url, .on_state = on_state, .context = stage
 	};

@@ -10,6 +10,7 @@ struct cache_stage {
 	struct ev_loop *loop;
 	struct registry *registry;
 	struct cache *cache;
+	int64_t now_ms; /* of the registry; a test may let time pass */
 };
 
 /* What came of a lookup. */
