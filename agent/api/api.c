@@ -102,8 +102,8 @@ static void answer_methods(struct http_request *request, unsigned allowed)
 }
 
 /*
- * The route that takes the request, and what follows its prefix; NULL when there is none. Adds to *allowed the methods that
- * this resource has.
+ * The route that takes the request, and what follows its prefix; NULL when there is none. Adds to
+ * *allowed the methods that this resource has.
  */
 static const struct route *find_route(
 	const struct http_request *request, const char **ret_rest, unsigned *allowed)

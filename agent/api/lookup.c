@@ -11,8 +11,9 @@
 #include "lib/http/field.h"
 
 /*
- * Lookups: resolve, list, records, endpoints, stat, find. A hit is one search in the cache and one response that exists
- * already; any other lookup waits in a struct lookup for its answer, or for a change of it (a long poll).
+ * Lookups: resolve, list, records, endpoints, stat, find. A hit is one search in the cache and one
+ * response that exists already; any other lookup waits in a struct lookup for its answer, or for a
+ * change of it (a long poll).
  */
 
 /* How many searches of TCP clients may be under way. */
@@ -425,7 +426,9 @@ void api_stat(struct api *api, struct http_request *request, const char *rest)
 	look_up_json(api, request, rest, CACHE_STAT);
 }
 
-/* The value of an optional parameter, in `out`; NULL when it is absent or empty, or err is filled. */
+/*
+ * The value of an optional parameter, in `out`; NULL when it is absent or empty, or err is filled.
+ */
 static const char *parameter(const struct http_request *request, const char *name, char *out,
 	size_t size, struct err *err)
 {

@@ -9,8 +9,9 @@
 #include "lib/base/duration.h"
 
 /*
- * The requests that change something. None exists on TCP. The peer's credentials, which the kernel vouches for,
- * decide: root, the agent's own user and admin_group may do all of it, a check's or endpoint's writer just that.
+ * The requests that change something. None exists on TCP. The peer's credentials, which the kernel
+ * vouches for, decide: root, the agent's own user and admin_group may do all of it, a check's or
+ * endpoint's writer just that.
  */
 
 enum { NAME_BYTES = 256 };
@@ -117,7 +118,10 @@ static int check_members(const json_t *body, const char *const *members, struct 
 	return err->code;
 }
 
-/* The body as an object of these members; an empty one counts as {}. NULL with err filled otherwise. */
+/*
+ * The body as an object of these members; an empty one counts as {}. NULL with err filled
+ * otherwise.
+ */
 static json_t *read_body(
 	const struct http_request *request, const char *const *members, struct err *err)
 {
@@ -137,7 +141,10 @@ static json_t *read_body(
 	return body;
 }
 
-/* An optional string member; `missing` when it is absent, NULL with err filled when it is no string. */
+/*
+ * An optional string member; `missing` when it is absent, NULL with err filled when it is no
+ * string.
+ */
 static const char *text_member(
 	const json_t *body, const char *name, const char *missing, struct err *err)
 {
@@ -151,7 +158,10 @@ static const char *text_member(
 	return json_string_value(member);
 }
 
-/* "for": seconds as a whole number, or a duration of the configuration's form (500ms 30s 2m 1h 7d). */
+/*
+ * "for": seconds as a whole number, or a duration of the configuration's form (500ms 30s 2m 1h
+ * 7d).
+ */
 static int64_t read_duration_ms(const json_t *body, struct err *err)
 {
 	enum { SECONDS_MAX = INT32_MAX };

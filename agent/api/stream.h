@@ -1,6 +1,7 @@
 /*
- * Event streams: the framing, the queue of unread events, heartbeats, and a snapshot for a reader that fell behind. A source
- * (watch.c: the registry, agent_watch.c: the agent) says what the events are.
+ * Event streams: the framing, the queue of unread events, heartbeats, and a snapshot for a reader
+ * that fell behind. A source (watch.c: the registry, agent_watch.c: the agent) says what the
+ * events are.
  *
  *   LOADING --begin--> BEHIND --all was read, and there is room: SUBSCRIBED, RESYNC--> FOLLOWING
  *                        ^--------------------- too much is unread ---------------------'
@@ -36,7 +37,8 @@ struct api_stream {
 	const struct api_stream_source *source;
 	struct api *api;
 	struct http_request *request;
-	struct list beat; /* on api->streams, by the next heartbeat; from the beginning of the answer on */
+	/* on api->streams, by the next heartbeat; from the beginning of the answer on */
+	struct list beat;
 	struct list reader;  /* on api->readers while there is something in the queue */
 	struct list waiting; /* on api->waiting while its snapshot waits for room */
 	struct buffer queue;
@@ -52,15 +54,18 @@ struct api_stream {
 };
 
 /*
- * What every request for a stream has to pass: Accept, HEAD, the number of watchers. False: it is answered. True: the
- * stream is one more watcher, and api_stream_finish() is due.
+ * What every request for a stream has to pass: Accept, HEAD, the number of watchers. False: it is
+ * answered. True: the stream is one more watcher, and api_stream_finish() is due.
  */
 bool api_stream_admit(struct api *api, struct http_request *request, enum api_framing *ret_framing);
 void api_stream_init(struct api_stream *stream, const struct api_stream_source *source,
 	struct api *api, struct http_request *request, enum api_framing framing);
 /* Begins the answer: the snapshot, then events. */
 void api_stream_begin(struct api_stream *stream);
-/* Sends {"type","sequence","time", MEMBERS}; `members` is NULL or JSON text. A reader that is behind gets a snapshot later. */
+/*
+ * Sends {"type","sequence","time", MEMBERS}; `members` is NULL or JSON text. A reader that is
+ * behind gets a snapshot later.
+ */
 void api_stream_send(struct api_stream *stream, const char *type, const char *members);
 /* Replaces all that the client has not read yet, or missed, by a snapshot. */
 void api_stream_resync(struct api_stream *stream);

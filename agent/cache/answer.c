@@ -10,56 +10,15 @@
 #include "lib/record/record.h"
 
 /*
- * Answers: ready bodies over entries, and the lookups that wait for one. An answer is made when somebody asks, kept while
- * all that it holds is unchanged, and dropped by the entry that changes. Each filter has an answer of its own.
+ * Answers: ready bodies over entries, and the lookups that wait for one. An answer is made when
+ * somebody asks, kept while all that it holds is unchanged, and dropped by the entry that changes.
+ * Each filter has an answer of its own.
  */
 
 enum {
-	VARIANT_BYTES = CACHE_FILTER_BYTES + 16,
 	VARIANTS_PER_PATH = 32,
 	RENDERING_BYTES = 1024 /* what a front end keeps with an answer */
 };
-
-/* ---- which answer ---- */
-
-static void write_variant(char *out, const struct cache_filter *filter)
-{
-	*out = '\0';
-	if (!filter) {
-		return;
-	}
-	const char *texts[] = { filter->text ? "text" : "json", filter->scope, filter->protocol,
-		filter->api, filter->type, filter->id, filter->persistence };
-	char *end = out + VARIANT_BYTES - 1;
-	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]) && out < end; i++) {
-		size_t len = texts[i] ? strnlen(texts[i], (size_t)(end - out - 1)) : 0;
-		memcpy(out, texts[i] ? texts[i] : "", len);
-		out += len;
-		*out++ = '\n';
-	}
-	*out = '\0';
-}
-
-struct cache_filter cache_read_variant(char *variant)
-{
-	char *fields[7];
-	char *at = variant;
-	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
-		char *end = strchrnul(at, '\n');
-		fields[i] = end > at ? at : NULL;
-		at = *end ? end + 1 : end;
-		*end = '\0';
-	}
-	return (struct cache_filter){
-		.text = fields[0] && strcmp(fields[0], "text") == 0,
-		.scope = fields[1],
-		.protocol = fields[2],
-		.api = fields[3],
-		.type = fields[4],
-		.id = fields[5],
-		.persistence = fields[6],
-	};
-}
 
 static struct answer *find(
 	const struct cache_node *node, enum cache_answer_kind kind, const char *variant)
@@ -77,8 +36,8 @@ struct cache_answer *cache_find(struct cache *cache, const struct cache_query *q
 	if (!node || query->refresh) {
 		return NULL;
 	}
-	char variant[VARIANT_BYTES];
-	write_variant(variant, query->filter);
+	char variant[CACHE_VARIANT_BYTES];
+	cache_write_variant(variant, query->filter);
 	struct answer *answer = find(node, query->kind, variant);
 	if (!answer || !answer->ready || !answer->public.live) {
 		return NULL;
@@ -585,8 +544,8 @@ static void refresh(struct cache *cache, struct answer *answer)
 enum cache_verdict cache_ask(struct cache *cache, const struct cache_query *query,
 	struct cache_wait *wait, struct cache_answer **ret_answer, struct err *err)
 {
-	char variant[VARIANT_BYTES];
-	write_variant(variant, query->filter);
+	char variant[CACHE_VARIANT_BYTES];
+	cache_write_variant(variant, query->filter);
 	struct cache_node *node = cache_node_get(cache, query->path);
 	cache_node_use(node);
 	ev_prepare_start(cache->loop, &cache->flush); /* the new path may be one too many */
@@ -623,8 +582,8 @@ bool cache_is_confirming(const struct cache_wait *wait)
 struct cache_answer *cache_known(
 	struct cache *cache, const struct cache_query *query, int64_t now_ms)
 {
-	char variant[VARIANT_BYTES];
-	write_variant(variant, query->filter);
+	char variant[CACHE_VARIANT_BYTES];
+	cache_write_variant(variant, query->filter);
 	const struct cache_node *node = cache_node_find(cache, query->path, strlen(query->path));
 	struct answer *answer = node ? find(node, query->kind, variant) : NULL;
 	struct err err = ERR_INIT;

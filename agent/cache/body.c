@@ -7,9 +7,9 @@
 #include "lib/record/record.h"
 
 /*
- * The bodies of answers over children. A large one is written in slices, one in each turn of the loop, so that nobody else
- * waits for it. A record that changes after it was written does not begin the body anew: each part was true while the
- * client waited.
+ * The bodies of answers over children. A large one is written in slices, one in each turn of the
+ * loop, so that nobody else waits for it. A record that changes after it was written does not
+ * begin the body anew: each part was true while the client waited.
  */
 
 enum { SLICE_CHILDREN = 128, BODY_BYTES = 256 * 1024 * 1024 };
@@ -177,7 +177,7 @@ static void write_slice(struct cache *cache, struct answer *answer,
 
 enum cache_verdict cache_build_go_on(struct cache *cache, struct answer *answer, struct err *err)
 {
-	char variant[CACHE_FILTER_BYTES + 16];
+	char variant[CACHE_VARIANT_BYTES];
 	struct cache_filter filter = filter_of(answer, variant);
 	if (!answer->build) {
 		begin(cache, answer, &filter);

@@ -10,7 +10,8 @@
 #include "lib/base/path.h"
 
 /*
- * Paths, limits and time: the table of nodes, who may be evicted, and what is done at the end of each turn.
+ * Paths, limits and time: the table of nodes, who may be evicted, and what is done at the end of
+ * each turn.
  */
 
 enum {
@@ -126,7 +127,10 @@ struct cache_node *cache_node_get(struct cache *cache, const char *path)
 	return node;
 }
 
-/* Only a mark: moving it to the front of the list would touch its neighbours, which a hit has no time for. */
+/*
+ * Only a mark: moving it to the front of the list would touch its neighbours, which a hit has no
+ * time for.
+ */
 void cache_node_use(struct cache_node *node)
 {
 	node->used = true;
@@ -163,7 +167,9 @@ static void node_free(struct cache *cache, struct cache_node *node)
 
 /* ---- limits ---- */
 
-/* Lookups and observers pin their paths, and the children that a parent's answer is being made of. */
+/*
+ * Lookups and observers pin their paths, and the children that a parent's answer is being made of.
+ */
 static bool is_pinned(const struct cache *cache, const struct cache_node *node)
 {
 	if (node->dirty || cache_answers_waited(node) || cache_is_observed(cache, node)) {
@@ -174,8 +180,9 @@ static bool is_pinned(const struct cache *cache, const struct cache_node *node)
 }
 
 /*
- * Makes room, least recently used nodes first. A pinned node leaves the list, and comes back with all the others when
- * something that pinned nodes has ended: no node is looked at twice in vain. What is left to do is done in the next turns.
+ * Makes room, least recently used nodes first. A pinned node leaves the list, and comes back with
+ * all the others when something that pinned nodes has ended: no node is looked at twice in vain.
+ * What is left to do is done in the next turns.
  */
 static void evict(struct cache *cache)
 {
@@ -216,7 +223,10 @@ static bool is_absent(const struct cache_entry *entry)
 	return !entry || (entry->state == CACHE_LIVE && entry->code == BERTH_PATH_NOT_FOUND);
 }
 
-/* Paths that the observer of a tree saw come and go would pile up with their watches: no client asked for them. */
+/*
+ * Paths that the observer of a tree saw come and go would pile up with their watches: no client
+ * asked for them.
+ */
 static void forget_vanished(struct cache *cache, struct cache_node *node)
 {
 	if (cache->wide_observers > 0 && list_empty(&node->observers) &&
@@ -285,7 +295,10 @@ static void on_doubt(struct ev_loop *loop, ev_timer *timer, int events)
 	cache_recheck_doubted(timer->data);
 }
 
-/* ---- resync: a slice of the paths every second, so that all of them had their turn within the period ---- */
+/*
+ * ---- resync: a slice of the paths every second, so that all of them had their turn within the
+ * period ----
+ */
 
 static void resync_bucket(struct cache *cache, size_t bucket)
 {

@@ -4,9 +4,10 @@
 #include "lib/base/clock.h"
 
 /*
- * Was the server heard lately? One read confirms all live entries, because whatever the server knew when it answered, its
- * watches had delivered before. It is sent only when somebody looks something up, and nothing else was heard for half of
- * the bound. Times are whole milliseconds of the monotonic clock, as the registry's.
+ * Was the server heard lately? One read confirms all live entries, because whatever the server
+ * knew when it answered, its watches had delivered before. It is sent only when somebody looks
+ * something up, and nothing else was heard for half of the bound. Times are whole milliseconds of
+ * the monotonic clock, as the registry's.
  */
 
 enum {

@@ -9,8 +9,9 @@
 #include "lib/record/record.h"
 
 /*
- * Entries: values from the registry's watches, and how far they can be trusted. The states and their diagram are in
- * internal.h; every change of state goes through set_state(), which keeps the lists and the counters.
+ * Entries: values from the registry's watches, and how far they can be trusted. The states and
+ * their diagram are in internal.h; every change of state goes through set_state(), which keeps the
+ * lists and the counters.
  */
 
 enum {
@@ -244,8 +245,9 @@ static bool is_doubtful(const struct cache_entry *entry, const struct registry_r
 }
 
 /*
- * A read that got no answer may have armed no notification: the value is stale until the registry's next try, and answers
- * that waited to have it confirmed do without. A value that was never known is waited for further.
+ * A read that got no answer may have armed no notification: the value is stale until the
+ * registry's next try, and answers that waited to have it confirmed do without. A value that was
+ * never known is waited for further.
  */
 static void on_no_answer(struct cache *cache, struct cache_entry *entry)
 {
@@ -437,7 +439,10 @@ struct cache_entry *cache_need(
 	return entry;
 }
 
-/* The loads that this starts all run beside each other; the reader of the data finds them by cache_data_of(). */
+/*
+ * The loads that this starts all run beside each other; the reader of the data finds them by
+ * cache_data_of().
+ */
 struct cache_entry *cache_need_children(
 	struct cache *cache, struct cache_need *need, const char *path)
 {

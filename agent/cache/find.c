@@ -8,20 +8,22 @@
 #include "lib/base/json_visible.h"
 
 /*
- * FIND: searches of everything below a path. Their answers are made by walks of the registry, since a tree may be larger
- * than the cache. An equal search that comes meanwhile shares the walk.
+ * FIND: searches of everything below a path. Their answers are made by walks of the registry,
+ * since a tree may be larger than the cache. An equal search that comes meanwhile shares the walk.
  *
- * While a client waits for a change, an observer of the tree says whether the last walk still holds: then the answer is
- * live, and a change begins the next walk. A tree that does not fit into the cache cannot be waited for.
+ * While a client waits for a change, an observer of the tree says whether the last walk still
+ * holds: then the answer is live, and a change begins the next walk. A tree that does not fit into
+ * the cache cannot be waited for.
  */
 
 enum {
 	MAX_WALKS = 4,
 	MAX_FINDS = 32, /* that walk, or wait for their walk */
 	FOUND_BYTES = 16 * 1024 *
-		1024,             /* of records: a client that wants more asks for less at a time */
-	KEPT_BYTES = 1024 * 1024, /* the largest answer that is kept for when the registry is away */
-	PAUSE_MS = 1000           /* between two walks that changes begin */
+		1024, /* of records: a client that wants more asks for less at a time */
+	/* the largest answer that is kept for when the registry is away */
+	KEPT_BYTES = 1024 * 1024,
+	PAUSE_MS = 1000 /* between two walks that changes begin */
 };
 
 /*
@@ -112,7 +114,7 @@ static void on_found(void *context, const struct registry_result *result)
 
 static void walk(struct cache *cache, struct cache_find *find)
 {
-	char variant[CACHE_FILTER_BYTES + 16];
+	char variant[CACHE_VARIANT_BYTES];
 	strcpy(variant, find->answer->variant);
 	struct cache_filter filter = cache_read_variant(variant);
 	struct registry_criteria criteria = { .under = find->answer->node->path,

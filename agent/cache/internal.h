@@ -1,6 +1,7 @@
 /*
- * The inside of the cache, shared by its files: cache.c (paths, limits, time), entry.c (entries and their watches),
- * confirm.c (was the server heard lately?), answer.c with body.c and find.c, observe.c with picture.c, snapshot.c.
+ * The inside of the cache, shared by its files: cache.c (paths, limits, time), entry.c (entries
+ * and their watches), confirm.c (was the server heard lately?), answer.c with body.c and find.c,
+ * observe.c with picture.c, snapshot.c.
  */
 #ifndef AGENT_CACHE_INTERNAL_H
 #define AGENT_CACHE_INTERNAL_H
@@ -29,9 +30,10 @@ struct cache_blob {
  *                                       UNCONFIRMED <------' |                  |
  *                                          '-----------------+-- nothing --> DOUBTED
  *
- * "Nothing" in the first state after a reconnect, where there was something before, may come from a server that lags or
- * was set up anew: it is doubted, and believed when the registry says it again. Whatever is watched becomes UNCONFIRMED
- * when the registry goes away; an entry that is READING then goes on with it after the reconnect.
+ * "Nothing" in the first state after a reconnect, where there was something before, may come from
+ * a server that lags or was set up anew: it is doubted, and believed when the registry says it
+ * again. Whatever is watched becomes UNCONFIRMED when the registry goes away; an entry that is
+ * READING then goes on with it after the reconnect.
  */
 enum cache_entry_state {
 	CACHE_IDLE,        /* not watched; may hold a value of a snapshot */
@@ -113,7 +115,7 @@ struct cache_node {
 
 /*
  *   HEARD --look-up, nothing heard for half of `confirm`--> ASKED --answer--> HEARD
- *                                                             '--patience over, or no answer--> SILENT --answer--> HEARD
+ *                          '--patience over, or no answer--> SILENT --answer--> HEARD
  */
 enum cache_confirmation { CACHE_HEARD, CACHE_ASKED, CACHE_SILENT };
 
@@ -258,9 +260,19 @@ void cache_answer_publish(struct cache *cache, struct answer *answer, struct cac
 void cache_answer_clear(struct cache *cache, struct answer *answer);
 void cache_answer_deliver(struct cache *cache, struct answer *answer, enum cache_verdict verdict,
 	const struct err *err);
-struct cache_filter cache_read_variant(char *variant);
-/* Ends the waits of an answer that keeps children in the cache (`loading`: that waits for some); false when there is none. */
+/*
+ * Ends the waits of an answer that keeps children in the cache (`loading`: that waits for some);
+ * false when there is none.
+ */
 bool cache_answers_refuse(struct cache *cache, bool loading);
+
+/* ---- filter.c ---- */
+
+enum { CACHE_VARIANT_BYTES = CACHE_FILTER_BYTES + 16 };
+/* The filter as text, to compare answers by; `out` has room for CACHE_VARIANT_BYTES. */
+void cache_write_variant(char *out, const struct cache_filter *filter);
+/* The filter again, in place. */
+struct cache_filter cache_read_variant(char *variant);
 
 /* ---- body.c ---- */
 
@@ -275,8 +287,8 @@ struct cache_build {
 };
 
 /*
- * Goes on with the body of an answer over children. READY: the body is complete in build->out, or err is filled. WAITING:
- * it goes on in the next turn, or when answer->missing states have come.
+ * Goes on with the body of an answer over children. READY: the body is complete in build->out, or
+ * err is filled. WAITING: it goes on in the next turn, or when answer->missing states have come.
  */
 enum cache_verdict cache_build_go_on(struct cache *cache, struct answer *answer, struct err *err);
 void cache_build_free(struct answer *answer);
@@ -295,7 +307,10 @@ void cache_finds_tick(struct cache *cache);
 
 /* ---- picture.c ---- */
 
-/* Appends it on one line: line breaks of valid JSON can only be between the tokens, where they mean nothing. */
+/*
+ * Appends it on one line: line breaks of valid JSON can only be between the tokens, where they
+ * mean nothing.
+ */
 void cache_write_line(const char *data, size_t len, struct buffer *out);
 /* The record of a known entry; NULL: it holds no valid one. */
 const struct cache_blob *cache_record_of(struct cache_entry *data);
@@ -303,7 +318,10 @@ const struct cache_blob *cache_record_of(struct cache_entry *data);
 /* ---- observe.c ---- */
 
 void cache_observers_flush(struct cache *cache, struct cache_node *node);
-/* At the end of a turn, after all changes: observers that waited for the last of their paths are ready. */
+/*
+ * At the end of a turn, after all changes: observers that waited for the last of their paths are
+ * ready.
+ */
 void cache_observers_ready(struct cache *cache);
 void cache_observers_freshness(struct cache *cache);
 /* Ends the observer that came last. False when there is none. */

@@ -7,8 +7,9 @@
 #include "agent/base/log.h"
 
 /*
- * Observers: what changes reaches everybody who follows the path or a tree above it, in the order in which it happened,
- * once per turn. An observer is ready when all that it follows has been loaded; from then on it hears of each change.
+ * Observers: what changes reaches everybody who follows the path or a tree above it, in the order
+ * in which it happened, once per turn. An observer is ready when all that it follows has been
+ * loaded; from then on it hears of each change.
  */
 
 enum { EVENT_BYTES = 1024 * 1024 };
@@ -65,7 +66,10 @@ static void need_node(
 	need->too_large = need->too_large || !cache_children_fit(cache, children);
 	for (size_t i = 0; !need->too_large && i < children->children_count; i++) {
 		struct cache_node *child = cache_node_get(cache, children->children[i]);
-		/* A snapshot shows the path with this list: no event is due when the list is announced. */
+		/*
+		 * A snapshot shows the path with this list: no event is due when the list is
+		 * announced.
+		 */
 		cache_entry_get(cache, child, CACHE_DATA)->in_list = true;
 		need_node(cache, need, child->path, scope == CACHE_TREE ? scope : CACHE_SELF);
 	}
@@ -232,7 +236,10 @@ static void flush_data(struct cache *cache, struct cache_node *node, struct cach
 	}
 }
 
-/* A record can be known before the list of children that names it: a snapshot taken between the two does not show it. */
+/*
+ * A record can be known before the list of children that names it: a snapshot taken between the
+ * two does not show it.
+ */
 static void flush_child(struct cache *cache, const char *path)
 {
 	struct cache_node *child = cache_node_get(cache, path);
@@ -270,7 +277,10 @@ static bool is_unconfirmed(const struct cache_entry *entry)
 	return entry && entry->known && entry->state != CACHE_LIVE;
 }
 
-/* Of a path that could not be read while the registry is there: when it goes away, all observers are stale. */
+/*
+ * Of a path that could not be read while the registry is there: when it goes away, all observers
+ * are stale.
+ */
 static bool send_stale(struct cache_observer *observer, unsigned levels_below, void *context)
 {
 	const struct cache_node *node = context;
@@ -339,7 +349,10 @@ bool cache_is_observed(const struct cache *cache, const struct cache_node *node)
 	if (!list_empty(&node->observers)) {
 		return true;
 	}
-	/* Below the root of a tree absent paths are nobody's, but a path that is being read may turn out to exist. */
+	/*
+	 * Below the root of a tree absent paths are nobody's, but a path that is being read may
+	 * turn out to exist.
+	 */
 	bool counts = false;
 	for (int kind = CACHE_DATA; kind <= CACHE_CHILDREN; kind++) {
 		const struct cache_entry *entry = node->entries[kind];

@@ -3,7 +3,8 @@
 #include <string.h>
 
 /*
- * Pictures: what the cache holds, as users inside the agent and snapshots of event streams see it. Nothing is read here.
+ * Pictures: what the cache holds, as users inside the agent and snapshots of event streams see it.
+ * Nothing is read here.
  */
 
 void cache_write_line(const char *data, size_t len, struct buffer *out)
@@ -108,7 +109,10 @@ static void write_node(void *context, const struct cache_record *record)
 void cache_write_snapshot(const struct cache_observer *observer, struct buffer *out)
 {
 	struct snapshot snapshot = { out, "" };
-	/* A path that is known but in no list yet is not in here: earlier observers heard of it, this one did not. */
+	/*
+	 * A path that is known but in no list yet is not in here: earlier observers heard of it,
+	 * this one did not.
+	 */
 	observer->cache->snapshots++;
 	buffer_append_text(out, "{");
 	cache_read_picture(observer, 0, write_node, &snapshot);
