@@ -258,14 +258,41 @@ static int run(const struct command_line *line, char **argv, struct config *conf
 	return agent.exit_status;
 }
 
-/* Loads the configuration; 0 or the exit status. */
+/* Loads the configuration for a run; 0 or the exit status. */
 static int load(struct config **ret_config, const char *path)
 {
 	struct config_problems problems = { 0 };
 	int code = config_load(ret_config, path, &problems);
-	config_problems_print(&problems, stderr);
+	if (code) {
+		config_problems_print(&problems, stderr);
+	} else {
+		log_set((*ret_config)->agent.log_level, (*ret_config)->agent.log_json);
+		config_problems_log_warnings(&problems);
+	}
 	config_problems_finish(&problems);
 	return code ? 1 : 0;
+}
+
+/* -t and -T; the exit status. */
+static int inspect(const struct command_line *line)
+{
+	struct config *config = NULL;
+	struct config_problems problems = { 0 };
+	bool good = config_load(&config, line->config_path, &problems) == 0;
+	size_t warnings = problems.count - problems.error_count;
+	config_problems_print(&problems, stderr);
+	config_problems_finish(&problems);
+	if (good && line->action == COMMAND_LINE_PRINT) {
+		config_print(config, stdout);
+	} else if (good && warnings > 0) {
+		good = !line->strict;
+		printf("%s: %s, %zu warning%s\n", line->config_path, good ? "good" : "bad",
+			warnings, warnings == 1 ? "" : "s");
+	} else if (good) {
+		printf("%s: good\n", line->config_path);
+	}
+	config_unref(config);
+	return good ? 0 : 1;
 }
 
 /* Our signals are blocked meanwhile. */
@@ -314,7 +341,6 @@ static int run_with(const struct command_line *line, char **argv)
 	int status = received.document ? load_patiently(&config, line->config_path)
 				       : load(&config, line->config_path);
 	if (status == 0) {
-		log_set(config->agent.log_level, config->agent.log_json);
 		status = run(line, argv, config, &received);
 	}
 	upgrade_finish(&received);
@@ -330,13 +356,5 @@ int agent_main(int argc, char **argv)
 	if (line.action == COMMAND_LINE_RUN) {
 		return run_with(&line, argv);
 	}
-	struct config *config = NULL;
-	int status = load(&config, line.config_path);
-	if (status == 0 && line.action == COMMAND_LINE_TEST) {
-		printf("%s: good\n", line.config_path);
-	} else if (status == 0) {
-		config_print(config, stdout);
-	}
-	config_unref(config);
-	return status;
+	return inspect(&line);
 }

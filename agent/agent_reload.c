@@ -49,7 +49,8 @@ static json_t *reload(struct agent *agent)
 		return list;
 	}
 	config_refuse_changes(agent->config, next, agent->config_path, &problems);
-	if (problems.count > 0) {
+	config_problems_log_warnings(&problems);
+	if (problems.error_count > 0) {
 		json_t *list = config_problems_json(&problems);
 		config_problems_finish(&problems);
 		config_unref(next);

@@ -10,7 +10,7 @@
 #define DEFAULT_CONFIG BERTH_SYSCONFDIR "/berth/berth.ini"
 
 static const char usage[] =
-	"usage: berthd [-c FILE|DIR] [-t | -T] [--ready-fd N] [-- CMD ARGS...]\n";
+	"usage: berthd [-c FILE|DIR] [-t [--strict] | -T] [--ready-fd N] [-- CMD ARGS...]\n";
 
 static const char help[] =
 	"Announces this container's components in a service registry and answers lookups.\n"
@@ -18,6 +18,7 @@ static const char help[] =
 	"  -c, --config FILE|DIR  configuration (default " DEFAULT_CONFIG ");\n"
 	"                         with a FILE, conf.d/*.ini beside it is read too\n"
 	"  -t, --test             check the configuration and exit: 0 good, 1 bad\n"
+	"      --strict           with -t: warnings count as bad\n"
 	"  -T, --print            print the effective configuration, secrets masked\n"
 	"      --ready-fd N       write a newline to descriptor N when ready (s6)\n"
 	"  -h, --help             this text\n"
@@ -49,11 +50,12 @@ static int parse_descriptor(const char *text)
 
 struct command_line command_line_parse(int argc, char **argv)
 {
-	enum { OPTION_READY_FD = 256 };
+	enum { OPTION_READY_FD = 256, OPTION_STRICT };
 	static const struct option options[] = {
 		{ "config", required_argument, NULL, 'c' },
 		{ "test", no_argument, NULL, 't' },
 		{ "print", no_argument, NULL, 'T' },
+		{ "strict", no_argument, NULL, OPTION_STRICT },
 		{ "ready-fd", required_argument, NULL, OPTION_READY_FD },
 		{ "help", no_argument, NULL, 'h' },
 		{ "version", no_argument, NULL, 'V' },
@@ -74,6 +76,9 @@ struct command_line command_line_parse(int argc, char **argv)
 		case 'T':
 			line.action = COMMAND_LINE_PRINT;
 			break;
+		case OPTION_STRICT:
+			line.strict = true;
+			break;
 		case OPTION_READY_FD:
 			line.ready_fd = parse_descriptor(optarg);
 			if (line.ready_fd < 0) {
@@ -93,6 +98,10 @@ struct command_line command_line_parse(int argc, char **argv)
 		default:
 			return usage_error();
 		}
+	}
+	if (line.strict && line.action != COMMAND_LINE_TEST) {
+		fputs("berthd: --strict goes with -t\n", stderr);
+		return leave_with(2);
 	}
 	if (optind < argc) {
 		/* A command only behind "--": a file without -c would be taken for one. */

@@ -17,6 +17,7 @@ struct command_line {
 	enum command_line_action action;
 	int exit_status;
 	const char *config_path;
+	bool strict;  /* -t: warnings count as bad */
 	int ready_fd; /* s6's notification descriptor, -1 for none */
 	char **argv;  /* of the main process, behind "--"; NULL for none */
 };

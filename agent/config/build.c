@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
+#include "agent/config/doubt.h"
 #include "agent/config/expand.h"
 #include "agent/config/field.h"
 #include "agent/config/secret.h"
@@ -22,6 +23,14 @@ void config_report(struct config_builder *builder, const struct config_section *
 	const char *file = entry ? entry->file : section->file;
 	config_problems_add(builder->source->problems, file, entry ? entry->line : section->line,
 		"%s", message);
+}
+
+void config_warn(struct config_builder *builder, const struct config_section *section,
+	const struct config_entry *entry, const struct err *doubt)
+{
+	const char *file = entry ? entry->file : section->file;
+	config_problems_warn(builder->source->problems, file, entry ? entry->line : section->line,
+		"`%s`: %s", entry ? entry->key : section->kind, doubt->msg);
 }
 
 static void report_unknown_key(struct config_builder *builder, const struct config_section *section,
@@ -46,26 +55,42 @@ static void report_bad_value(struct config_builder *builder, const struct config
 	entry->bad = true;
 }
 
+static void apply_value(struct config_builder *builder, const struct config_section *section,
+	const struct config_option *option, void *target, struct config_entry *entry,
+	char *value_take)
+{
+	struct err err = ERR_INIT;
+	if (!*value_take && option->type != CONFIG_PAIRS) {
+		if (option->may_be_empty) {
+			config_field_clear(option, target);
+		}
+	} else if (config_field_set(option, target, entry->key, value_take, &err)) {
+		report_bad_value(builder, section, option, entry, value_take, err.msg);
+		free(value_take);
+		return;
+	} else if (option->doubt && option->doubt(value_take, &err)) {
+		config_warn(builder, section, entry, &err);
+	}
+	entry->expanded = value_take;
+}
+
 static void apply_entry(struct config_builder *builder, const struct config_section *section,
 	const struct config_option *option, void *target, struct config_entry *entry)
 {
 	struct err err = ERR_INIT;
-	char *value = config_expand(entry->value, &err);
+	char *value = option->type == CONFIG_COMMAND ? allocate_text(entry->value)
+						     : config_expand(entry->value, &err);
 	if (!value) {
 		report_bad_value(builder, section, option, entry, entry->value, err.msg);
 		return;
 	}
-	bool family = option->type == CONFIG_PAIRS;
-	if (!*value && !family) {
-		if (option->may_be_empty) {
-			config_field_clear(option, target);
-		}
-	} else if (config_field_set(option, target, entry->key, value, &err)) {
-		report_bad_value(builder, section, option, entry, value, err.msg);
-		free(value);
-		return;
+	bool for_shell = option->shell && *((const bool *)((const char *)target + option->shell));
+	/* In a regular expression a dollar is an anchor. */
+	if (!for_shell && option->doubt != config_doubt_regex &&
+		config_doubt_dollar(entry->value, option->type == CONFIG_COMMAND, &err)) {
+		config_warn(builder, section, entry, &err);
 	}
-	entry->expanded = value;
+	apply_value(builder, section, option, target, entry, value);
 }
 
 struct config_entry *config_next_numbered(
@@ -95,6 +120,12 @@ static void apply_numbered(struct config_builder *builder, const struct config_s
 	}
 }
 
+/* Options that need others before them: numbers in their order, and a command after what says how it runs. */
+static bool is_applied_late(const struct config_option *option)
+{
+	return option->type == CONFIG_NUMBERED || option->type == CONFIG_COMMAND;
+}
+
 void config_apply(struct config_builder *builder, const struct config_section *section,
 	const struct config_section_type *type, void *target)
 {
@@ -103,12 +134,12 @@ void config_apply(struct config_builder *builder, const struct config_section *s
 		const struct config_option *option = config_option_find(type, entry->key);
 		if (!option) {
 			report_unknown_key(builder, section, type, entry);
-		} else if (option->type != CONFIG_NUMBERED) {
+		} else if (!is_applied_late(option)) {
 			apply_entry(builder, section, option, target, entry);
 		}
 	}
 	for (size_t i = 0; i < type->option_count; i++) {
-		if (type->options[i].type == CONFIG_NUMBERED) {
+		if (is_applied_late(&type->options[i])) {
 			apply_numbered(builder, section, &type->options[i], target);
 		}
 	}

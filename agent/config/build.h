@@ -20,6 +20,10 @@ void config_report(struct config_builder *builder, const struct config_section *
 	const struct config_entry *entry, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
+/* Reports a doubt about `entry`, or about the section. */
+void config_warn(struct config_builder *builder, const struct config_section *section,
+	const struct config_entry *entry, const struct err *doubt);
+
 /* Expands, parses and stores every key of the section into `target`, which has its defaults. */
 void config_apply(struct config_builder *builder, const struct config_section *section,
 	const struct config_section_type *type, void *target);

@@ -87,43 +87,58 @@ static int find_fqdn(const char *name, char **ret_value, struct err *err)
 	return code;
 }
 
-static bool is_wanted(const struct ifaddrs *address, const char *interface)
+static bool is_global(const struct in6_addr *address)
 {
-	if (!address->ifa_addr || address->ifa_addr->sa_family != AF_INET ||
-		!(address->ifa_flags & IFF_UP)) {
-		return false;
-	}
-	return interface ? strcmp(address->ifa_name, interface) == 0
-			 : !(address->ifa_flags & IFF_LOOPBACK);
+	return !IN6_IS_ADDR_LOOPBACK(address) && !IN6_IS_ADDR_LINKLOCAL(address) &&
+		!IN6_IS_ADDR_UNSPECIFIED(address);
 }
 
-/* `interface` NULL: the first that is no loopback. */
-static char *find_ipv4(const char *interface)
+/* The text of an interface's address of this family; false for another family, or an interface that is down. */
+static bool address_text(const struct ifaddrs *interface, int family, char text[INET6_ADDRSTRLEN])
 {
-	struct ifaddrs *addresses;
-	if (getifaddrs(&addresses) != 0) {
+	if (!interface->ifa_addr || interface->ifa_addr->sa_family != family ||
+		!(interface->ifa_flags & IFF_UP)) {
+		return false;
+	}
+	if (family == AF_INET) {
+		struct sockaddr_in ipv4;
+		memcpy(&ipv4, interface->ifa_addr, sizeof(ipv4));
+		return inet_ntop(family, &ipv4.sin_addr, text, INET6_ADDRSTRLEN);
+	}
+	struct sockaddr_in6 ipv6;
+	memcpy(&ipv6, interface->ifa_addr, sizeof(ipv6));
+	return is_global(&ipv6.sin6_addr) &&
+		inet_ntop(family, &ipv6.sin6_addr, text, INET6_ADDRSTRLEN);
+}
+
+/* `name` NULL: the first interface that is no loopback. */
+static char *find_address(int family, const char *name)
+{
+	struct ifaddrs *interfaces;
+	if (getifaddrs(&interfaces) != 0) {
 		return NULL;
 	}
 	char *found = NULL;
-	for (const struct ifaddrs *at = addresses; at && !found; at = at->ifa_next) {
-		if (is_wanted(at, interface)) {
-			struct sockaddr_in ipv4;
-			memcpy(&ipv4, at->ifa_addr, sizeof(ipv4));
-			char text[INET_ADDRSTRLEN];
-			inet_ntop(AF_INET, &ipv4.sin_addr, text, sizeof(text));
+	for (const struct ifaddrs *at = interfaces; at && !found; at = at->ifa_next) {
+		char text[INET6_ADDRSTRLEN];
+		bool wanted = name ? strcmp(at->ifa_name, name) == 0
+				   : !(at->ifa_flags & IFF_LOOPBACK);
+		if (wanted && address_text(at, family, text)) {
 			found = allocate_text(text);
 		}
 	}
-	freeifaddrs(addresses);
+	freeifaddrs(interfaces);
 	return found;
 }
 
 static int find_ip(const char *name, char **ret_value, struct err *err)
 {
-	char *found = find_ipv4(NULL);
+	bool ipv6 = strcmp(name, "berth.ip6") == 0;
+	char *found = find_address(ipv6 ? AF_INET6 : AF_INET, NULL);
 	if (!found) {
 		return err_set(err, BERTH_FAILED,
-			"${%s}: no interface is up with an IPv4 address, beside the loopback", name);
+			"${%s}: no interface is up with an %s address, beside the loopback", name,
+			ipv6 ? "IPv6" : "IPv4");
 	}
 	*ret_value = found;
 	return 0;
@@ -132,7 +147,7 @@ static int find_ip(const char *name, char **ret_value, struct err *err)
 static int find_interface_ip(const char *name, char **ret_value, struct err *err)
 {
 	const char *interface = name + strlen(interface_prefix);
-	char *found = find_ipv4(interface);
+	char *found = find_address(AF_INET, interface);
 	if (!found) {
 		return err_set(err, BERTH_FAILED,
 			"${%s}: there is no interface %s that is up with an IPv4 address", name,
@@ -217,19 +232,22 @@ static int find_container_id(const char *name, char **ret_value, struct err *err
 
 static const struct {
 	const char *name;
+	const char *variable; /* for a shell */
 	int (*find)(const char *name, char **ret_value, struct err *err);
+	bool slow; /* may ask the resolver */
 } builtins[] = {
-	{ "berth.hostname", find_host_name },
-	{ "berth.fqdn", find_fqdn },
-	{ "berth.ip", find_ip },
-	{ "berth.container_id", find_container_id },
+	{ "berth.hostname", "BERTH_HOSTNAME", find_host_name, false },
+	{ "berth.fqdn", "BERTH_FQDN", find_fqdn, true },
+	{ "berth.ip", "BERTH_IP", find_ip, false },
+	{ "berth.ip6", "BERTH_IP6", find_ip, false },
+	{ "berth.container_id", "BERTH_CONTAINER_ID", find_container_id, false },
 };
 
 static int find_nothing(const char *name, char **ret_value, struct err *err)
 {
 	(void)ret_value;
 	return err_set(err, BERTH_FAILED,
-		"${%s} is not known; there are ${berth.hostname}, ${berth.fqdn}, ${berth.ip}, "
+		"${%s} is not known; there are ${berth.hostname}, ${berth.fqdn}, ${berth.ip}, ${berth.ip6}, "
 		"${berth.ip.INTERFACE} and ${berth.container_id}",
 		name);
 }
@@ -254,4 +272,40 @@ int config_builtin(const char *name, char **ret_value, struct err *err)
 bool config_builtin_known(const char *name)
 {
 	return finder_of(name) != find_nothing;
+}
+
+static void each_interface(
+	void (*take)(void *context, const char *variable, const char *value), void *context)
+{
+	struct ifaddrs *interfaces;
+	if (getifaddrs(&interfaces) != 0) {
+		return;
+	}
+	for (const struct ifaddrs *at = interfaces; at; at = at->ifa_next) {
+		char text[INET6_ADDRSTRLEN];
+		char variable[IF_NAMESIZE + sizeof("BERTH_IP_")];
+		if (address_text(at, AF_INET, text)) {
+			text_printf(variable, sizeof(variable), "BERTH_IP_%s", at->ifa_name);
+			for (char *c = variable; *c; c++) {
+				*c = isalnum((unsigned char)*c) ? *c : '_';
+			}
+			take(context, variable, text);
+		}
+	}
+	freeifaddrs(interfaces);
+}
+
+void config_builtin_each(const char *text,
+	void (*take)(void *context, const char *variable, const char *value), void *context)
+{
+	for (size_t i = 0; i < sizeof(builtins) / sizeof(builtins[0]); i++) {
+		struct err unused = ERR_INIT;
+		char *value = NULL;
+		if ((!builtins[i].slow || strstr(text, builtins[i].variable)) &&
+			builtins[i].find(builtins[i].name, &value, &unused) == 0) {
+			take(context, builtins[i].variable, value);
+		}
+		free(value);
+	}
+	each_interface(take, context);
 }

@@ -4,6 +4,7 @@
  *   berth.hostname      the host name, as gethostname(2) gives it
  *   berth.fqdn          the host name with its domain; asks the resolver, once for a process and as long as DNS takes
  *   berth.ip            the first IPv4 address of an interface that is up and no loopback
+ *   berth.ip6           likewise IPv6, and no link-local address
  *   berth.ip.IFACE      the IPv4 address of this interface
  *   berth.container_id  $CONTAINER_ID (YARN sets it), else the id that Docker, Podman or Kubernetes gave this container
  */
@@ -16,6 +17,13 @@
 
 /* `name` with its "berth.". A malloc'ed value, or BERTH_FAILED: unknown name, or not to be found out here and why. */
 int config_builtin(const char *name, char **ret_value, struct err *err) ERR_REQUIRED(3);
+
+/*
+ * Calls `take` for each value that is known here with the environment variable that a shell finds it as: BERTH_HOSTNAME for
+ * berth.hostname, BERTH_IP_eth0 for berth.ip.eth0. BERTH_FQDN, which may ask the resolver, only when `text` names it.
+ */
+void config_builtin_each(const char *text,
+	void (*take)(void *context, const char *variable, const char *value), void *context);
 
 /* True for a name that is there on some machine, if not on this. */
 bool config_builtin_known(const char *name);

@@ -9,7 +9,6 @@
 #include "agent/config/field.h"
 #include "agent/config/verify.h"
 #include "lib/base/limits.h"
-#include "agent/config/shellwords.h"
 
 static struct config *create(void)
 {
@@ -50,7 +49,6 @@ static void init_check(struct config_check *check, const char *name)
 static void finish_check(struct config_check *check)
 {
 	config_fields_finish(&config_sections[CONFIG_CHECK], check);
-	shellwords_free(check->argv);
 	free(check->target_host);
 	free(check->target_port);
 	free(check->target_path);
@@ -281,12 +279,12 @@ int config_load(struct config **ret_config, const char *path, struct config_prob
 	build_each(&builder, CONFIG_COMPONENT, refuse_nameless);
 	build_each(&builder, CONFIG_ENDPOINT, build_endpoint);
 	build_each(&builder, CONFIG_CHECK, build_check);
-	if (problems->count == 0) {
+	if (problems->error_count == 0) {
 		build_each(&builder, CONFIG_COMPONENT, check_record);
 	}
 	config_problems_sort(problems, source.files, source.file_count);
 	config_source_finish(&source);
-	if (problems->count) {
+	if (problems->error_count) {
 		config_unref(builder.config);
 		return BERTH_FAILED;
 	}

@@ -62,8 +62,8 @@ struct config_check {
 	char *name;
 	char *component;
 	enum config_check_type type;
-	char *command; /* as written */
-	char **argv;   /* command: NULL-terminated; with shell = yes {"/bin/sh", "-c", command} */
+	char *command; /* as one writes it: with shell = yes the given text, else all ${…} replaced */
+	char **argv; /* NULL-terminated; with shell = yes {"/bin/sh", "-c", command} */
 	bool shell;
 	char *user; /* "" : the agent's own */
 	char *cwd;
@@ -216,21 +216,24 @@ struct config {
 	size_t component_count;
 };
 
-/* One mistake, for people and for POST /v1/agent/reload. */
+/* One mistake, or a warning about something legal that is surely not meant. */
 struct config_problem {
 	char *file;
 	int line; /* 0: the file as a whole */
+	bool warning;
 	char *message;
 };
 
 struct config_problems {
 	struct config_problem *items;
 	size_t count;
+	size_t error_count; /* those that are no warnings */
 };
 
 /*
  * Reads FILE and, beside it, conf.d/<any>.ini in name order; or every .ini file of a directory in name order. 0 with a configuration,
- * or BERTH_FAILED with every mistake of all files in `problems` (finish it in both cases). Touches nothing but files to read,
+ * or BERTH_FAILED with every mistake of all files in `problems` (finish it in both cases: a good configuration has
+ * warnings there). Touches nothing but files to read,
  * the user database and the host's name and addresses.
  */
 int config_load(struct config **ret_config, const char *path, struct config_problems *problems)
@@ -242,9 +245,11 @@ int config_load(struct config **ret_config, const char *path, struct config_prob
 void config_ref(struct config *config);
 void config_unref(struct config *config);
 void config_problems_finish(struct config_problems *problems);
-/* "file:line: message" lines. */
+/* "file:line: message" lines; "warning: " before the message of a warning. */
 void config_problems_print(const struct config_problems *problems, FILE *stream);
-/* [{"file","line","message"}]; new reference. */
+/* Writes the warnings to the log. */
+void config_problems_log_warnings(const struct config_problems *problems);
+/* The errors: [{"file","line","message"}]; new reference. */
 json_t *config_problems_json(const struct config_problems *problems);
 
 /* Adds a problem of `file` for every option of `next` that is another than in `now` and cannot change at run time. */

@@ -17,7 +17,7 @@ struct reference {
 	size_t name_len;
 	const char *fallback; /* NULL without one */
 	size_t fallback_len;
-	const char *end; /* behind the closing brace; NULL when there is none */
+	const char *end; /* behind the closing brace, or behind the name when there is none */
 };
 
 /* The brace that closes the one before `text`, minding nested ${…}. */
@@ -35,29 +35,81 @@ static const char *find_close(const char *text)
 	return NULL;
 }
 
-/* Reads what stands behind "${"; false when it does not have our form and stays as it is. */
-static bool read_reference(const char *text, struct reference *ret_reference)
+/* The length of the name of an environment variable, or of a built-in value, at `text`; 0 for none. */
+static size_t name_len(const char *text)
 {
-	size_t len = strspn(
-		text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-");
-	bool builtin = memchr(text, '.', len) != NULL;
-	if (!builtin && !config_is_variable_name(text, len)) {
-		return false;
+	static const char letters[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+	size_t len = strspn(text, letters);
+	if (text[len] != '.') {
+		return config_is_variable_name(text, len) ? len : 0;
+	}
+	while (text[len] && (strchr(".-", text[len]) || strspn(text + len, letters))) {
+		len++;
+	}
+	return len;
+}
+
+enum reference_form { REFERENCE_NONE, REFERENCE_OPEN, REFERENCE_UNKNOWN, REFERENCE_GOOD };
+
+/* Reads the text behind "${". NONE does not begin with a name; OPEN has no closing brace. */
+static enum reference_form read_reference(const char *text, struct reference *ret_reference)
+{
+	size_t len = name_len(text);
+	if (len == 0) {
+		return REFERENCE_NONE;
 	}
 	struct reference reference = { .name = text, .name_len = len };
-	const char *at = text + len;
-	if (at[0] == ':' && at[1] == '-') {
-		reference.fallback = at + 2;
-		const char *close = find_close(reference.fallback);
-		reference.fallback_len = close ? (size_t)(close - reference.fallback) : 0;
-		reference.end = close ? close + 1 : NULL;
-	} else if (*at == '}') {
-		reference.end = at + 1;
-	} else if (*at) {
-		return false;
+	const char *close = find_close(text + len);
+	if (close && text[len] == ':' && text[len + 1] == '-') {
+		reference.fallback = text + len + 2;
+		reference.fallback_len = (size_t)(close - reference.fallback);
 	}
+	reference.end = close ? close + 1 : text + len;
 	*ret_reference = reference;
-	return true;
+	if (!close) {
+		return REFERENCE_OPEN;
+	}
+	return reference.fallback || close == text + len ? REFERENCE_GOOD : REFERENCE_UNKNOWN;
+}
+
+/* A reference that is written wrongly. */
+static int fail_form(enum reference_form form, const struct reference *reference, struct err *err)
+{
+	int name = (int)reference->name_len;
+	if (form == REFERENCE_OPEN) {
+		return err_set(err, BERTH_FAILED,
+			"${%.*s has no closing brace (write $$ for a dollar that means itself)",
+			name, reference->name);
+	}
+	int len = (int)(reference->end - reference->name);
+	return err_set(err, BERTH_FAILED,
+		"${%.*s is neither ${%.*s} nor ${%.*s:-default} (write $$ for a dollar that means itself)",
+		len, reference->name, name, reference->name, name, reference->name);
+}
+
+static int find_builtin(
+	const char *name, const struct reference *reference, char **ret_value, struct err *err)
+{
+	struct err why = ERR_INIT;
+	int code = config_builtin(name, ret_value, &why);
+	if (code && reference->fallback && config_builtin_known(name)) {
+		return 0;
+	}
+	return code ? err_set(err, code, "%s", why.msg) : 0;
+}
+
+static int find_variable(
+	const char *name, const struct reference *reference, char **ret_value, struct err *err)
+{
+	const char *variable = getenv(name);
+	if (!variable && !reference->fallback) {
+		return err_set(err, BERTH_FAILED,
+			"the environment variable %s is not set (give a default with ${%s:-…})",
+			name, name);
+	}
+	*ret_value = variable ? allocate_text(variable) : NULL;
+	return 0;
 }
 
 static int expand_into(
@@ -68,36 +120,34 @@ static int append_reference(
 {
 	char *name = allocate_bytes(reference->name, reference->name_len);
 	char *value = NULL;
-	int ret = 0;
-	if (!reference->end) {
-		ret = err_set(err, BERTH_FAILED,
-			"${%s has no closing brace (write $$ for a dollar that means itself)", name);
-	} else if (strchr(name, '.')) {
-		struct err why = ERR_INIT;
-		ret = config_builtin(name, &value, &why);
-		if (ret && reference->fallback && config_builtin_known(name)) {
-			ret = 0;
-		} else if (ret) {
-			err_set(err, ret, "%s", why.msg);
-		}
-	} else {
-		const char *variable = getenv(name);
-		value = variable ? allocate_text(variable) : NULL;
-		if (!variable && !reference->fallback) {
-			ret = err_set(err, BERTH_FAILED,
-				"the environment variable %s is not set (give a default with ${%s:-…})",
-				name, name);
-		}
-	}
-	if (ret == 0 && reference->fallback && (!value || !*value)) {
-		ret = expand_into(
+	int code = strchr(name, '.') ? find_builtin(name, reference, &value, err)
+				     : find_variable(name, reference, &value, err);
+	if (code == 0 && reference->fallback && (!value || !*value)) {
+		code = expand_into(
 			to, reference->fallback, reference->fallback_len, nesting + 1, err);
-	} else if (ret == 0) {
+	} else if (code == 0) {
 		buffer_append_text(to, value);
 	}
 	free(value);
 	free(name);
-	return ret;
+	return code;
+}
+
+/* `text` is on a dollar. */
+static int expand_dollar(
+	struct buffer *to, const char *text, const char **ret_end, int nesting, struct err *err)
+{
+	struct reference reference;
+	enum reference_form form = text[1] == '{' ? read_reference(text + 2, &reference)
+						  : REFERENCE_NONE;
+	if (form == REFERENCE_NONE) {
+		buffer_append(to, "$", 1);
+		*ret_end = text + (text[1] == '$' ? 2 : 1);
+		return 0;
+	}
+	*ret_end = reference.end;
+	return form == REFERENCE_GOOD ? append_reference(to, &reference, nesting, err)
+				      : fail_form(form, &reference, err);
 }
 
 static int expand_into(struct buffer *to, const char *text, size_t len, int nesting, struct err *err)
@@ -106,24 +156,43 @@ static int expand_into(struct buffer *to, const char *text, size_t len, int nest
 		return err_set(err, BERTH_FAILED, "${…} is nested more than %d deep", NESTING_MAX);
 	}
 	const char *end = text + len;
-	while (text < end) {
-		struct reference reference;
-		if (text[0] == '$' && text + 1 < end && text[1] == '$') {
-			buffer_append(to, "$", 1);
-			text += 2;
-		} else if (text[0] == '$' && text + 1 < end && text[1] == '{' &&
-			read_reference(text + 2, &reference)) {
-			int ret = append_reference(to, &reference, nesting, err);
-			if (ret) {
-				return ret;
-			}
-			text = reference.end;
+	int code = 0;
+	while (code == 0 && text < end) {
+		if (*text == '$') {
+			code = expand_dollar(to, text, &text, nesting, err);
 		} else {
-			buffer_append(to, text, 1);
-			text++;
+			buffer_append(to, text++, 1);
 		}
 	}
+	return code;
+}
+
+static int check_plain(const struct buffer *expanded, struct err *err)
+{
+	if (expanded->failed) {
+		return err_set(err, BERTH_LIMIT_EXCEEDED, "expands to more than %d bytes",
+			EXPANDED_BYTES_MAX);
+	}
+	if (!config_is_plain_text(buffer_text(expanded), expanded->len)) {
+		return err_set(err, BERTH_FAILED,
+			"expands to text that is not UTF-8 or holds a line break or control character");
+	}
 	return 0;
+}
+
+int config_expand_dollar(struct buffer *to, const char *text, const char **ret_end, struct err *err)
+{
+	struct buffer expanded;
+	buffer_init(&expanded, EXPANDED_BYTES_MAX);
+	int code = expand_dollar(&expanded, text, ret_end, 0, err);
+	if (code == 0) {
+		code = check_plain(&expanded, err);
+	}
+	if (code == 0) {
+		buffer_append(to, buffer_text(&expanded), expanded.len);
+	}
+	buffer_finish(&expanded);
+	return code;
 }
 
 /* Values have no blanks around them, wherever they come from: what -T prints must read back the same. */
@@ -143,17 +212,9 @@ char *config_expand(const char *text, struct err *err)
 {
 	struct buffer expanded;
 	buffer_init(&expanded, EXPANDED_BYTES_MAX);
-	int ret = expand_into(&expanded, text, strlen(text), 0, err);
-	if (ret == 0 && expanded.failed) {
-		ret = err_set(err, BERTH_LIMIT_EXCEEDED, "expands to more than %d bytes",
-			EXPANDED_BYTES_MAX);
-	}
-	if (ret == 0 && !config_is_plain_text(buffer_text(&expanded), expanded.len)) {
-		ret = err_set(err, BERTH_FAILED,
-			"expands to what is not UTF-8 text or holds a line break or control character");
-	}
 	char *result = NULL;
-	if (ret == 0) {
+	if (expand_into(&expanded, text, strlen(text), 0, err) == 0 &&
+		check_plain(&expanded, err) == 0) {
 		result = allocate_text(buffer_text(&expanded));
 		trim(result);
 	}

@@ -6,6 +6,7 @@
 
 #include "agent/base/allocate.h"
 #include "agent/config/config.h"
+#include "agent/config/shellwords.h"
 #include "agent/config/value.h"
 #include "agent/config/verify.h"
 #include "agent/command/command.h"
@@ -47,6 +48,11 @@ void config_field_clear(const struct config_option *option, void *target)
 		replace_text(&MEMBER(char *), allocate_text(""));
 		SECOND(size_t) = 0;
 		break;
+	case CONFIG_COMMAND:
+		replace_text(&MEMBER(char *), allocate_text(""));
+		shellwords_free(SECOND(char **));
+		SECOND(char **) = NULL;
+		break;
 	case CONFIG_WRITER:
 		replace_text(&MEMBER(struct config_writer).name, allocate_text(""));
 		MEMBER(struct config_writer).kind = CONFIG_WRITER_NONE;
@@ -72,6 +78,10 @@ static void finish(const struct config_option *option, void *target)
 	case CONFIG_BYTES:
 	case CONFIG_STATUS_RANGES:
 		free(MEMBER(void *));
+		break;
+	case CONFIG_COMMAND:
+		free(MEMBER(char *));
+		shellwords_free(SECOND(char **));
 		break;
 	case CONFIG_WRITER:
 		free(MEMBER(struct config_writer).name);
@@ -124,6 +134,54 @@ static int set_text(
 			strlen(value), (long long)option->max);
 	}
 	replace_text(&MEMBER(char *), allocate_text(value));
+	return 0;
+}
+
+static char **shell_words(const char *command)
+{
+	const char *const words[] = { "/bin/sh", "-c", command };
+	enum { COUNT = sizeof(words) / sizeof(words[0]) };
+	char **argv = allocate_zeroed(COUNT + 1, sizeof(*argv));
+	for (size_t i = 0; i < COUNT; i++) {
+		argv[i] = allocate_text(words[i]);
+	}
+	return argv;
+}
+
+static int split_command(char ***ret_words, const char *value, struct err *err)
+{
+	char **words;
+	if (shellwords_split(&words, value, err)) {
+		return err->code;
+	}
+	/* Quotes make a word of nothing, too. */
+	if (words[0][strspn(words[0], " \t")] == '\0') {
+		shellwords_free(words);
+		return err_set(err, BERTH_FAILED, "is blank: it must name a program");
+	}
+	*ret_words = words;
+	return 0;
+}
+
+/* A text for the shell stays as it is; otherwise the text is one that splits into the words without any ${…}. */
+static int set_command(
+	const struct config_option *option, void *target, const char *value, struct err *err)
+{
+	char **words = NULL;
+	bool shell = option->shell && *(bool *)place_at(target, option->shell);
+	if (shell) {
+		if (strstr(value, "${berth.")) {
+			return err_set(err, BERTH_FAILED,
+				"a shell runs this and finds the value as an environment variable: $BERTH_IP for "
+				"${berth.ip}, and so on");
+		}
+		words = shell_words(value);
+	} else if (split_command(&words, value, err)) {
+		return err->code;
+	}
+	config_field_clear(option, target);
+	replace_text(&MEMBER(char *), shell ? allocate_text(value) : shellwords_join(words));
+	SECOND(char **) = words;
 	return 0;
 }
 
@@ -274,6 +332,8 @@ int config_field_set(const struct config_option *option, void *target, const cha
 	case CONFIG_TEXT:
 	case CONFIG_FILE:
 		return set_text(option, target, value, err);
+	case CONFIG_COMMAND:
+		return set_command(option, target, value, err);
 	case CONFIG_GROUP:
 		if (config_find_group(value, &SECOND(unsigned), err)) {
 			return BERTH_FAILED;
@@ -369,6 +429,7 @@ char *config_field_text(const struct config_option *option, const void *target, 
 	case CONFIG_WRITER:
 		return writer_text(&CONST_MEMBER(struct config_writer));
 	case CONFIG_TEXT:
+	case CONFIG_COMMAND:
 	case CONFIG_FILE:
 	case CONFIG_GROUP:
 		break;

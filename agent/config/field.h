@@ -18,7 +18,7 @@ bool config_field_equal(const struct config_option *option, const void *a, const
 bool config_fields_equal(const struct config_section_type *section, const void *a, const void *b);
 
 /*
- * Parses, verifies and stores an expanded value that is not empty. `key` is as written. BERTH_FAILED with what is
+ * Parses, verifies and stores an expanded value that is not empty; one of CONFIG_COMMAND is as written. `key` is as written. BERTH_FAILED with what is
  * allowed, and the member as it was. Values of CONFIG_PAIRS and CONFIG_NUMBERED are added to those that are there.
  */
 int config_field_set(const struct config_option *option, void *target, const char *key,

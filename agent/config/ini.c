@@ -124,7 +124,6 @@ static void open_section(struct reader *reader, char *text)
 	reader->skipping = false;
 }
 
-/* inih takes a colon for an equals sign; keys have none, so nobody loses by being strict. */
 static bool check_pair(struct reader *reader, const char *text)
 {
 	const char *equals = strchr(text, '=');
@@ -132,8 +131,6 @@ static bool check_pair(struct reader *reader, const char *text)
 		report(reader, "expected `key = value`, a [section] or a comment");
 	} else if (equals == text) {
 		report(reader, "there is no key before the =");
-	} else if (memchr(text, ':', (size_t)(equals - text))) {
-		report(reader, "a key cannot hold a colon; a line is `key = value`");
 	} else if (!reader->in_section) {
 		if (!reader->skipping) {
 			report(reader, "a key must stand below a [section]");
@@ -144,6 +141,19 @@ static bool check_pair(struct reader *reader, const char *text)
 		return true;
 	}
 	return false;
+}
+
+/*
+ * inih takes a colon for an equals sign. It sees a control character in place of one that a key holds: a line of a
+ * file holds none.
+ */
+enum { COLON = '\x01' };
+
+static void replace_in_key(char *text, char from, char to)
+{
+	for (; *text && *text != '='; text++) {
+		*text = *text == from ? to : *text;
+	}
 }
 
 /* Goes on to the next line that holds a key; false at the end. */
@@ -162,6 +172,7 @@ static bool next_pair(struct reader *reader)
 			open_section(reader, text);
 		} else if (check_pair(reader, text)) {
 			strcat(text, "\n");
+			replace_in_key(text, ':', COLON);
 			reader->pending = text;
 			return true;
 		}
@@ -193,7 +204,10 @@ static int on_pair(void *context, const char *section, const char *key, const ch
 {
 	(void)section;
 	struct reader *reader = context;
-	config_source_add(reader->source, reader->section, key, value, reader->file, reader->line);
+	char *name = allocate_text(key);
+	replace_in_key(name, COLON, ':');
+	config_source_add(reader->source, reader->section, name, value, reader->file, reader->line);
+	free(name);
 	return 1;
 }
 

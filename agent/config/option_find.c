@@ -128,6 +128,7 @@ void config_option_describe(const struct config_option *option, char *out, size_
 {
 	static const char *const names[] = {
 		[CONFIG_TEXT] = "text",
+		[CONFIG_COMMAND] = "command",
 		[CONFIG_FILE] = "absolute file name",
 		[CONFIG_BOOLEAN] = "yes or no",
 		[CONFIG_NUMBER] = "number, 0.001 to 1000000",

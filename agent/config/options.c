@@ -1,5 +1,6 @@
 #include "agent/config/options.h"
 
+#include "agent/config/doubt.h"
 #include "agent/config/verify.h"
 #include "lib/base/limits.h"
 #include "lib/registry/registry.h"
@@ -10,6 +11,9 @@
 		_Generic(((struct config_##section *)NULL)->member, type : 0))
 
 #define TEXT(section, member) .type = CONFIG_TEXT, .offset = FIELD(section, member, char *)
+#define COMMAND(section, member, words)                                                            \
+	.type = CONFIG_COMMAND, .offset = FIELD(section, member, char *),                          \
+	.second = FIELD(section, words, char **)
 #define FILE_NAME(section, member) .type = CONFIG_FILE, .offset = FIELD(section, member, char *)
 #define BOOLEAN(section, member) .type = CONFIG_BOOLEAN, .offset = FIELD(section, member, bool)
 #define CHOICE(section, member, ...)                                                               \
@@ -123,7 +127,7 @@ static const struct config_option agent_options[] = {
 
 static const struct config_option registry_options[] = {
 	{ "url", TEXT(registry, url), .fallback = "dir:" BERTH_STATEDIR "/berth/registry",
-		.verify = config_verify_registry_url, .fixed = true,
+		.verify = config_verify_registry_url, .doubt = config_doubt_comment, .fixed = true,
 		.help = "dir:/path, one directory for all agents of a machine, or "
 			"zookeeper://host:port,host:port/root (without a root, /registry); "
 			"zookeeper+tls:// where the client library has TLS." },
@@ -133,9 +137,11 @@ static const struct config_option registry_options[] = {
 			"may shorten or lengthen it." },
 	{ "auth", TEXT(registry, auth), .fallback = "none", .verify = config_verify_auth,
 		.fixed = true, .help = "How to log in: none, digest (see auth_file) or sasl." },
-	{ "auth_file", FILE_NAME(registry, auth_file), .automatic = "none",
+	{ "auth_file", TEXT(registry, auth_file), .automatic = "none",
 		.example = BERTH_SYSCONFDIR "/berth/registry.auth", .fixed = true,
-		.help = "With auth = digest: a file that only its owner can read, holding user:password." },
+		.help = "With auth = digest: a file that holds user:password: one that only its owner can use, or a "
+			"secret that is mounted read-only. A name without a slash is that of a file in "
+			"$CREDENTIALS_DIRECTORY, where systemd puts credentials." },
 	{ "secure", BOOLEAN(registry, secure), .fallback = "no", .fixed = true,
 		.help = "Write access control lists: everybody reads; the system accounts, we ourselves and the "
 			"user below /users write. Needs a zookeeper:// registry, and auth; a directory is "
@@ -168,7 +174,8 @@ static const struct config_option component_options[] = {
 	{ "name", TEXT(component, component_name), .verify = config_verify_label,
 		.automatic = "from id, else the host name", .example = "node-1",
 		.help = "Which component of the instance it is, a DNS label: the last element of the path." },
-	{ "id", TEXT(component, id), .max = LIMIT_ADDRESS_VALUE_BYTES, .automatic = "none",
+	{ "id", TEXT(component, id), .max = LIMIT_ADDRESS_VALUE_BYTES,
+		.automatic = "${berth.container_id}, where it is known",
 		.example = "${berth.container_id}",
 		.help = "The container's id, yarn:id in the record. An agent that finds its own id on a record "
 			"takes it over." },
@@ -202,7 +209,9 @@ static const struct config_option component_options[] = {
 			"until an agent takes it over or somebody purges it." },
 	{ "attribute", PAIRS(component, attributes, attribute_count),
 		.verify_name = config_verify_attribute_name, .automatic = "none", .example = "blue",
-		.help = "One more attribute NAME of the record." },
+		.help = "One more attribute NAME of the record; letters, digits, . _ : and -. Hadoop reads yarn:ip, "
+			"yarn:hostname and yarn:component, which have ${berth.ip}, ${berth.hostname} and the "
+			"component's name when they are not given, and are left out when they are empty." },
 	{ "damping", BOOLEAN(component, damping), .fallback = "yes",
 		.help = "Flap damping: each time the component goes down adds a penalty of 1, which halves with "
 			"every half-life. Above damping_suppress it stays out until the penalty is below "
@@ -234,7 +243,7 @@ static const struct config_option endpoint_options[] = {
 		.verify = config_verify_address_type, .example = "uri",
 		.help = "What an address is: uri, hostname, inetaddress or host/port (host:port), path, "
 			"zookeeper (host:port/path) or one of your own that begins with x-. Required." },
-	{ "address", NUMBERED(endpoint, addresses, address_count),
+	{ "address", NUMBERED(endpoint, addresses, address_count), .doubt = config_doubt_comment,
 		.example = "http://${berth.hostname}:8080/",
 		.help = "The address; several as address.1, address.2, … Required, unless dynamic." },
 	{ "dynamic", BOOLEAN(endpoint, dynamic), .fallback = "no",
@@ -261,11 +270,15 @@ static const struct config_option check_options[] = {
 		.help = "command: run a program, which passes by its exit status 0 and fails by any other. "
 			"tcp: connect. http: ask for a status. ttl: the application reports over the "
 			"socket." },
-	{ "command", TEXT(check, command), .check_types = FOR_COMMAND,
+	{ "command", COMMAND(check, command, argv), .shell = FIELD(check, shell, bool),
+		.check_types = FOR_COMMAND,
 		.example = "/usr/bin/curl -fsS http://localhost:8080/health",
-		.help = "The program and its arguments, split as a shell would but run without one." },
+		.help = "The program and its arguments, split as a shell would but run without one. Words are split "
+			"before ${…} is replaced: one value is one argument, whatever it holds." },
 	{ "shell", BOOLEAN(check, shell), .fallback = "no", .check_types = FOR_COMMAND,
-		.help = "Give command to /bin/sh -c instead. Write $$ for a dollar before a brace." },
+		.help = "Give command to /bin/sh -c as it is. The shell finds the variables in its environment, and "
+			"what Berth knows as BERTH_HOSTNAME, BERTH_FQDN, BERTH_IP, BERTH_IP6, BERTH_IP_IFACE and "
+			"BERTH_CONTAINER_ID." },
 	{ "user", TEXT(check, user), .check_types = FOR_COMMAND, .verify = config_verify_user,
 		.automatic = "the agent's own", .example = "nobody",
 		.help = "Run the command as this user; for an agent that runs as root." },
@@ -291,7 +304,8 @@ static const struct config_option check_options[] = {
 		.help = "Exit statuses, and ranges of them, that are a warning: the component stays "
 			"registered. Plugins for Nagios use 1." },
 	{ "match", TEXT(check, match), .check_types = FOR_COMMAND | FOR_HTTP,
-		.verify = config_verify_regex, .automatic = "none", .example = "^OK",
+		.verify = config_verify_regex, .doubt = config_doubt_regex, .automatic = "none",
+		.example = "^OK",
 		.help = "A POSIX extended regular expression that a line of the output must match to pass; http: a "
 			"line of the first 64 KiB of the body." },
 	{ "match_invert", BOOLEAN(check, match_invert), .fallback = "no",

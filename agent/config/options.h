@@ -17,20 +17,21 @@
 
 /* How a value is written and what its member is. */
 enum config_type {
-	CONFIG_TEXT,          /* char *; at most `max` bytes when max is set */
-	CONFIG_FILE,          /* char *, an absolute file name */
-	CONFIG_BOOLEAN,       /* bool */
-	CONFIG_CHOICE,        /* bool, named by words[0] (false) and words[1] (true) */
-	CONFIG_WORD,          /* enum, an index into `words` */
-	CONFIG_INTEGER,       /* int, min to max */
-	CONFIG_NUMBER,        /* double */
-	CONFIG_DURATION,      /* int64_t milliseconds, min to max */
-	CONFIG_SIZE,          /* size_t bytes, min to max */
-	CONFIG_MODE,          /* unsigned, octal */
-	CONFIG_LIST,          /* char ** and a count */
-	CONFIG_NUMBERED,      /* char ** and a count; the keys are KEY or KEY.1, KEY.2, … */
-	CONFIG_PAIRS,         /* struct config_name_value * and a count; the keys are KEY.NAME */
-	CONFIG_BYTES,         /* char * and a length, written with escapes */
+	CONFIG_TEXT,     /* char *; at most `max` bytes when max is set */
+	CONFIG_COMMAND,  /* char *, as one writes it, and its words, a NULL-terminated char ** */
+	CONFIG_FILE,     /* char *, an absolute file name */
+	CONFIG_BOOLEAN,  /* bool */
+	CONFIG_CHOICE,   /* bool, named by words[0] (false) and words[1] (true) */
+	CONFIG_WORD,     /* enum, an index into `words` */
+	CONFIG_INTEGER,  /* int, min to max */
+	CONFIG_NUMBER,   /* double */
+	CONFIG_DURATION, /* int64_t milliseconds, min to max */
+	CONFIG_SIZE,     /* size_t bytes, min to max */
+	CONFIG_MODE,     /* unsigned, octal */
+	CONFIG_LIST,     /* char ** and a count */
+	CONFIG_NUMBERED, /* char ** and a count; the keys are KEY or KEY.1, KEY.2, … */
+	CONFIG_PAIRS,    /* struct config_name_value * and a count; the keys are KEY.NAME */
+	CONFIG_BYTES,    /* char * and a length, written with escapes */
 	CONFIG_STATUS_RANGES, /* struct config_status_range * and a count, min to max */
 	CONFIG_SIGNAL,        /* int, by name */
 	CONFIG_GROUP,         /* char * and its gid, (unsigned)-1 without one */
@@ -41,7 +42,8 @@ struct config_option {
 	const char *key; /* the family's name for CONFIG_NUMBERED and CONFIG_PAIRS */
 	enum config_type type;
 	size_t offset;
-	size_t second;        /* the offset of what goes with it: count, length or gid */
+	size_t second; /* the offset of what goes with it: count, length, gid or words */
+	size_t shell; /* CONFIG_COMMAND: the offset of a bool, a shell takes the text as it is; 0 for none */
 	const char *fallback; /* the default as one would write it; NULL for none */
 	const char *automatic; /* for people: what happens without a value, when that is not a fixed default */
 	const char *const *words;
@@ -53,6 +55,8 @@ struct config_option {
 	bool masks_secrets;   /* CONFIG_PAIRS whose values may be secrets, by their names */
 	int (*verify)(const char *value, struct err *err)
 		ERR_REQUIRED(2); /* what the type does not know */
+	int (*doubt)(const char *value, struct err *err)
+		ERR_REQUIRED(2); /* legal and surely not meant: a warning, see doubt.h */
 	int (*verify_name)(const char *name, struct err *err)
 		ERR_REQUIRED(2); /* CONFIG_PAIRS: the NAME */
 	const char *example;     /* for berth.full.ini, where there is no default */

@@ -22,7 +22,8 @@ static void print_option(const struct config_option *option, const void *target,
 		char *key = config_field_key(option, target, i);
 		char *text = config_field_text(option, target, i);
 		char *masked = config_mask(option, key, text);
-		char *value = config_unexpand(masked);
+		char *value = option->type == CONFIG_COMMAND ? allocate_text(masked)
+							     : config_unexpand(masked);
 		fprintf(stream, "%s =%s%s\n", key, *value ? " " : "", value);
 		free(key);
 		free(text);

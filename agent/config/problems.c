@@ -8,10 +8,11 @@
 
 enum { MESSAGE_BYTES = 1024 };
 
-void config_problems_add(
-	struct config_problems *problems, const char *file, int line, const char *format, ...)
+static void add(struct config_problems *problems, const char *file, int line, bool warning,
+	const char *format, va_list arguments)
 {
 	if (problems->count > CONFIG_PROBLEMS_MAX) {
+		problems->error_count += warning ? 0 : 1;
 		return;
 	}
 	char message[MESSAGE_BYTES];
@@ -20,17 +21,34 @@ void config_problems_add(
 			CONFIG_PROBLEMS_MAX);
 		line = 0;
 	} else {
-		va_list arguments;
-		va_start(arguments, format);
 		vsnprintf(message, sizeof(message), format, arguments);
-		va_end(arguments);
 	}
 	problems->items = allocate_grow(problems->items, problems->count, sizeof(*problems->items));
 	problems->items[problems->count++] = (struct config_problem){
 		.file = allocate_text(file),
 		.line = line,
+		.warning = warning,
 		.message = allocate_text(message),
 	};
+	problems->error_count += warning ? 0 : 1;
+}
+
+void config_problems_add(
+	struct config_problems *problems, const char *file, int line, const char *format, ...)
+{
+	va_list arguments;
+	va_start(arguments, format);
+	add(problems, file, line, false, format, arguments);
+	va_end(arguments);
+}
+
+void config_problems_warn(
+	struct config_problems *problems, const char *file, int line, const char *format, ...)
+{
+	va_list arguments;
+	va_start(arguments, format);
+	add(problems, file, line, true, format, arguments);
+	va_end(arguments);
 }
 
 static size_t rank_of(const struct config_problem *problem, char *const *files, size_t file_count)
@@ -80,11 +98,23 @@ void config_problems_print(const struct config_problems *problems, FILE *stream)
 {
 	for (size_t i = 0; i < problems->count; i++) {
 		const struct config_problem *problem = &problems->items[i];
+		const char *severity = problem->warning ? "warning: " : "";
 		if (problem->line) {
-			fprintf(stream, "%s:%d: %s\n", problem->file, problem->line,
+			fprintf(stream, "%s:%d: %s%s\n", problem->file, problem->line, severity,
 				problem->message);
 		} else {
-			fprintf(stream, "%s: %s\n", problem->file, problem->message);
+			fprintf(stream, "%s: %s%s\n", problem->file, severity, problem->message);
+		}
+	}
+}
+
+void config_problems_log_warnings(const struct config_problems *problems)
+{
+	for (size_t i = 0; i < problems->count; i++) {
+		const struct config_problem *problem = &problems->items[i];
+		if (problem->warning) {
+			log_warn("config", "%s:%d: %s", problem->file, problem->line,
+				problem->message);
 		}
 	}
 }
@@ -94,6 +124,9 @@ json_t *config_problems_json(const struct config_problems *problems)
 	json_t *list = json_array();
 	for (size_t i = 0; i < problems->count; i++) {
 		const struct config_problem *problem = &problems->items[i];
+		if (problem->warning) {
+			continue;
+		}
 		json_array_append_new(list,
 			json_pack("{s:s, s:i, s:s}", "file", problem->file, "line", problem->line,
 				"message", problem->message));

@@ -1,5 +1,7 @@
 #include "agent/config/record.h"
 
+#include <string.h>
+
 #include "agent/base/allocate.h"
 
 static const char *persistence_name(enum config_persistence persistence)
@@ -50,6 +52,18 @@ static int add_endpoint(struct record *record, const struct config_endpoint *end
 	return 0;
 }
 
+/* An attribute that has a default is left out by an empty value. */
+static bool is_left_out(const struct config_name_value *attribute)
+{
+	static const char *const defaulted[] = { "yarn:ip", "yarn:hostname", "yarn:component" };
+	for (size_t i = 0; i < sizeof(defaulted) / sizeof(defaulted[0]); i++) {
+		if (!*attribute->value && strcmp(attribute->name, defaulted[i]) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
 static int add_texts(struct record *record, const struct config_component *config,
 	const char *health, struct err *err)
 {
@@ -64,6 +78,9 @@ static int add_texts(struct record *record, const struct config_component *confi
 		}
 	}
 	for (size_t i = 0; i < config->attribute_count; i++) {
+		if (is_left_out(&config->attributes[i])) {
+			continue;
+		}
 		if (set_text(record, config->attributes[i].name, config->attributes[i].value, err)) {
 			return err->code;
 		}

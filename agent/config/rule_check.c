@@ -4,8 +4,9 @@
 
 #include "agent/base/allocate.h"
 #include "agent/config/build.h"
+#include "agent/config/builtin.h"
+#include "agent/config/doubt.h"
 #include "agent/config/value.h"
-#include "agent/config/shellwords.h"
 
 static const char *type_name(enum config_check_type type)
 {
@@ -30,40 +31,39 @@ static void refuse_foreign_keys(struct config_builder *builder,
 	}
 }
 
-static char **shell_words(const char *command)
+/* What Berth knows, for the shell; what the section gives itself wins. */
+static void add_builtin(void *context, const char *name, const char *value)
 {
-	const char *const words[] = { "/bin/sh", "-c", command };
-	char **argv = NULL;
-	size_t count = 0;
-	for (; count < sizeof(words) / sizeof(words[0]); count++) {
-		argv = allocate_grow(argv, count, sizeof(*argv));
-		argv[count] = allocate_text(words[count]);
+	struct config_check *check = context;
+	for (size_t i = 0; i < check->environment_count; i++) {
+		if (strcmp(check->environment[i].name, name) == 0) {
+			return;
+		}
 	}
-	return allocate_grow(argv, count, sizeof(*argv));
-}
-
-/* Quotes make a word of nothing, too. */
-static bool is_blank(const char *word)
-{
-	return word[strspn(word, " \t\n")] == '\0';
+	check->environment = allocate_grow(
+		check->environment, check->environment_count, sizeof(*check->environment));
+	check->environment[check->environment_count++] = (struct config_name_value){
+		.name = allocate_text(name),
+		.value = allocate_text(value),
+	};
 }
 
 static void rule_command(struct config_builder *builder, const struct config_section *section,
 	struct config_check *check)
 {
 	config_require(builder, section, "command");
-	if (!*check->command) {
+	if (!check->argv) {
 		return;
 	}
-	struct err err = ERR_INIT;
 	if (check->shell) {
-		check->argv = shell_words(check->command);
-	} else if (shellwords_split(&check->argv, check->command, &err)) {
-		config_report(builder, section, config_section_find(section, "command"),
-			"`command`: %s", err.msg);
-	} else if (is_blank(check->argv[0])) {
-		config_report(builder, section, config_section_find(section, "command"),
-			"`command` is blank: it must name a program");
+		config_builtin_each(check->command, add_builtin, check);
+		return;
+	}
+	const struct config_entry *entry = config_section_find(section, "command");
+	struct err doubt = ERR_INIT;
+	if (config_doubt_shell_syntax(entry->value, &doubt) ||
+		config_doubt_program(check->argv[0], check->cwd, &doubt)) {
+		config_warn(builder, section, entry, &doubt);
 	}
 }
 
@@ -191,5 +191,9 @@ void config_rule_check(struct config_builder *builder, const struct config_secti
 		rule_command(builder, section, check);
 	} else if (check->type != CHECK_TTL) {
 		rule_target(builder, section, check);
+	}
+	struct err doubt = ERR_INIT;
+	if (config_doubt_writer(&check->writer, &builder->config->agent, &doubt)) {
+		config_warn(builder, section, config_section_find(section, "writer"), &doubt);
 	}
 }

@@ -1,11 +1,10 @@
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "agent/base/allocate.h"
 #include "agent/config/build.h"
 #include "agent/config/builtin.h"
+#include "agent/config/doubt.h"
 #include "agent/config/record.h"
 #include "agent/config/verify.h"
 #include "agent/config/label.h"
@@ -15,25 +14,49 @@
 #include "lib/registry/registry.h"
 #include "agent/config/shellwords.h"
 
+static void set(char **text, const char *value)
+{
+	char *copy = allocate_text(value);
+	free(*text);
+	*text = copy;
+}
+
+/* A bare name is that of a credential which systemd hands over; otherwise the file's name is absolute. */
+static void resolve_auth_file(struct config_builder *builder, const struct config_section *section)
+{
+	struct config_registry *registry = &builder->config->registry;
+	if (!*registry->auth_file || *registry->auth_file == '/') {
+		return;
+	}
+	const struct config_entry *entry = config_section_find(section, "auth_file");
+	const char *directory = getenv("CREDENTIALS_DIRECTORY");
+	if (strchr(registry->auth_file, '/')) {
+		config_report(builder, section, entry,
+			"`auth_file`: write an absolute file name, or the name of a file in "
+			"$CREDENTIALS_DIRECTORY");
+	} else if (!directory || *directory != '/') {
+		config_report(builder, section, entry,
+			"`auth_file`: %s is no absolute file name, and $CREDENTIALS_DIRECTORY is not set",
+			registry->auth_file);
+	} else {
+		char *path = allocate_format("%s/%s", directory, registry->auth_file);
+		set(&registry->auth_file, path);
+		free(path);
+	}
+}
+
 static void check_auth_file(struct config_builder *builder, const struct config_section *section)
 {
 	const struct config_registry *registry = &builder->config->registry;
-	const struct config_entry *file = config_section_find(section, "auth_file");
 	if (strcmp(registry->auth, "digest") == 0 && config_lacks(section, "auth_file")) {
 		config_report(builder, section, config_section_find(section, "auth"),
 			"`auth = digest` needs `auth_file`, a file that holds user:password");
 	}
-	struct stat status;
-	if (!*registry->auth_file) {
-		return;
-	}
-	if (stat(registry->auth_file, &status) != 0) {
-		config_report(builder, section, file, "auth_file %s: %s", registry->auth_file,
-			strerror(errno));
-	} else if (!S_ISREG(status.st_mode) || (status.st_mode & 077) != 0) {
-		config_report(builder, section, file,
-			"auth_file %s must be a file that only its owner can read: chmod 600",
-			registry->auth_file);
+	resolve_auth_file(builder, section);
+	struct err err = ERR_INIT;
+	if (*registry->auth_file == '/' && registry_auth_file_check(registry->auth_file, &err)) {
+		config_report(
+			builder, section, config_section_find(section, "auth_file"), "%s", err.msg);
 	}
 }
 
@@ -89,48 +112,28 @@ void config_rule_agent(struct config_builder *builder, const struct config_secti
 
 void config_rule_registry(struct config_builder *builder, const struct config_section *section)
 {
-	size_t before = builder->source->problems->count;
+	size_t before = builder->source->problems->error_count;
 	check_auth_file(builder, section);
-	if (builder->source->problems->count == before && !has_bad_entry(section)) {
+	if (builder->source->problems->error_count == before && !has_bad_entry(section)) {
 		check_options(builder, section);
 	}
 }
 
-static void set(char **text, const char *value)
+/* Hadoop's code shortens the word in its paths. */
+static void set_name_from_id(struct config_component *component, const char *label)
 {
-	char *copy = allocate_text(value);
-	free(*text);
-	*text = copy;
+	static const char container[] = "container-";
+	size_t len = strlen(container);
+	bool shortened = component->hadoop_layout && strncmp(label, container, len) == 0;
+	char *name = allocate_format("%s%s", shortened ? "ctr-" : "", label + (shortened ? len : 0));
+	set(&component->component_name, name);
+	free(name);
 }
 
-/* The last element of the path: `name`, else from id, else the host name. False when that has been reported as wrong. */
-static bool resolve_name(struct config_builder *builder, const struct config_section *section,
+/* False when the host name makes no name, which is reported. */
+static bool set_name_from_host(struct config_builder *builder, const struct config_section *section,
 	struct config_component *component)
 {
-	if (!config_lacks(section, "name")) {
-		return *component->component_name != '\0';
-	}
-	if (!config_lacks(section, "id")) {
-		char label[LABEL_SIZE];
-		struct err err = ERR_INIT;
-		if (!*component->id) {
-			return false;
-		}
-		if (label_from_container_id(label, component->id, &err)) {
-			config_report(builder, section, config_section_find(section, "id"),
-				"no name for the component can be made from its id (%s); set `name`",
-				err.msg);
-			return false;
-		}
-		static const char container[] = "container-";
-		size_t len = strlen(container);
-		bool short_form = component->hadoop_layout && strncmp(label, container, len) == 0;
-		char *name = allocate_format(
-			"%s%s", short_form ? "ctr-" : "", label + (short_form ? len : 0));
-		set(&component->component_name, name);
-		free(name);
-		return true;
-	}
 	free(component->component_name);
 	component->component_name = config_short_host_name();
 	struct err err = ERR_INIT;
@@ -141,6 +144,35 @@ static bool resolve_name(struct config_builder *builder, const struct config_sec
 		return false;
 	}
 	return true;
+}
+
+/*
+ * The last element of the path: `name`, else from id, else the host name. An id that nobody wrote need not make a
+ * label: Docker's has 64 digits, one more than a label. False when a mistake has been reported.
+ */
+static bool resolve_name(struct config_builder *builder, const struct config_section *section,
+	struct config_component *component)
+{
+	if (!config_lacks(section, "name")) {
+		return *component->component_name != '\0';
+	}
+	bool given = !config_lacks(section, "id");
+	char label[LABEL_SIZE];
+	struct err err = ERR_INIT;
+	if (given && !*component->id) {
+		return false;
+	}
+	if (*component->id && label_from_container_id(label, component->id, &err) == 0) {
+		set_name_from_id(component, label);
+		return true;
+	}
+	if (given) {
+		config_report(builder, section, config_section_find(section, "id"),
+			"no name for the component can be made from its id (%s); set `name`",
+			err.msg);
+		return false;
+	}
+	return set_name_from_host(builder, section, component);
 }
 
 static void join_path(struct config_builder *builder, const struct config_section *section,
@@ -181,10 +213,78 @@ static void resolve_path(struct config_builder *builder, const struct config_sec
 	}
 }
 
+/* The container's own id, where one is known. */
+static void default_id(struct config_builder *builder, const struct config_section *section,
+	struct config_component *component)
+{
+	const struct config_entry *entry = config_section_find(section, "id");
+	if (!config_lacks(section, "id")) {
+		return;
+	}
+	struct err err = ERR_INIT;
+	if (entry) {
+		err_set(&err, BERTH_FAILED, "is empty, so it is the container's, if that is known");
+		config_warn(builder, section, entry, &err);
+	}
+	char *id = NULL;
+	struct err unknown = ERR_INIT;
+	if (config_builtin("berth.container_id", &id, &unknown) == 0) {
+		set(&component->id, id);
+	}
+	free(id);
+}
+
+static const struct config_name_value *find_attribute(
+	const struct config_component *component, const char *name)
+{
+	for (size_t i = 0; i < component->attribute_count; i++) {
+		if (strcmp(component->attributes[i].name, name) == 0) {
+			return &component->attributes[i];
+		}
+	}
+	return NULL;
+}
+
+static void default_attribute(
+	struct config_component *component, const char *name, const char *value)
+{
+	if (find_attribute(component, name)) {
+		return;
+	}
+	component->attributes = allocate_grow(
+		component->attributes, component->attribute_count, sizeof(*component->attributes));
+	component->attributes[component->attribute_count++] = (struct config_name_value){
+		.name = allocate_text(name),
+		.value = allocate_text(value),
+	};
+}
+
+/* Hadoop's DNS server ignores a record without them. */
+static void default_attributes(struct config_component *component)
+{
+	static const struct {
+		const char *attribute;
+		const char *builtin;
+	} known[] = { { "yarn:ip", "berth.ip" }, { "yarn:hostname", "berth.hostname" } };
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		struct err unknown = ERR_INIT;
+		char *value = NULL;
+		if (config_builtin(known[i].builtin, &value, &unknown) == 0) {
+			default_attribute(component, known[i].attribute, value);
+		}
+		free(value);
+	}
+	if (*component->component_name) {
+		default_attribute(component, "yarn:component", component->component_name);
+	}
+}
+
 void config_rule_component(struct config_builder *builder, const struct config_section *section,
 	struct config_component *component)
 {
+	default_id(builder, section, component);
 	resolve_path(builder, section, component);
+	default_attributes(component);
 	bool of_container = component->persistence == PERSISTENCE_CONTAINER;
 	if (config_lacks(section, "znode")) {
 		component->ephemeral = of_container;
@@ -227,8 +327,12 @@ static bool check_addresses(struct config_builder *builder, const struct config_
 		if (!address) {
 			config_report(builder, section, entry, "`%s`: %s", entry->key, err.msg);
 			good = false;
-		} else {
-			json_array_append_new(addresses, address);
+			continue;
+		}
+		json_array_append_new(addresses, address);
+		if (strcmp(endpoint->address_type, "uri") == 0 &&
+			config_doubt_uri_port(entry->expanded, &err)) {
+			config_warn(builder, section, entry, &err);
 		}
 	}
 	return good;
@@ -274,6 +378,10 @@ void config_rule_endpoint(struct config_builder *builder, const struct config_se
 	config_require(builder, section, "api");
 	config_require(builder, section, "protocol");
 	config_require(builder, section, "address_type");
+	struct err doubt = ERR_INIT;
+	if (config_doubt_writer(&endpoint->writer, &builder->config->agent, &doubt)) {
+		config_warn(builder, section, config_section_find(section, "writer"), &doubt);
+	}
 	if (endpoint->dynamic) {
 		int above = -1;
 		const struct config_entry *entry = config_next_numbered(

@@ -184,20 +184,44 @@ int config_verify_host(const char *value, struct err *err)
 	return 0;
 }
 
+/* Letters of any language, digits, and the signs of names; the value is UTF-8 without control characters. */
+static bool is_attribute_name(const char *name)
+{
+	for (const char *at = name; *at; at++) {
+		if ((unsigned char)*at < 0x80 && !strchr(name_bytes, *at) && *at != ':') {
+			return false;
+		}
+	}
+	size_t len = strlen(name);
+	return len > 0 && len <= ATTRIBUTE_NAME_BYTES;
+}
+
 int config_verify_attribute_name(const char *name, struct err *err)
 {
-	static const char *const reserved[] = { "type", "description", "external", "internal" };
-	size_t len = strlen(name);
-	if (len == 0 || len > ATTRIBUTE_NAME_BYTES || strspn(name, name_bytes) != len) {
+	static const struct {
+		const char *name;
+		const char *option; /* that sets it */
+	} reserved[] = {
+		{ "type", NULL },
+		{ "external", "[endpoint]" },
+		{ "internal", "[endpoint]" },
+		{ "description", "`description`" },
+		{ "yarn:id", "`id`" },
+		{ "yarn:persistence", "`persistence`" },
+		{ "berth:health", "`publish_health`" },
+	};
+	if (!is_attribute_name(name)) {
 		return err_set(err, BERTH_FAILED,
-			"an attribute's name is made of letters, digits, . _ and -, at most %d",
+			"an attribute's name is made of letters, digits, . _ : and -, at most %d bytes",
 			ATTRIBUTE_NAME_BYTES);
 	}
 	for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++) {
-		if (strcmp(name, reserved[i]) == 0) {
-			return err_set(err, BERTH_FAILED,
-				"every record has %s of its own; choose another name for the attribute",
-				name);
+		if (strcmp(name, reserved[i].name) == 0 && reserved[i].option) {
+			return err_set(err, BERTH_FAILED, "%s sets the attribute %s of a record",
+				reserved[i].option, name);
+		}
+		if (strcmp(name, reserved[i].name) == 0) {
+			return err_set(err, BERTH_FAILED, "every record has a %s of its own", name);
 		}
 	}
 	return 0;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "lib/base/buffer.h"
@@ -217,6 +218,27 @@ void registry_acl_clear_accessors(struct registry_acl_policy *policy)
 	entries_free(&policy->accessors);
 }
 
+/* Nobody else can use it; or it is a secret that Docker, Kubernetes or systemd has mounted for reading only. */
+static int check_mode(int fd, mode_t mode, const char *file, struct err *err)
+{
+	if ((mode & (S_IRWXG | S_IRWXO)) == 0) {
+		return 0;
+	}
+	if (mode & (S_IWGRP | S_IWOTH)) {
+		return err_set(err, BERTH_FAILED,
+			"auth_file %s has mode %04o: group or others may write it", file,
+			(unsigned)mode & 07777U);
+	}
+	struct statvfs mount;
+	if (fstatvfs(fd, &mount) == 0 && (mount.f_flag & ST_RDONLY)) {
+		return 0;
+	}
+	return err_set(err, BERTH_FAILED,
+		"auth_file %s has mode %04o: group or others may read it; allowed is 0600, or a file on a "
+		"mount that is read-only",
+		file, (unsigned)mode & 07777U);
+}
+
 static int check_file(int fd, const char *file, struct err *err)
 {
 	struct stat stat;
@@ -226,12 +248,7 @@ static int check_file(int fd, const char *file, struct err *err)
 	if (!S_ISREG(stat.st_mode)) {
 		return err_set(err, BERTH_FAILED, "auth_file %s is not a regular file", file);
 	}
-	if (stat.st_mode & (S_IRWXG | S_IRWXO)) {
-		return err_set(err, BERTH_FAILED,
-			"auth_file %s has mode %04o: group or others may use it; allowed is 0600",
-			file, (unsigned)stat.st_mode & 07777U);
-	}
-	return 0;
+	return check_mode(fd, stat.st_mode, file, err);
 }
 
 static int read_line(char **ret_line, int fd, const char *file, struct err *err)
@@ -277,4 +294,15 @@ int registry_auth_file_read(char **ret_credentials, const char *file, struct err
 	}
 	close(fd);
 	return err->code;
+}
+
+int registry_auth_file_check(const char *file, struct err *err)
+{
+	char *credentials = NULL;
+	if (registry_auth_file_read(&credentials, file, err)) {
+		return err->code;
+	}
+	explicit_bzero(credentials, strlen(credentials));
+	free(credentials);
+	return 0;
 }

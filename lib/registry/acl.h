@@ -44,7 +44,8 @@ void registry_acl_clear_accessors(struct registry_acl_policy *policy);
 
 /*
  * The one line `user:password` of a credentials file, malloc'ed and the caller's to wipe and free. AUTHENTICATION_FAILED or FAILED when
- * the file cannot be read, when group or others could read it, or when it holds anything else.
+ * the file cannot be read, when others may write it, when group or others may read it unless it is on a read-only mount (a
+ * secret of Docker, Kubernetes or systemd), or when it holds anything else.
  */
 int registry_auth_file_read(char **ret_credentials, const char *file, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(3);

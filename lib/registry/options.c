@@ -69,14 +69,9 @@ static int check_auth(const struct registry_options *options, struct err *err)
 
 static int check_auth_file(const struct registry_options *options, struct err *err)
 {
-	char *credentials = NULL;
-	if (strcmp(options->auth, "digest") != 0 ||
-		registry_auth_file_read(&credentials, options->auth_file, err)) {
-		return err->code;
-	}
-	explicit_bzero(credentials, strlen(credentials));
-	free(credentials);
-	return 0;
+	return strcmp(options->auth, "digest") == 0
+		? registry_auth_file_check(options->auth_file, err)
+		: 0;
 }
 
 static int check_accounts(const struct registry_options *options, struct err *err)

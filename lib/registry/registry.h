@@ -126,6 +126,10 @@ json_t *registry_found_json(const struct registry_result *result);
 
 typedef void registry_done(void *context, const struct registry_result *result);
 
+/* Whether `file` holds credentials that digest can use, and nobody else can change or, but for a mounted secret, read. */
+int registry_auth_file_check(const char *file, struct err *err) __attribute__((warn_unused_result))
+ERR_REQUIRED(2);
+
 /*
  * What registry_open() would refuse, found without opening anything: a bad URL, credentials that cannot be used, what the
  * backend or this build's ZooKeeper client library cannot do. 0, or err filled with the first one and *ret_option (may be NULL)

@@ -108,6 +108,34 @@ class Ttl(CheckTest):
         self.assertRegex(output, r"^uid=\d+\(daemon\) gid=\d+\(daemon\) groups=\d+\(daemon\)")
 
 
+class Arguments(CheckTest):
+    """A value from the environment is data, for a program and for a shell."""
+
+    EVIL = 'a" --evil "b; touch EVIL'
+
+    def output_of(self, **check):
+        # The agent inherits it; nobody else reads it.
+        os.environ["EVIL"] = self.EVIL
+        self.addCleanup(os.environ.pop, "EVIL")
+        agent = self.web_agent(
+            check=None, extra={"check alive": {"interval": FOR_EVER, "timeout": "50s", "cwd": self.folder, **check}}
+        ).start()
+        output = self.run_check(agent)["last"]["output"]
+        self.assertFalse((self.folder / "EVIL").exists())
+        return output
+
+    def test_one_value_is_one_argument(self):
+        self.assertEqual(
+            self.output_of(command='printf "<%s>" "${EVIL}" ${EVIL} x'), f"<{self.EVIL}><{self.EVIL}><x>"
+        )
+
+    def test_a_shell_finds_values_in_its_environment(self):
+        self.assertEqual(
+            self.output_of(command='printf "<%s>" "$EVIL" "${EVIL}" "$BERTH_IP_lo"', shell="yes"),
+            f"<{self.EVIL}><{self.EVIL}><127.0.0.1>",
+        )
+
+
 class RunNow(CheckTest):
     def gated(self, name="alive", **options):
         """A check that runs until its gate is there, and says in `begun` that it has begun."""

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import pathlib
 import signal
 import stat
 import subprocess
@@ -298,6 +299,27 @@ class Daemon(AgentTest):
             result = subprocess.run([BUILD / "berthd", *arguments], capture_output=True, text=True, check=False)
             self.assertEqual(result.returncode, 2, arguments)
             self.assertIn("write -c my.ini", result.stderr)
+
+    def test_warnings_count_as_mistakes_with_strict(self):
+        config = self.folder / "doubtful.ini"
+        config.write_text("[component]\npath = /services/x\ndescription = costs $PRICE\n")
+        for arguments, status, verdict in (["-t"], 0, "good, 1 warning"), (["-t", "--strict"], 1, "bad, 1 warning"):
+            result = subprocess.run(
+                [BUILD / "berthd", *arguments, "-c", config], capture_output=True, text=True, check=False
+            )
+            self.assertEqual(result.returncode, status, arguments)
+            self.assertEqual(result.stdout, f"{config}: {verdict}\n")
+            self.assertIn(f"{config}:3: warning: `description`: `$PRICE` stays as it is", result.stderr)
+        result = subprocess.run([BUILD / "berthd", "--strict", "-c", config], capture_output=True, text=True, check=False)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("--strict goes with -t", result.stderr)
+
+    def test_the_sample_configuration_has_no_doubts(self):
+        sample = pathlib.Path(os.environ["BERTH_SRC_DIR"]) / "conf" / "berth.ini"
+        result = subprocess.run(
+            [BUILD / "berthd", "-t", "--strict", "-c", sample], capture_output=True, text=True, check=False
+        )
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
 
     def test_t_and_capital_t(self):
         agent = self.web_agent()

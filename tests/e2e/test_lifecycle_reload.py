@@ -92,7 +92,7 @@ class Edits:
         return kind, {name}
 
     MISTAKES = [
-        ("component broken", {"user": "not a user!"}),
+        ("component broken", {"user": "@no.name"}),
         ("endpoint lost", {"component": "nobody", "api": "x", "protocol": "REST", "address_type": "uri", "address": "x:"}),
         ("check lost", {"type": "command", "command": "true", "component": "nobody"}),
         ("agent", {"drain_delay": "soon"}),

@@ -33,13 +33,34 @@ class Refused(AgentTest):
             self.assertFalse((agent.folder / "state").exists())
 
     def test_a_file_of_credentials_that_others_may_read(self):
-        for mode in 0o640, 0o604, 0o660:
+        for mode, what in (0o640, "read"), (0o604, "read"), (0o660, "write"), (0o602, "write"):
             file = self.login(mode)
             options = {"url": "zookeeper://127.0.0.1:1/r", "auth": "digest", "auth_file": file}
-            self.assert_refused("auth_file", "chmod 600", **options)
+            self.assert_refused("auth_file", f"group or others may {what} it", **options)
             result = berth("--registry", options["url"], "--auth-file", file, "ls", "/")
             self.assertEqual(result.returncode, 1)
-            self.assertRegex(result.stderr, rf"mode {mode:04o}: group or others may use it; allowed is 0600")
+            self.assertRegex(result.stderr, rf"mode {mode:04o}: group or others may {what} it")
+
+    def test_a_secret_that_is_mounted_for_reading_only(self):
+        """As Docker and Kubernetes mount it: all in the container may read it, none may write it."""
+        mount = self.folder / "secrets"
+        mount.mkdir()
+        url = {"url": "zookeeper://127.0.0.1:1/r", "auth": "digest", "auth_file": mount / "login"}
+        agent = self.web_agent(extra={"registry": url})
+        script = (
+            f"mount -t tmpfs secret {mount} && printf 'joe:secret\\n' >{mount}/login && chmod $0 {mount}/login && "
+            f"mount -o remount,$1 {mount} && exec {BUILD}/berthd -t -c {agent.config}"
+        )
+        for mode, access, status in (
+            ("0444", "ro", 0), ("0440", "ro", 0), ("0400", "ro", 0), ("0444", "rw", 1), ("0446", "ro", 1), ("0464", "ro", 1),
+        ):
+            with self.subTest(mode=mode, access=access):
+                result = subprocess.run(
+                    ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, mode, access],
+                    capture_output=True, text=True, timeout=60, check=False,
+                )
+                self.assertEqual(result.returncode, status, result.stderr)
+                self.assertEqual("group or others may" in result.stderr, status == 1, result.stderr)
 
     def test_a_file_of_credentials_that_holds_none(self):
         file = self.login()

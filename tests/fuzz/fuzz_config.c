@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -19,13 +20,32 @@ static struct config *load(const void *data, size_t len)
 	struct config *config = NULL;
 	struct config_problems problems;
 	int ret = config_load(&config, path, &problems);
-	assert((ret == 0) == (problems.count == 0) && (ret == 0) == (config != NULL));
+	assert((ret == 0) == (problems.error_count == 0) && (ret == 0) == (config != NULL));
 	for (size_t i = 0; i < problems.count; i++) {
 		assert(problems.items[i].line >= 0 && problems.items[i].message[0]);
 	}
 	config_problems_finish(&problems);
 	close(fd);
 	return config;
+}
+
+/* What is printed without a mask runs the same commands and registers the same paths. */
+static void compare(const struct config *a, const struct config *b)
+{
+	for (size_t i = 0; i < a->component_count; i++) {
+		const struct config_component *one = &a->components[i];
+		const struct config_component *other = &b->components[i];
+		assert(strcmp(one->path, other->path) == 0);
+		assert(one->check_count == other->check_count);
+		for (size_t j = 0; j < one->check_count; j++) {
+			char **words = one->checks[j].argv;
+			char **again = other->checks[j].argv;
+			assert(!words == !again);
+			for (size_t k = 0; words && (words[k] || again[k]); k++) {
+				assert(words[k] && again[k] && strcmp(words[k], again[k]) == 0);
+			}
+		}
+	}
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
@@ -42,6 +62,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	fclose(stream);
 	struct config *again = load(text, text_len);
 	assert(again && again->component_count == config->component_count);
+	if (!strstr(text, "****")) {
+		compare(config, again);
+	}
 	config_unref(again);
 	config_unref(config);
 	free(text);

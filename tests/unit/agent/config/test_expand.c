@@ -55,7 +55,7 @@ Test(config_expand, other_dollars_stay)
 	expect("$$$$", "$$");
 	expect("$${NAME}", "${NAME}");
 	expect("$NAME $1 $? cost$", "$NAME $1 $? cost$");
-	expect("${x%.*} ${1} ${} ${#a} ${", "${x%.*} ${1} ${} ${#a} ${");
+	expect("${1} ${} ${#a} ${", "${1} ${} ${#a} ${");
 }
 
 Test(config_expand, what_a_variable_holds_is_not_expanded_again)
@@ -68,6 +68,11 @@ Test(config_expand, what_a_variable_holds_is_not_expanded_again)
 Test(config_expand, mistakes)
 {
 	expect_error("${UNSET}", "UNSET is not set");
+	expect_error("${NAME%.*}", "${NAME%.*} is neither ${NAME} nor ${NAME:-default}");
+	expect_error("${NAME:8080}", "neither");
+	expect_error("${NAME:?}", "neither");
+	expect_error("${NAME-x}", "neither");
+	expect_error("${berth.ip:x}", "neither ${berth.ip} nor");
 	expect_error("a${NAME", "no closing brace");
 	expect_error("${NAME:-x", "no closing brace");
 	expect_error("${berth.hostnam}", "${berth.hostname}");

@@ -1,0 +1,204 @@
+#include "agent/config/doubt.h"
+
+#include <ctype.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/base/allocate.h"
+#include "agent/config/shellwords.h"
+
+enum { PORT_DIGITS = 5, PORT_MAX = 65535 };
+
+int config_doubt_comment(const char *value, struct err *err)
+{
+	for (const char *at = strpbrk(value, " \t"); at; at = strpbrk(at + 1, " \t")) {
+		if (at[1] == '#' || at[1] == ';') {
+			return err_set(err, BERTH_FAILED,
+				"`%.20s` is part of the value: a comment has a line of its own",
+				at + 1);
+		}
+	}
+	return 0;
+}
+
+int config_doubt_regex(const char *value, struct err *err)
+{
+	for (const char *at = strchr(value, '\\'); at && at[1]; at = strchr(at + 2, '\\')) {
+		if (strchr("dDtnxAzZ", at[1])) {
+			return err_set(err, BERTH_FAILED,
+				"\\%c stands for the letter %c in a POSIX extended regular expression%s",
+				at[1], at[1],
+				tolower((unsigned char)at[1]) == 'd' ? "; write [0-9] for a digit"
+								     : "");
+		}
+	}
+	return 0;
+}
+
+/* `at` is on a dollar. */
+static int doubt_dollar_at(const char *at, struct err *err)
+{
+	static const char letters[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+	const char *name = at + 1;
+	int len = (int)strspn(name, letters);
+	if (len > 0 && !isdigit((unsigned char)*name)) {
+		return err_set(err, BERTH_FAILED,
+			"`$%.*s` stays as it is; write ${%.*s} for the variable, or $$ for a dollar that means "
+			"itself",
+			len, name, len, name);
+	}
+	if (*name == '(') {
+		return err_set(err, BERTH_FAILED,
+			"`$(…)` stays as it is: no command is run for a value; write $$ for a dollar that means "
+			"itself");
+	}
+	return 0;
+}
+
+int config_doubt_dollar(const char *raw, bool is_command, struct err *err)
+{
+	bool in_double_quotes = false;
+	for (const char *at = raw; *at; at++) {
+		if ((*at == '$' && at[1] == '$') || (is_command && *at == '\\' && at[1])) {
+			at++;
+		} else if (*at == '$' && doubt_dollar_at(at, err)) {
+			return err->code;
+		} else if (is_command && *at == '"') {
+			in_double_quotes = !in_double_quotes;
+		} else if (is_command && *at == '\'' && !in_double_quotes) {
+			/* Meant for the program, which may be a shell. */
+			const char *close = strchr(at + 1, '\'');
+			at = close ? close : at;
+		}
+	}
+	return 0;
+}
+
+int config_doubt_shell_syntax(const char *raw, struct err *err)
+{
+	size_t len;
+	const char *found = shellwords_find_syntax(raw, &len);
+	return found
+		? err_set(err, BERTH_FAILED,
+			  "`%.*s` is passed to the program as it is; with `shell = yes` a shell runs the "
+			  "command",
+			  (int)len, found)
+		: 0;
+}
+
+static bool is_program(const char *path)
+{
+	struct stat status;
+	return stat(path, &status) == 0 && S_ISREG(status.st_mode) && access(path, X_OK) == 0;
+}
+
+static bool is_on_path(const char *program)
+{
+	const char *path = getenv("PATH");
+	char *places = allocate_text(path ? path : "/bin:/usr/bin");
+	bool found = false;
+	char *rest;
+	for (char *place = strtok_r(places, ":", &rest); place && !found;
+		place = strtok_r(NULL, ":", &rest)) {
+		char *file = allocate_format("%s/%s", place, program);
+		found = is_program(file);
+		free(file);
+	}
+	free(places);
+	return found;
+}
+
+int config_doubt_program(const char *program, const char *cwd, struct err *err)
+{
+	bool found;
+	if (!strchr(program, '/')) {
+		found = is_on_path(program);
+	} else if (*program == '/' || !*cwd) {
+		found = is_program(program);
+	} else {
+		char *file = allocate_format("%s/%s", cwd, program);
+		found = is_program(file);
+		free(file);
+	}
+	return found ? 0 : err_set(err, BERTH_FAILED, "there is no program %s here", program);
+}
+
+static bool is_port(const char *port, size_t len)
+{
+	return len > 0 && len <= PORT_DIGITS && strspn(port, "0123456789") >= len &&
+		atoi(port) >= 1 && atoi(port) <= PORT_MAX;
+}
+
+int config_doubt_uri_port(const char *uri, struct err *err)
+{
+	const char *authority = strstr(uri, "://");
+	if (!authority) {
+		return 0;
+	}
+	authority += strlen("://");
+	size_t len = strcspn(authority, "/?#");
+	if (memchr(authority, ',', len)) {
+		return 0; /* several hosts, each scheme in its own way */
+	}
+	const char *user_end = memrchr(authority, '@', len);
+	const char *host = user_end ? user_end + 1 : authority;
+	len -= (size_t)(host - authority);
+	const char *host_end = *host == '[' ? memchr(host, ']', len) : host;
+	const char *colon = host_end ? memchr(host_end, ':', len - (size_t)(host_end - host))
+				     : NULL;
+	if (!colon) {
+		return 0;
+	}
+	size_t port_len = len - (size_t)(colon + 1 - host);
+	return is_port(colon + 1, port_len)
+		? 0
+		: err_set(err, BERTH_FAILED, "the port \"%.*s\" is no number from 1 to %d",
+			  (int)port_len, colon + 1, PORT_MAX);
+}
+
+static bool user_in_group(const struct passwd *user, gid_t group)
+{
+	if (user->pw_gid == group) {
+		return true;
+	}
+	const struct group *entry = getgrgid(group);
+	for (char **member = entry ? entry->gr_mem : NULL; member && *member; member++) {
+		if (strcmp(*member, user->pw_name) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool may_connect(const struct config_writer *writer, unsigned mode, gid_t group)
+{
+	if (mode & S_IWOTH) {
+		return true;
+	}
+	if (writer->kind == CONFIG_WRITER_GROUP) {
+		return (mode & S_IWGRP) && writer->id == group;
+	}
+	if (writer->id == 0 || writer->id == geteuid()) {
+		return true;
+	}
+	const struct passwd *user = getpwuid(writer->id);
+	return (mode & S_IWGRP) && user && user_in_group(user, group);
+}
+
+int config_doubt_writer(
+	const struct config_writer *writer, const struct config_agent *agent, struct err *err)
+{
+	gid_t group = *agent->socket_group ? agent->socket_group_id : getegid();
+	if (writer->kind == CONFIG_WRITER_NONE || may_connect(writer, agent->socket_mode, group)) {
+		return 0;
+	}
+	return err_set(err, BERTH_FAILED,
+		"%s %s cannot connect to the socket, with its socket_mode %04o and socket_group %s",
+		writer->kind == CONFIG_WRITER_USER ? "user" : "group", writer->name,
+		agent->socket_mode, *agent->socket_group ? agent->socket_group : "unset");
+}

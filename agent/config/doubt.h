@@ -1,0 +1,31 @@
+/*
+ * Doubts: values that are legal and surely not meant, which berthd -t reports as warnings.
+ *
+ * Each function returns 0, or BERTH_FAILED with an error that says what is doubtful. They never change a value.
+ */
+#ifndef AGENT_CONFIG_DOUBT_H
+#define AGENT_CONFIG_DOUBT_H
+
+#include "agent/config/config.h"
+#include "lib/base/err.h"
+
+/* For the rows of the option table (config_option.doubt); the value is expanded. */
+
+/* " #" or " ;" within an address or path: a comment has a line of its own. */
+int config_doubt_comment(const char *value, struct err *err) ERR_REQUIRED(2);
+/* Perl's \d and the like, which POSIX expressions do not have. */
+int config_doubt_regex(const char *value, struct err *err) ERR_REQUIRED(2);
+
+/* For every value as written: $NAME and $(…), which stay as they are; a command may hold them in single quotes. */
+int config_doubt_dollar(const char *raw, bool is_command, struct err *err) ERR_REQUIRED(3);
+/* For a command as written that runs without a shell: | or > and the like. */
+int config_doubt_shell_syntax(const char *raw, struct err *err) ERR_REQUIRED(2);
+/* For its first word: whether there is such a program; `cwd` is "" for the agent's own. */
+int config_doubt_program(const char *program, const char *cwd, struct err *err) ERR_REQUIRED(3);
+/* For an address of type uri: a port that is no number from 1 to 65535. */
+int config_doubt_uri_port(const char *uri, struct err *err) ERR_REQUIRED(2);
+/* For a writer: whether the mode and group of the socket let it connect. */
+int config_doubt_writer(const struct config_writer *writer, const struct config_agent *agent,
+	struct err *err) ERR_REQUIRED(3);
+
+#endif

@@ -1,0 +1,128 @@
+/*
+ * Warnings: what berthd -t says of a configuration that is legal and surely not meant.
+ */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/config/config.h"
+
+#define COMPONENT                                                                                  \
+	"[component]\nuser = devteam\nservice_class = tomcat\ninstance = test1\nname = n1\n"
+#define ENDPOINT "[endpoint rest]\napi = http://a/b\nprotocol = REST\naddress_type = uri\n"
+#define CHECK "[check c]\n"
+
+static void load(const char *text, struct config_problems *problems)
+{
+	char path[] = "/tmp/doubt-XXXXXX";
+	int fd = mkstemp(path);
+	cr_assert_geq(fd, 0);
+	FILE *stream = fdopen(fd, "w");
+	fputs(text, stream);
+	fclose(stream);
+	struct config *config = NULL;
+	int code = config_load(&config, path, problems);
+	config_problems_print(problems, stderr);
+	unlink(path);
+	cr_assert_eq(code, 0);
+	cr_assert_eq(problems->error_count, 0);
+	config_unref(config);
+}
+
+static const struct {
+	const char *text;
+	int line;
+	const char *part;
+} doubtful[] = {
+	{ COMPONENT CHECK "command = /bin/true | cat\n", 7, "`|` is passed to the program" },
+	{ COMPONENT CHECK "command = /bin/true && /bin/false\n", 7, "`&&`" },
+	{ COMPONENT CHECK "command = /bin/true; /bin/false\n", 7, "`;`" },
+	{ COMPONENT CHECK "command = /bin/true > /dev/null\n", 7, "`>`" },
+	{ COMPONENT CHECK "command = /bin/true 2>/dev/null\n", 7, "`2>`" },
+	{ COMPONENT CHECK "command = /bin/echo `id`\n", 7, "shell = yes" },
+	{ COMPONENT CHECK "command = /bin/echo $PORT\n", 7, "write ${PORT}" },
+	{ COMPONENT CHECK "command = /bin/echo \"it's $PORT\"\n", 7, "write ${PORT}" },
+	{ COMPONENT CHECK "command = /no/such/program\n", 7, "no program /no/such/program" },
+	{ COMPONENT CHECK "command = no-such-program-anywhere\n", 7, "no program" },
+	{ COMPONENT CHECK "command = /tmp\n", 7, "no program /tmp" },
+	{ COMPONENT CHECK "command = /bin/true\nmatch = ^\\d+$\n", 8, "[0-9]" },
+	{ COMPONENT ENDPOINT "address = http://h:$PORT/\n", 10, "`$PORT` stays" },
+	{ COMPONENT ENDPOINT "address = http://h:abc/\n", 10, "port \"abc\"" },
+	{ COMPONENT ENDPOINT "address = http://h:/\n", 10, "port \"\"" },
+	{ COMPONENT ENDPOINT "address = http://h:65536\n", 10, "65535" },
+	{ COMPONENT ENDPOINT "address = http://[::1]:x/\n", 10, "port \"x\"" },
+	{ COMPONENT
+		"[endpoint rest]\napi = http://a/b\nprotocol = x\naddress_type = x-y\naddress = a # b\n",
+		10, "a comment has a line of its own" },
+	{ "[registry]\nurl = dir:/tmp/r ; local\n", 2, "a comment has a line of its own" },
+	{ COMPONENT "description = $(hostname)\n", 6, "no command is run" },
+	{ COMPONENT "id =\n", 6, "is empty" },
+	{ COMPONENT "id = ${UNSET:-}\n", 6, "is empty" },
+	{ "[agent]\nsocket_mode = 0600\n" COMPONENT CHECK "type = ttl\nwriter = user:12345\n", 10,
+		"cannot connect" },
+	{ "[agent]\nsocket_mode = 0660\nsocket_group = 4321\n" COMPONENT ENDPOINT
+	  "dynamic = yes\nwriter = group:12345\n",
+		14, "cannot connect" },
+};
+
+Test(doubt, is_a_warning_with_its_line)
+{
+	unsetenv("UNSET");
+	for (size_t i = 0; i < sizeof(doubtful) / sizeof(doubtful[0]); i++) {
+		struct config_problems problems;
+		load(doubtful[i].text, &problems);
+		cr_expect_geq(problems.count, 1, "no warning: %s", doubtful[i].text);
+		bool found = false;
+		for (size_t j = 0; j < problems.count; j++) {
+			const struct config_problem *problem = &problems.items[j];
+			found |= problem->warning && problem->line == doubtful[i].line &&
+				strstr(problem->message, doubtful[i].part);
+		}
+		cr_expect(found, "no \"%s\" in line %d: %s", doubtful[i].part, doubtful[i].line,
+			doubtful[i].text);
+		config_problems_finish(&problems);
+	}
+}
+
+static const char *const meant[] = {
+	COMPONENT,
+	COMPONENT CHECK "command = /bin/sh -c 'a | b > c; d &'\n",
+	COMPONENT CHECK "command = sh -c \"echo \\$HOME\" 'http://h/?a=1&b=2;c'\n",
+	COMPONENT CHECK "command = sh http://h/?a=1&b=2 a\\;\n",
+	COMPONENT CHECK "command = sh $$PORT\n",
+	COMPONENT CHECK "command = sh -c 'echo $HOME \"$(id)\"'\n",
+	COMPONENT CHECK "shell = yes\ncommand = a $PORT $(b) | c\n",
+	COMPONENT CHECK "command = /bin/true\nmatch = ^(a|b$)\\.\\\\d$\n",
+	COMPONENT ENDPOINT "address = http://h:80/\n",
+	COMPONENT ENDPOINT "address = http://user:pass@[::1]:8080/a:b\n",
+	COMPONENT ENDPOINT "address = http://[fe80::1]/\n",
+	COMPONENT ENDPOINT "address = urn:a:b\n",
+	COMPONENT ENDPOINT "address = mongodb://a:1,b:2/x\n",
+	COMPONENT "description = a ; b # c\nattribute.price = 5 $\n",
+	COMPONENT CHECK "type = ttl\nwriter = user:12345\n",
+	"[agent]\nsocket_mode = 0660\nsocket_group = 4321\n" COMPONENT CHECK
+	"type = ttl\nwriter = group:4321\n",
+};
+
+Test(doubt, is_not_cast_on_what_is_meant)
+{
+	for (size_t i = 0; i < sizeof(meant) / sizeof(meant[0]); i++) {
+		struct config_problems problems;
+		load(meant[i], &problems);
+		cr_expect_eq(problems.count, 0, "%s: %s", meant[i],
+			problems.count ? problems.items[0].message : "");
+		config_problems_finish(&problems);
+	}
+}
+
+Test(doubt, is_no_error_for_a_reload)
+{
+	struct config_problems problems;
+	load(doubtful[0].text, &problems);
+	json_t *errors = config_problems_json(&problems);
+	cr_expect_eq(json_array_size(errors), 0);
+	json_decref(errors);
+	config_problems_finish(&problems);
+}
