@@ -227,8 +227,8 @@ int berth_stat(struct berth *berth, const char *path, struct berth_stat *ret_sta
 
 /*
  * Asks the agent for the DNS records of a name: an object with "paths", "addresses", "alias",
- * "targets", "texts", "names" and "ttl" (PROTOCOL.md). `type` is A, AAAA, SRV, TXT or PTR; NULL asks
- * for all. BERTH_PATH_NOT_FOUND.
+ * "targets", "texts", "names" and "ttl" (PROTOCOL.md). `type` is A, AAAA, SRV, TXT or PTR; with
+ * NULL it asks for all. BERTH_PATH_NOT_FOUND.
  */
 int berth_name(struct berth *berth, const char *name, const char *type,
 	struct berth_answer *ret_answer, struct berth_failure *failure);

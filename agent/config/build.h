@@ -41,7 +41,6 @@ struct config_entry *config_next_numbered(
 	const struct config_section *section, const struct config_option *option, int *above);
 
 /* What holds within and between sections beyond single values; they complete the struct, too. */
-void config_rule_agent(struct config_builder *builder, const struct config_section *section);
 void config_rule_registry(struct config_builder *builder, const struct config_section *section);
 void config_rule_component(struct config_builder *builder, const struct config_section *section,
 	struct config_component *component);

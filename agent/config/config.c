@@ -85,8 +85,6 @@ void config_unref(struct config *config)
 		finish_component(&config->components[i]);
 	}
 	free(config->components);
-	shellwords_free(config->agent.pre_start_argv);
-	shellwords_free(config->agent.post_stop_argv);
 	for (size_t i = 0; i < CONFIG_SECTION_COUNT; i++) {
 		const struct config_section_type *type = &config_sections[i];
 		if (type->naming == CONFIG_UNNAMED) {
@@ -270,7 +268,6 @@ int config_load(struct config **ret_config, const char *path, struct config_prob
 	config_source_read(&source, path);
 	check_headers(&builder);
 	build_unnamed(&builder);
-	build_each(&builder, CONFIG_AGENT, config_rule_agent);
 	build_each(&builder, CONFIG_REGISTRY, config_rule_registry);
 	if (builder.config->cache.confirm_ms == 0) {
 		builder.config->cache.confirm_ms = builder.config->registry.session_timeout_ms / 3;

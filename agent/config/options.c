@@ -108,10 +108,10 @@ static const struct config_option agent_options[] = {
 	{ "restart_limit", INTEGER(agent, restart_limit, 0, 1000000), .fallback = "0",
 		.help = "So many restarts in a row, each after less than a minute; then the agent ends with the "
 			"process. 0: any number." },
-	{ "pre_start", TEXT(agent, pre_start), .automatic = "none",
+	{ "pre_start", COMMAND(agent, pre_start, pre_start_argv), .automatic = "none",
 		.example = "/usr/bin/migrate --check",
 		.help = "Run before each start of the supervised process; when it fails, that counts as its end." },
-	{ "post_stop", TEXT(agent, post_stop), .automatic = "none",
+	{ "post_stop", COMMAND(agent, post_stop, post_stop_argv), .automatic = "none",
 		.example = "/usr/bin/rm -f /run/app.lock",
 		.help = "Run after each end of the supervised process, before it is started again." },
 	{ "hook_timeout", DURATION(agent, hook_timeout_ms, 1, HOURS(24)), .fallback = "30s",

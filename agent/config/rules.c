@@ -91,25 +91,6 @@ static void check_options(struct config_builder *builder, const struct config_se
 	}
 }
 
-static void split_hook(struct config_builder *builder, const struct config_section *section,
-	const char *key, const char *text, char ***ret_argv)
-{
-	struct err err = ERR_INIT;
-	shellwords_free(*ret_argv);
-	*ret_argv = NULL;
-	if (*text && shellwords_split(ret_argv, text, &err)) {
-		config_report(builder, section, config_section_find(section, key), "`%s`: %s", key,
-			err.msg);
-	}
-}
-
-void config_rule_agent(struct config_builder *builder, const struct config_section *section)
-{
-	struct config_agent *agent = &builder->config->agent;
-	split_hook(builder, section, "pre_start", agent->pre_start, &agent->pre_start_argv);
-	split_hook(builder, section, "post_stop", agent->post_stop, &agent->post_stop_argv);
-}
-
 void config_rule_registry(struct config_builder *builder, const struct config_section *section)
 {
 	size_t before = builder->source->problems->error_count;
