@@ -142,6 +142,8 @@ static void harden(const struct agent *agent)
 {
 	/* Orphans of our commands, and of the main process, become our children; libev reaps them. */
 	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+	/* Asked through the NSS module, the agent would wait for its own answer, and so would its checks. */
+	setenv("BERTH_NSS", "off", 1);
 	/* The registry's password must not end in a core file. */
 	setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, agent->limits.core.rlim_max });
 #ifndef __SANITIZE_ADDRESS__ /* whose leak check has to look into us */

@@ -284,7 +284,11 @@ struct supervise *supervise_create(struct ev_loop *loop, char **argv,
 		{ RLIMIT_CORE, limits->core },
 		{ RLIMIT_NOFILE, limits->files },
 	};
+	/* The agent's own is "off": it and its checks do not ask the agent for names. */
+	static const struct command_variable names = { "BERTH_NSS", "" };
 	const struct command_launch_options options = {
+		.variables = &names,
+		.variable_count = 1,
 		.user = "",
 		.cwd = "",
 		.limits = own,

