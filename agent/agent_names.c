@@ -93,10 +93,8 @@ void agent_names_update_metrics(struct agent *agent)
 		{ ns_r_servfail, "servfail" }, { ns_r_nxdomain, "nxdomain" },
 		{ ns_r_notimpl, "notimp" }, { ns_r_refused, "refused" } };
 	struct metrics *metrics = agent->metrics;
-	if (!agent->dns) {
-		return;
-	}
-	const struct dns_counts *counts = dns_counts(agent->dns);
+	static const struct dns_counts none;
+	const struct dns_counts *counts = agent->dns ? dns_counts(agent->dns) : &none;
 	metrics_set(metrics, METRIC_DNS_QUERIES, "udp", (double)counts->queries[0]);
 	metrics_set(metrics, METRIC_DNS_QUERIES, "tcp", (double)counts->queries[1]);
 	for (size_t i = 0; i < sizeof(replies) / sizeof(replies[0]); i++) {

@@ -159,9 +159,9 @@ static void index_page(struct api *api, struct http_request *request, const char
 		buffer_init(&text, 256);
 		write_methods(&text, methods);
 		bool open_end = routes[i].suffix != NULL;
-		const char *placeholder = strncmp(routes[i].prefix, "/v1/agent/", 10) == 0
-			? "{name}"
-			: "{path}";
+		bool named = strncmp(routes[i].prefix, "/v1/agent/", 10) == 0 ||
+			routes[i].handler == api_names;
+		const char *placeholder = named ? "{name}" : "{path}";
 		json_array_append_new(list,
 			json_pack("{s:s, s:s++, s:s}", "methods", buffer_text(&text), "path",
 				routes[i].prefix, open_end ? placeholder : "",
