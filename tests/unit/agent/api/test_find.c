@@ -100,8 +100,10 @@ struct http_response *http_response_create_problem(int status, const char *title
 
 void http_response_free(struct http_response *response)
 {
-	free(response->body);
-	free(response);
+	if (response) {
+		free(response->body);
+		free(response);
+	}
 }
 
 void http_answer(struct http_request *request, int status, struct http_response *response)
@@ -180,11 +182,6 @@ size_t http_connections(const struct http *http)
 
 /* ---- the stage ---- */
 
-static void release_rendering(void *rendering)
-{
-	(void)rendering;
-}
-
 static void count_task(void *context, const struct registry_task *task, struct err *err)
 {
 	(void)task;
@@ -206,7 +203,7 @@ static void open_stage(struct stage *stage)
 	static const struct api_options options = { .version = "0", .max_watchers = 10 };
 	static const struct cache_options cache_options = { .max_size_bytes = 1024 * 1024,
 		.resync_ms = 600000,
-		.release_rendering = release_rendering };
+		.release_rendering = api_release_rendering };
 	*stage = (struct stage){ .loop = ev_loop_new(EVFLAG_AUTO) };
 	stage->registry = memory_open("find", &(struct registry_options){ .context = stage });
 	memory_on_task(stage->registry, count_task, stage);

@@ -57,6 +57,8 @@ Test(registry_core, a_confirmation_waits_for_a_server_that_is_silent)
 	client_confirm(registry, &later);
 	assert_answer(&later, "RegistryUnavailable");
 	client_close(registry);
+	answer_clear(&answer);
+	answer_clear(&later);
 }
 
 /* --- requests --- */

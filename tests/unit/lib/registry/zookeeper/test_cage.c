@@ -14,6 +14,8 @@
 
 #include "lib/registry/zookeeper/worker/cage.h"
 
+#ifdef BERTH_SANDBOX
+
 static int listener;
 
 static int open_a_file(void)
@@ -169,3 +171,14 @@ Test(cage, says_what_is_in_force)
 	cr_assert(strncmp(words, "seccomp, ", 9) == 0, "%s", words);
 	cr_assert(strstr(words, "no capabilities, memory bounded"), "%s", words);
 }
+
+#else
+
+Test(cage, a_build_without_a_cage_says_so)
+{
+	char text[128];
+	zk_worker_cage("", text, sizeof(text));
+	cr_assert_str_eq(text, "none: built without sandbox");
+}
+
+#endif
