@@ -374,6 +374,7 @@ Test(zookeeper, a_server_that_is_stopped_is_not_heard_until_it_answers_again)
 	cr_assert_eq(late.err.code, 0, "%s", late.err.msg);
 	cr_assert_geq(registry_heard_ms(registry, clock_monotonic_ms()), asked_ms);
 	client_close(registry);
+	answer_clear(&late);
 }
 
 Test(zookeeper, a_server_that_restarts_keeps_the_session)
