@@ -118,7 +118,7 @@ class Component(LifeTest):
         command = ["/bin/sh", "-c", f"[ -e {self.folder}/twice ] && exec sleep 3600; touch {self.folder}/twice; exit 1"]
         agent = self.web_agent(command=command, extra={"agent": {"restart": "on-failure"}}).start()
         agent.wait_state("registered")
-        self.assertEqual(self.metrics(agent)["berth_main_process_restarts_total"], "1")
+        wait_until(lambda: self.metrics(agent)["berth_main_process_restarts_total"] == "1", "the restart is counted")
 
     def test_since_outlives_an_upgrade(self):
         agent = self.web_agent().start()
