@@ -8,7 +8,7 @@ import unittest
 
 from berth import PATIENCE, wait_until
 from names import NamesTest
-from names_clients import PROD, ClientsTest, need
+from names_clients import PROD, ClientsTest, loads_the_module, need, sanitizer
 
 SOURCE = pathlib.Path(os.environ.get("BERTH_SRC_DIR", ".")).resolve()
 
@@ -20,11 +20,12 @@ class Clients(ClientsTest):
         return program
 
     def test_glibc_through_dns_and_through_the_module(self):
-        program = self.compile("cc")
+        program = self.compile("cc", *([f"-fsanitize={sanitizer()}"] if sanitizer() else []))
         self.check_resolved(self.inside(f"{program} {self.NAMES}"), "dns")
         (self.folder / "etc/nsswitch.conf").write_text("hosts: files berth\n")
         self.check_resolved(self.inside(f"{program} {self.NAMES}"), "berth")
 
+    @loads_the_module
     @need("getent")
     def test_the_module_answers_every_call_of_glibc(self):
         (self.folder / "etc/nsswitch.conf").write_text("hosts: files berth\n")
@@ -38,11 +39,13 @@ class Clients(ClientsTest):
         self.assertIn("none\n", output)
         self.assertRegex(output.rsplit("none", 1)[1], r"10\.0\.0\.1 +STREAM")
 
+    @loads_the_module
     def test_without_an_agent_the_module_gives_way(self):
         (self.folder / "etc/nsswitch.conf").write_text("hosts: berth files\n")
         output = self.inside("getent hosts localhost", BERTH_SOCKET=str(self.folder / "nobody"))
         self.assertIn("localhost", output)
 
+    @loads_the_module
     @need("getent")
     def test_the_agent_and_its_checks_do_not_wait_for_the_agent_but_the_main_process_may_ask(self):
         (self.folder / "etc/nsswitch.conf").write_text("hosts: files berth\n")

@@ -12,6 +12,18 @@ from names import NamesTest
 PROD = "prod.web.joe.berth"
 
 
+def sanitizer():
+    """What the build was made with: "address,undefined", or nothing."""
+    for line in (BUILD / "config.mk").read_text().splitlines():
+        if line.startswith("SANITIZER ="):
+            return line.partition("=")[2].strip()
+    return ""
+
+
+# Into a program that lacks the sanitizer's run time, a sanitized module cannot be loaded.
+loads_the_module = unittest.skipIf(sanitizer(), "the module of a sanitized build loads into sanitized programs only")
+
+
 def need(*tools):
     """A test that needs tools that are not installed says so."""
     missing = [tool for tool in tools if not shutil.which(tool)]
