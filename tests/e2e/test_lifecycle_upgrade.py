@@ -133,6 +133,7 @@ class Upgrade(LifeTest):
             connection = UnixConnection(agent.socket)
             connection.request("GET", f"/v1/watch{Agent.PATH}", headers=EVENT_STREAM)
             response = connection.getresponse()
+            self.assertEqual(response.status, 200, response.status != 200 and response.read())
             first = json.loads(response.readline())
             self.assertEqual(first["type"], "SUBSCRIBED")
             self.assertIn(Agent.PATH, first["snapshot"])
