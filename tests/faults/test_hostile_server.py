@@ -1,8 +1,9 @@
 """An agent whose ZooKeeper lies in every way that a server can: the agent lives, stays small, says what is wrong, and recovers."""
 
+import os
 import time
 
-from berth import Agent, AgentTest, wait_until
+from berth import BUILD, Agent, AgentTest, wait_until
 from fake_zookeeper import HOSTILE, FakeZooKeeper
 
 GROUPS = 4
@@ -18,13 +19,28 @@ class HostileServer(AgentTest):
     def state(self):
         return self.server.status()["registry"]["state"]
 
+    def worker_folder(self):
+        """
+        The worker with its sanitizer's reports in the agent's log: the client library's mistakes, which end the worker, are why it
+        is a process of its own, and no finding.
+        """
+        folder = self.folder / "libexec"
+        folder.mkdir()
+        worker = folder / "berth-zookeeper"
+        worker.write_text(
+            '#!/bin/sh\nASAN_OPTIONS="$ASAN_OPTIONS:log_path=stderr" UBSAN_OPTIONS="$UBSAN_OPTIONS:log_path=stderr" '
+            f'exec {BUILD}/berth-zookeeper "$@"\n'
+        )
+        worker.chmod(0o755)
+        return folder
+
     def go_through(self, modes):
         fake = FakeZooKeeper()
         self.addCleanup(fake.stop)
         self.server = self.web_agent(
             registry=fake.url,
             extra={"registry": {"session_timeout": "2s"}, "cache": {"warm": "/users/**"}},
-        ).start()
+        ).start(env={**os.environ, "BERTH_LIBEXECDIR": str(self.worker_folder())})
         self.server.wait_state("registered")
         for mode in modes:
             with self.subTest(mode=mode):
