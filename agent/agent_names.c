@@ -23,7 +23,7 @@ static struct dns_options options_of(const struct agent *agent)
 	};
 }
 
-/* What no address of the configuration asks for any more. */
+/* Closes the inherited sockets whose addresses the configuration does not name any more. */
 static void close_unused(struct agent *agent, struct upgrade *received)
 {
 	struct dns_socket used[2 * DNS_MAX_LISTENERS];

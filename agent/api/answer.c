@@ -6,7 +6,7 @@
 #include "agent/base/allocate.h"
 #include "lib/base/json_visible.h"
 
-/* What every request needs to answer: problem documents and small JSON. */
+/* The answers that every request shares: problem documents and small JSON. */
 
 static struct http_response *problem(const struct http_request *request, int status,
 	const char *title, const char *detail, json_t *members_take)

@@ -67,7 +67,7 @@ static void write_methods(struct buffer *out, unsigned methods)
 	}
 }
 
-/* What is no path under the route's prefix, or lacks its suffix, is not its. */
+/* The rest of a path behind the route's prefix; NULL when the path lacks prefix or suffix. */
 static const char *match(const struct route *route, const char *path)
 {
 	size_t prefix = strlen(route->prefix);
