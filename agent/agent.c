@@ -37,7 +37,7 @@ enum {
 	COMMANDS_END_WITHIN_MS = 2000, /* killed ones: only what the kernel holds up takes longer */
 };
 
-/* ---- the service manager ---------------------------------------------------------------------- */
+/* ---- the service manager --------------------------------------------------------------------- */
 
 static void on_watchdog(struct ev_loop *loop, ev_timer *timer, int events)
 {
@@ -56,7 +56,7 @@ static void start_watchdog(struct agent *agent)
 	}
 }
 
-/* ---- decisions -------------------------------------------------------------------------------- */
+/* ---- decisions ------------------------------------------------------------------------------- */
 
 static void notify_status_of(const struct agent *agent)
 {
@@ -116,7 +116,7 @@ static void on_signal(struct agent *agent, int signal_number)
 	}
 }
 
-/* ---- life ------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static int open_state(struct agent *agent, const struct upgrade *received, struct err *err)
 {
@@ -140,9 +140,14 @@ static void open_services(struct agent *agent, const struct upgrade *received)
 
 static void harden(const struct agent *agent)
 {
-	/* Orphans of our commands, and of the main process, become our children; libev reaps them. */
+	/*
+	 * Orphans of our commands, and of the main process, become our children; libev reaps them.
+	 */
 	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-	/* Asked through the NSS module, the agent would wait for its own answer, and so would its checks. */
+	/*
+	 * Asked through the NSS module, the agent would wait for its own answer, and so would its
+	 * checks.
+	 */
 	setenv("BERTH_NSS", "off", 1);
 	/* The registry's password must not end in a core file. */
 	setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, agent->limits.core.rlim_max });
@@ -241,7 +246,10 @@ static int run(const struct command_line *line, char **argv, struct config *conf
 		config_unref(config);
 		return 1;
 	}
-	/* The first of the line has notified s6; the number of its descriptor may mean another file now. */
+	/*
+	 * The first of the line has notified s6; the number of its descriptor may mean another file
+	 * now.
+	 */
 	notify_init(received->document ? -1 : line->ready_fd);
 	ev_async_init(&agent.reconsider, on_reconsider);
 	agent.reconsider.data = &agent;
@@ -307,8 +315,8 @@ static bool is_asked_to_end(void)
 }
 
 /*
- * The predecessor found the configuration good a moment ago: somebody is writing it just now. There is
- * no way back to the old program.
+ * The predecessor found the configuration good a moment ago: somebody is writing it just now. There
+ * is no way back to the old program.
  */
 static int load_patiently(struct config **ret_config, const char *path)
 {

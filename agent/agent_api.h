@@ -14,7 +14,9 @@ struct agent;
 int agent_api_open(struct agent *agent, const struct api_hooks *hooks,
 	const struct upgrade *received, struct err *err) __attribute__((warn_unused_result))
 ERR_REQUIRED(4);
-/* Takes the predecessor's connections; withdraws what a connection held that has ended meanwhile. */
+/*
+ * Takes the predecessor's connections; withdraws what a connection held that has ended meanwhile.
+ */
 void agent_api_adopt(struct agent *agent, const struct upgrade *received);
 void agent_api_close(struct agent *agent);
 /* Puts the options into force that may change at run time. */

@@ -11,7 +11,7 @@
 #include "agent/base/notify.h"
 #include "lib/base/text.h"
 
-/* ---- what components tell ------------------------------------------------------------------------ */
+/* ---- what components tell -------------------------------------------------------------------- */
 
 static void on_transition(void *context, const struct transition *transition)
 {
@@ -70,7 +70,7 @@ static struct component_environment environment_of(struct agent *agent)
 	};
 }
 
-/* ---- gates ----------------------------------------------------------------------------------------- */
+/* ---- gates ----------------------------------------------------------------------------------- */
 
 struct gate {
 	enum component_gate gate;
@@ -157,7 +157,7 @@ void agent_components_on_registry_state(
 	}
 }
 
-/* ---- questions about all of them ----------------------------------------------------------------------- */
+/* ---- questions about all of them ------------------------------------------------------------- */
 
 struct component *agent_components_find(const struct agent *agent, const char *label)
 {
@@ -264,7 +264,7 @@ void agent_components_add_paths(const struct agent *agent, json_t *paths)
 	}
 }
 
-/* ---- life -------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 void agent_components_create(struct agent *agent, const json_t *saved)
 {

@@ -1,6 +1,7 @@
 /*
- * The agent's components: made from the configuration, gated by what the agent as a whole does (running,
- * drained, stopping, waiting for the main process), and kept after a reload until they have withdrawn.
+ * The agent's components: made from the configuration, gated by what the agent as a whole does
+ * (running, drained, stopping, waiting for the main process), and kept after a reload until they
+ * have withdrawn.
  */
 #ifndef AGENT_AGENT_COMPONENTS_H
 #define AGENT_AGENT_COMPONENTS_H
@@ -21,8 +22,9 @@ void agent_components_destroy(struct agent *agent);
 json_t *agent_components_save(const struct agent *agent);
 
 /*
- * Replaces the agent's configuration (taken). The component at a path stays the component at this path;
- * the component of a path that is no longer configured withdraws its record and is then freed.
+ * Replaces the agent's configuration (taken). The component at a path stays the component at this
+ * path; the component of a path that is no longer configured withdraws its record and is then
+ * freed.
  */
 void agent_components_reload(struct agent *agent, struct config *next_take);
 /* Frees retired components that have withdrawn; true if there were any. */
@@ -34,8 +36,8 @@ void agent_components_on_registry_state(
 	struct agent *agent, enum registry_state state, const char *why);
 
 /*
- * Every component is registered; else ret_why names one that is not. `away_ok`: a component that was
- * registered counts while the registry is away and its record has not been lost.
+ * Every component is registered; else ret_why names one that is not. `away_ok`: a component that
+ * was registered counts while the registry is away and its record has not been lost.
  */
 bool agent_components_ready(const struct agent *agent, bool away_ok, struct err *ret_why);
 /* The component with this label; NULL when there is none. */

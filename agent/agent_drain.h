@@ -1,7 +1,8 @@
 /*
- * Drains (maintenance) of the whole agent and of single components: begun and ended by request, saved
- * across restarts, ended by their time. The agent's drain is done when the registry has confirmed that no
- * node of ours is left; a component's when its record is withdrawn; both after drain_delay.
+ * Drains (maintenance) of the whole agent and of single components: begun and ended by request,
+ * saved across restarts, ended by their time. The agent's drain is done when the registry has
+ * confirmed that no node of ours is left; a component's when its record is withdrawn; both after
+ * drain_delay.
  */
 #ifndef AGENT_AGENT_DRAIN_H
 #define AGENT_AGENT_DRAIN_H
@@ -27,9 +28,15 @@ void agent_drain_end(struct agent *agent, struct component *component);
 /* The components changed: what the registry confirmed before no longer counts. */
 void agent_drain_confirm_again(struct agent *agent);
 
-/* Part of agent_reconsider(): asks the registry for confirmation once all components have withdrawn. */
+/*
+ * Part of agent_reconsider(): asks the registry for confirmation once all components have
+ * withdrawn.
+ */
 void agent_drain_proceed(struct agent *agent);
-/* The rest of drain_delay in a drain: all of it until the registry has confirmed, 0 or less after it. */
+/*
+ * The rest of drain_delay in a drain: all of it until the registry has confirmed, 0 or less after
+ * it.
+ */
 double agent_drain_left_s(const struct agent *agent);
 /* With "done": the registry has confirmed, and drain_delay has passed since. New reference. */
 json_t *agent_drain_json(const struct agent *agent);

@@ -8,7 +8,10 @@
 
 static const char HISTORY_DOCUMENT[] = "history";
 
-/* So long the disk has rest between two savings; what happened in between is lost with a killed agent. */
+/*
+ * So long the disk has rest between two savings; what happened in between is lost with a killed
+ * agent.
+ */
 static const double SAVE_AFTER_S = 5;
 
 static enum log_level level_of(const char *state)

@@ -11,8 +11,8 @@
 struct agent;
 
 /*
- * Writes a change of state to the log and the history. The line is a warning when something is wrong in the
- * new state. A retry that repeats is one entry with a count.
+ * Writes a change of state to the log and the history. The line is a warning when something is
+ * wrong in the new state. A retry that repeats is one entry with a count.
  */
 void agent_event(struct agent *agent, const struct transition *transition);
 /* The same with nothing but this. */
@@ -25,8 +25,9 @@ void agent_history_load(struct agent *agent, const json_t *received);
 void agent_history_save(struct agent *agent);
 
 /*
- * Lets agent_reconsider() run once, after the callback that the loop is in and before the loop sleeps.
- * Call it after any change of a component, the registry, the drain, the main process or the phase.
+ * Lets agent_reconsider() run once, after the callback that the loop is in and before the loop
+ * sleeps. Call it after any change of a component, the registry, the drain, the main process or the
+ * phase.
  */
 void agent_wake(struct agent *agent);
 

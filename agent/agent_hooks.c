@@ -9,7 +9,7 @@
 #include "agent/agent_metrics.h"
 #include "agent/agent_reload.h"
 
-/* ---- status ------------------------------------------------------------------------------------------ */
+/* ---- status ---------------------------------------------------------------------------------- */
 
 static json_t *registry_status(const struct agent *agent)
 {

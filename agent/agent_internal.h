@@ -1,10 +1,11 @@
 /*
- * The agent's own state, shared by the files agent_*.c. This header declares data only: the functions
- * of agent_X.c are in agent_X.h, so that tests/lint/layers sees which file calls which. Nothing outside
- * this folder includes it.
+ * The agent's own state, shared by the files agent_*.c. This header declares data only: the
+ * functions of agent_X.c are in agent_X.h, so that tests/lint/layers sees which file calls which.
+ * Nothing outside this folder includes it.
  *
- * Each file changes its own part of the state, reads the others', and wakes agent_reconsider() after
- * a change that may matter to another file (agent_wake(), agent_event.h). It never calls upwards.
+ * Each file changes its own part of the state, reads the others', and wakes agent_reconsider()
+ * after a change that may matter to another file (agent_wake(), agent_event.h). It never calls
+ * upwards.
  *
  *   agent.c                                                start, finish, agent_reconsider()
  *     agent_hooks  agent_upgrade  agent_reload             requests of the API, orders by signal
@@ -79,9 +80,10 @@ struct agent {
 	struct registry_loop registry_driver;
 	enum registry_state registry_was; /* before the last change */
 	double registry_since;
-	char registry_error[256]; /* the last one since the registry was connected; "" while it is */
-	bool session_resumed;     /* a predecessor's */
-	struct list abandoned;    /* nodes, of agent_registry.c */
+	/* the last one since the registry was connected; "" while it is */
+	char registry_error[256];
+	bool session_resumed;  /* a predecessor's */
+	struct list abandoned; /* nodes, of agent_registry.c */
 
 	struct check_scheduler *scheduler;
 	struct component **components;

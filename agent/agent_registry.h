@@ -1,8 +1,8 @@
 /*
  * The agent's registry: its connection, its session, and the nodes that a predecessor abandoned.
  *
- * The session is saved in the state directory together with all our paths. A successor resumes it, and
- * removes each node of the session at a path that its own configuration no longer names.
+ * The session is saved in the state directory together with all our paths. A successor resumes it,
+ * and removes each node of the session at a path that its own configuration no longer names.
  */
 #ifndef AGENT_AGENT_REGISTRY_H
 #define AGENT_AGENT_REGISTRY_H
@@ -16,11 +16,16 @@ struct agent;
 /* `left`: the predecessor's agent_registry_leave(), or NULL to read the state directory. */
 int agent_registry_open(struct agent *agent, const json_t *left, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
-/* Ends the session, or leaves it when agent->leave_session says so. Accepts a registry that was never opened. */
+/*
+ * Ends the session, or leaves it when agent->leave_session says so. Accepts a registry that was
+ * never opened.
+ */
 void agent_registry_close(struct agent *agent);
 /* All paths at which a node of ours may be. New reference. */
 json_t *agent_registry_paths(const struct agent *agent);
-/* Detaches from the session. Returns what a successor needs to resume it (new reference), or NULL. */
+/*
+ * Detaches from the session. Returns what a successor needs to resume it (new reference), or NULL.
+ */
 json_t *agent_registry_leave(struct agent *agent, json_t *paths_take);
 /* Saves session and paths for a successor. */
 void agent_registry_save_session(struct agent *agent);

@@ -8,7 +8,10 @@
 #include "agent/base/log.h"
 #include "agent/base/notify.h"
 
-/* A registry that is away cannot be reached; our session ends by itself. We wait this long for its return. */
+/*
+ * A registry that is away cannot be reached; our session ends by itself. We wait this long for its
+ * return.
+ */
 static const double DEREGISTER_PATIENCE_S = 3.0;
 
 static void done(struct agent *agent)
@@ -42,7 +45,10 @@ static void enter(struct agent *agent, enum agent_phase phase, double patience_s
 	ev_timer_start(agent->loop, &agent->phase_timer);
 }
 
-/* Clients that know us from the registry have drain_delay to notice: from now on, or from the drain on. */
+/*
+ * Clients that know us from the registry have drain_delay to notice: from now on, or from the drain
+ * on.
+ */
 static double linger_s(const struct agent *agent)
 {
 	if (agent->main_process == AGENT_MAIN_PROCESS_ENDED) {

@@ -74,7 +74,7 @@ static void give_up(struct agent *agent, const char *why)
 	notify_ready();
 }
 
-/* ---- the document for the successor ----------------------------------------------------------------------------- */
+/* ---- the document for the successor ---------------------------------------------------------- */
 
 /* Two configurations with the same text have the same socket. */
 static void describe_socket(const struct config_agent *config, char *text, size_t size)
@@ -155,7 +155,7 @@ static _Noreturn void execute(struct agent *agent)
 	_exit(1);
 }
 
-/* ---- settling: requests under way are answered -------------------------------------------------- */
+/* ---- settling: requests under way are answered ----------------------------------------------- */
 
 static bool settled(const struct agent *agent)
 {
@@ -222,7 +222,7 @@ static void settle(struct agent *agent)
 	ev_prepare_start(agent->loop, &upgrade->settle);
 }
 
-/* ---- the test of the new program --------------------------------------------------------------------------------- */
+/* ---- the test of the new program ------------------------------------------------------------- */
 
 static void on_test_ended(struct ev_loop *loop, ev_child *child, int events)
 {
@@ -295,7 +295,7 @@ void agent_upgrade_begin(struct agent *agent)
 	arm_patience(agent, TEST_PATIENCE_S);
 }
 
-/* ---- life -------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 /* A descriptor is of use only for what the predecessor opened it for. */
 static void keep_if_same(int *fd, const char *before, const char *now)

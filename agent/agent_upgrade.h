@@ -1,6 +1,6 @@
 /*
- * USR2: the upgrade. The agent executes the program file that is now at its path, in place; the registry
- * session, the sockets and idle connections live on, and no record changes.
+ * USR2: the upgrade. The agent executes the program file that is now at its path, in place; the
+ * registry session, the sockets and idle connections live on, and no record changes.
  *
  *   IDLE --USR2--> TESTING --the new program accepts the configuration--> SETTLING <--+
  *     ^               |                                                      |        | a request
@@ -21,7 +21,9 @@
 
 struct agent;
 
-/* `received`: from upgrade_receive(). Closes descriptors that the new configuration does not use. */
+/*
+ * `received`: from upgrade_receive(). Closes descriptors that the new configuration does not use.
+ */
 int agent_upgrade_init(struct agent *agent, struct upgrade *received, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
 void agent_upgrade_finish(struct agent *agent);

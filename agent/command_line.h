@@ -10,7 +10,8 @@ enum command_line_action {
 	COMMAND_LINE_RUN,
 	COMMAND_LINE_TEST,  /* -t: check the configuration and exit */
 	COMMAND_LINE_PRINT, /* -T: print the effective configuration */
-	COMMAND_LINE_EXIT /* --help, --version, or a usage error: everything is said, exit with exit_status */
+	/* --help, --version, or a usage error: everything is said, exit with exit_status */
+	COMMAND_LINE_EXIT
 };
 
 struct command_line {

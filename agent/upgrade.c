@@ -91,7 +91,9 @@ static void take_connections(struct upgrade *upgrade)
 				.id = (uint64_t)id,
 				.local = local != 0,
 				.pinned = pinned != 0 };
-			/* The end of a pinned connection matters even when its descriptor is gone. */
+			/*
+			 * The end of a pinned connection matters even when its descriptor is gone.
+			 */
 			upgrade->connection_count += kept->fd >= 0 || kept->pinned;
 		}
 	}

@@ -1,6 +1,6 @@
 /*
- * What an agent passes to its successor in an upgrade: a JSON document in an anonymous file, and open
- * descriptors.
+ * What an agent passes to its successor in an upgrade: a JSON document in an anonymous file, and
+ * open descriptors.
  *
  * The document carries a version. The successor takes the members that it knows and ignores the
  * others, so that both sides may be different builds. A service manager passes descriptors in the
@@ -23,8 +23,9 @@ struct upgrade {
 	int socket_fd;    /* the descriptors are -1 when there is none */
 	int listen_fd;
 	int lock_fd;
-	bool keep_socket; /* the listening socket is the service manager's: do not unlink its path */
-	pid_t main_pid;   /* 0: none runs */
+	/* the listening socket is the service manager's: do not unlink its path */
+	bool keep_socket;
+	pid_t main_pid;                /* 0: none runs */
 	struct http_kept *connections; /* HTTP connections between two requests */
 	size_t connection_count;
 	struct dns_socket *dns; /* listening sockets for names */

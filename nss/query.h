@@ -1,6 +1,6 @@
 /*
- * One question to the agent from inside somebody else's process: a connection, a request, an answer,
- * and everything given back. No threads, no state, no descriptor that survives an exec.
+ * One question to the agent from inside somebody else's process: a connection, a request, an
+ * answer, and everything given back. No threads, no state, no descriptor that survives an exec.
  */
 #ifndef NSS_QUERY_H
 #define NSS_QUERY_H
@@ -31,7 +31,8 @@ struct nss_address {
 struct nss_answer {
 	struct nss_address addresses[NSS_MAX_ADDRESSES];
 	size_t count;
-	char name[NSS_NAME_BYTES]; /* the host name that stands in for addresses, or that has an address */
+	/* the host name that stands in for addresses, or that has an address */
+	char name[NSS_NAME_BYTES];
 };
 
 /* Asks for the addresses of `name`. */

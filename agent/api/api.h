@@ -1,9 +1,9 @@
 /*
  * The socket API: requests of section 3 of the contract, over agent/http/http.h, from the cache.
  *
- * Times in every answer are seconds since 1970 as JSON numbers (but stat's `time`, milliseconds). Unknown query
- * parameters are ignored. Registry paths in requests are taken as they are: an escape in one makes the path invalid,
- * it is not another spelling.
+ * Times in every answer are seconds since 1970 as JSON numbers (but stat's `time`, milliseconds).
+ * Unknown query parameters are ignored. Registry paths in requests are taken as they are: an escape
+ * in one makes the path invalid, it is not another spelling.
  *
  *   http --> api.c (routes) --> lookup.c   resolve list records endpoints stat find --> cache
  *                           --> watch.c    watch                                   --> cache observers
@@ -37,7 +37,8 @@ enum api_act_kind {
 	API_DRAIN,
 	API_UNDRAIN,
 	API_UNDAMP,
-	API_RELOAD /* may set `result`: the problems [{"file","line","message"}]; nothing changed then */
+	/* may set `result`: the problems [{"file","line","message"}]; nothing changed then */
+	API_RELOAD
 };
 
 struct api_act {
@@ -68,7 +69,10 @@ struct api_options {
 	unsigned admin_group_id;       /* who else may change something; (unsigned)-1: nobody */
 };
 
-/* All are borrowed and must outlive the api. Then pass api_on_request() and api_on_pinned_closed() to http_open(), with it as context. */
+/*
+ * All are borrowed and must outlive the api. Then pass api_on_request() and api_on_pinned_closed()
+ * to http_open(), with it as context.
+ */
 struct api *api_create(struct ev_loop *loop, struct cache *cache, struct names_lookups *names,
 	struct registry *registry, struct history *history, struct metrics *metrics,
 	const struct api_hooks *hooks, const struct api_options *options);
@@ -80,7 +84,10 @@ void api_end_polls(struct api *api);
 /* For GET /metrics; optional. */
 void api_set_http(struct api *api, const struct http *http);
 
-/* After any change of what GET /v1/agent, its checks or its history show. Cheap; may be called from anywhere. */
+/*
+ * After any change of what GET /v1/agent, its checks or its history show. Cheap; may be called from
+ * anywhere.
+ */
 void api_agent_changed(struct api *api);
 
 void api_on_request(void *api, struct http_request *request);

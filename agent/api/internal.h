@@ -100,7 +100,10 @@ bool api_may_administer(const struct api *api, const struct http_request *reques
 bool api_may_write_check(
 	const struct api *api, const struct http_request *request, const struct check *check);
 
-/* Event streams and long polls: 0 and one more is counted, or BERTH_LIMIT_EXCEEDED. Remote ones may be but a share of all. */
+/*
+ * Event streams and long polls: 0 and one more is counted, or BERTH_LIMIT_EXCEEDED. Remote ones may
+ * be but a share of all.
+ */
 int api_watcher_begin(struct api *api, struct http_request *request, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
 void api_watcher_end(struct api *api, bool local);

@@ -74,7 +74,10 @@ static void wait_for_room(struct api_stream *stream)
 	}
 }
 
-/* Wakes the first stream that waits and whose client has room; it keeps its place until its snapshot. */
+/*
+ * Wakes the first stream that waits and whose client has room; it keeps its place until its
+ * snapshot.
+ */
 static void serve_waiting(struct api *api)
 {
 	for (struct list *at = api->waiting.next; at != &api->waiting; at = at->next) {
@@ -115,7 +118,10 @@ void api_stream_break(struct api_stream *stream)
 	http_stream_end(stream->request);
 }
 
-/* Clients that read make room by themselves. One that does not, or takes a byte now and then, must not keep the others waiting. */
+/*
+ * Clients that read make room by themselves. One that does not, or takes a byte now and then, must
+ * not keep the others waiting.
+ */
 static void on_room(struct ev_loop *loop, ev_timer *timer, int events)
 {
 	(void)events;

@@ -1,9 +1,10 @@
 /*
  * Allocation for the programs.
  *
- * A sidecar without memory can do nothing sensible: these functions log that memory is out and abort, and the
- * supervisor starts the program again. None of them returns NULL, so no caller has a branch that no test reaches. The
- * library (lib/) reports a failed allocation to its caller instead and never uses this.
+ * A sidecar without memory can do nothing sensible: these functions log that memory is out and
+ * abort, and the supervisor starts the program again. None of them returns NULL, so no caller has a
+ * branch that no test reaches. The library (lib/) reports a failed allocation to its caller instead
+ * and never uses this.
  */
 #ifndef AGENT_BASE_ALLOCATE_H
 #define AGENT_BASE_ALLOCATE_H
@@ -14,8 +15,9 @@
 void *allocate_zeroed(size_t count, size_t size);
 
 /*
- * Makes room in `items` (or NULL) for one more item behind `count` of `size` bytes each. Returns the array, which may
- * have moved; the new item is zeroed. The array must have grown by this function alone.
+ * Makes room in `items` (or NULL) for one more item behind `count` of `size` bytes each. Returns
+ * the array, which may have moved; the new item is zeroed. The array must have grown by this
+ * function alone.
  */
 void *allocate_grow(void *items, size_t count, size_t size);
 
@@ -28,7 +30,10 @@ char *allocate_bytes(const char *bytes, size_t len);
 /* A formatted text. Free with free(). */
 char *allocate_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* `memory` itself: for the result of a function of the library, or of another one, that is NULL only without memory. */
+/*
+ * `memory` itself: for the result of a function of the library, or of another one, that is NULL
+ * only without memory.
+ */
 void *allocated(void *memory);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Maintenance: the agent is told to take its components out, for a reason, perhaps for a time. Pure; times are wall clock seconds,
- * because a drain outlives restarts.
+ * Maintenance: the agent is told to take its components out, for a reason, perhaps for a time.
+ * Pure; times are wall clock seconds, because a drain outlives restarts.
  */
 #ifndef AGENT_BASE_DRAIN_H
 #define AGENT_BASE_DRAIN_H
@@ -26,7 +26,10 @@ bool drain_expire(struct drain *drain, double now);
 /* "draining", with its reason if it has one. */
 void drain_describe(const struct drain *drain, char *out, size_t size);
 
-/* {"active", "reason", "since", "until"}; just {"active": false} while there is none. New reference. */
+/*
+ * {"active", "reason", "since", "until"}; just {"active": false} while there is none. New
+ * reference.
+ */
 json_t *drain_json(const struct drain *drain);
 /* The inverse, false for a wrong shape; what has expired meanwhile is loaded as inactive. */
 bool drain_from_json(struct drain *drain, const json_t *json, double now);

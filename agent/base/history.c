@@ -24,7 +24,8 @@ struct entry {
 
 struct history {
 	size_t count;
-	struct entry entries[HISTORY_LENGTH]; /* oldest first: a new one is rare, and moving is cheap */
+	/* oldest first: a new one is rare, and moving is cheap */
+	struct entry entries[HISTORY_LENGTH];
 	uint64_t added;
 };
 

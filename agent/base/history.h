@@ -20,7 +20,8 @@ struct transition {
 	const char *why;
 	const char *output; /* the last line that a command printed: not for everybody */
 	bool trouble;       /* a warning, whatever the new state is called */
-	bool retry; /* an attempt that may repeat: a repetition counts instead of making a line of its own */
+	/* an attempt that may repeat: a repetition counts instead of making a line of its own */
+	bool retry;
 };
 
 struct history;
@@ -30,9 +31,9 @@ struct history *history_create(void);
 void history_destroy(struct history *history);
 
 /*
- * Adds a transition at `time` (wall clock, seconds since 1970); the oldest gives way. Texts are cut to a
- * readable length. A retry that equals one of the last two entries of its subject moves that entry to the
- * end with the new time. Returns how often this entry has happened.
+ * Adds a transition at `time` (wall clock, seconds since 1970); the oldest gives way. Texts are cut
+ * to a readable length. A retry that equals one of the last two entries of its subject moves that
+ * entry to the end with the new time. Returns how often this entry has happened.
  */
 unsigned history_add(struct history *history, double time, const struct transition *transition);
 
@@ -40,13 +41,13 @@ unsigned history_add(struct history *history, double time, const struct transiti
 uint64_t history_added(const struct history *history);
 
 /*
- * [{"time","subject","from","to","why"}], oldest first, and where there is one "component"; of a repeated
- * retry "count" and "first", the time of the first; with_output: "output". New reference.
+ * [{"time","subject","from","to","why"}], oldest first, and where there is one "component"; of a
+ * repeated retry "count" and "first", the time of the first; with_output: "output". New reference.
  */
 json_t *history_json(const struct history *history, bool with_output);
 /*
- * Takes up the result of history_json() from before a restart, as older than what is there; entries of
- * a wrong shape are left out.
+ * Takes up the result of history_json() from before a restart, as older than what is there; entries
+ * of a wrong shape are left out.
  */
 void history_load(struct history *history, const json_t *saved);
 

@@ -45,8 +45,8 @@ static void append_byte(struct buffer *line, unsigned char byte, bool quotes)
 }
 
 /*
- * Control characters leave as \n, \t or \u00XX, and bytes that are no UTF-8 as '?': a log line is one line of valid
- * text, whatever a child printed. Both formats share it.
+ * Control characters leave as \n, \t or \u00XX, and bytes that are no UTF-8 as '?': a log line is
+ * one line of valid text, whatever a child printed. Both formats share it.
  */
 static void append_escaped(struct buffer *line, const char *text, bool quotes)
 {

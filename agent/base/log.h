@@ -1,9 +1,9 @@
 /*
  * The log: one line per event on stderr, as text or as a JSON object a line.
  *
- * Lines carry a time, a level, a subject (the component, check or part that the line is about) and a
- * message; as JSON also the fields of the event. Control bytes in messages are escaped. Main thread only; a
- * line is one write(2), so lines of several processes do not mix.
+ * Lines carry a time, a level, a subject (the component, check or part that the line is about) and
+ * a message; as JSON also the fields of the event. Control bytes in messages are escaped. Main
+ * thread only; a line is one write(2), so lines of several processes do not mix.
  */
 #ifndef AGENT_BASE_LOG_H
 #define AGENT_BASE_LOG_H
@@ -22,7 +22,10 @@ void log_debug(const char *subject, const char *format, ...) __attribute__((form
 void log_at(enum log_level level, const char *subject, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* A member of a JSON line, beside time, level, subject and message; left out when the value is NULL. */
+/*
+ * A member of a JSON line, beside time, level, subject and message; left out when the value is
+ * NULL.
+ */
 struct log_field {
 	const char *name;
 	const char *value;

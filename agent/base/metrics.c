@@ -110,7 +110,10 @@ enum { BUCKETS = 1024 };
 
 struct metrics {
 	struct metrics_series *series[METRIC_COUNT];
-	/* An agent may have hundreds of checks, each with several series, that are looked up with every run. */
+	/*
+	 * An agent may have hundreds of checks, each with several series, that are looked up with
+	 * every run.
+	 */
 	struct metrics_series *found[BUCKETS];
 };
 

@@ -1,8 +1,9 @@
 /*
  * What the agent counts, as Prometheus text.
  *
- * The families are the rows of one table in metrics.c; a series is a family with its label values. Values are set by those who know
- * them; what is cheap to ask is set just before metrics_write() by whoever calls it.
+ * The families are the rows of one table in metrics.c; a series is a family with its label values.
+ * Values are set by those who know them; what is cheap to ask is set just before metrics_write() by
+ * whoever calls it.
  */
 #ifndef AGENT_BASE_METRICS_H
 #define AGENT_BASE_METRICS_H
@@ -54,8 +55,8 @@ struct metrics *metrics_create(void);
 void metrics_destroy(struct metrics *metrics);
 
 /*
- * The series with these label values ("" where the family has fewer labels), made when it is new. Valid until metrics_retain()
- * drops it; for hot paths that keep it.
+ * The series with these label values ("" where the family has fewer labels), made when it is new.
+ * Valid until metrics_retain() drops it; for hot paths that keep it.
  */
 struct metrics_series *metrics_series(
 	struct metrics *metrics, enum metric metric, const char *first, const char *second);
@@ -69,7 +70,10 @@ void metrics_add(struct metrics *metrics, enum metric metric, const char *first,
 void metrics_set(struct metrics *metrics, enum metric metric, const char *first, double value);
 /* Histograms. */
 void metrics_observe(struct metrics *metrics, enum metric metric, const char *first, double value);
-/* Drops those series of the family for whose first label is_known() is false: its component or check is no more. */
+/*
+ * Drops those series of the family for whose first label is_known() is false: its component or
+ * check is no more.
+ */
 void metrics_retain(struct metrics *metrics, enum metric metric,
 	bool (*is_known)(void *context, const char *first), void *context);
 

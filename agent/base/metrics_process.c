@@ -18,7 +18,10 @@ static void write_sample(
 	buffer_printf(writer->out, "%s %.15g\n", name, value);
 }
 
-/* Field `index` (from 1) of /proc/self/stat, counted behind the command's name, which may hold anything. */
+/*
+ * Field `index` (from 1) of /proc/self/stat, counted behind the command's name, which may hold
+ * anything.
+ */
 static int read_stat(unsigned long long *start_ticks, unsigned long long *virtual_bytes,
 	long long *resident_pages)
 {

@@ -1,12 +1,16 @@
 /*
- * Readiness for service managers, spoken without their libraries: systemd's datagrams to $NOTIFY_SOCKET, and s6's newline on a descriptor.
+ * Readiness for service managers, spoken without their libraries: systemd's datagrams to
+ * $NOTIFY_SOCKET, and s6's newline on a descriptor.
  */
 #ifndef AGENT_BASE_NOTIFY_H
 #define AGENT_BASE_NOTIFY_H
 
 #include <stdint.h>
 
-/* Reads $NOTIFY_SOCKET, $WATCHDOG_USEC/$WATCHDOG_PID; `ready_fd` is s6's notification descriptor, -1 for none. */
+/*
+ * Reads $NOTIFY_SOCKET, $WATCHDOG_USEC/$WATCHDOG_PID; `ready_fd` is s6's notification descriptor,
+ * -1 for none.
+ */
 void notify_init(int ready_fd);
 
 /* Each does nothing without a manager that listens. */

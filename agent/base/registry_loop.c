@@ -18,7 +18,10 @@ static void on_deadline(struct ev_loop *loop, ev_timer *timer, int events)
 	registry_dispatch(driver->registry, clock_monotonic_ms());
 }
 
-/* Any callback of this turn may have made a request, so the deadline is looked at just before the loop sleeps. */
+/*
+ * Any callback of this turn may have made a request, so the deadline is looked at just before the
+ * loop sleeps.
+ */
 static void on_prepare(struct ev_loop *loop, ev_prepare *prepare, int events)
 {
 	(void)events;

@@ -18,7 +18,10 @@
 enum { DOCUMENT_MAX_BYTES = 4 * 1024 * 1024 };
 enum { LOCK_TRIES = 24, LOCK_PAUSE_MS = 50 };
 
-/* 0, or the errno. A predecessor that was killed holds its lock until the kernel has taken it apart. */
+/*
+ * 0, or the errno. A predecessor that was killed holds its lock until the kernel has taken it
+ * apart.
+ */
 static int lock_patiently(const struct state_dir *directory, int fd)
 {
 	int code = flock(fd, LOCK_EX | LOCK_NB) ? errno : 0;
@@ -63,7 +66,10 @@ int state_dir_init(struct state_dir *directory, const char *path, int lock_fd, s
 	if (directory_make(path, err) != 0) {
 		return err_wrap(err, "state_dir");
 	}
-	/* What lies in a directory that strangers can change may be theirs: a session, a cache that they made up. */
+	/*
+	 * What lies in a directory that strangers can change may be theirs: a session, a cache that
+	 * they made up.
+	 */
 	if (trust_check_directory(path, err)) {
 		if (lock_fd >= 0) {
 			close(lock_fd);

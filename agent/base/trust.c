@@ -16,7 +16,10 @@ static bool is_trusted(uid_t uid)
 	return uid == 0 || uid == geteuid() || (stat("/", &root) == 0 && uid == root.st_uid);
 }
 
-/* A group counts as the agent's own when it is the agent's first one: service users have one of their own. */
+/*
+ * A group counts as the agent's own when it is the agent's first one: service users have one of
+ * their own.
+ */
 static bool writable_by_strangers(const struct stat *status)
 {
 	bool by_group = (status->st_mode & S_IWGRP) && status->st_gid != 0 &&

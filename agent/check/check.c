@@ -12,11 +12,17 @@
 #include "agent/base/random.h"
 #include "lib/base/text.h"
 
-/* A killed process is gone in an instant. One that is not gone after this sits in the kernel, and no new run can start:
- * that is said as a result, or a stuck check would look like one that has not run for a while. */
+/*
+ * A killed process is gone in an instant. One that is not gone after this sits in the kernel, and
+ * no new run can start: that is said as a result, or a stuck check would look like one that has not
+ * run for a while.
+ */
 enum { STUCK_MS = 5000 };
 
-/* Wide enough that the commands of many checks do not all start at once, and nothing that a start has to wait for. */
+/*
+ * Wide enough that the commands of many checks do not all start at once, and nothing that a start
+ * has to wait for.
+ */
 enum { FIRST_RUNS_WITHIN_MS = 1000 };
 
 static const double PASSED_MAX_S = 86400. * 3650;
@@ -58,7 +64,7 @@ static const char *const type_names[] = {
 	[CHECK_TTL] = "ttl",
 };
 
-/* ---- schedule ---------------------------------------------------------------------------------- */
+/* ---- schedule -------------------------------------------------------------------------------- */
 
 static void arm_timer(struct check *check, int64_t due_ms)
 {
@@ -81,7 +87,10 @@ static int64_t present_interval_ms(const struct check *check)
 							: check->config->interval_ms;
 }
 
-/* The next point of the grid that starts at the last due time: no drift, and what was missed stays missed. */
+/*
+ * The next point of the grid that starts at the last due time: no drift, and what was missed stays
+ * missed.
+ */
 static void arm_next(struct check *check)
 {
 	int64_t interval_ms = present_interval_ms(check);
@@ -94,7 +103,7 @@ static void arm_patience(struct check *check)
 	arm_timer(check, clock_monotonic_ms() + check->config->interval_ms);
 }
 
-/* ---- results ------------------------------------------------------------------------------------ */
+/* ---- results --------------------------------------------------------------------------------- */
 
 static void explain(
 	const struct check *check, const struct check_result *result, char *out, size_t size)
@@ -170,7 +179,7 @@ static void take_result(struct check *check, const struct check_result *result)
 	tell_change(check, condition, result);
 }
 
-/* ---- one run ------------------------------------------------------------------------------------ */
+/* ---- one run --------------------------------------------------------------------------------- */
 
 static void on_run_result(void *context, const struct check_result *result)
 {
@@ -246,7 +255,7 @@ static void on_timer(struct ev_loop *loop, ev_timer *watcher, int events)
 	}
 }
 
-/* ---- life --------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static bool restore(struct check *check, const json_t *saved)
 {
@@ -261,7 +270,9 @@ static bool restore(struct check *check, const json_t *saved)
 		return false;
 	}
 	double passed_s = ev_time() - saved_at;
-	/* A clock that was set, or a damaged document, must not lead beyond what an integer holds. */
+	/*
+	 * A clock that was set, or a damaged document, must not lead beyond what an integer holds.
+	 */
 	int64_t passed_ms = passed_s > 0 ? (int64_t)(fmin(passed_s, PASSED_MAX_S) * 1000) : 0;
 	if (!check_state_restore(&check->machine, machine, clock_monotonic_ms() - passed_ms)) {
 		return false;
@@ -347,7 +358,7 @@ void check_destroy(struct check *check)
 	free(check);
 }
 
-/* ---- what others see and ask -------------------------------------------------------------------- */
+/* ---- what others see and ask ----------------------------------------------------------------- */
 
 const struct config_check *check_config(const struct check *check)
 {

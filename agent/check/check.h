@@ -1,10 +1,11 @@
 /*
  * Health checks: when to run, what a run said, and what state follows.
  *
- * A check is one [check] section at work. It runs by its schedule (first run at once, or within a second when
- * there are several checks), turns each result into a state through the pure machine of state.h and reports both
- * through callbacks. At most one run of a check is under way; at most `max_parallel` of a scheduler, the rest wait their turn
- * in order. Loop thread only. Callbacks may not free the check or the scheduler.
+ * A check is one [check] section at work. It runs by its schedule (first run at once, or within a
+ * second when there are several checks), turns each result into a state through the pure machine of
+ * state.h and reports both through callbacks. At most one run of a check is under way; at most
+ * `max_parallel` of a scheduler, the rest wait their turn in order. Loop thread only. Callbacks may
+ * not free the check or the scheduler.
  */
 #ifndef AGENT_CHECK_CHECK_H
 #define AGENT_CHECK_CHECK_H
@@ -26,8 +27,8 @@ struct check_callbacks {
 	/* After every run. `result` is borrowed for the call. */
 	void (*on_result)(void *context, struct check *check, const struct check_result *result);
 	/*
-	 * After a change of check_condition_name(); `why` in words. Also, with `from` and `to` the same, when a
-	 * failing check without a verdict yet fails for another reason than before.
+	 * After a change of check_condition_name(); `why` in words. Also, with `from` and `to` the
+	 * same, when a failing check without a verdict yet fails for another reason than before.
 	 */
 	void (*on_change)(void *context, struct check *check, const char *from, const char *to,
 		const char *why);
@@ -43,15 +44,22 @@ int check_scheduler_running(const struct check_scheduler *scheduler);
 int check_scheduler_waiting(const struct check_scheduler *scheduler);
 
 /*
- * Takes a reference to `config`. `path` is the component's registry path, for BERTH_PATH. `saved` is the result of
- * check_save(), to go on after a restart or an upgrade, or NULL. The check does nothing before check_start().
+ * Takes a reference to `config`. `path` is the component's registry path, for BERTH_PATH. `saved`
+ * is the result of check_save(), to go on after a restart or an upgrade, or NULL. The check does
+ * nothing before check_start().
  */
 struct check *check_create(struct check_scheduler *scheduler, const struct config_check *config,
 	const char *component_label, const char *path, const struct check_callbacks *callbacks,
 	const json_t *saved);
-/* `jitter`: the first run comes at a random point within the interval, a second at most, instead of at once. */
+/*
+ * `jitter`: the first run comes at a random point within the interval, a second at most, instead of
+ * at once.
+ */
 void check_start(struct check *check, bool jitter);
-/* Kills a run under way (its process group, at once) and forgets it; who asked for a run gets NULL. Accepts NULL. */
+/*
+ * Kills a run under way (its process group, at once) and forgets it; who asked for a run gets NULL.
+ * Accepts NULL.
+ */
 void check_destroy(struct check *check);
 
 const struct config_check *check_config(const struct check *check);
@@ -60,15 +68,19 @@ enum check_state check_get_state(const struct check *check);
 bool check_is_warning(const struct check *check);
 /* "pending" "failing" (without a verdict yet) "up" "warning" (up, with a warning) "down" */
 const char *check_condition_name(const struct check *check);
-/* The last line that the last run of a command printed, or an application reported; "" when there is none. */
+/*
+ * The last line that the last run of a command printed, or an application reported; "" when there
+ * is none.
+ */
 void check_last_line(const struct check *check, char *out, size_t size);
 /* The last result; NULL before the first. */
 const struct check_result *check_last(const struct check *check);
 const char *check_why(const struct check *check);
 
 /*
- * Runs now (or as soon as a run under way has ended and a slot is free); the schedule goes on from there. `done` gets the result, which
- * counts like any other, always from the loop; NULL when the check is destroyed before. BERTH_FAILED for a ttl check, which only its application can report.
+ * Runs now (or as soon as a run under way has ended and a slot is free); the schedule goes on from
+ * there. `done` gets the result, which counts like any other, always from the loop; NULL when the
+ * check is destroyed before. BERTH_FAILED for a ttl check, which only its application can report.
  */
 typedef void check_run_done(void *context, struct check *check, const struct check_result *result);
 int check_run_now(struct check *check, check_run_done *done, void *context, struct err *err)
@@ -81,14 +93,17 @@ int check_report(struct check *check, enum check_verdict verdict, const char *ou
 	struct err *err) ERR_REQUIRED(4);
 
 /*
- * The check as GET /v1/agent/checks shows it; new reference:
- * name, component, type, state, warning, since (of the state), why;
- * last: null or {verdict, detail, output, output_cut, started, duration}; counts: {verdict: number};
- * consecutive: {good, bad}; running; next_run: null while none is planned, of a ttl check when its silence will count.
- * Times are wall clock seconds since 1970, durations seconds.
+ * The check as GET /v1/agent/checks shows it; new reference: name, component, type, state, warning,
+ * since (of the state), why; last: null or {verdict, detail, output, output_cut, started,
+ * duration}; counts: {verdict: number}; consecutive: {good, bad}; running; next_run: null while
+ * none is planned, of a ttl check when its silence will count. Times are wall clock seconds since
+ * 1970, durations seconds.
  */
 json_t *check_json(const struct check *check);
-/* State, counts, last result and schedule, for a successor of the same version or a later one. New reference. */
+/*
+ * State, counts, last result and schedule, for a successor of the same version or a later one. New
+ * reference.
+ */
 json_t *check_save(const struct check *check);
 
 #endif

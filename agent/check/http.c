@@ -13,7 +13,10 @@ struct answer {
 	struct buffer body;
 };
 
-/* Reads the answer from its beginning: it is short, and to keep a reader between two reads would save little. */
+/*
+ * Reads the answer from its beginning: it is short, and to keep a reader between two reads would
+ * save little.
+ */
 static void read_answer(
 	struct answer *answer, const struct config_check *config, const char *data, size_t len)
 {

@@ -1,6 +1,6 @@
 /*
- * A pattern over all that a command prints, in bounded memory: whole lines are judged as they come, and
- * forgotten.
+ * A pattern over all that a command prints, in bounded memory: whole lines are judged as they come,
+ * and forgotten.
  */
 #ifndef AGENT_CHECK_MATCH_H
 #define AGENT_CHECK_MATCH_H
@@ -21,8 +21,8 @@ void check_match_destroy(struct check_match *match);
 void check_match_add(struct check_match *match, const char *data, size_t len);
 
 /*
- * At the end of the output: whether some line matched. What follows the last newline is a line too, even an
- * empty one.
+ * At the end of the output: whether some line matched. What follows the last newline is a line too,
+ * even an empty one.
  */
 bool check_match_finish(struct check_match *match);
 

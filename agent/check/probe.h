@@ -1,5 +1,6 @@
 /*
- * One run of a check, whatever its type: starts it, measures how long it takes, and judges its outcome.
+ * One run of a check, whatever its type: starts it, measures how long it takes, and judges its
+ * outcome.
  */
 #ifndef AGENT_CHECK_PROBE_H
 #define AGENT_CHECK_PROBE_H
@@ -15,22 +16,25 @@ struct check_probe;
 struct check_probe_callbacks {
 	/* Once; the result is complete. */
 	void (*on_result)(void *context, const struct check_result *result);
-	/* Once, after on_result, when nothing of the run is left; the probe is freed when it returns. */
+	/*
+	 * Once, after on_result, when nothing of the run is left; the probe is freed when it
+	 * returns.
+	 */
 	void (*on_gone)(void *context);
 	void *context;
 };
 
 /*
- * What each run of a check of type command needs and does not change: environment, user, limits. `path` is
- * the component's registry path. Never NULL; see command_launch_destroy().
+ * What each run of a check of type command needs and does not change: environment, user, limits.
+ * `path` is the component's registry path. Never NULL; see command_launch_destroy().
  */
 struct command_launch *check_probe_launch(
 	const struct config_check *config, const char *component, const char *path);
 
 /*
- * Starts a run of a check that is not of type ttl. `launch` is for a check of type command, NULL for
- * others. Returns NULL when the run could not be started, with the complete `result`; no callback comes
- * then. Callbacks come from the loop only. `config` is borrowed until on_gone.
+ * Starts a run of a check that is not of type ttl. `launch` is for a check of type command, NULL
+ * for others. Returns NULL when the run could not be started, with the complete `result`; no
+ * callback comes then. Callbacks come from the loop only. `config` is borrowed until on_gone.
  */
 struct check_probe *check_probe_start(struct ev_loop *loop, const struct config_check *config,
 	const struct command_launch *launch, const struct check_probe_callbacks *callbacks,

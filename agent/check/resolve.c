@@ -143,7 +143,10 @@ void check_resolve_stop(struct check_resolve *resolve)
 	ev_io_stop(resolve->loop, &resolve->readable);
 	close(resolve->pipe);
 	resolve->pipe = -1;
-	/* The loop reaps it, and has not done so yet unless it has exited and the number is still its own. */
+	/*
+	 * The loop reaps it, and has not done so yet unless it has exited and the number is still
+	 * its own.
+	 */
 	kill(resolve->child, SIGKILL);
 	resolve->child = 0;
 }

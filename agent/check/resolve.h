@@ -1,9 +1,9 @@
 /*
  * From a host and a port to socket addresses, without ever blocking the loop.
  *
- * Numeric addresses, the path of a Unix socket, and "localhost" (127.0.0.1, then ::1) are known at once. Any
- * other name is looked up by getaddrinfo() in a short-lived child: the C library's resolver cannot be
- * interrupted at a deadline.
+ * Numeric addresses, the path of a Unix socket, and "localhost" (127.0.0.1, then ::1) are known at
+ * once. Any other name is looked up by getaddrinfo() in a short-lived child: the C library's
+ * resolver cannot be interrupted at a deadline.
  */
 #ifndef AGENT_CHECK_RESOLVE_H
 #define AGENT_CHECK_RESOLVE_H
@@ -38,8 +38,10 @@ struct check_resolve {
 
 void check_resolve_init(struct check_resolve *resolve, struct ev_loop *loop);
 
-/* Fills `addresses`, at once or later, and then calls on_done: always from the loop, unless it returns true: then they are there
- * already and on_done does not come. */
+/*
+ * Fills `addresses`, at once or later, and then calls on_done: always from the loop, unless it
+ * returns true: then they are there already and on_done does not come.
+ */
 bool check_resolve_start(struct check_resolve *resolve, const char *host, const char *port,
 	struct check_addresses *addresses, void (*on_done)(void *context), void *context);
 

@@ -21,7 +21,8 @@ enum check_verdict {
 
 struct check_result {
 	enum check_verdict verdict;
-	char detail[256]; /* why: "exit status 2", "killed by signal 9", "status 503", "no answer within 5s" */
+	/* why: "exit status 2", "killed by signal 9", "status 503", "no answer within 5s" */
+	char detail[256];
 	char output[CHECK_OUTPUT_BYTES +
 		1]; /* the first bytes of what it printed, valid UTF-8; a NUL ends it */
 	bool output_cut;
@@ -39,10 +40,15 @@ bool check_verdict_good(enum check_verdict verdict);
 /* Fills `detail`; what does not fit is cut. */
 void check_result_set_detail(struct check_result *result, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
-/* Fills `output` with what was printed; every byte that is no UTF-8, and NUL, becomes '?'. `cut`: there was more. */
+/*
+ * Fills `output` with what was printed; every byte that is no UTF-8, and NUL, becomes '?'. `cut`:
+ * there was more.
+ */
 void check_result_set_output(struct check_result *result, const char *data, size_t len, bool cut);
 
-/* The last line of the output that is not blank, without blanks around it; "" when there is none. */
+/*
+ * The last line of the output that is not blank, without blanks around it; "" when there is none.
+ */
 void check_result_last_line(const struct check_result *result, char *out, size_t size);
 
 /* {"verdict","detail","output","output_cut","started","duration"}; new reference. */

@@ -7,7 +7,8 @@
 
 struct check_scheduler {
 	struct ev_loop *loop;
-	ev_prepare turn; /* never started: fed by hand, so that turns begin in the loop without a delay */
+	/* never started: fed by hand, so that turns begin in the loop without a delay */
+	ev_prepare turn;
 	int max_parallel;
 	int running;
 	int waiting;

@@ -1,5 +1,6 @@
 /*
- * How many checks run at once: a slot is a check's turn, and turns are taken in the order they were asked for.
+ * How many checks run at once: a slot is a check's turn, and turns are taken in the order they were
+ * asked for.
  */
 #ifndef AGENT_CHECK_SLOT_H
 #define AGENT_CHECK_SLOT_H
@@ -20,7 +21,10 @@ struct check_slot {
 void check_slot_init(struct check_slot *slot, struct check_scheduler *scheduler,
 	void (*on_turn)(void *context), void *context);
 
-/* Queues up, unless it is waiting or held already. on_turn comes from the loop, never from within this call. */
+/*
+ * Queues up, unless it is waiting or held already. on_turn comes from the loop, never from within
+ * this call.
+ */
 void check_slot_ask(struct check_slot *slot);
 
 /* Gives the turn, or the place in the queue, to the next one. */

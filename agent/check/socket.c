@@ -243,7 +243,10 @@ static void start_timers(struct check_socket *socket)
 	socket->attempt.data = socket;
 	ev_timer_init(&socket->deadline, on_deadline, (double)socket->config->timeout_ms / 1000, 0.);
 	socket->deadline.data = socket;
-	/* What came in time counts, though the agent stood still and finds it together with the end of the time. */
+	/*
+	 * What came in time counts, though the agent stood still and finds it together with the end
+	 * of the time.
+	 */
 	ev_set_priority(&socket->attempt, EV_MINPRI);
 	ev_set_priority(&socket->deadline, EV_MINPRI);
 	/* The deadline counts from now, not from when this turn of the loop began. */

@@ -1,9 +1,11 @@
 /*
- * What tcp and http checks share: connect, send a few bytes, look at the answer, all before a deadline.
+ * What tcp and http checks share: connect, send a few bytes, look at the answer, all before a
+ * deadline.
  *
- * Tries each address of the target in turn; each gets its part of the time that is left, so that one black
- * hole does not hide a server that answers. How to read the answer is the judge's business. The loop is never blocked and
- * memory is bounded by `answer_max`, whatever the server does.
+ * Tries each address of the target in turn; each gets its part of the time that is left, so that
+ * one black hole does not hide a server that answers. How to read the answer is the judge's
+ * business. The loop is never blocked and memory is bounded by `answer_max`, whatever the server
+ * does.
  */
 #ifndef AGENT_CHECK_SOCKET_H
 #define AGENT_CHECK_SOCKET_H
@@ -18,9 +20,10 @@
 struct check_socket;
 
 /*
- * Looks at the answer so far, from its beginning; called once everything has been sent (with what there is: nothing) and again after
- * every read. True when that is enough, with verdict and detail of `result` filled (output, too, if it likes). `complete`: there is no more,
- * because the server closed or answer_max is reached; then it must decide.
+ * Looks at the answer so far, from its beginning; called once everything has been sent (with what
+ * there is: nothing) and again after every read. True when that is enough, with verdict and detail
+ * of `result` filled (output, too, if it likes). `complete`: there is no more, because the server
+ * closed or answer_max is reached; then it must decide.
  */
 typedef bool check_socket_judge(const struct config_check *config, const char *answer, size_t len,
 	bool complete, struct check_result *result);
@@ -32,7 +35,10 @@ struct check_socket_exchange {
 	check_socket_judge *judge;
 };
 
-/* on_result comes once, always from the loop, after which the socket is freed. `config` is borrowed until then. */
+/*
+ * on_result comes once, always from the loop, after which the socket is freed. `config` is borrowed
+ * until then.
+ */
 struct check_socket *check_socket_start(struct ev_loop *loop, const struct config_check *config,
 	const struct check_socket_exchange *exchange,
 	void (*on_result)(void *context, const struct check_result *result), void *context);

@@ -61,7 +61,10 @@ static void remember_failure(struct check_state_machine *machine, int64_t now_ms
 	}
 }
 
-/* The ring is as long as `fall`: full, its oldest entry is the one that the next failure will replace. */
+/*
+ * The ring is as long as `fall`: full, its oldest entry is the one that the next failure will
+ * replace.
+ */
 static bool window_exceeded(const struct check_state_machine *machine, int64_t now_ms)
 {
 	return machine->failure_count == machine->rules.fall &&

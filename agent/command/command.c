@@ -41,7 +41,9 @@ struct command {
 	struct command_output errors; /* used with separate_errors */
 };
 
-/* All runs, so that a sweep does not have to look at the environment of the other runs' commands. */
+/*
+ * All runs, so that a sweep does not have to look at the environment of the other runs' commands.
+ */
 static struct list runs = { &runs, &runs };
 
 static bool is_running_command(pid_t pid)
@@ -231,7 +233,10 @@ static void on_timer(struct ev_loop *loop, ev_timer *watcher, int events)
 
 /* ---- the start of a run ---- */
 
-/* A file without a name needs no watcher and no care for a command that does not read. -1 with errno. */
+/*
+ * A file without a name needs no watcher and no care for a command that does not read. -1 with
+ * errno.
+ */
 static int make_input(const void *data, size_t len)
 {
 	int file = memfd_create("input", MFD_CLOEXEC);

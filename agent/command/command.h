@@ -1,6 +1,7 @@
 /*
- * One run of a command, from its start until nothing of it is left. Everything that the agent runs and
- * waits for goes through here: health commands, and the commands before and after the main process.
+ * One run of a command, from its start until nothing of it is left. Everything that the agent runs
+ * and waits for goes through here: health commands, and the commands before and after the main
+ * process.
  *
  *                      exit                            nothing left
  *   RUNNING ─────────────────────────────▶ SWEEPING ─────────────────▶ gone
@@ -8,9 +9,9 @@
  *      └──────────▶ ENDING ───────────────────┘
  *                   1 s later: KILL    exit
  *
- * The outcome comes when the command exits or its deadline passes, whatever a grandchild does with its
- * output. on_gone comes after it, when the process group is dead and no orphan of the run is found (see
- * orphans.h for the limits). Loop thread, default loop only (it reaps).
+ * The outcome comes when the command exits or its deadline passes, whatever a grandchild does with
+ * its output. on_gone comes after it, when the process group is dead and no orphan of the run is
+ * found (see orphans.h for the limits). Loop thread, default loop only (it reaps).
  */
 #ifndef AGENT_COMMAND_COMMAND_H
 #define AGENT_COMMAND_COMMAND_H
@@ -66,8 +67,9 @@ struct command *command_start(struct ev_loop *loop, const struct command_options
 void command_abandon(struct command *command);
 
 /*
- * Blocks until nothing of any run is left, for so long at most: when the agent ends, its loop runs no more and
- * every run was abandoned. Reaps every child that has died. False when something is still there.
+ * Blocks until nothing of any run is left, for so long at most: when the agent ends, its loop runs
+ * no more and every run was abandoned. Reaps every child that has died. False when something is
+ * still there.
  */
 bool command_wait_for_all(int64_t timeout_ms);
 

@@ -16,7 +16,10 @@ enum bearing {
 	BEARS_PERHAPS
 };
 
-/* Reads in pieces; a marker that lies across two of them is found because the end of one is kept before the next. */
+/*
+ * Reads in pieces; a marker that lies across two of them is found because the end of one is kept
+ * before the next.
+ */
 static enum bearing read_bearing(int file, const char *wanted)
 {
 	static const char any[] = "BERTH_RUN=";
@@ -40,12 +43,13 @@ static enum bearing read_bearing(int file, const char *wanted)
 }
 
 /*
- * Nothing could be read: is that the truth? In the middle of exec a process has no environment for a moment, or it passed
- * from one image to the next between our open and our read. A dead one has none (who is not root cannot even open it, and
- * since Linux 6.16 nobody can), but may have died after the list of our children was read, so that its own children are not
- * in that list; the loop reaps it in an instant. Only one that has been given an empty environment says so: in
- * proc_pid_stat(5), field 26, startcode, is set last by exec and is 0 for the dead, and fields 50 and 51, env_start and
- * env_end, are the same; both are 0 for one that is not ours to look into.
+ * Nothing could be read: is that the truth? In the middle of exec a process has no environment for
+ * a moment, or it passed from one image to the next between our open and our read. A dead one has
+ * none (who is not root cannot even open it, and since Linux 6.16 nobody can), but may have died
+ * after the list of our children was read, so that its own children are not in that list; the loop
+ * reaps it in an instant. Only one that has been given an empty environment says so: in
+ * proc_pid_stat(5), field 26, startcode, is set last by exec and is 0 for the dead, and fields 50
+ * and 51, env_start and env_end, are the same; both are 0 for one that is not ours to look into.
  */
 static bool may_have_environment(pid_t pid)
 {
@@ -85,8 +89,9 @@ static enum bearing look_for_marker(pid_t pid, const char *marker)
 }
 
 /*
- * Children that are no run's and need not be looked at again, as long as they are in the list of our children. That a number
- * passes from one of them to an orphan between two looks is not impossible, but takes that the kernel hands out all others first.
+ * Children that are no run's and need not be looked at again, as long as they are in the list of
+ * our children. That a number passes from one of them to an orphan between two looks is not
+ * impossible, but takes that the kernel hands out all others first.
  */
 struct bystanders {
 	pid_t pids[64];
@@ -136,7 +141,10 @@ void command_orphans_claim_unmarked(bool claim)
 	claims_unmarked = claim;
 }
 
-/* A command begins a session, and nobody can go back into an older one: what is in ours we have started ourselves. */
+/*
+ * A command begins a session, and nobody can go back into an older one: what is in ours we have
+ * started ourselves.
+ */
 static bool is_unmarked_orphan(pid_t pid)
 {
 	return claims_unmarked && getsid(pid) != getsid(0);
@@ -161,7 +169,10 @@ bool command_orphans_kill(const char *marker, bool (*is_known)(pid_t pid))
 		if (bearing == BEARS_NONE) {
 			add_bystander(&now, pid);
 		} else if (bearing == BEARS) {
-			/* It is our child and not reaped, so the number cannot have passed to another process. */
+			/*
+			 * It is our child and not reaped, so the number cannot have passed to
+			 * another process.
+			 */
 			kill(pid, SIGKILL);
 		}
 		again = again || bearing == BEARS || bearing == BEARS_PERHAPS;

@@ -1,14 +1,16 @@
 /*
  * Finds processes that a command left behind.
  *
- * A process that calls setsid and forks twice escapes its group, but not the agent: the agent is a child
- * subreaper, so the process becomes its child when its parents are gone, and it still carries the
- * environment variable that the command was started with. One that has cleared its environment is known
- * by its session, which is not the agent's: nobody else has children that could become the agent's.
+ * A process that calls setsid and forks twice escapes its group, but not the agent: the agent is a
+ * child subreaper, so the process becomes its child when its parents are gone, and it still carries
+ * the environment variable that the command was started with. One that has cleared its environment
+ * is known by its session, which is not the agent's: nobody else has children that could become the
+ * agent's.
  *
- * Limits: where there is a main process, whose descendants may be like that too, such a process is not
- * recognised. Nor is one whose environment the kernel does not let the agent read (another user's,
- * without CAP_SYS_PTRACE); without the kernel's list of children (CONFIG_PROC_CHILDREN) none is.
+ * Limits: where there is a main process, whose descendants may be like that too, such a process is
+ * not recognised. Nor is one whose environment the kernel does not let the agent read (another
+ * user's, without CAP_SYS_PTRACE); without the kernel's list of children (CONFIG_PROC_CHILDREN)
+ * none is.
  */
 #ifndef AGENT_COMMAND_ORPHANS_H
 #define AGENT_COMMAND_ORPHANS_H
@@ -17,17 +19,20 @@
 #include <sys/types.h>
 
 /*
- * Whether every child that the agent will ever get descends from what it starts: it has no children yet, and it
- * is not the first process of a container.
+ * Whether every child that the agent will ever get descends from what it starts: it has no children
+ * yet, and it is not the first process of a container.
  */
 bool command_orphans_may_claim(void);
-/* From now on a child outside the agent's session that bears no marker counts as an orphan of a command. */
+/*
+ * From now on a child outside the agent's session that bears no marker counts as an orphan of a
+ * command.
+ */
 void command_orphans_claim_unmarked(bool claim);
 
 /*
- * Kills every child of the agent whose environment holds `marker` (NAME=value) and for which is_known() is
- * false. True when there were any, or may have been: their own children become the agent's when they are
- * gone, so the caller tries again, a little later, until this returns false.
+ * Kills every child of the agent whose environment holds `marker` (NAME=value) and for which
+ * is_known() is false. True when there were any, or may have been: their own children become the
+ * agent's when they are gone, so the caller tries again, a little later, until this returns false.
  */
 bool command_orphans_kill(const char *marker, bool (*is_known)(pid_t pid));
 

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 /*
- * As much as a pipe holds: one read empties it, and a command that prints for ever gets its share of a turn of the
- * loop, no more.
+ * As much as a pipe holds: one read empties it, and a command that prints for ever gets its share
+ * of a turn of the loop, no more.
  */
 enum { READ_BYTES = 65536 };
 

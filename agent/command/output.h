@@ -1,6 +1,6 @@
 /*
- * The receiving end of a command's output: keeps the first bytes, drains the rest, and shows all of it to
- * an observer.
+ * The receiving end of a command's output: keeps the first bytes, drains the rest, and shows all of
+ * it to an observer.
  */
 #ifndef AGENT_COMMAND_OUTPUT_H
 #define AGENT_COMMAND_OUTPUT_H
@@ -28,9 +28,9 @@ void command_output_free(struct command_output *output);
 int command_output_open(struct command_output *output);
 
 /*
- * Reads as it comes, a bounded amount each turn of the loop, until the writers are gone. Does nothing
- * without a pipe, or when it watches already. Until this is called the pipe holds 64 KiB for a command that
- * is done soon, and the loop has nothing to watch.
+ * Reads as it comes, a bounded amount each turn of the loop, until the writers are gone. Does
+ * nothing without a pipe, or when it watches already. Until this is called the pipe holds 64 KiB
+ * for a command that is done soon, and the loop has nothing to watch.
  */
 void command_output_watch(struct command_output *output, struct ev_loop *loop);
 

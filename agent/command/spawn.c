@@ -27,8 +27,8 @@ struct identity {
 
 struct command_launch {
 	/*
-	 * NULL-terminated: a place for the run's marker, then own_count variables of the options, then those of
-	 * the agent's own that none of them replaces, borrowed from its `environ`.
+	 * NULL-terminated: a place for the run's marker, then own_count variables of the options,
+	 * then those of the agent's own that none of them replaces, borrowed from its `environ`.
 	 */
 	char **environment;
 	size_t own_count;
@@ -90,8 +90,8 @@ static bool is_replaced(const struct command_launch *launch, const char *variabl
 }
 
 /*
- * What a service manager tells its service: a command that took it up would speak for the agent. The agent removes
- * LISTEN_FDS and its like from its own environment when it starts.
+ * What a service manager tells its service: a command that took it up would speak for the agent.
+ * The agent removes LISTEN_FDS and its like from its own environment when it starts.
  */
 static bool is_of_the_manager(const char *variable)
 {
@@ -157,7 +157,10 @@ static void find_identity(struct identity *identity, const char *user)
 	}
 	identity->uid = entry->pw_uid;
 	identity->gid = entry->pw_gid;
-	/* The agent's own user needs no privilege, and without privilege nothing could be changed anyway. */
+	/*
+	 * The agent's own user needs no privilege, and without privilege nothing could be changed
+	 * anyway.
+	 */
 	identity->change = identity->uid != geteuid() || getuid() != geteuid();
 	if (identity->change) {
 		find_groups(identity, user);
@@ -199,11 +202,12 @@ void command_launch_destroy(struct command_launch *launch)
 /* ---- in the child ---- */
 
 /*
- * posix_spawn() cannot change the user or a limit, and a second process image that could do so would cost another exec
- * per run. So this does what posix_spawn() does inside: vfork, then nothing but system calls until exec. It is safe
- * because the agent has one thread and blocks all signals meanwhile; and since the child shares the agent's memory, it
- * reports in a variable what went wrong, with no pipe. Ids are changed by bare system calls: the C library's functions
- * would look for other threads to change.
+ * posix_spawn() cannot change the user or a limit, and a second process image that could do so
+ * would cost another exec per run. So this does what posix_spawn() does inside: vfork, then nothing
+ * but system calls until exec. It is safe because the agent has one thread and blocks all signals
+ * meanwhile; and since the child shares the agent's memory, it reports in a variable what went
+ * wrong, with no pipe. Ids are changed by bare system calls: the C library's functions would look
+ * for other threads to change.
  */
 struct failure {
 	const char *what; /* NULL: none */
@@ -266,8 +270,8 @@ static bool change_identity(const struct identity *identity)
 }
 
 /*
- * A change of user forgets the death signal, so it is asked for afterwards. An agent that died before has already given
- * its child to another parent, and the signal would never come.
+ * A change of user forgets the death signal, so it is asked for afterwards. An agent that died
+ * before has already given its child to another parent, and the signal would never come.
  */
 static void die_with(pid_t agent, int signal_number)
 {
@@ -360,7 +364,9 @@ pid_t command_spawn(const struct command_spawn *spawn, struct err *err)
 	if (!failure.what) {
 		return pid;
 	}
-	/* A child that failed has exited; the loop reaps it like any other that nobody waits for. */
+	/*
+	 * A child that failed has exited; the loop reaps it like any other that nobody waits for.
+	 */
 	int error = explain(failure.error, failure.whom);
 	err_set_errno(err, BERTH_FAILED, error, "%s %s", failure.what, failure.whom);
 	return -error;

@@ -1,9 +1,9 @@
 /*
  * Starts a process: a command that the agent runs and waits for, or the container's main process.
  *
- * What does not change from run to run (environment, user, limits) is a `struct command_launch`, made
- * once: the user database may ask a server for its answer, and work that is not done for each run costs
- * nothing for each run.
+ * What does not change from run to run (environment, user, limits) is a `struct command_launch`,
+ * made once: the user database may ask a server for its answer, and work that is not done for each
+ * run costs nothing for each run.
  */
 #ifndef AGENT_COMMAND_SPAWN_H
 #define AGENT_COMMAND_SPAWN_H
@@ -40,8 +40,8 @@ struct command_launch_options {
 };
 
 /*
- * The environment is the variables above and the agent's own, without those by which a service manager
- * addresses the agent (NOTIFY_SOCKET and its like). Copies what it needs; never NULL.
+ * The environment is the variables above and the agent's own, without those by which a service
+ * manager addresses the agent (NOTIFY_SOCKET and its like). Copies what it needs; never NULL.
  */
 struct command_launch *command_launch_create(const struct command_launch_options *options);
 /* Accepts NULL. */
@@ -49,7 +49,8 @@ void command_launch_destroy(struct command_launch *launch);
 
 enum command_placement {
 	COMMAND_SESSION, /* leads a session of its own, without a terminal */
-	COMMAND_FOREGROUND, /* leads a group of the agent's session, which gets the terminal on stdin */
+	/* leads a group of the agent's session, which gets the terminal on stdin */
+	COMMAND_FOREGROUND,
 };
 
 struct command_spawn {
@@ -60,14 +61,15 @@ struct command_spawn {
 	const char *marker; /* "NAME=value", one more variable; NULL: none */
 	/* What becomes stdin, stdout and stderr; -1: /dev/null for stdin, else the agent's own. */
 	int files[3];
-	bool keep_files; /* other inheritable descriptors stay open; else all above stderr are closed */
+	/* other inheritable descriptors stay open; else all above stderr are closed */
+	bool keep_files;
 	int death_signal; /* the kernel sends it when the agent dies; 0: none */
 };
 
 /*
- * Returns the process id, or a negative errno and fills `err`: the user is unknown, the directory is
- * absent, the program cannot be run. The child has default signal dispositions and an empty signal
- * mask. Blocks until the child has called exec.
+ * Returns the process id, or a negative errno and fills `err`: the user is unknown, the directory
+ * is absent, the program cannot be run. The child has default signal dispositions and an empty
+ * signal mask. Blocks until the child has called exec.
  */
 pid_t command_spawn(const struct command_spawn *spawn, struct err *err) ERR_REQUIRED(2);
 

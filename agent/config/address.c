@@ -9,7 +9,10 @@ enum { PORT_MAX = 65535 };
 #define HOST_PORT_HELP "write host:port, like localhost:8080, 127.0.0.1:8080 or [::1]:8080"
 #define HTTP_URL_HELP "write http://host:port/path"
 
-/* Letters of host names and of IPv4 and IPv6 addresses; whether such a host exists is seen when it is used. */
+/*
+ * Letters of host names and of IPv4 and IPv6 addresses; whether such a host exists is seen when it
+ * is used.
+ */
 static bool host_valid(const char *host, size_t len, bool bracketed)
 {
 	static const char name_bytes[] =

@@ -120,7 +120,10 @@ static void apply_numbered(struct config_builder *builder, const struct config_s
 	}
 }
 
-/* Options that need others before them: numbers in their order, and a command after what says how it runs. */
+/*
+ * Options that need others before them: numbers in their order, and a command after what says how
+ * it runs.
+ */
 static bool is_applied_late(const struct config_option *option)
 {
 	return option->type == CONFIG_NUMBERED || option->type == CONFIG_COMMAND;

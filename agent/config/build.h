@@ -1,7 +1,8 @@
 /*
  * From sections to structs: the steps between source.h and config.h.
  *
- * Each step reports what it finds to source->problems and goes on, so that one run shows all mistakes.
+ * Each step reports what it finds to source->problems and goes on, so that one run shows all
+ * mistakes.
  */
 #ifndef AGENT_CONFIG_BUILD_H
 #define AGENT_CONFIG_BUILD_H
@@ -15,7 +16,10 @@ struct config_builder {
 	struct config *config;
 };
 
-/* Reports a mistake in a key: `entry` with its line, or the section as a whole when `entry` is NULL. */
+/*
+ * Reports a mistake in a key: `entry` with its line, or the section as a whole when `entry` is
+ * NULL.
+ */
 void config_report(struct config_builder *builder, const struct config_section *section,
 	const struct config_entry *entry, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
@@ -36,7 +40,10 @@ bool config_lacks(const struct config_section *section, const char *key);
 void config_require(
 	struct config_builder *builder, const struct config_section *section, const char *key);
 
-/* The entry of a CONFIG_NUMBERED option that has the lowest number above `above`, or NULL; sets `above` to its number. */
+/*
+ * The entry of a CONFIG_NUMBERED option that has the lowest number above `above`, or NULL; sets
+ * `above` to its number.
+ */
 struct config_entry *config_next_numbered(
 	const struct config_section *section, const struct config_option *option, int *above);
 
@@ -46,7 +53,10 @@ void config_rule_component(struct config_builder *builder, const struct config_s
 	struct config_component *component);
 void config_rule_endpoint(struct config_builder *builder, const struct config_section *section,
 	const struct config_endpoint *endpoint);
-/* For a component that has all its endpoints, when nothing else is wrong: a record of wrong parts would tell their mistakes again. */
+/*
+ * For a component that has all its endpoints, when nothing else is wrong: a record of wrong parts
+ * would tell their mistakes again.
+ */
 void config_rule_record(struct config_builder *builder, const struct config_section *section,
 	const struct config_component *component);
 /* `component` is NULL when the section names none; that has been reported. */

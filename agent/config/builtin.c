@@ -62,8 +62,8 @@ static int resolve_fqdn(const char *host_name, const char *name, char **ret_valu
 }
 
 /*
- * A host name with a domain is taken as it is; only a bare one costs a look into DNS, and only once for a process: a
- * reload must not make lookups wait for a resolver.
+ * A host name with a domain is taken as it is; only a bare one costs a look into DNS, and only once
+ * for a process: a reload must not make lookups wait for a resolver.
  */
 static int find_fqdn(const char *name, char **ret_value, struct err *err)
 {
@@ -93,7 +93,10 @@ static bool is_global(const struct in6_addr *address)
 		!IN6_IS_ADDR_UNSPECIFIED(address);
 }
 
-/* The text of an interface's address of this family; false for another family, or an interface that is down. */
+/*
+ * The text of an interface's address of this family; false for another family, or an interface that
+ * is down.
+ */
 static bool address_text(const struct ifaddrs *interface, int family, char text[INET6_ADDRSTRLEN])
 {
 	if (!interface->ifa_addr || interface->ifa_addr->sa_family != family ||
@@ -167,8 +170,11 @@ static bool is_container_id(const char *text)
 	return digits == CONTAINER_ID_DIGITS && !isalnum((unsigned char)text[digits]);
 }
 
-/* What stands before the id in cgroup paths ("/docker/ID", "/kubepods/…/ID", "docker-ID.scope", "cri-containerd-ID.scope",
- * "libpod-ID.scope") and in the sources of the mounts that Docker and Podman make for /etc/hostname. */
+/*
+ * What stands before the id in cgroup paths ("/docker/ID", "/kubepods/…/ID", "docker-ID.scope",
+ * "cri-containerd-ID.scope", "libpod-ID.scope") and in the sources of the mounts that Docker and
+ * Podman make for /etc/hostname.
+ */
 static bool is_container_place(const char *line, const char *id)
 {
 	static const char *const places[] = { "/docker/", "/containers/", "/overlay-containers/",

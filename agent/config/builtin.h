@@ -15,12 +15,16 @@
 
 #include "lib/base/err.h"
 
-/* `name` with its "berth.". A malloc'ed value, or BERTH_FAILED: unknown name, or not to be found out here and why. */
+/*
+ * `name` with its "berth.". A malloc'ed value, or BERTH_FAILED: unknown name, or not to be found
+ * out here and why.
+ */
 int config_builtin(const char *name, char **ret_value, struct err *err) ERR_REQUIRED(3);
 
 /*
- * Calls `take` for each value that is known here with the environment variable that a shell finds it as: BERTH_HOSTNAME for
- * berth.hostname, BERTH_IP_eth0 for berth.ip.eth0. BERTH_FQDN, which may ask the resolver, only when `text` names it.
+ * Calls `take` for each value that is known here with the environment variable that a shell finds
+ * it as: BERTH_HOSTNAME for berth.hostname, BERTH_IP_eth0 for berth.ip.eth0. BERTH_FQDN, which may
+ * ask the resolver, only when `text` names it.
  */
 void config_builtin_each(const char *text,
 	void (*take)(void *context, const char *variable, const char *value), void *context);
@@ -28,7 +32,10 @@ void config_builtin_each(const char *text,
 /* True for a name that is there on some machine, if not on this. */
 bool config_builtin_known(const char *name);
 
-/* The container's id from the text of /proc/self/cgroup or /proc/self/mountinfo; malloc'ed, or NULL when it shows none. */
+/*
+ * The container's id from the text of /proc/self/cgroup or /proc/self/mountinfo; malloc'ed, or NULL
+ * when it shows none.
+ */
 char *config_container_id_from(const char *text);
 
 /* The host name up to its first dot, lower-cased; malloc'ed. */

@@ -186,7 +186,9 @@ static struct config_component *find_component(const struct config *config, cons
 	return NULL;
 }
 
-/* The component that an endpoint or check belongs to; NULL when there is none, which is reported. */
+/*
+ * The component that an endpoint or check belongs to; NULL when there is none, which is reported.
+ */
 static struct config_component *owner_of(
 	struct config_builder *builder, const struct config_section *section, char **component_name)
 {

@@ -1,10 +1,11 @@
 /*
  * The agent's configuration: INI files in, plain structs out.
  *
- * One table (options.c) knows every option: section, key, type, default, limits, one-line help. It parses, prints
- * (-T), documents (berth.full.ini, berth.ini.5) and names the nearest key for a wrong one. Everything in the
- * structs below is owned by the struct config, immutable once loaded, and complete: defaults are filled in, durations are milliseconds,
- * `${…}` is expanded. Strings are never NULL ("" when unset) unless said otherwise.
+ * One table (options.c) knows every option: section, key, type, default, limits, one-line help. It
+ * parses, prints (-T), documents (berth.full.ini, berth.ini.5) and names the nearest key for a
+ * wrong one. Everything in the structs below is owned by the struct config, immutable once loaded,
+ * and complete: defaults are filled in, durations are milliseconds, `${…}` is expanded. Strings are
+ * never NULL ("" when unset) unless said otherwise.
  */
 #ifndef AGENT_CONFIG_CONFIG_H
 #define AGENT_CONFIG_CONFIG_H
@@ -39,10 +40,14 @@ struct config_endpoint {
 	char *api;
 	char *protocol;
 	char *address_type;
-	char **addresses; /* text form; record_address_parse() turned each into an object without error at load time */
+	/*
+	 * text form; record_address_parse() turned each into an object without error at load time
+	 */
+	char **addresses;
 	size_t address_count;
-	bool dynamic;         /* a local process supplies the addresses through the API */
-	bool hold_connection; /* hold = connection: withdrawn when the supplier's connection closes */
+	bool dynamic; /* a local process supplies the addresses through the API */
+	/* hold = connection: withdrawn when the supplier's connection closes */
+	bool hold_connection;
 	struct config_writer writer;
 };
 
@@ -62,7 +67,8 @@ struct config_check {
 	char *name;
 	char *component;
 	enum config_check_type type;
-	char *command; /* as one writes it: with shell = yes the given text, else all ${…} replaced */
+	/* as one writes it: with shell = yes the given text, else all ${…} replaced */
+	char *command;
 	char **argv; /* NULL-terminated; with shell = yes {"/bin/sh", "-c", command} */
 	bool shell;
 	char *user; /* "" : the agent's own */
@@ -75,7 +81,8 @@ struct config_check {
 	char *target_path; /* http: path and query, at least "/" */
 	char *send;        /* tcp; with \r \n \t \\ \xHH decoded */
 	size_t send_len;
-	char *expect; /* tcp: bytes that the answer must contain, decoded likewise; "" : connecting is enough */
+	/* tcp: bytes that the answer must contain, decoded likewise; "" : connecting is enough */
+	char *expect;
 	size_t expect_len;
 	char *method;                      /* http, default GET */
 	char *host;                        /* http: Host header, default from target */
@@ -120,8 +127,9 @@ struct config_component {
 	char *user;
 	char *service_class;
 	char *instance;
-	char *component_name; /* the last path element, resolved: `name`, else from id, else the host name */
-	char *id;             /* yarn:id as written; "" when unset */
+	/* the last path element, resolved: `name`, else from id, else the host name */
+	char *component_name;
+	char *id; /* yarn:id as written; "" when unset */
 	enum config_persistence persistence;
 	bool ephemeral; /* znode, resolved from persistence when unset */
 	char *path;     /* the full registry path, resolved and valid */
@@ -136,7 +144,10 @@ struct config_component {
 	size_t endpoint_count;
 	struct config_check *checks;
 	size_t check_count;
-	/* Flap damping: each down transition adds 1 penalty, halved every half_life; above `suppress` it stays out until below `reuse`. */
+	/*
+	 * Flap damping: each down transition adds 1 penalty, halved every half_life; above
+	 * `suppress` it stays out until below `reuse`.
+	 */
 	bool damping;
 	double damping_suppress;      /* default 3 */
 	double damping_reuse;         /* default 1 */
@@ -231,16 +242,17 @@ struct config_problems {
 };
 
 /*
- * Reads FILE and, beside it, conf.d/<any>.ini in name order; or every .ini file of a directory in name order. 0 with a configuration,
- * or BERTH_FAILED with every mistake of all files in `problems` (finish it in both cases: a good configuration has
- * warnings there). Touches nothing but files to read,
- * the user database and the host's name and addresses.
+ * Reads FILE and, beside it, conf.d/<any>.ini in name order; or every .ini file of a directory in
+ * name order. 0 with a configuration, or BERTH_FAILED with every mistake of all files in `problems`
+ * (finish it in both cases: a good configuration has warnings there). Touches nothing but files to
+ * read, the user database and the host's name and addresses.
  */
 int config_load(struct config **ret_config, const char *path, struct config_problems *problems)
 	__attribute__((warn_unused_result));
 /*
- * A configuration is counted by reference: config_load() gives the first one, and an object that keeps a pointer to a
- * part holds one of the whole. Both accept NULL; the last config_unref() frees.
+ * A configuration is counted by reference: config_load() gives the first one, and an object that
+ * keeps a pointer to a part holds one of the whole. Both accept NULL; the last config_unref()
+ * frees.
  */
 void config_ref(struct config *config);
 void config_unref(struct config *config);
@@ -252,18 +264,27 @@ void config_problems_log_warnings(const struct config_problems *problems);
 /* The errors: [{"file","line","message"}]; new reference. */
 json_t *config_problems_json(const struct config_problems *problems);
 
-/* Adds a problem of `file` for every option of `next` that is another than in `now` and cannot change at run time. */
+/*
+ * Adds a problem of `file` for every option of `next` that is another than in `now` and cannot
+ * change at run time.
+ */
 void config_refuse_changes(const struct config *now, const struct config *next, const char *file,
 	struct config_problems *problems);
 
-/* The effective configuration as an INI file that config_load() reads to the same effect; secrets masked as ****. */
+/*
+ * The effective configuration as an INI file that config_load() reads to the same effect; secrets
+ * masked as ****.
+ */
 void config_print(const struct config *config, FILE *stream);
 /* berth.full.ini: every option with its default and help, from the table. */
 void config_print_reference(FILE *stream);
 /* The option table for a manual page (mdoc list items), by section. */
 void config_print_manual(FILE *stream);
 
-/* What to call a component in logs, metrics and the API: its NAME, or the last path element when it has none. Borrowed. */
+/*
+ * What to call a component in logs, metrics and the API: its NAME, or the last path element when it
+ * has none. Borrowed.
+ */
 const char *config_component_label(const struct config_component *component);
 const struct config_component *config_find_component(const struct config *config, const char *label);
 

@@ -1,7 +1,8 @@
 /*
  * Doubts: values that are legal and surely not meant, which berthd -t reports as warnings.
  *
- * Each function returns 0, or BERTH_FAILED with an error that says what is doubtful. They never change a value.
+ * Each function returns 0, or BERTH_FAILED with an error that says what is doubtful. They never
+ * change a value.
  */
 #ifndef AGENT_CONFIG_DOUBT_H
 #define AGENT_CONFIG_DOUBT_H
@@ -16,7 +17,10 @@ int config_doubt_comment(const char *value, struct err *err) ERR_REQUIRED(2);
 /* Perl's \d and the like, which POSIX expressions do not have. */
 int config_doubt_regex(const char *value, struct err *err) ERR_REQUIRED(2);
 
-/* For every value as written: $NAME and $(…), which stay as they are; a command may hold them in single quotes. */
+/*
+ * For every value as written: $NAME and $(…), which stay as they are; a command may hold them in
+ * single quotes.
+ */
 int config_doubt_dollar(const char *raw, bool is_command, struct err *err) ERR_REQUIRED(3);
 /* For a command as written that runs without a shell: | or > and the like. */
 int config_doubt_shell_syntax(const char *raw, struct err *err) ERR_REQUIRED(2);

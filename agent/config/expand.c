@@ -35,7 +35,9 @@ static const char *find_close(const char *text)
 	return NULL;
 }
 
-/* The length of the name of an environment variable, or of a built-in value, at `text`; 0 for none. */
+/*
+ * The length of the name of an environment variable, or of a built-in value, at `text`; 0 for none.
+ */
 static size_t name_len(const char *text)
 {
 	static const char letters[] =
@@ -195,7 +197,10 @@ int config_expand_dollar(struct buffer *to, const char *text, const char **ret_e
 	return code;
 }
 
-/* Values have no blanks around them, wherever they come from: what -T prints must read back the same. */
+/*
+ * Values have no blanks around them, wherever they come from: what -T prints must read back the
+ * same.
+ */
 static void trim(char *text)
 {
 	static const char blanks[] = " \t";

@@ -6,7 +6,8 @@
  *   ${berth.NAME}      what Berth knows itself, see builtin.h
  *   $$                 a dollar
  *
- * ${NAME followed by anything but } or :- is an error. Any other dollar stays as it is: $1, $HOME, ${1}.
+ * ${NAME followed by anything but } or :- is an error. Any other dollar stays as it is: $1, $HOME,
+ * ${1}.
  */
 #ifndef AGENT_CONFIG_EXPAND_H
 #define AGENT_CONFIG_EXPAND_H
@@ -18,8 +19,8 @@
 char *config_expand(const char *text, struct err *err) ERR_REQUIRED(2);
 
 /*
- * `text` is on a dollar: appends what it stands for, with the blanks around it, and sets *ret_end behind it. 0 or
- * BERTH_FAILED.
+ * `text` is on a dollar: appends what it stands for, with the blanks around it, and sets *ret_end
+ * behind it. 0 or BERTH_FAILED.
  */
 int config_expand_dollar(struct buffer *to, const char *text, const char **ret_end, struct err *err)
 	ERR_REQUIRED(4);

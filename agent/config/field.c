@@ -163,7 +163,10 @@ static int split_command(char ***ret_words, const char *value, struct err *err)
 	return 0;
 }
 
-/* A text for the shell stays as it is; otherwise the text is one that splits into the words without any ${…}. */
+/*
+ * A text for the shell stays as it is; otherwise the text is one that splits into the words without
+ * any ${…}.
+ */
 static int set_command(
 	const struct config_option *option, void *target, const char *value, struct err *err)
 {

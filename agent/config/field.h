@@ -1,5 +1,6 @@
 /*
- * One option's value in its struct: everything that can be done to it by its row of the table alone.
+ * One option's value in its struct: everything that can be done to it by its row of the table
+ * alone.
  *
  * `target` is the struct of the option's section: struct config_agent for CONFIG_AGENT and so on.
  */
@@ -8,7 +9,10 @@
 
 #include "agent/config/options.h"
 
-/* Gives every member the table knows its default; strings become "", never NULL. `target` must be zeroed. */
+/*
+ * Gives every member the table knows its default; strings become "", never NULL. `target` must be
+ * zeroed.
+ */
 void config_fields_init(const struct config_section_type *section, void *target);
 /* Frees what the members own. */
 void config_fields_finish(const struct config_section_type *section, void *target);
@@ -18,8 +22,9 @@ bool config_field_equal(const struct config_option *option, const void *a, const
 bool config_fields_equal(const struct config_section_type *section, const void *a, const void *b);
 
 /*
- * Parses, verifies and stores an expanded value that is not empty; one of CONFIG_COMMAND is as written. `key` is as written. BERTH_FAILED with what is
- * allowed, and the member as it was. Values of CONFIG_PAIRS and CONFIG_NUMBERED are added to those that are there.
+ * Parses, verifies and stores an expanded value that is not empty; one of CONFIG_COMMAND is as
+ * written. `key` is as written. BERTH_FAILED with what is allowed, and the member as it was. Values
+ * of CONFIG_PAIRS and CONFIG_NUMBERED are added to those that are there.
  */
 int config_field_set(const struct config_option *option, void *target, const char *key,
 	const char *value, struct err *err) ERR_REQUIRED(5);

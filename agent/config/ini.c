@@ -1,7 +1,8 @@
 /*
- * inih splits lines into key and value. What it would cut or guess at, it never sees: this reader counts the lines, takes the
- * section headers itself (inih cuts their names at 49 bytes and keeps quiet about empty sections), drops indentation (inih
- * would call the handler again with the key above) and refuses what is not `key = value`.
+ * inih splits lines into key and value. What it would cut or guess at, it never sees: this reader
+ * counts the lines, takes the section headers itself (inih cuts their names at 49 bytes and keeps
+ * quiet about empty sections), drops indentation (inih would call the handler again with the key
+ * above) and refuses what is not `key = value`.
  */
 #include "agent/config/ini.h"
 
@@ -13,8 +14,10 @@
 #include "agent/base/allocate.h"
 #include "agent/config/value.h"
 
-/* Debian's inih has these at run time, others fix them when they compile it: there they are absent, and the reader refuses what
- * such a library would cut. */
+/*
+ * Debian's inih has these at run time, others fix them when they compile it: there they are absent,
+ * and the reader refuses what such a library would cut.
+ */
 extern bool ini_allow_inline_comments __attribute__((weak));
 extern bool ini_allow_multiline __attribute__((weak));
 extern bool ini_use_stack __attribute__((weak));
@@ -144,8 +147,8 @@ static bool check_pair(struct reader *reader, const char *text)
 }
 
 /*
- * inih takes a colon for an equals sign. It sees a control character in place of one that a key holds: a line of a
- * file holds none.
+ * inih takes a colon for an equals sign. It sees a control character in place of one that a key
+ * holds: a line of a file holds none.
  */
 enum { COLON = '\x01' };
 

@@ -82,7 +82,10 @@ static bool is_plain(char c)
 		(unsigned char)c > 0x7f;
 }
 
-/* The first `len` bytes of a name with - for what no label holds, and a mark that tells this name from others like it. */
+/*
+ * The first `len` bytes of a name with - for what no label holds, and a mark that tells this name
+ * from others like it.
+ */
 static char *marked_name(const char *name, size_t len)
 {
 	char *readable = allocate_bytes(name, len);

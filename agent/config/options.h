@@ -1,9 +1,10 @@
 /*
  * The option table: every section and key there is.
  *
- * A row says how a key is written, where its value lives, what it is when nobody sets it and what it is for. From the
- * rows come the parser, -T, berth.full.ini, berth.ini.5, the comparison of two configurations and the freeing of one (field.h).
- * To add an option, add its member to config.h and its row to options.c.
+ * A row says how a key is written, where its value lives, what it is when nobody sets it and what
+ * it is for. From the rows come the parser, -T, berth.full.ini, berth.ini.5, the comparison of two
+ * configurations and the freeing of one (field.h). To add an option, add its member to config.h and
+ * its row to options.c.
  */
 #ifndef AGENT_CONFIG_OPTIONS_H
 #define AGENT_CONFIG_OPTIONS_H
@@ -43,9 +44,11 @@ struct config_option {
 	enum config_type type;
 	size_t offset;
 	size_t second; /* the offset of what goes with it: count, length, gid or words */
-	size_t shell; /* CONFIG_COMMAND: the offset of a bool, a shell takes the text as it is; 0 for none */
+	/* CONFIG_COMMAND: the offset of a bool, a shell takes the text as it is; 0 for none */
+	size_t shell;
 	const char *fallback; /* the default as one would write it; NULL for none */
-	const char *automatic; /* for people: what happens without a value, when that is not a fixed default */
+	/* for people: what happens without a value, when that is not a fixed default */
+	const char *automatic;
 	const char *const *words;
 	int64_t min;
 	int64_t max;
@@ -103,7 +106,9 @@ const char *config_section_type_nearest(const char *kind);
 /* The row for a key as written ("address.2", "env.PATH"); NULL for an unknown key. */
 const struct config_option *config_option_find(
 	const struct config_section_type *section, const char *key);
-/* The key that is written most like `key`: an option's own, with ".NAME" for a family. Into `out`. */
+/*
+ * The key that is written most like `key`: an option's own, with ".NAME" for a family. Into `out`.
+ */
 void config_option_nearest(
 	const struct config_section_type *section, const char *key, char *out, size_t size);
 

@@ -62,7 +62,10 @@ static size_t rank_of(const struct config_problem *problem, char *const *files, 
 
 void config_problems_sort(struct config_problems *problems, char *const *files, size_t file_count)
 {
-	/* Nearly sorted already, and a stable order is wanted: insertion. The note that the list was cut stays last. */
+	/*
+	 * Nearly sorted already, and a stable order is wanted: insertion. The note that the list
+	 * was cut stays last.
+	 */
 	size_t count = problems->count;
 	if (count > CONFIG_PROBLEMS_MAX) {
 		count = CONFIG_PROBLEMS_MAX;

@@ -17,7 +17,10 @@ void config_problems_add(struct config_problems *problems, const char *file, int
 void config_problems_warn(struct config_problems *problems, const char *file, int line,
 	const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* Puts them in the order of `files` and, within a file, of lines; mistakes of one line stay in the order they were found. */
+/*
+ * Puts them in the order of `files` and, within a file, of lines; mistakes of one line stay in the
+ * order they were found.
+ */
 void config_problems_sort(struct config_problems *problems, char *const *files, size_t file_count);
 
 #endif

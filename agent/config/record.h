@@ -1,5 +1,6 @@
 /*
- * The service record of a component: its configuration, less the endpoints that are out, plus what is known at run time.
+ * The service record of a component: its configuration, less the endpoints that are out, plus what
+ * is known at run time.
  */
 #ifndef AGENT_CONFIG_RECORD_H
 #define AGENT_CONFIG_RECORD_H
@@ -14,14 +15,17 @@
 /* What the run adds to one endpoint of the configuration, in the same order. */
 struct config_record_endpoint {
 	bool out; /* a check that guards it is not up */
-	json_t *addresses; /* dynamic: what a local process supplied, an array of objects; NULL while nothing is */
+	/* dynamic: what a local process supplied, an array of objects; NULL while nothing is */
+	json_t *addresses;
 };
 
 /* Attribute that carries "passing", "warning" or "failing". */
 #define CONFIG_RECORD_HEALTH "berth:health"
 
-/* `endpoints` has config->endpoint_count items. `health` NULL: no such attribute. The record passes record_check() or the
- * error says which limit it breaks. */
+/*
+ * `endpoints` has config->endpoint_count items. `health` NULL: no such attribute. The record passes
+ * record_check() or the error says which limit it breaks.
+ */
 int config_record(struct record **ret_record, const struct config_component *config,
 	const struct config_record_endpoint *endpoints, const char *health, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(5);

@@ -142,7 +142,9 @@ static bool is_bad(const struct config_section *section, const char *key)
 	return entry && entry->bad;
 }
 
-/* After a failure the next run comes after fast_interval; reports to a ttl check come as they like. */
+/*
+ * After a failure the next run comes after fast_interval; reports to a ttl check come as they like.
+ */
 static bool window_holds_fall(const struct config_section *section, const struct config_check *check)
 {
 	return check->window_ms == 0 || check->type == CHECK_TTL || is_bad(section, "fall") ||

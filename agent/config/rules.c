@@ -21,7 +21,10 @@ static void set(char **text, const char *value)
 	*text = copy;
 }
 
-/* A bare name is that of a credential which systemd hands over; otherwise the file's name is absolute. */
+/*
+ * A bare name is that of a credential which systemd hands over; otherwise the file's name is
+ * absolute.
+ */
 static void resolve_auth_file(struct config_builder *builder, const struct config_section *section)
 {
 	struct config_registry *registry = &builder->config->registry;
@@ -128,8 +131,9 @@ static bool set_name_from_host(struct config_builder *builder, const struct conf
 }
 
 /*
- * The last element of the path: `name`, else from id, else the host name. An id that nobody wrote need not make a
- * label: Docker's has 64 digits, one more than a label. False when a mistake has been reported.
+ * The last element of the path: `name`, else from id, else the host name. An id that nobody wrote
+ * need not make a label: Docker's has 64 digits, one more than a label. False when a mistake has
+ * been reported.
  */
 static bool resolve_name(struct config_builder *builder, const struct config_section *section,
 	struct config_component *component)
@@ -319,7 +323,10 @@ static bool check_addresses(struct config_builder *builder, const struct config_
 	return good;
 }
 
-/* The addresses must make an endpoint that may be written: what the registry would refuse is told now. */
+/*
+ * The addresses must make an endpoint that may be written: what the registry would refuse is told
+ * now.
+ */
 static void check_endpoint_record(struct config_builder *builder,
 	const struct config_section *section, const struct config_endpoint *endpoint)
 {

@@ -13,7 +13,10 @@
 /* True when the name holds one of the words that secrets are named by, in any letter case. */
 bool config_name_is_secret(const char *name);
 
-/* A copy of the value for eyes: CONFIG_MASK for a secret, scheme://user:****@ for a password within a URL. */
+/*
+ * A copy of the value for eyes: CONFIG_MASK for a secret, scheme://user:****@ for a password within
+ * a URL.
+ */
 char *config_mask(const struct config_option *option, const char *key, const char *value);
 
 #endif

@@ -44,7 +44,9 @@ static int take_plain(struct splitter *splitter, struct err *err)
 	return 0;
 }
 
-/* `at` is on a backslash outside of single quotes; in double quotes it quotes only some characters. */
+/*
+ * `at` is on a backslash outside of single quotes; in double quotes it quotes only some characters.
+ */
 static int take_backslash(struct splitter *splitter, bool in_double_quotes, struct err *err)
 {
 	char quoted = splitter->at[1];

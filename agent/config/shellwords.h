@@ -8,9 +8,9 @@
  *   ${…} $$   are expanded (expand.h) wherever they are, within quotes too: the value becomes part of its word as it
  *             is, with all its blanks and quotes, so that no value makes two words of one
  *
- * Quoted and plain parts that touch are one word; '' and "" are empty words. Everything else that has a meaning for a
- * shell is a plain character here: | & ; < > ( ) ` * ? [ ] # ~ = { } !. A pipe, a redirection or a list of commands
- * needs a shell.
+ * Quoted and plain parts that touch are one word; '' and "" are empty words. Everything else that
+ * has a meaning for a shell is a plain character here: | & ; < > ( ) ` * ? [ ] # ~ = { } !. A pipe,
+ * a redirection or a list of commands needs a shell.
  */
 #ifndef AGENT_CONFIG_SHELLWORDS_H
 #define AGENT_CONFIG_SHELLWORDS_H
@@ -20,9 +20,9 @@
 #include "lib/base/err.h"
 
 /*
- * The words of `line` as a NULL-terminated array, at least one: shellwords_free(). BERTH_FAILED when there is none, a
- * quote is not closed, a backslash has nothing to quote (the message names the column, counted in characters from 1)
- * or a ${…} has no value.
+ * The words of `line` as a NULL-terminated array, at least one: shellwords_free(). BERTH_FAILED
+ * when there is none, a quote is not closed, a backslash has nothing to quote (the message names
+ * the column, counted in characters from 1) or a ${…} has no value.
  */
 int shellwords_split(char ***ret_words, const char *line, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
@@ -31,8 +31,9 @@ int shellwords_split(char ***ret_words, const char *line, struct err *err)
 char *shellwords_join(char *const *words);
 
 /*
- * The first part of `line` that would mean something to a shell and is a plain part of a word here: an operator, a
- * command substitution, a ~. NULL when there is none, or a quote is not closed; ret_len is its length.
+ * The first part of `line` that would mean something to a shell and is a plain part of a word here:
+ * an operator, a command substitution, a ~. NULL when there is none, or a quote is not closed;
+ * ret_len is its length.
  */
 const char *shellwords_find_syntax(const char *line, size_t *ret_len);
 

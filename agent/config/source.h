@@ -1,8 +1,10 @@
 /*
- * What the files say, before anybody asks what it means: sections of keys and values, each with its place.
+ * What the files say, before anybody asks what it means: sections of keys and values, each with its
+ * place.
  *
- * A section of the same kind and name in a later file adds to the first, the later value of a key wins. Within one file a second
- * section of the same name, or a second key in a section, is a mistake.
+ * A section of the same kind and name in a later file adds to the first, the later value of a key
+ * wins. Within one file a second section of the same name, or a second key in a section, is a
+ * mistake.
  */
 #ifndef AGENT_CONFIG_SOURCE_H
 #define AGENT_CONFIG_SOURCE_H
@@ -14,7 +16,8 @@
 struct config_entry {
 	char *key;
 	char *value; /* as written */
-	char *expanded; /* set while the configuration is built; NULL before, and when it is not good */
+	/* set while the configuration is built; NULL before, and when it is not good */
+	char *expanded;
 	const char *file;
 	int line;
 	unsigned header; /* which [section] line it stands under */
@@ -47,8 +50,8 @@ void config_source_read(struct config_source *source, const char *path);
 void config_source_finish(struct config_source *source);
 
 /*
- * For the reader of one file. Opening a section gives its index; adding to it reports duplicates. `file` is one of
- * source->files.
+ * For the reader of one file. Opening a section gives its index; adding to it reports duplicates.
+ * `file` is one of source->files.
  */
 size_t config_source_open_section(struct config_source *source, const char *kind, const char *name,
 	const char *file, int line);

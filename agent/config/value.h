@@ -1,8 +1,10 @@
 /*
- * Values as people write them: pure functions from text to numbers and lists, and back for printing.
+ * Values as people write them: pure functions from text to numbers and lists, and back for
+ * printing.
  *
- * Every parser takes the whole text (no blanks around it), returns 0 with `ret_…` set, or BERTH_FAILED with an error that says what
- * is allowed, and leaves `ret_…` untouched. Lists are NULL-free arrays of malloc'ed strings.
+ * Every parser takes the whole text (no blanks around it), returns 0 with `ret_…` set, or
+ * BERTH_FAILED with an error that says what is allowed, and leaves `ret_…` untouched. Lists are
+ * NULL-free arrays of malloc'ed strings.
  */
 #ifndef AGENT_CONFIG_VALUE_H
 #define AGENT_CONFIG_VALUE_H
@@ -45,7 +47,10 @@ int config_parse_bytes(const char *text, char **ret_bytes, size_t *ret_len, stru
 int config_parse_status_ranges(const char *text, int64_t min, int64_t max,
 	struct config_status_range **ret_ranges, size_t *ret_count, struct err *err)
 	ERR_REQUIRED(6);
-/* host:port or [v6]:port; the host comes without brackets, both are malloc'ed. Port 0 only when min_port is 0. */
+/*
+ * host:port or [v6]:port; the host comes without brackets, both are malloc'ed. Port 0 only when
+ * min_port is 0.
+ */
 int config_parse_host_port(const char *text, int min_port, char **ret_host, char **ret_port,
 	struct err *err) ERR_REQUIRED(5);
 /* http://host[:port][/path]; the path is at least "/"; all three are malloc'ed. */
@@ -59,7 +64,10 @@ char *config_format_list(char *const *items, size_t count);
 char *config_format_bytes(const char *bytes, size_t len);
 char *config_format_status_ranges(const struct config_status_range *ranges, size_t count);
 
-/* True for valid UTF-8 without control characters other than tab: what a line of a configuration may hold. */
+/*
+ * True for valid UTF-8 without control characters other than tab: what a line of a configuration
+ * may hold.
+ */
 bool config_is_plain_text(const char *text, size_t len);
 /* True for the name of an environment variable. */
 bool config_is_variable_name(const char *text, size_t len);

@@ -184,7 +184,10 @@ int config_verify_host(const char *value, struct err *err)
 	return 0;
 }
 
-/* Letters of any language, digits, and the signs of names; the value is UTF-8 without control characters. */
+/*
+ * Letters of any language, digits, and the signs of names; the value is UTF-8 without control
+ * characters.
+ */
 static bool is_attribute_name(const char *name)
 {
 	for (const char *at = name; *at; at++) {

@@ -1,6 +1,6 @@
 /*
- * What the type of an option does not say about its value. Each returns 0, or BERTH_FAILED with an error that says what is allowed;
- * none is called with an empty value.
+ * What the type of an option does not say about its value. Each returns 0, or BERTH_FAILED with an
+ * error that says what is allowed; none is called with an empty value.
  */
 #ifndef AGENT_CONFIG_VERIFY_H
 #define AGENT_CONFIG_VERIFY_H

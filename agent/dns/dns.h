@@ -29,7 +29,8 @@ struct dns_socket {
 
 struct dns_options {
 	const char *domain;
-	char *const *listen; /* host:port with numeric hosts; borrowed for the call of dns_create() */
+	/* host:port with numeric hosts; borrowed for the call of dns_create() */
+	char *const *listen;
 	size_t listen_count;
 	uint32_t ttl_s;
 	uint32_t stale_ttl_s;
@@ -66,7 +67,10 @@ void dns_set_options(struct dns *dns, const struct dns_options *options);
 
 /* The listening sockets: at most 2 * DNS_MAX_LISTENERS. The descriptors stay ours. */
 size_t dns_sockets(const struct dns *dns, struct dns_socket *ret_sockets);
-/* The same for a successor: the descriptors are the caller's, and dns_destroy() is all that may follow. */
+/*
+ * The same for a successor: the descriptors are the caller's, and dns_destroy() is all that may
+ * follow.
+ */
 size_t dns_hand_over(struct dns *dns, struct dns_socket *ret_sockets);
 
 const struct dns_counts *dns_counts(struct dns *dns);

@@ -1,6 +1,6 @@
 /*
- * Other servers' names: the client's packet goes on as it is, with an id of our own, from a port that
- * the kernel chooses anew for each question, to one server after another. Nothing is kept.
+ * Other servers' names: the client's packet goes on as it is, with an id of our own, from a port
+ * that the kernel chooses anew for each question, to one server after another. Nothing is kept.
  *
  *   ask --> UDP or TCP to the server --(no answer in time, or refused)--> the next one --> give up
  *
@@ -336,7 +336,10 @@ bool dns_forward_ask(struct dns_forward *forward, struct dns_forwarding *forward
 	forward->in_flight_count++;
 	const struct server *server = &forward->servers[forwarding->attempt++];
 	if (!send_to(forwarding, server)) {
-		/* The caller must not hear of the end before this returns: a timer that is due tells it. */
+		/*
+		 * The caller must not hear of the end before this returns: a timer that is due
+		 * tells it.
+		 */
 		ev_timer_set(&forwarding->timer, 0., 0.);
 	} else {
 		ev_timer_set(&forwarding->timer, TIMEOUT_S, 0.);

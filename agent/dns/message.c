@@ -174,7 +174,10 @@ void dns_writer_start(
 	writer->len = HEADER_BYTES + query->question_len;
 	writer->max = max - opt_bytes(writer);
 	if (query->has_question) {
-		/* dn_comp() finds the names that follow by their places; the question's is the first. */
+		/*
+		 * dn_comp() finds the names that follow by their places; the question's is the
+		 * first.
+		 */
 		writer->names[1] = query->question[0] ? data + HEADER_BYTES : NULL;
 		writer->counts[ns_s_qd] = 1;
 	}

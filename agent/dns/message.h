@@ -2,8 +2,8 @@
  * DNS messages: a query in, a reply out; no I/O and no state. Built on libc's ns_* functions.
  *
  * What is kept of a query is enough to write every reply to it. A reply is written record by record
- * into the caller's memory. A record that does not fit is left out whole; in the answer section that
- * also sets TC, so that the client asks again over TCP and in the meantime has a usable part.
+ * into the caller's memory. A record that does not fit is left out whole; in the answer section
+ * that also sets TC, so that the client asks again over TCP and in the meantime has a usable part.
  */
 #ifndef AGENT_DNS_MESSAGE_H
 #define AGENT_DNS_MESSAGE_H

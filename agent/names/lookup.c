@@ -61,7 +61,10 @@ static void on_read(void *context, struct cache_answer *answer, const struct err
 	list_remove(&read->link);
 	free(read);
 	if (list_empty(&owner->reads)) {
-		/* The cache is in the middle of its own work: what it holds now is for the next step. */
+		/*
+		 * The cache is in the middle of its own work: what it holds now is for the next
+		 * step.
+		 */
 		list_remove(&owner->link);
 		list_append(&owner->lookups->due, &owner->link);
 		ev_feed_event(owner->lookups->loop, &owner->lookups->wake, EV_CUSTOM);

@@ -22,8 +22,10 @@ struct evaluation {
 	struct names_collector collector;
 	const struct names_address *only; /* NULL, or the address that an ip- label asks for */
 	bool pending;                     /* something is being read */
-	bool undecided; /* a path that the name may mean is unknown: fatal unless another one exists */
-	bool incomplete; /* a part of what was found is unknown: the set would look smaller than it is */
+	/* a path that the name may mean is unknown: fatal unless another one exists */
+	bool undecided;
+	/* a part of what was found is unknown: the set would look smaller than it is */
+	bool incomplete;
 };
 
 static bool get_node(

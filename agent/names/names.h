@@ -1,6 +1,6 @@
 /*
- * Names: what the registry says of a DNS name. One pure mapping for every front end: the DNS server,
- * GET /v1/names and through it `berth host` and the NSS module.
+ * Names: what the registry says of a DNS name. One pure mapping for every front end: the DNS
+ * server, GET /v1/names and through it `berth host` and the NSS module.
  *
  *   name --> registry paths that it may mean --> records (from the source) --> answer
  *
@@ -19,8 +19,8 @@
  * A name with a first part _SERVICE._tcp or _SERVICE._udp asks for the endpoints whose protocol, or
  * whose api's last part, is SERVICE.
  *
- * The module does no I/O. It asks a source for nodes, and the source may answer that a node is still
- * being read: the front end then waits and evaluates the name again from the start.
+ * The module does no I/O. It asks a source for nodes, and the source may answer that a node is
+ * still being read: the front end then waits and evaluates the name again from the start.
  */
 #ifndef AGENT_NAMES_NAMES_H
 #define AGENT_NAMES_NAMES_H
@@ -42,7 +42,10 @@ enum names_known {
 	NAMES_NODE_UNKNOWN  /* never read, and the registry is away */
 };
 
-/* Where nodes come from: the cache, or a table in a test. What it hands out is borrowed during the call. */
+/*
+ * Where nodes come from: the cache, or a table in a test. What it hands out is borrowed during the
+ * call.
+ */
 struct names_source {
 	void *context;
 	/* *ret_record is NULL for a node without a record that can be read. */
@@ -97,8 +100,8 @@ struct names_answer {
 
 /*
  * Evaluates `name` (as text, any case, with or without trailing dot) below `domain` (lower case,
- * without trailing dot). Names below in-addr.arpa and ip6.arpa are OUTSIDE unless a known record has
- * that address. Fills *ret_answer, which names_answer_finish() frees.
+ * without trailing dot). Names below in-addr.arpa and ip6.arpa are OUTSIDE unless a known record
+ * has that address. Fills *ret_answer, which names_answer_finish() frees.
  */
 void names_evaluate(struct names_answer *ret_answer, const char *name, const char *domain,
 	const struct names_source *source);

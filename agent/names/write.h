@@ -1,4 +1,7 @@
-/* What is said of a name, as JSON and as lines of text: GET /v1/names, `berth host`, the NSS module. */
+/*
+ * What is said of a name, as JSON and as lines of text: GET /v1/names, `berth host`, the NSS
+ * module.
+ */
 #ifndef AGENT_NAMES_WRITE_H
 #define AGENT_NAMES_WRITE_H
 
@@ -22,8 +25,8 @@ unsigned names_part(const char *type);
 
 /*
  * {"name", "ttl", "age", "stale", "paths": [path], "addresses": [text], "alias": name, "targets":
- * [{"priority", "weight", "port", "target", "address"}], "texts": [text], "names": [name]}; what is empty
- * is left out, but name, ttl, age, stale and paths. A new reference.
+ * [{"priority", "weight", "port", "target", "address"}], "texts": [text], "names": [name]}; what is
+ * empty is left out, but name, ttl, age, stale and paths. A new reference.
  */
 json_t *names_json(const struct names_view *view, const char *name, unsigned parts, uint32_t ttl_s);
 

@@ -48,7 +48,10 @@ struct supervise {
 static void arm_timer(struct supervise *supervise, int64_t delay_ms)
 {
 	ev_timer_stop(supervise->loop, &supervise->timer);
-	/* libev counts from the beginning of this turn, which may have been long: KILL would follow at once. */
+	/*
+	 * libev counts from the beginning of this turn, which may have been long: KILL would follow
+	 * at once.
+	 */
 	ev_now_update(supervise->loop);
 	ev_timer_set(&supervise->timer, (double)delay_ms / 1000.0, 0.0);
 	ev_timer_start(supervise->loop, &supervise->timer);

@@ -8,9 +8,10 @@
  *       └──────────────────── (still RUNNING)         WAITING ──▶ PREPARING
  *                              KILL later
  *
- * It runs in a process group of its own, which gets the terminal when standard input is one, so that it
- * behaves as it would without the agent. When the agent is killed and is not the first process of a
- * container, the kernel sends the process its stop signal. Loop thread only; needs the default loop.
+ * It runs in a process group of its own, which gets the terminal when standard input is one, so
+ * that it behaves as it would without the agent. When the agent is killed and is not the first
+ * process of a container, the kernel sends the process its stop signal. Loop thread only; needs the
+ * default loop.
  */
 #ifndef AGENT_SUPERVISE_SUPERVISE_H
 #define AGENT_SUPERVISE_SUPERVISE_H
@@ -30,8 +31,9 @@ struct supervise_callbacks {
 	/* The process runs (again). */
 	void (*on_started)(void *context, pid_t pid);
 	/*
-	 * It exited, or could not be started; `why` in words. `failed`: with a status other than 0, and nobody
-	 * asked it to stop. `again`: it will be started again after a while; else on_over follows.
+	 * It exited, or could not be started; `why` in words. `failed`: with a status other than 0,
+	 * and nobody asked it to stop. `again`: it will be started again after a while; else
+	 * on_over follows.
 	 */
 	void (*on_exited)(void *context, const char *why, bool failed, bool again);
 	/* Nothing follows; `status` is what a shell would report (128 + signal). */

@@ -1,4 +1,7 @@
-/* Registers a service for as long as it runs, resolves it, and lists its siblings. Usage: register REGISTRY-URL PATH */
+/*
+ * Registers a service for as long as it runs, resolves it, and lists its siblings. Usage: register
+ * REGISTRY-URL PATH
+ */
 #include <berth.h>
 #include <stdio.h>
 #include <stdlib.h>

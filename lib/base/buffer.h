@@ -1,9 +1,10 @@
 /*
  * A growing byte buffer that always has a maximum.
  *
- * Appending beyond the maximum, or without memory, marks the buffer as failed: it keeps what it has and
- * every later append is refused, so that a caller can build a whole message and look once at the end.
- * `data` is always NUL-terminated behind `len` (when not NULL); buffer_text() never returns NULL.
+ * Appending beyond the maximum, or without memory, marks the buffer as failed: it keeps what it has
+ * and every later append is refused, so that a caller can build a whole message and look once at
+ * the end. `data` is always NUL-terminated behind `len` (when not NULL); buffer_text() never
+ * returns NULL.
  */
 #ifndef LIB_BASE_BUFFER_H
 #define LIB_BASE_BUFFER_H
@@ -33,7 +34,10 @@ int buffer_printf(struct buffer *buffer, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 int buffer_vprintf(struct buffer *buffer, const char *format, va_list arguments);
 
-/* Makes room for `len` bytes behind the content and returns their place, or NULL; commit with buffer_added(). */
+/*
+ * Makes room for `len` bytes behind the content and returns their place, or NULL; commit with
+ * buffer_added().
+ */
 char *buffer_reserve(struct buffer *buffer, size_t len);
 void buffer_added(struct buffer *buffer, size_t len);
 
@@ -44,7 +48,10 @@ void buffer_clear(struct buffer *buffer);
 
 /* The content as a C string; "" while empty. Borrowed until the next append. */
 const char *buffer_text(const struct buffer *buffer);
-/* Hands the content's memory (NUL-terminated, free()) to the caller and empties the buffer; NULL when failed. */
+/*
+ * Hands the content's memory (NUL-terminated, free()) to the caller and empties the buffer; NULL
+ * when failed.
+ */
 char *buffer_take(struct buffer *buffer, size_t *ret_len);
 
 #endif

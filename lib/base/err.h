@@ -2,13 +2,13 @@
  * An error is a code and a message for a person.
  *
  * Every function that can fail for a reason worth telling takes a `struct err *` that the caller
- * owns (on the stack, zeroed with ERR_INIT). It returns 0 or one of the negative codes of
- * `enum berth_error`, the same that it left in err->code. Output parameters stay untouched on failure.
+ * owns (on the stack, zeroed with ERR_INIT). It returns 0 or one of the negative codes of `enum
+ * berth_error`, the same that it left in err->code. Output parameters stay untouched on failure.
  * The first error wins: setting an err that already holds one changes nothing.
  *
- * The functions of this file, path.h and lib/record/record.h accept NULL for an err whose text nobody wants, so
- * their code never reads err->code: it passes on the returned code. Every other function needs an
- * err and says so with ERR_REQUIRED.
+ * The functions of this file, path.h and lib/record/record.h accept NULL for an err whose text
+ * nobody wants, so their code never reads err->code: it passes on the returned code. Every other
+ * function needs an err and says so with ERR_REQUIRED.
  */
 #ifndef LIB_BASE_ERR_H
 #define LIB_BASE_ERR_H
@@ -28,7 +28,10 @@ struct err {
 /* Behind a prototype: the parameter with this number, counted from 1, is an err and never NULL. */
 #define ERR_REQUIRED(number) __attribute__((nonnull(number)))
 
-/* Sets the error (unless one is set already) and returns err->code. `err` may be NULL: then just `code`. */
+/*
+ * Sets the error (unless one is set already) and returns err->code. `err` may be NULL: then just
+ * `code`.
+ */
 int err_set(struct err *err, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
@@ -45,7 +48,10 @@ void err_clear(struct err *err);
 /* The HTTP status that goes with a code (section 3 of the contract); 200 for 0. */
 int err_http_status(int code);
 
-/* The CLI's exit status for a code: 0 done, 1 failed, 3 no such path or record, 4 unreachable, 5 denied. */
+/*
+ * The CLI's exit status for a code: 0 done, 1 failed, 3 no such path or record, 4 unreachable, 5
+ * denied.
+ */
 int err_exit_status(int code);
 
 #endif

@@ -1,7 +1,8 @@
 /*
- * JSON text for terminals: JSON forbids raw C0 controls in strings, but lets through other characters that change what a
- * terminal shows: DEL, the C1 controls, and those that reorder or break lines (bidi marks, U+2028). As \uXXXX they mean the
- * same to a program and nothing to a terminal.
+ * JSON text for terminals: JSON forbids raw C0 controls in strings, but lets through other
+ * characters that change what a terminal shows: DEL, the C1 controls, and those that reorder or
+ * break lines (bidi marks, U+2028). As \uXXXX they mean the same to a program and nothing to a
+ * terminal.
  */
 #ifndef LIB_BASE_JSON_VISIBLE_H
 #define LIB_BASE_JSON_VISIBLE_H

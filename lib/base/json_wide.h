@@ -1,8 +1,9 @@
 /*
  * JSON of others, whose numbers may be larger than any that C holds.
  *
- * JSON sets no bound on numbers, and jansson refuses a whole document for one that it cannot hold. Here such a number is read
- * as the nearest double, beyond the doubles as about the largest; everything else is as json_loadb() has it.
+ * JSON sets no bound on numbers, and jansson refuses a whole document for one that it cannot hold.
+ * Here such a number is read as the nearest double, beyond the doubles as about the largest;
+ * everything else is as json_loadb() has it.
  */
 #ifndef LIB_BASE_JSON_WIDE_H
 #define LIB_BASE_JSON_WIDE_H

@@ -1,7 +1,8 @@
 /*
  * Doubly linked lists whose links live inside the items.
  *
- * A list is a ring through its head: an item leaves without knowing which list it is on, and leaving twice is harmless.
+ * A list is a ring through its head: an item leaves without knowing which list it is on, and
+ * leaving twice is harmless.
  */
 #ifndef LIB_BASE_LIST_H
 #define LIB_BASE_LIST_H

@@ -8,8 +8,8 @@
 #include <stddef.h>
 
 /*
- * How many bytes the character at `text` has. 0: these bytes begin no character. More than `len`: the
- * data ends in the middle of a character that was good so far. `len` is at least 1; a NUL is a
+ * How many bytes the character at `text` has. 0: these bytes begin no character. More than `len`:
+ * the data ends in the middle of a character that was good so far. `len` is at least 1; a NUL is a
  * character of one byte.
  */
 size_t utf8_character_len(const char *text, size_t len);
@@ -18,9 +18,9 @@ size_t utf8_character_len(const char *text, size_t len);
 bool utf8_is_valid(const char *text, size_t len);
 
 /*
- * Copies text and ends it with a NUL; `out`, of len + 1 bytes, may be `text` itself. Every byte that is
- * no UTF-8, and every NUL, becomes '?'. `cut` says that there was more than `len` bytes: the character
- * that the cut has split is dropped.
+ * Copies text and ends it with a NUL; `out`, of len + 1 bytes, may be `text` itself. Every byte
+ * that is no UTF-8, and every NUL, becomes '?'. `cut` says that there was more than `len` bytes:
+ * the character that the cut has split is dropped.
  */
 void utf8_copy_valid(char *out, const char *text, size_t len, bool cut);
 

@@ -59,7 +59,10 @@ bool record_uri_valid(const char *text);
 /* What record_uri_valid() accepts, for messages. */
 #define RECORD_URI "a URI without spaces"
 
-/* The keys of a type's addresses in the order of their text, NULL behind the last; "uri" alone for unknown types. */
+/*
+ * The keys of a type's addresses in the order of their text, NULL behind the last; "uri" alone for
+ * unknown types.
+ */
 const char *const *record_address_keys(const char *address_type);
 
 /* Checks one address of a valid type: exactly its keys, good values, the limit. */

@@ -163,7 +163,10 @@ static int check_type(const json_t *json, struct err *err)
 	return 0;
 }
 
-/* A number or a boolean as text, the shortest that reads back as the same number. NULL without memory. */
+/*
+ * A number or a boolean as text, the shortest that reads back as the same number. NULL without
+ * memory.
+ */
 static json_t *text_of_scalar(const json_t *scalar)
 {
 	char text[64];
@@ -190,8 +193,8 @@ static bool is_scalar(const json_t *value)
 }
 
 /*
- * Makes a string of a scalar, as Hadoop's reader does. A missing field is fine, and null counts as missing and is
- * removed.
+ * Makes a string of a scalar, as Hadoop's reader does. A missing field is fine, and null counts as
+ * missing and is removed.
  */
 static int read_text(json_t *owner, const char *name, const char *place, struct err *err)
 {
@@ -255,8 +258,8 @@ static int read_address_type(json_t *endpoint, const char *place, struct err *er
 /* ---- addresses ---- */
 
 /*
- * The older form of an address: the values alone, in the order of the type's keys. NULL when the type has another number
- * of them, or without memory.
+ * The older form of an address: the values alone, in the order of the type's keys. NULL when the
+ * type has another number of them, or without memory.
  */
 static json_t *address_from_array(const json_t *array, const char *address_type)
 {

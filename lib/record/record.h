@@ -39,7 +39,8 @@ struct record_endpoint {
 /* What the data of a node is, told by its bytes alone: no JSON is parsed. */
 enum record_kind {
 	RECORD_KIND_EMPTY, /* no data: a directory, and free for a record */
-	RECORD_KIND_FOREIGN, /* data without the marker: another program's, not to be touched unasked */
+	/* data without the marker: another program's, not to be touched unasked */
+	RECORD_KIND_FOREIGN,
 	RECORD_KIND_RECORD /* the marker is there: a record, though perhaps an invalid one */
 };
 enum record_kind record_kind(const char *data, size_t len);
@@ -60,8 +61,8 @@ int record_decode(struct record **ret_record, const char *data, size_t len, stru
 	__attribute__((warn_unused_result));
 
 /*
- * Takes a byte order mark and trailing NULs out of the NUL-terminated data of a record, in place, so
- * that what remains can be a part of another JSON document. Other data stays as it is.
+ * Takes a byte order mark and trailing NULs out of the NUL-terminated data of a record, in place,
+ * so that what remains can be a part of another JSON document. Other data stays as it is.
  */
 void record_trim(char *data, size_t *len);
 
@@ -126,8 +127,8 @@ size_t record_endpoint_count(const struct record *record);
 struct record_endpoint record_endpoint(const struct record *record, size_t index);
 
 /*
- * True when the endpoint is one that a search means: the very api, the protocol in whatever case, the scope. NULL
- * means any.
+ * True when the endpoint is one that a search means: the very api, the protocol in whatever case,
+ * the scope. NULL means any.
  */
 bool record_endpoint_matches(const struct record_endpoint *endpoint, const char *api,
 	const char *protocol, const char *scope);

@@ -14,7 +14,9 @@ static bool read_host(struct record_target *target, const char *host, size_t len
 	}
 	memcpy(target->host, host, len);
 	target->host[len] = '\0';
-	/* In the other address types an IPv6 address needs no brackets, and a colon gives it away. */
+	/*
+	 * In the other address types an IPv6 address needs no brackets, and a colon gives it away.
+	 */
 	bool is_ipv6 = bracketed || strchr(target->host, ':');
 	return strspn(target->host, is_ipv6 ? ADDRESS_BYTES : HOST_BYTES) == len;
 }

@@ -218,7 +218,10 @@ void registry_acl_clear_accessors(struct registry_acl_policy *policy)
 	entries_free(&policy->accessors);
 }
 
-/* Nobody else can use it; or it is a secret that Docker, Kubernetes or systemd has mounted for reading only. */
+/*
+ * Nobody else can use it; or it is a secret that Docker, Kubernetes or systemd has mounted for
+ * reading only.
+ */
 static int check_mode(int fd, mode_t mode, const char *file, struct err *err)
 {
 	if ((mode & (S_IRWXG | S_IRWXO)) == 0) {

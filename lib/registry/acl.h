@@ -1,8 +1,9 @@
 /*
  * Who may do what with the nodes that this registry creates (section 6 of the contract).
  *
- * With `secure`: world read; each system account, the registry's own identity and every added write accessor all rights;
- * and /users/{user} also gives that user create, read and delete, with home_write all but admin. Without it, everybody may do everything.
+ * With `secure`: world read; each system account, the registry's own identity and every added write
+ * accessor all rights; and /users/{user} also gives that user create, read and delete, with
+ * home_write all but admin. Without it, everybody may do everything.
  */
 #ifndef LIB_REGISTRY_ACL_H
 #define LIB_REGISTRY_ACL_H
@@ -25,15 +26,19 @@ struct registry_acl_policy {
 };
 
 /*
- * Fills a zeroed policy. FAILED when secure is asked for without an identity (auth = none: nobody could change the nodes again),
- * or for a malformed account. Accounts in @ that no realm completes are left out and named in ret_warning (malloc'ed, or NULL).
+ * Fills a zeroed policy. FAILED when secure is asked for without an identity (auth = none: nobody
+ * could change the nodes again), or for a malformed account. Accounts in @ that no realm completes
+ * are left out and named in ret_warning (malloc'ed, or NULL).
  */
 int registry_acl_policy_init(struct registry_acl_policy *policy,
 	const struct registry_options *options, char **ret_warning, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(4);
 void registry_acl_policy_finish(struct registry_acl_policy *policy);
 
-/* The list for a new node at `path` (malloc'ed; registry_acl_free()); NULL without memory. No entries: everybody, everything. */
+/*
+ * The list for a new node at `path` (malloc'ed; registry_acl_free()); NULL without memory. No
+ * entries: everybody, everything.
+ */
 struct registry_acl *registry_acl_for(const struct registry_acl_policy *policy, const char *path);
 /* Accepts NULL. */
 void registry_acl_free(struct registry_acl *acl);
@@ -43,9 +48,10 @@ int registry_acl_add_accessor(struct registry_acl_policy *policy, const char *us
 void registry_acl_clear_accessors(struct registry_acl_policy *policy);
 
 /*
- * The one line `user:password` of a credentials file, malloc'ed and the caller's to wipe and free. AUTHENTICATION_FAILED or FAILED when
- * the file cannot be read, when others may write it, when group or others may read it unless it is on a read-only mount (a
- * secret of Docker, Kubernetes or systemd), or when it holds anything else.
+ * The one line `user:password` of a credentials file, malloc'ed and the caller's to wipe and free.
+ * AUTHENTICATION_FAILED or FAILED when the file cannot be read, when others may write it, when
+ * group or others may read it unless it is on a read-only mount (a secret of Docker, Kubernetes or
+ * systemd), or when it holds anything else.
  */
 int registry_auth_file_read(char **ret_credentials, const char *file, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(3);

@@ -1,11 +1,13 @@
 /*
  * The registry, for those who implement a backend.
  *
- * A backend does single-node operations; registry_*.c builds bind, mknode -p, recursive delete, watches, find and purge on
- * them, once for all backends. A backend is a table of functions over a struct that begins with `struct registry_backend`.
+ * A backend does single-node operations; registry_*.c builds bind, mknode -p, recursive delete,
+ * watches, find and purge on them, once for all backends. A backend is a table of functions over a
+ * struct that begins with `struct registry_backend`.
  *
- * submit() takes a task, owned by the caller, which stays valid until the backend hands it back through
- * core->completed (from dispatch(), never from within submit()) or the caller takes it back with abandon().
+ * submit() takes a task, owned by the caller, which stays valid until the backend hands it back
+ * through core->completed (from dispatch(), never from within submit()) or the caller takes it back
+ * with abandon().
  */
 #ifndef LIB_REGISTRY_BACKEND_H
 #define LIB_REGISTRY_BACKEND_H
@@ -13,14 +15,29 @@
 #include "lib/registry/registry.h"
 
 enum registry_operation {
-	REGISTRY_OP_GET, /* data + stat; PATH_NOT_FOUND. With `watch`: arms one notification, for an absent path too */
+	/*
+	 * data + stat; PATH_NOT_FOUND. With `watch`: arms one notification, for an absent path too
+	 */
+	REGISTRY_OP_GET,
 	REGISTRY_OP_CHILDREN, /* names (not paths), any order, + stat; `watch` as for GET */
 	REGISTRY_OP_STAT,     /* stat with number of children, no data */
-	REGISTRY_OP_CREATE, /* data, ephemeral, acl; parent must exist: PATH_NOT_FOUND; FILE_ALREADY_EXISTS; NO_CHILDREN_FOR_EPHEMERALS.
-		At the top or "/": makes the root first, if need be */
-	REGISTRY_OP_SET, /* data; only over `expected` when has_expected, else FILE_ALREADY_EXISTS (another version) or PATH_NOT_FOUND */
-	REGISTRY_OP_DELETE, /* only `expected` when has_expected; PATH_IS_NOT_EMPTY_DIRECTORY; PATH_NOT_FOUND */
-	REGISTRY_OP_REPLACE /* atomically delete `expected` and create data/ephemeral/acl in its place; no moment without a node */
+	/*
+	 * data, ephemeral, acl; parent must exist: PATH_NOT_FOUND; FILE_ALREADY_EXISTS;
+	 * NO_CHILDREN_FOR_EPHEMERALS. At the top or "/": makes the root first, if need be
+	 */
+	REGISTRY_OP_CREATE,
+	/*
+	 * data; only over `expected` when has_expected, else FILE_ALREADY_EXISTS (another version)
+	 * or PATH_NOT_FOUND
+	 */
+	REGISTRY_OP_SET,
+	/* only `expected` when has_expected; PATH_IS_NOT_EMPTY_DIRECTORY; PATH_NOT_FOUND */
+	REGISTRY_OP_DELETE,
+	/*
+	 * atomically delete `expected` and create data/ephemeral/acl in its place; no moment
+	 * without a node
+	 */
+	REGISTRY_OP_REPLACE
 };
 
 /* One entry of an access control list, in ZooKeeper's terms. */
@@ -35,28 +52,44 @@ struct registry_acl {
 	size_t count;
 };
 
-/* Input is borrowed from the submitter; output is malloc'ed by the backend and becomes the submitter's. */
+/*
+ * Input is borrowed from the submitter; output is malloc'ed by the backend and becomes the
+ * submitter's.
+ */
 struct registry_task {
 	enum registry_operation operation;
-	const char *path; /* valid, checked; that of a foreign child is a valid path with such a name at its end */
+	/* valid, checked; that of a foreign child is a valid path with such a name at its end */
+	const char *path;
 	const char *data;
 	size_t len;
 	bool watch;
 	bool ephemeral;
-	bool all; /* delete: with what is below it and is no node of this registry, where the backend keeps such things */
+	/*
+	 * delete: with what is below it and is no node of this registry, where the backend keeps
+	 * such things
+	 */
+	bool all;
 	bool has_expected;
 	struct registry_stat expected; /* node_id and version */
 	const struct registry_acl *acl;
-	int64_t deadline_ms; /* when to give up: BERTH_TIMEOUT if it was sent, REGISTRY_UNAVAILABLE if not */
+	/* when to give up: BERTH_TIMEOUT if it was sent, REGISTRY_UNAVAILABLE if not */
+	int64_t deadline_ms;
 
 	struct err ret_err;
 	struct registry_stat ret_stat;
 	char *ret_data; /* NUL-terminated */
 	size_t ret_len;
-	bool ret_childless; /* get, and a delete that found it not empty: the node is known to have no children; false when the backend would have to look */
+	/*
+	 * get, and a delete that found it not empty: the node is known to have no children; false
+	 * when the backend would have to look
+	 */
+	bool ret_childless;
 	char **ret_children; /* one allocation each, and the array */
 	size_t ret_children_count;
-	char **ret_foreign; /* the same for entries that are no nodes, whatever their names: a directory may have some */
+	/*
+	 * the same for entries that are no nodes, whatever their names: a directory may have some
+	 */
+	char **ret_foreign;
 	size_t ret_foreign_count;
 
 	void *owner;                /* the submitter's */
@@ -69,7 +102,9 @@ struct registry_task {
 struct registry_core {
 	void *core;
 	void (*completed)(void *core, struct registry_task *task);
-	/* Something about the path may have changed: data and existence, or the list of children. */
+	/*
+	 * Something about the path may have changed: data and existence, or the list of children.
+	 */
 	/* `gone`: the node was deleted; another one may have replaced it in the same instant. */
 	void (*notified)(void *core, const char *path, enum registry_watch_kind kind, bool gone);
 	/* CONNECTED: reads that are submitted from now on see what any client wrote before. */
@@ -84,10 +119,14 @@ struct registry_backend {
 
 struct registry_backend_ops {
 	const char *scheme; /* "dir", "zookeeper" */
-	bool deletes_all; /* a delete with `all` takes foreign entries with the node; else they are nodes to be deleted before */
 	/*
-	 * What the options ask for and this backend cannot do: 0, or err filled and *ret_option the option's name. Never called
-	 * with a URL of another backend.
+	 * a delete with `all` takes foreign entries with the node; else they are nodes to be
+	 * deleted before
+	 */
+	bool deletes_all;
+	/*
+	 * What the options ask for and this backend cannot do: 0, or err filled and *ret_option the
+	 * option's name. Never called with a URL of another backend.
 	 */
 	int (*check)(const struct registry_options *options, const char **ret_option,
 		struct err *err) ERR_REQUIRED(3);

@@ -7,7 +7,8 @@
  *       v                        v
  *     WRITE (set or replace) --> done; lost a race: back to LOOK
  *
- * Every turn that another client's write undoes counts as a round; they are few, so that a request ends.
+ * Every turn that another client's write undoes counts as a round; they are few, so that a request
+ * ends.
  */
 #include "lib/registry/internal.h"
 

@@ -20,7 +20,10 @@ static bool is_addressable(size_t parent_len, const char *name, size_t len)
 	return path_element_valid(name, len) && parent_len + 1 + len <= LIMIT_PATH_BYTES;
 }
 
-/* Writes the name so that it fits into a line, a URL and JSON text as it is. The end of what was written. */
+/*
+ * Writes the name so that it fits into a line, a URL and JSON text as it is. The end of what was
+ * written.
+ */
 static char *escape(char *out, const char *name)
 {
 	for (const char *c = name; *c; c++) {
@@ -34,7 +37,10 @@ static char *escape(char *out, const char *name)
 	return out;
 }
 
-/* Writes the full path of a child, escaped unless `escaped` is false. The end of what was written, its NUL included. */
+/*
+ * Writes the full path of a child, escaped unless `escaped` is false. The end of what was written,
+ * its NUL included.
+ */
 static char *write_path(
 	char *out, const char *parent, size_t parent_len, const char *name, bool escaped)
 {

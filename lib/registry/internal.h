@@ -11,9 +11,10 @@
  *     watch.c, watched.c  watches
  *     acl.c      which access control list a new node gets
  *
- * A request is what a user asked for; a call is one task given to the backend. A request is a small state machine over calls:
- * each call has a `completed` that submits the next one or completes the request. Nothing completes but from
- * registry_dispatch(): what fails without the backend (a bad path, a registry that is away) waits in `refused` for it.
+ * A request is what a user asked for; a call is one task given to the backend. A request is a small
+ * state machine over calls: each call has a `completed` that submits the next one or completes the
+ * request. Nothing completes but from registry_dispatch(): what fails without the backend (a bad
+ * path, a registry that is away) waits in `refused` for it.
  */
 #ifndef LIB_REGISTRY_INTERNAL_H
 #define LIB_REGISTRY_INTERNAL_H
@@ -99,7 +100,9 @@ int registry_open_backend(struct registry **ret_registry, const struct registry_
 	const char *rest, const struct registry_options *options, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(5);
 
-/* --- Calls. The owner fills call->task's inputs, `completed` and `owner`; all else is these functions' --- */
+/*
+ * --- Calls. The owner fills call->task's inputs, `completed` and `owner`; all else is these functions' ---
+ */
 
 /* Gives the task to the backend, or refuses it when the registry is away. The call must be idle. */
 void registry_call_submit(
@@ -119,10 +122,16 @@ void registry_call_completed(struct registry_task *task);
 int64_t registry_call_deadline_ms(const struct registry *registry);
 /* --- Requests --- */
 
-/* A zeroed request of `size` bytes that begins with struct registry_request, on the registry's list; NULL without memory. */
+/*
+ * A zeroed request of `size` bytes that begins with struct registry_request, on the registry's
+ * list; NULL without memory.
+ */
 void *registry_request_create(struct registry *registry, size_t size, const char *path,
 	registry_done *done, void *context);
-/* Fails at the next dispatch when request->path is invalid (true), through request->call's `completed`. */
+/*
+ * Fails at the next dispatch when request->path is invalid (true), through request->call's
+ * `completed`.
+ */
 bool registry_request_refuse_path(struct registry_request *request);
 /* The same for the root, which stands for ever. */
 bool registry_request_refuse_root(struct registry_request *request);

@@ -85,7 +85,10 @@ struct registry_request *registry_resolve(
 
 /* --- Stat and list --- */
 
-/* Says what the list of children holds, or that there is no memory to. free(children->paths) afterwards. */
+/*
+ * Says what the list of children holds, or that there is no memory to. free(children->paths)
+ * afterwards.
+ */
 static void tell_children(const struct registry_request *request,
 	struct registry_children *children, struct registry_result *result)
 {

@@ -1,23 +1,26 @@
 /*
  * The registry, for its users: a tree of nodes on ZooKeeper or in a directory.
  *
- * Asynchronous and single-threaded. A registry has no loop of its own: poll registry_fd() for reading, wait no longer than
- * registry_deadline_ms(), then call registry_dispatch(). All callbacks run inside registry_dispatch(), never inside the call that
- * made the request; a callback may make, cancel and unwatch anything, but not close the registry. Every request completes
- * exactly once, unless it is cancelled or the registry closed. Times are CLOCK_MONOTONIC milliseconds, passed in.
+ * Asynchronous and single-threaded. A registry has no loop of its own: poll registry_fd() for
+ * reading, wait no longer than registry_deadline_ms(), then call registry_dispatch(). All callbacks
+ * run inside registry_dispatch(), never inside the call that made the request; a callback may make,
+ * cancel and unwatch anything, but not close the registry. Every request completes exactly once,
+ * unless it is cancelled or the registry closed. Times are CLOCK_MONOTONIC milliseconds, passed in.
  *
- * Requests made while the registry is still connecting wait for it, until request_timeout_ms; while it is away they fail at
- * once with BERTH_REGISTRY_UNAVAILABLE. A write whose connection broke is looked up again after the reconnect, so that its
- * result is the truth; BERTH_TIMEOUT says that this was not possible in time.
+ * Requests made while the registry is still connecting wait for it, until request_timeout_ms; while
+ * it is away they fail at once with BERTH_REGISTRY_UNAVAILABLE. A write whose connection broke is
+ * looked up again after the reconnect, so that its result is the truth; BERTH_TIMEOUT says that
+ * this was not possible in time.
  *
- * The root "/" of a registry that nothing was ever written to does not exist either. The first node below it makes it, with
- * what is missing above it on ZooKeeper; so does registry_mknode() of "/" itself.
+ * The root "/" of a registry that nothing was ever written to does not exist either. The first node
+ * below it makes it, with what is missing above it on ZooKeeper; so does registry_mknode() of "/"
+ * itself.
  *
  * How old an answer can be: a watch proves what the server held when the server was last heard, and
- * nothing later. A cache compares registry_heard_ms() with the clock before it serves a copy. When the
- * server was heard too long ago, the cache makes one registry_confirm(). Its success means that all that
- * the watches delivered before was true when the confirmation was asked for. It costs one read of the
- * root; a registry whose user never asks sends none.
+ * nothing later. A cache compares registry_heard_ms() with the clock before it serves a copy. When
+ * the server was heard too long ago, the cache makes one registry_confirm(). Its success means that
+ * all that the watches delivered before was true when the confirmation was asked for. It costs one
+ * read of the root; a registry whose user never asks sends none.
  *
  *   CONNECTING --> CONNECTED <--> AWAY --> LOST --> CONNECTED (a new session; our ephemeral nodes are gone)
  *        \--> DENIED (credentials refused; final until closed)
@@ -56,19 +59,28 @@ enum registry_log_level {
 
 /* All strings are copied. Zero means default. */
 struct registry_options {
-	const char *url;        /* zookeeper://h1:2181,h2:2181/registry or dir:/path */
-	int session_timeout_ms; /* default 30000; ZooKeeper may change it: registry_session_timeout_ms() */
+	const char *url; /* zookeeper://h1:2181,h2:2181/registry or dir:/path */
+	/* default 30000; ZooKeeper may change it: registry_session_timeout_ms() */
+	int session_timeout_ms;
 	int request_timeout_ms; /* default 10000 */
-	int close_timeout_ms; /* how long registry_close() waits for the session's end; default 900 */
-	const char *auth;     /* "none" (default), "digest", "sasl" */
+	/* how long registry_close() waits for the session's end; default 900 */
+	int close_timeout_ms;
+	const char *auth;      /* "none" (default), "digest", "sasl" */
 	const char *auth_file; /* a file of mode 0600 with user:password, for digest */
 	bool secure;           /* write ACLs (section 6 of the contract) */
-	bool home_write; /* for secure: users may also write their homes, as in Hadoop's own layout */
-	const char *system_accounts; /* for secure: comma-separated scheme:id; an id ending in @ gets `realm` */
-	const char *write_accessors; /* for secure: more of these, from the start: see registry_add_write_accessor() */
+	/* for secure: users may also write their homes, as in Hadoop's own layout */
+	bool home_write;
+	/* for secure: comma-separated scheme:id; an id ending in @ gets `realm` */
+	const char *system_accounts;
+	/* for secure: more of these, from the start: see registry_add_write_accessor() */
+	const char *write_accessors;
 	const char *realm;
 	const json_t *
-		session; /* what registry_detach() or registry_session() gave, to go on with that session; or NULL */
+		/*
+		 * what registry_detach() or registry_session() gave, to go on with that session; or
+		 * NULL
+		 */
+		session;
 	/* Each change of state, with its reason in words. */
 	void (*on_state)(void *context, enum registry_state state, const char *why);
 	/* What a person should know of: reconnects, retries, a worker that died. May be NULL. */
@@ -79,10 +91,12 @@ struct registry_options {
 struct registry_stat {
 	int64_t created_ms;  /* wall clock, ms since 1970; the contract's `time` */
 	int64_t modified_ms; /* of the data */
-	uint64_t node_id; /* tells apart nodes that stood at the same path one after another (czxid) */
+	/* tells apart nodes that stood at the same path one after another (czxid) */
+	uint64_t node_id;
 	int64_t version; /* of the data; only equality means something */
 	size_t size;     /* bytes of data */
-	size_t children; /* that a path can name; filled by registry_stat(), list and children watches */
+	/* that a path can name; filled by registry_stat(), list and children watches */
+	size_t children;
 	size_t foreign; /* the others: names that are no path element, or paths over the limit */
 	bool ephemeral;
 	bool own; /* ephemeral and held by this registry's own session */
@@ -98,15 +112,19 @@ struct registry_found {
 struct registry_result {
 	struct err err; /* code 0: done */
 	struct registry_stat stat;
-	/* Get, resolve, data watches: NUL-terminated; borrowed for the call. A record's is JSON alone: see record_trim(). */
+	/*
+	 * Get, resolve, data watches: NUL-terminated; borrowed for the call. A record's is JSON
+	 * alone: see record_trim().
+	 */
 	const char *data;
 	size_t data_len;
-	char *const *children; /* list, children watches: full paths, sorted by strcmp; borrowed for the call */
+	/* list, children watches: full paths, sorted by strcmp; borrowed for the call */
+	char *const *children;
 	size_t children_count;
 	/*
-	 * List, children watches: the children that no path can name, sorted; borrowed for the call. Full paths in which
-	 * %XX stands for each byte of the name that is no printable ASCII, a blank, a quote, a backslash or %. They lie
-	 * in memory right behind `children`.
+	 * List, children watches: the children that no path can name, sorted; borrowed for the
+	 * call. Full paths in which %XX stands for each byte of the name that is no printable
+	 * ASCII, a blank, a quote, a backslash or %. They lie in memory right behind `children`.
 	 */
 	char *const *foreign;
 	size_t foreign_count;
@@ -117,23 +135,31 @@ struct registry_result {
 	char *const *purged;
 	size_t purged_count;
 	size_t count; /* purge, delete, withdraw: nodes deleted; mknode: 1 when it made the node */
-	bool emptied; /* withdraw: the node has children and stays without data; `stat` is its new one */
+	/* withdraw: the node has children and stays without data; `stat` is its new one */
+	bool emptied;
 	bool changed; /* watches: false when a re-read found what was known before */
 };
 
-/* What was found as an object of path -> record, in that order; a new reference, or NULL without memory. */
+/*
+ * What was found as an object of path -> record, in that order; a new reference, or NULL without
+ * memory.
+ */
 json_t *registry_found_json(const struct registry_result *result);
 
 typedef void registry_done(void *context, const struct registry_result *result);
 
-/* Whether `file` holds credentials that digest can use, and nobody else can change or, but for a mounted secret, read. */
+/*
+ * Whether `file` holds credentials that digest can use, and nobody else can change or, but for a
+ * mounted secret, read.
+ */
 int registry_auth_file_check(const char *file, struct err *err) __attribute__((warn_unused_result))
 ERR_REQUIRED(2);
 
 /*
- * What registry_open() would refuse, found without opening anything: a bad URL, credentials that cannot be used, what the
- * backend or this build's ZooKeeper client library cannot do. 0, or err filled with the first one and *ret_option (may be NULL)
- * with the name that berth.ini(5) has for what is at fault: "url", "auth", "auth_file", "secure", "system_accounts". Static.
+ * What registry_open() would refuse, found without opening anything: a bad URL, credentials that
+ * cannot be used, what the backend or this build's ZooKeeper client library cannot do. 0, or err
+ * filled with the first one and *ret_option (may be NULL) with the name that berth.ini(5) has for
+ * what is at fault: "url", "auth", "auth_file", "secure", "system_accounts". Static.
  */
 int registry_options_check(const struct registry_options *options, const char **ret_option,
 	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(3);
@@ -143,19 +169,23 @@ int registry_open(struct registry **ret_registry, const struct registry_options 
 	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(3);
 
 /*
- * Ends the session, so that its ephemeral nodes vanish, and frees everything; blocks for little longer than
- * close_timeout_ms, by default for a second at most. Accepts NULL.
+ * Ends the session, so that its ephemeral nodes vanish, and frees everything; blocks for little
+ * longer than close_timeout_ms, by default for a second at most. Accepts NULL.
  */
 void registry_close(struct registry *registry);
 
 /*
- * Frees everything but leaves the session and its ephemeral nodes standing, for a successor that passes the returned object
- * (new reference; NULL when there is no session) as options.session: across exec(), for dir: also by inherited descriptors.
+ * Frees everything but leaves the session and its ephemeral nodes standing, for a successor that
+ * passes the returned object (new reference; NULL when there is no session) as options.session:
+ * across exec(), for dir: also by inherited descriptors.
  */
 json_t *registry_detach(struct registry *registry);
 
-/* What would be needed to resume the session, for a state file (ZooKeeper: id and password, a secret); NULL where only
- * a live hand-over can do it (dir:) or there is no session yet. New reference. */
+/*
+ * What would be needed to resume the session, for a state file (ZooKeeper: id and password, a
+ * secret); NULL where only a live hand-over can do it (dir:) or there is no session yet. New
+ * reference.
+ */
 json_t *registry_session(const struct registry *registry);
 
 int registry_fd(const struct registry *registry);
@@ -172,12 +202,15 @@ const char *registry_session_name(const struct registry *registry);
 int registry_session_timeout_ms(const struct registry *registry);
 
 /*
- * Requests. `path` is checked: an invalid one completes with BERTH_INVALID_PATHNAME. NULL is returned without memory only.
- * The handle is valid until `done` has been called.
+ * Requests. `path` is checked: an invalid one completes with BERTH_INVALID_PATHNAME. NULL is
+ * returned without memory only. The handle is valid until `done` has been called.
  */
 struct registry_request *registry_get(
 	struct registry *registry, const char *path, registry_done *done, void *context);
-/* As get, and checks that the data is a service record: NO_RECORD or INVALID_RECORD (with data) otherwise. */
+/*
+ * As get, and checks that the data is a service record: NO_RECORD or INVALID_RECORD (with data)
+ * otherwise.
+ */
 struct registry_request *registry_resolve(
 	struct registry *registry, const char *path, registry_done *done, void *context);
 struct registry_request *registry_stat(
@@ -186,14 +219,14 @@ struct registry_request *registry_list(
 	struct registry *registry, const char *path, registry_done *done, void *context);
 
 /*
- * When the server was last heard (CLOCK_MONOTONIC, ms): the time at which the newest request that it
- * has answered was made. INT64_MIN before the first answer. A backend without a server (dir:) returns
- * `now_ms`.
+ * When the server was last heard (CLOCK_MONOTONIC, ms): the time at which the newest request that
+ * it has answered was made. INT64_MIN before the first answer. A backend without a server (dir:)
+ * returns `now_ms`.
  */
 int64_t registry_heard_ms(const struct registry *registry, int64_t now_ms);
 /*
- * Asks the server for a sign of life with one cheap read. Code 0: registry_heard_ms() is no earlier than
- * this call, and the watches have learnt of every change that the server knew at that time.
+ * Asks the server for a sign of life with one cheap read. Code 0: registry_heard_ms() is no earlier
+ * than this call, and the watches have learnt of every change that the server knew at that time.
  * REGISTRY_UNAVAILABLE or TIMEOUT: nothing was learnt.
  */
 struct registry_request *registry_confirm(
@@ -202,18 +235,28 @@ struct registry_request *registry_confirm(
 /* Called now and then, at most every 64 nodes, by what visits many; may be NULL. */
 typedef void registry_progress(void *context, size_t visited, size_t matches);
 
-/* The children that hold a record, as result->found; children that vanish meanwhile or hold none are left out. */
+/*
+ * The children that hold a record, as result->found; children that vanish meanwhile or hold none
+ * are left out.
+ */
 struct registry_request *registry_records(struct registry *registry, const char *path,
 	registry_progress *progress, registry_done *done, void *context);
 
-/* Makes a node without record; an existing node is no error. `parents`: make what is missing above it too, else PathNotFound. */
+/*
+ * Makes a node without record; an existing node is no error. `parents`: make what is missing above
+ * it too, else PathNotFound.
+ */
 struct registry_request *registry_mknode(struct registry *registry, const char *path, bool parents,
 	registry_done *done, void *context);
 
 enum registry_bind_mode {
 	REGISTRY_BIND_CREATE,    /* FileAlreadyExists when a node stands there */
 	REGISTRY_BIND_OVERWRITE, /* whatever stands there */
-	REGISTRY_BIND_REPLACE /* only over the node of `expected` (node_id and version); else FileAlreadyExists, or PathNotFound */
+	/*
+	 * only over the node of `expected` (node_id and version); else FileAlreadyExists, or
+	 * PathNotFound
+	 */
+	REGISTRY_BIND_REPLACE
 };
 
 struct registry_bind {
@@ -226,39 +269,47 @@ struct registry_bind {
 };
 
 /*
- * Writes a record. Overwriting and replacing set the data in place where the node
- * is of the wanted kind already (persistent, or ephemeral and our own) and otherwise swap the node atomically: no reader ever
- * finds the path empty. An ephemeral node can replace only a node without children (NoChildrenForEphemerals).
- * result->stat is that of the node as written.
+ * Writes a record. Overwriting and replacing set the data in place where the node is of the wanted
+ * kind already (persistent, or ephemeral and our own) and otherwise swap the node atomically: no
+ * reader ever finds the path empty. An ephemeral node can replace only a node without children
+ * (NoChildrenForEphemerals). result->stat is that of the node as written.
  */
 struct registry_request *registry_bind(struct registry *registry, const char *path,
 	const struct registry_bind *bind, registry_done *done, void *context);
 
 enum registry_delete_mode {
 	REGISTRY_DELETE_NODE, /* PathIsNotEmptyDirectory when it has children */
-	REGISTRY_DELETE_TREE, /* all below too; PathIsNotEmptyDirectory, before anything is deleted, when a name below is foreign */
-	REGISTRY_DELETE_ALL   /* foreign names too */
+	/*
+	 * all below too; PathIsNotEmptyDirectory, before anything is deleted, when a name below is
+	 * foreign
+	 */
+	REGISTRY_DELETE_TREE,
+	REGISTRY_DELETE_ALL /* foreign names too */
 };
 
 /*
- * Deletes a node; what is absent already is no error. A refusal for foreign names says them. On ZooKeeper a name over the
- * limit of paths ends a REGISTRY_DELETE_ALL with LimitExceeded.
- * `expected`, or NULL: delete only that very node and version (node_id and version); FileAlreadyExists when another stands there.
- * ZooKeeper itself compares versions alone: there the node's identity is looked at one round trip before.
+ * Deletes a node; what is absent already is no error. A refusal for foreign names says them. On
+ * ZooKeeper a name over the limit of paths ends a REGISTRY_DELETE_ALL with LimitExceeded.
+ * `expected`, or NULL: delete only that very node and version (node_id and version);
+ * FileAlreadyExists when another stands there. ZooKeeper itself compares versions alone: there the
+ * node's identity is looked at one round trip before.
  */
 struct registry_request *registry_delete(struct registry *registry, const char *path,
 	enum registry_delete_mode mode, const struct registry_stat *expected,
 	registry_progress *progress, registry_done *done, void *context);
 
 /*
- * Takes the record out of the tree. `expected` is required and names the node and the version, as for registry_delete(). A node
- * without children is deleted (`count` 1). A node with children loses its data in place and stays (`emptied`, with its new
- * `stat`), so that what is below it stays reachable; nothing else of it changes, and no reader finds the path absent.
- * An absent node is no error (`count` 0). FILE_ALREADY_EXISTS when another node or version stands there: nothing was changed.
+ * Takes the record out of the tree. `expected` is required and names the node and the version, as
+ * for registry_delete(). A node without children is deleted (`count` 1). A node with children loses
+ * its data in place and stays (`emptied`, with its new `stat`), so that what is below it stays
+ * reachable; nothing else of it changes, and no reader finds the path absent. An absent node is no
+ * error (`count` 0). FILE_ALREADY_EXISTS when another node or version stands there: nothing was
+ * changed.
  *
- * Called again with the `stat` of an emptied node it deletes that node if the children have gone, and else writes nothing:
- * to be used when a children watch says that there are none left. An ephemeral node of this registry's own session on dir: ends at
- * once, whoever holds the registry's write lock.
+ * Called again with the `stat` of an emptied node it deletes that node if the children have gone,
+ * and else writes nothing: to be used when a children watch says that there are none left. An
+ * ephemeral node of this registry's own session on dir: ends at once, whoever holds the registry's
+ * write lock.
  */
 struct registry_request *registry_withdraw(struct registry *registry, const char *path,
 	const struct registry_stat *expected, registry_done *done, void *context);
@@ -274,7 +325,10 @@ struct registry_criteria {
 	size_t max_bytes; /* of all records found: more is LimitExceeded; 0: as many as there are */
 };
 
-/* Walks the tree with at most 64 requests in flight; result->found holds the matches. What no path can name is passed over. */
+/*
+ * Walks the tree with at most 64 requests in flight; result->found holds the matches. What no path
+ * can name is passed over.
+ */
 struct registry_request *registry_find(struct registry *registry,
 	const struct registry_criteria *criteria, registry_progress *progress, registry_done *done,
 	void *context);
@@ -286,17 +340,19 @@ enum registry_purge_policy {
 };
 
 /*
- * Deletes, depth first, the nodes whose yarn:id AND yarn:persistence match (both are required), each only in the version
- * that was read. A match that has children: `all` deletes it with everything below, `skip` leaves it, `fail` ends
- * the purge with PathIsNotEmptyDirectory. `dry_run`: all the same, but nothing is deleted. result->found are the matches, result->purged what goes.
+ * Deletes, depth first, the nodes whose yarn:id AND yarn:persistence match (both are required),
+ * each only in the version that was read. A match that has children: `all` deletes it with
+ * everything below, `skip` leaves it, `fail` ends the purge with PathIsNotEmptyDirectory.
+ * `dry_run`: all the same, but nothing is deleted. result->found are the matches, result->purged
+ * what goes.
  */
 struct registry_request *registry_purge(struct registry *registry,
 	const struct registry_criteria *criteria, enum registry_purge_policy policy, bool dry_run,
 	registry_progress *progress, registry_done *done, void *context);
 
 /*
- * From now on, every node that this registry creates also gives all rights to this digest user. 0, or err filled: FAILED
- * without `secure`, where it would do nothing.
+ * From now on, every node that this registry creates also gives all rights to this digest user. 0,
+ * or err filled: FAILED without `secure`, where it would do nothing.
  */
 int registry_add_write_accessor(struct registry *registry, const char *user, const char *password,
 	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(4);
@@ -307,11 +363,11 @@ void registry_cancel(struct registry *registry, struct registry_request *request
 
 /*
  * Watches. on_change is called with the first state, then with each later one: code 0 with data or
- * children, PATH_NOT_FOUND while the path is absent (its creation is noticed), NO_PATH_PERMISSIONS ….
- * Every state is the result of a read, or follows from one: none is older than the one before, and the
- * last one is always delivered; states in between may be skipped. After a reconnect each watch is
- * confirmed and on_change called, `changed` false when nothing happened meanwhile. The confirmations of
- * many watches are spread over a window of some seconds.
+ * children, PATH_NOT_FOUND while the path is absent (its creation is noticed), NO_PATH_PERMISSIONS
+ * …. Every state is the result of a read, or follows from one: none is older than the one before,
+ * and the last one is always delivered; states in between may be skipped. After a reconnect each
+ * watch is confirmed and on_change called, `changed` false when nothing happened meanwhile. The
+ * confirmations of many watches are spread over a window of some seconds.
  */
 enum registry_watch_kind { REGISTRY_WATCH_DATA, REGISTRY_WATCH_CHILDREN };
 

@@ -1,5 +1,6 @@
 /*
- * Registry URLs: zookeeper://h1:2181,h2:2181,[::1]:2181/registry, the same with zookeeper+tls://, and dir:/path.
+ * Registry URLs: zookeeper://h1:2181,h2:2181,[::1]:2181/registry, the same with zookeeper+tls://,
+ * and dir:/path.
  *
  * A URL holds no credentials (they belong in auth_file), so that it can be shown anywhere.
  */
@@ -31,15 +32,23 @@ struct registry_url {
 	char path[1025];
 };
 
-/* 0, or FAILED with a message that quotes the URL without anything secret and says what is allowed. */
+/*
+ * 0, or FAILED with a message that quotes the URL without anything secret and says what is allowed.
+ */
 int registry_url_parse(struct registry_url *ret_url, const char *text, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
 
-/* The same of what a backend's open() gets: h1:2181,[::1]:2181/registry, the URL behind "zookeeper://". */
+/*
+ * The same of what a backend's open() gets: h1:2181,[::1]:2181/registry, the URL behind
+ * "zookeeper://".
+ */
 int registry_url_parse_servers(struct registry_url *ret_url, const char *rest, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
 
-/* A canonical spelling for people, without secrets even when `text` is no valid URL; malloc'ed, NULL without memory. */
+/*
+ * A canonical spelling for people, without secrets even when `text` is no valid URL; malloc'ed,
+ * NULL without memory.
+ */
 char *registry_url_display(const char *text);
 
 #endif

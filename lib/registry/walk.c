@@ -1,16 +1,18 @@
 /*
  * Walking a tree: recursive delete, records, find and purge.
  *
- * Every node under way goes through these steps, at most one task each, REGISTRY_MAX_IN_FLIGHT in all:
+ * Every node under way goes through these steps, at most one task each, REGISTRY_MAX_IN_FLIGHT in
+ * all:
  *
  *     READ (not for delete) --> LIST --> its children, each in the same way --> REMOVE (delete, purge) --> done
  *              |                  ^------------(new children meanwhile)------------' ^
  *              '---(known to have no children)---------------------------------------'
  *
- * A delete that spares foreign names (REGISTRY_DELETE_TREE) lists the whole tree first, and goes over it again to remove it.
+ * A delete that spares foreign names (REGISTRY_DELETE_TREE) lists the whole tree first, and goes
+ * over it again to remove it.
  *
- * Children are started from the directory that was opened last, so that what is in memory are the lists of children on a few
- * branches, never a level of the whole tree.
+ * Children are started from the directory that was opened last, so that what is in memory are the
+ * lists of children on a few branches, never a level of the whole tree.
  */
 #include "lib/registry/internal.h"
 

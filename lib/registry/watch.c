@@ -1,6 +1,7 @@
 /*
- * Watches: the state of a path, told again whenever it changes. A handle is one user's watch; all handles
- * of one kind on one path share a `watched` (watched.h), which learns the states that are told here.
+ * Watches: the state of a path, told again whenever it changes. A handle is one user's watch; all
+ * handles of one kind on one path share a `watched` (watched.h), which learns the states that are
+ * told here.
  */
 #include "lib/registry/watched.h"
 
@@ -47,8 +48,8 @@ static void free_dead_handles(struct registry_watched *watched)
 }
 
 /*
- * Callbacks may add and remove any handle: removed ones stay on the list until the end, added ones come
- * behind the one that is last now.
+ * Callbacks may add and remove any handle: removed ones stay on the list until the end, added ones
+ * come behind the one that is last now.
  */
 void watched_deliver(struct registry_watched *watched, bool all)
 {
@@ -103,7 +104,10 @@ struct registry_watch *registry_watch(struct registry *registry, const char *pat
 	handle->on_change = on_change;
 	handle->context = context;
 	list_append(&watched->handles, &handle->link);
-	/* A user who asked for a refresh knows of a change: the first state to tell is the one after it. */
+	/*
+	 * A user who asked for a refresh knows of a change: the first state to tell is the one
+	 * after it.
+	 */
 	bool refreshing = watched->tell_all && registry->state == REGISTRY_CONNECTED;
 	if (!refreshing || watched->phase == WATCHED_INVALID) {
 		watched_tell_late(watched);

@@ -329,8 +329,8 @@ static int64_t next_confirmation_ms(const struct registry *registry)
 }
 
 /*
- * In turns: a lookup of something new does not wait for a hundred thousand confirmations, and these are
- * not put off for ever.
+ * In turns: a lookup of something new does not wait for a hundred thousand confirmations, and these
+ * are not put off for ever.
  */
 static struct registry_watched *next_read(struct registry_watches *watches)
 {
@@ -403,7 +403,10 @@ static void on_read(struct registry_call *call)
 	registry->watches.reads_in_flight--;
 	watched->phase = WATCHED_SETTLED;
 	if (code == BERTH_REGISTRY_UNAVAILABLE || code == BERTH_AUTHENTICATION_FAILED) {
-		/* Nothing was learnt. The reconnect reads all watches; if there is none, the retry does. */
+		/*
+		 * Nothing was learnt. The reconnect reads all watches; if there is none, the retry
+		 * does.
+		 */
 		registry_call_clear(call);
 		retry_later(watched, RETRY_SOON_MS);
 	} else {

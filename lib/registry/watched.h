@@ -12,16 +12,17 @@
  *                      FOLLOWING
  *     INVALID: the path is invalid; it is never read.
  *
- * Each read arms the next notification; one that failed may not have, so it is tried again later. After
- * a reconnect every watched is CONFIRMING: these reads are spread over a window, because all clients of
- * a server that restarts come at once; what somebody asks for meanwhile goes before them.
+ * Each read arms the next notification; one that failed may not have, so it is tried again later.
+ * After a reconnect every watched is CONFIRMING: these reads are spread over a window, because all
+ * clients of a server that restarts come at once; what somebody asks for meanwhile goes before
+ * them.
  *
- * FOLLOWING needs no read and no notification of its own, because another watched implies its state: the
- * data of the same path (an ephemeral node has no children, an absent one neither), or the list of the
- * parent's children (what it does not name is absent). The follower waits until its leader is settled,
- * and looks again whenever the leader has learnt something; when that implies nothing, it reads itself.
- * A path whose node was deleted follows its parent's list, which has changed by then. It must not be
- * taken for absent at once: another node may have replaced it.
+ * FOLLOWING needs no read and no notification of its own, because another watched implies its
+ * state: the data of the same path (an ephemeral node has no children, an absent one neither), or
+ * the list of the parent's children (what it does not name is absent). The follower waits until its
+ * leader is settled, and looks again whenever the leader has learnt something; when that implies
+ * nothing, it reads itself. A path whose node was deleted follows its parent's list, which has
+ * changed by then. It must not be taken for absent at once: another node may have replaced it.
  */
 #ifndef LIB_REGISTRY_WATCHED_H
 #define LIB_REGISTRY_WATCHED_H

@@ -1,5 +1,6 @@
 /*
- * What the formats share: an item is one address of one endpoint; a format prints a head, items, a tail.
+ * What the formats share: an item is one address of one endpoint; a format prints a head, items, a
+ * tail.
  *
  *   render.c      the walk over the picture, lines, json
  *   proxy.c       envoy, haproxy, nginx

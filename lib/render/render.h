@@ -1,10 +1,10 @@
 /*
- * A set of records as the text that proxies, monitoring and scripts read. Pure: the agent's outputs,
- * GET /v1/targets and `berth render` all print with this.
+ * A set of records as the text that proxies, monitoring and scripts read. Pure: the agent's
+ * outputs, GET /v1/targets and `berth render` all print with this.
  *
  * A picture holds the records at and below one path. Every endpoint address that the filter lets
- * through becomes an item, in the order of the paths and of the addresses in a record; items without
- * a host, or without the port that a format needs, are left out and counted.
+ * through becomes an item, in the order of the paths and of the addresses in a record; items
+ * without a host, or without the port that a format needs, are left out and counted.
  *
  *   lines       one address a line: host:port, URI or path
  *   json        an array of {path, scope, api, protocol, addressType, address}
@@ -86,8 +86,8 @@ size_t render_count_instances(
 	const struct render_picture *picture, const struct render_filter *filter);
 
 /*
- * Calls `visit` for each address that the filter lets through and that names a host: for outputs that
- * are no text. `literal`: the host is an address. `index` counts within the member.
+ * Calls `visit` for each address that the filter lets through and that names a host: for outputs
+ * that are no text. `literal`: the host is an address. `index` counts within the member.
  */
 void render_each_target(const struct render_picture *picture, const struct render_filter *filter,
 	void (*visit)(void *context, const struct render_member *member,
@@ -97,7 +97,10 @@ void render_each_target(const struct render_picture *picture, const struct rende
 /* A member's weight in a proxy, from its attribute `weight`: 1 to 256; 1 without. */
 unsigned render_server_weight(const struct record *record);
 
-/* The name of a member's server in a proxy: the path below `from`, with dots. `index` 0 is the first address. */
+/*
+ * The name of a member's server in a proxy: the path below `from`, with dots. `index` 0 is the
+ * first address.
+ */
 void render_server_name(char *out, size_t size, const char *from, const char *path, size_t index);
 
 #endif

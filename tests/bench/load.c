@@ -6,8 +6,9 @@
  *                                         clients in a closed loop: each sends a random one of the requests (LEN bytes each) in
  *                                         the file, and waits for its answer; prints rate, p50 and p99 in microseconds
  *
- * ADDRESS is a socket's path or 127.0.0.1:PORT. With SECONDS 0 every request is made once. All answers must be of one length,
- * which the first one shows; a GREETING is sent, and answered, once a connection.
+ * ADDRESS is a socket's path or 127.0.0.1:PORT. With SECONDS 0 every request is made once. All
+ * answers must be of one length, which the first one shows; a GREETING is sent, and answered, once
+ * a connection.
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,6 +1,7 @@
 /*
- * The cache, fed by a scripted registry. Whatever comes in whatever order: when all is quiet a confirmed answer is what the
- * registry holds, observers that replayed their events have the registry's tree, and the cache is within its limit.
+ * The cache, fed by a scripted registry. Whatever comes in whatever order: when all is quiet a
+ * confirmed answer is what the registry holds, observers that replayed their events have the
+ * registry's tree, and the cache is within its limit.
  */
 #include <assert.h>
 #include <stdint.h>

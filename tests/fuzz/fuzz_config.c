@@ -1,4 +1,6 @@
-/* Any file either loads or is refused with reasons; what loads is printed so that it loads again. */
+/*
+ * Any file either loads or is refused with reasons; what loads is printed so that it loads again.
+ */
 #include <assert.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /*
- * Packets from anybody: what is read as a query has a reply that libc reads again, whatever the answer
- * is and however little the client takes; and a reply never answers another question.
+ * Packets from anybody: what is read as a query has a reply that libc reads again, whatever the
+ * answer is and however little the client takes; and a reply never answers another question.
  */
 #include <assert.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /*
- * A pattern over a command's output: how the output is cut into pieces makes no difference, and up to the longest
- * line the verdict is that of regexec() over the whole.
+ * A pattern over a command's output: how the output is cut into pieces makes no difference, and up
+ * to the longest line the verdict is that of regexec() over the whole.
  */
 #include <assert.h>
 #include <regex.h>

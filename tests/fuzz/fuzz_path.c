@@ -1,4 +1,6 @@
-/* Whatever passes path_check() has the properties that everybody relies on; nothing else crashes. */
+/*
+ * Whatever passes path_check() has the properties that everybody relies on; nothing else crashes.
+ */
 #include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>

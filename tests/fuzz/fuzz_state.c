@@ -1,7 +1,7 @@
 /*
- * State that outlives the agent: the file that holds it, and the documents of drain, history and checks. Whatever
- * stands there nothing crashes, a file that is read is the file that would be written, and a document that is taken
- * up is saved as it was taken up.
+ * State that outlives the agent: the file that holds it, and the documents of drain, history and
+ * checks. Whatever stands there nothing crashes, a file that is read is the file that would be
+ * written, and a document that is taken up is saved as it was taken up.
  */
 #include <assert.h>
 #include <jansson.h>

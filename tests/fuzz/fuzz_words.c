@@ -1,4 +1,7 @@
-/* A command either splits or is refused with a reason; its words join to a line that splits into the same words. */
+/*
+ * A command either splits or is refused with a reason; its words join to a line that splits into
+ * the same words.
+ */
 #include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>

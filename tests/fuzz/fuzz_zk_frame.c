@@ -1,4 +1,7 @@
-/* Frames of the ZooKeeper worker: what decodes is encoded to the same bytes again; nothing else crashes or reads beyond. */
+/*
+ * Frames of the ZooKeeper worker: what decodes is encoded to the same bytes again; nothing else
+ * crashes or reads beyond.
+ */
 #include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,4 +1,7 @@
-/* Write accessors on a real ZooKeeper: what is written for them, what they may do, and what they may not any more. */
+/*
+ * Write accessors on a real ZooKeeper: what is written for them, what they may do, and what they
+ * may not any more.
+ */
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -194,7 +194,10 @@ Test(dir, files_that_are_not_berths_are_not_nodes_and_are_never_deleted)
 		exists_on_disk("/a/file"));
 }
 
-/* Puts something odd at /odd/_record, expects a clear refusal and that the record can be repaired and deleted. */
+/*
+ * Puts something odd at /odd/_record, expects a clear refusal and that the record can be repaired
+ * and deleted.
+ */
 static void check_odd_record(int (*make)(void), int code)
 {
 	struct registry_stat stat;

@@ -76,8 +76,9 @@ static void watch_owned(void)
 }
 
 /*
- * A child that owns /a/owned, seen by `client`, which has both kinds of watches on it. The record can be seen before all is
- * done that makes it: until then its maker holds the write lock, and the news of it may be under way.
+ * A child that owns /a/owned, seen by `client`, which has both kinds of watches on it. The record
+ * can be seen before all is done that makes it: until then its maker holds the write lock, and the
+ * news of it may be under way.
  */
 static pid_t start_owner(void)
 {
@@ -110,7 +111,9 @@ Test(dir_process, a_killed_owners_record_is_gone_and_watchers_know)
 	DIR_CLIENT_UNTIL(&client, client.notified[REGISTRY_WATCH_CHILDREN] > 0);
 }
 
-/* Only notifications are looked at, so each death must be announced with the lock free when read. */
+/*
+ * Only notifications are looked at, so each death must be announced with the lock free when read.
+ */
 Test(dir_process, no_death_is_missed)
 {
 	cr_assert_eq(dir_create(&client, "/a", "", false), 0);
@@ -121,7 +124,10 @@ Test(dir_process, no_death_is_missed)
 		DIR_CLIENT_UNTIL(&client, dir_stat(&client, "/a/owned", &stat) == 0);
 		kill(pid, SIGKILL); /* armed while it dies */
 		for (;;) {
-			/* Before it is armed: the news of the last owner's remains may come between, and is the only one then. */
+			/*
+			 * Before it is armed: the news of the last owner's remains may come
+			 * between, and is the only one then.
+			 */
 			dir_client_clear(&client);
 			cr_assert_eq(dir_watch(&client, "/a", REGISTRY_WATCH_CHILDREN), 0);
 			if (strcmp(dir_list(&client, "/a"), "") == 0) {
@@ -192,7 +198,10 @@ Test(dir_process, racing_updates_lose_nothing)
 	cr_assert_eq(atoi(data), 2 * ROUNDS);
 }
 
-/* Creates and deletes the same nodes as somebody else; every error must be one that the race explains. */
+/*
+ * Creates and deletes the same nodes as somebody else; every error must be one that the race
+ * explains.
+ */
 static void make_and_remove(void)
 {
 	struct dir_client racer;
@@ -227,7 +236,10 @@ static void make_and_remove(void)
 	dir_client_close(&racer);
 }
 
-/* Two processes are the first in the same new registry at once, in NEW_REGISTRIES one after another. */
+/*
+ * Two processes are the first in the same new registry at once, in NEW_REGISTRIES one after
+ * another.
+ */
 enum { NEW_REGISTRIES = 300 };
 
 static void be_first(const char *path)
@@ -274,7 +286,10 @@ Test(dir_process, racing_creates_and_deletes_give_no_odd_error)
 	cr_assert_str_eq(dir_list(&client, "/"), "");
 }
 
-/* The program that the owner becomes: goes on with the session that its environment holds, then waits to be killed. */
+/*
+ * The program that the owner becomes: goes on with the session that its environment holds, then
+ * waits to be killed.
+ */
 __attribute__((constructor)) static void become_successor(void)
 {
 	const char *session = getenv("TEST_DIR_SESSION");
@@ -348,7 +363,10 @@ Test(dir_process, a_detached_session_can_be_taken_up_again_in_the_same_process)
 	cr_assert(stat.own);
 }
 
-/* A user namespace of its own has limits of its own; it can be had only by a process with a single thread. */
+/*
+ * A user namespace of its own has limits of its own; it can be had only by a process with a single
+ * thread.
+ */
 static bool forbid_watches(void)
 {
 	bool done;

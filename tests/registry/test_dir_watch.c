@@ -100,7 +100,10 @@ static void set_levels(int from, int to)
 	}
 }
 
-/* From every depth that exists to every other, armed before, with the watcher looking on only afterwards. */
+/*
+ * From every depth that exists to every other, armed before, with the watcher looking on only
+ * afterwards.
+ */
 Test(dir_watch, ancestors_come_and_go_in_all_orders)
 {
 	for (int from = 0; from <= 4; from++) {

@@ -1,4 +1,6 @@
-/* Children that no path can name: seen and counted, passed over by searches, never deleted unasked. */
+/*
+ * Children that no path can name: seen and counted, passed over by searches, never deleted unasked.
+ */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -165,7 +167,10 @@ EVERY_BACKEND(foreign, names_are_deleted_when_asked_for)
 	answer_clear(&answer);
 }
 
-/* A child of the node at `path`, which has the longest name and path. A directory takes it by a name of its own only. */
+/*
+ * A child of the node at `path`, which has the longest name and path. A directory takes it by a
+ * name of its own only.
+ */
 static void make_too_long(struct stage *stage, const char *path, size_t len)
 {
 	char child[LIMIT_PATH_BYTES + 8];

@@ -1,4 +1,7 @@
-/* Purge against others who register at the same time, on every backend; the policies are in test_walk.c. */
+/*
+ * Purge against others who register at the same time, on every backend; the policies are in
+ * test_walk.c.
+ */
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,8 +18,9 @@ enum { MOST_STEPS = 1000, PATIENCE_MS = 60000 };
 static const struct registry_criteria dead = { .id = "dead", .persistence = "container" };
 
 /*
- * Until what it asked for is answered, or is due at once; it does not know yet. Whatever a server still had to do with its
- * request could come between two steps of the other client. A deadline may pass meanwhile: it is no news.
+ * Until what it asked for is answered, or is due at once; it does not know yet. Whatever a server
+ * still had to do with its request could come between two steps of the other client. A deadline may
+ * pass meanwhile: it is no news.
  */
 static void await_news(struct registry *registry)
 {
@@ -98,7 +102,10 @@ static bool purge_with(struct stage *stage, struct registry *purger, interfere *
 	return early;
 }
 
-/* At every point at which the purger may stand still, from before its first request to after its last. */
+/*
+ * At every point at which the purger may stand still, from before its first request to after its
+ * last.
+ */
 static void purge_against(struct stage *stage, interfere *meddle)
 {
 	struct registry *purger = stage_client(stage);

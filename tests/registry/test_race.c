@@ -1,4 +1,7 @@
-/* Two clients at the same path at the same time, on every backend: no lost update and no spurious error. */
+/*
+ * Two clients at the same path at the same time, on every backend: no lost update and no spurious
+ * error.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,7 +70,10 @@ EVERY_BACKEND(race, of_two_creators_one_wins)
 		char path[64];
 		snprintf(path, sizeof(path), "/race/r%zu/node", race.round / 4);
 		clear(&race);
-		/* The one who asks first alternates; every fourth time the parents are missing, too. */
+		/*
+		 * The one who asks first alternates; every fourth time the parents are missing,
+		 * too.
+		 */
 		size_t first = race.round % CLIENTS;
 		start_bind(&race, first, path, data[first], REGISTRY_BIND_CREATE, false, NULL);
 		start_bind(&race, !first, path, data[!first], REGISTRY_BIND_CREATE, false, NULL);
@@ -235,7 +241,10 @@ EVERY_BACKEND(race, parents_deleted_meanwhile_are_made_again)
 
 /* --- Two processes --- */
 
-/* Runs the same in a second process, on a client of its own, and in this one; returns what they counted together. */
+/*
+ * Runs the same in a second process, on a client of its own, and in this one; returns what they
+ * counted together.
+ */
 static size_t in_two_processes(
 	struct stage *stage, size_t (*racer)(struct registry *registry, size_t number))
 {
@@ -292,7 +301,9 @@ SHARED_BACKENDS(race, conditional_writes_of_two_processes_lose_no_update)
 	answer_clear(&answer);
 }
 
-/* How many of the nodes were made by this one. Parents are common, and made by whoever comes first. */
+/*
+ * How many of the nodes were made by this one. Parents are common, and made by whoever comes first.
+ */
 static size_t create_all(struct registry *registry, size_t number)
 {
 	struct answer answer = { 0 };

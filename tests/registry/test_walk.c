@@ -36,8 +36,10 @@ static void put_endpoint(
 	put(stage, path, record);
 }
 
-/* The paths of the records in the order in which they are told, which is the sorted one, separated by blanks. Borrowed until
- * the next call. */
+/*
+ * The paths of the records in the order in which they are told, which is the sorted one, separated
+ * by blanks. Borrowed until the next call.
+ */
 static const char *paths_of(const struct answer *answer)
 {
 	static char text[4096];

@@ -1,4 +1,7 @@
-/* What only ZooKeeper does: sessions that outlive connections, workers and processes, and those that do not. */
+/*
+ * What only ZooKeeper does: sessions that outlive connections, workers and processes, and those
+ * that do not.
+ */
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <fcntl.h>
@@ -23,9 +26,10 @@
 #define RECORD "{\"type\":\"JSONServiceRecord\",\"description\":\"%s\"}"
 
 /*
- * How long sessions are. A short one may end at any stall of a busy machine, a safe one at none; a brief one only if a stall takes
- * all of the third that is left of it when a silent server is noticed. The client library rests longer between its attempts,
- * and the registry between its workers, the longer the session is.
+ * How long sessions are. A short one may end at any stall of a busy machine, a safe one at none; a
+ * brief one only if a stall takes all of the third that is left of it when a silent server is
+ * noticed. The client library rests longer between its attempts, and the registry between its
+ * workers, the longer the session is.
  */
 enum { SAFE_MS = 300000, BRIEF_MS = 30000, RESTARTS_MS = 12000, SHORT_MS = 4000 };
 
@@ -116,7 +120,10 @@ static void pause_us(long us)
 	nanosleep(&time, NULL);
 }
 
-/* Until the node's owner is one of the two (0: there is no node); the server works on what it has read in its own time. */
+/*
+ * Until the node's owner is one of the two (0: there is no node); the server works on what it has
+ * read in its own time.
+ */
 static void await_owner(unsigned long long one, unsigned long long other)
 {
 	int64_t until_ms = clock_monotonic_ms() + PATIENCE_MS;
@@ -127,7 +134,10 @@ static void await_owner(unsigned long long one, unsigned long long other)
 	}
 }
 
-/* Closing sends the session's end and waits for no answer; the session itself would last for much longer. */
+/*
+ * Closing sends the session's end and waits for no answer; the session itself would last for much
+ * longer.
+ */
 static void close_and_await_end(struct registry *registry)
 {
 	client_close(registry);
@@ -336,7 +346,10 @@ Test(zookeeper, a_server_that_pauses_is_noticed_and_the_session_presumed_over_af
 	cr_assert_geq(clock_monotonic_ms(), heard_ms + SHORT_MS);
 	zookeeper_server_resume(server);
 	client_wait_state(registry, REGISTRY_CONNECTED);
-	/* The server may find that the session is over, or, having slept itself, that it is not: both are told as they are. */
+	/*
+	 * The server may find that the session is over, or, having slept itself, that it is not:
+	 * both are told as they are.
+	 */
 	await_owner(0, strtoull(registry_session_name(registry), NULL, 16));
 	client_close(registry);
 }
@@ -421,7 +434,10 @@ static void await_count(struct count *count, size_t goal)
 	client_wait(is_counted, count);
 }
 
-/* Their watches in one packet, as the client library would set them again, are more than a server takes. */
+/*
+ * Their watches in one packet, as the client library would set them again, are more than a server
+ * takes.
+ */
 Test(zookeeper, tens_of_thousands_of_watched_paths_survive_a_restart_of_the_server)
 {
 	enum { AT_ONCE = 1000 };
@@ -784,7 +800,9 @@ static int fake_server(int *ret_port)
 	return fd;
 }
 
-/* Answers each of `count` connections differently: garbage, half a frame, a giant length, nothing. */
+/*
+ * Answers each of `count` connections differently: garbage, half a frame, a giant length, nothing.
+ */
 static pid_t be_hostile(int fd, int count)
 {
 	static const char garbage[] = "HTTP/1.1 400 Bad Request\r\n\r\nthis is no ZooKeeper at all";

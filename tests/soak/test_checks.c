@@ -1,5 +1,6 @@
 /*
- * Ten thousand runs of checks of every temper, and afterwards not a zombie, descriptor or megabyte more than before.
+ * Ten thousand runs of checks of every temper, and afterwards not a zombie, descriptor or megabyte
+ * more than before.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * What the tests of checks share: a configuration built by hand, a loop that runs until something is so, and a
- * look at what a run has left behind.
+ * What the tests of checks share: a configuration built by hand, a loop that runs until something
+ * is so, and a look at what a run has left behind.
  */
 #ifndef TESTS_SUPPORT_CHECK_SUPPORT_H
 #define TESTS_SUPPORT_CHECK_SUPPORT_H
@@ -13,7 +13,10 @@
 /* A check with the defaults of the contract; all strings are "". */
 struct config_check check_support_config(enum config_check_type type);
 
-/* A command check that gives the script to /bin/sh. `argv` is the caller's, for as long as the check. */
+/*
+ * A command check that gives the script to /bin/sh. `argv` is the caller's, for as long as the
+ * check.
+ */
 struct config_check check_support_script(char *argv[4], const char *script);
 
 /* Runs the default loop until the condition holds; false when that takes unreasonably long. */

@@ -1,5 +1,6 @@
 /*
- * A dir: backend with a poll loop around it, for tests: each call submits one task and waits for it.
+ * A dir: backend with a poll loop around it, for tests: each call submits one task and waits for
+ * it.
  *
  * Waits have a deadline that only a fault can reach; then the program aborts with a message.
  */
@@ -18,13 +19,18 @@ struct dir_client {
 	int logged;
 };
 
-/* A new empty directory for a registry, below $TMPDIR; removed with all that is in it by dir_root_remove(). */
+/*
+ * A new empty directory for a registry, below $TMPDIR; removed with all that is in it by
+ * dir_root_remove().
+ */
 const char *dir_root_make(void);
 /* The same in memory where that is possible, for thousands of writes. */
 const char *dir_root_make_in_memory(void);
 void dir_root_remove(const char *root);
 
-/* Opens and waits until the first state is known. `session` as registry_options.session, or NULL. */
+/*
+ * Opens and waits until the first state is known. `session` as registry_options.session, or NULL.
+ */
 void dir_client_open(struct dir_client *client, const char *root, const json_t *session);
 void dir_client_close(struct dir_client *client);
 
@@ -41,7 +47,10 @@ void dir_client_turn(struct dir_client *client, int wait_ms);
 void dir_die(const char *message) __attribute__((noreturn));
 void dir_client_clear(struct dir_client *client);
 
-/* Runs the task; its result is the return value, its output stays in the task. deadline_ms 0: a generous one. */
+/*
+ * Runs the task; its result is the return value, its output stays in the task. deadline_ms 0: a
+ * generous one.
+ */
 int dir_client_run(struct dir_client *client, struct registry_task *task);
 void dir_task_finish(struct registry_task *task);
 

@@ -1,8 +1,10 @@
 /*
- * A registry in memory: the model that real backends are compared with, and a stage for races and failures.
+ * A registry in memory: the model that real backends are compared with, and a stage for races and
+ * failures.
  *
- * Registries opened with memory_open() under one name share a tree, which lives as long as one of them. Each has its own
- * session. Nothing happens but in registry_dispatch(), so that a test decides the order of everything.
+ * Registries opened with memory_open() under one name share a tree, which lives as long as one of
+ * them. Each has its own session. Nothing happens but in registry_dispatch(), so that a test
+ * decides the order of everything.
  */
 #ifndef TESTS_SUPPORT_MEMORY_BACKEND_H
 #define TESTS_SUPPORT_MEMORY_BACKEND_H
@@ -22,7 +24,10 @@ void memory_set_answering(struct registry *registry, bool answering);
 /* What registry_heard_ms() says; INT64_MAX, as at first: always now. */
 void memory_set_heard_ms(struct registry *registry, int64_t heard_ms);
 
-/* Called before each task of that registry is carried out; NULL ends it. An error that it sets becomes the task's result. */
+/*
+ * Called before each task of that registry is carried out; NULL ends it. An error that it sets
+ * becomes the task's result.
+ */
 typedef void memory_interfere(void *context, const struct registry_task *task, struct err *err);
 void memory_on_task(struct registry *registry, memory_interfere *interfere, void *context);
 

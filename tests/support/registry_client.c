@@ -7,7 +7,10 @@
 
 #include "lib/base/clock.h"
 
-/* A stall of any process must look like nothing but a stall: no timeout of the tested registry comes before the tests' own. */
+/*
+ * A stall of any process must look like nothing but a stall: no timeout of the tested registry
+ * comes before the tests' own.
+ */
 enum {
 	MAX_CLIENTS = 16,
 	PATIENCE_MS = 60000,

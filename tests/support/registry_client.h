@@ -1,8 +1,9 @@
 /*
  * Registries driven to an answer, for tests that read like a dialogue.
  *
- * Every registry that a test opens is added here; waiting for anything drives all of them, so that several clients
- * can race in one process. Waiting ends the test as failed when nothing comes for a minute.
+ * Every registry that a test opens is added here; waiting for anything drives all of them, so that
+ * several clients can race in one process. Waiting ends the test as failed when nothing comes for a
+ * minute.
  */
 #ifndef TESTS_SUPPORT_REGISTRY_CLIENT_H
 #define TESTS_SUPPORT_REGISTRY_CLIENT_H
@@ -37,9 +38,10 @@ const char *answer_children(const struct answer *answer);
 const char *answer_foreign(const struct answer *answer);
 
 /*
- * Opens `url` with no options, or `options` (url in it), adds it. Aborts on failure. A timeout that the options do not name is
- * one that no stall reaches; the session's is longer than anything here waits, so that what goes with a session while
- * somebody waits for it was closed, and did not expire.
+ * Opens `url` with no options, or `options` (url in it), adds it. Aborts on failure. A timeout that
+ * the options do not name is one that no stall reaches; the session's is longer than anything here
+ * waits, so that what goes with a session while somebody waits for it was closed, and did not
+ * expire.
  */
 struct registry *client_open(const char *url);
 struct registry *client_open_with(const struct registry_options *options);

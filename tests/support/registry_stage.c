@@ -13,7 +13,10 @@
 
 #define ZOOKEEPER_VARIABLE "STAGE_ZOOKEEPER_URL"
 #define DIR_VARIABLE "STAGE_DIR"
-/* All ephemeral nodes of a session go in one transaction, so that one of them tells of the end of all. */
+/*
+ * All ephemeral nodes of a session go in one transaction, so that one of them tells of the end of
+ * all.
+ */
 #define ENDING_PATH "/ending"
 
 static int remove_one(const char *path, const struct stat *stat, int type, struct FTW *ftw)
@@ -49,7 +52,10 @@ static const char *variable(const char *name)
 	return value;
 }
 
-/* Every test is a process, but a number of one that has ended may come again: then the clock has gone on. */
+/*
+ * Every test is a process, but a number of one that has ended may come again: then the clock has
+ * gone on.
+ */
 static void make_url(struct stage *stage)
 {
 	struct timespec now;

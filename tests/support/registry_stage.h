@@ -25,12 +25,16 @@ struct stage {
 	struct registry *registry; /* connected */
 };
 
-/* Starts one ZooKeeper and makes one directory for all tests of the program, runs them, and takes both away. */
+/*
+ * Starts one ZooKeeper and makes one directory for all tests of the program, runs them, and takes
+ * both away.
+ */
 int stage_main(int argc, char **argv);
 
 /*
- * Closes a client, and returns when the stage's own registry sees that the session is over: ZooKeeper's client library sends the
- * end of a session and waits for no answer, so that a read through another connection may come before it.
+ * Closes a client, and returns when the stage's own registry sees that the session is over:
+ * ZooKeeper's client library sends the end of a session and waits for no answer, so that a read
+ * through another connection may come before it.
  */
 void stage_client_end(struct stage *stage, struct registry *client);
 

@@ -1,5 +1,6 @@
 /*
- * zk-probe: an independent ZooKeeper client for tests. It shares no code with Berth and talks straight to libzookeeper-mt.
+ * zk-probe: an independent ZooKeeper client for tests. It shares no code with Berth and talks
+ * straight to libzookeeper-mt.
  *
  *   zk-probe [-a USER:PASSWORD] HOSTS VERB ARGUMENTS
  *
@@ -275,7 +276,10 @@ static int kill_session(const char *hosts, const char *id, const char *password)
 		}
 		session.passwd[i] = (char)byte;
 	}
-	/* The owner takes its session back at once, maybe before the close: until the server says that it is over. */
+	/*
+	 * The owner takes its session back at once, maybe before the close: until the server says
+	 * that it is over.
+	 */
 	for (zhandle_t *zh; (zh = connect_to(hosts, &session));) {
 		zookeeper_close(zh);
 		session_state = 0;
@@ -318,8 +322,8 @@ static int run(zhandle_t *zh, const char *verb, int count, char **arguments)
 }
 
 /*
- * Ends the program without a search for leaks: when two clients take one session from each other, a close of the library may
- * lose what was under way, and that is no finding about us.
+ * Ends the program without a search for leaks: when two clients take one session from each other, a
+ * close of the library may lose what was under way, and that is no finding about us.
  */
 static _Noreturn void leave(int status)
 {

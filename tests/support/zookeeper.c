@@ -69,9 +69,10 @@ static struct sockaddr_in loopback(int port)
 }
 
 /*
- * A port that is ours until the end, over restarts too: as long as this socket holds it, the kernel gives it to nobody who asks for
- * any port, nor to a client that connects from any (which could even meet itself while the server is down). The server binds it
- * all the same, because both say SO_REUSEADDR and this one does not listen.
+ * A port that is ours until the end, over restarts too: as long as this socket holds it, the kernel
+ * gives it to nobody who asks for any port, nor to a client that connects from any (which could
+ * even meet itself while the server is down). The server binds it all the same, because both say
+ * SO_REUSEADDR and this one does not listen.
  */
 static void take_port(struct zookeeper_server *server)
 {
@@ -151,7 +152,10 @@ static void launch(struct zookeeper_server *server)
 	}
 }
 
-/* One question, answered with what the server is configured with once it serves clients; true when that is our folder. */
+/*
+ * One question, answered with what the server is configured with once it serves clients; true when
+ * that is our folder.
+ */
 static bool answers(const struct zookeeper_server *server)
 {
 	struct sockaddr_in address = loopback(server->port);
@@ -185,7 +189,10 @@ static bool ended(struct zookeeper_server *server)
 	return false;
 }
 
-/* False when the process ended instead, which is what a port that somebody else has bound looks like. */
+/*
+ * False when the process ended instead, which is what a port that somebody else has bound looks
+ * like.
+ */
 static bool wait_until_serving(struct zookeeper_server *server)
 {
 	int64_t deadline = clock_monotonic_ms() + START_DEADLINE_MS;
@@ -258,7 +265,10 @@ void zookeeper_server_kill(struct zookeeper_server *server)
 	server->pid = 0;
 }
 
-/* A transaction log without its 16-byte header: the server was killed while it began one, and refuses to start over it. */
+/*
+ * A transaction log without its 16-byte header: the server was killed while it began one, and
+ * refuses to start over it.
+ */
 static int drop_begun_log(const char *path, const struct stat *status, int type, struct FTW *where)
 {
 	bool is_log = type == FTW_F && strncmp(path + where->base, "log.", 4) == 0;

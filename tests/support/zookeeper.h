@@ -1,10 +1,12 @@
 /*
- * A real ZooKeeper server for tests: Debian's package, on a free loopback port, in a fresh directory below $TMPDIR.
+ * A real ZooKeeper server for tests: Debian's package, on a free loopback port, in a fresh
+ * directory below $TMPDIR.
  *
- * The server is killed when the thread that started it ends, whatever happens to the test. All functions wait for
- * what they promise (a generous deadline, no sleeps) and abort the test with the server's log when it does not come true.
- * Sessions may be as short as a second (tickTime 500 ms) and as long as ten minutes: a session that a test does not mean to
- * lose must be longer than the server, or any process, may stand still on a busy machine.
+ * The server is killed when the thread that started it ends, whatever happens to the test. All
+ * functions wait for what they promise (a generous deadline, no sleeps) and abort the test with the
+ * server's log when it does not come true. Sessions may be as short as a second (tickTime 500 ms)
+ * and as long as ten minutes: a session that a test does not mean to lose must be longer than the
+ * server, or any process, may stand still on a busy machine.
  */
 #ifndef TESTS_SUPPORT_ZOOKEEPER_H
 #define TESTS_SUPPORT_ZOOKEEPER_H
@@ -27,13 +29,16 @@ int zookeeper_server_port(const struct zookeeper_server *server);
 void zookeeper_server_pause(struct zookeeper_server *server);
 void zookeeper_server_resume(struct zookeeper_server *server);
 
-/* kill -9, and start again on the same port with the same data. A restart kills first if need be. */
+/*
+ * kill -9, and start again on the same port with the same data. A restart kills first if need be.
+ */
 void zookeeper_server_kill(struct zookeeper_server *server);
 void zookeeper_server_restart(struct zookeeper_server *server);
 
 /*
- * Runs the independent client (zk-probe, see its source for the verbs) with the given arguments, NULL-terminated, and returns its
- * exit status: 0 done, 3 no such node, 1 anything else. What it prints goes to out, cut to size, without the last newline.
+ * Runs the independent client (zk-probe, see its source for the verbs) with the given arguments,
+ * NULL-terminated, and returns its exit status: 0 done, 3 no such node, 1 anything else. What it
+ * prints goes to out, cut to size, without the last newline.
  */
 int zookeeper_probe(const struct zookeeper_server *server, char *out, size_t size, const char *verb,
 	...) __attribute__((sentinel));

@@ -7,9 +7,10 @@
  *   watch.c    inotify                        mark.c    its tree of marks
  *   session.c  the ephemeral nodes that this process owns
  *
- * Tasks are carried out one after another inside dispatch(), which never waits: a write that finds another process holding
- * the write lock stays in the queue until a short timer, and reads of other paths pass it. There are no ACLs here beyond the
- * modes that the umask gives, so `secure` changes nothing.
+ * Tasks are carried out one after another inside dispatch(), which never waits: a write that finds
+ * another process holding the write lock stays in the queue until a short timer, and reads of other
+ * paths pass it. There are no ACLs here beyond the modes that the umask gives, so `secure` changes
+ * nothing.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -40,11 +41,13 @@ struct dir_backend {
 	dev_t device;
 	ino_t inode;
 	bool root_judged; /* its mode */
-	bool was_there; /* the root has been open before: should it vanish, that is no new registry */
+	/* the root has been open before: should it vanish, that is no new registry */
+	bool was_there;
 	json_t *inherited; /* descriptors to adopt once the root can be opened */
 
 	enum registry_state state;
-	int root_error; /* errno of why it is not open; while connected ENOENT: the first write makes it */
+	/* errno of why it is not open; while connected ENOENT: the first write makes it */
+	int root_error;
 	int64_t root_retry_at_ms;
 	int64_t root_retry_wait_ms;
 
@@ -70,7 +73,10 @@ static void close_root(struct dir_backend *dir)
 	}
 }
 
-/* 0, or the errno that says why the root cannot be used. Finds out, too, when another directory has taken its place. */
+/*
+ * 0, or the errno that says why the root cannot be used. Finds out, too, when another directory has
+ * taken its place.
+ */
 static int check_root(struct dir_backend *dir)
 {
 	struct stat stat;
@@ -141,7 +147,10 @@ static void look_later(struct dir_backend *dir, int64_t now_ms)
 	dir->root_retry_at_ms = now_ms + dir->root_retry_wait_ms;
 }
 
-/* Without the sticky bit everybody can take away everybody's records: legal (a volume of one pod), but worth a line. */
+/*
+ * Without the sticky bit everybody can take away everybody's records: legal (a volume of one pod),
+ * but worth a line.
+ */
 static void warn_of_root(struct dir_backend *dir)
 {
 	struct stat stat;
@@ -289,7 +298,10 @@ static bool run_task(struct dir_backend *dir, struct registry_task *task, int64_
 	return true;
 }
 
-/* The next task that is due in this dispatch; tasks submitted by callbacks meanwhile belong to the next one. */
+/*
+ * The next task that is due in this dispatch; tasks submitted by callbacks meanwhile belong to the
+ * next one.
+ */
 static struct registry_task *next_done(struct dir_backend *dir, uint64_t limit, int64_t now_ms)
 {
 	for (struct registry_task *task = dir->first; task != NULL && task->tag <= limit;
@@ -408,7 +420,10 @@ static void destroy(struct dir_backend *dir)
 	free(dir);
 }
 
-/* Ends the own nodes, which needs nobody, and takes their directories away if the lock can be had soon. */
+/*
+ * Ends the own nodes, which needs nobody, and takes their directories away if the lock can be had
+ * soon.
+ */
 static void remove_owned(struct dir_backend *dir)
 {
 	struct err ignored = ERR_INIT;
@@ -472,7 +487,9 @@ static int parse_root(char **ret_root, const char *rest, struct err *err)
 	return *ret_root != NULL ? 0 : err_set(err, BERTH_FAILED, "no memory for a registry");
 }
 
-/* What a node may suffer is up to the files' owner and mode, which are those of the root directory. */
+/*
+ * What a node may suffer is up to the files' owner and mode, which are those of the root directory.
+ */
 static int dir_check(
 	const struct registry_options *options, const char **ret_option, struct err *err)
 {

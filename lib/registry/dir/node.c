@@ -17,8 +17,11 @@ enum {
 	MS_PER_S = 1000,
 	SCAN_BLOCK_BYTES = 16 * 1024,
 	SCAN_BYTES = 1024 * 1024,
-	/* How often a reader looks again when a node was swapped while it was being opened. Each time means that somebody else got
-	 * something done, so the end is never reached in practice. */
+	/*
+	 * How often a reader looks again when a node was swapped while it was being opened. Each
+	 * time means that somebody else got something done, so the end is never reached in
+	 * practice.
+	 */
 	LOOK_AGAIN = 64
 };
 
@@ -57,8 +60,9 @@ static bool is_absence(int errno_value)
 }
 
 /*
- * GETLK asks whether our lock would be refused, and takes none: the owner never notices readers. Asked for a read lock, it
- * tells of write locks only, which nobody can have without the right to write: a reader cannot keep the dead alive.
+ * GETLK asks whether our lock would be refused, and takes none: the owner never notices readers.
+ * Asked for a read lock, it tells of write locks only, which nobody can have without the right to
+ * write: a reader cannot keep the dead alive.
  */
 static int look_at_owner(struct dir_node *node, const char *path, struct err *err)
 {
@@ -116,7 +120,10 @@ static bool still_named(const struct dir_node *node, int parent_fd, const char *
 		stat.st_dev == node->device && stat.st_ino == node->inode;
 }
 
-/* A free lock means a dead owner only if the directory was not swapped for another between opening it and looking. */
+/*
+ * A free lock means a dead owner only if the directory was not swapped for another between opening
+ * it and looking.
+ */
 int dir_node_open_child(struct dir_node *ret_node, int parent_fd, const char *name,
 	const char *path, struct err *err)
 {
@@ -298,8 +305,8 @@ static int read_all(int fd, char *data, size_t size, size_t *ret_len)
 }
 
 /*
- * What is too large for a record is one that is too large if it holds a record's marker, and else none. Not kept; only so much of it
- * is looked at as a ZooKeeper server would hold.
+ * What is too large for a record is one that is too large if it holds a record's marker, and else
+ * none. Not kept; only so much of it is looked at as a ZooKeeper server would hold.
  */
 static int judge_too_large(int fd, const char *path, struct err *err)
 {

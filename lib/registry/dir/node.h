@@ -7,9 +7,10 @@
  *                          Without that lock the owner is dead and the node does not exist for anybody
  *   <root>/_tmp/           where nodes and records are built before, and taken apart after they are visible
  *
- * Names that are no valid path elements are never nodes. Symbolic links are never followed and nothing blocks, whatever
- * somebody may have put into the tree. Readers take no lock: a node changes by one rename, so what was opened stays
- * consistent; where it fell apart under the reader's hands, the functions here look again.
+ * Names that are no valid path elements are never nodes. Symbolic links are never followed and
+ * nothing blocks, whatever somebody may have put into the tree. Readers take no lock: a node
+ * changes by one rename, so what was opened stays consistent; where it fell apart under the
+ * reader's hands, the functions here look again.
  */
 #ifndef LIB_REGISTRY_DIR_NODE_H
 #define LIB_REGISTRY_DIR_NODE_H
@@ -24,14 +25,21 @@
 #define DIR_RECORD "_record"
 #define DIR_OWNER "_owner"
 #define DIR_TMP "_tmp"
-/* Hadoop's local file system writes it beside a record. It says nothing once Berth has written the record. */
+/*
+ * Hadoop's local file system writes it beside a record. It says nothing once Berth has written the
+ * record.
+ */
 #define DIR_RECORD_CHECKSUM "._record.crc"
 
 enum dir_kind {
 	DIR_ABSENT,
 	DIR_PERSISTENT,
 	DIR_EPHEMERAL,
-	DIR_DEAD /* ephemeral, and its owner is gone: to be treated as absent, but it stands in the way on disk */
+	/*
+	 * ephemeral, and its owner is gone: to be treated as absent, but it stands in the way on
+	 * disk
+	 */
+	DIR_DEAD
 };
 
 /* An open node. */
@@ -52,7 +60,8 @@ struct dir_children {
 	struct dir_child *entries;
 	size_t count;
 	size_t live; /* how many of them are not dead */
-	char **foreign; /* names of other entries of the directory, which are no nodes; one allocation each */
+	/* names of other entries of the directory, which are no nodes; one allocation each */
+	char **foreign;
 	size_t foreign_count;
 };
 
@@ -62,11 +71,17 @@ static inline bool dir_kind_live(enum dir_kind kind)
 	return kind == DIR_PERSISTENT || kind == DIR_EPHEMERAL;
 }
 
-/* What a failed system call means for users: no permission, registry unavailable (disk full, I/O error) or failed. */
+/*
+ * What a failed system call means for users: no permission, registry unavailable (disk full, I/O
+ * error) or failed.
+ */
 int dir_errno(struct err *err, int errno_value, const char *doing, const char *path)
 	ERR_REQUIRED(1);
 
-/* Opens the node at the first `len` bytes of `path`. An absent node is no error. Close it in any case. */
+/*
+ * Opens the node at the first `len` bytes of `path`. An absent node is no error. Close it in any
+ * case.
+ */
 int dir_node_open(struct dir_node *ret_node, int root_fd, const char *path, size_t len,
 	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(5);
 /* Opens the child `name` of an open directory. */
@@ -82,9 +97,10 @@ int dir_node_stat(const struct dir_node *node, const char *path, struct registry
 	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(4);
 
 /*
- * The record, malloc'ed and NUL-terminated, with its version, size and time in `stat`; "" and version 0 when the node has
- * none. INVALID_RECORD when _record is no regular file. One that exceeds LIMIT_RECORD_BYTES is INVALID_RECORD, or NO_RECORD
- * when it does not hold a record's marker; `stat` is filled then.
+ * The record, malloc'ed and NUL-terminated, with its version, size and time in `stat`; "" and
+ * version 0 when the node has none. INVALID_RECORD when _record is no regular file. One that
+ * exceeds LIMIT_RECORD_BYTES is INVALID_RECORD, or NO_RECORD when it does not hold a record's
+ * marker; `stat` is filled then.
  */
 int dir_node_read(const struct dir_node *node, const char *path, char **ret_data, size_t *ret_len,
 	struct registry_stat *stat, struct err *err) __attribute__((warn_unused_result))

@@ -92,7 +92,8 @@ json_t *dir_session_detach(struct dir_session *session)
 			json_array_append_new(locks,
 				json_pack("{s:s, s:i}", "path", owned->path, "fd", owned->fd)) !=
 				0) {
-			close(owned->fd); /* nobody would know of it: better a dead node than one that never dies */
+			/* nobody would know of it: better a dead node than one that never dies */
+			close(owned->fd);
 		}
 	}
 	clear(session);
@@ -100,7 +101,10 @@ json_t *dir_session_detach(struct dir_session *session)
 	return result;
 }
 
-/* The descriptor is the _owner file of the node that stands at the path now, and the lock on it is ours. */
+/*
+ * The descriptor is the _owner file of the node that stands at the path now, and the lock on it is
+ * ours.
+ */
 static bool still_ours(int root_fd, const char *path, int fd, const struct stat *owner)
 {
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };

@@ -1,8 +1,8 @@
 /*
  * The ephemeral nodes that this process owns in a dir: registry: one open, locked descriptor each.
  *
- * Closing a descriptor ends its node. A successor takes them over across exec() by number; their close-on-exec
- * flag is off only between dir_session_detach() and the adoption.
+ * Closing a descriptor ends its node. A successor takes them over across exec() by number; their
+ * close-on-exec flag is off only between dir_session_detach() and the adoption.
  */
 #ifndef LIB_REGISTRY_DIR_SESSION_H
 #define LIB_REGISTRY_DIR_SESSION_H
@@ -39,7 +39,10 @@ void dir_session_release(struct dir_session *session);
 /* Closes and forgets everything: the nodes die. */
 void dir_session_finish(struct dir_session *session);
 
-/* What a successor needs (new reference; NULL without memory); the descriptors stay open and survive exec(). */
+/*
+ * What a successor needs (new reference; NULL without memory); the descriptors stay open and
+ * survive exec().
+ */
 json_t *dir_session_detach(struct dir_session *session);
 /* Takes over what dir_session_detach() left, as far as it still stands; the rest is closed. */
 void dir_session_adopt(struct dir_session *session, int root_fd, const json_t *detached);

@@ -16,7 +16,10 @@ enum { TMP_NAME_BYTES = 32, MOST_TMP_NAMES = 64, NS_PER_S = 1000000000 };
 
 #define TMP_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
-/* Who may write in the root may use _tmp, whatever the umask of its first user; nobody else may even open, and so lock, it. */
+/*
+ * Who may write in the root may use _tmp, whatever the umask of its first user; nobody else may
+ * even open, and so lock, it.
+ */
 static mode_t tmp_mode(mode_t root_mode)
 {
 	mode_t mode = root_mode & 07777;
@@ -51,8 +54,9 @@ static void name_own_tmp(char name[TMP_NAME_BYTES], unsigned number)
 }
 
 /*
- * In a root that everybody may write each user has a work directory. Others may have planted something at its name: the
- * first name that is this user's counts, so that all processes of the user agree, else the first that is free.
+ * In a root that everybody may write each user has a work directory. Others may have planted
+ * something at its name: the first name that is this user's counts, so that all processes of the
+ * user agree, else the first that is free.
  */
 static bool choose_own_tmp(const struct dir_store *store, char name[TMP_NAME_BYTES])
 {
@@ -114,8 +118,9 @@ static void next_tmp_name(struct dir_store *store, char name[TMP_NAME_BYTES])
 }
 
 /*
- * An inode number is free for reuse once its directory is gone, and times of birth have the granularity of a clock tick:
- * a node must not be born and buried within one, or its successor could get the same node_id.
+ * An inode number is free for reuse once its directory is gone, and times of birth have the
+ * granularity of a clock tick: a node must not be born and buried within one, or its successor
+ * could get the same node_id.
  */
 static void outlive_birth_tick(int fd)
 {
@@ -137,9 +142,9 @@ static void outlive_birth_tick(int fd)
 }
 
 /*
- * Takes a node's directory apart. The record goes before the owner's file: a reader who still holds the directory never
- * sees a record without the owner that it depended on. Unless `all`, what is not Berth's stays, and so do the directories
- * around it.
+ * Takes a node's directory apart. The record goes before the owner's file: a reader who still holds
+ * the directory never sees a record without the owner that it depended on. Unless `all`, what is
+ * not Berth's stays, and so do the directories around it.
  */
 static void dismantle(int parent_fd, const char *name, bool all)
 {
@@ -236,7 +241,10 @@ static int write_all(int fd, const char *data, size_t len)
 	return 0;
 }
 
-/* A version is the record's time of change: now, but later than its predecessor even if the clock was set back. */
+/*
+ * A version is the record's time of change: now, but later than its predecessor even if the clock
+ * was set back.
+ */
 static int stamp(int fd, int64_t previous_version)
 {
 	struct timespec times[2];
@@ -318,7 +326,10 @@ static int build(int tmp_fd, const char *name, const struct dir_write *write, in
 	return 0;
 }
 
-/* So that a node that was reported as made, or as deleted, is so after a power cut too. Too late to fail. */
+/*
+ * So that a node that was reported as made, or as deleted, is so after a power cut too. Too late to
+ * fail.
+ */
 static void sync_directory(const struct dir_node *directory)
 {
 	int fd = openat(directory->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -1,13 +1,14 @@
 /*
  * Nodes of a dir: registry as they lie on disk: writing.
  *
- * All writers serialise with a lock on the work directory, so that what a writer checked still holds when it acts.
- * Everything is built in the work directory and made visible by one rename; what is deleted leaves the tree by one
- * rename before it is taken apart. The holder of the lock may therefore remove all that it finds there: a crash left it.
+ * All writers serialise with a lock on the work directory, so that what a writer checked still
+ * holds when it acts. Everything is built in the work directory and made visible by one rename;
+ * what is deleted leaves the tree by one rename before it is taken apart. The holder of the lock
+ * may therefore remove all that it finds there: a crash left it.
  *
- * The work directory is <root>/_tmp, which only those can open, and so lock, who may write in the root. In a root that
- * everybody may write, each user has a work directory (_tmp-UID) that no other user can open or lock, and writes only
- * below directories that no other user can write.
+ * The work directory is <root>/_tmp, which only those can open, and so lock, who may write in the
+ * root. In a root that everybody may write, each user has a work directory (_tmp-UID) that no other
+ * user can open or lock, and writes only below directories that no other user can write.
  *
  * All functions but dir_store_lock() are for the holder of the lock.
  */
@@ -39,8 +40,8 @@ ERR_REQUIRED(2);
 void dir_store_unlock(struct dir_store *store);
 
 /*
- * Makes a node below `parent`, or swaps it for the one that stands there (`exchange`), which is removed. For an ephemeral one
- * *ret_owner_fd becomes the descriptor whose lock keeps it alive.
+ * Makes a node below `parent`, or swaps it for the one that stands there (`exchange`), which is
+ * removed. For an ephemeral one *ret_owner_fd becomes the descriptor whose lock keeps it alive.
  */
 int dir_store_place(struct dir_store *store, const struct dir_node *parent,
 	const struct dir_write *write, bool exchange, int *ret_owner_fd, struct err *err)
@@ -51,7 +52,10 @@ int dir_store_set(struct dir_store *store, const struct dir_node *node,
 	const struct dir_write *write, struct err *err) __attribute__((warn_unused_result))
 ERR_REQUIRED(4);
 
-/* Takes the child `name` of `parent`, and what is dead below it, out of the tree; with `all` whatever else is in it too. */
+/*
+ * Takes the child `name` of `parent`, and what is dead below it, out of the tree; with `all`
+ * whatever else is in it too.
+ */
 int dir_store_remove(struct dir_store *store, const struct dir_node *parent, const char *name,
 	const char *path, bool all, struct err *err) __attribute__((warn_unused_result))
 ERR_REQUIRED(6);

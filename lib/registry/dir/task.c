@@ -43,7 +43,10 @@ static int read_once(struct dir_context *context, struct registry_task *task, st
 	return result;
 }
 
-/* Opens a live node with its stat, and its data for GET. A node without a record may be one that was just taken apart. */
+/*
+ * Opens a live node with its stat, and its data for GET. A node without a record may be one that
+ * was just taken apart.
+ */
 static int read_node(struct dir_context *context, struct registry_task *task, struct dir_node *node)
 {
 	int result = read_once(context, task, node);
@@ -91,7 +94,10 @@ static int do_stat(struct dir_context *context, struct registry_task *task)
 	return result;
 }
 
-/* Puts a mark on each ephemeral child, and looks again whether it lives: it may have died before the mark was there. */
+/*
+ * Puts a mark on each ephemeral child, and looks again whether it lives: it may have died before
+ * the mark was there.
+ */
 static int watch_children(struct dir_context *context, struct registry_task *task,
 	const struct dir_node *node, struct dir_children *children)
 {
@@ -228,8 +234,8 @@ static int stat_written(struct dir_context *context, struct registry_task *task)
 }
 
 /*
- * /users and /services are everybody's, as the root is, when everybody may write there but only take away the own: what is
- * below them is each user's own. 0 for all other nodes.
+ * /users and /services are everybody's, as the root is, when everybody may write there but only
+ * take away the own: what is below them is each user's own. 0 for all other nodes.
  */
 static mode_t shared_mode(const struct dir_context *context, const struct registry_task *task)
 {
@@ -267,8 +273,9 @@ static int place(struct dir_context *context, struct registry_task *task,
 }
 
 /*
- * Dead ephemeral nodes are invisible but take room until somebody removes them. Whoever adds an ephemeral node clears its
- * surroundings, once: containers come and go, and their names do not come back.
+ * Dead ephemeral nodes are invisible but take room until somebody removes them. Whoever adds an
+ * ephemeral node clears its surroundings, once: containers come and go, and their names do not come
+ * back.
  */
 static void sweep_siblings(
 	struct dir_context *context, struct registry_task *task, const struct dir_node *parent)

@@ -20,8 +20,8 @@ struct dir_context {
 
 bool dir_task_writes(const struct registry_task *task);
 /*
- * A delete of an ephemeral node of this process needs nobody's lock: true when the task was that and the node has ended. Its
- * directory is left for dir_task_clear_dead().
+ * A delete of an ephemeral node of this process needs nobody's lock: true when the task was that
+ * and the node has ended. Its directory is left for dir_task_clear_dead().
  */
 bool dir_task_end_own(struct dir_context *context, struct registry_task *task);
 /* Under the store's lock: takes a dead node's directory away. */

@@ -16,7 +16,11 @@ enum {
 	POLL_INTERVAL_MS = 1000,
 	LOOK_FIRST_MS = 1, /* the lock is released microseconds after the file is closed … */
 	LOOK_LAST_MS =
-		16384, /* … but the dying process may be throttled meanwhile; then the close was somebody else's */
+		/*
+		 * … but the dying process may be throttled meanwhile; then the close was somebody
+		 * else's
+		 */
+	16384,
 	EVENT_BYTES = 16 * 1024,
 	EVENT_READS =
 		256 /* in one dispatch, so that a flood of events cannot hold up everything else */
@@ -65,7 +69,10 @@ static void forget_descriptor(struct dir_watches *watches, struct dir_mark *mark
 	}
 }
 
-/* The kernel has one watch per directory: a descriptor that another mark has means that its directory was moved here. */
+/*
+ * The kernel has one watch per directory: a descriptor that another mark has means that its
+ * directory was moved here.
+ */
 static int set_descriptor(struct dir_watches *watches, struct dir_mark *mark, int descriptor)
 {
 	struct dir_mark *other;
@@ -115,8 +122,9 @@ static void set_polled(
 }
 
 /*
- * The kernel tells of the closing before it releases the lock, so an owner that seems alive is looked at again. That holds
- * for a new mark too: the owner's file may have been closed just before, and the lock be released just after we look.
+ * The kernel tells of the closing before it releases the lock, so an owner that seems alive is
+ * looked at again. That holds for a new mark too: the owner's file may have been closed just
+ * before, and the lock be released just after we look.
  */
 static void look_soon(struct dir_watches *watches, struct dir_mark *mark)
 {

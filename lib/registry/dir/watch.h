@@ -1,15 +1,17 @@
 /*
  * Watches of a dir: registry, by inotify.
  *
- * Marks form a tree like the nodes they stand for: one inotify watch per directory from the root down to each watched node,
- * so that whatever appears, disappears or is swapped on the way is noticed. A children watch also holds a mark on each
- * ephemeral child, whose owner's death shows as the closing of its _owner file.
+ * Marks form a tree like the nodes they stand for: one inotify watch per directory from the root
+ * down to each watched node, so that whatever appears, disappears or is swapped on the way is
+ * noticed. A children watch also holds a mark on each ephemeral child, whose owner's death shows as
+ * the closing of its _owner file.
  *
  *   arm --> (event) --> notified --> the user reads again and arms anew
  *
- * Arming puts the marks in place from the root down, before the caller reads: what happens after the read leaves an event,
- * what happened before it is in the result. Notifications may be spurious, never missing: marks that cannot be had (limits,
- * permissions) are replaced by a notification every second, and an overflow of the kernel's queue notifies everything.
+ * Arming puts the marks in place from the root down, before the caller reads: what happens after
+ * the read leaves an event, what happened before it is in the result. Notifications may be
+ * spurious, never missing: marks that cannot be had (limits, permissions) are replaced by a
+ * notification every second, and an overflow of the kernel's queue notifies everything.
  */
 #ifndef LIB_REGISTRY_DIR_WATCH_H
 #define LIB_REGISTRY_DIR_WATCH_H
@@ -18,17 +20,26 @@
 
 struct dir_watches; /* opaque; heap */
 
-/* `root` is the absolute path of the registry; `core` receives notified() and log(), from dir_watches_dispatch() only. */
+/*
+ * `root` is the absolute path of the registry; `core` receives notified() and log(), from
+ * dir_watches_dispatch() only.
+ */
 int dir_watches_create(struct dir_watches **ret_watches, const char *root,
 	const struct registry_core *core, struct err *err) __attribute__((warn_unused_result))
 ERR_REQUIRED(4);
 /* Accepts NULL. */
 void dir_watches_destroy(struct dir_watches *watches);
 
-/* To be called before reading; another one like it is not armed twice. 0 or BERTH_FAILED without memory. */
+/*
+ * To be called before reading; another one like it is not armed twice. 0 or BERTH_FAILED without
+ * memory.
+ */
 int dir_watches_arm(struct dir_watches *watches, const char *path, enum registry_watch_kind kind,
 	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(4);
-/* While reading for a children watch: also watch the life of this ephemeral child; look at it again after the call. */
+/*
+ * While reading for a children watch: also watch the life of this ephemeral child; look at it again
+ * after the call.
+ */
 int dir_watches_arm_child(struct dir_watches *watches, const char *path, const char *name,
 	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(4);
 /* Ends the reading: children that were not named since dir_watches_arm() are no longer watched. */
@@ -41,7 +52,10 @@ void dir_watches_all_changed(struct dir_watches *watches);
 
 int dir_watches_fd(const struct dir_watches *watches);
 int64_t dir_watches_deadline_ms(const struct dir_watches *watches);
-/* Reads the events and notifies; callbacks may arm and remove watches. `root_fd` may be -1 while the root is away. */
+/*
+ * Reads the events and notifies; callbacks may arm and remove watches. `root_fd` may be -1 while
+ * the root is away.
+ */
 void dir_watches_dispatch(struct dir_watches *watches, int root_fd, int64_t now_ms);
 
 #endif

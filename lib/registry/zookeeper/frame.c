@@ -18,7 +18,10 @@ static void put_number(struct buffer *out, uint64_t value, unsigned bytes)
 	buffer_append(out, encoded, bytes);
 }
 
-/* Fails the buffer instead of cutting a length that does not fit its field; no frame could hold it anyway. */
+/*
+ * Fails the buffer instead of cutting a length that does not fit its field; no frame could hold it
+ * anyway.
+ */
 static void put_length(struct buffer *out, size_t len)
 {
 	out->failed = out->failed || len > ZK_FRAME_MAX_BYTES;

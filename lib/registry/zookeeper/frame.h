@@ -1,5 +1,6 @@
 /*
- * What the agent and its ZooKeeper worker say to each other: frames on a socketpair. Encoding and decoding only, no I/O.
+ * What the agent and its ZooKeeper worker say to each other: frames on a socketpair. Encoding and
+ * decoding only, no I/O.
  *
  *   frame:   length of the rest (4 bytes), type (1), body         numbers are big-endian
  *   string:  length (4), bytes, NUL (not counted)                 so that it can be borrowed as a C string
@@ -12,8 +13,8 @@
  *        |<------------ RESULT ------------------|
  *        |------------- CLOSE ------------------>|   end the session and exit; a mere end of file leaves the session
  *
- * Decoders check every length and reject what is left over; what they return is borrowed from the frame. Encoders append a
- * whole frame, or nothing and mark the buffer as failed.
+ * Decoders check every length and reject what is left over; what they return is borrowed from the
+ * frame. Encoders append a whole frame, or nothing and mark the buffer as failed.
  */
 #ifndef LIB_REGISTRY_ZOOKEEPER_FRAME_H
 #define LIB_REGISTRY_ZOOKEEPER_FRAME_H
@@ -72,7 +73,8 @@ enum zk_operation {
 	ZK_CREATE,
 	ZK_SET,
 	ZK_DELETE,
-	ZK_REPLACE, /* delete `version`, create, and `sets` times set the data, in one transaction */
+	/* delete `version`, create, and `sets` times set the data, in one transaction */
+	ZK_REPLACE,
 	ZK_SYNC,
 	ZK_UNWATCH_DATA,
 	ZK_UNWATCH_CHILDREN
@@ -85,7 +87,8 @@ struct zk_request {
 	const char *data;
 	size_t len;
 	int32_t version; /* -1: any */
-	bool exact; /* SET, DELETE, REPLACE: only the node of this version and czxid, else BAD_VERSION */
+	/* SET, DELETE, REPLACE: only the node of this version and czxid, else BAD_VERSION */
+	bool exact;
 	uint64_t czxid;
 	bool watch;
 	bool ephemeral;
@@ -170,10 +173,15 @@ struct zk_log {
 	const char *message;
 };
 
-/* The first frame of `len` bytes: its whole length when it is complete, 0 when more bytes are needed, -1 when it is invalid. */
+/*
+ * The first frame of `len` bytes: its whole length when it is complete, 0 when more bytes are
+ * needed, -1 when it is invalid.
+ */
 long zk_frame_next(struct zk_frame *ret_frame, const char *data, size_t len);
 
-/* All return 0, or -1: no memory or too large (encode), malformed (decode; *ret is then undefined). */
+/*
+ * All return 0, or -1: no memory or too large (encode), malformed (decode; *ret is then undefined).
+ */
 int zk_hello_encode(struct buffer *out, const struct zk_hello *hello);
 int zk_hello_decode(struct zk_hello *ret_hello, const struct zk_frame *frame);
 int zk_request_encode(struct buffer *out, const struct zk_request *request);

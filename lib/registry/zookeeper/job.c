@@ -1,5 +1,6 @@
 /*
- * Tasks on their way. A job is a task and what is being asked for it; its slot's number is the tag of its requests.
+ * Tasks on their way. A job is a task and what is being asked for it; its slot's number is the tag
+ * of its requests.
  *
  *   WAITING -> SENT -> handed back
  *               |
@@ -139,7 +140,9 @@ static bool is_sasl(const struct registry_acl_entry *entry)
 	return strcmp(entry->scheme, "sasl") == 0;
 }
 
-/* The ACL as a request carries it, in `out` (buffer_finish() it in any case); false without memory. */
+/*
+ * The ACL as a request carries it, in `out` (buffer_finish() it in any case); false without memory.
+ */
 static bool pack_acl(struct registry_zk *zk, struct zk_job *job, struct buffer *out,
 	struct zk_list *ret_list, const struct registry_acl *acl)
 {
@@ -160,7 +163,10 @@ static bool pack_acl(struct registry_zk *zk, struct zk_job *job, struct buffer *
 	return !out->failed;
 }
 
-/* A server without SASL refuses every list that names such an account: from now on they are left out, with one line. */
+/*
+ * A server without SASL refuses every list that names such an account: from now on they are left
+ * out, with one line.
+ */
 static void leave_out_sasl(struct registry_zk *zk, const struct registry_acl *acl)
 {
 	char message[512] = "the server knows no SASL accounts; these get no rights:";
@@ -258,7 +264,10 @@ static bool lacks_root(const struct registry_zk *zk, const struct zk_job *job)
 		path_parent_len(job->task->path) <= 1;
 }
 
-/* The connection broke before the answer. Reads fail at once; writes are looked after when it is back. */
+/*
+ * The connection broke before the answer. Reads fail at once; writes are looked after when it is
+ * back.
+ */
 static void job_lost(struct registry_zk *zk, struct zk_job *job)
 {
 	if (job->phase == ORPHAN) {
@@ -359,7 +368,10 @@ static void on_looked(struct registry_zk *zk, struct zk_job *job, const struct z
 	}
 }
 
-/* That an element cannot be made may mean that it is there, above what we may change: the last one tells. */
+/*
+ * That an element cannot be made may mean that it is there, above what we may change: the last one
+ * tells.
+ */
 static void on_made(struct registry_zk *zk, struct zk_job *job, const struct zk_result *result)
 {
 	if (result->rc == ZK_RC_INVALID_ACL && job->sasl) {

@@ -96,7 +96,10 @@ static int configure_auth(
 	return zk->credential ? 0 : no_memory(err);
 }
 
-/* The root node, like any other, gets what the core's policy says; the core itself warns of what is odd in it. */
+/*
+ * The root node, like any other, gets what the core's policy says; the core itself warns of what is
+ * odd in it.
+ */
 static int configure_root_acl(
 	struct registry_zk *zk, const struct registry_options *options, struct err *err)
 {

@@ -8,7 +8,10 @@
 #include "lib/base/path.h"
 #include "lib/base/text.h"
 
-/* A replaced node's successor begins at version 0 again; each set of the data adds one, until it differs. */
+/*
+ * A replaced node's successor begins at version 0 again; each set of the data adds one, until it
+ * differs.
+ */
 static uint8_t sets_for(const struct registry_task *task)
 {
 	return task->expected.version == 1 ? 2 : 1;
@@ -132,7 +135,10 @@ static bool same_data(const struct registry_task *task, const struct zk_result *
 		(task->len == 0 || memcmp(found->data, task->data, task->len) == 0);
 }
 
-/* A node as this task would have made it. Another client's persistent node with the very same data passes too: no harm. */
+/*
+ * A node as this task would have made it. Another client's persistent node with the very same data
+ * passes too: no harm.
+ */
 static bool as_created(
 	const struct registry_task *task, const struct zk_result *found, uint64_t session)
 {

@@ -89,9 +89,9 @@ void registry_zk_heard(struct registry_zk *zk, int32_t rc, int64_t sent_ms)
 /* ---- what the worker tells ---- */
 
 /*
- * The library can be stuck for hours: it takes the pauses between its attempts from the last timeout
- * that any server granted. A fresh worker does not, and it looks up the servers' names again, which this
- * one cannot do in its cage. It starts while the session lives.
+ * The library can be stuck for hours: it takes the pauses between its attempts from the last
+ * timeout that any server granted. A fresh worker does not, and it looks up the servers' names
+ * again, which this one cannot do in its cage. It starts while the session lives.
  */
 static void expect_connection(struct registry_zk *zk)
 {

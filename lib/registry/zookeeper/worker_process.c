@@ -52,7 +52,10 @@ static int set_files(posix_spawn_file_actions_t *actions, int fd)
 		posix_spawn_file_actions_adddup2(actions, fd, WORKER_FD);
 }
 
-/* The worker beside our own program, as in a build tree; false when there is none, or when others could have written it. */
+/*
+ * The worker beside our own program, as in a build tree; false when there is none, or when others
+ * could have written it.
+ */
 static bool find_beside(char *out, size_t size)
 {
 	ssize_t len = readlink("/proc/self/exe", out, size);
@@ -68,7 +71,10 @@ static bool find_beside(char *out, size_t size)
 		(status.st_mode & (S_IWGRP | S_IWOTH)) == 0 && access(out, X_OK) == 0;
 }
 
-/* $BERTH_LIBEXECDIR comes first, for tests; then the build tree's worker, so that a build never runs an installed one. */
+/*
+ * $BERTH_LIBEXECDIR comes first, for tests; then the build tree's worker, so that a build never
+ * runs an installed one.
+ */
 static void find_worker(char *out, size_t size)
 {
 	const char *directory = secure_getenv("BERTH_LIBEXECDIR");

@@ -1,8 +1,9 @@
 /*
  * The ZooKeeper worker as the agent sees it: a child process and a socket to it.
  *
- * Nothing here waits, but for start (the child's exec), end (its death by SIGKILL) and close. No signal handlers: somebody else
- * may reap the child (libev does), so it is known by a pidfd and never by its number alone.
+ * Nothing here waits, but for start (the child's exec), end (its death by SIGKILL) and close. No
+ * signal handlers: somebody else may reap the child (libev does), so it is known by a pidfd and
+ * never by its number alone.
  */
 #ifndef LIB_REGISTRY_ZOOKEEPER_WORKER_PROCESS_H
 #define LIB_REGISTRY_ZOOKEEPER_WORKER_PROCESS_H
@@ -24,20 +25,29 @@ struct zk_worker_process {
 
 void zk_worker_process_init(struct zk_worker_process *worker);
 
-/* Starts berth-zookeeper (of $BERTH_LIBEXECDIR, beside the own program, or the installed one) and greets it. 0, or FAILED. */
+/*
+ * Starts berth-zookeeper (of $BERTH_LIBEXECDIR, beside the own program, or the installed one) and
+ * greets it. 0, or FAILED.
+ */
 int zk_worker_process_start(struct zk_worker_process *worker, const struct zk_hello *hello,
 	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(3);
 
 /* Puts a request into the queue to the worker; -1 when the queue is full. */
 int zk_worker_process_send(struct zk_worker_process *worker, const struct zk_request *request);
 
-/* Writes what the socket takes. False when something is left: poll for writing. An error shows up in receive. */
+/*
+ * Writes what the socket takes. False when something is left: poll for writing. An error shows up
+ * in receive.
+ */
 bool zk_worker_process_flush(struct zk_worker_process *worker);
 
 /* Reads what is there into worker->in (frames, see zk_frame_next()). -1: the worker is gone. */
 int zk_worker_process_receive(struct zk_worker_process *worker);
 
-/* Kills the worker, which leaves its session standing, and waits for its end. May be called when none runs. */
+/*
+ * Kills the worker, which leaves its session standing, and waits for its end. May be called when
+ * none runs.
+ */
 void zk_worker_process_end(struct zk_worker_process *worker);
 
 /* Lets the worker end its session, for `timeout_ms` at most, then ends it. */

@@ -128,7 +128,10 @@ static void start_worker(struct registry_zk *zk)
 	explicit_bzero(&hello, sizeof(hello));
 }
 
-/* Its session, if any, is left standing. Kills and waits first: a session must never have two holders. */
+/*
+ * Its session, if any, is left standing. Kills and waits first: a session must never have two
+ * holders.
+ */
 static void drop_worker(struct registry_zk *zk, const char *why)
 {
 	zk_worker_process_end(&zk->worker);
@@ -139,8 +142,9 @@ static void drop_worker(struct registry_zk *zk, const char *why)
 }
 
 /*
- * The worker's own lines are for people. The library's lines are too, but it repeats itself for as long as a server is away: now
- * and then is enough, and nothing as long as the next attempt may mend it.
+ * The worker's own lines are for people. The library's lines are too, but it repeats itself for as
+ * long as a server is away: now and then is enough, and nothing as long as the next attempt may
+ * mend it.
  */
 static void on_log(struct registry_zk *zk, const struct zk_log *log)
 {
@@ -194,7 +198,10 @@ static int on_frame(struct registry_zk *zk, const struct zk_frame *frame)
 	return 0;
 }
 
-/* -1 when the worker sends nonsense. Callbacks may queue requests meanwhile, but nobody touches worker.in. */
+/*
+ * -1 when the worker sends nonsense. Callbacks may queue requests meanwhile, but nobody touches
+ * worker.in.
+ */
 static int handle_frames(struct registry_zk *zk)
 {
 	size_t used = 0;
@@ -352,7 +359,10 @@ static void zk_unwatch(
 		.operation = kind == REGISTRY_WATCH_DATA ? ZK_UNWATCH_DATA : ZK_UNWATCH_CHILDREN,
 		.path = registry_zk_path(zk, full, path),
 	};
-	/* Without a connection the library's tables cannot be changed; such a watch fires once at most, unheard. */
+	/*
+	 * Without a connection the library's tables cannot be changed; such a watch fires once at
+	 * most, unheard.
+	 */
 	if (zk->contact != REGISTRY_ZK_NONE) {
 		registry_zk_send(zk, &request);
 	}

@@ -1,6 +1,6 @@
 /*
- * Inside the ZooKeeper backend. zookeeper.c is the backend's table and the worker's life, session.c what state the
- * session is in, job.c what becomes of the tasks, open.c what the options ask for.
+ * Inside the ZooKeeper backend. zookeeper.c is the backend's table and the worker's life, session.c
+ * what state the session is in, job.c what becomes of the tasks, open.c what the options ask for.
  *
  * A session, as seen from here; what the core is told is in capitals:
  *
@@ -12,14 +12,15 @@
  *       '----> DENIED (credentials           the same session,      expired, or not heard
  *              refused)                      or a new one           for the session's timeout
  *
- * The agent replaces a dead worker by one that resumes the session; the server sees a short disconnection.
- * It replaces a worker that has lost its connection in the same way: the client library would re-arm all
- * its watches in a single packet, which the server refuses beyond half a megabyte, and the core reads and
- * watches everything again anyway.
+ * The agent replaces a dead worker by one that resumes the session; the server sees a short
+ * disconnection. It replaces a worker that has lost its connection in the same way: the client
+ * library would re-arm all its watches in a single packet, which the server refuses beyond half a
+ * megabyte, and the core reads and watches everything again anyway.
  *
- * The agent also watches over the contact with the server, through the worker, because a worker that is
- * frozen cannot say so. A link that was quiet for a quarter of the session's timeout carries one read;
- * without any answer for a third of the timeout the worker is replaced, while the session still lives:
+ * The agent also watches over the contact with the server, through the worker, because a worker
+ * that is frozen cannot say so. A link that was quiet for a quarter of the session's timeout
+ * carries one read; without any answer for a third of the timeout the worker is replaced, while the
+ * session still lives:
  *
  *   NONE --connected, sync sent--> ASKED <--quiet-- HEARD
  *     ^                              |  '--- answer ---^ |
@@ -39,7 +40,8 @@ struct zk_job;
 enum registry_zk_contact {
 	REGISTRY_ZK_NONE, /* the worker has no connection */
 	REGISTRY_ZK_HEARD,
-	REGISTRY_ZK_ASKED /* a request of our own is on its way: after connecting a sync, later a read */
+	/* a request of our own is on its way: after connecting a sync, later a read */
+	REGISTRY_ZK_ASKED
 };
 
 /* What a session is known by. */
@@ -73,7 +75,8 @@ struct registry_zk {
 	char *addresses;         /* where the servers were when it connected; NULL: never */
 	bool look_up; /* the last worker found no server at these addresses: look for others */
 	int64_t restart_at_ms; /* INT64_MAX: not due */
-	int64_t stuck_at_ms; /* when a worker that does not get through is given up; INT64_MAX: not due */
+	/* when a worker that does not get through is given up; INT64_MAX: not due */
+	int64_t stuck_at_ms;
 	int restart_delay_ms;
 	int64_t connected_at_ms;
 
@@ -89,7 +92,8 @@ struct registry_zk {
 	char name[24];
 	char trouble[320]; /* the last words of the worker, the reason of whatever comes next */
 	int64_t warned_at_ms;
-	int64_t complained_at_ms; /* the first line of the library since the last connection; 0: none */
+	/* the first line of the library since the last connection; 0: none */
+	int64_t complained_at_ms;
 
 	/* the tasks */
 	struct zk_job *jobs;
@@ -119,7 +123,9 @@ json_t *registry_zk_session_encode(const struct registry_zk *zk);
 /* ---- zookeeper.c ---- */
 void registry_zk_log(struct registry_zk *zk, enum registry_log_level level, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-/* Sends; `path` is the server's, made with registry_zk_path(). -1: no worker, or the queue is full. */
+/*
+ * Sends; `path` is the server's, made with registry_zk_path(). -1: no worker, or the queue is full.
+ */
 int registry_zk_send(struct registry_zk *zk, struct zk_request *request);
 /* The server's path of a registry path, into `out`. */
 #define REGISTRY_ZK_PATH_SIZE 2112
@@ -127,7 +133,9 @@ const char *registry_zk_path(const struct registry_zk *zk, char *out, const char
 
 /* ---- session.c ---- */
 void registry_zk_on_session(struct registry_zk *zk, const struct zk_session *session);
-/* Notes the server's answer to what was sent at `sent_ms`, unless `rc` is the client library's own. */
+/*
+ * Notes the server's answer to what was sent at `sent_ms`, unless `rc` is the client library's own.
+ */
 void registry_zk_heard(struct registry_zk *zk, int32_t rc, int64_t sent_ms);
 /* The worker is gone, or must go because its session is over. */
 void registry_zk_on_worker_lost(struct registry_zk *zk, const char *why);
@@ -165,14 +173,17 @@ void registry_zk_set_error(struct registry_task *task, int32_t rc);
 void registry_zk_set_stat(struct registry_task *task, const struct zk_stat *stat, uint64_t session);
 
 /*
- * After a write whose answer was lost: has it happened? `found` is what stands at the path now, `session` the one that the write
- * was sent with. DONE: yes. AGAIN: no, and it can be done. FAILED: task->ret_err says why not, or that nobody can know.
+ * After a write whose answer was lost: has it happened? `found` is what stands at the path now,
+ * `session` the one that the write was sent with. DONE: yes. AGAIN: no, and it can be done. FAILED:
+ * task->ret_err says why not, or that nobody can know.
  */
 enum registry_zk_verdict { REGISTRY_ZK_DONE, REGISTRY_ZK_AGAIN, REGISTRY_ZK_FAILED };
 enum registry_zk_verdict registry_zk_judge(
 	struct registry_task *task, const struct zk_result *found, uint64_t session);
 
-/* The node whose ACL decides on the task: its parent for create and delete. A length of task->path. */
+/*
+ * The node whose ACL decides on the task: its parent for create and delete. A length of task->path.
+ */
 size_t registry_zk_guarded_len(const struct registry_task *task);
 /* True when the ACL would let `user` do this: then the password must be wrong. */
 bool registry_zk_password_wrong(

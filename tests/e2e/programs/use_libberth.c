@@ -1,5 +1,6 @@
 /*
- * Calls of the installed library that the command line has no verb for; test_libberth.py compiles and runs it.
+ * Calls of the installed library that the command line has no verb for; test_libberth.py compiles
+ * and runs it.
  *
  *   use_libberth WHERE report CHECK passing|warning|failing TEXT
  *   use_libberth WHERE supply ENDPOINT ADDRESS...       prints "supplied", and keeps its handle until standard input ends

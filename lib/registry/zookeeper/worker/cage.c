@@ -149,7 +149,9 @@ static bool allow_tcp(scmp_filter_ctx filter, uint64_t family)
 	return add(filter, SCMP_ACT_ALLOW, SCMP_SYS(socket), 2, stream);
 }
 
-/* The library's threads; clone3's flags lie in memory, where no filter sees them: libc takes clone. */
+/*
+ * The library's threads; clone3's flags lie in memory, where no filter sees them: libc takes clone.
+ */
 static bool allow_threads(scmp_filter_ctx filter)
 {
 	return allow_if(filter, SCMP_SYS(clone),

@@ -1,4 +1,7 @@
-/* How a connection is made: plain, and through TLS or SASL where the installed library has them (configure looks). */
+/*
+ * How a connection is made: plain, and through TLS or SASL where the installed library has them
+ * (configure looks).
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +26,10 @@ static zhandle_t *connect_tls(const struct zk_hello *hello, const char *hosts,
 #endif
 
 #ifdef BERTH_ZK_SASL
-/* Kerberos from the ticket cache, or DIGEST-MD5 with the credential. The strings live as long as the process. */
+/*
+ * Kerberos from the ticket cache, or DIGEST-MD5 with the credential. The strings live as long as
+ * the process.
+ */
 static char *sasl_user;
 static sasl_secret_t *sasl_password;
 
@@ -121,7 +127,10 @@ zhandle_t *zk_worker_connect(const struct zk_hello *hello, const char *hosts, wa
 			"the ZooKeeper client does not start");
 		return NULL;
 	}
-	/* The addresses are numeric: there is nothing to look up in each turn of the library's loop. */
+	/*
+	 * The addresses are numeric: there is nothing to look up in each turn of the library's
+	 * loop.
+	 */
 	zoo_set_servers_resolution_delay(zh, -1);
 	if (strcmp(hello->auth, "digest") == 0) {
 		zoo_add_auth(zh, "digest", hello->credential, (int)strlen(hello->credential), NULL,

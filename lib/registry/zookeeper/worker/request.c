@@ -265,8 +265,8 @@ static int replace(zhandle_t *zh, const struct zk_request *request, const struct
 }
 
 /*
- * Takes the watch out of the library's tables, so that they stay small; on the server it stays until it fires once.
- * ANY for children, because an absent path is watched for its creation.
+ * Takes the watch out of the library's tables, so that they stay small; on the server it stays
+ * until it fires once. ANY for children, because an absent path is watched for its creation.
  */
 static int unwatch(zhandle_t *zh, const struct zk_request *request)
 {
@@ -339,8 +339,9 @@ static void start_or_fail(zhandle_t *zh, const struct zk_request *request)
 /* ---- writes over one node only ---- */
 
 /*
- * ZooKeeper compares versions, and a node that was deleted and made again begins at the same one. So the node is looked at
- * first, and the write follows at once from the completion: the time between is that of one round trip to the server.
+ * ZooKeeper compares versions, and a node that was deleted and made again begins at the same one.
+ * So the node is looked at first, and the write follows at once from the completion: the time
+ * between is that of one round trip to the server.
  */
 struct guarded {
 	zhandle_t *zh;

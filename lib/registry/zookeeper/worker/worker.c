@@ -1,4 +1,7 @@
-/* The worker's main program: berth-zookeeper FD, where FD is its end of the socketpair. Started by lib/registry/zookeeper/worker_process.c. */
+/*
+ * The worker's main program: berth-zookeeper FD, where FD is its end of the socketpair. Started by
+ * lib/registry/zookeeper/worker_process.c.
+ */
 #include "lib/registry/zookeeper/worker/worker.h"
 #include "lib/registry/zookeeper/worker/cage.h"
 #include "lib/base/clock.h"
@@ -77,8 +80,9 @@ static bool may_log(void)
 }
 
 /*
- * "Socket HOST:PORT zk retcode=-4, errno=111(Connection refused): words" without its numbers. The library sets EHOSTDOWN when
- * the server has closed the connection, which the words say better. False for another line.
+ * "Socket HOST:PORT zk retcode=-4, errno=111(Connection refused): words" without its numbers. The
+ * library sets EHOSTDOWN when the server has closed the connection, which the words say better.
+ * False for another line.
  */
 static bool read_socket_line(const char *line, char *out, size_t size)
 {
@@ -97,7 +101,10 @@ static bool read_socket_line(const char *line, char *out, size_t size)
 	return true;
 }
 
-/* A line is "date:pid(thread):LEVEL@function@line: words"; only the words mean something to a person. */
+/*
+ * A line is "date:pid(thread):LEVEL@function@line: words"; only the words mean something to a
+ * person.
+ */
 static void on_library_log(const char *line)
 {
 	char message[512];
@@ -161,7 +168,10 @@ static void on_session(zhandle_t *zh, int type, int state, const char *path, voi
 
 /* ---- from the agent ---- */
 
-/* False when `timeout_ms` is over first. The agent's end ends this process and leaves the session to whoever comes next. */
+/*
+ * False when `timeout_ms` is over first. The agent's end ends this process and leaves the session
+ * to whoever comes next.
+ */
 static bool read_more(struct buffer *in, int timeout_ms)
 {
 	enum { CHUNK = 64 * 1024 };
@@ -207,9 +217,9 @@ static void read_hello(struct buffer *in)
 }
 
 /*
- * A worker that goes on with a session uses the addresses of its predecessor at once, because a name
- * server may be away too. The first worker looks the names up until one has an address; the agent may
- * close meanwhile. Each new reason is said once.
+ * A worker that goes on with a session uses the addresses of its predecessor at once, because a
+ * name server may be away too. The first worker looks the names up until one has an address; the
+ * agent may close meanwhile. Each new reason is said once.
  */
 static void find_servers(struct buffer *in)
 {
@@ -292,7 +302,10 @@ static void serve(zhandle_t *zh, struct buffer *in)
 	}
 }
 
-/* Alone with its socket: no signal, no inherited descriptor, no core dump with secrets, no life without the agent. */
+/*
+ * Alone with its socket: no signal, no inherited descriptor, no core dump with secrets, no life
+ * without the agent.
+ */
 static void seclude(void)
 {
 	sigset_t all;

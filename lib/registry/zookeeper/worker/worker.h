@@ -1,9 +1,10 @@
 /*
- * Inside the ZooKeeper worker, the program that alone links libzookeeper-mt and its threads (the agent's view of it is
- * lib/registry/zookeeper/worker_process.h).
+ * Inside the ZooKeeper worker, the program that alone links libzookeeper-mt and its threads (the
+ * agent's view of it is lib/registry/zookeeper/worker_process.h).
  *
- * The main thread reads frames and turns them into asynchronous calls; the library's threads turn completions and watch
- * events into frames. Nothing is freed that a completion may still need: at the end the process just exits.
+ * The main thread reads frames and turns them into asynchronous calls; the library's threads turn
+ * completions and watch events into frames. Nothing is freed that a completion may still need: at
+ * the end the process just exits.
  */
 #ifndef LIB_REGISTRY_ZOOKEEPER_WORKER_WORKER_H
 #define LIB_REGISTRY_ZOOKEEPER_WORKER_WORKER_H
@@ -19,24 +20,33 @@
 #include "lib/base/err.h"
 #include "lib/registry/zookeeper/frame.h"
 
-/* Sends a whole frame and empties the buffer; ends the process when the agent is gone. Any thread. */
+/*
+ * Sends a whole frame and empties the buffer; ends the process when the agent is gone. Any thread.
+ */
 void zk_worker_send(struct buffer *frame);
 
 /* A line for the agent's log. Any thread. */
 void zk_worker_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Starts what a request asks for; its result follows from another thread, or at once when it could not be started. */
+/*
+ * Starts what a request asks for; its result follows from another thread, or at once when it could
+ * not be started.
+ */
 void zk_worker_request(zhandle_t *zh, const struct zk_request *request);
 
 /*
- * "host1:2181,[::1]:2181" to numeric addresses in the same form: each host's addresses, an odd number in all, because the
- * library tries only every second one of an even number after its first pass (ZOOKEEPER-2466). Hosts that do not resolve are
- * left out. Blocks in DNS. 0, or REGISTRY_UNAVAILABLE when none resolves.
+ * "host1:2181,[::1]:2181" to numeric addresses in the same form: each host's addresses, an odd
+ * number in all, because the library tries only every second one of an even number after its first
+ * pass (ZOOKEEPER-2466). Hosts that do not resolve are left out. Blocks in DNS. 0, or
+ * REGISTRY_UNAVAILABLE when none resolves.
  */
 int zk_worker_resolve(struct buffer *out, const char *servers, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
 
-/* zookeeper_init() with what `hello` asks for: plain, TLS or SASL, and credentials. `hosts` are numeric. NULL with err filled. */
+/*
+ * zookeeper_init() with what `hello` asks for: plain, TLS or SASL, and credentials. `hosts` are
+ * numeric. NULL with err filled.
+ */
 zhandle_t *zk_worker_connect(const struct zk_hello *hello, const char *hosts, watcher_fn on_session,
 	log_callback_fn on_log, struct err *err) ERR_REQUIRED(5);
 

@@ -1,4 +1,7 @@
-/* What the worker uses of Cyrus SASL's header, so that its SASL variant compiles where that is not installed. */
+/*
+ * What the worker uses of Cyrus SASL's header, so that its SASL variant compiles where that is not
+ * installed.
+ */
 #ifndef TESTS_STUB_SASL_H
 #define TESTS_STUB_SASL_H
 

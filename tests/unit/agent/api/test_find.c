@@ -1,4 +1,7 @@
-/* GET /v1/find under pressure: the API with this file in the place of HTTP, on a registry that does nothing between dispatches. */
+/*
+ * GET /v1/find under pressure: the API with this file in the place of HTTP, on a registry that does
+ * nothing between dispatches.
+ */
 
 #include <criterion/criterion.h>
 #include <ev.h>

@@ -420,7 +420,8 @@ Test(cache, an_observer_hears_of_a_read_without_answer)
 	cr_assert_str_eq(buffer_text(&one.log), " S");
 	cr_assert_str_eq(buffer_text(&all.log), " S");
 	memory_on_task(stage.registry, NULL, NULL);
-	for (int kinds = 0; kinds < 2; kinds++) { /* the record and the children, each in its time */
+	/* the record and the children, each in its time */
+	for (int kinds = 0; kinds < 2; kinds++) {
 		registry_dispatch(stage.registry, registry_deadline_ms(stage.registry));
 		cache_stage_turn(&stage);
 	}

@@ -99,7 +99,10 @@ Test(cache_large, a_large_body_is_written_over_several_turns_and_is_complete)
 	cr_assert_eq(json_array_size(found), CHILDREN);
 	json_decref(found);
 
-	/* Everything is there: another body of it takes more than one turn, and a change meanwhile does not begin it anew. */
+	/*
+	 * Everything is there: another body of it takes more than one turn, and a change meanwhile
+	 * does not begin it anew.
+	 */
 	cr_assert_eq(
 		cache_stage_ask(&stage, &outcome, "/d", CACHE_RECORDS, "", false), CACHE_WAITING);
 	ev_run(stage.loop, EVRUN_NOWAIT);

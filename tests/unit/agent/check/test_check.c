@@ -195,7 +195,10 @@ Test(check, a_blocked_loop_is_not_followed_by_a_burst)
 	struct timespec blocked = { 1, 100 * 1000 * 1000 };
 	nanosleep(&blocked, NULL);
 	run_until_results(5);
-	/* The first after the pause at once, the three after it where the grid wants them: none of the missed is made up for. */
+	/*
+	 * The first after the pause at once, the three after it where the grid wants them: none of
+	 * the missed is made up for.
+	 */
 	double passed = result_at[4] - result_at[1];
 	cr_expect_gt(passed, 0.39, "%f", passed);
 	check_destroy(check);
@@ -397,7 +400,10 @@ Test(check, goes_on_where_its_predecessor_stopped)
 	cr_expect_eq(check_get_state(check), CHECK_STATE_UP);
 	check_start(check, false);
 	json_t *after = check_json(check);
-	/* The next run stays in an hour; how exactly, depends on how fast we are: two clocks are read at four times. */
+	/*
+	 * The next run stays in an hour; how exactly, depends on how fast we are: two clocks are
+	 * read at four times.
+	 */
 	double moved = json_number_value(json_object_get(after, "next_run")) -
 		json_number_value(json_object_get(before, "next_run"));
 	cr_expect_float_eq(moved, 0, 60);

@@ -401,7 +401,10 @@ Test(check_net, localhost_needs_no_resolver)
 	cr_expect_str_eq(result.detail, "connected");
 }
 
-/* The machine's own name is in /etc/hosts wherever tests run; an invalid one is known to nobody (RFC 6761). */
+/*
+ * The machine's own name is in /etc/hosts wherever tests run; an invalid one is known to nobody
+ * (RFC 6761).
+ */
 Test(check_net, an_unknown_name_is_failing_and_leaves_no_resolver)
 {
 	char name[] = "no-such-host.invalid";
@@ -461,7 +464,10 @@ Test(check_net, the_request_is_what_the_configuration_says)
 	cr_expect_str_eq(result.output, "HTTP/1.1 222 X");
 }
 
-/* Starts a check whose answer is there, but not read, when its time is over; false when the time was over before it asked. */
+/*
+ * Starts a check whose answer is there, but not read, when its time is over; false when the time
+ * was over before it asked.
+ */
 static bool leave_an_answer_unread(void)
 {
 	char request[1024], word = 0;

@@ -9,7 +9,10 @@ struct rules_case {
 	bool initial_passing;
 };
 
-/* What the contract says, computed from the whole history: results are bits, oldest first, one a step. */
+/*
+ * What the contract says, computed from the whole history: results are bits, oldest first, one a
+ * step.
+ */
 static enum check_state oracle(const struct rules_case *rules, unsigned results, int count)
 {
 	enum check_state state = rules->initial_passing ? CHECK_STATE_UP : CHECK_STATE_PENDING;
@@ -106,7 +109,10 @@ static void expect(bool good, int64_t now_ms, enum check_state state)
 
 TestSuite(check_state, .fini = finish);
 
-/* Registrar: `down` never resets, so that after one outage a single failure takes the component out. */
+/*
+ * Registrar: `down` never resets, so that after one outage a single failure takes the component
+ * out.
+ */
 Test(check_state, one_failure_after_a_recovery_is_one_failure)
 {
 	start((struct check_state_rules){ .rise = 1, .fall = 3, .initial_passing = true });

@@ -131,7 +131,7 @@ ParameterizedTest(struct row *row, announce, decides_from_what_is_wanted_and_wha
 	cr_assert(eq(int, announce_decide(&row->view), row->action), "%s", row->text);
 }
 
-/* ---- the machine at work, on a registry in memory ------------------------------------------------- */
+/* ---- the machine at work, on a registry in memory -------------------------------------------- */
 
 struct stage {
 	struct ev_loop *loop;

@@ -700,7 +700,7 @@ Test(config, mistakes_are_shown_as_lines_and_as_json)
 	config_problems_finish(&problems);
 }
 
-/* ---- commands: words are split before ${…} is replaced -------------------------------------------------- */
+/* ---- commands: words are split before ${…} is replaced --------------------------------------- */
 
 static const char evil[] = "a\" --evil \"b";
 
@@ -754,7 +754,7 @@ Test(config, a_shell_gets_the_text_as_it_is_and_values_in_its_environment)
 	config_unref(config);
 }
 
-/* ---- defaults for Hadoop, and the container's id -------------------------------------------------------- */
+/* ---- defaults for Hadoop, and the container's id --------------------------------------------- */
 
 static const char *attribute(const struct config *config, const char *name)
 {

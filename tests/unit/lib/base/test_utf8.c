@@ -6,7 +6,9 @@
 
 #include "lib/base/utf8.h"
 
-/* Writes the code point as UTF-8 would, in `len` bytes, and returns whether that is its right form. */
+/*
+ * Writes the code point as UTF-8 would, in `len` bytes, and returns whether that is its right form.
+ */
 static bool encode(char *out, uint32_t code, size_t len)
 {
 	static const unsigned char leads[] = { 0, 0, 0xc0, 0xe0, 0xf0 };

@@ -17,7 +17,7 @@
 #define CHUNK_2(two) "2\r\n" two "\r\n"
 #define STREAM "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
-/* ---- a server that does as it is told --------------------------------------------------------- */
+/* ---- a server that does as it is told -------------------------------------------------------- */
 
 enum step_kind { END, ACCEPT, READ, SEND, HANG_UP };
 
@@ -117,7 +117,7 @@ static int resolve(struct berth *berth, struct berth_failure *failure)
 
 TestSuite(client, .timeout = 120);
 
-/* ---- requests --------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 Test(client, a_request_says_what_it_wants_and_answers_say_how_old_they_are)
 {
@@ -246,7 +246,7 @@ Test(client, without_an_agent_it_says_where_it_looked)
 	berth_close(berth);
 }
 
-/* ---- what is kept ----------------------------------------------------------------------------- */
+/* ---- what is kept ---------------------------------------------------------------------------- */
 
 #define ENDPOINT                                                                                       \
 	"[{\"path\":\"/a\",\"scope\":\"external\",\"api\":\"x\",\"protocol\":\"tcp\",\"addressType\":" \
@@ -283,7 +283,7 @@ Test(client, a_lookup_is_kept_until_there_is_trouble)
 	cr_assert_not(strstr(second, "\r\n\r\n") == NULL);
 }
 
-/* ---- watches ---------------------------------------------------------------------------------- */
+/* ---- watches --------------------------------------------------------------------------------- */
 
 static struct {
 	char types[256];

@@ -53,7 +53,10 @@ Test(registry_digest, pads_every_length_right)
 {
 	char digest[REGISTRY_DIGEST_SIZE];
 	char password[128];
-	/* 55, 56 and 64 bytes lie at the edges of SHA-1's blocks; computed by another implementation. */
+	/*
+	 * 55, 56 and 64 bytes lie at the edges of SHA-1's blocks; computed by another
+	 * implementation.
+	 */
 	static const struct {
 		size_t len;
 		const char *digest;

@@ -1,4 +1,7 @@
-/* What a process in the worker's cage can still do. Each deed is done by a child of its own, which tells by its exit. */
+/*
+ * What a process in the worker's cage can still do. Each deed is done by a child of its own, which
+ * tells by its exit.
+ */
 #include <criterion/criterion.h>
 #include <arpa/inet.h>
 #include <errno.h>
