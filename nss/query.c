@@ -68,7 +68,7 @@ static bool send_request(int fd, const char *name, int64_t deadline_ms)
 	return true;
 }
 
-/* The status of the answer, whose body comes in `body`; 0 when there is none. */
+/* The status of the answer, 0 without an answer; `body` receives its body. */
 static int read_answer(int fd, struct buffer *body, int64_t deadline_ms)
 {
 	struct http_reader reader;
@@ -161,7 +161,10 @@ enum nss_query_status nss_query_name(struct nss_answer *ret_answer, const char *
 		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
 	ret_answer->count = 0;
 	ret_answer->name[0] = '\0';
-	/* Single labels are host names of this machine; a name with other bytes is none of ours. */
+	/*
+	 * Single labels are host names of this machine; a name with other bytes cannot be in the
+	 * registry.
+	 */
 	if (!strchr(name, '.') || strlen(name) >= NSS_NAME_BYTES ||
 		strspn(name, allowed) != strlen(name)) {
 		return NSS_QUERY_ABSENT;

@@ -1,5 +1,5 @@
 /*
- * One question to the agent from inside somebody else's process: a connection, a request, an
+ * One question to the agent from inside any process that uses glibc: a connection, a request, an
  * answer, and everything given back. No threads, no state, no descriptor that survives an exec.
  */
 #ifndef NSS_QUERY_H
@@ -14,9 +14,9 @@
 
 enum nss_query_status {
 	NSS_QUERY_FOUND,   /* the name exists; it may have nothing that was asked for */
-	NSS_QUERY_ABSENT,  /* no such name, or none that the agent knows */
+	NSS_QUERY_ABSENT,  /* the name does not exist, or the agent does not know it */
 	NSS_QUERY_LATER,   /* the agent cannot say now, or did not answer in time */
-	NSS_QUERY_NO_AGENT /* nobody serves the socket, or this process must not ask */
+	NSS_QUERY_NO_AGENT /* no agent serves the socket, or this process must not ask */
 };
 
 struct nss_address {
@@ -31,7 +31,7 @@ struct nss_address {
 struct nss_answer {
 	struct nss_address addresses[NSS_MAX_ADDRESSES];
 	size_t count;
-	/* the host name that stands in for addresses, or that has an address */
+	/* the host name that was asked for or, for an address, that was found */
 	char name[NSS_NAME_BYTES];
 };
 

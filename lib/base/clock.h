@@ -1,7 +1,7 @@
 /*
- * The two clocks. Intervals and deadlines are measured on the monotonic clock, which nobody sets
- * and which never goes back. The wall clock is for times that people read. What decides by time
- * takes the time as an argument; only its callers read a clock.
+ * The two clocks. Intervals and deadlines are measured on the monotonic clock, which never jumps or
+ * goes back. The wall clock is for times that people read. A function that decides by time takes
+ * the time as an argument; only its callers read a clock.
  */
 #ifndef LIB_BASE_CLOCK_H
 #define LIB_BASE_CLOCK_H

@@ -1,13 +1,13 @@
 /*
  * An error is a code and a message for a person.
  *
- * Every function that can fail for a reason worth telling takes a `struct err *` that the caller
+ * Every function that can fail for a reason worth a message takes a `struct err *` that the caller
  * owns (on the stack, zeroed with ERR_INIT). It returns 0 or one of the negative codes of `enum
  * berth_error`, the same that it left in err->code. Output parameters stay untouched on failure.
  * The first error wins: setting an err that already holds one changes nothing.
  *
- * The functions of this file, path.h and lib/record/record.h accept NULL for an err whose text
- * nobody wants, so their code never reads err->code: it passes on the returned code. Every other
+ * The functions of this file, path.h and lib/record/record.h accept a NULL err from callers that
+ * need no text, so their code never reads err->code: it passes on the returned code. Every other
  * function needs an err and says so with ERR_REQUIRED.
  */
 #ifndef LIB_BASE_ERR_H
@@ -49,7 +49,7 @@ void err_clear(struct err *err);
 int err_http_status(int code);
 
 /*
- * The CLI's exit status for a code: 0 done, 1 failed, 3 no such path or record, 4 unreachable, 5
+ * The CLI's exit status for a code: 0 done, 1 failed, 3 path or record absent, 4 unreachable, 5
  * denied.
  */
 int err_exit_status(int code);

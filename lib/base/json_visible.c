@@ -1,6 +1,9 @@
 #include "lib/base/json_visible.h"
 
-/* The hidden character at this place and the number of its bytes; 0 bytes: there is none. */
+/*
+ * The hidden character at this place and the number of its bytes; 0 bytes: the character is
+ * visible.
+ */
 static size_t hidden_at(const unsigned char *at, size_t left, unsigned *ret_character)
 {
 	if (at[0] == 0x7f) {

@@ -70,7 +70,7 @@ static size_t string_len(const char *data, size_t len)
 	return at < len ? at + 1 : len;
 }
 
-/* The same document with numbers that fit. What is no JSON stays so. */
+/* The same document with numbers that fit. Invalid JSON stays invalid. */
 static void narrow(struct buffer *out, const char *data, size_t len)
 {
 	size_t at = 0;

@@ -1,9 +1,9 @@
 /*
- * JSON of others, whose numbers may be larger than any that C holds.
+ * JSON of other programs, with numbers that may be larger than any C number.
  *
  * JSON sets no bound on numbers, and jansson refuses a whole document for one that it cannot hold.
  * Here such a number is read as the nearest double, beyond the doubles as about the largest;
- * everything else is as json_loadb() has it.
+ * everything else is read as by json_loadb().
  */
 #ifndef LIB_BASE_JSON_WIDE_H
 #define LIB_BASE_JSON_WIDE_H

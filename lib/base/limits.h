@@ -1,11 +1,11 @@
 /*
- * What a registry may hold, at most. Enforced on every write and reported by name (LimitExceeded);
+ * The limits of a registry's content. Enforced on every write and reported by name (LimitExceeded);
  * section 1 of the contract. All lengths are bytes without a terminator.
  */
 #ifndef LIB_BASE_LIMITS_H
 #define LIB_BASE_LIMITS_H
 
-#define RECORD_TYPE "JSONServiceRecord" /* what data must hold somewhere to be a record */
+#define RECORD_TYPE "JSONServiceRecord" /* data without this text is no record */
 
 #define LIMIT_PATH_ELEMENT_BYTES 63 /* RFC 1123 label */
 #define LIMIT_PATH_BYTES 1024

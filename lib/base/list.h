@@ -25,7 +25,7 @@ static inline void list_init(struct list *list)
 	list->next = list;
 }
 
-/* Of a link: it is on no list. */
+/* True for a link that is on no list. */
 static inline bool list_empty(const struct list *list)
 {
 	return list->next == list;

@@ -13,7 +13,7 @@ static bool is_letter_or_digit(char c)
 	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
 }
 
-/* NULL, or what is wrong with the element. */
+/* NULL, or the fault of the element. */
 static const char *element_fault(const char *element, size_t len)
 {
 	if (len == 0) {

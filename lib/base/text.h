@@ -1,6 +1,6 @@
 /*
- * Text in buffers of a fixed size: what does not fit is cut between characters, so that UTF-8 stays
- * UTF-8 and whatever is made of it (JSON, above all) stays valid.
+ * Text in buffers of a fixed size: text that is too long is cut between characters, so that UTF-8
+ * stays UTF-8, and JSON that contains it stays valid.
  */
 #ifndef LIB_BASE_TEXT_H
 #define LIB_BASE_TEXT_H

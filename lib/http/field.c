@@ -57,7 +57,7 @@ void http_trim(const char **text, size_t *len)
 	}
 }
 
-/* Where the item of a list ends: at a comma, or at `also`, outside of quotes. */
+/* The end of an item of a list: a comma, or `also`, outside of quotes. */
 static const char *item_end(const char *at, char also)
 {
 	bool quoted = false;
@@ -148,8 +148,7 @@ bool http_tag_matches(const char *field, const char *etag, bool weak)
 }
 
 /*
- * What follows `name=` at the beginning of the text, its quote left out; NULL when something else
- * does.
+ * The text behind `name=`, without its opening quote; NULL when the text does not begin with that.
  */
 static const char *value_of(const char *text, const char *name)
 {

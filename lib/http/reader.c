@@ -1,7 +1,8 @@
 /*
- * The reader works line by line. A line that lies whole in the caller's bytes is read there; one
- * that is cut is collected behind the kept parts of the head, and dropped when it has been read. So
- * an unknown field costs no memory, and of a usual request only the kept parts are copied.
+ * The reader works line by line. It reads a line in place when the caller's bytes hold the whole of
+ * it; it collects a line that comes in pieces behind the kept parts of the head, and drops it once
+ * it has been read. So an unknown field costs no memory, and the reader copies only the kept parts
+ * of a usual request.
  */
 #include "lib/http/reader.h"
 
@@ -277,7 +278,7 @@ static void take_request_line(struct http_reader *reader, const char *line, size
 		reader->http_1_0 = version == 0;
 		reader->state = HTTP_READER_FIELDS;
 		reader->line_bytes = 0;
-		/* In one piece, so that the second keep() does not overwrite what it keeps. */
+		/* Kept in one piece, because a second keep() would overwrite the first part. */
 		keep(reader, line, method_len + 1 + target_len);
 		reader->target = method_len + 1;
 		if (reader->state != HTTP_READER_FAILED) {
@@ -335,7 +336,7 @@ static void take_field(struct http_reader *reader, const char *line, size_t len)
 {
 	bool foreign = reader->kind == HTTP_FOREIGN_ANSWER;
 	if (foreign && (*line == ' ' || *line == '\t')) {
-		return; /* a fold: none of the fields that we ask for is that long */
+		return; /* a folded line: no field that the reader keeps is that long */
 	}
 	size_t name_len = http_token_len(line, len);
 	if (name_len == 0 || name_len == len || line[name_len] != ':') {

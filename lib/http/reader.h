@@ -2,8 +2,7 @@
  * Reads HTTP/1.1 messages (RFC 9112) from bytes as they arrive: a codec without I/O, for requests
  * and for answers.
  *
- * The caller pushes bytes and takes events. How the bytes are cut into pieces makes no difference
- * to the events.
+ * The caller pushes bytes and takes events. The events do not depend on the sizes of the pieces.
  *
  *   START --> FIELDS --> LENGTH ----------------------------> DONE
  *                   \--> CHUNK_SIZE -> CHUNK -> CHUNK_END     /
@@ -18,9 +17,9 @@
  * coding, and every coding but "chunked". Only answers of a server that is not ours may end their
  * lines with LF alone, fold them, and end with the connection.
  *
- * Of a head the reader keeps the start line and the fields that somebody here asks for (enum
- * http_field); a field that comes twice is joined by a comma when it is a list, and refused
- * otherwise. Trailers are checked and thrown away.
+ * The reader keeps the start line of a head and the fields of enum http_field. It joins two fields
+ * of one name by a comma when the field is a list, and refuses them otherwise. It checks trailers
+ * and drops them.
  */
 #ifndef LIB_HTTP_READER_H
 #define LIB_HTTP_READER_H
@@ -32,14 +31,14 @@
 #include "lib/base/buffer.h"
 #include "lib/base/err.h"
 
-#define HTTP_TARGET_BYTES 4096        /* of a request's target; longer: 414 */
-#define HTTP_REQUEST_FIELD_BYTES 8192 /* of a request's field lines; longer: 431 */
-#define HTTP_ANSWER_FIELD_BYTES 16384 /* of an answer's */
+#define HTTP_TARGET_BYTES 4096        /* bytes of a request's target; longer: 414 */
+#define HTTP_REQUEST_FIELD_BYTES 8192 /* bytes of a request's field lines; longer: 431 */
+#define HTTP_ANSWER_FIELD_BYTES 16384 /* bytes of an answer's field lines */
 
 enum http_kind {
 	HTTP_REQUEST,
-	HTTP_ANSWER,        /* of an agent */
-	HTTP_FOREIGN_ANSWER /* of any server */
+	HTTP_ANSWER,        /* an agent's answer */
+	HTTP_FOREIGN_ANSWER /* any server's answer */
 };
 
 enum http_field {
@@ -89,13 +88,13 @@ struct http_reader {
 	bool bodiless;   /* set by the caller behind the restart: this answers a HEAD */
 	bool http_1_0;   /* the sender knows no chunks */
 	bool keep_alive; /* from the head on: the connection can carry another message */
-	int status;      /* of an answer, from the end of its first line on */
+	int status;      /* the status of an answer, from the end of its first line on */
 	int refusal;
 	const char *why; /* static */
-	uint64_t left;   /* bytes of the body, or of the chunk */
+	uint64_t left;   /* bytes of the body, or of the chunk, that are still to come */
 	const char *body;
 	size_t body_len;
-	size_t line_bytes;  /* of the lines so far, against the limits */
+	size_t line_bytes;  /* the size of the lines so far, for the limits */
 	struct buffer text; /* kept parts of the head, each with a NUL; then an unfinished line */
 	size_t line;        /* where that line begins */
 	size_t target;      /* a request's, in `text`; its method is the first thing there */
@@ -130,10 +129,10 @@ const char *http_reader_query(const struct http_reader *reader);
 const char *http_reader_field(const struct http_reader *reader, enum http_field field);
 
 /*
- * For an answer that is wanted as a whole: takes bytes, appends those of the body to `body`, and
- * stops behind the end of the answer: *ret_used says how many of `len` bytes were taken. 0,
- * BERTH_FAILED for what is no answer, or BERTH_LIMIT_EXCEEDED when `body` or the head is full; the
- * reader stays failed then.
+ * For a caller that wants a whole answer: takes bytes, appends those of the body to `body`, and
+ * stops behind the end of the answer; *ret_used is the number of bytes that it took. 0,
+ * BERTH_FAILED for bytes that are no answer, or BERTH_LIMIT_EXCEEDED when `body` or the head is
+ * full; the reader stays failed then.
  */
 int http_reader_feed(struct http_reader *reader, const char *data, size_t len, struct buffer *body,
 	size_t *ret_used, struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(6);

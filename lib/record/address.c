@@ -7,11 +7,11 @@
 #include "lib/record/internal.h"
 
 #define FREE_TYPE_PREFIX "x-"
-#define FREE_TYPE_KEY "address" /* of an address that was given as text */
+#define FREE_TYPE_KEY "address" /* the key of an address that was given as text */
 
 enum { MOST_KEYS = 3 };
 
-/* The keys stand in the order of the one-line form: host, port, path; or a single one. */
+/* The keys have the order of the one-line form: host, port, path; or there is one key. */
 struct address_type {
 	const char *name;
 	const char *keys[MOST_KEYS + 1];

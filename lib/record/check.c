@@ -31,8 +31,8 @@ static int check_optional_text(
 }
 
 /*
- * What could be written but not be read again: too much depth, a NUL in a string. `depth` counts
- * `value` itself.
+ * Refuses JSON that Berth could write but not read again: too much depth, a NUL in a string.
+ * `depth` counts `value` itself.
  */
 static int check_tree(const json_t *value, size_t depth, struct err *err)
 {

@@ -1,9 +1,9 @@
 /*
- * What the files of the record module share; nobody else includes it.
+ * Inside the record module: only its files include this header.
  *
  *   record.c          the object: accessors, setters, canonical output
  *   read.c     node data in: lenient, brings what it reads to one spelling
- *   check.c    what may be written: strict, every limit by name
+ *   check.c    the rules for writing: strict, every limit by name
  *   address.c  the address types: their keys, their one-line text
  */
 #ifndef LIB_RECORD_INTERNAL_H
@@ -20,13 +20,13 @@ struct record {
 	json_t *json;
 };
 
-/* How a record is written: compact, reals so that they come back as what they were. */
+/* The form of a written record: compact; a reader gets back the same reals. */
 #define RECORD_DUMP_FLAGS (JSON_COMPACT | JSON_REAL_PRECISION(17))
 
 /* The two lists of endpoints, in the order in which they are counted; NULL behind the last. */
 extern const char *const record_scopes[];
 
-/* Where a value stands, for messages: "external endpoint 2", "address 3 of external endpoint 2". */
+/* The place of a value, for messages: "external endpoint 2", "address 3 of external endpoint 2". */
 struct record_place {
 	char text[64];
 };
@@ -53,10 +53,10 @@ bool record_address_type_valid(const char *address_type);
 #define RECORD_ADDRESS_TYPES                                                                       \
 	"uri, hostname, inetaddress, host/port, path, zookeeper and types beginning with x-"
 
-/* True for what may stand where the contract has a URI. */
+/* True for text that is allowed where the contract has a URI. */
 bool record_uri_valid(const char *text);
 
-/* What record_uri_valid() accepts, for messages. */
+/* The rule of record_uri_valid(), for messages. */
 #define RECORD_URI "a URI without spaces"
 
 /*

@@ -129,7 +129,7 @@ static int parse(json_t **ret_json, const char *data, size_t len, struct err *er
 	return parsed(ret_json, json_wide_loadb(json.data, json.len, 0, &error), &error, err);
 }
 
-/* Without a key that is there twice, or a number that would not be written as it is given. */
+/* Refuses a key that is there twice, and a number that Berth would not write as it is given. */
 static int parse_strictly(json_t **ret_json, const char *data, size_t len, struct err *err)
 {
 	json_error_t error;
@@ -289,7 +289,7 @@ static const char *one_spelling(const char *key, const char *address_type, const
 	return is_host && is_type_with_host && !json_object_get(address, host) ? host : key;
 }
 
-/* A copy whose values are strings, under the keys of its type; what is null is left out. */
+/* A copy with strings as values, under the keys of its type; nulls are left out. */
 static int read_address_map(json_t **ret_address, json_t *address, const char *address_type,
 	const char *place, struct err *err)
 {

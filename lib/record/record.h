@@ -2,15 +2,15 @@
  * Service records: the JSON that a registry node holds (the YARN registry's ServiceRecord).
  *
  * A record is kept as the JSON object that was read, so that unknown attributes, and unknown fields
- * of endpoints, survive a round trip as what they were; the accessors below know the fields that
- * Berth uses. Reading is as lenient as Hadoop's own reader and brings every record to one spelling:
+ * of endpoints, survive a round trip unchanged; the accessors below know the fields that Berth
+ * uses. Reading is as lenient as Hadoop's own reader and brings every record to one spelling:
  *
  *   - numbers and booleans become strings where strings belong
  *   - null attributes, endpoints, addresses and address values are left out; null lists are empty
  *   - of two equal keys the last counts; a byte order mark, trailing blanks and NULs are skipped
  *   - protocol and protocolType: either or both may be missing
  *   - an address may be an array of its values in the order of the type's keys (Hadoop 2.6)
- *   - zktriple (Hadoop's code) is zookeeper; host and hostname stand for each other
+ *   - zktriple (Hadoop's code) is zookeeper; host and hostname mean the same
  *
  * Writing is strict, enforces lib/base/limits.h, and never writes a null attribute, which Hadoop
  * cannot read.
@@ -36,7 +36,7 @@ struct record_endpoint {
 	const json_t *addresses;  /* array of objects of strings */
 };
 
-/* What the data of a node is, told by its bytes alone: no JSON is parsed. */
+/* The kind of a node's data, from its bytes alone: no JSON is parsed. */
 enum record_kind {
 	RECORD_KIND_EMPTY, /* no data: a directory, and free for a record */
 	/* data without the marker: another program's, not to be touched unasked */
@@ -62,7 +62,7 @@ int record_decode(struct record **ret_record, const char *data, size_t len, stru
 
 /*
  * Takes a byte order mark and trailing NULs out of the NUL-terminated data of a record, in place,
- * so that what remains can be a part of another JSON document. Other data stays as it is.
+ * so that the rest can be a part of another JSON document. Other data stays as it is.
  */
 void record_trim(char *data, size_t *len);
 
@@ -127,8 +127,8 @@ size_t record_endpoint_count(const struct record *record);
 struct record_endpoint record_endpoint(const struct record *record, size_t index);
 
 /*
- * True when the endpoint is one that a search means: the very api, the protocol in whatever case,
- * the scope. NULL means any.
+ * True when the endpoint matches a search: the same api, the same protocol in any letter case, the
+ * same scope. NULL matches any.
  */
 bool record_endpoint_matches(const struct record_endpoint *endpoint, const char *api,
 	const char *protocol, const char *scope);
@@ -136,8 +136,8 @@ bool record_endpoint_matches(const struct record_endpoint *endpoint, const char 
 /*
  * One address as the object that a record of this type holds, from its one-line text: uri: the URI;
  * hostname: a host; inetaddress and host/port: host:port ([::1]:80 for IPv6); path: a path;
- * zookeeper: host:port/zk/path; x-…: stored under the key "address". NULL with err filled (what is
- * wrong, what is allowed) otherwise. New reference.
+ * zookeeper: host:port/zk/path; x-…: stored under the key "address". NULL with err filled (the
+ * mistake, the allowed forms) otherwise. New reference.
  */
 json_t *record_address_parse(const char *address_type, const char *text, struct err *err);
 

@@ -21,7 +21,7 @@ static bool read_host(struct record_target *target, const char *host, size_t len
 	return strspn(target->host, is_ipv6 ? ADDRESS_BYTES : HOST_BYTES) == len;
 }
 
-/* An absent or empty port is none; anything but 1 to 65535 is a mistake. */
+/* An absent or empty port counts as no port; anything but 1 to 65535 is a mistake. */
 static bool read_port(struct record_target *target, const char *port, size_t len)
 {
 	unsigned number = 0;

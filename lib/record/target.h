@@ -1,6 +1,6 @@
 /*
- * The host and the port that an endpoint's address names, whatever its type: what DNS, proxies and
- * monitoring need of an address. Pure.
+ * The host and the port of an endpoint's address of any type, for DNS, proxies and monitoring.
+ * Pure.
  */
 #ifndef LIB_RECORD_TARGET_H
 #define LIB_RECORD_TARGET_H

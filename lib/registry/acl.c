@@ -219,8 +219,8 @@ void registry_acl_clear_accessors(struct registry_acl_policy *policy)
 }
 
 /*
- * Nobody else can use it; or it is a secret that Docker, Kubernetes or systemd has mounted for
- * reading only.
+ * No other user can use the file, or it is a secret on a read-only mount (Docker, Kubernetes,
+ * systemd).
  */
 static int check_mode(int fd, mode_t mode, const char *file, struct err *err)
 {

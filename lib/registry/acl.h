@@ -1,9 +1,10 @@
 /*
- * Who may do what with the nodes that this registry creates (section 6 of the contract).
+ * The access control lists of the nodes that this registry creates (section 6 of the contract).
  *
- * With `secure`: world read; each system account, the registry's own identity and every added write
- * accessor all rights; and /users/{user} also gives that user create, read and delete, with
- * home_write all but admin. Without it, everybody may do everything.
+ * With `secure`, the world may read a node, and each system account, the registry's own identity
+ * and every added write accessor have all rights. /users/{user} also lets that user create, read
+ * and delete, and with home_write do everything but administer. Without `secure`, every client may
+ * do everything.
  */
 #ifndef LIB_REGISTRY_ACL_H
 #define LIB_REGISTRY_ACL_H
@@ -22,13 +23,13 @@ struct registry_acl_policy {
 		fixed; /* world, system accounts, own identity; without entries: not secure */
 	struct registry_acl accessors;
 	char *realm;               /* "" when there is none */
-	unsigned home_permissions; /* of a user in the own home */
+	unsigned home_permissions; /* the rights of a user in the user's own home */
 };
 
 /*
- * Fills a zeroed policy. FAILED when secure is asked for without an identity (auth = none: nobody
- * could change the nodes again), or for a malformed account. Accounts in @ that no realm completes
- * are left out and named in ret_warning (malloc'ed, or NULL).
+ * Fills a zeroed policy. FAILED when the options ask for secure without an identity (with auth =
+ * none no client could change the nodes again), or for a malformed account. Accounts in @ that no
+ * realm completes are left out and named in ret_warning (malloc'ed, or NULL).
  */
 int registry_acl_policy_init(struct registry_acl_policy *policy,
 	const struct registry_options *options, char **ret_warning, struct err *err)

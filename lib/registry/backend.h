@@ -65,8 +65,8 @@ struct registry_task {
 	bool watch;
 	bool ephemeral;
 	/*
-	 * delete: with what is below it and is no node of this registry, where the backend keeps
-	 * such things
+	 * delete: also the entries below the node that are no nodes of this registry, if the
+	 * backend keeps any
 	 */
 	bool all;
 	bool has_expected;
@@ -87,7 +87,8 @@ struct registry_task {
 	char **ret_children; /* one allocation each, and the array */
 	size_t ret_children_count;
 	/*
-	 * the same for entries that are no nodes, whatever their names: a directory may have some
+	 * the same for entries that are no nodes and may have any name, such as files in a
+	 * directory
 	 */
 	char **ret_foreign;
 	size_t ret_foreign_count;
@@ -125,7 +126,7 @@ struct registry_backend_ops {
 	 */
 	bool deletes_all;
 	/*
-	 * What the options ask for and this backend cannot do: 0, or err filled and *ret_option the
+	 * Looks for options that this backend cannot fulfil: 0, or err filled and *ret_option the
 	 * option's name. Never called with a URL of another backend.
 	 */
 	int (*check)(const struct registry_options *options, const char **ret_option,

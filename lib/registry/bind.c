@@ -1,14 +1,14 @@
 /*
  * mknode and bind: writing one node, with the parents that it needs.
  *
- *     LOOK -----(absent)-----> CREATE <--> (parents, upwards until one stands, then down again)
+ *     LOOK -----(absent)-----> CREATE <--> (parents, upwards until one exists, then down again)
  *       |                        |
- *       |(stands)                |(appeared meanwhile: back to LOOK)
+ *       |(exists)                |(appeared meanwhile: back to LOOK)
  *       v                        v
  *     WRITE (set or replace) --> done; lost a race: back to LOOK
  *
- * Every turn that another client's write undoes counts as a round; they are few, so that a request
- * ends.
+ * Each time another client's write undoes a step the request begins a new round. The number of
+ * rounds is bounded, so that a request ends.
  */
 #include "lib/registry/internal.h"
 
@@ -51,7 +51,7 @@ static void fail(struct write_request *request, int code, const char *message)
 	registry_request_fail(&request->base, &err);
 }
 
-/* Fails, but at the next dispatch: for what may be called from outside of it. */
+/* Fails the request at the next dispatch: the caller may be outside of registry_dispatch(). */
 static void refuse(struct write_request *request, const struct err *err)
 {
 	request->step = STEP_WRITE;
@@ -258,7 +258,7 @@ static struct write_request *write_request_create(
 	}
 	request->base.release = release;
 	request->base.call.completed = on_step;
-	/* Whatever is refused before the first step ends as a failed read does. */
+	/* A request that fails before its first step completes in the way of a failed read. */
 	request->step = STEP_WRITE;
 	request->prefix = strdup(path);
 	if (!request->prefix) {
@@ -282,7 +282,7 @@ struct registry_request *registry_mknode(struct registry *registry, const char *
 	return &request->base;
 }
 
-/* What is wrong with a bind before anything is sent; 0 when nothing is. */
+/* Finds mistakes in a bind before anything is sent; 0 when there are none. */
 static int check_bind(const char *path, const struct registry_bind *bind, struct err *err)
 {
 	if (strcmp(path, "/") == 0) {

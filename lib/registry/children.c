@@ -21,8 +21,8 @@ static bool is_addressable(size_t parent_len, const char *name, size_t len)
 }
 
 /*
- * Writes the name so that it fits into a line, a URL and JSON text as it is. The end of what was
- * written.
+ * Writes the name in a form that fits into a line, a URL and JSON text. Returns the end of the
+ * text.
  */
 static char *escape(char *out, const char *name)
 {
@@ -38,8 +38,8 @@ static char *escape(char *out, const char *name)
 }
 
 /*
- * Writes the full path of a child, escaped unless `escaped` is false. The end of what was written,
- * its NUL included.
+ * Writes the full path of a child, escaped unless `escaped` is false. Returns the place behind the
+ * NUL.
  */
 static char *write_path(
 	char *out, const char *parent, size_t parent_len, const char *name, bool escaped)

@@ -1,4 +1,4 @@
-/* Which records find and purge mean: a copy of struct registry_criteria, and the comparison. */
+/* The criteria of find and purge: a copy of struct registry_criteria, and the comparison. */
 #ifndef LIB_REGISTRY_CRITERIA_H
 #define LIB_REGISTRY_CRITERIA_H
 
@@ -13,7 +13,10 @@ int registry_criteria_copy(struct registry_criteria *criteria, const struct regi
 /* Frees a copy. */
 void registry_criteria_finish(struct registry_criteria *criteria);
 
-/* All that is given must hold; api and protocol of one and the same endpoint. */
+/*
+ * True when the record fulfils all criteria that are given; one endpoint must have both api and
+ * protocol.
+ */
 bool registry_criteria_match(const struct registry_criteria *criteria, const struct record *record);
 
 #endif

@@ -1,20 +1,20 @@
 /*
- * The registry core's inside: what registry*.c share with each other and with their tests.
+ * Inside the registry core: declarations that its files share with each other and with their tests.
  *
- *     registry.c          open, close, dispatch, state
- *     options.c  what can be said about options before anything is opened
+ *     registry.c open, close, dispatch, state
+ *     options.c  checks of the options before anything is opened
  *     request.c  requests and calls: the bookkeeping below
  *     read.c     get, resolve, stat, list
  *     children.c from the names that a backend lists to children
  *     bind.c     mknode, bind
- *     walk.c     what visits many nodes; used by delete.c and registry_find.c
+ *     walk.c     recursive delete, find, purge
  *     watch.c, watched.c  watches
- *     acl.c      which access control list a new node gets
+ *     acl.c      the access control list of a new node
  *
- * A request is what a user asked for; a call is one task given to the backend. A request is a small
- * state machine over calls: each call has a `completed` that submits the next one or completes the
- * request. Nothing completes but from registry_dispatch(): what fails without the backend (a bad
- * path, a registry that is away) waits in `refused` for it.
+ * A request belongs to a user of the registry; a call is one task for the backend. A request is a
+ * small state machine over calls: each call has a `completed` that submits the next one or
+ * completes the request. Requests complete only within registry_dispatch(). A call that fails
+ * without the backend (a bad path, a registry that is away) waits in `refused` until then.
  */
 #ifndef LIB_REGISTRY_INTERNAL_H
 #define LIB_REGISTRY_INTERNAL_H
@@ -59,12 +59,12 @@ struct registry_watches {
 	struct list all;   /* of these */
 	struct list reads; /* those that wait to be read, for a user or since they changed */
 	struct list confirmations; /* those that wait to be read since there was a reconnect */
-	struct list late;          /* those with something to tell at the next dispatch */
+	struct list late;          /* watched states to deliver at the next dispatch */
 	bool confirms;             /* the last read to start was a confirmation */
 	size_t count;
 	size_t reads_in_flight;
 	size_t confirm_count; /* how many confirmations there were at the reconnect */
-	size_t confirm_begun; /* how many of them have had their turn */
+	size_t confirm_begun; /* how many of them have begun */
 	int64_t confirm_from_ms;
 	int64_t confirm_window_ms;
 	int64_t retry_at_ms; /* the next of those that failed */
@@ -80,7 +80,7 @@ struct registry {
 	void (*on_log)(void *context, enum registry_log_level level, const char *message);
 	void *context;
 	char *url;     /* without secrets */
-	char *warning; /* found at opening, told at the first dispatch; or NULL */
+	char *warning; /* found at opening, logged at the first dispatch; or NULL */
 	int request_timeout_ms;
 	enum registry_state state;
 	struct list requests;
@@ -100,9 +100,7 @@ int registry_open_backend(struct registry **ret_registry, const struct registry_
 	const char *rest, const struct registry_options *options, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(5);
 
-/*
- * --- Calls. The owner fills call->task's inputs, `completed` and `owner`; all else is these functions' ---
- */
+/* ---- calls: the owner fills the task's inputs, `completed` and `owner` ----------------------- */
 
 /* Gives the task to the backend, or refuses it when the registry is away. The call must be idle. */
 void registry_call_submit(
@@ -114,7 +112,7 @@ void registry_call_refuse(
 void registry_call_finish(struct registry_call *call);
 /* Frees the outputs and zeroes the task, for the next use of an idle call. */
 void registry_call_clear(struct registry_call *call);
-/* Completes what is in `refused` now. */
+/* Completes the calls that are in `refused` now. */
 void registry_calls_complete_refused(struct registry *registry);
 /* For core->completed. */
 void registry_call_completed(struct registry_task *task);
@@ -129,11 +127,11 @@ int64_t registry_call_deadline_ms(const struct registry *registry);
 void *registry_request_create(struct registry *registry, size_t size, const char *path,
 	registry_done *done, void *context);
 /*
- * Fails at the next dispatch when request->path is invalid (true), through request->call's
- * `completed`.
+ * When request->path is invalid: returns true, and the request fails at the next dispatch, through
+ * request->call's `completed`.
  */
 bool registry_request_refuse_path(struct registry_request *request);
-/* The same for the root, which stands for ever. */
+/* The same when the path is the root, which cannot be deleted. */
 bool registry_request_refuse_root(struct registry_request *request);
 void registry_request_submit(struct registry_request *request, enum registry_operation operation);
 /* Calls `done` and frees the request. */
@@ -155,7 +153,7 @@ struct registry_children {
 	size_t too_long; /* how many of the others have a good name, but a path over the limit */
 };
 
-/* From a task that listed the node at `path`. 0, or -1 without memory. */
+/* Takes the children from a task that listed the node at `path`. 0, or -1 without memory. */
 int registry_children_init(struct registry_children *children, const char *path,
 	const struct registry_task *task, bool raw) __attribute__((warn_unused_result));
 /* Fills the result's children, foreign children and counts; the texts stay with `children`. */

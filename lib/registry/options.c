@@ -1,4 +1,4 @@
-/* What can be said about a registry's options before anything is opened. */
+/* Checks of a registry's options before anything is opened. */
 #include "lib/registry/internal.h"
 
 #include <stdlib.h>

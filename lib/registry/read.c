@@ -44,7 +44,7 @@ struct registry_request *registry_get(
 		done, context);
 }
 
-/* Whatever the server says of the root, it has been heard. */
+/* Any answer for the root proves that the server was heard. */
 static void on_confirmed(struct registry_call *call)
 {
 	struct registry_result result = { .err = call->task.ret_err };
@@ -86,8 +86,8 @@ struct registry_request *registry_resolve(
 /* --- Stat and list --- */
 
 /*
- * Says what the list of children holds, or that there is no memory to. free(children->paths)
- * afterwards.
+ * Completes the request with the list of children, or with an error when memory is short. Call
+ * free(children->paths) afterwards.
  */
 static void tell_children(const struct registry_request *request,
 	struct registry_children *children, struct registry_result *result)
@@ -119,7 +119,7 @@ struct registry_request *registry_list(
 		on_listed, done, context);
 }
 
-/* A stat tells how many children there are, not whether all of them have good names. */
+/* A stat gives the number of children, but not whether all of them have valid names. */
 struct stat_request {
 	struct registry_request base;
 	struct registry_stat stat;

@@ -12,17 +12,17 @@
  * looked up again after the reconnect, so that its result is the truth; BERTH_TIMEOUT says that
  * this was not possible in time.
  *
- * The root "/" of a registry that nothing was ever written to does not exist either. The first node
- * below it makes it, with what is missing above it on ZooKeeper; so does registry_mknode() of "/"
- * itself.
+ * The root "/" does not exist before the first write. The first node below it creates it, and on
+ * ZooKeeper its missing parents; so does registry_mknode() of "/" itself.
  *
- * How old an answer can be: a watch proves what the server held when the server was last heard, and
- * nothing later. A cache compares registry_heard_ms() with the clock before it serves a copy. When
- * the server was heard too long ago, the cache makes one registry_confirm(). Its success means that
- * all that the watches delivered before was true when the confirmation was asked for. It costs one
- * read of the root; a registry whose user never asks sends none.
+ * How old an answer can be: a watch proves the state at the time when the server was last heard,
+ * and nothing later. A cache compares registry_heard_ms() with the clock before it serves a copy.
+ * When the server was heard too long ago, the cache makes one registry_confirm(). Its success means
+ * that all states that the watches delivered before were true when the cache asked for the
+ * confirmation. It costs one read of the root; a registry sends none on its own.
  *
- *   CONNECTING --> CONNECTED <--> AWAY --> LOST --> CONNECTED (a new session; our ephemeral nodes are gone)
+ *   CONNECTING --> CONNECTED <--> AWAY --> LOST --> CONNECTED (a new session: the ephemeral nodes
+ *       |                                            of the old one are gone)
  *        \--> DENIED (credentials refused; final until closed)
  */
 #ifndef LIB_REGISTRY_REGISTRY_H
@@ -54,7 +54,7 @@ enum registry_log_level {
 	REGISTRY_LOG_DEBUG
 };
 
-/* The system accounts of programs that are told of no others. */
+/* The default of programs that do not set system accounts. */
 #define REGISTRY_SYSTEM_ACCOUNTS "sasl:yarn@, sasl:mapred@, sasl:hdfs@"
 
 /* All strings are copied. Zero means default. */
@@ -76,14 +76,11 @@ struct registry_options {
 	const char *write_accessors;
 	const char *realm;
 	const json_t *
-		/*
-		 * what registry_detach() or registry_session() gave, to go on with that session; or
-		 * NULL
-		 */
+		/* from registry_detach() or registry_session(): the session to continue; or NULL */
 		session;
 	/* Each change of state, with its reason in words. */
 	void (*on_state)(void *context, enum registry_state state, const char *why);
-	/* What a person should know of: reconnects, retries, a worker that died. May be NULL. */
+	/* Receives messages for a person: reconnects, retries, a worker that died. May be NULL. */
 	void (*on_log)(void *context, enum registry_log_level level, const char *message);
 	void *context;
 };
@@ -91,7 +88,7 @@ struct registry_options {
 struct registry_stat {
 	int64_t created_ms;  /* wall clock, ms since 1970; the contract's `time` */
 	int64_t modified_ms; /* of the data */
-	/* tells apart nodes that stood at the same path one after another (czxid) */
+	/* identifies the node among all nodes that existed at its path (czxid) */
 	uint64_t node_id;
 	int64_t version; /* of the data; only equality means something */
 	size_t size;     /* bytes of data */
@@ -122,9 +119,10 @@ struct registry_result {
 	char *const *children;
 	size_t children_count;
 	/*
-	 * List, children watches: the children that no path can name, sorted; borrowed for the
-	 * call. Full paths in which %XX stands for each byte of the name that is no printable
-	 * ASCII, a blank, a quote, a backslash or %. They lie in memory right behind `children`.
+	 * List, children watches: the children with names that are no path elements, sorted;
+	 * borrowed for the call. These are full paths; %XX replaces each byte of the name that is
+	 * no printable ASCII, a blank, a quote, a backslash or %. They lie in memory right behind
+	 * `children`.
 	 */
 	char *const *foreign;
 	size_t foreign_count;
@@ -137,29 +135,29 @@ struct registry_result {
 	size_t count; /* purge, delete, withdraw: nodes deleted; mknode: 1 when it made the node */
 	/* withdraw: the node has children and stays without data; `stat` is its new one */
 	bool emptied;
-	bool changed; /* watches: false when a re-read found what was known before */
+	bool changed; /* watches: false when a new read found no change */
 };
 
 /*
- * What was found as an object of path -> record, in that order; a new reference, or NULL without
- * memory.
+ * The found records as an object of path -> record, in their order; a new reference, or NULL
+ * without memory.
  */
 json_t *registry_found_json(const struct registry_result *result);
 
 typedef void registry_done(void *context, const struct registry_result *result);
 
 /*
- * Whether `file` holds credentials that digest can use, and nobody else can change or, but for a
- * mounted secret, read.
+ * Checks that `file` holds credentials for digest, that no other user can change it, and that, but
+ * for a mounted secret, no other user can read it.
  */
 int registry_auth_file_check(const char *file, struct err *err) __attribute__((warn_unused_result))
 ERR_REQUIRED(2);
 
 /*
- * What registry_open() would refuse, found without opening anything: a bad URL, credentials that
- * cannot be used, what the backend or this build's ZooKeeper client library cannot do. 0, or err
- * filled with the first one and *ret_option (may be NULL) with the name that berth.ini(5) has for
- * what is at fault: "url", "auth", "auth_file", "secure", "system_accounts". Static.
+ * Finds what registry_open() would refuse, without opening anything: a bad URL, unusable
+ * credentials, options that the backend or this build's ZooKeeper client library does not support.
+ * 0, or err filled with the first one and *ret_option (may be NULL) with the name of the option in
+ * berth.ini(5): "url", "auth", "auth_file", "secure", "system_accounts". Static.
  */
 int registry_options_check(const struct registry_options *options, const char **ret_option,
 	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(3);
@@ -182,9 +180,9 @@ void registry_close(struct registry *registry);
 json_t *registry_detach(struct registry *registry);
 
 /*
- * What would be needed to resume the session, for a state file (ZooKeeper: id and password, a
- * secret); NULL where only a live hand-over can do it (dir:) or there is no session yet. New
- * reference.
+ * The data that resumes the session, for a state file (ZooKeeper: id and password, a secret). NULL
+ * when there is no session yet, and on dir:, where only a live hand-over can continue a session.
+ * New reference.
  */
 json_t *registry_session(const struct registry *registry);
 
@@ -243,15 +241,15 @@ struct registry_request *registry_records(struct registry *registry, const char 
 	registry_progress *progress, registry_done *done, void *context);
 
 /*
- * Makes a node without record; an existing node is no error. `parents`: make what is missing above
- * it too, else PathNotFound.
+ * Makes a node without record; an existing node is no error. `parents`: also makes missing parents,
+ * else PathNotFound.
  */
 struct registry_request *registry_mknode(struct registry *registry, const char *path, bool parents,
 	registry_done *done, void *context);
 
 enum registry_bind_mode {
-	REGISTRY_BIND_CREATE,    /* FileAlreadyExists when a node stands there */
-	REGISTRY_BIND_OVERWRITE, /* whatever stands there */
+	REGISTRY_BIND_CREATE,    /* FileAlreadyExists when the node exists */
+	REGISTRY_BIND_OVERWRITE, /* replaces the record of an existing node */
 	/*
 	 * only over the node of `expected` (node_id and version); else FileAlreadyExists, or
 	 * PathNotFound
@@ -288,11 +286,11 @@ enum registry_delete_mode {
 };
 
 /*
- * Deletes a node; what is absent already is no error. A refusal for foreign names says them. On
+ * Deletes a node; an absent node is no error. A refusal because of foreign names lists them. On
  * ZooKeeper a name over the limit of paths ends a REGISTRY_DELETE_ALL with LimitExceeded.
- * `expected`, or NULL: delete only that very node and version (node_id and version);
- * FileAlreadyExists when another stands there. ZooKeeper itself compares versions alone: there the
- * node's identity is looked at one round trip before.
+ * `expected`, or NULL: delete only that node in that version (node_id and version), else
+ * FileAlreadyExists. ZooKeeper itself compares only versions, so the backend reads the node's
+ * identity one round trip earlier.
  */
 struct registry_request *registry_delete(struct registry *registry, const char *path,
 	enum registry_delete_mode mode, const struct registry_stat *expected,
@@ -301,13 +299,13 @@ struct registry_request *registry_delete(struct registry *registry, const char *
 /*
  * Takes the record out of the tree. `expected` is required and names the node and the version, as
  * for registry_delete(). A node without children is deleted (`count` 1). A node with children loses
- * its data in place and stays (`emptied`, with its new `stat`), so that what is below it stays
+ * its data in place and stays (`emptied`, with its new `stat`), so that the nodes below it stay
  * reachable; nothing else of it changes, and no reader finds the path absent. An absent node is no
- * error (`count` 0). FILE_ALREADY_EXISTS when another node or version stands there: nothing was
- * changed.
+ * error (`count` 0). FILE_ALREADY_EXISTS when the path has another node or version; nothing is
+ * changed then.
  *
  * Called again with the `stat` of an emptied node it deletes that node if the children have gone,
- * and else writes nothing: to be used when a children watch says that there are none left. An
+ * and else writes nothing: call it when a children watch reports that no children are left. An
  * ephemeral node of this registry's own session on dir: ends at once, whoever holds the registry's
  * write lock.
  */
@@ -326,8 +324,8 @@ struct registry_criteria {
 };
 
 /*
- * Walks the tree with at most 64 requests in flight; result->found holds the matches. What no path
- * can name is passed over.
+ * Walks the tree with at most 64 requests in flight; result->found holds the matches. Foreign names
+ * are passed over.
  */
 struct registry_request *registry_find(struct registry *registry,
 	const struct registry_criteria *criteria, registry_progress *progress, registry_done *done,
@@ -358,7 +356,7 @@ int registry_add_write_accessor(struct registry *registry, const char *user, con
 	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(4);
 void registry_clear_write_accessors(struct registry *registry);
 
-/* `done` will not be called. What was sent already may still happen. */
+/* `done` will not be called. The backend may still carry out a task that was sent. */
 void registry_cancel(struct registry *registry, struct registry_request *request);
 
 /*
@@ -375,7 +373,7 @@ struct registry_watch *registry_watch(struct registry *registry, const char *pat
 	enum registry_watch_kind kind, registry_done *on_change, void *context);
 /* Reads again now (asynchronously); on_change follows in any case, unless the registry is away. */
 void registry_watch_refresh(struct registry_watch *watch);
-/* Confirms the watch now if it waits for that since a reconnect. Cheap; for what is looked up. */
+/* Confirms the watch now if it waits for that since a reconnect. Cheap; used for each lookup. */
 void registry_watch_hurry(struct registry_watch *watch);
 /* May be called from on_change too. Accepts NULL. */
 void registry_unwatch(struct registry_watch *watch);

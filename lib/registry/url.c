@@ -16,7 +16,7 @@ static const char allowed[] =
 
 enum { MAX_PORT = 65535, MAX_DISPLAY_BYTES = 16384 };
 
-/* What follows `prefix` in `text`, or NULL. */
+/* The text behind `prefix`, or NULL. */
 static const char *behind(const char *text, const char *prefix)
 {
 	size_t len = strlen(prefix);

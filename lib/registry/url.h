@@ -32,9 +32,7 @@ struct registry_url {
 	char path[1025];
 };
 
-/*
- * 0, or FAILED with a message that quotes the URL without anything secret and says what is allowed.
- */
+/* 0, or FAILED with a message that quotes the URL without secrets and names the allowed forms. */
 int registry_url_parse(struct registry_url *ret_url, const char *text, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
 

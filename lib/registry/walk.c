@@ -4,15 +4,15 @@
  * Every node under way goes through these steps, at most one task each, REGISTRY_MAX_IN_FLIGHT in
  * all:
  *
- *     READ (not for delete) --> LIST --> its children, each in the same way --> REMOVE (delete, purge) --> done
- *              |                  ^------------(new children meanwhile)------------' ^
- *              '---(known to have no children)---------------------------------------'
+ *     READ (not for delete) --> LIST --> its children, in the same way --> REMOVE --> done
+ *              |                  ^---------(new children meanwhile)---------' ^
+ *              '---(known to have no children)-------------------------------'
  *
- * A delete that spares foreign names (REGISTRY_DELETE_TREE) lists the whole tree first, and goes
- * over it again to remove it.
+ * Only delete and purge remove. A delete that spares foreign names (REGISTRY_DELETE_TREE) lists the
+ * whole tree first, and then walks over it again to remove it.
  *
- * Children are started from the directory that was opened last, so that what is in memory are the
- * lists of children on a few branches, never a level of the whole tree.
+ * Children are started from the directory that was opened last, so that only the lists of children
+ * on a few branches are in memory, never a whole level of the tree.
  */
 #include "lib/registry/internal.h"
 
@@ -38,7 +38,7 @@ struct walk {
 	bool dry_run;                   /* purge: delete nothing */
 	enum registry_delete_mode mode; /* delete */
 	bool surveying;            /* delete: looks for foreign names, and removes nothing yet */
-	size_t foreign_count;      /* what it found */
+	size_t foreign_count;      /* how many foreign names it found */
 	char foreign[NAMED_BYTES]; /* the first of them */
 	struct registry_criteria criteria;
 	bool has_expected; /* delete: of the first node */
@@ -55,7 +55,7 @@ struct walk {
 	size_t found_count;
 	size_t found_size; /* of the array */
 	size_t found_bytes;
-	struct list nodes; /* all that are under way */
+	struct list nodes; /* all nodes under way */
 	struct list open;  /* those with children that were not started yet, the newest first */
 	struct err err;    /* ends the walk */
 	bool done;
@@ -74,7 +74,7 @@ struct node {
 	size_t next_child;
 	size_t children_under_way;
 	bool unreachable;          /* it has children whose names are no path elements */
-	struct registry_stat stat; /* as read; what is removed is this version */
+	struct registry_stat stat; /* as read; only this version is removed */
 	bool remove;               /* when the children are done */
 	bool remove_below;         /* the children too */
 	int rounds;
@@ -126,7 +126,7 @@ static void keep_purged(struct walk *walk, const char *path)
 	walk->purged[walk->purged_count++] = kept;
 }
 
-/* Deletes a node that is to go; false when there is nothing to wait for. */
+/* Starts to delete a node that is marked for it; false when there is nothing to wait for. */
 static bool start_removal(struct node *node)
 {
 	struct walk *walk = node->walk;
@@ -137,7 +137,7 @@ static bool start_removal(struct node *node)
 		submit(node, STEP_REMOVE, REGISTRY_OP_DELETE);
 		return true;
 	}
-	/* A name that is none of ours keeps the node from being deleted. */
+	/* A foreign name below the node prevents its deletion. */
 	if (!node->unreachable) {
 		keep_purged(walk, node->path);
 	}
@@ -213,7 +213,7 @@ static void node_done(struct node *node)
 	}
 }
 
-/* A node below the first that is gone, or that this client may not see, is none for a reader. */
+/* A reader ignores a node below the first one that is gone or that this client may not see. */
 static bool passes_over(const struct node *node, int code)
 {
 	if (code == BERTH_PATH_NOT_FOUND) {
@@ -223,7 +223,7 @@ static bool passes_over(const struct node *node, int code)
 		(node->walk->purpose == PURPOSE_FIND || node->walk->purpose == PURPOSE_RECORDS);
 }
 
-/* What a node holds is no record: there may be some below it. */
+/* The node holds no record, but nodes below it may. */
 static bool is_odd(const struct node *node, int code)
 {
 	return node->step == STEP_READ && (code == BERTH_NO_RECORD || code == BERTH_INVALID_RECORD);
@@ -270,7 +270,7 @@ static void match(struct node *node, struct registry_task *task)
 		return;
 	}
 	if (registry_criteria_match(&walk->criteria, record)) {
-		/* The root stands for ever, whatever it holds. */
+		/* The root is never removed. */
 		node->remove = node->remove ||
 			(walk->purpose == PURPOSE_PURGE && strcmp(node->path, "/") != 0);
 		keep_found(walk, node->path, task);
@@ -300,12 +300,12 @@ static void on_read(struct node *node)
 	}
 }
 
-/* What a purge does about a match that has children. */
+/* Applies the purge's policy to a match that has children. */
 static void apply_policy(struct node *node)
 {
 	struct walk *walk = node->walk;
 	if (node->remove_below) {
-		return; /* goes with a match above, whatever it is */
+		return; /* a match above takes it along */
 	}
 	switch (walk->policy) {
 	case REGISTRY_PURGE_ALL:
@@ -353,7 +353,7 @@ static void log_too_long(const struct node *node, size_t count)
 	}
 }
 
-/* Nothing can ask a server for a foreign name whose path is too long. */
+/* A foreign name with too long a path cannot be sent to a server. */
 static void check_lengths(struct walk *walk, const struct registry_children *children)
 {
 	for (size_t i = 0; i < children->foreign_count; i++) {
@@ -365,7 +365,7 @@ static void check_lengths(struct walk *walk, const struct registry_children *chi
 	}
 }
 
-/* Keeps what was listed as the node's children. 0, or -1 when the walk has failed. */
+/* Stores the listed names as the node's children. 0, or -1 when the walk has failed. */
 static int take_children(struct node *node)
 {
 	struct walk *walk = node->walk;
@@ -419,7 +419,7 @@ static void on_listed(struct node *node)
 	}
 }
 
-/* Somebody made children while ours were deleted. */
+/* Another client made children while ours were deleted. */
 static void on_not_empty(struct node *node)
 {
 	struct walk *walk = node->walk;
@@ -444,7 +444,7 @@ static void on_removed(struct node *node)
 		on_not_empty(node);
 		return;
 	}
-	/* A purge leaves what was registered anew meanwhile. */
+	/* A purge leaves a record that was registered again in the meantime. */
 	bool survives = code == BERTH_FILE_ALREADY_EXISTS && walk->purpose == PURPOSE_PURGE;
 	if (code && code != BERTH_PATH_NOT_FOUND && !survives) {
 		walk->err = node->call.task.ret_err;

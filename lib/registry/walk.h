@@ -1,4 +1,4 @@
-/* Requests that visit many nodes, as their single-node kin hand over to them. */
+/* Requests that visit many nodes; the requests for a single node hand over to them. */
 #ifndef LIB_REGISTRY_WALK_H
 #define LIB_REGISTRY_WALK_H
 

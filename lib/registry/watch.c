@@ -1,7 +1,7 @@
 /*
- * Watches: the state of a path, told again whenever it changes. A handle is one user's watch; all
- * handles of one kind on one path share a `watched` (watched.h), which learns the states that are
- * told here.
+ * Watches deliver the state of a path, and deliver it again whenever it changes. A handle is one
+ * user's watch; all handles of one kind on one path share a `watched` (watched.h), which learns the
+ * states that this file delivers.
  */
 #include "lib/registry/watched.h"
 
@@ -105,8 +105,8 @@ struct registry_watch *registry_watch(struct registry *registry, const char *pat
 	handle->context = context;
 	list_append(&watched->handles, &handle->link);
 	/*
-	 * A user who asked for a refresh knows of a change: the first state to tell is the one
-	 * after it.
+	 * A user who asked for a refresh knows of a change: the first state to deliver is the one
+	 * behind it.
 	 */
 	bool refreshing = watched->tell_all && registry->state == REGISTRY_CONNECTED;
 	if (!refreshing || watched->phase == WATCHED_INVALID) {

@@ -1,4 +1,7 @@
-/* How a watched learns its state: reads in their order, and what other states imply. */
+/*
+ * How a watched learns its state: by reads, in an order of their own, and from other watched
+ * states.
+ */
 #include "lib/registry/watched.h"
 
 #include <search.h>
@@ -134,7 +137,7 @@ static bool differs(const struct registry_watched *watched, const struct registr
 						    : !same_children(before, now);
 }
 
-/* Takes `data`, and makes the children of what the backend or a leader found. */
+/* Takes `data`, and builds the children from the names that the backend or a leader found. */
 static void learn(struct registry_watched *watched, const struct registry_task *found)
 {
 	struct registry_result now = {
@@ -192,7 +195,7 @@ static enum implied implied_by(
 	return lists(leader, watched->path) ? IMPLIED_NOTHING : IMPLIED_ABSENT;
 }
 
-/* What is known is true, and its next change will be noticed. */
+/* The known state is true, and the backend will report its next change. */
 static bool is_settled(const struct registry_watched *watched)
 {
 	return watched->known && watched->epoch == watched->registry->watches.epoch &&
@@ -252,7 +255,7 @@ static bool follow(struct registry_watched *watched, struct registry_watched *le
 	return true;
 }
 
-/* Of a path that nobody has watched yet. */
+/* Queues the first read of a path that has no other watch yet. */
 static void want_first(struct registry_watched *watched)
 {
 	struct registry_watched *data = data_of(watched);
@@ -381,7 +384,9 @@ void watched_submit(struct registry *registry)
 	}
 }
 
-/* A refresh that came while reading wants what a later read finds: that one is told to all. */
+/*
+ * A refresh that came during a read wants the result of a later read; that one goes to all handles.
+ */
 static void tell(struct registry_watched *watched, bool again)
 {
 	bool later = watched->tell_all && again;
@@ -404,8 +409,8 @@ static void on_read(struct registry_call *call)
 	watched->phase = WATCHED_SETTLED;
 	if (code == BERTH_REGISTRY_UNAVAILABLE || code == BERTH_AUTHENTICATION_FAILED) {
 		/*
-		 * Nothing was learnt. The reconnect reads all watches; if there is none, the retry
-		 * does.
+		 * The read gave no state. The reconnect reads all watches again; without a
+		 * reconnect the retry does.
 		 */
 		registry_call_clear(call);
 		retry_later(watched, RETRY_SOON_MS);

@@ -1,6 +1,6 @@
 /*
- * What all watches of one kind on one path share: the state that is known, and how the next one is
- * learnt. watch.c delivers states to the handles; watched.c reads them.
+ * The state that all watches of one kind on one path share, and the way to the next state. watch.c
+ * delivers states to the handles; watched.c reads them.
  *
  * A watched has at most one read under way. Only a connected registry reads:
  *
@@ -12,17 +12,17 @@
  *                      FOLLOWING
  *     INVALID: the path is invalid; it is never read.
  *
- * Each read arms the next notification; one that failed may not have, so it is tried again later.
- * After a reconnect every watched is CONFIRMING: these reads are spread over a window, because all
- * clients of a server that restarts come at once; what somebody asks for meanwhile goes before
- * them.
+ * Each read arms the next notification; a failed read may not have done so, and is tried again
+ * later. After a reconnect every watched is CONFIRMING: these reads are spread over a window,
+ * because all clients of a restarted server come at once. Reads that a user waits for go first.
  *
  * FOLLOWING needs no read and no notification of its own, because another watched implies its
  * state: the data of the same path (an ephemeral node has no children, an absent one neither), or
- * the list of the parent's children (what it does not name is absent). The follower waits until its
- * leader is settled, and looks again whenever the leader has learnt something; when that implies
- * nothing, it reads itself. A path whose node was deleted follows its parent's list, which has
- * changed by then. It must not be taken for absent at once: another node may have replaced it.
+ * the list of the parent's children (a path that it does not name is absent). The follower waits
+ * until its leader is settled, and looks again whenever the leader has learnt something; when the
+ * leader's state implies nothing, the follower reads. A path whose node was deleted follows its
+ * parent's list, which has changed by then. The path must not count as absent at once: another node
+ * may have replaced the old one.
  */
 #ifndef LIB_REGISTRY_WATCHED_H
 #define LIB_REGISTRY_WATCHED_H
@@ -55,7 +55,7 @@ struct registry_watched {
 	int64_t retry_at_ms; /* INT64_MAX: not */
 	bool asked;          /* the backend may hold a watch for it */
 	bool known;          /* the state below */
-	bool news;           /* the state differs from the one that was told */
+	bool news;           /* the state differs from the one that was delivered */
 	bool tell_all;       /* also when the next read finds nothing new */
 	bool delivering;
 	struct registry_result state;
@@ -70,16 +70,18 @@ struct registry_watched *watched_create(
 	struct registry *registry, const char *path, enum registry_watch_kind kind);
 /* Its followers look after themselves from the next dispatch on. */
 void watched_free(struct registry_watched *watched);
-/* Reads again, or has its leader do so; what is found is told in any case. */
+/* Reads again, or lets its leader do so; the result is delivered in any case. */
 void watched_refresh(struct registry_watched *watched);
 /* If it waits for its confirmation: it does so no longer. */
 void watched_hurry(struct registry_watched *watched);
 /* Starts reads that wait, as many as may be under way. */
 void watched_submit(struct registry *registry);
-/* Tells what is known at the next dispatch. */
+/* Delivers the known state at the next dispatch. */
 void watched_tell_late(struct registry_watched *watched);
 
-/* watch.c: tells the state to all handles, or to those that were told nothing yet. May free it. */
+/*
+ * watch.c: delivers the state to all handles, or only to those that have no state yet. May free it.
+ */
 void watched_deliver(struct registry_watched *watched, bool all);
 
 #endif

@@ -114,7 +114,7 @@ static bool env_item(struct render *render, const struct render_item *item)
 	return true;
 }
 
-/* All in one, for loops: NAME="a:1 b:2". */
+/* The whole set in one variable, for loops: NAME="a:1 b:2". */
 static void env_tail(struct render *render)
 {
 	struct buffer *out = render->out;

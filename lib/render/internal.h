@@ -1,5 +1,5 @@
 /*
- * What the formats share: an item is one address of one endpoint; a format prints a head, items, a
+ * Inside the renderer: an item is one address of one endpoint; a format prints a head, items and a
  * tail.
  *
  *   render.c      the walk over the picture, lines, json

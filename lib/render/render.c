@@ -44,7 +44,7 @@ void render_server_name(char *out, size_t size, const char *from, const char *pa
 	if (*below == '/') {
 		below++;
 	} else {
-		/* The set's own record; no path element begins so. */
+		/* The path is that of the set's own record; no path element begins so. */
 		const char *slash = strrchr(path, '/');
 		text_printf(out, size, "_%s", slash ? slash + 1 : path);
 		below = NULL;

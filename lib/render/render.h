@@ -63,9 +63,9 @@ struct render_filter {
 struct render_options {
 	enum render_format format;
 	struct render_filter filter;
-	const char *name;    /* of the set: Envoy's cluster, the prefix of variables */
+	const char *name;    /* the set's name: Envoy's cluster, the prefix of variables */
 	const char *backend; /* haproxy: NULL or "": server lines alone */
-	const char *domain;  /* hosts: what component names end in */
+	const char *domain;  /* hosts: the domain at the end of component names */
 };
 
 struct render_result {
@@ -81,7 +81,7 @@ int render_write(struct buffer *out, const struct render_picture *picture,
 	const struct render_options *options, struct render_result *ret_result, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(5);
 
-/* How many members offer an endpoint that the filter lets through: what min_instances counts. */
+/* The number of members with an endpoint that the filter lets through, for min_instances. */
 size_t render_count_instances(
 	const struct render_picture *picture, const struct render_filter *filter);
 

@@ -41,7 +41,7 @@ struct dir_backend {
 	dev_t device;
 	ino_t inode;
 	bool root_judged; /* its mode */
-	/* the root has been open before: should it vanish, that is no new registry */
+	/* the root has been open before: a root that vanishes then is no new registry */
 	bool was_there;
 	json_t *inherited; /* descriptors to adopt once the root can be opened */
 
@@ -108,7 +108,7 @@ static int check_root(struct dir_backend *dir)
 	return 0;
 }
 
-/* The root could be made: a new registry, in which nothing stands yet. */
+/* The root can be made: it becomes a new, empty registry. */
 static bool is_new(const struct dir_backend *dir, int error)
 {
 	if (error != ENOENT || dir->was_there) {
@@ -210,7 +210,7 @@ static void unlink_task(struct dir_backend *dir, struct registry_task *task)
 	task->prev = NULL;
 }
 
-/* A read may pass a waiting write that cannot change what it reads. */
+/* A read may pass a waiting write that does not concern its path. */
 static bool overlaps(const struct dir_backend *dir, const struct registry_task *task)
 {
 	for (const struct registry_task *earlier = dir->first; earlier != task;
@@ -245,7 +245,7 @@ static bool run_write(struct dir_backend *dir, struct registry_task *task, int64
 	}
 	if (ended) {
 		err_clear(&task->ret_err);
-		return true; /* else the next writer near by takes the directory away */
+		return true; /* else the next writer that comes by removes the directory */
 	}
 	if (locked != 0) {
 		return true;
@@ -299,8 +299,8 @@ static bool run_task(struct dir_backend *dir, struct registry_task *task, int64_
 }
 
 /*
- * The next task that is due in this dispatch; tasks submitted by callbacks meanwhile belong to the
- * next one.
+ * The next task that is due in this dispatch; tasks that callbacks submit now belong to the next
+ * one.
  */
 static struct registry_task *next_done(struct dir_backend *dir, uint64_t limit, int64_t now_ms)
 {
@@ -421,7 +421,7 @@ static void destroy(struct dir_backend *dir)
 }
 
 /*
- * Ends the own nodes, which needs nobody, and takes their directories away if the lock can be had
+ * Ends this process's nodes, which needs no lock, and removes their directories if it gets the lock
  * soon.
  */
 static void remove_owned(struct dir_backend *dir)
@@ -487,9 +487,7 @@ static int parse_root(char **ret_root, const char *rest, struct err *err)
 	return *ret_root != NULL ? 0 : err_set(err, BERTH_FAILED, "no memory for a registry");
 }
 
-/*
- * What a node may suffer is up to the files' owner and mode, which are those of the root directory.
- */
+/* The owner and the mode of the files decide about access; new files take them from the root. */
 static int dir_check(
 	const struct registry_options *options, const char **ret_option, struct err *err)
 {

@@ -19,8 +19,7 @@ enum {
 	SCAN_BYTES = 1024 * 1024,
 	/*
 	 * How often a reader looks again when a node was swapped while it was being opened. Each
-	 * time means that somebody else got something done, so the end is never reached in
-	 * practice.
+	 * time another process has completed a write, so the limit is not reached in practice.
 	 */
 	LOOK_AGAIN = 64
 };
@@ -61,8 +60,8 @@ static bool is_absence(int errno_value)
 
 /*
  * GETLK asks whether our lock would be refused, and takes none: the owner never notices readers.
- * Asked for a read lock, it tells of write locks only, which nobody can have without the right to
- * write: a reader cannot keep the dead alive.
+ * For a read lock it reports write locks only, and only a process with the right to write can take
+ * one: a reader cannot keep a dead node alive.
  */
 static int look_at_owner(struct dir_node *node, const char *path, struct err *err)
 {
@@ -77,7 +76,8 @@ static int look_at_owner(struct dir_node *node, const char *path, struct err *er
 	if (fd < 0 && errno != ELOOP && errno != ENXIO) {
 		return dir_errno(err, errno, "open the owner's file of", path);
 	}
-	node->kind = DIR_DEAD; /* also when _owner is something that nobody could hold a lock on */
+	/* also when _owner is of a kind that no process can hold a lock on */
+	node->kind = DIR_DEAD;
 	if (fd < 0) {
 		return 0;
 	}
@@ -187,7 +187,7 @@ int dir_node_open(
 
 	*ret_node = (struct dir_node){ .kind = DIR_ABSENT, .fd = -1 };
 	if (root_fd < 0) {
-		return 0; /* nothing stands in a registry without root */
+		return 0; /* a registry without root has no nodes */
 	}
 	if (len <= 1) {
 		return open_root(ret_node, root_fd, err);
@@ -305,8 +305,8 @@ static int read_all(int fd, char *data, size_t size, size_t *ret_len)
 }
 
 /*
- * What is too large for a record is one that is too large if it holds a record's marker, and else
- * none. Not kept; only so much of it is looked at as a ZooKeeper server would hold.
+ * Data that is too large for a record is a record that is too large if it holds the marker, else no
+ * record. The data is not kept; this looks at no more of it than a ZooKeeper server would hold.
  */
 static int judge_too_large(int fd, const char *path, struct err *err)
 {
@@ -462,7 +462,7 @@ static int look_at_entry(const struct dir_node *node, const char *path, const ch
 	}
 	struct err child_err = ERR_INIT;
 	struct dir_node child;
-	/* A child that may not be looked at is there all the same. */
+	/* A child that may not be opened exists all the same. */
 	enum dir_kind kind = dir_node_open_child(&child, node->fd, name, path, &child_err) == 0
 		? child.kind
 		: DIR_PERSISTENT;

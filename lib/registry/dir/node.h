@@ -1,16 +1,16 @@
 /*
- * One node of a dir: registry as it lies on disk: reading.
+ * Reads one node of a dir: registry from the disk.
  *
  *   <root>/a/b/            a node is a directory, named like the path element
  *   <root>/a/b/_record     its record, if it has one; only ever replaced as a whole
- *   <root>/a/b/_owner      in an ephemeral node only: the owner keeps it open under an open-file-description lock.
- *                          Without that lock the owner is dead and the node does not exist for anybody
- *   <root>/_tmp/           where nodes and records are built before, and taken apart after they are visible
+ *   <root>/a/b/_owner      in an ephemeral node only: its owner holds an open-file-description lock
+ *                          on it; without that lock the owner is dead and the node is absent
+ *   <root>/_tmp/           where writers build nodes and records, and take removed ones apart
  *
- * Names that are no valid path elements are never nodes. Symbolic links are never followed and
- * nothing blocks, whatever somebody may have put into the tree. Readers take no lock: a node
- * changes by one rename, so what was opened stays consistent; where it fell apart under the
- * reader's hands, the functions here look again.
+ * Names that are no valid path elements are never nodes. These functions never follow symbolic
+ * links and never block, whatever files other programs put into the tree. Readers take no lock: a
+ * node changes by one rename, so an open node stays consistent. A function that finds its node
+ * replaced while it reads looks again.
  */
 #ifndef LIB_REGISTRY_DIR_NODE_H
 #define LIB_REGISTRY_DIR_NODE_H
@@ -35,10 +35,7 @@ enum dir_kind {
 	DIR_ABSENT,
 	DIR_PERSISTENT,
 	DIR_EPHEMERAL,
-	/*
-	 * ephemeral, and its owner is gone: to be treated as absent, but it stands in the way on
-	 * disk
-	 */
+	/* ephemeral, and its owner is gone: users do not see it, but its directory still exists */
 	DIR_DEAD
 };
 
@@ -72,7 +69,7 @@ static inline bool dir_kind_live(enum dir_kind kind)
 }
 
 /*
- * What a failed system call means for users: no permission, registry unavailable (disk full, I/O
+ * Translates the errno of a failed system call: no permission, registry unavailable (disk full, I/O
  * error) or failed.
  */
 int dir_errno(struct err *err, int errno_value, const char *doing, const char *path)
@@ -89,7 +86,7 @@ int dir_node_open_child(struct dir_node *ret_node, int parent_fd, const char *na
 	const char *path, struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(5);
 void dir_node_close(struct dir_node *node);
 
-/* True while the very directory that was opened still stands at `path`. */
+/* True while the directory that was opened is still the one at `path`. */
 bool dir_node_current(const struct dir_node *node, int root_fd, const char *path);
 
 /* Everything but `children` and `own`. */

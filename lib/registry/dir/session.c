@@ -92,7 +92,9 @@ json_t *dir_session_detach(struct dir_session *session)
 			json_array_append_new(locks,
 				json_pack("{s:s, s:i}", "path", owned->path, "fd", owned->fd)) !=
 				0) {
-			/* nobody would know of it: better a dead node than one that never dies */
+			/*
+			 * no process would know of this node: it has to end now, or it never would
+			 */
 			close(owned->fd);
 		}
 	}
@@ -101,10 +103,7 @@ json_t *dir_session_detach(struct dir_session *session)
 	return result;
 }
 
-/*
- * The descriptor is the _owner file of the node that stands at the path now, and the lock on it is
- * ours.
- */
+/* The descriptor is the _owner file of the node at the path, and we hold the lock on it. */
 static bool still_ours(int root_fd, const char *path, int fd, const struct stat *owner)
 {
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
@@ -123,7 +122,7 @@ static void adopt_one(struct dir_session *session, int root_fd, const char *path
 	struct err ignored = ERR_INIT;
 	struct stat owner;
 
-	/* A number that is no regular file's was never one of ours. */
+	/* Another kind of file under this number was never one of ours. */
 	if (fstat(fd, &owner) != 0 || !S_ISREG(owner.st_mode)) {
 		return;
 	}

@@ -30,21 +30,21 @@ struct dir_session {
 /* Takes the descriptor, also on failure (then the node dies): BERTH_FAILED without memory. */
 int dir_session_add(struct dir_session *session, const char *path, int owner_fd, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(4);
-/* True when we own that very node. */
+/* True when this process owns the node. */
 bool dir_session_owns(const struct dir_session *session, const struct dir_node *node);
 /* Gives up the node, if we own it. */
 void dir_session_drop(struct dir_session *session, const struct dir_node *node);
-/* Closes all descriptors, so that the nodes die, and keeps what was owned. */
+/* Closes all descriptors, so that the nodes die, and keeps the list of nodes. */
 void dir_session_release(struct dir_session *session);
 /* Closes and forgets everything: the nodes die. */
 void dir_session_finish(struct dir_session *session);
 
 /*
- * What a successor needs (new reference; NULL without memory); the descriptors stay open and
- * survive exec().
+ * The successor's part of the state (new reference; NULL without memory); the descriptors stay open
+ * and survive exec().
  */
 json_t *dir_session_detach(struct dir_session *session);
-/* Takes over what dir_session_detach() left, as far as it still stands; the rest is closed. */
+/* Takes over the nodes of dir_session_detach() that still exist; closes the other descriptors. */
 void dir_session_adopt(struct dir_session *session, int root_fd, const json_t *detached);
 
 #endif

@@ -17,8 +17,8 @@ enum { TMP_NAME_BYTES = 32, MOST_TMP_NAMES = 64, NS_PER_S = 1000000000 };
 #define TMP_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
 /*
- * Who may write in the root may use _tmp, whatever the umask of its first user; nobody else may
- * even open, and so lock, it.
+ * Every user who may write in the root may use _tmp, whatever the umask of the user who made it;
+ * other users may not even open it, so they cannot lock it.
  */
 static mode_t tmp_mode(mode_t root_mode)
 {
@@ -31,7 +31,7 @@ static mode_t tmp_mode(mode_t root_mode)
 	return mode;
 }
 
-/* Whether what stands at the name of a work directory is one that only this user can use. */
+/* A work directory's name leads to nothing, to a directory of this user alone, or elsewhere. */
 enum tmp_owner { TMP_ABSENT, TMP_OURS, TMP_OTHERS };
 
 static enum tmp_owner look_at_tmp(const struct dir_store *store, const char *name)
@@ -143,8 +143,8 @@ static void outlive_birth_tick(int fd)
 
 /*
  * Takes a node's directory apart. The record goes before the owner's file: a reader who still holds
- * the directory never sees a record without the owner that it depended on. Unless `all`, what is
- * not Berth's stays, and so do the directories around it.
+ * the directory never sees a record without the owner that it depended on. Unless `all`, files that
+ * are not Berth's stay, and so do the directories around them.
  */
 static void dismantle(int parent_fd, const char *name, bool all)
 {

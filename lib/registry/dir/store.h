@@ -1,14 +1,14 @@
 /*
- * Nodes of a dir: registry as they lie on disk: writing.
+ * Writes nodes of a dir: registry to the disk.
  *
- * All writers serialise with a lock on the work directory, so that what a writer checked still
- * holds when it acts. Everything is built in the work directory and made visible by one rename;
- * what is deleted leaves the tree by one rename before it is taken apart. The holder of the lock
- * may therefore remove all that it finds there: a crash left it.
+ * All writers serialise with a lock on the work directory, so that a writer's checks are still true
+ * when it acts. A writer builds everything in the work directory and makes it visible by one
+ * rename; a deleted node leaves the tree by one rename before the writer takes it apart. The holder
+ * of the lock may therefore remove everything that it finds there: a crash left it.
  *
- * The work directory is <root>/_tmp, which only those can open, and so lock, who may write in the
- * root. In a root that everybody may write, each user has a work directory (_tmp-UID) that no other
- * user can open or lock, and writes only below directories that no other user can write.
+ * The work directory is <root>/_tmp. Only users who may write in the root can open and lock it. In
+ * a root that everybody may write, each user has a work directory (_tmp-UID) that no other user can
+ * open or lock, and writes only below directories that no other user can write.
  *
  * All functions but dir_store_lock() are for the holder of the lock.
  */
@@ -53,8 +53,8 @@ int dir_store_set(struct dir_store *store, const struct dir_node *node,
 ERR_REQUIRED(4);
 
 /*
- * Takes the child `name` of `parent`, and what is dead below it, out of the tree; with `all`
- * whatever else is in it too.
+ * Removes the child `name` of `parent` and the dead nodes below it from the tree; with `all` every
+ * other entry below it too.
  */
 int dir_store_remove(struct dir_store *store, const struct dir_node *parent, const char *name,
 	const char *path, bool all, struct err *err) __attribute__((warn_unused_result))

@@ -218,7 +218,7 @@ static int check_expected(
 	return 0;
 }
 
-/* What stands at the path after a write. */
+/* Reads the stat of the node at the path after a write. */
 static int stat_written(struct dir_context *context, struct registry_task *task)
 {
 	struct dir_node node;
@@ -234,8 +234,8 @@ static int stat_written(struct dir_context *context, struct registry_task *task)
 }
 
 /*
- * /users and /services are everybody's, as the root is, when everybody may write there but only
- * take away the own: what is below them is each user's own. 0 for all other nodes.
+ * /users and /services are open to all users when the root is so and is sticky (a user may remove
+ * only the own entries there); the nodes below them belong to their makers. 0 for all other nodes.
  */
 static mode_t shared_mode(const struct dir_context *context, const struct registry_task *task)
 {
@@ -273,9 +273,8 @@ static int place(struct dir_context *context, struct registry_task *task,
 }
 
 /*
- * Dead ephemeral nodes are invisible but take room until somebody removes them. Whoever adds an
- * ephemeral node clears its surroundings, once: containers come and go, and their names do not come
- * back.
+ * Dead ephemeral nodes are invisible but take room. A process that adds an ephemeral node removes
+ * its dead siblings once: containers come and go, and their names do not come back.
  */
 static void sweep_siblings(
 	struct dir_context *context, struct registry_task *task, const struct dir_node *parent)

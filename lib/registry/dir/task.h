@@ -1,7 +1,7 @@
 /*
- * What each operation of a dir: registry does: one task, carried out at once on the tree.
+ * The operations of a dir: registry: each task is carried out at once on the tree.
  *
- * A writing operation is to be run under the store's lock. The outcome is left in the task.
+ * The caller holds the store's lock for a writing operation. The task receives the outcome.
  */
 #ifndef LIB_REGISTRY_DIR_TASK_H
 #define LIB_REGISTRY_DIR_TASK_H
@@ -20,8 +20,8 @@ struct dir_context {
 
 bool dir_task_writes(const struct registry_task *task);
 /*
- * A delete of an ephemeral node of this process needs nobody's lock: true when the task was that
- * and the node has ended. Its directory is left for dir_task_clear_dead().
+ * A delete of an ephemeral node of this process needs no lock: true when the task was that and the
+ * node has ended. Its directory is left for dir_task_clear_dead().
  */
 bool dir_task_end_own(struct dir_context *context, struct registry_task *task);
 /* Under the store's lock: takes a dead node's directory away. */

@@ -17,8 +17,8 @@ enum {
 	LOOK_FIRST_MS = 1, /* the lock is released microseconds after the file is closed … */
 	LOOK_LAST_MS =
 		/*
-		 * … but the dying process may be throttled meanwhile; then the close was somebody
-		 * else's
+		 * … but the dying process may run slowly; later than this, another process closed
+		 * the file
 		 */
 	16384,
 	EVENT_BYTES = 16 * 1024,
@@ -42,7 +42,7 @@ struct dir_watches {
 	struct dir_mark *dying;
 	size_t polled;
 	int64_t poll_at_ms; /* 0: to be set by the next dispatch */
-	int64_t now_ms;     /* of the dispatch that is running, or was last */
+	int64_t now_ms;     /* of the current dispatch, or of the last one */
 };
 
 static int compare_descriptors(const void *a, const void *b)
@@ -122,9 +122,9 @@ static void set_polled(
 }
 
 /*
- * The kernel tells of the closing before it releases the lock, so an owner that seems alive is
- * looked at again. That holds for a new mark too: the owner's file may have been closed just
- * before, and the lock be released just after we look.
+ * The kernel reports the closing before it releases the lock, so the watches look again at an owner
+ * that seems alive. The same goes for a new mark: the owner's file may have been closed just
+ * before, and the kernel may release the lock just after the first look.
  */
 static void look_soon(struct dir_watches *watches, struct dir_mark *mark)
 {
@@ -147,7 +147,7 @@ static void unlink_dying(struct dir_watches *watches, struct dir_mark *mark)
 	mark->look_at_ms = 0;
 }
 
-/* Makes the mark's descriptor that of the directory that stands at its path now. */
+/* Makes the mark's descriptor watch the directory that is now at its path. */
 static void refresh(struct dir_watches *watches, struct dir_mark *mark)
 {
 	int descriptor, error;
@@ -161,7 +161,7 @@ static void refresh(struct dir_watches *watches, struct dir_mark *mark)
 	if (descriptor >= 0 && descriptor != mark->descriptor) {
 		look_soon(watches, mark);
 	} else if (descriptor < 0 && mark->look_at_ms != 0) {
-		unlink_dying(watches, mark); /* whoever reads now sees that it is gone */
+		unlink_dying(watches, mark); /* from now on every reader finds it gone */
 	}
 	if (set_descriptor(watches, mark, descriptor) != 0) {
 		descriptor = -1;
@@ -195,7 +195,7 @@ static void visit_changed(void *context, struct dir_mark *mark)
 	fire(watches, mark, REGISTRY_WATCH_CHILDREN);
 }
 
-/* Another directory, or none, may stand at the mark's path, and so below it. */
+/* Another directory, or none, may be at the mark's path, and at the paths below it. */
 static void changed(struct dir_watches *watches, struct dir_mark *mark)
 {
 	dir_mark_walk(mark, visit_changed, watches);

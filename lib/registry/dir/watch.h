@@ -1,17 +1,17 @@
 /*
  * Watches of a dir: registry, by inotify.
  *
- * Marks form a tree like the nodes they stand for: one inotify watch per directory from the root
- * down to each watched node, so that whatever appears, disappears or is swapped on the way is
- * noticed. A children watch also holds a mark on each ephemeral child, whose owner's death shows as
- * the closing of its _owner file.
+ * Marks form a tree like the nodes that they watch: one inotify watch per directory from the root
+ * down to each watched node, so that inotify reports every directory on the way that appears,
+ * disappears or is swapped. A children watch also holds a mark on each ephemeral child: when the
+ * owner dies, inotify reports that its _owner file was closed.
  *
  *   arm --> (event) --> notified --> the user reads again and arms anew
  *
- * Arming puts the marks in place from the root down, before the caller reads: what happens after
- * the read leaves an event, what happened before it is in the result. Notifications may be
- * spurious, never missing: marks that cannot be had (limits, permissions) are replaced by a
- * notification every second, and an overflow of the kernel's queue notifies everything.
+ * Arming puts the marks in place from the root down, before the caller reads: every change is
+ * either in the result of the read or leaves an event. Notifications may be spurious, never
+ * missing. Where inotify refuses a mark (limits, permissions), the watches notify every second;
+ * when the kernel's queue overflows, they notify everything.
  */
 #ifndef LIB_REGISTRY_DIR_WATCH_H
 #define LIB_REGISTRY_DIR_WATCH_H

@@ -47,7 +47,7 @@ static void put_list(struct buffer *out, const struct zk_list *list)
 	buffer_append(out, list->packed, list->len);
 }
 
-/* What is left of a body. Once bad, everything read is zero and empty. */
+/* The rest of a body. A bad reader returns zero and "" for everything. */
 struct reader {
 	const char *at;
 	size_t left;

@@ -1,20 +1,21 @@
 /*
- * What the agent and its ZooKeeper worker say to each other: frames on a socketpair. Encoding and
+ * The frames that the agent and its ZooKeeper worker exchange on a socketpair. Encoding and
  * decoding only, no I/O.
  *
- *   frame:   length of the rest (4 bytes), type (1), body         numbers are big-endian
- *   string:  length (4), bytes, NUL (not counted)                 so that it can be borrowed as a C string
+ *   frame:   length of the rest (4 bytes), type (1), body  numbers are big-endian
+ *   string:  length (4), bytes, NUL (not counted)          so that it can be borrowed as a C string
  *   list:    number of strings (4), length (4), the strings, each with its NUL
  *
  *      agent                                  worker
- *        |------------- HELLO ------------------>|   once, first: servers, session to resume, secrets
- *        |------------- REQUEST ---------------->|   each gets exactly one RESULT, but for the UNWATCH ones
+ *        |------------- HELLO ------------------>|   first: servers, session to resume, secrets
+ *        |------------- REQUEST ---------------->|   each gets one RESULT, except UNWATCH
  *        |<------------ SESSION, EVENT, LOG -----|   at any time
  *        |<------------ RESULT ------------------|
- *        |------------- CLOSE ------------------>|   end the session and exit; a mere end of file leaves the session
+ *        |------------- CLOSE ------------------>|   end the session and exit; end of file
+ *        |                                       |   without CLOSE leaves the session
  *
- * Decoders check every length and reject what is left over; what they return is borrowed from the
- * frame. Encoders append a whole frame, or nothing and mark the buffer as failed.
+ * Decoders check every length and reject surplus bytes; their results are borrowed from the frame.
+ * Encoders append a whole frame, or nothing and mark the buffer as failed.
  */
 #ifndef LIB_REGISTRY_ZOOKEEPER_FRAME_H
 #define LIB_REGISTRY_ZOOKEEPER_FRAME_H
@@ -67,7 +68,7 @@ struct zk_hello {
 enum zk_operation {
 	ZK_GET = 1,
 	ZK_EXISTS,
-	ZK_EXISTS_FOR_CHILDREN, /* the same, but the watch is told of as one on children */
+	ZK_EXISTS_FOR_CHILDREN, /* the same, but the worker reports it as a watch on children */
 	ZK_CHILDREN,
 	ZK_ACL,
 	ZK_CREATE,
@@ -122,7 +123,7 @@ struct zk_stat {
 	uint32_t children;
 };
 
-/* ZooKeeper's result codes, those that somebody here tells apart. */
+/* ZooKeeper's result codes that Berth handles separately. */
 enum zk_code {
 	ZK_RC_OK = 0,
 	ZK_RC_CONNECTION_LOSS = -4,
@@ -149,7 +150,7 @@ struct zk_result {
 	uint32_t tag;
 	int32_t rc; /* enum zk_code, or another of ZooKeeper's */
 	struct zk_stat stat;
-	const char *data; /* left out when longer than a record may be: stat.size tells */
+	const char *data; /* absent when longer than a record may be: see stat.size */
 	size_t len;
 	struct zk_list names; /* children, or entries of an ACL */
 };

@@ -1,6 +1,6 @@
 /*
- * Tasks on their way. A job is a task and what is being asked for it; its slot's number is the tag
- * of its requests.
+ * Tasks under way. A job is a task and the request that was sent for it; the number of its slot is
+ * the tag of its requests.
  *
  *   WAITING -> SENT -> handed back
  *               |
@@ -10,7 +10,8 @@
  *               '-> UNKNOWN                 the connection broke: after the next one
  *                      '-> VERIFY -> handed back, or SENT again
  *
- *   ORPHAN: handed back already (deadline, abandoned); the slot waits for the worker's answer, so that it is not taken for another's.
+ *   ORPHAN: handed back already (deadline, abandoned); the slot waits for the worker's answer, so
+ *       that no other task receives it.
  */
 #include "lib/registry/zookeeper/zookeeper.h"
 
@@ -369,8 +370,8 @@ static void on_looked(struct registry_zk *zk, struct zk_job *job, const struct z
 }
 
 /*
- * That an element cannot be made may mean that it is there, above what we may change: the last one
- * tells.
+ * A failure to make an element may mean that it exists above the nodes that we may change: the
+ * answer for the last one decides.
  */
 static void on_made(struct registry_zk *zk, struct zk_job *job, const struct zk_result *result)
 {

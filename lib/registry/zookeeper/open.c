@@ -53,7 +53,7 @@ static bool wants_tls(const struct registry_options *options)
 	return strncmp(options->url, prefix, sizeof(prefix) - 1) == 0;
 }
 
-/* What the installed client library lacks is refused before anything is started. */
+/* Refuses options that the installed client library does not support, before anything starts. */
 int registry_zk_check(
 	const struct registry_options *options, const char **ret_option, struct err *err)
 {
@@ -97,8 +97,8 @@ static int configure_auth(
 }
 
 /*
- * The root node, like any other, gets what the core's policy says; the core itself warns of what is
- * odd in it.
+ * The root node gets its ACL from the core's policy, as every other node; the core itself logs its
+ * warnings.
  */
 static int configure_root_acl(
 	struct registry_zk *zk, const struct registry_options *options, struct err *err)

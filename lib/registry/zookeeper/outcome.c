@@ -1,4 +1,4 @@
-/* What ZooKeeper's answers mean for a task. */
+/* The meaning of ZooKeeper's answers for a task. */
 #include "lib/registry/zookeeper/zookeeper.h"
 
 #include <stdio.h>
@@ -136,8 +136,8 @@ static bool same_data(const struct registry_task *task, const struct zk_result *
 }
 
 /*
- * A node as this task would have made it. Another client's persistent node with the very same data
- * passes too: no harm.
+ * A node as this task would have made it. Another client's persistent node with the same data
+ * passes too, which does no harm.
  */
 static bool as_created(
 	const struct registry_task *task, const struct zk_result *found, uint64_t session)
@@ -200,7 +200,7 @@ static enum registry_zk_verdict judge_delete(
 	if (!task->has_expected) {
 		return REGISTRY_ZK_AGAIN;
 	}
-	/* The expected node does not stand any more: that is what was asked for. */
+	/* The expected node is gone: that is the wanted result. */
 	if (found->stat.czxid != task->expected.node_id) {
 		return REGISTRY_ZK_DONE;
 	}

@@ -1,4 +1,4 @@
-/* What state the session is in; the diagram is in zookeeper.h. */
+/* The state of the session; the diagram is in zookeeper.h. */
 #include "lib/registry/zookeeper/zookeeper.h"
 
 #include <inttypes.h>
@@ -13,7 +13,7 @@ enum {
 	LONGEST_SESSION_MS = 3600 * 1000,
 	QUIET_A_SESSION =
 		4, /* sooner than the client library's own pings, which it then leaves out */
-	PATIENCES_A_SESSION = 3 /* what is left suffices to go on with another worker */
+	PATIENCES_A_SESSION = 3 /* the rest of the timeout suffices for another worker */
 };
 
 static void set_state(struct registry_zk *zk, enum registry_state state, const char *why)
@@ -131,8 +131,8 @@ static void connected(struct registry_zk *zk, const struct zk_session *session)
 	registry_zk_log(zk, REGISTRY_LOG_DEBUG, "ZooKeeper: session %s is connected to %s",
 		zk->name, session->server);
 	/*
-	 * The server answers in order: all reads behind the sync see what others wrote before, and
-	 * nobody has to wait for its answer.
+	 * The server answers in order: all reads behind the sync see what other clients wrote
+	 * before it, so nothing has to wait for its answer.
 	 */
 	ask(zk, ZK_SYNC);
 	begin(zk);

@@ -269,7 +269,7 @@ static bool send_close(struct zk_worker_process *worker)
 	return zk_worker_process_flush(worker);
 }
 
-/* What the worker still says is thrown away, or it would wait for a reader. */
+/* Reads and drops the worker's last frames: it would wait for a reader otherwise. */
 static bool drain_until_end(struct zk_worker_process *worker, int timeout_ms)
 {
 	static char waste[READ_BYTES];

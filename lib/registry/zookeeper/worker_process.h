@@ -2,8 +2,8 @@
  * The ZooKeeper worker as the agent sees it: a child process and a socket to it.
  *
  * Nothing here waits, but for start (the child's exec), end (its death by SIGKILL) and close. No
- * signal handlers: somebody else may reap the child (libev does), so it is known by a pidfd and
- * never by its number alone.
+ * signal handlers: other code may reap the child (libev does), so a pidfd identifies it, never its
+ * number alone.
  */
 #ifndef LIB_REGISTRY_ZOOKEEPER_WORKER_PROCESS_H
 #define LIB_REGISTRY_ZOOKEEPER_WORKER_PROCESS_H
@@ -36,12 +36,14 @@ int zk_worker_process_start(struct zk_worker_process *worker, const struct zk_he
 int zk_worker_process_send(struct zk_worker_process *worker, const struct zk_request *request);
 
 /*
- * Writes what the socket takes. False when something is left: poll for writing. An error shows up
- * in receive.
+ * Writes as much as the socket takes. False when something is left: poll for writing. receive
+ * reports errors.
  */
 bool zk_worker_process_flush(struct zk_worker_process *worker);
 
-/* Reads what is there into worker->in (frames, see zk_frame_next()). -1: the worker is gone. */
+/*
+ * Reads the available bytes into worker->in (frames, see zk_frame_next()). -1: the worker is gone.
+ */
 int zk_worker_process_receive(struct zk_worker_process *worker);
 
 /*

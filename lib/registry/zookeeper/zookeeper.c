@@ -15,7 +15,7 @@ enum {
 	RESTARTS_A_SESSION =
 		16, /* the session must not run out while its next worker is waited for */
 	STABLE_MS = 1000,
-	BEGIN_MS = 60000, /* what a worker may need for looking up names, before it connects */
+	BEGIN_MS = 60000, /* a worker's time for looking up names, before it connects */
 	WARN_AGAIN_MS = 10000,
 	COMPLAINT_MS = 1500 /* of the library before it is passed on */
 };
@@ -199,7 +199,7 @@ static int on_frame(struct registry_zk *zk, const struct zk_frame *frame)
 }
 
 /*
- * -1 when the worker sends nonsense. Callbacks may queue requests meanwhile, but nobody touches
+ * -1 when the worker sends an invalid frame. Callbacks may queue requests, but do not touch
  * worker.in.
  */
 static int handle_frames(struct registry_zk *zk)

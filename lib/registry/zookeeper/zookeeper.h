@@ -1,8 +1,8 @@
 /*
- * Inside the ZooKeeper backend. zookeeper.c is the backend's table and the worker's life, session.c
- * what state the session is in, job.c what becomes of the tasks, open.c what the options ask for.
+ * Inside the ZooKeeper backend. zookeeper.c has the backend's table and the worker's life,
+ * session.c the state of the session, job.c the tasks, open.c the options.
  *
- * A session, as seen from here; what the core is told is in capitals:
+ * The states of a session, as the backend reports them to the core:
  *
  *                   worker connected             connection or worker lost
  *   CONNECTING -----------------------> CONNECTED -----------------------> AWAY
@@ -44,7 +44,7 @@ enum registry_zk_contact {
 	REGISTRY_ZK_ASKED
 };
 
-/* What a session is known by. */
+/* Identifies a session for its resumption. */
 struct registry_zk_session {
 	uint64_t id; /* 0: none */
 	unsigned char password[ZK_PASSWORD_BYTES];
@@ -64,7 +64,7 @@ struct registry_zk {
 	int wanted_timeout_ms;
 	int close_timeout_ms;
 	struct registry_acl *root_acl; /* for the root node, when a write has to make it */
-	bool no_sasl; /* the server refused SASL accounts: they are left out of what is written */
+	bool no_sasl; /* the server refused SASL accounts: the backend leaves them out of ACLs */
 
 	/* the worker */
 	int epoll_fd;
@@ -101,7 +101,7 @@ struct registry_zk {
 	uint32_t free_job;
 	int64_t next_deadline_ms;       /* no task's is earlier */
 	bool submitting;                /* nothing may complete now: */
-	struct registry_task *finished; /* told in the next dispatch() */
+	struct registry_task *finished; /* handed back in the next dispatch() */
 	int64_t now_ms;
 };
 
@@ -116,7 +116,7 @@ int registry_zk_configure(struct registry_zk *zk, const char *rest,
 ERR_REQUIRED(4);
 /* Frees what configure made, and wipes the secrets. */
 void registry_zk_unconfigure(struct registry_zk *zk);
-/* What the options' session object says, when it is one of ours for the same servers. */
+/* Takes the options' session object, if it is one of ours for the same servers. */
 void registry_zk_session_decode(struct registry_zk *zk, const json_t *object);
 json_t *registry_zk_session_encode(const struct registry_zk *zk);
 
@@ -134,7 +134,8 @@ const char *registry_zk_path(const struct registry_zk *zk, char *out, const char
 /* ---- session.c ---- */
 void registry_zk_on_session(struct registry_zk *zk, const struct zk_session *session);
 /*
- * Notes the server's answer to what was sent at `sent_ms`, unless `rc` is the client library's own.
+ * Notes the server's answer to a request sent at `sent_ms`, unless `rc` is the client library's own
+ * code.
  */
 void registry_zk_heard(struct registry_zk *zk, int32_t rc, int64_t sent_ms);
 /* The worker is gone, or must go because its session is over. */
@@ -166,16 +167,16 @@ void registry_zk_jobs_finish(struct registry_zk *zk);
 
 /* The request that does the task (`path` is the server's), without tag and ACL. */
 struct zk_request registry_zk_request(const struct registry_task *task, const char *path);
-/* The connection is gone, and nobody knows whether what was asked has happened. */
+/* The connection is gone, and the outcome of the request is unknown. */
 bool registry_zk_is_loss(int32_t rc);
 /* The task's error for one of ZooKeeper's codes. */
 void registry_zk_set_error(struct registry_task *task, int32_t rc);
 void registry_zk_set_stat(struct registry_task *task, const struct zk_stat *stat, uint64_t session);
 
 /*
- * After a write whose answer was lost: has it happened? `found` is what stands at the path now,
- * `session` the one that the write was sent with. DONE: yes. AGAIN: no, and it can be done. FAILED:
- * task->ret_err says why not, or that nobody can know.
+ * After a write whose answer was lost: has it happened? `found` is the node that is at the path
+ * now, `session` the session that sent the write. DONE: yes. AGAIN: no, and it can be sent again.
+ * FAILED: no, or unknown; task->ret_err has the reason.
  */
 enum registry_zk_verdict { REGISTRY_ZK_DONE, REGISTRY_ZK_AGAIN, REGISTRY_ZK_FAILED };
 enum registry_zk_verdict registry_zk_judge(

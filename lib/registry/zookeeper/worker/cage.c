@@ -103,7 +103,7 @@ static bool limit_memory(void)
 
 /* ---- system calls ---- */
 
-/* What libc, its threads and the client library call while they run. */
+/* The system calls of libc, its threads and the client library while they run. */
 static const int allowed[] = {
 	/* the agent's socket and the servers' */
 	SCMP_SYS(read), SCMP_SYS(readv), SCMP_SYS(write), SCMP_SYS(writev), SCMP_SYS(send),
@@ -125,7 +125,7 @@ static const int allowed[] = {
 	SCMP_SYS(clock_gettime), SCMP_SYS(clock_gettime64), SCMP_SYS(gettimeofday),
 	SCMP_SYS(clock_nanosleep), SCMP_SYS(clock_nanosleep_time64), SCMP_SYS(nanosleep),
 	SCMP_SYS(getrandom),
-	/* who we are: the library logs it, OpenSSL asks for it */
+	/* identity: the library logs it, OpenSSL asks for it */
 	SCMP_SYS(uname), SCMP_SYS(getuid), SCMP_SYS(geteuid), SCMP_SYS(getgid), SCMP_SYS(getegid)
 };
 

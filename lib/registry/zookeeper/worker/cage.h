@@ -1,16 +1,17 @@
 /*
- * The worker's cage. The client library parses what any server sends, so what the process may do is
- * cut down to what it needs before the first connection: its socket to the agent, TCP connections,
- * threads and memory. In force afterwards, each where the kernel and the build have it:
+ * The worker's cage. The client library parses bytes of any server, so before the first connection
+ * the process gives up all rights that it does not need: it keeps its socket to the agent, TCP
+ * connections, threads and memory. Afterwards these are in force, where the kernel and the build
+ * have them:
  *
  *   seccomp      no other program, process, file or kind of socket; refused calls fail with EPERM
  *   landlock     no file at all, but certificates to read when the connection uses TLS
  *   capabilities none, and no way to get any (no_new_privs)
  *   RLIMIT_AS    a bound on memory
  *
- * Host names are looked up before, because that needs files and UDP: a worker that should look
- * again is replaced by the agent. SASL mechanisms are plugins that read files of their own choice;
- * a worker with SASL is not caged.
+ * The worker looks up host names before, because that needs files and UDP; to look them up again
+ * the agent replaces the worker. SASL mechanisms are plugins that read files of their own choice; a
+ * worker with SASL is not caged.
  */
 #ifndef LIB_REGISTRY_ZOOKEEPER_WORKER_CAGE_H
 #define LIB_REGISTRY_ZOOKEEPER_WORKER_CAGE_H
@@ -18,9 +19,9 @@
 #include <stddef.h>
 
 /*
- * Closes the cage for this process, for good; before any thread is made. `certificates`: paths,
- * separated by commas, or "". Says in `out` what is in force and what is not, in words for a log.
- * Never fails: what the kernel lacks is left out.
+ * Closes the cage for this process, permanently; call it before any thread is made. `certificates`:
+ * paths, separated by commas, or "". Writes into `out`, in words for a log, which parts are in
+ * force. Never fails: parts that the kernel lacks are left out.
  */
 void zk_worker_cage(const char *certificates, char *out, size_t size);
 

@@ -146,7 +146,7 @@ static void on_synced(int rc, const char *path, const void *data)
 
 static void on_unwatched(int rc, const void *data)
 {
-	/* Not to find the watch is fine: it may have fired meanwhile. */
+	/* A missing watch is fine: it may have fired in the meantime. */
 	(void)rc;
 	(void)data;
 }
@@ -218,7 +218,7 @@ static int acl_init(struct acl *acl, struct zk_list list)
 	return ZOK;
 }
 
-/* What a transaction needs until its completion. */
+/* The data of a transaction until its completion. */
 struct replacement {
 	uint32_t tag;
 	struct Stat stat;
@@ -340,8 +340,8 @@ static void start_or_fail(zhandle_t *zh, const struct zk_request *request)
 
 /*
  * ZooKeeper compares versions, and a node that was deleted and made again begins at the same one.
- * So the node is looked at first, and the write follows at once from the completion: the time
- * between is that of one round trip to the server.
+ * So the worker reads the node first, and sends the write from the completion of the read: the time
+ * between is one round trip to the server.
  */
 struct guarded {
 	zhandle_t *zh;

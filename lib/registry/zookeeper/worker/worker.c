@@ -27,7 +27,7 @@ static pthread_mutex_t sending = PTHREAD_MUTEX_INITIALIZER;
 /* The servers' numeric addresses; they do not change once the library runs. */
 static struct buffer addresses;
 
-/* What the session was made with; lives as long as the process. */
+/* The HELLO that made the session; lives as long as the process. */
 static struct buffer hello_frame;
 static struct zk_hello hello;
 
@@ -101,10 +101,7 @@ static bool read_socket_line(const char *line, char *out, size_t size)
 	return true;
 }
 
-/*
- * A line is "date:pid(thread):LEVEL@function@line: words"; only the words mean something to a
- * person.
- */
+/* A line is "date:pid(thread):LEVEL@function@line: words"; only the words help a person. */
 static void on_library_log(const char *line)
 {
 	char message[512];
@@ -248,7 +245,7 @@ static void find_servers(struct buffer *in)
 	buffer_append_text(&addresses, hello.addresses);
 }
 
-/* From here on nothing is done but what connections need. */
+/* From here on the process can do only what connections need. */
 static void close_cage(void)
 {
 	char words[128];
@@ -334,7 +331,7 @@ int main(int argc, char **argv)
 	read_hello(&in);
 	find_servers(&in);
 	close_cage();
-	/* From now on it takes but a server that answers. */
+	/* From now on the agent's patience is for a server that answers. */
 	send_session(NULL, ZK_SESSION_CONNECTING);
 	zoo_set_debug_level(ZOO_LOG_LEVEL_WARN);
 	zhandle_t *zh = zk_worker_connect(
