@@ -8,10 +8,10 @@
 #include "lib/http/field.h"
 
 /*
- * The views of the agent itself: GET /v1/agent, checks and history, with ETag and Prefer: wait,
- * and GET /v1/agent/watch, the stream of all three. The wiring calls api_agent_changed() after any
- * change; views that somebody waits for are then made again before the loop sleeps, and sent if
- * they differ.
+ * The views of the agent itself: GET /v1/agent, checks and history, with ETag and Prefer: wait, and
+ * GET /v1/agent/watch, the stream of all three. The wiring calls api_agent_changed() after any
+ * change; the agent makes views with waiting clients again before the loop sleeps, and sends those
+ * that differ.
  */
 
 enum { TAG_BYTES = 24 };

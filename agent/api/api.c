@@ -83,7 +83,7 @@ static const char *match(const struct route *route, const char *path)
 	return len >= suffix && strcmp(rest + len - suffix, route->suffix) == 0 ? rest : NULL;
 }
 
-/* Answers OPTIONS, and what the resource does not take, by its Allow header. */
+/* Answers OPTIONS, and methods that the resource does not support, by its Allow header. */
 static void answer_methods(struct http_request *request, unsigned allowed)
 {
 	struct buffer allow;
@@ -102,7 +102,7 @@ static void answer_methods(struct http_request *request, unsigned allowed)
 }
 
 /*
- * The route that takes the request, and what follows its prefix; NULL when there is none. Adds to
+ * Finds the route of the request and the text behind its prefix; NULL when there is none. Adds to
  * *allowed the methods that this resource has.
  */
 static const struct route *find_route(
@@ -110,7 +110,7 @@ static const struct route *find_route(
 {
 	bool server = strcmp(request->path, "*") == 0;
 	for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
-		/* What changes something does not exist on TCP. */
+		/* Requests that change something do not exist on TCP. */
 		unsigned methods = request->local ? routes[i].methods : routes[i].methods & READ;
 		const char *rest = methods ? match(&routes[i], request->path) : NULL;
 		if (rest && methods & 1u << request->method) {

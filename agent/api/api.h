@@ -5,10 +5,10 @@
  * Unknown query parameters are ignored. Registry paths in requests are taken as they are: an escape
  * in one makes the path invalid, it is not another spelling.
  *
- *   http --> api.c (routes) --> lookup.c   resolve list records endpoints stat find --> cache
- *                           --> watch.c    watch                                   --> cache observers
- *                           --> agent.c    /v1/agent, checks, history              --> components, hooks
- *                           --> order.c    what changes something                  --> components, hooks
+ *   http --> api.c (routes) --> lookup.c   resolve, list, records, endpoints, ... --> cache
+ *                           --> watch.c    watch                                --> cache
+ *                           --> agent.c    /v1/agent, checks, history           --> components, act
+ *                           --> order.c    requests that change something       --> components, act
  */
 #ifndef AGENT_API_API_H
 #define AGENT_API_API_H
@@ -29,7 +29,7 @@
 
 struct api;
 
-/* What the API asks of the agent as a whole. */
+/* The API's requests to the agent as a whole. */
 enum api_act_kind {
 	API_STATUS,         /* sets `result`: the object of GET /v1/agent */
 	API_READY,          /* fails with the reason while the agent is not ready */
@@ -66,7 +66,8 @@ struct api_options {
 	int64_t lookup_timeout_ms;     /* 0: 5 s */
 	uint32_t names_ttl_s;          /* of live answers to names */
 	uint32_t names_stale_ttl_s;    /* while the registry is away */
-	unsigned admin_group_id;       /* who else may change something; (unsigned)-1: nobody */
+	/* the group that may change something too; (unsigned)-1: none */
+	unsigned admin_group_id;
 };
 
 /*

@@ -24,7 +24,7 @@ struct api {
 	size_t remote_finds;
 	struct list view_polls;    /* of agent.c */
 	struct list agent_streams; /* of agent.c */
-	ev_prepare changed;        /* the agent, while somebody waits for that */
+	ev_prepare changed;        /* makes the agent's views again, while clients wait for them */
 	struct list streams;       /* by their next heartbeat */
 	ev_timer heartbeat;
 	struct list readers; /* streams with something unread, longest first */
@@ -38,7 +38,7 @@ struct api {
 	struct metrics_series *durations;
 };
 
-/* A route's handler; `rest` is what follows the route's prefix. */
+/* A route's handler; `rest` is the path behind the route's prefix. */
 typedef void api_handler(struct api *api, struct http_request *request, const char *rest);
 
 /* ---- answer.c ---- */

@@ -177,7 +177,7 @@ static void on_closed(void *context)
 
 static void fail(struct lookup *lookup, const struct err *err)
 {
-	/* What does not fit now may fit later. */
+	/* An answer without room now may find room later. */
 	int status = err->code == BERTH_LIMIT_EXCEEDED ? 503 : 0;
 	metrics_series_add(lookup->api->errors, 1);
 	api_problem(lookup->request, status, err);
@@ -246,7 +246,7 @@ static void on_answer(void *context, struct cache_answer *answer, const struct e
 	}
 }
 
-/* A poll that ran out is answered with what is known now: unchanged, but its age may have. */
+/* When a poll's time ends, the answer is the same as before, but its age may be another. */
 static void end_poll(struct lookup *lookup)
 {
 	struct api *api = lookup->api;

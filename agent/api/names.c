@@ -1,4 +1,4 @@
-/* GET /v1/names/{name}: what DNS says of a name, with age and paths. */
+/* GET /v1/names/{name}: the DNS answers for a name, with age and paths. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

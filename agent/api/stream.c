@@ -75,7 +75,7 @@ static void wait_for_room(struct api_stream *stream)
 }
 
 /*
- * Wakes the first stream that waits and whose client has room; it keeps its place until its
+ * Wakes the first waiting stream with room for its client; the stream keeps its place until its
  * snapshot.
  */
 static void serve_waiting(struct api *api)

@@ -1,7 +1,6 @@
 /*
  * Event streams: the framing, the queue of unread events, heartbeats, and a snapshot for a reader
- * that fell behind. A source (watch.c: the registry, agent_watch.c: the agent) says what the
- * events are.
+ * that fell behind. The source (watch.c: the registry, agent.c: the agent) makes the events.
  *
  *   LOADING --begin--> BEHIND --all was read, and there is room: SUBSCRIBED, RESYNC--> FOLLOWING
  *                        ^--------------------- too much is unread ---------------------'
@@ -42,7 +41,7 @@ struct api_stream {
 	struct list reader;  /* on api->readers while there is something in the queue */
 	struct list waiting; /* on api->waiting while its snapshot waits for room */
 	struct buffer queue;
-	size_t read; /* of the queue */
+	size_t read; /* bytes of the queue that were written */
 	size_t queue_limit;
 	double unread_since;
 	uint64_t id;
@@ -54,8 +53,9 @@ struct api_stream {
 };
 
 /*
- * What every request for a stream has to pass: Accept, HEAD, the number of watchers. False: it is
- * answered. True: the stream is one more watcher, and api_stream_finish() is due.
+ * The checks of every request for a stream: Accept, HEAD, the number of watchers. False: the
+ * request is answered. True: the stream counts as one more watcher, and the caller has to call
+ * api_stream_finish().
  */
 bool api_stream_admit(struct api *api, struct http_request *request, enum api_framing *ret_framing);
 void api_stream_init(struct api_stream *stream, const struct api_stream_source *source,
@@ -67,11 +67,11 @@ void api_stream_begin(struct api_stream *stream);
  * behind gets a snapshot later.
  */
 void api_stream_send(struct api_stream *stream, const char *type, const char *members);
-/* Replaces all that the client has not read yet, or missed, by a snapshot. */
+/* Replaces all events that the client has not read, or has missed, by a snapshot. */
 void api_stream_resync(struct api_stream *stream);
 /* Ends it without another event. */
 void api_stream_break(struct api_stream *stream);
-/* Gives up all that the stream holds but its memory. */
+/* Frees all that the stream holds, but not the stream. */
 void api_stream_finish(struct api_stream *stream);
 
 #endif

@@ -23,7 +23,7 @@ void *allocate_zeroed(size_t count, size_t size)
 
 void *allocate_grow(void *items, size_t count, size_t size)
 {
-	/* The room doubles at powers of two, so that `count` alone tells how much there is. */
+	/* The capacity doubles at powers of two, so it follows from `count` alone. */
 	if ((count & (count - 1)) == 0) {
 		items = allocated(reallocarray(items, count ? count * 2 : 1, size));
 	}

@@ -7,8 +7,8 @@
 #include "lib/base/err.h"
 
 /*
- * Makes a directory and what is missing above it, each with mode 0755 whatever the umask is. One
- * that exists stays as it is.
+ * Makes a directory and its missing parents, each with mode 0755 under any umask. An existing
+ * directory stays as it is.
  */
 int directory_make(const char *path, struct err *err) __attribute__((warn_unused_result))
 ERR_REQUIRED(2);

@@ -1,6 +1,6 @@
 /*
- * Maintenance: the agent is told to take its components out, for a reason, perhaps for a time.
- * Pure; times are wall clock seconds, because a drain outlives restarts.
+ * Maintenance: an operator has the agent take its components out, for a reason, perhaps for a
+ * limited time. Pure; times are wall clock seconds, because a drain outlives restarts.
  */
 #ifndef AGENT_BASE_DRAIN_H
 #define AGENT_BASE_DRAIN_H
@@ -13,10 +13,10 @@ struct drain {
 	bool active;
 	char reason[256];
 	double since;
-	double until; /* 0: until somebody ends it */
+	double until; /* 0: until an operator ends it */
 };
 
-/* Begins one, or replaces the reason and the end of the one that stands. `for_s` 0: without end. */
+/* Begins a drain, or replaces the reason and the end of the current one. `for_s` 0: without end. */
 void drain_begin(struct drain *drain, const char *reason, double for_s, double now);
 void drain_end(struct drain *drain);
 
@@ -31,7 +31,7 @@ void drain_describe(const struct drain *drain, char *out, size_t size);
  * reference.
  */
 json_t *drain_json(const struct drain *drain);
-/* The inverse, false for a wrong shape; what has expired meanwhile is loaded as inactive. */
+/* The inverse; false for a wrong shape. An expired drain is loaded as inactive. */
 bool drain_from_json(struct drain *drain, const json_t *json, double now);
 
 #endif

@@ -12,7 +12,7 @@ enum { NAME_BYTES = 128, STATE_BYTES = 32, WHY_BYTES = 320, OUTPUT_BYTES = 256 }
 
 struct entry {
 	double time;
-	double first; /* of a repeated retry; else the same */
+	double first; /* time of the first of repeated retries; otherwise the same */
 	unsigned count;
 	char component[NAME_BYTES];
 	char subject[NAME_BYTES];
@@ -39,7 +39,10 @@ void history_destroy(struct history *history)
 	free(history);
 }
 
-/* Cut between characters and made valid: what a child printed must not cost the entry its JSON. */
+/*
+ * Cut between characters and made valid UTF-8, so that the output of a child process fits into the
+ * entry's JSON.
+ */
 static void copy(char *out, size_t size, const char *text)
 {
 	text_printf(out, size, "%s", text ? text : "");

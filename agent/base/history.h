@@ -11,7 +11,7 @@
 
 #define HISTORY_LENGTH 256
 
-/* A change of state, as log and history tell it. Texts may be NULL where there is none. */
+/* A change of state, for log and history. Absent texts are NULL. */
 struct transition {
 	const char *component; /* the label of the component that it concerns */
 	const char *subject;   /* "check alive", "component web", "registry" */
@@ -19,7 +19,7 @@ struct transition {
 	const char *to;
 	const char *why;
 	const char *output; /* the last line that a command printed: not for everybody */
-	bool trouble;       /* a warning, whatever the new state is called */
+	bool trouble;       /* a warning, whatever the name of the new state */
 	/* an attempt that may repeat: a repetition counts instead of making a line of its own */
 	bool retry;
 };
@@ -46,8 +46,8 @@ uint64_t history_added(const struct history *history);
  */
 json_t *history_json(const struct history *history, bool with_output);
 /*
- * Takes up the result of history_json() from before a restart, as older than what is there; entries
- * of a wrong shape are left out.
+ * Adds the result of history_json() from before a restart, as older entries; entries of a wrong
+ * shape are left out.
  */
 void history_load(struct history *history, const json_t *saved);
 

@@ -101,7 +101,7 @@ struct metrics_series {
 	struct metrics_series *next_found; /* with the same hash */
 	const struct family *family;
 	char *labels[2];
-	double value; /* of a histogram: the sum */
+	double value; /* of a histogram: the sum of its values */
 	unsigned long long count;
 	unsigned long long buckets[MAX_BOUNDS];
 };
@@ -188,7 +188,7 @@ void metrics_series_observe(struct metrics_series *series, double value)
 	while (series->family->bounds[bucket] > 0 && value > series->family->bounds[bucket]) {
 		bucket++;
 	}
-	series->buckets[bucket]++; /* the one behind the last bound counts what is above it */
+	series->buckets[bucket]++; /* the bucket behind the last bound counts all larger values */
 }
 
 void metrics_add(struct metrics *metrics, enum metric metric, const char *first, const char *second,

@@ -1,9 +1,9 @@
 /*
- * What the agent counts, as Prometheus text.
+ * The agent's metrics, as Prometheus text.
  *
  * The families are the rows of one table in metrics.c; a series is a family with its label values.
- * Values are set by those who know them; what is cheap to ask is set just before metrics_write() by
- * whoever calls it.
+ * The owner of a value sets it; the caller of metrics_write() sets values that are cheap to read
+ * just before.
  */
 #ifndef AGENT_BASE_METRICS_H
 #define AGENT_BASE_METRICS_H
@@ -66,7 +66,7 @@ void metrics_series_observe(struct metrics_series *series, double value);
 /* Counters. */
 void metrics_add(struct metrics *metrics, enum metric metric, const char *first, const char *second,
 	double value);
-/* Gauges, and counters that somebody else counts. */
+/* Sets gauges, and counters that another module counts. */
 void metrics_set(struct metrics *metrics, enum metric metric, const char *first, double value);
 /* Histograms. */
 void metrics_observe(struct metrics *metrics, enum metric metric, const char *first, double value);

@@ -20,7 +20,7 @@ void notify_stopping(void);
 void notify_status(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void notify_watchdog(void);
 
-/* How often notify_watchdog() is due (half of what the manager allows); 0: never. */
+/* The interval between calls of notify_watchdog() (half of the manager's limit); 0: never. */
 int64_t notify_watchdog_interval_ms(void);
 
 #endif

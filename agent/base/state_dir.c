@@ -67,8 +67,8 @@ int state_dir_init(struct state_dir *directory, const char *path, int lock_fd, s
 		return err_wrap(err, "state_dir");
 	}
 	/*
-	 * What lies in a directory that strangers can change may be theirs: a session, a cache that
-	 * they made up.
+	 * Strangers may have made up the files of a directory that they can change: a session, a
+	 * cache.
 	 */
 	if (trust_check_directory(path, err)) {
 		if (lock_fd >= 0) {

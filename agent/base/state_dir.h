@@ -40,7 +40,7 @@ json_t *state_dir_load(const struct state_dir *directory, const char *name, stru
 /* Replaces it atomically, readable by the owner only. */
 int state_dir_save(const struct state_dir *directory, const char *name, const json_t *document,
 	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(4);
-/* Absent is fine; what cannot be removed is logged. */
+/* An absent file is no error; a failure is logged. */
 void state_dir_remove(const struct state_dir *directory, const char *name);
 
 #endif

@@ -86,7 +86,7 @@ static int write_all(int fd, const void *data, size_t len)
 static int write_file(
 	int directory_fd, const char *name, const char *header, const void *data, size_t len)
 {
-	/* What stands here is left over from a writer that died. */
+	/* A file of this name is left over from a writer that died. */
 	unlinkat(directory_fd, name, 0);
 	int fd = openat(directory_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
 	if (fd < 0) {
@@ -145,7 +145,7 @@ static int open_file(const char *directory, const char *name, struct err *err)
 	int directory_fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	int fd = -1;
 	if (directory_fd >= 0) {
-		/* Not blocking: somebody may have put a FIFO there. */
+		/* Not blocking: the file may be a FIFO. */
 		fd = openat(directory_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	}
 	int errno_value = errno;

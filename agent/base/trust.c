@@ -56,7 +56,7 @@ static int check_element(const struct stat *status, bool in_shared, struct err *
 	return shared ? 0 : trust_check_file(status, err);
 }
 
-/* A path under examination: `left` is what is still to be followed from the directory `fd`. */
+/* A path under examination: `left` is the rest of the path, from the directory `fd`. */
 struct walk {
 	int fd;
 	bool shared; /* the directory is sticky, and strangers may write to it */

@@ -38,16 +38,17 @@ struct check {
 	struct ev_loop *loop;
 	const struct config_check *config;
 	char *component;
-	struct command_launch *launch; /* of a command; NULL otherwise */
+	struct command_launch *launch; /* of a command check; NULL otherwise */
 	struct check_callbacks callbacks;
 	struct check_state_machine machine;
 	struct check_slot slot;
 	struct check_probe *probe; /* NULL: no run under way */
-	ev_timer timer;            /* the next run; of a ttl check the end of its patience */
-	int64_t due_ms;            /* what the timer stands for */
-	int64_t first_delay_ms;    /* of a restored check; -1: none */
-	int64_t result_ms;         /* when the run under way gave its result; 0: not yet */
-	bool due_again;            /* while the run under way was still ending */
+	/* the next run; for a ttl check the time at which its silence counts */
+	ev_timer timer;
+	int64_t due_ms;         /* the time that the timer waits for */
+	int64_t first_delay_ms; /* of a restored check; -1: none */
+	int64_t result_ms;      /* when the run under way gave its result; 0: not yet */
+	bool due_again;         /* while the run under way was still ending */
 	struct request *requests;
 	struct check_result last;
 	bool has_last;
@@ -88,8 +89,8 @@ static int64_t present_interval_ms(const struct check *check)
 }
 
 /*
- * The next point of the grid that starts at the last due time: no drift, and what was missed stays
- * missed.
+ * The next point of the grid that starts at the last due time: the schedule does not drift, and
+ * missed runs are not made up for.
  */
 static void arm_next(struct check *check)
 {
@@ -121,7 +122,7 @@ static void explain(
 	}
 }
 
-/* A change of condition is told, and of a check that has not come up yet also each other reason. */
+/* Reports each change of condition and, while the check has not come up yet, each new reason. */
 static void tell_change(
 	struct check *check, const char *condition, const struct check_result *result)
 {
@@ -186,7 +187,7 @@ static void on_run_result(void *context, const struct check_result *result)
 	struct check *check = context;
 	check->result_ms = clock_monotonic_ms();
 	take_result(check, result);
-	/* Before the answers, which tell of it. */
+	/* Done before the answers, because they contain the next run. */
 	arm_next(check);
 	answer_requests(check, result, false);
 }

@@ -1,11 +1,11 @@
 /*
- * Health checks: when to run, what a run said, and what state follows.
+ * Health checks: the schedule, the results of runs, and the state that follows from them.
  *
  * A check is one [check] section at work. It runs by its schedule (first run at once, or within a
  * second when there are several checks), turns each result into a state through the pure machine of
- * state.h and reports both through callbacks. At most one run of a check is under way; at most
- * `max_parallel` of a scheduler, the rest wait their turn in order. Loop thread only. Callbacks may
- * not free the check or the scheduler.
+ * state.h and reports both through callbacks. At most one run of a check is under way; a scheduler
+ * has at most `max_parallel` runs under way, and the others wait in order. Loop thread only.
+ * Callbacks may not free the check or the scheduler.
  */
 #ifndef AGENT_CHECK_CHECK_H
 #define AGENT_CHECK_CHECK_H
@@ -39,7 +39,7 @@ struct check_scheduler *check_scheduler_create(struct ev_loop *loop, int max_par
 void check_scheduler_set_max_parallel(struct check_scheduler *scheduler, int max_parallel);
 /* All its checks must be destroyed before. Accepts NULL. */
 void check_scheduler_destroy(struct check_scheduler *scheduler);
-/* Runs under way, and runs waiting for their turn. */
+/* Runs under way, and waiting runs. */
 int check_scheduler_running(const struct check_scheduler *scheduler);
 int check_scheduler_waiting(const struct check_scheduler *scheduler);
 
@@ -57,8 +57,8 @@ struct check *check_create(struct check_scheduler *scheduler, const struct confi
  */
 void check_start(struct check *check, bool jitter);
 /*
- * Kills a run under way (its process group, at once) and forgets it; who asked for a run gets NULL.
- * Accepts NULL.
+ * Kills a run under way (its process group, at once) and forgets it; a caller that waits for the
+ * run gets NULL. Accepts NULL.
  */
 void check_destroy(struct check *check);
 
@@ -96,8 +96,8 @@ int check_report(struct check *check, enum check_verdict verdict, const char *ou
  * The check as GET /v1/agent/checks shows it; new reference: name, component, type, state, warning,
  * since (of the state), why; last: null or {verdict, detail, output, output_cut, started,
  * duration}; counts: {verdict: number}; consecutive: {good, bad}; running; next_run: null while
- * none is planned, of a ttl check when its silence will count. Times are wall clock seconds since
- * 1970, durations seconds.
+ * none is planned; for a ttl check the time at which its silence counts. Times are wall clock
+ * seconds since 1970, durations seconds.
  */
 json_t *check_json(const struct check *check);
 /*

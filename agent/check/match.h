@@ -1,6 +1,6 @@
 /*
- * A pattern over all that a command prints, in bounded memory: whole lines are judged as they come,
- * and forgotten.
+ * Matches a pattern against all output of a command, in bounded memory: each line is judged when it
+ * is complete, and dropped.
  */
 #ifndef AGENT_CHECK_MATCH_H
 #define AGENT_CHECK_MATCH_H
@@ -21,8 +21,8 @@ void check_match_destroy(struct check_match *match);
 void check_match_add(struct check_match *match, const char *data, size_t len);
 
 /*
- * At the end of the output: whether some line matched. What follows the last newline is a line too,
- * even an empty one.
+ * At the end of the output: true when some line matched. The text behind the last newline is a line
+ * too, even if it is empty.
  */
 bool check_match_finish(struct check_match *match);
 

@@ -19,7 +19,7 @@ struct check_probe {
 	double started_monotonic_s;
 	struct command *command; /* one of these */
 	struct check_socket *socket;
-	struct check_match *match; /* of a command's stdout; NULL: no pattern */
+	struct check_match *match; /* for a command's stdout; NULL: no pattern */
 };
 
 static void free_probe(struct check_probe *probe)
@@ -121,7 +121,7 @@ static void judge_output(const struct check_probe *probe, struct check_result *r
 	}
 }
 
-/* What the command said on stdout, then what it said on stderr, as far as there is room. */
+/* The command's stdout, then its stderr, as far as there is room. */
 static void show_output(const struct command_outcome *outcome, struct check_result *result)
 {
 	char text[CHECK_OUTPUT_BYTES];
@@ -197,7 +197,7 @@ static bool judge_tcp(const struct config_check *config, const char *answer, siz
 		check_result_set_detail(result, "%s in an answer of %zu bytes",
 			found ? "expected bytes found" : "expected bytes not found", len);
 	}
-	/* The answer so far is all that the check looks at: nothing of it is missing. */
+	/* The check looks at no more than this part of the answer, so nothing counts as cut. */
 	check_result_set_output(result, answer, len, false);
 	return true;
 }

@@ -1,7 +1,4 @@
-/*
- * One run of a check, whatever its type: starts it, measures how long it takes, and judges its
- * outcome.
- */
+/* One run of a check of any type: starts it, measures its duration, and judges its outcome. */
 #ifndef AGENT_CHECK_PROBE_H
 #define AGENT_CHECK_PROBE_H
 
@@ -25,8 +22,8 @@ struct check_probe_callbacks {
 };
 
 /*
- * What each run of a check of type command needs and does not change: environment, user, limits.
- * `path` is the component's registry path. Never NULL; see command_launch_destroy().
+ * The part of a command check that is the same for all its runs: environment, user, limits. `path`
+ * is the component's registry path. Never NULL; see command_launch_destroy().
  */
 struct command_launch *check_probe_launch(
 	const struct config_check *config, const char *component, const char *path);
@@ -40,7 +37,7 @@ struct check_probe *check_probe_start(struct ev_loop *loop, const struct config_
 	const struct command_launch *launch, const struct check_probe_callbacks *callbacks,
 	struct check_result *result);
 
-/* Ends the run at once (what it started is killed), with no more callbacks. Accepts NULL. */
+/* Ends the run at once (kills its process), with no more callbacks. Accepts NULL. */
 void check_probe_abandon(struct check_probe *probe);
 
 #endif

@@ -1,6 +1,4 @@
-/*
- * What one run of a check said. The kinds stay apart everywhere: log, API, metrics.
- */
+/* The result of one run of a check. Log, API and metrics keep the kinds apart. */
 #ifndef AGENT_CHECK_RESULT_H
 #define AGENT_CHECK_RESULT_H
 
@@ -24,7 +22,7 @@ struct check_result {
 	/* why: "exit status 2", "killed by signal 9", "status 503", "no answer within 5s" */
 	char detail[256];
 	char output[CHECK_OUTPUT_BYTES +
-		1]; /* the first bytes of what it printed, valid UTF-8; a NUL ends it */
+		1]; /* the first bytes of the output, valid UTF-8; a NUL ends it */
 	bool output_cut;
 	double started; /* wall clock, seconds since 1970 */
 	double duration_s;
@@ -37,12 +35,11 @@ int check_verdict_from_name(const char *name);
 /* Passing or warning. */
 bool check_verdict_good(enum check_verdict verdict);
 
-/* Fills `detail`; what does not fit is cut. */
+/* Fills `detail`; long text is cut. */
 void check_result_set_detail(struct check_result *result, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 /*
- * Fills `output` with what was printed; every byte that is no UTF-8, and NUL, becomes '?'. `cut`:
- * there was more.
+ * Fills `output`; every byte that is no UTF-8, and NUL, becomes '?'. `cut`: there was more output.
  */
 void check_result_set_output(struct check_result *result, const char *data, size_t len, bool cut);
 

@@ -28,7 +28,7 @@ struct check_socket {
 	struct check_resolve resolve;
 	struct check_addresses addresses;
 	int next_address;
-	int connect_error; /* of the last address that was tried */
+	int connect_error; /* errno of the last address that was tried */
 	struct buffer to_send;
 	struct buffer answer;
 	size_t answer_max;
@@ -244,8 +244,8 @@ static void start_timers(struct check_socket *socket)
 	ev_timer_init(&socket->deadline, on_deadline, (double)socket->config->timeout_ms / 1000, 0.);
 	socket->deadline.data = socket;
 	/*
-	 * What came in time counts, though the agent stood still and finds it together with the end
-	 * of the time.
+	 * An answer that came in time counts, even if the agent was not running and finds it
+	 * together with the timeout.
 	 */
 	ev_set_priority(&socket->attempt, EV_MINPRI);
 	ev_set_priority(&socket->deadline, EV_MINPRI);

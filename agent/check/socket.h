@@ -1,11 +1,10 @@
 /*
- * What tcp and http checks share: connect, send a few bytes, look at the answer, all before a
- * deadline.
+ * The common part of tcp and http checks: connect, send a few bytes, look at the answer, all before
+ * a deadline.
  *
  * Tries each address of the target in turn; each gets its part of the time that is left, so that
- * one black hole does not hide a server that answers. How to read the answer is the judge's
- * business. The loop is never blocked and memory is bounded by `answer_max`, whatever the server
- * does.
+ * one black hole does not hide a server that answers. The judge reads the answer. The socket never
+ * blocks the loop, and `answer_max` bounds its memory for any server.
  */
 #ifndef AGENT_CHECK_SOCKET_H
 #define AGENT_CHECK_SOCKET_H

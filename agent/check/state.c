@@ -144,7 +144,7 @@ json_t *check_state_save(const struct check_state_machine *machine, int64_t now_
 		machine->bad, "failure_ages_ms", failure_ages(machine, now_ms));
 }
 
-/* An age as it can be: what was saved may be damaged, and no sum with a time may overflow. */
+/* Limits an age: the saved state may be damaged, and no sum with a time may overflow. */
 static int64_t plausible_age_ms(json_int_t age_ms)
 {
 	static const int64_t most_ms = INT64_C(1000) * 86400 * 3650;

@@ -10,11 +10,11 @@
  *     start, with        `fall` bad
  *     initial = failing
  *
- * `fall` bad means: in a row, or, with a window, within the last window_ms whatever lies between
- * them. A change of state forgets what was counted, so that one failure after a recovery is one
- * failure. PENDING is no verdict yet, and what a predecessor of this process registered stays
- * meanwhile; DOWN is one. Until start_grace_ms have passed since the start, or the first good
- * result came, bad results do not count.
+ * `fall` bad means: in a row, or, with a window, within the last window_ms with good results
+ * between them or not. A change of state resets the counts, so that one failure after a recovery
+ * counts as one. PENDING is no verdict yet: a record of the process's predecessor stays in the
+ * registry until there is one. DOWN is a verdict. Until start_grace_ms have passed since the start,
+ * or the first good result came, bad results do not count.
  */
 #ifndef AGENT_CHECK_STATE_H
 #define AGENT_CHECK_STATE_H
@@ -70,8 +70,8 @@ bool check_state_changing(const struct check_state_machine *machine);
 /* All but the rules, with times as ages, so that another clock can take it up. New reference. */
 json_t *check_state_save(const struct check_state_machine *machine, int64_t now_ms);
 /*
- * Takes up what was saved at `saved_ms` of this clock, into a machine just initialised; false (and
- * the machine untouched) when the shape is wrong.
+ * Loads the state that was saved at `saved_ms` of this clock into a new machine; false (and the
+ * machine untouched) when the shape is wrong.
  */
 bool check_state_restore(struct check_state_machine *machine, const json_t *saved, int64_t saved_ms);
 

@@ -17,7 +17,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/list.h"
 
-/* Most commands are done by then, and what they print lies in the pipe until they are. */
+/* Most commands have ended by then, and the pipe holds their output until they end. */
 static const ev_tstamp WATCH_OUTPUT_AFTER_S = 0.02;
 static const ev_tstamp TERM_TO_KILL_S = 1;
 static const ev_tstamp SWEEP_AGAIN_S = 0.01;
@@ -177,7 +177,7 @@ static void on_child_exit(struct ev_loop *loop, ev_child *watcher, int events)
 	command->pid = 0;
 	command_output_finish(&command->output, loop);
 	command_output_finish(&command->errors, loop);
-	/* What the command left in its group goes with it. */
+	/* Processes that the command left in its group end with it. */
 	kill(-group, SIGKILL);
 	if (command->phase == RUNNING && !command->abandoned) {
 		report(command, killed ? COMMAND_KILLED : COMMAND_EXITED,
@@ -193,7 +193,7 @@ static void at_deadline(struct command *command)
 {
 	command->phase = ENDING;
 	kill(-command->pid, SIGTERM);
-	/* A stopped process would take its TERM only when somebody continued it. */
+	/* A stopped process receives its TERM only when it is continued. */
 	kill(-command->pid, SIGCONT);
 	start_timer(command, TERM_TO_KILL_S);
 	report(command, COMMAND_TIMED_OUT, 0);

@@ -1,16 +1,16 @@
 /*
- * One run of a command, from its start until nothing of it is left. Everything that the agent runs
- * and waits for goes through here: health commands, and the commands before and after the main
+ * One run of a command, from its start until nothing of it is left. All commands that the agent
+ * runs and waits for go through here: health commands, and the commands before and after the main
  * process.
  *
  *                      exit                            nothing left
  *   RUNNING ─────────────────────────────▶ SWEEPING ─────────────────▶ gone
- *      │ deadline: outcome, TERM              ▲ ↺ kills what escaped
+ *      │ deadline: outcome, TERM              ▲ ↺ kills escaped processes
  *      └──────────▶ ENDING ───────────────────┘
  *                   1 s later: KILL    exit
  *
- * The outcome comes when the command exits or its deadline passes, whatever a grandchild does with
- * its output. on_gone comes after it, when the process group is dead and no orphan of the run is
+ * The outcome comes when the command exits or its deadline passes, even if a grandchild keeps its
+ * output open. on_gone comes after it, when the process group is dead and no orphan of the run is
  * found (see orphans.h for the limits). Loop thread, default loop only (it reaps).
  */
 #ifndef AGENT_COMMAND_COMMAND_H
@@ -29,7 +29,7 @@ struct command;
 struct command_options {
 	char *const *argv; /* borrowed for the call, as is the rest */
 	const struct command_launch *launch;
-	const void *input; /* what the command reads from stdin; NULL: /dev/null */
+	const void *input; /* the command's stdin; NULL: /dev/null */
 	size_t input_len;
 	size_t output_max;    /* so many bytes of stdout and of stderr are kept */
 	bool separate_errors; /* else stderr is part of the output, in order */
@@ -77,7 +77,7 @@ bool command_wait_for_all(int64_t timeout_ms);
 int command_signal_number(const char *name);
 const char *command_signal_name(int number);
 
-/* What the status says: "exit status 2", "killed by SIGSEGV". `out` has COMMAND_STATUS_BYTES. */
+/* The status in words: "exit status 2", "killed by SIGSEGV". `out` has COMMAND_STATUS_BYTES. */
 enum { COMMAND_STATUS_BYTES = 48 };
 void command_status_text(char out[COMMAND_STATUS_BYTES], enum command_end end, int status);
 

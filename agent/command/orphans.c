@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What the environment of a process says. */
+/* The content of a process's environment. */
 enum bearing {
 	BEARS_NONE,    /* it is no run's: the main process, say, or an orphan of it */
 	BEARS_ANOTHER, /* a run's that is not asked for */
@@ -43,13 +43,14 @@ static enum bearing read_bearing(int file, const char *wanted)
 }
 
 /*
- * Nothing could be read: is that the truth? In the middle of exec a process has no environment for
- * a moment, or it passed from one image to the next between our open and our read. A dead one has
- * none (who is not root cannot even open it, and since Linux 6.16 nobody can), but may have died
- * after the list of our children was read, so that its own children are not in that list; the loop
- * reaps it in an instant. Only one that has been given an empty environment says so: in
+ * The read gave nothing: is the environment really empty? In the middle of exec a process has no
+ * environment for a moment, or it passed from one image to the next between our open and our read.
+ * A dead process has none (only root can open it, and since Linux 6.16 not even root), but may have
+ * died after the list of our children was read, so that its own children are not in that list; the
+ * loop reaps it in an instant. Only a process with an empty environment shows it: in
  * proc_pid_stat(5), field 26, startcode, is set last by exec and is 0 for the dead, and fields 50
- * and 51, env_start and env_end, are the same; both are 0 for one that is not ours to look into.
+ * and 51, env_start and env_end, are the same; both are 0 for a process that the agent may not look
+ * into.
  */
 static bool may_have_environment(pid_t pid)
 {
@@ -89,9 +90,9 @@ static enum bearing look_for_marker(pid_t pid, const char *marker)
 }
 
 /*
- * Children that are no run's and need not be looked at again, as long as they are in the list of
- * our children. That a number passes from one of them to an orphan between two looks is not
- * impossible, but takes that the kernel hands out all others first.
+ * Children that belong to no run, and that stay so as long as they are in the list of our children.
+ * A number can pass from one of them to an orphan between two looks only after the kernel has used
+ * all other numbers.
  */
 struct bystanders {
 	pid_t pids[64];
@@ -142,8 +143,8 @@ void command_orphans_claim_unmarked(bool claim)
 }
 
 /*
- * A command begins a session, and nobody can go back into an older one: what is in ours we have
- * started ourselves.
+ * A command begins a session, and no process can go back into an older one: the agent itself
+ * started the processes of its own session.
  */
 static bool is_unmarked_orphan(pid_t pid)
 {

@@ -3,14 +3,14 @@
  *
  * A process that calls setsid and forks twice escapes its group, but not the agent: the agent is a
  * child subreaper, so the process becomes its child when its parents are gone, and it still carries
- * the environment variable that the command was started with. One that has cleared its environment
- * is known by its session, which is not the agent's: nobody else has children that could become the
- * agent's.
+ * the environment variable that the command was started with. A process that has cleared its
+ * environment is known by its session, which is not the agent's: no other process has children that
+ * could become the agent's.
  *
- * Limits: where there is a main process, whose descendants may be like that too, such a process is
- * not recognised. Nor is one whose environment the kernel does not let the agent read (another
- * user's, without CAP_SYS_PTRACE); without the kernel's list of children (CONFIG_PROC_CHILDREN)
- * none is.
+ * Limits: beside a main process, whose descendants may do the same, the agent does not recognise
+ * such a process. It recognises no process whose environment the kernel does not let it read
+ * (another user's, without CAP_SYS_PTRACE), and no process at all without the kernel's list of
+ * children (CONFIG_PROC_CHILDREN).
  */
 #ifndef AGENT_COMMAND_ORPHANS_H
 #define AGENT_COMMAND_ORPHANS_H
@@ -19,8 +19,8 @@
 #include <sys/types.h>
 
 /*
- * Whether every child that the agent will ever get descends from what it starts: it has no children
- * yet, and it is not the first process of a container.
+ * True when every child that the agent will ever get descends from a process that it starts: it has
+ * no children yet, and it is not the first process of a container.
  */
 bool command_orphans_may_claim(void);
 /*

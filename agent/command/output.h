@@ -16,7 +16,7 @@ struct command_output {
 	int pipe;           /* -1: none */
 	struct buffer kept; /* the first bytes, up to its maximum */
 	bool cut;           /* there was more */
-	/* Sees all of it; NULL: nobody. */
+	/* receives all of it; NULL: no receiver */
 	void (*on_data)(void *context, const char *data, size_t len);
 	void *context;
 };

@@ -90,7 +90,7 @@ static bool is_replaced(const struct command_launch *launch, const char *variabl
 }
 
 /*
- * What a service manager tells its service: a command that took it up would speak for the agent.
+ * Variables for the service from its manager: a command that used them would speak for the agent.
  * The agent removes LISTEN_FDS and its like from its own environment when it starts.
  */
 static bool is_of_the_manager(const char *variable)
@@ -364,9 +364,7 @@ pid_t command_spawn(const struct command_spawn *spawn, struct err *err)
 	if (!failure.what) {
 		return pid;
 	}
-	/*
-	 * A child that failed has exited; the loop reaps it like any other that nobody waits for.
-	 */
+	/* A failed child has exited; the loop reaps it as any child without a watcher. */
 	int error = explain(failure.error, failure.whom);
 	err_set_errno(err, BERTH_FAILED, error, "%s %s", failure.what, failure.whom);
 	return -error;

@@ -1,9 +1,8 @@
 /*
  * Starts a process: a command that the agent runs and waits for, or the container's main process.
  *
- * What does not change from run to run (environment, user, limits) is a `struct command_launch`,
- * made once: the user database may ask a server for its answer, and work that is not done for each
- * run costs nothing for each run.
+ * A `struct command_launch` holds the part that is the same for all runs (environment, user,
+ * limits). It is made once, because the user database may ask a server.
  */
 #ifndef AGENT_COMMAND_SPAWN_H
 #define AGENT_COMMAND_SPAWN_H
@@ -40,8 +39,8 @@ struct command_launch_options {
 };
 
 /*
- * The environment is the variables above and the agent's own, without those by which a service
- * manager addresses the agent (NOTIFY_SOCKET and its like). Copies what it needs; never NULL.
+ * The environment is the variables above and the agent's own, without those from a service manager
+ * for the agent (NOTIFY_SOCKET and its like). Copies its arguments; never NULL.
  */
 struct command_launch *command_launch_create(const struct command_launch_options *options);
 /* Accepts NULL. */
@@ -59,7 +58,7 @@ struct command_spawn {
 	const struct command_launch *launch;
 	enum command_placement placement;
 	const char *marker; /* "NAME=value", one more variable; NULL: none */
-	/* What becomes stdin, stdout and stderr; -1: /dev/null for stdin, else the agent's own. */
+	/* stdin, stdout and stderr; -1: /dev/null for stdin, else the agent's own */
 	int files[3];
 	/* other inheritable descriptors stay open; else all above stderr are closed */
 	bool keep_files;

@@ -1,6 +1,7 @@
 /*
- * Other servers' names: the client's packet goes on as it is, with an id of our own, from a port
- * that the kernel chooses anew for each question, to one server after another. Nothing is kept.
+ * Forwards questions for other zones: sends the client's packet unchanged, but for an id of our
+ * own, from a port that the kernel chooses for each question, to one server after another. Keeps no
+ * answers.
  *
  *   ask --> UDP or TCP to the server --(no answer in time, or refused)--> the next one --> give up
  *
@@ -213,7 +214,7 @@ static void on_udp(struct ev_loop *loop, ev_io *io, int events)
 	if (len >= 0) {
 		take_reply(forwarding, reply, (size_t)len);
 	} else if (errno != EAGAIN && errno != EINTR) {
-		try_next(forwarding); /* nobody serves there */
+		try_next(forwarding); /* no server listens there */
 	}
 }
 
@@ -337,8 +338,8 @@ bool dns_forward_ask(struct dns_forward *forward, struct dns_forwarding *forward
 	const struct server *server = &forward->servers[forwarding->attempt++];
 	if (!send_to(forwarding, server)) {
 		/*
-		 * The caller must not hear of the end before this returns: a timer that is due
-		 * tells it.
+		 * The caller must not learn of the end before this function returns: a timer that
+		 * is due reports it.
 		 */
 		ev_timer_set(&forwarding->timer, 0., 0.);
 	} else {

@@ -1,4 +1,4 @@
-/* What the files of the DNS server share. */
+/* Inside the DNS server. */
 #ifndef AGENT_DNS_INTERNAL_H
 #define AGENT_DNS_INTERNAL_H
 

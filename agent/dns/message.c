@@ -6,8 +6,8 @@
 #include <sys/socket.h>
 
 #define HEADER_BYTES NS_HFIXEDSZ
-#define OPT_BYTES 11   /* of an OPT record without options */
-#define OPTION_BYTES 6 /* of an extended error without text */
+#define OPT_BYTES 11   /* bytes of an OPT record without options */
+#define OPTION_BYTES 6 /* bytes of an extended error without text */
 #define MAX_EXTRA_TEXT_BYTES 64
 #define EDE_OPTION 15
 #define COMPRESSED 0xc0

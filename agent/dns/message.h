@@ -1,9 +1,9 @@
 /*
  * DNS messages: a query in, a reply out; no I/O and no state. Built on libc's ns_* functions.
  *
- * What is kept of a query is enough to write every reply to it. A reply is written record by record
- * into the caller's memory. A record that does not fit is left out whole; in the answer section
- * that also sets TC, so that the client asks again over TCP and in the meantime has a usable part.
+ * The struct of a query suffices to write every reply to it. The writer appends record by record to
+ * the caller's memory. A record that does not fit is left out whole; in the answer section that
+ * also sets TC, so that the client asks again over TCP and in the meantime has a usable part.
  */
 #ifndef AGENT_DNS_MESSAGE_H
 #define AGENT_DNS_MESSAGE_H
@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define DNS_UDP_BYTES 512   /* of a reply to a client without EDNS */
+#define DNS_UDP_BYTES 512   /* bytes of a reply to a client without EDNS */
 #define DNS_EDNS_BYTES 1232 /* of any reply over UDP: fits every path without fragments */
 #define DNS_TCP_BYTES 65535
 
@@ -41,10 +41,10 @@ struct dns_query {
 	size_t question_len;
 	bool edns;
 	bool dnssec_ok;
-	uint16_t payload; /* what the client takes over UDP */
+	uint16_t payload; /* bytes that the client accepts over UDP */
 };
 
-/* What the reader says of a packet. */
+/* The reader's verdict on a packet. */
 enum dns_verdict {
 	DNS_ANSWER, /* a query */
 	DNS_REJECT, /* not one that can be answered: a reply with *ret_rcode */
@@ -58,7 +58,7 @@ enum dns_verdict dns_query_read(
 size_t dns_reply_limit(const struct dns_query *query, bool tcp);
 
 /*
- * True when the packet is a reply to a query with this id and question: what a forwarder checks
+ * True when the packet is a reply to a query with this id and question: a forwarder checks this
  * before it believes a reply.
  */
 bool dns_reply_matches(const uint8_t *data, size_t len, uint16_t id, const struct dns_query *query);
@@ -67,7 +67,7 @@ bool dns_reply_matches(const uint8_t *data, size_t len, uint16_t id, const struc
 
 struct dns_writer {
 	uint8_t *data;
-	size_t max; /* without what the OPT record needs, which is kept free */
+	size_t max; /* bytes for records, without the OPT record's */
 	size_t len;
 	const struct dns_query *query;
 	const uint8_t *names[64]; /* for compression; dn_comp() fills it */
@@ -76,13 +76,16 @@ struct dns_writer {
 	bool full;                /* the section takes no more */
 	bool truncated;           /* a record of the answer section was left out */
 	enum dns_extended_error extended_error;
-	const char *extra_text; /* of the extended error; borrowed */
+	const char *extra_text; /* the text of the extended error; borrowed */
 };
 
 /* Starts a reply in `data`, which has room for `max` bytes: at least DNS_UDP_BYTES. */
 void dns_writer_start(
 	struct dns_writer *writer, uint8_t *data, size_t max, const struct dns_query *query);
-/* Before any record: why the answer is not what the client may expect. `text` may be NULL. */
+/*
+ * Gives the reason for an answer that the client may not expect; call it before any record. `text`
+ * may be NULL.
+ */
 void dns_writer_explain(struct dns_writer *writer, enum dns_extended_error error, const char *text);
 /* The records that follow belong to the authority or the additional section. */
 void dns_writer_section(struct dns_writer *writer, ns_sect section);

@@ -14,7 +14,7 @@
 #include "lib/base/text.h"
 
 #define MAX_EXCHANGES 1024
-#define PACKETS_A_TURN 64 /* of one socket, before others get their turn */
+#define PACKETS_A_TURN 64 /* packets of one socket, before other sockets follow */
 
 /* ---- replies ---- */
 
@@ -190,7 +190,7 @@ void dns_handle(struct dns *dns, const struct dns_origin *origin, const uint8_t 
 
 /* ---- UDP ---- */
 
-/* Keeps what the kernel says of our own address, in the form in which a reply gives it back. */
+/* Keeps our own address from the kernel, in the form in which a reply returns it. */
 static void keep_control(struct dns_origin *origin, struct msghdr *message)
 {
 	struct cmsghdr *header = CMSG_FIRSTHDR(message);

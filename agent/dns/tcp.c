@@ -29,7 +29,7 @@ struct dns_connection {
 	ev_io read_io;
 	ev_io write_io;
 	ev_timer idle;
-	struct buffer input;  /* what has come of the next messages, lengths first */
+	struct buffer input;  /* bytes of the next messages, lengths first */
 	struct buffer output; /* replies, lengths first */
 	bool ended;           /* the client sends no more */
 	bool broken;
@@ -171,7 +171,7 @@ static void on_writable(struct ev_loop *loop, ev_io *io, int events)
 	(void)events;
 	struct dns_connection *connection = io->data;
 	flush(connection);
-	handle_input(connection); /* what waited for room */
+	handle_input(connection); /* the messages that waited for room */
 	update(connection);
 }
 

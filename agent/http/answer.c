@@ -1,8 +1,8 @@
 /*
- * Responses, and how they reach the client: the status line and the date are made for each answer,
- * everything else of a head once for a response, and one call writes both together with the body.
- * Bytes that the socket does not take at once wait in `out` (bytes of a head or of a stream)
- * and as a reference to the response (its body).
+ * Writes responses to clients. The server makes the status line and the date for each answer, and
+ * the rest of the head once for a response; one system call writes both together with the body.
+ * Bytes that the socket does not take at once wait in `out` (bytes of a head or of a stream) and as
+ * a reference to the response (its body).
  */
 #include <errno.h>
 #include <jansson.h>

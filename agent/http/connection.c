@@ -1,12 +1,13 @@
 /*
  * The life of a connection: see the diagram in internal.h. Its one watcher runs
- * http_connection_run(), which does what the state demands, and afterwards settles what the socket
- * is watched for. Functions that others call (to answer, to wake, to end) change the state and have
- * the watcher run; so a connection is freed in one place, and never behind a caller's back.
+ * http_connection_run(), which carries out the state's work and then sets the events that the
+ * watcher waits for. Functions for other files (to answer, to wake, to end) change the state and
+ * start the watcher; so a connection is freed in one place, and never within a call from another
+ * file.
  *
- * A client that waits is read from, to notice when it goes away; what it sends meanwhile is kept
- * for later. When that is too much, or the client has ended its half, the socket can say nothing
- * more, and the sweep asks the kernel.
+ * The server reads from a client that waits, to notice when it goes away, and keeps the bytes for
+ * later. When these are too many, or the client has ended its half, the socket gives no more
+ * events, and the sweep asks the kernel.
  */
 #include <errno.h>
 #include <poll.h>
@@ -21,7 +22,7 @@
 #include "lib/http/field.h"
 
 enum {
-	INPUT_BYTES = HTTP_SCRATCH_BYTES, /* of requests before their turn */
+	INPUT_BYTES = HTTP_SCRATCH_BYTES, /* bytes of requests that wait for the current one */
 	OUTPUT_BYTES = 4 * HTTP_SCRATCH_BYTES,
 	LINGER_BYTES = 4 * 1024 * 1024
 };
@@ -100,7 +101,7 @@ static void begin_body(struct connection *connection, const char *expect, bool a
 		http_send_continue(connection);
 		return;
 	}
-	/* The client learns now that it need not send the body, and may do so or not. */
+	/* Without 100-continue the client may send the body or not. */
 	connection->keep_alive = false;
 	connection->lingers = true;
 	dispatch(connection);

@@ -182,8 +182,8 @@ void http_close(struct http *http)
 		return;
 	}
 	/*
-	 * Unlinked while still served: nobody can take the name for a stale one, and we cannot
-	 * unlink a successor's.
+	 * The socket is unlinked while the agent still serves it: so no other program takes the
+	 * name for a stale one, and the agent cannot unlink a successor's.
 	 */
 	if (http->listener_count > 0 && !http->options.keep_socket) {
 		unlink(http->socket_path);

@@ -24,7 +24,7 @@
 
 #include "lib/base/err.h"
 
-#define HTTP_BODY_BYTES (64 * 1024) /* of a request; longer: 413 */
+#define HTTP_BODY_BYTES (64 * 1024) /* bytes of a request's body; longer: 413 */
 
 struct http;
 struct http_response; /* may be sent many times, to many clients */
@@ -121,8 +121,8 @@ struct http_kept {
 };
 
 /*
- * Writes what is answered, as far as it can be written now; reads and handles what has come
- * meanwhile.
+ * Writes pending answers as far as the sockets take them; reads and handles requests that have
+ * arrived.
  */
 void http_flush(struct http *http);
 /*
@@ -209,8 +209,8 @@ void http_stream(struct http_request *request, const char *content_type,
 /* There is something to read. */
 void http_stream_wake(struct http_request *request);
 /*
- * One budget holds for all bytes that wait for clients. The source of a stream says what it holds
- * for it, and asks before it makes more.
+ * One budget holds for all bytes that wait for clients. The source of a stream reports the bytes
+ * that it holds, and asks for room before it makes more.
  */
 void http_hold(struct http_request *request, size_t bytes);
 bool http_has_room(const struct http_request *request);

@@ -13,7 +13,9 @@
 
 #define HTTP_SCRATCH_BYTES (16 * 1024)
 #define HTTP_DATE_BYTES 40
-/* All that waits for clients to read it, and all that they have begun to send. */
+/*
+ * All bytes that wait for clients to read them, and all requests that clients have begun to send.
+ */
 #define HTTP_HELD_BYTES (64 * 1024 * 1024)
 
 struct client; /* see share.c */
@@ -21,7 +23,7 @@ struct client; /* see share.c */
 struct http_response {
 	unsigned references;
 	struct buffer head; /* content fields, the other fields, and the empty line */
-	size_t content_len; /* of the content fields, which a 304 leaves out */
+	size_t content_len; /* bytes of the content fields, which a 304 leaves out */
 	size_t etag;        /* place and length in `head` */
 	size_t etag_len;
 	const char *body;
@@ -29,7 +31,7 @@ struct http_response {
 	void (*release)(void *context);
 	void *context;
 	size_t writers;       /* connections that still have to write it */
-	struct client *payer; /* whose share it counts in, while there are writers */
+	struct client *payer; /* the client whose share it counts in, while there are writers */
 };
 
 /*
@@ -48,7 +50,7 @@ struct http_response {
  *            v            v                                          v
  *          GONE: its watcher frees it <------------------------------+
  *
- * In every state but GONE the client may go away, which ends in GONE.
+ * In every state but GONE the client may go away, and the state becomes GONE.
  */
 enum connection_state { IDLE, READING, HANDLING, WAITING, WRITING, STREAMING, LINGERING, GONE };
 
@@ -169,15 +171,14 @@ void http_end_watch(struct connection *connection);
 /* Counts the bytes of the connection anew. False: it has grown, and there is no room for that. */
 bool http_account(struct connection *connection);
 /*
- * The connection has to write the response, whose body is counted as long as that lasts. False:
- * there is no room.
+ * Counts the body of the response for the connection until it is written. False: there is no room.
  */
 bool http_response_hold(struct connection *connection, struct http_response *response);
 void http_response_drop(struct connection *connection);
 
 /* ---- request.c ---------------------------------------------------------------------------- */
 
-/* Fills the connection's request from its reader. False: no such method. */
+/* Fills the connection's request from its reader. False: the method is unknown. */
 bool http_request_fill(struct connection *connection);
 /*
  * Percent-decodes a query parameter; "+" is a blank, as forms and URL libraries send it. The

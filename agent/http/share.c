@@ -2,8 +2,8 @@
  * The share of one client in connections, watchers and bytes. A client is a user (on the Unix
  * socket) or an address (over TCP; of IPv6 the network), whatever the number of its connections.
  *
- * One rule holds for all three: a client may have three times as much as is free.
- * So a client alone gets three quarters, and the next one always finds room.
+ * One rule holds for all three: a client may hold three times as much as is free. So a client alone
+ * gets three quarters, and the next one always finds room.
  */
 #include <netinet/in.h>
 #include <stdlib.h>

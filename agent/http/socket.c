@@ -27,7 +27,9 @@ static int fill_address(struct sockaddr_un *address, const char *path, struct er
 	return 0;
 }
 
-/* Only a socket that refuses connections is a leftover; anything else belongs to somebody. */
+/*
+ * Only a socket that refuses connections is a leftover; any other file belongs to another program.
+ */
 static int remove_stale(const struct sockaddr_un *address, struct err *err)
 {
 	const char *path = address->sun_path;

@@ -1,7 +1,7 @@
 /*
- * What the files of the names module share.
+ * Inside the names module.
  *
- *   names.c    from a name to the paths that it may mean, and which of them counts
+ *   names.c    from a name to the paths that it may mean, and the choice among them
  *   text.c     the text of names: labels, reverse names, names of paths
  *   collect.c  from a record to addresses, targets and texts
  */
@@ -39,7 +39,7 @@ void names_write_address_label(char out[64], const struct names_address *address
 bool names_read_address(struct names_address *ret_address, const char *text);
 bool names_address_equal(const struct names_address *a, const struct names_address *b);
 
-/* What an answer is made from; in the caller's memory, without repetition. */
+/* The parts of an answer, without repetition; in the caller's memory. */
 struct names_collector {
 	struct names_answer *answer;
 	const char *domain;

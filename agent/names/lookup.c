@@ -24,8 +24,9 @@ struct names_lookups {
 	const char *domain;
 	ev_prepare wake; /* never started: fed when lookups are to be evaluated again */
 	struct list waits;
-	struct list due;            /* waits whose reads are all done */
-	struct names_answer answer; /* of the last evaluation that is not kept */
+	struct list due; /* waits whose reads are all done */
+	/* the last evaluation that the cache of answers does not keep */
+	struct names_answer answer;
 	struct kept kept[TABLE_SIZE];
 };
 
@@ -62,8 +63,7 @@ static void on_read(void *context, struct cache_answer *answer, const struct err
 	free(read);
 	if (list_empty(&owner->reads)) {
 		/*
-		 * The cache is in the middle of its own work: what it holds now is for the next
-		 * step.
+		 * The cache is in the middle of its own work: the next step uses its new content.
 		 */
 		list_remove(&owner->link);
 		list_append(&owner->lookups->due, &owner->link);
@@ -125,7 +125,7 @@ static void note_age(struct evaluation *evaluation, const struct cache_answer *a
 
 /* ---- the source ---- */
 
-/* What an answer without content says of its node. */
+/* The meaning of an answer without content for its node. */
 static enum names_known known_by_error(const struct err *err)
 {
 	switch (err->code) {

@@ -1,10 +1,10 @@
 /*
  * Names answered from the cache: the names module's source, with ages, waiting and reuse.
  *
- * A lookup evaluates its name against the cache. What the cache has to read first is read, all of
- * it at once, and then the name is evaluated again; that takes a few rounds at most. A lookup that
- * has no answer after NAMES_PATIENCE_MS ends with UNKNOWN. An evaluated answer is used again until
- * the cache changes. Loop thread only.
+ * A lookup evaluates its name against the cache. The cache first reads all missing nodes at once,
+ * and the lookup evaluates the name again; that takes a few rounds at most. A lookup that has no
+ * answer after NAMES_PATIENCE_MS ends with UNKNOWN. An evaluated answer is used again until the
+ * cache changes. Loop thread only.
  */
 #ifndef AGENT_NAMES_LOOKUP_H
 #define AGENT_NAMES_LOOKUP_H
@@ -20,7 +20,7 @@
 
 struct names_lookups;
 
-/* What a front end shows; borrowed until the next turn of the loop. */
+/* The answer for a front end; borrowed until the next turn of the loop. */
 struct names_view {
 	const struct names_answer *answer; /* never PENDING */
 	bool stale;                        /* the registry is away, or was not heard lately */

@@ -1,4 +1,4 @@
-/* From a name to the paths that it may mean, and which of them counts. */
+/* From a name to the paths that it may mean, and the choice among them. */
 #include "agent/names/names.h"
 
 #include <stdlib.h>
@@ -24,7 +24,7 @@ struct evaluation {
 	bool pending;                     /* something is being read */
 	/* a path that the name may mean is unknown: fatal unless another one exists */
 	bool undecided;
-	/* a part of what was found is unknown: the set would look smaller than it is */
+	/* a part of the set is unknown: the answer would be smaller than the set */
 	bool incomplete;
 };
 
@@ -128,7 +128,7 @@ static bool is_instance(const struct elements *elements)
 		elements->count == (is_at(elements, 2, "services") ? 5 : 4);
 }
 
-/* True when the path exists; then what it holds has been collected. */
+/* True when the path exists; then its content has been collected. */
 static bool try_path(struct evaluation *evaluation, const struct elements *elements)
 {
 	char path[MAX_PATH_BYTES];

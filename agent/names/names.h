@@ -1,6 +1,6 @@
 /*
- * Names: what the registry says of a DNS name. One pure mapping for every front end: the DNS
- * server, GET /v1/names and through it `berth host` and the NSS module.
+ * Names: from a DNS name to the answer that the registry gives for it. One pure mapping for every
+ * front end: the DNS server, GET /v1/names and through it `berth host` and the NSS module.
  *
  *   name --> registry paths that it may mean --> records (from the source) --> answer
  *
@@ -10,8 +10,8 @@
  *   c1.components.prod.web.joe.users   /users/joe/web/prod/components/c1
  *   c1.prod.web.joe                    the same
  *   prod.web.joe                       the instance's own record and all its components
- *   c1.app.joe, worker.app.joe         Hadoop: the records below /users/joe/services/CLASS/app whose
- *                                      description is c1, or whose yarn:component is worker
+ *   c1.app.joe, worker.app.joe         Hadoop: the records below /users/joe/services/CLASS/app
+ *                                      with description c1, or with yarn:component worker
  *   ctr-e50-1-1-1                      the record whose path ends so, among those that are known
  *   ip-10-0-0-1.NAME                   that address, when NAME has it: the target of an SRV answer
  *                                      when a record has several addresses
@@ -43,8 +43,7 @@ enum names_known {
 };
 
 /*
- * Where nodes come from: the cache, or a table in a test. What it hands out is borrowed during the
- * call.
+ * The source of nodes: the cache, or a table in a test. Its results are borrowed during the call.
  */
 struct names_source {
 	void *context;
@@ -63,7 +62,7 @@ enum names_status {
 	NAMES_FOUND, /* the name exists; it may still have nothing of the type that was asked for */
 	NAMES_ABSENT,  /* the name does not exist */
 	NAMES_PENDING, /* the source is reading */
-	NAMES_UNKNOWN, /* nobody can say while the registry is away */
+	NAMES_UNKNOWN, /* unknown while the registry is away */
 	NAMES_OUTSIDE  /* the name is not below the domain */
 };
 
@@ -86,14 +85,14 @@ struct names_answer {
 	enum names_status status;
 	struct names_address *addresses; /* without repetition */
 	size_t address_count;
-	char *alias; /* the one host name that stands in for addresses, or NULL */
+	char *alias; /* the one host name that is given in place of addresses, or NULL */
 	struct names_target *targets;
 	size_t target_count;
 	char **texts; /* key=value */
 	size_t text_count;
 	char **pointers; /* names of the components that have the address asked for */
 	size_t pointer_count;
-	char **paths; /* of the records that the answer is made of */
+	char **paths; /* of the records that the answer comes from */
 	size_t path_count;
 	bool apex; /* the name is the domain itself */
 };

@@ -1,6 +1,5 @@
 /*
- * What is said of a name, as JSON and as lines of text: GET /v1/names, `berth host`, the NSS
- * module.
+ * The answer for a name, as JSON and as lines of text: GET /v1/names, `berth host`, the NSS module.
  */
 #ifndef AGENT_NAMES_WRITE_H
 #define AGENT_NAMES_WRITE_H
@@ -20,13 +19,13 @@ enum names_part {
 	NAMES_PART_ALL = 31
 };
 
-/* The part that a record type's name stands for, in any case; 0 for another word. */
+/* The part that a record type's name means, in any letter case; 0 for another word. */
 unsigned names_part(const char *type);
 
 /*
  * {"name", "ttl", "age", "stale", "paths": [path], "addresses": [text], "alias": name, "targets":
- * [{"priority", "weight", "port", "target", "address"}], "texts": [text], "names": [name]}; what is
- * empty is left out, but name, ttl, age, stale and paths. A new reference.
+ * [{"priority", "weight", "port", "target", "address"}], "texts": [text], "names": [name]}; empty
+ * members are left out, except name, ttl, age, stale and paths. A new reference.
  */
 json_t *names_json(const struct names_view *view, const char *name, unsigned parts, uint32_t ttl_s);
 

@@ -16,9 +16,9 @@
 enum {
 	BACKOFF_FIRST_MS = 500,
 	BACKOFF_MAX_MS = 30000,
-	GOOD_RUN_MS = 60000, /* a run of this length forgives what was before */
+	GOOD_RUN_MS = 60000, /* a run of this length resets the count of failed runs */
 	HOOK_OUTPUT_BYTES = 4096,
-	CANNOT_RUN = 126, /* what a shell exits with */
+	CANNOT_RUN = 126, /* the exit status of a shell */
 	NOT_FOUND = 127,
 };
 
@@ -27,7 +27,7 @@ enum state { PREPARING, RUNNING, CLEANING, WAITING, OVER };
 struct supervise {
 	struct ev_loop *loop;
 	char **argv;
-	struct command_launch *launch;      /* of the main process */
+	struct command_launch *launch;      /* for the main process */
 	struct command_launch *hook_launch; /* of pre_start and post_stop */
 	struct supervise_callbacks callbacks;
 	const struct config_agent *config;
@@ -35,7 +35,7 @@ struct supervise {
 	bool restart_forbidden;
 	bool stopping;
 	pid_t pid;    /* 0 unless it runs */
-	int status;   /* of the last end, as a shell would report it */
+	int status;   /* the last exit status, as a shell would report it */
 	bool again;   /* it is to be started again when post_stop has ended */
 	int restarts; /* in a row, without a good run between them */
 	int64_t backoff_ms;
@@ -172,7 +172,7 @@ static void on_exit_of_child(struct ev_loop *loop, ev_child *child, int events)
 	char why[COMMAND_STATUS_BYTES];
 	ev_child_stop(loop, child);
 	ev_timer_stop(loop, &supervise->timer);
-	/* What is left of its group must not outlive it and hold its ports. */
+	/* The rest of its group must not outlive the main process and hold its ports. */
 	kill(-supervise->pid, SIGTERM);
 	supervise->pid = 0;
 	supervise->status = killed ? 128 + number : number;
@@ -336,7 +336,7 @@ void supervise_forbid_restart(struct supervise *supervise)
 	supervise->restart_forbidden = true;
 	if (supervise->state == WAITING) {
 		ev_timer_stop(supervise->loop, &supervise->timer);
-		supervise->status = 0; /* of the stop that was asked for */
+		supervise->status = 0; /* the end of a requested stop */
 		over(supervise);
 	}
 }

@@ -31,8 +31,8 @@ struct supervise_callbacks {
 	/* The process runs (again). */
 	void (*on_started)(void *context, pid_t pid);
 	/*
-	 * It exited, or could not be started; `why` in words. `failed`: with a status other than 0,
-	 * and nobody asked it to stop. `again`: it will be started again after a while; else
+	 * The main process exited, or could not be started; `why` in words. `failed`: its status is
+	 * not 0, and no stop was requested. `again`: it will be started again after a while; else
 	 * on_over follows.
 	 */
 	void (*on_exited)(void *context, const char *why, bool failed, bool again);
@@ -57,8 +57,8 @@ void supervise_destroy(struct supervise *supervise);
 void supervise_set_policy(struct supervise *supervise, const struct config_agent *config);
 
 /*
- * Starts it, after pre_start when there is one. BERTH_FAILED when it cannot be run at once, with
- * *ret_status 127 (no such program) or 126; what fails later is reported by on_exited and on_over.
+ * Starts it, after pre_start when there is one. BERTH_FAILED when it cannot run, with *ret_status
+ * 127 (the program does not exist) or 126; on_exited and on_over report later failures.
  */
 int supervise_start(struct supervise *supervise, int *ret_status, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
