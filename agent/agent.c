@@ -34,7 +34,7 @@
 
 enum {
 	LARGE_BYTES = 64 * 1024,
-	COMMANDS_END_WITHIN_MS = 2000, /* killed ones: only what the kernel holds up takes longer */
+	COMMANDS_END_WITHIN_MS = 2000, /* for killed commands: only a busy kernel takes longer */
 };
 
 /* ---- the service manager --------------------------------------------------------------------- */
@@ -66,8 +66,8 @@ static void notify_status_of(const struct agent *agent)
 }
 
 /*
- * Decides anew what follows for the agent as a whole. Whatever has changed, it has woken this
- * (agent_wake()), and each step looks at the whole state, so that no event can be missed.
+ * Decides again for the agent as a whole. Every change wakes this function (agent_wake()), and each
+ * step looks at the whole state, so that no event can be missed.
  */
 static void agent_reconsider(struct agent *agent)
 {
@@ -315,8 +315,8 @@ static bool is_asked_to_end(void)
 }
 
 /*
- * The predecessor found the configuration good a moment ago: somebody is writing it just now. There
- * is no way back to the old program.
+ * The predecessor found the configuration good a moment ago: probably an editor is writing it at
+ * this moment. There is no way back to the old program.
  */
 static int load_patiently(struct config **ret_config, const char *path)
 {

@@ -364,7 +364,10 @@ static struct component *take_by_path(
 	return NULL;
 }
 
-/* What a component takes along to another path: the state of its checks, its dynamic addresses. */
+/*
+ * The part of a component that it keeps at another path: the state of its checks, its dynamic
+ * addresses.
+ */
 static json_t *saved_by_label(const struct predecessors *before, const char *label)
 {
 	for (size_t i = 0; i < before->count; i++) {

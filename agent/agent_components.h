@@ -1,7 +1,7 @@
 /*
- * The agent's components: made from the configuration, gated by what the agent as a whole does
- * (running, drained, stopping, waiting for the main process), and kept after a reload until they
- * have withdrawn.
+ * The agent's components: made from the configuration, gated by the agent's own state (running,
+ * drained, stopping, waiting for the main process), and kept after a reload until they have
+ * withdrawn.
  */
 #ifndef AGENT_AGENT_COMPONENTS_H
 #define AGENT_AGENT_COMPONENTS_H
@@ -30,7 +30,7 @@ void agent_components_reload(struct agent *agent, struct config *next_take);
 /* Frees retired components that have withdrawn; true if there were any. */
 bool agent_components_free_withdrawn(struct agent *agent);
 
-/* Lets every component follow what the agent as a whole does now. */
+/* Tells every component the agent's new state. */
 void agent_components_update_gates(struct agent *agent);
 void agent_components_on_registry_state(
 	struct agent *agent, enum registry_state state, const char *why);
@@ -42,9 +42,12 @@ void agent_components_on_registry_state(
 bool agent_components_ready(const struct agent *agent, bool away_ok, struct err *ret_why);
 /* The component with this label; NULL when there is none. */
 struct component *agent_components_find(const struct agent *agent, const char *label);
-/* Every component, retired or not, has done in the registry what it wants. */
+/* True when every component, retired or not, has completed its changes in the registry. */
 bool agent_components_settled(const struct agent *agent);
-/* Warns of each record that may be left although it is to go, and says what ends it. */
+/*
+ * Warns of each record that may be left behind although it should be removed, and says when it will
+ * disappear.
+ */
 void agent_components_log_left(const struct agent *agent);
 /* A component, retired or not, has this path. */
 bool agent_components_have_path(const struct agent *agent, const char *path);

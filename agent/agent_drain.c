@@ -11,7 +11,7 @@ static const double CONFIRM_AGAIN_S = 1.0;
 
 /* ---- begin and end --------------------------------------------------------------------------- */
 
-/* A component's, or the agent's when there is none. */
+/* The drain of the component, or the agent's when `component` is NULL. */
 static struct drain *drain_of(struct agent *agent, struct component *component)
 {
 	return component ? component_drain(component) : &agent->drain;

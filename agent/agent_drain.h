@@ -18,14 +18,14 @@ struct agent;
 void agent_drain_load(struct agent *agent, const json_t *passed);
 /* Once the components exist: drains them again that were drained. */
 void agent_drain_load_components(struct agent *agent);
-/* What agent_drain_load() takes. New reference. */
+/* The argument of agent_drain_load(). New reference. */
 json_t *agent_drain_save(struct agent *agent);
 
 /* `component`: one of the agent's, or NULL for the whole agent. */
 void agent_drain_begin(
 	struct agent *agent, struct component *component, const char *reason, int64_t for_ms);
 void agent_drain_end(struct agent *agent, struct component *component);
-/* The components changed: what the registry confirmed before no longer counts. */
+/* The components changed: earlier confirmations of the registry no longer count. */
 void agent_drain_confirm_again(struct agent *agent);
 
 /*

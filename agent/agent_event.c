@@ -9,8 +9,8 @@
 static const char HISTORY_DOCUMENT[] = "history";
 
 /*
- * So long the disk has rest between two savings; what happened in between is lost with a killed
- * agent.
+ * The pause between two savings, for the sake of the disk; a killed agent loses the events of that
+ * time.
  */
 static const double SAVE_AFTER_S = 5;
 

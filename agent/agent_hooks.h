@@ -1,6 +1,4 @@
-/*
- * What the API asks of the agent.
- */
+/* The agent's side of the API's requests. */
 #ifndef AGENT_AGENT_HOOKS_H
 #define AGENT_AGENT_HOOKS_H
 

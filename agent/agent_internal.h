@@ -71,7 +71,7 @@ struct agent {
 	char **argv;         /* the whole command line, for an upgrade */
 	const char *config_path;
 	struct config *config;
-	json_t *reload_problems; /* of the last reload, when it failed; else NULL */
+	json_t *reload_problems; /* why the last reload failed; NULL when it did not */
 	double reloaded;         /* wall clock seconds of the last good reload; 0: none */
 	double started;          /* wall clock seconds */
 

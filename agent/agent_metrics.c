@@ -31,7 +31,7 @@ void agent_metrics_forget_removed(struct agent *agent)
 	}
 }
 
-/* Counters exist, at 0, before the first event: only so does a rate see it. */
+/* Counters exist, at 0, before the first event: otherwise a rate would miss it. */
 static void make_check_series(struct metrics *metrics, const struct check *check)
 {
 	const char *name = check_config(check)->name;

@@ -1,6 +1,4 @@
-/*
- * Metrics of checks and components that are read when somebody asks, or dropped with their subject.
- */
+/* Metrics of checks and components that are read for each scrape, or dropped with their subject. */
 #ifndef AGENT_AGENT_METRICS_H
 #define AGENT_AGENT_METRICS_H
 

@@ -15,7 +15,7 @@ void agent_names_close(struct agent *agent);
 void agent_names_apply_options(struct agent *agent);
 /* Brings the metrics of names up to date. */
 void agent_names_update_metrics(struct agent *agent);
-/* Gives the listening sockets to a successor. agent_names_close() is all that may follow. */
+/* Gives the listening sockets to a successor. Only agent_names_close() may follow. */
 void agent_names_pass(struct agent *agent, struct upgrade *passed);
 
 #endif

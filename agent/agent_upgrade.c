@@ -83,7 +83,7 @@ static void describe_socket(const struct config_agent *config, char *text, size_
 		config->socket_group_id);
 }
 
-/* Reads what the successor will read; false when it has become bad since the test. */
+/* Loads the configuration as the successor will; false when it has become bad since the test. */
 static bool look_ahead(const struct agent *agent, bool *ret_same_registry)
 {
 	struct config *next = NULL;
@@ -97,7 +97,7 @@ static bool look_ahead(const struct agent *agent, bool *ret_same_registry)
 	return good;
 }
 
-/* All that the successor needs. The registry is closed afterwards: only exec() is left. */
+/* The document for the successor. The registry is closed afterwards: only exec() is left. */
 static json_t *make_document(struct agent *agent)
 {
 	char socket[PATH_BYTES];
@@ -297,7 +297,7 @@ void agent_upgrade_begin(struct agent *agent)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-/* A descriptor is of use only for what the predecessor opened it for. */
+/* Keeps a descriptor only if its use has not changed since the predecessor opened it. */
 static void keep_if_same(int *fd, const char *before, const char *now)
 {
 	if (*fd >= 0 && strcmp(before, now) != 0) {

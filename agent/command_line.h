@@ -20,7 +20,7 @@ struct command_line {
 	const char *config_path;
 	bool strict;  /* -t: warnings count as bad */
 	int ready_fd; /* s6's notification descriptor, -1 for none */
-	char **argv;  /* of the main process, behind "--"; NULL for none */
+	char **argv;  /* the main process's, behind "--"; NULL for none */
 };
 
 struct command_line command_line_parse(int argc, char **argv);

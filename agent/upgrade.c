@@ -131,7 +131,7 @@ static void receive_from_predecessor(struct upgrade *upgrade, const char *variab
 	upgrade->document = fd >= 0 ? read_document(fd) : NULL;
 	if (!upgrade->document) {
 		log_error("upgrade", "the predecessor's document cannot be read: starting afresh");
-		/* Sockets and locks that nobody knows of would block our own. */
+		/* Unknown sockets and locks would block our own. */
 		close_range(STDERR_FILENO + 1, ~0U, 0);
 		return;
 	}

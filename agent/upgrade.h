@@ -1,6 +1,6 @@
 /*
- * What an agent passes to its successor in an upgrade: a JSON document in an anonymous file, and
- * open descriptors.
+ * The state that an agent passes to its successor in an upgrade: a JSON document in an anonymous
+ * file, and open descriptors.
  *
  * The document carries a version. The successor takes the members that it knows and ignores the
  * others, so that both sides may be different builds. A service manager passes descriptors in the

@@ -23,7 +23,7 @@ static bool host_valid(const char *host, size_t len, bool bracketed)
 	return len > 0 && len <= 255 && strspn(host, allowed) >= len;
 }
 
-/* Splits `len` bytes of "host", "host:port" or "[v6]:port"; false when it is none of them. */
+/* Splits `len` bytes of "host", "host:port" or "[v6]:port"; false for any other form. */
 static bool split_authority(const char *text, size_t len, const char **ret_host,
 	size_t *ret_host_len, const char **ret_port, size_t *ret_port_len)
 {

@@ -1,8 +1,7 @@
 /*
  * From sections to structs: the steps between source.h and config.h.
  *
- * Each step reports what it finds to source->problems and goes on, so that one run shows all
- * mistakes.
+ * Each step reports mistakes to source->problems and goes on, so that one run shows all of them.
  */
 #ifndef AGENT_CONFIG_BUILD_H
 #define AGENT_CONFIG_BUILD_H
@@ -47,15 +46,18 @@ void config_require(
 struct config_entry *config_next_numbered(
 	const struct config_section *section, const struct config_option *option, int *above);
 
-/* What holds within and between sections beyond single values; they complete the struct, too. */
+/*
+ * The rules within and between sections, beyond those for single values. They also complete the
+ * structs.
+ */
 void config_rule_registry(struct config_builder *builder, const struct config_section *section);
 void config_rule_component(struct config_builder *builder, const struct config_section *section,
 	struct config_component *component);
 void config_rule_endpoint(struct config_builder *builder, const struct config_section *section,
 	const struct config_endpoint *endpoint);
 /*
- * For a component that has all its endpoints, when nothing else is wrong: a record of wrong parts
- * would tell their mistakes again.
+ * Call it for a component that has all its endpoints and no mistakes so far: the record of a wrong
+ * part would repeat the part's mistake.
  */
 void config_rule_record(struct config_builder *builder, const struct config_section *section,
 	const struct config_component *component);

@@ -171,7 +171,7 @@ static bool is_container_id(const char *text)
 }
 
 /*
- * What stands before the id in cgroup paths ("/docker/ID", "/kubepods/…/ID", "docker-ID.scope",
+ * True for text before the id in cgroup paths ("/docker/ID", "/kubepods/…/ID", "docker-ID.scope",
  * "cri-containerd-ID.scope", "libpod-ID.scope") and in the sources of the mounts that Docker and
  * Podman make for /etc/hostname.
  */
@@ -218,7 +218,7 @@ static char *container_id_in(const char *path)
 	return found;
 }
 
-/* What somebody said goes before what can be guessed: on YARN a Docker container has both. */
+/* A variable that an operator sets goes before a guess: on YARN a Docker container has both. */
 static int find_container_id(const char *name, char **ret_value, struct err *err)
 {
 	const char *given = getenv("CONTAINER_ID");

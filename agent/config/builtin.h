@@ -1,12 +1,12 @@
 /*
- * ${berth.…}: what Berth finds out by itself.
+ * ${berth.…}: values that Berth finds out by itself.
  *
  *   berth.hostname      the host name, as gethostname(2) gives it
- *   berth.fqdn          the host name with its domain; asks the resolver, once for a process and as long as DNS takes
+ *   berth.fqdn          the host name with its domain; asks the resolver, once for a process
  *   berth.ip            the first IPv4 address of an interface that is up and no loopback
  *   berth.ip6           likewise IPv6, and no link-local address
  *   berth.ip.IFACE      the IPv4 address of this interface
- *   berth.container_id  $CONTAINER_ID (YARN sets it), else the id that Docker, Podman or Kubernetes gave this container
+ *   berth.container_id  $CONTAINER_ID (YARN sets it), else the id from Docker, Podman or Kubernetes
  */
 #ifndef AGENT_CONFIG_BUILTIN_H
 #define AGENT_CONFIG_BUILTIN_H
@@ -16,8 +16,8 @@
 #include "lib/base/err.h"
 
 /*
- * `name` with its "berth.". A malloc'ed value, or BERTH_FAILED: unknown name, or not to be found
- * out here and why.
+ * `name` with its "berth.". A malloc'ed value, or BERTH_FAILED: the name is unknown, or this
+ * machine has no value for it.
  */
 int config_builtin(const char *name, char **ret_value, struct err *err) ERR_REQUIRED(3);
 

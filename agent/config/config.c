@@ -187,7 +187,8 @@ static struct config_component *find_component(const struct config *config, cons
 }
 
 /*
- * The component that an endpoint or check belongs to; NULL when there is none, which is reported.
+ * The component that an endpoint or check belongs to; reports an error and returns NULL when there
+ * is none.
  */
 static struct config_component *owner_of(
 	struct config_builder *builder, const struct config_section *section, char **component_name)

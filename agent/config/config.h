@@ -26,7 +26,10 @@ struct config_name_value {
 
 enum config_writer_kind { CONFIG_WRITER_NONE, CONFIG_WRITER_USER, CONFIG_WRITER_GROUP };
 
-/* Who else, beside root and the agent, may report a ttl check or supply a dynamic endpoint. */
+/*
+ * The user or group that may report a ttl check or supply a dynamic endpoint, beside root and the
+ * agent.
+ */
 struct config_writer {
 	enum config_writer_kind kind;
 	char *name;
@@ -67,7 +70,7 @@ struct config_check {
 	char *name;
 	char *component;
 	enum config_check_type type;
-	/* as one writes it: with shell = yes the given text, else all ${…} replaced */
+	/* the command's text: as given with shell = yes, else with all ${…} replaced */
 	char *command;
 	char **argv; /* NULL-terminated; with shell = yes {"/bin/sh", "-c", command} */
 	bool shell;
@@ -272,8 +275,8 @@ void config_refuse_changes(const struct config *now, const struct config *next, 
 	struct config_problems *problems);
 
 /*
- * The effective configuration as an INI file that config_load() reads to the same effect; secrets
- * masked as ****.
+ * The effective configuration as an INI file that config_load() reads as the same configuration;
+ * secrets masked as ****.
  */
 void config_print(const struct config *config, FILE *stream);
 /* berth.full.ini: every option with its default and help, from the table. */
@@ -282,13 +285,13 @@ void config_print_reference(FILE *stream);
 void config_print_manual(FILE *stream);
 
 /*
- * What to call a component in logs, metrics and the API: its NAME, or the last path element when it
+ * The name of a component in logs, metrics and the API: its NAME, or the last path element when it
  * has none. Borrowed.
  */
 const char *config_component_label(const struct config_component *component);
 const struct config_component *config_find_component(const struct config *config, const char *label);
 
-/* Same text of everything that matters to it, so that a reload need not touch it. */
+/* True when all options are equal that matter to the check, so that a reload need not touch it. */
 bool config_check_equal(const struct config_check *a, const struct config_check *b);
 bool config_component_equal(const struct config_component *a,
 	const struct config_component *b); /* record, endpoints and path; not its checks */

@@ -1,8 +1,8 @@
 /*
- * Doubts: values that are legal and surely not meant, which berthd -t reports as warnings.
+ * Doubts: values that are legal but probably mistakes; berthd -t reports them as warnings.
  *
- * Each function returns 0, or BERTH_FAILED with an error that says what is doubtful. They never
- * change a value.
+ * Each function returns 0, or BERTH_FAILED with an error that explains the doubt. They never change
+ * a value.
  */
 #ifndef AGENT_CONFIG_DOUBT_H
 #define AGENT_CONFIG_DOUBT_H

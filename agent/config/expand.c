@@ -198,8 +198,8 @@ int config_expand_dollar(struct buffer *to, const char *text, const char **ret_e
 }
 
 /*
- * Values have no blanks around them, wherever they come from: what -T prints must read back the
- * same.
+ * Values have no blanks around them, whatever their source: the output of -T must load as the same
+ * values.
  */
 static void trim(char *text)
 {

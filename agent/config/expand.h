@@ -19,8 +19,8 @@
 char *config_expand(const char *text, struct err *err) ERR_REQUIRED(2);
 
 /*
- * `text` is on a dollar: appends what it stands for, with the blanks around it, and sets *ret_end
- * behind it. 0 or BERTH_FAILED.
+ * `text` points to a dollar: appends the value, with the blanks around it, and sets *ret_end behind
+ * the name. 0 or BERTH_FAILED.
  */
 int config_expand_dollar(struct buffer *to, const char *text, const char **ret_end, struct err *err)
 	ERR_REQUIRED(4);

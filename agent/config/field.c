@@ -21,7 +21,7 @@ static const void *const_place_at(const void *target, size_t offset)
 	return (const char *)target + offset;
 }
 
-/* The member itself, and what goes with it. */
+/* The member itself, and its companion. */
 #define MEMBER(type) (*(type *)place_at(target, option->offset))
 #define SECOND(type) (*(type *)place_at(target, option->second))
 #define CONST_MEMBER(type) (*(type const *)const_place_at(target, option->offset))

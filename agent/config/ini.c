@@ -1,8 +1,8 @@
 /*
- * inih splits lines into key and value. What it would cut or guess at, it never sees: this reader
- * counts the lines, takes the section headers itself (inih cuts their names at 49 bytes and keeps
- * quiet about empty sections), drops indentation (inih would call the handler again with the key
- * above) and refuses what is not `key = value`.
+ * inih splits lines into key and value. It never sees lines that it would cut or guess at: this
+ * reader counts the lines, takes the section headers itself (inih cuts their names at 49 bytes and
+ * does not report empty sections), drops indentation (inih would call the handler again with the
+ * key above) and refuses lines that are not `key = value`.
  */
 #include "agent/config/ini.h"
 
@@ -32,7 +32,8 @@ struct reader {
 	FILE *stream;
 	int line;
 	char text[CONFIG_LINE_BYTES + 2]; /* the current line, its \n and a NUL */
-	const char *pending;              /* what inih has not taken of it yet; NULL for nothing */
+	/* the rest of the line that inih has not taken yet; NULL for none */
+	const char *pending;
 	bool in_section; /* keys go to `section`; otherwise they are skipped, see `skipping` */
 	bool skipping;   /* the section's own line was wrong and has been reported */
 	size_t section;

@@ -25,7 +25,7 @@ static bool is_ascii(const char *text)
 	return true;
 }
 
-/* ASCII only, whatever the locale says. */
+/* ASCII only, in every locale. */
 static void lower_and_hyphenate(char *text)
 {
 	for (char *c = text; *c; c++) {
@@ -83,8 +83,8 @@ static bool is_plain(char c)
 }
 
 /*
- * The first `len` bytes of a name with - for what no label holds, and a mark that tells this name
- * from others like it.
+ * The first `len` bytes of a name with - for each byte that no label holds, and a mark that
+ * distinguishes this name from similar ones.
  */
 static char *marked_name(const char *name, size_t len)
 {

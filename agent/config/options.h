@@ -1,10 +1,10 @@
 /*
  * The option table: every section and key there is.
  *
- * A row says how a key is written, where its value lives, what it is when nobody sets it and what
- * it is for. From the rows come the parser, -T, berth.full.ini, berth.ini.5, the comparison of two
- * configurations and the freeing of one (field.h). To add an option, add its member to config.h and
- * its row to options.c.
+ * A row has the form of a key, the place of its value, its default and its help. The parser, -T,
+ * berth.full.ini, berth.ini.5, the comparison of two configurations and the freeing of one
+ * (field.h) all work from the rows. To add an option, add its member to config.h and its row to
+ * options.c.
  */
 #ifndef AGENT_CONFIG_OPTIONS_H
 #define AGENT_CONFIG_OPTIONS_H
@@ -16,10 +16,10 @@
 #include "agent/config/config.h"
 #include "lib/base/err.h"
 
-/* How a value is written and what its member is. */
+/* The form of a value, and the type of its member. */
 enum config_type {
 	CONFIG_TEXT,     /* char *; at most `max` bytes when max is set */
-	CONFIG_COMMAND,  /* char *, as one writes it, and its words, a NULL-terminated char ** */
+	CONFIG_COMMAND,  /* char *, the command's text, and its words, a NULL-terminated char ** */
 	CONFIG_FILE,     /* char *, an absolute file name */
 	CONFIG_BOOLEAN,  /* bool */
 	CONFIG_CHOICE,   /* bool, named by words[0] (false) and words[1] (true) */
@@ -47,7 +47,7 @@ struct config_option {
 	/* CONFIG_COMMAND: the offset of a bool, a shell takes the text as it is; 0 for none */
 	size_t shell;
 	const char *fallback; /* the default as one would write it; NULL for none */
-	/* for people: what happens without a value, when that is not a fixed default */
+	/* for people: the behaviour without a value, when there is no fixed default */
 	const char *automatic;
 	const char *const *words;
 	int64_t min;
@@ -57,7 +57,7 @@ struct config_option {
 	bool may_be_empty;    /* `key =` sets it to nothing, rather than leaving the default */
 	bool masks_secrets;   /* CONFIG_PAIRS whose values may be secrets, by their names */
 	int (*verify)(const char *value, struct err *err)
-		ERR_REQUIRED(2); /* what the type does not know */
+		ERR_REQUIRED(2); /* a check that the type does not make */
 	int (*doubt)(const char *value, struct err *err)
 		ERR_REQUIRED(2); /* legal and surely not meant: a warning, see doubt.h */
 	int (*verify_name)(const char *name, struct err *err)
@@ -115,7 +115,7 @@ void config_option_nearest(
 /* For the option "address": 2 of "address.2", 0 of "address", -1 of a key that is not its own. */
 int config_option_number(const struct config_option *option, const char *key);
 
-/* What may be written, for people: "duration, 1ms to 24h". Into `out`. */
+/* The allowed values, for people: "duration, 1ms to 24h". Into `out`. */
 void config_option_describe(const struct config_option *option, char *out, size_t size);
 
 #endif

@@ -107,13 +107,13 @@ static char *describe(const struct config_option *option)
 		fallback ? fallback : "", option->fixed ? "; a reload cannot change it" : "");
 }
 
-/* A key as one writes it, and what it stands for in the documents. */
+/* A key as in a file, and the part of it that varies in the documents. */
 static const char *family_suffix(const struct config_option *option)
 {
 	return option->type == CONFIG_PAIRS ? ".NAME" : "";
 }
 
-/* What registers something is all comment, so that the file as it stands loads. */
+/* Sections that register something are comments, so that the file loads without changes. */
 static bool is_live(enum config_section_kind kind)
 {
 	return config_sections[kind].naming == CONFIG_UNNAMED;

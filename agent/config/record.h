@@ -1,6 +1,6 @@
 /*
- * The service record of a component: its configuration, less the endpoints that are out, plus what
- * is known at run time.
+ * The service record of a component: its configuration, without the endpoints that are out, and
+ * with the values that come at run time.
  */
 #ifndef AGENT_CONFIG_RECORD_H
 #define AGENT_CONFIG_RECORD_H
@@ -12,7 +12,7 @@
 #include "lib/base/err.h"
 #include "lib/record/record.h"
 
-/* What the run adds to one endpoint of the configuration, in the same order. */
+/* The run-time part of one endpoint of the configuration, in the same order. */
 struct config_record_endpoint {
 	bool out; /* a check that guards it is not up */
 	/* dynamic: what a local process supplied, an array of objects; NULL while nothing is */

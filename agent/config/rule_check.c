@@ -31,7 +31,7 @@ static void refuse_foreign_keys(struct config_builder *builder,
 	}
 }
 
-/* What Berth knows, for the shell; what the section gives itself wins. */
+/* Berth's built-in values, for the shell; variables of the section go first. */
 static void add_builtin(void *context, const char *name, const char *value)
 {
 	struct config_check *check = context;

@@ -73,7 +73,10 @@ static bool has_bad_entry(const struct config_section *section)
 	return false;
 }
 
-/* What the registry would refuse only when it is opened, such as what this build cannot do. */
+/*
+ * Finds mistakes that the registry would otherwise find only when it opens, such as options that
+ * this build does not support.
+ */
 static void check_options(struct config_builder *builder, const struct config_section *section)
 {
 	const struct config_registry *registry = &builder->config->registry;
@@ -131,9 +134,9 @@ static bool set_name_from_host(struct config_builder *builder, const struct conf
 }
 
 /*
- * The last element of the path: `name`, else from id, else the host name. An id that nobody wrote
- * need not make a label: Docker's has 64 digits, one more than a label. False when a mistake has
- * been reported.
+ * The last element of the path: `name`, else from id, else the host name. An id that Berth found
+ * out by itself may be no label: Docker's has 64 digits, one more than a label. False when a
+ * mistake has been reported.
  */
 static bool resolve_name(struct config_builder *builder, const struct config_section *section,
 	struct config_component *component)
@@ -324,8 +327,8 @@ static bool check_addresses(struct config_builder *builder, const struct config_
 }
 
 /*
- * The addresses must make an endpoint that may be written: what the registry would refuse is told
- * now.
+ * The addresses must make an endpoint that may be written: reports now what the registry would
+ * refuse later.
  */
 static void check_endpoint_record(struct config_builder *builder,
 	const struct config_section *section, const struct config_endpoint *endpoint)
@@ -398,7 +401,9 @@ void config_rule_endpoint(struct config_builder *builder, const struct config_se
 	}
 }
 
-/* What may stand alone can be too much together: the record is made as when all checks are up. */
+/*
+ * Parts that are legal alone can be too large together: makes the record as if all checks were up.
+ */
 void config_rule_record(struct config_builder *builder, const struct config_section *section,
 	const struct config_component *component)
 {

@@ -19,10 +19,7 @@ bool config_name_is_secret(const char *name)
 	return false;
 }
 
-/*
- * Copies text, with **** for what stands between the first : and the last @ of each URL's
- * authority.
- */
+/* Copies text, with **** between the first : and the last @ of each URL's authority. */
 static char *mask_urls(const char *text)
 {
 	static const char scheme_end[] = "://";

@@ -1,6 +1,4 @@
-/*
- * What is not shown: values whose names sound secret, and passwords in URLs.
- */
+/* Hides secrets: values whose names sound secret, and passwords in URLs. */
 #ifndef AGENT_CONFIG_SECRET_H
 #define AGENT_CONFIG_SECRET_H
 
@@ -10,7 +8,7 @@
 
 #define CONFIG_MASK "****"
 
-/* True when the name holds one of the words that secrets are named by, in any letter case. */
+/* True when the name contains a word that is usual for secrets, in any letter case. */
 bool config_name_is_secret(const char *name);
 
 /*

@@ -1,12 +1,12 @@
 /*
  * Splits a command into words as a POSIX shell would, without running one.
  *
- *   'a b'     every character stands for itself, up to the next '
+ *   'a b'     every character means itself, up to the next '
  *   "a b"     likewise, but a backslash before ", \, $, ` or a line break quotes that character
  *   \c        outside of quotes: c, whatever it is; a backslash at the end of a line joins lines
  *   blanks    space, tab and line break separate words outside of quotes
- *   ${…} $$   are expanded (expand.h) wherever they are, within quotes too: the value becomes part of its word as it
- *             is, with all its blanks and quotes, so that no value makes two words of one
+ *   ${…} $$   are expanded (expand.h) everywhere, within quotes too: the value becomes part of its
+ *             word with all its blanks and quotes, so that no value makes two words of one
  *
  * Quoted and plain parts that touch are one word; '' and "" are empty words. Everything else that
  * has a meaning for a shell is a plain character here: | & ; < > ( ) ` * ? [ ] # ~ = { } !. A pipe,
@@ -31,9 +31,9 @@ int shellwords_split(char ***ret_words, const char *line, struct err *err)
 char *shellwords_join(char *const *words);
 
 /*
- * The first part of `line` that would mean something to a shell and is a plain part of a word here:
- * an operator, a command substitution, a ~. NULL when there is none, or a quote is not closed;
- * ret_len is its length.
+ * The first part of `line` that has a meaning for a shell but is a plain part of a word here: an
+ * operator, a command substitution, a ~. NULL when there is none, or a quote is not closed; ret_len
+ * is its length.
  */
 const char *shellwords_find_syntax(const char *line, size_t *ret_len);
 

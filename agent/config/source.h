@@ -1,5 +1,5 @@
 /*
- * What the files say, before anybody asks what it means: sections of keys and values, each with its
+ * The text of the files before its interpretation: sections of keys and values, each with its
  * place.
  *
  * A section of the same kind and name in a later file adds to the first, the later value of a key
@@ -20,16 +20,16 @@ struct config_entry {
 	char *expanded;
 	const char *file;
 	int line;
-	unsigned header; /* which [section] line it stands under */
+	unsigned header; /* the number of its [section] line */
 	bool bad;        /* a mistake was found in it and reported */
 };
 
 struct config_section {
 	char *kind;       /* "endpoint" of [endpoint rest] */
 	char *name;       /* "rest"; "" without one */
-	const char *file; /* where it stands first */
+	const char *file; /* the place of the first header */
 	int line;
-	const char *last_file; /* where it stands last */
+	const char *last_file; /* the place of the last header */
 	int last_line;
 	unsigned header;
 	struct config_entry *entries;

@@ -40,7 +40,10 @@ int config_parse_word(const char *text, const char *const *words, unsigned *ret_
 	struct err *err) ERR_REQUIRED(4);
 /* Words between commas and blanks. */
 void config_parse_list(const char *text, char ***ret_items, size_t *ret_count);
-/* Text in which \r \n \t \\ \xHH stand for a byte. The result has a NUL behind its last byte. */
+/*
+ * Text with \r
+ *  \t \\ \xHH for bytes. The result has a NUL behind its last byte.
+ */
 int config_parse_bytes(const char *text, char **ret_bytes, size_t *ret_len, struct err *err)
 	ERR_REQUIRED(4);
 /* Numbers from min to max and ranges of them: 200-299, 404. */
@@ -65,8 +68,8 @@ char *config_format_bytes(const char *bytes, size_t len);
 char *config_format_status_ranges(const struct config_status_range *ranges, size_t count);
 
 /*
- * True for valid UTF-8 without control characters other than tab: what a line of a configuration
- * may hold.
+ * True for valid UTF-8 without control characters other than tab: a configuration may hold only
+ * such lines.
  */
 bool config_is_plain_text(const char *text, size_t len);
 /* True for the name of an environment variable. */

@@ -1,6 +1,6 @@
 /*
- * What the type of an option does not say about its value. Each returns 0, or BERTH_FAILED with an
- * error that says what is allowed; none is called with an empty value.
+ * Checks of an option's value beyond its type. Each returns 0, or BERTH_FAILED with an error that
+ * says what is allowed; none is called with an empty value.
  */
 #ifndef AGENT_CONFIG_VERIFY_H
 #define AGENT_CONFIG_VERIFY_H
@@ -33,7 +33,7 @@ int config_verify_header_name(const char *name, struct err *err) ERR_REQUIRED(2)
 /* Of [check] limit.NAME = value. */
 int config_verify_limit_name(const char *name, struct err *err) ERR_REQUIRED(2);
 int config_verify_limit(const char *value, struct err *err) ERR_REQUIRED(2);
-/* The NAME of [endpoint NAME] and the like: it stands in URLs and metrics. */
+/* The NAME of [endpoint NAME] and the like: it is used in URLs and metrics. */
 int config_verify_section_name(const char *name, struct err *err) ERR_REQUIRED(2);
 
 /* Users and groups by name or number. */
