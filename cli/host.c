@@ -1,4 +1,4 @@
-/* `berth host`: what DNS says of a name, as host(1) would print it, with the age of the answer. */
+/* `berth host`: the DNS answer for a name, as host(1) would print it, with its age. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -80,8 +80,8 @@ struct berth_paths {
 	char **items;
 	size_t count;
 	/*
-	 * berth_list(): children whose names no path can hold; %XX stands for a byte that is odd in
-	 * a name.
+	 * berth_list(): children with names that no path can hold; %XX replaces a byte that is odd
+	 * in a name.
 	 */
 	char **foreign;
 	size_t foreign_count;
@@ -92,7 +92,7 @@ struct berth_paths {
 struct berth_endpoint {
 	const char *path;         /* of the record */
 	const char *scope;        /* "external" or "internal" */
-	const char *api;          /* what is spoken: a URI */
+	const char *api;          /* the API of the endpoint: a URI */
 	const char *protocol;     /* "REST", "webui", …; "" when the record has none */
 	const char *address_type; /* "uri", "host/port", … */
 	/* in one line: a URI, host:port ([::1]:80 for IPv6) or a path; "" without such a form */
@@ -278,9 +278,9 @@ enum berth_event_type {
 	BERTH_EVENT_SUBSCRIBED, /* the watch has begun: `records` is all there is */
 	BERTH_EVENT_UPDATED,    /* `path` was made or changed; `records` is its record alone */
 	BERTH_EVENT_DELETED,    /* `path` is gone */
-	BERTH_EVENT_STALE,      /* the registry is away: what is known may be out of date */
-	BERTH_EVENT_FRESH,      /* it is back, and what is known is true again */
-	BERTH_EVENT_RESYNC,     /* `records` replaces all that was known: events were missed */
+	BERTH_EVENT_STALE,      /* the registry is away: the known state may be out of date */
+	BERTH_EVENT_FRESH,      /* it is back, and the known state is true again */
+	BERTH_EVENT_RESYNC,     /* `records` replaces the whole known state: events were missed */
 	/* the agent is away; a RESYNC (at first: SUBSCRIBED) follows when it is back */
 	BERTH_EVENT_LOST
 };
@@ -302,9 +302,9 @@ typedef void berth_on_event(void *context, const struct berth_event *event);
 
 /*
  * Watches the node at `path`, or with `recursive` everything at and below it. The path need not
- * exist. Returns at once: all else, the first snapshot too, comes through `on_event` from
- * berth_dispatch(). When a stream breaks, or is silent for five heartbeats, the library
- * connects again after a random delay that grows up to 15 s.
+ * exist. Returns at once: all events, the first snapshot too, come through `on_event` from
+ * berth_dispatch(). When a stream breaks, or is silent for five heartbeats, the library connects
+ * again after a random delay that grows up to 15 s.
  */
 int berth_watch(struct berth *berth, const char *path, bool recursive, berth_on_event *on_event,
 	void *context, struct berth_watch **ret_watch, struct berth_failure *failure);
@@ -323,7 +323,7 @@ const char *berth_event_name(enum berth_event_type type);
 enum berth_bind_flags {
 	BERTH_BIND_OVERWRITE = 1, /* replaces any node; else BERTH_FILE_ALREADY_EXISTS */
 	BERTH_BIND_EPHEMERAL = 2, /* vanishes with this handle */
-	BERTH_BIND_PARENTS = 4    /* makes what is missing above it; else BERTH_PATH_NOT_FOUND */
+	BERTH_BIND_PARENTS = 4    /* makes missing parents; else BERTH_PATH_NOT_FOUND */
 };
 
 /*
@@ -336,7 +336,7 @@ int berth_bind(struct berth *berth, const char *path, const char *record, unsign
 
 /*
  * Makes a node without a record; an existing one is no error, and *ret_made (may be NULL) says
- * which it was. With `parents` also makes what is missing above it, else BERTH_PATH_NOT_FOUND.
+ * which it was. With `parents` also makes missing parents, else BERTH_PATH_NOT_FOUND.
  */
 int berth_mknode(struct berth *berth, const char *path, bool parents, bool *ret_made,
 	struct berth_failure *failure);
@@ -433,13 +433,13 @@ int berth_drain_component(struct berth *berth, const char *component, const char
 int berth_undrain_component(
 	struct berth *berth, const char *component, struct berth_failure *failure);
 
-/* Lifts the flap damping of a component: what its checks say counts at once. */
+/* Lifts the flap damping of a component: its checks count at once. */
 int berth_undamp(struct berth *berth, const char *component, struct berth_failure *failure);
 
 /*
  * Makes the agent read its configuration again. A bad one changes nothing and is BERTH_FAILED.
  * `ret_answer` (may be NULL) is filled in any case: {"reloaded": …, "problems": [one text each]},
- * or what else the agent said; "" when it said nothing.
+ * or another answer of the agent; "" without an answer.
  */
 int berth_reload(
 	struct berth *berth, struct berth_answer *ret_answer, struct berth_failure *failure);

@@ -92,7 +92,7 @@ int client_connect(const char *socket_path, int64_t deadline_ms, struct err *err
 	while (connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0) {
 		int reason = errno;
 		if (reason == EAGAIN && clock_monotonic_ms() < deadline_ms) {
-			/* The agent's queue is full; nothing tells when it no longer is. */
+			/* The agent's queue is full; no event reports when it no longer is. */
 			poll(NULL, 0, QUEUE_FULL_WAIT_MS);
 			continue;
 		}
@@ -121,7 +121,7 @@ static int wait_for(struct client *client, short events, int64_t deadline_ms, st
 	}
 }
 
-/* True when the agent has closed the idle connection, or says what nobody asked for. */
+/* True when the agent has closed the idle connection, or sends bytes without a request. */
 static bool idle_connection_dead(const struct client *client)
 {
 	char byte;

@@ -58,7 +58,7 @@ int client_call(struct client *client, const struct client_request *request, int
 	__attribute__((warn_unused_result)) ERR_REQUIRED(6);
 void client_response_finish(struct client_response *response);
 
-/* The error that an answer of another status than 2xx tells of, from its problem+json body. */
+/* The error of an answer with another status than 2xx, from its problem+json body. */
 int client_problem(int status, const struct buffer *body, struct err *err) ERR_REQUIRED(3);
 
 /*

@@ -119,7 +119,7 @@ const struct err *client_stream_trouble(const struct client_stream *stream)
 	return &stream->trouble;
 }
 
-/* The stream is broken, as `err` says: tell it once, and try again later. */
+/* The stream is broken, as `err` says: reports it once, and tries again later. */
 static void fail(struct client_stream *stream, const struct err *err, int64_t now_ms)
 {
 	disconnect(stream);

@@ -64,7 +64,7 @@ static void add_to_snapshot(json_t *snapshot, const struct node *node)
 	}
 }
 
-/* Everything has been read in this round: what is known is true. */
+/* Everything has been read in this round: the known state is true. */
 static void round_complete(struct client_tree *tree)
 {
 	if (!tree->subscribed) {

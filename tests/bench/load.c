@@ -1,10 +1,11 @@
 /*
  * Both ends of a comparison, for bench_lookup.py:
  *
- *     load serve SOCKET ANSWER            a responder with nothing but libev: each request gets the bytes of the file ANSWER
+ *     load serve SOCKET ANSWER
+ *         a responder with nothing but libev: each request gets the bytes of the file ANSWER
  *     load ask ADDRESS CLIENTS SECONDS REQUESTS LEN [GREETING]
- *                                         clients in a closed loop: each sends a random one of the requests (LEN bytes each) in
- *                                         the file, and waits for its answer; prints rate, p50 and p99 in microseconds
+ *         clients in a closed loop: each sends a random one of the requests (LEN bytes each) in the
+ *         file, and waits for its answer; prints rate, p50 and p99 in microseconds
  *
  * ADDRESS is a socket's path or 127.0.0.1:PORT. With SECONDS 0 every request is made once. All
  * answers must be of one length, which the first one shows; a GREETING is sent, and answered, once

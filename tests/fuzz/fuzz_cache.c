@@ -1,6 +1,6 @@
 /*
- * The cache, fed by a scripted registry. Whatever comes in whatever order: when all is quiet a
- * confirmed answer is what the registry holds, observers that replayed their events have the
+ * The cache, fed by a scripted registry. After any events in any order, when all is quiet, a
+ * confirmed answer equals the registry's node, observers that replayed their events have the
  * registry's tree, and the cache is within its limit.
  */
 #include <assert.h>
@@ -103,7 +103,7 @@ static const char *line_of(const char *line)
 			return lines[i];
 		}
 	}
-	abort(); /* nobody wrote this */
+	abort(); /* no client wrote this */
 }
 
 static void visit(void *context, const struct cache_record *record)

@@ -1,5 +1,6 @@
 /*
- * Any file either loads or is refused with reasons; what loads is printed so that it loads again.
+ * A file either loads or is refused with reasons; a configuration that loads is printed so that it
+ * loads again.
  */
 #include <assert.h>
 #include <stdint.h>
@@ -31,7 +32,10 @@ static struct config *load(const void *data, size_t len)
 	return config;
 }
 
-/* What is printed without a mask runs the same commands and registers the same paths. */
+/*
+ * The configuration that is printed without masks runs the same commands and registers the same
+ * paths.
+ */
 static void compare(const struct config *a, const struct config *b)
 {
 	for (size_t i = 0; i < a->component_count; i++) {

@@ -1,6 +1,6 @@
 /*
- * Packets from anybody: what is read as a query has a reply that libc reads again, whatever the
- * answer is and however little the client takes; and a reply never answers another question.
+ * Packets from any host: libc can read the reply to every packet that is a query, for any answer
+ * and any size that the client accepts; and a reply never answers another question.
  */
 #include <assert.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /*
- * However a message is cut into pieces, the reader says the same. And what it takes for one request
- * is the same request to a careless reader, whichever way that is careless: what two could see
- * differently must have been refused.
+ * The reader gives the same events for any way to cut a message into pieces. A careless reader sees
+ * the same request in the bytes of an accepted one, in each of several ways to be careless: the
+ * reader must refuse bytes that two readers could see differently.
  */
 #include <assert.h>
 #include <stdint.h>

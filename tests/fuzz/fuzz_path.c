@@ -1,5 +1,6 @@
 /*
- * Whatever passes path_check() has the properties that everybody relies on; nothing else crashes.
+ * A path that passes path_check() has the properties that the other code relies on; no other path
+ * crashes.
  */
 #include <assert.h>
 #include <stdint.h>

@@ -1,4 +1,7 @@
-/* What is read can be looked at; what can be written is read back as the same. */
+/*
+ * Every part of a record that was read can be looked at; a record that can be written is read back
+ * as the same.
+ */
 #include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>

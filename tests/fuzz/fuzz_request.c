@@ -1,7 +1,4 @@
-/*
- * What a client writes into query parameters and header fields: every byte of it is looked at, none
- * beyond.
- */
+/* Query parameters and header fields of a client: every byte is looked at, and none beyond. */
 #include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /*
  * State that outlives the agent: the file that holds it, and the documents of drain, history and
- * checks. Whatever stands there nothing crashes, a file that is read is the file that would be
- * written, and a document that is taken up is saved as it was taken up.
+ * checks. No content crashes; a file that can be read equals the file that would be written, and a
+ * document that was loaded is saved unchanged.
  */
 #include <assert.h>
 #include <jansson.h>
@@ -127,7 +127,7 @@ static void check_last_result(const json_t *document)
 		char line[64];
 		check_result_last_line(&result, line, sizeof(line));
 		json_t *saved = check_result_json(&result);
-		assert(saved); /* the texts are UTF-8, whatever they were */
+		assert(saved); /* the texts are UTF-8 for any content */
 		json_decref(saved);
 	}
 }

@@ -1,6 +1,6 @@
 /*
- * Frames of the ZooKeeper worker: what decodes is encoded to the same bytes again; nothing else
- * crashes or reads beyond.
+ * Frames of the ZooKeeper worker: a frame that decodes is encoded to the same bytes again; no other
+ * frame crashes or is read beyond its end.
  */
 #include <assert.h>
 #include <stdint.h>

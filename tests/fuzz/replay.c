@@ -24,7 +24,7 @@ static void give_up(const char *path)
 static void replay_file(const char *path, size_t len)
 {
 	FILE *stream = fopen(path, "rb");
-	/* Of exactly that size, so that a sanitizer sees what is read beyond it. */
+	/* Of exactly that size, so that a sanitizer finds reads beyond it. */
 	uint8_t *data = malloc(len ? len : 1);
 	if (!stream || !data || fread(data, 1, len, stream) != len) {
 		give_up(path);

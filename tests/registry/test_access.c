@@ -1,6 +1,6 @@
 /*
- * Write accessors on a real ZooKeeper: what is written for them, what they may do, and what they
- * may not any more.
+ * Write accessors on a real ZooKeeper: the ACLs that the registry writes for them, their rights,
+ * and the end of these rights.
  */
 #include <criterion/criterion.h>
 #include <fcntl.h>

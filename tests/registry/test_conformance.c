@@ -1,4 +1,4 @@
-/* What every backend does alike: the operations on single nodes. */
+/* The operations on single nodes that every backend must carry out alike. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -485,7 +485,7 @@ Test(dir, no_descriptor_is_leaked)
 	cr_assert_eq(count_descriptors(), before);
 }
 
-/* Or anyone who may read could keep a dead record alive. */
+/* Otherwise any user with the right to read could keep a dead record alive. */
 Test(dir, a_readers_lock_does_not_keep_the_record_of_a_dead_owner)
 {
 	struct flock lock = { .l_type = F_RDLCK, .l_whence = SEEK_SET };

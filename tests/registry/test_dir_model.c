@@ -55,7 +55,7 @@ static size_t count_children(int index)
 	return count;
 }
 
-/* Compares what the backend says of the path with the model, and remembers its stat. */
+/* Compares the backend's answer for the path with the model, and remembers its stat. */
 static void check(int client, int index)
 {
 	struct registry_stat stat;
@@ -97,7 +97,7 @@ static void try_create(int client, int index, const char *data, bool ephemeral)
 	}
 }
 
-/* SET, REPLACE and DELETE, over the right version or one that is none. */
+/* SET, REPLACE and DELETE, over the right version or over a wrong one. */
 static int expect_over(int index, bool right)
 {
 	return !nodes[index].exists ? BERTH_PATH_NOT_FOUND : right ? 0 : BERTH_FILE_ALREADY_EXISTS;

@@ -158,7 +158,7 @@ Test(dir_process, a_stopped_owner_keeps_its_record)
 
 enum { ROUNDS = 1000 };
 
-/* Adds 1 to the number at /counter, ROUNDS times, each time only over what was read. */
+/* Adds 1 to the number at /counter, ROUNDS times, each time only over the version that it read. */
 static void count_up(void)
 {
 	struct dir_client counter;
@@ -198,10 +198,7 @@ Test(dir_process, racing_updates_lose_nothing)
 	cr_assert_eq(atoi(data), 2 * ROUNDS);
 }
 
-/*
- * Creates and deletes the same nodes as somebody else; every error must be one that the race
- * explains.
- */
+/* Creates and deletes the same nodes as another process; the race must explain every error. */
 static void make_and_remove(void)
 {
 	struct dir_client racer;

@@ -1,6 +1,4 @@
-/*
- * The watches of the dir: backend: whatever happens on the way to a node is noticed.
- */
+/* The watches of the dir: backend notice every change on the way to a node. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -30,7 +28,7 @@ static void tear_down(void)
 
 TestSuite(dir_watch, .init = set_up, .fini = tear_down, .timeout = 120);
 
-/* Arms, lets what is still under way arrive, arms again: what comes after this call is new. */
+/* Arms the watch, waits for pending notifications, arms it again: later notifications are new. */
 static int arm(const char *path, enum registry_watch_kind kind)
 {
 	int result = dir_watch(&watcher, path, kind);

@@ -18,9 +18,9 @@ enum { MOST_STEPS = 1000, PATIENCE_MS = 60000 };
 static const struct registry_criteria dead = { .id = "dead", .persistence = "container" };
 
 /*
- * Until what it asked for is answered, or is due at once; it does not know yet. Whatever a server
- * still had to do with its request could come between two steps of the other client. A deadline may
- * pass meanwhile: it is no news.
+ * Waits until the answer to the purger's request is there, or is due at once, without handling it.
+ * Otherwise the server could carry out the request between two steps of the other client. A
+ * deadline that passes does not count.
  */
 static void await_news(struct registry *registry)
 {
@@ -37,7 +37,7 @@ static void step(struct registry *registry)
 	registry_dispatch(registry, clock_monotonic_ms());
 }
 
-/* What the other client does to the path while the purge stands still. */
+/* The other client's changes to the path while the purge is stopped. */
 typedef void interfere(struct registry *other, struct answer *answer);
 
 static void register_again(struct registry *other, struct answer *answer)
@@ -102,10 +102,7 @@ static bool purge_with(struct stage *stage, struct registry *purger, interfere *
 	return early;
 }
 
-/*
- * At every point at which the purger may stand still, from before its first request to after its
- * last.
- */
+/* Stops the purger at every point, from before its first request to after its last. */
 static void purge_against(struct stage *stage, interfere *meddle)
 {
 	struct registry *purger = stage_client(stage);

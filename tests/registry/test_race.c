@@ -71,7 +71,7 @@ EVERY_BACKEND(race, of_two_creators_one_wins)
 		snprintf(path, sizeof(path), "/race/r%zu/node", race.round / 4);
 		clear(&race);
 		/*
-		 * The one who asks first alternates; every fourth time the parents are missing,
+		 * The client that asks first alternates; every fourth time the parents are missing,
 		 * too.
 		 */
 		size_t first = race.round % CLIENTS;
@@ -242,8 +242,8 @@ EVERY_BACKEND(race, parents_deleted_meanwhile_are_made_again)
 /* --- Two processes --- */
 
 /*
- * Runs the same in a second process, on a client of its own, and in this one; returns what they
- * counted together.
+ * Runs the function in a second process, on a client of its own, and in this one; returns the sum
+ * of both counts.
  */
 static size_t in_two_processes(
 	struct stage *stage, size_t (*racer)(struct registry *registry, size_t number))
@@ -268,7 +268,7 @@ static size_t in_two_processes(
 	return ours + theirs;
 }
 
-/* In the other process an assertion has nobody to tell. */
+/* An assertion does not work in the other process. */
 static void demand(bool good, const struct answer *answer)
 {
 	if (!good) {
@@ -327,7 +327,7 @@ SHARED_BACKENDS(race, of_two_processes_that_create_one_wins)
 	cr_assert_eq(in_two_processes(stage, create_all), ROUNDS);
 }
 
-/* Everything at the same path: whatever the other does meanwhile, no call fails. */
+/* Both overwrite and delete the same path: no call fails because of the other client. */
 static size_t overwrite_and_delete(struct registry *registry, size_t number)
 {
 	struct answer answer = { 0 };

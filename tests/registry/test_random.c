@@ -2,8 +2,8 @@
  * One random sequence of operations, the same for a backend and for the registry in memory: every
  * result must agree.
  *
- * Two clients take turns, and end their sessions now and then. Node ids and versions are the
- * backends' own; what must agree is whether they are those that were seen at that path before.
+ * Two clients take turns, and end their sessions now and then. Node ids and versions differ between
+ * the backends; both must agree on whether they are those that were seen at that path before.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* What visits many nodes, on every backend: records, find, purge, and deleting trees. */
+/* Requests that visit many nodes, on every backend: records, find, purge, and deleting trees. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,8 +37,8 @@ static void put_endpoint(
 }
 
 /*
- * The paths of the records in the order in which they are told, which is the sorted one, separated
- * by blanks. Borrowed until the next call.
+ * The paths of the records in the order of the answer, which is the sorted one, separated by
+ * blanks. Borrowed until the next call.
  */
 static const char *paths_of(const struct answer *answer)
 {
@@ -314,7 +314,7 @@ EVERY_BACKEND(purge, stays_under_its_path)
 	answer_clear(&answer);
 }
 
-/* A match with a child that is none, and one with a child that is. */
+/* A match with a child that does not match, and a match with a child that does. */
 static void plant_parents(struct stage *stage)
 {
 	put_record(stage, "/services/a", "c1", "container");

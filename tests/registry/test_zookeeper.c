@@ -1,6 +1,6 @@
 /*
- * What only ZooKeeper does: sessions that outlive connections, workers and processes, and those
- * that do not.
+ * Behaviour of ZooKeeper alone: sessions that survive connections, workers and processes, and
+ * sessions that do not.
  */
 #include <criterion/criterion.h>
 #include <dirent.h>
@@ -38,7 +38,7 @@ enum { PATIENCE_MS = 60000, POLL_US = 20000 };
 static struct zookeeper_server *server;
 static struct answer answer;
 
-/* What a registry told, as words: "connected away connected". */
+/* The states of a registry in words: "connected away connected". */
 struct diary {
 	char states[4096];
 	char log[16384];
@@ -121,8 +121,8 @@ static void pause_us(long us)
 }
 
 /*
- * Until the node's owner is one of the two (0: there is no node); the server works on what it has
- * read in its own time.
+ * Waits until the node's owner is one of the two (0: the node is absent); the server needs some
+ * time to handle a request.
  */
 static void await_owner(unsigned long long one, unsigned long long other)
 {
@@ -170,7 +170,7 @@ static pid_t worker_pid(void)
 	return found;
 }
 
-/* Between two workers there is none to kill. */
+/* There may be no worker to kill at this moment. */
 static void kill_the_worker(void)
 {
 	pid_t pid = worker_pid();
@@ -347,8 +347,8 @@ Test(zookeeper, a_server_that_pauses_is_noticed_and_the_session_presumed_over_af
 	zookeeper_server_resume(server);
 	client_wait_state(registry, REGISTRY_CONNECTED);
 	/*
-	 * The server may find that the session is over, or, having slept itself, that it is not:
-	 * both are told as they are.
+	 * The server may find that the session is over or, when it was stopped itself, that it is
+	 * not: the registry reports either.
 	 */
 	await_owner(0, strtoull(registry_session_name(registry), NULL, 16));
 	client_close(registry);

@@ -10,10 +10,10 @@ struct cache_stage {
 	struct ev_loop *loop;
 	struct registry *registry;
 	struct cache *cache;
-	int64_t now_ms; /* of the registry; a test may let time pass */
+	int64_t now_ms; /* the registry's time; a test may let time pass */
 };
 
-/* What came of a lookup. */
+/* The outcome of a lookup. */
 struct cache_outcome {
 	struct cache_wait wait;
 	struct cache_stage *stage;

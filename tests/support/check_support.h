@@ -1,6 +1,6 @@
 /*
- * What the tests of checks share: a configuration built by hand, a loop that runs until something
- * is so, and a look at what a run has left behind.
+ * Support for the tests of checks: a configuration made by hand, a loop that runs until a condition
+ * holds, and a look at what a run has left behind.
  */
 #ifndef TESTS_SUPPORT_CHECK_SUPPORT_H
 #define TESTS_SUPPORT_CHECK_SUPPORT_H

@@ -20,8 +20,8 @@ struct dir_client {
 };
 
 /*
- * A new empty directory for a registry, below $TMPDIR; removed with all that is in it by
- * dir_root_remove().
+ * A new empty directory for a registry, below $TMPDIR; dir_root_remove() removes it with its
+ * content.
  */
 const char *dir_root_make(void);
 /* The same in memory where that is possible, for thousands of writes. */

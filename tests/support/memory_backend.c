@@ -17,7 +17,7 @@ struct node {
 	char *path;
 	char *data;
 	struct registry_stat stat;
-	uint64_t session; /* of an ephemeral node */
+	uint64_t session; /* the session of an ephemeral node */
 	struct list children;
 	struct list link; /* in the parent's children */
 	struct node *parent;

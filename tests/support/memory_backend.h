@@ -21,7 +21,7 @@ void memory_set_state(struct registry *registry, enum registry_state state);
 
 /* False: like a stopped server, the registry answers and notifies nothing, until true is set. */
 void memory_set_answering(struct registry *registry, bool answering);
-/* What registry_heard_ms() says; INT64_MAX, as at first: always now. */
+/* Sets the result of registry_heard_ms(); INT64_MAX, as at first: always now. */
 void memory_set_heard_ms(struct registry *registry, int64_t heard_ms);
 
 /*
@@ -31,7 +31,7 @@ void memory_set_heard_ms(struct registry *registry, int64_t heard_ms);
 typedef void memory_interfere(void *context, const struct registry_task *task, struct err *err);
 void memory_on_task(struct registry *registry, memory_interfere *interfere, void *context);
 
-/* What another client would do, at once. */
+/* Changes by another client, at once. */
 void memory_put(struct registry *registry, const char *path, const char *data);
 void memory_remove(struct registry *registry, const char *path);
 

@@ -10,14 +10,14 @@
 
 #include "lib/registry/registry.h"
 
-/* A copy of what a request or a watch told last. */
+/* A copy of the last answer to a request, or of the last state from a watch. */
 struct answer {
 	size_t told; /* how often */
 	struct err err;
 	struct registry_stat stat;
 	char *data;
 	size_t data_len;
-	char **children; /* or what was purged */
+	char **children; /* or the purged paths */
 	size_t children_count;
 	char **foreign;
 	size_t foreign_count;
@@ -32,16 +32,16 @@ void answer_clear(struct answer *answer);
 void answer_take(void *context, const struct registry_result *result);
 /* "PathNotFound" and so on; "OK". */
 const char *answer_name(const struct answer *answer);
-/* The children, or what was purged, separated by blanks. Borrowed until the next call. */
+/* The children, or the purged paths, separated by blanks. Borrowed until the next call. */
 const char *answer_children(const struct answer *answer);
 /* The foreign children in the same way. */
 const char *answer_foreign(const struct answer *answer);
 
 /*
  * Opens `url` with no options, or `options` (url in it), adds it. Aborts on failure. A timeout that
- * the options do not name is one that no stall reaches; the session's is longer than anything here
- * waits, so that what goes with a session while somebody waits for it was closed, and did not
- * expire.
+ * the options do not name is longer than any stall; the session's is longer than any wait in the
+ * tests, so that a node that disappears during a wait did so because its session was closed, not
+ * because it expired.
  */
 struct registry *client_open(const char *url);
 struct registry *client_open_with(const struct registry_options *options);
@@ -52,7 +52,7 @@ void client_forget(struct registry *registry);
 
 /* Drives all until the condition holds. */
 void client_wait(bool (*condition)(void *context), void *context);
-/* Drives all until the answer was told at least `times` times. */
+/* Drives all until `done` or `on_change` was called at least `times` times. */
 void client_wait_told(struct answer *answer, size_t times);
 void client_wait_state(struct registry *registry, enum registry_state state);
 

@@ -14,7 +14,7 @@
 #define ZOOKEEPER_VARIABLE "STAGE_ZOOKEEPER_URL"
 #define DIR_VARIABLE "STAGE_DIR"
 /*
- * All ephemeral nodes of a session go in one transaction, so that one of them tells of the end of
+ * All ephemeral nodes of a session go in one transaction, so that the end of one proves the end of
  * all.
  */
 #define ENDING_PATH "/ending"

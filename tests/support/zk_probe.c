@@ -9,13 +9,14 @@
  *   acl PATH                    one entry a line: permissions scheme:id, permissions as in "rwcda"
  *   set PATH DATA               create PATH DATA       delete PATH
  *   fill PATH BYTES             creates a node with that many zero bytes
- *   time-deletes PATH COUNT     creates and deletes it so often; what each delete took, in milliseconds
- *   load -                      creates a node for each line "PATH<tab>DATA" of standard input, many at a time, parents first
- *   kill-session ID PASSWORD    a second client with the same session (hexadecimal both), then close: the session ends
- *   watch PATH                  until killed, a line for each state seen: TIME present czxid=0x… version=N | TIME absent
- *   watch PATH -                the same, until standard input ends; its last line is the state after that
+ *   time-deletes PATH COUNT     creates and deletes it; the milliseconds that each delete took
+ *   load -                      creates a node for each line "PATH<tab>DATA" of standard input
+ *   kill-session ID PASSWORD    ends the session: a second client takes it over and closes it
+ *   watch PATH                  until killed, a line for each state: TIME absent, or TIME
+ *                               present czxid=0x… version=N
+ *   watch PATH -                until standard input ends; the last line is the state then
  *
- * TIME is CLOCK_MONOTONIC in ms. Exit status: 0 done, 3 no such node, 1 anything else, 2 usage.
+ * TIME is CLOCK_MONOTONIC in ms. Exit status: 0 done, 3 node absent, 1 anything else, 2 usage.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -143,7 +144,7 @@ static int fill(zhandle_t *zh, const char *path, const char *bytes)
 		zh, path, data, (int)strtol(bytes, NULL, 10), &ZOO_OPEN_ACL_UNSAFE, 0, NULL, 0));
 }
 
-/* Creates and deletes a node so many times; what the deletes took, a line each, in milliseconds. */
+/* Creates and deletes a node `count` times; prints the milliseconds of each delete on a line. */
 static int time_deletes(zhandle_t *zh, const char *path, const char *count)
 {
 	for (long left = strtol(count, NULL, 10); left > 0; left--) {
@@ -323,7 +324,7 @@ static int run(zhandle_t *zh, const char *verb, int count, char **arguments)
 
 /*
  * Ends the program without a search for leaks: when two clients take one session from each other, a
- * close of the library may lose what was under way, and that is no finding about us.
+ * close of the library may leak pending requests, which is no fault of Berth.
  */
 static _Noreturn void leave(int status)
 {

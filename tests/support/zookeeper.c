@@ -69,10 +69,10 @@ static struct sockaddr_in loopback(int port)
 }
 
 /*
- * A port that is ours until the end, over restarts too: as long as this socket holds it, the kernel
- * gives it to nobody who asks for any port, nor to a client that connects from any (which could
- * even meet itself while the server is down). The server binds it all the same, because both say
- * SO_REUSEADDR and this one does not listen.
+ * Keeps a port until the end, over restarts too: as long as this socket holds it, the kernel gives
+ * it to no process that asks for any port, and to no client that connects from any (which could
+ * even connect to itself while the server is down). The server can still bind it, because both set
+ * SO_REUSEADDR and this socket does not listen.
  */
 static void take_port(struct zookeeper_server *server)
 {
@@ -153,8 +153,8 @@ static void launch(struct zookeeper_server *server)
 }
 
 /*
- * One question, answered with what the server is configured with once it serves clients; true when
- * that is our folder.
+ * Asks the server for its configuration, which it gives once it serves clients; true when the
+ * folder is ours.
  */
 static bool answers(const struct zookeeper_server *server)
 {
@@ -189,10 +189,7 @@ static bool ended(struct zookeeper_server *server)
 	return false;
 }
 
-/*
- * False when the process ended instead, which is what a port that somebody else has bound looks
- * like.
- */
+/* False when the process ended instead, for example because another process has the port. */
 static bool wait_until_serving(struct zookeeper_server *server)
 {
 	int64_t deadline = clock_monotonic_ms() + START_DEADLINE_MS;
@@ -354,7 +351,7 @@ static int run_probe(const struct zookeeper_server *server, char *out, size_t si
 	return WEXITSTATUS(status);
 }
 
-/* "zk-probe" and what goes before the verb; returns how many. */
+/* Puts "zk-probe" and the arguments before the verb; returns their number. */
 static int begin_arguments(const struct zookeeper_server *server, const char *credential,
 	char *hosts, size_t hosts_size, char **arguments)
 {

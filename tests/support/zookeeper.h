@@ -2,11 +2,11 @@
  * A real ZooKeeper server for tests: Debian's package, on a free loopback port, in a fresh
  * directory below $TMPDIR.
  *
- * The server is killed when the thread that started it ends, whatever happens to the test. All
- * functions wait for what they promise (a generous deadline, no sleeps) and abort the test with the
- * server's log when it does not come true. Sessions may be as short as a second (tickTime 500 ms)
- * and as long as ten minutes: a session that a test does not mean to lose must be longer than the
- * server, or any process, may stand still on a busy machine.
+ * The kernel kills the server when the thread that started it ends, even if the test crashes. All
+ * functions wait until their result is there (a generous deadline, no sleeps), and else abort the
+ * test with the server's log. Sessions may be as short as a second (tickTime 500 ms) and as long as
+ * ten minutes: a session that a test must not lose has to be longer than a busy machine may stop
+ * the server or any other process.
  */
 #ifndef TESTS_SUPPORT_ZOOKEEPER_H
 #define TESTS_SUPPORT_ZOOKEEPER_H
@@ -25,7 +25,7 @@ void zookeeper_server_stop(struct zookeeper_server *server);
 const char *zookeeper_server_url(const struct zookeeper_server *server);
 int zookeeper_server_port(const struct zookeeper_server *server);
 
-/* Stop and continue the process: its connections stay open but nobody answers. */
+/* Stop and continue the process: its connections stay open, but it does not answer. */
 void zookeeper_server_pause(struct zookeeper_server *server);
 void zookeeper_server_resume(struct zookeeper_server *server);
 
@@ -37,8 +37,8 @@ void zookeeper_server_restart(struct zookeeper_server *server);
 
 /*
  * Runs the independent client (zk-probe, see its source for the verbs) with the given arguments,
- * NULL-terminated, and returns its exit status: 0 done, 3 no such node, 1 anything else. What it
- * prints goes to out, cut to size, without the last newline.
+ * NULL-terminated, and returns its exit status: 0 done, 3 no such node, 1 anything else. Its output
+ * goes to out, cut to size, without the last newline.
  */
 int zookeeper_probe(const struct zookeeper_server *server, char *out, size_t size, const char *verb,
 	...) __attribute__((sentinel));

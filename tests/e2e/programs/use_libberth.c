@@ -3,10 +3,13 @@
  * and runs it.
  *
  *   use_libberth WHERE report CHECK passing|warning|failing TEXT
- *   use_libberth WHERE supply ENDPOINT ADDRESS...       prints "supplied", and keeps its handle until standard input ends
+ *   use_libberth WHERE supply ENDPOINT ADDRESS...
+ *       prints "supplied", and keeps its handle until standard input ends
  *   use_libberth WHERE withdraw ENDPOINT
- *   use_libberth WHERE share AUTH-FILE PATH USER PASSWORD   binds a protected record that USER may change, too
- *   use_libberth WHERE wrong-handle                     each call is refused by the wrong kind of handle
+ *   use_libberth WHERE share AUTH-FILE PATH USER PASSWORD
+ *       binds a protected record that USER may change, too
+ *   use_libberth WHERE wrong-handle
+ *       each call is refused by the wrong kind of handle
  */
 #include <berth.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* What the ZooKeeper client's header uses of OpenSSL's. */
+/* The part of OpenSSL's header that the ZooKeeper client's header uses. */
 #ifndef TESTS_STUB_OSSL_TYP_H
 #define TESTS_STUB_OSSL_TYP_H
 

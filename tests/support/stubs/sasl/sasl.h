@@ -1,6 +1,6 @@
 /*
- * What the worker uses of Cyrus SASL's header, so that its SASL variant compiles where that is not
- * installed.
+ * The part of Cyrus SASL's header that the worker uses, so that its SASL variant compiles without
+ * that library.
  */
 #ifndef TESTS_STUB_SASL_H
 #define TESTS_STUB_SASL_H

@@ -20,7 +20,7 @@ struct http_response {
 	bool stale;
 };
 
-/* One client, who searches for an api of its own. */
+/* A client that searches for an api of its own. */
 struct client {
 	struct http_request request; /* first */
 	char api[64];

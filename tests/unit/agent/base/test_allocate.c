@@ -26,7 +26,7 @@ Test(allocate, no_items_are_memory_all_the_same)
 	free(none);
 }
 
-/* Counts go down too: what was written before stays, and every new item is zeroed. */
+/* Counts go down too: earlier items stay, and every new item is zeroed. */
 Test(allocate, an_array_grows_item_by_item)
 {
 	int *items = NULL;

@@ -185,7 +185,7 @@ Test(cache, a_read_without_answer_leaves_what_was_known_as_stale_and_is_tried_ag
 	cache_stage_close(&stage);
 }
 
-/* What the cache says of a list while the registry reads it, the first and the second time. */
+/* The cache's answers for a list during the registry's first and second read. */
 struct reads {
 	struct cache_stage *stage;
 	int count;

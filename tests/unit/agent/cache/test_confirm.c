@@ -1,4 +1,4 @@
-/* What a HIT claims: the server was heard lately, or is asked for a sign of life. */
+/* A HIT claims that the server was heard lately, or else the cache asks for a sign of life. */
 
 #include <criterion/criterion.h>
 

@@ -1,4 +1,4 @@
-/* Pictures: what a user inside the agent sees of the registry. */
+/* Pictures: the registry as a user inside the agent sees it. */
 
 #include <criterion/criterion.h>
 
@@ -127,7 +127,8 @@ Test(cache_picture, is_not_confirmed_while_the_registry_is_away)
 	memory_set_heard_ms(stage.registry, INT64_MAX);
 	memory_set_state(stage.registry, REGISTRY_CONNECTED);
 	cache_stage_turn(&stage);
-	look(&watcher); /* who looks does not wait for the confirmations of all others */
+	/* a user that looks does not wait for the confirmations of all other paths */
+	look(&watcher);
 	cache_stage_turn(&stage);
 	cr_assert(look(&watcher).confirmed);
 	cache_unobserve(&watcher.observer);

@@ -15,7 +15,7 @@ static struct check_scheduler *scheduler;
 static struct config_check config;
 static char *argv[4];
 static int results;
-static ev_tstamp result_at[8]; /* of the first ones */
+static ev_tstamp result_at[8]; /* times of the first results */
 static int changes;
 static char changed_to[16];
 static char last_why[320];

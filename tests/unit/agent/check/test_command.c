@@ -64,7 +64,7 @@ static struct check_probe *begin(void)
 	return probe;
 }
 
-/* One whole run. Afterwards nothing of it may be left, whatever it was. */
+/* Runs a command to its end. Nothing of it may be left, whatever command it was. */
 static void run(void)
 {
 	/* The first use of the loop opens descriptors of its own. */
@@ -288,8 +288,10 @@ Test(check_command, inherits_no_descriptor_no_signal_mask_and_no_disposition)
 	sigaddset(&blocked, SIGUSR2);
 	sigprocmask(SIG_BLOCK, &blocked, NULL);
 	char command[] = "/bin/sh", option[] = "-c",
-	     script[] =
-		     "for f in /proc/$$/fd/*; do [ -e $f ] && echo ${f##*/}; done; grep '^SigBlk' /proc/self/status; set -- $(grep '^SigIgn' /proc/self/status); echo $((0x$2 & 0x7fffffff))";
+	     script[] = "for f in /proc/$$/fd/*; do [ -e $f ] && echo ${f##*/}; done;"
+			" grep '^SigBlk' /proc/self/status;"
+			" set -- $(grep '^SigIgn' /proc/self/status);"
+			" echo $((0x$2 & 0x7fffffff))";
 	argv[0] = command;
 	argv[1] = option;
 	argv[2] = script;

@@ -21,7 +21,7 @@ enum manner {
 	SAYS_NOTHING,
 	RESETS,
 	CLOSES,
-	ONE_BYTE_A_TIME, /* ten a second, of a long line */
+	ONE_BYTE_A_TIME, /* ten bytes a second, of a long line */
 	FOR_EVER         /* more than anybody should read */
 };
 
@@ -44,7 +44,7 @@ static void on_gone(void *context)
 	gone = true;
 }
 
-/* A port that nobody else can have, and where nobody listens yet. */
+/* Takes a port that no other process can get, and does not listen on it. */
 static int bind_somewhere(void)
 {
 	struct sockaddr_in address = { .sin_family = AF_INET,
@@ -128,7 +128,7 @@ static void start(void)
 static void end_server(void)
 {
 	siginfo_t unused;
-	/* Unless it has ended by itself, and its number is somebody else's by now. */
+	/* Unless it has ended by itself: another process may have its number by now. */
 	if (waitid(P_PID, (id_t)server, &unused, WEXITED | WNOHANG | WNOWAIT) == 0) {
 		kill(server, SIGKILL);
 	}
@@ -402,8 +402,8 @@ Test(check_net, localhost_needs_no_resolver)
 }
 
 /*
- * The machine's own name is in /etc/hosts wherever tests run; an invalid one is known to nobody
- * (RFC 6761).
+ * The machine's own name is in /etc/hosts wherever tests run; no resolver knows an invalid one (RFC
+ * 6761).
  */
 Test(check_net, an_unknown_name_is_failing_and_leaves_no_resolver)
 {

@@ -10,7 +10,7 @@ struct rules_case {
 };
 
 /*
- * What the contract says, computed from the whole history: results are bits, oldest first, one a
+ * The state by the contract, computed from the whole history: results are bits, oldest first, one a
  * step.
  */
 static enum check_state oracle(const struct rules_case *rules, unsigned results, int count)
@@ -174,7 +174,7 @@ Test(check_state, is_pending_until_enough_successes_in_a_row)
 	expect(true, 4, CHECK_STATE_UP);
 }
 
-/* Or a predecessor's record would stand for ever over an application that never comes back. */
+/* Otherwise a predecessor's record would stay for ever for an application that never comes back. */
 Test(check_state, what_fails_from_the_start_is_down_and_not_pending_for_ever)
 {
 	start((struct check_state_rules){ .rise = 1, .fall = 2 });

@@ -10,7 +10,7 @@
 #include "tests/support/registry_client.h"
 #include "agent/base/registry_loop.h"
 
-/* One row a situation: what is wanted, what is there, what follows. */
+/* One row a situation: the wish, the node, and the decision. */
 struct row {
 	char text[96];
 	struct announce_view view;
@@ -242,7 +242,7 @@ static void take_get(void *context, const struct registry_result *result)
 	answer_take(answer, result);
 }
 
-/* What stands in the registry now; NULL for nothing. Borrowed from `answer`. */
+/* The node that is in the registry now; NULL for none. Borrowed from `answer`. */
 static const char *standing(struct stage *stage, struct answer *answer)
 {
 	answer_clear(answer);

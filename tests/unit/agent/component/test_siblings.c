@@ -3,7 +3,7 @@
 
 #include "agent/component/siblings.h"
 
-/* We are b. What stands beside us, and what that means to us. */
+/* The component is b. The nodes beside it, and their meaning for it. */
 struct row {
 	char records[192];
 	enum component_siblings_answer answer;

@@ -1,7 +1,7 @@
 /*
- * The documents say what the option table knows: conf/berth.full.ini and the list in
- * docs/berth.ini.5 are what the table prints. After a change of the table run this test once with
- * BERTH_UPDATE_DOCUMENTS=1, which writes them anew.
+ * The documents agree with the option table: the table prints conf/berth.full.ini and the list in
+ * docs/berth.ini.5. After a change of the table run this test once with BERTH_UPDATE_DOCUMENTS=1,
+ * which writes them again.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -50,10 +50,7 @@ static char *replace_take(char *text, const char *from, const char *to)
 	return out;
 }
 
-/*
- * What a printer writes, with the usual directories in the place of those that this build was
- * configured with.
- */
+/* The output of a printer, with the usual directories in place of those of this build. */
 static char *print(void (*printer)(FILE *))
 {
 	char *text = NULL;

@@ -1,6 +1,4 @@
-/*
- * Warnings: what berthd -t says of a configuration that is legal and surely not meant.
- */
+/* Warnings: the doubts of berthd -t about a configuration that is legal but probably a mistake. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@ TestSuite(label);
 
 struct example {
 	char name[80];
-	char label[64]; /* or, of what is refused, a part of the message */
+	char label[64]; /* or a part of the message for a refused name */
 };
 
 ParameterizedTestParameters(label, from_user)

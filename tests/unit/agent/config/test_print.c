@@ -1,4 +1,4 @@
-/* What -T prints, and when two configurations are the same. */
+/* The output of -T, and the comparison of two configurations. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>

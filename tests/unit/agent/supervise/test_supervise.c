@@ -12,7 +12,7 @@ enum { STOP_TIMEOUT_MS = 1000 };
 
 static struct ev_loop *loop;
 static struct supervise *supervise;
-static int said; /* what the process says is read here */
+static int said; /* the process's output comes here */
 static double stopped_at;
 static int status_at_end = -1;
 
@@ -75,7 +75,7 @@ Test(supervise, time_to_stop_begins_with_term)
 	ev_timer_init(&timer, stop_late_in_the_turn, 0., 0.);
 	ev_timer_start(loop, &timer);
 	ev_run(loop, 0);
-	/* A shell that does not come to its trap in all that time is rightly killed. */
+	/* A shell that does not come to its trap in all that time may be killed. */
 	bool in_time = clock_monotonic_s() - stopped_at < STOP_TIMEOUT_MS / 1000.;
 	cr_assert(eq(int, status_at_end, in_time ? 5 : status_at_end));
 	supervise_destroy(supervise);

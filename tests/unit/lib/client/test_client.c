@@ -17,7 +17,7 @@
 #define CHUNK_2(two) "2\r\n" two "\r\n"
 #define STREAM "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
-/* ---- a server that does as it is told -------------------------------------------------------- */
+/* ---- a server that obeys the test ------------------------------------------------------------ */
 
 enum step_kind { END, ACCEPT, READ, SEND, HANG_UP };
 
@@ -32,7 +32,7 @@ static struct {
 	int listener;
 	pthread_t thread;
 	const struct step *steps;
-	char requests[8192]; /* all that was read, for after the end */
+	char requests[8192]; /* all bytes that were read, for after the end */
 } server;
 
 static void read_request(int fd)

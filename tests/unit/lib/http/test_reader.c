@@ -9,7 +9,7 @@
 #define CHUNKED POST "Transfer-Encoding: chunked\r\n\r\n"
 #define OK "HTTP/1.1 200 OK\r\n"
 
-/* What the events of some bytes say, as text: "HEAD POST /x + BODY abc END", or "REFUSED 400". */
+/* The events for some bytes, as text: "HEAD POST /x + BODY abc END", or "REFUSED 400". */
 static void describe(
 	struct http_reader *reader, const char *bytes, size_t len, size_t step, struct buffer *out)
 {

@@ -10,7 +10,7 @@ TestSuite(record_address);
 struct example {
 	char type[16];
 	char text[48];
-	char json[80]; /* or, of what is refused, a part of the message */
+	char json[80]; /* or a part of the message for a refused address */
 };
 
 ParameterizedTestParameters(record_address, text_and_object_are_inverse)

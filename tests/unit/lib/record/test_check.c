@@ -1,4 +1,4 @@
-/* What may be written: every limit, exactly, and the rules that reading does not have. */
+/* The rules for writing: every limit, exactly, and the rules that reading does not have. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * Records as a whole: what is read, what is written, what is refused. What a write is checked for
- * is in test_check.c, address types in test_address.c.
+ * Records as a whole: reading, writing, refusals. test_check.c tests the rules for writing,
+ * test_address.c the address types.
  */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
@@ -586,7 +586,10 @@ Test(record, running_out_of_memory_is_an_error_and_leaks_nothing)
 		struct err err = ERR_INIT;
 		allocations_left = allowed;
 		code = use_records(&err);
-		/* The JSON parser does not always tell no memory from a mistake in the text. */
+		/*
+		 * The JSON parser does not always distinguish a lack of memory from a mistake in
+		 * the text.
+		 */
 		cr_assert(code == 0 || code == BERTH_FAILED || code == BERTH_INVALID_RECORD,
 			"%u: %d %s", allowed, code, err.msg);
 		failures += code != 0;

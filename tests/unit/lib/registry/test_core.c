@@ -515,7 +515,9 @@ static struct registry_watch *reconnect_with_many(
 
 enum { STEP_MS = 100, PATIENCE_MS = 60000 };
 
-/* Lets time pass, in steps, until all was told twice; the most reads of a step. */
+/*
+ * Lets time pass, in steps, until all watches were called twice; returns the most reads of a step.
+ */
 static size_t confirm_all(struct registry *registry, const struct answer *seen, const size_t *reads,
 	size_t *ret_steps)
 {

@@ -1,6 +1,6 @@
 /*
- * What a process in the worker's cage can still do. Each deed is done by a child of its own, which
- * tells by its exit.
+ * The abilities of a process in the worker's cage. A child of its own tries each deed and reports
+ * by its exit status.
  */
 #include <criterion/criterion.h>
 #include <arpa/inet.h>
