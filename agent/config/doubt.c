@@ -161,6 +161,20 @@ int config_doubt_uri_port(const char *uri, struct err *err)
 			  (int)port_len, colon + 1, PORT_MAX);
 }
 
+int config_doubt_user(const char *user, const char *label, struct err *err)
+{
+	static const char folded[] = "_ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+	size_t len = strcspn(user, "/@");
+	/* An odd name, such as "Joe Smith", has a longer label with a mark that is its own. */
+	bool marked = strlen(label) != len && strncmp(label, "xn--", strlen("xn--")) != 0;
+	if (strcspn(user, folded) >= len || marked) {
+		return 0;
+	}
+	return err_set(err, BERTH_FAILED,
+		"\"%.*s\" has the home /users/%s, which a user named %s would share", (int)len,
+		user, label, label);
+}
+
 static bool user_in_group(const struct passwd *user, gid_t group)
 {
 	if (user->pw_gid == group) {

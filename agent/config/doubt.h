@@ -28,6 +28,8 @@ int config_doubt_shell_syntax(const char *raw, struct err *err) ERR_REQUIRED(2);
 int config_doubt_program(const char *program, const char *cwd, struct err *err) ERR_REQUIRED(3);
 /* For an address of type uri: a port that is no number from 1 to 65535. */
 int config_doubt_uri_port(const char *uri, struct err *err) ERR_REQUIRED(2);
+/* For a user, whose label is that of another user's name too: for _ or upper case in it. */
+int config_doubt_user(const char *user, const char *label, struct err *err) ERR_REQUIRED(3);
 /* For a writer: whether the mode and group of the socket let it connect. */
 int config_doubt_writer(const struct config_writer *writer, const struct config_agent *agent,
 	struct err *err) ERR_REQUIRED(3);

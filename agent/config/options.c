@@ -164,7 +164,9 @@ static const struct config_option registry_options[] = {
 static const struct config_option component_options[] = {
 	{ "user", TEXT(component, user), .example = "devteam",
 		.help = "Whose component it is; becomes a DNS label in the path: realm and host are dropped, "
-			"letters lower-cased, others encoded. Required, unless path is given." },
+			"letters lower-cased, others encoded. Users who would share a home are an error in one "
+			"configuration; for a name with _ or upper case berthd warns. Required, unless path is "
+			"given." },
 	{ "service_class", TEXT(component, service_class), .verify = config_verify_label,
 		.example = "org-apache-tomcat",
 		.help = "What kind of service it is, a DNS label. Required, unless path is given." },

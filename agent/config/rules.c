@@ -177,6 +177,29 @@ static void join_path(struct config_builder *builder, const struct config_sectio
 	}
 }
 
+static bool is_same_user(const char *user, const char *other)
+{
+	size_t len = strcspn(user, "/@");
+	return len == strcspn(other, "/@") && strncmp(user, other, len) == 0;
+}
+
+/* Two users whose names give one label. */
+static void refuse_shared_home(struct config_builder *builder, const struct config_section *section,
+	const struct config_component *component, const char *label)
+{
+	for (size_t i = 0; i + 1 < builder->config->component_count; i++) {
+		const char *user = builder->config->components[i].user;
+		char other[LABEL_SIZE] = "";
+		struct err ignored = ERR_INIT;
+		if (*user && !is_same_user(component->user, user) &&
+			label_from_user(other, user, &ignored) == 0 && strcmp(other, label) == 0) {
+			config_report(builder, section, config_section_find(section, "user"),
+				"`user`: %s and %s, of [component %s], would share the home /users/%s",
+				component->user, user, builder->config->components[i].name, label);
+		}
+	}
+}
+
 static void resolve_path(struct config_builder *builder, const struct config_section *section,
 	struct config_component *component)
 {
@@ -196,7 +219,13 @@ static void resolve_path(struct config_builder *builder, const struct config_sec
 	if (label_from_user(label, component->user, &err)) {
 		config_report(builder, section, config_section_find(section, "user"), "`user`: %s",
 			err.msg);
-	} else if (named && *component->service_class && *component->instance) {
+		return;
+	}
+	if (config_doubt_user(component->user, label, &err)) {
+		config_warn(builder, section, config_section_find(section, "user"), &err);
+	}
+	refuse_shared_home(builder, section, component, label);
+	if (named && *component->service_class && *component->instance) {
 		join_path(builder, section, component, label);
 	}
 }

@@ -431,6 +431,9 @@ Test(config, each_mistake_is_reported_once_where_it_is)
 		{ COMPONENT "damping_reuse = 3\n", 6, "less than" },
 		{ COMPONENT "[component x]\npath = /b\n", 1, "needs a name" },
 		{ "[component a]\npath = /b\n[component b]\npath = /b\n", 3, "same path" },
+		{ "[component a]\nuser = dev_team\nservice_class = s\ninstance = i\n"
+		  "[component b]\nuser = dev-team\nservice_class = t\ninstance = i\n",
+			6, "would share the home /users/dev-team" },
 		{ ENDPOINT "address = http://a\n", 1, "no [component]" },
 		{ COMPONENT "[endpoint]\napi = a\nprotocol = p\naddress_type = uri\naddress = a:b\n",
 			6, "[endpoint NAME]" },

@@ -29,11 +29,16 @@ static void load(const char *text, struct config_problems *problems)
 	config_unref(config);
 }
 
+#define USER(user)                                                                                 \
+	"[component]\nuser = " user "\nservice_class = tomcat\ninstance = test1\nname = n1\n"
+
 static const struct {
 	const char *text;
 	int line;
 	const char *part;
 } doubtful[] = {
+	{ USER("dev_team"), 2, "the home /users/dev-team" },
+	{ USER("Dev-Team@EXAMPLE.ORG"), 2, "\"Dev-Team\" has the home /users/dev-team" },
 	{ COMPONENT CHECK "command = /bin/true | cat\n", 7, "`|` is passed to the program" },
 	{ COMPONENT CHECK "command = /bin/true && /bin/false\n", 7, "`&&`" },
 	{ COMPONENT CHECK "command = /bin/true; /bin/false\n", 7, "`;`" },
@@ -86,6 +91,10 @@ Test(doubt, is_a_warning_with_its_line)
 
 static const char *const meant[] = {
 	COMPONENT,
+	USER("joe_smith.x"),
+	USER("Joe Smith"),
+	USER("joe@EXAMPLE_ORG"),
+	USER("yarn/Host@EXAMPLE.ORG"),
 	COMPONENT CHECK "command = /bin/sh -c 'a | b > c; d &'\n",
 	COMPONENT CHECK "command = sh -c \"echo \\$HOME\" 'http://h/?a=1&b=2;c'\n",
 	COMPONENT CHECK "command = sh http://h/?a=1&b=2 a\\;\n",
