@@ -221,7 +221,7 @@ static void on_root_stat(void *context, const struct registry_result *result)
 {
 	struct agent *agent = context;
 	if (result->err.code == BERTH_PATH_NOT_FOUND) {
-		registry_mknode(agent->registry, "/", false, on_root_made, agent);
+		registry_mknode(agent->registry, "/", NULL, false, on_root_made, agent);
 	}
 }
 

@@ -44,6 +44,7 @@ enum option_id {
 	OPTION_REGISTERED,
 	/* of writes */
 	OPTION_PARENTS,
+	OPTION_OWNER,
 	OPTION_FILE,
 	OPTION_OVERWRITE,
 	OPTION_EPHEMERAL,
@@ -110,6 +111,7 @@ struct options {
 	unsigned endpoints; /* 0: not given */
 	bool registered;
 
+	const char *owner; /* NULL: not given */
 	const char *file;
 	bool overwrite;
 	bool ephemeral;

@@ -18,8 +18,12 @@ int verb_mknode(struct cli *cli)
 {
 	struct berth_failure failure;
 	const char *path = cli_operand(cli);
+	const char *owner = cli->options.owner;
+	bool parents = cli->options.parents;
 	bool made;
-	if (berth_mknode(cli->berth, path, cli->options.parents, &made, &failure) != 0) {
+	int code = owner ? berth_make_home(cli->berth, path, owner, parents, &made, &failure)
+			 : berth_mknode(cli->berth, path, parents, &made, &failure);
+	if (code != 0) {
 		return cli_write_failed(cli, &failure);
 	}
 	if (cli->output.json) {
@@ -27,7 +31,8 @@ int verb_mknode(struct cli *cli)
 		output_json(json);
 		json_decref(json);
 	} else {
-		printf("%s %s\n", path, made ? "made" : "existed before");
+		printf("%s %s%s\n", path, made ? "made" : "existed before",
+			owner && !made ? ", and keeps its owner" : "");
 	}
 	return 0;
 }

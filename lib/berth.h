@@ -341,6 +341,16 @@ int berth_bind(struct berth *berth, const char *path, const char *record, unsign
 int berth_mknode(struct berth *berth, const char *path, bool parents, bool *ret_made,
 	struct berth_failure *failure);
 
+/*
+ * As berth_mknode(), for an administrator who makes a user's home: the user `owner` may create and
+ * delete nodes below `path`. On ZooKeeper `owner` is scheme:id, such as "digest:joe:HASH", or a
+ * name, which stands for sasl:NAME@REALM; the handle was opened with `secure`. On dir: it is a user
+ * of this machine, to whom the directory will belong. An existing node keeps its owner.
+ * BERTH_FAILED: such an owner would get no rights; the message says why.
+ */
+int berth_make_home(struct berth *berth, const char *path, const char *owner, bool parents,
+	bool *ret_made, struct berth_failure *failure);
+
 enum berth_delete_flags {
 	BERTH_DELETE_RECURSIVE =
 		1, /* all below it too; then the timeout is that of a silence, not of the whole */

@@ -48,8 +48,8 @@ int berth_bind(struct berth *berth, const char *path, const char *record, unsign
 	return code ? handle_fail(failure, &err) : 0;
 }
 
-int berth_mknode(struct berth *berth, const char *path, bool parents, bool *ret_made,
-	struct berth_failure *failure)
+static int make_node(struct berth *berth, const char *path, const char *owner, bool parents,
+	bool *ret_made, struct berth_failure *failure)
 {
 	struct err err = ERR_INIT;
 	int code = handle_need_registry(berth, "mknode", &err);
@@ -57,7 +57,8 @@ int berth_mknode(struct berth *berth, const char *path, bool parents, bool *ret_
 		struct outcome outcome;
 		outcome_init(&outcome, berth);
 		code = outcome_wait(&outcome,
-			registry_mknode(berth->registry, path, parents, outcome_done, &outcome),
+			registry_mknode(
+				berth->registry, path, owner, parents, outcome_done, &outcome),
 			&err);
 		if (code == 0 && ret_made) {
 			*ret_made = outcome.count > 0;
@@ -65,6 +66,18 @@ int berth_mknode(struct berth *berth, const char *path, bool parents, bool *ret_
 		outcome_finish(&outcome);
 	}
 	return code ? handle_fail(failure, &err) : 0;
+}
+
+int berth_mknode(struct berth *berth, const char *path, bool parents, bool *ret_made,
+	struct berth_failure *failure)
+{
+	return make_node(berth, path, NULL, parents, ret_made, failure);
+}
+
+int berth_make_home(struct berth *berth, const char *path, const char *owner, bool parents,
+	bool *ret_made, struct berth_failure *failure)
+{
+	return make_node(berth, path, owner, parents, ret_made, failure);
 }
 
 int berth_delete(

@@ -39,7 +39,7 @@ static int entry_add(struct registry_acl *acl, const char *scheme, const char *i
 	}
 	acl->entries = entries;
 	struct registry_acl_entry *entry = &entries[acl->count];
-	entry->permissions = permissions;
+	*entry = (struct registry_acl_entry){ .permissions = permissions };
 	entry->scheme = strdup(scheme);
 	if (!entry->scheme || asprintf(&entry->id, "%s%s", id, suffix) < 0) {
 		free(entry->scheme);
@@ -174,14 +174,64 @@ static int home_add(
 	return entry_add(acl, "sasl", user, realm, policy->home_permissions);
 }
 
-struct registry_acl *registry_acl_for(const struct registry_acl_policy *policy, const char *path)
+/* "joe" and "sasl:joe@" do, "digest:joe:HASH" and "joe@REALM" do not. */
+static bool owner_lacks_realm(const char *owner)
+{
+	return owner[strlen(owner) - 1] == '@' || !strpbrk(owner, ":@");
+}
+
+int registry_acl_check_owner(
+	const struct registry_acl_policy *policy, const char *owner, struct err *err)
+{
+	const char *colon = strchr(owner, ':');
+	if (policy->fixed.count == 0) {
+		return err_set(err, BERTH_FAILED,
+			"owner \"%s\" gets no rights without secure: everybody may write then",
+			owner);
+	}
+	if (!*owner || colon == owner || (colon && colon[1] == '\0')) {
+		return err_set(err, BERTH_FAILED,
+			"owner \"%s\" is malformed; allowed is a user's name, or scheme:id", owner);
+	}
+	if (owner_lacks_realm(owner) && !*policy->realm) {
+		return err_set(err, BERTH_FAILED,
+			"owner \"%s\" needs a realm; without one scheme:id is allowed, such as "
+			"digest:joe:HASH",
+			owner);
+	}
+	return 0;
+}
+
+static int owner_add(
+	struct registry_acl *acl, const struct registry_acl_policy *policy, const char *owner)
+{
+	const char *colon = strchr(owner, ':');
+	const char *id = colon ? colon + 1 : owner;
+	char *scheme = colon ? strndup(owner, (size_t)(colon - owner)) : strdup("sasl");
+	char *suffix = NULL;
+	int ret = -1;
+	if (scheme &&
+		asprintf(&suffix, "%s%s", strpbrk(owner, ":@") ? "" : "@",
+			owner_lacks_realm(owner) ? policy->realm : "") >= 0) {
+		ret = entry_add(acl, scheme, id, suffix, policy->home_permissions);
+		free(suffix);
+	}
+	free(scheme);
+	if (ret == 0) {
+		acl->entries[acl->count - 1].required = true;
+	}
+	return ret;
+}
+
+struct registry_acl *registry_acl_for(
+	const struct registry_acl_policy *policy, const char *path, const char *owner)
 {
 	struct registry_acl *acl = calloc(1, sizeof(*acl));
 	if (!acl || policy->fixed.count == 0) {
 		return acl;
 	}
 	if (append_all(acl, &policy->fixed) || append_all(acl, &policy->accessors) ||
-		home_add(acl, policy, path)) {
+		(owner ? owner_add(acl, policy, owner) : home_add(acl, policy, path))) {
 		registry_acl_free(acl);
 		return NULL;
 	}

@@ -38,9 +38,17 @@ void registry_acl_policy_finish(struct registry_acl_policy *policy);
 
 /*
  * The list for a new node at `path` (malloc'ed; registry_acl_free()); NULL without memory. No
- * entries: everybody, everything.
+ * entries: everybody, everything. `owner`, or NULL: the account that gets a user's rights in a
+ * home, in a form that registry_acl_check_owner() allows.
  */
-struct registry_acl *registry_acl_for(const struct registry_acl_policy *policy, const char *path);
+struct registry_acl *registry_acl_for(
+	const struct registry_acl_policy *policy, const char *path, const char *owner);
+/*
+ * 0, or FAILED: the policy is not secure, or `owner` is neither scheme:id nor a user name that a
+ * realm completes.
+ */
+int registry_acl_check_owner(const struct registry_acl_policy *policy, const char *owner,
+	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(3);
 /* Accepts NULL. */
 void registry_acl_free(struct registry_acl *acl);
 

@@ -45,6 +45,7 @@ struct registry_acl_entry {
 	char *scheme;
 	char *id;
 	unsigned permissions; /* 1 read, 2 write, 4 create, 8 delete, 16 admin */
+	bool required; /* without it the node is not made; others a server without SASL leaves out */
 };
 
 struct registry_acl {
@@ -72,6 +73,8 @@ struct registry_task {
 	bool has_expected;
 	struct registry_stat expected; /* node_id and version */
 	const struct registry_acl *acl;
+	/* create, with ops->owns: the user to whom the node will belong; or NULL */
+	const char *home_of;
 	/* when to give up: BERTH_TIMEOUT if it was sent, REGISTRY_UNAVAILABLE if not */
 	int64_t deadline_ms;
 
@@ -120,6 +123,11 @@ struct registry_backend {
 
 struct registry_backend_ops {
 	const char *scheme; /* "dir", "zookeeper" */
+	/*
+	 * each node belongs to a user of the machine, task->home_of; other backends have access
+	 * control lists
+	 */
+	bool owns;
 	/*
 	 * a delete with `all` takes foreign entries with the node; else they are nodes to be
 	 * deleted before

@@ -32,6 +32,7 @@ struct write_request {
 	char *data;
 	size_t len;
 	struct registry_stat expected; /* REPLACE: the user's */
+	char *owner;                   /* mknode: of the node; or NULL */
 	char *prefix; /* the path of the node being created: `path`, or a parent's */
 	struct registry_acl *acl;
 };
@@ -41,6 +42,7 @@ static void release(struct registry_request *base)
 	struct write_request *request = (struct write_request *)base;
 	registry_acl_free(request->acl);
 	free(request->prefix);
+	free(request->owner);
 	free(request->data);
 }
 
@@ -82,18 +84,20 @@ static void look(struct write_request *request)
 static void create(struct write_request *request)
 {
 	struct registry_task *task = next_task(request, STEP_CREATE);
+	bool last = strcmp(request->prefix, request->base.path) == 0;
+	const char *owner = last ? request->owner : NULL;
 	registry_acl_free(request->acl);
-	request->acl = registry_acl_for(&request->base.registry->acl_policy, request->prefix);
+	request->acl = registry_acl_for(&request->base.registry->acl_policy, request->prefix, owner);
 	if (!request->acl) {
 		refuse_no_memory(request);
 		return;
 	}
-	bool last = strcmp(request->prefix, request->base.path) == 0;
 	task->path = request->prefix;
 	task->data = last && request->data ? request->data : "";
 	task->len = last ? request->len : 0;
 	task->ephemeral = last && request->ephemeral;
 	task->acl = request->acl;
+	task->home_of = owner;
 	registry_request_submit(&request->base, REGISTRY_OP_CREATE);
 }
 
@@ -181,7 +185,7 @@ static void write_over(struct write_request *request, const struct registry_stat
 	struct registry_task *task = next_task(request, STEP_WRITE);
 	if (!same_kind && !request->acl) {
 		request->acl = registry_acl_for(
-			&request->base.registry->acl_policy, request->base.path);
+			&request->base.registry->acl_policy, request->base.path, NULL);
 		if (!request->acl) {
 			refuse_no_memory(request);
 			return;
@@ -268,15 +272,26 @@ static struct write_request *write_request_create(
 	return request;
 }
 
-struct registry_request *registry_mknode(struct registry *registry, const char *path, bool parents,
-	registry_done *done, void *context)
+struct registry_request *registry_mknode(struct registry *registry, const char *path,
+	const char *owner, bool parents, registry_done *done, void *context)
 {
 	struct write_request *request = write_request_create(registry, path, done, context);
 	if (!request) {
 		return NULL;
 	}
 	request->parents = parents;
-	if (!registry_request_refuse_path(&request->base)) {
+	if (owner && !(request->owner = strdup(owner))) {
+		registry_request_free(&request->base);
+		return NULL;
+	}
+	struct err err = ERR_INIT;
+	if (registry_request_refuse_path(&request->base)) {
+		return &request->base;
+	}
+	if (owner && !registry->ops->owns &&
+		registry_acl_check_owner(&registry->acl_policy, owner, &err)) {
+		refuse(request, &err);
+	} else {
 		create(request);
 	}
 	return &request->base;

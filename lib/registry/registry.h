@@ -243,9 +243,15 @@ struct registry_request *registry_records(struct registry *registry, const char 
 /*
  * Makes a node without record; an existing node is no error. `parents`: also makes missing parents,
  * else PathNotFound.
+ *
+ * `owner`, or NULL: the user whose home the node is, who may create and delete nodes below it.
+ * ZooKeeper: scheme:id, or a user name, which stands for sasl:NAME@REALM; needs `secure`, and a
+ * server that does not know such accounts refuses the node. dir: a user of this machine, to whom
+ * the directory will belong; the root must be one that everybody may write (mode 1777). An existing
+ * node keeps its owner.
  */
-struct registry_request *registry_mknode(struct registry *registry, const char *path, bool parents,
-	registry_done *done, void *context);
+struct registry_request *registry_mknode(struct registry *registry, const char *path,
+	const char *owner, bool parents, registry_done *done, void *context);
 
 enum registry_bind_mode {
 	REGISTRY_BIND_CREATE,    /* FileAlreadyExists when the node exists */

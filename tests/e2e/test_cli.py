@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import pty
+import pwd
 import re
 import select
 import signal
@@ -230,6 +231,35 @@ class OnARegistry(AgentTest):
         self.good("bind", "-p", "/x/y", "--webui", "http://h/")
         self.good("mknode", "/x/y")  # what exists is no error, and stays what it is
         self.assertEqual(len(self.json("resolve", "/x/y")["external"]), 1)
+
+    def test_mknode_makes_a_home_that_belongs_to_its_user(self):
+        root = self.folder / "shared"
+        root.mkdir()
+        root.chmod(0o1777)
+        me = pwd.getpwuid(os.geteuid()).pw_name
+        result = berth("--registry", f"dir:{root}", "mknode", "-p", "--owner", me, "/users/joe")
+        self.assertEqual((result.returncode, result.stdout), (0, "/users/joe made\n"), result.stderr)
+        self.assertEqual((root / "users/joe").stat().st_uid, os.geteuid())
+        if os.geteuid() == 0:
+            other = pwd.getpwnam("nobody")
+            result = berth("--registry", f"dir:{root}", "mknode", "--owner", "nobody", "/users/ann")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            status = (root / "users/ann").stat()
+            self.assertEqual((status.st_uid, status.st_gid), (other.pw_uid, other.pw_gid))
+            self.assertEqual((root / "users").stat().st_uid, 0)
+
+    def test_mknode_refuses_an_owner_who_could_do_nothing_with_the_home(self):
+        me = pwd.getpwuid(os.geteuid()).pw_name
+        result = self.berth("mknode", "--owner", me, "/home")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("mode 1777", result.stderr)
+        root = self.folder / "shared"
+        root.mkdir()
+        root.chmod(0o1777)
+        result = berth("--registry", f"dir:{root}", "mknode", "--owner", "digest:joe:HASH", "/home")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("there is no user", result.stderr)
+        self.assertFalse((root / "home").exists())
 
     def test_mknode_says_whether_it_made_the_node(self):
         self.assertEqual(self.good("mknode", "-p", "/a/b"), "/a/b made\n")

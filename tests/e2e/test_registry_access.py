@@ -180,8 +180,66 @@ class Refusals(AccessTest):
         agent.wait_state("registered")
 
 
+class Homes(AccessTest):
+    """An administrator makes /users and the homes; users make what is below."""
+
+    OWNER = digest("joe", "secret")
+
+    def setUp(self):
+        super().setUp()
+        self.assertEqual(self.as_admin("mknode", "-p", "/users").returncode, 0)
+
+    def as_admin(self, *arguments):
+        return self.cli(*arguments, "--secure", "--system-accounts", "", user="admin")
+
+    def test_the_owner_creates_reads_and_deletes_but_does_not_write_the_home(self):
+        made = self.as_admin("mknode", "--owner", self.OWNER, "/users/joe")
+        self.assertEqual((made.returncode, made.stdout), (0, "/users/joe made\n"), made.stderr)
+        self.assertEqual(
+            self.server.acl(HOME, auth="admin:secret"),
+            sorted(["r world:anyone", f"rwcda {digest('admin', 'secret')}", f"rcd {self.OWNER}"]),
+        )
+        self.assertEqual(self.cli("mknode", "/users/ann", user="ann").returncode, 5)
+        self.assertEqual(self.cli("mknode", "/users/joe/web", user="ann").returncode, 5)
+        self.assertEqual(self.cli("mknode", "/users/joe/web", user="joe").returncode, 0)
+        self.assertEqual(self.cli("rm", "/users/joe/web", user="joe").returncode, 0)
+        over = self.cli("bind", "/users/joe", "--webui", "http://h/", "--overwrite", user="joe")
+        self.assertEqual(over.returncode, 5, over.stderr)
+        self.secure_agent(system_accounts="").start().wait_state("registered")
+
+    def test_an_existing_home_keeps_its_owner_and_it_is_said(self):
+        self.as_admin("mknode", "--owner", self.OWNER, "/users/joe").check_returncode()
+        again = self.as_admin("mknode", "--owner", digest("ann", "secret"), "/users/joe")
+        self.assertEqual((again.returncode, again.stdout), (0, "/users/joe existed before, and keeps its owner\n"))
+        self.assertIn(f"rcd {self.OWNER}", self.server.acl(HOME, auth="admin:secret"))
+
+    def test_only_the_home_itself_has_the_owner(self):
+        self.as_admin("mknode", "-p", "--owner", self.OWNER, "/users/team/joe").check_returncode()
+        self.assertNotIn(f"rcd {self.OWNER}", self.server.acl("/registry/users/team", auth="admin:secret"))
+        self.assertIn(f"rcd {self.OWNER}", self.server.acl("/registry/users/team/joe", auth="admin:secret"))
+
+    def test_an_owner_who_would_get_no_rights_makes_no_node(self):
+        for arguments, reason in [
+            (["mknode", "--owner", "joe"], "needs a realm"),
+            (["mknode", "--owner", "digest:"], "malformed"),
+        ]:
+            result = self.as_admin(*arguments, "/users/joe")
+            self.assertEqual(result.returncode, 1)
+            self.assertIn(reason, result.stderr)
+        result = self.cli("mknode", "--owner", self.OWNER, "/users/joe", user="admin")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("secure", result.stderr)
+        self.assertIsNone(self.server.stat(HOME))
+
+
 class ServerWithoutSasl(AccessTest):
     PROVIDER = []
+
+    def test_a_home_of_an_account_that_the_server_cannot_know_is_refused(self):
+        result = self.cli("mknode", "-p", "--secure", "--realm", REALM, "--owner", "joe", "/users/joe", user="admin")
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn(f"sasl:joe@{REALM}", result.stderr)
+        self.assertIsNone(self.server.stat(HOME))
 
     def test_accounts_that_the_server_cannot_know_are_left_out_with_one_line(self):
         agent = self.secure_agent().start()

@@ -212,8 +212,8 @@ EVERY_BACKEND(race, common_parents_are_made_by_either)
 		clear(&race);
 		for (size_t i = 0; i < CLIENTS; i++) {
 			snprintf(paths[i], sizeof(paths[i]), "/race/r%zu/a/b/c%zu", race.round, i);
-			registry_mknode(
-				race.clients[i], paths[i], true, answer_take, &race.answers[i]);
+			registry_mknode(race.clients[i], paths[i], NULL, true, answer_take,
+				&race.answers[i]);
 		}
 		finish(&race);
 		assert_answer(&race.answers[0], "OK");

@@ -449,7 +449,7 @@ Test(zookeeper, tens_of_thousands_of_watched_paths_survive_a_restart_of_the_serv
 	for (size_t i = 0; i < paths; i++) {
 		snprintf(path, sizeof(path), "/users/joe/with-a-name-that-has-a-usual-length/n%zu",
 			i);
-		registry_mknode(registry, path, true, count_good, &made);
+		registry_mknode(registry, path, NULL, true, count_good, &made);
 		if (i % AT_ONCE == 0 || i + 1 == paths) {
 			await_count(&made, i + 1);
 		}

@@ -536,6 +536,7 @@ static int dir_open(struct registry_backend **ret_backend, const char *rest,
 const struct registry_backend_ops registry_dir_ops = {
 	.scheme = "dir",
 	.deletes_all = true,
+	.owns = true,
 	.check = dir_check,
 	.open = dir_open,
 	.close = dir_close,

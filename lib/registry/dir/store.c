@@ -308,6 +308,7 @@ static int build(int tmp_fd, const char *name, const struct dir_write *write, in
 		(fd = openat(tmp_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0 ||
 		(write->ephemeral && (owner_fd = write_owner(fd)) < 0) ||
 		(write->len > 0 && write_record(fd, DIR_RECORD, write, !write->ephemeral) != 0) ||
+		(write->given_away && fchown(fd, write->user, write->group) != 0) ||
 		(!write->ephemeral && fsync(fd) != 0)) {
 		error = errno;
 		if (owner_fd >= 0) {

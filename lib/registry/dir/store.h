@@ -32,6 +32,9 @@ struct dir_write {
 	bool ephemeral;
 	int64_t previous_version; /* the new version will be greater */
 	mode_t mode;              /* of the node's directory; 0: as the umask has it */
+	bool given_away;          /* to `user` and `group` */
+	uid_t user;
+	gid_t group;
 };
 
 /* 1: taken; 0: another writer has it; negative: error. Never waits. */

@@ -1,6 +1,7 @@
 #include "lib/registry/dir/task.h"
 
 #include <errno.h>
+#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -248,16 +249,43 @@ static mode_t shared_mode(const struct dir_context *context, const struct regist
 		: 0;
 }
 
+/* The node will belong to task->home_of, who can write only in a root that everybody may write. */
+static int give_away(
+	const struct dir_context *context, struct registry_task *task, struct dir_write *write)
+{
+	struct stat root;
+	if (fstat(context->store.root_fd, &root) != 0 || !(root.st_mode & S_IWOTH)) {
+		return err_set(&task->ret_err, BERTH_FAILED,
+			"%s would be of no use to its owner %s: the registry's directory is not one "
+			"that everybody may write (mode 1777)",
+			task->path, task->home_of);
+	}
+	const struct passwd *user = getpwnam(task->home_of);
+	if (!user) {
+		return err_set(&task->ret_err, BERTH_FAILED,
+			"there is no user %s on this machine; the owner of a node on dir: is one",
+			quote_text(task->home_of).text);
+	}
+	write->given_away = true;
+	write->user = user->pw_uid;
+	write->group = user->pw_gid;
+	return 0;
+}
+
 static int place(struct dir_context *context, struct registry_task *task,
 	const struct dir_node *parent, struct dir_node *old)
 {
-	const struct dir_write write = { .path = task->path,
+	struct dir_write write = { .path = task->path,
 		.data = task->data,
 		.len = task->len,
 		.ephemeral = task->ephemeral,
 		.previous_version = version_of(old),
 		.mode = shared_mode(context, task) };
 	int owner_fd = -1;
+
+	if (task->home_of && give_away(context, task, &write) != 0) {
+		return task->ret_err.code;
+	}
 	int result = dir_store_place(&context->store, parent, &write, old->kind != DIR_ABSENT,
 		&owner_fd, &task->ret_err);
 

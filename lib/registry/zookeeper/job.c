@@ -152,10 +152,11 @@ static bool pack_acl(struct registry_zk *zk, struct zk_job *job, struct buffer *
 	job->sasl = false;
 	for (size_t i = 0; acl && i < acl->count; i++) {
 		const struct registry_acl_entry *entry = &acl->entries[i];
-		if (zk->no_sasl && is_sasl(entry)) {
+		bool optional = is_sasl(entry) && !entry->required;
+		if (zk->no_sasl && optional) {
 			continue;
 		}
-		job->sasl = job->sasl || is_sasl(entry);
+		job->sasl = job->sasl || optional;
 		buffer_printf(out, "%u:%s:%s", entry->permissions, entry->scheme, entry->id);
 		buffer_append(out, "", 1);
 		count++;
@@ -172,7 +173,7 @@ static void leave_out_sasl(struct registry_zk *zk, const struct registry_acl *ac
 {
 	char message[512] = "the server knows no SASL accounts; these get no rights:";
 	for (size_t i = 0; !zk->no_sasl && i < acl->count; i++) {
-		if (is_sasl(&acl->entries[i])) {
+		if (is_sasl(&acl->entries[i]) && !acl->entries[i].required) {
 			size_t used = strlen(message);
 			text_printf(message + used, sizeof(message) - used, " sasl:%s",
 				acl->entries[i].id);

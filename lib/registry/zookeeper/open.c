@@ -106,7 +106,7 @@ static int configure_root_acl(
 	struct registry_acl_policy policy = { .realm = NULL };
 	char *warning = NULL;
 	if (registry_acl_policy_init(&policy, options, &warning, err) == 0) {
-		zk->root_acl = registry_acl_for(&policy, "/");
+		zk->root_acl = registry_acl_for(&policy, "/", NULL);
 		if (!zk->root_acl) {
 			no_memory(err);
 		}

@@ -50,14 +50,14 @@ bool registry_zk_is_loss(int32_t rc)
 		rc == ZK_RC_SESSION_MOVED;
 }
 
-/* A server does not say which entry it refuses: those that every server knows are not the one. */
+/* A server does not say which entry it refuses: those that every server knows, or that were left out, are not the one. */
 static void set_acl_refused(struct registry_task *task)
 {
 	char entries[256] = "";
 	for (size_t i = 0; task->acl && i < task->acl->count; i++) {
 		const struct registry_acl_entry *entry = &task->acl->entries[i];
 		if (strcmp(entry->scheme, "world") != 0 && strcmp(entry->scheme, "auth") != 0 &&
-			strcmp(entry->scheme, "sasl") != 0) {
+			(entry->required || strcmp(entry->scheme, "sasl") != 0)) {
 			size_t used = strlen(entries);
 			text_printf(entries + used, sizeof(entries) - used, "%s%s:%s",
 				used ? ", " : "", entry->scheme, entry->id);

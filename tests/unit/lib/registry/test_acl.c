@@ -28,10 +28,11 @@ static void init(struct registry_acl_policy *policy, const struct registry_optio
 }
 
 /* "scheme:id=permissions" of each entry, separated by blanks. Borrowed until the next call. */
-static const char *text_of(const struct registry_acl_policy *policy, const char *path)
+static const char *text_of_home(
+	const struct registry_acl_policy *policy, const char *path, const char *owner)
 {
 	static char text[2048];
-	struct registry_acl *acl = registry_acl_for(policy, path);
+	struct registry_acl *acl = registry_acl_for(policy, path, owner);
 	text[0] = '\0';
 	for (size_t i = 0; i < acl->count; i++) {
 		size_t len = strlen(text);
@@ -40,6 +41,11 @@ static const char *text_of(const struct registry_acl_policy *policy, const char 
 	}
 	registry_acl_free(acl);
 	return text;
+}
+
+static const char *text_of(const struct registry_acl_policy *policy, const char *path)
+{
+	return text_of_home(policy, path, NULL);
 }
 
 Test(registry_digest, is_what_zookeeper_computes)
@@ -107,6 +113,50 @@ Test(registry_acl, a_home_is_its_users)
 	cr_assert_not(strstr(text_of(&policy, "/users"), "=13"));
 	cr_assert_not(strstr(text_of(&policy, "/users/joe/web"), "=13"));
 	cr_assert_not(strstr(text_of(&policy, "/services/joe"), "=13"));
+	registry_acl_policy_finish(&policy);
+}
+
+Test(registry_acl, an_owner_gets_what_a_user_has_in_a_home)
+{
+	static const char *const owners[][2] = {
+		{ "ann", " sasl:ann@EXAMPLE.ORG=13" },
+		{ "ann@OTHER.ORG", " sasl:ann@OTHER.ORG=13" },
+		{ "ann@", " sasl:ann@EXAMPLE.ORG=13" },
+		{ "sasl:ann@", " sasl:ann@EXAMPLE.ORG=13" },
+		{ "digest:ann:hash", " digest:ann:hash=13" },
+	};
+	struct registry_acl_policy policy;
+	const struct registry_options options = secure_options();
+	init(&policy, &options);
+	for (size_t i = 0; i < sizeof(owners) / sizeof(owners[0]); i++) {
+		struct err err = ERR_INIT;
+		cr_assert_eq(registry_acl_check_owner(&policy, owners[i][0], &err), 0);
+		const char *text = text_of_home(&policy, "/users/joe", owners[i][0]);
+		cr_assert_str_eq(text + strlen(text) - strlen(owners[i][1]), owners[i][1]);
+		cr_assert_null(strstr(text, "sasl:joe"), "%s", text);
+	}
+	registry_acl_policy_finish(&policy);
+}
+
+Test(registry_acl, an_owner_who_would_get_no_rights_is_refused)
+{
+	static const char *const bad[] = { "", ":ann", "sasl:", "ann", "sasl:ann@" };
+	struct registry_acl_policy policy;
+	struct registry_options options = secure_options();
+	options.system_accounts = "";
+	options.realm = "";
+	init(&policy, &options);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct err err = ERR_INIT;
+		cr_assert_neq(registry_acl_check_owner(&policy, bad[i], &err), 0, "%s", bad[i]);
+	}
+	registry_acl_policy_finish(&policy);
+	options = (struct registry_options){
+		.auth = "none", .system_accounts = "", .write_accessors = "", .realm = "R"
+	};
+	init(&policy, &options);
+	struct err err = ERR_INIT;
+	cr_assert_neq(registry_acl_check_owner(&policy, "ann", &err), 0, "not secure");
 	registry_acl_policy_finish(&policy);
 }
 

@@ -137,7 +137,7 @@ Test(registry_core, cancelled_requests_are_never_told)
 			registry, "/", REGISTRY_DELETE_TREE, NULL, NULL, answer_take, &answers[3]),
 		registry_find(
 			registry, &(struct registry_criteria){ 0 }, NULL, answer_take, &answers[4]),
-		registry_mknode(registry, "/x", false, answer_take, &answers[5]),
+		registry_mknode(registry, "/x", NULL, false, answer_take, &answers[5]),
 	};
 	for (size_t i = 0; i < REQUESTS; i++) {
 		registry_cancel(registry, requests[i]);
