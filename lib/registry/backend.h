@@ -45,7 +45,7 @@ struct registry_acl_entry {
 	char *scheme;
 	char *id;
 	unsigned permissions; /* 1 read, 2 write, 4 create, 8 delete, 16 admin */
-	bool required; /* without it the node is not made; others a server without SASL leaves out */
+	bool required; /* the node is not made without it, even if the server knows no SASL */
 };
 
 struct registry_acl {
