@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "lib/base/clock.h"
+
 /*
  * Pictures: what the cache holds, as users inside the agent and snapshots of event streams see it.
  * Nothing is read here.
@@ -25,21 +27,36 @@ struct picture {
 	const struct cache *cache;
 	void (*visit)(void *context, const struct cache_record *record);
 	void *context;
+	int64_t heard_ms; /* when all live entries were true */
 	bool live;
-	int64_t true_at_ms;
+	int64_t true_at_ms; /* of the oldest entry */
 };
 
 static void note(struct picture *picture, const struct cache_entry *entry)
 {
-	if (entry && entry->known && entry->state != CACHE_LIVE) {
-		if (entry->state == CACHE_UNCONFIRMED) {
-			registry_watch_hurry(entry->watch);
-		}
-		picture->live = false;
-		if (entry->true_at_ms < picture->true_at_ms) {
-			picture->true_at_ms = entry->true_at_ms;
-		}
+	if (!entry || !entry->known) {
+		return;
 	}
+	bool live = entry->state == CACHE_LIVE;
+	int64_t true_at_ms = live ? picture->heard_ms : entry->true_at_ms;
+	if (entry->state == CACHE_UNCONFIRMED) {
+		registry_watch_hurry(entry->watch);
+	}
+	picture->live = picture->live && live;
+	if (true_at_ms < picture->true_at_ms) {
+		picture->true_at_ms = true_at_ms;
+	}
+}
+
+static struct picture begin_picture(const struct cache *cache, int64_t now_ms,
+	void (*visit)(void *context, const struct cache_record *record), void *context)
+{
+	return (struct picture){ .cache = cache,
+		.visit = visit,
+		.context = context,
+		.heard_ms = cache_heard_ms(cache, now_ms),
+		.live = true,
+		.true_at_ms = now_ms };
 }
 
 static struct cache_picture truth_of(const struct picture *picture, int64_t now_ms)
@@ -47,8 +64,8 @@ static struct cache_picture truth_of(const struct picture *picture, int64_t now_
 	const struct cache *cache = picture->cache;
 	return (struct cache_picture){
 		.confirmed = picture->live && cache->state == REGISTRY_CONNECTED &&
-			picture->true_at_ms >= cache_not_before_ms(cache, -1, now_ms),
-		.age_ms = now_ms > picture->true_at_ms ? now_ms - picture->true_at_ms : 0,
+			picture->heard_ms >= cache_not_before_ms(cache, -1, now_ms),
+		.age_ms = now_ms - picture->true_at_ms,
 	};
 }
 
@@ -77,12 +94,7 @@ static void visit_node(struct picture *picture, const char *path, enum cache_sco
 struct cache_picture cache_read_picture(const struct cache_observer *observer, int64_t now_ms,
 	void (*visit)(void *context, const struct cache_record *record), void *context)
 {
-	const struct cache *cache = observer->cache;
-	struct picture picture = { .cache = cache,
-		.visit = visit,
-		.context = context,
-		.live = true,
-		.true_at_ms = cache_heard_ms(cache, now_ms) };
+	struct picture picture = begin_picture(observer->cache, now_ms, visit, context);
 	visit_node(&picture, observer->node->path, observer->scope);
 	struct cache_picture truth = truth_of(&picture, now_ms);
 	truth.confirmed = truth.confirmed && observer->ready;
@@ -109,13 +121,15 @@ static void write_node(void *context, const struct cache_record *record)
 void cache_write_snapshot(const struct cache_observer *observer, struct buffer *out)
 {
 	struct snapshot snapshot = { out, "" };
+	struct picture picture = begin_picture(
+		observer->cache, clock_monotonic_ms(), write_node, &snapshot);
 	/*
 	 * A path that is known but in no list yet is not in here: earlier observers heard of it,
 	 * this one did not.
 	 */
 	observer->cache->snapshots++;
 	buffer_append_text(out, "{");
-	cache_read_picture(observer, 0, write_node, &snapshot);
+	visit_node(&picture, observer->node->path, observer->scope);
 	buffer_append_text(out, "}");
 }
 
@@ -135,9 +149,7 @@ static enum cache_presence presence_of(struct cache_entry *data)
 void cache_peek(
 	const struct cache *cache, const char *path, int64_t now_ms, struct cache_peek *ret_peek)
 {
-	struct picture picture = {
-		.cache = cache, .live = true, .true_at_ms = cache_heard_ms(cache, now_ms)
-	};
+	struct picture picture = begin_picture(cache, now_ms, NULL, NULL);
 	const struct cache_node *node = cache_node_find(cache, path, strlen(path));
 	struct cache_entry *data = node ? node->entries[CACHE_DATA] : NULL;
 	const struct cache_entry *children = node ? node->entries[CACHE_CHILDREN] : NULL;

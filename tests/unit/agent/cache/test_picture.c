@@ -121,6 +121,9 @@ Test(cache_picture, is_not_confirmed_while_the_registry_is_away)
 	cr_assert_not(picture.confirmed);
 	cr_assert_geq(picture.age_ms, 3000);
 	cr_assert_str_eq(watcher.seen, " /s- /s/a /s/b-", "and nothing of it is lost");
+	memory_set_heard_ms(stage.registry, INT64_MIN); /* a new session, before its first answer */
+	cr_assert_geq(look(&watcher).age_ms, 3000);
+	cr_assert_lt(look(&watcher).age_ms, 600000);
 	struct watcher other;
 	observe(&stage, &other, "/t", CACHE_CHILDREN_TOO);
 	cr_assert_eq(other.refused, BERTH_REGISTRY_UNAVAILABLE);
