@@ -312,6 +312,14 @@ int agent_registry_open(struct agent *agent, const json_t *left, struct err *err
 	return code;
 }
 
+void agent_registry_reauthenticate(struct agent *agent)
+{
+	struct err err = ERR_INIT;
+	if (registry_reauthenticate(agent->registry, &err)) {
+		log_warn("registry", "the credentials stay as they are: %s", err.msg);
+	}
+}
+
 void agent_registry_close(struct agent *agent)
 {
 	if (!agent->registry) {

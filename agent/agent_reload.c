@@ -31,6 +31,7 @@ static void apply(struct agent *agent, struct config *next)
 {
 	agent_components_reload(agent, next);
 	apply_options(agent);
+	agent_registry_reauthenticate(agent);
 	agent_metrics_forget_removed(agent);
 	agent_registry_save_session(agent);
 	if (agent->drain.active) {

@@ -162,6 +162,12 @@ void registry_dispatch(struct registry *registry, int64_t now_ms)
 	registry_watches_dispatch(registry);
 }
 
+int registry_reauthenticate(struct registry *registry, struct err *err)
+{
+	return registry->ops->reauthenticate ? registry->ops->reauthenticate(registry->backend, err)
+					     : 0;
+}
+
 enum registry_state registry_state(const struct registry *registry)
 {
 	return registry->state;

@@ -23,7 +23,8 @@
  *
  *   CONNECTING --> CONNECTED <--> AWAY --> LOST --> CONNECTED (a new session: the ephemeral nodes
  *       |                                            of the old one are gone)
- *        \--> DENIED (credentials refused; final until closed)
+ *        \--> DENIED (the server refuses the credentials) --> CONNECTED (it takes what the
+ *                                                              auth_file holds now)
  */
 #ifndef LIB_REGISTRY_REGISTRY_H
 #define LIB_REGISTRY_REGISTRY_H
@@ -190,6 +191,13 @@ int registry_fd(const struct registry *registry);
 /* INT64_MAX when nothing is due. */
 int64_t registry_deadline_ms(const struct registry *registry);
 void registry_dispatch(struct registry *registry, int64_t now_ms);
+
+/*
+ * Reads the auth_file again. Other credentials than before are used from now on, through a new connection in the same session;
+ * refused ones are tried again without further delay. 0, or the file's mistake: then the old credentials stay.
+ */
+int registry_reauthenticate(struct registry *registry, struct err *err)
+	__attribute__((warn_unused_result)) ERR_REQUIRED(2);
 
 enum registry_state registry_state(const struct registry *registry);
 const char *registry_state_name(enum registry_state state); /* "connected" … */

@@ -15,7 +15,7 @@ import time
 
 CREATE, DELETE, EXISTS, GET, SET, GET_ACL, CHILDREN, SYNC, PING = 1, 2, 3, 4, 5, 6, 8, 9, 11
 CHILDREN2, MULTI, CREATE2, UNWATCH, CLOSE, AUTH = 12, 14, 15, 18, -11, 100
-NO_NODE, NODE_EXISTS = -101, -110
+NO_NODE, NODE_EXISTS, AUTH_FAILED = -101, -110, -115
 MEGABYTE = 1 << 20
 
 
@@ -333,6 +333,9 @@ class Connection(threading.Thread):
         while True:
             request = self.read()
             xid, kind = struct.unpack_from(">ii", request)
+            if kind == AUTH and not self.fake.takes(request):
+                self.send(struct.pack(">iqi", xid, 0, AUTH_FAILED), False)
+                return
             code, body = self.fake.tree.answer(kind, request[8:], self.session)
             self.send(struct.pack(">iqi", xid, next(self.fake.tree.zxid), code) + body, False)
             if kind == CLOSE:
@@ -354,6 +357,8 @@ class FakeZooKeeper(threading.Thread):
         super().__init__(daemon=True)
         self.tree = Tree()
         self.mode = "honest"
+        self.credential = None  # user:password; None: any is taken
+        self.refused = 0
         self.lied = threading.Event()
         self.changed = threading.Event()
         self.sessions = set()
@@ -380,6 +385,11 @@ class FakeZooKeeper(threading.Thread):
         for connection in list(self.connections):
             connection.close()
         self.changed.clear()
+
+    def takes(self, auth_request):
+        good = self.credential is None or text(self.credential.encode()) in auth_request
+        self.refused += not good
+        return good
 
     def end_session(self, session):
         self.sessions.discard(session)

@@ -90,10 +90,35 @@ static int configure_auth(
 	bool from_file = strcmp(zk->auth, "digest") == 0 ||
 		(strcmp(zk->auth, "sasl") == 0 && *options->auth_file);
 	if (from_file) {
-		return registry_auth_file_read(&zk->credential, options->auth_file, err);
+		zk->auth_file = strdup(options->auth_file);
+		return zk->auth_file ? registry_auth_file_read(&zk->credential, zk->auth_file, err)
+				     : no_memory(err);
 	}
 	zk->credential = strdup("");
 	return zk->credential ? 0 : no_memory(err);
+}
+
+static void wipe(char *secret)
+{
+	if (secret) {
+		explicit_bzero(secret, strlen(secret));
+	}
+	free(secret);
+}
+
+int registry_zk_reread_credential(struct registry_zk *zk, struct err *err)
+{
+	char *credential = NULL;
+	if (!zk->auth_file) {
+		return 0;
+	}
+	if (registry_auth_file_read(&credential, zk->auth_file, err)) {
+		return err->code;
+	}
+	bool changed = strcmp(credential, zk->credential) != 0;
+	wipe(zk->credential);
+	zk->credential = credential;
+	return changed;
 }
 
 /*
@@ -136,11 +161,9 @@ int registry_zk_configure(struct registry_zk *zk, const char *rest,
 
 void registry_zk_unconfigure(struct registry_zk *zk)
 {
-	if (zk->credential) {
-		explicit_bzero(zk->credential, strlen(zk->credential));
-	}
+	wipe(zk->credential);
 	explicit_bzero(&zk->session, sizeof(zk->session));
-	free(zk->credential);
+	free(zk->auth_file);
 	free(zk->auth);
 	free(zk->addresses);
 	free(zk->servers);

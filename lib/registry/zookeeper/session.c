@@ -11,6 +11,8 @@
 enum {
 	LEAST_PATIENCE_MS = 3000,
 	LONGEST_SESSION_MS = 3600 * 1000,
+	DENIED_FIRST_MS = 20000,
+	DENIED_LONGEST_MS = 300000,
 	QUIET_A_SESSION =
 		4, /* sooner than the client library's own pings, which it then leaves out */
 	PATIENCES_A_SESSION = 3 /* the rest of the timeout suffices for another worker */
@@ -71,6 +73,20 @@ static void ask(struct registry_zk *zk, enum zk_operation operation)
 	registry_zk_send(zk, &request);
 }
 
+static void begin(struct registry_zk *zk)
+{
+	char why[192];
+	snprintf(why, sizeof(why), "session %s, timeout %d ms", zk->name, zk->session.timeout_ms);
+	zk->look_up = false;
+	zk->lost_at_ms = INT64_MAX;
+	zk->stuck_at_ms = INT64_MAX;
+	zk->denied_delay_ms = 0;
+	zk->trouble[0] = '\0';
+	zk->warned_at_ms = 0;
+	set_state(zk, REGISTRY_CONNECTED, why);
+	registry_zk_jobs_connected(zk);
+}
+
 void registry_zk_heard(struct registry_zk *zk, int32_t rc, int64_t sent_ms)
 {
 	bool answered = rc == ZK_RC_OK || (rc < ZK_RC_API_ERROR && !registry_zk_is_loss(rc));
@@ -83,6 +99,9 @@ void registry_zk_heard(struct registry_zk *zk, int32_t rc, int64_t sent_ms)
 	}
 	if (zk->contact == REGISTRY_ZK_ASKED && sent_ms >= zk->asked_ms) {
 		zk->contact = REGISTRY_ZK_HEARD;
+		if (zk->denied_delay_ms != 0) {
+			begin(zk); /* the server did not close the connection: it takes the credentials */
+		}
 	}
 }
 
@@ -103,19 +122,6 @@ static void expect_connection(struct registry_zk *zk)
 	}
 }
 
-static void begin(struct registry_zk *zk)
-{
-	char why[192];
-	snprintf(why, sizeof(why), "session %s, timeout %d ms", zk->name, zk->session.timeout_ms);
-	zk->look_up = false;
-	zk->lost_at_ms = INT64_MAX;
-	zk->stuck_at_ms = INT64_MAX;
-	zk->trouble[0] = '\0';
-	zk->warned_at_ms = 0;
-	set_state(zk, REGISTRY_CONNECTED, why);
-	registry_zk_jobs_connected(zk);
-}
-
 static void connected(struct registry_zk *zk, const struct zk_session *session)
 {
 	bool sane = session->timeout_ms > 0 && session->timeout_ms <= LONGEST_SESSION_MS;
@@ -132,10 +138,13 @@ static void connected(struct registry_zk *zk, const struct zk_session *session)
 		zk->name, session->server);
 	/*
 	 * The server answers in order: all reads behind the sync see what other clients wrote
-	 * before it, so nothing has to wait for its answer.
+	 * before it, so nothing has to wait for its answer. After a refusal that answer proves the
+	 * credentials, which were sent before the sync.
 	 */
 	ask(zk, ZK_SYNC);
-	begin(zk);
+	if (zk->denied_delay_ms == 0) {
+		begin(zk);
+	}
 }
 
 /* The server counts from our last sign of life, which came no earlier than its last answer. */
@@ -165,12 +174,25 @@ static void expired(struct registry_zk *zk)
 	}
 }
 
+/* From half of the growing delay up to the whole of it, so that many agents do not come at once. */
+static int next_denied_delay_ms(struct registry_zk *zk)
+{
+	int delay_ms = zk->denied_delay_ms ? 2 * zk->denied_delay_ms : DENIED_FIRST_MS;
+	zk->denied_delay_ms = delay_ms < DENIED_LONGEST_MS ? delay_ms : DENIED_LONGEST_MS;
+	return zk->denied_delay_ms / 2 + rand_r(&zk->jitter) % (zk->denied_delay_ms / 2);
+}
+
 static void denied(struct registry_zk *zk)
 {
 	const char *why = reason(zk, "the server refuses our credentials");
+	int delay_ms = next_denied_delay_ms(zk);
 	zk->contact = REGISTRY_ZK_NONE;
 	zk->lost_at_ms = INT64_MAX;
+	zk->not_before_ms = zk->now_ms + delay_ms;
 	zk->replace_why = "the server refuses our credentials";
+	registry_zk_log(zk, REGISTRY_LOG_WARN,
+		"the server refuses our credentials; the next attempt is in %d s, or at a reload",
+		(delay_ms + 999) / 1000);
 	set_state(zk, REGISTRY_DENIED, why);
 	registry_zk_jobs_fail(zk, BERTH_AUTHENTICATION_FAILED, "the server refuses our credentials");
 }
@@ -200,9 +222,6 @@ void registry_zk_on_session(struct registry_zk *zk, const struct zk_session *ses
 void registry_zk_on_worker_lost(struct registry_zk *zk, const char *why)
 {
 	disconnected(zk, why);
-	if (zk->state == REGISTRY_DENIED) {
-		zk->restart_at_ms = INT64_MAX;
-	}
 	registry_zk_jobs_worker_lost(zk);
 }
 

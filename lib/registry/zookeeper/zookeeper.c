@@ -9,6 +9,8 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "lib/base/clock.h"
+
 enum {
 	RESTART_FIRST_MS = 50, /* doubled with each failure, back to 0 when a connection lasted */
 	RESTART_LONGEST_MS = 5000,
@@ -84,6 +86,9 @@ static void schedule_restart(struct registry_zk *zk)
 		zk->restart_delay_ms = longest_ms;
 	}
 	zk->connected_at_ms = 0;
+	if (zk->restart_at_ms < zk->not_before_ms) {
+		zk->restart_at_ms = zk->not_before_ms;
+	}
 }
 
 /* True now and then while trouble lasts. */
@@ -97,9 +102,23 @@ static bool warning_due(struct registry_zk *zk)
 	return true;
 }
 
+/* Without a good file the agent goes on with what it has. */
+static void try_credential_again(struct registry_zk *zk)
+{
+	struct err err = ERR_INIT;
+	zk->not_before_ms = 0;
+	registry_zk_log(zk, REGISTRY_LOG_INFO, "the refused credentials are tried again");
+	if (registry_zk_reread_credential(zk, &err) < 0) {
+		registry_zk_log(zk, REGISTRY_LOG_WARN, "%s", err.msg);
+	}
+}
+
 static void start_worker(struct registry_zk *zk)
 {
 	struct err err = ERR_INIT;
+	if (zk->not_before_ms != 0) {
+		try_credential_again(zk);
+	}
 	struct zk_hello hello = {
 		.servers = zk->servers,
 		.addresses = zk->addresses ? zk->addresses : "",
@@ -266,6 +285,7 @@ static int zk_open(struct registry_backend **ret_backend, const char *rest,
 	zk->stuck_at_ms = INT64_MAX;
 	zk->next_deadline_ms = INT64_MAX;
 	zk->free_job = UINT32_MAX;
+	zk->jitter = (unsigned)clock_monotonic_ms() ^ (unsigned)getpid();
 	zk_worker_process_init(&zk->worker);
 	zk->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (zk->epoll_fd < 0) {
@@ -315,7 +335,7 @@ static int64_t earlier(int64_t a, int64_t b)
 static int64_t zk_deadline_ms(const struct registry_backend *backend)
 {
 	const struct registry_zk *zk = (const struct registry_zk *)backend;
-	if (zk->finished) {
+	if (zk->finished || zk->replace_why) {
 		return 0;
 	}
 	return earlier(registry_zk_session_deadline_ms(zk),
@@ -334,7 +354,7 @@ static void zk_dispatch(struct registry_backend *backend, int64_t now_ms)
 			zk, REGISTRY_LOG_WARN, "%s; starting another worker", zk->replace_why);
 		drop_worker(zk, zk->replace_why);
 	}
-	if (now_ms >= zk->restart_at_ms && zk->state != REGISTRY_DENIED) {
+	if (now_ms >= zk->restart_at_ms) {
 		start_worker(zk);
 	}
 	registry_zk_jobs_deadlines(zk);
@@ -368,6 +388,24 @@ static void zk_unwatch(
 	}
 }
 
+static int zk_reauthenticate(struct registry_backend *backend, struct err *err)
+{
+	struct registry_zk *zk = of(backend);
+	int changed = registry_zk_reread_credential(zk, err);
+	if (changed < 0) {
+		return changed;
+	}
+	if (changed || zk->state == REGISTRY_DENIED) {
+		zk->not_before_ms = 0;
+		if (zk->worker.fd < 0) {
+			zk->restart_at_ms = 0;
+		} else {
+			zk->replace_why = "the credentials have changed";
+		}
+	}
+	return 0;
+}
+
 static const char *zk_session_name(const struct registry_backend *backend)
 {
 	return ((const struct registry_zk *)backend)->name;
@@ -397,6 +435,7 @@ const struct registry_backend_ops registry_zk_ops = {
 	.submit = zk_submit,
 	.abandon = zk_abandon,
 	.unwatch = zk_unwatch,
+	.reauthenticate = zk_reauthenticate,
 	.session_name = zk_session_name,
 	.session_timeout_ms = zk_session_timeout_ms,
 	.heard_ms = zk_heard_ms,

@@ -12,6 +12,10 @@
  *       '----> DENIED (credentials           the same session,      expired, or not heard
  *              refused)                      or a new one           for the session's timeout
  *
+ * Every state leads to DENIED when the server refuses the credentials. The backend then reads the
+ * auth_file again and tries its content at growing intervals, or at once when the registry's user
+ * asks for it. The first request that the server answers proves the credentials and ends DENIED.
+ *
  * The agent replaces a dead worker by one that resumes the session; the server sees a short
  * disconnection. It replaces a worker that has lost its connection in the same way: the client
  * library would re-arm all its watches in a single packet, which the server refuses beyond half a
@@ -59,6 +63,7 @@ struct registry_zk {
 	char *url;     /* canonical, to know a session's home again */
 	char *root;    /* "" for the server's own root */
 	char *auth;
+	char *auth_file;
 	char *credential; /* user:password, or ""; wiped when freed */
 	bool tls;
 	int wanted_timeout_ms;
@@ -78,6 +83,9 @@ struct registry_zk {
 	/* when a worker that does not get through is given up; INT64_MAX: not due */
 	int64_t stuck_at_ms;
 	int restart_delay_ms;
+	int denied_delay_ms;   /* grows while the server refuses the credentials; 0: it does not */
+	int64_t not_before_ms; /* when the refused credentials may be tried again; 0: now */
+	unsigned jitter;       /* of rand_r() */
 	int64_t connected_at_ms;
 
 	/* the session */
@@ -114,6 +122,9 @@ int registry_zk_check(const struct registry_options *options, const char **ret_o
 int registry_zk_configure(struct registry_zk *zk, const char *rest,
 	const struct registry_options *options, struct err *err) __attribute__((warn_unused_result))
 ERR_REQUIRED(4);
+/* Reads the auth_file again, if there is one: 1 when it holds other credentials than before, 0, or a negative code. */
+int registry_zk_reread_credential(struct registry_zk *zk, struct err *err)
+	__attribute__((warn_unused_result)) ERR_REQUIRED(2);
 /* Frees what configure made, and wipes the secrets. */
 void registry_zk_unconfigure(struct registry_zk *zk);
 /* Takes the options' session object, if it is one of ours for the same servers. */
