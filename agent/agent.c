@@ -169,12 +169,10 @@ static void claim_orphans(struct agent *agent, char **main_argv, const struct up
 
 static int start(struct agent *agent, char **main_argv, struct upgrade *received, struct err *err)
 {
-	int code = agent_upgrade_init(agent, received, err);
-	if (code == 0) {
-		harden(agent);
-		claim_orphans(agent, main_argv, received);
-		code = open_state(agent, received, err);
-	}
+	agent_upgrade_init(agent, received);
+	harden(agent);
+	claim_orphans(agent, main_argv, received);
+	int code = open_state(agent, received, err);
 	if (code == 0) {
 		open_services(agent, received);
 		agent_drain_load(agent, upgrade_get(received, "drain"));

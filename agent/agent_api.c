@@ -31,6 +31,7 @@ int agent_api_open(struct agent *agent, const struct api_hooks *hooks,
 		.socket_mode = config->socket_mode,
 		.socket_group_id = config->socket_group_id,
 		.socket_fd = received->socket_fd,
+		.socket_place = received->socket_place,
 		.listen = config->listen,
 		.listen_fd = received->listen_fd,
 		.keep_socket = received->keep_socket,
@@ -62,6 +63,11 @@ void agent_api_close(struct agent *agent)
 {
 	http_close(agent->http);
 	api_destroy(agent->api);
+}
+
+void agent_api_renew_socket(struct agent *agent)
+{
+	http_renew_socket(agent->http);
 }
 
 void agent_api_apply_options(struct agent *agent)

@@ -19,6 +19,8 @@ ERR_REQUIRED(4);
  */
 void agent_api_adopt(struct agent *agent, const struct upgrade *received);
 void agent_api_close(struct agent *agent);
+/* Makes the Unix socket again when somebody has removed it. */
+void agent_api_renew_socket(struct agent *agent);
 /* Puts the options into force that may change at run time. */
 void agent_api_apply_options(struct agent *agent);
 

@@ -74,6 +74,7 @@ json_t *agent_reload(struct agent *agent)
 		return stopping_problem(agent);
 	}
 	notify_reloading();
+	agent_api_renew_socket(agent);
 	json_t *problems = reload(agent);
 	json_decref(agent->reload_problems);
 	agent->reload_problems = json_incref(problems);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +22,7 @@
 #include "agent/base/allocate.h"
 #include "agent/base/log.h"
 #include "agent/base/notify.h"
+#include "agent/http/socket.h"
 
 /* How long the new program may take to read the configuration and say that it is good. */
 static const double TEST_PATIENCE_S = 10.0;
@@ -134,6 +136,7 @@ static _Noreturn void execute(struct agent *agent)
 	struct http_kept *kept = allocate_zeroed(max, sizeof(*kept));
 	struct upgrade passed = {
 		.socket_fd = http_socket_fd(agent->http),
+		.socket_place = http_socket_place(agent->http),
 		.listen_fd = http_listen_fd(agent->http),
 		.lock_fd = agent->state.lock_fd,
 		.keep_socket = agent->keep_socket,
@@ -316,7 +319,7 @@ static void compare_configurations(struct upgrade *received, const struct config
 	if (!received->keep_socket) {
 		keep_if_same(&received->socket_fd, upgrade_text(received, "socket"), socket);
 		if (received->socket_fd < 0 && *path) {
-			unlink(path);
+			http_socket_unlink(path, &received->socket_place);
 		}
 	}
 }
@@ -333,24 +336,27 @@ static void take_limits(struct agent *agent, const struct upgrade *received)
 	}
 }
 
-/* The path at the first start: later the kernel may call this file deleted. */
-static int find_binary(
-	struct agent_upgrade *upgrade, const struct upgrade *received, struct err *err)
+/* The path at the first start: later the kernel may call this file deleted. "" when nobody knows it. */
+static void find_binary(struct agent_upgrade *upgrade, const struct upgrade *received)
 {
 	const char *before = upgrade_text(received, "binary");
 	if (*before && strlen(before) < sizeof(upgrade->binary)) {
 		strcpy(upgrade->binary, before);
-		return 0;
+		return;
 	}
 	ssize_t len = readlink("/proc/self/exe", upgrade->binary, sizeof(upgrade->binary) - 1);
-	if (len < 0) {
-		return err_set_errno(err, BERTH_FAILED, errno, "/proc/self/exe");
+	if (len >= 0) {
+		upgrade->binary[len] = '\0';
+		return;
 	}
-	upgrade->binary[len] = '\0';
-	return 0;
+	/* Without /proc the kernel still knows by which name it was executed. */
+	const char *name = (const char *)getauxval(AT_EXECFN);
+	if (!name || !realpath(name, upgrade->binary)) {
+		upgrade->binary[0] = '\0';
+	}
 }
 
-int agent_upgrade_init(struct agent *agent, struct upgrade *received, struct err *err)
+void agent_upgrade_init(struct agent *agent, struct upgrade *received)
 {
 	struct agent_upgrade *upgrade = allocate_zeroed(1, sizeof(*upgrade));
 	agent->upgrade = upgrade;
@@ -367,7 +373,7 @@ int agent_upgrade_init(struct agent *agent, struct upgrade *received, struct err
 		agent->started = json_number_value(upgrade_get(received, "started"));
 	}
 	agent->keep_socket = received->keep_socket;
-	return find_binary(upgrade, received, err);
+	find_binary(upgrade, received);
 }
 
 void agent_upgrade_finish(struct agent *agent)

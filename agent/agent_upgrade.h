@@ -24,8 +24,7 @@ struct agent;
 /*
  * `received`: from upgrade_receive(). Closes descriptors that the new configuration does not use.
  */
-int agent_upgrade_init(struct agent *agent, struct upgrade *received, struct err *err)
-	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
+void agent_upgrade_init(struct agent *agent, struct upgrade *received);
 void agent_upgrade_finish(struct agent *agent);
 /* Begins an upgrade. One that fails leaves the old program running. */
 void agent_upgrade_begin(struct agent *agent);

@@ -140,6 +140,11 @@ static void receive_from_predecessor(struct upgrade *upgrade, const char *variab
 	upgrade->listen_fd = take_descriptor(upgrade_get(upgrade, "listen_fd"));
 	upgrade->lock_fd = take_descriptor(upgrade_get(upgrade, "lock_fd"));
 	upgrade->keep_socket = json_is_true(upgrade_get(upgrade, "keep_socket"));
+	const json_t *place = upgrade_get(upgrade, "socket_place");
+	upgrade->socket_place = (struct http_place){
+		.device = (uint64_t)json_integer_value(json_array_get(place, 0)),
+		.inode = (uint64_t)json_integer_value(json_array_get(place, 1)),
+	};
 	upgrade->main_pid = (pid_t)json_integer_value(upgrade_get(upgrade, "main_pid"));
 	take_connections(upgrade);
 	take_dns_sockets(upgrade);
@@ -317,6 +322,9 @@ int upgrade_exec(const struct upgrade *upgrade, const char *binary, char **argv,
 	pass_descriptor(document, "listen_fd", upgrade->listen_fd);
 	pass_descriptor(document, "lock_fd", upgrade->lock_fd);
 	json_object_set_new(document, "keep_socket", json_boolean(upgrade->keep_socket));
+	json_object_set_new(document, "socket_place",
+		json_pack("[I, I]", (json_int_t)upgrade->socket_place.device,
+			(json_int_t)upgrade->socket_place.inode));
 	json_object_set_new(document, "main_pid", json_integer(upgrade->main_pid));
 	pass_connections(upgrade);
 	pass_dns_sockets(upgrade);

@@ -19,8 +19,9 @@
 #include "agent/http/http.h"
 
 struct upgrade {
-	json_t *document; /* NULL: this process was started afresh */
-	int socket_fd;    /* the descriptors are -1 when there is none */
+	json_t *document;               /* NULL: this process was started afresh */
+	int socket_fd;                  /* the descriptors are -1 when there is none */
+	struct http_place socket_place; /* of socket_fd, unless the service manager made it */
 	int listen_fd;
 	int lock_fd;
 	/* the listening socket is the service manager's: do not unlink its path */

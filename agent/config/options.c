@@ -71,7 +71,8 @@ enum { SOCKET_PATH_BYTES = 107 /* sockaddr_un's room, without its NUL */ };
 static const struct config_option agent_options[] = {
 	{ "socket", FILE_NAME(agent, socket), .fallback = BERTH_RUNSTATEDIR "/berth/berth.sock",
 		.max = SOCKET_PATH_BYTES, .fixed = true,
-		.help = "The Unix socket on which the agent answers." },
+		.help = "The Unix socket on which the agent answers. It is made again when somebody has removed it: at a "
+			"reload, and within some seconds." },
 	{ "socket_mode", MODE(agent, socket_mode), .fallback = "0666", .fixed = true,
 		.help = "Permissions of the socket: whoever may write to it may look up. Changing anything takes root, "
 			"the agent's own user or admin_group." },
@@ -141,7 +142,8 @@ static const struct config_option registry_options[] = {
 		.example = BERTH_SYSCONFDIR "/berth/registry.auth", .fixed = true,
 		.help = "With auth = digest: a file that holds user:password: one that only its owner can use, or a "
 			"secret that is mounted read-only. A name without a slash is that of a file in "
-			"$CREDENTIALS_DIRECTORY, where systemd puts credentials." },
+			"$CREDENTIALS_DIRECTORY, where systemd puts credentials. The file is read again at a reload, and "
+			"when the server refuses what it held." },
 	{ "secure", BOOLEAN(registry, secure), .fallback = "no", .fixed = true,
 		.help = "Write access control lists: everybody reads; the system accounts, we ourselves and the "
 			"user below /users write. Needs a zookeeper:// registry, and auth; a directory is "

@@ -107,6 +107,14 @@ void http_accept_more(struct listener *listener)
 	}
 }
 
+void http_accept_replace(struct listener *listener, int fd)
+{
+	on_connect(listener->http->loop, &listener->accept, EV_READ);
+	http_accept_stop(listener);
+	listener->fd = fd;
+	http_accept_start(listener);
+}
+
 void http_accept_stop(struct listener *listener)
 {
 	ev_io_stop(listener->http->loop, &listener->accept);

@@ -35,6 +35,7 @@ static void on_sweep(struct ev_loop *loop, ev_timer *timer, int events)
 		next = at->next;
 		http_connection_sweep(LIST_ITEM(at, struct connection, link), limit);
 	}
+	http_renew_socket(http);
 }
 
 /* Serves connections in the order in which they were woken. */
@@ -146,6 +147,11 @@ static int open_listener(struct http *http, bool local, struct err *err)
 	if (fd < 0) {
 		return fd;
 	}
+	if (local) {
+		bool known = options->socket_fd >= 0 && options->socket_place.inode != 0;
+		http->socket_place = known ? options->socket_place
+					   : http_socket_find(http->socket_path);
+	}
 	struct listener *listener = &http->listeners[http->listener_count++];
 	*listener = (struct listener){ .http = http,
 		.fd = fd,
@@ -183,10 +189,10 @@ void http_close(struct http *http)
 	}
 	/*
 	 * The socket is unlinked while the agent still serves it: so no other program takes the
-	 * name for a stale one, and the agent cannot unlink a successor's.
+	 * name for a stale one. A file that another process has put into its place stays.
 	 */
 	if (http->listener_count > 0 && !http->options.keep_socket) {
-		unlink(http->socket_path);
+		http_socket_unlink(http->socket_path, &http->socket_place);
 	}
 	http->closing = true;
 	for (size_t i = 0; i < http->listener_count; i++) {
@@ -199,6 +205,26 @@ void http_close(struct http *http)
 	ev_idle_stop(http->loop, &http->kick);
 	free(http->socket_path);
 	free(http);
+}
+
+void http_renew_socket(struct http *http)
+{
+	const struct http_options *options = &http->options;
+	struct err err = ERR_INIT;
+	if (options->keep_socket || http_socket_stands(http->socket_path, &http->socket_place)) {
+		return;
+	}
+	int fd = http_socket_unix(
+		http->socket_path, options->socket_mode, options->socket_group_id, &err);
+	if (fd >= 0) {
+		log_warn("http", "%s was removed or replaced; it is made again", http->socket_path);
+		http->socket_place = http_socket_find(http->socket_path);
+		http_accept_replace(&http->listeners[0], fd);
+	} else if (!http->socket_missing) {
+		log_warn("http", "%s was removed or replaced, and cannot be made again: %s",
+			http->socket_path, err.msg);
+	}
+	http->socket_missing = fd < 0;
 }
 
 /* ---- for a successor ---------------------------------------------------------------------- */
@@ -253,6 +279,11 @@ bool http_adopt(struct http *http, const struct http_kept *kept)
 	http->next_connection = http->next_connection > kept->id ? http->next_connection : kept->id;
 	http_connection_create(listener, kept->fd, kept->id)->pinned = kept->pinned;
 	return true;
+}
+
+struct http_place http_socket_place(const struct http *http)
+{
+	return http->socket_place;
 }
 
 int http_socket_fd(const struct http *http)

@@ -68,14 +68,21 @@ struct http_peer {
 	size_t group_count;
 };
 
+/* Which file of the file system a socket is; inode 0: unknown. */
+struct http_place {
+	uint64_t device;
+	uint64_t inode;
+};
+
 struct http_options {
 	const char *socket_path;
 	unsigned socket_mode;
-	unsigned socket_group_id; /* (unsigned)-1: leave as it is */
-	int socket_fd;            /* an inherited listening socket, or -1 */
-	const char *listen;       /* host:port, "" for none */
-	int listen_fd;            /* an inherited listening socket, or -1 */
-	bool keep_socket;         /* the path is not ours to unlink (socket activation) */
+	unsigned socket_group_id;       /* (unsigned)-1: leave as it is */
+	int socket_fd;                  /* an inherited listening socket, or -1 */
+	const char *listen;             /* host:port, "" for none */
+	int listen_fd;                  /* an inherited listening socket, or -1 */
+	struct http_place socket_place; /* of the inherited socket, as http_socket_place() gave it */
+	bool keep_socket;               /* the path is not ours to unlink (socket activation) */
 	int max_connections;
 	/*
 	 * Closes a connection on which no request has ended, and no byte of an answer was taken,
@@ -101,11 +108,19 @@ struct http_options {
 int http_open(struct http **ret_http, struct ev_loop *loop, const struct http_options *options,
 	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(4);
 /*
- * Ends every request (their on_closed are called), closes the listeners, unlinks the socket.
+ * Ends every request (their on_closed are called), closes the listeners, unlinks the own socket.
  * Accepts NULL.
  */
 void http_close(struct http *http);
+
+/*
+ * Makes the Unix socket again when its file was removed or replaced; logs why when that is not possible. Connections go on. Also
+ * done now and then by itself.
+ */
+void http_renew_socket(struct http *http);
 /* The listening descriptors, for a successor; -1 when there is none. */
+/* The file that the Unix socket has made; inode 0 when the path is not ours. */
+struct http_place http_socket_place(const struct http *http);
 int http_socket_fd(const struct http *http);
 int http_listen_fd(const struct http *http);
 

@@ -103,6 +103,8 @@ struct http {
 	struct ev_loop *loop;
 	struct http_options options;
 	char *socket_path;
+	struct http_place socket_place;
+	bool socket_missing; /* and could not be made again: logged already */
 	struct listener listeners[2];
 	size_t listener_count;
 	int max_remote;    /* connections over TCP */
@@ -126,6 +128,8 @@ struct http {
 void http_accept_start(struct listener *listener);
 /* A connection of the listener's has ended: there may be room for another. */
 void http_accept_more(struct listener *listener);
+/* Takes `fd` for the listening socket, once the connections that wait for the old one are in. */
+void http_accept_replace(struct listener *listener, int fd);
 /* Closes the listening socket. */
 void http_accept_stop(struct listener *listener);
 

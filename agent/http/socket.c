@@ -99,6 +99,28 @@ int http_socket_unix(const char *path, unsigned mode, unsigned group_id, struct 
 	return fd;
 }
 
+struct http_place http_socket_find(const char *path)
+{
+	struct stat status;
+	if (lstat(path, &status) < 0) {
+		return (struct http_place){ .inode = 0 };
+	}
+	return (struct http_place){ .device = status.st_dev, .inode = status.st_ino };
+}
+
+bool http_socket_stands(const char *path, const struct http_place *place)
+{
+	struct http_place found = http_socket_find(path);
+	return found.inode != 0 && found.inode == place->inode && found.device == place->device;
+}
+
+void http_socket_unlink(const char *path, const struct http_place *place)
+{
+	if (http_socket_stands(path, place)) {
+		unlink(path);
+	}
+}
+
 /* host:port, [v6]:port or :port, taken apart in place. */
 static int split_address(char *text, char **ret_host, char **ret_port, struct err *err)
 {

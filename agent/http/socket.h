@@ -12,6 +12,12 @@
  */
 int http_socket_unix(const char *path, unsigned mode, unsigned group_id, struct err *err)
 	ERR_REQUIRED(4);
+/* The file at `path`; inode 0 when there is none. */
+struct http_place http_socket_find(const char *path);
+/* Whether the file at `path` is that one. */
+bool http_socket_stands(const char *path, const struct http_place *place);
+/* Removes the file at `path` if it is that one. */
+void http_socket_unlink(const char *path, const struct http_place *place);
 /*
  * A listening TCP socket for host:port ([v6]:port, :port for every address). The descriptor, or
  * BERTH_FAILED.
