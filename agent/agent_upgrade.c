@@ -336,7 +336,10 @@ static void take_limits(struct agent *agent, const struct upgrade *received)
 	}
 }
 
-/* The path at the first start: later the kernel may call this file deleted. "" when nobody knows it. */
+/*
+ * The path at the first start: later the kernel may call this file deleted. "" when nobody knows
+ * it.
+ */
 static void find_binary(struct agent_upgrade *upgrade, const struct upgrade *received)
 {
 	const char *before = upgrade_text(received, "binary");

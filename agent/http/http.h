@@ -77,12 +77,13 @@ struct http_place {
 struct http_options {
 	const char *socket_path;
 	unsigned socket_mode;
-	unsigned socket_group_id;       /* (unsigned)-1: leave as it is */
-	int socket_fd;                  /* an inherited listening socket, or -1 */
-	const char *listen;             /* host:port, "" for none */
-	int listen_fd;                  /* an inherited listening socket, or -1 */
-	struct http_place socket_place; /* of the inherited socket, as http_socket_place() gave it */
-	bool keep_socket;               /* the path is not ours to unlink (socket activation) */
+	unsigned socket_group_id; /* (unsigned)-1: leave as it is */
+	int socket_fd;            /* an inherited listening socket, or -1 */
+	const char *listen;       /* host:port, "" for none */
+	int listen_fd;            /* an inherited listening socket, or -1 */
+	/* of the inherited socket, as http_socket_place() gave it */
+	struct http_place socket_place;
+	bool keep_socket; /* the path is not ours to unlink (socket activation) */
 	int max_connections;
 	/*
 	 * Closes a connection on which no request has ended, and no byte of an answer was taken,
@@ -114,8 +115,8 @@ int http_open(struct http **ret_http, struct ev_loop *loop, const struct http_op
 void http_close(struct http *http);
 
 /*
- * Makes the Unix socket again when its file was removed or replaced; logs why when that is not possible. Connections go on. Also
- * done now and then by itself.
+ * Makes the Unix socket again when its file was removed or replaced; logs why when that is not
+ * possible. Connections go on. Also done now and then by itself.
  */
 void http_renew_socket(struct http *http);
 /* The listening descriptors, for a successor; -1 when there is none. */

@@ -155,7 +155,10 @@ struct registry_backend_ops {
 	/* No watch on path of that kind is left. */
 	void (*unwatch)(
 		struct registry_backend *backend, const char *path, enum registry_watch_kind kind);
-	/* As registry_reauthenticate(); the next dispatch() does the work. NULL in a backend without credentials. */
+	/*
+	 * As registry_reauthenticate(); the next dispatch() does the work. NULL in a backend
+	 * without credentials.
+	 */
 	int (*reauthenticate)(struct registry_backend *backend, struct err *err) ERR_REQUIRED(2);
 	const char *(*session_name)(const struct registry_backend *backend);
 	int (*session_timeout_ms)(const struct registry_backend *backend);

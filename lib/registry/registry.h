@@ -193,8 +193,9 @@ int64_t registry_deadline_ms(const struct registry *registry);
 void registry_dispatch(struct registry *registry, int64_t now_ms);
 
 /*
- * Reads the auth_file again. Other credentials than before are used from now on, through a new connection in the same session;
- * refused ones are tried again without further delay. 0, or the file's mistake: then the old credentials stay.
+ * Reads the auth_file again. Other credentials than before are used from now on, through a new
+ * connection in the same session; refused ones are tried again without further delay. 0, or the
+ * file's mistake: then the old credentials stay.
  */
 int registry_reauthenticate(struct registry *registry, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(2);

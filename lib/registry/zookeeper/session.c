@@ -100,7 +100,8 @@ void registry_zk_heard(struct registry_zk *zk, int32_t rc, int64_t sent_ms)
 	if (zk->contact == REGISTRY_ZK_ASKED && sent_ms >= zk->asked_ms) {
 		zk->contact = REGISTRY_ZK_HEARD;
 		if (zk->denied_delay_ms != 0) {
-			begin(zk); /* the server did not close the connection: it takes the credentials */
+			/* the server did not close the connection: it takes the credentials */
+			begin(zk);
 		}
 	}
 }

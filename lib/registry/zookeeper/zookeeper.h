@@ -122,7 +122,10 @@ int registry_zk_check(const struct registry_options *options, const char **ret_o
 int registry_zk_configure(struct registry_zk *zk, const char *rest,
 	const struct registry_options *options, struct err *err) __attribute__((warn_unused_result))
 ERR_REQUIRED(4);
-/* Reads the auth_file again, if there is one: 1 when it holds other credentials than before, 0, or a negative code. */
+/*
+ * Reads the auth_file again, if there is one: 1 when it holds other credentials than before, 0, or
+ * a negative code.
+ */
 int registry_zk_reread_credential(struct registry_zk *zk, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(2);
 /* Frees what configure made, and wipes the secrets. */
