@@ -68,6 +68,7 @@ STEPS = [
         ("berth status --json | grep '\"session\"' | tee /tmp/before", r"0x[0-9a-f]+"),
         ("kill -USR2 1", r"^$"),
         ("# docker logs | grep 'runs, pid'", r"(?s)runs, pid 1.*runs, pid 1,"),
+        ("berth wait --registered --timeout 50s", r"^$"),
         ("berth status --json | grep '\"session\"' | cmp - /tmp/before && echo the same session", r"^the same session\n$"),
         ("berth ready && echo ready", r"^ready\n$"),
     ]),
