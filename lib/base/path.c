@@ -5,6 +5,11 @@
 
 #include "lib/base/limits.h"
 #include "lib/base/quote.h"
+#include "lib/base/utf8.h"
+
+enum { FOREIGN_ELEMENT_BYTES = 1000 };
+
+#define SERVERS_OWN "/zookeeper"
 
 #define ELEMENT_RULE "an element has 1 to 63 characters of a-z, 0-9 and, not at its ends, -"
 
@@ -80,6 +85,66 @@ int path_check(const char *path, size_t len, struct err *err)
 	return 0;
 }
 
+/* A name that every ZooKeeper server takes, and that shows in a line as what it is. */
+static bool is_plain_text(const char *text, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		unsigned char c = (unsigned char)text[i];
+		unsigned char next = i + 1 < len ? (unsigned char)text[i + 1] : 0;
+		bool is_c1_control = c == 0xc2 && next < 0xa0;
+		bool is_private_or_special = c == 0xef || c == 0xee || c >= 0xf0;
+		if (c < 0x20 || c == 0x7f || c == '/' || is_c1_control || is_private_or_special) {
+			return false;
+		}
+	}
+	return utf8_is_valid(text, len);
+}
+
+static const char *foreign_element_fault(const char *element, size_t len)
+{
+	if (len == 0) {
+		return "is empty";
+	}
+	if (len > FOREIGN_ELEMENT_BYTES) {
+		return "is too long";
+	}
+	if (element[0] == '.' && (len == 1 || (len == 2 && element[1] == '.'))) {
+		return "names no node";
+	}
+	return is_plain_text(element, len) ? NULL : "holds a character that is not allowed";
+}
+
+bool path_foreign_element_valid(const char *element, size_t len)
+{
+	return !foreign_element_fault(element, len);
+}
+
+int path_foreign_check(const char *path, size_t len, struct err *err)
+{
+	if (len < 2 || path[0] != '/' || len >= LIMIT_PATH_BYTES) {
+		return err_set(err, BERTH_INVALID_PATHNAME,
+			"foreign path %s is not of the form /element/element with less than %d bytes",
+			quote(path, len).text, LIMIT_PATH_BYTES);
+	}
+	for (size_t start = 1; start <= len;) {
+		const char *slash = memchr(path + start, '/', len - start);
+		size_t end = slash ? (size_t)(slash - path) : len;
+		const char *fault = foreign_element_fault(path + start, end - start);
+		if (fault) {
+			return err_set(err, BERTH_INVALID_PATHNAME,
+				"foreign path %s: element %s %s", quote(path, len).text,
+				quote(path + start, end - start).text, fault);
+		}
+		start = end + 1;
+	}
+	const size_t own_len = sizeof(SERVERS_OWN) - 1;
+	if (strncmp(path, SERVERS_OWN, own_len) == 0 && (len == own_len || path[own_len] == '/')) {
+		return err_set(err, BERTH_INVALID_PATHNAME, "foreign path %s is the server's own",
+			quote(path, len).text);
+	}
+	return 0;
+}
+
 int path_join(char *out, size_t size, const char *parent, const char *element, struct err *err)
 {
 	size_t element_len = strlen(element);
@@ -105,7 +170,7 @@ int path_join(char *out, size_t size, const char *parent, const char *element, s
 size_t path_parent_len(const char *path)
 {
 	const char *slash = strrchr(path, '/');
-	if (!slash || slash[1] == '\0') {
+	if (!slash || slash[1] == '\0' || (path_is_foreign(path) && slash == path + 1)) {
 		return 0;
 	}
 	return slash == path ? 1 : (size_t)(slash - path);

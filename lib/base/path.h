@@ -23,6 +23,30 @@ bool path_element_valid(const char *element, size_t len);
 int path_check(const char *path, size_t len, struct err *err) __attribute__((warn_unused_result));
 
 /*
+ * Foreign paths: those of other programs' nodes, absolute in the tree of the registry's server. Among
+ * registry paths such a path carries one more slash in front, "//services/My App", so that no registry
+ * path is ever taken for one.
+ */
+static inline bool path_is_foreign(const char *path)
+{
+	return path[0] == '/' && path[1] == '/';
+}
+
+/*
+ * True for an element of a foreign path: 1 to 1000 bytes of UTF-8 without control characters and without
+ * a slash, neither "." nor "..".
+ */
+bool path_foreign_element_valid(const char *element, size_t len);
+
+/*
+ * Checks a foreign path as it is written in a configuration, with one slash in front: at least one
+ * element, each valid, no slash at the end, and not ZooKeeper's own /zookeeper. 0 or
+ * BERTH_INVALID_PATHNAME.
+ */
+int path_foreign_check(const char *path, size_t len, struct err *err)
+	__attribute__((warn_unused_result));
+
+/*
  * Writes parent + "/" + element into out (size bytes) and returns 0, or LIMIT_EXCEEDED /
  * INVALID_PATHNAME.
  */
@@ -30,8 +54,8 @@ int path_join(char *out, size_t size, const char *parent, const char *element, s
 	__attribute__((warn_unused_result));
 
 /*
- * The length of the parent's path: 1 ("/") for "/a", 2 for "/a/b" … ; 0 for "/" itself, which has
- * none.
+ * The length of the parent's path: 1 ("/") for "/a", 2 for "/a/b" … ; 0 for "/" itself and for a
+ * foreign path of one element, which have none.
  */
 size_t path_parent_len(const char *path);
 

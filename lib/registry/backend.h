@@ -22,7 +22,7 @@ enum registry_operation {
 	REGISTRY_OP_CHILDREN, /* names (not paths), any order, + stat; `watch` as for GET */
 	REGISTRY_OP_STAT,     /* stat with number of children, no data */
 	/*
-	 * data, ephemeral, acl; parent must exist: PATH_NOT_FOUND; FILE_ALREADY_EXISTS;
+	 * data, ephemeral, sequential, container, acl; parent must exist: PATH_NOT_FOUND; FILE_ALREADY_EXISTS;
 	 * NO_CHILDREN_FOR_EPHEMERALS. At the top or "/": makes the root first, if need be
 	 */
 	REGISTRY_OP_CREATE,
@@ -59,12 +59,22 @@ struct registry_acl {
  */
 struct registry_task {
 	enum registry_operation operation;
-	/* valid, checked; that of a foreign child is a valid path with such a name at its end */
+	/*
+	 * valid, checked; a foreign one begins with two slashes; that of a foreign child is a valid
+	 * path with such a name at its end
+	 */
 	const char *path;
 	const char *data;
 	size_t len;
 	bool watch;
 	bool ephemeral;
+	/*
+	 * create: ten digits that grow from node to node end the name; ret_data ends in them then.
+	 * A lost answer is BERTH_TIMEOUT: nobody can tell which node was made
+	 */
+	bool sequential;
+	/* create: the registry deletes the node, sooner or later, after its last child has gone */
+	bool container;
 	/*
 	 * delete: also the entries below the node that are no nodes of this registry, if the
 	 * backend keeps any
@@ -160,6 +170,8 @@ struct registry_backend_ops {
 	 * without credentials.
 	 */
 	int (*reauthenticate)(struct registry_backend *backend, struct err *err) ERR_REQUIRED(2);
+	/* The registry's root as a path of the server, "" for the server's own; NULL: always "". */
+	const char *(*root)(const struct registry_backend *backend);
 	const char *(*session_name)(const struct registry_backend *backend);
 	int (*session_timeout_ms)(const struct registry_backend *backend);
 	/*

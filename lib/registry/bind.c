@@ -12,6 +12,7 @@
  */
 #include "lib/registry/internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +30,8 @@ struct write_request {
 	int rounds;
 	enum registry_bind_mode mode;
 	bool ephemeral;
+	bool sequential;
+	bool container_parents;
 	char *data;
 	size_t len;
 	struct registry_stat expected; /* REPLACE: the user's */
@@ -96,6 +99,8 @@ static void create(struct write_request *request)
 	task->data = last && request->data ? request->data : "";
 	task->len = last ? request->len : 0;
 	task->ephemeral = last && request->ephemeral;
+	task->sequential = last && request->sequential;
+	task->container = !last && request->container_parents;
 	task->acl = request->acl;
 	task->home_of = owner;
 	registry_request_submit(&request->base, REGISTRY_OP_CREATE);
@@ -147,6 +152,23 @@ static void look_again(struct write_request *request)
 	}
 }
 
+static void succeed_numbered(struct write_request *request)
+{
+	enum { DIGITS = 10 };
+	const struct registry_task *task = &request->base.call.task;
+	char path[LIMIT_PATH_BYTES + DIGITS + 1];
+	if (task->ret_len < DIGITS) {
+		fail(request, BERTH_FAILED, "the registry did not tell the number of the new node");
+		return;
+	}
+	snprintf(path, sizeof(path), "%s%s", request->base.path,
+		task->ret_data + task->ret_len - DIGITS);
+	struct registry_result result = {
+		.stat = task->ret_stat, .data = path, .data_len = strlen(path), .count = 1
+	};
+	registry_request_complete(&request->base, &result);
+}
+
 static void on_created(struct write_request *request)
 {
 	struct registry_task *task = &request->base.call.task;
@@ -158,6 +180,8 @@ static void on_created(struct write_request *request)
 		fail(request, code, "its parent does not exist");
 	} else if (!last && (code == 0 || code == BERTH_FILE_ALREADY_EXISTS)) {
 		create_child(request);
+	} else if (code == 0 && request->sequential) {
+		succeed_numbered(request);
 	} else if (code == 0 || (code == BERTH_FILE_ALREADY_EXISTS && !request->bind)) {
 		struct registry_result result = { .stat = task->ret_stat, .count = code == 0 };
 		registry_request_complete(&request->base, &result);
@@ -322,6 +346,8 @@ struct registry_request *registry_bind(struct registry *registry, const char *pa
 	request->parents = bind->parents;
 	request->mode = bind->mode;
 	request->ephemeral = bind->ephemeral;
+	request->sequential = bind->sequential;
+	request->container_parents = bind->container_parents;
 	request->expected = bind->expected;
 	if (registry_request_refuse_path(&request->base)) {
 		return &request->base;

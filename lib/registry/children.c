@@ -15,9 +15,10 @@ static int compare_paths(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static bool is_addressable(size_t parent_len, const char *name, size_t len)
+static bool is_element(const char *parent, const char *name, size_t len)
 {
-	return path_element_valid(name, len) && parent_len + 1 + len <= LIMIT_PATH_BYTES;
+	return path_is_foreign(parent) ? path_foreign_element_valid(name, len)
+				       : path_element_valid(name, len);
 }
 
 /*
@@ -60,13 +61,14 @@ static void split(struct registry_children *children, const char *path,
 		const char *name = is_node ? task->ret_children[i]
 					   : task->ret_foreign[i - task->ret_children_count];
 		size_t len = strlen(name);
-		if (is_node && is_addressable(parent_len, name, len)) {
+		bool is_name = is_node && is_element(path, name, len);
+		if (is_name && parent_len + 1 + len <= LIMIT_PATH_BYTES) {
 			children->paths[children->count++] = text;
 			text = write_path(text, path, parent_len, name, false);
 		} else {
 			children->foreign_count++;
 			children->paths[count - children->foreign_count] = text;
-			children->too_long += is_node && path_element_valid(name, len);
+			children->too_long += is_name;
 			text = write_path(text, path, parent_len, name, !raw);
 		}
 	}

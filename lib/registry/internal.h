@@ -19,6 +19,7 @@
 #ifndef LIB_REGISTRY_INTERNAL_H
 #define LIB_REGISTRY_INTERNAL_H
 
+#include "lib/base/limits.h"
 #include "lib/base/list.h"
 #include "lib/registry/acl.h"
 #include "lib/registry/backend.h"
@@ -82,6 +83,7 @@ struct registry {
 	char *url;     /* without secrets */
 	char *warning; /* found at opening, logged at the first dispatch; or NULL */
 	int request_timeout_ms;
+	bool foreign_paths;
 	enum registry_state state;
 	struct list requests;
 	struct list refused; /* calls that complete at the next dispatch */
@@ -126,6 +128,15 @@ int64_t registry_call_deadline_ms(const struct registry *registry);
  */
 void *registry_request_create(struct registry *registry, size_t size, const char *path,
 	registry_done *done, void *context);
+/* path_check(), or path_foreign_check() where the registry takes foreign paths. */
+int registry_path_check(const struct registry *registry, const char *path, struct err *err)
+	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
+/*
+ * The other path of the node at `path`, into `out`: a foreign one for a registry path, and the other way
+ * round. False when it has none.
+ */
+bool registry_path_twin(
+	const struct registry *registry, const char *path, char out[LIMIT_PATH_BYTES + 1]);
 /*
  * When request->path is invalid: returns true, and the request fails at the next dispatch, through
  * request->call's `completed`.

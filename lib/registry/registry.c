@@ -55,6 +55,7 @@ static struct registry *registry_create(const struct registry_options *options, 
 	registry->on_log = options->on_log;
 	registry->context = options->context;
 	registry->request_timeout_ms = options->request_timeout_ms;
+	registry->foreign_paths = options->foreign_paths;
 	list_init(&registry->requests);
 	list_init(&registry->refused);
 	registry_watches_init(&registry->watches);

@@ -15,6 +15,11 @@
  * The root "/" does not exist before the first write. The first node below it creates it, and on
  * ZooKeeper its missing parents; so does registry_mknode() of "/" itself.
  *
+ * Nodes of other programs. A registry that was opened with `foreign_paths` also takes the paths of
+ * lib/base/path.h that begin with two slashes: absolute in ZooKeeper's tree; on dir: below its root. The
+ * children of such a path are addressable when their names are foreign elements. One node may have both
+ * kinds of path; their watches are told of the same changes.
+ *
  * How old an answer can be: a watch proves the state at the time when the server was last heard,
  * and nothing later. A cache compares registry_heard_ms() with the clock before it serves a copy.
  * When the server was heard too long ago, the cache makes one registry_confirm(). Its success means
@@ -76,6 +81,7 @@ struct registry_options {
 	/* for secure: more of these, from the start: see registry_add_write_accessor() */
 	const char *write_accessors;
 	const char *realm;
+	bool foreign_paths; /* take "//path"; never for paths that a client may choose */
 	const json_t *
 		/* from registry_detach() or registry_session(): the session to continue; or NULL */
 		session;
@@ -112,7 +118,8 @@ struct registry_result {
 	struct registry_stat stat;
 	/*
 	 * Get, resolve, data watches: NUL-terminated; borrowed for the call. A record's is JSON
-	 * alone: see record_trim().
+	 * alone: see record_trim(). Bind
+	 * of a sequential node: its path.
 	 */
 	const char *data;
 	size_t data_len;
@@ -277,6 +284,12 @@ struct registry_bind {
 	size_t len;
 	bool ephemeral; /* owned by this session */
 	bool parents;   /* make missing ones (persistent) first; else PathNotFound */
+	/*
+	 * CREATE only: the registry ends the name with ten digits, a number that grows from node to node.
+	 * The result's `data` is the path. BERTH_TIMEOUT: the node may have been made, under any number.
+	 */
+	bool sequential;
+	bool container_parents; /* missing parents go with their last child, sooner or later */
 	enum registry_bind_mode mode;
 	struct registry_stat expected; /* for REPLACE */
 };

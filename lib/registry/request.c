@@ -1,5 +1,6 @@
 #include "lib/registry/internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -143,10 +144,36 @@ void registry_request_free(struct registry_request *request)
 	free_unlisted(request);
 }
 
+int registry_path_check(const struct registry *registry, const char *path, struct err *err)
+{
+	return registry->foreign_paths && path_is_foreign(path)
+		? path_foreign_check(path + 1, strlen(path + 1), err)
+		: path_check(path, strlen(path), err);
+}
+
+bool registry_path_twin(
+	const struct registry *registry, const char *path, char out[LIMIT_PATH_BYTES + 1])
+{
+	if (!registry->foreign_paths) {
+		return false;
+	}
+	const char *root = registry->ops->root ? registry->ops->root(registry->backend) : "";
+	size_t root_len = strlen(root);
+	const char *below = path + 1 + root_len;
+	if (!path_is_foreign(path)) {
+		return snprintf(out, LIMIT_PATH_BYTES + 1, "/%s%s", root, path) <= LIMIT_PATH_BYTES;
+	}
+	if (strncmp(path + 1, root, root_len) != 0 || (*below != '/' && *below != '\0')) {
+		return false;
+	}
+	strcpy(out, *below ? below : "/");
+	return true;
+}
+
 bool registry_request_refuse_path(struct registry_request *request)
 {
 	struct err err = ERR_INIT;
-	if (path_check(request->path, strlen(request->path), &err) == 0) {
+	if (registry_path_check(request->registry, request->path, &err) == 0) {
 		return false;
 	}
 	registry_call_refuse(request->registry, &request->call, &err);

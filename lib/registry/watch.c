@@ -21,6 +21,14 @@ static void handle_free(struct registry_watch *handle)
 	free(handle);
 }
 
+/* Both paths of a node share the backend's watch. */
+static bool twin_is_watched(const struct registry_watched *watched)
+{
+	char twin[LIMIT_PATH_BYTES + 1];
+	return registry_path_twin(watched->registry, watched->path, twin) &&
+		watched_find(watched->registry, twin, watched->kind);
+}
+
 static void free_if_unused(struct registry_watched *watched)
 {
 	if (!list_empty(&watched->handles)) {
@@ -28,7 +36,7 @@ static void free_if_unused(struct registry_watched *watched)
 	}
 	struct registry *registry = watched->registry;
 	registry_call_finish(&watched->call);
-	if (watched->asked) {
+	if (watched->asked && !twin_is_watched(watched)) {
 		registry->ops->unwatch(registry->backend, watched->path, watched->kind);
 	}
 	watched_free(watched);

@@ -456,7 +456,7 @@ static void node_is_gone(struct registry_watched *watched)
 	}
 }
 
-void registry_watches_notified(
+static void notify(
 	struct registry *registry, const char *path, enum registry_watch_kind kind, bool gone)
 {
 	if (gone) {
@@ -468,6 +468,16 @@ void registry_watches_notified(
 		if (watched) {
 			want_read(watched);
 		}
+	}
+}
+
+void registry_watches_notified(
+	struct registry *registry, const char *path, enum registry_watch_kind kind, bool gone)
+{
+	char twin[LIMIT_PATH_BYTES + 1];
+	notify(registry, path, kind, gone);
+	if (registry_path_twin(registry, path, twin)) {
+		notify(registry, twin, kind, gone);
 	}
 	watched_submit(registry);
 }
@@ -614,7 +624,7 @@ struct registry_watched *watched_create(
 	list_init(&watched->followers);
 	list_append(&registry->watches.all, &watched->link);
 	registry->watches.count++;
-	if (path_check(path, strlen(path), &watched->state.err)) {
+	if (registry_path_check(registry, path, &watched->state.err)) {
 		watched->phase = WATCHED_INVALID;
 		watched->known = true;
 	} else {

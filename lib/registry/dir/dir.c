@@ -372,6 +372,8 @@ static void dir_submit(struct registry_backend *backend, struct registry_task *t
 {
 	struct dir_backend *dir = self(backend);
 
+	/* A foreign path begins at the root, too. */
+	task->path += path_is_foreign(task->path) ? 1 : 0;
 	task->tag = ++dir->submitted;
 	task->next = NULL;
 	task->prev = dir->last;
@@ -388,7 +390,8 @@ static void dir_abandon(struct registry_backend *backend, struct registry_task *
 static void dir_unwatch(
 	struct registry_backend *backend, const char *path, enum registry_watch_kind kind)
 {
-	dir_watches_remove(self(backend)->context.watches, path, kind);
+	dir_watches_remove(
+		self(backend)->context.watches, path_is_foreign(path) ? path + 1 : path, kind);
 }
 
 static const char *dir_session_name(const struct registry_backend *backend)

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -51,6 +52,18 @@ int dir_errno(struct err *err, int errno_value, const char *doing, const char *p
 		break;
 	}
 	return err_set_errno(err, code, errno_value, "cannot %s %s", doing, path);
+}
+
+bool dir_is_nodes_name(int fd, const char *name)
+{
+	char mark[DIR_NAME_BYTES + sizeof("/" DIR_FOREIGN)];
+	struct stat stat;
+	if (path_element_valid(name, strlen(name))) {
+		return true;
+	}
+	return name[0] != '_' && name[0] != '.' && strlen(name) <= DIR_NAME_BYTES &&
+		snprintf(mark, sizeof(mark), "%s/%s", name, DIR_FOREIGN) > 0 &&
+		fstatat(fd, mark, &stat, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 static bool is_absence(int errno_value)
@@ -142,7 +155,7 @@ int dir_node_open_child(struct dir_node *ret_node, int parent_fd, const char *na
 /* Opens the directories from the root down to the last element, which is left to the caller. */
 static int open_parent(int root_fd, const char *path, const char *last)
 {
-	char name[LIMIT_PATH_ELEMENT_BYTES + 1];
+	char name[DIR_NAME_BYTES + 1];
 	int fd = openat(root_fd, ".", NODE_FLAGS);
 
 	for (const char *element = path + 1; fd >= 0 && element < last;) {
@@ -433,7 +446,8 @@ static int add_foreign(struct dir_children *children, const char *name)
 
 static bool is_part_of_node(const char *name)
 {
-	static const char *const parts[] = { ".", "..", DIR_RECORD, DIR_OWNER, DIR_RECORD_CHECKSUM };
+	static const char *const parts[] = { ".", "..", DIR_RECORD, DIR_OWNER, DIR_RECORD_CHECKSUM,
+		DIR_SEQUENCE, DIR_CONTAINER, DIR_FOREIGN };
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
 		if (strcmp(name, parts[i]) == 0) {
 			return true;
@@ -457,7 +471,7 @@ static bool is_there(const struct dir_node *node, const char *name)
 static int look_at_entry(const struct dir_node *node, const char *path, const char *name,
 	struct dir_children *children)
 {
-	if (!path_element_valid(name, strlen(name))) {
+	if (!dir_is_nodes_name(node->fd, name)) {
 		return add_foreign(children, name);
 	}
 	struct err child_err = ERR_INIT;

@@ -5,9 +5,12 @@
  *   <root>/a/b/_record     its record, if it has one; only ever replaced as a whole
  *   <root>/a/b/_owner      in an ephemeral node only: its owner holds an open-file-description lock
  *                          on it; without that lock the owner is dead and the node is absent
+ *   <root>/a/b/_sequence   the next number for the name of a sequential child
+ *   <root>/a/b/_container  marks a node that goes with its last child
+ *   <root>/a/B/_foreign    marks a node whose name is an element of foreign paths only
  *   <root>/_tmp/           where writers build nodes and records, and take removed ones apart
  *
- * Names that are no valid path elements are never nodes. These functions never follow symbolic
+ * Names that are no valid path elements, and are not marked so, are never nodes. These functions never follow symbolic
  * links and never block, whatever files other programs put into the tree. Readers take no lock: a
  * node changes by one rename, so an open node stays consistent. A function that finds its node
  * replaced while it reads looks again.
@@ -25,6 +28,11 @@
 #define DIR_RECORD "_record"
 #define DIR_OWNER "_owner"
 #define DIR_TMP "_tmp"
+#define DIR_SEQUENCE "_sequence"
+#define DIR_CONTAINER "_container"
+#define DIR_FOREIGN "_foreign"
+/* A directory's name has no more room than this; a longer element names no node. */
+#define DIR_NAME_BYTES 255
 /*
  * Hadoop's local file system writes it beside a record. It says nothing once Berth has written the
  * record.
@@ -49,7 +57,7 @@ struct dir_node {
 };
 
 struct dir_child {
-	char name[LIMIT_PATH_ELEMENT_BYTES + 1];
+	char name[DIR_NAME_BYTES + 1];
 	enum dir_kind kind; /* never DIR_ABSENT */
 };
 
@@ -61,6 +69,9 @@ struct dir_children {
 	char **foreign;
 	size_t foreign_count;
 };
+
+/* True when `name` in the open directory has the name of a node: a path element, or it is marked as foreign. */
+bool dir_is_nodes_name(int fd, const char *name);
 
 /* True when the node is there for users of the registry. */
 static inline bool dir_kind_live(enum dir_kind kind)

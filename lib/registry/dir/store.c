@@ -160,10 +160,13 @@ static void dismantle(int parent_fd, const char *name, bool all)
 	outlive_birth_tick(fd);
 	unlinkat(fd, DIR_RECORD, 0);
 	unlinkat(fd, DIR_RECORD_CHECKSUM, 0);
+	unlinkat(fd, DIR_SEQUENCE, 0);
+	unlinkat(fd, DIR_CONTAINER, 0);
+	unlinkat(fd, DIR_FOREIGN, 0);
 	for (const struct dirent *entry; (entry = readdir(stream)) != NULL;) {
 		const char *child = entry->d_name;
 		bool is_dots = strcmp(child, ".") == 0 || strcmp(child, "..") == 0;
-		if (path_element_valid(child, strlen(child)) ||
+		if (dir_is_nodes_name(fd, child) ||
 			(all && !is_dots && strcmp(child, DIR_OWNER) != 0)) {
 			dismantle(fd, child, all);
 		}
@@ -297,6 +300,12 @@ static int write_owner(int dir_fd)
 	return fd;
 }
 
+static bool is_foreign(const struct dir_write *write)
+{
+	const char *name = path_name(write->path);
+	return !path_element_valid(name, strlen(name));
+}
+
 static int build(int tmp_fd, const char *name, const struct dir_write *write, int *ret_owner_fd,
 	struct err *err)
 {
@@ -307,6 +316,8 @@ static int build(int tmp_fd, const char *name, const struct dir_write *write, in
 	if (mkdirat(tmp_fd, name, 0777) != 0 ||
 		(fd = openat(tmp_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0 ||
 		(write->ephemeral && (owner_fd = write_owner(fd)) < 0) ||
+		(write->container && mknodat(fd, DIR_CONTAINER, S_IFREG | 0666, 0) != 0) ||
+		(is_foreign(write) && mknodat(fd, DIR_FOREIGN, S_IFREG | 0666, 0) != 0) ||
 		(write->len > 0 && write_record(fd, DIR_RECORD, write, !write->ephemeral) != 0) ||
 		(write->given_away && fchown(fd, write->user, write->group) != 0) ||
 		(!write->ephemeral && fsync(fd) != 0)) {
@@ -388,6 +399,30 @@ int dir_store_place(struct dir_store *store, const struct dir_node *parent,
 		close(owner_fd);
 	}
 	return result;
+}
+
+int dir_store_next_number(
+	const struct dir_node *parent, const char *path, unsigned *ret_number, struct err *err)
+{
+	char text[16] = "";
+	unsigned number = 0;
+	int fd = openat(parent->fd, DIR_SEQUENCE, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+	if (fd < 0 || pread(fd, text, sizeof(text) - 1, 0) < 0) {
+		dir_errno(err, errno, "read the sequence of", path);
+	} else {
+		number = (unsigned)strtoul(text, NULL, 10);
+		int len = snprintf(text, sizeof(text), "%010u\n", number + 1);
+		if (pwrite(fd, text, (size_t)len, 0) != len) {
+			dir_errno(err, errno, "write the sequence of", path);
+		}
+	}
+	if (fd >= 0) {
+		close(fd);
+	}
+	if (!err->code) {
+		*ret_number = number;
+	}
+	return err->code;
 }
 
 int dir_store_set(struct dir_store *store, const struct dir_node *node,

@@ -30,6 +30,7 @@ struct dir_write {
 	const char *data;
 	size_t len; /* 0: a node without record */
 	bool ephemeral;
+	bool container;
 	int64_t previous_version; /* the new version will be greater */
 	mode_t mode;              /* of the node's directory; 0: as the umask has it */
 	bool given_away;          /* to `user` and `group` */
@@ -49,6 +50,13 @@ void dir_store_unlock(struct dir_store *store);
 int dir_store_place(struct dir_store *store, const struct dir_node *parent,
 	const struct dir_write *write, bool exchange, int *ret_owner_fd, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(6);
+
+/*
+ * The next number for a sequential child of `parent`. It grows as long as the parent stands, whatever
+ * becomes of the children.
+ */
+int dir_store_next_number(const struct dir_node *parent, const char *path, unsigned *ret_number,
+	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(4);
 
 /* Writes the record of an existing node. */
 int dir_store_set(struct dir_store *store, const struct dir_node *node,

@@ -1,10 +1,13 @@
 #include "lib/registry/dir/task.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pwd.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "lib/base/path.h"
 #include "lib/base/quote.h"
@@ -279,6 +282,7 @@ static int place(struct dir_context *context, struct registry_task *task,
 		.data = task->data,
 		.len = task->len,
 		.ephemeral = task->ephemeral,
+		.container = task->container,
 		.previous_version = version_of(old),
 		.mode = shared_mode(context, task) };
 	int owner_fd = -1;
@@ -359,6 +363,33 @@ static int create_below(
 	return result;
 }
 
+/* Gives the task the path of the next sequential node, until it is made. */
+static int create_numbered(
+	struct dir_context *context, struct registry_task *task, const struct dir_node *parent)
+{
+	const char *prefix = task->path;
+	unsigned number;
+	char *path = NULL;
+	int result = dir_store_next_number(parent, prefix, &number, &task->ret_err);
+
+	if (result == 0 && asprintf(&path, "%s%010u", prefix, number) < 0) {
+		path = NULL;
+		result = err_set(&task->ret_err, BERTH_FAILED, "no memory for a name of %s", prefix);
+	}
+	if (result == 0) {
+		task->path = path;
+		result = create_below(context, task, parent);
+		task->path = prefix;
+	}
+	if (result == 0) {
+		task->ret_data = path;
+		task->ret_len = strlen(path);
+	} else {
+		free(path);
+	}
+	return result;
+}
+
 static int do_create(struct dir_context *context, struct registry_task *task)
 {
 	struct dir_node parent;
@@ -369,7 +400,8 @@ static int do_create(struct dir_context *context, struct registry_task *task)
 	}
 	result = open_parent(context, task, &parent);
 	if (result == 0) {
-		result = create_below(context, task, &parent);
+		result = task->sequential ? create_numbered(context, task, &parent)
+					  : create_below(context, task, &parent);
 	}
 	dir_node_close(&parent);
 	return result;
@@ -443,6 +475,41 @@ static int open_doomed(struct dir_context *context, struct registry_task *task,
 	return result == 0 && !task->all ? check_childless(task, node) : result;
 }
 
+static bool is_spent_container(const struct dir_node *node)
+{
+	struct dir_children children = { 0 };
+	struct registry_stat stat;
+	struct err ignored = ERR_INIT;
+	bool spent = node->kind == DIR_PERSISTENT &&
+		faccessat(node->fd, DIR_CONTAINER, F_OK, 0) == 0 &&
+		dir_node_stat(node, "", &stat, &ignored) == 0 && stat.version == 0 &&
+		dir_node_children(node, "", &children, &ignored) == 0 && children.live == 0 &&
+		children.foreign_count == 0;
+	dir_children_free(&children);
+	return spent;
+}
+
+/* The container nodes above a node that has gone, as far as it was their last child. */
+static void reap_containers(struct dir_context *context, const char *path)
+{
+	struct err ignored = ERR_INIT;
+	char above[LIMIT_PATH_BYTES + 1];
+	bool reaped = true;
+	snprintf(above, sizeof(above), "%s", path);
+	for (size_t len; reaped && (len = path_parent_len(above)) > 1;) {
+		struct dir_node node = { .fd = -1 }, parent = { .fd = -1 };
+		above[len] = '\0';
+		reaped = dir_node_open(&node, context->store.root_fd, above, len, &ignored) == 0 &&
+			is_spent_container(&node) &&
+			dir_node_open(&parent, context->store.root_fd, above,
+				path_parent_len(above), &ignored) == 0 &&
+			dir_store_remove(&context->store, &parent, path_name(above), above, false,
+				&ignored) == 0;
+		dir_node_close(&node);
+		dir_node_close(&parent);
+	}
+}
+
 static int do_delete(struct dir_context *context, struct registry_task *task)
 {
 	struct dir_node parent = { .fd = -1 }, node = { .fd = -1 };
@@ -454,6 +521,7 @@ static int do_delete(struct dir_context *context, struct registry_task *task)
 	}
 	if (result == 0) {
 		dir_session_drop(&context->session, &node);
+		reap_containers(context, task->path);
 	}
 	dir_node_close(&node);
 	dir_node_close(&parent);
@@ -517,6 +585,7 @@ void dir_task_clear_dead(struct dir_context *context, const char *path)
 		node.kind == DIR_DEAD) {
 		(void)!dir_store_remove(
 			&context->store, &parent, path_name(path), path, false, &ignored);
+		reap_containers(context, path);
 	}
 	dir_node_close(&node);
 	dir_node_close(&parent);
@@ -527,7 +596,26 @@ bool dir_task_writes(const struct registry_task *task)
 	return operations[task->operation].writes;
 }
 
+/* 0, or what keeps an element of a foreign path from being a directory's name. */
+static int check_names(struct registry_task *task)
+{
+	for (const char *element = task->path + 1; *element;) {
+		size_t len = (size_t)(strchrnul(element, '/') - element);
+		if (len > DIR_NAME_BYTES || element[0] == '_' || element[0] == '.') {
+			return err_set(&task->ret_err, BERTH_INVALID_PATHNAME,
+				"%s: in a directory, no element of a path begins with _ or a dot or has more "
+				"than %d bytes",
+				quote_text(task->path).text, DIR_NAME_BYTES);
+		}
+		element += element[len] == '/' ? len + 1 : len;
+	}
+	return 0;
+}
+
 void dir_task_run(struct dir_context *context, struct registry_task *task)
 {
+	if (check_names(task)) {
+		return;
+	}
 	(void)operations[task->operation].run(context, task);
 }

@@ -247,6 +247,8 @@ static const struct field request_fields[] = {
 	NUMBER_FIELD(zk_request, czxid),
 	FIELD(FLAG, zk_request, watch),
 	FIELD(FLAG, zk_request, ephemeral),
+	FIELD(FLAG, zk_request, sequential),
+	FIELD(FLAG, zk_request, container),
 	NUMBER_FIELD(zk_request, sets),
 	FIELD(LIST, zk_request, acl),
 };

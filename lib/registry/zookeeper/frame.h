@@ -93,6 +93,8 @@ struct zk_request {
 	uint64_t czxid;
 	bool watch;
 	bool ephemeral;
+	bool sequential; /* CREATE: the result's data are the path as created */
+	bool container;
 	uint8_t sets;
 	struct zk_list acl; /* "31:world:anyone"; none: world, all */
 };

@@ -325,7 +325,7 @@ static void job_done(struct registry_zk *zk, struct zk_job *job, const struct zk
 {
 	struct registry_task *task = job->task;
 	registry_zk_set_stat(task, &result->stat, zk->session.id);
-	if (task->operation == REGISTRY_OP_GET) {
+	if (task->operation == REGISTRY_OP_GET || task->sequential) {
 		copy_data(task, result);
 		task->ret_childless = result->stat.children == 0;
 	} else if (task->operation == REGISTRY_OP_CHILDREN) {

@@ -39,6 +39,8 @@ struct zk_request registry_zk_request(const struct registry_task *task, const ch
 		.czxid = task->expected.node_id,
 		.watch = task->watch,
 		.ephemeral = task->ephemeral,
+		.sequential = task->sequential,
+		.container = task->container,
 		.sets = task->operation == REGISTRY_OP_REPLACE ? sets_for(task) : 0,
 	};
 }
@@ -163,6 +165,9 @@ static enum registry_zk_verdict nobody_knows(struct registry_task *task)
 static enum registry_zk_verdict judge_create(
 	struct registry_task *task, const struct zk_result *found, uint64_t session)
 {
+	if (task->sequential) {
+		return nobody_knows(task);
+	}
 	if (found->rc == ZK_RC_NO_NODE) {
 		return REGISTRY_ZK_AGAIN;
 	}

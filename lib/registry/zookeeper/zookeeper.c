@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/path.h"
 
 enum {
 	RESTART_FIRST_MS = 50, /* doubled with each failure, back to 0 when a connection lasted */
@@ -43,6 +44,10 @@ void registry_zk_log(struct registry_zk *zk, enum registry_log_level level, cons
 
 const char *registry_zk_path(const struct registry_zk *zk, char *out, const char *path)
 {
+	if (path_is_foreign(path)) {
+		snprintf(out, REGISTRY_ZK_PATH_SIZE, "%s", path + 1);
+		return out;
+	}
 	bool root = path[0] == '/' && path[1] == '\0';
 	snprintf(out, REGISTRY_ZK_PATH_SIZE, "%s%s", zk->root, root && *zk->root ? "" : path);
 	return out;
@@ -185,8 +190,10 @@ static void on_event(struct registry_zk *zk, const struct zk_event *event)
 {
 	size_t root_len = strlen(zk->root);
 	const char *path = event->path + root_len;
+	char foreign[REGISTRY_ZK_PATH_SIZE];
 	if (strncmp(event->path, zk->root, root_len) != 0 || (*path != '/' && *path != '\0')) {
-		return;
+		snprintf(foreign, sizeof(foreign), "/%s", event->path);
+		path = foreign;
 	}
 	zk->backend.core.notified(zk->backend.core.core, *path ? path : "/",
 		event->kind == ZK_EVENT_DATA ? REGISTRY_WATCH_DATA : REGISTRY_WATCH_CHILDREN,
@@ -411,6 +418,11 @@ static const char *zk_session_name(const struct registry_backend *backend)
 	return ((const struct registry_zk *)backend)->name;
 }
 
+static const char *zk_root(const struct registry_backend *backend)
+{
+	return ((const struct registry_zk *)backend)->root;
+}
+
 static int zk_session_timeout_ms(const struct registry_backend *backend)
 {
 	const struct registry_zk *zk = (const struct registry_zk *)backend;
@@ -436,6 +448,7 @@ const struct registry_backend_ops registry_zk_ops = {
 	.abandon = zk_abandon,
 	.unwatch = zk_unwatch,
 	.reauthenticate = zk_reauthenticate,
+	.root = zk_root,
 	.session_name = zk_session_name,
 	.session_timeout_ms = zk_session_timeout_ms,
 	.heard_ms = zk_heard_ms,

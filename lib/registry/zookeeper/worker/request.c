@@ -89,8 +89,12 @@ static void on_stat(int rc, const struct Stat *stat, const void *data)
 
 static void on_created(int rc, const char *path, const struct Stat *stat, const void *data)
 {
-	(void)path;
-	on_stat(rc, stat, data);
+	bool created = rc == ZOK && path;
+	send_result(&(struct zk_result){ .tag = to_tag(data),
+		.rc = rc,
+		.stat = copy_stat(rc == ZOK ? stat : NULL),
+		.data = created ? path : NULL,
+		.len = created ? strlen(path) : 0 });
 }
 
 static void on_children(
@@ -278,6 +282,17 @@ static int unwatch(zhandle_t *zh, const struct zk_request *request)
 	return ZOK;
 }
 
+static int create_mode(const struct zk_request *request)
+{
+	if (request->container) {
+		return ZOO_CONTAINER;
+	}
+	if (request->sequential) {
+		return request->ephemeral ? ZOO_EPHEMERAL_SEQUENTIAL : ZOO_PERSISTENT_SEQUENTIAL;
+	}
+	return request->ephemeral ? ZOO_EPHEMERAL : ZOO_PERSISTENT;
+}
+
 static int write_node(zhandle_t *zh, const struct zk_request *request)
 {
 	struct acl acl;
@@ -286,8 +301,7 @@ static int write_node(zhandle_t *zh, const struct zk_request *request)
 		rc = replace(zh, request, &acl.vector);
 	} else if (rc == ZOK) {
 		rc = zoo_acreate2(zh, request->path, request->data, (int)request->len, &acl.vector,
-			request->ephemeral ? ZOO_EPHEMERAL : ZOO_PERSISTENT, on_created,
-			from_tag(request->tag));
+			create_mode(request), on_created, from_tag(request->tag));
 	}
 	acl_finish(&acl);
 	return rc;
