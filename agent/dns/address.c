@@ -1,5 +1,6 @@
 /* Numeric addresses and the sockets bound to them. */
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <string.h>
@@ -35,14 +36,35 @@ bool dns_address_read(struct sockaddr_storage *ret_address, socklen_t *ret_len, 
 	return true;
 }
 
+static bool is_wildcard(const struct sockaddr_storage *address)
+{
+	const struct sockaddr_in *ipv4 = (const void *)address;
+	const struct sockaddr_in6 *ipv6 = (const void *)address;
+	return address->ss_family == AF_INET6 ? IN6_IS_ADDR_UNSPECIFIED(&ipv6->sin6_addr)
+					      : ipv4->sin_addr.s_addr == INADDR_ANY;
+}
+
 /* With the wildcard address, a reply must come from the address that was asked. */
-static void want_own_address(int fd, int family)
+static void want_own_address(int fd, const struct sockaddr_storage *address)
 {
 	const int on = 1;
-	if (family == AF_INET6) {
+	if (!is_wildcard(address)) {
+		return;
+	}
+	if (address->ss_family == AF_INET6) {
 		setsockopt(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, &on, sizeof(on));
 	} else {
 		setsockopt(fd, IPPROTO_IP, IP_PKTINFO, &on, sizeof(on));
+	}
+}
+
+void dns_socket_adopt(int fd, const char *address, bool tcp)
+{
+	struct sockaddr_storage storage;
+	socklen_t len;
+	fcntl(fd, F_SETFD, FD_CLOEXEC);
+	if (!tcp && dns_address_read(&storage, &len, address)) {
+		want_own_address(fd, &storage);
 	}
 }
 
@@ -67,7 +89,7 @@ int dns_socket_open(const char *address, bool tcp, struct err *err)
 	if (tcp) {
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	} else {
-		want_own_address(fd, storage.ss_family);
+		want_own_address(fd, &storage);
 	}
 	if (bind(fd, (const struct sockaddr *)&storage, len) < 0 ||
 		(tcp && listen(fd, BACKLOG) < 0)) {

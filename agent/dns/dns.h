@@ -3,8 +3,8 @@
  *
  *   packet --> message.c (read) --> names, or forward.c --> reply.c, message.c (write) --> packet
  *
- * server.c owns the listeners and answers over UDP; tcp.c owns connections; forward.c asks other
- * servers for names outside the domain. A query whose answer is not known yet becomes an exchange,
+ * server.c owns the listeners and decides on replies; udp.c moves packets, tcp.c owns connections;
+ * forward.c asks other servers for names outside the domain. A query whose answer is not known yet becomes an exchange,
  * of which there is a bounded number; beyond it, queries get SERVFAIL at once.
  */
 #ifndef AGENT_DNS_DNS_H

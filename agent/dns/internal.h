@@ -89,6 +89,7 @@ struct dns {
 	uint32_t stale_ttl_s;
 	struct dns_listener listeners[2 * DNS_MAX_LISTENERS];
 	size_t listener_count;
+	struct dns_batch *batch; /* of udp.c */
 	struct list exchanges;
 	struct list connections; /* of tcp.c; the one idle longest first */
 	struct dns_counts counts;
@@ -112,11 +113,25 @@ void dns_tcp_accept(struct dns *dns, int listener_fd);
 void dns_tcp_send(struct dns_connection *connection, const uint8_t *data, size_t len);
 void dns_tcp_close_all(struct dns *dns);
 
+/* ---- udp.c ---- */
+
+struct dns_batch;
+
+/* For free(). */
+struct dns_batch *dns_batch_create(void);
+/* Answers what has come on a socket, up to a bound a turn. */
+void dns_udp_receive(struct dns *dns, int fd);
+/* Sends a reply: with the others of its batch, or at once when there is no batch. */
+void dns_udp_send(
+	struct dns_batch *batch, const struct dns_origin *origin, const uint8_t *data, size_t len);
+
 /* ---- address.c ---- */
 
 /* Reads host:port or [host]:port with a numeric host. */
 bool dns_address_read(struct sockaddr_storage *ret_address, socklen_t *ret_len, const char *text);
 /* A bound, non-blocking socket; a negative code with err filled. */
 int dns_socket_open(const char *address, bool tcp, struct err *err) ERR_REQUIRED(3);
+/* Makes a socket that another program bound to `address` like one of dns_socket_open(). */
+void dns_socket_adopt(int fd, const char *address, bool tcp);
 
 #endif

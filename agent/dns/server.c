@@ -1,7 +1,4 @@
-/* Listeners, queries over UDP, and exchanges: queries that wait. */
-#include <errno.h>
-#include <fcntl.h>
-#include <netinet/in.h>
+/* Listeners, replies, and exchanges: queries that wait. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,22 +11,8 @@
 #include "lib/base/text.h"
 
 #define MAX_EXCHANGES 1024
-#define PACKETS_A_TURN 64 /* packets of one socket, before other sockets follow */
 
 /* ---- replies ---- */
-
-static void send_udp(const struct dns_origin *origin, const uint8_t *data, size_t len)
-{
-	struct iovec part = { (void *)(uintptr_t)data, len };
-	struct msghdr message = { .msg_name = (void *)(uintptr_t)&origin->address,
-		.msg_namelen = origin->address_len,
-		.msg_iov = &part,
-		.msg_iovlen = 1,
-		.msg_control = origin->control_len ? (void *)(uintptr_t)origin->control : NULL,
-		.msg_controllen = origin->control_len };
-	/* A reply that cannot be sent is a reply lost: the client asks again. */
-	(void)!sendmsg(origin->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-}
 
 static void send_reply(
 	struct dns *dns, const struct dns_origin *origin, const uint8_t *data, size_t len)
@@ -39,7 +22,7 @@ static void send_reply(
 	if (origin->connection) {
 		dns_tcp_send(origin->connection, data, len);
 	} else {
-		send_udp(origin, data, len);
+		dns_udp_send(dns->batch, origin, data, len);
 	}
 }
 
@@ -56,7 +39,10 @@ static void send_view(struct dns *dns, const struct dns_origin *origin,
 	const struct dns_query *query, const struct names_view *view)
 {
 	char why[64];
-	text_printf(why, sizeof(why), "last confirmed %.1f s ago", (double)view->age_ms / 1000);
+	if (view->stale) {
+		text_printf(
+			why, sizeof(why), "last confirmed %.1f s ago", (double)view->age_ms / 1000);
+	}
 	struct dns_reply_options options = { .domain = dns->domain,
 		.ttl_s = view->stale ? dns->stale_ttl_s : dns->ttl_s,
 		.serial = (uint32_t)clock_wall_s(),
@@ -188,49 +174,7 @@ void dns_handle(struct dns *dns, const struct dns_origin *origin, const uint8_t 
 	}
 }
 
-/* ---- UDP ---- */
-
-/* Keeps our own address from the kernel, in the form in which a reply returns it. */
-static void keep_control(struct dns_origin *origin, struct msghdr *message)
-{
-	struct cmsghdr *header = CMSG_FIRSTHDR(message);
-	origin->control_len = 0;
-	if (!header || header->cmsg_len > sizeof(origin->control)) {
-		return;
-	}
-	if (header->cmsg_level == IPPROTO_IP && header->cmsg_type == IP_PKTINFO) {
-		struct in_pktinfo *info = (struct in_pktinfo *)(void *)CMSG_DATA(header);
-		info->ipi_ifindex = 0;
-		origin->control_len = CMSG_SPACE(sizeof(*info));
-	} else if (header->cmsg_level == IPPROTO_IPV6 && header->cmsg_type == IPV6_PKTINFO) {
-		origin->control_len = CMSG_SPACE(sizeof(struct in6_pktinfo));
-	}
-}
-
-static bool receive(struct dns *dns, int fd)
-{
-	uint8_t packet[4096]; /* queries are far shorter */
-	struct dns_origin origin = { .fd = fd };
-	struct iovec part = { packet, sizeof(packet) };
-	struct msghdr message = { .msg_name = &origin.address,
-		.msg_namelen = sizeof(origin.address),
-		.msg_iov = &part,
-		.msg_iovlen = 1,
-		.msg_control = origin.control,
-		.msg_controllen = sizeof(origin.control) };
-	ssize_t len = recvmsg(fd, &message, MSG_DONTWAIT);
-	if (len < 0) {
-		return errno == EINTR;
-	}
-	origin.address_len = message.msg_namelen;
-	keep_control(&origin, &message);
-	if (message.msg_flags & MSG_TRUNC) {
-		dns->counts.dropped++;
-		return true;
-	}
-	dns_handle(dns, &origin, packet, (size_t)len, NULL);
-	return true;
-}
+/* ---- listeners ---- */
 
 static void on_readable(struct ev_loop *loop, ev_io *io, int events)
 {
@@ -239,13 +183,10 @@ static void on_readable(struct ev_loop *loop, ev_io *io, int events)
 	struct dns_listener *listener = io->data;
 	if (listener->socket.tcp) {
 		dns_tcp_accept(listener->dns, listener->socket.fd);
-		return;
-	}
-	for (int i = 0; i < PACKETS_A_TURN && receive(listener->dns, listener->socket.fd); i++) {
+	} else {
+		dns_udp_receive(listener->dns, listener->socket.fd);
 	}
 }
-
-/* ---- listeners ---- */
 
 static int inherited_fd(const struct dns_options *options, const char *address, bool tcp)
 {
@@ -263,7 +204,7 @@ static int add_listener(struct dns *dns, const struct dns_options *options, cons
 {
 	int fd = inherited_fd(options, address, tcp);
 	if (fd >= 0) {
-		fcntl(fd, F_SETFD, FD_CLOEXEC);
+		dns_socket_adopt(fd, address, tcp);
 	} else {
 		fd = dns_socket_open(address, tcp, err);
 	}
@@ -304,6 +245,7 @@ int dns_create(struct dns **ret_dns, struct ev_loop *loop, struct names_lookups 
 	struct dns *dns = allocate_zeroed(1, sizeof(*dns));
 	dns->loop = loop;
 	dns->lookups = lookups;
+	dns->batch = dns_batch_create();
 	dns->domain = allocate_text(options->domain);
 	dns->listen = allocate_zeroed(options->listen_count, sizeof(*dns->listen));
 	list_init(&dns->exchanges);
@@ -340,6 +282,7 @@ void dns_destroy(struct dns *dns)
 	}
 	free(dns->listen);
 	dns_forward_destroy(dns->forward);
+	free(dns->batch);
 	free(dns->domain);
 	free(dns);
 }

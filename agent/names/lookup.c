@@ -9,13 +9,20 @@
 #include "lib/base/clock.h"
 #include "lib/base/hash.h"
 
-#define TABLE_SIZE 256 /* answers that are kept; a newer name takes the place of an older one */
+#define SETS 256 /* of answers that are kept: the hash of a name says which one is its set */
+#define WAYS 4   /* answers of a set */
 
 /* An answer that is used again while the cache is as it was. */
 struct kept {
-	char name[NAMES_NAME_BYTES]; /* "": none */
+	char *name; /* NULL: none */
 	uint64_t generation;
 	struct names_answer answer;
+};
+
+/* The answer kept longest gives its place to a new one. */
+struct kept_set {
+	struct kept ways[WAYS];
+	unsigned next;
 };
 
 struct names_lookups {
@@ -27,7 +34,7 @@ struct names_lookups {
 	struct list due; /* waits whose reads are all done */
 	/* the last evaluation that the cache of answers does not keep */
 	struct names_answer answer;
-	struct kept kept[TABLE_SIZE];
+	struct kept_set kept[SETS];
 };
 
 /* One node that a lookup waits for. */
@@ -213,6 +220,57 @@ static void each_known(void *context,
 	cache_visit_records(evaluation->lookups->cache, visit_cached, &all);
 }
 
+/* ---- answers used again ---- */
+
+static struct kept_set *set_of(struct names_lookups *lookups, const char *name)
+{
+	return &lookups->kept[hash_text(HASH_INIT, name) % SETS];
+}
+
+static struct kept *find_in(struct kept_set *set, const char *name)
+{
+	for (size_t i = 0; i < WAYS; i++) {
+		if (set->ways[i].name && strcmp(set->ways[i].name, name) == 0) {
+			return &set->ways[i];
+		}
+	}
+	return NULL;
+}
+
+/* A kept answer that is as good as a new one, or NULL. */
+static const struct names_answer *find_kept(
+	struct names_lookups *lookups, const char *name, int64_t now_ms)
+{
+	const struct kept *kept = find_in(set_of(lookups, name), name);
+	bool is_good = kept && kept->generation == cache_generation(lookups->cache) &&
+		cache_confirm(lookups->cache, now_ms, NULL) == CACHE_READY;
+	return is_good ? &kept->answer : NULL;
+}
+
+static void drop_kept(struct kept *kept)
+{
+	names_answer_finish(&kept->answer);
+	free(kept->name);
+	kept->name = NULL;
+}
+
+/* Moves the answer of the last evaluation into the table. */
+static const struct names_answer *keep(struct names_lookups *lookups, const char *name)
+{
+	struct kept_set *set = set_of(lookups, name);
+	struct kept *kept = find_in(set, name);
+	if (!kept) {
+		kept = &set->ways[set->next++ % WAYS];
+		drop_kept(kept);
+		kept->name = allocate_text(name);
+	}
+	names_answer_finish(&kept->answer);
+	kept->generation = cache_generation(lookups->cache);
+	kept->answer = lookups->answer;
+	lookups->answer = (struct names_answer){ .status = NAMES_PENDING };
+	return &kept->answer;
+}
+
 /* ---- evaluation ---- */
 
 static void finish(struct evaluation *evaluation)
@@ -229,35 +287,6 @@ static void finish(struct evaluation *evaluation)
 	free(evaluation->paths);
 }
 
-static struct kept *place_of(struct names_lookups *lookups, const char *name)
-{
-	return &lookups->kept[hash_text(HASH_INIT, name) % TABLE_SIZE];
-}
-
-/* True when a kept answer is as good as a new one. */
-static bool find_kept(struct names_lookups *lookups, const char *name, int64_t now_ms,
-	struct names_view *ret_view)
-{
-	struct kept *kept = place_of(lookups, name);
-	if (kept->name[0] == '\0' || strcmp(kept->name, name) != 0 ||
-		kept->generation != cache_generation(lookups->cache) ||
-		cache_confirm(lookups->cache, now_ms, NULL) != CACHE_READY) {
-		return false;
-	}
-	*ret_view = (struct names_view){ &kept->answer, false, 0 };
-	return true;
-}
-
-static void keep(struct names_lookups *lookups, const char *name)
-{
-	struct kept *kept = place_of(lookups, name);
-	names_answer_finish(&kept->answer);
-	strcpy(kept->name, name);
-	kept->generation = cache_generation(lookups->cache);
-	kept->answer = lookups->answer;
-	lookups->answer = (struct names_answer){ .status = NAMES_PENDING };
-}
-
 /* False when something has to be read first. */
 static bool evaluate(struct names_lookups *lookups, const char *name, struct names_view *ret_view,
 	struct names_wait *wait)
@@ -266,7 +295,9 @@ static bool evaluate(struct names_lookups *lookups, const char *name, struct nam
 		.lookups = lookups, .wait = wait, .now_ms = clock_monotonic_ms()
 	};
 	const struct names_source source = { &evaluation, get_node, get_children, each_known };
-	if (find_kept(lookups, name, evaluation.now_ms, ret_view)) {
+	const struct names_answer *kept = find_kept(lookups, name, evaluation.now_ms);
+	if (kept) {
+		*ret_view = (struct names_view){ kept, false, 0 };
 		return true;
 	}
 	names_answer_finish(&lookups->answer);
@@ -279,8 +310,7 @@ static bool evaluate(struct names_lookups *lookups, const char *name, struct nam
 	bool is_settled = lookups->answer.status == NAMES_FOUND ||
 		lookups->answer.status == NAMES_ABSENT;
 	if (is_settled && !evaluation.stale && lookups->answer.pointer_count == 0) {
-		keep(lookups, name);
-		ret_view->answer = &place_of(lookups, name)->answer;
+		ret_view->answer = keep(lookups, name);
 	}
 	return true;
 }
@@ -387,8 +417,8 @@ void names_lookups_destroy(struct names_lookups *lookups)
 	}
 	ev_clear_pending(lookups->loop, &lookups->wake);
 	names_answer_finish(&lookups->answer);
-	for (size_t i = 0; i < TABLE_SIZE; i++) {
-		names_answer_finish(&lookups->kept[i].answer);
+	for (size_t i = 0; i < SETS * WAYS; i++) {
+		drop_kept(&lookups->kept[i / WAYS].ways[i % WAYS]);
 	}
 	free(lookups);
 }
