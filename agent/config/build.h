@@ -51,6 +51,7 @@ struct config_entry *config_next_numbered(
  * structs.
  */
 void config_rule_registry(struct config_builder *builder, const struct config_section *section);
+void config_rule_dns(struct config_builder *builder, const struct config_section *section);
 void config_rule_component(struct config_builder *builder, const struct config_section *section,
 	struct config_component *component);
 void config_rule_endpoint(struct config_builder *builder, const struct config_section *section,

@@ -272,6 +272,7 @@ int config_load(struct config **ret_config, const char *path, struct config_prob
 	check_headers(&builder);
 	build_unnamed(&builder);
 	build_each(&builder, CONFIG_REGISTRY, config_rule_registry);
+	build_each(&builder, CONFIG_DNS, config_rule_dns);
 	if (builder.config->cache.confirm_ms == 0) {
 		builder.config->cache.confirm_ms = builder.config->registry.session_timeout_ms / 3;
 	}

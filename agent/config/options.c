@@ -407,7 +407,7 @@ static const struct config_option dns_options[] = {
 		.automatic = "none", .example = "system",
 		.help = "Who answers for names outside the domain: none, which refuses them, so that resolvers "
 			"ask their next server; system, the servers of /etc/resolv.conf; or ADDRESS:PORT, "
-			"several of them." },
+			"several of them. They are also asked for the name that an alias leads to." },
 };
 
 #define OPTIONS(list) .options = list, .option_count = sizeof(list) / sizeof((list)[0])

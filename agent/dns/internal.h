@@ -69,6 +69,7 @@ struct dns_exchange {
 	struct dns_origin origin;
 	struct dns_query query;
 	struct names_wait wait;
+	struct dns_query beyond; /* the question to another server about an alias */
 	struct dns_forwarding forwarding;
 };
 

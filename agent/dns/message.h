@@ -63,6 +63,13 @@ size_t dns_reply_limit(const struct dns_query *query, bool tcp);
  */
 bool dns_reply_matches(const uint8_t *data, size_t len, uint16_t id, const struct dns_query *query);
 
+/*
+ * Writes a query for `name` with recursion desired, and reads it back into *ret_query. Returns its
+ * length; 0 when the name cannot be asked for.
+ */
+size_t dns_query_write(
+	struct dns_query *ret_query, uint8_t data[NS_PACKETSZ], const char *name, uint16_t type);
+
 /* ---- writing ---- */
 
 struct dns_writer {
@@ -102,6 +109,12 @@ bool dns_write_txt(struct dns_writer *writer, uint32_t ttl, const char *text);
 /* The answer to ANY (RFC 8482). */
 bool dns_write_hinfo(struct dns_writer *writer, uint32_t ttl);
 bool dns_write_soa(struct dns_writer *writer, const char *domain, uint32_t ttl, uint32_t serial);
+
+/*
+ * Adds the aliases and addresses of the answer section of another server's reply, which
+ * dns_reply_matches() has accepted. A reply that breaks off gives what comes before.
+ */
+void dns_write_answers_of(struct dns_writer *writer, const uint8_t *data, size_t len);
 
 /* Writes header and OPT record; returns the length of the reply. */
 size_t dns_writer_finish(

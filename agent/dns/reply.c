@@ -39,9 +39,15 @@ static bool write_addresses(struct reply *reply, int family)
 
 static bool write_alias(struct reply *reply)
 {
-	return reply->answer->alias &&
-		dns_write_name(&reply->writer, NULL, ns_t_cname, reply->options->ttl_s,
-			reply->answer->alias);
+	const struct dns_reply_options *options = reply->options;
+	if (!reply->answer->alias) {
+		return false;
+	}
+	dns_write_name(&reply->writer, NULL, ns_t_cname, options->ttl_s, reply->answer->alias);
+	if (options->beyond) {
+		dns_write_answers_of(&reply->writer, options->beyond, options->beyond_len);
+	}
+	return true;
 }
 
 static bool write_targets(struct reply *reply)
@@ -161,7 +167,8 @@ static size_t write_known(struct reply *reply)
 	} else if (reply->query->type == ns_t_srv) {
 		write_glue(reply);
 	}
-	return finish(reply, ns_r_noerror);
+	/* The code is that of the last name (RFC 6604). */
+	return finish(reply, reply->options->beyond ? reply->options->beyond[3] & 15 : ns_r_noerror);
 }
 
 size_t dns_reply_write(uint8_t *data, size_t max, const struct dns_query *query,

@@ -6,6 +6,7 @@
  *   it has nothing of the type         no error and no answer (NODATA), with the SOA record
  *   it cannot be known at the moment   SERVFAIL, with an extended error
  *   the answer is stale                the answer, with stale_ttl and an extended error
+ *   it is an alias                     CNAME, and what lies beyond it where another server was asked
  */
 #ifndef AGENT_DNS_REPLY_H
 #define AGENT_DNS_REPLY_H
@@ -21,6 +22,9 @@ struct dns_reply_options {
 	bool recursion_available;
 	unsigned rotation; /* where lists of equal records begin */
 	const char *why;   /* text of the extended error, or NULL */
+	/* NULL, or what another server says of the name that the alias leads to. */
+	const uint8_t *beyond;
+	size_t beyond_len;
 };
 
 /* True for a query that the names module can answer: class IN or ANY. */

@@ -1,6 +1,7 @@
 /* Listeners, replies, and exchanges: queries that wait. */
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "agent/base/allocate.h"
@@ -35,8 +36,10 @@ static void send_code(struct dns *dns, const struct dns_origin *origin,
 	send_reply(dns, origin, reply, len);
 }
 
+/* `beyond` is another server's reply about the alias that the answer holds, or NULL. */
 static void send_view(struct dns *dns, const struct dns_origin *origin,
-	const struct dns_query *query, const struct names_view *view)
+	const struct dns_query *query, const struct names_view *view, const uint8_t *beyond,
+	size_t beyond_len)
 {
 	char why[64];
 	if (view->stale) {
@@ -49,7 +52,9 @@ static void send_view(struct dns *dns, const struct dns_origin *origin,
 		.stale = view->stale,
 		.recursion_available = dns_forward_enabled(dns->forward),
 		.rotation = dns->rotation++,
-		.why = view->stale ? why : NULL };
+		.why = view->stale ? why : NULL,
+		.beyond = beyond,
+		.beyond_len = beyond_len };
 	dns->counts.stale += view->stale;
 	size_t len = dns_reply_write(dns->buffer, dns_reply_limit(query, origin->connection), query,
 		view->answer, &options);
@@ -68,11 +73,15 @@ void dns_exchange_drop(struct dns_exchange *exchange)
 	free(exchange);
 }
 
+static bool follow_alias(struct dns_exchange *exchange, const struct names_view *view);
+
 static void on_names_answer(void *context, const struct names_view *view)
 {
 	struct dns_exchange *exchange = context;
-	send_view(exchange->dns, &exchange->origin, &exchange->query, view);
-	dns_exchange_drop(exchange);
+	if (!follow_alias(exchange, view)) {
+		send_view(exchange->dns, &exchange->origin, &exchange->query, view, NULL, 0);
+		dns_exchange_drop(exchange);
+	}
 }
 
 static void on_forwarded(void *context, const uint8_t *data, size_t len)
@@ -86,6 +95,53 @@ static void on_forwarded(void *context, const uint8_t *data, size_t len)
 			DNS_EDE_NETWORK_ERROR);
 	}
 	dns_exchange_drop(exchange);
+}
+
+/* ---- aliases ---- */
+
+/* What another server says of the alias counts while the name still has it. */
+static void on_beyond(void *context, const uint8_t *data, size_t len)
+{
+	struct dns_exchange *exchange = context;
+	struct dns *dns = exchange->dns;
+	struct names_view view;
+	if (data && names_ask(dns->lookups, exchange->query.name, &view, NULL) &&
+		view.answer->alias && strcasecmp(view.answer->alias, exchange->beyond.name) == 0) {
+		send_view(dns, &exchange->origin, &exchange->query, &view, data, len);
+	} else {
+		send_code(dns, &exchange->origin, &exchange->query, ns_r_servfail,
+			DNS_EDE_NETWORK_ERROR);
+	}
+	dns_exchange_drop(exchange);
+}
+
+/*
+ * A resolver that wants recursion does not ask for the name that an alias leads to: the agent asks
+ * another server for it, when there is one and the name is not the agent's own.
+ */
+static bool leads_beyond(
+	const struct dns *dns, const struct dns_query *query, const struct names_view *view)
+{
+	bool wants_address = query->type == ns_t_a || query->type == ns_t_aaaa;
+	return view->answer->alias && wants_address && query->recursion_desired &&
+		dns_forward_enabled(dns->forward) &&
+		!names_lookups_own(dns->lookups, view->answer->alias);
+}
+
+/* True when another server is asked about the answer's alias. */
+static bool follow_alias(struct dns_exchange *exchange, const struct names_view *view)
+{
+	struct dns *dns = exchange->dns;
+	uint8_t packet[NS_PACKETSZ];
+	if (!leads_beyond(dns, &exchange->query, view)) {
+		return false;
+	}
+	size_t len = dns_query_write(
+		&exchange->beyond, packet, view->answer->alias, exchange->query.type);
+	exchange->forwarding.on_reply = on_beyond;
+	return len > 0 &&
+		dns_forward_ask(dns->forward, &exchange->forwarding, &exchange->beyond, packet, len,
+			exchange->origin.connection);
 }
 
 static struct dns_exchange *add_exchange(struct dns *dns, const struct dns_origin *origin,
@@ -135,12 +191,13 @@ static void answer(struct dns *dns, const struct dns_origin *origin, const struc
 		send_code(dns, origin, query, ns_r_refused, DNS_EDE_NOT_AUTHORITATIVE);
 		return;
 	}
-	if (names_ask(dns->lookups, query->name, &view, NULL)) {
-		if (view.answer->status == NAMES_OUTSIDE &&
-			forward(dns, origin, query, packet, len, exchanges)) {
-			return;
-		}
-		send_view(dns, origin, query, &view);
+	bool known = names_ask(dns->lookups, query->name, &view, NULL);
+	if (known && view.answer->status == NAMES_OUTSIDE &&
+		forward(dns, origin, query, packet, len, exchanges)) {
+		return;
+	}
+	if (known && !leads_beyond(dns, query, &view)) {
+		send_view(dns, origin, query, &view, NULL, 0);
 		return;
 	}
 	if (dns->counts.exchanges >= MAX_EXCHANGES) {
@@ -149,8 +206,7 @@ static void answer(struct dns *dns, const struct dns_origin *origin, const struc
 	}
 	struct dns_exchange *exchange = add_exchange(dns, origin, query, exchanges);
 	if (names_ask(dns->lookups, query->name, &view, &exchange->wait)) {
-		send_view(dns, origin, query, &view);
-		dns_exchange_drop(exchange);
+		on_names_answer(exchange, &view);
 	}
 }
 

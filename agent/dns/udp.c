@@ -11,8 +11,8 @@
 #include "agent/base/allocate.h"
 #include "agent/dns/internal.h"
 
-#define BATCH 32
-#define BATCHES_A_TURN 2  /* of one socket, before others get their turn */
+#define BATCH 16
+#define BATCHES_A_TURN 4  /* of one socket, before others get their turn */
 #define PACKET_BYTES 2048 /* queries are far shorter, and our replies are */
 
 struct packet {

@@ -427,3 +427,9 @@ const char *names_lookups_domain(const struct names_lookups *lookups)
 {
 	return lookups->domain;
 }
+
+bool names_lookups_own(const struct names_lookups *lookups, const char *name)
+{
+	struct names_labels labels;
+	return names_split(&labels, name) && names_take_domain(&labels, lookups->domain);
+}

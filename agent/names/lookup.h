@@ -44,6 +44,8 @@ struct names_lookups *names_lookups_create(
 /* No lookup may be under way. Accepts NULL. */
 void names_lookups_destroy(struct names_lookups *lookups);
 const char *names_lookups_domain(const struct names_lookups *lookups);
+/* True when the name is the domain or below it. */
+bool names_lookups_own(const struct names_lookups *lookups, const char *name);
 
 /*
  * True: *ret_view answers `name`, as text of any length. False: it has to be read first; then

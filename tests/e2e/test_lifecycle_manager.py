@@ -12,15 +12,18 @@ import unittest
 
 from berth import BUILD, FAILS, PATIENCE, Agent, AgentTest, wait_until
 from manager import Manager
+from names import ask, free_port, texts
+
+import dns.rcode
 
 PASS_SOCKETS = """
 import os, socket, sys
-count = int(sys.argv[1])
-for number in range(count):
+names = sys.argv[1].split(":")
+for number in range(len(names)):
     os.set_inheritable(3 + number, True)
-os.environ["LISTEN_FDS"] = str(count)
+os.environ["LISTEN_FDS"] = str(len(names))
 os.environ["LISTEN_PID"] = str(os.getpid())
-os.environ["LISTEN_FDNAMES"] = ":".join(["berth"] * count)
+os.environ["LISTEN_FDNAMES"] = sys.argv[1]
 os.execv(sys.argv[2], sys.argv[2:])
 """
 
@@ -106,8 +109,9 @@ class Systemd(AgentTest):
 
     # ---- socket activation
 
-    def activated(self, agent, *listeners):
+    def activated(self, agent, *listeners, names=None):
         """Starts the agent with sockets as descriptors 3 and up."""
+        names = names or ["berth"] * len(listeners)
         low = [os.dup(listener.fileno()) for listener in listeners]
 
         def arrange():
@@ -116,7 +120,7 @@ class Systemd(AgentTest):
             for number in range(len(low)):
                 os.dup2(100 + number, 3 + number)
 
-        command = ["python3", "-c", PASS_SOCKETS, str(len(listeners)), BUILD / "berthd", "-c", agent.config]
+        command = ["python3", "-c", PASS_SOCKETS, ":".join(names), BUILD / "berthd", "-c", agent.config]
         with open(agent.log, "ab") as log:
             agent.process = subprocess.Popen(
                 list(map(str, command)), stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=arrange,
@@ -166,6 +170,30 @@ class Systemd(AgentTest):
             with socket.create_connection(tcp.getsockname(), PATIENCE) as client:
                 client.sendall(f"GET /v1/resolve{Agent.PATH} HTTP/1.0\r\n\r\n".encode())
                 self.assertIn(b" 200 ", client.recv(100))
+            agent.upgrade()
+
+    def test_passed_sockets_serve_names(self):
+        """The manager holds the addresses, so only its own sockets can answer on them."""
+        port, wide = free_port(), free_port()
+        addresses = [("127.0.0.1", port), ("0.0.0.0", wide)]
+        agent = self.web_agent(extra={"dns": {"listen": ", ".join(f"{host}:{number}" for host, number in addresses)}})
+        listeners = [self.listener(agent.socket)]
+        for address in addresses:
+            listeners.append(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+            listeners[-1].bind(address)
+            listeners.append(socket.create_server(address))
+        for listener in listeners:
+            self.addCleanup(listener.close)
+        self.activated(agent, *listeners, names=["berth", "", "dns", "", "dns"])
+        agent.wait_state("registered")
+        elements = Agent.PATH.strip("/").split("/")
+        name = ".".join(reversed(elements)) + ".berth"
+        for _ in range(2):
+            for host, number in (("127.0.0.1", port), ("127.0.0.1", wide), ("127.0.0.2", wide)):
+                for tcp in (False, True):
+                    reply = ask(number, name, "TXT", tcp=tcp, host=host)
+                    self.assertEqual(reply.rcode(), dns.rcode.NOERROR, agent.read_log())
+                    self.assertTrue(any("yarn:persistence" in text for text in texts(reply)), reply)
             agent.upgrade()
 
     def test_sockets_for_another_process_are_not_taken(self):

@@ -110,6 +110,26 @@ class Answers(NamesTest):
         wait_until(lambda: self.addresses("prod.web.joe.berth") == ["10.0.0.2", "10.0.0.7"], "it is back")
 
 
+class Health(NamesTest):
+    def test_a_failing_check_takes_the_name_away_and_a_passing_one_brings_it_back(self):
+        port, good = free_port(), self.folder / "good"
+        good.touch()
+        endpoint = {"api": "http://example.org/rest", "protocol": "http", "address_type": "host/port", "address": "10.0.0.5:80"}
+        agent = self.agent(
+            "checked",
+            dns={"listen": f"127.0.0.1:{port}"},
+            component={"path": "/services/checked"},
+            **{"endpoint rest": endpoint},
+            **{"check file": {"type": "command", "command": f"test -e {good}", "interval": "50ms", "fall": "1"}},
+        ).start()
+        for _ in range(3):
+            wait_until(lambda: "A 10.0.0.5" in texts(ask(port, "checked.services.berth")), "the name is there")
+            good.unlink()
+            wait_until(lambda: ask(port, "checked.services.berth").rcode() == dns.rcode.NXDOMAIN, "the name is gone")
+            good.touch()
+        self.assertEqual(agent.stop(), 0)
+
+
 class Large(NamesTest):
     COUNT = 500
 
@@ -235,6 +255,23 @@ class Forwarding(NamesTest):
         self.assertGreater(len({number for _, number in seen}), 10)
         self.assertEqual({kind for kind, _, _ in self.upstream.seen}, {"udp", "tcp"})
         self.assertEqual(texts(self.ask("c1.prod.web.joe.berth")), ["A 10.0.0.1"])
+
+    def test_an_alias_is_followed_to_its_addresses(self):
+        self.put("/services/mail", self.record("mx.example.org", 25))
+        for tcp in (False, True):
+            reply = self.ask("mail.services.berth", tcp=tcp)
+            self.assertEqual(texts(reply), ["CNAME mx.example.org.", "A 192.0.2.1"])
+            self.assertEqual([rrset.ttl for rrset in reply.answer], [1, 60])
+            self.assertEqual([rrset.name.to_text() for rrset in reply.answer], ["mail.services.berth.", "mx.example.org."])
+        self.assertEqual(texts(self.ask("mail.services.berth", "CNAME")), ["CNAME mx.example.org."])
+        self.assertEqual(texts(self.ask("mail.services.berth", recursion=False)), ["CNAME mx.example.org."])
+        self.upstream.silent = True
+        self.assertEqual(self.ask("mail.services.berth").rcode(), dns.rcode.SERVFAIL)
+
+    def test_an_alias_of_the_domain_itself_stays_here(self):
+        self.put("/services/web", self.record("c1.prod.web.joe.berth", 80))
+        self.assertEqual(texts(self.ask("web.services.berth")), ["CNAME c1.prod.web.joe.berth."])
+        self.assertEqual(self.upstream.seen, [])
 
     def test_a_server_that_does_not_answer_is_servfail(self):
         self.upstream.silent = True

@@ -80,10 +80,26 @@ static void answer(const struct dns_query *query, unsigned choice)
 	}
 }
 
+/* The packet as another server's reply: what is taken over from it can be read. */
+static void take_over(const uint8_t *data, size_t len)
+{
+	uint8_t packet[NS_PACKETSZ];
+	uint8_t reply[DNS_EDNS_BYTES];
+	struct dns_query query;
+	struct dns_writer writer;
+	assert(dns_query_write(&query, packet, "a.example.org", ns_t_a) > 0);
+	dns_writer_start(&writer, reply, sizeof(reply), &query);
+	dns_write_answers_of(&writer, data, len);
+	check_reply(&query, reply, dns_writer_finish(&writer, ns_r_noerror, true, true));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	struct dns_query query;
 	int rcode = 0;
+	if (len >= NS_HFIXEDSZ && len <= DNS_TCP_BYTES) {
+		take_over(data, len);
+	}
 	switch (dns_query_read(&query, data, len, &rcode)) {
 	case DNS_ANSWER:
 		answer(&query, data[len - 1] + data[1]);

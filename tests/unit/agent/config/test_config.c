@@ -414,6 +414,18 @@ Test(config, each_mistake_is_reported_once_where_it_is)
 		{ "[cache]\nmax_size = 16m\n", 2, "16M" },
 		{ "[cache]\nwarm = /a, /B/**\n", 2, "/B" },
 		{ "[cache]\nsnapshot = maybe\n", 2, "yes or no" },
+		{ "[dns]\nlisten = localhost:53\n", 2, "numeric address" },
+		{ "[dns]\nlisten = 127.0.0.1\n", 2, "host:port" },
+		{ "[dns]\nlisten = 127.0.0.1:0\n", 2, "1 to 65535" },
+		{ "[dns]\nlisten = 127.0.0.1:53, [::1]:53 127.0.0.1:53\n", 2, "127.0.0.1:53 twice" },
+		{ "[dns]\nlisten = 127.0.0.1:1 127.0.0.1:2 127.0.0.1:3 127.0.0.1:4 127.0.0.1:5 "
+		  "127.0.0.1:6 127.0.0.1:7 127.0.0.1:8 127.0.0.1:9 127.0.0.1:10 127.0.0.1:11 "
+		  "127.0.0.1:12 127.0.0.1:13 127.0.0.1:14 127.0.0.1:15 127.0.0.1:16 127.0.0.1:17\n",
+			2, "at most 16" },
+		{ "[dns]\ndomain = .berth\n", 2, "no domain" },
+		{ "[dns]\ndomain = Berth\n", 2, "no domain" },
+		{ "[dns]\nforward = system, 192.0.2.1:53\n", 2, "no other server beside it" },
+		{ "[dns]\nforward = ns.example.org:53\n", 2, "none, system or ADDRESS:PORT" },
 		{ "[component]\nuser = a\ninstance = i\n", 1, "service_class" },
 		{ "[component]\npath = /a/../b\n", 2, ".." },
 		{ "[component]\npath = /\n", 2, "root" },

@@ -68,6 +68,12 @@ static const struct {
 	{ "[agent]\nsocket_mode = 0660\nsocket_group = 4321\n" COMPONENT ENDPOINT
 	  "dynamic = yes\nwriter = group:12345\n",
 		14, "cannot connect" },
+	{ "[dns]\nlisten = 127.0.0.1:5353\nforward = 192.0.2.1:53, 127.0.0.1:5353\n", 3,
+		"does not ask itself" },
+	{ "[dns]\ndomain = berth.local\n", 2, "names below local" },
+	{ "[dns]\ndomain = localhost\n", 2, "names below localhost" },
+	{ "[dns]\nttl = 1500ms\n", 2, "this one is 1 s" },
+	{ "[dns]\nttl = 1s\nstale_ttl = 10500ms\n", 3, "this one is 10 s" },
 };
 
 Test(doubt, is_a_warning_with_its_line)
@@ -111,6 +117,7 @@ static const char *const meant[] = {
 	COMPONENT CHECK "type = ttl\nwriter = user:12345\n",
 	"[agent]\nsocket_mode = 0660\nsocket_group = 4321\n" COMPONENT CHECK
 	"type = ttl\nwriter = group:4321\n",
+	"[dns]\nlisten = 127.0.0.1:53, [::1]:53\ndomain = local.example.org\nttl = 0s\nforward = 127.0.0.1:54\n",
 };
 
 Test(doubt, is_not_cast_on_what_is_meant)

@@ -243,6 +243,49 @@ Test(dns_reply, addresses_keep_the_case_that_was_asked)
 	options.rotation = 0;
 }
 
+Test(dns_reply, an_alias_with_what_lies_beyond_however_little_of_it_came)
+{
+	static const uint8_t address[] = { 192, 0, 2, 1 };
+	uint8_t other[DNS_EDNS_BYTES];
+	uint8_t query_packet[NS_PACKETSZ];
+	struct dns_query beyond;
+	struct dns_writer writer;
+	cr_assert_gt(dns_query_write(&beyond, query_packet, "mx.example.org", ns_t_a), 0);
+	cr_assert_eq(dns_query_write(&beyond, query_packet, "a..b", ns_t_a), 0);
+	dns_query_write(&beyond, query_packet, "mx.example.org", ns_t_a);
+	dns_writer_start(&writer, other, sizeof(other), &beyond);
+	dns_write_name(&writer, NULL, ns_t_cname, 60, "b.example.org");
+	dns_write_txt(&writer, 60, "not asked for");
+	dns_write_address(&writer, "b.example.org", 60, AF_INET, address);
+	size_t len = dns_writer_finish(&writer, ns_r_noerror, true, true);
+	answer.status = NAMES_FOUND;
+	answer.alias = strdup("mx.example.org");
+	for (size_t cut = 12; cut <= len; cut++) {
+		uint8_t *exact = malloc(cut); /* so that reading beyond the end is seen */
+		memcpy(exact, other, cut);
+		options.beyond = exact;
+		options.beyond_len = cut;
+		const char *records = records_of(ask("m.berth", ns_t_a, 0, false));
+		if (cut == len) {
+			cr_assert_str_eq(records,
+				"m.berth. 1S IN CNAME mx.example.org.\n"
+				"mx.example.org. 1M IN CNAME b.example.org.\n"
+				"b.example.org. 1M IN A 192.0.2.1\n");
+		} else {
+			cr_assert_str_eq(
+				records, "m.berth. 1S IN CNAME mx.example.org.\n", "%zu", cut);
+		}
+		free(exact);
+	}
+	other[2] |= 2; /* truncated: so is ours */
+	other[3] |= ns_r_nxdomain;
+	options.beyond = other;
+	ns_msg message = ask("m.berth", ns_t_a, 0, false);
+	cr_assert(ns_msg_getflag(message, ns_f_tc));
+	cr_assert_eq(ns_msg_getflag(message, ns_f_rcode), ns_r_nxdomain);
+	options.beyond = NULL;
+}
+
 Test(dns_reply, a_name_without_the_type_is_there_but_empty)
 {
 	static const char soa[] = "berth. 1S IN SOA localhost. nobody.localhost. ( 7 ; serial 1H ; "
