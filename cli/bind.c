@@ -204,7 +204,7 @@ static void on_change(void *context, const struct berth_event *event)
 	holding->look = true;
 }
 
-static void say_gone(struct holding *holding, bool gone)
+static void report_gone(struct holding *holding, bool gone)
 {
 	if (gone != holding->gone) {
 		fprintf(stderr, "note: %s is %s\n", cli_operand(holding->cli),
@@ -250,18 +250,18 @@ static int look_and_bind(struct holding *holding, struct berth_failure *failure)
 	int code = look(holding, failure);
 	if (code == BERTH_PATH_NOT_FOUND) {
 		unsigned parents = holding->cli->options.parents ? BERTH_BIND_PARENTS : 0u;
-		say_gone(holding, true);
+		report_gone(holding, true);
 		code = berth_bind(holding->cli->berth, cli_operand(holding->cli), holding->record,
 			BERTH_BIND_EPHEMERAL | parents, failure);
 	}
 	if (code == 0) {
-		say_gone(holding, false);
+		report_gone(holding, false);
 	}
 	return code;
 }
 
 /* While the registry is away, nothing is known to be lost. */
-static bool will_pass(int code)
+static bool is_temporary(int code)
 {
 	return code == BERTH_REGISTRY_UNAVAILABLE || code == BERTH_TIMEOUT;
 }
@@ -276,7 +276,7 @@ static int keep(struct holding *holding)
 			return output_failure(&failure);
 		}
 		int code = holding->look && !interrupted ? look_and_bind(holding, &failure) : 0;
-		if (code != 0 && !will_pass(code)) {
+		if (code != 0 && !is_temporary(code)) {
 			return output_failure(&failure);
 		}
 		holding->look = code != 0;

@@ -83,7 +83,7 @@ static void print_lines(const struct cli *cli, const json_t *history, struct ran
  * The index behind the last item that was shown; all are new when the agent no longer knows that
  * one.
  */
-static size_t behind(const json_t *history, const json_t *last)
+static size_t count_known(const json_t *history, const json_t *last)
 {
 	size_t i = json_array_size(history);
 	while (i > 0 && !json_equal(json_array_get(history, i - 1), last)) {
@@ -123,7 +123,7 @@ static int follow(struct cli *cli)
 		away = false;
 		size_t count = json_array_size(history);
 		print_lines(cli, history,
-			last ? (struct range){ behind(history, last), count }
+			last ? (struct range){ count_known(history, last), count }
 			     : choose(cli, history));
 		json_decref(last);
 		last = count ? json_incref(json_array_get(history, count - 1)) : json_null();

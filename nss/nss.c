@@ -91,7 +91,7 @@ static enum nss_status outcome(enum nss_query_status status, int *ret_errno, int
 
 /* ---- questions ---- */
 
-static void add_of(struct nss_answer *answer, const struct addrinfo *found)
+static void add_found(struct nss_answer *answer, const struct addrinfo *found)
 {
 	if (answer->count == NSS_MAX_ADDRESSES) {
 		return;
@@ -118,7 +118,7 @@ static void resolve_alias(struct nss_answer *answer)
 	resolving = true;
 	if (getaddrinfo(answer->name, NULL, &hints, &found) == 0) {
 		for (const struct addrinfo *at = found; at; at = at->ai_next) {
-			add_of(answer, at);
+			add_found(answer, at);
 		}
 		freeaddrinfo(found);
 	}

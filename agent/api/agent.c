@@ -102,7 +102,7 @@ static json_t *make_view(
 }
 
 /* Without the members that change by time alone. */
-static json_t *steady(const json_t *view)
+static json_t *without_clocks(const json_t *view)
 {
 	static const char *const moving[] = { "uptime", "penalty", "next_run" };
 	json_t *copy = json_is_array(view) ? json_array() : json_object();
@@ -111,11 +111,11 @@ static json_t *steady(const json_t *view)
 	size_t index;
 	json_array_foreach (view, index, value) {
 		json_array_append_new(
-			copy, json_is_object(value) ? steady(value) : json_incref(value));
+			copy, json_is_object(value) ? without_clocks(value) : json_incref(value));
 	}
 	json_object_foreach ((json_t *)(uintptr_t)view, name, value) {
 		bool nested = json_is_object(value) || json_is_array(value);
-		json_object_set_new(copy, name, nested ? steady(value) : json_incref(value));
+		json_object_set_new(copy, name, nested ? without_clocks(value) : json_incref(value));
 	}
 	for (size_t i = 0; i < sizeof(moving) / sizeof(moving[0]); i++) {
 		json_object_del(copy, moving[i]);
@@ -125,7 +125,7 @@ static json_t *steady(const json_t *view)
 
 static void write_tag(const json_t *view, char tag[TAG_BYTES])
 {
-	json_t *copy = steady(view);
+	json_t *copy = without_clocks(view);
 	char *text = allocated(json_dumps(copy, JSON_COMPACT));
 	snprintf(tag, TAG_BYTES, "\"a-%016llx\"", (unsigned long long)hash_text(HASH_INIT, text));
 	free(text);
@@ -281,7 +281,7 @@ static const char *name(const struct api_stream *stream)
 static void remember(json_t **place, const json_t *view)
 {
 	json_decref(*place);
-	*place = steady(view);
+	*place = without_clocks(view);
 }
 
 static void write_snapshot(struct api_stream *stream, struct buffer *out)
@@ -338,7 +338,7 @@ static void send_checks(struct agent_stream *agent)
 {
 	struct api_stream *stream = &agent->stream;
 	json_t *checks = make_checks(stream->api, stream->request);
-	json_t *now = steady(checks);
+	json_t *now = without_clocks(checks);
 	size_t index;
 	json_t *check;
 	json_array_foreach (now, index, check) {
@@ -381,7 +381,7 @@ static void update_stream(struct agent_stream *agent)
 	send_transitions(agent);
 	send_checks(agent);
 	json_t *status = make_status(stream->api);
-	json_t *now = steady(status);
+	json_t *now = without_clocks(status);
 	if (!json_equal(now, agent->status)) {
 		send_member(stream, "AGENT", "agent", json_incref(status));
 	}

@@ -146,7 +146,7 @@ static void answer_with(struct api *api, struct http_request *request,
 }
 
 /* `source` if the answer is confirmed. */
-static enum source worth(const struct api *api, const struct cache_query *query,
+static enum source source_if_confirmed(const struct api *api, const struct cache_query *query,
 	const struct cache_answer *answer, enum source source)
 {
 	/* The bound of max-age counts from when the lookup came: `now_ms` is that time. */
@@ -235,13 +235,13 @@ static void on_answer(void *context, struct cache_answer *answer, const struct e
 	if (!answer) {
 		fail(lookup, err);
 	} else if (lookup->polls) {
-		answer_poll(lookup, answer, worth(api, &lookup->query, answer, MISS));
+		answer_poll(lookup, answer, source_if_confirmed(api, &lookup->query, answer, MISS));
 	} else if (may_poll(lookup->request, answer)) {
 		poll(lookup, answer->etag);
 	} else {
 		enum source source = lookup->confirming ? HIT : MISS;
 		answer_with(api, lookup->request, &lookup->query, answer,
-			worth(api, &lookup->query, answer, source), lookup->started);
+			source_if_confirmed(api, &lookup->query, answer, source), lookup->started);
 		end(lookup);
 	}
 }
@@ -258,7 +258,7 @@ static void end_poll(struct lookup *lookup)
 		return;
 	}
 	lookup->query.now_ms = clock_monotonic_ms();
-	answer_poll(lookup, answer, worth(api, &lookup->query, answer, HIT));
+	answer_poll(lookup, answer, source_if_confirmed(api, &lookup->query, answer, HIT));
 }
 
 void api_end_polls(struct api *api)
@@ -368,7 +368,8 @@ static void ask(struct api *api, struct http_request *request, const struct cach
 	} else if (may_poll(request, answer)) {
 		poll(lookup, answer->etag);
 	} else {
-		answer_with(api, request, query, answer, worth(api, query, answer, HIT), started);
+		answer_with(api, request, query, answer,
+			source_if_confirmed(api, query, answer, HIT), started);
 		end(lookup);
 	}
 }

@@ -123,7 +123,7 @@ static void explain(
 }
 
 /* Reports each change of condition and, while the check has not come up yet, each new reason. */
-static void tell_change(
+static void report_change(
 	struct check *check, const char *condition, const struct check_result *result)
 {
 	const char *now = check_condition_name(check);
@@ -177,7 +177,7 @@ static void take_result(struct check *check, const struct check_result *result)
 	if (from != to) {
 		check->since = ev_time();
 	}
-	tell_change(check, condition, result);
+	report_change(check, condition, result);
 }
 
 /* ---- one run --------------------------------------------------------------------------------- */

@@ -70,7 +70,7 @@ static bool judge_answer(const struct config_check *config, const struct answer 
 		return true;
 	}
 	check_result_set_detail(result, "status %d", answer->status);
-	if (!config_status_listed(
+	if (!config_status_in_ranges(
 		    config->expect_status, config->expect_status_count, answer->status)) {
 		return true;
 	}

@@ -100,7 +100,7 @@ static void judge_status(const struct config_check *config, const struct command
 		result->verdict = CHECK_FAILING;
 	} else if (outcome->status == 0 || config->ignore_exit_status) {
 		result->verdict = CHECK_PASSING;
-	} else if (config_status_listed(
+	} else if (config_status_in_ranges(
 			   config->warning_status, config->warning_status_count, outcome->status)) {
 		result->verdict = CHECK_WARNING;
 	} else {

@@ -189,7 +189,7 @@ static void on_child_exit(struct ev_loop *loop, ev_child *watcher, int events)
 
 /* ---- time ---- */
 
-static void at_deadline(struct command *command)
+static void on_deadline(struct command *command)
 {
 	command->phase = ENDING;
 	kill(-command->pid, SIGTERM);
@@ -199,7 +199,7 @@ static void at_deadline(struct command *command)
 	report(command, COMMAND_TIMED_OUT, 0);
 }
 
-static void while_running(struct command *command)
+static void on_running_timer(struct command *command)
 {
 	double timeout_s = (double)command->timeout_ms / 1000;
 	ev_tstamp left_s = command->output_watched ? 0 : timeout_s - WATCH_OUTPUT_AFTER_S;
@@ -209,7 +209,7 @@ static void while_running(struct command *command)
 	if (left_s > 0) {
 		start_timer(command, left_s);
 	} else {
-		at_deadline(command);
+		on_deadline(command);
 	}
 }
 
@@ -220,7 +220,7 @@ static void on_timer(struct ev_loop *loop, ev_timer *watcher, int events)
 	struct command *command = watcher->data;
 	switch (command->phase) {
 	case RUNNING:
-		while_running(command);
+		on_running_timer(command);
 		break;
 	case ENDING:
 		kill(-command->pid, SIGKILL);

@@ -63,7 +63,7 @@ struct config_status_range {
 };
 
 /* Whether one of `count` ranges holds the status. */
-bool config_status_listed(const struct config_status_range *ranges, size_t count, int status);
+bool config_status_in_ranges(const struct config_status_range *ranges, size_t count, int status);
 
 struct config_check {
 	struct config *whole; /* that it is part of, for config_ref(); NULL when made by hand */

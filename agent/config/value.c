@@ -360,7 +360,7 @@ int config_parse_status_ranges(const char *text, int64_t min, int64_t max,
 	return 0;
 }
 
-bool config_status_listed(const struct config_status_range *ranges, size_t count, int status)
+bool config_status_in_ranges(const struct config_status_range *ranges, size_t count, int status)
 {
 	for (size_t i = 0; i < count; i++) {
 		if (status >= ranges[i].first && status <= ranges[i].last) {

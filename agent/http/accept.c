@@ -33,7 +33,7 @@ static void pause_for(struct listener *listener, int error)
  * It has sent a request already, most likely: closing with that unread would take the answer from
  * it.
  */
-static void turn_away(struct connection *connection)
+static void refuse_connection(struct connection *connection)
 {
 	struct http *http = connection->http;
 	http_refuse(
@@ -59,7 +59,7 @@ static void add(struct listener *listener, int fd)
 			listener->connections - 1);
 	}
 	if (!allowed) {
-		turn_away(connection);
+		refuse_connection(connection);
 	}
 }
 

@@ -59,16 +59,16 @@ static void arm_timer(struct supervise *supervise, int64_t delay_ms)
 
 /* ---- the end ---- */
 
-static void over(struct supervise *supervise)
+static void report_over(struct supervise *supervise)
 {
 	supervise->state = OVER;
 	supervise->callbacks.on_over(supervise->callbacks.context, supervise->status);
 }
 
-static void after_cleaning(struct supervise *supervise)
+static void restart_or_end(struct supervise *supervise)
 {
 	if (!supervise->again || supervise->restart_forbidden) {
-		over(supervise);
+		report_over(supervise);
 		return;
 	}
 	supervise->state = WAITING;
@@ -107,7 +107,7 @@ static void on_cleaner_gone(void *context)
 {
 	struct supervise *supervise = context;
 	supervise->hook = NULL;
-	after_cleaning(supervise);
+	restart_or_end(supervise);
 }
 
 static struct command *start_hook(struct supervise *supervise, char *const *argv, const char *name,
@@ -133,7 +133,7 @@ static void clean(struct supervise *supervise)
 	char *const *argv = supervise->config->post_stop_argv;
 	supervise->state = CLEANING;
 	if (!argv || !start_hook(supervise, argv, "post_stop", &callbacks)) {
-		after_cleaning(supervise);
+		restart_or_end(supervise);
 	}
 }
 
@@ -337,7 +337,7 @@ void supervise_forbid_restart(struct supervise *supervise)
 	if (supervise->state == WAITING) {
 		ev_timer_stop(supervise->loop, &supervise->timer);
 		supervise->status = 0; /* the end of a requested stop */
-		over(supervise);
+		report_over(supervise);
 	}
 }
 

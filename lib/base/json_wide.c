@@ -89,9 +89,9 @@ static void narrow(struct buffer *out, const char *data, size_t len)
 json_t *json_wide_loadb(const char *data, size_t len, size_t flags, json_error_t *error)
 {
 	json_error_t own;
-	json_error_t *told = error ? error : &own;
-	json_t *json = json_loadb(data, len, flags, told);
-	if (json || json_error_code(told) != json_error_numeric_overflow) {
+	json_error_t *failure = error ? error : &own;
+	json_t *json = json_loadb(data, len, flags, failure);
+	if (json || json_error_code(failure) != json_error_numeric_overflow) {
 		return json;
 	}
 	struct buffer narrowed;
@@ -99,7 +99,7 @@ json_t *json_wide_loadb(const char *data, size_t len, size_t flags, json_error_t
 	buffer_init(&narrowed, len * sizeof(LARGEST));
 	narrow(&narrowed, data, len);
 	if (!narrowed.failed) {
-		json = json_loadb(buffer_text(&narrowed), narrowed.len, flags, told);
+		json = json_loadb(buffer_text(&narrowed), narrowed.len, flags, failure);
 	}
 	buffer_finish(&narrowed);
 	return json;

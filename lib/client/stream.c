@@ -34,7 +34,7 @@ struct client_stream {
 	struct http_reader reader;
 	struct buffer body;
 	bool flowing;
-	bool told_lost; /* the last event was LOST */
+	bool lost_reported; /* the last event was LOST */
 	bool subscribed_before;
 	unsigned failures;
 	int64_t silence_ms; /* how long the stream may say nothing */
@@ -126,8 +126,8 @@ static void fail(struct client_stream *stream, const struct err *err, int64_t no
 	stream->trouble = *err;
 	stream->failures++;
 	stream->due_ms = now_ms + client_backoff_ms(stream->failures, random_unit());
-	if (!stream->told_lost) {
-		stream->told_lost = true;
+	if (!stream->lost_reported) {
+		stream->lost_reported = true;
 		stream->emit(stream->context, json_pack("{s:s}", "type", "LOST"));
 	}
 }
@@ -179,7 +179,7 @@ static void begin_flow(struct client_stream *stream, json_t *event)
 	}
 	stream->subscribed_before = true;
 	stream->flowing = true;
-	stream->told_lost = false;
+	stream->lost_reported = false;
 	stream->failures = 0;
 	err_clear(&stream->trouble);
 }

@@ -236,7 +236,7 @@ static void on_looked(struct write_request *request)
 	} else if (replace &&
 		(stands->node_id != request->expected.node_id ||
 			stands->version != request->expected.version)) {
-		fail(request, BERTH_FILE_ALREADY_EXISTS, "another node or version stands there");
+		fail(request, BERTH_FILE_ALREADY_EXISTS, "the node or its version is another one");
 	} else {
 		write_over(request, stands);
 	}

@@ -101,7 +101,7 @@ int registry_children_init(struct registry_children *children, const char *path,
 	return 0;
 }
 
-void registry_children_tell(const struct registry_children *children, struct registry_result *result)
+void registry_children_put(const struct registry_children *children, struct registry_result *result)
 {
 	result->children = children->paths;
 	result->children_count = children->count;

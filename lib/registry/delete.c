@@ -8,8 +8,6 @@
 
 #include <string.h>
 
-#include "lib/registry/walk.h"
-
 static void on_deleted(struct registry_call *call)
 {
 	struct registry_result result = { .err = call->task.ret_err };

@@ -7,8 +7,10 @@
  *     read.c     get, resolve, stat, list
  *     children.c from the names that a backend lists to children
  *     bind.c     mknode, bind
- *     walk.c     recursive delete, find, purge
- *     watch.c, watched.c  watches
+ *     walk.c     recursive delete, records, find, purge
+ *     search.c   the criteria and the matches of find and purge
+ *     delete.c   delete and withdraw
+ *     watch.c, watched.c, window.c  watches
  *     acl.c      the access control list of a new node
  *
  * A request belongs to a user of the registry; a call is one task for the backend. A request is a
@@ -23,6 +25,7 @@
 #include "lib/base/list.h"
 #include "lib/registry/acl.h"
 #include "lib/registry/backend.h"
+#include "lib/registry/window.h"
 
 /* A race with others is tried again this often before it is given up. */
 #define REGISTRY_MAX_ROUNDS 256
@@ -60,15 +63,12 @@ struct registry_watches {
 	struct list all;   /* of these */
 	struct list reads; /* those that wait to be read, for a user or since they changed */
 	struct list confirmations; /* those that wait to be read since there was a reconnect */
-	struct list late;          /* watched states to deliver at the next dispatch */
+	struct list deliveries;    /* watched states to deliver at the next dispatch */
 	bool confirms;             /* the last read to start was a confirmation */
 	size_t count;
 	size_t reads_in_flight;
-	size_t confirm_count; /* how many confirmations there were at the reconnect */
-	size_t confirm_begun; /* how many of them have begun */
-	int64_t confirm_from_ms;
-	int64_t confirm_window_ms;
-	int64_t retry_at_ms; /* the next of those that failed */
+	struct registry_window window; /* of the confirmations */
+	int64_t retry_at_ms;           /* the next of those that failed */
 	int64_t now_ms;
 	uint32_t epoch; /* counts connections and their ends, from 1 */
 	unsigned jitter;
@@ -153,6 +153,11 @@ void registry_request_succeed(struct registry_request *request, const struct reg
 /* Frees a request without calling `done`. */
 void registry_request_free(struct registry_request *request);
 
+/* registry_delete() with everything below: REGISTRY_DELETE_TREE or _ALL (walk.c). */
+struct registry_request *registry_delete_tree(struct registry *registry, const char *path,
+	enum registry_delete_mode mode, const struct registry_stat *expected,
+	registry_progress *progress, registry_done *done, void *context);
+
 /* --- Children --- */
 
 /* All texts and both arrays are one allocation: free(paths). */
@@ -168,8 +173,7 @@ struct registry_children {
 int registry_children_init(struct registry_children *children, const char *path,
 	const struct registry_task *task, bool raw) __attribute__((warn_unused_result));
 /* Fills the result's children, foreign children and counts; the texts stay with `children`. */
-void registry_children_tell(
-	const struct registry_children *children, struct registry_result *result);
+void registry_children_put(const struct registry_children *children, struct registry_result *result);
 
 /* --- Watches, as registry.c drives them --- */
 

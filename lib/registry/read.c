@@ -89,24 +89,24 @@ struct registry_request *registry_resolve(
  * Completes the request with the list of children, or with an error when memory is short. Call
  * free(children->paths) afterwards.
  */
-static void tell_children(const struct registry_request *request,
+static void complete_with_children(const struct registry_request *request,
 	struct registry_children *children, struct registry_result *result)
 {
 	const struct registry_task *task = &request->call.task;
 	if (registry_children_init(children, request->path, task, false)) {
 		err_set(&result->err, BERTH_FAILED, "no memory to list %s", request->path);
 	} else {
-		registry_children_tell(children, result);
+		registry_children_put(children, result);
 	}
 }
 
-static void on_listed(struct registry_call *call)
+static void on_children(struct registry_call *call)
 {
 	struct registry_request *request = call->owner;
 	struct registry_result result = result_of(&call->task);
 	struct registry_children children = { .paths = NULL };
 	if (!result.err.code) {
-		tell_children(request, &children, &result);
+		complete_with_children(request, &children, &result);
 	}
 	registry_request_complete(request, &result);
 	free(children.paths);
@@ -116,7 +116,7 @@ struct registry_request *registry_list(
 	struct registry *registry, const char *path, registry_done *done, void *context)
 {
 	return start(registry, sizeof(struct registry_request), path, REGISTRY_OP_CHILDREN,
-		on_listed, done, context);
+		on_children, done, context);
 }
 
 /* A stat gives the number of children, but not whether all of them have valid names. */
@@ -136,7 +136,7 @@ static void on_counted(struct registry_call *call)
 		return;
 	}
 	if (!result.err.code) {
-		tell_children(&request->base, &children, &result);
+		complete_with_children(&request->base, &children, &result);
 		free(children.paths);
 	}
 	if (result.err.code) {

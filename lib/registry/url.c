@@ -17,7 +17,7 @@ static const char allowed[] =
 enum { MAX_PORT = 65535, MAX_DISPLAY_BYTES = 16384 };
 
 /* The text behind `prefix`, or NULL. */
-static const char *behind(const char *text, const char *prefix)
+static const char *skip_prefix(const char *text, const char *prefix)
 {
 	size_t len = strlen(prefix);
 	return strncmp(text, prefix, len) == 0 ? text + len : NULL;
@@ -161,13 +161,13 @@ static char *masked(const char *text)
 static int parse(struct registry_url *ret_url, const char *text, struct err *err)
 {
 	const char *rest;
-	if ((rest = behind(text, dir_prefix)) != NULL) {
+	if ((rest = skip_prefix(text, dir_prefix)) != NULL) {
 		return parse_dir(ret_url, rest, err);
 	}
-	if ((rest = behind(text, zookeeper_prefix)) != NULL) {
+	if ((rest = skip_prefix(text, zookeeper_prefix)) != NULL) {
 		return registry_url_parse_servers(ret_url, rest, err);
 	}
-	if ((rest = behind(text, tls_prefix)) == NULL) {
+	if ((rest = skip_prefix(text, tls_prefix)) == NULL) {
 		return err_set(err, BERTH_FAILED, "%s", allowed);
 	}
 	if (registry_url_parse_servers(ret_url, rest, err)) {

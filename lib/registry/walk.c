@@ -23,10 +23,9 @@
 #include "lib/base/limits.h"
 #include "lib/base/text.h"
 #include "lib/record/record.h"
-#include "lib/registry/criteria.h"
-#include "lib/registry/walk.h"
+#include "lib/registry/search.h"
 
-enum { PROGRESS_EVERY_NODES = 64, FIRST_FOUND = 16, MOST_NAMED = 8, NAMED_BYTES = 400 };
+enum { PROGRESS_EVERY_NODES = 64, MOST_NAMED = 8, NAMED_BYTES = 400 };
 
 enum purpose { PURPOSE_DELETE, PURPOSE_RECORDS, PURPOSE_FIND, PURPOSE_PURGE };
 enum step { STEP_READ, STEP_LIST, STEP_REMOVE };
@@ -45,16 +44,10 @@ struct walk {
 	struct registry_stat expected;
 	registry_progress *progress;
 	size_t visited;
-	size_t told; /* nodes visited and deleted at the last progress */
+	size_t reported; /* nodes visited and deleted at the last progress */
 	size_t deleted;
-	char **purged; /* the paths that go */
-	size_t purged_count;
-	size_t purged_size; /* of the array */
 	size_t in_flight;
-	struct registry_found *found;
-	size_t found_count;
-	size_t found_size; /* of the array */
-	size_t found_bytes;
+	struct registry_matches matches;
 	struct list nodes; /* all nodes under way */
 	struct list open;  /* those with children that were not started yet, the newest first */
 	struct err err;    /* ends the walk */
@@ -106,26 +99,6 @@ static void list(struct node *node)
 	submit(node, STEP_LIST, REGISTRY_OP_CHILDREN);
 }
 
-static void keep_purged(struct walk *walk, const char *path)
-{
-	if (walk->purged_count == walk->purged_size) {
-		size_t size = walk->purged_size ? 2 * walk->purged_size : FIRST_FOUND;
-		char **grown = reallocarray(walk->purged, size, sizeof(*walk->purged));
-		if (!grown) {
-			err_set(&walk->err, BERTH_FAILED, "no memory for what is purged");
-			return;
-		}
-		walk->purged = grown;
-		walk->purged_size = size;
-	}
-	char *kept = strdup(path);
-	if (!kept) {
-		err_set(&walk->err, BERTH_FAILED, "no memory for what is purged");
-		return;
-	}
-	walk->purged[walk->purged_count++] = kept;
-}
-
 /* Starts to delete a node that is marked for it; false when there is nothing to wait for. */
 static bool start_removal(struct node *node)
 {
@@ -139,7 +112,7 @@ static bool start_removal(struct node *node)
 	}
 	/* A foreign name below the node prevents its deletion. */
 	if (!node->unreachable) {
-		keep_purged(walk, node->path);
+		registry_matches_add_purged(&walk->matches, node->path, &walk->err);
 	}
 	return false;
 }
@@ -214,7 +187,7 @@ static void node_done(struct node *node)
 }
 
 /* A reader ignores a node below the first one that is gone or that this client may not see. */
-static bool passes_over(const struct node *node, int code)
+static bool is_ignored(const struct node *node, int code)
 {
 	if (code == BERTH_PATH_NOT_FOUND) {
 		return node->parent || node->walk->purpose == PURPOSE_DELETE;
@@ -224,41 +197,12 @@ static bool passes_over(const struct node *node, int code)
 }
 
 /* The node holds no record, but nodes below it may. */
-static bool is_odd(const struct node *node, int code)
+static bool is_no_record(const struct node *node, int code)
 {
 	return node->step == STEP_READ && (code == BERTH_NO_RECORD || code == BERTH_INVALID_RECORD);
 }
 
 /* --- Steps --- */
-
-/* Takes the data out of the task. */
-static void keep_found(struct walk *walk, const char *path, struct registry_task *task)
-{
-	if (walk->found_count == walk->found_size) {
-		size_t size = walk->found_size ? 2 * walk->found_size : FIRST_FOUND;
-		struct registry_found *grown = reallocarray(walk->found, size, sizeof(*walk->found));
-		if (!grown) {
-			err_set(&walk->err, BERTH_FAILED, "no memory for what was found");
-			return;
-		}
-		walk->found = grown;
-		walk->found_size = size;
-	}
-	struct registry_found *found = &walk->found[walk->found_count];
-	*found = (struct registry_found){ strdup(path), task->ret_data, task->ret_len };
-	if (!found->path) {
-		err_set(&walk->err, BERTH_FAILED, "no memory for what was found");
-		return;
-	}
-	task->ret_data = NULL;
-	walk->found_count++;
-	walk->found_bytes += found->len;
-	if (walk->criteria.max_bytes > 0 && walk->found_bytes > walk->criteria.max_bytes) {
-		err_set(&walk->err, BERTH_LIMIT_EXCEEDED,
-			"more than %zu bytes of records match: ask for fewer",
-			walk->criteria.max_bytes);
-	}
-}
 
 /* A record that matches is kept for the result, and marked when it is to be purged. */
 static void match(struct node *node, struct registry_task *task)
@@ -273,7 +217,8 @@ static void match(struct node *node, struct registry_task *task)
 		/* The root is never removed. */
 		node->remove = node->remove ||
 			(walk->purpose == PURPOSE_PURGE && strcmp(node->path, "/") != 0);
-		keep_found(walk, node->path, task);
+		registry_matches_add_found(
+			&walk->matches, node->path, task, walk->criteria.max_bytes, &walk->err);
 	}
 	record_free(record);
 }
@@ -393,7 +338,7 @@ static int take_children(struct node *node)
 	return walk->err.code;
 }
 
-static void on_listed(struct node *node)
+static void on_children(struct node *node)
 {
 	struct walk *walk = node->walk;
 	size_t count = node->call.task.ret_children_count + node->call.task.ret_foreign_count;
@@ -403,7 +348,7 @@ static void on_listed(struct node *node)
 	}
 	if (!is_expected(node)) {
 		err_set(&walk->err, BERTH_FILE_ALREADY_EXISTS,
-			"%s: another node or version stands there", node->path);
+			"%s: the node or its version is another one", node->path);
 		return;
 	}
 	if (take_children(node)) {
@@ -452,7 +397,7 @@ static void on_removed(struct node *node)
 	}
 	walk->deleted += code == 0;
 	if (code == 0 && walk->purpose == PURPOSE_PURGE) {
-		keep_purged(walk, node->path);
+		registry_matches_add_purged(&walk->matches, node->path, &walk->err);
 	}
 	node_done(node);
 }
@@ -462,14 +407,14 @@ static void take_step(struct node *node)
 	int code = node->call.task.ret_err.code;
 	if (node->step == STEP_REMOVE) {
 		on_removed(node);
-	} else if (code && passes_over(node, code)) {
+	} else if (code && is_ignored(node, code)) {
 		node_done(node);
-	} else if (code && !is_odd(node, code)) {
+	} else if (code && !is_no_record(node, code)) {
 		node->walk->err = node->call.task.ret_err;
 	} else if (node->step == STEP_READ) {
 		on_read(node);
 	} else {
-		on_listed(node);
+		on_children(node);
 	}
 }
 
@@ -489,51 +434,15 @@ static void start_children(struct walk *walk)
 	}
 }
 
-static int by_path(const void *a, const void *b)
-{
-	const struct registry_found *x = a;
-	const struct registry_found *y = b;
-	return strcmp(x->path, y->path);
-}
-
-static int by_name(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-json_t *registry_found_json(const struct registry_result *result)
-{
-	json_t *json = json_object();
-	for (size_t i = 0; json && i < result->found_count; i++) {
-		const struct registry_found *found = &result->found[i];
-		struct record *record = NULL;
-		bool failed = record_decode(&record, found->data, found->len, NULL) ||
-			json_object_set_nocheck(
-				json, found->path, (json_t *)(uintptr_t)record_json(record));
-		record_free(record);
-		if (failed) {
-			json_decref(json);
-			return NULL;
-		}
-	}
-	return json;
-}
-
 static void complete(struct walk *walk)
 {
-	/* Found in the order in which answers came. */
-	if (walk->found_count > 0) {
-		qsort(walk->found, walk->found_count, sizeof(*walk->found), by_path);
-	}
-	if (walk->purged_count > 0) {
-		qsort(walk->purged, walk->purged_count, sizeof(*walk->purged), by_name);
-	}
+	registry_matches_sort(&walk->matches);
 	struct registry_result result = {
 		.err = walk->err,
-		.found = walk->found,
-		.found_count = walk->found_count,
-		.purged = walk->purged,
-		.purged_count = walk->purged_count,
+		.found = walk->matches.found,
+		.found_count = walk->matches.found_count,
+		.purged = walk->matches.purged,
+		.purged_count = walk->matches.purged_count,
 		.count = walk->deleted,
 	};
 	registry_request_complete(&walk->base, &result);
@@ -551,12 +460,12 @@ static void end_survey(struct walk *walk)
 				walk->foreign_count - MOST_NAMED);
 		}
 		err_set(&walk->err, BERTH_PATH_IS_NOT_EMPTY_DIRECTORY,
-			"%s: nothing was deleted, for no path can name %s%s", walk->base.path,
+			"%s: nothing was deleted, because no path can name %s%s", walk->base.path,
 			walk->foreign, more);
 		return;
 	}
 	walk->visited = 0;
-	walk->told = 0;
+	walk->reported = 0;
 	node_start(walk, NULL, walk->base.path);
 }
 
@@ -575,9 +484,9 @@ static void on_step(struct registry_call *call)
 	if (walk->err.code || walk->done) {
 		complete(walk);
 	} else if (walk->progress &&
-		walk->visited + walk->deleted - walk->told >= PROGRESS_EVERY_NODES) {
-		walk->told = walk->visited + walk->deleted;
-		walk->progress(walk->base.context, walk->visited, walk->found_count);
+		walk->visited + walk->deleted - walk->reported >= PROGRESS_EVERY_NODES) {
+		walk->reported = walk->visited + walk->deleted;
+		walk->progress(walk->base.context, walk->visited, walk->matches.found_count);
 	}
 }
 
@@ -593,15 +502,7 @@ static void release(struct registry_request *request)
 		node_free(LIST_ITEM(walk->nodes.next, struct node, link));
 	}
 	registry_criteria_finish(&walk->criteria);
-	for (size_t i = 0; i < walk->found_count; i++) {
-		free(walk->found[i].path);
-		free(walk->found[i].data);
-	}
-	free(walk->found);
-	for (size_t i = 0; i < walk->purged_count; i++) {
-		free(walk->purged[i]);
-	}
-	free(walk->purged);
+	registry_matches_finish(&walk->matches);
 }
 
 static struct walk *walk_create(struct registry *registry, enum purpose purpose, const char *path,

@@ -12,7 +12,7 @@ struct registry_watch {
 	struct list link;
 	registry_done *on_change; /* NULL: unwatched while its watched delivers */
 	void *context;
-	bool told; /* some state */
+	bool delivered; /* some state */
 };
 
 static void handle_free(struct registry_watch *handle)
@@ -63,16 +63,16 @@ void watched_deliver(struct registry_watched *watched, bool all)
 {
 	struct list *last = watched->handles.prev;
 	struct list *link = &watched->handles;
-	bool news = watched->news;
-	watched->news = false;
+	bool changed = watched->undelivered;
+	watched->undelivered = false;
 	watched->delivering = true;
 	while (link != last) {
 		link = link->next;
 		struct registry_watch *handle = LIST_ITEM(link, struct registry_watch, link);
-		if (handle->on_change && (all || !handle->told)) {
+		if (handle->on_change && (all || !handle->delivered)) {
 			struct registry_result result = watched->state;
-			result.changed = news || !handle->told;
-			handle->told = true;
+			result.changed = changed || !handle->delivered;
+			handle->delivered = true;
 			handle->on_change(handle->context, &result);
 		}
 	}
@@ -116,9 +116,9 @@ struct registry_watch *registry_watch(struct registry *registry, const char *pat
 	 * A user who asked for a refresh knows of a change: the first state to deliver is the one
 	 * behind it.
 	 */
-	bool refreshing = watched->tell_all && registry->state == REGISTRY_CONNECTED;
+	bool refreshing = watched->deliver_all && registry->state == REGISTRY_CONNECTED;
 	if (!refreshing || watched->phase == WATCHED_INVALID) {
-		watched_tell_late(watched);
+		watched_deliver_later(watched);
 	} else {
 		watched_hurry(watched);
 	}

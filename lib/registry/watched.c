@@ -12,13 +12,7 @@
 #include "lib/base/limits.h"
 #include "lib/base/path.h"
 
-enum {
-	RETRY_MS = 30000,
-	RETRY_SOON_MS = 1000,
-	CONFIRM_EACH_MS = 20,       /* the window of confirmations grows by this for each of them */
-	CONFIRM_LONGEST_MS = 15000, /* and ends here, or at half of the session's timeout */
-	CONFIRM_TICK_MS = 10
-};
+enum { RETRY_MS = 30000, RETRY_SOON_MS = 1000 };
 
 /* ---- finding ---- */
 
@@ -93,10 +87,10 @@ static void retry_later(struct registry_watched *watched, int delay_ms)
 	}
 }
 
-void watched_tell_late(struct registry_watched *watched)
+void watched_deliver_later(struct registry_watched *watched)
 {
-	if (watched->known && list_empty(&watched->late_link)) {
-		list_append(&watched->registry->watches.late, &watched->late_link);
+	if (watched->known && list_empty(&watched->delivery_link)) {
+		list_append(&watched->registry->watches.deliveries, &watched->delivery_link);
 	}
 }
 
@@ -151,10 +145,10 @@ static void learn(struct registry_watched *watched, const struct registry_task *
 		if (registry_children_init(&children, watched->path, found, false)) {
 			err_set(&now.err, BERTH_FAILED, "no memory to list %s", watched->path);
 		} else {
-			registry_children_tell(&children, &now);
+			registry_children_put(&children, &now);
 		}
 	}
-	watched->news = watched->news || differs(watched, &now);
+	watched->undelivered = watched->undelivered || differs(watched, &now);
 	free(watched->data);
 	free(watched->children);
 	watched->data = found->ret_data;
@@ -205,7 +199,7 @@ static bool is_settled(const struct registry_watched *watched)
 static void learn_implied(struct registry_watched *watched);
 
 /* The followers look again. One that has to read leaves; no callback runs here. */
-static void lead(struct registry_watched *leader)
+static void update_followers(struct registry_watched *leader)
 {
 	struct list *next;
 	for (struct list *at = leader->followers.next; at != &leader->followers; at = next) {
@@ -228,13 +222,13 @@ static void learn_implied(struct registry_watched *watched)
 		err_set(&found.ret_err, BERTH_PATH_NOT_FOUND, "%s: no such path", watched->path);
 	}
 	learn(watched, &found);
-	if (watched->news || watched->tell_all) {
-		watched_tell_late(watched);
+	if (watched->undelivered || watched->deliver_all) {
+		watched_deliver_later(watched);
 	}
-	lead(watched);
+	update_followers(watched);
 }
 
-static void park(struct registry_watched *watched, struct registry_watched *leader)
+static void wait_for_leader(struct registry_watched *watched, struct registry_watched *leader)
 {
 	enter(watched, WATCHED_FOLLOWING, &leader->followers);
 	watched->epoch = 0;
@@ -248,7 +242,7 @@ static bool follow(struct registry_watched *watched, struct registry_watched *le
 	if (settled && implied_by(leader, watched) == IMPLIED_NOTHING) {
 		return false;
 	}
-	park(watched, leader);
+	wait_for_leader(watched, leader);
 	if (settled) {
 		learn_implied(watched);
 	}
@@ -256,7 +250,7 @@ static bool follow(struct registry_watched *watched, struct registry_watched *le
 }
 
 /* Queues the first read of a path that has no other watch yet. */
-static void want_first(struct registry_watched *watched)
+static void want_first_state(struct registry_watched *watched)
 {
 	struct registry_watched *data = data_of(watched);
 	struct registry_watched *parent = parents_list(watched);
@@ -267,8 +261,8 @@ static void want_first(struct registry_watched *watched)
 	}
 }
 
-/* Its turn to be confirmed has come: true when another's confirmation will do. */
-static bool is_confirmed_by_another(struct registry_watched *watched)
+/* Called when it is to be confirmed: true when the confirmation of another one suffices. */
+static bool follows_instead(struct registry_watched *watched)
 {
 	struct registry_watched *leader = data_of(watched);
 	if (!leader && watched->state.err.code == BERTH_PATH_NOT_FOUND) {
@@ -289,15 +283,15 @@ void watched_hurry(struct registry_watched *watched)
 
 void watched_refresh(struct registry_watched *watched)
 {
-	watched->tell_all = true;
+	watched->deliver_all = true;
 	if (watched->phase == WATCHED_INVALID) {
-		watched_tell_late(watched);
+		watched_deliver_later(watched);
 		return;
 	}
 	struct registry_watched *leader = watched->leader;
 	if (leader && leader->kind == REGISTRY_WATCH_DATA) {
 		watched->epoch = 0;
-		if (!leader->tell_all) { /* else it is being refreshed already */
+		if (!leader->deliver_all) { /* else it is being refreshed already */
 			want_read(leader);
 		}
 	} else {
@@ -308,16 +302,6 @@ void watched_refresh(struct registry_watched *watched)
 
 /* ---- the queues ---- */
 
-static size_t confirmations_due(const struct registry_watches *watches)
-{
-	if (watches->confirm_window_ms == 0) {
-		return watches->confirm_count;
-	}
-	uint64_t passed_ms = (uint64_t)(watches->now_ms - watches->confirm_from_ms);
-	uint64_t due = passed_ms * watches->confirm_count / (uint64_t)watches->confirm_window_ms + 1;
-	return due < watches->confirm_count ? (size_t)due : watches->confirm_count;
-}
-
 static int64_t next_confirmation_ms(const struct registry *registry)
 {
 	const struct registry_watches *watches = &registry->watches;
@@ -325,10 +309,7 @@ static int64_t next_confirmation_ms(const struct registry *registry)
 		watches->reads_in_flight >= REGISTRY_MAX_IN_FLIGHT) {
 		return INT64_MAX;
 	}
-	uint64_t offset_ms = (uint64_t)watches->confirm_begun *
-		(uint64_t)watches->confirm_window_ms / watches->confirm_count;
-	int64_t at_ms = watches->confirm_from_ms + (int64_t)offset_ms + 1;
-	return (at_ms + CONFIRM_TICK_MS - 1) / CONFIRM_TICK_MS * CONFIRM_TICK_MS;
+	return registry_window_next_ms(&watches->window);
 }
 
 /*
@@ -338,14 +319,14 @@ static int64_t next_confirmation_ms(const struct registry *registry)
 static struct registry_watched *next_read(struct registry_watches *watches)
 {
 	bool due = !list_empty(&watches->confirmations) &&
-		watches->confirm_begun < confirmations_due(watches);
+		watches->window.begun < registry_window_due(&watches->window, watches->now_ms);
 	bool confirm = due && (list_empty(&watches->reads) || !watches->confirms);
 	struct list *queue = confirm ? &watches->confirmations : &watches->reads;
 	if (list_empty(queue)) {
 		return NULL;
 	}
 	watches->confirms = confirm;
-	watches->confirm_begun += confirm;
+	watches->window.begun += confirm;
 	struct registry_watched *watched = LIST_ITEM(queue->next, struct registry_watched, place);
 	leave(watched);
 	return watched;
@@ -378,7 +359,7 @@ void watched_submit(struct registry *registry)
 	struct registry_watched *watched;
 	while (watches->reads_in_flight < REGISTRY_MAX_IN_FLIGHT &&
 		(watched = next_read(watches)) != NULL) {
-		if (watched->phase != WATCHED_CONFIRMING || !is_confirmed_by_another(watched)) {
+		if (watched->phase != WATCHED_CONFIRMING || !follows_instead(watched)) {
 			start_read(watched);
 		}
 	}
@@ -387,12 +368,12 @@ void watched_submit(struct registry *registry)
 /*
  * A refresh that came during a read wants the result of a later read; that one goes to all handles.
  */
-static void tell(struct registry_watched *watched, bool again)
+static void deliver_read(struct registry_watched *watched, bool again)
 {
-	bool later = watched->tell_all && again;
-	bool all = watched->news || (watched->tell_all && !again);
+	bool later = watched->deliver_all && again;
+	bool all = watched->undelivered || (watched->deliver_all && !again);
 	if (!again) {
-		watched->tell_all = false;
+		watched->deliver_all = false;
 	}
 	if (all || !later) {
 		watched_deliver(watched, all);
@@ -424,9 +405,9 @@ static void on_read(struct registry_call *call)
 			retry_later(watched, code == BERTH_TIMEOUT ? RETRY_SOON_MS : RETRY_MS);
 		}
 		if (!again) {
-			lead(watched);
+			update_followers(watched);
 		}
-		tell(watched, again);
+		deliver_read(watched, again);
 	}
 	watched_submit(registry);
 }
@@ -452,7 +433,7 @@ static void node_is_gone(struct registry_watched *watched)
 	if (!idle || !leader || !will_learn(leader)) {
 		want_read(watched);
 	} else if (!follow(watched, leader)) {
-		park(watched, leader);
+		wait_for_leader(watched, leader);
 	}
 }
 
@@ -495,7 +476,7 @@ static void hurry_unknown(const struct registry_watches *watches)
 static void want_confirmation(struct registry_watched *watched)
 {
 	struct registry_watches *watches = &watched->registry->watches;
-	watched->tell_all = true;
+	watched->deliver_all = true;
 	if (!watched->known) {
 		if (watched->phase != WATCHED_FOLLOWING) {
 			want_read(watched);
@@ -504,7 +485,6 @@ static void want_confirmation(struct registry_watched *watched)
 		want_read(watched);
 	} else if (watched->phase == WATCHED_SETTLED || watched->phase == WATCHED_FOLLOWING) {
 		enter(watched, WATCHED_CONFIRMING, &watches->confirmations);
-		watches->confirm_count++;
 	}
 }
 
@@ -515,22 +495,16 @@ void registry_watches_state(struct registry *registry)
 	if (registry->state != REGISTRY_CONNECTED) {
 		return;
 	}
-	watches->confirm_begun = 0;
-	watches->confirm_count = 0;
-	watches->confirm_from_ms = watches->now_ms;
-	for (struct list *at = watches->confirmations.next; at != &watches->confirmations;
-		at = at->next) {
-		watches->confirm_count++; /* from before the last disconnection */
-	}
 	for (struct list *at = watches->all.next; at != &watches->all; at = at->next) {
 		want_confirmation(LIST_ITEM(at, struct registry_watched, link));
 	}
-	int64_t longest_ms = registry_session_timeout_ms(registry) / 2;
-	if (longest_ms <= 0 || longest_ms > CONFIRM_LONGEST_MS) {
-		longest_ms = CONFIRM_LONGEST_MS;
+	size_t count = 0;
+	for (struct list *at = watches->confirmations.next; at != &watches->confirmations;
+		at = at->next) {
+		count++; /* with those from before the last disconnection */
 	}
-	int64_t window_ms = (int64_t)watches->confirm_count * CONFIRM_EACH_MS;
-	watches->confirm_window_ms = window_ms < longest_ms ? window_ms : longest_ms;
+	registry_window_open(
+		&watches->window, count, watches->now_ms, registry_session_timeout_ms(registry));
 	hurry_unknown(watches);
 	watched_submit(registry);
 }
@@ -540,7 +514,7 @@ int64_t registry_watches_deadline_ms(const struct registry *registry)
 	const struct registry_watches *watches = &registry->watches;
 	bool can_read = registry->state == REGISTRY_CONNECTED && !list_empty(&watches->reads) &&
 		watches->reads_in_flight < REGISTRY_MAX_IN_FLIGHT;
-	if (!list_empty(&watches->late) || can_read) {
+	if (!list_empty(&watches->deliveries) || can_read) {
 		return 0;
 	}
 	int64_t confirm_ms = next_confirmation_ms(registry);
@@ -564,26 +538,26 @@ static void retry_due(struct registry_watches *watches)
 	watches->retry_at_ms = next_ms;
 }
 
-static void deliver_late(struct registry_watches *watches)
+static void deliver_due(struct registry_watches *watches)
 {
-	struct list late;
-	list_init(&late);
-	list_move_all(&late, &watches->late);
-	while (!list_empty(&late)) {
+	struct list due;
+	list_init(&due);
+	list_move_all(&due, &watches->deliveries);
+	while (!list_empty(&due)) {
 		struct registry_watched *watched = LIST_ITEM(
-			late.next, struct registry_watched, late_link);
-		list_remove(&watched->late_link);
+			due.next, struct registry_watched, delivery_link);
+		list_remove(&watched->delivery_link);
 		bool without_read = watched->phase == WATCHED_INVALID ||
 			(watched->phase == WATCHED_FOLLOWING && is_settled(watched));
-		bool all = watched->news || (watched->tell_all && without_read);
-		watched->tell_all = watched->tell_all && !without_read;
+		bool all = watched->undelivered || (watched->deliver_all && without_read);
+		watched->deliver_all = watched->deliver_all && !without_read;
 		watched_deliver(watched, all);
 	}
 }
 
 void registry_watches_dispatch(struct registry *registry)
 {
-	deliver_late(&registry->watches);
+	deliver_due(&registry->watches);
 	retry_due(&registry->watches);
 	watched_submit(registry);
 }
@@ -595,7 +569,7 @@ void registry_watches_init(struct registry_watches *watches)
 	list_init(&watches->all);
 	list_init(&watches->reads);
 	list_init(&watches->confirmations);
-	list_init(&watches->late);
+	list_init(&watches->deliveries);
 	watches->epoch = 1;
 	watches->retry_at_ms = INT64_MAX;
 	watches->now_ms = clock_monotonic_ms();
@@ -619,7 +593,7 @@ struct registry_watched *watched_create(
 		return NULL;
 	}
 	list_init(&watched->place);
-	list_init(&watched->late_link);
+	list_init(&watched->delivery_link);
 	list_init(&watched->handles);
 	list_init(&watched->followers);
 	list_append(&registry->watches.all, &watched->link);
@@ -628,7 +602,7 @@ struct registry_watched *watched_create(
 		watched->phase = WATCHED_INVALID;
 		watched->known = true;
 	} else {
-		want_first(watched);
+		want_first_state(watched);
 	}
 	return watched;
 }
@@ -646,7 +620,7 @@ void watched_free(struct registry_watched *watched)
 	tdelete(watched, &watches->by_path, compare_watched);
 	list_remove(&watched->link);
 	list_remove(&watched->place);
-	list_remove(&watched->late_link);
+	list_remove(&watched->delivery_link);
 	watches->count--;
 	free(watched->data);
 	free(watched->children);

@@ -44,10 +44,10 @@ struct registry_watched {
 	enum registry_watch_kind kind;
 	enum watched_phase phase;
 	char *path;
-	struct list link;      /* watches->all */
-	struct list place;     /* in a queue of watches, or among the leader's followers */
-	struct list late_link; /* watches->late */
-	struct list handles;   /* watch.c's */
+	struct list link;          /* watches->all */
+	struct list place;         /* in a queue of watches, or among the leader's followers */
+	struct list delivery_link; /* watches->deliveries */
+	struct list handles;       /* watch.c's */
 	struct list followers;
 	struct registry_watched *leader; /* while FOLLOWING */
 	struct registry_call call;
@@ -55,8 +55,8 @@ struct registry_watched {
 	int64_t retry_at_ms; /* INT64_MAX: not */
 	bool asked;          /* the backend may hold a watch for it */
 	bool known;          /* the state below */
-	bool news;           /* the state differs from the one that was delivered */
-	bool tell_all;       /* also when the next read finds nothing new */
+	bool undelivered;    /* the state differs from the one that was delivered */
+	bool deliver_all;    /* also when the next read finds nothing new */
 	bool delivering;
 	struct registry_result state;
 	char *data;
@@ -77,7 +77,7 @@ void watched_hurry(struct registry_watched *watched);
 /* Starts reads that wait, as many as may be under way. */
 void watched_submit(struct registry *registry);
 /* Delivers the known state at the next dispatch. */
-void watched_tell_late(struct registry_watched *watched);
+void watched_deliver_later(struct registry_watched *watched);
 
 /*
  * watch.c: delivers the state to all handles, or only to those that have no state yet. May free it.

@@ -96,9 +96,9 @@ EVERY_BACKEND(foreign, names_are_seen_by_a_watch)
 	client_mknode(stage->registry, "/services", false, &answer);
 	struct registry_watch *watch = registry_watch(
 		stage->registry, "/services", REGISTRY_WATCH_CHILDREN, answer_take, &seen);
-	client_wait_told(&seen, 1);
+	client_wait_calls(&seen, 1);
 	make_raw(stage->registry, "/services/Foo", "");
-	client_wait_told(&seen, 2);
+	client_wait_calls(&seen, 2);
 	cr_assert(seen.changed);
 	cr_assert_str_eq(answer_foreign(&seen), "/services/Foo");
 	cr_assert_eq(seen.children_count, 0);
@@ -132,7 +132,7 @@ EVERY_BACKEND(foreign, names_make_a_recursive_delete_refuse_before_it_begins)
 	client_delete(stage->registry, "/services", REGISTRY_DELETE_TREE, NULL, &answer);
 	assert_answer(&answer, "PathIsNotEmptyDirectory");
 	cr_assert_str_eq(answer.err.msg,
-		"/services: nothing was deleted, for no path can name /services/%E2%82%AC, "
+		"/services: nothing was deleted, because no path can name /services/%E2%82%AC, "
 		"/services/Foo, /services/My%20Service");
 	client_resolve(stage->registry, "/services/a", &answer);
 	assert_answer(&answer, "OK");

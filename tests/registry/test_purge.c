@@ -77,16 +77,16 @@ static bool purge_with(struct stage *stage, struct registry *purger, interfere *
 	assert_answer(&answer, "OK");
 	client_forget(purger);
 	registry_purge(purger, &dead, REGISTRY_PURGE_ALL, false, NULL, answer_take, &purged);
-	for (int i = 0; i < steps && !purged.told; i++) {
+	for (int i = 0; i < steps && !purged.calls; i++) {
 		step(purger);
 	}
-	bool early = !purged.told;
+	bool early = !purged.calls;
 	if (early) {
 		await_news(purger);
 		meddle(stage->registry, &answer);
 	}
 	client_add(purger);
-	client_wait_told(&purged, 1);
+	client_wait_calls(&purged, 1);
 	assert_answer(&purged, "OK");
 	if (early) {
 		client_get(stage->registry, PATH, &answer);

@@ -42,7 +42,7 @@ static void clear(struct race *race)
 static void finish(struct race *race)
 {
 	for (size_t i = 0; i < CLIENTS; i++) {
-		client_wait_told(&race->answers[i], 1);
+		client_wait_calls(&race->answers[i], 1);
 	}
 }
 

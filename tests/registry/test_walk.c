@@ -177,7 +177,7 @@ EVERY_BACKEND(find, tells_progress_now_and_then)
 		put_record(stage, path, i % 2 ? "x" : "y", "container");
 	}
 	registry_find(stage->registry, &criteria, on_progress, answer_take, &answer);
-	client_wait_told(&answer, 1);
+	client_wait_calls(&answer, 1);
 	assert_answer(&answer, "OK");
 	cr_assert_eq(json_object_size(answer.records), 100);
 	cr_assert_geq(progress_calls, 2);
@@ -196,7 +196,7 @@ EVERY_BACKEND(trees, deleting_one_tells_progress_while_it_goes_on)
 	progress_calls = 0;
 	registry_delete(stage->registry, "/tree", REGISTRY_DELETE_TREE, NULL, count_progress,
 		answer_take, &answer);
-	client_wait_told(&answer, 1);
+	client_wait_calls(&answer, 1);
 	assert_answer(&answer, "OK");
 	/* Each node is visited and deleted. */
 	cr_assert_geq(progress_calls, 4);
@@ -213,7 +213,7 @@ EVERY_BACKEND(records, tell_progress)
 	}
 	progress_calls = 0;
 	registry_records(stage->registry, "/services", count_progress, answer_take, &answer);
-	client_wait_told(&answer, 1);
+	client_wait_calls(&answer, 1);
 	assert_answer(&answer, "OK");
 	cr_assert_geq(progress_calls, 2);
 	answer_clear(&answer);
@@ -366,7 +366,7 @@ static void plan_purge(struct stage *stage, enum registry_purge_policy policy, s
 {
 	answer_clear(answer);
 	registry_purge(stage->registry, &container_c1, policy, true, NULL, answer_take, answer);
-	client_wait_told(answer, 1);
+	client_wait_calls(answer, 1);
 	cr_assert_eq(answer->count, 0);
 }
 

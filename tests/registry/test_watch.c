@@ -49,8 +49,8 @@ EVERY_BACKEND(watch, tells_the_first_state)
 	put(stage->registry, "/services/web", RECORD);
 	struct registry_watch *watch = registry_watch(
 		stage->registry, "/services/web", REGISTRY_WATCH_DATA, answer_take, &seen);
-	cr_assert_eq(seen.told, 0, "never inside the call");
-	client_wait_told(&seen, 1);
+	cr_assert_eq(seen.calls, 0, "never inside the call");
+	client_wait_calls(&seen, 1);
 	assert_answer(&seen, "OK");
 	cr_assert_str_eq(seen.data, RECORD);
 	cr_assert(seen.changed);
@@ -64,7 +64,7 @@ EVERY_BACKEND(watch, tells_creation_changes_and_deletion)
 	struct registry *other = stage_client(stage);
 	struct registry_watch *watch = registry_watch(
 		stage->registry, "/services/web", REGISTRY_WATCH_DATA, answer_take, &seen);
-	client_wait_told(&seen, 1);
+	client_wait_calls(&seen, 1);
 	assert_answer(&seen, "PathNotFound");
 	put(other, "/services/web", RECORD);
 	client_wait(holds_record, &seen);
@@ -87,7 +87,7 @@ EVERY_BACKEND(watch, sees_a_path_whose_parents_come_and_go)
 	struct answer seen = { 0 };
 	struct registry_watch *watch = registry_watch(
 		stage->registry, "/a/b/c/d", REGISTRY_WATCH_DATA, answer_take, &seen);
-	client_wait_told(&seen, 1);
+	client_wait_calls(&seen, 1);
 	for (int i = 0; i < 3; i++) {
 		put(stage->registry, "/a/b/c/d", RECORD);
 		client_wait(holds_record, &seen);
@@ -104,7 +104,7 @@ EVERY_BACKEND(watch, sees_our_own_writes)
 	put(stage->registry, "/services/web", RECORD);
 	struct registry_watch *watch = registry_watch(
 		stage->registry, "/services/web", REGISTRY_WATCH_DATA, answer_take, &seen);
-	client_wait_told(&seen, 1);
+	client_wait_calls(&seen, 1);
 	put(stage->registry, "/services/web", OTHER);
 	client_wait(holds_other, &seen);
 	registry_unwatch(watch);
@@ -119,7 +119,7 @@ struct children_wait {
 static bool has_children(void *context)
 {
 	struct children_wait *wait = context;
-	return wait->seen.told && strcmp(answer_children(&wait->seen), wait->children) == 0;
+	return wait->seen.calls && strcmp(answer_children(&wait->seen), wait->children) == 0;
 }
 
 EVERY_BACKEND(watch, tells_children_as_they_come_and_go)
@@ -206,25 +206,25 @@ EVERY_BACKEND(watch, shares_one_state_among_all_who_look)
 	put(stage->registry, "/services/web", RECORD);
 	struct registry_watch *one = registry_watch(
 		stage->registry, "/services/web", REGISTRY_WATCH_DATA, answer_take, &first);
-	client_wait_told(&first, 1);
+	client_wait_calls(&first, 1);
 	struct registry_watch *two = registry_watch(
 		stage->registry, "/services/web", REGISTRY_WATCH_DATA, answer_take, &late);
 	struct registry_watch *three = registry_watch(
 		stage->registry, "/services/web", REGISTRY_WATCH_CHILDREN, answer_take, &children);
 	cr_assert_eq(registry_watch_count(stage->registry), 2);
-	cr_assert_eq(late.told, 0, "never inside the call");
-	client_wait_told(&late, 1);
+	cr_assert_eq(late.calls, 0, "never inside the call");
+	client_wait_calls(&late, 1);
 	cr_assert_str_eq(late.data, RECORD);
 	cr_assert(late.changed);
-	client_wait_told(&children, 1);
-	cr_assert_eq(first.told, 1, "the others knew it");
+	client_wait_calls(&children, 1);
+	cr_assert_eq(first.calls, 1, "the others knew it");
 	put(stage->registry, "/services/web", OTHER);
 	client_wait(holds_other, &first);
 	client_wait(holds_other, &late);
 	registry_unwatch(one);
 	put(stage->registry, "/services/web", RECORD);
 	client_wait(holds_record, &late);
-	cr_assert(holds_other(&first), "unwatched, yet told");
+	cr_assert(holds_other(&first), "unwatched, yet called");
 	registry_unwatch(two);
 	registry_unwatch(three);
 	cr_assert_eq(registry_watch_count(stage->registry), 0);
@@ -233,7 +233,7 @@ EVERY_BACKEND(watch, shares_one_state_among_all_who_look)
 	answer_clear(&children);
 }
 
-EVERY_BACKEND(watch, the_last_of_many_writes_is_always_told)
+EVERY_BACKEND(watch, the_last_of_many_writes_is_always_delivered)
 {
 	struct answer seen = { 0 };
 	struct answer answer = { 0 };
@@ -250,9 +250,9 @@ EVERY_BACKEND(watch, the_last_of_many_writes_is_always_told)
 	put(other, "/services/web", RECORD);
 	client_wait(holds_record, &seen);
 	/* Quiet now: a further read finds nothing new. */
-	size_t told = seen.told;
+	size_t calls = seen.calls;
 	registry_watch_refresh(watch);
-	client_wait_told(&seen, told + 1);
+	client_wait_calls(&seen, calls + 1);
 	cr_assert_not(seen.changed);
 	cr_assert(holds_record(&seen));
 	registry_unwatch(watch);
@@ -267,9 +267,9 @@ EVERY_BACKEND(watch, refresh_reads_again_and_tells_in_any_case)
 	put(stage->registry, "/services/web", RECORD);
 	struct registry_watch *watch = registry_watch(
 		stage->registry, "/services/web", REGISTRY_WATCH_DATA, answer_take, &seen);
-	client_wait_told(&seen, 1);
+	client_wait_calls(&seen, 1);
 	registry_watch_refresh(watch);
-	client_wait_told(&seen, 2);
+	client_wait_calls(&seen, 2);
 	cr_assert_not(seen.changed);
 	cr_assert_str_eq(seen.data, RECORD);
 	registry_unwatch(watch);
@@ -281,10 +281,10 @@ EVERY_BACKEND(watch, an_invalid_path_is_told_so)
 	struct answer seen = { 0 };
 	struct registry_watch *watch = registry_watch(
 		stage->registry, "/Upper/", REGISTRY_WATCH_DATA, answer_take, &seen);
-	client_wait_told(&seen, 1);
+	client_wait_calls(&seen, 1);
 	assert_answer(&seen, "InvalidPathname");
 	registry_watch_refresh(watch);
-	client_wait_told(&seen, 2);
+	client_wait_calls(&seen, 2);
 	assert_answer(&seen, "InvalidPathname");
 	registry_unwatch(watch);
 	answer_clear(&seen);
@@ -295,19 +295,19 @@ struct juggler {
 	struct registry *registry;
 	struct registry_watch *watch;
 	struct juggler *victim;
-	size_t told;
+	size_t calls;
 };
 
 static void juggle(void *context, const struct registry_result *result)
 {
 	struct juggler *juggler = context;
 	cr_assert_eq(result->err.code, 0);
-	juggler->told++;
+	juggler->calls++;
 	if (juggler->victim) {
 		registry_unwatch(juggler->victim->watch);
 		juggler->victim->watch = NULL;
 	}
-	if (juggler->told < 5) {
+	if (juggler->calls < 5) {
 		registry_unwatch(juggler->watch);
 		juggler->watch = registry_watch(
 			juggler->registry, "/services/web", REGISTRY_WATCH_DATA, juggle, juggler);
@@ -317,12 +317,12 @@ static void juggle(void *context, const struct registry_result *result)
 static bool juggled(void *context)
 {
 	const struct juggler *juggler = context;
-	return juggler->told >= 5;
+	return juggler->calls >= 5;
 }
 
 EVERY_BACKEND(watch, can_be_added_and_removed_from_within_on_change)
 {
-	struct juggler victim = { .registry = stage->registry, .told = 100 };
+	struct juggler victim = { .registry = stage->registry, .calls = 100 };
 	struct juggler juggler = { .registry = stage->registry, .victim = &victim };
 	put(stage->registry, "/services/web", RECORD);
 	juggler.watch = registry_watch(
@@ -330,7 +330,7 @@ EVERY_BACKEND(watch, can_be_added_and_removed_from_within_on_change)
 	victim.watch = registry_watch(
 		stage->registry, "/services/web", REGISTRY_WATCH_DATA, juggle, &victim);
 	client_wait(juggled, &juggler);
-	cr_assert_eq(victim.told, 100, "unwatched by the other before its turn");
+	cr_assert_eq(victim.calls, 100, "unwatched by the other before its turn");
 	cr_assert_eq(registry_watch_count(stage->registry), 1);
 	registry_unwatch(juggler.watch);
 	cr_assert_eq(registry_watch_count(stage->registry), 0);
@@ -338,7 +338,7 @@ EVERY_BACKEND(watch, can_be_added_and_removed_from_within_on_change)
 
 enum { MANY = 300 };
 
-static bool all_told(void *context)
+static bool all_called(void *context)
 {
 	const struct answer *seen = context;
 	for (size_t i = 0; i < MANY; i++) {
@@ -349,7 +349,7 @@ static bool all_told(void *context)
 	return true;
 }
 
-EVERY_BACKEND(watch, hundreds_of_paths_are_all_told)
+EVERY_BACKEND(watch, hundreds_of_paths_are_all_delivered)
 {
 	static struct answer seen[MANY];
 	static struct registry_watch *watches[MANY];
@@ -363,7 +363,7 @@ EVERY_BACKEND(watch, hundreds_of_paths_are_all_told)
 		snprintf(path, sizeof(path), "/services/s%zu", i);
 		put(stage->registry, path, RECORD);
 	}
-	client_wait(all_told, seen);
+	client_wait(all_called, seen);
 	for (size_t i = 0; i < MANY; i++) {
 		registry_unwatch(watches[i]);
 		answer_clear(&seen[i]);

@@ -294,10 +294,10 @@ Test(zookeeper, watches_hold_after_a_worker_was_killed)
 	put(registry, "tomcat");
 	struct registry_watch *watch = registry_watch(
 		registry, PATH, REGISTRY_WATCH_DATA, answer_take, &watched);
-	client_wait_told(&watched, 1);
+	client_wait_calls(&watched, 1);
 	kill_the_worker();
 	client_wait(left_connected, registry);
-	client_wait_told(&watched, 2);
+	client_wait_calls(&watched, 2);
 	char out[16];
 	cr_assert_eq(zookeeper_probe(server, out, sizeof(out), "set", NODE, "other", NULL), 0);
 	client_wait(says_other, &watched);
@@ -380,10 +380,10 @@ Test(zookeeper, a_server_that_is_stopped_is_not_heard_until_it_answers_again)
 		registry_dispatch(registry, clock_monotonic_ms());
 		pause_us(POLL_US);
 	}
-	cr_assert_eq(late.told, 0);
+	cr_assert_eq(late.calls, 0);
 	cr_assert_eq(registry_heard_ms(registry, clock_monotonic_ms()), heard_ms);
 	zookeeper_server_resume(server);
-	client_wait_told(&late, 1);
+	client_wait_calls(&late, 1);
 	cr_assert_eq(late.err.code, 0, "%s", late.err.msg);
 	cr_assert_geq(registry_heard_ms(registry, clock_monotonic_ms()), asked_ms);
 	client_close(registry);
@@ -411,7 +411,7 @@ static size_t many(void)
 }
 
 struct count {
-	size_t told;
+	size_t calls;
 	size_t goal;
 };
 
@@ -419,13 +419,13 @@ static void count_good(void *context, const struct registry_result *result)
 {
 	struct count *count = context;
 	cr_assert_eq(result->err.code, 0, "%s", result->err.msg);
-	count->told++;
+	count->calls++;
 }
 
 static bool is_counted(void *context)
 {
 	const struct count *count = context;
-	return count->told >= count->goal;
+	return count->calls >= count->goal;
 }
 
 static void await_count(struct count *count, size_t goal)
@@ -587,7 +587,7 @@ static void write_and_break(int rounds, void (*break_it)(struct registry *regist
 		begin(registry, write, data, &expected);
 		pause_us(random() % 3000);
 		break_it(registry);
-		client_wait_told(&answer, 1);
+		client_wait_calls(&answer, 1);
 		expect_truth(registry, names[write], round, write == DELETE ? NULL : data);
 	}
 	client_close(registry);

@@ -57,9 +57,9 @@ void answer_clear(struct answer *answer)
 void answer_take(void *context, const struct registry_result *result)
 {
 	struct answer *answer = context;
-	size_t told = answer->told + 1;
+	size_t calls = answer->calls + 1;
 	answer_clear(answer);
-	answer->told = told;
+	answer->calls = calls;
 	answer->err = result->err;
 	answer->stat = result->stat;
 	answer->count = result->count;
@@ -191,10 +191,10 @@ struct told_wait {
 static bool is_told(void *context)
 {
 	const struct told_wait *wait = context;
-	return wait->answer->told >= wait->times;
+	return wait->answer->calls >= wait->times;
 }
 
-void client_wait_told(struct answer *answer, size_t times)
+void client_wait_calls(struct answer *answer, size_t times)
 {
 	struct told_wait wait = { answer, times };
 	client_wait(is_told, &wait);
@@ -222,7 +222,7 @@ static int wait_for(const struct registry_request *request, struct answer *answe
 	if (!request) {
 		give_up("no memory for a request");
 	}
-	client_wait_told(answer, 1);
+	client_wait_calls(answer, 1);
 	return answer->err.code;
 }
 

@@ -12,7 +12,7 @@
 
 /* A copy of the last answer to a request, or of the last state from a watch. */
 struct answer {
-	size_t told; /* how often */
+	size_t calls;
 	struct err err;
 	struct registry_stat stat;
 	char *data;
@@ -53,7 +53,7 @@ void client_forget(struct registry *registry);
 /* Drives all until the condition holds. */
 void client_wait(bool (*condition)(void *context), void *context);
 /* Drives all until `done` or `on_change` was called at least `times` times. */
-void client_wait_told(struct answer *answer, size_t times);
+void client_wait_calls(struct answer *answer, size_t times);
 void client_wait_state(struct registry *registry, enum registry_state state);
 
 /* One request each, waited for; the answer is cleared first. Returns the code. */

@@ -355,7 +355,7 @@ static void on_answer(struct registry_zk *zk, struct zk_job *job, const struct z
 		leave_out_sasl(zk, task->acl);
 		send_task(zk, job);
 	} else if (result->rc == ZK_RC_NO_AUTH && strcmp(zk->auth, "digest") == 0) {
-		ask(zk, job, DENIED, ZK_ACL, registry_zk_guarded_len(task));
+		ask(zk, job, DENIED, ZK_ACL, registry_zk_acl_path_len(task));
 	} else {
 		job_failed(zk, job, result->rc);
 	}

@@ -80,7 +80,7 @@ void registry_zk_set_error(struct registry_task *task, int32_t rc)
 	} errors[] = {
 		{ ZK_RC_NO_NODE, BERTH_PATH_NOT_FOUND, "no such path" },
 		{ ZK_RC_NODE_EXISTS, BERTH_FILE_ALREADY_EXISTS, "the path exists already" },
-		{ ZK_RC_BAD_VERSION, BERTH_FILE_ALREADY_EXISTS, "another version stands there" },
+		{ ZK_RC_BAD_VERSION, BERTH_FILE_ALREADY_EXISTS, "the version is another one" },
 		{ ZK_RC_NOT_EMPTY, BERTH_PATH_IS_NOT_EMPTY_DIRECTORY, "it has children" },
 		{ ZK_RC_NO_AUTH, BERTH_NO_PATH_PERMISSIONS, "permission denied" },
 		{ ZK_RC_NO_CHILDREN_FOR_EPHEMERALS, BERTH_NO_CHILDREN_FOR_EPHEMERALS,
@@ -141,7 +141,7 @@ static bool same_data(const struct registry_task *task, const struct zk_result *
  * A node as this task would have made it. Another client's persistent node with the same data
  * passes too, which does no harm.
  */
-static bool as_created(
+static bool is_as_created(
 	const struct registry_task *task, const struct zk_result *found, uint64_t session)
 {
 	uint64_t owner = task->ephemeral ? session : 0;
@@ -154,7 +154,7 @@ static enum registry_zk_verdict failed(struct registry_task *task, int32_t rc)
 	return REGISTRY_ZK_FAILED;
 }
 
-static enum registry_zk_verdict nobody_knows(struct registry_task *task)
+static enum registry_zk_verdict fail_unknown(struct registry_task *task)
 {
 	err_set(&task->ret_err, BERTH_TIMEOUT,
 		"%s: the connection broke, and what was written meanwhile hides whether this write happened",
@@ -171,8 +171,8 @@ static enum registry_zk_verdict judge_create(
 	if (found->rc == ZK_RC_NO_NODE) {
 		return REGISTRY_ZK_AGAIN;
 	}
-	return as_created(task, found, session) ? REGISTRY_ZK_DONE
-						: failed(task, ZK_RC_NODE_EXISTS);
+	return is_as_created(task, found, session) ? REGISTRY_ZK_DONE
+						   : failed(task, ZK_RC_NODE_EXISTS);
 }
 
 static enum registry_zk_verdict judge_set(struct registry_task *task, const struct zk_result *found)
@@ -193,7 +193,7 @@ static enum registry_zk_verdict judge_set(struct registry_task *task, const stru
 	if (found->stat.version == task->expected.version) {
 		return REGISTRY_ZK_AGAIN;
 	}
-	return found->stat.version > written ? nobody_knows(task) : failed(task, ZK_RC_BAD_VERSION);
+	return found->stat.version > written ? fail_unknown(task) : failed(task, ZK_RC_BAD_VERSION);
 }
 
 static enum registry_zk_verdict judge_delete(
@@ -224,8 +224,8 @@ static enum registry_zk_verdict judge_replace(
 			? REGISTRY_ZK_AGAIN
 			: failed(task, ZK_RC_BAD_VERSION);
 	}
-	return as_created(task, found, session) ? REGISTRY_ZK_DONE
-						: failed(task, ZK_RC_BAD_VERSION);
+	return is_as_created(task, found, session) ? REGISTRY_ZK_DONE
+						   : failed(task, ZK_RC_BAD_VERSION);
 }
 
 enum registry_zk_verdict registry_zk_judge(
@@ -256,7 +256,7 @@ static bool about_parent(const struct registry_task *task)
 		task->operation == REGISTRY_OP_REPLACE;
 }
 
-size_t registry_zk_guarded_len(const struct registry_task *task)
+size_t registry_zk_acl_path_len(const struct registry_task *task)
 {
 	size_t parent_len = path_parent_len(task->path);
 	return about_parent(task) && parent_len > 0 ? parent_len : strlen(task->path);

@@ -27,7 +27,7 @@ enum {
 #define TLS_DIRECTORY BERTH_SYSCONFDIR "/berth/tls"
 #define TLS_FILES TLS_DIRECTORY "/ca.pem," TLS_DIRECTORY "/cert.pem," TLS_DIRECTORY "/key.pem,"
 
-static struct registry_zk *of(struct registry_backend *backend)
+static struct registry_zk *zk_of(struct registry_backend *backend)
 {
 	return (struct registry_zk *)backend;
 }
@@ -309,7 +309,7 @@ static int zk_open(struct registry_backend **ret_backend, const char *rest,
 
 static void zk_close(struct registry_backend *backend)
 {
-	struct registry_zk *zk = of(backend);
+	struct registry_zk *zk = zk_of(backend);
 	if (zk->contact != REGISTRY_ZK_NONE) {
 		zk_worker_process_close(&zk->worker, zk->close_timeout_ms);
 	}
@@ -318,7 +318,7 @@ static void zk_close(struct registry_backend *backend)
 
 static json_t *zk_detach(struct registry_backend *backend)
 {
-	struct registry_zk *zk = of(backend);
+	struct registry_zk *zk = zk_of(backend);
 	json_t *session = registry_zk_session_encode(zk);
 	zk_free(zk);
 	return session;
@@ -351,7 +351,7 @@ static int64_t zk_deadline_ms(const struct registry_backend *backend)
 
 static void zk_dispatch(struct registry_backend *backend, int64_t now_ms)
 {
-	struct registry_zk *zk = of(backend);
+	struct registry_zk *zk = zk_of(backend);
 	zk->now_ms = now_ms;
 	registry_zk_jobs_deliver(zk);
 	listen_to_worker(zk);
@@ -369,18 +369,18 @@ static void zk_dispatch(struct registry_backend *backend, int64_t now_ms)
 
 static void zk_submit(struct registry_backend *backend, struct registry_task *task)
 {
-	registry_zk_submit(of(backend), task);
+	registry_zk_submit(zk_of(backend), task);
 }
 
 static void zk_abandon(struct registry_backend *backend, struct registry_task *task)
 {
-	registry_zk_abandon(of(backend), task);
+	registry_zk_abandon(zk_of(backend), task);
 }
 
 static void zk_unwatch(
 	struct registry_backend *backend, const char *path, enum registry_watch_kind kind)
 {
-	struct registry_zk *zk = of(backend);
+	struct registry_zk *zk = zk_of(backend);
 	char full[REGISTRY_ZK_PATH_SIZE];
 	struct zk_request request = {
 		.operation = kind == REGISTRY_WATCH_DATA ? ZK_UNWATCH_DATA : ZK_UNWATCH_CHILDREN,

@@ -199,7 +199,7 @@ enum registry_zk_verdict registry_zk_judge(
 /*
  * The node whose ACL decides on the task: its parent for create and delete. A length of task->path.
  */
-size_t registry_zk_guarded_len(const struct registry_task *task);
+size_t registry_zk_acl_path_len(const struct registry_task *task);
 /* True when the ACL would let `user` do this: then the password must be wrong. */
 bool registry_zk_password_wrong(
 	const struct registry_task *task, struct zk_list acl, const char *credential);

@@ -96,7 +96,7 @@ static zhandle_t *connect_sasl(const struct zk_hello *hello, const char *hosts,
 }
 #endif
 
-static zhandle_t *connect_as_asked(const struct zk_hello *hello, const char *hosts,
+static zhandle_t *connect_with_options(const struct zk_hello *hello, const char *hosts,
 	const clientid_t *session, watcher_fn on_session, log_callback_fn on_log)
 {
 	if (hello->tls[0] != '\0') {
@@ -120,7 +120,7 @@ zhandle_t *zk_worker_connect(const struct zk_hello *hello, const char *hosts, wa
 	log_callback_fn on_log, struct err *err)
 {
 	clientid_t session = session_of(hello);
-	zhandle_t *zh = connect_as_asked(
+	zhandle_t *zh = connect_with_options(
 		hello, hosts, hello->session_id ? &session : NULL, on_session, on_log);
 	if (!zh) {
 		err_set_errno(err, BERTH_REGISTRY_UNAVAILABLE, errno,

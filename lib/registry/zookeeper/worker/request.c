@@ -357,23 +357,23 @@ static void start_or_fail(zhandle_t *zh, const struct zk_request *request)
  * So the worker reads the node first, and sends the write from the completion of the read: the time
  * between is one round trip to the server.
  */
-struct guarded {
+struct conditional {
 	zhandle_t *zh;
 	struct buffer frame; /* the request */
 };
 
-static void guarded_free(struct guarded *guarded)
+static void conditional_free(struct conditional *conditional)
 {
-	buffer_finish(&guarded->frame);
-	free(guarded);
+	buffer_finish(&conditional->frame);
+	free(conditional);
 }
 
-static void on_guard(int rc, const struct Stat *stat, const void *data)
+static void on_condition(int rc, const struct Stat *stat, const void *data)
 {
-	struct guarded *guarded = (struct guarded *)(uintptr_t)data;
+	struct conditional *conditional = (struct conditional *)(uintptr_t)data;
 	struct zk_frame frame;
 	struct zk_request request;
-	if (zk_frame_next(&frame, guarded->frame.data, guarded->frame.len) <= 0 ||
+	if (zk_frame_next(&frame, conditional->frame.data, conditional->frame.len) <= 0 ||
 		zk_request_decode(&request, &frame) < 0) {
 		abort();
 	}
@@ -382,26 +382,26 @@ static void on_guard(int rc, const struct Stat *stat, const void *data)
 		rc = ZBADVERSION;
 	}
 	if (rc == ZOK) {
-		start_or_fail(guarded->zh, &request);
+		start_or_fail(conditional->zh, &request);
 	} else {
 		send_result(&(struct zk_result){ .tag = request.tag, .rc = rc });
 	}
-	guarded_free(guarded);
+	conditional_free(conditional);
 }
 
 static int guard(zhandle_t *zh, const struct zk_request *request)
 {
-	struct guarded *guarded = calloc(1, sizeof(*guarded));
-	if (!guarded) {
+	struct conditional *conditional = calloc(1, sizeof(*conditional));
+	if (!conditional) {
 		return ZSYSTEMERROR;
 	}
-	guarded->zh = zh;
-	buffer_init(&guarded->frame, ZK_FRAME_MAX_BYTES + ZK_FRAME_HEAD_BYTES);
-	int rc = zk_request_encode(&guarded->frame, request) == 0
-		? zoo_aexists(zh, request->path, 0, on_guard, guarded)
+	conditional->zh = zh;
+	buffer_init(&conditional->frame, ZK_FRAME_MAX_BYTES + ZK_FRAME_HEAD_BYTES);
+	int rc = zk_request_encode(&conditional->frame, request) == 0
+		? zoo_aexists(zh, request->path, 0, on_condition, conditional)
 		: ZSYSTEMERROR;
 	if (rc != ZOK) {
-		guarded_free(guarded);
+		conditional_free(conditional);
 	}
 	return rc;
 }

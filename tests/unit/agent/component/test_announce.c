@@ -247,7 +247,7 @@ static const char *standing(struct stage *stage, struct answer *answer)
 {
 	answer_clear(answer);
 	cr_assert(registry_get(stage->registry, PATH, take_get, answer) != NULL);
-	RUN_UNTIL(stage, answer->told > 0);
+	RUN_UNTIL(stage, answer->calls > 0);
 	return answer->err.code == 0 ? answer->data : NULL;
 }
 

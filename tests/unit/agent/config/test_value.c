@@ -202,11 +202,11 @@ Test(config_value, status_ranges)
 	cr_assert_eq(count, 2);
 	char *text = config_format_status_ranges(ranges, count);
 	cr_expect_str_eq(text, "200-299, 404");
-	cr_expect(config_status_listed(ranges, count, 200));
-	cr_expect(config_status_listed(ranges, count, 299));
-	cr_expect(config_status_listed(ranges, count, 404));
-	cr_expect_not(config_status_listed(ranges, count, 300));
-	cr_expect_not(config_status_listed(ranges, 0, 200));
+	cr_expect(config_status_in_ranges(ranges, count, 200));
+	cr_expect(config_status_in_ranges(ranges, count, 299));
+	cr_expect(config_status_in_ranges(ranges, count, 404));
+	cr_expect_not(config_status_in_ranges(ranges, count, 300));
+	cr_expect_not(config_status_in_ranges(ranges, 0, 200));
 	free(text);
 	free(ranges);
 	static const char *const bad[] = { "", ",", "99", "600", "300-200", "200-", "2xx",

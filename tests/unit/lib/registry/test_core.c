@@ -49,9 +49,9 @@ Test(registry_core, a_confirmation_waits_for_a_server_that_is_silent)
 	memory_set_answering(registry, false);
 	registry_confirm(registry, answer_take, &answer);
 	registry_dispatch(registry, 0);
-	cr_assert_eq(answer.told, 0);
+	cr_assert_eq(answer.calls, 0);
 	memory_set_answering(registry, true);
-	client_wait_told(&answer, 1);
+	client_wait_calls(&answer, 1);
 	assert_answer(&answer, "OK");
 	move_to(registry, REGISTRY_AWAY);
 	client_confirm(registry, &later);
@@ -110,12 +110,12 @@ Test(registry_core, nothing_completes_within_the_call_that_asked)
 	registry_purge(registry, &(struct registry_criteria){ 0 }, REGISTRY_PURGE_ALL, false, NULL,
 		answer_take, &answers[3]);
 	for (size_t i = 0; i < 4; i++) {
-		cr_assert_eq(answers[i].told, 0);
+		cr_assert_eq(answers[i].calls, 0);
 	}
 	cr_assert_eq(registry_deadline_ms(registry), 0);
 	registry_dispatch(registry, clock_monotonic_ms());
 	for (size_t i = 0; i < 4; i++) {
-		cr_assert_eq(answers[i].told, 1);
+		cr_assert_eq(answers[i].calls, 1);
 		cr_assert_neq(answers[i].err.code, 0);
 		answer_clear(&answers[i]);
 	}
@@ -146,7 +146,7 @@ Test(registry_core, cancelled_requests_are_never_told)
 	client_list(registry, "/", &answer);
 	assert_answer(&answer, "OK");
 	for (size_t i = 0; i < REQUESTS; i++) {
-		cr_assert_eq(answers[i].told, 0);
+		cr_assert_eq(answers[i].calls, 0);
 	}
 	client_close(registry);
 	answer_clear(&answer);
@@ -163,7 +163,7 @@ Test(registry_core, closing_with_everything_under_way_tells_nobody)
 	registry_watch(registry, "/a", REGISTRY_WATCH_DATA, answer_take, &answer);
 	registry_watch(registry, "bad path", REGISTRY_WATCH_DATA, answer_take, &answer);
 	client_close(registry);
-	cr_assert_eq(answer.told, 0);
+	cr_assert_eq(answer.calls, 0);
 }
 
 /* --- races, decided by the test --- */
@@ -369,15 +369,15 @@ Test(registry_core, watches_are_read_again_after_each_reconnect)
 	memory_put(registry, "/b", "same");
 	registry_watch(registry, "/a", REGISTRY_WATCH_DATA, answer_take, &changed);
 	registry_watch(registry, "/b", REGISTRY_WATCH_DATA, answer_take, &unchanged);
-	client_wait_told(&changed, 1);
-	client_wait_told(&unchanged, 1);
+	client_wait_calls(&changed, 1);
+	client_wait_calls(&unchanged, 1);
 	move_to(registry, REGISTRY_AWAY);
 	memory_put(registry, "/a", "two");
 	registry_dispatch(registry, clock_monotonic_ms());
-	cr_assert_eq(changed.told, 1);
+	cr_assert_eq(changed.calls, 1);
 	move_to(registry, REGISTRY_CONNECTED);
-	client_wait_told(&changed, 2);
-	client_wait_told(&unchanged, 2);
+	client_wait_calls(&changed, 2);
+	client_wait_calls(&unchanged, 2);
 	cr_assert_str_eq(changed.data, "two");
 	cr_assert(changed.changed);
 	cr_assert_str_eq(unchanged.data, "same");
@@ -396,9 +396,9 @@ Test(registry_core, a_watch_made_while_away_is_read_when_connected)
 	move_to(registry, REGISTRY_AWAY);
 	registry_watch(registry, "/a", REGISTRY_WATCH_DATA, answer_take, &seen);
 	registry_dispatch(registry, clock_monotonic_ms());
-	cr_assert_eq(seen.told, 0);
+	cr_assert_eq(seen.calls, 0);
 	move_to(registry, REGISTRY_CONNECTED);
-	client_wait_told(&seen, 1);
+	client_wait_calls(&seen, 1);
 	cr_assert_str_eq(seen.data, "one");
 	client_close(registry);
 	answer_clear(&seen);
@@ -411,7 +411,7 @@ Test(registry_core, a_lost_session_takes_its_nodes_and_the_watch_tells)
 	struct registry *registry = open_connected();
 	client_put(registry, "/a", "x", REGISTRY_BIND_CREATE, true, &answer);
 	registry_watch(registry, "/a", REGISTRY_WATCH_DATA, answer_take, &seen);
-	client_wait_told(&seen, 1);
+	client_wait_calls(&seen, 1);
 	cr_assert(seen.stat.own);
 	move_to(registry, REGISTRY_LOST);
 	move_to(registry, REGISTRY_CONNECTED);
@@ -439,7 +439,7 @@ Test(registry_core, an_error_is_told_as_a_state_and_tried_again)
 	memory_put(registry, "/a", "x");
 	struct registry_watch *watch = registry_watch(
 		registry, "/a", REGISTRY_WATCH_DATA, answer_take, &seen);
-	client_wait_told(&seen, 1);
+	client_wait_calls(&seen, 1);
 	assert_answer(&seen, "NoPathPermissions");
 	/* In half a minute or so, without being asked. */
 	int64_t retry_ms = registry_deadline_ms(registry);
@@ -447,15 +447,15 @@ Test(registry_core, an_error_is_told_as_a_state_and_tried_again)
 	cr_assert_lt(retry_ms, clock_monotonic_ms() + 60000);
 	registry_dispatch(registry, retry_ms);
 	registry_dispatch(registry, retry_ms);
-	cr_assert_eq(seen.told, 1, "still the same");
+	cr_assert_eq(seen.calls, 1, "still the same");
 	denied = false;
 	registry_dispatch(registry, registry_deadline_ms(registry));
-	client_wait_told(&seen, 2);
+	client_wait_calls(&seen, 2);
 	assert_answer(&seen, "OK");
 	/* And at once when asked. */
 	denied = true;
 	registry_watch_refresh(watch);
-	client_wait_told(&seen, 3);
+	client_wait_calls(&seen, 3);
 	assert_answer(&seen, "NoPathPermissions");
 	client_close(registry);
 	answer_clear(&seen);
@@ -472,12 +472,12 @@ Test(registry_core, many_watches_are_read_some_at_a_time)
 		registry_watch(registry, path, REGISTRY_WATCH_DATA, answer_take, &seen[i]);
 	}
 	for (size_t i = 0; i < WATCHES; i++) {
-		client_wait_told(&seen[i], 1);
+		client_wait_calls(&seen[i], 1);
 	}
 	move_to(registry, REGISTRY_AWAY);
 	move_to(registry, REGISTRY_CONNECTED);
 	for (size_t i = 0; i < WATCHES; i++) {
-		client_wait_told(&seen[i], 2);
+		client_wait_calls(&seen[i], 2);
 		answer_clear(&seen[i]);
 	}
 	cr_assert_eq(memory_most_tasks(registry), REGISTRY_MAX_IN_FLIGHT);
@@ -505,7 +505,7 @@ static struct registry_watch *reconnect_with_many(
 		watch = registry_watch(registry, path, REGISTRY_WATCH_DATA, answer_take, &seen[i]);
 	}
 	for (size_t i = 0; i < KNOWN; i++) {
-		client_wait_told(&seen[i], 1);
+		client_wait_calls(&seen[i], 1);
 	}
 	move_to(registry, REGISTRY_AWAY);
 	memory_on_task(registry, count_reads, reads);
@@ -533,7 +533,7 @@ static size_t confirm_all(struct registry *registry, const struct answer *seen, 
 		} while (registry_deadline_ms(registry) <= at_ms);
 		most = reads['k'] - before > most ? reads['k'] - before : most;
 		before = reads['k'];
-		while (done < KNOWN && seen[done].told >= 2) {
+		while (done < KNOWN && seen[done].calls >= 2) {
 			done++;
 		}
 		++*ret_steps;
@@ -569,8 +569,8 @@ Test(registry_core, what_is_new_or_asked_for_goes_before_the_confirmations)
 	registry_watch(registry, "/new", REGISTRY_WATCH_DATA, answer_take, &new);
 	registry_watch_hurry(last);
 	registry_watch_hurry(last);
-	client_wait_told(&new, 1);
-	client_wait_told(&seen[KNOWN - 1], 2);
+	client_wait_calls(&new, 1);
+	client_wait_calls(&seen[KNOWN - 1], 2);
 	cr_assert_lt(reads['k'], KNOWN / 2);
 	confirm_all(registry, seen, reads, &steps);
 	cr_assert_eq(reads['k'], KNOWN, "each once");
@@ -607,14 +607,14 @@ Test(registry_core, an_ephemeral_node_needs_one_watch_for_data_and_children)
 	registry_watch(registry, "/a", REGISTRY_WATCH_DATA, answer_take, &pair[0]);
 	struct registry_watch *list = registry_watch(
 		registry, "/a", REGISTRY_WATCH_CHILDREN, answer_take, &pair[1]);
-	client_wait_told(&pair[0], 1);
-	client_wait_told(&pair[1], 1);
+	client_wait_calls(&pair[0], 1);
+	client_wait_calls(&pair[1], 1);
 	assert_answer(&pair[1], "OK");
 	cr_assert_eq(pair[1].children_count, 0);
 	cr_assert_eq(tasks, 1);
 	cr_assert_eq(memory_armed_watches(registry), 1);
 	registry_watch_refresh(list);
-	client_wait_told(&pair[1], 2);
+	client_wait_calls(&pair[1], 2);
 	cr_assert_eq(tasks, 2);
 	cr_assert_eq(memory_armed_watches(registry), 1);
 	/* It becomes a node that may have children. */
@@ -641,8 +641,8 @@ Test(registry_core, a_deleted_node_is_known_from_the_list_of_its_parent)
 		registry, "/t", REGISTRY_WATCH_CHILDREN, answer_take, &list);
 	registry_watch(registry, "/t/a", REGISTRY_WATCH_DATA, answer_take, &pair[0]);
 	registry_watch(registry, "/t/a", REGISTRY_WATCH_CHILDREN, answer_take, &pair[1]);
-	client_wait_told(&list, 1);
-	client_wait_told(&pair[1], 1);
+	client_wait_calls(&list, 1);
+	client_wait_calls(&pair[1], 1);
 	memory_on_task(registry, count_tasks, &tasks);
 	memory_remove(registry, "/t/a");
 	client_wait(both_absent, pair);
@@ -681,11 +681,11 @@ Test(registry_core, a_replaced_node_is_not_absent_for_a_watch_that_follows_its_p
 	memory_put(registry, "/t/a", "persistent");
 	registry_watch(registry, "/t", REGISTRY_WATCH_CHILDREN, answer_take, &list);
 	registry_watch(registry, "/t/a", REGISTRY_WATCH_DATA, never_absent, &seen);
-	client_wait_told(&seen, 1);
-	client_wait_told(&list, 1);
+	client_wait_calls(&seen, 1);
+	client_wait_calls(&list, 1);
 	client_put(registry, "/t/a", "ephemeral", REGISTRY_BIND_OVERWRITE, true, &answer);
 	assert_answer(&answer, "OK");
-	client_wait_told(&seen, 2);
+	client_wait_calls(&seen, 2);
 	cr_assert_str_eq(seen.data, "ephemeral");
 	client_close(registry);
 	answer_clear(&answer);
@@ -701,15 +701,15 @@ Test(registry_core, an_absent_child_of_a_watched_list_needs_no_read)
 	struct registry *registry = open_connected();
 	memory_put(registry, "/t", "");
 	registry_watch(registry, "/t", REGISTRY_WATCH_CHILDREN, answer_take, &list);
-	client_wait_told(&list, 1);
+	client_wait_calls(&list, 1);
 	memory_on_task(registry, count_tasks, &tasks);
 	registry_watch(registry, "/t/a", REGISTRY_WATCH_DATA, answer_take, &seen);
-	client_wait_told(&seen, 1);
+	client_wait_calls(&seen, 1);
 	assert_answer(&seen, "PathNotFound");
 	cr_assert_eq(tasks, 0);
 	move_to(registry, REGISTRY_AWAY);
 	move_to(registry, REGISTRY_CONNECTED);
-	client_wait_told(&seen, 2);
+	client_wait_calls(&seen, 2);
 	cr_assert_eq(tasks, 1, "the list is read again, and the child is not");
 	client_close(registry);
 	answer_clear(&list);
@@ -724,7 +724,7 @@ Test(registry_core, unwatching_disarms)
 		registry, "/a", REGISTRY_WATCH_DATA, answer_take, &seen);
 	struct registry_watch *two = registry_watch(
 		registry, "/a", REGISTRY_WATCH_DATA, answer_take, &seen);
-	client_wait_told(&seen, 2);
+	client_wait_calls(&seen, 2);
 	cr_assert_eq(memory_armed_watches(registry), 1);
 	registry_unwatch(one);
 	cr_assert_eq(memory_armed_watches(registry), 1);
