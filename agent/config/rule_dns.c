@@ -1,4 +1,4 @@
-/* What holds in [dns] beyond single values. */
+/* Rules of [dns] beyond single values. */
 #include <string.h>
 
 #include "agent/config/build.h"

@@ -4,8 +4,8 @@
  *   packet --> message.c (read) --> names, or forward.c --> reply.c, message.c (write) --> packet
  *
  * server.c owns the listeners and decides on replies; udp.c moves packets, tcp.c owns connections;
- * forward.c asks other servers for names outside the domain. A query whose answer is not known yet becomes an exchange,
- * of which there is a bounded number; beyond it, queries get SERVFAIL at once.
+ * forward.c asks other servers for names outside the domain. A query whose answer is not known yet
+ * becomes an exchange, of which there is a bounded number; beyond it, queries get SERVFAIL at once.
  */
 #ifndef AGENT_DNS_DNS_H
 #define AGENT_DNS_DNS_H

@@ -6,7 +6,7 @@
  *   it has nothing of the type         no error and no answer (NODATA), with the SOA record
  *   it cannot be known at the moment   SERVFAIL, with an extended error
  *   the answer is stale                the answer, with stale_ttl and an extended error
- *   it is an alias                     CNAME, and what lies beyond it where another server was asked
+ *   it is an alias                     CNAME, with the answer of another server if one was asked
  */
 #ifndef AGENT_DNS_REPLY_H
 #define AGENT_DNS_REPLY_H

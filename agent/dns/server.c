@@ -99,7 +99,7 @@ static void on_forwarded(void *context, const uint8_t *data, size_t len)
 
 /* ---- aliases ---- */
 
-/* What another server says of the alias counts while the name still has it. */
+/* The answer of another server for the alias counts while the name still has that alias. */
 static void on_beyond(void *context, const uint8_t *data, size_t len)
 {
 	struct dns_exchange *exchange = context;

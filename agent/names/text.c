@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/names/internal.h"
+#include "lib/base/hex.h"
 #include "lib/base/path.h"
 
 #define MAX_NAME_LEN 253
@@ -80,16 +81,6 @@ void names_of_address(char out[NAMES_NAME_BYTES], const struct names_address *ad
 	strcpy(at, "ip6.arpa");
 }
 
-static bool read_hex_digit(uint8_t *ret_value, char c)
-{
-	bool is_digit = c >= '0' && c <= '9';
-	if (!is_digit && (c < 'a' || c > 'f')) {
-		return false;
-	}
-	*ret_value = (uint8_t)(is_digit ? c - '0' : c - 'a' + 10);
-	return true;
-}
-
 static bool read_reverse_ipv4(struct names_address *address, const struct names_labels *labels)
 {
 	char text[INET_ADDRSTRLEN];
@@ -108,12 +99,12 @@ static bool read_reverse_ipv6(struct names_address *address, const struct names_
 	for (size_t i = 0; i < sizeof(address->bytes); i++) {
 		const char *low = labels->labels[2 * (15 - i)];
 		const char *high = labels->labels[2 * (15 - i) + 1];
-		uint8_t values[2];
-		if (low[1] != '\0' || high[1] != '\0' || !read_hex_digit(&values[0], high[0]) ||
-			!read_hex_digit(&values[1], low[0])) {
+		const char digits[2] = { high[0], low[0] };
+		int byte = low[1] == '\0' && high[1] == '\0' ? hex_byte(digits) : -1;
+		if (byte < 0) {
 			return false;
 		}
-		address->bytes[i] = (uint8_t)(values[0] << 4 | values[1]);
+		address->bytes[i] = (uint8_t)byte;
 	}
 	return true;
 }
@@ -175,13 +166,11 @@ bool names_read_address_label(struct names_address *ret_address, const char *lab
 	} else if (strncmp(label, "ip6-", 4) == 0 && strlen(label) == 4 + 32) {
 		address.family = AF_INET6;
 		for (size_t i = 0; i < sizeof(address.bytes); i++) {
-			uint8_t high;
-			uint8_t low;
-			if (!read_hex_digit(&high, label[4 + 2 * i]) ||
-				!read_hex_digit(&low, label[5 + 2 * i])) {
+			int byte = hex_byte(label + 4 + 2 * i);
+			if (byte < 0) {
 				return false;
 			}
-			address.bytes[i] = (uint8_t)(high << 4 | low);
+			address.bytes[i] = (uint8_t)byte;
 		}
 	} else {
 		return false;

@@ -23,9 +23,9 @@ bool path_element_valid(const char *element, size_t len);
 int path_check(const char *path, size_t len, struct err *err) __attribute__((warn_unused_result));
 
 /*
- * Foreign paths: those of other programs' nodes, absolute in the tree of the registry's server. Among
- * registry paths such a path carries one more slash in front, "//services/My App", so that no registry
- * path is ever taken for one.
+ * Foreign paths: those of other programs' nodes, absolute in the tree of the registry's server.
+ * Among registry paths such a path carries one more slash in front, "//services/My App", so that no
+ * registry path is ever taken for one.
  */
 static inline bool path_is_foreign(const char *path)
 {
@@ -33,8 +33,8 @@ static inline bool path_is_foreign(const char *path)
 }
 
 /*
- * True for an element of a foreign path: 1 to 1000 bytes of UTF-8 without control characters and without
- * a slash, neither "." nor "..".
+ * True for an element of a foreign path: 1 to 1000 bytes of UTF-8 without control characters and
+ * without a slash, neither "." nor "..".
  */
 bool path_foreign_element_valid(const char *element, size_t len);
 

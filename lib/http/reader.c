@@ -9,7 +9,9 @@
 #include <string.h>
 #include <strings.h>
 
+#include "lib/base/hex.h"
 #include "lib/http/field.h"
+#include "lib/http/target.h"
 
 enum {
 	START_LINE_BYTES = HTTP_TARGET_BYTES + 64,
@@ -180,69 +182,6 @@ static int parse_version(const char *text)
 	return text[5] != '1' ? -2 : text[7] != '0';
 }
 
-/* "host", "host:port" or "[v6]:port"; the host may be empty where `optional`. */
-static bool is_authority(const char *text, size_t len, bool optional)
-{
-	const char *end = text + len;
-	const char *at = text;
-	if (at < end && *at == '[') {
-		const char *close = memchr(at, ']', len);
-		if (!close || close == at + 1) {
-			return false;
-		}
-		for (at++; at < close; at++) {
-			if (!memchr("0123456789abcdefABCDEFvV:.", *at, 26)) {
-				return false;
-			}
-		}
-		at++;
-	} else {
-		while (at < end && *at != ':' && *at != '[' && *at != ']' && *at != '@' &&
-			*at > ' ' && *at < 0x7f && !memchr("/?#\"<>\\^`{|},", *at, 13)) {
-			at++;
-		}
-	}
-	if (at == text && !optional) {
-		return false;
-	}
-	if (at < end && *at == ':') {
-		at++;
-		while (at < end && is_digit(*at)) {
-			at++;
-		}
-	}
-	return at == end;
-}
-
-/* The four forms of RFC 9112, section 3.2. */
-static bool is_target(const char *method, size_t method_len, const char *target, size_t len)
-{
-	for (size_t i = 0; i < len; i++) {
-		if (target[i] <= ' ' || target[i] >= 0x7f) {
-			return false;
-		}
-	}
-	if (method_len == 7 && memcmp(method, "CONNECT", 7) == 0) {
-		return is_authority(target, len, false) && memchr(target, ':', len);
-	}
-	if (target[0] == '/') {
-		return !memchr(target, '#', len);
-	}
-	if (len == 1 && target[0] == '*') {
-		return method_len == 7 && memcmp(method, "OPTIONS", 7) == 0;
-	}
-	const char *host = memmem(target, len, "://", 3);
-	if (!host || host == target || memchr(target, '#', len)) {
-		return false;
-	}
-	host += 3;
-	size_t host_len = 0;
-	while (host + host_len < target + len && host[host_len] != '/' && host[host_len] != '?') {
-		host_len++;
-	}
-	return is_authority(host, host_len, false);
-}
-
 static void split_request(struct http_reader *reader, size_t method_len)
 {
 	char *text = reader->text.data;
@@ -272,8 +211,8 @@ static void take_request_line(struct http_reader *reader, const char *line, size
 		refuse(reader, 400, "its first line is no request line");
 	} else if (version == -2) {
 		refuse(reader, 505, "this server speaks HTTP/1.1");
-	} else if (!is_target(line, method_len, target, target_len)) {
-		refuse(reader, 400, "its target is none");
+	} else if (!http_is_target(line, method_len, target, target_len)) {
+		refuse(reader, 400, "its target is malformed");
 	} else {
 		reader->http_1_0 = version == 0;
 		reader->state = HTTP_READER_FIELDS;
@@ -310,7 +249,7 @@ static void take_start(struct http_reader *reader, const char *line, size_t len)
 	} else if (len > 0) {
 		take_request_line(reader, line, len);
 	} else if ((reader->line_bytes += 2) > EMPTY_LINES_BYTES) {
-		refuse(reader, 400, "empty lines in the place of a request");
+		refuse(reader, 400, "empty lines in place of a request");
 	}
 }
 
@@ -434,20 +373,14 @@ static enum http_event end_head(struct http_reader *reader)
 		return HTTP_EVENT_MORE;
 	}
 	if (reader->kind == HTTP_REQUEST &&
-		(host ? !is_authority(host, strlen(host), true) : !reader->http_1_0)) {
-		return refuse(reader, 400, host ? "its Host is none" : "it has no Host");
+		(host ? !http_is_authority(host, strlen(host), true) : !reader->http_1_0)) {
+		return refuse(reader, 400, host ? "its Host is malformed" : "it has no Host");
 	}
 	reader->keep_alive = may_go_on(reader);
 	return begin_body(reader);
 }
 
 /* ---- chunks ------------------------------------------------------------------------------- */
-
-static int hex_digit(char byte)
-{
-	char lower = (char)(byte | 0x20);
-	return is_digit(byte) ? byte - '0' : lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
 
 static void take_chunk_size(struct http_reader *reader, const char *line, size_t len)
 {

@@ -22,8 +22,9 @@ enum registry_operation {
 	REGISTRY_OP_CHILDREN, /* names (not paths), any order, + stat; `watch` as for GET */
 	REGISTRY_OP_STAT,     /* stat with number of children, no data */
 	/*
-	 * data, ephemeral, sequential, container, acl; parent must exist: PATH_NOT_FOUND; FILE_ALREADY_EXISTS;
-	 * NO_CHILDREN_FOR_EPHEMERALS. At the top or "/": makes the root first, if need be
+	 * data, ephemeral, sequential, container, acl; parent must exist: PATH_NOT_FOUND;
+	 * FILE_ALREADY_EXISTS; NO_CHILDREN_FOR_EPHEMERALS. At the top or "/": makes the root first,
+	 * if need be
 	 */
 	REGISTRY_OP_CREATE,
 	/*

@@ -132,8 +132,8 @@ void *registry_request_create(struct registry *registry, size_t size, const char
 int registry_path_check(const struct registry *registry, const char *path, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
 /*
- * The other path of the node at `path`, into `out`: a foreign one for a registry path, and the other way
- * round. False when it has none.
+ * The other path of the node at `path`, into `out`: a foreign one for a registry path, and the
+ * other way round. False when it has none.
  */
 bool registry_path_twin(
 	const struct registry *registry, const char *path, char out[LIMIT_PATH_BYTES + 1]);

@@ -16,9 +16,9 @@
  * ZooKeeper its missing parents; so does registry_mknode() of "/" itself.
  *
  * Nodes of other programs. A registry that was opened with `foreign_paths` also takes the paths of
- * lib/base/path.h that begin with two slashes: absolute in ZooKeeper's tree; on dir: below its root. The
- * children of such a path are addressable when their names are foreign elements. One node may have both
- * kinds of path; their watches are told of the same changes.
+ * lib/base/path.h that begin with two slashes: absolute in ZooKeeper's tree; on dir: below its
+ * root. The children of such a path are addressable when their names are foreign elements. One node
+ * may have both kinds of path; their watches report the same changes.
  *
  * How old an answer can be: a watch proves the state at the time when the server was last heard,
  * and nothing later. A cache compares registry_heard_ms() with the clock before it serves a copy.
@@ -285,8 +285,9 @@ struct registry_bind {
 	bool ephemeral; /* owned by this session */
 	bool parents;   /* make missing ones (persistent) first; else PathNotFound */
 	/*
-	 * CREATE only: the registry ends the name with ten digits, a number that grows from node to node.
-	 * The result's `data` is the path. BERTH_TIMEOUT: the node may have been made, under any number.
+	 * CREATE only: the registry ends the name with ten digits, a number that grows from node to
+	 * node. The result's `data` is the path. BERTH_TIMEOUT: the node may have been made, under
+	 * any number.
 	 */
 	bool sequential;
 	bool container_parents; /* missing parents go with their last child, sooner or later */

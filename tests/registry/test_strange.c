@@ -122,7 +122,7 @@ SHARED_BACKENDS(strange, a_watch_tells_of_members_that_come_and_go_with_their_se
 	struct answer answer = { 0 };
 	struct registry_watch *watch = registry_watch(
 		watching, group, REGISTRY_WATCH_CHILDREN, answer_take, &seen);
-	client_wait_told(&seen, 1);
+	client_wait_calls(&seen, 1);
 	assert_answer(&seen, "PathNotFound");
 	put(registry, below(group, "member_"),
 		(struct registry_bind){ .data = "x", .ephemeral = true, .sequential = true },
@@ -153,12 +153,12 @@ SHARED_BACKENDS(strange, both_paths_of_a_node_are_told_of_its_changes)
 		registry, "/node", REGISTRY_WATCH_DATA, answer_take, &by_path);
 	struct registry_watch *second = registry_watch(
 		registry, twin, REGISTRY_WATCH_DATA, answer_take, &by_foreign);
-	client_wait_told(&by_path, 1);
-	client_wait_told(&by_foreign, 1);
+	client_wait_calls(&by_path, 1);
+	client_wait_calls(&by_foreign, 1);
 	cr_assert_str_eq(by_foreign.data, "one", "%s", twin);
 	registry_unwatch(first);
 	client_put(registry, "/node", "other", REGISTRY_BIND_OVERWRITE, false, &answer);
-	client_wait_told(&by_foreign, 2);
+	client_wait_calls(&by_foreign, 2);
 	cr_assert_str_eq(by_foreign.data, "other");
 	registry_unwatch(second);
 	client_close(registry);

@@ -10,10 +10,10 @@
  *   <root>/a/B/_foreign    marks a node whose name is an element of foreign paths only
  *   <root>/_tmp/           where writers build nodes and records, and take removed ones apart
  *
- * Names that are no valid path elements, and are not marked so, are never nodes. These functions never follow symbolic
- * links and never block, whatever files other programs put into the tree. Readers take no lock: a
- * node changes by one rename, so an open node stays consistent. A function that finds its node
- * replaced while it reads looks again.
+ * Names that are no valid path elements, and are not marked so, are never nodes. These functions
+ * never follow symbolic links and never block, whatever files other programs put into the tree.
+ * Readers take no lock: a node changes by one rename, so an open node stays consistent. A function
+ * that finds its node replaced while it reads looks again.
  */
 #ifndef LIB_REGISTRY_DIR_NODE_H
 #define LIB_REGISTRY_DIR_NODE_H
@@ -70,7 +70,10 @@ struct dir_children {
 	size_t foreign_count;
 };
 
-/* True when `name` in the open directory has the name of a node: a path element, or it is marked as foreign. */
+/*
+ * True when `name` in the open directory has the name of a node: a path element, or it is marked as
+ * foreign.
+ */
 bool dir_is_nodes_name(int fd, const char *name);
 
 /* True when the node is there for users of the registry. */

@@ -52,8 +52,8 @@ int dir_store_place(struct dir_store *store, const struct dir_node *parent,
 	__attribute__((warn_unused_result)) ERR_REQUIRED(6);
 
 /*
- * The next number for a sequential child of `parent`. It grows as long as the parent stands, whatever
- * becomes of the children.
+ * The next number for a sequential child of `parent`. It grows as long as the parent stands,
+ * whatever becomes of the children.
  */
 int dir_store_next_number(const struct dir_node *parent, const char *path, unsigned *ret_number,
 	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(4);

@@ -52,7 +52,10 @@ bool registry_zk_is_loss(int32_t rc)
 		rc == ZK_RC_SESSION_MOVED;
 }
 
-/* A server does not say which entry it refuses: those that every server knows, or that were left out, are not the one. */
+/*
+ * A server does not say which entry it refuses: those that every server knows, or that were left
+ * out, are not the one.
+ */
 static void set_acl_refused(struct registry_task *task)
 {
 	char entries[256] = "";
@@ -166,7 +169,7 @@ static enum registry_zk_verdict judge_create(
 	struct registry_task *task, const struct zk_result *found, uint64_t session)
 {
 	if (task->sequential) {
-		return nobody_knows(task);
+		return fail_unknown(task);
 	}
 	if (found->rc == ZK_RC_NO_NODE) {
 		return REGISTRY_ZK_AGAIN;

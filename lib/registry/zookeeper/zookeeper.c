@@ -397,7 +397,7 @@ static void zk_unwatch(
 
 static int zk_reauthenticate(struct registry_backend *backend, struct err *err)
 {
-	struct registry_zk *zk = of(backend);
+	struct registry_zk *zk = zk_of(backend);
 	int changed = registry_zk_reread_credential(zk, err);
 	if (changed < 0) {
 		return changed;
