@@ -61,10 +61,14 @@ void agent_event(struct agent *agent, const struct transition *transition)
 {
 	enum log_level level = transition->trouble ? LOG_LEVEL_WARN : level_of(transition->to);
 	struct transition known = *transition;
-	known.retry = is_retry(known.from, known.to);
-	log_transition(level, &known, history_add(agent->history, ev_now(agent->loop), &known));
+	known.retry = known.retry || is_retry(known.from, known.to);
+	unsigned count = history_add(agent->history, ev_now(agent->loop), &known);
+	if (!known.unlogged) {
+		log_transition(level, &known, count);
+	}
 	agent_wake(agent);
-	if (!ev_is_active(&agent->history_timer)) {
+	bool counted = (count & (count - 1)) != 0; /* saved when its count has doubled */
+	if (!counted && !ev_is_active(&agent->history_timer)) {
 		ev_timer_set(&agent->history_timer, SAVE_AFTER_S, 0.);
 		ev_timer_start(agent->loop, &agent->history_timer);
 	}

@@ -252,7 +252,7 @@ static void on_state(void *context, enum registry_state state, const char *why)
 
 static void on_log(void *context, enum registry_log_level level, const char *message)
 {
-	struct agent *agent = context;
+	(void)context;
 	static const enum log_level levels[] = {
 		[REGISTRY_LOG_ERROR] = LOG_LEVEL_ERROR,
 		[REGISTRY_LOG_WARN] = LOG_LEVEL_WARN,
@@ -260,13 +260,23 @@ static void on_log(void *context, enum registry_log_level level, const char *mes
 		[REGISTRY_LOG_DEBUG] = LOG_LEVEL_DEBUG,
 	};
 	log_at(levels[level], "registry", "%s", message);
-	enum registry_state state = agent->registry ? registry_state(agent->registry)
-						    : REGISTRY_CONNECTING;
-	if (level <= REGISTRY_LOG_WARN && state != REGISTRY_CONNECTED) {
-		text_printf(agent->registry_error, sizeof(agent->registry_error), "%s", message);
-		agent_components_on_registry_state(agent, state, message);
-		agent_wake(agent);
-	}
+}
+
+static void on_attempt(void *context, const char *why, unsigned count)
+{
+	struct agent *agent = context;
+	const char *state = registry_state_name(agent->registry_was);
+	text_printf(
+		agent->registry_error, sizeof(agent->registry_error), "%s, attempt %u", why, count);
+	agent_components_on_registry_state(agent, agent->registry_was, agent->registry_error);
+	/* The registry logs its attempts itself. */
+	agent_event(agent,
+		&(struct transition){ .subject = "registry",
+			.from = state,
+			.to = state,
+			.why = agent->registry_error,
+			.retry = true,
+			.unlogged = true });
 }
 
 /* Hadoop's own layout lets users write their homes. */
@@ -298,6 +308,7 @@ int agent_registry_open(struct agent *agent, const json_t *left, struct err *err
 		.session = session,
 		.on_state = on_state,
 		.on_log = on_log,
+		.on_attempt = on_attempt,
 		.context = agent,
 	};
 	list_init(&agent->abandoned);

@@ -123,11 +123,12 @@ static json_t *without_clocks(const json_t *view)
 	return copy;
 }
 
+/* A weak tag: two views that differ by the passage of time alone have the same. */
 static void write_tag(const json_t *view, char tag[TAG_BYTES])
 {
 	json_t *copy = without_clocks(view);
 	char *text = allocated(json_dumps(copy, JSON_COMPACT));
-	snprintf(tag, TAG_BYTES, "\"a-%016llx\"", (unsigned long long)hash_text(HASH_INIT, text));
+	snprintf(tag, TAG_BYTES, "W/\"a-%016llx\"", (unsigned long long)hash_text(HASH_INIT, text));
 	free(text);
 	json_decref(copy);
 }
@@ -264,7 +265,7 @@ struct agent_stream {
 	struct list link;         /* api->agent_streams */
 	json_t *status;           /* as sent last, without what moves */
 	json_t *checks;
-	uint64_t transitions; /* history_added() then */
+	uint64_t transitions; /* history_last() then */
 };
 
 static struct agent_stream *agent_stream_of(const struct api_stream *stream)
@@ -291,7 +292,7 @@ static void write_snapshot(struct api_stream *stream, struct buffer *out)
 	json_t *checks = make_checks(stream->api, stream->request);
 	remember(&agent->status, status);
 	remember(&agent->checks, checks);
-	agent->transitions = history_added(stream->api->history);
+	agent->transitions = history_last(stream->api->history);
 	char *text = api_json_text(json_pack("{s:o, s:o}", "agent", status, "checks", checks));
 	buffer_append_text(out, text);
 	free(text);
@@ -322,16 +323,15 @@ static void send_member(
 static void send_transitions(struct agent_stream *agent)
 {
 	struct api *api = agent->stream.api;
-	uint64_t added = history_added(api->history);
-	json_t *all = history_json(api->history, api_may_administer(api, agent->stream.request));
-	size_t size = json_array_size(all);
-	uint64_t fresh = added - agent->transitions;
-	for (size_t i = fresh < size ? size - (size_t)fresh : 0; i < size; i++) {
-		send_member(&agent->stream, "TRANSITION", "transition",
-			json_incref(json_array_get(all, i)));
+	json_t *fresh = history_json_after(
+		api->history, agent->transitions, api_may_administer(api, agent->stream.request));
+	size_t index;
+	json_t *transition;
+	json_array_foreach (fresh, index, transition) {
+		send_member(&agent->stream, "TRANSITION", "transition", json_incref(transition));
 	}
-	agent->transitions = added;
-	json_decref(all);
+	agent->transitions = history_last(api->history);
+	json_decref(fresh);
 }
 
 static void send_checks(struct agent_stream *agent)

@@ -11,6 +11,7 @@
 enum { NAME_BYTES = 128, STATE_BYTES = 32, WHY_BYTES = 320, OUTPUT_BYTES = 256 };
 
 struct entry {
+	uint64_t number;
 	double time;
 	double first; /* time of the first of repeated retries; otherwise the same */
 	unsigned count;
@@ -26,7 +27,7 @@ struct history {
 	size_t count;
 	/* oldest first: a new one is rare, and moving is cheap */
 	struct entry entries[HISTORY_LENGTH];
-	uint64_t added;
+	uint64_t last; /* number */
 };
 
 struct history *history_create(void)
@@ -62,8 +63,9 @@ static void fill(struct entry *entry, double time, const struct transition *tran
 
 static bool same(const struct entry *a, const struct entry *b)
 {
+	bool stays = strcmp(b->from, b->to) == 0;
 	return strcmp(a->from, b->from) == 0 && strcmp(a->to, b->to) == 0 &&
-		strcmp(a->why, b->why) == 0;
+		(stays || strcmp(a->why, b->why) == 0);
 }
 
 /* Where the entry is that this one repeats; HISTORY_LENGTH when it repeats none. */
@@ -96,20 +98,21 @@ static unsigned append(struct history *history, const struct entry *entry)
 	if (history->count == HISTORY_LENGTH) {
 		take_out(history, 0);
 	}
-	history->entries[history->count++] = *entry;
+	struct entry *added = &history->entries[history->count++];
+	*added = *entry;
+	added->number = ++history->last;
 	return entry->count;
 }
 
-uint64_t history_added(const struct history *history)
+uint64_t history_last(const struct history *history)
 {
-	return history->added;
+	return history->last;
 }
 
 unsigned history_add(struct history *history, double time, const struct transition *transition)
 {
 	struct entry entry;
 	fill(&entry, time, transition);
-	history->added++;
 	size_t repeated = transition->retry ? find_repeated(history, &entry) : HISTORY_LENGTH;
 	if (repeated < HISTORY_LENGTH) {
 		entry.first = history->entries[repeated].first;
@@ -126,24 +129,35 @@ static void set_text(json_t *object, const char *name, const char *text)
 	}
 }
 
-json_t *history_json(const struct history *history, bool with_output)
+static json_t *entry_json(const struct entry *entry, bool with_output)
+{
+	json_t *item = json_pack("{s:f, s:s, s:s, s:s, s:s}", "time", entry->time, "subject",
+		entry->subject, "from", entry->from, "to", entry->to, "why", entry->why);
+	set_text(item, "component", entry->component);
+	if (with_output) {
+		set_text(item, "output", entry->output);
+	}
+	if (entry->count > 1) {
+		json_object_set_new(item, "first", json_real(entry->first));
+		json_object_set_new(item, "count", json_integer(entry->count));
+	}
+	return item;
+}
+
+json_t *history_json_after(const struct history *history, uint64_t after, bool with_output)
 {
 	json_t *list = json_array();
 	for (size_t i = 0; i < history->count; i++) {
-		const struct entry *entry = &history->entries[i];
-		json_t *item = json_pack("{s:f, s:s, s:s, s:s, s:s}", "time", entry->time, "subject",
-			entry->subject, "from", entry->from, "to", entry->to, "why", entry->why);
-		set_text(item, "component", entry->component);
-		if (with_output) {
-			set_text(item, "output", entry->output);
+		if (history->entries[i].number > after) {
+			json_array_append_new(list, entry_json(&history->entries[i], with_output));
 		}
-		if (entry->count > 1) {
-			json_object_set_new(item, "first", json_real(entry->first));
-			json_object_set_new(item, "count", json_integer(entry->count));
-		}
-		json_array_append_new(list, item);
 	}
 	return list;
+}
+
+json_t *history_json(const struct history *history, bool with_output)
+{
+	return history_json_after(history, 0, with_output);
 }
 
 static bool read_entry(struct entry *entry, const json_t *item)

@@ -22,6 +22,7 @@ struct transition {
 	bool trouble;       /* a warning, whatever the name of the new state */
 	/* an attempt that may repeat: a repetition counts instead of making a line of its own */
 	bool retry;
+	bool unlogged; /* for the history alone */
 };
 
 struct history;
@@ -33,18 +34,21 @@ void history_destroy(struct history *history);
 /*
  * Adds a transition at `time` (wall clock, seconds since 1970); the oldest gives way. Texts are cut
  * to a readable length. A retry that equals one of the last two entries of its subject moves that
- * entry to the end with the new time. Returns how often this entry has happened.
+ * entry to the end with the new time; one that stays in its state takes the new reason, too. Returns
+ * how often this entry has happened.
  */
 unsigned history_add(struct history *history, double time, const struct transition *transition);
 
-/* How often history_add() was called: each adds an entry at the end, or moves one there. */
-uint64_t history_added(const struct history *history);
+/* The number of the last entry. Numbers rise; a repeated retry has that of its last time. */
+uint64_t history_last(const struct history *history);
 
 /*
  * [{"time","subject","from","to","why"}], oldest first, and where there is one "component"; of a
  * repeated retry "count" and "first", the time of the first; with_output: "output". New reference.
  */
 json_t *history_json(const struct history *history, bool with_output);
+/* The same for the entries whose number is greater than `after`. */
+json_t *history_json_after(const struct history *history, uint64_t after, bool with_output);
 /*
  * Adds the result of history_json() from before a restart, as older entries; entries of a wrong
  * shape are left out.

@@ -128,11 +128,13 @@ bool http_has_token(const char *field, const char *token)
 
 bool http_tag_matches(const char *field, const char *etag, bool weak)
 {
+	bool etag_is_weak = strncmp(etag, "W/", 2) == 0;
+	etag += etag_is_weak ? 2 : 0;
 	size_t len = strlen(etag);
 	for (const char *at = field; at && *at;) {
 		at += strspn(at, " \t,");
-		bool is_weak = strncmp(at, "W/", 2) == 0;
-		at += is_weak ? 2 : 0;
+		bool is_weak = etag_is_weak || strncmp(at, "W/", 2) == 0;
+		at += strncmp(at, "W/", 2) == 0 ? 2 : 0;
 		const char *end = item_end(at, ',');
 		size_t item = (size_t)(end - at);
 		while (item > 0 && (at[item - 1] == ' ' || at[item - 1] == '\t')) {

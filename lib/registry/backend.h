@@ -125,6 +125,8 @@ struct registry_core {
 	/* CONNECTED: reads that are submitted from now on see what any client wrote before. */
 	void (*state)(void *core, enum registry_state state, const char *why);
 	void (*log)(void *core, enum registry_log_level level, const char *message);
+	/* Attempt number `count` since the last connection has failed. */
+	void (*attempt)(void *core, const char *why, unsigned count);
 };
 
 struct registry_backend {

@@ -79,6 +79,7 @@ struct registry {
 	const struct registry_backend_ops *ops;
 	void (*on_state)(void *context, enum registry_state state, const char *why);
 	void (*on_log)(void *context, enum registry_log_level level, const char *message);
+	void (*on_attempt)(void *context, const char *why, unsigned count);
 	void *context;
 	char *url;     /* without secrets */
 	char *warning; /* found at opening, logged at the first dispatch; or NULL */

@@ -35,6 +35,14 @@ static void on_log(void *core, enum registry_log_level level, const char *messag
 	}
 }
 
+static void on_attempt(void *core, const char *why, unsigned count)
+{
+	struct registry *registry = core;
+	if (registry->on_attempt) {
+		registry->on_attempt(registry->context, why, count);
+	}
+}
+
 /* Everything but the backend. */
 static void registry_free(struct registry *registry)
 {
@@ -53,6 +61,7 @@ static struct registry *registry_create(const struct registry_options *options, 
 	}
 	registry->on_state = options->on_state;
 	registry->on_log = options->on_log;
+	registry->on_attempt = options->on_attempt;
 	registry->context = options->context;
 	registry->request_timeout_ms = options->request_timeout_ms;
 	registry->foreign_paths = options->foreign_paths;
@@ -83,7 +92,8 @@ int registry_open_backend(struct registry **ret_registry, const struct registry_
 		.completed = on_completed,
 		.notified = on_notified,
 		.state = on_state,
-		.log = on_log };
+		.log = on_log,
+		.attempt = on_attempt };
 	if (ops->open(&registry->backend, rest, &all, &core, err)) {
 		registry_free(registry);
 		return err->code;

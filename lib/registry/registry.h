@@ -89,6 +89,11 @@ struct registry_options {
 	void (*on_state)(void *context, enum registry_state state, const char *why);
 	/* Receives messages for a person: reconnects, retries, a worker that died. May be NULL. */
 	void (*on_log)(void *context, enum registry_log_level level, const char *message);
+	/*
+	 * An attempt to connect has failed, the one with this number since the last connection. May
+	 * be NULL.
+	 */
+	void (*on_attempt)(void *context, const char *why, unsigned count);
 	void *context;
 };
 

@@ -213,6 +213,19 @@ static void update_followers(struct registry_watched *leader)
 	}
 }
 
+/* The leader has got no answer: who waits for one reads for itself. */
+static void lead_without_answer(struct registry_watched *leader)
+{
+	struct list *next;
+	for (struct list *at = leader->followers.next; at != &leader->followers; at = next) {
+		struct registry_watched *follower = LIST_ITEM(at, struct registry_watched, place);
+		next = at->next;
+		if (!is_settled(follower)) {
+			want_read(follower);
+		}
+	}
+}
+
 /* Recursive, as deep as the tree is. */
 static void learn_implied(struct registry_watched *watched)
 {
@@ -395,6 +408,9 @@ static void on_read(struct registry_call *call)
 		 */
 		registry_call_clear(call);
 		retry_later(watched, RETRY_SOON_MS);
+		if (registry->state == REGISTRY_CONNECTED) {
+			lead_without_answer(watched);
+		}
 	} else {
 		learn(watched, &call->task);
 		call->task.ret_data = NULL;
@@ -414,12 +430,16 @@ static void on_read(struct registry_call *call)
 
 /* ---- from the registry ---- */
 
-/* True when it has heard of the deletion, or the notification is on its way behind this one. */
+/*
+ * True when it has heard of the deletion, or the notification is on its way behind this one. One
+ * whose last read failed may have no notification to wait for.
+ */
 static bool will_learn(const struct registry_watched *leader)
 {
-	return is_settled(leader) || leader->phase == WATCHED_WAITING ||
-		leader->phase == WATCHED_READING || leader->phase == WATCHED_READING_AGAIN ||
-		leader->phase == WATCHED_FOLLOWING;
+	int code = leader->state.err.code;
+	return (is_settled(leader) && (code == 0 || code == BERTH_PATH_NOT_FOUND)) ||
+		leader->phase == WATCHED_WAITING || leader->phase == WATCHED_READING ||
+		leader->phase == WATCHED_READING_AGAIN || leader->phase == WATCHED_FOLLOWING;
 }
 
 static void node_is_gone(struct registry_watched *watched)

@@ -52,6 +52,13 @@ class ViewTest(CheckTest):
 
 
 class Tags(ViewTest):
+    def test_tags_are_weak_because_time_passes_in_the_views(self):
+        for path in VIEWS:
+            tag = self.settled_tag(path)
+            self.assertTrue(tag.startswith('W/"'), tag)
+            self.assertEqual(self.server.get(path, If_None_Match=tag[2:]).status, 304, "weak comparison")
+            self.assertEqual(self.server.get(path, If_Match=tag).status, 412, "no strong comparison succeeds")
+
     def test_time_alone_changes_no_tag(self):
         for path in VIEWS:
             tag = self.settled_tag(path)

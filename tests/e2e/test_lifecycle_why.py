@@ -2,11 +2,12 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import unittest
 
-from berth import BUILD, AgentTest, exists, wait_until
+from berth import BUILD, AgentTest, berth, exists, wait_until
 from ports import reserve_port
 
 
@@ -30,6 +31,22 @@ class Why(AgentTest):
 
     def test_the_registrys_name_does_not_resolve(self):
         self.assert_blames_the_registry("zookeeper://nosuchhost.invalid:2181/registry", "cannot resolve 'nosuchhost.invalid'")
+
+    def test_attempts_to_reach_the_registry_are_counted_everywhere(self):
+        """The name server answers nothing: attempts 1 and 2 are enough to see them counted."""
+        agent = self.web_agent(registry="zookeeper://nosuchhost.invalid:2181/registry").start()
+        text = re.compile(r"cannot resolve 'nosuchhost.invalid': .*, attempt ([2-9]|\d\d+)$")
+        wait_until(lambda: text.search(self.reason(agent)), "the reason counts")
+        self.assertRegex(agent.status()["registry"]["error"], text)
+        self.assertRegex(agent.get("/ready").json["detail"], text)
+        entry = self.history(agent, "registry")[-1]
+        self.assertRegex(entry["why"], text)
+        self.assertGreaterEqual(entry["count"], 2)
+        self.assertEqual(len(self.history(agent, "registry")), 1)
+        lines = [line for line in agent.read_log().splitlines() if " warn " in line and "cannot resolve" in line]
+        self.assertRegex(lines[0], "attempt 1$")
+        self.assertRegex(lines[1], "attempt 2$")
+        self.assertRegex(berth("--socket", agent.socket, "status").stdout, "attempt \\d+")
 
     def test_the_registry_refuses_connections(self):
         self.assert_blames_the_registry(f"zookeeper://127.0.0.1:{reserve_port(self)}/registry", "Connection refused")

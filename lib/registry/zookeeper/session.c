@@ -82,6 +82,7 @@ static void begin(struct registry_zk *zk)
 	zk->stuck_at_ms = INT64_MAX;
 	zk->denied_delay_ms = 0;
 	zk->trouble[0] = '\0';
+	zk->attempts = 0;
 	zk->warned_at_ms = 0;
 	set_state(zk, REGISTRY_CONNECTED, why);
 	registry_zk_jobs_connected(zk);

@@ -118,6 +118,18 @@ static void try_credential_again(struct registry_zk *zk)
 	}
 }
 
+/* Keeps the reason; true when it is a new one, or its count has doubled. */
+static bool attempt_failed(struct registry_zk *zk, const char *why)
+{
+	bool news = strcmp(zk->trouble, why) != 0;
+	zk->attempts++;
+	snprintf(zk->trouble, sizeof(zk->trouble), "%s", why);
+	if (zk->backend.core.attempt) {
+		zk->backend.core.attempt(zk->backend.core.core, zk->trouble, zk->attempts);
+	}
+	return news || (zk->attempts & (zk->attempts - 1)) == 0;
+}
+
 static void start_worker(struct registry_zk *zk)
 {
 	struct err err = ERR_INIT;
@@ -139,7 +151,7 @@ static void start_worker(struct registry_zk *zk)
 	zk->stuck_at_ms = zk->now_ms + BEGIN_MS;
 	zk->no_worker = zk_worker_process_start(&zk->worker, &hello, &err) < 0;
 	if (zk->no_worker) {
-		snprintf(zk->trouble, sizeof(zk->trouble), "%s", err.msg);
+		attempt_failed(zk, err.msg);
 		if (warning_due(zk)) {
 			registry_zk_log(zk, REGISTRY_LOG_ERROR, "%s", err.msg);
 		}
@@ -180,10 +192,15 @@ static void on_log(struct registry_zk *zk, const struct zk_log *log)
 		zk->complained_at_ms = zk->now_ms;
 	}
 	bool lasts = zk->now_ms - zk->complained_at_ms >= COMPLAINT_MS;
-	bool warn = log->kind == ZK_LOG_OWN || (lasts && warning_due(zk));
-	snprintf(zk->trouble, sizeof(zk->trouble), "%s", log->message);
-	registry_zk_log(
-		zk, warn ? REGISTRY_LOG_WARN : REGISTRY_LOG_DEBUG, "ZooKeeper: %s", log->message);
+	if (zk->contact != REGISTRY_ZK_NONE) {
+		snprintf(zk->trouble, sizeof(zk->trouble), "%s", log->message);
+		registry_zk_log(zk, REGISTRY_LOG_DEBUG, "ZooKeeper: %s", log->message);
+		return;
+	}
+	bool news = attempt_failed(zk, log->message);
+	bool warn = log->kind == ZK_LOG_OWN ? news : lasts && warning_due(zk);
+	registry_zk_log(zk, warn ? REGISTRY_LOG_WARN : REGISTRY_LOG_DEBUG,
+		"ZooKeeper: %s, attempt %u", log->message, zk->attempts);
 }
 
 static void on_event(struct registry_zk *zk, const struct zk_event *event)
@@ -258,6 +275,9 @@ static void listen_to_worker(struct registry_zk *zk)
 	if (zk->replace_why) {
 		drop_worker(zk, zk->replace_why);
 	} else if (gone || nonsense) {
+		if (zk->contact == REGISTRY_ZK_NONE) {
+			attempt_failed(zk, "the ZooKeeper worker ended");
+		}
 		drop_worker(zk, "the ZooKeeper worker ended");
 		registry_zk_log(zk, warning_due(zk) ? REGISTRY_LOG_WARN : REGISTRY_LOG_DEBUG,
 			"the ZooKeeper worker %s; starting another one",

@@ -109,8 +109,9 @@ static void on_library_log(const char *line)
 	words = words ? strchr(words + 1, '@') : NULL;
 	words = words ? strstr(words, ": ") : NULL;
 	words = words ? words + 2 : line;
-	/* The lines before it say why; this one would hide them. */
-	bool news = strncmp(words, "Delaying connection", strlen("Delaying connection")) != 0;
+	/* The lines before them say why; these would hide them. */
+	bool news = strncmp(words, "Delaying connection", strlen("Delaying connection")) != 0 &&
+		strncmp(words, "Exceeded deadline", strlen("Exceeded deadline")) != 0;
 	if (news && may_log()) {
 		send_log(ZK_LOG_LIBRARY,
 			read_socket_line(words, message, sizeof(message)) ? message : words);
@@ -216,21 +217,17 @@ static void read_hello(struct buffer *in)
 /*
  * A worker that goes on with a session uses the addresses of its predecessor at once, because a
  * name server may be away too. The first worker looks the names up until one has an address; the
- * agent may close meanwhile. Each new reason is said once.
+ * agent may close meanwhile.
  */
 static void find_servers(struct buffer *in)
 {
-	struct err said = ERR_INIT;
 	bool look_up = hello.look_up || !hello.addresses[0];
 	while (look_up) {
 		struct err err = ERR_INIT;
 		if (zk_worker_resolve(&addresses, hello.servers, &err) == 0) {
 			return;
 		}
-		if (strcmp(err.msg, said.msg) != 0) {
-			zk_worker_say("%s", err.msg);
-		}
-		said = err;
+		zk_worker_say("%s", err.msg);
 		buffer_clear(&addresses);
 		if (hello.addresses[0]) {
 			break;

@@ -114,6 +114,36 @@ Test(history, a_repeated_retry_is_one_entry_with_a_count)
 	json_decref(list);
 }
 
+Test(history, a_repeated_retry_is_new_once)
+{
+	retry(1, "failed", "writing", "again");
+	retry(2, "writing", "failed", "Timeout");
+	uint64_t seen = history_last(history);
+	for (int i = 3; i < 9; i += 2) {
+		retry(i, "failed", "writing", "again");
+		retry(i + 1, "writing", "failed", "Timeout");
+	}
+	json_t *fresh = history_json_after(history, seen, true);
+	cr_assert_eq(json_array_size(fresh), 2);
+	cr_expect_str_eq(text_at(fresh, 0, "to"), "writing");
+	cr_expect_eq(number_at(fresh, 1, "count"), 4);
+	json_decref(fresh);
+	fresh = history_json_after(history, history_last(history), true);
+	cr_expect_eq(json_array_size(fresh), 0);
+	json_decref(fresh);
+}
+
+Test(history, attempts_are_one_entry_with_the_last_reason)
+{
+	retry(1, "connecting", "connecting", "refused, attempt 1");
+	retry(2, "connecting", "connecting", "unreachable, attempt 2");
+	cr_expect_eq(retry(3, "connecting", "connecting", "refused, attempt 3"), 3);
+	json_t *list = history_json(history, true);
+	cr_assert_eq(json_array_size(list), 1);
+	cr_expect_str_eq(text_at(list, 0, "why"), "refused, attempt 3");
+	json_decref(list);
+}
+
 Test(history, what_is_no_retry_is_never_merged)
 {
 	for (int i = 0; i < 4; i++) {

@@ -51,6 +51,15 @@ Test(http_field, tags_compare_weakly_or_strongly)
 	}
 }
 
+Test(http_field, a_weak_tag_of_ours_matches_weakly_only)
+{
+	cr_expect(http_tag_matches("\"b\", W/\"a\"", "W/\"a\"", true));
+	cr_expect(http_tag_matches("\"a\"", "W/\"a\"", true));
+	cr_expect_not(http_tag_matches("W/\"a\"", "W/\"a\"", false));
+	cr_expect_not(http_tag_matches("\"a\"", "W/\"a\"", false));
+	cr_expect(http_tag_matches("*", "W/\"a\"", false));
+}
+
 Test(http_field, words_of_lists)
 {
 	cr_expect(http_has_token("a, No-Cache", "no-cache"));

@@ -1,5 +1,6 @@
 /* The registry core on a registry in memory, where the test decides what happens when. */
 #include <criterion/criterion.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -663,6 +664,59 @@ Test(registry_core, a_deleted_node_is_known_from_the_list_of_its_parent)
 	answer_clear(&list);
 	answer_clear(&pair[0]);
 	answer_clear(&pair[1]);
+}
+
+struct unlistable {
+	int code;
+	int reads; /* that fail */
+};
+
+static void fail_lists(void *context, const struct registry_task *task, struct err *err)
+{
+	struct unlistable *unlistable = context;
+	if (task->operation == REGISTRY_OP_CHILDREN && unlistable->reads > 0) {
+		unlistable->reads--;
+		err_set(err, unlistable->code, "no list of %s", task->path);
+	}
+}
+
+/* `during`: the list fails when the deletion has it read; else it has failed before. */
+static void delete_below_an_unlistable_parent(int code, bool during)
+{
+	struct answer list = { 0 };
+	struct answer seen = { 0 };
+	struct unlistable unlistable = { code, during ? 0 : INT_MAX };
+	struct registry *registry = open_connected();
+	memory_put(registry, "/t", "");
+	memory_put(registry, "/t/a", "x");
+	memory_on_task(registry, fail_lists, &unlistable);
+	registry_watch(registry, "/t", REGISTRY_WATCH_CHILDREN, answer_take, &list);
+	registry_watch(registry, "/t/a", REGISTRY_WATCH_DATA, answer_take, &seen);
+	client_wait_told(&seen, 1);
+	if (during) {
+		client_wait_told(&list, 1);
+		unlistable.reads = INT_MAX;
+	}
+	memory_remove(registry, "/t/a");
+	/* Before the list is tried again. */
+	int64_t now_ms = clock_monotonic_ms();
+	for (int i = 0; i < 20; i++) {
+		registry_dispatch(registry, now_ms);
+	}
+	cr_assert_eq(seen.err.code, BERTH_PATH_NOT_FOUND, "%d during %d", code, during);
+	client_close(registry);
+	answer_clear(&list);
+	answer_clear(&seen);
+}
+
+Test(registry_core, a_deleted_node_is_known_when_the_list_of_its_parent_cannot_be_read)
+{
+	static const int codes[] = { BERTH_TIMEOUT, BERTH_NO_PATH_PERMISSIONS,
+		BERTH_REGISTRY_UNAVAILABLE };
+	for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+		delete_below_an_unlistable_parent(codes[i], true);
+		delete_below_an_unlistable_parent(codes[i], false);
+	}
 }
 
 static void never_absent(void *context, const struct registry_result *result)
