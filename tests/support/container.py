@@ -88,13 +88,16 @@ class Container:
         server.write_text(SERVER)
         server.chmod(0o755)
 
+    def command(self, *words):
+        """What runs the words as process 1 of the container."""
+        return ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", SETUP, "sh", self.root, self.stage,
+                *self.environment, *words]
+
     def start(self, command, log):
         """Runs the command as process 1 of the container; its output goes to the file `log`."""
         with open(log, "ab") as output:
             self.process = subprocess.Popen(
-                ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", SETUP, "sh", self.root, self.stage,
-                 *self.environment, *command],
-                stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                self.command(*command), stdin=subprocess.DEVNULL, stdout=output, stderr=output,
             )
         children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         self.pid = wait_until(lambda: children.read_text().split(), "the container has a process")[0]

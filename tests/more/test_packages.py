@@ -1,0 +1,202 @@
+"""Packages for Debian, Fedora and Alpine, built by the distributions' tools from a release of this tree."""
+
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from berth import BUILD
+
+SOURCE = pathlib.Path(os.environ.get("BERTH_SRC_DIR", "..")).resolve()
+VERSION = (SOURCE / "VERSION").read_text().strip()
+COMPILING = 600  # seconds
+NAMES = ["berth", "libberth-dev", "libberth0", "libnss-berth"]
+
+
+def run(*command, folder=BUILD, **environment):
+    """Runs a command that must succeed; returns all that it says."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "BERTH_", "ASAN", "UBSAN"))}
+    result = subprocess.run(
+        list(map(str, command)), cwd=folder, env={**kept, **environment}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, timeout=COMPILING, check=False,
+    )
+    if result.returncode != 0:
+        raise AssertionError(f"{command} exited with {result.returncode}:\n{result.stdout[-5000:]}")
+    return result.stdout
+
+
+def digest(file):
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def build_debian():
+    """`make deb`, once for all tests of the run; returns {package: file}."""
+    folder = BUILD / "packages" / "deb"
+    found = {name: folder / f"{name}_{VERSION}_{architecture()}.deb" for name in NAMES}
+    if not all(file.exists() for file in found.values()):
+        run("make", "-s", "deb")
+    return found
+
+
+def architecture():
+    return run("dpkg", "--print-architecture").strip()
+
+
+class Temporary(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="more-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+
+class Debian(Temporary):
+    @classmethod
+    def setUpClass(cls):
+        shutil.rmtree(BUILD / "packages" / "deb", ignore_errors=True)
+        cls.packages = build_debian()
+
+    def field(self, package, name):
+        return run("dpkg-deb", "--field", self.packages[package], name).strip()
+
+    def files(self, package):
+        return {line.split(maxsplit=5)[5].removeprefix(".").partition(" -> ")[0]
+                for line in run("dpkg-deb", "--contents", self.packages[package]).splitlines()}
+
+    def test_the_version_is_that_of_the_tree(self):
+        changelog = (SOURCE / "packaging" / "debian" / "changelog").read_text()
+        self.assertEqual(re.match(r"berth \((\S+)\)", changelog).group(1), VERSION)
+
+    def test_lintian_finds_nothing(self):
+        changes = BUILD / "packages" / "deb" / f"berth_{VERSION}_{architecture()}.changes"
+        self.assertEqual(run("lintian", "--allow-root", "--fail-on=error,warning", changes, HOME=str(self.folder)), "")
+
+    def test_two_builds_in_two_places_are_the_same_to_the_byte(self):
+        place = self.folder / "some" / "other-place"
+        place.mkdir(parents=True)
+        run("make", "-s", "dist")
+        run("tar", "-xzf", BUILD / f"berth-{VERSION}.tar.gz", folder=place)
+        tree = place / f"berth-{VERSION}"
+        shutil.copytree(tree / "packaging" / "debian", tree / "debian")
+        run("sh", "-c", "umask 077; exec dpkg-buildpackage --build=binary --unsigned-source --unsigned-changes -j1", folder=tree,
+            TZ="Pacific/Kiritimati", LC_ALL="C", LANG="de_DE.UTF-8", HOME="/nonexistent", USER="nobody", DEB_BUILD_OPTIONS="parallel=1")
+        for name, file in self.packages.items():
+            self.assertEqual(digest(file), digest(place / file.name), name)
+
+    def test_each_package_holds_its_part(self):
+        parts = {
+            "berth": {"/usr/bin/berth", "/usr/sbin/berthd", "/usr/libexec/berth/berth-zookeeper", "/etc/berth/berth.ini",
+                      "/etc/berth/conf.d/", "/lib/systemd/system/berthd.service", "/lib/systemd/system/berthd.socket",
+                      "/usr/lib/sysusers.d/berth.conf", "/usr/lib/tmpfiles.d/berth.conf", "/etc/init.d/berthd",
+                      "/usr/share/doc/berth/berth.spdx.json.gz", "/usr/share/man/man8/berthd.8.gz"},
+            "libberth0": {f"/usr/lib/{self.triplet()}/libberth.so.0"},
+            "libberth-dev": {"/usr/include/berth.h", f"/usr/lib/{self.triplet()}/libberth.so",
+                             f"/usr/lib/{self.triplet()}/libberth.a", "/usr/share/man/man3/libberth.3.gz"},
+            "libnss-berth": {f"/usr/lib/{self.triplet()}/libnss_berth.so.2"},
+        }
+        seen = set()
+        for name, wanted in parts.items():
+            files = self.files(name)
+            self.assertLessEqual(wanted, files, name)
+            own = {file for file in files if not file.endswith("/")}
+            self.assertFalse(own & seen, "two packages hold the same file")
+            seen |= own
+
+    def triplet(self):
+        return run("dpkg-architecture", "-qDEB_HOST_MULTIARCH").strip()
+
+    def test_nothing_is_needed_at_run_time_that_is_not_used(self):
+        needed = {one.split()[0] for one in self.field("berth", "Depends").split(",")}
+        self.assertEqual(needed, {"init-system-helpers", "libc6", "libev4", "libidn2-0", "libinih1", "libjansson4", "libseccomp2",
+                                  "libzookeeper-mt2"})
+        self.assertEqual({one.split()[0] for one in self.field("libberth0", "Depends").split(",")}, {"libc6", "libjansson4"})
+        self.assertEqual(self.field("libnss-berth", "Depends").split()[0], "libc6")
+        self.assertLess(int(self.field("berth", "Installed-Size")), 2048)  # KiB
+
+    def test_the_configuration_is_a_conffile(self):
+        control = self.folder / "control"
+        run("dpkg-deb", "--control", self.packages["berth"], control)
+        self.assertIn("/etc/berth/berth.ini", (control / "conffiles").read_text().splitlines())
+
+    def test_the_bill_of_materials_names_every_library(self):
+        run("dpkg-deb", "--extract", self.packages["berth"], self.folder)
+        bill = json.loads(run("gzip", "-dc", self.folder / "usr/share/doc/berth/berth.spdx.json.gz"))
+        check_spdx(self, bill)
+        listed = {one["sourceInfo"].removeprefix("package ") for one in bill["packages"] if "sourceInfo" in one}
+        needed = {one.split()[0] for one in self.field("berth", "Depends").split(",")} - {"init-system-helpers"}
+        self.assertLessEqual(needed, listed)
+
+
+def check_spdx(test, bill):
+    """What SPDX 2.3 wants of every document."""
+    test.assertLessEqual({"spdxVersion", "dataLicense", "SPDXID", "name", "documentNamespace", "creationInfo"}, set(bill))
+    test.assertEqual((bill["spdxVersion"], bill["dataLicense"], bill["SPDXID"]), ("SPDX-2.3", "CC0-1.0", "SPDXRef-DOCUMENT"))
+    test.assertRegex(bill["creationInfo"]["created"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
+    for creator in bill["creationInfo"]["creators"]:
+        test.assertRegex(creator, r"^(Person|Organization|Tool): \S")
+    names = {"SPDXRef-DOCUMENT"}
+    for package in bill["packages"]:
+        test.assertLessEqual({"SPDXID", "name", "downloadLocation"}, set(package))
+        test.assertRegex(package["SPDXID"], r"^SPDXRef-[A-Za-z0-9.-]+$")
+        test.assertNotIn(package["SPDXID"], names)
+        names.add(package["SPDXID"])
+        for reference in package.get("externalRefs", ()):
+            test.assertRegex(reference["referenceLocator"], r"^pkg:deb/\w+/[a-z0-9.+-]+@\S+$")
+    for relationship in bill["relationships"]:
+        test.assertLessEqual({relationship["spdxElementId"], relationship["relatedSpdxElement"]}, names)
+    test.assertTrue(any(one["relationshipType"] == "DESCRIBES" for one in bill["relationships"]))
+
+
+class Fedora(unittest.TestCase):
+    def test_rpmbuild_makes_the_packages(self):
+        # The libraries are there, but rpm's own database does not know them. How well it is compiled is no question here.
+        run("make", "-s", "rpm", 'RPM_FLAGS=--nodeps --define "optflags -O0 -g0" --define "debug_package %{nil}"')
+        packages = {re.sub(r"-[\d.]+-\d+.*", "", file.name): file for file in (BUILD / "packages/rpm/RPMS").rglob("*.rpm")}
+        self.assertEqual(set(packages), {"berth", "libberth", "libberth-devel", "nss-berth"})
+        files = run("rpm", "--query", "--list", "--package", packages["berth"])
+        for file in ("/usr/sbin/berthd", "/usr/bin/berth", "/etc/berth/berth.ini", "/usr/lib/sysusers.d/berth.conf"):
+            self.assertRegex(files, rf"(?m)^{file}$")
+        self.assertEqual(run("rpm", "--query", "--configfiles", "--package", packages["berth"]), "/etc/berth/berth.ini\n")
+        self.assertIn("upgrade-agents", run("rpm", "--query", "--scripts", "--package", packages["berth"]))
+
+
+ABUILD = """
+set -e
+. ./APKBUILD
+cd berth-$pkgver
+build
+check
+package
+"""
+
+
+class Alpine(Temporary):
+    """Neither abuild nor a musl with all libraries is in Debian: the functions run as abuild would call them, with this machine's libc."""
+
+    def test_the_steps_of_the_apkbuild(self):
+        run("make", "-s", "apk")
+        folder = self.folder / "apk"
+        shutil.copytree(BUILD / "packages" / "apk", folder)
+        run("tar", "-xzf", f"berth-{VERSION}.tar.gz", folder=folder)
+        target = self.folder / "root"
+        host = run("cc", "-dumpmachine").strip()
+        run("sh", "-c", ABUILD, folder=folder, pkgdir=str(target), CBUILD=host, CHOST=host, CFLAGS="-O0")
+        for file in ("usr/sbin/berthd", "usr/bin/berth", "etc/init.d/berthd", "usr/lib/libberth.so.0"):
+            self.assertTrue((target / file).exists(), file)
+        self.assertFalse((target / "usr/lib/libnss_berth.so.2").exists())
+
+    def test_what_it_names_is_there(self):
+        text = (SOURCE / "packaging" / "alpine" / "APKBUILD").read_text()
+        values = dict(re.findall(r'(?m)^(\w+)="?(.*?)"?$', text))
+        self.assertEqual(values["install"].replace("$pkgname", "berth"), "berth.post-upgrade")
+        self.assertTrue((SOURCE / "packaging" / "alpine" / "berth.post-upgrade").exists())
+        self.assertEqual(values["pkgver"], "@VERSION@")
+        for field in ("pkgname", "pkgrel", "pkgdesc", "url", "arch", "license", "makedepends", "source", "maintainer"):
+            self.assertTrue(values.get(field), field)
+
+
+if __name__ == "__main__":
+    unittest.main()
