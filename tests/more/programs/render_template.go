@@ -1,0 +1,26 @@
+// Renders deploy/templates/go/berth.ini.tmpl as any Go program would: render_template TEMPLATE <VALUES.json
+package main
+
+import (
+	"encoding/json"
+	"log"
+	"os"
+	"strings"
+	"text/template"
+)
+
+func main() {
+	var values map[string]interface{}
+	if err := json.NewDecoder(os.Stdin).Decode(&values); err != nil {
+		log.Fatal(err)
+	}
+	text := strings.NewReplacer("$", "$$", "\r", " ", "\n", " ").Replace
+	source, err := os.ReadFile(os.Args[1])
+	if err != nil {
+		log.Fatal(err)
+	}
+	parsed := template.Must(template.New("berth.ini").Funcs(template.FuncMap{"text": text}).Parse(string(source)))
+	if err := parsed.Execute(os.Stdout, values); err != nil {
+		log.Fatal(err)
+	}
+}
