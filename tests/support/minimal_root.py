@@ -8,6 +8,7 @@ their own, and with the machine's network.
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 
 from berth import PATIENCE
@@ -15,7 +16,7 @@ from container import PATH, Container
 
 # What any Debian image has, and maintainer scripts may use.
 ESSENTIAL = ["base-files", "base-passwd", "coreutils", "dash", "debconf", "diffutils", "dpkg", "findutils", "grep", "hostname",
-             "init-system-helpers", "libc-bin", "login", "passwd", "procps", "sed", "tar", "util-linux"]
+             "init-system-helpers", "libc-bin", "login", "passwd", "perl-base", "procps", "sed", "tar", "util-linux"]
 LEFT_OUT = re.compile(r"^/usr/share/(doc|man|info|locale|lintian|bug)/|^/usr/share/bash-completion/")
 STATUS = pathlib.Path("/var/lib/dpkg/status")
 
@@ -88,6 +89,10 @@ class MinimalRoot(Container):
         (self.root / "tmp").mkdir(mode=0o1777)
         self.packages, entries = closure([*ESSENTIAL, *packages])
         self._copy_files()
+        for name in self.packages:
+            for file in pathlib.Path("/var/lib/dpkg/info").glob(f"{name}*.list"):
+                if file.name.removesuffix(".list").partition(":")[0] == name:
+                    shutil.copy(file, self.root / "var/lib/dpkg/info")
         (self.root / "var/lib/dpkg/status").write_text("".join(entries[name] for name in self.packages))
         for name in ("passwd", "group"):
             (self.root / "etc" / name).write_bytes((pathlib.Path("/usr/share/base-passwd") / f"{name}.master").read_bytes())
@@ -98,15 +103,28 @@ class MinimalRoot(Container):
         listed = subprocess.run(["dpkg-query", "--listfiles", *self.packages], capture_output=True, text=True, check=True).stdout
         files = {os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path)) for path in listed.splitlines()
                  if path.startswith("/") and not LEFT_OUT.match(path)}
-        files = sorted(path for path in files if os.path.lexists(path) and (os.path.islink(path) or not os.path.isdir(path)))
+        files = sorted(path for path in files if os.path.lexists(path) and not (os.path.islink(path) and path.count("/") == 1))
         pack = subprocess.Popen(["tar", "-cf", "-", "--no-recursion", "--null", "-T", "-"], cwd="/",
                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        unpack = subprocess.Popen(["tar", "-xf", "-", "-C", self.root, "--keep-directory-symlink"], stdin=pack.stdout)
+        unpack = subprocess.Popen(["tar", "-xf", "-", "-C", self.root, "--keep-directory-symlink", "--same-permissions"], stdin=pack.stdout)
         pack.stdout.close()
         pack.stdin.write("\0".join(path.lstrip("/") for path in files).encode())
         pack.stdin.close()
         if unpack.wait() != 0 or pack.wait() != 0:
             raise AssertionError("the files of the packages cannot be copied")
+
+        self._link_alternatives(files)
+
+    def _link_alternatives(self, files):
+        """As the packages' maintainer scripts do it: /usr/bin/cc -> /etc/alternatives/cc -> /usr/bin/gcc."""
+        for file in pathlib.Path("/var/lib/dpkg/alternatives").iterdir():
+            link = self.root / file.read_text().splitlines()[1].lstrip("/")
+            chosen = pathlib.Path("/etc/alternatives") / file.name
+            if chosen.is_symlink() and os.path.realpath(chosen) in files and not os.path.lexists(link):
+                (self.root / "etc/alternatives").mkdir(exist_ok=True)
+                (self.root / "etc/alternatives" / file.name).symlink_to(os.readlink(chosen))
+                link.parent.mkdir(parents=True, exist_ok=True)
+                link.symlink_to(chosen)
 
     def command(self, *words):
         return ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", ENTER, "sh", self.root, *self.environment, *words]

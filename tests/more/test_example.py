@@ -1,0 +1,194 @@
+"""From the package to the end: two minimal roots with nothing in them but the packages and what these depend on. In one the agent is
+the entry point of nginx; the other finds it, through a real ZooKeeper. The README keeps the transcript; BERTH_UPDATE_DOCUMENTS=1
+writes it anew. And the steps of deploy/Dockerfile, in roots that hold the packages that each stage names.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from berth import BUILD, wait_until
+from minimal_root import MinimalRoot
+from ports import reserve_port
+from test_packages import SOURCE, VERSION, build_debian, run
+from zookeeper import ZooKeeper
+
+README = SOURCE / "README.md"
+PARENT = "/users/devteam/web/test1/components"
+BLOCK = re.compile(r"(?ms)(^## A longer example\n.*?^```console\n)(.*?)(^```$)")
+
+NGINX = """\
+pid /run/nginx.pid;
+error_log stderr warn;
+events {}
+http {
+	access_log off;
+	server {
+		listen 127.0.0.1:%s;
+		location = /health { return 200 "fine\\n"; }
+		location / { return 200 "hello\\n"; }
+	}
+}
+"""
+
+# "web" and "client" are the two containers; "#" is done outside of both. Each with what its output matches, and its exit status.
+STEPS = [
+    ("web", f"dpkg --install berth_{VERSION}_ARCH.deb", r"(?s)Setting up berth.*"),
+    ("web", "berthd -t", r"^/etc/berth/berth.ini: good\n$"),
+    ("#", "start web: /usr/share/berth/init/container/entrypoint nginx -g 'daemon off;'", r"^$"),
+    ("#", "start client: /usr/share/berth/init/container/entrypoint", r"^$"),
+    ("web", "berth wait --registered --timeout 50s && berth ready && echo ready", r"^ready\n$"),
+    ("client", f"berth wait {PARENT} --endpoints 1 --timeout 50s", r"^$"),
+    ("client", f"berth endpoints --plain {PARENT}", r"^http://\S+:\d+/\n$"),
+    ("client", "berth host test1.web.devteam.berth", r"(?s)."),
+    ("web", "berth drain --reason 'new kernel' --wait", r"^$"),
+    ("client", f"berth endpoints {PARENT}", r"NoRecord", 3),
+    ("web", "berth undrain && berth wait --registered --timeout 50s", r"^$"),
+    ("web", "berth status --json | grep '\"session\"' >/tmp/before", r"^$"),
+    ("web", f"dpkg --install berth_{VERSION}+1_ARCH.deb", r"(?s)Unpacking berth \(.*\) over \(.*\).*Setting up berth"),
+    ("#", "docker logs web | grep -c 'runs, pid 1,'", r"^2\n$"),
+    ("web", "berth ready && berth status --json | grep '\"session\"' | cmp - /tmp/before && echo the same session", r"^the same session\n$"),
+    ("#", "docker stop web", r"^$"),
+    ("client", f"berth endpoints {PARENT}", r"NoRecord|PathNotFound", 3),
+    ("#", "docker stop client", r"^$"),
+]
+
+
+def next_version(package, folder):
+    """The same package with a later version, as far as dpkg can see."""
+    tree = folder / "next"
+    run("dpkg-deb", "--raw-extract", package, tree)
+    control = tree / "DEBIAN" / "control"
+    control.write_text(control.read_text().replace(f"Version: {VERSION}\n", f"Version: {VERSION}+1\n"))
+    file = folder / package.name.replace(VERSION, f"{VERSION}+1")
+    run("dpkg-deb", "--root-owner-group", "--build", tree, file)
+    return file
+
+
+class RootTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="more-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def root(self, name, packages, **environment):
+        root = MinimalRoot(self.folder / name, packages, **environment)
+        self.addCleanup(root.end)
+        return root
+
+
+class Example(RootTest):
+    def test_installed_registered_found_drained_upgraded_and_stopped(self):
+        package = build_debian()["berth"]
+        needed = [one.split()[0] for one in run("dpkg-deb", "--field", package, "Depends").split(", ")]
+        port = reserve_port(self)
+        with ZooKeeper() as self.server:
+            environment = {"BERTH_REGISTRY": self.server.url, "PORT": port}
+            self.roots = {"web": self.root("web", [*needed, "nginx"], **environment), "client": self.root("client", needed, **environment)}
+            for root in self.roots.values():
+                root.take(package, next_version(package, root.folder))
+            (self.roots["web"].root / "etc/nginx/nginx.conf").write_text(NGINX % port)
+            self.roots["client"].enter(f"dpkg --install /tmp/{package.name}")
+            (self.roots["client"].root / "etc/berth/berth.ini").write_text(f"[registry]\nurl = {self.server.url}\n")
+            text = "".join(self.step(*step) for step in STEPS)
+            self.assertIsNone(self.server.stat(f"/registry{PARENT}/{os.uname().nodename}"))
+        self.keep(text.replace(str(self.folder), "$DIR"))
+
+    def step(self, where, command, pattern, status=0):
+        real = command.replace("ARCH", run("dpkg", "--print-architecture").strip())
+        got, output = self.outside(real) if where == "#" else self.inside(self.roots[where], real)
+        logs = "".join(self.log(name).read_text() for name in self.roots if self.log(name).exists())
+        self.assertEqual(got, status, f"{real}\n{output}\n{logs}")
+        self.assertRegex(output, pattern, f"{real}\n{logs}")
+        prompt = "# " if where == "#" else f"{where}$ "
+        return f"{prompt}{command.replace('ARCH', 'amd64')}\n{output}"
+
+    def log(self, name):
+        return self.folder / f"{name}.log"
+
+    def inside(self, root, command):
+        if root.pid:
+            return root.run(f"cd /tmp && {command}")
+        return 0, root.enter(f"cd /tmp && {command}")
+
+    def outside(self, command):
+        verb, name = re.match(r"(start|docker logs|docker stop) (\w+)", command).groups()
+        root = self.roots[name]
+        if verb == "start":
+            root.start(["/bin/sh", "-c", f"exec {command.partition(': ')[2]}"], self.log(name))
+        elif verb == "docker logs":
+            wait_until(lambda: self.log(name).read_text().count("runs, pid 1,") == 2, "the new program runs")
+            return 0, "2\n"
+        else:
+            os.kill(int(root.pid), 15)
+            self.assertEqual(root.wait(), 0, self.log(name).read_text())
+            root.pid = None
+        return 0, ""
+
+    def keep(self, text):
+        readme = README.read_text()
+        kept = BLOCK.search(readme)
+        self.assertTrue(kept, "the README has a longer example")
+        if "BERTH_UPDATE_DOCUMENTS" in os.environ:
+            README.write_text(readme[: kept.start(2)] + text + readme[kept.end(2):])
+        commands = [line for line in kept.group(2).splitlines() if re.match(r"(web\$|client\$|#) ", line)]
+        self.assertEqual(commands, [line for line in text.splitlines() if re.match(r"(web\$|client\$|#) ", line)],
+                         "BERTH_UPDATE_DOCUMENTS=1 writes it anew")
+
+
+class Dockerfile(RootTest):
+    """Instructions other than FROM, apt-get and COPY run as they are written."""
+
+    def stages(self):
+        text = (SOURCE / "deploy" / "Dockerfile").read_text().replace("\\\n", " ")
+        stages = []
+        for line in text.splitlines():
+            word, _, rest = line.partition(" ")
+            if word == "FROM":
+                stages.append([])
+            elif word and word[0] != "#":
+                stages[-1].append((word, " ".join(rest.split())))
+        return stages
+
+    def packages(self, stage):
+        install = next(rest for word, rest in stage if word == "RUN" and "apt-get install" in rest)
+        return re.search(r"--no-install-recommends (.*?)( &&|$)", install).group(1).split()
+
+    def test_both_stages_do_with_the_packages_that_they_name(self):
+        build, final = self.stages()
+        self.assertEqual(self.packages(final), sorted(self.packages(final)))
+        builder = self.root("build", self.packages(build))
+        run("make", "-s", "dist")
+        source = builder.root / "src"
+        source.mkdir()
+        run("tar", "-xzf", BUILD / f"berth-{VERSION}.tar.gz", "-C", source, "--strip-components=1")
+        (builder.root / "build").mkdir()
+        for word, rest in build:
+            if word == "RUN" and "apt-get" not in rest:
+                # How well it is compiled is no question here.
+                builder.enter(f"cd /build && export CFLAGS=-O0 && {rest}")
+        image = self.root("image", self.packages(final), BERTH_USER="joe")
+        for word, rest in final:
+            copied = re.fullmatch(r"--from=build (/\S+) (/\S+)", rest) if word == "COPY" else None
+            if copied:
+                subprocess.run(["cp", "-a", f"{builder.root}{copied.group(1)}/.", f"{image.root}{copied.group(2)}"], check=True)
+        entry = re.search(r'\["(.*)"\]', dict(final)["ENTRYPOINT"]).group(1)
+        self.assertIn("good", image.enter("berthd -t"))
+        log = self.folder / "log"
+        image.start([entry, "/bin/sleep", "1000"], log)
+        wait_until(lambda: image.run("berth live")[0] == 0, "the agent answers")
+        status, output = image.run("ldd /usr/sbin/berthd /usr/bin/berth /usr/libexec/berth/berth-zookeeper")
+        self.assertEqual(status, 0, output)
+        self.assertNotIn("not found", output)
+        os.kill(int(image.pid), 15)
+        image.wait()
+        self.assertIn("joe", image.enter("berthd -T") if image.process.poll() is not None else "")
+
+
+del RootTest
+
+if __name__ == "__main__":
+    unittest.main()
