@@ -21,6 +21,7 @@
 #include "agent/agent_main_process.h"
 #include "agent/agent_metrics.h"
 #include "agent/agent_names.h"
+#include "agent/agent_outputs.h"
 #include "agent/agent_registry.h"
 #include "agent/agent_reload.h"
 #include "agent/agent_signals.h"
@@ -156,6 +157,7 @@ static void harden(const struct agent *agent)
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 #endif
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* a limit on the size of files is an error like a full disk */
 }
 
 /* Ends no processes of a main process, nor those of a script that executed us. */
@@ -190,6 +192,7 @@ static int start(struct agent *agent, char **main_argv, struct upgrade *received
 		agent_components_create(agent, upgrade_get(received, "components"));
 		agent_drain_load_components(agent);
 		agent_api_adopt(agent, received);
+		agent_outputs_open(agent);
 		code = agent_main_process_start(agent, main_argv, received->main_pid, err);
 	}
 	return code;
@@ -199,13 +202,14 @@ static void finish(struct agent *agent)
 {
 	agent_upgrade_finish(agent);
 	agent_components_destroy(agent);
+	agent_outputs_close(agent);
 	agent_api_close(agent);
 	agent_names_close(agent);
 	agent_cache_close(agent);
 	agent_registry_close(agent);
 	supervise_destroy(agent->supervise);
 	if (!command_wait_for_all(COMMANDS_END_WITHIN_MS)) {
-		log_warn("agent", "a process that a check started is left behind");
+		log_warn("agent", "a process that a check or an output started is left behind");
 	}
 	check_scheduler_destroy(agent->scheduler);
 	agent_history_save(agent);

@@ -10,7 +10,7 @@
  *   agent.c                                                start, finish, agent_reconsider()
  *     agent_hooks  agent_upgrade  agent_reload             requests of the API, orders by signal
  *       agent_stop  agent_drain  agent_metrics
- *         agent_registry  agent_cache  agent_main_process
+ *         agent_registry  agent_cache  agent_outputs  agent_main_process
  *           agent_components  agent_signals
  *             agent_event                                  log, history, agent_wake()
  */
@@ -34,6 +34,7 @@
 #include "agent/dns/dns.h"
 #include "agent/http/http.h"
 #include "agent/names/lookup.h"
+#include "agent/output/output.h"
 #include "agent/supervise/supervise.h"
 #include "lib/base/list.h"
 #include "lib/registry/registry.h"
@@ -63,6 +64,7 @@ enum agent_main_process {
 
 #define AGENT_SIGNAL_COUNT 7
 
+struct agent_output;
 struct agent_upgrade;
 
 struct agent {
@@ -97,7 +99,9 @@ struct agent {
 	struct cache *cache;
 	char *domain; /* of names */
 	struct names_lookups *names;
-	struct dns *dns; /* NULL: nothing listens */
+	struct dns *dns;               /* NULL: nothing listens */
+	struct agent_output **outputs; /* of agent_outputs.c */
+	size_t output_count;
 	struct http *http;
 	struct api *api;
 

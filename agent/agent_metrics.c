@@ -5,6 +5,7 @@
 #include "agent/agent_components.h"
 #include "agent/agent_internal.h"
 #include "agent/agent_names.h"
+#include "agent/agent_outputs.h"
 
 static const enum metric of_checks[] = { METRIC_CHECK_UP, METRIC_CHECK_WARNING,
 	METRIC_CHECK_DURATION, METRIC_CHECK_RUNS };
@@ -75,4 +76,5 @@ void agent_metrics_update(struct agent *agent)
 		update_component(agent, agent->components[i]);
 	}
 	agent_names_update_metrics(agent);
+	agent_outputs_update_metrics(agent);
 }

@@ -9,6 +9,7 @@
 #include "agent/agent_main_process.h"
 #include "agent/agent_metrics.h"
 #include "agent/agent_names.h"
+#include "agent/agent_outputs.h"
 #include "agent/agent_registry.h"
 #include "agent/base/log.h"
 #include "agent/base/notify.h"
@@ -32,6 +33,7 @@ static void apply(struct agent *agent, struct config *next)
 	agent_components_reload(agent, next);
 	apply_options(agent);
 	agent_registry_reauthenticate(agent);
+	agent_outputs_reload(agent);
 	agent_metrics_forget_removed(agent);
 	agent_registry_save_session(agent);
 	if (agent->drain.active) {

@@ -17,6 +17,7 @@
 #include "agent/agent_event.h"
 #include "agent/agent_internal.h"
 #include "agent/agent_names.h"
+#include "agent/agent_outputs.h"
 #include "agent/agent_registry.h"
 #include "agent/agent_signals.h"
 #include "agent/base/allocate.h"
@@ -110,6 +111,7 @@ static json_t *make_document(struct agent *agent)
 	agent->leave_session = agent->upgrade->same_registry;
 	/* Ends checks under way; the records stay. */
 	agent_components_destroy(agent);
+	agent_outputs_close(agent);
 	agent_names_close(agent);
 	agent_cache_close(agent);
 	json_t *session = NULL;

@@ -101,6 +101,43 @@ static void component_row(const struct cli *cli, struct table *table, const json
 	table_line(table, registered ? TABLE_PLAIN : TABLE_WARN, why);
 }
 
+static void output_row(const struct cli *cli, struct table *table, const json_t *output)
+{
+	char since[32];
+	char instances[32];
+	const char *state = output_text(output, "state");
+	bool waits = strcmp(state, "waiting") == 0 || strcmp(state, "held") == 0;
+	bool failed = strcmp(state, "failed") == 0;
+	const char *path = output_text(output, "path");
+	const char *why = output_text(output, "why");
+	output_relative(&cli->output, since, sizeof(since), output_number(output, "since"));
+	snprintf(instances, sizeof(instances), "%.0f", output_number(output, "instances"));
+	table_cell(table, TABLE_PLAIN, output_text(output, "name"));
+	table_cell(table, failed ? TABLE_BAD : waits ? TABLE_WARN : TABLE_GOOD, state);
+	table_cell(table, TABLE_PLAIN, instances);
+	table_cell(table, TABLE_PLAIN, since);
+	table_line(table, TABLE_PLAIN, *path ? path : output_text(output, "socket"));
+	if (*why) {
+		table_line(table, failed ? TABLE_BAD : TABLE_WARN, why);
+	}
+}
+
+static void print_outputs(const struct cli *cli, const json_t *outputs)
+{
+	static const char *const headings[] = { "OUTPUT", "STATE", "INSTANCES", "SINCE" };
+	size_t index;
+	json_t *item;
+	if (json_array_size(outputs) == 0) {
+		return;
+	}
+	struct table *table = table_create(headings, 4, 0);
+	json_array_foreach (outputs, index, item) {
+		output_row(cli, table, item);
+	}
+	putchar('\n');
+	output_table_take(&cli->output, table);
+}
+
 static void print_status(const struct cli *cli, const json_t *agent)
 {
 	static const char *const headings[] = { "COMPONENT", "STATE", "SINCE" };
@@ -115,6 +152,7 @@ static void print_status(const struct cli *cli, const json_t *agent)
 		putchar('\n');
 		output_table_take(&cli->output, table);
 	}
+	print_outputs(cli, json_object_get(agent, "outputs"));
 	json_t *problems = json_object_get(agent, "reload_problems");
 	if (json_array_size(problems)) {
 		puts("\nThe configuration on disk is not the one in use:");

@@ -94,6 +94,17 @@ static const struct family families[METRIC_COUNT] = {
 		"DNS replies that held a part of the answer.", COUNTER, { NULL }, { 0 } },
 	[METRIC_DNS_DROPPED] = { "berth_dns_dropped_total", "Packets that were no DNS query.",
 		COUNTER, { NULL }, { 0 } },
+	[METRIC_OUTPUT_CURRENT] = { "berth_output_current",
+		"1 while the output is what the registry says.", GAUGE, { "output" }, { 0 } },
+	[METRIC_OUTPUT_INSTANCES] = { "berth_output_instances",
+		"Components with an endpoint for the output, when they were last counted.", GAUGE,
+		{ "output" }, { 0 } },
+	[METRIC_OUTPUT_WRITES] = { "berth_output_writes_total",
+		"Files put in place, or changes of HAProxy.", COUNTER, { "output" }, { 0 } },
+	[METRIC_OUTPUT_RUNS] = { "berth_output_runs_total", "Runs of on_change.", COUNTER,
+		{ "output" }, { 0 } },
+	[METRIC_OUTPUT_FAILURES] = { "berth_output_failures_total",
+		"Attempts that failed, at whatever step.", COUNTER, { "output" }, { 0 } },
 };
 
 struct metrics_series {

@@ -160,6 +160,12 @@ bool config_lacks(const struct config_section *section, const char *key)
 	return !entry || (!entry->bad && !*config_given(section, key));
 }
 
+bool config_is_bad(const struct config_section *section, const char *key)
+{
+	const struct config_entry *entry = config_section_find(section, key);
+	return entry && entry->bad;
+}
+
 void config_require(
 	struct config_builder *builder, const struct config_section *section, const char *key)
 {

@@ -35,6 +35,7 @@ void config_apply(struct config_builder *builder, const struct config_section *s
 const char *config_given(const struct config_section *section, const char *key);
 /* True when the key is absent or empty; false also for a bad one, which has been reported. */
 bool config_lacks(const struct config_section *section, const char *key);
+bool config_is_bad(const struct config_section *section, const char *key);
 /* Reports a required key that the section lacks. */
 void config_require(
 	struct config_builder *builder, const struct config_section *section, const char *key);
@@ -62,6 +63,8 @@ void config_rule_endpoint(struct config_builder *builder, const struct config_se
  */
 void config_rule_record(struct config_builder *builder, const struct config_section *section,
 	const struct config_component *component);
+void config_rule_output(struct config_builder *builder, const struct config_section *section,
+	struct config_output *output);
 /* `component` is NULL when the section names none; that has been reported. */
 void config_rule_check(struct config_builder *builder, const struct config_section *section,
 	struct config_check *check, const struct config_component *component);

@@ -69,6 +69,13 @@ static void finish_component(struct config_component *component)
 	free(component->name);
 }
 
+static void finish_output(struct config_output *output)
+{
+	config_fields_finish(&config_sections[CONFIG_OUTPUT], output);
+	free(output->from_path);
+	free(output->name);
+}
+
 void config_ref(struct config *config)
 {
 	if (config) {
@@ -85,6 +92,10 @@ void config_unref(struct config *config)
 		finish_component(&config->components[i]);
 	}
 	free(config->components);
+	for (size_t i = 0; i < config->output_count; i++) {
+		finish_output(&config->outputs[i]);
+	}
+	free(config->outputs);
 	for (size_t i = 0; i < CONFIG_SECTION_COUNT; i++) {
 		const struct config_section_type *type = &config_sections[i];
 		if (type->naming == CONFIG_UNNAMED) {
@@ -258,6 +269,19 @@ static void build_check(struct config_builder *builder, const struct config_sect
 	component->checks[component->check_count++] = check;
 }
 
+static void build_output(struct config_builder *builder, const struct config_section *section)
+{
+	struct config *config = builder->config;
+	config->outputs = allocate_grow(
+		config->outputs, config->output_count, sizeof(*config->outputs));
+	struct config_output *output = &config->outputs[config->output_count++];
+	output->whole = config;
+	output->name = allocate_text(section->name);
+	config_fields_init(&config_sections[CONFIG_OUTPUT], output);
+	config_apply(builder, section, &config_sections[CONFIG_OUTPUT], output);
+	config_rule_output(builder, section, output);
+}
+
 static void check_record(struct config_builder *builder, const struct config_section *section)
 {
 	config_rule_record(builder, section, find_component(builder->config, section->name));
@@ -280,6 +304,7 @@ int config_load(struct config **ret_config, const char *path, struct config_prob
 	build_each(&builder, CONFIG_COMPONENT, refuse_nameless);
 	build_each(&builder, CONFIG_ENDPOINT, build_endpoint);
 	build_each(&builder, CONFIG_CHECK, build_check);
+	build_each(&builder, CONFIG_OUTPUT, build_output);
 	if (problems->error_count == 0) {
 		build_each(&builder, CONFIG_COMPONENT, check_record);
 	}
@@ -334,6 +359,12 @@ bool config_check_equal(const struct config_check *a, const struct config_check 
 {
 	return strcmp(a->name, b->name) == 0 &&
 		config_fields_equal(&config_sections[CONFIG_CHECK], a, b);
+}
+
+bool config_output_equal(const struct config_output *a, const struct config_output *b)
+{
+	return strcmp(a->name, b->name) == 0 &&
+		config_fields_equal(&config_sections[CONFIG_OUTPUT], a, b);
 }
 
 bool config_component_equal(const struct config_component *a, const struct config_component *b)

@@ -220,6 +220,51 @@ struct config_dns {
 	size_t forward_count;
 };
 
+enum config_output_format {
+	CONFIG_FORMAT_LINES, /* to ENV: as enum render_format (lib/render/render.h) */
+	CONFIG_FORMAT_JSON,
+	CONFIG_FORMAT_PROMETHEUS,
+	CONFIG_FORMAT_ENVOY,
+	CONFIG_FORMAT_HAPROXY,
+	CONFIG_FORMAT_NGINX,
+	CONFIG_FORMAT_HOSTS,
+	CONFIG_FORMAT_ENV,
+	CONFIG_FORMAT_HAPROXY_RUNTIME,
+	CONFIG_FORMAT_RENDER /* what the command prints */
+};
+
+/* A file, or a backend of HAProxy, that follows the registry. */
+struct config_output {
+	struct config *whole; /* as in config_check */
+	char *name;
+	char *from;      /* as written: a path, or a tree that ends in slash and two asterisks */
+	char *from_path; /* without these */
+	bool from_tree;
+	char *api; /* which endpoints; "" is any, as in the next two */
+	char *protocol;
+	char *scope;
+	enum config_output_format format;
+	char *render;       /* as written */
+	char **render_argv; /* of CONFIG_FORMAT_RENDER; else NULL */
+	char *path;         /* of the file; "" for haproxy-runtime */
+	char *socket;       /* of HAProxy */
+	char *backend;
+	unsigned mode; /* 0: that of the file that is there, else 0644 */
+	char *owner;
+	unsigned owner_id; /* (unsigned)-1: as it is */
+	char *group;
+	unsigned group_id;
+	int64_t quiet_ms; /* filled in when unset */
+	int64_t max_wait_ms;
+	int min_instances;
+	bool write_when_empty;
+	char *check;
+	char **check_argv; /* NULL: none */
+	char *on_change;
+	char **on_change_argv;
+	int64_t timeout_ms;
+};
+
 struct config {
 	unsigned references;
 	struct config_agent agent;
@@ -228,6 +273,8 @@ struct config {
 	struct config_dns dns;
 	struct config_component *components;
 	size_t component_count;
+	struct config_output *outputs;
+	size_t output_count;
 };
 
 /* One mistake, or a warning about something legal that is surely not meant. */
@@ -293,6 +340,7 @@ const struct config_component *config_find_component(const struct config *config
 
 /* True when all options are equal that matter to the check, so that a reload need not touch it. */
 bool config_check_equal(const struct config_check *a, const struct config_check *b);
+bool config_output_equal(const struct config_output *a, const struct config_output *b);
 bool config_component_equal(const struct config_component *a,
 	const struct config_component *b); /* record, endpoints and path; not its checks */
 

@@ -40,6 +40,7 @@ void config_field_clear(const struct config_option *option, void *target)
 	case CONFIG_FILE:
 		replace_text(&MEMBER(char *), allocate_text(""));
 		break;
+	case CONFIG_USER:
 	case CONFIG_GROUP:
 		replace_text(&MEMBER(char *), allocate_text(""));
 		SECOND(unsigned) = (unsigned)-1;
@@ -74,6 +75,7 @@ static void finish(const struct config_option *option, void *target)
 	switch (option->type) {
 	case CONFIG_TEXT:
 	case CONFIG_FILE:
+	case CONFIG_USER:
 	case CONFIG_GROUP:
 	case CONFIG_BYTES:
 	case CONFIG_STATUS_RANGES:
@@ -229,6 +231,17 @@ static int add_pair(const struct config_option *option, void *target, const char
 	return 0;
 }
 
+static int set_account(
+	const struct config_option *option, void *target, const char *value, struct err *err)
+{
+	int code = option->type == CONFIG_USER ? config_find_user(value, &SECOND(unsigned), err)
+					       : config_find_group(value, &SECOND(unsigned), err);
+	if (code == 0) {
+		replace_text(&MEMBER(char *), allocate_text(value));
+	}
+	return code;
+}
+
 static int set_writer(
 	const struct config_option *option, void *target, const char *value, struct err *err)
 {
@@ -282,6 +295,20 @@ static int set_status_ranges(
 	return 0;
 }
 
+static int set_mode(
+	const struct config_option *option, void *target, const char *value, struct err *err)
+{
+	unsigned mode;
+	if (config_parse_mode(value, &mode, err)) {
+		return BERTH_FAILED;
+	}
+	if (mode < option->min) {
+		return err_set(err, BERTH_FAILED, "leaves no permission to anybody");
+	}
+	MEMBER(unsigned) = mode;
+	return 0;
+}
+
 static int set_scalar(
 	const struct config_option *option, void *target, const char *value, struct err *err)
 {
@@ -294,7 +321,7 @@ static int set_scalar(
 	case CONFIG_NUMBER:
 		return config_parse_number(value, &MEMBER(double), err);
 	case CONFIG_MODE:
-		return config_parse_mode(value, &MEMBER(unsigned), err);
+		return set_mode(option, target, value, err);
 	case CONFIG_SIGNAL:
 		return config_parse_signal(value, &MEMBER(int), err);
 	case CONFIG_WORD:
@@ -337,12 +364,9 @@ int config_field_set(const struct config_option *option, void *target, const cha
 		return set_text(option, target, value, err);
 	case CONFIG_COMMAND:
 		return set_command(option, target, value, err);
+	case CONFIG_USER:
 	case CONFIG_GROUP:
-		if (config_find_group(value, &SECOND(unsigned), err)) {
-			return BERTH_FAILED;
-		}
-		replace_text(&MEMBER(char *), allocate_text(value));
-		return 0;
+		return set_account(option, target, value, err);
 	case CONFIG_LIST:
 		return set_list(option, target, value, err);
 	case CONFIG_NUMBERED:
@@ -397,6 +421,11 @@ static char *duration_text(const struct config_option *option, int64_t ms)
 	return ms < option->min ? allocate_text("") : config_format_duration(ms);
 }
 
+static char *mode_text(const struct config_option *option, unsigned mode)
+{
+	return mode < option->min ? allocate_text("") : allocate_format("%04o", mode);
+}
+
 char *config_field_text(const struct config_option *option, const void *target, size_t index)
 {
 	switch (option->type) {
@@ -415,7 +444,7 @@ char *config_field_text(const struct config_option *option, const void *target, 
 	case CONFIG_SIZE:
 		return config_format_size((int64_t)CONST_MEMBER(size_t));
 	case CONFIG_MODE:
-		return allocate_format("%04o", CONST_MEMBER(unsigned));
+		return mode_text(option, CONST_MEMBER(unsigned));
 	case CONFIG_SIGNAL:
 		return allocate_text(command_signal_name(CONST_MEMBER(int)));
 	case CONFIG_LIST:
@@ -434,6 +463,7 @@ char *config_field_text(const struct config_option *option, const void *target, 
 	case CONFIG_TEXT:
 	case CONFIG_COMMAND:
 	case CONFIG_FILE:
+	case CONFIG_USER:
 	case CONFIG_GROUP:
 		break;
 	}

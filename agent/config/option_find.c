@@ -138,6 +138,7 @@ void config_option_describe(const struct config_option *option, char *out, size_
 		[CONFIG_PAIRS] = "text",
 		[CONFIG_BYTES] = "text with escapes",
 		[CONFIG_SIGNAL] = "signal, by name",
+		[CONFIG_USER] = "user, by name or number",
 		[CONFIG_GROUP] = "group, by name or number",
 		[CONFIG_WRITER] = "user:NAME or group:NAME",
 	};

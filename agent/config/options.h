@@ -28,14 +28,15 @@ enum config_type {
 	CONFIG_NUMBER,   /* double */
 	CONFIG_DURATION, /* int64_t milliseconds, min to max */
 	CONFIG_SIZE,     /* size_t bytes, min to max */
-	CONFIG_MODE,     /* unsigned, octal */
+	CONFIG_MODE,     /* unsigned, octal, at least min */
 	CONFIG_LIST,     /* char ** and a count */
 	CONFIG_NUMBERED, /* char ** and a count; the keys are KEY or KEY.1, KEY.2, … */
 	CONFIG_PAIRS,    /* struct config_name_value * and a count; the keys are KEY.NAME */
 	CONFIG_BYTES,    /* char * and a length, written with escapes */
 	CONFIG_STATUS_RANGES, /* struct config_status_range * and a count, min to max */
 	CONFIG_SIGNAL,        /* int, by name */
-	CONFIG_GROUP,         /* char * and its gid, (unsigned)-1 without one */
+	CONFIG_USER,          /* char * and its uid, (unsigned)-1 without one */
+	CONFIG_GROUP,         /* char * and its gid, likewise */
 	CONFIG_WRITER         /* struct config_writer */
 };
 
@@ -78,6 +79,7 @@ enum config_section_kind {
 	CONFIG_CHECK,
 	CONFIG_CACHE,
 	CONFIG_DNS,
+	CONFIG_OUTPUT,
 	CONFIG_SECTION_COUNT
 };
 

@@ -70,6 +70,10 @@ void config_print(const struct config *config, FILE *stream)
 				CONFIG_CHECK, check->name, check, CONFIG_FOR(check->type), stream);
 		}
 	}
+	for (size_t i = 0; i < config->output_count; i++) {
+		const struct config_output *output = &config->outputs[i];
+		print_section(CONFIG_OUTPUT, output->name, output, 0, stream);
+	}
 }
 
 /* The text as comment lines, broken at blanks. */

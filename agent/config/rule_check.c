@@ -136,19 +136,14 @@ static void rule_endpoints(struct config_builder *builder, const struct config_s
 	}
 }
 
-static bool is_bad(const struct config_section *section, const char *key)
-{
-	const struct config_entry *entry = config_section_find(section, key);
-	return entry && entry->bad;
-}
-
 /*
  * After a failure the next run comes after fast_interval; reports to a ttl check come as they like.
  */
 static bool window_holds_fall(const struct config_section *section, const struct config_check *check)
 {
-	return check->window_ms == 0 || check->type == CHECK_TTL || is_bad(section, "fall") ||
-		is_bad(section, "interval") || is_bad(section, "fast_interval") ||
+	return check->window_ms == 0 || check->type == CHECK_TTL ||
+		config_is_bad(section, "fall") || config_is_bad(section, "interval") ||
+		config_is_bad(section, "fast_interval") ||
 		(check->fall - 1) * check->fast_interval_ms < check->window_ms;
 }
 

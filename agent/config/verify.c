@@ -16,7 +16,12 @@
 
 static const char name_bytes[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
 
-enum { SECTION_NAME_BYTES = 64, ATTRIBUTE_NAME_BYTES = 255, ID_MAX = INT32_MAX };
+enum {
+	SECTION_NAME_BYTES = 64,
+	ATTRIBUTE_NAME_BYTES = 255,
+	PROXY_NAME_BYTES = 128,
+	ID_MAX = INT32_MAX
+};
 
 int config_verify_label(const char *value, struct err *err)
 {
@@ -131,6 +136,24 @@ int config_verify_accounts(const char *value, struct err *err)
 	}
 	config_free_list(items, count);
 	return ret;
+}
+
+int config_verify_scope(const char *value, struct err *err)
+{
+	static const char *const words[] = { "external", "internal", NULL };
+	unsigned index;
+	return config_parse_word(value, words, &index, err);
+}
+
+int config_verify_proxy_name(const char *value, struct err *err)
+{
+	size_t len = strlen(value);
+	if (len <= PROXY_NAME_BYTES && strspn(value, name_bytes) == len) {
+		return 0;
+	}
+	return err_set(err, BERTH_FAILED,
+		"a name in HAProxy is made of letters, digits, . _ and -, at most %d of them",
+		PROXY_NAME_BYTES);
 }
 
 int config_verify_address_type(const char *value, struct err *err)

@@ -9,7 +9,7 @@
 
 int config_verify_label(const char *value, struct err *err) ERR_REQUIRED(2);
 int config_verify_path(const char *value, struct err *err) ERR_REQUIRED(2);
-/* Paths with or without a trailing slash and two asterisks; called for each item. */
+/* A path with or without a trailing slash and two asterisks. */
 int config_verify_warm(const char *value, struct err *err) ERR_REQUIRED(2);
 /* ADDRESS:PORT with a numeric address. */
 int config_verify_dns_address(const char *value, struct err *err) ERR_REQUIRED(2);
@@ -21,6 +21,9 @@ int config_verify_listen(const char *value, struct err *err) ERR_REQUIRED(2);
 int config_verify_registry_url(const char *value, struct err *err) ERR_REQUIRED(2);
 int config_verify_auth(const char *value, struct err *err) ERR_REQUIRED(2);
 int config_verify_accounts(const char *value, struct err *err) ERR_REQUIRED(2);
+int config_verify_scope(const char *value, struct err *err) ERR_REQUIRED(2);
+/* The name of a backend or server in HAProxy's configuration. */
+int config_verify_proxy_name(const char *value, struct err *err) ERR_REQUIRED(2);
 int config_verify_address_type(const char *value, struct err *err) ERR_REQUIRED(2);
 int config_verify_user(const char *value, struct err *err) ERR_REQUIRED(2);
 int config_verify_regex(const char *value, struct err *err) ERR_REQUIRED(2);

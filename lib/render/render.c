@@ -125,9 +125,15 @@ static bool is_literal(const char *host)
 	return inet_pton(strchr(host, ':') ? AF_INET6 : AF_INET, host, bytes) == 1;
 }
 
+static const char *wanted(const char *text)
+{
+	return text && *text ? text : NULL;
+}
+
 static bool lets_through(const struct render_filter *filter, const struct record_endpoint *endpoint)
 {
-	return record_endpoint_matches(endpoint, filter->api, filter->protocol, filter->scope);
+	return record_endpoint_matches(
+		endpoint, wanted(filter->api), wanted(filter->protocol), wanted(filter->scope));
 }
 
 static void write_member(

@@ -39,6 +39,11 @@ FAMILIES = {
     "berth_dns_forwarded_total": ("counter", set()),
     "berth_dns_truncated_total": ("counter", set()),
     "berth_dns_dropped_total": ("counter", set()),
+    "berth_output_current": ("gauge", {"output"}),
+    "berth_output_instances": ("gauge", {"output"}),
+    "berth_output_writes_total": ("counter", {"output"}),
+    "berth_output_runs_total": ("counter", {"output"}),
+    "berth_output_failures_total": ("counter", {"output"}),
     "process_cpu_seconds_total": ("counter", set()),
     "process_resident_memory_bytes": ("gauge", set()),
     "process_virtual_memory_bytes": ("gauge", set()),
@@ -114,7 +119,7 @@ class Metrics(AgentTest):
 
     def setUp(self):
         super().setUp()
-        self.server = self.web_agent()
+        self.server = self.web_agent(extra={"output o": {"from": "/users", "format": "env", "path": self.folder / "o"}})
         self.server.start()
         self.server.wait_state("registered")
 

@@ -268,3 +268,13 @@ class AgentTest(unittest.TestCase):
             return None
         self.assertEqual(result.returncode, 0, result.stderr)
         return json.loads(result.stdout)
+
+    def put(self, path, content, registry=None):
+        file = self.folder / "record.json"
+        file.write_text(json.dumps(content))
+        result = berth("--registry", registry or self.registry, "bind", "-p", path, "--file", file, "--overwrite")
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+    def remove(self, path, registry=None):
+        result = berth("--registry", registry or self.registry, "rm", "-r", path)
+        self.assertEqual(result.returncode, 0, result.stderr)

@@ -17,7 +17,7 @@ import dns.query
 import dns.rcode
 import dns.rdatatype
 
-from berth import PATIENCE, AgentTest, berth  # noqa: E402
+from berth import PATIENCE, AgentTest  # noqa: E402
 
 
 def free_port():
@@ -99,16 +99,6 @@ class NamesTest(AgentTest):
             "yarn:persistence": "permanent",
             **attributes,
         }
-
-    def put(self, path, content, registry=None):
-        file = self.folder / "record.json"
-        file.write_text(json.dumps(content))
-        result = berth("--registry", registry or self.registry, "bind", "-p", path, "--file", file, "--overwrite")
-        self.assertEqual(result.returncode, 0, result.stderr)
-
-    def remove(self, path, registry=None):
-        result = berth("--registry", registry or self.registry, "rm", "-r", path)
-        self.assertEqual(result.returncode, 0, result.stderr)
 
     def ask(self, name, kind="A", **keywords):
         return ask(self.port, name, kind, **keywords)

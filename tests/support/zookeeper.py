@@ -126,6 +126,15 @@ class ZooKeeper:
         answer.check_returncode()
         return {key: int(value, 0) for key, value in (field.split("=") for field in answer.stdout.split())}
 
+    def command(self, word):
+        """The server's answer to one of its four-letter words."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=2) as connection:
+            connection.sendall(word.encode())
+            answer = b""
+            while chunk := connection.recv(4096):
+                answer += chunk
+            return answer.decode(errors="replace")
+
     def _release_port(self):
         if self._claim:
             self._claim.close()
@@ -161,12 +170,7 @@ class ZooKeeper:
     def _answers(self):
         """Whether the server on our port serves, and is ours: its directory says so."""
         try:
-            with socket.create_connection(("127.0.0.1", self.port), timeout=2) as connection:
-                connection.sendall(b"conf")
-                answer = b""
-                while chunk := connection.recv(4096):
-                    answer += chunk
-                return f"dataDir={self._path('data')}/".encode() in answer
+            return f"dataDir={self._path('data')}/" in self.command("conf")
         except OSError:
             return False
 

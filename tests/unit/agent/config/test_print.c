@@ -50,7 +50,11 @@ static const char rich[] =
 	"endpoints = one\nwindow = 1m\n"
 	"[check t]\ncomponent = b\ntype = tcp\ntarget = [::1]:80\nsend =  \\x20a\\r\\n\\x00\\\\ \\x20\n"
 	"[check h]\ncomponent = b\ntype = http\ntarget = http://h/?a=b\nexpect_status = 200-204, 301\n"
-	"[check l]\ncomponent = b\ntype = ttl\nwriter = user:root\n";
+	"[check l]\ncomponent = b\ntype = ttl\nwriter = user:root\n"
+	"[output file]\nfrom = /a/**\nformat = nginx\npath = /tmp/x\nowner = root\nmode = 0600\n"
+	"check = /bin/test -s {}\nwhen_empty = write\n"
+	"[output made]\nfrom = /\nrender = /bin/cat\npath = /tmp/y\n"
+	"[output live]\nfrom = /a\nformat = haproxy-runtime\nsocket = /tmp/s\nbackend = web\n";
 
 Test(config_print, what_is_printed_loads_to_the_same)
 {

@@ -191,6 +191,7 @@ Test(render, instances_are_members_with_an_address_that_the_filter_lets_through)
 	struct render_picture picture = { FROM, members, COUNT };
 	cr_assert_eq(
 		render_count_instances(&picture, &(struct render_filter){ NULL, NULL, NULL }), 3);
+	cr_assert_eq(render_count_instances(&picture, &(struct render_filter){ "", "", "" }), 3);
 	cr_assert_eq(
 		render_count_instances(&picture, &(struct render_filter){ "urn:rest", NULL, NULL }),
 		2);

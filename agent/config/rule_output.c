@@ -1,0 +1,156 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/allocate.h"
+#include "agent/config/build.h"
+#include "agent/config/doubt.h"
+#include "agent/config/shellwords.h"
+
+enum { QUIET_MS = 200, QUIET_RUNTIME_MS = 10 };
+
+/* "/a/b" and its tree, "/a/b/" with two asterisks, have one path. */
+static void split_from(struct config_output *output)
+{
+	static const char tree[] = "/**";
+	size_t len = strlen(output->from);
+	size_t suffix_len = strlen(tree);
+	output->from_tree = len >= suffix_len && strcmp(output->from + len - suffix_len, tree) == 0;
+	len -= output->from_tree ? suffix_len : 0;
+	output->from_path = len ? allocate_bytes(output->from, len) : allocate_text("/");
+}
+
+static void refuse_key(struct config_builder *builder, const struct config_section *section,
+	const char *key, const char *where)
+{
+	if (!config_is_bad(section, key) && !config_lacks(section, key)) {
+		config_report(builder, section, config_section_find(section, key),
+			"`%s` means nothing %s", key, where);
+	}
+}
+
+static void rule_runtime(struct config_builder *builder, const struct config_section *section)
+{
+	static const char *const of_files[] = { "path", "mode", "owner", "group", "check",
+		"on_change" };
+	config_require(builder, section, "socket");
+	config_require(builder, section, "backend");
+	for (size_t i = 0; i < sizeof(of_files) / sizeof(of_files[0]); i++) {
+		refuse_key(builder, section, of_files[i],
+			"with `format = haproxy-runtime`, which writes no file");
+	}
+}
+
+static void rule_file(struct config_builder *builder, const struct config_section *section,
+	const struct config_output *output)
+{
+	config_require(builder, section, "path");
+	refuse_key(builder, section, "socket", "without `format = haproxy-runtime`");
+	if (output->format != CONFIG_FORMAT_HAPROXY) {
+		refuse_key(builder, section, "backend",
+			"without `format = haproxy` or haproxy-runtime");
+	}
+}
+
+/* What makes the content; with `render` alone nobody need write `format = render`. */
+static void rule_content(struct config_builder *builder, const struct config_section *section,
+	struct config_output *output)
+{
+	bool has_render = !config_lacks(section, "render");
+	if (config_lacks(section, "format")) {
+		output->format = CONFIG_FORMAT_RENDER;
+		if (!has_render) {
+			config_report(builder, section, NULL,
+				"[output %s] needs `format`, or `render` with a command",
+				section->name);
+		}
+	} else if (has_render && output->format != CONFIG_FORMAT_RENDER) {
+		config_report(builder, section, config_section_find(section, "render"),
+			"`render` makes the whole content: it goes without another `format`");
+	} else if (!has_render && output->format == CONFIG_FORMAT_RENDER) {
+		config_require(builder, section, "render");
+	}
+}
+
+static void rule_times(struct config_builder *builder, const struct config_section *section,
+	struct config_output *output)
+{
+	if (config_lacks(section, "quiet")) {
+		output->quiet_ms = output->format == CONFIG_FORMAT_HAPROXY_RUNTIME
+			? QUIET_RUNTIME_MS
+			: QUIET_MS;
+	}
+	if (output->max_wait_ms < output->quiet_ms && !config_is_bad(section, "quiet") &&
+		!config_is_bad(section, "max_wait")) {
+		const struct config_entry *entry = config_section_find(section, "max_wait");
+		config_report(builder, section,
+			entry ? entry : config_section_find(section, "quiet"),
+			"`max_wait` (%lldms) must not be less than `quiet` (%lldms)",
+			(long long)output->max_wait_ms, (long long)output->quiet_ms);
+	}
+}
+
+static void doubt_command(struct config_builder *builder, const struct config_section *section,
+	const char *key, char *const *argv)
+{
+	const struct config_entry *entry = config_section_find(section, key);
+	struct err doubt = ERR_INIT;
+	size_t len;
+	const char *syntax = argv ? shellwords_find_syntax(entry->value, &len) : NULL;
+	if (syntax) {
+		err_set(&doubt, BERTH_FAILED,
+			"`%.*s` is passed to the program as it is; write sh -c '…' for a shell",
+			(int)len, syntax);
+	}
+	if (syntax || (argv && config_doubt_program(argv[0], "", &doubt))) {
+		config_warn(builder, section, entry, &doubt);
+	}
+}
+
+static void doubt_check(struct config_builder *builder, const struct config_section *section,
+	const struct config_output *output)
+{
+	struct err doubt = ERR_INIT;
+	if (output->check_argv && !strstr(output->check, "{}")) {
+		err_set(&doubt, BERTH_FAILED,
+			"it has no {}, the name of the new file: it sees what is there already");
+		config_warn(builder, section, config_section_find(section, "check"), &doubt);
+	}
+}
+
+/* Two outputs that write one file, or keep one backend, would undo each other's work for ever. */
+static void refuse_same_place(struct config_builder *builder, const struct config_section *section,
+	const struct config_output *output)
+{
+	for (size_t i = 0; i + 1 < builder->config->output_count; i++) {
+		const struct config_output *other = &builder->config->outputs[i];
+		if (*output->path && strcmp(output->path, other->path) == 0) {
+			config_report(builder, section, config_section_find(section, "path"),
+				"[output %s] writes this file, too", other->name);
+		} else if (*output->socket && strcmp(output->socket, other->socket) == 0 &&
+			strcmp(output->backend, other->backend) == 0) {
+			config_report(builder, section, config_section_find(section, "backend"),
+				"[output %s] keeps this backend, too", other->name);
+		}
+	}
+}
+
+void config_rule_output(struct config_builder *builder, const struct config_section *section,
+	struct config_output *output)
+{
+	split_from(output);
+	config_require(builder, section, "from");
+	if (!config_is_bad(section, "format")) {
+		rule_content(builder, section, output);
+		if (output->format == CONFIG_FORMAT_HAPROXY_RUNTIME) {
+			rule_runtime(builder, section);
+		} else {
+			rule_file(builder, section, output);
+		}
+	}
+	rule_times(builder, section, output);
+	refuse_same_place(builder, section, output);
+	doubt_command(builder, section, "render", output->render_argv);
+	doubt_command(builder, section, "check", output->check_argv);
+	doubt_command(builder, section, "on_change", output->on_change_argv);
+	doubt_check(builder, section, output);
+}

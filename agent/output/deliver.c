@@ -1,0 +1,281 @@
+#include "agent/output/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/allocate.h"
+#include "agent/base/log.h"
+#include "agent/output/file.h"
+#include "lib/base/hash.h"
+
+/*
+ * One attempt at a file, step by step: content, check, file, on_change. Each step ends the attempt or
+ * begins the next one.
+ */
+
+enum { CONTENT_BYTES = 16 << 20, COMMAND_OUTPUT_BYTES = 4096, SHOWN_BYTES = 200 };
+
+void output_drop_attempt(struct output *output)
+{
+	if (output->command) {
+		command_abandon(output->command);
+		output->command = NULL;
+	}
+	if (output->temporary) {
+		output_file_discard(output->temporary);
+		free(output->temporary);
+		output->temporary = NULL;
+	}
+	buffer_finish(&output->content);
+}
+
+static void fail(struct output *output, const struct err *err)
+{
+	output_fail_take(output, allocate_text(err->msg), NULL);
+}
+
+/* ---- commands ---- */
+
+struct command_launch *output_make_launch(const struct config_output *config)
+{
+	const struct command_variable variables[] = {
+		{ "BERTH_OUTPUT", config->name },
+		{ "BERTH_OUTPUT_PATH", config->path },
+	};
+	const struct command_launch_options options = { .variables = variables,
+		.variable_count = sizeof(variables) / sizeof(variables[0]),
+		.user = "",
+		.cwd = "" };
+	return command_launch_create(&options);
+}
+
+/* The last line that says something, cut to a readable length. */
+static char *last_line(const char *text, size_t len)
+{
+	while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\r')) {
+		len--;
+	}
+	size_t start = len;
+	while (start > 0 && text[start - 1] != '\n') {
+		start--;
+	}
+	len -= start;
+	return allocate_bytes(text + start, len < SHOWN_BYTES ? len : SHOWN_BYTES);
+}
+
+/* True when the command succeeded; else the attempt has failed. */
+static bool succeeded(struct output *output, const char *step, const struct command_outcome *outcome)
+{
+	output->command = NULL;
+	if (outcome->end == COMMAND_EXITED && outcome->status == 0) {
+		return true;
+	}
+	char status[COMMAND_STATUS_BYTES];
+	if (outcome->end == COMMAND_TIMED_OUT) {
+		snprintf(status, sizeof(status), "not ended after %lld ms",
+			(long long)output->config->timeout_ms);
+	} else {
+		command_status_text(status, outcome->end, outcome->status);
+	}
+	char *line = outcome->errors_len > 0 ? last_line(outcome->errors, outcome->errors_len)
+					     : last_line(outcome->output, outcome->output_len);
+	output_fail_take(output, allocate_format("%s: %s", step, status), line);
+	return false;
+}
+
+static void start_command(struct output *output, enum output_state state, char *const *argv,
+	const struct buffer *input, void (*on_end)(void *, const struct command_outcome *))
+{
+	const struct command_options options = { .argv = argv,
+		.launch = output->launch,
+		.input = input ? buffer_text(input) : NULL,
+		.input_len = input ? input->len : 0,
+		.output_max = state == OUTPUT_RENDERING ? CONTENT_BYTES : COMMAND_OUTPUT_BYTES,
+		.separate_errors = true,
+		.timeout_ms = output->config->timeout_ms };
+	const struct command_callbacks callbacks = { .on_end = on_end, .context = output };
+	struct err err = ERR_INIT;
+	output->command = command_start(output->loop, &options, &callbacks, &err);
+	if (output->command) {
+		output_enter_take(output, state, allocate_text(""));
+	} else {
+		fail(output, &err);
+	}
+}
+
+/* ---- on_change ---- */
+
+static void write_digest(char out[OUTPUT_DIGEST_BYTES], const struct buffer *content)
+{
+	snprintf(out, OUTPUT_DIGEST_BYTES, "%016llx",
+		(unsigned long long)hash_bytes(HASH_INIT, content->data, content->len));
+}
+
+static void on_notified(void *context, const struct command_outcome *outcome)
+{
+	struct output *output = context;
+	if (succeeded(output, "on_change", outcome)) {
+		write_digest(output->delivered, &output->content);
+		output->callbacks.on_delivered(output->callbacks.context, output);
+		output_succeed(output);
+	}
+}
+
+/* Also for a file that was in place already: its command may have failed, or died with the agent. */
+static void notify(struct output *output)
+{
+	char digest[OUTPUT_DIGEST_BYTES];
+	write_digest(digest, &output->content);
+	if (!output->config->on_change_argv || strcmp(digest, output->delivered) == 0) {
+		output_succeed(output);
+		return;
+	}
+	output->counts.runs++;
+	start_command(output, OUTPUT_NOTIFYING, output->config->on_change_argv, NULL, on_notified);
+}
+
+/* ---- the file ---- */
+
+static void put_in_place(struct output *output)
+{
+	struct err err = ERR_INIT;
+	if (output_file_commit(output->temporary, output->config->path, &err)) {
+		fail(output, &err);
+		return;
+	}
+	free(output->temporary);
+	output->temporary = NULL;
+	output->counts.writes++;
+	output->delivered[0] = '\0';
+	log_info("output", "%s: %s is written, %zu instances", output->config->name,
+		output->config->path, output->instances);
+	notify(output);
+}
+
+static void on_checked(void *context, const struct command_outcome *outcome)
+{
+	struct output *output = context;
+	if (succeeded(output, "check", outcome)) {
+		put_in_place(output);
+	}
+}
+
+/* The word with each {} replaced by the name of the new file. */
+static char *fill_word(const char *word, const char *name)
+{
+	struct buffer out;
+	buffer_init(&out, SIZE_MAX);
+	for (const char *found; (found = strstr(word, "{}")); word = found + 2) {
+		buffer_append(&out, word, (size_t)(found - word));
+		buffer_append_text(&out, name);
+	}
+	buffer_append_text(&out, word);
+	return allocated(buffer_take(&out, NULL));
+}
+
+static void check(struct output *output)
+{
+	char *const *words = output->config->check_argv;
+	if (!words) {
+		put_in_place(output);
+		return;
+	}
+	size_t count = 0;
+	while (words[count]) {
+		count++;
+	}
+	char **argv = allocate_zeroed(count + 1, sizeof(*argv));
+	for (size_t i = 0; i < count; i++) {
+		argv[i] = fill_word(words[i], output->temporary);
+	}
+	start_command(output, OUTPUT_CHECKING, argv, NULL, on_checked);
+	for (size_t i = 0; i < count; i++) {
+		free(argv[i]);
+	}
+	free(argv);
+}
+
+static void take_content(struct output *output)
+{
+	const struct config_output *config = output->config;
+	const char *data = buffer_text(&output->content);
+	size_t len = output->content.len;
+	const struct output_file_owner owner = output_file_owner(
+		config->path, config->mode, config->owner_id, config->group_id);
+	struct err err = ERR_INIT;
+	if (output_file_equals(config->path, data, len, &owner)) {
+		notify(output);
+	} else if (output_file_prepare(&output->temporary, config->path, data, len, &owner, &err)) {
+		fail(output, &err);
+	} else {
+		check(output);
+	}
+}
+
+/* ---- the content ---- */
+
+static void on_rendered(void *context, const struct command_outcome *outcome)
+{
+	struct output *output = context;
+	if (!succeeded(output, "render", outcome)) {
+		return;
+	}
+	if (outcome->output_len == 0 || outcome->output_cut) {
+		output_fail_take(output,
+			allocate_text(outcome->output_cut ? "render: it printed more than 16 MiB"
+							  : "render: it printed nothing"),
+			NULL);
+		return;
+	}
+	buffer_clear(&output->content);
+	buffer_append(&output->content, outcome->output, outcome->output_len);
+	take_content(output);
+}
+
+static void render_by_command(struct output *output, const struct output_picture *picture)
+{
+	const struct config_output *config = output->config;
+	const struct render_filter filter = output_filter(config);
+	struct err err = ERR_INIT;
+	struct buffer input;
+	buffer_init(&input, CONTENT_BYTES);
+	if (output_picture_write(picture, config->name, &filter, &input, &err)) {
+		fail(output, &err);
+	} else {
+		start_command(output, OUTPUT_RENDERING, config->render_argv, &input, on_rendered);
+	}
+	buffer_finish(&input);
+}
+
+static void render(struct output *output, const struct output_picture *picture)
+{
+	const struct config_output *config = output->config;
+	const struct render_options options = { .format = (enum render_format)config->format,
+		.filter = output_filter(config),
+		.name = config->name,
+		.backend = config->backend,
+		.domain = output->domain };
+	struct render_result result;
+	struct err err = ERR_INIT;
+	if (render_write(&output->content, &picture->picture, &options, &result, &err)) {
+		fail(output, &err);
+		return;
+	}
+	if (result.left_out > 0) {
+		log_debug("output", "%s: %zu addresses have no place in this format", config->name,
+			result.left_out);
+	}
+	take_content(output);
+}
+
+void output_deliver(struct output *output, const struct output_picture *picture)
+{
+	output_drop_attempt(output);
+	buffer_init(&output->content, CONTENT_BYTES);
+	if (output->config->format == CONFIG_FORMAT_RENDER) {
+		render_by_command(output, picture);
+	} else {
+		render(output, picture);
+	}
+}

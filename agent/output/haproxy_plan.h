@@ -1,0 +1,52 @@
+/*
+ * Which commands make a backend of HAProxy equal to a set of servers. Pure.
+ *
+ * HAProxy's answer to `show servers state BACKEND` is compared with the servers that are wanted. The
+ * backend's servers are Berth's, but for those whose names begin with "static". A server that somebody
+ * drains by hand stays drained; one in maintenance is set ready when it is wanted.
+ */
+#ifndef AGENT_OUTPUT_HAPROXY_PLAN_H
+#define AGENT_OUTPUT_HAPROXY_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "lib/render/render.h"
+
+#define HAPROXY_NAME_BYTES 300
+#define HAPROXY_HOST_BYTES 64
+
+struct haproxy_server {
+	char name[HAPROXY_NAME_BYTES];
+	char host[HAPROXY_HOST_BYTES]; /* an address, without brackets */
+	unsigned port;
+	unsigned weight;
+};
+
+struct haproxy_servers {
+	struct haproxy_server *items; /* sorted by name */
+	size_t count;
+};
+
+/* The servers of a picture: those endpoints that have a literal address and a port. */
+void haproxy_servers_read(struct haproxy_servers *ret_servers, const struct render_picture *picture,
+	const struct render_filter *filter);
+void haproxy_servers_finish(struct haproxy_servers *servers);
+
+/* Lines for the socket. Deletions come last; one may be refused while connections last. */
+struct haproxy_plan {
+	char **commands;
+	size_t count;
+	size_t change_count; /* of those that are no deletions */
+};
+
+/*
+ * `state` is HAProxy's answer, whose text is changed. 0, or BERTH_FAILED with its words when it is no
+ * list of servers.
+ */
+int haproxy_plan_make(struct haproxy_plan *ret_plan, const char *backend,
+	const struct haproxy_servers *wanted, char *state, struct err *err)
+	__attribute__((warn_unused_result)) ERR_REQUIRED(5);
+void haproxy_plan_finish(struct haproxy_plan *plan);
+
+#endif

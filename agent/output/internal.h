@@ -1,0 +1,70 @@
+/*
+ * Shared by the files of an output.
+ *
+ *   output.c        observes, settles, confirms, decides; the state
+ *   deliver.c       one attempt at a file: content, check, file, on_change
+ *   file.c          the file itself
+ *   picture.c       the records that an output follows
+ *   haproxy.c       the runtime socket of HAProxy; haproxy_plan.c: which commands are due
+ */
+#ifndef AGENT_OUTPUT_INTERNAL_H
+#define AGENT_OUTPUT_INTERNAL_H
+
+#include "agent/command/command.h"
+#include "agent/output/haproxy.h"
+#include "agent/output/output.h"
+#include "agent/output/picture.h"
+#include "lib/base/buffer.h"
+
+#define OUTPUT_DIGEST_BYTES 17
+
+struct output {
+	struct ev_loop *loop;
+	struct cache *cache;
+	const struct config_output *config;
+	char *domain;
+	struct output_callbacks callbacks;
+	struct output_counts counts;
+
+	enum output_state state;
+	char *why;
+	char *printed; /* the last line of the command that failed; "" */
+	double since;  /* wall clock seconds */
+
+	struct cache_observer observer;
+	bool observing;
+	bool complete;           /* the picture was complete once: it can be read */
+	int64_t first_change_ms; /* of those that no attempt has taken up; 0: none */
+	ev_timer timer;          /* SETTLING: the end of quiet; WAITING, FAILED: the next attempt */
+	int64_t backoff_ms;
+	struct cache_wait confirmation; /* of CONFIRMING */
+	size_t instances;
+
+	/* Of an attempt at a file. */
+	struct buffer content;
+	char *temporary;
+	struct command *command;
+	char delivered[OUTPUT_DIGEST_BYTES]; /* the content for which on_change succeeded */
+	struct command_launch *launch;
+
+	struct haproxy *haproxy; /* NULL: the output is a file */
+};
+
+/* Enters a state; the text of the reason is taken. */
+void output_enter_take(struct output *output, enum output_state state, char *why_taken);
+/* The attempt failed: another one follows after a growing pause. `printed` is of a command, or NULL. */
+void output_fail_take(struct output *output, char *why_taken, char *printed_taken);
+/* The attempt succeeded. */
+void output_succeed(struct output *output);
+
+/* Which endpoints the configuration asks for. */
+struct render_filter output_filter(const struct config_output *config);
+
+/* ---- deliver.c: ends in output_fail_take() or output_succeed() ---- */
+
+struct command_launch *output_make_launch(const struct config_output *config);
+void output_deliver(struct output *output, const struct output_picture *picture);
+/* Forgets the attempt, its command and its temporary file. */
+void output_drop_attempt(struct output *output);
+
+#endif

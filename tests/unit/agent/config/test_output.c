@@ -1,0 +1,176 @@
+/* [output NAME]: its defaults, what it refuses, and what it doubts. */
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/config/config.h"
+#include "lib/render/render.h"
+#include "tests/support/scratch.h"
+
+static int load(const char *text, struct config **ret_config, struct config_problems *problems)
+{
+	char path[SCRATCH_PATH];
+	int fd = scratch_file(path);
+	cr_assert_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	close(fd);
+	*ret_config = NULL;
+	int code = config_load(ret_config, path, problems);
+	config_problems_print(problems, stderr);
+	unlink(path);
+	return code;
+}
+
+static struct config *load_good(const char *text)
+{
+	struct config *config;
+	struct config_problems problems;
+	cr_assert_eq(load(text, &config, &problems), 0);
+	cr_assert_eq(problems.count, 0);
+	config_problems_finish(&problems);
+	return config;
+}
+
+#define HEAD "[output o]\nfrom = /a/b\n"
+#define FILE_OUTPUT HEAD "format = nginx\npath = /tmp/x\n"
+#define RUNTIME HEAD "format = haproxy-runtime\nsocket = /s\nbackend = web\n"
+
+Test(config_output, formats_are_numbered_as_the_renderers)
+{
+	cr_assert_eq((int)CONFIG_FORMAT_LINES, (int)RENDER_LINES);
+	cr_assert_eq((int)CONFIG_FORMAT_HAPROXY, (int)RENDER_HAPROXY);
+	cr_assert_eq((int)CONFIG_FORMAT_ENV, (int)RENDER_ENV);
+	cr_assert_eq((int)CONFIG_FORMAT_HAPROXY_RUNTIME, (int)RENDER_FORMATS);
+	for (int format = 0; render_format_names[format]; format++) {
+		char text[200];
+		snprintf(text, sizeof(text), HEAD "path = /x\nformat = %s\n",
+			render_format_names[format]);
+		struct config *config = load_good(text);
+		cr_assert_eq((int)config->outputs[0].format, format);
+		config_unref(config);
+	}
+}
+
+Test(config_output, a_file_has_defaults)
+{
+	struct config *config = load_good(FILE_OUTPUT);
+	const struct config_output *output = &config->outputs[0];
+	cr_assert_eq(config->output_count, 1);
+	cr_assert_str_eq(output->name, "o");
+	cr_assert_str_eq(output->from_path, "/a/b");
+	cr_assert_not(output->from_tree);
+	cr_assert_eq(output->mode, 0);
+	cr_assert_eq(output->owner_id, (unsigned)-1);
+	cr_assert_eq(output->quiet_ms, 200);
+	cr_assert_eq(output->max_wait_ms, 5000);
+	cr_assert_eq(output->min_instances, 1);
+	cr_assert_not(output->write_when_empty);
+	cr_assert_eq(output->timeout_ms, 30000);
+	cr_assert_null(output->check_argv);
+	config_unref(config);
+}
+
+Test(config_output, a_tree_ends_in_two_asterisks)
+{
+	struct config *config = load_good("[output a]\nfrom = /a/b/**\nformat = env\npath = /x\n"
+					  "[output b]\nfrom = /**\nformat = env\npath = /y\n");
+	cr_assert(config->outputs[0].from_tree);
+	cr_assert_str_eq(config->outputs[0].from_path, "/a/b");
+	cr_assert(config->outputs[1].from_tree);
+	cr_assert_str_eq(config->outputs[1].from_path, "/");
+	config_unref(config);
+}
+
+Test(config_output, haproxy_is_told_sooner_than_a_file_is_written)
+{
+	struct config *config = load_good(RUNTIME);
+	cr_assert_eq(config->outputs[0].format, CONFIG_FORMAT_HAPROXY_RUNTIME);
+	cr_assert_eq(config->outputs[0].quiet_ms, 10);
+	config_unref(config);
+}
+
+struct wrong {
+	char text[200];
+	int line;
+	char part[60];
+};
+
+ParameterizedTestParameters(config_output, what_is_wrong_is_refused)
+{
+	static struct wrong all[] = {
+		{ "[output]\nfrom = /a\nformat = env\npath = /x\n", 1, "write [output NAME]" },
+		{ "[output o]\nformat = env\npath = /x\n", 1, "needs `from`" },
+		{ "[output o]\nfrom = a\nformat = env\npath = /x\n", 2, "from" },
+		{ HEAD "path = /x\n", 1, "needs `format`, or `render`" },
+		{ HEAD "path = /x\nformat = ngnix\n", 4, "nginx" },
+		{ HEAD "path = /x\nformat = render\n", 1, "needs `render`" },
+		{ HEAD "path = /x\nformat = env\nrender = /bin/cat\n", 5, "the whole content" },
+		{ HEAD "format = env\n", 1, "needs `path`" },
+		{ HEAD "format = env\npath = x\n", 4, "absolute" },
+		{ FILE_OUTPUT "scope = outer\n", 5, "external or internal" },
+		{ FILE_OUTPUT "mode = 0000\n", 5, "no permission" },
+		{ FILE_OUTPUT "owner = no-such-user\n", 5, "no user" },
+		{ FILE_OUTPUT "group = no-such-group\n", 5, "no group" },
+		{ FILE_OUTPUT "socket = /s\n", 5, "haproxy-runtime" },
+		{ FILE_OUTPUT "backend = web\n", 5, "without `format = haproxy`" },
+		{ FILE_OUTPUT "max_wait = 100ms\n", 5, "less than `quiet`" },
+		{ FILE_OUTPUT "min_instances = 0\n", 5, "between 1 and 100000" },
+		{ FILE_OUTPUT "on_chnage = /bin/true\n", 5, "`on_change`" },
+		{ HEAD "format = haproxy-runtime\nbackend = web\n", 1, "needs `socket`" },
+		{ HEAD "format = haproxy-runtime\nsocket = /s\n", 1, "needs `backend`" },
+		{ RUNTIME "path = /x\n", 6, "writes no file" },
+		{ RUNTIME "on_change = /bin/true\n", 6, "writes no file" },
+		{ HEAD "format = haproxy-runtime\nsocket = /s\nbackend = a;b\n", 5, "letters" },
+		{ FILE_OUTPUT "[output p]\nfrom = /c\nformat = env\npath = /tmp/x\n", 8, "too" },
+		{ RUNTIME
+			"[output p]\nfrom = /c\nformat = haproxy-runtime\nsocket = /s\nbackend = web\n",
+			10, "too" },
+	};
+	return cr_make_param_array(struct wrong, all, sizeof(all) / sizeof(all[0]));
+}
+
+ParameterizedTest(struct wrong *wrong, config_output, what_is_wrong_is_refused)
+{
+	struct config *config;
+	struct config_problems problems;
+	cr_assert_neq(load(wrong->text, &config, &problems), 0);
+	cr_assert_eq(problems.error_count, 1);
+	cr_expect_eq(problems.items[0].line, wrong->line);
+	cr_expect(strstr(problems.items[0].message, wrong->part));
+	config_problems_finish(&problems);
+}
+
+ParameterizedTestParameters(config_output, what_is_surely_not_meant_is_a_warning)
+{
+	static struct wrong all[] = {
+		{ FILE_OUTPUT "on_change = /bin/true && /bin/false\n", 5, "sh -c" },
+		{ FILE_OUTPUT "on_change = /no/such/program\n", 5, "no program" },
+		{ FILE_OUTPUT "check = /bin/true\n", 5, "has no {}" },
+	};
+	return cr_make_param_array(struct wrong, all, sizeof(all) / sizeof(all[0]));
+}
+
+ParameterizedTest(struct wrong *wrong, config_output, what_is_surely_not_meant_is_a_warning)
+{
+	struct config *config;
+	struct config_problems problems;
+	cr_assert_eq(load(wrong->text, &config, &problems), 0);
+	cr_assert_eq(problems.count, 1);
+	cr_expect_eq(problems.items[0].line, wrong->line);
+	cr_expect(strstr(problems.items[0].message, wrong->part));
+	config_problems_finish(&problems);
+	config_unref(config);
+}
+
+Test(config_output, a_change_of_any_option_is_another_output)
+{
+	struct config *config = load_good(FILE_OUTPUT);
+	struct config *same = load_good(FILE_OUTPUT);
+	struct config *other = load_good(FILE_OUTPUT "quiet = 1s\n");
+	cr_assert(config_output_equal(&config->outputs[0], &same->outputs[0]));
+	cr_assert_not(config_output_equal(&config->outputs[0], &other->outputs[0]));
+	config_unref(config);
+	config_unref(same);
+	config_unref(other);
+}

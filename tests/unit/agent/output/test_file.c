@@ -1,0 +1,132 @@
+/* The file of an output: whole, with its owner and mode, or as it was. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/output/file.h"
+#include "tests/support/scratch.h"
+
+static char folder[SCRATCH_PATH];
+static char path[SCRATCH_PATH + 20];
+
+static void make_folder(void)
+{
+	scratch_folder(folder);
+	snprintf(path, sizeof(path), "%s/file", folder);
+}
+
+static void remove_folder(void)
+{
+	unlink(path);
+	cr_assert_eq(rmdir(folder), 0, "something is left behind");
+}
+
+TestSuite(output_file, .init = make_folder, .fini = remove_folder);
+
+static const struct output_file_owner any = { 0644, (uid_t)-1, (gid_t)-1 };
+
+static void write_as(const char *text, const struct output_file_owner *owner)
+{
+	char *temporary = NULL;
+	struct err err = ERR_INIT;
+	cr_assert_eq(output_file_prepare(&temporary, path, text, strlen(text), owner, &err), 0);
+	cr_assert_eq(output_file_commit(temporary, path, &err), 0);
+	free(temporary);
+}
+
+static mode_t mode_of(const char *file)
+{
+	struct stat status;
+	cr_assert_eq(stat(file, &status), 0);
+	return status.st_mode & 07777;
+}
+
+Test(output_file, is_equal_with_just_that_content_and_owner)
+{
+	cr_assert_not(output_file_equals(path, "abc", 3, &any));
+	write_as("abc", &any);
+	cr_assert(output_file_equals(path, "abc", 3, &any));
+	cr_assert_not(output_file_equals(path, "abd", 3, &any));
+	cr_assert_not(output_file_equals(path, "ab", 2, &any));
+	cr_assert_not(output_file_equals(path, "abcd", 4, &any));
+	cr_assert_not(output_file_equals(
+		path, "abc", 3, &(struct output_file_owner){ 0600, (uid_t)-1, (gid_t)-1 }));
+	write_as("", &any);
+	cr_assert(output_file_equals(path, "", 0, &any));
+}
+
+Test(output_file, that_is_long_is_compared_to_its_end)
+{
+	char long_text[20001];
+	memset(long_text, 'a', sizeof(long_text) - 1);
+	long_text[sizeof(long_text) - 1] = '\0';
+	write_as(long_text, &any);
+	cr_assert(output_file_equals(path, long_text, sizeof(long_text) - 1, &any));
+	long_text[sizeof(long_text) - 2] = 'b';
+	cr_assert_not(output_file_equals(path, long_text, sizeof(long_text) - 1, &any));
+}
+
+Test(output_file, keeps_mode_and_owner_of_the_one_that_is_there)
+{
+	struct output_file_owner owner = output_file_owner(path, 0, (uid_t)-1, (gid_t)-1);
+	cr_assert_eq(owner.mode, 0644);
+	cr_assert_eq(owner.user, (uid_t)-1);
+	write_as("a", &owner);
+	cr_assert_eq(mode_of(path), 0644);
+	cr_assert_eq(chmod(path, 0604), 0);
+	owner = output_file_owner(path, 0, (uid_t)-1, (gid_t)-1);
+	cr_assert_eq(owner.user, geteuid());
+	write_as("b", &owner);
+	cr_assert_eq(mode_of(path), 0604);
+	owner = output_file_owner(path, 0640, (uid_t)-1, (gid_t)-1);
+	write_as("c", &owner);
+	cr_assert_eq(mode_of(path), 0640);
+}
+
+Test(output_file, takes_the_place_of_a_symbolic_link_and_leaves_its_target)
+{
+	char target[SCRATCH_PATH + 20];
+	snprintf(target, sizeof(target), "%s/target", folder);
+	FILE *stream = fopen(target, "we");
+	fputs("abc", stream);
+	fclose(stream);
+	cr_assert_eq(symlink(target, path), 0);
+	cr_assert_not(output_file_equals(path, "abc", 3, &any));
+	write_as("new", &any);
+	cr_assert(output_file_equals(path, "new", 3, &any));
+	cr_assert(output_file_equals(target, "abc", 3,
+		&(struct output_file_owner){ mode_of(target), (uid_t)-1, (gid_t)-1 }));
+	unlink(target);
+}
+
+Test(output_file, replaces_what_a_killed_agent_left_behind)
+{
+	char *temporary = NULL;
+	struct err err = ERR_INIT;
+	cr_assert_eq(output_file_prepare(&temporary, path, "half", 4, &any, &err), 0);
+	free(temporary);
+	write_as("whole", &any);
+	cr_assert(output_file_equals(path, "whole", 5, &any));
+}
+
+Test(output_file, that_cannot_be_made_leaves_nothing)
+{
+	char *temporary = NULL;
+	struct err err = ERR_INIT;
+	char deeper[sizeof(path) + 10];
+	snprintf(deeper, sizeof(deeper), "%s/no/file", folder);
+	cr_assert_eq(output_file_prepare(&temporary, deeper, "a", 1, &any, &err), BERTH_FAILED);
+	cr_assert_null(temporary);
+	cr_assert(strstr(err.msg, "No such file"));
+	err_clear(&err);
+	/* A directory stands in its place. */
+	cr_assert_eq(mkdir(path, 0700), 0);
+	cr_assert_eq(output_file_prepare(&temporary, path, "a", 1, &any, &err), 0);
+	cr_assert_eq(output_file_commit(temporary, path, &err), BERTH_FAILED);
+	output_file_discard(temporary);
+	free(temporary);
+	rmdir(path);
+}

@@ -1,0 +1,150 @@
+/* Which commands make HAProxy's servers those that are wanted. */
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/output/haproxy_plan.h"
+
+#define HEAD                                                                                       \
+	"1\n# be_id be_name srv_id srv_name srv_addr srv_op_state srv_admin_state srv_uweight "    \
+	"srv_iweight srv_time_since_last_change srv_check_status srv_check_result "                \
+	"srv_check_health srv_check_state srv_agent_state bk_f_forced_id srv_f_forced_id "         \
+	"srv_fqdn srv_port srvrecord srv_use_ssl srv_check_port srv_check_addr srv_agent_addr "    \
+	"srv_agent_port\n"
+#define LINE(backend, name, host, admin, weight, port)                                             \
+	"3 " backend " 1 " name " " host " 2 " admin " " weight " 1 12 6 3 4 6 0 0 0 - " port      \
+	" - 0 0 - - 0\n"
+
+struct exchange {
+	char state[1600];
+	char commands[700]; /* one a line, sorted as they are sent */
+	size_t change_count;
+};
+
+/* Wanted: c1 127.0.0.1:8001 of weight 1, c2 [::1]:8002 of weight 5. */
+static struct haproxy_servers make_wanted(void)
+{
+	static const struct haproxy_server wanted[] = {
+		{ "c1", "127.0.0.1", 8001, 1 },
+		{ "c2", "::1", 8002, 5 },
+	};
+	struct haproxy_servers servers = { malloc(sizeof(wanted)), 2 };
+	memcpy(servers.items, wanted, sizeof(wanted));
+	return servers;
+}
+
+#define C1 LINE("web", "c1", "127.0.0.1", "0", "1", "8001")
+#define C2 LINE("web", "c2", "::1", "0", "5", "8002")
+#define ADD_C1                                                                                     \
+	"add server web/c1 127.0.0.1:8001 weight 1 check; enable health web/c1; "                  \
+	"enable server web/c1\n"
+#define ADD_C2                                                                                     \
+	"add server web/c2 [::1]:8002 weight 5 check; enable health web/c2; "                      \
+	"enable server web/c2\n"
+
+ParameterizedTestParameters(haproxy_plan, makes_the_servers_equal)
+{
+	static struct exchange all[] = {
+		{ HEAD C1 C2 "\n", "", 0 },
+		{ HEAD "\n", ADD_C1 ADD_C2, 2 },
+		{ HEAD C2 "\n", ADD_C1, 1 },
+		/* Those of other backends are not ours, nor are those that stay. */
+		{ HEAD C1 C2 LINE("other", "c3", "127.0.0.1", "0", "1", "1") "\n", "", 0 },
+		{ HEAD C1 C2 LINE("web", "static-backup", "127.0.0.1", "0", "1", "1") "\n", "", 0 },
+		{ HEAD C1 C2 LINE("web", "c3", "127.0.0.1", "0", "1", "1") "\n",
+			"set server web/c3 state maint\ndel server web/c3\n", 1 },
+		{ HEAD C1 C2 LINE("web", "c3", "127.0.0.1", "1", "1", "1") "\n",
+			"del server web/c3\n", 0 },
+		/* Deletions come behind everything that serves. */
+		{ HEAD C2 LINE("web", "c3", "127.0.0.1", "0", "1", "1") "\n",
+			"set server web/c3 state maint\n" ADD_C1 "del server web/c3\n", 2 },
+		{ HEAD C2 LINE("web", "c1", "127.0.0.9", "0", "1", "8001") "\n",
+			"set server web/c1 addr 127.0.0.1 port 8001\n", 1 },
+		{ HEAD C2 LINE("web", "c1", "127.0.0.1", "0", "7", "9") "\n",
+			"set server web/c1 addr 127.0.0.1 port 8001\nset server web/c1 weight 1\n",
+			2 },
+		/* In maintenance for whatever reason; drained by hand (8) is left. */
+		{ HEAD C1 LINE("web", "c2", "::1", "5", "5", "8002") "\n",
+			"set server web/c2 state ready\n", 1 },
+		{ HEAD C1 LINE("web", "c2", "::1", "8", "5", "8002") "\n", "", 0 },
+	};
+	return cr_make_param_array(struct exchange, all, sizeof(all) / sizeof(all[0]));
+}
+
+ParameterizedTest(struct exchange *exchange, haproxy_plan, makes_the_servers_equal)
+{
+	struct haproxy_servers wanted = make_wanted();
+	struct haproxy_plan plan;
+	struct err err = ERR_INIT;
+	cr_assert_eq(haproxy_plan_make(&plan, "web", &wanted, exchange->state, &err), 0);
+	char found[2000] = "";
+	for (size_t i = 0; i < plan.count; i++) {
+		strcat(found, plan.commands[i]);
+	}
+	cr_expect_str_eq(found, exchange->commands);
+	cr_expect_eq(plan.change_count, exchange->change_count);
+	haproxy_plan_finish(&plan);
+	haproxy_servers_finish(&wanted);
+}
+
+Test(haproxy_plan, another_answer_is_an_error_with_its_words)
+{
+	static const char *const answers[] = { "", "Can't find backend.\n\n", "\n",
+		"Permission denied\n\n" };
+	for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+		char state[100];
+		snprintf(state, sizeof(state), "%s", answers[i]);
+		struct haproxy_servers wanted = make_wanted();
+		struct haproxy_plan plan;
+		struct err err = ERR_INIT;
+		cr_assert_eq(haproxy_plan_make(&plan, "web", &wanted, state, &err), BERTH_FAILED);
+		cr_assert(i != 1 || strstr(err.msg, "Can't find backend."));
+		haproxy_servers_finish(&wanted);
+	}
+}
+
+Test(haproxy_plan, garbage_changes_nothing_of_ours)
+{
+	char state[] = "srv_name\n3 web\n3 web 1 c1\n\xff\xfe \x01\n3 web x y z\n";
+	struct haproxy_servers none = { NULL, 0 };
+	struct haproxy_plan plan;
+	struct err err = ERR_INIT;
+	cr_assert_eq(haproxy_plan_make(&plan, "web", &none, state, &err), 0);
+	cr_assert_eq(plan.count, 0);
+	haproxy_plan_finish(&plan);
+}
+
+Test(haproxy_plan, wants_literal_addresses_with_a_port_sorted_by_name)
+{
+	static const char *const records[][2] = {
+		{ "/a/c-2", "8002\"}" },
+		{ "/a/c1", "8001\"}" },
+		{ "/a/none", "\"}" },
+	};
+	struct render_member members[3];
+	struct record *kept[3];
+	for (size_t i = 0; i < 3; i++) {
+		char text[400];
+		snprintf(text, sizeof(text),
+			"{\"type\":\"JSONServiceRecord\",\"weight\":9,\"external\":[{\"api\":\"x\","
+			"\"addressType\":\"host/port\",\"protocol\":\"http\",\"addresses\":["
+			"{\"host\":\"10.0.0.1\",\"port\":\"%s,{\"host\":\"name\",\"port\":\"1\"}]}]}",
+			records[i][1]);
+		cr_assert_eq(record_decode(&kept[i], text, strlen(text), NULL), 0);
+		members[i] = (struct render_member){ records[i][0], kept[i] };
+	}
+	const struct render_picture picture = { "/a", members, 3 };
+	struct haproxy_servers servers;
+	haproxy_servers_read(&servers, &picture, &(struct render_filter){ "", "", "" });
+	cr_assert_eq(servers.count, 2);
+	cr_assert_str_eq(servers.items[0].name, "c-2");
+	cr_assert_str_eq(servers.items[1].name, "c1");
+	cr_assert_eq(servers.items[1].port, 8001);
+	cr_assert_eq(servers.items[1].weight, 9);
+	haproxy_servers_finish(&servers);
+	for (size_t i = 0; i < 3; i++) {
+		record_free(kept[i]);
+	}
+}
