@@ -16,13 +16,14 @@ SOURCE = pathlib.Path(os.environ.get("BERTH_SRC_DIR", "..")).resolve()
 VERSION = (SOURCE / "VERSION").read_text().strip()
 COMPILING = 600  # seconds
 NAMES = ["berth", "libberth-dev", "libberth0", "libnss-berth"]
+HOME = tempfile.TemporaryDirectory(prefix="packages-home-")
 
 
 def run(*command, folder=BUILD, **environment):
-    """Runs a command that must succeed; returns all that it says."""
+    """Runs a command that must succeed, with a home of its own; returns all that it says."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "BERTH_", "ASAN", "UBSAN"))}
     result = subprocess.run(
-        list(map(str, command)), cwd=folder, env={**kept, **environment}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        list(map(str, command)), cwd=folder, env={**kept, "HOME": HOME.name, **environment}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, text=True, timeout=COMPILING, check=False,
     )
     if result.returncode != 0:
@@ -82,7 +83,7 @@ class Debian(Temporary):
         tree = place / f"berth-{VERSION}"
         shutil.copytree(tree / "packaging" / "debian", tree / "debian")
         run("sh", "-c", "umask 077; exec dpkg-buildpackage --build=binary --unsigned-source --unsigned-changes -j1", folder=tree,
-            TZ="Pacific/Kiritimati", LC_ALL="C", LANG="de_DE.UTF-8", HOME="/nonexistent", USER="nobody", DEB_BUILD_OPTIONS="parallel=1")
+            TZ="Pacific/Kiritimati", LC_ALL="C", LANG="de_DE.UTF-8", HOME=str(place / "home"), USER="nobody", DEB_BUILD_OPTIONS="parallel=1")
         for name, file in self.packages.items():
             self.assertEqual(digest(file), digest(place / file.name), name)
 
