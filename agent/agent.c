@@ -18,6 +18,7 @@
 #include "agent/agent_event.h"
 #include "agent/agent_hooks.h"
 #include "agent/agent_internal.h"
+#include "agent/agent_linger.h"
 #include "agent/agent_main_process.h"
 #include "agent/agent_metrics.h"
 #include "agent/agent_names.h"
@@ -82,6 +83,7 @@ static void agent_reconsider(struct agent *agent)
 	}
 	agent_drain_proceed(agent);
 	agent_stop_proceed(agent);
+	agent_linger_proceed(agent);
 	notify_status_of(agent);
 }
 
@@ -178,6 +180,7 @@ static int start(struct agent *agent, char **main_argv, struct upgrade *received
 	if (code == 0) {
 		open_services(agent, received);
 		agent_drain_load(agent, upgrade_get(received, "drain"));
+		agent_linger_init(agent);
 		code = agent_registry_open(agent, upgrade_get(received, "session"), err);
 	}
 	if (code == 0) {

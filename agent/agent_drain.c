@@ -134,6 +134,7 @@ void agent_drain_end(struct agent *agent, struct component *component)
 void agent_drain_confirm_again(struct agent *agent)
 {
 	agent->drained_at = 0;
+	agent->drain.quiet_looks = 0;
 	agent_wake(agent);
 }
 
@@ -144,6 +145,7 @@ static void confirmed(struct agent *agent)
 	bool out = agent->drain.active && agent_components_settled(agent);
 	if (out && !agent->drain_unconfirmed) {
 		agent->drained_at = ev_now(agent->loop);
+		agent_wake(agent);
 	} else if (out) {
 		ev_timer_stop(agent->loop, &agent->drain_retry_timer);
 		ev_timer_set(&agent->drain_retry_timer, CONFIRM_AGAIN_S, 0.0);
@@ -191,6 +193,9 @@ static void on_retry_timer(struct ev_loop *loop, ev_timer *timer, int events)
 double agent_drain_left_s(const struct agent *agent)
 {
 	double delay_s = (double)agent->config->agent.drain_delay_ms / 1000.0;
+	if (agent->drained_at > 0 && drain_is_quiet(&agent->drain)) {
+		return 0;
+	}
 	return agent->drained_at > 0 ? agent->drained_at + delay_s - ev_now(agent->loop) : delay_s;
 }
 
@@ -202,16 +207,31 @@ json_t *agent_drain_json(const struct agent *agent)
 	return json;
 }
 
+static bool component_is_out(struct component *component)
+{
+	return component_drain(component)->active && !component_registered(component) &&
+		announce_settled(component_announce(component));
+}
+
+static bool delay_is_over(const struct agent *agent, struct component *component)
+{
+	double delay_s = (double)agent->config->agent.drain_delay_ms / 1000.0;
+	return drain_is_quiet(component_drain(component)) ||
+		ev_now(agent->loop) >= announce_since(component_announce(component)) + delay_s;
+}
+
+bool agent_drain_component_waits(const struct agent *agent, struct component *component)
+{
+	return component_is_out(component) && !delay_is_over(agent, component);
+}
+
 json_t *agent_drain_component_json(const struct agent *agent, struct component *component)
 {
 	const struct drain *drain = component_drain(component);
 	if (!drain->active) {
 		return NULL;
 	}
-	const struct announce *announce = component_announce(component);
-	double delay_s = (double)agent->config->agent.drain_delay_ms / 1000.0;
-	bool done = announce_settled(announce) && !component_registered(component) &&
-		ev_now(agent->loop) >= announce_since(announce) + delay_s;
+	bool done = component_is_out(component) && delay_is_over(agent, component);
 	json_t *json = drain_json(drain);
 	json_object_set_new(json, "done", json_boolean(done));
 	return json;

@@ -38,6 +38,8 @@ void agent_drain_proceed(struct agent *agent);
  * it.
  */
 double agent_drain_left_s(const struct agent *agent);
+/* A component drained by itself is out, and drain_delay runs. */
+bool agent_drain_component_waits(const struct agent *agent, struct component *component);
 /* With "done": the registry has confirmed, and drain_delay has passed since. New reference. */
 json_t *agent_drain_json(const struct agent *agent);
 /* The same of a component; NULL while it is not drained by itself. */

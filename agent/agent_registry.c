@@ -279,6 +279,37 @@ static void on_attempt(void *context, const char *why, unsigned count)
 			.unlogged = true });
 }
 
+static const char *const results[] = { "ok", "refused", "timeout", "unavailable" };
+
+/* That there is no such path is an answer, too. */
+static const char *result_of(int code)
+{
+	switch (code) {
+	case 0:
+	case BERTH_PATH_NOT_FOUND:
+		return results[0];
+	case BERTH_TIMEOUT:
+		return results[2];
+	case BERTH_REGISTRY_UNAVAILABLE:
+		return results[3];
+	default:
+		return results[1];
+	}
+}
+
+static void on_answer(void *context, int code, double duration_s)
+{
+	struct agent *agent = context;
+	metrics_observe(agent->metrics, METRIC_REGISTRY_REQUESTS, result_of(code), duration_s);
+}
+
+static void make_request_series(struct metrics *metrics)
+{
+	for (size_t i = 0; i < sizeof(results) / sizeof(results[0]); i++) {
+		metrics_series(metrics, METRIC_REGISTRY_REQUESTS, results[i], "");
+	}
+}
+
 /* Hadoop's own layout lets users write their homes. */
 static bool uses_hadoop_layout(const struct config *config)
 {
@@ -309,9 +340,11 @@ int agent_registry_open(struct agent *agent, const json_t *left, struct err *err
 		.on_state = on_state,
 		.on_log = on_log,
 		.on_attempt = on_attempt,
+		.on_answer = on_answer,
 		.context = agent,
 	};
 	list_init(&agent->abandoned);
+	make_request_series(agent->metrics);
 	int code = registry_open(&agent->registry, &options, err);
 	if (code == 0) {
 		registry_loop_init(&agent->registry_driver, agent->loop, agent->registry);

@@ -67,7 +67,9 @@ static void deregistered(struct agent *agent)
 		stop_main_process(agent);
 		return;
 	}
-	log_info("agent", "deregistered; staying for another %.3g s", left_s);
+	log_info("agent", "deregistered; staying for another %.3g s%s", left_s,
+		agent->config->agent.drain_early ? ", or until no connection is left" : "");
+	agent->drain.quiet_looks = 0;
 	enter(agent, AGENT_LINGERING, left_s);
 }
 
@@ -132,6 +134,8 @@ void agent_stop_proceed(struct agent *agent)
 	case AGENT_LINGERING:
 		if (agent->supervise && agent_main_process_over(agent)) {
 			done(agent);
+		} else if (drain_is_quiet(&agent->drain)) {
+			stop_main_process(agent);
 		}
 		break;
 	case AGENT_STOPPING_PROCESS:

@@ -24,6 +24,8 @@ struct table {
 	bool facts;
 	/* too narrow: the key has a line of its own, above the rest of its row */
 	bool stacked;
+	bool sentences; /* the last column holds some */
+	bool below;     /* too narrow: they have lines of their own, below their rows */
 	size_t *widths;
 	struct cells cells;
 	struct cells lines;  /* in rows of their own … */
@@ -32,7 +34,7 @@ struct table {
 
 static const char GAP[] = "  ";
 
-enum { LEAST_CUT_WIDTH = 8 };
+enum { LEAST_CUT_WIDTH = 8, LEAST_SENTENCE_WIDTH = 24 };
 
 static void *must(void *memory)
 {
@@ -189,7 +191,11 @@ static const struct cell *cells_add(struct cells *cells, enum table_colour colou
 
 void table_cell(struct table *table, enum table_colour colour, const char *text)
 {
-	size_t *widest = &table->widths[table->cells.count % table->columns];
+	size_t column = table->cells.count % table->columns;
+	size_t *widest = &table->widths[column];
+	if (table->cells.count >= table->columns && column + 1 == table->columns) {
+		table->sentences = table->sentences || strchr(text, ' ');
+	}
 	const struct cell *cell = cells_add(&table->cells, colour, text);
 	*widest = cell->width > *widest ? cell->width : *widest;
 }
@@ -211,6 +217,24 @@ static size_t least_width(const struct table *table, size_t column)
 	size_t least = heading > LEAST_CUT_WIDTH ? heading : LEAST_CUT_WIDTH;
 	return column == table->key || table->widths[column] < least ? table->widths[column]
 								     : least;
+}
+
+/*
+ * Sentences that are too wide are broken inside of the last column, or, when that would be too narrow,
+ * below their rows.
+ */
+static void fit_sentences(struct table *table, size_t width)
+{
+	size_t *last = &table->widths[table->columns - 1];
+	size_t others = strlen(GAP) * (table->columns - 1);
+	for (size_t i = 0; i + 1 < table->columns; i++) {
+		others += table->widths[i];
+	}
+	if (!table->sentences || others + *last <= width) {
+		return;
+	}
+	table->below = others + LEAST_SENTENCE_WIDTH > width;
+	*last = table->below ? 0 : width - others;
 }
 
 /* How much a column asks for being cut: the last one, which tells most, half as much as others. */
@@ -237,7 +261,8 @@ static size_t column_to_cut(const struct table *table)
 
 static void fit_columns(struct table *table, size_t width)
 {
-	size_t needed = strlen(GAP) * (table->columns - 1);
+	fit_sentences(table, width);
+	size_t needed = strlen(GAP) * (table->columns - (table->below ? 2 : 1));
 	size_t least = needed;
 	for (size_t i = 0; i < table->columns; i++) {
 		needed += table->widths[i];
@@ -264,14 +289,13 @@ static const char *ending(const char *text, size_t width)
 }
 
 /* Returns the cells of the screen that it took. */
-static size_t print_text(const struct cell *cell, size_t width, bool last, FILE *out)
+static size_t print_text(const struct cell *cell, size_t width, FILE *out)
 {
 	if (cell->width <= width) {
 		fputs(cell->text, out);
 		return cell->width;
 	}
-	bool sentence = last && strchr(cell->text, ' ');
-	const char *end = sentence ? "" : ending(cell->text, (width - 1) * 2 / 3);
+	const char *end = ending(cell->text, (width - 1) * 2 / 3);
 	int bytes = (int)fitting(cell->text, width - 1 - table_width(end));
 	char *start = must(strndup(cell->text, (size_t)bytes));
 	fprintf(out, "%s…%s", start, end);
@@ -284,7 +308,7 @@ static void print_cell(const struct cell *cell, size_t width, bool last, FILE *o
 {
 	const char *code = colour ? table_colour_code(cell->colour) : "";
 	fputs(code, out);
-	size_t taken = print_text(cell, width, last, out);
+	size_t taken = print_text(cell, width, out);
 	fputs(*code ? "\033[0m" : "", out);
 	if (!last) {
 		fprintf(out, "%*s%s", (int)(width - taken), "", GAP);
@@ -294,7 +318,7 @@ static void print_cell(const struct cell *cell, size_t width, bool last, FILE *o
 /* Nothing is padded behind the last cell that holds something. */
 static size_t last_used_column(const struct table *table, size_t row)
 {
-	size_t last = table->columns;
+	size_t last = table->columns - table->below;
 	while (last > 0 &&
 		(table->cells.items[row + last - 1].width == 0 ||
 			(table->stacked && last - 1 == table->key))) {
@@ -303,34 +327,14 @@ static size_t last_used_column(const struct table *table, size_t row)
 	return last;
 }
 
-static void print_row(const struct table *table, size_t row, FILE *out, bool colour)
-{
-	size_t used = last_used_column(table, row);
-	const struct cell *cells = &table->cells.items[row];
-	if (table->stacked) {
-		print_cell(&cells[table->key], cells[table->key].width, true, out, colour);
-		fprintf(out, "\n%s", GAP);
-	}
-	for (size_t i = 0; i < used; i++) {
-		if (!table->stacked || i != table->key) {
-			print_cell(&cells[i], table->widths[i], i + 1 == used, out, colour);
-		}
-	}
-	fputc('\n', out);
-}
-
 /*
- * A line below a row, broken between words where it is wider than the terminal; a word itself is
- * never broken.
+ * A text in lines of at most `room` cells, the first of `first`, broken between words; a word itself
+ * is never broken. `indent`: of the lines behind the first.
  */
-static void print_line(const struct cell *cell, size_t width, FILE *out, bool colour)
+static void print_broken(const char *text, size_t first, size_t room, size_t indent, FILE *out)
 {
-	const char *code = colour ? table_colour_code(cell->colour) : "";
-	const char *text = cell->text;
-	size_t room = width > 2 * strlen(GAP) ? width - strlen(GAP) : SIZE_MAX;
-	fprintf(out, "%s%s", GAP, code);
-	while (table_width(text) > room) {
-		size_t bytes = fitting(text, room + 1);
+	while (table_width(text) > first) {
+		size_t bytes = fitting(text, first + 1);
 		while (bytes > 0 && text[bytes - 1] != ' ') {
 			bytes--;
 		}
@@ -341,11 +345,56 @@ static void print_line(const struct cell *cell, size_t width, FILE *out, bool co
 		if (text[bytes] == '\0') {
 			break;
 		}
-		fprintf(out, "%.*s\n%s%s", (int)bytes - 1, text, GAP, GAP);
+		fprintf(out, "%.*s\n%*s", (int)bytes - 1, text, (int)indent, "");
 		text += bytes;
-		room = width - 2 * strlen(GAP);
+		first = room;
 	}
-	fprintf(out, "%s%s\n", text, *code ? "\033[0m" : "");
+	fputs(text, out);
+}
+
+/* A line below a row, broken where it is wider than the terminal. */
+static void print_line(const struct cell *cell, size_t width, FILE *out, bool colour)
+{
+	const char *code = colour ? table_colour_code(cell->colour) : "";
+	size_t gap = strlen(GAP);
+	bool fits = width <= 2 * gap;
+	fprintf(out, "%s%s", GAP, code);
+	print_broken(cell->text, fits ? SIZE_MAX : width - gap, width - 2 * gap, 2 * gap, out);
+	fprintf(out, "%s\n", *code ? "\033[0m" : "");
+}
+
+/* The last cell of a row, when it is a sentence; `indent`: what is left of it. */
+static void print_sentence(
+	const struct table *table, const struct cell *cell, size_t indent, FILE *out, bool colour)
+{
+	const char *code = colour ? table_colour_code(cell->colour) : "";
+	size_t room = table->widths[table->columns - 1];
+	fputs(code, out);
+	print_broken(cell->text, room, room, indent, out);
+	fputs(*code ? "\033[0m" : "", out);
+}
+
+static void print_row(const struct table *table, size_t row, FILE *out, bool colour)
+{
+	size_t used = last_used_column(table, row);
+	size_t indent = table->stacked ? strlen(GAP) : 0;
+	const struct cell *cells = &table->cells.items[row];
+	if (table->stacked) {
+		print_cell(&cells[table->key], cells[table->key].width, true, out, colour);
+		fprintf(out, "\n%s", GAP);
+	}
+	for (size_t i = 0; i < used; i++) {
+		if (table->stacked && i == table->key) {
+			continue;
+		}
+		if (i + 1 == table->columns && table->sentences && !table->facts) {
+			print_sentence(table, &cells[i], indent, out, colour);
+		} else {
+			print_cell(&cells[i], table->widths[i], i + 1 == used, out, colour);
+		}
+		indent += table->widths[i] + strlen(GAP);
+	}
+	fputc('\n', out);
 }
 
 void table_print(struct table *table, FILE *out, bool colour, size_t width)
@@ -356,6 +405,10 @@ void table_print(struct table *table, FILE *out, bool colour, size_t width)
 	}
 	for (size_t row = 0; row + table->columns <= table->cells.count; row += table->columns) {
 		print_row(table, row, out, colour);
+		const struct cell *sentence = &table->cells.items[row + table->columns - 1];
+		if (table->below && row > 0 && sentence->width > 0) {
+			print_line(sentence, width, out, colour);
+		}
 		while (line < table->lines.count &&
 			table->lines_after[line] <= row + table->columns) {
 			print_line(&table->lines.items[line++], width, out, colour);

@@ -4,6 +4,9 @@
 
 #include "lib/base/text.h"
 
+/* One look is not enough: a client that has just read the record may be about to connect. */
+enum { QUIET_LOOKS = 2 };
+
 void drain_begin(struct drain *drain, const char *reason, double for_s, double now)
 {
 	if (!drain->active) {
@@ -17,6 +20,17 @@ void drain_begin(struct drain *drain, const char *reason, double for_s, double n
 void drain_end(struct drain *drain)
 {
 	memset(drain, 0, sizeof(*drain));
+}
+
+bool drain_look(struct drain *drain, bool quiet)
+{
+	drain->quiet_looks = quiet ? drain->quiet_looks + 1 : 0;
+	return drain->quiet_looks == QUIET_LOOKS;
+}
+
+bool drain_is_quiet(const struct drain *drain)
+{
+	return drain->quiet_looks >= QUIET_LOOKS;
 }
 
 bool drain_expire(struct drain *drain, double now)

@@ -14,11 +14,17 @@ struct drain {
 	char reason[256];
 	double since;
 	double until; /* 0: until an operator ends it */
+	/* with drain_early: how many looks in a row found no connection, since the record is out */
+	unsigned quiet_looks;
 };
 
 /* Begins a drain, or replaces the reason and the end of the current one. `for_s` 0: without end. */
 void drain_begin(struct drain *drain, const char *reason, double for_s, double now);
 void drain_end(struct drain *drain);
+
+/* Counts a look; true when drain_delay ends with it, as the second in a row that found nothing. */
+bool drain_look(struct drain *drain, bool quiet);
+bool drain_is_quiet(const struct drain *drain);
 
 /* Ends it when its time is over; true if that happened just now. */
 bool drain_expire(struct drain *drain, double now);

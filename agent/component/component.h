@@ -78,6 +78,9 @@ struct check *component_check(const struct component *component, size_t index);
 /* The endpoint of that name, or NULL. */
 const struct config_endpoint *component_endpoint_config(
 	const struct component *component, const char *name);
+/* Calls `visit` for the port of each address that its endpoints have, in the record or not. */
+void component_each_port(const struct component *component,
+	void (*visit)(void *context, uint16_t port), void *context);
 /*
  * Publishes (an array of address texts or objects) or withdraws (NULL) the addresses of a dynamic endpoint. `connection`: whose end
  * withdraws them, 0 for none. The error says what is wrong with them; then nothing changed.

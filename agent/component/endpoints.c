@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
+#include "lib/record/target.h"
 
 /* ---- taken out by checks ---- */
 
@@ -248,4 +249,35 @@ json_t *component_endpoints_save(const struct component *component)
 		}
 	}
 	return addresses;
+}
+
+/* ---- ports ---- */
+
+static void visit_port(const char *address_type, const json_t *address,
+	void (*visit)(void *context, uint16_t port), void *context)
+{
+	struct record_target target;
+	if (record_target_read(&target, address_type, address) && target.port > 0) {
+		visit(context, target.port);
+	}
+}
+
+void component_each_port(const struct component *component,
+	void (*visit)(void *context, uint16_t port), void *context)
+{
+	for (size_t i = 0; i < component->endpoint_count; i++) {
+		const struct config_endpoint *config = &component->config->endpoints[i];
+		for (size_t j = 0; j < config->address_count; j++) {
+			struct err ignored = ERR_INIT;
+			json_t *address = record_address_parse(
+				config->address_type, config->addresses[j], &ignored);
+			visit_port(config->address_type, address, visit, context);
+			json_decref(address);
+		}
+		size_t index;
+		json_t *supplied;
+		json_array_foreach (component->endpoints[i].addresses, index, supplied) {
+			visit_port(config->address_type, supplied, visit, context);
+		}
+	}
 }

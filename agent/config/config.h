@@ -173,6 +173,7 @@ struct config_agent {
 	enum log_level log_level;
 	bool log_json;
 	int64_t drain_delay_ms;
+	bool drain_early;
 	int64_t stop_timeout_ms; /* TERM to KILL of the supervised process, default 5 s */
 	enum config_restart restart;
 	int restart_limit; /* restarts in a row; 0: any number */

@@ -102,6 +102,10 @@ static const struct config_option agent_options[] = {
 	{ "drain_delay", DURATION(agent, drain_delay_ms, 0, HOURS(24)), .fallback = "0s",
 		.help = "How long to wait after deregistering, before the agent exits or stops the process that "
 			"it supervises, so that clients notice." },
+	{ "drain_early", BOOLEAN(agent, drain_early), .fallback = "no",
+		.help = "Whether drain_delay ends early, once two looks a second apart find no TCP connection on "
+			"the ports of the endpoints. A port that nobody listens on in the agent's network "
+			"namespace says nothing: then the whole delay passes." },
 	{ "stop_timeout", DURATION(agent, stop_timeout_ms, 0, HOURS(24)), .fallback = "5s",
 		.help = "How long the supervised process has from its stop signal to SIGKILL." },
 	{ "stop_signal", SIGNAL(agent, stop_signal), .fallback = "TERM",

@@ -41,6 +41,7 @@ struct registry_call {
 		struct registry_call *call); /* from registry_dispatch() only; may free the call */
 	void *owner;
 	enum registry_call_state state;
+	double submitted_s;
 	struct list link; /* while refused */
 };
 
@@ -80,6 +81,7 @@ struct registry {
 	void (*on_state)(void *context, enum registry_state state, const char *why);
 	void (*on_log)(void *context, enum registry_log_level level, const char *message);
 	void (*on_attempt)(void *context, const char *why, unsigned count);
+	void (*on_answer)(void *context, int code, double duration_s);
 	void *context;
 	char *url;     /* without secrets */
 	char *warning; /* found at opening, logged at the first dispatch; or NULL */

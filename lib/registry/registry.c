@@ -62,6 +62,7 @@ static struct registry *registry_create(const struct registry_options *options, 
 	registry->on_state = options->on_state;
 	registry->on_log = options->on_log;
 	registry->on_attempt = options->on_attempt;
+	registry->on_answer = options->on_answer;
 	registry->context = options->context;
 	registry->request_timeout_ms = options->request_timeout_ms;
 	registry->foreign_paths = options->foreign_paths;

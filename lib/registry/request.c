@@ -51,6 +51,7 @@ void registry_call_submit(struct registry *registry, struct registry_call *call,
 	}
 	call->registry = registry;
 	call->state = REGISTRY_CALL_SUBMITTED;
+	call->submitted_s = clock_monotonic_s();
 	call->task.owner = call;
 	call->task.deadline_ms = deadline_ms;
 	registry->ops->submit(registry->backend, &call->task);
@@ -87,6 +88,11 @@ void registry_call_finish(struct registry_call *call)
 void registry_call_completed(struct registry_task *task)
 {
 	struct registry_call *call = task->owner;
+	struct registry *registry = call->registry;
+	if (call->state == REGISTRY_CALL_SUBMITTED && registry->on_answer) {
+		registry->on_answer(registry->context, task->ret_err.code,
+			clock_monotonic_s() - call->submitted_s);
+	}
 	call->state = REGISTRY_CALL_IDLE;
 	if (task->ret_data) {
 		record_trim(task->ret_data, &task->ret_len);

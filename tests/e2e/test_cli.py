@@ -618,6 +618,23 @@ class ThroughAnAgent(AgentTest):
             self.assertTrue(all(line.startswith("    ") for line in lines[begin + 1 :]), lines)
             self.assertIn(reason, " ".join(line.strip() for line in lines[begin:]))
 
+    def test_no_terminal_is_too_narrow_for_what_a_check_said(self):
+        """checks and history break a sentence inside of its column, or below the row."""
+        said = "no route to the database of the shop at db-1.example.org, tried for the seventh time in a row"
+        script = self.folder / "say"
+        script.write_text(f"test -e {self.folder}/healthy || {{ echo '{said}'; exit 1; }}\n")
+        self.start(check={"command": f"sh {script}"})
+        self.flag.unlink()
+        wait_until(lambda: self.web.check_named("alive")["state"] == "down", "it is down")
+        for verb in "checks", "history":
+            for width in 60, 80, 120, 200:
+                with self.subTest(verb, width=width):
+                    lines = self.on_terminal(verb, width=width, NO_COLOR="1").splitlines()
+                    self.assertLessEqual(max(map(len, lines)), width, lines)
+                    self.assertNotIn("…", "".join(lines))
+                    if verb == "checks":
+                        self.assertIn(said, re.sub(r"\s+", " ", "\n".join(lines[1:])), lines)
+
     def test_tables_are_fitted_to_the_terminal(self):
         self.start(extra={"component": {"name": self.LONG}})
         parent = os.path.dirname(Agent.PATH)

@@ -1,6 +1,7 @@
 """Maintenance: out of the registry for a reason, perhaps for a time, whatever happens to the process meanwhile."""
 
 import signal
+import socket
 import time
 import unittest
 
@@ -160,6 +161,68 @@ class Drain(LifeTest):
 
 
 on_both(globals(), Drain)
+
+
+class Early(LifeTest):
+    """drain_early: an hour of drain_delay ends when the last client has gone."""
+
+    def setUp(self):
+        super().setUp()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(self.listener.close)
+        port = self.listener.getsockname()[1]
+        self.running = self.web_agent(
+            extra={
+                "agent": {"drain_delay": "1h", "drain_early": "yes"},
+                "endpoint rest": {"address": f"http://127.0.0.1:{port}/"},
+            }
+        ).start()
+        self.running.wait_state("registered")
+
+    def connect(self):
+        """A client's connection, and our end of it."""
+        client = socket.create_connection(self.listener.getsockname())
+        self.addCleanup(client.close)
+        server, _ = self.listener.accept()
+        self.addCleanup(server.close)
+        return client, server
+
+    def sees(self, text, times=1):
+        wait_until(lambda: self.running.read_log().count(text) >= times, text)
+
+    def test_a_stop_waits_for_the_last_connection(self):
+        client, server = self.connect()
+        self.running.signal(signal.SIGTERM)
+        self.sees("or until no connection is left")
+        time.sleep(2.5)  # more than two looks: with a connection it stays
+        self.assertIsNone(self.running.process.poll())
+        client.close()
+        server.close()
+        self.assertEqual(self.running.wait(), 0)
+        self.assertIn("no connection is left\n", self.running.read_log())
+
+    def test_a_drain_is_done_with_the_last_connection_and_a_stop_then_waits_no_more(self):
+        client, server = self.connect()
+        self.running.request("POST", "/v1/agent/drain", {"reason": "early"})
+        wait_until(lambda: self.identity() is None, "it is out")
+        self.assertFalse(self.running.status()["drain"]["done"])
+        client.close()
+        server.close()
+        wait_until(lambda: self.running.status()["drain"]["done"], "the drain is done")
+        self.assertEqual(self.running.stop(), 0)
+
+    def test_a_component_alone_is_done_early_too(self):
+        done = berth("--socket", self.running.socket, "drain", "web-1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        wait_until(lambda: self.running.status()["components"][0].get("drain", {}).get("done"), "the drain is done")
+
+    def test_a_port_that_nobody_listens_on_says_nothing(self):
+        self.listener.close()
+        self.running.signal(signal.SIGTERM)
+        self.sees("or until no connection is left")
+        time.sleep(2.5)  # more than two looks
+        self.assertIsNone(self.running.process.poll())
+        self.running.kill()
 
 
 class WhileTheRegistryIsAway(LifeTest):

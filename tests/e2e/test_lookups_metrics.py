@@ -1,5 +1,6 @@
 """GET /metrics: every family of the contract, with its type and labels, in a form that Prometheus accepts."""
 
+import os
 import re
 import unittest
 
@@ -11,6 +12,7 @@ FAMILIES = {
     "berth_build_info": ("gauge", {"version"}),
     "berth_registry_connected": ("gauge", set()),
     "berth_registry_session_expirations_total": ("counter", set()),
+    "berth_registry_request_duration_seconds": ("histogram", {"result"}),
     "berth_registered": ("gauge", {"component"}),
     "berth_transitions_total": ("counter", {"component", "to"}),
     "berth_damped": ("gauge", {"component"}),
@@ -133,6 +135,13 @@ class Metrics(AgentTest):
             for item in found:
                 self.assertEqual(item, labels, name)
 
+    def test_the_manual_explains_every_name(self):
+        with open(os.path.join(os.environ["BERTH_SRC_DIR"], "docs", "berthd.8"), encoding="utf-8") as file:
+            manual = file.read()
+        for name in FAMILIES:
+            if name.startswith("berth_"):
+                self.assertRegex(manual, rf"(?m)^\.It Li {name}( |$)")
+
     def test_values_say_what_happened(self):
         path = self.server.PATH
         before = self.scrape()
@@ -153,6 +162,11 @@ class Metrics(AgentTest):
             return after.value(name, **labels) - (before.value(name, **labels) or 0)
 
         self.assertEqual(after.value("berth_registry_connected"), 1)
+        requests = "berth_registry_request_duration_seconds_count"
+        self.assertGreater(after.value(requests, result="ok"), 0)
+        for result in "timeout", "unavailable":
+            self.assertEqual(before.value(requests, result=result), 0)
+        self.assertIsNotNone(before.value(requests, result="refused"))
         self.assertEqual(after.value("berth_registered", component="web-1"), 1)
         self.assertEqual(after.value("berth_check_up", check="alive"), 1)
         self.assertGreaterEqual(after.value("berth_check_runs_total", check="alive", result="passing"), 1)

@@ -84,3 +84,20 @@ Test(drain, is_described_with_its_reason_if_it_has_one)
 	drain_describe(&drain, text, sizeof(text));
 	cr_assert(eq(str, text, "draining: disk"));
 }
+
+Test(drain, is_quiet_after_two_looks_in_a_row)
+{
+	static const struct {
+		bool quiet;
+		bool ends;
+	} looks[] = { { true, false }, { false, false }, { true, false }, { true, true },
+		{ true, false } };
+	struct drain drain = { 0 };
+	drain_begin(&drain, "", 0, 1000);
+	for (size_t i = 0; i < sizeof(looks) / sizeof(looks[0]); i++) {
+		cr_assert(eq(int, drain_look(&drain, looks[i].quiet), looks[i].ends));
+		cr_assert(eq(int, drain_is_quiet(&drain), i >= 3));
+	}
+	drain_end(&drain);
+	cr_assert(not(drain_is_quiet(&drain)));
+}

@@ -1,0 +1,100 @@
+#include "agent/agent_linger.h"
+
+#include "agent/agent_drain.h"
+#include "agent/agent_event.h"
+#include "agent/agent_internal.h"
+#include "agent/base/log.h"
+#include "agent/base/tcp_ports.h"
+
+static const double LOOK_EVERY_S = 1.0;
+
+struct look {
+	const struct tcp_ports *ports;
+	bool any;  /* the component has a port */
+	bool idle; /* so far */
+};
+
+static void look_at(void *context, uint16_t port)
+{
+	struct look *look = context;
+	look->any = true;
+	look->idle = look->idle && tcp_ports_has(look->ports->listening, port) &&
+		!tcp_ports_has(look->ports->connected, port);
+}
+
+static bool is_idle(const struct component *component, const struct tcp_ports *ports)
+{
+	struct look look = { ports, false, true };
+	component_each_port(component, look_at, &look);
+	return look.any && look.idle;
+}
+
+/* Before drain_delay is over, or found to be. */
+static bool all_wait(const struct agent *agent)
+{
+	bool stopping = agent->phase == AGENT_LINGERING && !drain_is_quiet(&agent->drain);
+	bool draining = agent->drain.active && agent->drained_at > 0;
+	return stopping || (draining && agent_drain_left_s(agent) > 0);
+}
+
+static bool any_waits(const struct agent *agent)
+{
+	bool any = all_wait(agent);
+	for (size_t i = 0; i < agent->component_count; i++) {
+		any = any || agent_drain_component_waits(agent, agent->components[i]);
+	}
+	return agent->config->agent.drain_early && agent->component_count > 0 && any;
+}
+
+static void tell_all(struct agent *agent, const struct tcp_ports *ports)
+{
+	bool all_idle = true;
+	for (size_t i = 0; i < agent->component_count; i++) {
+		struct component *component = agent->components[i];
+		bool idle = is_idle(component, ports);
+		all_idle = all_idle && idle;
+		if (agent_drain_component_waits(agent, component) &&
+			drain_look(component_drain(component), idle)) {
+			log_info(component_label(component), "drained: no connection is left");
+			agent_wake(agent);
+		}
+	}
+	if (all_wait(agent) && drain_look(&agent->drain, all_idle)) {
+		log_info("drain", "no connection is left");
+		agent_wake(agent);
+	}
+}
+
+static void look(struct agent *agent)
+{
+	static struct tcp_ports ports;
+	struct err err = ERR_INIT;
+	if (tcp_ports_read(&ports, "/proc/self/net", &err)) {
+		log_info("drain", "drain_delay does not end early: %s", err.msg);
+	} else {
+		tell_all(agent, &ports);
+	}
+}
+
+static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
+{
+	(void)events;
+	struct agent *agent = timer->data;
+	look(agent);
+	if (!any_waits(agent)) {
+		ev_timer_stop(loop, timer);
+	}
+}
+
+void agent_linger_init(struct agent *agent)
+{
+	ev_timer_init(&agent->linger_timer, on_timer, LOOK_EVERY_S, LOOK_EVERY_S);
+	agent->linger_timer.data = agent;
+}
+
+void agent_linger_proceed(struct agent *agent)
+{
+	if (any_waits(agent) && !ev_is_active(&agent->linger_timer)) {
+		ev_timer_again(agent->loop, &agent->linger_timer);
+	}
+}
