@@ -115,14 +115,14 @@ static bool is_new(const struct dir_backend *dir, int error)
 		return false;
 	}
 	char *above = strndup(dir->root, (size_t)(strrchr(dir->root, '/') + 1 - dir->root));
-	bool there = above != NULL && access(above, F_OK) == 0;
+	bool there = above && access(above, F_OK) == 0;
 	free(above);
 	return there;
 }
 
 static void adopt_inherited(struct dir_backend *dir)
 {
-	if (dir->inherited != NULL) {
+	if (dir->inherited) {
 		dir_session_adopt(&dir->context.session, dir->context.store.root_fd, dir->inherited);
 		json_decref(dir->inherited);
 		dir->inherited = NULL;
@@ -204,8 +204,8 @@ static void follow_root(struct dir_backend *dir, int64_t now_ms)
 
 static void unlink_task(struct dir_backend *dir, struct registry_task *task)
 {
-	*(task->prev != NULL ? &task->prev->next : &dir->first) = task->next;
-	*(task->next != NULL ? &task->next->prev : &dir->last) = task->prev;
+	*(task->prev ? &task->prev->next : &dir->first) = task->next;
+	*(task->next ? &task->next->prev : &dir->last) = task->prev;
 	task->next = NULL;
 	task->prev = NULL;
 }
@@ -304,7 +304,7 @@ static bool run_task(struct dir_backend *dir, struct registry_task *task, int64_
  */
 static struct registry_task *next_done(struct dir_backend *dir, uint64_t limit, int64_t now_ms)
 {
-	for (struct registry_task *task = dir->first; task != NULL && task->tag <= limit;
+	for (struct registry_task *task = dir->first; task && task->tag <= limit;
 		task = task->next) {
 		if (run_task(dir, task, now_ms)) {
 			return task;
@@ -357,7 +357,7 @@ static int64_t dir_deadline_ms(const struct registry_backend *backend)
 		deadline_ms = dir->root_retry_at_ms;
 	}
 	/* The retry comes often enough to notice the waiting tasks' own deadlines. */
-	if (dir->first != NULL && dir->lock_retry_at_ms < deadline_ms) {
+	if (dir->first && dir->lock_retry_at_ms < deadline_ms) {
 		deadline_ms = dir->lock_retry_at_ms;
 	}
 	return deadline_ms;
@@ -377,7 +377,7 @@ static void dir_submit(struct registry_backend *backend, struct registry_task *t
 	task->tag = ++dir->submitted;
 	task->next = NULL;
 	task->prev = dir->last;
-	*(dir->last != NULL ? &dir->last->next : &dir->first) = task;
+	*(dir->last ? &dir->last->next : &dir->first) = task;
 	dir->last = task;
 	dir->fresh = true;
 }
@@ -466,7 +466,7 @@ static json_t *dir_detach(struct registry_backend *backend)
 	json_t *result = dir->inherited;
 
 	dir->inherited = NULL;
-	if (result == NULL) {
+	if (!result) {
 		result = dir_session_detach(&dir->context.session);
 	}
 	destroy(dir);
@@ -476,18 +476,18 @@ static json_t *dir_detach(struct registry_backend *backend)
 /* An absolute path, so that a later chdir() changes nothing, without slashes at its end. */
 static int parse_root(char **ret_root, const char *rest, struct err *err)
 {
-	size_t len = rest != NULL ? strlen(rest) : 0;
+	size_t len = rest ? strlen(rest) : 0;
 
 	if (len == 0 || rest[0] != '/') {
 		return err_set(err, BERTH_FAILED,
 			"dir:%s is no registry URL: an absolute path must follow dir:",
-			rest != NULL ? rest : "");
+			rest ? rest : "");
 	}
 	while (len > 1 && rest[len - 1] == '/') {
 		len--;
 	}
 	*ret_root = strndup(rest, len);
-	return *ret_root != NULL ? 0 : err_set(err, BERTH_FAILED, "no memory for a registry");
+	return *ret_root ? 0 : err_set(err, BERTH_FAILED, "no memory for a registry");
 }
 
 /* The owner and the mode of the files decide about access; new files take them from the root. */
@@ -509,7 +509,7 @@ static int dir_open(struct registry_backend **ret_backend, const char *rest,
 	struct dir_backend *dir = calloc(1, sizeof(*dir));
 	int result;
 
-	if (dir == NULL) {
+	if (!dir) {
 		return err_set(err, BERTH_FAILED, "no memory for a registry");
 	}
 	dir->base = (struct registry_backend){ .ops = &registry_dir_ops, .core = *core };
@@ -525,7 +525,7 @@ static int dir_open(struct registry_backend **ret_backend, const char *rest,
 		destroy(dir);
 		return result;
 	}
-	if (options->session != NULL) {
+	if (options->session) {
 		dir->inherited = json_deep_copy(options->session);
 	}
 	/* A root that cannot be used now is reported, and tried again, by dispatch(). */

@@ -46,7 +46,7 @@ static int insert(struct dir_mark *parent, struct dir_mark *child)
 		struct dir_mark **grown = reallocarray(
 			parent->children, size, sizeof(struct dir_mark *));
 
-		if (grown == NULL) {
+		if (!grown) {
 			return -1;
 		}
 		parent->children = grown;
@@ -63,13 +63,13 @@ struct dir_mark *dir_mark_create(struct dir_mark *parent, const char *name, size
 {
 	struct dir_mark *mark = calloc(1, sizeof(*mark));
 
-	if (mark == NULL) {
+	if (!mark) {
 		return NULL;
 	}
 	mark->descriptor = -1;
 	mark->stale = true;
 	mark->name = strndup(name, len);
-	if (mark->name == NULL || (parent != NULL && insert(parent, mark) != 0)) {
+	if (!mark->name || (parent && insert(parent, mark) != 0)) {
 		free(mark->name);
 		free(mark);
 		return NULL;
@@ -81,7 +81,7 @@ void dir_mark_free(struct dir_mark *mark)
 {
 	struct dir_mark *parent = mark->parent;
 
-	if (parent != NULL) {
+	if (parent) {
 		size_t index = position(parent, mark->name, strlen(mark->name));
 
 		parent->count--;
@@ -97,7 +97,7 @@ struct dir_mark *dir_mark_find(struct dir_mark *root, const char *path)
 {
 	struct dir_mark *mark = root;
 
-	for (const char *element = path + 1; mark != NULL && *element != '\0';) {
+	for (const char *element = path + 1; mark && *element != '\0';) {
 		size_t len = (size_t)(strchrnul(element, '/') - element);
 
 		mark = dir_mark_child(mark, element, len);
@@ -108,7 +108,7 @@ struct dir_mark *dir_mark_find(struct dir_mark *root, const char *path)
 
 bool dir_mark_idle(const struct dir_mark *mark)
 {
-	return mark->parent != NULL && mark->count == 0 && !mark->held && !mark->wanted[0] &&
+	return mark->parent && mark->count == 0 && !mark->held && !mark->wanted[0] &&
 		!mark->wanted[1];
 }
 
@@ -117,7 +117,7 @@ void dir_mark_path(const struct dir_mark *mark, char path[LIMIT_PATH_BYTES + 1])
 	size_t start = LIMIT_PATH_BYTES;
 
 	path[start] = '\0';
-	for (; mark->parent != NULL; mark = mark->parent) {
+	for (; mark->parent; mark = mark->parent) {
 		size_t len = strlen(mark->name);
 
 		start -= len + 1;

@@ -332,7 +332,7 @@ static int judge_too_large(int fd, const char *path, struct err *err)
 		if (read_all(fd, block + kept, sizeof(block) - kept, &len) != 0) {
 			return dir_errno(err, errno, "read the record of", path);
 		}
-		if (memmem(block, kept + len, RECORD_TYPE, strlen(RECORD_TYPE)) != NULL) {
+		if (memmem(block, kept + len, RECORD_TYPE, strlen(RECORD_TYPE))) {
 			return err_set(err, BERTH_INVALID_RECORD,
 				"the record of %s has more than %d bytes", path, LIMIT_RECORD_BYTES);
 		}
@@ -365,7 +365,7 @@ static int read_record(int fd, const char *path, char **ret_data, size_t *ret_le
 		return judge_too_large(fd, path, err);
 	}
 	data = malloc((size_t)record.st_size + 1);
-	if (data == NULL || read_all(fd, data, (size_t)record.st_size, &len) != 0) {
+	if (!data || read_all(fd, data, (size_t)record.st_size, &len) != 0) {
 		int error = errno;
 
 		free(data);
@@ -397,7 +397,7 @@ int dir_node_read(const struct dir_node *node, const char *path, char **ret_data
 		return dir_errno(err, errno, "open the record of", path);
 	}
 	*ret_data = calloc(1, 1);
-	if (*ret_data == NULL) {
+	if (!*ret_data) {
 		return dir_errno(err, ENOMEM, "read", path);
 	}
 	*ret_len = 0;
@@ -414,7 +414,7 @@ static int add_child(struct dir_children *children, const char *name, enum dir_k
 		size_t size = children->count == 0 ? 1 : 2 * children->count;
 		struct dir_child *entries = reallocarray(children->entries, size, sizeof(*entries));
 
-		if (entries == NULL) {
+		if (!entries) {
 			return -1;
 		}
 		children->entries = entries;
@@ -496,7 +496,7 @@ int dir_node_children(const struct dir_node *node, const char *path,
 	struct dirent *entry;
 	int result = 0;
 
-	if (stream == NULL) {
+	if (!stream) {
 		result = dir_errno(err, errno, "list", path);
 		if (fd >= 0) {
 			close(fd);
@@ -509,7 +509,7 @@ int dir_node_children(const struct dir_node *node, const char *path,
 			result = dir_errno(err, ENOMEM, "list", path);
 		}
 	}
-	if (result == 0 && errno != 0 && entry == NULL) {
+	if (result == 0 && errno != 0 && !entry) {
 		result = dir_errno(err, errno, "list", path);
 	}
 	closedir(stream);

@@ -13,11 +13,11 @@ int dir_session_add(struct dir_session *session, const char *path, int owner_fd,
 	struct dir_owned *grown = reallocarray(session->owned, session->count + 1, sizeof(*grown));
 	struct stat stat;
 
-	if (grown != NULL) {
+	if (grown) {
 		session->owned = grown;
 		owned.path = strdup(path);
 	}
-	if (owned.path == NULL || fstat(owner_fd, &stat) != 0) {
+	if (!owned.path || fstat(owner_fd, &stat) != 0) {
 		free(owned.path);
 		close(owner_fd);
 		return err_set(err, BERTH_FAILED, "no memory to own %s", path);
@@ -48,7 +48,7 @@ void dir_session_drop(struct dir_session *session, const struct dir_node *node)
 {
 	struct dir_owned *owned = find(session, node);
 
-	if (owned != NULL) {
+	if (owned) {
 		close(owned->fd);
 		free(owned->path);
 		*owned = session->owned[--session->count];
@@ -140,14 +140,14 @@ void dir_session_adopt(struct dir_session *session, int root_fd, const json_t *d
 	size_t index;
 	json_t *lock;
 
-	if (backend == NULL || strcmp(backend, "dir") != 0) {
+	if (!backend || strcmp(backend, "dir") != 0) {
 		return;
 	}
 	json_array_foreach (locks, index, lock) {
 		const char *path = json_string_value(json_object_get(lock, "path"));
 		const json_t *fd = json_object_get(lock, "fd");
 
-		if (path != NULL && path[0] == '/' && json_is_integer(fd)) {
+		if (path && path[0] == '/' && json_is_integer(fd)) {
 			adopt_one(session, root_fd, path, (int)json_integer_value(fd));
 		}
 	}

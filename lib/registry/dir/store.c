@@ -183,7 +183,7 @@ static void sweep_tmp(struct dir_store *store)
 	DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
 	struct dirent *entry;
 
-	if (stream == NULL) { /* no reason to refuse a write */
+	if (!stream) { /* no reason to refuse a write */
 		if (fd >= 0) {
 			close(fd);
 		}

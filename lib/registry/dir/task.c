@@ -315,7 +315,7 @@ static void sweep_siblings(
 	struct err ignored = ERR_INIT;
 	size_t len = path_parent_len(task->path);
 
-	if (context->swept_path != NULL && strlen(context->swept_path) == len &&
+	if (context->swept_path && strlen(context->swept_path) == len &&
 		strncmp(context->swept_path, task->path, len) == 0) {
 		return;
 	}

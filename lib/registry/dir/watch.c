@@ -58,7 +58,7 @@ static struct dir_mark *find_descriptor(struct dir_watches *watches, int descrip
 	struct dir_mark key = { .descriptor = descriptor };
 	struct dir_mark **found = tfind(&key, &watches->by_descriptor, compare_descriptors);
 
-	return found != NULL ? *found : NULL;
+	return found ? *found : NULL;
 }
 
 static void forget_descriptor(struct dir_watches *watches, struct dir_mark *mark)
@@ -88,12 +88,12 @@ static int set_descriptor(struct dir_watches *watches, struct dir_mark *mark, in
 		return 0;
 	}
 	other = find_descriptor(watches, descriptor);
-	if (other != NULL) {
+	if (other) {
 		forget_descriptor(watches, other);
 		other->stale = true;
 	}
 	mark->descriptor = descriptor;
-	if (tsearch(mark, &watches->by_descriptor, compare_descriptors) == NULL) {
+	if (!tsearch(mark, &watches->by_descriptor, compare_descriptors)) {
 		mark->descriptor = -1;
 		inotify_rm_watch(watches->fd, descriptor);
 		return -1;
@@ -111,7 +111,7 @@ static void set_polled(
 	}
 	mark->polled = polled;
 	watches->polled += polled ? 1 : (size_t)-1;
-	if (polled && watches->polled == 1 && watches->core.log != NULL) {
+	if (polled && watches->polled == 1 && watches->core.log) {
 		dir_mark_path(mark, path);
 		snprintf(message, sizeof(message),
 			"cannot watch %s: %s%s; looking once a second instead", path,
@@ -199,7 +199,7 @@ static void visit_changed(void *context, struct dir_mark *mark)
 static void changed(struct dir_watches *watches, struct dir_mark *mark)
 {
 	dir_mark_walk(mark, visit_changed, watches);
-	if (mark->parent != NULL) {
+	if (mark->parent) {
 		fire(watches, mark->parent, REGISTRY_WATCH_CHILDREN);
 	}
 }
@@ -261,7 +261,7 @@ int dir_watches_create(struct dir_watches **ret_watches, const char *root,
 {
 	struct dir_watches *watches = calloc(1, sizeof(*watches));
 
-	if (watches == NULL) {
+	if (!watches) {
 		return err_set(err, BERTH_FAILED, "no memory for watches");
 	}
 	watches->core = *core;
@@ -277,7 +277,7 @@ int dir_watches_create(struct dir_watches **ret_watches, const char *root,
 	watches->root_len = strlen(root);
 	watches->full = malloc(watches->root_len + LIMIT_PATH_BYTES + 1);
 	watches->marks = dir_mark_create(NULL, "", 0);
-	if (watches->full == NULL || watches->marks == NULL) {
+	if (!watches->full || !watches->marks) {
 		dir_watches_destroy(watches);
 		return err_set(err, BERTH_FAILED, "no memory for watches");
 	}
@@ -298,10 +298,10 @@ static void free_tree(struct dir_watches *watches, struct dir_mark *mark)
 
 void dir_watches_destroy(struct dir_watches *watches)
 {
-	if (watches == NULL) {
+	if (!watches) {
 		return;
 	}
-	if (watches->marks != NULL) {
+	if (watches->marks) {
 		free_tree(watches, watches->marks);
 	}
 	close(watches->fd);
@@ -319,10 +319,10 @@ static struct dir_mark *put_marks(struct dir_watches *watches, const char *path)
 		size_t len = (size_t)(strchrnul(element, '/') - element);
 		struct dir_mark *child = dir_mark_child(mark, element, len);
 
-		if (child == NULL) {
+		if (!child) {
 			child = dir_mark_create(mark, element, len);
 		}
-		if (child == NULL) {
+		if (!child) {
 			release(watches, mark);
 			return NULL;
 		}
@@ -338,7 +338,7 @@ int dir_watches_arm(struct dir_watches *watches, const char *path, enum registry
 {
 	struct dir_mark *mark = put_marks(watches, path);
 
-	if (mark == NULL) {
+	if (!mark) {
 		return err_set(err, BERTH_FAILED, "no memory to watch %s", path);
 	}
 	mark->wanted[kind] = true;
@@ -356,10 +356,10 @@ int dir_watches_arm_child(
 	size_t len = strlen(name);
 	struct dir_mark *child = dir_mark_child(mark, name, len);
 
-	if (child == NULL) {
+	if (!child) {
 		child = dir_mark_create(mark, name, len);
 	}
-	if (child == NULL) {
+	if (!child) {
 		return err_set(err, BERTH_FAILED, "no memory to watch %s", path);
 	}
 	child->held = true;
@@ -386,7 +386,7 @@ void dir_watches_children_known(struct dir_watches *watches, const char *path)
 {
 	struct dir_mark *mark = dir_mark_find(watches->marks, path);
 
-	if (mark != NULL) {
+	if (mark) {
 		release_children(watches, mark, false);
 	}
 }
@@ -395,7 +395,7 @@ void dir_watches_remove(struct dir_watches *watches, const char *path, enum regi
 {
 	struct dir_mark *mark = dir_mark_find(watches->marks, path);
 
-	if (mark == NULL) {
+	if (!mark) {
 		return;
 	}
 	mark->wanted[kind] = false;
@@ -410,7 +410,7 @@ void dir_watches_remove(struct dir_watches *watches, const char *path, enum regi
 static void owner_changed(struct dir_watches *watches, struct dir_mark *mark)
 {
 	fire(watches, mark, REGISTRY_WATCH_DATA);
-	if (mark->parent != NULL) {
+	if (mark->parent) {
 		fire(watches, mark->parent, REGISTRY_WATCH_CHILDREN);
 	}
 }
@@ -442,7 +442,7 @@ static void look_at_dying(struct dir_watches *watches, int root_fd)
 {
 	struct dir_mark *next;
 
-	for (struct dir_mark *mark = watches->dying; mark != NULL; mark = next) {
+	for (struct dir_mark *mark = watches->dying; mark; mark = next) {
 		enum dir_kind kind;
 
 		next = mark->next_dying;
@@ -476,7 +476,7 @@ static void on_name_event(struct dir_watches *watches, struct dir_mark *mark,
 	} else if (event->name[0] != '_' && (event->mask & IN_CLOSE_WRITE) == 0) {
 		fire(watches, mark, REGISTRY_WATCH_CHILDREN);
 		child = dir_mark_child(mark, event->name, strlen(event->name));
-		if (child != NULL) {
+		if (child) {
 			changed(watches, child);
 		}
 	}
@@ -491,7 +491,7 @@ static void on_event(struct dir_watches *watches, const struct inotify_event *ev
 		return;
 	}
 	mark = find_descriptor(watches, event->wd);
-	if (mark == NULL) {
+	if (!mark) {
 		return;
 	}
 	if ((event->mask & IN_IGNORED) != 0) {
@@ -550,7 +550,7 @@ static void notify(struct dir_watches *watches)
 {
 	char path[LIMIT_PATH_BYTES + 1];
 
-	while (watches->fired != NULL) {
+	while (watches->fired) {
 		struct dir_mark *mark = watches->fired;
 		enum registry_watch_kind kind = mark->fired[REGISTRY_WATCH_DATA]
 			? REGISTRY_WATCH_DATA
@@ -586,13 +586,13 @@ int64_t dir_watches_deadline_ms(const struct dir_watches *watches)
 {
 	int64_t deadline_ms = INT64_MAX;
 
-	if (watches->fired != NULL || (watches->polled > 0 && watches->poll_at_ms == 0)) {
+	if (watches->fired || (watches->polled > 0 && watches->poll_at_ms == 0)) {
 		return 0;
 	}
 	if (watches->polled > 0) {
 		deadline_ms = watches->poll_at_ms;
 	}
-	for (const struct dir_mark *mark = watches->dying; mark != NULL; mark = mark->next_dying) {
+	for (const struct dir_mark *mark = watches->dying; mark; mark = mark->next_dying) {
 		deadline_ms = mark->look_at_ms < deadline_ms ? mark->look_at_ms : deadline_ms;
 	}
 	return deadline_ms;
