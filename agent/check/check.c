@@ -31,7 +31,7 @@ struct request {
 	check_run_done *done;
 	void *context;
 	bool served; /* by the run under way */
-	struct request *next;
+	struct list link;
 };
 
 struct check {
@@ -49,7 +49,7 @@ struct check {
 	int64_t first_delay_ms; /* of a restored check; -1: none */
 	int64_t result_ms;      /* when the run under way gave its result; 0: not yet */
 	bool due_again;         /* while the run under way was still ending */
-	struct request *requests;
+	struct list requests;
 	struct check_result last;
 	bool has_last;
 	bool warning; /* said the last good result */
@@ -141,20 +141,19 @@ static void report_change(
 	}
 }
 
-/* Those that the run under way was for; each is off the list before it is called. */
+/* Answers the requests that the run under way serves; each leaves the list before its callback. */
 static void answer_requests(struct check *check, const struct check_result *result, bool all)
 {
-	struct request **at = &check->requests;
-	while (*at) {
-		struct request *request = *at;
-		if (!request->served && !all) {
-			at = &request->next;
-			continue;
+	struct list *at = check->requests.next;
+	while (at != &check->requests) {
+		struct request *request = LIST_ITEM(at, struct request, link);
+		at = at->next;
+		if (request->served || all) {
+			list_remove(&request->link);
+			request->done(request->context, check, result);
+			free(request);
+			at = check->requests.next;
 		}
-		*at = request->next;
-		request->done(request->context, check, result);
-		free(request);
-		at = &check->requests;
 	}
 }
 
@@ -197,7 +196,7 @@ static void on_run_gone(void *context)
 	struct check *check = context;
 	check->probe = NULL;
 	check_slot_release(&check->slot);
-	if (check->due_again || check->requests) {
+	if (check->due_again || !list_empty(&check->requests)) {
 		check->due_again = false;
 		check_slot_ask(&check->slot);
 	}
@@ -208,8 +207,8 @@ static void on_turn(void *context)
 	struct check *check = context;
 	ev_timer_stop(check->loop, &check->timer);
 	check->result_ms = 0;
-	for (struct request *request = check->requests; request; request = request->next) {
-		request->served = true;
+	for (struct list *at = check->requests.next; at != &check->requests; at = at->next) {
+		LIST_ITEM(at, struct request, link)->served = true;
 	}
 	struct check_probe_callbacks callbacks = { on_run_result, on_run_gone, check };
 	struct check_result result = { .verdict = CHECK_COULD_NOT_RUN };
@@ -318,6 +317,7 @@ struct check *check_create(struct check_scheduler *scheduler, const struct confi
 	check_slot_init(&check->slot, scheduler, on_turn, check);
 	ev_init(&check->timer, on_timer);
 	check->timer.data = check;
+	list_init(&check->requests);
 	if (saved) {
 		(void)restore(check, saved);
 	}
@@ -413,11 +413,7 @@ int check_run_now(struct check *check, check_run_done *done, void *context, stru
 	struct request *request = allocate_zeroed(1, sizeof(*request));
 	request->done = done;
 	request->context = context;
-	struct request **end = &check->requests;
-	while (*end) {
-		end = &(*end)->next;
-	}
-	*end = request;
+	list_append(&check->requests, &request->link);
 	if (check->slot.state == CHECK_SLOT_IDLE) {
 		check->due_ms = clock_monotonic_ms();
 		check_slot_ask(&check->slot);
@@ -427,14 +423,13 @@ int check_run_now(struct check *check, check_run_done *done, void *context, stru
 
 void check_run_forget(struct check *check, void *context)
 {
-	struct request **at = &check->requests;
-	while (*at) {
-		struct request *request = *at;
+	struct list *next;
+	for (struct list *at = check->requests.next; at != &check->requests; at = next) {
+		struct request *request = LIST_ITEM(at, struct request, link);
+		next = at->next;
 		if (request->context == context) {
-			*at = request->next;
+			list_remove(&request->link);
 			free(request);
-		} else {
-			at = &request->next;
 		}
 	}
 }

@@ -12,19 +12,18 @@ struct check_scheduler {
 	int max_parallel;
 	int running;
 	int waiting;
-	struct check_slot *first;
-	struct check_slot **end;
+	struct list queue;
 };
 
-static struct check_slot *take_first(struct check_scheduler *scheduler)
+static bool can_run(const struct check_scheduler *scheduler)
 {
-	struct check_slot *slot = scheduler->first;
-	scheduler->first = slot->next;
-	if (!scheduler->first) {
-		scheduler->end = &scheduler->first;
-	}
-	scheduler->waiting--;
-	return slot;
+	return !list_empty(&scheduler->queue) && scheduler->running < scheduler->max_parallel;
+}
+
+static void leave_queue(struct check_slot *slot)
+{
+	list_remove(&slot->link);
+	slot->scheduler->waiting--;
 }
 
 static void on_turn(struct ev_loop *loop, ev_prepare *watcher, int events)
@@ -32,8 +31,9 @@ static void on_turn(struct ev_loop *loop, ev_prepare *watcher, int events)
 	(void)loop;
 	(void)events;
 	struct check_scheduler *scheduler = watcher->data;
-	while (scheduler->first && scheduler->running < scheduler->max_parallel) {
-		struct check_slot *slot = take_first(scheduler);
+	while (can_run(scheduler)) {
+		struct check_slot *slot = LIST_ITEM(scheduler->queue.next, struct check_slot, link);
+		leave_queue(slot);
 		slot->state = CHECK_SLOT_HELD;
 		scheduler->running++;
 		slot->on_turn(slot->context);
@@ -42,7 +42,7 @@ static void on_turn(struct ev_loop *loop, ev_prepare *watcher, int events)
 
 static void next_turn(struct check_scheduler *scheduler)
 {
-	if (scheduler->first && scheduler->running < scheduler->max_parallel) {
+	if (can_run(scheduler)) {
 		ev_feed_event(scheduler->loop, &scheduler->turn, EV_CUSTOM);
 	}
 }
@@ -52,7 +52,7 @@ struct check_scheduler *check_scheduler_create(struct ev_loop *loop, int max_par
 	struct check_scheduler *scheduler = allocate_zeroed(1, sizeof(*scheduler));
 	scheduler->loop = loop;
 	scheduler->max_parallel = max_parallel;
-	scheduler->end = &scheduler->first;
+	list_init(&scheduler->queue);
 	ev_init(&scheduler->turn, on_turn);
 	scheduler->turn.data = scheduler;
 	return scheduler;
@@ -69,7 +69,7 @@ void check_scheduler_destroy(struct check_scheduler *scheduler)
 	if (!scheduler) {
 		return;
 	}
-	assert(!scheduler->first && scheduler->running == 0);
+	assert(list_empty(&scheduler->queue) && scheduler->running == 0);
 	ev_clear_pending(scheduler->loop, &scheduler->turn);
 	free(scheduler);
 }
@@ -106,25 +106,9 @@ void check_slot_ask(struct check_slot *slot)
 		return;
 	}
 	slot->state = CHECK_SLOT_WAITING;
-	slot->next = NULL;
-	*scheduler->end = slot;
-	scheduler->end = &slot->next;
+	list_append(&scheduler->queue, &slot->link);
 	scheduler->waiting++;
 	next_turn(scheduler);
-}
-
-static void leave_queue(struct check_slot *slot)
-{
-	struct check_scheduler *scheduler = slot->scheduler;
-	struct check_slot **at = &scheduler->first;
-	while (*at != slot) {
-		at = &(*at)->next;
-	}
-	*at = slot->next;
-	if (!slot->next) {
-		scheduler->end = at;
-	}
-	scheduler->waiting--;
 }
 
 void check_slot_release(struct check_slot *slot)

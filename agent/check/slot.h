@@ -6,6 +6,7 @@
 #define AGENT_CHECK_SLOT_H
 
 #include "agent/check/check.h"
+#include "lib/base/list.h"
 
 enum check_slot_state { CHECK_SLOT_IDLE, CHECK_SLOT_WAITING, CHECK_SLOT_HELD };
 
@@ -15,7 +16,7 @@ struct check_slot {
 	enum check_slot_state state;
 	void (*on_turn)(void *context); /* the slot is held when this is called */
 	void *context;
-	struct check_slot *next;
+	struct list link; /* while WAITING */
 };
 
 void check_slot_init(struct check_slot *slot, struct check_scheduler *scheduler,

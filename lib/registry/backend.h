@@ -12,6 +12,7 @@
 #ifndef LIB_REGISTRY_BACKEND_H
 #define LIB_REGISTRY_BACKEND_H
 
+#include "lib/base/list.h"
 #include "lib/registry/registry.h"
 
 enum registry_operation {
@@ -107,10 +108,9 @@ struct registry_task {
 	char **ret_foreign;
 	size_t ret_foreign_count;
 
-	void *owner;                /* the submitter's */
-	struct registry_task *next; /* the backend's, while it holds the task */
-	struct registry_task *prev;
-	uint64_t tag; /* the backend's */
+	void *owner;      /* the submitter's */
+	struct list link; /* the backend's, while it holds the task */
+	uint64_t tag;     /* the backend's */
 };
 
 /* How a backend speaks to the core; `core` is passed back. Called from within dispatch() only. */

@@ -42,8 +42,7 @@ struct memory {
 	struct registry_backend base;
 	struct tree *tree;
 	struct list link; /* tree->backends */
-	struct registry_task *first;
-	struct registry_task *last;
+	struct list submitted;
 	size_t tasks;
 	size_t most_tasks;
 	struct list armed;
@@ -336,16 +335,13 @@ static void carry_out(struct memory *memory, struct registry_task *task)
 
 static void forget(struct memory *memory, struct registry_task *task)
 {
-	*(task->prev ? &task->prev->next : &memory->first) = task->next;
-	*(task->next ? &task->next->prev : &memory->last) = task->prev;
-	task->prev = NULL;
-	task->next = NULL;
+	list_remove(&task->link);
 	memory->tasks--;
 }
 
 static void complete_next(struct memory *memory)
 {
-	struct registry_task *task = memory->first;
+	struct registry_task *task = LIST_ITEM(memory->submitted.next, struct registry_task, link);
 	forget(memory, task);
 	if (memory->state != REGISTRY_CONNECTED) {
 		err_set(&task->ret_err, BERTH_REGISTRY_UNAVAILABLE, "the registry is away");
@@ -381,6 +377,7 @@ static int memory_backend_open(struct registry_backend **ret_backend, const char
 	memory->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	assert(memory->fd >= 0);
 	memory->tree = tree_open(rest);
+	list_init(&memory->submitted);
 	list_init(&memory->armed);
 	list_init(&memory->notifications);
 	list_append(&memory->tree->backends, &memory->link);
@@ -405,7 +402,7 @@ static void free_armed(struct list *armed)
 static void memory_close(struct registry_backend *backend)
 {
 	struct memory *memory = memory_of(backend);
-	assert(!memory->first);
+	assert(list_empty(&memory->submitted));
 	drop_session(memory->tree, find(memory->tree, "/"), memory->session);
 	list_remove(&memory->link);
 	free_armed(&memory->armed);
@@ -435,7 +432,7 @@ static int memory_fd(const struct registry_backend *backend)
 static int64_t memory_deadline_ms(const struct registry_backend *backend)
 {
 	const struct memory *memory = memory_of(backend);
-	bool due = (memory->first && !memory->silent) || memory->next_state != memory->state;
+	bool due = (memory->tasks > 0 && !memory->silent) || memory->next_state != memory->state;
 	return due ? 0 : INT64_MAX;
 }
 
@@ -475,7 +472,7 @@ static void memory_dispatch(struct registry_backend *backend, int64_t now_ms)
 		free(armed->path);
 		free(armed);
 	}
-	for (size_t due = memory->tasks; due > 0 && memory->first; due--) {
+	for (size_t due = memory->tasks; due > 0 && memory->tasks > 0; due--) {
 		complete_next(memory);
 	}
 }
@@ -483,10 +480,7 @@ static void memory_dispatch(struct registry_backend *backend, int64_t now_ms)
 static void memory_submit(struct registry_backend *backend, struct registry_task *task)
 {
 	struct memory *memory = memory_of(backend);
-	task->next = NULL;
-	task->prev = memory->last;
-	*(memory->last ? &memory->last->next : &memory->first) = task;
-	memory->last = task;
+	list_append(&memory->submitted, &task->link);
 	if (++memory->tasks > memory->most_tasks) {
 		memory->most_tasks = memory->tasks;
 	}

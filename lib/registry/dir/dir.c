@@ -51,7 +51,7 @@ struct dir_backend {
 	int64_t root_retry_at_ms;
 	int64_t root_retry_wait_ms;
 
-	struct registry_task *first, *last;
+	struct list tasks;
 	uint64_t submitted; /* number of tasks ever; each task's tag is its number */
 	bool fresh;         /* tasks were submitted since the last dispatch */
 	bool lock_busy;     /* in this dispatch */
@@ -81,9 +81,7 @@ static int check_root(struct dir_backend *dir)
 {
 	struct stat stat;
 	int error = 0;
-	int fd;
-
-	fd = open(dir->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd = open(dir->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0) {
 		return errno;
 	}
@@ -172,12 +170,10 @@ static void warn_of_root(struct dir_backend *dir)
 static void follow_root(struct dir_backend *dir, int64_t now_ms)
 {
 	char why[512];
-	int error;
-
 	if (dir->state == REGISTRY_AWAY && now_ms < dir->root_retry_at_ms) {
 		return;
 	}
-	error = check_root(dir);
+	int error = check_root(dir);
 	dir->root_error = error;
 	if (error == 0) {
 		adopt_inherited(dir);
@@ -202,19 +198,11 @@ static void follow_root(struct dir_backend *dir, int64_t now_ms)
 	report_state(dir, REGISTRY_AWAY, why);
 }
 
-static void unlink_task(struct dir_backend *dir, struct registry_task *task)
-{
-	*(task->prev ? &task->prev->next : &dir->first) = task->next;
-	*(task->next ? &task->next->prev : &dir->last) = task->prev;
-	task->next = NULL;
-	task->prev = NULL;
-}
-
 /* A read may pass a waiting write that does not concern its path. */
 static bool overlaps(const struct dir_backend *dir, const struct registry_task *task)
 {
-	for (const struct registry_task *earlier = dir->first; earlier != task;
-		earlier = earlier->next) {
+	for (const struct list *at = dir->tasks.next; at != &task->link; at = at->next) {
+		const struct registry_task *earlier = LIST_ITEM(at, struct registry_task, link);
 		if (path_is_under(earlier->path, task->path) ||
 			path_is_under(task->path, earlier->path)) {
 			return true;
@@ -304,8 +292,11 @@ static bool run_task(struct dir_backend *dir, struct registry_task *task, int64_
  */
 static struct registry_task *next_done(struct dir_backend *dir, uint64_t limit, int64_t now_ms)
 {
-	for (struct registry_task *task = dir->first; task && task->tag <= limit;
-		task = task->next) {
+	for (struct list *at = dir->tasks.next; at != &dir->tasks; at = at->next) {
+		struct registry_task *task = LIST_ITEM(at, struct registry_task, link);
+		if (task->tag > limit) {
+			break;
+		}
 		if (run_task(dir, task, now_ms)) {
 			return task;
 		}
@@ -317,11 +308,10 @@ static void run_tasks(struct dir_backend *dir, int64_t now_ms)
 {
 	uint64_t limit = dir->submitted;
 	struct registry_task *task;
-
 	dir->fresh = false;
 	dir->lock_busy = false;
 	while ((task = next_done(dir, limit, now_ms)) != NULL) {
-		unlink_task(dir, task);
+		list_remove(&task->link);
 		dir->base.core.completed(dir->base.core.core, task);
 	}
 	if (!dir->lock_busy) {
@@ -339,7 +329,6 @@ static void run_tasks(struct dir_backend *dir, int64_t now_ms)
 static void dir_dispatch(struct registry_backend *backend, int64_t now_ms)
 {
 	struct dir_backend *dir = self(backend);
-
 	follow_root(dir, now_ms);
 	dir_watches_dispatch(dir->context.watches, dir->context.store.root_fd, now_ms);
 	run_tasks(dir, now_ms);
@@ -349,7 +338,6 @@ static int64_t dir_deadline_ms(const struct registry_backend *backend)
 {
 	const struct dir_backend *dir = (const struct dir_backend *)backend;
 	int64_t deadline_ms = dir_watches_deadline_ms(dir->context.watches);
-
 	if (dir->fresh || dir->state == REGISTRY_CONNECTING) {
 		return 0;
 	}
@@ -357,7 +345,7 @@ static int64_t dir_deadline_ms(const struct registry_backend *backend)
 		deadline_ms = dir->root_retry_at_ms;
 	}
 	/* The retry comes often enough to notice the waiting tasks' own deadlines. */
-	if (dir->first && dir->lock_retry_at_ms < deadline_ms) {
+	if (!list_empty(&dir->tasks) && dir->lock_retry_at_ms < deadline_ms) {
 		deadline_ms = dir->lock_retry_at_ms;
 	}
 	return deadline_ms;
@@ -371,20 +359,17 @@ static int dir_fd(const struct registry_backend *backend)
 static void dir_submit(struct registry_backend *backend, struct registry_task *task)
 {
 	struct dir_backend *dir = self(backend);
-
 	/* A foreign path begins at the root, too. */
 	task->path += path_is_foreign(task->path) ? 1 : 0;
 	task->tag = ++dir->submitted;
-	task->next = NULL;
-	task->prev = dir->last;
-	*(dir->last ? &dir->last->next : &dir->first) = task;
-	dir->last = task;
+	list_append(&dir->tasks, &task->link);
 	dir->fresh = true;
 }
 
 static void dir_abandon(struct registry_backend *backend, struct registry_task *task)
 {
-	unlink_task(self(backend), task);
+	(void)backend;
+	list_remove(&task->link);
 }
 
 static void dir_unwatch(
@@ -450,7 +435,6 @@ static void remove_owned(struct dir_backend *dir)
 static void dir_close(struct registry_backend *backend)
 {
 	struct dir_backend *dir = self(backend);
-
 	if (dir->context.store.root_fd >= 0) {
 		adopt_inherited(dir);
 	}
@@ -464,7 +448,6 @@ static json_t *dir_detach(struct registry_backend *backend)
 {
 	struct dir_backend *dir = self(backend);
 	json_t *result = dir->inherited;
-
 	dir->inherited = NULL;
 	if (!result) {
 		result = dir_session_detach(&dir->context.session);
@@ -477,7 +460,6 @@ static json_t *dir_detach(struct registry_backend *backend)
 static int parse_root(char **ret_root, const char *rest, struct err *err)
 {
 	size_t len = rest ? strlen(rest) : 0;
-
 	if (len == 0 || rest[0] != '/') {
 		return err_set(err, BERTH_FAILED,
 			"dir:%s is no registry URL: an absolute path must follow dir:",
@@ -507,17 +489,16 @@ static int dir_open(struct registry_backend **ret_backend, const char *rest,
 	const struct registry_options *options, const struct registry_core *core, struct err *err)
 {
 	struct dir_backend *dir = calloc(1, sizeof(*dir));
-	int result;
-
 	if (!dir) {
 		return err_set(err, BERTH_FAILED, "no memory for a registry");
 	}
 	dir->base = (struct registry_backend){ .ops = &registry_dir_ops, .core = *core };
+	list_init(&dir->tasks);
 	dir->context.store.root_fd = -1;
 	dir->context.store.lock_fd = -1;
 	dir->state = REGISTRY_CONNECTING;
 	snprintf(dir->session_name, sizeof(dir->session_name), "pid %ld", (long)getpid());
-	result = parse_root(&dir->root, rest, err);
+	int result = parse_root(&dir->root, rest, err);
 	if (result == 0) {
 		result = dir_watches_create(&dir->context.watches, dir->root, core, err);
 	}

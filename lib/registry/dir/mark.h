@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "lib/base/limits.h"
+#include "lib/base/list.h"
 
 enum { DIR_WATCH_KINDS = 2 }; /* enum registry_watch_kind */
 
@@ -25,15 +26,14 @@ struct dir_mark {
 	bool wanted[DIR_WATCH_KINDS]; /* there is such a watch */
 	bool armed[DIR_WATCH_KINDS];  /* and its user waits for a notification */
 	bool fired[DIR_WATCH_KINDS];  /* a notification is to be delivered */
-	struct dir_mark *next_fired;
-	bool queued; /* in the list of fired marks */
+	struct list fired_link;       /* while a notification is to be delivered */
 
 	bool held;           /* by the parent's children watch: an ephemeral child */
 	unsigned generation; /* of the parent's reading that saw it last */
 	unsigned reading;    /* number of the last reading of our own children */
 
-	struct dir_mark *next_dying; /* the owner's file was closed, its lock not yet seen free */
-	int64_t look_at_ms;          /* 0: not in the list */
+	struct list dying_link; /* while the owner's file is closed, its lock not yet seen free */
+	int64_t look_at_ms;     /* 0: not in the list */
 	int64_t look_wait_ms;
 };
 

@@ -31,7 +31,6 @@ enum {
 int dir_errno(struct err *err, int errno_value, const char *doing, const char *path)
 {
 	int code;
-
 	switch (errno_value) {
 	case EACCES:
 	case EPERM:
@@ -81,7 +80,6 @@ static int look_at_owner(struct dir_node *node, const char *path, struct err *er
 	struct flock lock = { .l_type = F_RDLCK, .l_whence = SEEK_SET };
 	struct stat stat;
 	int fd = openat(node->fd, DIR_OWNER, READ_FLAGS);
-
 	if (fd < 0 && errno == ENOENT) {
 		node->kind = DIR_PERSISTENT;
 		return 0;
@@ -96,7 +94,6 @@ static int look_at_owner(struct dir_node *node, const char *path, struct err *er
 	}
 	if (fstat(fd, &stat) != 0 || fcntl(fd, F_OFD_GETLK, &lock) != 0) {
 		int error = errno;
-
 		close(fd);
 		return dir_errno(err, error, "test the owner's lock of", path);
 	}
@@ -112,7 +109,6 @@ static int open_once(
 	struct dir_node *node, int parent_fd, const char *name, const char *path, struct err *err)
 {
 	struct stat stat;
-
 	*node = (struct dir_node){ .kind = DIR_ABSENT, .fd = openat(parent_fd, name, NODE_FLAGS) };
 	if (node->fd < 0) {
 		return is_absence(errno) ? 0 : dir_errno(err, errno, "open", path);
@@ -128,7 +124,6 @@ static int open_once(
 static bool still_named(const struct dir_node *node, int parent_fd, const char *name)
 {
 	struct stat stat;
-
 	return fstatat(parent_fd, name, &stat, AT_SYMLINK_NOFOLLOW) == 0 &&
 		stat.st_dev == node->device && stat.st_ino == node->inode;
 }
@@ -141,7 +136,6 @@ int dir_node_open_child(struct dir_node *ret_node, int parent_fd, const char *na
 	const char *path, struct err *err)
 {
 	int result = open_once(ret_node, parent_fd, name, path, err);
-
 	for (int i = 0; i < LOOK_AGAIN && result == 0 && ret_node->kind == DIR_DEAD; i++) {
 		if (still_named(ret_node, parent_fd, name)) {
 			break;
@@ -157,11 +151,9 @@ static int open_parent(int root_fd, const char *path, const char *last)
 {
 	char name[DIR_NAME_BYTES + 1];
 	int fd = openat(root_fd, ".", NODE_FLAGS);
-
 	for (const char *element = path + 1; fd >= 0 && element < last;) {
 		size_t len = (size_t)(strchrnul(element, '/') - element);
 		int parent_fd = fd;
-
 		if (len >= sizeof(name)) {
 			close(fd);
 			errno = ENOENT;
@@ -181,7 +173,6 @@ static int open_parent(int root_fd, const char *path, const char *last)
 static int open_root(struct dir_node *node, int root_fd, struct err *err)
 {
 	struct stat stat;
-
 	*node = (struct dir_node){ .kind = DIR_PERSISTENT, .fd = openat(root_fd, ".", NODE_FLAGS) };
 	if (node->fd < 0 || fstat(node->fd, &stat) != 0) {
 		return dir_errno(err, errno, "open", "/");
@@ -195,9 +186,6 @@ int dir_node_open(
 	struct dir_node *ret_node, int root_fd, const char *path, size_t len, struct err *err)
 {
 	char copy[LIMIT_PATH_BYTES + 1];
-	const char *last;
-	int parent_fd, result;
-
 	*ret_node = (struct dir_node){ .kind = DIR_ABSENT, .fd = -1 };
 	if (root_fd < 0) {
 		return 0; /* a registry without root has no nodes */
@@ -211,12 +199,12 @@ int dir_node_open(
 	}
 	memcpy(copy, path, len);
 	copy[len] = '\0';
-	last = strrchr(copy, '/') + 1;
-	parent_fd = open_parent(root_fd, copy, last);
+	const char *last = strrchr(copy, '/') + 1;
+	int parent_fd = open_parent(root_fd, copy, last);
 	if (parent_fd < 0) {
 		return is_absence(errno) ? 0 : dir_errno(err, errno, "open", copy);
 	}
-	result = dir_node_open_child(ret_node, parent_fd, last, copy, err);
+	int result = dir_node_open_child(ret_node, parent_fd, last, copy, err);
 	close(parent_fd);
 	return result;
 }
@@ -235,7 +223,6 @@ bool dir_node_current(const struct dir_node *node, int root_fd, const char *path
 	struct err err = ERR_INIT;
 	bool same = dir_node_open(&now, root_fd, path, strlen(path), &err) == 0 &&
 		now.device == node->device && now.inode == node->inode;
-
 	dir_node_close(&now);
 	return same;
 }
@@ -257,7 +244,6 @@ static void stat_directory(const struct statx *statx, struct registry_stat *stat
 {
 	const struct statx_timestamp *birth = &statx->stx_btime;
 	uint64_t born = 0;
-
 	if ((statx->stx_mask & STATX_BTIME) != 0) {
 		born = (uint64_t)birth->tv_sec * UINT64_C(1000000000) + birth->tv_nsec;
 	} else {
@@ -280,7 +266,6 @@ int dir_node_stat(const struct dir_node *node, const char *path, struct registry
 	struct registry_stat result = { .ephemeral = node->kind == DIR_EPHEMERAL };
 	struct statx directory;
 	struct stat record;
-
 	if (statx(node->fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_BTIME, &directory) != 0) {
 		return dir_errno(err, errno, "stat", path);
 	}
@@ -298,10 +283,8 @@ int dir_node_stat(const struct dir_node *node, const char *path, struct registry
 static int read_all(int fd, char *data, size_t size, size_t *ret_len)
 {
 	size_t len = 0;
-
 	while (len < size) {
 		ssize_t got = read(fd, data + len, size - len);
-
 		if (got < 0 && errno == EINTR) {
 			continue;
 		}
@@ -327,7 +310,6 @@ static int judge_too_large(int fd, const char *path, struct err *err)
 	char block[SCAN_BLOCK_BYTES];
 	size_t kept = 0;
 	size_t len = 0;
-
 	for (size_t scanned = 0; scanned < SCAN_BYTES; scanned += len) {
 		if (read_all(fd, block + kept, sizeof(block) - kept, &len) != 0) {
 			return dir_errno(err, errno, "read the record of", path);
@@ -351,8 +333,6 @@ static int read_record(int fd, const char *path, char **ret_data, size_t *ret_le
 {
 	struct stat record;
 	size_t len = 0;
-	char *data;
-
 	if (fstat(fd, &record) != 0) {
 		return dir_errno(err, errno, "stat the record of", path);
 	}
@@ -364,10 +344,9 @@ static int read_record(int fd, const char *path, char **ret_data, size_t *ret_le
 		stat_record(&record, stat);
 		return judge_too_large(fd, path, err);
 	}
-	data = malloc((size_t)record.st_size + 1);
+	char *data = malloc((size_t)record.st_size + 1);
 	if (!data || read_all(fd, data, (size_t)record.st_size, &len) != 0) {
 		int error = errno;
-
 		free(data);
 		return dir_errno(err, error, "read the record of", path);
 	}
@@ -383,7 +362,6 @@ int dir_node_read(const struct dir_node *node, const char *path, char **ret_data
 {
 	int fd = openat(node->fd, DIR_RECORD, READ_FLAGS);
 	int result;
-
 	if (fd >= 0) {
 		result = read_record(fd, path, ret_data, ret_len, stat, err);
 		close(fd);
@@ -408,18 +386,15 @@ int dir_node_read(const struct dir_node *node, const char *path, char **ret_data
 
 static int add_child(struct dir_children *children, const char *name, enum dir_kind kind)
 {
-	struct dir_child *child;
-
 	if ((children->count & (children->count - 1)) == 0) {
 		size_t size = children->count == 0 ? 1 : 2 * children->count;
 		struct dir_child *entries = reallocarray(children->entries, size, sizeof(*entries));
-
 		if (!entries) {
 			return -1;
 		}
 		children->entries = entries;
 	}
-	child = &children->entries[children->count++];
+	struct dir_child *child = &children->entries[children->count++];
 	strcpy(child->name, name); /* a valid element fits */
 	child->kind = kind;
 	children->live += dir_kind_live(kind) ? 1 : 0;
@@ -495,7 +470,6 @@ int dir_node_children(const struct dir_node *node, const char *path,
 	DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
 	struct dirent *entry;
 	int result = 0;
-
 	if (!stream) {
 		result = dir_errno(err, errno, "list", path);
 		if (fd >= 0) {

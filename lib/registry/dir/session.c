@@ -12,7 +12,6 @@ int dir_session_add(struct dir_session *session, const char *path, int owner_fd,
 	struct dir_owned owned = { .fd = owner_fd };
 	struct dir_owned *grown = reallocarray(session->owned, session->count + 1, sizeof(*grown));
 	struct stat stat;
-
 	if (grown) {
 		session->owned = grown;
 		owned.path = strdup(path);
@@ -47,7 +46,6 @@ bool dir_session_owns(const struct dir_session *session, const struct dir_node *
 void dir_session_drop(struct dir_session *session, const struct dir_node *node)
 {
 	struct dir_owned *owned = find(session, node);
-
 	if (owned) {
 		close(owned->fd);
 		free(owned->path);
@@ -83,11 +81,8 @@ void dir_session_finish(struct dir_session *session)
 json_t *dir_session_detach(struct dir_session *session)
 {
 	json_t *locks = json_array();
-	json_t *result;
-
 	for (size_t i = 0; i < session->count; i++) {
 		const struct dir_owned *owned = &session->owned[i];
-
 		if (fcntl(owned->fd, F_SETFD, 0) != 0 ||
 			json_array_append_new(locks,
 				json_pack("{s:s, s:i}", "path", owned->path, "fd", owned->fd)) !=
@@ -99,7 +94,7 @@ json_t *dir_session_detach(struct dir_session *session)
 		}
 	}
 	clear(session);
-	result = json_pack("{s:s, s:o}", "backend", "dir", "locks", locks);
+	json_t *result = json_pack("{s:s, s:o}", "backend", "dir", "locks", locks);
 	return result;
 }
 
@@ -112,7 +107,6 @@ static bool still_ours(int root_fd, const char *path, int fd, const struct stat 
 	bool ours = dir_node_open(&node, root_fd, path, strlen(path), &ignored) == 0 &&
 		node.kind != DIR_ABSENT && node.owner_inode == owner->st_ino &&
 		node.device == owner->st_dev && fcntl(fd, F_OFD_SETLK, &lock) == 0;
-
 	dir_node_close(&node);
 	return ours;
 }
@@ -121,7 +115,6 @@ static void adopt_one(struct dir_session *session, int root_fd, const char *path
 {
 	struct err ignored = ERR_INIT;
 	struct stat owner;
-
 	/* Another kind of file under this number was never one of ours. */
 	if (fstat(fd, &owner) != 0 || !S_ISREG(owner.st_mode)) {
 		return;
@@ -139,14 +132,12 @@ void dir_session_adopt(struct dir_session *session, int root_fd, const json_t *d
 	const json_t *locks = json_object_get(detached, "locks");
 	size_t index;
 	json_t *lock;
-
 	if (!backend || strcmp(backend, "dir") != 0) {
 		return;
 	}
 	json_array_foreach (locks, index, lock) {
 		const char *path = json_string_value(json_object_get(lock, "path"));
 		const json_t *fd = json_object_get(lock, "fd");
-
 		if (path && path[0] == '/' && json_is_integer(fd)) {
 			adopt_one(session, root_fd, path, (int)json_integer_value(fd));
 		}

@@ -126,7 +126,6 @@ static void outlive_birth_tick(int fd)
 {
 	struct statx statx_now;
 	struct timespec now;
-
 	if (statx(fd, "", AT_EMPTY_PATH, STATX_BTIME, &statx_now) != 0 ||
 		(statx_now.stx_mask & STATX_BTIME) == 0) {
 		return;
@@ -182,7 +181,6 @@ static void sweep_tmp(struct dir_store *store)
 	int fd = openat(store->lock_fd, ".", TMP_FLAGS);
 	DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
 	struct dirent *entry;
-
 	if (!stream) { /* no reason to refuse a write */
 		if (fd >= 0) {
 			close(fd);
@@ -200,13 +198,11 @@ static void sweep_tmp(struct dir_store *store)
 int dir_store_lock(struct dir_store *store, struct err *err)
 {
 	int fd = open_tmp(store, err);
-
 	if (fd < 0) {
 		return err->code;
 	}
 	if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
 		int error = errno;
-
 		close(fd);
 		if (error == EWOULDBLOCK || error == EINTR) {
 			return 0;
@@ -231,7 +227,6 @@ static int write_all(int fd, const char *data, size_t len)
 {
 	while (len > 0) {
 		ssize_t put = write(fd, data, len);
-
 		if (put < 0 && errno == EINTR) {
 			continue;
 		}
@@ -251,10 +246,8 @@ static int write_all(int fd, const char *data, size_t len)
 static int stamp(int fd, int64_t previous_version)
 {
 	struct timespec times[2];
-	int64_t now;
-
 	clock_gettime(CLOCK_REALTIME, &times[0]);
-	now = (int64_t)times[0].tv_sec * NS_PER_S + times[0].tv_nsec;
+	int64_t now = (int64_t)times[0].tv_sec * NS_PER_S + times[0].tv_nsec;
 	if (now <= previous_version) {
 		now = previous_version + 1;
 	}
@@ -267,7 +260,6 @@ static int write_record(int dir_fd, const char *name, const struct dir_write *wr
 {
 	int fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
 	int error = 0;
-
 	if (fd < 0) {
 		return -1;
 	}
@@ -286,13 +278,11 @@ static int write_owner(int dir_fd)
 {
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 	int fd = openat(dir_fd, DIR_OWNER, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-
 	if (fd < 0) {
 		return -1;
 	}
 	if (dprintf(fd, "pid %ld\n", (long)getpid()) < 0 || fcntl(fd, F_OFD_SETLK, &lock) != 0) {
 		int error = errno;
-
 		close(fd);
 		errno = error;
 		return -1;
@@ -312,7 +302,6 @@ static int build(int tmp_fd, const char *name, const struct dir_write *write, in
 	int owner_fd = -1;
 	int error;
 	int fd = -1;
-
 	if (mkdirat(tmp_fd, name, 0777) != 0 ||
 		(fd = openat(tmp_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0 ||
 		(write->ephemeral && (owner_fd = write_owner(fd)) < 0) ||
@@ -345,7 +334,6 @@ static int build(int tmp_fd, const char *name, const struct dir_write *write, in
 static void sync_directory(const struct dir_node *directory)
 {
 	int fd = openat(directory->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
 	if (fd >= 0) {
 		(void)fsync(fd);
 		close(fd);
@@ -378,10 +366,8 @@ int dir_store_place(struct dir_store *store, const struct dir_node *parent,
 	char name[TMP_NAME_BYTES];
 	int owner_fd = -1;
 	int tmp_fd = store->lock_fd;
-	int result;
-
 	next_tmp_name(store, name);
-	result = build(tmp_fd, name, write, &owner_fd, err);
+	int result = build(tmp_fd, name, write, &owner_fd, err);
 	if (result == 0 &&
 		renameat2(tmp_fd, name, parent->fd, path_name(write->path),
 			exchange ? RENAME_EXCHANGE : RENAME_NOREPLACE) != 0) {
@@ -431,7 +417,6 @@ int dir_store_set(struct dir_store *store, const struct dir_node *node,
 	char name[TMP_NAME_BYTES];
 	int tmp_fd = store->lock_fd;
 	int result = 0;
-
 	next_tmp_name(store, name);
 	if (write_record(tmp_fd, name, write, !write->ephemeral) != 0) {
 		result = dir_errno(err, errno, "write", write->path);
@@ -455,7 +440,6 @@ int dir_store_remove(struct dir_store *store, const struct dir_node *parent, con
 	char tmp_name[TMP_NAME_BYTES];
 	int tmp_fd = store->lock_fd;
 	int result = 0;
-
 	next_tmp_name(store, tmp_name);
 	if (renameat2(parent->fd, name, tmp_fd, tmp_name, RENAME_NOREPLACE) != 0) {
 		result = rename_errno(err, errno, path);

@@ -24,7 +24,6 @@ static int stat_node(
 	const struct dir_context *context, struct registry_task *task, const struct dir_node *node)
 {
 	int result = dir_node_stat(node, task->path, &task->ret_stat, &task->ret_err);
-
 	task->ret_stat.own = result == 0 && dir_session_owns(&context->session, node);
 	return result;
 }
@@ -33,7 +32,6 @@ static int read_once(struct dir_context *context, struct registry_task *task, st
 {
 	int result = dir_node_open(
 		node, context->store.root_fd, task->path, strlen(task->path), &task->ret_err);
-
 	if (result == 0 && !dir_kind_live(node->kind)) {
 		return not_found(task);
 	}
@@ -54,7 +52,6 @@ static int read_once(struct dir_context *context, struct registry_task *task, st
 static int read_node(struct dir_context *context, struct registry_task *task, struct dir_node *node)
 {
 	int result = read_once(context, task, node);
-
 	for (int i = 0; i < LOOK_AGAIN && result == 0 && task->ret_stat.version == 0; i++) {
 		if (dir_node_current(node, context->store.root_fd, task->path)) {
 			break;
@@ -71,7 +68,6 @@ static int do_get(struct dir_context *context, struct registry_task *task)
 {
 	struct dir_node node = { .fd = -1 };
 	int result = 0;
-
 	if (task->watch) {
 		result = dir_watches_arm(
 			context->watches, task->path, REGISTRY_WATCH_DATA, &task->ret_err);
@@ -88,7 +84,6 @@ static int do_stat(struct dir_context *context, struct registry_task *task)
 	struct dir_children children = { 0 };
 	struct dir_node node = { .fd = -1 };
 	int result = read_node(context, task, &node);
-
 	if (result == 0) {
 		result = dir_node_children(&node, task->path, &children, &task->ret_err);
 	}
@@ -106,11 +101,9 @@ static int watch_children(struct dir_context *context, struct registry_task *tas
 	const struct dir_node *node, struct dir_children *children)
 {
 	int result = 0;
-
 	for (size_t i = 0; result == 0 && i < children->count; i++) {
 		struct dir_child *child = &children->entries[i];
 		struct dir_node again;
-
 		if (child->kind != DIR_EPHEMERAL) {
 			continue;
 		}
@@ -158,7 +151,6 @@ static int do_children(struct dir_context *context, struct registry_task *task)
 	struct dir_children children = { 0 };
 	struct dir_node node = { .fd = -1 };
 	int result = 0;
-
 	if (task->watch) {
 		result = dir_watches_arm(
 			context->watches, task->path, REGISTRY_WATCH_CHILDREN, &task->ret_err);
@@ -186,7 +178,6 @@ static int open_parent(
 {
 	int result = dir_node_open(parent, context->store.root_fd, task->path,
 		path_parent_len(task->path), &task->ret_err);
-
 	if (result == 0 && !dir_kind_live(parent->kind)) {
 		return err_set(&task->ret_err, BERTH_PATH_NOT_FOUND,
 			"the parent of %s does not exist", task->path);
@@ -198,7 +189,6 @@ static int64_t version_of(const struct dir_node *node)
 {
 	struct registry_stat stat = { 0 };
 	struct err ignored = ERR_INIT;
-
 	return node->kind != DIR_ABSENT && dir_node_stat(node, "", &stat, &ignored) == 0
 		? stat.version
 		: 0;
@@ -228,7 +218,6 @@ static int stat_written(struct dir_context *context, struct registry_task *task)
 	struct dir_node node;
 	int result = dir_node_open(
 		&node, context->store.root_fd, task->path, strlen(task->path), &task->ret_err);
-
 	if (result == 0) {
 		result = node.kind == DIR_ABSENT ? not_found(task)
 						 : stat_node(context, task, &node);
@@ -286,13 +275,11 @@ static int place(struct dir_context *context, struct registry_task *task,
 		.previous_version = version_of(old),
 		.mode = shared_mode(context, task) };
 	int owner_fd = -1;
-
 	if (task->home_of && give_away(context, task, &write) != 0) {
 		return task->ret_err.code;
 	}
 	int result = dir_store_place(&context->store, parent, &write, old->kind != DIR_ABSENT,
 		&owner_fd, &task->ret_err);
-
 	if (result != 0) {
 		return result;
 	}
@@ -314,7 +301,6 @@ static void sweep_siblings(
 	struct dir_children children = { 0 };
 	struct err ignored = ERR_INIT;
 	size_t len = path_parent_len(task->path);
-
 	if (context->swept_path && strlen(context->swept_path) == len &&
 		strncmp(context->swept_path, task->path, len) == 0) {
 		return;
@@ -326,7 +312,6 @@ static void sweep_siblings(
 	}
 	for (size_t i = 0; i < children.count; i++) {
 		const char *name = children.entries[i].name;
-
 		err_clear(&ignored);
 		if (children.entries[i].kind == DIR_DEAD &&
 			strcmp(name, path_name(task->path)) != 0) {
@@ -341,13 +326,11 @@ static int create_below(
 	struct dir_context *context, struct registry_task *task, const struct dir_node *parent)
 {
 	struct dir_node old;
-	int result;
-
 	if (parent->kind == DIR_EPHEMERAL) {
 		return err_set(&task->ret_err, BERTH_NO_CHILDREN_FOR_EPHEMERALS,
 			"the parent of %s is ephemeral and can have no children", task->path);
 	}
-	result = dir_node_open_child(
+	int result = dir_node_open_child(
 		&old, parent->fd, path_name(task->path), task->path, &task->ret_err);
 	if (result == 0 && dir_kind_live(old.kind)) {
 		result = err_set(
@@ -371,7 +354,6 @@ static int create_numbered(
 	unsigned number;
 	char *path = NULL;
 	int result = dir_store_next_number(parent, prefix, &number, &task->ret_err);
-
 	if (result == 0 && asprintf(&path, "%s%010u", prefix, number) < 0) {
 		path = NULL;
 		result = err_set(&task->ret_err, BERTH_FAILED, "no memory for a name of %s", prefix);
@@ -393,12 +375,10 @@ static int create_numbered(
 static int do_create(struct dir_context *context, struct registry_task *task)
 {
 	struct dir_node parent;
-	int result;
-
 	if (path_parent_len(task->path) == 0) {
 		return err_set(&task->ret_err, BERTH_FILE_ALREADY_EXISTS, "/ exists already");
 	}
-	result = open_parent(context, task, &parent);
+	int result = open_parent(context, task, &parent);
 	if (result == 0) {
 		result = task->sequential ? create_numbered(context, task, &parent)
 					  : create_below(context, task, &parent);
@@ -412,7 +392,6 @@ static int do_set(struct dir_context *context, struct registry_task *task)
 	struct dir_node node;
 	int result = dir_node_open(
 		&node, context->store.root_fd, task->path, strlen(task->path), &task->ret_err);
-
 	if (result == 0) {
 		result = check_expected(context, task, &node);
 	}
@@ -422,7 +401,6 @@ static int do_set(struct dir_context *context, struct registry_task *task)
 			.len = task->len,
 			.ephemeral = node.kind == DIR_EPHEMERAL,
 			.previous_version = task->ret_stat.version };
-
 		result = dir_store_set(&context->store, &node, &write, &task->ret_err);
 	}
 	if (result == 0) {
@@ -437,7 +415,6 @@ static int check_childless(struct registry_task *task, const struct dir_node *no
 {
 	struct dir_children children = { 0 };
 	int result = dir_node_children(node, task->path, &children, &task->ret_err);
-
 	if (result == 0 && children.live > 0) {
 		result = err_set(&task->ret_err,
 			task->ephemeral ? BERTH_NO_CHILDREN_FOR_EPHEMERALS
@@ -458,13 +435,11 @@ static int check_childless(struct registry_task *task, const struct dir_node *no
 static int open_doomed(struct dir_context *context, struct registry_task *task,
 	struct dir_node *parent, struct dir_node *node)
 {
-	int result;
-
 	if (path_parent_len(task->path) == 0) {
 		return err_set(&task->ret_err, BERTH_NO_PATH_PERMISSIONS,
 			"the root of a registry cannot be removed");
 	}
-	result = open_parent(context, task, parent);
+	int result = open_parent(context, task, parent);
 	if (result == 0) {
 		result = dir_node_open_child(
 			node, parent->fd, path_name(task->path), task->path, &task->ret_err);
@@ -514,7 +489,6 @@ static int do_delete(struct dir_context *context, struct registry_task *task)
 {
 	struct dir_node parent = { .fd = -1 }, node = { .fd = -1 };
 	int result = open_doomed(context, task, &parent, &node);
-
 	if (result == 0) {
 		result = dir_store_remove(&context->store, &parent, path_name(task->path),
 			task->path, task->all, &task->ret_err);
@@ -532,7 +506,6 @@ static int do_replace(struct dir_context *context, struct registry_task *task)
 {
 	struct dir_node parent = { .fd = -1 }, node = { .fd = -1 };
 	int result = open_doomed(context, task, &parent, &node);
-
 	if (result == 0) {
 		result = place(context, task, &parent, &node);
 	}

@@ -37,9 +37,8 @@ struct dir_watches {
 	int fd;
 	struct dir_mark *marks; /* of the root; always there */
 	void *by_descriptor;    /* tsearch() tree of the marks that have one */
-	struct dir_mark *fired;
-	struct dir_mark **fired_end;
-	struct dir_mark *dying;
+	struct list fired;
+	struct list dying;
 	size_t polled;
 	int64_t poll_at_ms; /* 0: to be set by the next dispatch */
 	int64_t now_ms;     /* of the current dispatch, or of the last one */
@@ -49,7 +48,6 @@ static int compare_descriptors(const void *a, const void *b)
 {
 	int left = ((const struct dir_mark *)a)->descriptor,
 	    right = ((const struct dir_mark *)b)->descriptor;
-
 	return (left > right) - (left < right);
 }
 
@@ -57,7 +55,6 @@ static struct dir_mark *find_descriptor(struct dir_watches *watches, int descrip
 {
 	struct dir_mark key = { .descriptor = descriptor };
 	struct dir_mark **found = tfind(&key, &watches->by_descriptor, compare_descriptors);
-
 	return found ? *found : NULL;
 }
 
@@ -75,8 +72,6 @@ static void forget_descriptor(struct dir_watches *watches, struct dir_mark *mark
  */
 static int set_descriptor(struct dir_watches *watches, struct dir_mark *mark, int descriptor)
 {
-	struct dir_mark *other;
-
 	if (mark->descriptor == descriptor) {
 		return 0;
 	}
@@ -87,7 +82,7 @@ static int set_descriptor(struct dir_watches *watches, struct dir_mark *mark, in
 	if (descriptor < 0) {
 		return 0;
 	}
-	other = find_descriptor(watches, descriptor);
+	struct dir_mark *other = find_descriptor(watches, descriptor);
 	if (other) {
 		forget_descriptor(watches, other);
 		other->stale = true;
@@ -105,7 +100,6 @@ static void set_polled(
 	struct dir_watches *watches, struct dir_mark *mark, bool polled, int errno_value)
 {
 	char path[LIMIT_PATH_BYTES + 1], message[LIMIT_PATH_BYTES + 256];
-
 	if (mark->polled == polled) {
 		return;
 	}
@@ -129,39 +123,31 @@ static void set_polled(
 static void look_soon(struct dir_watches *watches, struct dir_mark *mark)
 {
 	if (mark->look_at_ms == 0) {
-		mark->next_dying = watches->dying;
-		watches->dying = mark;
+		list_append(&watches->dying, &mark->dying_link);
 	}
 	mark->look_wait_ms = LOOK_FIRST_MS;
 	mark->look_at_ms = watches->now_ms + LOOK_FIRST_MS;
 }
 
-static void unlink_dying(struct dir_watches *watches, struct dir_mark *mark)
+static void stop_looking(struct dir_mark *mark)
 {
-	struct dir_mark **link = &watches->dying;
-
-	while (*link != mark) {
-		link = &(*link)->next_dying;
-	}
-	*link = mark->next_dying;
+	list_remove(&mark->dying_link);
 	mark->look_at_ms = 0;
 }
 
 /* Makes the mark's descriptor watch the directory that is now at its path. */
 static void refresh(struct dir_watches *watches, struct dir_mark *mark)
 {
-	int descriptor, error;
-
 	if (!mark->stale) {
 		return;
 	}
 	dir_mark_path(mark, watches->full + watches->root_len);
-	descriptor = inotify_add_watch(watches->fd, watches->full, MARK_EVENTS);
-	error = errno;
+	int descriptor = inotify_add_watch(watches->fd, watches->full, MARK_EVENTS);
+	int error = errno;
 	if (descriptor >= 0 && descriptor != mark->descriptor) {
 		look_soon(watches, mark);
-	} else if (descriptor < 0 && mark->look_at_ms != 0) {
-		unlink_dying(watches, mark); /* from now on every reader finds it gone */
+	} else if (descriptor < 0) {
+		stop_looking(mark); /* from now on every reader finds it gone */
 	}
 	if (set_descriptor(watches, mark, descriptor) != 0) {
 		descriptor = -1;
@@ -178,18 +164,14 @@ static void fire(struct dir_watches *watches, struct dir_mark *mark, enum regist
 	}
 	mark->armed[kind] = false;
 	mark->fired[kind] = true;
-	if (!mark->queued) {
-		mark->queued = true;
-		mark->next_fired = NULL;
-		*watches->fired_end = mark;
-		watches->fired_end = &mark->next_fired;
+	if (list_empty(&mark->fired_link)) {
+		list_append(&watches->fired, &mark->fired_link);
 	}
 }
 
 static void visit_changed(void *context, struct dir_mark *mark)
 {
 	struct dir_watches *watches = context;
-
 	mark->stale = true;
 	fire(watches, mark, REGISTRY_WATCH_DATA);
 	fire(watches, mark, REGISTRY_WATCH_CHILDREN);
@@ -218,28 +200,10 @@ void dir_watches_all_changed(struct dir_watches *watches)
 	changed(watches, watches->marks);
 }
 
-static void unlink_fired(struct dir_watches *watches, struct dir_mark *mark)
-{
-	struct dir_mark **link = &watches->fired;
-
-	while (*link != mark) {
-		link = &(*link)->next_fired;
-	}
-	*link = mark->next_fired;
-	if (watches->fired_end == &mark->next_fired) {
-		watches->fired_end = link;
-	}
-	mark->queued = false;
-}
-
 static void free_mark(struct dir_watches *watches, struct dir_mark *mark)
 {
-	if (mark->queued) {
-		unlink_fired(watches, mark);
-	}
-	if (mark->look_at_ms != 0) {
-		unlink_dying(watches, mark);
-	}
+	list_remove(&mark->fired_link);
+	stop_looking(mark);
 	set_polled(watches, mark, false, 0);
 	set_descriptor(watches, mark, -1);
 	dir_mark_free(mark);
@@ -250,7 +214,6 @@ static void release(struct dir_watches *watches, struct dir_mark *mark)
 {
 	while (dir_mark_idle(mark)) {
 		struct dir_mark *parent = mark->parent;
-
 		free_mark(watches, mark);
 		mark = parent;
 	}
@@ -260,16 +223,15 @@ int dir_watches_create(struct dir_watches **ret_watches, const char *root,
 	const struct registry_core *core, struct err *err)
 {
 	struct dir_watches *watches = calloc(1, sizeof(*watches));
-
 	if (!watches) {
 		return err_set(err, BERTH_FAILED, "no memory for watches");
 	}
 	watches->core = *core;
-	watches->fired_end = &watches->fired;
+	list_init(&watches->fired);
+	list_init(&watches->dying);
 	watches->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 	if (watches->fd < 0) {
 		int error = errno;
-
 		free(watches);
 		return err_set_errno(err, BERTH_FAILED, error, "cannot use inotify%s",
 			error == EMFILE ? " (fs.inotify.max_user_instances)" : "");
@@ -313,12 +275,10 @@ void dir_watches_destroy(struct dir_watches *watches)
 static struct dir_mark *put_marks(struct dir_watches *watches, const char *path)
 {
 	struct dir_mark *mark = watches->marks;
-
 	refresh(watches, mark);
 	for (const char *element = path + 1; *element != '\0';) {
 		size_t len = (size_t)(strchrnul(element, '/') - element);
 		struct dir_mark *child = dir_mark_child(mark, element, len);
-
 		if (!child) {
 			child = dir_mark_create(mark, element, len);
 		}
@@ -337,7 +297,6 @@ int dir_watches_arm(struct dir_watches *watches, const char *path, enum registry
 	struct err *err)
 {
 	struct dir_mark *mark = put_marks(watches, path);
-
 	if (!mark) {
 		return err_set(err, BERTH_FAILED, "no memory to watch %s", path);
 	}
@@ -355,7 +314,6 @@ int dir_watches_arm_child(
 	struct dir_mark *mark = dir_mark_find(watches->marks, path);
 	size_t len = strlen(name);
 	struct dir_mark *child = dir_mark_child(mark, name, len);
-
 	if (!child) {
 		child = dir_mark_create(mark, name, len);
 	}
@@ -372,7 +330,6 @@ static void release_children(struct dir_watches *watches, struct dir_mark *mark,
 {
 	for (size_t i = mark->count; i-- > 0;) {
 		struct dir_mark *child = mark->children[i];
-
 		if (child->held && (all || child->generation != mark->reading)) {
 			child->held = false;
 			if (dir_mark_idle(child)) {
@@ -385,7 +342,6 @@ static void release_children(struct dir_watches *watches, struct dir_mark *mark,
 void dir_watches_children_known(struct dir_watches *watches, const char *path)
 {
 	struct dir_mark *mark = dir_mark_find(watches->marks, path);
-
 	if (mark) {
 		release_children(watches, mark, false);
 	}
@@ -394,7 +350,6 @@ void dir_watches_children_known(struct dir_watches *watches, const char *path)
 void dir_watches_remove(struct dir_watches *watches, const char *path, enum registry_watch_kind kind)
 {
 	struct dir_mark *mark = dir_mark_find(watches->marks, path);
-
 	if (!mark) {
 		return;
 	}
@@ -420,11 +375,10 @@ static enum dir_kind look(const struct dir_mark *mark, int root_fd)
 	char path[LIMIT_PATH_BYTES + 1];
 	struct err err = ERR_INIT;
 	struct dir_node node;
-	enum dir_kind kind;
-
 	dir_mark_path(mark, path);
-	kind = dir_node_open(&node, root_fd, path, strlen(path), &err) == 0 ? node.kind
-									    : DIR_ABSENT;
+	enum dir_kind kind = dir_node_open(&node, root_fd, path, strlen(path), &err) == 0
+		? node.kind
+		: DIR_ABSENT;
 	dir_node_close(&node);
 	return kind;
 }
@@ -440,22 +394,20 @@ static void owner_closed(struct dir_watches *watches, struct dir_mark *mark, int
 
 static void look_at_dying(struct dir_watches *watches, int root_fd)
 {
-	struct dir_mark *next;
-
-	for (struct dir_mark *mark = watches->dying; mark; mark = next) {
-		enum dir_kind kind;
-
-		next = mark->next_dying;
+	struct list *next;
+	for (struct list *at = watches->dying.next; at != &watches->dying; at = next) {
+		struct dir_mark *mark = LIST_ITEM(at, struct dir_mark, dying_link);
+		next = at->next;
 		if (mark->look_at_ms > watches->now_ms) {
 			continue;
 		}
-		kind = look(mark, root_fd);
+		enum dir_kind kind = look(mark, root_fd);
 		if (kind == DIR_EPHEMERAL && mark->look_wait_ms < LOOK_LAST_MS) {
 			mark->look_wait_ms *= 2;
 			mark->look_at_ms = watches->now_ms + mark->look_wait_ms;
 			continue;
 		}
-		unlink_dying(watches, mark);
+		stop_looking(mark);
 		if (!dir_kind_live(kind)) {
 			owner_changed(watches, mark);
 		}
@@ -466,7 +418,6 @@ static void on_name_event(struct dir_watches *watches, struct dir_mark *mark,
 	const struct inotify_event *event, int root_fd)
 {
 	struct dir_mark *child;
-
 	if (strcmp(event->name, DIR_RECORD) == 0) {
 		fire(watches, mark, REGISTRY_WATCH_DATA);
 	} else if (strcmp(event->name, DIR_OWNER) == 0 && (event->mask & IN_CLOSE_WRITE) != 0) {
@@ -484,13 +435,11 @@ static void on_name_event(struct dir_watches *watches, struct dir_mark *mark,
 
 static void on_event(struct dir_watches *watches, const struct inotify_event *event, int root_fd)
 {
-	struct dir_mark *mark;
-
 	if ((event->mask & IN_Q_OVERFLOW) != 0) {
 		dir_watches_all_changed(watches);
 		return;
 	}
-	mark = find_descriptor(watches, event->wd);
+	struct dir_mark *mark = find_descriptor(watches, event->wd);
 	if (!mark) {
 		return;
 	}
@@ -507,17 +456,14 @@ static void on_event(struct dir_watches *watches, const struct inotify_event *ev
 static void read_events(struct dir_watches *watches, int root_fd)
 {
 	_Alignas(struct inotify_event) char events[EVENT_BYTES];
-
 	for (int i = 0; i < EVENT_READS; i++) {
 		ssize_t len = read(watches->fd, events, sizeof(events));
-
 		if (len <= 0) {
 			return;
 		}
 		for (ssize_t at = 0; at < len;) {
 			const struct inotify_event *event =
 				(const struct inotify_event *)(const void *)(events + at);
-
 			on_event(watches, event, root_fd);
 			at += (ssize_t)(sizeof(*event) + event->len);
 		}
@@ -534,7 +480,6 @@ static void visit_polled(void *context, struct dir_mark *mark)
 static void poll_marks(struct dir_watches *watches)
 {
 	int64_t now_ms = watches->now_ms;
-
 	if (watches->polled == 0) {
 		watches->poll_at_ms = 0;
 	} else if (watches->poll_at_ms == 0) {
@@ -549,17 +494,15 @@ static void poll_marks(struct dir_watches *watches)
 static void notify(struct dir_watches *watches)
 {
 	char path[LIMIT_PATH_BYTES + 1];
-
-	while (watches->fired) {
-		struct dir_mark *mark = watches->fired;
+	while (!list_empty(&watches->fired)) {
+		struct dir_mark *mark = LIST_ITEM(watches->fired.next, struct dir_mark, fired_link);
 		enum registry_watch_kind kind = mark->fired[REGISTRY_WATCH_DATA]
 			? REGISTRY_WATCH_DATA
 			: REGISTRY_WATCH_CHILDREN;
 		bool due = mark->fired[kind];
-
 		mark->fired[kind] = false;
 		if (!mark->fired[REGISTRY_WATCH_DATA] && !mark->fired[REGISTRY_WATCH_CHILDREN]) {
-			unlink_fired(watches, mark);
+			list_remove(&mark->fired_link);
 		}
 		if (due) {
 			dir_mark_path(mark, path);
@@ -585,14 +528,14 @@ int dir_watches_fd(const struct dir_watches *watches)
 int64_t dir_watches_deadline_ms(const struct dir_watches *watches)
 {
 	int64_t deadline_ms = INT64_MAX;
-
-	if (watches->fired || (watches->polled > 0 && watches->poll_at_ms == 0)) {
+	if (!list_empty(&watches->fired) || (watches->polled > 0 && watches->poll_at_ms == 0)) {
 		return 0;
 	}
 	if (watches->polled > 0) {
 		deadline_ms = watches->poll_at_ms;
 	}
-	for (const struct dir_mark *mark = watches->dying; mark; mark = mark->next_dying) {
+	for (const struct list *at = watches->dying.next; at != &watches->dying; at = at->next) {
+		const struct dir_mark *mark = LIST_ITEM(at, struct dir_mark, dying_link);
 		deadline_ms = mark->look_at_ms < deadline_ms ? mark->look_at_ms : deadline_ms;
 	}
 	return deadline_ms;

@@ -88,22 +88,12 @@ static bool awaits_answer(const struct zk_job *job)
 	return job->phase != FREE && job->phase != WAITING && job->phase != UNKNOWN;
 }
 
-static void push_finished(struct registry_zk *zk, struct registry_task *task)
-{
-	task->prev = NULL;
-	task->next = zk->finished;
-	if (zk->finished) {
-		zk->finished->prev = task;
-	}
-	zk->finished = task;
-}
-
 /* The callback may submit more, so that no job pointer is valid afterwards. */
 static void complete(struct registry_zk *zk, struct registry_task *task)
 {
 	task->tag = NO_SLOT;
 	if (zk->submitting) {
-		push_finished(zk, task);
+		list_append(&zk->finished, &task->link);
 	} else {
 		zk->backend.core.completed(zk->backend.core.core, task);
 	}
@@ -458,7 +448,7 @@ static void refuse(struct registry_zk *zk, struct registry_task *task, int code,
 {
 	err_set(&task->ret_err, code, "%s: %s", task->path, why);
 	task->tag = NO_SLOT;
-	push_finished(zk, task);
+	list_append(&zk->finished, &task->link);
 }
 
 void registry_zk_submit(struct registry_zk *zk, struct registry_task *task)
@@ -494,23 +484,18 @@ void registry_zk_abandon(struct registry_zk *zk, struct registry_task *task)
 {
 	if (task->tag != NO_SLOT) {
 		release(zk, &zk->jobs[task->tag], false);
-		return;
-	}
-	if (task->next) {
-		task->next->prev = task->prev;
-	}
-	if (task->prev) {
-		task->prev->next = task->next;
 	} else {
-		zk->finished = task->next;
+		list_remove(&task->link);
 	}
 }
 
 void registry_zk_jobs_deliver(struct registry_zk *zk)
 {
 	/* Callbacks submit and abandon: take one after the other off the list. */
-	for (struct registry_task *task; (task = zk->finished);) {
-		registry_zk_abandon(zk, task);
+	while (!list_empty(&zk->finished)) {
+		struct registry_task *task = LIST_ITEM(
+			zk->finished.next, struct registry_task, link);
+		list_remove(&task->link);
 		zk->backend.core.completed(zk->backend.core.core, task);
 	}
 }

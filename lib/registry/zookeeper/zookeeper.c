@@ -306,6 +306,7 @@ static int zk_open(struct registry_backend **ret_backend, const char *rest,
 		return err_set(err, BERTH_FAILED, "no memory for a ZooKeeper registry");
 	}
 	zk->backend = (struct registry_backend){ .ops = &registry_zk_ops, .core = *core };
+	list_init(&zk->finished);
 	zk->state = REGISTRY_CONNECTING;
 	zk->lost_at_ms = INT64_MAX;
 	zk->heard_ms = INT64_MIN;
@@ -362,7 +363,7 @@ static int64_t earlier(int64_t a, int64_t b)
 static int64_t zk_deadline_ms(const struct registry_backend *backend)
 {
 	const struct registry_zk *zk = (const struct registry_zk *)backend;
-	if (zk->finished || zk->replace_why) {
+	if (!list_empty(&zk->finished) || zk->replace_why) {
 		return 0;
 	}
 	return earlier(registry_zk_session_deadline_ms(zk),

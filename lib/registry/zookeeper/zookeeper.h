@@ -108,9 +108,9 @@ struct registry_zk {
 	struct zk_job *jobs;
 	size_t jobs_count;
 	uint32_t free_job;
-	int64_t next_deadline_ms;       /* no task's is earlier */
-	bool submitting;                /* nothing may complete now: */
-	struct registry_task *finished; /* handed back in the next dispatch() */
+	int64_t next_deadline_ms; /* no task's is earlier */
+	bool submitting;          /* nothing may complete now: */
+	struct list finished;     /* handed back in the next dispatch() */
 	int64_t now_ms;
 };
 
