@@ -1,0 +1,81 @@
+"""The blocks of code in README.md and docs/ that can run, run: configurations are good, commands are such that programs take them."""
+
+import json
+import pathlib
+import re
+import shlex
+import subprocess
+import unittest
+
+from berth import BUILD, PATIENCE, AgentTest, berth
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+DOCUMENTS = [SOURCE / "README.md", SOURCE / "CONTRIBUTING.md", *sorted((SOURCE / "docs").glob("*.md"))]
+# Their blocks are run as a whole by tests of their own: test_first_hour.py, test_lookups_documented.py, tests/more/test_example.py.
+TRANSCRIPTS = {"FIRST-HOUR.md"}
+ELSEWHERE = {"python", "javascript", "go", "sh"}
+
+
+def blocks(language):
+    for document in DOCUMENTS:
+        if document.name in TRANSCRIPTS:
+            continue
+        for text in re.findall(rf"(?ms)^```{language}\n(.*?)^```$", document.read_text()):
+            yield document.name, text
+
+
+class Blocks(AgentTest):
+    def test_every_configuration_is_good(self):
+        count = 0
+        for number, (name, text) in enumerate(blocks("ini")):
+            with self.subTest(document=name):
+                file = self.folder / f"{number}.ini"
+                file.write_text(text)
+                result = subprocess.run([BUILD / "berthd", "-t", "-c", file], capture_output=True, text=True, timeout=PATIENCE, check=False)
+                self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+                count += 1
+        self.assertGreater(count, 0)
+
+    def test_every_json_is_json(self):
+        for name, text in blocks("json"):
+            with self.subTest(document=name):
+                json.loads(text)
+
+    def test_the_agent_takes_every_command_of_berth(self):
+        """What a reader types, on an agent with other names: the exit status is that of an answer, never of wrong usage."""
+        agent = self.web_agent().start()
+        agent.wait_state("registered")
+        commands = [(name, line[2:]) for name, text in blocks("console") for line in text.splitlines() if line.startswith("$ ")]
+        commands = [(name, re.sub(r"\s+#.*", "", line)) for name, line in commands]
+        own = [(name, line) for name, line in commands if line.startswith("berth ") and not re.search(r"[|&;<>]", line)]
+        self.assertGreater(len(own), 5)
+        for name, line in own:
+            words = shlex.split(line)[1:]
+            if words[0] == "watch":
+                words += ["--once"]
+            with self.subTest(document=name, command=line):
+                result = berth("--socket", agent.socket, *words)
+                self.assertIn(result.returncode, (0, 3), result.stderr)
+
+    def test_curls_requests_exist(self):
+        agent = self.web_agent().start()
+        found = 0
+        for name, text in blocks("console"):
+            for path in re.findall(r"curl .*http://(?:berth|localhost)(/\S*)", text):
+                with self.subTest(document=name, path=path):
+                    answer = agent.get(path.strip("'\""))
+                    self.assertTrue(answer.status == 200 or answer.json.get("title") in ("PathNotFound", "NoRecord"), answer.body)
+                    found += 1
+        self.assertGreater(found, 0)
+
+    def test_no_block_is_of_a_kind_that_nobody_runs(self):
+        known = ELSEWHERE | {"ini", "json", "console", "dockerfile", "c", ""}
+        for document in DOCUMENTS:
+            for line in re.findall(r"(?m)^```(\S*)$", document.read_text()):
+                self.assertIn(line, known, document.name)
+
+
+del AgentTest
+
+if __name__ == "__main__":
+    unittest.main()
