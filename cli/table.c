@@ -220,8 +220,8 @@ static size_t least_width(const struct table *table, size_t column)
 }
 
 /*
- * Sentences that are too wide are broken inside of the last column, or, when that would be too narrow,
- * below their rows.
+ * Sentences that are too wide are broken inside of the last column, or, when that would be too
+ * narrow, below their rows.
  */
 static void fit_sentences(struct table *table, size_t width)
 {
@@ -328,8 +328,8 @@ static size_t last_used_column(const struct table *table, size_t row)
 }
 
 /*
- * A text in lines of at most `room` cells, the first of `first`, broken between words; a word itself
- * is never broken. `indent`: of the lines behind the first.
+ * A text in lines of at most `room` cells, the first of `first`, broken between words; a word
+ * itself is never broken. `indent`: of the lines behind the first.
  */
 static void print_broken(const char *text, size_t first, size_t room, size_t indent, FILE *out)
 {

@@ -5,9 +5,9 @@
  * On a narrower terminal the widest columns become shorter, but never the key column, which names
  * the row. The table cuts a name, path or URI in its middle, since its end tells it apart. A
  * sentence in the last column is never cut: the table breaks it between words, inside of its column
- * or, where that would be narrow, in lines of its own below the row. If the table is still too wide,
- * the key gets a line of its own above the rest of its row. A table without headings holds facts and
- * is never cut.
+ * or, where that would be narrow, in lines of its own below the row. If the table is still too
+ * wide, the key gets a line of its own above the rest of its row. A table without headings holds
+ * facts and is never cut.
  *
  * Anybody may have written a record: bytes that could control the terminal are shown escaped.
  */

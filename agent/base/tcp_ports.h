@@ -23,12 +23,13 @@ static inline bool tcp_ports_has(const uint8_t *set, uint16_t port)
 	return set[port / 8] >> (port % 8) & 1;
 }
 
-/* Adds what the kernel's text says; `text` holds whole lines. */
+/* Adds the ports of the kernel's text; `text` holds whole lines. */
 void tcp_ports_add_text(struct tcp_ports *ports, const char *text);
 
 /*
- * Reads tcp and tcp6 of `directory`, usually /proc/self/net; a kernel without IPv6 has no tcp6. 0, or
- * BERTH_LIMIT_EXCEEDED for more sockets than are read in a moment (4 MiB of text), or BERTH_FAILED.
+ * Reads tcp and tcp6 of `directory`, usually /proc/self/net; a kernel without IPv6 has no tcp6. 0,
+ * or BERTH_LIMIT_EXCEEDED for more sockets than are read in a moment (4 MiB of text), or
+ * BERTH_FAILED.
  */
 int tcp_ports_read(struct tcp_ports *ret, const char *directory, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(3);

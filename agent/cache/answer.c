@@ -10,14 +10,14 @@
 #include "lib/record/record.h"
 
 /*
- * Answers: ready bodies over entries, and the lookups that wait for one. An answer is made when
- * somebody asks, kept while all that it holds is unchanged, and dropped by the entry that changes.
- * Each filter has an answer of its own.
+ * Answers: ready bodies over entries, and the lookups that wait for one. The cache makes an answer
+ * when a client asks, keeps it while its content is unchanged, and dropped by the entry that
+ * changes. Each filter has an answer of its own.
  */
 
 enum {
 	VARIANTS_PER_PATH = 32,
-	RENDERING_BYTES = 1024 /* what a front end keeps with an answer */
+	RENDERING_BYTES = 1024 /* bytes that a front end keeps with an answer */
 };
 
 static struct answer *find(
@@ -246,7 +246,7 @@ static enum cache_verdict build_composite(
 	}
 	cache_answer_publish(cache, answer, blob, &need, &found);
 	if (changed) {
-		/* True in each part when that was written; whoever asks next gets a newer one. */
+		/* Each part was true when it was written; the next client gets a newer answer. */
 		answer->ready = false;
 		cache_mark_dirty(cache, answer->node);
 	}

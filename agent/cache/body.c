@@ -8,7 +8,7 @@
 
 /*
  * The bodies of answers over children. A large one is written in slices, one in each turn of the
- * loop, so that nobody else waits for it. A record that changes after it was written does not
+ * loop, so that no other client waits for it. A record that changes after it was written does not
  * begin the body anew: each part was true while the client waited.
  */
 
@@ -97,7 +97,7 @@ static struct cache_filter filter_of(const struct answer *answer, char *variant)
 	return cache_read_variant(variant);
 }
 
-/* Children come sorted: the first one behind `after`, whatever has come and gone since. */
+/* Children are sorted: finds the first one behind `after`, even if children came and went since. */
 static size_t next_child(const struct cache_entry *children, const char *after)
 {
 	size_t low = 0;

@@ -10,8 +10,7 @@
 #include "lib/base/path.h"
 
 /*
- * Paths, limits and time: the table of nodes, who may be evicted, and what is done at the end of
- * each turn.
+ * Paths, limits and time: the table of nodes, their eviction, and the work at the end of each turn.
  */
 
 enum {
@@ -182,7 +181,7 @@ static bool is_pinned(const struct cache *cache, const struct cache_node *node)
 /*
  * Makes room, least recently used nodes first. A pinned node leaves the list, and comes back with
  * all the others when something that pinned nodes has ended: no node is looked at twice in vain.
- * What is left to do is done in the next turns.
+ * The next turns do the rest.
  */
 static void evict(struct cache *cache)
 {
@@ -295,10 +294,7 @@ static void on_doubt(struct ev_loop *loop, ev_timer *timer, int events)
 	cache_recheck_doubted(timer->data);
 }
 
-/*
- * ---- resync: a slice of the paths every second, so that all of them had their turn within the
- * period ----
- */
+/* ---- resync: a slice of the paths every second, all of them within the period ---------------- */
 
 static void resync_bucket(struct cache *cache, size_t bucket)
 {

@@ -1,23 +1,27 @@
 /*
- * The lookup cache: what the registry holds, kept true by watches, and the ready answers made of it.
+ * The lookup cache: nodes of the registry, kept true by watches, and ready answers about them.
  *
- *   registry watch --> entry (data or children of one path) --> answers of that path and of its parent
- *                                                          \--> observers of that path and of those above
+ *   registry watch --> entry (data or children of a path) --> answers of the path and its parent
+ *                                                        \--> observers of the path and of trees
  *
- * An entry is live while its watch is. A lookup is answered from live entries (a hit), after loading what is missing (a
- * miss, one read however many clients ask), or from stale ones. Absence is an entry like any other.
+ * An entry is live while its watch is. A lookup is answered from live entries (a hit), after
+ * loading missing entries (a miss: one read for any number of clients), or from stale ones. Absence
+ * is an entry like any other.
  *
- * A watch alone proves nothing about the present: the server may be frozen, or the connection dead. So an answer of live
- * entries is confirmed only while the server was heard within the last `confirm_ms`. When look-ups come in and nothing was
- * heard for half of it, one cheap read confirms all entries at once; while that stays without an answer, answers are stale,
- * with their age since the server was last heard. A cache that nobody asks sends nothing.
+ * A watch alone proves nothing about the present: the server may be frozen, or the connection dead.
+ * So an answer of live entries is confirmed only while the server was heard within the last
+ * `confirm_ms`. When look-ups come in and nothing was heard for half of it, one cheap read confirms
+ * all entries at once; while that stays without an answer, answers are stale, with their age since
+ * the server was last heard. A cache without look-ups sends nothing.
  *
- * Everything is charged to `max_size_bytes`; the least recently used paths go first and give their watches back. What is
- * observed stays; when that alone is too much, the cache refuses the observers that came last, those of whole trees first,
- * then the lookups. A directory that cannot fit is refused before any of its children is read.
+ * Everything is charged to `max_size_bytes`; the least recently used paths go first and give their
+ * watches back. Observed paths stay; when these alone are too much, the cache refuses the observers
+ * that came last, those of whole trees first, then the lookups. A directory that cannot fit is
+ * refused before any of its children is read.
  *
- * Changes reach waiting lookups and observers once per turn of the loop, before it sleeps, never from inside a call
- * of this interface. No turn does work without bound: large bodies and evictions go on in the next turns. Loop thread only.
+ * Changes reach waiting lookups and observers once per turn of the loop, before it sleeps, never
+ * from inside a call of this interface. No turn does work without bound: large bodies and evictions
+ * go on in the next turns. Loop thread only.
  */
 #ifndef AGENT_CACHE_CACHE_H
 #define AGENT_CACHE_CACHE_H
@@ -41,7 +45,8 @@ struct cache_options {
 	int64_t confirm_ms;   /* 0: a third of the session timeout */
 	int64_t max_stale_ms; /* 0: no limit */
 	int64_t resync_ms;
-	char *const *warm; /* paths; recursive ones end in slash and two asterisks; borrowed for the call */
+	/* paths; recursive ones end in slash and two asterisks; borrowed for the call */
+	char *const *warm;
 	size_t warm_count;
 	/* Frees the front end's rendering of an answer. */
 	void (*release_rendering)(void *rendering);
@@ -65,7 +70,10 @@ void cache_destroy(struct cache *cache);
 void cache_set_options(struct cache *cache, const struct cache_options *options);
 /* To be called with every change of the registry's state. */
 void cache_on_registry_state(struct cache *cache, enum registry_state state);
-/* When the registry told of the first change that this turn passes on; monotonic seconds. */
+/*
+ * The time at which the registry reported the first change that this turn delivers; monotonic
+ * seconds.
+ */
 double cache_change_time_s(const struct cache *cache);
 void cache_get_stats(const struct cache *cache, struct cache_stats *stats);
 
@@ -75,9 +83,14 @@ enum cache_answer_kind {
 	CACHE_RESOLVE, /* the record as stored; NO_RECORD, INVALID_RECORD */
 	CACHE_LIST,    /* sorted array of child paths */
 	CACHE_RECORDS, /* object: child path -> record */
-	CACHE_ENDPOINTS, /* array of addresses, of the record and its direct children; or lines of text */
+	/* array of addresses, of the record and its direct children; or lines of text */
+	CACHE_ENDPOINTS,
 	CACHE_STAT,
-	CACHE_FIND /* object: path -> record, of everything below; made by a walk for each lookup, unless one waits for changes */
+	/*
+	 * object: path -> record, of everything below; made by a walk for each lookup, unless one
+	 * waits for changes
+	 */
+	CACHE_FIND
 };
 
 /* Which endpoints, or for FIND which records; NULL is any. */
@@ -107,20 +120,24 @@ struct cache_query {
 struct cache_answer {
 	const char *body;
 	size_t len;
-	char etag[CACHE_ETAG_BYTES]; /* quoted; says what the answer is, not when it was made */
-	int64_t true_at_ms;          /* monotonic; of an answer that is not live */
-	bool live;                   /* made of live entries; see cache_answer_confirmed() */
-	struct err *err; /* NULL: body holds the answer; else PATH_NOT_FOUND, NO_RECORD … */
-	void *rendering; /* the front end's */
+	/* quoted; depends on the content of the answer, not on its time */
+	char etag[CACHE_ETAG_BYTES];
+	int64_t true_at_ms; /* monotonic; for an answer that is not live */
+	bool live;          /* made of live entries; see cache_answer_confirmed() */
+	struct err *err;    /* NULL: body holds the answer; else PATH_NOT_FOUND, NO_RECORD … */
+	void *rendering;    /* the front end's */
 };
 
 /* A lookup under way, in the caller's memory. */
 struct cache_wait {
-	/* `answer` is NULL when there is none: err says why (REGISTRY_UNAVAILABLE …). The wait is over. */
+	/*
+	 * `answer` is NULL without an answer: err has the reason (REGISTRY_UNAVAILABLE …). The wait
+	 * is over.
+	 */
 	void (*on_answer)(void *context, struct cache_answer *answer, const struct err *err);
 	void *context;
 	char unlike[CACHE_ETAG_BYTES]; /* "" or: wait for an answer with another ETag */
-	int64_t not_before_ms;         /* the cache's, as all that follows */
+	int64_t not_before_ms;         /* this and the following members are the cache's */
 	struct list link;
 	struct list unconfirmed_link;
 	void *answer; /* NULL: not waiting */
@@ -132,28 +149,34 @@ enum cache_verdict { CACHE_READY, CACHE_WAITING, CACHE_UNAVAILABLE };
 struct cache_answer *cache_find(struct cache *cache, const struct cache_query *query);
 
 /*
- * An answer by all means: READY gives it in *ret_answer, confirmed or stale; WAITING calls wait->on_answer later;
- * UNAVAILABLE fills err. The path must be valid. With wait->unlike set, an answer with that ETag is waited out.
+ * An answer by all means: READY gives it in *ret_answer, confirmed or stale; WAITING calls
+ * wait->on_answer later; UNAVAILABLE fills err. The path must be valid. With wait->unlike set, an
+ * answer with that ETag is waited out.
  */
 enum cache_verdict cache_ask(struct cache *cache, const struct cache_query *query,
 	struct cache_wait *wait, struct cache_answer **ret_answer, struct err *err) ERR_REQUIRED(5);
 void cache_cancel(struct cache_wait *wait);
 /* The answer is there, and waits only for the confirmation. */
 bool cache_is_confirming(const struct cache_wait *wait);
-/* What is known of the answer without waiting, confirmed or not; NULL when it is not all known. Reads nothing. */
+/*
+ * The answer without waiting, confirmed or not; NULL when a part of it is not known. Reads nothing.
+ */
 struct cache_answer *cache_known(
 	struct cache *cache, const struct cache_query *query, int64_t now_ms);
 /* Keeps the answer's body beyond the turn, until cache_body_release() is called with the result. */
 void *cache_body_hold(const struct cache_answer *answer);
 void cache_body_release(void *body);
-/* Live, and the server was heard within confirm_ms, or within max_age_ms if that is less and not negative. */
+/*
+ * Live, and the server was heard within confirm_ms, or within max_age_ms if that is less and not
+ * negative.
+ */
 bool cache_answer_confirmed(const struct cache *cache, const struct cache_answer *answer,
 	int64_t max_age_ms, int64_t now_ms);
 /* How long ago the answer was true for sure. */
 int64_t cache_answer_age_ms(
 	const struct cache *cache, const struct cache_answer *answer, int64_t now_ms);
 
-/* ---- observers: pictures that follow the registry, for event streams and for users inside the agent ---- */
+/* ---- observers: pictures that follow the registry, for streams and users inside the agent ---- */
 
 enum cache_scope {
 	CACHE_SELF,         /* the path alone */
@@ -166,19 +189,23 @@ enum cache_event { CACHE_UPDATED, CACHE_DELETED, CACHE_STALE, CACHE_FRESH };
 struct cache_node;
 
 /*
- * Follows every change of a path, in the caller's memory. After on_ready the picture is complete: read it with
- * cache_read_picture(), again after each event, or replay the events onto a snapshot.
+ * Follows every change of a path, in the caller's memory. After on_ready the picture is complete:
+ * read it with cache_read_picture(), again after each event, or replay the events onto a snapshot.
  */
 struct cache_observer {
 	enum cache_scope scope;
 	/* Everything observed has been loaded; on_event follows. May be NULL. */
 	void (*on_ready)(void *context);
-	/* `path` and `record` (JSON on one line, "null" for a node without record) are for UPDATED; DELETED has a path only. May be NULL. */
+	/*
+	 * `path` and `record` (JSON on one line, "null" for a node without record) are for UPDATED;
+	 * DELETED has a path only. May be NULL.
+	 */
 	void (*on_event)(
 		void *context, enum cache_event event, const char *path, const char *record);
 	/*
-	 * The picture does not fit into max_size_bytes (LIMIT_EXCEEDED), or not all of it is known while the registry is
-	 * away. The observer is removed. When this is NULL, it waits for the registry.
+	 * The picture does not fit into max_size_bytes (LIMIT_EXCEEDED), or not all of it is known
+	 * while the registry is away. The observer is removed. When this is NULL, it waits for the
+	 * registry.
 	 */
 	void (*on_refused)(void *context, const struct err *err);
 	void *context;
@@ -201,7 +228,8 @@ const char *cache_observed_path(const struct cache_observer *observer);
 /* A node of a picture. */
 struct cache_record {
 	const char *path;
-	const char *data; /* the record as stored, NUL-terminated; NULL: the node holds no valid record */
+	/* the record as stored, NUL-terminated; NULL: the node holds no valid record */
+	const char *data;
 	size_t len;
 };
 
@@ -210,7 +238,10 @@ struct cache_picture {
 	int64_t age_ms; /* how long ago all of it was true for sure */
 };
 
-/* Reads a picture that is ready: calls `visit` (or NULL) for each node, parents first, children in order. Borrowed for the call. */
+/*
+ * Reads a picture that is ready: calls `visit` (or NULL) for each node, parents first, children in
+ * order. Borrowed for the call.
+ */
 struct cache_picture cache_read_picture(const struct cache_observer *observer, int64_t now_ms,
 	void (*visit)(void *context, const struct cache_record *record), void *context);
 /* Appends {"path": record or null, …} of everything observed. */
@@ -228,12 +259,12 @@ enum cache_presence {
 /* Borrowed until the next turn of the loop. */
 struct cache_peek {
 	enum cache_presence presence;
-	const char *data; /* of a record; NUL-terminated */
+	const char *data; /* the data of a record; NUL-terminated */
 	size_t len;
 	bool children_known;
 	char *const *children; /* full paths, sorted */
 	size_t children_count;
-	struct cache_picture truth; /* of what is known of it */
+	struct cache_picture truth; /* of the known part */
 };
 
 void cache_peek(
@@ -242,26 +273,27 @@ void cache_peek(
 void cache_visit_records(const struct cache *cache,
 	void (*visit)(void *context, const struct cache_record *record), void *context);
 /*
- * Another number whenever anything above may have changed, but for the passing of time: with the same number a result holds
- * as long as cache_confirm() says READY.
+ * Another number whenever anything above may have changed, but for the passing of time: with the
+ * same number a result holds as long as cache_confirm() says READY.
  */
 uint64_t cache_generation(const struct cache *cache);
 
 /*
- * Confirms all pictures: READY, the server was heard within confirm_ms. WAITING: a read is under way, and wait->on_answer
- * comes with answer NULL and err->code 0 or REGISTRY_UNAVAILABLE. UNAVAILABLE: it is away, or has been silent for long.
- * With `wait` NULL nobody waits: READY or UNAVAILABLE.
+ * Confirms all pictures: READY, the server was heard within confirm_ms. WAITING: a read is under
+ * way, and wait->on_answer comes with answer NULL and err->code 0 or REGISTRY_UNAVAILABLE.
+ * UNAVAILABLE: it is away, or has been silent for long. With `wait` NULL the result is READY or
+ * UNAVAILABLE, and no callback follows.
  */
 enum cache_verdict cache_confirm(struct cache *cache, int64_t now_ms, struct cache_wait *wait);
 
 /* ---- across restarts ---- */
 
-/* Saves what is known into a state directory. Blocks for the disk. 0 or BERTH_FAILED. */
+/* Saves the known entries into a state directory. Blocks for the disk. 0 or BERTH_FAILED. */
 int cache_save(const struct cache *cache, const char *directory, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
 /*
- * Loads it as stale with its true age, to be confirmed by the registry. A damaged file, or one of another registry, is
- * ignored with a log line.
+ * Loads it as stale with its true age, to be confirmed by the registry. A damaged file, or one of
+ * another registry, is ignored with a log line.
  */
 void cache_load(struct cache *cache, const char *directory);
 

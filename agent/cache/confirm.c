@@ -4,10 +4,10 @@
 #include "lib/base/clock.h"
 
 /*
- * Was the server heard lately? One read confirms all live entries, because whatever the server
- * knew when it answered, its watches had delivered before. It is sent only when somebody looks
- * something up, and nothing else was heard for half of the bound. Times are whole milliseconds of
- * the monotonic clock, as the registry's.
+ * Was the server heard lately? One read confirms all live entries, because the watches had
+ * delivered all that the server knew when it answered. The cache sends it only for a look-up, and
+ * only when nothing else was heard for half of the bound. Times are whole milliseconds of the
+ * monotonic clock, as the registry's.
  */
 
 enum {
@@ -46,7 +46,7 @@ static void set_confirmation(struct cache *cache, enum cache_confirmation confir
 	ev_timer_stop(cache->loop, &cache->patience_timer);
 }
 
-/* Look-ups go on with what is known now, whatever it is worth. */
+/* Look-ups go on with the present state, confirmed or not. */
 static void end_waits(struct cache *cache)
 {
 	struct list waits;
@@ -84,7 +84,7 @@ static void on_patience(struct ev_loop *loop, ev_timer *timer, int events)
 	end_waits(cache);
 }
 
-/* After a silence nobody waits: the first answer of the server ends it. */
+/* After a silence no look-up waits: the first answer of the server ends it. */
 static void ask_server(struct cache *cache)
 {
 	if (cache->confirming) {

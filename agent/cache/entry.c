@@ -17,8 +17,8 @@
 enum {
 	MAX_IN_FLIGHT = 256,
 	OVERDRAFT = 20,               /* a twentieth of the limit may come in within one turn */
-	WATCH_BYTES = 192,            /* what a watch costs the registry, beside its path */
-	VALUE_BYTES = 2 * 1024 * 1024 /* of a record with escapes */
+	WATCH_BYTES = 192,            /* the cost of a watch in the registry, beside its path */
+	VALUE_BYTES = 2 * 1024 * 1024 /* the largest record with escapes */
 };
 
 static const enum registry_watch_kind watch_kinds[] = { REGISTRY_WATCH_DATA,
@@ -375,7 +375,9 @@ void cache_entry_load(struct cache *cache, struct cache_entry *entry, bool urgen
 	struct cache_entry *data = entry->node->entries[CACHE_DATA];
 	set_state(entry, CACHE_QUEUED);
 	if (urgent && entry->kind == CACHE_CHILDREN && data && data->state == CACHE_QUEUED) {
-		/* Behind the data: those of an ephemeral node tell that there is no child. */
+		/*
+		 * Behind the data: the data of an ephemeral node implies that it has no children.
+		 */
 		list_prepend(&data->link, &entry->link);
 	} else if (urgent) {
 		list_prepend(&cache->queue, &entry->link);

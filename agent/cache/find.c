@@ -241,7 +241,7 @@ void cache_find_waited(struct cache *cache, struct answer *answer)
 		answer->public.live = false;
 	}
 	if (list_empty(&answer->waits) && !answer->busy) {
-		stop_walk(cache, find); /* for nobody */
+		stop_walk(cache, find); /* no client waits for it */
 	}
 }
 

@@ -8,7 +8,7 @@
 
 #include "agent/cache/cache.h"
 
-enum { CACHE_ALLOCATION_BYTES = 16 }; /* what malloc adds to each block */
+enum { CACHE_ALLOCATION_BYTES = 16 }; /* malloc's overhead for each block */
 
 enum cache_kind { CACHE_DATA, CACHE_CHILDREN };
 
@@ -30,10 +30,10 @@ struct cache_blob {
  *                                       UNCONFIRMED <------' |                  |
  *                                          '-----------------+-- nothing --> DOUBTED
  *
- * "Nothing" in the first state after a reconnect, where there was something before, may come from
- * a server that lags or was set up anew: it is doubted, and believed when the registry says it
- * again. Whatever is watched becomes UNCONFIRMED when the registry goes away; an entry that is
- * READING then goes on with it after the reconnect.
+ * "Nothing" in the first state after a reconnect, where there was something before, may come from a
+ * server that lags or was set up anew: the cache doubts it, and believes it when the registry
+ * reports it again. All watched entries become UNCONFIRMED when the registry goes away; an entry
+ * that is READING then goes on with it after the reconnect.
  */
 enum cache_entry_state {
 	CACHE_IDLE,        /* not watched; may hold a value of a snapshot */
@@ -45,7 +45,7 @@ enum cache_entry_state {
 	CACHE_LIVE
 };
 
-/* What an entry's data is; found out once, when somebody wants to know. */
+/* The kind of an entry's data; the cache finds it out once, at its first use. */
 enum cache_content {
 	CACHE_CONTENT_UNSEEN,
 	CACHE_CONTENT_RECORD,
@@ -72,7 +72,7 @@ struct cache_entry {
 	enum cache_content content;
 	bool known;   /* there is a value: code, blob or children */
 	bool awaited; /* known, and answers wait for the next state all the same */
-	/* What observers have heard of it. */
+	/* The last state that observers know. */
 	uint32_t announced; /* cache->snapshots when it was announced last */
 	bool existed;       /* as announced last */
 	bool in_list;       /* the list of its parent's children, as announced, holds the path */
@@ -85,7 +85,7 @@ struct answer {
 	struct cache_blob *blob; /* behind public.body */
 	struct cache_node *node;
 	struct list waits;
-	struct cache_build *build; /* of a large body, over several turns; else NULL */
+	struct cache_build *build; /* for a large body, over several turns; else NULL */
 	struct cache_find *find;   /* of kind FIND */
 	size_t missing;
 	size_t charged;
@@ -130,7 +130,7 @@ struct cache {
 	size_t entry_count;
 	size_t bytes;
 	struct list order;  /* of nodes, most recently used first */
-	struct list pinned; /* nodes that could not be evicted when their turn came */
+	struct list pinned; /* nodes that could not be evicted */
 	bool unpinned;      /* something that pinned nodes has ended since */
 	struct cache_node *dirty;
 	struct list queue;   /* entries */
@@ -144,11 +144,14 @@ struct cache {
 	size_t wide_observers; /* of more than one path */
 	size_t stale_observers;
 	size_t due_observers;
-	uint32_t snapshots; /* written: what was announced since the last one, all observers know */
+	/*
+	 * the last snapshot was written: observers know all that was announced since the one before
+	 */
+	uint32_t snapshots;
 	struct list warm;
 	enum registry_state state;
 	int64_t away_since_ms; /* 0 while connected */
-	double change_time_s;  /* of the first change since the last turn; 0: none */
+	double change_time_s;  /* the time of the first change since the last turn; 0: none */
 	enum cache_confirmation confirmation;
 	struct registry_request *confirming;
 	int64_t hit_until_ms; /* look-ups before this time need not ask when the server was heard */
@@ -201,7 +204,10 @@ void cache_entry_away(struct cache *cache, struct cache_entry *entry, int64_t he
 void cache_entry_restore(struct cache *cache, struct cache_entry *entry,
 	const struct registry_result *value, int64_t true_at_ms);
 enum cache_content cache_entry_content(struct cache_entry *entry);
-/* Whether the node of a known entry exists: data that is too large for a record makes it no less there. */
+/*
+ * Whether the node of a known entry exists: data that is too large for a record makes it no less
+ * there.
+ */
 static inline bool cache_entry_exists(const struct cache_entry *entry)
 {
 	return !entry->code || entry->code == BERTH_NO_RECORD ||
@@ -212,18 +218,18 @@ int64_t cache_entry_true_at_ms(const struct cache_entry *entry);
 void cache_queue_run(struct cache *cache);
 void cache_recheck_doubted(struct cache *cache);
 
-/* What an answer at `path` needs of entries before it can be made. */
+/* The entries that an answer at `path` needs. */
 struct cache_need {
 	size_t missing;     /* being loaded */
-	size_t unavailable; /* neither known nor to be had */
+	size_t unavailable; /* not known, and not available */
 	bool outdated;      /* one of these is known, but is older than max_stale */
 	bool stale;
 	bool too_large;     /* children that the cache cannot hold */
-	int64_t true_at_ms; /* of the oldest stale one */
+	int64_t true_at_ms; /* of the oldest stale entry */
 };
 struct cache_entry *cache_need(
 	struct cache *cache, struct cache_need *need, const char *path, enum cache_kind kind);
-/* The list of children and their data; what there is of the list. */
+/* Needs the list of children and their data; returns the list, if there is one. */
 struct cache_entry *cache_need_children(
 	struct cache *cache, struct cache_need *need, const char *path);
 
@@ -252,9 +258,9 @@ void cache_answers_free(struct cache *cache, struct cache_node *node);
 bool cache_answers_waited(const struct cache_node *node);
 /* Made of the data of the children too. */
 bool cache_answer_is_composite(const struct answer *answer);
-/* Makes it and gives it to the waits, if all that it needs is there. */
+/* Makes the answer and gives it to the waits, if all its entries are there. */
 void cache_answer_retry(struct cache *cache, struct answer *answer);
-/* Sets what it says; the body is taken. */
+/* Sets the answer's content; takes the body. */
 void cache_answer_publish(struct cache *cache, struct answer *answer, struct cache_blob *blob_take,
 	const struct cache_need *need, const struct err *err);
 void cache_answer_clear(struct cache *cache, struct answer *answer);

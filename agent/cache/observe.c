@@ -7,9 +7,9 @@
 #include "agent/base/log.h"
 
 /*
- * Observers: what changes reaches everybody who follows the path or a tree above it, in the order
- * in which it happened, once per turn. An observer is ready when all that it follows has been
- * loaded; from then on it hears of each change.
+ * Observers: each change reaches every observer of the path or of a tree above it, in the order of
+ * the changes, once per turn. An observer is ready when all its paths have been loaded; from then
+ * on it hears of each change.
  */
 
 enum { EVENT_BYTES = 1024 * 1024 };
@@ -278,8 +278,8 @@ static bool is_unconfirmed(const struct cache_entry *entry)
 }
 
 /*
- * Of a path that could not be read while the registry is there: when it goes away, all observers
- * are stale.
+ * For a path that could not be read while the registry is there; when the registry goes away, all
+ * observers are stale.
  */
 static bool send_stale(struct cache_observer *observer, unsigned levels_below, void *context)
 {
@@ -350,7 +350,7 @@ bool cache_is_observed(const struct cache *cache, const struct cache_node *node)
 		return true;
 	}
 	/*
-	 * Below the root of a tree absent paths are nobody's, but a path that is being read may
+	 * Below the root of a tree absent paths do not count, but a path that is being read may
 	 * turn out to exist.
 	 */
 	bool counts = false;

@@ -5,8 +5,8 @@
 #include "lib/base/clock.h"
 
 /*
- * Pictures: what the cache holds, as users inside the agent and snapshots of event streams see it.
- * Nothing is read here.
+ * Pictures: the cache's content for users inside the agent and for snapshots of event streams. This
+ * file reads nothing from the registry.
  */
 
 void cache_write_line(const char *data, size_t len, struct buffer *out)
@@ -29,7 +29,7 @@ struct picture {
 	void *context;
 	int64_t heard_ms; /* when all live entries were true */
 	bool live;
-	int64_t true_at_ms; /* of the oldest entry */
+	int64_t true_at_ms; /* when the oldest entry was true */
 };
 
 static void note(struct picture *picture, const struct cache_entry *entry)

@@ -11,7 +11,7 @@
 #include "lib/base/path.h"
 
 /*
- * Snapshots: what the cache knew, for the next start. The version and the registry's URL on a line
+ * Snapshots: the cache's content for the next start. The version and the registry's URL on a line
  * each, then one JSON array a line: [path, kind, code, wall clock second at which it was true,
  * created_ms, size, value]. The state file around it knows its length and checksum.
  */

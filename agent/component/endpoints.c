@@ -88,7 +88,9 @@ static json_t *addresses_as_objects(
 	return objects;
 }
 
-/* Tries the whole record with the new addresses, so that every rule and limit is the record's own. */
+/*
+ * Tries the whole record with the new addresses, so that every rule and limit is the record's own.
+ */
 static int try_addresses(
 	struct component *component, size_t index, json_t *addresses, struct err *err)
 {

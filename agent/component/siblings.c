@@ -8,7 +8,10 @@
 #include "agent/base/log.h"
 #include "lib/base/path.h"
 
-/* That a record beside us changes in place, from failing to passing, is nothing that the watch on the children tells. */
+/*
+ * The watch on the children does not report that a record beside the component changes in place,
+ * from failing to passing.
+ */
 static const ev_tstamp LOOK_AGAIN_S = 5;
 
 struct component_siblings {

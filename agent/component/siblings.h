@@ -1,9 +1,11 @@
 /*
- * Is a component the last one? Watches the other nodes beside a path and tells whether any of them holds a record.
+ * Is a component the last one? Watches the other nodes beside a path and reports whether any of
+ * them holds a record.
  *
- * Two that fail at the same moment may each see the other, and both go. So whoever went because of the other comes back when none
- * is left, marked as failing; and if both do, the one whose path sorts first stays: the other's record is LESSER. One
- * that is out does not come back for a LESSER one, so that the place does not go to and fro.
+ * Two components that fail at the same moment may each see the other, and both withdraw. So a
+ * component that withdrew because of the other one comes back when no record is left, marked as
+ * failing; if both come back, the one whose path sorts first stays: the other's record is LESSER. A
+ * component that is out does not come back for a LESSER record, so that the two do not alternate.
  */
 #ifndef AGENT_COMPONENT_SIBLINGS_H
 #define AGENT_COMPONENT_SIBLINGS_H
@@ -20,7 +22,7 @@ enum component_siblings_answer {
 	COMPONENT_SIBLINGS_SOME
 };
 
-/* Pure: what the records (object of path -> record) beside `path` mean to it. */
+/* Pure: the meaning of the records (object of path -> record) beside `path` for its component. */
 enum component_siblings_answer component_siblings_judge(const json_t *records, const char *path);
 
 struct component_siblings;

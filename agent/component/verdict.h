@@ -10,7 +10,7 @@
 #include "agent/component/announce.h"
 #include "agent/check/check.h"
 
-/* What the agent as a whole says of all its components. */
+/* The agent's own wish for all its components. */
 enum component_gate {
 	COMPONENT_GATE_OPEN,
 	COMPONENT_GATE_UNDECIDED, /* the supervised process has not started yet */
@@ -35,8 +35,9 @@ struct component_verdict {
 };
 
 /*
- * DOWN when the gate is closed or a check that guards the whole is down; KEEP when there is no such verdict yet (a check pending, the
- * gate undecided); else UP. Checks that guard endpoints only do not count here.
+ * DOWN when the gate is closed or a check that guards the whole is down; KEEP when there is no such
+ * verdict yet (a check pending, the gate undecided); else UP. Checks that guard endpoints only do
+ * not count here.
  */
 struct component_verdict component_verdict(enum component_gate gate, const char *gate_why,
 	const struct component_check_view *checks, size_t count);

@@ -51,7 +51,7 @@ static void rule_file(struct config_builder *builder, const struct config_sectio
 	}
 }
 
-/* What makes the content; with `render` alone nobody need write `format = render`. */
+/* The source of the content; with `render` alone `format = render` is not needed. */
 static void rule_content(struct config_builder *builder, const struct config_section *section,
 	struct config_output *output)
 {

@@ -10,8 +10,8 @@
 #include "lib/base/hash.h"
 
 /*
- * One attempt at a file, step by step: content, check, file, on_change. Each step ends the attempt or
- * begins the next one.
+ * One attempt at a file, step by step: content, check, file, on_change. Each step ends the attempt
+ * or begins the next one.
  */
 
 enum { CONTENT_BYTES = 16 << 20, COMMAND_OUTPUT_BYTES = 4096, SHOWN_BYTES = 200 };
@@ -122,7 +122,9 @@ static void on_notified(void *context, const struct command_outcome *outcome)
 	}
 }
 
-/* Also for a file that was in place already: its command may have failed, or died with the agent. */
+/*
+ * Also for a file that was in place already: its command may have failed, or died with the agent.
+ */
 static void notify(struct output *output)
 {
 	char digest[OUTPUT_DIGEST_BYTES];

@@ -1,8 +1,8 @@
 /*
  * The file of an output: compared, written beside its place, moved there. Blocks for the disk.
  *
- * The new file has a name of its own, the same each time, so that one which a killed agent left behind
- * is replaced by the next. It begins with a dot: readers of a whole directory pass it over.
+ * The new file has a name of its own, the same each time, so that one which a killed agent left
+ * behind is replaced by the next. It begins with a dot: readers of a whole directory pass it over.
  */
 #ifndef AGENT_OUTPUT_FILE_H
 #define AGENT_OUTPUT_FILE_H
@@ -20,8 +20,8 @@ struct output_file_owner {
 };
 
 /*
- * What the file shall have: as given; else, for a mode of 0 and ids of -1, as the file has that is
- * there; else 0644 and the agent's own.
+ * The owner and mode of the file: as given; else, for a mode of 0 and ids of -1, those of the
+ * existing file; else 0644 and the agent's own.
  */
 struct output_file_owner output_file_owner(const char *path, unsigned mode, uid_t user, gid_t group);
 

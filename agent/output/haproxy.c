@@ -29,13 +29,13 @@ struct haproxy {
 	enum phase phase;
 	struct haproxy_servers wanted;
 	bool again;   /* other servers are wanted since this comparison began */
-	bool pending; /* on_done is due, whatever comes */
+	bool pending; /* on_done is due in any case */
 	bool failing;
 	struct haproxy_plan plan;
 	size_t next;    /* command of the plan */
 	int rounds;     /* of commands, since the comparison at rest */
 	size_t changes; /* made in these */
-	char *refusal;  /* what HAProxy said to the last change; NULL */
+	char *refusal;  /* HAProxy's answer to the last change; NULL */
 
 	int fd; /* -1: no exchange is under way */
 	char *command;

@@ -1,6 +1,6 @@
 /*
- * A backend of HAProxy kept equal to a set of servers over its runtime socket (HAProxy 2.6, or 2.4 with
- * experimental mode), so that a change of membership needs no reload.
+ * A backend of HAProxy kept equal to a set of servers over its runtime socket (HAProxy 2.6, or 2.4
+ * with experimental mode), so that a change of membership needs no reload.
  *
  *             wanted, or 1 s passed          a change is due
  *   RESTING ------------------> COMPARING ------------------> CHANGING
@@ -8,8 +8,8 @@
  *      +--equal, failed----------+     +-------------------------+
  *
  * The comparison comes with each change of the set and once a second, because a reload forgets the
- * servers that were added at run time. Commands are followed by another comparison: what HAProxy has
- * shows whether they succeeded, not the words of its answers. A server that leaves takes no new
+ * servers that were added at run time. Another comparison follows the commands: HAProxy's servers
+ * show whether they succeeded, not the words of its answers. A server that leaves takes no new
  * connection at once, and is deleted when its last connection has ended.
  */
 #ifndef AGENT_OUTPUT_HAPROXY_H
@@ -23,8 +23,9 @@
 struct haproxy;
 
 /*
- * on_done comes after each haproxy_want(), and when a later comparison fails or succeeds again. err is
- * NULL when HAProxy has what is wanted, after so many changes. Strings are borrowed for the object's life.
+ * on_done comes after each haproxy_want(), and when a later comparison fails or succeeds again. err
+ * is NULL when HAProxy has the wanted servers, after that number of changes. Strings are borrowed
+ * for the object's life.
  */
 struct haproxy *haproxy_create(struct ev_loop *loop, const char *socket_path, const char *backend,
 	void (*on_done)(void *context, const struct err *err, size_t changes), void *context);

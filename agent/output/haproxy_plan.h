@@ -1,9 +1,9 @@
 /*
- * Which commands make a backend of HAProxy equal to a set of servers. Pure.
+ * Finds the commands that make a backend of HAProxy equal to a set of servers. Pure.
  *
- * HAProxy's answer to `show servers state BACKEND` is compared with the servers that are wanted. The
- * backend's servers are Berth's, but for those whose names begin with "static". A server that somebody
- * drains by hand stays drained; one in maintenance is set ready when it is wanted.
+ * HAProxy's answer to `show servers state BACKEND` is compared with the servers that are wanted.
+ * The backend's servers are Berth's, but for those whose names begin with "static". A server that
+ * an operator drains stays drained; one in maintenance is set ready when it is wanted.
  */
 #ifndef AGENT_OUTPUT_HAPROXY_PLAN_H
 #define AGENT_OUTPUT_HAPROXY_PLAN_H
@@ -41,8 +41,8 @@ struct haproxy_plan {
 };
 
 /*
- * `state` is HAProxy's answer, whose text is changed. 0, or BERTH_FAILED with its words when it is no
- * list of servers.
+ * `state` is HAProxy's answer, whose text is changed. 0, or BERTH_FAILED with its words when it is
+ * no list of servers.
  */
 int haproxy_plan_make(struct haproxy_plan *ret_plan, const char *backend,
 	const struct haproxy_servers *wanted, char *state, struct err *err)

@@ -40,7 +40,7 @@ struct output {
 	struct cache_wait confirmation; /* of CONFIRMING */
 	size_t instances;
 
-	/* Of an attempt at a file. */
+	/* The content of an attempt at a file. */
 	struct buffer content;
 	char *temporary;
 	struct command *command;
@@ -52,7 +52,10 @@ struct output {
 
 /* Enters a state; the text of the reason is taken. */
 void output_enter_take(struct output *output, enum output_state state, char *why_taken);
-/* The attempt failed: another one follows after a growing pause. `printed` is of a command, or NULL. */
+/*
+ * The attempt failed: another one follows after a growing pause. `printed` is of a command, or
+ * NULL.
+ */
 void output_fail_take(struct output *output, char *why_taken, char *printed_taken);
 /* The attempt succeeded. */
 void output_succeed(struct output *output);

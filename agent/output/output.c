@@ -130,7 +130,10 @@ static void on_haproxy_done(void *context, const struct err *err, size_t changes
 		return;
 	}
 	output->counts.writes += changes > 0;
-	/* HAProxy has what the last picture said; whether that is still the picture is seen now. */
+	/*
+	 * HAProxy has the servers of the last picture; the next look shows whether that picture is
+	 * still true.
+	 */
 	if (output->state != OUTPUT_NOTIFYING && !output->first_change_ms) {
 		output->first_change_ms = clock_monotonic_ms();
 	}

@@ -1,21 +1,23 @@
 /*
  * Outputs: files and proxies that follow the registry.
  *
- * An output observes a path. When changes have settled it reads a confirmed picture, makes the content
- * of its file from it and puts the file in place; or it tells HAProxy over the runtime socket.
+ * An output observes a path. When changes have settled it reads a confirmed picture, makes the
+ * content of its file from it and puts the file in place; or it tells HAProxy over the runtime
+ * socket.
  *
- *   WAITING --picture--> SETTLING --quiet--> CONFIRMING --> RENDERING --> CHECKING --> (rename) --> NOTIFYING --> CURRENT
- *      ^                   ^  ^                  |  |            |            |                         |           |
- *      +--registry away----|--|------------------+  +-too few    +------------+--------> FAILED <-------+           |
- *                          |  |                        v                                   |                        |
- *                          |  +-----change-----------HELD           time to try again, change                       |
- *                          +<--------------------------------------------------------------+<--------change---------+
+ *   WAITING --picture--> SETTLING --quiet--> CONFIRMING -> RENDERING -> CHECKING -> NOTIFYING
+ *      ^                  ^  ^  ^               |  |           |           |          |   |
+ *      +--registry away---|--|--|---------------+  |too few    | failed    |          |   |
+ *                         |  |  +--change-- HELD <-+           v           v          |   v
+ *                         |  +--change, time to try again-- FAILED <-------+----------+  CURRENT
+ *                         +--change-------------------------------------------------------+
  *
- * A step that the configuration does not ask for is passed over. A change that comes during a step is
- * taken up behind it, so that no command runs twice at once and the last state is always delivered.
+ * A step that the configuration does not ask for is passed over. A change that comes during a step
+ * is taken up behind it, so that no command runs twice at once and the last state is always
+ * delivered.
  *
- * A file is replaced as a whole or not at all, and only from a picture that is confirmed: the registry
- * answers, and all of the picture is live. Equal content is not written.
+ * A file is replaced as a whole or not at all, and only from a picture that is confirmed: the
+ * registry answers, and all of the picture is live. Equal content is not written.
  */
 #ifndef AGENT_OUTPUT_OUTPUT_H
 #define AGENT_OUTPUT_OUTPUT_H
@@ -34,8 +36,8 @@ enum output_state {
 	OUTPUT_CONFIRMING, /* the registry is asked whether the picture holds */
 	OUTPUT_RENDERING,  /* the render command runs */
 	OUTPUT_CHECKING,   /* the check command looks at the new file */
-	OUTPUT_NOTIFYING,  /* on_change runs, or HAProxy is told */
-	OUTPUT_CURRENT,    /* the file is what the registry says */
+	OUTPUT_NOTIFYING,  /* on_change runs, or HAProxy gets its commands */
+	OUTPUT_CURRENT,    /* the file agrees with the registry */
 	OUTPUT_HELD,       /* the file stays as it is: there are too few instances */
 	OUTPUT_FAILED      /* the last attempt failed; another one follows */
 };
@@ -82,7 +84,10 @@ const char *output_printed(const struct output *output);
 const char *output_delivered(const struct output *output);
 size_t output_instances(const struct output *output);
 const struct output_counts *output_counts(const struct output *output);
-/* {name, format, path or socket, state, why, since, instances, writes, runs, failures}; a new reference. */
+/*
+ * {name, format, path or socket, state, why, since, instances, writes, runs, failures}; a new
+ * reference.
+ */
 json_t *output_json(const struct output *output);
 
 #endif
