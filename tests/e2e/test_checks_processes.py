@@ -9,7 +9,7 @@ from berth import wait_until
 from checks import CheckTest
 
 A_WEEK = "168h"  # after the first runs none may come while we look
-GROWTH = 4 << 20  # bytes of resident memory; 10 GB have passed by
+GROWTH = 4 << 20  # bytes of resident memory; 2 GB have passed by
 
 # name, script, verdict, part of what is said. "sleep 1000 MARK" becomes a program that can be found by its command line.
 EVIL = [

@@ -692,9 +692,9 @@ static void delete_below_an_unlistable_parent(int code, bool during)
 	memory_on_task(registry, fail_lists, &unlistable);
 	registry_watch(registry, "/t", REGISTRY_WATCH_CHILDREN, answer_take, &list);
 	registry_watch(registry, "/t/a", REGISTRY_WATCH_DATA, answer_take, &seen);
-	client_wait_told(&seen, 1);
+	client_wait_calls(&seen, 1);
 	if (during) {
-		client_wait_told(&list, 1);
+		client_wait_calls(&list, 1);
 		unlistable.reads = INT_MAX;
 	}
 	memory_remove(registry, "/t/a");
