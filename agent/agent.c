@@ -18,6 +18,7 @@
 #include "agent/agent_event.h"
 #include "agent/agent_hooks.h"
 #include "agent/agent_internal.h"
+#include "agent/agent_left.h"
 #include "agent/agent_linger.h"
 #include "agent/agent_main_process.h"
 #include "agent/agent_metrics.h"
@@ -192,6 +193,7 @@ static int start(struct agent *agent, char **main_argv, struct upgrade *received
 		code = agent_api_open(agent, &hooks, received, err);
 	}
 	if (code == 0) {
+		agent_left_load(agent);
 		agent_components_create(agent, upgrade_get(received, "components"));
 		agent_drain_load_components(agent);
 		agent_api_adopt(agent, received);
@@ -221,6 +223,7 @@ static void finish(struct agent *agent)
 	state_dir_finish(&agent->state);
 	json_decref(agent->reload_problems);
 	json_decref(agent->saved_drains);
+	agent_left_finish(agent);
 	config_unref(agent->config);
 	ev_clear_pending(agent->loop, &agent->reconsider);
 }

@@ -6,6 +6,7 @@
 
 #include "agent/agent_event.h"
 #include "agent/agent_internal.h"
+#include "agent/agent_left.h"
 #include "agent/base/allocate.h"
 #include "agent/base/log.h"
 #include "agent/base/notify.h"
@@ -42,6 +43,7 @@ static void on_announced(void *context, struct component *component)
 	metrics_set(agent->metrics, METRIC_REGISTERED, label, component_registered(component));
 	metrics_add(agent->metrics, METRIC_TRANSITIONS, label,
 		announce_state_name(announce_get_state(component_announce(component))), 1);
+	agent_left_update(agent, component);
 	agent_wake(agent);
 }
 
@@ -63,6 +65,7 @@ static struct component_environment environment_of(struct agent *agent)
 		.update_interval_ms = agent->config->registry.update_interval_ms,
 		.jitter_first_runs = check_count(agent->config) > 1,
 		.session_resumed = agent->session_resumed,
+		.left = agent->left,
 		.on_transition = on_transition,
 		.on_check_result = on_check_result,
 		.on_announced = on_announced,

@@ -88,6 +88,7 @@ struct agent {
 	struct list abandoned; /* nodes, of agent_registry.c */
 
 	struct check_scheduler *scheduler;
+	json_t *left; /* path -> the persistent node that we wrote there last */
 	struct component **components;
 	size_t component_count;
 	struct component **retired; /* no longer configured, withdrawing their records */

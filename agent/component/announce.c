@@ -516,6 +516,27 @@ static void on_node(void *context, const struct registry_result *result)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
+static void read_left(struct announce *announce, const json_t *left)
+{
+	json_int_t node;
+	json_int_t version;
+	if (left &&
+		json_unpack((json_t *)(uintptr_t)left, "{s:I, s:I}", "node", &node, "version",
+			&version) == 0) {
+		announce->ours.node_id = (uint64_t)node;
+		announce->ours.version = version;
+	}
+}
+
+json_t *announce_left(const struct announce *announce)
+{
+	if (!announce->was_ours || announce->ours.ephemeral) {
+		return NULL;
+	}
+	return json_pack("{s:I, s:I}", "node", (json_int_t)announce->ours.node_id, "version",
+		(json_int_t)announce->ours.version);
+}
+
 struct announce *announce_create(
 	struct ev_loop *loop, struct registry *registry, const struct announce_options *options)
 {
@@ -524,6 +545,7 @@ struct announce *announce_create(
 	announce->registry = registry;
 	announce->options = *options;
 	announce->may_be_registered = options->may_be_registered;
+	read_left(announce, options->left);
 	announce->retry_ms = RETRY_FIRST_MS;
 	announce->since = ev_now(loop);
 	text_printf(announce->registry_why, sizeof(announce->registry_why),

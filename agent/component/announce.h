@@ -27,6 +27,7 @@
 #define AGENT_COMPONENT_ANNOUNCE_H
 
 #include <ev.h>
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -54,6 +55,11 @@ struct announce_options {
 	bool ephemeral;
 	bool takeover;
 	bool may_be_registered; /* by a predecessor whose session is resumed */
+	/*
+	 * the persistent node that a predecessor wrote last, by announce_left(); NULL: not known. It is
+	 * ours in that version, whatever it holds.
+	 */
+	const json_t *left;
 	/* A predecessor's last state and since when: what the announcement is in first, if it is the same. */
 	enum announce_state saved_state;
 	double saved_since;
@@ -105,6 +111,11 @@ double announce_since(const struct announce *announce);
 bool announce_settled(const struct announce *announce);
 /* A record of ours may be in the registry, as far as we know. */
 bool announce_may_be_registered(const struct announce *announce);
+/*
+ * The persistent node that holds our record, for announce_options.left of a successor. New
+ * reference; NULL when there is none.
+ */
+json_t *announce_left(const struct announce *announce);
 /* It was registered, the registry is away, and its record has not been lost. */
 bool announce_outlasts_outage(const struct announce *announce);
 /* Settled, and no emptied node waits for the end of its children. */

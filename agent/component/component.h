@@ -33,6 +33,7 @@ struct component_environment {
 	int64_t update_interval_ms;
 	bool jitter_first_runs; /* the configuration holds more than one check */
 	bool session_resumed;   /* a predecessor's: its records may be registered */
+	const json_t *left;     /* path -> announce_left() of a predecessor; or NULL */
 	/* A component ("component NAME"), or a check ("check NAME"), or an endpoint changed state. */
 	void (*on_transition)(void *context, const struct transition *transition);
 	void (*on_check_result)(

@@ -2,7 +2,7 @@
 
 import unittest
 
-from berth import FAILS, berth, exists, wait_until
+from berth import FAILS, Agent, berth, exists, wait_until
 from lifecycle import LifeTest, on_both
 
 PARENT = "/users/devteam/slider/app1"
@@ -194,7 +194,44 @@ class Others(LifeTest):
         second.wait_state("registered")
 
 
+class Left(LifeTest):
+    """A record without an id that outlives the agent: the successor knows it by the node's version."""
+
+    def keeper(self, name="agent", **options):
+        agent = self.web_agent(name, id="", persistence="application", description="before", **options)
+        agent.start().wait_state("registered")
+        return agent
+
+    def change(self, agent):
+        agent.write_config(agent.component(id="", persistence="application", description="after"))
+
+    def test_a_changed_configuration_changes_the_record_of_the_predecessor(self):
+        agent = self.keeper()
+        for end in agent.stop, agent.kill:
+            end()
+            self.assertIsNotNone(self.record())
+            self.change(agent)
+            agent.start().wait_state("registered")
+            self.assertIn("after", self.record())
+
+    def test_what_another_client_has_written_meanwhile_is_not_ours(self):
+        agent = self.keeper()
+        agent.stop()
+        theirs = berth("--registry", self.registry, "bind", "--overwrite", Agent.PATH, "--webui", "http://theirs/")
+        self.assertEqual(theirs.returncode, 0, theirs.stderr)
+        self.change(agent)
+        agent.start().wait_state("conflict")
+        self.assertIn("http://theirs/", self.record())
+
+    def test_another_agent_does_not_know_it(self):
+        self.keeper().stop()
+        other = self.web_agent("other", id="", persistence="application", description="after").start()
+        other.wait_state("conflict")
+        self.assertIn("before", self.record())
+
+
 on_both(globals(), Others)
+on_both(globals(), Left)
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,0 +1,19 @@
+/*
+ * What the agent leaves in the registry when it ends: the persistent nodes that hold its records, by
+ * path, with the version that it wrote last, in the state directory. A successor whose configuration
+ * has changed knows the record of its predecessor by that also when the record has no yarn:id.
+ */
+#ifndef AGENT_AGENT_LEFT_H
+#define AGENT_AGENT_LEFT_H
+
+#include "agent/component/component.h"
+
+struct agent;
+
+/* Before the components are made. */
+void agent_left_load(struct agent *agent);
+/* The state of the component has changed: saves what it leaves, if that is something else. */
+void agent_left_update(struct agent *agent, const struct component *component);
+void agent_left_finish(struct agent *agent);
+
+#endif
