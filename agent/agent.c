@@ -24,6 +24,7 @@
 #include "agent/agent_metrics.h"
 #include "agent/agent_names.h"
 #include "agent/agent_outputs.h"
+#include "agent/agent_privileges.h"
 #include "agent/agent_registry.h"
 #include "agent/agent_reload.h"
 #include "agent/agent_signals.h"
@@ -175,9 +176,12 @@ static void claim_orphans(struct agent *agent, char **main_argv, const struct up
 static int start(struct agent *agent, char **main_argv, struct upgrade *received, struct err *err)
 {
 	agent_upgrade_init(agent, received);
-	harden(agent);
-	claim_orphans(agent, main_argv, received);
-	int code = open_state(agent, received, err);
+	int code = agent_privileges_drop(agent, main_argv != NULL, received, err);
+	if (code == 0) {
+		harden(agent);
+		claim_orphans(agent, main_argv, received);
+		code = open_state(agent, received, err);
+	}
 	if (code == 0) {
 		open_services(agent, received);
 		agent_drain_load(agent, upgrade_get(received, "drain"));

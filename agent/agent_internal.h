@@ -10,7 +10,7 @@
  *   agent.c                                                start, finish, agent_reconsider()
  *     agent_hooks  agent_upgrade  agent_reload             requests of the API, orders by signal
  *       agent_stop  agent_drain  agent_metrics
- *         agent_registry  agent_cache  agent_outputs  agent_main_process
+ *         agent_registry  agent_cache  agent_outputs  agent_main_process  agent_privileges
  *           agent_components  agent_signals
  *             agent_event                                  log, history, agent_wake()
  */

@@ -18,6 +18,7 @@
 #include "agent/agent_internal.h"
 #include "agent/agent_names.h"
 #include "agent/agent_outputs.h"
+#include "agent/agent_privileges.h"
 #include "agent/agent_registry.h"
 #include "agent/agent_signals.h"
 #include "agent/base/allocate.h"
@@ -149,6 +150,7 @@ static _Noreturn void execute(struct agent *agent)
 	agent_names_pass(agent, &passed);
 	passed.document = make_document(agent);
 	struct err err = ERR_INIT;
+	agent_privileges_pass();
 	if (passed.document) {
 		upgrade_exec(&passed, agent->upgrade->binary, agent->argv, &err);
 		log_error("upgrade", "%s: executing the old program again", err.msg);

@@ -99,12 +99,23 @@ static void take_connections(struct upgrade *upgrade)
 	}
 }
 
-static void add_dns_socket(struct upgrade *upgrade, const char *address, bool tcp, int fd)
+void upgrade_add_dns_socket(struct upgrade *upgrade, const char *address, bool tcp, int fd)
 {
 	upgrade->dns = allocate_grow(upgrade->dns, upgrade->dns_count, sizeof(*upgrade->dns));
 	struct dns_socket *socket = &upgrade->dns[upgrade->dns_count++];
 	*socket = (struct dns_socket){ .tcp = tcp, .fd = fd };
 	text_printf(socket->address, sizeof(socket->address), "%s", address);
+}
+
+bool upgrade_has_dns_socket(const struct upgrade *upgrade, const char *address, bool tcp)
+{
+	for (size_t i = 0; i < upgrade->dns_count; i++) {
+		const struct dns_socket *socket = &upgrade->dns[i];
+		if (socket->tcp == tcp && strcmp(socket->address, address) == 0) {
+			return true;
+		}
+	}
+	return false;
 }
 
 static void take_dns_sockets(struct upgrade *upgrade)
@@ -119,7 +130,7 @@ static void take_dns_sockets(struct upgrade *upgrade)
 			    &number) == 0) {
 			int fd = take_descriptor(number);
 			if (fd >= 0) {
-				add_dns_socket(upgrade, address, tcp != 0, fd);
+				upgrade_add_dns_socket(upgrade, address, tcp != 0, fd);
 			}
 		}
 	}
@@ -183,7 +194,7 @@ static bool take_activated_dns(struct upgrade *upgrade, int fd, const char *name
 	text_printf(text, sizeof(text), address.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host,
 		port);
 	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
-	add_dns_socket(upgrade, text, type == SOCK_STREAM, fd);
+	upgrade_add_dns_socket(upgrade, text, type == SOCK_STREAM, fd);
 	return true;
 }
 

@@ -41,6 +41,10 @@ void upgrade_receive(struct upgrade *upgrade);
 /* Frees the document; the descriptors stay open. */
 void upgrade_finish(struct upgrade *upgrade);
 
+/* Sockets for names that the successor, or the start itself, is to find as inherited. */
+bool upgrade_has_dns_socket(const struct upgrade *upgrade, const char *address, bool tcp);
+void upgrade_add_dns_socket(struct upgrade *upgrade, const char *address, bool tcp, int fd);
+
 /* Members of the document; NULL or "" when there is none. Borrowed. */
 const json_t *upgrade_get(const struct upgrade *upgrade, const char *name);
 const char *upgrade_text(const struct upgrade *upgrade, const char *name);

@@ -63,7 +63,7 @@ static int lock(struct state_dir *directory, struct err *err)
 int state_dir_init(struct state_dir *directory, const char *path, int lock_fd, struct err *err)
 {
 	*directory = (struct state_dir){ .path = allocate_text(path), .lock_fd = lock_fd };
-	if (directory_make(path, err) != 0) {
+	if (directory_make(path, NULL, err) != 0) {
 		return err_wrap(err, "state_dir");
 	}
 	/*

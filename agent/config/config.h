@@ -168,6 +168,9 @@ struct config_agent {
 	char *admin_group;
 	unsigned socket_group_id; /* (unsigned)-1 when unset */
 	unsigned admin_group_id;
+	char *user; /* that the agent becomes; "": it stays what it is */
+	char *group;
+	unsigned group_id; /* (unsigned)-1 when unset */
 	char *state_dir;
 	char *listen; /* host:port or "" */
 	enum log_level log_level;

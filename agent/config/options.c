@@ -86,6 +86,13 @@ static const struct config_option agent_options[] = {
 		.example = "adm",
 		.help = "Members of this group may drain, reload and run checks, beside root and the agent's "
 			"own user." },
+	{ "user", TEXT(agent, user), .verify = config_verify_user,
+		.automatic = "the one that starts it", .example = "berth", .fixed = true,
+		.help = "An agent that root has started becomes this user once its sockets are bound, and gives up its "
+			"capabilities. The worker, the main process and checks without a user of their own run as this "
+			"user too. It must be able to read the configuration and auth_file." },
+	{ "group", GROUP(agent, group, group_id), .automatic = "that of user", .example = "berth",
+		.fixed = true, .help = "The group that the agent becomes a member of with user." },
 	{ "state_dir", FILE_NAME(agent, state_dir), .fallback = BERTH_STATEDIR "/berth",
 		.fixed = true,
 		.help = "Where the agent keeps what a restart must not lose: its registry session, the drain, "

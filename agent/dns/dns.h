@@ -27,6 +27,9 @@ struct dns_socket {
 	int fd;
 };
 
+/* A bound, non-blocking socket for host:port; a negative code with err filled. */
+int dns_socket_open(const char *address, bool tcp, struct err *err) ERR_REQUIRED(3);
+
 struct dns_options {
 	const char *domain;
 	/* host:port with numeric hosts; borrowed for the call of dns_create() */

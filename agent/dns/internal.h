@@ -130,8 +130,6 @@ void dns_udp_send(
 
 /* Reads host:port or [host]:port with a numeric host. */
 bool dns_address_read(struct sockaddr_storage *ret_address, socklen_t *ret_len, const char *text);
-/* A bound, non-blocking socket; a negative code with err filled. */
-int dns_socket_open(const char *address, bool tcp, struct err *err) ERR_REQUIRED(3);
 /* Makes a socket that another program bound to `address` like one of dns_socket_open(). */
 void dns_socket_adopt(int fd, const char *address, bool tcp);
 

@@ -84,7 +84,7 @@ static int bind_unix(int fd, const struct sockaddr_un *address, unsigned mode, u
 int http_socket_unix(const char *path, unsigned mode, unsigned group_id, struct err *err)
 {
 	struct sockaddr_un address;
-	if (fill_address(&address, path, err) || directory_make_for(path, err) ||
+	if (fill_address(&address, path, err) || directory_make_for(path, NULL, err) ||
 		remove_stale(&address, err)) {
 		return BERTH_FAILED;
 	}

@@ -345,7 +345,7 @@ class Units(AgentTest):
 
     def test_the_sandbox_is_tight(self):
         result = subprocess.run(
-            ["systemd-analyze", "security", "--offline=yes", "--threshold=25", self.units()[0]], capture_output=True,
+            ["systemd-analyze", "security", "--offline=yes", "--threshold=15", self.units()[0]], capture_output=True,
             text=True, check=False, timeout=PATIENCE,
         )
         self.assertEqual(result.returncode, 0, result.stdout[-200:] + result.stderr)

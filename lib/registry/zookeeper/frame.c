@@ -283,7 +283,7 @@ static const struct field event_fields[] = {
 };
 
 static const struct field log_fields[] = {
-	CHOICE_FIELD(zk_log, kind, ZK_LOG_DETAIL),
+	CHOICE_FIELD(zk_log, kind, ZK_LOG_CAGE),
 	FIELD(STRING, zk_log, message),
 };
 

@@ -168,7 +168,8 @@ struct zk_event {
 enum zk_log_kind {
 	ZK_LOG_LIBRARY = 1, /* the client library's words */
 	ZK_LOG_OWN,         /* the worker's, for a person */
-	ZK_LOG_DETAIL       /* the worker's, for who looks for a fault */
+	ZK_LOG_DETAIL,      /* the worker's, for a person who looks for a fault */
+	ZK_LOG_CAGE         /* what keeps the worker in; each worker says it once */
 };
 
 struct zk_log {

@@ -11,6 +11,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/path.h"
+#include "lib/base/text.h"
 
 enum {
 	RESTART_FIRST_MS = 50, /* doubled with each failure, back to 0 when a connection lasted */
@@ -186,6 +187,14 @@ static void on_log(struct registry_zk *zk, const struct zk_log *log)
 {
 	if (log->kind == ZK_LOG_DETAIL) {
 		registry_zk_log(zk, REGISTRY_LOG_DEBUG, "ZooKeeper: %s", log->message);
+		return;
+	}
+	if (log->kind == ZK_LOG_CAGE) {
+		/* The first worker's is news, and one that differs. */
+		bool same = strcmp(zk->cage, log->message) == 0;
+		text_printf(zk->cage, sizeof(zk->cage), "%s", log->message);
+		registry_zk_log(zk, same ? REGISTRY_LOG_DEBUG : REGISTRY_LOG_INFO,
+			"the ZooKeeper worker's %s", log->message);
 		return;
 	}
 	if (zk->complained_at_ms == 0) {

@@ -75,6 +75,7 @@ struct registry_zk {
 	int epoll_fd;
 	struct zk_worker_process worker;
 	bool polls_writing;
+	char cage[160];          /* the last worker's words about its cage */
 	bool no_worker;          /* the last try to start one failed: `trouble` says why */
 	const char *replace_why; /* why the worker has to go, or NULL; a literal */
 	char *addresses;         /* where the servers were when it connected; NULL: never */

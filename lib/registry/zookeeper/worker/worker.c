@@ -248,13 +248,12 @@ static void close_cage(void)
 	char words[128];
 	char message[160];
 	if (strcmp(hello.auth, "sasl") == 0) {
-		send_log(ZK_LOG_DETAIL,
-			"cage: none, because SASL mechanisms read files of their own");
+		send_log(ZK_LOG_CAGE, "cage: none, because SASL mechanisms read files of their own");
 		return;
 	}
 	zk_worker_cage(hello.tls, words, sizeof(words));
 	snprintf(message, sizeof(message), "cage: %s", words);
-	send_log(ZK_LOG_DETAIL, message);
+	send_log(ZK_LOG_CAGE, message);
 }
 
 static void handle(zhandle_t *zh, const struct zk_frame *frame)

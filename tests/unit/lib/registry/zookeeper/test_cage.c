@@ -6,11 +6,13 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/landlock.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -75,12 +77,12 @@ static int signal_the_parent(void)
 }
 
 /* 0: done; otherwise the errno with which it was refused. */
-static int outcome_of(int (*deed)(void))
+static int outcome_with(const char *certificates, int (*deed)(void))
 {
 	pid_t pid = fork();
 	if (pid == 0) {
 		char words[256];
-		zk_worker_cage("", words, sizeof(words));
+		zk_worker_cage(certificates, words, sizeof(words));
 		errno = 0;
 		_exit(deed() < 0 ? errno : 0);
 	}
@@ -88,6 +90,24 @@ static int outcome_of(int (*deed)(void))
 	waitpid(pid, &status, 0);
 	cr_assert(WIFEXITED(status), "killed: %d", status);
 	return WEXITSTATUS(status);
+}
+
+static int outcome_of(int (*deed)(void))
+{
+	return outcome_with("", deed);
+}
+
+static bool kernel_has_landlock(void)
+{
+	return syscall(SYS_landlock_create_ruleset, NULL, (size_t)0,
+		       LANDLOCK_CREATE_RULESET_VERSION) > 0;
+}
+
+/* With TLS the system call filter lets files be opened for reading; landlock says which. */
+Test(cage, leaves_no_file_but_certificates_where_the_kernel_has_landlock)
+{
+	cr_assert_eq(outcome_with("/dev/null,", open_a_file), kernel_has_landlock() ? EACCES : 0);
+	cr_assert_eq(outcome_with("/etc/passwd,", open_a_file), 0);
 }
 
 Test(cage, refuses_files_programs_processes_and_other_sockets)
@@ -172,6 +192,7 @@ Test(cage, says_what_is_in_force)
 	waitpid(pid, NULL, 0);
 	cr_assert_gt(read(ends[0], words, sizeof(words) - 1), 0);
 	cr_assert(strncmp(words, "seccomp, ", 9) == 0, "%s", words);
+	cr_assert_eq(strstr(words, ", landlock,") != NULL, kernel_has_landlock(), "%s", words);
 	cr_assert(strstr(words, "no capabilities, memory bounded"), "%s", words);
 }
 

@@ -1,0 +1,235 @@
+#include "agent/agent_privileges.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "agent/agent_internal.h"
+#include "agent/base/allocate.h"
+#include "agent/base/directory.h"
+#include "agent/base/log.h"
+#include "agent/http/socket.h"
+
+enum { CAPABILITIES = 64 };
+
+/* For checks that run as users of their own: to become that user, and to end what it started. */
+static const int for_users[] = { CAP_SETUID, CAP_SETGID, CAP_KILL };
+
+struct identity {
+	uid_t uid;
+	gid_t gid;
+	const char *name; /* of the user, whose other groups are taken too; NULL: none */
+};
+
+/* ---- sockets --------------------------------------------------------------------------------- */
+
+static int bind_names(const struct config_dns *config, struct upgrade *received, struct err *err)
+{
+	for (size_t i = 0; i < config->listen_count; i++) {
+		for (int tcp = 0; tcp < 2; tcp++) {
+			if (upgrade_has_dns_socket(received, config->listen[i], tcp)) {
+				continue;
+			}
+			int fd = dns_socket_open(config->listen[i], tcp, err);
+			if (fd < 0) {
+				return fd;
+			}
+			upgrade_add_dns_socket(received, config->listen[i], tcp, fd);
+		}
+	}
+	return 0;
+}
+
+static int bind_sockets(const struct config *config, struct upgrade *received, struct err *err)
+{
+	const struct config_agent *agent = &config->agent;
+	if (received->socket_fd < 0) {
+		received->socket_fd = http_socket_unix(
+			agent->socket, agent->socket_mode, agent->socket_group_id, err);
+		received->socket_place = http_socket_find(agent->socket);
+		if (received->socket_fd < 0) {
+			return received->socket_fd;
+		}
+	}
+	if (*agent->listen && received->listen_fd < 0) {
+		received->listen_fd = http_socket_tcp(agent->listen, err);
+		if (received->listen_fd < 0) {
+			return received->listen_fd;
+		}
+	}
+	return bind_names(&config->dns, received, err);
+}
+
+/* What the agent makes in its directories, and removes, it does as the user. */
+static int make_directories(
+	const struct config_agent *config, const struct identity *identity, struct err *err)
+{
+	const struct directory_owner owner = { .uid = identity->uid, .gid = identity->gid };
+	return directory_make(config->state_dir, &owner, err) != 0
+		? err->code
+		: directory_make_for(config->socket, &owner, err);
+}
+
+/* ---- user and group -------------------------------------------------------------------------- */
+
+/* The groups of the configuration were found when it was read. */
+static int find_identity(
+	const struct config_agent *config, struct identity *ret_identity, struct err *err)
+{
+	*ret_identity = (struct identity){ .uid = geteuid(), .gid = getegid() };
+	if (*config->user) {
+		const struct passwd *entry = getpwnam(config->user);
+		if (!entry) {
+			return err_set(err, BERTH_FAILED, "there is no user %s", config->user);
+		}
+		ret_identity->name = config->user;
+		ret_identity->uid = entry->pw_uid;
+		ret_identity->gid = entry->pw_gid;
+	}
+	if (config->group_id != (unsigned)-1) {
+		ret_identity->gid = config->group_id;
+	}
+	return 0;
+}
+
+static bool is_ours(const struct identity *identity)
+{
+	return identity->uid == geteuid() && identity->uid == getuid() &&
+		identity->gid == getegid() && identity->gid == getgid();
+}
+
+static int become(const struct identity *identity, struct err *err)
+{
+	bool changed = (identity->name ? initgroups(identity->name, identity->gid)
+				       : setgroups(1, &identity->gid)) == 0 &&
+		setresgid(identity->gid, identity->gid, identity->gid) == 0 &&
+		setresuid(identity->uid, identity->uid, identity->uid) == 0;
+	return changed ? 0
+		       : err_set_errno(err, BERTH_FAILED, errno, "cannot become user %u, group %u",
+				 (unsigned)identity->uid, (unsigned)identity->gid);
+}
+
+/* ---- capabilities ---------------------------------------------------------------------------- */
+
+static bool checks_have_users(const struct config *config)
+{
+	for (size_t i = 0; i < config->component_count; i++) {
+		const struct config_component *component = &config->components[i];
+		for (size_t at = 0; at < component->check_count; at++) {
+			const char *user = component->checks[at].user;
+			if (user && *user && strcmp(user, config->agent.user) != 0) {
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
+static bool is_for_users(int capability)
+{
+	for (size_t i = 0; i < sizeof(for_users) / sizeof(for_users[0]); i++) {
+		if (for_users[i] == capability) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* A kernel knows fewer than there are numbers; without CAP_SETPCAP there is nothing to regain. */
+static void bound_capabilities(bool users)
+{
+	for (int capability = 0; capability < CAPABILITIES; capability++) {
+		if (!users || !is_for_users(capability)) {
+			(void)prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
+		}
+	}
+}
+
+static bool set_capabilities(bool users, bool inheritable)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { { 0 } };
+	for (size_t i = 0; users && i < sizeof(for_users) / sizeof(for_users[0]); i++) {
+		struct __user_cap_data_struct *word = &data[CAP_TO_INDEX(for_users[i])];
+		word->effective |= CAP_TO_MASK(for_users[i]);
+		word->permitted |= CAP_TO_MASK(for_users[i]);
+		word->inheritable |= inheritable ? CAP_TO_MASK(for_users[i]) : 0;
+	}
+	return syscall(SYS_capset, &header, data) == 0;
+}
+
+void agent_privileges_pass(void)
+{
+	/*
+	 * Fails where there is none to pass, as for an agent without `user`: exec() does the rest.
+	 */
+	if (geteuid() == 0 || !set_capabilities(true, true)) {
+		return;
+	}
+	for (size_t i = 0; i < sizeof(for_users) / sizeof(for_users[0]); i++) {
+		(void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, for_users[i], 0, 0);
+	}
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+static int change(const struct identity *identity, bool main_process, bool users, struct err *err)
+{
+	if (!main_process) {
+		bound_capabilities(users);
+	}
+	prctl(PR_SET_KEEPCAPS, users, 0, 0, 0);
+	if (become(identity, err)) {
+		return err->code;
+	}
+	prctl(PR_SET_KEEPCAPS, 0, 0, 0, 0);
+	if (!set_capabilities(users, false)) {
+		return err_set_errno(err, BERTH_FAILED, errno, "cannot limit the capabilities");
+	}
+	if (!main_process && !users && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) {
+		return err_set_errno(err, BERTH_FAILED, errno, "cannot renounce privileges");
+	}
+#ifdef __SANITIZE_ADDRESS__ /* whose leak check has to look into us */
+	prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+#endif
+	log_info("agent", "runs as user %u, group %u, %s%s", (unsigned)identity->uid,
+		(unsigned)identity->gid,
+		users ? "with the capabilities setuid, setgid, kill for its checks"
+		      : "without capabilities",
+		main_process || users ? "" : ", with no_new_privs");
+	return 0;
+}
+
+int agent_privileges_drop(
+	struct agent *agent, bool main_process, struct upgrade *received, struct err *err)
+{
+	const struct config_agent *config = &agent->config->agent;
+	struct identity identity;
+	/* A predecessor's agent_privileges_pass() was for us alone, not for our children. */
+	(void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+	if (!*config->user && config->group_id == (unsigned)-1) {
+		return 0;
+	}
+	if (find_identity(config, &identity, err)) {
+		return err->code;
+	}
+	if (is_ours(&identity)) {
+		return 0;
+	}
+	if (geteuid() != 0) {
+		return err_set(err, BERTH_FAILED,
+			"only root can become another user: [agent] user and group say %u:%u, this is %u:%u",
+			(unsigned)identity.uid, (unsigned)identity.gid, (unsigned)geteuid(),
+			(unsigned)getegid());
+	}
+	if (make_directories(config, &identity, err) || bind_sockets(agent->config, received, err)) {
+		return err->code;
+	}
+	return change(&identity, main_process, checks_have_users(agent->config), err);
+}

@@ -1,0 +1,36 @@
+/*
+ * What the agent may do: it binds its sockets with the privileges that it was started with, then
+ * becomes the user of [agent] user and group for good.
+ *
+ *   started as root --> sockets are bound --> user and group change --> everything else
+ *
+ * From then on the agent has no capability and can get none: its bounding set is empty, and
+ * no_new_privs is set. Two things need more. Checks with a `user` of their own leave it the three
+ * capabilities that changing the user and ending its processes take. A main process may hold
+ * set-user-ID programs, so for one the bounding set stays and no_new_privs is not set. Without
+ * `user` and `group` nothing changes.
+ *
+ * The main process and the worker run as the same user. After an upgrade (agent_upgrade.h) the
+ * successor has what the predecessor had.
+ */
+#ifndef AGENT_AGENT_PRIVILEGES_H
+#define AGENT_AGENT_PRIVILEGES_H
+
+#include <stdbool.h>
+
+#include "agent/upgrade.h"
+#include "lib/base/err.h"
+
+struct agent;
+
+/*
+ * Binds the sockets into `received`, as if a predecessor had left them, and changes the user. Logs
+ * what is in force. FAILED when an address cannot be bound, or the agent may not become that user.
+ */
+int agent_privileges_drop(struct agent *agent, bool main_process, struct upgrade *received,
+	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(4);
+
+/* Lets the capabilities that are left pass through the exec() of an upgrade. */
+void agent_privileges_pass(void);
+
+#endif
