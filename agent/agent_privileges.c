@@ -66,7 +66,7 @@ static int bind_sockets(const struct config *config, struct upgrade *received, s
 	return bind_names(&config->dns, received, err);
 }
 
-/* What the agent makes in its directories, and removes, it does as the user. */
+/* The agent makes and removes files in these directories after it has become the user. */
 static int make_directories(
 	const struct config_agent *config, const struct identity *identity, struct err *err)
 {

@@ -1,6 +1,6 @@
 /*
- * What the agent may do: it binds its sockets with the privileges that it was started with, then
- * becomes the user of [agent] user and group for good.
+ * The agent's own privileges: it binds its sockets with the privileges that it was started with,
+ * then becomes the user of [agent] user and group for good.
  *
  *   started as root --> sockets are bound --> user and group change --> everything else
  *

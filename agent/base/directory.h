@@ -15,7 +15,8 @@ struct directory_owner {
 
 /*
  * Makes a directory and its missing parents, each with mode 0755 under any umask. An existing
- * directory stays as it is; a missing one gets the owner, its parents do not. NULL: the agent's own.
+ * directory stays as it is; a missing one gets the owner, its parents do not. NULL: the agent
+ * itself.
  */
 int directory_make(const char *path, const struct directory_owner *owner, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
