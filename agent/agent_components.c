@@ -213,7 +213,7 @@ static void log_left(const struct component *component)
 	bool ephemeral = component_config(component)->ephemeral;
 	log_warn(component_label(component), "its record may be left at %s, %s (%s)",
 		component_config(component)->path,
-		ephemeral ? "until the session ends" : "until somebody removes or purges it",
+		ephemeral ? "until the session ends" : "until a person removes or purges it",
 		announce_why(announce));
 }
 

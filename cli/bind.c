@@ -239,7 +239,7 @@ static int look(const struct holding *holding, struct berth_failure *failure)
 	if ((code == 0 && !ours) || code == BERTH_NO_RECORD || code == BERTH_INVALID_RECORD) {
 		failure->code = BERTH_FILE_ALREADY_EXISTS;
 		snprintf(failure->message, sizeof(failure->message),
-			"%s: somebody else has replaced the record", path);
+			"%s: another client has replaced the record", path);
 		return failure->code;
 	}
 	return code;

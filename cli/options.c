@@ -71,7 +71,7 @@ static const struct row {
 
 	ROW(PARENTS, "parents", 'p', FLAG, parents, NULL, "make missing parents too"),
 	ROW(OWNER, "owner", 0, TEXT, owner, "USER",
-		"who may create and delete below it: a user, or scheme:id"),
+		"the user who may create and delete below it, or scheme:id"),
 	ROW(FILE, "file", 0, TEXT, file, "FILE", "the record as JSON; - is standard input"),
 	ROW(OVERWRITE, "overwrite", 0, FLAG, overwrite, NULL, "replace an existing node"),
 	ROW(EPHEMERAL, "ephemeral", 0, FLAG, ephemeral, NULL, "hold the record until interrupted"),

@@ -222,7 +222,7 @@ static struct config_component *owner_of(
 		*component_name = allocate_text(component->name);
 	} else if (config->component_count == 0) {
 		config_report(builder, section, NULL,
-			"[%s %s] belongs to no [component]: there is none", section->kind,
+			"[%s %s] has no [component]", section->kind,
 			section->name);
 	} else {
 		config_report(builder, section, entry,

@@ -30,7 +30,7 @@ int config_doubt_regex(const char *value, struct err *err)
 	for (const char *at = strchr(value, '\\'); at && at[1]; at = strchr(at + 2, '\\')) {
 		if (strchr("dDtnxAzZ", at[1])) {
 			return err_set(err, BERTH_FAILED,
-				"\\%c stands for the letter %c in a POSIX extended regular expression%s",
+				"\\%c means the letter %c in a POSIX extended regular expression%s",
 				at[1], at[1],
 				tolower((unsigned char)at[1]) == 'd' ? "; write [0-9] for a digit"
 								     : "");

@@ -74,10 +74,10 @@ enum { SOCKET_PATH_BYTES = 107 /* sockaddr_un's room, without its NUL */ };
 static const struct config_option agent_options[] = {
 	{ "socket", FILE_NAME(agent, socket), .fallback = BERTH_RUNSTATEDIR "/berth/berth.sock",
 		.max = SOCKET_PATH_BYTES, .fixed = true,
-		.help = "The Unix socket on which the agent answers. It is made again when somebody has removed it: at a "
+		.help = "The Unix socket on which the agent answers. It is made again when it was removed: at a "
 			"reload, and within some seconds." },
 	{ "socket_mode", MODE(agent, socket_mode), .fallback = "0666", .fixed = true,
-		.help = "Permissions of the socket: whoever may write to it may look up. Changing anything takes root, "
+		.help = "Permissions of the socket: a user who may write to it may look up. Changing anything takes root, "
 			"the agent's own user or admin_group." },
 	{ "socket_group", GROUP(agent, socket_group, socket_group_id),
 		.automatic = "the agent's own", .example = "users", .fixed = true,
@@ -111,7 +111,7 @@ static const struct config_option agent_options[] = {
 			"it supervises, so that clients notice." },
 	{ "drain_early", BOOLEAN(agent, drain_early), .fallback = "no",
 		.help = "Whether drain_delay ends early, once two looks a second apart find no TCP connection on "
-			"the ports of the endpoints. A port that nobody listens on in the agent's network "
+			"the ports of the endpoints. A port without a listener in the agent's network "
 			"namespace says nothing: then the whole delay passes." },
 	{ "stop_timeout", DURATION(agent, stop_timeout_ms, 0, HOURS(24)), .fallback = "5s",
 		.help = "How long the supervised process has from its stop signal to SIGKILL." },
@@ -157,7 +157,7 @@ static const struct config_option registry_options[] = {
 		.help = "With auth = digest: a file that holds user:password: one that only its owner can use, or a "
 			"secret that is mounted read-only. A name without a slash is that of a file in "
 			"$CREDENTIALS_DIRECTORY, where systemd puts credentials. The file is read again at a reload, and "
-			"when the server refuses what it held." },
+			"when the server refuses its content." },
 	{ "secure", BOOLEAN(registry, secure), .fallback = "no", .fixed = true,
 		.help = "Write access control lists: everybody reads; the system accounts, we ourselves and the "
 			"user below /users write. Needs a zookeeper:// registry, and auth; a directory is "
@@ -205,7 +205,7 @@ static const struct config_option component_options[] = {
 	{ "znode", CHOICE(component, ephemeral, "persistent", "ephemeral"),
 		.automatic = "ephemeral for container, else persistent", .example = "ephemeral",
 		.help = "ephemeral: the record ends with the agent's session. persistent: it stays until an agent "
-			"removes it (see on_stop), and after a crash until somebody purges it." },
+			"removes it (see on_stop), and after a crash until it is purged." },
 	{ "path", TEXT(component, path), .verify = config_verify_path,
 		.automatic = "/users/USER/SERVICE_CLASS/INSTANCE/components/NAME",
 		.example = "/services/tomcat",
@@ -220,11 +220,11 @@ static const struct config_option component_options[] = {
 		.automatic = "none", .example = "tomcat node",
 		.help = "For people, in the record." },
 	{ "on_conflict", CHOICE(component, takeover, "refuse", "takeover"), .fallback = "refuse",
-		.help = "What to do when another container's live record stands at the path." },
+		.help = "What to do when another container's live record is at the path." },
 	{ "on_stop", CHOICE(component, keep_on_stop, "remove", "keep"),
 		.automatic = "remove for container, else keep", .example = "remove",
 		.help = "What becomes of the record when the agent stops. keep: a persistent record stays "
-			"until an agent takes it over or somebody purges it." },
+			"until an agent takes it over or it is purged." },
 	{ "attribute", PAIRS(component, attributes, attribute_count),
 		.verify_name = config_verify_attribute_name, .automatic = "none", .example = "blue",
 		.help = "One more attribute NAME of the record; letters, digits, . _ : and -. Hadoop reads yarn:ip, "
@@ -394,7 +394,7 @@ static const struct config_option cache_options[] = {
 	{ "confirm", DURATION(cache, confirm_ms, 1, DAYS(1)),
 		.automatic = "a third of session_timeout", .example = "5s",
 		.help = "How long an answer counts as live when nothing was heard from the registry. Past half "
-			"of it, while somebody asks, one cheap read confirms all answers; without an answer to "
+			"of it, while clients ask, one cheap read confirms all answers; without an answer to "
 			"that they are stale." },
 	{ "max_stale", DURATION(cache, max_stale_ms, 1, DAYS(365)), .automatic = "no limit",
 		.example = "1h",
@@ -448,7 +448,7 @@ static const struct config_option output_options[] = {
 	{ "render", COMMAND(output, render, render_argv), .automatic = "none",
 		.example = "/usr/bin/jq -r .endpoints[].address.uri",
 		.help = "A command that makes the content, for any other format. It reads the records and "
-			"endpoints as JSON from its standard input; what it prints becomes the file. When it "
+			"endpoints as JSON from its standard input; its output becomes the file. When it "
 			"fails or prints nothing, the file stays as it is." },
 	{ "path", FILE_NAME(output, path), .example = "/etc/haproxy/web.cfg",
 		.help = "The file. Its directory must exist. Required, but for haproxy-runtime." },
@@ -487,7 +487,7 @@ static const struct config_option output_options[] = {
 	{ "on_change", COMMAND(output, on_change, on_change_argv), .automatic = "none",
 		.example = "/usr/bin/systemctl reload haproxy",
 		.help = "A command that runs after a new file was put in place: one at a time, and once "
-			"more for what changed meanwhile. When it fails it is run again, after a growing "
+			"more for changes in the meantime. When it fails it is run again, after a growing "
 			"pause." },
 	{ "timeout", DURATION(output, timeout_ms, 1, HOURS(1)), .fallback = "30s",
 		.help = "How long render, check and on_change may each take." },

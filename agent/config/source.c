@@ -105,7 +105,7 @@ size_t config_source_open_section(struct config_source *source, const char *kind
 		source->sections[index].line = line;
 	} else if (source->sections[index].last_file == file) {
 		config_problems_add(source->problems, file, line,
-			"[%s%s%s] stands here a second time, first in line %d: put its keys together",
+			"[%s%s%s] is here a second time, first in line %d: put its keys together",
 			kind, *name ? " " : "", name, source->sections[index].last_line);
 	}
 	source->sections[index].last_file = file;
@@ -136,7 +136,7 @@ void config_source_add(struct config_source *source, size_t index, const char *k
 		entry->key = allocate_text(key);
 	} else if (entry->header == section->header) {
 		config_problems_add(source->problems, file, line,
-			"`%s` stands here a second time, first in line %d", key, entry->line);
+			"`%s` is here a second time, first in line %d", key, entry->line);
 		return;
 	}
 	free(entry->value);

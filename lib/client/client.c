@@ -74,7 +74,7 @@ static int connect_failed(const char *socket_path, int reason, struct err *err)
 	if (reason == EACCES || reason == EPERM) {
 		return err_set(err, BERTH_NO_PATH_PERMISSIONS,
 			"cannot reach the agent at %s: %s; socket_mode and socket_group in section "
-			"[agent] of its configuration say who may connect",
+			"[agent] of its configuration name the users who may connect",
 			socket_path, strerror(reason));
 	}
 	return err_set_errno(err, BERTH_REGISTRY_UNAVAILABLE, reason,

@@ -118,8 +118,8 @@ int registry_acl_policy_init(struct registry_acl_policy *policy,
 	}
 	if (strcmp(options->auth, "none") == 0) {
 		return err_set(err, BERTH_FAILED,
-			"secure = yes needs auth = digest or sasl: without an identity nobody could change "
-			"what is written");
+			"secure = yes needs auth = digest or sasl: without an identity no client "
+			"could change the nodes");
 	}
 	struct buffer warning;
 	buffer_init(&warning, MAX_WARNING_BYTES);

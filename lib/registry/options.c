@@ -88,8 +88,8 @@ static int check_identity(const struct registry_options *options, struct err *er
 {
 	return options->secure && strcmp(options->auth, "none") == 0
 		? err_set(err, BERTH_FAILED,
-			  "secure = yes needs auth = digest or sasl: without an identity nobody could "
-			  "change what is written")
+			  "secure = yes needs auth = digest or sasl: without an identity no client "
+			  "could change the nodes")
 		: 0;
 }
 

@@ -480,7 +480,7 @@ static int dir_check(
 		*ret_option = "secure";
 		return err_set(err, BERTH_FAILED,
 			"secure = yes needs a zookeeper:// registry: a directory has no access control "
-			"lists, its owner and mode say who may do what");
+			"lists, its owner and mode decide");
 	}
 	return 0;
 }

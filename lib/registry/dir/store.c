@@ -344,9 +344,9 @@ static int rename_errno(struct err *err, int errno_value, const char *path)
 {
 	switch (errno_value) {
 	case EEXIST:
-		return err_set(err, BERTH_FAILED, "something that is not a node stands at %s", path);
+		return err_set(err, BERTH_FAILED, "%s is something else than a node", path);
 	case ENOENT:
-		return err_set(err, BERTH_PATH_NOT_FOUND, "%s was deleted meanwhile", path);
+		return err_set(err, BERTH_PATH_NOT_FOUND, "%s was deleted in the meantime", path);
 	case EINVAL:
 	case ENOSYS:
 		return err_set(err, BERTH_FAILED,

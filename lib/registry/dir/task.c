@@ -207,7 +207,7 @@ static int check_expected(
 		(task->ret_stat.node_id != task->expected.node_id ||
 			task->ret_stat.version != task->expected.version)) {
 		return err_set(&task->ret_err, BERTH_FILE_ALREADY_EXISTS,
-			"%s was changed by somebody else", task->path);
+			"another client has changed %s", task->path);
 	}
 	return 0;
 }

@@ -160,7 +160,7 @@ static enum registry_zk_verdict failed(struct registry_task *task, int32_t rc)
 static enum registry_zk_verdict fail_unknown(struct registry_task *task)
 {
 	err_set(&task->ret_err, BERTH_TIMEOUT,
-		"%s: the connection broke, and what was written meanwhile hides whether this write happened",
+		"%s: the connection broke, and later writes hide whether this write happened",
 		task->path);
 	return REGISTRY_ZK_FAILED;
 }
