@@ -27,6 +27,8 @@ static const struct route {
 	{ "/v1/records/", "", READ, api_records, "the children that hold a record, with it" },
 	{ "/v1/endpoints/", "", READ, api_endpoints,
 		"addresses of the record and of its children; ?api= &protocol= &scope=" },
+	{ "/v1/targets/", "", READ, api_targets,
+		"the same addresses for Prometheus (http_sd); ?api= &protocol= &scope=" },
 	{ "/v1/stat/", "", READ, api_stat, "time, size and number of children" },
 	{ "/v1/find", NULL, READ, api_find,
 		"records by ?under= &api= &protocol= &id= &persistence= &type=" },

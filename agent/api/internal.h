@@ -72,6 +72,7 @@ api_handler api_resolve;
 api_handler api_list;
 api_handler api_records;
 api_handler api_endpoints;
+api_handler api_targets;
 api_handler api_stat;
 api_handler api_find;
 api_handler api_names;

@@ -437,21 +437,36 @@ static const char *parameter(const struct http_request *request, const char *nam
 	return !err->code && http_parameter(request, name, out, size, err) > 0 && *out ? out : NULL;
 }
 
-void api_endpoints(struct api *api, struct http_request *request, const char *rest)
-{
-	char api_text[LIMIT_API_BYTES + 1];
+/* The texts of a filter of endpoints. */
+struct filter_room {
+	char api[LIMIT_API_BYTES + 1];
 	char protocol[LIMIT_PROTOCOL_BYTES + 1];
 	char scope[16];
-	struct err err = ERR_INIT;
-	struct cache_filter filter = {
-		.api = parameter(request, "api", api_text, sizeof(api_text), &err),
-		.protocol = parameter(request, "protocol", protocol, sizeof(protocol), &err),
-		.scope = parameter(request, "scope", scope, sizeof(scope), &err),
+};
+
+/* The parameters of a filter of endpoints; false with `err` filled when one is bad. */
+static bool read_filter(const struct http_request *request, struct cache_filter *ret_filter,
+	struct filter_room *room, struct err *err)
+{
+	*ret_filter = (struct cache_filter){
+		.api = parameter(request, "api", room->api, sizeof(room->api), err),
+		.protocol = parameter(
+			request, "protocol", room->protocol, sizeof(room->protocol), err),
+		.scope = parameter(request, "scope", room->scope, sizeof(room->scope), err),
 	};
-	if (filter.scope && strcmp(scope, "external") != 0 && strcmp(scope, "internal") != 0) {
-		err_set(&err, BERTH_FAILED, "query parameter scope: must be external or internal");
+	const char *scope = ret_filter->scope;
+	if (scope && strcmp(scope, "external") != 0 && strcmp(scope, "internal") != 0) {
+		err_set(err, BERTH_FAILED, "query parameter scope: must be external or internal");
 	}
-	if (err.code) {
+	return err->code == 0;
+}
+
+void api_endpoints(struct api *api, struct http_request *request, const char *rest)
+{
+	struct cache_filter filter;
+	struct filter_room room;
+	struct err err = ERR_INIT;
+	if (!read_filter(request, &filter, &room, &err)) {
 		api_bad_request(request, err.msg);
 		return;
 	}
@@ -465,6 +480,22 @@ void api_endpoints(struct api *api, struct http_request *request, const char *re
 	look_up(api, request,
 		&(struct cache_query){
 			.path = rest - 1, .kind = CACHE_ENDPOINTS, .filter = &filter });
+}
+
+void api_targets(struct api *api, struct http_request *request, const char *rest)
+{
+	struct cache_filter filter;
+	struct filter_room room;
+	struct err err = ERR_INIT;
+	if (!read_filter(request, &filter, &room, &err)) {
+		api_bad_request(request, err.msg);
+	} else if (!http_accepts(request->accept, "application/json", true)) {
+		api_not_acceptable(request, "this is application/json");
+	} else {
+		look_up(api, request,
+			&(struct cache_query){
+				.path = rest - 1, .kind = CACHE_TARGETS, .filter = &filter });
+	}
 }
 
 void api_find(struct api *api, struct http_request *request, const char *rest)

@@ -55,7 +55,8 @@ struct cache_answer *cache_find(struct cache *cache, const struct cache_query *q
 
 bool cache_answer_is_composite(const struct answer *answer)
 {
-	return answer->kind == CACHE_RECORDS || answer->kind == CACHE_ENDPOINTS;
+	return answer->kind == CACHE_RECORDS || answer->kind == CACHE_ENDPOINTS ||
+		answer->kind == CACHE_TARGETS;
 }
 
 /* ---- what it says ---- */
@@ -190,7 +191,7 @@ static struct cache_entry *need_composite(
 	struct cache *cache, struct answer *answer, struct cache_need *need)
 {
 	const char *path = answer->node->path;
-	if (answer->kind == CACHE_ENDPOINTS) {
+	if (answer->kind != CACHE_RECORDS) {
 		cache_need(cache, need, path, CACHE_DATA);
 	}
 	if (answer->refresh_children) {
@@ -227,7 +228,7 @@ static enum cache_verdict build_composite(
 			answer->node->path, children->children_count, cache->options.max_size_bytes);
 	} else if (need.missing > 0) {
 		return CACHE_WAITING;
-	} else if (children && children->code) {
+	} else if (children && cache_answer_lacks_path(answer, children)) {
 		fail(children, &found);
 	} else {
 		enum cache_verdict verdict = cache_build_go_on(cache, answer, &found);

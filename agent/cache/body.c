@@ -5,6 +5,7 @@
 
 #include "agent/base/allocate.h"
 #include "lib/record/record.h"
+#include "lib/render/render.h"
 
 /*
  * The bodies of answers over children. A large one is written in slices, one in each turn of the
@@ -81,6 +82,23 @@ static void write_endpoints(struct cache_entry *data, const struct cache_filter 
 	record_free(record);
 }
 
+static void write_targets(struct cache_entry *data, const struct cache_filter *filter,
+	struct cache_build *build, const char *path)
+{
+	struct record *record;
+	if (cache_entry_content(data) != CACHE_CONTENT_RECORD ||
+		record_decode(&record, data->blob->data, data->blob->len, NULL)) {
+		return;
+	}
+	const struct render_member member = { path, record };
+	const struct render_picture picture = { path, &member, 1 };
+	const struct render_options options = { .format = RENDER_PROMETHEUS,
+		.filter = { filter->api, filter->protocol, filter->scope } };
+	struct err ignored = ERR_INIT; /* the buffer has failed, too: seen at the end */
+	(void)!render_write_items(&build->out, &picture, &options, &build->items, &ignored);
+	record_free(record);
+}
+
 static void write_record(struct cache_entry *data, struct buffer *out)
 {
 	if (cache_entry_content(data) == CACHE_CONTENT_RECORD) {
@@ -113,6 +131,19 @@ static size_t next_child(const struct cache_entry *children, const char *after)
 	return low;
 }
 
+static void write_part(struct answer *answer, struct cache_entry *data,
+	const struct cache_filter *filter, const char *path)
+{
+	struct cache_build *build = answer->build;
+	if (answer->kind == CACHE_RECORDS) {
+		write_record(data, &build->out);
+	} else if (answer->kind == CACHE_TARGETS) {
+		write_targets(data, filter, build, path);
+	} else {
+		write_endpoints(data, filter, path, &build->out);
+	}
+}
+
 static void begin(struct cache *cache, struct answer *answer, const struct cache_filter *filter)
 {
 	struct cache_build *build = allocate_zeroed(1, sizeof(*build));
@@ -130,17 +161,7 @@ static void begin(struct cache *cache, struct answer *answer, const struct cache
 	const char *path = answer->node->path;
 	struct cache_entry *data = cache_need(cache, &build->need, path, CACHE_DATA);
 	if (data) {
-		write_endpoints(data, filter, path, &build->out);
-	}
-}
-
-static void write_child(struct answer *answer, struct cache_entry *data,
-	const struct cache_filter *filter, const char *path)
-{
-	if (answer->kind == CACHE_RECORDS) {
-		write_record(data, &answer->build->out);
-	} else {
-		write_endpoints(data, filter, path, &answer->build->out);
+		write_part(answer, data, filter, path);
 	}
 }
 
@@ -157,7 +178,7 @@ static void write_slice(struct cache *cache, struct answer *answer,
 		if (!data) {
 			break;
 		}
-		write_child(answer, data, filter, path);
+		write_part(answer, data, filter, path);
 	}
 	bool done = i == children->children_count;
 	char *after = i > 0 && !done ? allocate_text(children->children[i - 1]) : NULL;
@@ -175,6 +196,12 @@ static void write_slice(struct cache *cache, struct answer *answer,
 	}
 }
 
+bool cache_answer_lacks_path(const struct answer *answer, const struct cache_entry *children)
+{
+	bool may_be_absent = answer->kind == CACHE_TARGETS && children->code == BERTH_PATH_NOT_FOUND;
+	return children->code && !may_be_absent;
+}
+
 enum cache_verdict cache_build_go_on(struct cache *cache, struct answer *answer, struct err *err)
 {
 	char variant[CACHE_VARIANT_BYTES];
@@ -188,7 +215,7 @@ enum cache_verdict cache_build_go_on(struct cache *cache, struct answer *answer,
 	build->need.unavailable = 0;
 	struct cache_entry *children = cache_need(
 		cache, &build->need, answer->node->path, CACHE_CHILDREN);
-	if (children && children->code) {
+	if (children && cache_answer_lacks_path(answer, children)) {
 		err_set(err, children->code, "no such path: %s", answer->node->path);
 		return CACHE_READY;
 	}

@@ -85,6 +85,7 @@ enum cache_answer_kind {
 	CACHE_RECORDS, /* object: child path -> record */
 	/* array of addresses, of the record and its direct children; or lines of text */
 	CACHE_ENDPOINTS,
+	CACHE_TARGETS, /* the same addresses for Prometheus; an absent path has none */
 	CACHE_STAT,
 	/*
 	 * object: path -> record, of everything below; made by a walk for each lookup, unless one

@@ -287,11 +287,14 @@ struct cache_build {
 	struct list link; /* cache->builds while it can go on */
 	struct answer *answer;
 	struct buffer out;
+	size_t items; /* of CACHE_TARGETS */
 	struct cache_need need;
 	char *after;  /* the last child written; NULL: none yet */
 	bool changed; /* something that it holds has changed since */
 };
 
+/* The answer is an error, because its path is not there or cannot be read. */
+bool cache_answer_lacks_path(const struct answer *answer, const struct cache_entry *children);
 /*
  * Goes on with the body of an answer over children. READY: the body is complete in build->out, or
  * err is filled. WAITING: it goes on in the next turn, or when answer->missing states have come.

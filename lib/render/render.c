@@ -167,6 +167,29 @@ static void write_member(
 	}
 }
 
+static int refuse_large(const struct render *render, struct err *err)
+{
+	return err_set(err, BERTH_LIMIT_EXCEEDED,
+		"the endpoints of %s as %s have more than %zu bytes", render->picture->from,
+		render_format_names[render->options->format], render->out->max);
+}
+
+int render_write_items(struct buffer *out, const struct render_picture *picture,
+	const struct render_options *options, size_t *items, struct err *err)
+{
+	struct render render = {
+		.picture = picture, .options = options, .out = out, .items = *items
+	};
+	struct render_result ignored = { 0, 0 };
+	buffer_init(&render.list, out->max);
+	for (size_t i = 0; i < picture->count; i++) {
+		write_member(&render, &picture->members[i], &ignored);
+	}
+	buffer_finish(&render.list);
+	*items = render.items;
+	return out->failed ? refuse_large(&render, err) : 0;
+}
+
 int render_write(struct buffer *out, const struct render_picture *picture,
 	const struct render_options *options, struct render_result *ret_result, struct err *err)
 {
@@ -185,9 +208,7 @@ int render_write(struct buffer *out, const struct render_picture *picture,
 	}
 	buffer_finish(&render.list);
 	if (out->failed) {
-		return err_set(err, BERTH_LIMIT_EXCEEDED,
-			"the endpoints of %s as %s have more than %zu bytes", picture->from,
-			render_format_names[options->format], out->max);
+		return refuse_large(&render, err);
 	}
 	result.items = render.items;
 	*ret_result = result;

@@ -81,6 +81,14 @@ int render_write(struct buffer *out, const struct render_picture *picture,
 	const struct render_options *options, struct render_result *ret_result, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(5);
 
+/*
+ * Appends the items alone, without the head and the tail of the format, for a text that is made in
+ * parts. `*items` counts those of all parts: 0 for the first. Returns as render_write().
+ */
+int render_write_items(struct buffer *out, const struct render_picture *picture,
+	const struct render_options *options, size_t *items, struct err *err)
+	__attribute__((warn_unused_result)) ERR_REQUIRED(5);
+
 /* The number of members with an endpoint that the filter lets through, for min_instances. */
 size_t render_count_instances(
 	const struct render_picture *picture, const struct render_filter *filter);

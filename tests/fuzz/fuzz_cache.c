@@ -241,13 +241,13 @@ static void stop_waiting(struct script *script, int slot)
 static void ask(struct script *script, int slot, unsigned what, bool refresh)
 {
 	static const enum cache_answer_kind kinds[] = { CACHE_RESOLVE, CACHE_LIST, CACHE_RECORDS,
-		CACHE_ENDPOINTS, CACHE_STAT, CACHE_FIND };
+		CACHE_ENDPOINTS, CACHE_STAT, CACHE_FIND, CACHE_TARGETS };
 	char etag[CACHE_ETAG_BYTES];
 	strcpy(etag, script->outcomes[slot].etag);
 	stop_waiting(script, slot);
 	const char *unlike = what & 64 ? etag : "";
 	script->waiting[slot] = cache_stage_ask(&script->stage, &script->outcomes[slot],
-					paths[what % PATHS], kinds[(what / PATHS) % 6], unlike,
+					paths[what % PATHS], kinds[(what / PATHS) % 7], unlike,
 					refresh) == CACHE_WAITING;
 }
 
