@@ -232,6 +232,37 @@ class Homes(AccessTest):
         self.assertIsNone(self.server.stat(HOME))
 
 
+class Quota(AccessTest):
+    """A server that enforces quotas: at most so many nodes below /registry/users."""
+
+    PROVIDER = ["-Dzookeeper.enforceQuota=true"]
+    LIMITS = "/zookeeper/quota/registry/users/zookeeper_limits"
+
+    def setUp(self):
+        super().setUp()
+        self.assertEqual(self.cli("mknode", "-p", "/users/ann").returncode, 0)
+        used = ("/zookeeper/quota/registry/users/zookeeper_stats", self.limit(2))
+        self.server.load([("/zookeeper/quota/registry", ""), ("/zookeeper/quota/registry/users", ""), (self.LIMITS, self.limit(2)), used])
+
+    @staticmethod
+    def limit(count):
+        return f"count={count},bytes=-1=;byteHardLimit=-1;countHardLimit={count}"
+
+    def test_a_write_over_the_quota_exceeds_a_limit_and_says_which(self):
+        result = self.cli("mknode", "/users/joe")
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertRegex(result.stderr, "^berth: LimitExceeded: /users/joe: .*quota")
+        self.assertEqual(self.cli("mknode", "/services").returncode, 0, "elsewhere there is none")
+
+    def test_an_agent_says_so_and_registers_when_the_quota_is_raised(self):
+        agent = self.web_agent().start()
+        agent.wait_state("failed")
+        self.assertRegex(agent.status()["components"][0]["reason"], "^LimitExceeded: .*quota")
+        self.assert_quiet()
+        self.assertEqual(self.server.probe("set", self.LIMITS, self.limit(100)).returncode, 0)
+        agent.wait_state("registered")
+
+
 class ServerWithoutSasl(AccessTest):
     PROVIDER = []
 

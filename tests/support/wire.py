@@ -8,11 +8,13 @@ import threading
 class Wire(threading.Thread):
     """Forwards to `target` ("127.0.0.1:2181") until cut() is called, and again after mend(). Use as a context manager, or call stop()."""
 
-    def __init__(self, target):
+    def __init__(self, target, host="127.0.0.1"):
         super().__init__(daemon=True)
-        host, port = target.rsplit(":", 1)
-        self.target = host, int(port)
-        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.host = f"[{host}]" if ":" in host else host
+        target_host, port = target.rsplit(":", 1)
+        self.target = target_host, int(port)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self.listener = socket.create_server((host, 0), family=family)
         self.selector = selectors.DefaultSelector()
         self.selector.register(self.listener, selectors.EVENT_READ)
         self.flowing = threading.Event()
@@ -22,7 +24,7 @@ class Wire(threading.Thread):
 
     @property
     def hosts(self):
-        return "127.0.0.1:%d" % self.listener.getsockname()[1]
+        return "%s:%d" % (self.host, self.listener.getsockname()[1])
 
     def __enter__(self):
         return self

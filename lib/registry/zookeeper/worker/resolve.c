@@ -7,7 +7,10 @@
 
 enum { SERVERS_MAX = 64 };
 
-/* One address as text, "127.0.0.1:2181" or "[::1]:2181". */
+/*
+ * One address as the client library reads it: "127.0.0.1:2181" or "::1:2181", without brackets,
+ * because the library takes all before the last colon for the host.
+ */
 struct server {
 	char text[NI_MAXHOST + 16];
 };
@@ -27,8 +30,7 @@ static void add(struct servers *servers, const struct addrinfo *address)
 		return;
 	}
 	struct server *server = &servers->list[servers->count];
-	bool v6 = address->ai_family == AF_INET6;
-	snprintf(server->text, sizeof(server->text), v6 ? "[%s]:%s" : "%s:%s", host, port);
+	snprintf(server->text, sizeof(server->text), "%s:%s", host, port);
 	for (size_t i = 0; i < servers->count; i++) {
 		if (strcmp(servers->list[i].text, server->text) == 0) {
 			return;
