@@ -192,12 +192,12 @@ bool agent_components_ready(const struct agent *agent, bool away_ok, struct err 
 bool agent_components_settled(const struct agent *agent)
 {
 	for (size_t i = 0; i < agent->component_count; i++) {
-		if (!announce_settled(component_announce(agent->components[i]))) {
+		if (!component_settled(agent->components[i])) {
 			return false;
 		}
 	}
 	for (size_t i = 0; i < agent->retired_count; i++) {
-		if (!announce_settled(component_announce(agent->retired[i]))) {
+		if (!component_settled(agent->retired[i])) {
 			return false;
 		}
 	}
@@ -315,7 +315,7 @@ static bool free_retired(struct agent *agent, bool all)
 {
 	bool any = false;
 	for (size_t i = agent->retired_count; i-- > 0;) {
-		if (all || announce_finished(component_announce(agent->retired[i]))) {
+		if (all || component_finished(agent->retired[i])) {
 			component_destroy(take_retired_at(agent, i));
 			any = true;
 		}

@@ -210,7 +210,7 @@ json_t *agent_drain_json(const struct agent *agent)
 static bool component_is_out(struct component *component)
 {
 	return component_drain(component)->active && !component_registered(component) &&
-		announce_settled(component_announce(component));
+		component_settled(component);
 }
 
 static bool delay_is_over(const struct agent *agent, struct component *component)

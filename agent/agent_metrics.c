@@ -22,6 +22,21 @@ static bool is_component(void *context, const char *label)
 	return agent_components_find(context, label) != NULL;
 }
 
+static bool is_dialect(void *context, const char *name)
+{
+	const struct agent *agent = context;
+	bool registered;
+	for (size_t i = 0; i < agent->component_count; i++) {
+		for (size_t j = 0; j < component_dialect_count(agent->components[i]); j++) {
+			if (strcmp(component_dialect(agent->components[i], j, &registered), name) ==
+				0) {
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
 void agent_metrics_forget_removed(struct agent *agent)
 {
 	for (size_t i = 0; i < sizeof(of_checks) / sizeof(of_checks[0]); i++) {
@@ -30,6 +45,7 @@ void agent_metrics_forget_removed(struct agent *agent)
 	for (size_t i = 0; i < sizeof(of_components) / sizeof(of_components[0]); i++) {
 		metrics_retain(agent->metrics, of_components[i], is_component, agent);
 	}
+	metrics_retain(agent->metrics, METRIC_DIALECT_REGISTERED, is_dialect, agent);
 }
 
 /* Counters exist, at 0, before the first event: otherwise a rate would miss it. */
@@ -53,6 +69,11 @@ static void update_component(struct agent *agent, struct component *component)
 	metrics_set(metrics, METRIC_DAMPED, label, component_damped(component));
 	metrics_set(metrics, METRIC_PENALTY, label, component_penalty(component));
 	metrics_set(metrics, METRIC_DRAINING, label, draining);
+	for (size_t i = 0; i < component_dialect_count(component); i++) {
+		bool registered;
+		const char *name = component_dialect(component, i, &registered);
+		metrics_set(metrics, METRIC_DIALECT_REGISTERED, name, registered);
+	}
 	for (int state = 0; state < ANNOUNCE_STATE_COUNT; state++) {
 		metrics_add(metrics, METRIC_TRANSITIONS, label,
 			announce_state_name((enum announce_state)state), 0);

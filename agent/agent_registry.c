@@ -336,6 +336,7 @@ int agent_registry_open(struct agent *agent, const json_t *left, struct err *err
 		.write_accessors = config->write_accessors,
 		.home_write = uses_hadoop_layout(agent->config),
 		.realm = config->realm,
+		.foreign_paths = true,
 		.session = session,
 		.on_state = on_state,
 		.on_log = on_log,

@@ -22,6 +22,7 @@ enum metric {
 	METRIC_DAMPED,            /* component */
 	METRIC_PENALTY,           /* component */
 	METRIC_DRAINING,          /* component */
+	METRIC_DIALECT_REGISTERED, /* dialect */
 	METRIC_RELOAD_OK,         /* the last one */
 	METRIC_RELOAD_TIME,       /* of the last good one */
 	METRIC_MAIN_RESTARTS,

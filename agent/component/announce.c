@@ -6,7 +6,8 @@
 
 #include "agent/base/allocate.h"
 #include "agent/base/random.h"
-#include "lib/base/quote.h"
+#include "agent/component/node.h"
+#include "agent/component/own_search.h"
 #include "lib/base/text.h"
 
 enum {
@@ -18,23 +19,22 @@ struct announce {
 	struct ev_loop *loop;
 	struct registry *registry;
 	struct announce_options options;
-	char *path;
+	char *path; /* of a sequential node: all but its digits */
+	char *at;   /* where the node is; NULL: a sequential node that is not there, or not found */
+	struct own_search *search; /* for the node's number */
+	bool may_be_lost;          /* a sequential node of ours may be there under any number */
+	char **leaving;            /* nodes of ours that another one has replaced */
+	size_t leaving_count;
 
 	enum announce_wish wish;
 	char wish_why[512];
 	struct err wish_err; /* why a later wish could not be made */
-	struct record *record;
-	char *data; /* record, encoded */
-	size_t len;
+	struct announce_wanted wanted;
+	struct announce_seen seen;
 
-	/* The node, by the watch or by our own last write. */
-	enum announce_node node;
-	struct registry_stat stat;
-	char *seen; /* its bytes */
-	size_t seen_len;
-
-	bool was_ours;          /* we wrote a node here in this session, and it was not removed */
-	bool may_be_registered; /* see announce_may_be_registered() */
+	bool accepted; /* the data wanted now were there once: others may change a shared node */
+	bool was_ours; /* we wrote a node here in this session, and it was not removed */
+	bool may_be_registered;    /* see announce_may_be_registered() */
 	struct registry_stat ours; /* the node as we wrote or emptied it last, or found it right */
 	bool childless;            /* the node that we emptied has lost its last child */
 
@@ -107,29 +107,10 @@ static void set_failed(struct announce *announce, const struct err *err)
 
 /* ---- the node -------------------------------------------------------------------------------- */
 
-static enum announce_likeness likeness_of(const struct announce *announce)
-{
-	if (announce->data && announce->seen_len == announce->len &&
-		memcmp(announce->seen, announce->data, announce->len) == 0) {
-		return ANNOUNCE_LIKE_BYTES;
-	}
-	enum announce_likeness likeness = ANNOUNCE_LIKE_NOTHING;
-	struct record *seen = NULL;
-	struct err ignored = ERR_INIT;
-	int code = record_decode(&seen, announce->seen, announce->seen_len, &ignored);
-	if (code == 0 && announce->record &&
-		strcmp(record_id(seen), record_id(announce->record)) == 0) {
-		likeness = record_equal(seen, announce->record) ? ANNOUNCE_LIKE_RECORD
-								: ANNOUNCE_LIKE_ID;
-	}
-	record_free(seen);
-	return likeness;
-}
-
 static bool is_untouched(const struct announce *announce)
 {
-	return announce->stat.node_id == announce->ours.node_id &&
-		announce->stat.version == announce->ours.version;
+	return announce->seen.stat.node_id == announce->ours.node_id &&
+		announce->seen.stat.version == announce->ours.version;
 }
 
 static struct announce_view view_of(const struct announce *announce)
@@ -138,52 +119,76 @@ static struct announce_view view_of(const struct announce *announce)
 		.wish = announce->wish,
 		.want_ephemeral = announce->options.ephemeral,
 		.takeover = announce->options.takeover,
-		.has_id = announce->record && *record_id(announce->record),
-		.node = announce->node,
+		.shared = announce->wanted.kind == DIALECT_NODE_SHARED,
+		.accepted = announce->accepted,
+		.has_id = announce->wanted.has_id,
+		.node = announce->seen.node,
 		.past = announce->was_ours ? ANNOUNCE_PAST_WRITTEN : ANNOUNCE_PAST_NONE,
 		.childless = announce->childless,
 	};
-	if (announce->node <= ANNOUNCE_NODE_ABSENT) {
+	if (announce->seen.node <= ANNOUNCE_NODE_ABSENT) {
 		return view;
 	}
-	if (announce->stat.ephemeral) {
-		view.holder = announce->stat.own ? ANNOUNCE_HOLDER_US : ANNOUNCE_HOLDER_OTHER;
+	if (announce->seen.stat.ephemeral) {
+		view.holder = announce->seen.stat.own ? ANNOUNCE_HOLDER_US : ANNOUNCE_HOLDER_OTHER;
 	}
 	if (is_untouched(announce)) {
 		view.past = ANNOUNCE_PAST_UNTOUCHED;
 	}
-	view.likeness = likeness_of(announce);
+	view.likeness = announce_likeness_of(&announce->wanted, &announce->seen);
 	return view;
 }
 
 static void forget_node(struct announce *announce, enum announce_node node)
 {
-	free(announce->seen);
-	announce->seen = NULL;
-	announce->seen_len = 0;
-	announce->node = node;
-}
-
-static enum announce_node node_of(const char *data, size_t len)
-{
-	switch (record_kind(data, len)) {
-	case RECORD_KIND_EMPTY:
-		return ANNOUNCE_NODE_EMPTY;
-	case RECORD_KIND_FOREIGN:
-		return ANNOUNCE_NODE_FOREIGN;
-	case RECORD_KIND_RECORD:
-		break;
-	}
-	return ANNOUNCE_NODE_RECORD;
+	announce_seen_forget(&announce->seen, node);
 }
 
 static void remember_node(
 	struct announce *announce, const struct registry_stat *stat, const char *data, size_t len)
 {
-	forget_node(announce, node_of(data, len));
-	announce->seen = allocate_bytes(data, len);
-	announce->seen_len = len;
-	announce->stat = *stat;
+	announce_seen_set(&announce->seen, announce->wanted.type, stat, data, len);
+}
+
+static bool is_sequential(const struct announce *announce)
+{
+	return announce->wanted.kind == DIALECT_NODE_SEQUENTIAL;
+}
+
+static void on_node(void *context, const struct registry_result *result);
+
+/* The node is at `path` from now on; NULL: a sequential one is nowhere. */
+static void set_place(struct announce *announce, const char *path)
+{
+	char *copy = path ? allocate_text(path) : NULL;
+	registry_unwatch(announce->watch);
+	free(announce->at);
+	announce->at = copy;
+	announce->watch = copy ? allocated(registry_watch(announce->registry, copy,
+					 REGISTRY_WATCH_DATA, on_node, announce))
+			       : NULL;
+}
+
+static void add_leaving(struct announce *announce, const char *path)
+{
+	announce->leaving = allocate_grow(
+		announce->leaving, announce->leaving_count, sizeof(*announce->leaving));
+	announce->leaving[announce->leaving_count++] = allocate_text(path);
+}
+
+static void forget_leaving(struct announce *announce)
+{
+	while (announce->leaving_count) {
+		free(announce->leaving[--announce->leaving_count]);
+	}
+}
+
+/* A sequential node has gone, or nobody knows its number. */
+static void forget_place(struct announce *announce)
+{
+	if (is_sequential(announce)) {
+		set_place(announce, NULL);
+	}
 }
 
 /* ---- pauses ---------------------------------------------------------------------------------- */
@@ -248,6 +253,9 @@ static void failed(struct announce *announce, const struct err *err)
 
 static void write_failed(struct announce *announce, const struct err *err)
 {
+	if (err->code == BERTH_TIMEOUT && is_sequential(announce)) {
+		announce->may_be_lost = true;
+	}
 	if (err->code == BERTH_FILE_ALREADY_EXISTS || err->code == BERTH_PATH_NOT_FOUND) {
 		/* Another client was faster: no failure, but another situation. */
 		forget_node(announce, ANNOUNCE_NODE_UNKNOWN);
@@ -280,15 +288,25 @@ static void removed(struct announce *announce, const struct registry_result *res
 	if (!result->emptied) {
 		stop_watching_children(announce);
 		forget_node(announce, ANNOUNCE_NODE_ABSENT);
+		forget_place(announce);
 		return;
 	}
 	announce->ours = result->stat;
 	announce->childless = false;
 	remember_node(announce, &result->stat, "", 0);
 	if (!announce->children) {
-		announce->children = allocated(registry_watch(announce->registry, announce->path,
+		announce->children = allocated(registry_watch(announce->registry, announce->at,
 			REGISTRY_WATCH_CHILDREN, on_children, announce));
 	}
+}
+
+/* A sequential node that was made; the one that it replaces goes next. */
+static void joined(struct announce *announce, const char *path)
+{
+	if (announce->at) {
+		add_leaving(announce, announce->at);
+	}
+	set_place(announce, path);
 }
 
 static void on_written(void *context, const struct registry_result *result)
@@ -304,30 +322,105 @@ static void on_written(void *context, const struct registry_result *result)
 		removed(announce, result);
 	} else {
 		announce->was_ours = true;
+		announce->accepted = true;
 		announce->ours = result->stat;
 		remember_node(announce, &result->stat, announce->sent, announce->sent_len);
+		if (result->data) {
+			joined(announce, result->data);
+		}
 	}
 	/* The watch compares with the node before our write: if another client undid that at once, it would see no change. */
-	registry_watch_refresh(announce->watch);
+	if (announce->watch) {
+		registry_watch_refresh(announce->watch);
+	}
 	reconcile(announce);
 }
 
 static void begin_bind(struct announce *announce, enum announce_action action)
 {
+	const struct announce_wanted *wanted = &announce->wanted;
+	bool rewrite = action == ANNOUNCE_DO_REWRITE;
+	bool joins = is_sequential(announce) &&
+		(action == ANNOUNCE_DO_CREATE ||
+			(rewrite && wanted->change == DIALECT_CHANGE_REJOIN));
+	bool create = action == ANNOUNCE_DO_CREATE || joins;
 	free(announce->sent);
-	announce->sent = allocate_text(announce->data);
-	announce->sent_len = announce->len;
+	announce->sent = allocate_bytes(wanted->data, wanted->len);
+	announce->sent_len = wanted->len;
 	struct registry_bind bind = {
 		.data = announce->sent,
 		.len = announce->sent_len,
 		.ephemeral = announce->options.ephemeral,
 		.parents = true,
-		.mode = action == ANNOUNCE_DO_CREATE ? REGISTRY_BIND_CREATE : REGISTRY_BIND_REPLACE,
-		.expected = announce->stat,
+		.sequential = joins,
+		.container_parents = wanted->container_parents,
+		.anew = rewrite && wanted->change == DIALECT_CHANGE_REPLACE,
+		.mode = create ? REGISTRY_BIND_CREATE : REGISTRY_BIND_REPLACE,
+		.expected = announce->seen.stat,
 	};
 	announce->may_be_registered = true;
+	announce->request = allocated(registry_bind(announce->registry,
+		joins ? announce->path : announce->at, &bind, on_written, announce));
+}
+
+/* ---- nodes that another one has replaced ---- */
+
+static void on_left(void *context, const struct registry_result *result)
+{
+	struct announce *announce = context;
+	announce->request = NULL;
+	if (result->err.code) {
+		failed(announce, &result->err);
+		return;
+	}
+	free(announce->leaving[--announce->leaving_count]);
+	reconcile(announce);
+}
+
+static void leave_next(struct announce *announce)
+{
 	announce->request = allocated(
-		registry_bind(announce->registry, announce->path, &bind, on_written, announce));
+		registry_delete(announce->registry, announce->leaving[announce->leaving_count - 1],
+			REGISTRY_DELETE_NODE, NULL, NULL, on_left, announce));
+}
+
+/* ---- the number of a sequential node ---- */
+
+static void on_own_found(void *context, char *const *paths, size_t count, const struct err *err)
+{
+	struct announce *announce = context;
+	announce->search = NULL;
+	if (err->code) {
+		failed(announce, err);
+		return;
+	}
+	announce->may_be_lost = false;
+	for (size_t i = 1; i < count; i++) {
+		add_leaving(announce, paths[i]);
+	}
+	if (count) {
+		set_place(announce, paths[0]); /* its watch tells more */
+	} else {
+		forget_node(announce, ANNOUNCE_NODE_ABSENT);
+		reconcile(announce);
+	}
+}
+
+/* Nobody has told yet what is there. */
+static void find_out(struct announce *announce)
+{
+	if (pauses(announce) || announce->search) {
+		return;
+	}
+	if (announce->watch) {
+		registry_watch_refresh(announce->watch);
+	} else if (announce->may_be_lost) {
+		announce->search = own_search_start(
+			announce->registry, announce->path, on_own_found, announce);
+	} else {
+		forget_node(announce, ANNOUNCE_NODE_ABSENT);
+		reconcile(announce);
+	}
 }
 
 static const char *reason_of(const struct announce *announce, enum announce_action action)
@@ -336,8 +429,9 @@ static const char *reason_of(const struct announce *announce, enum announce_acti
 		return "no node is at our path";
 	}
 	if (action == ANNOUNCE_DO_TAKE_OVER) {
-		return announce->node == ANNOUNCE_NODE_EMPTY ? "the node at our path is free"
-							     : "taking over the node at our path";
+		return announce->seen.node == ANNOUNCE_NODE_EMPTY
+			? "the node at our path is free"
+			: "taking over the node at our path";
 	}
 	return is_untouched(announce) ? "our record is to change"
 				      : "another client changed our record";
@@ -347,7 +441,8 @@ static const char *reason_of(const struct announce *announce, enum announce_acti
 static bool is_quiet(const struct announce *announce)
 {
 	return announce->state == ANNOUNCE_FAILED ||
-		(announce->doing == ANNOUNCE_DO_REMOVE && announce->node == ANNOUNCE_NODE_EMPTY);
+		(announce->doing == ANNOUNCE_DO_REMOVE &&
+			announce->seen.node == ANNOUNCE_NODE_EMPTY);
 }
 
 static void begin(struct announce *announce, enum announce_action action)
@@ -359,8 +454,8 @@ static void begin(struct announce *announce, enum announce_action action)
 			removing ? announce->wish_why : reason_of(announce, action));
 	}
 	if (removing) {
-		announce->request = allocated(registry_withdraw(
-			announce->registry, announce->path, &announce->stat, on_written, announce));
+		announce->request = allocated(registry_withdraw(announce->registry, announce->at,
+			&announce->seen.stat, on_written, announce));
 	} else {
 		stop_watching_children(announce);
 		begin_bind(announce, action);
@@ -387,7 +482,8 @@ static void fulfilled(struct announce *announce, const struct announce_view *vie
 	announce->may_be_registered = registered;
 	if (announce->wish == ANNOUNCE_UP) {
 		announce->was_ours = true;
-		announce->ours = announce->stat;
+		announce->accepted = true;
+		announce->ours = announce->seen.stat;
 	}
 	if (announce->wish_err.code) {
 		char why[sizeof(announce->why)];
@@ -401,33 +497,10 @@ static void fulfilled(struct announce *announce, const struct announce_view *vie
 	}
 }
 
-static void describe_other(const struct announce *announce, char *why, size_t size)
-{
-	struct record *other = NULL;
-	struct err ignored = ERR_INIT;
-	int code = record_decode(&other, announce->seen, announce->seen_len, &ignored);
-	if (announce->node == ANNOUNCE_NODE_EMPTY) {
-		text_printf(why, size, "another client's ephemeral node is at %s", announce->path);
-	} else if (announce->node == ANNOUNCE_NODE_FOREIGN) {
-		text_printf(why, size,
-			"a node of another program, with data that is no record, is at %s",
-			announce->path);
-	} else if (code) {
-		text_printf(why, size, "an unreadable record is at %s", announce->path);
-	} else {
-		const char *id = record_id(other);
-		const char *description = record_description(other);
-		text_printf(why, size, "another record is at %s (%s%s%s%s)", announce->path,
-			*id ? "yarn:id " : "no yarn:id", *id ? quote_text(id).text : "",
-			*description ? ", " : "", *description ? quote_text(description).text : "");
-	}
-	record_free(other);
-}
-
 static void refuse(struct announce *announce)
 {
 	char why[sizeof(announce->why)];
-	describe_other(announce, why, sizeof(why));
+	announce_describe_other(&announce->seen, announce->at, why, sizeof(why));
 	stay_in_state(announce, ANNOUNCE_CONFLICT, why);
 	announce->may_be_registered = false;
 	forget_node(announce, ANNOUNCE_NODE_UNKNOWN);
@@ -468,9 +541,13 @@ static void reconcile(struct announce *announce)
 	if (announce->request) {
 		return;
 	}
-	if (announce->node == ANNOUNCE_NODE_UNKNOWN) {
+	if (announce->seen.node == ANNOUNCE_NODE_UNKNOWN) {
+		find_out(announce);
+		return;
+	}
+	if (announce->leaving_count) {
 		if (!pauses(announce)) {
-			registry_watch_refresh(announce->watch);
+			leave_next(announce);
 		}
 		return;
 	}
@@ -507,6 +584,7 @@ static void on_node(void *context, const struct registry_result *result)
 		forget_node(announce, ANNOUNCE_NODE_ABSENT);
 		stop_watching_children(announce);
 		announce->was_ours = false;
+		forget_place(announce);
 	} else {
 		failed(announce, &result->err);
 		return;
@@ -544,7 +622,10 @@ struct announce *announce_create(
 	announce->loop = loop;
 	announce->registry = registry;
 	announce->options = *options;
+	announce->wanted.type = options->type;
+	announce->wanted.kind = options->kind;
 	announce->may_be_registered = options->may_be_registered;
+	announce->may_be_lost = options->may_be_registered;
 	read_left(announce, options->left);
 	announce->retry_ms = RETRY_FIRST_MS;
 	announce->since = ev_now(loop);
@@ -554,8 +635,9 @@ struct announce *announce_create(
 	ev_timer_init(&announce->pause, on_pause_over, 0.0, 0.0);
 	announce->pause.data = announce;
 	announce->path = allocate_text(options->path);
-	announce->watch = allocated(
-		registry_watch(registry, announce->path, REGISTRY_WATCH_DATA, on_node, announce));
+	if (!is_sequential(announce)) {
+		set_place(announce, announce->path);
+	}
 	return announce;
 }
 
@@ -567,12 +649,15 @@ void announce_destroy(struct announce *announce)
 	if (announce->request) {
 		registry_cancel(announce->registry, announce->request);
 	}
+	own_search_cancel(announce->search);
 	registry_unwatch(announce->watch);
 	registry_unwatch(announce->children);
 	end_pause(announce);
-	record_free(announce->record);
-	free(announce->data);
-	free(announce->seen);
+	announce_wanted_finish(&announce->wanted);
+	forget_node(announce, ANNOUNCE_NODE_UNKNOWN);
+	forget_leaving(announce);
+	free(announce->leaving);
+	free(announce->at);
 	free(announce->sent);
 	free(announce->path);
 	free(announce);
@@ -580,31 +665,14 @@ void announce_destroy(struct announce *announce)
 
 /* ---- wishes ---------------------------------------------------------------------------------- */
 
-static int set_record(struct announce *announce, const struct record *record, struct err *err)
+void announce_wish(struct announce *announce, enum announce_wish wish,
+	const struct dialect_node *node, const char *why)
 {
-	char *data;
-	size_t len;
-	int code = record_encode(record, &data, &len, err);
-	if (code) {
-		return code;
-	}
-	struct record *copy = allocated(record_copy(record));
-	free(announce->data);
-	record_free(announce->record);
-	announce->data = data;
-	announce->len = len;
-	announce->record = copy;
-	return 0;
-}
-
-int announce_wish(struct announce *announce, enum announce_wish wish, const struct record *record,
-	const char *why, struct err *err)
-{
-	if (record) {
-		int code = set_record(announce, record, err);
-		if (code) {
-			return code;
-		}
+	if (node) {
+		bool changed = !announce->wanted.data || node->len != announce->wanted.len ||
+			memcmp(node->data, announce->wanted.data, node->len) != 0;
+		announce->accepted = announce->accepted && !changed;
+		announce_wanted_set(&announce->wanted, node);
 	}
 	if (announce->wish != wish) {
 		end_pause(announce);
@@ -613,7 +681,6 @@ int announce_wish(struct announce *announce, enum announce_wish wish, const stru
 	err_clear(&announce->wish_err);
 	text_printf(announce->wish_why, sizeof(announce->wish_why), "%s", why);
 	reconcile(announce);
-	return 0;
 }
 
 void announce_wish_failed(struct announce *announce, const struct err *err)
@@ -627,11 +694,19 @@ void announce_on_registry_state(
 {
 	if (state == REGISTRY_CONNECTED) {
 		announce->retry_ms = RETRY_FIRST_MS;
+		if (!announce->watch) {
+			reconcile(announce);
+		}
 		return; /* the watch is read again and wakes us */
 	}
+	own_search_cancel(announce->search);
+	announce->search = NULL;
 	forget_node(announce, ANNOUNCE_NODE_UNKNOWN);
 	if (state == REGISTRY_LOST) {
 		announce->was_ours = false;
+		announce->may_be_lost = false;
+		forget_place(announce);
+		forget_leaving(announce);
 		announce->may_be_registered = announce->may_be_registered &&
 			!announce->options.ephemeral;
 	}
@@ -658,6 +733,11 @@ void announce_set_update_interval(struct announce *announce, int64_t update_inte
 }
 
 /* ---- questions ------------------------------------------------------------------------------- */
+
+const char *announce_path(const struct announce *announce)
+{
+	return announce->at;
+}
 
 enum announce_state announce_get_state(const struct announce *announce)
 {
@@ -703,5 +783,5 @@ bool announce_outlasts_outage(const struct announce *announce)
 
 bool announce_finished(const struct announce *announce)
 {
-	return announce_settled(announce) && !announce->children;
+	return announce_settled(announce) && !announce->children && !announce->leaving_count;
 }

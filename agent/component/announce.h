@@ -1,5 +1,5 @@
 /*
- * One record in the registry, kept as it should be.
+ * One node in the registry, kept as it should be: a component's record, or a node of another scheme.
  *
  * An announcement compares what is wanted (a record, none, or "no verdict yet") with the node at its
  * path, as its watch saw it last, and makes the one write that brings the node to the wish
@@ -21,6 +21,10 @@
  * A node with children cannot go. Its record is then replaced by no data; the announcement is WITHDRAWN,
  * watches the children, and removes the node after the last one, unless another client has written it.
  *
+ * The number of a sequential node is known to the announcement that made it. Another one, after an
+ * upgrade or after a write whose answer was lost, searches the nodes of its own session. A sequential node
+ * whose change is to join anew gets a successor first, and leaves then.
+ *
  * Writes are throttled: at most one per `update_interval`, the latest wish wins. Removing is never delayed.
  */
 #ifndef AGENT_COMPONENT_ANNOUNCE_H
@@ -33,7 +37,7 @@
 #include <stdint.h>
 
 #include "agent/component/decision.h"
-#include "lib/record/record.h"
+#include "lib/dialect/dialect.h"
 #include "lib/registry/registry.h"
 
 enum announce_state {
@@ -51,7 +55,9 @@ enum announce_state {
 struct announce;
 
 struct announce_options {
-	const char *path;
+	enum dialect_type type;
+	enum dialect_node_kind kind;
+	const char *path; /* of a sequential node: all but its digits */
 	bool ephemeral;
 	bool takeover;
 	bool may_be_registered; /* by a predecessor whose session is resumed */
@@ -80,12 +86,12 @@ struct announce *announce_create(
 void announce_destroy(struct announce *announce);
 
 /*
- * Sets what is wanted, and why (for on_change and people). For UP, `record` is encoded and copied; 0, or
- * the error that says why it cannot be written (then the wish is unchanged). For KEEP and DOWN it tells
- * our records from others' by yarn:id, and may be NULL if one was given before.
+ * Sets the wish and its reason (for on_change and people). For UP, `node` is what the dialect wrote; it is
+ * copied, its path is the announcement's own. For KEEP and DOWN it tells our nodes from others', and may
+ * be NULL if one was given before.
  */
-int announce_wish(struct announce *announce, enum announce_wish wish, const struct record *record,
-	const char *why, struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(5);
+void announce_wish(struct announce *announce, enum announce_wish wish,
+	const struct dialect_node *node, const char *why);
 
 /* No record can be made of what is wanted: FAILED for that reason until the next wish; the wish before holds. */
 void announce_wish_failed(struct announce *announce, const struct err *err);
@@ -99,6 +105,8 @@ void announce_set_takeover(struct announce *announce, bool takeover);
 void announce_set_ephemeral(struct announce *announce, bool ephemeral);
 void announce_set_update_interval(struct announce *announce, int64_t update_interval_ms);
 
+/* Where its node is; NULL: a sequential node that is not there, or not found. Borrowed. */
+const char *announce_path(const struct announce *announce);
 enum announce_state announce_get_state(const struct announce *announce);
 const char *announce_state_name(enum announce_state state); /* "registered" … */
 const char *announce_why(const struct announce *announce);

@@ -27,6 +27,16 @@ bool component_registered(const struct component *component)
 	return announce_get_state(component->announce) == ANNOUNCE_REGISTERED;
 }
 
+bool component_settled(const struct component *component)
+{
+	return announce_settled(component->announce) && component_dialects_settled(component);
+}
+
+bool component_finished(const struct component *component)
+{
+	return announce_finished(component->announce) && component_dialects_finished(component);
+}
+
 bool component_damped(const struct component *component)
 {
 	return component->damped;
@@ -126,6 +136,7 @@ void component_on_registry_state(
 	struct component *component, enum registry_state state, const char *why)
 {
 	announce_on_registry_state(component->announce, state, why);
+	component_dialects_on_registry_state(component, state, why);
 }
 
 /* ---- life and reload -------------------------------------------------------------------------- */
@@ -187,6 +198,9 @@ static struct announce *create_announcement(struct component *component, const j
 {
 	const struct component_environment *environment = &component->environment;
 	struct announce_options options = {
+		.type = DIALECT_YARN,
+		.kind = component->config->ephemeral ? DIALECT_NODE_EPHEMERAL
+						     : DIALECT_NODE_PERSISTENT,
 		.path = component->config->path,
 		.ephemeral = component->config->ephemeral,
 		.takeover = component->config->takeover,
@@ -217,6 +231,7 @@ struct component *component_create(const struct component_environment *environme
 	component_wish_init(component, saved);
 	component->announce = create_announcement(component, saved);
 	component_endpoints_arrange(component, config, json_object_get(saved, "addresses"));
+	component_dialects_arrange(component, config, json_object_get(saved, "dialects"));
 	arrange_checks(component, json_object_get(saved, "checks"));
 	return component;
 }
@@ -229,6 +244,7 @@ void component_destroy(struct component *component)
 	component_wish_finish(component);
 	destroy_checks(component->checks, component->check_count);
 	announce_destroy(component->announce);
+	component_dialects_free(component);
 	component_endpoints_free(component);
 	config_unref(component->config->whole);
 	free(component);
@@ -239,6 +255,7 @@ void component_reload(struct component *component, const struct config_component
 {
 	component->environment = *environment;
 	component_endpoints_arrange(component, config, NULL);
+	component_dialects_arrange(component, config, NULL);
 	config_ref(config->whole);
 	config_unref(component->config->whole);
 	component->config = config;
@@ -256,13 +273,14 @@ void component_reload(struct component *component, const struct config_component
 
 json_t *component_json(const struct component *component)
 {
-	return json_pack("{s:s, s:s, s:s, s:s, s:b, s:f, s:b, s:b, s:f, s:o}", "name",
+	return json_pack("{s:s, s:s, s:s, s:s, s:b, s:f, s:b, s:b, s:f, s:o, s:o}", "name",
 		component_label(component), "path", component->config->path, "state",
 		announce_state_name(announce_get_state(component->announce)), "reason",
 		announce_why(component->announce), "registered", component_registered(component),
 		"since", announce_since(component->announce), "settled",
 		announce_settled(component->announce), "damped", component->damped, "penalty",
-		component_penalty(component), "endpoints", component_endpoints_json(component));
+		component_penalty(component), "endpoints", component_endpoints_json(component),
+		"dialects", component_dialects_json(component));
 }
 
 json_t *component_save(const struct component *component)
@@ -276,6 +294,7 @@ json_t *component_save(const struct component *component)
 		component_endpoints_save(component), "state",
 		announce_state_name(announce_get_state(component->announce)), "since",
 		announce_since(component->announce));
+	json_object_set_new(saved, "dialects", component_dialects_save(component));
 	component_wish_save(component, saved);
 	return saved;
 }

@@ -70,6 +70,22 @@ static enum announce_action decide_down(const struct announce_view *view)
 	return emptied && !view->childless ? ANNOUNCE_DO_NOTHING : ANNOUNCE_DO_REMOVE;
 }
 
+/* One node of the same form is as good as another, but for news that we bring. */
+static enum announce_action decide_shared(const struct announce_view *view)
+{
+	bool same_form = view->likeness >= ANNOUNCE_LIKE_ID;
+	if (view->wish == ANNOUNCE_DOWN || view->likeness == ANNOUNCE_LIKE_BYTES) {
+		return ANNOUNCE_DO_NOTHING;
+	}
+	if (view->node == ANNOUNCE_NODE_EMPTY && view->holder == ANNOUNCE_HOLDER_NONE) {
+		return ANNOUNCE_DO_TAKE_OVER;
+	}
+	if (same_form) {
+		return view->accepted ? ANNOUNCE_DO_NOTHING : ANNOUNCE_DO_REWRITE;
+	}
+	return view->takeover ? ANNOUNCE_DO_TAKE_OVER : ANNOUNCE_DO_REFUSE;
+}
+
 enum announce_action announce_decide(const struct announce_view *view)
 {
 	if (view->node == ANNOUNCE_NODE_UNKNOWN || view->wish == ANNOUNCE_KEEP) {
@@ -78,10 +94,16 @@ enum announce_action announce_decide(const struct announce_view *view)
 	if (view->node == ANNOUNCE_NODE_ABSENT) {
 		return view->wish == ANNOUNCE_UP ? ANNOUNCE_DO_CREATE : ANNOUNCE_DO_NOTHING;
 	}
+	if (view->shared) {
+		return decide_shared(view);
+	}
 	return view->wish == ANNOUNCE_UP ? decide_up(view) : decide_down(view);
 }
 
 bool announce_is_registered(const struct announce_view *view)
 {
+	if (view->shared) {
+		return view->node == ANNOUNCE_NODE_RECORD && view->likeness >= ANNOUNCE_LIKE_ID;
+	}
 	return view->node == ANNOUNCE_NODE_RECORD && owner_of(view) == OURS;
 }

@@ -61,6 +61,12 @@ struct announce_view {
 	enum announce_wish wish;
 	bool want_ephemeral;
 	bool takeover; /* on_conflict = takeover */
+	/*
+	 * The node belongs to all instances of a service: it is written when its data are new to us, is
+	 * left to whoever changes it later, and is never removed.
+	 */
+	bool shared;
+	bool accepted; /* shared: our data were there once */
 	bool has_id;   /* the wanted record has a yarn:id */
 
 	enum announce_node node;

@@ -6,8 +6,15 @@
 
 #include "agent/component/damping.h"
 #include "agent/component/component.h"
+#include "agent/component/dialect_set.h"
 #include "agent/config/record.h"
 #include "agent/component/siblings.h"
+
+/* It stays until its nodes have gone. */
+struct dialect_retired {
+	struct dialect_set *set;
+	struct config *whole; /* of its configuration */
+};
 
 struct endpoint_state {
 	uint64_t connection; /* the addresses end with it; 0: with none */
@@ -44,6 +51,10 @@ struct component {
 	struct component_environment environment;
 	const struct config_component *config;
 	struct announce *announce;
+	struct dialect_set **dialects;
+	size_t dialect_count;
+	struct dialect_retired *retired; /* dialects that the configuration no longer has */
+	size_t retired_count;
 	struct check **checks;
 	size_t check_count;
 	struct config_record_endpoint *endpoints;
@@ -83,5 +94,20 @@ void component_endpoints_update_out(struct component *component);
 /* name -> "in", "out" or "unsupplied"; and the addresses that a successor may go on with. New references. */
 json_t *component_endpoints_json(const struct component *component);
 json_t *component_endpoints_save(const struct component *component);
+
+/* ---- dialects.c: the other schemes in which the component is registered ---- */
+
+/* Makes the sets those of `config`; call it before component->config changes. */
+void component_dialects_arrange(
+	struct component *component, const struct config_component *config, const json_t *saved);
+void component_dialects_free(struct component *component);
+void component_dialects_wish(struct component *component, enum announce_wish wish, const char *why);
+void component_dialects_on_registry_state(
+	struct component *component, enum registry_state state, const char *why);
+bool component_dialects_settled(const struct component *component);
+bool component_dialects_finished(const struct component *component);
+/* New references. */
+json_t *component_dialects_json(const struct component *component);
+json_t *component_dialects_save(const struct component *component);
 
 #endif

@@ -208,13 +208,26 @@ static void wish(
 		/* Removing needs no record: a component whose record cannot be made is taken out too. */
 		err_clear(&err);
 	}
-	int code = err.code
-		? err.code
-		: announce_wish(component->announce, verdict->wish, record, verdict->why, &err);
-	record_free(record);
-	if (code) {
-		announce_wish_failed(component->announce, &err);
+	struct dialect_nodes nodes = { 0 };
+	if (record) {
+		const struct dialect_instance instance = {
+			.type = DIALECT_YARN,
+			.name = component_label(component),
+			.record = record,
+			.ephemeral = component->config->ephemeral,
+			.path = component->config->path,
+		};
+		(void)!dialect_write(&nodes, &instance, &err);
 	}
+	if (err.code) {
+		announce_wish_failed(component->announce, &err);
+	} else {
+		announce_wish(component->announce, verdict->wish, nodes.count ? nodes.items : NULL,
+			verdict->why);
+	}
+	dialect_nodes_finish(&nodes);
+	record_free(record);
+	component_dialects_wish(component, verdict->wish, verdict->why);
 }
 
 void component_reconsider(struct component *component)

@@ -175,3 +175,19 @@ void config_require(
 			section->name, key);
 	}
 }
+
+void config_refuse_other_types(struct config_builder *builder, const struct config_section *section,
+	const struct config_section_type *section_type, unsigned type)
+{
+	const char *word = config_option_find(section_type, "type")->words[type];
+	for (size_t i = 0; i < section->entry_count; i++) {
+		const struct config_entry *entry = &section->entries[i];
+		const struct config_option *option = config_option_find(section_type, entry->key);
+		if (entry->bad || !*config_given(section, entry->key) || !option->for_types ||
+			(option->for_types & CONFIG_FOR(type))) {
+			continue;
+		}
+		config_report(builder, section, entry, "`%s` means nothing to a %s of `type = %s`",
+			entry->key, section_type->kind, word);
+	}
+}

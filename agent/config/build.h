@@ -69,4 +69,18 @@ void config_rule_output(struct config_builder *builder, const struct config_sect
 void config_rule_check(struct config_builder *builder, const struct config_section *section,
 	struct config_check *check, const struct config_component *component);
 
+/*
+ * Reports keys of the section that are for other values of its `type`, which is an index into the words
+ * of that option.
+ */
+void config_refuse_other_types(struct config_builder *builder, const struct config_section *section,
+	const struct config_section_type *section_type, unsigned type);
+
+/* As config_rule_check(), for a [dialect]. */
+void config_rule_dialect(struct config_builder *builder, const struct config_section *section,
+	struct config_dialect *dialect, const struct config_component *component);
+/* For the [dialect] that was built last: it must not be the same member of a group as another one. */
+void config_rule_dialect_group(struct config_builder *builder, const struct config_section *section,
+	const struct config_dialect *dialect);
+
 #endif

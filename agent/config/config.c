@@ -55,6 +55,18 @@ static void finish_check(struct config_check *check)
 	free(check->name);
 }
 
+static void init_dialect(struct config_dialect *dialect, const char *name)
+{
+	*dialect = (struct config_dialect){ .name = allocate_text(name) };
+	config_fields_init(&config_sections[CONFIG_DIALECT], dialect);
+}
+
+static void finish_dialect(struct config_dialect *dialect)
+{
+	config_fields_finish(&config_sections[CONFIG_DIALECT], dialect);
+	free(dialect->name);
+}
+
 static void finish_component(struct config_component *component)
 {
 	for (size_t i = 0; i < component->endpoint_count; i++) {
@@ -63,7 +75,11 @@ static void finish_component(struct config_component *component)
 	for (size_t i = 0; i < component->check_count; i++) {
 		finish_check(&component->checks[i]);
 	}
+	for (size_t i = 0; i < component->dialect_count; i++) {
+		finish_dialect(&component->dialects[i]);
+	}
 	config_fields_finish(&config_sections[CONFIG_COMPONENT], component);
+	free(component->dialects);
 	free(component->endpoints);
 	free(component->checks);
 	free(component->name);
@@ -282,6 +298,23 @@ static void build_output(struct config_builder *builder, const struct config_sec
 	config_rule_output(builder, section, output);
 }
 
+static void build_dialect(struct config_builder *builder, const struct config_section *section)
+{
+	struct config_dialect dialect;
+	init_dialect(&dialect, section->name);
+	config_apply(builder, section, &config_sections[CONFIG_DIALECT], &dialect);
+	struct config_component *component = owner_of(builder, section, &dialect.component);
+	config_rule_dialect(builder, section, &dialect, component);
+	config_rule_dialect_group(builder, section, &dialect);
+	if (!component) {
+		finish_dialect(&dialect);
+		return;
+	}
+	component->dialects = allocate_grow(
+		component->dialects, component->dialect_count, sizeof(*component->dialects));
+	component->dialects[component->dialect_count++] = dialect;
+}
+
 static void check_record(struct config_builder *builder, const struct config_section *section)
 {
 	config_rule_record(builder, section, find_component(builder->config, section->name));
@@ -305,6 +338,7 @@ int config_load(struct config **ret_config, const char *path, struct config_prob
 	build_each(&builder, CONFIG_ENDPOINT, build_endpoint);
 	build_each(&builder, CONFIG_CHECK, build_check);
 	build_each(&builder, CONFIG_OUTPUT, build_output);
+	build_each(&builder, CONFIG_DIALECT, build_dialect);
 	if (problems->error_count == 0) {
 		build_each(&builder, CONFIG_COMPONENT, check_record);
 	}
@@ -370,6 +404,7 @@ bool config_output_equal(const struct config_output *a, const struct config_outp
 bool config_component_equal(const struct config_component *a, const struct config_component *b)
 {
 	if (strcmp(a->name, b->name) != 0 || a->endpoint_count != b->endpoint_count ||
+		a->dialect_count != b->dialect_count ||
 		!config_fields_equal(&config_sections[CONFIG_COMPONENT], a, b)) {
 		return false;
 	}
@@ -377,6 +412,13 @@ bool config_component_equal(const struct config_component *a, const struct confi
 		if (strcmp(a->endpoints[i].name, b->endpoints[i].name) != 0 ||
 			!config_fields_equal(&config_sections[CONFIG_ENDPOINT], &a->endpoints[i],
 				&b->endpoints[i])) {
+			return false;
+		}
+	}
+	for (size_t i = 0; i < a->dialect_count; i++) {
+		if (strcmp(a->dialects[i].name, b->dialects[i].name) != 0 ||
+			!config_fields_equal(&config_sections[CONFIG_DIALECT], &a->dialects[i],
+				&b->dialects[i])) {
 			return false;
 		}
 	}

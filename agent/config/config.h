@@ -17,6 +17,7 @@
 #include <stdio.h>
 
 #include "lib/base/err.h"
+#include "lib/dialect/dialect.h"
 #include "agent/base/log.h"
 
 struct config_name_value {
@@ -117,6 +118,47 @@ struct config_check {
 	struct config_writer writer; /* ttl */
 };
 
+/* One [dialect]: another naming scheme in which a component is registered, too. */
+struct config_dialect {
+	char *name;
+	char *component;
+	enum dialect_type type; /* never DIALECT_YARN or DIALECT_MESOS */
+	unsigned word;          /* the same as an index into the words of `type` */
+	char *endpoint;         /* "" : the first external one */
+	/* registrar */
+	char *domain;
+	char *host_name; /* filled with the host's name when unset */
+	char **aliases;
+	size_t alias_count;
+	char *host_type;
+	char *address; /* "" : the endpoint's, or the host's first address */
+	char *ttl;     /* numbers as text: "" is unset */
+	char *service_ttl;
+	char **ports;
+	size_t port_count;
+	char *service; /* curator and spring: the service's name */
+	char *protocol;
+	char *port;
+	/* serverset, nerve */
+	char *path;
+	char *shard;
+	char **additional; /* names of endpoints */
+	size_t additional_count;
+	/* curator, spring */
+	char *base;
+	char *instance_id; /* nerve, too; filled when unset */
+	char *ssl_endpoint;
+	char *payload; /* JSON */
+	/* nerve */
+	char *weight;
+	char *haproxy_server_options;
+	bool path_encoding;
+	struct config_name_value *labels;
+	size_t label_count;
+	struct config_name_value *metadata;
+	size_t metadata_count;
+};
+
 enum config_persistence {
 	PERSISTENCE_CONTAINER,
 	PERSISTENCE_APPLICATION_ATTEMPT,
@@ -147,6 +189,8 @@ struct config_component {
 	size_t endpoint_count;
 	struct config_check *checks;
 	size_t check_count;
+	struct config_dialect *dialects;
+	size_t dialect_count;
 	/*
 	 * Flap damping: each down transition adds 1 penalty, halved every half_life; above
 	 * `suppress` it stays out until below `reuse`.

@@ -2,6 +2,7 @@
 
 #include "agent/config/doubt.h"
 #include "agent/config/verify.h"
+#include "agent/config/verify_dialect.h"
 #include "lib/base/limits.h"
 #include "lib/registry/registry.h"
 
@@ -289,68 +290,67 @@ static const struct config_option check_options[] = {
 			"tcp: connect. http: ask for a status. ttl: the application reports over the "
 			"socket." },
 	{ "command", COMMAND(check, command, argv), .shell = FIELD(check, shell, bool),
-		.check_types = FOR_COMMAND,
+		.for_types = FOR_COMMAND,
 		.example = "/usr/bin/curl -fsS http://localhost:8080/health",
 		.help = "The program and its arguments, split as a shell would but run without one. Words are split "
 			"before ${…} is replaced: one value is one argument, whatever it holds." },
-	{ "shell", BOOLEAN(check, shell), .fallback = "no", .check_types = FOR_COMMAND,
+	{ "shell", BOOLEAN(check, shell), .fallback = "no", .for_types = FOR_COMMAND,
 		.help = "Give command to /bin/sh -c as it is. The shell finds the variables in its environment, and "
 			"what Berth knows as BERTH_HOSTNAME, BERTH_FQDN, BERTH_IP, BERTH_IP6, BERTH_IP_IFACE and "
 			"BERTH_CONTAINER_ID." },
-	{ "user", TEXT(check, user), .check_types = FOR_COMMAND, .verify = config_verify_user,
+	{ "user", TEXT(check, user), .for_types = FOR_COMMAND, .verify = config_verify_user,
 		.automatic = "the agent's own", .example = "nobody",
 		.help = "Run the command as this user; for an agent that runs as root." },
 	{ "no_new_privs", BOOLEAN(check, no_new_privileges), .fallback = "no",
-		.check_types = FOR_COMMAND,
+		.for_types = FOR_COMMAND,
 		.help = "No set-user-ID program and no file capability gives the command more privileges." },
-	{ "limit", PAIRS(check, limits, limit_count), .check_types = FOR_COMMAND,
+	{ "limit", PAIRS(check, limits, limit_count), .for_types = FOR_COMMAND,
 		.verify_name = config_verify_limit_name, .verify = config_verify_limit,
 		.automatic = "the agent's own", .example = "64",
 		.help = "A resource limit of the command, as setrlimit(2) knows it: NAME is as, core, cpu, "
 			"data, fsize, memlock, nofile, nproc or stack; the value a number, a size as 16M, or "
 			"unlimited." },
-	{ "cwd", FILE_NAME(check, cwd), .check_types = FOR_COMMAND, .automatic = "the agent's own",
+	{ "cwd", FILE_NAME(check, cwd), .for_types = FOR_COMMAND, .automatic = "the agent's own",
 		.example = "/srv", .help = "Run the command in this directory." },
-	{ "env", PAIRS(check, environment, environment_count), .check_types = FOR_COMMAND,
+	{ "env", PAIRS(check, environment, environment_count), .for_types = FOR_COMMAND,
 		.verify_name = config_verify_variable_name, .automatic = "none", .example = "value",
 		.help = "The environment variable NAME of the command, beside the agent's own and BERTH_CHECK, "
 			"BERTH_COMPONENT, BERTH_PATH and BERTH_RUN." },
 	{ "ignore_exit_status", BOOLEAN(check, ignore_exit_status), .fallback = "no",
-		.check_types = FOR_COMMAND, .help = "Any exit status passes; match alone decides." },
+		.for_types = FOR_COMMAND, .help = "Any exit status passes; match alone decides." },
 	{ "warning_status", STATUS_RANGES(check, warning_status, warning_status_count, 1, 255),
-		.check_types = FOR_COMMAND, .automatic = "none", .example = "1",
+		.for_types = FOR_COMMAND, .automatic = "none", .example = "1",
 		.help = "Exit statuses, and ranges of them, that are a warning: the component stays "
 			"registered. Plugins for Nagios use 1." },
-	{ "match", TEXT(check, match), .check_types = FOR_COMMAND | FOR_HTTP,
+	{ "match", TEXT(check, match), .for_types = FOR_COMMAND | FOR_HTTP,
 		.verify = config_verify_regex, .doubt = config_doubt_regex, .automatic = "none",
 		.example = "^OK",
 		.help = "A POSIX extended regular expression that a line of the output must match to pass; http: a "
 			"line of the first 64 KiB of the body." },
 	{ "match_invert", BOOLEAN(check, match_invert), .fallback = "no",
-		.check_types = FOR_COMMAND | FOR_HTTP,
+		.for_types = FOR_COMMAND | FOR_HTTP,
 		.help = "No line of the output, or of the body, may match." },
 	{ "match_ignore_case", BOOLEAN(check, match_ignore_case), .fallback = "no",
-		.check_types = FOR_COMMAND | FOR_HTTP,
-		.help = "Letters match whatever their case." },
-	{ "target", TEXT(check, target), .check_types = FOR_TCP | FOR_HTTP,
+		.for_types = FOR_COMMAND | FOR_HTTP, .help = "Letters match whatever their case." },
+	{ "target", TEXT(check, target), .for_types = FOR_TCP | FOR_HTTP,
 		.example = "localhost:8080",
 		.help = "tcp: host:port, or unix:/path of a socket. http: http://host:port/path, or "
 			"http://unix:/path of a socket:/path; for https use a command. Required." },
-	{ "send", BYTES(check, send, send_len), .check_types = FOR_TCP, .automatic = "nothing",
+	{ "send", BYTES(check, send, send_len), .for_types = FOR_TCP, .automatic = "nothing",
 		.example = "PING\\r\\n",
 		.help = "What to send after connecting; \\r \\n \\t \\\\ \\xHH stand for bytes." },
-	{ "expect", BYTES(check, expect, expect_len), .check_types = FOR_TCP, .automatic = "nothing",
+	{ "expect", BYTES(check, expect, expect_len), .for_types = FOR_TCP, .automatic = "nothing",
 		.example = "PONG", .help = "What the answer must contain, written as in send." },
-	{ "method", TEXT(check, method), .check_types = FOR_HTTP, .fallback = "GET",
+	{ "method", TEXT(check, method), .for_types = FOR_HTTP, .fallback = "GET",
 		.verify = config_verify_method, .help = "The request's method." },
-	{ "host", TEXT(check, host), .check_types = FOR_HTTP, .verify = config_verify_host,
+	{ "host", TEXT(check, host), .for_types = FOR_HTTP, .verify = config_verify_host,
 		.automatic = "from target", .example = "www.example.org",
 		.help = "The Host header." },
-	{ "header", PAIRS(check, headers, header_count), .check_types = FOR_HTTP,
+	{ "header", PAIRS(check, headers, header_count), .for_types = FOR_HTTP,
 		.verify_name = config_verify_header_name, .automatic = "none", .example = "value",
 		.help = "A header of the request, in the place of ours if there is one. For Host there is host." },
 	{ "expect_status", STATUS_RANGES(check, expect_status, expect_status_count, 100, 599),
-		.check_types = FOR_HTTP, .fallback = "200-299",
+		.for_types = FOR_HTTP, .fallback = "200-299",
 		.help = "Status codes that pass, and ranges of them. Redirects are not followed." },
 	{ "interval", DURATION(check, interval_ms, 10, DAYS(7)), .fallback = "10s",
 		.help = "From the start of one run to the start of the next; runs never overlap. ttl: a report "
@@ -376,12 +376,105 @@ static const struct config_option check_options[] = {
 		.example = "rest",
 		.help = "What failing takes out: only these endpoints of the component." },
 	{ "warn_time", DURATION(check, warn_time_ms, 1, DAYS(1)), .automatic = "none",
-		.check_types = FOR_COMMAND | FOR_TCP | FOR_HTTP, .example = "500ms",
+		.for_types = FOR_COMMAND | FOR_TCP | FOR_HTTP, .example = "500ms",
 		.help = "A success that took longer is a warning." },
-	{ "writer", WRITER(check, writer), .check_types = FOR_TTL, .automatic = "none",
+	{ "writer", WRITER(check, writer), .for_types = FOR_TTL, .automatic = "none",
 		.example = "user:www-data",
 		.help = "user:NAME or group:NAME that may report, beside root, the agent's own user and "
 			"admin_group." },
+};
+
+#define FOR_REGISTRAR CONFIG_FOR(0)
+#define FOR_SERVERSET CONFIG_FOR(1)
+#define FOR_CURATOR CONFIG_FOR(2)
+#define FOR_SPRING CONFIG_FOR(3)
+#define FOR_NERVE CONFIG_FOR(4)
+
+static const struct config_option dialect_options[] = {
+	{ "component", TEXT(dialect, component), .automatic = "the only component",
+		.example = "NAME",
+		.help = "The NAME of the [component] that is registered so, too. Required when there are "
+			"several." },
+	{ "type", WORD(dialect, word, "registrar", "serverset", "curator", "spring", "nerve"),
+		.example = "registrar",
+		.help = "registrar: host and service records, which Binder answers DNS from. serverset: members as "
+			"Finagle and Aurora read them. curator: x-discovery. spring: Spring Cloud ZooKeeper. nerve: "
+			"SmartStack. Required." },
+	{ "endpoint", TEXT(dialect, endpoint), .automatic = "the first external one",
+		.example = "rest", .help = "The [endpoint] that gives host and port." },
+	{ "domain", TEXT(dialect, domain), .for_types = FOR_REGISTRAR, .max = 253,
+		.verify = config_verify_dns_name, .example = "web.example.org",
+		.help = "The service's domain name. Required." },
+	{ "host_name", TEXT(dialect, host_name), .for_types = FOR_REGISTRAR, .max = 63,
+		.verify = config_verify_foreign_name, .automatic = "the host's name",
+		.example = "web-1", .help = "The name of the host record below the domain." },
+	{ "aliases", LIST(dialect, aliases, alias_count), .for_types = FOR_REGISTRAR,
+		.verify = config_verify_dns_name, .automatic = "none",
+		.example = "web-1.example.org",
+		.help = "Further domain names that get the host record, too." },
+	{ "host_type", TEXT(dialect, host_type), .for_types = FOR_REGISTRAR, .max = 63,
+		.verify = config_verify_host_type, .example = "load_balancer",
+		.help = "The type of the host record. Binder answers for load_balancer, moray_host, redis_host, "
+			"ops_host and rr_host as members of a service, for host and db_host directly only. "
+			"Required." },
+	{ "address", TEXT(dialect, address), .for_types = FOR_REGISTRAR,
+		.verify = config_verify_ipv4, .automatic = "the endpoint's, or ${berth.ip}",
+		.example = "${berth.ip}", .help = "The IPv4 address in the host record." },
+	{ "ttl", TEXT(dialect, ttl), .for_types = FOR_REGISTRAR, .verify = config_verify_count,
+		.automatic = "none", .example = "30",
+		.help = "Seconds that resolvers may keep the host's address." },
+	{ "ports", LIST(dialect, ports, port_count), .for_types = FOR_REGISTRAR,
+		.verify = config_verify_port, .automatic = "port", .example = "8080, 8081",
+		.help = "The ports in the host record, one SRV answer for each." },
+	{ "service", TEXT(dialect, service), .for_types = FOR_REGISTRAR | FOR_CURATOR | FOR_SPRING,
+		.max = 255, .verify = config_verify_foreign_name, .automatic = "none",
+		.example = "http",
+		.help = "registrar: the service that SRV questions name, http for _http; without it there is no "
+			"service record. curator, spring: the service's name, required." },
+	{ "protocol", TEXT(dialect, protocol), .for_types = FOR_REGISTRAR, .fallback = "tcp",
+		.max = 15, .verify = config_verify_host_type,
+		.help = "The protocol that SRV questions name, tcp for _tcp." },
+	{ "port", TEXT(dialect, port), .for_types = FOR_REGISTRAR, .verify = config_verify_port,
+		.automatic = "the endpoint's", .example = "8080", .help = "The service's port." },
+	{ "service_ttl", TEXT(dialect, service_ttl), .for_types = FOR_REGISTRAR,
+		.verify = config_verify_count, .automatic = "60", .example = "60",
+		.help = "Seconds that resolvers may keep the list of the service's instances." },
+	{ "path", TEXT(dialect, path), .for_types = FOR_SERVERSET | FOR_NERVE,
+		.verify = config_verify_foreign_path, .example = "/aurora/jobs/www",
+		.help = "The node whose children are the members, from the server's own root. Required." },
+	{ "shard", TEXT(dialect, shard), .for_types = FOR_SERVERSET, .verify = config_verify_count,
+		.automatic = "none", .example = "0", .help = "The member's shard." },
+	{ "additional", LIST(dialect, additional, additional_count), .for_types = FOR_SERVERSET,
+		.automatic = "none", .example = "admin",
+		.help = "Endpoints of the component that go into additionalEndpoints, by their NAMEs." },
+	{ "base", TEXT(dialect, base), .for_types = FOR_CURATOR | FOR_SPRING,
+		.verify = config_verify_foreign_path, .automatic = "/services, for spring",
+		.example = "/services",
+		.help = "The node below which the services are, from the server's own root. Required for "
+			"curator." },
+	{ "instance_id", TEXT(dialect, instance_id),
+		.for_types = FOR_CURATOR | FOR_SPRING | FOR_NERVE, .max = 255,
+		.verify = config_verify_foreign_name, .automatic = "made of the component's path",
+		.example = "web-1",
+		.help = "The instance's name, which no other instance may have." },
+	{ "ssl_endpoint", TEXT(dialect, ssl_endpoint), .for_types = FOR_CURATOR | FOR_SPRING,
+		.automatic = "none", .example = "https",
+		.help = "The [endpoint] whose port is the sslPort." },
+	{ "payload", TEXT(dialect, payload), .for_types = FOR_CURATOR, .verify = config_verify_json,
+		.automatic = "null", .example = "{\"version\":1}", .help = "The payload, as JSON." },
+	{ "metadata", PAIRS(dialect, metadata, metadata_count),
+		.for_types = FOR_SERVERSET | FOR_SPRING, .verify_name = config_verify_foreign_name,
+		.automatic = "none", .example = "value", .help = "One entry of the metadata." },
+	{ "weight", TEXT(dialect, weight), .for_types = FOR_NERVE, .verify = config_verify_count,
+		.automatic = "none", .example = "2", .help = "The instance's weight." },
+	{ "haproxy_server_options", TEXT(dialect, haproxy_server_options), .for_types = FOR_NERVE,
+		.automatic = "none", .example = "check inter 2s",
+		.help = "What synapse appends to the instance's server line." },
+	{ "labels", PAIRS(dialect, labels, label_count), .for_types = FOR_NERVE,
+		.verify_name = config_verify_foreign_name, .automatic = "none", .example = "value",
+		.help = "One label." },
+	{ "path_encoding", BOOLEAN(dialect, path_encoding), .fallback = "no", .for_types = FOR_NERVE,
+		.help = "Put the data into the node's name, so that a list of names is enough." },
 };
 
 static const struct config_option cache_options[] = {
@@ -509,6 +602,11 @@ const struct config_section_type config_sections[CONFIG_SECTION_COUNT] = {
 	[CONFIG_CHECK] = { "check", CONFIG_NAMED, "http",
 		"A health check. All checks of a component must be up for it to be registered.",
 		OPTIONS(check_options) },
+	[CONFIG_DIALECT] = { "dialect", CONFIG_NAMED, "binder",
+		"Another naming scheme on the same ZooKeeper in which the component is registered, beside its "
+		"record, for the clients of that scheme; see docs/DIALECTS.md. With a registry in a directory "
+		"the nodes are below its root.",
+		OPTIONS(dialect_options) },
 	[CONFIG_CACHE] = { "cache", CONFIG_UNNAMED, "", "The lookup cache.", OPTIONS(cache_options),
 		.offset = offsetof(struct config, cache) },
 	[CONFIG_DNS] = { "dns", CONFIG_UNNAMED, "",

@@ -53,10 +53,11 @@ struct config_option {
 	const char *const *words;
 	int64_t min;
 	int64_t max;
-	unsigned check_types; /* for these types of check only, CONFIG_FOR(type) | …; 0 for all */
-	bool fixed;           /* cannot change at run time: a reload that changes it is refused */
-	bool may_be_empty;    /* `key =` sets it to nothing, rather than leaving the default */
-	bool masks_secrets;   /* CONFIG_PAIRS whose values may be secrets, by their names */
+	/* for sections of these types only, CONFIG_FOR(index into the words of `type`) | …; 0: all */
+	unsigned for_types;
+	bool fixed;         /* cannot change at run time: a reload that changes it is refused */
+	bool may_be_empty;  /* `key =` sets it to nothing, rather than leaving the default */
+	bool masks_secrets; /* CONFIG_PAIRS whose values may be secrets, by their names */
 	int (*verify)(const char *value, struct err *err)
 		ERR_REQUIRED(2); /* a check that the type does not make */
 	int (*doubt)(const char *value, struct err *err)
@@ -67,7 +68,7 @@ struct config_option {
 	const char *help;        /* sentences without markup */
 };
 
-#define CONFIG_FOR(check_type) (1u << (check_type))
+#define CONFIG_FOR(type) (1u << (type))
 
 enum config_naming { CONFIG_UNNAMED, CONFIG_MAY_BE_NAMED, CONFIG_NAMED };
 
@@ -77,6 +78,7 @@ enum config_section_kind {
 	CONFIG_COMPONENT,
 	CONFIG_ENDPOINT,
 	CONFIG_CHECK,
+	CONFIG_DIALECT,
 	CONFIG_CACHE,
 	CONFIG_DNS,
 	CONFIG_OUTPUT,

@@ -34,14 +34,14 @@ static void print_option(const struct config_option *option, const void *target,
 
 /* `check_type` leaves out what means nothing to it; 0 prints everything. */
 static void print_section(enum config_section_kind kind, const char *name, const void *target,
-	unsigned check_type, FILE *stream)
+	unsigned types, FILE *stream)
 {
 	const struct config_section_type *type = &config_sections[kind];
 	fputc('\n', stream);
 	print_header(stream, type->kind, name);
 	for (size_t i = 0; i < type->option_count; i++) {
 		const struct config_option *option = &type->options[i];
-		if (!option->check_types || (option->check_types & check_type)) {
+		if (!option->for_types || (option->for_types & types)) {
 			print_option(option, target, stream);
 		}
 	}
@@ -69,6 +69,11 @@ void config_print(const struct config *config, FILE *stream)
 			print_section(
 				CONFIG_CHECK, check->name, check, CONFIG_FOR(check->type), stream);
 		}
+		for (size_t j = 0; j < component->dialect_count; j++) {
+			const struct config_dialect *dialect = &component->dialects[j];
+			print_section(CONFIG_DIALECT, dialect->name, dialect,
+				CONFIG_FOR(dialect->word), stream);
+		}
 	}
 	for (size_t i = 0; i < config->output_count; i++) {
 		const struct config_output *output = &config->outputs[i];
@@ -93,17 +98,17 @@ static void print_comment(const char *text, FILE *stream)
 }
 
 /* "text, at most 512 bytes; default: none; for type = tcp, http" */
-static char *describe(const struct config_option *option)
+static char *describe(const struct config_section_type *section, const struct config_option *option)
 {
 	char allowed[DESCRIPTION_BYTES];
 	config_option_describe(option, allowed, sizeof(allowed));
 	char types[DESCRIPTION_BYTES] = "";
-	const char *const *words = config_option_find(&config_sections[CONFIG_CHECK], "type")->words;
-	for (unsigned i = 0; words[i] && option->check_types; i++) {
-		if (option->check_types & CONFIG_FOR(i)) {
+	const struct config_option *type = config_option_find(section, "type");
+	for (unsigned i = 0; option->for_types && type->words[i]; i++) {
+		if (option->for_types & CONFIG_FOR(i)) {
 			size_t used = strlen(types);
 			snprintf(types + used, sizeof(types) - used, "%s%s",
-				used ? ", " : "; for type = ", words[i]);
+				used ? ", " : "; for type = ", type->words[i]);
 		}
 	}
 	const char *fallback = option->fallback ? option->fallback : option->automatic;
@@ -123,9 +128,10 @@ static bool is_live(enum config_section_kind kind)
 	return config_sections[kind].naming == CONFIG_UNNAMED;
 }
 
-static void print_reference_option(const struct config_option *option, bool live, FILE *stream)
+static void print_reference_option(const struct config_section_type *type,
+	const struct config_option *option, bool live, FILE *stream)
 {
-	char *description = describe(option);
+	char *description = describe(type, option);
 	char *sentence = allocate_format("(%s)", description);
 	fputc('\n', stream);
 	print_comment(option->help, stream);
@@ -149,7 +155,7 @@ void config_print_reference(FILE *stream)
 		fputs(live ? "" : ";", stream);
 		print_header(stream, type->kind, type->example_name);
 		for (size_t j = 0; j < type->option_count; j++) {
-			print_reference_option(&type->options[j], live, stream);
+			print_reference_option(type, &type->options[j], live, stream);
 		}
 	}
 }
@@ -175,9 +181,10 @@ static void print_roff(const char *text, FILE *stream)
 	fputc('\n', stream);
 }
 
-static void print_manual_option(const struct config_option *option, FILE *stream)
+static void print_manual_option(
+	const struct config_section_type *type, const struct config_option *option, FILE *stream)
 {
-	char *description = describe(option);
+	char *description = describe(type, option);
 	char *sentence = allocate_format("(%s)", description);
 	fprintf(stream, ".It Ic %s%s\n", option->key, family_suffix(option));
 	print_roff(option->help, stream);
@@ -195,7 +202,7 @@ void config_print_manual(FILE *stream)
 		print_roff(type->help, stream);
 		fputs(".Bl -tag -width Ds\n", stream);
 		for (size_t j = 0; j < type->option_count; j++) {
-			print_manual_option(&type->options[j], stream);
+			print_manual_option(type, &type->options[j], stream);
 		}
 		fputs(".El\n", stream);
 	}

@@ -8,29 +8,6 @@
 #include "agent/config/doubt.h"
 #include "agent/config/value.h"
 
-static const char *type_name(enum config_check_type type)
-{
-	return config_option_find(&config_sections[CONFIG_CHECK], "type")->words[type];
-}
-
-/* A key of another type of check is more likely a misunderstanding than meant. */
-static void refuse_foreign_keys(struct config_builder *builder,
-	const struct config_section *section, const struct config_check *check)
-{
-	for (size_t i = 0; i < section->entry_count; i++) {
-		const struct config_entry *entry = &section->entries[i];
-		const struct config_option *option = config_option_find(
-			&config_sections[CONFIG_CHECK], entry->key);
-		if (entry->bad || !*config_given(section, entry->key) || !option->check_types ||
-			(option->check_types & CONFIG_FOR(check->type))) {
-			continue;
-		}
-		config_report(builder, section, entry,
-			"`%s` means nothing to a check of `type = %s`", entry->key,
-			type_name(check->type));
-	}
-}
-
 /* Berth's built-in values, for the shell; variables of the section go first. */
 static void add_builtin(void *context, const char *name, const char *value)
 {
@@ -182,7 +159,7 @@ void config_rule_check(struct config_builder *builder, const struct config_secti
 			section->name);
 		return;
 	}
-	refuse_foreign_keys(builder, section, check);
+	config_refuse_other_types(builder, section, &config_sections[CONFIG_CHECK], check->type);
 	rule_window(builder, section, check);
 	if (check->type == CHECK_COMMAND) {
 		rule_command(builder, section, check);

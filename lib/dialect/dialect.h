@@ -82,6 +82,7 @@ struct dialect_instance {
 	const char *service; /* "_http"; "": no service record */
 	const char *protocol;
 	int service_port;
+	int service_ttl; /* -1: 60, as Registrar has it */
 
 	int shard; /* serverset */
 

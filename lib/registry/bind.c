@@ -32,6 +32,7 @@ struct write_request {
 	bool ephemeral;
 	bool sequential;
 	bool container_parents;
+	bool anew;
 	char *data;
 	size_t len;
 	struct registry_stat expected; /* REPLACE: the user's */
@@ -205,9 +206,10 @@ static void write_over(struct write_request *request, const struct registry_stat
 		return;
 	}
 	bool same_kind = request->ephemeral ? stands->own : !stands->ephemeral;
+	bool in_place = same_kind && !request->anew;
 	struct registry_stat expected = *stands;
 	struct registry_task *task = next_task(request, STEP_WRITE);
-	if (!same_kind && !request->acl) {
+	if (!in_place && !request->acl) {
 		request->acl = registry_acl_for(
 			&request->base.registry->acl_policy, request->base.path, NULL);
 		if (!request->acl) {
@@ -221,7 +223,7 @@ static void write_over(struct write_request *request, const struct registry_stat
 	task->acl = request->acl;
 	task->has_expected = true;
 	task->expected = expected;
-	registry_request_submit(&request->base, same_kind ? REGISTRY_OP_SET : REGISTRY_OP_REPLACE);
+	registry_request_submit(&request->base, in_place ? REGISTRY_OP_SET : REGISTRY_OP_REPLACE);
 }
 
 static void on_looked(struct write_request *request)
@@ -348,6 +350,7 @@ struct registry_request *registry_bind(struct registry *registry, const char *pa
 	request->ephemeral = bind->ephemeral;
 	request->sequential = bind->sequential;
 	request->container_parents = bind->container_parents;
+	request->anew = bind->anew;
 	request->expected = bind->expected;
 	if (registry_request_refuse_path(&request->base)) {
 		return &request->base;

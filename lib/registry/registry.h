@@ -301,6 +301,7 @@ struct registry_bind {
 	 * any number.
 	 */
 	bool sequential;
+	bool anew;              /* REPLACE: swap the node even if its data could be set in place */
 	bool container_parents; /* missing parents go with their last child, sooner or later */
 	enum registry_bind_mode mode;
 	struct registry_stat expected; /* for REPLACE */

@@ -226,13 +226,24 @@ static struct record *record_of(const char *id, const char *description)
 	return record;
 }
 
+static int write_record(
+	struct dialect_nodes *ret_nodes, const struct record *record, struct err *err)
+{
+	const struct dialect_instance instance = {
+		.type = DIALECT_YARN, .name = "c", .record = record, .ephemeral = true, .path = PATH
+	};
+	return dialect_write(ret_nodes, &instance, err);
+}
+
 static void make_wish(
 	struct stage *stage, enum announce_wish wish, const char *id, const char *description)
 {
 	struct record *record = record_of(id, description);
 	struct err err = ERR_INIT;
-	cr_assert(eq(int, announce_wish(stage->announce, wish, record, "test", &err), 0), "%s",
-		err.msg);
+	struct dialect_nodes nodes = { 0 };
+	cr_assert(eq(int, write_record(&nodes, record, &err), 0), "%s", err.msg);
+	announce_wish(stage->announce, wish, nodes.items, "test");
+	dialect_nodes_finish(&nodes);
 	record_free(record);
 }
 
@@ -537,10 +548,11 @@ Test(announce, a_record_beyond_the_limits_is_refused_and_the_old_wish_stays)
 	description[sizeof(description) - 1] = '\0';
 	struct record *record = record_of("c_1", description);
 	struct err err = ERR_INIT;
-	cr_assert(eq(int, announce_wish(stage.announce, ANNOUNCE_UP, record, "test", &err),
-		BERTH_LIMIT_EXCEEDED));
+	struct dialect_nodes nodes = { 0 };
+	cr_assert(eq(int, write_record(&nodes, record, &err), BERTH_LIMIT_EXCEEDED));
+	announce_wish_failed(stage.announce, &err);
 	record_free(record);
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
+	RUN_UNTIL(&stage, stands_with(&stage, "\"one\""));
 	cr_assert(stands_with(&stage, "\"one\""));
 	stage_end(&stage);
 }

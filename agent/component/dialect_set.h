@@ -1,0 +1,69 @@
+/*
+ * The nodes of one [dialect], kept as they should be: an announcement for each, with one wish and one
+ * state for all.
+ *
+ * The nodes come and go together: what is wanted of all is asked of the registry in one turn of the loop,
+ * so that the requests follow one another on the connection. They are no transaction: a conflict at one
+ * alias, or a parent that has to be made, must not keep the other nodes out, and a set that is half there
+ * is completed by the same means as one that another client has damaged. Nodes of a higher order wait
+ * until those of a lower one are registered (Registrar's service record follows its hosts). When the
+ * configuration renames a node, the old one leaves after the new one is there.
+ *
+ *   the set is ...   when
+ *   FAILED           the instance cannot be expressed in the scheme, or a node cannot be written
+ *   CONFLICT         another client's node is in the way
+ *   WAITING, WITHDRAWING, WRITING, WITHDRAWN    one of the nodes is
+ *   REGISTERED       all are
+ *
+ * Spring's instance is out of service for a moment before it leaves: its data change first.
+ */
+#ifndef AGENT_COMPONENT_DIALECT_SET_H
+#define AGENT_COMPONENT_DIALECT_SET_H
+
+#include "agent/component/announce.h"
+#include "agent/config/dialect.h"
+
+struct dialect_set;
+
+struct dialect_set_options {
+	struct ev_loop *loop;
+	struct registry *registry;
+	bool takeover;
+	bool session_resumed;  /* a predecessor's: its nodes may be there */
+	int64_t registered_ms; /* of a predecessor; 0: now */
+	int64_t update_interval_ms;
+	/* After each change of the set's state. The set may not be destroyed from here. */
+	void (*on_change)(void *context, struct dialect_set *set, enum announce_state from);
+	void *context;
+};
+
+/* `config` is borrowed, until dialect_set_configure() or the end. */
+struct dialect_set *dialect_set_create(
+	const struct config_dialect *config, const struct dialect_set_options *options);
+/* The nodes stay as they are. Accepts NULL. */
+void dialect_set_destroy(struct dialect_set *set);
+
+/* Another configuration of the same dialect, in force with the next wish. */
+void dialect_set_configure(struct dialect_set *set, const struct config_dialect *config,
+	const struct dialect_set_options *options);
+
+/* `component` and `endpoints` say what the nodes hold; they are used during the call alone. */
+void dialect_set_wish(struct dialect_set *set, enum announce_wish wish,
+	const struct config_component *component, const struct config_record_endpoint *endpoints,
+	const char *why);
+
+void dialect_set_on_registry_state(
+	struct dialect_set *set, enum registry_state state, const char *why);
+
+const struct config_dialect *dialect_set_config(const struct dialect_set *set);
+enum announce_state dialect_set_state(const struct dialect_set *set);
+const char *dialect_set_why(const struct dialect_set *set);
+/* As announce_settled() and announce_finished(), for all of its nodes. */
+bool dialect_set_settled(const struct dialect_set *set);
+bool dialect_set_finished(const struct dialect_set *set);
+/* name, type, state, reason, since, nodes: their paths. New reference. */
+json_t *dialect_set_json(const struct dialect_set *set);
+/* When the instance was registered first, wall clock. */
+int64_t dialect_set_registered_ms(const struct dialect_set *set);
+
+#endif

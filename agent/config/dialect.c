@@ -1,0 +1,196 @@
+#include "agent/config/dialect.h"
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/allocate.h"
+#include "agent/config/builtin.h"
+
+struct config_instance {
+	struct dialect_instance dialect;
+	struct record_target target;
+	struct record_target *targets; /* of the additional endpoints */
+	struct dialect_address *additional;
+	struct dialect_pair *pairs;
+	int *ports;
+	char *address;
+	json_t *payload;
+};
+
+static int number_or(const char *text, int fallback)
+{
+	return *text ? (int)strtol(text, NULL, 10) : fallback;
+}
+
+/* The first external endpoint when no name is given; NULL when there is none. */
+static const struct config_endpoint *find_endpoint(
+	const struct config_component *component, const char *name)
+{
+	for (size_t i = 0; i < component->endpoint_count; i++) {
+		const struct config_endpoint *endpoint = &component->endpoints[i];
+		if (*name ? strcmp(endpoint->name, name) == 0 : endpoint->external) {
+			return endpoint;
+		}
+	}
+	return *name || component->endpoint_count == 0 ? NULL : &component->endpoints[0];
+}
+
+static json_t *first_address(
+	const struct config_endpoint *endpoint, const struct config_record_endpoint *at_run_time)
+{
+	struct err ignored = ERR_INIT;
+	if (at_run_time->out) {
+		return NULL;
+	}
+	if (at_run_time->addresses) {
+		return json_incref(json_array_get(at_run_time->addresses, 0));
+	}
+	return endpoint->dynamic || endpoint->address_count == 0
+		? NULL
+		: record_address_parse(endpoint->address_type, endpoint->addresses[0], &ignored);
+}
+
+/* False, with port 0, when the endpoint is out or names no host. */
+static bool read_target(struct record_target *target, const struct config_component *component,
+	const struct config_instance_state *state, const char *name)
+{
+	const struct config_endpoint *endpoint = find_endpoint(component, name);
+	*target = (struct record_target){ 0 };
+	if (!endpoint) {
+		return false;
+	}
+	json_t *address = first_address(
+		endpoint, &state->endpoints[endpoint - component->endpoints]);
+	bool read = address && record_target_read(target, endpoint->address_type, address);
+	json_decref(address);
+	return read;
+}
+
+static struct dialect_address address_of(const char *name, const struct record_target *target)
+{
+	return (struct dialect_address){ .name = name, .host = target->host, .port = target->port };
+}
+
+static void fill_additional(struct config_instance *instance,
+	const struct config_component *component, const struct config_dialect *dialect,
+	const struct config_instance_state *state)
+{
+	size_t count = dialect->additional_count;
+	instance->targets = allocate_zeroed(count + 1, sizeof(*instance->targets));
+	instance->additional = allocate_zeroed(count + 1, sizeof(*instance->additional));
+	for (size_t i = 0; i < count; i++) {
+		(void)read_target(&instance->targets[i], component, state, dialect->additional[i]);
+		instance->additional[i] = address_of(dialect->additional[i], &instance->targets[i]);
+	}
+	instance->dialect.additional = instance->additional;
+	instance->dialect.additional_count = count;
+}
+
+static void fill_pairs(
+	struct config_instance *instance, const struct config_name_value *pairs, size_t count)
+{
+	instance->pairs = allocate_zeroed(count + 1, sizeof(*instance->pairs));
+	for (size_t i = 0; i < count; i++) {
+		instance->pairs[i] = (struct dialect_pair){ pairs[i].name, pairs[i].value };
+	}
+	instance->dialect.pairs = instance->pairs;
+	instance->dialect.pair_count = count;
+}
+
+static void fill_ports(struct config_instance *instance, const struct config_dialect *dialect)
+{
+	instance->ports = allocate_zeroed(dialect->port_count + 1, sizeof(*instance->ports));
+	for (size_t i = 0; i < dialect->port_count; i++) {
+		instance->ports[i] = number_or(dialect->ports[i], 0);
+	}
+	instance->dialect.ports = instance->ports;
+	instance->dialect.port_count = dialect->port_count;
+	instance->dialect.service_port = number_or(dialect->port, instance->target.port);
+}
+
+/* The configured address, the endpoint's if it is one, or the machine's. */
+static char *ipv4_of(const struct config_dialect *dialect, const struct record_target *target)
+{
+	struct in_addr ignored;
+	struct err err = ERR_INIT;
+	char *address = NULL;
+	if (*dialect->address) {
+		return allocate_text(dialect->address);
+	}
+	if (inet_pton(AF_INET, target->host, &ignored) == 1) {
+		return allocate_text(target->host);
+	}
+	return config_builtin("berth.ip", &address, &err) ? allocate_text("") : address;
+}
+
+static void fill_texts(struct dialect_instance *instance, const struct config_component *component,
+	const struct config_dialect *dialect)
+{
+	instance->path = dialect->path;
+	instance->domain = dialect->domain;
+	instance->host_name = dialect->host_name;
+	instance->aliases = dialect->aliases;
+	instance->alias_count = dialect->alias_count;
+	instance->host_type = dialect->host_type;
+	instance->service = dialect->service;
+	instance->service_name = dialect->service;
+	instance->protocol = dialect->protocol;
+	instance->base = dialect->base;
+	instance->instance_id = dialect->instance_id;
+	instance->context_id = *component->id ? component->id : component->component_name;
+	instance->haproxy_server_options = dialect->haproxy_server_options;
+}
+
+struct config_instance *config_instance_create(const struct config_component *component,
+	const struct config_dialect *dialect, const struct config_instance_state *state)
+{
+	struct config_instance *instance = allocate_zeroed(1, sizeof(*instance));
+	bool is_nerve = dialect->type == DIALECT_NERVE;
+	struct record_target ssl = { 0 };
+	(void)read_target(&instance->target, component, state, dialect->endpoint);
+	if (*dialect->ssl_endpoint) {
+		(void)read_target(&ssl, component, state, dialect->ssl_endpoint);
+	}
+	instance->address = ipv4_of(dialect, &instance->target);
+	instance->payload = json_loads(dialect->payload, JSON_DECODE_ANY, NULL);
+	instance->dialect = (struct dialect_instance){
+		.type = dialect->type,
+		.name = dialect->name,
+		.endpoint = address_of(dialect->endpoint, &instance->target),
+		.ssl_port = ssl.port ? ssl.port : -1,
+		.address = instance->address,
+		.payload = instance->payload,
+		.ttl = number_or(dialect->ttl, -1),
+		.service_ttl = number_or(dialect->service_ttl, -1),
+		.shard = number_or(dialect->shard, -1),
+		.weight = number_or(dialect->weight, -1),
+		.path_encoding = dialect->path_encoding,
+		.registered_ms = state->registered_ms,
+		.out_of_service = state->out_of_service,
+	};
+	fill_texts(&instance->dialect, component, dialect);
+	fill_additional(instance, component, dialect, state);
+	fill_pairs(instance, is_nerve ? dialect->labels : dialect->metadata,
+		is_nerve ? dialect->label_count : dialect->metadata_count);
+	fill_ports(instance, dialect);
+	return instance;
+}
+
+const struct dialect_instance *config_instance_get(const struct config_instance *instance)
+{
+	return &instance->dialect;
+}
+
+void config_instance_free(struct config_instance *instance)
+{
+	if (instance) {
+		json_decref(instance->payload);
+		free(instance->address);
+		free(instance->ports);
+		free(instance->pairs);
+		free(instance->additional);
+		free(instance->targets);
+		free(instance);
+	}
+}

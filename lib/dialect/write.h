@@ -1,0 +1,36 @@
+/* The write halves of the dialects, for dialect.c: one function a scheme, and the parts that they share. */
+#ifndef LIB_DIALECT_WRITE_H
+#define LIB_DIALECT_WRITE_H
+
+#include "lib/dialect/dialect.h"
+
+/* Each appends the nodes of the instance; as dialect_write(). What was appended stays after an error. */
+int dialect_yarn_write(struct dialect_nodes *nodes, const struct dialect_instance *instance,
+	struct err *err) ERR_REQUIRED(3);
+int dialect_registrar_write(struct dialect_nodes *nodes, const struct dialect_instance *instance,
+	struct err *err) ERR_REQUIRED(3);
+int dialect_serverset_write(struct dialect_nodes *nodes, const struct dialect_instance *instance,
+	struct err *err) ERR_REQUIRED(3);
+/* Spring's too: it is Curator's with a payload of its own. */
+int dialect_curator_write(struct dialect_nodes *nodes, const struct dialect_instance *instance,
+	struct err *err) ERR_REQUIRED(3);
+int dialect_nerve_write(struct dialect_nodes *nodes, const struct dialect_instance *instance,
+	struct err *err) ERR_REQUIRED(3);
+
+/*
+ * Appends a node like `node`, which has no path and no data yet: at "/" and the foreign path that
+ * `format` makes, with the JSON `data`. Takes the reference to `data`; NULL stands for JSON that could
+ * not be made.
+ */
+int dialect_add_node_take(struct dialect_nodes *nodes, const struct dialect_node *node,
+	json_t *data, struct err *err, const char *format, ...)
+	__attribute__((format(printf, 5, 6))) ERR_REQUIRED(4);
+
+/* The pairs as an object of strings; new reference, or NULL for text that is no UTF-8. */
+json_t *dialect_pairs_json(const struct dialect_instance *instance);
+
+/* INVALID_RECORD when no endpoint of the instance has both host and port. */
+int dialect_need_endpoint(const struct dialect_instance *instance, struct err *err)
+	__attribute__((warn_unused_result)) ERR_REQUIRED(2);
+
+#endif

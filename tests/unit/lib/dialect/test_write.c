@@ -1,0 +1,233 @@
+/* Byte-exact nodes of every scheme, as its own programs write and read them. */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <string.h>
+
+#include "lib/dialect/dialect.h"
+
+static struct dialect_instance instance_of(enum dialect_type type)
+{
+	return (struct dialect_instance){
+		.type = type,
+		.name = "test",
+		.endpoint = { "http", "10.0.0.1", 80 },
+		.ssl_port = -1,
+		.path = "/group",
+		.domain = "web.t1.example.test",
+		.host_name = "h1",
+		.host_type = "load_balancer",
+		.address = "10.9.8.7",
+		.ttl = -1,
+		.service = "",
+		.protocol = "tcp",
+		.service_ttl = -1,
+		.shard = -1,
+		.base = "/services",
+		.service_name = "app",
+		.instance_id = "uuid",
+		.registered_ms = 1700000000000,
+		.context_id = "app-1",
+		.weight = -1,
+		.haproxy_server_options = "",
+	};
+}
+
+static struct dialect_nodes write_nodes(const struct dialect_instance *instance)
+{
+	struct dialect_nodes nodes = { 0 };
+	struct err err = ERR_INIT;
+	cr_assert(eq(int, dialect_write(&nodes, instance, &err), 0), "%s", err.msg);
+	return nodes;
+}
+
+static void expect(const struct dialect_nodes *nodes, size_t index, const char *path,
+	const char *data, enum dialect_node_kind kind)
+{
+	cr_assert(lt(sz, index, nodes->count));
+	cr_assert(eq(str, nodes->items[index].path, (char *)path));
+	cr_assert(eq(str, nodes->items[index].data, (char *)data));
+	cr_assert(eq(int, nodes->items[index].kind, kind));
+}
+
+static int refused(const struct dialect_instance *instance)
+{
+	struct dialect_nodes nodes = { 0 };
+	struct err err = ERR_INIT;
+	int code = dialect_write(&nodes, instance, &err);
+	cr_assert(eq(sz, nodes.count, 0));
+	dialect_nodes_finish(&nodes);
+	return code;
+}
+
+#define URI_SPEC                                                                                   \
+	"\"uriSpec\":{\"parts\":[{\"value\":\"scheme\",\"variable\":true},"                        \
+	"{\"value\":\"://\",\"variable\":false},{\"value\":\"address\",\"variable\":true},"        \
+	"{\"value\":\":\",\"variable\":false},{\"value\":\"port\",\"variable\":true}]}"
+
+Test(write, registrar_has_host_aliases_and_then_the_service)
+{
+	static char *const aliases[] = { "Alias.Example.test" };
+	struct dialect_instance instance = instance_of(DIALECT_REGISTRAR);
+	instance.aliases = aliases;
+	instance.alias_count = 1;
+	instance.ttl = 25;
+	instance.service = "http";
+	instance.service_port = 8080;
+	instance.service_ttl = 45;
+	struct dialect_nodes nodes = write_nodes(&instance);
+	const char *host = "{\"type\":\"load_balancer\",\"address\":\"10.9.8.7\",\"ttl\":25,"
+			   "\"load_balancer\":{\"address\":\"10.9.8.7\",\"ports\":[8080]}}";
+	expect(&nodes, 0, "//test/example/t1/web/h1", host, DIALECT_NODE_EPHEMERAL);
+	expect(&nodes, 1, "//test/example/alias", host, DIALECT_NODE_EPHEMERAL);
+	expect(&nodes, 2, "//test/example/t1/web",
+		"{\"type\":\"service\",\"service\":{\"type\":\"service\",\"service\":{\"srvce\":"
+		"\"_http\",\"proto\":\"_tcp\",\"port\":8080,\"ttl\":45}}}",
+		DIALECT_NODE_SHARED);
+	cr_assert(gt(int, nodes.items[2].order, nodes.items[0].order));
+	dialect_nodes_finish(&nodes);
+}
+
+Test(write, registrar_leaves_out_what_is_not_set)
+{
+	struct dialect_instance instance = instance_of(DIALECT_REGISTRAR);
+	struct dialect_nodes nodes = write_nodes(&instance);
+	cr_assert(eq(sz, nodes.count, 1));
+	expect(&nodes, 0, "//test/example/t1/web/h1",
+		"{\"type\":\"load_balancer\",\"address\":\"10.9.8.7\","
+		"\"load_balancer\":{\"address\":\"10.9.8.7\"}}",
+		DIALECT_NODE_EPHEMERAL);
+	dialect_nodes_finish(&nodes);
+}
+
+Test(write, registrar_never_writes_what_ends_binder)
+{
+	static const char *const addresses[] = { "", "::1", "host.example", "10.0.0", "null" };
+	static const int ports[] = { 0, -1, 65536 };
+	struct dialect_instance instance = instance_of(DIALECT_REGISTRAR);
+	for (size_t i = 0; i < sizeof(addresses) / sizeof(addresses[0]); i++) {
+		instance.address = addresses[i];
+		cr_assert(eq(int, refused(&instance), BERTH_INVALID_RECORD));
+	}
+	instance.address = "10.0.0.1";
+	instance.port_count = 1;
+	for (size_t i = 0; i < sizeof(ports) / sizeof(ports[0]); i++) {
+		instance.ports = &ports[i];
+		cr_assert(eq(int, refused(&instance), BERTH_INVALID_RECORD));
+	}
+}
+
+Test(write, serverset_with_and_without_what_is_optional)
+{
+	struct dialect_instance instance = instance_of(DIALECT_SERVERSET);
+	struct dialect_nodes nodes = write_nodes(&instance);
+	expect(&nodes, 0, "//group/member_",
+		"{\"serviceEndpoint\":{\"host\":\"10.0.0.1\",\"port\":80},"
+		"\"additionalEndpoints\":{},\"status\":\"ALIVE\"}",
+		DIALECT_NODE_SEQUENTIAL);
+	dialect_nodes_finish(&nodes);
+	const struct dialect_address additional[] = { { "http", "h", 2 }, { "out", "", 0 } };
+	const struct dialect_pair pairs[] = { { "k", "v" } };
+	instance.additional = additional;
+	instance.additional_count = 2;
+	instance.shard = 0;
+	instance.pairs = pairs;
+	instance.pair_count = 1;
+	nodes = write_nodes(&instance);
+	expect(&nodes, 0, "//group/member_",
+		"{\"serviceEndpoint\":{\"host\":\"10.0.0.1\",\"port\":80},"
+		"\"additionalEndpoints\":{\"http\":{\"host\":\"h\",\"port\":2}},"
+		"\"status\":\"ALIVE\",\"shard\":0,\"metadata\":{\"k\":\"v\"}}",
+		DIALECT_NODE_SEQUENTIAL);
+	cr_assert(eq(int, nodes.items[0].change, DIALECT_CHANGE_REJOIN));
+	dialect_nodes_finish(&nodes);
+}
+
+Test(write, curator_has_all_fields_nulls_too)
+{
+	struct dialect_instance instance = instance_of(DIALECT_CURATOR);
+	struct dialect_nodes nodes = write_nodes(&instance);
+	expect(&nodes, 0, "//services/app/uuid",
+		"{\"name\":\"app\",\"id\":\"uuid\",\"address\":\"10.0.0.1\",\"port\":80,"
+		"\"sslPort\":null,\"payload\":null,\"registrationTimeUTC\":1700000000000,"
+		"\"serviceType\":\"DYNAMIC\"," URI_SPEC "}",
+		DIALECT_NODE_EPHEMERAL);
+	cr_assert(nodes.items[0].container_parents);
+	cr_assert(eq(int, nodes.items[0].change, DIALECT_CHANGE_REPLACE));
+	dialect_nodes_finish(&nodes);
+}
+
+Test(write, spring_says_whether_it_is_up)
+{
+	struct dialect_instance instance = instance_of(DIALECT_SPRING);
+	instance.ssl_port = 443;
+	instance.out_of_service = true;
+	struct dialect_nodes nodes = write_nodes(&instance);
+	expect(&nodes, 0, "//services/app/uuid",
+		"{\"name\":\"app\",\"id\":\"uuid\",\"address\":\"10.0.0.1\",\"port\":80,"
+		"\"sslPort\":443,\"payload\":{\"@class\":\"org.springframework.cloud.zookeeper."
+		"discovery.ZookeeperInstance\",\"id\":\"app-1\",\"name\":\"app\",\"metadata\":{"
+		"\"instance_status\":\"OUT_OF_SERVICE\"}},\"registrationTimeUTC\":1700000000000,"
+		"\"serviceType\":\"DYNAMIC\"," URI_SPEC "}",
+		DIALECT_NODE_EPHEMERAL);
+	dialect_nodes_finish(&nodes);
+}
+
+Test(write, nerve_in_its_data_or_in_its_name)
+{
+	const struct dialect_pair pairs[] = { { "zone", "a" } };
+	struct dialect_instance instance = instance_of(DIALECT_NERVE);
+	instance.instance_id = "web-1";
+	instance.weight = 2;
+	instance.haproxy_server_options = "check";
+	instance.pairs = pairs;
+	instance.pair_count = 1;
+	const char *data = "{\"host\":\"10.0.0.1\",\"port\":80,\"name\":\"web-1\",\"weight\":2,"
+			   "\"haproxy_server_options\":\"check\",\"labels\":{\"zone\":\"a\"}}";
+	struct dialect_nodes nodes = write_nodes(&instance);
+	expect(&nodes, 0, "//group/web-1_", data, DIALECT_NODE_SEQUENTIAL);
+	cr_assert(eq(int, nodes.items[0].change, DIALECT_CHANGE_IN_PLACE));
+	dialect_nodes_finish(&nodes);
+	instance.weight = -1;
+	instance.haproxy_server_options = "";
+	instance.pair_count = 0;
+	instance.path_encoding = true;
+	nodes = write_nodes(&instance);
+	expect(&nodes, 0,
+		"//group/base64_60_eyJob3N0IjoiMTAuMC4wLjEiLCJwb3J0Ijo4MCwibmFtZSI6IndlYi0xIn0=_",
+		"{\"host\":\"10.0.0.1\",\"port\":80,\"name\":\"web-1\"}", DIALECT_NODE_SEQUENTIAL);
+	dialect_nodes_finish(&nodes);
+}
+
+Test(write, without_a_port_there_is_no_member)
+{
+	static const enum dialect_type types[] = { DIALECT_SERVERSET, DIALECT_CURATOR,
+		DIALECT_SPRING, DIALECT_NERVE };
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		struct dialect_instance instance = instance_of(types[i]);
+		instance.endpoint.port = 0;
+		cr_assert(eq(int, refused(&instance), BERTH_INVALID_RECORD));
+	}
+}
+
+Test(write, a_path_that_is_none_is_refused)
+{
+	struct dialect_instance instance = instance_of(DIALECT_SERVERSET);
+	instance.path = "/a//b";
+	cr_assert(eq(int, refused(&instance), BERTH_INVALID_PATHNAME));
+}
+
+static bool same(enum dialect_type type, const char *a, const char *b)
+{
+	return dialect_same_instance(type, a, strlen(a), b, strlen(b));
+}
+
+Test(write, an_instance_is_known_by_where_it_is)
+{
+	const char *one = "{\"host\":\"h\",\"port\":1,\"weight\":1}";
+	cr_assert(same(DIALECT_NERVE, one, "{\"host\":\"h\",\"port\":1}"));
+	cr_assert(not(same(DIALECT_NERVE, one, "{\"host\":\"h\",\"port\":2}")));
+	cr_assert(not(same(DIALECT_NERVE, one, "nonsense")));
+	cr_assert(not(same(DIALECT_REGISTRAR, "{}", "{}")));
+	cr_assert(same(DIALECT_REGISTRAR, "{\"type\":\"service\",\"service\":{}}",
+		"{\"type\":\"service\",\"service\":{\"ttl\":1}}"));
+}
