@@ -16,15 +16,15 @@ enum metric {
 	METRIC_BUILD_INFO, /* version */
 	METRIC_REGISTRY_CONNECTED,
 	METRIC_SESSION_EXPIRATIONS,
-	METRIC_REGISTRY_REQUESTS, /* result: ok refused timeout unavailable; histogram */
-	METRIC_REGISTERED,        /* component */
-	METRIC_TRANSITIONS,       /* component, to */
-	METRIC_DAMPED,            /* component */
-	METRIC_PENALTY,           /* component */
-	METRIC_DRAINING,          /* component */
+	METRIC_REGISTRY_REQUESTS,  /* result: ok refused timeout unavailable; histogram */
+	METRIC_REGISTERED,         /* component */
+	METRIC_TRANSITIONS,        /* component, to */
+	METRIC_DAMPED,             /* component */
+	METRIC_PENALTY,            /* component */
+	METRIC_DRAINING,           /* component */
 	METRIC_DIALECT_REGISTERED, /* dialect */
-	METRIC_RELOAD_OK,         /* the last one */
-	METRIC_RELOAD_TIME,       /* of the last good one */
+	METRIC_RELOAD_OK,          /* the last one */
+	METRIC_RELOAD_TIME,        /* of the last good one */
 	METRIC_MAIN_RESTARTS,
 	METRIC_CHECK_UP,        /* check */
 	METRIC_CHECK_WARNING,   /* check */
