@@ -42,11 +42,11 @@ class Files(OutputTest):
         self.wait_state(agent, "current")
         output = self.output(agent)
         self.assertEqual((output["instances"], output["writes"], output["failures"]), (2, 3, 0))
-        self.assertEqual([file.name for file in self.place.iterdir()], ["web.txt"])
+        self.assertEqual([file.name for file in self.directory.iterdir()], ["web.txt"])
 
     def test_every_format(self):
         self.put(f"{FROM}/c1/deeper", record(8003, protocol="https"))
-        files = {name: self.place / name for name in ("json", "prometheus", "envoy", "haproxy", "nginx", "hosts", "env")}
+        files = {name: self.directory / name for name in ("json", "prometheus", "envoy", "haproxy", "nginx", "hosts", "env")}
         sections = {
             f"output {name}": self.output_options(format=name, path=file, **({"backend": "web"} if name == "haproxy" else {}))
             for name, file in files.items()
@@ -136,7 +136,7 @@ class Files(OutputTest):
         self.wait_text("127.0.0.1:8009\n")
 
     def test_a_reload_touches_what_has_changed(self):
-        other = self.place / "other"
+        other = self.directory / "other"
         ran = self.folder / "ran"
         agent = self.output_agent(
             on_change=f"/bin/sh -c 'echo run >>{ran}'", more={"output other": self.output_options(path=other)}
@@ -148,7 +148,7 @@ class Files(OutputTest):
         stamps = self.stamp(), self.stamp(other)
         sections = dict(agent.sections)
         sections["output web"] = {**sections["output web"], "quiet": "30ms"}
-        sections["output third"] = self.output_options(path=self.place / "third", format="env")
+        sections["output third"] = self.output_options(path=self.directory / "third", format="env")
         agent.write_config(sections)
         self.assertEqual(berth("--socket", agent.socket, "reload").returncode, 0)
         self.wait_state(agent, "current", "third")
@@ -183,7 +183,7 @@ class Commands(OutputTest):
         self.wait_state(agent, "failed")
         self.assertEqual(self.output(agent)["why"], "check: exit status 3")
         self.assertEqual(self.file.read_text(), "127.0.0.1:8001\n")
-        self.assertEqual([file.name for file in self.place.iterdir()], ["web.txt"])
+        self.assertEqual([file.name for file in self.directory.iterdir()], ["web.txt"])
         history = [item for item in agent.get("/v1/agent/history").json if item["subject"] == "output web"]
         self.assertEqual((history[-1]["to"], history[-1]["why"], history[-1]["output"]), ("failed", "check: exit status 3", "8002 is bad"))
         self.assertRegex(agent.read_log(), r"(?m)^.* warn +output web: current -> failed: check: exit status 3: 8002 is bad")

@@ -147,7 +147,7 @@ class HAProxyRuntime(ProxyTest):
 class HAProxyFile(ProxyTest):
     def test_a_file_that_haproxy_accepts_and_reads(self):
         one, two = self.servers(2)
-        self.file = self.place / "web.cfg"
+        self.file = self.directory / "web.cfg"
         self.haproxy = HAProxy(self.folder / "haproxy", more_files=[self.file])
         self.addCleanup(self.haproxy.end)
         self.members.put("c1", one.port)
@@ -168,7 +168,7 @@ class HAProxyFile(ProxyTest):
 class NginxFile(ProxyTest):
     def test_no_request_fails_while_members_change(self):
         servers = self.servers(6)
-        self.file = self.place / "web.conf"
+        self.file = self.directory / "web.conf"
         nginx = Nginx(self.folder / "nginx", self.file)
         self.addCleanup(nginx.end)
         self.members.put("c0", servers[0].port)

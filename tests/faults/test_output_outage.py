@@ -84,7 +84,7 @@ class Registry(OutputTest):
 
     def test_many_outputs_of_one_path_cost_one_watch_and_one_picture(self):
         def figures(count):
-            more = {f"output o{number}": self.output_options(path=self.place / f"o{number}") for number in range(1, count)}
+            more = {f"output o{number}": self.output_options(path=self.directory / f"o{number}") for number in range(1, count)}
             agent = self.output_agent(f"of{count}", more=more).start()
             for name in ["web", *(f"o{number}" for number in range(1, count))]:
                 self.wait_state(agent, "current", name)
@@ -113,21 +113,21 @@ class Disk(OutputTest):
         self.put_member("c1", 8001)
         wrapper = self.script(
             'exec unshare --mount --propagation private -- sh -c \'mount -t tmpfs -o size=64k none "$0" && exec "$@"\' '
-            f'"{self.place}" "$BERTHD" "$@"',
+            f'"{self.directory}" "$BERTHD" "$@"',
             "berthd",
         )
         self.agent_in_place = self.output_agent()
         os.environ["BERTHD"] = str(self.agent_in_place.program)
         self.agent_in_place.program = wrapper
         self.agent_in_place.start()
-        self.seen = pathlib.Path(f"/proc/{self.agent_in_place.process.pid}/root{self.place}")
+        self.seen = pathlib.Path(f"/proc/{self.agent_in_place.process.pid}/root{self.directory}")
         self.file = self.seen / "web.txt"
         self.wait_text("127.0.0.1:8001\n")
         self.wait_state(self.agent_in_place, "current")
 
     def remount(self, how):
         subprocess.run(
-            ["nsenter", "--mount", "--target", str(self.agent_in_place.process.pid), "mount", "-o", f"remount,{how}", self.place], check=True
+            ["nsenter", "--mount", "--target", str(self.agent_in_place.process.pid), "mount", "-o", f"remount,{how}", self.directory], check=True
         )
 
     def fails_meanwhile(self, why):

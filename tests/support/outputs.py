@@ -28,10 +28,10 @@ def record(port, host="127.0.0.1", protocol="http", **attributes):
 
 
 class Members:
-    """The components below FROM in a directory registry, changed as the registry's own clients do, but quickly."""
+    """The components below a path in a directory registry, changed as the registry's own clients do, but quickly."""
 
-    def __init__(self, registry):
-        self.root = pathlib.Path(urllib.parse.urlsplit(registry).path + FROM)
+    def __init__(self, registry, path=FROM):
+        self.root = pathlib.Path(urllib.parse.urlsplit(registry).path + path)
 
     def put(self, name, port, **attributes):
         folder = self.root / name
@@ -56,9 +56,9 @@ class OutputTest(AgentTest):
 
     def setUp(self):
         super().setUp()
-        self.place = self.folder / "place"
-        self.place.mkdir()
-        self.file = self.place / "web.txt"
+        self.directory = self.folder / "place"
+        self.directory.mkdir()
+        self.file = self.directory / "web.txt"
 
     def put_member(self, name, port, registry=None, **attributes):
         self.put(f"{FROM}/{name}", record(port, **attributes), registry)

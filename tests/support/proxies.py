@@ -143,14 +143,20 @@ class HAProxy:
             f"    default-server inter 200ms\nfrontend in\n    bind 127.0.0.1:{self.port}\n    default_backend web\n"
             + ("" if more_files else backend)
         )
-        files = [word for file in (self.config, *more_files) for word in ("-f", str(file))]
         self.pid_file = self.folder / "pid"
-        self.command = ["/usr/sbin/haproxy", "-W", "-db", "-p", str(self.pid_file), *files]
+        self.files = [self.config, *more_files]
         self.process = None
 
+    def use(self, config, admin_socket, pid_file, more_files):
+        """A configuration of the test's own in place of this one; it listens on 127.0.0.1:8080 there, here on a free port."""
+        self.config.write_text(config.replace("127.0.0.1:8080", f"127.0.0.1:{self.port}"))
+        self.socket, self.pid_file, self.files = admin_socket, pid_file, [self.config, *more_files]
+
     def start(self):
+        files = [word for file in self.files for word in ("-f", str(file))]
+        command = ["/usr/sbin/haproxy", "-W", "-db", "-p", str(self.pid_file), *files]
         with open(self.folder / "log", "wb") as log:
-            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         wait_until(self.answers, "HAProxy answers on its socket")
         return self
 
