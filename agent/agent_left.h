@@ -1,7 +1,8 @@
 /*
- * What the agent leaves in the registry when it ends: the persistent nodes that hold its records, by
- * path, with the version that it wrote last, in the state directory. A successor whose configuration
- * has changed knows the record of its predecessor by that also when the record has no yarn:id.
+ * The persistent nodes with its records that the agent leaves in the registry when it ends, by
+ * path, with the version that it wrote last, in the state directory. A successor whose
+ * configuration has changed knows the record of its predecessor by that also when the record has no
+ * yarn:id.
  */
 #ifndef AGENT_AGENT_LEFT_H
 #define AGENT_AGENT_LEFT_H
