@@ -31,6 +31,16 @@ static inline bool list_empty(const struct list *list)
 	return list->next == list;
 }
 
+/* The number of items; it counts them. */
+static inline size_t list_count(const struct list *list)
+{
+	size_t count = 0;
+	for (const struct list *at = list->next; at != list; at = at->next) {
+		count++;
+	}
+	return count;
+}
+
 static inline void list_append(struct list *list, struct list *link)
 {
 	link->prev = list->prev;

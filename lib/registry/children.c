@@ -110,3 +110,22 @@ void registry_children_put(const struct registry_children *children, struct regi
 	result->stat.children = children->count;
 	result->stat.foreign = children->foreign_count;
 }
+
+static bool same_paths(char *const *a, size_t a_count, char *const *b, size_t b_count)
+{
+	if (a_count != b_count) {
+		return false;
+	}
+	for (size_t i = 0; i < a_count; i++) {
+		if (strcmp(a[i], b[i]) != 0) {
+			return false;
+		}
+	}
+	return true;
+}
+
+bool registry_children_equal(const struct registry_result *a, const struct registry_result *b)
+{
+	return same_paths(a->children, a->children_count, b->children, b->children_count) &&
+		same_paths(a->foreign, a->foreign_count, b->foreign, b->foreign_count);
+}

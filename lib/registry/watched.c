@@ -96,25 +96,6 @@ void watched_deliver_later(struct registry_watched *watched)
 
 /* ---- learning ---- */
 
-static bool same_paths(char *const *a, size_t a_count, char *const *b, size_t b_count)
-{
-	if (a_count != b_count) {
-		return false;
-	}
-	for (size_t i = 0; i < a_count; i++) {
-		if (strcmp(a[i], b[i]) != 0) {
-			return false;
-		}
-	}
-	return true;
-}
-
-static bool same_children(const struct registry_result *a, const struct registry_result *b)
-{
-	return same_paths(a->children, a->children_count, b->children, b->children_count) &&
-		same_paths(a->foreign, a->foreign_count, b->foreign, b->foreign_count);
-}
-
 static bool differs(const struct registry_watched *watched, const struct registry_result *now)
 {
 	const struct registry_result *before = &watched->state;
@@ -128,7 +109,7 @@ static bool differs(const struct registry_watched *watched, const struct registr
 		return true;
 	}
 	return watched->kind == REGISTRY_WATCH_DATA ? before->stat.version != now->stat.version
-						    : !same_children(before, now);
+						    : !registry_children_equal(before, now);
 }
 
 /* Takes `data`, and builds the children from the names that the backend or a leader found. */
@@ -198,30 +179,22 @@ static bool is_settled(const struct registry_watched *watched)
 
 static void learn_implied(struct registry_watched *watched);
 
-/* The followers look again. One that has to read leaves; no callback runs here. */
-static void update_followers(struct registry_watched *leader)
+/*
+ * The followers look again. One that has to read leaves: the leader's state implies nothing, or the
+ * leader got no answer and the follower waits for one. No callback runs here.
+ */
+static void update_followers(struct registry_watched *leader, bool answered)
 {
 	struct list *next;
 	for (struct list *at = leader->followers.next; at != &leader->followers; at = next) {
 		struct registry_watched *follower = LIST_ITEM(at, struct registry_watched, place);
 		next = at->next;
-		if (implied_by(leader, follower) == IMPLIED_NOTHING) {
+		bool reads = answered ? implied_by(leader, follower) == IMPLIED_NOTHING
+				      : !is_settled(follower);
+		if (reads) {
 			want_read(follower);
-		} else {
+		} else if (answered) {
 			learn_implied(follower);
-		}
-	}
-}
-
-/* The leader has got no answer: who waits for one reads for itself. */
-static void lead_without_answer(struct registry_watched *leader)
-{
-	struct list *next;
-	for (struct list *at = leader->followers.next; at != &leader->followers; at = next) {
-		struct registry_watched *follower = LIST_ITEM(at, struct registry_watched, place);
-		next = at->next;
-		if (!is_settled(follower)) {
-			want_read(follower);
 		}
 	}
 }
@@ -238,7 +211,7 @@ static void learn_implied(struct registry_watched *watched)
 	if (watched->undelivered || watched->deliver_all) {
 		watched_deliver_later(watched);
 	}
-	update_followers(watched);
+	update_followers(watched, true);
 }
 
 static void wait_for_leader(struct registry_watched *watched, struct registry_watched *leader)
@@ -409,7 +382,7 @@ static void on_read(struct registry_call *call)
 		registry_call_clear(call);
 		retry_later(watched, RETRY_SOON_MS);
 		if (registry->state == REGISTRY_CONNECTED) {
-			lead_without_answer(watched);
+			update_followers(watched, false);
 		}
 	} else {
 		learn(watched, &call->task);
@@ -421,7 +394,7 @@ static void on_read(struct registry_call *call)
 			retry_later(watched, code == BERTH_TIMEOUT ? RETRY_SOON_MS : RETRY_MS);
 		}
 		if (!again) {
-			update_followers(watched);
+			update_followers(watched, true);
 		}
 		deliver_read(watched, again);
 	}
@@ -518,11 +491,8 @@ void registry_watches_state(struct registry *registry)
 	for (struct list *at = watches->all.next; at != &watches->all; at = at->next) {
 		want_confirmation(LIST_ITEM(at, struct registry_watched, link));
 	}
-	size_t count = 0;
-	for (struct list *at = watches->confirmations.next; at != &watches->confirmations;
-		at = at->next) {
-		count++; /* with those from before the last disconnection */
-	}
+	/* With those from before the last disconnection. */
+	size_t count = list_count(&watches->confirmations);
 	registry_window_open(
 		&watches->window, count, watches->now_ms, registry_session_timeout_ms(registry));
 	hurry_unknown(watches);
