@@ -43,15 +43,6 @@ struct cache_find {
 	struct cache_observer observer;
 };
 
-static size_t count_queued(const struct cache *cache)
-{
-	size_t count = 0;
-	for (struct list *link = cache->finds.next; link != &cache->finds; link = link->next) {
-		count++;
-	}
-	return count;
-}
-
 static struct cache_find *find_of(struct answer *answer)
 {
 	if (!answer->find) {
@@ -171,7 +162,7 @@ enum cache_verdict cache_find_build(struct cache *cache, struct answer *answer, 
 			registry_state_name(cache->state));
 		return CACHE_UNAVAILABLE;
 	}
-	if (find->state == FIND_IDLE && cache->walks + count_queued(cache) >= MAX_FINDS) {
+	if (find->state == FIND_IDLE && cache->walks + list_count(&cache->finds) >= MAX_FINDS) {
 		err_set(err, BERTH_LIMIT_EXCEEDED, "too many searches are under way");
 		return CACHE_UNAVAILABLE;
 	}
