@@ -1,0 +1,72 @@
+/*
+ * Inside an announcement: announce.c has its life, its wishes and what others ask of it;
+ * reconcile.c compares the wish with the node, and writes.
+ */
+#ifndef AGENT_COMPONENT_ANNOUNCE_INTERNAL_H
+#define AGENT_COMPONENT_ANNOUNCE_INTERNAL_H
+
+#include "agent/component/announce.h"
+#include "agent/component/node.h"
+#include "agent/component/own_search.h"
+
+enum { ANNOUNCE_RETRY_FIRST_MS = 200 };
+
+struct announce {
+	struct ev_loop *loop;
+	struct registry *registry;
+	struct announce_options options;
+	char *path; /* of a sequential node: all but its digits */
+	char *at;   /* where the node is; NULL: a sequential node that is not there, or not found */
+	struct own_search *search; /* for the node's number */
+	bool may_be_lost;          /* a sequential node of ours may be there under any number */
+	char **leaving;            /* nodes of ours that another one has replaced */
+	size_t leaving_count;
+
+	enum announce_wish wish;
+	char wish_why[512];
+	struct err wish_err; /* why a later wish could not be made */
+	struct announce_wanted wanted;
+	struct announce_seen seen;
+
+	bool accepted; /* the data wanted now were there once: others may change a shared node */
+	bool was_ours; /* we wrote a node here in this session, and it was not removed */
+	bool may_be_registered;    /* see announce_may_be_registered() */
+	struct registry_stat ours; /* the node as we wrote or emptied it last, or found it right */
+	bool childless;            /* the node that we emptied has lost its last child */
+
+	enum announce_state state;
+	char why[800];
+	char registry_why[256]; /* why it does not answer */
+	double since;
+
+	struct registry_watch *watch;
+	struct registry_watch *children;  /* of a node that we emptied */
+	struct registry_request *request; /* the one write under way */
+	enum announce_action doing;
+	char *sent; /* the data of that write; the wish may have moved on */
+	size_t sent_len;
+	ev_timer pause; /* until the next attempt, or until the throttle lets a write pass */
+	int64_t retry_ms;
+	ev_tstamp written_at;
+};
+
+/* announce.c: calls on_change when the state is another one, or is FAILED or CONFLICT again. */
+void announce_set_state(struct announce *announce, enum announce_state state, const char *why);
+/* For a state that is entered again and again without news. */
+void announce_stay_in_state(struct announce *announce, enum announce_state state, const char *why);
+void announce_set_failed(struct announce *announce, const struct err *err);
+
+/* reconcile.c: compares the wish with the node, and makes the next write. */
+void announce_reconcile(struct announce *announce);
+void announce_wait_for_registry(struct announce *announce);
+void announce_on_pause_over(struct ev_loop *loop, ev_timer *timer, int events);
+void announce_end_pause(struct announce *announce);
+bool announce_is_sequential(const struct announce *announce);
+/* The node is at `path` from now on; NULL: a sequential one is nowhere. */
+void announce_set_place(struct announce *announce, const char *path);
+/* A sequential node has gone, or its number is unknown. */
+void announce_forget_place(struct announce *announce);
+void announce_forget_node(struct announce *announce, enum announce_node node);
+void announce_forget_leaving(struct announce *announce);
+
+#endif
