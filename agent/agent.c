@@ -317,6 +317,16 @@ static int inspect(const struct command_line *line)
 	return good ? 0 : 1;
 }
 
+static int convert(const struct command_line *line)
+{
+	struct err err = ERR_INIT;
+	if (convert_file(line->convert_from, line->convert_path, stdout, &err) == 0) {
+		return 0;
+	}
+	fprintf(stderr, "berthd: %s\n", err.msg);
+	return 1;
+}
+
 /* Our signals are blocked meanwhile. */
 static bool is_asked_to_end(void)
 {
@@ -378,5 +388,5 @@ int agent_main(int argc, char **argv)
 	if (line.action == COMMAND_LINE_RUN) {
 		return run_with(&line, argv);
 	}
-	return inspect(&line);
+	return line.action == COMMAND_LINE_CONVERT ? convert(&line) : inspect(&line);
 }

@@ -21,6 +21,8 @@ static const char help[] =
 	"      --strict           with -t: warnings count as bad\n"
 	"  -T, --print            print the effective configuration, secrets masked\n"
 	"      --ready-fd N       write a newline to descriptor N when ready (s6)\n"
+	"      --convert-registrar FILE, --convert-nerve FILE\n"
+	"                         print a configuration made from another program's\n"
 	"  -h, --help             this text\n"
 	"  -V, --version          the version\n"
 	"      -- CMD ARGS...     run and supervise the container's main process\n"
@@ -50,12 +52,14 @@ static int parse_descriptor(const char *text)
 
 struct command_line command_line_parse(int argc, char **argv)
 {
-	enum { OPTION_READY_FD = 256, OPTION_STRICT };
+	enum { OPTION_READY_FD = 256, OPTION_STRICT, OPTION_REGISTRAR, OPTION_NERVE };
 	static const struct option options[] = {
 		{ "config", required_argument, NULL, 'c' },
 		{ "test", no_argument, NULL, 't' },
 		{ "print", no_argument, NULL, 'T' },
 		{ "strict", no_argument, NULL, OPTION_STRICT },
+		{ "convert-registrar", required_argument, NULL, OPTION_REGISTRAR },
+		{ "convert-nerve", required_argument, NULL, OPTION_NERVE },
 		{ "ready-fd", required_argument, NULL, OPTION_READY_FD },
 		{ "help", no_argument, NULL, 'h' },
 		{ "version", no_argument, NULL, 'V' },
@@ -75,6 +79,13 @@ struct command_line command_line_parse(int argc, char **argv)
 			break;
 		case 'T':
 			line.action = COMMAND_LINE_PRINT;
+			break;
+		case OPTION_REGISTRAR:
+		case OPTION_NERVE:
+			line.action = COMMAND_LINE_CONVERT;
+			line.convert_from = option == OPTION_NERVE ? CONVERT_NERVE
+								   : CONVERT_REGISTRAR;
+			line.convert_path = optarg;
 			break;
 		case OPTION_STRICT:
 			line.strict = true;

@@ -70,8 +70,8 @@ void config_rule_check(struct config_builder *builder, const struct config_secti
 	struct config_check *check, const struct config_component *component);
 
 /*
- * Reports keys of the section that are for other values of its `type`, which is an index into the words
- * of that option.
+ * Reports keys of the section that are for other values of its `type`, which is an index into
+ * the words of that option.
  */
 void config_refuse_other_types(struct config_builder *builder, const struct config_section *section,
 	const struct config_section_type *section_type, unsigned type);
@@ -79,7 +79,7 @@ void config_refuse_other_types(struct config_builder *builder, const struct conf
 /* As config_rule_check(), for a [dialect]. */
 void config_rule_dialect(struct config_builder *builder, const struct config_section *section,
 	struct config_dialect *dialect, const struct config_component *component);
-/* For the [dialect] that was built last: it must not be the same member of a group as another one. */
+/* For the [dialect] that was built last: no other one may be the same member of a group. */
 void config_rule_dialect_group(struct config_builder *builder, const struct config_section *section,
 	const struct config_dialect *dialect);
 

@@ -1,5 +1,6 @@
 /*
- * What a [dialect] of the configuration and the component's endpoints say, as lib/dialect takes it.
+ * The instance that a [dialect] of the configuration and the component's endpoints describe, for
+ * lib/dialect.
  */
 #ifndef AGENT_CONFIG_DIALECT_H
 #define AGENT_CONFIG_DIALECT_H
@@ -9,10 +10,11 @@
 
 struct config_instance;
 
-/* What the run knows beside the configuration. */
+/* The state of the instance at run time, beside the configuration. */
 struct config_instance_state {
-	const struct config_record_endpoint *endpoints; /* as for config_record() */
-	int64_t registered_ms;                          /* wall clock */
+	/* as for config_record() */
+	const struct config_record_endpoint *endpoints;
+	int64_t registered_ms; /* wall clock */
 	bool out_of_service;
 };
 

@@ -53,7 +53,7 @@ struct config_option {
 	const char *const *words;
 	int64_t min;
 	int64_t max;
-	/* for sections of these types only, CONFIG_FOR(index into the words of `type`) | …; 0: all */
+	/* for these types of section, CONFIG_FOR(index into the words of `type`) | …; 0: all */
 	unsigned for_types;
 	bool fixed;         /* cannot change at run time: a reload that changes it is refused */
 	bool may_be_empty;  /* `key =` sets it to nothing, rather than leaving the default */

@@ -1,4 +1,4 @@
-/* What a [dialect] needs beyond the form of its values. */
+/* The rules for a [dialect], beyond those for single values. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,8 +70,8 @@ static void set_default(char **text, char *value)
 }
 
 /*
- * A UUID (RFC 9562, version 8) that is the component's for as long as it has its path: an agent that was
- * killed finds its node again.
+ * A UUID (RFC 9562, version 8) that is the component's for as long as it has its path: an agent
+ * that was killed finds its node again.
  */
 static char *stable_uuid(const char *path, const char *name)
 {
@@ -115,7 +115,7 @@ void config_rule_dialect(struct config_builder *builder, const struct config_sec
 	}
 }
 
-/* The names of their nodes could not be told apart after a restart. */
+/* After a restart an agent cannot tell which node belongs to which of the two. */
 static bool are_members_of_one_group(const struct config_dialect *a, const struct config_dialect *b)
 {
 	bool sequential = a->type == DIALECT_SERVERSET || a->type == DIALECT_NERVE;
