@@ -237,8 +237,7 @@ static struct config_component *owner_of(
 		free(*component_name);
 		*component_name = allocate_text(component->name);
 	} else if (config->component_count == 0) {
-		config_report(builder, section, NULL,
-			"[%s %s] has no [component]", section->kind,
+		config_report(builder, section, NULL, "[%s %s] has no [component]", section->kind,
 			section->name);
 	} else {
 		config_report(builder, section, entry,

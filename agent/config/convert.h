@@ -1,6 +1,6 @@
 /*
- * Configurations of other programs as berth.ini: Registrar's file, and nerve's file of a service. Every key
- * either has its counterpart in the output, or a comment there that names it and says why it has none.
+ * Configurations of other programs as berth.ini: Registrar's file, and nerve's file of a service.
+ * Every key has its counterpart in the output, or a comment that names it and gives the reason.
  */
 #ifndef AGENT_CONFIG_CONVERT_H
 #define AGENT_CONFIG_CONVERT_H
@@ -12,8 +12,8 @@
 enum convert_from { CONVERT_REGISTRAR, CONVERT_NERVE };
 
 /*
- * Writes the INI text for the JSON file `path`. BERTH_FAILED when it cannot be read, is not JSON, or lacks
- * what the scheme needs; then `out` may have got a part.
+ * Writes the INI text for the JSON file `path`. BERTH_FAILED when it cannot be read, is not JSON,
+ * or lacks a key that the scheme needs; then `out` may have got a part.
  */
 int convert_file(enum convert_from from, const char *path, FILE *out, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(4);

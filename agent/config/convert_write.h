@@ -1,4 +1,4 @@
-/* What the converters of convert.h share: how INI text is written, and how keys are dropped. */
+/* The parts that the converters of convert.h share: writing INI text, and dropping keys. */
 #ifndef AGENT_CONFIG_CONVERT_WRITE_H
 #define AGENT_CONFIG_CONVERT_WRITE_H
 
@@ -14,12 +14,12 @@ struct convert_drop {
 	const char *why;
 };
 
-/* KEY = VALUE for text as it is, with $ doubled; a comment when the value does not fit into a line. */
+/* KEY = VALUE with each $ doubled; a comment when the value does not fit into a line. */
 void convert_write_text(FILE *out, const char *key, const char *value);
 /* The same for a command that a shell gets: $ is the shell's. */
 void convert_write_command(FILE *out, const char *key, const char *value);
 void convert_write_dropped(FILE *out, const char *key, const char *why);
-/* A comment for each member of `object` that is not in `used` (NULL-terminated); `prefix` is in its name. */
+/* A comment for each member of `object` that is not in `used`, which ends with NULL. */
 void convert_write_rest(FILE *out, const char *prefix, const json_t *object,
 	const char *const *used, const struct convert_drop *drops);
 /* A member that is a number; false when there is none. */

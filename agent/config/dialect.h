@@ -19,7 +19,7 @@ struct config_instance_state {
 };
 
 /*
- * The instance of a component in a dialect, in memory of its own: free it with config_instance_free().
+ * The instance of a component in a dialect; free it with config_instance_free().
  * Its texts are borrowed from the configuration. A dialect's endpoint that is out gives port 0.
  */
 struct config_instance *config_instance_create(const struct config_component *component,
