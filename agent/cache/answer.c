@@ -224,7 +224,8 @@ static enum cache_verdict build_composite(
 	}
 	if (need.too_large) {
 		err_set(&found, BERTH_LIMIT_EXCEEDED,
-			"%s has %zu children, which do not fit into the cache (max_size, %zu bytes)",
+			"%s has %zu children, which do not fit into the cache of %zu bytes; "
+			"`max_size` in [cache] may be larger",
 			answer->node->path, children->children_count, cache->options.max_size_bytes);
 	} else if (need.missing > 0) {
 		return CACHE_WAITING;
@@ -478,8 +479,9 @@ bool cache_answers_refuse(struct cache *cache, bool loading)
 			}
 			struct err err = ERR_INIT;
 			err_set(&err, BERTH_LIMIT_EXCEEDED,
-				"%s does not fit into the cache (max_size, %zu bytes)", node->path,
-				cache->options.max_size_bytes);
+				"%s does not fit into the cache of %zu bytes; `max_size` in "
+				"[cache] may be larger",
+				node->path, cache->options.max_size_bytes);
 			cache->refusals++;
 			cache_build_free(answer);
 			cache_answer_deliver(cache, answer, CACHE_UNAVAILABLE, &err);

@@ -99,7 +99,8 @@ static void refuse_too_large(struct cache_observer *observer)
 {
 	struct cache *cache = observer->cache;
 	struct err err = ERR_INIT;
-	err_set(&err, BERTH_LIMIT_EXCEEDED, "%s%s does not fit into the cache (max_size, %zu bytes)",
+	err_set(&err, BERTH_LIMIT_EXCEEDED,
+		"%s%s does not fit into the cache of %zu bytes; `max_size` in [cache] may be larger",
 		observer->node->path, observer->scope == CACHE_TREE ? " with all below it" : "",
 		cache->options.max_size_bytes);
 	log_warn("cache", "no longer watched: %s", err.msg);

@@ -136,7 +136,9 @@ static const struct config_option agent_options[] = {
 		.help = "Checks that may run at the same time; others wait their turn." },
 	{ "max_watchers", INTEGER(agent, max_watchers, 1, 1000000), .fallback = "10000",
 		.fixed = true,
-		.help = "Event streams and waiting requests that may be open at the same time." },
+		.help = "Event streams and waiting requests that may be open at the same time. One client (a "
+			"user on the Unix socket, an address over TCP) gets at most three times as many as are "
+			"free, so three quarters of them when it is alone; all clients over TCP get a quarter." },
 	{ "heartbeat_interval", DURATION(agent, heartbeat_interval_ms, 10, HOURS(1)),
 		.fallback = "15s", .help = "How often an event stream shows that it is alive." },
 };

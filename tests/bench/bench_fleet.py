@@ -74,7 +74,8 @@ class Fleet:
             **agent.component(None, user="joe", name=name, id=f"container_1_0001_01_{int(name[1:]):06}", description=description),
             "agent": {"log_level": "info"},
             "registry": {"session_timeout": self.timeout},
-            "cache": {"warm": f"{DIRECTORY}/**"},
+            # The usual re-reading of every entry in ten minutes would fall into every measurement.
+            "cache": {"warm": f"{DIRECTORY}/**", "resync": "24h"},
         }
 
     def named(self, agent, name, **keywords):
@@ -129,9 +130,13 @@ def measure_life(fleet):
     show("  of these one for each record of the others", FLEET - 1)
     show("  and for itself", own - (FLEET - 1), "(goal: at most 12)")
     show("an arrival: requests of each other agent", f"{others(fleet, before, after, last):.2f}", "(goal: at most 3)")
+    show("sessions on the server", len(counters.received()))
     watches = counters.watches()
     show("watches on the server", watches)
     show("  for each record and agent", f"{watches / FLEET / FLEET:.2f}", "(goal: 1)")
+    entries = watches / FLEET
+    show("requests a second of all, by resync = 10m", f"{watches / 600:.1f}", "(each watch once)")
+    show("  of an agent", f"{entries / 600:.2f}")
     before = counters.settled()
     first.write_config(fleet.named(first, "w1", description="changed"))
     first.signal(signal.SIGHUP)
