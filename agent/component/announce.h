@@ -1,31 +1,35 @@
 /*
- * One node in the registry, kept as it should be: a component's record, or a node of another scheme.
+ * One node in the registry, kept as it should be: a component's record, or a node of another
+ * scheme.
  *
- * An announcement compares what is wanted (a record, none, or "no verdict yet") with the node at its
+ * An announcement compares its wish (a record, none, or "no verdict yet") with the node at its
  * path, as its watch saw it last, and makes the one write that brings the node to the wish
- * (decision.h). Whatever wakes it (a new wish, a change in the registry, the end of a write, a
- * reconnect, a timer), it decides anew from scratch. So a record that another client deleted or changed
- * comes back, a new session registers again, and a failed write is repeated, all by the same path.
+ * (decision.h). After every event (a new wish, a change in the registry, the end of a write, a
+ * reconnect, a timer) it decides again from the whole state. So a record that another client
+ * deleted or changed comes back, a new session registers again, and a failed write is repeated, all
+ * by the same path.
  *
  *                    want DOWN                             write done
  *   +-----------+ <------------ WITHDRAWING <---+  WRITING -----------> REGISTERED --+
  *   | WITHDRAWN |    node gone                  |   ^  |                  |          |
- *   +-----------+ --------------------------------->+  |       want DOWN  |          | node changed or gone
+ *   +-----------+ --------------------------------->+  |       want DOWN  |          | node changed
  *      |    |     want UP                       +------|------------------+          |
  *      |    |                                          |  ^--------------------------+
- *      |    +--> CONFLICT  (another client's node: looked at again when it changes, and after a pause)
- *      +-------> FAILED    (the registry refused, or no record can be made of what is wanted: repeated
- *                           after a pause, and FAILED until an attempt succeeds)
- *   Any state --> WAITING while the registry is away or has not told yet what is at the path.
+ *      |    +--> CONFLICT  (another client's node; looks again when it changes, and after a pause)
+ *      +-------> FAILED    (the registry refused, or the wish makes no record: tries again after
+ *                           a pause, and stays FAILED until an attempt succeeds)
+ *   Any state --> WAITING while the registry is away or has not yet reported the node.
  *
- * A node with children cannot go. Its record is then replaced by no data; the announcement is WITHDRAWN,
- * watches the children, and removes the node after the last one, unless another client has written it.
+ * A node with children cannot go. Its record is then replaced by no data; the announcement is
+ * WITHDRAWN, watches the children, and removes the node after the last one, unless another client
+ * has written it.
  *
  * The number of a sequential node is known to the announcement that made it. Another one, after an
- * upgrade or after a write whose answer was lost, searches the nodes of its own session. A sequential node
- * whose change is to join anew gets a successor first, and leaves then.
+ * upgrade or after a write whose answer was lost, searches the nodes of its own session. A
+ * sequential node whose change is to join anew gets a successor first, and leaves then.
  *
- * Writes are throttled: at most one per `update_interval`, the latest wish wins. Removing is never delayed.
+ * Writes are throttled: at most one per `update_interval`, the latest wish wins. Removing is never
+ * delayed.
  */
 #ifndef AGENT_COMPONENT_ANNOUNCE_H
 #define AGENT_COMPONENT_ANNOUNCE_H
@@ -62,17 +66,20 @@ struct announce_options {
 	bool takeover;
 	bool may_be_registered; /* by a predecessor whose session is resumed */
 	/*
-	 * the persistent node that a predecessor wrote last, by announce_left(); NULL: not known. It is
-	 * ours in that version, whatever it holds.
+	 * the persistent node that a predecessor wrote last, by announce_left(); NULL: not known.
+	 * It is ours in that version, with any content.
 	 */
 	const json_t *left;
-	/* A predecessor's last state and since when: what the announcement is in first, if it is the same. */
+	/*
+	 * The last state of a predecessor, and since when; the first state keeps that time if it is
+	 * the same.
+	 */
 	enum announce_state saved_state;
 	double saved_since;
 	int64_t update_interval_ms;
 	/*
-	 * After each change of state, with its reason; `from` equals `to` when a FAILED or CONFLICT goes on after
-	 * another attempt. The announcement may not be destroyed from here.
+	 * After each change of state, with its reason; `from` equals `to` when a FAILED or CONFLICT
+	 * goes on after another attempt. The announcement may not be destroyed from here.
 	 */
 	void (*on_change)(
 		void *context, enum announce_state from, enum announce_state to, const char *why);
@@ -86,14 +93,14 @@ struct announce *announce_create(
 void announce_destroy(struct announce *announce);
 
 /*
- * Sets the wish and its reason (for on_change and people). For UP, `node` is what the dialect wrote; it is
- * copied, its path is the announcement's own. For KEEP and DOWN it tells our nodes from others', and may
- * be NULL if one was given before.
+ * Sets the wish and its reason (for on_change and people). For UP, `node` is the dialect's node; it
+ * is copied, and the announcement's own path is used. For KEEP and DOWN it distinguishes our nodes
+ * from other clients', and may be NULL if an earlier call had one.
  */
 void announce_wish(struct announce *announce, enum announce_wish wish,
 	const struct dialect_node *node, const char *why);
 
-/* No record can be made of what is wanted: FAILED for that reason until the next wish; the wish before holds. */
+/* The wish makes no record: FAILED for that reason until the next wish; the earlier wish holds. */
 void announce_wish_failed(struct announce *announce, const struct err *err);
 
 /* The registry's connection changed, for this reason: decides again. */

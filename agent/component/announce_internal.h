@@ -1,5 +1,5 @@
 /*
- * Inside an announcement: announce.c has its life, its wishes and what others ask of it;
+ * Inside an announcement: announce.c has its life, its wishes and the questions about it;
  * reconcile.c compares the wish with the node, and writes.
  */
 #ifndef AGENT_COMPONENT_ANNOUNCE_INTERNAL_H

@@ -85,7 +85,7 @@ void component_transition(struct component *component, const char *kind, const c
 	report(component, kind, name, &(struct transition){ .from = from, .to = to, .why = why });
 }
 
-/* ---- what wakes it ---------------------------------------------------------------------------- */
+/* ---- what wakes it --------------------------------------------------------------------------- */
 
 static void on_check_change(
 	void *context, struct check *check, const char *from, const char *to, const char *why)
@@ -139,7 +139,7 @@ void component_on_registry_state(
 	component_dialects_on_registry_state(component, state, why);
 }
 
-/* ---- life and reload -------------------------------------------------------------------------- */
+/* ---- life and reload ------------------------------------------------------------------------- */
 
 static struct check *create_check(
 	struct component *component, const struct config_check *config, const json_t *saved)
@@ -175,7 +175,7 @@ static void destroy_checks(struct check **checks, size_t count)
 	free(checks);
 }
 
-/* Makes component->checks those of component->config, keeping equal ones of before. */
+/* Makes component->checks those of component->config, keeping equal ones. */
 static void arrange_checks(struct component *component, const json_t *saved)
 {
 	const struct config_component *config = component->config;
@@ -269,7 +269,7 @@ void component_reload(struct component *component, const struct config_component
 	component_reconsider(component);
 }
 
-/* ---- for people and successors ------------------------------------------------------------------ */
+/* ---- for people and successors --------------------------------------------------------------- */
 
 json_t *component_json(const struct component *component)
 {

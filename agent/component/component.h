@@ -1,9 +1,12 @@
 /*
- * A component at work: its checks, its endpoints, its flap damping and its announcement, wired together.
+ * A component at work: its checks, its endpoints, its flap damping and its announcement, wired
+ * together.
  *
  *   check results --> check states --+
- *   drain, stop, main process -------+--> verdict --> damping, last-instance guard --> wish --> announcement --> registry
- *   dynamic endpoints, endpoint checks ------------------------------> record ---------^
+ *   drain, stop, main process -------+--> verdict --> damping, last-instance guard -> wish -+
+ *   dynamic endpoints, endpoint checks --> record ------------------------------------------+
+ *                                                                                           |
+ *                                                         registry <-- announcement <-------+
  *
  * Loop thread only.
  */
@@ -25,7 +28,7 @@
 
 struct component;
 
-/* What a component needs of the agent, and tells it. All borrowed. */
+/* The component's connections to the agent. All borrowed. */
 struct component_environment {
 	struct ev_loop *loop;
 	struct registry *registry;
@@ -34,7 +37,9 @@ struct component_environment {
 	bool jitter_first_runs; /* the configuration holds more than one check */
 	bool session_resumed;   /* a predecessor's: its records may be registered */
 	const json_t *left;     /* path -> announce_left() of a predecessor; or NULL */
-	/* A component ("component NAME"), or a check ("check NAME"), or an endpoint changed state. */
+	/*
+	 * A component ("component NAME"), or a check ("check NAME"), or an endpoint changed state.
+	 */
 	void (*on_transition)(void *context, const struct transition *transition);
 	void (*on_check_result)(
 		void *context, struct check *check, const struct check_result *result);
@@ -47,10 +52,13 @@ struct component_environment {
  * until component_set_gate(). */
 struct component *component_create(const struct component_environment *environment,
 	const struct config_component *config, const json_t *saved);
-/* What stands in the registry stays. Accepts NULL. */
+/* The nodes in the registry stay. Accepts NULL. */
 void component_destroy(struct component *component);
 
-/* Gives the same path a new configuration: equal checks keep their state and schedule, equal records are not rewritten. */
+/*
+ * Gives the same path a new configuration: equal checks keep their state and schedule, equal
+ * records are not rewritten.
+ */
 void component_reload(struct component *component, const struct config_component *config,
 	const struct component_environment *environment);
 
@@ -89,8 +97,9 @@ const struct config_endpoint *component_endpoint_config(
 void component_each_port(const struct component *component,
 	void (*visit)(void *context, uint16_t port), void *context);
 /*
- * Publishes (an array of address texts or objects) or withdraws (NULL) the addresses of a dynamic endpoint. `connection`: whose end
- * withdraws them, 0 for none. The error says what is wrong with them; then nothing changed.
+ * Publishes (an array of address texts or objects) or withdraws (NULL) the addresses of a dynamic
+ * endpoint. `connection`: when it ends, they are withdrawn; 0 for none. On an error nothing
+ * changes.
  */
 int component_set_addresses(struct component *component, const char *name, const json_t *addresses,
 	uint64_t connection, struct err *err) ERR_REQUIRED(5);

@@ -7,8 +7,8 @@
  *             1 ┄╲╱┄┄┄┄┄┄┄┄╲┄┄┄┄┄┄┄ reuse: below it, released
  *               down  down down
  *
- * Every down transition adds 1; the sum halves every half_life_ms. It delays only coming back:
- * whoever asks damping_held() is about to register. A penalty never exceeds 4 times `suppress`, so
+ * Every down transition adds 1; the sum halves every half_life_ms. It delays only registrations:
+ * the caller of damping_held() is about to register. A penalty never exceeds 4 times `suppress`, so
  * that a component which flapped all night is held for a bounded time once it is quiet.
  */
 #ifndef AGENT_COMPONENT_DAMPING_H

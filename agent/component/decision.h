@@ -1,12 +1,13 @@
 /*
- * What an announcement does next, decided from what is wanted and from the node at its path. Pure.
+ * Decides an announcement's next step from its wish and from the node at its path. Pure.
  *
- * Whose node is it? An ephemeral node is ours when our session holds it. A persistent node is ours when
- * nobody has written it since we did, or when it holds a record with our yarn:id. A node that we did not
- * write in this session and that has our yarn:id belongs to a predecessor, because a container has one
- * life. A record without yarn:id is a predecessor's only on a persistent node and when it equals ours:
- * an ephemeral node of another session may belong to a live agent. An empty persistent node is free, as
- * any directory is. Everything else belongs to others, whatever it holds.
+ * Whose node is it? An ephemeral node is ours when our session holds it. A persistent node is ours
+ * when no client has written it since we did, or when it holds a record with our yarn:id. A node
+ * that we did not write in this session and that has our yarn:id belongs to a predecessor, because
+ * a container has one life. A record without yarn:id is a predecessor's only on a persistent node
+ * and when it equals ours: an ephemeral node of another session may belong to a live agent. An
+ * empty persistent node is free, as any directory is. Every other node belongs to others, with any
+ * content.
  *
  *                   UP                                         DOWN
  *   no node         create                                     -
@@ -30,7 +31,7 @@ enum announce_wish {
 };
 
 enum announce_node {
-	ANNOUNCE_NODE_UNKNOWN, /* the registry has not told yet; nothing is decided */
+	ANNOUNCE_NODE_UNKNOWN, /* the registry has not reported it yet; nothing is decided */
 	ANNOUNCE_NODE_ABSENT,
 	ANNOUNCE_NODE_EMPTY,
 	ANNOUNCE_NODE_FOREIGN, /* data that is no record */
@@ -62,8 +63,8 @@ struct announce_view {
 	bool want_ephemeral;
 	bool takeover; /* on_conflict = takeover */
 	/*
-	 * The node belongs to all instances of a service: it is written when its data are new to us, is
-	 * left to whoever changes it later, and is never removed.
+	 * The node belongs to all instances of a service: it is written when its data are new to
+	 * us, is left to whoever changes it later, and is never removed.
 	 */
 	bool shared;
 	bool accepted; /* shared: our data were there once */

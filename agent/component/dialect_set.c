@@ -24,7 +24,7 @@ struct dialect_set {
 	size_t slot_count;
 	enum announce_wish wish;
 	char wish_why[512];
-	struct err err; /* why no nodes can be made of what is wanted */
+	struct err err; /* why the instance makes no nodes */
 	enum departure departure;
 	bool pushing; /* wishes are being handed out */
 	int64_t registered_ms;
@@ -129,7 +129,7 @@ static void push_wishes(struct dialect_set *set)
 	set->pushing = false;
 }
 
-/* When there is nothing to write that would tell of the departure, it begins. */
+/* When no node has data that would announce the departure, the departure begins. */
 static void push_departure(struct dialect_set *set)
 {
 	push_wishes(set);
@@ -143,8 +143,8 @@ static void push_departure(struct dialect_set *set)
 }
 
 /*
- * A node that is registered lets others follow, or leave. What is only begun does not: the announcement
- * that reports it is not ready for another wish.
+ * A node that is registered lets others follow, or leave. A node that has only begun to change does
+ * not: the announcement that reports it is not ready for another wish.
  */
 static void on_node_change(
 	void *context, enum announce_state from, enum announce_state to, const char *why)
@@ -313,7 +313,7 @@ static void set_interval(struct dialect_set *set, int64_t interval_ms)
 	}
 }
 
-/* An instance that is not registered has nobody to tell. */
+/* An instance that is not registered has no reader to inform. */
 static void begin_departure(struct dialect_set *set, enum announce_wish wish)
 {
 	bool tells = set->config->type == DIALECT_SPRING && set->state == ANNOUNCE_REGISTERED;

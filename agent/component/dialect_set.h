@@ -1,13 +1,13 @@
 /*
- * The nodes of one [dialect], kept as they should be: an announcement for each, with one wish and one
- * state for all.
+ * The nodes of one [dialect], kept as they should be: an announcement for each, with one wish and
+ * one state for all.
  *
- * The nodes come and go together: what is wanted of all is asked of the registry in one turn of the loop,
- * so that the requests follow one another on the connection. They are no transaction: a conflict at one
- * alias, or a parent that has to be made, must not keep the other nodes out, and a set that is half there
- * is completed by the same means as one that another client has damaged. Nodes of a higher order wait
- * until those of a lower one are registered (Registrar's service record follows its hosts). When the
- * configuration renames a node, the old one leaves after the new one is there.
+ * The nodes come and go together: the set sends the requests for all nodes in one turn of the loop,
+ * so that they follow one another on the connection. They are no transaction: a conflict at one
+ * alias, or a parent that has to be made, must not keep the other nodes out, and a set that is half
+ * there is completed by the same means as one that another client has damaged. Nodes of a higher
+ * order wait until those of a lower one are registered (Registrar's service record follows its
+ * hosts). When the configuration renames a node, the old one leaves after the new one is there.
  *
  *   the set is ...   when
  *   FAILED           the instance cannot be expressed in the scheme, or a node cannot be written
@@ -47,7 +47,9 @@ void dialect_set_destroy(struct dialect_set *set);
 void dialect_set_configure(struct dialect_set *set, const struct config_dialect *config,
 	const struct dialect_set_options *options);
 
-/* `component` and `endpoints` say what the nodes hold; they are used during the call alone. */
+/*
+ * `component` and `endpoints` give the content of the nodes; they are used during the call alone.
+ */
 void dialect_set_wish(struct dialect_set *set, enum announce_wish wish,
 	const struct config_component *component, const struct config_record_endpoint *endpoints,
 	const char *why);

@@ -1,5 +1,6 @@
 /*
- * A component's own state, shared by the files of this folder. No other folder includes this header.
+ * A component's own state, shared by the files of this folder. No other folder includes this
+ * header.
  */
 #ifndef AGENT_COMPONENT_INTERNAL_H
 #define AGENT_COMPONENT_INTERNAL_H
@@ -21,9 +22,9 @@ struct endpoint_state {
 };
 
 /*
- * What the checks, the gate and flap damping make of a component. IN and KEPT want its record in the
- * registry, the others do not. While there is no verdict (a check is pending, the gate undecided) the
- * condition stays as it is.
+ * The condition of a component, from its checks, the gate and flap damping. In IN and KEPT its
+ * record should be in the registry, in the others not. While there is no verdict (a check is
+ * pending, the gate undecided) the condition stays as it is.
  *
  *   NEW --all checks are up--> IN <--all checks are up----------------------------+-------------+
  *                              |  \                                               |             |
@@ -39,7 +40,8 @@ struct endpoint_state {
  * IN and HELD to KEPT or FAILED adds a penalty.
  */
 enum component_condition {
-	COMPONENT_NEW, /* its checks have never let it in; a predecessor's record may be registered */
+	/* its checks have never let it in; a predecessor's record may be registered */
+	COMPONENT_NEW,
 	COMPONENT_IN,
 	COMPONENT_KEPT,   /* failing, but the last one of its instance */
 	COMPONENT_FAILED, /* a check is down */
@@ -91,7 +93,10 @@ void component_endpoints_arrange(struct component *component, const struct confi
 	const json_t *saved_addresses);
 void component_endpoints_free(struct component *component);
 void component_endpoints_update_out(struct component *component);
-/* name -> "in", "out" or "unsupplied"; and the addresses that a successor may go on with. New references. */
+/*
+ * name -> "in", "out" or "unsupplied"; and the addresses that a successor may go on with. New
+ * references.
+ */
 json_t *component_endpoints_json(const struct component *component);
 json_t *component_endpoints_save(const struct component *component);
 

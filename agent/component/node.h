@@ -1,5 +1,6 @@
 /*
- * The node of an announcement: as it should be, as it was seen last, and how alike they are. No I/O.
+ * The node of an announcement: as it should be, as it was seen last, and how alike they are. No
+ * I/O.
  */
 #ifndef AGENT_COMPONENT_NODE_H
 #define AGENT_COMPONENT_NODE_H
@@ -19,10 +20,10 @@ struct announce_wanted {
 	bool container_parents;
 	char *data;
 	size_t len;
-	bool has_id; /* the data tell which instance they are of */
+	bool has_id; /* the data identify their instance */
 };
 
-/* Copies what the dialect wrote. */
+/* Copies the dialect's node. */
 void announce_wanted_set(struct announce_wanted *wanted, const struct dialect_node *node);
 void announce_wanted_finish(struct announce_wanted *wanted);
 
@@ -34,7 +35,7 @@ struct announce_seen {
 	size_t len;
 };
 
-/* What is there is not known any more (UNKNOWN), or nothing is there (ABSENT). */
+/* The node is no longer known (UNKNOWN), or absent (ABSENT). */
 void announce_seen_forget(struct announce_seen *seen, enum announce_node node);
 void announce_seen_set(struct announce_seen *seen, enum dialect_type type,
 	const struct registry_stat *stat, const char *data, size_t len);

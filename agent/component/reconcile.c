@@ -230,7 +230,10 @@ static void on_written(void *context, const struct registry_result *result)
 			joined(announce, result->data);
 		}
 	}
-	/* The watch compares with the node before our write: if another client undid that at once, it would see no change. */
+	/*
+	 * The watch compares with the node before our write: if another client undid that at once,
+	 * it would see no change.
+	 */
 	if (announce->watch) {
 		registry_watch_refresh(announce->watch);
 	}
@@ -300,14 +303,14 @@ static void on_own_found(void *context, char *const *paths, size_t count, const 
 		add_leaving(announce, paths[i]);
 	}
 	if (count) {
-		announce_set_place(announce, paths[0]); /* its watch tells more */
+		announce_set_place(announce, paths[0]); /* its watch reports the rest */
 	} else {
 		announce_forget_node(announce, ANNOUNCE_NODE_ABSENT);
 		announce_reconcile(announce);
 	}
 }
 
-/* Nobody has told yet what is there. */
+/* The registry has not reported yet which node is there. */
 static void find_out(struct announce *announce)
 {
 	if (pauses(announce) || announce->search) {
@@ -338,7 +341,10 @@ static const char *reason_of(const struct announce *announce, enum announce_acti
 				      : "another client changed our record";
 }
 
-/* What failed before stays FAILED until an attempt succeeds, and a node without record is no news. */
+/*
+ * A failed announcement stays FAILED until an attempt succeeds, and a node without record is no
+ * news.
+ */
 static bool is_quiet(const struct announce *announce)
 {
 	return announce->state == ANNOUNCE_FAILED ||

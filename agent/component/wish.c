@@ -53,7 +53,9 @@ static void explain_hold(const struct component *component, int64_t now, char *w
 		component->damping.reuse, text);
 }
 
-/* Reports when damping begins and ends to keep the component out, and arms the timer for its end. */
+/*
+ * Reports when damping begins and ends to keep the component out, and arms the timer for its end.
+ */
 static void update_damped(struct component *component)
 {
 	int64_t now = clock_monotonic_ms();
@@ -80,7 +82,9 @@ static void on_siblings(void *context)
 	component_reconsider(context);
 }
 
-/* Watches the siblings from the moment on at which a registered component fails, until it recovers. */
+/*
+ * Watches the siblings from the moment on at which a registered component fails, until it recovers.
+ */
 static enum component_siblings_answer ask_siblings(struct component *component, bool registered)
 {
 	if (!component->siblings && registered) {
@@ -100,7 +104,10 @@ static void say_kept(struct component_verdict *verdict)
 	memcpy(verdict->why, why, sizeof(why));
 }
 
-/* With keep_last, a failing component that is the last one of its instance stays, marked as failing. */
+/*
+ * With keep_last, a failing component that is the last one of its instance stays, marked as
+ * failing.
+ */
 static enum component_condition condition_of_failing(
 	struct component *component, struct component_verdict *verdict)
 {
@@ -125,7 +132,9 @@ static enum component_condition condition_of_failing(
 	return COMPONENT_FAILED;
 }
 
-/* The record of a predecessor stays whole until each check that guards endpoints has had a result. */
+/*
+ * The record of a predecessor stays whole until each check that guards endpoints has had a result.
+ */
 static bool waits_for_silent_checks(
 	const struct component *component, const struct component_verdict *verdict)
 {
@@ -153,7 +162,9 @@ static enum component_condition next_condition(
 	return verdict->wish == ANNOUNCE_KEEP ? component->condition : COMPONENT_IN;
 }
 
-/* A component that its checks take down gets one penalty; not while it is out for another reason. */
+/*
+ * A component that its checks take down gets one penalty; not while it is out for another reason.
+ */
 static void count_failure(
 	struct component *component, const struct component_verdict *verdict, int64_t now)
 {
@@ -205,7 +216,10 @@ static void wish(
 	struct record *record = NULL;
 	if (config_record(&record, component->config, component->endpoints, health, &err) &&
 		verdict->wish != ANNOUNCE_UP) {
-		/* Removing needs no record: a component whose record cannot be made is taken out too. */
+		/*
+		 * Removing needs no record: a component whose record cannot be made is taken out
+		 * too.
+		 */
 		err_clear(&err);
 	}
 	struct dialect_nodes nodes = { 0 };
