@@ -88,7 +88,7 @@ static void narrow(struct buffer *out, const char *data, size_t len)
 
 json_t *json_wide_loadb(const char *data, size_t len, size_t flags, json_error_t *error)
 {
-	json_error_t own;
+	json_error_t own = { .line = -1 };
 	json_error_t *failure = error ? error : &own;
 	json_t *json = json_loadb(data, len, flags, failure);
 	if (json || json_error_code(failure) != json_error_numeric_overflow) {
