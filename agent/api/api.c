@@ -21,7 +21,7 @@ static const struct route {
 	api_handler *handler;
 	const char *help;
 } routes[] = {
-	{ "/", NULL, READ, index_page, "this list" },
+	{ "/", NULL, READ, index_page, "this list; for browsers a page that shows the agent" },
 	{ "/v1/resolve/", "", READ, api_resolve, "the record at a path" },
 	{ "/v1/list/", "", READ, api_list, "the paths of the children" },
 	{ "/v1/records/", "", READ, api_records, "the children that hold a record, with it" },
@@ -151,6 +151,10 @@ bool api_wants_body(void *context, const struct http_request *request)
 static void index_page(struct api *api, struct http_request *request, const char *rest)
 {
 	(void)rest;
+	if (http_accepts(request->accept, "text/html", false)) {
+		api_page(request);
+		return;
+	}
 	json_t *list = json_array();
 	for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
 		unsigned methods = request->local ? routes[i].methods : routes[i].methods & READ;

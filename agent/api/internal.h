@@ -62,6 +62,9 @@ char *api_json_text(json_t *json_take);
 void api_answer_text(
 	struct http_request *request, int status, const char *type, const char *text, size_t len);
 
+/* Answers with the status page. */
+void api_page(struct http_request *request);
+
 /* ---- routes ---- */
 
 /* The registry path behind a prefix ("a/b" -> "/a/b") into out; else BERTH_INVALID_PATHNAME. */
