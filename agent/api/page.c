@@ -1,8 +1,8 @@
 #include "agent/api/internal.h"
 
 /*
- * GET / for browsers: one page that shows what GET /v1/agent/watch streams. The build makes page.inc
- * of page.html, one string a line.
+ * GET / for browsers: one page that shows what GET /v1/agent/watch streams. The build makes
+ * page.inc of page.html, one string a line.
  */
 
 static const char page[] =
