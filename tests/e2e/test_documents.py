@@ -11,9 +11,8 @@ from berth import BUILD, PATIENCE, AgentTest, berth
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 DOCUMENTS = [SOURCE / "README.md", SOURCE / "CONTRIBUTING.md", *sorted((SOURCE / "docs").glob("*.md"))]
-# Their blocks are run as a whole by tests of their own: test_first_hour.py, test_lookups_documented.py, tests/more/test_example.py.
+# Its blocks are run as a whole by test_first_hour.py, as programs of PROTOCOL.md by test_lookups_documented.py.
 TRANSCRIPTS = {"FIRST-HOUR.md"}
-ELSEWHERE = {"python", "javascript", "go", "sh"}
 
 
 def blocks(language):
@@ -67,12 +66,6 @@ class Blocks(AgentTest):
                     self.assertTrue(answer.status == 200 or answer.json.get("title") in ("PathNotFound", "NoRecord"), answer.body)
                     found += 1
         self.assertGreater(found, 0)
-
-    def test_no_block_is_of_a_kind_that_nobody_runs(self):
-        known = ELSEWHERE | {"ini", "json", "console", "dockerfile", "c", ""}
-        for document in DOCUMENTS:
-            for line in re.findall(r"(?m)^```(\S*)$", document.read_text()):
-                self.assertIn(line, known, document.name)
 
 
 del AgentTest
