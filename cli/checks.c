@@ -95,7 +95,7 @@ static void check_row(const struct cli *cli, struct table *table, const json_t *
 	table_cell(table, TABLE_PLAIN, said);
 }
 
-static void print_checks(const struct cli *cli, const json_t *checks)
+void cli_print_checks(const struct cli *cli, const json_t *checks)
 {
 	static const char *const headings[] = { "CHECK", "COMPONENT", "STATE", "SINCE", "LAST",
 		"TOOK", "NEXT", "SAID" };
@@ -123,7 +123,7 @@ int verb_checks(struct cli *cli)
 	if (cli->output.json) {
 		output_json(checks);
 	} else {
-		print_checks(cli, checks);
+		cli_print_checks(cli, checks);
 	}
 	json_decref(checks);
 	return 0;

@@ -42,6 +42,8 @@ int verb_purge(struct cli *cli);
 int verb_status(struct cli *cli);
 /* history.c */
 int verb_history(struct cli *cli);
+/* top.c */
+int verb_top(struct cli *cli);
 /* drain.c */
 int verb_drain(struct cli *cli);
 int verb_undrain(struct cli *cli);
@@ -80,6 +82,11 @@ json_t *cli_parse_take(struct berth_answer *answer);
  */
 int cli_await(struct cli *cli, enum berth_document document, char *tag, int64_t deadline_ms,
 	json_t **ret, struct berth_failure *failure);
+
+/* The agent's state, its checks, and the newest of its history, as their verbs print them. */
+void cli_print_status(const struct cli *cli, const json_t *agent);
+void cli_print_checks(const struct cli *cli, const json_t *checks);
+void cli_print_history(const struct cli *cli, const json_t *history, size_t count);
 
 /* Prints records (path -> record) as a table. */
 void cli_print_records(const struct cli *cli, const json_t *records);

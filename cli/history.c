@@ -47,6 +47,12 @@ static void print_table(const struct cli *cli, const json_t *history, struct ran
 	output_table_take(&cli->output, table);
 }
 
+void cli_print_history(const struct cli *cli, const json_t *history, size_t count)
+{
+	size_t size = json_array_size(history);
+	print_table(cli, history, (struct range){ size > count ? size - count : 0, size });
+}
+
 static void print_array(const json_t *history, struct range range)
 {
 	json_t *chosen = json_array();

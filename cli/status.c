@@ -138,7 +138,7 @@ static void print_outputs(const struct cli *cli, const json_t *outputs)
 	output_table_take(&cli->output, table);
 }
 
-static void print_status(const struct cli *cli, const json_t *agent)
+void cli_print_status(const struct cli *cli, const json_t *agent)
 {
 	static const char *const headings[] = { "COMPONENT", "STATE", "SINCE" };
 	size_t index;
@@ -185,7 +185,7 @@ int verb_status(struct cli *cli)
 	if (cli->output.json) {
 		output_json(agent);
 	} else {
-		print_status(cli, agent);
+		cli_print_status(cli, agent);
 	}
 	bool good = !cli->options.exit_code || all_registered(agent);
 	json_decref(agent);
