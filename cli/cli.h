@@ -32,6 +32,8 @@ int verb_endpoints(struct cli *cli);
 int verb_watch(struct cli *cli);
 /* wait.c */
 int verb_wait(struct cli *cli);
+/* render.c */
+int verb_render(struct cli *cli);
 /* bind.c */
 int verb_bind(struct cli *cli);
 /* registry.c */
@@ -63,6 +65,18 @@ int verb_help(struct cli *cli);
 int verb_version(struct cli *cli);
 /* completion.c */
 int verb_completion(struct cli *cli);
+
+/*
+ * Calls `look` at once and after each change at and below the path of the operand, until it returns
+ * something else than 0: 1 when it has seen enough, or a negative code with `failure` filled. It
+ * writes into `remains`, for people, why that is not enough. Returns the exit status, that of
+ * BERTH_TIMEOUT when --timeout is over. wait.c.
+ */
+enum { CLI_REMAINS_BYTES = 96 };
+typedef int cli_look(void *context, char *remains, struct berth_failure *failure);
+int cli_follow(struct cli *cli, cli_look *look, void *context);
+/* True for a failure that may pass by itself: the path may come, and the registry too; wait.c. */
+bool cli_may_come(int code, const struct berth_failure *failure, char *remains);
 
 /* The first operand; NULL when none was given. */
 const char *cli_operand(const struct cli *cli);

@@ -178,12 +178,24 @@ static int run(struct cli *cli)
 	return status ? status : open_and_run(verb, cli);
 }
 
+/* The options that the verb takes, before the command line is read: some names depend on it. */
+static uint64_t accepted_options(int argc, char **argv)
+{
+	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+		const struct verb *verb = verbs_find(argv[i]);
+		if (verb) {
+			return verb->options;
+		}
+	}
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct cli cli = { .berth = NULL };
 	setlocale(LC_ALL, "");
 	signal(SIGPIPE, SIG_IGN);
-	int status = options_parse(argc, argv, &cli.options);
+	int status = options_parse(argc, argv, accepted_options(argc, argv), &cli.options);
 	if (status == 0) {
 		output_init(&cli.output, cli.options.json);
 		status = output_finish(run(&cli));

@@ -22,6 +22,8 @@ enum kind {
 	DURATION_S   /* unsigned, from 1 on */
 };
 
+#define RENDER_WORDS "lines|json|prometheus|envoy|haproxy|nginx|hosts|env"
+
 /* In the order of enum option_id. */
 static const struct row {
 	const char *name;
@@ -102,6 +104,11 @@ static const struct row {
 	ROW(MESSAGE, "message", 0, TEXT, message, "TEXT", "shown in checks, as a command's output"),
 	ROW(AWAY_OK, "away-ok", 0, FLAG, away_ok, NULL,
 		"also while the registry is away and nothing was lost"),
+
+	ROW(RENDER_FORMAT, "format", 'f', WORD, render_format, RENDER_WORDS,
+		"the format of the text (required)"),
+	ROW(RENDER_WAIT, "wait", 0, COUNT, instances, "N",
+		"first wait for so many components with an endpoint"),
 #undef ROW
 };
 
@@ -259,10 +266,27 @@ static int unknown_option(const char *argument)
 	return EXIT_USAGE;
 }
 
-static const struct row *row_of(int option)
+/* Of two options with one name the verb takes the one that it accepts, else the first. */
+static bool is_meant(size_t i, uint64_t accepted)
+{
+	for (size_t j = 0; j < OPTION_END; j++) {
+		if (j == i || strcmp(rows[j].name, rows[i].name) != 0) {
+			continue;
+		}
+		bool takes_other = accepted & UINT64_C(1) << j;
+		bool takes_this = accepted & UINT64_C(1) << i;
+		if (takes_other || (!takes_this && j < i)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+static const struct row *row_of(int option, uint64_t accepted)
 {
 	for (size_t i = 0; i < OPTION_END; i++) {
-		if (option == LONG_OPTION + (int)i || (rows[i].letter && option == rows[i].letter)) {
+		bool is_letter = rows[i].letter && option == rows[i].letter;
+		if (option == LONG_OPTION + (int)i || (is_letter && is_meant(i, accepted))) {
 			return &rows[i];
 		}
 	}
@@ -270,13 +294,16 @@ static const struct row *row_of(int option)
 }
 
 /* The tables of getopt_long(); `letters` starts with "-:", so that operands come in their order. */
-static void make_getopt_tables(struct option *names, char *letters)
+static void make_getopt_tables(uint64_t accepted, struct option *names, char *letters)
 {
 	*letters++ = '-';
 	*letters++ = ':';
 	for (size_t i = 0; i < OPTION_END; i++) {
+		if (!is_meant(i, accepted)) {
+			continue;
+		}
 		int has_argument = rows[i].argument ? required_argument : no_argument;
-		names[i] = (struct option){ rows[i].name, has_argument, NULL, LONG_OPTION + (int)i };
+		*names++ = (struct option){ rows[i].name, has_argument, NULL, LONG_OPTION + (int)i };
 		if (rows[i].letter) {
 			*letters++ = rows[i].letter;
 			if (rows[i].argument) {
@@ -284,7 +311,7 @@ static void make_getopt_tables(struct option *names, char *letters)
 			}
 		}
 	}
-	names[OPTION_END] = (struct option){ NULL, 0, NULL, 0 };
+	*names = (struct option){ NULL, 0, NULL, 0 };
 	*letters = '\0';
 }
 
@@ -297,9 +324,9 @@ static void take_operand(struct options *options, char *operand)
 	}
 }
 
-static int take(struct options *options, int option, char **argv)
+static int take(struct options *options, int option, uint64_t accepted, char **argv)
 {
-	const struct row *row = row_of(option);
+	const struct row *row = row_of(option, accepted);
 	if (option == 1) {
 		take_operand(options, optarg);
 		return 0;
@@ -316,7 +343,7 @@ static int take(struct options *options, int option, char **argv)
 	return unknown_option(is_letter ? letter : argv[optind - 1]);
 }
 
-int options_parse(int argc, char **argv, struct options *ret)
+int options_parse(int argc, char **argv, uint64_t accepted, struct options *ret)
 {
 	struct option names[OPTION_END + 1];
 	char letters[2 * OPTION_END + 3];
@@ -326,10 +353,10 @@ int options_parse(int argc, char **argv, struct options *ret)
 		fputs("berth: out of memory\n", stderr);
 		return EXIT_FAILURE;
 	}
-	make_getopt_tables(names, letters);
+	make_getopt_tables(accepted, names, letters);
 	opterr = 0;
 	while ((option = getopt_long(argc, argv, letters, names, NULL)) != -1) {
-		int status = take(ret, option, argv);
+		int status = take(ret, option, accepted, argv);
 		if (status != 0) {
 			return status;
 		}
@@ -378,10 +405,16 @@ void options_print(uint64_t shown)
 	}
 }
 
+/* Of all options the first of a name; of a verb's and everybody's the verb's. */
+static bool is_shown(size_t i, uint64_t chosen)
+{
+	return is_meant(i, chosen == UINT64_MAX ? 0 : chosen & ~everywhere);
+}
+
 void options_each(uint64_t chosen, options_visit *visit, void *context)
 {
 	for (size_t i = 0; i < OPTION_END; i++) {
-		if (chosen & UINT64_C(1) << i) {
+		if ((chosen & UINT64_C(1) << i) && is_shown(i, chosen)) {
 			const struct row *row = &rows[i];
 			bool words = row->kind == WORD || row->kind == FORMAT;
 			const struct option_text text = { .name = row->name,

@@ -70,6 +70,9 @@ enum option_id {
 	OPTION_WAIT,
 	OPTION_MESSAGE,
 	OPTION_AWAY_OK,
+	/* of render: they take the place of others with the same name */
+	OPTION_RENDER_FORMAT,
+	OPTION_RENDER_WAIT,
 
 	OPTION_END
 };
@@ -133,6 +136,8 @@ struct options {
 	bool wait;
 	const char *message;
 	bool away_ok;
+	const char *render_format;
+	unsigned instances; /* 0: do not wait */
 
 	const char *verb;
 	char **operands; /* NULL behind the last */
@@ -145,7 +150,7 @@ struct options {
  * Reads the arguments. 0, or the exit status 2 after saying what is wrong. The caller frees
  * `ret->operands`.
  */
-int options_parse(int argc, char **argv, struct options *ret);
+int options_parse(int argc, char **argv, uint64_t accepted, struct options *ret);
 
 /* 0, or 2 after saying which given option the verb does not take. */
 int options_check(const struct options *options, uint64_t accepted);

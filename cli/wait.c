@@ -17,44 +17,48 @@ enum { RETRY_MS = 200 };
 
 /* ---- for addresses --------------------------------------------------------------------------- */
 
-struct waiting {
-	struct cli *cli;
-	unsigned wanted;
-	bool look;        /* something has changed */
-	char remains[96]; /* what is missing, for people */
+struct following {
+	bool changed;
+	char remains[CLI_REMAINS_BYTES];
 };
 
 static void on_event(void *context, const struct berth_event *event)
 {
-	struct waiting *waiting = context;
+	struct following *following = context;
 	(void)event;
-	waiting->look = true;
+	following->changed = true;
 }
 
-/* 1: there are enough, and the answer is confirmed; 0: not yet; or a negative code. */
-static int look(struct waiting *waiting, struct berth_failure *failure)
+bool cli_may_come(int code, const struct berth_failure *failure, char *remains)
 {
-	struct berth_endpoints endpoints;
-	struct berth_endpoint_filter filter = cli_filter(waiting->cli);
-	const char *path = cli_operand(waiting->cli);
-	int code = berth_endpoints(waiting->cli->berth, path, &filter, &endpoints, failure);
 	if (code == BERTH_PATH_NOT_FOUND) {
-		snprintf(waiting->remains, sizeof(waiting->remains), "there is no such path yet");
-		return 0;
+		snprintf(remains, CLI_REMAINS_BYTES, "there is no such path yet");
+		return true;
 	}
 	if (code == BERTH_REGISTRY_UNAVAILABLE || code == BERTH_TIMEOUT) {
-		snprintf(waiting->remains, sizeof(waiting->remains), "%.90s", failure->message);
-		return 0;
+		snprintf(remains, CLI_REMAINS_BYTES, "%.90s", failure->message);
+		return true;
 	}
+	return false;
+}
+
+/* Enough addresses, and the answer is confirmed. */
+static int look(void *context, char *remains, struct berth_failure *failure)
+{
+	const struct cli *cli = context;
+	unsigned wanted = cli->options.endpoints ? cli->options.endpoints : 1;
+	struct berth_endpoints endpoints;
+	struct berth_endpoint_filter filter = cli_filter(cli);
+	int code = berth_endpoints(cli->berth, cli_operand(cli), &filter, &endpoints, failure);
 	if (code != 0) {
-		return code;
+		return cli_may_come(code, failure, remains) ? 0 : code;
 	}
 	size_t count = endpoints.count;
 	bool stale = endpoints.freshness.stale;
 	berth_endpoints_finish(&endpoints);
-	snprintf(waiting->remains, sizeof(waiting->remains), "%zu of %u addresses%s", count,
-		waiting->wanted, stale ? ", and the registry is away" : "");
-	return count >= waiting->wanted && !stale;
+	snprintf(remains, CLI_REMAINS_BYTES, "%zu of %u addresses%s", count, wanted,
+		stale ? ", and the registry is away" : "");
+	return count >= wanted && !stale;
 }
 
 static int timed_out(const struct cli *cli, const char *remains)
@@ -70,21 +74,22 @@ static int64_t deadline_of(const struct cli *cli)
 	return cli->options.timeout_ms ? clock_monotonic_ms() + cli->options.timeout_ms : INT64_MAX;
 }
 
-static int follow(struct waiting *waiting, int64_t deadline_ms)
+static int follow(struct cli *cli, struct following *following, cli_look *look_again, void *context)
 {
-	struct cli *cli = waiting->cli;
+	int64_t deadline_ms = deadline_of(cli);
 	struct berth_failure failure;
 	for (;;) {
-		int found = waiting->look ? look(waiting, &failure) : 0;
-		waiting->look = false;
+		int found = following->changed ? look_again(context, following->remains, &failure)
+					       : 0;
+		following->changed = false;
 		if (found != 0) {
 			output_progress_end(&cli->output);
 			return found > 0 ? 0 : output_failure(&failure);
 		}
-		output_progress_text(&cli->output, waiting->remains);
+		output_progress_text(&cli->output, following->remains);
 		int64_t left_ms = deadline_ms - clock_monotonic_ms();
 		if (left_ms <= 0) {
-			return timed_out(cli, waiting->remains);
+			return timed_out(cli, following->remains);
 		}
 		if (berth_dispatch(cli->berth, left_ms < INT_MAX ? (int)left_ms : -1, &failure) !=
 			0) {
@@ -93,20 +98,17 @@ static int follow(struct waiting *waiting, int64_t deadline_ms)
 	}
 }
 
-static int wait_for_addresses(struct cli *cli)
+int cli_follow(struct cli *cli, cli_look *look_again, void *context)
 {
-	struct waiting waiting = { .cli = cli,
-		.wanted = cli->options.endpoints ? cli->options.endpoints : 1,
-		.look = true };
-	int64_t deadline_ms = deadline_of(cli);
+	struct following following = { .changed = true };
 	struct berth_failure failure;
 	struct berth_watch *watch;
-	/* Recursive, since the addresses are those of the children too. */
-	if (berth_watch(cli->berth, cli_operand(cli), true, on_event, &waiting, &watch, &failure) !=
-		0) {
+	/* Recursive, since what is looked for is in the children too. */
+	if (berth_watch(cli->berth, cli_operand(cli), true, on_event, &following, &watch,
+		    &failure) != 0) {
 		return output_failure(&failure);
 	}
-	int status = follow(&waiting, deadline_ms);
+	int status = follow(cli, &following, look_again, context);
 	berth_unwatch(watch);
 	return status;
 }
@@ -188,5 +190,5 @@ int verb_wait(struct cli *cli)
 	if (options->operand_count == 0) {
 		return output_usage("wait needs a PATH, or --registered (berth wait --help)");
 	}
-	return wait_for_addresses(cli);
+	return cli_follow(cli, look, cli);
 }
