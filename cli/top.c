@@ -1,8 +1,8 @@
 /*
  * top: status, checks and history on one screen, drawn again every second, until q.
  *
- * What the three verbs print goes into memory first: so the screen gets as many of its lines as it
- * has rows, in one write, and nothing flickers or scrolls.
+ * The output of the three verbs goes into memory first. The screen then gets as many lines as it
+ * has rows in one write, so that it neither flickers nor scrolls.
  */
 #include "cli/cli.h"
 
@@ -50,7 +50,7 @@ static size_t rows(void)
 	return known ? size.ws_row : ROWS_UNKNOWN;
 }
 
-/* What one screen shows; NULL where the agent did not answer. */
+/* The content of one screen; NULL for requests that the agent did not answer. */
 struct documents {
 	json_t *agent;
 	json_t *checks;
@@ -111,7 +111,7 @@ static char *read_all(int fd)
 	return text;
 }
 
-/* What print_all() prints; free(). NULL when that cannot be had. */
+/* The output of print_all(); free(). NULL when the kernel or malloc() refuses. */
 static char *capture(struct cli *cli, const struct documents *documents, size_t history_count)
 {
 	char *text = NULL;
