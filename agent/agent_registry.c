@@ -321,6 +321,47 @@ static bool uses_hadoop_layout(const struct config *config)
 	return false;
 }
 
+/* ---- imports --------------------------------------------------------------------------------- */
+
+static enum dialect_type dialect_of(enum config_import_type type)
+{
+	static const enum dialect_type types[] = {
+		[CONFIG_IMPORT_REGISTRAR] = DIALECT_REGISTRAR,
+		[CONFIG_IMPORT_SERVERSET] = DIALECT_SERVERSET,
+		[CONFIG_IMPORT_CURATOR] = DIALECT_CURATOR,
+		[CONFIG_IMPORT_SPRING] = DIALECT_SPRING,
+		[CONFIG_IMPORT_NERVE] = DIALECT_NERVE,
+		[CONFIG_IMPORT_MESOS] = DIALECT_MESOS,
+	};
+	return types[type];
+}
+
+static int set_imports(struct agent *agent, struct err *err)
+{
+	const struct config *config = agent->config;
+	struct registry_import *imports = allocate_zeroed(
+		config->import_count + 1, sizeof(*imports));
+	for (size_t i = 0; i < config->import_count; i++) {
+		const struct config_import *import = &config->imports[i];
+		imports[i] = (struct registry_import){
+			.type = dialect_of(import->type),
+			.from = import->from,
+			.as = import->as,
+		};
+	}
+	int code = registry_set_imports(agent->registry, imports, config->import_count, err);
+	free(imports);
+	return code;
+}
+
+void agent_registry_apply_options(struct agent *agent)
+{
+	struct err err = ERR_INIT;
+	if (set_imports(agent, &err)) {
+		log_error("agent", "the imports stay as they were: %s", err.msg);
+	}
+}
+
 int agent_registry_open(struct agent *agent, const json_t *left, struct err *err)
 {
 	json_t *document = left ? json_incref((json_t *)left) : load_session(agent);
@@ -347,6 +388,11 @@ int agent_registry_open(struct agent *agent, const json_t *left, struct err *err
 	list_init(&agent->abandoned);
 	make_request_series(agent->metrics);
 	int code = registry_open(&agent->registry, &options, err);
+	if (code == 0 && set_imports(agent, err)) {
+		registry_close(agent->registry);
+		agent->registry = NULL;
+		code = err->code;
+	}
 	if (code == 0) {
 		registry_loop_init(&agent->registry_driver, agent->loop, agent->registry);
 		agent->registry_since = ev_now(agent->loop);

@@ -16,6 +16,8 @@ struct agent;
 /* `left`: the predecessor's agent_registry_leave(), or NULL to read the state directory. */
 int agent_registry_open(struct agent *agent, const json_t *left, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
+/* Mounts the imports of the configuration, in place of those before. */
+void agent_registry_apply_options(struct agent *agent);
 /* Uses what the auth_file holds now, and tries refused credentials again. */
 void agent_registry_reauthenticate(struct agent *agent);
 /*

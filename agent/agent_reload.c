@@ -22,6 +22,7 @@ static void apply_options(struct agent *agent)
 	const struct config *config = agent->config;
 	log_set(config->agent.log_level, config->agent.log_json);
 	check_scheduler_set_max_parallel(agent->scheduler, config->agent.max_parallel_checks);
+	agent_registry_apply_options(agent);
 	agent_api_apply_options(agent);
 	agent_cache_apply_options(agent);
 	agent_names_apply_options(agent);

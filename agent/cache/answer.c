@@ -107,6 +107,8 @@ static void fail(const struct cache_entry *entry, struct err *err)
 	const char *path = entry->node->path;
 	if (entry->code == BERTH_PATH_NOT_FOUND) {
 		err_set(err, entry->code, "no such path: %s", path);
+	} else if (entry->why) {
+		err_set(err, entry->code, "%s", entry->why);
 	} else {
 		err_set(err, entry->code, "%s: %s", path, berth_error_name(entry->code));
 	}

@@ -33,6 +33,9 @@ static size_t entry_bytes(const struct cache_entry *entry)
 	if (entry->children) {
 		bytes += entry->children_bytes + CACHE_ALLOCATION_BYTES;
 	}
+	if (entry->why) {
+		bytes += strlen(entry->why) + 1 + CACHE_ALLOCATION_BYTES;
+	}
 	if (entry->watch) {
 		bytes += WATCH_BYTES + entry->node->path_len;
 	}
@@ -103,6 +106,8 @@ static void forget_value(struct cache_entry *entry)
 {
 	cache_body_release(entry->blob);
 	entry->blob = NULL;
+	free(entry->why);
+	entry->why = NULL;
 	free(entry->children);
 	entry->children = NULL;
 	entry->children_count = 0;
@@ -156,6 +161,9 @@ static void set_value(struct cache_entry *entry, const struct registry_result *r
 	size_t before = entry_bytes(entry);
 	forget_value(entry);
 	entry->code = result->err.code;
+	if (entry->code && cache_entry_exists(entry) && *result->err.msg) {
+		entry->why = allocate_text(result->err.msg);
+	}
 	if (!entry->code && entry->kind == CACHE_DATA) {
 		entry->blob = make_blob(result->data, result->data_len);
 	} else if (!entry->code) {
@@ -186,6 +194,7 @@ static bool same_children(const struct cache_entry *entry, const struct registry
 static bool same_value(const struct cache_entry *entry, const struct registry_result *result)
 {
 	return entry->known && entry->code == result->err.code &&
+		(!entry->why || strcmp(entry->why, result->err.msg) == 0) &&
 		(entry->code ||
 			(entry->kind == CACHE_DATA ? same_data(entry, result)
 						   : same_children(entry, result)));

@@ -67,6 +67,7 @@ struct cache_entry {
 	size_t children_bytes; /* of that block */
 	int64_t true_at_ms;    /* when it was true for sure; while LIVE ask cache_true_at_ms() */
 	int code;              /* 0, PATH_NOT_FOUND, NO_PATH_PERMISSIONS … */
+	char *why; /* with INVALID_RECORD and NO_RECORD: what the registry said; or NULL */
 	enum cache_kind kind;
 	enum cache_entry_state state;
 	enum cache_content content;

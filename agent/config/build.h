@@ -65,6 +65,9 @@ void config_rule_record(struct config_builder *builder, const struct config_sect
 	const struct config_component *component);
 void config_rule_output(struct config_builder *builder, const struct config_section *section,
 	struct config_output *output);
+/* The configuration has all its components, and the imports before this one. */
+void config_rule_import(struct config_builder *builder, const struct config_section *section,
+	const struct config_import *import);
 /* `component` is NULL when the section names none; that has been reported. */
 void config_rule_check(struct config_builder *builder, const struct config_section *section,
 	struct config_check *check, const struct config_component *component);

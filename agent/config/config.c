@@ -92,6 +92,12 @@ static void finish_output(struct config_output *output)
 	free(output->name);
 }
 
+static void finish_import(struct config_import *import)
+{
+	config_fields_finish(&config_sections[CONFIG_IMPORT], import);
+	free(import->name);
+}
+
 void config_ref(struct config *config)
 {
 	if (config) {
@@ -112,6 +118,10 @@ void config_unref(struct config *config)
 		finish_output(&config->outputs[i]);
 	}
 	free(config->outputs);
+	for (size_t i = 0; i < config->import_count; i++) {
+		finish_import(&config->imports[i]);
+	}
+	free(config->imports);
 	for (size_t i = 0; i < CONFIG_SECTION_COUNT; i++) {
 		const struct config_section_type *type = &config_sections[i];
 		if (type->naming == CONFIG_UNNAMED) {
@@ -314,6 +324,18 @@ static void build_dialect(struct config_builder *builder, const struct config_se
 	component->dialects[component->dialect_count++] = dialect;
 }
 
+static void build_import(struct config_builder *builder, const struct config_section *section)
+{
+	struct config *config = builder->config;
+	config->imports = allocate_grow(
+		config->imports, config->import_count, sizeof(*config->imports));
+	struct config_import *import = &config->imports[config->import_count++];
+	*import = (struct config_import){ .name = allocate_text(section->name) };
+	config_fields_init(&config_sections[CONFIG_IMPORT], import);
+	config_apply(builder, section, &config_sections[CONFIG_IMPORT], import);
+	config_rule_import(builder, section, import);
+}
+
 static void check_record(struct config_builder *builder, const struct config_section *section)
 {
 	config_rule_record(builder, section, find_component(builder->config, section->name));
@@ -338,6 +360,7 @@ int config_load(struct config **ret_config, const char *path, struct config_prob
 	build_each(&builder, CONFIG_CHECK, build_check);
 	build_each(&builder, CONFIG_OUTPUT, build_output);
 	build_each(&builder, CONFIG_DIALECT, build_dialect);
+	build_each(&builder, CONFIG_IMPORT, build_import);
 	if (problems->error_count == 0) {
 		build_each(&builder, CONFIG_COMPONENT, check_record);
 	}

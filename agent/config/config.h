@@ -313,6 +313,23 @@ struct config_output {
 	int64_t timeout_ms;
 };
 
+enum config_import_type {
+	CONFIG_IMPORT_REGISTRAR,
+	CONFIG_IMPORT_SERVERSET,
+	CONFIG_IMPORT_CURATOR,
+	CONFIG_IMPORT_SPRING,
+	CONFIG_IMPORT_NERVE,
+	CONFIG_IMPORT_MESOS
+};
+
+/* A group of nodes that other programs write, seen as records. */
+struct config_import {
+	char *name;
+	enum config_import_type type;
+	char *from; /* a foreign path, with one slash in front */
+	char *as;
+};
+
 struct config {
 	unsigned references;
 	struct config_agent agent;
@@ -323,6 +340,8 @@ struct config {
 	size_t component_count;
 	struct config_output *outputs;
 	size_t output_count;
+	struct config_import *imports;
+	size_t import_count;
 };
 
 /* One mistake, or a warning about something legal that is surely not meant. */

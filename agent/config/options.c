@@ -588,6 +588,22 @@ static const struct config_option output_options[] = {
 		.help = "How long render, check and on_change may each take." },
 };
 
+static const struct config_option import_options[] = {
+	{ "type",
+		WORD(import, type, "registrar", "serverset", "curator", "spring", "nerve", "mesos"),
+		.example = "serverset",
+		.help = "How the nodes are written. registrar: by Joyent Registrar. serverset: by Finagle and "
+			"Aurora. curator, spring: by Curator's x-discovery and Spring Cloud. nerve: by "
+			"SmartStack. mesos: by the masters of a Mesos cluster. Required." },
+	{ "from", TEXT(import, from), .verify = config_verify_foreign_path,
+		.example = "/discovery/production/web",
+		.help = "The node whose children are the members of the group: a path in ZooKeeper's own tree, "
+			"not below the registry's root; with a directory below its root. Required." },
+	{ "as", TEXT(import, as), .verify = config_verify_import_path, .example = "/services/web",
+		.help = "The registry path below which the members are seen as records, for reading only; what "
+			"else the registry holds there is hidden. Required." },
+};
+
 #define OPTIONS(list) .options = list, .option_count = sizeof(list) / sizeof((list)[0])
 
 const struct config_section_type config_sections[CONFIG_SECTION_COUNT] = {
@@ -619,4 +635,8 @@ const struct config_section_type config_sections[CONFIG_SECTION_COUNT] = {
 		"at all, and only while the registry confirms what the agent knows: an outage changes "
 		"nothing. FOLLOW.md has recipes.",
 		OPTIONS(output_options) },
+	[CONFIG_IMPORT] = { "import", CONFIG_NAMED, "finagle",
+		"A group of nodes that programs of another naming scheme write, seen as records below a path of "
+		"this registry; docs/DIALECTS.md describes the schemes.",
+		OPTIONS(import_options) },
 };

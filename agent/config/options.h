@@ -82,6 +82,7 @@ enum config_section_kind {
 	CONFIG_CACHE,
 	CONFIG_DNS,
 	CONFIG_OUTPUT,
+	CONFIG_IMPORT,
 	CONFIG_SECTION_COUNT
 };
 

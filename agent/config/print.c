@@ -79,6 +79,10 @@ void config_print(const struct config *config, FILE *stream)
 		const struct config_output *output = &config->outputs[i];
 		print_section(CONFIG_OUTPUT, output->name, output, 0, stream);
 	}
+	for (size_t i = 0; i < config->import_count; i++) {
+		print_section(
+			CONFIG_IMPORT, config->imports[i].name, &config->imports[i], 0, stream);
+	}
 }
 
 /* The text as comment lines, broken at blanks. */

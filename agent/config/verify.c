@@ -40,6 +40,14 @@ int config_verify_path(const char *value, struct err *err)
 	return path_check(value, strlen(value), err);
 }
 
+int config_verify_import_path(const char *value, struct err *err)
+{
+	if (strcmp(value, "/") == 0) {
+		return err_set(err, BERTH_FAILED, "the root of the registry cannot be an import");
+	}
+	return path_check(value, strlen(value), err);
+}
+
 int config_verify_warm(const char *value, struct err *err)
 {
 	static const char recursive[] = "/**";

@@ -1,14 +1,16 @@
 /*
- * Dialects: how the naming schemes on ZooKeeper write a service instance down. Pure functions, no I/O.
+ * Dialects: how the naming schemes on ZooKeeper write a service instance down. Pure functions, no
+ * I/O.
  *
- * A dialect has two halves, in two files. The write half turns an instance (what a component's record
- * and the dialect's settings say) into the nodes that a reader of that scheme expects; registrar.c has
- * Registrar's. The read half turns a group node and its children, which some other program wrote, into
- * service records; registrar_read.c has Registrar's. docs/DIALECTS.md describes every scheme.
+ * A dialect has two halves, in two files. The write half turns an instance (what a component's
+ * record and the dialect's settings say) into the nodes that a reader of that scheme expects;
+ * registrar.c has Registrar's. The read half (read.h) turns nodes that some other program wrote
+ * into service records; registrar_read.c has Registrar's. docs/DIALECTS.md describes every scheme.
  *
- * Nobody here opens a registry: agent/component keeps the nodes as they should be, agent/cache reads the
- * groups. Paths of foreign trees are absolute in the server's tree. The registry takes such a path with
- * one more slash before it, "//services/web" (struct registry_options, foreign_paths).
+ * Nobody here opens a registry: agent/component keeps the nodes as they should be, and
+ * lib/registry/mount.h reads the groups. Paths of foreign trees are absolute in the server's tree.
+ * The registry takes such a path with one more slash before it, "//services/web" (struct
+ * registry_options, foreign_paths).
  */
 #ifndef LIB_DIALECT_DIALECT_H
 #define LIB_DIALECT_DIALECT_H
@@ -50,8 +52,8 @@ struct dialect_address {
 };
 
 /*
- * What one section [dialect NAME] says, and where the component is now. All borrowed. A text is "" when
- * it is not set, a number that may be left out is -1.
+ * What one section [dialect NAME] says, and where the component is now. All borrowed. A text is ""
+ * when it is not set, a number that may be left out is -1.
  */
 struct dialect_instance {
 	enum dialect_type type;
@@ -60,8 +62,9 @@ struct dialect_instance {
 	struct dialect_address endpoint; /* the one that gives host and port; port 0: none is up */
 	const struct dialect_address *additional; /* serverset: further endpoints, by name */
 	size_t additional_count;
-	int ssl_port;                     /* curator, spring; -1: none */
-	const struct dialect_pair *pairs; /* metadata.K of serverset and spring, labels.K of nerve */
+	int ssl_port; /* curator, spring; -1: none */
+	/* metadata.K of serverset and spring, labels.K of nerve */
+	const struct dialect_pair *pairs;
 	size_t pair_count;
 
 	/* yarn */
@@ -111,7 +114,8 @@ enum dialect_node_kind {
 /* How a node whose data are to change gets there. */
 enum dialect_change {
 	DIALECT_CHANGE_IN_PLACE, /* the data are set */
-	DIALECT_CHANGE_REPLACE, /* deleted and made again in one step, so that watches on children fire */
+	/* deleted and made again in one step, so that watches on children fire */
+	DIALECT_CHANGE_REPLACE,
 	DIALECT_CHANGE_REJOIN /* sequential: a new member joins, then the old one leaves */
 };
 
@@ -131,51 +135,19 @@ struct dialect_nodes {
 };
 
 /*
- * The nodes of an instance: all of them, or an error that says what about the instance the scheme cannot
- * express (INVALID_RECORD, INVALID_PATHNAME, LIMIT_EXCEEDED). Finish the nodes after success.
+ * The nodes of an instance: all of them, or an error that says what about the instance the scheme
+ * cannot express (INVALID_RECORD, INVALID_PATHNAME, LIMIT_EXCEEDED). Finish the nodes after
+ * success.
  */
 int dialect_write(struct dialect_nodes *ret_nodes, const struct dialect_instance *instance,
 	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(3);
 void dialect_nodes_finish(struct dialect_nodes *nodes);
 
 /*
- * Whether both data tell of the same instance, so that the node of one may be a predecessor's of the
- * other: the same address and port, whatever else they say.
+ * Whether both data tell of the same instance, so that the node of one may be a predecessor's of
+ * the other: the same address and port, whatever else they say.
  */
 bool dialect_same_instance(
 	enum dialect_type type, const char *a, size_t a_len, const char *b, size_t b_len);
-
-/* ---- reading ---- */
-
-/* A node of a group, as it is stored. Borrowed. */
-struct dialect_source {
-	const char *name; /* the last element of its path, unescaped */
-	const char *data;
-	size_t len;
-};
-
-/* One member that a read half has found. */
-struct dialect_member {
-	const char *source;    /* the child's name; borrowed from the source */
-	struct record *record; /* NULL: unreadable, and `err` says why */
-	struct err err;
-	int64_t sequence; /* of a sequential node; -1: none */
-	int rank;         /* mesos: 0 is the leading master, 1 any other */
-};
-
-struct dialect_members {
-	struct dialect_member *items; /* in the order of the children */
-	size_t count;
-};
-
-/*
- * The members of a group, from the group's own node and its children. A child that is no member in this
- * scheme (ServerSet's vector_*, Mesos' log_replicas) is left out; a member that cannot be read is there
- * without a record and hides no other. Fails without memory only.
- */
-int dialect_read(struct dialect_members *ret_members, enum dialect_type type,
-	const struct dialect_source *group, const struct dialect_source *children, size_t count,
-	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(6);
-void dialect_members_finish(struct dialect_members *members);
 
 #endif

@@ -11,6 +11,7 @@
  *     search.c   the criteria and the matches of find and purge
  *     delete.c   delete and withdraw
  *     watch.c, watched.c, window.c  watches
+ *     mount.c, mount_read.c  groups of other programs' nodes, as records in this tree
  *     acl.c      the access control list of a new node
  *
  * A request belongs to a user of the registry; a call is one task for the backend. A request is a
@@ -34,6 +35,9 @@
 
 enum registry_call_state { REGISTRY_CALL_IDLE, REGISTRY_CALL_SUBMITTED, REGISTRY_CALL_REFUSED };
 
+struct registry_mount;
+struct registry_mount_read;
+
 struct registry_call {
 	struct registry_task task;
 	struct registry *registry;
@@ -42,7 +46,8 @@ struct registry_call {
 	void *owner;
 	enum registry_call_state state;
 	double submitted_s;
-	struct list link; /* while refused */
+	struct registry_mount_read *mount_read; /* submitted: it concerns a mount; else NULL */
+	struct list link;                       /* while refused */
 };
 
 struct registry_request {
@@ -92,6 +97,8 @@ struct registry {
 	struct list refused; /* calls that complete at the next dispatch */
 	struct registry_watches watches;
 	struct registry_acl_policy acl_policy;
+	struct registry_mount **mounts; /* mount.h */
+	size_t mount_count;
 };
 
 /* With the defaults filled in: no string but `session` is NULL. Shallow. */
@@ -110,6 +117,8 @@ int registry_open_backend(struct registry **ret_registry, const struct registry_
 /* Gives the task to the backend, or refuses it when the registry is away. The call must be idle. */
 void registry_call_submit(
 	struct registry *registry, struct registry_call *call, int64_t deadline_ms);
+/* The same, to the backend even when the call concerns a mount. */
+void registry_call_send(struct registry *registry, struct registry_call *call, int64_t deadline_ms);
 /* The call completes at the next dispatch with this error. */
 void registry_call_refuse(
 	struct registry *registry, struct registry_call *call, const struct err *err);

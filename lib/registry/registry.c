@@ -1,5 +1,5 @@
 /* Opening, closing and driving a registry; the requests are in the other registry_*.c. */
-#include "lib/registry/internal.h"
+#include "lib/registry/mount.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +15,7 @@ static void on_completed(void *core, struct registry_task *task)
 static void on_notified(void *core, const char *path, enum registry_watch_kind kind, bool gone)
 {
 	registry_watches_notified(core, path, kind, gone);
+	registry_mounts_notified(core, path, kind, gone);
 }
 
 static void on_state(void *core, enum registry_state state, const char *why)
@@ -46,6 +47,7 @@ static void on_attempt(void *core, const char *why, unsigned count)
 /* Everything but the backend. */
 static void registry_free(struct registry *registry)
 {
+	registry_mounts_finish(registry);
 	registry_acl_policy_finish(&registry->acl_policy);
 	free(registry->warning);
 	free(registry->url);

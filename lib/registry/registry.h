@@ -40,6 +40,7 @@
 #include <stdint.h>
 
 #include "lib/base/err.h"
+#include "lib/dialect/dialect.h"
 
 struct registry;
 struct registry_request;
@@ -225,6 +226,27 @@ const char *registry_url(const struct registry *registry);
 /* For people: "0x1000a8b3c4d0001", "pid 4711"; "" while there is none. */
 const char *registry_session_name(const struct registry *registry);
 int registry_session_timeout_ms(const struct registry *registry);
+
+/*
+ * A group of nodes that other programs write, shown as service records: the members of the group
+ * `from`, a foreign path with one slash in front, are the children of the path `as`. They can be
+ * read, searched and watched as records; nothing can be written at `as` or below it, and what else
+ * the registry holds there is hidden. `as` itself always stands, without members while there is no
+ * such group. A member that cannot be read stands as a node whose record is invalid.
+ */
+struct registry_import {
+	enum dialect_type type;
+	const char *from;
+	const char *as;
+};
+
+/*
+ * The imports from now on, in place of those before; copied. An import that stays as it was is not
+ * touched; every watch hears of its change. INVALID_PATHNAME when a path is none or two imports
+ * overlap: then nothing has changed.
+ */
+int registry_set_imports(struct registry *registry, const struct registry_import *imports,
+	size_t count, struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(4);
 
 /*
  * Requests. `path` is checked: an invalid one completes with BERTH_INVALID_PATHNAME. NULL is

@@ -1,4 +1,4 @@
-#include "lib/registry/internal.h"
+#include "lib/registry/mount.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,19 +42,34 @@ void registry_call_refuse(
 	list_append(&registry->refused, &call->link);
 }
 
-void registry_call_submit(struct registry *registry, struct registry_call *call, int64_t deadline_ms)
+/* True when the call waits for an answer now. */
+static bool call_begins(struct registry *registry, struct registry_call *call, int64_t deadline_ms)
 {
 	struct err err = ERR_INIT;
 	if (unavailable(registry, &err)) {
 		registry_call_refuse(registry, call, &err);
-		return;
+		return false;
 	}
 	call->registry = registry;
 	call->state = REGISTRY_CALL_SUBMITTED;
 	call->submitted_s = clock_monotonic_s();
 	call->task.owner = call;
 	call->task.deadline_ms = deadline_ms;
-	registry->ops->submit(registry->backend, &call->task);
+	return true;
+}
+
+void registry_call_send(struct registry *registry, struct registry_call *call, int64_t deadline_ms)
+{
+	if (call_begins(registry, call, deadline_ms)) {
+		registry->ops->submit(registry->backend, &call->task);
+	}
+}
+
+void registry_call_submit(struct registry *registry, struct registry_call *call, int64_t deadline_ms)
+{
+	if (call_begins(registry, call, deadline_ms) && !registry_mounts_submit(registry, call)) {
+		registry->ops->submit(registry->backend, &call->task);
+	}
 }
 
 static void free_names(char **names, size_t count)
@@ -76,7 +91,9 @@ void registry_call_clear(struct registry_call *call)
 
 void registry_call_finish(struct registry_call *call)
 {
-	if (call->state == REGISTRY_CALL_SUBMITTED) {
+	if (call->mount_read) {
+		registry_mounts_abandon(call);
+	} else if (call->state == REGISTRY_CALL_SUBMITTED) {
 		call->registry->ops->abandon(call->registry->backend, &call->task);
 	} else if (call->state == REGISTRY_CALL_REFUSED) {
 		list_remove(&call->link);

@@ -3,6 +3,7 @@
  * user's watch; all handles of one kind on one path share a `watched` (watched.h), which learns the
  * states that this file delivers.
  */
+#include "lib/registry/mount.h"
 #include "lib/registry/watched.h"
 
 #include <stdlib.h>
@@ -36,7 +37,8 @@ static void free_if_unused(struct registry_watched *watched)
 	}
 	struct registry *registry = watched->registry;
 	registry_call_finish(&watched->call);
-	if (watched->asked && !twin_is_watched(watched)) {
+	if (watched->asked && !twin_is_watched(watched) &&
+		!registry_mounts_unwatch(registry, watched->path, watched->kind)) {
 		registry->ops->unwatch(registry->backend, watched->path, watched->kind);
 	}
 	watched_free(watched);

@@ -96,13 +96,19 @@ void watched_deliver_later(struct registry_watched *watched)
 
 /* ---- learning ---- */
 
+/* The node exists, but its data are no record. */
+static bool is_unreadable(int code)
+{
+	return code == BERTH_NO_RECORD || code == BERTH_INVALID_RECORD;
+}
+
 static bool differs(const struct registry_watched *watched, const struct registry_result *now)
 {
 	const struct registry_result *before = &watched->state;
 	if (!watched->known || before->err.code != now->err.code) {
 		return true;
 	}
-	if (now->err.code) {
+	if (now->err.code && !is_unreadable(now->err.code)) {
 		return false;
 	}
 	if (before->stat.node_id != now->stat.node_id || before->stat.own != now->stat.own) {
@@ -390,7 +396,7 @@ static void on_read(struct registry_call *call)
 		registry_call_clear(call);
 		if (again) {
 			want_read(watched);
-		} else if (code && code != BERTH_PATH_NOT_FOUND) {
+		} else if (code && code != BERTH_PATH_NOT_FOUND && !is_unreadable(code)) {
 			retry_later(watched, code == BERTH_TIMEOUT ? RETRY_SOON_MS : RETRY_MS);
 		}
 		if (!again) {

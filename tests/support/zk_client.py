@@ -4,6 +4,7 @@ import socket
 import struct
 
 CREATE, DELETE, EXISTS, GET, SET, PING, CHILDREN = 1, 2, 3, 4, 5, 11, 12
+EPHEMERAL_SEQUENTIAL = 3
 NO_NODE = -101
 NODE_EXISTS = -110
 SESSION_MS = 10000
@@ -79,6 +80,13 @@ class ZkClient:
     def create(self, path, data=b""):
         self.send_create(path, data)
         self.receive()
+
+    def create_sequential(self, path, data):
+        """Ephemeral; returns the path with the digits that the server has added."""
+        self.send(CREATE, _text(path) + _text(data) + ANYONE + struct.pack(">i", EPHEMERAL_SEQUENTIAL))
+        packet = self.receive()
+        (length,) = struct.unpack_from(">i", packet)
+        return packet[4 : 4 + length].decode()
 
     def set(self, path, data):
         self.send_set(path, data)

@@ -834,3 +834,40 @@ Test(config, a_credential_of_systemd_is_found_by_its_name)
 	check_one("[registry]\nurl = zookeeper://h:1/r\nauth = digest\nauth_file = auth\n", 4,
 		"$CREDENTIALS_DIRECTORY is not set");
 }
+
+/* ---- imports ---- */
+
+Test(config, imports_are_read_in_their_order)
+{
+	struct config *config = load(
+		"[import b]\ntype = mesos\nfrom = /mesos\nas = /services/mesos\n"
+		"[import a]\ntype = registrar\nfrom = /test/My App\nas = /x/a\n");
+	cr_assert_eq(config->import_count, 2);
+	cr_expect_str_eq(config->imports[0].name, "b");
+	cr_expect_eq(config->imports[0].type, CONFIG_IMPORT_MESOS);
+	cr_expect_str_eq(config->imports[1].from, "/test/My App");
+	cr_expect_str_eq(config->imports[1].as, "/x/a");
+	config_unref(config);
+}
+
+Test(config, an_import_that_cannot_be_is_refused)
+{
+#define IMPORT(from, as) "type = nerve\nfrom = " from "\nas = " as "\n"
+	check_one("[import]\n" IMPORT("/a", "/b"), 1, "write [import NAME]");
+	check_one("[import a]\nfrom = /a\nas = /b\n", 1, "needs `type`");
+	check_one("[import a]\ntype = nerve\nas = /b\n", 1, "needs `from`");
+	check_one("[import a]\ntype = nerve\nfrom = /a\n", 1, "needs `as`");
+	check_one("[import a]\ntype = consul\nfrom = /a\nas = /b\n", 2, "registrar, serverset");
+	check_one("[import a]\n" IMPORT("/a/../b", "/b"), 3, "foreign path");
+	check_one("[import a]\n" IMPORT("a", "/b"), 3, "foreign path");
+	check_one("[import a]\n" IMPORT("/a", "/B"), 4, "path");
+	check_one("[import a]\n" IMPORT("/a", "/"), 4, "root");
+	check_one("[import a]\n" IMPORT("/a", "/b") "[import b]\n" IMPORT("/a", "/b/c"), 8,
+		"[import a] is at /b");
+	check_one("[import a]\n" IMPORT("/a", "/b/c") "[import b]\n" IMPORT("/a", "/b"), 8,
+		"[import a] is at /b/c");
+	check_one(COMPONENT ENDPOINT
+		"address = http://h:1/\n[import a]\n" IMPORT("/a", "/users/devteam/tomcat"),
+		14, "/users/devteam/tomcat/test1/components/n1");
+#undef IMPORT
+}

@@ -1,0 +1,20 @@
+/* What nerve (SmartStack) writes and synapse reads. */
+#include "lib/dialect/read_internal.h"
+
+void dialect_read_nerve(struct dialect_reading *reading)
+{
+	const json_t *json = reading->json;
+	const char *name = dialect_text(json, "name");
+	const char *host = dialect_text(json, "host");
+	int port = dialect_port(json_object_get(json, "port"));
+	if (!host || port == 0) {
+		dialect_unreadable(reading, "there is no host or no port");
+		return;
+	}
+	dialect_set_text(reading, "yarn:id", name ? name : reading->member->name);
+	dialect_add_endpoint(reading, NULL, "tcp", host, port);
+	dialect_set(reading, "nerve:weight", json_object_get(json, "weight"));
+	dialect_set(reading, "nerve:haproxy_server_options",
+		json_object_get(json, "haproxy_server_options"));
+	dialect_set_pairs(reading, "labels", json_object_get(json, "labels"));
+}

@@ -1,0 +1,285 @@
+#include "lib/dialect/read_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/path.h"
+#include "lib/base/quote.h"
+#include "lib/record/target.h"
+
+enum { PORT_MAX = 65535, SEQUENCE_DIGITS = 10 };
+
+#define MESOS_NODE "json.info_"
+#define MESOS_LEADER "leader"
+#define MESOS_OTHER "master-"
+#define SERVERSET_NODE "member_"
+
+static dialect_reader *const readers[] = {
+	[DIALECT_REGISTRAR] = dialect_read_registrar,
+	[DIALECT_SERVERSET] = dialect_read_serverset,
+	[DIALECT_CURATOR] = dialect_read_curator,
+	[DIALECT_SPRING] = dialect_read_curator,
+	[DIALECT_NERVE] = dialect_read_nerve,
+	[DIALECT_MESOS] = dialect_read_mesos,
+};
+
+/* ---- names ---- */
+
+/* The digits that the server has appended to a sequential node's name, or NULL. */
+static const char *sequence_of(const char *name)
+{
+	size_t len = strlen(name);
+	const char *digits = len > SEQUENCE_DIGITS ? name + len - SEQUENCE_DIGITS : NULL;
+	return digits && strspn(digits, "0123456789") == SEQUENCE_DIGITS ? digits : NULL;
+}
+
+static bool begins(const char *text, const char *start)
+{
+	return strncmp(text, start, strlen(start)) == 0;
+}
+
+static bool is_member(enum dialect_type type, const char *name)
+{
+	switch (type) {
+	case DIALECT_SERVERSET:
+		return begins(name, SERVERSET_NODE);
+	case DIALECT_MESOS:
+		return begins(name, MESOS_NODE) && sequence_of(name) == name + strlen(MESOS_NODE);
+	default:
+		return *name != '\0';
+	}
+}
+
+bool dialect_reads_group(enum dialect_type type)
+{
+	return type == DIALECT_REGISTRAR;
+}
+
+bool dialect_ranks(enum dialect_type type)
+{
+	return type == DIALECT_MESOS;
+}
+
+static int compare_entries(const void *a, const void *b)
+{
+	return strcmp(
+		((const struct dialect_entry *)a)->label, ((const struct dialect_entry *)b)->label);
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(
+		((const struct dialect_entry *)a)->name, ((const struct dialect_entry *)b)->name);
+}
+
+static size_t drop_repeated(struct dialect_entry *entries, size_t count)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < count; i++) {
+		if (kept == 0 || strcmp(entries[kept - 1].label, entries[i].label) != 0) {
+			entries[kept++] = entries[i];
+		}
+	}
+	return kept;
+}
+
+/* All names begin alike and end in ten digits: the first in the order of bytes leads. */
+static void rank(struct dialect_entry *entries, size_t count)
+{
+	qsort(entries, count, sizeof(*entries), compare_names);
+	for (size_t i = 0; i < count; i++) {
+		snprintf(entries[i].label, sizeof(entries[i].label), "%s%s",
+			i == 0 ? MESOS_LEADER : MESOS_OTHER,
+			i == 0 ? "" : sequence_of(entries[i].name));
+	}
+}
+
+size_t dialect_entries(
+	struct dialect_entry *entries, enum dialect_type type, char *const *names, size_t count)
+{
+	size_t members = 0;
+	for (size_t i = 0; i < count; i++) {
+		if (is_member(type, names[i])) {
+			entries[members].name = names[i];
+			dialect_label(entries[members++].label, names[i]);
+		}
+	}
+	if (dialect_ranks(type)) {
+		rank(entries, members);
+	}
+	qsort(entries, members, sizeof(*entries), compare_entries);
+	return drop_repeated(entries, members);
+}
+
+bool dialect_entry_name(char out[DIALECT_LABEL_SIZE], enum dialect_type type, const char *label)
+{
+	char name[DIALECT_LABEL_SIZE];
+	if (dialect_ranks(type) || !dialect_label_name(name, label) ||
+		!path_foreign_element_valid(name, strlen(name)) || !is_member(type, name)) {
+		return false;
+	}
+	strcpy(out, name);
+	return true;
+}
+
+/* ---- payloads ---- */
+
+json_t *dialect_json(const char *data, size_t len, struct err *err)
+{
+	json_error_t where;
+	json_t *json = json_loadb(data, len, JSON_DECODE_ANY, &where);
+	if (!json) {
+		err_set(err, BERTH_INVALID_RECORD, "no JSON: %s", where.text);
+	} else if (!json_is_object(json)) {
+		err_set(err, BERTH_INVALID_RECORD, "the JSON is no object");
+		json_decref(json);
+		json = NULL;
+	}
+	return json;
+}
+
+void dialect_unreadable(struct dialect_reading *reading, const char *what)
+{
+	err_set(&reading->err, BERTH_INVALID_RECORD, "%s", what);
+}
+
+const char *dialect_text(const json_t *object, const char *key)
+{
+	const char *text = json_string_value(json_object_get(object, key));
+	return text && *text ? text : NULL;
+}
+
+int dialect_port(const json_t *value)
+{
+	if (!value || json_is_null(value)) {
+		return 0;
+	}
+	const char *text = json_string_value(value);
+	json_int_t port = json_is_integer(value) ? json_integer_value(value) : 0;
+	if (text && *text && strlen(text) <= 5 && strspn(text, "0123456789") == strlen(text)) {
+		port = strtol(text, NULL, 10);
+	}
+	return port > 0 && port <= PORT_MAX ? (int)port : -1;
+}
+
+static bool is_record_api(const char *api)
+{
+	if (!api || !*api || strlen(api) > LIMIT_API_BYTES) {
+		return false;
+	}
+	for (const char *c = api; *c; c++) {
+		if ((unsigned char)*c <= ' ' || *c == 0x7f || strchr("\"<>", *c)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+void dialect_add_endpoint(struct dialect_reading *reading, const char *api, const char *protocol,
+	const char *host, int port)
+{
+	char digits[16];
+	struct record_target target;
+	const char *type = port > 0 ? "host/port" : "hostname";
+	snprintf(digits, sizeof(digits), "%d", port);
+	if (reading->err.code) {
+		return;
+	}
+	if (port < 0) {
+		dialect_unreadable(reading, "the port is no integer of 1 to 65535");
+		return;
+	}
+	json_t *address = port > 0 ? json_pack("{s:s, s:s}", "host", host, "port", digits)
+				   : json_pack("{s:s}", "hostname", host);
+	if (address && !record_target_read(&target, type, address)) {
+		err_set(&reading->err, BERTH_INVALID_RECORD, "%s is no host", quote_text(host).text);
+	}
+	json_t *addresses = json_pack("[o]", address);
+	if (record_add_endpoint_take(reading->record, "external",
+		    is_record_api(api) ? api : reading->member->service, protocol, type,
+		    addresses)) {
+		err_set(&reading->err, BERTH_FAILED, "no memory for a record");
+	}
+}
+
+void dialect_set(struct dialect_reading *reading, const char *name, const json_t *value)
+{
+	if (!value || json_is_null(value) || reading->err.code) {
+		return;
+	}
+	if (record_set_attribute_take(reading->record, name, json_deep_copy(value))) {
+		err_set(&reading->err, BERTH_INVALID_RECORD, "a record cannot hold %s",
+			quote_text(name).text);
+	}
+}
+
+void dialect_set_text(struct dialect_reading *reading, const char *name, const char *value)
+{
+	json_t *text = value ? json_string(value) : NULL;
+	dialect_set(reading, name, text);
+	json_decref(text);
+}
+
+void dialect_set_pairs(struct dialect_reading *reading, const char *prefix, const json_t *object)
+{
+	const char *key;
+	json_t *value;
+	json_object_foreach ((json_t *)object, key, value) {
+		char *name = NULL;
+		if (!json_is_string(value)) {
+			continue;
+		}
+		if (asprintf(&name, "%s.%s", prefix, key) < 0) {
+			err_set(&reading->err, BERTH_FAILED, "no memory for a record");
+			return;
+		}
+		dialect_set(reading, name, value);
+		free(name);
+	}
+}
+
+static void encode(struct dialect_reading *reading, char **ret_text, size_t *ret_len)
+{
+	struct err err = ERR_INIT;
+	if (!reading->err.code && record_encode(reading->record, ret_text, ret_len, &err)) {
+		err_set(&reading->err,
+			err.code == BERTH_FAILED ? BERTH_FAILED : BERTH_INVALID_RECORD, "%s",
+			err.msg);
+	}
+}
+
+static void read_json(
+	struct dialect_reading *reading, enum dialect_type type, char **ret_text, size_t *ret_len)
+{
+	const struct dialect_member *member = reading->member;
+	reading->record = record_create();
+	if (!reading->record) {
+		err_set(&reading->err, BERTH_FAILED, "no memory for a record");
+		return;
+	}
+	dialect_set_text(reading, "yarn:persistence", member->ephemeral ? "container" : "permanent");
+	dialect_set_text(reading, "dialect", dialect_name(type));
+	readers[type](reading);
+	encode(reading, ret_text, ret_len);
+	record_free(reading->record);
+}
+
+int dialect_read(char **ret_text, size_t *ret_len, enum dialect_type type,
+	const struct dialect_member *member, struct err *err)
+{
+	if (member->len == 0) {
+		return err_set(err, BERTH_NO_RECORD, "%s is empty", quote_text(member->name).text);
+	}
+	struct dialect_reading reading = { .member = member };
+	json_t *json = dialect_json(member->data, member->len, &reading.err);
+	if (json) {
+		reading.json = json;
+		read_json(&reading, type, ret_text, ret_len);
+		json_decref(json);
+	}
+	return reading.err.code
+		? err_set(err, reading.err.code, "%s is no member of %s: %s",
+			  quote_text(member->name).text, dialect_name(type), reading.err.msg)
+		: 0;
+}

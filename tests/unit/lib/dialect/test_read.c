@@ -1,0 +1,298 @@
+/* Nodes of other programs, as records. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/dialect/read.h"
+
+TestSuite(dialect_read);
+
+struct row {
+	enum dialect_type type;
+	const char *name;
+	const char *group; /* the group's own data, or NULL */
+	const char *data;
+	const char *record; /* what follows the type in the record; NULL: it cannot be read */
+	const char *why;    /* part of the message then */
+};
+
+#define ENDPOINT(api, protocol, host, port)                                                        \
+	"{\"api\":\"" api "\",\"addressType\":\"host/port\",\"protocol\":\"" protocol              \
+	"\",\"protocolType\":\"" protocol "\",\"addresses\":[{\"host\":\"" host                    \
+	"\",\"port\":\"" port "\"}]}"
+#define HOST(api, protocol, host)                                                                  \
+	"{\"api\":\"" api "\",\"addressType\":\"hostname\",\"protocol\":\"" protocol               \
+	"\",\"protocolType\":\"" protocol "\",\"addresses\":[{\"hostname\":\"" host "\"}]}"
+#define RECORD(external) "\"external\":[" external "],\"internal\":[]"
+
+#define SERVICE                                                                                     \
+	"{\"type\":\"service\",\"service\":{\"type\":\"service\",\"service\":{\"srvce\":\"_http\"," \
+	"\"proto\":\"_tcp\",\"port\":8080,\"ttl\":45}}}"
+#define FLAT_SERVICE                                                                               \
+	"{\"type\":\"service\",\"service\":{\"srvce\":\"_http\",\"proto\":\"_udp\",\"port\":53}}"
+#define HOST_RECORD                                                                                \
+	"{\"type\":\"load_balancer\",\"address\":\"10.9.8.7\",\"ttl\":25,\"load_balancer\":{"      \
+	"\"address\":\"10.9.8.7\",\"ports\":[8080]}}"
+#define HOST_TAIL                                                                                  \
+	",\"yarn:id\":\"web1\",\"yarn:persistence\":\"container\",\"dialect\":\"registrar\","      \
+	"\"yarn:hostname\":\"web1\",\"yarn:ip\":\"10.9.8.7\",\"registrar:type\":\"load_balancer\""
+
+#define MEMBER                                                                                     \
+	"{\"serviceEndpoint\":{\"host\":\"h\",\"port\":1},\"additionalEndpoints\":{\"http\":{"     \
+	"\"host\":\"h\",\"port\":2}},\"status\":\"ALIVE\",\"shard\":0,\"metadata\":{\"k\":\"v\"}}"
+#define MEMBER_TAIL                                                                                \
+	",\"yarn:id\":\"member_0000000007\",\"yarn:persistence\":\"container\","                   \
+	"\"dialect\":\"serverset\""
+
+#define URI_SPEC                                                                                   \
+	"{\"parts\":[{\"value\":\"scheme\",\"variable\":true},{\"value\":\"://\","                 \
+	"\"variable\":false},{\"value\":\"address\",\"variable\":true},{\"value\":\":\","          \
+	"\"variable\":false},{\"value\":\"port\",\"variable\":true}]}"
+#define INSTANCE                                                                                   \
+	"{\"name\":\"app\",\"id\":\"uuid\",\"address\":\"10.0.0.1\",\"port\":80,\"sslPort\":null," \
+	"\"payload\":null,\"registrationTimeUTC\":1700000000000,\"serviceType\":\"DYNAMIC\","      \
+	"\"uriSpec\":" URI_SPEC "}"
+#define INSTANCE_TAIL                                                                              \
+	",\"yarn:id\":\"uuid\",\"yarn:persistence\":\"container\",\"dialect\":\"curator\""
+#define SPRING_PAYLOAD(status)                                                                     \
+	"{\"@class\":\"org.springframework.cloud.zookeeper.discovery.ZookeeperInstance\","         \
+	"\"id\":\"application-1\",\"name\":\"app\",\"metadata\":{\"instance_status\":\"" status    \
+	"\"}}"
+#define SPRING(status)                                                                             \
+	"{\"name\":\"app\",\"id\":\"uuid\",\"address\":\"10.0.0.1\",\"port\":80,\"sslPort\":443,"  \
+	"\"payload\":" SPRING_PAYLOAD(status) "}"
+#define SPRING_TAIL(status)                                                                        \
+	INSTANCE_TAIL ",\"curator:name\":\"app\",\"curator:payload\":" SPRING_PAYLOAD(             \
+		status) ",\"metadata.instance_status\":\"" status "\""
+
+#define NERVE                                                                                      \
+	"{\"host\":\"1.2.3.4\",\"port\":3000,\"name\":\"i-1\",\"weight\":2,"                       \
+	"\"haproxy_server_options\":\"backup\",\"labels\":{\"az\":\"a\"}}"
+#define NERVE_TAIL ",\"yarn:persistence\":\"container\",\"dialect\":\"nerve\""
+
+#define MASTER                                                                                     \
+	"{\"address\":{\"hostname\":\"m1\",\"ip\":\"10.0.0.1\",\"port\":5050},\"capabilities\":["  \
+	"{\"type\":\"AGENT_UPDATE\"}],\"hostname\":\"m1\",\"id\":\"u1\",\"ip\":16777226,"          \
+	"\"pid\":\"master@10.0.0.1:5050\",\"port\":5050,\"version\":\"1.11.0\"}"
+#define OLD_MASTER                                                                                 \
+	"{\"hostname\":\"m1\",\"id\":\"u1\",\"ip\":16777226,\"pid\":\"master@10.0.0.1:5050\","     \
+	"\"port\":5050}"
+#define MASTER_RECORD                                                                              \
+	RECORD(ENDPOINT("web", "http", "10.0.0.1", "5050"))                                        \
+	",\"yarn:id\":\"u1\",\"yarn:persistence\":\"container\",\"dialect\":\"mesos\","            \
+	"\"yarn:hostname\":\"m1\",\"yarn:ip\":\"10.0.0.1\",\"mesos:pid\":\"master@10.0.0.1:5050\""
+
+#define READABLE(type, name, group, data, record)                                                  \
+	{                                                                                          \
+		type, name, group, data, record, NULL                                              \
+	}
+#define UNREADABLE(type, name, data, why)                                                          \
+	{                                                                                          \
+		type, name, NULL, data, NULL, why                                                  \
+	}
+
+static const struct row rows[] = {
+	READABLE(DIALECT_REGISTRAR, "web1", SERVICE, HOST_RECORD,
+		RECORD(ENDPOINT("http", "tcp", "10.9.8.7", "8080")) HOST_TAIL
+		",\"registrar:ttl\":25"),
+	READABLE(DIALECT_REGISTRAR, "web1", NULL, HOST_RECORD,
+		RECORD(ENDPOINT("web", "tcp", "10.9.8.7", "8080")) HOST_TAIL
+		",\"registrar:ttl\":25"),
+	READABLE(DIALECT_REGISTRAR, "web1", FLAT_SERVICE,
+		"{\"type\":\"load_balancer\",\"load_balancer\":{\"address\":\"10.9.8.7\"}}",
+		RECORD(ENDPOINT("http", "udp", "10.9.8.7", "53")) HOST_TAIL),
+	READABLE(DIALECT_REGISTRAR, "web1", "rubbish",
+		"{\"type\":\"load_balancer\",\"load_balancer\":{\"address\":\"10.9.8.7\"}}",
+		RECORD(HOST("web", "tcp", "10.9.8.7")) HOST_TAIL),
+	READABLE(DIALECT_REGISTRAR, "web1", NULL,
+		"{\"type\":\"load_balancer\",\"load_balancer\":{\"address\":\"10.9.8.7\","
+		"\"ports\":[1,\"2\"],\"ttl\":3},\"ttl\":4}",
+		RECORD(ENDPOINT("web", "tcp", "10.9.8.7", "1") "," ENDPOINT(
+			"web", "tcp", "10.9.8.7", "2")) HOST_TAIL ",\"registrar:ttl\":3"),
+	UNREADABLE(DIALECT_REGISTRAR, "web1", SERVICE, "service of its own"),
+	UNREADABLE(DIALECT_REGISTRAR, "web1", "{\"type\":\"host\",\"host\":{\"address\":null}}",
+		"no address"),
+	UNREADABLE(DIALECT_REGISTRAR, "web1", "{\"type\":\"host\",\"host\":{}}", "no address"),
+	UNREADABLE(DIALECT_REGISTRAR, "web1", "{\"type\":\"host\",\"host\":{\"address\":\"a b\"}}",
+		"is no host"),
+	UNREADABLE(DIALECT_REGISTRAR, "web1",
+		"{\"type\":\"host\",\"host\":{\"address\":\"10.0.0.1\",\"ports\":[null]}}", "port"),
+	UNREADABLE(DIALECT_REGISTRAR, "web1",
+		"{\"type\":\"host\",\"host\":{\"address\":\"10.0.0.1\",\"ports\":[65536]}}", "port"),
+	UNREADABLE(DIALECT_REGISTRAR, "web1", "{\"address\":\"10.0.0.1\"}", "no address"),
+
+	READABLE(DIALECT_SERVERSET, "member_0000000007", NULL, MEMBER,
+		RECORD(ENDPOINT("web", "tcp", "h", "1") "," ENDPOINT("http", "tcp", "h", "2"))
+			MEMBER_TAIL
+		",\"serverset:status\":\"ALIVE\",\"serverset:shard\":0,\"metadata.k\":\"v\""),
+	READABLE(DIALECT_SERVERSET, "member_0000000007", NULL,
+		"{\"serviceEndpoint\":{\"host\":\"h\",\"port\":1},\"additionalEndpoints\":{}}",
+		RECORD(ENDPOINT("web", "tcp", "h", "1")) MEMBER_TAIL),
+	READABLE(DIALECT_SERVERSET, "member_0000000007", NULL,
+		"{\"serviceEndpoint\":{\"host\":\"h\",\"port\":1},\"status\":\"DEAD\"}",
+		RECORD("") MEMBER_TAIL ",\"serverset:status\":\"DEAD\""),
+	UNREADABLE(DIALECT_SERVERSET, "member_0000000007",
+		"{\"serviceEndpoint\":{\"host\":\"h\",\"port\":0}}", "port"),
+	UNREADABLE(DIALECT_SERVERSET, "member_0000000007", "{\"serviceEndpoint\":7}",
+		"no serviceEndpoint"),
+
+	READABLE(DIALECT_CURATOR, "uuid", NULL, INSTANCE,
+		RECORD(ENDPOINT("app", "tcp", "10.0.0.1", "80")) INSTANCE_TAIL
+		",\"curator:name\":\"app\",\"curator:serviceType\":\"DYNAMIC\","
+		"\"curator:registrationTimeUTC\":1700000000000,\"curator:uriSpec\":" URI_SPEC),
+	READABLE(DIALECT_CURATOR, "uuid", NULL,
+		"{\"name\":\"my app\",\"address\":\"h\",\"port\":\"80\",\"unknown\":[1]}",
+		RECORD(ENDPOINT("web", "tcp", "h", "80")) INSTANCE_TAIL
+		",\"curator:name\":\"my app\""),
+	READABLE(DIALECT_CURATOR, "uuid", NULL, SPRING("UP"),
+		RECORD(ENDPOINT("app", "tcp", "10.0.0.1", "80") "," ENDPOINT(
+			"app", "tls", "10.0.0.1", "443")) SPRING_TAIL("UP")),
+	READABLE(DIALECT_CURATOR, "uuid", NULL, SPRING("OUT_OF_SERVICE"),
+		RECORD("") SPRING_TAIL("OUT_OF_SERVICE")),
+	READABLE(DIALECT_CURATOR, "uuid", NULL, "{\"address\":\"h\",\"port\":80,\"enabled\":false}",
+		RECORD("") INSTANCE_TAIL),
+	UNREADABLE(DIALECT_CURATOR, "uuid", "{\"name\":\"app\",\"port\":80}", "no address"),
+	UNREADABLE(DIALECT_CURATOR, "uuid", "{\"address\":\"h\",\"port\":80.5}", "port"),
+
+	READABLE(DIALECT_NERVE, "i-1_0000000001", NULL, NERVE,
+		RECORD(ENDPOINT("web", "tcp", "1.2.3.4",
+			"3000")) ",\"yarn:id\":\"i-1\"" NERVE_TAIL
+				 ",\"nerve:weight\":2,\"nerve:haproxy_server_options\":\"backup\","
+				 "\"labels.az\":\"a\""),
+	READABLE(DIALECT_NERVE, "i-1_0000000001", NULL, "{\"host\":\"::1\",\"port\":3000}",
+		RECORD(ENDPOINT(
+			"web", "tcp", "::1", "3000")) ",\"yarn:id\":\"i-1_0000000001\"" NERVE_TAIL),
+	UNREADABLE(DIALECT_NERVE, "i-1_0000000001", "{\"host\":\"h\"}", "no port"),
+
+	READABLE(DIALECT_MESOS, "json.info_0000000003", NULL, MASTER,
+		MASTER_RECORD ",\"mesos:version\":\"1.11.0\""),
+	READABLE(DIALECT_MESOS, "json.info_0000000003", NULL, OLD_MASTER, MASTER_RECORD),
+	UNREADABLE(DIALECT_MESOS, "json.info_0000000003", "{\"pid\":\"x\"}", "no address"),
+
+	UNREADABLE(DIALECT_NERVE, "n", "10.0.0.1:80", "no JSON"),
+	UNREADABLE(DIALECT_NERVE, "n", "[]", "no object"),
+	UNREADABLE(DIALECT_NERVE, "n", "{\"host\":\"h\\u0000\",\"port\":1}", "no JSON"),
+	UNREADABLE(DIALECT_NERVE, "n", "{\"host\":\"\xff\",\"port\":1}", "no JSON"),
+};
+
+static int read_row(const struct row *row, char **ret_text, struct err *err)
+{
+	const struct dialect_member member = {
+		.service = "web",
+		.name = row->name,
+		.ephemeral = true,
+		.data = row->data,
+		.len = strlen(row->data),
+		.group_data = row->group,
+		.group_len = row->group ? strlen(row->group) : 0,
+	};
+	size_t len = 0;
+	int code = dialect_read(ret_text, &len, row->type, &member, err);
+	cr_assert(code || len == strlen(*ret_text));
+	return code;
+}
+
+static void check_readable(const struct row *row)
+{
+	struct err err = ERR_INIT;
+	char *text = NULL;
+	char *expected = NULL;
+	cr_assert_eq(read_row(row, &text, &err), 0, "%s: %s", row->data, err.msg);
+	cr_assert(asprintf(&expected, "{\"type\":\"JSONServiceRecord\",%s}", row->record) > 0);
+	cr_assert_str_eq(text, expected, "%s\n%s", text, expected);
+	free(expected);
+	free(text);
+}
+
+static void check_unreadable(const struct row *row)
+{
+	struct err err = ERR_INIT;
+	char *text = NULL;
+	cr_assert_eq(read_row(row, &text, &err), BERTH_INVALID_RECORD, "%s: %s", row->data, text);
+	cr_assert_null(text);
+	cr_assert_not_null(strstr(err.msg, row->why), "%s: %s", row->data, err.msg);
+	cr_assert_eq(read_row(row, &text, NULL), BERTH_INVALID_RECORD);
+}
+
+Test(dialect_read, each_scheme_gives_its_record_byte_by_byte)
+{
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		if (rows[i].record) {
+			check_readable(&rows[i]);
+		} else {
+			check_unreadable(&rows[i]);
+		}
+	}
+}
+
+Test(dialect_read, an_empty_node_is_no_record)
+{
+	const struct row row = UNREADABLE(DIALECT_REGISTRAR, "below", "", NULL);
+	struct err err = ERR_INIT;
+	char *text = NULL;
+	cr_assert_eq(read_row(&row, &text, &err), BERTH_NO_RECORD);
+}
+
+Test(dialect_read, a_node_that_stays_is_a_permanent_record)
+{
+	static const char data[] = "{\"host\":\"h\",\"port\":1}";
+	const struct dialect_member member = {
+		.service = "web", .name = "n", .data = data, .len = strlen(data)
+	};
+	struct err err = ERR_INIT;
+	char *text = NULL;
+	size_t len = 0;
+	cr_assert_eq(dialect_read(&text, &len, DIALECT_NERVE, &member, &err), 0, "%s", err.msg);
+	cr_assert_not_null(strstr(text, "\"yarn:persistence\":\"permanent\""), "%s", text);
+	free(text);
+}
+
+/* ---- names ---- */
+
+/* `expected`: labels and names in turns, NULL at the end. */
+static void check_entries(
+	enum dialect_type type, char *const names[], size_t count, const char *const expected[])
+{
+	struct dialect_entry entries[8];
+	size_t found = dialect_entries(entries, type, names, count);
+	for (size_t i = 0; i < found; i++) {
+		cr_assert_not_null(expected[2 * i], "%s", entries[i].label);
+		cr_assert_str_eq(entries[i].label, expected[2 * i]);
+		cr_assert_str_eq(entries[i].name, expected[2 * i + 1]);
+	}
+	cr_assert_null(expected[2 * found], "%s is missing", expected[2 * found]);
+}
+
+Test(dialect_read, a_serverset_has_members_and_weights)
+{
+	char *const names[] = { "vector_0000000001", "member_0000000010", "member_0000000002" };
+	static const char *const expected[] = { "member--0000000002", "member_0000000002",
+		"member--0000000010", "member_0000000010", NULL };
+	check_entries(DIALECT_SERVERSET, names, 3, expected);
+}
+
+Test(dialect_read, the_lowest_of_the_masters_leads)
+{
+	char *const names[] = { "log_replicas", "json.info_0000000012", "json.info_0000000009",
+		"info_0000000001", "json.info_0000000010", "json.info_", "json.info_00000000011" };
+	static const char *const expected[] = { "leader", "json.info_0000000009",
+		"master-0000000010", "json.info_0000000010", "master-0000000012",
+		"json.info_0000000012", NULL };
+	static const char *const none[] = { NULL };
+	check_entries(DIALECT_MESOS, names, 7, expected);
+	check_entries(DIALECT_MESOS, names, 1, none);
+}
+
+Test(dialect_read, a_label_alone_tells_most_names)
+{
+	char name[DIALECT_LABEL_SIZE];
+	cr_assert(dialect_entry_name(name, DIALECT_SERVERSET, "member--0000000002"));
+	cr_assert_str_eq(name, "member_0000000002");
+	cr_assert_not(dialect_entry_name(name, DIALECT_SERVERSET, "vector--0000000002"));
+	cr_assert_not(dialect_entry_name(name, DIALECT_MESOS, "leader"));
+	cr_assert_not(dialect_entry_name(name, DIALECT_NERVE, "x---2e---2e"));
+	cr_assert_not(dialect_entry_name(name, DIALECT_NERVE, "a---2fb"));
+	cr_assert_not(
+		dialect_entry_name(name, DIALECT_NERVE, "h----0123456789abcdef0123456789abcdef"));
+}
