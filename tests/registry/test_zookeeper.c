@@ -252,6 +252,24 @@ Test(zookeeper, a_frozen_worker_is_replaced_while_its_session_lives)
 	client_close(registry);
 }
 
+Test(zookeeper, the_session_of_a_frozen_worker_ends_when_the_registry_is_closed)
+{
+	/* Half of the time for the frozen worker, the rest for another one. */
+	const struct registry_options options = { .url = zookeeper_server_url(server),
+		.session_timeout_ms = SAFE_MS,
+		.close_timeout_ms = 8000,
+		.on_state = on_state,
+		.on_log = on_log,
+		.context = &diary };
+	struct registry *registry = client_open_with(&options);
+	client_wait_state(registry, REGISTRY_CONNECTED);
+	put(registry, "tomcat");
+	kill(worker_pid(), SIGSTOP);
+	client_close(registry);
+	cr_assert_eq(worker_pid(), 0, "no worker is left");
+	await_owner(0, 0);
+}
+
 /* A worker that says something no worker says, and then nothing. */
 static void make_babbler(const char *path)
 {

@@ -282,12 +282,20 @@ static bool drain_until_end(struct zk_worker_process *worker, int timeout_ms)
 	return false;
 }
 
-void zk_worker_process_close(struct zk_worker_process *worker, int timeout_ms)
+bool zk_worker_process_close(struct zk_worker_process *worker, int timeout_ms)
 {
 	if (send_close(worker) && drain_until_end(worker, timeout_ms)) {
 		stop_talking(worker);
 		forget(worker);
-		return;
+		return true;
 	}
 	zk_worker_process_end(worker);
+	return false;
+}
+
+bool zk_worker_process_wait(struct zk_worker_process *worker, int timeout_ms)
+{
+	struct pollfd pollfd = { .fd = worker->fd, .events = POLLIN };
+	return timeout_ms > 0 && poll(&pollfd, 1, timeout_ms) > 0 &&
+		zk_worker_process_receive(worker) == 0;
 }

@@ -52,7 +52,13 @@ int zk_worker_process_receive(struct zk_worker_process *worker);
  */
 void zk_worker_process_end(struct zk_worker_process *worker);
 
-/* Lets the worker end its session, for `timeout_ms` at most, then ends it. */
-void zk_worker_process_close(struct zk_worker_process *worker, int timeout_ms);
+/*
+ * Lets the worker end its session, for `timeout_ms` at most, then ends it. False when the worker
+ * has not ended in that time: the session may still be there.
+ */
+bool zk_worker_process_close(struct zk_worker_process *worker, int timeout_ms);
+
+/* Waits for a frame of the worker: false after `timeout_ms`, or when the worker is gone. */
+bool zk_worker_process_wait(struct zk_worker_process *worker, int timeout_ms);
 
 #endif

@@ -131,12 +131,9 @@ static bool attempt_failed(struct registry_zk *zk, const char *why)
 	return news || (zk->attempts & (zk->attempts - 1)) == 0;
 }
 
-static void start_worker(struct registry_zk *zk)
+/* A worker that goes on with the session, if there is one. */
+static int spawn_worker(struct registry_zk *zk, struct err *err)
 {
-	struct err err = ERR_INIT;
-	if (zk->not_before_ms != 0) {
-		try_credential_again(zk);
-	}
 	struct zk_hello hello = {
 		.servers = zk->servers,
 		.addresses = zk->addresses ? zk->addresses : "",
@@ -148,9 +145,20 @@ static void start_worker(struct registry_zk *zk)
 		.tls = zk->tls ? TLS_FILES : "",
 	};
 	memcpy(hello.session_password, zk->session.password, sizeof(hello.session_password));
+	int code = zk_worker_process_start(&zk->worker, &hello, err);
+	explicit_bzero(&hello, sizeof(hello));
+	return code;
+}
+
+static void start_worker(struct registry_zk *zk)
+{
+	struct err err = ERR_INIT;
+	if (zk->not_before_ms != 0) {
+		try_credential_again(zk);
+	}
 	zk->restart_at_ms = INT64_MAX;
 	zk->stuck_at_ms = zk->now_ms + BEGIN_MS;
-	zk->no_worker = zk_worker_process_start(&zk->worker, &hello, &err) < 0;
+	zk->no_worker = spawn_worker(zk, &err) < 0;
 	if (zk->no_worker) {
 		attempt_failed(zk, err.msg);
 		if (warning_due(zk)) {
@@ -162,7 +170,6 @@ static void start_worker(struct registry_zk *zk)
 	} else {
 		poll_worker(zk, EPOLL_CTL_ADD, false);
 	}
-	explicit_bzero(&hello, sizeof(hello));
 }
 
 /*
@@ -337,11 +344,47 @@ static int zk_open(struct registry_backend **ret_backend, const char *rest,
 	return 0;
 }
 
+/* The state that the worker has told last; 0 while it has told none. */
+static int read_session_state(struct zk_worker_process *worker)
+{
+	int state = 0;
+	struct zk_frame frame;
+	long len;
+	while ((len = zk_frame_next(&frame, worker->in.data, worker->in.len)) > 0) {
+		struct zk_session session;
+		if (zk_session_decode(&session, &frame) == 0) {
+			state = (int)session.state;
+		}
+		buffer_consume(&worker->in, (size_t)len);
+	}
+	return len < 0 ? (int)ZK_SESSION_EXPIRED : state;
+}
+
+/* The worker that had the session was frozen: another one goes on with it, and ends it. */
+static void close_with_another_worker(struct registry_zk *zk, int64_t until_ms)
+{
+	struct err err = ERR_INIT;
+	int state = 0;
+	if (spawn_worker(zk, &err)) {
+		return; /* the session ends by itself */
+	}
+	while ((state == 0 || state == ZK_SESSION_CONNECTING) &&
+		zk_worker_process_wait(&zk->worker, (int)(until_ms - clock_monotonic_ms()))) {
+		state = read_session_state(&zk->worker);
+	}
+	if (state == ZK_SESSION_CONNECTED) {
+		int64_t left_ms = until_ms - clock_monotonic_ms();
+		zk_worker_process_close(&zk->worker, left_ms > 0 ? (int)left_ms : 0);
+	}
+}
+
 static void zk_close(struct registry_backend *backend)
 {
 	struct registry_zk *zk = zk_of(backend);
-	if (zk->contact != REGISTRY_ZK_NONE) {
-		zk_worker_process_close(&zk->worker, zk->close_timeout_ms);
+	int64_t until_ms = clock_monotonic_ms() + zk->close_timeout_ms;
+	if (zk->contact != REGISTRY_ZK_NONE &&
+		!zk_worker_process_close(&zk->worker, zk->close_timeout_ms / 2)) {
+		close_with_another_worker(zk, until_ms);
 	}
 	zk_free(zk);
 }
