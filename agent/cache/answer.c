@@ -11,8 +11,8 @@
 
 /*
  * Answers: ready bodies over entries, and the lookups that wait for one. The cache makes an answer
- * when a client asks, keeps it while its content is unchanged, and dropped by the entry that
- * changes. Each filter has an answer of its own.
+ * when a client asks and keeps it until an entry of it changes. Each filter has an answer of its
+ * own.
  */
 
 enum {

@@ -1,6 +1,6 @@
 /*
- * Curator's x-discovery, and Spring Cloud ZooKeeper, which is Curator's with a payload of its own: one
- * ephemeral node an instance, named by its id, below container nodes. Readers watch the list of
+ * Curator's x-discovery, and Spring Cloud ZooKeeper, which is Curator's with a payload of its own:
+ * one ephemeral node an instance, named by its id, below container nodes. Readers watch the list of
  * children, so a node that changes is deleted and made again.
  */
 #include "lib/dialect/write.h"

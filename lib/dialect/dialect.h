@@ -52,8 +52,8 @@ struct dialect_address {
 };
 
 /*
- * What one section [dialect NAME] says, and where the component is now. All borrowed. A text is ""
- * when it is not set, a number that may be left out is -1.
+ * The settings of one section [dialect NAME], and the component's present place. All borrowed. A
+ * text is "" when it is not set, a number that may be left out is -1.
  */
 struct dialect_instance {
 	enum dialect_type type;
@@ -144,8 +144,8 @@ int dialect_write(struct dialect_nodes *ret_nodes, const struct dialect_instance
 void dialect_nodes_finish(struct dialect_nodes *nodes);
 
 /*
- * Whether both data tell of the same instance, so that the node of one may be a predecessor's of
- * the other: the same address and port, whatever else they say.
+ * True when both data belong to the same instance, so that the node of one may be a predecessor's
+ * of the other: they have the same address and port.
  */
 bool dialect_same_instance(
 	enum dialect_type type, const char *a, size_t a_len, const char *b, size_t b_len);

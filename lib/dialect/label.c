@@ -28,7 +28,7 @@ static bool is_escaped(const char *name, size_t at)
 	return !is_plain(name[at]) && !((name[at] == '-' || name[at] == '_') && is_inside(name, at));
 }
 
-/* What stands for `name[at]` in the label. */
+/* Writes the characters for `name[at]` in the label. */
 static int write_byte(char out[8], const char *name, size_t at)
 {
 	bool is_x = at == 0 && name[0] == START[0] && name[1] != '\0' && is_escaped(name, 1);
@@ -62,7 +62,7 @@ void dialect_label(char out[DIALECT_LABEL_SIZE], const char *name)
 	out[used] = '\0';
 }
 
-/* The byte that stands at *label, which moves behind it; -1: none does. */
+/* The byte at *label, which moves behind it; -1: there is none. */
 static int read_byte(const char **label)
 {
 	const char *at = *label;
@@ -96,7 +96,7 @@ bool dialect_label_name(char out[DIALECT_LABEL_SIZE], const char *label)
 		name[used++] = (char)byte;
 	}
 	name[used] = '\0';
-	/* One name has one label: what another spelling of it would mean is no name's. */
+	/* One name has one label: another spelling is no label of the name. */
 	dialect_label(again, name);
 	if (strcmp(again, label) != 0) {
 		return false;

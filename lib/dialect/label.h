@@ -3,10 +3,10 @@
  *
  * A name that is a valid element stays as it is. In any other:
  *
- *   _ between two of a-z and 0-9     becomes --       member_0000000007   member--0000000007
+ *   _ between two of a-z and 0-9     becomes --      member_0000000007  member--0000000007
  *   any other byte but a-z, 0-9, and
- *   a - between two of these         becomes ---XX    10.0.0.1:80         10---2e0---2e0---2e1---3a80
- *   the same at the start            becomes x---XX   _web                x---5fweb
+ *   a - between two of these         becomes ---XX   10.0.0.1:80        10---2e0---2e0---2e1---3a80
+ *   the same at the start            becomes x---XX  _web               x---5fweb
  *
  * XX are two lower-case hexadecimal digits. An x before an escaped byte at the start of a name is
  * escaped too, so that no two names have one label. A name whose label would exceed 63 bytes

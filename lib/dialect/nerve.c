@@ -1,6 +1,7 @@
 /*
- * nerve, the writing side of SmartStack: a sequential node named after the instance, whose data change in
- * place. With path encoding the name itself carries the data, so a change is another node.
+ * nerve, the writing side of SmartStack: a sequential node named after the instance, whose data
+ * change in place. With path encoding the name itself carries the data, so a change is another
+ * node.
  */
 #include <stdlib.h>
 #include <string.h>

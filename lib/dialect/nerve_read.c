@@ -1,4 +1,4 @@
-/* What nerve (SmartStack) writes and synapse reads. */
+/* The nodes that nerve (SmartStack) writes and synapse reads. */
 #include "lib/dialect/read_internal.h"
 
 void dialect_read_nerve(struct dialect_reading *reading)

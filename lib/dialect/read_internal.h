@@ -1,6 +1,4 @@
-/*
- * What the read halves of the dialects share; nobody else includes it.
- */
+/* Inside the read halves of the dialects; no other file includes this. */
 #ifndef LIB_DIALECT_READ_INTERNAL_H
 #define LIB_DIALECT_READ_INTERNAL_H
 
@@ -8,10 +6,7 @@
 
 #include "lib/dialect/read.h"
 
-/*
- * A record that is being made. The first thing that goes wrong stays in `err`; what follows does
- * nothing.
- */
+/* A record that is being made. The first mistake stays in `err`; the calls behind it do nothing. */
 struct dialect_reading {
 	const struct dialect_member *member;
 	const json_t *json; /* the member's data: an object */
@@ -29,7 +24,7 @@ dialect_reader dialect_read_mesos;
 /* Text as an object, a new reference; NULL when it is none. */
 json_t *dialect_json(const char *data, size_t len, struct err *err);
 
-/* The data are not what the scheme says; `what` names what is wrong. */
+/* The data do not follow the scheme; `what` names the mistake. */
 void dialect_unreadable(struct dialect_reading *reading, const char *what);
 
 /* A member of an object that is a string and not empty; NULL when it is none. Borrowed. */

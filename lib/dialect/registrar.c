@@ -1,9 +1,10 @@
 /*
- * Registrar's scheme, for Binder: the domain's labels in reverse order are a path; a host record below it
- * and one at each alias, ephemeral; the service record is the data of the domain's own node.
+ * Registrar's scheme, for Binder: the domain's labels in reverse order are a path; a host record
+ * below it and one at each alias, ephemeral; the service record is the data of the domain's own
+ * node.
  *
- * Binder ends when an address is anything but an IPv4 literal or a number is none, so such a node is
- * never written.
+ * Binder ends when an address is anything but an IPv4 literal or a number is none, so such a node
+ * is never written.
  */
 #include <arpa/inet.h>
 #include <ctype.h>

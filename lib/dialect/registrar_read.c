@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* What a service record says of all hosts below it. */
+/* The service record's settings for all hosts below it. */
 struct service {
 	const char *name;     /* "http" of "_http"; or NULL */
 	const char *protocol; /* "tcp" of "_tcp" */

@@ -1,6 +1,7 @@
 /*
- * ServerSet, of Finagle and Aurora: members are sequential nodes. A reader keeps what it has read of a
- * member for as long as the node is there, so a change is another member, and then the end of the first.
+ * ServerSet, of Finagle and Aurora: members are sequential nodes. A reader keeps what it has read
+ * of a member for as long as the node is there, so a change is another member, and then the end of
+ * the first.
  */
 #include "lib/dialect/write.h"
 

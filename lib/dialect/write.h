@@ -1,10 +1,16 @@
-/* The write halves of the dialects, for dialect.c: one function a scheme, and the parts that they share. */
+/*
+ * The write halves of the dialects, for dialect.c: one function a scheme, and the parts that they
+ * share.
+ */
 #ifndef LIB_DIALECT_WRITE_H
 #define LIB_DIALECT_WRITE_H
 
 #include "lib/dialect/dialect.h"
 
-/* Each appends the nodes of the instance; as dialect_write(). What was appended stays after an error. */
+/*
+ * Each appends the nodes of the instance; as dialect_write(). Nodes that were appended stay after
+ * an error.
+ */
 int dialect_yarn_write(struct dialect_nodes *nodes, const struct dialect_instance *instance,
 	struct err *err) ERR_REQUIRED(3);
 int dialect_registrar_write(struct dialect_nodes *nodes, const struct dialect_instance *instance,
@@ -19,8 +25,8 @@ int dialect_nerve_write(struct dialect_nodes *nodes, const struct dialect_instan
 
 /*
  * Appends a node like `node`, which has no path and no data yet: at "/" and the foreign path that
- * `format` makes, with the JSON `data`. Takes the reference to `data`; NULL stands for JSON that could
- * not be made.
+ * `format` makes, with the JSON `data`. Takes the reference to `data`; NULL means that there was no
+ * memory for the JSON.
  */
 int dialect_add_node_take(struct dialect_nodes *nodes, const struct dialect_node *node,
 	json_t *data, struct err *err, const char *format, ...)

@@ -10,8 +10,8 @@
  *     deeper         absent
  *     writes at and below `as` are refused
  *
- * So watches, caches, searches and streams see ordinary nodes and know of no dialect. A call may need
- * more than the member's node; that is read before it, one after another:
+ * So watches, caches, searches and streams see ordinary nodes and know of no dialect. A call may
+ * need more than the member's node; that is read before it, one after another:
  *
  *     NAMES --(the label means a name)--> GROUP --(Registrar's service record)--> NODE --> done
  *
