@@ -8,7 +8,7 @@ import unittest
 import uuid
 
 from berth import exists, wait_until
-from lifecycle import Directory, LifeTest, on_both
+from lifecycle import Directory, LifeTest, Server, on_both
 from zk_client import ZkClient, ZkError
 
 
@@ -326,6 +326,40 @@ class DialectTest(LifeTest):
 
 
 on_both(globals(), DialectTest)
+
+
+class LostSession(LifeTest):
+    """Only a server has sessions that end before their process."""
+
+    registry_kind = Server
+
+    def test_the_next_session_has_each_node_once(self):
+        top = f"/t{uuid.uuid4().hex}"
+        agent = self.web_agent(extra={
+            "endpoint http": {"api": "http", "protocol": "http", "address_type": "host/port", "address": "10.9.8.7:8080"},
+            "dialect members": {"type": "serverset", "endpoint": "http", "path": f"{top}/members"},
+            "dialect spring": {"type": "spring", "endpoint": "http", "base": top, "service": "spring", "instance_id": "i1"},
+        }).start()
+        tree = Tree(self)
+
+        def is_complete():
+            return sorted(path.split("/")[1] for path in tree.leaves(top)) == ["members", "spring"]
+
+        wait_until(is_complete, "both nodes are there")
+        before = tree.leaves(top)
+        text = (agent.folder / "state" / "session").read_text()
+        session = json.loads(text.split("\n", 1)[1])["session"]
+
+        def has_another():
+            if agent.status()["registry"]["session"] not in ("", session["id"]):
+                return True
+            # The agent may take it back between the other client's connect and its close.
+            self.server.probe("kill-session", session["id"], session["password"])
+            return False
+
+        wait_until(has_another, "the agent has another session")
+        wait_until(is_complete, "each node is there once")
+        wait_until(lambda: not set(before) & {path for path in tree.leaves(top) if "members" in path}, "the member has another number")
 
 
 if __name__ == "__main__":
