@@ -41,6 +41,7 @@ FAMILIES = {
     "berth_dns_forwarded_total": ("counter", set()),
     "berth_dns_truncated_total": ("counter", set()),
     "berth_dns_dropped_total": ("counter", set()),
+    "berth_dialect_registered": ("gauge", {"dialect"}),
     "berth_output_current": ("gauge", {"output"}),
     "berth_output_instances": ("gauge", {"output"}),
     "berth_output_writes_total": ("counter", {"output"}),
@@ -121,7 +122,10 @@ class Metrics(AgentTest):
 
     def setUp(self):
         super().setUp()
-        self.server = self.web_agent(extra={"output o": {"from": "/users", "format": "env", "path": self.folder / "o"}})
+        self.server = self.web_agent(extra={
+            "output o": {"from": "/users", "format": "env", "path": self.folder / "o"},
+            "dialect d": {"type": "serverset", "path": "/servers"},
+        })
         self.server.start()
         self.server.wait_state("registered")
 
