@@ -1,0 +1,232 @@
+#include "tests/sim/events.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/sim/sim.h"
+
+enum { MOST_IN_A_STORM = 7, STORM_MS = 60 * SIM_SECOND, MOST_CALM_MS = 200 * SIM_SECOND };
+
+static const char *const paths[] = {
+	"/users/joe/web/prod/components/c0",
+	"/users/joe/web/prod/components/c1",
+	"/users/joe/web/prod/components/c2",
+	"/services/leader",
+	"/services/other",
+};
+
+static const struct {
+	const char *name;
+	unsigned weight;
+	int64_t most_ms;
+} kinds[EVENT_KINDS] = {
+	[EVENT_START] = { "start", 0, 0 }, /* follows what ends an agent */
+	[EVENT_STOP] = { "stop", 2, 0 },
+	[EVENT_KILL] = { "kill", 3, 0 },
+	[EVENT_UPGRADE] = { "upgrade", 3, 0 },
+	[EVENT_RELOAD] = { "reload", 4, 0 },
+	[EVENT_HEALTH] = { "health", 8, 0 },
+	[EVENT_CUT] = { "cut", 6, 40 * SIM_SECOND },
+	[EVENT_BREAK_AFTER_CHANGE] = { "break-after-change", 4, 0 },
+	[EVENT_EXPIRE] = { "expire", 3, 0 },
+	[EVENT_SLOW] = { "slow", 2, 60 * SIM_SECOND },
+	[EVENT_REFUSE] = { "refuse", 2, 30 * SIM_SECOND },
+	[EVENT_STRANGER_WRITES] = { "stranger-writes", 4, 0 },
+	[EVENT_STRANGER_DELETES] = { "stranger-deletes", 5, 0 },
+	[EVENT_WALL_CLOCK_JUMPS] = { "wall-clock-jumps", 1, 0 },
+};
+
+const char *event_name(enum event_kind kind)
+{
+	return kinds[kind].name;
+}
+
+/* ---- the list ---- */
+
+static void add(struct events *events, const struct event *event)
+{
+	if ((events->count & (events->count - 1)) == 0) {
+		size_t room = events->count ? 2 * events->count : 1;
+		events->items = realloc(events->items, room * sizeof(*events->items));
+	}
+	events->items[events->count++] = *event;
+}
+
+static enum event_kind draw_kind(struct sim_random *random)
+{
+	unsigned total = 0;
+	for (int i = 0; i < EVENT_KINDS; i++) {
+		total += kinds[i].weight;
+	}
+	unsigned left = (unsigned)sim_below(random, total);
+	int kind = 0;
+	while (left >= kinds[kind].weight) {
+		left -= kinds[kind++].weight;
+	}
+	return (enum event_kind)kind;
+}
+
+static void draw(struct events *events, struct sim_random *random, int64_t at_ms)
+{
+	struct event event = { .at_ms = at_ms,
+		.kind = draw_kind(random),
+		.agent = (int)sim_below(random, SIM_AGENTS),
+		.choice = sim_below(random, 1000),
+		.is_first_half = sim_chance(random, 50) };
+	event.for_ms = 1 + (int64_t)sim_below(random, (uint64_t)kinds[event.kind].most_ms + 1);
+	add(events, &event);
+	struct event after = event;
+	after.at_ms += (int64_t)sim_below(random, 40 * SIM_SECOND);
+	if (event.kind == EVENT_KILL || event.kind == EVENT_STOP) {
+		after.kind = EVENT_START;
+		add(events, &after);
+	} else if (event.kind == EVENT_HEALTH && sim_chance(random, 70)) {
+		after.choice = SIM_WORKS;
+		add(events, &after);
+	} else if (event.kind == EVENT_STRANGER_WRITES && sim_chance(random, 70)) {
+		after.kind = EVENT_STRANGER_DELETES;
+		add(events, &after);
+	}
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct event *first = a;
+	const struct event *second = b;
+	if (first->at_ms != second->at_ms) {
+		return first->at_ms < second->at_ms ? -1 : 1;
+	}
+	return memcmp(&first->agent, &second->agent, sizeof(first->agent));
+}
+
+void events_create(struct events *events, uint64_t seed, int64_t length_ms)
+{
+	struct sim_random random;
+	sim_random_init(&random, seed, 4);
+	*events = (struct events){ 0 };
+	for (int agent = 0; agent < SIM_AGENTS; agent++) {
+		const struct event start = { .at_ms = (int64_t)sim_below(&random, SIM_SECOND),
+			.kind = EVENT_START,
+			.agent = agent };
+		add(events, &start);
+	}
+	int64_t at_ms = 0;
+	while ((at_ms += (int64_t)sim_below(&random, MOST_CALM_MS)) < length_ms) {
+		uint64_t count = 1 + sim_below(&random, MOST_IN_A_STORM);
+		int64_t within_ms = sim_chance(&random, 30) ? 100 : STORM_MS;
+		for (uint64_t i = 0; i < count; i++) {
+			draw(events, &random,
+				at_ms + (int64_t)sim_below(&random, (uint64_t)within_ms));
+		}
+		at_ms += within_ms;
+	}
+	qsort(events->items, events->count, sizeof(*events->items), by_time);
+}
+
+void events_destroy(struct events *events)
+{
+	free(events->items);
+}
+
+/* ---- strangers ---- */
+
+static const struct world_client stranger = { .agent = WORLD_STRANGER };
+
+static void finish_task(struct registry_task *task)
+{
+	free(task->ret_data);
+}
+
+static void stranger_writes(struct world *world, const struct event *event)
+{
+	static const char record[] =
+		"{\"type\":\"JSONServiceRecord\",\"description\":\"a stranger\",\"external\":[],"
+		"\"internal\":[],\"yarn:id\":\"stranger\",\"yarn:persistence\":\"permanent\"}";
+	const char *path = paths[event->choice % (sizeof(paths) / sizeof(paths[0]))];
+	struct registry_task task = { .path = path,
+		.operation = world_node(world, path) ? REGISTRY_OP_SET : REGISTRY_OP_CREATE,
+		.data = event->is_first_half ? record : SIM_GARBAGE };
+	task.len = strlen(task.data);
+	world_apply(world, &stranger, &task);
+	sim_trace("a stranger writes %s: %s", path, task.ret_err.code ? task.ret_err.msg : "done");
+	finish_task(&task);
+}
+
+static void stranger_deletes(struct world *world, const struct event *event)
+{
+	struct registry_task task = { .operation = REGISTRY_OP_DELETE,
+		.path = paths[event->choice % (sizeof(paths) / sizeof(paths[0]))] };
+	world_apply(world, &stranger, &task);
+	sim_trace("a stranger deletes %s: %s", task.path,
+		task.ret_err.code ? task.ret_err.msg : "done");
+	finish_task(&task);
+}
+
+/* ---- what they do ---- */
+
+static void jump(const struct event *event)
+{
+	int64_t by_ms = (int64_t)(event->choice + 1) * SIM_MINUTE;
+	sim_trace("the wall clock jumps");
+	sim_clock_jump(event->is_first_half ? by_ms : -by_ms);
+}
+
+static void happen_to_registry(const struct event *event, struct stage *stage)
+{
+	struct net *net = stage->net;
+	switch (event->kind) {
+	case EVENT_CUT:
+		net_cut(net, event->agent, event->for_ms, event->is_first_half);
+		break;
+	case EVENT_BREAK_AFTER_CHANGE:
+		net_break_after_change(net, event->agent);
+		break;
+	case EVENT_EXPIRE:
+		net_expire(net, event->agent);
+		break;
+	case EVENT_SLOW:
+		sim_trace("the registry is slow for %lld ms", (long long)event->for_ms);
+		net_slow(net, event->for_ms, (int64_t)(event->choice + 1) * 5);
+		break;
+	case EVENT_REFUSE:
+		net_refuse(net, event->agent, event->for_ms);
+		break;
+	case EVENT_STRANGER_WRITES:
+		stranger_writes(stage->world, event);
+		break;
+	case EVENT_STRANGER_DELETES:
+		stranger_deletes(stage->world, event);
+		break;
+	default:
+		jump(event);
+	}
+}
+
+void event_happen(const struct event *event, struct stage *stage)
+{
+	struct sim_agent *agent = stage->agents[event->agent];
+	switch (event->kind) {
+	case EVENT_START:
+		sim_agent_start(agent);
+		break;
+	case EVENT_STOP:
+		sim_agent_stop(agent);
+		break;
+	case EVENT_KILL:
+		sim_agent_kill(agent);
+		break;
+	case EVENT_UPGRADE:
+		sim_agent_upgrade(agent);
+		break;
+	case EVENT_RELOAD:
+		sim_agent_reload(agent);
+		break;
+	case EVENT_HEALTH:
+		sim_agent_set_health(agent, (enum sim_health)(event->choice % 3));
+		break;
+	default:
+		happen_to_registry(event, stage);
+	}
+	int64_t calm_ms = sim_now_ms() + event->for_ms;
+	stage->calm_from_ms = calm_ms > stage->calm_from_ms ? calm_ms : stage->calm_from_ms;
+}

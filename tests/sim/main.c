@@ -1,0 +1,366 @@
+/*
+ * Runs seeds of the simulation, each twice when asked to; makes a failing one smaller and prints the
+ * command that repeats it.
+ */
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "agent/base/log.h"
+#include "lib/base/hash.h"
+#include "tests/sim/events.h"
+#include "tests/sim/lookup.h"
+#include "tests/sim/oracle.h"
+#include "tests/sim/sim.h"
+
+enum { MOST_EVENTS = 100000, MOST_SHRINKING_RUNS = 400 };
+
+struct options {
+	uint64_t first;
+	uint64_t count;
+	int64_t length_ms;
+	int jobs;
+	bool trace;
+	bool twice;
+	bool quiet;
+	const char *only;
+};
+
+struct result {
+	uint64_t hash;
+	uint64_t settled; /* how often everything was found right */
+	int64_t failed_ms;
+	char failure[600];
+};
+
+/* ---- one run ---- */
+
+static bool wants_trace;
+static uint64_t trace_hash;
+static char failure[600];
+
+void sim_begin(uint64_t seed, bool trace)
+{
+	wants_trace = trace;
+	trace_hash = HASH_INIT;
+	failure[0] = '\0';
+	sim_clock_begin();
+	sim_random_begin(seed);
+}
+
+void sim_trace(const char *format, ...)
+{
+	char line[1200];
+	va_list arguments;
+	int len = snprintf(line, sizeof(line), "%10.3f ", (double)(sim_now_ms() - SIM_HOUR) / 1000);
+	va_start(arguments, format);
+	vsnprintf(line + len, sizeof(line) - (size_t)len, format, arguments);
+	va_end(arguments);
+	trace_hash = hash_text(trace_hash, line);
+	if (wants_trace) {
+		puts(line);
+	}
+}
+
+uint64_t sim_trace_hash(void)
+{
+	return trace_hash;
+}
+
+void sim_fail(const char *format, ...)
+{
+	va_list arguments;
+	if (failure[0] == '\0') {
+		va_start(arguments, format);
+		vsnprintf(failure, sizeof(failure), format, arguments);
+		va_end(arguments);
+		sim_trace("BROKEN: %s", failure);
+	}
+}
+
+const char *sim_failure(void)
+{
+	return failure[0] ? failure : NULL;
+}
+
+static int64_t earlier_of(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Everything that is due now, and what follows from it at once. When something is due next. */
+static int64_t step(struct stage *stage)
+{
+	int64_t due_ms = INT64_MAX;
+	net_step(stage->net);
+	for (int i = 0; i < SIM_AGENTS; i++) {
+		sim_agent_turn(stage->agents[i]);
+		due_ms = earlier_of(due_ms, sim_agent_due_ms(stage->agents[i]));
+	}
+	due_ms = earlier_of(due_ms, net_due_ms(stage->net));
+	return due_ms > sim_now_ms() ? due_ms : sim_now_ms() + 1;
+}
+
+/* `kept` says which events happen; NULL: all. */
+static struct result run(
+	uint64_t seed, const struct options *options, const struct events *events, const bool *kept)
+{
+	struct result result = { .settled = 0 };
+	struct stage stage = { .world = world_create() };
+	sim_begin(seed, options->trace);
+	stage.net = net_create(stage.world, seed);
+	for (int i = 0; i < SIM_AGENTS; i++) {
+		stage.agents[i] = sim_agent_create(stage.net, stage.world, i, seed);
+	}
+	int64_t begin_ms = sim_now_ms();
+	size_t next = 0;
+	while (!sim_failure() && sim_now_ms() < begin_ms + options->length_ms) {
+		while (next < events->count &&
+			begin_ms + events->items[next].at_ms <= sim_now_ms()) {
+			if (!kept || kept[next]) {
+				event_happen(&events->items[next], &stage);
+			}
+			next++;
+		}
+		int64_t due_ms = step(&stage);
+		result.settled += oracle_check(&stage);
+		if (next < events->count) {
+			due_ms = earlier_of(due_ms, begin_ms + events->items[next].at_ms);
+		}
+		sim_clock_set(due_ms > sim_now_ms() ? due_ms : sim_now_ms() + 1);
+	}
+	result.hash = sim_trace_hash();
+	result.failed_ms = sim_now_ms() - begin_ms;
+	snprintf(result.failure, sizeof(result.failure), "%s", sim_failure() ? sim_failure() : "");
+	for (int i = 0; i < SIM_AGENTS; i++) {
+		sim_agent_destroy(stage.agents[i]);
+	}
+	net_step(stage.net);
+	net_destroy(stage.net);
+	world_destroy(stage.world);
+	return result;
+}
+
+/* ---- a failing run made smaller ---- */
+
+/* Leaves out as many events as possible, a part at a time and then one by one. */
+static void shrink(uint64_t seed, struct options options, const struct events *events, bool *kept)
+{
+	int runs = 0;
+	options.trace = false;
+	for (size_t part = events->count / 2; part > 0 && runs < MOST_SHRINKING_RUNS; part /= 2) {
+		for (size_t from = 0; from < events->count; from += part) {
+			bool before[MOST_EVENTS];
+			memcpy(before, kept, events->count * sizeof(*kept));
+			bool any = false;
+			for (size_t i = from; i < from + part && i < events->count; i++) {
+				any = any || kept[i];
+				kept[i] = false;
+			}
+			if (!any) {
+				continue;
+			}
+			runs++;
+			struct result result = run(seed, &options, events, kept);
+			if (result.failure[0] == '\0') {
+				memcpy(kept, before, events->count * sizeof(*kept));
+			} else {
+				options.length_ms = result.failed_ms + 1;
+			}
+		}
+	}
+}
+
+static void print_command(
+	uint64_t seed, const struct options *options, const struct events *events, const bool *kept)
+{
+	const char *separator = "";
+	printf("repeat it: tests/sim/sim --seed=%llu --hours=%g --trace --only=",
+		(unsigned long long)seed, (double)options->length_ms / SIM_HOUR);
+	for (size_t i = 0; i < events->count; i++) {
+		if (kept[i]) {
+			printf("%s%zu", separator, i);
+			separator = ",";
+		}
+	}
+	printf("\n");
+}
+
+static void report(uint64_t seed, const struct options *options, const struct events *events,
+	const struct result *result)
+{
+	static bool kept[MOST_EVENTS];
+	printf("seed %llu, after %.3f s: %s\n", (unsigned long long)seed,
+		(double)result->failed_ms / 1000, result->failure);
+	struct options shorter = *options;
+	shorter.length_ms = result->failed_ms + 1;
+	for (size_t i = 0; i < events->count; i++) {
+		kept[i] = events->items[i].at_ms <= result->failed_ms;
+	}
+	shrink(seed, shorter, events, kept);
+	struct result smaller = run(seed, &shorter, events, kept);
+	printf("with fewer events: %s\n", smaller.failure);
+	print_command(seed, options, events, kept);
+	fflush(stdout);
+}
+
+/* ---- many runs ---- */
+
+static void read_only(bool *kept, const char *list)
+{
+	for (const char *at = list; *at;) {
+		char *end;
+		unsigned long index = strtoul(at, &end, 10);
+		if (index < MOST_EVENTS) {
+			kept[index] = true;
+		}
+		at = *end == ',' ? end + 1 : "";
+	}
+}
+
+/* True when all promises held. */
+static bool run_seed(uint64_t seed, const struct options *options, uint64_t *settled)
+{
+	static bool kept[MOST_EVENTS];
+	struct events events;
+	events_create(&events, seed, options->length_ms);
+	if (options->only) {
+		read_only(kept, options->only);
+	}
+	const bool *chosen = options->only ? kept : NULL;
+	struct result result = run(seed, options, &events, chosen);
+	*settled += result.settled;
+	bool good = result.failure[0] == '\0';
+	if (good && options->twice) {
+		struct result again = run(seed, options, &events, chosen);
+		good = again.hash == result.hash;
+		if (!good) {
+			printf("seed %llu does not repeat itself\n", (unsigned long long)seed);
+		}
+	} else if (!good && !options->only) {
+		report(seed, options, &events, &result);
+	} else if (!good) {
+		printf("seed %llu: %s\n", (unsigned long long)seed, result.failure);
+	}
+	events_destroy(&events);
+	return good;
+}
+
+/* Every `jobs`-th seed; the number of failures, at most 100. */
+static int run_job(const struct options *options, int job)
+{
+	int failures = 0;
+	uint64_t settled = 0;
+	for (uint64_t i = (uint64_t)job; i < options->count && failures < 100;
+		i += (uint64_t)options->jobs) {
+		failures += !run_seed(options->first + i, options, &settled);
+	}
+	uint64_t counts[3];
+	lookups_counts(counts);
+	if (!options->quiet) {
+		printf("job %d: found right %llu times; %llu hits, %llu stale answers, %llu failures; %d "
+		       "seeds broken\n",
+			job, (unsigned long long)settled, (unsigned long long)counts[0],
+			(unsigned long long)counts[1], (unsigned long long)counts[2], failures);
+	}
+	return failures;
+}
+
+static int run_all(const struct options *options)
+{
+	int failures = 0;
+	if (options->jobs == 1) {
+		return run_job(options, 0);
+	}
+	fflush(stdout);
+	for (int job = 0; job < options->jobs; job++) {
+		if (fork() == 0) {
+			int failed = run_job(options, job);
+			fflush(stdout);
+			_exit(failed);
+		}
+	}
+	for (int job = 0; job < options->jobs; job++) {
+		int status;
+		wait(&status);
+		failures += WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+	}
+	return failures;
+}
+
+static void usage(void)
+{
+	printf("usage: sim [--seed=N | --seeds=COUNT [--from=N]] [--hours=H] [--jobs=N] [--twice] [--trace]\n"
+	       "           [--only=EVENT,EVENT…] [--quiet] [--log]\n");
+	exit(2);
+}
+
+static struct options read_options(int argc, char **argv)
+{
+	static const struct option names[] = { { "seed", 1, 0, 's' }, { "seeds", 1, 0, 'n' },
+		{ "from", 1, 0, 'f' }, { "hours", 1, 0, 'h' }, { "jobs", 1, 0, 'j' },
+		{ "twice", 0, 0, '2' }, { "trace", 0, 0, 't' }, { "only", 1, 0, 'o' },
+		{ "quiet", 0, 0, 'q' }, { "log", 0, 0, 'l' }, { 0 } };
+	struct options options = { .first = 1, .count = 1, .length_ms = SIM_HOUR, .jobs = 1 };
+	int name;
+	while ((name = getopt_long(argc, argv, "", names, NULL)) != -1) {
+		switch (name) {
+		case 's':
+		case 'f':
+			options.first = strtoull(optarg, NULL, 10);
+			break;
+		case 'n':
+			options.count = strtoull(optarg, NULL, 10);
+			break;
+		case 'h':
+			options.length_ms = (int64_t)(atof(optarg) * SIM_HOUR);
+			break;
+		case 'j':
+			options.jobs = atoi(optarg);
+			break;
+		case '2':
+			options.twice = true;
+			break;
+		case 't':
+			options.trace = true;
+			break;
+		case 'o':
+			options.only = optarg;
+			break;
+		case 'q':
+			options.quiet = true;
+			break;
+		case 'l':
+			log_set(LOG_LEVEL_DEBUG, false);
+			break;
+		default:
+			usage();
+		}
+	}
+	return options;
+}
+
+int main(int argc, char **argv)
+{
+	char folder[] = "/tmp/sim-XXXXXX";
+	char command[64];
+	log_set(LOG_LEVEL_ERROR, false);
+	struct options options = read_options(argc, argv);
+	json_object_seed(1);
+	if (options.jobs < 1 || !mkdtemp(folder)) {
+		usage();
+	}
+	sim_agents_configure(folder);
+	int failures = run_all(&options);
+	snprintf(command, sizeof(command), "rm -r %s", folder);
+	if (system(command) != 0) {
+		perror(command);
+	}
+	return failures > 0;
+}

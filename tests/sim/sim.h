@@ -1,0 +1,63 @@
+/*
+ * The deterministic simulation: several agents on one registry, with virtual time, in one process.
+ *
+ *   events.c --what happens, by the seed--> agent.c (real check, component, cache, names) --> backend.c
+ *                                               ^ commands (command.c), time (clock.c),        |
+ *                                               | randomness (random.c)                        v
+ *                                           oracle.c  <------- history -------  world.c (the registry)
+ *
+ * The agent's own code runs unchanged. The simulation cuts it at the registry's backend, at commands,
+ * at the clock and epoll_wait(), and at randomness, so that a seed determines the whole run. A run
+ * writes the same trace whenever it is repeated, in whatever process.
+ */
+#ifndef TESTS_SIM_SIM_H
+#define TESTS_SIM_SIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- one run ---- */
+
+enum { SIM_AGENTS = 3 };
+
+/* Begins a run: time 0, nothing failed, everything that is random follows from the seed. */
+void sim_begin(uint64_t seed, bool trace);
+/* A line of the trace: into its hash, and to stdout when it is wanted. */
+void sim_trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
+uint64_t sim_trace_hash(void);
+/* A promise is broken. The first one counts, and ends the run. */
+void sim_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* NULL while all promises hold. */
+const char *sim_failure(void);
+
+#define SIM_GARBAGE "not a record" /* what a stranger writes */
+
+/* ---- random.c ---- */
+
+/* A stream of its own, so that what one part draws does not change what another part does. */
+struct sim_random {
+	uint64_t state;
+};
+
+void sim_random_init(struct sim_random *random, uint64_t seed, uint64_t stream);
+/* From 0 to count - 1. */
+uint64_t sim_below(struct sim_random *random, uint64_t count);
+bool sim_chance(struct sim_random *random, unsigned percent);
+/* What the agents' own code draws comes from this one. */
+void sim_random_begin(uint64_t seed);
+
+/* ---- clock.c ---- */
+
+enum { SIM_SECOND = 1000, SIM_MINUTE = 60 * SIM_SECOND, SIM_HOUR = 60 * SIM_MINUTE };
+
+int64_t sim_now_ms(void);
+void sim_clock_begin(void);
+/* The monotonic clock steps; it never goes back. */
+void sim_clock_set(int64_t now_ms);
+/* The wall clock jumps. */
+void sim_clock_jump(int64_t by_ms);
+/* For how long the loop that ran last wants to sleep; INT64_MAX: until something happens. */
+int64_t sim_clock_sleep_ms(void);
+
+#endif
