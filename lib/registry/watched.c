@@ -94,6 +94,19 @@ void watched_deliver_later(struct registry_watched *watched)
 	}
 }
 
+/*
+ * A change is announced, but not read yet: until then nothing that was heard later says that the
+ * known state is still true.
+ */
+static void doubt(struct registry_watched *watched)
+{
+	struct registry *registry = watched->registry;
+	if (watched->known && list_empty(&watched->doubt_link)) {
+		watched->heard_ms = registry_heard_ms(registry, registry->watches.now_ms);
+		list_append(&registry->watches.doubted, &watched->doubt_link);
+	}
+}
+
 /* ---- learning ---- */
 
 /* The node exists, but its data are no record. */
@@ -198,6 +211,7 @@ static void update_followers(struct registry_watched *leader, bool answered)
 		bool reads = answered ? implied_by(leader, follower) == IMPLIED_NOTHING
 				      : !is_settled(follower);
 		if (reads) {
+			doubt(follower);
 			want_read(follower);
 		} else if (answered) {
 			learn_implied(follower);
@@ -218,6 +232,7 @@ static void learn_implied(struct registry_watched *watched)
 		watched_deliver_later(watched);
 	}
 	update_followers(watched, true);
+	list_remove(&watched->doubt_link);
 }
 
 static void wait_for_leader(struct registry_watched *watched, struct registry_watched *leader)
@@ -401,6 +416,7 @@ static void on_read(struct registry_call *call)
 		}
 		if (!again) {
 			update_followers(watched, true);
+			list_remove(&watched->doubt_link);
 		}
 		deliver_read(watched, again);
 	}
@@ -421,9 +437,24 @@ static bool will_learn(const struct registry_watched *leader)
 		leader->phase == WATCHED_READING_AGAIN || leader->phase == WATCHED_FOLLOWING;
 }
 
+int64_t registry_watches_heard_ms(const struct registry *registry, int64_t heard_ms)
+{
+	const struct list *doubted = &registry->watches.doubted;
+	for (const struct list *at = doubted->next; at != doubted; at = at->next) {
+		const struct registry_watched *watched = LIST_ITEM(
+			at, struct registry_watched, doubt_link);
+		heard_ms = watched->heard_ms < heard_ms ? watched->heard_ms : heard_ms;
+	}
+	return heard_ms;
+}
+
 static void node_is_gone(struct registry_watched *watched)
 {
-	if (!watched || watched->phase == WATCHED_FOLLOWING) {
+	if (!watched) {
+		return;
+	}
+	doubt(watched);
+	if (watched->phase == WATCHED_FOLLOWING) {
 		return;
 	}
 	struct registry_watched *leader = data_of(watched);
@@ -446,6 +477,7 @@ static void notify(
 	} else {
 		struct registry_watched *watched = watched_find(registry, path, kind);
 		if (watched) {
+			doubt(watched);
 			want_read(watched);
 		}
 	}
@@ -565,6 +597,7 @@ void registry_watches_init(struct registry_watches *watches)
 	list_init(&watches->all);
 	list_init(&watches->reads);
 	list_init(&watches->confirmations);
+	list_init(&watches->doubted);
 	list_init(&watches->deliveries);
 	watches->epoch = 1;
 	watches->retry_at_ms = INT64_MAX;
@@ -590,6 +623,7 @@ struct registry_watched *watched_create(
 	}
 	list_init(&watched->place);
 	list_init(&watched->delivery_link);
+	list_init(&watched->doubt_link);
 	list_init(&watched->handles);
 	list_init(&watched->followers);
 	list_append(&registry->watches.all, &watched->link);
@@ -606,6 +640,7 @@ struct registry_watched *watched_create(
 void watched_free(struct registry_watched *watched)
 {
 	struct registry_watches *watches = &watched->registry->watches;
+	list_remove(&watched->doubt_link);
 	if (watched->phase == WATCHED_READING || watched->phase == WATCHED_READING_AGAIN) {
 		watches->reads_in_flight--;
 	}

@@ -47,6 +47,8 @@ struct registry_watched {
 	struct list link;          /* watches->all */
 	struct list place;         /* in a queue of watches, or among the leader's followers */
 	struct list delivery_link; /* watches->deliveries */
+	struct list doubt_link;    /* watches->doubted */
+	int64_t heard_ms;          /* while doubted: the known state was true then */
 	struct list handles;       /* watch.c's */
 	struct list followers;
 	struct registry_watched *leader; /* while FOLLOWING */

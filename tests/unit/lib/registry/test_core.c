@@ -62,6 +62,41 @@ Test(registry_core, a_confirmation_waits_for_a_server_that_is_silent)
 	answer_clear(&later);
 }
 
+struct seen {
+	struct registry *registry;
+	int64_t heard_ms;
+};
+
+/* The server answers another request while the changed node is about to be read. */
+static void hear_while_reading(void *context, const struct registry_task *task, struct err *err)
+{
+	struct seen *seen = context;
+	(void)task;
+	(void)err;
+	memory_set_heard_ms(seen->registry, 200);
+	seen->heard_ms = registry_heard_ms(seen->registry, 9000);
+}
+
+Test(registry_core, what_is_heard_between_a_change_and_its_read_confirms_nothing)
+{
+	struct answer answer = { 0 };
+	struct seen seen = { .registry = open_connected() };
+	memory_put(seen.registry, "/a", "old");
+	struct registry_watch *watch = registry_watch(
+		seen.registry, "/a", REGISTRY_WATCH_DATA, answer_take, &answer);
+	client_wait_calls(&answer, 1);
+	memory_set_heard_ms(seen.registry, 100);
+	memory_on_task(seen.registry, hear_while_reading, &seen);
+	memory_put(seen.registry, "/a", "new");
+	client_wait_calls(&answer, 2);
+	cr_assert_eq(seen.heard_ms, 100);
+	cr_assert_eq(registry_heard_ms(seen.registry, 9000), 200);
+	memory_on_task(seen.registry, NULL, NULL);
+	registry_unwatch(watch);
+	client_close(seen.registry);
+	answer_clear(&answer);
+}
+
 /* --- requests --- */
 
 Test(registry_core, requests_wait_for_the_first_connection)

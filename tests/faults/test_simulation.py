@@ -1,0 +1,36 @@
+"""Several agents on one registry in virtual time, with everything that can go wrong: see tests/sim/sim.h."""
+
+import pathlib
+import subprocess
+import unittest
+
+from berth import BUILD
+
+SEEDS = pathlib.Path(__file__).parents[1] / "sim/seeds"
+
+
+class Simulation(unittest.TestCase):
+    def simulate(self, *options):
+        result = subprocess.run([BUILD / "tests/sim/sim", *options], capture_output=True, text=True, check=False)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        return result.stdout
+
+    def test_a_fixed_set_of_seeds(self):
+        output = self.simulate("--seeds=12", "--hours=0.3")
+        self.assertRegex(output, r"found right \d{4,} times; \d{4,} hits, \d{2,} stale answers")
+
+    def test_a_seed_writes_the_same_trace_again(self):
+        self.simulate("--seeds=3", "--from=1000", "--hours=0.2", "--twice", "--quiet")
+        traces = {self.simulate("--seed=7", "--hours=0.1", "--trace") for _ in range(2)}
+        self.assertEqual(len(traces), 1)
+
+    def test_seeds_that_found_something(self):
+        """Each line of tests/sim/seeds holds the options of a run that failed once."""
+        for line in SEEDS.read_text().splitlines():
+            if line and not line.startswith("#"):
+                with self.subTest(line):
+                    self.simulate("--quiet", *line.split())
+
+
+if __name__ == "__main__":
+    unittest.main()
