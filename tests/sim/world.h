@@ -51,7 +51,7 @@ const struct world_node *world_node(const struct world *world, const char *path)
 size_t world_count(const struct world *world);
 const struct world_node *world_node_at(const struct world *world, size_t index);
 
-/* What the history holds of a path. */
+/* An aspect of a path of which the history remembers every value. */
 enum world_aspect {
 	WORLD_DATA,    /* the data; NULL: no node */
 	WORLD_CHILDREN /* the names of the children, sorted, each with a newline; NULL: no node */
