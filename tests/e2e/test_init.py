@@ -52,6 +52,9 @@ class Script(unittest.TestCase):
         self.assertEqual(got, status, f"{command}\n{output}\n{logs}")
         return output
 
+    def wait_live(self):
+        wait_until(lambda: self.box.run("berth live")[0] == 0, "the agent answers")
+
     def run_life(self, script):
         """`script` takes start, status, reload, upgrade and stop."""
         self.run_in(f"{script} start")
@@ -84,6 +87,7 @@ class Sysv(Script):
     def test_a_bad_configuration_is_not_started_and_not_reloaded(self):
         self.start_box(**{"default/berthd": "BERTH_USER=\n"})
         self.run_in(f"{self.SCRIPT} start")
+        self.wait_live()
         self.run_in("echo nonsense >>/etc/berth/berth.ini")
         self.assertNotEqual(self.box.run(f"{self.SCRIPT} reload")[0], 0)
         self.run_in("berth live")
@@ -93,7 +97,7 @@ class Sysv(Script):
     def test_it_gives_the_agent_another_user(self):
         self.start_box(**{"default/berthd": "BERTH_USER=nobody\n"})
         self.run_in(f"{self.SCRIPT} start")
-        self.run_in("berth live")
+        self.wait_live()
         self.assertEqual(self.run_in("stat -c %U /proc/$(cat /run/berthd.pid)").strip(), "nobody")
         self.run_in(f"{self.SCRIPT} stop")
 
