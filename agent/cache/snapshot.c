@@ -45,8 +45,9 @@ static void save_entry(
 		return; /* data that is no text is no record either */
 	}
 	double age_s = (double)(now_ms - cache_entry_true_at_ms(entry)) / 1e3;
+	double true_at = wall > age_s ? wall - age_s : 0;
 	json_t *line = json_pack("[s, i, i, f, I, I, o]", entry->node->path, (int)entry->kind,
-		entry->code, wall - age_s, (json_int_t)entry->stat.created_ms,
+		entry->code, true_at, (json_int_t)entry->stat.created_ms,
 		(json_int_t)entry->stat.size, value);
 	char *text = line ? json_dumps(line, JSON_COMPACT) : NULL;
 	json_decref(line);

@@ -79,11 +79,16 @@ class RandomLife(LifeTest):
 
     # Events that take the record out.
 
+    def wait_absent(self):
+        """The absence lasts until the witness has seen it."""
+        wait_until(lambda: self.eyes.seen[-1] is None, "the witness sees no record")
+
     def stop_and_start(self):
         self.agent.wait_state("registered")
         self.absences += 1
         self.assertEqual(self.agent.stop(), 0)
         self.assert_gone(self.agent)
+        self.wait_absent()
         self.agent.start()
         self.agent.wait_state("registered")
 
@@ -91,10 +96,10 @@ class RandomLife(LifeTest):
         self.agent.wait_state("registered")
         self.absences += 1
         self.flag.unlink()
-        wait_until(lambda: self.identity() is None, "the record of a failing component is gone")
+        self.wait_absent()
         self.flag.touch()
         # The agent may not know yet that the record is gone, and still call itself registered.
-        wait_until(self.identity, "the record is there again")
+        wait_until(lambda: self.eyes.seen[-1] is not None, "the record is there again")
         self.agent.wait_state("registered")
 
     EVENTS = (
@@ -110,7 +115,7 @@ class RandomLife(LifeTest):
         self.flag.touch()
         self.agent = self.web_agent(check=f"test -e {self.flag}", damping="no").start()
         self.agent.wait_state("registered")
-        witness = self.witness()
+        self.eyes = self.witness()
         counts = {}
         for _ in range(rounds(20)):
             event = self.random.choice(self.EVENTS)
@@ -119,7 +124,7 @@ class RandomLife(LifeTest):
             if self.random.random() < 0.5:
                 self.agent.wait_state("registered")
         self.agent.wait_state("registered")
-        seen = witness.end()
+        seen = self.eyes.end()
         print(f"seed {seed}: {counts}; {self.absences} absences were wanted, {seen.count(None)} were seen")
         self.assertEqual(seen.count(None), self.absences, (seed, counts, seen))
         self.assertEqual(len(set(seen) - {None}), self.absences + 1, "each node was a new one only after an absence")
