@@ -264,7 +264,7 @@ void sim_agent_kill(struct sim_agent *agent)
 {
 	if (agent->phase != DOWN) {
 		sim_trace("agent %d is killed", agent->number);
-		/* What was saved of the session is all that is left. */
+		/* Only the saved session is left. */
 		agent->session = sim_chance(&agent->random, 50) ? registry_session(agent->registry)
 								: NULL;
 		net_kill(agent->net, agent->number);

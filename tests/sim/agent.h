@@ -1,6 +1,6 @@
 /*
- * One simulated agent: the parts of berthd from the configuration to announcements, cache and names,
- * wired as agent/agent_*.c wires them, on an event loop of its own; and clients that ask it.
+ * One simulated agent: the parts of berthd from the configuration to announcements, cache and
+ * names, wired as agent/agent_*.c wires them, on an event loop of its own; and clients that ask it.
  *
  *   DOWN --start--> RUNNING --stop--> STOPPING --records withdrawn, or no time left--> DOWN
  *                      |--kill, upgrade (which starts at once)--> DOWN
@@ -54,14 +54,17 @@ struct sim_run sim_agent_run(struct sim_agent *agent);
 bool sim_agent_is_running(const struct sim_agent *agent);
 enum sim_health sim_agent_health(const struct sim_agent *agent);
 const char *sim_agent_path(const struct sim_agent *agent, enum sim_agent_component component);
-/* What its record must hold by its present configuration. */
+/* The content that its record must have by its present configuration. */
 const char *sim_agent_mark(const struct sim_agent *agent);
 enum announce_state sim_agent_state(
 	const struct sim_agent *agent, enum sim_agent_component component);
 /* When something last happened to it that may delay what it does. */
 int64_t sim_agent_disturbed_ms(const struct sim_agent *agent);
 void sim_agent_disturb(struct sim_agent *agent);
-/* What an event stream below /users replays to: NULL while there is none; the record or "null". */
+/*
+ * The replayed picture of an event stream below /users: NULL while there is none; the record or
+ * "null".
+ */
 bool sim_agent_stream_ready(const struct sim_agent *agent);
 size_t sim_agent_stream_count(const struct sim_agent *agent);
 const char *sim_agent_stream_record(const struct sim_agent *agent, const char *path);

@@ -33,8 +33,8 @@ int gettimeofday(struct timeval *restrict ret_time, void *restrict zone)
 }
 
 /*
- * No descriptor is ever ready: whatever comes from outside an agent comes by its time. A poll takes a
- * microsecond, since a timer of libev fires only when its time has passed.
+ * No descriptor is ever ready: whatever comes from outside an agent comes by its time. A poll takes
+ * a microsecond, since a timer of libev fires only when its time has passed.
  */
 int epoll_wait(int fd, struct epoll_event *events, int max, int timeout_ms)
 {

@@ -1,6 +1,6 @@
 /*
- * Health commands without processes: a run ends by a timer, with what the simulated application says.
- * The linker puts these functions in the place of those of agent/command/command.h.
+ * Health commands without processes: a run ends by a timer, with what the simulated application
+ * says. The linker puts these functions in the place of those of agent/command/command.h.
  */
 #include <stdlib.h>
 

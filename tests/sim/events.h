@@ -1,7 +1,7 @@
 /*
- * What happens in a run besides what the agents do: faults, the applications' health, and strangers
- * who write to the registry. The seed determines the whole list before the run begins, so that a
- * failing run can be made smaller by leaving events out.
+ * The events of a run, besides the agents' own actions: faults, the applications' health, and
+ * strangers who write to the registry. The seed determines the whole list before the run begins, so
+ * that a failing run can be made smaller by leaving events out.
  */
 #ifndef TESTS_SIM_EVENTS_H
 #define TESTS_SIM_EVENTS_H

@@ -1,6 +1,6 @@
 /*
- * Runs seeds of the simulation, each twice when asked to; makes a failing one smaller and prints the
- * command that repeats it.
+ * Runs seeds of the simulation, each twice when asked to; makes a failing one smaller and prints
+ * the command that repeats it.
  */
 #include <getopt.h>
 #include <stdarg.h>

@@ -554,7 +554,7 @@ int net_open(struct net *net, int agent, const struct registry_options *options,
 	return registry_open_backend(ret_registry, &net_ops, "", &all, err);
 }
 
-/* What is still on its way arrives without this end, or never does. */
+/* Bytes under way arrive without this end, or never. */
 static void free_end(struct end *end, bool requests_arrive)
 {
 	struct net *net = end->net;

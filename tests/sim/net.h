@@ -1,12 +1,15 @@
 /*
- * The way between the agents and the registry: connections, delays, and everything that can go wrong.
+ * The way between the agents and the registry: connections, delays, and everything that can go
+ * wrong.
  *
  * Requests of a connection arrive in their order, and so do its replies and notifications, as with
  * ZooKeeper. A connection that breaks loses both, and the watches; the session lives on until its
  * timeout, or until the agent is back.
  *
- *   CONNECTING --handshake--> CONNECTED --cut, noticed later--> AWAY --handshake, session alive--> CONNECTED
- *                                                                |--its timeout, or session gone--> LOST --> CONNECTED
+ *   CONNECTING --handshake--> CONNECTED --cut, noticed later--> AWAY
+ *
+ *   AWAY --handshake, session alive--> CONNECTED
+ *   AWAY --its timeout, or session gone--> LOST --> CONNECTED
  */
 #ifndef TESTS_SIM_NET_H
 #define TESTS_SIM_NET_H
@@ -26,7 +29,7 @@ int net_open(struct net *net, int agent, const struct registry_options *options,
 	struct registry **ret_registry, struct err *err) __attribute__((warn_unused_result))
 ERR_REQUIRED(5);
 
-/* What is due by now arrives at the registry; sessions expire. */
+/* Delivers due bytes to the registry, and ends expired sessions. */
 void net_step(struct net *net);
 int64_t net_due_ms(const struct net *net);
 

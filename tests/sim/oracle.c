@@ -93,7 +93,7 @@ static void check_shared(const struct stage *stage)
 	}
 }
 
-/* What the events of a stream replay to is what the registry holds. */
+/* The replayed events of a stream must agree with the registry. */
 static void check_stream(const struct stage *stage, int number)
 {
 	const struct sim_agent *agent = stage->agents[number];

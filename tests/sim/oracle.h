@@ -1,7 +1,7 @@
 /*
- * What must hold. Some promises hold at every moment, and their places check them: nobody changes
- * another's node (net.c), no answer is older than it says (lookup.c). The others hold once nothing
- * has gone wrong for a while: then everything must be right again.
+ * The promises that must hold. Some promises hold at every moment, and their places check them:
+ * nobody changes another's node (net.c), no answer is older than it says (lookup.c). The others
+ * hold once nothing has gone wrong for a while: then everything must be right again.
  */
 #ifndef TESTS_SIM_ORACLE_H
 #define TESTS_SIM_ORACLE_H

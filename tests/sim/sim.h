@@ -1,14 +1,14 @@
 /*
  * The deterministic simulation: several agents on one registry, with virtual time, in one process.
  *
- *   events.c --what happens, by the seed--> agent.c (real check, component, cache, names) --> backend.c
- *                                               ^ commands (command.c), time (clock.c),        |
- *                                               | randomness (random.c)                        v
- *                                           oracle.c  <------- history -------  world.c (the registry)
+ *   events.c --by the seed--> agent.c (real check, component, cache, names) --> backend.c
+ *                                 ^ commands (command.c), time (clock.c),        |
+ *                                 | randomness (random.c)                        v
+ *                             oracle.c  <------- history -------  world.c (the registry)
  *
- * The agent's own code runs unchanged. The simulation cuts it at the registry's backend, at commands,
- * at the clock and epoll_wait(), and at randomness, so that a seed determines the whole run. A run
- * writes the same trace whenever it is repeated, in whatever process.
+ * The agent's own code runs unchanged. The simulation cuts it at the registry's backend, at
+ * commands, at the clock and epoll_wait(), and at randomness, so that a seed determines the whole
+ * run. A run writes the same trace whenever it is repeated, in whatever process.
  */
 #ifndef TESTS_SIM_SIM_H
 #define TESTS_SIM_SIM_H
@@ -44,7 +44,7 @@ void sim_random_init(struct sim_random *random, uint64_t seed, uint64_t stream);
 /* From 0 to count - 1. */
 uint64_t sim_below(struct sim_random *random, uint64_t count);
 bool sim_chance(struct sim_random *random, unsigned percent);
-/* What the agents' own code draws comes from this one. */
+/* For the random numbers of the agents' own code. */
 void sim_random_begin(uint64_t seed);
 
 /* ---- clock.c ---- */

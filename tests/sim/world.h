@@ -1,5 +1,6 @@
 /*
- * The simulated registry: a tree of nodes, sessions, one-shot watches, and the history of every path.
+ * The simulated registry: a tree of nodes, sessions, one-shot watches, and the history of every
+ * path.
  *
  * It does what ZooKeeper does, at once and without failures; what can go wrong on the way there is
  * backend.c's. The history remembers what each path held and when, so that the oracle can tell
@@ -14,7 +15,7 @@ enum { WORLD_STRANGER = -1 }; /* a writer that is no agent of the simulation */
 
 struct world;
 
-/* Who asks: a session, and the agent that holds it (or WORLD_STRANGER). */
+/* The client of a request: a session, and the agent that holds it (or WORLD_STRANGER). */
 struct world_client {
 	uint64_t session; /* 0: none, as with persistent nodes */
 	int agent;
@@ -38,7 +39,7 @@ void world_unwatch(struct world *world, const struct world_client *client, const
 /* The connection is gone, and its watches with it. */
 void world_unwatch_all(struct world *world, const struct world_client *client);
 
-/* What stands at a path; NULL: nothing. Borrowed until the next change. */
+/* The node at a path; NULL without one. Borrowed until the next change. */
 struct world_node {
 	char *path;
 	char *data;
