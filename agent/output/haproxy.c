@@ -28,9 +28,9 @@ struct haproxy {
 
 	enum phase phase;
 	struct haproxy_servers wanted;
-	bool again;   /* other servers are wanted since this comparison began */
-	bool pending; /* on_done is due in any case */
-	bool failing;
+	bool again;    /* other servers are wanted since this comparison began */
+	bool pending;  /* on_done is due in any case */
+	char *failure; /* that was told last; NULL: none */
 	struct haproxy_plan plan;
 	size_t next;    /* command of the plan */
 	int rounds;     /* of commands, since the comparison at rest */
@@ -61,14 +61,22 @@ static void close_exchange(struct haproxy *haproxy)
 	haproxy->command = NULL;
 }
 
+/* Another failure than before, or none any more. */
+static bool is_news(const struct haproxy *haproxy, const struct err *err)
+{
+	return err ? !haproxy->failure || strcmp(haproxy->failure, err->msg) != 0
+		   : haproxy->failure != NULL;
+}
+
 static void rest(struct haproxy *haproxy, const struct err *err)
 {
-	bool must_tell = haproxy->pending || haproxy->failing != (err != NULL);
+	bool must_tell = haproxy->pending || is_news(haproxy, err);
 	size_t changes = haproxy->changes;
 	close_exchange(haproxy);
 	haproxy_plan_finish(&haproxy->plan);
 	haproxy->phase = RESTING;
-	haproxy->failing = err;
+	free(haproxy->failure);
+	haproxy->failure = err ? allocate_text(err->msg) : NULL;
 	haproxy->rounds = 0;
 	if (haproxy->again && !err) {
 		compare(haproxy);
@@ -271,5 +279,6 @@ void haproxy_destroy(struct haproxy *haproxy)
 	haproxy_servers_finish(&haproxy->wanted);
 	buffer_finish(&haproxy->reply);
 	free(haproxy->refusal);
+	free(haproxy->failure);
 	free(haproxy);
 }

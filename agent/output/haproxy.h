@@ -23,7 +23,8 @@
 struct haproxy;
 
 /*
- * on_done comes after each haproxy_want(), and when a later comparison fails or succeeds again. err
+ * on_done comes after each haproxy_want(), and when a later comparison fails, fails for another
+ * reason, or succeeds again. err
  * is NULL when HAProxy has the wanted servers, after that number of changes. Strings are borrowed
  * for the object's life.
  */

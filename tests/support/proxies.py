@@ -157,7 +157,7 @@ class HAProxy:
         command = ["/usr/sbin/haproxy", "-W", "-db", "-p", str(self.pid_file), *files]
         with open(self.folder / "log", "wb") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        wait_until(self.answers, "HAProxy answers on its socket")
+        wait_until(lambda: self.answers() and self.pid_file.exists(), "HAProxy answers on its socket")
         return self
 
     def answers(self):
