@@ -151,7 +151,9 @@ static void on_stream_ready(void *context)
 static void on_stream_event(
 	void *context, enum cache_event event, const char *path, const char *record)
 {
+	static const char *const words[] = { "updated", "deleted", "stale", "fresh" };
 	struct sim_agent *agent = context;
+	sim_trace("agent %d: event: %s %s", agent->number, words[event], path ? path : "");
 	if (event == CACHE_UPDATED) {
 		json_object_set_new(agent->replayed, path, json_string(record));
 	} else if (event == CACHE_DELETED) {
