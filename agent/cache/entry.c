@@ -279,6 +279,9 @@ static void on_state(
 	if (changed) {
 		cache->change_time_s = cache->change_time_s > 0 ? cache->change_time_s
 								: clock_monotonic_s();
+		if (entry->kind == CACHE_CHILDREN) {
+			cache_observers_unlist(cache, entry);
+		}
 		set_value(entry, result);
 		entry->changed = true;
 	}

@@ -337,6 +337,8 @@ void cache_observers_freshness(struct cache *cache);
 /* Ends the observer that came last. False when there is none. */
 bool cache_observers_refuse(struct cache *cache);
 bool cache_is_observed(const struct cache *cache, const struct cache_node *node);
+/* The list is about to change: its absent children, kept because it names them, may go. */
+void cache_observers_unlist(struct cache *cache, const struct cache_entry *children);
 void cache_warm_set(struct cache *cache, char *const *warm, size_t count);
 
 #endif

@@ -345,16 +345,44 @@ void cache_observers_freshness(struct cache *cache)
 
 /* ---- coming and going ---- */
 
+static int compare_path(const void *path, const void *child)
+{
+	return strcmp(path, *(char *const *)child);
+}
+
+/* Does the parent's list, as far as it is known, name the node? */
+static bool is_listed(const struct cache *cache, const struct cache_node *node)
+{
+	const struct cache_node *parent = cache_node_parent(cache, node);
+	const struct cache_entry *list = parent ? parent->entries[CACHE_CHILDREN] : NULL;
+	return list && list->known && list->children_count > 0 &&
+		bsearch(node->path, list->children, list->children_count, sizeof(*list->children),
+			compare_path) != NULL;
+}
+
+void cache_observers_unlist(struct cache *cache, const struct cache_entry *children)
+{
+	for (size_t i = 0; cache->wide_observers > 0 && i < children->children_count; i++) {
+		const char *path = children->children[i];
+		struct cache_node *child = cache_node_find(cache, path, strlen(path));
+		struct cache_entry *data = child ? child->entries[CACHE_DATA] : NULL;
+		if (data && data->known && !cache_entry_exists(data)) {
+			cache_mark_dirty(cache, child);
+		}
+	}
+}
+
 bool cache_is_observed(const struct cache *cache, const struct cache_node *node)
 {
 	if (!list_empty(&node->observers)) {
 		return true;
 	}
 	/*
-	 * Below the root of a tree absent paths do not count, but a path that is being read may
-	 * turn out to exist.
+	 * Below the root of a tree absent paths do not count. But a path that is being read may
+	 * turn out to exist, and so may one that the parent's list names: its next read may be
+	 * under way while the value is the one from before its creation.
 	 */
-	bool counts = false;
+	bool counts = is_listed(cache, node);
 	for (int kind = CACHE_DATA; kind <= CACHE_CHILDREN; kind++) {
 		const struct cache_entry *entry = node->entries[kind];
 		counts = counts ||

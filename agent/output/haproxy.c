@@ -30,7 +30,7 @@ struct haproxy {
 	struct haproxy_servers wanted;
 	bool again;    /* other servers are wanted since this comparison began */
 	bool pending;  /* on_done is due in any case */
-	char *failure; /* that was told last; NULL: none */
+	char *failure; /* the last one reported; NULL: none */
 	struct haproxy_plan plan;
 	size_t next;    /* command of the plan */
 	int rounds;     /* of commands, since the comparison at rest */
