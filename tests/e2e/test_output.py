@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pathlib
+import signal
 import stat
 import time
 import unittest
@@ -236,10 +237,15 @@ class Commands(OutputTest):
         ran = self.folder / "ran"
         slow = self.folder / "slow"
         slow.touch()
-        command = self.script(f"echo begin >>{ran}; test -e {slow} && sleep 1000; cat $BERTH_OUTPUT_PATH >>{ran}")
+        pid = self.folder / "pid"
+        command = self.script(
+            f"echo begin >>{ran}; test -e {slow} && echo $$ >{pid} && exec sleep 1000; cat $BERTH_OUTPUT_PATH >>{ran}"
+        )
         agent = self.output_agent(on_change=command).start()
-        wait_until(lambda: self.output(agent)["state"] == "notifying" and ran.exists(), "it runs")
+        wait_until(lambda: pid.exists() and pid.read_text().endswith("\n"), "it runs")
+        self.assertEqual(self.output(agent)["state"], "notifying")
         agent.kill()
+        os.kill(int(pid.read_text()), signal.SIGKILL)
         slow.unlink()
         stamp = self.stamp()
         agent.start()
