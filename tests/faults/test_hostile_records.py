@@ -106,4 +106,5 @@ class HostileRecords(AgentTest):
         self.assertIn(f'"{TREE}/good":', self.server.get(f"/v1/records{TREE}").body.decode("utf-8", "replace").replace(": ", ":"))
         self.assertEqual(self.server.status()["pid"], pid)
         wait_until(lambda: self.files() <= files, "the descriptors are as before")
-        self.assertLess(memory_kb(pid), memory + (16 << 10))
+        if not os.environ.get("BERTH_SANITIZER"):  # which keeps what was freed
+            self.assertLess(memory_kb(pid), memory + (16 << 10))
