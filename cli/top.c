@@ -23,8 +23,9 @@ enum {
 	ROWS_UNKNOWN = 24,
 };
 
-#define ENTER "\033[?1049h\033[?25l" /* the other screen, without a cursor */
-#define LEAVE "\033[?25h\033[?1049l"
+/* The other screen, without a cursor; what does not fit into a row is cut, not wrapped. */
+#define ENTER "\033[?1049h\033[?25l\033[?7l"
+#define LEAVE "\033[?7h\033[?25h\033[?1049l"
 #define HOME "\033[H"
 #define TO_EOL "\033[K\n"
 #define TO_END "\033[K\033[J"
