@@ -24,7 +24,7 @@ struct dialect_set {
 	size_t slot_count;
 	enum announce_wish wish;
 	char wish_why[512];
-	struct err err; /* why the instance makes no nodes */
+	struct err err; /* the mistake in the instance that is to be registered */
 	enum departure departure;
 	bool pushing; /* wishes are being handed out */
 	int64_t registered_ms;
@@ -60,7 +60,7 @@ static void update_state(struct dialect_set *set)
 	const struct announce *announce = heaviest(set);
 	enum announce_state state = announce ? announce_get_state(announce) : ANNOUNCE_WITHDRAWN;
 	text_printf(why, sizeof(why), "%s", announce ? announce_why(announce) : set->wish_why);
-	if (set->err.code && set->wish != ANNOUNCE_DOWN) {
+	if (set->err.code) {
 		state = ANNOUNCE_FAILED;
 		text_printf(
 			why, sizeof(why), "%s: %s", berth_error_name(set->err.code), set->err.msg);
@@ -250,6 +250,23 @@ static void arrange(struct dialect_set *set, const struct dialect_nodes *nodes)
 	drop_retired(set);
 }
 
+/*
+ * No nodes can be made: the instance leaves. That an endpoint is out is no mistake, and an instance
+ * that leaves anyway needs no nodes.
+ */
+static void do_without_nodes(struct dialect_set *set, const char *lack)
+{
+	if (set->wish == ANNOUNCE_UP && lack) {
+		text_printf(set->wish_why, sizeof(set->wish_why), "%s", lack);
+	}
+	if (set->wish == ANNOUNCE_DOWN || lack) {
+		err_clear(&set->err);
+	}
+	if (set->wish == ANNOUNCE_UP) {
+		set->wish = ANNOUNCE_DOWN;
+	}
+}
+
 static void make_nodes(struct dialect_set *set, const struct config_component *component,
 	const struct config_record_endpoint *endpoints)
 {
@@ -264,6 +281,8 @@ static void make_nodes(struct dialect_set *set, const struct config_component *c
 	if (dialect_write(&nodes, config_instance_get(instance), &set->err) == 0) {
 		arrange(set, &nodes);
 		dialect_nodes_finish(&nodes);
+	} else {
+		do_without_nodes(set, config_instance_lack(instance));
 	}
 	config_instance_free(instance);
 }
@@ -334,12 +353,7 @@ void dialect_set_wish(struct dialect_set *set, enum announce_wish wish,
 	set->wish = wish;
 	text_printf(set->wish_why, sizeof(set->wish_why), "%s", why);
 	make_nodes(set, component, endpoints);
-	if (set->err.code && wish == ANNOUNCE_UP) {
-		/* An endpoint that is out takes the instance with it; a mistake is shown. */
-		set->wish = ANNOUNCE_DOWN;
-		push_wishes(set);
-		set->wish = ANNOUNCE_UP;
-	} else if (set->departure == DEPARTURE_ANNOUNCED) {
+	if (set->departure == DEPARTURE_ANNOUNCED) {
 		push_departure(set);
 	} else {
 		push_wishes(set);

@@ -15,6 +15,9 @@
  *   WAITING, WITHDRAWING, WRITING, WITHDRAWN    one of the nodes is
  *   REGISTERED       all are
  *
+ * An instance whose endpoint a check has taken out, or that waits for the addresses of a dynamic
+ * endpoint, is withdrawn and says so.
+ *
  * Spring's instance is out of service for a moment before it leaves: its data change first.
  */
 #ifndef AGENT_COMPONENT_DIALECT_SET_H

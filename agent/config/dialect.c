@@ -15,6 +15,7 @@ struct config_instance {
 	struct dialect_pair *pairs;
 	int *ports;
 	char *address;
+	char *lack; /* the first endpoint without an address; NULL: none */
 	json_t *payload;
 };
 
@@ -51,20 +52,38 @@ static json_t *first_address(
 		: record_address_parse(endpoint->address_type, endpoint->addresses[0], &ignored);
 }
 
-/* False, with port 0, when the endpoint is out or names no host. */
-static bool read_target(struct record_target *target, const struct config_component *component,
-	const struct config_instance_state *state, const char *name)
+static void note_lack(struct config_instance *instance, const struct config_endpoint *endpoint,
+	const struct config_record_endpoint *at_run_time)
+{
+	if (instance->lack) {
+		return;
+	}
+	if (at_run_time->out) {
+		instance->lack = allocate_format(
+			"endpoint %s is out: a check of it is not up", endpoint->name);
+	} else if (endpoint->dynamic && !at_run_time->addresses) {
+		instance->lack = allocate_format("endpoint %s has no address yet", endpoint->name);
+	}
+}
+
+/* Port 0 when the endpoint is out or names no host. */
+static void read_target(struct record_target *target, struct config_instance *instance,
+	const struct config_component *component, const struct config_instance_state *state,
+	const char *name)
 {
 	const struct config_endpoint *endpoint = find_endpoint(component, name);
 	*target = (struct record_target){ 0 };
 	if (!endpoint) {
-		return false;
+		return;
 	}
-	json_t *address = first_address(
-		endpoint, &state->endpoints[endpoint - component->endpoints]);
-	bool read = address && record_target_read(target, endpoint->address_type, address);
+	const struct config_record_endpoint *at_run_time =
+		&state->endpoints[endpoint - component->endpoints];
+	json_t *address = first_address(endpoint, at_run_time);
+	if (address) {
+		(void)record_target_read(target, endpoint->address_type, address);
+	}
 	json_decref(address);
-	return read;
+	note_lack(instance, endpoint, at_run_time);
 }
 
 static struct dialect_address address_of(const char *name, const struct record_target *target)
@@ -80,7 +99,8 @@ static void fill_additional(struct config_instance *instance,
 	instance->targets = allocate_zeroed(count + 1, sizeof(*instance->targets));
 	instance->additional = allocate_zeroed(count + 1, sizeof(*instance->additional));
 	for (size_t i = 0; i < count; i++) {
-		(void)read_target(&instance->targets[i], component, state, dialect->additional[i]);
+		read_target(
+			&instance->targets[i], instance, component, state, dialect->additional[i]);
 		instance->additional[i] = address_of(dialect->additional[i], &instance->targets[i]);
 	}
 	instance->dialect.additional = instance->additional;
@@ -148,9 +168,9 @@ struct config_instance *config_instance_create(const struct config_component *co
 	struct config_instance *instance = allocate_zeroed(1, sizeof(*instance));
 	bool is_nerve = dialect->type == DIALECT_NERVE;
 	struct record_target ssl = { 0 };
-	(void)read_target(&instance->target, component, state, dialect->endpoint);
+	read_target(&instance->target, instance, component, state, dialect->endpoint);
 	if (*dialect->ssl_endpoint) {
-		(void)read_target(&ssl, component, state, dialect->ssl_endpoint);
+		read_target(&ssl, instance, component, state, dialect->ssl_endpoint);
 	}
 	instance->address = ipv4_of(dialect, &instance->target);
 	instance->payload = json_loads(dialect->payload, JSON_DECODE_ANY, NULL);
@@ -182,11 +202,17 @@ const struct dialect_instance *config_instance_get(const struct config_instance 
 	return &instance->dialect;
 }
 
+const char *config_instance_lack(const struct config_instance *instance)
+{
+	return instance->lack;
+}
+
 void config_instance_free(struct config_instance *instance)
 {
 	if (instance) {
 		json_decref(instance->payload);
 		free(instance->address);
+		free(instance->lack);
 		free(instance->ports);
 		free(instance->pairs);
 		free(instance->additional);

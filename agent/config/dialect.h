@@ -25,6 +25,8 @@ struct config_instance_state {
 struct config_instance *config_instance_create(const struct config_component *component,
 	const struct config_dialect *dialect, const struct config_instance_state *state);
 const struct dialect_instance *config_instance_get(const struct config_instance *instance);
+/* Which of its endpoints has no address at the moment, and why; NULL when each has one. */
+const char *config_instance_lack(const struct config_instance *instance);
 /* Accepts NULL. */
 void config_instance_free(struct config_instance *instance);
 

@@ -159,6 +159,34 @@ class DialectTest(LifeTest):
         self.wait_dialects(agent, "registered")
         self.assert_all()
 
+    def test_a_check_of_their_endpoint_takes_all_of_them_out_and_the_reason_says_so(self):
+        flag = self.folder / "healthy"
+        flag.touch()
+        check = {"type": "command", "command": exists(flag), "interval": "100ms", "endpoints": "http"}
+        agent = self.web_agent(extra={**self.sections(), "check http": check}).start()
+        self.wait_dialects(agent, "registered")
+        flag.unlink()
+        self.wait_dialects(agent, "withdrawn")
+        self.assertEqual(set(self.nodes()), {"/web"})
+        for dialect in agent.status()["components"][0]["dialects"]:
+            self.assertIn("endpoint http is out", dialect["reason"], dialect)
+        self.assertEqual(agent.component_state(), "registered", "the component stays")
+        flag.touch()
+        self.wait_dialects(agent, "registered")
+        self.assert_all()
+
+    def test_a_dynamic_endpoint_without_an_address_is_waited_for(self):
+        sections = self.sections()
+        sections["endpoint http"] = {"api": "http", "protocol": "http", "address_type": "host/port", "dynamic": "yes"}
+        agent = self.web_agent(extra=sections).start()
+        agent.wait_state("registered")
+        self.wait_dialects(agent, "withdrawn")
+        for dialect in agent.status()["components"][0]["dialects"]:
+            self.assertIn("endpoint http has no address", dialect["reason"], dialect)
+        agent.request("PUT", "/v1/agent/endpoints/http", {"addresses": ["10.9.8.7:8080"]})
+        self.wait_dialects(agent, "registered")
+        self.assert_all()
+
     def test_after_a_kill_the_next_agent_has_each_of_them_once(self):
         agent = self.start()
         agent.kill()
@@ -333,6 +361,44 @@ class LostSession(LifeTest):
 
     registry_kind = Server
 
+    def expire(self, agent):
+        """Ends the agent's session by a second client with its id and password; returns when the agent has another one."""
+        text = (agent.folder / "state" / "session").read_text()
+        session = json.loads(text.split("\n", 1)[1])["session"]
+
+        def has_another():
+            if agent.status()["registry"]["session"] not in ("", session["id"]):
+                return True
+            # The agent may take it back between the other client's connect and its close.
+            self.server.probe("kill-session", session["id"], session["password"])
+            return False
+
+        wait_until(has_another, "the agent has another session")
+
+    def test_a_member_whose_endpoint_is_out_stays_out(self):
+        top = f"/t{uuid.uuid4().hex}"
+        flag = self.folder / "healthy"
+        flag.touch()
+        agent = self.web_agent(extra={
+            "endpoint http": {"api": "http", "protocol": "http", "address_type": "host/port", "address": "10.9.8.7:8080"},
+            "check http": {"type": "command", "command": exists(flag), "interval": "100ms", "endpoints": "http"},
+            "dialect nerve": {"type": "nerve", "endpoint": "http", "path": f"{top}/nerve", "instance_id": "i1"},
+        }).start()
+        tree = Tree(self)
+        wait_until(lambda: tree.leaves(top), "the member is there")
+        flag.unlink()
+        wait_until(lambda: not tree.leaves(top), "the member has gone")
+        before = self.identity()
+        self.expire(agent)
+        wait_until(lambda: self.node() and self.identity() != before, "the component is registered again")
+        agent.wait_state("registered")
+        runs = agent.check_named("http")["counts"]
+        wait_until(lambda: agent.check_named("http")["counts"] != runs, "the agent has gone on")
+        self.assertEqual(agent.status()["components"][0]["dialects"][0]["state"], "withdrawn")
+        self.assertEqual(tree.leaves(top), {})
+        flag.touch()
+        wait_until(lambda: tree.leaves(top), "the member is back")
+
     def test_the_next_session_has_each_node_once(self):
         top = f"/t{uuid.uuid4().hex}"
         agent = self.web_agent(extra={
@@ -347,17 +413,7 @@ class LostSession(LifeTest):
 
         wait_until(is_complete, "both nodes are there")
         before = tree.leaves(top)
-        text = (agent.folder / "state" / "session").read_text()
-        session = json.loads(text.split("\n", 1)[1])["session"]
-
-        def has_another():
-            if agent.status()["registry"]["session"] not in ("", session["id"]):
-                return True
-            # The agent may take it back between the other client's connect and its close.
-            self.server.probe("kill-session", session["id"], session["password"])
-            return False
-
-        wait_until(has_another, "the agent has another session")
+        self.expire(agent)
         wait_until(is_complete, "each node is there once")
         wait_until(lambda: not set(before) & {path for path in tree.leaves(top) if "members" in path}, "the member has another number")
 
