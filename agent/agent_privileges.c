@@ -14,6 +14,7 @@
 #include "agent/base/allocate.h"
 #include "agent/base/directory.h"
 #include "agent/base/log.h"
+#include "agent/config/problems.h"
 #include "agent/http/socket.h"
 
 enum { CAPABILITIES = 64 };
@@ -164,6 +165,45 @@ static bool set_capabilities(bool users, bool inheritable)
 	return syscall(SYS_capset, &header, data) == 0;
 }
 
+static bool may_change_user(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { { 0 } };
+	return syscall(SYS_capget, &header, data) == 0 &&
+		(data[CAP_TO_INDEX(CAP_SETUID)].permitted & CAP_TO_MASK(CAP_SETUID));
+}
+
+/* A user that the agent is already needs no privilege. */
+static bool is_another(const char *user)
+{
+	const struct passwd *entry = user && *user ? getpwnam(user) : NULL;
+	return entry && entry->pw_uid != geteuid();
+}
+
+void agent_privileges_refuse_checks(
+	const struct agent *agent, const struct config *next, struct config_problems *problems)
+{
+	const struct config_agent *config = &agent->config->agent;
+	bool dropped = *config->user || config->group_id != (unsigned)-1;
+	/* With such a check from the start nothing was given up, or there never was any. */
+	if (!dropped || may_change_user() || checks_have_users(agent->config)) {
+		return;
+	}
+	for (size_t i = 0; i < next->component_count; i++) {
+		const struct config_component *component = &next->components[i];
+		for (size_t at = 0; at < component->check_count; at++) {
+			const struct config_check *check = &component->checks[at];
+			if (is_another(check->user)) {
+				config_problems_add(problems, agent->config_path, 0,
+					"[check %s] `user`: the agent cannot become %s any more: "
+					"it gave up its privileges for [agent] user and group "
+					"when no check needed them; restart it",
+					check->name, check->user);
+			}
+		}
+	}
+}
+
 void agent_privileges_pass(void)
 {
 	/*
@@ -220,6 +260,11 @@ int agent_privileges_drop(
 		return err->code;
 	}
 	if (is_ours(&identity)) {
+		if (checks_have_users(agent->config) && !may_change_user()) {
+			log_warn("agent",
+				"checks with a `user` of their own cannot run: the agent has no "
+				"capability to change the user; let root start it");
+		}
 		return 0;
 	}
 	if (geteuid() != 0) {

@@ -6,7 +6,8 @@
  *
  * From then on the agent has no capability and can get none: its bounding set is empty, and
  * no_new_privs is set. Two things need more. Checks with a `user` of their own leave it the three
- * capabilities that changing the user and ending its processes take. A main process may hold
+ * capabilities that changing the user and ending its processes take; a reload cannot add the first
+ * such check. A main process may hold
  * set-user-ID programs, so for one the bounding set stays and no_new_privs is not set. Without
  * `user` and `group` nothing changes.
  *
@@ -22,6 +23,8 @@
 #include "lib/base/err.h"
 
 struct agent;
+struct config;
+struct config_problems;
 
 /*
  * Binds the sockets into `received`, as if a predecessor had left them, and changes the user. Logs
@@ -29,6 +32,13 @@ struct agent;
  */
 int agent_privileges_drop(struct agent *agent, bool main_process, struct upgrade *received,
 	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(4);
+
+/*
+ * Adds a problem for each check of `next` with a user that this agent can no longer become: it gave
+ * up at its start what no check needed then.
+ */
+void agent_privileges_refuse_checks(
+	const struct agent *agent, const struct config *next, struct config_problems *problems);
 
 /* Lets the capabilities that are left pass through the exec() of an upgrade. */
 void agent_privileges_pass(void);

@@ -10,6 +10,7 @@
 #include "agent/agent_metrics.h"
 #include "agent/agent_names.h"
 #include "agent/agent_outputs.h"
+#include "agent/agent_privileges.h"
 #include "agent/agent_registry.h"
 #include "agent/base/log.h"
 #include "agent/base/notify.h"
@@ -53,6 +54,7 @@ static json_t *reload(struct agent *agent)
 		return list;
 	}
 	config_refuse_changes(agent->config, next, agent->config_path, &problems);
+	agent_privileges_refuse_checks(agent, next, &problems);
 	config_problems_log_warnings(&problems);
 	if (problems.error_count > 0) {
 		json_t *list = config_problems_json(&problems);

@@ -106,6 +106,34 @@ class Privileges(AgentTest):
                 wait_until(lambda: agent.get("/v1/agent/checks").json[0]["counts"] != runs, "the check runs again")
                 agent.wait_state("registered")
 
+    def test_a_reload_cannot_add_the_first_check_with_a_user(self):
+        agent = self.start({"user": "nobody"}, registry=self.registry_of_nobody())
+        agent.sections["check alive"]["user"] = OTHER.pw_name
+        agent.write_config(agent.sections)
+        answer = agent.request("POST", "/v1/agent/reload")
+        self.assertGreaterEqual(answer.status, 400)
+        self.assertIn("[check alive] `user`", answer.body.decode())
+        self.assertIn("restart it", answer.body.decode())
+        self.assertEqual(agent.check_named("alive")["state"], "up", "the old configuration stays")
+        agent.sections["check alive"]["user"] = "nobody"
+        agent.write_config(agent.sections)
+        self.assertEqual(agent.request("POST", "/v1/agent/reload").status, 200, "the agent's own user needs nothing")
+
+    def test_an_upgrade_warns_of_the_first_check_with_a_user(self):
+        agent = self.start({"user": "nobody"}, registry=self.registry_of_nobody())
+        agent.sections["check alive"]["user"] = OTHER.pw_name
+        agent.write_config(agent.sections)
+        agent.signal(signal.SIGUSR2)
+        wait_until(lambda: "checks with a `user` of their own cannot run" in agent.read_log(), "the successor warns")
+        wait_until(lambda: agent.read_log().count(" runs, pid ") == 2 and agent.answers(), "the successor runs")
+
+    def test_a_reload_adds_a_second_check_with_a_user(self):
+        agent = self.start({"user": "nobody"}, check={"user": OTHER.pw_name}, registry=self.registry_of_nobody())
+        agent.sections["check more"] = {**agent.sections["check alive"], "user": "bin"}
+        agent.write_config(agent.sections)
+        self.assertEqual(agent.request("POST", "/v1/agent/reload").status, 200)
+        wait_until(lambda: agent.check_named("more")["state"] == "up", "it runs")
+
     def test_a_main_process_keeps_the_bounding_set(self):
         agent = self.start({"user": "nobody"}, command=["sleep", "1000"], registry=self.registry_of_nobody())
         with open(f"/proc/{agent.process.pid}/task/{agent.process.pid}/children", encoding="ascii") as file:
