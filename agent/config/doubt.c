@@ -216,3 +216,29 @@ int config_doubt_writer(
 		writer->kind == CONFIG_WRITER_USER ? "user" : "group", writer->name,
 		agent->socket_mode, *agent->socket_group ? agent->socket_group : "unset");
 }
+
+int config_doubt_owner(
+	const struct config_output *output, const struct config_agent *agent, struct err *err)
+{
+	const struct passwd *user = *agent->user ? getpwnam(agent->user) : NULL;
+	if (!user || !*output->owner || output->owner_id == user->pw_uid) {
+		return 0;
+	}
+	return err_set(err, BERTH_FAILED,
+		"only root can give the file to %s: the agent becomes %s, as [agent] user says",
+		output->owner, agent->user);
+}
+
+int config_doubt_group(
+	const struct config_output *output, const struct config_agent *agent, struct err *err)
+{
+	const struct passwd *user = *agent->user ? getpwnam(agent->user) : NULL;
+	if (!user || !*output->group || output->group_id == agent->group_id ||
+		user_in_group(user, output->group_id)) {
+		return 0;
+	}
+	return err_set(err, BERTH_FAILED,
+		"only a member can give the file to the group %s: the agent becomes %s, as [agent] "
+		"user says",
+		output->group, agent->user);
+}

@@ -33,5 +33,13 @@ int config_doubt_user(const char *user, const char *label, struct err *err) ERR_
 /* For a writer: whether the mode and group of the socket let it connect. */
 int config_doubt_writer(const struct config_writer *writer, const struct config_agent *agent,
 	struct err *err) ERR_REQUIRED(3);
+/*
+ * For the owner and the group of an output's file: whether an agent that has become [agent] user
+ * can still give the file to them.
+ */
+int config_doubt_owner(const struct config_output *output, const struct config_agent *agent,
+	struct err *err) ERR_REQUIRED(3);
+int config_doubt_group(const struct config_output *output, const struct config_agent *agent,
+	struct err *err) ERR_REQUIRED(3);
 
 #endif

@@ -183,9 +183,10 @@ static const struct config_option registry_options[] = {
 static const struct config_option component_options[] = {
 	{ "user", TEXT(component, user), .example = "devteam",
 		.help = "Whose component it is; becomes a DNS label in the path: realm and host are dropped, "
-			"letters lower-cased, others encoded. Users who would share a home are an error in one "
-			"configuration; for a name with _ or upper case berthd warns. Required, unless path is "
-			"given." },
+			"letters lower-cased, others encoded, and _ gives -. A name that still is no label gets - "
+			"for each odd character and a mark of its own: Joe Smith gives joe-smith-0953a823. Users "
+			"who would share a home are an error in one configuration; for a name with _ or upper case "
+			"berthd warns. Required, unless path is given." },
 	{ "service_class", TEXT(component, service_class), .verify = config_verify_label,
 		.example = "org-apache-tomcat",
 		.help = "What kind of service it is, a DNS label. Required, unless path is given." },
@@ -302,7 +303,8 @@ static const struct config_option check_options[] = {
 			"BERTH_CONTAINER_ID." },
 	{ "user", TEXT(check, user), .for_types = FOR_COMMAND, .verify = config_verify_user,
 		.automatic = "the agent's own", .example = "nobody",
-		.help = "Run the command as this user; for an agent that runs as root." },
+		.help = "Run the command as this user; for an agent that root has started. One that has become "
+			"[agent] user has to be restarted for the first check of this kind." },
 	{ "no_new_privs", BOOLEAN(check, no_new_privileges), .fallback = "no",
 		.for_types = FOR_COMMAND,
 		.help = "No set-user-ID program and no file capability gives the command more privileges." },
@@ -560,7 +562,8 @@ static const struct config_option output_options[] = {
 		.help = "Permissions of the file." },
 	{ "owner", USER(output, owner, owner_id),
 		.automatic = "that of the file that is there, else the agent's own",
-		.example = "root", .help = "The user that owns the file." },
+		.example = "root",
+		.help = "The user that owns the file: only root can give it to another than the agent's own." },
 	{ "group", GROUP(output, group, group_id),
 		.automatic = "that of the file that is there, else the agent's own",
 		.example = "adm", .help = "The group that owns the file." },

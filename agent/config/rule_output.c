@@ -117,6 +117,20 @@ static void doubt_check(struct config_builder *builder, const struct config_sect
 	}
 }
 
+static void doubt_owner(struct config_builder *builder, const struct config_section *section,
+	const struct config_output *output)
+{
+	const struct config_agent *agent = &builder->config->agent;
+	struct err owner = ERR_INIT;
+	struct err group = ERR_INIT;
+	if (!config_is_bad(section, "owner") && config_doubt_owner(output, agent, &owner)) {
+		config_warn(builder, section, config_section_find(section, "owner"), &owner);
+	}
+	if (!config_is_bad(section, "group") && config_doubt_group(output, agent, &group)) {
+		config_warn(builder, section, config_section_find(section, "group"), &group);
+	}
+}
+
 /* Two outputs that write one file, or keep one backend, would undo each other's work for ever. */
 static void refuse_same_place(struct config_builder *builder, const struct config_section *section,
 	const struct config_output *output)
@@ -153,4 +167,5 @@ void config_rule_output(struct config_builder *builder, const struct config_sect
 	doubt_command(builder, section, "check", output->check_argv);
 	doubt_command(builder, section, "on_change", output->on_change_argv);
 	doubt_check(builder, section, output);
+	doubt_owner(builder, section, output);
 }

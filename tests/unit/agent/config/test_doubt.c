@@ -11,6 +11,7 @@
 	"[component]\nuser = devteam\nservice_class = tomcat\ninstance = test1\nname = n1\n"
 #define ENDPOINT "[endpoint rest]\napi = http://a/b\nprotocol = REST\naddress_type = uri\n"
 #define CHECK "[check c]\n"
+#define OUTPUT "[output o]\nfrom = /a\nformat = json\npath = /tmp/o\n"
 
 static void load(const char *text, struct config_problems *problems)
 {
@@ -68,6 +69,8 @@ static const struct {
 	{ "[agent]\nsocket_mode = 0660\nsocket_group = 4321\n" COMPONENT ENDPOINT
 	  "dynamic = yes\nwriter = group:12345\n",
 		14, "cannot connect" },
+	{ "[agent]\nuser = nobody\n" OUTPUT "owner = root\n", 7, "only root can give" },
+	{ "[agent]\nuser = nobody\n" OUTPUT "group = root\n", 7, "only a member can give" },
 	{ "[dns]\nlisten = 127.0.0.1:5353\nforward = 192.0.2.1:53, 127.0.0.1:5353\n", 3,
 		"does not ask itself" },
 	{ "[dns]\ndomain = berth.local\n", 2, "names below local" },
@@ -117,6 +120,9 @@ static const char *const meant[] = {
 	COMPONENT CHECK "type = ttl\nwriter = user:12345\n",
 	"[agent]\nsocket_mode = 0660\nsocket_group = 4321\n" COMPONENT CHECK
 	"type = ttl\nwriter = group:4321\n",
+	OUTPUT "owner = root\ngroup = root\n",
+	"[agent]\nuser = nobody\n" OUTPUT "owner = nobody\ngroup = nogroup\n",
+	"[agent]\nuser = nobody\ngroup = daemon\n" OUTPUT "group = daemon\n",
 	"[dns]\nlisten = 127.0.0.1:53, [::1]:53\ndomain = local.example.org\nttl = 0s\nforward = 127.0.0.1:54\n",
 };
 
