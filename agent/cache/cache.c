@@ -14,12 +14,11 @@
  */
 
 enum {
+	TICK_MS = 1000,
 	FIRST_BUCKETS = 256,
 	OVERDRAFT = 20,       /* a twentieth of the limit may come in before nothing more is read */
 	EVICTION_STEPS = 1024 /* nodes that one turn looks at */
 };
-
-static const double tick_s = 1.0;
 
 struct cache_blob *cache_blob_create(const char *data, size_t len)
 {
@@ -317,9 +316,12 @@ static void on_tick(struct ev_loop *loop, ev_timer *timer, int events)
 	if (cache->state != REGISTRY_CONNECTED || cache->options.resync_ms <= 0) {
 		return;
 	}
-	cache->resync_due += (double)cache->bucket_count * tick_s * 1000. /
-		(double)cache->options.resync_ms;
-	for (; cache->resync_due >= 1.; cache->resync_due -= 1.) {
+	int64_t due = cache->resync_due + (int64_t)cache->bucket_count * TICK_MS;
+	cache->resync_due = due % cache->options.resync_ms;
+	/* With a period below a tick, each tick refreshes all of them, once. */
+	int64_t buckets = due / cache->options.resync_ms;
+	buckets = buckets < (int64_t)cache->bucket_count ? buckets : (int64_t)cache->bucket_count;
+	for (int64_t i = 0; i < buckets; i++) {
 		cache->resync_bucket = (cache->resync_bucket + 1) & (cache->bucket_count - 1);
 		resync_bucket(cache, cache->resync_bucket);
 	}
@@ -397,7 +399,7 @@ static void init_watchers(struct cache *cache)
 	cache->more.data = cache;
 	ev_timer_init(&cache->doubt_timer, on_doubt, 1., 0.);
 	cache->doubt_timer.data = cache;
-	ev_timer_init(&cache->tick, on_tick, tick_s, tick_s);
+	ev_timer_init(&cache->tick, on_tick, TICK_MS / 1000., TICK_MS / 1000.);
 	cache->tick.data = cache;
 	ev_timer_start(cache->loop, &cache->tick);
 }

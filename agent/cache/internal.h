@@ -163,7 +163,7 @@ struct cache {
 	ev_timer patience_timer;
 	ev_timer tick;
 	size_t resync_bucket;
-	double resync_due;
+	int64_t resync_due; /* buckets x milliseconds, less than the period */
 	uint64_t generation;
 	uint64_t loads;
 	uint64_t evictions;
