@@ -46,10 +46,10 @@ struct end {
 	int fd;
 	enum registry_state state;
 	bool dead;          /* killed */
-	bool requests_pass; /* while it is cut */
+	bool requests_pass; /* while it is broken */
 	bool breaks;        /* after the next change */
 	int64_t refuse_until_ms;
-	int64_t cut_until_ms; /* in the past: it is not cut */
+	int64_t cut_until_ms; /* no connection is made before */
 	int64_t notice_ms;    /* INT64_MAX: nothing to notice */
 	int64_t lost_ms;
 	int64_t connect_ms;
@@ -103,9 +103,11 @@ static int64_t earlier_of(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-static bool is_cut(const struct end *end)
+/* From the cut until the agent has connected anew: no reply and no notification comes through. */
+static bool is_broken(const struct end *end)
 {
-	return sim_now_ms() < end->cut_until_ms;
+	return end->notice_ms != INT64_MAX || end->state == REGISTRY_AWAY ||
+		end->state == REGISTRY_LOST;
 }
 
 static bool is_change(const struct registry_task *task)
@@ -144,7 +146,7 @@ static void net_submit(struct registry_backend *backend, struct registry_task *t
 	request->made_ms = sim_now_ms();
 	request->due_ms = due_ms;
 	end->last_request_ms = due_ms;
-	list_append(is_cut(end) && !end->requests_pass ? &end->waiting : &net->requests,
+	list_append(is_broken(end) && !end->requests_pass ? &end->waiting : &net->requests,
 		&request->link);
 	task->tag = (uint64_t)(uintptr_t)request;
 	if (++end->tasks > MOST_TASKS) {
@@ -183,17 +185,13 @@ static void complete(struct end *end, struct request *request)
 }
 
 /* Fails a request whose fate the agent does not know; the registry may still get it. */
-static void fail_unknown(struct end *end, struct request *request)
+static void fail_unknown(struct end *end, struct request *request, int code)
 {
 	struct registry_task *task = request->task;
 	request->task = NULL;
 	end->tasks--;
-	if (is_change(task)) {
-		err_set(&task->ret_err, BERTH_TIMEOUT, "%s: no answer", task->path);
-	} else {
-		err_set(&task->ret_err, BERTH_REGISTRY_UNAVAILABLE, "%s: the connection is lost",
-			task->path);
-	}
+	err_set(&task->ret_err, code, "%s: %s", task->path,
+		code == BERTH_TIMEOUT ? "no answer" : "the connection is lost");
 	end->base.core.completed(end->base.core.core, task);
 }
 
@@ -209,6 +207,9 @@ static void deliver_later(struct end *end, struct delivery *delivery)
 static void on_fired(void *context, const char *path, enum registry_watch_kind kind, bool gone)
 {
 	struct end *end = context;
+	if (is_broken(end)) {
+		return;
+	}
 	struct delivery *delivery = calloc(1, sizeof(*delivery));
 	delivery->path = strdup(path);
 	delivery->kind = kind;
@@ -246,6 +247,8 @@ static void apply(struct end *end, struct request *request)
 	struct net *net = end->net;
 	struct registry_task *task = &request->copy;
 	bool change = is_change(task);
+	bool is_heard = !is_broken(end) && !end->dead && request->task;
+	task->watch = task->watch && is_heard;
 	if (change && sim_now_ms() < end->refuse_until_ms) {
 		err_set(&task->ret_err,
 			sim_chance(&net->random, 50) ? BERTH_NO_PATH_PERMISSIONS
@@ -259,7 +262,7 @@ static void apply(struct end *end, struct request *request)
 		sim_trace("agent %d: %s %s: %s", end->client.agent, operation_name(task->operation),
 			task->path, task->ret_err.code ? task->ret_err.msg : "done");
 	}
-	if (is_cut(end) || end->dead || !request->task) {
+	if (!is_heard) {
 		list_append(&end->waiting, &request->link); /* no reply ever comes */
 	} else {
 		struct delivery *delivery = calloc(1, sizeof(*delivery));
@@ -389,7 +392,8 @@ static void fail_all(struct end *end)
 	struct request *request;
 	while ((request = next_of(&end->waiting, end)) ||
 		(request = next_of(&end->net->requests, end))) {
-		fail_unknown(end, request);
+		fail_unknown(end, request,
+			is_change(request->task) ? BERTH_TIMEOUT : BERTH_REGISTRY_UNAVAILABLE);
 	}
 	free_forgotten(end);
 }
@@ -414,11 +418,10 @@ static void connect(struct end *end)
 {
 	struct world *world = end->net->world;
 	end->connect_ms = INT64_MAX;
-	if (is_cut(end)) {
+	if (sim_now_ms() < end->cut_until_ms) {
 		end->connect_ms = end->cut_until_ms + HANDSHAKE_MS;
 		return;
 	}
-	clear_inbox(end);
 	if (end->client.session && !world_session_lives(world, end->client.session)) {
 		lose(end, "the session has expired");
 	}
@@ -483,7 +486,7 @@ static void net_dispatch(struct registry_backend *backend, int64_t now_ms)
 	}
 	while ((request = overdue(&end->waiting, end)) ||
 		(request = overdue(&end->net->requests, end))) {
-		fail_unknown(end, request);
+		fail_unknown(end, request, BERTH_TIMEOUT);
 	}
 }
 
@@ -585,7 +588,7 @@ static void net_close(struct registry_backend *backend)
 	struct end *end = end_of(backend);
 	struct net *net = end->net;
 	uint64_t session = end->client.session;
-	bool connected = end->state == REGISTRY_CONNECTED && !is_cut(end) && !end->dead;
+	bool connected = end->state == REGISTRY_CONNECTED && !is_broken(end) && !end->dead;
 	free_end(end, connected || sim_chance(&net->random, 50));
 	if (connected) {
 		world_session_end(net->world, session);
@@ -671,7 +674,7 @@ static const struct registry_backend_ops net_ops = {
 void net_cut(struct net *net, int agent, int64_t for_ms, bool requests_pass)
 {
 	struct end *end = net->ends[agent];
-	if (!end || end->state != REGISTRY_CONNECTED || is_cut(end)) {
+	if (!end || end->state != REGISTRY_CONNECTED || is_broken(end)) {
 		return;
 	}
 	sim_trace("agent %d is cut off for %lld ms", agent, (long long)for_ms);
