@@ -70,7 +70,7 @@ struct registry_watches {
 	struct list reads; /* those that wait to be read, for a user or since they changed */
 	struct list confirmations; /* those that wait to be read since there was a reconnect */
 	struct list deliveries;    /* watched states to deliver at the next dispatch */
-	struct list doubted;       /* watched states that have changed and are not read again yet */
+	struct list doubted;       /* states that may have changed and are not read again yet */
 	bool confirms;             /* the last read to start was a confirmation */
 	size_t count;
 	size_t reads_in_flight;
@@ -195,6 +195,8 @@ bool registry_children_equal(const struct registry_result *a, const struct regis
 void registry_watches_init(struct registry_watches *watches);
 void registry_watches_finish(struct registry *registry);
 void registry_watches_state(struct registry *registry);
+/* The newest sign of life, whatever the watches have still to read. */
+int64_t registry_server_heard_ms(const struct registry *registry, int64_t now_ms);
 /* `heard_ms`, or earlier while a change has been announced that was not read yet. */
 int64_t registry_watches_heard_ms(const struct registry *registry, int64_t heard_ms);
 void registry_watches_notified(

@@ -66,8 +66,38 @@ static void enter(struct registry_watched *watched, enum watched_phase phase, st
 	list_append(queue, &watched->place);
 }
 
+/*
+ * The known state may have changed, and the change is not read yet: an announced one, or one of a
+ * watched that loses its leader and has no notification of its own before its read. A state that
+ * the leader implied is no truer than the leader. The list is in the order of the times.
+ */
+static void begin_doubt(struct registry_watched *watched)
+{
+	struct registry_watches *watches = &watched->registry->watches;
+	struct watched_doubt *doubt = &watched->doubt;
+	doubt->resolved = false;
+	if (!watched->known || !list_empty(&doubt->link)) {
+		return;
+	}
+	doubt->heard_ms = registry_server_heard_ms(watched->registry, watches->now_ms);
+	for (struct registry_watched *leader = watched->leader; leader; leader = leader->leader) {
+		if (!list_empty(&leader->doubt.link) && leader->doubt.heard_ms < doubt->heard_ms) {
+			doubt->heard_ms = leader->doubt.heard_ms;
+		}
+	}
+	struct list *later = &watches->doubted;
+	while (later->prev != &watches->doubted &&
+		LIST_ITEM(later->prev, struct watched_doubt, link)->heard_ms > doubt->heard_ms) {
+		later = later->prev;
+	}
+	list_append(later, &doubt->link);
+}
+
 static void want_read(struct registry_watched *watched)
 {
+	if (watched->phase == WATCHED_FOLLOWING) {
+		begin_doubt(watched);
+	}
 	watched->epoch = 0;
 	if (watched->phase == WATCHED_READING || watched->phase == WATCHED_READING_AGAIN) {
 		watched->phase = WATCHED_READING_AGAIN;
@@ -95,16 +125,19 @@ void watched_deliver_later(struct registry_watched *watched)
 }
 
 /*
- * A change is announced, but not read yet: until then nothing that was heard later says that the
- * known state is still true.
+ * Delivers the state; a resolved doubt ends afterwards. It moves here first, because the delivery
+ * may free the watched.
  */
-static void doubt(struct registry_watched *watched)
+static void deliver(struct registry_watched *watched, bool all)
 {
-	struct registry *registry = watched->registry;
-	if (watched->known && list_empty(&watched->doubt_link)) {
-		watched->heard_ms = registry_heard_ms(registry, registry->watches.now_ms);
-		list_append(&registry->watches.doubted, &watched->doubt_link);
+	struct watched_doubt doubt = watched->doubt;
+	list_init(&doubt.link);
+	if (doubt.resolved) {
+		list_append(&watched->doubt.link, &doubt.link);
+		list_remove(&watched->doubt.link);
 	}
+	watched_deliver(watched, all);
+	list_remove(&doubt.link);
 }
 
 /* ---- learning ---- */
@@ -211,7 +244,6 @@ static void update_followers(struct registry_watched *leader, bool answered)
 		bool reads = answered ? implied_by(leader, follower) == IMPLIED_NOTHING
 				      : !is_settled(follower);
 		if (reads) {
-			doubt(follower);
 			want_read(follower);
 		} else if (answered) {
 			learn_implied(follower);
@@ -227,12 +259,15 @@ static void learn_implied(struct registry_watched *watched)
 		found.ret_stat = (struct registry_stat){ 0 };
 		err_set(&found.ret_err, BERTH_PATH_NOT_FOUND, "%s: no such path", watched->path);
 	}
+	begin_doubt(watched); /* its users have the state later than those of the leader */
 	learn(watched, &found);
+	update_followers(watched, true);
+	watched->doubt.resolved = true;
 	if (watched->undelivered || watched->deliver_all) {
 		watched_deliver_later(watched);
+	} else {
+		list_remove(&watched->doubt.link);
 	}
-	update_followers(watched, true);
-	list_remove(&watched->doubt_link);
 }
 
 static void wait_for_leader(struct registry_watched *watched, struct registry_watched *leader)
@@ -383,7 +418,7 @@ static void deliver_read(struct registry_watched *watched, bool again)
 		watched->deliver_all = false;
 	}
 	if (all || !later) {
-		watched_deliver(watched, all);
+		deliver(watched, all);
 	}
 }
 
@@ -416,7 +451,7 @@ static void on_read(struct registry_call *call)
 		}
 		if (!again) {
 			update_followers(watched, true);
-			list_remove(&watched->doubt_link);
+			watched->doubt.resolved = true;
 		}
 		deliver_read(watched, again);
 	}
@@ -440,12 +475,11 @@ static bool will_learn(const struct registry_watched *leader)
 int64_t registry_watches_heard_ms(const struct registry *registry, int64_t heard_ms)
 {
 	const struct list *doubted = &registry->watches.doubted;
-	for (const struct list *at = doubted->next; at != doubted; at = at->next) {
-		const struct registry_watched *watched = LIST_ITEM(
-			at, struct registry_watched, doubt_link);
-		heard_ms = watched->heard_ms < heard_ms ? watched->heard_ms : heard_ms;
+	if (list_empty(doubted)) {
+		return heard_ms;
 	}
-	return heard_ms;
+	const struct watched_doubt *first = LIST_ITEM(doubted->next, struct watched_doubt, link);
+	return first->heard_ms < heard_ms ? first->heard_ms : heard_ms;
 }
 
 static void node_is_gone(struct registry_watched *watched)
@@ -453,7 +487,7 @@ static void node_is_gone(struct registry_watched *watched)
 	if (!watched) {
 		return;
 	}
-	doubt(watched);
+	begin_doubt(watched);
 	if (watched->phase == WATCHED_FOLLOWING) {
 		return;
 	}
@@ -477,7 +511,7 @@ static void notify(
 	} else {
 		struct registry_watched *watched = watched_find(registry, path, kind);
 		if (watched) {
-			doubt(watched);
+			begin_doubt(watched);
 			want_read(watched);
 		}
 	}
@@ -579,7 +613,7 @@ static void deliver_due(struct registry_watches *watches)
 			(watched->phase == WATCHED_FOLLOWING && is_settled(watched));
 		bool all = watched->undelivered || (watched->deliver_all && without_read);
 		watched->deliver_all = watched->deliver_all && !without_read;
-		watched_deliver(watched, all);
+		deliver(watched, all);
 	}
 }
 
@@ -623,7 +657,7 @@ struct registry_watched *watched_create(
 	}
 	list_init(&watched->place);
 	list_init(&watched->delivery_link);
-	list_init(&watched->doubt_link);
+	list_init(&watched->doubt.link);
 	list_init(&watched->handles);
 	list_init(&watched->followers);
 	list_append(&registry->watches.all, &watched->link);
@@ -640,13 +674,13 @@ struct registry_watched *watched_create(
 void watched_free(struct registry_watched *watched)
 {
 	struct registry_watches *watches = &watched->registry->watches;
-	list_remove(&watched->doubt_link);
 	if (watched->phase == WATCHED_READING || watched->phase == WATCHED_READING_AGAIN) {
 		watches->reads_in_flight--;
 	}
 	while (!list_empty(&watched->followers)) {
 		want_read(LIST_ITEM(watched->followers.next, struct registry_watched, place));
 	}
+	list_remove(&watched->doubt.link); /* no earlier: the followers may have none yet */
 	registry_call_finish(&watched->call);
 	tdelete(watched, &watches->by_path, compare_watched);
 	list_remove(&watched->link);

@@ -39,6 +39,16 @@ enum watched_phase {
 	WATCHED_INVALID
 };
 
+/*
+ * A change of the known state may have gone unread: until the users have the state that was read
+ * afterwards, nothing that is heard says more than what had been heard before.
+ */
+struct watched_doubt {
+	struct list link; /* watches->doubted, or alone: there is no doubt */
+	int64_t heard_ms; /* the known state was true then */
+	bool resolved;    /* the state has been read; not all users have it */
+};
+
 struct registry_watched {
 	struct registry *registry;
 	enum registry_watch_kind kind;
@@ -47,9 +57,8 @@ struct registry_watched {
 	struct list link;          /* watches->all */
 	struct list place;         /* in a queue of watches, or among the leader's followers */
 	struct list delivery_link; /* watches->deliveries */
-	struct list doubt_link;    /* watches->doubted */
-	int64_t heard_ms;          /* while doubted: the known state was true then */
-	struct list handles;       /* watch.c's */
+	struct watched_doubt doubt;
+	struct list handles; /* watch.c's */
 	struct list followers;
 	struct registry_watched *leader; /* while FOLLOWING */
 	struct registry_call call;

@@ -97,6 +97,92 @@ Test(registry_core, what_is_heard_between_a_change_and_its_read_confirms_nothing
 	answer_clear(&answer);
 }
 
+enum { ONE_FAILURE = 1, ALL_FAIL = INT_MAX };
+
+/* How many more reads of /a, and of /b, get no answer. */
+static void fail_some(void *context, const struct registry_task *task, struct err *err)
+{
+	int *failures = (int *)context + (task->path[1] - 'a');
+	if (*failures > 0) {
+		--*failures;
+		err_set(err, BERTH_REGISTRY_UNAVAILABLE, "no answer about %s", task->path);
+	}
+}
+
+static bool a_has_failed(void *context)
+{
+	return ((const int *)context)[0] < ONE_FAILURE;
+}
+
+static bool b_has_failed(void *context)
+{
+	return ((const int *)context)[1] < ALL_FAIL;
+}
+
+Test(registry_core, a_change_reaches_no_further_back_than_to_its_own_announcement)
+{
+	struct answer answers[2] = { 0 };
+	int failures[2] = { ONE_FAILURE, ALL_FAIL };
+	struct registry *registry = open_connected();
+	memory_put(registry, "/a", "old");
+	memory_put(registry, "/b", "old");
+	registry_watch(registry, "/a", REGISTRY_WATCH_DATA, answer_take, &answers[0]);
+	registry_watch(registry, "/b", REGISTRY_WATCH_DATA, answer_take, &answers[1]);
+	client_wait_calls(&answers[0], 1);
+	client_wait_calls(&answers[1], 1);
+	memory_set_heard_ms(registry, 100);
+	memory_on_task(registry, fail_some, failures);
+	memory_put(registry, "/a", "new");
+	client_wait(a_has_failed, failures);
+	memory_set_heard_ms(registry, 200);
+	memory_put(registry, "/b", "new");
+	client_wait(b_has_failed, failures);
+	memory_set_heard_ms(registry, 300);
+	cr_assert_eq(registry_heard_ms(registry, 9000), 100);
+	client_wait_calls(&answers[0], 2);
+	cr_assert_eq(registry_heard_ms(registry, 9000), 200);
+	client_close(registry);
+	answer_clear(&answers[0]);
+	answer_clear(&answers[1]);
+}
+
+static void note_heard_without_answer(void *context, const struct registry_result *result)
+{
+	struct seen *seen = context;
+	if (result->err.code == BERTH_TIMEOUT) {
+		seen->heard_ms = registry_heard_ms(seen->registry, 9000);
+	}
+}
+
+static void hear_and_time_out(void *context, const struct registry_task *task, struct err *err)
+{
+	const struct seen *seen = context;
+	memory_set_heard_ms(seen->registry, 200);
+	err_set(err, BERTH_TIMEOUT, "no answer about %s", task->path);
+}
+
+static bool has_heard(void *context)
+{
+	return ((const struct seen *)context)->heard_ms != 0;
+}
+
+Test(registry_core, a_user_learns_how_old_the_state_is_whose_read_got_no_answer)
+{
+	struct answer answer = { 0 };
+	struct seen seen = { .registry = open_connected() };
+	memory_put(seen.registry, "/a", "old");
+	registry_watch(seen.registry, "/a", REGISTRY_WATCH_DATA, answer_take, &answer);
+	registry_watch(seen.registry, "/a", REGISTRY_WATCH_DATA, note_heard_without_answer, &seen);
+	client_wait_calls(&answer, 1);
+	memory_set_heard_ms(seen.registry, 100);
+	memory_on_task(seen.registry, hear_and_time_out, &seen);
+	memory_put(seen.registry, "/a", "new");
+	client_wait(has_heard, &seen);
+	cr_assert_eq(seen.heard_ms, 100);
+	client_close(seen.registry);
+	answer_clear(&answer);
+}
+
 /* --- requests --- */
 
 Test(registry_core, requests_wait_for_the_first_connection)
@@ -697,6 +783,115 @@ Test(registry_core, a_deleted_node_is_known_from_the_list_of_its_parent)
 	client_wait(is_present, &pair[0]);
 	client_close(registry);
 	answer_clear(&list);
+	answer_clear(&pair[0]);
+	answer_clear(&pair[1]);
+}
+
+/* The absence of /t/a is known from the list of /t, which alone has a notification. */
+static struct registry *open_following(
+	struct answer *list, struct answer *seen, struct registry_watch **ret_parent)
+{
+	struct registry *registry = open_connected();
+	memory_put(registry, "/t", "");
+	*ret_parent = registry_watch(registry, "/t", REGISTRY_WATCH_CHILDREN, answer_take, list);
+	client_wait_calls(list, 1);
+	registry_watch(registry, "/t/a", REGISTRY_WATCH_DATA, answer_take, seen);
+	client_wait_calls(seen, 1);
+	cr_assert_eq(memory_armed_watches(registry), 1);
+	memory_set_heard_ms(registry, 100);
+	return registry;
+}
+
+Test(registry_core, a_state_that_no_other_one_implies_any_more_is_not_confirmed_before_its_read)
+{
+	struct answer list = { 0 };
+	struct answer seen = { 0 };
+	struct registry_watch *parent;
+	struct seen heard = { .registry = open_following(&list, &seen, &parent) };
+	struct registry_watch *again = registry_watch(
+		heard.registry, "/t/a", REGISTRY_WATCH_DATA, answer_take, &seen);
+	client_wait_calls(&seen, 2);
+	memory_on_task(heard.registry, hear_while_reading, &heard);
+	registry_watch_refresh(again);
+	client_wait_calls(&seen, 4);
+	cr_assert_eq(heard.heard_ms, 100);
+	cr_assert_eq(registry_heard_ms(heard.registry, 9000), 200);
+	client_close(heard.registry);
+	answer_clear(&list);
+	answer_clear(&seen);
+}
+
+static void lose_lists(void *context, const struct registry_task *task, struct err *err)
+{
+	if (task->operation == REGISTRY_OP_CHILDREN) {
+		++*(size_t *)context;
+		err_set(err, BERTH_REGISTRY_UNAVAILABLE, "no list of %s", task->path);
+	}
+}
+
+static bool is_counted(void *context)
+{
+	return *(const size_t *)context > 0;
+}
+
+Test(registry_core, a_follower_takes_over_the_doubt_about_its_leader)
+{
+	struct answer list = { 0 };
+	struct answer seen = { 0 };
+	struct registry_watch *parent;
+	size_t lost = 0;
+	struct registry *registry = open_following(&list, &seen, &parent);
+	memory_on_task(registry, lose_lists, &lost);
+	memory_put(registry, "/t/a", "new");
+	client_wait(is_counted, &lost);
+	memory_set_heard_ms(registry, 200);
+	cr_assert_eq(registry_heard_ms(registry, 9000), 100);
+	registry_unwatch(parent);
+	cr_assert_eq(registry_heard_ms(registry, 9000), 100);
+	client_wait(is_present, &seen);
+	cr_assert_eq(registry_heard_ms(registry, 9000), 200);
+	client_close(registry);
+	answer_clear(&list);
+	answer_clear(&seen);
+}
+
+static void note_heard(void *context, const struct registry_result *result)
+{
+	struct seen *seen = context;
+	(void)result;
+	seen->heard_ms = registry_heard_ms(seen->registry, 9000);
+}
+
+Test(registry_core, an_implied_state_is_confirmed_when_its_users_have_it)
+{
+	struct answer made = { 0 };
+	struct answer pair[2] = { 0 };
+	int failures[2] = { ONE_FAILURE, 0 };
+	struct registry *other = open_connected();
+	struct seen seen = { .registry = open_connected() };
+	registry_watch(seen.registry, "/a", REGISTRY_WATCH_DATA, answer_take, &pair[0]);
+	registry_watch(seen.registry, "/a", REGISTRY_WATCH_CHILDREN, answer_take, &pair[1]);
+	client_wait(both_absent, pair);
+	memory_set_heard_ms(seen.registry, 100);
+	memory_on_task(seen.registry, fail_some, failures);
+	client_put(other, "/a", "x", REGISTRY_BIND_CREATE, true, &made);
+	assert_answer(&made, "OK");
+	client_wait(a_has_failed, failures);
+	memory_on_task(seen.registry, NULL, NULL);
+	/* Behind the next read of /a, and before users of the list hear its result. */
+	int64_t later_ms = clock_monotonic_ms() + 60000;
+	registry_dispatch(seen.registry, later_ms);
+	cr_assert_eq(memory_tasks(seen.registry), 1);
+	registry_confirm(seen.registry, note_heard, &seen);
+	memory_set_heard_ms(seen.registry, 200);
+	cr_assert(is_absent(&pair[1]));
+	registry_dispatch(seen.registry, later_ms);
+	cr_assert_not(is_absent(&pair[1]));
+	cr_assert_eq(seen.heard_ms, 100);
+	cr_assert_eq(registry_heard_ms(seen.registry, 9000), 200);
+	client_close(seen.registry);
+	client_close(other);
+	answer_clear(&made);
 	answer_clear(&pair[0]);
 	answer_clear(&pair[1]);
 }
