@@ -212,7 +212,7 @@ class Left(LifeTest):
             self.assertIsNotNone(self.record())
             self.change(agent)
             agent.start().wait_state("registered")
-            self.assertIn("after", self.record())
+            wait_until(lambda: "after" in self.record(), "the record is the new one")
 
     def test_what_another_client_has_written_meanwhile_is_not_ours(self):
         agent = self.keeper()
