@@ -10,7 +10,7 @@
  *     walk.c     recursive delete, records, find, purge
  *     search.c   the criteria and the matches of find and purge
  *     delete.c   delete and withdraw
- *     watch.c, watched.c, window.c  watches
+ *     watch.c, watched*.c, window.c  watches
  *     mount.c, mount_read.c  groups of other programs' nodes, as records in this tree
  *     acl.c      the access control list of a new node
  *
@@ -63,7 +63,7 @@ struct registry_request {
 	bool completing;
 };
 
-/* The watches of one registry; watch.c and watched.c alone look inside. */
+/* The watches of one registry; watch.c and watched*.c alone look inside. */
 struct registry_watches {
 	void *by_path;     /* tsearch() tree of struct registry_watched */
 	struct list all;   /* of these */

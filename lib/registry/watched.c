@@ -1,6 +1,5 @@
 /*
- * How a watched learns its state: by reads, in an order of their own, and from other watched
- * states.
+ * How a watched learns its state by reads, the order of the reads, and the delivery of the states.
  */
 #include "lib/registry/watched.h"
 
@@ -10,7 +9,6 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/limits.h"
-#include "lib/base/path.h"
 
 enum { RETRY_MS = 30000, RETRY_SOON_MS = 1000 };
 
@@ -31,25 +29,6 @@ struct registry_watched *watched_find(
 	return found ? *found : NULL;
 }
 
-static struct registry_watched *data_of(const struct registry_watched *watched)
-{
-	return watched->kind == REGISTRY_WATCH_CHILDREN
-		? watched_find(watched->registry, watched->path, REGISTRY_WATCH_DATA)
-		: NULL;
-}
-
-static struct registry_watched *parents_list(const struct registry_watched *watched)
-{
-	char parent[LIMIT_PATH_BYTES + 1];
-	size_t len = path_parent_len(watched->path);
-	if (len == 0 || len >= sizeof(parent)) {
-		return NULL;
-	}
-	memcpy(parent, watched->path, len);
-	parent[len] = '\0';
-	return watched_find(watched->registry, parent, REGISTRY_WATCH_CHILDREN);
-}
-
 /* ---- waiting ---- */
 
 static void leave(struct registry_watched *watched)
@@ -58,7 +37,7 @@ static void leave(struct registry_watched *watched)
 	watched->leader = NULL;
 }
 
-static void enter(struct registry_watched *watched, enum watched_phase phase, struct list *queue)
+void watched_enter(struct registry_watched *watched, enum watched_phase phase, struct list *queue)
 {
 	leave(watched);
 	watched->phase = phase;
@@ -66,43 +45,16 @@ static void enter(struct registry_watched *watched, enum watched_phase phase, st
 	list_append(queue, &watched->place);
 }
 
-/*
- * The known state may have changed, and the change is not read yet: an announced one, or one of a
- * watched that loses its leader and has no notification of its own before its read. A state that
- * the leader implied is no truer than the leader. The list is in the order of the times.
- */
-static void begin_doubt(struct registry_watched *watched)
-{
-	struct registry_watches *watches = &watched->registry->watches;
-	struct watched_doubt *doubt = &watched->doubt;
-	doubt->resolved = false;
-	if (!watched->known || !list_empty(&doubt->link)) {
-		return;
-	}
-	doubt->heard_ms = registry_server_heard_ms(watched->registry, watches->now_ms);
-	for (struct registry_watched *leader = watched->leader; leader; leader = leader->leader) {
-		if (!list_empty(&leader->doubt.link) && leader->doubt.heard_ms < doubt->heard_ms) {
-			doubt->heard_ms = leader->doubt.heard_ms;
-		}
-	}
-	struct list *later = &watches->doubted;
-	while (later->prev != &watches->doubted &&
-		LIST_ITEM(later->prev, struct watched_doubt, link)->heard_ms > doubt->heard_ms) {
-		later = later->prev;
-	}
-	list_append(later, &doubt->link);
-}
-
-static void want_read(struct registry_watched *watched)
+void watched_want_read(struct registry_watched *watched)
 {
 	if (watched->phase == WATCHED_FOLLOWING) {
-		begin_doubt(watched);
+		watched_doubt_begin(watched);
 	}
 	watched->epoch = 0;
 	if (watched->phase == WATCHED_READING || watched->phase == WATCHED_READING_AGAIN) {
 		watched->phase = WATCHED_READING_AGAIN;
 	} else if (watched->phase != WATCHED_WAITING) {
-		enter(watched, WATCHED_WAITING, &watched->registry->watches.reads);
+		watched_enter(watched, WATCHED_WAITING, &watched->registry->watches.reads);
 	}
 }
 
@@ -122,22 +74,6 @@ void watched_deliver_later(struct registry_watched *watched)
 	if (watched->known && list_empty(&watched->delivery_link)) {
 		list_append(&watched->registry->watches.deliveries, &watched->delivery_link);
 	}
-}
-
-/*
- * Delivers the state; a resolved doubt ends afterwards. It moves here first, because the delivery
- * may free the watched.
- */
-static void deliver(struct registry_watched *watched, bool all)
-{
-	struct watched_doubt doubt = watched->doubt;
-	list_init(&doubt.link);
-	if (doubt.resolved) {
-		list_append(&watched->doubt.link, &doubt.link);
-		list_remove(&watched->doubt.link);
-	}
-	watched_deliver(watched, all);
-	list_remove(&doubt.link);
 }
 
 /* ---- learning ---- */
@@ -164,8 +100,7 @@ static bool differs(const struct registry_watched *watched, const struct registr
 						    : !registry_children_equal(before, now);
 }
 
-/* Takes `data`, and builds the children from the names that the backend or a leader found. */
-static void learn(struct registry_watched *watched, const struct registry_task *found)
+void watched_learn(struct registry_watched *watched, const struct registry_task *found)
 {
 	struct registry_result now = {
 		.err = found->ret_err,
@@ -191,134 +126,18 @@ static void learn(struct registry_watched *watched, const struct registry_task *
 	watched->epoch = watched->registry->watches.epoch;
 }
 
-/* ---- following ---- */
-
-enum implied { IMPLIED_NOTHING, IMPLIED_ABSENT, IMPLIED_EMPTY };
-
-static int compare_path(const void *path, const void *child)
-{
-	return strcmp(path, *(char *const *)child);
-}
-
-static bool lists(const struct registry_watched *parent, const char *path)
-{
-	return parent->state.children_count > 0 &&
-		bsearch(path, parent->state.children, parent->state.children_count,
-			sizeof(*parent->state.children), compare_path) != NULL;
-}
-
-static enum implied implied_by(
-	const struct registry_watched *leader, const struct registry_watched *watched)
-{
-	if (leader->state.err.code == BERTH_PATH_NOT_FOUND) {
-		return IMPLIED_ABSENT;
-	}
-	if (leader->state.err.code) {
-		return IMPLIED_NOTHING;
-	}
-	if (leader->kind == REGISTRY_WATCH_DATA) {
-		return leader->state.stat.ephemeral ? IMPLIED_EMPTY : IMPLIED_NOTHING;
-	}
-	return lists(leader, watched->path) ? IMPLIED_NOTHING : IMPLIED_ABSENT;
-}
-
-/* The known state is true, and the backend will report its next change. */
-static bool is_settled(const struct registry_watched *watched)
+bool watched_is_settled(const struct registry_watched *watched)
 {
 	return watched->known && watched->epoch == watched->registry->watches.epoch &&
 		(watched->phase == WATCHED_SETTLED || watched->phase == WATCHED_FOLLOWING);
 }
 
-static void learn_implied(struct registry_watched *watched);
-
-/*
- * The followers look again. One that has to read leaves: the leader's state implies nothing, or the
- * leader got no answer and the follower waits for one. No callback runs here.
- */
-static void update_followers(struct registry_watched *leader, bool answered)
-{
-	struct list *next;
-	for (struct list *at = leader->followers.next; at != &leader->followers; at = next) {
-		struct registry_watched *follower = LIST_ITEM(at, struct registry_watched, place);
-		next = at->next;
-		bool reads = answered ? implied_by(leader, follower) == IMPLIED_NOTHING
-				      : !is_settled(follower);
-		if (reads) {
-			want_read(follower);
-		} else if (answered) {
-			learn_implied(follower);
-		}
-	}
-}
-
-/* Recursive, as deep as the tree is. */
-static void learn_implied(struct registry_watched *watched)
-{
-	struct registry_task found = { .ret_stat = watched->leader->state.stat };
-	if (implied_by(watched->leader, watched) == IMPLIED_ABSENT) {
-		found.ret_stat = (struct registry_stat){ 0 };
-		err_set(&found.ret_err, BERTH_PATH_NOT_FOUND, "%s: no such path", watched->path);
-	}
-	begin_doubt(watched); /* its users have the state later than those of the leader */
-	learn(watched, &found);
-	update_followers(watched, true);
-	watched->doubt.resolved = true;
-	if (watched->undelivered || watched->deliver_all) {
-		watched_deliver_later(watched);
-	} else {
-		list_remove(&watched->doubt.link);
-	}
-}
-
-static void wait_for_leader(struct registry_watched *watched, struct registry_watched *leader)
-{
-	enter(watched, WATCHED_FOLLOWING, &leader->followers);
-	watched->epoch = 0;
-	watched->leader = leader;
-}
-
-/* False when the leader is settled and implies nothing. */
-static bool follow(struct registry_watched *watched, struct registry_watched *leader)
-{
-	bool settled = is_settled(leader);
-	if (settled && implied_by(leader, watched) == IMPLIED_NOTHING) {
-		return false;
-	}
-	wait_for_leader(watched, leader);
-	if (settled) {
-		learn_implied(watched);
-	}
-	return true;
-}
-
-/* Queues the first read of a path that has no other watch yet. */
-static void want_first_state(struct registry_watched *watched)
-{
-	struct registry_watched *data = data_of(watched);
-	struct registry_watched *parent = parents_list(watched);
-	if (data && follow(watched, data)) {
-		watched_hurry(data);
-	} else if (data || !parent || !is_settled(parent) || !follow(watched, parent)) {
-		want_read(watched);
-	}
-}
-
-/* Called when it is to be confirmed: true when the confirmation of another one suffices. */
-static bool follows_instead(struct registry_watched *watched)
-{
-	struct registry_watched *leader = data_of(watched);
-	if (!leader && watched->state.err.code == BERTH_PATH_NOT_FOUND) {
-		leader = parents_list(watched);
-	}
-	return leader && follow(watched, leader);
-}
-
 void watched_hurry(struct registry_watched *watched)
 {
 	if (watched->phase == WATCHED_CONFIRMING) {
-		want_read(watched);
+		watched_want_read(watched);
 		watched_submit(watched->registry);
-	} else if (watched->phase == WATCHED_FOLLOWING && !is_settled(watched)) {
+	} else if (watched->phase == WATCHED_FOLLOWING && !watched_is_settled(watched)) {
 		watched_hurry(watched->leader);
 	}
 }
@@ -334,10 +153,10 @@ void watched_refresh(struct registry_watched *watched)
 	if (leader && leader->kind == REGISTRY_WATCH_DATA) {
 		watched->epoch = 0;
 		if (!leader->deliver_all) { /* else it is being refreshed already */
-			want_read(leader);
+			watched_want_read(leader);
 		}
 	} else {
-		want_read(watched);
+		watched_want_read(watched);
 	}
 	watched_submit(watched->registry);
 }
@@ -401,10 +220,26 @@ void watched_submit(struct registry *registry)
 	struct registry_watched *watched;
 	while (watches->reads_in_flight < REGISTRY_MAX_IN_FLIGHT &&
 		(watched = next_read(watches)) != NULL) {
-		if (watched->phase != WATCHED_CONFIRMING || !follows_instead(watched)) {
+		if (watched->phase != WATCHED_CONFIRMING || !watched_follows_instead(watched)) {
 			start_read(watched);
 		}
 	}
+}
+
+/*
+ * Delivers the state; a resolved doubt ends afterwards. It moves here first, because the delivery
+ * may free the watched.
+ */
+static void deliver(struct registry_watched *watched, bool all)
+{
+	struct watched_doubt doubt = watched->doubt;
+	list_init(&doubt.link);
+	if (doubt.resolved) {
+		list_append(&watched->doubt.link, &doubt.link);
+		list_remove(&watched->doubt.link);
+	}
+	watched_deliver(watched, all);
+	list_remove(&doubt.link);
 }
 
 /*
@@ -438,19 +273,19 @@ static void on_read(struct registry_call *call)
 		registry_call_clear(call);
 		retry_later(watched, RETRY_SOON_MS);
 		if (registry->state == REGISTRY_CONNECTED) {
-			update_followers(watched, false);
+			watched_update_followers(watched, false);
 		}
 	} else {
-		learn(watched, &call->task);
+		watched_learn(watched, &call->task);
 		call->task.ret_data = NULL;
 		registry_call_clear(call);
 		if (again) {
-			want_read(watched);
+			watched_want_read(watched);
 		} else if (code && code != BERTH_PATH_NOT_FOUND && !is_unreadable(code)) {
 			retry_later(watched, code == BERTH_TIMEOUT ? RETRY_SOON_MS : RETRY_MS);
 		}
 		if (!again) {
-			update_followers(watched, true);
+			watched_update_followers(watched, true);
 			watched->doubt.resolved = true;
 		}
 		deliver_read(watched, again);
@@ -460,59 +295,18 @@ static void on_read(struct registry_call *call)
 
 /* ---- from the registry ---- */
 
-/*
- * True when it has heard of the deletion, or the notification is on its way behind this one. One
- * whose last read failed may have no notification to wait for.
- */
-static bool will_learn(const struct registry_watched *leader)
-{
-	int code = leader->state.err.code;
-	return (is_settled(leader) && (code == 0 || code == BERTH_PATH_NOT_FOUND)) ||
-		leader->phase == WATCHED_WAITING || leader->phase == WATCHED_READING ||
-		leader->phase == WATCHED_READING_AGAIN || leader->phase == WATCHED_FOLLOWING;
-}
-
-int64_t registry_watches_heard_ms(const struct registry *registry, int64_t heard_ms)
-{
-	const struct list *doubted = &registry->watches.doubted;
-	if (list_empty(doubted)) {
-		return heard_ms;
-	}
-	const struct watched_doubt *first = LIST_ITEM(doubted->next, struct watched_doubt, link);
-	return first->heard_ms < heard_ms ? first->heard_ms : heard_ms;
-}
-
-static void node_is_gone(struct registry_watched *watched)
-{
-	if (!watched) {
-		return;
-	}
-	begin_doubt(watched);
-	if (watched->phase == WATCHED_FOLLOWING) {
-		return;
-	}
-	struct registry_watched *leader = data_of(watched);
-	leader = leader ? leader : parents_list(watched);
-	bool idle = watched->phase == WATCHED_SETTLED || watched->phase == WATCHED_CONFIRMING;
-	if (!idle || !leader || !will_learn(leader)) {
-		want_read(watched);
-	} else if (!follow(watched, leader)) {
-		wait_for_leader(watched, leader);
-	}
-}
-
 static void notify(
 	struct registry *registry, const char *path, enum registry_watch_kind kind, bool gone)
 {
 	if (gone) {
 		/* In this order: the list of children follows the data. */
-		node_is_gone(watched_find(registry, path, REGISTRY_WATCH_DATA));
-		node_is_gone(watched_find(registry, path, REGISTRY_WATCH_CHILDREN));
+		watched_node_is_gone(watched_find(registry, path, REGISTRY_WATCH_DATA));
+		watched_node_is_gone(watched_find(registry, path, REGISTRY_WATCH_CHILDREN));
 	} else {
 		struct registry_watched *watched = watched_find(registry, path, kind);
 		if (watched) {
-			begin_doubt(watched);
-			want_read(watched);
+			watched_doubt_begin(watched);
+			watched_want_read(watched);
 		}
 	}
 }
@@ -544,12 +338,12 @@ static void want_confirmation(struct registry_watched *watched)
 	watched->deliver_all = true;
 	if (!watched->known) {
 		if (watched->phase != WATCHED_FOLLOWING) {
-			want_read(watched);
+			watched_want_read(watched);
 		}
 	} else if (watched->phase == WATCHED_READING) {
-		want_read(watched);
+		watched_want_read(watched);
 	} else if (watched->phase == WATCHED_SETTLED || watched->phase == WATCHED_FOLLOWING) {
-		enter(watched, WATCHED_CONFIRMING, &watches->confirmations);
+		watched_enter(watched, WATCHED_CONFIRMING, &watches->confirmations);
 	}
 }
 
@@ -592,7 +386,7 @@ static void retry_due(struct registry_watches *watches)
 	for (struct list *at = watches->all.next; at != &watches->all; at = at->next) {
 		struct registry_watched *watched = LIST_ITEM(at, struct registry_watched, link);
 		if (watched->retry_at_ms <= watches->now_ms) {
-			want_read(watched);
+			watched_want_read(watched);
 		} else if (watched->retry_at_ms < next_ms) {
 			next_ms = watched->retry_at_ms;
 		}
@@ -610,7 +404,7 @@ static void deliver_due(struct registry_watches *watches)
 			due.next, struct registry_watched, delivery_link);
 		list_remove(&watched->delivery_link);
 		bool without_read = watched->phase == WATCHED_INVALID ||
-			(watched->phase == WATCHED_FOLLOWING && is_settled(watched));
+			(watched->phase == WATCHED_FOLLOWING && watched_is_settled(watched));
 		bool all = watched->undelivered || (watched->deliver_all && without_read);
 		watched->deliver_all = watched->deliver_all && !without_read;
 		deliver(watched, all);
@@ -666,7 +460,7 @@ struct registry_watched *watched_create(
 		watched->phase = WATCHED_INVALID;
 		watched->known = true;
 	} else {
-		want_first_state(watched);
+		watched_want_first(watched);
 	}
 	return watched;
 }
@@ -678,7 +472,8 @@ void watched_free(struct registry_watched *watched)
 		watches->reads_in_flight--;
 	}
 	while (!list_empty(&watched->followers)) {
-		want_read(LIST_ITEM(watched->followers.next, struct registry_watched, place));
+		watched_want_read(
+			LIST_ITEM(watched->followers.next, struct registry_watched, place));
 	}
 	list_remove(&watched->doubt.link); /* no earlier: the followers may have none yet */
 	registry_call_finish(&watched->call);

@@ -1,6 +1,7 @@
 /*
  * The state that all watches of one kind on one path share, and the way to the next state. watch.c
- * delivers states to the handles; watched.c reads them.
+ * delivers states to the handles; watched.c reads them; watched_follow.c takes them from another
+ * watched; watched_doubt.c knows how old the oldest of them is.
  *
  * A watched has at most one read under way. Only a connected registry reads:
  *
@@ -94,5 +95,43 @@ void watched_deliver_later(struct registry_watched *watched);
  * watch.c: delivers the state to all handles, or only to those that have no state yet. May free it.
  */
 void watched_deliver(struct registry_watched *watched, bool all);
+
+/* ---- watched.c, for the other two ---- */
+
+/* Leaves the queue or the leader that it is with, and begins the phase at the end of `queue`. */
+void watched_enter(struct registry_watched *watched, enum watched_phase phase, struct list *queue);
+/* Queues a read, also behind the one that is under way. */
+void watched_want_read(struct registry_watched *watched);
+/*
+ * Takes the state that the backend, or the leader, has found: its data, and the children from the
+ * names.
+ */
+void watched_learn(struct registry_watched *watched, const struct registry_task *found);
+/* The known state is true, and the backend will report its next change. */
+bool watched_is_settled(const struct registry_watched *watched);
+
+/* ---- watched_follow.c ---- */
+
+/* Queues the first read of a path, or follows the watch that implies its state. */
+void watched_want_first(struct registry_watched *watched);
+/* True when the confirmation of another watched confirms this one, which follows it from now on. */
+bool watched_follows_instead(struct registry_watched *watched);
+/*
+ * The followers look again at their leader, which has `answered` with a state or got no answer. One
+ * that has to read leaves: the leader's state implies nothing, or the follower waits for an answer.
+ * No callback runs here.
+ */
+void watched_update_followers(struct registry_watched *leader, bool answered);
+/* The node was deleted: the state follows, or is read. `watched` may be NULL. */
+void watched_node_is_gone(struct registry_watched *watched);
+
+/* ---- watched_doubt.c ---- */
+
+/*
+ * The known state may have changed, and the change is not read yet: an announced one, or one of a
+ * watched that loses its leader and has no notification of its own before its read. The doubt ends
+ * when the users have the state that was read or implied afterwards.
+ */
+void watched_doubt_begin(struct registry_watched *watched);
 
 #endif
