@@ -23,11 +23,13 @@ static void on_check_result(void *context, struct check *check, const struct che
 {
 	struct agent *agent = context;
 	const char *name = check_config(check)->name;
-	metrics_add(agent->metrics, METRIC_CHECK_RUNS, name, check_verdict_name(result->verdict), 1);
+	metrics_add(
+		agent->metrics, METRIC_CHECK_RUNS, name, check_verdict_name(result->verdict), 1);
 	if (check_config(check)->type != CHECK_TTL) {
 		metrics_observe(agent->metrics, METRIC_CHECK_DURATION, name, result->duration_s);
 	}
-	metrics_set(agent->metrics, METRIC_CHECK_UP, name, check_get_state(check) == CHECK_STATE_UP);
+	metrics_set(
+		agent->metrics, METRIC_CHECK_UP, name, check_get_state(check) == CHECK_STATE_UP);
 	metrics_set(agent->metrics, METRIC_CHECK_WARNING, name, check_is_warning(check));
 	log_debug(name, "%s in %.3f s: %s", check_verdict_name(result->verdict), result->duration_s,
 		result->detail);
@@ -263,7 +265,8 @@ void agent_components_add_paths(const struct agent *agent, json_t *paths)
 			paths, json_string(component_config(agent->components[i])->path));
 	}
 	for (size_t i = 0; i < agent->retired_count; i++) {
-		json_array_append_new(paths, json_string(component_config(agent->retired[i])->path));
+		json_array_append_new(
+			paths, json_string(component_config(agent->retired[i])->path));
 	}
 }
 
@@ -273,7 +276,8 @@ void agent_components_create(struct agent *agent, const json_t *saved)
 {
 	const struct config *config = agent->config;
 	struct component_environment environment = environment_of(agent);
-	agent->components = allocate_zeroed(config->component_count + 1, sizeof(*agent->components));
+	agent->components = allocate_zeroed(
+		config->component_count + 1, sizeof(*agent->components));
 	for (size_t i = 0; i < config->component_count; i++) {
 		const char *label = config_component_label(&config->components[i]);
 		struct component *component = component_create(
@@ -402,7 +406,8 @@ static struct component *arrange_component(
 		json_t *saved = saved_by_label(before, config_component_label(config));
 		component = component_create(&environment, config, saved);
 		json_decref(saved);
-		*component_drain(component) = drain_by_label(before, config_component_label(config));
+		*component_drain(component) = drain_by_label(
+			before, config_component_label(config));
 		return component;
 	}
 	component_reload(component, config, &environment);

@@ -26,8 +26,11 @@ static void report(struct agent *agent, const struct component *component, const
 		text_printf(subject, sizeof(subject), "drain of %s", label);
 	}
 	agent_event(agent,
-		&(struct transition){
-			.component = label, .subject = subject, .from = from, .to = to, .why = why });
+		&(struct transition){ .component = label,
+			.subject = subject,
+			.from = from,
+			.to = to,
+			.why = why });
 }
 
 json_t *agent_drain_save(struct agent *agent)

@@ -39,7 +39,8 @@ static bool is_retry(const char *from, const char *to)
 }
 
 /* A repeated line is written again when its count has doubled. */
-static void log_transition(enum log_level level, const struct transition *transition, unsigned count)
+static void log_transition(
+	enum log_level level, const struct transition *transition, unsigned count)
 {
 	char times[32] = "";
 	if (count & (count - 1)) {

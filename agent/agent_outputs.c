@@ -30,7 +30,8 @@ static void on_state(void *context, const struct output *output)
 	struct agent_output *item = context;
 	enum output_state state = output_state(output);
 	const char *why = output_why(output);
-	if (output_state_is_lasting(state) && (state != item->told || strcmp(why, item->why) != 0)) {
+	if (output_state_is_lasting(state) &&
+		(state != item->told || strcmp(why, item->why) != 0)) {
 		char *subject = allocate_format("output %s", output_config(output)->name);
 		agent_event(item->agent,
 			&(struct transition){ .subject = subject,

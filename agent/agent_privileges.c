@@ -269,11 +269,13 @@ int agent_privileges_drop(
 	}
 	if (geteuid() != 0) {
 		return err_set(err, BERTH_FAILED,
-			"only root can become another user: [agent] user and group say %u:%u, this is %u:%u",
+			"only root can become another user: [agent] user and "
+			"group say %u:%u, this is %u:%u",
 			(unsigned)identity.uid, (unsigned)identity.gid, (unsigned)geteuid(),
 			(unsigned)getegid());
 	}
-	if (make_directories(config, &identity, err) || bind_sockets(agent->config, received, err)) {
+	if (make_directories(config, &identity, err) ||
+		bind_sockets(agent->config, received, err)) {
 		return err->code;
 	}
 	return change(&identity, main_process, checks_have_users(agent->config), err);

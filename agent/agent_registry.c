@@ -124,7 +124,8 @@ json_t *agent_registry_paths(const struct agent *agent)
 {
 	json_t *paths = json_array();
 	agent_components_add_paths(agent, paths);
-	for (const struct list *at = agent->abandoned.next; at != &agent->abandoned; at = at->next) {
+	for (const struct list *at = agent->abandoned.next; at != &agent->abandoned;
+		at = at->next) {
 		const char *path = LIST_ITEM(at, struct abandoned_node, link)->path;
 		if (!agent_components_have_path(agent, path)) {
 			json_array_append_new(paths, json_string(path));
@@ -200,8 +201,8 @@ static json_t *session_of(const struct agent *agent, const json_t *document)
 	}
 	if (strcmp(url, agent->config->registry.url) != 0) {
 		log_warn("agent",
-			"the predecessor's session is with another registry, a new one is made; the "
-			"records there end with it");
+			"the predecessor's session is with another registry, a new one is made; "
+			"the records there end with it");
 		return NULL;
 	}
 	return session;

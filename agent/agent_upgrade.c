@@ -242,7 +242,8 @@ static void on_test_ended(struct ev_loop *loop, ev_child *child, int events)
 		settle(agent);
 	} else {
 		give_up(agent,
-			"the new program does not start, or refuses the configuration: the old one stays");
+			"the new program does not start, or refuses the "
+			"configuration: the old one stays");
 	}
 }
 

@@ -94,7 +94,8 @@ struct command_line command_line_parse(int argc, char **argv)
 			line.ready_fd = parse_descriptor(optarg);
 			if (line.ready_fd < 0) {
 				fprintf(stderr,
-					"berthd: --ready-fd takes a descriptor number, not \"%s\"\n",
+					"berthd: --ready-fd takes a descriptor "
+					"number, not \"%s\"\n",
 					optarg);
 				return leave_with(2);
 			}
@@ -118,8 +119,8 @@ struct command_line command_line_parse(int argc, char **argv)
 		/* A command only behind "--": a file without -c would be taken for one. */
 		if (strcmp(argv[optind - 1], "--") != 0) {
 			fprintf(stderr,
-				"berthd: what is \"%s\"? For a configuration write -c %s, for a command "
-				"-- %s\n",
+				"berthd: what is \"%s\"? For a configuration write -c "
+				"%s, for a command -- %s\n",
 				argv[optind], argv[optind], argv[optind]);
 			return leave_with(2);
 		}

@@ -77,7 +77,8 @@ static json_t *read_document(int fd)
 static void take_connections(struct upgrade *upgrade)
 {
 	const json_t *list = upgrade_get(upgrade, "connections");
-	upgrade->connections = allocate_zeroed(json_array_size(list), sizeof(*upgrade->connections));
+	upgrade->connections = allocate_zeroed(
+		json_array_size(list), sizeof(*upgrade->connections));
 	size_t index;
 	json_t *item;
 	json_array_foreach ((json_t *)list, index, item) {
@@ -166,7 +167,8 @@ static void take_activated(int *ret_fd, int fd)
 {
 	if (*ret_fd >= 0) {
 		log_warn("upgrade",
-			"closing descriptor %d of the service manager: one socket of a kind is served",
+			"closing descriptor %d of the service manager: one "
+			"socket of a kind is served",
 			fd);
 		close(fd);
 		return;
@@ -293,7 +295,8 @@ static void pass_connections(const struct upgrade *upgrade)
 		set_close_on_exec(kept->fd, false);
 		json_array_append_new(list,
 			json_pack("{s:i, s:I, s:b, s:b}", "fd", kept->fd, "id",
-				(json_int_t)kept->id, "local", kept->local, "pinned", kept->pinned));
+				(json_int_t)kept->id, "local", kept->local, "pinned",
+				kept->pinned));
 	}
 	json_object_set_new(upgrade->document, "connections", list);
 }

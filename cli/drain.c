@@ -63,7 +63,8 @@ static int drain_timed_out(const char *remains)
 /* Waits as long as the drain takes, unless --timeout says how long. */
 static int wait_for_drain(struct cli *cli, const char *name)
 {
-	static const struct berth_failure ended = { BERTH_FAILED, "another client ended the drain" };
+	static const struct berth_failure ended = { BERTH_FAILED,
+		"another client ended the drain" };
 	int timeout_ms = cli->options.timeout_ms;
 	int64_t deadline_ms = timeout_ms ? clock_monotonic_ms() + timeout_ms : INT64_MAX;
 	char tag[BERTH_TAG_BYTES] = "";

@@ -28,7 +28,8 @@ static size_t print_addresses(const json_t *answer, const char *name)
 	const json_t *list = json_object_get(answer, "addresses");
 	json_array_foreach (list, index, item) {
 		const char *text = json_string_value(item);
-		printf("%s has %s %s\n", name, strchr(text, ':') ? "IPv6 address" : "address", text);
+		printf("%s has %s %s\n", name, strchr(text, ':') ? "IPv6 address" : "address",
+			text);
 	}
 	return json_array_size(list);
 }

@@ -101,8 +101,8 @@ static int choose_target(const struct verb *verb, const struct options *options,
 	if (verb->target == VERB_REGISTRY && !registry) {
 		registry = getenv("BERTH_REGISTRY");
 		if (!registry || !*registry) {
-			return output_usage(
-				"%s writes to a registry: name it with --registry or BERTH_REGISTRY",
+			return output_usage("%s writes to a registry: name it with "
+					    "--registry or BERTH_REGISTRY",
 				verb->name);
 		}
 	}
@@ -138,7 +138,8 @@ static int open_and_run(const struct verb *verb, struct cli *cli)
 		prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* no core dump holds the password */
 	}
 	if (options.write_accessors && !options.secure) {
-		fputs("berth: --write-accessors does nothing without --secure: everybody may write\n",
+		fputs("berth: --write-accessors does nothing without "
+		      "--secure: everybody may write\n",
 			stderr);
 	}
 	struct berth_failure failure;

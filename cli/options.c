@@ -61,7 +61,8 @@ static const struct row {
 	ROW(TYPE, "type", 0, TEXT, type, "TYPE", "with this type attribute"),
 	ROW(ID, "id", 0, TEXT, id, "ID", "with this yarn:id"),
 	ROW(PERSISTENCE, "persistence", 0, WORD, persistence,
-		"container|application-attempt|application|permanent", "with this yarn:persistence"),
+		"container|application-attempt|application|permanent",
+		"with this yarn:persistence"),
 	ROW(UNDER, "under", 0, TEXT, under, "PATH", "only at and below this path"),
 	ROW(ONCE, "once", 0, FLAG, once, NULL, "exit after the first picture"),
 	ROW(SETTLE, "settle", 0, DURATION_MS, settle_ms, "TIME",
@@ -303,7 +304,8 @@ static void make_getopt_tables(uint64_t accepted, struct option *names, char *le
 			continue;
 		}
 		int has_argument = rows[i].argument ? required_argument : no_argument;
-		*names++ = (struct option){ rows[i].name, has_argument, NULL, LONG_OPTION + (int)i };
+		*names++ = (struct option){ rows[i].name, has_argument, NULL,
+			LONG_OPTION + (int)i };
 		if (rows[i].letter) {
 			*letters++ = rows[i].letter;
 			if (rows[i].argument) {

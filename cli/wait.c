@@ -165,7 +165,8 @@ static int wait_for_registration(struct cli *cli)
 	char remains[BERTH_MESSAGE_BYTES] = "";
 	for (;;) {
 		struct berth_failure failure;
-		int found = look_at_agent(cli, tag, deadline_ms, remains, sizeof(remains), &failure);
+		int found = look_at_agent(
+			cli, tag, deadline_ms, remains, sizeof(remains), &failure);
 		if (found != 0) {
 			output_progress_end(&cli->output);
 			return found > 0 ? 0 : output_failure(&failure);
@@ -182,7 +183,8 @@ int verb_wait(struct cli *cli)
 	const struct options *options = &cli->options;
 	bool filtered = options->endpoints || options->api || options->protocol || options->scope;
 	if (options->registered && (options->registry || filtered)) {
-		return output_usage("wait --registered asks the agent, and only for its components");
+		return output_usage(
+			"wait --registered asks the agent, and only for its components");
 	}
 	if (options->registered) {
 		return wait_for_registration(cli);

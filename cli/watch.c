@@ -126,7 +126,8 @@ static void run_settled(struct watching *watching)
 /* ---- the picture ----------------------------------------------------------------------------- */
 
 /* Brings the picture up to date; false for an event that leaves it as it is. */
-static bool apply(struct watching *watching, const struct berth_event *event, const json_t *snapshot)
+static bool apply(
+	struct watching *watching, const struct berth_event *event, const json_t *snapshot)
 {
 	switch (event->type) {
 	case BERTH_EVENT_SUBSCRIBED:

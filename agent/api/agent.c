@@ -115,7 +115,8 @@ static json_t *without_clocks(const json_t *view)
 	}
 	json_object_foreach ((json_t *)(uintptr_t)view, name, value) {
 		bool nested = json_is_object(value) || json_is_array(value);
-		json_object_set_new(copy, name, nested ? without_clocks(value) : json_incref(value));
+		json_object_set_new(
+			copy, name, nested ? without_clocks(value) : json_incref(value));
 	}
 	for (size_t i = 0; i < sizeof(moving) / sizeof(moving[0]); i++) {
 		json_object_del(copy, moving[i]);

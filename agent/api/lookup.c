@@ -83,8 +83,9 @@ static struct http_response *body_response(const struct http_request *request,
 				     answer->len, cache_body_release, cache_body_hold(answer));
 }
 
-static struct http_response *make_response(const struct api *api, const struct http_request *request,
-	const struct cache_query *query, const struct cache_answer *answer, enum source source)
+static struct http_response *make_response(const struct api *api,
+	const struct http_request *request, const struct cache_query *query,
+	const struct cache_answer *answer, enum source source)
 {
 	struct http_response *response = body_response(request, query, answer);
 	char age[24];
@@ -507,7 +508,8 @@ void api_find(struct api *api, struct http_request *request, const char *rest)
 	const char *path = parameter(request, "under", under, sizeof(under), &err);
 	struct cache_filter filter = {
 		.api = parameter(request, "api", texts[0], LIMIT_API_BYTES + 1, &err),
-		.protocol = parameter(request, "protocol", texts[1], LIMIT_PROTOCOL_BYTES + 1, &err),
+		.protocol = parameter(
+			request, "protocol", texts[1], LIMIT_PROTOCOL_BYTES + 1, &err),
 		.type = parameter(request, "type", texts[2], LIMIT_API_BYTES + 1, &err),
 		.id = parameter(request, "id", texts[3], LIMIT_API_BYTES + 1, &err),
 		.persistence = parameter(

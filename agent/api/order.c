@@ -73,7 +73,8 @@ static int require_writer(const struct api *api, const struct http_request *requ
 	return is_admin(api, &peer) || is_writer(writer, &peer)
 		? 0
 		: err_set(err, BERTH_NO_PATH_PERMISSIONS,
-			  "only root, the agent's own user, admin_group and the %s's writer may do this",
+			  "only root, the agent's own user, admin_group and "
+			  "the %s's writer may do this",
 			  what);
 }
 
@@ -238,8 +239,9 @@ void api_order_reload(struct api *api, struct http_request *request, const char 
 	if (err.code) {
 		answer_result(request, &err);
 	} else if (count > 0) {
-		err_set(&err, BERTH_FAILED, "the configuration has %zu problem%s; the old one stays",
-			count, count == 1 ? "" : "s");
+		err_set(&err, BERTH_FAILED,
+			"the configuration has %zu problem%s; the old one stays", count,
+			count == 1 ? "" : "s");
 		api_problem_with(request, 422, &err,
 			json_pack("{s:b, s:O}", "reloaded", 0, "problems", order.result));
 	} else {

@@ -137,7 +137,8 @@ static void on_room(struct ev_loop *loop, ev_timer *timer, int events)
 			break;
 		}
 		log_warn("api",
-			"a stream of %s has left %zu bytes unread for %.0f s, and is broken off to make room",
+			"a stream of %s has left %zu bytes unread for %.0f s, and "
+			"is broken off to make room",
 			stream->source->name(stream), stream->queue.len - stream->read, since_s);
 		api_stream_break(stream);
 	}

@@ -99,7 +99,8 @@ static void on_timeout(struct ev_loop *loop, ev_timer *timer, int events)
 	(void)events;
 	struct watch *watch = timer->data;
 	struct err err = ERR_INIT;
-	err_set(&err, BERTH_REGISTRY_UNAVAILABLE, "the registry is %s, and not all of this is known",
+	err_set(&err, BERTH_REGISTRY_UNAVAILABLE,
+		"the registry is %s, and not all of this is known",
 		registry_state_name(registry_state(watch->stream.api->registry)));
 	on_refused(watch, &err);
 }

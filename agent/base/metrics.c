@@ -93,7 +93,8 @@ static const struct family families[METRIC_COUNT] = {
 	[METRIC_DNS_REPLIES] = { "berth_dns_replies_total", "DNS replies by their code.", COUNTER,
 		{ "code" }, { 0 } },
 	[METRIC_DNS_STALE] = { "berth_dns_stale_total",
-		"DNS replies that were not live: the registry was away.", COUNTER, { NULL }, { 0 } },
+		"DNS replies that were not live: the registry was away.", COUNTER, { NULL },
+		{ 0 } },
 	[METRIC_DNS_FORWARDED] = { "berth_dns_forwarded_total",
 		"DNS queries that were sent on to other servers.", COUNTER, { NULL }, { 0 } },
 	[METRIC_DNS_TRUNCATED] = { "berth_dns_truncated_total",
@@ -247,7 +248,8 @@ static void write_escaped(struct buffer *out, const char *text)
 		if (*text == '\n') {
 			buffer_append_text(out, "\\n");
 		} else {
-			buffer_printf(out, "%s%c", *text == '"' || *text == '\\' ? "\\" : "", *text);
+			buffer_printf(
+				out, "%s%c", *text == '"' || *text == '\\' ? "\\" : "", *text);
 		}
 	}
 }

@@ -37,7 +37,8 @@ static int read_stat(unsigned long long *start_ticks, unsigned long long *virtua
 	/* Behind it: state, 18 numbers, starttime, vsize, rss. */
 	return rest &&
 			sscanf(rest + 1,
-				" %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu %llu %lld",
+				" %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+				"%*s %*s %*s %llu %llu %lld",
 				start_ticks, virtual_bytes, resident_pages) == 3
 		? 0
 		: -1;

@@ -26,7 +26,8 @@ static int lock_patiently(const struct state_dir *directory, int fd)
 {
 	int code = flock(fd, LOCK_EX | LOCK_NB) ? errno : 0;
 	if (code == EWOULDBLOCK) {
-		log_info("agent", "another agent uses %s; waiting whether it ends", directory->path);
+		log_info(
+			"agent", "another agent uses %s; waiting whether it ends", directory->path);
 	}
 	for (int i = 1; code == EWOULDBLOCK && i < LOCK_TRIES; i++) {
 		poll(NULL, 0, LOCK_PAUSE_MS);

@@ -22,7 +22,8 @@ static void add_line(struct tcp_ports *ports, const char *line)
 {
 	unsigned port;
 	unsigned state;
-	if (sscanf(line, " %*u: %*32[0-9A-Fa-f]:%4x %*32[0-9A-Fa-f]:%*4x %2x", &port, &state) != 2) {
+	if (sscanf(line, " %*u: %*32[0-9A-Fa-f]:%4x %*32[0-9A-Fa-f]:%*4x %2x", &port, &state) !=
+		2) {
 		return;
 	}
 	if (state == LISTEN) {
@@ -64,7 +65,8 @@ static int read_all(struct tcp_ports *ports, int fd, const char *file, struct er
 	while ((n = read(fd, text + len, CHUNK_BYTES - len)) > 0) {
 		total += (size_t)n;
 		if (total > MAX_BYTES) {
-			return err_set(err, BERTH_LIMIT_EXCEEDED, "%s lists too many sockets", file);
+			return err_set(
+				err, BERTH_LIMIT_EXCEEDED, "%s lists too many sockets", file);
 		}
 		len = add_whole_lines(ports, text, len + (size_t)n);
 		len = len < CHUNK_BYTES ? len : 0; /* no line is that long */

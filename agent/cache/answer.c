@@ -228,7 +228,8 @@ static enum cache_verdict build_composite(
 		err_set(&found, BERTH_LIMIT_EXCEEDED,
 			"%s has %zu children, which do not fit into the cache of %zu bytes; "
 			"`max_size` in [cache] may be larger",
-			answer->node->path, children->children_count, cache->options.max_size_bytes);
+			answer->node->path, children->children_count,
+			cache->options.max_size_bytes);
 	} else if (need.missing > 0) {
 		return CACHE_WAITING;
 	} else if (children && cache_answer_lacks_path(answer, children)) {

@@ -198,7 +198,8 @@ static void write_slice(struct cache *cache, struct answer *answer,
 
 bool cache_answer_lacks_path(const struct answer *answer, const struct cache_entry *children)
 {
-	bool may_be_absent = answer->kind == CACHE_TARGETS && children->code == BERTH_PATH_NOT_FOUND;
+	bool may_be_absent = answer->kind == CACHE_TARGETS &&
+		children->code == BERTH_PATH_NOT_FOUND;
 	return children->code && !may_be_absent;
 }
 

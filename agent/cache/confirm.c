@@ -53,7 +53,8 @@ static void end_waits(struct cache *cache)
 	list_init(&waits);
 	list_move_all(&waits, &cache->unconfirmed_waits);
 	while (!list_empty(&waits)) {
-		struct cache_wait *wait = LIST_ITEM(waits.next, struct cache_wait, unconfirmed_link);
+		struct cache_wait *wait = LIST_ITEM(
+			waits.next, struct cache_wait, unconfirmed_link);
 		list_remove(&wait->unconfirmed_link);
 		if (wait->answer) {
 			cache_answer_retry(cache, wait->answer);

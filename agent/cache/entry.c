@@ -167,7 +167,8 @@ static void set_value(struct cache_entry *entry, const struct registry_result *r
 	if (!entry->code && entry->kind == CACHE_DATA) {
 		entry->blob = make_blob(result->data, result->data_len);
 	} else if (!entry->code) {
-		set_children(entry, result->children, result->children_count, result->foreign_count);
+		set_children(
+			entry, result->children, result->children_count, result->foreign_count);
 	}
 	cache_charge(entry->cache, before, entry_bytes(entry));
 }
@@ -338,7 +339,8 @@ void cache_entry_away(struct cache *cache, struct cache_entry *entry, int64_t he
 void cache_recheck_doubted(struct cache *cache)
 {
 	while (!list_empty(&cache->doubted)) {
-		struct cache_entry *entry = LIST_ITEM(cache->doubted.next, struct cache_entry, link);
+		struct cache_entry *entry = LIST_ITEM(
+			cache->doubted.next, struct cache_entry, link);
 		set_state(entry, CACHE_RECHECKED);
 		registry_watch_refresh(entry->watch);
 	}

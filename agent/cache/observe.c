@@ -100,7 +100,8 @@ static void refuse_too_large(struct cache_observer *observer)
 	struct cache *cache = observer->cache;
 	struct err err = ERR_INIT;
 	err_set(&err, BERTH_LIMIT_EXCEEDED,
-		"%s%s does not fit into the cache of %zu bytes; `max_size` in [cache] may be larger",
+		"%s%s does not fit into the cache of %zu bytes; "
+		"`max_size` in [cache] may be larger",
 		observer->node->path, observer->scope == CACHE_TREE ? " with all below it" : "",
 		cache->options.max_size_bytes);
 	log_warn("cache", "no longer watched: %s", err.msg);
@@ -252,7 +253,8 @@ static void flush_child(struct cache *cache, const char *path)
 	struct cache_entry *data = child->entries[CACHE_DATA];
 	if (!data->in_list) {
 		data->in_list = true;
-		if (data->known && cache_entry_exists(data) && data->announced != cache->snapshots) {
+		if (data->known && cache_entry_exists(data) &&
+			data->announced != cache->snapshots) {
 			flush_data(cache, child, data);
 		}
 	}

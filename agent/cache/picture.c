@@ -87,7 +87,8 @@ static void visit_node(struct picture *picture, const char *path, enum cache_sco
 								 : node->entries[CACHE_CHILDREN];
 	note(picture, children);
 	for (size_t i = 0; children && i < children->children_count; i++) {
-		visit_node(picture, children->children[i], scope == CACHE_TREE ? scope : CACHE_SELF);
+		visit_node(
+			picture, children->children[i], scope == CACHE_TREE ? scope : CACHE_SELF);
 	}
 }
 
@@ -179,7 +180,8 @@ void cache_visit_records(const struct cache *cache,
 									    : NULL;
 			if (blob) {
 				visit(context,
-					&(struct cache_record){ node->path, blob->data, blob->len });
+					&(struct cache_record){
+						node->path, blob->data, blob->len });
 			}
 		}
 	}

@@ -140,7 +140,8 @@ static bool load_entry(struct cache *cache, const json_t *line, double wall, int
 		.err.code = code, .stat.created_ms = created_ms, .stat.size = (size_t)size
 	};
 	double age_s = wall > true_at ? wall - true_at : 0;
-	restore(cache, path, (enum cache_kind)kind, &result, value, now_ms - (int64_t)(age_s * 1e3));
+	restore(cache, path, (enum cache_kind)kind, &result, value,
+		now_ms - (int64_t)(age_s * 1e3));
 	return true;
 }
 
@@ -192,7 +193,8 @@ void cache_load(struct cache *cache, const char *directory)
 	if (lines) {
 		size_t bad = 0;
 		size_t good = load_lines(cache, lines, &bad);
-		log_info("cache", "%zu saved entries, stale until the registry confirms them", good);
+		log_info(
+			"cache", "%zu saved entries, stale until the registry confirms them", good);
 		if (bad > 0) {
 			log_warn("cache", "%zu saved entries are ignored: they are malformed", bad);
 		}

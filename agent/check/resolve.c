@@ -17,7 +17,8 @@ void check_resolve_init(struct check_resolve *resolve, struct ev_loop *loop)
 	ev_init(&resolve->readable, NULL);
 }
 
-static void look_up(const char *host, const char *port, int flags, struct check_addresses *addresses)
+static void look_up(
+	const char *host, const char *port, int flags, struct check_addresses *addresses)
 {
 	struct addrinfo hints = {
 		.ai_family = AF_UNSPEC,

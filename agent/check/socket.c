@@ -241,7 +241,8 @@ static void start_timers(struct check_socket *socket)
 {
 	ev_init(&socket->attempt, on_attempt);
 	socket->attempt.data = socket;
-	ev_timer_init(&socket->deadline, on_deadline, (double)socket->config->timeout_ms / 1000, 0.);
+	ev_timer_init(
+		&socket->deadline, on_deadline, (double)socket->config->timeout_ms / 1000, 0.);
 	socket->deadline.data = socket;
 	/*
 	 * An answer that came in time counts, even if the agent was not running and finds it

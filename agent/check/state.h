@@ -73,6 +73,7 @@ json_t *check_state_save(const struct check_state_machine *machine, int64_t now_
  * Loads the state that was saved at `saved_ms` of this clock into a new machine; false (and the
  * machine untouched) when the shape is wrong.
  */
-bool check_state_restore(struct check_state_machine *machine, const json_t *saved, int64_t saved_ms);
+bool check_state_restore(
+	struct check_state_machine *machine, const json_t *saved, int64_t saved_ms);
 
 #endif

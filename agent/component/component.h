@@ -75,7 +75,8 @@ bool component_settled(const struct component *component);
 bool component_finished(const struct component *component);
 /* The dialects, for metrics: how many, and one's name and whether it is registered. */
 size_t component_dialect_count(const struct component *component);
-const char *component_dialect(const struct component *component, size_t index, bool *ret_registered);
+const char *component_dialect(
+	const struct component *component, size_t index, bool *ret_registered);
 
 /* Flap damping holds it out; and its penalty, as it has decayed by now. */
 bool component_damped(const struct component *component);

@@ -4,7 +4,8 @@
 
 static const double PENALTY_MAX_OF_SUPPRESS = 4;
 
-void damping_init(struct check_damping *damping, double suppress, double reuse, int64_t half_life_ms)
+void damping_init(
+	struct check_damping *damping, double suppress, double reuse, int64_t half_life_ms)
 {
 	*damping = (struct check_damping){
 		.suppress = suppress,

@@ -179,7 +179,8 @@ json_t *component_dialects_save(const struct component *component)
 	json_t *saved = json_object();
 	for (size_t i = 0; i < component->dialect_count; i++) {
 		json_object_set_new(saved, dialect_set_config(component->dialects[i])->name,
-			json_integer((json_int_t)dialect_set_registered_ms(component->dialects[i])));
+			json_integer(
+				(json_int_t)dialect_set_registered_ms(component->dialects[i])));
 	}
 	return saved;
 }

@@ -138,7 +138,8 @@ int component_set_addresses(struct component *component, const char *name, const
 	const struct config_endpoint *config = &component->config->endpoints[index];
 	if (!config->dynamic) {
 		return err_set(err, BERTH_NO_PATH_PERMISSIONS,
-			"endpoint %s has its addresses from the configuration; only one with dynamic = yes takes them from here",
+			"endpoint %s has its addresses from the configuration; only one with "
+			"dynamic = yes takes them from here",
 			name);
 	}
 	json_t *objects = NULL;
@@ -209,7 +210,8 @@ void component_endpoints_arrange(struct component *component, const struct confi
 			restore_addresses(
 				json_object_get(saved_addresses, name), &endpoints[i], &states[i]);
 		} else if (same_address_type(component, before, &config->endpoints[i])) {
-			endpoints[i].addresses = json_incref(component->endpoints[before].addresses);
+			endpoints[i].addresses = json_incref(
+				component->endpoints[before].addresses);
 			states[i] = component->endpoint_states[before];
 		}
 	}

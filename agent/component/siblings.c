@@ -93,7 +93,8 @@ static void on_again(struct ev_loop *loop, ev_timer *timer, int events)
 }
 
 struct component_siblings *component_siblings_create(struct ev_loop *loop,
-	struct registry *registry, const char *path, void (*on_answer)(void *context), void *context)
+	struct registry *registry, const char *path, void (*on_answer)(void *context),
+	void *context)
 {
 	struct component_siblings *siblings = allocate_zeroed(1, sizeof(*siblings));
 	siblings->loop = loop;

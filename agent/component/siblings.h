@@ -28,8 +28,9 @@ enum component_siblings_answer component_siblings_judge(const json_t *records, c
 struct component_siblings;
 
 /* `on_answer` is called whenever the answer changes; it may destroy this. */
-struct component_siblings *component_siblings_create(struct ev_loop *loop, struct registry *registry,
-	const char *path, void (*on_answer)(void *context), void *context);
+struct component_siblings *component_siblings_create(struct ev_loop *loop,
+	struct registry *registry, const char *path, void (*on_answer)(void *context),
+	void *context);
 /* Accepts NULL. */
 void component_siblings_destroy(struct component_siblings *siblings);
 /* Accepts NULL: unknown. */

@@ -49,7 +49,8 @@ static void explain_hold(const struct component *component, int64_t now, char *w
 	char text[32];
 	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&until, &utc));
 	text_printf(why, size,
-		"went down too often: flap damping holds it out until its penalty has decayed to %.3g, at %s",
+		"went down too often: flap damping holds it out until its "
+		"penalty has decayed to %.3g, at %s",
 		component->damping.reuse, text);
 }
 

@@ -228,8 +228,8 @@ static int find_container_id(const char *name, char **ret_value, struct err *err
 	}
 	if (!found) {
 		return err_set(err, BERTH_FAILED,
-			"${%s}: neither $CONTAINER_ID nor /proc/self/cgroup nor /proc/self/mountinfo tells a "
-			"container's id; set CONTAINER_ID",
+			"${%s}: neither $CONTAINER_ID nor /proc/self/cgroup nor "
+			"/proc/self/mountinfo tells a container's id; set CONTAINER_ID",
 			name);
 	}
 	*ret_value = found;
@@ -253,8 +253,8 @@ static int find_nothing(const char *name, char **ret_value, struct err *err)
 {
 	(void)ret_value;
 	return err_set(err, BERTH_FAILED,
-		"${%s} is not known; there are ${berth.hostname}, ${berth.fqdn}, ${berth.ip}, ${berth.ip6}, "
-		"${berth.ip.INTERFACE} and ${berth.container_id}",
+		"${%s} is not known; there are ${berth.hostname}, ${berth.fqdn}, ${berth.ip}, "
+		"${berth.ip6}, ${berth.ip.INTERFACE} and ${berth.container_id}",
 		name);
 }
 

@@ -403,8 +403,8 @@ void config_refuse_changes(const struct config *now, const struct config *next, 
 			}
 			char *text = config_field_text(option, before, 0);
 			config_problems_add(problems, file, 0,
-				"[%s] %s cannot change while the agent runs (it is \"%s\"); restart it, or "
-				"send USR2",
+				"[%s] %s cannot change while the agent runs (it is \"%s\"); "
+				"restart it, or send USR2",
 				type->kind, option->key, text);
 			free(text);
 		}

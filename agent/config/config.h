@@ -403,7 +403,8 @@ void config_print_manual(FILE *stream);
  * has none. Borrowed.
  */
 const char *config_component_label(const struct config_component *component);
-const struct config_component *config_find_component(const struct config *config, const char *label);
+const struct config_component *config_find_component(
+	const struct config *config, const char *label);
 
 /* True when all options are equal that matter to the check, so that a reload need not touch it. */
 bool config_check_equal(const struct config_check *a, const struct config_check *b);

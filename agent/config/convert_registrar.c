@@ -73,7 +73,8 @@ static int write_registry(FILE *out, const json_t *zookeeper, struct err *err)
 		double port = 2181;
 		(void)convert_number(server, "port", &port);
 		if (!host || strpbrk(host, "\r\n$ ,/")) {
-			return err_set(err, BERTH_FAILED, "zookeeper.servers: a server has no host");
+			return err_set(
+				err, BERTH_FAILED, "zookeeper.servers: a server has no host");
 		}
 		fprintf(out, strchr(host, ':') ? "%s[%s]:%.0f" : "%s%s:%.0f", i ? "," : "", host,
 			port);
@@ -100,7 +101,8 @@ static void write_component(FILE *out, const json_t *registration, const char *a
 	double port;
 	convert_label(instance, sizeof(instance), text_of(registration, "domain"));
 	fprintf(out,
-		"\n; Registrar has no record of this kind: choose the names that fit your registry.\n"
+		"\n; Registrar has no record of this kind: choose the "
+		"names that fit your registry.\n"
 		"[component]\nuser = registrar\nservice_class = %s\ninstance = %s\n",
 		service ? "service" : "host", instance);
 	if (!convert_number(service, "port", &port)) {
@@ -198,7 +200,8 @@ static void write_match(FILE *out, const json_t *match)
 	if (!pattern) {
 		return;
 	}
-	fputs("; A POSIX extended regular expression, for one line; JavaScript's matched all the output.\n",
+	fputs("; A POSIX extended regular expression, for one line; "
+	      "JavaScript's matched all the output.\n",
 		out);
 	convert_write_text(out, "match", pattern);
 	if (flags && strchr(flags, 'i')) {
@@ -240,7 +243,8 @@ static void write_check(FILE *out, const json_t *check)
 		fprintf(out, "window = %.0fs\n", period_s);
 	} else {
 		convert_write_dropped(out, "healthCheck.period",
-			"so many failures, at this interval, never lie within it; they count in a row");
+			"so many failures, at this interval, never lie "
+			"within it; they count in a row");
 	}
 	if (json_is_true(json_object_get(check, "ignoreExitStatus"))) {
 		fputs("ignore_exit_status = yes\n", out);

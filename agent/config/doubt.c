@@ -48,14 +48,14 @@ static int doubt_dollar_at(const char *at, struct err *err)
 	int len = (int)strspn(name, letters);
 	if (len > 0 && !isdigit((unsigned char)*name)) {
 		return err_set(err, BERTH_FAILED,
-			"`$%.*s` stays as it is; write ${%.*s} for the variable, or $$ for a dollar that means "
-			"itself",
+			"`$%.*s` stays as it is; write ${%.*s} for the variable, or $$ for "
+			"a dollar that means itself",
 			len, name, len, name);
 	}
 	if (*name == '(') {
 		return err_set(err, BERTH_FAILED,
-			"`$(…)` stays as it is: no command is run for a value; write $$ for a dollar that means "
-			"itself");
+			"`$(…)` stays as it is: no command is run for a value; write $$ for "
+			"a dollar that means itself");
 	}
 	return 0;
 }
@@ -83,12 +83,11 @@ int config_doubt_shell_syntax(const char *raw, struct err *err)
 {
 	size_t len;
 	const char *found = shellwords_find_syntax(raw, &len);
-	return found
-		? err_set(err, BERTH_FAILED,
-			  "`%.*s` is passed to the program as it is; with `shell = yes` a shell runs the "
-			  "command",
-			  (int)len, found)
-		: 0;
+	return found ? err_set(err, BERTH_FAILED,
+			       "`%.*s` is passed to the program as it is; with `shell = "
+			       "yes` a shell runs the command",
+			       (int)len, found)
+		     : 0;
 }
 
 static bool is_program(const char *path)

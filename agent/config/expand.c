@@ -86,7 +86,8 @@ static int fail_form(enum reference_form form, const struct reference *reference
 	}
 	int len = (int)(reference->end - reference->name);
 	return err_set(err, BERTH_FAILED,
-		"${%.*s is neither ${%.*s} nor ${%.*s:-default} (write $$ for a dollar that means itself)",
+		"${%.*s is neither ${%.*s} nor ${%.*s:-default} (write $$ "
+		"for a dollar that means itself)",
 		len, reference->name, name, reference->name, name, reference->name);
 }
 
@@ -152,7 +153,8 @@ static int expand_dollar(
 				      : fail_form(form, &reference, err);
 }
 
-static int expand_into(struct buffer *to, const char *text, size_t len, int nesting, struct err *err)
+static int expand_into(
+	struct buffer *to, const char *text, size_t len, int nesting, struct err *err)
 {
 	if (nesting > NESTING_MAX) {
 		return err_set(err, BERTH_FAILED, "${…} is nested more than %d deep", NESTING_MAX);
@@ -177,7 +179,8 @@ static int check_plain(const struct buffer *expanded, struct err *err)
 	}
 	if (!config_is_plain_text(buffer_text(expanded), expanded->len)) {
 		return err_set(err, BERTH_FAILED,
-			"expands to text that is not UTF-8 or holds a line break or control character");
+			"expands to text that is not UTF-8 or holds a line "
+			"break or control character");
 	}
 	return 0;
 }

@@ -177,8 +177,8 @@ static int set_command(
 	if (shell) {
 		if (strstr(value, "${berth.")) {
 			return err_set(err, BERTH_FAILED,
-				"a shell runs this and finds the value as an environment variable: $BERTH_IP for "
-				"${berth.ip}, and so on");
+				"a shell runs this and finds the value as an environment variable: "
+				"$BERTH_IP for ${berth.ip}, and so on");
 		}
 		words = shell_words(value);
 	} else if (split_command(&words, value, err)) {
@@ -327,7 +327,8 @@ static int set_scalar(
 	case CONFIG_WORD:
 		return config_parse_word(value, option->words, &MEMBER(unsigned), err);
 	case CONFIG_DURATION:
-		return config_parse_duration(value, option->min, option->max, &MEMBER(int64_t), err);
+		return config_parse_duration(
+			value, option->min, option->max, &MEMBER(int64_t), err);
 	case CONFIG_CHOICE:
 		ret = config_parse_word(value, option->words, &index, err);
 		if (ret == 0) {

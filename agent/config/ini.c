@@ -110,8 +110,8 @@ static void open_section(struct reader *reader, char *text)
 	size_t len = strlen(text);
 	if (text[len - 1] != ']') {
 		report(reader,
-			"a section is written [kind] or [kind name], and nothing behind it; a comment "
-			"has a line of its own");
+			"a section is written [kind] or [kind name], and nothing behind it; a "
+			"comment has a line of its own");
 		return;
 	}
 	text[len - 1] = '\0';

@@ -148,7 +148,8 @@ static void print_reference_option(const struct config_section_type *type,
 
 void config_print_reference(FILE *stream)
 {
-	fputs("; Every key there is, with its default or, behind a ;, an example. Written from the table of\n"
+	fputs("; Every key there is, with its default or, behind a ;, an "
+	      "example. Written from the table of\n"
 	      "; options, as berth.ini(5) is; the file to start from is berth.ini.\n",
 		stream);
 	for (size_t i = 0; i < CONFIG_SECTION_COUNT; i++) {

@@ -81,7 +81,8 @@ static int add_texts(struct record *record, const struct config_component *confi
 		if (is_left_out(&config->attributes[i])) {
 			continue;
 		}
-		if (set_text(record, config->attributes[i].name, config->attributes[i].value, err)) {
+		if (set_text(
+			    record, config->attributes[i].name, config->attributes[i].value, err)) {
 			return err->code;
 		}
 	}

@@ -116,7 +116,8 @@ static void rule_endpoints(struct config_builder *builder, const struct config_s
 /*
  * After a failure the next run comes after fast_interval; reports to a ttl check come as they like.
  */
-static bool window_holds_fall(const struct config_section *section, const struct config_check *check)
+static bool window_holds_fall(
+	const struct config_section *section, const struct config_check *check)
 {
 	return check->window_ms == 0 || check->type == CHECK_TTL ||
 		config_is_bad(section, "fall") || config_is_bad(section, "interval") ||
@@ -132,7 +133,8 @@ static void rule_window(struct config_builder *builder, const struct config_sect
 	}
 	double apart_s = (double)check->fast_interval_ms / 1000;
 	config_report(builder, section, config_section_find(section, "window"),
-		"`window` can never hold `fall` = %d failures, which `%s` = %.9gs sets apart: it must be longer than %.9gs",
+		"`window` can never hold `fall` = %d failures, which `%s` = %.9gs sets "
+		"apart: it must be longer than %.9gs",
 		check->fall, config_lacks(section, "fast_interval") ? "interval" : "fast_interval",
 		apart_s, (check->fall - 1) * apart_s);
 }

@@ -79,7 +79,8 @@ static char *stable_uuid(const char *path, const char *name)
 	uint64_t low = hash_text(hash_text(high, name), path);
 	return allocate_format("%08x-%04x-8%03x-%04x-%012llx", (unsigned)(high >> 32),
 		(unsigned)(high >> 16 & 0xffff), (unsigned)(high & 0xfff),
-		(unsigned)(low >> 48 & 0x3fff) | 0x8000, (unsigned long long)(low & 0xffffffffffff));
+		(unsigned)(low >> 48 & 0x3fff) | 0x8000,
+		(unsigned long long)(low & 0xffffffffffff));
 }
 
 static void fill(struct config_dialect *dialect, const struct config_component *component)
@@ -100,14 +101,16 @@ void config_rule_dialect(struct config_builder *builder, const struct config_sec
 	dialect->type = types[dialect->word];
 	if (config_lacks(section, "type")) {
 		config_report(builder, section, type,
-			"[dialect %s] needs `type` (registrar, serverset, curator, spring or nerve)",
+			"[dialect %s] needs `type` (registrar, "
+			"serverset, curator, spring or nerve)",
 			section->name);
 		return;
 	}
 	if (type->bad) {
 		return;
 	}
-	config_refuse_other_types(builder, section, &config_sections[CONFIG_DIALECT], dialect->word);
+	config_refuse_other_types(
+		builder, section, &config_sections[CONFIG_DIALECT], dialect->word);
 	require(builder, section, dialect->type);
 	if (component) {
 		rule_endpoints(builder, section, dialect, component);
@@ -132,8 +135,8 @@ void config_rule_dialect_group(struct config_builder *builder, const struct conf
 			const struct config_dialect *other = &config->components[i].dialects[j];
 			if (are_members_of_one_group(dialect, other)) {
 				config_report(builder, section, NULL,
-					"[dialect %s] and [dialect %s] would be the same member of %s; an agent "
-					"can be it once",
+					"[dialect %s] and [dialect %s] would be the same member of "
+					"%s; an agent can be it once",
 					other->name, dialect->name, dialect->path);
 			}
 		}

@@ -39,7 +39,8 @@ static void resolve_auth_file(struct config_builder *builder, const struct confi
 			"$CREDENTIALS_DIRECTORY");
 	} else if (!directory || *directory != '/') {
 		config_report(builder, section, entry,
-			"`auth_file`: %s is no absolute file name, and $CREDENTIALS_DIRECTORY is not set",
+			"`auth_file`: %s is no absolute file name, and "
+			"$CREDENTIALS_DIRECTORY is not set",
 			registry->auth_file);
 	} else {
 		char *path = allocate_format("%s/%s", directory, registry->auth_file);
@@ -112,7 +113,8 @@ static void set_name_from_id(struct config_component *component, const char *lab
 	static const char container[] = "container-";
 	size_t len = strlen(container);
 	bool shortened = component->hadoop_layout && strncmp(label, container, len) == 0;
-	char *name = allocate_format("%s%s", shortened ? "ctr-" : "", label + (shortened ? len : 0));
+	char *name = allocate_format(
+		"%s%s", shortened ? "ctr-" : "", label + (shortened ? len : 0));
 	set(&component->component_name, name);
 	free(name);
 }
@@ -194,7 +196,8 @@ static void refuse_shared_home(struct config_builder *builder, const struct conf
 		if (*user && !is_same_user(component->user, user) &&
 			label_from_user(other, user, &ignored) == 0 && strcmp(other, label) == 0) {
 			config_report(builder, section, config_section_find(section, "user"),
-				"`user`: %s and %s, of [component %s], would share the home /users/%s",
+				"`user`: %s and %s, of [component %s], would "
+				"share the home /users/%s",
 				component->user, user, builder->config->components[i].name, label);
 		}
 	}
@@ -310,8 +313,8 @@ void config_rule_component(struct config_builder *builder, const struct config_s
 		component->keep_on_stop = !of_container && !component->ephemeral;
 	} else if (component->keep_on_stop && component->ephemeral) {
 		config_report(builder, section, config_section_find(section, "on_stop"),
-			"`on_stop = keep` needs `znode = persistent`: an ephemeral record ends with the agent's "
-			"session");
+			"`on_stop = keep` needs `znode = persistent`: an ephemeral record "
+			"ends with the agent's session");
 	}
 	if (component->damping_reuse >= component->damping_suppress) {
 		const struct config_entry *entry = config_section_find(section, "damping_reuse");
@@ -408,7 +411,8 @@ void config_rule_endpoint(struct config_builder *builder, const struct config_se
 			section, address_option(), &above);
 		if (endpoint->address_count > 0) {
 			config_report(builder, section, entry,
-				"`%s`: a local process supplies the addresses of a dynamic endpoint",
+				"`%s`: a local process supplies the "
+				"addresses of a dynamic endpoint",
 				entry->key);
 		}
 		return;

@@ -103,7 +103,8 @@ int config_parse_duration(
 	int64_t ms;
 	if (!duration_parse(text, &ms)) {
 		return err_set(err, BERTH_FAILED,
-			"write a whole number and its unit, ms, s, m, h or d: 500ms, 30s, 2m, 1h, 7d");
+			"write a whole number and its unit, ms, s, m, h "
+			"or d: 500ms, 30s, 2m, 1h, 7d");
 	}
 	if (ms < min_ms || ms > max_ms) {
 		char min[DURATION_TEXT_BYTES];

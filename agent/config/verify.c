@@ -14,7 +14,8 @@
 #include "lib/base/path.h"
 #include "lib/registry/url.h"
 
-static const char name_bytes[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+static const char name_bytes[] =
+	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
 
 enum {
 	SECTION_NAME_BYTES = 64,
@@ -80,7 +81,8 @@ int config_verify_dns_address(const char *value, struct err *err)
 		unsigned char bytes[sizeof(struct in6_addr)];
 		if (inet_pton(strchr(host, ':') ? AF_INET6 : AF_INET, host, bytes) != 1) {
 			ret = err_set(err, BERTH_FAILED,
-				"\"%s\" has no numeric address; allowed is 127.0.0.1:53 or [::1]:53",
+				"\"%s\" has no numeric address; allowed is "
+				"127.0.0.1:53 or [::1]:53",
 				value);
 		}
 		free(host);
@@ -177,7 +179,8 @@ int config_verify_address_type(const char *value, struct err *err)
 		return 0;
 	}
 	return err_set(err, BERTH_FAILED,
-		"write uri, hostname, inetaddress, host/port, path, zookeeper or a word that begins with x-");
+		"write uri, hostname, inetaddress, host/port, path, zookeeper "
+		"or a word that begins with x-");
 }
 
 int config_verify_regex(const char *value, struct err *err)
@@ -246,7 +249,8 @@ int config_verify_attribute_name(const char *name, struct err *err)
 	};
 	if (!is_attribute_name(name)) {
 		return err_set(err, BERTH_FAILED,
-			"an attribute's name is made of letters, digits, . _ : and -, at most %d bytes",
+			"an attribute's name is made of letters, digits, . "
+			"_ : and -, at most %d bytes",
 			ATTRIBUTE_NAME_BYTES);
 	}
 	for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++) {
@@ -267,7 +271,8 @@ int config_verify_variable_name(const char *name, struct err *err)
 		return 0;
 	}
 	return err_set(err, BERTH_FAILED,
-		"an environment variable's name is made of letters, digits and _, and begins with no digit");
+		"an environment variable's name is made of letters, digits "
+		"and _, and begins with no digit");
 }
 
 int config_verify_section_name(const char *name, struct err *err)
@@ -346,7 +351,8 @@ int config_verify_limit_name(const char *name, struct err *err)
 	if (command_limit_resource(name) >= 0) {
 		return 0;
 	}
-	return err_set(err, BERTH_FAILED, "limit.NAME: NAME must be one of %s", COMMAND_LIMIT_NAMES);
+	return err_set(
+		err, BERTH_FAILED, "limit.NAME: NAME must be one of %s", COMMAND_LIMIT_NAMES);
 }
 
 int config_verify_limit(const char *value, struct err *err)

@@ -21,8 +21,8 @@ int config_verify_dns_name(const char *value, struct err *err)
 		if (len == 0 || len > LIMIT_PATH_ELEMENT_BYTES ||
 			strspn(label, letters_and_digits) < len) {
 			return err_set(err, BERTH_FAILED,
-				"\"%s\" is no domain name; allowed are labels of letters, digits, _ and -, "
-				"with dots between them",
+				"\"%s\" is no domain name; allowed are labels of letters, digits, "
+				"_ and -, with dots between them",
 				value);
 		}
 		if (label[len] == '\0') {

@@ -53,7 +53,8 @@ static void add_server(struct dns_forward *forward, const char *text)
 {
 	struct server server;
 	memset(&server, 0, sizeof(server));
-	if (forward->count == MAX_SERVERS || !dns_address_read(&server.address, &server.len, text)) {
+	if (forward->count == MAX_SERVERS ||
+		!dns_address_read(&server.address, &server.len, text)) {
 		return;
 	}
 	for (size_t i = 0; i < forward->own_count; i++) {

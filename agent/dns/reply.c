@@ -156,7 +156,8 @@ static size_t write_known(struct reply *reply)
 	bool absent = reply->answer->status == NAMES_ABSENT;
 	if (reply->options->stale) {
 		dns_writer_explain(&reply->writer,
-			absent ? DNS_EDE_STALE_NXDOMAIN : DNS_EDE_STALE_ANSWER, reply->options->why);
+			absent ? DNS_EDE_STALE_NXDOMAIN : DNS_EDE_STALE_ANSWER,
+			reply->options->why);
 	}
 	if (absent) {
 		write_soa(reply);
@@ -168,7 +169,8 @@ static size_t write_known(struct reply *reply)
 		write_glue(reply);
 	}
 	/* The code is that of the last name (RFC 6604). */
-	return finish(reply, reply->options->beyond ? reply->options->beyond[3] & 15 : ns_r_noerror);
+	return finish(
+		reply, reply->options->beyond ? reply->options->beyond[3] & 15 : ns_r_noerror);
 }
 
 size_t dns_reply_write(uint8_t *data, size_t max, const struct dns_query *query,

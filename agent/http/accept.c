@@ -55,7 +55,8 @@ static void add(struct listener *listener, int fd)
 		listener, fd, ++http->next_connection);
 	bool allowed = http_client_may_connect(connection->client, listener);
 	if (http_client_note_refusal(connection->client, !allowed)) {
-		log_warn("http", "a client has its share of the connections (%zu), and gets no more",
+		log_warn("http",
+			"a client has its share of the connections (%zu), and gets no more",
 			listener->connections - 1);
 	}
 	if (!allowed) {

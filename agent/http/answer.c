@@ -155,7 +155,8 @@ static const char *date_line(struct http *http)
 	struct tm tm;
 	if (now != http->date_time && gmtime_r(&now, &tm)) {
 		/* The program keeps the locale "C". */
-		strftime(http->date, sizeof(http->date), "Date: %a, %d %b %Y %H:%M:%S GMT\r\n", &tm);
+		strftime(
+			http->date, sizeof(http->date), "Date: %a, %d %b %Y %H:%M:%S GMT\r\n", &tm);
 		http->date_time = now;
 	}
 	return http->date;

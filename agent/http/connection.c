@@ -69,7 +69,8 @@ static bool condition_fails(const struct connection *connection)
 	enum http_method method = connection->request.method;
 	bool changes = method == HTTP_POST || method == HTTP_PUT || method == HTTP_DELETE;
 	return changes &&
-		((match && strcmp(match, "*") != 0) || (none_match && strcmp(none_match, "*") == 0));
+		((match && strcmp(match, "*") != 0) ||
+			(none_match && strcmp(none_match, "*") == 0));
 }
 
 static void dispatch(struct connection *connection)
@@ -125,11 +126,13 @@ static void begin(struct connection *connection, bool all_read)
 	if (!known) {
 		http_refuse(connection, 501, "Not Implemented", "no such method");
 	} else if (connection->has_body && coding && strcasecmp(coding, "identity") != 0) {
-		http_refuse(connection, 415, "Unsupported Media Type", "a body must not be encoded");
+		http_refuse(
+			connection, 415, "Unsupported Media Type", "a body must not be encoded");
 	} else if (reader->left > HTTP_BODY_BYTES) {
 		http_refuse(connection, 413, "LimitExceeded", "the request body is too long");
 	} else if (expect && strcasecmp(expect, "100-continue") != 0) {
-		http_refuse(connection, 417, "Expectation Failed", "100-continue alone is expected");
+		http_refuse(
+			connection, 417, "Expectation Failed", "100-continue alone is expected");
 	} else if (connection->has_body) {
 		begin_body(connection, expect, all_read);
 	}

@@ -49,7 +49,8 @@ struct names_collector {
 };
 
 /* Adds what `record` at `path` says. */
-void names_collect(struct names_collector *collector, const char *path, const struct record *record);
+void names_collect(
+	struct names_collector *collector, const char *path, const struct record *record);
 /* Decides the alias: it counts when it is the only name, and there is no address. */
 void names_collect_end(struct names_collector *collector);
 

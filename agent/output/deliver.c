@@ -65,7 +65,8 @@ static char *last_line(const char *text, size_t len)
 }
 
 /* True when the command succeeded; else the attempt has failed. */
-static bool succeeded(struct output *output, const char *step, const struct command_outcome *outcome)
+static bool succeeded(
+	struct output *output, const char *step, const struct command_outcome *outcome)
 {
 	output->command = NULL;
 	if (outcome->end == COMMAND_EXITED && outcome->status == 0) {

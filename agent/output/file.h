@@ -23,7 +23,8 @@ struct output_file_owner {
  * The owner and mode of the file: as given; else, for a mode of 0 and ids of -1, those of the
  * existing file; else 0644 and the agent's own.
  */
-struct output_file_owner output_file_owner(const char *path, unsigned mode, uid_t user, gid_t group);
+struct output_file_owner output_file_owner(
+	const char *path, unsigned mode, uid_t user, gid_t group);
 
 /* True when `path` is a regular file with just this content and owner. */
 bool output_file_equals(

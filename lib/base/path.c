@@ -123,7 +123,8 @@ int path_foreign_check(const char *path, size_t len, struct err *err)
 {
 	if (len < 2 || path[0] != '/' || len >= LIMIT_PATH_BYTES) {
 		return err_set(err, BERTH_INVALID_PATHNAME,
-			"foreign path %s is not of the form /element/element with less than %d bytes",
+			"foreign path %s is not of the form "
+			"/element/element with less than %d bytes",
 			quote(path, len).text, LIMIT_PATH_BYTES);
 	}
 	for (size_t start = 1; start <= len;) {

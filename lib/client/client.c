@@ -170,7 +170,8 @@ static enum attempt receive(
 			}
 		} else if (got == 0 || errno == ECONNRESET) {
 			err_set(err, BERTH_REGISTRY_UNAVAILABLE,
-				"the agent at %s closed the connection before its answer was complete",
+				"the agent at %s closed the connection "
+				"before its answer was complete",
 				client->socket_path);
 			return begun ? ATTEMPT_FAILED : ATTEMPT_NOT_ANSWERED;
 		} else if (errno == EAGAIN) {
@@ -197,7 +198,8 @@ static int write_request(struct buffer *out, const struct client_request *reques
 		buffer_append_text(out, "Cache-Control: no-cache\r\n");
 	}
 	if (request->body) {
-		buffer_printf(out, "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
+		buffer_printf(out,
+			"Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
 			strlen(request->body), request->body);
 	} else if (strcmp(request->method, "GET") != 0) {
 		buffer_append_text(out, "Content-Length: 0\r\n\r\n");

@@ -24,7 +24,9 @@ static int send_take(struct berth *berth, const char *what, const char *method, 
 	char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
 	int code = handle_need_agent(berth, what, err);
 	if (code == 0) {
-		struct client_request request = { .method = method, .target = target, .body = text };
+		struct client_request request = {
+			.method = method, .target = target, .body = text
+		};
 		struct client_response response;
 		code = client_call(
 			berth->client, &request, berth->timeout_ms, &response, ret_problem, err);
@@ -67,12 +69,14 @@ int berth_await(struct berth *berth, enum berth_document document, const char *t
 	return code ? handle_fail(failure, &err) : 0;
 }
 
-int berth_status(struct berth *berth, struct berth_answer *ret_status, struct berth_failure *failure)
+int berth_status(
+	struct berth *berth, struct berth_answer *ret_status, struct berth_failure *failure)
 {
 	return berth_await(berth, BERTH_STATUS, "", 0, ret_status, failure);
 }
 
-int berth_checks(struct berth *berth, struct berth_answer *ret_checks, struct berth_failure *failure)
+int berth_checks(
+	struct berth *berth, struct berth_answer *ret_checks, struct berth_failure *failure)
 {
 	return berth_await(berth, BERTH_CHECKS, "", 0, ret_checks, failure);
 }
@@ -220,7 +224,8 @@ int berth_undamp(struct berth *berth, const char *component, struct berth_failur
 		berth, "undamp", "POST", "components", component, "/undamp", NULL, failure);
 }
 
-int berth_reload(struct berth *berth, struct berth_answer *ret_answer, struct berth_failure *failure)
+int berth_reload(
+	struct berth *berth, struct berth_answer *ret_answer, struct berth_failure *failure)
 {
 	struct err err = ERR_INIT;
 	struct buffer problem;

@@ -36,7 +36,8 @@ static bool copy_strings(struct berth_endpoint *ret, const struct berth_endpoint
 	return at != NULL;
 }
 
-static int append(struct endpoint_list *list, const struct berth_endpoint *endpoint, struct err *err)
+static int append(
+	struct endpoint_list *list, const struct berth_endpoint *endpoint, struct err *err)
 {
 	if (list->count == list->size) {
 		size_t size = list->size ? 2 * list->size : 16;

@@ -29,7 +29,8 @@ struct handle_ops {
 		struct berth *berth, const char *path, struct berth_answer *ret, struct err *err);
 	int (*records)(
 		struct berth *berth, const char *path, struct berth_answer *ret, struct err *err);
-	int (*list)(struct berth *berth, const char *path, struct berth_paths *ret, struct err *err);
+	int (*list)(
+		struct berth *berth, const char *path, struct berth_paths *ret, struct err *err);
 	int (*stat)(struct berth *berth, const char *path, struct berth_stat *ret, struct err *err);
 	/* `filter` may be NULL; `no_cache`: past every cache */
 	int (*endpoints)(struct berth *berth, const char *path,

@@ -99,7 +99,8 @@ int berth_lookup_create(struct berth_lookup **ret_lookup, struct berth *berth, c
 	}
 	struct berth_lookup *lookup = calloc(1, sizeof(*lookup));
 	if (!lookup || !copy(&lookup->path, path) || !copy(&lookup->api, filter->api) ||
-		!copy(&lookup->protocol, filter->protocol) || !copy(&lookup->scope, filter->scope)) {
+		!copy(&lookup->protocol, filter->protocol) ||
+		!copy(&lookup->scope, filter->scope)) {
 		berth_lookup_free(lookup);
 		struct err err = ERR_INIT;
 		err_set(&err, BERTH_FAILED, "out of memory");

@@ -123,7 +123,8 @@ static int paths_from_answers(const struct berth_answer *listed, const struct be
 	json_decref(object);
 	if (!good) {
 		berth_paths_finish(&paths);
-		return err_set(err, BERTH_FAILED, "the agent's list is malformed, or out of memory");
+		return err_set(
+			err, BERTH_FAILED, "the agent's list is malformed, or out of memory");
 	}
 	*ret = paths;
 	return 0;

@@ -161,7 +161,8 @@ static json_t *record_value(const struct registry_result *result)
 	if (result->err.code == BERTH_PATH_NOT_FOUND) {
 		return NULL;
 	}
-	if (!result->data || record_decode(&record, result->data, result->data_len, &ignored) != 0) {
+	if (!result->data ||
+		record_decode(&record, result->data, result->data_len, &ignored) != 0) {
 		return json_null();
 	}
 	json_t *json = json_deep_copy(record_json(record));

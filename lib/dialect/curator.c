@@ -10,9 +10,10 @@
 /* {scheme}://{address}:{port} */
 static json_t *uri_spec(void)
 {
-	return json_pack("{s:[{s:s, s:b}, {s:s, s:b}, {s:s, s:b}, {s:s, s:b}, {s:s, s:b}]}", "parts",
-		"value", "scheme", "variable", 1, "value", "://", "variable", 0, "value", "address",
-		"variable", 1, "value", ":", "variable", 0, "value", "port", "variable", 1);
+	return json_pack("{s:[{s:s, s:b}, {s:s, s:b}, {s:s, s:b}, {s:s, s:b}, {s:s, s:b}]}",
+		"parts", "value", "scheme", "variable", 1, "value", "://", "variable", 0, "value",
+		"address", "variable", 1, "value", ":", "variable", 0, "value", "port", "variable",
+		1);
 }
 
 static json_t *spring_payload(const struct dialect_instance *instance)

@@ -25,7 +25,8 @@ static bool is_inside(const char *name, size_t at)
 
 static bool is_escaped(const char *name, size_t at)
 {
-	return !is_plain(name[at]) && !((name[at] == '-' || name[at] == '_') && is_inside(name, at));
+	return !is_plain(name[at]) &&
+		!((name[at] == '-' || name[at] == '_') && is_inside(name, at));
 }
 
 /* Writes the characters for `name[at]` in the label. */

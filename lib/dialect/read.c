@@ -193,7 +193,8 @@ void dialect_add_endpoint(struct dialect_reading *reading, const char *api, cons
 	json_t *address = port > 0 ? json_pack("{s:s, s:s}", "host", host, "port", digits)
 				   : json_pack("{s:s}", "hostname", host);
 	if (address && !record_target_read(&target, type, address)) {
-		err_set(&reading->err, BERTH_INVALID_RECORD, "%s is no host", quote_text(host).text);
+		err_set(&reading->err, BERTH_INVALID_RECORD, "%s is no host",
+			quote_text(host).text);
 	}
 	json_t *addresses = json_pack("[o]", address);
 	if (record_add_endpoint_take(reading->record, "external",
@@ -258,7 +259,8 @@ static void read_json(
 		err_set(&reading->err, BERTH_FAILED, "no memory for a record");
 		return;
 	}
-	dialect_set_text(reading, "yarn:persistence", member->ephemeral ? "container" : "permanent");
+	dialect_set_text(
+		reading, "yarn:persistence", member->ephemeral ? "container" : "permanent");
 	dialect_set_text(reading, "dialect", dialect_name(type));
 	readers[type](reading);
 	encode(reading, ret_text, ret_len);

@@ -61,7 +61,8 @@ void dialect_read_registrar(struct dialect_reading *reading)
 		return;
 	}
 	if (!address) {
-		dialect_unreadable(reading, "there is no address in the object that \"type\" names");
+		dialect_unreadable(
+			reading, "there is no address in the object that \"type\" names");
 		return;
 	}
 	json_t *group = member->group_data

@@ -87,7 +87,8 @@ static bool range_fits(const char *range, size_t len, const char *media_type, bo
 static bool is_excluded(const char *parameters, const char *end)
 {
 	for (const char *at = parameters; at + 2 < end; at++) {
-		if ((*at == 'q' || *at == 'Q') && at[1] == '=' && (at[-1] == ';' || at[-1] == ' ')) {
+		if ((*at == 'q' || *at == 'Q') && at[1] == '=' &&
+			(at[-1] == ';' || at[-1] == ' ')) {
 			return strtod(at + 2, NULL) <= 0;
 		}
 	}

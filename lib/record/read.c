@@ -321,7 +321,8 @@ static int read_address(json_t *addresses, size_t index, const char *address_typ
 	if (!json_is_object(address)) {
 		json_decref(address);
 		return err_set(err, BERTH_INVALID_RECORD,
-			"%s is %s; it must be an object of strings", place, record_json_type(given));
+			"%s is %s; it must be an object of strings", place,
+			record_json_type(given));
 	}
 	json_t *read = NULL;
 	int code = read_address_map(&read, address, address_type, place, err);
@@ -457,7 +458,8 @@ int record_from_json(struct record **ret_record, const json_t *json, struct err 
 	return copy ? read_take(ret_record, copy, err) : record_no_memory(err);
 }
 
-int record_decode_strictly(struct record **ret_record, const char *data, size_t len, struct err *err)
+int record_decode_strictly(
+	struct record **ret_record, const char *data, size_t len, struct err *err)
 {
 	if (record_kind(data, len) != RECORD_KIND_RECORD) {
 		return err_set(err, BERTH_INVALID_RECORD,

@@ -61,7 +61,8 @@ static int account_add(struct registry_acl *acl, char *account, const char *real
 	char *id = strchr(account, ':');
 	if (!id || id == account || id[1] == '\0') {
 		return err_set(err, BERTH_FAILED,
-			"system account \"%s\" is malformed; allowed is scheme:id, such as sasl:yarn@",
+			"system account \"%s\" is malformed; allowed is "
+			"scheme:id, such as sasl:yarn@",
 			account);
 	}
 	*id++ = '\0';
@@ -132,7 +133,8 @@ int registry_acl_policy_init(struct registry_acl_policy *policy,
 		!accounts_add(&policy->accessors, options->write_accessors, options->realm,
 			&warning, err) &&
 		warning.len) {
-		if (asprintf(ret_warning, "no realm is set: accounts that end in @ get no rights:%s",
+		if (asprintf(ret_warning,
+			    "no realm is set: accounts that end in @ get no rights:%s",
 			    buffer_text(&warning)) < 0) {
 			*ret_warning = NULL;
 			no_memory(err);
@@ -287,8 +289,8 @@ static int check_mode(int fd, mode_t mode, const char *file, struct err *err)
 		return 0;
 	}
 	return err_set(err, BERTH_FAILED,
-		"auth_file %s has mode %04o: group or others may read it; allowed is 0600, or a file on a "
-		"mount that is read-only",
+		"auth_file %s has mode %04o: group or others may read it; allowed is 0600, or a "
+		"file on a mount that is read-only",
 		file, (unsigned)mode & 07777U);
 }
 

@@ -91,7 +91,8 @@ static void create(struct write_request *request)
 	bool last = strcmp(request->prefix, request->base.path) == 0;
 	const char *owner = last ? request->owner : NULL;
 	registry_acl_free(request->acl);
-	request->acl = registry_acl_for(&request->base.registry->acl_policy, request->prefix, owner);
+	request->acl = registry_acl_for(
+		&request->base.registry->acl_policy, request->prefix, owner);
 	if (!request->acl) {
 		refuse_no_memory(request);
 		return;

@@ -38,7 +38,8 @@ struct registry_request *registry_delete(struct registry *registry, const char *
 	registry_progress *progress, registry_done *done, void *context)
 {
 	if (mode != REGISTRY_DELETE_NODE) {
-		return registry_delete_tree(registry, path, mode, expected, progress, done, context);
+		return registry_delete_tree(
+			registry, path, mode, expected, progress, done, context);
 	}
 	struct registry_request *request = registry_request_create(
 		registry, sizeof(*request), path, done, context);

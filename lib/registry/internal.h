@@ -186,7 +186,8 @@ struct registry_children {
 int registry_children_init(struct registry_children *children, const char *path,
 	const struct registry_task *task, bool raw) __attribute__((warn_unused_result));
 /* Fills the result's children, foreign children and counts; the texts stay with `children`. */
-void registry_children_put(const struct registry_children *children, struct registry_result *result);
+void registry_children_put(
+	const struct registry_children *children, struct registry_result *result);
 /* True when both results have the same children and foreign children. */
 bool registry_children_equal(const struct registry_result *a, const struct registry_result *b);
 

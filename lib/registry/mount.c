@@ -94,7 +94,8 @@ static void notify_path(struct registry *registry, struct registry_mount *mount,
 }
 
 /* A new list may give a name to a label that had none. */
-static void notify_unnamed(struct registry *registry, struct registry_mount *mount, const char *path)
+static void notify_unnamed(
+	struct registry *registry, struct registry_mount *mount, const char *path)
 {
 	char name[DIALECT_LABEL_SIZE];
 	const char *label = path + strlen(mount->as);

@@ -363,8 +363,9 @@ static void begin_member(struct registry_mount_read *read, const char *name)
 		err_set(&err, BERTH_FAILED, "%s: no memory", read->outer->task.path);
 	} else if (!path_foreign_element_valid(name, strlen(name)) ||
 		strlen(read->node) > LIMIT_PATH_BYTES) {
-		err_set(&err, BERTH_INVALID_RECORD, "%s: the node %s cannot be read under this name",
-			read->outer->task.path, quote_text(name).text);
+		err_set(&err, BERTH_INVALID_RECORD,
+			"%s: the node %s cannot be read under this name", read->outer->task.path,
+			quote_text(name).text);
 	}
 	if (err.code) {
 		refuse(read, &err);

@@ -65,7 +65,8 @@ void registry_call_send(struct registry *registry, struct registry_call *call, i
 	}
 }
 
-void registry_call_submit(struct registry *registry, struct registry_call *call, int64_t deadline_ms)
+void registry_call_submit(
+	struct registry *registry, struct registry_call *call, int64_t deadline_ms)
 {
 	if (call_begins(registry, call, deadline_ms) && !registry_mounts_submit(registry, call)) {
 		registry->ops->submit(registry->backend, &call->task);

@@ -48,7 +48,8 @@ static void prometheus_tail(struct render *render)
 	buffer_append_text(render->out, render->items ? "\n]\n" : "]\n");
 }
 
-const struct render_writer render_prometheus = { prometheus_head, prometheus_item, prometheus_tail };
+const struct render_writer render_prometheus = { prometheus_head, prometheus_item,
+	prometheus_tail };
 
 /* ---- hosts ---- */
 

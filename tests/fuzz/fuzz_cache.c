@@ -18,7 +18,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 enum { PATHS = 7, VALUES = 4, SLOTS = 4, ABSENT = -1, MAX_BYTES = 64 * 1024 };
 
-static const char *const paths[PATHS] = { "/a", "/a/b", "/a/b/d", "/a/b/e", "/a/c", "/a/c/x", "/f" };
+static const char *const paths[PATHS] = { "/a", "/a/b", "/a/b/d", "/a/b/e", "/a/c", "/a/c/x",
+	"/f" };
 static const char *const values[VALUES] = { "{\"type\":\"JSONServiceRecord\",\"x\":1}",
 	"{\"type\":\"JSONServiceRecord\",\n\"y\":\"\xc2\x9b\"}", "", "host:1" };
 /* As events and snapshots show them. */

@@ -39,7 +39,8 @@ static struct reading read_in_pieces(enum http_kind kind, const char *data, size
 			reading.last = http_reader_next(&reader, &at, end);
 			assert(at >= before && at <= end);
 			if (reading.last == HTTP_EVENT_BODY) {
-				assert(reader.body >= before && reader.body + reader.body_len == at);
+				assert(reader.body >= before &&
+					reader.body + reader.body_len == at);
 				buffer_append(&reading.body, reader.body, reader.body_len);
 			}
 		} while (reading.last == HTTP_EVENT_HEAD || reading.last == HTTP_EVENT_BODY);

@@ -65,7 +65,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		at += (size_t)used) {
 		buffer_clear(&out);
 		if (again(&out, &frame)) {
-			assert(out.len == (size_t)used && memcmp(out.data, copy + at, out.len) == 0);
+			assert(out.len == (size_t)used &&
+				memcmp(out.data, copy + at, out.len) == 0);
 		}
 	}
 	buffer_finish(&out);

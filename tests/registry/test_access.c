@@ -90,7 +90,8 @@ Test(access, accessors_have_all_rights_on_what_is_written_from_then_on)
 	cr_assert_not(lists("/registry/services/before", "rwcda", "ann", "hers"));
 	cr_assert_str_eq(put(ann, "/services/shared", REGISTRY_BIND_OVERWRITE), "OK");
 	cr_assert_str_eq(put(ann, "/services/shared/below", REGISTRY_BIND_CREATE), "OK");
-	cr_assert_str_eq(put(ann, "/services/before", REGISTRY_BIND_OVERWRITE), "NoPathPermissions");
+	cr_assert_str_eq(
+		put(ann, "/services/before", REGISTRY_BIND_OVERWRITE), "NoPathPermissions");
 	client_close(joe);
 	client_close(ann);
 }

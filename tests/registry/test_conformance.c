@@ -156,7 +156,8 @@ EVERY_BACKEND(bind, overwrite_sets_the_data_in_place)
 {
 	struct answer answer = { 0 };
 	struct registry_stat before = put(stage, "/services/web", RECORD);
-	client_put(stage->registry, "/services/web", OTHER, REGISTRY_BIND_OVERWRITE, false, &answer);
+	client_put(
+		stage->registry, "/services/web", OTHER, REGISTRY_BIND_OVERWRITE, false, &answer);
 	assert_answer(&answer, "OK");
 	cr_assert_eq(answer.stat.node_id, before.node_id);
 	cr_assert_neq(answer.stat.version, before.version);
@@ -243,7 +244,8 @@ EVERY_BACKEND(bind, an_ephemeral_record_replaces_no_node_with_children)
 {
 	struct answer answer = { 0 };
 	put(stage, "/services/web/below", RECORD);
-	client_put(stage->registry, "/services/web", RECORD, REGISTRY_BIND_OVERWRITE, true, &answer);
+	client_put(
+		stage->registry, "/services/web", RECORD, REGISTRY_BIND_OVERWRITE, true, &answer);
 	assert_answer(&answer, "NoChildrenForEphemerals");
 	cr_assert(exists(stage->registry, "/services/web/below"));
 	answer_clear(&answer);
@@ -261,7 +263,8 @@ EVERY_BACKEND(bind, overwriting_changes_the_kind_of_a_node)
 	cr_assert_str_eq(answer.data, OTHER);
 	cr_assert(answer.stat.ephemeral && !answer.stat.own);
 	/* Takes it over: it now lives as long as this session. */
-	client_put(stage->registry, "/services/web", RECORD, REGISTRY_BIND_OVERWRITE, true, &answer);
+	client_put(
+		stage->registry, "/services/web", RECORD, REGISTRY_BIND_OVERWRITE, true, &answer);
 	assert_answer(&answer, "OK");
 	stage_client_end(stage, other);
 	client_get(stage->registry, "/services/web", &answer);
@@ -680,7 +683,8 @@ EVERY_BACKEND(paths, odd_ones_are_refused_by_every_operation)
 		}
 		client_mknode(stage->registry, odd[i], true, &answer);
 		assert_answer(&answer, "InvalidPathname");
-		client_put(stage->registry, odd[i], RECORD, REGISTRY_BIND_OVERWRITE, false, &answer);
+		client_put(
+			stage->registry, odd[i], RECORD, REGISTRY_BIND_OVERWRITE, false, &answer);
 		assert_answer(&answer, "InvalidPathname");
 		client_delete(stage->registry, odd[i], REGISTRY_DELETE_NODE, NULL, &answer);
 		assert_answer(&answer, "InvalidPathname");

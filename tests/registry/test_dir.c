@@ -150,7 +150,8 @@ Test(dir, a_node_with_children_is_neither_deleted_nor_replaced)
 	cr_assert_eq(dir_stat(&client, "/a", &stat), 0);
 	cr_assert_eq(stat.children, 1u);
 	cr_assert_eq(dir_delete(&client, "/a", NULL), BERTH_PATH_IS_NOT_EMPTY_DIRECTORY);
-	cr_assert_eq(dir_replace(&client, "/a", "y", true, &stat), BERTH_NO_CHILDREN_FOR_EPHEMERALS);
+	cr_assert_eq(
+		dir_replace(&client, "/a", "y", true, &stat), BERTH_NO_CHILDREN_FOR_EPHEMERALS);
 	cr_assert_eq(dir_delete(&client, "/a/b", NULL), 0);
 	cr_assert_eq(dir_delete(&client, "/a/b", NULL), BERTH_PATH_NOT_FOUND);
 	cr_assert_eq(dir_delete(&client, "/a", &stat), 0);
@@ -472,7 +473,8 @@ Test(dir, no_descriptor_is_leaked)
 		cr_assert_eq(dir_create(&other, "/a/e", "x", true), BERTH_FILE_ALREADY_EXISTS);
 		cr_assert_eq(dir_watch(&other, "/a", REGISTRY_WATCH_CHILDREN), 0);
 		cr_assert_eq(dir_watch(&other, "/a/e", REGISTRY_WATCH_DATA), 0);
-		cr_assert_eq(dir_watch(&other, "/x/y/z", REGISTRY_WATCH_DATA), BERTH_PATH_NOT_FOUND);
+		cr_assert_eq(
+			dir_watch(&other, "/x/y/z", REGISTRY_WATCH_DATA), BERTH_PATH_NOT_FOUND);
 		cr_assert_eq(dir_stat(&other, "/a/e", &stat), 0);
 		cr_assert_eq(dir_replace(&other, "/a/e", "y", true, &stat), 0);
 		cr_assert_eq(dir_set(&other, "/a/e", "z", NULL), 0);

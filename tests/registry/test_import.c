@@ -43,7 +43,8 @@ static void set_import(const struct import *import, enum dialect_type type, cons
 static struct import open_import(struct stage *stage, enum dialect_type type)
 {
 	struct import import = { .stage = stage };
-	import.writer = stage_client_with(stage, (struct registry_options){ .foreign_paths = true });
+	import.writer = stage_client_with(
+		stage, (struct registry_options){ .foreign_paths = true });
 	name_group(&import);
 	set_import(&import, type, AS);
 	return import;
@@ -302,7 +303,8 @@ SHARED_BACKENDS(import, a_service_record_changes_its_hosts)
 	wait_seen(&seen, "OK", "80", NULL);
 	cr_assert_not_null(strstr(seen.answer.data, "\"api\":\"http\""), "%s", seen.answer.data);
 	write_member(&import, "",
-		"{\"type\":\"service\",\"service\":{\"srvce\":\"_db\",\"proto\":\"_tcp\",\"port\":81}}");
+		"{\"type\":\"service\",\"service\":{\"srvce\":\"_db\","
+		"\"proto\":\"_tcp\",\"port\":81}}");
 	wait_seen(&seen, "OK", "81", NULL);
 	cr_assert_not_null(strstr(seen.answer.data, "\"api\":\"db\""), "%s", seen.answer.data);
 	registry_unwatch(watch);

@@ -185,7 +185,8 @@ EVERY_BACKEND(race, of_two_deleters_one_deletes)
 	struct answer answer = { 0 };
 	race_start(&race, stage);
 	for (race.round = 0; race.round < ROUNDS; race.round++) {
-		client_put(stage->registry, "/race/node", "x", REGISTRY_BIND_CREATE, false, &answer);
+		client_put(
+			stage->registry, "/race/node", "x", REGISTRY_BIND_CREATE, false, &answer);
 		assert_answer(&answer, "OK");
 		bool recursive = race.round % 2;
 		const struct registry_stat *expected = race.round % 4 < 2 ? &answer.stat : NULL;
@@ -257,7 +258,8 @@ static size_t in_two_processes(
 		struct registry *registry = stage_client(stage);
 		size_t counted = racer(registry, 1);
 		client_close(registry);
-		_exit(write(ends[1], &counted, sizeof(counted)) == (ssize_t)sizeof(counted) ? 0 : 1);
+		_exit(write(ends[1], &counted, sizeof(counted)) == (ssize_t)sizeof(counted) ? 0
+											    : 1);
 	}
 	close(ends[1]);
 	size_t ours = racer(stage->registry, 0);

@@ -187,7 +187,8 @@ static void compare_stat(struct pair *pair, const struct operation *operation,
 	agree("size", model->stat.size == real->stat.size);
 	agree("ephemeral", model->stat.ephemeral == real->stat.ephemeral);
 	agree("own", model->stat.own == real->stat.own);
-	agree("being the node seen before", same_node == (real->stat.node_id == seen_real->node_id));
+	agree("being the node seen before",
+		same_node == (real->stat.node_id == seen_real->node_id));
 	if (same_node) {
 		agree("being the version seen before",
 			(model->stat.version == seen_model->version) ==

@@ -30,8 +30,9 @@ static void put_endpoint(
 {
 	char record[512];
 	snprintf(record, sizeof(record),
-		"{\"type\":\"JSONServiceRecord\",\"internal\":[{\"api\":\"%s\",\"protocolType\":\"%s\","
-		"\"addressType\":\"uri\",\"addresses\":[{\"uri\":\"http://h:1\"}]}]}",
+		"{\"type\":\"JSONServiceRecord\",\"internal\":[{\"api\":\"%s\","
+		"\"protocolType\":\"%s\",\"addressType\":\"uri\","
+		"\"addresses\":[{\"uri\":\"http://h:1\"}]}]}",
 		api, protocol);
 	put(stage, path, record);
 }
@@ -362,7 +363,8 @@ EVERY_BACKEND(purge, fail_on_children_ends_at_a_match_that_has_some)
 	answer_clear(&answer);
 }
 
-static void plan_purge(struct stage *stage, enum registry_purge_policy policy, struct answer *answer)
+static void plan_purge(
+	struct stage *stage, enum registry_purge_policy policy, struct answer *answer)
 {
 	answer_clear(answer);
 	registry_purge(stage->registry, &container_c1, policy, true, NULL, answer_take, answer);

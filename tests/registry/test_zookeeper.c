@@ -506,7 +506,8 @@ Test(zookeeper, a_detached_session_is_resumed_by_another_process_with_the_same_n
 		client_stat(successor, PATH, &answer);
 		client_forget(successor);
 		json_t *same = registry_detach(successor);
-		_exit(answer.stat.own && answer.stat.node_id == before && json_equal(same, inherited)
+		_exit(answer.stat.own && answer.stat.node_id == before &&
+					json_equal(same, inherited)
 				? 0
 				: 1);
 	}

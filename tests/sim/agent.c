@@ -75,7 +75,8 @@ void sim_agents_configure(const char *folder)
 			}
 			snprintf(path, sizeof(path), "/users/joe/web/prod/components/c%d", number);
 			write_component(file, "own", path, number, (char)('a' + i));
-			write_component(file, "shared", "/services/leader", number, (char)('a' + i));
+			write_component(
+				file, "shared", "/services/leader", number, (char)('a' + i));
 			fclose(file);
 		}
 	}
@@ -354,7 +355,8 @@ static bool is_withdrawn(const struct sim_agent *agent)
 void sim_agent_turn(struct sim_agent *agent)
 {
 	int64_t sleep_ms = 0;
-	if (agent->phase == STOPPING && (is_withdrawn(agent) || sim_now_ms() >= agent->stop_by_ms)) {
+	if (agent->phase == STOPPING &&
+		(is_withdrawn(agent) || sim_now_ms() >= agent->stop_by_ms)) {
 		close_now(agent);
 	}
 	if (agent->phase == DOWN) {

@@ -97,8 +97,8 @@ static void check(const struct lookup *lookup, const struct cache_answer *answer
 	int64_t true_ms = last_true_ms(lookup, answer);
 	counts[hit ? HITS : STALE]++;
 	if (true_ms < now_ms - age_ms) {
-		sim_fail(
-			"agent %d: %s of %s was last true %lld ms ago, and the answer says %lld%s: %.*s",
+		sim_fail("agent %d: %s of %s was last true %lld ms ago, and "
+			 "the answer says %lld%s: %.*s",
 			lookup->lookups->agent,
 			lookup->kind == CACHE_LIST ? "the list" : "the record", lookup->path,
 			true_ms == INT64_MIN ? -1LL : (long long)(now_ms - true_ms),

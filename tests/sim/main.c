@@ -264,8 +264,8 @@ static int run_job(const struct options *options, int job)
 	uint64_t counts[3];
 	lookups_counts(counts);
 	if (!options->quiet) {
-		printf("job %d: found right %llu times; %llu hits, %llu stale answers, %llu failures; %d "
-		       "seeds broken\n",
+		printf("job %d: found right %llu times; %llu hits, %llu stale answers, %llu "
+		       "failures; %d seeds broken\n",
 			job, (unsigned long long)settled, (unsigned long long)counts[0],
 			(unsigned long long)counts[1], (unsigned long long)counts[2], failures);
 	}
@@ -296,7 +296,8 @@ static int run_all(const struct options *options)
 
 static void usage(void)
 {
-	printf("usage: sim [--seed=N | --seeds=COUNT [--from=N]] [--hours=H] [--jobs=N] [--twice] [--trace]\n"
+	printf("usage: sim [--seed=N | --seeds=COUNT [--from=N]] [--hours=H] "
+	       "[--jobs=N] [--twice] [--trace]\n"
 	       "           [--only=EVENT,EVENT…] [--quiet] [--log]\n");
 	exit(2);
 }

@@ -81,7 +81,8 @@ static void check_shared(const struct stage *stage)
 		if (node && node->owner == i && wants_record(agent)) {
 			check_held(stage, i, SIM_SHARED, node);
 		} else if (node && node->owner == i) {
-			sim_fail("%s belongs to agent %d, whose component is not up", node->path, i);
+			sim_fail(
+				"%s belongs to agent %d, whose component is not up", node->path, i);
 		} else if (node && wants_record(agent) &&
 			sim_agent_state(agent, SIM_SHARED) != ANNOUNCE_CONFLICT) {
 			sim_fail("%s is another's, and agent %d says %s", node->path, i,

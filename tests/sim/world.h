@@ -33,7 +33,8 @@ bool world_session_lives(const struct world *world, uint64_t session);
 void world_session_end(struct world *world, uint64_t session);
 
 /* Carries out the operation; outputs and ret_err of the task are filled. */
-void world_apply(struct world *world, const struct world_client *client, struct registry_task *task);
+void world_apply(
+	struct world *world, const struct world_client *client, struct registry_task *task);
 void world_unwatch(struct world *world, const struct world_client *client, const char *path,
 	enum registry_watch_kind kind);
 /* The connection is gone, and its watches with it. */

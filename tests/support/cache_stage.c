@@ -130,8 +130,9 @@ const char *cache_stage_record(const char *description)
 {
 	static char text[256];
 	snprintf(text, sizeof(text),
-		"{\"type\":\"JSONServiceRecord\",\"description\":\"%s\",\"external\":[{\"api\":\"http://a\","
-		"\"addressType\":\"uri\",\"protocol\":\"REST\",\"addresses\":[{\"uri\":\"http://%s\"}]}]}",
+		"{\"type\":\"JSONServiceRecord\",\"description\":\"%s\","
+		"\"external\":[{\"api\":\"http://a\",\"addressType\":\"uri\",\"protocol\":\"REST\","
+		"\"addresses\":[{\"uri\":\"http://%s\"}]}]}",
 		description, description);
 	return text;
 }

@@ -40,7 +40,8 @@ int main(void)
 	struct dns_writer writer;
 	int rcode;
 	size_t len = dns_query_write(&query, packet, "Db.Services.berth", ns_t_a);
-	expect(len > 0 && strcmp(query.name, "Db.Services.berth") == 0, "the query is not as asked");
+	expect(len > 0 && strcmp(query.name, "Db.Services.berth") == 0,
+		"the query is not as asked");
 	for (size_t cut = 12; cut < len; cut++) {
 		struct dns_query none;
 		expect(dns_query_read(&none, packet, cut, &rcode) == DNS_REJECT,

@@ -265,7 +265,8 @@ int client_records(struct registry *registry, const char *path, struct answer *a
 int client_mknode(struct registry *registry, const char *path, bool parents, struct answer *answer)
 {
 	answer_clear(answer);
-	return wait_for(registry_mknode(registry, path, NULL, parents, answer_take, answer), answer);
+	return wait_for(
+		registry_mknode(registry, path, NULL, parents, answer_take, answer), answer);
 }
 
 int client_bind(struct registry *registry, const char *path, const struct registry_bind *bind,
@@ -312,6 +313,7 @@ int client_purge(struct registry *registry, const struct registry_criteria *crit
 	enum registry_purge_policy policy, struct answer *answer)
 {
 	answer_clear(answer);
-	return wait_for(registry_purge(registry, criteria, policy, false, NULL, answer_take, answer),
+	return wait_for(
+		registry_purge(registry, criteria, policy, false, NULL, answer_take, answer),
 		answer);
 }

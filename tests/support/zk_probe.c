@@ -95,7 +95,8 @@ static int print_stat(zhandle_t *zh, const char *path)
 	struct Stat stat;
 	int rc = zoo_exists(zh, path, 0, &stat);
 	if (rc == ZOK) {
-		printf("czxid=0x%llx mzxid=0x%llx version=%d ephemeralOwner=0x%llx numChildren=%d\n",
+		printf("czxid=0x%llx mzxid=0x%llx version=%d "
+		       "ephemeralOwner=0x%llx numChildren=%d\n",
 			(unsigned long long)stat.czxid, (unsigned long long)stat.mzxid,
 			stat.version, (unsigned long long)stat.ephemeralOwner, stat.numChildren);
 	}

@@ -317,7 +317,8 @@ static void exec_probe(const struct zookeeper_server *server, int out, char *con
 	_exit(127);
 }
 
-static int run_probe(const struct zookeeper_server *server, char *out, size_t size, char **arguments)
+static int run_probe(
+	const struct zookeeper_server *server, char *out, size_t size, char **arguments)
 {
 	int ends[2];
 	if (pipe2(ends, O_CLOEXEC) < 0) {

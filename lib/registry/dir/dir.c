@@ -121,7 +121,8 @@ static bool is_new(const struct dir_backend *dir, int error)
 static void adopt_inherited(struct dir_backend *dir)
 {
 	if (dir->inherited) {
-		dir_session_adopt(&dir->context.session, dir->context.store.root_fd, dir->inherited);
+		dir_session_adopt(
+			&dir->context.session, dir->context.store.root_fd, dir->inherited);
 		json_decref(dir->inherited);
 		dir->inherited = NULL;
 	}
@@ -159,8 +160,8 @@ static void warn_of_root(struct dir_backend *dir)
 	if ((stat.st_mode & S_IWOTH) && !(stat.st_mode & S_ISVTX) && dir->base.core.log) {
 		char message[512];
 		snprintf(message, sizeof(message),
-			"everybody may write in %s and remove the records of others: its mode should be 1777, "
-			"or 2770 with a group of all who register",
+			"everybody may write in %s and remove the records of others: its mode "
+			"should be 1777, or 2770 with a group of all who register",
 			dir->root);
 		dir->base.core.log(dir->base.core.core, REGISTRY_LOG_WARN, message);
 	}
@@ -479,8 +480,8 @@ static int dir_check(
 	if (options->secure) {
 		*ret_option = "secure";
 		return err_set(err, BERTH_FAILED,
-			"secure = yes needs a zookeeper:// registry: a directory has no access control "
-			"lists, its owner and mode decide");
+			"secure = yes needs a zookeeper:// registry: a directory has no access "
+			"control lists, its owner and mode decide");
 	}
 	return 0;
 }

@@ -316,7 +316,8 @@ static int judge_too_large(int fd, const char *path, struct err *err)
 		}
 		if (memmem(block, kept + len, RECORD_TYPE, strlen(RECORD_TYPE))) {
 			return err_set(err, BERTH_INVALID_RECORD,
-				"the record of %s has more than %d bytes", path, LIMIT_RECORD_BYTES);
+				"the record of %s has more than %d bytes", path,
+				LIMIT_RECORD_BYTES);
 		}
 		if (len == 0 || kept + len < overlap) {
 			break;

@@ -102,7 +102,8 @@ static int open_tmp(const struct dir_store *store, struct err *err)
 	bool shared = root.st_mode & S_IWOTH;
 	if (shared && !choose_own_tmp(store, name)) {
 		return err_set(err, BERTH_NO_PATH_PERMISSIONS,
-			"others have taken all names of this user's work directory, %s-%u and so on",
+			"others have taken all names of this user's work "
+			"directory, %s-%u and so on",
 			DIR_TMP, (unsigned)geteuid());
 	}
 	int fd = openat(store->root_fd, name, TMP_FLAGS);
@@ -277,7 +278,8 @@ static int write_record(int dir_fd, const char *name, const struct dir_write *wr
 static int write_owner(int dir_fd)
 {
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-	int fd = openat(dir_fd, DIR_OWNER, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+	int fd = openat(
+		dir_fd, DIR_OWNER, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
 	if (fd < 0) {
 		return -1;
 	}

@@ -248,8 +248,8 @@ static int give_away(
 	struct stat root;
 	if (fstat(context->store.root_fd, &root) != 0 || !(root.st_mode & S_IWOTH)) {
 		return err_set(&task->ret_err, BERTH_FAILED,
-			"%s would be of no use to its owner %s: the registry's directory is not one "
-			"that everybody may write (mode 1777)",
+			"%s would be of no use to its owner %s: the registry's directory is not "
+			"one that everybody may write (mode 1777)",
 			task->path, task->home_of);
 	}
 	const struct passwd *user = getpwnam(task->home_of);
@@ -356,7 +356,8 @@ static int create_numbered(
 	int result = dir_store_next_number(parent, prefix, &number, &task->ret_err);
 	if (result == 0 && asprintf(&path, "%s%010u", prefix, number) < 0) {
 		path = NULL;
-		result = err_set(&task->ret_err, BERTH_FAILED, "no memory for a name of %s", prefix);
+		result = err_set(
+			&task->ret_err, BERTH_FAILED, "no memory for a name of %s", prefix);
 	}
 	if (result == 0) {
 		task->path = path;
@@ -576,8 +577,8 @@ static int check_names(struct registry_task *task)
 		size_t len = (size_t)(strchrnul(element, '/') - element);
 		if (len > DIR_NAME_BYTES || element[0] == '_' || element[0] == '.') {
 			return err_set(&task->ret_err, BERTH_INVALID_PATHNAME,
-				"%s: in a directory, no element of a path begins with _ or a dot or has more "
-				"than %d bytes",
+				"%s: in a directory, no element of a path begins with _ or a dot "
+				"or has more than %d bytes",
 				quote_text(task->path).text, DIR_NAME_BYTES);
 		}
 		element += element[len] == '/' ? len + 1 : len;

@@ -347,7 +347,8 @@ void dir_watches_children_known(struct dir_watches *watches, const char *path)
 	}
 }
 
-void dir_watches_remove(struct dir_watches *watches, const char *path, enum registry_watch_kind kind)
+void dir_watches_remove(
+	struct dir_watches *watches, const char *path, enum registry_watch_kind kind)
 {
 	struct dir_mark *mark = dir_mark_find(watches->marks, path);
 	if (!mark) {

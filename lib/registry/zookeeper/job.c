@@ -337,7 +337,8 @@ static void on_answer(struct registry_zk *zk, struct zk_job *job, const struct z
 		job_done(zk, job, result);
 	} else if (result->rc == ZK_RC_NO_NODE && task->watch) {
 		ask(zk, job, LOOKING,
-			task->operation == REGISTRY_OP_CHILDREN ? ZK_EXISTS_FOR_CHILDREN : ZK_EXISTS,
+			task->operation == REGISTRY_OP_CHILDREN ? ZK_EXISTS_FOR_CHILDREN
+								: ZK_EXISTS,
 			strlen(task->path));
 	} else if (result->rc == ZK_RC_NO_NODE && lacks_root(zk, job)) {
 		make_root(zk, job);
@@ -510,7 +511,8 @@ void registry_zk_jobs_connected(struct registry_zk *zk)
 			send_task(zk, job);
 		} else if (job->phase == UNKNOWN) {
 			bool deleting = job->task->operation == REGISTRY_OP_DELETE;
-			ask(zk, job, VERIFY, deleting ? ZK_EXISTS : ZK_GET, strlen(job->task->path));
+			ask(zk, job, VERIFY, deleting ? ZK_EXISTS : ZK_GET,
+				strlen(job->task->path));
 		}
 	}
 }

@@ -63,23 +63,25 @@ int registry_zk_check(
 	if (tls) {
 		*ret_option = "url";
 		return err_set(err, BERTH_FAILED,
-			"zookeeper+tls:// needs a ZooKeeper client library with TLS, and this build has none; "
-			"run stunnel beside Berth and use zookeeper://127.0.0.1:PORT/ (see berth.ini(5), TLS)");
+			"zookeeper+tls:// needs a ZooKeeper client library with TLS, and this "
+			"build has none; run stunnel beside Berth and use "
+			"zookeeper://127.0.0.1:PORT/ (see berth.ini(5), TLS)");
 	}
 #endif
 #ifndef BERTH_ZK_SASL
 	if (sasl) {
 		*ret_option = "auth";
 		return err_set(err, BERTH_FAILED,
-			"auth = sasl needs a ZooKeeper client library with SASL, and this build has none; "
-			"use auth = digest, with stunnel beside Berth for secrecy (see berth.ini(5), TLS)");
+			"auth = sasl needs a ZooKeeper client library with SASL, and this "
+			"build has none; use auth = digest, with stunnel beside Berth for "
+			"secrecy (see berth.ini(5), TLS)");
 	}
 #endif
 	if (tls && sasl) {
 		*ret_option = "auth";
 		return err_set(err, BERTH_FAILED,
-			"the ZooKeeper client library cannot do TLS and SASL on one connection; use zookeeper:// with sasl, "
-			"or zookeeper+tls:// with digest");
+			"the ZooKeeper client library cannot do TLS and SASL on one connection; "
+			"use zookeeper:// with sasl, or zookeeper+tls:// with digest");
 	}
 	return 0;
 }

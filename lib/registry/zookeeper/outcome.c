@@ -69,8 +69,8 @@ static void set_acl_refused(struct registry_task *task)
 		}
 	}
 	err_set(&task->ret_err, BERTH_FAILED,
-		"%s: the server refuses the access control list%s%s (system_accounts): it does not know the "
-		"scheme, or the id is malformed",
+		"%s: the server refuses the access control list%s%s (system_accounts): it does not "
+		"know the scheme, or the id is malformed",
 		task->path, *entries ? ", one of " : "", entries);
 }
 
@@ -114,7 +114,8 @@ void registry_zk_set_error(struct registry_task *task, int32_t rc)
 		err_set(&task->ret_err, BERTH_REGISTRY_UNAVAILABLE, "%s: the connection is lost",
 			task->path);
 	} else {
-		err_set(&task->ret_err, BERTH_FAILED, "%s: ZooKeeper error %d", task->path, (int)rc);
+		err_set(&task->ret_err, BERTH_FAILED, "%s: ZooKeeper error %d", task->path,
+			(int)rc);
 	}
 }
 
@@ -292,7 +293,8 @@ bool registry_zk_password_wrong(
 	for (const char *entry; (entry = zk_list_next(&acl));) {
 		char *identity;
 		unsigned long permissions = strtoul(entry, &identity, 10);
-		if ((permissions & needed) == needed && strncmp(identity, user, strlen(user)) == 0) {
+		if ((permissions & needed) == needed &&
+			strncmp(identity, user, strlen(user)) == 0) {
 			return true;
 		}
 	}

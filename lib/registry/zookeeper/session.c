@@ -196,7 +196,8 @@ static void denied(struct registry_zk *zk)
 		"the server refuses our credentials; the next attempt is in %d s, or at a reload",
 		(delay_ms + 999) / 1000);
 	set_state(zk, REGISTRY_DENIED, why);
-	registry_zk_jobs_fail(zk, BERTH_AUTHENTICATION_FAILED, "the server refuses our credentials");
+	registry_zk_jobs_fail(
+		zk, BERTH_AUTHENTICATION_FAILED, "the server refuses our credentials");
 }
 
 void registry_zk_on_session(struct registry_zk *zk, const struct zk_session *session)
@@ -250,6 +251,7 @@ void registry_zk_session_timers(struct registry_zk *zk)
 	if (zk->now_ms >= zk->lost_at_ms) {
 		zk->lost_at_ms = INT64_MAX;
 		set_state(zk, REGISTRY_LOST,
-			"the server was not heard for the session's timeout: the session must be presumed over");
+			"the server was not heard for the session's timeout: the "
+			"session must be presumed over");
 	}
 }

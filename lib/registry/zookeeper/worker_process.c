@@ -129,7 +129,8 @@ int zk_worker_process_start(
 {
 	int ends[2];
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
-		return err_set_errno(err, BERTH_FAILED, errno, "no socket for the ZooKeeper worker");
+		return err_set_errno(
+			err, BERTH_FAILED, errno, "no socket for the ZooKeeper worker");
 	}
 	pid_t pid;
 	int rc = spawn(&pid, ends[1], err);

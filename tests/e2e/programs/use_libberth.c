@@ -21,9 +21,9 @@ static struct berth_failure failure;
 
 static int report(struct berth *berth, char **arguments)
 {
-	static const char *const names[] = {
-		[BERTH_PASSING] = "passing", [BERTH_WARNING] = "warning", [BERTH_FAILING] = "failing"
-	};
+	static const char *const names[] = { [BERTH_PASSING] = "passing",
+		[BERTH_WARNING] = "warning",
+		[BERTH_FAILING] = "failing" };
 	enum berth_health health = BERTH_PASSING;
 	while (strcmp(names[health], arguments[1]) != 0) {
 		health++;

@@ -46,8 +46,8 @@ Test(upgrade, takes_what_it_knows_and_leaves_the_rest)
 	cr_assert(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
 	snprintf(text, sizeof(text),
 		"{\"version\":1,\"socket_fd\":%d,\"listen_fd\":null,\"main_pid\":4711,\"later\":{},"
-		"\"connections\":[{\"fd\":%d,\"id\":7,\"local\":true,\"pinned\":true},{\"fd\":99999},"
-		"{\"fd\":99999,\"id\":8,\"local\":true,\"pinned\":false}]}",
+		"\"connections\":[{\"fd\":%d,\"id\":7,\"local\":true,\"pinned\":true},"
+		"{\"fd\":99999},{\"fd\":99999,\"id\":8,\"local\":true,\"pinned\":false}]}",
 		pair[0], pair[1]);
 	leave(text);
 	struct upgrade upgrade;
@@ -66,7 +66,8 @@ Test(upgrade, takes_what_it_knows_and_leaves_the_rest)
 
 Test(upgrade, a_pinned_connection_that_ended_is_told)
 {
-	leave("{\"version\":1,\"connections\":[{\"fd\":-1,\"id\":7,\"local\":true,\"pinned\":true}]}");
+	leave("{\"version\":1,\"connections\":[{\"fd\":-1,\"id\":7,"
+	      "\"local\":true,\"pinned\":true}]}");
 	struct upgrade upgrade;
 	upgrade_receive(&upgrade);
 	cr_assert(eq(sz, upgrade.connection_count, 1));

@@ -248,7 +248,8 @@ static void close_cage(void)
 	char words[128];
 	char message[160];
 	if (strcmp(hello.auth, "sasl") == 0) {
-		send_log(ZK_LOG_CAGE, "cage: none, because SASL mechanisms read files of their own");
+		send_log(
+			ZK_LOG_CAGE, "cage: none, because SASL mechanisms read files of their own");
 		return;
 	}
 	zk_worker_cage(hello.tls, words, sizeof(words));

@@ -201,7 +201,8 @@ Test(state_file, is_removed_once_and_again)
 Test(state_file, a_missing_directory_is_named)
 {
 	struct err err = ERR_INIT;
-	cr_assert_eq(state_file_write("/nonexistent", "drain", "drain", "x", 1, &err), BERTH_FAILED);
+	cr_assert_eq(
+		state_file_write("/nonexistent", "drain", "drain", "x", 1, &err), BERTH_FAILED);
 	cr_assert_not_null(strstr(err.msg, "/nonexistent"));
 }
 

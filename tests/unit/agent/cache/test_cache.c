@@ -23,7 +23,8 @@ Test(cache, a_second_lookup_is_a_hit_without_a_read)
 	struct cache_stats before;
 	cache_get_stats(stage.cache, &before);
 	cr_assert_not_null(cache_stage_find(&stage, "/a"));
-	cr_assert_eq(cache_stage_ask(&stage, &outcome, "/a", CACHE_RESOLVE, "", false), CACHE_READY);
+	cr_assert_eq(
+		cache_stage_ask(&stage, &outcome, "/a", CACHE_RESOLVE, "", false), CACHE_READY);
 	cr_assert(outcome.live);
 	struct cache_stats after;
 	cache_get_stats(stage.cache, &after);
@@ -135,7 +136,8 @@ Test(cache, away_known_answers_are_stale_and_unknown_ones_unavailable)
 	memory_set_state(stage.registry, REGISTRY_AWAY);
 	cache_stage_turn(&stage);
 	cr_assert_null(cache_stage_find(&stage, "/a"));
-	cr_assert_eq(cache_stage_ask(&stage, &outcome, "/a", CACHE_RESOLVE, "", false), CACHE_READY);
+	cr_assert_eq(
+		cache_stage_ask(&stage, &outcome, "/a", CACHE_RESOLVE, "", false), CACHE_READY);
 	cr_assert_not(outcome.live);
 	cr_assert_str_eq(outcome.text, cache_stage_record("one"));
 	cr_assert_eq(cache_stage_ask(&stage, &outcome, "/b", CACHE_RESOLVE, "", false),
@@ -173,7 +175,8 @@ Test(cache, a_read_without_answer_leaves_what_was_known_as_stale_and_is_tried_ag
 	cr_assert_eq(outcome.calls, 1, "who waits is not left waiting");
 	cr_assert_not(outcome.live);
 	cr_assert_str_eq(outcome.text, cache_stage_record("one"));
-	cr_assert_eq(cache_stage_ask(&stage, &outcome, "/t", CACHE_RECORDS, "", false), CACHE_READY);
+	cr_assert_eq(
+		cache_stage_ask(&stage, &outcome, "/t", CACHE_RECORDS, "", false), CACHE_READY);
 	cr_assert_not(outcome.live, "what is made of it is stale too");
 
 	memory_on_task(stage.registry, NULL, NULL);
@@ -470,7 +473,8 @@ Test(cache, what_was_saved_answers_stale_until_the_registry_confirms_it)
 	memory_set_state(stage.registry, REGISTRY_AWAY);
 	cache_stage_turn(&stage);
 	cache_load(stage.cache, directory);
-	cr_assert_eq(cache_stage_ask(&stage, &outcome, "/a", CACHE_RESOLVE, "", false), CACHE_READY);
+	cr_assert_eq(
+		cache_stage_ask(&stage, &outcome, "/a", CACHE_RESOLVE, "", false), CACHE_READY);
 	cr_assert_not(outcome.live);
 	cr_assert_str_eq(outcome.text, cache_stage_record("one"));
 	memory_put(stage.registry, "/a", cache_stage_record("two"));

@@ -163,7 +163,8 @@ Test(cache_confirm, the_age_of_what_goes_away_counts_from_when_the_server_was_he
 	open_stage(&stage, 4000, 0);
 	memory_set_state(stage.registry, REGISTRY_AWAY);
 	cache_stage_turn(&stage);
-	cr_assert_eq(cache_stage_ask(&stage, &outcome, "/a", CACHE_RESOLVE, "", false), CACHE_READY);
+	cr_assert_eq(
+		cache_stage_ask(&stage, &outcome, "/a", CACHE_RESOLVE, "", false), CACHE_READY);
 	cr_assert_not(outcome.live);
 	cr_assert_geq(outcome.age_ms, 4000);
 	cache_stage_close(&stage);

@@ -174,7 +174,8 @@ Test(check, never_overlaps)
 	check_start(check, false);
 	run_until_results(20);
 	json_t *json = check_json(check);
-	cr_expect_eq(json_integer_value(json_object_get(json_object_get(json, "counts"), "passing")),
+	cr_expect_eq(
+		json_integer_value(json_object_get(json_object_get(json, "counts"), "passing")),
 		results);
 	json_decref(json);
 	/* Not in the middle of a run, which would leave the lock. */

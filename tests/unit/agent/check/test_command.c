@@ -151,7 +151,8 @@ ParameterizedTestParameters(check_command, the_output_is_matched)
 		{ "yes | head -n 999999; printf lost", "^lost$", false, false, CHECK_PASSING },
 		{ "yes | head -n 999999; printf lost", "^$", false, false, CHECK_FAILING },
 		{ "head -c 99999 /dev/zero; echo lost", "lost", false, false, CHECK_FAILING },
-		{ "head -c 99999 /dev/zero; echo; echo lost", "^lost", false, false, CHECK_PASSING },
+		{ "head -c 99999 /dev/zero; echo; echo lost", "^lost", false, false,
+			CHECK_PASSING },
 		{ "true", "^$", false, false, CHECK_PASSING },
 		{ "kill -9 $$", "", false, true, CHECK_FAILING },
 	};
@@ -238,7 +239,8 @@ Test(check_command, runs_as_its_user_in_its_directory)
 	char wanted[256];
 	int uid = (int)entry->pw_uid, gid = (int)entry->pw_gid;
 	snprintf(wanted, sizeof(wanted),
-		"nobody\n%d\n/\nUid:\t%d\t%d\t%d\t%d\nGid:\t%d\t%d\t%d\t%d\nCapEff:\t0000000000000000\n",
+		"nobody\n%d\n/\nUid:\t%d\t%d\t%d\t%d\n"
+		"Gid:\t%d\t%d\t%d\t%d\nCapEff:\t0000000000000000\n",
 		gid, uid, uid, uid, uid, gid, gid, gid, gid);
 	expect(CHECK_PASSING, "exit status 0", wanted);
 	cr_expect_eq(geteuid(), 0);
@@ -329,7 +331,8 @@ ParameterizedTestParameters(check_command, a_stubborn_one_is_timed_out_and_leave
 		{ "trap '' TERM HUP INT; while :; do sleep 1000; done" },
 		{ "kill -STOP $$" },
 		{ "setsid sh -c 'setsid sleep 1000 & sleep 1000' & sleep 1000" },
-		{ "(setsid sh -c 'trap \"\" TERM HUP; (setsid sleep 1000 &); sleep 1000' &); sleep 1000" },
+		{ "(setsid sh -c 'trap \"\" TERM HUP; (setsid sleep 1000 &); "
+		  "sleep 1000' &); sleep 1000" },
 		{ "sleep 1000 | sleep 1000 | cat" },
 		{ "exec yes" },
 	};
@@ -346,7 +349,8 @@ ParameterizedTest(
 	cr_expect_str_eq(result.detail, "no exit within 0.2s");
 }
 
-ParameterizedTestParameters(check_command, what_a_command_leaves_behind_is_killed_and_delays_nothing)
+ParameterizedTestParameters(
+	check_command, what_a_command_leaves_behind_is_killed_and_delays_nothing)
 {
 	static struct stubborn_case cases[] = {
 		{ "sleep 1000 & exit 2" },
@@ -441,7 +445,8 @@ Test(check_command, the_dead_are_no_end_of_a_sweep)
 	}
 	siginfo_t info;
 	cr_assert_eq(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
-	cr_expect(command_orphans_kill("BERTH_RUN=some", is_nobody), "it has to be looked at again");
+	cr_expect(
+		command_orphans_kill("BERTH_RUN=some", is_nobody), "it has to be looked at again");
 	cr_assert_eq(waitpid(pid, NULL, 0), pid);
 	cr_expect_not(command_orphans_kill("BERTH_RUN=some", is_nobody));
 }

@@ -272,7 +272,8 @@ ParameterizedTestParameters(check_net, an_http_body_is_matched)
 			CHECK_FAILING, "status 200, body matches: DOWN" },
 		{ "HTTP/1.1 200 OK\r\nX: UP\r\n\r\nto the end: UP", "UP$", false, false,
 			CHECK_PASSING, "status 200" },
-		{ "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nU\r\n1\r\nP\r\n0\r\n\r\n",
+		{ "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+		  "1\r\nU\r\n1\r\nP\r\n0\r\n\r\n",
 			"^UP$", false, false, CHECK_PASSING, "status 200" },
 		{ "HTTP/1.1 500 No\r\nContent-Length: 2\r\n\r\nUP", "UP", false, false,
 			CHECK_FAILING, "status 500" },

@@ -59,8 +59,8 @@ static void compare_one(const struct rules_case *rules, unsigned results)
 		enum check_state got = check_state_step(&machine, results >> i & 1, i * STEP_MS);
 		enum check_state want = oracle(rules, results, i + 1);
 		if (got != want) {
-			cr_assert_fail(
-				"rise %d fall %d window %d initial %d results %#x step %d: %s, not %s",
+			cr_assert_fail("rise %d fall %d window %d initial %d "
+				       "results %#x step %d: %s, not %s",
 				rules->rise, rules->fall, rules->window, rules->initial_passing,
 				results, i, check_state_name(got), check_state_name(want));
 		}

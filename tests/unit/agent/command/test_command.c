@@ -210,7 +210,8 @@ Test(command, cannot_gain_privileges_when_it_renounced_them)
 
 Test(command, nothing_is_left_when_all_were_waited_for)
 {
-	struct command *first = begin("trap '' TERM; (setsid sleep 1000 &); sleep 1000; sleep 1000");
+	struct command *first = begin(
+		"trap '' TERM; (setsid sleep 1000 &); sleep 1000; sleep 1000");
 	struct command *second = begin(
 		"(setsid sh -c '(setsid sleep 1000 &); sleep 1000' &) ; exit 2");
 	cr_assert(not(command_wait_for_all(50)), "they are not asked to end yet");

@@ -65,7 +65,11 @@ static struct row rows[] = {
 	{ "another program's live node, takeover",
 		{ UP, FOREIGN, ANOTHER_SESSIONS, .takeover = true }, ANNOUNCE_DO_TAKE_OVER },
 	{ "without id, an equal record of a live session is another's",
-		{ .wish = ANNOUNCE_UP, .want_ephemeral = true, RECORD, ANOTHER_SESSIONS, SAME_BYTES },
+		{ .wish = ANNOUNCE_UP,
+			.want_ephemeral = true,
+			RECORD,
+			ANOTHER_SESSIONS,
+			SAME_BYTES },
 		ANNOUNCE_DO_REFUSE },
 	{ "without id, an equal persistent record is a predecessor's",
 		{ .wish = ANNOUNCE_UP, .want_ephemeral = true, RECORD, SAME_RECORD },
@@ -78,7 +82,8 @@ static struct row rows[] = {
 	{ "persistent: ours by id, changed", { UP_PERSISTENT, RECORD, SAME_ID },
 		ANNOUNCE_DO_REWRITE },
 	{ "persistent: another's", { UP_PERSISTENT, RECORD }, ANNOUNCE_DO_REFUSE },
-	{ "persistent: another program's", { UP_PERSISTENT, FOREIGN, WRITTEN }, ANNOUNCE_DO_REFUSE },
+	{ "persistent: another program's", { UP_PERSISTENT, FOREIGN, WRITTEN },
+		ANNOUNCE_DO_REFUSE },
 	{ "persistent: what we wrote, under the id of before", { UP_PERSISTENT, RECORD, UNTOUCHED },
 		ANNOUNCE_DO_REWRITE },
 	{ "persistent: what we emptied", { UP_PERSISTENT, EMPTY, UNTOUCHED }, ANNOUNCE_DO_REWRITE },
@@ -164,7 +169,8 @@ static void on_registry_state(void *context, enum registry_state state, const ch
 static void stage_begin(struct stage *stage, bool ephemeral, int64_t update_interval_ms)
 {
 	*stage = (struct stage){ .loop = ev_loop_new(EVFLAG_AUTO) };
-	const struct registry_options registry = { .on_state = on_registry_state, .context = stage };
+	const struct registry_options registry = { .on_state = on_registry_state,
+		.context = stage };
 	stage->registry = memory_open("announce", &registry);
 	registry_loop_init(&stage->driver, stage->loop, stage->registry);
 	const struct announce_options options = {

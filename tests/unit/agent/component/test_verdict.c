@@ -20,7 +20,8 @@ Test(component_verdict, no_checks_and_an_open_gate_are_up)
 
 Test(component_verdict, every_check_has_to_be_up)
 {
-	struct component_check_view views[] = { check_in(CHECK_STATE_UP), check_in(CHECK_STATE_UP) };
+	struct component_check_view views[] = { check_in(CHECK_STATE_UP),
+		check_in(CHECK_STATE_UP) };
 	cr_assert(eq(int, component_verdict(COMPONENT_GATE_OPEN, "", views, 2).wish, ANNOUNCE_UP));
 	views[1].state = CHECK_STATE_DOWN;
 	struct component_verdict verdict = component_verdict(COMPONENT_GATE_OPEN, "", views, 2);
@@ -33,14 +34,16 @@ Test(component_verdict, a_pending_check_leaves_what_stands)
 {
 	struct component_check_view views[] = { check_in(CHECK_STATE_UP),
 		check_in(CHECK_STATE_PENDING) };
-	cr_assert(eq(int, component_verdict(COMPONENT_GATE_OPEN, "", views, 2).wish, ANNOUNCE_KEEP));
+	cr_assert(
+		eq(int, component_verdict(COMPONENT_GATE_OPEN, "", views, 2).wish, ANNOUNCE_KEEP));
 }
 
 Test(component_verdict, down_wins_over_pending)
 {
 	struct component_check_view views[] = { check_in(CHECK_STATE_PENDING),
 		check_in(CHECK_STATE_DOWN) };
-	cr_assert(eq(int, component_verdict(COMPONENT_GATE_OPEN, "", views, 2).wish, ANNOUNCE_DOWN));
+	cr_assert(
+		eq(int, component_verdict(COMPONENT_GATE_OPEN, "", views, 2).wish, ANNOUNCE_DOWN));
 }
 
 Test(component_verdict, a_check_of_some_endpoints_does_not_count)
@@ -54,8 +57,9 @@ Test(component_verdict, a_check_of_some_endpoints_does_not_count)
 
 Test(component_verdict, names_every_check_that_is_responsible)
 {
-	struct component_check_view views[] = { check_in(CHECK_STATE_DOWN), check_in(CHECK_STATE_UP),
-		check_in(CHECK_STATE_DOWN), check_in(CHECK_STATE_PENDING) };
+	struct component_check_view views[] = { check_in(CHECK_STATE_DOWN),
+		check_in(CHECK_STATE_UP), check_in(CHECK_STATE_DOWN),
+		check_in(CHECK_STATE_PENDING) };
 	views[2].name = "db";
 	views[2].why = "no answer within 5s";
 	views[3].name = "new";
@@ -111,7 +115,8 @@ Test(component_verdict, an_undecided_gate_keeps_unless_a_check_is_down)
 
 Test(component_verdict, one_warning_is_a_warning_and_the_reason)
 {
-	struct component_check_view views[] = { check_in(CHECK_STATE_UP), check_in(CHECK_STATE_UP) };
+	struct component_check_view views[] = { check_in(CHECK_STATE_UP),
+		check_in(CHECK_STATE_UP) };
 	cr_assert(not(component_verdict(COMPONENT_GATE_OPEN, "", views, 2).warning));
 	views[1].warning = true;
 	views[1].name = "disk";

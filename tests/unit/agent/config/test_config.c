@@ -172,7 +172,8 @@ Test(config, a_component_is_complete)
 	const struct config_component *component = &config->components[0];
 	cr_expect_str_eq(component->name, "");
 	cr_expect_str_eq(component->path,
-		"/users/dev-team/org-apache-tomcat/test1/components/container-1408631738011-0001-01-000002");
+		"/users/dev-team/org-apache-tomcat/test1/components/"
+		"container-1408631738011-0001-01-000002");
 	cr_expect_str_eq(
 		config_component_label(component), "container-1408631738011-0001-01-000002");
 	cr_expect_eq(config_find_component(config, config_component_label(component)), component);
@@ -340,7 +341,8 @@ Test(config, the_table_says_what_a_reload_cannot_change)
 	config_refuse_changes(now, next, "berth.ini", &problems);
 	cr_assert_eq(problems.count, 2);
 	cr_expect_str_eq(problems.items[0].message,
-		"[agent] socket_mode cannot change while the agent runs (it is \"0666\"); restart it, or send USR2");
+		"[agent] socket_mode cannot change while the agent runs (it is "
+		"\"0666\"); restart it, or send USR2");
 	cr_expect(strstr(problems.items[1].message, "[registry] session_timeout"));
 	config_problems_finish(&problems);
 	config_refuse_changes(next, next, "berth.ini", &problems);
@@ -417,7 +419,8 @@ Test(config, each_mistake_is_reported_once_where_it_is)
 		{ "[dns]\nlisten = localhost:53\n", 2, "numeric address" },
 		{ "[dns]\nlisten = 127.0.0.1\n", 2, "host:port" },
 		{ "[dns]\nlisten = 127.0.0.1:0\n", 2, "1 to 65535" },
-		{ "[dns]\nlisten = 127.0.0.1:53, [::1]:53 127.0.0.1:53\n", 2, "127.0.0.1:53 twice" },
+		{ "[dns]\nlisten = 127.0.0.1:53, [::1]:53 127.0.0.1:53\n", 2,
+			"127.0.0.1:53 twice" },
 		{ "[dns]\nlisten = 127.0.0.1:1 127.0.0.1:2 127.0.0.1:3 127.0.0.1:4 127.0.0.1:5 "
 		  "127.0.0.1:6 127.0.0.1:7 127.0.0.1:8 127.0.0.1:9 127.0.0.1:10 127.0.0.1:11 "
 		  "127.0.0.1:12 127.0.0.1:13 127.0.0.1:14 127.0.0.1:15 127.0.0.1:16 127.0.0.1:17\n",
@@ -447,10 +450,12 @@ Test(config, each_mistake_is_reported_once_where_it_is)
 		  "[component b]\nuser = dev-team\nservice_class = t\ninstance = i\n",
 			6, "would share the home /users/dev-team" },
 		{ ENDPOINT "address = http://a\n", 1, "no [component]" },
-		{ COMPONENT "[endpoint]\napi = a\nprotocol = p\naddress_type = uri\naddress = a:b\n",
+		{ COMPONENT
+			"[endpoint]\napi = a\nprotocol = p\naddress_type = uri\naddress = a:b\n",
 			6, "[endpoint NAME]" },
 		{ COMPONENT ENDPOINT, 6, "needs `address`" },
-		{ COMPONENT ENDPOINT "address.x = http://a\naddress = http://a\n", 10, "`address`" },
+		{ COMPONENT ENDPOINT "address.x = http://a\naddress = http://a\n", 10,
+			"`address`" },
 		{ COMPONENT ENDPOINT "component = other\naddress = http://a\n", 10,
 			"no [component other]" },
 		{ COMPONENT ENDPOINT "address = http://a\nhold = connection\n", 11,
@@ -458,10 +463,11 @@ Test(config, each_mistake_is_reported_once_where_it_is)
 		{ COMPONENT ENDPOINT "address = http://a\nwriter = user:root\n", 11,
 			"dynamic = yes" },
 		{ COMPONENT ENDPOINT "address = http://a\ndynamic = yes\n", 10, "supplies" },
-		{ COMPONENT
-			"[endpoint x]\napi = a\nprotocol = p\naddress_type = host/port\naddress = nowhere\n",
+		{ COMPONENT "[endpoint x]\napi = a\nprotocol = p\n"
+			    "address_type = host/port\naddress = nowhere\n",
 			10, "address" },
-		{ COMPONENT "[endpoint x]\napi = a\nprotocol = p\naddress_type = url\naddress = a\n",
+		{ COMPONENT
+			"[endpoint x]\napi = a\nprotocol = p\naddress_type = url\naddress = a\n",
 			9, "uri" },
 		{ "[component a]\npath = /a\n[component b]\npath = /b\n[check c]\ncommand = x\n", 5,
 			"several components" },
@@ -723,8 +729,9 @@ Test(config, a_value_is_one_argument_whatever_it_holds)
 {
 	setenv("EVIL", evil, 1);
 	setenv("EMPTY", "", 1);
-	struct config *config = load(COMPONENT CHECK
-		"command = check \"${EVIL}\" ${EVIL} x'${EVIL}'y ${EMPTY} ${NONE:-two words} $$HOME \\$\n");
+	struct config *config = load(
+		COMPONENT CHECK "command = check \"${EVIL}\" ${EVIL} x'${EVIL}'y ${EMPTY} "
+				"${NONE:-two words} $$HOME \\$\n");
 	char **argv = config->components[0].checks[0].argv;
 	cr_expect_str_eq(argv[0], "check");
 	cr_expect_str_eq(argv[1], evil);
@@ -784,8 +791,9 @@ static const char *attribute(const struct config *config, const char *name)
 
 Test(config, attributes_may_have_colons_and_letters_of_any_language)
 {
-	struct config *config = load(COMPONENT
-		"attribute.yarn:component = httpd\nattribute.yarn:hostname =\nattribute.f\xc3\xa4rbe:x = blau:\n");
+	struct config *config = load(
+		COMPONENT "attribute.yarn:component = httpd\nattribute.yarn:hostname =\n"
+			  "attribute.f\xc3\xa4rbe:x = blau:\n");
 	cr_expect_str_eq(attribute(config, "yarn:component"), "httpd");
 	cr_expect_str_eq(attribute(config, "yarn:hostname"), "");
 	cr_expect_str_eq(attribute(config, "f\xc3\xa4rbe:x"), "blau:");

@@ -57,8 +57,8 @@ static const struct {
 	{ COMPONENT ENDPOINT "address = http://h:/\n", 10, "port \"\"" },
 	{ COMPONENT ENDPOINT "address = http://h:65536\n", 10, "65535" },
 	{ COMPONENT ENDPOINT "address = http://[::1]:x/\n", 10, "port \"x\"" },
-	{ COMPONENT
-		"[endpoint rest]\napi = http://a/b\nprotocol = x\naddress_type = x-y\naddress = a # b\n",
+	{ COMPONENT "[endpoint rest]\napi = http://a/b\nprotocol = x\n"
+		    "address_type = x-y\naddress = a # b\n",
 		10, "a comment has a line of its own" },
 	{ "[registry]\nurl = dir:/tmp/r ; local\n", 2, "a comment has a line of its own" },
 	{ COMPONENT "description = $(hostname)\n", 6, "no command is run" },
@@ -123,7 +123,8 @@ static const char *const meant[] = {
 	OUTPUT "owner = root\ngroup = root\n",
 	"[agent]\nuser = nobody\n" OUTPUT "owner = nobody\ngroup = nogroup\n",
 	"[agent]\nuser = nobody\ngroup = daemon\n" OUTPUT "group = daemon\n",
-	"[dns]\nlisten = 127.0.0.1:53, [::1]:53\ndomain = local.example.org\nttl = 0s\nforward = 127.0.0.1:54\n",
+	"[dns]\nlisten = 127.0.0.1:53, [::1]:53\ndomain = local.example.org\n"
+	"ttl = 0s\nforward = 127.0.0.1:54\n",
 };
 
 Test(doubt, is_not_cast_on_what_is_meant)

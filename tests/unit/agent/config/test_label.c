@@ -35,7 +35,8 @@ ParameterizedTestParameters(label, from_user)
 			"xn--ber-goa" }, /* decomposed */
 		{ "a_\xc3\xbc", "xn--a--yka" },
 	};
-	return cr_make_param_array(struct example, examples, sizeof(examples) / sizeof(examples[0]));
+	return cr_make_param_array(
+		struct example, examples, sizeof(examples) / sizeof(examples[0]));
 }
 
 ParameterizedTest(struct example *example, label, from_user)
@@ -55,7 +56,8 @@ ParameterizedTestParameters(label, refuses_users)
 		{ "/host", "user \"\"" },
 		{ "\xff\xfe", "\"\\xff\\xfe\" has no form as a DNS label" },
 	};
-	return cr_make_param_array(struct example, examples, sizeof(examples) / sizeof(examples[0]));
+	return cr_make_param_array(
+		struct example, examples, sizeof(examples) / sizeof(examples[0]));
 }
 
 ParameterizedTest(struct example *example, label, refuses_users)

@@ -123,8 +123,8 @@ ParameterizedTestParameters(config_output, what_is_wrong_is_refused)
 		{ RUNTIME "on_change = /bin/true\n", 6, "writes no file" },
 		{ HEAD "format = haproxy-runtime\nsocket = /s\nbackend = a;b\n", 5, "letters" },
 		{ FILE_OUTPUT "[output p]\nfrom = /c\nformat = env\npath = /tmp/x\n", 8, "too" },
-		{ RUNTIME
-			"[output p]\nfrom = /c\nformat = haproxy-runtime\nsocket = /s\nbackend = web\n",
+		{ RUNTIME "[output p]\nfrom = /c\nformat = haproxy-runtime\n"
+			  "socket = /s\nbackend = web\n",
 			10, "too" },
 	};
 	return cr_make_param_array(struct wrong, all, sizeof(all) / sizeof(all[0]));

@@ -26,7 +26,8 @@ ParameterizedTestParameters(shellwords, splits)
 	static struct example examples[] = {
 		{ "true", "<true>" },
 		{ "  a \t b\n c  ", "<a><b><c>" },
-		{ "curl -fsS http://localhost:1/health", "<curl><-fsS><http://localhost:1/health>" },
+		{ "curl -fsS http://localhost:1/health",
+			"<curl><-fsS><http://localhost:1/health>" },
 		{ "sh -c 'a ; b'", "<sh><-c><a ; b>" },
 		{ "sh -c \"echo \\\"x\\\" \\$HOME\"", "<sh><-c><echo \"x\" $HOME>" },
 		{ "'a'\"b\"c\\ d", "<abc d>" },
@@ -45,7 +46,8 @@ ParameterizedTestParameters(shellwords, splits)
 		{ "x=\"\xe2\x82\xac \xc3\xbc\"", "<x=\xe2\x82\xac \xc3\xbc>" },
 		{ "\"it's\" 'say \"x\"'", "<it's><say \"x\">" },
 	};
-	return cr_make_param_array(struct example, examples, sizeof(examples) / sizeof(examples[0]));
+	return cr_make_param_array(
+		struct example, examples, sizeof(examples) / sizeof(examples[0]));
 }
 
 ParameterizedTest(struct example *example, shellwords, splits)
@@ -73,7 +75,8 @@ ParameterizedTestParameters(shellwords, refuses)
 		{ "a \"b\\", "column 5: a backslash at the end quotes nothing" },
 		{ "abc\\", "column 4: a backslash at the end quotes nothing" },
 	};
-	return cr_make_param_array(struct example, examples, sizeof(examples) / sizeof(examples[0]));
+	return cr_make_param_array(
+		struct example, examples, sizeof(examples) / sizeof(examples[0]));
 }
 
 ParameterizedTest(struct example *example, shellwords, refuses)

@@ -198,7 +198,8 @@ Test(config_value, status_ranges)
 	struct config_status_range *ranges;
 	size_t count;
 	struct err err = ERR_INIT;
-	cr_assert_eq(config_parse_status_ranges("200-299, 404", 100, 599, &ranges, &count, &err), 0);
+	cr_assert_eq(
+		config_parse_status_ranges("200-299, 404", 100, 599, &ranges, &count, &err), 0);
 	cr_assert_eq(count, 2);
 	char *text = config_format_status_ranges(ranges, count);
 	cr_expect_str_eq(text, "200-299, 404");

@@ -308,8 +308,10 @@ Test(dns_reply, services_come_with_the_addresses_of_their_targets)
 	add_targets(2);
 	ns_msg message = ask("_http._tcp.prod.web.joe.berth", ns_t_srv, 1232, false);
 	cr_assert_str_eq(records_of(message),
-		"_http._tcp.prod.web.joe.berth. 1S IN SRV 1 2 8080 c0.components.prod.web.joe.users.berth.\n"
-		"_http._tcp.prod.web.joe.berth. 1S IN SRV 1 2 8080 c1.components.prod.web.joe.users.berth.\n"
+		"_http._tcp.prod.web.joe.berth. 1S IN SRV 1 2 8080 "
+		"c0.components.prod.web.joe.users.berth.\n"
+		"_http._tcp.prod.web.joe.berth. 1S IN SRV 1 2 8080 "
+		"c1.components.prod.web.joe.users.berth.\n"
 		"c0.components.prod.web.joe.users.berth. 1S IN A 10.0.0.0\n"
 		"c1.components.prod.web.joe.users.berth. 1S IN A 10.0.0.1\nOPT 0\n");
 }
@@ -418,7 +420,8 @@ Test(dns_reply, what_is_stale_or_unknown_says_so)
 	cr_assert_eq(extended_error_of(ask("p.berth", ns_t_a, 1232, false)), DNS_EDE_STALE_ANSWER);
 	cr_assert_eq(extended_error_of(ask("p.berth", ns_t_a, 0, false)), -1);
 	answer.status = NAMES_ABSENT;
-	cr_assert_eq(extended_error_of(ask("p.berth", ns_t_a, 1232, false)), DNS_EDE_STALE_NXDOMAIN);
+	cr_assert_eq(
+		extended_error_of(ask("p.berth", ns_t_a, 1232, false)), DNS_EDE_STALE_NXDOMAIN);
 	options.stale = false;
 	answer.status = NAMES_UNKNOWN;
 	ns_msg message = ask("p.berth", ns_t_a, 1232, false);

@@ -61,9 +61,10 @@ static const struct {
 				"10.0.1.1", "9000")) },
 	{ APP "/components", NULL },
 	{ CONTAINER,
-		"{\"type\":\"JSONServiceRecord\",\"description\":\"httpd-1\",\"external\":[],\"internal\":[],"
-		"\"yarn:id\":\"container_e50_1451931954322_0016_01_000002\",\"yarn:persistence\":\"container\","
-		"\"yarn:ip\":\"172.17.0.19\",\"yarn:hostname\":\"host1\",\"yarn:component\":\"httpd\"}" },
+		"{\"type\":\"JSONServiceRecord\",\"description\":\"httpd-1\",\"external\":[],"
+		"\"internal\":[],\"yarn:id\":\"container_e50_1451931954322_0016_01_000002\","
+		"\"yarn:persistence\":\"container\",\"yarn:ip\":\"172.17.0.19\","
+		"\"yarn:hostname\":\"host1\",\"yarn:component\":\"httpd\"}" },
 };
 
 #define NODE_COUNT (sizeof(nodes) / sizeof(nodes[0]))
@@ -251,7 +252,8 @@ static const struct {
 	{ "ctr-e50-1451931954322-0016-01-000003.berth", "absent" },
 	{ "9.0.0.10.in-addr.arpa", "found ->db.services.berth" },
 	{ "19.0.17.172.in-addr.arpa.",
-		"found ->ctr-e50-1451931954322-0016-01-000002.components.app.yarn-service.services.eve.users.berth" },
+		"found ->ctr-e50-1451931954322-0016-01-000002"
+		".components.app.yarn-service.services.eve.users.berth" },
 	{ "8.0.0.10.in-addr.arpa", "outside" },
 	{ "9.00.0.10.in-addr.arpa", "outside" },
 	{ "0.10.in-addr.arpa", "outside" },

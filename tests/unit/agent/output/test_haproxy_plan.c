@@ -130,7 +130,8 @@ Test(haproxy_plan, wants_literal_addresses_with_a_port_sorted_by_name)
 		snprintf(text, sizeof(text),
 			"{\"type\":\"JSONServiceRecord\",\"weight\":9,\"external\":[{\"api\":\"x\","
 			"\"addressType\":\"host/port\",\"protocol\":\"http\",\"addresses\":["
-			"{\"host\":\"10.0.0.1\",\"port\":\"%s,{\"host\":\"name\",\"port\":\"1\"}]}]}",
+			"{\"host\":\"10.0.0.1\",\"port\":\"%s,"
+			"{\"host\":\"name\",\"port\":\"1\"}]}]}",
 			records[i][1]);
 		cr_assert_eq(record_decode(&kept[i], text, strlen(text), NULL), 0);
 		members[i] = (struct render_member){ records[i][0], kept[i] };

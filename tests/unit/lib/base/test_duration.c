@@ -31,8 +31,9 @@ ParameterizedTest(struct row *row, duration, is_a_whole_number_and_its_unit)
 
 ParameterizedTestParameters(duration, is_written_in_the_largest_unit_without_a_fraction)
 {
-	static struct row rows[] = { { "0s", 0 }, { "1ms", 1 }, { "1500ms", 1500 }, { "90s", 90000 },
-		{ "36h", 129600000 }, { "2d", 172800000 }, { "9223372036854775807ms", INT64_MAX } };
+	static struct row rows[] = { { "0s", 0 }, { "1ms", 1 }, { "1500ms", 1500 },
+		{ "90s", 90000 }, { "36h", 129600000 }, { "2d", 172800000 },
+		{ "9223372036854775807ms", INT64_MAX } };
 	return cr_make_param_array(struct row, rows, sizeof(rows) / sizeof(rows[0]));
 }
 

@@ -82,8 +82,10 @@ Test(err, names_and_statuses_are_those_of_the_contract)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		cr_assert_str_eq(berth_error_name(rows[i].code), rows[i].name);
 		cr_assert_eq(berth_error_from_name(rows[i].name), rows[i].code);
-		cr_assert_eq(err_http_status(rows[i].code), rows[i].http_status, "%s", rows[i].name);
-		cr_assert_eq(err_exit_status(rows[i].code), rows[i].exit_status, "%s", rows[i].name);
+		cr_assert_eq(
+			err_http_status(rows[i].code), rows[i].http_status, "%s", rows[i].name);
+		cr_assert_eq(
+			err_exit_status(rows[i].code), rows[i].exit_status, "%s", rows[i].name);
 	}
 }
 

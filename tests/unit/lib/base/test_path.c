@@ -79,7 +79,8 @@ ParameterizedTestParameters(path, rejects_and_says_why)
 		{ "/a\\b", 0, "holds a character" },
 		{ "/" X63 "x", 0, "is too long" },
 	};
-	return cr_make_param_array(struct example, examples, sizeof(examples) / sizeof(examples[0]));
+	return cr_make_param_array(
+		struct example, examples, sizeof(examples) / sizeof(examples[0]));
 }
 
 ParameterizedTest(struct example *example, path, rejects_and_says_why)

@@ -29,7 +29,8 @@ ParameterizedTestParameters(quote, escapes)
 		  "31m",
 			5, "\"\\xc2\\x9b31m\"" }, /* a terminal's control sequence */
 	};
-	return cr_make_param_array(struct example, examples, sizeof(examples) / sizeof(examples[0]));
+	return cr_make_param_array(
+		struct example, examples, sizeof(examples) / sizeof(examples[0]));
 }
 
 ParameterizedTest(struct example *example, quote, escapes)

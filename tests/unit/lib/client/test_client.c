@@ -248,9 +248,9 @@ Test(client, without_an_agent_it_says_where_it_looked)
 
 /* ---- what is kept ---------------------------------------------------------------------------- */
 
-#define ENDPOINT                                                                                       \
-	"[{\"path\":\"/a\",\"scope\":\"external\",\"api\":\"x\",\"protocol\":\"tcp\",\"addressType\":" \
-	"\"inetaddress\",\"address\":{\"hostname\":\"::1\",\"port\":\"80\"}}]"
+#define ENDPOINT                                                                                   \
+	"[{\"path\":\"/a\",\"scope\":\"external\",\"api\":\"x\",\"protocol\":\"tcp\","             \
+	"\"addressType\":\"inetaddress\",\"address\":{\"hostname\":\"::1\",\"port\":\"80\"}}]"
 
 Test(client, a_lookup_is_kept_until_there_is_trouble)
 {
@@ -294,7 +294,8 @@ static struct {
 static void on_event(void *context, const struct berth_event *event)
 {
 	size_t used = strlen(seen.types);
-	snprintf(seen.types + used, sizeof(seen.types) - used, "%s ", berth_event_name(event->type));
+	snprintf(
+		seen.types + used, sizeof(seen.types) - used, "%s ", berth_event_name(event->type));
 	cr_assert_eq(context, &seen);
 	if (event->type == BERTH_EVENT_UPDATED) {
 		cr_assert_str_eq(event->path, "/a");
@@ -319,17 +320,21 @@ Test(client, a_watch_subscribes_again_when_the_stream_breaks_or_falls_silent)
 	static const struct step steps[] = { { ACCEPT, NULL }, { READ, NULL },
 		/* Frames that are cut anywhere, and two in a chunk. */
 		{ SEND, STREAM "3\r\n67\n\r\n" },
-		{ SEND, "43\r\n{\"type\":\"SUBSCRIBED\",\"heartbeat_interval_seconds\":60,\"snapshot\":{}}\r\n" },
-		{ SEND, "45\r\n47\n{\"type\":\"UPDATED\",\"path\":\"/a\",\"record\":{\"x\":1}}16\n{\"type\":\"STALE\"}\r\n" },
+		{ SEND,
+			"43\r\n{\"type\":\"SUBSCRIBED\","
+			"\"heartbeat_interval_seconds\":60,\"snapshot\":{}}\r\n" },
+		{ SEND,
+			"45\r\n47\n{\"type\":\"UPDATED\",\"path\":\"/a\","
+			"\"record\":{\"x\":1}}16\n{\"type\":\"STALE\"}\r\n" },
 		{ HANG_UP, NULL }, { ACCEPT, NULL }, { READ, NULL },
 		/* Promises a heartbeat every 20 ms and then says nothing. */
 		{ SEND,
-			STREAM
-			"48\r\n69\n{\"type\":\"SUBSCRIBED\",\"heartbeat_interval_seconds\":0.02,\"snapshot\":{}}\r\n" },
+			STREAM "48\r\n69\n{\"type\":\"SUBSCRIBED\","
+			       "\"heartbeat_interval_seconds\":0.02,\"snapshot\":{}}\r\n" },
 		{ ACCEPT, NULL }, { READ, NULL },
 		{ SEND,
-			STREAM
-			"46\r\n67\n{\"type\":\"SUBSCRIBED\",\"heartbeat_interval_seconds\":60,\"snapshot\":{}}\r\n" },
+			STREAM "46\r\n67\n{\"type\":\"SUBSCRIBED\","
+			       "\"heartbeat_interval_seconds\":60,\"snapshot\":{}}\r\n" },
 		{ END, NULL } };
 	server_start(steps);
 	struct berth *berth = open_client(PATIENT_MS);
@@ -345,8 +350,8 @@ Test(client, a_watch_may_end_in_its_callback)
 {
 	static const struct step steps[] = { { ACCEPT, NULL }, { READ, NULL },
 		{ SEND,
-			STREAM
-			"46\r\n67\n{\"type\":\"SUBSCRIBED\",\"heartbeat_interval_seconds\":60,\"snapshot\":{}}\r\n" },
+			STREAM "46\r\n67\n{\"type\":\"SUBSCRIBED\","
+			       "\"heartbeat_interval_seconds\":60,\"snapshot\":{}}\r\n" },
 		{ END, NULL } };
 	server_start(steps);
 	seen.unwatch = true;
@@ -362,7 +367,9 @@ Test(client, a_watch_may_end_in_its_callback)
 Test(client, a_refused_watch_says_why_and_goes_on_trying)
 {
 	static const struct step steps[] = { { ACCEPT, NULL }, { READ, NULL },
-		{ SEND, "HTTP/1.1 403 x\r\nContent-Length: 29\r\n\r\n{\"title\":\"NoPathPermissions\"}" },
+		{ SEND,
+			"HTTP/1.1 403 x\r\nContent-Length: 29\r\n\r\n"
+			"{\"title\":\"NoPathPermissions\"}" },
 		{ END, NULL } };
 	struct berth_failure failure;
 	server_start(steps);

@@ -26,9 +26,9 @@ struct row {
 	"\",\"protocolType\":\"" protocol "\",\"addresses\":[{\"hostname\":\"" host "\"}]}"
 #define RECORD(external) "\"external\":[" external "],\"internal\":[]"
 
-#define SERVICE                                                                                     \
-	"{\"type\":\"service\",\"service\":{\"type\":\"service\",\"service\":{\"srvce\":\"_http\"," \
-	"\"proto\":\"_tcp\",\"port\":8080,\"ttl\":45}}}"
+#define SERVICE                                                                                    \
+	"{\"type\":\"service\",\"service\":{\"type\":\"service\",\"service\":"                     \
+	"{\"srvce\":\"_http\",\"proto\":\"_tcp\",\"port\":8080,\"ttl\":45}}}"
 #define FLAT_SERVICE                                                                               \
 	"{\"type\":\"service\",\"service\":{\"srvce\":\"_http\",\"proto\":\"_udp\",\"port\":53}}"
 #define HOST_RECORD                                                                                \
@@ -119,7 +119,8 @@ static const struct row rows[] = {
 	UNREADABLE(DIALECT_REGISTRAR, "web1",
 		"{\"type\":\"host\",\"host\":{\"address\":\"10.0.0.1\",\"ports\":[null]}}", "port"),
 	UNREADABLE(DIALECT_REGISTRAR, "web1",
-		"{\"type\":\"host\",\"host\":{\"address\":\"10.0.0.1\",\"ports\":[65536]}}", "port"),
+		"{\"type\":\"host\",\"host\":{\"address\":\"10.0.0.1\",\"ports\":[65536]}}",
+		"port"),
 	UNREADABLE(DIALECT_REGISTRAR, "web1", "{\"address\":\"10.0.0.1\"}", "no address"),
 
 	READABLE(DIALECT_SERVERSET, "member_0000000007", NULL, MEMBER,

@@ -31,7 +31,8 @@ ParameterizedTestParameters(record_address, text_and_object_are_inverse)
 			"{\"hostname\":\"::1\",\"port\":\"2181\",\"path\":\"/\"}" },
 		{ "x-pigeon", "loft 3", "{\"address\":\"loft 3\"}" },
 	};
-	return cr_make_param_array(struct example, examples, sizeof(examples) / sizeof(examples[0]));
+	return cr_make_param_array(
+		struct example, examples, sizeof(examples) / sizeof(examples[0]));
 }
 
 ParameterizedTest(struct example *example, record_address, text_and_object_are_inverse)
@@ -75,7 +76,8 @@ ParameterizedTestParameters(record_address, refuses_text)
 		{ "x-", "a", "address type \"x-\" is not known; allowed are uri, hostname" },
 		{ "pigeon", "a", "address type \"pigeon\" is not known" },
 	};
-	return cr_make_param_array(struct example, examples, sizeof(examples) / sizeof(examples[0]));
+	return cr_make_param_array(
+		struct example, examples, sizeof(examples) / sizeof(examples[0]));
 }
 
 ParameterizedTest(struct example *example, record_address, refuses_text)

@@ -48,7 +48,8 @@ static struct record *with_endpoint(
 	struct record *record = record_create();
 	json_t *addresses = json_array();
 	json_array_append_new(addresses, address);
-	cr_assert_eq(record_add_endpoint_take(record, "external", "a", "p", "uri", json_array()), 0);
+	cr_assert_eq(
+		record_add_endpoint_take(record, "external", "a", "p", "uri", json_array()), 0);
 	cr_assert_eq(
 		record_add_endpoint_take(record, "external", api, protocol, type, addresses), 0);
 	return record;
@@ -144,13 +145,17 @@ Test(record_check, each_limit_holds_exactly)
 		{ with_address_type, 64,
 			"addressType of external endpoint 2 has 65 bytes; at most 64 are allowed" },
 		{ with_address_value, 1024,
-			"uri of address 1 of external endpoint 2 has 1025 bytes; at most 1024 are allowed" },
+			"uri of address 1 of external endpoint 2 has 1025 "
+			"bytes; at most 1024 are allowed" },
 		{ with_addresses, 64,
 			"external endpoint 2 has 65 addresses; at most 64 are allowed" },
-		{ with_endpoints, 128, "service record has 129 endpoints; at most 128 are allowed" },
+		{ with_endpoints, 128,
+			"service record has 129 endpoints; at most 128 are allowed" },
 		{ with_description, 1024,
-			"description of the service record has 1025 bytes; at most 1024 are allowed" },
-		{ with_size, 131072, "service record has 131073 bytes; at most 131072 are allowed" },
+			"description of the service record has 1025 "
+			"bytes; at most 1024 are allowed" },
+		{ with_size, 131072,
+			"service record has 131073 bytes; at most 131072 are allowed" },
 		{ with_depth, 32, "deeper than the 32 levels allowed" },
 	};
 	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
@@ -193,12 +198,13 @@ Test(record_check, empty_names_are_not_written)
 
 Test(record_check, unknown_address_types_are_read_but_not_written)
 {
-	struct record *record = read_record(HEAD
-		"\"external\":[{\"api\":\"a\",\"addressType\":\"carrier-pigeon\",\"protocol\":\"p\","
-		"\"addresses\":[{\"loft\":\"3\"}]}]}");
+	struct record *record = read_record(
+		HEAD "\"external\":[{\"api\":\"a\",\"addressType\":\"carrier-pigeon\","
+		     "\"protocol\":\"p\",\"addresses\":[{\"loft\":\"3\"}]}]}");
 	cr_assert_str_eq(record_endpoint(record, 0).address_type, "carrier-pigeon");
 	expect_unwritable(record, BERTH_INVALID_RECORD,
-		"addressType of external endpoint 1 is \"carrier-pigeon\"; allowed are uri, hostname");
+		"addressType of external endpoint 1 is "
+		"\"carrier-pigeon\"; allowed are uri, hostname");
 }
 
 Test(record_check, an_api_that_is_no_uri_is_read_but_not_written)
@@ -215,8 +221,8 @@ Test(record_check, unknown_persistence_is_read_but_not_written)
 	struct record *record = read_record(HEAD "\"yarn:persistence\":\"3\"}");
 	cr_assert_str_eq(record_persistence(record), "3");
 	expect_unwritable(record, BERTH_INVALID_RECORD,
-		"yarn:persistence is \"3\"; allowed are permanent, application, application-attempt and "
-		"container");
+		"yarn:persistence is \"3\"; allowed are permanent, application, "
+		"application-attempt and container");
 }
 
 Test(record_check, wrong_shapes_set_by_callers_are_not_written)

@@ -18,10 +18,11 @@ TestSuite(record);
 #define ENDPOINT_HEAD "{\"api\":\"a\",\"addressType\":\"uri\",\"protocol\":\"REST\",\"addresses\":"
 
 /* As a Hadoop cluster wrote it. */
-#define HTTPD                                                                                            \
-	"{\"type\":\"JSONServiceRecord\",\"description\":\"httpd-1\",\"external\":[],\"internal\":[],"   \
-	"\"yarn:id\":\"container_e50_1451931954322_0016_01_000002\",\"yarn:persistence\":\"container\"," \
-	"\"yarn:ip\":\"172.17.0.19\",\"yarn:hostname\":\"host1\",\"yarn:component\":\"httpd\"}"
+#define HTTPD                                                                                      \
+	"{\"type\":\"JSONServiceRecord\",\"description\":\"httpd-1\",\"external\":[],"             \
+	"\"internal\":[],\"yarn:id\":\"container_e50_1451931954322_0016_01_000002\","              \
+	"\"yarn:persistence\":\"container\",\"yarn:ip\":\"172.17.0.19\","                          \
+	"\"yarn:hostname\":\"host1\",\"yarn:component\":\"httpd\"}"
 
 static struct record *read_record(const char *text)
 {
@@ -175,9 +176,9 @@ Test(record, endpoint_with_either_spelling_of_protocol)
 		struct record *record = read_record(text);
 		cr_assert_str_eq(record_endpoint(record, 0).protocol, "REST", "%s", text);
 		expect_written(record,
-			HEAD
-			"\"external\":[{\"api\":\"a\",\"addressType\":\"uri\",\"protocol\":\"REST\","
-			"\"protocolType\":\"REST\",\"addresses\":[]}],\"internal\":[]}");
+			HEAD "\"external\":[{\"api\":\"a\",\"addressType\":\"uri\","
+			     "\"protocol\":\"REST\",\"protocolType\":\"REST\","
+			     "\"addresses\":[]}],\"internal\":[]}");
 		record_free(record);
 	}
 }
@@ -329,10 +330,11 @@ Test(record, trimmed_data_is_json_alone)
 Test(record, component_with_a_number_a_null_and_nested_addresses)
 {
 	struct record *record = read_record(
-		"{\"registrationTime\":1408638082445,\"type\":\"JSONServiceRecord\",\"description\":null,"
-		"\"yarn:persistence\":\"container\",\"external\":[{\"api\":\"http://example.org/api\","
-		"\"addressType\":\"uri\",\"protocol\":\"REST\",\"addresses\":[[\"http://h:1\"],"
-		"[\"http://h:2\"]]}],\"internal\":[]}");
+		"{\"registrationTime\":1408638082445,\"type\":\"JSONServiceRecord\","
+		"\"description\":null,\"yarn:persistence\":\"container\","
+		"\"external\":[{\"api\":\"http://example.org/api\","
+		"\"addressType\":\"uri\",\"protocol\":\"REST\","
+		"\"addresses\":[[\"http://h:1\"],[\"http://h:2\"]]}],\"internal\":[]}");
 	cr_assert_eq(
 		json_integer_value(record_attribute(record, "registrationTime")), 1408638082445);
 	struct record_endpoint endpoint = record_endpoint(record, 0);
@@ -369,7 +371,8 @@ ParameterizedTestParameters(record, wrong_shapes)
 		{ HEAD "\"external\":[{}]}", "external endpoint 1 has no api" },
 		{ HEAD "\"external\":[{\"api\":null}]}", "external endpoint 1 has no api" },
 		{ HEAD "\"external\":[{\"api\":[]}]}", "api of external endpoint 1 is an array" },
-		{ HEAD "\"internal\":[{\"api\":\"a\"}]}", "internal endpoint 1 has no addressType" },
+		{ HEAD "\"internal\":[{\"api\":\"a\"}]}",
+			"internal endpoint 1 has no addressType" },
 		{ HEAD "\"description\":[1]}", "description of the service record is an array" },
 		{ HEAD "\"internal\":[{\"api\":\"a\",\"addressType\":\"uri\",\"protocol\":[]}]}",
 			"protocol of internal endpoint 1 is an array" },
@@ -488,7 +491,8 @@ static void expect_strict_refusal(int code, const char *text, const char *compla
 {
 	struct record *record = NULL;
 	struct err err = ERR_INIT;
-	cr_assert_eq(record_decode_strictly(&record, text, strlen(text), &err), code, "%s", err.msg);
+	cr_assert_eq(
+		record_decode_strictly(&record, text, strlen(text), &err), code, "%s", err.msg);
 	cr_assert(strstr(err.msg, complaint), "%s", err.msg);
 	cr_assert_null(record);
 }
@@ -632,7 +636,8 @@ Test(record, persistence_values_are_those_of_the_contract)
 Test(record, external_endpoints_come_first)
 {
 	struct record *record = record_create();
-	cr_assert_eq(record_add_endpoint_take(record, "internal", "i", "p", "uri", json_array()), 0);
+	cr_assert_eq(
+		record_add_endpoint_take(record, "internal", "i", "p", "uri", json_array()), 0);
 	cr_assert_eq(
 		record_add_endpoint_take(record, "external", "e1", "p", "uri", json_array()), 0);
 	cr_assert_eq(
@@ -663,9 +668,9 @@ Test(record, equality_ignores_order_and_spelling)
 	struct record *a = read_record(
 		HEAD "\"a\":1,\"b\":2,\"external\":[" ENDPOINT_HEAD "[[\"u\"]]}]}");
 	struct record *b = read_record(
-		"{\"b\":2,\"internal\":[],\"external\":[{\"addressType\":\"uri\",\"protocolType\":\"REST\","
-		"\"addresses\":[{\"uri\":\"u\"}],\"api\":\"a\"}],\"a\":1,\"description\":null,"
-		"\"type\":\"JSONServiceRecord\"}");
+		"{\"b\":2,\"internal\":[],\"external\":[{\"addressType\":\"uri\","
+		"\"protocolType\":\"REST\",\"addresses\":[{\"uri\":\"u\"}],\"api\":\"a\"}],\"a\":1,"
+		"\"description\":null,\"type\":\"JSONServiceRecord\"}");
 	cr_assert(record_equal(a, b));
 	cr_assert_eq(record_set_text(b, "a", "1"), 0);
 	cr_assert_not(record_equal(a, b), "a number is no string");

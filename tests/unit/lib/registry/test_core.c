@@ -439,7 +439,8 @@ Test(registry_core, a_purge_spares_what_is_registered_anew)
 	};
 	struct registry *registry = open_interfered(&between);
 	memory_put(registry, "/a",
-		"{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"c1\",\"yarn:persistence\":\"container\"}");
+		"{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"c1\","
+		"\"yarn:persistence\":\"container\"}");
 	const struct registry_criteria criteria = { .id = "c1", .persistence = "container" };
 	client_purge(registry, &criteria, REGISTRY_PURGE_ALL, &answer);
 	assert_answer(&answer, "OK");

@@ -11,16 +11,19 @@ TestSuite(render);
 
 static const char *const records[][2] = {
 	{ FROM,
-		"{\"type\":\"JSONServiceRecord\",\"external\":[{\"api\":\"urn:lb\",\"addressType\":\"hostname\","
-		"\"protocol\":\"http\",\"addresses\":[{\"hostname\":\"lb.example.org\"}]}]}" },
+		"{\"type\":\"JSONServiceRecord\",\"external\":[{\"api\":\"urn:lb\","
+		"\"addressType\":\"hostname\",\"protocol\":\"http\","
+		"\"addresses\":[{\"hostname\":\"lb.example.org\"}]}]}" },
 	{ FROM "/c1",
-		"{\"type\":\"JSONServiceRecord\",\"description\":\"a \\\"web\\\"\",\"yarn:id\":\"id_1\",\"weight\":\"5\","
-		"\"external\":[{\"api\":\"urn:rest\",\"addressType\":\"host/port\",\"protocol\":\"http\","
-		"\"addresses\":[{\"host\":\"10.0.0.1\",\"port\":\"80\"},{\"host\":\"2001:db8::1\",\"port\":\"80\"}]}],"
-		"\"internal\":[{\"api\":\"urn:log\",\"addressType\":\"path\",\"protocol\":\"\","
-		"\"addresses\":[{\"path\":\"/var/log\"}]}]}" },
+		"{\"type\":\"JSONServiceRecord\",\"description\":\"a \\\"web\\\"\","
+		"\"yarn:id\":\"id_1\",\"weight\":\"5\",\"external\":[{\"api\":\"urn:rest\","
+		"\"addressType\":\"host/port\",\"protocol\":\"http\","
+		"\"addresses\":[{\"host\":\"10.0.0.1\",\"port\":\"80\"},{\"host\":\"2001:db8::1\","
+		"\"port\":\"80\"}]}],\"internal\":[{\"api\":\"urn:log\",\"addressType\":\"path\","
+		"\"protocol\":\"\",\"addresses\":[{\"path\":\"/var/log\"}]}]}" },
 	{ FROM "/c2",
-		"{\"type\":\"JSONServiceRecord\",\"external\":[{\"api\":\"urn:rest\",\"addressType\":\"uri\",\"protocol\":\"HTTP\","
+		"{\"type\":\"JSONServiceRecord\",\"external\":[{\"api\":\"urn:rest\","
+		"\"addressType\":\"uri\",\"protocol\":\"HTTP\","
 		"\"addresses\":[{\"uri\":\"http://c2.example.org:8080/a\"}]}]}" },
 };
 
@@ -56,10 +59,10 @@ static const char *write_as(enum render_format format, const char *api, size_t c
 	return text;
 }
 
-#define LABELS(name, protocol)                                                                                           \
-	"\"labels\":{\"__meta_berth_path\":\"" FROM "/" name "\",\"__meta_berth_name\":\"" name                          \
-	"\",\"__meta_berth_scope\":\"external\",\"__meta_berth_api\":\"urn:rest\",\"__meta_berth_protocol\":\"" protocol \
-	"\""
+#define LABELS(name, protocol)                                                                     \
+	"\"labels\":{\"__meta_berth_path\":\"" FROM "/" name "\","                                 \
+	"\"__meta_berth_name\":\"" name "\",\"__meta_berth_scope\":\"external\","                  \
+	"\"__meta_berth_api\":\"urn:rest\",\"__meta_berth_protocol\":\"" protocol "\""
 #define C1_LABELS                                                                                  \
 	LABELS("c1", "http")                                                                       \
 	",\"__meta_berth_id\":\"id_1\",\"__meta_berth_description\":\"a \\\"web\\\"\"}"
@@ -71,14 +74,15 @@ static const struct {
 	size_t left_out;
 } rows[] = {
 	{ RENDER_LINES, NULL,
-		"lb.example.org\n10.0.0.1:80\n[2001:db8::1]:80\n/var/log\nhttp://c2.example.org:8080/a\n",
+		"lb.example.org\n10.0.0.1:80\n[2001:db8::1]:80\n/var/log\n"
+		"http://c2.example.org:8080/a\n",
 		0 },
 	{ RENDER_LINES, "urn:rest", "10.0.0.1:80\n[2001:db8::1]:80\nhttp://c2.example.org:8080/a\n",
 		0 },
 	{ RENDER_JSON, "urn:log",
 		"[\n{\"path\":\"" FROM
-		"/c1\",\"scope\":\"internal\",\"api\":\"urn:log\",\"protocol\":\"\",\"addressType\":\"path\","
-		"\"address\":{\"path\":\"/var/log\"}}\n]\n",
+		"/c1\",\"scope\":\"internal\",\"api\":\"urn:log\",\"protocol\":\"\","
+		"\"addressType\":\"path\",\"address\":{\"path\":\"/var/log\"}}\n]\n",
 		0 },
 	{ RENDER_PROMETHEUS, NULL,
 		"[\n{\"targets\":[\"10.0.0.1:80\"]," C1_LABELS
@@ -86,11 +90,13 @@ static const struct {
 		"{\"targets\":[\"c2.example.org:8080\"]," LABELS("c2", "HTTP") "}}\n]\n",
 		2 },
 	{ RENDER_HAPROXY, NULL,
-		"backend web\n    server c1 10.0.0.1:80 weight 5\n    server c1_2 [2001:db8::1]:80 weight 5\n"
+		"backend web\n    server c1 10.0.0.1:80 weight 5\n"
+		"    server c1_2 [2001:db8::1]:80 weight 5\n"
 		"    server c2 c2.example.org:8080\n",
 		2 },
 	{ RENDER_NGINX, "urn:rest",
-		"server 10.0.0.1:80 weight=5;\nserver [2001:db8::1]:80 weight=5;\nserver c2.example.org:8080;\n",
+		"server 10.0.0.1:80 weight=5;\nserver [2001:db8::1]:80 weight=5;\n"
+		"server c2.example.org:8080;\n",
 		0 },
 	{ RENDER_HOSTS, "urn:rest",
 		"# components of " FROM "\n10.0.0.1\tc1.components.prod.web.joe.users.berth\n"
@@ -101,7 +107,8 @@ static const struct {
 		"WEB_1_2=10.0.0.1:80\nWEB_1_2_HOST=10.0.0.1\nWEB_1_2_PORT=80\n"
 		"WEB_1_3=[2001:db8::1]:80\nWEB_1_3_HOST=2001:db8::1\nWEB_1_3_PORT=80\n"
 		"WEB_1_4=c2.example.org:8080\nWEB_1_4_HOST=c2.example.org\nWEB_1_4_PORT=8080\n"
-		"WEB_1_COUNT=4\nWEB_1=\"lb.example.org 10.0.0.1:80 [2001:db8::1]:80 c2.example.org:8080\"\n",
+		"WEB_1_COUNT=4\nWEB_1=\"lb.example.org 10.0.0.1:80 "
+		"[2001:db8::1]:80 c2.example.org:8080\"\n",
 		1 },
 };
 
@@ -185,7 +192,8 @@ Test(render, instances_are_members_with_an_address_that_the_filter_lets_through)
 	write_as(RENDER_LINES, NULL, COUNT);
 	struct record *kept[COUNT];
 	for (size_t i = 0; i < COUNT; i++) {
-		cr_assert_eq(record_decode(&kept[i], records[i][1], strlen(records[i][1]), NULL), 0);
+		cr_assert_eq(
+			record_decode(&kept[i], records[i][1], strlen(records[i][1]), NULL), 0);
 		members[i].record = kept[i];
 	}
 	struct render_picture picture = { FROM, members, COUNT };
