@@ -46,6 +46,8 @@ int verb_status(struct cli *cli);
 int verb_history(struct cli *cli);
 /* top.c */
 int verb_top(struct cli *cli);
+/* web.c */
+int verb_web(struct cli *cli);
 /* drain.c */
 int verb_drain(struct cli *cli);
 int verb_undrain(struct cli *cli);

@@ -18,6 +18,7 @@ enum kind {
 	WORD,        /* const char *: one of those in the row's `argument` */
 	FORMAT,      /* bool: "json", else "text" */
 	COUNT,       /* unsigned, from 1 on */
+	PORT,        /* unsigned, 1 to 65535 */
 	DURATION_MS, /* int, from 1 on */
 	DURATION_S   /* unsigned, from 1 on */
 };
@@ -96,6 +97,7 @@ static const struct row {
 
 	ROW(EXIT_CODE, "exit-code", 0, FLAG, exit_code, NULL,
 		"exit 1 unless every component is registered"),
+	ROW(PORT, "port", 0, PORT, port, "N", "listen there, not where the kernel chooses"),
 	ROW(COUNT, "count", 'n', COUNT, count, "N", "only the last N"),
 	ROW(SINCE, "since", 0, DURATION_S, since_s, "TIME", "only those of the last TIME"),
 	ROW(FOLLOW, "follow", 0, FLAG, follow, NULL, "then show each new one, until interrupted"),
@@ -187,6 +189,8 @@ static int bad_value(const struct row *row, const char *value)
 		allowed = "a time from 1s to 596h, such as 30s, 2m or 1h";
 	} else if (row->kind == COUNT) {
 		allowed = "a number from 1 to 1000000";
+	} else if (row->kind == PORT) {
+		allowed = "a port, from 1 to 65535";
 	} else {
 		list_words(words, sizeof(words), row->argument);
 	}
@@ -194,11 +198,11 @@ static int bad_value(const struct row *row, const char *value)
 	return EXIT_USAGE;
 }
 
-static bool parse_count(const char *text, unsigned *ret)
+static bool parse_count(const char *text, unsigned long max, unsigned *ret)
 {
 	size_t digits = strspn(text, "0123456789");
 	unsigned long number = strtoul(text, NULL, 10);
-	if (digits == 0 || digits > 7 || text[digits] || number == 0 || number > COUNT_MAX) {
+	if (digits == 0 || digits > 7 || text[digits] || number == 0 || number > max) {
 		return false;
 	}
 	*ret = (unsigned)number;
@@ -223,7 +227,9 @@ static bool store(const struct row *row, void *place, const char *value)
 		*(bool *)place = strcmp(value, "json") == 0;
 		return is_one_of(value, row->argument);
 	case COUNT:
-		return parse_count(value, place);
+		return parse_count(value, COUNT_MAX, place);
+	case PORT:
+		return parse_count(value, UINT16_MAX, place);
 	case DURATION_MS:
 		if (!options_duration_ms(value, &ms) || ms == 0) {
 			return false;

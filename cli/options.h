@@ -62,6 +62,7 @@ enum option_id {
 	OPTION_DRY_RUN,
 	/* of the agent */
 	OPTION_EXIT_CODE,
+	OPTION_PORT,
 	OPTION_COUNT,
 	OPTION_SINCE,
 	OPTION_FOLLOW,
@@ -128,6 +129,7 @@ struct options {
 	bool dry_run;
 
 	bool exit_code;
+	unsigned port;    /* 0: any */
 	unsigned count;   /* 0: all */
 	unsigned since_s; /* 0: all */
 	bool follow;

@@ -1,9 +1,10 @@
 """The status page in a real browser: it shows what the agent says, follows it, and does nothing that its policy forbids."""
 
 import json
+import subprocess
 import unittest
 
-from berth import AgentTest, berth, exists, wait_until
+from berth import BUILD, PATIENCE, AgentTest, berth, exists, wait_until
 from chromium import Chromium
 from ports import reserve_port
 
@@ -85,6 +86,28 @@ class Page(AgentTest):
         self.assertIsNone(browser.ask("window.taken"))
         self.assertTrue(any("Content Security Policy" in text for text in browser.complaints()))
         self.assertFalse(browser.ask("fetch('http://127.0.0.1:1/').then(() => true, () => false)"))
+
+    def test_berth_web_serves_it_too_with_what_checks_print(self):
+        agent = self.start("/bin/sh -c 'echo all is quiet'")
+        web = subprocess.Popen([BUILD / "berth", "--socket", agent.socket, "web"], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(web.communicate)
+        self.addCleanup(web.kill)
+        url = web.stdout.readline().strip()
+        browser = self.browser()
+        browser.open(url)
+        self.shows(browser, "web-1")
+        self.shows(browser, "all is quiet")
+        self.shows(browser, "From the cache")
+        self.assertEqual(berth("--socket", agent.socket, "drain", "--reason", "a new disk").returncode, 0)
+        self.shows(browser, "a new disk")
+        self.assertEqual(browser.complaints(), [])
+        self.assertTrue(all(one.startswith(url) for one in browser.requested()), browser.requested())
+        # A page of the same machine, but of another port, reads nothing: it neither knows the address nor may read answers.
+        browser.open(self.url)
+        self.shows(browser, "web-1")
+        self.assertFalse(browser.ask(f"fetch({url!r}).then(() => true, () => false)"))
+        web.terminate()
+        self.assertEqual(web.wait(PATIENCE), 0)
 
     def test_programs_get_the_list_still(self):
         agent = self.start("true")
