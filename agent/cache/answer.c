@@ -7,7 +7,6 @@
 #include "agent/base/allocate.h"
 #include "lib/base/clock.h"
 #include "lib/base/hash.h"
-#include "lib/record/record.h"
 
 /*
  * Answers: ready bodies over entries, and the lookups that wait for one. The cache makes an answer
@@ -59,7 +58,7 @@ bool cache_answer_is_composite(const struct answer *answer)
 		answer->kind == CACHE_TARGETS;
 }
 
-/* ---- what it says ---- */
+/* ---- its content ---- */
 
 void cache_answer_clear(struct cache *cache, struct answer *answer)
 {
@@ -100,193 +99,6 @@ void cache_answer_publish(struct cache *cache, struct answer *answer, struct cac
 		2 * CACHE_ALLOCATION_BYTES + (err->code ? sizeof(*err) : 0) +
 		(shared ? 0 : sizeof(*answer->blob) + public->len);
 	cache_charge(cache, 0, answer->charged);
-}
-
-static void fail(const struct cache_entry *entry, struct err *err)
-{
-	const char *path = entry->node->path;
-	if (entry->code == BERTH_PATH_NOT_FOUND) {
-		err_set(err, entry->code, "no such path: %s", path);
-	} else if (entry->why) {
-		err_set(err, entry->code, "%s", entry->why);
-	} else {
-		err_set(err, entry->code, "%s: %s", path, berth_error_name(entry->code));
-	}
-}
-
-static struct cache_blob *make_resolve(struct cache_entry *data, struct err *err)
-{
-	if (data->code) {
-		fail(data, err);
-		return NULL;
-	}
-	struct record *record = NULL;
-	if (cache_entry_content(data) != CACHE_CONTENT_RECORD &&
-		record_decode(&record, data->blob->data, data->blob->len, err)) {
-		err_wrap(err, "%s", data->node->path);
-		return NULL;
-	}
-	record_free(record);
-	data->blob->references++;
-	return data->blob;
-}
-
-static struct cache_blob *take_text(struct buffer *out, const char *path, struct err *err)
-{
-	struct cache_blob *blob = out->failed ? NULL
-					      : cache_blob_create(buffer_text(out), out->len);
-	if (!blob) {
-		err_set(err, BERTH_LIMIT_EXCEEDED, "%s: the answer is too large", path);
-	}
-	buffer_finish(out);
-	return blob;
-}
-
-static struct cache_blob *make_list(const struct cache_entry *children, struct err *err)
-{
-	struct buffer out;
-	if (children->code) {
-		fail(children, err);
-		return NULL;
-	}
-	buffer_init(&out, SIZE_MAX);
-	cache_write_list(children, &out);
-	return take_text(&out, children->node->path, err);
-}
-
-static struct cache_blob *make_stat(
-	const struct cache_entry *data, const struct cache_entry *children, struct err *err)
-{
-	/* A node has a stat whatever it holds. */
-	if (data->code && data->code != BERTH_NO_RECORD && data->code != BERTH_INVALID_RECORD) {
-		fail(data, err);
-		return NULL;
-	}
-	struct buffer out;
-	buffer_init(&out, SIZE_MAX);
-	buffer_printf(&out, "{\"path\":\"%s\",\"time\":%lld,\"size\":%zu,\"children\":%zu",
-		data->node->path, (long long)data->stat.created_ms, data->stat.size,
-		children->children_count);
-	/* Foreign names come with escapes, so that they need nothing more. */
-	for (size_t i = 0; i < children->foreign_count; i++) {
-		buffer_printf(&out, "%s\"%s\"", i ? "," : ",\"foreign\":[",
-			children->children[children->children_count + i]);
-	}
-	buffer_append_text(&out, children->foreign_count ? "]}\n" : "}\n");
-	return take_text(&out, data->node->path, err);
-}
-
-/* ---- building ---- */
-
-static void refresh_children(struct cache *cache, const struct cache_entry *children)
-{
-	for (size_t i = 0; children && !children->code && i < children->children_count; i++) {
-		struct cache_entry *data = cache_data_of(cache, children->children[i]);
-		if (data) {
-			cache_entry_refresh(cache, data);
-		}
-	}
-}
-
-/* Everything that an answer over children needs is on its way afterwards. */
-static struct cache_entry *need_composite(
-	struct cache *cache, struct answer *answer, struct cache_need *need)
-{
-	const char *path = answer->node->path;
-	if (answer->kind != CACHE_RECORDS) {
-		cache_need(cache, need, path, CACHE_DATA);
-	}
-	if (answer->refresh_children) {
-		const struct cache_entry *children = cache_need(cache, need, path, CACHE_CHILDREN);
-		answer->refresh_children = need->missing > 0;
-		refresh_children(cache, need->missing ? NULL : children);
-	}
-	return cache_need_children(cache, need, path);
-}
-
-static enum cache_verdict unavailable(const struct cache *cache, const struct answer *answer,
-	const struct cache_need *need, struct err *err)
-{
-	err_set(err, BERTH_REGISTRY_UNAVAILABLE, "the registry is %s, and %s is %s",
-		registry_state_name(cache->state), answer->node->path,
-		need->outdated ? "known no later than max_stale allows" : "not known");
-	return CACHE_UNAVAILABLE;
-}
-
-static enum cache_verdict build_composite(
-	struct cache *cache, struct answer *answer, struct err *err)
-{
-	struct err found = ERR_INIT;
-	struct cache_blob *blob = NULL;
-	struct cache_need need = { .missing = 0 };
-	struct cache_entry *children = answer->build ? NULL : need_composite(cache, answer, &need);
-	answer->missing = need.missing;
-	if (need.unavailable > 0) {
-		return unavailable(cache, answer, &need, err);
-	}
-	if (need.too_large) {
-		err_set(&found, BERTH_LIMIT_EXCEEDED,
-			"%s has %zu children, which do not fit into the cache of %zu bytes; "
-			"`max_size` in [cache] may be larger",
-			answer->node->path, children->children_count,
-			cache->options.max_size_bytes);
-	} else if (need.missing > 0) {
-		return CACHE_WAITING;
-	} else if (children && cache_answer_lacks_path(answer, children)) {
-		fail(children, &found);
-	} else {
-		enum cache_verdict verdict = cache_build_go_on(cache, answer, &found);
-		if (verdict != CACHE_READY) {
-			return verdict == CACHE_WAITING
-				? CACHE_WAITING
-				: unavailable(cache, answer, &answer->build->need, err);
-		}
-	}
-	bool changed = answer->build && answer->build->changed;
-	if (answer->build) {
-		need = answer->build->need;
-		blob = found.code ? NULL
-				  : take_text(&answer->build->out, answer->node->path, &found);
-		cache_build_free(answer);
-	}
-	cache_answer_publish(cache, answer, blob, &need, &found);
-	if (changed) {
-		/* Each part was true when it was written; the next client gets a newer answer. */
-		answer->ready = false;
-		cache_mark_dirty(cache, answer->node);
-	}
-	return CACHE_READY;
-}
-
-static enum cache_verdict build(struct cache *cache, struct answer *answer, struct err *err)
-{
-	if (answer->kind == CACHE_FIND) {
-		return cache_find_build(cache, answer, err);
-	}
-	if (cache_answer_is_composite(answer)) {
-		return build_composite(cache, answer, err);
-	}
-	struct cache_need need = { .missing = 0 };
-	const char *path = answer->node->path;
-	struct cache_entry *data = answer->kind == CACHE_LIST
-		? NULL
-		: cache_need(cache, &need, path, CACHE_DATA);
-	struct cache_entry *children = answer->kind == CACHE_RESOLVE
-		? NULL
-		: cache_need(cache, &need, path, CACHE_CHILDREN);
-	answer->missing = need.missing;
-	if (need.unavailable > 0) {
-		return unavailable(cache, answer, &need, err);
-	}
-	if (need.missing > 0) {
-		return CACHE_WAITING;
-	}
-	struct err found = ERR_INIT;
-	struct cache_blob *blob = answer->kind == CACHE_RESOLVE ? make_resolve(data, &found)
-		: answer->kind == CACHE_LIST                    ? make_list(children, &found)
-								: make_stat(data, children, &found);
-	cache_answer_publish(cache, answer, blob, &need, &found);
-	return CACHE_READY;
 }
 
 /* ---- waiting ---- */
@@ -349,7 +161,7 @@ void cache_answer_deliver(struct cache *cache, struct answer *answer, enum cache
 	struct err outdated = ERR_INIT;
 	if (verdict == CACHE_READY && is_outdated(cache, answer, clock_monotonic_ms())) {
 		struct cache_need need = { .outdated = true };
-		verdict = unavailable(cache, answer, &need, &outdated);
+		verdict = cache_answer_unavailable(cache, answer, &need, &outdated);
 		err = &outdated;
 	}
 	list_init(&waits);
@@ -379,7 +191,7 @@ void cache_answer_retry(struct cache *cache, struct answer *answer)
 	struct err err = ERR_INIT;
 	enum cache_verdict verdict = answer->ready && answer->public.live
 		? CACHE_READY
-		: build(cache, answer, &err);
+		: cache_answer_make(cache, answer, &err);
 	if (verdict != CACHE_WAITING) {
 		cache_answer_deliver(cache, answer, verdict, &err);
 	}
@@ -564,13 +376,13 @@ enum cache_verdict cache_ask(struct cache *cache, const struct cache_query *quer
 	}
 	enum cache_verdict verdict = !query->refresh && answer->ready && answer->public.live
 		? CACHE_READY
-		: build(cache, answer, err);
+		: cache_answer_make(cache, answer, err);
 	if (verdict == CACHE_READY && !satisfies(cache, answer, wait)) {
 		verdict = CACHE_WAITING;
 	}
 	if (verdict == CACHE_READY && is_outdated(cache, answer, query->now_ms)) {
 		struct cache_need need = { .outdated = true };
-		verdict = unavailable(cache, answer, &need, err);
+		verdict = cache_answer_unavailable(cache, answer, &need, err);
 	}
 	if (verdict == CACHE_READY) {
 		*ret_answer = &answer->public;
@@ -595,7 +407,8 @@ struct cache_answer *cache_known(
 	struct err err = ERR_INIT;
 	bool known = answer &&
 		(answer->ready ||
-			(query->kind != CACHE_FIND && build(cache, answer, &err) == CACHE_READY));
+			(query->kind != CACHE_FIND &&
+				cache_answer_make(cache, answer, &err) == CACHE_READY));
 	return known && !is_outdated(cache, answer, now_ms) ? &answer->public : NULL;
 }
 

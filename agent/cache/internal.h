@@ -1,7 +1,7 @@
 /*
  * The inside of the cache, shared by its files: cache.c (paths, limits, time), entry.c (entries
- * and their watches), confirm.c (was the server heard lately?), answer.c with body.c and find.c,
- * observe.c with picture.c, snapshot.c.
+ * and their watches), confirm.c (was the server heard lately?), answer.c with make.c, body.c and
+ * find.c, observe.c with picture.c, snapshot.c.
  */
 #ifndef AGENT_CACHE_INTERNAL_H
 #define AGENT_CACHE_INTERNAL_H
@@ -272,6 +272,17 @@ void cache_answer_deliver(struct cache *cache, struct answer *answer, enum cache
  * false when there is none.
  */
 bool cache_answers_refuse(struct cache *cache, bool loading);
+
+/* ---- make.c ---- */
+
+/*
+ * Makes the answer of its entries and publishes it. WAITING: answer->missing of them are being
+ * loaded, or the body goes on in the next turn. UNAVAILABLE fills err.
+ */
+enum cache_verdict cache_answer_make(struct cache *cache, struct answer *answer, struct err *err);
+/* Fills err: the registry is away, and what the answer needs is not known, or is outdated. */
+enum cache_verdict cache_answer_unavailable(const struct cache *cache, const struct answer *answer,
+	const struct cache_need *need, struct err *err);
 
 /* ---- filter.c ---- */
 

@@ -141,7 +141,7 @@ void config_apply(struct config_builder *builder, const struct config_section *s
 			apply_entry(builder, section, option, target, entry);
 		}
 	}
-	for (size_t i = 0; i < type->option_count; i++) {
+	for (size_t i = 0; type->options[i].key; i++) {
 		if (is_applied_late(&type->options[i])) {
 			apply_numbered(builder, section, &type->options[i], target);
 		}

@@ -394,7 +394,7 @@ void config_refuse_changes(const struct config *now, const struct config *next, 
 {
 	for (size_t i = 0; i < CONFIG_SECTION_COUNT; i++) {
 		const struct config_section_type *type = &config_sections[i];
-		for (size_t j = 0; j < type->option_count && type->naming == CONFIG_UNNAMED; j++) {
+		for (size_t j = 0; type->options[j].key && type->naming == CONFIG_UNNAMED; j++) {
 			const struct config_option *option = &type->options[j];
 			const void *before = config_section_place_const(now, type);
 			const void *after = config_section_place_const(next, type);

@@ -106,14 +106,14 @@ static void finish(const struct config_option *option, void *target)
 
 void config_fields_finish(const struct config_section_type *section, void *target)
 {
-	for (size_t i = 0; i < section->option_count; i++) {
+	for (size_t i = 0; section->options[i].key; i++) {
 		finish(&section->options[i], target);
 	}
 }
 
 void config_fields_init(const struct config_section_type *section, void *target)
 {
-	for (size_t i = 0; i < section->option_count; i++) {
+	for (size_t i = 0; section->options[i].key; i++) {
 		const struct config_option *option = &section->options[i];
 		config_field_clear(option, target);
 		struct err err = ERR_INIT;
@@ -498,7 +498,7 @@ bool config_field_equal(const struct config_option *option, const void *a, const
 
 bool config_fields_equal(const struct config_section_type *section, const void *a, const void *b)
 {
-	for (size_t i = 0; i < section->option_count; i++) {
+	for (size_t i = 0; section->options[i].key; i++) {
 		if (!config_field_equal(&section->options[i], a, b)) {
 			return false;
 		}

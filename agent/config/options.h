@@ -4,7 +4,7 @@
  * A row has the form of a key, the place of its value, its default and its help. The parser, -T,
  * berth.full.ini, berth.ini.5, the comparison of two configurations and the freeing of one
  * (field.h) all work from the rows. To add an option, add its member to config.h and its row to
- * options.c.
+ * the options_*.c that has the section.
  */
 #ifndef AGENT_CONFIG_OPTIONS_H
 #define AGENT_CONFIG_OPTIONS_H
@@ -91,8 +91,7 @@ struct config_section_type {
 	enum config_naming naming;
 	const char *example_name; /* for berth.full.ini */
 	const char *help;
-	const struct config_option *options;
-	size_t option_count;
+	const struct config_option *options; /* up to one without a key */
 	size_t offset; /* of its struct within struct config; for CONFIG_UNNAMED */
 };
 

@@ -39,7 +39,7 @@ static void print_section(enum config_section_kind kind, const char *name, const
 	const struct config_section_type *type = &config_sections[kind];
 	fputc('\n', stream);
 	print_header(stream, type->kind, name);
-	for (size_t i = 0; i < type->option_count; i++) {
+	for (size_t i = 0; type->options[i].key; i++) {
 		const struct config_option *option = &type->options[i];
 		if (!option->for_types || (option->for_types & types)) {
 			print_option(option, target, stream);
@@ -159,7 +159,7 @@ void config_print_reference(FILE *stream)
 		print_comment(type->help, stream);
 		fputs(live ? "" : ";", stream);
 		print_header(stream, type->kind, type->example_name);
-		for (size_t j = 0; j < type->option_count; j++) {
+		for (size_t j = 0; type->options[j].key; j++) {
 			print_reference_option(type, &type->options[j], live, stream);
 		}
 	}
@@ -206,7 +206,7 @@ void config_print_manual(FILE *stream)
 		fprintf(stream, ".Ss Bq Ic %s%s\n", type->kind, arguments[type->naming]);
 		print_roff(type->help, stream);
 		fputs(".Bl -tag -width Ds\n", stream);
-		for (size_t j = 0; j < type->option_count; j++) {
+		for (size_t j = 0; type->options[j].key; j++) {
 			print_manual_option(type, &type->options[j], stream);
 		}
 		fputs(".El\n", stream);

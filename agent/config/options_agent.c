@@ -1,0 +1,174 @@
+/*
+ * The options of the agent itself: [agent], [registry], [cache] and [dns].
+ */
+#include "agent/config/option_row.h"
+
+#include "agent/config/doubt.h"
+#include "agent/config/verify.h"
+#include "lib/registry/registry.h"
+
+const struct config_option config_agent_options[] = {
+	{ "socket", FILE_NAME(agent, socket), .fallback = BERTH_RUNSTATEDIR "/berth/berth.sock",
+		.max = SOCKET_PATH_BYTES, .fixed = true,
+		.help = "The Unix socket on which the agent answers. It is made again when it was "
+			"removed: at a reload, and within some seconds." },
+	{ "socket_mode", MODE(agent, socket_mode), .fallback = "0666", .fixed = true,
+		.help = "Permissions of the socket: a user who may write to it may look up. "
+			"Changing anything takes root, the agent's own user or admin_group." },
+	{ "socket_group", GROUP(agent, socket_group, socket_group_id),
+		.automatic = "the agent's own", .example = "users", .fixed = true,
+		.help = "The group that owns the socket." },
+	{ "admin_group", GROUP(agent, admin_group, admin_group_id), .automatic = "nobody",
+		.example = "adm",
+		.help = "Members of this group may drain, reload and run checks, beside "
+			"root and the agent's own user." },
+	{ "user", TEXT(agent, user), .verify = config_verify_user,
+		.automatic = "the one that starts it", .example = "berth", .fixed = true,
+		.help = "An agent that root has started becomes this user once its sockets are "
+			"bound, and gives up its capabilities. The worker, the main process and "
+			"checks without a user of their own run as this user too. It must be able "
+			"to read the configuration and auth_file." },
+	{ "group", GROUP(agent, group, group_id), .automatic = "that of user", .example = "berth",
+		.fixed = true, .help = "The group that the agent becomes a member of with user." },
+	{ "state_dir", FILE_NAME(agent, state_dir), .fallback = BERTH_STATEDIR "/berth",
+		.fixed = true,
+		.help = "Where the agent keeps what a restart must not lose: its registry session, "
+			"the drain, the snapshot of the cache. It is not used when others than "
+			"root and the agent's user can change what its path leads to." },
+	{ "listen", TEXT(agent, listen), .verify = config_verify_listen, .automatic = "none",
+		.example = "127.0.0.1:8930", .fixed = true,
+		.help = "Also answer lookups over TCP, on this host:port; reading only, for "
+			"everybody who can connect." },
+	{ "log_level", WORD(agent, log_level, "error", "warn", "info", "debug"), .fallback = "info",
+		.help = "The least important messages that are logged." },
+	{ "log_format", CHOICE(agent, log_json, "text", "json"), .fallback = "text",
+		.help = "Log lines for people, or one JSON object a line." },
+	{ "drain_delay", DURATION(agent, drain_delay_ms, 0, HOURS(24)), .fallback = "0s",
+		.help = "How long to wait after deregistering, before the agent exits or stops the "
+			"process that it supervises, so that clients notice." },
+	{ "drain_early", BOOLEAN(agent, drain_early), .fallback = "no",
+		.help = "Whether drain_delay ends early, once two looks a second apart find no TCP "
+			"connection on the ports of the endpoints. A port without a listener in "
+			"the agent's network namespace says nothing: "
+			"then the whole delay passes." },
+	{ "stop_timeout", DURATION(agent, stop_timeout_ms, 0, HOURS(24)), .fallback = "5s",
+		.help = "How long the supervised process has from its stop signal to SIGKILL." },
+	{ "stop_signal", SIGNAL(agent, stop_signal), .fallback = "TERM",
+		.help = "What asks the supervised process to stop: QUIT for nginx, INT "
+			"for PostgreSQL. The kernel sends it too when the agent is "
+			"killed and is not process 1." },
+	{ "restart", WORD(agent, restart, "never", "on-failure", "always"), .fallback = "never",
+		.help = "Whether a supervised process that ended is started "
+			"again, after a growing pause." },
+	{ "restart_limit", INTEGER(agent, restart_limit, 0, 1000000), .fallback = "0",
+		.help = "So many restarts in a row, each after less than a minute; then the agent "
+			"ends with the process. 0: any number." },
+	{ "pre_start", COMMAND(agent, pre_start, pre_start_argv), .automatic = "none",
+		.example = "/usr/bin/migrate --check",
+		.help = "Run before each start of the supervised process; when it "
+			"fails, that counts as its end." },
+	{ "post_stop", COMMAND(agent, post_stop, post_stop_argv), .automatic = "none",
+		.example = "/usr/bin/rm -f /run/app.lock",
+		.help = "Run after each end of the supervised process, "
+			"before it is started again." },
+	{ "hook_timeout", DURATION(agent, hook_timeout_ms, 1, HOURS(24)), .fallback = "30s",
+		.help = "How long pre_start and post_stop may take." },
+	{ "max_parallel_checks", INTEGER(agent, max_parallel_checks, 1, 1024), .fallback = "16",
+		.help = "Checks that may run at the same time; others wait their turn." },
+	{ "max_watchers", INTEGER(agent, max_watchers, 1, 1000000), .fallback = "10000",
+		.fixed = true,
+		.help = "Event streams and waiting requests that may be open at the same time. One "
+			"client (a user on the Unix socket, an address over TCP) gets at most "
+			"three times as many as are free, so three quarters of them when it is "
+			"alone; all clients over TCP get a quarter." },
+	{ "heartbeat_interval", DURATION(agent, heartbeat_interval_ms, 10, HOURS(1)),
+		.fallback = "15s", .help = "How often an event stream shows that it is alive." },
+	OPTIONS_END,
+};
+
+const struct config_option config_registry_options[] = {
+	{ "url", TEXT(registry, url), .fallback = "dir:" BERTH_STATEDIR "/berth/registry",
+		.verify = config_verify_registry_url, .doubt = config_doubt_comment, .fixed = true,
+		.help = "dir:/path, one directory for all agents of a machine, or "
+			"zookeeper://host:port,host:port/root (without a root, /registry); "
+			"zookeeper+tls:// where the client library has TLS." },
+	{ "session_timeout", DURATION(registry, session_timeout_ms, 100, HOURS(1)),
+		.fallback = "30s", .fixed = true,
+		.help = "How long ZooKeeper keeps the records of an agent that it does not hear "
+			"of. The server may shorten or lengthen it." },
+	{ "auth", TEXT(registry, auth), .fallback = "none", .verify = config_verify_auth,
+		.fixed = true, .help = "How to log in: none, digest (see auth_file) or sasl." },
+	{ "auth_file", TEXT(registry, auth_file), .automatic = "none",
+		.example = BERTH_SYSCONFDIR "/berth/registry.auth", .fixed = true,
+		.help = "With auth = digest: a file that holds user:password: one that only "
+			"its owner can use, or a secret that is mounted read-only. A name "
+			"without a slash is that of a file in $CREDENTIALS_DIRECTORY, where "
+			"systemd puts credentials. The file is read again at a reload, and "
+			"when the server refuses its content." },
+	{ "secure", BOOLEAN(registry, secure), .fallback = "no", .fixed = true,
+		.help = "Write access control lists: everybody reads; the system accounts, we "
+			"ourselves and the user below /users write. Needs a zookeeper:// registry, "
+			"and auth; a directory is protected by its owner and mode." },
+	{ "system_accounts", TEXT(registry, system_accounts), .may_be_empty = true,
+		.fallback = REGISTRY_SYSTEM_ACCOUNTS, .verify = config_verify_accounts,
+		.fixed = true,
+		.help = "With secure = yes: accounts, as scheme:id, that may do everything." },
+	{ "write_accessors", TEXT(registry, write_accessors), .automatic = "none",
+		.example = "digest:ann:c7XqK5+wk1vYyyFPxIHfTCrhiYo=",
+		.verify = config_verify_accounts, .fixed = true,
+		.help = "With secure = yes: more accounts, as scheme:id, that may "
+			"change what this agent writes." },
+	{ "realm", TEXT(registry, realm), .automatic = "none", .example = "EXAMPLE.COM",
+		.fixed = true, .help = "What is appended to system accounts that end in @." },
+	{ "update_interval", DURATION(registry, update_interval_ms, 0, HOURS(1)), .fallback = "1s",
+		.help = "Each record is written once in this time at most; of "
+			"several changes the latest wins." },
+	OPTIONS_END,
+};
+
+const struct config_option config_cache_options[] = {
+	{ "max_size", SIZE(cache, max_size_bytes, KIB(1), GIB(64)), .fallback = "16M",
+		.help = "The memory for cached answers; beyond it the least "
+			"recently used are dropped." },
+	{ "warm", LIST(cache, warm, warm_count), .verify = config_verify_warm,
+		.automatic = "nothing", .example = "/services, /users/devteam/**",
+		.help = "Paths that are loaded and watched from the start; with a "
+			"trailing /** all below them." },
+	{ "confirm", DURATION(cache, confirm_ms, 1, DAYS(1)),
+		.automatic = "a third of session_timeout", .example = "5s",
+		.help = "How long an answer counts as live when nothing was heard from the "
+			"registry. Past half of it, while clients ask, one cheap read confirms all "
+			"answers; without an answer to that they are stale." },
+	{ "max_stale", DURATION(cache, max_stale_ms, 1, DAYS(365)), .automatic = "no limit",
+		.example = "1h",
+		.help = "While the registry is away, answers older than "
+			"this are not served any more." },
+	{ "resync", DURATION(cache, resync_ms, 10, DAYS(7)), .fallback = "10m",
+		.help = "How often everything is read again, against "
+			"lost notifications; jittered." },
+	{ "snapshot", BOOLEAN(cache, snapshot), .fallback = "yes",
+		.help = "Keep the cache in state_dir, so that an agent started "
+			"during an outage can answer." },
+	OPTIONS_END,
+};
+
+const struct config_option config_dns_options[] = {
+	{ "listen", LIST(dns, listen, listen_count), .verify = config_verify_dns_address,
+		.fixed = true, .automatic = "nothing", .example = "127.0.0.1:53, [::1]:53",
+		.help = "Where names are served over UDP and TCP: numeric addresses with "
+			"ports. Resolvers ask port 53." },
+	{ "domain", TEXT(dns, domain), .max = 200, .fallback = "berth", .fixed = true,
+		.verify = config_verify_domain, .help = "What the names of this registry end in." },
+	{ "ttl", DURATION(dns, ttl_ms, 0, HOURS(24)), .fallback = "1s",
+		.help = "How long a resolver may keep a live answer; whole seconds." },
+	{ "stale_ttl", DURATION(dns, stale_ttl_ms, 1000, SECONDS(30)), .fallback = "30s",
+		.help = "How long it may keep an answer that is given while the registry is away. "
+			"Such an answer carries the extended error 3." },
+	{ "forward", LIST(dns, forward, forward_count), .verify = config_verify_dns_forward,
+		.automatic = "none", .example = "system",
+		.help = "Who answers for names outside the domain: none, which refuses them, so "
+			"that resolvers ask their next server; system, the servers of "
+			"/etc/resolv.conf; or ADDRESS:PORT, several of them. They are also asked "
+			"for the name that an alias leads to." },
+	OPTIONS_END,
+};

@@ -1,0 +1,239 @@
+/*
+ * The options of what an agent registers: [component], [endpoint] and [check].
+ */
+#include "agent/config/option_row.h"
+
+#include "agent/config/doubt.h"
+#include "agent/config/verify.h"
+#include "lib/base/limits.h"
+
+const struct config_option config_component_options[] = {
+	{ "user", TEXT(component, user), .example = "devteam",
+		.help = "Whose component it is; becomes a DNS label in the path: realm and host "
+			"are dropped, letters lower-cased, others encoded, and _ gives -. A name "
+			"that still is no label gets - for each odd character and a mark of its "
+			"own: Joe Smith gives joe-smith-0953a823. Users who would share a home are "
+			"an error in one configuration; for a name with _ or upper case berthd "
+			"warns. Required, unless path is given." },
+	{ "service_class", TEXT(component, service_class), .verify = config_verify_label,
+		.example = "org-apache-tomcat",
+		.help = "What kind of service it is, a DNS label. "
+			"Required, unless path is given." },
+	{ "instance", TEXT(component, instance), .verify = config_verify_label, .example = "test1",
+		.help = "Which instance of the service it belongs to, a DNS label. "
+			"Required, unless path is given." },
+	{ "name", TEXT(component, component_name), .verify = config_verify_label,
+		.automatic = "from id, else the host name", .example = "node-1",
+		.help = "Which component of the instance it is, a DNS label: "
+			"the last element of the path." },
+	{ "id", TEXT(component, id), .max = LIMIT_ADDRESS_VALUE_BYTES,
+		.automatic = "${berth.container_id}, where it is known",
+		.example = "${berth.container_id}",
+		.help = "The container's id, yarn:id in the record. An agent that finds its own id "
+			"on a record takes it over." },
+	{ "persistence",
+		WORD(component, persistence, "container", "application-attempt", "application",
+			"permanent"),
+		.fallback = "container",
+		.help = "How long the record is meant to live, yarn:persistence in the record." },
+	{ "znode", CHOICE(component, ephemeral, "persistent", "ephemeral"),
+		.automatic = "ephemeral for container, else persistent", .example = "ephemeral",
+		.help = "ephemeral: the record ends with the agent's session. "
+			"persistent: it stays until an agent removes it (see on_stop), "
+			"and after a crash until it is purged." },
+	{ "path", TEXT(component, path), .verify = config_verify_path,
+		.automatic = "/users/USER/SERVICE_CLASS/INSTANCE/components/NAME",
+		.example = "/services/tomcat",
+		.help = "The registry path itself, in place of user, service_class, "
+			"instance and name; wins over them." },
+	{ "layout", CHOICE(component, hadoop_layout, "berth", "hadoop"), .fallback = "berth",
+		.help = "How the path is made of user, service_class, instance and name. berth: "
+			"/users/USER/SERVICE_CLASS/INSTANCE/components/NAME. hadoop: "
+			"/users/USER/services/SERVICE_CLASS/INSTANCE/components/NAME, as "
+			"Hadoop's code has it, where a NAME that comes from id begins with "
+			"ctr- instead of container-." },
+	{ "description", TEXT(component, description), .max = LIMIT_DESCRIPTION_BYTES,
+		.automatic = "none", .example = "tomcat node",
+		.help = "For people, in the record." },
+	{ "on_conflict", CHOICE(component, takeover, "refuse", "takeover"), .fallback = "refuse",
+		.help = "What to do when another container's live record is at the path." },
+	{ "on_stop", CHOICE(component, keep_on_stop, "remove", "keep"),
+		.automatic = "remove for container, else keep", .example = "remove",
+		.help = "What becomes of the record when the agent stops. keep: a persistent "
+			"record stays until an agent takes it over or it is purged." },
+	{ "attribute", PAIRS(component, attributes, attribute_count),
+		.verify_name = config_verify_attribute_name, .automatic = "none", .example = "blue",
+		.help = "One more attribute NAME of the record; letters, digits, . _ : and -. "
+			"Hadoop reads yarn:ip, yarn:hostname and yarn:component, which have "
+			"${berth.ip}, ${berth.hostname} and the component's name when they are not "
+			"given, and are left out when they are empty." },
+	{ "damping", BOOLEAN(component, damping), .fallback = "yes",
+		.help = "Flap damping: each time the component goes down adds a penalty of "
+			"1, which halves with every half-life. Above damping_suppress it "
+			"stays out until the penalty is below damping_reuse. It delays "
+			"coming back, never going down." },
+	{ "damping_suppress", NUMBER(component, damping_suppress), .fallback = "3",
+		.help = "The penalty above which the component stays out." },
+	{ "damping_reuse", NUMBER(component, damping_reuse), .fallback = "1",
+		.help = "The penalty below which it may come back; less than damping_suppress." },
+	{ "damping_half_life", DURATION(component, damping_half_life_ms, 10, DAYS(7)),
+		.fallback = "1m", .help = "The time in which the penalty halves." },
+	{ "keep_last", BOOLEAN(component, keep_last), .fallback = "no",
+		.help = "Stay registered though failing, marked berth:health = failing, while no "
+			"other component of the instance holds a record." },
+	{ "publish_health", BOOLEAN(component, publish_health), .fallback = "no",
+		.help = "Keep the attribute berth:health (passing or warning) in the record." },
+	OPTIONS_END,
+};
+
+const struct config_option config_endpoint_options[] = {
+	{ "component", TEXT(endpoint, component), .automatic = "the only component",
+		.example = "NAME",
+		.help = "The NAME of the [component] that it belongs to. "
+			"Required when there are several." },
+	{ "scope", CHOICE(endpoint, external, "internal", "external"), .fallback = "external",
+		.help = "external: for clients. internal: for management and the service itself." },
+	{ "api", TEXT(endpoint, api), .max = LIMIT_API_BYTES,
+		.example = "http://example.org/api/v1",
+		.help = "What clients look for: a URI that names the API. Required." },
+	{ "protocol", TEXT(endpoint, protocol), .max = LIMIT_PROTOCOL_BYTES, .example = "REST",
+		.help = "What is spoken there: REST, http, tcp, thrift, … Required." },
+	{ "address_type", TEXT(endpoint, address_type), .max = LIMIT_ADDRESS_TYPE_BYTES,
+		.verify = config_verify_address_type, .example = "uri",
+		.help = "What an address is: uri, hostname, inetaddress or host/port "
+			"(host:port), path, zookeeper (host:port/path) or one of your own "
+			"that begins with x-. Required." },
+	{ "address", NUMBERED(endpoint, addresses, address_count), .doubt = config_doubt_comment,
+		.example = "http://${berth.hostname}:8080/",
+		.help = "The address; several as address.1, address.2, … "
+			"Required, unless dynamic." },
+	{ "dynamic", BOOLEAN(endpoint, dynamic), .fallback = "no",
+		.help = "A local process supplies the addresses over the socket; until then the "
+			"endpoint is not in the record." },
+	{ "hold", CHOICE(endpoint, hold_connection, "none", "connection"), .fallback = "none",
+		.help = "With dynamic = yes. connection: the addresses are withdrawn when the "
+			"connection closes that supplied them." },
+	{ "writer", WRITER(endpoint, writer), .automatic = "none", .example = "user:www-data",
+		.help = "With dynamic = yes: user:NAME or group:NAME that may supply the "
+			"addresses, beside root, the agent's own user and admin_group." },
+	OPTIONS_END,
+};
+
+#define FOR_COMMAND CONFIG_FOR(CHECK_COMMAND)
+#define FOR_TCP CONFIG_FOR(CHECK_TCP)
+#define FOR_HTTP CONFIG_FOR(CHECK_HTTP)
+#define FOR_TTL CONFIG_FOR(CHECK_TTL)
+
+const struct config_option config_check_options[] = {
+	{ "component", TEXT(check, component), .automatic = "the only component", .example = "NAME",
+		.help = "The NAME of the [component] that it guards. "
+			"Required when there are several." },
+	{ "type", WORD(check, type, "command", "tcp", "http", "ttl"),
+		.automatic = "command, when there is one", .example = "command",
+		.help = "command: run a program, which passes by its exit status 0 and fails "
+			"by any other. tcp: connect. http: ask for a status. ttl: the "
+			"application reports over the socket." },
+	{ "command", COMMAND(check, command, argv), .shell = FIELD(check, shell, bool),
+		.for_types = FOR_COMMAND,
+		.example = "/usr/bin/curl -fsS http://localhost:8080/health",
+		.help = "The program and its arguments, split as a shell would but run without "
+			"one. Words are split before ${…} is replaced: one value is one "
+			"argument, whatever it holds." },
+	{ "shell", BOOLEAN(check, shell), .fallback = "no", .for_types = FOR_COMMAND,
+		.help = "Give command to /bin/sh -c as it is. The shell finds the variables in its "
+			"environment, and what Berth knows as BERTH_HOSTNAME, BERTH_FQDN, "
+			"BERTH_IP, BERTH_IP6, BERTH_IP_IFACE and BERTH_CONTAINER_ID." },
+	{ "user", TEXT(check, user), .for_types = FOR_COMMAND, .verify = config_verify_user,
+		.automatic = "the agent's own", .example = "nobody",
+		.help = "Run the command as this user; for an agent that root has "
+			"started. One that has become [agent] user has to be restarted "
+			"for the first check of this kind." },
+	{ "no_new_privs", BOOLEAN(check, no_new_privileges), .fallback = "no",
+		.for_types = FOR_COMMAND,
+		.help = "No set-user-ID program and no file capability gives "
+			"the command more privileges." },
+	{ "limit", PAIRS(check, limits, limit_count), .for_types = FOR_COMMAND,
+		.verify_name = config_verify_limit_name, .verify = config_verify_limit,
+		.automatic = "the agent's own", .example = "64",
+		.help = "A resource limit of the command, as setrlimit(2) knows it: NAME is as, "
+			"core, cpu, data, fsize, memlock, nofile, nproc or stack; the value a "
+			"number, a size as 16M, or unlimited." },
+	{ "cwd", FILE_NAME(check, cwd), .for_types = FOR_COMMAND, .automatic = "the agent's own",
+		.example = "/srv", .help = "Run the command in this directory." },
+	{ "env", PAIRS(check, environment, environment_count), .for_types = FOR_COMMAND,
+		.verify_name = config_verify_variable_name, .automatic = "none", .example = "value",
+		.help = "The environment variable NAME of the command, beside the agent's own and "
+			"BERTH_CHECK, BERTH_COMPONENT, BERTH_PATH and BERTH_RUN." },
+	{ "ignore_exit_status", BOOLEAN(check, ignore_exit_status), .fallback = "no",
+		.for_types = FOR_COMMAND, .help = "Any exit status passes; match alone decides." },
+	{ "warning_status", STATUS_RANGES(check, warning_status, warning_status_count, 1, 255),
+		.for_types = FOR_COMMAND, .automatic = "none", .example = "1",
+		.help = "Exit statuses, and ranges of them, that are a warning: the component "
+			"stays registered. Plugins for Nagios use 1." },
+	{ "match", TEXT(check, match), .for_types = FOR_COMMAND | FOR_HTTP,
+		.verify = config_verify_regex, .doubt = config_doubt_regex, .automatic = "none",
+		.example = "^OK",
+		.help = "A POSIX extended regular expression that a line of the output must match "
+			"to pass; http: a line of the first 64 KiB of the body." },
+	{ "match_invert", BOOLEAN(check, match_invert), .fallback = "no",
+		.for_types = FOR_COMMAND | FOR_HTTP,
+		.help = "No line of the output, or of the body, may match." },
+	{ "match_ignore_case", BOOLEAN(check, match_ignore_case), .fallback = "no",
+		.for_types = FOR_COMMAND | FOR_HTTP, .help = "Letters match whatever their case." },
+	{ "target", TEXT(check, target), .for_types = FOR_TCP | FOR_HTTP,
+		.example = "localhost:8080",
+		.help = "tcp: host:port, or unix:/path of a socket. http: http://host:port/path, "
+			"or http://unix:/path of a socket:/path; for "
+			"https use a command. Required." },
+	{ "send", BYTES(check, send, send_len), .for_types = FOR_TCP, .automatic = "nothing",
+		.example = "PING\\r\\n",
+		.help = "What to send after connecting; \\r \\n \\t \\\\ \\xHH stand for bytes." },
+	{ "expect", BYTES(check, expect, expect_len), .for_types = FOR_TCP, .automatic = "nothing",
+		.example = "PONG", .help = "What the answer must contain, written as in send." },
+	{ "method", TEXT(check, method), .for_types = FOR_HTTP, .fallback = "GET",
+		.verify = config_verify_method, .help = "The request's method." },
+	{ "host", TEXT(check, host), .for_types = FOR_HTTP, .verify = config_verify_host,
+		.automatic = "from target", .example = "www.example.org",
+		.help = "The Host header." },
+	{ "header", PAIRS(check, headers, header_count), .for_types = FOR_HTTP,
+		.verify_name = config_verify_header_name, .automatic = "none", .example = "value",
+		.help = "A header of the request, in the place of ours if there is "
+			"one. For Host there is host." },
+	{ "expect_status", STATUS_RANGES(check, expect_status, expect_status_count, 100, 599),
+		.for_types = FOR_HTTP, .fallback = "200-299",
+		.help = "Status codes that pass, and ranges of them. Redirects are not followed." },
+	{ "interval", DURATION(check, interval_ms, 10, DAYS(7)), .fallback = "10s",
+		.help = "From the start of one run to the start of the next; runs never overlap. "
+			"ttl: a report must come this often." },
+	{ "timeout", DURATION(check, timeout_ms, 1, DAYS(1)), .fallback = "5s",
+		.help = "A run that takes longer is ended and fails. Means nothing to ttl." },
+	{ "rise", INTEGER(check, rise, 1, 1000), .fallback = "1",
+		.help = "So many successes in a row bring it up." },
+	{ "fall", INTEGER(check, fall, 1, 1000), .fallback = "3",
+		.help = "So many failures take it down: in a row, or "
+			"with window within that time." },
+	{ "window", DURATION(check, window_ms, 1, DAYS(7)), .automatic = "none", .example = "5m",
+		.help = "Down when fall failures lie within this time, whatever came between. "
+			"Longer than fall - 1 times fast_interval, or it could never hold them." },
+	{ "start_grace", DURATION(check, start_grace_ms, 0, DAYS(1)), .fallback = "0s",
+		.help = "Failures do not count in this time after the start, "
+			"or until the first success." },
+	{ "fast_interval", DURATION(check, fast_interval_ms, 10, DAYS(7)), .automatic = "interval",
+		.example = "2s", .help = "The interval while a change of state is under way." },
+	{ "down_interval", DURATION(check, down_interval_ms, 10, DAYS(7)), .automatic = "interval",
+		.example = "30s", .help = "The interval while down." },
+	{ "initial", CHOICE(check, initial_passing, "failing", "passing"), .fallback = "failing",
+		.help = "failing: not registered before the first success. "
+			"passing: registered at once." },
+	{ "endpoints", LIST(check, endpoints, endpoint_count), .automatic = "the whole component",
+		.example = "rest",
+		.help = "What failing takes out: only these endpoints of the component." },
+	{ "warn_time", DURATION(check, warn_time_ms, 1, DAYS(1)), .automatic = "none",
+		.for_types = FOR_COMMAND | FOR_TCP | FOR_HTTP, .example = "500ms",
+		.help = "A success that took longer is a warning." },
+	{ "writer", WRITER(check, writer), .for_types = FOR_TTL, .automatic = "none",
+		.example = "user:www-data",
+		.help = "user:NAME or group:NAME that may report, beside root, the "
+			"agent's own user and admin_group." },
+	OPTIONS_END,
+};
