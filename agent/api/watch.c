@@ -33,7 +33,7 @@ static void write_snapshot(struct api_stream *stream, struct buffer *out)
 
 static void on_snapshot(struct api_stream *stream)
 {
-	if (watch_of(stream)->observer.stale) {
+	if (watch_of(stream)->observer.state == CACHE_OBSERVER_STALE) {
 		api_stream_send(stream, "STALE", NULL);
 	}
 }

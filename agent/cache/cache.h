@@ -193,6 +193,18 @@ struct cache_node;
  * Follows every change of a path, in the caller's memory. After on_ready the picture is complete:
  * read it with cache_read_picture(), again after each event, or replay the events onto a snapshot.
  */
+/*
+ *   LOADING --the last state arrives--> DUE --end of the turn--> LIVE <----> STALE
+ *      ^                                 |                        (the registry's silence)
+ *      '---- more is to be loaded -------'
+ */
+enum cache_observer_state {
+	CACHE_OBSERVER_LOADING,
+	CACHE_OBSERVER_DUE, /* everything may be loaded now */
+	CACHE_OBSERVER_LIVE,
+	CACHE_OBSERVER_STALE
+};
+
 struct cache_observer {
 	enum cache_scope scope;
 	/* Everything observed has been loaded; on_event follows. May be NULL. */
@@ -215,9 +227,7 @@ struct cache_observer {
 	struct list link;
 	struct list all_link;
 	size_t missing;
-	bool due; /* everything may be loaded now */
-	bool ready;
-	bool stale;
+	enum cache_observer_state state;
 };
 
 /* `path` must be valid. on_ready comes later: in the next turn, if everything is loaded already. */

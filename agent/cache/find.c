@@ -74,7 +74,7 @@ static struct cache_blob *write_found(const struct registry_result *result)
 
 static bool is_live(const struct cache_find *find)
 {
-	return find->observed && find->observer.ready && !find->observer.stale && !find->changed;
+	return find->observed && find->observer.state == CACHE_OBSERVER_LIVE && !find->changed;
 }
 
 static void on_found(void *context, const struct registry_result *result)

@@ -347,6 +347,11 @@ void cache_observers_ready(struct cache *cache);
 void cache_observers_freshness(struct cache *cache);
 /* Ends the observer that came last. False when there is none. */
 bool cache_observers_refuse(struct cache *cache);
+/* Events follow: everything observed has been loaded. */
+static inline bool cache_observer_is_ready(const struct cache_observer *observer)
+{
+	return observer->state == CACHE_OBSERVER_LIVE || observer->state == CACHE_OBSERVER_STALE;
+}
 bool cache_is_observed(const struct cache *cache, const struct cache_node *node);
 /* The list is about to change: its absent children, kept because it names them, may go. */
 void cache_observers_unlist(struct cache *cache, const struct cache_entry *children);

@@ -75,16 +75,14 @@ static void need_node(
 	}
 }
 
-static void set_stale(struct cache_observer *observer, bool stale)
+static void set_state(struct cache_observer *observer, enum cache_observer_state state)
 {
-	observer->cache->stale_observers += (size_t)stale - (size_t)observer->stale;
-	observer->stale = stale;
-}
-
-static void set_due(struct cache_observer *observer, bool due)
-{
-	observer->cache->due_observers += (size_t)due - (size_t)observer->due;
-	observer->due = due;
+	struct cache *cache = observer->cache;
+	cache->due_observers -= observer->state == CACHE_OBSERVER_DUE;
+	cache->stale_observers -= observer->state == CACHE_OBSERVER_STALE;
+	observer->state = state;
+	cache->due_observers += state == CACHE_OBSERVER_DUE;
+	cache->stale_observers += state == CACHE_OBSERVER_STALE;
 }
 
 static void refuse(struct cache_observer *observer, const struct err *err)
@@ -124,8 +122,7 @@ static void try_ready(struct cache_observer *observer)
 			registry_state_name(cache->state));
 		refuse(observer, &err);
 	} else if (need.missing == 0 && need.unavailable == 0) {
-		observer->ready = true;
-		set_stale(observer, need.stale);
+		set_state(observer, need.stale ? CACHE_OBSERVER_STALE : CACHE_OBSERVER_LIVE);
 		if (observer->on_ready) {
 			observer->on_ready(observer->context);
 		}
@@ -136,11 +133,11 @@ static bool count_arrivals(struct cache_observer *observer, unsigned levels_belo
 {
 	(void)levels_below;
 	const size_t *arrived = context;
-	if (!observer->ready) {
+	if (!cache_observer_is_ready(observer)) {
 		if (observer->missing > *arrived) {
 			observer->missing -= *arrived;
 		} else {
-			set_due(observer, true);
+			set_state(observer, CACHE_OBSERVER_DUE);
 		}
 	}
 	return false;
@@ -153,8 +150,8 @@ void cache_observers_ready(struct cache *cache)
 		link != &cache->observers && cache->due_observers > 0; link = next) {
 		struct cache_observer *observer = LIST_ITEM(link, struct cache_observer, all_link);
 		next = link->next;
-		if (observer->due) {
-			set_due(observer, false);
+		if (observer->state == CACHE_OBSERVER_DUE) {
+			set_state(observer, CACHE_OBSERVER_LOADING);
 			try_ready(observer);
 		}
 	}
@@ -172,7 +169,7 @@ static bool send(struct cache_observer *observer, unsigned levels_below, void *c
 {
 	(void)levels_below;
 	const struct event *event = context;
-	if (observer->ready && observer->on_event) {
+	if (cache_observer_is_ready(observer) && observer->on_event) {
 		observer->on_event(observer->context, event->type, event->path, event->record);
 	}
 	return false;
@@ -198,7 +195,7 @@ static bool listens(struct cache_observer *observer, unsigned levels_below, void
 {
 	(void)levels_below;
 	(void)context;
-	return observer->ready && observer->on_event;
+	return cache_observer_is_ready(observer) && observer->on_event;
 }
 
 static bool follows(struct cache_observer *observer, unsigned levels_below, void *context)
@@ -291,8 +288,8 @@ static bool send_stale(struct cache_observer *observer, unsigned levels_below, v
 	bool concerned = is_unconfirmed(node->entries[CACHE_DATA]) ||
 		(covers(observer, levels_below + 1) &&
 			is_unconfirmed(node->entries[CACHE_CHILDREN]));
-	if (observer->ready && !observer->stale && concerned) {
-		set_stale(observer, true);
+	if (observer->state == CACHE_OBSERVER_LIVE && concerned) {
+		set_state(observer, CACHE_OBSERVER_STALE);
 		send(observer, levels_below, (void *)(uintptr_t)&stale);
 	}
 	return false;
@@ -335,11 +332,12 @@ void cache_observers_freshness(struct cache *cache)
 		link = next) {
 		struct cache_observer *observer = LIST_ITEM(link, struct cache_observer, all_link);
 		next = link->next;
-		if (!observer->ready || observer->stale != heard ||
-			(heard && !is_fresh(cache, observer))) {
+		enum cache_observer_state other = heard ? CACHE_OBSERVER_STALE
+							: CACHE_OBSERVER_LIVE;
+		if (observer->state != other || (heard && !is_fresh(cache, observer))) {
 			continue;
 		}
-		set_stale(observer, !heard);
+		set_state(observer, heard ? CACHE_OBSERVER_LIVE : CACHE_OBSERVER_STALE);
 		struct event event = { heard ? CACHE_FRESH : CACHE_STALE, NULL, NULL };
 		send(observer, 0, &event);
 	}
@@ -400,9 +398,7 @@ void cache_observe(struct cache *cache, const char *path, struct cache_observer 
 	observer->cache = cache;
 	observer->node = node;
 	observer->missing = 0;
-	observer->due = false;
-	observer->ready = false;
-	observer->stale = false;
+	observer->state = CACHE_OBSERVER_LOADING;
 	list_init(&observer->link);
 	list_init(&observer->all_link);
 	list_prepend(&node->observers, &observer->link);
@@ -417,8 +413,7 @@ void cache_unobserve(struct cache_observer *observer)
 	if (!observer->node) {
 		return;
 	}
-	set_stale(observer, false);
-	set_due(observer, false);
+	set_state(observer, CACHE_OBSERVER_LOADING);
 	list_remove(&observer->link);
 	list_remove(&observer->all_link);
 	cache->wide_observers -= observer->scope != CACHE_SELF;

@@ -98,7 +98,7 @@ struct cache_picture cache_read_picture(const struct cache_observer *observer, i
 	struct picture picture = begin_picture(observer->cache, now_ms, visit, context);
 	visit_node(&picture, observer->node->path, observer->scope);
 	struct cache_picture truth = truth_of(&picture, now_ms);
-	truth.confirmed = truth.confirmed && observer->ready;
+	truth.confirmed = truth.confirmed && cache_observer_is_ready(observer);
 	return truth;
 }
 

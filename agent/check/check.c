@@ -34,6 +34,16 @@ struct request {
 	struct list link;
 };
 
+/*
+ * The run under way. A command that has given its result may take a while to end, killed or not;
+ * no other run starts before it has.
+ *
+ *   RUN_NONE --its turn--> RUN_GOING --result--> RUN_ENDING --the next one is due--> RUN_ENDING_DUE
+ *     ^                                              | gone                              | gone
+ *     '----------------------------------------------+-----------------------------------'
+ */
+enum run { RUN_NONE, RUN_GOING, RUN_ENDING, RUN_ENDING_DUE };
+
 struct check {
 	struct ev_loop *loop;
 	const struct config_check *config;
@@ -42,13 +52,13 @@ struct check {
 	struct check_callbacks callbacks;
 	struct check_state_machine machine;
 	struct check_slot slot;
-	struct check_probe *probe; /* NULL: no run under way */
+	enum run run;
+	struct check_probe *probe; /* of a run that goes or ends */
 	/* the next run; for a ttl check the time at which its silence counts */
 	ev_timer timer;
 	int64_t due_ms;         /* the time that the timer waits for */
 	int64_t first_delay_ms; /* of a restored check; -1: none */
-	int64_t result_ms;      /* when the run under way gave its result; 0: not yet */
-	bool due_again;         /* while the run under way was still ending */
+	int64_t result_ms;      /* when a run that ends gave its result */
 	struct list requests;
 	struct check_result last;
 	bool has_last;
@@ -184,6 +194,7 @@ static void take_result(struct check *check, const struct check_result *result)
 static void on_run_result(void *context, const struct check_result *result)
 {
 	struct check *check = context;
+	check->run = RUN_ENDING;
 	check->result_ms = clock_monotonic_ms();
 	take_result(check, result);
 	/* Done before the answers, because they contain the next run. */
@@ -194,10 +205,11 @@ static void on_run_result(void *context, const struct check_result *result)
 static void on_run_gone(void *context)
 {
 	struct check *check = context;
+	bool due = check->run == RUN_ENDING_DUE;
+	check->run = RUN_NONE;
 	check->probe = NULL;
 	check_slot_release(&check->slot);
-	if (check->due_again || !list_empty(&check->requests)) {
-		check->due_again = false;
+	if (due || !list_empty(&check->requests)) {
 		check_slot_ask(&check->slot);
 	}
 }
@@ -206,7 +218,7 @@ static void on_turn(void *context)
 {
 	struct check *check = context;
 	ev_timer_stop(check->loop, &check->timer);
-	check->result_ms = 0;
+	check->run = RUN_GOING;
 	for (struct list *at = check->requests.next; at != &check->requests; at = at->next) {
 		LIST_ITEM(at, struct request, link)->served = true;
 	}
@@ -222,7 +234,7 @@ static void on_turn(void *context)
 
 static void due_while_ending(struct check *check)
 {
-	check->due_again = true;
+	check->run = RUN_ENDING_DUE;
 	if (clock_monotonic_ms() - check->result_ms > STUCK_MS) {
 		struct check_result result = { .verdict = CHECK_COULD_NOT_RUN,
 			.started = ev_time() };
@@ -248,7 +260,7 @@ static void on_timer(struct ev_loop *loop, ev_timer *watcher, int events)
 	struct check *check = watcher->data;
 	if (check->config->type == CHECK_TTL) {
 		ttl_silent(check);
-	} else if (check->probe) {
+	} else if (check->run != RUN_NONE) {
 		due_while_ending(check);
 	} else {
 		check_slot_ask(&check->slot);
@@ -479,8 +491,8 @@ json_t *check_json(const struct check *check)
 		type_names[check->config->type], "state", check_state_name(check->machine.state),
 		"warning", check_is_warning(check), "since", check->since, "why", check->why,
 		"last", last_json(check), "counts", counts_json(check), "consecutive", "good",
-		check->machine.good, "bad", check->machine.bad, "running",
-		check->probe && !check->result_ms, "next_run", next_run_json(check));
+		check->machine.good, "bad", check->machine.bad, "running", check->run == RUN_GOING,
+		"next_run", next_run_json(check));
 }
 
 json_t *check_save(const struct check *check)

@@ -1,6 +1,10 @@
 /*
  * How many checks run at once: a slot is a check's turn, and turns are taken in the order they were
  * asked for.
+ *
+ *   IDLE --ask--> WAITING --first in the queue, and fewer than max_parallel run--> HELD
+ *     ^              | release                                                       | release
+ *     '--------------+---------------------------------------------------------------'
  */
 #ifndef AGENT_CHECK_SLOT_H
 #define AGENT_CHECK_SLOT_H

@@ -5,6 +5,10 @@
  * Tries each address of the target in turn; each gets its part of the time that is left, so that
  * one black hole does not hide a server that answers. The judge reads the answer. The socket never
  * blocks the loop, and `answer_max` bounds its memory for any server.
+ *
+ *   RESOLVING --addresses--> CONNECTING --connected--> SENDING --all sent--> RECEIVING --verdict-->
+ *                             |      ^  refused, or its part of the time is over
+ *                             '------'  with the next address; without one the check fails
  */
 #ifndef AGENT_CHECK_SOCKET_H
 #define AGENT_CHECK_SOCKET_H

@@ -1,7 +1,7 @@
 /*
- * What the tables of options are made of: a macro for each form of a value, which names its member
- * and checks the member's type. Only the files with tables, and the list of the sections in
- * options.c, include this.
+ * The words of the option tables: a macro for each form of a value, which names its member and
+ * checks the member's type. Only the files with tables, and the list of the sections in options.c,
+ * include this.
  */
 #ifndef AGENT_CONFIG_OPTION_ROW_H
 #define AGENT_CONFIG_OPTION_ROW_H

@@ -166,7 +166,7 @@ static size_t write_prefix(const struct connection *connection, int status, char
 {
 	char *at = stpcpy(out, status_line(status));
 	at = stpcpy(at, date_line(connection->http));
-	if (!connection->keep_alive) {
+	if (connection->sequel != THEN_NEXT_REQUEST) {
 		at = stpcpy(at, "Connection: close\r\n");
 	} else if (connection->reader.http_1_0) {
 		at = stpcpy(at, "Connection: keep-alive\r\n");
@@ -339,8 +339,7 @@ void http_refuse_condition(struct connection *connection)
 
 void http_refuse(struct connection *connection, int status, const char *title, const char *detail)
 {
-	connection->keep_alive = false;
-	connection->lingers = true;
+	connection->sequel = THEN_LINGER;
 	answer_problem(connection, status, title, detail);
 }
 
@@ -358,7 +357,9 @@ void http_stream(struct http_request *request, const char *content_type,
 		return;
 	}
 	connection->state = STREAMING;
-	connection->keep_alive = connection->keep_alive && !connection->reader.http_1_0;
+	if (connection->sequel == THEN_NEXT_REQUEST && connection->reader.http_1_0) {
+		connection->sequel = THEN_CLOSE; /* which ends the stream */
+	}
 	buffer_append(&connection->out, prefix, write_prefix(connection, 200, prefix));
 	buffer_printf(&connection->out,
 		"Content-Type: %s\r\nCache-Control: no-store\r\nVary: Accept\r\n%s\r\n",

@@ -49,10 +49,10 @@ void http_connection_end_request(struct connection *connection)
 	connection->active = false;
 	connection->last = ev_now(connection->http->loop);
 	http_connection_free_request(connection);
-	if (connection->keep_alive) {
+	if (connection->sequel == THEN_NEXT_REQUEST) {
 		http_reader_restart(&connection->reader);
 		connection->state = IDLE;
-	} else if (connection->lingers && !connection->half_closed) {
+	} else if (connection->sequel == THEN_LINGER && !connection->half_closed) {
 		shutdown(connection->io.fd, SHUT_WR);
 		connection->thrown_away = 0;
 		connection->state = LINGERING;
@@ -76,7 +76,7 @@ static bool condition_fails(const struct connection *connection)
 static void dispatch(struct connection *connection)
 {
 	struct http *http = connection->http;
-	if (connection->has_body) { /* with it the parts of the head may have moved */
+	if (connection->body_use != BODY_NONE) { /* with it the parts of the head may have moved */
 		http_request_fill(connection);
 	}
 	connection->state = HANDLING;
@@ -93,18 +93,17 @@ static void dispatch(struct connection *connection)
 static void begin_body(struct connection *connection, const char *expect, bool all_read)
 {
 	struct http *http = connection->http;
-	connection->keep_body = http->options.wants_body(
-		http->options.context, &connection->request);
+	bool wanted = http->options.wants_body(http->options.context, &connection->request);
+	connection->body_use = wanted ? BODY_KEPT : BODY_THROWN_AWAY;
 	if (!expect || !all_read || connection->reader.http_1_0) {
 		return;
 	}
-	if (connection->keep_body) {
+	if (wanted) {
 		http_send_continue(connection);
 		return;
 	}
 	/* Without 100-continue the client may send the body or not. */
-	connection->keep_alive = false;
-	connection->lingers = true;
+	connection->sequel = THEN_LINGER;
 	dispatch(connection);
 }
 
@@ -115,17 +114,17 @@ static void begin(struct connection *connection, bool all_read)
 	bool known = http_request_fill(connection);
 	const char *coding = http_reader_field(reader, HTTP_FIELD_CONTENT_ENCODING);
 	const char *expect = http_reader_field(reader, HTTP_FIELD_EXPECT);
-	connection->has_body = reader->left > 0 || reader->state == HTTP_READER_CHUNK_SIZE;
+	bool has_body = reader->left > 0 || reader->state == HTTP_READER_CHUNK_SIZE;
+	connection->body_use = has_body ? BODY_THROWN_AWAY : BODY_NONE;
 	connection->active = true;
 	connection->http->requests++;
 	connection->last = ev_now(connection->http->loop);
-	connection->keep_alive = reader->keep_alive;
-	connection->lingers = false;
+	connection->sequel = reader->keep_alive ? THEN_NEXT_REQUEST : THEN_CLOSE;
 	connection->lasting = false;
 	connection->thrown_away = 0;
 	if (!known) {
 		http_refuse(connection, 501, "Not Implemented", "no such method");
-	} else if (connection->has_body && coding && strcasecmp(coding, "identity") != 0) {
+	} else if (has_body && coding && strcasecmp(coding, "identity") != 0) {
 		http_refuse(
 			connection, 415, "Unsupported Media Type", "a body must not be encoded");
 	} else if (reader->left > HTTP_BODY_BYTES) {
@@ -133,7 +132,7 @@ static void begin(struct connection *connection, bool all_read)
 	} else if (expect && strcasecmp(expect, "100-continue") != 0) {
 		http_refuse(
 			connection, 417, "Expectation Failed", "100-continue alone is expected");
-	} else if (connection->has_body) {
+	} else if (has_body) {
 		begin_body(connection, expect, all_read);
 	}
 }
@@ -141,7 +140,7 @@ static void begin(struct connection *connection, bool all_read)
 static void take_body(struct connection *connection)
 {
 	const struct http_reader *reader = &connection->reader;
-	bool fits = connection->keep_body
+	bool fits = connection->body_use == BODY_KEPT
 		? buffer_append(&connection->body, reader->body, reader->body_len) == 0
 		: (connection->thrown_away += reader->body_len) <= HTTP_BODY_BYTES;
 	if (!fits) {

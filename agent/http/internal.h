@@ -54,6 +54,12 @@ struct http_response {
  */
 enum connection_state { IDLE, READING, HANDLING, WAITING, WRITING, STREAMING, LINGERING, GONE };
 
+/* The use of the body of the request. */
+enum connection_body { BODY_NONE, BODY_KEPT, BODY_THROWN_AWAY };
+
+/* What a connection does when its answer is written. LINGER: the client may still be sending. */
+enum connection_sequel { THEN_CLOSE, THEN_LINGER, THEN_NEXT_REQUEST };
+
 struct connection {
 	struct http_request request; /* first: a request is found in its connection */
 	struct http *http;
@@ -67,13 +73,11 @@ struct connection {
 	bool pinned;
 	bool half_closed; /* the client has ended its half */
 	bool active;      /* a request is under way: from its head to the end of its answer */
-	bool has_body;
-	bool keep_body;
-	bool lasting;
-	bool watches;    /* is counted as a watcher of its client */
-	bool keep_alive; /* the connection goes on when the answer is written */
-	bool lingers;    /* or else the client may still be sending */
-	ev_tstamp last;  /* when a request ended, or the client took a part of an answer */
+	bool lasting;     /* the answer may take any time */
+	bool watches;     /* is counted as a watcher of its client */
+	enum connection_body body_use;
+	enum connection_sequel sequel;
+	ev_tstamp last; /* when a request ended, or the client took a part of an answer */
 	struct http_reader reader;
 	struct buffer input; /* has come before its turn */
 	struct buffer body;

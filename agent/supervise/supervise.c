@@ -24,6 +24,9 @@ enum {
 
 enum state { PREPARING, RUNNING, CLEANING, WAITING, OVER };
 
+/* The agent's wish for the process: it only grows, from the first to the last. */
+enum wish { TO_RUN, NO_RESTART, TO_STOP };
+
 struct supervise {
 	struct ev_loop *loop;
 	char **argv;
@@ -32,8 +35,7 @@ struct supervise {
 	struct supervise_callbacks callbacks;
 	const struct config_agent *config;
 	enum state state;
-	bool restart_forbidden;
-	bool stopping;
+	enum wish wish;
 	pid_t pid;    /* 0 unless it runs */
 	int status;   /* the last exit status, as a shell would report it */
 	bool again;   /* it is to be started again when post_stop has ended */
@@ -67,7 +69,7 @@ static void report_over(struct supervise *supervise)
 
 static void restart_or_end(struct supervise *supervise)
 {
-	if (!supervise->again || supervise->restart_forbidden) {
+	if (!supervise->again || supervise->wish != TO_RUN) {
 		report_over(supervise);
 		return;
 	}
@@ -142,7 +144,7 @@ static bool wants_restart(struct supervise *supervise)
 	const struct config_agent *config = supervise->config;
 	bool wanted = config->restart == RESTART_ALWAYS ||
 		(config->restart == RESTART_ON_FAILURE && supervise->status != 0);
-	if (supervise->stopping || supervise->restart_forbidden || !wanted) {
+	if (supervise->wish != TO_RUN || !wanted) {
 		return false;
 	}
 	if (config->restart_limit > 0 && supervise->restarts >= config->restart_limit) {
@@ -157,7 +159,7 @@ static bool wants_restart(struct supervise *supervise)
 /* It exited, or never ran. */
 static void ended(struct supervise *supervise, const char *why)
 {
-	bool failed = supervise->status != 0 && !supervise->stopping;
+	bool failed = supervise->status != 0 && supervise->wish != TO_STOP;
 	supervise->again = wants_restart(supervise);
 	supervise->callbacks.on_exited(supervise->callbacks.context, why, failed, supervise->again);
 	clean(supervise);
@@ -333,7 +335,9 @@ void supervise_set_policy(struct supervise *supervise, const struct config_agent
 
 void supervise_forbid_restart(struct supervise *supervise)
 {
-	supervise->restart_forbidden = true;
+	if (supervise->wish == TO_RUN) {
+		supervise->wish = NO_RESTART;
+	}
 	if (supervise->state == WAITING) {
 		ev_timer_stop(supervise->loop, &supervise->timer);
 		supervise->status = 0; /* the end of a requested stop */
@@ -355,10 +359,10 @@ void supervise_signal(struct supervise *supervise, int signal_number)
 
 void supervise_stop(struct supervise *supervise)
 {
-	if (supervise->stopping) {
+	if (supervise->wish == TO_STOP) {
 		return;
 	}
-	supervise->stopping = true;
+	supervise->wish = TO_STOP;
 	if (supervise->state == PREPARING && supervise->hook) {
 		command_abandon(supervise->hook);
 		supervise->hook = NULL;

@@ -23,6 +23,14 @@ enum {
 	LENGTH_DIGITS = 9
 };
 
+/*
+ *   NEW --SUBSCRIBED--> FLOWING --trouble--> LOST --SUBSCRIBED--> FLOWING
+ *     '--trouble--> NEVER --SUBSCRIBED--> FLOWING
+ *
+ * Trouble is reported when a state ends with it, not at each further attempt to connect.
+ */
+enum flow { NEW, NEVER, FLOWING, LOST };
+
 struct client_stream {
 	char *socket_path;
 	char *target;
@@ -33,9 +41,7 @@ struct client_stream {
 	int fd; /* -1 while waiting */
 	struct http_reader reader;
 	struct buffer body;
-	bool flowing;
-	bool lost_reported; /* the last event was LOST */
-	bool subscribed_before;
+	enum flow flow;
 	unsigned failures;
 	int64_t silence_ms; /* how long the stream may say nothing */
 	int64_t due_ms;     /* when to connect, or to give up */
@@ -93,7 +99,6 @@ static void disconnect(struct client_stream *stream)
 		close(stream->fd);
 		stream->fd = -1;
 	}
-	stream->flowing = false;
 }
 
 void client_stream_free(struct client_stream *stream)
@@ -126,8 +131,9 @@ static void fail(struct client_stream *stream, const struct err *err, int64_t no
 	stream->trouble = *err;
 	stream->failures++;
 	stream->due_ms = now_ms + client_backoff_ms(stream->failures, random_unit());
-	if (!stream->lost_reported) {
-		stream->lost_reported = true;
+	bool reported = stream->flow == NEVER || stream->flow == LOST;
+	if (!reported) {
+		stream->flow = stream->flow == FLOWING ? LOST : NEVER;
 		stream->emit(stream->context, json_pack("{s:s}", "type", "LOST"));
 	}
 }
@@ -174,12 +180,10 @@ static void begin_flow(struct client_stream *stream, json_t *event)
 	if (interval_s > 0 && interval_s < 86400) {
 		stream->silence_ms = (int64_t)(interval_s * 1000 * MISSED_HEARTBEATS);
 	}
-	if (stream->subscribed_before) {
+	if (stream->flow == FLOWING || stream->flow == LOST) {
 		json_object_set_new(event, "type", json_string("RESYNC"));
 	}
-	stream->subscribed_before = true;
-	stream->flowing = true;
-	stream->lost_reported = false;
+	stream->flow = FLOWING;
 	stream->failures = 0;
 	err_clear(&stream->trouble);
 }
@@ -192,7 +196,7 @@ static void take_event(struct client_stream *stream, json_t *event)
 		/* May replace the type, and what `type` points to with it. */
 		begin_flow(stream, event);
 	}
-	if (heartbeat || !stream->flowing) {
+	if (heartbeat || stream->flow != FLOWING) {
 		json_decref(event);
 	} else {
 		stream->emit(stream->context, event);

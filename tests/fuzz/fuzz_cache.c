@@ -164,7 +164,7 @@ static bool covers(const struct cache_observer *observer, const char *path)
 
 static void check_follower(const struct script *script, struct follower *follower)
 {
-	if (!follower->used || !follower->observer.ready || follower->observer.stale) {
+	if (!follower->used || follower->observer.state != CACHE_OBSERVER_LIVE) {
 		return;
 	}
 	for (int i = 0; i < PATHS; i++) {
