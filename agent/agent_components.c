@@ -49,6 +49,11 @@ static void on_announced(void *context, struct component *component)
 	agent_wake(agent);
 }
 
+static void on_write(void *context, struct component *component)
+{
+	agent_left_note(context, component);
+}
+
 static size_t check_count(const struct config *config)
 {
 	size_t count = 0;
@@ -71,6 +76,7 @@ static struct component_environment environment_of(struct agent *agent)
 		.on_transition = on_transition,
 		.on_check_result = on_check_result,
 		.on_announced = on_announced,
+		.on_write = on_write,
 		.context = agent,
 	};
 }
@@ -118,7 +124,7 @@ static bool is_below(const struct component *component, const char *path)
 static bool has_record(const struct component *component)
 {
 	enum announce_state state = announce_get_state(component_announce(component));
-	return state == ANNOUNCE_REGISTERED || state == ANNOUNCE_WRITING ||
+	return announce_state_is_in(state) || state == ANNOUNCE_WRITING ||
 		state == ANNOUNCE_WITHDRAWING;
 }
 

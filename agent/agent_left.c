@@ -64,13 +64,16 @@ static void save(struct agent *agent)
 
 void agent_left_update(struct agent *agent, const struct component *component)
 {
+	enum announce_state state = announce_get_state(component_announce(component));
+	if (announce_state_is_in(state) || state == ANNOUNCE_WITHDRAWN) {
+		agent_left_note(agent, component);
+	} /* else on its way to one of them, or nothing is known */
+}
+
+void agent_left_note(struct agent *agent, const struct component *component)
+{
 	const char *path = component_config(component)->path;
-	const struct announce *announce = component_announce(component);
-	enum announce_state state = announce_get_state(announce);
-	if (state != ANNOUNCE_REGISTERED && state != ANNOUNCE_WITHDRAWN) {
-		return; /* on its way to one of them, or nothing is known */
-	}
-	json_t *left = announce_left(announce);
+	json_t *left = announce_left(component_announce(component));
 	json_t *before = json_object_get(agent->left, path);
 	if (left ? !before || !json_equal(left, before) : before != NULL) {
 		if (left) {

@@ -1,8 +1,8 @@
 /*
  * The persistent nodes with its records that the agent leaves in the registry when it ends, by
- * path, with the version that it wrote last, in the state directory. A successor whose
- * configuration has changed knows the record of its predecessor by that also when the record has no
- * yarn:id.
+ * path, with the version that it wrote last and, during a write, with what it writes, in the state
+ * directory. A successor whose configuration has changed knows the record of its predecessor by
+ * that also when the record has no yarn:id.
  */
 #ifndef AGENT_AGENT_LEFT_H
 #define AGENT_AGENT_LEFT_H
@@ -13,8 +13,10 @@ struct agent;
 
 /* Before the components are made. */
 void agent_left_load(struct agent *agent);
-/* The state of the component has changed: saves what it leaves, if that is something else. */
+/* The state of the component has changed: notes what it leaves, once that is known. */
 void agent_left_update(struct agent *agent, const struct component *component);
+/* Saves what the component leaves, if that is something else. */
+void agent_left_note(struct agent *agent, const struct component *component);
 void agent_left_finish(struct agent *agent);
 
 #endif

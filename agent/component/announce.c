@@ -9,8 +9,13 @@
 const char *announce_state_name(enum announce_state state)
 {
 	static const char *const names[ANNOUNCE_STATE_COUNT] = { "waiting", "withdrawn", "writing",
-		"registered", "withdrawing", "conflict", "failed" };
+		"registered", "outdated", "withdrawing", "conflict", "failed" };
 	return names[state];
+}
+
+bool announce_state_is_in(enum announce_state state)
+{
+	return state == ANNOUNCE_REGISTERED || state == ANNOUNCE_OUTDATED;
 }
 
 /* ---- state ----------------------------------------------------------------------------------- */
@@ -61,21 +66,34 @@ static void read_left(struct announce *announce, const json_t *left)
 {
 	json_int_t node;
 	json_int_t version;
+	const char *data = NULL;
+	size_t len = 0;
 	if (left &&
-		json_unpack((json_t *)(uintptr_t)left, "{s:I, s:I}", "node", &node, "version",
-			&version) == 0) {
+		json_unpack((json_t *)(uintptr_t)left, "{s:I, s:I, s?s%}", "node", &node, "version",
+			&version, "sent", &data, &len) == 0) {
 		announce->ours.node_id = (uint64_t)node;
 		announce->ours.version = version;
+		announce->left_data = data ? allocate_bytes(data, len) : NULL;
+		announce->left_len = len;
 	}
 }
 
 json_t *announce_left(const struct announce *announce)
 {
-	if (!announce->was_ours || announce->ours.ephemeral) {
+	bool ours = (announce->was_ours || announce_is_untouched(announce)) &&
+		!announce->ours.ephemeral;
+	bool sends = announce->sent && !announce->options.ephemeral;
+	if (!ours && !sends) {
 		return NULL;
 	}
-	return json_pack("{s:I, s:I}", "node", (json_int_t)announce->ours.node_id, "version",
-		(json_int_t)announce->ours.version);
+	const struct registry_stat none = { 0 };
+	const struct registry_stat *stat = ours ? &announce->ours : &none;
+	json_t *left = json_pack("{s:I, s:I}", "node", (json_int_t)stat->node_id, "version",
+		(json_int_t)stat->version);
+	if (sends) {
+		json_object_set_new(left, "sent", json_stringn(announce->sent, announce->sent_len));
+	}
+	return left;
 }
 
 struct announce *announce_create(
@@ -122,6 +140,7 @@ void announce_destroy(struct announce *announce)
 	free(announce->leaving);
 	free(announce->at);
 	free(announce->sent);
+	free(announce->left_data);
 	free(announce->path);
 	free(announce);
 }
@@ -220,10 +239,11 @@ double announce_since(const struct announce *announce)
 bool announce_settled(const struct announce *announce)
 {
 	bool registered = announce->state == ANNOUNCE_REGISTERED;
+	bool outdated = announce->state == ANNOUNCE_OUTDATED;
 	bool withdrawn = announce->state == ANNOUNCE_WITHDRAWN;
 	switch (announce->wish) {
 	case ANNOUNCE_KEEP:
-		return registered || withdrawn;
+		return registered || outdated || withdrawn;
 	case ANNOUNCE_UP:
 		return registered;
 	case ANNOUNCE_DOWN:

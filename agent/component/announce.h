@@ -11,14 +11,16 @@
  *
  *                    want DOWN                             write done
  *   +-----------+ <------------ WITHDRAWING <---+  WRITING -----------> REGISTERED --+
- *   | WITHDRAWN |    node gone                  |   ^  |                  |          |
- *   +-----------+ --------------------------------->+  |       want DOWN  |          | node changed
- *      |    |     want UP                       +------|------------------+          |
- *      |    |                                          |  ^--------------------------+
+ *   | WITHDRAWN |    node gone                  |   ^  |                  |          | node or
+ *   +-----------+ --------------------------------->+  |       want DOWN  |          | wish
+ *      |    |     want UP                       +------|------------------+          | changed
+ *      |    |                                          |  ^----(OUTDATED)------------+
  *      |    +--> CONFLICT  (another client's node; looks again when it changes, and after a pause)
  *      +-------> FAILED    (the registry refused, or the wish makes no record: tries again after
  *                           a pause, and stays FAILED until an attempt succeeds)
  *   Any state --> WAITING while the registry is away or has not yet reported the node.
+ *   OUTDATED: a record of ours is there, but not the wanted one: the throttle delays its change, or
+ *   there is no verdict yet.
  *
  * A node with children cannot go. Its record is then replaced by no data; the announcement is
  * WITHDRAWN, watches the children, and removes the node after the last one, unless another client
@@ -49,6 +51,7 @@ enum announce_state {
 	ANNOUNCE_WITHDRAWN,
 	ANNOUNCE_WRITING,
 	ANNOUNCE_REGISTERED,
+	ANNOUNCE_OUTDATED,
 	ANNOUNCE_WITHDRAWING,
 	ANNOUNCE_CONFLICT,
 	ANNOUNCE_FAILED
@@ -83,6 +86,12 @@ struct announce_options {
 	 */
 	void (*on_change)(
 		void *context, enum announce_state from, enum announce_state to, const char *why);
+	/*
+	 * Before a write of a persistent node; announce_left() includes what is to be written, so
+	 * that a successor knows the node even if this process ends before it has the answer. May
+	 * be NULL.
+	 */
+	void (*on_write)(void *context);
 	void *context;
 };
 
@@ -116,19 +125,22 @@ void announce_set_update_interval(struct announce *announce, int64_t update_inte
 const char *announce_path(const struct announce *announce);
 enum announce_state announce_get_state(const struct announce *announce);
 const char *announce_state_name(enum announce_state state); /* "registered" … */
+/* Our record is in the registry: REGISTERED or OUTDATED. */
+bool announce_state_is_in(enum announce_state state);
 const char *announce_why(const struct announce *announce);
 /* Wall clock seconds of the last change of state. */
 double announce_since(const struct announce *announce);
 /*
- * The wish is fulfilled: registered when UP, no record of ours when DOWN, either when KEEP. An
+ * The wish is fulfilled: registered when UP, no record of ours when DOWN, any of our records or
+ * none when KEEP. An
  * announcement that has never written needs no registry to be withdrawn.
  */
 bool announce_settled(const struct announce *announce);
 /* A record of ours may be in the registry, as far as we know. */
 bool announce_may_be_registered(const struct announce *announce);
 /*
- * The persistent node that holds our record, for announce_options.left of a successor. New
- * reference; NULL when there is none.
+ * The persistent node that holds our record, and what is being written to it, for
+ * announce_options.left of a successor. New reference; NULL when there is neither.
  */
 json_t *announce_left(const struct announce *announce);
 /* It was registered, the registry is away, and its record has not been lost. */

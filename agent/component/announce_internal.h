@@ -43,8 +43,11 @@ struct announce {
 	struct registry_watch *children;  /* of a node that we emptied */
 	struct registry_request *request; /* the one write under way */
 	enum announce_action doing;
-	char *sent; /* the data of that write; the wish may have moved on */
+	/* the data of that write, until the node is known to hold it; the wish may have moved on */
+	char *sent;
 	size_t sent_len;
+	char *left_data; /* what a predecessor was writing when it ended */
+	size_t left_len;
 	ev_timer pause; /* until the next attempt, or until the throttle lets a write pass */
 	int64_t retry_ms;
 	ev_tstamp written_at;
@@ -62,6 +65,8 @@ void announce_wait_for_registry(struct announce *announce);
 void announce_on_pause_over(struct ev_loop *loop, ev_timer *timer, int events);
 void announce_end_pause(struct announce *announce);
 bool announce_is_sequential(const struct announce *announce);
+/* The node is in the version that we wrote last. */
+bool announce_is_untouched(const struct announce *announce);
 /* The node is at `path` from now on; NULL: a sequential one is nowhere. */
 void announce_set_place(struct announce *announce, const char *path);
 /* A sequential node has gone, or its number is unknown. */

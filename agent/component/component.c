@@ -24,7 +24,7 @@ struct announce *component_announce(const struct component *component)
 
 bool component_registered(const struct component *component)
 {
-	return announce_get_state(component->announce) == ANNOUNCE_REGISTERED;
+	return announce_state_is_in(announce_get_state(component->announce));
 }
 
 bool component_settled(const struct component *component)
@@ -122,6 +122,12 @@ static void on_announce_change(
 	component->environment.on_announced(component->environment.context, component);
 }
 
+static void on_write(void *context)
+{
+	struct component *component = context;
+	component->environment.on_write(component->environment.context, component);
+}
+
 void component_set_gate(struct component *component, enum component_gate gate, const char *why)
 {
 	if (component->gate == gate && strcmp(component->gate_why, why) == 0) {
@@ -208,6 +214,7 @@ static struct announce *create_announcement(struct component *component, const j
 		.left = json_object_get(environment->left, component->config->path),
 		.update_interval_ms = environment->update_interval_ms,
 		.on_change = on_announce_change,
+		.on_write = on_write,
 		.context = component,
 	};
 	const char *state = json_string_value(json_object_get(saved, "state"));

@@ -45,6 +45,8 @@ struct component_environment {
 		void *context, struct check *check, const struct check_result *result);
 	/* Registered or not, settled or not: something about the announcement changed. */
 	void (*on_announced)(void *context, struct component *component);
+	/* As announce_options.on_write. */
+	void (*on_write)(void *context, struct component *component);
 	void *context;
 };
 
@@ -69,6 +71,7 @@ void component_on_registry_state(
 const struct config_component *component_config(const struct component *component);
 const char *component_label(const struct component *component);
 struct announce *component_announce(const struct component *component);
+/* Its record is in the registry, if not always the wanted one. */
 bool component_registered(const struct component *component);
 /* As announce_settled() and announce_finished(), for the record and for all dialects. */
 bool component_settled(const struct component *component);

@@ -37,8 +37,8 @@ struct dialect_set {
 
 /* The first of these that a node is in is the set's. */
 static const enum announce_state by_weight[] = { ANNOUNCE_FAILED, ANNOUNCE_CONFLICT,
-	ANNOUNCE_WAITING, ANNOUNCE_WITHDRAWING, ANNOUNCE_WRITING, ANNOUNCE_WITHDRAWN,
-	ANNOUNCE_REGISTERED };
+	ANNOUNCE_WAITING, ANNOUNCE_WITHDRAWING, ANNOUNCE_WRITING, ANNOUNCE_OUTDATED,
+	ANNOUNCE_WITHDRAWN, ANNOUNCE_REGISTERED };
 
 static const struct announce *heaviest(const struct dialect_set *set)
 {
@@ -335,7 +335,7 @@ static void set_interval(struct dialect_set *set, int64_t interval_ms)
 /* An instance that is not registered has no reader to inform. */
 static void begin_departure(struct dialect_set *set, enum announce_wish wish)
 {
-	bool tells = set->config->type == DIALECT_SPRING && set->state == ANNOUNCE_REGISTERED;
+	bool tells = set->config->type == DIALECT_SPRING && announce_state_is_in(set->state);
 	if (wish != ANNOUNCE_DOWN && set->departure != DEPARTURE_NONE) {
 		set->departure = DEPARTURE_NONE;
 		set_interval(set, set->options.update_interval_ms);

@@ -161,7 +161,7 @@ size_t component_dialect_count(const struct component *component)
 const char *component_dialect(const struct component *component, size_t index, bool *ret_registered)
 {
 	const struct dialect_set *set = component->dialects[index];
-	*ret_registered = dialect_set_state(set) == ANNOUNCE_REGISTERED;
+	*ret_registered = announce_state_is_in(dialect_set_state(set));
 	return dialect_set_config(set)->name;
 }
 

@@ -12,9 +12,10 @@ enum { RETRY_MAX_MS = 30000 };
 
 /* ---- the node -------------------------------------------------------------------------------- */
 
-static bool is_untouched(const struct announce *announce)
+bool announce_is_untouched(const struct announce *announce)
 {
-	return announce->seen.stat.node_id == announce->ours.node_id &&
+	return announce->seen.node > ANNOUNCE_NODE_ABSENT &&
+		announce->seen.stat.node_id == announce->ours.node_id &&
 		announce->seen.stat.version == announce->ours.version;
 }
 
@@ -37,7 +38,7 @@ static struct announce_view view_of(const struct announce *announce)
 	if (announce->seen.stat.ephemeral) {
 		view.holder = announce->seen.stat.own ? ANNOUNCE_HOLDER_US : ANNOUNCE_HOLDER_OTHER;
 	}
-	if (is_untouched(announce)) {
+	if (announce_is_untouched(announce)) {
 		view.past = ANNOUNCE_PAST_UNTOUCHED;
 	}
 	view.likeness = announce_likeness_of(&announce->wanted, &announce->seen);
@@ -182,8 +183,17 @@ static void on_children(void *context, const struct registry_result *result)
 	}
 }
 
+/* The node holds what was sent, or something else that we know of. */
+static void forget_sent(struct announce *announce)
+{
+	free(announce->sent);
+	announce->sent = NULL;
+	announce->sent_len = 0;
+}
+
 static void removed(struct announce *announce, const struct registry_result *result)
 {
+	forget_sent(announce);
 	announce->was_ours = false;
 	announce->may_be_registered = false;
 	if (!result->emptied) {
@@ -226,6 +236,7 @@ static void on_written(void *context, const struct registry_result *result)
 		announce->accepted = true;
 		announce->ours = result->stat;
 		remember_node(announce, &result->stat, announce->sent, announce->sent_len);
+		forget_sent(announce);
 		if (result->data) {
 			joined(announce, result->data);
 		}
@@ -263,6 +274,9 @@ static void begin_bind(struct announce *announce, enum announce_action action)
 		.expected = announce->seen.stat,
 	};
 	announce->may_be_registered = true;
+	if (!bind.ephemeral && announce->options.on_write) {
+		announce->options.on_write(announce->options.context);
+	}
 	announce->request = allocated(registry_bind(announce->registry,
 		joins ? announce->path : announce->at, &bind, on_written, announce));
 }
@@ -337,8 +351,8 @@ static const char *reason_of(const struct announce *announce, enum announce_acti
 			? "the node at our path is free"
 			: "taking over the node at our path";
 	}
-	return is_untouched(announce) ? "our record is to change"
-				      : "another client changed our record";
+	return announce_is_untouched(announce) ? "our record is to change"
+					       : "another client changed our record";
 }
 
 /*
@@ -384,13 +398,16 @@ static void set_withdrawn(struct announce *announce, const struct announce_view 
 static void fulfilled(struct announce *announce, const struct announce_view *view)
 {
 	announce->retry_ms = ANNOUNCE_RETRY_FIRST_MS;
-	bool registered = announce->wish == ANNOUNCE_UP ||
-		(announce->wish == ANNOUNCE_KEEP && announce_is_registered(view));
+	bool kept = announce->wish == ANNOUNCE_KEEP && announce_is_registered(view);
+	bool outdated = kept && announce->wanted.data && !view->shared &&
+		view->likeness < ANNOUNCE_LIKE_BYTES;
+	bool registered = announce->wish == ANNOUNCE_UP || kept;
 	announce->may_be_registered = registered;
 	if (announce->wish == ANNOUNCE_UP) {
 		announce->was_ours = true;
 		announce->accepted = true;
 		announce->ours = announce->seen.stat;
+		forget_sent(announce);
 	}
 	if (announce->wish_err.code) {
 		char why[sizeof(announce->why)];
@@ -398,7 +415,8 @@ static void fulfilled(struct announce *announce, const struct announce_view *vie
 			announce->wish_err.msg);
 		announce_stay_in_state(announce, ANNOUNCE_FAILED, why);
 	} else if (registered) {
-		announce_stay_in_state(announce, ANNOUNCE_REGISTERED, announce->wish_why);
+		announce_stay_in_state(announce, outdated ? ANNOUNCE_OUTDATED : ANNOUNCE_REGISTERED,
+			announce->wish_why);
 	} else {
 		set_withdrawn(announce, view);
 	}
@@ -414,7 +432,8 @@ static void refuse(struct announce *announce)
 	retry_later(announce);
 }
 
-static void act(struct announce *announce, enum announce_action action)
+static void act(
+	struct announce *announce, const struct announce_view *view, enum announce_action action)
 {
 	int64_t wait_ms = action == ANNOUNCE_DO_REMOVE ? 0 : throttled_ms(announce);
 	if (!pauses(announce) && wait_ms <= 0) {
@@ -427,6 +446,10 @@ static void act(struct announce *announce, enum announce_action action)
 	if (announce->state == ANNOUNCE_WITHDRAWN) {
 		announce_stay_in_state(
 			announce, ANNOUNCE_WITHDRAWN, "to be registered after a pause");
+	} else if (announce->state == ANNOUNCE_REGISTERED && action != ANNOUNCE_DO_REMOVE) {
+		announce_set_state(announce,
+			announce_is_registered(view) ? ANNOUNCE_OUTDATED : ANNOUNCE_WRITING,
+			reason_of(announce, action));
 	}
 }
 
@@ -472,8 +495,18 @@ void announce_reconcile(struct announce *announce)
 	case ANNOUNCE_DO_REWRITE:
 	case ANNOUNCE_DO_TAKE_OVER:
 	case ANNOUNCE_DO_REMOVE:
-		act(announce, action);
+		act(announce, &view, action);
 		break;
+	}
+}
+
+/* The predecessor ended before it knew that its last write had been done. */
+static void recognise_left(struct announce *announce)
+{
+	const struct announce_seen *seen = &announce->seen;
+	if (announce->left_data && !seen->stat.ephemeral && seen->len == announce->left_len &&
+		memcmp(seen->data, announce->left_data, seen->len) == 0) {
+		announce->ours = seen->stat;
 	}
 }
 
@@ -488,6 +521,7 @@ static void on_node(void *context, const struct registry_result *result)
 	}
 	if (result->err.code == 0) {
 		remember_node(announce, &result->stat, result->data, result->data_len);
+		recognise_left(announce);
 	} else if (result->err.code == BERTH_PATH_NOT_FOUND) {
 		announce_forget_node(announce, ANNOUNCE_NODE_ABSENT);
 		stop_watching_children(announce);

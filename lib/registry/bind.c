@@ -75,6 +75,7 @@ static struct registry_task *next_task(struct write_request *request, enum step 
 {
 	request->step = step;
 	registry_call_clear(&request->base.call);
+	request->base.call.may_exist = false;
 	return &request->base.call.task;
 }
 
@@ -105,6 +106,7 @@ static void create(struct write_request *request)
 	task->container = !last && request->container_parents;
 	task->acl = request->acl;
 	task->home_of = owner;
+	request->base.call.may_exist = !last || !request->bind;
 	registry_request_submit(&request->base, REGISTRY_OP_CREATE);
 }
 

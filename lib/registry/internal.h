@@ -46,6 +46,7 @@ struct registry_call {
 	void *owner;
 	enum registry_call_state state;
 	double submitted_s;
+	bool may_exist; /* of a node to be created: that it exists is an answer like success */
 	struct registry_mount_read *mount_read; /* submitted: it concerns a mount; else NULL */
 	struct list link;                       /* while refused */
 };

@@ -97,8 +97,8 @@ struct registry_options {
 	void (*on_attempt)(void *context, const char *why, unsigned count);
 	/*
 	 * A request was answered with this code, or given up, so long after it was made; some
-	 * requests to this interface make several. Requests that are refused because the registry
-	 * is away was never made. May be NULL.
+	 * requests to this interface make several. That a parent exists already is code 0.
+	 * Requests that are refused because the registry is away were never made. May be NULL.
 	 */
 	void (*on_answer)(void *context, int code, double duration_s);
 	void *context;

@@ -108,7 +108,9 @@ void registry_call_completed(struct registry_task *task)
 	struct registry_call *call = task->owner;
 	struct registry *registry = call->registry;
 	if (call->state == REGISTRY_CALL_SUBMITTED && registry->on_answer) {
-		registry->on_answer(registry->context, task->ret_err.code,
+		int code = task->ret_err.code;
+		bool exists = call->may_exist && code == BERTH_FILE_ALREADY_EXISTS;
+		registry->on_answer(registry->context, exists ? 0 : code,
 			clock_monotonic_s() - call->submitted_s);
 	}
 	call->state = REGISTRY_CALL_IDLE;

@@ -1,8 +1,9 @@
 """Records that have children, nodes of other programs at our path, and records that outlive the agent."""
 
+import signal
 import unittest
 
-from berth import FAILS, Agent, berth, exists, wait_until
+from berth import FAILS, Agent, AgentTest, berth, exists, preloaded, wait_until
 from lifecycle import LifeTest, on_both
 
 PARENT = "/users/devteam/slider/app1"
@@ -212,7 +213,7 @@ class Left(LifeTest):
             self.assertIsNotNone(self.record())
             self.change(agent)
             agent.start().wait_state("registered")
-            wait_until(lambda: "after" in self.record(), "the record is the new one")
+            self.assertIn("after", self.record())
 
     def test_what_another_client_has_written_meanwhile_is_not_ours(self):
         agent = self.keeper()
@@ -228,6 +229,19 @@ class Left(LifeTest):
         other = self.web_agent("other", id="", persistence="application", description="after").start()
         other.wait_state("conflict")
         self.assertIn("before", self.record())
+
+
+class LeftByAKilledAgent(AgentTest):
+    def test_the_record_is_known_though_the_agent_never_heard_that_it_was_written(self):
+        """It is killed when it is about to note the version of what it wrote."""
+        agent = self.web_agent(id="", persistence="application", description="before")
+        written = f"{self.folder}/registry{Agent.PATH}/_record"
+        agent.start(wait=False, env=preloaded(BERTH_KILL=f"left={written}"))
+        self.assertEqual(agent.wait(), -signal.SIGKILL)
+        self.assertEqual(self.in_registry()["description"], "before")
+        agent.write_config(agent.component(id="", persistence="application", description="after"))
+        agent.start().wait_state("registered")
+        self.assertEqual(self.in_registry()["description"], "after")
 
 
 on_both(globals(), Others)

@@ -270,13 +270,25 @@ Test(zookeeper, the_session_of_a_frozen_worker_ends_when_the_registry_is_closed)
 	await_owner(0, 0);
 }
 
-/* A worker that says something no worker says, and then nothing. */
-static void make_babbler(const char *path)
+/* Puts this shell script in the place of the worker, in a new folder. */
+static void make_worker(char folder[SCRATCH_PATH], const char *script)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0755);
-	static const char script[] = "#!/bin/sh\necho 'I am no worker' >&3\nread line <&3\n";
-	cr_assert_eq(write(fd, script, sizeof(script) - 1), sizeof(script) - 1);
+	char program[512];
+	scratch_folder(folder);
+	snprintf(program, sizeof(program), "%s/berth-zookeeper", folder);
+	int fd = open(program, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0755);
+	ssize_t len = (ssize_t)strlen(script);
+	cr_assert_eq(write(fd, script, (size_t)len), len);
 	close(fd);
+	setenv("BERTH_LIBEXECDIR", folder, 1);
+}
+
+static void remove_worker(const char *folder)
+{
+	char program[512];
+	snprintf(program, sizeof(program), "%s/berth-zookeeper", folder);
+	cr_assert_eq(unlink(program), 0);
+	cr_assert_eq(rmdir(folder), 0);
 }
 
 static bool noted_babble(void *context)
@@ -287,12 +299,9 @@ static bool noted_babble(void *context)
 Test(zookeeper, a_worker_that_answers_garbage_is_replaced)
 {
 	char scratch[SCRATCH_PATH];
-	char program[512];
 	char *directory = strdup(getenv("BERTH_LIBEXECDIR"));
-	scratch_folder(scratch);
-	snprintf(program, sizeof(program), "%s/berth-zookeeper", scratch);
-	make_babbler(program);
-	setenv("BERTH_LIBEXECDIR", scratch, 1);
+	/* It says something no worker says, and then nothing. */
+	make_worker(scratch, "#!/bin/sh\necho 'I am no worker' >&3\nread line <&3\n");
 	struct registry *registry = open_url(zookeeper_server_url(server), SAFE_MS, NULL);
 	client_wait(noted_babble, &diary);
 	cr_assert_eq(registry_state(registry), REGISTRY_CONNECTING);
@@ -300,8 +309,56 @@ Test(zookeeper, a_worker_that_answers_garbage_is_replaced)
 	client_wait_state(registry, REGISTRY_CONNECTED);
 	put(registry, "tomcat");
 	close_and_await_end(registry);
-	cr_assert_eq(unlink(program), 0);
-	cr_assert_eq(rmdir(scratch), 0);
+	remove_worker(scratch);
+	free(directory);
+}
+
+struct attempts {
+	unsigned count;
+	char why[128];
+};
+
+static void on_attempt(void *context, const char *why, unsigned count)
+{
+	struct attempts *attempts = context;
+	attempts->count = count;
+	snprintf(attempts->why, sizeof(attempts->why), "%s", why);
+}
+
+static bool has_made_three(void *context)
+{
+	return ((struct attempts *)context)->count >= 3;
+}
+
+/* Each notes its start, reports why it cannot connect, and ends. */
+Test(zookeeper, a_worker_that_cannot_begin_is_one_attempt)
+{
+	char scratch[SCRATCH_PATH];
+	char *directory = strdup(getenv("BERTH_LIBEXECDIR"));
+	struct attempts attempts = { 0 };
+	const struct registry_options options = {
+		.url = "zookeeper://127.0.0.1:1/registry",
+		.session_timeout_ms = SAFE_MS,
+		.on_attempt = on_attempt,
+		.context = &attempts,
+	};
+	/* A frame: the length of the rest, LOG, and its body: a kind and a string. */
+	make_worker(scratch,
+		"#!/bin/sh\necho >>\"${0%/*}/starts\"\n"
+		"printf '\\0\\0\\0\\017\\007\\002\\0\\0\\0\\010no luck!\\0' >&3\n");
+	struct registry *registry = client_open_with(&options);
+	client_wait(has_made_three, &attempts);
+	char starts[512];
+	struct stat stat_of;
+	snprintf(starts, sizeof(starts), "%s/starts", scratch);
+	cr_assert_eq(stat(starts, &stat_of), 0);
+	cr_expect_leq(attempts.count, stat_of.st_size, "%u attempts of %ld workers", attempts.count,
+		(long)stat_of.st_size);
+	cr_expect_str_eq(attempts.why, "no luck!");
+	client_close(registry);
+	setenv("BERTH_LIBEXECDIR", directory, 1);
+	cr_assert_eq(unlink(starts), 0);
+	remove_worker(scratch);
 	free(directory);
 }
 

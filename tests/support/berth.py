@@ -228,6 +228,16 @@ class Agent:
                 self.process.wait()
 
 
+def preloaded(**variables):
+    """An environment for a program that is to run with tests/support/preload.c and these variables of it."""
+    library = BUILD / "tests/support/preload.so"
+    sanitizer = os.environ.get("ASAN_OPTIONS", "")
+    return {
+        **os.environ, "BERTH_LIBEXECDIR": str(BUILD), "LD_PRELOAD": str(library),
+        "ASAN_OPTIONS": f"{sanitizer}{':' if sanitizer else ''}verify_asan_link_order=0", **variables,
+    }
+
+
 def berth(*arguments, **keywords):
     """Runs the CLI; returns its CompletedProcess with text output."""
     environment = {**os.environ, "BERTH_LIBEXECDIR": str(BUILD), **keywords.pop("environment", {})}

@@ -158,6 +158,7 @@ static void start_worker(struct registry_zk *zk)
 	}
 	zk->restart_at_ms = INT64_MAX;
 	zk->stuck_at_ms = zk->now_ms + BEGIN_MS;
+	zk->worker_complained = false;
 	zk->no_worker = spawn_worker(zk, &err) < 0;
 	if (zk->no_worker) {
 		attempt_failed(zk, err.msg);
@@ -213,6 +214,7 @@ static void on_log(struct registry_zk *zk, const struct zk_log *log)
 		registry_zk_log(zk, REGISTRY_LOG_DEBUG, "ZooKeeper: %s", log->message);
 		return;
 	}
+	zk->worker_complained = true;
 	bool news = attempt_failed(zk, log->message);
 	bool warn = log->kind == ZK_LOG_OWN ? news : lasts && warning_due(zk);
 	registry_zk_log(zk, warn ? REGISTRY_LOG_WARN : REGISTRY_LOG_DEBUG,
@@ -291,7 +293,7 @@ static void listen_to_worker(struct registry_zk *zk)
 	if (zk->replace_why) {
 		drop_worker(zk, zk->replace_why);
 	} else if (gone || nonsense) {
-		if (zk->contact == REGISTRY_ZK_NONE) {
+		if (zk->contact == REGISTRY_ZK_NONE && !zk->worker_complained) {
 			attempt_failed(zk, "the ZooKeeper worker ended");
 		}
 		drop_worker(zk, "the ZooKeeper worker ended");

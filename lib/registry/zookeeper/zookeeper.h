@@ -101,6 +101,7 @@ struct registry_zk {
 	char name[24];
 	char trouble[320]; /* the last words of the worker, the reason of whatever comes next */
 	unsigned attempts; /* to connect that have failed since the last connection */
+	bool worker_complained; /* this worker has reported why it cannot connect: counted */
 	int64_t warned_at_ms;
 	/* the first line of the library since the last connection; 0: none */
 	int64_t complained_at_ms;

@@ -144,6 +144,7 @@ struct stage {
 	struct registry_loop driver;
 	struct announce *announce;
 	char trail[512]; /* states that were reported, in order */
+	json_t *left;    /* announce_left() at the last write */
 };
 
 static const char PATH[] = "/users/joe/web/one/components/c1";
@@ -158,12 +159,35 @@ static void on_change(
 	snprintf(stage->trail + used, sizeof(stage->trail) - used, "%s ", announce_state_name(to));
 }
 
+static void on_write(void *context)
+{
+	struct stage *stage = context;
+	json_decref(stage->left);
+	stage->left = announce_left(stage->announce);
+}
+
 static void on_registry_state(void *context, enum registry_state state, const char *why)
 {
 	struct stage *stage = context;
 	if (stage->announce) {
 		announce_on_registry_state(stage->announce, state, why);
 	}
+}
+
+static void announce_anew(
+	struct stage *stage, bool ephemeral, int64_t update_interval_ms, const json_t *left)
+{
+	const struct announce_options options = {
+		.path = PATH,
+		.ephemeral = ephemeral,
+		.left = left,
+		.update_interval_ms = update_interval_ms,
+		.on_change = on_change,
+		.on_write = on_write,
+		.context = stage,
+	};
+	stage->announce = announce_create(stage->loop, stage->registry, &options);
+	cr_assert(stage->announce != NULL);
 }
 
 static void stage_begin(struct stage *stage, bool ephemeral, int64_t update_interval_ms)
@@ -173,15 +197,7 @@ static void stage_begin(struct stage *stage, bool ephemeral, int64_t update_inte
 		.context = stage };
 	stage->registry = memory_open("announce", &registry);
 	registry_loop_init(&stage->driver, stage->loop, stage->registry);
-	const struct announce_options options = {
-		.path = PATH,
-		.ephemeral = ephemeral,
-		.update_interval_ms = update_interval_ms,
-		.on_change = on_change,
-		.context = stage,
-	};
-	stage->announce = announce_create(stage->loop, stage->registry, &options);
-	cr_assert(stage->announce != NULL);
+	announce_anew(stage, ephemeral, update_interval_ms, NULL);
 	for (const char *slash = strchr(PATH + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
 		char *parent = strndup(PATH, (size_t)(slash - PATH));
 		memory_put(stage->registry, parent, "");
@@ -192,6 +208,7 @@ static void stage_begin(struct stage *stage, bool ephemeral, int64_t update_inte
 static void stage_end(struct stage *stage)
 {
 	announce_destroy(stage->announce);
+	json_decref(stage->left);
 	registry_loop_finish(&stage->driver);
 	registry_close(stage->registry);
 	ev_loop_destroy(stage->loop);
@@ -480,6 +497,45 @@ Test(announce, a_persistent_record_that_another_wrote_meanwhile_is_the_others)
 	stage_end(&stage);
 }
 
+/* A predecessor that ended after the write, and before it noted its version. */
+Test(announce, what_a_predecessor_was_writing_when_it_ended_is_ours)
+{
+	struct stage stage;
+	stage_begin(&stage, false, 0);
+	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(&stage, stands_with(&stage, "\"one\""));
+	announce_destroy(stage.announce);
+	json_t *left = json_incref(stage.left);
+	announce_anew(&stage, false, 0, left);
+	make_wish(&stage, ANNOUNCE_UP, "c_2", "two");
+	RUN_UNTIL(&stage, stands_with(&stage, "\"two\""));
+	announce_destroy(stage.announce);
+	announce_anew(&stage, false, 0, left);
+	make_wish(&stage, ANNOUNCE_UP, "c_3", "three");
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_CONFLICT);
+	json_decref(left);
+	stage_end(&stage);
+}
+
+/* A predecessor's node stays known until the first verdict, which may be a life later. */
+Test(announce, what_a_predecessor_left_is_noted_again_before_the_first_write)
+{
+	struct stage stage;
+	stage_begin(&stage, false, 0);
+	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
+	json_t *left = announce_left(stage.announce);
+	announce_destroy(stage.announce);
+	announce_anew(&stage, false, 0, left);
+	make_wish(&stage, ANNOUNCE_KEEP, "c_2", "two");
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_OUTDATED);
+	json_t *again = announce_left(stage.announce);
+	cr_assert(json_equal(again, left));
+	json_decref(again);
+	json_decref(left);
+	stage_end(&stage);
+}
+
 Test(announce, a_persistent_record_without_a_verdict_is_registered_while_it_stands)
 {
 	struct stage stage;
@@ -487,7 +543,7 @@ Test(announce, a_persistent_record_without_a_verdict_is_registered_while_it_stan
 	memory_put(stage.registry, PATH,
 		"{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"c_1\",\"description\":\"one\"}");
 	make_wish(&stage, ANNOUNCE_KEEP, "c_1", "two");
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_OUTDATED);
 	cr_assert(announce_settled(stage.announce));
 	cr_assert(stands_with(&stage, "\"one\""));
 	make_wish(&stage, ANNOUNCE_UP, "c_1", "two");
@@ -514,6 +570,32 @@ Test(announce, throttles_writes_and_the_latest_wins)
 	}
 	RUN_UNTIL(&stage, stands_with(&stage, "\"100\""));
 	cr_assert(le(int, writes, 2), "%d writes for a hundred wishes", writes);
+	stage_end(&stage);
+}
+
+Test(announce, a_record_whose_change_the_throttle_delays_is_outdated)
+{
+	struct stage stage;
+	stage_begin(&stage, true, 300);
+	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
+	make_wish(&stage, ANNOUNCE_UP, "c_1", "two");
+	cr_assert(eq(int, state_of(&stage), ANNOUNCE_OUTDATED));
+	cr_assert(not(announce_settled(stage.announce)));
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
+	cr_assert(stands_with(&stage, "\"two\""));
+	stage_end(&stage);
+}
+
+Test(announce, a_deleted_record_is_not_registered_while_the_throttle_delays_its_return)
+{
+	struct stage stage;
+	stage_begin(&stage, true, 3600 * 1000);
+	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
+	memory_remove(stage.registry, PATH);
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_WRITING);
+	cr_assert(not(stands_with(&stage, "")));
 	stage_end(&stage);
 }
 
