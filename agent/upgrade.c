@@ -13,6 +13,7 @@
 
 #include "agent/base/allocate.h"
 #include "agent/base/log.h"
+#include "lib/base/linux_calls.h"
 #include "lib/base/text.h"
 
 static const char VARIABLE[] = "BERTH_UPGRADE";
@@ -144,7 +145,7 @@ static void receive_from_predecessor(struct upgrade *upgrade, const char *variab
 	if (!upgrade->document) {
 		log_error("upgrade", "the predecessor's document cannot be read: starting afresh");
 		/* Unknown sockets and locks would block our own. */
-		close_range(STDERR_FILENO + 1, ~0U, 0);
+		linux_close_range(STDERR_FILENO + 1, ~0U);
 		return;
 	}
 	close(fd);

@@ -7,9 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include "lib/base/linux_calls.h"
 
 void check_resolve_init(struct check_resolve *resolve, struct ev_loop *loop)
 {
@@ -73,7 +74,7 @@ static _Noreturn void answer(
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	dup2(pipe, STDIN_FILENO);
-	syscall(SYS_close_range, (unsigned)STDERR_FILENO + 1, ~0U, 0U);
+	(void)linux_close_range(STDERR_FILENO + 1, ~0U);
 	look_up(host, port, 0, addresses);
 	/* Smaller than a pipe's buffer: one write, whole or not at all. */
 	ssize_t written = write(STDIN_FILENO, addresses, sizeof(*addresses));

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "agent/base/allocate.h"
+#include "lib/base/linux_calls.h"
 
 /* Whom the process runs as. */
 struct identity {
@@ -249,7 +250,7 @@ static bool redirect(const struct command_spawn *spawn)
 			return false;
 		}
 	}
-	return spawn->keep_files || syscall(SYS_close_range, 3U, ~0U, 0U) == 0;
+	return spawn->keep_files || linux_close_range(3, ~0U) == 0;
 }
 
 static bool set_limits(const struct command_launch *launch)

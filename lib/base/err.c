@@ -88,10 +88,10 @@ int err_set(struct err *err, int code, const char *format, ...)
 
 int err_set_errno(struct err *err, int code, int errno_value, const char *format, ...)
 {
-	char text[128];
 	va_list arguments;
 	va_start(arguments, format);
-	int ret = set(err, code, strerror_r(errno_value, text, sizeof(text)), format, arguments);
+	/* Of glibc and musl it is as safe among threads as strerror_r(), which they declare apart. */
+	int ret = set(err, code, strerror(errno_value), format, arguments);
 	va_end(arguments);
 	return ret;
 }

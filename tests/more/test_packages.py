@@ -187,7 +187,12 @@ class Alpine(Temporary):
         run("sh", "-c", ABUILD, folder=folder, pkgdir=str(target), CBUILD=host, CHOST=host, CFLAGS="-O0")
         for file in ("usr/sbin/berthd", "usr/bin/berth", "etc/init.d/berthd", "usr/lib/libberth.so.0"):
             self.assertTrue((target / file).exists(), file)
-        self.assertFalse((target / "usr/lib/libnss_berth.so.2").exists())
+        self.assertFalse((target / "usr/libexec/berth/berth-zookeeper").exists())
+        # It says so, instead of failing later.
+        (target / "zookeeper.ini").write_text("[registry]\nurl = zookeeper://127.0.0.1:2181/\n")
+        result = subprocess.run([target / "usr/sbin/berthd", "-t", "-c", target / "zookeeper.ini"], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("this build has no ZooKeeper client", result.stdout + result.stderr)
 
     def test_what_it_names_is_there(self):
         text = (SOURCE / "packaging" / "alpine" / "APKBUILD").read_text()

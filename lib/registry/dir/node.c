@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "lib/base/path.h"
+#include "lib/base/linux_calls.h"
 #include "lib/base/limits.h"
 
 enum {

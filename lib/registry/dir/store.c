@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "lib/base/linux_calls.h"
 #include "lib/base/path.h"
 
 enum { TMP_NAME_BYTES = 32, MOST_TMP_NAMES = 64, NS_PER_S = 1000000000 };

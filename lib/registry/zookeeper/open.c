@@ -57,6 +57,12 @@ static bool wants_tls(const struct registry_options *options)
 int registry_zk_check(
 	const struct registry_options *options, const char **ret_option, struct err *err)
 {
+#ifdef BERTH_ZK_ABSENT
+	*ret_option = "url";
+	return err_set(err, BERTH_FAILED,
+		"this build has no ZooKeeper client (configure --without-zookeeper), and can "
+		"use only dir:/path");
+#endif
 	bool tls = wants_tls(options);
 	bool sasl = strcmp(options->auth, "sasl") == 0;
 #ifndef BERTH_ZK_TLS

@@ -94,8 +94,10 @@ static bool drop_capabilities(void)
 
 static bool limit_memory(void)
 {
-	/* Each arena reserves 64 MiB of addresses. */
+#ifdef M_ARENA_MAX
+	/* Each arena of glibc reserves 64 MiB of addresses. */
 	mallopt(M_ARENA_MAX, 2);
+#endif
 	struct rlimit limit = { .rlim_cur = (rlim_t)MEMORY_MIB << 20,
 		.rlim_max = (rlim_t)MEMORY_MIB << 20 };
 	return setrlimit(RLIMIT_AS, &limit) == 0;

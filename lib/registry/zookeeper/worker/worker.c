@@ -5,6 +5,7 @@
 #include "lib/registry/zookeeper/worker/worker.h"
 #include "lib/registry/zookeeper/worker/cage.h"
 #include "lib/base/clock.h"
+#include "lib/base/linux_calls.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -308,9 +309,9 @@ static void seclude(void)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_DUMPABLE, 0);
 	if (agent_fd > 3) {
-		close_range(3, (unsigned)agent_fd - 1, 0);
+		linux_close_range(3, (unsigned)agent_fd - 1);
 	}
-	close_range((unsigned)agent_fd + 1, ~0U, 0);
+	linux_close_range(agent_fd + 1, ~0U);
 }
 
 int main(int argc, char **argv)

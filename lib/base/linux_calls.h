@@ -1,0 +1,38 @@
+/*
+ * Calls of Linux that not every C library has a function for: musl got statx() with 1.2.5 and
+ * renameat2() later still. The structs and constants are the kernel's.
+ */
+#ifndef LIB_BASE_LINUX_CALLS_H
+#define LIB_BASE_LINUX_CALLS_H
+
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef STATX_BTIME
+#include <linux/stat.h>
+static inline int statx(
+	int directory, const char *path, int flags, unsigned mask, struct statx *ret_statx)
+{
+	return (int)syscall(SYS_statx, directory, path, flags, mask, ret_statx);
+}
+#endif
+
+#ifndef RENAME_NOREPLACE
+#define RENAME_NOREPLACE 1U
+#define RENAME_EXCHANGE 2U
+static inline int renameat2(
+	int from_directory, const char *from, int to_directory, const char *to, unsigned flags)
+{
+	return (int)syscall(SYS_renameat2, from_directory, from, to_directory, to, flags);
+}
+#endif
+
+/* Closes all descriptors from `first` to `last`. Safe between fork() and exec(). */
+static inline int linux_close_range(int first, unsigned last)
+{
+	return (int)syscall(SYS_close_range, (unsigned)first, last, 0U);
+}
+
+#endif
