@@ -13,6 +13,7 @@
 
 #include "agent/agent_api.h"
 #include "agent/agent_cache.h"
+#include "agent/agent_checks.h"
 #include "agent/agent_components.h"
 #include "agent/agent_drain.h"
 #include "agent/agent_event.h"
@@ -198,6 +199,7 @@ static int start(struct agent *agent, char **main_argv, struct upgrade *received
 	}
 	if (code == 0) {
 		agent_left_load(agent);
+		agent_checks_create(agent, upgrade_get(received, "checks"));
 		agent_components_create(agent, upgrade_get(received, "components"));
 		agent_drain_load_components(agent);
 		agent_api_adopt(agent, received);
@@ -211,6 +213,7 @@ static void finish(struct agent *agent)
 {
 	agent_upgrade_finish(agent);
 	agent_components_destroy(agent);
+	agent_checks_destroy(agent);
 	agent_outputs_close(agent);
 	agent_api_close(agent);
 	agent_names_close(agent);

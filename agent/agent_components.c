@@ -19,25 +19,6 @@ static void on_transition(void *context, const struct transition *transition)
 	agent_event(context, transition);
 }
 
-static void on_check_result(void *context, struct check *check, const struct check_result *result)
-{
-	struct agent *agent = context;
-	const char *name = check_config(check)->name;
-	metrics_add(
-		agent->metrics, METRIC_CHECK_RUNS, name, check_verdict_name(result->verdict), 1);
-	if (check_config(check)->type != CHECK_TTL) {
-		metrics_observe(agent->metrics, METRIC_CHECK_DURATION, name, result->duration_s);
-	}
-	metrics_set(
-		agent->metrics, METRIC_CHECK_UP, name, check_get_state(check) == CHECK_STATE_UP);
-	metrics_set(agent->metrics, METRIC_CHECK_WARNING, name, check_is_warning(check));
-	log_debug(name, "%s in %.3f s: %s", check_verdict_name(result->verdict), result->duration_s,
-		result->detail);
-	if (agent->api) {
-		api_agent_changed(agent->api);
-	}
-}
-
 static void on_announced(void *context, struct component *component)
 {
 	struct agent *agent = context;
@@ -54,27 +35,16 @@ static void on_write(void *context, struct component *component)
 	agent_left_note(context, component);
 }
 
-static size_t check_count(const struct config *config)
-{
-	size_t count = 0;
-	for (size_t i = 0; i < config->component_count; i++) {
-		count += config->components[i].check_count;
-	}
-	return count;
-}
-
 static struct component_environment environment_of(struct agent *agent)
 {
 	return (struct component_environment){
 		.loop = agent->loop,
 		.registry = agent->registry,
-		.scheduler = agent->scheduler,
+		.checks = agent->checks,
 		.update_interval_ms = agent->config->registry.update_interval_ms,
-		.jitter_first_runs = check_count(agent->config) > 1,
 		.session_resumed = agent->session_resumed,
 		.left = agent->left,
 		.on_transition = on_transition,
-		.on_check_result = on_check_result,
 		.on_announced = on_announced,
 		.on_write = on_write,
 		.context = agent,
@@ -235,19 +205,6 @@ void agent_components_log_left(const struct agent *agent)
 	}
 }
 
-struct check *agent_components_find_check(const struct agent *agent, const char *name)
-{
-	for (size_t i = 0; i < agent->component_count; i++) {
-		for (size_t j = 0; j < component_check_count(agent->components[i]); j++) {
-			struct check *check = component_check(agent->components[i], j);
-			if (strcmp(check_config(check)->name, name) == 0) {
-				return check;
-			}
-		}
-	}
-	return NULL;
-}
-
 static bool has_path(struct component *const *components, size_t count, const char *path)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -311,7 +268,7 @@ static void retire(struct agent *agent, struct component *component)
 	agent->retired = allocate_grow(
 		agent->retired, agent->retired_count, sizeof(*agent->retired));
 	agent->retired[agent->retired_count++] = component;
-	component_set_gate(component, COMPONENT_GATE_CLOSED, "no longer configured");
+	component_retire(component);
 }
 
 static struct component *take_retired_at(struct agent *agent, size_t index)
@@ -377,10 +334,7 @@ static struct component *take_by_path(
 	return NULL;
 }
 
-/*
- * The part of a component that it keeps at another path: the state of its checks, its dynamic
- * addresses.
- */
+/* The part of a component that it keeps at another path: its dynamic addresses, its damping. */
 static json_t *saved_by_label(const struct predecessors *before, const char *label)
 {
 	for (size_t i = 0; i < before->count; i++) {
@@ -425,6 +379,7 @@ void agent_components_reload(struct agent *agent, struct config *next_take)
 	struct predecessors before = { agent->components, agent->component_count };
 	config_unref(agent->config);
 	agent->config = next_take;
+	check_set_arrange(agent->checks, next_take, NULL);
 	agent->components = allocate_zeroed(
 		next_take->component_count + 1, sizeof(*agent->components));
 	agent->component_count = 0;

@@ -53,7 +53,5 @@ void agent_components_log_left(const struct agent *agent);
 bool agent_components_have_path(const struct agent *agent, const char *path);
 /* Appends the paths of all components, retired or not, to an array. */
 void agent_components_add_paths(const struct agent *agent, json_t *paths);
-/* The check of this name; NULL when there is none. */
-struct check *agent_components_find_check(const struct agent *agent, const char *name);
 
 #endif

@@ -66,6 +66,12 @@ static struct component *find(void *context, size_t index)
 	return index < agent->component_count ? agent->components[index] : NULL;
 }
 
+static struct check *find_check(void *context, size_t index)
+{
+	const struct agent *agent = context;
+	return check_set_at(agent->checks, index);
+}
+
 static int no_component(struct err *err, const char *name)
 {
 	return err_set(err, BERTH_PATH_NOT_FOUND, "no component is named \"%s\"", name);
@@ -107,5 +113,7 @@ static int act(void *context, struct api_act *act, struct err *err)
 
 struct api_hooks agent_hooks(struct agent *agent)
 {
-	return (struct api_hooks){ .find = find, .act = act, .context = agent };
+	return (struct api_hooks){
+		.find = find, .find_check = find_check, .act = act, .context = agent
+	};
 }

@@ -11,7 +11,7 @@
  *     agent_hooks  agent_upgrade  agent_reload             requests of the API, orders by signal
  *       agent_stop  agent_drain  agent_metrics
  *         agent_registry  agent_cache  agent_outputs  agent_main_process  agent_privileges
- *           agent_components  agent_signals
+ *           agent_components  agent_checks  agent_signals
  *             agent_event                                  log, history, agent_wake()
  */
 #ifndef AGENT_AGENT_INTERNAL_H
@@ -28,7 +28,7 @@
 #include "agent/base/registry_loop.h"
 #include "agent/base/state_dir.h"
 #include "agent/cache/cache.h"
-#include "agent/check/check.h"
+#include "agent/check/set.h"
 #include "agent/component/component.h"
 #include "agent/config/config.h"
 #include "agent/dns/dns.h"
@@ -88,6 +88,7 @@ struct agent {
 	struct list abandoned; /* nodes, of agent_registry.c */
 
 	struct check_scheduler *scheduler;
+	struct check_set *checks;
 	json_t *left; /* path -> the persistent node that we wrote there last */
 	struct component **components;
 	size_t component_count;

@@ -14,7 +14,8 @@ static const enum metric of_components[] = { METRIC_REGISTERED, METRIC_TRANSITIO
 
 static bool is_check(void *context, const char *name)
 {
-	return agent_components_find_check(context, name) != NULL;
+	const struct agent *agent = context;
+	return check_set_find(agent->checks, name) != NULL;
 }
 
 static bool is_component(void *context, const char *label)
@@ -78,9 +79,6 @@ static void update_component(struct agent *agent, struct component *component)
 		metrics_add(metrics, METRIC_TRANSITIONS, label,
 			announce_state_name((enum announce_state)state), 0);
 	}
-	for (size_t i = 0; i < component_check_count(component); i++) {
-		make_check_series(metrics, component_check(component, i));
-	}
 }
 
 void agent_metrics_update(struct agent *agent)
@@ -95,6 +93,10 @@ void agent_metrics_update(struct agent *agent)
 	metrics_add(metrics, METRIC_MAIN_RESTARTS, "", "", 0);
 	for (size_t i = 0; i < agent->component_count; i++) {
 		update_component(agent, agent->components[i]);
+	}
+	const struct check *check;
+	for (size_t i = 0; (check = check_set_at(agent->checks, i)) != NULL; i++) {
+		make_check_series(metrics, check);
 	}
 	agent_names_update_metrics(agent);
 	agent_outputs_update_metrics(agent);

@@ -120,13 +120,10 @@ static int become(const struct identity *identity, struct err *err)
 
 static bool checks_have_users(const struct config *config)
 {
-	for (size_t i = 0; i < config->component_count; i++) {
-		const struct config_component *component = &config->components[i];
-		for (size_t at = 0; at < component->check_count; at++) {
-			const char *user = component->checks[at].user;
-			if (user && *user && strcmp(user, config->agent.user) != 0) {
-				return true;
-			}
+	for (size_t i = 0; i < config->check_count; i++) {
+		const char *user = config->checks[i].user;
+		if (user && *user && strcmp(user, config->agent.user) != 0) {
+			return true;
 		}
 	}
 	return false;
@@ -189,17 +186,14 @@ void agent_privileges_refuse_checks(
 	if (!dropped || may_change_user() || checks_have_users(agent->config)) {
 		return;
 	}
-	for (size_t i = 0; i < next->component_count; i++) {
-		const struct config_component *component = &next->components[i];
-		for (size_t at = 0; at < component->check_count; at++) {
-			const struct config_check *check = &component->checks[at];
-			if (is_another(check->user)) {
-				config_problems_add(problems, agent->config_path, 0,
-					"[check %s] `user`: the agent cannot become %s any more: "
-					"it gave up its privileges for [agent] user and group "
-					"when no check needed them; restart it",
-					check->name, check->user);
-			}
+	for (size_t i = 0; i < next->check_count; i++) {
+		const struct config_check *check = &next->checks[i];
+		if (is_another(check->user)) {
+			config_problems_add(problems, agent->config_path, 0,
+				"[check %s] `user`: the agent cannot become %s any more: it gave "
+				"up its privileges for [agent] user and group when no check "
+				"needed them; restart it",
+				check->name, check->user);
 		}
 	}
 }

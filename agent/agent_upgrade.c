@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "agent/agent_cache.h"
+#include "agent/agent_checks.h"
 #include "agent/agent_components.h"
 #include "agent/agent_drain.h"
 #include "agent/agent_event.h"
@@ -106,12 +107,14 @@ static json_t *make_document(struct agent *agent)
 {
 	char socket[PATH_BYTES];
 	describe_socket(&agent->config->agent, socket, sizeof(socket));
+	json_t *checks = agent_checks_save(agent);
 	json_t *components = agent_components_save(agent);
 	json_t *paths = agent_registry_paths(agent);
 	json_t *drains = agent_drain_save(agent);
 	agent->leave_session = agent->upgrade->same_registry;
 	/* Ends checks under way; the records stay. */
 	agent_components_destroy(agent);
+	agent_checks_destroy(agent);
 	agent_outputs_close(agent);
 	agent_names_close(agent);
 	agent_cache_close(agent);
@@ -122,8 +125,8 @@ static json_t *make_document(struct agent *agent)
 		json_decref(paths);
 		agent_registry_close(agent);
 	}
-	return json_pack("{s:o, s:o*, s:o, s:o, s:f, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:b}",
-		"components", components, "session", session, "history",
+	return json_pack("{s:o, s:o, s:o*, s:o, s:o, s:f, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:b}",
+		"checks", checks, "components", components, "session", session, "history",
 		history_json(agent->history, true), "drain", drains, "started", agent->started,
 		"binary", agent->upgrade->binary, "state_dir", agent->config->agent.state_dir,
 		"socket", socket, "socket_path", agent->config->agent.socket, "listen",

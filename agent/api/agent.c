@@ -40,12 +40,9 @@ static json_t *make_check(
 static json_t *make_checks(const struct api *api, const struct http_request *request)
 {
 	json_t *checks = json_array();
-	struct component *component;
-	for (size_t i = 0; (component = api->hooks.find(api->hooks.context, i)) != NULL; i++) {
-		for (size_t j = 0; j < component_check_count(component); j++) {
-			json_array_append_new(
-				checks, make_check(api, request, component_check(component, j)));
-		}
+	const struct check *check;
+	for (size_t i = 0; (check = api->hooks.find_check(api->hooks.context, i)) != NULL; i++) {
+		json_array_append_new(checks, make_check(api, request, check));
 	}
 	return checks;
 }

@@ -50,10 +50,12 @@ struct api_act {
 	json_t *result;        /* a new reference, or NULL */
 };
 
-/* The agent behind the API. Checks and endpoints are reached through their components. */
+/* The agent behind the API. Endpoints are reached through their components. */
 struct api_hooks {
 	/* The component with this index; NULL behind the last one. */
 	struct component *(*find)(void *context, size_t index);
+	/* Likewise a check. */
+	struct check *(*find_check)(void *context, size_t index);
 	/* 0 or an error code with err filled; BERTH_PATH_NOT_FOUND: no component has this label. */
 	int (*act)(void *context, struct api_act *act, struct err *err) ERR_REQUIRED(3);
 	void *context;

@@ -288,13 +288,10 @@ void api_order_undamp(struct api *api, struct http_request *request, const char 
 
 static struct check *find_check(const struct api *api, const char *name, struct err *err)
 {
-	struct component *component;
-	for (size_t i = 0; (component = api->hooks.find(api->hooks.context, i)) != NULL; i++) {
-		for (size_t j = 0; j < component_check_count(component); j++) {
-			struct check *check = component_check(component, j);
-			if (strcmp(check_config(check)->name, name) == 0) {
-				return check;
-			}
+	struct check *check;
+	for (size_t i = 0; (check = api->hooks.find_check(api->hooks.context, i)) != NULL; i++) {
+		if (strcmp(check_config(check)->name, name) == 0) {
+			return check;
 		}
 	}
 	err_set(err, BERTH_PATH_NOT_FOUND, "no check is named \"%s\"", name);

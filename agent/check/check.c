@@ -47,7 +47,8 @@ enum run { RUN_NONE, RUN_GOING, RUN_ENDING, RUN_ENDING_DUE };
 struct check {
 	struct ev_loop *loop;
 	const struct config_check *config;
-	char *component;
+	json_t *components;            /* their labels */
+	char *label;                   /* these in one text */
 	struct command_launch *launch; /* of a command check; NULL otherwise */
 	struct check_callbacks callbacks;
 	struct check_state_machine machine;
@@ -301,18 +302,40 @@ static bool restore(struct check *check, const json_t *saved)
 	return true;
 }
 
-struct check *check_create(struct check_scheduler *scheduler, const struct config_check *config,
-	const char *component_label, const char *path, const struct check_callbacks *callbacks,
-	const json_t *saved)
+/* The labels and the paths, each in one text, separated by blanks, which neither contains. */
+static void name_components(struct check *check, const struct check_component *components,
+	size_t count, char **ret_paths)
 {
+	char *labels = allocate_text(components[0].label);
+	char *paths = allocate_text(components[0].path);
+	check->components = json_pack("[s]", components[0].label);
+	for (size_t i = 1; i < count; i++) {
+		char *shorter_labels = labels;
+		char *shorter_paths = paths;
+		labels = allocate_format("%s %s", labels, components[i].label);
+		paths = allocate_format("%s %s", paths, components[i].path);
+		free(shorter_labels);
+		free(shorter_paths);
+		json_array_append_new(check->components, json_string(components[i].label));
+	}
+	check->label = labels;
+	*ret_paths = paths;
+}
+
+struct check *check_create(struct check_scheduler *scheduler, const struct config_check *config,
+	const struct check_component *components, size_t component_count,
+	const struct check_callbacks *callbacks, const json_t *saved)
+{
+	char *paths;
 	struct check *check = allocate_zeroed(1, sizeof(*check));
 	check->loop = check_scheduler_loop(scheduler);
 	config_ref(config->whole);
 	check->config = config;
-	check->component = allocate_text(component_label);
+	name_components(check, components, component_count, &paths);
 	if (config->type == CHECK_COMMAND) {
-		check->launch = check_probe_launch(config, component_label, path);
+		check->launch = check_probe_launch(config, check->label, paths);
 	}
+	free(paths);
 	check->callbacks = *callbacks;
 	check->first_delay_ms = -1;
 	check->since = ev_time();
@@ -365,7 +388,8 @@ void check_destroy(struct check *check)
 	check_slot_release(&check->slot);
 	answer_requests(check, NULL, true);
 	check_state_finish(&check->machine);
-	free(check->component);
+	free(check->label);
+	json_decref(check->components);
 	command_launch_destroy(check->launch);
 	config_unref(check->config->whole);
 	free(check);
@@ -376,6 +400,11 @@ void check_destroy(struct check *check)
 const struct config_check *check_config(const struct check *check)
 {
 	return check->config;
+}
+
+const char *check_components(const struct check *check)
+{
+	return check->label;
 }
 
 enum check_state check_get_state(const struct check *check)
@@ -486,13 +515,15 @@ static json_t *next_run_json(const struct check *check)
 
 json_t *check_json(const struct check *check)
 {
-	return json_pack("{s:s, s:s, s:s, s:s, s:b, s:f, s:s, s:o, s:o, s:{s:i, s:i}, s:b, s:o}",
-		"name", check->config->name, "component", check->component, "type",
-		type_names[check->config->type], "state", check_state_name(check->machine.state),
-		"warning", check_is_warning(check), "since", check->since, "why", check->why,
-		"last", last_json(check), "counts", counts_json(check), "consecutive", "good",
-		check->machine.good, "bad", check->machine.bad, "running", check->run == RUN_GOING,
-		"next_run", next_run_json(check));
+	return json_pack(
+		"{s:s, s:s, s:O, s:s, s:s, s:b, s:f, s:s, s:o, s:o, s:{s:i, s:i}, s:b, s:o}",
+		"name", check->config->name, "component", check->label, "components",
+		check->components, "type", type_names[check->config->type], "state",
+		check_state_name(check->machine.state), "warning", check_is_warning(check), "since",
+		check->since, "why", check->why, "last", last_json(check), "counts",
+		counts_json(check), "consecutive", "good", check->machine.good, "bad",
+		check->machine.bad, "running", check->run == RUN_GOING, "next_run",
+		next_run_json(check));
 }
 
 json_t *check_save(const struct check *check)

@@ -1,11 +1,11 @@
 /*
  * Health checks: the schedule, the results of runs, and the state that follows from them.
  *
- * A check is one [check] section at work. It runs by its schedule (first run at once, or within a
- * second when there are several checks), turns each result into a state through the pure machine of
- * state.h and reports both through callbacks. At most one run of a check is under way; a scheduler
- * has at most `max_parallel` runs under way, and the others wait in order. Loop thread only.
- * Callbacks may not free the check or the scheduler.
+ * A check is one [check] section at work, for one component or several. It runs by its schedule
+ * (first run at once, or within a second when there are several checks), turns each result into a
+ * state through the pure machine of state.h and reports both through callbacks. At most one run of
+ * a check is under way; a scheduler has at most `max_parallel` runs under way, and the others wait
+ * in order. Loop thread only. Callbacks may not free the check or the scheduler.
  */
 #ifndef AGENT_CHECK_CHECK_H
 #define AGENT_CHECK_CHECK_H
@@ -43,14 +43,19 @@ void check_scheduler_destroy(struct check_scheduler *scheduler);
 int check_scheduler_running(const struct check_scheduler *scheduler);
 int check_scheduler_waiting(const struct check_scheduler *scheduler);
 
+/* One that the check guards, for BERTH_COMPONENT and BERTH_PATH. */
+struct check_component {
+	const char *label;
+	const char *path; /* in the registry */
+};
+
 /*
- * Takes a reference to `config`. `path` is the component's registry path, for BERTH_PATH. `saved`
- * is the result of check_save(), to go on after a restart or an upgrade, or NULL. The check does
- * nothing before check_start().
+ * Takes a reference to `config`. `components`: one at least. `saved` is the result of check_save(),
+ * to go on after a restart or an upgrade, or NULL. The check does nothing before check_start().
  */
 struct check *check_create(struct check_scheduler *scheduler, const struct config_check *config,
-	const char *component_label, const char *path, const struct check_callbacks *callbacks,
-	const json_t *saved);
+	const struct check_component *components, size_t component_count,
+	const struct check_callbacks *callbacks, const json_t *saved);
 /*
  * `jitter`: the first run comes at a random point within the interval, a second at most, instead of
  * at once.
@@ -63,6 +68,8 @@ void check_start(struct check *check, bool jitter);
 void check_destroy(struct check *check);
 
 const struct config_check *check_config(const struct check *check);
+/* The labels of its components, separated by blanks. */
+const char *check_components(const struct check *check);
 enum check_state check_get_state(const struct check *check);
 /* Up, but the last good run was a warning. */
 bool check_is_warning(const struct check *check);
@@ -93,11 +100,11 @@ int check_report(struct check *check, enum check_verdict verdict, const char *ou
 	struct err *err) ERR_REQUIRED(4);
 
 /*
- * The check as GET /v1/agent/checks shows it; new reference: name, component, type, state, warning,
- * since (of the state), why; last: null or {verdict, detail, output, output_cut, started,
- * duration}; counts: {verdict: number}; consecutive: {good, bad}; running; next_run: null while
- * none is planned; for a ttl check the time at which its silence counts. Times are wall clock
- * seconds since 1970, durations seconds.
+ * The check as GET /v1/agent/checks shows it; new reference: name, component (their labels in one
+ * text), components (the same in an array), type, state, warning, since (of the state), why; last:
+ * null or {verdict, detail, output, output_cut, started, duration}; counts: {verdict: number};
+ * consecutive: {good, bad}; running; next_run: null while none is planned; for a ttl check the time
+ * at which its silence counts. Times are wall clock seconds since 1970, durations seconds.
  */
 json_t *check_json(const struct check *check);
 /*

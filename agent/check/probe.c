@@ -58,13 +58,13 @@ static void on_gone(void *context)
 /* ---- commands ---- */
 
 struct command_launch *check_probe_launch(
-	const struct config_check *config, const char *component, const char *path)
+	const struct config_check *config, const char *components, const char *paths)
 {
 	enum { STANDARD_VARIABLES = 3 };
 	struct command_variable variables[STANDARD_VARIABLES + config->environment_count];
 	variables[0] = (struct command_variable){ "BERTH_CHECK", config->name };
-	variables[1] = (struct command_variable){ "BERTH_COMPONENT", component };
-	variables[2] = (struct command_variable){ "BERTH_PATH", path };
+	variables[1] = (struct command_variable){ "BERTH_COMPONENT", components };
+	variables[2] = (struct command_variable){ "BERTH_PATH", paths };
 	for (size_t i = 0; i < config->environment_count; i++) {
 		const struct config_name_value *pair = &config->environment[i];
 		variables[STANDARD_VARIABLES + i] = (struct command_variable){ pair->name,

@@ -22,11 +22,12 @@ struct check_probe_callbacks {
 };
 
 /*
- * The part of a command check that is the same for all its runs: environment, user, limits. `path`
- * is the component's registry path. Never NULL; see command_launch_destroy().
+ * The part of a command check that is the same for all its runs: environment, user, limits.
+ * `components` and `paths`: for BERTH_COMPONENT and BERTH_PATH. Never NULL; see
+ * command_launch_destroy().
  */
 struct command_launch *check_probe_launch(
-	const struct config_check *config, const char *component, const char *path);
+	const struct config_check *config, const char *components, const char *paths);
 
 /*
  * Starts a run of a check that is not of type ttl. `launch` is for a check of type command, NULL

@@ -58,14 +58,16 @@ struct drain *component_drain(struct component *component)
 	return &component->drain;
 }
 
-size_t component_check_count(const struct component *component)
+struct check *component_next_check(const struct component *component, size_t *index)
 {
-	return component->check_count;
-}
-
-struct check *component_check(const struct component *component, size_t index)
-{
-	return component->checks[index];
+	const struct check_set *set = component->environment.checks;
+	struct check *check;
+	while (set && (check = check_set_at(set, (*index)++)) != NULL) {
+		if (config_check_guards(check_config(check), component->config)) {
+			return check;
+		}
+	}
+	return NULL;
 }
 
 /* Fills in subject and component. */
@@ -87,24 +89,17 @@ void component_transition(struct component *component, const char *kind, const c
 
 /* ---- what wakes it --------------------------------------------------------------------------- */
 
-static void on_check_change(
-	void *context, struct check *check, const char *from, const char *to, const char *why)
+void component_check_changed(struct component *component, const struct check *check)
 {
-	struct component *component = context;
-	if (strcmp(from, to) != 0) {
-		char output[256];
-		check_last_line(check, output, sizeof(output));
-		report(component, "check", check_config(check)->name,
-			&(struct transition){
-				.from = from, .to = to, .why = why, .output = output });
+	if (config_check_guards(check_config(check), component->config)) {
+		component_reconsider(component);
 	}
-	component_reconsider(component);
 }
 
-static void on_check_result(void *context, struct check *check, const struct check_result *result)
+void component_retire(struct component *component)
 {
-	struct component *component = context;
-	component->environment.on_check_result(component->environment.context, check, result);
+	component->environment.checks = NULL;
+	component_set_gate(component, COMPONENT_GATE_CLOSED, "no longer configured");
 }
 
 static void on_announce_change(
@@ -147,59 +142,6 @@ void component_on_registry_state(
 
 /* ---- life and reload ------------------------------------------------------------------------- */
 
-static struct check *create_check(
-	struct component *component, const struct config_check *config, const json_t *saved)
-{
-	const struct check_callbacks callbacks = {
-		.on_result = on_check_result,
-		.on_change = on_check_change,
-		.context = component,
-	};
-	return check_create(component->environment.scheduler, config, component_label(component),
-		component->config->path, &callbacks, json_object_get(saved, config->name));
-}
-
-static struct check *take_equal_check(
-	struct check **checks, size_t count, const struct config_check *config)
-{
-	for (size_t i = 0; i < count; i++) {
-		if (checks[i] && strcmp(check_config(checks[i])->name, config->name) == 0 &&
-			config_check_equal(check_config(checks[i]), config)) {
-			struct check *check = checks[i];
-			checks[i] = NULL;
-			return check;
-		}
-	}
-	return NULL;
-}
-
-static void destroy_checks(struct check **checks, size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		check_destroy(checks[i]);
-	}
-	free(checks);
-}
-
-/* Makes component->checks those of component->config, keeping equal ones. */
-static void arrange_checks(struct component *component, const json_t *saved)
-{
-	const struct config_component *config = component->config;
-	struct check **before = component->checks;
-	size_t before_count = component->check_count;
-	struct check **checks = allocate_zeroed(config->check_count + 1, sizeof(*checks));
-	for (size_t i = 0; i < config->check_count; i++) {
-		checks[i] = take_equal_check(before, before_count, &config->checks[i]);
-		if (!checks[i]) {
-			checks[i] = create_check(component, &config->checks[i], saved);
-			check_start(checks[i], component->environment.jitter_first_runs);
-		}
-	}
-	component->checks = checks;
-	component->check_count = config->check_count;
-	destroy_checks(before, before_count);
-}
-
 static struct announce *create_announcement(struct component *component, const json_t *saved)
 {
 	const struct component_environment *environment = &component->environment;
@@ -239,7 +181,6 @@ struct component *component_create(const struct component_environment *environme
 	component->announce = create_announcement(component, saved);
 	component_endpoints_arrange(component, config, json_object_get(saved, "addresses"));
 	component_dialects_arrange(component, config, json_object_get(saved, "dialects"));
-	arrange_checks(component, json_object_get(saved, "checks"));
 	return component;
 }
 
@@ -249,7 +190,6 @@ void component_destroy(struct component *component)
 		return;
 	}
 	component_wish_finish(component);
-	destroy_checks(component->checks, component->check_count);
 	announce_destroy(component->announce);
 	component_dialects_free(component);
 	component_endpoints_free(component);
@@ -269,7 +209,6 @@ void component_reload(struct component *component, const struct config_component
 	component->damping.suppress = config->damping_suppress;
 	component->damping.reuse = config->damping_reuse;
 	component->damping.half_life_ms = config->damping_half_life_ms;
-	arrange_checks(component, NULL);
 	announce_set_takeover(component->announce, config->takeover);
 	announce_set_ephemeral(component->announce, config->ephemeral);
 	announce_set_update_interval(component->announce, environment->update_interval_ms);
@@ -292,12 +231,7 @@ json_t *component_json(const struct component *component)
 
 json_t *component_save(const struct component *component)
 {
-	json_t *checks = json_object();
-	for (size_t i = 0; i < component->check_count; i++) {
-		json_object_set_new(checks, check_config(component->checks[i])->name,
-			check_save(component->checks[i]));
-	}
-	json_t *saved = json_pack("{s:o, s:o, s:s, s:f}", "checks", checks, "addresses",
+	json_t *saved = json_pack("{s:o, s:s, s:f}", "addresses",
 		component_endpoints_save(component), "state",
 		announce_state_name(announce_get_state(component->announce)), "since",
 		announce_since(component->announce));

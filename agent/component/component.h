@@ -1,6 +1,6 @@
 /*
- * A component at work: its checks, its endpoints, its flap damping and its announcement, wired
- * together.
+ * A component at work: its endpoints, its flap damping and its announcement, wired together, as the
+ * checks that guard it decide.
  *
  *   check results --> check states --+
  *   drain, stop, main process -------+--> verdict --> damping, last-instance guard -> wish -+
@@ -21,7 +21,7 @@
 #include "agent/base/drain.h"
 #include "agent/base/history.h"
 #include "agent/component/announce.h"
-#include "agent/check/check.h"
+#include "agent/check/set.h"
 #include "agent/component/verdict.h"
 #include "agent/config/config.h"
 #include "lib/registry/registry.h"
@@ -32,17 +32,12 @@ struct component;
 struct component_environment {
 	struct ev_loop *loop;
 	struct registry *registry;
-	struct check_scheduler *scheduler;
+	const struct check_set *checks; /* those that guard it, and others */
 	int64_t update_interval_ms;
-	bool jitter_first_runs; /* the configuration holds more than one check */
-	bool session_resumed;   /* a predecessor's: its records may be registered */
-	const json_t *left;     /* path -> announce_left() of a predecessor; or NULL */
-	/*
-	 * A component ("component NAME"), or a check ("check NAME"), or an endpoint changed state.
-	 */
+	bool session_resumed; /* a predecessor's: its records may be registered */
+	const json_t *left;   /* path -> announce_left() of a predecessor; or NULL */
+	/* The component ("component NAME") or an endpoint changed state. */
 	void (*on_transition)(void *context, const struct transition *transition);
-	void (*on_check_result)(
-		void *context, struct check *check, const struct check_result *result);
 	/* Registered or not, settled or not: something about the announcement changed. */
 	void (*on_announced)(void *context, struct component *component);
 	/* As announce_options.on_write. */
@@ -58,12 +53,17 @@ struct component *component_create(const struct component_environment *environme
 void component_destroy(struct component *component);
 
 /*
- * Gives the same path a new configuration: equal checks keep their state and schedule, equal
- * records are not rewritten.
+ * Gives the same path a new configuration, after check_set_arrange(): an equal record is not
+ * rewritten.
  */
 void component_reload(struct component *component, const struct config_component *config,
 	const struct component_environment *environment);
 
+/* It is no longer configured: withdraws, and no check counts any more. */
+void component_retire(struct component *component);
+
+/* After a change of a check's state. */
+void component_check_changed(struct component *component, const struct check *check);
 void component_set_gate(struct component *component, enum component_gate gate, const char *why);
 void component_on_registry_state(
 	struct component *component, enum registry_state state, const char *why);
@@ -91,9 +91,6 @@ void component_undamp(struct component *component);
 /* Its own maintenance, which the agent begins, ends and turns into a gate. */
 struct drain *component_drain(struct component *component);
 
-size_t component_check_count(const struct component *component);
-struct check *component_check(const struct component *component, size_t index);
-
 /* The endpoint of that name, or NULL. */
 const struct config_endpoint *component_endpoint_config(
 	const struct component *component, const char *name);
@@ -111,7 +108,7 @@ void component_connection_closed(struct component *component, uint64_t connectio
 
 /* For GET /v1/agent: name, path, state, reason, since, wish, damping, endpoints. New reference. */
 json_t *component_json(const struct component *component);
-/* Check states, damping and dynamic addresses for a successor. New reference. */
+/* Damping and dynamic addresses for a successor. New reference. */
 json_t *component_save(const struct component *component);
 
 #endif

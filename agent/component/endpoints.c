@@ -24,8 +24,9 @@ void component_endpoints_update_out(struct component *component)
 		const char *name = component->config->endpoints[i].name;
 		bool out = false;
 		const char *why = "";
-		for (size_t j = 0; j < component->check_count; j++) {
-			struct check *check = component->checks[j];
+		struct check *check;
+		size_t index = 0;
+		while ((check = component_next_check(component, &index)) != NULL) {
 			if (check_guards(check_config(check), name) &&
 				check_get_state(check) != CHECK_STATE_UP) {
 				out = true;

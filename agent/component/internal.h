@@ -57,8 +57,6 @@ struct component {
 	size_t dialect_count;
 	struct dialect_retired *retired; /* dialects that the configuration no longer has */
 	size_t retired_count;
-	struct check **checks;
-	size_t check_count;
 	struct config_record_endpoint *endpoints;
 	struct endpoint_state *endpoint_states;
 	size_t endpoint_count;
@@ -72,6 +70,11 @@ struct component {
 	struct component_siblings
 		*siblings; /* with keep_last, from the failure of a registered component on */
 };
+
+/*
+ * The next check that guards the component, from *index on, which moves behind it; NULL: no more.
+ */
+struct check *component_next_check(const struct component *component, size_t *index);
 
 /* Reports a change of state of a part, such as "endpoint rest". */
 void component_transition(struct component *component, const char *kind, const char *name,

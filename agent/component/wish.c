@@ -13,10 +13,12 @@
 
 static struct component_verdict verdict_of(const struct component *component)
 {
-	struct component_check_view views[component->check_count + 1];
-	for (size_t i = 0; i < component->check_count; i++) {
-		struct check *check = component->checks[i];
-		views[i] = (struct component_check_view){
+	struct component_check_view views[check_set_count(component->environment.checks) + 1];
+	struct check *check;
+	size_t count = 0;
+	size_t index = 0;
+	while ((check = component_next_check(component, &index)) != NULL) {
+		views[count++] = (struct component_check_view){
 			.name = check_config(check)->name,
 			.why = check_why(check),
 			.detail = check_last(check) ? check_last(check)->detail : "",
@@ -25,8 +27,7 @@ static struct component_verdict verdict_of(const struct component *component)
 			.whole = check_config(check)->endpoint_count == 0,
 		};
 	}
-	return component_verdict(
-		component->gate, component->gate_why, views, component->check_count);
+	return component_verdict(component->gate, component->gate_why, views, count);
 }
 
 static bool wants_record(enum component_condition condition)

@@ -70,7 +70,7 @@ void config_rule_import(struct config_builder *builder, const struct config_sect
 	const struct config_import *import);
 /* `component` is NULL when the section names none; that has been reported. */
 void config_rule_check(struct config_builder *builder, const struct config_section *section,
-	struct config_check *check, const struct config_component *component);
+	struct config_check *check, bool components_known);
 
 /*
  * Reports keys of the section that are for other values of its `type`, which is an index into

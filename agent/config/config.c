@@ -72,16 +72,12 @@ static void finish_component(struct config_component *component)
 	for (size_t i = 0; i < component->endpoint_count; i++) {
 		finish_endpoint(&component->endpoints[i]);
 	}
-	for (size_t i = 0; i < component->check_count; i++) {
-		finish_check(&component->checks[i]);
-	}
 	for (size_t i = 0; i < component->dialect_count; i++) {
 		finish_dialect(&component->dialects[i]);
 	}
 	config_fields_finish(&config_sections[CONFIG_COMPONENT], component);
 	free(component->dialects);
 	free(component->endpoints);
-	free(component->checks);
 	free(component->name);
 }
 
@@ -114,6 +110,10 @@ void config_unref(struct config *config)
 		finish_component(&config->components[i]);
 	}
 	free(config->components);
+	for (size_t i = 0; i < config->check_count; i++) {
+		finish_check(&config->checks[i]);
+	}
+	free(config->checks);
 	for (size_t i = 0; i < config->output_count; i++) {
 		finish_output(&config->outputs[i]);
 	}
@@ -277,21 +277,31 @@ static void build_endpoint(struct config_builder *builder, const struct config_s
 	}
 }
 
+/* The names of the check's components are made complete: true when each is known. */
+static bool find_guarded(struct config_builder *builder, const struct config_section *section,
+	struct config_check *check)
+{
+	bool known = true;
+	if (check->component_count == 0) {
+		check->components = allocate_zeroed(1, sizeof(*check->components));
+		check->components[check->component_count++] = allocate_text("");
+	}
+	for (size_t i = 0; i < check->component_count; i++) {
+		known = owner_of(builder, section, &check->components[i]) && known;
+	}
+	return known;
+}
+
 static void build_check(struct config_builder *builder, const struct config_section *section)
 {
-	struct config_check check;
-	init_check(&check, section->name);
-	check.whole = builder->config;
-	config_apply(builder, section, &config_sections[CONFIG_CHECK], &check);
-	struct config_component *component = owner_of(builder, section, &check.component);
-	config_rule_check(builder, section, &check, component);
-	if (!component) {
-		finish_check(&check);
-		return;
-	}
-	component->checks = allocate_grow(
-		component->checks, component->check_count, sizeof(*component->checks));
-	component->checks[component->check_count++] = check;
+	struct config *config = builder->config;
+	config->checks = allocate_grow(
+		config->checks, config->check_count, sizeof(*config->checks));
+	struct config_check *check = &config->checks[config->check_count++];
+	init_check(check, section->name);
+	check->whole = config;
+	config_apply(builder, section, &config_sections[CONFIG_CHECK], check);
+	config_rule_check(builder, section, check, find_guarded(builder, section, check));
 }
 
 static void build_output(struct config_builder *builder, const struct config_section *section)
@@ -411,10 +421,31 @@ void config_refuse_changes(const struct config *now, const struct config *next, 
 	}
 }
 
+const struct config_component *config_check_component(
+	const struct config_check *check, size_t index)
+{
+	return find_component(check->whole, check->components[index]);
+}
+
+bool config_check_guards(const struct config_check *check, const struct config_component *component)
+{
+	for (size_t i = 0; i < check->component_count; i++) {
+		if (strcmp(check->components[i], component->name) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
 bool config_check_equal(const struct config_check *a, const struct config_check *b)
 {
-	return strcmp(a->name, b->name) == 0 &&
-		config_fields_equal(&config_sections[CONFIG_CHECK], a, b);
+	const struct config_option *option = config_sections[CONFIG_CHECK].options;
+	bool equal = strcmp(a->name, b->name) == 0;
+	for (; equal && option->key; option++) {
+		equal = option->offset == offsetof(struct config_check, components) ||
+			config_field_equal(option, a, b);
+	}
+	return equal;
 }
 
 bool config_output_equal(const struct config_output *a, const struct config_output *b)

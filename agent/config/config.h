@@ -69,7 +69,8 @@ bool config_status_in_ranges(const struct config_status_range *ranges, size_t co
 struct config_check {
 	struct config *whole; /* that it is part of, for config_ref(); NULL when made by hand */
 	char *name;
-	char *component;
+	char **components; /* names of those that it guards, each once; one at least */
+	size_t component_count;
 	enum config_check_type type;
 	/* the command's text: as given with shell = yes, else with all ${…} replaced */
 	char *command;
@@ -112,7 +113,7 @@ struct config_check {
 	struct config_name_value *limits; /* limit.NAME = value: resource limits of the command */
 	size_t limit_count;
 	bool no_new_privileges;
-	char **endpoints; /* names of endpoints of the same component; none: the whole component */
+	char **endpoints; /* names of endpoints of its components; none: the whole components */
 	size_t endpoint_count;
 	int64_t warn_time_ms;        /* 0: none */
 	struct config_writer writer; /* ttl */
@@ -187,8 +188,6 @@ struct config_component {
 	size_t attribute_count;
 	struct config_endpoint *endpoints;
 	size_t endpoint_count;
-	struct config_check *checks;
-	size_t check_count;
 	struct config_dialect *dialects;
 	size_t dialect_count;
 	/*
@@ -338,6 +337,8 @@ struct config {
 	struct config_dns dns;
 	struct config_component *components;
 	size_t component_count;
+	struct config_check *checks;
+	size_t check_count;
 	struct config_output *outputs;
 	size_t output_count;
 	struct config_import *imports;
@@ -406,7 +407,15 @@ const char *config_component_label(const struct config_component *component);
 const struct config_component *config_find_component(
 	const struct config *config, const char *label);
 
-/* True when all options are equal that matter to the check, so that a reload need not touch it. */
+/* The component that is the check's number `index`, below component_count. */
+const struct config_component *config_check_component(
+	const struct config_check *check, size_t index);
+bool config_check_guards(
+	const struct config_check *check, const struct config_component *component);
+/*
+ * True when all options are equal that matter to the check itself, so that a reload need not touch
+ * it: all but the components that it guards.
+ */
 bool config_check_equal(const struct config_check *a, const struct config_check *b);
 bool config_output_equal(const struct config_output *a, const struct config_output *b);
 bool config_component_equal(const struct config_component *a,

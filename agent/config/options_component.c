@@ -125,9 +125,11 @@ const struct config_option config_endpoint_options[] = {
 #define FOR_TTL CONFIG_FOR(CHECK_TTL)
 
 const struct config_option config_check_options[] = {
-	{ "component", TEXT(check, component), .automatic = "the only component", .example = "NAME",
-		.help = "The NAME of the [component] that it guards. "
-			"Required when there are several." },
+	{ "component", LIST(check, components, component_count),
+		.automatic = "the only component", .example = "NAME",
+		.help = "The NAME of the [component] that it guards, or several: then it runs "
+			"once, and its verdict counts in each of them. Required when there are "
+			"several components." },
 	{ "type", WORD(check, type, "command", "tcp", "http", "ttl"),
 		.automatic = "command, when there is one", .example = "command",
 		.help = "command: run a program, which passes by its exit status 0 and fails "

@@ -64,16 +64,15 @@ void config_print(const struct config *config, FILE *stream)
 			const struct config_endpoint *endpoint = &component->endpoints[j];
 			print_section(CONFIG_ENDPOINT, endpoint->name, endpoint, 0, stream);
 		}
-		for (size_t j = 0; j < component->check_count; j++) {
-			const struct config_check *check = &component->checks[j];
-			print_section(
-				CONFIG_CHECK, check->name, check, CONFIG_FOR(check->type), stream);
-		}
 		for (size_t j = 0; j < component->dialect_count; j++) {
 			const struct config_dialect *dialect = &component->dialects[j];
 			print_section(CONFIG_DIALECT, dialect->name, dialect,
 				CONFIG_FOR(dialect->word), stream);
 		}
+	}
+	for (size_t i = 0; i < config->check_count; i++) {
+		const struct config_check *check = &config->checks[i];
+		print_section(CONFIG_CHECK, check->name, check, CONFIG_FOR(check->type), stream);
 	}
 	for (size_t i = 0; i < config->output_count; i++) {
 		const struct config_output *output = &config->outputs[i];

@@ -97,19 +97,73 @@ static void rule_target(struct config_builder *builder, const struct config_sect
 	check->target_path = path;
 }
 
-static void rule_endpoints(struct config_builder *builder, const struct config_section *section,
-	const struct config_check *check, const struct config_component *component)
+static void refuse_twice(struct config_builder *builder, const struct config_section *section,
+	const struct config_check *check)
 {
-	for (size_t i = 0; i < check->endpoint_count; i++) {
-		bool found = false;
-		for (size_t j = 0; j < component->endpoint_count; j++) {
-			found |= strcmp(check->endpoints[i], component->endpoints[j].name) == 0;
+	for (size_t i = 0; i < check->component_count; i++) {
+		for (size_t j = 0; j < i; j++) {
+			if (strcmp(check->components[i], check->components[j]) == 0) {
+				config_report(builder, section,
+					config_section_find(section, "component"),
+					"`component` names %s twice", check->components[i]);
+			}
 		}
-		if (!found) {
-			config_report(builder, section, config_section_find(section, "endpoints"),
-				"`endpoints`: this component has no [endpoint %s]",
+	}
+}
+
+static bool has_endpoint(const struct config_component *component, const char *name)
+{
+	for (size_t i = 0; i < component->endpoint_count; i++) {
+		if (strcmp(component->endpoints[i].name, name) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* The first component of the check that has none of its endpoints; NULL: each has one. */
+static const char *without_endpoint(const struct config_check *check)
+{
+	for (size_t i = 0; i < check->component_count; i++) {
+		bool any = false;
+		for (size_t j = 0; j < check->endpoint_count; j++) {
+			any |= has_endpoint(config_check_component(check, i), check->endpoints[j]);
+		}
+		if (!any) {
+			return check->components[i];
+		}
+	}
+	return NULL;
+}
+
+static bool any_has_endpoint(const struct config_check *check, const char *name)
+{
+	bool any = false;
+	for (size_t i = 0; i < check->component_count; i++) {
+		any |= has_endpoint(config_check_component(check, i), name);
+	}
+	return any;
+}
+
+static void rule_endpoints(struct config_builder *builder, const struct config_section *section,
+	const struct config_check *check)
+{
+	const struct config_entry *entry = config_section_find(section, "endpoints");
+	bool all_known = true;
+	for (size_t i = 0; i < check->endpoint_count; i++) {
+		if (!any_has_endpoint(check, check->endpoints[i])) {
+			all_known = false;
+			config_report(builder, section, entry,
+				check->component_count > 1
+					? "`endpoints`: none of its components has [endpoint %s]"
+					: "`endpoints`: this component has no [endpoint %s]",
 				check->endpoints[i]);
 		}
+	}
+	if (check->endpoint_count > 0 && all_known && without_endpoint(check)) {
+		config_report(builder, section, entry,
+			"`endpoints` names no endpoint of [component %s], which `component` names",
+			without_endpoint(check));
 	}
 }
 
@@ -140,10 +194,11 @@ static void rule_window(struct config_builder *builder, const struct config_sect
 }
 
 void config_rule_check(struct config_builder *builder, const struct config_section *section,
-	struct config_check *check, const struct config_component *component)
+	struct config_check *check, bool components_known)
 {
-	if (component) {
-		rule_endpoints(builder, section, check, component);
+	refuse_twice(builder, section, check);
+	if (components_known) {
+		rule_endpoints(builder, section, check);
 	}
 	if (check->fast_interval_ms == 0) {
 		check->fast_interval_ms = check->interval_ms;

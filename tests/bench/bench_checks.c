@@ -103,9 +103,10 @@ static double run_checks(struct ev_loop *loop)
 	config.interval_ms = config.fast_interval_ms = config.down_interval_ms = 1000;
 	struct check_scheduler *scheduler = check_scheduler_create(loop, 16);
 	struct check *checks[CHECKS];
+	const struct check_component web = { "web", "/web" };
 	for (int i = 0; i < CHECKS; i++) {
 		struct check_callbacks callbacks = { on_result, NULL, &starts[i] };
-		checks[i] = check_create(scheduler, &config, "web", "/web", &callbacks, NULL);
+		checks[i] = check_create(scheduler, &config, &web, 1, &callbacks, NULL);
 		check_start(checks[i], true);
 	}
 	ev_timer end;

@@ -42,14 +42,15 @@ static void compare(const struct config *a, const struct config *b)
 		const struct config_component *one = &a->components[i];
 		const struct config_component *other = &b->components[i];
 		assert(strcmp(one->path, other->path) == 0);
-		assert(one->check_count == other->check_count);
-		for (size_t j = 0; j < one->check_count; j++) {
-			char **words = one->checks[j].argv;
-			char **again = other->checks[j].argv;
-			assert(!words == !again);
-			for (size_t k = 0; words && (words[k] || again[k]); k++) {
-				assert(words[k] && again[k] && strcmp(words[k], again[k]) == 0);
-			}
+	}
+	assert(a->check_count == b->check_count);
+	for (size_t i = 0; i < a->check_count; i++) {
+		char **words = a->checks[i].argv;
+		char **again = b->checks[i].argv;
+		assert(a->checks[i].component_count == b->checks[i].component_count);
+		assert(!words == !again);
+		for (size_t k = 0; words && (words[k] || again[k]); k++) {
+			assert(words[k] && again[k] && strcmp(words[k], again[k]) == 0);
 		}
 	}
 }

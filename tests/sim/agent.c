@@ -27,12 +27,14 @@ struct sim_agent {
 	int64_t due_ms;
 	json_t *session; /* that a successor resumes, or NULL */
 	json_t *saved[SIM_COMPONENTS];
+	json_t *saved_checks;
 
 	struct ev_loop *loop;
 	struct config *config;
 	struct registry *registry;
 	struct registry_loop driver;
 	struct check_scheduler *scheduler;
+	struct check_set *checks;
 	struct component *components[SIM_COMPONENTS];
 	struct cache *cache;
 	struct lookups *lookups;
@@ -117,11 +119,17 @@ static void on_transition(void *context, const struct transition *transition)
 		transition->from, transition->to, transition->why);
 }
 
-static void on_check_result(void *context, struct check *check, const struct check_result *result)
+static void on_check_change(
+	void *context, struct check *check, const char *from, const char *to, const char *why)
 {
-	(void)context;
-	(void)check;
-	(void)result;
+	const struct sim_agent *agent = context;
+	if (strcmp(from, to) != 0) {
+		sim_trace("agent %d: check %s: %s -> %s: %s", agent->number,
+			check_config(check)->name, from, to, why);
+	}
+	for (int i = 0; i < SIM_COMPONENTS; i++) {
+		component_check_changed(agent->components[i], check);
+	}
 }
 
 static void on_announced(void *context, struct component *component)
@@ -166,18 +174,21 @@ static struct component_environment environment_of(struct sim_agent *agent)
 {
 	return (struct component_environment){ .loop = agent->loop,
 		.registry = agent->registry,
-		.scheduler = agent->scheduler,
+		.checks = agent->checks,
 		.update_interval_ms = 1000,
-		.jitter_first_runs = true,
 		.session_resumed = agent->session != NULL,
 		.on_transition = on_transition,
-		.on_check_result = on_check_result,
 		.on_announced = on_announced,
 		.context = agent };
 }
 
 static void open_components(struct sim_agent *agent)
 {
+	const struct check_callbacks callbacks = { .on_change = on_check_change, .context = agent };
+	agent->checks = check_set_create(agent->scheduler, &callbacks);
+	check_set_arrange(agent->checks, agent->config, agent->saved_checks);
+	json_decref(agent->saved_checks);
+	agent->saved_checks = NULL;
 	struct component_environment environment = environment_of(agent);
 	for (int i = 0; i < SIM_COMPONENTS; i++) {
 		agent->components[i] = component_create(
@@ -239,6 +250,8 @@ static void close_services(struct sim_agent *agent)
 	cache_unobserve(&agent->stream);
 	cache_destroy(agent->cache);
 	agent->cache = NULL;
+	check_set_destroy(agent->checks);
+	agent->checks = NULL;
 	check_scheduler_destroy(agent->scheduler);
 	registry_loop_finish(&agent->driver);
 	json_decref(agent->replayed);
@@ -281,6 +294,7 @@ void sim_agent_upgrade(struct sim_agent *agent)
 		return;
 	}
 	sim_trace("agent %d is upgraded", agent->number);
+	agent->saved_checks = check_set_save(agent->checks);
 	for (int i = 0; i < SIM_COMPONENTS; i++) {
 		agent->saved[i] = component_save(agent->components[i]);
 	}
@@ -315,6 +329,7 @@ void sim_agent_reload(struct sim_agent *agent)
 	struct config *before = agent->config;
 	struct component_environment environment = environment_of(agent);
 	agent->config = load(agent);
+	check_set_arrange(agent->checks, agent->config, NULL);
 	for (int i = 0; i < SIM_COMPONENTS; i++) {
 		component_reload(agent->components[i], &agent->config->components[i], &environment);
 	}

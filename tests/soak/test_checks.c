@@ -76,6 +76,7 @@ static bool run_all(void)
 int main(void)
 {
 	struct check_callbacks callbacks = { on_result, NULL, NULL };
+	const struct check_component web = { "web", "/web" };
 	struct check_scheduler *scheduler = check_scheduler_create(ev_default_loop(0), CHECKS / 2);
 	check_support_be_subreaper();
 	check_support_run_until_childless();
@@ -83,7 +84,7 @@ int main(void)
 	int before = check_support_descriptors() + 1;
 	for (int i = 0; i < CHECKS; i++) {
 		configure(i);
-		checks[i] = check_create(scheduler, &configs[i], "web", "/web", &callbacks, NULL);
+		checks[i] = check_create(scheduler, &configs[i], &web, 1, &callbacks, NULL);
 		check_start(checks[i], true);
 	}
 	printf("1..5\n");

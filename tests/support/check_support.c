@@ -19,7 +19,6 @@ struct config_check check_support_config(enum config_check_type type)
 	static struct config_status_range warning = { 3, 4 };
 	return (struct config_check){
 		.name = name,
-		.component = empty,
 		.type = type,
 		.command = empty,
 		.user = empty,

@@ -62,7 +62,8 @@ TestSuite(check, .init = start, .fini = finish);
 
 static struct check *create(const json_t *saved)
 {
-	return check_create(scheduler, &config, "web", "/users/joe/web", &callbacks, saved);
+	return check_create(scheduler, &config,
+		&(struct check_component){ "web", "/users/joe/web" }, 1, &callbacks, saved);
 }
 
 static bool has_results(void *context)
@@ -236,13 +237,14 @@ Test(check, at_most_so_many_at_once_and_the_rest_in_order)
 	struct check *checks[MANY];
 	char names[MANY][2];
 	struct check_callbacks noting = { note_order, NULL, NULL };
+	const struct check_component web = { "web", "/web" };
 	check_scheduler_set_max_parallel(scheduler, 1);
 	use_script("true");
 	for (int i = 0; i < MANY; i++) {
 		snprintf(names[i], sizeof(names[i]), "%c", 'a' + i);
 		configs[i] = config;
 		configs[i].name = names[i];
-		checks[i] = check_create(scheduler, &configs[i], "web", "/web", &noting, NULL);
+		checks[i] = check_create(scheduler, &configs[i], &web, 1, &noting, NULL);
 		struct err err = ERR_INIT;
 		cr_assert_eq(check_run_now(checks[i], on_done, NULL, &err), 0);
 	}

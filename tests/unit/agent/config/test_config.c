@@ -195,8 +195,8 @@ Test(config, a_component_is_complete)
 	cr_expect_str_eq(endpoint->addresses[1], "http://b/");
 	cr_expect_str_eq(endpoint->addresses[2], "http://c/");
 
-	cr_assert_eq(component->check_count, 1);
-	const struct config_check *check = &component->checks[0];
+	cr_assert_eq(config->check_count, 1);
+	const struct config_check *check = &config->checks[0];
 	cr_expect_eq(check->type, CHECK_COMMAND);
 	cr_expect_str_eq(check->command, "sh -c 'a ; b' 'c d'");
 	cr_expect_str_eq(check->argv[0], "sh");
@@ -226,8 +226,8 @@ Test(config, each_type_of_check_is_complete)
 			  "header.X-A = b\nmatch = UP\n"
 			  "[check v]\ntype = tcp\ntarget = unix:/run/a.sock\n"
 			  "[check l]\ntype = ttl\nwriter = user:root\ninterval = 1m\n");
-	const struct config_check *checks = config->components[0].checks;
-	cr_assert_eq(config->components[0].check_count, 6);
+	const struct config_check *checks = config->checks;
+	cr_assert_eq(config->check_count, 6);
 	cr_expect_str_eq(checks[0].argv[0], "/bin/sh");
 	cr_expect_str_eq(checks[0].argv[2], "a | b");
 	cr_expect_null(checks[0].argv[3]);
@@ -264,6 +264,40 @@ Test(config, znode_follows_persistence_unless_it_is_given)
 	config = load(COMPONENT "persistence = application\nznode = ephemeral\n");
 	cr_expect(config->components[0].ephemeral);
 	config_unref(config);
+}
+
+#define TWO "[component a]\npath = /a\n[component b]\npath = /b\n"
+#define AN_ENDPOINT(name, component)                                                               \
+	"[endpoint " name "]\ncomponent = " component                                              \
+	"\napi = a\nprotocol = p\naddress_type = uri\naddress = http://a\n"
+
+Test(config, a_check_guards_all_components_that_it_names)
+{
+	struct config *config = load(TWO "[component c]\npath = /c\n" AN_ENDPOINT("x", "a")
+			AN_ENDPOINT("y", "b") "[check shared]\ncomponent = b, a\ncommand = x\n"
+					      "endpoints = x y\n");
+	const struct config_check *check = &config->checks[0];
+	cr_assert_eq(check->component_count, 2);
+	cr_expect_str_eq(config_check_component(check, 0)->path, "/b");
+	cr_expect_str_eq(config_check_component(check, 1)->path, "/a");
+	cr_expect(config_check_guards(check, &config->components[0]));
+	cr_expect(config_check_guards(check, &config->components[1]));
+	cr_expect_not(config_check_guards(check, &config->components[2]));
+	config_unref(config);
+	config = load("[component]\npath = /a\n[check only]\ncommand = x\n");
+	cr_assert_eq(config->checks[0].component_count, 1);
+	cr_expect(config_check_guards(&config->checks[0], &config->components[0]));
+	config_unref(config);
+}
+
+Test(config, each_unknown_component_of_a_check_is_named)
+{
+	struct config_problems problems = fail(TWO "[check c]\ncomponent = x, a, y\ncommand = z\n");
+	cr_assert_eq(problems.error_count, 2);
+	cr_expect(strstr(problems.items[0].message, "no [component x]"));
+	cr_expect(strstr(problems.items[1].message, "no [component y]"));
+	cr_expect_eq(problems.items[0].line, 6);
+	config_problems_finish(&problems);
 }
 
 Test(config, lives_as_long_as_a_reference_to_it)
@@ -471,6 +505,16 @@ Test(config, each_mistake_is_reported_once_where_it_is)
 			9, "uri" },
 		{ "[component a]\npath = /a\n[component b]\npath = /b\n[check c]\ncommand = x\n", 5,
 			"several components" },
+		{ TWO "[check c]\ncomponent = a, b, a\ncommand = x\n", 6, "names a twice" },
+		{ TWO AN_ENDPOINT(
+			  "x", "a") "[check c]\ncomponent = a\nendpoints = y\ncommand = x\n",
+			13, "this component has no [endpoint y]" },
+		{ TWO AN_ENDPOINT(
+			  "x", "a") "[check c]\ncomponent = a, b\nendpoints = x, y\ncommand = x\n",
+			13, "none of its components has [endpoint y]" },
+		{ TWO AN_ENDPOINT(
+			  "x", "a") "[check c]\ncomponent = a, b\nendpoints = x\ncommand = x\n",
+			13, "names no endpoint of [component b]" },
 		{ COMPONENT CHECK, 6, "needs `type`" },
 		{ COMPONENT CHECK "type = tcp\n", 6, "needs `target`" },
 		{ COMPONENT CHECK "type = tcp\ntarget = localhost\n", 8, "host:port" },
@@ -541,8 +585,8 @@ Test(config, a_line_of_5000_bytes_is_one_value)
 	char *text;
 	cr_assert_gt(asprintf(&text, COMPONENT CHECK "command = echo %05000d ; x=y\n", 7), 0);
 	struct config *config = load(text);
-	cr_expect_eq(strlen(config->components[0].checks[0].argv[1]), 5000);
-	cr_expect_str_eq(config->components[0].checks[0].argv[3], "x=y");
+	cr_expect_eq(strlen(config->checks[0].argv[1]), 5000);
+	cr_expect_str_eq(config->checks[0].argv[3], "x=y");
 	config_unref(config);
 	free(text);
 }
@@ -602,7 +646,7 @@ Test(config, a_long_section_name_is_kept_whole)
 	char text[600];
 	snprintf(text, sizeof(text), COMPONENT "[check %s]\ncommand = x\n", name);
 	struct config *config = load(text);
-	cr_expect_str_eq(config->components[0].checks[0].name, name);
+	cr_expect_str_eq(config->checks[0].name, name);
 	config_unref(config);
 	snprintf(text, sizeof(text), COMPONENT "[check %sx]\ncommand = x\n", name);
 	check_one(text, 6, "at most 64");
@@ -732,7 +776,7 @@ Test(config, a_value_is_one_argument_whatever_it_holds)
 	struct config *config = load(
 		COMPONENT CHECK "command = check \"${EVIL}\" ${EVIL} x'${EVIL}'y ${EMPTY} "
 				"${NONE:-two words} $$HOME \\$\n");
-	char **argv = config->components[0].checks[0].argv;
+	char **argv = config->checks[0].argv;
 	cr_expect_str_eq(argv[0], "check");
 	cr_expect_str_eq(argv[1], evil);
 	cr_expect_str_eq(argv[2], evil);
@@ -761,7 +805,7 @@ Test(config, a_shell_gets_the_text_as_it_is_and_values_in_its_environment)
 	setenv("CONTAINER_ID", "container_1_2", 1);
 	struct config *config = load(COMPONENT CHECK
 		"env.BERTH_IP = mine\ncommand = check \"$EVIL\" ${EVIL} $$ | cat\nshell = yes\n");
-	const struct config_check *check = &config->components[0].checks[0];
+	const struct config_check *check = &config->checks[0];
 	cr_expect_str_eq(check->command, "check \"$EVIL\" ${EVIL} $$ | cat");
 	cr_expect_str_eq(check->argv[0], "/bin/sh");
 	cr_expect_str_eq(check->argv[1], "-c");

@@ -52,7 +52,7 @@ static const char rich[] =
 	"send =  \\x20a\\r\\n\\x00\\\\ \\x20\n"
 	"[check h]\ncomponent = b\ntype = http\n"
 	"target = http://h/?a=b\nexpect_status = 200-204, 301\n"
-	"[check l]\ncomponent = b\ntype = ttl\nwriter = user:root\n"
+	"[check l]\ncomponent = b, a\ntype = ttl\nwriter = user:root\n"
 	"[output file]\nfrom = /a/**\nformat = nginx\npath = /tmp/x\nowner = root\nmode = 0600\n"
 	"check = /bin/test -s {}\nwhen_empty = write\n"
 	"[output made]\nfrom = /\nrender = /bin/cat\npath = /tmp/y\n"
@@ -70,16 +70,16 @@ Test(config_print, what_is_printed_loads_to_the_same)
 		const struct config_component *a = &config->components[i];
 		const struct config_component *b = &again->components[i];
 		cr_expect(config_component_equal(a, b));
-		cr_assert_eq(a->check_count, b->check_count);
-		for (size_t j = 0; j < a->check_count; j++) {
-			cr_expect(config_check_equal(&a->checks[j], &b->checks[j]), "%s",
-				a->checks[j].name);
-		}
+	}
+	cr_assert_eq(config->check_count, again->check_count);
+	for (size_t i = 0; i < again->check_count; i++) {
+		cr_expect(config_check_equal(&config->checks[i], &again->checks[i]), "%s",
+			again->checks[i].name);
 	}
 	cr_expect_str_eq(again->components[0].attributes[0].value, "${HOME} $HOME $$");
 	cr_expect_str_eq(again->registry.system_accounts, "");
 	cr_expect_eq(again->cache.max_size_bytes, 65537);
-	cr_expect_eq(memcmp(again->components[1].checks[0].send, " a\r\n\0\\  ", 8), 0);
+	cr_expect_eq(memcmp(again->checks[1].send, " a\r\n\0\\  ", 8), 0);
 	free(text);
 	free(text_again);
 	config_unref(config);
@@ -140,6 +140,21 @@ Test(config_print, every_change_of_a_component_is_seen)
 	config_unref(base);
 }
 
+Test(config_print, a_check_with_other_components_is_the_same_check)
+{
+	static const char two[] = "[component a]\npath = /a\n[component b]\npath = /b\n";
+	char text[300];
+	snprintf(text, sizeof(text), "%s" BASE_CHECK "component = a\n", two);
+	struct config *one = load(text);
+	snprintf(text, sizeof(text), "%s" BASE_CHECK "component = a, b\n", two);
+	struct config *both = load(text);
+	cr_expect(config_check_equal(&one->checks[0], &both->checks[0]));
+	cr_expect_eq(one->checks[0].component_count, 1);
+	cr_expect_eq(both->checks[0].component_count, 2);
+	config_unref(one);
+	config_unref(both);
+}
+
 Test(config_print, every_change_of_a_check_is_seen)
 {
 	static const char *const changes[] = {
@@ -160,9 +175,8 @@ Test(config_print, every_change_of_a_check_is_seen)
 		char text[300];
 		snprintf(text, sizeof(text), BASE_COMPONENT "%s", changes[i]);
 		struct config *other = load(text);
-		cr_expect_not(config_check_equal(&base->components[0].checks[0],
-				      &other->components[0].checks[0]),
-			"%s", changes[i]);
+		cr_expect_not(
+			config_check_equal(&base->checks[0], &other->checks[0]), "%s", changes[i]);
 		config_unref(other);
 	}
 	config_unref(base);
