@@ -209,7 +209,7 @@ int verb_top(struct cli *cli)
 	fputs(ENTER, stdout);
 	do {
 		draw(cli);
-	} while (wait_for_key());
+	} while (!stopped && wait_for_key());
 	fputs(LEAVE, stdout);
 	fflush(stdout);
 	tcsetattr(STDIN_FILENO, TCSANOW, &before);

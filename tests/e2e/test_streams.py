@@ -169,6 +169,7 @@ class SlowReaders(StreamTest):
         if not os.environ.get("BERTH_SANITIZER"):
             self.assertLess(self.metric("process_resident_memory_bytes") - before, 4 << 20)
         self.put(f"{TREE}/a", 1000)
+        follower.until(lambda _: follower.tree[f"{TREE}/a"]["number"] == 1000)
         event = stream.until(lambda event: event["type"] == "RESYNC")
         self.assertEqual(event["snapshot"][f"{TREE}/a"]["number"], 1000)
         self.put(f"{TREE}/a", 1001)

@@ -1,5 +1,6 @@
 """berth top on a real terminal: tmux shows what is on the screen."""
 
+import pathlib
 import shutil
 import subprocess
 import unittest
@@ -23,10 +24,16 @@ class Top(AgentTest):
         return result.stdout if result.returncode == 0 else ""
 
     def open(self, width=110, height=32):
-        command = f"stty -a >{self.folder}/before; {BUILD}/berth --socket {self.server.socket} top; echo ended with $?; stty -a >{self.folder}/after; sleep 1000"
+        top = f"echo $$ >{self.folder}/pid; exec {BUILD}/berth --socket {self.server.socket} top"
+        command = f"stty -a >{self.folder}/before; sh -c '{top}'; echo ended with $?; stty -a >{self.folder}/after; sleep 1000"
         self.tmux("new-session", "-d", "-x", width, "-y", height, command)
-        self.addCleanup(self.tmux, "kill-server")
+        self.addCleanup(self.close)
         self.shows("registered")
+
+    def close(self):
+        self.tmux("kill-server")
+        program = pathlib.Path("/proc", (self.folder / "pid").read_text().strip())
+        wait_until(lambda: not program.exists(), "berth top has ended with its terminal")
 
     def screen(self):
         return self.tmux("capture-pane", "-p")
