@@ -43,7 +43,8 @@ int web_request_judge(
 		*ret_why = "the Host field names another place";
 		return 421;
 	}
-	if (*target != '/' || !is_token(target + 1, site->token) || target[WEB_TOKEN_BYTES] != '/') {
+	if (*target != '/' || !is_token(target + 1, site->token) ||
+		target[WEB_TOKEN_BYTES] != '/') {
 		*ret_why = "nothing is here; `berth web` prints the whole address";
 		return 404;
 	}
