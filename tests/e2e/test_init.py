@@ -1,5 +1,5 @@
-"""The scripts of init/sysv and init/openrc, as installed, in a fresh root. sysv's starts, reloads, upgrades and stops an agent that
-is registered for as long as the service runs.
+"""The scripts of init/sysv and init/openrc, as installed, in a fresh root: they start, reload, upgrade and stop an agent that is
+registered for as long as the service runs.
 """
 
 import pathlib
@@ -109,18 +109,52 @@ class Sysv(Script):
         self.assertEqual(fields["Provides"], "berthd")
 
 
+# What OpenRC makes while it boots a machine: without the folders it takes every service for one that is being started.
+BOOTED = """
+set -e
+cp /usr/local/share/berth/init/openrc/berthd /etc/init.d/berthd
+chmod 755 /etc/init.d/localmount
+mkdir -p /run/lock /run/openrc
+cd /run/openrc
+mkdir daemons exclusive failed hotplugged inactive init.d options scheduled started starting stopping tmp wasinactive
+echo default >softlevel
+"""
+# supervise-daemon opens a PAM session for its child, and respawns without end one that PAM refuses.
+PAM = "".join(f"{kind} required pam_permit.so\n" for kind in ("auth", "account", "password", "session"))
+
+
 @unittest.skipUnless(shutil.which("openrc-run"), "OpenRC is not installed")
 class OpenRC(Script):
-    def test_openrc_reads_the_script_and_runs_its_commands(self):
-        """As far as that goes where OpenRC has not booted the machine."""
+    SCRIPT = "/etc/init.d/berthd"
+
+    def start_box(self):
+        super().start_box(**{"conf.d/berthd": "BERTH_USER=root:root\n", "rc.conf": "", "pam.d/other": PAM,
+                             "init.d/localmount": "#!/sbin/openrc-run\nstart() { :; }\n"})
+        self.run_in(BOOTED)
+
+    def test_its_life(self):
         self.start_box()
-        self.run_in("mkdir -p /etc/init.d && cp /usr/local/share/berth/init/openrc/berthd /etc/init.d/berthd")
+        self.run_life(self.SCRIPT)
+
+    def test_its_supervisor_starts_it_again(self):
+        self.start_box()
+        self.run_in(f"{self.SCRIPT} start")
+        self.wait_live()
+        before = self.run_in("berth status --json")
+        pid = re.search(r'"pid": (\d+)', before).group(1)
+        self.run_in(f"kill -KILL {pid}")
+        wait_until(lambda: self.box.run("berth live")[0] == 0 and f'"pid": {pid}' not in self.run_in("berth status --json"), "another agent answers")
+        self.run_in(f"{self.SCRIPT} stop")
+
+    def test_openrc_knows_its_commands_and_a_bad_configuration_is_not_started(self):
+        self.start_box()
         said = self.run_in("/etc/init.d/berthd describe 2>&1")
         for command in ("checkconfig", "reload", "upgrade"):
             self.assertIn(f"{command}: ", said)
         self.assertIn("good", self.run_in("/etc/init.d/berthd checkconfig"))
         self.run_in("echo nonsense >>/etc/berth/berth.ini")
         self.assertNotEqual(self.box.run("/etc/init.d/berthd checkconfig")[0], 0)
+        self.assertNotEqual(self.box.run("/etc/init.d/berthd start")[0], 0)
 
 
 del Script
