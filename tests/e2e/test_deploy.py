@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import shutil
 import socket
 import subprocess
 import unittest
@@ -114,6 +115,23 @@ class Compose(unittest.TestCase):
         self.assertEqual(mounts["berth"]["run"], mounts["server"]["run"])
         self.assertEqual(pathlib.Path(services["server"]["environment"]["BERTH_SOCKET"]).parent, pathlib.Path(mounts["server"]["run"]))
         self.assertLessEqual({volume for service in mounts.values() for volume in service}, set(self.file["volumes"]))
+
+    @unittest.skipUnless(shutil.which("docker-compose"), "docker-compose is not installed")
+    def test_compose_reads_it_as_it_is_meant(self):
+        """compose checks the file by its schema, without an engine."""
+        registry = "zookeeper://10.0.0.1:2181/registry"
+        result = subprocess.run(["docker-compose", "--file", DEPLOY / "compose.yaml", "config"], capture_output=True, text=True, timeout=PATIENCE,
+                                env={**os.environ, "BERTH_REGISTRY": registry}, check=False)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertNotIn("WARNING", result.stderr)
+        services = yaml.safe_load(result.stdout)["services"]
+        self.assertEqual(services["berth"]["environment"]["BERTH_REGISTRY"], registry)
+        self.assertEqual(services["berth"]["environment"]["BERTH_USER"], "devteam")
+        self.assertEqual((services["berth"]["network_mode"], services["berth"]["pid"]), ("service:server", "service:server"))
+        # It would have found a mistake.
+        broken = subprocess.run(["docker-compose", "--file", "-", "config"], input="services: {berth: {image: berth, read-only: true}}", capture_output=True,
+                                text=True, timeout=PATIENCE, check=False)
+        self.assertIn("read-only", broken.stderr)
 
     def test_every_variable_is_one_of_the_sample_configuration(self):
         sample = set(re.findall(r"\$\{([A-Z_]+)", (DEPLOY.parent / "conf" / "berth.ini").read_text()))

@@ -14,6 +14,25 @@ DOCUMENTS = [SOURCE / "README.md", SOURCE / "CONTRIBUTING.md", *sorted((SOURCE /
 # Its blocks are run as a whole by test_first_hour.py, as programs of PROTOCOL.md by test_lookups_documented.py.
 TRANSCRIPTS = {"FIRST-HOUR.md"}
 
+# Every other block, by document and language: the test that runs it, or why nothing can.
+FATES = {
+    ("README.md", "ini"): "test_every_configuration_is_good",
+    ("README.md", "dockerfile"): "test_the_entry_point_is_one",
+    ("README.md", "console"): "test_the_agent_takes_every_command_of_berth",
+    ("docs/ARCHITECTURE.md", ""): "a diagram and a table of folders, not code",
+    ("docs/FIRST-HOUR.md", "console"): "tests/e2e/test_first_hour.py",
+    ("docs/FOLLOW.md", "haproxy"): "tests/e2e/test_output_recipes.py",
+    ("docs/FOLLOW.md", "ini"): "test_every_configuration_is_good",
+    ("docs/FOLLOW.md", "yaml"): "tests/more/test_prometheus.py",
+    ("docs/FOLLOW.md", "sh"): "tests/e2e/test_output_recipes.py",
+    ("docs/PROTOCOL.md", "json"): "test_every_json_is_json",
+    ("docs/PROTOCOL.md", "sh"): "tests/e2e/test_lookups_documented.py",
+    ("docs/PROTOCOL.md", "python"): "tests/e2e/test_lookups_documented.py",
+    ("docs/PROTOCOL.md", "javascript"): "tests/e2e/test_lookups_documented.py",
+    ("docs/PROTOCOL.md", "go"): "tests/more/test_go.py",
+    ("docs/TROUBLESHOOTING.md", "console"): "test_the_agent_takes_every_command_of_berth",
+}
+
 
 def blocks(language):
     for document in DOCUMENTS:
@@ -24,6 +43,31 @@ def blocks(language):
 
 
 class Blocks(AgentTest):
+    def test_every_block_has_a_test(self):
+        found = {(str(file.relative_to(SOURCE)), language) for file in DOCUMENTS
+                 for language, _ in re.findall(r"(?ms)^```(\w*)\n(.*?)^```$", file.read_text())}
+        self.assertEqual(found, set(FATES))
+        for fate in FATES.values():
+            if fate.startswith("test_"):
+                self.assertTrue(hasattr(self, fate), fate)
+            elif fate.startswith("tests/"):
+                self.assertTrue((SOURCE / fate).exists(), fate)
+
+    def test_the_entry_point_is_one(self):
+        """Docker's list form; berthd takes the words behind its own as the program to run."""
+        texts = [text for _, text in blocks("dockerfile")]
+        self.assertEqual(len(texts), 1)
+        words = json.loads(re.fullmatch(r"ENTRYPOINT (\[.*\])\n", texts[0]).group(1))
+        self.assertEqual(words[:2], ["berthd", "--"])
+        program = self.folder / "catalina.sh"
+        program.write_text("#!/bin/sh\necho \"started with $*\"\n")
+        program.chmod(0o755)
+        agent = self.web_agent()
+        result = subprocess.run([BUILD / "berthd", "-c", agent.config, *words[1:2], program, *words[3:]], capture_output=True, text=True, timeout=PATIENCE,
+                                check=False)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("started with " + " ".join(words[3:]), result.stdout)
+
     def test_every_configuration_is_good(self):
         count = 0
         for number, (name, text) in enumerate(blocks("ini")):
