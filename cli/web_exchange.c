@@ -87,8 +87,8 @@ static const char *phrase_of(int status)
 static void answer(struct web_exchange *exchange, int status, const char *why, int64_t now_ms)
 {
 	int len = snprintf(exchange->piece, sizeof(exchange->piece),
-		"HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %zu\r\n"
-		"%sConnection: close\r\n\r\n%s\n",
+		"HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\n"
+		"Content-Length: %zu\r\n%sConnection: close\r\n\r\n%s\n",
 		status, phrase_of(status), strlen(why) + 1,
 		status == 405 ? "Allow: GET, HEAD\r\n" : "", why);
 	exchange->piece_len = (size_t)len < sizeof(exchange->piece) ? (size_t)len : 0;

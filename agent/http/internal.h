@@ -57,7 +57,7 @@ enum connection_state { IDLE, READING, HANDLING, WAITING, WRITING, STREAMING, LI
 /* The use of the body of the request. */
 enum connection_body { BODY_NONE, BODY_KEPT, BODY_THROWN_AWAY };
 
-/* What a connection does when its answer is written. LINGER: the client may still be sending. */
+/* The sequel of a written answer. LINGER: the client may still be sending. */
 enum connection_sequel { THEN_CLOSE, THEN_LINGER, THEN_NEXT_REQUEST };
 
 struct connection {

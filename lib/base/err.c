@@ -90,7 +90,7 @@ int err_set_errno(struct err *err, int code, int errno_value, const char *format
 {
 	va_list arguments;
 	va_start(arguments, format);
-	/* Of glibc and musl it is as safe among threads as strerror_r(), which they declare apart. */
+	/* As safe among threads as strerror_r(), which glibc and musl declare differently. */
 	int ret = set(err, code, strerror(errno_value), format, arguments);
 	va_end(arguments);
 	return ret;
