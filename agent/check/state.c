@@ -103,7 +103,6 @@ enum check_state check_state_step(struct check_state_machine *machine, bool good
 	if (good) {
 		machine->grace = false;
 	} else if (in_grace(machine, now_ms)) {
-		machine->good = 0;
 		return machine->state;
 	}
 	count(machine, good);

@@ -224,6 +224,75 @@ Test(check_state, goes_on_after_a_restart_on_another_clock)
 	expect(false, 5000900, CHECK_STATE_DOWN);
 }
 
+/* As a successor does: on its own clock, with the rules of its own configuration. */
+static void restart(struct check_state_rules rules, int64_t saved_ms, int64_t restored_ms)
+{
+	json_t *saved = check_state_save(&machine, saved_ms);
+	check_state_finish(&machine);
+	check_state_init(&machine, &rules, restored_ms);
+	cr_assert(check_state_restore(&machine, saved, restored_ms));
+	json_decref(saved);
+}
+
+static void restore_text(const char *text, int64_t now_ms)
+{
+	json_t *saved = json_loads(text, 0, NULL);
+	cr_assert(check_state_restore(&machine, saved, now_ms), "%s", text);
+	json_decref(saved);
+}
+
+Test(check_state, the_rest_of_the_grace_comes_after_a_restart)
+{
+	struct check_state_rules rules = { .rise = 1, .fall = 1, .start_grace_ms = 1000 };
+	check_state_init(&machine, &rules, 100);
+	expect(false, 600, CHECK_STATE_PENDING);
+	restart(rules, 600, 5000000);
+	expect(false, 5000499, CHECK_STATE_PENDING);
+	expect(false, 5000500, CHECK_STATE_DOWN);
+}
+
+Test(check_state, a_restart_begins_no_new_grace)
+{
+	struct check_state_rules with_grace = { .rise = 1, .fall = 1, .start_grace_ms = 1000 };
+	start((struct check_state_rules){ .rise = 1, .fall = 1 });
+	restart(with_grace, 0, 5000000);
+	expect(false, 5000001, CHECK_STATE_DOWN);
+}
+
+Test(check_state, the_shortest_grace_is_a_grace)
+{
+	start((struct check_state_rules){ .rise = 1, .fall = 1, .start_grace_ms = 1 });
+	expect(false, 0, CHECK_STATE_PENDING);
+	expect(false, 1, CHECK_STATE_DOWN);
+}
+
+Test(check_state, a_failure_of_an_hour_ago_is_an_hour_old_after_a_restart)
+{
+	start((struct check_state_rules){ .rise = 1, .fall = 2, .window_ms = 1800000 });
+	restore_text("{\"state\": \"up\", \"grace\": false, \"age_ms\": 3600000, \"good\": 0, "
+		     "\"bad\": 1, \"failure_ages_ms\": [3600000]}",
+		5000000);
+	expect(false, 5000001, CHECK_STATE_UP);
+}
+
+Test(check_state, a_failure_of_the_future_counts_as_one_of_now)
+{
+	start((struct check_state_rules){ .rise = 1, .fall = 2, .window_ms = 1000 });
+	restore_text("{\"state\": \"up\", \"grace\": false, \"age_ms\": 0, \"good\": 0, "
+		     "\"bad\": 1, \"failure_ages_ms\": [-86400000]}",
+		5000);
+	expect(false, 6000, CHECK_STATE_DOWN);
+}
+
+Test(check_state, the_count_of_results_ends_and_does_not_turn_over)
+{
+	start((struct check_state_rules){ .rise = 1, .fall = 1 });
+	restore_text("{\"state\": \"down\", \"grace\": false, \"age_ms\": 0, "
+		     "\"good\": 2147483647, \"bad\": 0, \"failure_ages_ms\": []}",
+		0);
+	expect(true, 1, CHECK_STATE_UP);
+}
+
 Test(check_state, keeps_its_state_when_the_saved_one_is_malformed)
 {
 	start((struct check_state_rules){ .rise = 1, .fall = 1 });
@@ -232,7 +301,13 @@ Test(check_state, keeps_its_state_when_the_saved_one_is_malformed)
 		"{\"state\": \"sideways\", \"grace\": false, "
 		"\"age_ms\": 0, \"good\": 0, \"bad\": 0, \"failure_ages_ms\": []}",
 		"{\"state\": \"down\", \"grace\": false, \"age_ms\": 0, \"good\": -1, \"bad\": 0, "
-		"\"failure_ages_ms\": []}" };
+		"\"failure_ages_ms\": []}",
+		"{\"state\": \"down\", \"grace\": false, \"age_ms\": 0, \"good\": 0, \"bad\": -1, "
+		"\"failure_ages_ms\": []}",
+		"{\"state\": \"down\", \"grace\": false, \"age_ms\": -1, \"good\": 0, \"bad\": 0, "
+		"\"failure_ages_ms\": []}",
+		"{\"state\": \"down\", \"grace\": false, \"age_ms\": 0, \"good\": 0, \"bad\": 0, "
+		"\"failure_ages_ms\": {}}" };
 	for (size_t i = 0; i < sizeof(malformed) / sizeof(malformed[0]); i++) {
 		json_t *saved = json_loads(malformed[i], 0, NULL);
 		cr_assert_not_null(saved);
