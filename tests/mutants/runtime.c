@@ -1,0 +1,309 @@
+/*
+ * Runs the tests of a program on many mutants, in place of Criterion's runner: that executes the
+ * program anew for each test, this one forks. It reads a plan on standard input. A line has the
+ * number of a mutant, the seconds that one test may take, and the names of tests; the answer is the
+ * number and the first test that fails, or "-". A line without tests runs all tests that need no
+ * ZooKeeper; the answer is a line for each of them, with its seconds and "passed" or "failed".
+ */
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/mutants/switch.h"
+
+#define FAILED_STATUS 99
+#define LOOP_SECONDS 3 /* of processor time */
+#define FILE_BYTES (64 << 20)
+#define LINE_BYTES (1 << 20)
+#define MOST_FUNCTIONS 1024
+
+/* The linker's names for the sections that Criterion's macros fill. */
+extern struct criterion_test *__start_cr_tst[], *__stop_cr_tst[];
+extern struct criterion_suite *__start_cr_sts[] __attribute__((weak));
+extern struct criterion_suite *__stop_cr_sts[] __attribute__((weak));
+
+static int chosen;
+static const struct criterion_test *running;
+static void *parameter;
+static bool failed;
+static FILE *report;
+
+/* ---- what the mutated source calls ---- */
+
+int berth_mutant(int function)
+{
+	static bool seen[MOST_FUNCTIONS];
+	const char *file = getenv("BERTH_MUTANT_REACH");
+	char line[256];
+	if (!file || function >= MOST_FUNCTIONS || seen[function]) {
+		return chosen;
+	}
+	seen[function] = true;
+	int len = snprintf(line, sizeof(line), "%d %s/%s\n", function,
+		running ? running->category : "", running ? running->name : "");
+	int fd = open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+	(void)!write(fd, line, (size_t)len);
+	close(fd);
+	return chosen;
+}
+
+/* ---- what tests call of Criterion ---- */
+
+static const struct criterion_test_extra_data *suite_data(void)
+{
+	for (struct criterion_suite **suite = __start_cr_sts; suite < __stop_cr_sts; suite++) {
+		if (*suite && strcmp((*suite)->name, running->category) == 0) {
+			return (*suite)->data;
+		}
+	}
+	return NULL;
+}
+
+void criterion_internal_test_setup(void)
+{
+	const struct criterion_test_extra_data *suite = suite_data();
+	if (suite && suite->init) {
+		suite->init();
+	}
+	if (running->data->init) {
+		running->data->init();
+	}
+}
+
+void criterion_internal_test_main(void (*function)(void))
+{
+	if (running->data->kind_ == CR_TEST_PARAMETERIZED) {
+		((void (*)(void *))function)(parameter);
+	} else {
+		function();
+	}
+}
+
+void criterion_internal_test_teardown(void)
+{
+	const struct criterion_test_extra_data *suite = suite_data();
+	if (running->data->fini) {
+		running->data->fini();
+	}
+	if (suite && suite->fini) {
+		suite->fini();
+	}
+}
+
+void criterion_abort_test(void)
+{
+	_exit(FAILED_STATUS);
+}
+
+void criterion_continue_test(void)
+{
+	failed = true;
+}
+
+void criterion_skip_test(const char *format, ...)
+{
+	(void)format;
+	_exit(0);
+}
+
+void criterion_send_assert(struct criterion_assert_stats *stats)
+{
+	(void)stats;
+}
+
+void cri_asserts_passed_incr(void)
+{
+}
+
+void cri_assert_node_send(const char *file, size_t line, void *tree)
+{
+	(void)file;
+	(void)line;
+	(void)tree;
+}
+
+/* ---- one test ---- */
+
+static double now_seconds(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static void limit(int resource, rlim_t most)
+{
+	struct rlimit limit = { .rlim_cur = most, .rlim_max = most + 1 };
+	setrlimit(resource, &limit);
+}
+
+static void run_here(const struct criterion_test *test)
+{
+	running = test;
+	setpgid(0, 0);
+	limit(RLIMIT_CPU, LOOP_SECONDS);
+	limit(RLIMIT_FSIZE, FILE_BYTES);
+	limit(RLIMIT_CORE, 0);
+	if (test->data->kind_ == CR_TEST_PARAMETERIZED) {
+		struct criterion_test_params params = test->data->param_();
+		for (size_t i = 0; i < params.length; i++) {
+			parameter = (char *)params.params + i * params.size;
+			test->test();
+		}
+	} else {
+		test->test();
+	}
+	exit(failed ? FAILED_STATUS : 0);
+}
+
+/* Ends the processes that a test has left: the kernel gave them to this one. */
+static void end_children(void)
+{
+	char path[64], children[4096];
+	snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+	for (int round = 0; round < 10; round++) {
+		int fd = open(path, O_RDONLY | O_CLOEXEC);
+		ssize_t len = fd >= 0 ? read(fd, children, sizeof(children) - 1) : 0;
+		close(fd);
+		if (len <= 0) {
+			return;
+		}
+		children[len] = '\0';
+		for (char *rest = children, *word; (word = strtok_r(rest, " ", &rest));) {
+			pid_t pid = (pid_t)atoi(word);
+			kill(pid, SIGKILL);
+			waitpid(pid, NULL, 0);
+		}
+	}
+}
+
+static bool passes(const struct criterion_test *test, double seconds)
+{
+	const struct criterion_test_extra_data *data = test->data;
+	int status = 0;
+	pid_t child = fork();
+	if (child == 0) {
+		run_here(test);
+	}
+	int fd = (int)syscall(SYS_pidfd_open, child, 0);
+	struct pollfd until_end = { .fd = fd, .events = POLLIN };
+	bool in_time = poll(&until_end, 1, (int)(seconds * 1000)) == 1;
+	close(fd);
+	kill(-child, SIGKILL);
+	kill(child, SIGKILL);
+	waitpid(child, &status, 0);
+	end_children();
+	if (!in_time) {
+		return false;
+	}
+	return WIFSIGNALED(status) ? WTERMSIG(status) == data->signal && data->signal != 0
+				   : WEXITSTATUS(status) == data->exit_code && data->signal == 0;
+}
+
+/* ---- the plan ---- */
+
+static bool needs_zookeeper(const struct criterion_test *test)
+{
+	return strstr(test->category, "zookeeper") != NULL;
+}
+
+static void run_all(double seconds)
+{
+	for (struct criterion_test **test = __start_cr_tst; test < __stop_cr_tst; test++) {
+		const struct criterion_test_extra_data *data = (*test)->data;
+		if (data->disabled || needs_zookeeper(*test)) {
+			continue;
+		}
+		double began = now_seconds();
+		bool passed = passes(*test, seconds);
+		fprintf(report, "%s/%s %.3f %s\n", (*test)->category, (*test)->name,
+			now_seconds() - began, passed ? "passed" : "failed");
+		fflush(report);
+	}
+}
+
+static const struct criterion_test *find(const char *name)
+{
+	size_t len = strcspn(name, "/");
+	for (struct criterion_test **test = __start_cr_tst; test < __stop_cr_tst; test++) {
+		if (strncmp((*test)->category, name, len) == 0 && (*test)->category[len] == '\0' &&
+			strcmp((*test)->name, name + len + 1) == 0) {
+			return *test;
+		}
+	}
+	abort();
+}
+
+static void run_mutant(char *tests, double seconds)
+{
+	const char *killer = "-";
+	for (char *rest = tests, *name; (name = strtok_r(rest, " \n", &rest));) {
+		if (!passes(find(name), seconds)) {
+			killer = name;
+			break;
+		}
+	}
+	fprintf(report, "%d %s\n", chosen, killer);
+	fflush(report);
+}
+
+int criterion_run_all_tests(struct criterion_test_set *set)
+{
+	static char line[LINE_BYTES];
+	(void)set;
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	while (fgets(line, sizeof(line), stdin)) {
+		double seconds;
+		int at = 0;
+		sscanf(line, "%d %lf %n", &chosen, &seconds, &at);
+		if (line[at] == '\0') {
+			run_all(seconds);
+		} else {
+			run_mutant(line + at, seconds);
+		}
+	}
+	return 1;
+}
+
+struct criterion_test_set *criterion_initialize(void)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	report = fdopen(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3), "w");
+	dup2(null, STDOUT_FILENO);
+	dup2(null, STDERR_FILENO);
+	close(null);
+	return NULL;
+}
+
+int criterion_handle_args(int argc, char **argv, bool unknown)
+{
+	(void)argc;
+	(void)argv;
+	(void)unknown;
+	return 1;
+}
+
+void criterion_finalize(struct criterion_test_set *set)
+{
+	(void)set;
+	fclose(report);
+}
+
+__attribute__((weak)) int main(void)
+{
+	struct criterion_test_set *set = criterion_initialize();
+	criterion_run_all_tests(set);
+	criterion_finalize(set);
+	return 0;
+}
