@@ -8,6 +8,7 @@
 #include "agent/agent_main_process.h"
 #include "agent/agent_metrics.h"
 #include "agent/agent_outputs.h"
+#include "agent/agent_registry.h"
 #include "agent/agent_reload.h"
 
 /* ---- status ---------------------------------------------------------------------------------- */
@@ -49,13 +50,14 @@ static json_t *agent_status(const struct agent *agent)
 {
 	static const char *const phases[] = { "running", "deregistering", "lingering",
 		"stopping the main process", "done" };
-	return json_pack("{s:s, s:i, s:f, s:f, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:O?}", "version",
-		BERTH_VERSION, "pid", (int)getpid(), "started", agent->started, "uptime",
+	return json_pack("{s:s, s:i, s:f, s:f, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:O?}",
+		"version", BERTH_VERSION, "pid", (int)getpid(), "started", agent->started, "uptime",
 		ev_now(agent->loop) - agent->started, "phase", phases[agent->phase], "config",
 		agent->config_path, "registry", registry_status(agent), "components",
-		components_status(agent), "outputs", agent_outputs_json(agent), "drain",
-		agent_drain_json(agent), "main_process", main_process_status(agent),
-		"reload_problems", agent->reload_problems);
+		components_status(agent), "outputs", agent_outputs_json(agent), "imports",
+		agent_registry_imports_json(agent), "drain", agent_drain_json(agent),
+		"main_process", main_process_status(agent), "reload_problems",
+		agent->reload_problems);
 }
 
 /* ---- what the API asks for ------------------------------------------------------------------- */

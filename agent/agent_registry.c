@@ -355,6 +355,19 @@ static int set_imports(struct agent *agent, struct err *err)
 	return code;
 }
 
+json_t *agent_registry_imports_json(const struct agent *agent)
+{
+	json_t *imports = json_array();
+	for (size_t i = 0; i < agent->config->import_count; i++) {
+		const struct config_import *import = &agent->config->imports[i];
+		json_array_append_new(imports,
+			json_pack("{s:s, s:s, s:s, s:s}", "name", import->name, "type",
+				dialect_name(dialect_of(import->type)), "from", import->from, "as",
+				import->as));
+	}
+	return imports;
+}
+
 void agent_registry_apply_options(struct agent *agent)
 {
 	struct err err = ERR_INIT;

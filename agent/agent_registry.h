@@ -18,6 +18,8 @@ int agent_registry_open(struct agent *agent, const json_t *left, struct err *err
 	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
 /* Mounts the imports of the configuration, in place of those before. */
 void agent_registry_apply_options(struct agent *agent);
+/* For GET /v1/agent: [{name, type, from, as}]; new reference. */
+json_t *agent_registry_imports_json(const struct agent *agent);
 /* Uses what the auth_file holds now, and tries refused credentials again. */
 void agent_registry_reauthenticate(struct agent *agent);
 /*

@@ -138,6 +138,25 @@ static void print_outputs(const struct cli *cli, const json_t *outputs)
 	output_table_take(&cli->output, table);
 }
 
+static void print_imports(const struct cli *cli, const json_t *imports)
+{
+	static const char *const headings[] = { "IMPORT", "TYPE", "AS", "FROM" };
+	size_t index;
+	json_t *item;
+	if (json_array_size(imports) == 0) {
+		return;
+	}
+	struct table *table = table_create(headings, 4, 0);
+	json_array_foreach (imports, index, item) {
+		table_cell(table, TABLE_PLAIN, output_text(item, "name"));
+		table_cell(table, TABLE_PLAIN, output_text(item, "type"));
+		table_cell(table, TABLE_PLAIN, output_text(item, "as"));
+		table_cell(table, TABLE_PLAIN, output_text(item, "from"));
+	}
+	putchar('\n');
+	output_table_take(&cli->output, table);
+}
+
 void cli_print_status(const struct cli *cli, const json_t *agent)
 {
 	static const char *const headings[] = { "COMPONENT", "STATE", "SINCE" };
@@ -153,6 +172,7 @@ void cli_print_status(const struct cli *cli, const json_t *agent)
 		output_table_take(&cli->output, table);
 	}
 	print_outputs(cli, json_object_get(agent, "outputs"));
+	print_imports(cli, json_object_get(agent, "imports"));
 	json_t *problems = json_object_get(agent, "reload_problems");
 	if (json_array_size(problems)) {
 		puts("\nThe configuration on disk is not the one in use:");
