@@ -83,6 +83,11 @@ class RandomLife(LifeTest):
         """The absence lasts until the witness has seen it."""
         wait_until(lambda: self.eyes.seen[-1] is None, "the witness sees no record")
 
+    def wait_present(self):
+        """A busy witness sees the record later than its agent, and would miss it between two absences."""
+        wait_until(lambda: self.eyes.seen[-1] is not None, "the record is there again")
+        self.agent.wait_state("registered")
+
     def stop_and_start(self):
         self.agent.wait_state("registered")
         self.absences += 1
@@ -90,7 +95,7 @@ class RandomLife(LifeTest):
         self.assert_gone(self.agent)
         self.wait_absent()
         self.agent.start()
-        self.agent.wait_state("registered")
+        self.wait_present()
 
     def fail_and_recover(self):
         self.agent.wait_state("registered")
@@ -99,8 +104,7 @@ class RandomLife(LifeTest):
         self.wait_absent()
         self.flag.touch()
         # The agent may not know yet that the record is gone, and still call itself registered.
-        wait_until(lambda: self.eyes.seen[-1] is not None, "the record is there again")
-        self.agent.wait_state("registered")
+        self.wait_present()
 
     EVENTS = (
         [kill_the_agent, quit_the_agent, kill_both, freeze_the_agent, kill_the_worker, freeze_the_worker, abort_the_worker, reload, upgrade] * 2
