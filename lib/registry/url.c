@@ -204,8 +204,12 @@ char *registry_url_display(const char *text)
 {
 	struct registry_url url;
 	struct err err = ERR_INIT;
-	if (registry_url_parse(&url, text, &err) || url.kind == REGISTRY_URL_DIR) {
+	if (registry_url_parse(&url, text, &err)) {
 		return masked(text);
+	}
+	if (url.kind == REGISTRY_URL_DIR) {
+		/* A path may hold an @; only one that looks like an authority may hold a secret. */
+		return strncmp(url.path, "//", 2) == 0 ? masked(text) : strdup(text);
 	}
 	struct buffer out;
 	buffer_init(&out, MAX_DISPLAY_BYTES);

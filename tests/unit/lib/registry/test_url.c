@@ -111,6 +111,8 @@ Test(registry_url, is_shown_in_full_and_without_secrets)
 	check_display("zookeeper://h1,[::1]:99", "zookeeper://h1:2181,[::1]:99/registry");
 	check_display("zookeeper+tls://h:2/x", "zookeeper+tls://h:2/x");
 	check_display("dir:/a/b", "dir:/a/b");
+	check_display("dir:/srv/joe@home", "dir:/srv/joe@home");
+	check_display("dir://joe:secret@home/x", "dir://***@home/x");
 	check_display("zookeeper://user:secret@h:1/x", "zookeeper://***@h:1/x");
 	check_display("user:se@cret@h", "***@h");
 }
