@@ -41,7 +41,7 @@ class Privileges(AgentTest):
             if not folder.stat().st_mode & 1:
                 folder.chmod(0o711)
 
-    def start(self, agent_options, check=None, command=(), registry=None, name="agent"):
+    def start(self, agent_options, check=None, command=(), registry=None, name="agent", owner=NOBODY):
         agent = self.web_agent(name, check=SHOW, command=command, registry=registry, extra={"check alive": check or {}})
         agent.socket = agent.folder / "run" / "berth.sock"
         agent.sections["agent"] = {"socket": agent.socket, **agent_options}
@@ -49,7 +49,7 @@ class Privileges(AgentTest):
         agent.folder.chmod(0o711)
         state = agent.folder / "state"
         state.mkdir()
-        os.chown(state, NOBODY.pw_uid, NOBODY.pw_gid)
+        os.chown(state, owner.pw_uid, owner.pw_gid)
         agent.start()
         agent.wait_state("registered")
         return agent
@@ -86,6 +86,16 @@ class Privileges(AgentTest):
     def test_a_group_of_its_own(self):
         agent = self.start({"user": "nobody", "group": GROUP.gr_name}, registry=self.registry_of_nobody())
         self.assertEqual(status_of(agent.process.pid)["Gid"].split(), [str(GROUP.gr_gid)] * 4)
+
+    def test_a_group_alone(self):
+        """The agent stays root in name: without a capability it is an owner of files like another."""
+        agent = self.start({"group": GROUP.gr_name}, owner=pwd.getpwuid(0))
+        own = status_of(agent.process.pid)
+        self.assertEqual(own["Uid"].split(), ["0"] * 4)
+        self.assertEqual(own["Gid"].split(), [str(GROUP.gr_gid)] * 4)
+        self.assertEqual(own["Groups"].split(), [str(GROUP.gr_gid)])
+        self.assertEqual(capabilities(own, "Prm", "Eff", "Bnd"), [0] * 3)
+        self.assertEqual(own["NoNewPrivs"], "1")
 
     def test_a_check_with_a_user_keeps_what_it_takes_also_after_an_upgrade(self):
         agent = self.start({"user": "nobody"}, check={"user": OTHER.pw_name}, registry=self.registry_of_nobody())

@@ -21,6 +21,8 @@
 
 #ifdef BERTH_SANDBOX
 
+#include <seccomp.h>
+
 static int listener;
 
 static int open_a_file(void)
@@ -108,6 +110,46 @@ Test(cage, leaves_no_file_but_certificates_where_the_kernel_has_landlock)
 {
 	cr_assert_eq(outcome_with("/dev/null,", open_a_file), kernel_has_landlock() ? EACCES : 0);
 	cr_assert_eq(outcome_with("/etc/passwd,", open_a_file), 0);
+}
+
+/* A kernel, made by a filter, that answers these calls so: 0, or -1 with an errno. */
+static void answer_landlock_calls(int create, int restrict_self)
+{
+	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+	bool made = filter &&
+		!seccomp_rule_add(
+			filter, SCMP_ACT_ERRNO((unsigned)create), SYS_landlock_create_ruleset, 0) &&
+		!seccomp_rule_add(filter, SCMP_ACT_ERRNO(0), SYS_landlock_add_rule, 0) &&
+		!seccomp_rule_add(filter, SCMP_ACT_ERRNO((unsigned)restrict_self),
+			SYS_landlock_restrict_self, 0) &&
+		!seccomp_load(filter);
+	seccomp_release(filter);
+	if (!made) {
+		_exit(99);
+	}
+}
+
+/* 1 when the worker says that such a kernel has landlock, 0 when it says no. */
+static int says_landlock(int create, int restrict_self)
+{
+	pid_t pid = fork();
+	if (pid == 0) {
+		char words[256];
+		answer_landlock_calls(create, restrict_self);
+		zk_worker_cage("/etc/passwd,", words, sizeof(words));
+		_exit(strstr(words, ", landlock,") != NULL);
+	}
+	int status = -1;
+	waitpid(pid, &status, 0);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+Test(cage, says_landlock_only_when_the_kernel_took_the_rules)
+{
+	cr_expect_eq(says_landlock(0, 0), 1);
+	cr_expect_eq(says_landlock(0, EPERM), 0);
+	cr_expect_eq(says_landlock(ENOSYS, 0), 0);
+	cr_expect_eq(says_landlock(EOPNOTSUPP, 0), 0);
 }
 
 Test(cage, refuses_files_programs_processes_and_other_sockets)
