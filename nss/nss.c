@@ -21,6 +21,8 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
+/* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): names that glibc gives */
+
 /* glibc's <nss.h> has these types, but no prototypes of the functions that a module defines. */
 EXPORT enum nss_status _nss_berth_gethostbyname4_r(const char *name, struct gaih_addrtuple **pat,
 	char *buffer, size_t size, int *ret_errno, int *ret_h_errno, int32_t *ret_ttl);
@@ -36,6 +38,8 @@ EXPORT enum nss_status _nss_berth_gethostbyaddr2_r(const void *address, socklen_
 	int32_t *ret_ttl);
 EXPORT enum nss_status _nss_berth_gethostbyaddr_r(const void *address, socklen_t len, int family,
 	struct hostent *host, char *buffer, size_t size, int *ret_errno, int *ret_h_errno);
+
+/* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 
 /* ---- the caller's process is left as it was ---- */
 

@@ -111,7 +111,7 @@ static int fit_limits(struct http *http, bool tcp, struct err *err)
 {
 	int *local = &http->options.max_connections;
 	int remote = *local / REMOTE_SHARE > FEWEST_REMOTE ? *local / REMOTE_SHARE : FEWEST_REMOTE;
-	rlim_t connections = (rlim_t)(*local + (tcp ? remote : 0));
+	rlim_t connections = (rlim_t)*local + (rlim_t)(tcp ? remote : 0);
 	rlim_t limit = raise_limit(connections + RESERVED);
 	rlim_t reserve = reserve_of(limit);
 	if (limit < reserve + FEWEST_CONNECTIONS) {

@@ -57,7 +57,8 @@ int64_t client_backoff_ms(unsigned failures, double unit)
 	if (pause_ms > CLIENT_BACKOFF_MAX_MS) {
 		pause_ms = CLIENT_BACKOFF_MAX_MS;
 	}
-	return pause_ms / 2 + (int64_t)(unit * (double)(pause_ms - pause_ms / 2));
+	int64_t half_ms = pause_ms / 2;
+	return half_ms + (int64_t)(unit * (double)(pause_ms - half_ms));
 }
 
 static double random_unit(void)
