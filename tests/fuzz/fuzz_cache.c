@@ -209,9 +209,13 @@ static void be_quiet(struct script *script)
 		return;
 	}
 	script->failures = 0; /* and the reads that failed are tried again in time */
-	for (int i = 0; i < 4; i++) {
+	/* Each path's next read may have a time of its own. */
+	for (int i = 0; i < 4 * PATHS; i++) {
 		int64_t deadline_ms = registry_deadline_ms(script->stage.registry);
-		if (deadline_ms != INT64_MAX && deadline_ms > script->stage.now_ms) {
+		if (deadline_ms == INT64_MAX) {
+			break;
+		}
+		if (deadline_ms > script->stage.now_ms) {
 			script->stage.now_ms = deadline_ms;
 		}
 		cache_stage_turn(&script->stage);

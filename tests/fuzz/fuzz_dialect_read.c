@@ -23,7 +23,8 @@ static void check_names(enum dialect_type type, char *name)
 	struct dialect_entry entries[3];
 	char *names[] = { name, "json.info_0000000001", name };
 	size_t count = dialect_entries(entries, type, names, 3);
-	assert(count <= 2);
+	/* The registry lists no name twice; a scheme that numbers its members keeps all names. */
+	assert(count <= (dialect_ranks(type) ? 3 : 2));
 	for (size_t i = 0; i < count; i++) {
 		assert(path_element_valid(entries[i].label, strlen(entries[i].label)));
 		assert(i == 0 || strcmp(entries[i - 1].label, entries[i].label) < 0);
