@@ -626,6 +626,52 @@ Test(announce, waits_while_the_registry_is_away)
 	stage_end(&stage);
 }
 
+Test(announce, a_record_outlasts_an_outage)
+{
+	struct stage stage;
+	stage_begin(&stage, true, 0);
+	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
+	cr_assert(announce_state_is_in(state_of(&stage)));
+	cr_assert(not(announce_outlasts_outage(stage.announce)));
+	memory_set_state(stage.registry, REGISTRY_AWAY);
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_WAITING);
+	cr_assert(not(announce_state_is_in(state_of(&stage))));
+	cr_assert(announce_outlasts_outage(stage.announce));
+	cr_assert(announce_may_be_registered(stage.announce));
+	cr_assert(not(announce_settled(stage.announce)));
+	cr_assert(eq(int, strncmp(announce_why(stage.announce), "the registry is ", 16), 0));
+	make_wish(&stage, ANNOUNCE_DOWN, "c_1", "one");
+	cr_assert(not(announce_outlasts_outage(stage.announce)));
+	cr_assert(not(announce_settled(stage.announce)));
+	stage_end(&stage);
+}
+
+static void lose_session(bool ephemeral)
+{
+	struct stage stage;
+	stage_begin(&stage, ephemeral, 0);
+	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
+	memory_set_state(stage.registry, REGISTRY_LOST);
+	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_WAITING);
+	cr_assert(eq(int, announce_may_be_registered(stage.announce), !ephemeral));
+	cr_assert(eq(int, announce_outlasts_outage(stage.announce), !ephemeral));
+	make_wish(&stage, ANNOUNCE_DOWN, "c_1", "one");
+	cr_assert(eq(int, announce_settled(stage.announce), ephemeral));
+	stage_end(&stage);
+}
+
+Test(announce, an_ephemeral_record_ends_with_its_session)
+{
+	lose_session(true);
+}
+
+Test(announce, a_persistent_record_outlasts_its_session)
+{
+	lose_session(false);
+}
+
 Test(announce, a_record_beyond_the_limits_is_refused_and_the_old_wish_stays)
 {
 	struct stage stage;
