@@ -113,6 +113,9 @@ struct registry_task {
 	uint64_t tag;     /* the backend's */
 };
 
+/* Moves all that a task found, its error included, to another one; `from` holds nothing then. */
+void registry_task_move_results(struct registry_task *to, struct registry_task *from);
+
 /* How a backend speaks to the core; `core` is passed back. Called from within dispatch() only. */
 struct registry_core {
 	void *core;

@@ -48,27 +48,6 @@ static void complete(struct registry_mount_read *read)
 	registry_call_completed(&outer->task);
 }
 
-/* The outer task gets all that the inner one found. */
-static void pass_on(struct registry_mount_read *read)
-{
-	struct registry_task *from = &read->inner.task;
-	struct registry_task *to = &read->outer->task;
-	to->ret_err = from->ret_err;
-	to->ret_stat = from->ret_stat;
-	to->ret_data = from->ret_data;
-	to->ret_len = from->ret_len;
-	to->ret_childless = from->ret_childless;
-	to->ret_children = from->ret_children;
-	to->ret_children_count = from->ret_children_count;
-	to->ret_foreign = from->ret_foreign;
-	to->ret_foreign_count = from->ret_foreign_count;
-	from->ret_data = NULL;
-	from->ret_children = NULL;
-	from->ret_children_count = 0;
-	from->ret_foreign = NULL;
-	from->ret_foreign_count = 0;
-}
-
 static void submit(struct registry_mount_read *read, enum registry_operation operation,
 	const char *path, void (*completed)(struct registry_call *call))
 {
@@ -166,7 +145,7 @@ static void on_above(struct registry_call *inner)
 	struct registry_mount_read *read = inner->owner;
 	struct registry_task *task = &read->outer->task;
 	bool absent = is_absent(inner);
-	pass_on(read);
+	registry_task_move_results(&read->outer->task, &read->inner.task);
 	if (absent) {
 		err_clear(&task->ret_err);
 		make_empty_node(task);
@@ -223,9 +202,9 @@ static void on_group(struct registry_call *inner)
 		inner->task.ret_err.code == BERTH_NO_RECORD ||
 		inner->task.ret_err.code == BERTH_INVALID_RECORD;
 	if (!stands) {
-		pass_on(read);
+		registry_task_move_results(&read->outer->task, &read->inner.task);
 	} else if (!lists) {
-		pass_on(read);
+		registry_task_move_results(&read->outer->task, &read->inner.task);
 		err_clear(&task->ret_err);
 		make_empty_node(task);
 	} else if (learn_names(read)) {
@@ -247,7 +226,7 @@ static void complete_absent(struct registry_mount_read *read)
 
 static void complete_as_inner(struct registry_mount_read *read)
 {
-	pass_on(read);
+	registry_task_move_results(&read->outer->task, &read->inner.task);
 	complete(read);
 }
 
@@ -305,7 +284,7 @@ static void on_node(struct registry_call *inner)
 		complete_absent(read);
 		return;
 	}
-	pass_on(read);
+	registry_task_move_results(&read->outer->task, &read->inner.task);
 	task->ret_stat.children = 0;
 	task->ret_childless = true;
 	if (!task->ret_err.code) {

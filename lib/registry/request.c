@@ -81,6 +81,24 @@ static void free_names(char **names, size_t count)
 	free(names);
 }
 
+void registry_task_move_results(struct registry_task *to, struct registry_task *from)
+{
+	to->ret_err = from->ret_err;
+	to->ret_stat = from->ret_stat;
+	to->ret_data = from->ret_data;
+	to->ret_len = from->ret_len;
+	to->ret_childless = from->ret_childless;
+	to->ret_children = from->ret_children;
+	to->ret_children_count = from->ret_children_count;
+	to->ret_foreign = from->ret_foreign;
+	to->ret_foreign_count = from->ret_foreign_count;
+	from->ret_data = NULL;
+	from->ret_children = NULL;
+	from->ret_children_count = 0;
+	from->ret_foreign = NULL;
+	from->ret_foreign_count = 0;
+}
+
 void registry_call_clear(struct registry_call *call)
 {
 	struct registry_task *task = &call->task;

@@ -66,11 +66,11 @@ class Server:
 
 
 def deregister_ms(backend, folder):
-    """A command that says when it waits and is told its exit status then; the clock runs from the telling."""
+    """A command says when it waits, and reads its exit status then; the clock runs from the write of the status."""
     waits = folder / f"waits-{backend.name}"
-    told = folder / f"told-{backend.name}"
-    os.mkfifo(told)
-    pipe = os.open(told, os.O_RDWR)
+    status_pipe = folder / f"status-{backend.name}"
+    os.mkfifo(status_pipe)
+    pipe = os.open(status_pipe, os.O_RDWR)
 
     def tell(status):
         while not waits.exists():
@@ -85,8 +85,8 @@ def deregister_ms(backend, folder):
         **agent.component(None, damping="no"),
         "registry": {"update_interval": "0s"},
         "agent": {"log_level": "warn"},
-        "check told": {
-            "shell": "yes", "command": f": > {waits}; read status < {told}; exit $status",
+        "check scripted": {
+            "shell": "yes", "command": f": > {waits}; read status < {status_pipe}; exit $status",
             "interval": "10ms", "timeout": "1h", "fall": "1",
         },
     })

@@ -92,7 +92,7 @@ class Ttl(CheckTest):
     @unittest.skipUnless(os.geteuid() == 0, "only root can become somebody else")
     def test_nobody_else_may_run_a_check(self):
         os.chmod(self.folder, 0o755)
-        agent = self.told_agent(self.told(), extra={"agent": {"socket_mode": "0666"}}).start()
+        agent = self.scripted_agent(self.scripted(), extra={"agent": {"socket_mode": "0666"}}).start()
         said = as_somebody_else(
             "nobody", "nogroup", [], lambda: agent.request("POST", "/v1/agent/checks/alive/run").status
         )
@@ -154,9 +154,9 @@ class RunNow(CheckTest):
         return connection
 
     def test_it_answers_with_everything(self):
-        told = self.told()
-        agent = self.registered(self.told_agent(told).start())
-        told.says(3, "the disk is full")
+        scripted = self.scripted()
+        agent = self.registered(self.scripted_agent(scripted).start())
+        scripted.says(3, "the disk is full")
         result = self.run_check(agent)
         self.assertEqual(result["last"]["verdict"], "failing")
         self.assertEqual(result["last"]["detail"], "exit status 3")
@@ -166,9 +166,9 @@ class RunNow(CheckTest):
         self.assertEqual(result["consecutive"]["bad"], 1)
 
     def test_the_command_line_shows_it(self):
-        told = self.told()
-        agent = self.told_agent(told).start()
-        told.says(3, "the disk is full")
+        scripted = self.scripted()
+        agent = self.scripted_agent(scripted).start()
+        scripted.says(3, "the disk is full")
         result = berth("--socket", agent.socket, "run-check", "alive")
         self.assertIn("failing", result.stdout)
         self.assertIn("the disk is full", result.stdout)
@@ -289,16 +289,16 @@ class Order(CheckTest):
 
 class Reload(CheckTest):
     def test_an_unchanged_check_keeps_its_state(self):
-        told = self.told()
-        agent = self.registered(self.told_agent(told, {"fall": "3"}).start())
-        self.runs(agent, told, 2, 2)
+        scripted = self.scripted()
+        agent = self.registered(self.scripted_agent(scripted, {"fall": "3"}).start())
+        self.runs(agent, scripted, 2, 2)
         before = agent.check_named("alive")
         self.assertEqual(agent.request("POST", "/v1/agent/reload").status, 200)
         after = agent.check_named("alive")
         # A check that began anew would run within a second, not in an hour. Two clocks are read for each of them.
         self.assertAlmostEqual(after.pop("next_run"), before.pop("next_run"), delta=60)
         self.assertEqual(after, before)
-        self.assertEqual(self.runs(agent, told, 2), "down")
+        self.assertEqual(self.runs(agent, scripted, 2), "down")
 
     def test_what_is_configured_no_more_is_not_counted_any_more(self):
         agent = self.agent()

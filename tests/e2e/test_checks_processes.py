@@ -109,7 +109,7 @@ class Evil(CheckTest):
                 "command": self.command(name, script), "interval": A_WEEK,
                 "timeout": "300ms" if verdict == "timed-out" else "50s", "fall": "1000",
             }
-        # Each comes when it is told to: one that runs by the schedule would disturb the others' before and after.
+        # The test asks for each: one that runs by the schedule would disturb the others' before and after.
         sections["agent"] = {"max_parallel_checks": "1"}
         agent = self.web_agent(check=None, extra=sections).start()
         self.watched, self.agent_pid = agent, agent.process.pid

@@ -10,15 +10,15 @@ from checks import FOR_EVER, CheckTest, OnZooKeeper
 
 class OnDirectory(CheckTest):
     def test_after_an_outage_it_takes_as_many_failures_again(self):
-        told = self.told()
-        agent = self.told_agent(told, {"fall": "3"}, damping="no").start()
+        scripted = self.scripted()
+        agent = self.scripted_agent(scripted, {"fall": "3"}, damping="no").start()
         for _ in range(3):
             self.registered(agent)
-            self.assertEqual(self.runs(agent, told, 2, 2), "up")
+            self.assertEqual(self.runs(agent, scripted, 2, 2), "up")
             self.assertIsNotNone(self.in_registry())
-            self.assertEqual(self.runs(agent, told, 2), "down")
+            self.assertEqual(self.runs(agent, scripted, 2), "down")
             agent.wait_state("withdrawn")
-            self.assertEqual(self.runs(agent, told, 0), "up")
+            self.assertEqual(self.runs(agent, scripted, 0), "up")
 
     def test_deregistering_leaves_none_of_several_components(self):
         names = ("one", "two", "three")
@@ -36,18 +36,18 @@ class OnDirectory(CheckTest):
             self.assertIsNone(self.in_registry(f"{parent}/{name}"))
 
     def test_recoveries_do_not_overlap(self):
-        told = self.told()
-        agent = self.told_agent(
-            told, {"fall": "1"}, {"registry": {"update_interval": "0s"}}, damping="no"
+        scripted = self.scripted()
+        agent = self.scripted_agent(
+            scripted, {"fall": "1"}, {"registry": {"update_interval": "0s"}}, damping="no"
         ).start()
         self.registered(agent)
         for _ in range(10):
-            self.assertEqual(self.runs(agent, told, 2, 0), "up")
+            self.assertEqual(self.runs(agent, scripted, 2, 0), "up")
         self.registered(agent)
-        self.runs(agent, told, 2)
+        self.runs(agent, scripted, 2)
         agent.wait_state("withdrawn")
         # A second registration at work would put it back, or take two steps where one is due.
-        self.assertEqual(self.runs(agent, told, 2, 2, 2), "down")
+        self.assertEqual(self.runs(agent, scripted, 2, 2, 2), "down")
         self.assertIsNone(self.in_registry())
         steps = self.history(agent, "component web-1")
         for before, after in zip(steps, steps[1:]):
@@ -55,21 +55,21 @@ class OnDirectory(CheckTest):
         self.assertEqual(steps[-1]["to"], "withdrawn")
 
     def test_an_externally_deleted_record_comes_back(self):
-        agent = self.registered(self.told_agent(self.told()).start())
+        agent = self.registered(self.scripted_agent(self.scripted()).start())
         self.assertEqual(berth("--registry", self.registry, "rm", Agent.PATH).returncode, 0)
         wait_until(lambda: self.in_registry() is not None, "the record is back")
         self.registered(agent)
 
     def test_the_window_slides_and_is_cleared_by_every_recovery(self):
-        told = self.told()
+        scripted = self.scripted()
         agent = self.registered(
-            self.told_agent(told, {"fall": "3", "window": "168h"}, damping="no").start()
+            self.scripted_agent(scripted, {"fall": "3", "window": "168h"}, damping="no").start()
         )
         for _ in range(3):
             for status in (2, 0, 2, 0):
-                self.assertEqual(self.runs(agent, told, status), "up")
-            self.assertEqual(self.runs(agent, told, 2), "down")
-            self.assertEqual(self.runs(agent, told, 0), "up")
+                self.assertEqual(self.runs(agent, scripted, status), "up")
+            self.assertEqual(self.runs(agent, scripted, 2), "down")
+            self.assertEqual(self.runs(agent, scripted, 0), "up")
 
     def test_what_lies_outside_the_window_does_not_count(self):
         beat = {"type": "ttl", "interval": FOR_EVER, "initial": "passing", "fall": "2", "window": "200ms"}
@@ -80,11 +80,11 @@ class OnDirectory(CheckTest):
             time.sleep(0.25)
 
     def test_match_invert_inverts(self):
-        told = self.told()
-        agent = self.told_agent(told, {"match": "refused|lost", "match_invert": "yes", "fall": "1"}).start()
-        told.says(0, "all is well")
+        scripted = self.scripted()
+        agent = self.scripted_agent(scripted, {"match": "refused|lost", "match_invert": "yes", "fall": "1"}).start()
+        scripted.says(0, "all is well")
         self.assertEqual(self.run_check(agent)["last"]["verdict"], "passing")
-        told.says(0, "connection lost")
+        scripted.says(0, "connection lost")
         result = self.run_check(agent)
         self.assertEqual((result["state"], result["last"]["verdict"]), ("down", "failing"))
         self.assertIn("matches", result["last"]["detail"])
@@ -122,9 +122,9 @@ class OnDirectory(CheckTest):
 
 class WithASession(OnZooKeeper):
     def test_an_unhealthy_node_does_not_reappear_after_a_reconnect(self):
-        told = self.told()
-        agent = self.registered(self.told_agent(told, {"fall": "1"}).start())
-        self.runs(agent, told, 2)
+        scripted = self.scripted()
+        agent = self.registered(self.scripted_agent(scripted, {"fall": "1"}).start())
+        self.runs(agent, scripted, 2)
         agent.wait_state("withdrawn")
         self.assertIsNone(self.node())
         self.server.kill()
@@ -132,40 +132,40 @@ class WithASession(OnZooKeeper):
         self.server.restart()
         wait_until(lambda: agent.status()["registry"]["state"] == "connected", "the agent is connected again")
         agent.wait_state("withdrawn")
-        self.assertEqual(self.runs(agent, told, 2), "down")
+        self.assertEqual(self.runs(agent, scripted, 2), "down")
         self.assertIsNone(self.node())
-        self.runs(agent, told, 0)
+        self.runs(agent, scripted, 0)
         self.registered(agent)
         self.assertIsNotNone(self.node())
 
     def test_a_failure_while_the_server_is_away_takes_it_out_afterwards(self):
-        told = self.told()
-        agent = self.registered(self.told_agent(told, {"fall": "1"}).start())
+        scripted = self.scripted()
+        agent = self.registered(self.scripted_agent(scripted, {"fall": "1"}).start())
         self.server.kill()
         wait_until(lambda: agent.status()["registry"]["state"] != "connected", "the agent misses the server")
-        self.assertEqual(self.runs(agent, told, 2), "down")
+        self.assertEqual(self.runs(agent, scripted, 2), "down")
         self.server.restart()
         wait_until(lambda: self.node() is None, "the record is gone")
         agent.wait_state("withdrawn")
 
     def test_recoveries_during_a_write_do_not_overlap(self):
-        told = self.told()
-        agent = self.told_agent(
-            told, {"fall": "1"}, {"registry": {"update_interval": "0s"}}, damping="no"
+        scripted = self.scripted()
+        agent = self.scripted_agent(
+            scripted, {"fall": "1"}, {"registry": {"update_interval": "0s"}}, damping="no"
         ).start()
         self.registered(agent)
         self.server.pause()
         try:
             for _ in range(3):
-                self.assertEqual(self.runs(agent, told, 2), "down")
-                self.assertEqual(self.runs(agent, told, 0), "up")
+                self.assertEqual(self.runs(agent, scripted, 2), "down")
+                self.assertEqual(self.runs(agent, scripted, 0), "up")
         finally:
             self.server.resume()
         self.registered(agent)
         # One write at a time, the latest wish wins: the removal that was under way, and one registration.
         wait_until(lambda: self.node() is not None, "the record is back")
         node = self.node()
-        self.runs(agent, told, 0, 0)
+        self.runs(agent, scripted, 0, 0)
         self.assertEqual(self.node(), node)
         self.assertEqual(node["version"], 0)
         steps = [entry["to"] for entry in self.history(agent, "component web-1")]
@@ -173,11 +173,11 @@ class WithASession(OnZooKeeper):
             self.assertEqual((steps.count("withdrawing"), steps.count("writing")), (1, 2))
 
     def test_the_end_of_the_session_is_not_the_end_of_the_agent(self):
-        told = self.told()
-        agent = self.registered(self.told_agent(told, {"fall": "1"}).start())
+        scripted = self.scripted()
+        agent = self.registered(self.scripted_agent(scripted, {"fall": "1"}).start())
         pid = agent.process.pid
         before = self.node()
-        self.expire(agent)
+        agent.expire_session(self.server)
         wait_until(
             lambda: (self.node() or before)["ephemeralOwner"] != before["ephemeralOwner"],
             "the record stands again, in another session",
@@ -185,16 +185,16 @@ class WithASession(OnZooKeeper):
         self.registered(agent)
         self.assertEqual(agent.status()["pid"], pid)
         # And the checks go on to guard it.
-        self.runs(agent, told, 2)
+        self.runs(agent, scripted, 2)
         agent.wait_state("withdrawn")
         self.assertIsNone(self.node())
 
     def test_an_unhealthy_node_does_not_reappear_with_a_new_session(self):
-        told = self.told()
-        agent = self.registered(self.told_agent(told, {"fall": "1"}).start())
-        self.runs(agent, told, 2)
+        scripted = self.scripted()
+        agent = self.registered(self.scripted_agent(scripted, {"fall": "1"}).start())
+        self.runs(agent, scripted, 2)
         agent.wait_state("withdrawn")
-        self.expire(agent)
+        agent.expire_session(self.server)
         agent.wait_state("withdrawn")
         self.assertIsNone(self.node())
 

@@ -361,20 +361,6 @@ class LostSession(LifeTest):
 
     registry_kind = Server
 
-    def expire(self, agent):
-        """Ends the agent's session by a second client with its id and password; returns when the agent has another one."""
-        text = (agent.folder / "state" / "session").read_text()
-        session = json.loads(text.split("\n", 1)[1])["session"]
-
-        def has_another():
-            if agent.status()["registry"]["session"] not in ("", session["id"]):
-                return True
-            # The agent may take it back between the other client's connect and its close.
-            self.server.probe("kill-session", session["id"], session["password"])
-            return False
-
-        wait_until(has_another, "the agent has another session")
-
     def test_a_member_whose_endpoint_is_out_stays_out(self):
         top = f"/t{uuid.uuid4().hex}"
         flag = self.folder / "healthy"
@@ -389,7 +375,7 @@ class LostSession(LifeTest):
         flag.unlink()
         wait_until(lambda: not tree.leaves(top), "the member has gone")
         before = self.identity()
-        self.expire(agent)
+        agent.expire_session(self.server)
         wait_until(lambda: self.node() and self.identity() != before, "the component is registered again")
         agent.wait_state("registered")
         runs = agent.check_named("http")["counts"]
@@ -413,7 +399,7 @@ class LostSession(LifeTest):
 
         wait_until(is_complete, "both nodes are there")
         before = tree.leaves(top)
-        self.expire(agent)
+        agent.expire_session(self.server)
         wait_until(is_complete, "each node is there once")
         wait_until(lambda: not set(before) & {path for path in tree.leaves(top) if "members" in path}, "the member has another number")
 

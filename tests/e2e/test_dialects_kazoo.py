@@ -88,37 +88,37 @@ class Written(OnZooKeeper):
     ALL = {"/web/h1", "/web/alias", "/web/other", "/members/member_#", "/curator/app/i1", "/spring/app/i1", "/nerve/i1_#"}
 
     def test_none_of_registrars_faults_with_aliases_and_a_service_record(self):
-        told = self.told()
+        scripted = self.scripted()
         sections = self.sections(registry={"update_interval": "0s"})
-        agent = self.told_agent(told, {"fall": "3", "window": "168h"}, sections, damping="no")
-        told.says(2)
+        agent = self.scripted_agent(scripted, {"fall": "3", "window": "168h"}, sections, damping="no")
+        scripted.says(2)
         agent.start()
         with kazoo(self.server.hosts) as reader:
             # Nothing is registered before the first check has passed.
-            self.runs(agent, told, 2)
+            self.runs(agent, scripted, 2)
             self.assertEqual(self.instances(reader), set())
             self.assertIsNone(reader.exists(f"{self.top}/web"), "no service record either")
-            self.assertEqual(self.runs(agent, told, 0), "up")
+            self.assertEqual(self.runs(agent, scripted, 0), "up")
             self.wait_dialects(agent, "registered")
             self.assertEqual(self.instances(reader), self.ALL)
             # The window is cleared by every recovery, and an outage does not make the next one quicker.
             for _ in range(2):
                 for status in (2, 0, 2, 0):
-                    self.assertEqual(self.runs(agent, told, status), "up")
+                    self.assertEqual(self.runs(agent, scripted, status), "up")
                 self.assertEqual(self.instances(reader), self.ALL)
-                self.assertEqual(self.runs(agent, told, 2), "down")
+                self.assertEqual(self.runs(agent, scripted, 2), "down")
                 self.wait_dialects(agent, "withdrawn")
                 self.assertEqual(self.instances(reader), set(), "no alias stays")
                 self.assertEqual(reader.get(f"{self.top}/web")[0].decode(), SERVICE)
-                self.assertEqual(self.runs(agent, told, 0), "up")
+                self.assertEqual(self.runs(agent, scripted, 0), "up")
                 self.wait_dialects(agent, "registered")
                 self.assertEqual(self.instances(reader), self.ALL)
             # Recoveries do not overlap: the nodes of the last one stand as they were made.
             for _ in range(3):
-                self.runs(agent, told, 2, 2, 2, 0)
+                self.runs(agent, scripted, 2, 2, 2, 0)
             self.wait_dialects(agent, "registered")
             settled = {path: stat.czxid for path, (_, stat) in nodes_below(reader, self.top).items()}
-            self.runs(agent, told, 0, 0)
+            self.runs(agent, scripted, 0, 0)
             self.assertEqual({path: stat.czxid for path, (_, stat) in nodes_below(reader, self.top).items()}, settled)
             self.assertEqual(self.instances(reader), self.ALL)
             # A node that another program deletes comes back, an alias and the service record, too.
@@ -129,10 +129,10 @@ class Written(OnZooKeeper):
             wait_until(lambda: reader.get(f"{self.top}/web")[0].decode() == SERVICE, "the service record is back")
 
     def test_an_unhealthy_instance_reappears_neither_with_the_connection_nor_with_another_session(self):
-        told = self.told()
-        agent = self.told_agent(told, {"fall": "1"}, self.sections()).start()
+        scripted = self.scripted()
+        agent = self.scripted_agent(scripted, {"fall": "1"}, self.sections()).start()
         self.wait_dialects(agent, "registered")
-        self.runs(agent, told, 2)
+        self.runs(agent, scripted, 2)
         self.wait_dialects(agent, "withdrawn")
         self.server.kill()
         wait_until(lambda: agent.status()["registry"]["state"] != "connected", "the agent misses the server")
@@ -142,11 +142,11 @@ class Written(OnZooKeeper):
         with kazoo(self.server.hosts) as reader:
             self.assertEqual(self.instances(reader), set())
             pid = agent.process.pid
-            self.expire(agent)
+            agent.expire_session(self.server)
             self.wait_dialects(agent, "withdrawn")
             self.assertEqual(self.instances(reader), set())
             self.assertEqual(agent.status()["pid"], pid)
-            self.runs(agent, told, 0)
+            self.runs(agent, scripted, 0)
             self.wait_dialects(agent, "registered")
             self.assertEqual(self.instances(reader), self.ALL)
 
@@ -160,7 +160,7 @@ class Written(OnZooKeeper):
         return int(re.search(r"Zxid: (\S+)", self.server.command("srvr")).group(1), 16)
 
     def test_requests_of_one_component_in_five_dialects(self):
-        agent = self.told_agent(self.told(), extra=self.sections(registry={"session_timeout": "16s"})).start()
+        agent = self.scripted_agent(self.scripted(), extra=self.sections(registry={"session_timeout": "16s"})).start()
         self.wait_dialects(agent, "registered")
         agent.wait_state("registered")
         first = self.received(agent)

@@ -381,7 +381,7 @@ CASES = [
         ("nothing behind close is answered", GET + "Connection: close\r\n\r\n" + LIVE, "200 closed"),
         ("HTTP/1.0 ends", "GET /live HTTP/1.0\r\n\r\n" + LIVE, "200 closed", {"has": {"Connection": "close"}}),
         ("HTTP/1.0 can go on", "GET /live HTTP/1.0\r\nConnection: keep-alive\r\n\r\n" + LIVE, "200 200 open"),
-        ("HTTP/1.0 is told so", "GET /live HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", "200 open", {"has": {"Connection": "keep-alive"}}),
+        ("an HTTP/1.0 client sees it in the answer", "GET /live HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", "200 open", {"has": {"Connection": "keep-alive"}}),
         ("errors of the application keep it", "GET /nothing HTTP/1.1\r\nHost: berth\r\n\r\n" + LIVE, "404 200 open"),
         ("good ones before a bad one are answered", LIVE + "GET /live HTTP/1.1\r\n\r\n" + LIVE, "200 400 closed"),
         ("Keep-Alive means nothing", GET + "Keep-Alive: timeout=0\r\n\r\n", "200 open"),

@@ -1,4 +1,4 @@
-"""Outputs with real proxies: HAProxy told over its socket and by a file, nginx by a file and a reload."""
+"""Outputs with real proxies: HAProxy by its socket and by a file, nginx by a file and a reload."""
 
 import contextlib
 import os

@@ -66,7 +66,7 @@ class Files(RecipeTest):
             self.put(f"{members}/db{number}", content)
         self.recipe("pgbouncer").start()
         file = self.root / "etc/pgbouncer/databases.ini"
-        wait_until(heard.exists, "PgBouncer is told")
+        wait_until(heard.exists, "the command has told PgBouncer")
         self.assertEqual(file.read_text(), "[databases]\napp = host=10.0.0.1,10.0.0.2 port=5432\n")
 
 

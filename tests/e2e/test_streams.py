@@ -100,20 +100,20 @@ class Events(StreamTest):
         self.server.get(f"/v1/resolve{TREE}/later")
         stream = self.watch()
         stream.next()
-        told = []
+        changed = []
 
-        def until_told(*names):
-            while not {f"{TREE}/{name}" for name in names} <= set(told):
+        def until_changed(*names):
+            while not {f"{TREE}/{name}" for name in names} <= set(changed):
                 event = stream.next()
                 if event["type"] == "UPDATED" and event["record"]:
-                    told.append(event["path"])
+                    changed.append(event["path"])
 
         self.put(f"{TREE}/later", 1)
         self.put(f"{TREE}/other", 1)
-        until_told("later", "other")  # in any order, if the agent sees both at once
+        until_changed("later", "other")  # in any order, if the agent sees both at once
         self.put(f"{TREE}/last", 1)
-        until_told("last")
-        self.assertEqual(sorted(told), [f"{TREE}/last", f"{TREE}/later", f"{TREE}/other"])
+        until_changed("last")
+        self.assertEqual(sorted(changed), [f"{TREE}/last", f"{TREE}/later", f"{TREE}/other"])
 
     def test_heartbeats(self):
         stream = self.watch()

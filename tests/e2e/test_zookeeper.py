@@ -40,18 +40,6 @@ class OnZooKeeper(AgentTest):
         text = (agent.folder / "state" / "session").read_text()
         return json.loads(text.split("\n", 1)[1])["session"]
 
-    def worker(self, agent):
-        """The pid of the agent's ZooKeeper worker, or None while there is none."""
-        with open(f"/proc/{agent.process.pid}/task/{agent.process.pid}/children", encoding="ascii") as children:
-            for pid in children.read().split():
-                try:
-                    with open(f"/proc/{pid}/comm", encoding="ascii") as name:
-                        if name.read().startswith("berth-zookeeper"[:15]):
-                            return int(pid)
-                except (FileNotFoundError, ProcessLookupError):
-                    continue  # a health command that has ended, before the file was opened or since
-        return None
-
     def test_the_node_is_ephemeral_and_holds_what_the_configuration_says(self):
         self.registered_agent()
         stat = self.node()
@@ -76,9 +64,9 @@ class OnZooKeeper(AgentTest):
         agent = self.registered_agent()
         before = self.node()
         # The kernel may leave a child out of the list when another one ends just then.
-        worker = wait_until(lambda: self.worker(agent), "the worker is found")
+        worker = wait_until(agent.worker, "the worker is found")
         os.kill(worker, signal.SIGKILL)
-        wait_until(lambda: self.worker(agent) not in (None, worker), "there is a new worker")
+        wait_until(lambda: agent.worker() not in (None, worker), "there is a new worker")
         agent.wait_state("registered")
         self.assertEqual(self.node(), before)
         self.assertEqual(agent.process.poll(), None)
@@ -87,7 +75,7 @@ class OnZooKeeper(AgentTest):
         agent = self.registered_agent()
         log = agent.read_log()
         words = log[log.index("cage: ") :].splitlines()[0]
-        with open(f"/proc/{self.worker(agent)}/status", encoding="ascii") as lines:
+        with open(f"/proc/{agent.worker()}/status", encoding="ascii") as lines:
             status = dict(line.rstrip("\n").split(":\t", 1) for line in lines)
         caged = "built without sandbox" not in words
         self.assertEqual(caged, "cage: seccomp, " in words, words)

@@ -15,7 +15,7 @@ CROWD = 200
 
 
 class Asker:
-    """One connection that asks for the agent's record whenever it is told to."""
+    """One connection that asks for the agent's record whenever the test wants it."""
 
     def __init__(self, agent):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

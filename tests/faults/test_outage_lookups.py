@@ -52,8 +52,8 @@ class Load(threading.Thread):
                     connection.request("GET", target)
                     answer = connection.getresponse()
                     answer.read()
-                    told = answer.status, answer.headers["X-Cache"], int(answer.headers["Age"])
-                    self.seen.append(Answer(asked, time.monotonic(), target, *told))
+                    heading = answer.status, answer.headers["X-Cache"], int(answer.headers["Age"])
+                    self.seen.append(Answer(asked, time.monotonic(), target, *heading))
         except Exception as error:  # noqa: BLE001: whatever it is, the test has failed
             self.problem = error
         finally:

@@ -45,17 +45,6 @@ class Silence(AgentTest):
         agent.wait_state("registered")
         return agent
 
-    def worker(self, agent):
-        with open(f"/proc/{agent.process.pid}/task/{agent.process.pid}/children", encoding="ascii") as children:
-            for pid in children.read().split():
-                try:
-                    with open(f"/proc/{pid}/comm", encoding="ascii") as name:
-                        if name.read().startswith("berth-zookeeper"[:15]):
-                            return int(pid)
-                except (FileNotFoundError, ProcessLookupError):
-                    continue
-        return None
-
     def registry_state(self, agent):
         return agent.status()["registry"]["state"]
 
@@ -65,9 +54,9 @@ class Silence(AgentTest):
         witness.start()
         self.addCleanup(witness.finish)
         for _ in range(2):
-            frozen = self.worker(agent)
+            frozen = agent.worker()
             os.kill(frozen, signal.SIGSTOP)
-            wait_until(lambda: self.worker(agent) not in (None, frozen), "another worker runs")  # noqa: B023
+            wait_until(lambda: agent.worker() not in (None, frozen), "another worker runs")  # noqa: B023
             wait_until(lambda: self.registry_state(agent) == "connected", "it is connected")
             agent.wait_state("registered")
         looks = witness.looks

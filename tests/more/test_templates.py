@@ -118,7 +118,7 @@ class Templates(TemplateTest):
         (self.folder / "values.json").write_text("")
 
         def render(given):
-            # An operator hands over literal text: !unsafe is how Ansible is told so.
+            # An operator hands over literal text: !unsafe tells Ansible so.
             extra = {"berth_config": str(self.config), "berth_package": "", "berth_service": "", "berth_group": "",
                      "berth_program": str(BUILD / "berthd"), "berth": unsafe(given)}
             (self.folder / "values.json").write_text(json.dumps(extra))

@@ -171,6 +171,32 @@ class Agent:
     def get(self, path, **headers):
         return self.request("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
 
+    def worker(self):
+        """The pid of the agent's ZooKeeper worker, or None while there is none."""
+        with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children", encoding="ascii") as children:
+            for pid in children.read().split():
+                try:
+                    with open(f"/proc/{pid}/comm", encoding="ascii") as name:
+                        if name.read().startswith("berth-zookeeper"[:15]):
+                            return int(pid)
+                except (FileNotFoundError, ProcessLookupError):
+                    continue  # a health command that has ended, before the file was opened or since
+        return None
+
+    def expire_session(self, server):
+        """Ends the agent's session by a second client with its id and password; returns when the agent has another one."""
+        text = (self.folder / "state" / "session").read_text()
+        session = json.loads(text.split("\n", 1)[1])["session"]
+
+        def has_another():
+            if self.status()["registry"]["session"] not in ("", session["id"]):
+                return True
+            # The agent may take it back between the other client's connect and its close.
+            server.probe("kill-session", session["id"], session["password"])
+            return False
+
+        wait_until(has_another, "the agent has another session")
+
     def status(self):
         return self.get("/v1/agent").json
 
@@ -245,6 +271,22 @@ def berth(*arguments, **keywords):
         [BUILD / "berth", *map(str, arguments)], env=environment, capture_output=True, text=True,
         timeout=PATIENCE, check=False, stdin=keywords.pop("stdin", subprocess.DEVNULL), **keywords,
     )
+
+
+def service_record(host, port, protocol="http", **attributes):
+    return {
+        "type": "JSONServiceRecord",
+        "external": [
+            {
+                "api": "http://example.org/rest",
+                "addressType": "host/port",
+                "protocol": protocol,
+                "addresses": [{"host": host, "port": str(port)}],
+            }
+        ],
+        "yarn:persistence": "permanent",
+        **attributes,
+    }
 
 
 class AgentTest(unittest.TestCase):

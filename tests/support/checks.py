@@ -32,12 +32,12 @@ def as_somebody_else(user, group, groups, do):
     return text
 
 
-class Told:
+class ScriptedCheck:
     """A health command whose exit status and output the test sets."""
 
     def __init__(self, folder, name="alive"):
         self.name = name
-        self.file = folder / f"told-{name}"
+        self.file = folder / f"scripted-{name}"
         self.says(0)
 
     def says(self, status, output=""):
@@ -60,12 +60,12 @@ class Told:
 class CheckTest(AgentTest):
     """On the dir: backend."""
 
-    def told(self, name="alive"):
-        return Told(self.folder, name)
+    def scripted(self, name="alive"):
+        return ScriptedCheck(self.folder, name)
 
-    def told_agent(self, told, check=None, extra=None, **options):
+    def scripted_agent(self, scripted, check=None, extra=None, **options):
         """An agent with one component, guarded by that command; not started. `check`: further keys of its [check]."""
-        sections = {f"check {told.name}": {**told.options, **(check or {})}, **(extra or {})}
+        sections = {f"check {scripted.name}": {**scripted.options, **(check or {})}, **(extra or {})}
         return self.web_agent(check=None, extra=sections, **options)
 
     def run_check(self, agent, name="alive"):
@@ -73,12 +73,12 @@ class CheckTest(AgentTest):
         self.assertEqual(answer.status, 200, answer.body)
         return answer.json
 
-    def runs(self, agent, told, *statuses):
+    def runs(self, agent, scripted, *statuses):
         """One run for each exit status; the state that follows the last one."""
         state = None
         for status in statuses:
-            told.says(status)
-            state = self.run_check(agent, told.name)["state"]
+            scripted.says(status)
+            state = self.run_check(agent, scripted.name)["state"]
         return state
 
     def registered(self, agent, name=None):
@@ -110,27 +110,13 @@ class OnZooKeeper(CheckTest):
         # One server for the tests of a class: what one of them left must not meet the next.
         wait_until(lambda: self.node() is None, "the node of the test before is gone")
 
-    def told_agent(self, told, check=None, extra=None, **options):
+    def scripted_agent(self, scripted, check=None, extra=None, **options):
         extra = extra or {}
         registry = {"session_timeout": f"{self.SESSION_TIMEOUT_S}s", **extra.get("registry", {})}
-        return super().told_agent(told, check, {**extra, "registry": registry}, **options)
+        return super().scripted_agent(scripted, check, {**extra, "registry": registry}, **options)
 
     def node(self):
         return self.server.stat(NODE)
-
-    def expire(self, agent):
-        """Ends the agent's session by a second client with its id and password; returns when the agent has another one."""
-        text = (agent.folder / "state" / "session").read_text()
-        session = json.loads(text.split("\n", 1)[1])["session"]
-
-        def has_another():
-            if agent.status()["registry"]["session"] not in ("", session["id"]):
-                return True
-            # The agent may take it back between the other client's connect and its close.
-            self.server.probe("kill-session", session["id"], session["password"])
-            return False
-
-        wait_until(has_another, "the agent has another session")
 
     def record(self):
         return json.loads(self.server.probe("get", NODE).stdout)

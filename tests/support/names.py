@@ -1,6 +1,5 @@
 """DNS questions to an agent, as resolvers ask them; every reply is parsed and built again."""
 
-import json
 import socket
 import sys
 
@@ -17,7 +16,7 @@ import dns.query
 import dns.rcode
 import dns.rdatatype
 
-from berth import PATIENCE, AgentTest  # noqa: E402
+from berth import PATIENCE, AgentTest, service_record  # noqa: E402
 
 
 def free_port():
@@ -72,6 +71,7 @@ class NamesTest(AgentTest):
 
     dns = {}
     WEB = "/users/joe/web/prod"
+    record = staticmethod(service_record)
 
     def setUp(self):
         super().setUp()
@@ -83,22 +83,6 @@ class NamesTest(AgentTest):
     def names_agent(self, name="agent", registry=None, **sections):
         listen = f"127.0.0.1:{self.port}"
         return self.agent(name, registry=registry, dns={"listen": listen, **self.dns}, **sections)
-
-    @staticmethod
-    def record(host, port, protocol="http", **attributes):
-        return {
-            "type": "JSONServiceRecord",
-            "external": [
-                {
-                    "api": "http://example.org/rest",
-                    "addressType": "host/port",
-                    "protocol": protocol,
-                    "addresses": [{"host": host, "port": str(port)}],
-                }
-            ],
-            "yarn:persistence": "permanent",
-            **attributes,
-        }
 
     def ask(self, name, kind="A", **keywords):
         return ask(self.port, name, kind, **keywords)

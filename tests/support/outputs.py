@@ -6,25 +6,13 @@ import os
 import pathlib
 import urllib.parse
 
-from berth import AgentTest, wait_until
+from berth import AgentTest, service_record, wait_until
 
 FROM = "/users/joe/web/prod/components"
 
 
 def record(port, host="127.0.0.1", protocol="http", **attributes):
-    return {
-        "type": "JSONServiceRecord",
-        "external": [
-            {
-                "api": "http://example.org/rest",
-                "addressType": "host/port",
-                "protocol": protocol,
-                "addresses": [{"host": host, "port": str(port)}],
-            }
-        ],
-        "yarn:persistence": "permanent",
-        **attributes,
-    }
+    return service_record(host, port, protocol, **attributes)
 
 
 class Members:

@@ -9,147 +9,135 @@
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/scratch.h"
+#include "tests/support/staged.h"
 
-Test(cache, a_second_lookup_is_a_hit_without_a_read)
+static struct cache_stage *open_stage(struct cache_stage *stage)
 {
-	struct cache_stage stage;
-	struct cache_outcome outcome;
-	cache_stage_open(&stage, &(struct cache_options){ .resync_ms = 600000 });
-	memory_put(stage.registry, "/a", cache_stage_record("one"));
-	cr_assert_eq(
-		cache_stage_ask(&stage, &outcome, "/a", CACHE_RESOLVE, "", false), CACHE_WAITING);
-	cache_stage_turn(&stage);
-	cr_assert_str_eq(outcome.text, cache_stage_record("one"));
-	struct cache_stats before;
-	cache_get_stats(stage.cache, &before);
-	cr_assert_not_null(cache_stage_find(&stage, "/a"));
-	cr_assert_eq(
-		cache_stage_ask(&stage, &outcome, "/a", CACHE_RESOLVE, "", false), CACHE_READY);
-	cr_assert(outcome.live);
-	struct cache_stats after;
-	cache_get_stats(stage.cache, &after);
-	cr_assert_eq(after.loads, before.loads);
-	cache_stage_close(&stage);
+	cache_stage_open(stage, &(struct cache_options){ .resync_ms = 600000 });
+	return stage;
 }
 
-Test(cache, many_who_ask_at_once_cost_one_read)
+#define STAGED(name)                                                                               \
+	STAGED_TEST(cache, name, struct cache_stage *, stage,                                      \
+		open_stage(&(struct cache_stage){ 0 }), cache_stage_close)
+
+STAGED(a_second_lookup_is_a_hit_without_a_read)
 {
-	struct cache_stage stage;
+	struct cache_outcome outcome;
+	memory_put(stage->registry, "/a", cache_stage_record("one"));
+	cr_assert_eq(
+		cache_stage_ask(stage, &outcome, "/a", CACHE_RESOLVE, "", false), CACHE_WAITING);
+	cache_stage_turn(stage);
+	cr_assert_str_eq(outcome.text, cache_stage_record("one"));
+	struct cache_stats before;
+	cache_get_stats(stage->cache, &before);
+	cr_assert_not_null(cache_stage_find(stage, "/a"));
+	cr_assert_eq(cache_stage_ask(stage, &outcome, "/a", CACHE_RESOLVE, "", false), CACHE_READY);
+	cr_assert(outcome.live);
+	struct cache_stats after;
+	cache_get_stats(stage->cache, &after);
+	cr_assert_eq(after.loads, before.loads);
+}
+
+STAGED(many_who_ask_at_once_cost_one_read)
+{
 	struct cache_outcome outcomes[50];
-	cache_stage_open(&stage, &(struct cache_options){ .resync_ms = 600000 });
-	memory_put(stage.registry, "/a", cache_stage_record("one"));
+	memory_put(stage->registry, "/a", cache_stage_record("one"));
 	for (int i = 0; i < 50; i++) {
-		cr_assert_eq(cache_stage_ask(&stage, &outcomes[i], "/a", CACHE_RESOLVE, "", false),
+		cr_assert_eq(cache_stage_ask(stage, &outcomes[i], "/a", CACHE_RESOLVE, "", false),
 			CACHE_WAITING);
 	}
-	cache_stage_turn(&stage);
+	cache_stage_turn(stage);
 	struct cache_stats stats;
-	cache_get_stats(stage.cache, &stats);
+	cache_get_stats(stage->cache, &stats);
 	cr_assert_eq(stats.loads, 1);
 	for (int i = 0; i < 50; i++) {
 		cr_assert_eq(outcomes[i].calls, 1);
 	}
-	cache_stage_close(&stage);
 }
 
-Test(cache, errors_have_the_names_of_the_contract_and_do_not_harm_each_other)
+STAGED(errors_have_the_names_of_the_contract_and_do_not_harm_each_other)
 {
-	struct cache_stage stage;
 	struct cache_outcome outcome;
-	cache_stage_open(&stage, &(struct cache_options){ .resync_ms = 600000 });
-	memory_put(stage.registry, "/empty", "");
-	memory_put(stage.registry, "/bad", "{\"type\":\"JSONServiceRecord\"");
+	memory_put(stage->registry, "/empty", "");
+	memory_put(stage->registry, "/bad", "{\"type\":\"JSONServiceRecord\"");
 	cr_assert_eq(
-		cache_stage_look(&stage, &outcome, "/none", CACHE_RESOLVE), BERTH_PATH_NOT_FOUND);
-	cr_assert_eq(cache_stage_look(&stage, &outcome, "/empty", CACHE_RESOLVE), BERTH_NO_RECORD);
+		cache_stage_look(stage, &outcome, "/none", CACHE_RESOLVE), BERTH_PATH_NOT_FOUND);
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/empty", CACHE_RESOLVE), BERTH_NO_RECORD);
 	cr_assert_eq(
-		cache_stage_look(&stage, &outcome, "/bad", CACHE_RESOLVE), BERTH_INVALID_RECORD);
-	cr_assert_eq(cache_stage_look(&stage, &outcome, "/", CACHE_LIST), 0);
+		cache_stage_look(stage, &outcome, "/bad", CACHE_RESOLVE), BERTH_INVALID_RECORD);
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/", CACHE_LIST), 0);
 	cr_assert_str_eq(outcome.text, "[\"/bad\",\"/empty\"]\n");
-	cache_stage_close(&stage);
 }
 
-Test(cache, absence_is_known_and_ends_when_somebody_writes)
+STAGED(absence_is_known_and_ends_when_somebody_writes)
 {
-	struct cache_stage stage;
 	struct cache_outcome outcome;
-	cache_stage_open(&stage, &(struct cache_options){ .resync_ms = 600000 });
-	cache_stage_look(&stage, &outcome, "/a", CACHE_RESOLVE);
-	cr_assert_not_null(cache_stage_find(&stage, "/a"));
-	memory_put(stage.registry, "/a", cache_stage_record("one"));
-	cache_stage_turn(&stage);
-	cr_assert_eq(cache_stage_look(&stage, &outcome, "/a", CACHE_RESOLVE), 0);
-	cache_stage_close(&stage);
+	cache_stage_look(stage, &outcome, "/a", CACHE_RESOLVE);
+	cr_assert_not_null(cache_stage_find(stage, "/a"));
+	memory_put(stage->registry, "/a", cache_stage_record("one"));
+	cache_stage_turn(stage);
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/a", CACHE_RESOLVE), 0);
 }
 
-Test(cache, records_and_endpoints_follow_their_children)
+STAGED(records_and_endpoints_follow_their_children)
 {
-	struct cache_stage stage;
 	struct cache_outcome outcome;
-	cache_stage_open(&stage, &(struct cache_options){ .resync_ms = 600000 });
-	memory_put(stage.registry, "/s", "");
-	memory_put(stage.registry, "/s/a", cache_stage_record("one"));
-	memory_put(stage.registry, "/s/b", "");
-	cr_assert_eq(cache_stage_look(&stage, &outcome, "/s", CACHE_RECORDS), 0);
+	memory_put(stage->registry, "/s", "");
+	memory_put(stage->registry, "/s/a", cache_stage_record("one"));
+	memory_put(stage->registry, "/s/b", "");
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s", CACHE_RECORDS), 0);
 	cr_assert_not_null(strstr(outcome.text, "\"/s/a\":{"));
 	cr_assert_null(strstr(outcome.text, "/s/b"));
-	cr_assert_eq(cache_stage_look(&stage, &outcome, "/s", CACHE_ENDPOINTS), 0);
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s", CACHE_ENDPOINTS), 0);
 	cr_assert_not_null(strstr(outcome.text, "http://one"));
-	memory_put(stage.registry, "/s/a", cache_stage_record("two"));
-	memory_put(stage.registry, "/s/b", cache_stage_record("three"));
-	cache_stage_turn(&stage);
-	cache_stage_look(&stage, &outcome, "/s", CACHE_ENDPOINTS);
+	memory_put(stage->registry, "/s/a", cache_stage_record("two"));
+	memory_put(stage->registry, "/s/b", cache_stage_record("three"));
+	cache_stage_turn(stage);
+	cache_stage_look(stage, &outcome, "/s", CACHE_ENDPOINTS);
 	cr_assert_not_null(strstr(outcome.text, "http://two"));
 	cr_assert_not_null(strstr(outcome.text, "http://three"));
 	cr_assert_null(strstr(outcome.text, "http://one"));
-	cache_stage_close(&stage);
 }
 
-Test(cache, a_long_poll_wakes_with_the_next_different_answer)
+STAGED(a_long_poll_wakes_with_the_next_different_answer)
 {
-	struct cache_stage stage;
 	struct cache_outcome outcome;
-	cache_stage_open(&stage, &(struct cache_options){ .resync_ms = 600000 });
-	memory_put(stage.registry, "/a", cache_stage_record("one"));
-	cache_stage_look(&stage, &outcome, "/a", CACHE_RESOLVE);
+	memory_put(stage->registry, "/a", cache_stage_record("one"));
+	cache_stage_look(stage, &outcome, "/a", CACHE_RESOLVE);
 	char etag[CACHE_ETAG_BYTES];
 	strcpy(etag, outcome.etag);
 	cr_assert_eq(
-		cache_stage_ask(&stage, &outcome, "/a", CACHE_RESOLVE, etag, false), CACHE_WAITING);
-	memory_put(stage.registry, "/a", cache_stage_record("one"));
-	cache_stage_turn(&stage);
+		cache_stage_ask(stage, &outcome, "/a", CACHE_RESOLVE, etag, false), CACHE_WAITING);
+	memory_put(stage->registry, "/a", cache_stage_record("one"));
+	cache_stage_turn(stage);
 	cr_assert_eq(outcome.calls, 0, "the same record written again is the same answer");
-	memory_put(stage.registry, "/a", cache_stage_record("two"));
-	cache_stage_turn(&stage);
+	memory_put(stage->registry, "/a", cache_stage_record("two"));
+	cache_stage_turn(stage);
 	cr_assert_eq(outcome.calls, 1);
 	cr_assert_str_eq(outcome.text, cache_stage_record("two"));
-	cache_stage_close(&stage);
 }
 
-Test(cache, away_known_answers_are_stale_and_unknown_ones_unavailable)
+STAGED(away_known_answers_are_stale_and_unknown_ones_unavailable)
 {
-	struct cache_stage stage;
 	struct cache_outcome outcome;
-	cache_stage_open(&stage, &(struct cache_options){ .resync_ms = 600000 });
-	memory_put(stage.registry, "/a", cache_stage_record("one"));
-	cache_stage_look(&stage, &outcome, "/a", CACHE_RESOLVE);
-	memory_set_state(stage.registry, REGISTRY_AWAY);
-	cache_stage_turn(&stage);
-	cr_assert_null(cache_stage_find(&stage, "/a"));
-	cr_assert_eq(
-		cache_stage_ask(&stage, &outcome, "/a", CACHE_RESOLVE, "", false), CACHE_READY);
+	memory_put(stage->registry, "/a", cache_stage_record("one"));
+	cache_stage_look(stage, &outcome, "/a", CACHE_RESOLVE);
+	memory_set_state(stage->registry, REGISTRY_AWAY);
+	cache_stage_turn(stage);
+	cr_assert_null(cache_stage_find(stage, "/a"));
+	cr_assert_eq(cache_stage_ask(stage, &outcome, "/a", CACHE_RESOLVE, "", false), CACHE_READY);
 	cr_assert_not(outcome.live);
 	cr_assert_str_eq(outcome.text, cache_stage_record("one"));
-	cr_assert_eq(cache_stage_ask(&stage, &outcome, "/b", CACHE_RESOLVE, "", false),
+	cr_assert_eq(cache_stage_ask(stage, &outcome, "/b", CACHE_RESOLVE, "", false),
 		CACHE_UNAVAILABLE);
 	cr_assert_eq(outcome.code, BERTH_REGISTRY_UNAVAILABLE);
-	memory_put(stage.registry, "/a", cache_stage_record("two"));
-	memory_set_state(stage.registry, REGISTRY_CONNECTED);
-	cache_stage_turn(&stage);
-	cr_assert_eq(cache_stage_look(&stage, &outcome, "/a", CACHE_RESOLVE), 0);
+	memory_put(stage->registry, "/a", cache_stage_record("two"));
+	memory_set_state(stage->registry, REGISTRY_CONNECTED);
+	cache_stage_turn(stage);
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/a", CACHE_RESOLVE), 0);
 	cr_assert(outcome.live);
 	cr_assert_str_eq(outcome.text, cache_stage_record("two"));
-	cache_stage_close(&stage);
 }
 
 static void time_out(void *context, const struct registry_task *task, struct err *err)
@@ -159,33 +147,29 @@ static void time_out(void *context, const struct registry_task *task, struct err
 	err_set(err, BERTH_TIMEOUT, "no answer");
 }
 
-Test(cache, a_read_without_answer_leaves_what_was_known_as_stale_and_is_tried_again_soon)
+STAGED(a_read_without_answer_leaves_what_was_known_as_stale_and_is_tried_again_soon)
 {
-	struct cache_stage stage;
 	struct cache_outcome outcome;
-	cache_stage_open(&stage, &(struct cache_options){ .resync_ms = 600000 });
-	memory_put(stage.registry, "/t", "");
-	memory_put(stage.registry, "/t/a", cache_stage_record("one"));
-	cache_stage_look(&stage, &outcome, "/t/a", CACHE_RESOLVE);
-	cache_stage_look(&stage, &outcome, "/t", CACHE_RECORDS);
-	memory_on_task(stage.registry, time_out, NULL);
+	memory_put(stage->registry, "/t", "");
+	memory_put(stage->registry, "/t/a", cache_stage_record("one"));
+	cache_stage_look(stage, &outcome, "/t/a", CACHE_RESOLVE);
+	cache_stage_look(stage, &outcome, "/t", CACHE_RECORDS);
+	memory_on_task(stage->registry, time_out, NULL);
 	cr_assert_eq(
-		cache_stage_ask(&stage, &outcome, "/t/a", CACHE_RESOLVE, "", true), CACHE_WAITING);
-	cache_stage_turn(&stage);
+		cache_stage_ask(stage, &outcome, "/t/a", CACHE_RESOLVE, "", true), CACHE_WAITING);
+	cache_stage_turn(stage);
 	cr_assert_eq(outcome.calls, 1, "who waits is not left waiting");
 	cr_assert_not(outcome.live);
 	cr_assert_str_eq(outcome.text, cache_stage_record("one"));
-	cr_assert_eq(
-		cache_stage_ask(&stage, &outcome, "/t", CACHE_RECORDS, "", false), CACHE_READY);
+	cr_assert_eq(cache_stage_ask(stage, &outcome, "/t", CACHE_RECORDS, "", false), CACHE_READY);
 	cr_assert_not(outcome.live, "what is made of it is stale too");
 
-	memory_on_task(stage.registry, NULL, NULL);
-	registry_dispatch(stage.registry, registry_deadline_ms(stage.registry));
-	cache_stage_turn(&stage);
+	memory_on_task(stage->registry, NULL, NULL);
+	registry_dispatch(stage->registry, registry_deadline_ms(stage->registry));
+	cache_stage_turn(stage);
 	cr_assert_eq(
-		cache_stage_ask(&stage, &outcome, "/t/a", CACHE_RESOLVE, "", false), CACHE_READY);
+		cache_stage_ask(stage, &outcome, "/t/a", CACHE_RESOLVE, "", false), CACHE_READY);
 	cr_assert(outcome.live);
-	cache_stage_close(&stage);
 }
 
 /* The cache's answers for a list during the registry's first and second read. */
@@ -207,27 +191,25 @@ static void ask_while_reading(void *context, const struct registry_task *task, s
 	}
 }
 
-Test(cache, an_empty_list_right_after_a_reconnect_is_not_believed_at_once)
+STAGED(an_empty_list_right_after_a_reconnect_is_not_believed_at_once)
 {
-	struct cache_stage stage;
 	struct cache_outcome outcome;
-	struct reads reads = { .stage = &stage };
-	cache_stage_open(&stage, &(struct cache_options){ .resync_ms = 600000 });
-	memory_put(stage.registry, "/s", "");
-	memory_put(stage.registry, "/s/a", cache_stage_record("one"));
-	memory_put(stage.registry, "/s/b", cache_stage_record("two"));
-	cache_stage_look(&stage, &outcome, "/s", CACHE_LIST);
-	memory_set_state(stage.registry, REGISTRY_AWAY);
-	cache_stage_turn(&stage);
-	memory_remove(stage.registry, "/s/a");
-	memory_remove(stage.registry, "/s/b");
-	memory_on_task(stage.registry, ask_while_reading, &reads);
-	memory_set_state(stage.registry, REGISTRY_CONNECTED);
+	struct reads reads = { .stage = stage };
+	memory_put(stage->registry, "/s", "");
+	memory_put(stage->registry, "/s/a", cache_stage_record("one"));
+	memory_put(stage->registry, "/s/b", cache_stage_record("two"));
+	cache_stage_look(stage, &outcome, "/s", CACHE_LIST);
+	memory_set_state(stage->registry, REGISTRY_AWAY);
+	cache_stage_turn(stage);
+	memory_remove(stage->registry, "/s/a");
+	memory_remove(stage->registry, "/s/b");
+	memory_on_task(stage->registry, ask_while_reading, &reads);
+	memory_set_state(stage->registry, REGISTRY_CONNECTED);
 	outcome.live = false;
 	for (int i = 0; i < 3000 && !outcome.live; i++) {
-		cache_stage_turn(&stage);
+		cache_stage_turn(stage);
 		usleep(10000);
-		cache_stage_ask(&stage, &outcome, "/s", CACHE_LIST, "", false);
+		cache_stage_ask(stage, &outcome, "/s", CACHE_LIST, "", false);
 	}
 	cr_assert(outcome.live);
 	cr_assert_str_eq(outcome.text, "[]\n");
@@ -236,7 +218,6 @@ Test(cache, an_empty_list_right_after_a_reconnect_is_not_believed_at_once)
 		cr_assert_not(reads.outcomes[i].live);
 		cr_assert_str_eq(reads.outcomes[i].text, "[\"/s/a\",\"/s/b\"]\n");
 	}
-	cache_stage_close(&stage);
 }
 
 Test(cache, the_least_recently_used_give_way_and_return_their_watches)
@@ -295,49 +276,43 @@ static void observe(
 	cache_stage_turn(stage);
 }
 
-Test(cache, a_recursive_observer_gets_a_snapshot_and_then_every_change)
+STAGED(a_recursive_observer_gets_a_snapshot_and_then_every_change)
 {
-	struct cache_stage stage;
 	struct watcher watcher;
-	cache_stage_open(&stage, &(struct cache_options){ .resync_ms = 600000 });
-	memory_put(stage.registry, "/s", "");
-	memory_put(stage.registry, "/s/a", "");
-	memory_put(stage.registry, "/s/a/x", "");
-	observe(&stage, &watcher, "/s", true);
+	memory_put(stage->registry, "/s", "");
+	memory_put(stage->registry, "/s/a", "");
+	memory_put(stage->registry, "/s/a/x", "");
+	observe(stage, &watcher, "/s", true);
 	cr_assert_str_eq(buffer_text(&watcher.log), "{\"/s\":null,\"/s/a\":null,\"/s/a/x\":null}");
 	buffer_clear(&watcher.log);
-	memory_put(stage.registry, "/s/b", "");
-	cache_stage_turn(&stage);
-	memory_put(stage.registry, "/s/b/y", "");
-	cache_stage_turn(&stage);
-	memory_remove(stage.registry, "/s/a/x");
-	cache_stage_turn(&stage);
+	memory_put(stage->registry, "/s/b", "");
+	cache_stage_turn(stage);
+	memory_put(stage->registry, "/s/b/y", "");
+	cache_stage_turn(stage);
+	memory_remove(stage->registry, "/s/a/x");
+	cache_stage_turn(stage);
 	cr_assert_str_eq(buffer_text(&watcher.log), " U/s/bnull U/s/b/ynull D/s/a/x");
 	cache_unobserve(&watcher.observer);
 	buffer_finish(&watcher.log);
-	cache_stage_close(&stage);
 }
 
-Test(cache, an_observer_is_not_told_again_what_was_looked_up_before)
+STAGED(an_observer_is_not_told_again_what_was_looked_up_before)
 {
-	struct cache_stage stage;
 	struct cache_outcome outcome;
 	struct watcher watcher;
-	cache_stage_open(&stage, &(struct cache_options){ .resync_ms = 600000 });
-	memory_put(stage.registry, "/s", "");
-	memory_put(stage.registry, "/s/a", cache_stage_record("one"));
-	cache_stage_look(&stage, &outcome, "/s/a", CACHE_RESOLVE);
-	cache_stage_look(&stage, &outcome, "/s/b", CACHE_RESOLVE);
-	observe(&stage, &watcher, "/s", true);
+	memory_put(stage->registry, "/s", "");
+	memory_put(stage->registry, "/s/a", cache_stage_record("one"));
+	cache_stage_look(stage, &outcome, "/s/a", CACHE_RESOLVE);
+	cache_stage_look(stage, &outcome, "/s/b", CACHE_RESOLVE);
+	observe(stage, &watcher, "/s", true);
 	buffer_clear(&watcher.log);
-	memory_put(stage.registry, "/s/b", "");
-	cache_stage_turn(&stage);
-	memory_put(stage.registry, "/s/c", "");
-	cache_stage_turn(&stage);
+	memory_put(stage->registry, "/s/b", "");
+	cache_stage_turn(stage);
+	memory_put(stage->registry, "/s/c", "");
+	cache_stage_turn(stage);
 	cr_assert_str_eq(buffer_text(&watcher.log), " U/s/bnull U/s/cnull");
 	cache_unobserve(&watcher.observer);
 	buffer_finish(&watcher.log);
-	cache_stage_close(&stage);
 }
 
 static void on_refused(void *context, const struct err *err)
@@ -382,51 +357,46 @@ Test(cache, trees_that_do_not_fit_are_refused_the_last_come_first)
 	cache_stage_close(&stage);
 }
 
-Test(cache, an_observer_hears_of_staleness_once_and_of_its_end)
+STAGED(an_observer_hears_of_staleness_once_and_of_its_end)
 {
-	struct cache_stage stage;
 	struct watcher watcher;
-	cache_stage_open(&stage, &(struct cache_options){ .resync_ms = 600000 });
-	memory_put(stage.registry, "/s", "");
-	observe(&stage, &watcher, "/s", false);
+	memory_put(stage->registry, "/s", "");
+	observe(stage, &watcher, "/s", false);
 	buffer_clear(&watcher.log);
-	memory_set_state(stage.registry, REGISTRY_AWAY);
-	cache_stage_turn(&stage);
-	memory_set_state(stage.registry, REGISTRY_CONNECTED);
-	cache_stage_turn(&stage);
+	memory_set_state(stage->registry, REGISTRY_AWAY);
+	cache_stage_turn(stage);
+	memory_set_state(stage->registry, REGISTRY_CONNECTED);
+	cache_stage_turn(stage);
 	cr_assert_str_eq(buffer_text(&watcher.log), " S F");
 	cache_unobserve(&watcher.observer);
 	buffer_finish(&watcher.log);
-	cache_stage_close(&stage);
 }
 
-Test(cache, an_observer_hears_of_a_read_without_answer)
+STAGED(an_observer_hears_of_a_read_without_answer)
 {
-	struct cache_stage stage;
 	struct watcher one;
 	struct watcher all;
 	struct watcher other;
 	struct cache_outcome outcome;
-	cache_stage_open(&stage, &(struct cache_options){ .resync_ms = 600000 });
-	memory_put(stage.registry, "/t", "");
-	memory_put(stage.registry, "/t/a", cache_stage_record("one"));
-	memory_put(stage.registry, "/t/b", cache_stage_record("two"));
-	observe(&stage, &one, "/t/a", false);
-	observe(&stage, &other, "/t/b", false);
-	observe(&stage, &all, "/t", true);
+	memory_put(stage->registry, "/t", "");
+	memory_put(stage->registry, "/t/a", cache_stage_record("one"));
+	memory_put(stage->registry, "/t/b", cache_stage_record("two"));
+	observe(stage, &one, "/t/a", false);
+	observe(stage, &other, "/t/b", false);
+	observe(stage, &all, "/t", true);
 	buffer_clear(&one.log);
 	buffer_clear(&other.log);
 	buffer_clear(&all.log);
-	memory_on_task(stage.registry, time_out, NULL);
-	cache_stage_ask(&stage, &outcome, "/t/a", CACHE_RESOLVE, "", true);
-	cache_stage_turn(&stage);
+	memory_on_task(stage->registry, time_out, NULL);
+	cache_stage_ask(stage, &outcome, "/t/a", CACHE_RESOLVE, "", true);
+	cache_stage_turn(stage);
 	cr_assert_str_eq(buffer_text(&one.log), " S");
 	cr_assert_str_eq(buffer_text(&all.log), " S");
-	memory_on_task(stage.registry, NULL, NULL);
+	memory_on_task(stage->registry, NULL, NULL);
 	/* the record and the children, each in its time */
 	for (int kinds = 0; kinds < 2; kinds++) {
-		registry_dispatch(stage.registry, registry_deadline_ms(stage.registry));
-		cache_stage_turn(&stage);
+		registry_dispatch(stage->registry, registry_deadline_ms(stage->registry));
+		cache_stage_turn(stage);
 	}
 	cr_assert_str_eq(buffer_text(&one.log), " S F");
 	cr_assert_str_eq(buffer_text(&all.log), " S F");
@@ -437,7 +407,6 @@ Test(cache, an_observer_hears_of_a_read_without_answer)
 	buffer_finish(&one.log);
 	buffer_finish(&all.log);
 	buffer_finish(&other.log);
-	cache_stage_close(&stage);
 }
 
 Test(cache, warm_subtrees_are_loaded_before_anybody_asks)

@@ -8,6 +8,7 @@
 #include "agent/component/announce.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/registry_client.h"
+#include "tests/support/staged.h"
 #include "agent/base/registry_loop.h"
 
 /* One row a situation: the wish, the node, and the decision. */
@@ -190,7 +191,7 @@ static void announce_anew(
 	cr_assert(stage->announce != NULL);
 }
 
-static void stage_begin(struct stage *stage, bool ephemeral, int64_t update_interval_ms)
+static struct stage *stage_begin(struct stage *stage, bool ephemeral, int64_t update_interval_ms)
 {
 	*stage = (struct stage){ .loop = ev_loop_new(EVFLAG_AUTO) };
 	const struct registry_options registry = { .on_state = on_registry_state,
@@ -203,6 +204,7 @@ static void stage_begin(struct stage *stage, bool ephemeral, int64_t update_inte
 		memory_put(stage->registry, parent, "");
 		free(parent);
 	}
+	return stage;
 }
 
 static void stage_end(struct stage *stage)
@@ -213,6 +215,11 @@ static void stage_end(struct stage *stage)
 	registry_close(stage->registry);
 	ev_loop_destroy(stage->loop);
 }
+
+/* A test with a stage whose announcement is for a node of this kind. */
+#define STAGED(name, ephemeral, update_interval_ms)                                                \
+	STAGED_TEST(announce, name, struct stage *, stage,                                         \
+		stage_begin(&(struct stage){ 0 }, ephemeral, update_interval_ms), stage_end)
 
 static void on_patience(struct ev_loop *loop, ev_timer *timer, int events)
 {
@@ -294,58 +301,46 @@ static bool stands_with(struct stage *stage, const char *text)
 	return found;
 }
 
-Test(announce, writes_and_removes_what_is_wished)
+STAGED(writes_and_removes_what_is_wished, true, 0)
 {
-	struct stage stage;
-	stage_begin(&stage, true, 0);
-	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
-	cr_assert(stands_with(&stage, "\"one\""));
-	make_wish(&stage, ANNOUNCE_DOWN, "c_1", "one");
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_WITHDRAWN);
-	cr_assert(not(stands_with(&stage, "")));
-	cr_assert(eq(str, stage.trail, "writing registered withdrawing withdrawn "));
-	stage_end(&stage);
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	cr_assert(stands_with(stage, "\"one\""));
+	make_wish(stage, ANNOUNCE_DOWN, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_WITHDRAWN);
+	cr_assert(not(stands_with(stage, "")));
+	cr_assert(eq(str, stage->trail, "writing registered withdrawing withdrawn "));
 }
 
-Test(announce, writes_nothing_without_a_verdict)
+STAGED(writes_nothing_without_a_verdict, true, 0)
 {
-	struct stage stage;
-	stage_begin(&stage, true, 0);
-	make_wish(&stage, ANNOUNCE_KEEP, "c_1", "one");
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_WITHDRAWN);
-	cr_assert(not(stands_with(&stage, "")));
-	stage_end(&stage);
+	make_wish(stage, ANNOUNCE_KEEP, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_WITHDRAWN);
+	cr_assert(not(stands_with(stage, "")));
 }
 
-Test(announce, repairs_a_deletion_and_a_change)
+STAGED(repairs_a_deletion_and_a_change, true, 0)
 {
-	struct stage stage;
-	stage_begin(&stage, true, 0);
-	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
-	memory_remove(stage.registry, PATH);
-	RUN_UNTIL(&stage, strstr(stage.trail, "registered writing registered"));
-	cr_assert(stands_with(&stage, "\"one\""));
-	memory_put(stage.registry, PATH,
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	memory_remove(stage->registry, PATH);
+	RUN_UNTIL(stage, strstr(stage->trail, "registered writing registered"));
+	cr_assert(stands_with(stage, "\"one\""));
+	memory_put(stage->registry, PATH,
 		"{\"type\":\"JSONServiceRecord\",\"description\":\"vandal\"}");
-	RUN_UNTIL(&stage, strstr(stage.trail, "registered writing registered writing registered"));
-	cr_assert(stands_with(&stage, "\"one\""));
-	stage_end(&stage);
+	RUN_UNTIL(stage, strstr(stage->trail, "registered writing registered writing registered"));
+	cr_assert(stands_with(stage, "\"one\""));
 }
 
-Test(announce, registers_again_in_a_new_session)
+STAGED(registers_again_in_a_new_session, true, 0)
 {
-	struct stage stage;
-	stage_begin(&stage, true, 0);
-	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
-	memory_set_state(stage.registry, REGISTRY_LOST);
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_WAITING);
-	memory_set_state(stage.registry, REGISTRY_CONNECTED);
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
-	cr_assert(stands_with(&stage, "\"one\""));
-	stage_end(&stage);
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	memory_set_state(stage->registry, REGISTRY_LOST);
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_WAITING);
+	memory_set_state(stage->registry, REGISTRY_CONNECTED);
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	cr_assert(stands_with(stage, "\"one\""));
 }
 
 static void refuse_some(void *context, const struct registry_task *task, struct err *err)
@@ -357,18 +352,15 @@ static void refuse_some(void *context, const struct registry_task *task, struct 
 	}
 }
 
-Test(announce, tries_again_what_the_registry_refused)
+STAGED(tries_again_what_the_registry_refused, true, 0)
 {
-	struct stage stage;
-	stage_begin(&stage, true, 0);
 	int refusals = 2;
-	memory_on_task(stage.registry, refuse_some, &refusals);
-	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_FAILED);
-	cr_assert(strstr(announce_why(stage.announce), "NoPathPermissions") != NULL);
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
+	memory_on_task(stage->registry, refuse_some, &refusals);
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_FAILED);
+	cr_assert(strstr(announce_why(stage->announce), "NoPathPermissions") != NULL);
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
 	cr_assert(eq(int, refusals, 0));
-	stage_end(&stage);
 }
 
 static void refuse_all(void *context, const struct registry_task *task, struct err *err)
@@ -388,21 +380,18 @@ static void on_second_over(struct ev_loop *loop, ev_timer *timer, int events)
 }
 
 /* A slow machine makes fewer attempts in a second, never more. */
-Test(announce, does_not_hammer_a_registry_that_refuses)
+STAGED(does_not_hammer_a_registry_that_refuses, true, 0)
 {
-	struct stage stage;
-	stage_begin(&stage, true, 0);
 	int refused = 0;
-	memory_on_task(stage.registry, refuse_all, &refused);
-	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
+	memory_on_task(stage->registry, refuse_all, &refused);
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
 	ev_timer second;
 	ev_timer_init(&second, on_second_over, 1.0, 0.0);
-	ev_timer_start(stage.loop, &second);
-	ev_run(stage.loop, 0);
+	ev_timer_start(stage->loop, &second);
+	ev_run(stage->loop, 0);
 	cr_assert(le(int, refused, 12), "%d attempts in a second", refused);
-	RUN_UNTIL(&stage, refused >= 2);
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_FAILED);
-	stage_end(&stage);
+	RUN_UNTIL(stage, refused >= 2);
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_FAILED);
 }
 
 static void refuse_writes(void *context, const struct registry_task *task, struct err *err)
@@ -412,55 +401,43 @@ static void refuse_writes(void *context, const struct registry_task *task, struc
 	}
 }
 
-Test(announce, does_not_hammer_a_registry_that_refuses_writes)
+STAGED(does_not_hammer_a_registry_that_refuses_writes, true, 0)
 {
-	struct stage stage;
-	stage_begin(&stage, true, 0);
 	int refused = 0;
-	memory_on_task(stage.registry, refuse_writes, &refused);
-	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
+	memory_on_task(stage->registry, refuse_writes, &refused);
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
 	ev_timer second;
 	ev_timer_init(&second, on_second_over, 1.0, 0.0);
-	ev_timer_start(stage.loop, &second);
-	ev_run(stage.loop, 0);
+	ev_timer_start(stage->loop, &second);
+	ev_run(stage->loop, 0);
 	cr_assert(le(int, refused, 12), "%d attempts in a second", refused);
-	RUN_UNTIL(&stage, refused >= 2);
-	stage_end(&stage);
+	RUN_UNTIL(stage, refused >= 2);
 }
 
-Test(announce, waits_while_anothers_record_stands)
+STAGED(waits_while_anothers_record_stands, true, 0)
 {
-	struct stage stage;
-	stage_begin(&stage, true, 0);
-	memory_put(stage.registry, PATH, "{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"c_2\"}");
-	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_CONFLICT);
-	cr_assert(strstr(announce_why(stage.announce), "c_2") != NULL);
-	memory_remove(stage.registry, PATH);
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
-	stage_end(&stage);
+	memory_put(stage->registry, PATH, "{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"c_2\"}");
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_CONFLICT);
+	cr_assert(strstr(announce_why(stage->announce), "c_2") != NULL);
+	memory_remove(stage->registry, PATH);
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
 }
 
-Test(announce, leaves_an_unreadable_record_of_somebody_alone)
+STAGED(leaves_an_unreadable_record_of_somebody_alone, true, 0)
 {
-	struct stage stage;
-	stage_begin(&stage, true, 0);
-	memory_put(stage.registry, PATH, "{\"type\":\"JSONServiceRecord\", oops");
-	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_CONFLICT);
-	cr_assert(stands_with(&stage, "oops"));
-	stage_end(&stage);
+	memory_put(stage->registry, PATH, "{\"type\":\"JSONServiceRecord\", oops");
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_CONFLICT);
+	cr_assert(stands_with(stage, "oops"));
 }
 
-Test(announce, takes_over_a_predecessors_node)
+STAGED(takes_over_a_predecessors_node, true, 0)
 {
-	struct stage stage;
-	stage_begin(&stage, true, 0);
-	memory_put(stage.registry, PATH, "{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"c_1\"}");
-	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
-	cr_assert(stands_with(&stage, "\"one\""));
-	stage_end(&stage);
+	memory_put(stage->registry, PATH, "{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"c_1\"}");
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	cr_assert(stands_with(stage, "\"one\""));
 }
 
 static void count_writes(void *context, const struct registry_task *task, struct err *err)
@@ -470,181 +447,148 @@ static void count_writes(void *context, const struct registry_task *task, struct
 	*writes += task->operation == REGISTRY_OP_SET || task->operation == REGISTRY_OP_CREATE;
 }
 
-Test(announce, a_persistent_record_may_change_its_id)
+STAGED(a_persistent_record_may_change_its_id, false, 0)
 {
-	struct stage stage;
-	stage_begin(&stage, false, 0);
-	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
-	make_wish(&stage, ANNOUNCE_UP, "c_2", "one");
-	RUN_UNTIL(&stage, strstr(stage.trail, "registered writing registered"));
-	cr_assert(stands_with(&stage, "\"c_2\""));
-	make_wish(&stage, ANNOUNCE_DOWN, "c_3", "one");
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_WITHDRAWN);
-	cr_assert(not(stands_with(&stage, "")));
-	stage_end(&stage);
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	make_wish(stage, ANNOUNCE_UP, "c_2", "one");
+	RUN_UNTIL(stage, strstr(stage->trail, "registered writing registered"));
+	cr_assert(stands_with(stage, "\"c_2\""));
+	make_wish(stage, ANNOUNCE_DOWN, "c_3", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_WITHDRAWN);
+	cr_assert(not(stands_with(stage, "")));
 }
 
-Test(announce, a_persistent_record_that_another_wrote_meanwhile_is_the_others)
+STAGED(a_persistent_record_that_another_wrote_meanwhile_is_the_others, false, 0)
 {
-	struct stage stage;
-	stage_begin(&stage, false, 0);
-	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
-	memory_put(stage.registry, PATH, "{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"c_2\"}");
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_CONFLICT);
-	cr_assert(stands_with(&stage, "\"c_2\""));
-	stage_end(&stage);
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	memory_put(stage->registry, PATH, "{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"c_2\"}");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_CONFLICT);
+	cr_assert(stands_with(stage, "\"c_2\""));
 }
 
 /* A predecessor that ended after the write, and before it noted its version. */
-Test(announce, what_a_predecessor_was_writing_when_it_ended_is_ours)
+STAGED(what_a_predecessor_was_writing_when_it_ended_is_ours, false, 0)
 {
-	struct stage stage;
-	stage_begin(&stage, false, 0);
-	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
-	RUN_UNTIL(&stage, stands_with(&stage, "\"one\""));
-	announce_destroy(stage.announce);
-	json_t *left = json_incref(stage.left);
-	announce_anew(&stage, false, 0, left);
-	make_wish(&stage, ANNOUNCE_UP, "c_2", "two");
-	RUN_UNTIL(&stage, stands_with(&stage, "\"two\""));
-	announce_destroy(stage.announce);
-	announce_anew(&stage, false, 0, left);
-	make_wish(&stage, ANNOUNCE_UP, "c_3", "three");
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_CONFLICT);
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, stands_with(stage, "\"one\""));
+	announce_destroy(stage->announce);
+	json_t *left = json_incref(stage->left);
+	announce_anew(stage, false, 0, left);
+	make_wish(stage, ANNOUNCE_UP, "c_2", "two");
+	RUN_UNTIL(stage, stands_with(stage, "\"two\""));
+	announce_destroy(stage->announce);
+	announce_anew(stage, false, 0, left);
+	make_wish(stage, ANNOUNCE_UP, "c_3", "three");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_CONFLICT);
 	json_decref(left);
-	stage_end(&stage);
 }
 
 /* A predecessor's node stays known until the first verdict, which may be a life later. */
-Test(announce, what_a_predecessor_left_is_noted_again_before_the_first_write)
+STAGED(what_a_predecessor_left_is_noted_again_before_the_first_write, false, 0)
 {
-	struct stage stage;
-	stage_begin(&stage, false, 0);
-	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
-	json_t *left = announce_left(stage.announce);
-	announce_destroy(stage.announce);
-	announce_anew(&stage, false, 0, left);
-	make_wish(&stage, ANNOUNCE_KEEP, "c_2", "two");
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_OUTDATED);
-	json_t *again = announce_left(stage.announce);
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	json_t *left = announce_left(stage->announce);
+	announce_destroy(stage->announce);
+	announce_anew(stage, false, 0, left);
+	make_wish(stage, ANNOUNCE_KEEP, "c_2", "two");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_OUTDATED);
+	json_t *again = announce_left(stage->announce);
 	cr_assert(json_equal(again, left));
 	json_decref(again);
 	json_decref(left);
-	stage_end(&stage);
 }
 
-Test(announce, a_persistent_record_without_a_verdict_is_registered_while_it_stands)
+STAGED(a_persistent_record_without_a_verdict_is_registered_while_it_stands, false, 0)
 {
-	struct stage stage;
-	stage_begin(&stage, false, 0);
-	memory_put(stage.registry, PATH,
+	memory_put(stage->registry, PATH,
 		"{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"c_1\",\"description\":\"one\"}");
-	make_wish(&stage, ANNOUNCE_KEEP, "c_1", "two");
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_OUTDATED);
-	cr_assert(announce_settled(stage.announce));
-	cr_assert(stands_with(&stage, "\"one\""));
-	make_wish(&stage, ANNOUNCE_UP, "c_1", "two");
-	RUN_UNTIL(&stage, stands_with(&stage, "\"two\""));
-	make_wish(&stage, ANNOUNCE_KEEP, "c_1", "three");
-	memory_remove(stage.registry, PATH);
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_WITHDRAWN);
-	cr_assert(announce_settled(stage.announce));
-	stage_end(&stage);
+	make_wish(stage, ANNOUNCE_KEEP, "c_1", "two");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_OUTDATED);
+	cr_assert(announce_settled(stage->announce));
+	cr_assert(stands_with(stage, "\"one\""));
+	make_wish(stage, ANNOUNCE_UP, "c_1", "two");
+	RUN_UNTIL(stage, stands_with(stage, "\"two\""));
+	make_wish(stage, ANNOUNCE_KEEP, "c_1", "three");
+	memory_remove(stage->registry, PATH);
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_WITHDRAWN);
+	cr_assert(announce_settled(stage->announce));
 }
 
-Test(announce, throttles_writes_and_the_latest_wins)
+STAGED(throttles_writes_and_the_latest_wins, true, 300)
 {
-	struct stage stage;
-	stage_begin(&stage, true, 300);
-	make_wish(&stage, ANNOUNCE_UP, "c_1", "0");
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
+	make_wish(stage, ANNOUNCE_UP, "c_1", "0");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
 	int writes = 0;
-	memory_on_task(stage.registry, count_writes, &writes);
+	memory_on_task(stage->registry, count_writes, &writes);
 	for (int i = 1; i <= 100; i++) {
 		char text[16];
 		snprintf(text, sizeof(text), "%d", i);
-		make_wish(&stage, ANNOUNCE_UP, "c_1", text);
+		make_wish(stage, ANNOUNCE_UP, "c_1", text);
 	}
-	RUN_UNTIL(&stage, stands_with(&stage, "\"100\""));
+	RUN_UNTIL(stage, stands_with(stage, "\"100\""));
 	cr_assert(le(int, writes, 2), "%d writes for a hundred wishes", writes);
-	stage_end(&stage);
 }
 
-Test(announce, a_record_whose_change_the_throttle_delays_is_outdated)
+STAGED(a_record_whose_change_the_throttle_delays_is_outdated, true, 300)
 {
-	struct stage stage;
-	stage_begin(&stage, true, 300);
-	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
-	make_wish(&stage, ANNOUNCE_UP, "c_1", "two");
-	cr_assert(eq(int, state_of(&stage), ANNOUNCE_OUTDATED));
-	cr_assert(not(announce_settled(stage.announce)));
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
-	cr_assert(stands_with(&stage, "\"two\""));
-	stage_end(&stage);
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	make_wish(stage, ANNOUNCE_UP, "c_1", "two");
+	cr_assert(eq(int, state_of(stage), ANNOUNCE_OUTDATED));
+	cr_assert(not(announce_settled(stage->announce)));
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	cr_assert(stands_with(stage, "\"two\""));
 }
 
-Test(announce, a_deleted_record_is_not_registered_while_the_throttle_delays_its_return)
+STAGED(a_deleted_record_is_not_registered_while_the_throttle_delays_its_return, true, 3600 * 1000)
 {
-	struct stage stage;
-	stage_begin(&stage, true, 3600 * 1000);
-	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
-	memory_remove(stage.registry, PATH);
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_WRITING);
-	cr_assert(not(stands_with(&stage, "")));
-	stage_end(&stage);
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	memory_remove(stage->registry, PATH);
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_WRITING);
+	cr_assert(not(stands_with(stage, "")));
 }
 
-Test(announce, never_delays_a_removal)
+STAGED(never_delays_a_removal, true, 3600 * 1000)
 {
-	struct stage stage;
-	stage_begin(&stage, true, 3600 * 1000);
-	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
-	make_wish(&stage, ANNOUNCE_DOWN, "c_1", "one");
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_WITHDRAWN);
-	stage_end(&stage);
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	make_wish(stage, ANNOUNCE_DOWN, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_WITHDRAWN);
 }
 
-Test(announce, waits_while_the_registry_is_away)
+STAGED(waits_while_the_registry_is_away, true, 0)
 {
-	struct stage stage;
-	stage_begin(&stage, true, 0);
-	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
-	memory_set_state(stage.registry, REGISTRY_AWAY);
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_WAITING);
-	make_wish(&stage, ANNOUNCE_DOWN, "c_1", "one");
-	cr_assert(eq(int, state_of(&stage), ANNOUNCE_WAITING));
-	memory_set_state(stage.registry, REGISTRY_CONNECTED);
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_WITHDRAWN);
-	cr_assert(not(stands_with(&stage, "")));
-	stage_end(&stage);
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	memory_set_state(stage->registry, REGISTRY_AWAY);
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_WAITING);
+	make_wish(stage, ANNOUNCE_DOWN, "c_1", "one");
+	cr_assert(eq(int, state_of(stage), ANNOUNCE_WAITING));
+	memory_set_state(stage->registry, REGISTRY_CONNECTED);
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_WITHDRAWN);
+	cr_assert(not(stands_with(stage, "")));
 }
 
-Test(announce, a_record_outlasts_an_outage)
+STAGED(a_record_outlasts_an_outage, true, 0)
 {
-	struct stage stage;
-	stage_begin(&stage, true, 0);
-	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
-	cr_assert(announce_state_is_in(state_of(&stage)));
-	cr_assert(not(announce_outlasts_outage(stage.announce)));
-	memory_set_state(stage.registry, REGISTRY_AWAY);
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_WAITING);
-	cr_assert(not(announce_state_is_in(state_of(&stage))));
-	cr_assert(announce_outlasts_outage(stage.announce));
-	cr_assert(announce_may_be_registered(stage.announce));
-	cr_assert(not(announce_settled(stage.announce)));
-	cr_assert(eq(int, strncmp(announce_why(stage.announce), "the registry is ", 16), 0));
-	make_wish(&stage, ANNOUNCE_DOWN, "c_1", "one");
-	cr_assert(not(announce_outlasts_outage(stage.announce)));
-	cr_assert(not(announce_settled(stage.announce)));
-	stage_end(&stage);
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	cr_assert(announce_state_is_in(state_of(stage)));
+	cr_assert(not(announce_outlasts_outage(stage->announce)));
+	memory_set_state(stage->registry, REGISTRY_AWAY);
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_WAITING);
+	cr_assert(not(announce_state_is_in(state_of(stage))));
+	cr_assert(announce_outlasts_outage(stage->announce));
+	cr_assert(announce_may_be_registered(stage->announce));
+	cr_assert(not(announce_settled(stage->announce)));
+	cr_assert(eq(int, strncmp(announce_why(stage->announce), "the registry is ", 16), 0));
+	make_wish(stage, ANNOUNCE_DOWN, "c_1", "one");
+	cr_assert(not(announce_outlasts_outage(stage->announce)));
+	cr_assert(not(announce_settled(stage->announce)));
 }
 
 static void lose_session(bool ephemeral)
@@ -672,11 +616,9 @@ Test(announce, a_persistent_record_outlasts_its_session)
 	lose_session(false);
 }
 
-Test(announce, a_record_beyond_the_limits_is_refused_and_the_old_wish_stays)
+STAGED(a_record_beyond_the_limits_is_refused_and_the_old_wish_stays, true, 0)
 {
-	struct stage stage;
-	stage_begin(&stage, true, 0);
-	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
 	char description[2000];
 	memset(description, 'x', sizeof(description) - 1);
 	description[sizeof(description) - 1] = '\0';
@@ -684,114 +626,95 @@ Test(announce, a_record_beyond_the_limits_is_refused_and_the_old_wish_stays)
 	struct err err = ERR_INIT;
 	struct dialect_nodes nodes = { 0 };
 	cr_assert(eq(int, write_record(&nodes, record, &err), BERTH_LIMIT_EXCEEDED));
-	announce_wish_failed(stage.announce, &err);
+	announce_wish_failed(stage->announce, &err);
 	record_free(record);
-	RUN_UNTIL(&stage, stands_with(&stage, "\"one\""));
-	cr_assert(stands_with(&stage, "\"one\""));
-	stage_end(&stage);
+	RUN_UNTIL(stage, stands_with(stage, "\"one\""));
+	cr_assert(stands_with(stage, "\"one\""));
 }
 
-Test(announce, a_wish_that_cannot_be_made_is_failed_until_one_can)
+STAGED(a_wish_that_cannot_be_made_is_failed_until_one_can, true, 0)
 {
-	struct stage stage;
-	stage_begin(&stage, true, 0);
-	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
 	struct err err = ERR_INIT;
 	err_set(&err, BERTH_LIMIT_EXCEEDED, "too large");
-	announce_wish_failed(stage.announce, &err);
-	cr_assert(eq(int, state_of(&stage), ANNOUNCE_FAILED));
-	cr_assert(eq(str, (char *)announce_why(stage.announce), "LimitExceeded: too large"));
-	memory_remove(stage.registry, PATH);
-	RUN_UNTIL(&stage, stands_with(&stage, "\"one\""));
-	cr_assert(eq(int, state_of(&stage), ANNOUNCE_FAILED));
-	make_wish(&stage, ANNOUNCE_UP, "c_1", "two");
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
-	cr_assert(stands_with(&stage, "\"two\""));
-	stage_end(&stage);
+	announce_wish_failed(stage->announce, &err);
+	cr_assert(eq(int, state_of(stage), ANNOUNCE_FAILED));
+	cr_assert(eq(str, (char *)announce_why(stage->announce), "LimitExceeded: too large"));
+	memory_remove(stage->registry, PATH);
+	RUN_UNTIL(stage, stands_with(stage, "\"one\""));
+	cr_assert(eq(int, state_of(stage), ANNOUNCE_FAILED));
+	make_wish(stage, ANNOUNCE_UP, "c_1", "two");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	cr_assert(stands_with(stage, "\"two\""));
 }
 
 static const char CHILD[] = "/users/joe/web/one/components/c1/below";
 
-Test(announce, a_node_with_children_loses_its_record_and_goes_after_the_last_child)
+STAGED(a_node_with_children_loses_its_record_and_goes_after_the_last_child, false, 0)
 {
-	struct stage stage;
-	stage_begin(&stage, false, 0);
-	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
-	memory_put(stage.registry, CHILD, "");
-	make_wish(&stage, ANNOUNCE_DOWN, "c_1", "one");
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_WITHDRAWN);
-	cr_assert(announce_settled(stage.announce));
-	cr_assert(not(announce_finished(stage.announce)));
-	cr_assert(strstr(announce_why(stage.announce), "children") != NULL);
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	memory_put(stage->registry, CHILD, "");
+	make_wish(stage, ANNOUNCE_DOWN, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_WITHDRAWN);
+	cr_assert(announce_settled(stage->announce));
+	cr_assert(not(announce_finished(stage->announce)));
+	cr_assert(strstr(announce_why(stage->announce), "children") != NULL);
 	struct answer answer = { 0 };
-	cr_assert(eq(str, (char *)standing(&stage, &answer), ""));
+	cr_assert(eq(str, (char *)standing(stage, &answer), ""));
 	answer_clear(&answer);
-	memory_remove(stage.registry, CHILD);
-	RUN_UNTIL(&stage, announce_finished(stage.announce));
-	cr_assert(not(stands_with(&stage, "")));
-	cr_assert(eq(str, stage.trail, "writing registered withdrawing withdrawn "));
-	stage_end(&stage);
+	memory_remove(stage->registry, CHILD);
+	RUN_UNTIL(stage, announce_finished(stage->announce));
+	cr_assert(not(stands_with(stage, "")));
+	cr_assert(eq(str, stage->trail, "writing registered withdrawing withdrawn "));
 }
 
-Test(announce, an_emptied_node_that_another_client_writes_is_the_others)
+STAGED(an_emptied_node_that_another_client_writes_is_the_others, false, 0)
 {
-	struct stage stage;
-	stage_begin(&stage, false, 0);
-	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
-	memory_put(stage.registry, CHILD, "");
-	make_wish(&stage, ANNOUNCE_DOWN, "c_1", "one");
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_WITHDRAWN);
-	memory_put(stage.registry, PATH, "host-a:1234");
-	RUN_UNTIL(&stage, stands_with(&stage, "host-a"));
-	memory_remove(stage.registry, CHILD);
-	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_CONFLICT);
-	cr_assert(stands_with(&stage, "host-a"));
-	stage_end(&stage);
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	memory_put(stage->registry, CHILD, "");
+	make_wish(stage, ANNOUNCE_DOWN, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_WITHDRAWN);
+	memory_put(stage->registry, PATH, "host-a:1234");
+	RUN_UNTIL(stage, stands_with(stage, "host-a"));
+	memory_remove(stage->registry, CHILD);
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_CONFLICT);
+	cr_assert(stands_with(stage, "host-a"));
 }
 
-Test(announce, an_emptied_node_takes_the_record_again)
+STAGED(an_emptied_node_takes_the_record_again, false, 0)
 {
-	struct stage stage;
-	stage_begin(&stage, false, 0);
-	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
-	memory_put(stage.registry, CHILD, "");
-	make_wish(&stage, ANNOUNCE_DOWN, "c_1", "one");
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_WITHDRAWN);
-	make_wish(&stage, ANNOUNCE_UP, "c_1", "two");
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
-	cr_assert(stands_with(&stage, "\"two\""));
-	memory_remove(stage.registry, CHILD);
-	cr_assert(stands_with(&stage, "\"two\""));
-	stage_end(&stage);
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	memory_put(stage->registry, CHILD, "");
+	make_wish(stage, ANNOUNCE_DOWN, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_WITHDRAWN);
+	make_wish(stage, ANNOUNCE_UP, "c_1", "two");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	cr_assert(stands_with(stage, "\"two\""));
+	memory_remove(stage->registry, CHILD);
+	cr_assert(stands_with(stage, "\"two\""));
 }
 
-Test(announce, what_was_never_written_needs_no_registry_to_be_withdrawn)
+STAGED(what_was_never_written_needs_no_registry_to_be_withdrawn, true, 0)
 {
-	struct stage stage;
-	stage_begin(&stage, true, 0);
-	memory_set_state(stage.registry, REGISTRY_AWAY);
-	RUN_UNTIL(&stage, registry_state(stage.registry) == REGISTRY_AWAY);
-	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
-	cr_assert(not(announce_settled(stage.announce)));
-	make_wish(&stage, ANNOUNCE_DOWN, "c_1", "one");
-	cr_assert(announce_settled(stage.announce));
-	stage_end(&stage);
+	memory_set_state(stage->registry, REGISTRY_AWAY);
+	RUN_UNTIL(stage, registry_state(stage->registry) == REGISTRY_AWAY);
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	cr_assert(not(announce_settled(stage->announce)));
+	make_wish(stage, ANNOUNCE_DOWN, "c_1", "one");
+	cr_assert(announce_settled(stage->announce));
 }
 
-Test(announce, what_was_written_is_withdrawn_only_by_the_registry)
+STAGED(what_was_written_is_withdrawn_only_by_the_registry, true, 0)
 {
-	struct stage stage;
-	stage_begin(&stage, true, 0);
-	make_wish(&stage, ANNOUNCE_UP, "c_1", "one");
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_REGISTERED);
-	memory_set_state(stage.registry, REGISTRY_AWAY);
-	RUN_UNTIL(&stage, state_of(&stage) == ANNOUNCE_WAITING);
-	make_wish(&stage, ANNOUNCE_DOWN, "c_1", "one");
-	cr_assert(not(announce_settled(stage.announce)));
-	stage_end(&stage);
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	memory_set_state(stage->registry, REGISTRY_AWAY);
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_WAITING);
+	make_wish(stage, ANNOUNCE_DOWN, "c_1", "one");
+	cr_assert(not(announce_settled(stage->announce)));
 }

@@ -7,6 +7,7 @@
 
 #include "tests/support/memory_backend.h"
 #include "tests/support/registry_client.h"
+#include "tests/support/staged.h"
 #include "lib/registry/internal.h"
 #include "lib/base/clock.h"
 
@@ -32,6 +33,10 @@ static struct registry *open_connected(void)
 	return registry;
 }
 
+#define CONNECTED(name)                                                                            \
+	STAGED_TEST(                                                                               \
+		registry_core, name, struct registry *, registry, open_connected(), client_close)
+
 static void move_to(struct registry *registry, enum registry_state state)
 {
 	memory_set_state(registry, state);
@@ -40,11 +45,10 @@ static void move_to(struct registry *registry, enum registry_state state)
 
 /* --- confirm --- */
 
-Test(registry_core, a_confirmation_waits_for_a_server_that_is_silent)
+CONNECTED(a_confirmation_waits_for_a_server_that_is_silent)
 {
 	struct answer answer = { 0 };
 	struct answer later = { 0 };
-	struct registry *registry = open_connected();
 	memory_set_heard_ms(registry, 4711);
 	cr_assert_eq(registry_heard_ms(registry, 9000), 4711);
 	memory_set_answering(registry, false);
@@ -57,7 +61,6 @@ Test(registry_core, a_confirmation_waits_for_a_server_that_is_silent)
 	move_to(registry, REGISTRY_AWAY);
 	client_confirm(registry, &later);
 	assert_answer(&later, "RegistryUnavailable");
-	client_close(registry);
 	answer_clear(&answer);
 	answer_clear(&later);
 }
@@ -119,11 +122,10 @@ static bool b_has_failed(void *context)
 	return ((const int *)context)[1] < ALL_FAIL;
 }
 
-Test(registry_core, a_change_reaches_no_further_back_than_to_its_own_announcement)
+CONNECTED(a_change_reaches_no_further_back_than_to_its_own_announcement)
 {
 	struct answer answers[2] = { 0 };
 	int failures[2] = { ONE_FAILURE, ALL_FAIL };
-	struct registry *registry = open_connected();
 	memory_put(registry, "/a", "old");
 	memory_put(registry, "/b", "old");
 	registry_watch(registry, "/a", REGISTRY_WATCH_DATA, answer_take, &answers[0]);
@@ -141,7 +143,6 @@ Test(registry_core, a_change_reaches_no_further_back_than_to_its_own_announcemen
 	cr_assert_eq(registry_heard_ms(registry, 9000), 100);
 	client_wait_calls(&answers[0], 2);
 	cr_assert_eq(registry_heard_ms(registry, 9000), 200);
-	client_close(registry);
 	answer_clear(&answers[0]);
 	answer_clear(&answers[1]);
 }
@@ -198,10 +199,9 @@ Test(registry_core, requests_wait_for_the_first_connection)
 	answer_clear(&answer);
 }
 
-Test(registry_core, requests_fail_at_once_while_the_registry_is_away)
+CONNECTED(requests_fail_at_once_while_the_registry_is_away)
 {
 	struct answer answer = { 0 };
-	struct registry *registry = open_connected();
 	static const enum registry_state states[] = { REGISTRY_AWAY, REGISTRY_LOST,
 		REGISTRY_DENIED };
 	for (size_t i = 0; i < 3; i++) {
@@ -218,14 +218,12 @@ Test(registry_core, requests_fail_at_once_while_the_registry_is_away)
 		assert_answer(&answer, error);
 		cr_assert_eq(memory_tasks(registry), 0);
 	}
-	client_close(registry);
 	answer_clear(&answer);
 }
 
-Test(registry_core, nothing_completes_within_the_call_that_asked)
+CONNECTED(nothing_completes_within_the_call_that_asked)
 {
 	struct answer answers[4] = { 0 };
-	struct registry *registry = open_connected();
 	registry_get(registry, "bad path", answer_take, &answers[0]);
 	registry_bind(registry, "/", &(struct registry_bind){ 0 }, answer_take, &answers[1]);
 	registry_delete(registry, "/", REGISTRY_DELETE_TREE, NULL, NULL, answer_take, &answers[2]);
@@ -241,15 +239,13 @@ Test(registry_core, nothing_completes_within_the_call_that_asked)
 		cr_assert_neq(answers[i].err.code, 0);
 		answer_clear(&answers[i]);
 	}
-	client_close(registry);
 }
 
-Test(registry_core, cancelled_requests_are_never_told)
+CONNECTED(cancelled_requests_are_never_told)
 {
 	enum { REQUESTS = 6 };
 	struct answer answers[REQUESTS] = { 0 };
 	struct answer answer = { 0 };
-	struct registry *registry = open_connected();
 	const struct registry_bind bind = { .data = "x", .len = 1, .parents = true };
 	struct registry_request *requests[REQUESTS] = {
 		registry_get(registry, "/a", answer_take, &answers[0]),
@@ -270,7 +266,6 @@ Test(registry_core, cancelled_requests_are_never_told)
 	for (size_t i = 0; i < REQUESTS; i++) {
 		cr_assert_eq(answers[i].calls, 0);
 	}
-	client_close(registry);
 	answer_clear(&answer);
 }
 
@@ -483,10 +478,9 @@ Test(registry_core, a_purge_spares_what_is_registered_anew)
 	answer_clear(&answer);
 }
 
-Test(registry_core, walks_keep_to_their_number_of_tasks)
+CONNECTED(walks_keep_to_their_number_of_tasks)
 {
 	struct answer answer = { 0 };
-	struct registry *registry = open_connected();
 	char path[64];
 	for (size_t i = 0; i < 1000; i++) {
 		if (i < 30) {
@@ -504,7 +498,6 @@ Test(registry_core, walks_keep_to_their_number_of_tasks)
 		assert_answer(&answer, "OK");
 	}
 	cr_assert_eq(memory_most_tasks(registry), REGISTRY_MAX_IN_FLIGHT);
-	client_close(registry);
 	answer_clear(&answer);
 }
 
@@ -515,11 +508,10 @@ static bool is_absent(void *context)
 	return ((struct answer *)context)->err.code == BERTH_PATH_NOT_FOUND;
 }
 
-Test(registry_core, watches_are_read_again_after_each_reconnect)
+CONNECTED(watches_are_read_again_after_each_reconnect)
 {
 	struct answer changed = { 0 };
 	struct answer unchanged = { 0 };
-	struct registry *registry = open_connected();
 	memory_put(registry, "/a", "one");
 	memory_put(registry, "/b", "same");
 	registry_watch(registry, "/a", REGISTRY_WATCH_DATA, answer_take, &changed);
@@ -538,15 +530,13 @@ Test(registry_core, watches_are_read_again_after_each_reconnect)
 	cr_assert_str_eq(unchanged.data, "same");
 	cr_assert_not(unchanged.changed);
 	cr_assert_eq(memory_armed_watches(registry), 2);
-	client_close(registry);
 	answer_clear(&changed);
 	answer_clear(&unchanged);
 }
 
-Test(registry_core, a_watch_made_while_away_is_read_when_connected)
+CONNECTED(a_watch_made_while_away_is_read_when_connected)
 {
 	struct answer seen = { 0 };
-	struct registry *registry = open_connected();
 	memory_put(registry, "/a", "one");
 	move_to(registry, REGISTRY_AWAY);
 	registry_watch(registry, "/a", REGISTRY_WATCH_DATA, answer_take, &seen);
@@ -555,15 +545,13 @@ Test(registry_core, a_watch_made_while_away_is_read_when_connected)
 	move_to(registry, REGISTRY_CONNECTED);
 	client_wait_calls(&seen, 1);
 	cr_assert_str_eq(seen.data, "one");
-	client_close(registry);
 	answer_clear(&seen);
 }
 
-Test(registry_core, a_lost_session_takes_its_nodes_and_the_watch_tells)
+CONNECTED(a_lost_session_takes_its_nodes_and_the_watch_tells)
 {
 	struct answer answer = { 0 };
 	struct answer seen = { 0 };
-	struct registry *registry = open_connected();
 	client_put(registry, "/a", "x", REGISTRY_BIND_CREATE, true, &answer);
 	registry_watch(registry, "/a", REGISTRY_WATCH_DATA, answer_take, &seen);
 	client_wait_calls(&seen, 1);
@@ -572,7 +560,6 @@ Test(registry_core, a_lost_session_takes_its_nodes_and_the_watch_tells)
 	move_to(registry, REGISTRY_CONNECTED);
 	client_wait(is_absent, &seen);
 	cr_assert(seen.changed);
-	client_close(registry);
 	answer_clear(&answer);
 	answer_clear(&seen);
 }
@@ -585,11 +572,10 @@ static void deny(void *context, const struct registry_task *task, struct err *er
 	}
 }
 
-Test(registry_core, an_error_is_told_as_a_state_and_tried_again)
+CONNECTED(an_error_is_told_as_a_state_and_tried_again)
 {
 	struct answer seen = { 0 };
 	bool denied = true;
-	struct registry *registry = open_connected();
 	memory_on_task(registry, deny, &denied);
 	memory_put(registry, "/a", "x");
 	struct registry_watch *watch = registry_watch(
@@ -612,15 +598,13 @@ Test(registry_core, an_error_is_told_as_a_state_and_tried_again)
 	registry_watch_refresh(watch);
 	client_wait_calls(&seen, 3);
 	assert_answer(&seen, "NoPathPermissions");
-	client_close(registry);
 	answer_clear(&seen);
 }
 
-Test(registry_core, many_watches_are_read_some_at_a_time)
+CONNECTED(many_watches_are_read_some_at_a_time)
 {
 	enum { WATCHES = 500 };
 	static struct answer seen[WATCHES];
-	struct registry *registry = open_connected();
 	char path[64];
 	for (size_t i = 0; i < WATCHES; i++) {
 		snprintf(path, sizeof(path), "/n%zu", i);
@@ -636,7 +620,6 @@ Test(registry_core, many_watches_are_read_some_at_a_time)
 		answer_clear(&seen[i]);
 	}
 	cr_assert_eq(memory_most_tasks(registry), REGISTRY_MAX_IN_FLIGHT);
-	client_close(registry);
 }
 
 enum { KNOWN = 1000 };
@@ -696,12 +679,11 @@ static size_t confirm_all(struct registry *registry, const struct answer *seen, 
 	return most;
 }
 
-Test(registry_core, confirmations_are_spread_over_a_window)
+CONNECTED(confirmations_are_spread_over_a_window)
 {
 	static struct answer seen[KNOWN];
 	size_t reads[256] = { 0 };
 	size_t steps;
-	struct registry *registry = open_connected();
 	reconnect_with_many(registry, seen, reads);
 	size_t most = confirm_all(registry, seen, reads, &steps);
 	cr_assert_eq(reads['k'], KNOWN, "each once");
@@ -710,16 +692,14 @@ Test(registry_core, confirmations_are_spread_over_a_window)
 	for (size_t i = 0; i < KNOWN; i++) {
 		answer_clear(&seen[i]);
 	}
-	client_close(registry);
 }
 
-Test(registry_core, what_is_new_or_asked_for_goes_before_the_confirmations)
+CONNECTED(what_is_new_or_asked_for_goes_before_the_confirmations)
 {
 	static struct answer seen[KNOWN];
 	struct answer new = { 0 };
 	size_t reads[256] = { 0 };
 	size_t steps;
-	struct registry *registry = open_connected();
 	struct registry_watch *last = reconnect_with_many(registry, seen, reads);
 	registry_watch(registry, "/new", REGISTRY_WATCH_DATA, answer_take, &new);
 	registry_watch_hurry(last);
@@ -733,7 +713,6 @@ Test(registry_core, what_is_new_or_asked_for_goes_before_the_confirmations)
 		answer_clear(&seen[i]);
 	}
 	answer_clear(&new);
-	client_close(registry);
 }
 
 /* --- what another watch implies --- */
@@ -751,12 +730,11 @@ static bool both_absent(void *context)
 	return is_absent((void *)(uintptr_t)&pair[0]) && is_absent((void *)(uintptr_t)&pair[1]);
 }
 
-Test(registry_core, an_ephemeral_node_needs_one_watch_for_data_and_children)
+CONNECTED(an_ephemeral_node_needs_one_watch_for_data_and_children)
 {
 	struct answer answer = { 0 };
 	struct answer pair[2] = { 0 };
 	size_t tasks = 0;
-	struct registry *registry = open_connected();
 	client_put(registry, "/a", "x", REGISTRY_BIND_CREATE, true, &answer);
 	memory_on_task(registry, count_tasks, &tasks);
 	registry_watch(registry, "/a", REGISTRY_WATCH_DATA, answer_take, &pair[0]);
@@ -778,18 +756,16 @@ Test(registry_core, an_ephemeral_node_needs_one_watch_for_data_and_children)
 	memory_put(registry, "/a/b", "z");
 	client_wait(has_child, &pair[1]);
 	cr_assert_eq(memory_armed_watches(registry), 2);
-	client_close(registry);
 	answer_clear(&answer);
 	answer_clear(&pair[0]);
 	answer_clear(&pair[1]);
 }
 
-Test(registry_core, a_deleted_node_is_known_from_the_list_of_its_parent)
+CONNECTED(a_deleted_node_is_known_from_the_list_of_its_parent)
 {
 	struct answer list = { 0 };
 	struct answer pair[2] = { 0 };
 	size_t tasks = 0;
-	struct registry *registry = open_connected();
 	memory_put(registry, "/t", "");
 	memory_put(registry, "/t/a", "x");
 	struct registry_watch *parent = registry_watch(
@@ -814,7 +790,6 @@ Test(registry_core, a_deleted_node_is_known_from_the_list_of_its_parent)
 	registry_dispatch(registry, clock_monotonic_ms());
 	memory_put(registry, "/t/a", "alone");
 	client_wait(is_present, &pair[0]);
-	client_close(registry);
 	answer_clear(&list);
 	answer_clear(&pair[0]);
 	answer_clear(&pair[1]);
@@ -988,12 +963,11 @@ static void never_absent(void *context, const struct registry_result *result)
 	answer_take(context, result);
 }
 
-Test(registry_core, a_replaced_node_is_not_absent_for_a_watch_that_follows_its_parent)
+CONNECTED(a_replaced_node_is_not_absent_for_a_watch_that_follows_its_parent)
 {
 	struct answer answer = { 0 };
 	struct answer list = { 0 };
 	struct answer seen = { 0 };
-	struct registry *registry = open_connected();
 	memory_put(registry, "/t", "");
 	memory_put(registry, "/t/a", "persistent");
 	registry_watch(registry, "/t", REGISTRY_WATCH_CHILDREN, answer_take, &list);
@@ -1004,18 +978,16 @@ Test(registry_core, a_replaced_node_is_not_absent_for_a_watch_that_follows_its_p
 	assert_answer(&answer, "OK");
 	client_wait_calls(&seen, 2);
 	cr_assert_str_eq(seen.data, "ephemeral");
-	client_close(registry);
 	answer_clear(&answer);
 	answer_clear(&list);
 	answer_clear(&seen);
 }
 
-Test(registry_core, an_absent_child_of_a_watched_list_needs_no_read)
+CONNECTED(an_absent_child_of_a_watched_list_needs_no_read)
 {
 	struct answer list = { 0 };
 	struct answer seen = { 0 };
 	size_t tasks = 0;
-	struct registry *registry = open_connected();
 	memory_put(registry, "/t", "");
 	registry_watch(registry, "/t", REGISTRY_WATCH_CHILDREN, answer_take, &list);
 	client_wait_calls(&list, 1);
@@ -1028,15 +1000,13 @@ Test(registry_core, an_absent_child_of_a_watched_list_needs_no_read)
 	move_to(registry, REGISTRY_CONNECTED);
 	client_wait_calls(&seen, 2);
 	cr_assert_eq(tasks, 1, "the list is read again, and the child is not");
-	client_close(registry);
 	answer_clear(&list);
 	answer_clear(&seen);
 }
 
-Test(registry_core, unwatching_disarms)
+CONNECTED(unwatching_disarms)
 {
 	struct answer seen = { 0 };
-	struct registry *registry = open_connected();
 	struct registry_watch *one = registry_watch(
 		registry, "/a", REGISTRY_WATCH_DATA, answer_take, &seen);
 	struct registry_watch *two = registry_watch(
@@ -1048,7 +1018,6 @@ Test(registry_core, unwatching_disarms)
 	registry_unwatch(two);
 	cr_assert_eq(memory_armed_watches(registry), 0);
 	registry_unwatch(NULL);
-	client_close(registry);
 	answer_clear(&seen);
 }
 
