@@ -95,6 +95,7 @@ static const struct reading requests[] = {
 	REQUEST("OPTIONS * HTTP/1.1\r\nHost: [::1]:80\r\n\r\n", "HEAD OPTIONS * END "),
 	REQUEST("CONNECT a:80 HTTP/1.1\r\nHost: a\r\n\r\n", "HEAD CONNECT a:80 END "),
 	REQUEST(GET "Connection: x, Close\r\n\r\n", "HEAD GET / END close "),
+	REQUEST("G / HTTP/1.0\r\n\r\n", "HEAD G / END close "),
 	REQUEST("GET / HTTP/1.0\r\n\r\n", "HEAD GET / END close "),
 	REQUEST("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", "HEAD GET / END "),
 	REQUEST("GET / HTTP/1.7\r\nHost: a\r\nX:\t\r\n\r\n", "HEAD GET / END "),
@@ -111,6 +112,7 @@ static const struct reading bad_requests[] = {
 #define BAD(bytes, status) READING(HTTP_REQUEST, bytes, "REFUSED " #status " ")
 	BAD("\r\n\r\n\r\n\r\n\r\n", 400),
 	BAD("GET /\r\n", 400),
+	BAD(" / HTTP/1.1\r\n", 400),
 	BAD("GET / HTTP/1.1 \r\n", 400),
 	BAD("GET  / HTTP/1.1\r\n", 400),
 	BAD("GET /a b HTTP/1.1\r\n", 400),
@@ -361,6 +363,25 @@ Test(http_reader, keeps_the_fields_that_are_asked_for)
 		}
 		http_reader_finish(&reader);
 	}
+}
+
+Test(http_reader, is_idle_between_messages_and_not_inside)
+{
+	static const char text[] = GET "\r\n";
+	struct http_reader reader;
+	http_reader_init(&reader, HTTP_REQUEST);
+	cr_assert(http_reader_is_idle(&reader));
+	for (const char *at = text; *at;) {
+		const char *end = at + 1;
+		enum http_event event = http_reader_next(&reader, &at, end);
+		cr_assert_not(http_reader_is_idle(&reader), "after %zu bytes", (size_t)(at - text));
+		while (event == HTTP_EVENT_HEAD) {
+			event = http_reader_next(&reader, &at, end);
+		}
+	}
+	http_reader_restart(&reader);
+	cr_assert(http_reader_is_idle(&reader));
+	http_reader_finish(&reader);
 }
 
 Test(http_reader, feeds_whole_answers)
