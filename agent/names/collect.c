@@ -155,6 +155,13 @@ struct visit {
 	struct names_answer own; /* addresses of this record alone */
 };
 
+/* A writer may have put any text there; one name that DNS cannot hold would cut the whole reply. */
+static bool fits_into_dns(const char *host)
+{
+	struct names_labels labels;
+	return names_split(&labels, host) && labels.count > 0;
+}
+
 static void visit_address(
 	void *context, const struct record_endpoint *endpoint, const struct record_target *target)
 {
@@ -163,7 +170,7 @@ static void visit_address(
 	if (names_read_address(&address, target->host)) {
 		add_address(&visit->own, &address);
 		add_address(visit->collector->answer, &address);
-	} else if (endpoint) {
+	} else if (endpoint && fits_into_dns(target->host)) {
 		add_alias(visit->collector, target->host);
 	}
 }
@@ -237,8 +244,10 @@ static void visit_port(
 		if (!write_own_name(name, visit, &found.address)) {
 			return;
 		}
-	} else {
+	} else if (fits_into_dns(target->host)) {
 		strcpy(name, target->host);
+	} else {
+		return;
 	}
 	add_target(visit->collector->answer, &found);
 }

@@ -286,9 +286,9 @@ int client_problem(int status, const struct buffer *body, struct err *err)
 	if (code == BERTH_OK || (code == BERTH_FAILED && strcmp(title, "Failed") != 0)) {
 		code = code_of_status(status);
 	}
-	if (detail) {
+	if (detail && *detail) {
 		err_set(err, code, "%s", detail);
-	} else if (title) {
+	} else if (title && *title) {
 		err_set(err, code, "the agent answered: %s", title);
 	} else {
 		err_set(err, code, "the agent answered with HTTP status %d", status);
