@@ -125,8 +125,8 @@ const struct config_option config_endpoint_options[] = {
 #define FOR_TTL CONFIG_FOR(CHECK_TTL)
 
 const struct config_option config_check_options[] = {
-	{ "component", LIST(check, components, component_count),
-		.automatic = "the only component", .example = "NAME",
+	{ "component", LIST(check, components, component_count), .automatic = "the only component",
+		.example = "NAME",
 		.help = "The NAME of the [component] that it guards, or several: then it runs "
 			"once, and its verdict counts in each of them. Required when there are "
 			"several components." },
