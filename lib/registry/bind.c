@@ -121,6 +121,12 @@ static bool next_round(struct write_request *request)
 	return false;
 }
 
+/* The timeout is for each node: a slow registry may need long for all of them. */
+static void renew_deadline(struct write_request *request)
+{
+	request->base.deadline_ms = registry_call_deadline_ms(request->base.registry);
+}
+
 static void create_parent(struct write_request *request)
 {
 	size_t len = path_parent_len(request->prefix);
@@ -133,6 +139,7 @@ static void create_parent(struct write_request *request)
 	}
 	request->going_down = false;
 	request->prefix[len] = '\0';
+	renew_deadline(request);
 	create(request);
 }
 
@@ -144,6 +151,7 @@ static void create_child(struct write_request *request)
 	memcpy(request->prefix, path, longer);
 	request->prefix[longer] = '\0';
 	request->going_down = true;
+	renew_deadline(request);
 	create(request);
 }
 
