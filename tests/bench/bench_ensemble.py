@@ -238,14 +238,19 @@ def with_agents(count, events):
         return [observe(what, ensemble, reader, names, event) for what, event in events]
 
 
-def main():
+def measure():
+    """How often a record was absent, an answer was wrong, a value went back."""
     print(f"{AGENTS} agents, session timeout {SESSION_S} s, confirm {CONFIRM_S:g} s, standstills of {HOLD_S} s, {ROUNDS} of each")
     print(f"{'':24} {'looks':>7} {'absent':>7} {'lookups':>8} {'live':>7} {'lies':>5} {'back':>5} {'gap':>6}")
     found = with_agents(3, [
         ("leader killed", kill_leader), ("leader stopped", stop_leader), ("both followers stopped", stop_followers),
         ("rolling restart", rolling_restart)])
     found += with_agents(1, [("lone server frozen", freeze)])
-    absent, lies, back = (sum(column) for column in zip(*found))
+    return tuple(sum(column) for column in zip(*found))
+
+
+def main():
+    absent, lies, back = measure()
     print(f"absences {absent}, lies {lies}, values that went back {back}")
 
 

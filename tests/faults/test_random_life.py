@@ -12,6 +12,7 @@ import signal
 import time
 
 from berth import wait_until
+from figures import figure
 from lifecycle import LifeTest, Server, rounds
 
 SHORT_MS = 300
@@ -130,5 +131,6 @@ class RandomLife(LifeTest):
         self.agent.wait_state("registered")
         seen = self.eyes.end()
         print(f"seed {seed}: {counts}; {self.absences} absences were wanted, {seen.count(None)} were seen")
+        figure(self, f"{sum(counts.values())} events, {self.absences} absences wanted, {seen.count(None)} seen")
         self.assertEqual(seen.count(None), self.absences, (seed, counts, seen))
         self.assertEqual(len(set(seen) - {None}), self.absences + 1, "each node was a new one only after an absence")

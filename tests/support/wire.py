@@ -1,15 +1,25 @@
-"""A network that can be cut: a TCP proxy on a loopback port whose connections stay open while nothing passes."""
+"""A network that can be cut or slow: a TCP proxy on a loopback port whose connections stay open while nothing passes."""
 
+import collections
 import selectors
 import socket
 import threading
+import time
+
+UP, DOWN = "up", "down"  # to the target, and back
 
 
 class Wire(threading.Thread):
-    """Forwards to `target` ("127.0.0.1:2181") until cut() is called, and again after mend(). Use as a context manager, or call stop()."""
+    """
+    Forwards to `target` ("127.0.0.1:2181") until cut() is called, and again after mend(); all takes `delay` seconds on its way, in
+    each direction. Use as a context manager, or call stop().
+    """
 
-    def __init__(self, target, host="127.0.0.1"):
+    def __init__(self, target, host="127.0.0.1", delay=0.0):
         super().__init__(daemon=True)
+        self.delay = delay
+        self.blocked = None  # the direction that cut() was told
+        self.late = collections.deque()  # (when due, where to, what)
         self.host = f"[{host}]" if ":" in host else host
         target_host, port = target.rsplit(":", 1)
         self.target = target_host, int(port)
@@ -32,11 +42,17 @@ class Wire(threading.Thread):
     def __exit__(self, *_):
         self.stop()
 
-    def cut(self):
-        """From now on nothing passes; the kernel still accepts connections, as a firewall that drops packets never would refuse them."""
-        self.flowing.clear()
+    def cut(self, direction=None):
+        """
+        From now on nothing passes, or nothing in one direction; the kernel still accepts connections, as a firewall that drops
+        packets never would refuse them.
+        """
+        self.blocked = direction
+        if not direction:
+            self.flowing.clear()
 
     def mend(self):
+        self.blocked = None
         self.flowing.set()
 
     def stop(self):
@@ -50,13 +66,17 @@ class Wire(threading.Thread):
     def run(self):
         while not self.ended.is_set():
             self.flowing.wait()
-            for key, _ in self.selector.select(timeout=0.05):
+            ready = self.selector.select(timeout=0.05)
+            for key, _ in ready:
                 if not self.flowing.is_set():
                     break
                 if key.fileobj is self.listener:
                     self._accept()
-                elif key.fileobj.fileno() >= 0:
-                    self._forward(key.fileobj, key.data)
+                elif key.fileobj.fileno() >= 0 and key.data[1] != self.blocked:
+                    self._forward(key.fileobj, key.data[0])
+            self._deliver()
+            if self.blocked and ready:
+                time.sleep(0.02)  # what is not read stays ready
 
     def _accept(self):
         near, _ = self.listener.accept()
@@ -65,13 +85,24 @@ class Wire(threading.Thread):
         except OSError:
             near.close()
             return
-        self.selector.register(near, selectors.EVENT_READ, far)
-        self.selector.register(far, selectors.EVENT_READ, near)
+        self.selector.register(near, selectors.EVENT_READ, (far, UP))
+        self.selector.register(far, selectors.EVENT_READ, (near, DOWN))
+
+    def _deliver(self):
+        while self.late and self.late[0][0] <= time.monotonic():
+            _, sink, data = self.late.popleft()
+            try:
+                sink.sendall(data)
+            except OSError:
+                pass  # its other end has gone meanwhile
 
     def _forward(self, source, sink):
         try:
             data = source.recv(65536)
-            sink.sendall(data)
+            if self.delay and data:
+                self.late.append((time.monotonic() + self.delay, sink, data))
+            else:
+                sink.sendall(data)
         except OSError:
             data = b""
         if not data:

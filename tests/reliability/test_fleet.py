@@ -1,0 +1,28 @@
+"""The restart of tests/bench/bench_fleet.py as a test; $BERTH_FLEET says how many agents."""
+
+import contextlib
+import pathlib
+import sys
+import tempfile
+import unittest
+
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / "bench")]
+
+import bench_fleet  # noqa: E402
+from figures import figure  # noqa: E402
+from zookeeper import ZooKeeper  # noqa: E402
+
+
+class Fleet(unittest.TestCase):
+    def test_a_fleet_reconnects(self):
+        with tempfile.TemporaryDirectory(prefix="fleet-") as name, contextlib.ExitStack() as stack:
+            server = stack.enter_context(ZooKeeper("maxSessionTimeout=3600000\n"))
+            fleet = bench_fleet.Fleet(pathlib.Path(name), server, bench_fleet.USUAL_SESSION)
+            stack.callback(fleet.end)
+            fresh, requests, window = bench_fleet.measure_restart(fleet)
+            self.assertEqual(fresh, bench_fleet.FLEET)
+            figure(self, f"{fresh} agents live again, {requests} requests spread over {window:.1f} s")
+
+
+if __name__ == "__main__":
+    unittest.main()
