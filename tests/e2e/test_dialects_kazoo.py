@@ -6,7 +6,7 @@ import time
 import unittest
 import uuid
 
-from berth import AgentTest, wait_until
+from berth import AgentTest, berth, wait_until
 from checks import OnZooKeeper
 from kazoo_client import Group, kazoo, nodes_below
 from zookeeper import ZooKeeper
@@ -221,9 +221,12 @@ class Read(AgentTest):
         return set(agent.get(f"/v1/endpoints/imported/{kind}", accept="text/plain").body.decode().split())
 
     def test_members_come_change_and_go_as_another_client_has_them(self):
-        agent = self.agent(**{
-            f"import {kind}": {"type": kind, "from": self.group(kind), "as": f"/imported/{kind}"} for kind in self.NODES
-        }).start()
+        imports = {f"import {kind}": {"type": kind, "from": self.group(kind), "as": f"/imported/{kind}"} for kind in self.NODES}
+        file = self.folder / "file"
+        agent = self.agent(**imports, **{"output file": {"from": "/imported/**", "format": "lines", "path": str(file), "quiet": "10ms"}}).start()
+        status = berth("--socket", agent.socket, "status")
+        for kind in self.NODES:
+            self.assertRegex(status.stdout, rf"{kind} +{kind} +/imported/{kind} +{self.group(kind)}")
         shown = {(item["type"], item["as"], item["from"]) for item in agent.status()["imports"]}
         self.assertEqual(shown, {(kind, f"/imported/{kind}", self.group(kind)) for kind in self.NODES})
         with kazoo(self.server.hosts) as keeper:
@@ -241,6 +244,8 @@ class Read(AgentTest):
                     writer.set(path, data.replace("10.9.8.7", "10.9.8.6").encode())
                 for kind in self.NODES:
                     wait_until(lambda kind=kind: self.addresses(agent, kind) == {"10.9.8.6:8080"}, f"the {kind} member has changed")
+                # An output follows them like records: an address for each member, and one for serverset's second endpoint.
+                wait_until(lambda: file.exists() and file.read_text().split() == ["10.9.8.6:8080"] * 7, "the output has the members")
             # The writer's session has ended, and its members with it.
             for kind in self.NODES:
                 wait_until(lambda kind=kind: self.addresses(agent, kind) == set(), f"the {kind} member has gone")

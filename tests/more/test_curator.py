@@ -1,4 +1,4 @@
-"""Curator's own reader finds what [dialect] type = curator has written."""
+"""Curator's own reader finds what [dialect] type = curator has written, and [import] what Curator's own writer has."""
 
 import pathlib
 import subprocess
@@ -19,7 +19,8 @@ class CuratorTest(AgentTest):
         self.registry = self.server.url
         jars = [f"{JARS}/{name}.jar" for name in NAMES]
         self.class_path = ":".join([str(self.folder), *jars, CLASS_PATH])
-        subprocess.run(["javac", "-cp", self.class_path, "-d", self.folder, PROGRAMS / "CuratorReader.java"], check=True)
+        programs = [PROGRAMS / "CuratorReader.java", PROGRAMS / "CuratorWriter.java"]
+        subprocess.run(["javac", "-cp", self.class_path, "-d", self.folder, *programs], check=True)
 
     def read(self):
         command = ["java", "-Xmx128m", "-cp", self.class_path, "CuratorReader", self.server.hosts, "/discovery", "My App"]
@@ -39,6 +40,19 @@ class CuratorTest(AgentTest):
         self.assertEqual(self.read(), ["i1 http://10.9.8.7:8080 DYNAMIC {a=1}"])
         agent.stop()
         self.assertEqual(self.read(), [])
+
+    def test_its_instances_are_records_of_an_import(self):
+        agent = self.agent(**{"import app": {"type": "curator", "from": "/discovery/My App", "as": "/services/app"}}).start()
+        addresses = lambda: agent.get("/v1/endpoints/services/app", accept="text/plain").body.decode().split()
+        arguments = [self.server.hosts, "/discovery", "My App", "i1", "10.9.8.7", "8080"]
+        command = ["java", "-Xmx128m", "-cp", self.class_path, "CuratorWriter", *arguments]
+        with subprocess.Popen(command, stdin=subprocess.PIPE) as writer:
+            wait_until(lambda: addresses() == ["10.9.8.7:8080"], "the instance is there")
+            record = agent.get("/v1/resolve/services/app/i1").json
+            self.assertEqual((record["yarn:id"], record["curator:serviceType"]), ("i1", "DYNAMIC"))
+            writer.stdin.close()
+            wait_until(lambda: addresses() == [], "the instance has gone")
+        self.assertEqual(writer.returncode, 0)
 
 
 if __name__ == "__main__":

@@ -65,9 +65,8 @@ class Group:
         with self.lock:
             if data is None:
                 self.data.pop(name, None)
-                return False  # it has gone; one of the same name is a new one
-            self.data[name] = data.decode()
-        return True
+            else:
+                self.data[name] = data.decode()
 
     def _count(self):
         if self.fewest is not None:
