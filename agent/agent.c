@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -31,6 +32,7 @@
 #include "agent/agent_signals.h"
 #include "agent/agent_stop.h"
 #include "agent/agent_upgrade.h"
+#include "agent/base/allocate.h"
 #include "agent/base/log.h"
 #include "agent/base/notify.h"
 #include "agent/command/command.h"
@@ -354,9 +356,26 @@ static int load_patiently(struct config **ret_config, const char *path)
 	return status;
 }
 
-/* Large answers and snapshots get mappings of their own, which go back to the kernel at once. */
+static void *allocate_for_json(size_t size)
+{
+	return allocated(malloc(size));
+}
+
+static void *allocate_for_loop(void *memory, long size)
+{
+	if (size == 0) {
+		free(memory);
+		return NULL;
+	}
+	return allocated(realloc(memory, (size_t)size));
+}
+
+/* Without memory the libraries end the agent as its own code does: an answer is whole or none. */
 static void tune_memory(void)
 {
+	json_set_alloc_funcs(allocate_for_json, free);
+	ev_set_allocator(allocate_for_loop);
+	/* Large answers and snapshots get mappings of their own, which go back to the kernel. */
 #ifdef M_MMAP_THRESHOLD
 	mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
 #endif

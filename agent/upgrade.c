@@ -15,6 +15,7 @@
 #include "agent/base/log.h"
 #include "lib/base/linux_calls.h"
 #include "lib/base/text.h"
+#include "lib/base/write_all.h"
 
 static const char VARIABLE[] = "BERTH_UPGRADE";
 
@@ -322,10 +323,14 @@ static int write_document(const json_t *document, struct err *err)
 		return err_set_errno(
 			err, BERTH_FAILED, errno, "cannot make the file for the successor");
 	}
-	if (json_dumpfd(document, fd, JSON_COMPACT)) {
+	/* json_dumpfd() does not notice every write that fails. */
+	char *text = allocated(json_dumps(document, JSON_COMPACT));
+	if (write_all(fd, text, strlen(text))) {
+		err_set_errno(err, BERTH_FAILED, errno, "cannot write the file for the successor");
 		close(fd);
-		return err_set(err, BERTH_FAILED, "cannot write the file for the successor");
+		fd = err->code;
 	}
+	free(text);
 	return fd;
 }
 

@@ -15,6 +15,7 @@
 #include "agent/base/trust.h"
 
 #include "agent/base/allocate.h"
+#include "lib/base/write_all.h"
 
 #define MAGIC "berth-state "
 
@@ -64,22 +65,6 @@ static int open_directory(const char *directory, struct err *err)
 	return fd >= 0
 		? fd
 		: err_set_errno(err, BERTH_FAILED, errno, "cannot open directory %s", directory);
-}
-
-static int write_all(int fd, const void *data, size_t len)
-{
-	const char *at = data;
-	while (len > 0) {
-		ssize_t written = write(fd, at, len);
-		if (written < 0 && errno != EINTR) {
-			return -1;
-		}
-		if (written > 0) {
-			at += written;
-			len -= (size_t)written;
-		}
-	}
-	return 0;
 }
 
 /* 0, or -1 with errno. */

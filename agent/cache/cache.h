@@ -216,6 +216,11 @@ struct cache_observer {
 	void (*on_event)(
 		void *context, enum cache_event event, const char *path, const char *record);
 	/*
+	 * The list of children has come to name a path that an earlier UPDATED was about: a lookup
+	 * had read it first. From now on the picture holds it. For users of pictures; may be NULL.
+	 */
+	void (*on_listed)(void *context);
+	/*
 	 * The picture does not fit into max_size_bytes (LIMIT_EXCEEDED), or not all of it is known
 	 * while the registry is away. The observer is removed. When this is NULL, it waits for the
 	 * registry.

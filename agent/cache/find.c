@@ -212,6 +212,7 @@ static void observe(struct cache *cache, struct cache_find *find)
 	find->observer = (struct cache_observer){ .scope = CACHE_TREE,
 		.on_ready = on_ready,
 		.on_event = on_event,
+		.on_listed = on_ready,
 		.on_refused = on_refused,
 		.context = find };
 	cache_observe(cache, find->answer->node->path, &find->observer);

@@ -235,6 +235,16 @@ static void flush_data(struct cache *cache, struct cache_node *node, struct cach
 	}
 }
 
+static bool tell_listed(struct cache_observer *observer, unsigned levels_below, void *context)
+{
+	(void)levels_below;
+	(void)context;
+	if (cache_observer_is_ready(observer) && observer->on_listed) {
+		observer->on_listed(observer->context);
+	}
+	return false;
+}
+
 /*
  * A record can be known before the list of children that names it: a snapshot taken between the
  * two does not show it.
@@ -250,9 +260,12 @@ static void flush_child(struct cache *cache, const char *path)
 	struct cache_entry *data = child->entries[CACHE_DATA];
 	if (!data->in_list) {
 		data->in_list = true;
-		if (data->known && cache_entry_exists(data) &&
-			data->announced != cache->snapshots) {
-			flush_data(cache, child, data);
+		if (data->known && cache_entry_exists(data)) {
+			if (data->announced != cache->snapshots) {
+				flush_data(cache, child, data);
+			} else {
+				each_observer(cache, child, tell_listed, NULL);
+			}
 		}
 	}
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "agent/base/allocate.h"
+#include "lib/base/write_all.h"
 
 enum { DEFAULT_MODE = 0644 };
 
@@ -64,18 +65,6 @@ static char *temporary_name(const char *path)
 	const char *slash = strrchr(path, '/');
 	int folder_len = (int)(slash + 1 - path);
 	return allocate_format("%.*s.%s.berth-new", folder_len, path, path + folder_len);
-}
-
-static int write_all(int fd, const char *data, size_t len)
-{
-	for (size_t at = 0; at < len;) {
-		ssize_t part = write(fd, data + at, len - at);
-		if (part < 0 && errno != EINTR) {
-			return -1;
-		}
-		at += part > 0 ? (size_t)part : 0;
-	}
-	return 0;
 }
 
 /* Only root may give a file away; nothing is to be done when it is right already. */

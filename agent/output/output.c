@@ -229,6 +229,11 @@ static void on_event(void *context, enum cache_event event, const char *path, co
 	}
 }
 
+static void on_listed(void *context)
+{
+	note_change(context);
+}
+
 static void on_refused(void *context, const struct err *err)
 {
 	struct output *output = context;
@@ -248,6 +253,7 @@ static void observe(struct output *output)
 		.scope = output->config->from_tree ? CACHE_TREE : CACHE_CHILDREN_TOO,
 		.on_ready = on_ready,
 		.on_event = on_event,
+		.on_listed = on_listed,
 		.on_refused = on_refused,
 		.context = output,
 	};

@@ -104,7 +104,10 @@ static int add_own(struct berth *berth, struct endpoint_list *list, const char *
 	outcome_init(&outcome, berth);
 	int code = outcome_wait(&outcome,
 		registry_resolve(berth->registry, path, outcome_done, &outcome), &resolved);
-	if (code == 0 && record_decode(&record, outcome.data, outcome.data_len, NULL) == 0) {
+	if (code == 0) {
+		code = record_decode(&record, outcome.data, outcome.data_len, &resolved);
+	}
+	if (code == 0) {
 		code = add_record_take(list, path, record, filter, err);
 	} else if (code == BERTH_NO_RECORD) {
 		code = 0;

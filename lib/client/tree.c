@@ -54,25 +54,49 @@ static void emit_node(const struct node *node)
 			     : json_pack("{s:s, s:s}", "type", "DELETED", "path", node->path));
 }
 
-static void add_to_snapshot(json_t *snapshot, const struct node *node)
+/* False without memory. */
+static bool add_to_snapshot(json_t *snapshot, const struct node *node)
 {
-	if (node->record) {
-		json_object_set(snapshot, node->path, node->record);
+	bool good = !node->record || json_object_set(snapshot, node->path, node->record) == 0;
+	for (size_t i = 0; good && i < node->kid_count; i++) {
+		good = add_to_snapshot(snapshot, node->kids[i]);
 	}
-	for (size_t i = 0; i < node->kid_count; i++) {
-		add_to_snapshot(snapshot, node->kids[i]);
+	return good;
+}
+
+/* Without memory its state was not taken: it is read again. */
+static void doubt(struct client_tree *tree, struct part *part)
+{
+	if (part->round == tree->round) {
+		part->round--;
+		tree->unconfirmed++;
 	}
+	registry_watch_refresh(part->watch);
+}
+
+/* NULL without memory. */
+static json_t *make_snapshot(const struct client_tree *tree)
+{
+	json_t *snapshot = json_object();
+	if (snapshot && !add_to_snapshot(snapshot, tree->root)) {
+		json_decref(snapshot);
+		return NULL;
+	}
+	return snapshot ? json_pack("{s:s, s:o}", "type", "SUBSCRIBED", "snapshot", snapshot)
+			: NULL;
 }
 
 /* Everything has been read in this round: the known state is true. */
 static void round_complete(struct client_tree *tree)
 {
 	if (!tree->subscribed) {
-		json_t *snapshot = json_object();
-		add_to_snapshot(snapshot, tree->root);
+		json_t *event = make_snapshot(tree);
+		if (!event) {
+			doubt(tree, &tree->root->data);
+			return;
+		}
 		tree->subscribed = true;
-		tree->emit(tree->context,
-			json_pack("{s:s, s:o}", "type", "SUBSCRIBED", "snapshot", snapshot));
+		tree->emit(tree->context, event);
 	} else if (tree->stale) {
 		tree->stale = false;
 		emit_state(tree, "FRESH");
@@ -153,21 +177,25 @@ static bool follow_children(struct node *node, char *const *paths, size_t count)
 	return made == count;
 }
 
-/* The record in the data, or null for anything else. */
-static json_t *record_value(const struct registry_result *result)
+/*
+ * The record in the data; null for anything else, and NULL for a node that does not exist. False
+ * without memory.
+ */
+static bool read_value(json_t **ret_record, const struct registry_result *result)
 {
-	struct err ignored = ERR_INIT;
+	struct err err = ERR_INIT;
 	struct record *record = NULL;
+	*ret_record = NULL;
 	if (result->err.code == BERTH_PATH_NOT_FOUND) {
-		return NULL;
+		return true;
 	}
-	if (!result->data ||
-		record_decode(&record, result->data, result->data_len, &ignored) != 0) {
-		return json_null();
+	int code = result->data ? record_decode(&record, result->data, result->data_len, &err)
+				: BERTH_NO_RECORD;
+	if (code != BERTH_FAILED) {
+		*ret_record = code ? json_null() : json_deep_copy(record_json(record));
 	}
-	json_t *json = json_deep_copy(record_json(record));
 	record_free(record);
-	return json;
+	return *ret_record != NULL;
 }
 
 static void on_data(void *context, const struct registry_result *result)
@@ -177,7 +205,11 @@ static void on_data(void *context, const struct registry_result *result)
 	if (result->err.code == BERTH_REGISTRY_UNAVAILABLE || result->err.code == BERTH_TIMEOUT) {
 		return;
 	}
-	json_t *record = record_value(result);
+	json_t *record;
+	if (!read_value(&record, result)) {
+		doubt(tree, &node->data);
+		return;
+	}
 	bool same = (!record && !node->record) ||
 		(record && node->record && json_equal(record, node->record));
 	json_decref(node->record);
@@ -198,8 +230,11 @@ static void on_children(void *context, const struct registry_result *result)
 	if (result->err.code == BERTH_REGISTRY_UNAVAILABLE || result->err.code == BERTH_TIMEOUT) {
 		return;
 	}
-	/* Without memory some are missing until the next change; what is there stays right. */
-	follow_children(node, result->children, result->err.code ? 0 : result->children_count);
+	if (!follow_children(
+		    node, result->children, result->err.code ? 0 : result->children_count)) {
+		doubt(tree, &node->children);
+		return;
+	}
 	confirm(tree, &node->children);
 	if (tree->unconfirmed == 0) {
 		round_complete(tree);

@@ -126,7 +126,12 @@ static int parse(json_t **ret_json, const char *data, size_t len, struct err *er
 		return code;
 	}
 	json_error_t error;
-	return parsed(ret_json, json_wide_loadb(json.data, json.len, 0, &error), &error, err);
+	json_t *document = json_wide_loadb(json.data, json.len, 0, &error);
+	if (!document) {
+		/* Jansson reports most failed allocations as a syntax error, hardly ever twice. */
+		document = json_wide_loadb(json.data, json.len, 0, &error);
+	}
+	return parsed(ret_json, document, &error, err);
 }
 
 /* Refuses a key that is there twice, and a number that Berth would not write as it is given. */

@@ -210,7 +210,13 @@ static void match(struct node *node, struct registry_task *task)
 	struct walk *walk = node->walk;
 	struct record *record = NULL;
 	struct err err = ERR_INIT;
-	if (task->ret_err.code || record_decode(&record, task->ret_data, task->ret_len, &err)) {
+	if (task->ret_err.code) {
+		return;
+	}
+	if (record_decode(&record, task->ret_data, task->ret_len, &err)) {
+		if (err.code == BERTH_FAILED) {
+			walk->err = err; /* no memory: it may match */
+		}
 		return;
 	}
 	if (registry_criteria_match(&walk->criteria, record)) {

@@ -12,6 +12,7 @@
 
 #include "lib/base/linux_calls.h"
 #include "lib/base/path.h"
+#include "lib/base/write_all.h"
 
 enum { TMP_NAME_BYTES = 32, MOST_TMP_NAMES = 64, NS_PER_S = 1000000000 };
 
@@ -223,22 +224,6 @@ void dir_store_unlock(struct dir_store *store)
 {
 	close(store->lock_fd);
 	store->lock_fd = -1;
-}
-
-static int write_all(int fd, const char *data, size_t len)
-{
-	while (len > 0) {
-		ssize_t put = write(fd, data, len);
-		if (put < 0 && errno == EINTR) {
-			continue;
-		}
-		if (put < 0) {
-			return -1;
-		}
-		data += put;
-		len -= (size_t)put;
-	}
-	return 0;
 }
 
 /*

@@ -1,0 +1,449 @@
+/*
+ * library WHERE [EVERY]: every call of libberth fails once.
+ *
+ * A scenario of calls on a handle (WHERE: an agent's socket, or a registry's URL) runs once without
+ * a failure, which counts the allocations and system calls of this process; then once for every one
+ * of them, in a fork: a call of the library either does its work or says why not, and succeeds when
+ * it is made again; the handle gives back all memory and all descriptors. Prints a line for each
+ * kind, "kind points defects". EVERY: a sample of the points.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lib/berth.h"
+#include "tests/failures/points.h"
+
+#define NODE "/services/library"
+static const char RECORD[] =
+	"{\"type\": \"JSONServiceRecord\", \"description\": \"library\", \"internal\": [], "
+	"\"external\": [{\"api\": \"a\", \"addressType\": \"uri\", \"protocol\": \"http\", "
+	"\"addresses\": [{\"uri\": \"http://127.0.0.1/\"}]}]}";
+
+enum {
+	WRONG = 1, /* of a step: it claims to have succeeded, with a wrong result */
+	TRIES = 30,
+	PAUSE_MS = 200,
+	PATIENCE_S = 60,
+	CALL_MS = 5000,
+	ERRORS_MAX = 4
+};
+
+struct stage {
+	const char *where;
+	struct berth *berth;
+	struct berth_failure failure;
+};
+
+static struct points_page *page;
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+static int checked(int code, bool right)
+{
+	return code ? code : right ? 0 : WRONG;
+}
+
+static int open_handle(struct stage *stage)
+{
+	struct berth_options options = { .timeout_ms = CALL_MS };
+	return berth_open(&stage->berth, stage->where, &options, &stage->failure);
+}
+
+static int make(struct stage *stage)
+{
+	return berth_mknode(stage->berth, "/services", true, NULL, &stage->failure);
+}
+
+static int bind_record(struct stage *stage)
+{
+	return berth_bind(stage->berth, NODE, RECORD, BERTH_BIND_OVERWRITE | BERTH_BIND_PARENTS,
+		&stage->failure);
+}
+
+static int bind_ephemeral(struct stage *stage)
+{
+	return berth_bind(stage->berth, NODE "-held", RECORD,
+		BERTH_BIND_OVERWRITE | BERTH_BIND_PARENTS | BERTH_BIND_EPHEMERAL, &stage->failure);
+}
+
+static int resolve(struct stage *stage)
+{
+	struct berth_answer answer;
+	int code = berth_resolve(stage->berth, NODE, &answer, &stage->failure);
+	if (code == 0) {
+		code = checked(code, strstr(answer.json, "\"library\"") != NULL);
+		berth_answer_finish(&answer);
+	}
+	return code;
+}
+
+static int list(struct stage *stage)
+{
+	struct berth_paths paths;
+	int code = berth_list(stage->berth, "/services", &paths, &stage->failure);
+	if (code == 0) {
+		code = checked(code, paths.count >= 1 && strcmp(paths.items[0], NODE) == 0);
+		berth_paths_finish(&paths);
+	}
+	return code;
+}
+
+static int records(struct stage *stage)
+{
+	struct berth_answer answer;
+	int code = berth_records(stage->berth, "/services", &answer, &stage->failure);
+	if (code == 0) {
+		code = checked(code, strstr(answer.json, "\"" NODE "\"") != NULL);
+		berth_answer_finish(&answer);
+	}
+	return code;
+}
+
+static int endpoints(struct stage *stage)
+{
+	struct berth_endpoints found;
+	int code = berth_endpoints(stage->berth, NODE, NULL, &found, &stage->failure);
+	if (code == 0) {
+		code = checked(code,
+			found.count == 1 &&
+				strcmp(found.items[0].address, "http://127.0.0.1/") == 0);
+		berth_endpoints_finish(&found);
+	}
+	return code;
+}
+
+static int stat_node(struct stage *stage)
+{
+	struct berth_stat found;
+	return checked(berth_stat(stage->berth, NODE, &found, &stage->failure), true);
+}
+
+static int exists(struct stage *stage)
+{
+	int code = berth_exists(stage->berth, NODE, &stage->failure);
+	return code < 0 ? code : checked(0, code == 1);
+}
+
+static int find(struct stage *stage)
+{
+	struct berth_criteria criteria = { .under = "/services", .api = "a" };
+	struct berth_answer answer;
+	int code = berth_find(stage->berth, &criteria, NULL, NULL, &answer, &stage->failure);
+	if (code == 0) {
+		code = checked(code, strstr(answer.json, "\"" NODE "\"") != NULL);
+		berth_answer_finish(&answer);
+	}
+	return code;
+}
+
+static int keep_lookup(struct stage *stage)
+{
+	struct berth_lookup *lookup;
+	const struct berth_endpoints *found;
+	int code = berth_lookup_create(&lookup, stage->berth, NODE, NULL, &stage->failure);
+	if (code) {
+		return code;
+	}
+	code = berth_lookup_get(lookup, &found, &stage->failure);
+	if (code == 0) {
+		berth_lookup_trouble(lookup);
+		code = berth_lookup_get(lookup, &found, &stage->failure);
+	}
+	code = checked(code, code || found->count == 1);
+	berth_lookup_free(lookup);
+	return code;
+}
+
+static void on_event(void *context, const struct berth_event *event)
+{
+	*(bool *)context = event->type != BERTH_EVENT_LOST;
+}
+
+static int watch(struct stage *stage)
+{
+	struct berth_watch *watch;
+	bool begun = false;
+	int code = berth_watch(
+		stage->berth, NODE, false, on_event, &begun, &watch, &stage->failure);
+	if (code) {
+		return code;
+	}
+	/* The library connects again by itself. */
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	time_t end = now.tv_sec + PATIENCE_S / 4;
+	while (!code && !begun && now.tv_sec < end) {
+		code = berth_dispatch(stage->berth, 100, &stage->failure);
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	}
+	berth_unwatch(watch);
+	return checked(code, begun);
+}
+
+static int purge(struct stage *stage)
+{
+	struct berth_purge purge = {
+		.criteria = { .under = "/services", .id = "none", .persistence = "container" },
+	};
+	struct berth_paths purged;
+	int code = berth_purge(stage->berth, &purge, NULL, &purged, &stage->failure);
+	if (code == 0) {
+		code = checked(code, purged.count == 0);
+		berth_paths_finish(&purged);
+	}
+	return code;
+}
+
+static int delete_held(struct stage *stage)
+{
+	return berth_delete(stage->berth, NODE "-held", 0, &stage->failure);
+}
+
+static int status(struct stage *stage)
+{
+	struct berth_answer answer;
+	int code = berth_status(stage->berth, &answer, &stage->failure);
+	if (code == 0) {
+		code = checked(code, strstr(answer.json, "\"components\"") != NULL);
+		berth_answer_finish(&answer);
+	}
+	return code;
+}
+
+static int name(struct stage *stage)
+{
+	struct berth_answer answer;
+	int code = berth_name(
+		stage->berth, "library.services.berth", "A", &answer, &stage->failure);
+	if (code == 0) {
+		code = checked(code, strstr(answer.json, "127.0.0.1") != NULL);
+		berth_answer_finish(&answer);
+	}
+	return code;
+}
+
+static int live(struct stage *stage)
+{
+	return berth_live(stage->berth, &stage->failure);
+}
+
+struct step {
+	const char *name;
+	int (*run)(struct stage *stage);
+};
+
+#define LOOKUPS                                                                                    \
+	{ "resolve", resolve }, { "list", list }, { "records", records },                          \
+		{ "endpoints", endpoints }, { "stat", stat_node }, { "exists", exists },           \
+		{ "find", find }, { "lookup", keep_lookup },                                       \
+	{                                                                                          \
+		"watch", watch                                                                     \
+	}
+
+static const struct step on_registry[] = { { "open", open_handle }, { "mknode", make },
+	{ "bind", bind_record }, { "bind ephemeral", bind_ephemeral }, LOOKUPS, { "purge", purge },
+	{ "delete", delete_held }, { NULL, NULL } };
+static const struct step on_agent[] = { { "open", open_handle }, LOOKUPS, { "status", status },
+	{ "name", name }, { "live", live }, { NULL, NULL } };
+
+/* ---- one run --------------------------------------------------------------------------------- */
+
+static int count_descriptors(void)
+{
+	int count = 0;
+	DIR *folder = opendir("/proc/self/fd");
+	while (folder && readdir(folder)) {
+		count++;
+	}
+	closedir(folder);
+	return count;
+}
+
+static bool is_told(const struct stage *stage, int code)
+{
+	return code == stage->failure.code && code < 0 && code >= BERTH_FAILED &&
+		stage->failure.message[0];
+}
+
+/* False, and a word about it, when a step has broken its promise. */
+static bool take(struct stage *stage, const struct step *step)
+{
+	int code = WRONG;
+	for (int i = 0; i < TRIES; i++) {
+		stage->failure = (struct berth_failure){ 0 };
+		code = step->run(stage);
+		if (code == 0) {
+			return true;
+		}
+		if (code == WRONG) {
+			printf("%s: a wrong result\n", step->name);
+			return false;
+		}
+		if (!is_told(stage, code)) {
+			printf("%s: code %d, and the failure says %d: %s\n", step->name, code,
+				stage->failure.code, stage->failure.message);
+			return false;
+		}
+		/* A registry that was lost is tried again after a while. */
+		if (i > 0 && stage->berth) {
+			(void)berth_dispatch(stage->berth, PAUSE_MS, NULL);
+		}
+	}
+	printf("%s: still fails with %d: %s\n", step->name, code, stage->failure.message);
+	return false;
+}
+
+/* A sanitizer has a better eye for leaks, and its strdup() allocates past the counted malloc(). */
+extern int __lsan_do_recoverable_leak_check(void) __attribute__((weak));
+
+static bool leaks(int64_t live_before)
+{
+	return __lsan_do_recoverable_leak_check ? __lsan_do_recoverable_leak_check() != 0
+						: page->live != live_before;
+}
+
+/* The exit status of a run: 0 when every promise was kept. */
+static int run(const char *where, const struct step *steps)
+{
+	struct stage stage = { .where = where };
+	int descriptors = count_descriptors();
+	int64_t live_before = page->live;
+	memset(page->counts, 0, sizeof(page->counts));
+	bool good = true;
+	for (const struct step *step = steps; good && step->name; step++) {
+		good = take(&stage, step);
+	}
+	page->kind = POINTS_NONE;
+	berth_close(stage.berth);
+	if (good && leaks(live_before)) {
+		printf("%lld allocations are left\n", (long long)(page->live - live_before));
+		good = false;
+	}
+	int left = count_descriptors() - descriptors;
+	if (left) {
+		printf("%d descriptors are left\n", left);
+		good = false;
+	}
+	return good ? 0 : 1;
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+struct kind_errors {
+	const char *kind;
+	int errors[ERRORS_MAX];
+};
+
+static const struct kind_errors errors_of[] = {
+	{ "alloc", { ENOMEM } },
+	{ "open", { EMFILE, EIO, ENOMEM } },
+	{ "read", { EIO, EINTR } },
+	{ "write", { ENOSPC, EIO, EINTR } },
+	{ "fsync", { EIO, ENOSPC } },
+	{ "rename", { ENOSPC, EIO } },
+	{ "mkdir", { ENOSPC, EACCES } },
+	{ "unlink", { EIO } },
+	{ "stat", { EIO, ENOMEM } },
+	{ "readdir", { EIO } },
+	{ "lock", { ENOLCK, EINTR } },
+	{ "chmod", { EPERM } },
+	{ "socket", { EMFILE, ENOBUFS } },
+	{ "connect", { ECONNREFUSED, EAGAIN } },
+	{ "send", { EINTR, EAGAIN, ECONNRESET } },
+	{ "receive", { EINTR, EAGAIN, ECONNRESET } },
+	{ "sockopt", { ENOPROTOOPT } },
+	{ "pipe", { EMFILE } },
+	{ "spawn", { EAGAIN, ENOMEM } },
+	{ "wait", { EINTR } },
+	{ "epoll", { ENOMEM } },
+	{ "epoll_wait", { EINTR } },
+	{ "poll", { EINTR } },
+	{ "inotify", { ENOSPC, EMFILE } },
+	{ "eventfd", { EMFILE } },
+	{ "random", { EINTR } },
+	{ NULL, { 0 } },
+};
+
+static int kind_number(const char *name)
+{
+	for (int i = 0; i < POINTS_KINDS_MAX; i++) {
+		if (strcmp(page->names[i], name) == 0) {
+			return i;
+		}
+	}
+	abort();
+}
+
+/* Whether the run of this point, in a process of its own, kept the promises. */
+static bool try_point(
+	const char *where, const struct step *steps, const char *kind, uint64_t number, int error)
+{
+	fflush(stdout);
+	pid_t child = fork();
+	if (child == 0) {
+		alarm(PATIENCE_S);
+		page->fired = 0;
+		page->frame_count = 0;
+		page->error = error;
+		page->number = number;
+		page->kind = (uint32_t)kind_number(kind);
+		int status = run(where, steps);
+		fflush(stdout);
+		_exit(status);
+	}
+	int result;
+	waitpid(child, &result, 0);
+	if (result == 0) {
+		return true;
+	}
+	printf("library:%s:%llu:%s: %s %d\n", kind, (unsigned long long)number,
+		strerrorname_np(error), WIFSIGNALED(result) ? "signal" : "status",
+		WIFSIGNALED(result) ? WTERMSIG(result) : WEXITSTATUS(result));
+	for (uint32_t i = 0; i < page->frame_count; i++) {
+		printf("    %s\n", page->frames[i]);
+	}
+	return false;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 2) {
+		fprintf(stderr, "usage: library WHERE [EVERY]\n");
+		return 2;
+	}
+	uint64_t every = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+	const struct step *steps = strchr(argv[1], ':') ? on_registry : on_agent;
+	page = points_page_create("library");
+	/* libc keeps some of its allocations: it makes them in the first run. */
+	(void)run(argv[1], steps);
+	if (run(argv[1], steps)) {
+		fflush(stdout);
+		return 1;
+	}
+	uint64_t counts[POINTS_KINDS_MAX];
+	memcpy(counts, page->counts, sizeof(counts));
+	int defects = 0;
+	for (const struct kind_errors *of = errors_of; of->kind; of++) {
+		int before = defects;
+		unsigned tried = 0;
+		for (uint64_t number = 1; number <= counts[kind_number(of->kind)];
+			number += every) {
+			for (int i = 0; i < ERRORS_MAX && of->errors[i]; i++, tried++) {
+				defects += !try_point(
+					argv[1], steps, of->kind, number, of->errors[i]);
+			}
+		}
+		if (tried) {
+			printf("%s %u %d\n", of->kind, tried, defects - before);
+		}
+	}
+	fflush(stdout);
+	return defects ? 1 : 0;
+}
