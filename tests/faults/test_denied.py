@@ -59,7 +59,9 @@ class Denied(AgentTest):
         self.assertIn(AGAIN, agent.read_log())
         states = [item["to"] for item in agent.get("/v1/agent/history").json if item["subject"] == "registry"]
         self.assertEqual(states[-2:], ["denied", "connected"])
-        self.assertLessEqual(states.count("connected"), 2, "an attempt that is refused does not connect")
+        # Before the first refusal a connection may break and come back: the server refuses by closing it.
+        refused = states[states.index("denied") :]
+        self.assertEqual(refused.count("connected"), 1, "an attempt that is refused does not connect")
 
     def test_credentials_that_change_are_used_in_the_same_session(self):
         agent = self.start("joe:secret")
