@@ -99,10 +99,10 @@ class SharedCheck(LifeTest):
         self.flag.unlink()
         states = lambda: [item["endpoints"][f"rest{item['name']}"] for item in agent.status()["components"]]
         wait_until(lambda: states() == ["out", "out", "in"], "two endpoints are out")
-        self.assertEqual(self.states(agent), "rrr")
         for name, count in ("a", 0), ("c", 1):
             path = f"/users/joe/org-example-web/test/components/{name}"
             wait_until(lambda: len(json.loads(self.record(path)).get("external", [])) == count, f"{name} has {count} endpoints")
+        self.wait_states(agent, "rrr")
 
     def test_an_unknown_name_is_an_error_with_file_and_line(self):
         agent = self.agent()
