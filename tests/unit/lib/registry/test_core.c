@@ -715,6 +715,31 @@ CONNECTED(what_is_new_or_asked_for_goes_before_the_confirmations)
 	answer_clear(&new);
 }
 
+CONNECTED(what_is_new_and_what_is_to_be_confirmed_are_read_in_turns)
+{
+	static struct answer seen[KNOWN];
+	static struct answer new[KNOWN];
+	size_t reads[256] = { 0 };
+	char path[64];
+	reconnect_with_many(registry, seen, reads);
+	for (size_t i = 0; i < KNOWN; i++) {
+		snprintf(path, sizeof(path), "/new%zu", i);
+		registry_watch(registry, path, REGISTRY_WATCH_DATA, answer_take, &new[i]);
+	}
+	/* All confirmations are due by then. */
+	int64_t late_ms = clock_monotonic_ms() + PATIENCE_MS;
+	for (int turns = 0; new[KNOWN / 2].calls == 0; turns++) {
+		cr_assert_lt(turns, KNOWN);
+		registry_dispatch(registry, late_ms);
+	}
+	cr_assert_geq(reads['k'], KNOWN / 2 - 2 * REGISTRY_MAX_IN_FLIGHT);
+	cr_assert_leq(reads['k'], KNOWN / 2 + 2 * REGISTRY_MAX_IN_FLIGHT);
+	for (size_t i = 0; i < KNOWN; i++) {
+		answer_clear(&new[i]);
+		answer_clear(&seen[i]);
+	}
+}
+
 /* --- what another watch implies --- */
 
 static void count_tasks(void *context, const struct registry_task *task, struct err *err)
