@@ -215,6 +215,9 @@ enum cache_content cache_entry_content(struct cache_entry *entry)
 			? BERTH_NO_RECORD
 			: record_decode(&record, entry->blob->data, entry->blob->len, NULL);
 		record_free(record);
+		if (code == BERTH_FAILED) {
+			allocated(NULL); /* or a good record would be called invalid for good */
+		}
 		entry->content = code == 0        ? CACHE_CONTENT_RECORD
 			: code == BERTH_NO_RECORD ? CACHE_CONTENT_NONE
 						  : CACHE_CONTENT_INVALID;
@@ -228,6 +231,8 @@ void cache_entry_restore(struct cache *cache, struct cache_entry *entry,
 	set_value(entry, value);
 	entry->stat = value->stat;
 	entry->known = true;
+	/* Observers get it with their first picture, and hear when it goes. */
+	entry->existed = cache_entry_exists(entry);
 	entry->true_at_ms = true_at_ms;
 	cache_entry_load(cache, entry, false);
 }
@@ -281,7 +286,8 @@ static void on_state(
 		cache->change_time_s = cache->change_time_s > 0 ? cache->change_time_s
 								: clock_monotonic_s();
 		if (entry->kind == CACHE_CHILDREN) {
-			cache_observers_unlist(cache, entry);
+			cache_observers_unlist(
+				cache, entry, result->children, result->children_count);
 		}
 		set_value(entry, result);
 		entry->changed = true;

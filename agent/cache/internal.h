@@ -354,7 +354,8 @@ static inline bool cache_observer_is_ready(const struct cache_observer *observer
 }
 bool cache_is_observed(const struct cache *cache, const struct cache_node *node);
 /* The list is about to change: its absent children, kept because it names them, may go. */
-void cache_observers_unlist(struct cache *cache, const struct cache_entry *children);
+void cache_observers_unlist(struct cache *cache, const struct cache_entry *children,
+	char *const *next, size_t next_count);
 void cache_warm_set(struct cache *cache, char *const *warm, size_t count);
 
 #endif

@@ -1,17 +1,20 @@
 #include "tests/sim/agent.h"
 
+#include <dirent.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-#include "agent/cache/cache.h"
-#include "agent/component/component.h"
-#include "agent/base/registry_loop.h"
-#include "tests/sim/lookup.h"
+#include "tests/sim/children.h"
+#include "tests/sim/process.h"
 #include "tests/sim/sim.h"
 
-enum { CONFIGURATIONS = 2, MOST_TURNS = 2000 };
-enum { STOP_WITHIN_MS = 5 * SIM_SECOND, TICK_MS = 1 };
+enum { CONFIGURATIONS = 2, BAD = CONFIGURATIONS, PATH_BYTES = 200 };
+enum { MOST_MEMORY = 24 << 20, MOST_FILES = 100, NO_MEMORY_MS = 2000 };
 
 enum phase { DOWN, RUNNING, STOPPING };
 
@@ -23,29 +26,24 @@ struct sim_agent {
 	enum sim_health health;
 	unsigned configuration;
 	int64_t disturbed_ms;
-	int64_t stop_by_ms;
-	int64_t due_ms;
-	json_t *session; /* that a successor resumes, or NULL */
-	json_t *saved[SIM_COMPONENTS];
-	json_t *saved_checks;
-
-	struct ev_loop *loop;
-	struct config *config;
-	struct registry *registry;
-	struct registry_loop driver;
-	struct check_scheduler *scheduler;
-	struct check_set *checks;
-	struct component *components[SIM_COMPONENTS];
-	struct cache *cache;
-	struct lookups *lookups;
-	struct cache_observer stream;
-	bool stream_ready;
-	json_t *replayed; /* path -> record as text */
+	struct process *process;
+	struct client *client;
+	int64_t memory_until_ms; /* an allocation may fail until then */
+	char config_path[PATH_BYTES];
+	char *argv[4];
 };
 
-static char files[SIM_AGENTS][CONFIGURATIONS][300];
+static char folder[PATH_BYTES];
+static struct sim_agent *agents[SIM_AGENTS];
 
-/* ---- configuration ---- */
+/* ---- files ---- */
+
+const char *sim_agent_file(const struct sim_agent *agent, const char *name)
+{
+	static char path[PATH_BYTES + 100];
+	snprintf(path, sizeof(path), "%s/%d/%s", folder, agent->number, name);
+	return path;
+}
 
 static void write_component(FILE *file, const char *name, const char *path, int number, char mark)
 {
@@ -63,277 +61,179 @@ static void write_component(FILE *file, const char *name, const char *path, int 
 		name, name);
 }
 
-void sim_agents_configure(const char *folder)
+/* The dialects of the component, and an import and an output that follow all components. */
+static void write_followers(FILE *file, int number)
 {
+	fprintf(file,
+		"[dialect members]\ncomponent = own\ntype = serverset\nendpoint = rest-own\n"
+		"path = /discovery/web\n"
+		"[dialect instances]\ncomponent = own\ntype = curator\nendpoint = rest-own\n"
+		"base = /curator\nservice = web\ninstance_id = i%d\n"
+		"[import discovered]\ntype = serverset\nfrom = /discovery/web\n"
+		"as = /imported/web\n",
+		number);
+	fprintf(file,
+		"[output web]\nfrom = /users/joe/web/prod/components\nformat = lines\n"
+		"path = %s/%d/web.txt\nwhen_empty = write\nmin_instances = 1\n"
+		"on_change = /bin/echo\n",
+		folder, number);
+}
+
+static void write_configuration(int number, int which)
+{
+	char path[PATH_BYTES + 100];
+	snprintf(path, sizeof(path), "%s/%d/%d.ini", folder, number, which);
+	FILE *file = fopen(path, "w");
+	if (!file) {
+		perror(path);
+		exit(2);
+	}
+	fprintf(file,
+		"[agent]\nsocket = %s/%d/sock\nstate_dir = %s/%d/state\nlog_level = "
+		"${SIM_LOG:-error}\n[registry]\nurl = zookeeper://simulated:2181\n"
+		"session_timeout = "
+		"%ds\n[cache]\nconfirm = %dms\n",
+		folder, number, folder, number, NET_SESSION_TIMEOUT_MS / 1000, CLIENT_CONFIRM_MS);
+	char name[64];
+	snprintf(name, sizeof(name), "/users/joe/web/prod/components/c%d", number);
+	write_component(file, "own", name, number, (char)('a' + which));
+	write_component(file, "shared", "/services/leader", number, (char)('a' + which));
+	write_followers(file, number);
+	if (which == BAD) {
+		fprintf(file, "[check alive-own]\ninterval = often\n");
+	}
+	fclose(file);
+}
+
+void sim_agents_begin(const char *to)
+{
+	snprintf(folder, sizeof(folder), "%s", to);
 	for (int number = 0; number < SIM_AGENTS; number++) {
-		for (int i = 0; i < CONFIGURATIONS; i++) {
-			char path[64];
-			snprintf(files[number][i], sizeof(files[number][i]), "%s/%d-%d.ini", folder,
-				number, i);
-			FILE *file = fopen(files[number][i], "w");
-			if (!file) {
-				perror(files[number][i]);
-				exit(2);
-			}
-			snprintf(path, sizeof(path), "/users/joe/web/prod/components/c%d", number);
-			write_component(file, "own", path, number, (char)('a' + i));
-			write_component(
-				file, "shared", "/services/leader", number, (char)('a' + i));
-			fclose(file);
+		char path[PATH_BYTES + 20];
+		snprintf(path, sizeof(path), "%s/%d", folder, number);
+		mkdir(path, 0755);
+		for (int i = 0; i <= BAD; i++) {
+			write_configuration(number, i);
 		}
 	}
 }
 
-static struct config *load(const struct sim_agent *agent)
+static void remove_files(const struct sim_agent *agent, const char *name)
 {
-	struct config *config = NULL;
-	struct config_problems problems;
-	if (config_load(&config, files[agent->number][agent->configuration], &problems)) {
-		sim_fail("agent %d: the configuration is bad: %s", agent->number,
-			problems.items[0].message);
+	DIR *directory = opendir(sim_agent_file(agent, name));
+	const struct dirent *entry;
+	while (directory && (entry = readdir(directory))) {
+		if (entry->d_name[0] != '.') {
+			unlinkat(dirfd(directory), entry->d_name, 0);
+		}
 	}
-	config_problems_finish(&problems);
-	return config;
+	if (directory) {
+		closedir(directory);
+	}
 }
 
-/* ---- wiring ---- */
-
-static void on_state(void *context, enum registry_state state, const char *why)
+static void choose_configuration(struct sim_agent *agent, unsigned which)
 {
-	struct sim_agent *agent = context;
+	char target[16];
+	char link[PATH_BYTES + 100];
+	snprintf(target, sizeof(target), "%u.ini", which);
+	snprintf(link, sizeof(link), "%s", sim_agent_file(agent, "next.ini"));
+	unlink(link);
+	if (symlink(target, link) || rename(link, agent->config_path)) {
+		sim_fail("agent %d: no configuration", agent->number);
+	}
+}
+
+/* ---- life ---- */
+
+static void end(struct sim_agent *agent)
+{
+	process_destroy(agent->process);
+	agent->process = NULL;
+	agent->phase = DOWN;
 	agent->disturbed_ms = sim_now_ms();
-	if (agent->cache) {
-		cache_on_registry_state(agent->cache, state);
-	}
-	for (int i = 0; i < SIM_COMPONENTS; i++) {
-		if (agent->components[i]) {
-			component_on_registry_state(agent->components[i], state, why);
-		}
-	}
-}
-
-static void on_transition(void *context, const struct transition *transition)
-{
-	const struct sim_agent *agent = context;
-	sim_trace("agent %d: %s: %s -> %s: %s", agent->number, transition->subject,
-		transition->from, transition->to, transition->why);
-}
-
-static void on_check_change(
-	void *context, struct check *check, const char *from, const char *to, const char *why)
-{
-	const struct sim_agent *agent = context;
-	if (strcmp(from, to) != 0) {
-		sim_trace("agent %d: check %s: %s -> %s: %s", agent->number,
-			check_config(check)->name, from, to, why);
-	}
-	for (int i = 0; i < SIM_COMPONENTS; i++) {
-		component_check_changed(agent->components[i], check);
-	}
-}
-
-static void on_announced(void *context, struct component *component)
-{
-	(void)context;
-	(void)component;
-}
-
-static void release_rendering(void *rendering)
-{
-	(void)rendering;
-}
-
-static void keep_record(void *context, const struct cache_record *record)
-{
-	struct sim_agent *agent = context;
-	json_object_set_new(
-		agent->replayed, record->path, json_string(record->data ? record->data : "null"));
-}
-
-static void on_stream_ready(void *context)
-{
-	struct sim_agent *agent = context;
-	agent->stream_ready = true;
-	cache_read_picture(&agent->stream, sim_now_ms(), keep_record, agent);
-}
-
-static void on_stream_event(
-	void *context, enum cache_event event, const char *path, const char *record)
-{
-	static const char *const words[] = { "updated", "deleted", "stale", "fresh" };
-	struct sim_agent *agent = context;
-	sim_trace("agent %d: event: %s %s", agent->number, words[event], path ? path : "");
-	if (event == CACHE_UPDATED) {
-		json_object_set_new(agent->replayed, path, json_string(record));
-	} else if (event == CACHE_DELETED) {
-		json_object_del(agent->replayed, path);
-	}
-}
-
-static struct component_environment environment_of(struct sim_agent *agent)
-{
-	return (struct component_environment){ .loop = agent->loop,
-		.registry = agent->registry,
-		.checks = agent->checks,
-		.update_interval_ms = 1000,
-		.session_resumed = agent->session != NULL,
-		.on_transition = on_transition,
-		.on_announced = on_announced,
-		.context = agent };
-}
-
-static void open_components(struct sim_agent *agent)
-{
-	const struct check_callbacks callbacks = { .on_change = on_check_change, .context = agent };
-	agent->checks = check_set_create(agent->scheduler, &callbacks);
-	check_set_arrange(agent->checks, agent->config, agent->saved_checks);
-	json_decref(agent->saved_checks);
-	agent->saved_checks = NULL;
-	struct component_environment environment = environment_of(agent);
-	for (int i = 0; i < SIM_COMPONENTS; i++) {
-		agent->components[i] = component_create(
-			&environment, &agent->config->components[i], agent->saved[i]);
-		json_decref(agent->saved[i]);
-		agent->saved[i] = NULL;
-		component_set_gate(agent->components[i], COMPONENT_GATE_OPEN, "");
-	}
+	client_disconnect(agent->client);
+	net_gone(agent->net, agent->number);
 }
 
 void sim_agent_start(struct sim_agent *agent)
 {
-	struct err err = ERR_INIT;
-	if (agent->phase != DOWN) {
-		return;
+	if (agent->phase == DOWN) {
+		sim_trace("agent %d starts", agent->number);
+		agent->phase = RUNNING;
+		agent->disturbed_ms = sim_now_ms();
+		agent->process = process_start(agent->number, agent->argv);
 	}
-	sim_trace("agent %d starts", agent->number);
-	agent->phase = RUNNING;
-	agent->disturbed_ms = sim_now_ms();
-	agent->loop = ev_loop_new(EVFLAG_NOENV | EVFLAG_NOTIMERFD | EVBACKEND_EPOLL);
-	ev_set_userdata(agent->loop, agent);
-	agent->config = load(agent);
-	const struct registry_options options = {
-		.session = agent->session, .on_state = on_state, .context = agent
-	};
-	if (net_open(agent->net, agent->number, &options, &agent->registry, &err)) {
-		sim_fail("agent %d: %s", agent->number, err.msg);
-		return;
-	}
-	registry_loop_init(&agent->driver, agent->loop, agent->registry);
-	const struct cache_options cache = { .max_size_bytes = 16 << 20,
-		.confirm_ms = SIM_CONFIRM_MS,
-		.resync_ms = 10 * SIM_MINUTE,
-		.release_rendering = release_rendering };
-	agent->cache = cache_create(agent->loop, agent->registry, &cache);
-	agent->scheduler = check_scheduler_create(agent->loop, 8);
-	open_components(agent);
-	json_decref(agent->session);
-	agent->session = NULL;
-	agent->replayed = json_object();
-	agent->stream = (struct cache_observer){ .scope = CACHE_TREE,
-		.on_ready = on_stream_ready,
-		.on_event = on_stream_event,
-		.context = agent };
-	cache_observe(agent->cache, "/users", &agent->stream);
-	agent->lookups = lookups_create(
-		agent->loop, agent->cache, agent->number, sim_below(&agent->random, UINT64_MAX));
-	agent->due_ms = sim_now_ms();
-}
-
-/* Everything but the registry. */
-static void close_services(struct sim_agent *agent)
-{
-	for (int i = 0; i < SIM_COMPONENTS; i++) {
-		component_destroy(agent->components[i]);
-		agent->components[i] = NULL;
-	}
-	lookups_destroy(agent->lookups);
-	cache_unobserve(&agent->stream);
-	cache_destroy(agent->cache);
-	agent->cache = NULL;
-	check_set_destroy(agent->checks);
-	agent->checks = NULL;
-	check_scheduler_destroy(agent->scheduler);
-	registry_loop_finish(&agent->driver);
-	json_decref(agent->replayed);
-	agent->replayed = NULL;
-	agent->stream_ready = false;
-	config_unref(agent->config);
-}
-
-static void end(struct sim_agent *agent)
-{
-	ev_loop_destroy(agent->loop);
-	agent->registry = NULL;
-	agent->phase = DOWN;
-	agent->due_ms = INT64_MAX;
-	agent->disturbed_ms = sim_now_ms();
-}
-
-static void close_now(struct sim_agent *agent)
-{
-	close_services(agent);
-	registry_close(agent->registry);
-	end(agent);
 }
 
 void sim_agent_kill(struct sim_agent *agent)
 {
 	if (agent->phase != DOWN) {
 		sim_trace("agent %d is killed", agent->number);
-		/* Only the saved session is left. */
-		agent->session = sim_chance(&agent->random, 50) ? registry_session(agent->registry)
-								: NULL;
-		net_kill(agent->net, agent->number);
-		close_now(agent);
+		end(agent);
+	}
+}
+
+static void signal_agent(struct sim_agent *agent, int signal_number, const char *what)
+{
+	agent->disturbed_ms = sim_now_ms();
+	if (agent->phase == RUNNING) {
+		sim_trace("agent %d %s", agent->number, what);
+		process_signal(agent->process, signal_number);
 	}
 }
 
 void sim_agent_upgrade(struct sim_agent *agent)
 {
-	if (agent->phase != RUNNING) {
-		return;
-	}
-	sim_trace("agent %d is upgraded", agent->number);
-	agent->saved_checks = check_set_save(agent->checks);
-	for (int i = 0; i < SIM_COMPONENTS; i++) {
-		agent->saved[i] = component_save(agent->components[i]);
-	}
-	close_services(agent);
-	agent->session = registry_detach(agent->registry);
-	end(agent);
-	sim_agent_start(agent);
+	signal_agent(agent, SIGUSR2, "is upgraded");
 }
 
 void sim_agent_stop(struct sim_agent *agent)
 {
-	if (agent->phase != RUNNING) {
-		return;
-	}
-	sim_trace("agent %d stops", agent->number);
-	agent->phase = STOPPING;
-	agent->stop_by_ms = sim_now_ms() + STOP_WITHIN_MS;
-	agent->disturbed_ms = sim_now_ms();
-	for (int i = 0; i < SIM_COMPONENTS; i++) {
-		component_set_gate(agent->components[i], COMPONENT_GATE_CLOSED, "stopping");
-	}
+	signal_agent(agent, SIGTERM, "stops");
+	agent->phase = agent->phase == RUNNING ? STOPPING : agent->phase;
+}
+
+void sim_agent_quit(struct sim_agent *agent)
+{
+	signal_agent(agent, SIGQUIT, "quits");
+	agent->phase = agent->phase == RUNNING ? STOPPING : agent->phase;
 }
 
 void sim_agent_reload(struct sim_agent *agent)
 {
 	agent->configuration = (agent->configuration + 1) % CONFIGURATIONS;
-	agent->disturbed_ms = sim_now_ms();
-	if (agent->phase != RUNNING) {
-		return;
+	choose_configuration(agent, agent->configuration);
+	signal_agent(agent, SIGHUP, "reloads");
+}
+
+void sim_agent_reload_bad(struct sim_agent *agent)
+{
+	/* An agent that is down would not start with it. */
+	if (agent->phase == RUNNING) {
+		choose_configuration(agent, BAD);
+		signal_agent(agent, SIGHUP, "reloads a bad configuration");
+		sim_agent_turn(agent);
+		choose_configuration(agent, agent->configuration);
 	}
-	sim_trace("agent %d reloads", agent->number);
-	struct config *before = agent->config;
-	struct component_environment environment = environment_of(agent);
-	agent->config = load(agent);
-	check_set_arrange(agent->checks, agent->config, NULL);
-	for (int i = 0; i < SIM_COMPONENTS; i++) {
-		component_reload(agent->components[i], &agent->config->components[i], &environment);
+}
+
+void sim_agent_lose_state(struct sim_agent *agent)
+{
+	if (agent->phase == DOWN) {
+		sim_trace("agent %d has lost its state", agent->number);
+		remove_files(agent, "state");
 	}
-	config_unref(before);
+}
+
+void sim_agent_fail_allocation(struct sim_agent *agent, unsigned in)
+{
+	if (agent->process) {
+		sim_trace("agent %d has no memory for a moment", agent->number);
+		process_memory(agent->process)->fail_in = in;
+		agent->disturbed_ms = sim_now_ms();
+		agent->memory_until_ms = sim_now_ms() + NO_MEMORY_MS;
+	}
 }
 
 void sim_agent_set_health(struct sim_agent *agent, enum sim_health health)
@@ -344,81 +244,120 @@ void sim_agent_set_health(struct sim_agent *agent, enum sim_health health)
 	agent->disturbed_ms = sim_now_ms();
 }
 
-struct sim_run sim_agent_run(struct sim_agent *agent)
+static struct children_plan plan(int number, char *const *argv)
 {
-	struct sim_run run = { .takes_ms = (int64_t)sim_below(&agent->random, 900) };
-	run.status = agent->health == SIM_WORKS ? 0 : 1;
-	if (agent->health == SIM_HANGS) {
-		run.takes_ms = SIM_HOUR;
-		run.fails_to_start = sim_chance(&agent->random, 20);
+	struct sim_agent *agent = agents[number];
+	struct children_plan plan = { .takes_ms = (int64_t)sim_below(&agent->random, 900) };
+	if (strcmp(argv[0], "/bin/true") == 0) {
+		plan.status = agent->health == SIM_WORKS ? 0 : 1;
 	}
-	return run;
+	if (strcmp(argv[0], "/bin/true") == 0 && agent->health == SIM_HANGS) {
+		plan.takes_ms = SIM_HOUR;
+		plan.fails_to_start = sim_chance(&agent->random, 20);
+		plan.ignores_term = sim_chance(&agent->random, 50);
+	}
+	return plan;
 }
 
 /* ---- time ---- */
 
-static bool is_withdrawn(const struct sim_agent *agent)
+/* Only an agent that the run stops may end, or one without memory. */
+static void look_at_end(struct sim_agent *agent)
 {
-	for (int i = 0; i < SIM_COMPONENTS; i++) {
-		if (!announce_settled(component_announce(agent->components[i]))) {
-			return false;
-		}
+	int status = process_status(agent->process);
+	struct memory *memory = process_memory(agent->process);
+	bool aborted = WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT && memory->failed;
+	bool stopped = agent->phase == STOPPING && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+	sim_trace("agent %d ends: %x", agent->number, (unsigned)status);
+	if (!aborted && !stopped && !(memory->failed && WIFEXITED(status))) {
+		sim_fail("agent %d ends with status 0x%x", agent->number, (unsigned)status);
 	}
-	return true;
+	bool starts_again = agent->phase == RUNNING;
+	end(agent);
+	if (starts_again) {
+		sim_agent_start(agent);
+	}
+}
+
+static void look_at_limits(struct sim_agent *agent)
+{
+	struct memory *memory = process_memory(agent->process);
+	if (memory->bytes > MOST_MEMORY) {
+		sim_fail("agent %d holds %zu bytes in %zu blocks", agent->number, memory->bytes,
+			memory->count);
+	}
+	if (files_count(agent->process) > MOST_FILES) {
+		sim_fail("agent %d holds %d descriptors", agent->number,
+			files_count(agent->process));
+	}
 }
 
 void sim_agent_turn(struct sim_agent *agent)
 {
-	int64_t sleep_ms = 0;
-	if (agent->phase == STOPPING &&
-		(is_withdrawn(agent) || sim_now_ms() >= agent->stop_by_ms)) {
-		close_now(agent);
+	if (agent->process && net_agent_due_ms(agent->net, agent->number) <= sim_now_ms()) {
+		process_wake(agent->process);
 	}
-	if (agent->phase == DOWN) {
+	client_step(agent->client, agent->process);
+	if (!agent->process || process_due_ms(agent->process) > sim_now_ms()) {
 		return;
 	}
-	/* Twice without sleep and at the same time: it waits for the clock to step. */
-	for (int turns = 0, idle = 0; idle < 2 && sleep_ms == 0; turns++) {
-		ev_run(agent->loop, EVRUN_ONCE);
-		sleep_ms = sim_clock_sleep_ms();
-		idle += sleep_ms == 0 && ev_pending_count(agent->loop) == 0;
-		if (turns > MOST_TURNS) {
-			sim_fail("agent %d never sleeps", agent->number);
-			return;
-		}
+	if (sim_now_ms() > agent->memory_until_ms) {
+		process_memory(agent->process)->fail_in = 0;
 	}
-	agent->due_ms = sleep_ms == INT64_MAX ? INT64_MAX
-					      : sim_now_ms() + (sleep_ms ? sleep_ms : TICK_MS);
-	if (agent->phase == STOPPING) {
-		agent->due_ms = sim_now_ms() + TICK_MS;
+	process_run(agent->process);
+	client_receive(agent->client);
+	if (process_has_ended(agent->process)) {
+		look_at_end(agent);
+	} else {
+		look_at_limits(agent);
 	}
+}
+
+static int64_t earlier_of(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
 }
 
 int64_t sim_agent_due_ms(const struct sim_agent *agent)
 {
-	return agent->phase == DOWN ? INT64_MAX : agent->due_ms;
+	if (!agent->process) {
+		return INT64_MAX;
+	}
+	int64_t due_ms = earlier_of(
+		process_due_ms(agent->process), net_agent_due_ms(agent->net, agent->number));
+	return earlier_of(due_ms, client_due_ms(agent->client));
 }
 
-/* ---- life ---- */
+/* ---- creation ---- */
 
 struct sim_agent *sim_agent_create(
 	struct net *net, const struct world *world, int number, uint64_t seed)
 {
 	struct sim_agent *agent = calloc(1, sizeof(*agent));
-	lookups_use_world(world);
+	agents[number] = agent;
+	children_plan_by(plan);
 	agent->net = net;
 	agent->number = number;
-	agent->due_ms = INT64_MAX;
+	agent->phase = DOWN;
+	snprintf(agent->config_path, sizeof(agent->config_path), "%s",
+		sim_agent_file(agent, "berth.ini"));
+	agent->argv[0] = "berthd";
+	agent->argv[1] = "-c";
+	agent->argv[2] = agent->config_path;
+	choose_configuration(agent, 0);
+	remove_files(agent, "state");
 	sim_random_init(&agent->random, seed, 100 + (uint64_t)number);
+	agent->client = client_create(world, number, seed, sim_agent_file(agent, "sock"));
 	return agent;
 }
 
 void sim_agent_destroy(struct sim_agent *agent)
 {
 	if (agent->phase != DOWN) {
-		close_now(agent);
+		end(agent);
 	}
-	json_decref(agent->session);
+	unlink(sim_agent_file(agent, "sock"));
+	client_destroy(agent->client);
 	free(agent);
 }
 
@@ -436,7 +375,9 @@ enum sim_health sim_agent_health(const struct sim_agent *agent)
 
 const char *sim_agent_path(const struct sim_agent *agent, enum sim_agent_component component)
 {
-	return component_config(agent->components[component])->path;
+	static char path[64];
+	snprintf(path, sizeof(path), "/users/joe/web/prod/components/c%d", agent->number);
+	return component == SIM_OWN ? path : "/services/leader";
 }
 
 const char *sim_agent_mark(const struct sim_agent *agent)
@@ -447,15 +388,10 @@ const char *sim_agent_mark(const struct sim_agent *agent)
 	return mark;
 }
 
-enum announce_state sim_agent_state(
-	const struct sim_agent *agent, enum sim_agent_component component)
-{
-	return announce_get_state(component_announce(agent->components[component]));
-}
-
 int64_t sim_agent_disturbed_ms(const struct sim_agent *agent)
 {
-	return agent->disturbed_ms;
+	int64_t away_ms = net_disturbed_ms(agent->net, agent->number);
+	return away_ms > agent->disturbed_ms ? away_ms : agent->disturbed_ms;
 }
 
 void sim_agent_disturb(struct sim_agent *agent)
@@ -463,17 +399,12 @@ void sim_agent_disturb(struct sim_agent *agent)
 	agent->disturbed_ms = sim_now_ms();
 }
 
-bool sim_agent_stream_ready(const struct sim_agent *agent)
+json_t *sim_agent_ask(struct sim_agent *agent, const char *target)
 {
-	return agent->stream_ready;
+	return agent->process ? client_ask(agent->client, agent->process, target) : NULL;
 }
 
-size_t sim_agent_stream_count(const struct sim_agent *agent)
+struct client *sim_agent_client(struct sim_agent *agent)
 {
-	return json_object_size(agent->replayed);
-}
-
-const char *sim_agent_stream_record(const struct sim_agent *agent, const char *path)
-{
-	return json_string_value(json_object_get(agent->replayed, path));
+	return agent->client;
 }

@@ -1,9 +1,10 @@
 /*
- * One simulated agent: the parts of berthd from the configuration to announcements, cache and
- * names, wired as agent/agent_*.c wires them, on an event loop of its own; and clients that ask it.
+ * One simulated agent: berthd with a configuration, a state directory and a socket of its own, and
+ * the application beside it that its checks ask for. An operator or the kernel reaches it
+ * by signals.
  *
- *   DOWN --start--> RUNNING --stop--> STOPPING --records withdrawn, or no time left--> DOWN
- *                      |--kill, upgrade (which starts at once)--> DOWN
+ *   DOWN --start--> RUNNING --TERM, QUIT--> STOPPING --exit--> DOWN
+ *                      |--kill, out of memory--> DOWN
  */
 #ifndef TESTS_SIM_AGENT_H
 #define TESTS_SIM_AGENT_H
@@ -11,15 +12,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/component/announce.h"
+#include "tests/sim/client.h"
 #include "tests/sim/net.h"
 
 enum sim_agent_component { SIM_OWN, SIM_SHARED, SIM_COMPONENTS };
 
 struct sim_agent;
 
-/* Writes the configurations of all agents, once for a process. */
-void sim_agents_configure(const char *folder);
+/* Where the files of all agents are, once for a process; makes the configurations. */
+void sim_agents_begin(const char *folder);
 
 struct sim_agent *sim_agent_create(
 	struct net *net, const struct world *world, int number, uint64_t seed);
@@ -27,27 +28,24 @@ void sim_agent_destroy(struct sim_agent *agent);
 
 void sim_agent_start(struct sim_agent *agent);
 void sim_agent_stop(struct sim_agent *agent);
+/* Ends, and leaves the session to a successor. */
+void sim_agent_quit(struct sim_agent *agent);
 void sim_agent_kill(struct sim_agent *agent);
 void sim_agent_upgrade(struct sim_agent *agent);
-/* Takes the other configuration of the two. */
+/* Takes the other configuration of the two; or, with `bad`, one with a mistake for some time. */
 void sim_agent_reload(struct sim_agent *agent);
+void sim_agent_reload_bad(struct sim_agent *agent);
+/* Its state directory is emptied while it is down. */
+void sim_agent_lose_state(struct sim_agent *agent);
+/* One of its next allocations fails. */
+void sim_agent_fail_allocation(struct sim_agent *agent, unsigned in);
 /* The application works, or does not, or hangs. */
 enum sim_health { SIM_WORKS, SIM_FAILS, SIM_HANGS };
 void sim_agent_set_health(struct sim_agent *agent, enum sim_health health);
 
-/* Runs the loop until it sleeps. */
+/* Runs the agent until it sleeps, and its clients. */
 void sim_agent_turn(struct sim_agent *agent);
 int64_t sim_agent_due_ms(const struct sim_agent *agent);
-
-/* ---- for commands ---- */
-
-struct sim_run {
-	bool fails_to_start;
-	int64_t takes_ms;
-	int status;
-};
-
-struct sim_run sim_agent_run(struct sim_agent *agent);
 
 /* ---- for the oracle ---- */
 
@@ -56,17 +54,13 @@ enum sim_health sim_agent_health(const struct sim_agent *agent);
 const char *sim_agent_path(const struct sim_agent *agent, enum sim_agent_component component);
 /* The content that its record must have by its present configuration. */
 const char *sim_agent_mark(const struct sim_agent *agent);
-enum announce_state sim_agent_state(
-	const struct sim_agent *agent, enum sim_agent_component component);
 /* When something last happened to it that may delay what it does. */
 int64_t sim_agent_disturbed_ms(const struct sim_agent *agent);
 void sim_agent_disturb(struct sim_agent *agent);
-/*
- * The replayed picture of an event stream below /users: NULL while there is none; the record or
- * "null".
- */
-bool sim_agent_stream_ready(const struct sim_agent *agent);
-size_t sim_agent_stream_count(const struct sim_agent *agent);
-const char *sim_agent_stream_record(const struct sim_agent *agent, const char *path);
+struct client *sim_agent_client(struct sim_agent *agent);
+/* The answer to GET at this moment; NULL: none, as while it is down. */
+json_t *sim_agent_ask(struct sim_agent *agent, const char *target);
+/* A file below its folder. */
+const char *sim_agent_file(const struct sim_agent *agent, const char *name);
 
 #endif

@@ -2,7 +2,6 @@
  * Virtual time. These definitions take the place of libc's for this program and the libraries that
  * it loads, so that libev reads this clock and sleeps on it.
  */
-#include <sys/epoll.h>
 #include <sys/time.h>
 #include <time.h>
 
@@ -13,14 +12,13 @@
 static int64_t now_ms;
 static int64_t polls; /* since the clock stepped */
 static int64_t wall_ms;
-static int64_t sleep_ms;
 
 int clock_gettime(clockid_t clock, struct timespec *ret_time)
 {
 	bool is_wall = clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE;
 	int64_t ms = is_wall ? wall_ms : now_ms;
 	ret_time->tv_sec = ms / 1000;
-	ret_time->tv_nsec = ms % 1000 * 1000000 + polls % 1000 * 1000;
+	ret_time->tv_nsec = ms % 1000 * 1000000 + polls * 1000;
 	return 0;
 }
 
@@ -32,18 +30,18 @@ int gettimeofday(struct timeval *restrict ret_time, void *restrict zone)
 	return 0;
 }
 
-/*
- * No descriptor is ever ready: whatever comes from outside an agent comes by its time. A poll takes
- * a microsecond, since a timer of libev fires only when its time has passed.
- */
-int epoll_wait(int fd, struct epoll_event *events, int max, int timeout_ms)
+time_t time(time_t *ret_time)
 {
-	(void)fd;
-	(void)events;
-	(void)max;
-	polls++;
-	sleep_ms = timeout_ms < 0 ? INT64_MAX : timeout_ms;
-	return 0;
+	if (ret_time) {
+		*ret_time = wall_ms / 1000;
+	}
+	return wall_ms / 1000;
+}
+
+/* So that the clock does not stand still for a loop that polls, nor reach the next millisecond. */
+void sim_clock_poll(void)
+{
+	polls += polls < 999;
 }
 
 int64_t sim_now_ms(void)
@@ -55,7 +53,6 @@ void sim_clock_begin(void)
 {
 	now_ms = SIM_HOUR; /* no machine has just started */
 	wall_ms = WALL_BASE_MS;
-	sleep_ms = 0;
 	polls = 0;
 }
 
@@ -69,9 +66,4 @@ void sim_clock_set(int64_t to_ms)
 void sim_clock_jump(int64_t by_ms)
 {
 	wall_ms += by_ms;
-}
-
-int64_t sim_clock_sleep_ms(void)
-{
-	return sleep_ms;
 }

@@ -22,14 +22,20 @@ static const struct {
 } kinds[EVENT_KINDS] = {
 	[EVENT_START] = { "start", 0, 0 }, /* follows what ends an agent */
 	[EVENT_STOP] = { "stop", 2, 0 },
+	[EVENT_QUIT] = { "quit", 1, 0 },
 	[EVENT_KILL] = { "kill", 3, 0 },
 	[EVENT_UPGRADE] = { "upgrade", 3, 0 },
 	[EVENT_RELOAD] = { "reload", 4, 0 },
+	[EVENT_RELOAD_BAD] = { "reload-bad", 1, 0 },
+	[EVENT_LOSE_STATE] = { "lose-state", 0, 0 }, /* between an end and a start */
+	[EVENT_NO_MEMORY] = { "no-memory", 1, 0 },
 	[EVENT_HEALTH] = { "health", 8, 0 },
 	[EVENT_CUT] = { "cut", 6, 40 * SIM_SECOND },
+	[EVENT_DROP] = { "drop", 2, 0 },
 	[EVENT_BREAK_AFTER_CHANGE] = { "break-after-change", 4, 0 },
 	[EVENT_EXPIRE] = { "expire", 3, 0 },
 	[EVENT_SLOW] = { "slow", 2, 60 * SIM_SECOND },
+	[EVENT_REORDER] = { "reorder", 2, 60 * SIM_SECOND },
 	[EVENT_REFUSE] = { "refuse", 2, 30 * SIM_SECOND },
 	[EVENT_STRANGER_WRITES] = { "stranger-writes", 4, 0 },
 	[EVENT_STRANGER_DELETES] = { "stranger-deletes", 5, 0 },
@@ -77,7 +83,15 @@ static void draw(struct events *events, struct sim_random *random, int64_t at_ms
 	add(events, &event);
 	struct event after = event;
 	after.at_ms += (int64_t)sim_below(random, 40 * SIM_SECOND);
-	if (event.kind == EVENT_KILL || event.kind == EVENT_STOP) {
+	bool ends = event.kind == EVENT_KILL || event.kind == EVENT_STOP ||
+		event.kind == EVENT_QUIT;
+	if (ends && sim_chance(random, 20)) {
+		struct event lose = after;
+		lose.kind = EVENT_LOSE_STATE;
+		lose.at_ms = after.at_ms > 0 ? after.at_ms - 1 : 0;
+		add(events, &lose);
+	}
+	if (ends) {
 		after.kind = EVENT_START;
 		add(events, &after);
 	} else if (event.kind == EVENT_HEALTH && sim_chance(random, 70)) {
@@ -176,7 +190,14 @@ static void happen_to_registry(const struct event *event, struct stage *stage)
 	struct net *net = stage->net;
 	switch (event->kind) {
 	case EVENT_CUT:
-		net_cut(net, event->agent, event->for_ms, event->is_first_half);
+		net_cut(net, event->agent, event->for_ms, (enum net_cut)(event->choice % 3));
+		break;
+	case EVENT_DROP:
+		net_drop(net, event->agent);
+		break;
+	case EVENT_REORDER:
+		sim_trace("replies overtake each other for %lld ms", (long long)event->for_ms);
+		net_reorder(net, event->for_ms);
 		break;
 	case EVENT_BREAK_AFTER_CHANGE:
 		net_break_after_change(net, event->agent);
@@ -212,6 +233,9 @@ void event_happen(const struct event *event, struct stage *stage)
 	case EVENT_STOP:
 		sim_agent_stop(agent);
 		break;
+	case EVENT_QUIT:
+		sim_agent_quit(agent);
+		break;
 	case EVENT_KILL:
 		sim_agent_kill(agent);
 		break;
@@ -220,6 +244,15 @@ void event_happen(const struct event *event, struct stage *stage)
 		break;
 	case EVENT_RELOAD:
 		sim_agent_reload(agent);
+		break;
+	case EVENT_RELOAD_BAD:
+		sim_agent_reload_bad(agent);
+		break;
+	case EVENT_LOSE_STATE:
+		sim_agent_lose_state(agent);
+		break;
+	case EVENT_NO_MEMORY:
+		sim_agent_fail_allocation(agent, 1 + (unsigned)event->choice);
 		break;
 	case EVENT_HEALTH:
 		sim_agent_set_health(agent, (enum sim_health)(event->choice % 3));

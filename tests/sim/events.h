@@ -13,14 +13,20 @@
 enum event_kind {
 	EVENT_START, /* of an agent that is down */
 	EVENT_STOP,
+	EVENT_QUIT,
 	EVENT_KILL,
 	EVENT_UPGRADE,
 	EVENT_RELOAD,
+	EVENT_RELOAD_BAD,
+	EVENT_LOSE_STATE,
+	EVENT_NO_MEMORY,
 	EVENT_HEALTH,
 	EVENT_CUT,
+	EVENT_DROP,
 	EVENT_BREAK_AFTER_CHANGE,
 	EVENT_EXPIRE,
 	EVENT_SLOW,
+	EVENT_REORDER,
 	EVENT_REFUSE,
 	EVENT_STRANGER_WRITES,
 	EVENT_STRANGER_DELETES,
@@ -47,6 +53,7 @@ struct stage {
 	struct net *net;
 	struct sim_agent *agents[SIM_AGENTS];
 	int64_t calm_from_ms; /* when the effects of the last event should begin to settle */
+	int64_t checked_ms;   /* when the oracle has looked last */
 };
 
 void events_create(struct events *events, uint64_t seed, int64_t length_ms);

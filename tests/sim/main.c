@@ -2,24 +2,29 @@
  * Runs seeds of the simulation, each twice when asked to; makes a failing one smaller and prints
  * the command that repeats it.
  */
+#include <errno.h>
 #include <getopt.h>
+#include <grp.h>
+#include <pwd.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <jansson.h>
 
 #include "agent/base/log.h"
 #include "lib/base/hash.h"
+#include "tests/sim/children.h"
 #include "tests/sim/events.h"
-#include "tests/sim/lookup.h"
 #include "tests/sim/oracle.h"
 #include "tests/sim/sim.h"
 
-enum { MOST_EVENTS = 100000, MOST_SHRINKING_RUNS = 400 };
+enum { MOST_EVENTS = 100000, MOST_SHRINKING_RUNS = 400, MOST_JOBS = 64 };
 
 struct options {
 	uint64_t first;
@@ -42,6 +47,7 @@ struct result {
 /* ---- one run ---- */
 
 static bool wants_trace;
+static bool wants_reads;
 static uint64_t trace_hash;
 static char failure[600];
 
@@ -66,6 +72,11 @@ void sim_trace(const char *format, ...)
 	if (wants_trace) {
 		puts(line);
 	}
+}
+
+bool sim_traces_reads(void)
+{
+	return wants_reads;
 }
 
 uint64_t sim_trace_hash(void)
@@ -99,11 +110,13 @@ static int64_t step(struct stage *stage)
 {
 	int64_t due_ms = INT64_MAX;
 	net_step(stage->net);
+	children_step();
 	for (int i = 0; i < SIM_AGENTS; i++) {
 		sim_agent_turn(stage->agents[i]);
 		due_ms = earlier_of(due_ms, sim_agent_due_ms(stage->agents[i]));
 	}
 	due_ms = earlier_of(due_ms, net_due_ms(stage->net));
+	due_ms = earlier_of(due_ms, children_due_ms());
 	return due_ms > sim_now_ms() ? due_ms : sim_now_ms() + 1;
 }
 
@@ -149,8 +162,12 @@ static struct result run(
 
 /* ---- a failing run made smaller ---- */
 
-/* Leaves out as many events as possible, a part at a time and then one by one. */
-static void shrink(uint64_t seed, struct options options, const struct events *events, bool *kept)
+/*
+ * Leaves out as many events as possible, a part at a time and then one by one; the length that is
+ * left.
+ */
+static int64_t shrink(
+	uint64_t seed, struct options options, const struct events *events, bool *kept)
 {
 	int runs = 0;
 	options.trace = false;
@@ -175,14 +192,15 @@ static void shrink(uint64_t seed, struct options options, const struct events *e
 			}
 		}
 	}
+	return options.length_ms;
 }
 
 static void print_command(
 	uint64_t seed, const struct options *options, const struct events *events, const bool *kept)
 {
 	const char *separator = "";
-	printf("repeat it: tests/sim/sim --seed=%llu --hours=%g --trace --only=",
-		(unsigned long long)seed, (double)options->length_ms / SIM_HOUR);
+	printf("repeat it: tests/sim/sim --seed=%llu --hours=%.4f --trace --only=",
+		(unsigned long long)seed, (double)(options->length_ms + SIM_SECOND) / SIM_HOUR);
 	for (size_t i = 0; i < events->count; i++) {
 		if (kept[i]) {
 			printf("%s%zu", separator, i);
@@ -203,10 +221,10 @@ static void report(uint64_t seed, const struct options *options, const struct ev
 	for (size_t i = 0; i < events->count; i++) {
 		kept[i] = events->items[i].at_ms <= result->failed_ms;
 	}
-	shrink(seed, shorter, events, kept);
+	shorter.length_ms = shrink(seed, shorter, events, kept);
 	struct result smaller = run(seed, &shorter, events, kept);
 	printf("with fewer events: %s\n", smaller.failure);
-	print_command(seed, options, events, kept);
+	print_command(seed, &shorter, events, kept);
 	fflush(stdout);
 }
 
@@ -252,6 +270,9 @@ static bool run_seed(uint64_t seed, const struct options *options, uint64_t *set
 	return good;
 }
 
+/* The seed that each job is at, for the report of a crash. */
+static uint64_t *seeds;
+
 /* Every `jobs`-th seed; the number of failures, at most 100. */
 static int run_job(const struct options *options, int job)
 {
@@ -259,46 +280,89 @@ static int run_job(const struct options *options, int job)
 	uint64_t settled = 0;
 	for (uint64_t i = (uint64_t)job; i < options->count && failures < 100;
 		i += (uint64_t)options->jobs) {
+		seeds[job] = options->first + i;
 		failures += !run_seed(options->first + i, options, &settled);
 	}
 	uint64_t counts[3];
-	lookups_counts(counts);
+	client_counts(counts);
 	if (!options->quiet) {
-		printf("job %d: found right %llu times; %llu hits, %llu stale answers, %llu "
-		       "failures; %d seeds broken\n",
+		printf("job %d: found right %llu times; %llu hits, %llu stale answers, "
+		       "%llu failures; %d "
+		       "seeds broken\n",
 			job, (unsigned long long)settled, (unsigned long long)counts[0],
 			(unsigned long long)counts[1], (unsigned long long)counts[2], failures);
 	}
 	return failures;
 }
 
+/* Files of the agents, below a directory in memory if there is one. */
+static void make_folder(char folder[64])
+{
+	strcpy(folder, access("/dev/shm", W_OK) == 0 ? "/dev/shm/sim-XXXXXX" : "/tmp/sim-XXXXXX");
+	if (!mkdtemp(folder)) {
+		perror(folder);
+		exit(2);
+	}
+	sim_agents_begin(folder);
+}
+
+static void remove_folder(const char *folder)
+{
+	char command[96];
+	snprintf(command, sizeof(command), "rm -r %s", folder);
+	if (system(command) != 0) {
+		perror(command);
+	}
+}
+
+static int run_in_folder(const struct options *options, int job)
+{
+	char folder[64];
+	make_folder(folder);
+	if (!getenv("SIM_LOG")) { /* what agents log of faults is no news */
+		(void)!freopen("/dev/null", "w", stderr);
+	}
+	int failures = run_job(options, job);
+	remove_folder(folder);
+	fflush(stdout);
+	return failures;
+}
+
+static int result_of(const struct options *options, pid_t pid, int status, const pid_t *pids)
+{
+	for (int job = 0; job < options->jobs; job++) {
+		if (pids[job] == pid && !WIFEXITED(status)) {
+			printf("seed %llu crashes: signal %d\n", (unsigned long long)seeds[job],
+				WTERMSIG(status));
+		}
+	}
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
 static int run_all(const struct options *options)
 {
+	pid_t pids[MOST_JOBS];
 	int failures = 0;
-	if (options->jobs == 1) {
-		return run_job(options, 0);
-	}
 	fflush(stdout);
 	for (int job = 0; job < options->jobs; job++) {
-		if (fork() == 0) {
-			int failed = run_job(options, job);
-			fflush(stdout);
-			_exit(failed);
+		pids[job] = fork();
+		if (pids[job] == 0) {
+			_exit(run_in_folder(options, job));
 		}
 	}
 	for (int job = 0; job < options->jobs; job++) {
 		int status;
-		wait(&status);
-		failures += WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+		pid_t pid = wait(&status);
+		failures += result_of(options, pid, status, pids);
 	}
 	return failures;
 }
 
 static void usage(void)
 {
-	printf("usage: sim [--seed=N | --seeds=COUNT [--from=N]] [--hours=H] "
-	       "[--jobs=N] [--twice] [--trace]\n"
-	       "           [--only=EVENT,EVENT…] [--quiet] [--log]\n");
+	printf("usage: sim [--seed=N | --seeds=COUNT [--from=N]] [--hours=H] [--jobs=N] "
+	       "[--twice] [--trace]\n"
+	       "           [--only=EVENT,EVENT…] [--quiet] [--log] [--reads]\n");
 	exit(2);
 }
 
@@ -307,7 +371,7 @@ static struct options read_options(int argc, char **argv)
 	static const struct option names[] = { { "seed", 1, 0, 's' }, { "seeds", 1, 0, 'n' },
 		{ "from", 1, 0, 'f' }, { "hours", 1, 0, 'h' }, { "jobs", 1, 0, 'j' },
 		{ "twice", 0, 0, '2' }, { "trace", 0, 0, 't' }, { "only", 1, 0, 'o' },
-		{ "quiet", 0, 0, 'q' }, { "log", 0, 0, 'l' }, { 0 } };
+		{ "quiet", 0, 0, 'q' }, { "log", 0, 0, 'l' }, { "reads", 0, 0, 'r' }, { 0 } };
 	struct options options = { .first = 1, .count = 1, .length_ms = SIM_HOUR, .jobs = 1 };
 	int name;
 	while ((name = getopt_long(argc, argv, "", names, NULL)) != -1) {
@@ -337,8 +401,11 @@ static struct options read_options(int argc, char **argv)
 		case 'q':
 			options.quiet = true;
 			break;
+		case 'r':
+			wants_reads = true;
+			break;
 		case 'l':
-			log_set(LOG_LEVEL_DEBUG, false);
+			setenv("SIM_LOG", "debug", 1);
 			break;
 		default:
 			usage();
@@ -347,21 +414,32 @@ static struct options read_options(int argc, char **argv)
 	return options;
 }
 
+/* The C library keeps memory of its own, which must not belong to the agent that asks first. */
+static void warm_up(void)
+{
+	const time_t now = 0;
+	struct tm parts;
+	tzset();
+	gmtime_r(&now, &parts);
+	getpwnam("root");
+	getgrnam("root");
+	free(strdup(strerror(EINVAL)));
+	json_object_seed(1);
+}
+
 int main(int argc, char **argv)
 {
-	char folder[] = "/tmp/sim-XXXXXX";
-	char command[64];
 	log_set(LOG_LEVEL_ERROR, false);
 	struct options options = read_options(argc, argv);
-	json_object_seed(1);
-	if (options.jobs < 1 || !mkdtemp(folder)) {
+	if (options.jobs < 0 || options.jobs > MOST_JOBS) {
 		usage();
 	}
-	sim_agents_configure(folder);
-	int failures = run_all(&options);
-	snprintf(command, sizeof(command), "rm -r %s", folder);
-	if (system(command) != 0) {
-		perror(command);
+	warm_up();
+	seeds = mmap(NULL, MOST_JOBS * sizeof(*seeds), PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (options.jobs == 0) { /* for a debugger */
+		options.jobs = 1;
+		return run_in_folder(&options, 0) > 0;
 	}
-	return failures > 0;
+	return run_all(&options) > 0;
 }

@@ -1,6 +1,6 @@
 /*
- * The way between the agents and the registry: connections, delays, and everything that can go
- * wrong.
+ * The way between the agents and the registry: the backend of zookeeper:// URLs, with connections,
+ * delays, and everything that can go wrong.
  *
  * Requests of a connection arrive in their order, and so do its replies and notifications, as with
  * ZooKeeper. A connection that breaks loses both, and the watches; the session lives on until its
@@ -21,34 +21,41 @@ enum { NET_SESSION_TIMEOUT_MS = 15000 };
 
 struct net;
 
+/* From now on agents that open a registry get it from this one. */
 struct net *net_create(struct world *world, uint64_t seed);
 void net_destroy(struct net *net);
 
-/* Opens the registry of an agent: options as for registry_open(), without the URL. */
-int net_open(struct net *net, int agent, const struct registry_options *options,
-	struct registry **ret_registry, struct err *err) __attribute__((warn_unused_result))
-ERR_REQUIRED(5);
-
 /* Delivers due bytes to the registry, and ends expired sessions. */
 void net_step(struct net *net);
+/* When that has to be done next. */
 int64_t net_due_ms(const struct net *net);
+/* When the agent's end has something to do. */
+int64_t net_agent_due_ms(const struct net *net, int agent);
 
 /* The agent's session; 0: none. */
 uint64_t net_session(const struct net *net, int agent);
+/* When the state of the agent's connection has changed last. */
+int64_t net_disturbed_ms(const struct net *net, int agent);
 
 /* ---- faults ---- */
 
-/* Nothing passes for so long; or, with `requests_pass`, only replies are lost. */
-void net_cut(struct net *net, int agent, int64_t for_ms, bool requests_pass);
+enum net_cut { NET_CUT_BOTH, NET_CUT_REPLIES, NET_CUT_REQUESTS };
+
+/* For so long nothing passes, or nothing in one direction. */
+void net_cut(struct net *net, int agent, int64_t for_ms, enum net_cut cut);
 /* The next change that the agent makes is applied, and the connection breaks before the reply. */
 void net_break_after_change(struct net *net, int agent);
+/* The process that holds the connection has died: the agent notices at once. */
+void net_drop(struct net *net, int agent);
 /* The registry ends the session. */
 void net_expire(struct net *net, int agent);
 /* Everybody's requests and replies take up to `most_ms`, for so long. */
 void net_slow(struct net *net, int64_t for_ms, int64_t most_ms);
+/* Replies about different paths overtake each other, for so long. */
+void net_reorder(struct net *net, int64_t for_ms);
 /* The agent's changes are refused for so long: permissions, or a quota. */
 void net_refuse(struct net *net, int agent, int64_t for_ms);
 /* The agent's process has died: its requests may still arrive, its session expires later. */
-void net_kill(struct net *net, int agent);
+void net_gone(struct net *net, int agent);
 
 #endif

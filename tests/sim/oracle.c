@@ -1,15 +1,19 @@
 #include "tests/sim/oracle.h"
 
+#include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "agent/component/announce.h"
 #include "lib/base/path.h"
+#include "tests/sim/followers.h"
 #include "tests/sim/sim.h"
 
 /*
  * The bound: a session's timeout and a tenth, a check's interval and timeout, and the pause after a
  * refusal or before a conflict is looked at again.
  */
-enum { SETTLED_MS = 60 * SIM_SECOND };
+enum { SETTLED_MS = 60 * SIM_SECOND, PERIOD_MS = 7 * SIM_SECOND };
 
 static bool is_calm(const struct stage *stage)
 {
@@ -21,9 +25,25 @@ static bool is_calm(const struct stage *stage)
 	return sim_now_ms() >= from_ms + SETTLED_MS;
 }
 
-static const char *state_of(const struct sim_agent *agent, enum sim_agent_component component)
+/* The answers of the agents to GET /v1/agent at this moment. */
+static json_t *statuses[SIM_AGENTS];
+
+static const char *state_of(int number, const char *path)
 {
-	return announce_state_name(sim_agent_state(agent, component));
+	size_t index;
+	json_t *component;
+	json_array_foreach (json_object_get(statuses[number], "components"), index, component) {
+		const char *its_path = json_string_value(json_object_get(component, "path"));
+		if (its_path && strcmp(its_path, path) == 0) {
+			return json_string_value(json_object_get(component, "state"));
+		}
+	}
+	return "nothing";
+}
+
+static bool says(int number, const char *path, enum announce_state state)
+{
+	return strcmp(state_of(number, path), announce_state_name(state)) == 0;
 }
 
 static bool wants_record(const struct sim_agent *agent)
@@ -32,17 +52,16 @@ static bool wants_record(const struct sim_agent *agent)
 }
 
 /* A node that an agent holds is as its configuration says, and the agent says so too. */
-static void check_held(const struct stage *stage, int number, enum sim_agent_component component,
-	const struct world_node *node)
+static void check_held(const struct stage *stage, int number, const struct world_node *node)
 {
 	const struct sim_agent *agent = stage->agents[number];
 	if (node->session != net_session(stage->net, number)) {
 		sim_fail("%s is held by another session than that of agent %d", node->path, number);
 	} else if (!strstr(node->data, sim_agent_mark(agent))) {
 		sim_fail("%s is not as agent %d wants it: %s", node->path, number, node->data);
-	} else if (sim_agent_state(agent, component) != ANNOUNCE_REGISTERED) {
+	} else if (!says(number, node->path, ANNOUNCE_REGISTERED)) {
 		sim_fail("%s is there, and agent %d says %s", node->path, number,
-			state_of(agent, component));
+			state_of(number, node->path));
 	}
 }
 
@@ -54,17 +73,17 @@ static void check_own(const struct stage *stage, int number)
 	const struct world_node *node = world_node(stage->world, path);
 	bool wanted = wants_record(agent);
 	if (node && node->owner == number && wanted) {
-		check_held(stage, number, SIM_OWN, node);
+		check_held(stage, number, node);
 	} else if (node && node->owner == number) {
 		sim_fail("%s is there, and its component is not up", path);
 	} else if (!node && wanted) {
 		sim_fail("%s is not there, and agent %d says %s", path, number,
-			state_of(agent, SIM_OWN));
+			state_of(number, path));
 	} else if (sim_agent_is_running(agent)) {
 		enum announce_state expected = node && wanted ? ANNOUNCE_CONFLICT
 							      : ANNOUNCE_WITHDRAWN;
-		if (sim_agent_state(agent, SIM_OWN) != expected) {
-			sim_fail("agent %d says %s of %s, not %s", number, state_of(agent, SIM_OWN),
+		if (!says(number, path, expected)) {
+			sim_fail("agent %d says %s of %s, not %s", number, state_of(number, path),
 				path, announce_state_name(expected));
 		}
 	}
@@ -79,14 +98,13 @@ static void check_shared(const struct stage *stage)
 		const struct sim_agent *agent = stage->agents[i];
 		wanted += wants_record(agent);
 		if (node && node->owner == i && wants_record(agent)) {
-			check_held(stage, i, SIM_SHARED, node);
+			check_held(stage, i, node);
 		} else if (node && node->owner == i) {
 			sim_fail(
 				"%s belongs to agent %d, whose component is not up", node->path, i);
-		} else if (node && wants_record(agent) &&
-			sim_agent_state(agent, SIM_SHARED) != ANNOUNCE_CONFLICT) {
+		} else if (node && wants_record(agent) && !says(i, node->path, ANNOUNCE_CONFLICT)) {
 			sim_fail("%s is another's, and agent %d says %s", node->path, i,
-				state_of(agent, SIM_SHARED));
+				state_of(i, node->path));
 		}
 	}
 	if (!node && wanted > 0) {
@@ -94,15 +112,27 @@ static void check_shared(const struct stage *stage)
 	}
 }
 
+/* The record that a stream has shown last is what a node holds. */
+static bool is_shown(const char *record, const char *data)
+{
+	json_t *json = strstr(data, "JSONServiceRecord") ? json_loads(data, 0, NULL) : NULL;
+	char *text = json ? json_dumps(json, JSON_COMPACT) : strdup("null");
+	bool same = record && strcmp(record, text) == 0;
+	free(text);
+	json_decref(json);
+	return same;
+}
+
 /* The replayed events of a stream must agree with the registry. */
 static void check_stream(const struct stage *stage, int number)
 {
-	const struct sim_agent *agent = stage->agents[number];
+	struct sim_agent *agent = stage->agents[number];
+	const struct client *client = sim_agent_client(agent);
 	size_t count = 0;
 	if (!sim_agent_is_running(agent)) {
 		return;
 	}
-	if (!sim_agent_stream_ready(agent)) {
+	if (!client_stream_ready(client)) {
 		sim_fail("the stream of agent %d has not begun", number);
 		return;
 	}
@@ -112,28 +142,38 @@ static void check_stream(const struct stage *stage, int number)
 			continue;
 		}
 		count++;
-		const char *record = sim_agent_stream_record(agent, node->path);
-		bool is_record = strstr(node->data, "JSONServiceRecord");
-		if (!record || strcmp(record, is_record ? node->data : "null") != 0) {
+		const char *record = client_stream_record(client, node->path);
+		if (!is_shown(record, node->data)) {
 			sim_fail("the stream of agent %d has for %s: %s, and the registry: %s",
 				number, node->path, record ? record : "nothing", node->data);
 		}
 	}
-	if (count != sim_agent_stream_count(agent)) {
+	if (count != client_stream_count(client)) {
 		sim_fail("the stream of agent %d has %zu paths, and the registry %zu", number,
-			sim_agent_stream_count(agent), count);
+			client_stream_count(client), count);
 	}
 }
 
-bool oracle_check(const struct stage *stage)
+bool oracle_check(struct stage *stage)
 {
-	if (!is_calm(stage)) {
+	if (!is_calm(stage) || sim_now_ms() < stage->checked_ms + PERIOD_MS) {
 		return false;
+	}
+	stage->checked_ms = sim_now_ms();
+	for (int i = 0; i < SIM_AGENTS; i++) {
+		statuses[i] = sim_agent_ask(stage->agents[i], "/v1/agent");
+		if (!statuses[i] && sim_agent_is_running(stage->agents[i])) {
+			sim_fail("agent %d does not say how it is", i);
+		}
 	}
 	for (int i = 0; i < SIM_AGENTS; i++) {
 		check_own(stage, i);
 		check_stream(stage, i);
 	}
 	check_shared(stage);
+	followers_check(stage);
+	for (int i = 0; i < SIM_AGENTS; i++) {
+		json_decref(statuses[i]);
+	}
 	return true;
 }

@@ -1,7 +1,7 @@
 /*
  * The promises that must hold. Some promises hold at every moment, and their places check them:
- * nobody changes another's node (net.c), no answer is older than it says (lookup.c). The others
- * hold once nothing has gone wrong for a while: then everything must be right again.
+ * nobody changes another's node (net_wire.c), no answer is older than it says (client.c). The
+ * others hold once nothing has gone wrong for a while: then everything must be right again.
  */
 #ifndef TESTS_SIM_ORACLE_H
 #define TESTS_SIM_ORACLE_H
@@ -9,6 +9,6 @@
 #include "tests/sim/events.h"
 
 /* True when all was calm for long enough, and everything was checked. */
-bool oracle_check(const struct stage *stage);
+bool oracle_check(struct stage *stage);
 
 #endif

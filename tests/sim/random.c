@@ -1,8 +1,6 @@
-/* Randomness from the seed alone; agent/base/random.h is served from here, too. */
-#include <string.h>
+/* Randomness from the seed alone. */
 #include <sys/random.h>
 
-#include "agent/base/random.h"
 #include "tests/sim/sim.h"
 
 static struct sim_random agents;
@@ -37,20 +35,12 @@ void sim_random_begin(uint64_t seed)
 	sim_random_init(&agents, seed, 1);
 }
 
-double random_unit(void)
-{
-	return (double)(draw(&agents) >> 11) / (double)(UINT64_C(1) << 53);
-}
-
-int64_t random_jitter_ms(int64_t ms)
-{
-	return (int64_t)((double)ms * (0.5 + random_unit() / 2));
-}
-
-/* Seeds of hash tables. */
+/* For the agents' own randomness: seeds of generators and of hash tables. */
 ssize_t getrandom(void *data, size_t len, unsigned flags)
 {
 	(void)flags;
-	memset(data, 7, len);
+	for (size_t i = 0; i < len; i++) {
+		((unsigned char *)data)[i] = (unsigned char)draw(&agents);
+	}
 	return (ssize_t)len;
 }

@@ -26,6 +26,8 @@ void sim_begin(uint64_t seed, bool trace);
 /* A line of the trace: into its hash, and to stdout when it is wanted. */
 void sim_trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
 uint64_t sim_trace_hash(void);
+/* Reads belong to the trace, too: it is long then. */
+bool sim_traces_reads(void);
 /* A promise is broken. The first one counts, and ends the run. */
 void sim_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* NULL while all promises hold. */
@@ -57,7 +59,7 @@ void sim_clock_begin(void);
 void sim_clock_set(int64_t now_ms);
 /* The wall clock jumps. */
 void sim_clock_jump(int64_t by_ms);
-/* For how long the loop that ran last wants to sleep; INT64_MAX: until something happens. */
-int64_t sim_clock_sleep_ms(void);
+/* Somebody polls: a microsecond passes. */
+void sim_clock_poll(void);
 
 #endif

@@ -35,6 +35,7 @@ struct session {
 struct world {
 	struct world_node **nodes; /* sorted by path */
 	size_t count;
+	unsigned sequence; /* of names that end in digits */
 	struct session *sessions;
 	size_t session_count;
 	struct history *histories;
@@ -73,16 +74,29 @@ static struct world_node *find(const struct world *world, const char *path)
 	return found ? world->nodes[place] : NULL;
 }
 
+/*
+ * The length of the parent's path; 0: a root has none. Paths of other naming schemes begin with two
+ * slashes and lie below a root of their own.
+ */
+static size_t parent_len(const char *path)
+{
+	if (strncmp(path, "//", 2) != 0) {
+		return path_parent_len(path);
+	}
+	size_t len = (size_t)(path_name(path) - path);
+	return path[2] == '\0' ? 0 : len > 2 ? len - 1 : len;
+}
+
 static bool is_child(const char *path, const char *parent)
 {
-	size_t len = path_parent_len(path);
+	size_t len = parent_len(path);
 	return len > 0 && strlen(parent) == len && strncmp(path, parent, len) == 0;
 }
 
 static struct world_node *parent_of(const struct world *world, const char *path)
 {
 	char parent[1024];
-	snprintf(parent, sizeof(parent), "%.*s", (int)path_parent_len(path), path);
+	snprintf(parent, sizeof(parent), "%.*s", (int)parent_len(path), path);
 	return find(world, parent);
 }
 
@@ -138,7 +152,7 @@ static void remember(struct world *world, const char *path, enum world_aspect as
 static void remember_change(struct world *world, const char *path)
 {
 	char parent[1024];
-	snprintf(parent, sizeof(parent), "%.*s", (int)path_parent_len(path), path);
+	snprintf(parent, sizeof(parent), "%.*s", (int)parent_len(path), path);
 	remember(world, path, WORLD_DATA);
 	remember(world, path, WORLD_CHILDREN);
 	if (*parent) {
@@ -306,7 +320,7 @@ static void create(
 	struct world *world, const struct world_client *client, struct registry_task *task)
 {
 	const struct world_node *parent = parent_of(world, task->path);
-	if (find(world, task->path)) {
+	if (!task->sequential && find(world, task->path)) {
 		err_set(&task->ret_err, BERTH_FILE_ALREADY_EXISTS, "%s exists", task->path);
 	} else if (!parent) {
 		missing(task);
@@ -314,8 +328,13 @@ static void create(
 		err_set(&task->ret_err, BERTH_NO_CHILDREN_FOR_EPHEMERALS, "%s is ephemeral",
 			parent->path);
 	} else {
+		char path[1024];
+		snprintf(path, sizeof(path), task->sequential ? "%s%010u" : "%s", task->path,
+			task->sequential ? world->sequence++ : 0);
 		const struct world_node *node = add(
-			world, client, task->path, task->data, task->len, task->ephemeral);
+			world, client, path, task->data, task->len, task->ephemeral);
+		task->ret_data = task->sequential ? strdup(path) : NULL;
+		task->ret_len = task->sequential ? strlen(path) : 0;
 		task->ret_stat = node->stat;
 		task->ret_stat.own = task->ephemeral;
 	}
@@ -442,6 +461,7 @@ struct world *world_create(void)
 	const struct world_client nobody = { .agent = WORLD_STRANGER };
 	list_init(&world->watches);
 	add(world, &nobody, "/", "", 0, false);
+	add(world, &nobody, "//", "", 0, false);
 	return world;
 }
 

@@ -467,6 +467,87 @@ Test(cache, what_was_saved_answers_stale_until_the_registry_confirms_it)
 	rmdir(directory);
 }
 
+/* The registry confirms a saved value: an observer still hears when its path goes. */
+Test(cache, an_observer_hears_of_the_end_of_what_was_saved)
+{
+	struct cache_stage stage;
+	struct watcher watcher;
+	char directory[SCRATCH_PATH];
+	struct err err = ERR_INIT;
+	scratch_folder(directory);
+	cache_stage_open(&stage, &(struct cache_options){ .resync_ms = 600000 });
+	memory_put(stage.registry, "/s", "");
+	memory_put(stage.registry, "/s/a", "");
+	observe(&stage, &watcher, "/s", true);
+	cr_assert_eq(cache_save(stage.cache, directory, &err), 0, "%s", err.msg);
+	cache_unobserve(&watcher.observer);
+	buffer_finish(&watcher.log);
+	cache_stage_close(&stage);
+
+	cache_stage_open(&stage, &(struct cache_options){ .resync_ms = 600000 });
+	memory_put(stage.registry, "/s", "");
+	memory_put(stage.registry, "/s/a", "");
+	cache_load(stage.cache, directory);
+	cache_stage_turn(&stage);
+	observe(&stage, &watcher, "/s", true);
+	buffer_clear(&watcher.log);
+	memory_remove(stage.registry, "/s/a");
+	cache_stage_turn(&stage);
+	cr_assert_str_eq(buffer_text(&watcher.log), " D/s/a");
+	cache_unobserve(&watcher.observer);
+	buffer_finish(&watcher.log);
+	cache_stage_close(&stage);
+	char file[SCRATCH_PATH + 16];
+	snprintf(file, sizeof(file), "%s/cache", directory);
+	unlink(file);
+	rmdir(directory);
+}
+
+/* Between two lists that name a path, its value can stay the same: its absence was doubted. */
+Test(cache, an_observer_hears_of_what_is_listed_again_with_the_same_value)
+{
+	struct cache_stage stage;
+	struct watcher before;
+	struct watcher watcher;
+	char directory[SCRATCH_PATH];
+	struct err err = ERR_INIT;
+	scratch_folder(directory);
+	cache_stage_open(&stage, &(struct cache_options){ .resync_ms = 600000 });
+	memory_put(stage.registry, "/s", "");
+	memory_put(stage.registry, "/s/a", "");
+	memory_put(stage.registry, "/s/b", "");
+	observe(&stage, &watcher, "/s", true);
+	cr_assert_eq(cache_save(stage.cache, directory, &err), 0, "%s", err.msg);
+	cache_unobserve(&watcher.observer);
+	buffer_finish(&watcher.log);
+	cache_stage_close(&stage);
+
+	cache_stage_open(&stage, &(struct cache_options){ .resync_ms = 600000 });
+	memory_put(stage.registry, "/s", "");
+	memory_put(stage.registry, "/s/b", "");
+	memory_set_state(stage.registry, REGISTRY_AWAY);
+	cache_stage_turn(&stage);
+	cache_load(stage.cache, directory);
+	observe(&stage, &before, "/s", true);
+	memory_set_state(stage.registry, REGISTRY_CONNECTED);
+	cache_stage_turn(&stage);
+	observe(&stage, &watcher, "/s", true);
+	cr_assert_null(strstr(buffer_text(&watcher.log), "/s/a"));
+	buffer_clear(&watcher.log);
+	memory_put(stage.registry, "/s/a", "");
+	cache_stage_turn(&stage);
+	cr_assert_str_eq(buffer_text(&watcher.log), " U/s/anull");
+	cache_unobserve(&before.observer);
+	buffer_finish(&before.log);
+	cache_unobserve(&watcher.observer);
+	buffer_finish(&watcher.log);
+	cache_stage_close(&stage);
+	char file[SCRATCH_PATH + 16];
+	snprintf(file, sizeof(file), "%s/cache", directory);
+	unlink(file);
+	rmdir(directory);
+}
+
 Test(cache, what_was_saved_of_another_registry_is_not_believed)
 {
 	struct cache_stage stage;

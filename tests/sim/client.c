@@ -1,0 +1,444 @@
+#include "tests/sim/client.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "lib/base/path.h"
+#include "lib/http/reader.h"
+#include "tests/sim/process.h"
+#include "tests/sim/sim.h"
+
+enum { MOST_WAITING = 6, MOST_PAUSE_MS = 8000, MOST_BODY = 1 << 20, PIECE = 16384 };
+enum { HITS, STALE, FAILED };
+
+static const char *const paths[] = {
+	"/users/joe/web/prod/components",
+	"/users/joe/web/prod/components/c0",
+	"/users/joe/web/prod/components/c1",
+	"/users/joe/web/prod/components/c2",
+	"/services",
+	"/services/leader",
+	"/services/other",
+	"/nowhere/at-all",
+};
+
+/* A connection to the agent. */
+struct line {
+	int fd; /* -1: none */
+	struct http_reader reader;
+	struct buffer body;
+};
+
+struct lookup {
+	const char *path;
+	bool is_list;
+};
+
+struct client {
+	const struct world *world;
+	int agent;
+	struct sim_random random;
+	struct sockaddr_un address;
+	int64_t due_ms;
+	struct line lookups;
+	struct lookup waiting[MOST_WAITING]; /* in the order of their answers */
+	size_t waiting_count;
+	struct line stream;
+	bool stream_ready;
+	json_t *replayed; /* path -> record as text */
+	unsigned long long sequence;
+};
+
+static uint64_t counts[3];
+
+void client_counts(uint64_t ret_counts[3])
+{
+	memcpy(ret_counts, counts, sizeof(counts));
+}
+
+/* ---- connections ---- */
+
+static void hang_up(struct line *line)
+{
+	if (line->fd >= 0) {
+		close(line->fd);
+		http_reader_finish(&line->reader);
+		buffer_finish(&line->body);
+		line->fd = -1;
+	}
+}
+
+static bool dial(const struct client *client, struct line *line)
+{
+	line->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	http_reader_init(&line->reader, HTTP_ANSWER);
+	buffer_init(&line->body, MOST_BODY);
+	const struct sockaddr *address = (const struct sockaddr *)&client->address;
+	if (connect(line->fd, address, sizeof(client->address))) {
+		hang_up(line);
+		return false;
+	}
+	return true;
+}
+
+static bool send_text(struct line *line, const char *text)
+{
+	return send(line->fd, text, strlen(text), MSG_NOSIGNAL) == (ssize_t)strlen(text);
+}
+
+/* ---- what an answer says, as the history says it ---- */
+
+static char *names_of(const char *body)
+{
+	json_t *list = json_loads(body, 0, NULL);
+	char *text = calloc(1, strlen(body) + json_array_size(list) + 1);
+	size_t index;
+	json_t *item;
+	json_array_foreach (list, index, item) {
+		strcat(strcat(text, path_name(json_string_value(item))), "\n");
+	}
+	json_decref(list);
+	return text;
+}
+
+static int64_t later_of(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+static int64_t last_true_ms(
+	const struct client *client, const struct lookup *lookup, int status, const char *body)
+{
+	const struct world *world = client->world;
+	enum world_aspect aspect = lookup->is_list ? WORLD_CHILDREN : WORLD_DATA;
+	if (status == 404 && strstr(body, "PathNotFound")) {
+		return world_last_true_ms(world, lookup->path, aspect, NULL);
+	}
+	if (status != 200) {
+		return later_of(world_last_true_ms(world, lookup->path, aspect, ""),
+			world_last_true_ms(world, lookup->path, aspect, SIM_GARBAGE));
+	}
+	if (!lookup->is_list) {
+		return world_last_true_ms(world, lookup->path, aspect, body);
+	}
+	char *text = names_of(body);
+	int64_t at_ms = world_last_true_ms(world, lookup->path, aspect, text);
+	free(text);
+	return at_ms;
+}
+
+/* An answer was true at the moment that its age says, or later; a hit within the bound. */
+static void check(const struct client *client, const struct lookup *lookup,
+	const struct http_reader *reader, const char *body)
+{
+	const char *source = http_reader_field(reader, HTTP_FIELD_X_CACHE);
+	const char *age = http_reader_field(reader, HTTP_FIELD_AGE);
+	if (!source || !age) {
+		counts[FAILED]++;
+		bool no_memory = reader->status == 500 && strstr(body, "no memory");
+		if (reader->status != 503 && reader->status != 504 && !no_memory) {
+			sim_fail("agent %d: %s answers %d: %s", client->agent, lookup->path,
+				reader->status, body);
+		}
+		return;
+	}
+	bool stale = strcmp(source, "STALE") == 0;
+	int64_t age_ms = stale ? atoll(age) * SIM_SECOND : CLIENT_CONFIRM_MS;
+	int64_t now_ms = sim_now_ms();
+	int64_t true_ms = last_true_ms(client, lookup, reader->status, body);
+	counts[stale ? STALE : HITS]++;
+	if (true_ms < now_ms - age_ms) {
+		sim_fail("agent %d: %s of %s was last true %lld ms ago, and the answer says "
+			 "%lld (%s): %.*s",
+			client->agent, lookup->is_list ? "the list" : "the record", lookup->path,
+			true_ms == INT64_MIN ? -1LL : (long long)(now_ms - true_ms),
+			(long long)age_ms, source, 300, body);
+	}
+}
+
+/* ---- look-ups ---- */
+
+static void take_answer(struct client *client)
+{
+	struct line *line = &client->lookups;
+	if (client->waiting_count == 0) {
+		sim_fail("agent %d answers without a request", client->agent);
+		return;
+	}
+	check(client, &client->waiting[0], &line->reader, buffer_text(&line->body));
+	memmove(&client->waiting[0], &client->waiting[1],
+		--client->waiting_count * sizeof(client->waiting[0]));
+	http_reader_restart(&line->reader);
+	buffer_clear(&line->body);
+}
+
+static void take_answers(struct client *client, const char *data, size_t len)
+{
+	struct line *line = &client->lookups;
+	struct err err = ERR_INIT;
+	size_t used;
+	while (len > 0) {
+		if (http_reader_feed(&line->reader, data, len, &line->body, &used, &err)) {
+			sim_fail("agent %d: no answer: %s", client->agent, err.msg);
+			return;
+		}
+		data += used;
+		len -= used;
+		if (line->reader.state == HTTP_READER_DONE) {
+			take_answer(client);
+		}
+	}
+}
+
+static void drop_lookups(struct client *client)
+{
+	counts[FAILED] += client->waiting_count;
+	client->waiting_count = 0;
+	hang_up(&client->lookups);
+}
+
+static void ask(struct client *client)
+{
+	char text[512];
+	struct lookup *lookup = &client->waiting[client->waiting_count++];
+	lookup->path = paths[sim_below(&client->random, sizeof(paths) / sizeof(paths[0]))];
+	lookup->is_list = sim_chance(&client->random, 50);
+	snprintf(text, sizeof(text), "GET /v1/%s%s HTTP/1.1\r\nHost: a\r\n%s\r\n",
+		lookup->is_list ? "list" : "resolve", lookup->path,
+		sim_chance(&client->random, 5) ? "Cache-Control: no-cache\r\n" : "");
+	if (!send_text(&client->lookups, text)) {
+		drop_lookups(client);
+	}
+}
+
+static void ask_some(struct client *client)
+{
+	for (uint64_t more = 1 + sim_below(&client->random, 3);
+		more > 0 && client->waiting_count < MOST_WAITING && client->lookups.fd >= 0;
+		more--) {
+		ask(client);
+	}
+}
+
+/* ---- the stream ---- */
+
+static void end_stream(struct client *client)
+{
+	hang_up(&client->stream);
+	json_decref(client->replayed);
+	client->replayed = NULL;
+	client->stream_ready = false;
+}
+
+static void begin_stream(struct client *client)
+{
+	if (!dial(client, &client->stream)) {
+		return;
+	}
+	client->replayed = json_object();
+	client->sequence = 0;
+	if (!send_text(&client->stream,
+		    "GET /v1/watch/users?recursive=yes HTTP/1.1\r\nHost: a\r\n"
+		    "Accept: application/x-ndjson\r\n\r\n")) {
+		end_stream(client);
+	}
+}
+
+static void replay(struct client *client, const char *path, json_t *record)
+{
+	char *text = json_is_null(record) ? strdup("null") : json_dumps(record, JSON_COMPACT);
+	json_object_set_new(client->replayed, path, json_string(text));
+	free(text);
+}
+
+static void take_event(struct client *client, const char *line)
+{
+	json_t *event = json_loads(line, 0, NULL);
+	const char *type = json_string_value(json_object_get(event, "type"));
+	const char *path = json_string_value(json_object_get(event, "path"));
+	json_t *snapshot = json_object_get(event, "snapshot");
+	const char *name;
+	json_t *record;
+	if (!type ||
+		(unsigned long long)json_integer_value(json_object_get(event, "sequence")) !=
+			++client->sequence) {
+		sim_fail("agent %d: an event out of order: %s", client->agent, line);
+		json_decref(event);
+		return;
+	}
+	sim_trace("agent %d: event: %s %s", client->agent, type, path ? path : "");
+	if (snapshot) {
+		client->stream_ready = true;
+		json_object_clear(client->replayed);
+		json_object_foreach (snapshot, name, record) {
+			replay(client, name, record);
+		}
+	} else if (strcmp(type, "UPDATED") == 0) {
+		replay(client, path, json_object_get(event, "record"));
+	} else if (strcmp(type, "DELETED") == 0) {
+		json_object_del(client->replayed, path);
+	}
+	json_decref(event);
+}
+
+static void take_events(struct client *client, const char *data, size_t len)
+{
+	struct line *line = &client->stream;
+	const char *end = data + len;
+	enum http_event event;
+	while ((event = http_reader_next(&line->reader, &data, end)) != HTTP_EVENT_MORE) {
+		if (event == HTTP_EVENT_BODY) {
+			buffer_append(&line->body, line->reader.body, line->reader.body_len);
+		} else if (event == HTTP_EVENT_END || event == HTTP_EVENT_REFUSED) {
+			end_stream(client); /* and tries again */
+			return;
+		}
+	}
+	if (line->reader.status != 200) {
+		return;
+	}
+	const char *line_end;
+	while (line->body.len > 0 && (line_end = memchr(line->body.data, '\n', line->body.len))) {
+		char *text = strndup(line->body.data, (size_t)(line_end - line->body.data));
+		buffer_consume(&line->body, strlen(text) + 1);
+		if (*text) {
+			take_event(client, text);
+		}
+		free(text);
+	}
+}
+
+/* ---- both ---- */
+
+/* False when the agent has closed the connection. */
+static bool read_line(struct client *client, struct line *line,
+	void (*take)(struct client *client, const char *data, size_t len))
+{
+	static char piece[PIECE];
+	while (line->fd >= 0) {
+		ssize_t len = recv(line->fd, piece, sizeof(piece), 0);
+		if (len < 0 && errno == EAGAIN) {
+			return true;
+		}
+		if (len <= 0) {
+			return false;
+		}
+		take(client, piece, (size_t)len);
+		if ((size_t)len < sizeof(piece)) {
+			return true;
+		}
+	}
+	return true;
+}
+
+void client_receive(struct client *client)
+{
+	if (!read_line(client, &client->lookups, take_answers)) {
+		drop_lookups(client);
+	}
+	if (!read_line(client, &client->stream, take_events)) {
+		end_stream(client);
+	}
+}
+
+void client_step(struct client *client, struct process *agent)
+{
+	if (!agent || sim_now_ms() < client->due_ms) {
+		return;
+	}
+	client->due_ms = sim_now_ms() + 1 + (int64_t)sim_below(&client->random, MOST_PAUSE_MS);
+	if (client->lookups.fd < 0 && !dial(client, &client->lookups)) {
+		return;
+	}
+	ask_some(client);
+	if (client->stream.fd < 0) {
+		begin_stream(client);
+	}
+	process_wake(agent);
+}
+
+void client_disconnect(struct client *client)
+{
+	drop_lookups(client);
+	end_stream(client);
+}
+
+int64_t client_due_ms(const struct client *client)
+{
+	return client->due_ms;
+}
+
+/* ---- for the oracle ---- */
+
+json_t *client_ask(struct client *client, struct process *agent, const char *target)
+{
+	struct line line = { .fd = -1 };
+	struct err err = ERR_INIT;
+	char text[512];
+	static char piece[PIECE];
+	json_t *answer = NULL;
+	if (!dial(client, &line)) {
+		return NULL;
+	}
+	snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\nHost: a\r\n\r\n", target);
+	if (!send_text(&line, text)) {
+		hang_up(&line);
+	}
+	for (int turns = 0; turns < 3 && line.fd >= 0 && !answer; turns++) {
+		size_t used;
+		ssize_t len;
+		process_wake(agent);
+		process_run(agent);
+		while ((len = recv(line.fd, piece, sizeof(piece), 0)) > 0 &&
+			http_reader_feed(
+				&line.reader, piece, (size_t)len, &line.body, &used, &err) == 0) {
+		}
+		if (line.reader.state == HTTP_READER_DONE) {
+			answer = json_loads(buffer_text(&line.body), 0, NULL);
+		}
+	}
+	hang_up(&line);
+	process_wake(agent); /* the connection has ended */
+	return answer;
+}
+
+bool client_stream_ready(const struct client *client)
+{
+	return client->stream_ready;
+}
+
+size_t client_stream_count(const struct client *client)
+{
+	return json_object_size(client->replayed);
+}
+
+const char *client_stream_record(const struct client *client, const char *path)
+{
+	return json_string_value(json_object_get(client->replayed, path));
+}
+
+/* ---- creation ---- */
+
+struct client *client_create(const struct world *world, int agent, uint64_t seed, const char *path)
+{
+	struct client *client = calloc(1, sizeof(*client));
+	client->world = world;
+	client->agent = agent;
+	client->lookups.fd = -1;
+	client->stream.fd = -1;
+	client->address.sun_family = AF_UNIX;
+	snprintf(client->address.sun_path, sizeof(client->address.sun_path), "%s", path);
+	sim_random_init(&client->random, seed, 200 + (uint64_t)agent);
+	return client;
+}
+
+void client_destroy(struct client *client)
+{
+	client_disconnect(client);
+	free(client);
+}

@@ -1,0 +1,43 @@
+/*
+ * Clients of a simulated agent, over its Unix socket: they look up records, lists and names all the
+ * time, follow an event stream, and hold every answer against the history of the registry.
+ */
+#ifndef TESTS_SIM_CLIENT_H
+#define TESTS_SIM_CLIENT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tests/sim/world.h"
+
+enum { CLIENT_CONFIRM_MS = 5000 };
+
+struct client;
+struct process;
+
+/* `world` is the registry whose history counts, `path` the agent's socket. */
+struct client *client_create(const struct world *world, int agent, uint64_t seed, const char *path);
+void client_destroy(struct client *client);
+
+/* Sends what is due; `agent` is NULL while it is down. */
+void client_step(struct client *client, struct process *agent);
+/* Takes what the agent has sent. */
+void client_receive(struct client *client);
+int64_t client_due_ms(const struct client *client);
+void client_disconnect(struct client *client);
+
+/* ---- for the oracle ---- */
+
+/* Asks at once: the answer to GET, or NULL when there is none within this moment. */
+json_t *client_ask(struct client *client, struct process *agent, const char *target);
+
+/* The replayed picture of an event stream below /users: the record, "null", or NULL: no path. */
+bool client_stream_ready(const struct client *client);
+size_t client_stream_count(const struct client *client);
+const char *client_stream_record(const struct client *client, const char *path);
+
+/* So many answers were checked since the program began: hits, stale ones, failures. */
+void client_counts(uint64_t ret_counts[3]);
+
+#endif

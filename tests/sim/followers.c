@@ -1,0 +1,129 @@
+#include "tests/sim/followers.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/path.h"
+#include "tests/sim/sim.h"
+
+#define COMPONENTS "/users/joe/web/prod/components"
+#define MEMBERS "//discovery/web"
+
+enum { FILE_BYTES = 4096 };
+
+/* Agents that hold their own record, and all records of components, whosever they are. */
+static bool holds_own(const struct stage *stage, int number)
+{
+	const struct world_node *node = world_node(
+		stage->world, sim_agent_path(stage->agents[number], SIM_OWN));
+	return node && node->owner == number;
+}
+
+/* ---- dialects ---- */
+
+static int count_members(const struct stage *stage, int owner)
+{
+	int count = 0;
+	for (size_t i = 0; i < world_count(stage->world); i++) {
+		const struct world_node *node = world_node_at(stage->world, i);
+		count += strncmp(node->path, MEMBERS "/", strlen(MEMBERS) + 1) == 0 &&
+			(owner == WORLD_STRANGER || node->owner == owner);
+	}
+	return count;
+}
+
+static void check_dialects(const struct stage *stage, int number)
+{
+	const struct sim_agent *agent = stage->agents[number];
+	bool up = sim_agent_is_running(agent) && sim_agent_health(agent) == SIM_WORKS;
+	char path[64];
+	snprintf(path, sizeof(path), "//curator/web/i%d", number);
+	const struct world_node *instance = world_node(stage->world, path);
+	int members = count_members(stage, number);
+	if (up && !holds_own(stage, number)) {
+		return; /* a conflict */
+	}
+	if (members != up || (instance != NULL) != up) {
+		sim_fail("agent %d is %s, and has %d members and %s instance", number,
+			up ? "up" : "not up", members, instance ? "an" : "no");
+	}
+}
+
+/* The members of the group, as the agent shows them. */
+static void check_import(const struct stage *stage, int number)
+{
+	json_t *list = sim_agent_ask(stage->agents[number], "/v1/list/imported/web");
+	size_t expected = (size_t)count_members(stage, WORLD_STRANGER);
+	if (json_is_array(list) && json_array_size(list) != expected) {
+		sim_fail("agent %d shows %zu imported members, and there are %zu", number,
+			json_array_size(list), expected);
+	}
+	json_decref(list);
+}
+
+/* ---- names and outputs ---- */
+
+/* Each address is there exactly when its record is. */
+static void check_text(const struct stage *stage, int number, const char *what, const char *text)
+{
+	for (int i = 0; i < SIM_AGENTS; i++) {
+		char address[16];
+		snprintf(address, sizeof(address), "10.0.0.%d", i + 1);
+		if ((strstr(text, address) != NULL) != holds_own(stage, i)) {
+			sim_fail("the %s of agent %d %s %s: %s", what, number,
+				holds_own(stage, i) ? "lacks" : "has", address, text);
+			return;
+		}
+	}
+}
+
+static bool any_record(const struct stage *stage)
+{
+	for (int i = 0; i < SIM_AGENTS; i++) {
+		if (holds_own(stage, i)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void check_name(const struct stage *stage, int number)
+{
+	json_t *answer = sim_agent_ask(
+		stage->agents[number], "/v1/names/prod.web.joe.berth?type=A");
+	char *text = answer ? json_dumps(answer, JSON_COMPACT) : NULL;
+	if (text && json_object_get(answer, "addresses")) {
+		check_text(stage, number, "name", text);
+	}
+	free(text);
+	json_decref(answer);
+}
+
+/* The last instance stays in the file: when_empty = keep, min_instances. */
+static void check_output(const struct stage *stage, int number)
+{
+	static char text[FILE_BYTES];
+	FILE *file = fopen(sim_agent_file(stage->agents[number], "web.txt"), "r");
+	size_t len = file ? fread(text, 1, sizeof(text) - 1, file) : 0;
+	text[len] = '\0';
+	if (file) {
+		fclose(file);
+	}
+	if (any_record(stage)) {
+		check_text(stage, number, "output", text);
+	}
+}
+
+void followers_check(const struct stage *stage)
+{
+	for (int i = 0; i < SIM_AGENTS; i++) {
+		check_dialects(stage, i);
+		if (sim_agent_is_running(stage->agents[i])) {
+			check_import(stage, i);
+			check_name(stage, i);
+			check_output(stage, i);
+		}
+	}
+}

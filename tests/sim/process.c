@@ -1,0 +1,490 @@
+#include "tests/sim/process.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "agent/agent.h"
+#include "tests/sim/children.h"
+#include "tests/sim/sim.h"
+
+enum { STACK_BYTES = 1 << 20, MOST_POLLS = 3000, SIGNALS = 65 };
+
+enum state { STARTING, SLEEPING, EXECUTING, ENDED };
+
+struct process {
+	int number;
+	enum state state;
+	char **argv;
+	void *stack;
+	char *image; /* its variables while another process runs */
+	ucontext_t context;
+	struct memory memory;
+	int64_t wake_ms;
+	bool awake;
+	int polls; /* since the clock stepped */
+	int64_t polls_ms;
+	int status;
+	sigset_t blocked;
+	sigset_t pending;
+	struct sigaction actions[SIGNALS];
+};
+
+/* The variables of the program, between processes. */
+extern char __start_agent_data[], __stop_agent_data[];
+
+static struct process *current;
+static struct process *loaded; /* whose variables the program's section holds */
+static char *fresh;            /* the variables as they are when the program begins */
+static ucontext_t simulation;
+static void *stacks[SIM_AGENTS];
+
+static size_t image_bytes(void)
+{
+	return (size_t)(__stop_agent_data - __start_agent_data);
+}
+
+/* ---- the two sides of a switch ---- */
+
+#ifdef __SANITIZE_ADDRESS__
+void __sanitizer_start_switch_fiber(void **save, const void *bottom, size_t size);
+void __sanitizer_finish_switch_fiber(void *save, const void **bottom_old, size_t *size_old);
+void __asan_unpoison_memory_region(void const volatile *addr, size_t size);
+static const void *simulation_bottom;
+static size_t simulation_size;
+#endif
+
+/* Between the variables of the program lie bytes that a sanitizer guards. */
+__attribute__((no_sanitize("address"), noinline)) static void copy_image(char *to, const char *from)
+{
+#ifdef __SANITIZE_ADDRESS__
+	for (size_t i = 0; i < image_bytes(); i++) {
+		((volatile char *)to)[i] = ((const volatile char *)from)[i];
+	}
+#else
+	memcpy(to, from, image_bytes());
+#endif
+}
+
+static void enter(struct process *process)
+{
+#ifdef __SANITIZE_ADDRESS__
+	void *fake = NULL;
+	__sanitizer_start_switch_fiber(&fake, process->stack, STACK_BYTES);
+#endif
+	swapcontext(&simulation, &process->context);
+#ifdef __SANITIZE_ADDRESS__
+	__sanitizer_finish_switch_fiber(fake, NULL, NULL);
+#endif
+}
+
+static void leave(struct process *process)
+{
+#ifdef __SANITIZE_ADDRESS__
+	void *fake = NULL;
+	__sanitizer_start_switch_fiber(&fake, simulation_bottom, simulation_size);
+#endif
+	swapcontext(&process->context, &simulation);
+#ifdef __SANITIZE_ADDRESS__
+	__sanitizer_finish_switch_fiber(fake, &simulation_bottom, &simulation_size);
+#endif
+}
+
+/* ---- life ---- */
+
+static void begin(void)
+{
+#ifdef __SANITIZE_ADDRESS__
+	__sanitizer_finish_switch_fiber(NULL, &simulation_bottom, &simulation_size);
+#endif
+	int argc = 0;
+	optind = 0; /* the C library's, which all of them share */
+	while (current->argv[argc]) {
+		argc++;
+	}
+	process_end((agent_main(argc, current->argv) & 0xff) << 8);
+}
+
+static void prepare(struct process *process)
+{
+	copy_image(process->image, fresh);
+	if (loaded == process) {
+		loaded = NULL;
+	}
+#ifdef __SANITIZE_ADDRESS__
+	__asan_unpoison_memory_region(process->stack, STACK_BYTES);
+#endif
+	memset(process->actions, 0, sizeof(process->actions));
+	getcontext(&process->context);
+	process->context.uc_stack.ss_sp = process->stack;
+	process->context.uc_stack.ss_size = STACK_BYTES;
+	process->context.uc_link = NULL;
+	makecontext(&process->context, begin, 0);
+	process->state = STARTING;
+	process->awake = true;
+}
+
+static void *stack_of(int number)
+{
+	if (!stacks[number]) {
+		stacks[number] = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+		if (stacks[number] == MAP_FAILED) {
+			abort();
+		}
+	}
+	return stacks[number];
+}
+
+struct process *process_start(int number, char **argv)
+{
+	struct process *process = calloc(1, sizeof(*process));
+	if (!fresh) {
+		fresh = malloc(image_bytes());
+		copy_image(fresh, __start_agent_data);
+	}
+	process->number = number;
+	process->argv = argv;
+	process->stack = stack_of(number);
+	process->image = malloc(image_bytes());
+	sigemptyset(&process->blocked);
+	sigemptyset(&process->pending);
+	prepare(process);
+	return process;
+}
+
+void process_destroy(struct process *process)
+{
+	if (!process) {
+		return;
+	}
+	children_forget(process);
+	files_close_all(process);
+	memory_free_all(&process->memory);
+	if (loaded == process) {
+		loaded = NULL;
+	}
+	free(process->image);
+	free(process);
+}
+
+static void load(struct process *process)
+{
+	if (loaded == process) {
+		return;
+	}
+	if (loaded) {
+		copy_image(loaded->image, __start_agent_data);
+	}
+	copy_image(__start_agent_data, process->image);
+	loaded = process;
+}
+
+void process_run(struct process *process)
+{
+	if (process->state == ENDED) {
+		return;
+	}
+	do {
+		load(process);
+		process->awake = false;
+		current = process;
+		memory_use(&process->memory);
+		enter(process);
+		memory_use(NULL);
+		current = NULL;
+		if (process->state == EXECUTING) {
+			files_close_on_exec(process);
+			memory_free_all(&process->memory);
+			prepare(process);
+		}
+	} while (process->state == STARTING);
+}
+
+/* ---- for the simulation ---- */
+
+int64_t process_due_ms(const struct process *process)
+{
+	return process->state == ENDED ? INT64_MAX
+		: process->awake       ? sim_now_ms()
+				       : process->wake_ms;
+}
+
+void process_wake(struct process *process)
+{
+	process->awake = true;
+}
+
+void process_signal(struct process *process, int signal_number)
+{
+	sigaddset(&process->pending, signal_number);
+	process->awake = true;
+}
+
+bool process_has_ended(const struct process *process)
+{
+	return process->state == ENDED;
+}
+
+int process_status(const struct process *process)
+{
+	return process->status;
+}
+
+int process_number(const struct process *process)
+{
+	return process->number;
+}
+
+struct memory *process_memory(struct process *process)
+{
+	return &process->memory;
+}
+
+/* ---- for the program ---- */
+
+struct process *process_current(void)
+{
+	return current;
+}
+
+struct process *process_pause(void)
+{
+	struct process *process = current;
+	current = NULL;
+	memory_use(NULL);
+	return process;
+}
+
+void process_resume(struct process *process)
+{
+	current = process;
+	memory_use(process ? &process->memory : NULL);
+}
+
+void process_sleep_until(int64_t at_ms)
+{
+	struct process *process = current;
+	process->wake_ms = at_ms;
+	process->state = SLEEPING;
+	leave(process);
+}
+
+void process_end(int status)
+{
+	struct process *process = current;
+	process->status = status;
+	process->state = ENDED;
+	for (;;) {
+		leave(process);
+	}
+}
+
+void process_execute(void)
+{
+	struct process *process = current;
+	process->state = EXECUTING;
+	for (;;) {
+		leave(process);
+	}
+}
+
+void process_count_poll(void)
+{
+	struct process *process = current;
+	process->polls = process->polls_ms == sim_now_ms() ? process->polls + 1 : 0;
+	process->polls_ms = sim_now_ms();
+	if (process->polls == MOST_POLLS) {
+		sim_fail("agent %d never sleeps", process->number);
+		process_end(SIGKILL);
+	}
+}
+
+/* ---- signals ---- */
+
+static bool is_ignored_by_default(int number)
+{
+	return number == SIGCHLD || number == SIGWINCH || number == SIGCONT || number == SIGURG;
+}
+
+bool process_take_signals(void)
+{
+	struct process *process = current;
+	bool taken = false;
+	for (int number = 1; number < SIGNALS; number++) {
+		if (sigismember(&process->pending, number) != 1 ||
+			sigismember(&process->blocked, number) == 1) {
+			continue;
+		}
+		sigdelset(&process->pending, number);
+		void (*handler)(int) = process->actions[number].sa_handler;
+		if (handler == SIG_IGN || (handler == SIG_DFL && is_ignored_by_default(number))) {
+			continue;
+		}
+		if (handler == SIG_DFL) {
+			process_end(number);
+		}
+		handler(number);
+		taken = true;
+	}
+	return taken;
+}
+
+int sigaction(
+	int number, const struct sigaction *restrict action, struct sigaction *restrict before)
+{
+	if (!current) {
+		return (int)syscall(SYS_rt_sigaction, number, NULL, NULL, 8);
+	}
+	if (before) {
+		*before = current->actions[number];
+	}
+	if (action) {
+		current->actions[number] = *action;
+	}
+	return 0;
+}
+
+__sighandler_t signal(int number, __sighandler_t handler)
+{
+	struct sigaction before;
+	const struct sigaction action = { .sa_handler = handler };
+	sigaction(number, &action, &before);
+	return before.sa_handler;
+}
+
+int sigprocmask(int how, const sigset_t *restrict set, sigset_t *restrict before)
+{
+	if (!current) {
+		return 0;
+	}
+	if (before) {
+		*before = current->blocked;
+	}
+	for (int number = 1; set && number < SIGNALS; number++) {
+		bool named = sigismember(set, number) == 1;
+		if (how == SIG_SETMASK ? named : named && how == SIG_BLOCK) {
+			sigaddset(&current->blocked, number);
+		} else if (how == SIG_SETMASK || named) {
+			sigdelset(&current->blocked, number);
+		}
+	}
+	process_take_signals();
+	return 0;
+}
+
+int sigpending(sigset_t *ret_set)
+{
+	*ret_set = current->pending;
+	return 0;
+}
+
+/* ---- waiting ---- */
+
+/*
+ * Asks the kernel without waiting; then sleeps in virtual time. A poll takes a microsecond
+ * (clock.c), since a timer of libev fires only when its time has passed. With `returns_early` an
+ * early end of the sleep ends the wait.
+ */
+static int wait_for(int (*ask)(void *context), void *context, int timeout_ms, bool returns_early)
+{
+	bool slept = false;
+	int64_t until_ms = timeout_ms < 0 ? INT64_MAX : sim_now_ms() + timeout_ms;
+	for (;;) {
+		process_count_poll();
+		sim_clock_poll();
+		if (process_take_signals()) {
+			errno = EINTR;
+			return -1;
+		}
+		int count = ask(context);
+		if (count != 0 || sim_now_ms() >= until_ms || (slept && returns_early)) {
+			return count;
+		}
+		process_sleep_until(until_ms);
+		slept = true;
+	}
+}
+
+struct epoll_call {
+	int fd;
+	struct epoll_event *events;
+	int max;
+};
+
+static int ask_epoll(void *context)
+{
+	const struct epoll_call *call = context;
+	return (int)syscall(SYS_epoll_pwait, call->fd, call->events, call->max, 0, NULL, 8);
+}
+
+int epoll_wait(int fd, struct epoll_event *events, int max, int timeout_ms)
+{
+	struct epoll_call call = { fd, events, max };
+	return wait_for(ask_epoll, &call, timeout_ms, true);
+}
+
+struct poll_call {
+	struct pollfd *fds;
+	nfds_t count;
+};
+
+static int ask_poll(void *context)
+{
+	const struct poll_call *call = context;
+	const struct timespec none = { 0 };
+	return call->count ? (int)syscall(SYS_ppoll, call->fds, call->count, &none, NULL, 8) : 0;
+}
+
+int poll(struct pollfd *fds, nfds_t count, int timeout_ms)
+{
+	struct poll_call call = { fds, count };
+	return current ? wait_for(ask_poll, &call, timeout_ms, false) : ask_poll(&call);
+}
+
+/* ---- the end, and what needs no simulation ---- */
+
+void _exit(int status)
+{
+	if (current) {
+		process_end((status & 0xff) << 8);
+	}
+	syscall(SYS_exit_group, status);
+	__builtin_unreachable();
+}
+
+void abort(void)
+{
+	if (current) {
+		process_end(SIGABRT);
+	}
+	syscall(SYS_kill, syscall(SYS_getpid), SIGABRT);
+	__builtin_trap();
+}
+
+int execv(const char *path, char *const argv[])
+{
+	(void)path;
+	(void)argv;
+	process_execute();
+}
+
+pid_t getpid(void)
+{
+	return current ? 1000 + current->number : (pid_t)syscall(SYS_getpid);
+}
+
+int prctl(int option, ...);
+int prctl(int option, ...)
+{
+	(void)option;
+	return 0;
+}

@@ -1,0 +1,69 @@
+/*
+ * Simulated processes: each runs a whole program, from its main function on, on a stack of its own
+ * in this process.
+ *
+ *   STARTING --first turn--> SLEEPING <--epoll_wait() and its time, a signal, bytes--> (runs)
+ *   SLEEPING --execv()--> STARTING
+ *   SLEEPING --main returns, _exit(), abort(), a signal without handler--> ENDED
+ *   any --process_destroy()--> (nothing is left: the process was killed)
+ *
+ * The program is linked into one object, agent.ld, whose variables lie in a section of their own.
+ * The simulation exchanges the contents of that section when another process runs, so that each has
+ * its own variables. Memory is counted and freed by process (memory.h), and so are descriptors
+ * (files.c). Sockets, files and epoll are the kernel's own: what happens between processes that run
+ * in turns is determined by the turns.
+ */
+#ifndef TESTS_SIM_PROCESS_H
+#define TESTS_SIM_PROCESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tests/sim/memory.h"
+
+struct process;
+
+/* The first process that is started decides which main function all of them run. */
+struct process *process_start(int number, char **argv);
+/* As if SIGKILL had ended it; accepts NULL. */
+void process_destroy(struct process *process);
+
+/* Runs until the process sleeps or ends. */
+void process_run(struct process *process);
+/* When it wants to run again without a signal and without bytes. */
+int64_t process_due_ms(const struct process *process);
+/* Bytes have come, or a child has ended: it may have to do something now. */
+void process_wake(struct process *process);
+void process_signal(struct process *process, int signal_number);
+
+bool process_has_ended(const struct process *process);
+/* As waitpid() reports it. */
+int process_status(const struct process *process);
+int process_number(const struct process *process);
+struct memory *process_memory(struct process *process);
+
+/* ---- for the places where the program leaves for the simulation ---- */
+
+/* The process that runs; NULL while the simulation does. */
+struct process *process_current(void);
+/* The simulation's own code runs until process_resume(), though it was called by the process. */
+struct process *process_pause(void);
+void process_resume(struct process *process);
+/* Gives up the processor until the time, or until something wakes the process. */
+void process_sleep_until(int64_t at_ms);
+/* The process ends at this place. */
+_Noreturn void process_end(int status);
+/* The program begins anew, with the same arguments. */
+_Noreturn void process_execute(void);
+/* Calls the handlers of signals that are pending and not blocked; true when there were any. */
+bool process_take_signals(void);
+/* A poll without sleep; too many of them in one millisecond are a loop that never ends. */
+void process_count_poll(void);
+
+/* ---- files.c: descriptors ---- */
+
+void files_close_all(const struct process *process);
+void files_close_on_exec(const struct process *process);
+int files_count(const struct process *process);
+
+#endif
