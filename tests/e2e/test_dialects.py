@@ -385,24 +385,6 @@ class LostSession(LifeTest):
         flag.touch()
         wait_until(lambda: tree.leaves(top), "the member is back")
 
-    def test_the_next_session_has_each_node_once(self):
-        top = f"/t{uuid.uuid4().hex}"
-        agent = self.web_agent(extra={
-            "endpoint http": {"api": "http", "protocol": "http", "address_type": "host/port", "address": "10.9.8.7:8080"},
-            "dialect members": {"type": "serverset", "endpoint": "http", "path": f"{top}/members"},
-            "dialect spring": {"type": "spring", "endpoint": "http", "base": top, "service": "spring", "instance_id": "i1"},
-        }).start()
-        tree = Tree(self)
-
-        def is_complete():
-            return sorted(path.split("/")[1] for path in tree.leaves(top)) == ["members", "spring"]
-
-        wait_until(is_complete, "both nodes are there")
-        before = tree.leaves(top)
-        agent.expire_session(self.server)
-        wait_until(is_complete, "each node is there once")
-        wait_until(lambda: not set(before) & {path for path in tree.leaves(top) if "members" in path}, "the member has another number")
-
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,13 +1,14 @@
 """Other schemes' nodes on ZooKeeper, seen and written by a client that is not ours: python3-kazoo."""
 
 import json
+import os
 import re
 import time
 import unittest
 import uuid
 
 from berth import AgentTest, berth, wait_until
-from checks import OnZooKeeper
+from checks import FOR_EVER, OnZooKeeper
 from kazoo_client import Group, kazoo, nodes_below
 from zookeeper import ZooKeeper
 
@@ -32,6 +33,13 @@ SPRING = (
 
 class Written(OnZooKeeper):
     maxDiff = None
+
+    @classmethod
+    def setUpClass(cls):
+        # Containers that are empty go soon.
+        sweep = ["-Dznode.container.checkIntervalMs=200"]
+        cls.server = ZooKeeper(f"maxSessionTimeout={cls.SESSION_TIMEOUT_S * 1000}\n", sweep)
+        cls.addClassCleanup(cls.server.stop)
 
     def setUp(self):
         super().setUp()
@@ -73,11 +81,22 @@ class Written(OnZooKeeper):
             "/curator/app/i1": CURATOR, "/spring/app/i1": SPRING.replace('"id":"app"', '"id":"container_1_0001_01_000001"'),
             "/nerve/i1_#": NERVE,
         })
-        above = ("/curator", "/curator/app", "/spring", "/spring/app", "/web", "/members", "/nerve")  # 0 is a container's owner, too
+        above = ("/curator", "/curator/app", "/spring", "/spring/app", "/web", "/members", "/nerve")
         self.assertEqual(owners, {**dict.fromkeys(above, "none"), **dict.fromkeys(self.ALL, "agent")})
         # The service record follows the hosts.
         hosts = max(nodes[f"{self.top}/web/{name}"][1].czxid for name in ("h1", "alias", "other"))
         self.assertGreater(nodes[f"{self.top}/web"][1].mzxid, hosts)
+
+    def test_parents_of_curators_instances_are_containers(self):
+        agent = self.web_agent(extra=self.sections()).start()
+        self.wait_dialects(agent, "registered")
+        self.assertEqual(agent.stop(), 0)
+        # A stat shows no owner, as of a persistent node; only the server's sweep tells which is which.
+        with kazoo(self.server.hosts) as reader:
+            wait_until(
+                lambda: {path.removeprefix(self.top) for path in nodes_below(reader, self.top)} == {"/web", "/members", "/nerve"},
+                "the server has deleted the containers",
+            )
 
     def instances(self, reader):
         """The nodes of the instance, without the digits of sequential ones; each once."""
@@ -150,6 +169,100 @@ class Written(OnZooKeeper):
             self.wait_dialects(agent, "registered")
             self.assertEqual(self.instances(reader), self.ALL)
 
+    def test_the_next_session_has_each_node_once_and_the_last_one_none(self):
+        def named(nodes):
+            return {re.sub(r"_\d{10}$", "_#", path.removeprefix(self.top)): node for path, node in nodes.items()}
+
+        agent = self.scripted_agent(self.scripted(), extra=self.sections()).start()
+        self.wait_dialects(agent, "registered")
+        with kazoo(self.server.hosts) as reader:
+            before = named(nodes_below(reader, self.top))
+            agent.expire_session(self.server)
+            session = int(agent.status()["registry"]["session"], 16)
+
+            def are_owned():
+                nodes = nodes_below(reader, self.top).items()
+                owned = {path: node for path, node in nodes if node[1].ephemeralOwner == session}
+                return named(owned).keys() == self.ALL
+
+            wait_until(are_owned, "the new session has each node")
+            self.wait_dialects(agent, "registered")
+            self.assertEqual(self.instances(reader), self.ALL)
+            after = named(nodes_below(reader, self.top))
+        self.assertEqual({name: data for name, (data, _) in after.items()}, {name: data for name, (data, _) in before.items()})
+        self.assertEqual({stat.ephemeralOwner for _, stat in after.values()}, {0, session})
+        self.assertEqual(after["/web"][1], before["/web"][1]._replace(cversion=after["/web"][1].cversion, pzxid=after["/web"][1].pzxid))
+
+    def wait_instances(self, agent, state):
+        self.wait_dialects(agent, state)
+        with kazoo(self.server.hosts) as reader:
+            self.assertEqual(self.instances(reader), self.ALL if state == "registered" else set())
+            self.assertEqual(reader.get(f"{self.top}/web")[0].decode(), SERVICE)
+            return {path: stat.czxid for path, (_, stat) in nodes_below(reader, self.top).items()}
+
+    def test_faults_of_the_check_and_of_the_server_take_out_and_bring_back_all_nodes(self):
+        alive, text = self.scripted("alive"), self.scripted("text")
+        hang, child = self.folder / "hang", self.folder / "child"
+        command = f"[ -e {hang} ] || exit 0; sleep 1000 & echo $! >{child}.new; mv {child}.new {child}; wait"
+        agent = self.scripted_agent(alive, {"fall": "1"}, self.sections(
+            **{
+                "registry": {"update_interval": "0s"},
+                "check text": {**text.options, "match": "refused|lost", "match_invert": "yes", "fall": "1"},
+                "check slow": {"shell": "yes", "command": command, "timeout": "1s", "interval": FOR_EVER, "fall": "1"},
+            }
+        ), damping="no").start()
+
+        def is_up(name):
+            return self.run_check(agent, name)["state"] == "up"
+
+        def lose_the_connection():
+            text.says(0, "connection lost")
+            self.assertFalse(is_up("text"))
+
+        def find_the_connection():
+            text.says(0, "all is well")
+            self.assertTrue(is_up("text"))
+
+        def time_out():
+            hang.touch()
+            wait_until(lambda: not is_up("slow") and child.exists(), "a run has come so far as to have a child")
+            pid = int(child.read_text())
+            wait_until(lambda: not os.path.exists(f"/proc/{pid}"), "the shell's child is gone")
+
+        def be_in_time():
+            hang.unlink()
+            wait_until(lambda: is_up("slow"), "a run has been in time")
+
+        def fail_without_a_server():
+            self.server.kill()
+            wait_until(lambda: agent.status()["registry"]["state"] != "connected", "the agent misses the server")
+            self.assertEqual(self.runs(agent, alive, 2), "down")
+            self.server.restart()
+
+        def recover():
+            self.assertEqual(self.runs(agent, alive, 0), "up")
+
+        wait_until(lambda: is_up("slow"), "a run has been in time")
+        self.wait_instances(agent, "registered")
+        for take_out, bring_back in (
+            (lose_the_connection, find_the_connection), (time_out, be_in_time), (fail_without_a_server, recover),
+        ):
+            with self.subTest(take_out.__name__):
+                take_out()
+                self.wait_instances(agent, "withdrawn")
+                bring_back()
+                self.wait_instances(agent, "registered")
+        # Recoveries while the server stands still: the last one counts, once.
+        self.server.pause()
+        try:
+            for _ in range(3):
+                self.assertEqual(self.runs(agent, alive, 2, 0), "up")
+        finally:
+            self.server.resume()
+        settled = self.wait_instances(agent, "registered")
+        self.runs(agent, alive, 0, 0)
+        self.assertEqual(self.wait_instances(agent, "registered"), settled)
+
     def received(self, agent):
         """Packets that the server has had from the agent's session, by its own count."""
         session = agent.status()["registry"]["session"].removeprefix("0x")
@@ -164,6 +277,9 @@ class Written(OnZooKeeper):
         self.wait_dialects(agent, "registered")
         agent.wait_state("registered")
         first = self.received(agent)
+        with kazoo(self.server.hosts) as other:
+            for name in ("curator", "spring"):  # holds the containers
+                other.create(f"{self.top}/{name}/app/other")
         agent.stop()
         agent.start()
         self.wait_dialects(agent, "registered")

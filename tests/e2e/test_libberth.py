@@ -1,5 +1,6 @@
 """libberth as others get it: installed, found by pkg-config, used by the program in the documentation."""
 
+import json
 import os
 import pathlib
 import re
@@ -177,6 +178,43 @@ class Calls(InstallTest):
             self.assertEqual(server.probe("set", "/registry/shared", "x").returncode, 1)
             for user in "ann:hers", "joe:secret":
                 self.assertEqual(server.probe("set", "/registry/shared", "x", auth=user).returncode, 0)
+
+    def member(self, name, port):
+        """A node of nerve's, from another program, in one step."""
+        new = self.folder / "new"
+        new.mkdir()
+        (new / "_record").write_text(json.dumps({"host": "10.9.8.7", "port": port, "name": name}))
+        return new.rename(self.group / name)
+
+    def test_members_of_an_import_are_read_and_watched(self):
+        self.group = self.folder / "registry" / "shop"
+        self.group.mkdir(parents=True)
+        self.member("one", 1)
+        agent = self.agent(**{"import shop": {"type": "nerve", "from": "/shop", "as": "/services/shop"}}).start()
+        follower = subprocess.Popen(
+            [self.program, agent.socket, "follow", "/services/shop"], env=self.environment,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+        )
+        self.addCleanup(follower.stdout.close)
+        self.addCleanup(follower.wait)
+        self.addCleanup(follower.kill)
+        name, _, snapshot = follower.stdout.readline().partition(" ")
+        self.assertEqual((name, list(json.loads(snapshot))), ("SUBSCRIBED", ["/services/shop", "/services/shop/one"]))
+        two = self.member("two", 2)
+        self.assertEqual(follower.stdout.readline(), "UPDATED /services/shop/two\n")
+        result = self.call(agent.socket, "look", "/services/shop")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        lines = [item.split(" ", 1) for item in result.stdout.rstrip("\f").split("\f")]
+        self.assertEqual([text for kind, text in lines if kind == "child"], ["/services/shop/one", "/services/shop/two"])
+        records = [json.loads(text) for kind, text in lines if kind == "record"]
+        self.assertEqual([(record["dialect"], record["yarn:id"]) for record in records], [("nerve", "one"), ("nerve", "two")])
+        addresses = [text for kind, text in lines if kind == "address"]
+        self.assertEqual(addresses, ["/services/shop/one 10.9.8.7:1", "/services/shop/two 10.9.8.7:2"])
+        self.assertIn(["children", "2"], lines)
+        self.assertEqual(json.loads(lines[-1][1]), {"/services/shop/one": records[0], "/services/shop/two": records[1]})
+        two.rename(self.folder / "gone")
+        self.assertEqual(follower.stdout.readline(), "DELETED /services/shop/two\n")
+        self.assertEqual(follower.wait(PATIENCE), 0)
 
     def test_a_call_on_the_wrong_kind_of_handle_says_so(self):
         agent = self.web_agent().start()

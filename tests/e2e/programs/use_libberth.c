@@ -8,6 +8,10 @@
  *   use_libberth WHERE withdraw ENDPOINT
  *   use_libberth WHERE share AUTH-FILE PATH USER PASSWORD
  *       binds a protected record that USER may change, too
+ *   use_libberth WHERE look PATH
+ *       prints what each kind of lookup has below PATH, with a form feed behind each
+ *   use_libberth WHERE follow PATH
+ *       prints the events of a watch on PATH, until a node has gone
  *   use_libberth WHERE wrong-handle
  *       each call is refused by the wrong kind of handle
  */
@@ -53,6 +57,79 @@ static int share(struct berth *berth, char **arguments)
 	return code ? code : berth_clear_write_accessors(berth, &failure);
 }
 
+/* The children of `path`, and the record of each. */
+static int look_at_children(struct berth *berth, const char *path)
+{
+	struct berth_paths children;
+	int code = berth_list(berth, path, &children, &failure);
+	for (size_t i = 0; code == 0 && i < children.count; i++) {
+		struct berth_answer record;
+		printf("child %s\f", children.items[i]);
+		code = berth_resolve(berth, children.items[i], &record, &failure);
+		if (code == 0) {
+			printf("record %s\f", record.json);
+			berth_answer_finish(&record);
+		}
+	}
+	berth_paths_finish(&children);
+	return code;
+}
+
+static int look_at_endpoints(struct berth *berth, const char *path)
+{
+	struct berth_endpoints endpoints;
+	int code = berth_endpoints(berth, path, NULL, &endpoints, &failure);
+	for (size_t i = 0; code == 0 && i < endpoints.count; i++) {
+		printf("address %s %s\f", endpoints.items[i].path, endpoints.items[i].address);
+	}
+	berth_endpoints_finish(&endpoints);
+	return code;
+}
+
+static int look(struct berth *berth, const char *path)
+{
+	const struct berth_criteria criteria = { .under = path };
+	struct berth_stat stat;
+	struct berth_answer found;
+	int code = look_at_children(berth, path);
+	if (code == 0) {
+		code = look_at_endpoints(berth, path);
+	}
+	if (code == 0) {
+		code = berth_stat(berth, path, &stat, &failure);
+	}
+	if (code == 0) {
+		printf("children %zu\f", stat.children);
+		code = berth_find(berth, &criteria, NULL, NULL, &found, &failure);
+	}
+	if (code == 0) {
+		printf("found %s\f", found.json);
+		berth_answer_finish(&found);
+	}
+	return code;
+}
+
+static void on_event(void *context, const struct berth_event *event)
+{
+	bool *gone = context;
+	const char *what = event->path ? event->path : event->snapshot;
+	printf("%s %s\n", berth_event_name(event->type), what ? what : "");
+	fflush(stdout);
+	*gone = event->type == BERTH_EVENT_DELETED;
+}
+
+static int follow(struct berth *berth, const char *path)
+{
+	bool gone = false;
+	struct berth_watch *watch = NULL;
+	int code = berth_watch(berth, path, true, on_event, &gone, &watch, &failure);
+	while (code == 0 && !gone) {
+		code = berth_dispatch(berth, -1, &failure);
+	}
+	berth_unwatch(watch);
+	return code;
+}
+
 static int wrong_handle(struct berth *berth)
 {
 	struct berth_answer answer;
@@ -84,6 +161,12 @@ static int run(struct berth *berth, const char *verb, char **arguments, int coun
 	}
 	if (strcmp(verb, "share") == 0 && count == 4) {
 		return share(berth, arguments + 1);
+	}
+	if (strcmp(verb, "look") == 0 && count == 1) {
+		return look(berth, arguments[0]);
+	}
+	if (strcmp(verb, "follow") == 0 && count == 1) {
+		return follow(berth, arguments[0]);
 	}
 	if (strcmp(verb, "wrong-handle") == 0) {
 		return wrong_handle(berth);
