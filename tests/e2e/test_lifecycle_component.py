@@ -134,7 +134,7 @@ class Component(LifeTest):
         agent.write_config(agent.component(description="another"))
         self.assertEqual(agent.request("POST", "/v1/agent/reload").status, 200)
         wait_until(lambda: '"another"' in (self.record() or ""), "the record has changed")
-        self.assertIn("registered -> writing: our record is to change", agent.read_log())
+        self.assertIn("registered -> outdated: our record is to change", agent.read_log())
 
 
 on_both(globals(), Component)
