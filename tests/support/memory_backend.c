@@ -109,7 +109,9 @@ static void fire(struct tree *tree, const char *path, enum registry_watch_kind k
 
 static struct node *parent_of(struct tree *tree, const char *path)
 {
-	char *parent = strndup(path, path_parent_len(path));
+	size_t len = path_parent_len(path);
+	/* "//a" is another program's node next to the root. */
+	char *parent = len == 0 && path_is_foreign(path) ? strdup("/") : strndup(path, len);
 	struct node *node = find(tree, parent);
 	free(parent);
 	return node;
@@ -148,7 +150,7 @@ static struct node *add(
 	list_init(&node->link);
 	set_data(tree, node, data, len);
 	tsearch(node, &tree->by_path, compare_nodes);
-	node->parent = path_parent_len(path) ? parent_of(tree, path) : NULL;
+	node->parent = parent_of(tree, path);
 	if (node->parent) {
 		list_append(&node->parent->children, &node->link);
 		node->parent->stat.children++;

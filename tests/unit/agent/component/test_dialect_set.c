@@ -1,0 +1,205 @@
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/base/registry_loop.h"
+#include "agent/component/dialect_set.h"
+#include "tests/support/memory_backend.h"
+#include "tests/support/scratch.h"
+#include "tests/support/staged.h"
+
+static const char SPRING[] = "type = spring\nbase = /spring\nservice = app\ninstance_id = i1\n";
+static const char REGISTRAR[] =
+	"type = registrar\ndomain = web.example\nhost_name = h1\nhost_type = host\n"
+	"aliases = alias.web.example\nservice = http\n";
+static const char *const parents[] = { "//spring", "//spring/app", "//example", "//example/web" };
+static const char ALIAS[] = "//example/web/alias";
+
+struct stage {
+	struct ev_loop *loop;
+	struct registry *registry;
+	struct registry_loop driver;
+	struct config *config;
+	struct dialect_set *set;
+	char writes[512]; /* what the registry was asked to write, in order */
+};
+
+static void on_registry_state(void *context, enum registry_state state, const char *why)
+{
+	const struct stage *stage = context;
+	if (stage->set) {
+		dialect_set_on_registry_state(stage->set, state, why);
+	}
+}
+
+static void on_change(void *context, struct dialect_set *set, enum announce_state from)
+{
+	(void)context;
+	cr_assert(dialect_set_state(set) != from || *dialect_set_why(set));
+}
+
+static bool has(const struct registry_task *task, const char *text)
+{
+	return task->len && memmem(task->data, task->len, text, strlen(text));
+}
+
+static void note_write(void *context, const struct registry_task *task, struct err *err)
+{
+	struct stage *stage = context;
+	const char *what = NULL;
+	(void)err;
+	if (task->operation == REGISTRY_OP_DELETE) {
+		what = "leaves";
+	} else if (task->len && task->operation != REGISTRY_OP_GET) {
+		what = has(task, "OUT_OF_SERVICE") ? "out" : "in";
+	}
+	if (what) {
+		size_t used = strlen(stage->writes);
+		snprintf(stage->writes + used, sizeof(stage->writes) - used, "%s:%s ",
+			strrchr(task->path, '/') + 1, what);
+	}
+}
+
+static struct config *load(const char *dialect)
+{
+	char folder[SCRATCH_PATH];
+	char path[SCRATCH_PATH + 16];
+	scratch_folder(folder);
+	snprintf(path, sizeof(path), "%s/berth.ini", folder);
+	FILE *file = fopen(path, "w");
+	cr_assert(file != NULL);
+	fprintf(file,
+		"[component]\npath = /web\n[endpoint http]\napi = http\nprotocol = http\n"
+		"address_type = host/port\naddress = 10.9.8.7:8080\n[dialect d]\n%s",
+		dialect);
+	fclose(file);
+	struct config *config = NULL;
+	struct config_problems problems;
+	int code = config_load(&config, path, &problems);
+	config_problems_print(&problems, stderr);
+	config_problems_finish(&problems);
+	cr_assert(eq(int, code, 0));
+	unlink(path);
+	rmdir(folder);
+	return config;
+}
+
+static struct stage *stage_begin(struct stage *stage, const char *dialect)
+{
+	*stage = (struct stage){ .loop = ev_loop_new(EVFLAG_AUTO), .config = load(dialect) };
+	const struct registry_options registry = {
+		.foreign_paths = true, .on_state = on_registry_state, .context = stage
+	};
+	stage->registry = memory_open("dialect set", &registry);
+	for (size_t i = 0; i < sizeof(parents) / sizeof(parents[0]); i++) {
+		memory_put(stage->registry, parents[i], "");
+	}
+	memory_on_task(stage->registry, note_write, stage);
+	registry_loop_init(&stage->driver, stage->loop, stage->registry);
+	const struct dialect_set_options options = { .loop = stage->loop,
+		.registry = stage->registry,
+		.on_change = on_change,
+		.context = stage };
+	stage->set = dialect_set_create(&stage->config->components[0].dialects[0], &options);
+	return stage;
+}
+
+static void stage_end(struct stage *stage)
+{
+	dialect_set_destroy(stage->set);
+	config_unref(stage->config);
+	registry_loop_finish(&stage->driver);
+	registry_close(stage->registry);
+	ev_loop_destroy(stage->loop);
+}
+
+#define STAGED(name, dialect)                                                                      \
+	STAGED_TEST(dialect_set, name, struct stage *, stage,                                      \
+		stage_begin(&(struct stage){ 0 }, dialect), stage_end)
+
+static void make_wish(struct stage *stage, enum announce_wish wish)
+{
+	const struct config_record_endpoint endpoints[1] = { { .out = false } };
+	dialect_set_wish(stage->set, wish, &stage->config->components[0], endpoints, "test");
+}
+
+static void on_patience(struct ev_loop *loop, ev_timer *timer, int events)
+{
+	(void)loop;
+	(void)events;
+	const struct stage *stage = timer->data;
+	cr_assert(false, "it did not come true within a minute; writes: %s; %s", stage->writes,
+		dialect_set_why(stage->set));
+}
+
+/* Until the set is in this state and has nothing more to do. */
+static void run_until(struct stage *stage, enum announce_state state)
+{
+	ev_timer patience;
+	ev_timer_init(&patience, on_patience, 60.0, 0.0);
+	patience.data = stage;
+	ev_timer_start(stage->loop, &patience);
+	while (dialect_set_state(stage->set) != state ||
+		(state != ANNOUNCE_CONFLICT && !dialect_set_finished(stage->set))) {
+		ev_run(stage->loop, EVRUN_ONCE);
+	}
+	ev_timer_stop(stage->loop, &patience);
+}
+
+STAGED(springs_instance_is_out_of_service_before_it_leaves, SPRING)
+{
+	make_wish(stage, ANNOUNCE_UP);
+	run_until(stage, ANNOUNCE_REGISTERED);
+	make_wish(stage, ANNOUNCE_DOWN);
+	run_until(stage, ANNOUNCE_WITHDRAWN);
+	cr_assert(eq(str, stage->writes, "i1:in i1:out i1:leaves "));
+	make_wish(stage, ANNOUNCE_UP);
+	run_until(stage, ANNOUNCE_REGISTERED);
+	cr_assert(eq(str, stage->writes, "i1:in i1:out i1:leaves i1:in "));
+}
+
+STAGED(an_instance_that_was_never_there_informs_nobody, SPRING)
+{
+	make_wish(stage, ANNOUNCE_DOWN);
+	run_until(stage, ANNOUNCE_WITHDRAWN);
+	cr_assert(eq(str, stage->writes, ""));
+}
+
+STAGED(a_departure_does_not_wait_for_a_registry_that_is_away, SPRING)
+{
+	make_wish(stage, ANNOUNCE_UP);
+	run_until(stage, ANNOUNCE_REGISTERED);
+	make_wish(stage, ANNOUNCE_DOWN);
+	memory_set_state(stage->registry, REGISTRY_LOST);
+	while (dialect_set_state(stage->set) == ANNOUNCE_WRITING) {
+		ev_run(stage->loop, EVRUN_ONCE);
+	}
+	memory_set_state(stage->registry, REGISTRY_CONNECTED);
+	run_until(stage, ANNOUNCE_WITHDRAWN);
+	cr_assert(eq(str, stage->writes, "i1:in "));
+}
+
+STAGED(the_service_record_follows_the_hosts_and_stays, REGISTRAR)
+{
+	make_wish(stage, ANNOUNCE_UP);
+	run_until(stage, ANNOUNCE_REGISTERED);
+	cr_assert(eq(str, stage->writes, "h1:in alias:in web:in "));
+	make_wish(stage, ANNOUNCE_DOWN);
+	run_until(stage, ANNOUNCE_WITHDRAWN);
+	cr_assert(eq(str, stage->writes, "h1:in alias:in web:in h1:leaves alias:leaves "));
+}
+
+STAGED(a_node_that_is_taken_holds_back_what_follows_it_alone, REGISTRAR)
+{
+	memory_put(stage->registry, ALIAS,
+		"{\"type\":\"host\",\"address\":\"10.0.0.1\",\"host\":{\"address\":\"10.0.0.1\"}}");
+	make_wish(stage, ANNOUNCE_UP);
+	run_until(stage, ANNOUNCE_CONFLICT);
+	cr_assert(eq(str, stage->writes, "h1:in "));
+	memory_remove(stage->registry, ALIAS);
+	run_until(stage, ANNOUNCE_REGISTERED);
+	cr_assert(eq(str, stage->writes, "h1:in alias:in web:in "));
+}
