@@ -96,8 +96,6 @@ struct cache_picture cache_read_picture(const struct cache_observer *observer, i
 	void (*visit)(void *context, const struct cache_record *record), void *context)
 {
 	struct picture picture = begin_picture(observer->cache, now_ms, visit, context);
-	/* Like a snapshot: a path that is in no list yet is not in here, and is announced later. */
-	observer->cache->snapshots++;
 	visit_node(&picture, observer->node->path, observer->scope);
 	struct cache_picture truth = truth_of(&picture, now_ms);
 	truth.confirmed = truth.confirmed && cache_observer_is_ready(observer);
