@@ -167,6 +167,11 @@ class Secrets(ViewTest):
 
 
 class Monitoring(ViewTest):
+    def test_a_report_takes_no_time(self):
+        for series in ("berth_check_runs_total", "berth_check_duration_seconds_count"):
+            there = f'{series}{{check="beat"' in self.server.get("/metrics").body.decode()
+            self.assertEqual(there, series == "berth_check_runs_total", series)
+
     def test_open_metrics_when_asked_for(self):
         plain = self.server.get("/metrics")
         self.assertTrue(plain.headers["Content-Type"].startswith("text/plain; version=0.0.4"))

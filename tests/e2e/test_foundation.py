@@ -418,6 +418,7 @@ class Daemon(AgentTest):
         second = self.web_agent("second", id="container_2", extra={"agent": {"log_level": "warn"}}).start()
         second.wait_state("conflict")
         self.assertIn("-> conflict: another record is at", second.read_log())
+        self.assertNotIn('""', second.read_log(), "what the other record has not is not shown as empty")
         self.assertNotIn("-> writing", second.read_log())
 
     def test_logs_one_line_a_transition_in_both_formats(self):

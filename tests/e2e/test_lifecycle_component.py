@@ -148,6 +148,7 @@ class Outage(LifeTest):
         agent.wait_state("registered")
         self.server.kill()
         agent.wait_state("waiting")
+        self.assertRegex(agent.read_log(), " warn +registry: connected -> away")
         self.assertEqual(agent.get("/ready").status, 503)
         self.assertEqual(agent.get("/ready?away=ok").status, 200)
         agent.request("POST", f"/v1/agent/components/{Agent.PATH.rpartition('/')[2]}/drain")

@@ -142,6 +142,9 @@ class Drain(LifeTest):
         self.assertIsNone(self.identity())
         self.assertEqual(berth("--socket", agent.socket, "undrain").returncode, 0)
         agent.wait_state("registered")
+        history = [item for item in agent.get("/v1/agent/history").json if item["subject"] == "component web-1"]
+        gone = max(number for number, item in enumerate(history) if item["to"] == "withdrawn")
+        self.assertEqual([item for item in history[gone + 1:] if "draining" in item["why"]], [], "it comes back for no drain")
 
     def test_a_failing_component_is_drained_too(self):
         agent = self.web_agent(check="/bin/sh -c 'exit 2'").start()

@@ -1,9 +1,18 @@
 """docs/PROTOCOL.md: its programs run as they are written there, and it names every request that the agent has."""
 
+import re
 import shutil
 import unittest
 
 from documented import DOCUMENT, DocumentedTest, example
+
+
+def members(value):
+    """The names of all members, at any depth."""
+    if isinstance(value, dict):
+        yield from value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from members(inner)
 
 
 class Documented(DocumentedTest):
@@ -26,6 +35,15 @@ class Documented(DocumentedTest):
         text = DOCUMENT.read_text()
         for item in self.server.get("/").json["resources"]:
             self.assertIn(item["path"], text)
+
+    def test_every_member_of_the_agents_own_views_is_described(self):
+        agent = self.web_agent("views").start()
+        agent.wait_state("registered")
+        code = re.findall(r"`([^`\n]+)`|^```json\n(.*?)^```", DOCUMENT.read_text(), re.S | re.M)
+        known = {word for spans in code for word in re.findall(r"[a-z][a-z_-]*", " ".join(spans))}
+        views = [agent.get(f"/v1/agent{path}").json for path in ("", "/checks", "/history")]
+        unknown = {name for view in views for name in members(view)} - known - {"rest"}  # the name of the endpoint
+        self.assertEqual(unknown, set())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
+#include <arpa/inet.h>
 #include <criterion/criterion.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -94,6 +97,38 @@ Test(config_expand, the_inverse)
 		char *escaped = config_unexpand(texts[i]);
 		expect(escaped, texts[i]);
 		free(escaped);
+	}
+}
+
+/* The host's first global address of IPv6 beside the loopback; false when it has none. */
+static bool own_ipv6(char text[INET6_ADDRSTRLEN])
+{
+	struct ifaddrs *interfaces;
+	cr_assert_eq(getifaddrs(&interfaces), 0);
+	bool found = false;
+	for (const struct ifaddrs *at = interfaces; at && !found; at = at->ifa_next) {
+		unsigned flags = at->ifa_flags & (IFF_UP | IFF_LOOPBACK);
+		if (flags != IFF_UP || !at->ifa_addr || at->ifa_addr->sa_family != AF_INET6) {
+			continue;
+		}
+		struct sockaddr_in6 ipv6;
+		memcpy(&ipv6, at->ifa_addr, sizeof(ipv6));
+		found = !IN6_IS_ADDR_LINKLOCAL(&ipv6.sin6_addr) &&
+			inet_ntop(AF_INET6, &ipv6.sin6_addr, text, INET6_ADDRSTRLEN);
+	}
+	freeifaddrs(interfaces);
+	return found;
+}
+
+Test(config_expand, the_hosts_ipv6)
+{
+	char text[INET6_ADDRSTRLEN];
+	if (own_ipv6(text)) {
+		expect("${berth.ip6}", text);
+		expect("${berth.ip6:-2001:db8::1}", text);
+	} else {
+		expect_error("${berth.ip6}", "no interface is up with an IPv6 address");
+		expect("${berth.ip6:-2001:db8::1}", "2001:db8::1");
 	}
 }
 
