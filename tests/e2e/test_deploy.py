@@ -31,7 +31,9 @@ class Kubernetes(AgentTest):
     def test_a_wrong_manifest_is_found(self):
         text = (KUBERNETES / "sidecar.yaml").read_text()
         for good, bad in (("readOnlyRootFilesystem: true", "readonlyRootFilesystem: true"), ("port: 8079", "port: 8078"),
-                          ("containerPort: 8079", "containerPort: many"), ("name: berth-state\n              mount", "name: x\n              mount")):
+                          ("containerPort: 8079", "containerPort: many"), ("containerPort: 8079", "containerPort: 80790"),
+                          ("containerPort: 8079", "containerPort: 8080"), ("status.podIP", "status.podIp"), ("16Mi", "16MiB"),
+                          ("medium: Memory", "medium: memory"), ("defaultMode: 0440", "defaultMode: 4400"), ("name: berth-state\n              mount", "name: x\n              mount")):
             with self.subTest(bad=bad), self.assertRaises(AssertionError):
                 self.assertIn(good, text)
                 manifests.load(text.replace(good, bad))

@@ -1,45 +1,68 @@
-"""Checks Kubernetes manifests as far as that goes without a server: which fields an object may have, of which kind, and which it
-must have; and that what they name (volumes, ports, config maps) is there.
+"""Checks Kubernetes manifests as far as that goes without a server: which fields an object may have, of which kind and form, and which
+it must have; that names are there once, and that what they name (volumes, ports) is there. A kind is a type, a pattern for the whole
+of a text, a range of numbers, or a tuple of such; a "!" marks a required field.
 """
 
 import re
 
 import yaml
 
-NAME = re.compile(r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")
+NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+LABEL = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+PORT_NAME = re.compile(r"(?=.*[a-z])(?!.*--)[a-z0-9]([-a-z0-9]{0,13}[a-z0-9])?")
+QUANTITY = re.compile(r"[0-9]+(\.[0-9]+)?(m|[kMGTPE]|[KMGTPE]i)?")
+ABSOLUTE = re.compile(r"/[^:]*")
+VARIABLE = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
+FIELD = re.compile(r"metadata\.(name|namespace|uid|labels\['.+'\]|annotations\['.+'\])|spec\.(nodeName|serviceAccountName)|status\.(hostIPs?|podIPs?)")
+NATURAL = range(0, 2**31)
+PORT = range(1, 65536)
 STRINGS = {"*": str}
-LABELS = {"name!": str, "labels": STRINGS, "annotations": STRINGS}
-HTTP_GET = {"path!": str, "port!": (str, int), "scheme": str}
-PROBE = {"httpGet!": HTTP_GET, "periodSeconds": int, "failureThreshold": int, "timeoutSeconds": int, "initialDelaySeconds": int}
+LABELS = {"name!": NAME, "labels": {"*": LABEL}, "annotations": STRINGS}
+HTTP_GET = {"path!": ABSOLUTE, "port!": (PORT, PORT_NAME), "scheme": re.compile("HTTPS?")}
+PROBE = {"httpGet!": HTTP_GET, "periodSeconds": range(1, 2**31), "failureThreshold": range(1, 2**31), "timeoutSeconds": range(1, 2**31),
+         "initialDelaySeconds": NATURAL}
 CONTAINER = {
-    "name!": str, "image!": str, "restartPolicy": str, "command": [str], "args": [str],
-    "env": [{"name!": str, "value": str, "valueFrom": {"fieldRef!": {"fieldPath!": str}}}],
-    "ports": [{"name": str, "containerPort!": int, "protocol": str}],
+    "name!": NAME, "image!": re.compile(r"[a-z0-9][-a-z0-9._/:@]*"), "restartPolicy": re.compile("Always"), "command": [str], "args": [str],
+    "env": [{"name!": VARIABLE, "value": str, "valueFrom": {"fieldRef!": {"fieldPath!": FIELD}}}],
+    "ports": [{"name": PORT_NAME, "containerPort!": PORT, "protocol": re.compile("TCP|UDP|SCTP")}],
     "livenessProbe": PROBE, "readinessProbe": PROBE, "startupProbe": PROBE,
     "lifecycle": {"preStop!": {"exec!": {"command!": [str]}}},
-    "resources": {"requests": STRINGS, "limits": STRINGS},
-    "securityContext": {"runAsNonRoot": bool, "runAsUser": int, "runAsGroup": int, "allowPrivilegeEscalation": bool,
+    "resources": {"requests": {"*": QUANTITY}, "limits": {"*": QUANTITY}},
+    "securityContext": {"runAsNonRoot": bool, "runAsUser": NATURAL, "runAsGroup": NATURAL, "allowPrivilegeEscalation": bool,
                         "readOnlyRootFilesystem": bool, "capabilities": {"drop": [str], "add": [str]}},
-    "volumeMounts": [{"name!": str, "mountPath!": str, "readOnly": bool, "subPath": str}],
+    "volumeMounts": [{"name!": NAME, "mountPath!": ABSOLUTE, "readOnly": bool, "subPath": re.compile(r"[^/].*")}],
 }
 VOLUME = {
-    "name!": str, "configMap": {"name!": str}, "secret": {"secretName!": str, "optional": bool, "defaultMode": int},
-    "emptyDir": {"medium": str, "sizeLimit": str},
+    "name!": NAME, "configMap": {"name!": NAME}, "secret": {"secretName!": NAME, "optional": bool, "defaultMode": range(0o1000)},
+    "emptyDir": {"medium": re.compile("|Memory"), "sizeLimit": QUANTITY},
 }
 POD = {
-    "initContainers": [CONTAINER], "containers!": [CONTAINER], "volumes": [VOLUME], "terminationGracePeriodSeconds": int,
-    "securityContext": {"fsGroup": int, "runAsNonRoot": bool, "seccompProfile": {"type!": str}},
+    "initContainers": [CONTAINER], "containers!": [CONTAINER], "volumes": [VOLUME], "terminationGracePeriodSeconds": NATURAL,
+    "securityContext": {"fsGroup": NATURAL, "runAsNonRoot": bool, "seccompProfile": {"type!": re.compile("RuntimeDefault|Unconfined")}},
 }
 HEAD = {"apiVersion!": str, "kind!": str}
 KINDS = {
     ("v1", "ConfigMap"): {**HEAD, "metadata!": LABELS, "data!": STRINGS},
     ("v1", "Secret"): {**HEAD, "metadata!": LABELS, "type": str, "stringData!": STRINGS},
     ("apps/v1", "Deployment"): {**HEAD, "metadata!": LABELS, "spec!": {
-        "replicas": int, "selector!": {"matchLabels!": STRINGS},
-        "template!": {"metadata!": {"labels!": STRINGS}, "spec!": POD}}},
+        "replicas": NATURAL, "selector!": {"matchLabels!": {"*": LABEL}},
+        "template!": {"metadata!": {"labels!": {"*": LABEL}, "annotations": STRINGS}, "spec!": POD}}},
     ("kustomize.config.k8s.io/v1beta1", "Kustomization"): {
         **HEAD, "resources!": [str], "images": [{"name!": str, "newName": str, "newTag": str}]},
 }
+
+
+def is_a(value, kind):
+    if isinstance(kind, re.Pattern):
+        return isinstance(value, str) and kind.fullmatch(value) is not None
+    if isinstance(kind, range):
+        return type(value) is int and value in kind
+    return type(value) is kind
+
+
+def repeated(names):
+    names = list(names)
+    return {name for name in names if names.count(name) > 1}
 
 
 def mismatches(value, wanted, where):
@@ -59,7 +82,7 @@ def mismatches(value, wanted, where):
         if not isinstance(value, list):
             return [f"{where}: {value!r} is no list"]
         return [line for number, one in enumerate(value) for line in mismatches(one, wanted[0], f"{where}[{number}]")]
-    good = isinstance(value, wanted) and (wanted is bool or not isinstance(value, bool))
+    good = any(is_a(value, kind) for kind in (wanted if isinstance(wanted, tuple) else (wanted,)))
     return [] if good else [f"{where}: {value!r} is of another kind"]
 
 
@@ -82,6 +105,20 @@ def dangling(manifest):
             port = container.get(probe, {}).get("httpGet", {}).get("port")
             if isinstance(port, str) and port not in own or isinstance(port, int) and port not in ports.values():
                 found.append(f"{name}: {probe} asks port {port}")
+    pods = pod.get("initContainers", []) + pod["containers"]
+    for what, names in (
+        ("container", [one["name"] for one in pods]),
+        ("volume", [one["name"] for one in pod["volumes"]]),
+        ("port", [port["containerPort"] for one in pods for port in one.get("ports", ())]),
+        *(("mount", [mount["mountPath"] for mount in one.get("volumeMounts", ())]) for one in pods),
+        *(("variable", [variable["name"] for variable in one.get("env", ())]) for one in pods),
+    ):
+        found += [f"{what} {name} is there twice" for name in repeated(names)]
+    found += [f"volume {volume['name']} has {len(volume) - 1} sources" for volume in pod["volumes"] if len(volume) != 2]
+    found += [f"{one['name']}: {variable['name']} has both or neither of value and valueFrom" for one in pods
+              for variable in one.get("env", ()) if ("value" in variable) == ("valueFrom" in variable)]
+    if any("restartPolicy" in one for one in pod["containers"]):
+        found.append("only an init container may have a restartPolicy")
     if volumes != used:
         found.append(f"volumes {volumes} are not those that are mounted, {used}")
     if manifest["spec"]["selector"]["matchLabels"].items() - manifest["spec"]["template"]["metadata"]["labels"].items():
@@ -97,10 +134,7 @@ def load(text):
         if kind not in KINDS:
             raise AssertionError(f"nothing is known of {kind}")
         found = mismatches(document, KINDS[kind], document["kind"])
-        name = document.get("metadata", {}).get("name", "x")
-        if not NAME.match(name):
-            found.append(f"{name!r} is no name")
-        if kind[1] == "Deployment":
+        if not found and kind[1] == "Deployment":
             found += dangling(document)
         if found:
             raise AssertionError("\n".join(found))
