@@ -281,7 +281,10 @@ enum berth_event_type {
 	BERTH_EVENT_STALE,      /* the registry is away: the known state may be out of date */
 	BERTH_EVENT_FRESH,      /* it is back, and the known state is true again */
 	BERTH_EVENT_RESYNC,     /* `records` replaces the whole known state: events were missed */
-	/* the agent is away; a RESYNC (at first: SUBSCRIBED) follows when it is back */
+	/*
+	 * The agent is away; a RESYNC (at first: SUBSCRIBED) follows when it is back. Or an event
+	 * was missed for lack of memory: berth_watch_trouble() says so, and nothing follows.
+	 */
 	BERTH_EVENT_LOST
 };
 

@@ -18,6 +18,8 @@ struct berth_watch {
 	void *context;
 	int64_t sequence;
 	json_t *queue; /* events that wait for berth_dispatch() */
+	bool missed;   /* an event got lost for lack of memory: the watch is over */
+	bool told;     /* the callback knows that */
 	void *source;  /* of the handle's ops */
 };
 
@@ -52,7 +54,12 @@ static void watch_free(struct berth_watch *watch)
 static void on_emit(void *context, json_t *event)
 {
 	struct berth_watch *watch = context;
-	json_array_append_new(watch->queue, event);
+	/* An event behind a missed one would describe a state that the caller does not have. */
+	if (watch->missed) {
+		json_decref(event);
+	} else if (json_array_append_new(watch->queue, event) != 0) {
+		watch->missed = true; /* `event` may be NULL: it could not be made */
+	}
 }
 
 int berth_watch(struct berth *berth, const char *path, bool recursive, berth_on_event *on_event,
@@ -105,19 +112,28 @@ void berth_unwatch(struct berth_watch *watch)
 int berth_watch_trouble(const struct berth_watch *watch, struct berth_failure *failure)
 {
 	struct err err = ERR_INIT;
+	if (watch->missed) {
+		err_set(&err, BERTH_FAILED, "out of memory: an event was missed; watch again");
+		return handle_fail(failure, &err);
+	}
 	return watch->berth->ops->source_trouble(watch->berth, watch->source, &err)
 		? handle_fail(failure, &err)
 		: 0;
 }
 
-/* ---- driving them ----------------- ---------------------------------------------------------- */
+/* ---- driving them ---------------------------------------------------------------------------- */
+
+static bool is_pending(const struct berth_watch *watch)
+{
+	return json_array_size(watch->queue) > 0 || (watch->missed && !watch->told);
+}
 
 int64_t handle_watches_deadline_ms(const struct berth *berth)
 {
 	int64_t due_ms = INT64_MAX;
 	for (struct list *link = berth->watches.next; link != &berth->watches; link = link->next) {
 		const struct berth_watch *watch = WATCH(link);
-		if (json_array_size(watch->queue)) {
+		if (is_pending(watch)) {
 			return 0;
 		}
 		int64_t source_ms = berth->ops->source_due_ms(watch->source);
@@ -173,7 +189,8 @@ static double time_of(const json_t *event)
 	return clock_wall_s();
 }
 
-static void deliver(struct berth_watch *watch, const json_t *event)
+/* False without memory. */
+static bool deliver(struct berth_watch *watch, const json_t *event)
 {
 	const json_t *record = json_object_get(event, "record");
 	const json_t *snapshot = json_object_get(event, "snapshot");
@@ -181,15 +198,32 @@ static void deliver(struct berth_watch *watch, const json_t *event)
 	char *snapshot_text = json_is_object(snapshot) ? json_dumps(snapshot, JSON_COMPACT) : NULL;
 	struct berth_event public = {
 		.type = (enum berth_event_type)type_of(event),
-		.sequence = ++watch->sequence,
 		.time = time_of(event),
 		.path = json_string_value(json_object_get(event, "path")),
 		.record = record_text,
 		.snapshot = snapshot_text,
 	};
-	watch->on_event(watch->context, &public);
+	bool whole = (!json_is_object(record) || record_text) &&
+		(!json_is_object(snapshot) || snapshot_text);
+	if (whole) {
+		public.sequence = ++watch->sequence;
+		watch->on_event(watch->context, &public);
+	}
 	free(record_text);
 	free(snapshot_text);
+	return whole;
+}
+
+/* The last event of a watch that missed one; it needs no memory. */
+static void deliver_end(struct berth_watch *watch)
+{
+	struct berth_event public = {
+		.type = BERTH_EVENT_LOST,
+		.sequence = ++watch->sequence,
+		.time = clock_wall_s(),
+	};
+	watch->told = true;
+	watch->on_event(watch->context, &public);
 }
 
 static void deliver_queue(struct berth_watch *watch)
@@ -204,8 +238,9 @@ static void deliver_queue(struct berth_watch *watch)
 	for (size_t i = 0; i < json_array_size(queue) && !watch->dead; i++) {
 		const json_t *event = json_array_get(queue, i);
 		/* An agent newer than this library may send events that it does not know. */
-		if (type_of(event) >= 0) {
-			deliver(watch, event);
+		if (type_of(event) >= 0 && !deliver(watch, event)) {
+			watch->missed = true;
+			break;
 		}
 	}
 	json_decref(queue);
@@ -218,6 +253,9 @@ void handle_watches_deliver(struct berth *berth)
 		struct berth_watch *watch = WATCH(link);
 		if (!watch->dead && json_array_size(watch->queue)) {
 			deliver_queue(watch);
+		}
+		if (!watch->dead && watch->missed && !watch->told) {
+			deliver_end(watch);
 		}
 	}
 	berth->delivering = false;

@@ -166,6 +166,13 @@ static void on_event(void *context, const struct berth_event *event)
 	*(bool *)context = event->type != BERTH_EVENT_LOST;
 }
 
+/* A code when the watch missed an event. Another trouble passes by itself. */
+static int has_ended(struct stage *stage, const struct berth_watch *watch)
+{
+	int code = berth_watch_trouble(watch, &stage->failure);
+	return code == BERTH_FAILED ? code : 0;
+}
+
 static int watch(struct stage *stage)
 {
 	struct berth_watch *watch;
@@ -182,9 +189,55 @@ static int watch(struct stage *stage)
 	while (!code && !begun && now.tv_sec < end) {
 		code = berth_dispatch(stage->berth, 100, &stage->failure);
 		clock_gettime(CLOCK_MONOTONIC, &now);
+		code = code ? code : has_ended(stage, watch);
 	}
 	berth_unwatch(watch);
 	return checked(code, begun);
+}
+
+struct seen {
+	bool begun;
+	bool changed;
+	bool lost;
+};
+
+static void on_change(void *context, const struct berth_event *event)
+{
+	struct seen *seen = context;
+	seen->begun = seen->begun || event->type == BERTH_EVENT_SUBSCRIBED;
+	seen->lost = seen->lost || event->type == BERTH_EVENT_LOST;
+	seen->changed = seen->changed ||
+		(event->type == BERTH_EVENT_UPDATED && event->record &&
+			strstr(event->record, "\"changed "));
+}
+
+/* A watch shows a change, or ends with a reason. */
+static int watch_change(struct stage *stage)
+{
+	static int round; /* a value that was written already would change nothing */
+	char record[100];
+	snprintf(record, sizeof(record),
+		"{\"type\": \"JSONServiceRecord\", \"description\": \"changed %d\"}", ++round);
+	struct berth_watch *watch;
+	struct seen seen = { 0 };
+	int code = berth_watch(
+		stage->berth, NODE, false, on_change, &seen, &watch, &stage->failure);
+	if (code) {
+		return code;
+	}
+	bool written = false;
+	for (int i = 0; !code && !seen.changed && !seen.lost && i < PATIENCE_S * 10; i++) {
+		code = berth_dispatch(stage->berth, 100, &stage->failure);
+		if (!code && seen.begun && !written) {
+			code = berth_bind(
+				stage->berth, NODE, record, BERTH_BIND_OVERWRITE, &stage->failure);
+			written = true;
+		}
+	}
+	code = code || seen.changed ? code : has_ended(stage, watch);
+	berth_unwatch(watch);
+	code = code ? code : bind_record(stage);
+	return checked(code, seen.changed);
 }
 
 static int purge(struct stage *stage)
@@ -248,8 +301,8 @@ struct step {
 	}
 
 static const struct step on_registry[] = { { "open", open_handle }, { "mknode", make },
-	{ "bind", bind_record }, { "bind ephemeral", bind_ephemeral }, LOOKUPS, { "purge", purge },
-	{ "delete", delete_held }, { NULL, NULL } };
+	{ "bind", bind_record }, { "bind ephemeral", bind_ephemeral }, LOOKUPS,
+	{ "change", watch_change }, { "purge", purge }, { "delete", delete_held }, { NULL, NULL } };
 static const struct step on_agent[] = { { "open", open_handle }, LOOKUPS, { "status", status },
 	{ "name", name }, { "live", live }, { NULL, NULL } };
 
