@@ -11,6 +11,7 @@
 #include "lib/registry/internal.h"
 #include "tests/support/registry_stage.h"
 
+#define LINE_BYTES 2048
 #define RECORD                                                                                     \
 	"{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"one\",\"yarn:persistence\":\"container\"}"
 
@@ -185,9 +186,21 @@ static void make_too_long(struct stage *stage, const char *path, size_t len)
 	cr_assert_eq(mkdir("b", 0755), 0);
 }
 
+static void take_line(void *context, enum registry_log_level level, const char *message)
+{
+	char *line = context;
+	(void)level;
+	if (strstr(message, "passed over")) {
+		snprintf(line, LINE_BYTES, "%s", message);
+	}
+}
+
 EVERY_BACKEND(foreign, a_path_over_the_limit_hides_nothing_above_it)
 {
 	struct answer answer = { 0 };
+	char line[LINE_BYTES] = "";
+	struct registry *registry = stage_client_with(
+		stage, (struct registry_options){ .on_log = take_line, .context = line });
 	const struct registry_criteria criteria = { .id = "one" };
 	char path[LIMIT_PATH_BYTES + 64];
 	size_t len = 0;
@@ -200,9 +213,11 @@ EVERY_BACKEND(foreign, a_path_over_the_limit_hides_nothing_above_it)
 	}
 	size_t found = len / (1 + LIMIT_PATH_ELEMENT_BYTES);
 	make_too_long(stage, path, len);
-	client_find(stage->registry, &criteria, &answer);
+	client_find(registry, &criteria, &answer);
 	assert_answer(&answer, "OK");
 	cr_assert_eq(json_object_size(answer.records), found);
+	cr_assert(strstr(line, ": 1 child is passed over: a path of more than 1024 bytes"), "%s",
+		line);
 	client_list(stage->registry, path, &answer);
 	assert_answer(&answer, "OK");
 	cr_assert_eq(answer.children_count, 0);
@@ -210,6 +225,18 @@ EVERY_BACKEND(foreign, a_path_over_the_limit_hides_nothing_above_it)
 	path[1 + LIMIT_PATH_ELEMENT_BYTES] = '\0';
 	client_delete(stage->registry, path, REGISTRY_DELETE_TREE, NULL, &answer);
 	assert_answer(&answer, "PathIsNotEmptyDirectory");
+	const struct registry_criteria of_top = {
+		.under = path, .id = "top", .persistence = "container"
+	};
+	client_put(stage->registry, path,
+		"{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"top\","
+		"\"yarn:persistence\":\"container\"}",
+		REGISTRY_BIND_OVERWRITE, false, &answer);
+	line[0] = '\0';
+	client_purge(registry, &of_top, REGISTRY_PURGE_SKIP_ON_CHILDREN, &answer);
+	assert_answer(&answer, "OK");
+	cr_assert(strstr(line, "1 child is passed over"), "%s", line);
+	client_close(registry);
 	answer_clear(&answer);
 }
 
