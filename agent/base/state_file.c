@@ -249,6 +249,7 @@ int state_file_read(const char *directory, const char *name, const char *kind, s
 		free(data);
 		return err_wrap(err, "%s/%s", directory, name);
 	}
+	assert(data); /* load() has set it */
 	memmove(data, data + header_len, len - header_len + 1);
 	*ret_data = data;
 	*ret_len = len - header_len;

@@ -1,5 +1,6 @@
 #include "agent/cache/internal.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "lib/base/clock.h"
@@ -156,6 +157,7 @@ void cache_peek(
 	const struct cache_entry *children = node ? node->entries[CACHE_CHILDREN] : NULL;
 	*ret_peek = (struct cache_peek){ .presence = presence_of(data) };
 	if (ret_peek->presence == CACHE_PRESENCE_RECORD) {
+		assert(data); /* without it, the presence is unknown */
 		ret_peek->data = data->blob->data;
 		ret_peek->len = data->blob->len;
 	}

@@ -169,7 +169,7 @@ static bool next_pair(struct reader *reader)
 		if (result == LINE_END) {
 			return false;
 		}
-		if (result == LINE_BAD || *text == '\0' || *text == ';' || *text == '#') {
+		if (result != LINE_GOOD || *text == '\0' || *text == ';' || *text == '#') {
 			continue;
 		}
 		if (*text == '[') {

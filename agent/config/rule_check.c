@@ -74,9 +74,9 @@ static void rule_target(struct config_builder *builder, const struct config_sect
 		return;
 	}
 	struct err err = ERR_INIT;
-	char *host;
-	char *port;
-	char *path;
+	char *host = NULL;
+	char *port = NULL;
+	char *path = NULL;
 	if (split_unix_target(check, &host, &path, &err)) {
 		port = err.code ? NULL : allocate_text("");
 	} else if (check->type == CHECK_HTTP) {

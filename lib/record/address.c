@@ -1,3 +1,4 @@
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -283,6 +284,7 @@ char *record_address_text(const char *address_type, const json_t *address)
 	if (count == 1) {
 		return strdup(values[0]);
 	}
+	assert(values[0]); /* each type has a key */
 	bool is_ipv6 = strchr(values[0], ':');
 	char *text;
 	int len = asprintf(&text, "%s%s%s:%s%s", is_ipv6 ? "[" : "", values[0], is_ipv6 ? "]" : "",

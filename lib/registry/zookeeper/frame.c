@@ -201,10 +201,10 @@ enum field_kind { NUMBER, FLAG, CHOICE, STRING, DATA, LIST, PASSWORD };
 
 struct field {
 	enum field_kind kind;
+	unsigned last;     /* CHOICE: an enum from 1 to this, one byte on the wire */
 	size_t offset;     /* in the struct */
 	size_t size;       /* NUMBER */
 	size_t len_offset; /* DATA: of its length, a size_t */
-	unsigned last;     /* CHOICE: an enum from 1 to this, one byte on the wire */
 };
 
 #define MEMBER(type, member) .offset = offsetof(struct type, member)

@@ -1,6 +1,7 @@
 /* The ZooKeeper backend's options and its session object. */
 #include "lib/registry/zookeeper/zookeeper.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -206,6 +207,7 @@ void registry_zk_session_decode(struct registry_zk *zk, const json_t *object)
 	const char *url;
 	int timeout_ms;
 	struct registry_zk_session session;
+	assert(zk->url); /* it was set before sessions are read */
 	if (!given ||
 		json_unpack(given, "{s:s, s:s, s:s, s:s, s:i}", "backend", &backend, "id", &id,
 			"password", &password, "url", &url, "timeout_ms", &timeout_ms) != 0) {

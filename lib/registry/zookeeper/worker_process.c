@@ -132,7 +132,7 @@ int zk_worker_process_start(
 		return err_set_errno(
 			err, BERTH_FAILED, errno, "no socket for the ZooKeeper worker");
 	}
-	pid_t pid;
+	pid_t pid = -1;
 	int rc = spawn(&pid, ends[1], err);
 	close(ends[1]);
 	if (rc < 0) {
