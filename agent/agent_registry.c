@@ -52,7 +52,7 @@ static void remember_abandoned(struct agent *agent, const json_t *paths)
 static void forget_abandoned(struct agent *agent)
 {
 	while (!list_empty(&agent->abandoned)) {
-		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): forget() took the one before off the list */
+		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the one before is off the list */
 		forget(LIST_ITEM(agent->abandoned.next, struct abandoned_node, link));
 	}
 }
