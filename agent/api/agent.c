@@ -179,7 +179,7 @@ static void try_poll(struct view_poll *poll, bool over)
 {
 	struct err err = ERR_INIT;
 	char tag[TAG_BYTES];
-	/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): end_poll() took the one before off the list */
+	/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the one before is off the list */
 	json_t *view = make_view(poll->api, poll->request, poll->view, &err);
 	write_tag(view, tag);
 	if (over || strcmp(tag, poll->tag) != 0) {
