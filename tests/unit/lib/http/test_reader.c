@@ -80,7 +80,7 @@ static void check(const struct reading *reading)
 static const struct reading requests[] = {
 #define REQUEST(bytes, events) READING(HTTP_REQUEST, bytes, events)
 	REQUEST(GET "\r\n", "HEAD GET / END "),
-	REQUEST("\r\n\r\n" GET "\r\n", "HEAD GET / END "),
+	REQUEST("\r\n\r\n\r\n\r\n" GET "\r\n", "HEAD GET / END "),
 	REQUEST(GET "\r\n" GET "\r\n" POST "Content-Length: 2\r\n\r\nhi" GET "\r\n",
 		"HEAD GET / END HEAD GET / END HEAD POST /x BODY hi END HEAD GET / END "),
 	REQUEST(POST "Content-Length: 0\r\n\r\n", "HEAD POST /x END "),
@@ -98,6 +98,9 @@ static const struct reading requests[] = {
 	REQUEST("G / HTTP/1.0\r\n\r\n", "HEAD G / END close "),
 	REQUEST("GET / HTTP/1.0\r\n\r\n", "HEAD GET / END close "),
 	REQUEST("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", "HEAD GET / END "),
+	REQUEST("GET / HTTP/1.0\r\nConnection: keep-alive, close\r\n\r\n", "HEAD GET / END close "),
+	REQUEST("GET / HTTP/1.9\r\nHost: a\r\n\r\n", "HEAD GET / END "),
+	REQUEST(CHUNKED "000000000000001\r\nx\r\n0\r\n\r\n", "HEAD POST /x BODY x END "),
 	REQUEST("GET / HTTP/1.7\r\nHost: a\r\nX:\t\r\n\r\n", "HEAD GET / END "),
 	REQUEST(POST "Content-Length: 99999999999999999999\r\n\r\n", "HEAD POST /x "),
 #undef REQUEST
@@ -175,6 +178,10 @@ static const struct reading bad_requests[] = {
 	BAD("1\n"),
 	BAD("1;\rx\r\n"),
 	BAD("1000000000000000\r\n"),
+	BAD("0000000000000001\r\n"),
+	BAD("0\r\nX\r\n"),
+	BAD("0\r\n: y\r\n"),
+	BAD("0\r\nX: \x01\r\n"),
 	BAD("0\r\nX : y\r\n"),
 	BAD("0\r\n y\r\n"),
 #undef BAD
@@ -201,6 +208,10 @@ static const struct reading answers[] = {
 	ANSWER("HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx", "HEAD 200 BODY x END close "),
 	ANSWER("HTTP/1.1 103 Early\r\nX: y\r\n\r\n" OK "Content-Length: 1\r\n\r\nx",
 		"HEAD 200 BODY x END "),
+	ANSWER("HTTP/1.1 199 Early\r\n\r\n" OK "Content-Length: 0\r\n\r\n", "HEAD 200 END "),
+	ANSWER("HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n", "HEAD 200 END "),
+	ANSWER("HTTP/1.1 999 X\r\nContent-Length: 0\r\n\r\n", "HEAD 999 END "),
+	ANSWER("HTTP/1.1 20\r\n", "REFUSED 502 "),
 	ANSWER("\r\n", "REFUSED 502 "),
 	ANSWER("SSH-2.0-x\r\n", "REFUSED 502 "),
 	ANSWER("HTTP/2 200 OK\r\n", "REFUSED 502 "),
@@ -220,6 +231,9 @@ static const struct reading answers[] = {
 #define FOREIGN(bytes, events) READING(HTTP_FOREIGN_ANSWER, bytes, events)
 	FOREIGN("HTTP/1.1 200 OK\nContent-Length: 1\nX: y\n z\n\nx", "HEAD 200 BODY x END "),
 	FOREIGN("HTTP/1.0 200 OK\n\nto the end", "HEAD 200 BODY to the end"),
+	FOREIGN("HTTP/1.1 200 \x01\nX: \x01\n\tfolded\nContent-Length: 1\n\nx",
+		"HEAD 200 BODY x END "),
+	FOREIGN(OK "Transfer-Encoding: chunked\n\n1\nx\n", "HEAD 200 BODY x REFUSED 400 "),
 	FOREIGN(OK "Age: 1\r\nAge: 2\r\nContent-Length: 0\r\n\r\n", "HEAD 200 END "),
 #undef FOREIGN
 };
@@ -277,10 +291,11 @@ Test(http_reader, bounds_every_line)
 		{ GET "X: ", HTTP_REQUEST_FIELD_BYTES - 9 - 6, "\r\n\r\n", 431 },
 		{ GET "Accept: ", 4000, "\r\nAccept: b\r\n\r\n", 0 },
 		{ GET, 100000, "", 431 },
-		{ CHUNKED "1;", 900, "\r\n", 0 },
-		{ CHUNKED "1;", 1100, "\r\n", 400 },
-		{ CHUNKED "0\r\nX: ", 4000, "\r\n\r\n", 0 },
-		{ CHUNKED "0\r\nX: ", 4100, "\r\n\r\n", 431 },
+		{ CHUNKED "1;", 1024 - 4, "\r\n", 0 },
+		{ CHUNKED "1;", 1024 - 3, "\r\n", 400 },
+		{ CHUNKED "0\r\nX: ", 4096 - 5 - 2, "\r\n\r\n", 0 },
+		{ CHUNKED "0\r\nX: ", 4096 - 5 - 1, "\r\n\r\n", 431 },
+		{ CHUNKED "0\r\nX: ", 4096 - 5 + 1, "\r\n\r\n", 431 },
 	};
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
 		cr_expect_eq(
@@ -361,6 +376,80 @@ Test(http_reader, keeps_the_fields_that_are_asked_for)
 						  : !value,
 				"%zu: %s", i, value);
 		}
+		http_reader_finish(&reader);
+	}
+}
+
+Test(http_reader, keeps_every_field_by_its_name)
+{
+	static const char *const names[HTTP_FIELDS] = { "Accept", "Age", "Cache-Control",
+		"Connection", "Content-Encoding", "Content-Length", "Content-Type", "ETag",
+		"Expect", "Host", "If-Match", "If-None-Match", "Prefer", "Transfer-Encoding",
+		"X-Cache" };
+	for (int field = 0; field < HTTP_FIELDS; field++) {
+		char text[100];
+		snprintf(text, sizeof(text), OK "%s: 7\r\n%sx: 8\r\n", names[field], names[field]);
+		struct http_reader reader;
+		http_reader_init(&reader, HTTP_ANSWER);
+		const char *at = text;
+		cr_assert_eq(http_reader_next(&reader, &at, text + strlen(text)), HTTP_EVENT_MORE);
+		cr_assert_not(http_reader_has_head(&reader));
+		for (int other = 0; other < HTTP_FIELDS; other++) {
+			const char *value = http_reader_field(&reader, other);
+			cr_assert(other == field ? value && strcmp(value, "7") == 0 : !value,
+				"%s in %s", names[field], names[other]);
+		}
+		http_reader_finish(&reader);
+	}
+}
+
+/* All bytes of a head that may be kept, and one more. */
+Test(http_reader, bounds_what_it_keeps)
+{
+	static const char *const list[] = { "Accept", "Prefer", "Expect", "If-Match" };
+	for (size_t extra = 0; extra < 2; extra++) {
+		struct http_reader reader;
+		struct buffer text;
+		http_reader_init(&reader, HTTP_ANSWER);
+		buffer_init(&text, 1 << 20);
+		buffer_append_text(&text, OK);
+		for (size_t i = 0; i < 4; i++) {
+			/* With its name, ": " and the line's end a quarter of the answer's room. */
+			size_t len = HTTP_ANSWER_FIELD_BYTES / 4 - strlen(list[i]) - 4;
+			len -= i == 3 ? strlen("Content-Length: 0\r\n\r\n") : 0;
+			buffer_printf(&text, "%s: ", list[i]);
+			repeat(&text, "x", len + (i == 3 ? extra : 0));
+			buffer_append_text(&text, "\r\n");
+		}
+		buffer_append_text(&text, "Content-Length: 0\r\n\r\n");
+		const char *at = text.data;
+		cr_assert_eq(http_reader_next(&reader, &at, text.data + text.len),
+			extra ? HTTP_EVENT_REFUSED : HTTP_EVENT_HEAD);
+		buffer_finish(&text);
+		http_reader_finish(&reader);
+	}
+}
+
+Test(http_reader, a_length_beyond_all_numbers_is_the_largest)
+{
+	static const struct {
+		const char *digits;
+		uint64_t length;
+	} lengths[] = {
+		{ "1234567890", 1234567890 },
+		{ "922337203685477579", 922337203685477579 },
+		{ "9223372036854775799", INT64_C(9223372036854775799) },
+		{ "9223372036854775810", INT64_MAX },
+		{ "18446744073709551617", INT64_MAX },
+	};
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		char text[100];
+		snprintf(text, sizeof(text), POST "Content-Length: %s\r\n\r\n", lengths[i].digits);
+		struct http_reader reader;
+		http_reader_init(&reader, HTTP_REQUEST);
+		const char *at = text;
+		cr_assert_eq(http_reader_next(&reader, &at, text + strlen(text)), HTTP_EVENT_HEAD);
+		cr_assert_eq(reader.left, lengths[i].length, "%s", lengths[i].digits);
 		http_reader_finish(&reader);
 	}
 }
