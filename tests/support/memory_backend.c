@@ -255,25 +255,39 @@ static int unexpected(const struct node *node, struct registry_task *task)
 	return 0;
 }
 
-static void create(struct memory *memory, struct registry_task *task)
+static void create_at(struct memory *memory, struct registry_task *task, const char *path)
 {
 	struct tree *tree = memory->tree;
-	if (find(tree, task->path)) {
-		err_set(&task->ret_err, BERTH_FILE_ALREADY_EXISTS, "%s exists", task->path);
+	if (find(tree, path)) {
+		err_set(&task->ret_err, BERTH_FILE_ALREADY_EXISTS, "%s exists", path);
 		return;
 	}
-	struct node *parent = parent_of(tree, task->path);
+	struct node *parent = parent_of(tree, path);
 	if (!parent) {
 		missing(task);
 	} else if (parent->session) {
 		err_set(&task->ret_err, BERTH_NO_CHILDREN_FOR_EPHEMERALS, "%s is ephemeral",
 			parent->path);
 	} else {
-		struct node *node = add(tree, task->path, task->data, task->len,
-			task->ephemeral ? memory->session : 0);
+		struct node *node = add(
+			tree, path, task->data, task->len, task->ephemeral ? memory->session : 0);
 		task->ret_stat = node->stat;
 		task->ret_stat.own = task->ephemeral;
 	}
+}
+
+static void create(struct memory *memory, struct registry_task *task)
+{
+	if (!task->sequential) {
+		create_at(memory, task, task->path);
+		return;
+	}
+	size_t size = strlen(task->path) + 11;
+	char *path = malloc(size);
+	snprintf(path, size, "%s%010u", task->path, (unsigned)memory->tree->last_id);
+	create_at(memory, task, path);
+	task->ret_data = path;
+	task->ret_len = size - 1;
 }
 
 static void list_children(const struct node *node, struct registry_task *task)
