@@ -331,7 +331,7 @@ def main():
             sys.exit(1)
         except KeyboardInterrupt:
             sys.exit(130)
-    print(f"\n{paint('1', 'Every step was so.')} The programs are in {sys.argv[2]}/.")
+    print(f"\n{paint('1', 'All steps passed.')} The programs are in {sys.argv[2]}/.")
 
 
 if __name__ == "__main__":
