@@ -9,10 +9,11 @@
  *
  *   agent.c                                                start, finish, agent_reconsider()
  *     agent_hooks  agent_upgrade  agent_reload             requests of the API, orders by signal
- *       agent_stop  agent_drain  agent_metrics
- *         agent_registry  agent_cache  agent_outputs  agent_main_process  agent_privileges
- *           agent_components  agent_checks  agent_signals
+ *       agent_stop  agent_linger  agent_metrics
+ *         agent_drain  agent_registry  agent_outputs  agent_main_process
+ *           agent_components  agent_checks                 what runs
  *             agent_event                                  log, history, agent_wake()
+ *             agent_api  agent_cache  agent_left  agent_names  agent_privileges  agent_signals
  */
 #ifndef AGENT_AGENT_INTERNAL_H
 #define AGENT_AGENT_INTERNAL_H
@@ -54,7 +55,9 @@ enum agent_phase {
 	AGENT_DONE
 };
 
-/* NONE --started--> RUNNING --ended--> RESTARTING --started--> RUNNING; RUNNING --ended--> ENDED */
+/*
+ * NONE --started--> RUNNING --ended--> DOWN --started again--> RUNNING; DOWN --over--> ENDED
+ */
 enum agent_main_process {
 	AGENT_MAIN_PROCESS_NONE, /* none is configured, or it has not started yet */
 	AGENT_MAIN_PROCESS_RUNNING,

@@ -1,5 +1,5 @@
 /*
- * The socket API: requests of section 3 of the contract, over agent/http/http.h, from the cache.
+ * The socket API: the requests of docs/PROTOCOL.md over agent/http/http.h, from the cache.
  *
  * Times in every answer are seconds since 1970 as JSON numbers (but stat's `time`, milliseconds).
  * Unknown query parameters are ignored. Registry paths in requests are taken as they are: an escape
@@ -9,6 +9,11 @@
  *                           --> watch.c    watch                                --> cache
  *                           --> agent.c    /v1/agent, checks, history           --> components, act
  *                           --> order.c    requests that change something       --> components, act
+ *                           --> names.c    /v1/names                            --> names
+ *                           --> health.c   /live, /ready, /metrics              --> components
+ *                           --> page.c     GET / for browsers
+ *
+ * answer.c makes the answers and problems of all of them, stream.c the event streams.
  */
 #ifndef AGENT_API_API_H
 #define AGENT_API_API_H

@@ -19,6 +19,7 @@
  *      +-------> FAILED    (the registry refused, or the wish makes no record: tries again after
  *                           a pause, and stays FAILED until an attempt succeeds)
  *   Any state --> WAITING while the registry is away or has not yet reported the node.
+ *   "Node or wish changed": from REGISTERED to WRITING, over OUTDATED if the throttle delays it.
  *   OUTDATED: a record of ours is there, but not the wanted one: the throttle delays its change, or
  *   there is no verdict yet.
  *

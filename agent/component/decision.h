@@ -11,8 +11,9 @@
  *
  *                   UP                                         DOWN
  *   no node         create                                     -
- *   ours            rewrite if it differs, replace if it       remove (an emptied node: once it has
- *                   is ephemeral and should not be, or back    no children)
+ *   ours            rewrite if it differs, replace if its      remove (an emptied node: once it has
+ *                   kind (ephemeral or persistent) is not      no children)
+ *                   the wanted one
  *   predecessor's   take over                                  remove if it has our yarn:id
  *   free            take over                                  -
  *   others'         refuse; take over with on_conflict         -

@@ -1,9 +1,10 @@
 /*
  * The life of a connection: see the diagram in internal.h. Its one watcher runs
  * http_connection_run(), which carries out the state's work and then sets the events that the
- * watcher waits for. Functions for other files (to answer, to wake, to end) change the state and
- * start the watcher; so a connection is freed in one place, and never within a call from another
- * file.
+ * watcher waits for. Functions for handlers (to answer, to wake, to end) change the state and start
+ * the watcher; so no call of a handler frees the connection. http_connection_destroy() frees it:
+ * called by http_connection_run() and the sweep, by accept.c for a client over its share, and
+ * by http_close().
  *
  * The server reads from a client that waits, to notice when it goes away, and keeps the bytes for
  * later. When these are too many, or the client has ended its half, the socket gives no more

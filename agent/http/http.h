@@ -119,9 +119,9 @@ void http_close(struct http *http);
  * possible. Connections go on. Also done now and then by itself.
  */
 void http_renew_socket(struct http *http);
-/* The listening descriptors, for a successor; -1 when there is none. */
 /* The file that the Unix socket has made; inode 0 when the path is not ours. */
 struct http_place http_socket_place(const struct http *http);
+/* The listening descriptors, for a successor; -1 when there is none. */
 int http_socket_fd(const struct http *http);
 int http_listen_fd(const struct http *http);
 

@@ -45,7 +45,7 @@ int err_wrap(struct err *err, const char *format, ...) __attribute__((format(pri
 /* Forgets the error, so that the struct can be used again. */
 void err_clear(struct err *err);
 
-/* The HTTP status that goes with a code (section 3 of the contract); 200 for 0. */
+/* The HTTP status that goes with a code (docs/PROTOCOL.md, Errors); 200 for 0. */
 int err_http_status(int code);
 
 /*

@@ -1,6 +1,6 @@
 /*
- * The limits of a registry's content. Enforced on every write and reported by name (LimitExceeded);
- * section 1 of the contract. All lengths are bytes without a terminator.
+ * The limits of a registry's content. Enforced on every write and reported by name (LimitExceeded).
+ * All lengths are bytes without a terminator.
  */
 #ifndef LIB_BASE_LIMITS_H
 #define LIB_BASE_LIMITS_H

@@ -1,7 +1,7 @@
 /*
  * Inside the record module: only its files include this header.
  *
- *   record.c          the object: accessors, setters, canonical output
+ *   record.c   the object: accessors, setters, canonical output
  *   read.c     node data in: lenient, brings what it reads to one spelling
  *   check.c    the rules for writing: strict, every limit by name
  *   address.c  the address types: their keys, their one-line text
@@ -46,14 +46,14 @@ int record_no_memory(struct err *err);
 int record_check_text(const json_t *owner, const char *name, size_t limit, const char *place,
 	struct err *err) __attribute__((warn_unused_result));
 
-/* True for the address types of the contract and for x-…. */
+/* True for the address types of RECORD_ADDRESS_TYPES and for x-…. */
 bool record_address_type_valid(const char *address_type);
 
 /* The types that record_address_type_valid() accepts, for messages. */
 #define RECORD_ADDRESS_TYPES                                                                       \
 	"uri, hostname, inetaddress, host/port, path, zookeeper and types beginning with x-"
 
-/* True for text that is allowed where the contract has a URI. */
+/* True for text that is allowed where a record has a URI. */
 bool record_uri_valid(const char *text);
 
 /* The rule of record_uri_valid(), for messages. */

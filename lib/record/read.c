@@ -6,7 +6,7 @@
 #include "lib/base/quote.h"
 #include "lib/record/internal.h"
 
-/* Hadoop's code calls the design's `zookeeper` addresses so. */
+/* Hadoop's code calls `zookeeper` addresses so. */
 #define HADOOP_ZOOKEEPER_TYPE "zktriple"
 
 /*
@@ -285,7 +285,7 @@ static json_t *address_from_array(const json_t *array, const char *address_type)
 	return address;
 }
 
-/* Hadoop says `host` where the design says `hostname`, and some writers mix them up. */
+/* Hadoop's code says `host` where its documents say `hostname`; some writers mix them up. */
 static const char *one_spelling(const char *key, const char *address_type, const json_t *address)
 {
 	const char *host = record_address_keys(address_type)[0];

@@ -1,5 +1,6 @@
 /*
- * The access control lists of the nodes that this registry creates (section 6 of the contract).
+ * The access control lists of the nodes that this registry creates (docs/SECURITY.md, A hostile
+ * writer in the registry).
  *
  * With `secure`, the world may read a node, and each system account, the registry's own identity
  * and every added write accessor have all rights. /users/{user} also lets that user create, read

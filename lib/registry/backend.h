@@ -1,9 +1,10 @@
 /*
  * The registry, for those who implement a backend.
  *
- * A backend does single-node operations; registry_*.c builds bind, mknode -p, recursive delete,
- * watches, find and purge on them, once for all backends. A backend is a table of functions over a
- * struct that begins with `struct registry_backend`.
+ * A backend does single-node operations; the files of this folder build the rest on them, once for
+ * all backends: bind.c (bind, mknode -p), walk.c with delete.c and search.c (recursive delete,
+ * find, purge), watch.c with watched.c (watches). A backend is a table of functions over a struct that
+ * begins with `struct registry_backend`.
  *
  * submit() takes a task, owned by the caller, which stays valid until the backend hands it back
  * through core->completed (from dispatch(), never from within submit()) or the caller takes it back
@@ -159,12 +160,25 @@ struct registry_backend_ops {
 	int (*open)(struct registry_backend **ret_backend, const char *rest,
 		const struct registry_options *options, const struct registry_core *core,
 		struct err *err) ERR_REQUIRED(5);
+	/* Ends the session and frees the backend; may block for close_timeout_ms. No callbacks. */
 	void (*close)(struct registry_backend *backend);
+	/*
+	 * Frees the backend and leaves the session standing. Returns what options.session takes in
+	 * a successor, a new reference; NULL: there is no session. No callbacks.
+	 */
 	json_t *(*detach)(struct registry_backend *backend);
+	/*
+	 * The same for a state file, while the backend goes on; NULL also when only detach() can
+	 * hand the session over. A new reference.
+	 */
 	json_t *(*session)(const struct registry_backend *backend);
+	/* Readable when dispatch() has something to do; the same descriptor for the whole life. */
 	int (*fd)(const struct registry_backend *backend);
+	/* The latest time of the next dispatch(); INT64_MAX: only `fd` says when. */
 	int64_t (*deadline_ms)(const struct registry_backend *backend);
+	/* Does what is due and calls the core; never blocks. May come too early, or for nothing. */
 	void (*dispatch)(struct registry_backend *backend, int64_t now_ms);
+	/* See the head of this file. Never fails by itself: the task gets the error. */
 	void (*submit)(struct registry_backend *backend, struct registry_task *task);
 	/* Takes a task back before it completed; it is not touched again. */
 	void (*abandon)(struct registry_backend *backend, struct registry_task *task);
@@ -178,7 +192,9 @@ struct registry_backend_ops {
 	int (*reauthenticate)(struct registry_backend *backend, struct err *err) ERR_REQUIRED(2);
 	/* The registry's root as a path of the server, "" for the server's own; NULL: always "". */
 	const char *(*root)(const struct registry_backend *backend);
+	/* For people; "" while there is no session. Borrowed until the next dispatch(). */
 	const char *(*session_name)(const struct registry_backend *backend);
+	/* As agreed with the server; the wanted one before that; 0: a session has no timeout. */
 	int (*session_timeout_ms)(const struct registry_backend *backend);
 	/*
 	 * When the newest request that the server has answered was made; INT64_MIN: none yet. The

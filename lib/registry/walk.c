@@ -316,7 +316,7 @@ static void check_lengths(struct walk *walk, const struct registry_children *chi
 	}
 }
 
-/* Stores the listed names as the node's children. 0, or -1 when the walk has failed. */
+/* Stores the listed names as the node's children. 0, or the code of walk->err. */
 static int take_children(struct node *node)
 {
 	struct walk *walk = node->walk;

@@ -1,5 +1,5 @@
 /*
- * How a watched learns its state by reads, the order of the reads, and the delivery of the states.
+ * How a watched path learns its state by reads, the order of the reads, the delivery of the states.
  */
 #include "lib/registry/watched.h"
 
@@ -228,7 +228,7 @@ void watched_submit(struct registry *registry)
 
 /*
  * Delivers the state; a resolved doubt ends afterwards. It moves here first, because the delivery
- * may free the watched.
+ * may free the watched path.
  */
 static void deliver(struct registry_watched *watched, bool all)
 {

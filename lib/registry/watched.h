@@ -1,9 +1,9 @@
 /*
- * The state that all watches of one kind on one path share, and the way to the next state. watch.c
- * delivers states to the handles; watched.c reads them; watched_follow.c takes them from another
- * watched; watched_doubt.c knows how old the oldest of them is.
+ * A watched path: the state that all watches of one kind on one path share, and the way to the next
+ * state. watch.c delivers states to the handles; watched.c reads them; watched_follow.c takes them
+ * from another watched path; watched_doubt.c knows how old the oldest of them is.
  *
- * A watched has at most one read under way. Only a connected registry reads:
+ * A watched path has at most one read under way. Only a connected registry reads:
  *
  *     SETTLED --notified, refreshed--> WAITING --(64 at most)--> READING --> SETTLED
  *        |  ^                            ^  ^                      |  ^
@@ -14,11 +14,11 @@
  *     INVALID: the path is invalid; it is never read.
  *
  * Each read arms the next notification; a failed read may not have done so, and is tried again
- * later. After a reconnect every watched is CONFIRMING: these reads are spread over a window,
- * because all clients of a restarted server come at once. Reads that a user waits for go first.
+ * later. After a reconnect every watched path is CONFIRMING: these reads are spread over a
+ * window, because all clients of a restarted server come at once. Reads that a user wants go first.
  *
- * FOLLOWING needs no read and no notification of its own, because another watched implies its
- * state: the data of the same path (an ephemeral node has no children, an absent one neither), or
+ * FOLLOWING needs no read and no notification of its own, because another watched path implies
+ * its state: the data of the same path (an ephemeral or absent node has no children), or
  * the list of the parent's children (a path that it does not name is absent). The follower waits
  * until its leader is settled, and looks again whenever the leader has learnt something; when the
  * leader's state implies nothing, the follower reads. A path whose node was deleted follows its
@@ -114,7 +114,7 @@ bool watched_is_settled(const struct registry_watched *watched);
 
 /* Queues the first read of a path, or follows the watch that implies its state. */
 void watched_want_first(struct registry_watched *watched);
-/* True when the confirmation of another watched confirms this one, which follows it from now on. */
+/* True when the confirmation of another path confirms this one, which follows it from now on. */
 bool watched_follows_instead(struct registry_watched *watched);
 /*
  * The followers look again at their leader, which has `answered` with a state or got no answer. One

@@ -1,5 +1,5 @@
 /*
- * How a watched learns its state from another watched instead of by a read of its own.
+ * How a watched path learns its state from another one instead of by a read of its own.
  */
 #include "lib/registry/watched.h"
 
