@@ -7,6 +7,7 @@
 
 #include "cli/cli.h"
 #include "cli/verbs.h"
+#include "lib/registry/registry.h"
 
 /* ---- help ------------------------------------------------------------------------------------ */
 
@@ -83,11 +84,8 @@ const char *cli_operand(const struct cli *cli)
  */
 static int check_registry(const char *url)
 {
-	static const char *const prefixes[] = { "dir:", "zookeeper://", "zookeeper+tls://" };
-	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
-		if (strncmp(url, prefixes[i], strlen(prefixes[i])) == 0) {
-			return 0;
-		}
+	if (registry_is_url(url)) {
+		return 0;
 	}
 	/* Not repeated: it may hold a password. */
 	return output_usage("the name of the registry is no URL; allowed are dir:/path and "

@@ -142,6 +142,18 @@ static void write_name(char *out, size_t size, const char *path)
 	snprintf(out, size, "%.*s", (int)(len - start), path + start);
 }
 
+/* The table of options has checked the word already, against a list of its own. */
+static bool find_format(const char *name, enum render_format *ret_format)
+{
+	for (int format = 0; format < RENDER_FORMATS; format++) {
+		if (strcmp(render_format_names[format], name) == 0) {
+			*ret_format = (enum render_format)format;
+			return true;
+		}
+	}
+	return false;
+}
+
 static int print(const struct cli *cli, const struct picture *picture)
 {
 	char name[256];
@@ -152,8 +164,9 @@ static int print(const struct cli *cli, const struct picture *picture)
 		.filter = filter_of(cli), .name = name, .domain = "berth"
 	};
 	const struct render_picture all = { cli_operand(cli), picture->members, picture->count };
-	while (strcmp(render_format_names[options.format], cli->options.render_format) != 0) {
-		options.format++;
+	if (!find_format(cli->options.render_format, &options.format)) {
+		fprintf(stderr, "berth: no format is called %s\n", cli->options.render_format);
+		return EXIT_FAILURE;
 	}
 	write_name(name, sizeof(name), cli_operand(cli));
 	buffer_init(&out, TEXT_BYTES);

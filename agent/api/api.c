@@ -144,7 +144,7 @@ bool api_wants_body(void *context, const struct http_request *request)
 	const char *rest;
 	unsigned allowed = 0;
 	const struct route *route = find_route(request, &rest, &allowed);
-	return route && !(route->methods & READ) &&
+	return route && !(READ & 1u << request->method) &&
 		api_order_permits(context, request, rest, route->handler);
 }
 

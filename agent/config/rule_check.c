@@ -193,6 +193,22 @@ static void rule_window(struct config_builder *builder, const struct config_sect
 		apart_s, (check->fall - 1) * apart_s);
 }
 
+static void rule_type(struct config_builder *builder, const struct config_section *section,
+	struct config_check *check)
+{
+	switch (check->type) {
+	case CHECK_COMMAND:
+		rule_command(builder, section, check);
+		break;
+	case CHECK_TCP:
+	case CHECK_HTTP:
+		rule_target(builder, section, check);
+		break;
+	case CHECK_TTL:
+		break;
+	}
+}
+
 void config_rule_check(struct config_builder *builder, const struct config_section *section,
 	struct config_check *check, bool components_known)
 {
@@ -218,11 +234,7 @@ void config_rule_check(struct config_builder *builder, const struct config_secti
 	}
 	config_refuse_other_types(builder, section, &config_sections[CONFIG_CHECK], check->type);
 	rule_window(builder, section, check);
-	if (check->type == CHECK_COMMAND) {
-		rule_command(builder, section, check);
-	} else if (check->type != CHECK_TTL) {
-		rule_target(builder, section, check);
-	}
+	rule_type(builder, section, check);
 	struct err doubt = ERR_INIT;
 	if (config_doubt_writer(&check->writer, &builder->config->agent, &doubt)) {
 		config_warn(builder, section, config_section_find(section, "writer"), &doubt);

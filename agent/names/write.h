@@ -16,7 +16,8 @@ enum names_part {
 	NAMES_PART_SRV = 4,
 	NAMES_PART_TXT = 8,
 	NAMES_PART_PTR = 16,
-	NAMES_PART_ALL = 31
+	NAMES_PART_ALL = NAMES_PART_A | NAMES_PART_AAAA | NAMES_PART_SRV | NAMES_PART_TXT |
+		NAMES_PART_PTR
 };
 
 /* The part that a record type's name means, in any letter case; 0 for another word. */

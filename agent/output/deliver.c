@@ -251,6 +251,9 @@ static void render_by_command(struct output *output, const struct output_picture
 	buffer_finish(&input);
 }
 
+_Static_assert((int)CONFIG_FORMAT_HAPROXY_RUNTIME == (int)RENDER_FORMATS,
+	"a configured format before haproxy-runtime is one of lib/render/render.h");
+
 static void render(struct output *output, const struct output_picture *picture)
 {
 	const struct config_output *config = output->config;

@@ -47,7 +47,8 @@ int handle_need_registry(const struct berth *berth, const char *what, struct err
 
 static bool is_registry_url(const char *where)
 {
-	return strncmp(where, "dir:", 4) == 0 || strstr(where, "://");
+	/* A URL of another kind is refused as such, and not taken for the path of a socket. */
+	return registry_is_url(where) || strstr(where, "://");
 }
 
 static int open_descriptors(struct berth *berth, struct err *err)

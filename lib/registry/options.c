@@ -12,15 +12,14 @@ enum {
 	DEFAULT_CLOSE_TIMEOUT_MS = 900 /* registry_close() promises a second */
 };
 
-/* Which backend serves which URLs. The rest of a URL begins behind the prefix. */
-static const struct {
-	const char *prefix;
-	const struct registry_backend_ops *ops;
-} backends[] = {
-	{ "dir:", &registry_dir_ops },
-	{ "zookeeper://", &registry_zk_ops },
-	{ "zookeeper+tls://", &registry_zk_ops },
+/* Which backend serves which URLs. */
+static const struct registry_backend_ops *const backends[] = {
+	[REGISTRY_URL_DIR] = &registry_dir_ops,
+	[REGISTRY_URL_ZOOKEEPER] = &registry_zk_ops,
 };
+
+_Static_assert(sizeof(backends) / sizeof(backends[0]) == REGISTRY_URL_KINDS,
+	"each kind of URL has a backend");
 
 struct registry_options registry_options_complete(const struct registry_options *options)
 {
@@ -45,14 +44,15 @@ struct registry_options registry_options_complete(const struct registry_options 
 
 const struct registry_backend_ops *registry_backend_of(const char *url, const char **ret_rest)
 {
-	for (size_t i = 0; i < sizeof(backends) / sizeof(backends[0]); i++) {
-		size_t len = strlen(backends[i].prefix);
-		if (strncmp(url, backends[i].prefix, len) == 0) {
-			*ret_rest = url + len;
-			return backends[i].ops;
-		}
-	}
-	return NULL;
+	enum registry_url_kind kind = REGISTRY_URL_DIR;
+	*ret_rest = registry_url_rest(url, &kind);
+	return *ret_rest ? backends[kind] : NULL;
+}
+
+bool registry_is_url(const char *text)
+{
+	enum registry_url_kind kind;
+	return registry_url_rest(text, &kind) != NULL;
 }
 
 static int check_auth(const struct registry_options *options, struct err *err)

@@ -74,7 +74,7 @@ struct registry_options {
 	int close_timeout_ms;
 	const char *auth;      /* "none" (default), "digest", "sasl" */
 	const char *auth_file; /* a file of mode 0600 with user:password, for digest */
-	bool secure;           /* write ACLs (section 6 of the contract) */
+	bool secure;           /* write ACLs; see acl.h */
 	/* for secure: users may also write their homes, as in Hadoop's own layout */
 	bool home_write;
 	/* for secure: comma-separated scheme:id; an id ending in @ gets `realm` */
@@ -105,7 +105,7 @@ struct registry_options {
 };
 
 struct registry_stat {
-	int64_t created_ms;  /* wall clock, ms since 1970; the contract's `time` */
+	int64_t created_ms;  /* wall clock, ms since 1970 */
 	int64_t modified_ms; /* of the data */
 	/* identifies the node among all nodes that existed at its path (czxid) */
 	uint64_t node_id;
@@ -185,6 +185,9 @@ int registry_options_check(const struct registry_options *options, const char **
 /* Connecting goes on in the background: only a bad URL, a bad auth file and the like fail here. */
 int registry_open(struct registry **ret_registry, const struct registry_options *options,
 	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(3);
+
+/* Whether the text begins as a registry's URL does; the rest of it may be wrong. */
+bool registry_is_url(const char *text);
 
 /*
  * Ends the session, so that its ephemeral nodes vanish, and frees everything; blocks for little

@@ -16,11 +16,35 @@ static const char allowed[] =
 
 enum { MAX_PORT = 65535, MAX_DISPLAY_BYTES = 16384 };
 
-/* The text behind `prefix`, or NULL. */
-static const char *skip_prefix(const char *text, const char *prefix)
+struct prefix {
+	const char *text;
+	enum registry_url_kind kind;
+};
+
+static const struct prefix prefixes[] = {
+	{ dir_prefix, REGISTRY_URL_DIR },
+	{ zookeeper_prefix, REGISTRY_URL_ZOOKEEPER },
+	{ tls_prefix, REGISTRY_URL_ZOOKEEPER },
+};
+
+static const struct prefix *prefix_of(const char *text)
 {
-	size_t len = strlen(prefix);
-	return strncmp(text, prefix, len) == 0 ? text + len : NULL;
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
+		if (strncmp(text, prefixes[i].text, strlen(prefixes[i].text)) == 0) {
+			return &prefixes[i];
+		}
+	}
+	return NULL;
+}
+
+const char *registry_url_rest(const char *text, enum registry_url_kind *ret_kind)
+{
+	const struct prefix *prefix = prefix_of(text);
+	if (!prefix) {
+		return NULL;
+	}
+	*ret_kind = prefix->kind;
+	return text + strlen(prefix->text);
 }
 
 static int copy(
@@ -160,20 +184,21 @@ static char *masked(const char *text)
 
 static int parse(struct registry_url *ret_url, const char *text, struct err *err)
 {
-	const char *rest;
-	if ((rest = skip_prefix(text, dir_prefix)) != NULL) {
-		return parse_dir(ret_url, rest, err);
-	}
-	if ((rest = skip_prefix(text, zookeeper_prefix)) != NULL) {
-		return registry_url_parse_servers(ret_url, rest, err);
-	}
-	if ((rest = skip_prefix(text, tls_prefix)) == NULL) {
+	const struct prefix *prefix = prefix_of(text);
+	if (!prefix) {
 		return err_set(err, BERTH_FAILED, "%s", allowed);
+	}
+	const char *rest = text + strlen(prefix->text);
+	switch (prefix->kind) {
+	case REGISTRY_URL_DIR:
+		return parse_dir(ret_url, rest, err);
+	case REGISTRY_URL_ZOOKEEPER:
+		break;
 	}
 	if (registry_url_parse_servers(ret_url, rest, err)) {
 		return err->code;
 	}
-	ret_url->tls = true;
+	ret_url->tls = prefix->text == tls_prefix;
 	return 0;
 }
 
@@ -207,9 +232,12 @@ char *registry_url_display(const char *text)
 	if (registry_url_parse(&url, text, &err)) {
 		return masked(text);
 	}
-	if (url.kind == REGISTRY_URL_DIR) {
+	switch (url.kind) {
+	case REGISTRY_URL_DIR:
 		/* A path may hold an @; only one that looks like an authority may hold a secret. */
 		return strncmp(url.path, "//", 2) == 0 ? masked(text) : strdup(text);
+	case REGISTRY_URL_ZOOKEEPER:
+		break;
 	}
 	struct buffer out;
 	buffer_init(&out, MAX_DISPLAY_BYTES);

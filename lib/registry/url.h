@@ -18,6 +18,8 @@
 
 enum registry_url_kind { REGISTRY_URL_DIR, REGISTRY_URL_ZOOKEEPER };
 
+#define REGISTRY_URL_KINDS (REGISTRY_URL_ZOOKEEPER + 1)
+
 struct registry_url_server {
 	char host[256]; /* a name or a numeric address; IPv6 without its brackets */
 	char port[6];
@@ -31,6 +33,9 @@ struct registry_url {
 	/* dir: the absolute directory. zookeeper: the registry's root node, "/" or "/a/b". */
 	char path[1025];
 };
+
+/* The text behind the prefix of a registry URL, and the kind; NULL when `text` is none. */
+const char *registry_url_rest(const char *text, enum registry_url_kind *ret_kind);
 
 /* 0, or FAILED with a message that quotes the URL without secrets and names the allowed forms. */
 int registry_url_parse(struct registry_url *ret_url, const char *text, struct err *err)

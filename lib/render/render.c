@@ -7,8 +7,17 @@
 
 #include "lib/base/text.h"
 
-const char *const render_format_names[] = { "lines", "json", "prometheus", "envoy", "haproxy",
-	"nginx", "hosts", "env", NULL };
+const char *const render_format_names[] = {
+	[RENDER_LINES] = "lines",
+	[RENDER_JSON] = "json",
+	[RENDER_PROMETHEUS] = "prometheus",
+	[RENDER_ENVOY] = "envoy",
+	[RENDER_HAPROXY] = "haproxy",
+	[RENDER_NGINX] = "nginx",
+	[RENDER_HOSTS] = "hosts",
+	[RENDER_ENV] = "env",
+	[RENDER_FORMATS] = NULL,
+};
 
 /* ---- helpers of the formats ---- */
 
@@ -118,6 +127,8 @@ static const struct render_writer *const writers[] = {
 	[RENDER_HOSTS] = &render_hosts,
 	[RENDER_ENV] = &render_env,
 };
+
+_Static_assert(sizeof(writers) / sizeof(writers[0]) == RENDER_FORMATS, "a writer for each format");
 
 static bool is_literal(const char *host)
 {
