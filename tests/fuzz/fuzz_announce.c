@@ -49,6 +49,7 @@ struct script {
 	int failure_code;
 	const char *foreign; /* another client's node, which the announcement must not change */
 	const char *there;   /* what the witness read last */
+	bool there_ephemeral;
 	char copy[256];
 };
 
@@ -81,6 +82,7 @@ static void take_node(void *context, const struct registry_result *result)
 		memcpy(script->copy, result->data, len);
 		script->copy[len] = '\0';
 		script->there = script->copy;
+		script->there_ephemeral = result->stat.ephemeral;
 	}
 }
 
@@ -222,8 +224,11 @@ static void check_end(struct script *script)
 	}
 	if (script->wish == ANNOUNCE_DOWN && script->ephemeral &&
 		script->wish_node.kind != DIALECT_NODE_SHARED) {
-		/* No node of ours is left, whatever was written over it. */
-		assert(!there || !script->announce->was_ours);
+		/*
+		 * No node of ours is left, whatever was written over it. Other clients make
+		 * persistent ones.
+		 */
+		assert(!there || !script->there_ephemeral);
 	}
 	if (announce_settled(script->announce)) {
 		json_t *left = announce_left(script->announce);
