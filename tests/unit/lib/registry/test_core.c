@@ -394,6 +394,13 @@ Test(registry_core, replacing_loses_to_a_write_between)
 	answer_clear(&answer);
 }
 
+static void make_b(struct registry *registry, const struct registry_task *task)
+{
+	if (strcmp(task->path, "/b") == 0) {
+		memory_put(registry, "/b", "");
+	}
+}
+
 static void count_existing(void *context, int code, double duration_s)
 {
 	(void)duration_s;
@@ -407,7 +414,7 @@ Test(registry_core, a_parent_that_exists_already_is_an_answer_like_success)
 	const struct registry_options options = { .on_answer = count_existing,
 		.context = &existing };
 	struct interference between = {
-		.operation = REGISTRY_OP_CREATE, .left = 2, .interfere = touch
+		.operation = REGISTRY_OP_CREATE, .left = 2, .interfere = make_b
 	};
 	between.registry = memory_open("core", &options);
 	client_add(between.registry);
@@ -418,6 +425,7 @@ Test(registry_core, a_parent_that_exists_already_is_an_answer_like_success)
 	memory_on_task(between.registry, on_task, &between);
 	client_mknode(between.registry, "/b/c", true, &answer);
 	assert_answer(&answer, "OK");
+	cr_assert_eq(between.left, 0);
 	cr_assert_eq(existing, 0);
 	client_put(between.registry, "/b/c", "new", REGISTRY_BIND_CREATE, false, &answer);
 	assert_answer(&answer, "FileAlreadyExists");
