@@ -189,28 +189,34 @@ static double time_of(const json_t *event)
 	return clock_wall_s();
 }
 
+/* The text of a member that is an object, otherwise NULL. False without memory. */
+static bool object_text(const json_t *event, const char *member, char **ret_text)
+{
+	const json_t *value = json_object_get(event, member);
+	*ret_text = json_is_object(value) ? json_dumps(value, JSON_COMPACT) : NULL;
+	return *ret_text || !json_is_object(value);
+}
+
 /* False without memory. */
 static bool deliver(struct berth_watch *watch, const json_t *event)
 {
-	const json_t *record = json_object_get(event, "record");
-	const json_t *snapshot = json_object_get(event, "snapshot");
-	char *record_text = json_is_object(record) ? json_dumps(record, JSON_COMPACT) : NULL;
-	char *snapshot_text = json_is_object(snapshot) ? json_dumps(snapshot, JSON_COMPACT) : NULL;
-	struct berth_event public = {
-		.type = (enum berth_event_type)type_of(event),
-		.time = time_of(event),
-		.path = json_string_value(json_object_get(event, "path")),
-		.record = record_text,
-		.snapshot = snapshot_text,
-	};
-	bool whole = (!json_is_object(record) || record_text) &&
-		(!json_is_object(snapshot) || snapshot_text);
+	char *record = NULL;
+	char *snapshot = NULL;
+	bool whole = object_text(event, "record", &record) &&
+		object_text(event, "snapshot", &snapshot);
 	if (whole) {
-		public.sequence = ++watch->sequence;
+		const struct berth_event public = {
+			.type = (enum berth_event_type)type_of(event),
+			.sequence = ++watch->sequence,
+			.time = time_of(event),
+			.path = json_string_value(json_object_get(event, "path")),
+			.record = record,
+			.snapshot = snapshot,
+		};
 		watch->on_event(watch->context, &public);
 	}
-	free(record_text);
-	free(snapshot_text);
+	free(record);
+	free(snapshot);
 	return whole;
 }
 
