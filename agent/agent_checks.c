@@ -13,7 +13,7 @@ static void on_result(void *context, struct check *check, const struct check_res
 	const char *name = check_config(check)->name;
 	metrics_add(
 		agent->metrics, METRIC_CHECK_RUNS, name, check_verdict_name(result->verdict), 1);
-	if (check_config(check)->type != CHECK_TTL) {
+	if (check_config(check)->type != CONFIG_CHECK_TTL) {
 		metrics_observe(agent->metrics, METRIC_CHECK_DURATION, name, result->duration_s);
 	}
 	metrics_set(

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
+#include "agent/check/command.h"
 #include "agent/check/probe.h"
 #include "agent/check/slot.h"
 #include "lib/base/clock.h"
@@ -70,10 +71,10 @@ struct check {
 };
 
 static const char *const type_names[] = {
-	[CHECK_COMMAND] = "command",
-	[CHECK_TCP] = "tcp",
-	[CHECK_HTTP] = "http",
-	[CHECK_TTL] = "ttl",
+	[CONFIG_CHECK_COMMAND] = "command",
+	[CONFIG_CHECK_TCP] = "tcp",
+	[CONFIG_CHECK_HTTP] = "http",
+	[CONFIG_CHECK_TTL] = "ttl",
 };
 
 /* ---- schedule -------------------------------------------------------------------------------- */
@@ -223,7 +224,7 @@ static void on_turn(void *context)
 	for (struct list *at = check->requests.next; at != &check->requests; at = at->next) {
 		LIST_ITEM(at, struct request, link)->served = true;
 	}
-	struct check_probe_callbacks callbacks = { on_run_result, on_run_gone, check };
+	struct check_run_callbacks callbacks = { on_run_result, on_run_gone, check };
 	struct check_result result = { .verdict = CHECK_COULD_NOT_RUN };
 	check->probe = check_probe_start(
 		check->loop, check->config, check->launch, &callbacks, &result);
@@ -259,7 +260,7 @@ static void on_timer(struct ev_loop *loop, ev_timer *watcher, int events)
 	(void)loop;
 	(void)events;
 	struct check *check = watcher->data;
-	if (check->config->type == CHECK_TTL) {
+	if (check->config->type == CONFIG_CHECK_TTL) {
 		ttl_silent(check);
 	} else if (check->run != RUN_NONE) {
 		due_while_ending(check);
@@ -332,8 +333,8 @@ struct check *check_create(struct check_scheduler *scheduler, const struct confi
 	config_ref(config->whole);
 	check->config = config;
 	name_components(check, components, component_count, &paths);
-	if (config->type == CHECK_COMMAND) {
-		check->launch = check_probe_launch(config, check->label, paths);
+	if (config->type == CONFIG_CHECK_COMMAND) {
+		check->launch = check_command_launch(config, check->label, paths);
 	}
 	free(paths);
 	check->callbacks = *callbacks;
@@ -370,7 +371,7 @@ static int64_t random_first_delay_ms(const struct check *check)
 void check_start(struct check *check, bool jitter)
 {
 	int64_t delay_ms = check->first_delay_ms;
-	if (delay_ms < 0 && check->config->type == CHECK_TTL) {
+	if (delay_ms < 0 && check->config->type == CONFIG_CHECK_TTL) {
 		delay_ms = check->config->interval_ms;
 	} else if (delay_ms < 0) {
 		delay_ms = jitter ? random_first_delay_ms(check) : 0;
@@ -428,7 +429,8 @@ const char *check_condition_name(const struct check *check)
 
 void check_last_line(const struct check *check, char *out, size_t size)
 {
-	bool prints = check->config->type == CHECK_COMMAND || check->config->type == CHECK_TTL;
+	bool prints = check->config->type == CONFIG_CHECK_COMMAND ||
+		check->config->type == CONFIG_CHECK_TTL;
 	*out = '\0';
 	if (check->has_last && prints) {
 		check_result_last_line(&check->last, out, size);
@@ -447,7 +449,7 @@ const char *check_why(const struct check *check)
 
 int check_run_now(struct check *check, check_run_done *done, void *context, struct err *err)
 {
-	if (check->config->type == CHECK_TTL) {
+	if (check->config->type == CONFIG_CHECK_TTL) {
 		return err_set(err, BERTH_FAILED,
 			"check %s is of type ttl: its application reports it", check->config->name);
 	}
@@ -478,7 +480,7 @@ void check_run_forget(struct check *check, void *context)
 int check_report(
 	struct check *check, enum check_verdict verdict, const char *output, struct err *err)
 {
-	if (check->config->type != CHECK_TTL) {
+	if (check->config->type != CONFIG_CHECK_TTL) {
 		return err_set(err, BERTH_FAILED,
 			"check %s is of type %s: only a ttl check is reported", check->config->name,
 			type_names[check->config->type]);

@@ -28,6 +28,17 @@ struct check_result {
 	double duration_s;
 };
 
+/* The owner of one run of a check hears of its end. */
+struct check_run_callbacks {
+	/* Once; the result is complete. */
+	void (*on_result)(void *context, const struct check_result *result);
+	/*
+	 * Once, after on_result, when nothing of the run is left; its handle is freed by then.
+	 */
+	void (*on_gone)(void *context);
+	void *context;
+};
+
 /* "passing" "warning" "failing" "timed-out" "could-not-run" */
 const char *check_verdict_name(enum check_verdict verdict);
 /* -1 for an unknown name. */

@@ -55,7 +55,12 @@ struct config_endpoint {
 	struct config_writer writer;
 };
 
-enum config_check_type { CHECK_COMMAND, CHECK_TCP, CHECK_HTTP, CHECK_TTL };
+enum config_check_type {
+	CONFIG_CHECK_COMMAND,
+	CONFIG_CHECK_TCP,
+	CONFIG_CHECK_HTTP,
+	CONFIG_CHECK_TTL
+};
 
 /* HTTP's status codes or a command's exit statuses. */
 struct config_status_range {

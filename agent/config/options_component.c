@@ -119,10 +119,10 @@ const struct config_option config_endpoint_options[] = {
 	OPTIONS_END,
 };
 
-#define FOR_COMMAND CONFIG_FOR(CHECK_COMMAND)
-#define FOR_TCP CONFIG_FOR(CHECK_TCP)
-#define FOR_HTTP CONFIG_FOR(CHECK_HTTP)
-#define FOR_TTL CONFIG_FOR(CHECK_TTL)
+#define FOR_COMMAND CONFIG_FOR(CONFIG_CHECK_COMMAND)
+#define FOR_TCP CONFIG_FOR(CONFIG_CHECK_TCP)
+#define FOR_HTTP CONFIG_FOR(CONFIG_CHECK_HTTP)
+#define FOR_TTL CONFIG_FOR(CONFIG_CHECK_TTL)
 
 const struct config_option config_check_options[] = {
 	{ "component", LIST(check, components, component_count), .automatic = "the only component",

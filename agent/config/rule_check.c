@@ -48,12 +48,12 @@ static void rule_command(struct config_builder *builder, const struct config_sec
 static bool split_unix_target(
 	const struct config_check *check, char **ret_host, char **ret_path, struct err *err)
 {
-	const char *prefix = check->type == CHECK_HTTP ? "http://unix:" : "unix:";
+	const char *prefix = check->type == CONFIG_CHECK_HTTP ? "http://unix:" : "unix:";
 	if (strncmp(check->target, prefix, strlen(prefix)) != 0) {
 		return false;
 	}
 	const char *socket = check->target + strlen(prefix);
-	const char *uri = check->type == CHECK_HTTP ? strstr(socket, ":/") : NULL;
+	const char *uri = check->type == CONFIG_CHECK_HTTP ? strstr(socket, ":/") : NULL;
 	size_t len = uri ? (size_t)(uri - socket) : strlen(socket);
 	if (*socket != '/' || len >= sizeof(((struct sockaddr_un *)NULL)->sun_path)) {
 		err_set(err, BERTH_FAILED,
@@ -79,7 +79,7 @@ static void rule_target(struct config_builder *builder, const struct config_sect
 	char *path = NULL;
 	if (split_unix_target(check, &host, &path, &err)) {
 		port = err.code ? NULL : allocate_text("");
-	} else if (check->type == CHECK_HTTP) {
+	} else if (check->type == CONFIG_CHECK_HTTP) {
 		config_parse_http_url(check->target, &host, &port, &path, &err);
 	} else if (config_parse_host_port(check->target, 1, &host, &port, &err) == 0) {
 		path = allocate_text("");
@@ -173,7 +173,7 @@ static void rule_endpoints(struct config_builder *builder, const struct config_s
 static bool window_holds_fall(
 	const struct config_section *section, const struct config_check *check)
 {
-	return check->window_ms == 0 || check->type == CHECK_TTL ||
+	return check->window_ms == 0 || check->type == CONFIG_CHECK_TTL ||
 		config_is_bad(section, "fall") || config_is_bad(section, "interval") ||
 		config_is_bad(section, "fast_interval") ||
 		(check->fall - 1) * check->fast_interval_ms < check->window_ms;
@@ -197,14 +197,14 @@ static void rule_type(struct config_builder *builder, const struct config_sectio
 	struct config_check *check)
 {
 	switch (check->type) {
-	case CHECK_COMMAND:
+	case CONFIG_CHECK_COMMAND:
 		rule_command(builder, section, check);
 		break;
-	case CHECK_TCP:
-	case CHECK_HTTP:
+	case CONFIG_CHECK_TCP:
+	case CONFIG_CHECK_HTTP:
 		rule_target(builder, section, check);
 		break;
-	case CHECK_TTL:
+	case CONFIG_CHECK_TTL:
 		break;
 	}
 }

@@ -53,7 +53,7 @@ struct config_check check_support_script(char *argv[4], const char *script)
 	argv[1] = option;
 	argv[2] = (char *)script;
 	argv[3] = NULL;
-	struct config_check config = check_support_config(CHECK_COMMAND);
+	struct config_check config = check_support_config(CONFIG_CHECK_COMMAND);
 	config.argv = argv;
 	return config;
 }

@@ -295,7 +295,7 @@ static bool is_running(void *context)
 	return running;
 }
 
-Test(check, who_asks_during_a_run_gets_the_next_one)
+Test(check, a_request_during_a_run_gets_the_next_one)
 {
 	char gate[SCRATCH_PATH], script[SCRATCH_PATH + 64];
 	close(scratch_file(gate));
@@ -345,7 +345,7 @@ Test(check, a_command_that_cannot_be_run_is_a_result_like_any_other)
 
 Test(check, a_ttl_check_lives_by_its_reports)
 {
-	config = check_support_config(CHECK_TTL);
+	config = check_support_config(CONFIG_CHECK_TTL);
 	config.interval_ms = 3600 * 1000;
 	config.fall = 1;
 	struct check *check = create(NULL);
@@ -365,7 +365,7 @@ Test(check, a_ttl_check_lives_by_its_reports)
 
 Test(check, a_silent_ttl_check_is_failing_once_an_interval)
 {
-	config = check_support_config(CHECK_TTL);
+	config = check_support_config(CONFIG_CHECK_TTL);
 	config.interval_ms = 20;
 	config.fall = 2;
 	struct check *check = create(NULL);

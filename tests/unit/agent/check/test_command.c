@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/check/command.h"
 #include "agent/check/probe.h"
 #include "agent/command/orphans.h"
 #include "tests/support/check_support.h"
@@ -55,10 +56,10 @@ TestSuite(check_command, .init = start);
 
 static struct check_probe *begin(void)
 {
-	struct check_probe_callbacks callbacks = { on_result, on_gone, NULL };
+	struct check_run_callbacks callbacks = { on_result, on_gone, NULL };
 	has_result = gone = false;
 	result = (struct check_result){ .verdict = CHECK_PASSING };
-	struct command_launch *launch = check_probe_launch(&config, "web", "/users/joe/web");
+	struct command_launch *launch = check_command_launch(&config, "web", "/users/joe/web");
 	struct check_probe *probe = check_probe_start(loop, &config, launch, &callbacks, &result);
 	command_launch_destroy(launch);
 	return probe;
@@ -174,14 +175,14 @@ static void expect_could_not_run(char *command, const char *detail)
 {
 	argv[0] = command;
 	argv[1] = NULL;
-	config = check_support_config(CHECK_COMMAND);
+	config = check_support_config(CONFIG_CHECK_COMMAND);
 	config.argv = argv;
 	run();
 	cr_expect_not(has_result, "reported by return, not by callback");
 	expect(CHECK_COULD_NOT_RUN, detail, "");
 }
 
-Test(check_command, what_cannot_be_run_says_why)
+Test(check_command, a_program_that_cannot_be_run_has_a_reason)
 {
 	char missing[] = "/no/such/command", unknown[] = "no-such-command", directory[] = "/tmp";
 	setenv("PATH", "/usr/bin:/bin", 1); /* all of which we may look into */
@@ -218,7 +219,7 @@ Test(check_command, a_command_is_searched_in_the_path)
 	argv[0] = command;
 	argv[1] = word;
 	argv[2] = NULL;
-	config = check_support_config(CHECK_COMMAND);
+	config = check_support_config(CONFIG_CHECK_COMMAND);
 	config.argv = argv;
 	run();
 	expect(CHECK_PASSING, "exit status 0", "found\n");
@@ -298,7 +299,7 @@ Test(check_command, inherits_no_descriptor_no_signal_mask_and_no_disposition)
 	argv[1] = option;
 	argv[2] = script;
 	argv[3] = NULL;
-	config = check_support_config(CHECK_COMMAND);
+	config = check_support_config(CONFIG_CHECK_COMMAND);
 	config.argv = argv;
 	run();
 	expect(CHECK_PASSING, "exit status 0",
@@ -422,9 +423,9 @@ Test(check_command, a_run_leaves_the_processes_of_another_alone)
 	char *other_argv[4];
 	struct config_check other = check_support_script(other_argv, "sleep 1000");
 	bool nothing = false;
-	struct check_probe_callbacks callbacks = { on_result, on_gone, &nothing };
+	struct check_run_callbacks callbacks = { on_result, on_gone, &nothing };
 	struct check_result unused;
-	struct command_launch *launch = check_probe_launch(&other, "", "");
+	struct command_launch *launch = check_command_launch(&other, "", "");
 	struct check_probe *slow = check_probe_start(loop, &other, launch, &callbacks, &unused);
 	command_launch_destroy(launch);
 	config = check_support_script(argv, "(setsid sleep 1000 &); exit 2");

@@ -151,12 +151,12 @@ static void run(enum config_check_type type)
 		config.target_port = port;
 	}
 	config.type = type;
-	if (type == CHECK_TCP && config.expect_len == 0 && config.send_len == 4) {
+	if (type == CONFIG_CHECK_TCP && config.expect_len == 0 && config.send_len == 4) {
 		config.send = send;
 		config.expect = expect;
 		config.expect_len = 4;
 	}
-	struct check_probe_callbacks callbacks = { on_result, on_gone, NULL };
+	struct check_run_callbacks callbacks = { on_result, on_gone, NULL };
 	int descriptors = check_support_descriptors();
 	long memory = check_support_resident_bytes();
 	gone = false;
@@ -211,12 +211,12 @@ static void expect_case(const struct server_case *its)
 
 ParameterizedTest(struct server_case *its, check_net, an_http_answer_is_judged_by_its_status_line)
 {
-	config = check_support_config(CHECK_HTTP);
+	config = check_support_config(CONFIG_CHECK_HTTP);
 	if (expects_timeout(its)) {
 		config.timeout_ms = 500;
 	}
 	serve(its->manner, its->text);
-	run(CHECK_HTTP);
+	run(CONFIG_CHECK_HTTP);
 	expect_case(its);
 }
 
@@ -240,13 +240,13 @@ ParameterizedTestParameters(check_net, a_tcp_answer_is_searched_for_what_is_expe
 
 ParameterizedTest(struct server_case *its, check_net, a_tcp_answer_is_searched_for_what_is_expected)
 {
-	config = check_support_config(CHECK_TCP);
+	config = check_support_config(CONFIG_CHECK_TCP);
 	config.send_len = 4;
 	if (expects_timeout(its)) {
 		config.timeout_ms = 500;
 	}
 	serve(its->manner, its->text);
-	run(CHECK_TCP);
+	run(CONFIG_CHECK_TCP);
 	expect_case(its);
 }
 
@@ -285,12 +285,12 @@ ParameterizedTestParameters(check_net, an_http_body_is_matched)
 
 ParameterizedTest(struct body_case *its, check_net, an_http_body_is_matched)
 {
-	config = check_support_config(CHECK_HTTP);
+	config = check_support_config(CONFIG_CHECK_HTTP);
 	config.match = its->match;
 	config.match_invert = its->invert;
 	config.match_ignore_case = its->ignore_case;
 	serve(ANSWERS, its->text);
-	run(CHECK_HTTP);
+	run(CONFIG_CHECK_HTTP);
 	cr_expect_str_eq(check_verdict_name(result.verdict), check_verdict_name(its->verdict),
 		"%s: %s", its->text, result.detail);
 	cr_expect_str_eq(result.detail, its->detail);
@@ -303,7 +303,7 @@ Test(check_net, an_http_request_has_the_headers_that_were_asked_for)
 	char host[] = "www.example.org";
 	struct buffer request;
 	struct check_socket_exchange exchange;
-	config = check_support_config(CHECK_HTTP);
+	config = check_support_config(CONFIG_CHECK_HTTP);
 	config.headers = headers;
 	config.header_count = 2;
 	config.host = host;
@@ -331,39 +331,39 @@ Test(check_net, a_unix_socket_is_a_target)
 		_exit(0);
 	}
 	close(listener);
-	config = check_support_config(CHECK_HTTP);
+	config = check_support_config(CONFIG_CHECK_HTTP);
 	config.target_host = address.sun_path;
-	run(CHECK_HTTP);
+	run(CONFIG_CHECK_HTTP);
 	cr_expect_str_eq(result.detail, "status 204");
 	unlink(address.sun_path);
-	run(CHECK_HTTP);
+	run(CONFIG_CHECK_HTTP);
 	cr_expect_str_eq(result.detail, "cannot connect: No such file or directory");
 	rmdir(folder);
 }
 
 Test(check_net, a_reset_is_failing)
 {
-	config = check_support_config(CHECK_HTTP);
+	config = check_support_config(CONFIG_CHECK_HTTP);
 	serve(RESETS, "");
-	run(CHECK_HTTP);
+	run(CONFIG_CHECK_HTTP);
 	cr_expect_eq(result.verdict, CHECK_FAILING);
 	cr_expect_not_null(strstr(result.detail, "Connection reset"), "%s", result.detail);
 }
 
 Test(check_net, connecting_is_enough_when_nothing_is_expected)
 {
-	config = check_support_config(CHECK_TCP);
+	config = check_support_config(CONFIG_CHECK_TCP);
 	serve(SAYS_NOTHING, "");
-	run(CHECK_TCP);
+	run(CONFIG_CHECK_TCP);
 	cr_expect_eq(result.verdict, CHECK_PASSING);
 	cr_expect_str_eq(result.detail, "connected");
 }
 
 Test(check_net, a_closed_port_is_failing)
 {
-	config = check_support_config(CHECK_TCP);
+	config = check_support_config(CONFIG_CHECK_TCP);
 	int bound = bind_somewhere();
-	run(CHECK_TCP);
+	run(CONFIG_CHECK_TCP);
 	cr_expect_eq(result.verdict, CHECK_FAILING);
 	cr_expect_str_eq(result.detail, "cannot connect: Connection refused");
 	close(bound);
@@ -371,7 +371,7 @@ Test(check_net, a_closed_port_is_failing)
 
 Test(check_net, a_full_backlog_times_out_as_a_missing_connection)
 {
-	config = check_support_config(CHECK_TCP);
+	config = check_support_config(CONFIG_CHECK_TCP);
 	config.timeout_ms = 300;
 	int listener = listen_somewhere();
 	listen(listener, 0);
@@ -383,7 +383,7 @@ Test(check_net, a_full_backlog_times_out_as_a_missing_connection)
 		clients[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
 		(void)!connect(clients[i], (struct sockaddr *)&address, sizeof(address));
 	}
-	run(CHECK_TCP);
+	run(CONFIG_CHECK_TCP);
 	cr_expect_eq(result.verdict, CHECK_TIMED_OUT);
 	cr_expect_str_eq(result.detail, "no connection within 0.3s");
 	for (int i = 0; i < 4; i++) {
@@ -395,10 +395,10 @@ Test(check_net, a_full_backlog_times_out_as_a_missing_connection)
 Test(check_net, localhost_needs_no_resolver)
 {
 	char localhost[] = "localhost";
-	config = check_support_config(CHECK_TCP);
+	config = check_support_config(CONFIG_CHECK_TCP);
 	config.target_host = localhost;
 	serve(SAYS_NOTHING, "");
-	run(CHECK_TCP);
+	run(CONFIG_CHECK_TCP);
 	cr_expect_str_eq(result.detail, "connected");
 }
 
@@ -409,10 +409,10 @@ Test(check_net, localhost_needs_no_resolver)
 Test(check_net, an_unknown_name_is_failing_and_leaves_no_resolver)
 {
 	char name[] = "no-such-host.invalid";
-	config = check_support_config(CHECK_TCP);
+	config = check_support_config(CONFIG_CHECK_TCP);
 	config.target_host = name;
 	snprintf(port, sizeof(port), "1");
-	run(CHECK_TCP);
+	run(CONFIG_CHECK_TCP);
 	cr_expect_not(check_verdict_good(result.verdict));
 	cr_expect(strstr(result.detail, "address"), "%s", result.detail);
 	cr_expect(check_support_run_until_childless());
@@ -421,13 +421,13 @@ Test(check_net, an_unknown_name_is_failing_and_leaves_no_resolver)
 Test(check_net, an_abandoned_lookup_leaves_nothing)
 {
 	char name[] = "no-such-host.invalid";
-	config = check_support_config(CHECK_TCP);
+	config = check_support_config(CONFIG_CHECK_TCP);
 	config.target_host = name;
 	char any[] = "1";
 	config.target_port = any;
 	cr_assert(check_support_run_until_childless());
 	int descriptors = check_support_descriptors();
-	struct check_probe_callbacks callbacks = { on_result, on_gone, NULL };
+	struct check_run_callbacks callbacks = { on_result, on_gone, NULL };
 	struct check_probe *probe = check_probe_start(loop, &config, NULL, &callbacks, &result);
 	cr_assert_not_null(probe);
 	check_probe_abandon(probe);
@@ -441,7 +441,7 @@ Test(check_net, the_request_is_what_the_configuration_says)
 	char method[] = "HEAD", path[] = "/health?deep=1", host[] = "web.example.org";
 	struct config_status_range any = { 100, 599 };
 	int listener = listen_somewhere();
-	config = check_support_config(CHECK_HTTP);
+	config = check_support_config(CONFIG_CHECK_HTTP);
 	config.method = method;
 	config.target_path = path;
 	config.host = host;
@@ -460,7 +460,7 @@ Test(check_net, the_request_is_what_the_configuration_says)
 		_exit(0);
 	}
 	close(listener);
-	run(CHECK_HTTP);
+	run(CONFIG_CHECK_HTTP);
 	cr_expect_str_eq(result.detail, "status 222");
 	cr_expect_str_eq(result.output, "HTTP/1.1 222 X");
 }
@@ -487,7 +487,7 @@ static bool leave_an_answer_unread(void)
 	}
 	close(listener);
 	close(pair[1]);
-	struct check_probe_callbacks callbacks = { on_result, on_gone, NULL };
+	struct check_run_callbacks callbacks = { on_result, on_gone, NULL };
 	gone = false;
 	cr_assert_not_null(check_probe_start(loop, &config, NULL, &callbacks, &result));
 	while (!gone && recv(pair[0], &word, 1, MSG_DONTWAIT) != 1) {
@@ -505,7 +505,7 @@ static bool leave_an_answer_unread(void)
 
 Test(check_net, an_answer_in_time_counts_though_the_agent_stood_still)
 {
-	config = check_support_config(CHECK_HTTP);
+	config = check_support_config(CONFIG_CHECK_HTTP);
 	config.timeout_ms = 300;
 	config.target_port = port;
 	while (!leave_an_answer_unread()) {
@@ -517,13 +517,13 @@ Test(check_net, an_answer_in_time_counts_though_the_agent_stood_still)
 
 Test(check_net, slower_than_asked_is_a_warning)
 {
-	config = check_support_config(CHECK_TCP);
+	config = check_support_config(CONFIG_CHECK_TCP);
 	char expect[] = "HHH";
 	config.expect = expect;
 	config.expect_len = 3;
 	config.warn_time_ms = 100; /* three bytes take at least two tenths of a second */
 	serve(ONE_BYTE_A_TIME, "");
-	run(CHECK_TCP);
+	run(CONFIG_CHECK_TCP);
 	cr_expect_eq(result.verdict, CHECK_WARNING);
 	cr_expect_str_eq(result.detail, "slower than 0.1s");
 }

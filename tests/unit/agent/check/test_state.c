@@ -175,7 +175,7 @@ Test(check_state, is_pending_until_enough_successes_in_a_row)
 }
 
 /* Otherwise a predecessor's record would stay for ever for an application that never comes back. */
-Test(check_state, what_fails_from_the_start_is_down_and_not_pending_for_ever)
+Test(check_state, a_check_that_fails_from_the_start_is_down_and_not_pending_for_ever)
 {
 	start((struct check_state_rules){ .rise = 1, .fall = 2 });
 	expect(false, 0, CHECK_STATE_PENDING);

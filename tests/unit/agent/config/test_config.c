@@ -197,7 +197,7 @@ Test(config, a_component_is_complete)
 
 	cr_assert_eq(config->check_count, 1);
 	const struct config_check *check = &config->checks[0];
-	cr_expect_eq(check->type, CHECK_COMMAND);
+	cr_expect_eq(check->type, CONFIG_CHECK_COMMAND);
 	cr_expect_str_eq(check->command, "sh -c 'a ; b' 'c d'");
 	cr_expect_str_eq(check->argv[0], "sh");
 	cr_expect_str_eq(check->argv[1], "-c");
@@ -232,13 +232,13 @@ Test(config, each_type_of_check_is_complete)
 	cr_expect_str_eq(checks[0].argv[2], "a | b");
 	cr_expect_null(checks[0].argv[3]);
 	cr_expect_str_eq(checks[0].environment[0].name, "LANG");
-	cr_expect_eq(checks[1].type, CHECK_TCP);
+	cr_expect_eq(checks[1].type, CONFIG_CHECK_TCP);
 	cr_expect_str_eq(checks[1].target_host, "::1");
 	cr_expect_str_eq(checks[1].target_port, "80");
 	cr_assert_eq(checks[1].send_len, 5);
 	cr_expect_eq(memcmp(checks[1].send, "A\r\n\0\\", 5), 0);
 	cr_expect_eq(checks[1].expect_len, 1);
-	cr_expect_eq(checks[2].type, CHECK_HTTP);
+	cr_expect_eq(checks[2].type, CONFIG_CHECK_HTTP);
 	cr_expect_str_eq(checks[2].target_host, "localhost");
 	cr_expect_str_eq(checks[2].target_port, "80");
 	cr_expect_str_eq(checks[2].target_path, "/");
@@ -250,7 +250,7 @@ Test(config, each_type_of_check_is_complete)
 	cr_expect_str_eq(checks[3].target_path, "/live?x");
 	cr_expect_str_eq(checks[3].headers[0].value, "b");
 	cr_expect_str_eq(checks[4].target_host, "/run/a.sock");
-	cr_expect_eq(checks[5].type, CHECK_TTL);
+	cr_expect_eq(checks[5].type, CONFIG_CHECK_TTL);
 	cr_expect_eq(checks[5].writer.kind, CONFIG_WRITER_USER);
 	cr_expect_eq(checks[5].writer.id, 0);
 	config_unref(config);
@@ -610,7 +610,7 @@ Test(config, a_line_longer_than_64_KiB_is_refused_and_the_next_ones_are_read)
 	free(text);
 }
 
-Test(config, a_record_that_is_too_large_as_a_whole_is_told_for_each_component)
+Test(config, a_record_that_is_too_large_as_a_whole_is_an_error_of_its_component)
 {
 	char *text;
 	size_t len;
@@ -716,7 +716,7 @@ Test(config, mistakes_name_their_own_file)
 	config_problems_finish(&problems);
 }
 
-Test(config, what_cannot_be_read_says_why)
+Test(config, an_unreadable_file_has_a_reason)
 {
 	struct config_problems problems = fail_path(path_of("missing.ini"));
 	check_problem(&problems, 0, "missing.ini", 0, "No such file");
