@@ -1,13 +1,12 @@
+/*
+ * Makes an answer of the entries that it needs: of one entry's data or children here, of the
+ * children's data with body.c, of a search with find.c.
+ */
 #include "agent/cache/internal.h"
 
 #include <stdlib.h>
 
 #include "lib/record/record.h"
-
-/*
- * How an answer is made of the entries that it needs: of one entry's data or children here, of the
- * children's data by body.c, of a search by find.c.
- */
 
 static void fail(const struct cache_entry *entry, struct err *err)
 {
@@ -118,49 +117,70 @@ enum cache_verdict cache_answer_unavailable(const struct cache *cache, const str
 	return CACHE_UNAVAILABLE;
 }
 
-static enum cache_verdict build_composite(
-	struct cache *cache, struct answer *answer, struct err *err)
+/* The list of children, and what can be said about the answer before its body is begun. */
+static enum cache_verdict collect_composite(
+	struct cache *cache, struct answer *answer, struct cache_need *need, struct err *found)
 {
-	struct err found = ERR_INIT;
-	struct cache_blob *blob = NULL;
-	struct cache_need need = { .missing = 0 };
-	struct cache_entry *children = answer->build ? NULL : need_composite(cache, answer, &need);
-	answer->missing = need.missing;
-	if (need.unavailable > 0) {
-		return cache_answer_unavailable(cache, answer, &need, err);
+	const struct cache_entry *children = need_composite(cache, answer, need);
+	answer->missing = need->missing;
+	if (need->unavailable > 0) {
+		return CACHE_UNAVAILABLE;
 	}
-	if (need.too_large) {
-		err_set(&found, BERTH_LIMIT_EXCEEDED,
+	if (need->too_large) {
+		err_set(found, BERTH_LIMIT_EXCEEDED,
 			"%s has %zu children, which do not fit into the cache of %zu bytes; "
 			"`max_size` in [cache] may be larger",
 			answer->node->path, children->children_count,
 			cache->options.max_size_bytes);
-	} else if (need.missing > 0) {
+		return CACHE_READY;
+	}
+	if (need->missing > 0) {
 		return CACHE_WAITING;
-	} else if (children && cache_answer_lacks_path(answer, children)) {
-		fail(children, &found);
-	} else {
-		enum cache_verdict verdict = cache_build_go_on(cache, answer, &found);
-		if (verdict != CACHE_READY) {
-			return verdict == CACHE_WAITING ? CACHE_WAITING
-							: cache_answer_unavailable(cache, answer,
-								  &answer->build->need, err);
-		}
 	}
+	if (children && cache_answer_lacks_path(answer, children)) {
+		fail(children, found);
+	}
+	return CACHE_READY;
+}
+
+/* Without an error in `found` the body is complete. */
+static void publish_composite(struct cache *cache, struct answer *answer,
+	const struct cache_need *need, struct err *found)
+{
 	bool changed = answer->build && answer->build->changed;
-	if (answer->build) {
-		need = answer->build->need;
-		blob = found.code ? NULL
-				  : take_text(&answer->build->out, answer->node->path, &found);
-		cache_build_free(answer);
-	}
-	cache_answer_publish(cache, answer, blob, &need, &found);
+	struct cache_blob *blob = found->code
+		? NULL
+		: take_text(&answer->build->out, answer->node->path, found);
+	cache_build_free(answer);
+	cache_answer_publish(cache, answer, blob, need, found);
 	if (changed) {
 		/* Each part was true when it was written; the next client gets a newer answer. */
 		answer->ready = false;
 		cache_mark_dirty(cache, answer->node);
 	}
-	return CACHE_READY;
+}
+
+/* Collects the entries, writes the body, which may take several turns, and publishes it. */
+static enum cache_verdict make_composite(
+	struct cache *cache, struct answer *answer, struct err *err)
+{
+	struct err found = ERR_INIT;
+	struct cache_need need = { .missing = 0 };
+	enum cache_verdict verdict = CACHE_READY;
+	if (!answer->build) {
+		verdict = collect_composite(cache, answer, &need, &found);
+	}
+	if (verdict == CACHE_READY && !found.code) {
+		verdict = cache_build_go_on(cache, answer, &found);
+		need = answer->build->need;
+	}
+	if (verdict == CACHE_UNAVAILABLE) {
+		return cache_answer_unavailable(cache, answer, &need, err);
+	}
+	if (verdict == CACHE_READY) {
+		publish_composite(cache, answer, &need, &found);
+	}
+	return verdict;
 }
 
 enum cache_verdict cache_answer_make(struct cache *cache, struct answer *answer, struct err *err)
@@ -169,7 +189,7 @@ enum cache_verdict cache_answer_make(struct cache *cache, struct answer *answer,
 		return cache_find_build(cache, answer, err);
 	}
 	if (cache_answer_is_composite(answer)) {
-		return build_composite(cache, answer, err);
+		return make_composite(cache, answer, err);
 	}
 	struct cache_need need = { .missing = 0 };
 	const char *path = answer->node->path;
