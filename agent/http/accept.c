@@ -36,8 +36,7 @@ static void pause_for(struct listener *listener, int error)
 static void refuse_connection(struct connection *connection)
 {
 	struct http *http = connection->http;
-	http_refuse(
-		connection, 503, "LimitExceeded", "this client has its share of the connections");
+	http_refuse(connection, 503, "this client has its share of the connections");
 	(void)recv(connection->io.fd, http->scratch, sizeof(http->scratch), 0);
 	http_connection_destroy(connection);
 }

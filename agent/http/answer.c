@@ -26,11 +26,6 @@ enum {
 	CHUNK_HEAD_BYTES = 10, /* size, CR, LF */
 };
 
-static struct connection *connection_of(const struct http_request *request)
-{
-	return (struct connection *)(uintptr_t)request;
-}
-
 /* ---- responses ---------------------------------------------------------------------------- */
 
 struct http_response *http_response_create_borrowed(const char *content_type, const char *body,
@@ -111,13 +106,18 @@ void http_response_free(struct http_response *response)
 
 /* ---- the head of an answer ---------------------------------------------------------------- */
 
-static const char *status_line(int status)
+struct status {
+	int status;
+	const char *line;
+	const char *title; /* of the problem that the server itself reports */
+};
+
+static const struct status *find_status(int status)
 {
-	static const struct {
-		int status;
-		const char *line;
-	} lines[] = {
-#define LINE(status, reason) { status, "HTTP/1.1 " #status " " reason "\r\n" }
+	static const struct status statuses[] = {
+#define STATUS(status, reason, title) { status, "HTTP/1.1 " #status " " reason "\r\n", title }
+#define LINE(status, reason) STATUS(status, reason, reason)
+		LINE(500, "Internal Server Error"),
 		LINE(200, "OK"),
 		LINE(204, "No Content"),
 		LINE(304, "Not Modified"),
@@ -128,25 +128,26 @@ static const char *status_line(int status)
 		LINE(406, "Not Acceptable"),
 		LINE(409, "Conflict"),
 		LINE(412, "Precondition Failed"),
-		LINE(413, "Content Too Large"),
-		LINE(414, "URI Too Long"),
+		STATUS(413, "Content Too Large", "LimitExceeded"),
+		STATUS(414, "URI Too Long", "InvalidPathname"),
 		LINE(415, "Unsupported Media Type"),
 		LINE(417, "Expectation Failed"),
 		LINE(422, "Unprocessable Content"),
-		LINE(431, "Request Header Fields Too Large"),
+		STATUS(431, "Request Header Fields Too Large", "LimitExceeded"),
 		LINE(501, "Not Implemented"),
 		LINE(502, "Bad Gateway"),
-		LINE(503, "Service Unavailable"),
+		STATUS(503, "Service Unavailable", "LimitExceeded"),
 		LINE(504, "Gateway Timeout"),
 		LINE(505, "HTTP Version Not Supported"),
 #undef LINE
+#undef STATUS
 	};
-	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
-		if (lines[i].status == status) {
-			return lines[i].line;
+	for (size_t i = 1; i < sizeof(statuses) / sizeof(statuses[0]); i++) {
+		if (statuses[i].status == status) {
+			return &statuses[i];
 		}
 	}
-	return "HTTP/1.1 500 Internal Server Error\r\n";
+	return &statuses[0];
 }
 
 static const char *date_line(struct http *http)
@@ -164,9 +165,9 @@ static const char *date_line(struct http *http)
 
 static size_t write_prefix(const struct connection *connection, int status, char *out)
 {
-	char *at = stpcpy(out, status_line(status));
+	char *at = stpcpy(out, find_status(status)->line);
 	at = stpcpy(at, date_line(connection->http));
-	if (connection->sequel != THEN_NEXT_REQUEST) {
+	if (connection->sequel != HTTP_THEN_NEXT_REQUEST) {
 		at = stpcpy(at, "Connection: close\r\n");
 	} else if (connection->reader.http_1_0) {
 		at = stpcpy(at, "Connection: keep-alive\r\n");
@@ -196,7 +197,7 @@ static size_t send_parts(struct connection *connection, struct iovec *parts, siz
 	ssize_t sent = copied == count ? send(connection->io.fd, small, len, MSG_NOSIGNAL)
 				       : sendmsg(connection->io.fd, &message, MSG_NOSIGNAL);
 	if (sent < 0 && errno != EAGAIN && errno != EINTR) {
-		connection->state = GONE;
+		http_connection_set_state(connection, HTTP_GONE);
 	}
 	return sent > 0 ? (size_t)sent : 0;
 }
@@ -208,12 +209,12 @@ static size_t keep_rest(struct connection *connection, const struct iovec *part,
 	if (taken < part->iov_len &&
 		buffer_append(&connection->out, (const char *)part->iov_base + taken,
 			part->iov_len - taken) != 0) {
-		connection->state = GONE;
+		http_connection_set_state(connection, HTTP_GONE);
 	}
 	return taken;
 }
 
-/* Writes an answer whose request is in state HANDLING or WAITING. */
+/* Writes the answer; its request may be in any state before WRITING. */
 static void write_answer(struct connection *connection, int status, struct http_response *response)
 {
 	char prefix[PREFIX_BYTES];
@@ -224,10 +225,10 @@ static void write_answer(struct connection *connection, int status, struct http_
 		{ response->head.data + hidden, response->head.len - hidden },
 		{ (void *)(uintptr_t)response->body, bodiless ? 0 : response->len },
 	};
-	connection->state = WRITING;
+	http_connection_set_state(connection, HTTP_WRITING);
 	size_t total = parts[0].iov_len + parts[1].iov_len + parts[2].iov_len;
 	size_t sent = send_parts(connection, parts, parts[2].iov_len > 0 ? 3 : 2);
-	if (connection->state == GONE) {
+	if (connection->state == HTTP_GONE) {
 		return;
 	}
 	if (sent == total) {
@@ -239,7 +240,7 @@ static void write_answer(struct connection *connection, int status, struct http_
 	if (parts[2].iov_len > 0) {
 		connection->sent = sent;
 		if (!http_response_hold(connection, response)) {
-			connection->state = GONE;
+			http_connection_set_state(connection, HTTP_GONE);
 		}
 	}
 }
@@ -262,7 +263,7 @@ void http_write(struct connection *connection)
 	} else {
 		buffer_consume(out, of_out);
 	}
-	if (connection->state == WRITING && sent == parts[0].iov_len + parts[1].iov_len) {
+	if (connection->state == HTTP_WRITING && sent == parts[0].iov_len + parts[1].iov_len) {
 		http_connection_end_request(connection);
 	}
 }
@@ -273,7 +274,7 @@ void http_send_continue(struct connection *connection)
 	struct iovec part = { (void *)(uintptr_t)text, sizeof(text) - 1 };
 	/* A socket that has no room for these bytes belongs to a client that does not read. */
 	if (send_parts(connection, &part, 1) < part.iov_len) {
-		connection->state = GONE;
+		http_connection_set_state(connection, HTTP_GONE);
 	}
 }
 
@@ -299,21 +300,21 @@ static int apply_conditions(
 									 : 200;
 }
 
-static void answer_problem(
-	struct connection *connection, int status, const char *title, const char *detail)
+static void answer_problem(struct connection *connection, int status, const char *detail)
 {
-	struct http_response *problem = http_response_create_problem(
-		status, title, detail, connection->active ? connection->request.path : NULL, NULL);
+	struct http_response *problem = http_response_create_problem(status,
+		find_status(status)->title, detail,
+		connection->active ? connection->request.path : NULL, NULL);
 	write_answer(connection, status, problem);
 	http_response_free(problem);
 }
 
 void http_answer(struct http_request *request, int status, struct http_response *response)
 {
-	struct connection *connection = connection_of(request);
-	bool later = connection->state == WAITING;
+	struct connection *connection = http_connection_of(request);
+	bool later = connection->state == HTTP_WAITING;
 	connection->on_closed = NULL;
-	if (connection->state == GONE) {
+	if (connection->state == HTTP_GONE) {
 		return;
 	}
 	status = status == 200 ? apply_conditions(connection, response) : status;
@@ -321,8 +322,7 @@ void http_answer(struct http_request *request, int status, struct http_response 
 		http_refuse_condition(connection);
 	} else if (response->len > LARGE_BYTES && !response->payer && !http_has_room(request)) {
 		/* The socket will not take all of it at once. */
-		answer_problem(connection, 503, "LimitExceeded",
-			"too many answers of this client wait to be read");
+		answer_problem(connection, 503, "too many answers of this client wait to be read");
 	} else {
 		write_answer(connection, status, response);
 	}
@@ -333,14 +333,13 @@ void http_answer(struct http_request *request, int status, struct http_response 
 
 void http_refuse_condition(struct connection *connection)
 {
-	answer_problem(connection, 412, "Precondition Failed",
-		"If-Match or If-None-Match of the request do not hold");
+	answer_problem(connection, 412, "If-Match or If-None-Match of the request do not hold");
 }
 
-void http_refuse(struct connection *connection, int status, const char *title, const char *detail)
+void http_refuse(struct connection *connection, int status, const char *detail)
 {
-	connection->sequel = THEN_LINGER;
-	answer_problem(connection, status, title, detail);
+	connection->sequel = HTTP_THEN_LINGER;
+	answer_problem(connection, status, detail);
 }
 
 /* ---- streams ------------------------------------------------------------------------------ */
@@ -348,17 +347,17 @@ void http_refuse(struct connection *connection, int status, const char *title, c
 void http_stream(struct http_request *request, const char *content_type,
 	const struct http_stream_callbacks *callbacks)
 {
-	struct connection *connection = connection_of(request);
+	struct connection *connection = http_connection_of(request);
 	char prefix[PREFIX_BYTES];
 	connection->on_read = callbacks->on_read;
 	connection->on_closed = callbacks->on_closed;
 	connection->on_closed_context = callbacks->context;
-	if (connection->state == GONE) {
+	if (connection->state == HTTP_GONE) {
 		return;
 	}
-	connection->state = STREAMING;
-	if (connection->sequel == THEN_NEXT_REQUEST && connection->reader.http_1_0) {
-		connection->sequel = THEN_CLOSE; /* which ends the stream */
+	http_connection_set_state(connection, HTTP_STREAMING);
+	if (connection->sequel == HTTP_THEN_NEXT_REQUEST && connection->reader.http_1_0) {
+		connection->sequel = HTTP_THEN_CLOSE; /* which ends the stream */
 	}
 	buffer_append(&connection->out, prefix, write_prefix(connection, 200, prefix));
 	buffer_printf(&connection->out,
@@ -371,16 +370,16 @@ void http_stream(struct http_request *request, const char *content_type,
 
 void http_stream_wake(struct http_request *request)
 {
-	struct connection *connection = connection_of(request);
-	if (connection->state == STREAMING) {
+	struct connection *connection = http_connection_of(request);
+	if (connection->state == HTTP_STREAMING) {
 		http_connection_wake(connection);
 	}
 }
 
 void http_stream_end(struct http_request *request)
 {
-	connection_of(request)->state = GONE;
-	http_connection_wake(connection_of(request));
+	http_connection_set_state(http_connection_of(request), HTTP_GONE);
+	http_connection_wake(http_connection_of(request));
 }
 
 /*
@@ -414,13 +413,13 @@ void http_pump(struct connection *connection)
 		if (connection->out.len > 0) {
 			http_write(connection);
 		}
-		if (connection->state != STREAMING || connection->out.len > 0) {
+		if (connection->state != HTTP_STREAMING || connection->out.len > 0) {
 			return;
 		}
 		size_t len = connection->on_read(connection->on_closed_context,
 			http->scratch + CHUNK_HEAD_BYTES,
 			sizeof(http->scratch) - CHUNK_HEAD_BYTES - 2);
-		if (len == 0 || connection->state != STREAMING) {
+		if (len == 0 || connection->state != HTTP_STREAMING) {
 			return;
 		}
 		pump_once(connection, len);

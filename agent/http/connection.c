@@ -10,6 +10,7 @@
  * later. When these are too many, or the client has ended its half, the socket gives no more
  * events, and the sweep asks the kernel.
  */
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -28,9 +29,29 @@ enum {
 	LINGER_BYTES = 4 * 1024 * 1024
 };
 
-static struct connection *connection_of(const struct http_request *request)
+/* ---- the state ---------------------------------------------------------------------------- */
+
+void http_connection_set_state(struct connection *connection, enum http_connection_state state)
 {
-	return (struct connection *)(uintptr_t)request;
+	enum {
+		FROM_READING = 1 << HTTP_IDLE | 1 << HTTP_READING | 1 << HTTP_HANDLING |
+			1 << HTTP_WRITING
+	};
+	static const unsigned steps[HTTP_GONE + 1] = {
+		[HTTP_IDLE] = FROM_READING,
+		[HTTP_READING] = FROM_READING,
+		[HTTP_HANDLING] = 1 << HTTP_WAITING | 1 << HTTP_WRITING | 1 << HTTP_STREAMING,
+		[HTTP_WAITING] = 1 << HTTP_WRITING | 1 << HTTP_STREAMING,
+		[HTTP_WRITING] = 1 << HTTP_IDLE | 1 << HTTP_LINGERING,
+	};
+	assert(state == HTTP_GONE || steps[connection->state] & 1u << state);
+	connection->state = state;
+}
+
+/* Between two requests, or within one that has not come whole. */
+static bool is_reading(const struct connection *connection)
+{
+	return connection->state == HTTP_IDLE || connection->state == HTTP_READING;
 }
 
 /* ---- one request -------------------------------------------------------------------------- */
@@ -50,15 +71,15 @@ void http_connection_end_request(struct connection *connection)
 	connection->active = false;
 	connection->last = ev_now(connection->http->loop);
 	http_connection_free_request(connection);
-	if (connection->sequel == THEN_NEXT_REQUEST) {
+	if (connection->sequel == HTTP_THEN_NEXT_REQUEST) {
 		http_reader_restart(&connection->reader);
-		connection->state = IDLE;
-	} else if (connection->sequel == THEN_LINGER && !connection->half_closed) {
+		http_connection_set_state(connection, HTTP_IDLE);
+	} else if (connection->sequel == HTTP_THEN_LINGER && !connection->half_closed) {
 		shutdown(connection->io.fd, SHUT_WR);
 		connection->thrown_away = 0;
-		connection->state = LINGERING;
+		http_connection_set_state(connection, HTTP_LINGERING);
 	} else {
-		connection->state = GONE;
+		http_connection_set_state(connection, HTTP_GONE);
 	}
 }
 
@@ -77,17 +98,18 @@ static bool condition_fails(const struct connection *connection)
 static void dispatch(struct connection *connection)
 {
 	struct http *http = connection->http;
-	if (connection->body_use != BODY_NONE) { /* with it the parts of the head may have moved */
+	if (connection->body_use != HTTP_BODY_NONE) {
+		/* The body came behind the head in the reader's memory, which may have moved. */
 		http_request_fill(connection);
 	}
-	connection->state = HANDLING;
+	http_connection_set_state(connection, HTTP_HANDLING);
 	if (condition_fails(connection)) {
 		http_refuse_condition(connection);
 	} else {
 		http->options.on_request(http->options.context, &connection->request);
 	}
-	if (connection->state == HANDLING) {
-		connection->state = WAITING;
+	if (connection->state == HTTP_HANDLING) {
+		http_connection_set_state(connection, HTTP_WAITING);
 	}
 }
 
@@ -95,7 +117,7 @@ static void begin_body(struct connection *connection, const char *expect, bool a
 {
 	struct http *http = connection->http;
 	bool wanted = http->options.wants_body(http->options.context, &connection->request);
-	connection->body_use = wanted ? BODY_KEPT : BODY_THROWN_AWAY;
+	connection->body_use = wanted ? HTTP_BODY_KEPT : HTTP_BODY_THROWN_AWAY;
 	if (!expect || !all_read || connection->reader.http_1_0) {
 		return;
 	}
@@ -104,7 +126,7 @@ static void begin_body(struct connection *connection, const char *expect, bool a
 		return;
 	}
 	/* Without 100-continue the client may send the body or not. */
-	connection->sequel = THEN_LINGER;
+	connection->sequel = HTTP_THEN_LINGER;
 	dispatch(connection);
 }
 
@@ -116,23 +138,21 @@ static void begin(struct connection *connection, bool all_read)
 	const char *coding = http_reader_field(reader, HTTP_FIELD_CONTENT_ENCODING);
 	const char *expect = http_reader_field(reader, HTTP_FIELD_EXPECT);
 	bool has_body = reader->left > 0 || reader->state == HTTP_READER_CHUNK_SIZE;
-	connection->body_use = has_body ? BODY_THROWN_AWAY : BODY_NONE;
+	connection->body_use = has_body ? HTTP_BODY_THROWN_AWAY : HTTP_BODY_NONE;
 	connection->active = true;
 	connection->http->requests++;
 	connection->last = ev_now(connection->http->loop);
-	connection->sequel = reader->keep_alive ? THEN_NEXT_REQUEST : THEN_CLOSE;
+	connection->sequel = reader->keep_alive ? HTTP_THEN_NEXT_REQUEST : HTTP_THEN_CLOSE;
 	connection->lasting = false;
 	connection->thrown_away = 0;
 	if (!known) {
-		http_refuse(connection, 501, "Not Implemented", "no such method");
+		http_refuse(connection, 501, "no such method");
 	} else if (has_body && coding && strcasecmp(coding, "identity") != 0) {
-		http_refuse(
-			connection, 415, "Unsupported Media Type", "a body must not be encoded");
+		http_refuse(connection, 415, "a body must not be encoded");
 	} else if (reader->left > HTTP_BODY_BYTES) {
-		http_refuse(connection, 413, "LimitExceeded", "the request body is too long");
+		http_refuse(connection, 413, "the request body is too long");
 	} else if (expect && strcasecmp(expect, "100-continue") != 0) {
-		http_refuse(
-			connection, 417, "Expectation Failed", "100-continue alone is expected");
+		http_refuse(connection, 417, "100-continue alone is expected");
 	} else if (has_body) {
 		begin_body(connection, expect, all_read);
 	}
@@ -141,33 +161,18 @@ static void begin(struct connection *connection, bool all_read)
 static void take_body(struct connection *connection)
 {
 	const struct http_reader *reader = &connection->reader;
-	bool fits = connection->body_use == BODY_KEPT
+	bool fits = connection->body_use == HTTP_BODY_KEPT
 		? buffer_append(&connection->body, reader->body, reader->body_len) == 0
 		: (connection->thrown_away += reader->body_len) <= HTTP_BODY_BYTES;
 	if (!fits) {
-		http_refuse(connection, 413, "LimitExceeded", "the request body is too long");
+		http_refuse(connection, 413, "the request body is too long");
 	}
 }
 
 static void refuse_message(struct connection *connection)
 {
-	const struct http_reader *reader = &connection->reader;
-	static const struct {
-		int status;
-		const char *title;
-	} titles[] = {
-		{ 414, "InvalidPathname" },
-		{ 431, "LimitExceeded" },
-		{ 500, "Internal Server Error" },
-		{ 501, "Not Implemented" },
-		{ 505, "HTTP Version Not Supported" },
-	};
-	const char *title = "Bad Request";
-	for (size_t i = 0; i < sizeof(titles) / sizeof(titles[0]); i++) {
-		title = titles[i].status == reader->refusal ? titles[i].title : title;
-	}
 	connection->request.method = HTTP_OTHER; /* the one before may have been HEAD */
-	http_refuse(connection, reader->refusal, title, reader->why);
+	http_refuse(connection, connection->reader.refusal, connection->reader.why);
 }
 
 /*
@@ -176,13 +181,13 @@ static void refuse_message(struct connection *connection)
 static size_t take(struct connection *connection, const char *bytes, size_t len)
 {
 	const char *at = bytes;
-	while (connection->state == IDLE || connection->state == READING) {
+	while (is_reading(connection)) {
 		switch (http_reader_next(&connection->reader, &at, bytes + len)) {
 		case HTTP_EVENT_MORE:
 			if (http_reader_is_idle(&connection->reader)) {
-				connection->state = IDLE;
-			} else if (connection->state == IDLE) {
-				connection->state = READING;
+				http_connection_set_state(connection, HTTP_IDLE);
+			} else if (connection->state == HTTP_IDLE) {
+				http_connection_set_state(connection, HTTP_READING);
 				connection->last = ev_now(connection->http->loop);
 			}
 			return len;
@@ -213,7 +218,7 @@ static size_t receive(struct connection *connection)
 	if (got == 0) {
 		connection->half_closed = true;
 	} else if (got < 0 && errno != EAGAIN && errno != EINTR) {
-		connection->state = GONE;
+		http_connection_set_state(connection, HTTP_GONE);
 	}
 	return got > 0 ? (size_t)got : 0;
 }
@@ -223,7 +228,8 @@ static void receive_requests(struct connection *connection)
 	size_t len = receive(connection);
 	const char *bytes = connection->http->scratch;
 	size_t used = len ? take(connection, bytes, len) : 0;
-	if (used < len && (connection->state == WAITING || connection->state == WRITING)) {
+	if (used < len &&
+		(connection->state == HTTP_WAITING || connection->state == HTTP_WRITING)) {
 		buffer_append(&connection->input, bytes + used, len - used);
 	}
 }
@@ -240,11 +246,11 @@ static bool has_left(const struct connection *connection)
 static void receive_ahead(struct connection *connection)
 {
 	size_t len = receive(connection);
-	if (connection->state == WAITING) {
+	if (connection->state == HTTP_WAITING) {
 		buffer_append(&connection->input, connection->http->scratch, len);
 	}
 	if (connection->half_closed && has_left(connection)) {
-		connection->state = GONE;
+		http_connection_set_state(connection, HTTP_GONE);
 	}
 }
 
@@ -252,30 +258,25 @@ static void linger(struct connection *connection)
 {
 	connection->thrown_away += receive(connection);
 	if (connection->half_closed || connection->thrown_away > LINGER_BYTES) {
-		connection->state = GONE;
+		http_connection_set_state(connection, HTTP_GONE);
 	}
 }
 
 /* ---- running ------------------------------------------------------------------------------ */
 
-static bool is_between(const struct connection *connection)
-{
-	return connection->state == IDLE || connection->state == READING;
-}
-
 static int interest_of(const struct connection *connection)
 {
 	int readable = connection->half_closed ? 0 : EV_READ;
 	switch (connection->state) {
-	case IDLE:
-	case READING:
-	case LINGERING:
+	case HTTP_IDLE:
+	case HTTP_READING:
+	case HTTP_LINGERING:
 		return readable;
-	case WAITING:
+	case HTTP_WAITING:
 		return connection->input.len > 0 ? 0 : readable;
-	case WRITING:
+	case HTTP_WRITING:
 		return EV_WRITE;
-	case STREAMING:
+	case HTTP_STREAMING:
 		return readable | (connection->out.len > 0 ? EV_WRITE : 0);
 	default:
 		return 0;
@@ -299,32 +300,32 @@ static void watch(struct connection *connection)
 static void act(struct connection *connection, int events)
 {
 	switch (connection->state) {
-	case IDLE:
-	case READING:
+	case HTTP_IDLE:
+	case HTTP_READING:
 		if (events & EV_READ && connection->input.len == 0) {
 			receive_requests(connection);
 		}
 		break;
-	case WAITING:
+	case HTTP_WAITING:
 		if (events & EV_READ) {
 			receive_ahead(connection);
 		}
 		break;
-	case WRITING:
+	case HTTP_WRITING:
 		if (events & EV_WRITE) {
 			http_write(connection);
 		}
 		break;
-	case STREAMING:
+	case HTTP_STREAMING:
 		if (events & EV_READ) {
 			receive_ahead(connection);
 		}
-		if (connection->state == STREAMING &&
+		if (connection->state == HTTP_STREAMING &&
 			(connection->out.len == 0 || events & (EV_WRITE | EV_CUSTOM))) {
 			http_pump(connection);
 		}
 		break;
-	case LINGERING:
+	case HTTP_LINGERING:
 		if (events & EV_READ) {
 			linger(connection);
 		}
@@ -338,17 +339,17 @@ void http_connection_run(struct connection *connection, int events)
 {
 	act(connection, events);
 	struct buffer *input = &connection->input;
-	while (is_between(connection) && input->len > 0) {
+	while (is_reading(connection) && input->len > 0) {
 		buffer_consume(input, take(connection, input->data, input->len));
 	}
 	if (input->len == 0) {
 		buffer_finish(input);
 	}
-	if (is_between(connection) && connection->half_closed) {
-		connection->state = GONE;
+	if (is_reading(connection) && connection->half_closed) {
+		http_connection_set_state(connection, HTTP_GONE);
 	}
-	bool fits = http_account(connection) || connection->state == STREAMING;
-	if (!fits || connection->state == GONE) {
+	bool fits = http_account(connection) || connection->state == HTTP_STREAMING;
+	if (!fits || connection->state == HTTP_GONE) {
 		http_connection_destroy(connection);
 	} else {
 		watch(connection);
@@ -372,8 +373,8 @@ void http_connection_wake(struct connection *connection)
 
 void http_connection_sweep(struct connection *connection, ev_tstamp limit)
 {
-	bool waits = connection->state == WAITING || connection->state == STREAMING;
-	bool exempt = waits || (connection->pinned && connection->state == IDLE);
+	bool waits = connection->state == HTTP_WAITING || connection->state == HTTP_STREAMING;
+	bool exempt = waits || (connection->pinned && connection->state == HTTP_IDLE);
 	if (exempt ? waits && !(interest_of(connection) & EV_READ) && has_left(connection)
 		   : connection->last < limit) {
 		http_connection_destroy(connection);
@@ -386,23 +387,23 @@ void http_connection_sweep(struct connection *connection, ev_tstamp limit)
 
 void http_on_closed(struct http_request *request, void (*on_closed)(void *context), void *context)
 {
-	connection_of(request)->on_closed = on_closed;
-	connection_of(request)->on_closed_context = context;
+	http_connection_of(request)->on_closed = on_closed;
+	http_connection_of(request)->on_closed_context = context;
 }
 
 void http_set_lasting(struct http_request *request)
 {
-	struct connection *connection = connection_of(request);
+	struct connection *connection = http_connection_of(request);
 	connection->lasting = true;
 	if (connection->half_closed && has_left(connection)) {
-		connection->state = GONE;
+		http_connection_set_state(connection, HTTP_GONE);
 		http_connection_wake(connection);
 	}
 }
 
 void http_pin(const struct http_request *request)
 {
-	connection_of(request)->pinned = true;
+	http_connection_of(request)->pinned = true;
 }
 
 /* ---- beginning and end -------------------------------------------------------------------- */
@@ -437,7 +438,7 @@ void http_connection_destroy(struct connection *connection)
 	struct http *http = connection->http;
 	uint64_t id = connection->request.connection;
 	bool pinned = connection->pinned;
-	connection->state = GONE;
+	http_connection_set_state(connection, HTTP_GONE);
 	if (connection->on_closed) {
 		connection->on_closed(connection->on_closed_context);
 	}

@@ -245,7 +245,7 @@ size_t http_keep(const struct http *http, struct http_kept *kept, size_t max)
 	for (struct list *at = http->connections.next; at != &http->connections && count < max;
 		at = at->next) {
 		const struct connection *connection = LIST_ITEM(at, struct connection, link);
-		bool idle = connection->state == IDLE;
+		bool idle = connection->state == HTTP_IDLE;
 		if (idle || connection->pinned) {
 			kept[count++] = (struct http_kept){ idle ? connection->io.fd : -1,
 				connection->request.connection, connection->request.local,

@@ -39,7 +39,7 @@ struct http_response {
  * The life of a connection; it has one request at a time.
  *
  *             bytes           head and body        handler returns without an answer
- *   IDLE ------------> READING ------------> HANDLING ------------> WAITING
+ *   IDLE <-----------> READING ------------> HANDLING ------------> WAITING
  *    ^  \                 |                   |  |                   |   |
  *    |   \                | refused           |  | answer            |   | answer
  *    |    \               v                   |  v                   |   v
@@ -51,15 +51,26 @@ struct http_response {
  *            v            v                                          v
  *          GONE: its watcher frees it <------------------------------+
  *
- * In every state but GONE the client may go away, and the state becomes GONE.
+ * A request that comes in one piece goes from IDLE on as from READING; READING becomes IDLE when
+ * only empty lines have come. In every state but GONE the client may go away, and the state becomes
+ * GONE. http_connection_set_state() knows the steps.
  */
-enum connection_state { IDLE, READING, HANDLING, WAITING, WRITING, STREAMING, LINGERING, GONE };
+enum http_connection_state {
+	HTTP_IDLE,
+	HTTP_READING,
+	HTTP_HANDLING,
+	HTTP_WAITING,
+	HTTP_WRITING,
+	HTTP_STREAMING,
+	HTTP_LINGERING,
+	HTTP_GONE
+};
 
 /* The use of the body of the request. */
-enum connection_body { BODY_NONE, BODY_KEPT, BODY_THROWN_AWAY };
+enum http_connection_body { HTTP_BODY_NONE, HTTP_BODY_KEPT, HTTP_BODY_THROWN_AWAY };
 
 /* The sequel of a written answer. LINGER: the client may still be sending. */
-enum connection_sequel { THEN_CLOSE, THEN_LINGER, THEN_NEXT_REQUEST };
+enum http_connection_sequel { HTTP_THEN_CLOSE, HTTP_THEN_LINGER, HTTP_THEN_NEXT_REQUEST };
 
 struct connection {
 	struct http_request request; /* first: a request is found in its connection */
@@ -69,15 +80,15 @@ struct connection {
 	struct list link;
 	struct list woken; /* on http->woken: to be run although the socket says nothing */
 	ev_io io;
-	enum connection_state state;
+	enum http_connection_state state;
 	/* Beside the state: */
 	bool pinned;
 	bool half_closed; /* the client has ended its half */
 	bool active;      /* a request is under way: from its head to the end of its answer */
 	bool lasting;     /* the answer may take any time */
 	bool watches;     /* is counted as a watcher of its client */
-	enum connection_body body_use;
-	enum connection_sequel sequel;
+	enum http_connection_body body_use;
+	enum http_connection_sequel sequel;
 	ev_tstamp last; /* when a request ended, or the client took a part of an answer */
 	struct http_reader reader;
 	struct buffer input; /* has come before its turn */
@@ -92,6 +103,11 @@ struct connection {
 	void *on_closed_context;
 	size_t (*on_read)(void *context, char *buffer, size_t size);
 };
+
+static inline struct connection *http_connection_of(const struct http_request *request)
+{
+	return (struct connection *)(uintptr_t)request;
+}
 
 struct listener {
 	struct http *http;
@@ -140,6 +156,8 @@ void http_accept_stop(struct listener *listener);
 
 /* ---- connection.c ------------------------------------------------------------------------- */
 
+/* The only place that sets it; a step that the diagram does not have is a fault of the server. */
+void http_connection_set_state(struct connection *connection, enum http_connection_state state);
 /* Takes the descriptor. */
 struct connection *http_connection_create(struct listener *listener, int fd, uint64_t id);
 /* Calls the handlers that wait for its end. */
@@ -158,7 +176,7 @@ void http_connection_sweep(struct connection *connection, ev_tstamp limit);
 /* ---- answer.c ----------------------------------------------------------------------------- */
 
 /* Answers a request that no handler sees, and closes the connection. */
-void http_refuse(struct connection *connection, int status, const char *title, const char *detail);
+void http_refuse(struct connection *connection, int status, const char *detail);
 /* Answers that a condition of the request does not hold. */
 void http_refuse_condition(struct connection *connection);
 void http_send_continue(struct connection *connection);

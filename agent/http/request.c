@@ -63,7 +63,7 @@ void http_peer(const struct http_request *request, struct http_peer *peer)
 {
 	*peer = (struct http_peer){ .known = false };
 	if (request->local) {
-		http_socket_peer(((const struct connection *)request)->io.fd, peer);
+		http_socket_peer(http_connection_of(request)->io.fd, peer);
 	}
 }
 

@@ -124,7 +124,7 @@ bool http_client_note_refusal(struct client *client, bool refused)
 
 bool http_watch(struct http_request *request, size_t total, size_t limit)
 {
-	struct connection *connection = (struct connection *)request;
+	struct connection *connection = http_connection_of(request);
 	if (!share_allows(connection->client->watchers, total, limit)) {
 		return false;
 	}
@@ -148,7 +148,7 @@ static bool has_room(const struct client *client, const struct http *http)
 
 bool http_has_room(const struct http_request *request)
 {
-	const struct connection *connection = (const struct connection *)request;
+	const struct connection *connection = http_connection_of(request);
 	return has_room(connection->client, connection->http);
 }
 
@@ -171,7 +171,7 @@ bool http_account(struct connection *connection)
 
 void http_hold(struct http_request *request, size_t bytes)
 {
-	struct connection *connection = (struct connection *)request;
+	struct connection *connection = http_connection_of(request);
 	connection->stream_bytes = bytes;
 	(void)http_account(connection);
 }

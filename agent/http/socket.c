@@ -206,7 +206,7 @@ static void fill_groups(int fd, struct http_peer *peer)
 		peer->group_count = len / sizeof(peer->groups[0]);
 		return;
 	}
-	/* An older kernel, or more groups than we look at: ask the user database. */
+	/* A kernel that does not know the groups: the user database does. */
 	struct passwd entry;
 	struct passwd *found = NULL;
 	char names[4096];
