@@ -141,7 +141,7 @@ class Watching(ViewTest):
 
 
 class Secrets(ViewTest):
-    def test_what_a_check_printed_is_for_those_who_may_write(self):
+    def test_the_output_of_a_check_is_for_clients_that_may_write(self):
         self.report("passing", SECRET)
         self.assertEqual(self.server.check_named("beat")["last"]["output"], SECRET)
         status, body = self.over_tcp("/v1/agent/checks")

@@ -18,7 +18,7 @@ class Ttl(CheckTest):
     def report(self, agent, status, output=""):
         return agent.request("PUT", "/v1/agent/checks/beat", {"status": status, "output": output})
 
-    def test_what_the_application_says_decides(self):
+    def test_the_report_of_the_application_decides(self):
         agent = self.web_agent(check=None, extra=passing_ttl(fall="1")).start()
         self.assertEqual(agent.check_named("beat")["state"], "pending")
         self.assertIsNone(self.in_registry())
@@ -300,7 +300,7 @@ class Reload(CheckTest):
         self.assertEqual(after, before)
         self.assertEqual(self.runs(agent, scripted, 2), "down")
 
-    def test_what_is_configured_no_more_is_not_counted_any_more(self):
+    def test_a_removed_check_is_not_counted_any_more(self):
         agent = self.agent()
         first = {**agent.component("true", name="one"), **agent.component("true", name="two")}
         agent.write_config(first)

@@ -39,7 +39,7 @@ class Warnings(CheckTest):
         for status, state in ((3, "up"), (6, "up"), (1, "down"), (0, "up"), (4, "down")):
             self.assertEqual(self.runs(agent, scripted, status), state, status)
 
-    def test_the_first_failure_of_a_pending_check_is_told_everywhere(self):
+    def test_the_first_failure_of_a_pending_check_shows_everywhere(self):
         scripted = self.scripted()
         scripted.says(7, "connection refused")
         agent = self.scripted_agent(scripted, {"fall": "1000"}, {"agent": {"log_format": "json"}}).start()

@@ -71,7 +71,7 @@ class OnDirectory(CheckTest):
             self.assertEqual(self.runs(agent, scripted, 2), "down")
             self.assertEqual(self.runs(agent, scripted, 0), "up")
 
-    def test_what_lies_outside_the_window_does_not_count(self):
+    def test_failures_outside_of_the_window_do_not_count(self):
         beat = {"type": "ttl", "interval": FOR_EVER, "initial": "passing", "fall": "2", "window": "200ms"}
         agent = self.registered(self.web_agent(check=None, extra={"check beat": beat}).start())
         for _ in range(4):

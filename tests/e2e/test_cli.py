@@ -267,7 +267,7 @@ class OnARegistry(AgentTest):
         self.assertEqual(self.json("mknode", "/a"), {"path": "/a", "made": False})
         self.assertEqual(self.json("mknode", "/a/c"), {"path": "/a/c", "made": True})
 
-    def test_what_is_in_the_way_is_named(self):
+    def test_an_obstacle_is_named(self):
         self.good("mknode", "-p", "/a/b/c")
         self.assertEqual(
             self.berth("rm", "/a/b").stderr, "berth: PathIsNotEmptyDirectory: /a/b has 1 child\n"
@@ -362,7 +362,7 @@ class OnARegistry(AgentTest):
         shown = os.stat(f"/proc/{holder.pid}/environ")
         self.assertEqual((shown.st_uid, shown.st_gid), (0, 0))
 
-    def test_what_a_record_holds_cannot_play_with_the_terminal(self):
+    def test_control_characters_of_a_record_do_not_reach_the_terminal(self):
         self.good("bind", "-p", "/a/x", "--webui", "http://h/", "--description", "a\033[2Jb\nc\u202ed")
         for verb in ["resolve", "/a/x"], ["records", "/a"], ["find"]:
             text = self.good(*verb)

@@ -196,7 +196,7 @@ class ThroughAnAgent(AgentTest):
             self.assertEqual(result.returncode, 1)
             self.assertIn("withdrawn", result.stdout)
 
-    def test_who_may_not_connect_is_told_which_options_say_so(self):
+    def test_a_refused_user_learns_which_options_decide(self):
         self.start()
         keywords = {}
         if os.geteuid() == 0:

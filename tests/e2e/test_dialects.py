@@ -292,7 +292,7 @@ class DialectTest(LifeTest):
         other.stop()
         self.wait_dialects(agent, "registered")
 
-    def test_what_cannot_be_written_is_shown(self):
+    def test_nodes_that_cannot_be_written_are_shown(self):
         agent = self.web_agent(extra={
             "endpoint http": {"api": "http", "protocol": "http", "address_type": "path", "address": "/run/app.sock"},
             "dialect nerve": {"type": "nerve", "endpoint": "http", "path": f"{self.top}/nerve"},

@@ -96,7 +96,7 @@ class ConvertTest(AgentTest):
         result = subprocess.run([BUILD / "berthd", "-t", "-c", file], capture_output=True, text=True, check=False)
         self.assertEqual(result.returncode, 0, result.stderr)
 
-    def test_what_cannot_be_converted_is_named(self):
+    def test_options_that_cannot_be_converted_are_named(self):
         for document, words in (
             ({}, "registration.domain"), ([], "registration.domain"), ({**registrar(), "zookeeper": {}}, "zookeeper.servers"),
             ({**registrar(), "adminIp": "::1"}, "adminIp"),

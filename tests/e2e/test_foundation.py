@@ -413,7 +413,7 @@ class Daemon(AgentTest):
         wait_until(waited, "it has waited for the lock")
         wait_until(agent.answers, "it has started")
 
-    def test_who_hears_of_warnings_only_hears_of_conflicts(self):
+    def test_the_level_warning_includes_conflicts(self):
         self.web_agent("first").start().wait_state("registered")
         second = self.web_agent("second", id="container_2", extra={"agent": {"log_level": "warn"}}).start()
         second.wait_state("conflict")

@@ -295,7 +295,7 @@ class Reload(LifeTest):
         wait_until(lambda: agent.check_named("slow")["state"] == "up", "it is up")
         self.assertEqual(self.version(), version)
 
-    def test_what_cannot_change_is_named(self):
+    def test_options_that_cannot_change_are_named(self):
         agent = self.web_agent().start()
         agent.wait_state("registered")
         version = self.version()

@@ -133,7 +133,7 @@ class MainProcess(LifeTest):
         agent.signal(signal.SIGTERM)
         self.assertEqual(agent.wait(), 0)
 
-    def test_what_cannot_be_run_is_127_or_126_and_never_registered(self):
+    def test_a_program_that_cannot_be_run_is_127_or_126_and_never_registered(self):
         plain = self.folder / "plain"
         plain.write_text("not a program")
         for program, status in ((self.folder / "missing", 127), (plain, 126), (self.folder, 126)):

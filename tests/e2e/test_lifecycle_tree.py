@@ -119,7 +119,7 @@ class Stop(LifeTest):
         self.assertEqual(agent.stop(), 0)
         return agent
 
-    def test_what_is_not_of_a_container_outlives_the_agent(self):
+    def test_processes_outside_of_a_container_outlive_the_agent(self):
         for persistence in "application", "application-attempt", "permanent":
             with self.subTest(persistence):
                 path = f"/services/{persistence}"
@@ -215,7 +215,7 @@ class Left(LifeTest):
             agent.start().wait_state("registered")
             self.assertIn("after", self.record())
 
-    def test_what_another_client_has_written_meanwhile_is_not_ours(self):
+    def test_a_record_that_another_client_wrote_meanwhile_is_not_ours(self):
         agent = self.keeper()
         agent.stop()
         theirs = berth("--registry", self.registry, "bind", "--overwrite", Agent.PATH, "--webui", "http://theirs/")

@@ -291,7 +291,7 @@ class Upgrade(LifeTest):
         agent.wait_state("registered")
         self.assertEqual(agent.stop(), 0)
 
-    def test_who_waits_for_a_good_configuration_can_be_ended(self):
+    def test_an_agent_that_waits_for_a_good_configuration_can_be_ended(self):
         agent = self.spoil_between_programs()
         self.assertEqual(agent.stop(), 1)
 

@@ -281,7 +281,7 @@ class Answers(LookupTest):
         self.assertEqual(len(sockets), 1)
         self.assertNotIn(None, sockets)
 
-    def test_who_ends_his_half_still_gets_an_answer(self):
+    def test_a_unix_client_that_ends_its_half_gets_an_answer(self):
         answer = self.raw(f"GET /v1/resolve{COMPONENTS}/b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
         self.assertIn("X-Cache: MISS", answer)
 
@@ -300,7 +300,7 @@ class Answers(LookupTest):
 
 
 class Refusals(LookupTest):
-    def test_what_is_not_there(self):
+    def test_absent_resources(self):
         self.assert_problem(self.get("/v1/resolve/users/nobody"), 404, "PathNotFound")
         self.assert_problem(self.get(f"/v1/resolve{COMPONENTS}"), 404, "NoRecord")
         answer = self.get("/v1/find?under=/nowhere")
@@ -343,7 +343,7 @@ class Refusals(LookupTest):
             self.assert_problem(self.get(f"/v1/{query}"), 400, "Bad Request")
         self.assert_problem(self.get("/v1/find?under=/a//b"), 400, "InvalidPathname")
 
-    def test_what_is_too_large(self):
+    def test_requests_that_are_too_large(self):
         answer = self.raw(b"GET /v1/resolve/" + b"a" * 4200 + b" HTTP/1.1\r\nHost: x\r\n\r\n")
         self.assertIn(" 414 ", answer.splitlines()[0])
         answer = self.raw(b"GET /live HTTP/1.1\r\nHost: x\r\nX-Long: " + b"a" * 9000 + b"\r\n\r\n")
@@ -356,7 +356,7 @@ class Refusals(LookupTest):
         answer = self.raw(b"POST /v1/agent/drain HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n")
         self.assertIn(" 413 ", answer.splitlines()[0])
 
-    def test_what_is_no_http_harms_nobody(self):
+    def test_bytes_that_are_no_http_harm_nobody(self):
         for request in (b"\r\n\r\n", b"\0" * 100, b"GET\r\n\r\n", b"hello\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"GET /live HTTP/1.1\r\nHost"):
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
                 connection.connect(str(self.server.socket))
@@ -609,7 +609,7 @@ class OverTcp(LookupTest):
         for target in ("/live", "/ready", "/metrics", "/v1/agent", "/v1/agent/checks", "/v1/agent/history"):
             self.assertEqual(self.ask("GET", target)[0], self.get(target).status, target)
 
-    def test_a_cache_between_is_told_how_to_behave(self):
+    def test_fields_for_a_cache_between(self):
         target = f"/v1/endpoints{COMPONENTS}"
         for source in ("MISS", "HIT", "HIT"):
             _, _, headers = self.ask("GET", target)
@@ -643,7 +643,7 @@ class OverTcp(LookupTest):
     def status(self, connection):
         return int(connection.makefile("rb").readline().split()[1])
 
-    def test_who_ends_its_half_gets_the_answer(self):
+    def test_a_client_that_ends_its_half_gets_the_answer(self):
         for number in range(20):
             connection = self.open(f"/v1/resolve/users/unknown{number}")
             connection.shutdown(socket.SHUT_WR)
@@ -698,7 +698,7 @@ class DynamicEndpoints(AgentTest):
         self.assertEqual(agent.request("DELETE", "/v1/agent/endpoints/port").status, 204)
         wait_until(lambda: not self.addresses(), "the address is withdrawn")
 
-    def test_what_is_wrong_is_refused(self):
+    def test_wrong_requests_are_refused(self):
         agent = self.start()
         for body, status in [({}, 400), ({"addresses": "x"}, 400), ({"addresses": [{"uri": 1}]}, 422), ({"addresses": [7]}, 422)]:
             answer = agent.request("PUT", "/v1/agent/endpoints/port", body)

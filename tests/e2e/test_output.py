@@ -170,7 +170,7 @@ class Commands(OutputTest):
         super().setUp()
         self.put_member("c1", 8001)
 
-    def test_what_a_command_makes_of_the_picture(self):
+    def test_a_command_makes_the_content(self):
         command = "python3 -c 'import json, sys; all = json.load(sys.stdin); print(all[\"name\"], all[\"from\"], " \
             "sorted(all[\"records\"]), [item[\"address\"][\"port\"] for item in all[\"endpoints\"]])'"
         self.output_agent(format=None, render=command).start()
@@ -200,7 +200,7 @@ class Commands(OutputTest):
         self.wait_state(agent, "current")
         self.assertIn('berth_output_current{output="web"} 1', agent.get("/metrics").body.decode())
 
-    def test_whatever_render_does_the_file_is_whole(self):
+    def test_the_file_is_whole_with_every_end_of_render(self):
         mode = self.folder / "mode"
         mode.write_text("good")
         render = self.script(

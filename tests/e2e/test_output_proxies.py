@@ -96,7 +96,7 @@ class HAProxyRuntime(ProxyTest):
         one.stop()
         wait_until(lambda: not self.haproxy.servers()["c1"][1], "HAProxy sees that c1 is down")
 
-    def test_what_a_reload_forgets_is_there_again(self):
+    def test_servers_that_a_reload_forgets_come_back(self):
         (one,) = self.servers(1)
         agent = self.start("    server static-page 127.0.0.1:9 disabled\n    server gone 127.0.0.1:9\n")
         self.haproxy.start()
@@ -113,7 +113,7 @@ class HAProxyRuntime(ProxyTest):
     def without_gone(self):
         return not self.haproxy.servers().get("gone", ("", False))[1]
 
-    def test_a_haproxy_that_is_away_or_cannot_is_told_of(self):
+    def test_a_haproxy_that_is_away_or_too_old_is_reported(self):
         (one,) = self.servers(1)
         agent = self.start("    balance source\n    hash-type map-based")
         self.members.put("c1", one.port)

@@ -94,7 +94,7 @@ class Lists(AccessTest):
         )
         self.assertRegex(agent.read_log(), r"no realm is set: .*sasl:yarn@")
 
-    def test_what_the_cli_writes_is_protected_when_asked_for(self):
+    def test_the_cli_protects_its_nodes_when_asked_for(self):
         self.assertEqual(self.cli("mknode", "/open").returncode, 0)
         result = self.cli("bind", "/mine", "--webui", "http://h/", "--secure", user="joe")
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -149,7 +149,7 @@ class Refusals(AccessTest):
                     self.assertRegex(result.stderr, r"^berth: NoPathPermissions: /users/joe\S*: permission denied\n$")
             self.assertEqual(self.cli("resolve", other, user=user).returncode, 0)
 
-    def test_a_wrong_password_is_told_from_missing_rights(self):
+    def test_a_wrong_password_differs_from_missing_rights(self):
         result = self.cli("mknode", "/users/joe/x", user="joe", password="guess")
         self.assertEqual(result.returncode, 5, result.stderr)
         self.assertRegex(result.stderr, "^berth: AuthenticationFailed: .*'joe'.*another password")

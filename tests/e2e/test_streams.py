@@ -95,7 +95,7 @@ class Events(StreamTest):
         self.put(f"{TREE}/new", 7)
         stream.until(lambda event: (stream.tree.get(f"{TREE}/new") or {}).get("number") == 7)
 
-    def test_what_was_looked_up_before_is_not_told_twice(self):
+    def test_a_path_that_was_looked_up_before_is_not_reported_twice(self):
         self.server.get(f"/v1/resolve{TREE}/a")
         self.server.get(f"/v1/resolve{TREE}/later")
         stream = self.watch()
@@ -156,7 +156,7 @@ class Events(StreamTest):
 
 
 class SlowReaders(StreamTest):
-    def test_who_does_not_read_costs_little_and_is_brought_up_to_date(self):
+    def test_a_client_that_does_not_read_costs_little_and_catches_up(self):
         stream = self.watch(receive_bytes=2048)
         stream.next()
         follower = self.watch()

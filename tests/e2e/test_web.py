@@ -99,7 +99,7 @@ class Web(AgentTest):
         self.assertEqual(self.ask(self.base + "v1/agent", body="{}").status, 400)
         self.assertFalse(self.agent.get("/v1/agent").json["drain"]["active"])
 
-    def test_what_is_no_request_is_refused(self):
+    def test_bytes_that_are_no_request_are_refused(self):
         self.open()
         host = f"Host: 127.0.0.1:{self.port}\r\n"
         self.assertIn(b" 400 ", self.send(b"nonsense\r\n\r\n"))

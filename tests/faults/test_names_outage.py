@@ -32,7 +32,7 @@ class Outage(NamesTest):
     def remove(self, path, registry=None):
         super().remove(path, self.zookeeper.url)
 
-    def test_what_is_known_is_stale_and_what_is_not_is_servfail(self):
+    def test_a_known_name_is_stale_and_an_unknown_one_servfail(self):
         wait_until(lambda: self.addresses(PROD) == ["10.0.0.1", "10.0.0.2"], "both are there")
         self.assertEqual(self.ask("nowhere.services.berth").rcode(), dns.rcode.NXDOMAIN)
         self.zookeeper.kill()
@@ -50,7 +50,7 @@ class Outage(NamesTest):
         self.assertEqual(self.ask(PROD).answer[0].ttl, 1)
         self.assertEqual(self.ask("other.services.berth").rcode(), dns.rcode.NXDOMAIN)
 
-    def test_a_server_that_stands_still_makes_answers_stale(self):
+    def test_a_stopped_server_makes_answers_stale(self):
         wait_until(lambda: self.addresses(PROD) == ["10.0.0.1", "10.0.0.2"], "both are there")
         self.zookeeper.pause()
         try:

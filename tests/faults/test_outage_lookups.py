@@ -181,7 +181,7 @@ class Outage(AgentTest):
         answer = wait_until(lambda: (a := look()).headers["X-Cache"] == "HIT" and a, "it is confirmed again")
         self.assertEqual(answer.headers["Age"], "0")
 
-    def test_what_changed_meanwhile_shows_after_the_return(self):
+    def test_changes_of_the_outage_show_after_the_return(self):
         stream = Stream(self.server.socket, f"/v1/watch{TREE}?recursive=yes")
         self.addCleanup(stream.close)
         stream.next()

@@ -31,7 +31,7 @@ class Upgrades(LifeTest):
         self.assertEqual(agent.status()["pid"], pid)
 
 
-    def test_what_is_registered_is_found_at_once(self):
+    def test_a_registered_service_is_found_at_once(self):
         for number in range(rounds(20)):
             agent = self.web_agent(f"agent{number}").start()
             agent.wait_state("registered")

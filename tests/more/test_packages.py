@@ -194,7 +194,7 @@ class Alpine(Temporary):
         self.assertEqual(result.returncode, 1)
         self.assertIn("this build has no ZooKeeper client", result.stdout + result.stderr)
 
-    def test_what_it_names_is_there(self):
+    def test_the_named_files_exist(self):
         text = (SOURCE / "packaging" / "alpine" / "APKBUILD").read_text()
         values = dict(re.findall(r'(?m)^(\w+)="?(.*?)"?$', text))
         self.assertEqual(values["install"].replace("$pkgname", "berth"), "berth.post-upgrade")

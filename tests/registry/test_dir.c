@@ -260,7 +260,7 @@ Test(dir, an_owner_file_that_nobody_can_lock_means_a_dead_node)
 	cr_assert_str_eq(data, "y");
 }
 
-Test(dir, what_a_crash_left_is_swept_and_never_seen)
+Test(dir, the_leftovers_of_a_crash_are_swept_and_never_seen)
 {
 	cr_assert_eq(dir_create(&client, "/a", "x", false), 0);
 	dir_client_close(&client);

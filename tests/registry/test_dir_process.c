@@ -405,7 +405,7 @@ static void watch_without_watches(void)
 	_exit(watcher.logged == 1 ? 0 : 1);
 }
 
-Test(dir_process, what_cannot_be_watched_is_looked_at_every_second_and_said_once)
+Test(dir_process, a_path_that_cannot_be_watched_is_read_every_second_and_logged_once)
 {
 	int status;
 

@@ -775,7 +775,7 @@ Test(zookeeper, a_deep_registry_root_is_made_by_the_first_write_and_not_by_readi
 	client_close(registry);
 }
 
-Test(zookeeper, a_host_that_does_not_resolve_is_told_and_others_are_used)
+Test(zookeeper, a_host_that_does_not_resolve_is_reported_and_others_are_used)
 {
 	char url[128];
 	snprintf(url, sizeof(url), "zookeeper://no-such-host.invalid:2181,127.0.0.1:%d/registry",

@@ -277,7 +277,7 @@ class Sessions(LinkTest):
         session = document.get("session", {})
         return session if int(session.get("id", "0"), 16) == owner else None
 
-    def test_the_agent_stands_still_for_longer_than_its_session(self):
+    def test_the_agent_is_stopped_for_longer_than_its_session(self):
         agent = self.registered(self.server.hosts)
         reader = self.reader(agent)
         pids = [agent.process.pid, *self.children(agent.process.pid)]

@@ -64,7 +64,7 @@ Test(upgrade, takes_what_it_knows_and_leaves_the_rest)
 	upgrade_finish(&upgrade);
 }
 
-Test(upgrade, a_pinned_connection_that_ended_is_told)
+Test(upgrade, a_pinned_connection_that_ended_is_reported)
 {
 	leave("{\"version\":1,\"connections\":[{\"fd\":-1,\"id\":7,"
 	      "\"local\":true,\"pinned\":true}]}");

@@ -347,7 +347,7 @@ Test(api_find, gives_records_as_stored_by_path)
 	close_stage(&stage);
 }
 
-Test(api_find, who_asks_for_too_much_is_told_so)
+Test(api_find, a_search_that_finds_too_much_is_refused)
 {
 	enum { RECORD_BYTES = 100000, RECORDS = 200 };
 	static char record[RECORD_BYTES + 1];

@@ -45,7 +45,7 @@ Test(drain, survives_as_json)
 	json_decref(json);
 }
 
-Test(drain, what_expired_meanwhile_is_loaded_as_over)
+Test(drain, a_drain_that_expired_meanwhile_is_loaded_as_over)
 {
 	struct drain drain = { 0 };
 	drain_begin(&drain, "upgrade", 3, 100);

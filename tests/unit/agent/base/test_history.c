@@ -80,7 +80,7 @@ Test(history, cuts_long_texts_between_characters)
 	json_decref(list);
 }
 
-Test(history, what_a_command_printed_is_not_for_everybody)
+Test(history, the_output_of_a_command_is_not_for_everybody)
 {
 	history_add(history, 1,
 		&(struct transition){ .component = "c",
@@ -144,7 +144,7 @@ Test(history, attempts_are_one_entry_with_the_last_reason)
 	json_decref(list);
 }
 
-Test(history, what_is_no_retry_is_never_merged)
+Test(history, only_retries_are_merged)
 {
 	for (int i = 0; i < 4; i++) {
 		cr_expect_eq(add(i, "up", "down", "exit status 1"), 1);

@@ -97,7 +97,7 @@ Test(state_file, is_readable_by_its_owner_only_and_has_a_readable_first_line)
 	cr_assert_str_eq(raw, "berth-state 1 drain 9 cbf43926\n123456789");
 }
 
-Test(state_file, absent_is_told_from_damaged)
+Test(state_file, an_absent_file_is_not_a_damaged_one)
 {
 	read_state(BERTH_PATH_NOT_FOUND, 100);
 	store_raw("", 0);
@@ -146,7 +146,7 @@ Test(state_file, content_up_to_the_maximum_is_read)
 	read_state(BERTH_LIMIT_EXCEEDED, 10);
 }
 
-Test(state_file, what_is_no_regular_file_does_not_block)
+Test(state_file, a_file_that_is_not_regular_does_not_block)
 {
 	cr_assert_eq(mkfifo(file("drain"), 0600), 0);
 	read_state(BERTH_FAILED, 100);
@@ -176,7 +176,7 @@ Test(state_file, a_failed_write_keeps_the_old_content)
 	cr_assert_neq(access(file(".drain.new"), F_OK), 0, "the temporary file is left");
 }
 
-Test(state_file, what_a_dead_writer_left_is_replaced)
+Test(state_file, the_file_of_a_dead_writer_is_replaced)
 {
 	int fd = open(file(".drain.new"), O_WRONLY | O_CREAT, 0644);
 	cr_assert_geq(fd, 0);
@@ -206,7 +206,7 @@ Test(state_file, a_missing_directory_is_named)
 	cr_assert_not_null(strstr(err.msg, "/nonexistent"));
 }
 
-Test(state_file, what_others_can_write_to_is_refused)
+Test(state_file, a_file_that_others_can_write_is_refused)
 {
 	write_state("drain");
 	cr_assert_eq(chmod(file("drain"), 0666), 0);

@@ -50,7 +50,7 @@ Test(trust, our_own_directory_in_a_shared_one_is_good)
 	expect("/", 0, "");
 }
 
-Test(trust, what_others_can_write_to_is_not)
+Test(trust, a_file_that_others_can_write_is_not_trusted)
 {
 	chmod(in("state"), 0777);
 	expect(in("state"), BERTH_NO_PATH_PERMISSIONS, "others can write to it (mode 0777)");
@@ -113,7 +113,7 @@ Test(trust, a_directory_of_a_stranger_is_not_trusted)
 	expect(in("state"), BERTH_NO_PATH_PERMISSIONS, "belongs to user 4711");
 }
 
-Test(trust, what_is_not_there_cannot_be_followed)
+Test(trust, an_absent_file_cannot_be_followed)
 {
 	expect(in("state/none/at/all"), BERTH_FAILED, "none: cannot open it: No such file");
 	char path[8192];

@@ -425,7 +425,7 @@ Test(cache, warm_subtrees_are_loaded_before_anybody_asks)
 	cache_stage_close(&stage);
 }
 
-Test(cache, what_was_saved_answers_stale_until_the_registry_confirms_it)
+Test(cache, a_saved_answer_is_stale_until_the_registry_confirms_it)
 {
 	struct cache_stage stage;
 	struct cache_outcome outcome;
@@ -548,7 +548,7 @@ Test(cache, an_observer_hears_of_what_is_listed_again_with_the_same_value)
 	rmdir(directory);
 }
 
-Test(cache, what_was_saved_of_another_registry_is_not_believed)
+Test(cache, a_snapshot_of_another_registry_is_not_used)
 {
 	struct cache_stage stage;
 	struct cache_outcome outcome;

@@ -138,7 +138,7 @@ Test(command, the_first_bytes_are_kept_and_all_are_seen)
 	cr_assert(eq(sz, seen.len, 100000));
 }
 
-Test(command, what_is_as_long_as_the_limit_is_not_cut)
+Test(command, output_as_long_as_the_limit_is_not_cut)
 {
 	run("head -c 64 /dev/zero");
 	cr_assert(not(output_cut));
@@ -271,7 +271,7 @@ Test(command, dies_with_the_process_that_started_it, .timeout = 60)
 	die_as_parent(SIGKILL);
 }
 
-Test(command, what_cannot_be_run_has_an_errno)
+Test(command, a_program_that_cannot_be_run_has_an_errno)
 {
 	char *argv[] = { "/no/such/program", NULL };
 	const struct command_spawn wanted = {

@@ -30,7 +30,7 @@ Test(component_verdict, every_check_has_to_be_up)
 	cr_assert(eq(str, verdict.why, "check c: because"));
 }
 
-Test(component_verdict, a_pending_check_leaves_what_stands)
+Test(component_verdict, a_pending_check_leaves_the_record_as_it_is)
 {
 	struct component_check_view views[] = { check_in(CHECK_STATE_UP),
 		check_in(CHECK_STATE_PENDING) };

@@ -61,7 +61,7 @@ Test(config_expand, other_dollars_stay)
 	expect("${1} ${} ${#a} ${", "${1} ${} ${#a} ${");
 }
 
-Test(config_expand, what_a_variable_holds_is_not_expanded_again)
+Test(config_expand, the_value_of_a_variable_is_not_expanded_again)
 {
 	expect("${DOLLAR}", "${NAME}$$");
 	expect("x${BLANKS}", "x  a b");
@@ -132,7 +132,7 @@ Test(config_expand, the_hosts_ipv6)
 	}
 }
 
-Test(config_expand, what_the_host_is)
+Test(config_expand, the_variables_of_the_host)
 {
 	char name[256];
 	cr_assert_eq(gethostname(name, sizeof(name)), 0);

@@ -82,7 +82,7 @@ Test(config_output, a_tree_ends_in_two_asterisks)
 	config_unref(config);
 }
 
-Test(config_output, haproxy_is_told_sooner_than_a_file_is_written)
+Test(config_output, haproxy_gets_changes_sooner_than_a_file)
 {
 	struct config *config = load_good(RUNTIME);
 	cr_assert_eq(config->outputs[0].format, CONFIG_FORMAT_HAPROXY_RUNTIME);
@@ -96,7 +96,7 @@ struct wrong {
 	char part[60];
 };
 
-ParameterizedTestParameters(config_output, what_is_wrong_is_refused)
+ParameterizedTestParameters(config_output, wrong_options_are_refused)
 {
 	static struct wrong all[] = {
 		{ "[output]\nfrom = /a\nformat = env\npath = /x\n", 1, "write [output NAME]" },
@@ -130,7 +130,7 @@ ParameterizedTestParameters(config_output, what_is_wrong_is_refused)
 	return cr_make_param_array(struct wrong, all, sizeof(all) / sizeof(all[0]));
 }
 
-ParameterizedTest(struct wrong *wrong, config_output, what_is_wrong_is_refused)
+ParameterizedTest(struct wrong *wrong, config_output, wrong_options_are_refused)
 {
 	struct config *config;
 	struct config_problems problems;
@@ -141,7 +141,7 @@ ParameterizedTest(struct wrong *wrong, config_output, what_is_wrong_is_refused)
 	config_problems_finish(&problems);
 }
 
-ParameterizedTestParameters(config_output, what_is_surely_not_meant_is_a_warning)
+ParameterizedTestParameters(config_output, options_that_are_surely_mistakes_are_warnings)
 {
 	static struct wrong all[] = {
 		{ FILE_OUTPUT "on_change = /bin/true && /bin/false\n", 5, "sh -c" },
@@ -151,7 +151,7 @@ ParameterizedTestParameters(config_output, what_is_surely_not_meant_is_a_warning
 	return cr_make_param_array(struct wrong, all, sizeof(all) / sizeof(all[0]));
 }
 
-ParameterizedTest(struct wrong *wrong, config_output, what_is_surely_not_meant_is_a_warning)
+ParameterizedTest(struct wrong *wrong, config_output, options_that_are_surely_mistakes_are_warnings)
 {
 	struct config *config;
 	struct config_problems problems;

@@ -58,7 +58,7 @@ static const char rich[] =
 	"[output made]\nfrom = /\nrender = /bin/cat\npath = /tmp/y\n"
 	"[output live]\nfrom = /a\nformat = haproxy-runtime\nsocket = /tmp/s\nbackend = web\n";
 
-Test(config_print, what_is_printed_loads_to_the_same)
+Test(config_print, the_printed_configuration_loads_to_the_same)
 {
 	struct config *config = load(rich);
 	char *text = print(config);

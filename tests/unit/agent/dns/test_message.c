@@ -98,7 +98,7 @@ Test(dns_message, every_query_that_is_cut_off_is_refused)
 	}
 }
 
-Test(dns_message, what_is_no_query_is_refused)
+Test(dns_message, a_packet_that_is_no_query_is_refused)
 {
 	size_t len = make_query("a.berth", ns_t_a, 1232);
 	packet[2] |= 0x80;
@@ -316,7 +316,7 @@ Test(dns_reply, services_come_with_the_addresses_of_their_targets)
 		"c1.components.prod.web.joe.users.berth. 1S IN A 10.0.0.1\nOPT 0\n");
 }
 
-Test(dns_reply, what_is_too_large_is_cut_to_a_usable_part)
+Test(dns_reply, a_reply_that_is_too_large_is_cut_to_a_usable_part)
 {
 	answer.status = NAMES_FOUND;
 	add_targets(500);
@@ -411,7 +411,7 @@ static int extended_error_of(ns_msg message)
 	return -1;
 }
 
-Test(dns_reply, what_is_stale_or_unknown_says_so)
+Test(dns_reply, stale_and_unknown_answers_say_so)
 {
 	answer.status = NAMES_FOUND;
 	add_addresses(1);

@@ -289,7 +289,7 @@ Test(names, a_set_with_a_part_that_is_not_known_is_not_known, .init = open_table
 	}
 }
 
-Test(names, what_is_known_answers_while_the_registry_is_away, .init = open_table,
+Test(names, known_names_are_answered_while_the_registry_is_away, .init = open_table,
 	.fini = close_table)
 {
 	table.away = true;

@@ -4,7 +4,7 @@
 
 #include "lib/base/text.h"
 
-Test(text, what_fits_stays_as_it_is)
+Test(text, text_that_fits_is_unchanged)
 {
 	char out[16];
 	text_printf(out, sizeof(out), "%s %d", "héllo", 1);
@@ -12,7 +12,7 @@ Test(text, what_fits_stays_as_it_is)
 }
 
 /* Every cut of a text with characters of one to four bytes ends at the end of a character. */
-Test(text, what_does_not_fit_is_cut_between_characters)
+Test(text, text_that_does_not_fit_is_cut_between_characters)
 {
 	static const char text[] = "aé€😀z";
 	static const size_t ends[] = { 0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 11 };

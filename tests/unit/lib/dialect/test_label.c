@@ -86,7 +86,7 @@ Test(label, a_long_name_has_a_hash_that_leads_nowhere_by_itself)
 	cr_assert_str_eq(first, name);
 }
 
-Test(label, what_is_no_names_label_means_none)
+Test(label, an_invalid_names_label_counts_as_none)
 {
 	static const char *const wrong[] = { "", "-a", "a-", "A", "a---2", "a---", "a---zz",
 		"a---2D", "a---61", "a---2db---5fc-", "a----b", "x---61", "x---78a", "a---00",

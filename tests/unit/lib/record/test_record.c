@@ -497,7 +497,7 @@ static void expect_strict_refusal(int code, const char *text, const char *compla
 	cr_assert_null(record);
 }
 
-Test(record, what_is_to_be_written_names_the_limit_and_passes_nothing_over)
+Test(record, a_record_to_write_names_the_limit_that_it_breaks)
 {
 	char *deep = nested(10000, '[', ']');
 	char *large = malloc(LIMIT_RECORD_BYTES + 2);
@@ -678,7 +678,7 @@ Test(record, equality_ignores_order_and_spelling)
 	record_free(b);
 }
 
-Test(record, kinds_are_told_by_the_bytes_alone)
+Test(record, the_bytes_alone_decide_the_kind)
 {
 	cr_assert_eq(record_kind("", 0), RECORD_KIND_EMPTY);
 	cr_assert_eq(record_kind("host-a:1234", 11), RECORD_KIND_FOREIGN);

@@ -80,7 +80,7 @@ static void hear_while_reading(void *context, const struct registry_task *task, 
 	seen->heard_ms = registry_heard_ms(seen->registry, 9000);
 }
 
-Test(registry_core, what_is_heard_between_a_change_and_its_read_confirms_nothing)
+Test(registry_core, an_answer_between_a_change_and_its_read_confirms_nothing)
 {
 	struct answer answer = { 0 };
 	struct seen seen = { .registry = open_connected() };

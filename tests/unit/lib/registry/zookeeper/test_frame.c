@@ -164,7 +164,7 @@ Test(zk_frame, a_list_that_miscounts_is_malformed)
 	}
 }
 
-Test(zk_frame, what_does_not_fit_leaves_the_frames_before_it_whole)
+Test(zk_frame, a_frame_that_does_not_fit_leaves_those_before_it_whole)
 {
 	static const char large[8192];
 	struct zk_event event;
