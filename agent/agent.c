@@ -17,15 +17,15 @@
 #include "agent/agent_checks.h"
 #include "agent/agent_components.h"
 #include "agent/agent_drain.h"
+#include "agent/agent_drain_early.h"
 #include "agent/agent_event.h"
 #include "agent/agent_hooks.h"
 #include "agent/agent_internal.h"
-#include "agent/agent_left.h"
-#include "agent/agent_linger.h"
 #include "agent/agent_main_process.h"
 #include "agent/agent_metrics.h"
 #include "agent/agent_names.h"
 #include "agent/agent_outputs.h"
+#include "agent/agent_persistent.h"
 #include "agent/agent_privileges.h"
 #include "agent/agent_registry.h"
 #include "agent/agent_reload.h"
@@ -88,7 +88,7 @@ static void agent_reconsider(struct agent *agent)
 	}
 	agent_drain_proceed(agent);
 	agent_stop_proceed(agent);
-	agent_linger_proceed(agent);
+	agent_drain_early_proceed(agent);
 	notify_status_of(agent);
 }
 
@@ -188,7 +188,7 @@ static int start(struct agent *agent, char **main_argv, struct upgrade *received
 	if (code == 0) {
 		open_services(agent, received);
 		agent_drain_load(agent, upgrade_get(received, "drain"));
-		agent_linger_init(agent);
+		agent_drain_early_init(agent);
 		code = agent_registry_open(agent, upgrade_get(received, "session"), err);
 	}
 	if (code == 0) {
@@ -200,7 +200,7 @@ static int start(struct agent *agent, char **main_argv, struct upgrade *received
 		code = agent_api_open(agent, &hooks, received, err);
 	}
 	if (code == 0) {
-		agent_left_load(agent);
+		agent_persistent_load(agent);
 		agent_checks_create(agent, upgrade_get(received, "checks"));
 		agent_components_create(agent, upgrade_get(received, "components"));
 		agent_drain_load_components(agent);
@@ -232,7 +232,7 @@ static void finish(struct agent *agent)
 	state_dir_finish(&agent->state);
 	json_decref(agent->reload_problems);
 	json_decref(agent->saved_drains);
-	agent_left_finish(agent);
+	agent_persistent_finish(agent);
 	config_unref(agent->config);
 	ev_clear_pending(agent->loop, &agent->reconsider);
 }

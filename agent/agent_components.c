@@ -6,7 +6,7 @@
 
 #include "agent/agent_event.h"
 #include "agent/agent_internal.h"
-#include "agent/agent_left.h"
+#include "agent/agent_persistent.h"
 #include "agent/base/allocate.h"
 #include "agent/base/log.h"
 #include "agent/base/notify.h"
@@ -26,13 +26,13 @@ static void on_announced(void *context, struct component *component)
 	metrics_set(agent->metrics, METRIC_REGISTERED, label, component_registered(component));
 	metrics_add(agent->metrics, METRIC_TRANSITIONS, label,
 		announce_state_name(announce_get_state(component_announce(component))), 1);
-	agent_left_update(agent, component);
+	agent_persistent_update(agent, component);
 	agent_wake(agent);
 }
 
 static void on_write(void *context, struct component *component)
 {
-	agent_left_note(context, component);
+	agent_persistent_note(context, component);
 }
 
 static struct component_environment environment_of(struct agent *agent)
@@ -43,7 +43,7 @@ static struct component_environment environment_of(struct agent *agent)
 		.checks = agent->checks,
 		.update_interval_ms = agent->config->registry.update_interval_ms,
 		.session_resumed = agent->session_resumed,
-		.left = agent->left,
+		.persistent = agent->persistent,
 		.on_transition = on_transition,
 		.on_announced = on_announced,
 		.on_write = on_write,

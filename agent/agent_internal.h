@@ -9,11 +9,12 @@
  *
  *   agent.c                                                start, finish, agent_reconsider()
  *     agent_hooks  agent_upgrade  agent_reload             requests of the API, orders by signal
- *       agent_stop  agent_linger  agent_metrics
+ *       agent_stop  agent_drain_early  agent_metrics
  *         agent_drain  agent_registry  agent_outputs  agent_main_process
  *           agent_components  agent_checks                 what runs
  *             agent_event                                  log, history, agent_wake()
- *             agent_api  agent_cache  agent_left  agent_names  agent_privileges  agent_signals
+ *             agent_api  agent_cache  agent_names  agent_persistent  agent_privileges
+ *             agent_signals
  */
 #ifndef AGENT_AGENT_INTERNAL_H
 #define AGENT_AGENT_INTERNAL_H
@@ -92,7 +93,7 @@ struct agent {
 
 	struct check_scheduler *scheduler;
 	struct check_set *checks;
-	json_t *left; /* path -> the persistent node that we wrote there last */
+	json_t *persistent; /* path -> the persistent node that we wrote there last */
 	struct component **components;
 	size_t component_count;
 	struct component **retired; /* no longer configured, withdrawing their records */

@@ -15,7 +15,7 @@ static const char DELIVERED_DOCUMENT[] = "outputs";
 struct agent_output {
 	struct agent *agent;
 	struct output *output;
-	enum output_state told; /* the last lasting state */
+	enum output_state reported; /* the last lasting state */
 	char *why;
 };
 
@@ -31,18 +31,18 @@ static void on_state(void *context, const struct output *output)
 	enum output_state state = output_state(output);
 	const char *why = output_why(output);
 	if (output_state_is_lasting(state) &&
-		(state != item->told || strcmp(why, item->why) != 0)) {
+		(state != item->reported || strcmp(why, item->why) != 0)) {
 		char *subject = allocate_format("output %s", output_config(output)->name);
 		agent_event(item->agent,
 			&(struct transition){ .subject = subject,
-				.from = output_state_name(item->told),
+				.from = output_state_name(item->reported),
 				.to = output_state_name(state),
 				.why = why,
 				.output = output_printed(output) });
 		free(subject);
 		free(item->why);
 		item->why = allocate_text(why);
-		item->told = state;
+		item->reported = state;
 	}
 	agent_wake(item->agent);
 }
@@ -96,7 +96,7 @@ static struct agent_output *create(
 {
 	struct agent_output *item = allocate_zeroed(1, sizeof(*item));
 	item->agent = agent;
-	item->told = OUTPUT_WAITING;
+	item->reported = OUTPUT_WAITING;
 	item->why = allocate_text("");
 	item->output = output_create(&(struct output_options){
 		.loop = agent->loop,

@@ -62,23 +62,23 @@ void announce_set_failed(struct announce *announce, const struct err *err)
 }
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static void read_left(struct announce *announce, const json_t *left)
+static void read_persistent(struct announce *announce, const json_t *persistent)
 {
 	json_int_t node;
 	json_int_t version;
 	const char *data = NULL;
 	size_t len = 0;
-	if (left &&
-		json_unpack((json_t *)(uintptr_t)left, "{s:I, s:I, s?s%}", "node", &node, "version",
-			&version, "sent", &data, &len) == 0) {
+	if (persistent &&
+		json_unpack((json_t *)(uintptr_t)persistent, "{s:I, s:I, s?s%}", "node", &node,
+			"version", &version, "sent", &data, &len) == 0) {
 		announce->ours.node_id = (uint64_t)node;
 		announce->ours.version = version;
-		announce->left_data = data ? allocate_bytes(data, len) : NULL;
-		announce->left_len = len;
+		announce->predecessor_sent = data ? allocate_bytes(data, len) : NULL;
+		announce->predecessor_sent_len = len;
 	}
 }
 
-json_t *announce_left(const struct announce *announce)
+json_t *announce_persistent(const struct announce *announce)
 {
 	bool ours = (announce->was_ours || announce_is_untouched(announce)) &&
 		!announce->ours.ephemeral;
@@ -88,12 +88,13 @@ json_t *announce_left(const struct announce *announce)
 	}
 	const struct registry_stat none = { 0 };
 	const struct registry_stat *stat = ours ? &announce->ours : &none;
-	json_t *left = json_pack("{s:I, s:I}", "node", (json_int_t)stat->node_id, "version",
+	json_t *persistent = json_pack("{s:I, s:I}", "node", (json_int_t)stat->node_id, "version",
 		(json_int_t)stat->version);
 	if (sends) {
-		json_object_set_new(left, "sent", json_stringn(announce->sent, announce->sent_len));
+		json_object_set_new(
+			persistent, "sent", json_stringn(announce->sent, announce->sent_len));
 	}
-	return left;
+	return persistent;
 }
 
 struct announce *announce_create(
@@ -107,7 +108,7 @@ struct announce *announce_create(
 	announce->wanted.kind = options->kind;
 	announce->may_be_registered = options->may_be_registered;
 	announce->may_be_lost = options->may_be_registered;
-	read_left(announce, options->left);
+	read_persistent(announce, options->persistent);
 	announce->retry_ms = ANNOUNCE_RETRY_FIRST_MS;
 	announce->since = ev_now(loop);
 	text_printf(announce->registry_why, sizeof(announce->registry_why),
@@ -140,7 +141,7 @@ void announce_destroy(struct announce *announce)
 	free(announce->leaving);
 	free(announce->at);
 	free(announce->sent);
-	free(announce->left_data);
+	free(announce->predecessor_sent);
 	free(announce->path);
 	free(announce);
 }

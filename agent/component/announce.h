@@ -70,10 +70,10 @@ struct announce_options {
 	bool takeover;
 	bool may_be_registered; /* by a predecessor whose session is resumed */
 	/*
-	 * the persistent node that a predecessor wrote last, by announce_left(); NULL: not known.
-	 * It is ours in that version, with any content.
+	 * The persistent node that a predecessor wrote last, by announce_persistent(); NULL: not
+	 * known. It is ours in that version, with any content.
 	 */
-	const json_t *left;
+	const json_t *persistent;
 	/*
 	 * The last state of a predecessor, and since when; the first state keeps that time if it is
 	 * the same.
@@ -88,9 +88,9 @@ struct announce_options {
 	void (*on_change)(
 		void *context, enum announce_state from, enum announce_state to, const char *why);
 	/*
-	 * Before a write of a persistent node; announce_left() includes what is to be written, so
-	 * that a successor knows the node even if this process ends before it has the answer. May
-	 * be NULL.
+	 * Before a write of a persistent node; announce_persistent() includes the new data, so that
+	 * a successor knows the node even if this process ends before it has the answer. May be
+	 * NULL.
 	 */
 	void (*on_write)(void *context);
 	void *context;
@@ -141,9 +141,9 @@ bool announce_settled(const struct announce *announce);
 bool announce_may_be_registered(const struct announce *announce);
 /*
  * The persistent node that holds our record, and what is being written to it, for
- * announce_options.left of a successor. New reference; NULL when there is neither.
+ * announce_options.persistent of a successor. New reference; NULL when there is neither.
  */
-json_t *announce_left(const struct announce *announce);
+json_t *announce_persistent(const struct announce *announce);
 /* It was registered, the registry is away, and its record has not been lost. */
 bool announce_outlasts_outage(const struct announce *announce);
 /* Settled, and no emptied node waits for the end of its children. */

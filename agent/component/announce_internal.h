@@ -46,8 +46,8 @@ struct announce {
 	/* the data of that write, until the node is known to hold it; the wish may have moved on */
 	char *sent;
 	size_t sent_len;
-	char *left_data; /* what a predecessor was writing when it ended */
-	size_t left_len;
+	char *predecessor_sent; /* what a predecessor was writing when it ended */
+	size_t predecessor_sent_len;
 	ev_timer pause; /* until the next attempt, or until the throttle lets a write pass */
 	int64_t retry_ms;
 	ev_tstamp written_at;

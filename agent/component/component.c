@@ -153,7 +153,7 @@ static struct announce *create_announcement(struct component *component, const j
 		.ephemeral = component->config->ephemeral,
 		.takeover = component->config->takeover,
 		.may_be_registered = environment->session_resumed,
-		.left = json_object_get(environment->left, component->config->path),
+		.persistent = json_object_get(environment->persistent, component->config->path),
 		.update_interval_ms = environment->update_interval_ms,
 		.on_change = on_announce_change,
 		.on_write = on_write,

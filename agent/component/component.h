@@ -34,8 +34,8 @@ struct component_environment {
 	struct registry *registry;
 	const struct check_set *checks; /* those that guard it, and others */
 	int64_t update_interval_ms;
-	bool session_resumed; /* a predecessor's: its records may be registered */
-	const json_t *left;   /* path -> announce_left() of a predecessor; or NULL */
+	bool session_resumed;     /* a predecessor's: its records may be registered */
+	const json_t *persistent; /* path -> announce_persistent() of a predecessor; or NULL */
 	/* The component ("component NAME") or an endpoint changed state. */
 	void (*on_transition)(void *context, const struct transition *transition);
 	/* Registered or not, settled or not: something about the announcement changed. */

@@ -504,8 +504,9 @@ void announce_reconcile(struct announce *announce)
 static void recognise_left(struct announce *announce)
 {
 	const struct announce_seen *seen = &announce->seen;
-	if (announce->left_data && !seen->stat.ephemeral && seen->len == announce->left_len &&
-		memcmp(seen->data, announce->left_data, seen->len) == 0) {
+	if (announce->predecessor_sent && !seen->stat.ephemeral &&
+		seen->len == announce->predecessor_sent_len &&
+		memcmp(seen->data, announce->predecessor_sent, seen->len) == 0) {
 		announce->ours = seen->stat;
 	}
 }

@@ -17,10 +17,10 @@ struct berth_watch {
 	berth_on_event *on_event;
 	void *context;
 	int64_t sequence;
-	json_t *queue; /* events that wait for berth_dispatch() */
-	bool missed;   /* an event got lost for lack of memory: the watch is over */
-	bool told;     /* the callback knows that */
-	void *source;  /* of the handle's ops */
+	json_t *queue;         /* events that wait for berth_dispatch() */
+	bool missed;           /* an event got lost for lack of memory: the watch is over */
+	bool missed_delivered; /* the callback knows that */
+	void *source;          /* of the handle's ops */
 };
 
 #define WATCH(item) LIST_ITEM(item, struct berth_watch, link)
@@ -125,7 +125,7 @@ int berth_watch_trouble(const struct berth_watch *watch, struct berth_failure *f
 
 static bool is_pending(const struct berth_watch *watch)
 {
-	return json_array_size(watch->queue) > 0 || (watch->missed && !watch->told);
+	return json_array_size(watch->queue) > 0 || (watch->missed && !watch->missed_delivered);
 }
 
 int64_t handle_watches_deadline_ms(const struct berth *berth)
@@ -228,7 +228,7 @@ static void deliver_end(struct berth_watch *watch)
 		.sequence = ++watch->sequence,
 		.time = clock_wall_s(),
 	};
-	watch->told = true;
+	watch->missed_delivered = true;
 	watch->on_event(watch->context, &public);
 }
 
@@ -260,7 +260,7 @@ void handle_watches_deliver(struct berth *berth)
 		if (!watch->dead && json_array_size(watch->queue)) {
 			deliver_queue(watch);
 		}
-		if (!watch->dead && watch->missed && !watch->told) {
+		if (!watch->dead && watch->missed && !watch->missed_delivered) {
 			deliver_end(watch);
 		}
 	}

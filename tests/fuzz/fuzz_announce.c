@@ -126,7 +126,7 @@ static void begin(struct script *script, bool may_be_registered, const json_t *l
 		.ephemeral = script->ephemeral,
 		.takeover = script->takeover,
 		.may_be_registered = may_be_registered,
-		.left = left,
+		.persistent = left,
 		.on_change = on_change,
 		.context = script,
 	};
@@ -138,7 +138,7 @@ static void begin(struct script *script, bool may_be_registered, const json_t *l
 
 static void restart(struct script *script)
 {
-	json_t *left = announce_left(script->announce);
+	json_t *left = announce_persistent(script->announce);
 	bool registered = announce_may_be_registered(script->announce);
 	announce_destroy(script->announce);
 	script->announce = NULL;
@@ -231,7 +231,7 @@ static void check_end(struct script *script)
 		assert(!there || !script->there_ephemeral);
 	}
 	if (announce_settled(script->announce)) {
-		json_t *left = announce_left(script->announce);
+		json_t *left = announce_persistent(script->announce);
 		assert(!left || json_is_object(left));
 		json_decref(left);
 	}

@@ -346,7 +346,7 @@ static int zk_open(struct registry_backend **ret_backend, const char *rest,
 	return 0;
 }
 
-/* The state that the worker has told last; 0 while it has told none. */
+/* The state that the worker reported last; 0 while it has reported none. */
 static int read_session_state(struct zk_worker_process *worker)
 {
 	int state = 0;

@@ -145,7 +145,7 @@ struct stage {
 	struct registry_loop driver;
 	struct announce *announce;
 	char trail[512]; /* states that were reported, in order */
-	json_t *left;    /* announce_left() at the last write */
+	json_t *left;    /* announce_persistent() at the last write */
 };
 
 static const char PATH[] = "/users/joe/web/one/components/c1";
@@ -164,7 +164,7 @@ static void on_write(void *context)
 {
 	struct stage *stage = context;
 	json_decref(stage->left);
-	stage->left = announce_left(stage->announce);
+	stage->left = announce_persistent(stage->announce);
 }
 
 static void on_registry_state(void *context, enum registry_state state, const char *why)
@@ -181,7 +181,7 @@ static void announce_anew(
 	const struct announce_options options = {
 		.path = PATH,
 		.ephemeral = ephemeral,
-		.left = left,
+		.persistent = left,
 		.update_interval_ms = update_interval_ms,
 		.on_change = on_change,
 		.on_write = on_write,
@@ -490,12 +490,12 @@ STAGED(what_a_predecessor_left_is_noted_again_before_the_first_write, false, 0)
 {
 	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
 	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
-	json_t *left = announce_left(stage->announce);
+	json_t *left = announce_persistent(stage->announce);
 	announce_destroy(stage->announce);
 	announce_anew(stage, false, 0, left);
 	make_wish(stage, ANNOUNCE_KEEP, "c_2", "two");
 	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_OUTDATED);
-	json_t *again = announce_left(stage->announce);
+	json_t *again = announce_persistent(stage->announce);
 	cr_assert(json_equal(again, left));
 	json_decref(again);
 	json_decref(left);

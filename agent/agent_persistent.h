@@ -4,19 +4,19 @@
  * directory. A successor whose configuration has changed knows the record of its predecessor by
  * that also when the record has no yarn:id.
  */
-#ifndef AGENT_AGENT_LEFT_H
-#define AGENT_AGENT_LEFT_H
+#ifndef AGENT_AGENT_PERSISTENT_H
+#define AGENT_AGENT_PERSISTENT_H
 
 #include "agent/component/component.h"
 
 struct agent;
 
 /* Before the components are made. */
-void agent_left_load(struct agent *agent);
+void agent_persistent_load(struct agent *agent);
 /* The state of the component has changed: notes what it leaves, once that is known. */
-void agent_left_update(struct agent *agent, const struct component *component);
+void agent_persistent_update(struct agent *agent, const struct component *component);
 /* Saves what the component leaves, if that is something else. */
-void agent_left_note(struct agent *agent, const struct component *component);
-void agent_left_finish(struct agent *agent);
+void agent_persistent_note(struct agent *agent, const struct component *component);
+void agent_persistent_finish(struct agent *agent);
 
 #endif

@@ -7,12 +7,12 @@
  * read the record may still be about to connect. A port that nobody here listens on says nothing,
  * because the published port may be another machine's; then the whole delay passes.
  */
-#ifndef AGENT_AGENT_LINGER_H
-#define AGENT_AGENT_LINGER_H
+#ifndef AGENT_AGENT_DRAIN_EARLY_H
+#define AGENT_AGENT_DRAIN_EARLY_H
 
 struct agent;
 
-void agent_linger_init(struct agent *agent);
+void agent_drain_early_init(struct agent *agent);
 /* Part of agent_reconsider(): looks as long as a delay runs that can end early. */
-void agent_linger_proceed(struct agent *agent);
+void agent_drain_early_proceed(struct agent *agent);
 #endif

@@ -1,4 +1,4 @@
-#include "agent/agent_linger.h"
+#include "agent/agent_drain_early.h"
 
 #include "agent/agent_drain.h"
 #include "agent/agent_event.h"
@@ -86,13 +86,13 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
 	}
 }
 
-void agent_linger_init(struct agent *agent)
+void agent_drain_early_init(struct agent *agent)
 {
 	ev_timer_init(&agent->linger_timer, on_timer, LOOK_EVERY_S, LOOK_EVERY_S);
 	agent->linger_timer.data = agent;
 }
 
-void agent_linger_proceed(struct agent *agent)
+void agent_drain_early_proceed(struct agent *agent)
 {
 	if (any_waits(agent) && !ev_is_active(&agent->linger_timer)) {
 		ev_timer_again(agent->loop, &agent->linger_timer);
