@@ -107,7 +107,8 @@ int registry_options_check(
 		int (*check)(const struct registry_options *options, struct err *err);
 	} checks[] = { { "url", check_url }, { "auth", check_auth }, { "secure", check_identity },
 		{ "auth_file", check_auth_file }, { "system_accounts", check_accounts } };
-	const struct registry_options all = registry_options_complete(options);
+	const struct registry_options none = { 0 };
+	const struct registry_options all = registry_options_complete(options ? options : &none);
 	const char *at_fault = "url";
 	const char *rest;
 	int code = 0;

@@ -182,7 +182,10 @@ ERR_REQUIRED(2);
 int registry_options_check(const struct registry_options *options, const char **ret_option,
 	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(3);
 
-/* Connecting goes on in the background: only a bad URL, a bad auth file and the like fail here. */
+/*
+ * Connecting goes on in the background: only a bad URL, a bad auth file and the like fail here. No
+ * `options` are no URL.
+ */
 int registry_open(struct registry **ret_registry, const struct registry_options *options,
 	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(3);
 

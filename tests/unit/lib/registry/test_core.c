@@ -1075,3 +1075,16 @@ Test(registry_core, bad_options_are_refused_at_once)
 		cr_assert_null(registry);
 	}
 }
+
+Test(registry_core, missing_options_are_a_missing_url)
+{
+	struct registry *registry = NULL;
+	struct err err = ERR_INIT;
+	struct err without_url = ERR_INIT;
+	const struct registry_options options = { .url = NULL };
+	cr_assert_neq(registry_open(&registry, NULL, &err), 0);
+	cr_assert_neq(registry_open(&registry, &options, &without_url), 0);
+	cr_expect_str_eq(err.msg, without_url.msg);
+	cr_expect_not_null(strstr(err.msg, "zookeeper://"));
+	cr_assert_null(registry);
+}
