@@ -14,6 +14,7 @@
 #include "agent/base/allocate.h"
 #include "agent/base/log.h"
 #include "lib/base/linux_calls.h"
+#include "lib/base/json_text.h"
 #include "lib/base/text.h"
 #include "lib/base/write_all.h"
 
@@ -324,7 +325,7 @@ static int write_document(const json_t *document, struct err *err)
 			err, BERTH_FAILED, errno, "cannot make the file for the successor");
 	}
 	/* json_dumpfd() does not notice every write that fails. */
-	char *text = allocated(json_dumps(document, JSON_COMPACT));
+	char *text = allocated(json_text(document, JSON_COMPACT));
 	if (write_all(fd, text, strlen(text))) {
 		err_set_errno(err, BERTH_FAILED, errno, "cannot write the file for the successor");
 		close(fd);

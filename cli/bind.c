@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/memory.h"
 #include "lib/base/buffer.h"
 #include "lib/base/limits.h"
 #include "lib/record/record.h"
@@ -59,8 +60,8 @@ static int read_file(const char *name, char **ret_text)
 		buffer_finish(&content);
 		return report(&err);
 	}
-	*ret_text = buffer_take(&content, NULL);
-	return *ret_text ? 0 : EXIT_FAILURE;
+	*ret_text = memory_must(buffer_take(&content, NULL));
+	return 0;
 }
 
 /* The short forms of an endpoint: at most one of them is given. */

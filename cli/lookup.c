@@ -5,6 +5,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "cli/memory.h"
+#include "lib/base/json_text.h"
 #include "lib/base/json_wide.h"
 #include "lib/record/record.h"
 
@@ -29,12 +31,12 @@ static void add_endpoint(struct table *table, const struct record_endpoint *endp
 	json_array_foreach (endpoint->addresses, index, address) {
 		char *text = record_address_text(endpoint->address_type, address);
 		if (!text) {
-			text = json_dumps(address, JSON_COMPACT);
+			text = memory_must(json_text(address, JSON_COMPACT));
 		}
 		table_cell(table, TABLE_PLAIN, endpoint->scope);
 		table_cell(table, TABLE_PLAIN, endpoint->api);
 		table_cell(table, TABLE_PLAIN, endpoint->protocol);
-		table_cell(table, TABLE_GOOD, text ? text : "");
+		table_cell(table, TABLE_GOOD, text);
 		free(text);
 	}
 }
@@ -48,11 +50,11 @@ static void print_attributes(const struct cli *cli, const json_t *record)
 		if (strcmp(key, "external") == 0 || strcmp(key, "internal") == 0) {
 			continue;
 		}
-		char *text = json_is_string(value)
-			? strdup(json_string_value(value))
-			: json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+		char *text = memory_must(json_is_string(value)
+				? strdup(json_string_value(value))
+				: json_text(value, JSON_COMPACT | JSON_ENCODE_ANY));
 		table_cell(table, TABLE_DIM, key);
-		table_cell(table, TABLE_PLAIN, text ? text : "");
+		table_cell(table, TABLE_PLAIN, text);
 		free(text);
 	}
 	output_table_take(&cli->output, table);

@@ -6,6 +6,7 @@
 #include <sys/prctl.h>
 
 #include "cli/cli.h"
+#include "cli/memory.h"
 #include "cli/verbs.h"
 #include "lib/registry/registry.h"
 
@@ -192,6 +193,7 @@ static uint64_t accepted_options(int argc, char **argv)
 int main(int argc, char **argv)
 {
 	struct cli cli = { .berth = NULL };
+	memory_init();
 	setlocale(LC_ALL, "");
 	signal(SIGPIPE, SIG_IGN);
 	int status = options_parse(argc, argv, accepted_options(argc, argv), &cli.options);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/memory.h"
 #include "lib/base/duration.h"
 #include "lib/base/nearest.h"
 
@@ -356,11 +357,9 @@ int options_parse(int argc, char **argv, uint64_t accepted, struct options *ret)
 	struct option names[OPTION_END + 1];
 	char letters[2 * OPTION_END + 3];
 	int option;
-	*ret = (struct options){ .operands = calloc((size_t)argc + 1, sizeof(char *)) };
-	if (!ret->operands) {
-		fputs("berth: out of memory\n", stderr);
-		return EXIT_FAILURE;
-	}
+	*ret = (struct options){
+		.operands = memory_must(calloc((size_t)argc + 1, sizeof(char *))),
+	};
 	make_getopt_tables(accepted, names, letters);
 	opterr = 0;
 	while ((option = getopt_long(argc, argv, letters, names, NULL)) != -1) {

@@ -9,8 +9,10 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "cli/memory.h"
 #include "lib/base/err.h"
 #include "lib/base/clock.h"
+#include "lib/base/json_text.h"
 
 /* Enough for every number of a record to come back as what it was. */
 #define NUMBER_PRECISION JSON_REAL_PRECISION(17)
@@ -68,16 +70,21 @@ void output_freshness(const struct berth_freshness *freshness)
 
 /* ---- documents ------------------------------------------------------------------------------- */
 
+static void print_json(const json_t *json, size_t flags)
+{
+	char *text = memory_must(json_text(json, flags | JSON_ENCODE_ANY | NUMBER_PRECISION));
+	puts(text);
+	free(text);
+}
+
 void output_json(const json_t *json)
 {
-	json_dumpf(json, stdout, JSON_INDENT(2) | JSON_ENCODE_ANY | NUMBER_PRECISION);
-	putchar('\n');
+	print_json(json, JSON_INDENT(2));
 }
 
 void output_json_line(const json_t *json)
 {
-	json_dumpf(json, stdout, JSON_COMPACT | JSON_ENCODE_ANY | NUMBER_PRECISION);
-	putchar('\n');
+	print_json(json, JSON_COMPACT);
 	fflush(stdout);
 }
 

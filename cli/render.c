@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/memory.h"
+#include "lib/base/json_text.h"
 #include "lib/base/path.h"
 #include "lib/render/render.h"
 
@@ -22,15 +24,6 @@ struct picture {
 	size_t count;
 	bool stale;
 };
-
-static void *must(void *memory)
-{
-	if (!memory) {
-		fputs("berth: out of memory\n", stderr);
-		exit(EXIT_FAILURE);
-	}
-	return memory;
-}
 
 static void finish(struct picture *picture)
 {
@@ -47,16 +40,22 @@ static void finish(struct picture *picture)
 static void add(struct picture *picture, const char *path, const json_t *json)
 {
 	struct record *record;
-	char *text = json_dumps(json, JSON_COMPACT);
-	if (!text || record_decode(&record, text, strlen(text), NULL)) {
-		free(text);
+	char *text = memory_must(json_text(json, JSON_COMPACT));
+	int code = record_decode(&record, text, strlen(text), NULL);
+	free(text);
+	if (code == BERTH_FAILED) {
+		memory_must(NULL); /* no fault of the record */
+	}
+	if (code) {
 		return;
 	}
-	free(text);
 	size_t count = picture->count + 1;
-	picture->members = must(realloc(picture->members, count * sizeof(*picture->members)));
-	picture->records = must(realloc(picture->records, count * sizeof(*picture->records)));
-	picture->members[picture->count] = (struct render_member){ must(strdup(path)), record };
+	picture->members = memory_must(
+		realloc(picture->members, count * sizeof(*picture->members)));
+	picture->records = memory_must(
+		realloc(picture->records, count * sizeof(*picture->records)));
+	picture->members[picture->count] = (struct render_member){ memory_must(strdup(path)),
+		record };
 	picture->records[picture->count++] = record;
 }
 

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <wchar.h>
 
+#include "cli/memory.h"
+
 struct cell {
 	char *text;
 	size_t width;
@@ -36,15 +38,6 @@ static const char GAP[] = "  ";
 
 enum { LEAST_CUT_WIDTH = 8, LEAST_SENTENCE_WIDTH = 24 };
 
-static void *must(void *memory)
-{
-	if (!memory) {
-		fputs("berth: out of memory\n", stderr);
-		exit(EXIT_FAILURE);
-	}
-	return memory;
-}
-
 /* ---- text ------------------------------------------------------------------------------------ */
 
 static bool printable(wchar_t wide)
@@ -66,7 +59,7 @@ static size_t escape_byte(char *out, unsigned char byte)
 char *table_escape(const char *text)
 {
 	size_t left = strlen(text);
-	char *escaped = must(malloc(4 * left + 1));
+	char *escaped = memory_must(malloc(4 * left + 1));
 	char *out = escaped;
 	mbstate_t state = { 0 };
 	while (left) {
@@ -148,11 +141,11 @@ const char *table_colour_code(enum table_colour colour)
 
 struct table *table_create(const char *const *headings, size_t columns, size_t key)
 {
-	struct table *table = must(calloc(1, sizeof(*table)));
+	struct table *table = memory_must(calloc(1, sizeof(*table)));
 	table->columns = columns;
 	table->key = key;
 	table->facts = !headings;
-	table->widths = must(calloc(columns, sizeof(*table->widths)));
+	table->widths = memory_must(calloc(columns, sizeof(*table->widths)));
 	for (size_t i = 0; headings && i < columns; i++) {
 		table_cell(table, TABLE_BOLD, headings[i]);
 	}
@@ -180,7 +173,8 @@ static const struct cell *cells_add(struct cells *cells, enum table_colour colou
 {
 	if (cells->count == cells->size) {
 		cells->size = cells->size ? 2 * cells->size : 64;
-		cells->items = must(realloc(cells->items, cells->size * sizeof(*cells->items)));
+		cells->items = memory_must(
+			realloc(cells->items, cells->size * sizeof(*cells->items)));
 	}
 	struct cell *cell = &cells->items[cells->count++];
 	cell->text = table_escape(text);
@@ -203,7 +197,7 @@ void table_cell(struct table *table, enum table_colour colour, const char *text)
 void table_line(struct table *table, enum table_colour colour, const char *text)
 {
 	cells_add(&table->lines, colour, text);
-	table->lines_after = must(
+	table->lines_after = memory_must(
 		realloc(table->lines_after, table->lines.count * sizeof(*table->lines_after)));
 	table->lines_after[table->lines.count - 1] = table->cells.count;
 }
@@ -297,7 +291,7 @@ static size_t print_text(const struct cell *cell, size_t width, FILE *out)
 	}
 	const char *end = ending(cell->text, (width - 1) * 2 / 3);
 	int bytes = (int)fitting(cell->text, width - 1 - table_width(end));
-	char *start = must(strndup(cell->text, (size_t)bytes));
+	char *start = memory_must(strndup(cell->text, (size_t)bytes));
 	fprintf(out, "%s…%s", start, end);
 	size_t taken = table_width(start) + 1 + table_width(end);
 	free(start);

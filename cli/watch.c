@@ -14,7 +14,9 @@
 #include <time.h>
 
 #include "cli/command.h"
+#include "cli/memory.h"
 #include "lib/base/clock.h"
+#include "lib/base/json_text.h"
 
 enum {
 	FIRST_ANSWER_MS = 10000,
@@ -53,7 +55,7 @@ static void run(struct watching *watching, const char *event, const char *path, 
 static void run_for_record(
 	struct watching *watching, const char *event, const char *path, const json_t *record)
 {
-	char *text = json_is_object(record) ? json_dumps(record, JSON_COMPACT) : NULL;
+	char *text = json_is_object(record) ? memory_must(json_text(record, JSON_COMPACT)) : NULL;
 	run(watching, event, path, text ? text : "");
 	free(text);
 }
@@ -114,11 +116,10 @@ static void settle_later(struct watching *watching)
 
 static void run_settled(struct watching *watching)
 {
-	char *text = json_dumps(watching->known, JSON_COMPACT | JSON_SORT_KEYS);
+	char *text = memory_must(json_text(watching->known, JSON_COMPACT | JSON_SORT_KEYS));
 	watching->due_ms = INT64_MAX;
 	watching->failed = 0;
-	run(watching, watching->ran ? "UPDATED" : "SUBSCRIBED", cli_operand(watching->cli),
-		text ? text : "{}");
+	run(watching, watching->ran ? "UPDATED" : "SUBSCRIBED", cli_operand(watching->cli), text);
 	watching->ran = true;
 	free(text);
 }
@@ -246,7 +247,8 @@ static void on_lost(struct watching *watching)
 	struct berth_failure failure = { .code = BERTH_REGISTRY_UNAVAILABLE,
 		.message = "the event stream broke" };
 	berth_watch_trouble(watching->watch, &failure);
-	if (!watching->subscribed) {
+	/* After BERTH_FAILED the library may not go on: it has missed an event. */
+	if (!watching->subscribed || failure.code == BERTH_FAILED) {
 		watching->status = output_failure(&failure);
 	} else {
 		fprintf(stderr, "note: %s; trying again\n", failure.message);

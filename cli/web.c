@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "cli/memory.h"
 #include "cli/web_exchange.h"
 #include "lib/base/clock.h"
 #include "lib/client/handle.h"
@@ -169,11 +170,7 @@ int verb_web(struct cli *cli)
 		return output_failure(&failure);
 	}
 	berth_answer_finish(&answer);
-	struct web *web = calloc(1, sizeof(*web));
-	if (!web) {
-		fputs("berth: out of memory\n", stderr);
-		return EXIT_FAILURE;
-	}
+	struct web *web = memory_must(calloc(1, sizeof(*web)));
 	int status = 0;
 	web->listen_fd = -1;
 	web->site.socket_path = client_socket_path(cli->berth->client);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
+#include "lib/base/json_text.h"
 #include "lib/base/json_visible.h"
 
 /* The answers that every request shares: problem documents and small JSON. */
@@ -59,7 +60,7 @@ void api_bad_request(struct http_request *request, const char *detail)
 
 char *api_json_text(json_t *json_take)
 {
-	char *text = allocated(json_dumps(json_take, JSON_COMPACT | JSON_ENCODE_ANY));
+	char *text = allocated(json_text(json_take, JSON_COMPACT | JSON_ENCODE_ANY));
 	size_t len = strlen(text);
 	json_decref(json_take);
 	if (json_has_hidden(text, len)) {

@@ -5,6 +5,7 @@
 #include "agent/api/stream.h"
 #include "agent/base/allocate.h"
 #include "lib/base/hash.h"
+#include "lib/base/json_text.h"
 #include "lib/http/field.h"
 
 /*
@@ -125,7 +126,7 @@ static json_t *without_clocks(const json_t *view)
 static void write_tag(const json_t *view, char tag[TAG_BYTES])
 {
 	json_t *copy = without_clocks(view);
-	char *text = allocated(json_dumps(copy, JSON_COMPACT));
+	char *text = allocated(json_text(copy, JSON_COMPACT));
 	snprintf(tag, TAG_BYTES, "W/\"a-%016llx\"", (unsigned long long)hash_text(HASH_INIT, text));
 	free(text);
 	json_decref(copy);

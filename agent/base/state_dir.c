@@ -14,6 +14,7 @@
 #include "agent/base/log.h"
 #include "agent/base/state_file.h"
 #include "agent/base/trust.h"
+#include "lib/base/json_text.h"
 
 enum { DOCUMENT_MAX_BYTES = 4 * 1024 * 1024 };
 enum { LOCK_TRIES = 24, LOCK_PAUSE_MS = 50 };
@@ -127,7 +128,7 @@ int state_dir_save(const struct state_dir *directory, const char *name, const js
 	if (!state_dir_usable(directory)) {
 		return err_set(err, BERTH_FAILED, "%s is not locked by us", directory->path);
 	}
-	char *text = allocated(json_dumps(document, JSON_COMPACT));
+	char *text = allocated(json_text(document, JSON_COMPACT));
 	int code = state_file_write(directory->path, name, name, text, strlen(text), err);
 	free(text);
 	return code;

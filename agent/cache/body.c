@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
+#include "lib/base/json_text.h"
 #include "lib/record/record.h"
 #include "lib/render/render.h"
 
@@ -31,9 +32,7 @@ void cache_write_list(const struct cache_entry *children, struct buffer *out)
 static void write_json_string(struct buffer *out, const char *text)
 {
 	json_t *string = json_string_nocheck(text);
-	char *dump = string ? json_dumps(string, JSON_ENCODE_ANY) : NULL;
-	buffer_append_text(out, dump ? dump : "\"\"");
-	free(dump);
+	(void)json_text_append(out, string, JSON_ENCODE_ANY);
 	json_decref(string);
 }
 
@@ -55,9 +54,9 @@ static void write_address(const char *path, const struct record_endpoint *endpoi
 	write_json_string(out, endpoint->protocol);
 	buffer_append_text(out, ",\"addressType\":");
 	write_json_string(out, endpoint->address_type);
-	char *dump = json_dumps(address, JSON_COMPACT);
-	buffer_printf(out, ",\"address\":%s}", dump ? dump : "{}");
-	free(dump);
+	buffer_append_text(out, ",\"address\":");
+	(void)json_text_append(out, address, JSON_COMPACT);
+	buffer_append_text(out, "}");
 }
 
 static void write_endpoints(struct cache_entry *data, const struct cache_filter *filter,

@@ -8,6 +8,7 @@
 #include "agent/base/log.h"
 #include "agent/base/state_file.h"
 #include "lib/base/clock.h"
+#include "lib/base/json_text.h"
 #include "lib/base/path.h"
 
 /*
@@ -49,12 +50,11 @@ static void save_entry(
 	json_t *line = json_pack("[s, i, i, f, I, I, o]", entry->node->path, (int)entry->kind,
 		entry->code, true_at, (json_int_t)entry->stat.created_ms,
 		(json_int_t)entry->stat.size, value);
-	char *text = line ? json_dumps(line, JSON_COMPACT) : NULL;
-	json_decref(line);
-	if (text) {
-		buffer_printf(out, "%s\n", text);
+	if (line) {
+		(void)json_text_append(out, line, JSON_COMPACT);
+		buffer_append_text(out, "\n");
 	}
-	free(text);
+	json_decref(line);
 }
 
 int cache_save(const struct cache *cache, const char *directory, struct err *err)

@@ -15,6 +15,7 @@
 
 #include "agent/base/allocate.h"
 #include "agent/http/internal.h"
+#include "lib/base/json_text.h"
 #include "lib/http/field.h"
 
 enum {
@@ -70,7 +71,7 @@ struct http_response *http_response_create_problem(int status, const char *title
 		json_object_update(json, members_take);
 		json_decref(members_take);
 	}
-	char *text = allocated(json_dumps(json, JSON_COMPACT));
+	char *text = allocated(json_text(json, JSON_COMPACT));
 	json_decref(json);
 	struct http_response *response = http_response_create_borrowed(
 		"application/problem+json", text, strlen(text), free, text);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
+#include "lib/base/json_text.h"
 
 static void visit(void *context, const struct cache_record *found)
 {
@@ -62,7 +63,7 @@ int output_picture_write(const struct output_picture *picture, const char *name,
 		json_object_set_nocheck(records, picture->members[i].path,
 			(json_t *)(uintptr_t)record_json(picture->members[i].record));
 	}
-	char *text = allocated(json_dumps(records, JSON_COMPACT));
+	char *text = allocated(json_text(records, JSON_COMPACT));
 	json_decref(records);
 	/* Names and paths are labels: they need no escapes. */
 	buffer_printf(

@@ -13,6 +13,7 @@
 #include <poll.h>
 
 #include "lib/client/handle.h"
+#include "lib/base/json_text.h"
 #include "lib/base/path.h"
 #include "lib/base/clock.h"
 
@@ -182,7 +183,7 @@ void berth_paths_finish(struct berth_paths *paths)
 
 int answer_from_json(struct berth_answer *ret, const json_t *json, struct err *err)
 {
-	char *text = json_dumps(json, JSON_COMPACT | JSON_ENCODE_ANY);
+	char *text = json_text(json, JSON_COMPACT | JSON_ENCODE_ANY);
 	if (!text) {
 		return err_set(err, BERTH_FAILED, "out of memory");
 	}

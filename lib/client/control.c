@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/json_text.h"
 #include "lib/base/limits.h"
 #include "lib/base/quote.h"
 #include "lib/client/handle.h"
@@ -15,14 +16,44 @@ enum { TARGET_BYTES = 1024, PROBLEM_BYTES = 1024 * 1024 };
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-/*
- * Sends a request; `ret` and `ret_problem` may be NULL. Takes the reference `body` (may be NULL).
- */
+/* A request without a body; NULL for a body means that it could not be made. */
+static json_t *no_body(void)
+{
+	return json_null();
+}
+
+static int encode(const json_t *body, char **ret_text, struct err *err)
+{
+	if (json_is_null(body)) {
+		*ret_text = NULL;
+		return 0;
+	}
+	char *text = json_text(body, JSON_COMPACT);
+	if (!text) {
+		return err_set(err, BERTH_FAILED, "out of memory, or a text that is no UTF-8");
+	}
+	*ret_text = text;
+	return 0;
+}
+
+static int take_answer(struct client_response *response, struct berth_answer *ret, struct err *err)
+{
+	struct berth_answer answer = { .json = NULL };
+	answer.json = buffer_take(&response->body, &answer.len);
+	if (!answer.json) {
+		return err_set(err, BERTH_FAILED, "out of memory");
+	}
+	*ret = answer;
+	return 0;
+}
+
+/* Sends a request; `ret` and `ret_problem` may be NULL. Takes the reference `body`. */
 static int send_take(struct berth *berth, const char *what, const char *method, const char *target,
 	json_t *body, struct berth_answer *ret, struct buffer *ret_problem, struct err *err)
 {
-	char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+	char *text = NULL;
 	int code = handle_need_agent(berth, what, err);
+	code = code ? code : encode(body, &text, err);
 	if (code == 0) {
 		struct client_request request = {
 			.method = method, .target = target, .body = text
@@ -32,8 +63,7 @@ static int send_take(struct berth *berth, const char *what, const char *method, 
 			berth->client, &request, berth->timeout_ms, &response, ret_problem, err);
 		if (code == 0) {
 			if (ret) {
-				*ret = (struct berth_answer){ .len = response.body.len };
-				ret->json = buffer_take(&response.body, NULL);
+				code = take_answer(&response, ret, err);
 			}
 			client_response_finish(&response);
 		}
@@ -122,7 +152,7 @@ static int probe(
 	struct err err = ERR_INIT;
 	struct buffer problem;
 	buffer_init(&problem, PROBLEM_BYTES);
-	int code = send_take(berth, what, "GET", target, NULL, NULL, &problem, &err);
+	int code = send_take(berth, what, "GET", target, no_body(), NULL, &problem, &err);
 	if (code != 0 && problem.len) {
 		err.code = BERTH_FAILED;
 	}
@@ -176,12 +206,10 @@ static int send_named_take(struct berth *berth, const char *what, const char *me
 
 static json_t *drain_body(const char *reason, unsigned for_s)
 {
-	json_t *body = json_object();
-	if (reason) {
-		json_object_set_new(body, "reason", json_string(reason));
-	}
-	if (for_s) {
-		json_object_set_new(body, "for", json_integer(for_s));
+	json_t *body = json_pack("{s:s*}", "reason", reason);
+	if (for_s && json_object_set_new(body, "for", json_integer(for_s))) {
+		json_decref(body);
+		return NULL;
 	}
 	return body;
 }
@@ -199,7 +227,7 @@ int berth_drain(
 int berth_undrain(struct berth *berth, struct berth_failure *failure)
 {
 	struct err err = ERR_INIT;
-	return send_take(berth, "undrain", "DELETE", "/v1/agent/drain", NULL, NULL, NULL, &err)
+	return send_take(berth, "undrain", "DELETE", "/v1/agent/drain", no_body(), NULL, NULL, &err)
 		? handle_fail(failure, &err)
 		: 0;
 }
@@ -215,13 +243,13 @@ int berth_undrain_component(
 	struct berth *berth, const char *component, struct berth_failure *failure)
 {
 	return send_named_take(
-		berth, "undrain", "DELETE", "components", component, "/drain", NULL, failure);
+		berth, "undrain", "DELETE", "components", component, "/drain", no_body(), failure);
 }
 
 int berth_undamp(struct berth *berth, const char *component, struct berth_failure *failure)
 {
 	return send_named_take(
-		berth, "undamp", "POST", "components", component, "/undamp", NULL, failure);
+		berth, "undamp", "POST", "components", component, "/undamp", no_body(), failure);
 }
 
 int berth_reload(
@@ -231,8 +259,8 @@ int berth_reload(
 	struct buffer problem;
 	struct berth_answer answer = { .json = NULL };
 	buffer_init(&problem, PROBLEM_BYTES);
-	if (send_take(berth, "reload", "POST", "/v1/agent/reload", NULL, &answer, &problem, &err) !=
-		0) {
+	if (send_take(berth, "reload", "POST", "/v1/agent/reload", no_body(), &answer, &problem,
+		    &err) != 0) {
 		answer.len = problem.len;
 		answer.json = buffer_take(&problem, NULL);
 	}
@@ -252,7 +280,8 @@ int berth_run_check(struct berth *berth, const char *check, struct berth_answer 
 	char target[TARGET_BYTES];
 	int code = named_target(target, sizeof(target), "checks", check, "/run", &err);
 	if (code == 0) {
-		code = send_take(berth, "run-check", "POST", target, NULL, ret_result, NULL, &err);
+		code = send_take(
+			berth, "run-check", "POST", target, no_body(), ret_result, NULL, &err);
 	}
 	return code ? handle_fail(failure, &err) : 0;
 }
@@ -267,19 +296,27 @@ int berth_report(struct berth *berth, const char *check, enum berth_health healt
 	return send_named_take(berth, "report", "PUT", "checks", check, "", body, failure);
 }
 
-int berth_supply(struct berth *berth, const char *endpoint, const char *const *addresses,
-	size_t count, struct berth_failure *failure)
+static json_t *supply_body(const char *const *addresses, size_t count)
 {
 	json_t *list = json_array();
 	for (size_t i = 0; i < count; i++) {
-		json_array_append_new(list, json_string(addresses[i]));
+		if (json_array_append_new(list, json_string(addresses[i]))) {
+			json_decref(list);
+			return NULL;
+		}
 	}
-	json_t *body = json_pack("{s:o}", "addresses", list);
-	return send_named_take(berth, "supply", "PUT", "endpoints", endpoint, "", body, failure);
+	return json_pack("{s:o}", "addresses", list);
+}
+
+int berth_supply(struct berth *berth, const char *endpoint, const char *const *addresses,
+	size_t count, struct berth_failure *failure)
+{
+	return send_named_take(berth, "supply", "PUT", "endpoints", endpoint, "",
+		supply_body(addresses, count), failure);
 }
 
 int berth_withdraw(struct berth *berth, const char *endpoint, struct berth_failure *failure)
 {
 	return send_named_take(
-		berth, "withdraw", "DELETE", "endpoints", endpoint, "", NULL, failure);
+		berth, "withdraw", "DELETE", "endpoints", endpoint, "", no_body(), failure);
 }

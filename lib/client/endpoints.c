@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/json_text.h"
+
 static const char *text_of(const json_t *object, const char *name)
 {
 	const char *text = json_string_value(json_object_get(object, name));
@@ -64,7 +66,7 @@ static int add(struct endpoint_list *list, const char *path, const struct record
 	json_t *parsed = given ? record_address_parse(endpoint->address_type, given, NULL) : NULL;
 	const json_t *parts = parsed ? parsed : address;
 	char *line = given ? NULL : record_address_text(endpoint->address_type, address);
-	char *json = json_dumps(parts, JSON_COMPACT | JSON_ENCODE_ANY);
+	char *json = json_text(parts, JSON_COMPACT | JSON_ENCODE_ANY);
 	const struct berth_endpoint entry = {
 		.path = path,
 		.scope = endpoint->scope,

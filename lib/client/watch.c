@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/json_text.h"
 #include "lib/client/handle.h"
 #include "lib/client/tree.h"
 #include "lib/base/clock.h"
@@ -193,7 +194,7 @@ static double time_of(const json_t *event)
 static bool object_text(const json_t *event, const char *member, char **ret_text)
 {
 	const json_t *value = json_object_get(event, member);
-	*ret_text = json_is_object(value) ? json_dumps(value, JSON_COMPACT) : NULL;
+	*ret_text = json_is_object(value) ? json_text(value, JSON_COMPACT) : NULL;
 	return *ret_text || !json_is_object(value);
 }
 

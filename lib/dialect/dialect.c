@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/json_text.h"
 #include "lib/base/path.h"
 #include "lib/dialect/write.h"
 
@@ -72,7 +73,7 @@ int dialect_add_node_take(struct dialect_nodes *nodes, const struct dialect_node
 	va_start(arguments, format);
 	int len = vsnprintf(path + 1, sizeof(path) - 1, format, arguments);
 	va_end(arguments);
-	char *text = data ? json_dumps(data, JSON_COMPACT) : NULL;
+	char *text = json_text(data, JSON_COMPACT);
 	json_decref(data);
 	if (!data) {
 		err_set(err, BERTH_INVALID_RECORD, "the dialect's data are not UTF-8 text");

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "lib/base/buffer.h"
+#include "lib/base/json_text.h"
 #include "lib/dialect/write.h"
 
 /* The longest text that nerve puts into a path. */
@@ -57,7 +58,7 @@ static int add_encoded(struct dialect_nodes *nodes, const struct dialect_instanc
 		.kind = DIALECT_NODE_SEQUENTIAL,
 		.change = DIALECT_CHANGE_REJOIN,
 	};
-	char *text = data ? json_dumps(data, JSON_COMPACT) : NULL;
+	char *text = json_text(data, JSON_COMPACT);
 	char *encoded = text ? url_base64(text, strlen(text)) : NULL;
 	size_t len = encoded ? strlen(encoded) : 0;
 	if (data && !encoded) {

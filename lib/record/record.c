@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "lib/base/json_text.h"
 #include "lib/record/internal.h"
 
 const char *const record_scopes[] = { "external", "internal", NULL };
@@ -156,7 +157,7 @@ int record_encode(const struct record *record, char **ret_text, size_t *ret_len,
 		return code;
 	}
 	json_t *json = canonical(record);
-	char *text = json ? json_dumps(json, RECORD_DUMP_FLAGS) : NULL;
+	char *text = json_text(json, RECORD_DUMP_FLAGS);
 	json_decref(json);
 	if (!text) {
 		return record_no_memory(err);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/json_text.h"
 #include "lib/base/text.h"
 
 const char *const render_format_names[] = {
@@ -24,9 +25,7 @@ const char *const render_format_names[] = {
 void render_json_string(struct buffer *out, const char *text)
 {
 	json_t *json = json_string(text);
-	char *dump = json ? json_dumps(json, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
-	buffer_append_text(out, dump ? dump : "\"\"");
-	free(dump);
+	(void)json_text_append(out, json, JSON_ENCODE_ANY | JSON_COMPACT);
 	json_decref(json);
 }
 
@@ -94,7 +93,6 @@ static bool json_item(struct render *render, const struct render_item *item)
 {
 	struct buffer *out = render->out;
 	const struct record_endpoint *endpoint = item->endpoint;
-	char *address = json_dumps(item->address, JSON_COMPACT);
 	buffer_printf(out,
 		"%s\n{\"path\":\"%s\",\"scope\":\"%s\",\"api\":", render->items ? "," : "",
 		item->path, endpoint->scope);
@@ -103,8 +101,9 @@ static bool json_item(struct render *render, const struct render_item *item)
 	render_json_string(out, endpoint->protocol);
 	buffer_append_text(out, ",\"addressType\":");
 	render_json_string(out, endpoint->address_type);
-	buffer_printf(out, ",\"address\":%s}", address ? address : "{}");
-	free(address);
+	buffer_append_text(out, ",\"address\":");
+	(void)json_text_append(out, item->address, JSON_COMPACT);
+	buffer_append_text(out, "}");
 	return true;
 }
 
