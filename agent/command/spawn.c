@@ -16,7 +16,7 @@
 #include "agent/base/allocate.h"
 #include "lib/base/linux_calls.h"
 
-/* Whom the process runs as. */
+/* The user that the process runs as. */
 struct identity {
 	int error;   /* errno: the user could not be found */
 	bool change; /* else it keeps the agent's */

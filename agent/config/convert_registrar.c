@@ -139,7 +139,7 @@ static void write_service(FILE *out, const json_t *registration)
 	static const char *const outer_used[] = { "type", "service", NULL };
 	static const struct convert_drop drops[] = { { NULL, NULL } };
 	static const struct convert_drop outer_drops[] = {
-		{ "ttl", "Registrar's own default, 60, stands in the inner object" },
+		{ "ttl", "Registrar's own default, 60, is in the inner object" },
 		{ NULL, NULL },
 	};
 	const json_t *service = service_of(registration);

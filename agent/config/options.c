@@ -17,8 +17,8 @@ const struct config_section_type config_sections[CONFIG_SECTION_COUNT] = {
 	[CONFIG_REGISTRY] = { "registry", CONFIG_UNNAMED, "", "Where the records are kept.",
 		config_registry_options, .offset = offsetof(struct config, registry) },
 	[CONFIG_COMPONENT] = { "component", CONFIG_MAY_BE_NAMED, "",
-		"What is registered. Several are written [component NAME]; their endpoints and "
-		"checks then say component = NAME. Without any the agent only answers lookups.",
+		"The service to register. Several are written [component NAME]; their endpoints "
+		"and checks then say component = NAME. Without any the agent only answers lookups.",
 		config_component_options },
 	[CONFIG_ENDPOINT] = { "endpoint", CONFIG_NAMED, "rest",
 		"An address of the component, in its record.", config_endpoint_options },

@@ -54,7 +54,7 @@ const struct config_option config_agent_options[] = {
 	{ "stop_timeout", DURATION(agent, stop_timeout_ms, 0, HOURS(24)), .fallback = "5s",
 		.help = "How long the supervised process has from its stop signal to SIGKILL." },
 	{ "stop_signal", SIGNAL(agent, stop_signal), .fallback = "TERM",
-		.help = "What asks the supervised process to stop: QUIT for nginx, INT "
+		.help = "The signal that asks the supervised process to stop: QUIT for nginx, INT "
 			"for PostgreSQL. The kernel sends it too when the agent is "
 			"killed and is not process 1." },
 	{ "restart", WORD(agent, restart, "never", "on-failure", "always"), .fallback = "never",
@@ -119,7 +119,7 @@ const struct config_option config_registry_options[] = {
 		.help = "With secure = yes: more accounts, as scheme:id, that may "
 			"change what this agent writes." },
 	{ "realm", TEXT(registry, realm), .automatic = "none", .example = "EXAMPLE.COM",
-		.fixed = true, .help = "What is appended to system accounts that end in @." },
+		.fixed = true, .help = "The realm that completes system accounts that end in @." },
 	{ "update_interval", DURATION(registry, update_interval_ms, 0, HOURS(1)), .fallback = "1s",
 		.help = "Each record is written once in this time at most; of "
 			"several changes the latest wins." },
@@ -158,7 +158,8 @@ const struct config_option config_dns_options[] = {
 		.help = "Where names are served over UDP and TCP: numeric addresses with "
 			"ports. Resolvers ask port 53." },
 	{ "domain", TEXT(dns, domain), .max = 200, .fallback = "berth", .fixed = true,
-		.verify = config_verify_domain, .help = "What the names of this registry end in." },
+		.verify = config_verify_domain,
+		.help = "The domain of the names of this registry." },
 	{ "ttl", DURATION(dns, ttl_ms, 0, HOURS(24)), .fallback = "1s",
 		.help = "How long a resolver may keep a live answer; whole seconds." },
 	{ "stale_ttl", DURATION(dns, stale_ttl_ms, 1000, SECONDS(30)), .fallback = "30s",
@@ -166,7 +167,7 @@ const struct config_option config_dns_options[] = {
 			"Such an answer carries the extended error 3." },
 	{ "forward", LIST(dns, forward, forward_count), .verify = config_verify_dns_forward,
 		.automatic = "none", .example = "system",
-		.help = "Who answers for names outside the domain: none, which refuses them, so "
+		.help = "The answers to names outside the domain: none, which refuses them, so "
 			"that resolvers ask their next server; system, the servers of "
 			"/etc/resolv.conf; or ADDRESS:PORT, several of them. They are also asked "
 			"for the name that an alias leads to." },

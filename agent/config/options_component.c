@@ -17,7 +17,7 @@ const struct config_option config_component_options[] = {
 			"warns. Required, unless path is given." },
 	{ "service_class", TEXT(component, service_class), .verify = config_verify_label,
 		.example = "org-apache-tomcat",
-		.help = "What kind of service it is, a DNS label. "
+		.help = "The kind of service, a DNS label. "
 			"Required, unless path is given." },
 	{ "instance", TEXT(component, instance), .verify = config_verify_label, .example = "test1",
 		.help = "Which instance of the service it belongs to, a DNS label. "
@@ -56,10 +56,10 @@ const struct config_option config_component_options[] = {
 		.automatic = "none", .example = "tomcat node",
 		.help = "For people, in the record." },
 	{ "on_conflict", CHOICE(component, takeover, "refuse", "takeover"), .fallback = "refuse",
-		.help = "What to do when another container's live record is at the path." },
+		.help = "The action when another container's live record is at the path." },
 	{ "on_stop", CHOICE(component, keep_on_stop, "remove", "keep"),
 		.automatic = "remove for container, else keep", .example = "remove",
-		.help = "What becomes of the record when the agent stops. keep: a persistent "
+		.help = "The fate of the record when the agent stops. keep: a persistent "
 			"record stays until an agent takes it over or it is purged." },
 	{ "attribute", PAIRS(component, attributes, attribute_count),
 		.verify_name = config_verify_attribute_name, .automatic = "none", .example = "blue",
@@ -95,12 +95,12 @@ const struct config_option config_endpoint_options[] = {
 		.help = "external: for clients. internal: for management and the service itself." },
 	{ "api", TEXT(endpoint, api), .max = LIMIT_API_BYTES,
 		.example = "http://example.org/api/v1",
-		.help = "What clients look for: a URI that names the API. Required." },
+		.help = "The name that clients look for: a URI that names the API. Required." },
 	{ "protocol", TEXT(endpoint, protocol), .max = LIMIT_PROTOCOL_BYTES, .example = "REST",
-		.help = "What is spoken there: REST, http, tcp, thrift, … Required." },
+		.help = "The protocol of the endpoint: REST, http, tcp, thrift, … Required." },
 	{ "address_type", TEXT(endpoint, address_type), .max = LIMIT_ADDRESS_TYPE_BYTES,
 		.verify = config_verify_address_type, .example = "uri",
-		.help = "What an address is: uri, hostname, inetaddress or host/port "
+		.help = "The form of an address: uri, hostname, inetaddress or host/port "
 			"(host:port), path, zookeeper (host:port/path) or one of your own "
 			"that begins with x-. Required." },
 	{ "address", NUMBERED(endpoint, addresses, address_count), .doubt = config_doubt_comment,
@@ -189,9 +189,10 @@ const struct config_option config_check_options[] = {
 			"https use a command. Required." },
 	{ "send", BYTES(check, send, send_len), .for_types = FOR_TCP, .automatic = "nothing",
 		.example = "PING\\r\\n",
-		.help = "What to send after connecting; \\r \\n \\t \\\\ \\xHH stand for bytes." },
+		.help = "Bytes to send after connecting; \\r \\n \\t \\\\ \\xHH stand for bytes." },
 	{ "expect", BYTES(check, expect, expect_len), .for_types = FOR_TCP, .automatic = "nothing",
-		.example = "PONG", .help = "What the answer must contain, written as in send." },
+		.example = "PONG",
+		.help = "Bytes that the answer must contain, written as in send." },
 	{ "method", TEXT(check, method), .for_types = FOR_HTTP, .fallback = "GET",
 		.verify = config_verify_method, .help = "The request's method." },
 	{ "host", TEXT(check, host), .for_types = FOR_HTTP, .verify = config_verify_host,
@@ -229,7 +230,7 @@ const struct config_option config_check_options[] = {
 			"passing: registered at once." },
 	{ "endpoints", LIST(check, endpoints, endpoint_count), .automatic = "the whole component",
 		.example = "rest",
-		.help = "What failing takes out: only these endpoints of the component." },
+		.help = "A failure takes out only these endpoints of the component." },
 	{ "warn_time", DURATION(check, warn_time_ms, 1, DAYS(1)), .automatic = "none",
 		.for_types = FOR_COMMAND | FOR_TCP | FOR_HTTP, .example = "500ms",
 		.help = "A success that took longer is a warning." },

@@ -95,7 +95,7 @@ const struct config_option config_dialect_options[] = {
 		.automatic = "none", .example = "2", .help = "The instance's weight." },
 	{ "haproxy_server_options", TEXT(dialect, haproxy_server_options), .for_types = FOR_NERVE,
 		.automatic = "none", .example = "check inter 2s",
-		.help = "What synapse appends to the instance's server line." },
+		.help = "Text that synapse appends to the instance's server line." },
 	{ "labels", PAIRS(dialect, labels, label_count), .for_types = FOR_NERVE,
 		.verify_name = config_verify_foreign_name, .automatic = "none", .example = "value",
 		.help = "One label." },

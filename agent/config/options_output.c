@@ -21,7 +21,7 @@ const struct config_option config_output_options[] = {
 		WORD(output, format, "lines", "json", "prometheus", "envoy", "haproxy", "nginx",
 			"hosts", "env", "haproxy-runtime", "render"),
 		.automatic = "render, when there is one", .example = "haproxy",
-		.help = "What the file holds. lines: an address a line. json: an array of "
+		.help = "The content of the file. lines: an address a line. json: an array of "
 			"endpoints. prometheus: targets for file_sd_configs. envoy: a file for "
 			"EDS. haproxy: server lines, as a whole backend section when backend names "
 			"one. nginx: server lines of an upstream block. hosts: lines of "

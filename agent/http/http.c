@@ -1,6 +1,6 @@
 /*
  * The server as a whole: its listeners and limits, the rule for silent connections, and the
- * hand-over to a successor.
+ * way of connections to a successor.
  */
 #include "agent/http/http.h"
 

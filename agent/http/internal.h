@@ -1,5 +1,5 @@
 /*
- * Shared by the files of the server: http.c (opening, closing, hand-over), socket.c (the listening
+ * Shared by the files of the server: http.c (opening, closing, upgrade), socket.c (the listening
  * sockets and the file of the Unix socket), accept.c (taking connections in), connection.c (the
  * life of one), answer.c (responses, writing, streams), share.c (the share of one client),
  * request.c (parts of a request).

@@ -62,7 +62,7 @@ void supervise_set_policy(struct supervise *supervise, const struct config_agent
  */
 int supervise_start(struct supervise *supervise, int *ret_status, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
-/* Goes on with a process that this same pid started before it re-executed itself. */
+/* Goes on with a process that this same pid started before its upgrade. */
 void supervise_adopt(struct supervise *supervise, pid_t pid);
 
 /* From now on an end is an end, and a restart that is due does not come. */

@@ -17,7 +17,7 @@ static bool is_plain(char c)
 	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
 }
 
-/* True when `name[at]` stands between two plain characters. */
+/* True when `name[at]` is between two plain characters. */
 static bool is_inside(const char *name, size_t at)
 {
 	return at > 0 && is_plain(name[at - 1]) && is_plain(name[at + 1]);

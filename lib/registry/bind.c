@@ -209,16 +209,16 @@ static void on_created(struct write_request *request)
 	}
 }
 
-static void write_over(struct write_request *request, const struct registry_stat *stands)
+static void write_over(struct write_request *request, const struct registry_stat *present)
 {
-	if (request->ephemeral && stands->children > 0) {
+	if (request->ephemeral && present->children > 0) {
 		fail(request, BERTH_NO_CHILDREN_FOR_EPHEMERALS,
 			"an ephemeral record cannot replace a node that has children");
 		return;
 	}
-	bool same_kind = request->ephemeral ? stands->own : !stands->ephemeral;
+	bool same_kind = request->ephemeral ? present->own : !present->ephemeral;
 	bool in_place = same_kind && !request->anew;
-	struct registry_stat expected = *stands;
+	struct registry_stat expected = *present;
 	struct registry_task *task = next_task(request, STEP_WRITE);
 	if (!in_place && !request->acl) {
 		request->acl = registry_acl_for(
@@ -240,18 +240,18 @@ static void write_over(struct write_request *request, const struct registry_stat
 static void on_looked(struct write_request *request)
 {
 	struct registry_task *task = &request->base.call.task;
-	const struct registry_stat *stands = &task->ret_stat;
+	const struct registry_stat *present = &task->ret_stat;
 	bool replace = request->mode == REGISTRY_BIND_REPLACE;
 	if (task->ret_err.code == BERTH_PATH_NOT_FOUND && !replace) {
 		create(request);
 	} else if (task->ret_err.code) {
 		registry_request_fail(&request->base, &task->ret_err);
 	} else if (replace &&
-		(stands->node_id != request->expected.node_id ||
-			stands->version != request->expected.version)) {
+		(present->node_id != request->expected.node_id ||
+			present->version != request->expected.version)) {
 		fail(request, BERTH_FILE_ALREADY_EXISTS, "the node or its version is another one");
 	} else {
-		write_over(request, stands);
+		write_over(request, present);
 	}
 }
 

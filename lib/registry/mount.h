@@ -1,11 +1,11 @@
 /*
  * Mounts: groups of nodes that other programs wrote, as records in this registry's tree.
  *
- * A mount stands between the registry's core and its backend. A call whose path is the mount's
+ * A mount works between the registry's core and its backend. A call whose path is the mount's
  * `as`, or lies below or above it, is not given to the backend as it is:
  *
  *     above `as`     the backend's answer, with the way down to the mount added to it
- *     `as` itself    a node without data, which always stands; its children are the group's members
+ *     `as` itself    a node without data, which always exists; its children are the group's members
  *     as/LABEL       the member's node, read and turned into a record by its dialect
  *     deeper         absent
  *     writes at and below `as` are refused
@@ -51,7 +51,7 @@ const char *registry_mount_name(
 /* The name with this label in the list that was read last. */
 const char *registry_mount_listed(const struct registry_mount *mount, const char *label);
 
-/* The backend's notification of `path`, passed on to what stands below mounts for it. */
+/* The backend's notification of `path`, passed on to the paths below mounts that depend on it. */
 void registry_mounts_notified(
 	struct registry *registry, const char *path, enum registry_watch_kind kind, bool gone);
 /* No watch on path of that kind is left. False: the path is the backend's. */

@@ -70,7 +70,7 @@ static void out_of_memory(struct registry_task *task)
 	err_set(&task->ret_err, BERTH_FAILED, "%s: no memory", task->path);
 }
 
-/* A node that stands whatever the backend holds: without data, and not ephemeral. */
+/* A node that exists for any content of the backend: without data, and not ephemeral. */
 static void make_empty_node(struct registry_task *task)
 {
 	free(task->ret_data);
@@ -198,10 +198,10 @@ static void on_group(struct registry_call *inner)
 	struct registry_mount_read *read = inner->owner;
 	struct registry_task *task = &read->outer->task;
 	bool lists = task->operation == REGISTRY_OP_CHILDREN;
-	bool stands = !inner->task.ret_err.code || is_absent(inner) ||
+	bool exists = !inner->task.ret_err.code || is_absent(inner) ||
 		inner->task.ret_err.code == BERTH_NO_RECORD ||
 		inner->task.ret_err.code == BERTH_INVALID_RECORD;
-	if (!stands) {
+	if (!exists) {
 		registry_task_move_results(&read->outer->task, &read->inner.task);
 	} else if (!lists) {
 		registry_task_move_results(&read->outer->task, &read->inner.task);
@@ -265,7 +265,7 @@ static void translate(struct registry_mount_read *read)
 	}
 }
 
-/* A node that can be read as no record stands all the same, and it has no children in any case. */
+/* A node that can be read as no record exists all the same, and it has no children in any case. */
 static void keep_stat_alone(struct registry_task *task)
 {
 	if (task->ret_err.code == BERTH_NO_RECORD || task->ret_err.code == BERTH_INVALID_RECORD) {

@@ -207,8 +207,8 @@ json_t *registry_detach(struct registry *registry);
 
 /*
  * The data that resumes the session, for a state file (ZooKeeper: id and password, a secret). NULL
- * when there is no session yet, and on dir:, where only a live hand-over can continue a session.
- * New reference.
+ * when there is no session yet, and on dir:, where only an upgrade of a running agent can continue
+ * a session. New reference.
  */
 json_t *registry_session(const struct registry *registry);
 
@@ -237,8 +237,8 @@ int registry_session_timeout_ms(const struct registry *registry);
  * A group of nodes that other programs write, shown as service records: the members of the group
  * `from`, a foreign path with one slash in front, are the children of the path `as`. They can be
  * read, searched and watched as records; nothing can be written at `as` or below it, and what else
- * the registry holds there is hidden. `as` itself always stands, without members while there is no
- * such group. A member that cannot be read stands as a node whose record is invalid.
+ * the registry holds there is hidden. `as` itself always exists, without members while there is no
+ * such group. A member that cannot be read appears as a node whose record is invalid.
  */
 struct registry_import {
 	enum dialect_type type;

@@ -155,7 +155,7 @@ def is_fresh(agent):
 
 def bins_of(totals):
     """
-    What came in each bin of BIN seconds, from (time, sum so far). What came between two looks counts in equal parts for each moment
+    The sum of each bin of BIN seconds, from (time, sum so far). The growth between two looks counts in equal parts for each moment
     between them: a look that a busy machine delays is no peak.
     """
     bins = collections.Counter()
@@ -170,7 +170,7 @@ def bins_of(totals):
 
 
 def measure_restart(fleet):
-    """The server is killed and started again. What it receives from then on, by time."""
+    """The server is killed and started again. The bytes that it receives from then on, by time."""
     for number in range(1, FLEET + 1):
         fleet.start(f"w{number}")
     fleet.counters.settled()

@@ -176,7 +176,7 @@ class Registration(AgentTest):
         agent.start()
         agent.wait_state("registered", "one")
         wait_until(lambda: agent.check_named("alivetwo")["state"] == "down", "the other check is down")
-        # What stands at its path may not be known yet.
+        # The record at its path may not be known yet.
         agent.wait_state("withdrawn", "two")
         self.assertIsNone(self.in_registry(f"{os.path.dirname(Agent.PATH)}/two"))
 

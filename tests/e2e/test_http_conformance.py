@@ -2,7 +2,7 @@
 HTTP by the letter: the MUSTs and SHOULDs of RFC 9110 and RFC 9112 as a table of bytes in and answers out.
 
 Each row runs over the Unix socket, over TCP, and over the Unix socket one byte at a time. `expect` names the status of every
-answer in order, and then whether the connection is "open" (it serves one more request) or "closed". Whatever the row,
+answer in order, and then whether the connection is "open" (it serves one more request) or "closed". With every row,
 each answer is held against the rules for all answers: its syntax, its framing, Date, and no body where none may be.
 """
 

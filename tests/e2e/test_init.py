@@ -109,7 +109,7 @@ class Sysv(Script):
         self.assertEqual(fields["Provides"], "berthd")
 
 
-# What OpenRC makes while it boots a machine: without the folders it takes every service for one that is being started.
+# OpenRC makes these while it boots a machine: without the folders it takes every service for one that is being started.
 BOOTED = """
 set -e
 cp /usr/local/share/berth/init/openrc/berthd /etc/init.d/berthd

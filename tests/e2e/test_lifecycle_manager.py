@@ -149,7 +149,7 @@ class Systemd(AgentTest):
         inode = agent.socket.stat().st_ino
         self.assertEqual(agent.stop(), 0)
         self.assertEqual(agent.socket.stat().st_ino, inode)
-        # Who connects now waits for the next agent.
+        # A client that connects now waits for the next agent.
         early = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.addCleanup(early.close)
         early.settimeout(PATIENCE)

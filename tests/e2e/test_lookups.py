@@ -84,7 +84,7 @@ class LookupTest(AgentTest):
             except (BrokenPipeError, ConnectionResetError):
                 pass
             answer = b""
-            # Who closes with something unread resets the connection, behind its answer.
+            # A server that closes with something unread resets the connection, behind its answer.
             with contextlib.suppress(ConnectionResetError):
                 while chunk := connection.recv(1 << 16):
                     answer += chunk

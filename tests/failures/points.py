@@ -20,7 +20,7 @@ NAMES = COUNTS + 8 * KINDS_MAX
 FRAMES = NAMES + NAME_BYTES * KINDS_MAX
 PAGE_BYTES = FRAMES + FRAMES_MAX * PLACE_BYTES
 
-# What the kernel really says in such a case.
+# The error of the kernel in such a case.
 ERRORS = {
     "alloc": [errno.ENOMEM],
     "open": [errno.EMFILE, errno.EIO, errno.ENOMEM],

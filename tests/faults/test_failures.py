@@ -14,7 +14,7 @@ RUN = pathlib.Path(__file__).parents[1] / "failures/run"
 class Failures(unittest.TestCase):
     def test_a_sample_of_all_points(self):
         self.assertTrue((BUILD / "tests/failures/points.so").exists())
-        # A sanitizer's own calls in an agent cannot be told from the agent's.
+        # A sanitizer's own calls in an agent look like the agent's.
         scenario = ["--scenario=library"] if os.environ.get("BERTH_SANITIZER") else []
         result = subprocess.run([sys.executable, RUN, "--sample=12", "--library-every=40", *scenario], capture_output=True, text=True, check=False)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)

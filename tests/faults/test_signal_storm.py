@@ -57,7 +57,7 @@ class Storm(LifeTest):
                 self.storm(agent, dice, STORM, 5)
                 agent.signal(dice.choice(ENDS))
                 self.storm(agent, dice, STORM + ENDS, 3)
-                # What ends the process before the agent is one yet is the signal itself.
+                # Before the agent handles signals, the signal itself ends the process.
                 self.assert_clean_end(agent, {0, *(-number for number in (*STORM, *ENDS))})
 
     def test_signals_while_it_stops(self):

@@ -80,7 +80,7 @@ class Prometheus(RecipeTest):
         took = self.wait_targets(9101, 9102)
         print(f"# from the registry to Prometheus' targets, over HTTP, asked each second: {took * 1000:.0f} ms")
         agent.stop()
-        # What cannot be asked is no empty list.
+        # A registry that cannot be asked is no empty list.
         log = self.folder / "prometheus" / "log"
         wait_until(lambda: "connection refused" in log.read_text(), "Prometheus has asked in vain")
         self.assertEqual(len(self.targets()), 2)

@@ -28,7 +28,7 @@ TOKEN = re.compile(
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
 
-# What these do is no behaviour of the program: words for a person, and checks of our own reasoning.
+# Calls without behaviour of the program: words for a person, and checks of our own reasoning.
 LEFT_ALONE = re.compile(r"(log_\w+|assert|va_start|va_end)$")
 
 CHARACTERS = {r"'\0'": "'0'", r"'\r'": r"'\n'", r"'\n'": r"'\r'", r"'\t'": "' '", r"'\\'": "'/'", r"'\''": "'\"'"}

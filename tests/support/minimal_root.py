@@ -14,7 +14,7 @@ import subprocess
 from berth import PATIENCE
 from container import PATH, Container
 
-# What any Debian image has, and maintainer scripts may use.
+# Programs of every Debian image, which maintainer scripts may use.
 ESSENTIAL = ["base-files", "base-passwd", "coreutils", "dash", "debconf", "diffutils", "dpkg", "findutils", "grep", "hostname",
              "init-system-helpers", "libc-bin", "login", "passwd", "perl-base", "procps", "sed", "tar", "util-linux"]
 LEFT_OUT = re.compile(r"^/usr/share/(doc|man|info|locale|lintian|bug)/|^/usr/share/bash-completion/")

@@ -44,7 +44,7 @@ ERR_REQUIRED(2);
 void dir_store_unlock(struct dir_store *store);
 
 /*
- * Makes a node below `parent`, or swaps it for the one that stands there (`exchange`), which is
+ * Makes a node below `parent`, or swaps it for the one that is there (`exchange`), which is
  * removed. For an ephemeral one *ret_owner_fd becomes the descriptor whose lock keeps it alive.
  */
 int dir_store_place(struct dir_store *store, const struct dir_node *parent,
@@ -52,7 +52,7 @@ int dir_store_place(struct dir_store *store, const struct dir_node *parent,
 	__attribute__((warn_unused_result)) ERR_REQUIRED(6);
 
 /*
- * The next number for a sequential child of `parent`. It grows as long as the parent stands,
+ * The next number for a sequential child of `parent`. It grows as long as the parent exists,
  * whatever becomes of the children.
  */
 int dir_store_next_number(const struct dir_node *parent, const char *path, unsigned *ret_number,
