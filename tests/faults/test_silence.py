@@ -37,11 +37,11 @@ class Witness(threading.Thread):
 class Silence(AgentTest):
     def setUp(self):
         super().setUp()
-        self.zookeeper = ZooKeeper()
+        self.zookeeper = ZooKeeper("maxSessionTimeout=60000\n")
         self.addCleanup(self.zookeeper.stop)
 
-    def registered_agent(self, hosts):
-        agent = self.web_agent(registry=f"zookeeper://{hosts}/registry", extra={"registry": SESSION}).start()
+    def registered_agent(self, hosts, session=None):
+        agent = self.web_agent(registry=f"zookeeper://{hosts}/registry", extra={"registry": session or SESSION}).start()
         agent.wait_state("registered")
         return agent
 
@@ -66,6 +66,30 @@ class Silence(AgentTest):
         self.assertNotIn(None, witness.seen)
         self.assertIn("does not answer", agent.read_log())
         self.assertEqual(agent.get("/ready").status, 200)
+
+    def test_two_silent_servers_of_three_cost_no_session(self):
+        """Both are tried before the third, in the time that the session has left."""
+        wires = [Wire(self.zookeeper.hosts) for _ in range(3)]
+        for wire in wires:
+            self.addCleanup(wire.stop)
+        agent = self.registered_agent(",".join(wire.hosts for wire in wires), {"session_timeout": "12s"})
+        witness = Witness(self.zookeeper)
+        witness.start()
+        self.addCleanup(witness.finish)
+        session = agent.status()["registry"]["session"]
+        silent = [wire for wire in wires if not wire.in_use]
+        self.assertEqual(len(silent), 2)
+        for wire in silent:
+            wire.cut()
+        ended = agent.worker()
+        os.kill(ended, signal.SIGKILL)
+        wait_until(lambda: agent.worker() not in (None, ended) and self.registry_state(agent) == "connected", "the third server is found")
+        agent.wait_state("registered")
+        self.assertEqual(agent.status()["registry"]["session"], session)
+        for wire in silent:
+            self.assertIn(f"{wire.hosts}: no answer", agent.read_log())
+        witness.finish()
+        self.assertEqual(len(witness.seen), 1, witness.seen)
 
     def silenced_and_back(self, agent, silence, end):
         """While nothing comes from the server the agent says so, and that the session is over no sooner than it can be."""

@@ -202,10 +202,7 @@ class Holes(LinkTest):
         figure(self, f"registered after {seconds(slowest)} at most, in each of 3 orders")
 
     def test_two_of_three_servers_drop_everything_later(self):
-        """
-        Three ways to one server, as to an ensemble. The ways that are cut still accept connections: the client library waits for
-        two thirds of the session's timeout on each of them, so that the session may end before the third is tried.
-        """
+        """Three ways to one server, as to an ensemble. The ways that are cut still accept connections."""
         wires = [Wire(self.server.hosts) for _ in range(3)]
         for wire in wires:
             self.addCleanup(wire.stop)
@@ -225,8 +222,8 @@ class Holes(LinkTest):
         self.assert_true(reader)
         self.back(agent, 0)
         absences = witness.end().count(None)
-        figure(self, f"live again after {seconds(longest)} at most, 0 of {reader.answers} answers wrong; "
-               f"{absences} of 3 times the session ended before the third was reached")
+        figure(self, f"live again after {seconds(longest)} at most, 0 of {reader.answers} answers wrong, {absences} sessions of 3 ended")
+        self.assertEqual(absences, 0)
 
 
 class Addresses(LinkTest):

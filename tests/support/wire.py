@@ -36,6 +36,11 @@ class Wire(threading.Thread):
     def hosts(self):
         return "%s:%d" % (self.host, self.listener.getsockname()[1])
 
+    @property
+    def in_use(self):
+        """Somebody is connected by this wire."""
+        return len(self.selector.get_map()) > 1
+
     def __enter__(self):
         return self
 

@@ -110,9 +110,10 @@ struct zk_session {
 	enum zk_session_state state;
 	uint64_t id;
 	unsigned char password[ZK_PASSWORD_BYTES];
-	uint32_t timeout_ms;   /* as the server decided */
-	const char *server;    /* "127.0.0.1:2181" when connected */
-	const char *addresses; /* all of them, when connected: for the next hello */
+	uint32_t timeout_ms; /* as the server decided */
+	const char *server;  /* "127.0.0.1:2181" when connected */
+	const char
+		*addresses; /* before the first attempt, and when connected: for the next hello */
 };
 
 struct zk_stat {

@@ -9,7 +9,6 @@
 #include "lib/base/clock.h"
 
 enum {
-	LEAST_PATIENCE_MS = 3000,
 	LONGEST_SESSION_MS = 3600 * 1000,
 	DENIED_FIRST_MS = 20000,
 	DENIED_LONGEST_MS = 300000,
@@ -83,6 +82,7 @@ static void begin(struct registry_zk *zk)
 	zk->denied_delay_ms = 0;
 	zk->trouble[0] = '\0';
 	zk->attempts = 0;
+	zk->tries = 0;
 	zk->warned_at_ms = 0;
 	set_state(zk, REGISTRY_CONNECTED, why);
 	registry_zk_jobs_connected(zk);
@@ -109,19 +109,47 @@ void registry_zk_heard(struct registry_zk *zk, int32_t rc, int64_t sent_ms)
 
 /* ---- what the worker tells ---- */
 
+static void take_addresses(struct registry_zk *zk, const char *addresses)
+{
+	char *copy = *addresses ? strdup(addresses) : NULL;
+	if (copy) {
+		free(zk->addresses);
+		zk->addresses = copy;
+	}
+}
+
 /*
- * The library can be stuck for hours: it takes the pauses between its attempts from the last
- * timeout that any server granted. A fresh worker does not, and it looks up the servers' names
- * again, which this one cannot do in its cage. It starts while the session lives.
+ * The library waits long on a silent server, and it can be stuck for hours: it takes the pauses
+ * between its attempts from the last timeout that any server granted. A fresh worker does not.
  */
 static void expect_connection(struct registry_zk *zk)
 {
-	int patience_ms = 2 * zk->wanted_timeout_ms / 3;
-	int64_t until_ms = zk->now_ms +
-		(patience_ms < LEAST_PATIENCE_MS ? LEAST_PATIENCE_MS : patience_ms);
+	int timeout_ms = zk->session.id != 0 ? zk->session.timeout_ms : zk->wanted_timeout_ms;
+	size_t count = registry_zk_servers_count(zk->addresses);
+	int64_t until_ms = zk->now_ms + registry_zk_try_ms(timeout_ms, count, zk->tries);
 	if (until_ms < zk->stuck_at_ms) {
 		zk->stuck_at_ms = until_ms;
 	}
+}
+
+/*
+ * The next worker begins with the next server. When each had its turn, it looks the names up again,
+ * which this one cannot do in its cage.
+ */
+static void give_up_worker(struct registry_zk *zk)
+{
+	char why[192];
+	const char *addresses = zk->addresses ? zk->addresses : "";
+	size_t count = registry_zk_servers_count(addresses);
+	if (!zk->worker_complained && count > 0) {
+		snprintf(why, sizeof(why), "%.*s: no answer", (int)strcspn(addresses, ","),
+			addresses);
+		registry_zk_complain(zk, &(struct zk_log){ ZK_LOG_LIBRARY, why });
+	}
+	registry_zk_servers_rotate(&zk->addresses);
+	zk->tries++;
+	zk->look_up = count == 0 || zk->tries % count == 0;
+	zk->replace_why = "no connection to ZooKeeper in time";
 }
 
 static void connected(struct registry_zk *zk, const struct zk_session *session)
@@ -134,8 +162,8 @@ static void connected(struct registry_zk *zk, const struct zk_session *session)
 	zk->connected_at_ms = zk->now_ms;
 	zk->complained_at_ms = 0;
 	zk->heard_ms = zk->now_ms;
-	free(zk->addresses);
-	zk->addresses = strdup(session->addresses);
+	take_addresses(zk, session->addresses);
+	registry_zk_servers_put_last(&zk->addresses, session->server);
 	registry_zk_log(zk, REGISTRY_LOG_DEBUG, "ZooKeeper: session %s is connected to %s",
 		zk->name, session->server);
 	/*
@@ -210,6 +238,7 @@ void registry_zk_on_session(struct registry_zk *zk, const struct zk_session *ses
 		if (zk->contact != REGISTRY_ZK_NONE) {
 			zk->replace_why = "the connection is lost";
 		}
+		take_addresses(zk, session->addresses);
 		expect_connection(zk);
 		disconnected(zk, reason(zk, "the connection is lost"));
 		break;
@@ -245,8 +274,7 @@ void registry_zk_session_timers(struct registry_zk *zk)
 		}
 	}
 	if (zk->now_ms >= zk->stuck_at_ms) {
-		zk->replace_why = "no connection to ZooKeeper for long";
-		zk->look_up = true;
+		give_up_worker(zk);
 	}
 	if (zk->now_ms >= zk->lost_at_ms) {
 		zk->lost_at_ms = INT64_MAX;

@@ -191,6 +191,19 @@ static void drop_worker(struct registry_zk *zk, const char *why)
  * long as a server is away: now and then is enough, and nothing as long as the next attempt may
  * mend it.
  */
+void registry_zk_complain(struct registry_zk *zk, const struct zk_log *log)
+{
+	if (zk->complained_at_ms == 0) {
+		zk->complained_at_ms = zk->now_ms;
+	}
+	zk->worker_complained = true;
+	bool lasts = zk->now_ms - zk->complained_at_ms >= COMPLAINT_MS;
+	bool news = attempt_failed(zk, log->message);
+	bool warn = log->kind == ZK_LOG_OWN ? news : lasts && warning_due(zk);
+	registry_zk_log(zk, warn ? REGISTRY_LOG_WARN : REGISTRY_LOG_DEBUG,
+		"ZooKeeper: %s, attempt %u", log->message, zk->attempts);
+}
+
 static void on_log(struct registry_zk *zk, const struct zk_log *log)
 {
 	if (log->kind == ZK_LOG_DETAIL) {
@@ -205,20 +218,12 @@ static void on_log(struct registry_zk *zk, const struct zk_log *log)
 			"the ZooKeeper worker's %s", log->message);
 		return;
 	}
-	if (zk->complained_at_ms == 0) {
-		zk->complained_at_ms = zk->now_ms;
-	}
-	bool lasts = zk->now_ms - zk->complained_at_ms >= COMPLAINT_MS;
 	if (zk->contact != REGISTRY_ZK_NONE) {
 		snprintf(zk->trouble, sizeof(zk->trouble), "%s", log->message);
 		registry_zk_log(zk, REGISTRY_LOG_DEBUG, "ZooKeeper: %s", log->message);
 		return;
 	}
-	zk->worker_complained = true;
-	bool news = attempt_failed(zk, log->message);
-	bool warn = log->kind == ZK_LOG_OWN ? news : lasts && warning_due(zk);
-	registry_zk_log(zk, warn ? REGISTRY_LOG_WARN : REGISTRY_LOG_DEBUG,
-		"ZooKeeper: %s, attempt %u", log->message, zk->attempts);
+	registry_zk_complain(zk, log);
 }
 
 static void on_event(struct registry_zk *zk, const struct zk_event *event)
@@ -432,8 +437,9 @@ static void zk_dispatch(struct registry_backend *backend, int64_t now_ms)
 	listen_to_worker(zk);
 	registry_zk_session_timers(zk);
 	if (zk->replace_why) {
-		registry_zk_log(
-			zk, REGISTRY_LOG_WARN, "%s; starting another worker", zk->replace_why);
+		bool known = zk->contact == REGISTRY_ZK_NONE && !warning_due(zk);
+		registry_zk_log(zk, known ? REGISTRY_LOG_DEBUG : REGISTRY_LOG_WARN,
+			"%s; starting another worker", zk->replace_why);
 		drop_worker(zk, zk->replace_why);
 	}
 	if (now_ms >= zk->restart_at_ms) {

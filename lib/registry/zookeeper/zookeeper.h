@@ -1,6 +1,7 @@
 /*
  * Inside the ZooKeeper backend. zookeeper.c has the backend's table and the worker's life,
- * session.c the state of the session, job.c the tasks, open.c the options.
+ * session.c the state of the session, servers.c the order of the servers, job.c the tasks, open.c
+ * the options.
  *
  * The states of a session, as the backend reports them to the core:
  *
@@ -31,6 +32,11 @@
  *     '--- no answer; connection or worker lost ---------'
  *
  * The session is presumed over when its timeout has passed since the server was last heard.
+ *
+ * A worker that finds no server is replaced as well, because the client library waits for most of
+ * the timeout on a server that accepts connections and says nothing. Its successor begins with the
+ * next server. A pass over all servers takes half the timeout, so that the session outlives it; the
+ * next pass takes longer (registry_zk_try_ms()), in case that the servers are only slow.
  */
 #ifndef LIB_REGISTRY_ZOOKEEPER_ZOOKEEPER_H
 #define LIB_REGISTRY_ZOOKEEPER_ZOOKEEPER_H
@@ -78,8 +84,9 @@ struct registry_zk {
 	char cage[160];          /* the last worker's words about its cage */
 	bool no_worker;          /* the last try to start one failed: `trouble` says why */
 	const char *replace_why; /* why the worker has to go, or NULL; a literal */
-	char *addresses;         /* where the servers were when it connected; NULL: never */
-	bool look_up; /* the last worker found no server at these addresses: look for others */
+	char *addresses; /* where the servers are, in the order of the next tries; NULL: unknown */
+	unsigned tries;  /* workers without a connection since the last one */
+	bool look_up;    /* no server was found at all these addresses: look for others */
 	int64_t restart_at_ms; /* INT64_MAX: not due */
 	/* when a worker that does not get through is given up; INT64_MAX: not due */
 	int64_t stuck_at_ms;
@@ -144,6 +151,8 @@ void registry_zk_log(struct registry_zk *zk, enum registry_log_level level, cons
  * Sends; `path` is the server's, made with registry_zk_path(). -1: no worker, or the queue is full.
  */
 int registry_zk_send(struct registry_zk *zk, struct zk_request *request);
+/* An attempt to connect has failed: counts it, keeps the reason, and logs it now and then. */
+void registry_zk_complain(struct registry_zk *zk, const struct zk_log *log);
 /* The server's path of a registry path, into `out`. */
 #define REGISTRY_ZK_PATH_SIZE 2112
 const char *registry_zk_path(const struct registry_zk *zk, char *out, const char *path);
@@ -161,6 +170,15 @@ void registry_zk_on_worker_lost(struct registry_zk *zk, const char *why);
 int64_t registry_zk_session_deadline_ms(const struct registry_zk *zk);
 /* May set replace_why. */
 void registry_zk_session_timers(struct registry_zk *zk);
+
+/* ---- servers.c: no state, no I/O. Lists are "127.0.0.1:2181,::1:2181", or NULL ---- */
+size_t registry_zk_servers_count(const char *addresses);
+/* The first goes to the end. Without memory nothing changes; the same holds below. */
+void registry_zk_servers_rotate(char **addresses);
+/* The list is rotated until `server` is its last; when it is not in the list, nothing changes. */
+void registry_zk_servers_put_last(char **addresses, const char *server);
+/* The time for a worker to connect, of `count` servers, after `tries` workers without success. */
+int64_t registry_zk_try_ms(int timeout_ms, size_t count, unsigned tries);
 
 /* ---- job.c ---- */
 void registry_zk_submit(struct registry_zk *zk, struct registry_task *task);

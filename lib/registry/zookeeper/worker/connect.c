@@ -116,12 +116,32 @@ static zhandle_t *connect_with_options(const struct zk_hello *hello, const char 
 	return zookeeper_init2(hosts, on_session, (int)hello->timeout_ms, session, NULL, 0, on_log);
 }
 
+/*
+ * An even number of servers gets the first once more: after its first pass the library tries only
+ * every second one of an even number (ZOOKEEPER-2466). NULL without memory.
+ */
+static char *make_odd(const char *hosts)
+{
+	size_t commas = 0;
+	char *odd;
+	for (const char *c = hosts; *c; c++) {
+		commas += *c == ',';
+	}
+	int rc = commas % 2 == 0
+		? asprintf(&odd, "%s", hosts)
+		: asprintf(&odd, "%s,%.*s", hosts, (int)strcspn(hosts, ","), hosts);
+	return rc < 0 ? NULL : odd;
+}
+
 zhandle_t *zk_worker_connect(const struct zk_hello *hello, const char *hosts, watcher_fn on_session,
 	log_callback_fn on_log, struct err *err)
 {
 	clientid_t session = session_of(hello);
-	zhandle_t *zh = connect_with_options(
-		hello, hosts, hello->session_id ? &session : NULL, on_session, on_log);
+	char *odd = make_odd(hosts);
+	zhandle_t *zh = odd ? connect_with_options(hello, odd, hello->session_id ? &session : NULL,
+				      on_session, on_log)
+			    : NULL;
+	free(odd);
 	if (!zh) {
 		err_set_errno(err, BERTH_REGISTRY_UNAVAILABLE, errno,
 			"the ZooKeeper client does not start");

@@ -71,18 +71,14 @@ static void resolve_one(struct servers *servers, char *server, struct err *err)
 	freeaddrinfo(found);
 }
 
-/* A random one is repeated, so that of many agents each server gets its share. */
-static void make_odd(struct servers *servers)
+static void shuffle(struct servers *servers)
 {
-	unsigned random = 0;
-	if (servers->count % 2 == 0) {
+	for (size_t left = servers->count; left > 1; left--) {
+		unsigned random = 0;
 		(void)!getrandom(&random, sizeof(random), GRND_NONBLOCK);
-		size_t repeated = random % servers->count;
-		if (servers->count == SERVERS_MAX) {
-			servers->count--;
-		} else {
-			servers->list[servers->count++] = servers->list[repeated];
-		}
+		struct server last = servers->list[left - 1];
+		servers->list[left - 1] = servers->list[random % left];
+		servers->list[random % left] = last;
 	}
 }
 
@@ -105,7 +101,7 @@ int zk_worker_resolve(struct buffer *out, const char *servers, struct err *err)
 			? first.code
 			: err_set(err, BERTH_REGISTRY_UNAVAILABLE, "no server has an address");
 	}
-	make_odd(&found);
+	shuffle(&found);
 	for (size_t i = 0; i < found.count; i++) {
 		buffer_printf(out, "%s%s", i ? "," : "", found.list[i].text);
 	}

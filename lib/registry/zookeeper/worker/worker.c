@@ -125,17 +125,20 @@ static void server_name(zhandle_t *zh, char *out, size_t size)
 	snprintf(out, size, "%s", name ? name : "");
 }
 
+/* `zh` is NULL before the first attempt. */
 static void send_session(zhandle_t *zh, enum zk_session_state state)
 {
 	char server[128];
-	struct zk_session session = { .state = state, .server = "", .addresses = "" };
-	if (state == ZK_SESSION_CONNECTED) {
+	bool connected = state == ZK_SESSION_CONNECTED;
+	struct zk_session session = { .state = state,
+		.server = "",
+		.addresses = connected || !zh ? buffer_text(&addresses) : "" };
+	if (connected) {
 		const clientid_t *id = zoo_client_id(zh);
 		server_name(zh, server, sizeof(server));
 		session.id = (uint64_t)id->client_id;
 		session.timeout_ms = (uint32_t)zoo_recv_timeout(zh);
 		session.server = server;
-		session.addresses = buffer_text(&addresses);
 		memcpy(session.password, id->passwd, sizeof(session.password));
 	}
 	struct buffer frame;
@@ -332,6 +335,7 @@ int main(int argc, char **argv)
 	/* From now on the agent's patience is for a server that answers. */
 	send_session(NULL, ZK_SESSION_CONNECTING);
 	zoo_set_debug_level(ZOO_LOG_LEVEL_WARN);
+	zoo_deterministic_conn_order(true);
 	zhandle_t *zh = zk_worker_connect(
 		&hello, buffer_text(&addresses), on_session, on_library_log, &err);
 	if (!zh) {

@@ -35,17 +35,16 @@ void zk_worker_say(const char *format, ...) __attribute__((format(printf, 1, 2))
 void zk_worker_request(zhandle_t *zh, const struct zk_request *request);
 
 /*
- * "host1:2181,[::1]:2181" to numeric addresses in the same form: each host's addresses, an odd
- * number in all, because the library tries only every second one of an even number after its first
- * pass (ZOOKEEPER-2466). Hosts that do not resolve are left out. Blocks in DNS. 0, or
- * REGISTRY_UNAVAILABLE when none resolves.
+ * "host1:2181,[::1]:2181" to numeric addresses in the same form: each host's addresses, in random
+ * order, so that of many agents each server gets its share. Hosts that do not resolve are left out.
+ * Blocks in DNS. 0, or REGISTRY_UNAVAILABLE when none resolves.
  */
 int zk_worker_resolve(struct buffer *out, const char *servers, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
 
 /*
  * zookeeper_init() with what `hello` asks for: plain, TLS or SASL, and credentials. `hosts` are
- * numeric. NULL with err filled.
+ * numeric, and tried in their order. NULL with err filled.
  */
 zhandle_t *zk_worker_connect(const struct zk_hello *hello, const char *hosts, watcher_fn on_session,
 	log_callback_fn on_log, struct err *err) ERR_REQUIRED(5);
