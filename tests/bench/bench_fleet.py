@@ -6,6 +6,7 @@ The figures are for the sizing page. Environment: BERTH_FLEET, the number of age
 
 import collections
 import contextlib
+import dataclasses
 import os
 import pathlib
 import re
@@ -16,7 +17,7 @@ import subprocess
 import tempfile
 import time
 
-from berth import Agent
+from berth import Agent, wait_until
 from zk_client import ZkClient
 from zookeeper import ZooKeeper
 
@@ -27,14 +28,16 @@ SESSION = "1h"  # no sign of life falls into a measurement
 WATCHED = 30  # seconds after a restart; the window of confirmations has ended by then
 USUAL_SESSION = "30s"
 QUIET = 1.5  # nothing was asked for so long: the event is over
+USUAL_DESCRIPTION = "one of many"
 BIN = 0.25  # of the histogram after a restart
 
 
 class Counters:
     """What the server says of its connections."""
 
-    def __init__(self, server):
+    def __init__(self, server, quiet):
         self.server = server
+        self.quiet = quiet
 
     def four_letters(self, word):
         with socket.create_connection(("127.0.0.1", self.server.port), 10) as connection:
@@ -50,7 +53,7 @@ class Counters:
     def settled(self):
         """The same when nothing has been asked for a while."""
         before, since = self.received(), time.monotonic()
-        while time.monotonic() - since < QUIET:
+        while time.monotonic() - since < self.quiet:
             time.sleep(0.1)
             now = self.received()
             if now != before:
@@ -62,14 +65,14 @@ class Counters:
 
 
 class Fleet:
-    def __init__(self, folder, server, session):
+    def __init__(self, folder, server, session, quiet=QUIET):
         self.folder = folder
         self.server = server
         self.timeout = session
-        self.counters = Counters(server)
+        self.counters = Counters(server, quiet)
         self.agents = {}
 
-    def sections(self, agent, name, description="one of many"):
+    def sections(self, agent, name, description=USUAL_DESCRIPTION):
         return {
             **agent.component(None, user="joe", name=name, id=f"container_1_0001_01_{int(name[1:]):06}", description=description),
             "agent": {"log_level": "info"},
@@ -115,38 +118,82 @@ def show(what, value, goal=""):
     print(f"{what:54} {value:>9} {goal}", flush=True)
 
 
-def measure_life(fleet):
+@dataclasses.dataclass
+class Life:
+    """What the events of a component's life cost the server: requests, and watches in all."""
+
+    first: int  # the start of an agent in an empty registry
+    own: int  # the start of the last agent, without the records of the others
+    arrival: float  # of each other agent
+    changed: float
+    leaving: float
+    sessions: int
+    watches: int
+
+
+def descriptions(agent):
+    """What the agent knows of all: costs no request while its copies are live."""
+    answer = agent.get(f"/v1/records{DIRECTORY}")
+    return answer.status == 200 and {path.rpartition("/")[2]: record["description"] for path, record in answer.json.items()}
+
+
+def wait_known(fleet, wanted):
+    for agent in fleet.agents.values():
+        wait_until(lambda: descriptions(agent) == wanted, "each agent knows each record")  # noqa: B023
+
+
+def count_life(fleet, size):
+    """Each event begins when every agent knows of the one before, and no agent has asked for a while."""
     counters = fleet.counters
-    first = fleet.start("w1")
-    show("first agent's start in an empty registry: requests", counters.settled()[fleet.session("w1")])
-    for number in range(2, FLEET):
-        fleet.start(f"w{number}")
+    known = {}
+
+    def start(name):
+        agent = fleet.start(name)
+        known[name] = USUAL_DESCRIPTION
+        wait_known(fleet, known)
+        return agent
+
+    first = start("w1")
+    first_start = counters.settled()[fleet.session("w1")]
+    for number in range(2, size):
+        start(f"w{number}")
     before = counters.settled()
-    last = f"w{FLEET}"
-    fleet.start(last)
+    last = f"w{size}"
+    start(last)
     after = counters.settled()
-    own = after[fleet.session(last)]
-    show(f"last agent's start beside {FLEET - 1}: requests", own)
-    show("  of these one for each record of the others", FLEET - 1)
-    show("  and for itself", own - (FLEET - 1), "(goal: at most 12)")
-    show("an arrival: requests of each other agent", f"{others(fleet, before, after, last):.2f}", "(goal: at most 3)")
-    show("sessions on the server", len(counters.received()))
-    watches = counters.watches()
-    show("watches on the server", watches)
-    show("  for each record and agent", f"{watches / FLEET / FLEET:.2f}", "(goal: 1)")
-    entries = watches / FLEET
-    show("requests a second of all, by resync = 10m", f"{watches / 600:.1f}", "(each watch once)")
-    show("  of an agent", f"{entries / 600:.2f}")
+    own = after[fleet.session(last)] - (size - 1)
+    arrival = others(fleet, before, after, last)
+    sessions, watches = len(counters.received()), counters.watches()
     before = counters.settled()
     first.write_config(fleet.named(first, "w1", description="changed"))
     first.signal(signal.SIGHUP)
+    known["w1"] = "changed"
+    wait_known(fleet, known)
     after = counters.settled()
-    show("a changed record: requests of each other agent", f"{others(fleet, before, after, 'w1'):.2f}", "(goal: 1)")
+    changed = others(fleet, before, after, "w1")
     before = counters.settled()
     fleet.agents[last].signal(signal.SIGTERM)
     fleet.agents.pop(last).wait()
+    del known[last]
+    wait_known(fleet, known)
     after = counters.settled()
-    show("a leaving: requests of each other agent", f"{others(fleet, before, after, last):.2f}", "(goal: at most 2)")
+    return Life(first_start, own, arrival, changed, others(fleet, before, after, last), sessions, watches)
+
+
+def measure_life(fleet):
+    life = count_life(fleet, FLEET)
+    show("first agent's start in an empty registry: requests", life.first)
+    show(f"last agent's start beside {FLEET - 1}: requests", life.own + FLEET - 1)
+    show("  of these one for each record of the others", FLEET - 1)
+    show("  and for itself", life.own, "(goal: at most 12)")
+    show("an arrival: requests of each other agent", f"{life.arrival:.2f}", "(goal: at most 3)")
+    show("sessions on the server", life.sessions)
+    show("watches on the server", life.watches)
+    show("  for each record and agent", f"{life.watches / FLEET / FLEET:.2f}", "(goal: 1)")
+    show("requests a second of all, by resync = 10m", f"{life.watches / 600:.1f}", "(each watch once)")
+    show("  of an agent", f"{life.watches / FLEET / 600:.2f}")
+    show("a changed record: requests of each other agent", f"{life.changed:.2f}", "(goal: 1)")
+    show("a leaving: requests of each other agent", f"{life.leaving:.2f}", "(goal: at most 2)")
 
 
 def is_fresh(agent):
