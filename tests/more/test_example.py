@@ -1,13 +1,12 @@
 """From the package to the end: two minimal roots with nothing in them but the packages and what these depend on. In one the agent is
 the entry point of nginx; the other finds it, through a real ZooKeeper. The README keeps the transcript; BERTH_UPDATE_DOCUMENTS=1
-writes it anew. And the steps of deploy/Dockerfile, in roots that hold the packages that each stage names.
+writes it anew.
 """
 
 import os
 import pathlib
 import re
 import shutil
-import subprocess
 import tempfile
 import unittest
 
@@ -69,7 +68,7 @@ def next_version(package, folder):
     return file
 
 
-class RootTest(unittest.TestCase):
+class Example(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="more-"))
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
@@ -79,8 +78,6 @@ class RootTest(unittest.TestCase):
         self.addCleanup(root.end)
         return root
 
-
-class Example(RootTest):
     def test_installed_registered_found_drained_upgraded_and_stopped(self):
         package = build_debian()["berth"]
         needed = [one.split()[0] for one in run("dpkg-deb", "--field", package, "Depends").split(", ")]
@@ -138,59 +135,6 @@ class Example(RootTest):
         self.assertEqual(commands, [line for line in text.splitlines() if re.match(r"(web\$|client\$|#) ", line)],
                          "BERTH_UPDATE_DOCUMENTS=1 writes it anew")
 
-
-class Dockerfile(RootTest):
-    """Instructions other than FROM, apt-get and COPY run as they are written."""
-
-    def stages(self):
-        text = (SOURCE / "deploy" / "Dockerfile").read_text().replace("\\\n", " ")
-        stages = []
-        for line in text.splitlines():
-            word, _, rest = line.partition(" ")
-            if word == "FROM":
-                stages.append([])
-            elif word and word[0] != "#":
-                stages[-1].append((word, " ".join(rest.split())))
-        return stages
-
-    def packages(self, stage):
-        install = next(rest for word, rest in stage if word == "RUN" and "apt-get install" in rest)
-        return re.search(r"--no-install-recommends (.*?)( &&|$)", install).group(1).split()
-
-    def test_both_stages_do_with_the_packages_that_they_name(self):
-        build, final = self.stages()
-        self.assertEqual(self.packages(final), sorted(self.packages(final)))
-        builder = self.root("build", self.packages(build))
-        run("make", "-s", "dist")
-        source = builder.root / "src"
-        source.mkdir()
-        run("tar", "-xzf", BUILD / f"berth-{VERSION}.tar.gz", "-C", source, "--strip-components=1")
-        (builder.root / "build").mkdir()
-        for word, rest in build:
-            if word == "RUN" and "apt-get" not in rest:
-                # How well it is compiled is no question here.
-                builder.enter(f"cd /build && export CFLAGS=-O0 && {rest}")
-        image = self.root("image", self.packages(final), BERTH_USER="joe")
-        for word, rest in final:
-            copied = re.fullmatch(r"--from=build (/\S+) (/\S+)", rest) if word == "COPY" else None
-            if copied:
-                subprocess.run(["cp", "-a", f"{builder.root}{copied.group(1)}/.", f"{image.root}{copied.group(2)}"], check=True)
-        entry = re.search(r'\["(.*)"\]', dict(final)["ENTRYPOINT"]).group(1)
-        self.assertIn("good", image.enter("berthd -t"))
-        log = self.folder / "log"
-        image.start([entry, "/bin/sleep", "1000"], log)
-        wait_until(lambda: image.run("berth live")[0] == 0, "the agent answers")
-        # As ldd does it, which is a script for bash.
-        status, output = image.run("set -e; export LD_TRACE_LOADED_OBJECTS=1; /usr/sbin/berthd; /usr/bin/berth; /usr/libexec/berth/berth-zookeeper")
-        self.assertEqual(status, 0, output)
-        self.assertNotIn("not found", output)
-        os.kill(int(image.pid), 15)
-        image.wait()
-        image.pid = None
-        self.assertIn("user = joe", image.enter("berthd -T"))
-
-
-del RootTest
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,0 +1,143 @@
+"""deploy/Dockerfile and deploy/compose.yaml in a container engine.
+
+Podman builds the image from a release in the two stages of the Dockerfile. The image runs a server under its entry point, and
+it is a sidecar beside one. No registry of images is asked: the base of each stage is made of this machine's files, of the
+packages that the stage names, so apt-get finds these installed. A package that the stage does not name is not there.
+"""
+
+import json
+import pathlib
+import re
+import shutil
+import tempfile
+import unittest
+
+from berth import BUILD, wait_until
+from container import SERVER
+from engine import COMPILING, Engine
+from minimal_root import MinimalRoot
+from test_packages import SOURCE, VERSION, run
+
+BASE = "docker.io/library/debian:12-slim"
+RECORD = "users/devteam/web/test1/components"
+
+# As the head of deploy/Dockerfile has it, without the configuration: the sample's fits.
+OWN = """\
+FROM berth
+COPY my-server /usr/local/bin/my-server
+CMD ["/usr/local/bin/my-server"]
+"""
+
+
+def packages_of_stages():
+    """For each stage of the Dockerfile, the packages that it installs."""
+    text = (SOURCE / "deploy" / "Dockerfile").read_text().replace("\\\n", " ")
+    installs = re.findall(r"(?m)^RUN apt-get update && apt-get install -y --no-install-recommends ([^&\n]*)", text)
+    return [one.split() for one in installs]
+
+
+class Image(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="more-"))
+        cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
+        cls.engine = Engine(cls.folder)
+        cls.addClassCleanup(cls.engine.end)
+        build, final = packages_of_stages()
+        cls.take_base(BASE, final)
+        # Before the long part: what keeps this machine from running containers is said by the simplest one.
+        cls.engine.do("run", "--rm", "--network", "none", BASE, "true")
+        # How well it is compiled is no question here.
+        cls.take_base("build", build, "--change", "ENV=CFLAGS=-O0")
+        run("make", "-s", "dist")
+        run("tar", "-xzf", BUILD / f"berth-{VERSION}.tar.gz", "-C", cls.folder)
+        # Only the first stage takes another base.
+        cls.build("berth", cls.folder / f"berth-{VERSION}", "--from", "localhost/build", "--file", "deploy/Dockerfile")
+        server = cls.folder / "server"
+        server.mkdir()
+        (server / "my-server").write_text(SERVER)
+        (server / "my-server").chmod(0o755)
+        (server / "Dockerfile").write_text(OWN)
+        cls.build("with-agent", server)
+        (server / "Dockerfile").write_text(OWN.replace("FROM berth", f"FROM {BASE}"))
+        cls.build("my-server", server)
+
+    @classmethod
+    def take_base(cls, name, packages, *changes):
+        folder = cls.folder / "base"
+        folder.mkdir()
+        cls.engine.take(MinimalRoot(folder, ["apt", *packages]).root, name, *changes)
+        shutil.rmtree(folder)
+
+    @classmethod
+    def build(cls, name, context, *arguments):
+        cls.engine.do("build", "--isolation", "chroot", "--network", "host", "--layers=false", "--tag", name, *arguments, context)
+
+    def inside(self, container, *command):
+        return self.engine.run("podman", "exec", container, *command)
+
+    def state(self, container):
+        return json.loads(self.engine.do("inspect", container))[0]["State"]
+
+    def records(self, container, folder):
+        """The components that are registered below a directory registry of the container."""
+        status, output = self.inside(container, "find", folder, "-path", f"*/{RECORD}/*")
+        return output.split() if status == 0 else []
+
+    def test_a_server_under_the_entry_point_is_registered_drained_and_stopped(self):
+        self.engine.do("volume", "create", "registry")
+        self.engine.do("run", "--detach", "--name", "web", "--volume", "registry:/registry", "--env", "BERTH_REGISTRY=dir:/registry",
+                       "--env", "PORT=8080", "with-agent")
+        wait_until(lambda: self.inside("web", "berth", "ready")[0] == 0, "the server is registered")
+        self.assertTrue(self.records("web", "/registry"))
+        status, output = self.inside("web", "berth", "status")
+        self.assertEqual(status, 0, output)
+        self.assertIn("pid 1,", output)
+        self.assertEqual(self.inside("web", "berth", "drain", "--wait"), (0, ""))
+        self.assertEqual(self.records("web", "/registry"), [])
+        self.engine.do("stop", "web")
+        logs = self.engine.do("logs", "web")
+        self.assertEqual(self.state("web")["ExitCode"], 0, logs)
+        self.assertIn("my-server: stopped", logs)
+
+    def test_the_image_holds_what_its_programs_need(self):
+        final = packages_of_stages()[1]
+        self.assertEqual(final, sorted(final))
+        for program in ("/usr/sbin/berthd", "/usr/bin/berth", "/usr/libexec/berth/berth-zookeeper"):
+            # As ldd does it, which is a script for bash.
+            output = self.once(program, "LD_TRACE_LOADED_OBJECTS=1")
+            self.assertIn("libc.so.6 => /", output)
+            self.assertNotIn("not found", output)
+        self.assertIn("good", self.once("/usr/sbin/berthd", "BERTH_USER=joe", "-t"))
+        self.assertIn("user = joe", self.once("/usr/sbin/berthd", "BERTH_USER=joe", "-T"))
+
+    def once(self, program, variable, *arguments):
+        """What a program of the image prints, as the only one of its container."""
+        return self.engine.do("run", "--rm", "--network", "none", "--env", variable, "--entrypoint", program, "berth", *arguments)
+
+    def compose(self, *arguments):
+        status, output = self.engine.run("docker-compose", "--project-name", "fleet", "--file", SOURCE / "deploy" / "compose.yaml", *arguments,
+                                         patience=COMPILING, BERTH_REGISTRY="dir:/var/lib/berth/registry", **self.docker)
+        self.assertEqual(status, 0, output)
+        return output
+
+    def test_compose_runs_a_sidecar_beside_its_server(self):
+        self.docker = self.engine.serve()
+        self.compose("up", "--detach", "--no-build")
+        names = self.engine.do("ps", "--format", "{{.Names}}").split()
+        sidecar, server = sorted(name for name in names if name.startswith("fleet"))
+        wait_until(lambda: self.inside(sidecar, "berth", "ready")[0] == 0, "the server is registered")
+        self.assertTrue(self.records(sidecar, "/var/lib/berth/registry"))
+        # The server has the agent's socket; the agent may not write to its own root.
+        self.assertEqual(self.inside(server, "test", "-S", "/run/berth/berth.sock"), (0, ""))
+        self.assertNotEqual(self.inside(sidecar, "touch", "/etc/berth/berth.ini")[0], 0)
+        self.assertEqual(self.inside(sidecar, "sh", "-c", "grep CapEff /proc/self/status")[1].split(), ["CapEff:", "0" * 16])
+        self.engine.do("healthcheck", "run", sidecar)
+        self.compose("stop", "berth")
+        self.assertEqual(self.state(sidecar)["ExitCode"], 0, self.engine.do("logs", sidecar))
+        self.assertEqual(self.inside(server, "true"), (0, ""))
+        self.compose("stop")
+
+
+if __name__ == "__main__":
+    unittest.main()
