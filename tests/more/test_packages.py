@@ -175,7 +175,7 @@ package
 
 
 class Alpine(Temporary):
-    """Neither abuild nor a musl with all libraries is in Debian: the functions run as abuild would call them, with this machine's libc."""
+    """Debian has no abuild, so the functions run as abuild would call them; with musl, and with Debian's archives of the libraries."""
 
     def test_the_steps_of_the_apkbuild(self):
         run("make", "-s", "apk")
@@ -184,7 +184,11 @@ class Alpine(Temporary):
         run("tar", "-xzf", f"berth-{VERSION}.tar.gz", folder=folder)
         target = self.folder / "root"
         host = run("cc", "-dumpmachine").strip()
-        run("sh", "-c", ABUILD, folder=folder, pkgdir=str(target), CBUILD=host, CHOST=host, CFLAGS="-O0")
+        toolchain = self.folder / "musl"
+        run(SOURCE / "tests/support/musl-toolchain", toolchain)
+        run("sh", "-c", ABUILD, folder=folder, pkgdir=str(target), CBUILD=host, CHOST=host, CFLAGS="-O0", CC=str(toolchain / "cc"),
+            PKG_CONFIG="false", LIBS="-lunistring -lfortified")
+        self.assertIn("ld-musl", run("readelf", "--program-headers", target / "usr/sbin/berthd"))
         for file in ("usr/sbin/berthd", "usr/bin/berth", "etc/init.d/berthd", "usr/lib/libberth.so.0"):
             self.assertTrue((target / file).exists(), file)
         self.assertFalse((target / "usr/libexec/berth/berth-zookeeper").exists())
@@ -193,6 +197,9 @@ class Alpine(Temporary):
         result = subprocess.run([target / "usr/sbin/berthd", "-t", "-c", target / "zookeeper.ini"], capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(result.returncode, 1)
         self.assertIn("this build has no ZooKeeper client", result.stdout + result.stderr)
+        # Agents and the tool at work, on a directory.
+        run("python3", "-m", "unittest", "discover", "-s", SOURCE / "tests/e2e", "-p", "test_cli.py",
+            BERTH_BUILD_DIR=str(folder / f"berth-{VERSION}"), BERTH_SRC_DIR=str(SOURCE), PYTHONPATH=str(SOURCE / "tests/support"))
 
     def test_the_named_files_exist(self):
         text = (SOURCE / "packaging" / "alpine" / "APKBUILD").read_text()
