@@ -49,7 +49,7 @@ int web_request_judge(
 		return 404;
 	}
 	if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) {
-		*ret_why = "only GET and HEAD; what changes something goes through `berth`";
+		*ret_why = "only GET and HEAD; to change something, run `berth`";
 		return 405;
 	}
 	if (request->state != HTTP_READER_LENGTH || request->left != 0) {

@@ -1,6 +1,8 @@
 """The status page in a real browser: it shows what the agent says, follows it, and does nothing that its policy forbids."""
 
 import json
+import os
+import pathlib
 import subprocess
 import unittest
 
@@ -64,7 +66,7 @@ class Page(AgentTest):
 
     def test_nothing_is_too_wide_and_nothing_complains(self):
         self.start("true")
-        for width, dark in ((1280, False), (1280, True), (390, False)):
+        for width, dark in ((1280, False), (1280, True), (390, False), (390, True)):
             with self.subTest(width=width, dark=dark):
                 browser = self.browser(width=width, dark=dark)
                 browser.open(self.url)
@@ -76,6 +78,8 @@ class Page(AgentTest):
                 self.assertEqual(browser.complaints(), [])
                 # Text stands out from its ground by 4.5 to 1, as WCAG asks.
                 self.assertEqual(browser.ask(CONTRAST), [])
+                if "BERTH_PICTURES" in os.environ:  # a folder for those who want to look
+                    browser.picture(pathlib.Path(os.environ["BERTH_PICTURES"]) / f"{width}-{'dark' if dark else 'light'}.png")
 
     def test_the_policy_keeps_other_scripts_out(self):
         self.start("true")

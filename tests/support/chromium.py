@@ -95,6 +95,8 @@ class Chromium:
         return self.ask("document.body ? document.body.innerText : ''")
 
     def picture(self, file):
+        """Takes the whole page, also what is below the window."""
+        self.call("Emulation.setScrollbarsHidden", hidden=True)
         data = self.call("Page.captureScreenshot", captureBeyondViewport=True)["data"]
         file.write_bytes(base64.b64decode(data))
 
