@@ -182,7 +182,7 @@ static void take_activated(int *ret_fd, int fd)
 /* A socket of the service manager that is for names: UDP, or named so (FileDescriptorName=dns). */
 static bool take_activated_dns(struct upgrade *upgrade, int fd, const char *name)
 {
-	struct sockaddr_storage address;
+	struct sockaddr_storage address = { .ss_family = AF_UNSPEC };
 	socklen_t len = sizeof(address);
 	char host[INET6_ADDRSTRLEN];
 	char port[8];
@@ -225,7 +225,7 @@ static void receive_activation(struct upgrade *upgrade)
 	char *copy = allocate_text(names ? names : "");
 	char *rest = copy;
 	for (int fd = FIRST_ACTIVATION_FD; fd < FIRST_ACTIVATION_FD + parse_int(count); fd++) {
-		struct sockaddr address;
+		struct sockaddr address = { .sa_family = AF_UNSPEC };
 		socklen_t len = sizeof(address);
 		const char *name = next_name(&rest);
 		if (getsockname(fd, &address, &len)) {

@@ -10,15 +10,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/base/write_all.h"
+
 extern char **environ;
 
-/* A descriptor that reads as `text`. */
+/* A descriptor that reads as `text`, or -1 with errno. */
 static int input_of(const char *text)
 {
 	int fd = memfd_create("berth", MFD_CLOEXEC);
-	size_t len = strlen(text);
-	if (fd >= 0 && (write(fd, text, len) != (ssize_t)len || lseek(fd, 0, SEEK_SET) != 0)) {
+	if (fd >= 0 && (write_all(fd, text, strlen(text)) < 0 || lseek(fd, 0, SEEK_SET) != 0)) {
+		int reason = errno;
 		close(fd);
+		errno = reason;
 		return -1;
 	}
 	return fd;
@@ -59,7 +62,7 @@ static int judge(int status, const char *command, const char *event, const char 
 
 int command_run(char **command, const char *event, const char *path, const char *input)
 {
-	pid_t pid;
+	pid_t pid = -1;
 	int status = 0;
 	setenv("BERTH_EVENT", event, 1);
 	setenv("BERTH_PATH", path, 1);

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -345,6 +346,19 @@ class ThroughAnAgent(AgentTest):
         failing = self.berth("watch", "--once", "--settle", "10ms", "/burst", "--", "sh", "-c", "exit 9")
         self.assertEqual(failing.returncode, 9)
         self.assertEqual(self.berth("watch", "--settle", "1s", "/burst").returncode, 2)
+
+    def test_a_picture_that_cannot_be_handed_over_runs_no_command(self):
+        self.start()
+        self.bind("a")
+
+        def files_end_early():
+            # A write is cut short at 16 bytes, and the next one fails.
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (16, 16))
+
+        result = self.berth("watch", "--once", "/burst/a", "--", "sh", "-c", "cat", preexec_fn=files_end_early)
+        self.assertEqual((result.returncode, result.stdout), (1, ""))
+        self.assertIn("sh: File too large", result.stderr)
 
     # ---- history
 
