@@ -272,7 +272,8 @@ int verbs_unknown(const char *name)
 		names[i] = verbs[i].name;
 	}
 	const char *nearest = options_nearest(name, names, VERB_COUNT);
-	if (nearest && !verbs_find(nearest)->changes) {
+	const struct verb *verb = nearest ? verbs_find(nearest) : NULL;
+	if (verb && !verb->changes) {
 		return output_usage("there is no verb \"%s\"; did you mean %s?", name, nearest);
 	}
 	return output_usage("there is no verb \"%s\" (berth --help)", name);

@@ -192,11 +192,11 @@ enum cache_verdict cache_answer_make(struct cache *cache, struct answer *answer,
 		return make_composite(cache, answer, err);
 	}
 	struct cache_need need = { .missing = 0 };
+	const enum cache_answer_kind kind = answer->kind;
 	const char *path = answer->node->path;
-	struct cache_entry *data = answer->kind == CACHE_LIST
-		? NULL
-		: cache_need(cache, &need, path, CACHE_DATA);
-	struct cache_entry *children = answer->kind == CACHE_RESOLVE
+	struct cache_entry *data = kind == CACHE_LIST ? NULL
+						      : cache_need(cache, &need, path, CACHE_DATA);
+	struct cache_entry *children = kind == CACHE_RESOLVE
 		? NULL
 		: cache_need(cache, &need, path, CACHE_CHILDREN);
 	answer->missing = need.missing;
@@ -207,9 +207,9 @@ enum cache_verdict cache_answer_make(struct cache *cache, struct answer *answer,
 		return CACHE_WAITING;
 	}
 	struct err found = ERR_INIT;
-	struct cache_blob *blob = answer->kind == CACHE_RESOLVE ? make_resolve(data, &found)
-		: answer->kind == CACHE_LIST                    ? make_list(children, &found)
-								: make_stat(data, children, &found);
+	struct cache_blob *blob = kind == CACHE_RESOLVE ? make_resolve(data, &found)
+		: kind == CACHE_LIST                    ? make_list(children, &found)
+							: make_stat(data, children, &found);
 	cache_answer_publish(cache, answer, blob, &need, &found);
 	return CACHE_READY;
 }

@@ -132,8 +132,8 @@ static int paths_from_answers(const struct berth_answer *listed, const struct be
 
 static int list(struct berth *berth, const char *path, struct berth_paths *ret, struct err *err)
 {
-	struct berth_answer listed;
-	struct berth_answer stat;
+	struct berth_answer listed = { .json = NULL };
+	struct berth_answer stat = { .json = NULL };
 	int code = ask(berth, "list", path, &listed, err);
 	if (code) {
 		return code;
@@ -168,7 +168,7 @@ static int stat_from_answer(
 
 static int stat_node(struct berth *berth, const char *path, struct berth_stat *ret, struct err *err)
 {
-	struct berth_answer answer;
+	struct berth_answer answer = { .json = NULL };
 	int code = ask(berth, "stat", path, &answer, err);
 	if (code == 0) {
 		code = stat_from_answer(&answer, ret, err);
@@ -199,7 +199,7 @@ static int endpoints(struct berth *berth, const char *path,
 {
 	char target[TARGET_BYTES];
 	struct buffer query;
-	struct berth_answer answer;
+	struct berth_answer answer = { .json = NULL };
 	buffer_init(&query, sizeof(target));
 	if (filter) {
 		add_query(&query, "api", filter->api);

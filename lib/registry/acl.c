@@ -306,12 +306,15 @@ static int check_file(int fd, const char *file, struct err *err)
 	return check_mode(fd, stat.st_mode, file, err);
 }
 
-static int read_line(char **ret_line, int fd, const char *file, struct err *err)
+/* NULL with `err`. */
+static char *read_line(int fd, const char *file, struct err *err)
 {
 	char text[MAX_CREDENTIALS_BYTES + 1];
+	char *line = NULL;
 	ssize_t len = read(fd, text, MAX_CREDENTIALS_BYTES);
 	if (len < 0) {
-		return err_set_errno(err, BERTH_FAILED, errno, "auth_file %s", file);
+		err_set_errno(err, BERTH_FAILED, errno, "auth_file %s", file);
+		return NULL;
 	}
 	while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\r')) {
 		len--;
@@ -324,13 +327,13 @@ static int read_line(char **ret_line, int fd, const char *file, struct err *err)
 			"auth_file %s: allowed is one line user:password of less than %d bytes",
 			file, MAX_CREDENTIALS_BYTES);
 	} else {
-		*ret_line = strdup(text);
-		if (!*ret_line) {
+		line = strdup(text);
+		if (!line) {
 			err_set(err, BERTH_FAILED, "no memory for auth_file %s", file);
 		}
 	}
 	explicit_bzero(text, sizeof(text));
-	return err->code;
+	return line;
 }
 
 int registry_auth_file_read(char **ret_credentials, const char *file, struct err *err)
@@ -343,21 +346,22 @@ int registry_auth_file_read(char **ret_credentials, const char *file, struct err
 	if (fd < 0) {
 		return err_set_errno(err, BERTH_FAILED, errno, "auth_file %s", file);
 	}
-	char *line = NULL;
-	if (!check_file(fd, file, err) && !read_line(&line, fd, file, err)) {
-		*ret_credentials = line;
-	}
+	char *line = check_file(fd, file, err) == 0 ? read_line(fd, file, err) : NULL;
 	close(fd);
-	return err->code;
+	if (!line) {
+		return err->code;
+	}
+	*ret_credentials = line;
+	return 0;
 }
 
 int registry_auth_file_check(const char *file, struct err *err)
 {
 	char *credentials = NULL;
-	if (registry_auth_file_read(&credentials, file, err)) {
-		return err->code;
+	int code = registry_auth_file_read(&credentials, file, err);
+	if (credentials) {
+		explicit_bzero(credentials, strlen(credentials));
+		free(credentials);
 	}
-	explicit_bzero(credentials, strlen(credentials));
-	free(credentials);
-	return 0;
+	return code;
 }

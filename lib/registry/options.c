@@ -116,8 +116,10 @@ int registry_options_check(
 		at_fault = checks[i].option;
 		code = checks[i].check(&all, err);
 	}
-	if (code == 0) {
-		code = registry_backend_of(all.url, &rest)->check(&all, &at_fault, err);
+	const struct registry_backend_ops *backend = code == 0 ? registry_backend_of(all.url, &rest)
+							       : NULL;
+	if (backend) {
+		code = backend->check(&all, &at_fault, err);
 	}
 	if (code != 0 && ret_option) {
 		*ret_option = at_fault;

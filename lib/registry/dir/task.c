@@ -352,25 +352,24 @@ static int create_numbered(
 {
 	const char *prefix = task->path;
 	unsigned number;
-	char *path = NULL;
+	char *path;
 	int result = dir_store_next_number(parent, prefix, &number, &task->ret_err);
-	if (result == 0 && asprintf(&path, "%s%010u", prefix, number) < 0) {
-		path = NULL;
-		result = err_set(
-			&task->ret_err, BERTH_FAILED, "no memory for a name of %s", prefix);
+	if (result != 0) {
+		return result;
 	}
-	if (result == 0) {
-		task->path = path;
-		result = create_below(context, task, parent);
-		task->path = prefix;
+	if (asprintf(&path, "%s%010u", prefix, number) < 0) {
+		return err_set(&task->ret_err, BERTH_FAILED, "no memory for a name of %s", prefix);
 	}
-	if (result == 0) {
-		task->ret_data = path;
-		task->ret_len = strlen(path);
-	} else {
+	task->path = path;
+	result = create_below(context, task, parent);
+	task->path = prefix;
+	if (result != 0) {
 		free(path);
+		return result;
 	}
-	return result;
+	task->ret_data = path;
+	task->ret_len = strlen(path);
+	return 0;
 }
 
 static int do_create(struct dir_context *context, struct registry_task *task)
