@@ -270,9 +270,9 @@ static int run(const struct command_line *line, char **argv, struct config *conf
 	notify_init(received->document ? -1 : line->ready_fd);
 	ev_async_init(&agent.reconsider, on_reconsider);
 	agent.reconsider.data = &agent;
-	agent_signals_watch(&agent, on_signal);
 	struct err err = ERR_INIT;
-	if (start(&agent, line->argv, received, &err)) {
+	if (agent_signals_watch(&agent, on_signal, &err) ||
+		start(&agent, line->argv, received, &err)) {
 		log_error("agent", "cannot start: %s", err.msg);
 		agent.exit_status = agent.exit_status ? agent.exit_status : 1;
 		/* Nothing was done in the session yet: the next agent may resume it. */

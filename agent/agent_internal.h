@@ -26,6 +26,7 @@
 #include "agent/api/api.h"
 #include "agent/base/drain.h"
 #include "agent/base/history.h"
+#include "agent/base/lasting_io.h"
 #include "agent/base/metrics.h"
 #include "agent/base/registry_loop.h"
 #include "agent/base/state_dir.h"
@@ -65,8 +66,6 @@ enum agent_main_process {
 	AGENT_MAIN_PROCESS_DOWN, /* ended; it may start again, or post_stop runs */
 	AGENT_MAIN_PROCESS_ENDED
 };
-
-#define AGENT_SIGNAL_COUNT 7
 
 struct agent_output;
 struct agent_upgrade;
@@ -129,7 +128,7 @@ struct agent {
 	bool nothing_withdrawn; /* no record of ours was registered when the agent began to stop */
 	ev_timer phase_timer;
 	ev_timer watchdog_timer;
-	ev_signal signals[AGENT_SIGNAL_COUNT];
+	struct lasting_io signals;
 	void (*on_signal)(struct agent *agent, int signal_number);
 	int exit_status;
 

@@ -1,19 +1,27 @@
 #include "agent/agent_signals.h"
 
+#include <errno.h>
 #include <signal.h>
+#include <stdint.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "agent/agent_internal.h"
 
-static const int numbers[AGENT_SIGNAL_COUNT] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR2, SIGUSR1,
-	SIGWINCH };
-
 /* With CHLD: the successor must learn of a main process that ends during an upgrade. */
+static const int numbers[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR2, SIGUSR1, SIGWINCH,
+	SIGCHLD };
+
+enum { NUMBER_COUNT = sizeof(numbers) / sizeof(numbers[0]) };
+
+static volatile sig_atomic_t arrived[NUMBER_COUNT];
+static volatile sig_atomic_t wake_fd = -1;
+
 static sigset_t signal_set(void)
 {
 	sigset_t set;
 	sigemptyset(&set);
-	sigaddset(&set, SIGCHLD);
-	for (size_t i = 0; i < AGENT_SIGNAL_COUNT; i++) {
+	for (size_t i = 0; i < NUMBER_COUNT; i++) {
 		sigaddset(&set, numbers[i]);
 	}
 	return set;
@@ -31,22 +39,52 @@ void agent_signals_unblock(void)
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
-static void on_signal_watcher(struct ev_loop *loop, ev_signal *watcher, int events)
+static void on_arrival(int signal_number)
 {
-	(void)loop;
-	(void)events;
-	struct agent *agent = watcher->data;
-	agent->on_signal(agent, watcher->signum);
+	int error = errno;
+	const uint64_t one = 1;
+	for (size_t i = 0; i < NUMBER_COUNT; i++) {
+		if (numbers[i] == signal_number) {
+			arrived[i] = 1;
+		}
+	}
+	(void)!write(wake_fd, &one, sizeof(one)); /* a full counter wakes the loop as well */
+	errno = error;
 }
 
-void agent_signals_watch(
-	struct agent *agent, void (*on_signal)(struct agent *agent, int signal_number))
+static void on_wake(void *context)
 {
+	struct agent *agent = context;
+	uint64_t count;
+	(void)!read(wake_fd, &count, sizeof(count));
+	for (size_t i = 0; i < NUMBER_COUNT; i++) {
+		if (!arrived[i]) {
+			continue;
+		}
+		arrived[i] = 0;
+		if (numbers[i] == SIGCHLD) {
+			ev_feed_signal_event(agent->loop, SIGCHLD); /* libev reaps */
+		} else {
+			agent->on_signal(agent, numbers[i]);
+		}
+	}
+}
+
+int agent_signals_watch(struct agent *agent,
+	void (*on_signal)(struct agent *agent, int signal_number), struct err *err)
+{
+	struct sigaction action = { .sa_handler = on_arrival, .sa_flags = SA_RESTART };
+	sigfillset(&action.sa_mask);
+	wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (wake_fd < 0) {
+		return err_set_errno(
+			err, BERTH_FAILED, errno, "cannot make a descriptor for signals");
+	}
 	agent->on_signal = on_signal;
-	for (size_t i = 0; i < AGENT_SIGNAL_COUNT; i++) {
-		ev_signal_init(&agent->signals[i], on_signal_watcher, numbers[i]);
-		agent->signals[i].data = agent;
-		ev_signal_start(agent->loop, &agent->signals[i]);
+	lasting_io_start(&agent->signals, agent->loop, wake_fd, "signals", on_wake, agent);
+	for (size_t i = 0; i < NUMBER_COUNT; i++) {
+		sigaction(numbers[i], &action, NULL);
 	}
 	agent_signals_unblock();
+	return 0;
 }

@@ -2,11 +2,9 @@
 
 #include "lib/base/clock.h"
 
-static void on_readable(struct ev_loop *loop, ev_io *io, int events)
+static void on_readable(void *context)
 {
-	(void)loop;
-	(void)events;
-	struct registry_loop *driver = io->data;
+	struct registry_loop *driver = context;
 	registry_dispatch(driver->registry, clock_monotonic_ms());
 }
 
@@ -42,21 +40,20 @@ void registry_loop_init(
 {
 	driver->loop = loop;
 	driver->registry = registry;
-	ev_io_init(&driver->io, on_readable, registry_fd(registry), EV_READ);
 	ev_timer_init(&driver->timer, on_deadline, 0.0, 0.0);
 	ev_prepare_init(&driver->prepare, on_prepare);
 	/* After every other: those may make requests too. */
 	ev_set_priority(&driver->prepare, EV_MINPRI);
-	driver->io.data = driver;
 	driver->timer.data = driver;
 	driver->prepare.data = driver;
-	ev_io_start(loop, &driver->io);
+	lasting_io_start(
+		&driver->io, loop, registry_fd(registry), "the registry", on_readable, driver);
 	ev_prepare_start(loop, &driver->prepare);
 }
 
 void registry_loop_finish(struct registry_loop *driver)
 {
-	ev_io_stop(driver->loop, &driver->io);
+	lasting_io_stop(&driver->io);
 	ev_timer_stop(driver->loop, &driver->timer);
 	ev_prepare_stop(driver->loop, &driver->prepare);
 }

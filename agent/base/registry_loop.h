@@ -6,12 +6,13 @@
 
 #include <ev.h>
 
+#include "agent/base/lasting_io.h"
 #include "lib/registry/registry.h"
 
 struct registry_loop {
 	struct ev_loop *loop;
 	struct registry *registry;
-	ev_io io;
+	struct lasting_io io;
 	ev_timer timer;
 	ev_prepare prepare;
 };

@@ -84,10 +84,12 @@ static _Noreturn void answer(
 static void on_readable(struct ev_loop *loop, ev_io *watcher, int events)
 {
 	(void)loop;
-	(void)events;
 	struct check_resolve *resolve = watcher->data;
 	struct check_addresses answer;
-	if (read(resolve->pipe, &answer, sizeof(answer)) == (ssize_t)sizeof(answer)) {
+	if (events & EV_ERROR) { /* a read would block */
+		snprintf(resolve->addresses->problem, sizeof(resolve->addresses->problem),
+			"the kernel refuses to watch the resolver process");
+	} else if (read(resolve->pipe, &answer, sizeof(answer)) == (ssize_t)sizeof(answer)) {
 		*resolve->addresses = answer;
 	} else {
 		snprintf(resolve->addresses->problem, sizeof(resolve->addresses->problem),

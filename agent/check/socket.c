@@ -143,8 +143,12 @@ static void connected(struct check_socket *socket)
 static void on_io(struct ev_loop *loop, ev_io *watcher, int events)
 {
 	(void)loop;
-	(void)events;
 	struct check_socket *socket = watcher->data;
+	if (events & EV_ERROR) {
+		finish_failing(
+			socket, "cannot connect", "the kernel refuses to watch the connection");
+		return;
+	}
 	switch (socket->phase) {
 	case RESOLVING:
 		break;

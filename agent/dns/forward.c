@@ -208,9 +208,12 @@ static void take_reply(struct dns_forwarding *forwarding, uint8_t *reply, size_t
 static void on_udp(struct ev_loop *loop, ev_io *io, int events)
 {
 	(void)loop;
-	(void)events;
 	struct dns_forwarding *forwarding = io->data;
 	uint8_t reply[4096];
+	if (events & EV_ERROR) { /* the kernel refuses to watch it */
+		try_next(forwarding);
+		return;
+	}
 	ssize_t len = recv(forwarding->fd, reply, sizeof(reply), MSG_DONTWAIT);
 	if (len >= 0) {
 		take_reply(forwarding, reply, (size_t)len);
@@ -239,8 +242,8 @@ static void on_tcp(struct ev_loop *loop, ev_io *io, int events)
 {
 	(void)loop;
 	struct dns_forwarding *forwarding = io->data;
-	if (events & EV_WRITE) {
-		if (!send_rest(forwarding)) {
+	if (events & (EV_WRITE | EV_ERROR)) {
+		if (events & EV_ERROR || !send_rest(forwarding)) {
 			try_next(forwarding);
 		}
 		return;

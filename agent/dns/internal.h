@@ -4,6 +4,7 @@
 
 #include <sys/socket.h>
 
+#include "agent/base/lasting_io.h"
 #include "agent/dns/dns.h"
 #include "agent/dns/message.h"
 #include "lib/base/buffer.h"
@@ -76,7 +77,7 @@ struct dns_exchange {
 struct dns_listener {
 	struct dns *dns;
 	struct dns_socket socket;
-	ev_io io;
+	struct lasting_io io;
 };
 
 struct dns {

@@ -232,11 +232,9 @@ void dns_handle(struct dns *dns, const struct dns_origin *origin, const uint8_t 
 
 /* ---- listeners ---- */
 
-static void on_readable(struct ev_loop *loop, ev_io *io, int events)
+static void on_readable(void *context)
 {
-	(void)loop;
-	(void)events;
-	struct dns_listener *listener = io->data;
+	struct dns_listener *listener = context;
 	if (listener->socket.tcp) {
 		dns_tcp_accept(listener->dns, listener->socket.fd);
 	} else {
@@ -271,9 +269,7 @@ static int add_listener(struct dns *dns, const struct dns_options *options, cons
 	listener->dns = dns;
 	listener->socket = (struct dns_socket){ .tcp = tcp, .fd = fd };
 	text_printf(listener->socket.address, sizeof(listener->socket.address), "%s", address);
-	ev_io_init(&listener->io, on_readable, fd, EV_READ);
-	listener->io.data = listener;
-	ev_io_start(dns->loop, &listener->io);
+	lasting_io_start(&listener->io, dns->loop, fd, "a socket of DNS", on_readable, listener);
 	return 0;
 }
 
@@ -330,7 +326,7 @@ void dns_destroy(struct dns *dns)
 		dns_exchange_drop(LIST_ITEM(dns->exchanges.next, struct dns_exchange, link));
 	}
 	for (size_t i = 0; i < dns->listener_count; i++) {
-		ev_io_stop(dns->loop, &dns->listeners[i].io);
+		lasting_io_stop(&dns->listeners[i].io);
 		close(dns->listeners[i].socket.fd);
 	}
 	for (size_t i = 0; i < dns->listen_count; i++) {
@@ -363,7 +359,7 @@ size_t dns_hand_over(struct dns *dns, struct dns_socket *ret_sockets)
 {
 	size_t count = dns_sockets(dns, ret_sockets);
 	for (size_t i = 0; i < count; i++) {
-		ev_io_stop(dns->loop, &dns->listeners[i].io);
+		lasting_io_stop(&dns->listeners[i].io);
 	}
 	dns->listener_count = 0;
 	return count;

@@ -150,8 +150,11 @@ static void update(struct dns_connection *connection)
 static void on_readable(struct ev_loop *loop, ev_io *io, int events)
 {
 	(void)loop;
-	(void)events;
 	struct dns_connection *connection = io->data;
+	if (events & EV_ERROR) { /* the kernel refuses to watch it */
+		destroy(connection);
+		return;
+	}
 	char *room = buffer_reserve(&connection->input, READ_BYTES);
 	ssize_t len = room ? recv(connection->fd, room, READ_BYTES, MSG_DONTWAIT) : 0;
 	if (len > 0) {
@@ -169,8 +172,11 @@ static void on_readable(struct ev_loop *loop, ev_io *io, int events)
 static void on_writable(struct ev_loop *loop, ev_io *io, int events)
 {
 	(void)loop;
-	(void)events;
 	struct dns_connection *connection = io->data;
+	if (events & EV_ERROR) {
+		destroy(connection);
+		return;
+	}
 	flush(connection);
 	handle_input(connection); /* the messages that waited for room */
 	update(connection);

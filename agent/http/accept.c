@@ -16,9 +16,12 @@ enum { BATCH = 64 }; /* the rest has its turn behind the clients that are served
 
 static const ev_tstamp RETRY_S = 0.5;
 
-static void pause_for(struct listener *listener, int error)
+void http_accept_pause(struct listener *listener, int error)
 {
 	struct ev_loop *loop = listener->http->loop;
+	if (listener->http->closing) {
+		return;
+	}
 	if (!listener->exhausted) {
 		log_warn("http", "cannot accept a connection: %s; tried again until it works",
 			strerror(error));
@@ -65,8 +68,11 @@ static void add(struct listener *listener, int fd)
 
 static void on_connect(struct ev_loop *loop, ev_io *io, int events)
 {
-	(void)events;
 	struct listener *listener = io->data;
+	if (events & EV_ERROR) { /* the kernel refuses to watch the listener itself */
+		http_accept_pause(listener, ENOMEM);
+		return;
+	}
 	for (int i = 0; i < BATCH; i++) {
 		if (listener->connections >= listener->max_connections) {
 			ev_io_stop(loop, io); /* until one ends */
@@ -78,7 +84,7 @@ static void on_connect(struct ev_loop *loop, ev_io *io, int events)
 		} else if (errno == EAGAIN) {
 			return;
 		} else if (errno != EINTR && errno != ECONNABORTED) {
-			pause_for(listener, errno);
+			http_accept_pause(listener, errno);
 			return;
 		}
 	}

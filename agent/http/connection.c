@@ -359,7 +359,13 @@ void http_connection_run(struct connection *connection, int events)
 static void on_io(struct ev_loop *loop, ev_io *io, int events)
 {
 	(void)loop;
-	http_connection_run(io->data, events);
+	struct connection *connection = io->data;
+	if (events & EV_ERROR) { /* the kernel refuses to watch it: libev has given it up */
+		http_accept_pause(connection->listener, ENOMEM);
+		http_connection_destroy(connection);
+	} else {
+		http_connection_run(connection, events);
+	}
 }
 
 void http_connection_wake(struct connection *connection)

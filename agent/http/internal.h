@@ -147,6 +147,8 @@ struct http {
 /* ---- accept.c ----------------------------------------------------------------------------- */
 
 void http_accept_start(struct listener *listener);
+/* Accepts no connection for a moment, since the kernel lacks what `error` says. */
+void http_accept_pause(struct listener *listener, int error);
 /* A connection of the listener's has ended: there may be room for another. */
 void http_accept_more(struct listener *listener);
 /* Takes `fd` for the listening socket, once the connections that wait for the old one are in. */

@@ -137,7 +137,9 @@ static void on_io(struct ev_loop *loop, ev_io *io, int events)
 {
 	(void)loop;
 	struct haproxy *haproxy = io->data;
-	if (events & EV_WRITE) {
+	if (events & EV_ERROR) {
+		fail(haproxy, "the kernel refuses to watch the connection");
+	} else if (events & EV_WRITE) {
 		send_more(haproxy);
 	} else {
 		receive_more(haproxy);
