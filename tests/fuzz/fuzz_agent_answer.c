@@ -1,7 +1,8 @@
 /*
  * An agent's answers to libberth, as the programs that link it read them: no bytes crash it, an
  * error has a code and a text, an answer holds what its struct says.
- * The first byte chooses the call.
+ * The first byte chooses the call; with its bit 4, the answer to the first of two requests ends at
+ * a NUL, and the other's follows.
  */
 #include <assert.h>
 #include <jansson.h>
@@ -49,12 +50,13 @@ static void check_paths(struct berth *berth)
 	berth_paths_finish(&paths);
 }
 
-static void check_endpoints(struct berth *berth)
+static void check_endpoints(struct berth *berth, bool all)
 {
 	struct berth_endpoints endpoints;
 	struct berth_failure failure;
 	const struct berth_endpoint_filter filter = { .api = "http" };
-	int code = berth_endpoints(berth, "/services/web", &filter, &endpoints, &failure);
+	int code = berth_endpoints(
+		berth, "/services/web", all ? NULL : &filter, &endpoints, &failure);
 	if (code) {
 		check_failure(code, &failure);
 		return;
@@ -150,7 +152,7 @@ static void call(struct berth *berth, unsigned which)
 		check_paths(berth);
 		break;
 	default:
-		check_endpoints(berth);
+		check_endpoints(berth, which % 2);
 	}
 }
 
@@ -162,7 +164,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	if (len == 0) {
 		return 0;
 	}
-	scripted_agent_set(data + 1, len - 1);
+	const uint8_t *second = data[0] & 16 ? memchr(data + 1, '\0', len - 1) : NULL;
+	if (second) {
+		scripted_agent_set_two(data + 1, (size_t)(second - data - 1), second + 1,
+			(size_t)(data + len - second - 1));
+	} else {
+		scripted_agent_set(data + 1, len - 1);
+	}
 	assert(berth_open(&berth, scripted_agent_path(), &options, &failure) == 0);
 	call(berth, data[0]);
 	berth_close(berth);

@@ -16,6 +16,7 @@ static struct names_address addresses[40];
 static struct names_target targets[40];
 static char target_name[] = "c1.components.prod.web.joe.users.berth";
 static char text[300];
+static char why[300];
 static char *texts[] = { text, "description=x", "" };
 static char *pointers[] = { target_name, "localhost" };
 
@@ -27,6 +28,7 @@ static void fill(struct names_answer *answer, int status)
 		targets[i] = (struct names_target){ 1, 2, (uint16_t)i, target_name, addresses[i] };
 	}
 	memset(text, 'a', sizeof(text) - 1);
+	memset(why, 'w', status % 2 ? sizeof(why) - 1 : 20);
 	*answer = (struct names_answer){ .status = (enum names_status)status,
 		.addresses = addresses,
 		.address_count = 40,
@@ -67,8 +69,20 @@ static void answer(const struct dns_query *query, unsigned choice)
 		.ttl_s = 1,
 		.stale = tcp,
 		.rotation = choice,
-		.why = tcp ? "the registry is away" : NULL };
+		.why = tcp ? why : NULL };
 	fill(&known, status);
+	/* An alias, and for some what another server says of it. */
+	uint8_t beyond[NS_PACKETSZ];
+	struct dns_query of_alias;
+	if (choice / 16 % 2) {
+		known.alias = target_name;
+		known.address_count = 0;
+		known.apex = false;
+		options.beyond_len = choice / 32 % 2
+			? dns_query_write(&of_alias, beyond, target_name, query->type)
+			: 0;
+		options.beyond = options.beyond_len ? beyond : NULL;
+	}
 	/* Over TCP the answer has room; a reply that is to be cut has memory of just its size. */
 	size_t limit = dns_reply_limit(query, tcp);
 	uint8_t *data = tcp ? reply : malloc(limit);
@@ -90,6 +104,8 @@ static void take_over(const uint8_t *data, size_t len)
 	assert(dns_query_write(&query, packet, "a.example.org", ns_t_a) > 0);
 	dns_writer_start(&writer, reply, sizeof(reply), &query);
 	dns_write_answers_of(&writer, data, len);
+	(void)dns_reply_matches(data, len, query.id, &query);
+	(void)dns_reply_matches(data, len, (uint16_t)(data[0] << 8 | data[1]), &query);
 	check_reply(&query, reply, dns_writer_finish(&writer, ns_r_noerror, true, true));
 }
 
@@ -102,6 +118,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	}
 	switch (dns_query_read(&query, data, len, &rcode)) {
 	case DNS_ANSWER:
+		(void)dns_reply_in_class(&query);
 		answer(&query, data[len - 1] + data[1]);
 		break;
 	case DNS_REJECT: {

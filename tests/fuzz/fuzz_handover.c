@@ -1,6 +1,9 @@
 /*
- * The document that an agent hands to its successor. No document crashes it; what is taken from it
- * are open descriptors that close on exec, and texts that fit.
+ * What an agent gets from its predecessor, or from the service manager. No document crashes it;
+ * what is taken from it are open descriptors that close on exec, and texts that fit.
+ * An input that begins with "=" is the variable that names the document; one that begins with "@"
+ * is what a service manager sets: lines with the process (empty: this one), the number of sockets
+ * and their names.
  */
 #include <assert.h>
 #include <fcntl.h>
@@ -9,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "agent/upgrade.h"
@@ -16,7 +20,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 /* The descriptors that a document can name: 0 to 9 are there, as an agent's sockets would be. */
-enum { DESCRIPTORS = 10 };
+enum { FIRST = 3, DESCRIPTORS = 10 };
 
 /*
  * The agent writes a line about each document that it refuses, and closes all from 3 on: standard
@@ -71,12 +75,12 @@ static void check(const struct upgrade *upgrade)
 		assert(upgrade_has_dns_socket(upgrade, socket->address, socket->tcp));
 	}
 	assert(upgrade_text(upgrade, "binary") && upgrade_text(upgrade, "no such member"));
+	(void)upgrade_has_dns_socket(upgrade, "127.0.0.1:53", true);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+static void receive_document(const uint8_t *data, size_t len)
 {
 	char number[16];
-	open_descriptors();
 	int fd = memfd_create("fuzz", MFD_CLOEXEC);
 	assert(fd >= 0 && write(fd, data, len) == (ssize_t)len);
 	snprintf(number, sizeof(number), "%d", fd);
@@ -91,5 +95,85 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		assert(fcntl(fd, F_GETFD) < 0);
 	}
 	upgrade_finish(&upgrade);
+}
+
+static void receive_variable(const char *text)
+{
+	struct upgrade upgrade;
+	setenv("BERTH_UPGRADE", text, 1);
+	receive(&upgrade);
+	assert(!upgrade.document && upgrade.socket_fd == -1);
+	upgrade_finish(&upgrade);
+}
+
+/* From 3 on, as a service manager has them; 9 is no socket. */
+static void open_sockets(void)
+{
+	static const struct {
+		int family;
+		int type;
+	} sockets[] = { { AF_UNIX, SOCK_STREAM }, { AF_INET, SOCK_DGRAM }, { AF_INET6, SOCK_DGRAM },
+		{ AF_INET, SOCK_STREAM }, { AF_INET6, SOCK_STREAM }, { AF_UNIX, SOCK_STREAM } };
+	for (int i = 0; i < (int)(sizeof(sockets) / sizeof(sockets[0])); i++) {
+		int fd = socket(sockets[i].family, sockets[i].type, 0);
+		if (fd >= 0) { /* there may be no IPv6 */
+			dup2(fd, FIRST + i);
+			close(fd);
+		}
+	}
+}
+
+static void close_sockets(void)
+{
+	for (int fd = FIRST; fd < DESCRIPTORS; fd++) {
+		close(fd);
+	}
+}
+
+static void activate(char *text)
+{
+	static const char *const variables[] = { "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES" };
+	char own[16];
+	snprintf(own, sizeof(own), "%d", (int)getpid());
+	for (size_t i = 0; i < 3; i++) {
+		const char *line = strsep(&text, "\n");
+		if (line) {
+			setenv(variables[i], i == 0 && !*line ? own : line, 1);
+		}
+	}
+	/* What the agent does with thousands of descriptors it does with ten. */
+	const char *count = getenv("LISTEN_FDS");
+	if (count && strtol(count, NULL, 10) > DESCRIPTORS - FIRST) {
+		setenv("LISTEN_FDS", "7", 1);
+	}
+	open_sockets();
+	struct upgrade upgrade;
+	receive(&upgrade);
+	check_descriptor(upgrade.socket_fd);
+	check_descriptor(upgrade.listen_fd);
+	for (size_t i = 0; i < upgrade.dns_count; i++) {
+		check_descriptor(upgrade.dns[i].fd);
+		assert(strchr(upgrade.dns[i].address, ':'));
+	}
+	assert(!getenv("LISTEN_PID") && !getenv("LISTEN_FDS") && !getenv("LISTEN_FDNAMES"));
+	upgrade_finish(&upgrade);
+	close_sockets();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+	open_descriptors();
+	if (len == 0 || (data[0] != '=' && data[0] != '@')) {
+		receive_document(data, len);
+		return 0;
+	}
+	char *text = strndup((const char *)data + 1, len - 1);
+	assert(text);
+	if (data[0] == '=' && strspn(text, " \t\n0123456789+") != strlen(text)) {
+		receive_variable(text); /* a number would be that of any descriptor */
+	} else if (data[0] == '@') {
+		activate(text);
+	}
+	free(text);
 	return 0;
 }

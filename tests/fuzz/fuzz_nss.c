@@ -28,7 +28,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	static struct nss_answer answer;
 	static const uint8_t loopback[16] = { [15] = 1 };
-	static const char *const names[] = { "c1.web.berth", "single", "no/name.berth" };
+	static char too_long[NSS_NAME_BYTES + 1];
+	static const char *const names[] = { "c1.web.berth", "single", "no/name.berth", too_long };
+	memset(too_long, '.', sizeof(too_long) - 1);
 	scripted_agent_set(data, len);
 	setenv("BERTH_SOCKET", scripted_agent_path(), 1);
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {

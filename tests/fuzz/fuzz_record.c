@@ -63,9 +63,63 @@ static void check_round_trip(const struct record *record)
 	free(text);
 }
 
+/* As the payload of a configuration, which has to be right in all its parts. */
+static void read_strictly(const char *data, size_t len)
+{
+	struct record *record = NULL;
+	struct err err = ERR_INIT;
+	int code = record_decode_strictly(&record, data, len, &err);
+	assert((code == 0) == (record != NULL) && (code == 0) == !err.msg[0]);
+	if (record) {
+		struct record *again = NULL;
+		assert(record_decode(&again, data, len, NULL) == 0);
+		record_free(again);
+	}
+	record_free(record);
+}
+
+/* As the address of an endpoint, in the one-line form of each type. */
+static void read_address(const char *text)
+{
+	static const char *const types[] = { "uri", "host/port", "zookeeper", "x-mine", "x-",
+		"none" };
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		struct err err = ERR_INIT;
+		json_t *address = record_address_parse(types[i], text, &err);
+		assert(!address == (err.msg[0] != '\0'));
+		if (address) {
+			look_at_address(types[i], address);
+		}
+		json_decref(address);
+	}
+}
+
+/* What is left is the same record, or the same rubbish. */
+static void trim(const uint8_t *data, size_t len)
+{
+	char *copy = malloc(len + 1);
+	assert(copy);
+	memcpy(copy, data, len);
+	copy[len] = '\0';
+	read_address(copy);
+	size_t trimmed = len;
+	record_trim(copy, &trimmed);
+	assert(trimmed <= len);
+	struct record *one = NULL;
+	struct record *other = NULL;
+	int code = record_decode(&one, (const char *)data, len, NULL);
+	assert(record_decode(&other, copy, trimmed, NULL) == code);
+	assert(code || record_equal(one, other));
+	record_free(one);
+	record_free(other);
+	free(copy);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	struct record *record = NULL;
+	trim(data, len);
+	read_strictly((const char *)data, len);
 	struct err err = ERR_INIT;
 	int code = record_decode(&record, (const char *)data, len, &err);
 	struct record *unexplained = NULL;

@@ -31,7 +31,7 @@ static void remove_directory(void)
 static void make_directory(void)
 {
 	if (!*directory) {
-		snprintf(directory, sizeof(directory), "/tmp/fuzz-snapshot-XXXXXX");
+		snprintf(directory, sizeof(directory), "/dev/shm/fuzz-snapshot-XXXXXX");
 		assert(mkdtemp(directory));
 		atexit(remove_directory);
 		log_set(LOG_LEVEL_ERROR, false);

@@ -35,7 +35,7 @@ static void remove_directory(void)
 static void write_raw(const uint8_t *data, size_t len)
 {
 	if (!*directory) {
-		snprintf(directory, sizeof(directory), "/tmp/fuzz-state-XXXXXX");
+		snprintf(directory, sizeof(directory), "/dev/shm/fuzz-state-XXXXXX");
 		assert(mkdtemp(directory));
 		atexit(remove_directory);
 	}
@@ -44,7 +44,8 @@ static void write_raw(const uint8_t *data, size_t len)
 	FILE *file = fopen(path, "wb");
 	assert(file && fwrite(data, 1, len, file) == len);
 	assert(fclose(file) == 0);
-	assert(chmod(path, 0600) == 0);
+	/* What another user may have written is not read. */
+	assert(chmod(path, len == 1 ? 0666 : 0600) == 0);
 }
 
 static void check_file(const uint8_t *data, size_t len)
@@ -53,6 +54,9 @@ static void check_file(const uint8_t *data, size_t len)
 	char *content = NULL;
 	size_t content_len = 0;
 	write_raw(data, len);
+	assert(state_file_read(directory, "none", "state", CONTENT_MAX, &content, &content_len,
+		       &err) == BERTH_PATH_NOT_FOUND);
+	err_clear(&err);
 	int code = state_file_read(
 		directory, "state", "state", CONTENT_MAX, &content, &content_len, &err);
 	assert(code == err.code && (code == 0) == (content != NULL));
@@ -90,13 +94,17 @@ static void check_history(const json_t *document)
 {
 	struct history *history = history_create();
 	history_load(history, document);
+	history_load(history, document); /* in front of what has happened since */
 	json_t *once = history_json(history, true);
 	assert(once && json_array_size(once) <= HISTORY_LENGTH);
 	history_destroy(history);
 	history = history_create();
 	history_load(history, once);
 	json_t *twice = history_json(history, true);
+	json_t *public = history_json(history, false);
 	assert(json_equal(once, twice));
+	assert(json_array_size(public) == json_array_size(once));
+	json_decref(public);
 	history_destroy(history);
 	json_decref(once);
 	json_decref(twice);
@@ -104,7 +112,15 @@ static void check_history(const json_t *document)
 
 static void check_machine(const json_t *document)
 {
-	static const struct check_state_rules rules = { .rise = 2, .fall = 3, .window_ms = 1000 };
+	static const struct check_state_rules with_window = {
+		.rise = 2, .fall = 3, .window_ms = 1000
+	};
+	static const struct check_state_rules with_grace = {
+		.rise = 1, .fall = 3, .start_grace_ms = 500
+	};
+	const struct check_state_rules rules = json_is_true(json_object_get(document, "grace"))
+		? with_grace
+		: with_window;
 	struct check_state_machine machine;
 	check_state_init(&machine, &rules, 5000);
 	if (check_state_restore(&machine, document, 5000)) {

@@ -33,7 +33,9 @@ void cache_stage_open_at(
 	struct cache_stage *stage, const char *url, const struct cache_options *given)
 {
 	struct cache_options options = *given;
-	options.release_rendering = release_rendering;
+	if (!options.release_rendering) {
+		options.release_rendering = release_rendering;
+	}
 	options.max_size_bytes = options.max_size_bytes ? options.max_size_bytes : 1024 * 1024;
 	*stage = (struct cache_stage){ .loop = ev_loop_new(EVFLAG_AUTO), .now_ms = 1 };
 	struct registry_options registry_options = {

@@ -12,8 +12,12 @@
 static struct sockaddr_un address;
 static int listener = -1;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static uint8_t *answer;
-static size_t answer_len;
+/* The answers to come; the last one stays. */
+static struct answer {
+	uint8_t *bytes;
+	size_t len;
+} answers[2];
+static size_t next;
 
 static void remove_socket(void)
 {
@@ -28,8 +32,10 @@ static void serve(int fd)
 		return;
 	}
 	pthread_mutex_lock(&lock);
-	for (size_t sent = 0; sent < answer_len;) {
-		ssize_t part = send(fd, answer + sent, answer_len - sent, MSG_NOSIGNAL);
+	const struct answer *answer = &answers[next];
+	next = 1;
+	for (size_t sent = 0; sent < answer->len;) {
+		ssize_t part = send(fd, answer->bytes + sent, answer->len - sent, MSG_NOSIGNAL);
 		if (part <= 0) {
 			break;
 		}
@@ -65,19 +71,31 @@ static void start(void)
 	atexit(remove_socket);
 }
 
-void scripted_agent_set(const uint8_t *new_answer, size_t len)
+static void replace(struct answer *answer, const uint8_t *bytes, size_t len)
 {
-	uint8_t *copy = malloc(len + 1);
-	assert(copy);
-	memcpy(copy, new_answer, len);
+	free(answer->bytes);
+	answer->bytes = malloc(len + 1);
+	assert(answer->bytes);
+	memcpy(answer->bytes, bytes, len);
+	answer->len = len;
+}
+
+void scripted_agent_set_two(
+	const uint8_t *first, size_t first_len, const uint8_t *second, size_t second_len)
+{
 	if (listener < 0) {
 		start();
 	}
 	pthread_mutex_lock(&lock);
-	free(answer);
-	answer = copy;
-	answer_len = len;
+	replace(&answers[0], first, first_len);
+	replace(&answers[1], second, second_len);
+	next = 0;
 	pthread_mutex_unlock(&lock);
+}
+
+void scripted_agent_set(const uint8_t *answer, size_t len)
+{
+	scripted_agent_set_two(answer, len, answer, len);
 }
 
 const char *scripted_agent_path(void)
