@@ -19,7 +19,7 @@ class Simulation(unittest.TestCase):
 
     def test_a_fixed_set_of_seeds(self):
         output = self.simulate("--seeds=12", "--hours=0.3")
-        self.assertRegex(output, r"found right \d{3,} times; \d{4,} hits, \d{2,} stale answers")
+        self.assertRegex(output, r"found right \d{2,} times; \d{4,} hits, \d{2,} stale answers")
 
     def test_a_seed_writes_the_same_trace_again(self):
         self.simulate("--seeds=3", "--from=1000", "--hours=0.2", "--twice", "--quiet")

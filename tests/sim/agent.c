@@ -57,7 +57,7 @@ static void write_component(FILE *file, const char *name, const char *path, int 
 		name, name, number + 1);
 	fprintf(file,
 		"[check alive-%s]\ncomponent = %s\ntype = command\ncommand = /bin/true\n"
-		"interval = 10s\ntimeout = 5s\nfall = 1\n",
+		"interval = 15s\ntimeout = 5s\nfall = 1\n",
 		name, name);
 }
 
@@ -213,7 +213,7 @@ void sim_agent_reload_bad(struct sim_agent *agent)
 	if (agent->phase == RUNNING) {
 		choose_configuration(agent, BAD);
 		signal_agent(agent, SIGHUP, "reloads a bad configuration");
-		sim_agent_turn(agent);
+		sim_agent_turn(agent, false);
 		choose_configuration(agent, agent->configuration);
 	}
 }
@@ -292,12 +292,12 @@ static void look_at_limits(struct sim_agent *agent)
 	}
 }
 
-void sim_agent_turn(struct sim_agent *agent)
+void sim_agent_turn(struct sim_agent *agent, bool calm)
 {
 	if (agent->process && net_agent_due_ms(agent->net, agent->number) <= sim_now_ms()) {
 		process_wake(agent->process);
 	}
-	client_step(agent->client, agent->process);
+	client_step(agent->client, agent->process, calm);
 	if (!agent->process || process_due_ms(agent->process) > sim_now_ms()) {
 		return;
 	}
@@ -305,7 +305,9 @@ void sim_agent_turn(struct sim_agent *agent)
 		process_memory(agent->process)->fail_in = 0;
 	}
 	process_run(agent->process);
-	client_receive(agent->client);
+	if (process_has_acted(agent->process)) {
+		client_receive(agent->client);
+	}
 	if (process_has_ended(agent->process)) {
 		look_at_end(agent);
 	} else {

@@ -43,8 +43,8 @@ void sim_agent_fail_allocation(struct sim_agent *agent, unsigned in);
 enum sim_health { SIM_WORKS, SIM_FAILS, SIM_HANGS };
 void sim_agent_set_health(struct sim_agent *agent, enum sim_health health);
 
-/* Runs the agent until it sleeps, and its clients. */
-void sim_agent_turn(struct sim_agent *agent);
+/* Runs the agent until it sleeps, and its clients, who ask less while all is calm. */
+void sim_agent_turn(struct sim_agent *agent, bool calm);
 int64_t sim_agent_due_ms(const struct sim_agent *agent);
 
 /* ---- for the oracle ---- */

@@ -13,7 +13,7 @@
 #include "tests/sim/process.h"
 #include "tests/sim/sim.h"
 
-enum { MOST_WAITING = 6, MOST_PAUSE_MS = 8000, MOST_BODY = 1 << 20, PIECE = 16384 };
+enum { MOST_WAITING = 6, MOST_PAUSE_MS = 8000, MOST_CALM_PAUSE_MS = 40000, MOST_BODY = 1 << 20, PIECE = 16384 };
 enum { HITS, STALE, FAILED };
 
 static const char *const paths[] = {
@@ -346,12 +346,13 @@ void client_receive(struct client *client)
 	}
 }
 
-void client_step(struct client *client, struct process *agent)
+void client_step(struct client *client, struct process *agent, bool calm)
 {
 	if (!agent || sim_now_ms() < client->due_ms) {
 		return;
 	}
-	client->due_ms = sim_now_ms() + 1 + (int64_t)sim_below(&client->random, MOST_PAUSE_MS);
+	client->due_ms = sim_now_ms() + 1 +
+		(int64_t)sim_below(&client->random, calm ? MOST_CALM_PAUSE_MS : MOST_PAUSE_MS);
 	if (client->lookups.fd < 0 && !dial(client, &client->lookups)) {
 		return;
 	}

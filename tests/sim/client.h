@@ -20,8 +20,8 @@ struct process;
 struct client *client_create(const struct world *world, int agent, uint64_t seed, const char *path);
 void client_destroy(struct client *client);
 
-/* Sends what is due; `agent` is NULL while it is down. */
-void client_step(struct client *client, struct process *agent);
+/* Sends what is due; `agent` is NULL while it is down. While all is calm it asks less. */
+void client_step(struct client *client, struct process *agent, bool calm);
 /* Takes what the agent has sent. */
 void client_receive(struct client *client);
 int64_t client_due_ms(const struct client *client);

@@ -54,6 +54,7 @@ struct stage {
 	struct sim_agent *agents[SIM_AGENTS];
 	int64_t calm_from_ms; /* when the effects of the last event should begin to settle */
 	int64_t checked_ms;   /* when the oracle has looked last */
+	uint64_t checked_changes; /* of the registry by then */
 };
 
 void events_create(struct events *events, uint64_t seed, int64_t length_ms);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <grp.h>
+#include <malloc.h>
 #include <pwd.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,7 +25,7 @@
 #include "tests/sim/oracle.h"
 #include "tests/sim/sim.h"
 
-enum { MOST_EVENTS = 100000, MOST_SHRINKING_RUNS = 400, MOST_JOBS = 64 };
+enum { MOST_EVENTS = 100000, MOST_SHRINKING_RUNS = 400, MOST_JOBS = 64, MOST_HEAP = 1 << 25 };
 
 struct options {
 	uint64_t first;
@@ -47,13 +48,15 @@ struct result {
 /* ---- one run ---- */
 
 static bool wants_trace;
+static bool wants_hash;
 static bool wants_reads;
 static uint64_t trace_hash;
 static char failure[600];
 
-void sim_begin(uint64_t seed, bool trace)
+void sim_begin(uint64_t seed, bool trace, bool hash)
 {
 	wants_trace = trace;
+	wants_hash = hash;
 	trace_hash = HASH_INIT;
 	failure[0] = '\0';
 	sim_clock_begin();
@@ -64,6 +67,9 @@ void sim_trace(const char *format, ...)
 {
 	char line[1200];
 	va_list arguments;
+	if (!wants_hash) {
+		return;
+	}
 	int len = snprintf(line, sizeof(line), "%10.3f ", (double)(sim_now_ms() - SIM_HOUR) / 1000);
 	va_start(arguments, format);
 	vsnprintf(line + len, sizeof(line) - (size_t)len, format, arguments);
@@ -112,7 +118,7 @@ static int64_t step(struct stage *stage)
 	net_step(stage->net);
 	children_step();
 	for (int i = 0; i < SIM_AGENTS; i++) {
-		sim_agent_turn(stage->agents[i]);
+		sim_agent_turn(stage->agents[i], oracle_is_calm(stage));
 		due_ms = earlier_of(due_ms, sim_agent_due_ms(stage->agents[i]));
 	}
 	due_ms = earlier_of(due_ms, net_due_ms(stage->net));
@@ -126,12 +132,13 @@ static struct result run(
 {
 	struct result result = { .settled = 0 };
 	struct stage stage = { .world = world_create() };
-	sim_begin(seed, options->trace);
+	sim_begin(seed, options->trace, options->trace || options->twice);
 	stage.net = net_create(stage.world, seed);
 	for (int i = 0; i < SIM_AGENTS; i++) {
 		stage.agents[i] = sim_agent_create(stage.net, stage.world, i, seed);
 	}
 	int64_t begin_ms = sim_now_ms();
+	int64_t ended_ms = 0; /* the calm before this moment was looked at */
 	size_t next = 0;
 	while (!sim_failure() && sim_now_ms() < begin_ms + options->length_ms) {
 		while (next < events->count &&
@@ -142,10 +149,15 @@ static struct result run(
 			next++;
 		}
 		int64_t due_ms = step(&stage);
-		result.settled += oracle_check(&stage);
-		if (next < events->count) {
-			due_ms = earlier_of(due_ms, begin_ms + events->items[next].at_ms);
+		int64_t next_ms = begin_ms +
+			(next < events->count ? events->items[next].at_ms : options->length_ms);
+		bool ends = due_ms >= next_ms && next_ms != ended_ms;
+		if (oracle_check(&stage, ends)) {
+			result.settled++;
+			ended_ms = ends ? next_ms : ended_ms;
+			due_ms = step(&stage); /* its questions woke the agents */
 		}
+		due_ms = earlier_of(due_ms, next_ms);
 		sim_clock_set(due_ms > sim_now_ms() ? due_ms : sim_now_ms() + 1);
 	}
 	result.hash = sim_trace_hash();
@@ -430,6 +442,9 @@ static void warm_up(void)
 int main(int argc, char **argv)
 {
 	log_set(LOG_LEVEL_ERROR, false);
+	/* Agents come and go: their memory stays with this program. */
+	mallopt(M_MMAP_THRESHOLD, MOST_HEAP);
+	mallopt(M_TRIM_THRESHOLD, MOST_HEAP);
 	struct options options = read_options(argc, argv);
 	if (options.jobs < 0 || options.jobs > MOST_JOBS) {
 		usage();

@@ -51,6 +51,8 @@ static void fail_all(struct end *end)
 static void notice(struct end *end)
 {
 	end->notice_ms = INT64_MAX;
+	wire_clear_inbox(end);
+	world_unwatch_all(end->net->world, &end->client);
 	tell_state(end, REGISTRY_AWAY, "the connection is lost");
 	fail_all(end);
 	end->connect_ms = later_of(sim_now_ms(), end->cut_until_ms) + NET_HANDSHAKE_MS +

@@ -15,14 +15,30 @@
  */
 enum { SETTLED_MS = 60 * SIM_SECOND, PERIOD_MS = 7 * SIM_SECOND };
 
-static bool is_calm(const struct stage *stage)
+/* When the last fault has settled. */
+static int64_t settled_ms(const struct stage *stage)
 {
 	int64_t from_ms = stage->calm_from_ms;
 	for (int i = 0; i < SIM_AGENTS; i++) {
 		int64_t agent_ms = sim_agent_disturbed_ms(stage->agents[i]);
 		from_ms = agent_ms > from_ms ? agent_ms : from_ms;
 	}
-	return sim_now_ms() >= from_ms + SETTLED_MS;
+	return from_ms + SETTLED_MS;
+}
+
+bool oracle_is_calm(const struct stage *stage)
+{
+	return sim_now_ms() >= settled_ms(stage);
+}
+
+/* Once all is calm, after each change of the registry, and before the calm ends. */
+static bool is_due(const struct stage *stage, bool ends)
+{
+	int64_t from_ms = settled_ms(stage);
+	return sim_now_ms() >= from_ms &&
+		(ends || stage->checked_ms < from_ms ||
+			(world_changes(stage->world) != stage->checked_changes &&
+				sim_now_ms() >= stage->checked_ms + PERIOD_MS));
 }
 
 /* The answers of the agents to GET /v1/agent at this moment. */
@@ -154,12 +170,13 @@ static void check_stream(const struct stage *stage, int number)
 	}
 }
 
-bool oracle_check(struct stage *stage)
+bool oracle_check(struct stage *stage, bool ends)
 {
-	if (!is_calm(stage) || sim_now_ms() < stage->checked_ms + PERIOD_MS) {
+	if (!is_due(stage, ends)) {
 		return false;
 	}
 	stage->checked_ms = sim_now_ms();
+	stage->checked_changes = world_changes(stage->world);
 	for (int i = 0; i < SIM_AGENTS; i++) {
 		statuses[i] = sim_agent_ask(stage->agents[i], "/v1/agent");
 		if (!statuses[i] && sim_agent_is_running(stage->agents[i])) {

@@ -8,7 +8,12 @@
 
 #include "tests/sim/events.h"
 
-/* True when all was calm for long enough, and everything was checked. */
-bool oracle_check(struct stage *stage);
+/* No fault is left that may delay anything. */
+bool oracle_is_calm(const struct stage *stage);
+/*
+ * True when everything was checked: once all is calm, after changes of the registry, and when the
+ * calm ends.
+ */
+bool oracle_check(struct stage *stage, bool ends);
 
 #endif

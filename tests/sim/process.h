@@ -40,6 +40,8 @@ bool process_has_ended(const struct process *process);
 /* As waitpid() reports it. */
 int process_status(const struct process *process);
 int process_number(const struct process *process);
+/* Since the last question it has sent or closed something, or ended. */
+bool process_has_acted(struct process *process);
 struct memory *process_memory(struct process *process);
 
 /* ---- for the places where the program leaves for the simulation ---- */
@@ -51,6 +53,8 @@ struct process *process_pause(void);
 void process_resume(struct process *process);
 /* Gives up the processor until the time, or until something wakes the process. */
 void process_sleep_until(int64_t at_ms);
+/* The process that runs sends or closes something. */
+void process_acts(void);
 /* The process ends at this place. */
 _Noreturn void process_end(int status);
 /* The program begins anew, with the same arguments. */

@@ -22,8 +22,8 @@
 enum { SIM_AGENTS = 3 };
 
 /* Begins a run: time 0, nothing failed, everything that is random follows from the seed. */
-void sim_begin(uint64_t seed, bool trace);
-/* A line of the trace: into its hash, and to stdout when it is wanted. */
+void sim_begin(uint64_t seed, bool trace, bool hash);
+/* A line of the trace: into its hash, and to stdout, when they are wanted. */
 void sim_trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
 uint64_t sim_trace_hash(void);
 /* Reads belong to the trace, too: it is long then. */

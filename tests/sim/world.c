@@ -42,6 +42,7 @@ struct world {
 	size_t history_count;
 	struct list watches;
 	uint64_t last_id;
+	uint64_t changes;
 };
 
 static void *grow(void *array, size_t count, size_t size)
@@ -136,6 +137,7 @@ static void remember(struct world *world, const char *path, enum world_aspect as
 {
 	const struct world_node *node = find(world, path);
 	struct history *history = history_of(world, path, aspect);
+	world->changes++;
 	if (!history) {
 		world->histories = grow(
 			world->histories, world->history_count, sizeof(*world->histories));
@@ -493,6 +495,11 @@ void world_destroy(struct world *world)
 const struct world_node *world_node(const struct world *world, const char *path)
 {
 	return find(world, path);
+}
+
+uint64_t world_changes(const struct world *world)
+{
+	return world->changes;
 }
 
 size_t world_count(const struct world *world)

@@ -50,6 +50,8 @@ struct world_node {
 	int writer; /* who wrote its data */
 };
 const struct world_node *world_node(const struct world *world, const char *path);
+/* How often anything has changed. */
+uint64_t world_changes(const struct world *world);
 size_t world_count(const struct world *world);
 const struct world_node *world_node_at(const struct world *world, size_t index);
 
