@@ -24,6 +24,7 @@ struct sim_agent {
 	struct sim_random random;
 	enum phase phase;
 	enum sim_health health;
+	int64_t health_ms; /* since when */
 	unsigned configuration;
 	int64_t disturbed_ms;
 	struct process *process;
@@ -69,9 +70,16 @@ static void write_followers(FILE *file, int number)
 		"path = /discovery/web\n"
 		"[dialect instances]\ncomponent = own\ntype = curator\nendpoint = rest-own\n"
 		"base = /curator\nservice = web\ninstance_id = i%d\n"
+		"[dialect cloud]\ncomponent = own\ntype = spring\nendpoint = rest-own\n"
+		"service = web\ninstance_id = i%d\n"
+		"[dialect smart]\ncomponent = own\ntype = nerve\nendpoint = rest-own\n"
+		"path = /nerve/web\ninstance_id = i%d\n"
+		"[dialect binder]\ncomponent = own\ntype = registrar\nendpoint = rest-own\n"
+		"domain = web.example.org\nhost_name = i%d\nhost_type = load_balancer\n"
+		"service = http\n"
 		"[import discovered]\ntype = serverset\nfrom = /discovery/web\n"
 		"as = /imported/web\n",
-		number);
+		number, number, number, number);
 	fprintf(file,
 		"[output web]\nfrom = /users/joe/web/prod/components\nformat = lines\n"
 		"path = %s/%d/web.txt\nwhen_empty = write\nmin_instances = 1\n"
@@ -240,6 +248,9 @@ void sim_agent_set_health(struct sim_agent *agent, enum sim_health health)
 {
 	static const char *const words[] = { "works", "fails", "hangs" };
 	sim_trace("the application of agent %d %s", agent->number, words[health]);
+	if ((health == SIM_WORKS) != (agent->health == SIM_WORKS)) {
+		agent->health_ms = sim_now_ms();
+	}
 	agent->health = health;
 	agent->disturbed_ms = sim_now_ms();
 }
@@ -373,6 +384,11 @@ bool sim_agent_is_running(const struct sim_agent *agent)
 enum sim_health sim_agent_health(const struct sim_agent *agent)
 {
 	return agent->health;
+}
+
+int64_t sim_agent_health_ms(const struct sim_agent *agent)
+{
+	return agent->health_ms;
 }
 
 const char *sim_agent_path(const struct sim_agent *agent, enum sim_agent_component component)

@@ -51,6 +51,8 @@ int64_t sim_agent_due_ms(const struct sim_agent *agent);
 
 bool sim_agent_is_running(const struct sim_agent *agent);
 enum sim_health sim_agent_health(const struct sim_agent *agent);
+/* Since when the application works, or does not. */
+int64_t sim_agent_health_ms(const struct sim_agent *agent);
 const char *sim_agent_path(const struct sim_agent *agent, enum sim_agent_component component);
 /* The content that its record must have by its present configuration. */
 const char *sim_agent_mark(const struct sim_agent *agent);

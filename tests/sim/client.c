@@ -13,7 +13,13 @@
 #include "tests/sim/process.h"
 #include "tests/sim/sim.h"
 
-enum { MOST_WAITING = 6, MOST_PAUSE_MS = 8000, MOST_CALM_PAUSE_MS = 40000, MOST_BODY = 1 << 20, PIECE = 16384 };
+enum {
+	MOST_WAITING = 6,
+	MOST_PAUSE_MS = 8000,
+	MOST_CALM_PAUSE_MS = 40000,
+	MOST_BODY = 1 << 20,
+	PIECE = 16384
+};
 enum { HITS, STALE, FAILED };
 
 static const char *const paths[] = {

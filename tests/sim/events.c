@@ -37,6 +37,7 @@ static const struct {
 	[EVENT_SLOW] = { "slow", 2, 60 * SIM_SECOND },
 	[EVENT_REORDER] = { "reorder", 2, 60 * SIM_SECOND },
 	[EVENT_REFUSE] = { "refuse", 2, 30 * SIM_SECOND },
+	[EVENT_QUOTA] = { "quota", 1, 30 * SIM_SECOND },
 	[EVENT_STRANGER_WRITES] = { "stranger-writes", 4, 0 },
 	[EVENT_STRANGER_DELETES] = { "stranger-deletes", 5, 0 },
 	[EVENT_WALL_CLOCK_JUMPS] = { "wall-clock-jumps", 1, 0 },
@@ -212,6 +213,10 @@ static void happen_to_registry(const struct event *event, struct stage *stage)
 	case EVENT_REFUSE:
 		net_refuse(net, event->agent, event->for_ms);
 		break;
+	case EVENT_QUOTA:
+		sim_trace("the quota is used up for %lld ms", (long long)event->for_ms);
+		net_exceed_quota(net, event->for_ms);
+		break;
 	case EVENT_STRANGER_WRITES:
 		stranger_writes(stage->world, event);
 		break;
@@ -223,8 +228,18 @@ static void happen_to_registry(const struct event *event, struct stage *stage)
 	}
 }
 
+/* A record stays where it is while its agent is upgraded or reads its configuration. */
+static bool spares_records(enum event_kind kind)
+{
+	return kind == EVENT_UPGRADE || kind == EVENT_RELOAD || kind == EVENT_RELOAD_BAD ||
+		kind == EVENT_WALL_CLOCK_JUMPS;
+}
+
 void event_happen(const struct event *event, struct stage *stage)
 {
+	if (!spares_records(event->kind)) {
+		memset(stage->steady, 0, sizeof(stage->steady));
+	}
 	struct sim_agent *agent = stage->agents[event->agent];
 	switch (event->kind) {
 	case EVENT_START:

@@ -28,6 +28,7 @@ enum event_kind {
 	EVENT_SLOW,
 	EVENT_REORDER,
 	EVENT_REFUSE,
+	EVENT_QUOTA,
 	EVENT_STRANGER_WRITES,
 	EVENT_STRANGER_DELETES,
 	EVENT_WALL_CLOCK_JUMPS,
@@ -52,9 +53,12 @@ struct stage {
 	struct world *world;
 	struct net *net;
 	struct sim_agent *agents[SIM_AGENTS];
-	int64_t calm_from_ms; /* when the effects of the last event should begin to settle */
-	int64_t checked_ms;   /* when the oracle has looked last */
+	int64_t calm_from_ms;     /* when the effects of the last event should begin to settle */
+	bool steady[SIM_AGENTS];  /* a record of its own, which nothing has endangered since */
+	bool held[SIM_AGENTS];    /* by the last look */
+	int64_t checked_ms;       /* when the oracle has looked last */
 	uint64_t checked_changes; /* of the registry by then */
+	uint64_t watched_changes; /* by the last look of oracle_watch() */
 };
 
 void events_create(struct events *events, uint64_t seed, int64_t length_ms);

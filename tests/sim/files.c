@@ -189,7 +189,7 @@ int getifaddrs(struct ifaddrs **ret_list)
 {
 	static struct sockaddr_in address = { .sin_family = AF_INET };
 	static struct ifaddrs only = {
-		.ifa_name = (char *)(uintptr_t)"eth0",
+		.ifa_name = (char *)(uintptr_t) "eth0",
 		.ifa_flags = IFF_UP | IFF_RUNNING,
 		.ifa_addr = (struct sockaddr *)&address,
 	};

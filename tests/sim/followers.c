@@ -11,6 +11,10 @@
 #define COMPONENTS "/users/joe/web/prod/components"
 #define MEMBERS "//discovery/web"
 
+/* Below each a registered component has one node. */
+static const char *const groups[] = { MEMBERS, "//curator/web", "//services/web", "//nerve/web",
+	SIM_SHARED_NODE };
+
 enum { FILE_BYTES = 4096 };
 
 /* Agents that hold their own record, and all records of components, whosever they are. */
@@ -23,12 +27,13 @@ static bool holds_own(const struct stage *stage, int number)
 
 /* ---- dialects ---- */
 
-static int count_members(const struct stage *stage, int owner)
+static int count_members(const struct stage *stage, const char *group, int owner)
 {
 	int count = 0;
+	size_t len = strlen(group);
 	for (size_t i = 0; i < world_count(stage->world); i++) {
 		const struct world_node *node = world_node_at(stage->world, i);
-		count += strncmp(node->path, MEMBERS "/", strlen(MEMBERS) + 1) == 0 &&
+		count += strncmp(node->path, group, len) == 0 && node->path[len] == '/' &&
 			(owner == WORLD_STRANGER || node->owner == owner);
 	}
 	return count;
@@ -38,16 +43,15 @@ static void check_dialects(const struct stage *stage, int number)
 {
 	const struct sim_agent *agent = stage->agents[number];
 	bool up = sim_agent_is_running(agent) && sim_agent_health(agent) == SIM_WORKS;
-	char path[64];
-	snprintf(path, sizeof(path), "//curator/web/i%d", number);
-	const struct world_node *instance = world_node(stage->world, path);
-	int members = count_members(stage, number);
 	if (up && !holds_own(stage, number)) {
 		return; /* a conflict */
 	}
-	if (members != up || (instance != NULL) != up) {
-		sim_fail("agent %d is %s, and has %d members and %s instance", number,
-			up ? "up" : "not up", members, instance ? "an" : "no");
+	for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
+		int members = count_members(stage, groups[i], number);
+		if (members != up) {
+			sim_fail("agent %d is %s, and has %d nodes below %s", number,
+				up ? "up" : "not up", members, groups[i]);
+		}
 	}
 }
 
@@ -55,7 +59,7 @@ static void check_dialects(const struct stage *stage, int number)
 static void check_import(const struct stage *stage, int number)
 {
 	json_t *list = sim_agent_ask(stage->agents[number], "/v1/list/imported/web");
-	size_t expected = (size_t)count_members(stage, WORLD_STRANGER);
+	size_t expected = (size_t)count_members(stage, MEMBERS, WORLD_STRANGER);
 	if (json_is_array(list) && json_array_size(list) != expected) {
 		sim_fail("agent %d shows %zu imported members, and there are %zu", number,
 			json_array_size(list), expected);

@@ -35,6 +35,7 @@ struct options {
 	bool trace;
 	bool twice;
 	bool quiet;
+	bool stop; /* at the first failure, which is not made smaller */
 	const char *only;
 };
 
@@ -149,6 +150,7 @@ static struct result run(
 			next++;
 		}
 		int64_t due_ms = step(&stage);
+		oracle_watch(&stage);
 		int64_t next_ms = begin_ms +
 			(next < events->count ? events->items[next].at_ms : options->length_ms);
 		bool ends = due_ms >= next_ms && next_ms != ended_ms;
@@ -273,16 +275,17 @@ static bool run_seed(uint64_t seed, const struct options *options, uint64_t *set
 		if (!good) {
 			printf("seed %llu does not repeat itself\n", (unsigned long long)seed);
 		}
-	} else if (!good && !options->only) {
+	} else if (!good && !options->only && !options->stop) {
 		report(seed, options, &events, &result);
 	} else if (!good) {
-		printf("seed %llu: %s\n", (unsigned long long)seed, result.failure);
+		printf("seed %llu, after %.3f s: %s\n", (unsigned long long)seed,
+			(double)result.failed_ms / 1000, result.failure);
 	}
 	events_destroy(&events);
 	return good;
 }
 
-/* The seed that each job is at, for the report of a crash. */
+/* The seed that each job is at, for the report of a crash; behind them whether all are to stop. */
 static uint64_t *seeds;
 
 /* Every `jobs`-th seed; the number of failures, at most 100. */
@@ -290,10 +293,13 @@ static int run_job(const struct options *options, int job)
 {
 	int failures = 0;
 	uint64_t settled = 0;
-	for (uint64_t i = (uint64_t)job; i < options->count && failures < 100;
+	for (uint64_t i = (uint64_t)job; i < options->count && failures < 100 && !seeds[MOST_JOBS];
 		i += (uint64_t)options->jobs) {
 		seeds[job] = options->first + i;
 		failures += !run_seed(options->first + i, options, &settled);
+		if (options->stop && failures > 0) {
+			seeds[MOST_JOBS] = true;
+		}
 	}
 	uint64_t counts[3];
 	client_counts(counts);
@@ -346,6 +352,8 @@ static int result_of(const struct options *options, pid_t pid, int status, const
 		if (pids[job] == pid && !WIFEXITED(status)) {
 			printf("seed %llu crashes: signal %d\n", (unsigned long long)seeds[job],
 				WTERMSIG(status));
+			fflush(stdout);
+			seeds[MOST_JOBS] = options->stop;
 		}
 	}
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
@@ -374,7 +382,7 @@ static void usage(void)
 {
 	printf("usage: sim [--seed=N | --seeds=COUNT [--from=N]] [--hours=H] [--jobs=N] "
 	       "[--twice] [--trace]\n"
-	       "           [--only=EVENT,EVENT…] [--quiet] [--log] [--reads]\n");
+	       "           [--only=EVENT,EVENT…] [--quiet] [--log] [--reads] [--stop]\n");
 	exit(2);
 }
 
@@ -383,7 +391,8 @@ static struct options read_options(int argc, char **argv)
 	static const struct option names[] = { { "seed", 1, 0, 's' }, { "seeds", 1, 0, 'n' },
 		{ "from", 1, 0, 'f' }, { "hours", 1, 0, 'h' }, { "jobs", 1, 0, 'j' },
 		{ "twice", 0, 0, '2' }, { "trace", 0, 0, 't' }, { "only", 1, 0, 'o' },
-		{ "quiet", 0, 0, 'q' }, { "log", 0, 0, 'l' }, { "reads", 0, 0, 'r' }, { 0 } };
+		{ "quiet", 0, 0, 'q' }, { "log", 0, 0, 'l' }, { "reads", 0, 0, 'r' },
+		{ "stop", 0, 0, 'x' }, { 0 } };
 	struct options options = { .first = 1, .count = 1, .length_ms = SIM_HOUR, .jobs = 1 };
 	int name;
 	while ((name = getopt_long(argc, argv, "", names, NULL)) != -1) {
@@ -412,6 +421,9 @@ static struct options read_options(int argc, char **argv)
 			break;
 		case 'q':
 			options.quiet = true;
+			break;
+		case 'x':
+			options.stop = true;
 			break;
 		case 'r':
 			wants_reads = true;
@@ -450,7 +462,7 @@ int main(int argc, char **argv)
 		usage();
 	}
 	warm_up();
-	seeds = mmap(NULL, MOST_JOBS * sizeof(*seeds), PROT_READ | PROT_WRITE,
+	seeds = mmap(NULL, (MOST_JOBS + 1) * sizeof(*seeds), PROT_READ | PROT_WRITE,
 		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (options.jobs == 0) { /* for a debugger */
 		options.jobs = 1;

@@ -53,7 +53,9 @@ void net_expire(struct net *net, int agent);
 void net_slow(struct net *net, int64_t for_ms, int64_t most_ms);
 /* Replies about different paths overtake each other, for so long. */
 void net_reorder(struct net *net, int64_t for_ms);
-/* The agent's changes are refused for so long: permissions, or a quota. */
+/* Nobody can create or set anything for so long. */
+void net_exceed_quota(struct net *net, int64_t for_ms);
+/* The agent's changes are refused for so long: it lacks the permissions. */
 void net_refuse(struct net *net, int agent, int64_t for_ms);
 /* The agent's process has died: its requests may still arrive, its session expires later. */
 void net_gone(struct net *net, int agent);

@@ -138,6 +138,11 @@ void net_reorder(struct net *net, int64_t for_ms)
 	net->reorder_until_ms = sim_now_ms() + for_ms;
 }
 
+void net_exceed_quota(struct net *net, int64_t for_ms)
+{
+	net->quota_until_ms = sim_now_ms() + for_ms;
+}
+
 void net_refuse(struct net *net, int agent, int64_t for_ms)
 {
 	if (net->ends[agent]) {

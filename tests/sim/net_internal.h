@@ -60,9 +60,16 @@ struct expiry {
 	int64_t at_ms;
 };
 
+/* So many of an agent in the present period. */
+struct changes {
+	int64_t since_ms;
+	unsigned count;
+};
+
 struct net {
 	struct world *world;
 	struct end *ends[SIM_AGENTS];
+	struct changes changes[SIM_AGENTS];
 	struct list requests; /* of all connections, not yet at the registry */
 	struct expiry expiries[NET_MOST_EXPIRIES];
 	size_t expiry_count;
@@ -70,6 +77,7 @@ struct net {
 	int64_t slow_until_ms;
 	int64_t slow_most_ms;
 	int64_t reorder_until_ms;
+	int64_t quota_until_ms;
 	int64_t disturbed_ms[SIM_AGENTS]; /* when a connection has changed last */
 };
 

@@ -5,7 +5,9 @@
 
 enum {
 	NORMAL_DELAY_MS = 4,
-	MOST_TASKS = 300, /* of one agent under way: what it asks for is bounded */
+	MOST_TASKS = 300,   /* of one agent under way: what it asks for is bounded */
+	MOST_CHANGES = 100, /* of one agent in PERIOD_MS */
+	PERIOD_MS = 10 * SIM_SECOND
 };
 
 int64_t wire_delay_ms(struct net *net)
@@ -198,22 +200,59 @@ static const char *operation_name(enum registry_operation operation)
 	return names[operation];
 }
 
-/* Nobody but its maker may change a node. */
+/* The registry will carry it out: the node is the one that the agent has seen. */
+static bool is_expected(const struct registry_task *task, const struct world_node *before)
+{
+	return !task->has_expected ||
+		(task->expected.node_id == before->stat.node_id &&
+			task->expected.version == before->stat.version);
+}
+
+/* Nobody but its maker may change a node, and no record vanishes with the session of another. */
 static void check_owner(
 	const struct end *end, const struct registry_task *task, const struct world_node *before)
 {
 	bool touches = task->operation == REGISTRY_OP_SET ||
 		task->operation == REGISTRY_OP_DELETE || task->operation == REGISTRY_OP_REPLACE;
-	if (touches && before && before->owner != end->client.agent) {
-		const struct registry_task try = *task;
-		bool expected = !try.has_expected ||
-			(try.expected.node_id == before->stat.node_id &&
-				try.expected.version == before->stat.version);
-		if (expected) {
-			sim_fail("agent %d: %s of %s, which belongs to %d", end->client.agent,
-				operation_name(task->operation), task->path, before->owner);
-		}
+	bool shared = strcmp(task->path, SIM_SHARED_NODE) == 0;
+	if (!touches || shared || !before || !is_expected(task, before)) {
+		return;
 	}
+	if (before->owner != end->client.agent) {
+		sim_fail("agent %d: %s of %s, which belongs to %d", end->client.agent,
+			operation_name(task->operation), task->path, before->owner);
+	} else if (task->operation == REGISTRY_OP_SET && before->session &&
+		before->session != end->client.session) {
+		sim_fail("agent %d sets %s, which vanishes with another session", end->client.agent,
+			task->path);
+	}
+}
+
+/* An agent does not repeat its writes as fast as the registry answers. */
+static void count_change(const struct end *end, const struct registry_task *task)
+{
+	struct changes *changes = &end->net->changes[end->client.agent];
+	if (sim_now_ms() >= changes->since_ms + PERIOD_MS) {
+		*changes = (struct changes){ .since_ms = sim_now_ms() };
+	}
+	if (++changes->count > MOST_CHANGES) {
+		sim_fail("agent %d: %u changes within %d ms, the last one: %s of %s",
+			end->client.agent, changes->count, PERIOD_MS,
+			operation_name(task->operation), task->path);
+	}
+}
+
+static bool is_refused(const struct end *end, struct registry_task *task)
+{
+	if (sim_now_ms() < end->refuse_until_ms) {
+		return err_set(
+			&task->ret_err, BERTH_NO_PATH_PERMISSIONS, "%s: refused", task->path);
+	}
+	if (sim_now_ms() < end->net->quota_until_ms && task->operation != REGISTRY_OP_DELETE) {
+		return err_set(&task->ret_err, BERTH_LIMIT_EXCEEDED, "%s: the quota is exceeded",
+			task->path);
+	}
+	return false;
 }
 
 void wire_apply(struct end *end, struct request *request)
@@ -223,12 +262,10 @@ void wire_apply(struct end *end, struct request *request)
 	bool change = wire_is_change(task);
 	bool is_heard = !net_is_broken(end) && !end->dead && request->task;
 	task->watch = task->watch && is_heard;
-	if (change && sim_now_ms() < end->refuse_until_ms) {
-		err_set(&task->ret_err,
-			sim_chance(&net->random, 50) ? BERTH_NO_PATH_PERMISSIONS
-						     : BERTH_LIMIT_EXCEEDED,
-			"%s: refused", task->path);
-	} else {
+	if (change) {
+		count_change(end, task);
+	}
+	if (!change || !is_refused(end, task)) {
 		check_owner(end, task, world_node(net->world, task->path));
 		world_apply(net->world, &end->client, task);
 	}

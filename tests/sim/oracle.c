@@ -15,6 +15,9 @@
  */
 enum { SETTLED_MS = 60 * SIM_SECOND, PERIOD_MS = 7 * SIM_SECOND };
 
+/* A check that began while the application worked has ended, and its result was written. */
+enum { FAILS_MS = 45 * SIM_SECOND };
+
 /* When the last fault has settled. */
 static int64_t settled_ms(const struct stage *stage)
 {
@@ -170,6 +173,34 @@ static void check_stream(const struct stage *stage, int number)
 	}
 }
 
+static bool holds_own(const struct stage *stage, int number)
+{
+	const struct world_node *node = world_node(
+		stage->world, sim_agent_path(stage->agents[number], SIM_OWN));
+	return node && node->owner == number;
+}
+
+void oracle_watch(struct stage *stage)
+{
+	if (stage->watched_changes == world_changes(stage->world)) {
+		return;
+	}
+	stage->watched_changes = world_changes(stage->world);
+	for (int i = 0; i < SIM_AGENTS; i++) {
+		const struct sim_agent *agent = stage->agents[i];
+		bool holds = holds_own(stage, i);
+		if (stage->steady[i] && !holds) {
+			sim_fail("the record of agent %d vanishes, and nothing was wrong", i);
+		}
+		if (holds && !stage->held[i] && sim_agent_health(agent) != SIM_WORKS &&
+			sim_now_ms() > sim_agent_health_ms(agent) + FAILS_MS) {
+			sim_fail("agent %d registers an application that has failed for %lld ms", i,
+				(long long)(sim_now_ms() - sim_agent_health_ms(agent)));
+		}
+		stage->held[i] = holds;
+	}
+}
+
 bool oracle_check(struct stage *stage, bool ends)
 {
 	if (!is_due(stage, ends)) {
@@ -186,6 +217,7 @@ bool oracle_check(struct stage *stage, bool ends)
 	for (int i = 0; i < SIM_AGENTS; i++) {
 		check_own(stage, i);
 		check_stream(stage, i);
+		stage->steady[i] = holds_own(stage, i) && wants_record(stage->agents[i]);
 	}
 	check_shared(stage);
 	followers_check(stage);

@@ -10,6 +10,8 @@
 
 /* No fault is left that may delay anything. */
 bool oracle_is_calm(const struct stage *stage);
+/* Checks the promises for every moment. */
+void oracle_watch(struct stage *stage);
 /*
  * True when everything was checked: once all is calm, after changes of the registry, and when the
  * calm ends.

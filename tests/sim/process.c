@@ -29,7 +29,7 @@ struct process {
 	enum state state;
 	char **argv;
 	void *stack;
-	char *image; /* its variables while another process runs */
+	char *image;        /* its variables while another process runs */
 	ucontext_t context; /* where the program begins */
 	jmp_buf place;      /* where it sleeps */
 	struct memory memory;
@@ -37,7 +37,7 @@ struct process {
 	bool awake;
 	bool was_woken; /* before its time */
 	bool acted;     /* since the simulation asked: it may have sent bytes */
-	int polls; /* since the clock stepped */
+	int polls;      /* since the clock stepped */
 	int64_t polls_ms;
 	int status;
 	uint64_t blocked; /* signals: a bit each */

@@ -33,7 +33,8 @@ void sim_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* NULL while all promises hold. */
 const char *sim_failure(void);
 
-#define SIM_GARBAGE "not a record" /* what a stranger writes */
+#define SIM_GARBAGE "not a record"          /* what a stranger writes */
+#define SIM_SHARED_NODE "//org/example/web" /* any agent may change it */
 
 /* ---- random.c ---- */
 

@@ -1,0 +1,173 @@
+"""Bugs that the simulation has to find, planted one at a time.
+
+Each was in this tree, in ZooKeeper's clients or in an agent that this one replaces, or is what users of
+such agents complain about. A bug is a source, the text that is there exactly once, and the text that
+takes its place: a change of the source that moves the text makes the list fail.
+"""
+
+import dataclasses
+
+
+@dataclasses.dataclass
+class Bug:
+    name: str
+    source: str
+    text: str
+    planted: str
+
+
+BUGS = [
+    Bug(
+        "the record is set on the node of a session that is about to end",
+        "lib/registry/bind.c",
+        "bool same_kind = request->ephemeral ? stands->own : !stands->ephemeral;",
+        "bool same_kind = request->ephemeral ? stands->ephemeral : !stands->ephemeral;",
+    ),
+    Bug(
+        "the node of another client is taken over",
+        "agent/component/decision.c",
+        """		break;
+	}
+	return view->takeover ? ANNOUNCE_DO_TAKE_OVER : ANNOUNCE_DO_REFUSE;
+}
+
+static enum announce_action decide_down""",
+        """		break;
+	}
+	return ANNOUNCE_DO_TAKE_OVER;
+}
+
+static enum announce_action decide_down""",
+    ),
+    Bug(
+        "watches that were lost with the connection are not set again",
+        "lib/registry/watched.c",
+        "want_confirmation(LIST_ITEM(at, struct registry_watched, link));",
+        "(void)want_confirmation;",
+    ),
+    Bug(
+        "an announced change that was not read yet does not count",
+        "lib/registry/watched.c",
+        """			watched_doubt_begin(watched);
+			watched_want_read(watched);""",
+        "			watched_want_read(watched);",
+    ),
+    Bug(
+        "a state that follows from another read counts before its users have it",
+        "lib/registry/watched_follow.c",
+        "	watched_doubt_begin(watched); /* its users have the state later than those of the leader */\n",
+        "",
+    ),
+    Bug(
+        "a record that another client has deleted is not made again",
+        "agent/component/reconcile.c",
+        """	} else if (result->err.code == BERTH_PATH_NOT_FOUND) {
+		announce_forget_node(announce, ANNOUNCE_NODE_ABSENT);""",
+        """	} else if (result->err.code == BERTH_PATH_NOT_FOUND) {
+		if (announce->was_ours) {
+			return;
+		}
+		announce_forget_node(announce, ANNOUNCE_NODE_ABSENT);""",
+    ),
+    Bug(
+        "the record of a component that is down comes back with the connection",
+        "agent/component/announce.c",
+        "		announce->retry_ms = ANNOUNCE_RETRY_FIRST_MS;\n		if (!announce->watch) {",
+        """		announce->retry_ms = ANNOUNCE_RETRY_FIRST_MS;
+		announce->wish = announce->wanted.data ? ANNOUNCE_UP : announce->wish;
+		if (!announce->watch) {""",
+    ),
+    Bug(
+        "a stream misses the deletion of a node that was in the cache's snapshot",
+        "agent/cache/entry.c",
+        "	entry->existed = cache_entry_exists(entry);\n	entry->true_at_ms = true_at_ms;",
+        "	entry->true_at_ms = true_at_ms;",
+    ),
+    Bug(
+        "a record that was read without memory is invalid until it changes",
+        "agent/cache/entry.c",
+        "			allocated(NULL); /* or a good record would be called invalid for good */",
+        "			code = BERTH_INVALID_RECORD;",
+    ),
+    Bug(
+        "a path that its parent's list names is forgotten as absent",
+        "agent/cache/observe.c",
+        "bool counts = is_listed(cache, node);",
+        "bool counts = is_listed(cache, node) && false;",
+    ),
+    Bug(
+        "an observer misses a path that is listed again with the same value",
+        "agent/cache/observe.c",
+        """		if (data && !names(next, next_count, path)) {
+			data->in_list = false;
+		}
+""",
+        "		(void)next;\n		(void)next_count;\n",
+    ),
+    Bug(
+        "an answer's age begins when the connection was lost, not when the registry was last heard",
+        "agent/cache/entry.c",
+        "		entry->true_at_ms = heard_ms;",
+        "		entry->true_at_ms = clock_monotonic_ms() + 0 * heard_ms;",
+    ),
+    Bug(
+        "a HIT needs no confirmation",
+        "agent/cache/confirm.c",
+        "bool confirmed = heard_ms >= not_before_ms;",
+        "bool confirmed = heard_ms >= not_before_ms || now_ms > 0;",
+    ),
+    Bug(
+        "an upgrade ends the session",
+        "agent/agent_upgrade.c",
+        "agent->leave_session = agent->upgrade->same_registry;",
+        "agent->leave_session = false;",
+    ),
+    Bug(
+        "a reload does not change the record",
+        "agent/component/decision.c",
+        "return view->likeness == ANNOUNCE_LIKE_BYTES ? ANNOUNCE_DO_NOTHING\n",
+        "return view->likeness >= ANNOUNCE_LIKE_ID ? ANNOUNCE_DO_NOTHING\n",
+    ),
+    Bug(
+        "a successor does not look for the numbered node of its predecessor",
+        "agent/component/announce.c",
+        "	announce->may_be_lost = options->may_be_registered;\n",
+        "",
+    ),
+    Bug(
+        "an imported member that has left stays",
+        "lib/registry/registry.c",
+        "	registry_mounts_notified(core, path, kind, gone);\n",
+        "",
+    ),
+    Bug(
+        "an output keeps an instance that has left",
+        "agent/output/output.c",
+        "bool changes = event == CACHE_UPDATED || event == CACHE_DELETED;",
+        "bool changes = event == CACHE_UPDATED;",
+    ),
+    Bug(
+        "each run of a command leaves a descriptor open",
+        "agent/command/command.c",
+        "	for (int i = 0; i < 3; i++) {\n		if (files[i] >= 0 && (i == 0",
+        "	for (int i = 2; i < 3; i++) {\n		if (files[i] >= 0 && (i == 0",
+    ),
+    Bug(
+        "a check that hangs has no result",
+        "agent/command/command.c",
+        "	start_timer(command, TERM_TO_KILL_S);\n	report(command, COMMAND_TIMED_OUT, 0);",
+        "	start_timer(command, TERM_TO_KILL_S);",
+    ),
+    Bug(
+        "a component is registered before its first check",
+        "agent/component/verdict.c",
+        "		verdict.wish = ANNOUNCE_KEEP;\n		name_all(&verdict, checks, count, CHECK_STATE_PENDING);",
+        "		name_all(&verdict, checks, count, CHECK_STATE_PENDING);",
+    ),
+    Bug(
+        "a write that was refused is not tried again",
+        "agent/component/reconcile.c",
+        "		announce_set_failed(announce, err);\n	}\n	retry_later(announce);",
+        "		announce_set_failed(announce, err);\n	}\n	(void)retry_later;",
+    ),
+]
