@@ -385,6 +385,7 @@ void cache_get_stats(const struct cache *cache, struct cache_stats *stats)
 void cache_set_options(struct cache *cache, const struct cache_options *options)
 {
 	cache->options = *options;
+	cache_refused_forget(cache);
 	cache->options.warm = NULL;
 	cache->hit_until_ms = 0;
 	cache_warm_set(cache, options->warm, options->warm_count);
@@ -448,6 +449,7 @@ void cache_destroy(struct cache *cache)
 		node_free(cache, LIST_ITEM(cache->order.next, struct cache_node, order));
 	}
 	cache_confirm_finish(cache);
+	cache_refused_forget(cache);
 	ev_prepare_stop(cache->loop, &cache->flush);
 	ev_timer_stop(cache->loop, &cache->more);
 	ev_timer_stop(cache->loop, &cache->doubt_timer);

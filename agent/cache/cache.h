@@ -17,7 +17,7 @@
  * Everything is charged to `max_size_bytes`; the least recently used paths go first and give their
  * watches back. Observed paths stay; when these alone are too much, the cache refuses the observers
  * that came last, those of whole trees first, then the lookups. A directory that cannot fit is
- * refused before any of its children is read.
+ * refused before any of its children is read, and for a while without another look at its list.
  *
  * Changes reach waiting lookups and observers once per turn of the loop, before it sleeps, never
  * from inside a call of this interface. No turn does work without bound: large bodies and evictions

@@ -59,13 +59,17 @@ struct cache_entry *cache_entry_get(
 	return entry;
 }
 
-bool cache_children_fit(const struct cache *cache, const struct cache_entry *children)
+bool cache_children_fit(struct cache *cache, const struct cache_entry *children)
 {
 	size_t each = sizeof(struct cache_node) + sizeof(struct cache_entry) + WATCH_BYTES +
 		2 * CACHE_ALLOCATION_BYTES;
 	size_t paths = children->children_bytes -
 		(children->children_count + children->foreign_count) * sizeof(char *);
-	return children->children_count * each + 2 * paths <= cache->options.max_size_bytes;
+	bool fits = children->children_count * each + 2 * paths <= cache->options.max_size_bytes;
+	if (!fits) {
+		cache_refused_note(cache, children->node->path, children->children_count);
+	}
+	return fits;
 }
 
 /* ---- states ---- */
@@ -461,6 +465,21 @@ struct cache_entry *cache_need(
 	return entry;
 }
 
+struct cache_entry *cache_need_list(struct cache *cache, struct cache_need *need, const char *path)
+{
+	const struct cache_node *node = cache_node_find(cache, path, strlen(path));
+	const struct cache_entry *held = node ? node->entries[CACHE_CHILDREN] : NULL;
+	if (!(held && held->known) && cache_refused(cache, path)) {
+		need->too_large = true;
+		return NULL;
+	}
+	struct cache_entry *children = cache_need(cache, need, path, CACHE_CHILDREN);
+	if (children && !children->code && !cache_children_fit(cache, children)) {
+		need->too_large = true;
+	}
+	return children;
+}
+
 /*
  * The loads that this starts all run beside each other; the reader of the data finds them by
  * cache_data_of().
@@ -468,11 +487,10 @@ struct cache_entry *cache_need(
 struct cache_entry *cache_need_children(
 	struct cache *cache, struct cache_need *need, const char *path)
 {
-	struct cache_entry *children = cache_need(cache, need, path, CACHE_CHILDREN);
+	struct cache_entry *children = cache_need_list(cache, need, path);
 	if (!children || children->code) {
 		return children;
 	}
-	need->too_large = !cache_children_fit(cache, children);
 	for (size_t i = 0; !need->too_large && i < children->children_count; i++) {
 		cache_need(cache, need, children->children[i], CACHE_DATA);
 	}

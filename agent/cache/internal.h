@@ -120,6 +120,13 @@ struct cache_node {
  */
 enum cache_confirmation { CACHE_HEARD, CACHE_ASKED, CACHE_SILENT };
 
+enum { CACHE_REFUSED_MAX = 8 };
+
+struct cache_refused {
+	char *path; /* NULL: none */
+	int64_t until_ms;
+};
+
 struct cache {
 	struct ev_loop *loop;
 	struct registry *registry;
@@ -164,6 +171,8 @@ struct cache {
 	ev_timer tick;
 	size_t resync_bucket;
 	int64_t resync_due; /* buckets x milliseconds, less than the period */
+	struct cache_refused refused[CACHE_REFUSED_MAX];
+	size_t refused_next;
 	uint64_t generation;
 	uint64_t loads;
 	uint64_t evictions;
@@ -187,8 +196,8 @@ bool cache_is_full(const struct cache *cache);
 bool cache_reachable(const struct cache *cache);
 /* There is more to do than this turn should: the next one comes at once. */
 void cache_go_on(struct cache *cache);
-/* The least that these children cost with their data, if they hold any. */
-bool cache_children_fit(const struct cache *cache, const struct cache_entry *children);
+/* By the least that these children cost with their data; if not, that is noted as refused. */
+bool cache_children_fit(struct cache *cache, const struct cache_entry *children);
 struct cache_blob *cache_blob_create(const char *data, size_t len);
 
 /* ---- entry.c ---- */
@@ -230,9 +239,18 @@ struct cache_need {
 };
 struct cache_entry *cache_need(
 	struct cache *cache, struct cache_need *need, const char *path, enum cache_kind kind);
-/* Needs the list of children and their data; returns the list, if there is one. */
+/* Needs the list of children; returns it, if there is one. It may be too large. */
+struct cache_entry *cache_need_list(struct cache *cache, struct cache_need *need, const char *path);
+/* The same, and their data. */
 struct cache_entry *cache_need_children(
 	struct cache *cache, struct cache_need *need, const char *path);
+
+/* ---- refused.c ---- */
+
+/* The path's children were too many a short time ago: they are not worth another read yet. */
+bool cache_refused(struct cache *cache, const char *path);
+void cache_refused_note(struct cache *cache, const char *path, size_t children);
+void cache_refused_forget(struct cache *cache);
 
 /* ---- confirm.c ---- */
 

@@ -101,7 +101,7 @@ static struct cache_entry *need_composite(
 		cache_need(cache, need, path, CACHE_DATA);
 	}
 	if (answer->refresh_children) {
-		const struct cache_entry *children = cache_need(cache, need, path, CACHE_CHILDREN);
+		const struct cache_entry *children = cache_need_list(cache, need, path);
 		answer->refresh_children = need->missing > 0;
 		refresh_children(cache, need->missing ? NULL : children);
 	}
@@ -128,10 +128,9 @@ static enum cache_verdict collect_composite(
 	}
 	if (need->too_large) {
 		err_set(found, BERTH_LIMIT_EXCEEDED,
-			"%s has %zu children, which do not fit into the cache of %zu bytes; "
+			"%s has more children than fit into the cache of %zu bytes; "
 			"`max_size` in [cache] may be larger",
-			answer->node->path, children->children_count,
-			cache->options.max_size_bytes);
+			answer->node->path, cache->options.max_size_bytes);
 		return CACHE_READY;
 	}
 	if (need->missing > 0) {

@@ -59,11 +59,10 @@ static void need_node(
 	cache_need(cache, need, path, CACHE_DATA);
 	const struct cache_entry *children = scope == CACHE_SELF
 		? NULL
-		: cache_need(cache, need, path, CACHE_CHILDREN);
+		: cache_need_list(cache, need, path);
 	if (!children || children->code) {
 		return;
 	}
-	need->too_large = need->too_large || !cache_children_fit(cache, children);
 	for (size_t i = 0; !need->too_large && i < children->children_count; i++) {
 		struct cache_node *child = cache_node_get(cache, children->children[i]);
 		/*

@@ -150,16 +150,17 @@ def count_life(fleet, size):
     def start(name):
         agent = fleet.start(name)
         known[name] = USUAL_DESCRIPTION
-        wait_known(fleet, known)
         return agent
 
     first = start("w1")
     first_start = counters.settled()[fleet.session("w1")]
     for number in range(2, size):
         start(f"w{number}")
+    wait_known(fleet, known)
     before = counters.settled()
     last = f"w{size}"
     start(last)
+    wait_known(fleet, known)
     after = counters.settled()
     own = after[fleet.session(last)] - (size - 1)
     arrival = others(fleet, before, after, last)

@@ -445,11 +445,25 @@ static bool is_there(const struct dir_node *node, const char *name)
 	return fstatat(node->fd, name, &stat, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-static int look_at_entry(const struct dir_node *node, const char *path, const char *name,
+/* Most are, and then need not be opened. */
+static bool is_plainly_persistent(const struct dir_node *node, const struct dirent *entry)
+{
+	char owner[sizeof(entry->d_name) + sizeof("/" DIR_OWNER)];
+	struct stat stat;
+	snprintf(owner, sizeof(owner), "%s/%s", entry->d_name, DIR_OWNER);
+	return entry->d_type == DT_DIR &&
+		fstatat(node->fd, owner, &stat, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT;
+}
+
+static int look_at_entry(const struct dir_node *node, const char *path, const struct dirent *entry,
 	struct dir_children *children)
 {
+	const char *name = entry->d_name;
 	if (!dir_is_nodes_name(node->fd, name)) {
 		return add_foreign(children, name);
+	}
+	if (is_plainly_persistent(node, entry)) {
+		return add_child(children, name, DIR_PERSISTENT);
 	}
 	struct err child_err = ERR_INIT;
 	struct dir_node child;
@@ -481,7 +495,7 @@ int dir_node_children(const struct dir_node *node, const char *path,
 	}
 	while (result == 0 && (errno = 0, entry = readdir(stream)) != NULL) {
 		if (!is_part_of_node(entry->d_name) && !is_own_at_root(path, entry->d_name) &&
-			look_at_entry(node, path, entry->d_name, &children) != 0) {
+			look_at_entry(node, path, entry, &children) != 0) {
 			result = dir_errno(err, ENOMEM, "list", path);
 		}
 	}

@@ -39,6 +39,36 @@ Test(cache_large, a_directory_that_cannot_fit_is_refused_before_its_children_are
 	cache_stage_close(&stage);
 }
 
+static uint64_t loads(const struct cache_stage *stage)
+{
+	struct cache_stats stats;
+	cache_get_stats(stage->cache, &stats);
+	return stats.loads;
+}
+
+Test(cache_large, a_list_that_does_not_fit_is_not_read_for_each_request)
+{
+	struct cache_stage stage;
+	struct cache_outcome outcome;
+	const struct cache_options options = { .resync_ms = 600000, .max_size_bytes = 64 * 1024 };
+	cache_stage_open(&stage, &options);
+	put_children(&stage, 20000);
+	cr_assert_eq(cache_stage_look(&stage, &outcome, "/d", CACHE_RECORDS), BERTH_LIMIT_EXCEEDED);
+	uint64_t before = loads(&stage);
+	for (int i = 0; i < 3; i++) {
+		cr_assert_eq(cache_stage_look(&stage, &outcome, "/d", CACHE_RECORDS),
+			BERTH_LIMIT_EXCEEDED);
+	}
+	cr_assert_eq(loads(&stage), before);
+	cr_assert_eq(
+		cache_stage_look(&stage, &outcome, "/d", CACHE_LIST), 0, "a list has no limit");
+	cache_set_options(stage.cache, &options);
+	before = loads(&stage);
+	cr_assert_eq(cache_stage_look(&stage, &outcome, "/d", CACHE_RECORDS), BERTH_LIMIT_EXCEEDED);
+	cr_assert_eq(loads(&stage), before + 1, "it may fit now");
+	cache_stage_close(&stage);
+}
+
 Test(cache_large, records_that_turn_out_too_large_end_the_lookup_and_not_the_others)
 {
 	struct cache_stage stage;
