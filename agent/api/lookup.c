@@ -222,7 +222,10 @@ static void poll(struct lookup *lookup, const char *etag)
 	ev_timer_stop(api->loop, &lookup->timer);
 	ev_timer_set(&lookup->timer, http_wait_seconds(lookup->request->prefer), 0.);
 	ev_timer_start(api->loop, &lookup->timer);
-	lookup->query.refresh = false;
+	if (lookup->query.refresh) { /* the first answer was read for it */
+		lookup->query.refresh = false;
+		lookup->query.max_age_ms = -1;
+	}
 	struct cache_answer *answer;
 	if (cache_ask(api->cache, &lookup->query, &lookup->wait, &answer, &err) != CACHE_WAITING) {
 		fail(lookup, &err);
@@ -385,7 +388,8 @@ static void look_up(struct api *api, struct http_request *request, struct cache_
 	if (request->cache_control) {
 		long max_age_s = http_max_age_seconds(request->cache_control);
 		query->refresh = http_has_token(request->cache_control, "no-cache");
-		query->max_age_ms = max_age_s < 0 ? -1 : max_age_s * 1000;
+		/* A read that began before the request does not satisfy it. */
+		query->max_age_ms = query->refresh ? 0 : max_age_s < 0 ? -1 : max_age_s * 1000;
 	}
 	struct cache_answer *answer = cache_find(api->cache, query);
 	if (answer && !may_poll(request, answer)) {

@@ -3,10 +3,13 @@
 import json
 import os
 import signal
+import time
 import unittest
 import uuid
 
-from berth import Agent, AgentTest, berth, exists, wait_until
+from berth import Agent, AgentTest, berth, exists, service_record, wait_until
+from wire import Wire
+from zk_client import ZkClient
 from zookeeper import ZooKeeper
 
 NODE = f"/registry{Agent.PATH}"
@@ -146,6 +149,22 @@ class OnZooKeeper(AgentTest):
         self.agent().start()
         wait_until(lambda: self.server.stat(root), "the root is made")
         self.assertEqual(berth("--registry", self.registry, "ls", "/").returncode, 0)
+
+    def test_no_cache_reads_what_was_written_before_the_request(self):
+        """Also while a change is being read already: each answer of the server takes two delays."""
+        delay_s, path = 0.03, "/services/counter"
+        with Wire(self.server.hosts, delay=delay_s) as wire, ZkClient(self.server.hosts) as client:
+            client.make(f"/registry{path}")
+            agent = self.agent(registry=f"zookeeper://{wire.hosts}/registry")
+            agent.write_config({"registry": self.SESSION})
+            agent.start()
+            wait_until(lambda: agent.get(f"/v1/resolve{path}").status == 404, "the agent is connected")
+            for number in range(40):
+                client.set(f"/registry{path}", json.dumps(service_record("a", 80, number=number)))
+                time.sleep(delay_s * (number % 8) / 2)  # the read of this one is somewhere on its way
+                client.set(f"/registry{path}", json.dumps(service_record("a", 80, number=-number)))
+                answer = agent.get(f"/v1/resolve{path}", Cache_Control="no-cache")
+                self.assertEqual((answer.json["number"], answer.headers["X-Cache"]), (-number, "MISS"))
 
     def test_two_agents_see_each_other(self):
         self.registered_agent()

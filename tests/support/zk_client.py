@@ -3,10 +3,13 @@
 import socket
 import struct
 
-CREATE, DELETE, EXISTS, GET, SET, PING, CHILDREN = 1, 2, 3, 4, 5, 11, 12
+CREATE, DELETE, EXISTS, GET, SET, SYNC, PING, CHILDREN = 1, 2, 3, 4, 5, 9, 11, 12
 EPHEMERAL_SEQUENTIAL = 3
 NO_NODE = -101
+BAD_VERSION = -103
 NODE_EXISTS = -110
+ANY_VERSION = -1
+VERSION_AT = 32  # in a stat, behind four times and transactions of 8 bytes
 SESSION_MS = 10000
 
 
@@ -27,9 +30,10 @@ class ZkError(Exception):
 class ZkClient:
     """One session; send() and receive() for requests in a row, the others wait for their answer."""
 
-    def __init__(self, hosts):
+    def __init__(self, hosts, patience=30):
+        """`patience`: how many seconds each answer may take."""
         host, _, port = hosts.partition(":")
-        self.socket = socket.create_connection((host, int(port)), 30)
+        self.socket = socket.create_connection((host, int(port)), patience)
         self.file = self.socket.makefile("rb")
         self.xid = 0
         self._write(struct.pack(">iqiq", 0, 0, SESSION_MS, 0) + _text(bytes(16)))
@@ -71,11 +75,11 @@ class ZkClient:
     def send_create(self, path, data=b"", ephemeral=False):
         self.send(CREATE, _text(path) + _text(data) + ANYONE + struct.pack(">i", int(ephemeral)))
 
-    def send_set(self, path, data):
-        self.send(SET, _text(path) + _text(data) + struct.pack(">i", -1))
+    def send_set(self, path, data, version=ANY_VERSION):
+        self.send(SET, _text(path) + _text(data) + struct.pack(">i", version))
 
-    def send_delete(self, path):
-        self.send(DELETE, _text(path) + struct.pack(">i", -1))
+    def send_delete(self, path, version=ANY_VERSION):
+        self.send(DELETE, _text(path) + struct.pack(">i", version))
 
     def create(self, path, data=b""):
         self.send_create(path, data)
@@ -88,13 +92,18 @@ class ZkClient:
         (length,) = struct.unpack_from(">i", packet)
         return packet[4 : 4 + length].decode()
 
-    def set(self, path, data):
-        self.send_set(path, data)
+    def set(self, path, data, version=ANY_VERSION):
+        """Returns the version that it made."""
+        self.send_set(path, data, version)
+        return struct.unpack_from(">i", self.receive(), VERSION_AT)[0]
+
+    def delete(self, path, version=ANY_VERSION):
+        self.send_delete(path, version)
         self.receive()
 
-    def delete(self, path):
-        self.send_delete(path)
-        self.receive()
+    def sync(self, path):
+        """What the server reads afterwards is no older than all that was written before."""
+        self.request(SYNC, _text(path))
 
     def make(self, path):
         """The node and what is missing above it."""
@@ -108,14 +117,20 @@ class ZkClient:
 
     def get(self, path):
         """The data, or None."""
+        data, _ = self.get_version(path)
+        return data
+
+    def get_version(self, path):
+        """The data and their version; None for both without the node."""
         try:
             packet = self.request(GET, _text(path) + b"\0")
         except ZkError as error:
             if error.code == NO_NODE:
-                return None
+                return None, None
             raise
         (length,) = struct.unpack_from(">i", packet)
-        return packet[4 : 4 + max(length, 0)]
+        end = 4 + max(length, 0)
+        return packet[4:end], struct.unpack_from(">i", packet, end + VERSION_AT)[0]
 
     def children(self, path):
         packet = self.request(CHILDREN, _text(path) + b"\0")
