@@ -68,6 +68,7 @@ class Server:
 
     def stop(self):
         self.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOWAIT)
         self.stopped = True
 
     def go_on(self):

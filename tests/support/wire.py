@@ -29,6 +29,7 @@ class Wire(threading.Thread):
         self.selector.register(self.listener, selectors.EVENT_READ)
         self.flowing = threading.Event()
         self.flowing.set()
+        self.dropping = threading.Event()
         self.ended = threading.Event()
         self.start()
 
@@ -60,6 +61,10 @@ class Wire(threading.Thread):
         self.blocked = None
         self.flowing.set()
 
+    def drop(self):
+        """Ends every connection; what was on its way is lost."""
+        self.dropping.set()
+
     def stop(self):
         self.ended.set()
         self.flowing.set()
@@ -79,6 +84,9 @@ class Wire(threading.Thread):
                     self._accept()
                 elif key.fileobj.fileno() >= 0 and key.data[1] != self.blocked:
                     self._forward(key.fileobj, key.data[0])
+            if self.dropping.is_set():
+                self.dropping.clear()
+                self._drop()
             self._deliver()
             if self.blocked and ready:
                 time.sleep(0.02)  # what is not read stays ready
@@ -92,6 +100,12 @@ class Wire(threading.Thread):
             return
         self.selector.register(near, selectors.EVENT_READ, (far, UP))
         self.selector.register(far, selectors.EVENT_READ, (near, DOWN))
+
+    def _drop(self):
+        for key in list(self.selector.get_map().values()):
+            if key.fileobj is not self.listener:
+                self.selector.unregister(key.fileobj)
+                key.fileobj.close()
 
     def _deliver(self):
         while self.late and self.late[0][0] <= time.monotonic():
