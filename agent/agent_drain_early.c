@@ -46,7 +46,7 @@ static bool any_waits(const struct agent *agent)
 	return agent->config->agent.drain_early && agent->component_count > 0 && any;
 }
 
-static void tell_all(struct agent *agent, const struct tcp_ports *ports)
+static void note_idle(struct agent *agent, const struct tcp_ports *ports)
 {
 	bool all_idle = true;
 	for (size_t i = 0; i < agent->component_count; i++) {
@@ -72,7 +72,7 @@ static void look(struct agent *agent)
 	if (tcp_ports_read(&ports, "/proc/self/net", &err)) {
 		log_info("drain", "drain_delay does not end early: %s", err.msg);
 	} else {
-		tell_all(agent, &ports);
+		note_idle(agent, &ports);
 	}
 }
 
@@ -88,13 +88,13 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
 
 void agent_drain_early_init(struct agent *agent)
 {
-	ev_timer_init(&agent->linger_timer, on_timer, LOOK_EVERY_S, LOOK_EVERY_S);
-	agent->linger_timer.data = agent;
+	ev_timer_init(&agent->drain_early_timer, on_timer, LOOK_EVERY_S, LOOK_EVERY_S);
+	agent->drain_early_timer.data = agent;
 }
 
 void agent_drain_early_proceed(struct agent *agent)
 {
-	if (any_waits(agent) && !ev_is_active(&agent->linger_timer)) {
-		ev_timer_again(agent->loop, &agent->linger_timer);
+	if (any_waits(agent) && !ev_is_active(&agent->drain_early_timer)) {
+		ev_timer_again(agent->loop, &agent->drain_early_timer);
 	}
 }

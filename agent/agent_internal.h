@@ -114,7 +114,7 @@ struct agent {
 	json_t *saved_drains; /* until the components exist */
 	ev_periodic drain_end_timer;
 	ev_timer drain_retry_timer;
-	ev_timer linger_timer;      /* active while a drain_delay may end early */
+	ev_timer drain_early_timer; /* active while a drain_delay may end early */
 	ev_tstamp drained_at;       /* when the registry confirmed it; 0 before */
 	size_t drain_confirmations; /* reads under way */
 	bool drain_unconfirmed;     /* one of these reads found a node of ours */

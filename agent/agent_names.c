@@ -77,7 +77,7 @@ void agent_names_apply_options(struct agent *agent)
 void agent_names_pass(struct agent *agent, struct upgrade *passed)
 {
 	struct dns_socket sockets[2 * DNS_MAX_LISTENERS];
-	size_t count = agent->dns ? dns_hand_over(agent->dns, sockets) : 0;
+	size_t count = agent->dns ? dns_pass_sockets(agent->dns, sockets) : 0;
 	for (size_t i = 0; i < count; i++) {
 		passed->dns = allocate_grow(passed->dns, passed->dns_count, sizeof(*passed->dns));
 		passed->dns[passed->dns_count++] = sockets[i];

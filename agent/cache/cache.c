@@ -339,7 +339,7 @@ static void on_away(struct cache *cache)
 			cache_answers_away(cache, node);
 			for (int kind = CACHE_DATA; kind <= CACHE_CHILDREN; kind++) {
 				if (node->entries[kind]) {
-					cache_entry_away(cache, node->entries[kind], heard_ms);
+					cache_entry_away(node->entries[kind], heard_ms);
 				}
 			}
 		}

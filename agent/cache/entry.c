@@ -334,9 +334,8 @@ static void on_change(void *context, const struct registry_result *result)
 	}
 }
 
-void cache_entry_away(struct cache *cache, struct cache_entry *entry, int64_t heard_ms)
+void cache_entry_away(struct cache_entry *entry, int64_t heard_ms)
 {
-	(void)cache;
 	entry->awaited = false;
 	if (entry->state == CACHE_LIVE) {
 		entry->true_at_ms = heard_ms;

@@ -4,16 +4,18 @@
 
 /* The key of an answer beside its path and kind: the texts of its filter, one a line. */
 
+enum { TEXTS = 7 };
+
 void cache_write_variant(char *out, const struct cache_filter *filter)
 {
 	*out = '\0';
 	if (!filter) {
 		return;
 	}
-	const char *texts[] = { filter->text ? "text" : "json", filter->scope, filter->protocol,
-		filter->api, filter->type, filter->id, filter->persistence };
+	const char *texts[TEXTS] = { filter->text ? "text" : "json", filter->scope,
+		filter->protocol, filter->api, filter->type, filter->id, filter->persistence };
 	char *end = out + CACHE_VARIANT_BYTES - 1;
-	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]) && out < end; i++) {
+	for (size_t i = 0; i < TEXTS && out < end; i++) {
 		size_t len = texts[i] ? strnlen(texts[i], (size_t)(end - out - 1)) : 0;
 		memcpy(out, texts[i] ? texts[i] : "", len);
 		out += len;
@@ -24,9 +26,9 @@ void cache_write_variant(char *out, const struct cache_filter *filter)
 
 struct cache_filter cache_read_variant(char *variant)
 {
-	char *fields[7];
+	char *fields[TEXTS];
 	char *at = variant;
-	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+	for (size_t i = 0; i < TEXTS; i++) {
 		char *end = strchrnul(at, '\n');
 		fields[i] = end > at ? at : NULL;
 		at = *end ? end + 1 : end;

@@ -209,7 +209,8 @@ void cache_entry_free(struct cache *cache, struct cache_entry *entry);
 void cache_entry_load(struct cache *cache, struct cache_entry *entry, bool urgent);
 /* Has a watched one read again; answers wait for that. */
 void cache_entry_refresh(struct cache *cache, struct cache_entry *entry);
-void cache_entry_away(struct cache *cache, struct cache_entry *entry, int64_t heard_ms);
+/* The registry has gone away; the server was heard last at `heard_ms`. */
+void cache_entry_away(struct cache_entry *entry, int64_t heard_ms);
 /* Gives it the value of a snapshot. */
 void cache_entry_restore(struct cache *cache, struct cache_entry *entry,
 	const struct registry_result *value, int64_t true_at_ms);

@@ -71,7 +71,7 @@ void dns_set_options(struct dns *dns, const struct dns_options *options);
 /* The listening sockets: at most 2 * DNS_MAX_LISTENERS. The descriptors stay ours. */
 size_t dns_sockets(const struct dns *dns, struct dns_socket *ret_sockets);
 /* The same for a successor: the descriptors are the caller's, and only dns_destroy() may follow. */
-size_t dns_hand_over(struct dns *dns, struct dns_socket *ret_sockets);
+size_t dns_pass_sockets(struct dns *dns, struct dns_socket *ret_sockets);
 
 const struct dns_counts *dns_counts(struct dns *dns);
 

@@ -355,7 +355,7 @@ size_t dns_sockets(const struct dns *dns, struct dns_socket *ret_sockets)
 	return dns->listener_count;
 }
 
-size_t dns_hand_over(struct dns *dns, struct dns_socket *ret_sockets)
+size_t dns_pass_sockets(struct dns *dns, struct dns_socket *ret_sockets)
 {
 	size_t count = dns_sockets(dns, ret_sockets);
 	for (size_t i = 0; i < count; i++) {
