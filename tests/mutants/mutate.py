@@ -35,6 +35,21 @@ CHARACTERS = {r"'\0'": "'0'", r"'\r'": r"'\n'", r"'\n'": r"'\r'", r"'\t'": "' '"
 WORDS = {"true": "false", "false": "true"}
 
 
+ENUM = re.compile(r"\benum(?:\s+\w+)?\s*\{([^{}]*)\}")
+
+
+def neighbours_in(text):
+    """{enumerator: the next one of its enum}, the last one with the one before it. Enumerators that
+    are given numbers are constants, and have none."""
+    neighbours = {}
+    text = re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.DOTALL)
+    for body in ENUM.findall(text):
+        names = [name.strip() for name in body.split(",") if name.strip()]
+        if "=" not in body and len(names) > 1:
+            neighbours.update(zip(names, names[1:] + [names[-2]]))
+    return neighbours
+
+
 @dataclasses.dataclass(frozen=True)
 class Token:
     kind: str
@@ -65,8 +80,9 @@ class Function:
 
 
 class Source:
-    def __init__(self, text):
+    def __init__(self, text, neighbours=None):
         self.text = text
+        self.neighbours = neighbours or {}
         self.starts = [0] + [match.end() for match in re.finditer("\n", text)]
         self.functions = list(self.find_functions())
         kinds = ("comment", "directive")
@@ -147,6 +163,8 @@ class Source:
                 self.condition(index, token)
             elif inside and token.text == "return":
                 self.returned(index, token)
+            elif inside and token.text in self.neighbours:
+                self.enumerator(index, token)
             elif inside and token.kind == "word":
                 self.call(index, token)
 
@@ -162,6 +180,11 @@ class Source:
         value = int(digits, 0) if not re.match(r"0\d", digits) else int(digits, 8)
         text = str(0 if value == 1 else value + 1) + token.text[len(digits) :]
         self.add(token.begin, token.end, text, f"{token.text} becomes {text}")
+
+    def enumerator(self, index, token):
+        if self.tokens[index - 1].text not in ("case", "["):  # the places of a table or a switch
+            text = self.neighbours[token.text]
+            self.add(token.begin, token.end, text, f"{token.text} becomes {text}")
 
     def operator(self, token):
         blank = lambda at: self.text[at : at + 1] in (" ", "\n", "\t")
