@@ -12,6 +12,7 @@ import urllib.request
 import manifests
 import yaml
 from berth import BUILD, PATIENCE, AgentTest, wait_until
+from kubectl import customized, needs_kubectl, strange_fields
 from ports import reserve_port
 
 DEPLOY = pathlib.Path(__file__).resolve().parents[2] / "deploy"
@@ -47,6 +48,25 @@ class Kubernetes(AgentTest):
         config = next(resource["metadata"]["name"] for resource in resources if resource["kind"] == "ConfigMap")
         volumes = deployment("native-sidecar.yaml")["spec"]["template"]["spec"]["volumes"]
         self.assertIn(config, [volume.get("configMap", {}).get("name") for volume in volumes])
+
+    @needs_kubectl
+    def test_kubectl_knows_every_field(self):
+        for name in "native-sidecar.yaml", "sidecar.yaml":
+            with self.subTest(file=name):
+                self.assertEqual(strange_fields(deployment(name)), set())
+        # It would have found a mistake.
+        wrong = deployment("sidecar.yaml")
+        wrong["spec"]["template"]["spec"]["containers"][0]["livenesProbe"] = {}
+        self.assertEqual(strange_fields(wrong), {"livenesProbe of containers"})
+
+    @needs_kubectl
+    def test_kubectl_builds_the_base(self):
+        found = customized(KUBERNETES)
+        self.assertEqual(set(found), {"ConfigMap", "Deployment"})
+        version = (DEPLOY.parent / "VERSION").read_text().strip()
+        wanted = deployment("native-sidecar.yaml")
+        manifests.containers_of(wanted)["berth"]["image"] = f"registry.example.org/berth:{version}"
+        self.assertEqual(found["Deployment"], wanted)
 
     def test_both_kinds_of_sidecar_say_the_same(self):
         native = manifests.containers_of(deployment("native-sidecar.yaml"))

@@ -16,6 +16,7 @@ import manifests
 import yaml
 from berth import BUILD
 from golang import go
+from kubectl import strange_fields
 
 SOURCE = pathlib.Path(os.environ.get("BERTH_SRC_DIR", "..")).resolve()
 DEPLOY = SOURCE / "deploy"
@@ -234,7 +235,9 @@ class Helm(TemplateTest):
             member[last] = value
         context = {"Values": given, "Release": {"Name": "shop"}, "Chart": yaml.safe_load((self.chart / "Chart.yaml").read_text())}
         context["Chart"] = {name[0].upper() + name[1:]: value for name, value in context["Chart"].items()}
-        return {one["kind"]: one for one in manifests.load(run(self.folder / "render", self.chart, stdin=json.dumps(context)))}
+        found = {one["kind"]: one for one in manifests.load(run(self.folder / "render", self.chart, stdin=json.dumps(context)))}
+        self.assertEqual(strange_fields(found["Deployment"]), set())
+        return found
 
     def test_the_configuration_says_what_the_values_say(self):
         for name, given in SETS.items():
