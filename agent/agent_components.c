@@ -12,7 +12,7 @@
 #include "agent/base/notify.h"
 #include "lib/base/text.h"
 
-/* ---- what components tell -------------------------------------------------------------------- */
+/* ---- events of components -------------------------------------------------------------------- */
 
 static void on_transition(void *context, const struct transition *transition)
 {

@@ -60,7 +60,7 @@ static json_t *agent_status(const struct agent *agent)
 		agent->reload_problems);
 }
 
-/* ---- what the API asks for ------------------------------------------------------------------- */
+/* ---- requests of the API --------------------------------------------------------------------- */
 
 static struct component *find(void *context, size_t index)
 {

@@ -10,7 +10,7 @@
 
 static const char DELIVERED_DOCUMENT[] = "outputs";
 
-/* ---- what outputs tell ---- */
+/* ---- events of outputs ---- */
 
 struct agent_output {
 	struct agent *agent;

@@ -9,7 +9,7 @@
 
 #include "lib/base/clock.h"
 
-/* ---- what other verbs of the agent share ----------------------------------------------------- */
+/* ---- shared with other verbs of the agent ---------------------------------------------------- */
 
 void cli_say_done(const struct cli *cli, const char *what)
 {

@@ -61,7 +61,7 @@ static void on_heartbeat(struct ev_loop *loop, ev_timer *timer, int events)
 	schedule_heartbeat(api);
 }
 
-/* ---- what all streams hold ---- */
+/* ---- the bytes that all streams hold ---- */
 
 static void wait_for_room(struct api_stream *stream)
 {

@@ -17,7 +17,7 @@
 
 enum { TAG_BYTES = 24 };
 
-/* ---- what the views show ---- */
+/* ---- the content of the views ---- */
 
 static json_t *make_status(const struct api *api)
 {

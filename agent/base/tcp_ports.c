@@ -12,7 +12,7 @@ enum { CHUNK_BYTES = 64 * 1024, MAX_BYTES = 4 * 1024 * 1024 };
 /* The states of include/net/tcp_states.h in which a peer can still send or receive. */
 enum { ESTABLISHED = 1, SYN_RECV = 3, CLOSE_WAIT = 8, LISTEN = 10 };
 
-static void set(uint8_t *set, unsigned port)
+static void add_port(uint8_t *set, unsigned port)
 {
 	set[port / 8] |= (uint8_t)(1U << (port % 8));
 }
@@ -27,9 +27,9 @@ static void add_line(struct tcp_ports *ports, const char *line)
 		return;
 	}
 	if (state == LISTEN) {
-		set(ports->listening, port);
+		add_port(ports->listening, port);
 	} else if (state == ESTABLISHED || state == SYN_RECV || state == CLOSE_WAIT) {
-		set(ports->connected, port);
+		add_port(ports->connected, port);
 	}
 }
 

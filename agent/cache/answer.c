@@ -412,7 +412,7 @@ struct cache_answer *cache_known(
 	return known && !is_outdated(cache, answer, now_ms) ? &answer->public : NULL;
 }
 
-/* ---- what an answer is worth ---- */
+/* ---- the age of an answer ---- */
 
 bool cache_answer_confirmed(const struct cache *cache, const struct cache_answer *answer,
 	int64_t max_age_ms, int64_t now_ms)

@@ -421,7 +421,7 @@ void cache_entry_refresh(struct cache *cache, struct cache_entry *entry)
 	}
 }
 
-/* ---- what answers need ---- */
+/* ---- the entries of an answer ---- */
 
 static bool is_usable(const struct cache_entry *entry)
 {

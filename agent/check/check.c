@@ -396,7 +396,7 @@ void check_destroy(struct check *check)
 	free(check);
 }
 
-/* ---- what others see and ask ----------------------------------------------------------------- */
+/* ---- views and requests ---------------------------------------------------------------------- */
 
 const struct config_check *check_config(const struct check *check)
 {

@@ -87,7 +87,7 @@ void component_transition(struct component *component, const char *kind, const c
 	report(component, kind, name, &(struct transition){ .from = from, .to = to, .why = why });
 }
 
-/* ---- what wakes it --------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 void component_check_changed(struct component *component, const struct check *check)
 {

@@ -238,7 +238,7 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
 	}
 }
 
-/* ---- what is wanted ---- */
+/* ---- the wanted servers ---- */
 
 void haproxy_want(struct haproxy *haproxy, const struct render_picture *picture,
 	const struct render_filter *filter)

@@ -9,7 +9,7 @@
 
 static const char kept_prefix[] = "static";
 
-/* ---- what is wanted ---- */
+/* ---- the wanted servers ---- */
 
 struct reading {
 	struct haproxy_servers servers;
@@ -57,7 +57,7 @@ void haproxy_servers_finish(struct haproxy_servers *servers)
 	*servers = (struct haproxy_servers){ NULL, 0 };
 }
 
-/* ---- what is there ---- */
+/* ---- HAProxy's servers ---- */
 
 /* Bits of srv_admin_state: forced, inherited, from the configuration, without an address. */
 enum { ADMIN_MAINTENANCE = 0x01 | 0x02 | 0x04 | 0x20 };
@@ -86,7 +86,7 @@ static bool read_line(struct present *ret_present, const char *line, const char 
 	return true;
 }
 
-/* ---- what is to be done ---- */
+/* ---- the steps ---- */
 
 static void add_take(struct haproxy_plan *plan, char *command_taken)
 {

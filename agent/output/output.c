@@ -13,8 +13,17 @@ enum { FIRST_BACKOFF_MS = 1000, LAST_BACKOFF_MS = 60000, AWAY_MS = 1000 };
 
 /* ---- state ---- */
 
-static const char *const state_names[] = { "waiting", "settling", "confirming", "rendering",
-	"checking", "notifying", "current", "held", "failed" };
+static const char *const state_names[] = {
+	[OUTPUT_WAITING] = "waiting",
+	[OUTPUT_SETTLING] = "settling",
+	[OUTPUT_CONFIRMING] = "confirming",
+	[OUTPUT_RENDERING] = "rendering",
+	[OUTPUT_CHECKING] = "checking",
+	[OUTPUT_NOTIFYING] = "notifying",
+	[OUTPUT_CURRENT] = "current",
+	[OUTPUT_HELD] = "held",
+	[OUTPUT_FAILED] = "failed",
+};
 
 static void replace_printed(struct output *output, char *printed_taken)
 {
@@ -322,7 +331,7 @@ void output_destroy(struct output *output)
 	free(output);
 }
 
-/* ---- what it says of itself ---- */
+/* ---- views ---- */
 
 const struct config_output *output_config(const struct output *output)
 {

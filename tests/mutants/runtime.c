@@ -39,7 +39,7 @@ static void *parameter;
 static bool failed;
 static FILE *report;
 
-/* ---- what the mutated source calls ---- */
+/* ---- for the mutated source ---- */
 
 int berth_mutant(int function)
 {
@@ -58,7 +58,7 @@ int berth_mutant(int function)
 	return chosen;
 }
 
-/* ---- what tests call of Criterion ---- */
+/* ---- Criterion's functions ---- */
 
 static const struct criterion_test_extra_data *suite_data(void)
 {

@@ -107,7 +107,7 @@ void registry_zk_heard(struct registry_zk *zk, int32_t rc, int64_t sent_ms)
 	}
 }
 
-/* ---- what the worker tells ---- */
+/* ---- reports of the worker ---- */
 
 static void take_addresses(struct registry_zk *zk, const char *addresses)
 {
