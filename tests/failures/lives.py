@@ -82,7 +82,7 @@ class Main(Life):
 
     def judge_end(self, phase, point):
         super().judge_end(phase, point)
-        # What the end of a container does.
+        # The end of a container kills its processes.
         if self.lives():
             os.kill(self.main_pid(), signal.SIGKILL)
 

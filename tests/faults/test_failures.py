@@ -19,7 +19,7 @@ class Failures(unittest.TestCase):
         self.assertRegex(result.stdout, r"\d+ points, 0 defects")
 
     def test_a_sample_of_all_points(self):
-        # A sanitizer's own calls in a program cannot be told from the program's.
+        # A sanitizer's own calls in a program look like the program's.
         scenario = ["--scenario=library"] if os.environ.get("BERTH_SANITIZER") else []
         self.sample("--sample=8", "--library-every=40", *scenario)
 

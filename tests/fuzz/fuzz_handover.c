@@ -1,6 +1,7 @@
 /*
- * What an agent gets from its predecessor, or from the service manager. No document crashes it;
- * what is taken from it are open descriptors that close on exec, and texts that fit.
+ * The document that an agent gets from its predecessor, or from the service manager. No document
+ * crashes the agent, which takes from it only open descriptors that close on exec, and texts that
+ * fit.
  * An input that begins with "=" is the variable that names the document; one that begins with "@"
  * is what a service manager sets: lines with the process (empty: this one), the number of sockets
  * and their names.
@@ -141,7 +142,7 @@ static void activate(char *text)
 			setenv(variables[i], i == 0 && !*line ? own : line, 1);
 		}
 	}
-	/* What the agent does with thousands of descriptors it does with ten. */
+	/* The agent does the same with thousands of descriptors as with ten. */
 	const char *count = getenv("LISTEN_FDS");
 	if (count && strtol(count, NULL, 10) > DESCRIPTORS - FIRST) {
 		setenv("LISTEN_FDS", "7", 1);

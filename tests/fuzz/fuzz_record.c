@@ -94,7 +94,7 @@ static void read_address(const char *text)
 	}
 }
 
-/* What is left is the same record, or the same rubbish. */
+/* The trimmed bytes are the same record, or the same rubbish. */
 static void trim(const uint8_t *data, size_t len)
 {
 	char *copy = malloc(len + 1);

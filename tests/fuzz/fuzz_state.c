@@ -44,7 +44,7 @@ static void write_raw(const uint8_t *data, size_t len)
 	FILE *file = fopen(path, "wb");
 	assert(file && fwrite(data, 1, len, file) == len);
 	assert(fclose(file) == 0);
-	/* What another user may have written is not read. */
+	/* The agent reads no file that another user may have written. */
 	assert(chmod(path, len == 1 ? 0666 : 0600) == 0);
 }
 

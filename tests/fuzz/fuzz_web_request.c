@@ -1,5 +1,5 @@
 /*
- * What comes to the port of `berth web`: a request passes only with the own host and the secret
+ * The bytes on the port of `berth web`: a request passes only with the own host and the secret
  * name, and without a body; what the agent then gets is one request for the same thing, which holds
  * the secret nowhere.
  */
