@@ -228,8 +228,8 @@ static bool is_absent(const struct cache_entry *entry)
 static void forget_vanished(struct cache *cache, struct cache_node *node)
 {
 	if (cache->wide_observers > 0 && list_empty(&node->observers) &&
-		is_absent(node->entries[CACHE_DATA]) && is_absent(node->entries[CACHE_CHILDREN]) &&
-		!is_pinned(cache, node)) {
+		cache_is_in_tree(cache, node) && is_absent(node->entries[CACHE_DATA]) &&
+		is_absent(node->entries[CACHE_CHILDREN]) && !is_pinned(cache, node)) {
 		cache_answers_drop(cache, node);
 		node_free(cache, node);
 	}

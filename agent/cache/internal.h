@@ -372,6 +372,8 @@ static inline bool cache_observer_is_ready(const struct cache_observer *observer
 	return observer->state == CACHE_OBSERVER_LIVE || observer->state == CACHE_OBSERVER_STALE;
 }
 bool cache_is_observed(const struct cache *cache, const struct cache_node *node);
+/* An observer follows the path or a tree in which it is. */
+bool cache_is_in_tree(const struct cache *cache, const struct cache_node *node);
 /* The list is about to change: its absent children, kept because it names them, may go. */
 void cache_observers_unlist(struct cache *cache, const struct cache_entry *children,
 	char *const *next, size_t next_count);

@@ -395,6 +395,11 @@ void cache_observers_unlist(struct cache *cache, const struct cache_entry *child
 	}
 }
 
+bool cache_is_in_tree(const struct cache *cache, const struct cache_node *node)
+{
+	return each_observer(cache, node, follows, NULL);
+}
+
 bool cache_is_observed(const struct cache *cache, const struct cache_node *node)
 {
 	if (!list_empty(&node->observers)) {
@@ -412,7 +417,7 @@ bool cache_is_observed(const struct cache *cache, const struct cache_node *node)
 			(entry && entry->state != CACHE_IDLE &&
 				(!entry->known || cache_entry_exists(entry)));
 	}
-	return counts && each_observer(cache, node, follows, NULL);
+	return counts && cache_is_in_tree(cache, node);
 }
 
 void cache_observe(struct cache *cache, const char *path, struct cache_observer *observer)

@@ -1,6 +1,7 @@
 #include "agent/cache/internal.h"
 
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,13 +14,71 @@
 
 /*
  * Snapshots: the cache's content for the next start. The version and the registry's URL on a line
- * each, then one JSON array a line: [path, kind, code, wall clock second at which it was true,
- * created_ms, size, value]. The state file around it knows its length and checksum.
+ * each, an object with the clocks at that time, then one JSON array a line: [path, kind, code, wall
+ * clock second at which it was true, created_ms, size, value]. The state file around it knows its
+ * length and checksum.
+ *
+ * Until the machine boots again, its monotonic clock says how long ago a snapshot was made, however
+ * the wall clock was set since.
  */
-enum { VERSION = 3, FILE_BYTES = 1024 * 1024 * 1024 };
+enum { VERSION = 3, FILE_BYTES = 1024 * 1024 * 1024, BOOT_BYTES = 64 };
 
 static const char file_name[] = "cache";
 static const char file_kind[] = "cache";
+
+/* ---- clocks ---- */
+
+/* Empty where the kernel does not tell it. */
+static void read_boot(char boot[BOOT_BYTES])
+{
+	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+	boot[0] = '\0';
+	if (file && fgets(boot, BOOT_BYTES, file)) {
+		boot[strcspn(boot, "\n")] = '\0';
+	}
+	if (file) {
+		fclose(file);
+	}
+}
+
+static void save_clocks(double wall, int64_t now_ms, struct buffer *out)
+{
+	char boot[BOOT_BYTES];
+	read_boot(boot);
+	buffer_printf(out, "{\"boot\":\"%s\",\"wall\":%.3f,\"monotonic_ms\":%lld}\n", boot, wall,
+		(long long)now_ms);
+}
+
+/* The time that the wall clock would show if nobody had set it since it was saved. */
+static double unset_wall_s(const json_t *saved, int64_t now_ms)
+{
+	static const double most_s = 1e11; /* the file may be damaged */
+	char here[BOOT_BYTES];
+	const char *boot;
+	double wall;
+	json_int_t saved_ms;
+	read_boot(here);
+	bool same = *here &&
+		json_unpack((json_t *)(uintptr_t)saved, "{s:s, s:F, s:I}", "boot", &boot, "wall",
+			&wall, "monotonic_ms", &saved_ms) == 0 &&
+		strcmp(boot, here) == 0 && wall >= 0 && wall < most_s && saved_ms >= 0 &&
+		saved_ms <= now_ms;
+	return same ? wall + (double)(now_ms - saved_ms) / 1e3 : clock_wall_s();
+}
+
+/* Steps over the clocks, which older snapshots lack. */
+static double load_clocks(char **lines, int64_t now_ms)
+{
+	char *end = strchr(*lines, '\n');
+	if (**lines != '{' || !end) {
+		return clock_wall_s();
+	}
+	json_t *saved = json_loadb(*lines, (size_t)(end - *lines), 0, NULL);
+	double wall = unset_wall_s(saved, now_ms);
+	json_decref(saved);
+	*lines = end + 1;
+	return wall;
+}
 
 /* ---- saving ---- */
 
@@ -64,6 +123,7 @@ int cache_save(const struct cache *cache, const char *directory, struct err *err
 	struct buffer out;
 	buffer_init(&out, FILE_BYTES);
 	buffer_printf(&out, "%d\n%s\n", VERSION, registry_url(cache->registry));
+	save_clocks(wall, now_ms, &out);
 	for (size_t i = 0; i < cache->bucket_count; i++) {
 		for (const struct cache_node *node = cache->buckets[i]; node;
 			node = node->hash_next) {
@@ -147,8 +207,8 @@ static bool load_entry(struct cache *cache, const json_t *line, double wall, int
 
 static size_t load_lines(struct cache *cache, char *text, size_t *ret_bad)
 {
-	double wall = clock_wall_s();
 	int64_t now_ms = clock_monotonic_ms();
+	double wall = load_clocks(&text, now_ms);
 	size_t good = 0;
 	for (char *line = text, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
 		json_t *json = json_loadb(line, (size_t)(end - line), JSON_ALLOW_NUL, NULL);

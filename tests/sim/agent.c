@@ -1,5 +1,6 @@
 #include "tests/sim/agent.h"
 
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 
 #include "tests/sim/children.h"
 #include "tests/sim/process.h"
+#include "tests/sim/question.h"
 #include "tests/sim/sim.h"
 
 enum { CONFIGURATIONS = 2, BAD = CONFIGURATIONS, PATH_BYTES = 200 };
@@ -102,6 +104,10 @@ static void write_configuration(int number, int which)
 		"session_timeout = "
 		"%ds\n[cache]\nconfirm = %dms\n",
 		folder, number, folder, number, NET_SESSION_TIMEOUT_MS / 1000, CLIENT_CONFIRM_MS);
+	const struct sockaddr_in address = question_address(number);
+	char host[INET_ADDRSTRLEN];
+	fprintf(file, "[dns]\nlisten = %s:%d\n",
+		inet_ntop(AF_INET, &address.sin_addr, host, sizeof(host)), ntohs(address.sin_port));
 	char name[64];
 	snprintf(name, sizeof(name), "/users/joe/web/prod/components/c%d", number);
 	write_component(file, "own", name, number, (char)('a' + which));
@@ -420,6 +426,11 @@ void sim_agent_disturb(struct sim_agent *agent)
 json_t *sim_agent_ask(struct sim_agent *agent, const char *target)
 {
 	return agent->process ? client_ask(agent->client, agent->process, target) : NULL;
+}
+
+int sim_agent_ask_name(struct sim_agent *agent, const char *name, bool tcp, char *out, size_t size)
+{
+	return agent->process ? question_ask(agent->process, name, tcp, out, size) : -1;
 }
 
 struct client *sim_agent_client(struct sim_agent *agent)

@@ -22,6 +22,15 @@ enum {
 };
 enum { HITS, STALE, FAILED };
 
+/*
+ * An agent without a record claims to be registered no longer than that: it may not have noticed a
+ * cut yet, and the registry may be slow.
+ */
+enum { CLAIM_MS = 25 * SIM_SECOND };
+
+enum kind { RECORD, LIST, STATUS };
+static const char *const words[] = { "record", "list", "status" };
+
 static const char *const paths[] = {
 	"/users/joe/web/prod/components",
 	"/users/joe/web/prod/components/c0",
@@ -42,7 +51,7 @@ struct line {
 
 struct lookup {
 	const char *path;
-	bool is_list;
+	enum kind kind;
 };
 
 struct client {
@@ -121,7 +130,7 @@ static int64_t last_true_ms(
 	const struct client *client, const struct lookup *lookup, int status, const char *body)
 {
 	const struct world *world = client->world;
-	enum world_aspect aspect = lookup->is_list ? WORLD_CHILDREN : WORLD_DATA;
+	enum world_aspect aspect = lookup->kind == LIST ? WORLD_CHILDREN : WORLD_DATA;
 	if (status == 404 && strstr(body, "PathNotFound")) {
 		return world_last_true_ms(world, lookup->path, aspect, NULL);
 	}
@@ -129,7 +138,7 @@ static int64_t last_true_ms(
 		return later_of(world_last_true_ms(world, lookup->path, aspect, ""),
 			world_last_true_ms(world, lookup->path, aspect, SIM_GARBAGE));
 	}
-	if (!lookup->is_list) {
+	if (lookup->kind == RECORD) {
 		return world_last_true_ms(world, lookup->path, aspect, body);
 	}
 	char *text = names_of(body);
@@ -138,10 +147,33 @@ static int64_t last_true_ms(
 	return at_ms;
 }
 
+/* An agent that says REGISTERED has, or had a while ago, a node of its own at the path. */
+static void check_status(const struct client *client, const char *body)
+{
+	json_t *status = json_loads(body, 0, NULL);
+	size_t index;
+	json_t *component;
+	json_array_foreach (json_object_get(status, "components"), index, component) {
+		const char *state = json_string_value(json_object_get(component, "state"));
+		const char *path = json_string_value(json_object_get(component, "path"));
+		if (state && path && strcmp(state, "registered") == 0 &&
+			world_last_owned_ms(client->world, path, client->agent) <
+				sim_now_ms() - CLAIM_MS) {
+			sim_fail("agent %d says that %s is registered, and it is not",
+				client->agent, path);
+		}
+	}
+	json_decref(status);
+}
+
 /* An answer was true at the moment that its age says, or later; a hit within the bound. */
 static void check(const struct client *client, const struct lookup *lookup,
 	const struct http_reader *reader, const char *body)
 {
+	if (lookup->kind == STATUS) {
+		check_status(client, body);
+		return;
+	}
 	const char *source = http_reader_field(reader, HTTP_FIELD_X_CACHE);
 	const char *age = http_reader_field(reader, HTTP_FIELD_AGE);
 	if (!source || !age) {
@@ -159,9 +191,9 @@ static void check(const struct client *client, const struct lookup *lookup,
 	int64_t true_ms = last_true_ms(client, lookup, reader->status, body);
 	counts[stale ? STALE : HITS]++;
 	if (true_ms < now_ms - age_ms) {
-		sim_fail("agent %d: %s of %s was last true %lld ms ago, and the answer says "
+		sim_fail("agent %d: the %s of %s was last true %lld ms ago, and the answer says "
 			 "%lld (%s): %.*s",
-			client->agent, lookup->is_list ? "the list" : "the record", lookup->path,
+			client->agent, words[lookup->kind], lookup->path,
 			true_ms == INT64_MIN ? -1LL : (long long)(now_ms - true_ms),
 			(long long)age_ms, source, 300, body);
 	}
@@ -213,9 +245,11 @@ static void ask(struct client *client)
 	char text[512];
 	struct lookup *lookup = &client->waiting[client->waiting_count++];
 	lookup->path = paths[sim_below(&client->random, sizeof(paths) / sizeof(paths[0]))];
-	lookup->is_list = sim_chance(&client->random, 50);
+	uint64_t kind = sim_below(&client->random, 25);
+	lookup->kind = kind < 12 ? RECORD : kind < 24 ? LIST : STATUS;
+	static const char *const targets[] = { "resolve", "list", "agent" };
 	snprintf(text, sizeof(text), "GET /v1/%s%s HTTP/1.1\r\nHost: a\r\n%s\r\n",
-		lookup->is_list ? "list" : "resolve", lookup->path,
+		targets[lookup->kind], lookup->kind == STATUS ? "" : lookup->path,
 		sim_chance(&client->random, 5) ? "Cache-Control: no-cache\r\n" : "");
 	if (!send_text(&client->lookups, text)) {
 		drop_lookups(client);

@@ -66,4 +66,7 @@ void events_destroy(struct events *events);
 const char *event_name(enum event_kind kind);
 void event_happen(const struct event *event, struct stage *stage);
 
+/* Lets virtual time pass without events. */
+void stage_pass(struct stage *stage, int64_t for_ms);
+
 #endif

@@ -1,5 +1,6 @@
 #include "tests/sim/followers.h"
 
+#include <arpa/nameser.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +9,9 @@
 #include "lib/base/path.h"
 #include "tests/sim/sim.h"
 
-#define COMPONENTS "/users/joe/web/prod/components"
+#define IMPORT_TARGET "/v1/list/imported/web"
+#define NAME "prod.web.joe.berth"
+#define NAME_TARGET "/v1/names/" NAME "?type=A"
 #define MEMBERS "//discovery/web"
 
 /* Below each a registered component has one node. */
@@ -58,9 +61,9 @@ static void check_dialects(const struct stage *stage, int number)
 /* The members of the group, as the agent shows them. */
 static void check_import(const struct stage *stage, int number)
 {
-	json_t *list = sim_agent_ask(stage->agents[number], "/v1/list/imported/web");
+	json_t *list = sim_agent_ask(stage->agents[number], IMPORT_TARGET);
 	size_t expected = (size_t)count_members(stage, MEMBERS, WORLD_STRANGER);
-	if (json_is_array(list) && json_array_size(list) != expected) {
+	if (json_array_size(list) != expected) {
 		sim_fail("agent %d shows %zu imported members, and there are %zu", number,
 			json_array_size(list), expected);
 	}
@@ -95,14 +98,27 @@ static bool any_record(const struct stage *stage)
 
 static void check_name(const struct stage *stage, int number)
 {
-	json_t *answer = sim_agent_ask(
-		stage->agents[number], "/v1/names/prod.web.joe.berth?type=A");
+	json_t *answer = sim_agent_ask(stage->agents[number], NAME_TARGET);
 	char *text = answer ? json_dumps(answer, JSON_COMPACT) : NULL;
 	if (text && json_object_get(answer, "addresses")) {
 		check_text(stage, number, "name", text);
+	} else if (any_record(stage)) {
+		sim_fail("agent %d does not know the name: %s", number, text ? text : "no answer");
 	}
 	free(text);
 	json_decref(answer);
+}
+
+static void check_dns(const struct stage *stage, int number, bool tcp)
+{
+	char text[256];
+	const char *what = tcp ? "DNS answer over TCP" : "DNS answer over UDP";
+	int code = sim_agent_ask_name(stage->agents[number], NAME, tcp, text, sizeof(text));
+	if (code != ns_r_noerror && (code != ns_r_nxdomain || any_record(stage))) {
+		sim_fail("the %s of agent %d has code %d", what, number, code);
+	} else if (code == ns_r_noerror) {
+		check_text(stage, number, what, text);
+	}
 }
 
 /* The last instance stays in the file: when_empty = keep, min_instances. */
@@ -120,6 +136,14 @@ static void check_output(const struct stage *stage, int number)
 	}
 }
 
+void followers_prepare(const struct stage *stage)
+{
+	for (int i = 0; i < SIM_AGENTS; i++) {
+		json_decref(sim_agent_ask(stage->agents[i], IMPORT_TARGET));
+		json_decref(sim_agent_ask(stage->agents[i], NAME_TARGET));
+	}
+}
+
 void followers_check(const struct stage *stage)
 {
 	for (int i = 0; i < SIM_AGENTS; i++) {
@@ -127,6 +151,8 @@ void followers_check(const struct stage *stage)
 		if (sim_agent_is_running(stage->agents[i])) {
 			check_import(stage, i);
 			check_name(stage, i);
+			check_dns(stage, i, false);
+			check_dns(stage, i, true);
 			check_output(stage, i);
 		}
 	}

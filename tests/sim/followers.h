@@ -7,6 +7,8 @@
 
 #include "tests/sim/events.h"
 
+/* Has the agents read what the check asks for: it takes some milliseconds of virtual time. */
+void followers_prepare(const struct stage *stage);
 void followers_check(const struct stage *stage);
 
 #endif

@@ -127,6 +127,15 @@ static int64_t step(struct stage *stage)
 	return due_ms > sim_now_ms() ? due_ms : sim_now_ms() + 1;
 }
 
+void stage_pass(struct stage *stage, int64_t for_ms)
+{
+	int64_t until_ms = sim_now_ms() + for_ms;
+	while (sim_now_ms() < until_ms) {
+		sim_clock_set(earlier_of(step(stage), until_ms));
+	}
+	step(stage);
+}
+
 /* `kept` says which events happen; NULL: all. */
 static struct result run(
 	uint64_t seed, const struct options *options, const struct events *events, const bool *kept)

@@ -11,6 +11,7 @@
 struct value {
 	int64_t since_ms;
 	char *text; /* NULL: no node */
+	int owner;
 };
 
 struct history {
@@ -148,7 +149,8 @@ static void remember(struct world *world, const char *path, enum world_aspect as
 	history->values[history->count++] = (struct value){ sim_now_ms(),
 		!node                          ? NULL
 			: aspect == WORLD_DATA ? strdup(node->data)
-					       : children_text(world, path) };
+					       : children_text(world, path),
+		node ? node->owner : WORLD_STRANGER };
 }
 
 static void remember_change(struct world *world, const char *path)
@@ -177,6 +179,19 @@ int64_t world_last_true_ms(
 		until_ms = history->values[i].since_ms;
 	}
 	return value ? INT64_MIN : until_ms;
+}
+
+int64_t world_last_owned_ms(const struct world *world, const char *path, int agent)
+{
+	const struct history *history = history_of(world, path, WORLD_DATA);
+	int64_t until_ms = sim_now_ms();
+	for (size_t i = history ? history->count : 0; i-- > 0;) {
+		if (history->values[i].text && history->values[i].owner == agent) {
+			return until_ms;
+		}
+		until_ms = history->values[i].since_ms;
+	}
+	return INT64_MIN;
 }
 
 /* ---- watches ---- */

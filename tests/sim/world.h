@@ -68,4 +68,7 @@ enum world_aspect {
 int64_t world_last_true_ms(
 	const struct world *world, const char *path, enum world_aspect aspect, const char *value);
 
+/* When the agent last had a node of its own at the path; now, when it has; INT64_MIN: never. */
+int64_t world_last_owned_ms(const struct world *world, const char *path, int agent);
+
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/base/state_file.h"
 #include "agent/cache/cache.h"
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
@@ -315,6 +316,20 @@ STAGED(an_observer_is_not_told_again_what_was_looked_up_before)
 	buffer_finish(&watcher.log);
 }
 
+STAGED(an_absent_path_outside_of_the_observed_trees_is_read_once)
+{
+	struct cache_outcome outcome;
+	struct watcher watcher;
+	memory_put(stage->registry, "/s", "");
+	observe(stage, &watcher, "/s", true);
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/t", CACHE_RESOLVE), BERTH_PATH_NOT_FOUND);
+	cache_stage_turn(stage);
+	cr_assert_eq(cache_stage_ask(stage, &outcome, "/t", CACHE_RESOLVE, "", false), CACHE_READY);
+	cr_assert_eq(outcome.code, BERTH_PATH_NOT_FOUND);
+	cache_unobserve(&watcher.observer);
+	buffer_finish(&watcher.log);
+}
+
 static void on_refused(void *context, const struct err *err)
 {
 	struct watcher *watcher = context;
@@ -542,6 +557,56 @@ Test(cache, an_observer_hears_of_what_is_listed_again_with_the_same_value)
 	cache_unobserve(&watcher.observer);
 	buffer_finish(&watcher.log);
 	cache_stage_close(&stage);
+	char file[SCRATCH_PATH + 16];
+	snprintf(file, sizeof(file), "%s/cache", directory);
+	unlink(file);
+	rmdir(directory);
+}
+
+/* Adds to the number behind the text, in place: it keeps its width. */
+static void add_to_number(char *text, const char *before, double more)
+{
+	char *at = strstr(text, before);
+	cr_assert_not_null(at, "%s in %s", before, text);
+	at += strlen(before);
+	int width = (int)strspn(at, "0123456789.");
+	char number[64];
+	int whole = (int)strcspn(at, ".") + 1;
+	snprintf(number, sizeof(number), "%.*f", width - whole, strtod(at, NULL) + more);
+	memcpy(at, number, (size_t)width);
+}
+
+Test(cache, the_age_of_a_saved_answer_does_not_follow_a_wall_clock_that_is_set)
+{
+	struct cache_stage stage;
+	struct cache_outcome outcome;
+	char directory[SCRATCH_PATH];
+	char *text;
+	size_t len;
+	struct err err = ERR_INIT;
+	scratch_folder(directory);
+	cache_stage_open(&stage, &(struct cache_options){ .resync_ms = 600000 });
+	memory_put(stage.registry, "/a", cache_stage_record("one"));
+	cache_stage_look(&stage, &outcome, "/a", CACHE_RESOLVE);
+	cr_assert_eq(cache_save(stage.cache, directory, &err), 0, "%s", err.msg);
+	cache_stage_close(&stage);
+
+	/* As if the clock had been set an hour ahead since. */
+	cr_assert_eq(state_file_read(directory, "cache", "cache", 1 << 20, &text, &len, &err), 0);
+	add_to_number(text, "\"wall\":", -3600);
+	add_to_number(text, "[\"/a\",0,0,", -3600);
+	cr_assert_eq(state_file_write(directory, "cache", "cache", text, len, &err), 0);
+	free(text);
+
+	cache_stage_open(&stage, &(struct cache_options){ .resync_ms = 600000 });
+	memory_set_state(stage.registry, REGISTRY_AWAY);
+	cache_stage_turn(&stage);
+	cache_load(stage.cache, directory);
+	cr_assert_eq(
+		cache_stage_ask(&stage, &outcome, "/a", CACHE_RESOLVE, "", false), CACHE_READY);
+	cr_assert_lt(outcome.age_ms, 1800 * 1000);
+	cache_stage_close(&stage);
+
 	char file[SCRATCH_PATH + 16];
 	snprintf(file, sizeof(file), "%s/cache", directory);
 	unlink(file);
