@@ -29,7 +29,10 @@ static void add_endpoint(struct table *table, const struct record_endpoint *endp
 	size_t index;
 	json_t *address;
 	json_array_foreach (endpoint->addresses, index, address) {
-		char *text = record_address_text(endpoint->address_type, address);
+		char *text;
+		if (record_address_text(endpoint->address_type, address, &text)) {
+			memory_must(NULL);
+		}
 		if (!text) {
 			text = memory_must(json_text(address, JSON_COMPACT));
 		}

@@ -40,7 +40,9 @@ static void write_address(const char *path, const struct record_endpoint *endpoi
 	const json_t *address, bool text, struct buffer *out)
 {
 	if (text) {
-		char *line = record_address_text(endpoint->address_type, address);
+		char *line = NULL;
+		out->failed = out->failed ||
+			record_address_text(endpoint->address_type, address, &line);
 		if (line && *line && !strpbrk(line, "\r\n")) {
 			buffer_printf(out, "%s\n", line);
 		}

@@ -65,7 +65,8 @@ static int add(struct endpoint_list *list, const char *path, const struct record
 	const char *given = json_string_value(address);
 	json_t *parsed = given ? record_address_parse(endpoint->address_type, given, NULL) : NULL;
 	const json_t *parts = parsed ? parsed : address;
-	char *line = given ? NULL : record_address_text(endpoint->address_type, address);
+	char *line = NULL;
+	bool no_memory = !given && record_address_text(endpoint->address_type, address, &line) != 0;
 	char *json = json_text(parts, JSON_COMPACT | JSON_ENCODE_ANY);
 	const struct berth_endpoint entry = {
 		.path = path,
@@ -80,7 +81,8 @@ static int add(struct endpoint_list *list, const char *path, const struct record
 		.port = (unsigned)strtoul(text_of(parts, "port"), NULL, 10),
 		.address_json = json,
 	};
-	int code = json ? append(list, &entry, err) : err_set(err, BERTH_FAILED, "out of memory");
+	int code = json && !no_memory ? append(list, &entry, err)
+				      : err_set(err, BERTH_FAILED, "out of memory");
 	free(json);
 	free(line);
 	json_decref(parsed);

@@ -198,11 +198,18 @@ static bool read_value(json_t **ret_record, const struct registry_result *result
 	return *ret_record != NULL;
 }
 
+/* A read that failed gives no state: the registry makes it again. */
+static bool has_failed(const struct registry_result *result)
+{
+	int code = result->err.code;
+	return code == BERTH_REGISTRY_UNAVAILABLE || code == BERTH_TIMEOUT || code == BERTH_FAILED;
+}
+
 static void on_data(void *context, const struct registry_result *result)
 {
 	struct node *node = context;
 	struct client_tree *tree = node->tree;
-	if (result->err.code == BERTH_REGISTRY_UNAVAILABLE || result->err.code == BERTH_TIMEOUT) {
+	if (has_failed(result)) {
 		return;
 	}
 	json_t *record;
@@ -227,7 +234,7 @@ static void on_children(void *context, const struct registry_result *result)
 {
 	struct node *node = context;
 	struct client_tree *tree = node->tree;
-	if (result->err.code == BERTH_REGISTRY_UNAVAILABLE || result->err.code == BERTH_TIMEOUT) {
+	if (has_failed(result)) {
 		return;
 	}
 	if (!follow_children(

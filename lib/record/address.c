@@ -269,25 +269,30 @@ json_t *record_address_parse(const char *address_type, const char *text, struct 
 	return address;
 }
 
-char *record_address_text(const char *address_type, const json_t *address)
+int record_address_text(const char *address_type, const json_t *address, char **ret_text)
 {
 	const struct address_type *type = find_type(address_type);
 	const char *values[MOST_KEYS] = { NULL };
 	size_t count = type ? key_count(type) : 1;
+	*ret_text = NULL;
 	for (size_t i = 0; i < count; i++) {
 		const char *key = type ? type->keys[i] : FREE_TYPE_KEY;
 		values[i] = json_string_value(json_object_get(address, key));
 		if (!values[i] || !*values[i]) {
-			return NULL;
+			return 0;
 		}
 	}
 	if (count == 1) {
-		return strdup(values[0]);
+		*ret_text = strdup(values[0]);
+		return *ret_text ? 0 : -1;
 	}
 	assert(values[0]); /* each type has a key */
 	bool is_ipv6 = strchr(values[0], ':');
 	char *text;
-	int len = asprintf(&text, "%s%s%s:%s%s", is_ipv6 ? "[" : "", values[0], is_ipv6 ? "]" : "",
-		values[1], values[2] ? values[2] : "");
-	return len < 0 ? NULL : text;
+	if (asprintf(&text, "%s%s%s:%s%s", is_ipv6 ? "[" : "", values[0], is_ipv6 ? "]" : "",
+		    values[1], values[2] ? values[2] : "") < 0) {
+		return -1;
+	}
+	*ret_text = text;
+	return 0;
 }

@@ -143,9 +143,10 @@ json_t *record_address_parse(const char *address_type, const char *text, struct 
 
 /*
  * The inverse, for lookups as plain text: host:port, URI, path …; malloc'ed; NULL when a key is
- * missing or empty, or without memory.
+ * missing or empty. 0, or -1 without memory.
  */
-char *record_address_text(const char *address_type, const json_t *address);
+int record_address_text(const char *address_type, const json_t *address, char **ret_text)
+	__attribute__((warn_unused_result));
 
 /* True for a value of yarn:persistence. */
 bool record_persistence_valid(const char *persistence);

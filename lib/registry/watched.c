@@ -279,10 +279,12 @@ static void on_read(struct registry_call *call)
 		watched_learn(watched, &call->task);
 		call->task.ret_data = NULL;
 		registry_call_clear(call);
+		code = watched->state.err.code; /* there may be no memory for a list */
+		bool soon = code == BERTH_TIMEOUT || code == BERTH_FAILED;
 		if (again) {
 			watched_want_read(watched);
 		} else if (code && code != BERTH_PATH_NOT_FOUND && !is_unreadable(code)) {
-			retry_later(watched, code == BERTH_TIMEOUT ? RETRY_SOON_MS : RETRY_MS);
+			retry_later(watched, soon ? RETRY_SOON_MS : RETRY_MS);
 		}
 		if (!again) {
 			watched_update_followers(watched, true);

@@ -73,7 +73,9 @@ void render_server_name(char *out, size_t size, const char *from, const char *pa
 
 static bool lines_item(struct render *render, const struct render_item *item)
 {
-	char *line = record_address_text(item->endpoint->address_type, item->address);
+	char *line = NULL;
+	render->out->failed = render->out->failed ||
+		record_address_text(item->endpoint->address_type, item->address, &line);
 	bool good = line && *line && !strpbrk(line, "\r\n");
 	if (good) {
 		buffer_printf(render->out, "%s\n", line);

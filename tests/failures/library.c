@@ -161,9 +161,18 @@ static int keep_lookup(struct stage *stage)
 	return code;
 }
 
+struct begun {
+	bool done;
+	bool right; /* the snapshot holds the record */
+};
+
 static void on_event(void *context, const struct berth_event *event)
 {
-	*(bool *)context = event->type != BERTH_EVENT_LOST;
+	struct begun *begun = context;
+	if (event->type == BERTH_EVENT_SUBSCRIBED) {
+		begun->done = true;
+		begun->right = strstr(event->snapshot, "\"library\"") != NULL;
+	}
 }
 
 /* A code when the watch missed an event. Another trouble passes by itself. */
@@ -176,7 +185,7 @@ static int has_ended(struct stage *stage, const struct berth_watch *watch)
 static int watch(struct stage *stage)
 {
 	struct berth_watch *watch;
-	bool begun = false;
+	struct begun begun = { 0 };
 	int code = berth_watch(
 		stage->berth, NODE, false, on_event, &begun, &watch, &stage->failure);
 	if (code) {
@@ -186,13 +195,13 @@ static int watch(struct stage *stage)
 	struct timespec now;
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	time_t end = now.tv_sec + PATIENCE_S / 4;
-	while (!code && !begun && now.tv_sec < end) {
+	while (!code && !begun.done && now.tv_sec < end) {
 		code = berth_dispatch(stage->berth, 100, &stage->failure);
 		clock_gettime(CLOCK_MONOTONIC, &now);
 		code = code ? code : has_ended(stage, watch);
 	}
 	berth_unwatch(watch);
-	return checked(code, begun);
+	return checked(code, begun.right);
 }
 
 struct seen {

@@ -14,7 +14,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 static void look_at_address(const char *type, const json_t *address)
 {
-	char *text = record_address_text(type, address);
+	char *text;
+	if (record_address_text(type, address, &text)) {
+		abort();
+	}
 	struct err err = ERR_INIT;
 	json_t *again = text ? record_address_parse(type, text, &err) : NULL;
 	json_t *unexplained = text ? record_address_parse(type, text, NULL) : NULL;

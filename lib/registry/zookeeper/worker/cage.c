@@ -11,6 +11,7 @@
 #include <malloc.h>
 #include <sched.h>
 #include <seccomp.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -194,14 +196,32 @@ static bool fill(scmp_filter_ctx filter, bool reads_files)
 		(!reads_files || allow_reading_files(filter));
 }
 
+/*
+ * Without memory libseccomp (2.5.4) may loop for ever in seccomp_load(). Then the worker ends, and
+ * the agent starts another one. The time is the processor's: making a filter takes some ms of it.
+ */
+static void bound_processor_time(bool bounded)
+{
+	const struct itimerval limit = { .it_value = { .tv_usec = 500000 } };
+	sigset_t ending;
+	sigemptyset(&ending);
+	sigaddset(&ending, SIGPROF);
+	if (bounded) {
+		setitimer(ITIMER_PROF, &limit, NULL);
+	}
+	/* Behind the filter a timer cannot be stopped: its signal stays blocked. */
+	sigprocmask(bounded ? SIG_UNBLOCK : SIG_BLOCK, &ending, NULL);
+}
+
 static bool filter_calls(bool reads_files)
 {
+	bound_processor_time(true);
 	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
-	if (!filter) {
-		return false;
+	bool done = filter && fill(filter, reads_files) && seccomp_load(filter) == 0;
+	if (filter) {
+		seccomp_release(filter);
 	}
-	bool done = fill(filter, reads_files) && seccomp_load(filter) == 0;
-	seccomp_release(filter);
+	bound_processor_time(false);
 	return done;
 }
 

@@ -5,6 +5,13 @@
 
 #include "lib/record/record.h"
 
+static char *text_of(const char *type, const json_t *address)
+{
+	char *text;
+	cr_assert_eq(record_address_text(type, address, &text), 0);
+	return text;
+}
+
 TestSuite(record_address);
 
 struct example {
@@ -42,7 +49,7 @@ ParameterizedTest(struct example *example, record_address, text_and_object_are_i
 	cr_assert_not_null(address, "%s", err.msg);
 	char *json = json_dumps(address, JSON_COMPACT);
 	cr_assert_str_eq(json, example->json);
-	char *text = record_address_text(example->type, address);
+	char *text = text_of(example->type, address);
 	cr_assert_str_eq(text, example->text);
 	free(json);
 	free(text);
@@ -162,16 +169,16 @@ ParameterizedTest(struct written *row, record_address, keys_and_values_are_check
 Test(record_address, without_its_keys_has_no_text)
 {
 	json_t *address = json_pack("{s:s}", "host", "h");
-	cr_assert_null(record_address_text("host/port", address));
-	cr_assert_null(record_address_text("uri", address));
-	cr_assert_null(record_address_text("x-pigeon", address));
+	cr_assert_null(text_of("host/port", address));
+	cr_assert_null(text_of("uri", address));
+	cr_assert_null(text_of("x-pigeon", address));
 	json_decref(address);
 }
 
 Test(record_address, with_an_empty_value_has_no_text)
 {
 	json_t *address = json_pack("{s:s, s:s, s:s}", "uri", "", "host", "", "port", "80");
-	cr_assert_null(record_address_text("uri", address));
-	cr_assert_null(record_address_text("host/port", address));
+	cr_assert_null(text_of("uri", address));
+	cr_assert_null(text_of("host/port", address));
 	json_decref(address);
 }

@@ -339,8 +339,10 @@ Test(record, component_with_a_number_a_null_and_nested_addresses)
 		json_integer_value(record_attribute(record, "registrationTime")), 1408638082445);
 	struct record_endpoint endpoint = record_endpoint(record, 0);
 	cr_assert_eq(json_array_size(endpoint.addresses), 2);
-	char *address = record_address_text(
-		endpoint.address_type, json_array_get(endpoint.addresses, 1));
+	char *address;
+	cr_assert_eq(record_address_text(endpoint.address_type,
+			     json_array_get(endpoint.addresses, 1), &address),
+		0);
 	cr_assert_str_eq(address, "http://h:2");
 	free(address);
 	record_free(record);
