@@ -20,7 +20,7 @@ ROUNDS = int(os.environ.get("BERTH_ROUNDS", "0"))
 
 
 def rounds(default):
-    """How often to repeat what the issue asks for 100 times: $BERTH_ROUNDS instead, if it is set."""
+    """How often a test repeats what may go wrong once in many times: $BERTH_ROUNDS instead, if it is set."""
     return ROUNDS or default
 
 
