@@ -7,7 +7,8 @@ import time
 import unittest
 import uuid
 
-from berth import Agent, AgentTest, berth, exists, service_record, wait_until
+from berth import BUILD, Agent, AgentTest, berth, exists, service_record, wait_until
+from fake_zookeeper import FakeZooKeeper
 from wire import Wire
 from zk_client import ZkClient
 from zookeeper import ZooKeeper
@@ -170,6 +171,35 @@ class OnZooKeeper(AgentTest):
         self.registered_agent()
         reader = self.agent("reader").start()
         wait_until(lambda: reader.get(f"/v1/resolve{Agent.PATH}").status == 200, "the other agent finds it")
+
+
+@unittest.skipUnless(os.geteuid() == 0, "only root can have a hosts file of its own")
+class MovedServer(AgentTest):
+    # The cage lets no worker look a name up: this takes another worker.
+    def test_is_found_by_its_name_again(self):
+        hosts = self.folder / "hosts"
+        hosts.write_text("127.0.0.1 zookeeper.test\n")
+        program = self.folder / "berthd"
+        program.write_text(
+            "#!/bin/sh\nexec unshare --mount --propagation private -- "
+            f"""sh -c 'mount --bind {hosts} /etc/hosts && exec {BUILD}/berthd "$@"' sh "$@"\n"""
+        )
+        program.chmod(0o755)
+        first = FakeZooKeeper()
+        self.addCleanup(first.stop)
+        port = first.listener.getsockname()[1]
+        agent = self.web_agent(registry=f"zookeeper://zookeeper.test:{port}/registry")
+        agent.program = program
+        agent.start()
+        agent.wait_state("registered")
+        worker = agent.worker()
+        first.stop()
+        second = FakeZooKeeper(("127.0.0.2", port))
+        self.addCleanup(second.stop)
+        hosts.write_text("127.0.0.2 zookeeper.test\n")
+        wait_until(lambda: NODE in second.tree.nodes, "the record is where the name leads now")
+        agent.wait_state("registered")
+        self.assertNotEqual(agent.worker(), worker)
 
 
 if __name__ == "__main__":

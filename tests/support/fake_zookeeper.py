@@ -353,7 +353,7 @@ class Connection(threading.Thread):
 class FakeZooKeeper(threading.Thread):
     """Honest until set_mode(). Use as a context manager, or call stop()."""
 
-    def __init__(self):
+    def __init__(self, address=("127.0.0.1", 0)):
         super().__init__(daemon=True)
         self.tree = Tree()
         self.mode = "honest"
@@ -364,7 +364,7 @@ class FakeZooKeeper(threading.Thread):
         self.sessions = set()
         self.next_session = itertools.count(0x100001)
         self.connections = set()
-        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listener = socket.create_server(address)
         self.start()
 
     @property
