@@ -42,6 +42,18 @@ static enum bearing read_bearing(int file, const char *wanted)
 	return bearing;
 }
 
+bool command_orphans_stat_has_environment(const char *stat)
+{
+	/* Field 2 is a name that may hold anything, so count from its end. */
+	const char *field = strrchr(stat, ')');
+	unsigned long long values[52] = { 0 };
+	for (int number = 3; number < 52 && field; number++) {
+		field = strchr(field + 1, ' ');
+		values[number] = field ? strtoull(field, NULL, 10) : 0;
+	}
+	return values[26] == 0 || values[50] < values[51];
+}
+
 /*
  * The read gave nothing: is the environment really empty? In the middle of exec a process has no
  * environment for a moment, or it passed from one image to the next between our open and our read.
@@ -64,14 +76,7 @@ static bool may_have_environment(pid_t pid)
 	ssize_t len = read(file, text, sizeof(text) - 1);
 	close(file);
 	text[len > 0 ? len : 0] = '\0';
-	/* Field 2 is a name that may hold anything, so count from its end. */
-	const char *field = strrchr(text, ')');
-	unsigned long long values[52] = { 0 };
-	for (int number = 3; number < 52 && field; number++) {
-		field = strchr(field + 1, ' ');
-		values[number] = field ? strtoull(field, NULL, 10) : 0;
-	}
-	return values[26] == 0 || values[50] < values[51];
+	return command_orphans_stat_has_environment(text);
 }
 
 static enum bearing look_for_marker(pid_t pid, const char *marker)

@@ -3,6 +3,8 @@
  * sessions end, the wish changes, the agent restarts. When all is quiet the announcement has come
  * to an end (it is neither writing nor waiting), its state agrees with the node, and a node that
  * another client made is as that client left it.
+ * The first byte: bits 0 and 1 are the kind of the node; bit 2, the agent finds a predecessor's
+ * entry about the node, which may say anything: JSON that ends at a line feed.
  */
 #include <assert.h>
 #include <stdint.h>
@@ -40,6 +42,7 @@ struct script {
 	struct dialect_node wish_node;
 	enum announce_wish wish;
 	bool ephemeral;
+	bool given_left; /* which may claim another client's node */
 	bool takeover;
 	bool wish_failed;
 	bool connected;
@@ -102,7 +105,8 @@ static void put(struct script *script, unsigned which)
 	const char *text = strange[which % STRANGE];
 	memory_put(script->registry, PATH, text);
 	bool own_place = before && before != script->foreign && !script->foreign;
-	script->foreign = which % STRANGE >= FIRST_FOREIGN && !script->takeover && !own_place
+	script->foreign = which % STRANGE >= FIRST_FOREIGN && !script->takeover && !own_place &&
+			!script->given_left
 		? text
 		: NULL;
 }
@@ -359,9 +363,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	memory_on_task(script.registry, interfere, &script);
 	memory_put(script.registry, "/users", "");
 	memory_put(script.registry, "/users/joe", "");
-	begin(&script, false, NULL);
-	for (size_t i = 1; i + 1 < len && i < 300; i += 2) {
-		step(&script, data[i], data[i + 1]);
+	size_t at = 1;
+	json_t *left = NULL;
+	if (data[0] & 4) {
+		const uint8_t *end = memchr(data + 1, '\n', len - 1);
+		at = end ? (size_t)(end - data) + 1 : len;
+		left = json_loadb((const char *)data + 1, at - 1, JSON_REJECT_DUPLICATES, NULL);
+		script.given_left = true;
+		memory_put(script.registry, PATH, wishes[0]);
+	}
+	begin(&script, left && data[0] & 8, left);
+	json_decref(left);
+	for (size_t i = 0; at + i + 1 < len && i < 300; i += 2) {
+		step(&script, data[at + i], data[at + i + 1]);
 	}
 	set_state(&script, 0);
 	set_answering(&script, true);

@@ -38,6 +38,8 @@ struct script {
 	struct cache_outcome outcomes[SLOTS];
 	bool waiting[SLOTS];
 	struct follower followers[SLOTS];
+	struct cache_wait confirmation;
+	bool confirming;
 	bool connected;
 	bool answering;
 	int failures; /* reads that time out from now on */
@@ -208,6 +210,7 @@ static void be_quiet(struct script *script)
 	if (!script->connected || !script->answering) {
 		return;
 	}
+	memory_set_heard_ms(script->stage.registry, INT64_MAX);
 	script->failures = 0; /* and the reads that failed are tried again in time */
 	/* Each path's next read may have a time of its own. */
 	for (int i = 0; i < 4 * PATHS; i++) {
@@ -285,10 +288,71 @@ static void set_state(struct script *script, unsigned what)
 	script->connected = what % 3 == 0;
 }
 
+/* What is there without waiting: a body, or an error. */
+static void look(struct script *script, unsigned what, bool refresh)
+{
+	static const int64_t ages_ms[] = { -1, 0, 1, 60000 };
+	int64_t now_ms = clock_monotonic_ms();
+	const struct cache_query query = { .path = paths[what % PATHS],
+		.kind = what & 64 ? CACHE_LIST : CACHE_RESOLVE,
+		.refresh = refresh,
+		.max_age_ms = ages_ms[what / PATHS % 4],
+		.now_ms = now_ms };
+	const struct cache_answer *found = cache_find(script->stage.cache, &query);
+	assert(!found || found->live);
+	const struct cache_answer *known = cache_known(script->stage.cache, &query, now_ms);
+	assert(!known || cache_answer_age_ms(script->stage.cache, known, now_ms) >= 0);
+}
+
+static void set_options(struct script *script, unsigned what)
+{
+	char *warm[] = { (char[]){ "/a" }, (char[]){ "/a/**" }, (char[]){ "/**" } };
+	const struct cache_options options = { .max_size_bytes = MAX_BYTES,
+		.resync_ms = 600000,
+		.confirm_ms = what & 1 ? 1 : 0,
+		.max_stale_ms = what & 2 ? 60000 : 0,
+		.warm = warm,
+		.warm_count = what / 4 % 4 };
+	cache_set_options(script->stage.cache, &options);
+}
+
+static void on_confirmed(void *context, struct cache_answer *answer, const struct err *err)
+{
+	struct script *script = context;
+	assert(script->confirming && !answer);
+	assert(!err->code || err->code == BERTH_REGISTRY_UNAVAILABLE);
+	script->confirming = false;
+}
+
+static void stop_confirming(struct script *script)
+{
+	if (script->confirming) {
+		cache_cancel(&script->confirmation);
+		script->confirming = false;
+	}
+}
+
+static void confirm(struct script *script, bool waits)
+{
+	stop_confirming(script);
+	script->confirmation = (struct cache_wait){ .on_answer = on_confirmed, .context = script };
+	enum cache_verdict verdict = cache_confirm(
+		script->stage.cache, clock_monotonic_ms(), waits ? &script->confirmation : NULL);
+	assert(waits || verdict != CACHE_WAITING);
+	script->confirming = verdict == CACHE_WAITING;
+}
+
+static void set_heard(struct script *script, unsigned what)
+{
+	static const int64_t ago_ms[] = { 0, 10, 20000 };
+	memory_set_heard_ms(script->stage.registry,
+		what % 4 == 3 ? INT64_MAX : clock_monotonic_ms() - ago_ms[what % 4]);
+}
+
 static void step(struct script *script, unsigned what, unsigned more)
 {
 	int slot = (int)(more % SLOTS);
-	switch (what % 12) {
+	switch (what % 32 < 16 ? what % 16 : what % 12) {
 	case 0:
 		put(script, (int)(more % PATHS), (int)(more / PATHS % VALUES));
 		break;
@@ -319,6 +383,18 @@ static void step(struct script *script, unsigned what, unsigned more)
 		script->answering = more & 1;
 		memory_set_answering(script->stage.registry, script->answering);
 		break;
+	case 12:
+		look(script, more, what & 64);
+		break;
+	case 13:
+		set_options(script, more);
+		break;
+	case 14:
+		confirm(script, more & 1);
+		break;
+	case 15:
+		set_heard(script, more);
+		break;
 	default:
 		script->failures = (int)(more % 4);
 	}
@@ -342,6 +418,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		stop_waiting(script, i);
 		stop_following(script, i);
 	}
+	stop_confirming(script);
 	cache_stage_close(&script->stage);
 	free(script);
 	return 0;

@@ -1,6 +1,8 @@
 /*
  * A pattern over a command's output: how the output is cut into pieces makes no difference, and up
  * to the longest line the verdict is that of regexec() over the whole.
+ * The first byte: the pattern; bit 6, the output is repeated until it is longer than the longest
+ * line; bit 7, without regard to case. The second is the size of the pieces.
  */
 #include <assert.h>
 #include <regex.h>
@@ -47,15 +49,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	if (len < 2) {
 		return 0;
 	}
-	const char *pattern = patterns[data[0] % PATTERNS];
+	const char *pattern = patterns[(data[0] & 0x3f) % PATTERNS];
 	bool ignore_case = data[0] & 0x80;
+	bool repeated = data[0] & 0x40 && len > 2 && len < CHECK_MATCH_LINE_BYTES;
 	size_t piece = (size_t)data[1] + 1;
-	const char *output = (const char *)data + 2;
-	size_t output_len = len - 2;
+	size_t output_len = (len - 2) * (repeated ? CHECK_MATCH_LINE_BYTES / (len - 2) + 2 : 1);
+	char *output = malloc(output_len + 1);
+	assert(output);
+	for (size_t at = 0; at < output_len; at += len - 2) {
+		memcpy(output + at, data + 2, len - 2);
+	}
 	bool whole = match_in_pieces(pattern, ignore_case, output, output_len, output_len + 1);
 	assert(whole == match_in_pieces(pattern, ignore_case, output, output_len, piece));
 	if (output_len < CHECK_MATCH_LINE_BYTES) {
 		assert(whole == match_whole(pattern, ignore_case, output, output_len));
 	}
+	free(output);
 	return 0;
 }

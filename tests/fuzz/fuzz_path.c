@@ -1,6 +1,6 @@
 /*
- * A path that passes path_check() has the properties that the other code relies on; no other path
- * crashes.
+ * A path that passes path_check(), or as another program's path_foreign_check(), has the properties
+ * that the other code relies on; no other path crashes.
  */
 #include <assert.h>
 #include <stdint.h>
@@ -33,8 +33,58 @@ static void check_valid(const char *path, size_t len)
 	assert(strcmp(joined, path) == 0);
 }
 
+static void check_dns_name(const char *path)
+{
+	char name[PATH_DNS_NAME_BYTES];
+	if (path_dns_name(name, path, "berth")) {
+		assert(strlen(name) <= LIMIT_DNS_NAME_BYTES);
+		assert(strcmp(name + strlen(name) - 5, "berth") == 0);
+	}
+}
+
+/* Behind the slash that marks another program's path. */
+static void check_foreign(const char *data, size_t len)
+{
+	char path[LIMIT_PATH_BYTES + 1] = "/";
+	struct err err = ERR_INIT;
+	if (path_foreign_check(data, len, &err)) {
+		assert(err.code == BERTH_INVALID_PATHNAME && err.msg[0]);
+		return;
+	}
+	memcpy(path + 1, data, len);
+	assert(memchr(data, '\0', len) == NULL && path_is_foreign(path));
+	const char *name = path_name(path);
+	assert(path_foreign_element_valid(name, strlen(name)));
+	size_t parent_len = path_parent_len(path);
+	assert(parent_len < len);
+	assert(parent_len < 2 || path_foreign_check(path + 1, parent_len - 1, NULL) == 0);
+}
+
+/* A name below the root, and below a path that leaves it little room. */
+static void join(const char *data, size_t len)
+{
+	char name[LIMIT_PATH_BYTES + 1];
+	char out[64] = "x";
+	struct err err = ERR_INIT;
+	if (len >= sizeof(name)) {
+		return;
+	}
+	memcpy(name, data, len);
+	name[len] = '\0';
+	int code = path_join(out, sizeof(out), "/", name, &err);
+	assert(code == err.code && (code || strcmp(path_name(out), name) == 0));
+	err_clear(&err);
+	memset(name, 'p', LIMIT_PATH_BYTES - 10);
+	name[0] = '/';
+	name[LIMIT_PATH_BYTES - 10] = '\0';
+	code = path_join(name, sizeof(name), name, out, &err);
+	assert(code == err.code);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
+	check_foreign((const char *)data, len);
+	join((const char *)data, len);
 	struct err err = ERR_INIT;
 	struct quoted quoted = quote((const char *)data, len);
 	assert(strlen(quoted.text) >= 2);
@@ -45,6 +95,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	char *path = strndup((const char *)data, len);
 	if (path) {
 		check_valid(path, len);
+		check_dns_name(path);
 	}
 	free(path);
 	return 0;

@@ -1,6 +1,7 @@
 /*
  * The saved cache: no content crashes; the cache stays within its limit, and what it has taken it
  * saves, and takes again: the second saved file holds as many entries as the first.
+ * An input that begins with "!" is the whole file, without the head of this version and registry.
  */
 #include <assert.h>
 #include <stdint.h>
@@ -43,8 +44,12 @@ static void write_file(const struct cache_stage *stage, const uint8_t *data, siz
 	struct err err = ERR_INIT;
 	struct buffer text;
 	buffer_init(&text, FILE_MAX);
-	buffer_printf(&text, "3\n%s\n", registry_url(stage->registry));
-	buffer_append(&text, data, len);
+	if (len > 0 && *data == '!') {
+		buffer_append(&text, data + 1, len - 1);
+	} else {
+		buffer_printf(&text, "3\n%s\n", registry_url(stage->registry));
+		buffer_append(&text, data, len);
+	}
 	assert(!text.failed);
 	assert(state_file_write(directory, "cache", "cache", buffer_text(&text), text.len, &err) ==
 		0);

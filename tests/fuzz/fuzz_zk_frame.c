@@ -1,13 +1,14 @@
 /*
  * Frames of the ZooKeeper worker: a frame that decodes is encoded to the same bytes again; no other
- * frame crashes or is read beyond its end.
+ * frame crashes or is read beyond its end. A result that was read means one of three things for
+ * each write whose answer was lost, and only a failure has a reason.
  */
 #include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/registry/zookeeper/frame.h"
+#include "lib/registry/zookeeper/zookeeper.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
@@ -18,6 +19,40 @@ static void walk(struct zk_list list)
 		len += strlen(name) + 1;
 	}
 	assert(list.len == 0 && list.count == 0 && len < ZK_FRAME_MAX_BYTES);
+}
+
+static void judge(const struct zk_result *found, unsigned operation, int way)
+{
+	static const char path[] = "/a/b";
+	struct registry_task task = { .operation = (enum registry_operation)operation,
+		.path = path,
+		.data = way & 1 && found->data ? found->data : "x",
+		.len = way & 1 ? found->len : 1,
+		.sequential = way == 5,
+		.ephemeral = way & 2,
+		.has_expected = way & 4,
+		.expected = { .node_id = found->stat.czxid + (way == 6),
+			.version = found->stat.version - (way & 1) } };
+	uint64_t session = found->stat.owner + (way == 7);
+	enum registry_zk_verdict verdict = registry_zk_judge(&task, found, session);
+	assert((verdict == REGISTRY_ZK_FAILED) == (task.ret_err.code != 0));
+	assert(!task.ret_err.code || task.ret_err.msg[0]);
+	registry_zk_set_stat(&task, &found->stat, session);
+	assert(!task.ret_stat.own || task.ret_stat.ephemeral);
+	assert(registry_zk_acl_path_len(&task) <= sizeof(path) - 1);
+	(void)registry_zk_password_wrong(&task, found->names, "user:password");
+	err_clear(&task.ret_err);
+	registry_zk_set_error(&task, found->rc);
+	assert(task.ret_err.code && task.ret_err.msg[0]);
+}
+
+static void judge_all(const struct zk_result *found)
+{
+	for (unsigned operation = REGISTRY_OP_GET; operation <= REGISTRY_OP_REPLACE; operation++) {
+		for (int way = 0; way < 8; way++) {
+			judge(found, operation, way);
+		}
+	}
 }
 
 /* 1 when the frame could be decoded and was encoded again. */
@@ -41,6 +76,7 @@ static int again(struct buffer *out, const struct zk_frame *frame)
 	}
 	if (zk_result_decode(&result, frame) == 0) {
 		walk(result.names);
+		judge_all(&result);
 		return zk_result_encode(out, &result) == 0;
 	}
 	if (zk_event_decode(&event, frame) == 0) {

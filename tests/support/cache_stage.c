@@ -18,9 +18,11 @@ static void on_state(void *context, enum registry_state state, const char *why)
 
 void cache_stage_turn(struct cache_stage *stage)
 {
-	for (int i = 0; i < 20; i++) {
+	int quiet = 0; /* turns in which nothing waits */
+	for (int i = 0; i < 20 && quiet < 4; i++) {
 		registry_dispatch(stage->registry, stage->now_ms);
 		ev_run(stage->loop, EVRUN_NOWAIT);
+		quiet = memory_tasks(stage->registry) ? 0 : quiet + 1;
 	}
 }
 
