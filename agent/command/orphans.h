@@ -37,7 +37,7 @@ void command_orphans_claim_unmarked(bool claim);
 bool command_orphans_kill(const char *marker, bool (*is_known)(pid_t pid));
 
 /*
- * What /proc/PID/stat says of a process whose environment reads as empty: false when it is. For
+ * Reads /proc/PID/stat of a process whose environment reads as empty: false when it is empty. For
  * tests, too: the name in it may hold anything.
  */
 bool command_orphans_stat_has_environment(const char *stat);

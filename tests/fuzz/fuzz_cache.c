@@ -288,7 +288,7 @@ static void set_state(struct script *script, unsigned what)
 	script->connected = what % 3 == 0;
 }
 
-/* What is there without waiting: a body, or an error. */
+/* Two look-ups that do not wait. */
 static void look(struct script *script, unsigned what, bool refresh)
 {
 	static const int64_t ages_ms[] = { -1, 0, 1, 60000 };
