@@ -42,6 +42,7 @@ struct script {
 	struct dialect_node wish_node;
 	enum announce_wish wish;
 	bool ephemeral;
+	bool twin;       /* another session has made an ephemeral node there */
 	bool given_left; /* which may claim another client's node */
 	bool takeover;
 	bool wish_failed;
@@ -99,14 +100,38 @@ static const char *look(struct script *script)
 	return script->there;
 }
 
+static void ignore(void *context, const struct registry_result *result)
+{
+	(void)context;
+	(void)result;
+}
+
+/* In the place of what is there. */
+static void put_ephemeral(struct script *script, const char *text)
+{
+	const struct registry_bind bind = {
+		.data = text, .len = strlen(text), .ephemeral = true, .mode = REGISTRY_BIND_CREATE
+	};
+	memory_remove(script->registry, PATH);
+	registry_bind(script->witness, PATH, &bind, ignore, NULL);
+	for (int i = 0; i < 4; i++) {
+		registry_dispatch(script->witness, 0);
+	}
+	script->twin = true;
+}
+
 static void put(struct script *script, unsigned which)
 {
 	const char *before = look(script);
 	const char *text = strange[which % STRANGE];
-	memory_put(script->registry, PATH, text);
+	if (which / STRANGE % 2) {
+		put_ephemeral(script, text);
+	} else {
+		memory_put(script->registry, PATH, text);
+	}
 	bool own_place = before && before != script->foreign && !script->foreign;
 	script->foreign = which % STRANGE >= FIRST_FOREIGN && !script->takeover && !own_place &&
-			!script->given_left
+			!script->given_left && look(script)
 		? text
 		: NULL;
 }
@@ -232,7 +257,7 @@ static void check_end(struct script *script)
 		 * No node of ours is left, whatever was written over it. Other clients make
 		 * persistent ones.
 		 */
-		assert(!there || !script->there_ephemeral);
+		assert(!there || !script->there_ephemeral || script->twin);
 	}
 	if (announce_settled(script->announce)) {
 		json_t *left = announce_persistent(script->announce);
@@ -290,6 +315,7 @@ static void set_answering(struct script *script, bool answering)
 
 static void step(struct script *script, unsigned what, unsigned more)
 {
+	(void)announce_settled(script->announce);
 	switch (what % 16) {
 	case 0:
 	case 1:

@@ -146,6 +146,12 @@ static void on_event(void *context, enum cache_event event, const char *path, co
 	}
 }
 
+static void on_listed(void *context)
+{
+	struct follower *follower = context;
+	assert(follower->used);
+}
+
 static void on_refused(void *context, const struct err *err)
 {
 	struct follower *follower = context;
@@ -240,10 +246,9 @@ static void be_quiet(struct script *script)
 
 static void stop_waiting(struct script *script, int slot)
 {
-	if (script->waiting[slot]) {
-		cache_cancel(&script->outcomes[slot].wait);
-		script->waiting[slot] = false;
-	}
+	(void)cache_is_confirming(&script->outcomes[slot].wait);
+	cache_cancel(&script->outcomes[slot].wait);
+	script->waiting[slot] = false;
 }
 
 static void ask(struct script *script, int slot, unsigned what, bool refresh)
@@ -275,6 +280,7 @@ static void follow(struct script *script, int slot, unsigned what)
 		.observer = { .scope = (enum cache_scope)(what / PATHS % 3),
 			.on_ready = on_ready,
 			.on_event = on_event,
+			.on_listed = what & 32 ? on_listed : NULL,
 			.on_refused = on_refused,
 			.context = follower } };
 	cache_observe(script->stage.cache, paths[what % PATHS], &follower->observer);
@@ -310,7 +316,7 @@ static void set_options(struct script *script, unsigned what)
 	const struct cache_options options = { .max_size_bytes = MAX_BYTES,
 		.resync_ms = 600000,
 		.confirm_ms = what & 1 ? 1 : 0,
-		.max_stale_ms = what & 2 ? 60000 : 0,
+		.max_stale_ms = what & 2 ? 10000 : 0,
 		.warm = warm,
 		.warm_count = what / 4 % 4 };
 	cache_set_options(script->stage.cache, &options);
