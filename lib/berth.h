@@ -323,6 +323,12 @@ const char *berth_event_name(enum berth_event_type type);
 
 /* ---- writes, on a registry ------------------------------------------------------------------- */
 
+/*
+ * A write whose answer is lost with the connection is looked for on the next one, and made again
+ * when it seems not to have happened. It can happen twice only when another client undoes it before
+ * it is looked for. When later writes of others hide what happened, the result is BERTH_TIMEOUT.
+ */
+
 enum berth_bind_flags {
 	BERTH_BIND_OVERWRITE = 1, /* replaces any node; else BERTH_FILE_ALREADY_EXISTS */
 	BERTH_BIND_EPHEMERAL = 2, /* vanishes with this handle */

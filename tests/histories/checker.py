@@ -24,6 +24,7 @@ GHOST = "?"  # the value of a write without an answer that nobody has seen
 
 HIT, MISS, STALE = "HIT", "MISS", "STALE"
 IMPOSSIBLE = "impossible"  # in the place of a state
+AGAIN = "again"  # the result of a call that has happened, or has not
 
 
 class Violation(Exception):
@@ -58,7 +59,7 @@ def step(call, state):
 
 
 def changes(call):
-    return call.kind in MUTATIONS and call.result in (OK, UNKNOWN)
+    return call.kind in MUTATIONS and call.result in (OK, UNKNOWN, AGAIN)
 
 
 # ---- the order of the calls of a path -----------------------------------------------------------
@@ -67,7 +68,7 @@ def changes(call):
 def settle_unknown(calls):
     """
     An unanswered write whose value was seen has happened before that. The others write GHOST:
-    nobody can tell their values apart.
+    nobody can tell their values apart. One that may have happened twice gets a second call.
     """
     seen = {}
     for call in calls:
@@ -80,6 +81,8 @@ def settle_unknown(calls):
         elif call.result == UNKNOWN:
             call = dataclasses.replace(call, value=call.value and GHOST)
         settled.append(call)
+        if call.again and call.result == OK:
+            settled.append(dataclasses.replace(call, result=AGAIN))
     return settled
 
 
@@ -180,6 +183,9 @@ class Order:
             after = step(self.calls[i], node.state) if changes(self.calls[i]) else IMPOSSIBLE
             if after != IMPOSSIBLE:
                 yield self.place(node, i, state=after)
+        for i in reversed(candidates):
+            if self.calls[i].result == AGAIN:
+                yield self.place(node, i)
 
 
 def check_written(calls):

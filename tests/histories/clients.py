@@ -186,7 +186,8 @@ class LibraryWriter(Client):
         results = {"ok": history.OK, "RegistryUnavailable": history.NOTHING}
         if kind == history.CREATE:
             results["FileAlreadyExists"] = history.EXISTS
-        self.record(kind, path, invoked, results.get(answer, history.UNKNOWN), value=value)
+        result = results.get(answer, history.UNKNOWN)
+        self.record(kind, path, invoked, result, value=value, again=True)
         if not answer:
             self.process.kill()
             self.end_killed()

@@ -58,6 +58,7 @@ class Call:
     cache: str | None = None
     age: int = 0
     bound: float | None = None
+    again: bool = False  # it may have happened twice, as libberth repeats it after a lost answer
 
 
 @dataclasses.dataclass(frozen=True)

@@ -74,6 +74,15 @@ class Writes(Verdict):
         self.assert_bad("no order", first, unknown, call(SET, 3, 4, "v2", made=3))
         self.assert_bad("no order", first, unknown, call(READ, 3, 4, "late"), call(READ, 5, 6, "v1"))
 
+    def test_a_write_that_is_repeated_after_a_lost_answer(self):
+        def history(**fields):
+            return (call(CREATE, 1, 9, "x", **fields), call(READ, 2, 3, "x"), call(DELETE, 4, 5), call(READ, 10, 11, "x"))
+
+        self.assert_good(*history(again=True))
+        self.assert_bad("no order", *history())
+        self.assert_bad("no order", *history(again=True)[:3], call(READ, 10, 11, "x"), call(DELETE, 12, 13),
+                        call(READ, 14, 15, "x"))
+
     def test_an_unanswered_delete_explains_an_absence(self):
         self.assert_good(WRITTEN[0], call(DELETE, 2, None), call(CREATE, 3, 4, "v2"))
         self.assert_good(WRITTEN[0], call(REMOVE, 2, None, version=None), call(READ, 3, 4, None))

@@ -175,8 +175,12 @@ static enum registry_zk_verdict judge_create(
 	if (found->rc == ZK_RC_NO_NODE) {
 		return REGISTRY_ZK_AGAIN;
 	}
-	return is_as_created(task, found, session) ? REGISTRY_ZK_DONE
-						   : failed(task, ZK_RC_NODE_EXISTS);
+	if (is_as_created(task, found, session)) {
+		return REGISTRY_ZK_DONE;
+	}
+	/* Another client may have written over a persistent record since it was made. */
+	bool may_be_ours = !task->ephemeral && task->len > 0 && found->stat.owner == 0;
+	return may_be_ours ? fail_unknown(task) : failed(task, ZK_RC_NODE_EXISTS);
 }
 
 static enum registry_zk_verdict judge_set(struct registry_task *task, const struct zk_result *found)
