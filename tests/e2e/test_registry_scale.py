@@ -10,11 +10,12 @@ import threading
 import time
 import unittest
 
-from berth import BUILD
+from berth import BUILD, amount
 from zookeeper import ZooKeeper
 
-NODES = 50_000
+USERS = amount(25)
 FAN_OUT = 1_000
+NODES = USERS * FAN_OUT
 MEGABYTES = 1024  # in the kilobytes that the kernel counts
 
 
@@ -83,7 +84,7 @@ class LargeTrees(unittest.TestCase):
     def load_services(self):
         """FAN_OUT services of every user, among them three that are looked for."""
         nodes = [("/large", ""), ("/large/users", "")]
-        for user in range(NODES // FAN_OUT):
+        for user in range(USERS):
             home = f"/large/users/u{user}"
             nodes.append((home, ""))
             nodes += [
@@ -92,8 +93,8 @@ class LargeTrees(unittest.TestCase):
             ]
         self.server.load(nodes)
 
-    def test_find_over_50000_nodes_shows_progress_and_needs_little_memory(self):
-        self.rare = {(0, 0), (17, 500), (NODES // FAN_OUT - 1, FAN_OUT - 1)}
+    def test_find_over_a_large_tree_shows_progress_and_needs_little_memory(self):
+        self.rare = {(0, 0), (USERS // 2, 500), (USERS - 1, FAN_OUT - 1)}
         expected = sorted(f"/users/u{user}/s{i}" for user, i in self.rare)
         self.load_services()
         find = ["--format", "json", "find", "--api", "x:rare"]

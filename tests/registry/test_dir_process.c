@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/amount.h"
 #include "tests/support/dir_client.h"
 #include "lib/base/clock.h"
 
@@ -156,7 +157,7 @@ Test(dir_process, a_stopped_owner_keeps_its_record)
 	cr_assert_eq(dir_create(&client, "/a/owned", "y", false), 0);
 }
 
-enum { ROUNDS = 1000 };
+enum { ROUNDS = AMOUNT(1000) };
 
 /* Adds 1 to the number at /counter, ROUNDS times, each time only over the version that it read. */
 static void count_up(void)

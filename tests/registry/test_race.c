@@ -8,9 +8,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/amount.h"
 #include "tests/support/registry_stage.h"
 
-enum { ROUNDS = 1000, CLIENTS = 2 };
+enum { ROUNDS = AMOUNT(500), CLIENTS = 2 };
 
 struct race {
 	struct registry *clients[CLIENTS];

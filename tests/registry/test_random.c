@@ -9,10 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/amount.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/registry_stage.h"
 
-enum { OPERATIONS = 10000, CLIENTS = 2, PATHS = 3 + 9 + 27, SEED = 20240229 };
+enum { OPERATIONS = AMOUNT(5000), CLIENTS = 2, PATHS = 3 + 9 + 27, SEED = 20240229 };
 
 /* The model and the real one. */
 enum { MODEL, REAL, SIDES };

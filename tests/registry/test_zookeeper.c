@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/support/amount.h"
 #include "tests/support/registry_client.h"
 #include "tests/support/scratch.h"
 #include "tests/support/zookeeper.h"
@@ -482,7 +483,7 @@ Test(zookeeper, a_server_that_restarts_keeps_the_session)
 static size_t many(void)
 {
 	const char *number = getenv("BERTH_WATCHED_PATHS");
-	return number ? strtoul(number, NULL, 10) : 20000;
+	return number ? strtoul(number, NULL, 10) : AMOUNT(20000);
 }
 
 struct count {
@@ -683,12 +684,12 @@ static void restart_server(struct registry *registry)
 
 Test(zookeeper, a_write_tells_the_truth_when_the_worker_is_killed_meanwhile)
 {
-	write_and_break(60, kill_worker, 1);
+	write_and_break(AMOUNT(60), kill_worker, 1);
 }
 
 Test(zookeeper, a_write_tells_the_truth_when_the_server_is_killed_meanwhile)
 {
-	write_and_break(24, restart_server, 2);
+	write_and_break(AMOUNT(20), restart_server, 2);
 }
 
 /* ---- replacing ---- */

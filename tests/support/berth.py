@@ -18,6 +18,11 @@ PATIENCE = 60.0  # seconds; for what takes a fraction of one on an idle machine
 LONGEST_TURN = 0.5  # what a turn of waiting counts at most: when all stood still, nobody could do what is waited for
 
 
+def amount(whole):
+    """How much a test does. A sanitized build is several times slower and looks for other mistakes: it does a fifth."""
+    return whole // 5 if os.environ.get("BERTH_SANITIZER") else whole
+
+
 def wait_until(condition, what, patience=PATIENCE):
     """Waits until condition() is true and returns its value; fails the test with `what` otherwise."""
     left = patience
