@@ -27,6 +27,8 @@ os.environ["LISTEN_FDNAMES"] = sys.argv[1]
 os.execv(sys.argv[2], sys.argv[2:])
 """
 
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+
 
 class Systemd(AgentTest):
     def managed(self, agent, path=None, **environment):
@@ -236,7 +238,7 @@ class Supervised(AgentTest):
     def service(self, kind, agent):
         folder = self.folder / kind
         folder.mkdir()
-        source = pathlib.Path(__file__).resolve().parents[2] / "init" / kind / "berthd"
+        source = SOURCE / "init" / kind / "berthd"
         for file in sorted({*source.iterdir(), *(BUILD / "init" / kind / "berthd").iterdir()}):
             target = folder / file.name
             if file.suffix == ".in":
@@ -327,7 +329,10 @@ class Supervised(AgentTest):
 @unittest.skipUnless(shutil.which("systemd-analyze"), "systemd is not installed")
 class Units(AgentTest):
     def units(self):
-        """The units of the build, with its program in the place of the installed one."""
+        """The units of the build, with its program in the place of the installed one, and with the drop-in for a password."""
+        drop_ins = self.folder / "berthd.service.d"
+        drop_ins.mkdir()
+        shutil.copy(SOURCE / "init/systemd/credentials.conf", drop_ins)
         paths = []
         for name in ("berthd.service", "berthd.socket"):
             text = (BUILD / "init/systemd" / name).read_text()
@@ -353,7 +358,7 @@ class Units(AgentTest):
 
 class Manual(unittest.TestCase):
     def test_every_option_of_help_is_in_the_manual_and_the_other_way_round(self):
-        page = (pathlib.Path(__file__).resolve().parents[2] / "docs/berthd.8").read_text()
+        page = (SOURCE / "docs/berthd.8").read_text()
         text = subprocess.run([BUILD / "berthd", "--help"], capture_output=True, text=True, check=True).stdout
         helped = set(re.findall(r"(?<![\w-])(--?[a-zA-Z][a-z-]*)", text.partition("\n\n")[2].partition("Signals:")[0]))
         documented = set()
@@ -368,7 +373,7 @@ class Manual(unittest.TestCase):
         self.assertEqual(helped, documented)
 
     def test_every_signal_of_help_is_in_the_manual(self):
-        page = (pathlib.Path(__file__).resolve().parents[2] / "docs/berthd.8").read_text()
+        page = (SOURCE / "docs/berthd.8").read_text()
         text = subprocess.run([BUILD / "berthd", "--help"], capture_output=True, text=True, check=True).stdout
         for name in re.findall(r"\b([A-Z]{3,4}[0-9]?)\b", text.partition("Signals:")[2]):
             self.assertRegex(page, rf"\.It .*Dv {name}\b")
