@@ -48,6 +48,14 @@ def architecture():
     return run("dpkg", "--print-architecture").strip()
 
 
+# A build in a year's time, on another host with another kernel, by a user with other habits.
+ELSEWHERE = ["unshare", "--user", "--map-root-user", "--uts", "faketime", "+380days", "setarch", "--uname-2.6", "--addr-no-randomize", "sh", "-ec", """
+hostname elsewhere.example
+umask 077
+exec dpkg-buildpackage --build=binary --unsigned-source --unsigned-changes -j3
+"""]
+
+
 class Temporary(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="more-"))
@@ -82,8 +90,8 @@ class Debian(Temporary):
         run("tar", "-xzf", BUILD / f"berth-{VERSION}.tar.gz", folder=place)
         tree = place / f"berth-{VERSION}"
         shutil.copytree(tree / "packaging" / "debian", tree / "debian")
-        run("sh", "-c", "umask 077; exec dpkg-buildpackage --build=binary --unsigned-source --unsigned-changes -j1", folder=tree,
-            TZ="Pacific/Kiritimati", LC_ALL="C", LANG="de_DE.UTF-8", HOME=str(place / "home"), USER="nobody", DEB_BUILD_OPTIONS="parallel=1")
+        run(*ELSEWHERE, folder=tree, NO_FAKE_STAT="1", TZ="Pacific/Kiritimati", LC_ALL="C", LANG="de_DE.UTF-8", HOME=str(place / "home"),
+            USER="nobody", DEB_BUILD_OPTIONS="parallel=3", PATH=os.environ["PATH"] + ":/elsewhere")
         for name, file in self.packages.items():
             self.assertEqual(digest(file), digest(place / file.name), name)
 
