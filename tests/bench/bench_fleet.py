@@ -29,6 +29,7 @@ WATCHED = 30  # seconds after a restart; the window of confirmations has ended b
 USUAL_SESSION = "30s"
 QUIET = 1.5  # nothing was asked for so long: the event is over
 USUAL_DESCRIPTION = "one of many"
+AT_ONCE = 10  # agents that start beside each other
 BIN = 0.25  # of the histogram after a restart
 
 
@@ -65,20 +66,29 @@ class Counters:
 
 
 class Fleet:
-    def __init__(self, folder, server, session, quiet=QUIET):
+    """Agents w1, w2 and so on. `group`: so many of them have a directory in common; without it all have."""
+
+    def __init__(self, folder, server, session, quiet=QUIET, group=None):
+        self.group = group
         self.folder = folder
         self.server = server
         self.timeout = session
         self.counters = Counters(server, quiet)
         self.agents = {}
 
+    def instance(self, name):
+        return f"test{(int(name[1:]) - 1) // self.group}" if self.group else "test"
+
+    def directory(self, name):
+        return DIRECTORY.replace("/test/", f"/{self.instance(name)}/")
+
     def sections(self, agent, name, description=USUAL_DESCRIPTION):
         return {
-            **agent.component(None, user="joe", name=name, id=f"container_1_0001_01_{int(name[1:]):06}", description=description),
+            **agent.component(None, user="joe", instance=self.instance(name), name=name, id=f"container_1_0001_01_{int(name[1:]):06}", description=description),
             "agent": {"log_level": "info"},
             "registry": {"session_timeout": self.timeout},
             # The usual re-reading of every entry in ten minutes would fall into every measurement.
-            "cache": {"warm": f"{DIRECTORY}/**", "resync": "24h"},
+            "cache": {"warm": f"{self.directory(name)}/**", "resync": "24h"},
         }
 
     def named(self, agent, name, **keywords):
@@ -89,13 +99,34 @@ class Fleet:
             }
         return sections
 
-    def start(self, name):
+    def begin(self, name):
         agent = Agent(self.folder / name, self.server.url)
         agent.write_config(self.named(agent, name))
         self.agents[name] = agent
-        agent.start()
+        return agent.start(wait=False)
+
+    def start(self, name):
+        agent = self.begin(name)
+        wait_until(agent.answers, "the agent answers")
         agent.wait_state("registered")
         return agent
+
+    def start_all(self, size):
+        for first in range(1, size + 1, AT_ONCE):
+            for number in range(first, min(first + AT_ONCE, size + 1)):
+                self.begin(f"w{number}")
+            for number in range(first, min(first + AT_ONCE, size + 1)):
+                agent = self.agents[f"w{number}"]
+                wait_until(agent.answers, "the agent answers")
+                agent.wait_state("registered")
+        for name in self.agents:
+            wait_until(lambda: self.is_fresh(name), "each agent knows its directory")  # noqa: B023
+
+    def is_fresh(self, name):
+        """It answers from live copies. (A long answer that has to be made first is no HIT.)"""
+        answer = self.agents[name].get(f"/v1/records{self.directory(name)}")
+        members = sum(self.instance(other) == self.instance(name) for other in self.agents)
+        return answer.status == 200 and answer.headers["X-Cache"] != "STALE" and len(answer.json) == members
 
     def session(self, name):
         return self.agents[name].status()["registry"]["session"]
@@ -197,10 +228,6 @@ def measure_life(fleet):
     show("a leaving: requests of each other agent", f"{life.leaving:.2f}", "(goal: at most 2)")
 
 
-def is_fresh(agent):
-    return agent.get(f"/v1/records{DIRECTORY}").headers["X-Cache"] == "HIT"
-
-
 def bins_of(totals):
     """
     The sum of each bin of BIN seconds, from (time, sum so far). The growth between two looks counts in equal parts for each moment
@@ -219,9 +246,7 @@ def bins_of(totals):
 
 def measure_restart(fleet):
     """The server is killed and started again. The bytes that it receives from then on, by time."""
-    for number in range(1, FLEET + 1):
-        fleet.start(f"w{number}")
-    fleet.counters.settled()
+    fleet.start_all(FLEET)
     fleet.server.restart()
     begun = time.monotonic()
     totals = []
@@ -237,7 +262,7 @@ def measure_restart(fleet):
     show("  spread over seconds", f"{len(counts) * BIN:.2f}")
     show(f"  most in {BIN} s, beside the mean", f"{max(counts) / mean:.2f}", "(goal: at most 3)")
     print("  in each bin:", *(round(count) for count in counts))
-    fresh = sum(is_fresh(agent) for agent in fleet.agents.values())
+    fresh = sum(map(fleet.is_fresh, fleet.agents))
     show("  agents that answer from live copies then", f"{fresh} of {len(fleet.agents)}")
     return fresh, round(sum(counts)), len(counts) * BIN
 

@@ -1,10 +1,13 @@
 """Why is my component not registered? The answer in status, /ready, history and the log."""
 
+import contextlib
 import json
 import os
 import re
 import shutil
 import signal
+import socket
+import threading
 import unittest
 
 from berth import BUILD, AgentTest, berth, exists, wait_until
@@ -52,6 +55,22 @@ class Why(AgentTest):
         url = f"zookeeper://127.0.0.1:{reserve_port(self)}/registry"
         log = self.assert_blames_the_registry(url, "Connection refused").read_log()
         self.assertNotRegex(log, "errno=|retcode=", "the library's numbers are no words")
+
+    def test_the_registry_closes_connections(self):
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(listener.close)
+
+        def close_each():
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = listener.accept()
+                    connection.recv(4096)  # with unread bytes the close would be a reset
+                    connection.close()
+
+        threading.Thread(target=close_each, daemon=True).start()
+        url = f"zookeeper://127.0.0.1:{listener.getsockname()[1]}/registry"
+        log = self.assert_blames_the_registry(url, "failed while receiving a server response").read_log()
+        self.assertNotRegex(log, "errno=|retcode=|Host is down", "the library's numbers, and the error that it makes up, are no words")
 
     def test_an_agent_that_has_registered_nothing_stops_without_a_warning(self):
         agent = self.assert_blames_the_registry(f"zookeeper://127.0.0.1:{reserve_port(self)}/registry", "Connection refused")

@@ -84,9 +84,11 @@ Test(zk_servers, a_pass_takes_half_the_timeout_and_the_next_ones_longer)
 		{ 6000, 5, 0, 1000 },
 		{ 6000, 5, 5, 2000 },
 		{ 4000, 2, 6, 3000 },
-		{ 30000, 1, 0, 20000 },
+		{ 30000, 1, 0, 5000 },
+		{ 30000, 1, 1, 10000 },
+		{ 30000, 1, 2, 20000 },
 		{ 30000, 0, 7, 20000 },
-		{ 3600000, 2, 0, 900000 },
+		{ 3600000, 2, 0, 600000 },
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		int64_t ms = registry_zk_try_ms(
