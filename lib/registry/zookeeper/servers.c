@@ -5,7 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEAST_TRY_MS = 1000, LEAST_LONG_TRY_MS = 3000 };
+enum {
+	LEAST_TRY_MS = 1000,
+	LEAST_LONG_TRY_MS = 3000,
+	/* A server that is just starting may never answer, but answers the next connection. */
+	LEAST_SHARES = 3
+};
 
 /* The list begins anew behind `comma`, and what was before it follows. */
 static void begin_behind(char **addresses, const char *comma)
@@ -52,12 +57,10 @@ int64_t registry_zk_try_ms(int timeout_ms, size_t count, unsigned tries)
 {
 	int64_t longest_ms = 2 * (int64_t)timeout_ms / 3;
 	longest_ms = longest_ms < LEAST_LONG_TRY_MS ? LEAST_LONG_TRY_MS : longest_ms;
-	if (count < 2) {
-		return longest_ms; /* there is no other server to turn to */
-	}
-	int64_t try_ms = timeout_ms / 2 / (int64_t)count;
+	int64_t try_ms = timeout_ms / 2 / (int64_t)(count < LEAST_SHARES ? LEAST_SHARES : count);
 	try_ms = try_ms < LEAST_TRY_MS ? LEAST_TRY_MS : try_ms;
-	for (size_t passes = tries / count; passes > 0 && try_ms < longest_ms; passes--) {
+	for (size_t passes = tries / (count ? count : 1); passes > 0 && try_ms < longest_ms;
+		passes--) {
 		try_ms *= 2;
 	}
 	return try_ms < longest_ms ? try_ms : longest_ms;

@@ -35,8 +35,8 @@
  *
  * A worker that finds no server is replaced as well, because the client library waits for most of
  * the timeout on a server that accepts connections and says nothing. Its successor begins with the
- * next server. A pass over all servers takes half the timeout, so that the session outlives it; the
- * next pass takes longer (registry_zk_try_ms()), in case that the servers are only slow.
+ * next server. A pass over all servers takes half the timeout at most, so that the session outlives
+ * it; the next pass takes longer (registry_zk_try_ms()), in case that the servers are only slow.
  */
 #ifndef LIB_REGISTRY_ZOOKEEPER_ZOOKEEPER_H
 #define LIB_REGISTRY_ZOOKEEPER_ZOOKEEPER_H
