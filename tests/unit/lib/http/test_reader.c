@@ -501,3 +501,41 @@ Test(http_reader, feeds_whole_answers)
 	buffer_finish(&body);
 	http_reader_finish(&reader);
 }
+
+Test(http_reader, takes_nothing_behind_the_end_until_it_begins_anew)
+{
+	static const char text[] = OK "Content-Length: 1\r\n\r\na" OK "Content-Length: 0\r\n\r\n";
+	const char *end = text + strlen(text);
+	const char *at = text;
+	struct http_reader reader;
+	http_reader_init(&reader, HTTP_ANSWER);
+	enum http_event event = http_reader_next(&reader, &at, end);
+	while (event == HTTP_EVENT_HEAD || event == HTTP_EVENT_BODY) {
+		event = http_reader_next(&reader, &at, end);
+	}
+	const char *behind = at;
+	cr_assert_eq(event, HTTP_EVENT_END);
+	cr_assert_eq(http_reader_next(&reader, &at, end), HTTP_EVENT_END);
+	cr_assert_eq(at, behind, "it took bytes of the next answer");
+	http_reader_restart(&reader);
+	cr_assert_eq(http_reader_next(&reader, &at, end), HTTP_EVENT_HEAD);
+	http_reader_finish(&reader);
+}
+
+Test(http_reader, says_of_an_answer_that_a_field_is_too_long)
+{
+	static char text[128 * 1024];
+	int start = snprintf(text, sizeof(text), OK "ETag: ");
+	memset(text + start, 'x', sizeof(text) - (size_t)start);
+	struct http_reader reader;
+	struct buffer body;
+	struct err err = ERR_INIT;
+	size_t used;
+	http_reader_init(&reader, HTTP_ANSWER);
+	buffer_init(&body, 5);
+	cr_assert_eq(http_reader_feed(&reader, text, sizeof(text), &body, &used, &err),
+		BERTH_LIMIT_EXCEEDED);
+	cr_assert(strstr(err.msg, "no HTTP answer: "), "%s", err.msg);
+	buffer_finish(&body);
+	http_reader_finish(&reader);
+}
