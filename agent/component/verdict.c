@@ -25,7 +25,7 @@ static void name_all(struct component_verdict *verdict, const struct component_c
 	size_t count, enum check_state state)
 {
 	size_t used = 0;
-	for (size_t i = 0; i < count && used < sizeof(verdict->why) - 1; i++) {
+	for (size_t i = 0; i < count; i++) {
 		const struct component_check_view *check = &checks[i];
 		if (!is_one_of(check, state)) {
 			continue;

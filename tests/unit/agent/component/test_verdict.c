@@ -106,8 +106,10 @@ Test(component_verdict, a_closed_gate_is_down_but_not_failing)
 Test(component_verdict, an_undecided_gate_keeps_unless_a_check_is_down)
 {
 	struct component_check_view view = check_in(CHECK_STATE_UP);
-	cr_assert(eq(int, component_verdict(COMPONENT_GATE_UNDECIDED, "wait", &view, 1).wish,
-		ANNOUNCE_KEEP));
+	struct component_verdict verdict = component_verdict(
+		COMPONENT_GATE_UNDECIDED, "wait", &view, 1);
+	cr_assert(eq(int, verdict.wish, ANNOUNCE_KEEP));
+	cr_assert(eq(str, verdict.why, "wait"));
 	view.state = CHECK_STATE_DOWN;
 	cr_assert(eq(int, component_verdict(COMPONENT_GATE_UNDECIDED, "wait", &view, 1).wish,
 		ANNOUNCE_DOWN));
@@ -125,4 +127,16 @@ Test(component_verdict, one_warning_is_a_warning_and_the_reason)
 	cr_assert(verdict.warning);
 	cr_assert(eq(int, verdict.wish, ANNOUNCE_UP));
 	cr_assert(eq(str, verdict.why, "check disk warns: exit status 1"));
+}
+
+Test(component_verdict, up_has_a_reason_that_counts_the_checks)
+{
+	struct component_check_view views[] = { check_in(CHECK_STATE_UP),
+		check_in(CHECK_STATE_UP) };
+	static const char *const reasons[] = { "no checks", "its check is up",
+		"all checks are up" };
+	for (size_t count = 0; count <= 2; count++) {
+		cr_expect_str_eq(component_verdict(COMPONENT_GATE_OPEN, "", views, count).why,
+			reasons[count]);
+	}
 }
