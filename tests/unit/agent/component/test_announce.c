@@ -144,8 +144,9 @@ struct stage {
 	struct registry *registry;
 	struct registry_loop driver;
 	struct announce *announce;
-	char trail[512]; /* states that were reported, in order */
-	json_t *left;    /* announce_persistent() at the last write */
+	char trail[512];    /* states that were reported, in order */
+	double saved_since; /* of a predecessor's registered record; 0: there was none */
+	json_t *left;       /* announce_persistent() at the last write */
 };
 
 static const char PATH[] = "/users/joe/web/one/components/c1";
@@ -183,6 +184,8 @@ static void announce_anew(
 		.ephemeral = ephemeral,
 		.persistent = left,
 		.update_interval_ms = update_interval_ms,
+		.saved_state = ANNOUNCE_REGISTERED,
+		.saved_since = stage->saved_since,
 		.on_change = on_change,
 		.on_write = on_write,
 		.context = stage,
@@ -469,7 +472,7 @@ STAGED(a_persistent_record_that_another_wrote_meanwhile_is_the_others, false, 0)
 }
 
 /* A predecessor that ended after the write, and before it noted its version. */
-STAGED(what_a_predecessor_was_writing_when_it_ended_is_ours, false, 0)
+STAGED(the_record_that_a_predecessor_was_writing_at_its_end_is_ours, false, 0)
 {
 	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
 	RUN_UNTIL(stage, stands_with(stage, "\"one\""));
@@ -486,7 +489,7 @@ STAGED(what_a_predecessor_was_writing_when_it_ended_is_ours, false, 0)
 }
 
 /* A predecessor's node stays known until the first verdict, which may be a life later. */
-STAGED(what_a_predecessor_left_is_noted_again_before_the_first_write, false, 0)
+STAGED(the_node_of_a_predecessor_is_noted_again_before_the_first_write, false, 0)
 {
 	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
 	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
@@ -699,7 +702,7 @@ STAGED(an_emptied_node_takes_the_record_again, false, 0)
 	cr_assert(stands_with(stage, "\"two\""));
 }
 
-STAGED(what_was_never_written_needs_no_registry_to_be_withdrawn, true, 0)
+STAGED(a_record_that_was_never_written_needs_no_registry_to_be_withdrawn, true, 0)
 {
 	memory_set_state(stage->registry, REGISTRY_AWAY);
 	RUN_UNTIL(stage, registry_state(stage->registry) == REGISTRY_AWAY);
@@ -709,7 +712,7 @@ STAGED(what_was_never_written_needs_no_registry_to_be_withdrawn, true, 0)
 	cr_assert(announce_settled(stage->announce));
 }
 
-STAGED(what_was_written_is_withdrawn_only_by_the_registry, true, 0)
+STAGED(a_written_record_is_withdrawn_only_by_the_registry, true, 0)
 {
 	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
 	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
@@ -717,4 +720,65 @@ STAGED(what_was_written_is_withdrawn_only_by_the_registry, true, 0)
 	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_WAITING);
 	make_wish(stage, ANNOUNCE_DOWN, "c_1", "one");
 	cr_assert(not(announce_settled(stage->announce)));
+}
+
+STAGED(a_state_that_a_predecessor_was_in_keeps_its_time_once, false, 0)
+{
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	cr_assert(announce_since(stage->announce) > 1000);
+	json_t *left = announce_persistent(stage->announce);
+	announce_destroy(stage->announce);
+	stage->saved_since = 1000;
+	announce_anew(stage, false, 0, left);
+	json_decref(left);
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	cr_assert(announce_since(stage->announce) == 1000);
+	make_wish(stage, ANNOUNCE_UP, "c_1", "two");
+	RUN_UNTIL(stage, stands_with(stage, "\"two\"") && state_of(stage) == ANNOUNCE_REGISTERED);
+	cr_assert(announce_since(stage->announce) > 1000);
+}
+
+/* A callback that comes later would meet freed memory. */
+STAGED(an_announcement_may_end_during_a_write, true, 0)
+{
+	announce_destroy(NULL);
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	make_wish(stage, ANNOUNCE_UP, "c_1", "two");
+	cr_assert(eq(int, state_of(stage), ANNOUNCE_WRITING));
+	announce_destroy(stage->announce);
+	stage->announce = NULL;
+	cr_assert(stands_with(stage, "c_1"));
+	cr_assert(eq(sz, memory_armed_watches(stage->registry), 0));
+	cr_assert(eq(str, stage->trail, "writing registered writing "));
+}
+
+STAGED(a_record_of_another_client_is_not_noted_as_ours, false, 0)
+{
+	memory_put(stage->registry, PATH, "{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"c_2\"}");
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_CONFLICT);
+	cr_assert(announce_persistent(stage->announce) == NULL);
+}
+
+STAGED(an_ephemeral_record_is_not_noted_for_a_successor, true, 0)
+{
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	cr_assert(announce_persistent(stage->announce) == NULL);
+	cr_assert(stage->left == NULL);
+}
+
+STAGED(a_note_before_a_write_holds_the_data_and_one_after_it_does_not, false, 0)
+{
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	const char *sent = json_string_value(json_object_get(stage->left, "sent"));
+	cr_assert(sent && strstr(sent, "\"one\""));
+	json_t *after = announce_persistent(stage->announce);
+	cr_assert(json_object_get(after, "sent") == NULL);
+	cr_assert(json_integer_value(json_object_get(after, "node")) != 0);
+	json_decref(after);
 }

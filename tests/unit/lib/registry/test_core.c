@@ -702,7 +702,7 @@ CONNECTED(confirmations_are_spread_over_a_window)
 	}
 }
 
-CONNECTED(what_is_new_or_asked_for_goes_before_the_confirmations)
+CONNECTED(new_and_requested_reads_go_before_the_confirmations)
 {
 	static struct answer seen[KNOWN];
 	struct answer new = { 0 };
@@ -723,7 +723,7 @@ CONNECTED(what_is_new_or_asked_for_goes_before_the_confirmations)
 	answer_clear(&new);
 }
 
-CONNECTED(what_is_new_and_what_is_to_be_confirmed_are_read_in_turns)
+CONNECTED(new_paths_and_confirmations_are_read_in_turns)
 {
 	static struct answer seen[KNOWN];
 	static struct answer new[KNOWN];
