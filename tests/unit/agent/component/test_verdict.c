@@ -127,6 +127,26 @@ Test(component_verdict, one_warning_is_a_warning_and_the_reason)
 	cr_assert(verdict.warning);
 	cr_assert(eq(int, verdict.wish, ANNOUNCE_UP));
 	cr_assert(eq(str, verdict.why, "check disk warns: exit status 1"));
+	views[0].warning = true;
+	verdict = component_verdict(COMPONENT_GATE_OPEN, "", views, 2);
+	cr_assert(eq(str, verdict.why, "check c warns: because"));
+}
+
+Test(component_verdict, every_check_may_be_the_silent_one)
+{
+	struct component_check_view views[] = { check_in(CHECK_STATE_UP),
+		check_in(CHECK_STATE_PENDING) };
+	views[1].whole = false;
+	cr_assert(component_verdict(COMPONENT_GATE_OPEN, "", views, 2).silent);
+}
+
+/* The list ends at its count; behind it there is another component's check. */
+Test(component_verdict, looks_at_no_check_behind_the_last_one)
+{
+	struct component_check_view views[] = { check_in(CHECK_STATE_DOWN),
+		check_in(CHECK_STATE_DOWN) };
+	cr_assert(eq(
+		str, component_verdict(COMPONENT_GATE_OPEN, "", views, 1).why, "check c: because"));
 }
 
 Test(component_verdict, up_has_a_reason_that_counts_the_checks)
