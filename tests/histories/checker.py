@@ -7,7 +7,9 @@ answer, and hears what the register then holds (linearizability; the search is W
 with a memory of the states that led nowhere). A look-up through an agent may be old, but no older
 than it says: it counts as a read that began as much earlier. Besides:
 
-- one process of an agent never answers with an older value than before;
+- one process of an agent never answers a look-up of a path with an older value than before; the
+  records of a directory promise no more than their age, because a list and each of its records
+  are read one after the other;
 - an agent that no server could answer does not claim to have heard one.
 """
 
@@ -293,7 +295,8 @@ def violations(history):
         elif call.result == OK:
             collect(problems, check_age, call, history)
             for lookup in collect(problems, parts, call, setting) or ():
-                by_process[call.client, call.kind, lookup.path].append(lookup)
+                if call.kind == LOOKUP:
+                    by_process[call.client, lookup.path].append(lookup)
                 by_path[lookup.path].append(as_read(lookup, setting))
     for path in sorted(by_path):
         collect(problems, check_path, by_path[path])

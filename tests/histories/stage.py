@@ -159,22 +159,22 @@ class Stage:
     def stop_worker(self):
         self.stop_process(self.random.choice(self.agents).worker())
 
-    def cut(self, wires, direction):
+    def cut(self, wires, agents):
+        """`agents`: those whose wires they are."""
+        direction = self.random.choice([None, UP, DOWN])
         for wire in wires:
             wire.cut(direction)
-        self.hold()
+        with self.silence(agents if direction != UP else ()):
+            self.hold()
         for wire in wires:
             wire.mend()
 
     def cut_agent(self):
         agent = self.random.choice(self.agents)
-        direction = self.random.choice([None, UP, DOWN])
-        with self.silence([agent] if direction != UP else ()):
-            self.cut(agent.wires, direction)
+        self.cut(agent.wires, [agent])
 
     def cut_writers(self):
-        wires = self.random.choice([self.writer_wires, self.library_wires])
-        self.cut(wires, self.random.choice([None, UP, DOWN]))
+        self.cut(self.random.choice([self.writer_wires, self.library_wires]), ())
 
     def lose_replies(self):
         """The servers receive what is sent meanwhile, and all answers are lost."""

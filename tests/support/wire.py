@@ -29,6 +29,7 @@ class Wire(threading.Thread):
         self.selector.register(self.listener, selectors.EVENT_READ)
         self.flowing = threading.Event()
         self.flowing.set()
+        self.taking = threading.Lock()  # what is taken has passed
         self.dropping = threading.Event()
         self.ended = threading.Event()
         self.start()
@@ -53,9 +54,10 @@ class Wire(threading.Thread):
         From now on nothing passes, or nothing in one direction; the kernel still accepts connections, as a firewall that drops
         packets never would refuse them.
         """
-        self.blocked = direction
-        if not direction:
-            self.flowing.clear()
+        with self.taking:
+            self.blocked = direction
+            if not direction:
+                self.flowing.clear()
 
     def mend(self):
         self.blocked = None
@@ -82,8 +84,8 @@ class Wire(threading.Thread):
                     break
                 if key.fileobj is self.listener:
                     self._accept()
-                elif key.fileobj.fileno() >= 0 and key.data[1] != self.blocked:
-                    self._forward(key.fileobj, key.data[0])
+                elif key.fileobj.fileno() >= 0:
+                    self._forward(key.fileobj, *key.data)
             if self.dropping.is_set():
                 self.dropping.clear()
                 self._drop()
@@ -115,9 +117,12 @@ class Wire(threading.Thread):
             except OSError:
                 pass  # its other end has gone meanwhile
 
-    def _forward(self, source, sink):
+    def _forward(self, source, sink, direction):
         try:
-            data = source.recv(65536)
+            with self.taking:
+                if direction == self.blocked or not self.flowing.is_set():
+                    return
+                data = source.recv(65536)
             if self.delay and data:
                 self.late.append((time.monotonic() + self.delay, sink, data))
             else:
