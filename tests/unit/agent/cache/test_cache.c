@@ -676,6 +676,8 @@ Test(cache_filter, absent_texts_stay_absent)
 	cr_expect_null(read.type);
 	cr_expect_str_eq(read.id, "i");
 	cr_expect_null(read.persistence);
+	cache_write_variant(variant, &(struct cache_filter){ .text = true });
+	cr_expect(cache_read_variant(variant).text);
 	cache_write_variant(variant, NULL);
 	cr_expect_str_eq(variant, "");
 	read = cache_read_variant(variant);
