@@ -225,6 +225,7 @@ void sim_agent_reload_bad(struct sim_agent *agent)
 {
 	/* An agent that is down would not start with it. */
 	if (agent->phase == RUNNING) {
+		sim_agent_turn(agent, false); /* it may have been told to reload at this moment */
 		choose_configuration(agent, BAD);
 		signal_agent(agent, SIGHUP, "reloads a bad configuration");
 		sim_agent_turn(agent, false);

@@ -11,7 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -376,6 +379,8 @@ static int run_all(const struct options *options)
 	for (int job = 0; job < options->jobs; job++) {
 		pids[job] = fork();
 		if (pids[job] == 0) {
+			/* It does not go on alone; prctl() is that of the agents here. */
+			syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
 			_exit(run_in_folder(options, job));
 		}
 	}
