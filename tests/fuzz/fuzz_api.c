@@ -258,12 +258,15 @@ static void check_answer(const struct http_reader *reader, const struct buffer *
 /* The first answer; for the rest would have to be known which of the requests were HEAD. */
 static void check_answers(const struct buffer *answer, bool head)
 {
+	static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
 	struct http_reader reader;
 	struct buffer body;
 	const char *data = buffer_text(answer);
 	const char *end = data + answer->len;
+	data += strncmp(data, go_on, sizeof(go_on) - 1) == 0 ? sizeof(go_on) - 1 : 0;
 	buffer_init(&body, SIZE_MAX);
-	http_reader_init(&reader, HTTP_ANSWER);
+	/* As any server's: what HTTP/1.0 gets may end with the connection. */
+	http_reader_init(&reader, HTTP_FOREIGN_ANSWER);
 	reader.bodiless = head;
 	for (enum http_event event = HTTP_EVENT_HEAD;
 		event == HTTP_EVENT_HEAD || event == HTTP_EVENT_BODY;) {
@@ -279,6 +282,16 @@ static void check_answers(const struct buffer *answer, bool head)
 	buffer_finish(&body);
 }
 
+/* Empty lines may precede a request. */
+static bool is_head(const uint8_t *data, size_t len)
+{
+	while (len > 0 && (*data == '\r' || *data == '\n')) {
+		data++;
+		len--;
+	}
+	return len >= 4 && memcmp(data, "HEAD", 4) == 0;
+}
+
 static void talk(struct stage *stage, const uint8_t *data, size_t len)
 {
 	struct buffer answer;
@@ -290,7 +303,7 @@ static void talk(struct stage *stage, const uint8_t *data, size_t len)
 		cache_stage_turn(&stage->cache);
 		receive(fd, &answer);
 	}
-	check_answers(&answer, len >= 4 && memcmp(data, "HEAD", 4) == 0);
+	check_answers(&answer, is_head(data, len));
 	close(fd);
 	cache_stage_turn(&stage->cache);
 	buffer_finish(&answer);

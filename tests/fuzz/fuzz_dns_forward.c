@@ -102,6 +102,9 @@ static void reply_by_tcp(unsigned flags, const uint8_t *data, size_t len)
 	if (fd < 0) {
 		return;
 	}
+	/* No port may wait for the end of connections that nobody needs. */
+	const struct linger at_once = { .l_onoff = 1 };
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
 	ev_run(loop, EVRUN_NOWAIT); /* it sends */
 	ssize_t got = recv(fd, query, sizeof(query), MSG_DONTWAIT);
 	if (got > 4 && flags & QUESTION_FIRST) {
@@ -116,8 +119,9 @@ static void reply_by_tcp(unsigned flags, const uint8_t *data, size_t len)
 		(void)!send(fd, data, len, MSG_NOSIGNAL);
 	}
 	shutdown(fd, SHUT_WR);
-	ev_run(loop, EVRUN_NOWAIT);
-	ev_run(loop, EVRUN_NOWAIT);
+	for (int i = 0; i < 6; i++) { /* it reads in pieces */
+		ev_run(loop, EVRUN_NOWAIT);
+	}
 	close(fd);
 }
 

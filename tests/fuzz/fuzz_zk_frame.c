@@ -32,7 +32,7 @@ static void judge(const struct zk_result *found, unsigned operation, int way)
 		.ephemeral = way & 2,
 		.has_expected = way & 4,
 		.expected = { .node_id = found->stat.czxid + (way == 6),
-			.version = found->stat.version - (way & 1) } };
+			.version = (int64_t)found->stat.version - (way & 1) } };
 	uint64_t session = found->stat.owner + (way == 7);
 	enum registry_zk_verdict verdict = registry_zk_judge(&task, found, session);
 	assert((verdict == REGISTRY_ZK_FAILED) == (task.ret_err.code != 0));
