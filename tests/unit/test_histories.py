@@ -262,14 +262,14 @@ class Simulated:
 
 class Random(Verdict):
     def test_true_histories_pass(self):
-        for seed in range(60):
+        for seed in range(30):
             with self.subTest(seed=seed):
                 self.assert_good(*Simulated(seed).run(120))
 
     def test_falsified_histories_do_not(self):
         """An answer is exchanged for that of another read; most of these cannot be true."""
         found = 0
-        for seed in range(60):
+        for seed in range(30):
             calls = Simulated(seed).run(120)
             reads = [i for i, read in enumerate(calls) if read.kind == READ]
             i, other = reads[len(reads) // 3], calls[reads[-1]]
@@ -277,7 +277,7 @@ class Random(Verdict):
                 continue
             calls[i] = dataclasses.replace(calls[i], value=other.value, made=other.made)
             found += bool(self.verdict(*calls))
-        self.assertGreater(found, 40)
+        self.assertGreater(found, 20)
 
     def test_many_unanswered_writes_are_decided(self):
         calls = [call(CREATE, 0, 0.1, "v", made=0)]
