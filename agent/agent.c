@@ -38,6 +38,7 @@
 #include "agent/command/command.h"
 #include "agent/command/orphans.h"
 #include "agent/command_line.h"
+#include "lib/base/buffer.h"
 
 enum {
 	LARGE_BYTES = 64 * 1024,
@@ -361,6 +362,11 @@ static void *allocate_for_json(size_t size)
 	return allocated(malloc(size));
 }
 
+static void *allocate_for_buffer(void *memory, size_t size)
+{
+	return allocated(realloc(memory, size));
+}
+
 static void *allocate_for_loop(void *memory, long size)
 {
 	if (size == 0) {
@@ -374,6 +380,7 @@ static void *allocate_for_loop(void *memory, long size)
 static void tune_memory(void)
 {
 	json_set_alloc_funcs(allocate_for_json, free);
+	buffer_set_allocator(allocate_for_buffer);
 	ev_set_allocator(allocate_for_loop);
 	/* Large answers and snapshots get mappings of their own, which go back to the kernel. */
 #ifdef M_MMAP_THRESHOLD

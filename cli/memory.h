@@ -6,7 +6,7 @@
 #ifndef CLI_MEMORY_H
 #define CLI_MEMORY_H
 
-/* Lets JSON end the command too. Before any JSON is made. */
+/* Lets JSON and buffers end the command too. Before any of them is made. */
 void memory_init(void);
 
 /* `memory` itself: for the result of a function that is NULL only without memory. */

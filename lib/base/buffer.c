@@ -6,6 +6,13 @@
 
 enum { SMALLEST_SIZE = 256 };
 
+static void *(*allocator)(void *memory, size_t size) = realloc;
+
+void buffer_set_allocator(void *(*reallocate)(void *memory, size_t size))
+{
+	allocator = reallocate;
+}
+
 void buffer_init(struct buffer *buffer, size_t max)
 {
 	*buffer = (struct buffer){ .max = max };
@@ -35,7 +42,7 @@ char *buffer_reserve(struct buffer *buffer, size_t len)
 		if (size > buffer->max) {
 			size = buffer->max;
 		}
-		char *data = realloc(buffer->data, size + 1);
+		char *data = allocator(buffer->data, size + 1);
 		if (!data) {
 			buffer->failed = true;
 			return NULL;

@@ -21,6 +21,12 @@ struct buffer {
 	bool failed;
 };
 
+/*
+ * The function that takes the place of realloc() in all buffers of the process; free() has to take
+ * its memory. For programs that end without memory: then no buffer fails for lack of it.
+ */
+void buffer_set_allocator(void *(*reallocate)(void *memory, size_t size));
+
 /* The buffer is the caller's memory; nothing is allocated before the first append. */
 void buffer_init(struct buffer *buffer, size_t max);
 

@@ -57,6 +57,7 @@ class Life:
     PHASES = ("start", "look_up", "reload", "upgrade", "stop")
     FAILING = None  # the phases in which a call fails, if not in all
     PROGRAM = "berthd"
+    SESSION_TIMEOUT = "5s"
 
     def __init__(self, folder, library, health):
         self.folder = pathlib.Path(folder)
@@ -71,7 +72,7 @@ class Life:
         self.folder.mkdir(parents=True)
         self.page = points.Page(self.folder, self.PROGRAM)
         self.registry = self.make_registry()
-        self.agent = Agent(self.folder, self.registry)
+        self.agent = Agent(self.folder, self.registry, session_timeout=self.SESSION_TIMEOUT)
         self.configure("a test")
         self.allowed = [self.expected("a test")]
 

@@ -137,6 +137,7 @@ class Worker(Life):
 
     PHASES = ("start", "write", "lost", "stop")
     PROGRAM = "berth-zookeeper"
+    SESSION_TIMEOUT = "60s"  # on a busy machine a worker may need some seconds to end and begin again
     numbers = itertools.count(1)
     server = None
 
@@ -175,7 +176,9 @@ class Worker(Life):
 
     def lost(self):
         before = self.identity()
+        away = self.agent.read_log().count("connected -> away")
         self.relay.cut()
+        self.until(lambda: self.agent.read_log().count("connected -> away") > away, "the agent has noticed")
         self.until(lambda: self.agent.status()["registry"]["state"] == "connected", "the connection is back")
         self.registered()
         if self.identity() != before:

@@ -107,3 +107,23 @@ Test(buffer, hands_over_its_memory)
 	free(data);
 	buffer_finish(&buffer);
 }
+
+static void *no_memory(void *memory, size_t size)
+{
+	(void)memory;
+	(void)size;
+	return NULL;
+}
+
+Test(buffer, a_program_may_replace_its_memory)
+{
+	struct buffer buffer;
+	buffer_init(&buffer, 100);
+	buffer_set_allocator(no_memory);
+	cr_assert_eq(buffer_append_text(&buffer, "x"), -1);
+	cr_assert(buffer.failed);
+	buffer_set_allocator(realloc);
+	buffer_clear(&buffer);
+	cr_assert_eq(buffer_append_text(&buffer, "x"), 0);
+	buffer_finish(&buffer);
+}
