@@ -66,6 +66,10 @@ class Program:
         if berth("--registry", self.registry, "bind", "-p", "--overwrite", PATH, "--file", self.file).returncode:
             raise life.Defect("the record cannot be written")
 
+    def ensure(self):
+        if not self.is_bound(True):
+            self.bind()
+
     def remove(self):
         shutil.rmtree(f"{self.folder}/registry{PATH}", ignore_errors=True)
 
@@ -95,6 +99,7 @@ class Program:
         return bool(drain["until"]) if drain["active"] else not done
 
     def undrain(self):
+        self.ensure()
         self.agent.request("DELETE", "/v1/agent/drain")
 
     def supplied(self):
@@ -126,14 +131,14 @@ class Program:
             "bind": ([*registry, "bind", "-p", PATH, "--file", self.file], self.remove, self.is_bound),
             "rm": ([*registry, "rm", PATH], self.bind, self.is_removed),
             "purge": ([*registry, "purge", "--id", ID, "--persistence", "container", "--under", PATH], self.bind, self.is_removed),
-            "resolve": ([*registry, "resolve", PATH], self.bind, nothing),
-            "ls": ([*registry, "ls", "/services"], None, nothing),
-            "find": ([*registry, "--json", "find", "--under", "/services"], None, nothing),
-            "endpoints": ([*registry, "endpoints", "--plain", PATH], None, nothing),
-            "render": ([*registry, "render", "-f", "haproxy", "/services"], None, nothing),
-            "watch": ([*registry, "--json", "watch", "--once", "-r", "/services"], None, nothing),
-            "asked": ([*agent, "--json", "resolve", PATH], None, nothing),
-            "followed": ([*agent, "watch", "--once", PATH], None, nothing),
+            "resolve": ([*registry, "resolve", PATH], self.ensure, nothing),
+            "ls": ([*registry, "ls", "/services"], self.ensure, nothing),
+            "find": ([*registry, "--json", "find", "--under", "/services"], self.ensure, nothing),
+            "endpoints": ([*registry, "endpoints", "--plain", PATH], self.ensure, nothing),
+            "render": ([*registry, "render", "-f", "haproxy", "/services"], self.ensure, nothing),
+            "watch": ([*registry, "--json", "watch", "--once", "-r", "/services"], self.ensure, nothing),
+            "asked": ([*agent, "--json", "resolve", PATH], self.ensure, nothing),
+            "followed": ([*agent, "watch", "--once", PATH], self.ensure, nothing),
             "status": ([*agent, "--json", "status"], self.withdraw, nothing),
             "drain": ([*agent, "drain", "--reason", "a test", "--for", "1h"], self.undrain, self.is_drained),
             "supply": ([*agent, "supply", "port", *ADDRESSES], self.withdraw, self.is_supplied),
@@ -195,9 +200,9 @@ class Getent(Program):
     def steps(self):
         nothing = self.is_unchanged
         return {
-            "ahosts": (["ahosts", "web.services.berth"], None, nothing),
-            "hosts": (["hosts", "web.services.berth"], None, nothing),
-            "reverse": (["hosts", "10.0.0.1"], None, nothing),
+            "ahosts": (["ahosts", "web.services.berth"], self.ensure, nothing),
+            "hosts": (["hosts", "web.services.berth"], self.ensure, nothing),
+            "reverse": (["hosts", "10.0.0.1"], self.ensure, nothing),
         }
 
     def command(self, arguments):

@@ -135,14 +135,21 @@ class Life:
     def stored(self):
         return json.loads(pathlib.Path(f"{self.folder}/registry{Agent.PATH}/_record").read_text(encoding="utf-8"))
 
+    def wrong(self, what):
+        """A record whose agent is ending at this moment is no longer held."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.agent.process.wait(1)
+            raise Ended
+        raise Defect(what)
+
     def right(self):
         """The record as another process finds it, and as the agent says it."""
         stored = self.stored()
         if not self.matches(stored) or self.store.identity() is None:
-            raise Defect(f"a wrong record is in the registry: {stored}")
+            self.wrong(f"a wrong record is in the registry: {stored}")
         told = self.ask(f"/v1/resolve{Agent.PATH}").json
         if not self.matches(told):
-            raise Defect(f"the agent answers with a wrong record: {told}")
+            self.wrong(f"the agent answers with a wrong record: {told}")
 
     # ---- phases ----
 
