@@ -89,7 +89,9 @@ static void on_readable(struct ev_loop *loop, ev_io *watcher, int events)
 	if (events & EV_ERROR) { /* a read would block */
 		snprintf(resolve->addresses->problem, sizeof(resolve->addresses->problem),
 			"the kernel refuses to watch the resolver process");
-	} else if (read(resolve->pipe, &answer, sizeof(answer)) == (ssize_t)sizeof(answer)) {
+	} else if (read(resolve->pipe, &answer, sizeof(answer)) == (ssize_t)sizeof(answer) &&
+		answer.count >= 0 && answer.count <= CHECK_ADDRESSES_MAX) {
+		answer.problem[sizeof(answer.problem) - 1] = '\0';
 		*resolve->addresses = answer;
 	} else {
 		snprintf(resolve->addresses->problem, sizeof(resolve->addresses->problem),

@@ -192,7 +192,7 @@ static void drop_session(struct tree *tree, struct node *node, uint64_t session)
 		drop_session(tree, LIST_ITEM(link, struct node, link), session);
 	}
 	if (node->session == session) {
-		drop(tree, node);
+		drop_all(tree, node); /* with what memory_put() has put below it */
 	}
 }
 
