@@ -189,9 +189,13 @@ class HAProxy:
         return int(next(line.split()[1] for line in self.ask("show info").splitlines() if line.startswith("Pid:")))
 
     def reload(self):
+        """On a busy machine HAProxy may fail to take its sockets over from the old worker, which then goes on: once more, as an operator would."""
         before = self.worker_pid()
-        self.process.send_signal(12)  # USR2
-        wait_until(lambda: self.answers() and self.worker_pid() != before, "the new worker answers")
+        for _ in range(3):
+            self.process.send_signal(12)  # USR2
+            with contextlib.suppress(AssertionError):
+                return wait_until(lambda: self.answers() and self.worker_pid() != before, "the new worker answers", patience=20)
+        raise AssertionError(f"HAProxy does not reload:\n{(self.folder / 'log').read_text()}")
 
     def end(self):
         if self.process:
