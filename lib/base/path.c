@@ -139,7 +139,8 @@ int path_foreign_check(const char *path, size_t len, struct err *err)
 		start = end + 1;
 	}
 	const size_t own_len = sizeof(SERVERS_OWN) - 1;
-	if (strncmp(path, SERVERS_OWN, own_len) == 0 && (len == own_len || path[own_len] == '/')) {
+	if (len >= own_len && memcmp(path, SERVERS_OWN, own_len) == 0 &&
+		(len == own_len || path[own_len] == '/')) {
 		return err_set(err, BERTH_INVALID_PATHNAME, "foreign path %s is the server's own",
 			quote(path, len).text);
 	}

@@ -1,6 +1,7 @@
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/limits.h"
@@ -111,6 +112,20 @@ Test(path, may_have_as_many_bytes_as_the_limit_and_no_more)
 	strcat(path, "x");
 	cr_assert_eq(path_check(path, strlen(path), &err), BERTH_INVALID_PATHNAME);
 	cr_assert_not_null(strstr(err.msg, "1025 bytes; at most 1024"), "%s", err.msg);
+}
+
+Test(path, another_programs_path_ends_at_its_length)
+{
+	struct err err = ERR_INIT;
+	cr_assert_eq(path_foreign_check("/zookeeper", 10, &err), BERTH_INVALID_PATHNAME);
+	cr_assert_eq(path_foreign_check("/zookeeper/quota", 16, &err), BERTH_INVALID_PATHNAME);
+	cr_assert_eq(path_foreign_check("/zookeepers", 11, &err), 0, "%s", err.msg);
+	cr_assert_eq(path_foreign_check("/zookeeper", 9, &err), 0, "%s", err.msg);
+	/* Without a NUL behind it, as AddressSanitizer sees. */
+	char *bare = malloc(2);
+	memcpy(bare, "/z", 2);
+	cr_assert_eq(path_foreign_check(bare, 2, &err), 0, "%s", err.msg);
+	free(bare);
 }
 
 Test(path, joins_below_the_root_and_below_others)
