@@ -121,7 +121,8 @@ static int greet(struct zk_worker_process *worker, const struct zk_hello *hello,
 		explicit_bzero(worker->out.data, worker->out.size);
 	}
 	buffer_clear(&worker->out);
-	return rc ? err_set(err, BERTH_FAILED, "the ZooKeeper worker does not listen") : 0;
+	return rc ? err_set(err, BERTH_FAILED, "the greeting of the ZooKeeper worker is too long")
+		  : 0;
 }
 
 int zk_worker_process_start(
@@ -132,25 +133,24 @@ int zk_worker_process_start(
 		return err_set_errno(
 			err, BERTH_FAILED, errno, "no socket for the ZooKeeper worker");
 	}
+	worker->fd = ends[0];
+	/* A worker that ends at once has been greeted, and its reason can be read. */
+	int rc = fcntl(worker->fd, F_SETFL, O_NONBLOCK) < 0
+		? err_set_errno(err, BERTH_FAILED, errno, "the ZooKeeper worker's socket")
+		: greet(worker, hello, err);
 	pid_t pid = -1;
-	int rc = spawn(&pid, ends[1], err);
+	if (rc == 0) {
+		rc = spawn(&pid, ends[1], err);
+	}
 	close(ends[1]);
 	if (rc < 0) {
-		close(ends[0]);
+		close(worker->fd);
+		worker->fd = -1;
 		return rc;
 	}
 	worker->pid = pid;
 	worker->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-	worker->fd = ends[0];
-	if (fcntl(worker->fd, F_SETFL, O_NONBLOCK) < 0) {
-		rc = err_set_errno(err, BERTH_FAILED, errno, "the ZooKeeper worker's socket");
-	} else {
-		rc = greet(worker, hello, err);
-	}
-	if (rc < 0) {
-		zk_worker_process_end(worker);
-	}
-	return rc;
+	return 0;
 }
 
 int zk_worker_process_send(struct zk_worker_process *worker, const struct zk_request *request)
