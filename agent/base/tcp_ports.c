@@ -23,7 +23,8 @@ static void add_line(struct tcp_ports *ports, const char *line)
 	unsigned port;
 	unsigned state;
 	if (sscanf(line, " %*u: %*32[0-9A-Fa-f]:%4x %*32[0-9A-Fa-f]:%*4x %2x", &port, &state) !=
-		2) {
+			2 ||
+		port > UINT16_MAX) { /* %x takes a sign */
 		return;
 	}
 	if (state == LISTEN) {

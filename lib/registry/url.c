@@ -1,5 +1,6 @@
 #include "lib/registry/url.h"
 
+#include <arpa/inet.h>
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
@@ -78,12 +79,26 @@ static int parse_port(
 	return 0;
 }
 
-static bool host_valid(const char *host, bool ipv6)
+static bool name_valid(const char *host)
 {
 	static const char name[] =
 		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
-	static const char address[] = "0123456789abcdefABCDEF:.%";
-	return *host && strspn(host, ipv6 ? address : name) == strlen(host);
+	return *host && host[strspn(host, name)] == '\0';
+}
+
+/* An address, or one with the number of its zone, such as fe80::1%2. */
+static bool ipv6_valid(const char *host)
+{
+	char address[INET6_ADDRSTRLEN] = "";
+	struct in6_addr parsed;
+	size_t len = strcspn(host, "%");
+	if (len >= sizeof(address)) {
+		return false;
+	}
+	memcpy(address, host, len);
+	const char *zone = host[len] ? host + len + 1 : "0";
+	return inet_pton(AF_INET6, address, &parsed) == 1 && *zone &&
+		zone[strspn(zone, "0123456789")] == '\0';
 }
 
 /* host, host:port, [address] or [address]:port. */
@@ -100,7 +115,7 @@ static int parse_server(
 	if (copy(server->host, sizeof(server->host), host, host_len, "a host name", err)) {
 		return err->code;
 	}
-	if (!host_valid(server->host, ipv6)) {
+	if (ipv6 ? !ipv6_valid(server->host) : !name_valid(server->host)) {
 		return err_set(err, BERTH_FAILED,
 			"\"%s\" is no host; allowed are names, IPv4 addresses and [IPv6 addresses]",
 			server->host);

@@ -51,6 +51,14 @@ static uint16_t listen_on_loopback(int *ret_fd)
 	return ntohs(address.sin_port);
 }
 
+Test(tcp_ports, a_port_with_a_sign_is_none)
+{
+	static const struct tcp_ports none;
+	struct tcp_ports ports = { 0 };
+	tcp_ports_add_text(&ports, "   1: 0100007F:-F90 00000000:0000 0A 0\n");
+	cr_assert_arr_eq(&ports, &none, sizeof(none));
+}
+
 Test(tcp_ports, finds_the_sockets_of_this_machine)
 {
 	int fd;

@@ -73,6 +73,9 @@ Test(registry_url, every_error_says_what_is_allowed)
 		{ "zookeeper://h:99999999999999999999", "1 to 65535" },
 		{ "zookeeper://[::1", "]" },
 		{ "zookeeper://[::1]2181", ":port" },
+		{ "zookeeper://[%1]:99", "no host" },
+		{ "zookeeper://[1.2.3.4]:99", "no host" },
+		{ "zookeeper://[fe80::1%]", "no host" },
 		{ "zookeeper://[h]", "[IPv6 addresses]" },
 		{ "zookeeper://::1", "[IPv6 addresses]" },
 		{ "zookeeper://h/a/", "/" },
@@ -109,6 +112,7 @@ Test(registry_url, too_many_servers_and_too_long_names_are_refused)
 Test(registry_url, is_shown_in_full_and_without_secrets)
 {
 	check_display("zookeeper://h1,[::1]:99", "zookeeper://h1:2181,[::1]:99/registry");
+	check_display("zookeeper://[fe80::1%2]", "zookeeper://[fe80::1%2]:2181/registry");
 	check_display("zookeeper+tls://h:2/x", "zookeeper+tls://h:2/x");
 	check_display("dir:/a/b", "dir:/a/b");
 	check_display("dir:/srv/joe@home", "dir:/srv/joe@home");
