@@ -109,18 +109,20 @@ static int spawn(pid_t *ret_pid, int fd, struct err *err)
 		  : 0;
 }
 
-/* The greeting holds secrets: it must fit into the empty socket at once, and its copy is wiped. */
-static int greet(struct zk_worker_process *worker, const struct zk_hello *hello, struct err *err)
+/* The greeting holds secrets: it must fit into the empty socket at once, and it is wiped. */
+static int greet(int fd, const struct zk_hello *hello, struct err *err)
 {
-	int rc = zk_hello_encode(&worker->out, hello);
+	struct buffer greeting;
+	buffer_init(&greeting, QUEUE_MAX_BYTES);
+	int rc = zk_hello_encode(&greeting, hello);
 	if (rc == 0) {
-		size_t len = worker->out.len;
-		rc = send(worker->fd, worker->out.data, len, MSG_NOSIGNAL) == (ssize_t)len ? 0 : -1;
+		ssize_t sent = send(fd, greeting.data, greeting.len, MSG_NOSIGNAL);
+		rc = sent == (ssize_t)greeting.len ? 0 : -1;
 	}
-	if (worker->out.data) {
-		explicit_bzero(worker->out.data, worker->out.size);
+	if (greeting.data) {
+		explicit_bzero(greeting.data, greeting.size);
 	}
-	buffer_clear(&worker->out);
+	buffer_finish(&greeting);
 	return rc ? err_set(err, BERTH_FAILED, "the greeting of the ZooKeeper worker is too long")
 		  : 0;
 }
@@ -137,7 +139,7 @@ int zk_worker_process_start(
 	/* A worker that ends at once has been greeted, and its reason can be read. */
 	int rc = fcntl(worker->fd, F_SETFL, O_NONBLOCK) < 0
 		? err_set_errno(err, BERTH_FAILED, errno, "the ZooKeeper worker's socket")
-		: greet(worker, hello, err);
+		: greet(worker->fd, hello, err);
 	pid_t pid = -1;
 	if (rc == 0) {
 		rc = spawn(&pid, ends[1], err);
