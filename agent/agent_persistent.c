@@ -5,7 +5,7 @@
 #include "agent/agent_internal.h"
 #include "agent/base/log.h"
 
-static const char DOCUMENT[] = "left";
+static const char DOCUMENT[] = "persistent";
 
 static bool is_configured(const struct config *config, const char *path)
 {

@@ -500,8 +500,8 @@ void announce_reconcile(struct announce *announce)
 	}
 }
 
-/* The predecessor ended before it knew that its last write had been done. */
-static void recognise_left(struct announce *announce)
+/* The predecessor ended before it knew that its last write had been done: the node is ours. */
+static void recognise_sent(struct announce *announce)
 {
 	const struct announce_seen *seen = &announce->seen;
 	if (announce->predecessor_sent && !seen->stat.ephemeral &&
@@ -522,7 +522,7 @@ static void on_node(void *context, const struct registry_result *result)
 	}
 	if (result->err.code == 0) {
 		remember_node(announce, &result->stat, result->data, result->data_len);
-		recognise_left(announce);
+		recognise_sent(announce);
 	} else if (result->err.code == BERTH_PATH_NOT_FOUND) {
 		announce_forget_node(announce, ANNOUNCE_NODE_ABSENT);
 		stop_watching_children(announce);

@@ -142,8 +142,8 @@ bool record_endpoint_matches(const struct record_endpoint *endpoint, const char 
 json_t *record_address_parse(const char *address_type, const char *text, struct err *err);
 
 /*
- * The inverse, for lookups as plain text: host:port, URI, path …; malloc'ed; NULL when a key is
- * missing or empty. 0, or -1 without memory.
+ * The inverse, for lookups as plain text: host:port, URI, path … *ret_text is malloc'ed, or NULL
+ * when a key is missing or empty. 0, or -1 without memory.
  */
 int record_address_text(const char *address_type, const json_t *address, char **ret_text)
 	__attribute__((warn_unused_result));

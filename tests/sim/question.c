@@ -12,7 +12,10 @@
 
 enum { PORT = 10053, MOST_TURNS = 20, PACKET_BYTES = 4096, ID = 4711 };
 
-/* Of a loopback network of its own, by the number of the process. */
+/*
+ * Each process of the simulation asks on loopback addresses of its own, by its number, so that
+ * several of them can run at once.
+ */
 struct sockaddr_in question_address(int agent)
 {
 	unsigned pid = (unsigned)syscall(SYS_getpid);
