@@ -197,7 +197,8 @@ static void write_slice(struct cache *cache, struct answer *answer,
 	}
 }
 
-bool cache_answer_lacks_path(const struct answer *answer, const struct cache_entry *children)
+/* The answer is an error, because its path is not there or cannot be read. */
+static bool lacks_path(const struct answer *answer, const struct cache_entry *children)
 {
 	bool may_be_absent = answer->kind == CACHE_TARGETS &&
 		children->code == BERTH_PATH_NOT_FOUND;
@@ -217,8 +218,8 @@ enum cache_verdict cache_build_go_on(struct cache *cache, struct answer *answer,
 	build->need.unavailable = 0;
 	struct cache_entry *children = cache_need(
 		cache, &build->need, answer->node->path, CACHE_CHILDREN);
-	if (children && cache_answer_lacks_path(answer, children)) {
-		err_set(err, children->code, "no such path: %s", answer->node->path);
+	if (children && lacks_path(answer, children)) {
+		cache_answer_fail(children, err);
 		return CACHE_READY;
 	}
 	if (children) {

@@ -299,6 +299,8 @@ bool cache_answers_refuse(struct cache *cache, bool loading);
  * loaded, or the body goes on in the next turn. UNAVAILABLE fills err.
  */
 enum cache_verdict cache_answer_make(struct cache *cache, struct answer *answer, struct err *err);
+/* Fills err with the reason why an entry has no value. */
+void cache_answer_fail(const struct cache_entry *entry, struct err *err);
 /* Fills err: the registry is away, and what the answer needs is not known, or is outdated. */
 enum cache_verdict cache_answer_unavailable(const struct cache *cache, const struct answer *answer,
 	const struct cache_need *need, struct err *err);
@@ -324,8 +326,6 @@ struct cache_build {
 	bool changed; /* something that it holds has changed since */
 };
 
-/* The answer is an error, because its path is not there or cannot be read. */
-bool cache_answer_lacks_path(const struct answer *answer, const struct cache_entry *children);
 /*
  * Goes on with the body of an answer over children. READY: the body is complete in build->out, or
  * err is filled. WAITING: it goes on in the next turn, or when answer->missing states have come.

@@ -8,7 +8,7 @@
 
 #include "lib/record/record.h"
 
-static void fail(const struct cache_entry *entry, struct err *err)
+void cache_answer_fail(const struct cache_entry *entry, struct err *err)
 {
 	const char *path = entry->node->path;
 	if (entry->code == BERTH_PATH_NOT_FOUND) {
@@ -23,7 +23,7 @@ static void fail(const struct cache_entry *entry, struct err *err)
 static struct cache_blob *make_resolve(struct cache_entry *data, struct err *err)
 {
 	if (data->code) {
-		fail(data, err);
+		cache_answer_fail(data, err);
 		return NULL;
 	}
 	struct record *record = NULL;
@@ -52,7 +52,7 @@ static struct cache_blob *make_list(const struct cache_entry *children, struct e
 {
 	struct buffer out;
 	if (children->code) {
-		fail(children, err);
+		cache_answer_fail(children, err);
 		return NULL;
 	}
 	buffer_init(&out, SIZE_MAX);
@@ -65,7 +65,7 @@ static struct cache_blob *make_stat(
 {
 	/* A node has a stat whatever it holds. */
 	if (data->code && data->code != BERTH_NO_RECORD && data->code != BERTH_INVALID_RECORD) {
-		fail(data, err);
+		cache_answer_fail(data, err);
 		return NULL;
 	}
 	struct buffer out;
@@ -93,8 +93,7 @@ static void refresh_children(struct cache *cache, const struct cache_entry *chil
 }
 
 /* Everything that an answer over children needs is on its way afterwards. */
-static struct cache_entry *need_composite(
-	struct cache *cache, struct answer *answer, struct cache_need *need)
+static void need_composite(struct cache *cache, struct answer *answer, struct cache_need *need)
 {
 	const char *path = answer->node->path;
 	if (answer->kind != CACHE_RECORDS) {
@@ -105,7 +104,7 @@ static struct cache_entry *need_composite(
 		answer->refresh_children = need->missing > 0;
 		refresh_children(cache, need->missing ? NULL : children);
 	}
-	return cache_need_children(cache, need, path);
+	cache_need_children(cache, need, path);
 }
 
 enum cache_verdict cache_answer_unavailable(const struct cache *cache, const struct answer *answer,
@@ -121,11 +120,8 @@ enum cache_verdict cache_answer_unavailable(const struct cache *cache, const str
 static enum cache_verdict collect_composite(
 	struct cache *cache, struct answer *answer, struct cache_need *need, struct err *found)
 {
-	const struct cache_entry *children = need_composite(cache, answer, need);
+	need_composite(cache, answer, need);
 	answer->missing = need->missing;
-	if (need->unavailable > 0) {
-		return CACHE_UNAVAILABLE;
-	}
 	if (need->too_large) {
 		err_set(found, BERTH_LIMIT_EXCEEDED,
 			"%s has more children than fit into the cache of %zu bytes; "
@@ -133,13 +129,7 @@ static enum cache_verdict collect_composite(
 			answer->node->path, cache->options.max_size_bytes);
 		return CACHE_READY;
 	}
-	if (need->missing > 0) {
-		return CACHE_WAITING;
-	}
-	if (children && cache_answer_lacks_path(answer, children)) {
-		fail(children, found);
-	}
-	return CACHE_READY;
+	return need->missing > 0 ? CACHE_WAITING : CACHE_READY;
 }
 
 /* Without an error in `found` the body is complete. */
@@ -174,6 +164,7 @@ static enum cache_verdict make_composite(
 		need = answer->build->need;
 	}
 	if (verdict == CACHE_UNAVAILABLE) {
+		cache_build_free(answer); /* its parts would be old when it goes on */
 		return cache_answer_unavailable(cache, answer, &need, err);
 	}
 	if (verdict == CACHE_READY) {

@@ -60,7 +60,8 @@ class Token:
 
 @dataclasses.dataclass(frozen=True)
 class Mutant:
-    """The text between two offsets is replaced; `function` is empty outside of functions."""
+    """The text between two offsets is replaced; `function` is empty outside of functions. A constant that
+    has a name and is used in functions alone has its `uses` replaced, when all mutants are one text."""
 
     begin: int
     end: int
@@ -70,6 +71,10 @@ class Mutant:
     line: int
     before: str
     after: str
+    uses: tuple = ()  # (begin, end)
+
+    def places(self):
+        return self.uses or ((self.begin, self.end),)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,7 +136,7 @@ class Source:
 
     # ---- mutants ----
 
-    def add(self, begin, end, text, change):
+    def add(self, begin, end, text, change, uses=()):
         function = self.function_at(begin)
         first = self.starts[self.line_of(begin) - 1]
         last = self.text.find("\n", end)
@@ -142,7 +147,7 @@ class Source:
             Mutant(
                 begin, end, text, change, function.name if function else "", self.line_of(begin),
                 squeezed(self.text[first:last]),
-                squeezed(self.text[first:begin] + text + self.text[end:last]),
+                squeezed(self.text[first:begin] + text + self.text[end:last]), uses,
             )
         )  # fmt: skip
 
@@ -179,7 +184,17 @@ class Source:
         digits = token.text.rstrip("uUlL")
         value = int(digits, 0) if not re.match(r"0\d", digits) else int(digits, 8)
         text = str(0 if value == 1 else value + 1) + token.text[len(digits) :]
-        self.add(token.begin, token.end, text, f"{token.text} becomes {text}")
+        self.add(token.begin, token.end, text, f"{token.text} becomes {text}", self.uses_of(index, around))
+
+    def uses_of(self, index, around):
+        """Where the constant that this number defines (NAME = 5, in an enum) is used; () if not in functions alone."""
+        name = self.tokens[index - 2]
+        if self.function_at(name.begin) or around[0] != "=" or around[1] not in (",", "}"):
+            return ()
+        uses = [token for token in self.tokens if token.text == name.text and token.begin != name.begin]
+        if not all(self.function_at(token.begin) for token in uses):
+            return ()
+        return tuple((token.begin, token.end) for token in uses)
 
     def enumerator(self, index, token):
         if self.tokens[index - 1].text not in ("case", "["):  # the places of a table or a switch
@@ -233,9 +248,6 @@ class Source:
 def switchable(source, mutants, prelude):
     """One text that holds all these mutants {number: mutant} of functions, each in a branch of its own, of which
     berth_mutant() picks one. Returns the text and, for each number, the lines that the mutant is on."""
-    by_function = {}
-    for number, mutant in mutants.items():
-        by_function.setdefault(mutant.function, []).append((number, mutant))
     parts = [prelude]
     line = prelude.count("\n") + 1
     lines = {}
@@ -251,17 +263,27 @@ def switchable(source, mutants, prelude):
         at = function.begin
         body = source.text[function.begin : function.end]
         put(f"switch (berth_mutant({index})) {{\n")
-        for number, mutant in by_function.get(function.name, []):
-            if not function.begin <= mutant.begin < function.end:
-                continue
-            first = line
-            changed = source.text[function.begin : mutant.begin] + mutant.text + source.text[mutant.end : function.end]
-            put(f"case {number}: {{\n{own_labels(changed, number)}}} break;\n")
-            lines[number] = range(first, line)
+        for number, mutant in mutants.items():
+            changed = changed_body(source, function, mutant)
+            if changed:
+                first = line
+                put(f"case {number}: {{\n{own_labels(changed, number)}}} break;\n")
+                lines[number] = [*lines.get(number, []), *range(first, line)]
         put(f"default: {{\n{body}}}\n}}\n")
         at = function.end
     put(source.text[at:])
     return "".join(parts), lines
+
+
+def changed_body(source, function, mutant):
+    """What is between the function's braces, with the mutant; "" when it is elsewhere."""
+    at = function.begin
+    text = ""
+    for begin, end in mutant.places():
+        if function.begin <= begin < function.end:
+            text += source.text[at:begin] + mutant.text
+            at = end
+    return text and text + source.text[at : function.end]
 
 
 def own_labels(body, number):

@@ -1,9 +1,9 @@
 /*
  * Runs the tests of a program on many mutants, in place of Criterion's runner: that executes the
  * program anew for each test, this one forks. It reads a plan on standard input. A line has the
- * number of a mutant, the seconds that one test may take, and the names of tests; the answer is the
- * number and the first test that fails, or "-". A line without tests runs all tests that need no
- * ZooKeeper; the answer is a line for each of them, with its seconds and "passed" or "failed".
+ * number of a mutant and words SECONDS:TEST, with the time that the test may take; the answer is
+ * the number and the first test that fails, or "-". A word without a test runs all tests that need
+ * no ZooKeeper; the answer is a line for each of them, with its seconds and "passed" or "failed".
  */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
@@ -245,10 +245,16 @@ static const struct criterion_test *find(const char *name)
 	abort();
 }
 
-static void run_mutant(char *tests, double seconds)
+static void run_mutant(char *words)
 {
 	const char *killer = "-";
-	for (char *rest = tests, *name; (name = strtok_r(rest, " \n", &rest));) {
+	for (char *rest = words, *word; (word = strtok_r(rest, " \n", &rest));) {
+		char *name;
+		double seconds = strtod(word, &name);
+		if (*++name == '\0') {
+			run_all(seconds);
+			return;
+		}
 		if (!passes(find(name), seconds)) {
 			killer = name;
 			break;
@@ -264,14 +270,9 @@ int criterion_run_all_tests(struct criterion_test_set *set)
 	(void)set;
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	while (fgets(line, sizeof(line), stdin)) {
-		double seconds;
-		int at = 0;
-		sscanf(line, "%d %lf %n", &chosen, &seconds, &at);
-		if (line[at] == '\0') {
-			run_all(seconds);
-		} else {
-			run_mutant(line + at, seconds);
-		}
+		char *words;
+		chosen = (int)strtol(line, &words, 10);
+		run_mutant(words);
 	}
 	return 1;
 }

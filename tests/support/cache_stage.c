@@ -75,9 +75,15 @@ struct cache_answer *cache_stage_find(struct cache_stage *stage, const char *pat
 	return cache_find(stage->cache, &query);
 }
 
+static void keep_err(struct cache_outcome *outcome, const struct err *err)
+{
+	outcome->code = err ? err->code : 0;
+	snprintf(outcome->why, sizeof(outcome->why), "%s", err ? err->msg : "");
+}
+
 static void keep(struct cache_outcome *outcome, const struct cache_answer *answer)
 {
-	outcome->code = answer->err ? answer->err->code : 0;
+	keep_err(outcome, answer->err);
 	int64_t now_ms = clock_monotonic_ms();
 	outcome->live = answer->live;
 	outcome->confirmed = cache_answer_confirmed(outcome->stage->cache, answer, -1, now_ms);
@@ -90,42 +96,65 @@ static void on_answer(void *context, struct cache_answer *answer, const struct e
 {
 	struct cache_outcome *outcome = context;
 	outcome->calls++;
-	outcome->code = err->code;
+	keep_err(outcome, err);
 	if (answer) {
 		keep(outcome, answer);
 	}
 }
 
-enum cache_verdict cache_stage_ask(struct cache_stage *stage, struct cache_outcome *outcome,
-	const char *path, enum cache_answer_kind kind, const char *unlike, bool refresh)
+enum cache_verdict cache_stage_ask_query(struct cache_stage *stage, struct cache_outcome *outcome,
+	const struct cache_query *query, const char *unlike)
 {
 	*outcome = (struct cache_outcome){ .wait = { .on_answer = on_answer, .context = outcome },
 		.stage = stage };
 	strcpy(outcome->wait.unlike, unlike);
 	struct cache_answer *answer;
 	struct err err = ERR_INIT;
+	enum cache_verdict verdict = cache_ask(stage->cache, query, &outcome->wait, &answer, &err);
+	if (verdict == CACHE_READY) {
+		keep(outcome, answer);
+	}
+	if (verdict == CACHE_UNAVAILABLE) {
+		keep_err(outcome, &err);
+	}
+	return verdict;
+}
+
+enum cache_verdict cache_stage_ask(struct cache_stage *stage, struct cache_outcome *outcome,
+	const char *path, enum cache_answer_kind kind, const char *unlike, bool refresh)
+{
 	struct cache_filter any = { .text = false };
 	struct cache_query query = query_of(path, kind);
 	query.filter = kind == CACHE_ENDPOINTS ? &any : NULL;
 	query.refresh = refresh;
-	enum cache_verdict verdict = cache_ask(stage->cache, &query, &outcome->wait, &answer, &err);
-	if (verdict == CACHE_READY) {
-		keep(outcome, answer);
-	}
-	outcome->code = verdict == CACHE_UNAVAILABLE ? err.code : outcome->code;
-	return verdict;
+	return cache_stage_ask_query(stage, outcome, &query, unlike);
 }
 
-/* Asks and waits; the code. */
+static void wait_for(struct cache_stage *stage, struct cache_outcome *outcome, const char *path)
+{
+	cache_stage_turn(stage);
+	if (outcome->calls != 1) {
+		fprintf(stderr, "%d answers for %s\n", outcome->calls, path);
+		abort();
+	}
+}
+
 int cache_stage_look(struct cache_stage *stage, struct cache_outcome *outcome, const char *path,
 	enum cache_answer_kind kind)
 {
 	if (cache_stage_ask(stage, outcome, path, kind, "", false) == CACHE_WAITING) {
-		cache_stage_turn(stage);
-		if (outcome->calls != 1) {
-			fprintf(stderr, "%d answers for %s\n", outcome->calls, path);
-			abort();
-		}
+		wait_for(stage, outcome, path);
+	}
+	return outcome->code;
+}
+
+int cache_stage_look_filtered(struct cache_stage *stage, struct cache_outcome *outcome,
+	const char *path, enum cache_answer_kind kind, const struct cache_filter *filter)
+{
+	struct cache_query query = query_of(path, kind);
+	query.filter = filter;
+	if (cache_stage_ask_query(stage, outcome, &query, "") == CACHE_WAITING) {
+		wait_for(stage, outcome, path);
 	}
 	return outcome->code;
 }

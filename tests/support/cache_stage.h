@@ -23,6 +23,7 @@ struct cache_outcome {
 	bool confirmed;
 	int64_t age_ms;
 	char etag[CACHE_ETAG_BYTES];
+	char why[256]; /* with a code */
 	char text[4096];
 };
 
@@ -39,9 +40,13 @@ struct cache_answer *cache_stage_find(struct cache_stage *stage, const char *pat
 /* cache_ask(): READY and UNAVAILABLE fill the outcome at once, WAITING later. */
 enum cache_verdict cache_stage_ask(struct cache_stage *stage, struct cache_outcome *outcome,
 	const char *path, enum cache_answer_kind kind, const char *unlike, bool refresh);
+enum cache_verdict cache_stage_ask_query(struct cache_stage *stage, struct cache_outcome *outcome,
+	const struct cache_query *query, const char *unlike);
 /* Asks and waits; the code. Aborts when there is no answer. */
 int cache_stage_look(struct cache_stage *stage, struct cache_outcome *outcome, const char *path,
 	enum cache_answer_kind kind);
+int cache_stage_look_filtered(struct cache_stage *stage, struct cache_outcome *outcome,
+	const char *path, enum cache_answer_kind kind, const struct cache_filter *filter);
 
 /* A record with this description and an endpoint http://DESCRIPTION. Static. */
 const char *cache_stage_record(const char *description);

@@ -8,6 +8,7 @@
 #include "agent/component/announce.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/registry_client.h"
+#include "tests/support/run_until.h"
 #include "tests/support/staged.h"
 
 struct stage {
@@ -78,25 +79,6 @@ static void stage_end(struct stage *stage)
 	STAGED_TEST(announce_sequential, name, struct stage *, stage,                              \
 		stage_begin(&(struct stage){ 0 }, ephemeral), stage_end)
 
-static void on_patience(struct ev_loop *loop, ev_timer *timer, int events)
-{
-	(void)loop;
-	(void)timer;
-	(void)events;
-	cr_assert(false, "it did not come true within a minute");
-}
-
-#define RUN_UNTIL(stage, condition)                                                                \
-	do {                                                                                       \
-		ev_timer patience;                                                                 \
-		ev_timer_init(&patience, on_patience, 60.0, 0.0);                                  \
-		ev_timer_start((stage)->loop, &patience);                                          \
-		while (!(condition)) {                                                             \
-			ev_run((stage)->loop, EVRUN_ONCE);                                         \
-		}                                                                                  \
-		ev_timer_stop((stage)->loop, &patience);                                           \
-	} while (0)
-
 static void wish(struct stage *stage, enum announce_wish wish, const char *data)
 {
 	struct dialect_node node = {
@@ -119,7 +101,7 @@ static size_t members(struct stage *stage)
 {
 	answer_clear(&stage->list);
 	cr_assert(registry_list(stage->registry, PARENT, answer_take, &stage->list) != NULL);
-	RUN_UNTIL(stage, stage->list.calls > 0);
+	RUN_UNTIL(stage->loop, stage->list.calls > 0);
 	return stage->list.children_count;
 }
 
@@ -130,11 +112,11 @@ STAGED(joins_and_leaves, true)
 {
 	cr_assert_null(announce_path(stage->announce));
 	wish(stage, ANNOUNCE_UP, ONE);
-	RUN_UNTIL(stage, is_registered(stage));
+	RUN_UNTIL(stage->loop, is_registered(stage));
 	cr_assert_eq(members(stage), 1);
 	cr_assert_str_eq(announce_path(stage->announce), stage->list.children[0]);
 	wish(stage, ANNOUNCE_DOWN, ONE);
-	RUN_UNTIL(stage, announce_get_state(stage->announce) == ANNOUNCE_WITHDRAWN);
+	RUN_UNTIL(stage->loop, announce_get_state(stage->announce) == ANNOUNCE_WITHDRAWN);
 	cr_assert_eq(members(stage), 0);
 	cr_assert_null(announce_path(stage->announce));
 }
@@ -142,11 +124,11 @@ STAGED(joins_and_leaves, true)
 STAGED(a_changed_member_joins_anew_before_the_old_one_leaves, true)
 {
 	wish(stage, ANNOUNCE_UP, ONE);
-	RUN_UNTIL(stage, is_registered(stage));
+	RUN_UNTIL(stage->loop, is_registered(stage));
 	char *old = strdup(announce_path(stage->announce));
 	wish(stage, ANNOUNCE_UP, TWO);
-	RUN_UNTIL(stage, strcmp(announce_path(stage->announce), old) != 0);
-	RUN_UNTIL(stage, is_registered(stage));
+	RUN_UNTIL(stage->loop, strcmp(announce_path(stage->announce), old) != 0);
+	RUN_UNTIL(stage->loop, is_registered(stage));
 	cr_assert_eq(members(stage), 1);
 	cr_assert_str_eq(announce_path(stage->announce), stage->list.children[0]);
 	cr_assert_str_neq(announce_path(stage->announce), old);
@@ -164,36 +146,36 @@ static void count_calls(void *context, const struct registry_task *task, struct 
 STAGED(a_replaced_member_with_children_keeps_them, false)
 {
 	wish(stage, ANNOUNCE_UP, ONE);
-	RUN_UNTIL(stage, is_registered(stage));
+	RUN_UNTIL(stage->loop, is_registered(stage));
 	char child[200];
 	snprintf(child, sizeof(child), "%s/below", announce_path(stage->announce));
 	memory_put(stage->registry, child, "another's");
 	size_t deletions = 0;
 	memory_on_task(stage->registry, count_calls, &deletions);
 	wish(stage, ANNOUNCE_UP, TWO);
-	RUN_UNTIL(stage, announce_get_state(stage->announce) == ANNOUNCE_FAILED);
+	RUN_UNTIL(stage->loop, announce_get_state(stage->announce) == ANNOUNCE_FAILED);
 	cr_assert_eq(deletions, 1);
 	cr_assert_eq(members(stage), 2);
 	struct answer answer = { 0 };
 	cr_assert(registry_get(stage->registry, child, answer_take, &answer) != NULL);
-	RUN_UNTIL(stage, answer.calls > 0);
+	RUN_UNTIL(stage->loop, answer.calls > 0);
 	cr_assert_eq(answer.err.code, 0);
 	answer_clear(&answer);
 	/* It goes when it can. */
 	memory_remove(stage->registry, child);
-	RUN_UNTIL(stage, is_registered(stage));
+	RUN_UNTIL(stage->loop, is_registered(stage));
 	cr_assert_eq(members(stage), 1);
 }
 
 STAGED(a_member_that_was_deleted_joins_again, true)
 {
 	wish(stage, ANNOUNCE_UP, ONE);
-	RUN_UNTIL(stage, is_registered(stage));
+	RUN_UNTIL(stage->loop, is_registered(stage));
 	char *old = strdup(announce_path(stage->announce));
 	memory_remove(stage->registry, old);
-	RUN_UNTIL(stage,
+	RUN_UNTIL(stage->loop,
 		announce_path(stage->announce) && strcmp(announce_path(stage->announce), old) != 0);
-	RUN_UNTIL(stage, is_registered(stage));
+	RUN_UNTIL(stage->loop, is_registered(stage));
 	cr_assert_eq(members(stage), 1);
 	free(old);
 }
@@ -201,13 +183,13 @@ STAGED(a_member_that_was_deleted_joins_again, true)
 STAGED(a_successor_finds_the_member_of_its_session, true)
 {
 	wish(stage, ANNOUNCE_UP, ONE);
-	RUN_UNTIL(stage, is_registered(stage));
+	RUN_UNTIL(stage->loop, is_registered(stage));
 	char *old = strdup(announce_path(stage->announce));
 	memory_put(stage->registry, "/group/member0000000000", TWO);
 	memory_put(stage->registry, "/group/memberx", TWO);
 	announce_anew(stage, true, true);
 	wish(stage, ANNOUNCE_UP, ONE);
-	RUN_UNTIL(stage, is_registered(stage));
+	RUN_UNTIL(stage->loop, is_registered(stage));
 	cr_assert_str_eq(announce_path(stage->announce), old);
 	cr_assert_eq(members(stage), 3);
 	free(old);
@@ -216,14 +198,14 @@ STAGED(a_successor_finds_the_member_of_its_session, true)
 STAGED(of_two_members_of_its_session_a_successor_keeps_one, true)
 {
 	wish(stage, ANNOUNCE_UP, ONE);
-	RUN_UNTIL(stage, is_registered(stage));
+	RUN_UNTIL(stage->loop, is_registered(stage));
 	announce_anew(stage, true, false);
 	wish(stage, ANNOUNCE_UP, ONE);
-	RUN_UNTIL(stage, is_registered(stage));
+	RUN_UNTIL(stage->loop, is_registered(stage));
 	cr_assert_eq(members(stage), 2);
 	announce_anew(stage, true, true);
 	wish(stage, ANNOUNCE_UP, ONE);
-	RUN_UNTIL(stage, is_registered(stage));
+	RUN_UNTIL(stage->loop, is_registered(stage));
 	cr_assert_eq(members(stage), 1);
 	cr_assert_str_eq(announce_path(stage->announce), stage->list.children[0]);
 }
@@ -231,12 +213,12 @@ STAGED(of_two_members_of_its_session_a_successor_keeps_one, true)
 STAGED(joins_once_in_a_new_session, true)
 {
 	wish(stage, ANNOUNCE_UP, ONE);
-	RUN_UNTIL(stage, is_registered(stage));
+	RUN_UNTIL(stage->loop, is_registered(stage));
 	memory_set_state(stage->registry, REGISTRY_LOST);
-	RUN_UNTIL(stage, announce_get_state(stage->announce) == ANNOUNCE_WAITING);
+	RUN_UNTIL(stage->loop, announce_get_state(stage->announce) == ANNOUNCE_WAITING);
 	cr_assert_null(announce_path(stage->announce));
 	memory_set_state(stage->registry, REGISTRY_CONNECTED);
-	RUN_UNTIL(stage, is_registered(stage));
+	RUN_UNTIL(stage->loop, is_registered(stage));
 	cr_assert_eq(members(stage), 1);
 }
 
@@ -259,9 +241,9 @@ STAGED(searches_after_a_write_without_an_answer, true)
 	struct lost lost = { .answers = 1 };
 	memory_on_task(stage->registry, lose_answer, &lost);
 	wish(stage, ANNOUNCE_UP, ONE);
-	RUN_UNTIL(stage, announce_get_state(stage->announce) == ANNOUNCE_FAILED);
+	RUN_UNTIL(stage->loop, announce_get_state(stage->announce) == ANNOUNCE_FAILED);
 	announce_anew(stage, true, true);
 	wish(stage, ANNOUNCE_UP, ONE);
-	RUN_UNTIL(stage, is_registered(stage));
+	RUN_UNTIL(stage->loop, is_registered(stage));
 	cr_assert_eq(members(stage), 1);
 }

@@ -1,5 +1,6 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/http/reader.h"
@@ -187,6 +188,7 @@ static const struct reading bad_requests[] = {
 #undef BAD
 	READING(HTTP_REQUEST, CHUNKED "1\r\nxy\r\n", "HEAD POST /x BODY x REFUSED 400 "),
 	READING(HTTP_REQUEST, CHUNKED "1\r\nx\n1", "HEAD POST /x BODY x REFUSED 400 "),
+	READING(HTTP_REQUEST, CHUNKED "1\r\n\r\n0\r\n\r\n", "HEAD POST /x BODY \r REFUSED 400 "),
 };
 
 Test(http_reader, refuses_what_can_be_read_in_two_ways)
@@ -428,6 +430,89 @@ Test(http_reader, bounds_what_it_keeps)
 		buffer_finish(&text);
 		http_reader_finish(&reader);
 	}
+}
+
+/*
+ * The refusal of an answer that has a list in two fields, and behind it an ETag unless it is empty.
+ * Of the bytes that may be kept, the list leaves `room`.
+ */
+static int refusal_of_kept(int room, size_t etag_len)
+{
+	const int kept = HTTP_ANSWER_FIELD_BYTES + HTTP_TARGET_BYTES + 64;
+	/* The length, the first part and both joined are kept, each with its end. */
+	int parts = kept - room - 2 - 1 - (int)strlen(", w") - 1;
+	struct http_reader reader;
+	struct buffer text;
+	struct buffer events;
+	http_reader_init(&reader, HTTP_ANSWER);
+	buffer_init(&text, 1 << 20);
+	buffer_init(&events, 100);
+	buffer_append_text(&text, OK "Content-Length: 0\r\nAccept: ");
+	repeat(&text, "v", (size_t)parts / 2);
+	buffer_append_text(&text, parts % 2 ? "\r\nAccept: ww\r\n" : "\r\nAccept: w\r\n");
+	buffer_append_text(&text, etag_len ? "ETag: " : "");
+	repeat(&text, "e", etag_len);
+	buffer_append_text(&text, etag_len ? "\r\n\r\n" : "\r\n");
+	describe(&reader, text.data, text.len, text.len, &events);
+	int refusal = reader.refusal;
+	buffer_finish(&events);
+	buffer_finish(&text);
+	http_reader_finish(&reader);
+	return refusal;
+}
+
+Test(http_reader, bounds_what_it_keeps_of_lists_that_it_joins)
+{
+	cr_expect_eq(refusal_of_kept(0, 0), 0);
+	cr_expect_eq(refusal_of_kept(-1, 0), 431);
+	cr_expect_eq(refusal_of_kept(100, 99), 0);
+	cr_expect_eq(refusal_of_kept(100, 100), 431);
+}
+
+static size_t allocations_left;
+
+static void *reallocate(void *memory, size_t size)
+{
+	return allocations_left > 0 && allocations_left-- ? realloc(memory, size) : NULL;
+}
+
+/*
+ * Each allocation of a head fails once, in each place that may need one: a line that comes in
+ * pieces, a part that is kept, its end, a list that is joined.
+ */
+Test(http_reader, without_memory_a_head_is_refused_with_500)
+{
+	struct buffer text;
+	size_t refused = 0;
+	buffer_init(&text, 1 << 20);
+	buffer_append_text(&text, GET "ETag: ");
+	repeat(&text, "e", 256 - sizeof("GET /") - sizeof("a"));
+	buffer_append_text(&text, "\r\nAccept: ");
+	repeat(&text, "a", 500);
+	buffer_append_text(&text, "\r\nAccept: b\r\n\r\n");
+	for (size_t step = 1; step < 2 * text.len; step *= 2) {
+		bool complete = false;
+		for (size_t count = 0; !complete; count++) {
+			struct http_reader reader;
+			struct buffer events;
+			buffer_init(&events, 1000);
+			buffer_reserve(&events, 1000);
+			http_reader_init(&reader, HTTP_REQUEST);
+			allocations_left = count;
+			buffer_set_allocator(reallocate);
+			describe(&reader, text.data, text.len, step, &events);
+			buffer_set_allocator(realloc);
+			complete = reader.refusal == 0;
+			refused += !complete;
+			cr_assert_str_eq(buffer_text(&events),
+				complete ? "HEAD GET / END " : "REFUSED 500 ", "%zu %zu", step,
+				count);
+			buffer_finish(&events);
+			http_reader_finish(&reader);
+		}
+	}
+	cr_assert_gt(refused, 20);
+	buffer_finish(&text);
 }
 
 Test(http_reader, a_length_beyond_all_numbers_is_the_largest)

@@ -1,0 +1,252 @@
+/* The saved cache: what a start during an outage makes of it, and of one that is damaged. */
+
+#include <criterion/criterion.h>
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/base/state_file.h"
+#include "lib/base/clock.h"
+#include "tests/support/cache_stage.h"
+#include "tests/support/memory_backend.h"
+#include "tests/support/scratch.h"
+#include "tests/support/staged.h"
+
+static char folder[SCRATCH_PATH];
+
+static void make_folder(void)
+{
+	scratch_folder(folder);
+}
+
+static void remove_folder(void)
+{
+	char file[SCRATCH_PATH + 16];
+	snprintf(file, sizeof(file), "%s/cache", folder);
+	unlink(file);
+	rmdir(folder);
+}
+
+TestSuite(cache_snapshot, .init = make_folder, .fini = remove_folder);
+
+/* A cache whose registry is away from the beginning. */
+static struct cache_stage *open_away(struct cache_stage *stage)
+{
+	cache_stage_open(stage, &(struct cache_options){ .resync_ms = 600000 });
+	memory_set_state(stage->registry, REGISTRY_AWAY);
+	cache_stage_turn(stage);
+	return stage;
+}
+
+#define STAGED(name)                                                                               \
+	STAGED_TEST(cache_snapshot, name, struct cache_stage *, stage,                             \
+		open_away(&(struct cache_stage){ 0 }), cache_stage_close)
+
+static void load_text(struct cache_stage *stage, const char *text)
+{
+	struct err err = ERR_INIT;
+	cr_assert_eq(state_file_write(folder, "cache", "cache", text, strlen(text), &err), 0, "%s",
+		err.msg);
+	cache_load(stage->cache, folder);
+}
+
+static void load_lines(struct cache_stage *stage, const char *lines)
+{
+	char text[2000];
+	snprintf(text, sizeof(text), "3\ndir:/here\n%s", lines);
+	load_text(stage, text);
+}
+
+static size_t entries(const struct cache_stage *stage)
+{
+	struct cache_stats stats;
+	cache_get_stats(stage->cache, &stats);
+	return stats.entries;
+}
+
+static void ask(struct cache_stage *stage, struct cache_outcome *outcome, const char *path,
+	enum cache_answer_kind kind)
+{
+	cr_assert_eq(cache_stage_ask(stage, outcome, path, kind, "", false), CACHE_READY, "%s",
+		outcome->why);
+	cr_assert_not(outcome->live);
+}
+
+/* ---- there and back ---- */
+
+STAGED(every_kind_of_entry_comes_back)
+{
+	struct cache_stage before;
+	struct cache_outcome outcome;
+	struct err err = ERR_INIT;
+	char stat[200];
+	cache_stage_open(&before, &(struct cache_options){ .resync_ms = 600000 });
+	memory_put(before.registry, "/a", cache_stage_record("one"));
+	memory_put(before.registry, "/a/b", "");
+	memory_put(before.registry, "/a/c", "text");
+	cr_assert_eq(cache_stage_look(&before, &outcome, "/a", CACHE_RESOLVE), 0);
+	cr_assert_eq(cache_stage_look(&before, &outcome, "/", CACHE_LIST), 0);
+	cr_assert_eq(cache_stage_look(&before, &outcome, "/a", CACHE_STAT), 0);
+	snprintf(stat, sizeof(stat), "%s", outcome.text);
+	cr_assert_eq(cache_stage_look(&before, &outcome, "/a/b", CACHE_RESOLVE), BERTH_NO_RECORD);
+	cr_assert_eq(
+		cache_stage_look(&before, &outcome, "/none", CACHE_RESOLVE), BERTH_PATH_NOT_FOUND);
+	memory_set_heard_ms(before.registry, clock_monotonic_ms() - 7000);
+	memory_set_state(before.registry, REGISTRY_AWAY);
+	cache_stage_turn(&before);
+	cr_assert_eq(cache_save(before.cache, folder, &err), 0, "%s", err.msg);
+	size_t saved = entries(&before);
+	cache_stage_close(&before);
+
+	cache_load(stage->cache, folder);
+	cr_assert_eq(entries(stage), saved);
+	ask(stage, &outcome, "/a", CACHE_RESOLVE);
+	cr_assert_str_eq(outcome.text, cache_stage_record("one"));
+	cr_assert(outcome.age_ms >= 7000 && outcome.age_ms < 600000);
+	ask(stage, &outcome, "/", CACHE_LIST);
+	cr_assert_str_eq(outcome.text, "[\"/a\"]\n");
+	ask(stage, &outcome, "/a", CACHE_LIST);
+	cr_assert_str_eq(outcome.text, "[\"/a/b\",\"/a/c\"]\n");
+	ask(stage, &outcome, "/a", CACHE_STAT);
+	cr_assert_str_eq(outcome.text, stat);
+	ask(stage, &outcome, "/a/b", CACHE_RESOLVE);
+	cr_assert_eq(outcome.code, BERTH_NO_RECORD);
+	ask(stage, &outcome, "/none", CACHE_RESOLVE);
+	cr_assert_eq(outcome.code, BERTH_PATH_NOT_FOUND);
+	cr_assert_eq(cache_stage_ask(stage, &outcome, "/a/c", CACHE_RESOLVE, "", false),
+		CACHE_UNAVAILABLE, "it was never read");
+}
+
+STAGED(a_known_entry_is_newer)
+{
+	struct cache_outcome outcome;
+	memory_put(stage->registry, "/a", cache_stage_record("new"));
+	memory_set_state(stage->registry, REGISTRY_CONNECTED);
+	cache_stage_turn(stage);
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/a", CACHE_RESOLVE), 0);
+	load_lines(stage, "[\"/a\",0,0,1,1,1,\"old\"]\n");
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/a", CACHE_RESOLVE), 0);
+	cr_assert_str_eq(outcome.text, cache_stage_record("new"));
+}
+
+STAGED(without_a_file_the_cache_is_empty)
+{
+	cache_load(stage->cache, folder);
+	cr_assert_eq(entries(stage), 0);
+}
+
+STAGED(a_folder_that_is_not_there_is_an_error_of_saving)
+{
+	struct err err = ERR_INIT;
+	cr_assert_eq(cache_save(stage->cache, "/proc/none", &err), BERTH_FAILED);
+	cr_assert_neq(err.msg[0], '\0');
+}
+
+/* ---- a damaged file ---- */
+
+#define GOOD "[\"/a\",0,0,1,1,1,\"\"]\n"
+
+STAGED(a_malformed_line_is_left_out_and_the_others_are_taken)
+{
+	static const char *const bad[] = { "\n", "{}\n", "[]\n", "x\n", "[\"/b\",0,0,1,1,\"\"]\n",
+		"[\"/b\",0,0,1,1,1,1]\n", "[\"/b\",0,0,1,1,1,[]]\n", "[\"/b\",0,0,1,1,1,null]\n",
+		"[\"b\",0,0,1,1,1,\"\"]\n", "[\"/B\",0,0,1,1,1,\"\"]\n",
+		"[\"/b\",0,1,1,1,1,\"\"]\n", "[\"/b\",2,0,1,1,1,\"\"]\n",
+		"[\"/b\",-1,0,1,1,1,\"\"]\n", "[\"/b\",0,0,-1,1,1,\"\"]\n",
+		"[\"/b\",0,0,1,1,-1,\"\"]\n", "[\"/b\",1,0,1,1,1,\"\"]\n",
+		"[\"/b\",1,0,1,1,1,[1]]\n", "[\"/b\",1,0,1,1,1,[\"/b/x\",\"/c/x\"]]\n",
+		"[\"/b\",1,0,1,1,1,[\"/b/x/y\"]]\n", "[\"/b\",1,0,1,1,1,[\"/b\"]]\n",
+		"[\"/b\",1,0,1,1,1,[\"/b/X\"]]\n", "[\"/\",1,0,1,1,1,[\"/b/x\"]]\n" };
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct cache_stage other;
+		char lines[300];
+		open_away(&other);
+		snprintf(lines, sizeof(lines), "%s" GOOD, bad[i]);
+		load_lines(&other, lines);
+		cr_assert_eq(entries(&other), 1, "%s", bad[i]);
+		cache_stage_close(&other);
+	}
+	load_lines(stage,
+		GOOD "[\"/b\",0,0,1,1,0,\"\"]\n[\"/\",1,0,1,1,1,[\"/a\",\"/b\"]]\n"
+		     "[\"/b\",1,0,1,1,1,[]]\n[\"/c\",0,0,0,1,1,\"\"]\n"
+		     "[\"/d\",0,0,1,1,1,\"cut off");
+	cr_assert_eq(entries(stage), 5);
+}
+
+STAGED(a_file_of_another_version_or_without_a_head_is_not_used)
+{
+	load_text(stage, "2\ndir:/here\n" GOOD);
+	load_text(stage, "4\ndir:/here\n" GOOD);
+	load_text(stage, "3\ndir:/hereafter\n" GOOD);
+	load_text(stage, "3\ndir:/here");
+	load_text(stage, "3");
+	load_text(stage, "");
+	cr_assert_eq(entries(stage), 0);
+	load_text(stage, "3\ndir:/here\n" GOOD);
+	cr_assert_eq(entries(stage), 1);
+}
+
+/* ---- ages ---- */
+
+static const char *boot_id(void)
+{
+	static char boot[64];
+	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	ssize_t len = read(fd, boot, sizeof(boot) - 1);
+	cr_assert_gt(len, 0);
+	close(fd);
+	boot[strcspn(boot, "\n")] = '\0';
+	return boot;
+}
+
+/* The age of an entry that was true at second 995, with these clocks in the file. */
+static int64_t age_with(const char *boot, const char *wall, int64_t monotonic_ms)
+{
+	struct cache_stage stage;
+	struct cache_outcome outcome;
+	char lines[400];
+	open_away(&stage);
+	snprintf(lines, sizeof(lines),
+		"{\"boot\":\"%s\",\"wall\":%s,\"monotonic_ms\":%lld}\n"
+		"[\"/a\",0,0,995,1,1,\"\"]\n",
+		boot, wall, (long long)monotonic_ms);
+	load_lines(&stage, lines);
+	ask(&stage, &outcome, "/a", CACHE_RESOLVE);
+	cache_stage_close(&stage);
+	return outcome.age_ms;
+}
+
+Test(cache_snapshot, ages_follow_the_monotonic_clock_until_the_next_boot)
+{
+	enum { AGE_MS = 25000, SLOW_MS = 600000 };
+	int64_t now_ms = clock_monotonic_ms();
+	int64_t age_ms = age_with(boot_id(), "1000.0", now_ms - AGE_MS + 5000);
+	cr_assert(age_ms >= AGE_MS && age_ms < AGE_MS + SLOW_MS, "%lld", (long long)age_ms);
+	age_ms = age_with(boot_id(), "0.0", now_ms - AGE_MS);
+	cr_assert_lt(age_ms, SLOW_MS, "it became true behind the end: now");
+	const int64_t by_wall_ms = INT64_C(1000) * 1000 * 1000 * 1000;
+	cr_assert_gt(age_with("another", "1000.0", now_ms - AGE_MS), by_wall_ms);
+	cr_assert_gt(age_with(boot_id(), "-1.0", now_ms), by_wall_ms);
+	cr_assert_lt(age_with(boot_id(), "-1.0", now_ms), 10 * by_wall_ms);
+	cr_assert_lt(age_with(boot_id(), "1e12", now_ms), 10 * by_wall_ms);
+	cr_assert_gt(age_with(boot_id(), "1000.0", -1), by_wall_ms);
+	cr_assert_gt(age_with(boot_id(), "1000.0", now_ms + 3600 * 1000), by_wall_ms);
+	cr_assert_gt(age_with(boot_id(), "null", now_ms), by_wall_ms);
+}
+
+STAGED(without_clocks_ages_follow_the_wall_clock)
+{
+	struct cache_outcome outcome;
+	char lines[200];
+	snprintf(lines, sizeof(lines),
+		"[\"/a\",0,0,%.3f,1,1,\"\"]\n[\"/b\",0,0,100000000000,1,1,\"\"]\n",
+		clock_wall_s() - 50);
+	load_lines(stage, lines);
+	ask(stage, &outcome, "/a", CACHE_RESOLVE);
+	cr_assert(outcome.age_ms >= 49000 && outcome.age_ms < 650000);
+	ask(stage, &outcome, "/b", CACHE_RESOLVE);
+	cr_assert_lt(outcome.age_ms, 600000, "a time to come is now");
+}
