@@ -99,8 +99,13 @@ static int enter(struct walk *walk, const char *name, const char *rest, struct e
 {
 	struct stat status;
 	int fd = openat(walk->fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0 || fstat(fd, &status)) {
+	if (fd < 0) {
 		return err_set_errno(err, BERTH_FAILED, errno, "cannot open it");
+	}
+	if (fstat(fd, &status)) {
+		err_set_errno(err, BERTH_FAILED, errno, "cannot look at it");
+		close(fd);
+		return err->code;
 	}
 	if (check_element(&status, walk->shared, err)) {
 		close(fd);

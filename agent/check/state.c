@@ -162,7 +162,7 @@ bool check_state_restore(struct check_state_machine *machine, const json_t *save
 		return false;
 	}
 	int state = check_state_from_name(name);
-	if (state < 0 || good < 0 || bad < 0 || age_ms < 0 || !json_is_array(ages)) {
+	if (state < 0 || good < 0 || bad < 0 || age_ms < 0 || json_typeof(ages) != JSON_ARRAY) {
 		return false;
 	}
 	machine->grace = grace != 0;

@@ -204,22 +204,27 @@ void dialect_add_endpoint(struct dialect_reading *reading, const char *api, cons
 	}
 }
 
+static void cannot_hold(struct dialect_reading *reading, const char *name)
+{
+	err_set(&reading->err, BERTH_INVALID_RECORD, "a record cannot hold %s",
+		quote_text(name).text);
+}
+
 void dialect_set(struct dialect_reading *reading, const char *name, const json_t *value)
 {
 	if (!value || json_is_null(value) || reading->err.code) {
 		return;
 	}
 	if (record_set_attribute_take(reading->record, name, json_deep_copy(value))) {
-		err_set(&reading->err, BERTH_INVALID_RECORD, "a record cannot hold %s",
-			quote_text(name).text);
+		cannot_hold(reading, name);
 	}
 }
 
 void dialect_set_text(struct dialect_reading *reading, const char *name, const char *value)
 {
-	json_t *text = value ? json_string(value) : NULL;
-	dialect_set(reading, name, text);
-	json_decref(text);
+	if (value && !reading->err.code && record_set_text(reading->record, name, value)) {
+		cannot_hold(reading, name);
+	}
 }
 
 void dialect_set_pairs(struct dialect_reading *reading, const char *prefix, const json_t *object)

@@ -107,7 +107,10 @@ struct record *record_copy(const struct record *record)
 	return copy;
 }
 
-/* A shallow copy with the named keys first, the others behind them in their old order. */
+/*
+ * A shallow copy with the named keys first, the others behind them in their old order.
+ * json_object_update_missing() would not say that it has no memory.
+ */
 static json_t *in_order(json_t *object, const char *const first[])
 {
 	json_t *copy = json_object();
@@ -116,7 +119,13 @@ static json_t *in_order(json_t *object, const char *const first[])
 		json_t *value = json_object_get(object, first[i]);
 		failed = value && json_object_set(copy, first[i], value);
 	}
-	if (failed || json_object_update_missing(copy, object)) {
+	const char *key;
+	json_t *value;
+	json_object_foreach (object, key, value) {
+		failed = failed ||
+			(!json_object_get(copy, key) && json_object_set(copy, key, value));
+	}
+	if (failed) {
 		json_decref(copy);
 		return NULL;
 	}

@@ -68,8 +68,9 @@ static int account_add(struct registry_acl *acl, char *account, const char *real
 	*id++ = '\0';
 	bool needs_realm = id[strlen(id) - 1] == '@';
 	if (needs_realm && !*realm) {
+		/* As many of them as there is room for, but not none. */
 		buffer_printf(warning, "%s %s:%s", warning->len ? "," : "", account, id);
-		return 0;
+		return warning->len ? 0 : no_memory(err);
 	}
 	if (entry_add(acl, account, id, needs_realm ? realm : "", REGISTRY_PERMISSION_ALL)) {
 		return no_memory(err);

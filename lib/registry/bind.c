@@ -197,8 +197,7 @@ static void on_created(struct write_request *request)
 	} else if (code == 0 || (code == BERTH_FILE_ALREADY_EXISTS && !request->bind)) {
 		struct registry_result result = { .stat = task->ret_stat, .count = code == 0 };
 		registry_request_complete(&request->base, &result);
-	} else if (code == BERTH_FILE_ALREADY_EXISTS && request->bind &&
-		request->mode == REGISTRY_BIND_OVERWRITE) {
+	} else if (code == BERTH_FILE_ALREADY_EXISTS && request->mode == REGISTRY_BIND_OVERWRITE) {
 		look_again(request);
 	} else {
 		struct err err = task->ret_err;

@@ -9,6 +9,7 @@ import uuid
 
 from berth import BUILD, Agent, AgentTest, berth, exists, service_record, wait_until
 from fake_zookeeper import FakeZooKeeper
+from streams import Stream
 from wire import Wire
 from zk_client import ZkClient
 from zookeeper import ZooKeeper
@@ -96,6 +97,9 @@ class OnZooKeeper(AgentTest):
         agent = self.registered_agent()
         before = self.node()
         session = self.saved_session(agent)
+        follower = Stream(agent.socket, f"/v1/watch{Agent.PATH}")
+        self.addCleanup(follower.close)
+        record = follower.next()["snapshot"][Agent.PATH]
         result = self.server.probe("kill-session", session["id"], session["password"])
         self.assertEqual(result.returncode, 0, result.stderr)
         wait_until(
@@ -103,6 +107,9 @@ class OnZooKeeper(AgentTest):
             "the record stands again, in another session",
         )
         agent.wait_state("registered")
+        # Its own stream has not ended: no LOST, whatever becomes of the registry's session.
+        follower.until(lambda event: event["type"] == "STALE")
+        follower.until(lambda _: not follower.stale and follower.tree == {Agent.PATH: record})
 
     def test_an_external_delete_is_repaired(self):
         agent = self.registered_agent()

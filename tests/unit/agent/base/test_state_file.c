@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "tests/support/failing.h"
 #include "tests/support/scratch.h"
 #include "agent/base/state_file.h"
 
@@ -217,4 +218,53 @@ Test(state_file, a_file_that_others_can_write_is_refused)
 		cr_assert_eq(chown(file("drain"), 4711, 4711), 0);
 		free(read_state(BERTH_NO_PATH_PERMISSIONS, 100));
 	}
+}
+
+/* ---- calls that fail ---- */
+
+static int write_and_read(void *context)
+{
+	static int round;
+	(void)context;
+	struct err err = ERR_INIT;
+	char text[32];
+	char *data = NULL;
+	size_t len = 0;
+	snprintf(text, sizeof(text), "round %d", ++round);
+	int code = state_file_write(directory, "drain", "drain", text, strlen(text), &err);
+	if (code == 0) {
+		code = state_file_read(directory, "drain", "drain", 100, &data, &len, &err);
+	}
+	bool right = data && len == strlen(text) && strcmp(data, text) == 0;
+	free(data);
+	return code ? code : right ? 0 : FAILING_WRONG;
+}
+
+Test(state_file, a_call_that_fails_is_reported_and_leaves_a_whole_file)
+{
+	static const struct {
+		const char *kind;
+		int error;
+	} calls[] = { { "open", EMFILE }, { "write", ENOSPC }, { "write", EINTR }, { "write", 0 },
+		{ "fsync", EIO }, { "close", EIO }, { "rename", EIO }, { "stat", EIO },
+		{ "read", EIO }, { "read", EINTR } };
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		failing_check("state file", calls[i].kind, calls[i].error, write_and_read, NULL);
+		free(read_state(0, 100));
+	}
+}
+
+static int write_and_remove(void *context)
+{
+	(void)context;
+	struct err err = ERR_INIT;
+	int code = state_file_write(directory, "drain", "drain", "x", 1, &err);
+	return code ? code : state_file_remove(directory, "drain", &err);
+}
+
+Test(state_file, a_removal_that_fails_is_reported)
+{
+	failing_check("state file", "open", EMFILE, write_and_remove, NULL);
+	failing_check("state file", "unlink", EIO, write_and_remove, NULL);
+	failing_check("state file", "fsync", EIO, write_and_remove, NULL);
 }

@@ -1,5 +1,6 @@
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +8,7 @@
 #include <unistd.h>
 
 #include "agent/base/trust.h"
+#include "tests/support/failing.h"
 #include "tests/support/scratch.h"
 
 enum { STRANGER = 4711 };
@@ -15,7 +17,7 @@ static char folder[SCRATCH_PATH]; /* in a sticky directory, ours, 0700 */
 
 static char *in(const char *name)
 {
-	static char paths[4][SCRATCH_PATH + 64];
+	static char paths[4][SCRATCH_PATH + 320];
 	static unsigned next;
 	char *path = paths[next++ % 4];
 	snprintf(path, sizeof(paths[0]), "%s/%s", folder, name);
@@ -135,4 +137,36 @@ Test(trust, a_file_is_trusted_by_its_owner_and_its_mode)
 	cr_expect(eq(int, trust_check_file(&status, &err), 0));
 	status.st_uid = STRANGER;
 	cr_expect(eq(int, trust_check_file(&status, &err), BERTH_NO_PATH_PERMISSIONS));
+}
+
+static int check(void *context)
+{
+	struct err err = ERR_INIT;
+	return trust_check_directory(context, &err);
+}
+
+Test(trust, a_path_that_cannot_be_looked_at_is_not_trusted)
+{
+	cr_assert(zero(int, symlink(in("state"), in("link"))));
+	failing_check("path", "open", EMFILE, check, in("link"));
+	failing_check("path", "stat", EIO, check, in("link"));
+	cr_assert(zero(int, chdir(folder)));
+	static char relative[] = "./state";
+	failing_check("relative path", "open", EMFILE, check, relative);
+	cr_assert(zero(int, chdir("/")));
+}
+
+Test(trust, names_and_links_that_are_too_long_are_not_followed)
+{
+	char name[301];
+	memset(name, 'a', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	expect(in(name), BERTH_FAILED, "too long");
+	char target[4000];
+	memset(target, '/', sizeof(target));
+	target[sizeof(target) - 1] = '\0';
+	cr_assert(zero(int, symlink(target, in("long"))));
+	char path[SCRATCH_PATH + 400];
+	snprintf(path, sizeof(path), "%s/long/%s", folder, name);
+	expect(path, BERTH_FAILED, "Too many levels");
 }

@@ -782,3 +782,37 @@ STAGED(a_note_before_a_write_holds_the_data_and_one_after_it_does_not, false, 0)
 	cr_assert(json_integer_value(json_object_get(after, "node")) != 0);
 	json_decref(after);
 }
+
+STAGED(a_note_that_is_damaged_counts_for_nothing, false, 0)
+{
+	memory_put(stage->registry, PATH, "{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"c_2\"}");
+	announce_destroy(stage->announce);
+	json_t *left = json_pack("{s:s, s:i}", "node", "one", "version", 1);
+	announce_anew(stage, false, 0, left);
+	json_decref(left);
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_CONFLICT);
+	cr_assert(stands_with(stage, "\"c_2\""));
+}
+
+STAGED(an_announcement_works_without_listeners, false, 0)
+{
+	announce_destroy(stage->announce);
+	const struct announce_options options = { .path = PATH };
+	stage->announce = announce_create(stage->loop, stage->registry, &options);
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	cr_assert(stands_with(stage, "\"one\""));
+	cr_assert(eq(str, stage->trail, ""));
+}
+
+STAGED(the_reason_of_an_outage_is_the_reason_of_the_wait, true, 0)
+{
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	announce_on_registry_state(stage->announce, REGISTRY_AWAY, "the cable is cut");
+	cr_assert(eq(str, (char *)announce_why(stage->announce),
+		"the registry is away: the cable is cut"));
+	announce_on_registry_state(stage->announce, REGISTRY_AWAY, "");
+	cr_assert(eq(str, (char *)announce_why(stage->announce), "the registry is away"));
+}

@@ -1,5 +1,6 @@
 /* The file of an output: whole, with its owner and mode, or as it was. */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +8,7 @@
 #include <unistd.h>
 
 #include "agent/output/file.h"
+#include "tests/support/failing.h"
 #include "tests/support/scratch.h"
 
 static char folder[SCRATCH_PATH];
@@ -129,4 +131,49 @@ Test(output_file, that_cannot_be_made_leaves_nothing)
 	output_file_discard(temporary);
 	free(temporary);
 	rmdir(path);
+}
+
+/* ---- calls that fail ---- */
+
+static int write_once(void *context)
+{
+	const struct output_file_owner *owner = context;
+	char *temporary = NULL;
+	struct err err = ERR_INIT;
+	int code = output_file_prepare(&temporary, path, "new", 3, owner, &err);
+	if (code) {
+		return temporary ? FAILING_WRONG : code;
+	}
+	code = output_file_commit(temporary, path, &err);
+	if (code) {
+		output_file_discard(temporary);
+	}
+	free(temporary);
+	return code;
+}
+
+Test(output_file, a_call_that_fails_is_reported_and_leaves_a_whole_file)
+{
+	static const struct {
+		const char *kind;
+		int error;
+	} calls[] = { { "open", EMFILE }, { "write", ENOSPC }, { "write", 0 }, { "fsync", EIO },
+		{ "stat", EIO }, { "chmod", EPERM }, { "rename", EIO } };
+	struct output_file_owner owner = { 0644, geteuid(), getegid() };
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		failing_check("file", calls[i].kind, calls[i].error, write_once, &owner);
+		cr_assert(output_file_equals(path, "new", 3, &owner));
+	}
+}
+
+Test(output_file, a_file_that_cannot_be_read_is_not_equal)
+{
+	write_as("abc", &any);
+	static const char *const kinds[] = { "open", "stat", "read" };
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		failing_arm(kinds[i], 1, EIO);
+		bool equal = output_file_equals(path, "abc", 3, &any);
+		cr_assert(failing_disarm());
+		cr_assert_not(equal, "%s", kinds[i]);
+	}
 }

@@ -382,6 +382,23 @@ Test(client, a_refused_watch_says_why_and_goes_on_trying)
 	server_stop();
 }
 
+Test(client, a_watch_that_was_lost_before_its_first_picture_is_subscribed_later)
+{
+	static const struct step steps[] = { { ACCEPT, NULL }, { HANG_UP, NULL }, { ACCEPT, NULL },
+		{ READ, NULL },
+		{ SEND,
+			STREAM "46\r\n67\n{\"type\":\"SUBSCRIBED\","
+			       "\"heartbeat_interval_seconds\":60,\"snapshot\":{}}\r\n" },
+		{ END, NULL } };
+	server_start(steps);
+	struct berth *berth = open_client(PATIENT_MS);
+	cr_assert_eq(berth_watch(berth, "/a", false, on_event, &seen, &seen.watch, NULL), 0);
+	watch_until(berth, "LOST SUBSCRIBED ");
+	cr_assert_eq(berth_watch_trouble(seen.watch, NULL), 0);
+	berth_close(berth);
+	server_stop();
+}
+
 Test(client, pauses_between_attempts_grow_to_a_bound_and_differ)
 {
 	cr_assert_eq(client_backoff_ms(1, 0), 50);

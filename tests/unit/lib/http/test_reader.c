@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lib/http/reader.h"
+#include "tests/support/failing.h"
 
 #define GET "GET / HTTP/1.1\r\nHost: a\r\n"
 #define POST "POST /x HTTP/1.1\r\nHost: a\r\n"
@@ -578,6 +579,7 @@ Test(http_reader, feeds_whole_answers)
 	cr_assert_eq(
 		http_reader_feed(&reader, "12345678", 8, &body, &used, &err), BERTH_LIMIT_EXCEEDED);
 	err_clear(&err);
+	cr_assert_not(http_reader_has_head(&reader));
 	/* It stays failed. */
 	cr_assert_neq(http_reader_feed(&reader, "x", 1, &body, &used, &err), 0);
 	http_reader_restart(&reader);
@@ -607,10 +609,10 @@ Test(http_reader, takes_nothing_behind_the_end_until_it_begins_anew)
 	http_reader_finish(&reader);
 }
 
-Test(http_reader, says_of_an_answer_that_a_field_is_too_long)
+static void check_too_long(const char *begin)
 {
 	static char text[128 * 1024];
-	int start = snprintf(text, sizeof(text), OK "ETag: ");
+	int start = snprintf(text, sizeof(text), "%s", begin);
 	memset(text + start, 'x', sizeof(text) - (size_t)start);
 	struct http_reader reader;
 	struct buffer body;
@@ -623,4 +625,88 @@ Test(http_reader, says_of_an_answer_that_a_field_is_too_long)
 	cr_assert(strstr(err.msg, "no HTTP answer: "), "%s", err.msg);
 	buffer_finish(&body);
 	http_reader_finish(&reader);
+}
+
+Test(http_reader, says_of_an_answer_that_a_field_or_its_first_line_is_too_long)
+{
+	check_too_long(OK "ETag: ");
+	check_too_long("HTTP/1.1 200 ");
+}
+
+/* A list that is joined again and again, and a field behind it that does not fit any more. */
+Test(http_reader, keeps_no_more_than_its_bound_of_lists_and_fields_together)
+{
+	bool refused = false;
+	for (size_t times = 0; times < 100; times++) {
+		struct http_reader reader;
+		struct buffer text;
+		http_reader_init(&reader, HTTP_ANSWER);
+		buffer_init(&text, 1 << 20);
+		buffer_append_text(&text, OK);
+		repeat(&text, "Accept: aaaaaaaaaa\r\n", times);
+		buffer_append_text(&text, "ETag: ");
+		repeat(&text, "e", 8000);
+		buffer_append_text(&text, "\r\nContent-Length: 0\r\n\r\n");
+		const char *at = text.data;
+		enum http_event event = http_reader_next(&reader, &at, text.data + text.len);
+		cr_assert_eq(event, refused ? HTTP_EVENT_REFUSED : event, "%zu", times);
+		cr_assert(event == HTTP_EVENT_HEAD || reader.refusal == 431, "%zu", times);
+		refused = event == HTTP_EVENT_REFUSED;
+		buffer_finish(&text);
+		http_reader_finish(&reader);
+	}
+	cr_assert(refused);
+}
+
+struct pieces {
+	enum http_kind kind;
+	const char *text;
+	size_t step;
+};
+
+static int read_pieces(void *context)
+{
+	const struct pieces *pieces = context;
+	const char *at = pieces->text;
+	const char *end = at + strlen(at);
+	struct http_reader reader;
+	struct buffer body;
+	struct err err = ERR_INIT;
+	int code = 0;
+	http_reader_init(&reader, pieces->kind);
+	buffer_init(&body, 1000);
+	while (code == 0 && at < end) {
+		size_t rest = (size_t)(end - at);
+		size_t used = 0;
+		code = http_reader_feed(
+			&reader, at, rest < pieces->step ? rest : pieces->step, &body, &used, &err);
+		at += used;
+	}
+	const char *accept = http_reader_field(&reader, HTTP_FIELD_ACCEPT);
+	bool right = reader.state == HTTP_READER_DONE && accept && strcmp(accept, "a, b") == 0 &&
+		strcmp(buffer_text(&body), "hello") == 0;
+	buffer_finish(&body);
+	http_reader_finish(&reader);
+	return code ? code : right ? 0 : FAILING_WRONG;
+}
+
+/* Of every length, so that the memory ends at every byte. */
+Test(http_reader, without_memory_it_refuses_and_loses_nothing)
+{
+	static const char rest[] = "Accept: a\r\nAccept: b\r\nContent-Length: 5\r\n\r\nhello";
+	for (int len = 0; len < 300; len++) {
+		char fill[301] = { 0 };
+		char request[1000];
+		char answer[1000];
+		memset(fill, 'x', (size_t)len);
+		snprintf(
+			request, sizeof(request), "POST /%s HTTP/1.1\r\nHost: a\r\n%s", fill, rest);
+		snprintf(answer, sizeof(answer), OK "ETag: %s\r\n%s", fill, rest);
+		for (size_t step = 50; step <= 1000; step += 950) {
+			struct pieces pieces = { HTTP_REQUEST, request, step };
+			failing_check_memory("request", read_pieces, &pieces);
+			pieces = (struct pieces){ HTTP_ANSWER, answer, step };
+			failing_check_memory("answer", read_pieces, &pieces);
+		}
+	}
 }

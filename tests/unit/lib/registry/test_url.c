@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "lib/registry/url.h"
+#include "tests/support/failing.h"
 
 static void check_display(const char *text, const char *expected)
 {
@@ -119,4 +120,27 @@ Test(registry_url, is_shown_in_full_and_without_secrets)
 	check_display("dir://joe:secret@home/x", "dir://***@home/x");
 	check_display("zookeeper://user:secret@h:1/x", "zookeeper://***@h:1/x");
 	check_display("user:se@cret@h", "***@h");
+}
+
+static int display(void *context)
+{
+	const char *const *pair = context;
+	char *shown = registry_url_display(pair[0]);
+	bool right = shown && strcmp(shown, pair[1]) == 0;
+	int code = shown ? 0 : BERTH_FAILED;
+	free(shown);
+	return code ? code : right ? 0 : FAILING_WRONG;
+}
+
+Test(registry_url, without_memory_it_is_not_shown_at_all)
+{
+	static const char *pairs[][2] = {
+		{ "zookeeper://h1,[::1]:99", "zookeeper://h1:2181,[::1]:99/registry" },
+		{ "zookeeper://user:secret@h:1/x", "zookeeper://***@h:1/x" },
+		{ "dir:/a/b", "dir:/a/b" },
+		{ "nonsense", "nonsense" },
+	};
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+		failing_check_memory(pairs[i][0], display, pairs[i]);
+	}
 }

@@ -1,0 +1,167 @@
+/* The state directory: one agent at a time, documents that survive it, and what it is without. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/base/state_dir.h"
+#include "agent/base/state_file.h"
+#include "tests/support/failing.h"
+#include "tests/support/scratch.h"
+
+static char folder[SCRATCH_PATH];
+static char path[SCRATCH_PATH + 20];
+
+static void make_folder(void)
+{
+	scratch_folder(folder);
+	snprintf(path, sizeof(path), "%s/state", folder);
+}
+
+static void remove_folder(void)
+{
+	char command[SCRATCH_PATH + 16];
+	snprintf(command, sizeof(command), "rm -rf %s", folder);
+	cr_assert_eq(system(command), 0);
+}
+
+TestSuite(state_dir, .init = make_folder, .fini = remove_folder);
+
+static int save(const struct state_dir *directory, int number)
+{
+	struct err err = ERR_INIT;
+	json_t *document = json_pack("{s:i}", "number", number);
+	int code = state_dir_save(directory, "drain", document, &err);
+	json_decref(document);
+	return code;
+}
+
+/* The number that was saved; 0: no document, -1: not to be read. */
+static int load(const struct state_dir *directory)
+{
+	struct err err = ERR_INIT;
+	json_t *document = state_dir_load(directory, "drain", &err);
+	int number = (int)json_integer_value(json_object_get(document, "number"));
+	json_decref(document);
+	return err.code ? -1 : number;
+}
+
+Test(state_dir, keeps_documents_until_they_are_removed)
+{
+	struct state_dir directory;
+	struct err err = ERR_INIT;
+	cr_assert_eq(state_dir_init(&directory, path, -1, &err), 0, "%s", err.msg);
+	cr_assert(state_dir_usable(&directory));
+	cr_assert_eq(load(&directory), 0);
+	cr_assert_eq(save(&directory, 7), 0);
+	state_dir_finish(&directory);
+	cr_assert_eq(state_dir_init(&directory, path, -1, &err), 0, "%s", err.msg);
+	cr_assert_eq(load(&directory), 7);
+	state_dir_remove(&directory, "drain");
+	cr_assert_eq(load(&directory), 0);
+	state_dir_remove(&directory, "drain");
+	state_dir_finish(&directory);
+	state_dir_finish(&directory);
+}
+
+Test(state_dir, a_lock_passes_to_a_successor_of_the_same_process)
+{
+	struct state_dir directory;
+	struct state_dir successor;
+	struct err err = ERR_INIT;
+	cr_assert_eq(state_dir_init(&directory, path, -1, &err), 0, "%s", err.msg);
+	cr_assert_eq(state_dir_init(&successor, path, dup(directory.lock_fd), &err), 0);
+	cr_assert(state_dir_usable(&successor));
+	state_dir_finish(&directory);
+	cr_assert_eq(save(&successor, 1), 0);
+	state_dir_finish(&successor);
+}
+
+Test(state_dir, a_document_that_is_no_json_is_damaged)
+{
+	struct state_dir directory;
+	struct err err = ERR_INIT;
+	cr_assert_eq(state_dir_init(&directory, path, -1, &err), 0, "%s", err.msg);
+	cr_assert_eq(state_file_write(path, "drain", "drain", "{", 1, &err), 0, "%s", err.msg);
+	cr_assert_eq(load(&directory), -1);
+	state_dir_finish(&directory);
+}
+
+static void expect_empty(struct state_dir *directory)
+{
+	cr_assert_not(state_dir_usable(directory));
+	cr_assert_eq(load(directory), 0);
+	cr_assert_eq(save(directory, 1), BERTH_FAILED);
+	state_dir_remove(directory, "drain");
+	state_dir_finish(directory);
+}
+
+Test(state_dir, one_that_strangers_may_write_is_an_empty_one)
+{
+	struct state_dir directory;
+	struct err err = ERR_INIT;
+	cr_assert_eq(mkdir(path, 0777), 0);
+	cr_assert_eq(chmod(path, 0777), 0);
+	cr_assert_eq(state_dir_init(&directory, path, -1, &err), BERTH_FAILED);
+	cr_assert(strstr(err.msg, "is not trusted"), "%s", err.msg);
+	expect_empty(&directory);
+	err_clear(&err);
+	cr_assert_eq(state_dir_init(&directory, path, dup(0), &err), BERTH_FAILED);
+	expect_empty(&directory);
+}
+
+Test(state_dir, without_a_step_it_is_an_empty_one)
+{
+	static const struct {
+		const char *kind;
+		int error;
+	} calls[] = { { "mkdir", ENOSPC }, { "chmod", EPERM }, { "open", EACCES }, { "stat", EIO },
+		{ "lock", ENOLCK } };
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		struct state_dir directory;
+		struct err err = ERR_INIT;
+		failing_arm(calls[i].kind, 1, calls[i].error);
+		cr_assert_eq(state_dir_init(&directory, path, -1, &err), BERTH_FAILED);
+		cr_assert(failing_disarm(), "%s", calls[i].kind);
+		expect_empty(&directory);
+		rmdir(path);
+	}
+}
+
+Test(state_dir, waits_for_a_predecessor_that_is_about_to_end)
+{
+	struct state_dir directory;
+	struct err err = ERR_INIT;
+	failing_arm("lock", 1, EWOULDBLOCK);
+	cr_assert_eq(state_dir_init(&directory, path, -1, &err), 0, "%s", err.msg);
+	cr_assert(failing_disarm());
+	/* A process has it once. */
+	struct state_dir second;
+	cr_assert_eq(state_dir_init(&second, path, -1, &err), BERTH_FILE_ALREADY_EXISTS);
+	cr_assert(strstr(err.msg, "another agent uses"), "%s", err.msg);
+	expect_empty(&second);
+	state_dir_finish(&directory);
+}
+
+Test(state_dir, may_be_read_only)
+{
+	struct state_dir directory;
+	struct err err = ERR_INIT;
+	cr_assert_eq(state_dir_init(&directory, path, -1, &err), 0, "%s", err.msg);
+	cr_assert_eq(save(&directory, 7), 0);
+	state_dir_finish(&directory);
+	/* The lock file is opened behind the elements of the path. */
+	uint64_t elements = 1;
+	for (const char *c = path; *c; c++) {
+		elements += *c == '/';
+	}
+	failing_arm("open", elements + 1, EROFS);
+	cr_assert_eq(state_dir_init(&directory, path, -1, &err), 0, "%s", err.msg);
+	cr_assert(failing_disarm());
+	cr_assert_eq(load(&directory), 7);
+	state_dir_finish(&directory);
+}

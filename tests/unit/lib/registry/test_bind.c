@@ -1,0 +1,258 @@
+/*
+ * mknode and bind on a registry in memory: what other clients do between two steps, what the
+ * registry refuses at each of them, and what happens without memory. tests/registry has the rest.
+ */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/registry/internal.h"
+#include "tests/support/memory_backend.h"
+#include "tests/support/failing.h"
+#include "tests/support/registry_client.h"
+#include "tests/support/staged.h"
+
+static struct registry *open_with(const struct registry_options *options)
+{
+	struct registry *registry = memory_open("bind", options);
+	client_add(registry);
+	client_wait_state(registry, REGISTRY_CONNECTED);
+	return registry;
+}
+
+#define CONNECTED(name)                                                                            \
+	STAGED_TEST(bind, name, struct registry *, registry,                                       \
+		open_with(&(struct registry_options){ 0 }), client_close)
+
+static void expect(const struct answer *answer, const char *name, const char *words)
+{
+	cr_assert_str_eq(answer_name(answer), name, "%s", answer->err.msg);
+	cr_assert(strstr(answer->err.msg, words), "%s", answer->err.msg);
+}
+
+/* ---- between two steps ---- */
+
+/* An event just before a task of this operation is carried out. */
+struct moment {
+	struct registry *registry;
+	enum registry_operation operation;
+	const char *path; /* of the task; NULL: any */
+	int refusal;      /* the task's result, or 0 */
+	const char *put;  /* a node that another client writes, or NULL */
+	size_t times;
+	bool no_memory; /* the next allocation fails */
+};
+
+static void on_task(void *context, const struct registry_task *task, struct err *err)
+{
+	struct moment *moment = context;
+	bool due = task->operation == moment->operation && moment->times > 0 &&
+		(!moment->path || strcmp(moment->path, task->path) == 0);
+	if (!due) {
+		return;
+	}
+	moment->times--;
+	if (moment->refusal) {
+		err_set(err, moment->refusal, "not now");
+	}
+	if (moment->put) {
+		memory_put(moment->registry, moment->put, "somebody else's");
+	}
+	if (moment->no_memory) {
+		failing_arm("alloc", 1, ENOMEM);
+	}
+}
+
+/* Binds "new" at the path while that happens. */
+static void put_at(struct registry *registry, struct moment *moment, const char *path,
+	enum registry_bind_mode mode, bool ephemeral, struct answer *answer)
+{
+	moment->registry = registry;
+	moment->times = moment->times ? moment->times : 1;
+	memory_on_task(registry, on_task, moment);
+	client_put(registry, path, "new", mode, ephemeral, answer);
+	(void)failing_disarm();
+	memory_on_task(registry, NULL, NULL);
+	cr_assert_eq(moment->times, 0);
+}
+
+CONNECTED(a_node_that_appears_before_ours_is_swapped_for_ours)
+{
+	struct answer answer = { 0 };
+	struct moment moment = { .operation = REGISTRY_OP_CREATE, .put = "/a" };
+	put_at(registry, &moment, "/a", REGISTRY_BIND_OVERWRITE, true, &answer);
+	cr_assert_eq(answer.err.code, 0, "%s", answer.err.msg);
+	cr_assert(answer.stat.own);
+	client_get(registry, "/a", &answer);
+	cr_assert_str_eq(answer.data, "new");
+	answer_clear(&answer);
+}
+
+CONNECTED(a_node_that_gets_a_child_before_the_swap_keeps_its_record)
+{
+	struct answer answer = { 0 };
+	struct moment moment = { .operation = REGISTRY_OP_REPLACE, .put = "/a/child" };
+	memory_put(registry, "/a", "old");
+	put_at(registry, &moment, "/a", REGISTRY_BIND_OVERWRITE, true, &answer);
+	expect(&answer, "NoChildrenForEphemerals", "has children");
+	client_get(registry, "/a", &answer);
+	cr_assert_str_eq(answer.data, "old");
+	answer_clear(&answer);
+}
+
+CONNECTED(a_step_that_the_registry_refuses_is_the_result)
+{
+	static const struct {
+		enum registry_operation operation;
+		enum registry_bind_mode mode;
+		bool ephemeral;
+	} steps[] = {
+		{ REGISTRY_OP_STAT, REGISTRY_BIND_OVERWRITE, false },
+		{ REGISTRY_OP_SET, REGISTRY_BIND_OVERWRITE, false },
+		{ REGISTRY_OP_REPLACE, REGISTRY_BIND_OVERWRITE, true },
+		{ REGISTRY_OP_CREATE, REGISTRY_BIND_CREATE, false },
+	};
+	struct answer answer = { 0 };
+	memory_put(registry, "/a", "old");
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		struct moment moment = { .operation = steps[i].operation,
+			.refusal = BERTH_NO_PATH_PERMISSIONS };
+		put_at(registry, &moment, "/a", steps[i].mode, steps[i].ephemeral, &answer);
+		expect(&answer, "NoPathPermissions", "not now");
+	}
+	client_get(registry, "/a", &answer);
+	cr_assert_str_eq(answer.data, "old");
+	answer_clear(&answer);
+}
+
+CONNECTED(a_parent_that_the_registry_refuses_is_named_as_one)
+{
+	struct answer answer = { 0 };
+	struct moment moment = { .registry = registry,
+		.operation = REGISTRY_OP_CREATE,
+		.path = "/a",
+		.refusal = BERTH_NO_PATH_PERMISSIONS,
+		.times = 1 };
+	memory_on_task(registry, on_task, &moment);
+	client_mknode(registry, "/a/b/c", true, &answer);
+	expect(&answer, "NoPathPermissions", "making the parents of /a/b/c");
+	answer_clear(&answer);
+}
+
+CONNECTED(a_root_that_cannot_be_made_is_named)
+{
+	struct answer answer = { 0 };
+	struct moment moment = { .registry = registry,
+		.operation = REGISTRY_OP_CREATE,
+		.refusal = BERTH_PATH_NOT_FOUND,
+		.times = 2 };
+	memory_on_task(registry, on_task, &moment);
+	client_mknode(registry, "/a", true, &answer);
+	expect(&answer, "PathNotFound", "root does not exist");
+	answer_clear(&answer);
+}
+
+/* ---- numbers ---- */
+
+static void (*completed)(void *core, struct registry_task *task);
+
+static void lose_number(void *core, struct registry_task *task)
+{
+	task->ret_len = task->ret_data ? 9 : 0;
+	completed(core, task);
+}
+
+CONNECTED(a_number_that_the_registry_does_not_tell_is_a_failure)
+{
+	struct answer answer = { 0 };
+	const struct registry_bind bind = { .data = "x", .len = 1, .sequential = true };
+	completed = registry->backend->core.completed;
+	registry->backend->core.completed = lose_number;
+	client_bind(registry, "/member", &bind, &answer);
+	expect(&answer, "Failed", "number of the new node");
+	answer_clear(&answer);
+}
+
+CONNECTED(a_record_may_be_empty)
+{
+	struct answer answer = { 0 };
+	const struct registry_bind bind = { .data = NULL, .len = 0 };
+	cr_assert_eq(client_bind(registry, "/a", &bind, &answer), 0);
+	client_get(registry, "/a", &answer);
+	cr_assert_str_eq(answer.data, "");
+	answer_clear(&answer);
+}
+
+/* ---- without memory ---- */
+
+static struct registry_request *begin_bind(
+	struct registry *registry, const char *path, struct answer *answer)
+{
+	const struct registry_bind bind = { .data = "x", .len = 1, .parents = true };
+	return registry_bind(registry, path, &bind, answer_take, answer);
+}
+
+static struct registry_request *begin_mknode(
+	struct registry *registry, const char *path, struct answer *answer)
+{
+	return registry_mknode(registry, path, "ann", true, answer_take, answer);
+}
+
+typedef struct registry_request *begin(
+	struct registry *registry, const char *path, struct answer *answer);
+
+/* Each allocation of the beginning fails once. */
+static void check_beginning(struct registry *registry, begin *begin_it, const char *name)
+{
+	bool fired = true;
+	struct answer answer = { 0 };
+	for (int i = 1; fired; i++) {
+		char path[100];
+		snprintf(path, sizeof(path), "/%s%d/a", name, i);
+		answer_clear(&answer);
+		failing_arm("alloc", (uint64_t)i, ENOMEM);
+		struct registry_request *request = begin_it(registry, path, &answer);
+		fired = failing_disarm();
+		if (!request) {
+			cr_assert(fired, "allocation %d", i);
+			cr_assert_eq(memory_tasks(registry), 0);
+			continue;
+		}
+		client_wait_calls(&answer, 1);
+		if (answer.err.code) {
+			cr_assert(fired, "%s", answer.err.msg);
+			expect(&answer, "Failed", "no memory to write");
+		}
+	}
+	cr_assert_eq(answer.err.code, 0, "%s", answer.err.msg);
+	answer_clear(&answer);
+}
+
+Test(bind, without_memory_nothing_begins)
+{
+	struct registry *registry = open_with(&(struct registry_options){ .auth = "digest",
+		.secure = true,
+		.system_accounts = "sasl:yarn@",
+		.realm = "EXAMPLE.ORG" });
+	check_beginning(registry, begin_bind, "bind");
+	check_beginning(registry, begin_mknode, "mknode");
+	client_close(registry);
+}
+
+CONNECTED(without_memory_for_an_access_control_list_nothing_is_written)
+{
+	struct answer answer = { 0 };
+	memory_put(registry, "/old", "old");
+	static const char *const paths[] = { "/old", "/new" };
+	for (size_t i = 0; i < 2; i++) {
+		struct moment moment = { .operation = REGISTRY_OP_STAT, .no_memory = true };
+		put_at(registry, &moment, paths[i], REGISTRY_BIND_OVERWRITE, true, &answer);
+		expect(&answer, "Failed", "no memory to write");
+	}
+	client_get(registry, "/old", &answer);
+	cr_assert_str_eq(answer.data, "old");
+	cr_assert_neq(client_get(registry, "/new", &answer), 0);
+	answer_clear(&answer);
+}
