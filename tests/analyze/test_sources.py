@@ -1,7 +1,8 @@
 """gcc -fanalyzer and clang-tidy find nothing in the sources, and they find what is planted.
 
-.clang-tidy says which of its checks are off, and why. A result is remembered in BUILD/analyze until the file, a header or the
-analyzer changes. BERTH_ANALYZE=all, as `make lint` sets it, adds clang's own analyzer, which takes ten times as long as the others.
+.clang-tidy says which of its checks are off, and why. A result is remembered in BUILD/analyze until
+the file, a header or the analyzer changes. BERTH_ANALYZE=all, as `make lint` sets it, adds clang's
+own analyzer, which takes ten times as long as the others.
 """
 
 import concurrent.futures
@@ -20,8 +21,9 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 
 FOLDERS = ("lib", "agent", "cli", "nss")
 
-# -Wanalyzer-malloc-leak: gcc 12 loses a pointer that is put into an array at an index that it does not know, so it takes every
-# array of texts that grows for a leak. clang's analyzer looks for the same defect and follows such pointers, and
+# -Wanalyzer-malloc-leak: gcc 12 loses a pointer that is put into an array at an index that it does
+# not know, so it takes every array of texts that grows for a leak. clang's analyzer looks for the
+# same defect and follows such pointers, and
 # AddressSanitizer's leak detector watches every test.
 GCC = ["gcc", "-fanalyzer", "-Wno-analyzer-malloc-leak", "-fdiagnostics-plain-output", "-O2"]
 
@@ -33,7 +35,8 @@ FLAGS = [
     "-std=gnu11",
     "-D_GNU_SOURCE",
     "-DBERTH_SANDBOX",
-    *(f'-DBERTH_{name}="/nowhere"' for name in ("VERSION", "SYSCONFDIR", "LIBEXECDIR", "RUNSTATEDIR", "STATEDIR")),
+    *(f'-DBERTH_{name}="/nowhere"' for name in ("VERSION", "SYSCONFDIR", "LIBEXECDIR",
+        "RUNSTATEDIR", "STATEDIR")),
     "-iquote",
     str(SOURCE),
     "-iquote",
@@ -46,7 +49,8 @@ def sources():
 
 
 def output_of(command):
-    return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+    return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, errors="replace")
 
 
 def clang_tidy():
@@ -60,11 +64,13 @@ def gcc(path):
 
 
 def tidy(path, checks):
-    return [clang_tidy(), "--quiet", f"--config-file={SOURCE / '.clang-tidy'}", f"--checks={checks}", path, "--", *FLAGS]
+    return [clang_tidy(), "--quiet", f"--config-file={SOURCE / '.clang-tidy'}",
+        f"--checks={checks}", path, "--", *FLAGS]
 
 
 def findings(output):
-    return "".join(f"{line}\n" for line in output.splitlines() if re.search(r"\b(warning|error):", line))
+    return "".join(f"{line}\n" for line in output.splitlines() if re.search(r"\b(warning|error):",
+        line))
 
 
 needs_gcc = unittest.skipUnless(shutil.which("gcc"), "gcc is not installed")
@@ -73,7 +79,8 @@ needs_clang_tidy = unittest.skipUnless(clang_tidy(), "clang-tidy is not installe
 
 class Sources(unittest.TestCase):
     def key(self, path, analyzer):
-        preprocessed = subprocess.run(["gcc", "-E", *FLAGS, str(path)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
+        preprocessed = subprocess.run(["gcc", "-E", *FLAGS, str(path)], stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL, check=True)
         digest = hashlib.sha256(preprocessed.stdout)
         # Comments are not in it, and NOLINT is one.
         for text in (path.read_bytes(), (SOURCE / ".clang-tidy").read_bytes(), analyzer.encode()):
@@ -127,7 +134,8 @@ class Planted(unittest.TestCase):
 
     @needs_gcc
     def test_a_null_pointer_that_is_followed(self):
-        self.finds(gcc, "-Wanalyzer-null-dereference", "int of(int known) { int *at = known ? &known : 0; return *at; }\n")
+        self.finds(gcc, "-Wanalyzer-null-dereference",
+            "int of(int known) { int *at = known ? &known : 0; return *at; }\n")
 
     @needs_clang_tidy
     def test_a_comparison_that_reads_padding(self):

@@ -1,4 +1,5 @@
-"""10,000 connections of one user, full of requests, beside another user's look-ups: these go on, and nothing is left behind."""
+"""10,000 connections of one user, full of requests, beside another user's look-ups: these go on,
+and nothing is left behind."""
 
 import contextlib
 import multiprocessing
@@ -63,7 +64,8 @@ class CrowdLatency(AgentTest):
         return memory, len(list((folder / "fd").iterdir())), len(children)
 
     def crowd(self, ours, report):
-        """In a process of its own: a stranger's connections, which ask and never read. Ends when its parent closes the pipe."""
+        """In a process of its own: a stranger's connections, which ask and never read. Ends when
+        its parent closes the pipe."""
         request = f"GET /v1/resolve{Agent.PATH} HTTP/1.1\r\nHost: berth\r\n\r\n".encode()
         ours.close()
         os.setuid(STRANGER)
@@ -87,7 +89,8 @@ class CrowdLatency(AgentTest):
         alone = max(self.p99(), LEAST_P99)
         before = self.numbers()
         ours, theirs = multiprocessing.Pipe()
-        process = multiprocessing.get_context("fork").Process(target=self.crowd, args=(ours, theirs))
+        process = multiprocessing.get_context("fork").Process(target=self.crowd,
+            args=(ours, theirs))
         process.start()
         self.addCleanup(process.kill)
         theirs.close()
@@ -97,7 +100,8 @@ class CrowdLatency(AgentTest):
         process.join()
         print(f"{held} connections: p99 {crowded * 1000:.2f} ms, alone {alone * 1000:.2f} ms")
         self.assertLessEqual(crowded, MOST_SLOWER * alone)
-        wait_until(lambda: self.numbers()[1:] == before[1:], "descriptors and processes are as before")
+        wait_until(lambda: self.numbers()[1:] == before[1:],
+            "descriptors and processes are as before")
         self.assertLess(self.numbers()[0], before[0] + GROWTH_KB)
 
 

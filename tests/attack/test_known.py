@@ -1,4 +1,5 @@
-"""The attacks that `make check` knows too, beside each other: hostile servers, records, crowds, descriptors, signals, HTTP.
+"""The attacks that `make check` knows too, beside each other: hostile servers, records, crowds,
+descriptors, signals, HTTP.
 
 Here an agent that outlives its test must in the end be as small as it was when it began.
 """
@@ -25,12 +26,14 @@ class Weighed(berth.Agent):
         """None when it has ended, or is frozen."""
         folder = pathlib.Path(f"/proc/{self.process.pid}")
         try:
-            status = dict(line.split(":", 1) for line in (folder / "status").read_text("ascii", "replace").splitlines())
+            status = dict(line.split(":", 1) for line in (folder / "status").read_text("ascii",
+                "replace").splitlines())
             if status["State"].split()[0] in "TtZ":
                 return None
             return {
                 "descriptors": len(os.listdir(folder / "fd")),
-                "processes": len((folder / f"task/{folder.name}/children").read_text("ascii").split()),
+                "processes": len((folder / f"task/{folder.name}/children").read_text(
+                    "ascii").split()),
                 "resident kB": int(status["VmRSS"].split()[0]),
             }
         except (FileNotFoundError, ProcessLookupError):
@@ -40,7 +43,8 @@ class Weighed(berth.Agent):
         now = self.size()
         if os.environ.get("BERTH_SANITIZER") and now:
             now["resident kB"] = 0  # what was freed stays in its quarantine
-        return {what: now[what] - self.before[what] for what in now if now[what] > self.before[what] + SPARE[what]} if now else {}
+        return {what: now[what] - self.before[what] for what in now if now[what] > self.before[what]
+            + SPARE[what]} if now else {}
 
     def start(self, *arguments, **keywords):
         super().start(*arguments, **keywords)
@@ -60,15 +64,15 @@ class Weighed(berth.Agent):
 
 berth.Agent = Weighed
 
-from test_crowds import *  # noqa: E402, F401, F403
-from test_denied import *  # noqa: E402, F401, F403
-from test_descriptors import *  # noqa: E402, F401, F403
-from test_hostile_records import *  # noqa: E402, F401, F403
-from test_hostile_server import *  # noqa: E402, F401, F403
-from test_http_conformance import *  # noqa: E402, F401, F403
-from test_privileges import *  # noqa: E402, F401, F403
-from test_signal_storm import *  # noqa: E402, F401, F403
-from test_socket import *  # noqa: E402, F401, F403
+from test_crowds import *
+from test_denied import *
+from test_descriptors import *
+from test_hostile_records import *
+from test_hostile_server import *
+from test_http_conformance import *
+from test_privileges import *
+from test_signal_storm import *
+from test_socket import *
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,4 +1,5 @@
-"""From the exit of a failing health command to the record gone, beside the bare delete of a node in the same run."""
+"""From the exit of a failing health command to the record gone, beside the bare delete of a node in
+the same run."""
 
 import contextlib
 import os
@@ -51,7 +52,8 @@ class Server:
     def __init__(self, server):
         self.server = server
         self.registry = server.url
-        self.watch = subprocess.Popen(server.probe_command("watch", NODE), stdout=subprocess.PIPE, text=True)
+        self.watch = subprocess.Popen(server.probe_command("watch", NODE), stdout=subprocess.PIPE,
+            text=True)
 
     def wait(self, there):
         for line in self.watch.stdout:
@@ -66,7 +68,8 @@ class Server:
 
 
 def deregister_ms(backend, folder):
-    """A command says when it waits, and reads its exit status then; the clock runs from the write of the status."""
+    """A command says when it waits, and reads its exit status then; the clock runs from the write
+    of the status."""
     waits = folder / f"waits-{backend.name}"
     status_pipe = folder / f"status-{backend.name}"
     os.mkfifo(status_pipe)
@@ -104,7 +107,8 @@ def deregister_ms(backend, folder):
 
 def show(name, what, values):
     values = sorted(values)
-    print(f"{name:10} {what:32} p50 {values[len(values) // 2]:7.2f} ms   p99 {values[len(values) * 99 // 100]:7.2f} ms")
+    print(f"{name:10} {what:32} p50 {values[len(values) // 2]:7.2f} ms   p99 "
+          f"{values[len(values) * 99 // 100]:7.2f} ms")
     return values
 
 
@@ -113,7 +117,8 @@ def compare(backend, folder):
     gone = show(backend.name, "failing exit to record gone", deregister_ms(backend, folder))
     bare = show(backend.name, "bare delete", before + list(backend.bare_deletes_ms()))
     beyond = gone[len(gone) * 99 // 100] - bare[len(bare) * 99 // 100]
-    print(f"{backend.name:10} {'beyond the bare delete':32} p50 {gone[len(gone) // 2] - bare[len(bare) // 2]:7.2f} ms   p99 {beyond:7.2f} ms")
+    print(f"{backend.name:10} {'beyond the bare delete':32} p50 "
+          f"{gone[len(gone) // 2] - bare[len(bare) // 2]:7.2f} ms   p99 {beyond:7.2f} ms")
 
 
 def main():

@@ -1,4 +1,5 @@
-"""Names: queries a second and delays over DNS beside dnsmasq, a failed check until DNS shows it, memory, NSS beside nscd."""
+"""Names: queries a second and delays over DNS beside dnsmasq, a failed check until DNS shows it,
+memory, NSS beside nscd."""
 
 import contextlib
 import json
@@ -25,17 +26,21 @@ def fill(folder):
     for number in range(COUNT):
         path = folder / "registry" / INSTANCE[1:] / f"c{number}"
         path.mkdir(parents=True)
-        (path / "_record").write_text(json.dumps(NamesTest.record(f"10.1.{number >> 8}.{number & 255}", 8080)))
+        (path / "_record").write_text(
+            json.dumps(NamesTest.record(f"10.1.{number >> 8}.{number & 255}", 8080)))
 
 
 @contextlib.contextmanager
 def dnsmasq(folder):
     port = free_port()
     hosts = folder / "hosts"
-    hosts.write_text("".join(f"10.1.{n >> 8}.{n & 255} c{n}.prod.web.joe.berth\n" for n in range(COUNT)))
+    hosts.write_text("".join(f"10.1.{n >> 8}.{n & 255} c{n}.prod.web.joe.berth\n"
+        for n in range(COUNT)))
     command = [
-        "dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--no-hosts", "--no-resolv", "--bind-interfaces", "--local-ttl=1",
-        "--listen-address=127.0.0.1", f"--port={port}", f"--addn-hosts={hosts}", "--pid-file=", "--user=root",
+        "dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--no-hosts", "--no-resolv",
+        "--bind-interfaces", "--local-ttl=1",
+        "--listen-address=127.0.0.1", f"--port={port}", f"--addn-hosts={hosts}", "--pid-file=",
+        "--user=root",
     ]  # fmt: skip
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
@@ -55,12 +60,14 @@ def serves(port):
 
 def load(port, queries, clients):
     result = subprocess.run(
-        ["dnsperf", "-s", "127.0.0.1", "-p", str(port), "-d", queries, "-l", str(SECONDS), "-c", str(clients), "-q", "100"],
+        ["dnsperf", "-s", "127.0.0.1", "-p", str(port), "-d", queries, "-l", str(SECONDS), "-c",
+            str(clients), "-q", "100"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     rate = float(re.search(r"Queries per second:\s+([\d.]+)", result.stdout).group(1))
     lost = int(re.search(r"Queries lost:\s+(\d+)", result.stdout).group(1))
-    delay = re.search(r"Average Latency \(s\):\s+([\d.]+) \(min [\d.]+, max ([\d.]+)\)", result.stdout)
+    delay = re.search(r"Average Latency \(s\):\s+([\d.]+) \(min [\d.]+, max ([\d.]+)\)",
+        result.stdout)
     return rate, lost, float(delay.group(1)) * 1e6, float(delay.group(2)) * 1e3
 
 
@@ -77,12 +84,15 @@ def percentile(port, name="c7.prod.web.joe.berth", count=3000):
 def health(folder, rounds=100):
     """Milliseconds from the heartbeat that says failing to the first answer without the address."""
     port = free_port()
-    endpoint = {"api": "http://example.org/rest", "protocol": "http", "address_type": "host/port", "address": "10.9.9.9:80"}
+    endpoint = {"api": "http://example.org/rest", "protocol": "http", "address_type": "host/port",
+        "address": "10.9.9.9:80"}
     agent = Agent(
         folder / "checked", f"dir:{folder}/registry",
         {
-            "dns": {"listen": f"127.0.0.1:{port}"}, "component": {"path": "/services/checked", "damping": "no"}, "endpoint rest": endpoint,
-            "check beat": {"type": "ttl", "interval": "60s", "fall": "1"}, "registry": {"update_interval": "1ms"},
+            "dns": {"listen": f"127.0.0.1:{port}"}, "component": {"path": "/services/checked",
+                "damping": "no"}, "endpoint rest": endpoint,
+            "check beat": {"type": "ttl", "interval": "60s", "fall": "1"},
+            "registry": {"update_interval": "1ms"},
         },
     ).start()  # fmt: skip
     delays = []
@@ -127,8 +137,11 @@ shared hosts no
 
 
 def nss_call(folder, socket, before, name="c7.prod.web.joe.berth"):
-    """Microseconds of one gethostbyname() in a namespace of its own, after a shell command; None where there are no namespaces."""
-    call = f"{before}; for i in 1 2 3 4 5 6 7 8 9; do python3 {folder}/calls.py {name} 20000 && exit; sleep 0.2; done; exit 1"
+    """Microseconds of one gethostbyname() in a namespace of its own, after a shell command; None
+    where there are no namespaces."""
+    call = (
+        f"{before}; for i in 1 2 3 4 5 6 7 8 9; do python3 {folder}/calls.py {name} 20000 && exit; "
+        "sleep 0.2; done; exit 1")
     result = subprocess.run(
         namespace.command(folder, "sh", "-c", call), capture_output=True, text=True, check=False,
         env={**os.environ, "BERTH_SOCKET": str(socket), "LD_LIBRARY_PATH": str(BUILD)},
@@ -139,7 +152,8 @@ def nss_call(folder, socket, before, name="c7.prod.web.joe.berth"):
 def nss(folder, agent):
     """Through the module, through nscd, and from the file itself.
 
-    The module asks the agent; nscd has the same names from /etc/hosts, asked over its socket as the module asks the agent.
+    The module asks the agent; nscd has the same names from /etc/hosts, asked over its socket as the
+    module asks the agent.
     """
     (folder / "calls.py").write_text(CALLS)
     (folder / "nscd.conf").write_text(NSCD)
@@ -151,7 +165,9 @@ def nss(folder, agent):
     (etc / "hosts").write_text((folder / "hosts").read_text())
     theirs = None
     if shutil.which("nscd"):
-        start = f"mkdir -p /run/nscd; mount -t tmpfs none /run/nscd; nscd -F -f {folder}/nscd.conf & trap 'kill $!' EXIT; sleep 1"
+        start = (
+            f"mkdir -p /run/nscd; mount -t tmpfs none /run/nscd; nscd -F -f {folder}/nscd.conf & "
+            "trap 'kill $!' EXIT; sleep 1")
         theirs = nss_call(folder, agent.socket, start)
     plain = nss_call(folder, agent.socket, ":")
     return ours, theirs, plain
@@ -173,7 +189,8 @@ def main():
         plain = Agent(folder / "plain", f"dir:{folder}/registry").start()
         stack.callback(plain.end)
         port = free_port()
-        agent = Agent(folder / "agent", f"dir:{folder}/registry", {"dns": {"listen": f"127.0.0.1:{port}"}}).start()
+        agent = Agent(folder / "agent", f"dir:{folder}/registry",
+            {"dns": {"listen": f"127.0.0.1:{port}"}}).start()
         stack.callback(agent.end)
         before = pss(agent.process.pid)["Pss"] - pss(plain.process.pid)["Pss"]
         other = stack.enter_context(dnsmasq(folder))
@@ -182,8 +199,10 @@ def main():
             for _ in range(ROUNDS):
                 ours, theirs = load(port, queries, clients), load(other, queries, clients)
                 print(
-                    f"{clients:3} clients   agent {ours[0]:9.0f} q/s, {ours[2]:5.0f} us mean, {ours[3]:6.1f} ms max, {ours[1]} lost   "
-                    f"dnsmasq {theirs[0]:9.0f} q/s, {theirs[2]:5.0f} us   ratio {ours[0] / theirs[0]:.2f}"
+                    f"{clients:3} clients   agent {ours[0]:9.0f} q/s, {ours[2]:5.0f} us mean, "
+                    f"{ours[3]:6.1f} ms max, {ours[1]} lost   "
+                    f"dnsmasq {theirs[0]:9.0f} q/s, {theirs[2]:5.0f} us   ratio "
+                    f"{ours[0] / theirs[0]:.2f}"
                 )
         for who, number in (("agent", port), ("dnsmasq", other)):
             median, late = percentile(number)
@@ -192,12 +211,15 @@ def main():
         for number in range(COUNT):
             assert plain.get(f"/v1/names/c{number}.prod.web.joe.berth").status == 200
         added = after - pss(plain.process.pid)["Pss"]
-        print(f"memory: [dns] adds {before} kB at the start, {added} kB after the load, beside an agent that told the same {COUNT} names over HTTP")
+        print(f"memory: [dns] adds {before} kB at the start, {added} kB after the load, beside an "
+              f"agent that told the same {COUNT} names over HTTP")
         median, late = health(folder)
-        print(f"a failing heartbeat until DNS shows it, the question included: p50 {median:.1f} ms   p99 {late:.1f} ms")
+        print(f"a failing heartbeat until DNS shows it, the question included: p50 {median:.1f} ms "
+              f"  p99 {late:.1f} ms")
         ours, theirs, files = nss(folder, agent)
         print(
-            f"gethostbyname(): libnss_berth {microseconds(ours)}, nscd {microseconds(theirs)}, /etc/hosts of {COUNT} lines {microseconds(files)}"
+            f"gethostbyname(): libnss_berth {microseconds(ours)}, nscd {microseconds(theirs)}, "
+            f"/etc/hosts of {COUNT} lines {microseconds(files)}"
         )
 
 

@@ -1,11 +1,14 @@
-"""Three servers, and what happens to them: is a record ever absent, and does an agent ever say what is no longer true?
+"""Three servers, and what happens to them: is a record ever absent, and does an agent ever say what
+is no longer true?
 
-Six agents keep a component each. A witness looks at their nodes through every server that answers. A writer counts in a record,
-and an agent that registers nothing is asked for it all the while. The table shows, for each event:
+Six agents keep a component each. A witness looks at their nodes through every server that answers.
+A writer counts in a record, and an agent that registers nothing is asked for it all the while. The
+table shows, for each event:
 
     looks     of the witness; absent: records that a server which answered did not have
     lookups   of the counting record; live: answers that claim to be (X-Cache: HIT)
-    lies      HIT with a value that was replaced longer than [cache] confirm ago, HIT while no server could have been heard for
+    lies      HIT with a value that was replaced longer than [cache] confirm ago, HIT while no
+              server could have been heard for
               that long, or STALE with an Age that is less than the value's
     back      values that are older than the one before
     gap       the longest time without a live answer, in seconds
@@ -102,13 +105,15 @@ class Writer(Worker):
 
     def work(self):
         value = next(self.values)
-        record = {"type": "JSONServiceRecord", "description": str(value), "external": [], "internal": []}
+        record = {"type": "JSONServiceRecord", "description": str(value), "external": [],
+            "internal": []}
         try:
             if not self.client:
                 self.client = connect(self.ensemble.leader())
             self.client.set(f"/registry{COUNTER}", json.dumps(record))
             self.acknowledged.append((time.monotonic(), value))
-        except Exception:  # no leader, a closed connection, an answer cut short: the next turn tries again
+        # no leader, a closed connection, an answer cut short: the next turn tries again
+        except Exception:
             if self.client:
                 self.client.close()
             self.client = None
@@ -129,7 +134,8 @@ class Reader(Worker):
         answer = self.agent.get(f"/v1/resolve{COUNTER}")
         if answer.status == 200:
             self.answers.append(
-                (asked, int(answer.json["description"]), answer.headers["X-Cache"], int(answer.headers["Age"])))
+                (asked, int(answer.json["description"]), answer.headers["X-Cache"],
+                    int(answer.headers["Age"])))
 
 
 def is_lie(answer, writer, unheard):
@@ -163,17 +169,21 @@ def observe(what, ensemble, reader_agent, names, event):
     answers = list(reader.answers)
     absent = [name for witness in witnesses for name in witness.absent]
     lies = [answer for answer in answers if is_lie(answer, writer, unheard)]
-    back = [(earlier, later) for earlier, later in zip(answers, answers[1:]) if later[1] < earlier[1]]
+    back = [(earlier, later) for earlier, later in zip(answers, answers[1:])
+        if later[1] < earlier[1]]
     live = sum(answer[2] != "STALE" for answer in answers)
     gap = longest_gap(answers, begin, time.monotonic())
     looks = sum(witness.looks for witness in witnesses)
-    print(f"{what:24} {looks:>7} {len(absent):>7} {len(answers):>8} {live:>7} {len(lies):>5} {len(back):>5} {gap:>6.1f}", flush=True)
+    print(f"{what:24} {looks:>7} {len(absent):>7} {len(answers):>8} {live:>7} {len(lies):>5} "
+          f"{len(back):>5} {gap:>6.1f}", flush=True)
     for answer in lies[:5]:
         replaced = writer.replaced_at(answer[1])
-        print(f"    lie: value {answer[1]} {answer[2]} Age {answer[3]}, replaced {answer[0] - (replaced or answer[0]):.2f} s before")
+        print(f"    lie: value {answer[1]} {answer[2]} Age {answer[3]}, replaced "
+              f"{answer[0] - (replaced or answer[0]):.2f} s before")
     for earlier, later in back[:5]:
         passed = later[0] - earlier[0]
-        print(f"    back: {earlier[1]} {earlier[2]} Age {earlier[3]}, {passed:.2f} s later {later[1]} {later[2]} Age {later[3]}")
+        print(f"    back: {earlier[1]} {earlier[2]} Age {earlier[3]}, {passed:.2f} s later "
+              f"{later[1]} {later[2]} Age {later[3]}")
     for witness in witnesses:
         witness.drop()
     return len(absent), len(lies), len(back)
@@ -215,7 +225,8 @@ def freeze(ensemble, unheard):
 
 
 def with_agents(count, events):
-    with tempfile.TemporaryDirectory(prefix="bench-") as name, Ensemble(count) as ensemble, contextlib.ExitStack() as stack:
+    with tempfile.TemporaryDirectory(prefix="bench-") as name, Ensemble(
+            count) as ensemble, contextlib.ExitStack() as stack:
         folder = pathlib.Path(name)
         client = connect(ensemble.leader())
         client.make(f"/registry{COUNTER}")
@@ -226,7 +237,8 @@ def with_agents(count, events):
         for number in range(AGENTS):
             agent = Agent(folder / f"a{number}", ensemble.url)
             stack.callback(agent.end)
-            agent.write_config({**agent.component(None, user="joe", name=f"w{number}", id=f"container_{number}"), **registry})
+            agent.write_config({**agent.component(None, user="joe", name=f"w{number}",
+                id=f"container_{number}"), **registry})
             agents.append(agent.start())
         reader = Agent(folder / "reader", ensemble.url)
         stack.callback(reader.end)
@@ -240,10 +252,13 @@ def with_agents(count, events):
 
 def measure():
     """How often a record was absent, an answer was wrong, a value went back."""
-    print(f"{AGENTS} agents, session timeout {SESSION_S} s, confirm {CONFIRM_S:g} s, standstills of {HOLD_S} s, {ROUNDS} of each")
-    print(f"{'':24} {'looks':>7} {'absent':>7} {'lookups':>8} {'live':>7} {'lies':>5} {'back':>5} {'gap':>6}")
+    print(f"{AGENTS} agents, session timeout {SESSION_S} s, confirm {CONFIRM_S:g} s, standstills "
+          f"of {HOLD_S} s, {ROUNDS} of each")
+    print(f"{'':24} {'looks':>7} {'absent':>7} {'lookups':>8} {'live':>7} {'lies':>5} {'back':>5} "
+          f"{'gap':>6}")
     found = with_agents(3, [
-        ("leader killed", kill_leader), ("leader stopped", stop_leader), ("both followers stopped", stop_followers),
+        ("leader killed", kill_leader), ("leader stopped", stop_leader),
+        ("both followers stopped", stop_followers),
         ("rolling restart", rolling_restart)])
     found += with_agents(1, [("lone server frozen", freeze)])
     return tuple(sum(column) for column in zip(*found))

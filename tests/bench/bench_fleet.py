@@ -1,7 +1,9 @@
-"""What a fleet of agents costs its ensemble: requests at every event of a component's life, watches, a restart of the server.
+"""What a fleet of agents costs its ensemble: requests at every event of a component's life,
+watches, a restart of the server.
 
-Every agent registers one component and keeps the whole directory of components warm, as agents that look each other up do.
-The figures are for the sizing page. Environment: BERTH_FLEET, the number of agents (default 60), BERTH_ROUNDS (default 20).
+Every agent registers one component and keeps the whole directory of components warm, as agents that
+look each other up do. The figures are for the sizing page. Environment: BERTH_FLEET, the number of
+agents (default 60), BERTH_ROUNDS (default 20).
 """
 
 import collections
@@ -66,7 +68,8 @@ class Counters:
 
 
 class Fleet:
-    """Agents w1, w2 and so on. `group`: so many of them have a directory in common; without it all have."""
+    """Agents w1, w2 and so on. `group`: so many of them have a directory in common; without it all
+    have."""
 
     def __init__(self, folder, server, session, quiet=QUIET, group=None):
         self.group = group
@@ -84,7 +87,8 @@ class Fleet:
 
     def sections(self, agent, name, description=USUAL_DESCRIPTION):
         return {
-            **agent.component(None, user="joe", instance=self.instance(name), name=name, id=f"container_1_0001_01_{int(name[1:]):06}", description=description),
+            **agent.component(None, user="joe", instance=self.instance(name), name=name,
+                id=f"container_1_0001_01_{int(name[1:]):06}", description=description),
             "agent": {"log_level": "info"},
             "registry": {"session_timeout": self.timeout},
             # The usual re-reading of every entry in ten minutes would fall into every measurement.
@@ -94,7 +98,8 @@ class Fleet:
     def named(self, agent, name, **keywords):
         sections = {}
         for section, options in self.sections(agent, name, **keywords).items():
-            sections[section.replace(name, "") if section.startswith("endpoint") else section.split(" ")[0]] = {
+            sections[section.replace(name, "") if section.startswith("endpoint")
+                else section.split(" ")[0]] = {
                 key: value for key, value in options.items() if key != "component"
             }
         return sections
@@ -120,13 +125,14 @@ class Fleet:
                 wait_until(agent.answers, "the agent answers")
                 agent.wait_state("registered")
         for name in self.agents:
-            wait_until(lambda: self.is_fresh(name), "each agent knows its directory")  # noqa: B023
+            wait_until(lambda: self.is_fresh(name), "each agent knows its directory")
 
     def is_fresh(self, name):
         """It answers from live copies. (A long answer that has to be made first is no HIT.)"""
         answer = self.agents[name].get(f"/v1/records{self.directory(name)}")
         members = sum(self.instance(other) == self.instance(name) for other in self.agents)
-        return answer.status == 200 and answer.headers["X-Cache"] != "STALE" and len(answer.json) == members
+        return answer.status == 200 and answer.headers["X-Cache"] != "STALE" and len(
+            answer.json) == members
 
     def session(self, name):
         return self.agents[name].status()["registry"]["session"]
@@ -165,16 +171,19 @@ class Life:
 def descriptions(agent):
     """What the agent knows of all: costs no request while its copies are live."""
     answer = agent.get(f"/v1/records{DIRECTORY}")
-    return answer.status == 200 and {path.rpartition("/")[2]: record["description"] for path, record in answer.json.items()}
+    return answer.status == 200 and {path.rpartition("/")[2]: record["description"]
+        for path, record in answer.json.items()}
 
 
 def wait_known(fleet, wanted):
     for agent in fleet.agents.values():
-        wait_until(lambda: descriptions(agent) == wanted, "each agent knows each record")  # noqa: B023
+        wait_until(lambda: descriptions(agent) == wanted,
+            "each agent knows each record")
 
 
 def count_life(fleet, size):
-    """Each event begins when every agent knows of the one before, and no agent has asked for a while."""
+    """Each event begins when every agent knows of the one before, and no agent has asked for a
+    while."""
     counters = fleet.counters
     known = {}
 
@@ -209,7 +218,8 @@ def count_life(fleet, size):
     del known[last]
     wait_known(fleet, known)
     after = counters.settled()
-    return Life(first_start, own, arrival, changed, others(fleet, before, after, last), sessions, watches)
+    return Life(first_start, own, arrival, changed, others(fleet, before, after, last), sessions,
+        watches)
 
 
 def measure_life(fleet):
@@ -222,7 +232,8 @@ def measure_life(fleet):
     show("sessions on the server", life.sessions)
     show("watches on the server", life.watches)
     show("  for each record and agent", f"{life.watches / FLEET / FLEET:.2f}", "(goal: 1)")
-    show("requests a second of all, by resync = 10m", f"{life.watches / 600:.1f}", "(each watch once)")
+    show("requests a second of all, by resync = 10m", f"{life.watches / 600:.1f}",
+        "(each watch once)")
     show("  of an agent", f"{life.watches / FLEET / 600:.2f}")
     show("a changed record: requests of each other agent", f"{life.changed:.2f}", "(goal: 1)")
     show("a leaving: requests of each other agent", f"{life.leaving:.2f}", "(goal: at most 2)")
@@ -230,8 +241,8 @@ def measure_life(fleet):
 
 def bins_of(totals):
     """
-    The sum of each bin of BIN seconds, from (time, sum so far). The growth between two looks counts in equal parts for each moment
-    between them: a look that a busy machine delays is no peak.
+    The sum of each bin of BIN seconds, from (time, sum so far). The growth between two looks counts
+    in equal parts for each moment between them: a look that a busy machine delays is no peak.
     """
     bins = collections.Counter()
     for (since, earlier), (until, total) in zip(totals, totals[1:]):
@@ -271,7 +282,8 @@ class Watch:
     """A client that says when a node comes and goes."""
 
     def __init__(self, server, path):
-        self.process = subprocess.Popen(server.probe_command("watch", path), stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(server.probe_command("watch", path), stdout=subprocess.PIPE,
+            text=True)
         self.until("absent")
 
     def until(self, word):
@@ -286,7 +298,8 @@ class Watch:
 
 
 def bare_life(server, watch, path):
-    """A client program that connects and creates; a session with an ephemeral node that is closed."""
+    """A client program that connects and creates; a session with an ephemeral node that is
+    closed."""
     begin = time.monotonic()
     subprocess.run(server.probe_command("create", path, "{}"), check=True, capture_output=True)
     created = watch.until("present") - begin
@@ -321,21 +334,26 @@ def measure_times(fleet):
     path = f"/registry{DIRECTORY}/{name}"
     watch = Watch(fleet.server, path)
     try:
-        pairs = [(bare_life(fleet.server, watch, path), agent_life(fleet, watch, name)) for _ in range(ROUNDS)]
+        pairs = [(bare_life(fleet.server, watch, path), agent_life(fleet, watch, name))
+            for _ in range(ROUNDS)]
     finally:
         watch.end()
-    for index, (what, bare_what) in enumerate((("start to registered", "connect and create"), ("TERM to gone", "close"))):
+    for index, (what, bare_what) in enumerate((("start to registered", "connect and create"),
+        ("TERM to gone", "close"))):
         ours = statistics.median(pair[1][index] for pair in pairs) * 1000
         bare = statistics.median(pair[0][index] for pair in pairs) * 1000
-        show(f"{what}, median ms", f"{ours:.1f}", f"(a bare {bare_what}: {bare:.1f} ms; {ours / bare:.2f} times)")
+        show(f"{what}, median ms", f"{ours:.1f}",
+            f"(a bare {bare_what}: {bare:.1f} ms; {ours / bare:.2f} times)")
 
 
 def main():
-    with tempfile.TemporaryDirectory(prefix="bench-") as name, ZooKeeper("maxSessionTimeout=3600000\n") as server, contextlib.ExitStack() as stack:
+    with tempfile.TemporaryDirectory(prefix="bench-") as name, ZooKeeper(
+            "maxSessionTimeout=3600000\n") as server, contextlib.ExitStack() as stack:
         folder = pathlib.Path(name)
         fleet = Fleet(folder / "quiet", server, SESSION)
         stack.callback(fleet.end)
-        print(f"{FLEET} agents, each with {DIRECTORY}/** warm; requests are the packets that the server received")
+        print(f"{FLEET} agents, each with {DIRECTORY}/** warm; requests are the packets that the "
+              "server received")
         measure_life(fleet)
         measure_times(fleet)
         fleet.end()

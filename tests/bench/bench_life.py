@@ -1,4 +1,5 @@
-"""How long a container is not where it should be: start to registered, TERM to gone; and what the agent costs in memory."""
+"""How long a container is not where it should be: start to registered, TERM to gone; and what the
+agent costs in memory."""
 
 import contextlib
 import os
@@ -57,16 +58,19 @@ def measure(name, registry, is_there, folder):
                 until(agent.answers)
                 for pid in [agent.process.pid, *children(agent.process.pid)]:
                     with contextlib.suppress(OSError):
-                        memory.append((pathlib.Path(f"/proc/{pid}/comm").read_text().strip(), pss(pid)))
+                        memory.append((pathlib.Path(f"/proc/{pid}/comm").read_text().strip(),
+                            pss(pid)))
             begin = time.monotonic()
             agent.signal(signal.SIGTERM)
             until(lambda: not is_there())
             stops.append(time.monotonic() - begin)
             agent.wait()
     for what, values in (("start to registered", starts), ("TERM to gone", stops)):
-        print(f"{name:10} {what:20} median {statistics.median(values) * 1000:7.1f} ms   max {max(values) * 1000:7.1f} ms")
+        print(f"{name:10} {what:20} median {statistics.median(values) * 1000:7.1f} ms   max "
+              f"{max(values) * 1000:7.1f} ms")
     for program, fields in memory:
-        print(f"{name:10} {program:20} resident {fields['Rss']:6} kB   proportional {fields['Pss']:6} kB")
+        print(f"{name:10} {program:20} resident {fields['Rss']:6} kB   proportional "
+              f"{fields['Pss']:6} kB")
 
 
 def main():

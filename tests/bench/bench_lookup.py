@@ -1,4 +1,5 @@
-"""What a lookup costs: hits beside a bare responder, Redis and ZooKeeper itself; and few cached records beside many."""
+"""What a lookup costs: hits beside a bare responder, Redis and ZooKeeper itself; and few cached
+records beside many."""
 
 import contextlib
 import csv
@@ -31,7 +32,8 @@ def record(number):
         "protocol": "REST",
         "addresses": [{"host": f"host{number:06}.example.org", "port": "8080"}],
     }
-    return json.dumps({"type": "JSONServiceRecord", "description": "bench", "external": [endpoint], "internal": []}).encode()
+    return json.dumps({"type": "JSONServiceRecord", "description": "bench", "external": [endpoint],
+        "internal": []}).encode()
 
 
 def path(number):
@@ -64,14 +66,16 @@ class Bench:
 
     def ask(self, address, clients, requests, seconds=SECONDS, greeting=None):
         everything = self.file("requests", b"".join(requests))
-        command = [LOAD, "ask", address, str(clients), str(seconds), everything, str(len(requests[0]))]
+        command = [LOAD, "ask", address, str(clients), str(seconds), everything,
+            str(len(requests[0]))]
         if greeting:
             command.append(self.file("greeting", greeting))
         output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         return [float(word) for word in output.split()]
 
     def compare(self, title, clients, contenders):
-        """In turns, so that whatever else the machine does meets all of them; the best round of each counts."""
+        """In turns, so that whatever else the machine does meets all of them; the best round of
+        each counts."""
         best = {}
         for _ in range(ROUNDS):
             for name, address, requests, greeting in contenders:
@@ -102,7 +106,8 @@ class Bench:
         begin = time.monotonic()
         self.ask(agent.socket, 1, [http(number) for number in range(records)], seconds=0)
         took = time.monotonic() - begin
-        print(f"{records:,} records cached in {took:.1f} s, {(memory(agent) - before) * 1024 / records:,.0f} bytes of the agent each")
+        print(f"{records:,} records cached in {took:.1f} s, "
+              f"{(memory(agent) - before) * 1024 / records:,.0f} bytes of the agent each")
         # The first hit makes the response that all later ones get.
         self.ask(agent.socket, 1, [http(number) for number in range(records)], seconds=0)
         return agent
@@ -130,7 +135,8 @@ def redis(bench):
         return []
     place = bench.folder / "redis.sock"
     bench.start(
-        ["redis-server", "--port", "0", "--unixsocket", place, "--save", "", "--appendonly", "no", "--dir", bench.folder], place
+        ["redis-server", "--port", "0", "--unixsocket", place, "--save", "", "--appendonly", "no",
+            "--dir", bench.folder], place
     )
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.connect(str(place))
@@ -146,10 +152,12 @@ def redis(bench):
 def redis_benchmark(place, clients):
     """The figure that people know Redis by: its clients do more than ours, which count bytes."""
     count = int(SECONDS * (10_000 if clients == 1 else 80_000))
-    command = ["redis-benchmark", "-s", place, "-c", str(clients), "-n", str(count), "--csv", "get", "body"]
+    command = ["redis-benchmark", "-s", place, "-c", str(clients), "-n", str(count), "--csv", "get",
+        "body"]
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     row = next(csv.DictReader(output.splitlines()))
-    return [float(row["rps"]), float(row["p50_latency_ms"]) * 1000, float(row["p99_latency_ms"]) * 1000]
+    return [float(row["rps"]), float(row["p50_latency_ms"]) * 1000,
+        float(row["p99_latency_ms"]) * 1000]
 
 
 def direct(zookeeper):
@@ -175,25 +183,31 @@ def main():
         few = bench.agent("few", zookeeper.url, FEW)
         bare = folder / "bare.sock"
         bench.start([LOAD, "serve", bare, bench.file("answer", whole_answer(few))], bare)
-        local = [("berthd, hit", few.socket, [http(0)], None), ("bare libev responder", bare, [http(0)], None), *redis(bench)]
+        local = [("berthd, hit", few.socket, [http(0)], None), ("bare libev responder", bare,
+            [http(0)], None), *redis(bench)]
         for clients in (1, 16):
             contenders = local + ([direct(zookeeper)] if clients == 1 else [])
-            best = bench.compare(f"{clients} keep-alive client{'s' if clients > 1 else ''}, one record", clients, contenders)
+            best = bench.compare(
+                f"{clients} keep-alive client{'s' if clients > 1 else ''}, one record", clients,
+                contenders)
             hit = best["berthd, hit"]
             for name, other in best.items():
                 if other is not hit:
-                    print(f"  berthd : {name:<27} throughput {hit[0] / other[0]:.2f}   p50 {other[1] / hit[1]:.2f} times faster")
+                    print(f"  berthd : {name:<27} throughput {hit[0] / other[0]:.2f}   p50 "
+                          f"{other[1] / hit[1]:.2f} times faster")
         many = bench.agent("many", zookeeper.url, MANY)
         for clients in (1, 16):
             best = bench.compare(
                 f"{clients} client{'s' if clients > 1 else ''}, any of the cached records", clients,
                 [
                     (f"{FEW:,} records", few.socket, [http(number) for number in range(FEW)], None),
-                    (f"{MANY:,} records", many.socket, [http(number) for number in range(MANY)], None),
+                    (f"{MANY:,} records", many.socket, [http(number) for number in range(MANY)],
+                        None),
                 ],
             )
             small, large = best.values()
-            print(f"  {MANY:,} : {FEW:<6} p50 {large[1] / small[1]:.2f}   time a lookup {small[0] / large[0]:.2f}")
+            print(f"  {MANY:,} : {FEW:<6} p50 {large[1] / small[1]:.2f}   time a lookup "
+                  f"{small[0] / large[0]:.2f}")
 
 
 if __name__ == "__main__":

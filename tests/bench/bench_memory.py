@@ -1,5 +1,6 @@
-"""Memory and watches of one agent that keeps a directory of components warm: PSS of the agent and of its worker, by the number of
-paths. The figures are for docs/SIZING.md. Environment: BERTH_PATHS (default "0 100 1000 10000").
+"""Memory and watches of one agent that keeps a directory of components warm: PSS of the agent and
+of its worker, by the number of paths. The figures are for docs/SIZING.md. Environment: BERTH_PATHS
+(default "0 100 1000 10000").
 """
 
 import contextlib
@@ -18,9 +19,11 @@ DIRECTORY = "/users/joe/org-example-web/many/components"
 
 
 def record(number):
-    endpoint = {"api": "http://example.org/rest/v1", "addressType": "uri", "protocol": "REST", "protocolType": "REST",
+    endpoint = {"api": "http://example.org/rest/v1", "addressType": "uri", "protocol": "REST",
+        "protocolType": "REST",
                 "addresses": [{"uri": f"http://10.0.{number // 250}.{number % 250}:8080/"}]}
-    return json.dumps({"type": "JSONServiceRecord", "description": "a component", "external": [endpoint], "internal": [],
+    return json.dumps({"type": "JSONServiceRecord", "description": "a component",
+        "external": [endpoint], "internal": [],
                        "yarn:id": f"container-{number}", "yarn:persistence": "container"})
 
 
@@ -42,13 +45,17 @@ def metric(agent, name):
 
 def measure(server, folder, count):
     agent = Agent(folder / str(count), server.url, {}, session_timeout="10s")
-    agent.write_config({**agent.component(), **({"cache": {"warm": f"{DIRECTORY}/**"}} if count else {})})
+    agent.write_config({**agent.component(), **({"cache": {"warm": f"{DIRECTORY}/**"}} if count
+        else {})})
     agent.start()
     try:
         agent.wait_state("registered")
-        wait_until(lambda: watches(server) > count and metric(agent, "berth_cache_entries") >= count, "the cache is warm")
-        worker = pathlib.Path(f"/proc/{agent.process.pid}/task/{agent.process.pid}/children").read_text().split()
-        return pss(agent.process.pid), sum(pss(pid) for pid in worker), metric(agent, "berth_cache_bytes") / 1024, watches(server)
+        wait_until(lambda: watches(server) > count and metric(agent,
+            "berth_cache_entries") >= count, "the cache is warm")
+        worker = pathlib.Path(
+            f"/proc/{agent.process.pid}/task/{agent.process.pid}/children").read_text().split()
+        return pss(agent.process.pid), sum(pss(pid) for pid in worker), metric(agent,
+            "berth_cache_bytes") / 1024, watches(server)
     finally:
         agent.stop()
 
@@ -61,7 +68,8 @@ def main():
         server.load([("/".join(parts[: end + 1]), "") for end in range(1, len(parts))])
         loaded = 0
         for count in PATHS:
-            server.load([(f"/registry{DIRECTORY}/c{number}", record(number)) for number in range(loaded, count)])
+            server.load([(f"/registry{DIRECTORY}/c{number}", record(number))
+                for number in range(loaded, count)])
             loaded = count
             agent, worker, cache, watched = measure(server, folder, count)
             print(f"{count:>7}{agent:>10.1f}{worker:>11.1f}{cache:>11.0f}{watched:>9}", flush=True)

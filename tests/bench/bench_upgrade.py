@@ -20,7 +20,8 @@ def percentile(values, part):
 
 def report(name, what, values):
     print(
-        f"{name:10} {what:34} median {statistics.median(values) * 1000:7.2f} ms   p99 {percentile(values, 0.99):7.2f} ms"
+        f"{name:10} {what:34} median {statistics.median(values) * 1000:7.2f} ms   p99 "
+        f"{percentile(values, 0.99):7.2f} ms"
         f"   p99.9 {percentile(values, 0.999):7.2f} ms   max {max(values) * 1000:7.2f} ms"
     )
 

@@ -1,4 +1,5 @@
-"""The agent's own views over the socket: tags, waiting, the stream of all of them, who sees what checks printed."""
+"""The agent's own views over the socket: tags, waiting, the stream of all of them, who sees what
+checks printed."""
 
 import http.client
 import json
@@ -30,7 +31,8 @@ class ViewTest(CheckTest):
         self.server.wait_state("registered")
 
     def report(self, status, output=""):
-        self.assertEqual(self.server.request("PUT", "/v1/agent/checks/beat", {"status": status, "output": output}).status, 204)
+        self.assertEqual(self.server.request("PUT", "/v1/agent/checks/beat",
+            {"status": status, "output": output}).status, 204)
 
     def over_tcp(self, path):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
@@ -56,8 +58,10 @@ class Tags(ViewTest):
         for path in VIEWS:
             tag = self.settled_tag(path)
             self.assertTrue(tag.startswith('W/"'), tag)
-            self.assertEqual(self.server.get(path, If_None_Match=tag[2:]).status, 304, "weak comparison")
-            self.assertEqual(self.server.get(path, If_Match=tag).status, 412, "no strong comparison succeeds")
+            self.assertEqual(self.server.get(path, If_None_Match=tag[2:]).status, 304,
+                "weak comparison")
+            self.assertEqual(self.server.get(path, If_Match=tag).status, 412,
+                "no strong comparison succeeds")
 
     def test_time_alone_changes_no_tag(self):
         for path in VIEWS:
@@ -77,10 +81,12 @@ class Tags(ViewTest):
             tag = self.settled_tag(path)
             answers = []
             waiter = threading.Thread(
-                target=lambda: answers.append(self.server.get(path, If_None_Match=tag, Prefer="wait=60"))  # noqa: B023
+                target=lambda: answers.append(self.server.get(path, If_None_Match=tag,
+                    Prefer="wait=60"))
             )
             waiter.start()
-            wait_until(lambda: b"berth_watchers 1\n" in self.server.get("/metrics").body, "it waits")
+            wait_until(lambda: b"berth_watchers 1\n" in self.server.get("/metrics").body,
+                "it waits")
             self.report(change)
             waiter.join()
             self.assertEqual(answers[0].status, 200, path)
@@ -98,7 +104,8 @@ class Tags(ViewTest):
         connection.request("GET", "/v1/agent", headers={"If-None-Match": tag, "Prefer": "wait=600"})
         wait_until(lambda: b"berth_watchers 1\n" in self.server.get("/metrics").body, "it waits")
         connection.close()
-        wait_until(lambda: b"berth_watchers 0\n" in self.server.get("/metrics").body, "it is forgotten")
+        wait_until(lambda: b"berth_watchers 0\n" in self.server.get("/metrics").body,
+            "it is forgotten")
 
 
 class History(ViewTest):
@@ -127,7 +134,8 @@ class Watching(ViewTest):
                 self.assertEqual(first["snapshot"]["checks"][0]["name"], "beat")
                 self.report("failing", "out of disk")
                 seen = {}
-                while "AGENT" not in seen or seen["AGENT"]["agent"]["components"][0]["state"] != "withdrawn":
+                while "AGENT" not in seen or seen["AGENT"]["agent"]["components"][0][
+                        "state"] != "withdrawn":
                     event = stream.event()
                     self.assertIn(event["type"], ("AGENT", "CHECK", "TRANSITION", "HEARTBEAT"))
                     seen[event["type"]] = event
@@ -175,8 +183,10 @@ class Monitoring(ViewTest):
     def test_open_metrics_when_asked_for(self):
         plain = self.server.get("/metrics")
         self.assertTrue(plain.headers["Content-Type"].startswith("text/plain; version=0.0.4"))
-        answer = self.server.get("/metrics", Accept="application/openmetrics-text;version=1.0.0,text/plain;q=0.5")
-        self.assertEqual(answer.headers["Content-Type"], "application/openmetrics-text; version=1.0.0; charset=utf-8")
+        answer = self.server.get("/metrics",
+            Accept="application/openmetrics-text;version=1.0.0,text/plain;q=0.5")
+        self.assertEqual(answer.headers["Content-Type"],
+            "application/openmetrics-text; version=1.0.0; charset=utf-8")
         lines = answer.body.decode().splitlines()
         self.assertEqual(lines[-1], "# EOF")
         kinds = {line.split()[2]: line.split()[3] for line in lines if line.startswith("# TYPE ")}
@@ -184,7 +194,8 @@ class Monitoring(ViewTest):
             if line.startswith("#"):
                 continue
             name = line.split("{")[0].split(" ")[0]
-            family = next(n for n in (name, name.removesuffix("_total"), name.rsplit("_", 1)[0]) if n in kinds)
+            family = next(n for n in (name, name.removesuffix("_total"), name.rsplit("_", 1)[0])
+                if n in kinds)
             if kinds[family] == "counter":
                 self.assertEqual(name, f"{family}_total", line)
 

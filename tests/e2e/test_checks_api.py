@@ -1,4 +1,5 @@
-"""Checks over the socket: ttl reports and who may make them, runs on demand, the order of runs, what a reload forgets."""
+"""Checks over the socket: ttl reports and who may make them, runs on demand, the order of runs,
+what a reload forgets."""
 
 import json
 import os
@@ -33,8 +34,10 @@ class Ttl(CheckTest):
         self.assertIsNone(self.in_registry())
 
     def test_silence_is_failing(self):
-        # Each time that we are too slow in beating takes it down: that it flaps is not what this is about.
-        agent = self.web_agent(check=None, extra=passing_ttl("300ms", fall="2"), damping="no").start()
+        # Each time that we are too slow in beating takes it down: that it flaps is not what this is
+        # about.
+        agent = self.web_agent(check=None, extra=passing_ttl("300ms", fall="2"),
+            damping="no").start()
 
         def beats_until_registered():
             self.report(agent, "passing")
@@ -49,11 +52,13 @@ class Ttl(CheckTest):
 
     def test_a_report_of_the_wrong_shape_changes_nothing(self):
         agent = self.web_agent(check=None, extra=passing_ttl()).start()
-        for body in ({"status": "timed-out"}, {"status": "superb"}, {}, {"status": 1}, {"status": "passing", "output": 1}):
+        for body in ({"status": "timed-out"}, {"status": "superb"}, {}, {"status": 1},
+                {"status": "passing", "output": 1}):
             answer = agent.request("PUT", "/v1/agent/checks/beat", body)
             self.assertEqual(answer.status, 400, body)
         self.assertIsNone(agent.check_named("beat")["last"])
-        self.assertEqual(agent.request("PUT", "/v1/agent/checks/other", {"status": "passing"}).status, 404)
+        self.assertEqual(agent.request("PUT", "/v1/agent/checks/other",
+            {"status": "passing"}).status, 404)
 
     def test_only_ttl_checks_are_reported_and_only_others_are_run(self):
         agent = self.web_agent(extra=passing_ttl()).start()
@@ -74,7 +79,8 @@ class Ttl(CheckTest):
         ):
             with self.subTest(writer=writer):
                 agent = self.web_agent(
-                    check=None, extra={**passing_ttl(writer=writer), "agent": {"socket_mode": "0666"}}
+                    check=None, extra={**passing_ttl(writer=writer),
+                        "agent": {"socket_mode": "0666"}}
                 ).start()
 
                 def report():
@@ -85,16 +91,19 @@ class Ttl(CheckTest):
                 self.assertEqual(as_somebody_else(*as_writer, report), "204")
                 self.assertIn("from", agent.check_named("beat")["last"]["output"])
                 for path in ("/v1/agent/drain", "/v1/agent/reload"):
-                    said = as_somebody_else(*as_writer, lambda path=path: agent.request("POST", path).status)
+                    said = as_somebody_else(*as_writer, lambda path=path: agent.request("POST",
+                        path).status)
                     self.assertEqual(said, "403", path)
                 agent.stop()
 
     @unittest.skipUnless(os.geteuid() == 0, "only root can become somebody else")
     def test_nobody_else_may_run_a_check(self):
         os.chmod(self.folder, 0o755)
-        agent = self.scripted_agent(self.scripted(), extra={"agent": {"socket_mode": "0666"}}).start()
+        agent = self.scripted_agent(self.scripted(),
+            extra={"agent": {"socket_mode": "0666"}}).start()
         said = as_somebody_else(
-            "nobody", "nogroup", [], lambda: agent.request("POST", "/v1/agent/checks/alive/run").status
+            "nobody", "nogroup", [], lambda: agent.request("POST",
+                "/v1/agent/checks/alive/run").status
         )
         self.assertEqual(said, "403")
 
@@ -102,7 +111,8 @@ class Ttl(CheckTest):
     def test_a_command_runs_as_its_user(self):
         agent = self.web_agent(
             check=None,
-            extra={"check alive": {"command": "/usr/bin/id", "user": "daemon", "interval": FOR_EVER, "timeout": "50s"}},
+            extra={"check alive": {"command": "/usr/bin/id", "user": "daemon", "interval": FOR_EVER,
+                "timeout": "50s"}},
         ).start()
         output = self.run_check(agent)["last"]["output"]
         self.assertRegex(output, r"^uid=\d+\(daemon\) gid=\d+\(daemon\) groups=\d+\(daemon\)")
@@ -118,7 +128,8 @@ class Arguments(CheckTest):
         os.environ["EVIL"] = self.EVIL
         self.addCleanup(os.environ.pop, "EVIL")
         agent = self.web_agent(
-            check=None, extra={"check alive": {"interval": FOR_EVER, "timeout": "50s", "cwd": self.folder, **check}}
+            check=None, extra={"check alive": {"interval": FOR_EVER, "timeout": "50s",
+                "cwd": self.folder, **check}}
         ).start()
         output = self.run_check(agent)["last"]["output"]
         self.assertFalse((self.folder / "EVIL").exists())
@@ -126,7 +137,8 @@ class Arguments(CheckTest):
 
     def test_one_value_is_one_argument(self):
         self.assertEqual(
-            self.output_of(command='printf "<%s>" "${EVIL}" ${EVIL} x'), f"<{self.EVIL}><{self.EVIL}><x>"
+            self.output_of(command='printf "<%s>" "${EVIL}" ${EVIL} x'),
+            f"<{self.EVIL}><{self.EVIL}><x>"
         )
 
     def test_a_shell_finds_values_in_its_environment(self):
@@ -143,7 +155,8 @@ class RunNow(CheckTest):
         begun = self.folder / f"begun-{name}"
         command = f"echo x >> {begun}; while ! test -e {gate}; do sleep 0.01; done"
         return gate, begun, {f"check {name}": {
-            "type": "command", "shell": "yes", "command": command, "interval": FOR_EVER, "timeout": "50s", **options,
+            "type": "command", "shell": "yes", "command": command, "interval": FOR_EVER,
+            "timeout": "50s", **options,
         }}
 
     def post_run(self, agent, name="alive"):
@@ -247,7 +260,8 @@ class Order(CheckTest):
         sections = {"agent": {"max_parallel_checks": most}}
         for number in range(self.CHECKS):
             sections[f"check c{number}"] = {
-                "type": "command", "shell": "yes", "command": command, "interval": "100ms", "timeout": "50s",
+                "type": "command", "shell": "yes", "command": command, "interval": "100ms",
+                "timeout": "50s",
             }
         return self.web_agent(check=None, extra=sections).start(), trace
 
@@ -262,7 +276,8 @@ class Order(CheckTest):
         self.assertEqual(most, 2)
 
     def test_all_get_their_turn(self):
-        # Eight checks that could fill one place for ever: without a queue the first would starve the last.
+        # Eight checks that could fill one place for ever: without a queue the first would starve
+        # the last.
         agent, trace = self.start(1)
         wait_until(lambda: trace.read_text().count("-") >= 10 * self.CHECKS, "there were many runs")
         counts = [check["counts"]["passing"] for check in agent.get("/v1/agent/checks").json]
@@ -274,7 +289,8 @@ class Order(CheckTest):
         trace.touch()
         command = f"echo + >> {trace}; sleep 0.1; echo - >> {trace}"
         agent = self.web_agent(check=None, extra={"check alive": {
-            "type": "command", "shell": "yes", "command": command, "interval": "10ms", "timeout": "50s",
+            "type": "command", "shell": "yes", "command": command, "interval": "10ms",
+            "timeout": "50s",
         }}).start()
         threads = [threading.Thread(target=self.run_check, args=(agent,)) for _ in range(8)]
         for thread in threads:
@@ -295,7 +311,8 @@ class Reload(CheckTest):
         before = agent.check_named("alive")
         self.assertEqual(agent.request("POST", "/v1/agent/reload").status, 200)
         after = agent.check_named("alive")
-        # A check that began anew would run within a second, not in an hour. Two clocks are read for each of them.
+        # A check that began anew would run within a second, not in an hour. Two clocks are read for
+        # each of them.
         self.assertAlmostEqual(after.pop("next_run"), before.pop("next_run"), delta=60)
         self.assertEqual(after, before)
         self.assertEqual(self.runs(agent, scripted, 2), "down")
@@ -309,7 +326,8 @@ class Reload(CheckTest):
         self.registered(agent, "two")
 
         def labels():
-            return set(re.findall(r'(?:check|component)="(\w+)"', agent.get("/metrics").body.decode()))
+            return set(re.findall(r'(?:check|component)="(\w+)"',
+                agent.get("/metrics").body.decode()))
 
         self.assertEqual(labels(), {"one", "two", "aliveone", "alivetwo"})
         agent.write_config(agent.component("true", name="one"))

@@ -1,4 +1,5 @@
-"""Commands that do not want to end, to be seen or to be quiet, under a real agent, which is afterwards as it was before."""
+"""Commands that do not want to end, to be seen or to be quiet, under a real agent, which is
+afterwards as it was before."""
 
 import os
 import pathlib
@@ -11,18 +12,24 @@ from checks import CheckTest
 A_WEEK = "168h"  # after the first runs none may come while we look
 GROWTH = 4 << 20  # bytes of resident memory; 2 GB have passed by
 
-# name, script, verdict, part of what is said. "sleep 1000 MARK" becomes a program that can be found by its command line.
+# name, script, verdict, part of what is said. "sleep 1000 MARK" becomes a program that can be found
+# by its command line.
 EVIL = [
     ("ignores-term", "trap '' TERM; sleep 1000 MARK", "timed-out", "no exit within"),
-    ("child-ignores-term", "(trap '' TERM; sleep 1000 MARK) & trap '' TERM; wait", "timed-out", "no exit within"),
+    ("child-ignores-term", "(trap '' TERM; sleep 1000 MARK) & trap '' TERM; wait", "timed-out",
+        "no exit within"),
     ("escapes", "setsid sh -c 'sleep 1000 MARK & exit' & exit 0", "passing", "exit status 0"),
-    ("escapes-and-hangs", "setsid sh -c 'setsid sleep 1000 MARK & exit' & sleep 1000 MARK", "timed-out", "no exit within"),
+    ("escapes-and-hangs", "setsid sh -c 'setsid sleep 1000 MARK & exit' & sleep 1000 MARK",
+        "timed-out", "no exit within"),
     ("escapes-in-generations",
-     "setsid sh -c 'setsid sh -c \"setsid sleep 1000 MARK & sleep 1000 MARK\" & sleep 1000 MARK' & exit 2",
+     "setsid sh -c 'setsid sh -c \"setsid sleep 1000 MARK & sleep 1000 MARK\" & sleep 1000 MARK' & "
+     "exit 2",
      "failing", "exit status 2"),
-    ("escapes-without-environment", "env -i setsid -f sleep 1000 MARK; exit 0", "passing", "exit status 0"),
+    ("escapes-without-environment", "env -i setsid -f sleep 1000 MARK; exit 0", "passing",
+        "exit status 0"),
     ("holds-stdout", "sleep 1000 MARK & echo begun; exit 0", "passing", "exit status 0"),
-    ("holds-stdout-outside", "setsid sleep 1000 MARK & echo begun; exit 3", "failing", "exit status 3"),
+    ("holds-stdout-outside", "setsid sleep 1000 MARK & echo begun; exit 3", "failing",
+        "exit status 3"),
     ("prints-2-gb", "head -c 2000000000 /dev/zero", "passing", "exit status 0"),
     ("prints-for-ever", "exec yes MARK", "timed-out", "no exit within"),
     ("closes-stdout", "exec >&- 2>&-; sleep 0.1; exit 2", "failing", "exit status 2"),
@@ -41,14 +48,16 @@ EVIL = [
 class Evil(CheckTest):
     def setUp(self):
         super().setUp()
-        # A directory's own name, so that the processes of another run of this test are nobody's business here.
+        # A directory's own name, so that the processes of another run of this test are nobody's
+        # business here.
         self.mark = self.folder.name
 
     def command(self, name, script):
         if script:
             # A script of this folder in the place of sleep: its command line says whose it is.
             path = self.folder / f"{name}.sh"
-            path.write_text("#!/bin/sh\n" + script.replace("sleep 1000 MARK", f"{self.folder}/rest").replace("MARK", self.mark))
+            path.write_text("#!/bin/sh\n" + script.replace("sleep 1000 MARK",
+                f"{self.folder}/rest").replace("MARK", self.mark))
             path.chmod(0o755)
         elif name == "missing":
             path = self.folder / "no-such-command"
@@ -84,7 +93,8 @@ class Evil(CheckTest):
     def metrics(self):
         """As the agent tells them: only root can look into a process that leaves no core dumps."""
         lines = self.watched.get("/metrics").body.decode().splitlines()
-        return {line.split()[0]: float(line.split()[1]) for line in lines if not line.startswith("#")}
+        return {line.split()[0]: float(line.split()[1]) for line in lines
+            if not line.startswith("#")}
 
     def descriptors(self):
         """Without those of clients, which come and go with our questions."""
@@ -109,11 +119,13 @@ class Evil(CheckTest):
                 "command": self.command(name, script), "interval": A_WEEK,
                 "timeout": "300ms" if verdict == "timed-out" else "50s", "fall": "1000",
             }
-        # The test asks for each: one that runs by the schedule would disturb the others' before and after.
+        # The test asks for each: one that runs by the schedule would disturb the others' before and
+        # after.
         sections["agent"] = {"max_parallel_checks": "1"}
         agent = self.web_agent(check=None, extra=sections).start()
         self.watched, self.agent_pid = agent, agent.process.pid
-        wait_until(lambda: all(check["last"] for check in agent.get("/v1/agent/checks").json), "each has had its first run", 120)
+        wait_until(lambda: all(check["last"] for check in agent.get("/v1/agent/checks").json),
+            "each has had its first run", 120)
         wait_until(lambda: not self.marked(), "nothing is left before it begins")
         for name, _, verdict, says in EVIL:
             with self.subTest(command=name):
@@ -130,12 +142,17 @@ class Evil(CheckTest):
                 begun = self.folder / f"begun-{number}"
                 script = self.folder / f"hang-{number}.sh"
                 escaped = self.folder / f"escaped-{number}.sh"
-                escaped.write_text(f"#!/bin/sh\ntrap '' TERM INT HUP\ntouch {begun}\nwhile :; do sleep 0.1; done\n")
+                escaped.write_text(
+                    f"#!/bin/sh\ntrap '' TERM INT HUP\ntouch {begun}\nwhile :; do sleep 0.1; "
+                    "done\n")
                 escaped.chmod(0o755)
-                script.write_text(f"#!/bin/sh\ntrap '' TERM INT\nsetsid {escaped} &\nwhile :; do sleep 0.1; done\n")
+                script.write_text(
+                    f"#!/bin/sh\ntrap '' TERM INT\nsetsid {escaped} &\nwhile :; do sleep 0.1; "
+                    "done\n")
                 script.chmod(0o755)
                 agent = self.web_agent(
-                    check=None, extra={"check alive": {"command": script, "timeout": "50s", "interval": A_WEEK}}
+                    check=None, extra={"check alive": {"command": script, "timeout": "50s",
+                        "interval": A_WEEK}}
                 ).start()
                 self.watched, self.agent_pid = agent, agent.process.pid
                 wait_until(begun.exists, "the command runs")

@@ -1,4 +1,5 @@
-"""What checks do to the record: warnings, published health, endpoints, the last instance, flap damping."""
+"""What checks do to the record: warnings, published health, endpoints, the last instance, flap
+damping."""
 
 import json
 import threading
@@ -22,9 +23,11 @@ class Warnings(CheckTest):
         self.assertEqual(check["last"]["verdict"], "warning")
         self.assertEqual(agent.component_state(), "registered")
         self.assertNotIn(HEALTH, self.in_registry())
-        self.assertEqual(agent.status()["components"][0]["reason"], "check alive warns: exit status 1")
+        self.assertEqual(agent.status()["components"][0]["reason"],
+            "check alive warns: exit status 1")
         self.assertEqual(self.metrics(agent)['berth_check_warning{check="alive"}'], 1)
-        logged = [line for line in agent.read_log().splitlines() if "check alive: up -> warning" in line]
+        logged = [line for line in agent.read_log().splitlines()
+            if "check alive: up -> warning" in line]
         self.assertEqual(len(logged), 1, "the warning is logged once")
         self.assertIn(" warn ", logged[0])
         self.assertEqual(self.history(agent, "check alive")[-1]["to"], "warning")
@@ -35,24 +38,28 @@ class Warnings(CheckTest):
 
     def test_a_status_of_1_fails_unless_it_is_named(self):
         scripted = self.scripted()
-        agent = self.registered(self.scripted_agent(scripted, {"fall": "1", "warning_status": "3, 5-7"}).start())
+        agent = self.registered(self.scripted_agent(scripted,
+            {"fall": "1", "warning_status": "3, 5-7"}).start())
         for status, state in ((3, "up"), (6, "up"), (1, "down"), (0, "up"), (4, "down")):
             self.assertEqual(self.runs(agent, scripted, status), state, status)
 
     def test_the_first_failure_of_a_pending_check_shows_everywhere(self):
         scripted = self.scripted()
         scripted.says(7, "connection refused")
-        agent = self.scripted_agent(scripted, {"fall": "1000"}, {"agent": {"log_format": "json"}}).start()
+        agent = self.scripted_agent(scripted, {"fall": "1000"},
+            {"agent": {"log_format": "json"}}).start()
         wait_until(lambda: agent.check_named("alive")["last"], "the first run is done")
         for _ in range(3):
             self.run_check(agent)
         lines = [json.loads(line) for line in agent.read_log().splitlines() if line.startswith("{")]
-        told_of = [line for line in lines if line["subject"] == "check alive" and line["level"] == "warn"]
+        told_of = [line for line in lines if line["subject"] == "check alive" and line["level"]
+            == "warn"]
         self.assertEqual(len(told_of), 1, told_of)
         fields = {name: told_of[0][name] for name in ("component", "from", "to", "why", "output")}
         label = agent.status()["components"][0]["name"]
         expected = {
-            "component": label, "from": "pending", "to": "failing", "why": "exit status 7", "output": "connection refused",
+            "component": label, "from": "pending", "to": "failing", "why": "exit status 7",
+            "output": "connection refused",
         }
         self.assertEqual(fields, expected)
         entry = self.history(agent, "check alive")[-1]
@@ -84,7 +91,8 @@ class Warnings(CheckTest):
         self.runs(agent, scripted, 0, 1, 2)
         agent.write_config({
             **agent.sections,
-            "check slow": {"type": "command", "command": "sleep 100", "timeout": "100ms", "interval": "1h"},
+            "check slow": {"type": "command", "command": "sleep 100", "timeout": "100ms",
+                "interval": "1h"},
             "check none": {"type": "command", "command": "/no/such/command", "interval": "1h"},
         })
         self.assertEqual(agent.request("POST", "/v1/agent/reload").status, 200)
@@ -96,9 +104,12 @@ class Warnings(CheckTest):
         metrics = self.metrics(agent)
         for kind, count in counts.items():
             if count:
-                self.assertEqual(metrics[f'berth_check_runs_total{{check="alive",result="{kind}"}}'], count)
-        self.assertGreaterEqual(metrics['berth_check_runs_total{check="slow",result="timed-out"}'], 1)
-        self.assertGreaterEqual(metrics['berth_check_runs_total{check="none",result="could-not-run"}'], 1)
+                self.assertEqual(
+                    metrics[f'berth_check_runs_total{{check="alive",result="{kind}"}}'], count)
+        self.assertGreaterEqual(metrics['berth_check_runs_total{check="slow",result="timed-out"}'],
+            1)
+        self.assertGreaterEqual(
+            metrics['berth_check_runs_total{check="none",result="could-not-run"}'], 1)
         self.assertEqual(agent.check_named("none")["counts"]["failing"], 0)
 
 
@@ -108,7 +119,8 @@ class OnTheNode(OnZooKeeper):
     def test_health_is_written_on_change_only(self):
         scripted = self.scripted()
         agent = self.registered(
-            self.scripted_agent(scripted, publish_health="yes", extra={"registry": {"update_interval": "0s"}}).start()
+            self.scripted_agent(scripted, publish_health="yes",
+                extra={"registry": {"update_interval": "0s"}}).start()
         )
         before = self.node()
         self.assertEqual(self.record()[HEALTH], "passing")
@@ -127,7 +139,8 @@ class OnTheNode(OnZooKeeper):
         scripted = self.scripted()
         interval = 0.5
         agent = self.registered(
-            self.scripted_agent(scripted, publish_health="yes", extra={"registry": {"update_interval": "500ms"}}).start()
+            self.scripted_agent(scripted, publish_health="yes",
+                extra={"registry": {"update_interval": "500ms"}}).start()
         )
         before = self.node()
         begin = time.monotonic()
@@ -158,7 +171,8 @@ class OnTheNode(OnZooKeeper):
         self.assertEqual(self.record()["internal"], whole["internal"])
         # The server has the record before the agent has its answer.
         self.registered(agent)
-        self.assertEqual(agent.status()["components"][0]["endpoints"], {"rest": "out", "admin": "in"})
+        self.assertEqual(agent.status()["components"][0]["endpoints"],
+            {"rest": "out", "admin": "in"})
         self.assertEqual(self.history(agent, "endpoint rest")[-1]["to"], "out")
         self.runs(agent, scripted, 0)
         wait_until(lambda: self.record() == whole, "the record is whole again")
@@ -170,11 +184,13 @@ class OnTheNode(OnZooKeeper):
     def test_the_last_one_stays_though_the_server_was_away(self):
         scripted = self.scripted()
         agent = self.registered(
-            self.scripted_agent(scripted, {"fall": "1"}, {"registry": {"update_interval": "0s"}}, keep_last="yes").start()
+            self.scripted_agent(scripted, {"fall": "1"}, {"registry": {"update_interval": "0s"}},
+                keep_last="yes").start()
         )
         before = self.node()
         self.server.kill()
-        wait_until(lambda: agent.status()["registry"]["state"] != "connected", "the agent misses the server")
+        wait_until(lambda: agent.status()["registry"]["state"] != "connected",
+            "the agent misses the server")
         self.assertEqual(self.runs(agent, scripted, 2), "down")
         self.server.restart()
         wait_until(lambda: self.record().get(HEALTH) == "failing", "it says that it fails")
@@ -187,7 +203,8 @@ class LastInstance(CheckTest):
     def one(self, name):
         scripted = self.scripted(name)
         agent = self.agent(name)
-        sections = agent.component(None, name=name, keep_last="yes", id=f"container_{name}", damping="no")
+        sections = agent.component(None, name=name, keep_last="yes", id=f"container_{name}",
+            damping="no")
         sections[f"check {name}"] = {**scripted.options, "component": name, "fall": "1"}
         sections["registry"] = {"update_interval": "0s"}
         agent.sections = sections
@@ -210,7 +227,8 @@ class LastInstance(CheckTest):
         self.assertIn("last one", agent.status()["components"][0]["reason"])
         self.runs(agent, scripted, 0)
         wait_until(lambda: self.health("a") == "-", "it is as before")
-        self.assertNotIn("withdrawn", [step["to"] for step in self.history(agent, "component a")][1:])
+        self.assertNotIn("withdrawn",
+            [step["to"] for step in self.history(agent, "component a")][1:])
 
     def test_beside_another_it_goes_and_the_other_stays(self):
         a, told_a = self.one("a")
@@ -251,7 +269,8 @@ class LastInstance(CheckTest):
         for _, scripted in agents.values():
             scripted.says(2)
         threads = [
-            threading.Thread(target=self.run_check, args=(agent, name)) for name, (agent, _) in agents.items()
+            threading.Thread(target=self.run_check, args=(agent, name))
+            for name, (agent, _) in agents.items()
         ]
         for thread in threads:
             thread.start()
@@ -259,7 +278,8 @@ class LastInstance(CheckTest):
             thread.join()
 
         def steps():
-            return [len(self.history(agent, f"component {name}")) for name, (agent, _) in agents.items()]
+            return [len(self.history(agent, f"component {name}"))
+                for name, (agent, _) in agents.items()]
 
         def peace():
             before = steps()
@@ -271,7 +291,8 @@ class LastInstance(CheckTest):
         def one_stays():
             return sorted(self.health(name) for name in agents) == ["-", "-", "failing"]
 
-        wait_until(lambda: one_stays() and peace() and one_stays(), "one stays, failing, and nothing moves any more")
+        wait_until(lambda: one_stays() and peace() and one_stays(),
+            "one stays, failing, and nothing moves any more")
 
     def test_it_survives_a_re_execution(self):
         agent, scripted = self.one("a")
@@ -281,7 +302,8 @@ class LastInstance(CheckTest):
         self.registered(agent)
         self.runs(agent, scripted, 2)
         self.assertEqual(self.health("a"), "failing")
-        self.assertNotIn("withdrawn", [step["to"] for step in self.history(agent, "component a")][1:])
+        self.assertNotIn("withdrawn",
+            [step["to"] for step in self.history(agent, "component a")][1:])
 
 
 class Damping(CheckTest):
@@ -289,7 +311,8 @@ class Damping(CheckTest):
         """Held out after its second time down."""
         scripted = self.scripted()
         agent = self.scripted_agent(
-            scripted, {"fall": "1"}, {"registry": {"update_interval": "0s"}}, damping_suppress="1.5",
+            scripted, {"fall": "1"}, {"registry": {"update_interval": "0s"}},
+            damping_suppress="1.5",
             damping_reuse="0.5", damping_half_life=half_life, **options,
         ).start()
         self.registered(agent)
@@ -320,16 +343,19 @@ class Damping(CheckTest):
 
     def test_when_the_penalty_has_decayed_it_comes_back_by_itself(self):
         scripted = self.scripted()
-        # Held after its first time down: after a second one only if that came soon enough after the first.
+        # Held after its first time down: after a second one only if that came soon enough after the
+        # first.
         agent = self.scripted_agent(
-            scripted, {"fall": "1"}, damping_suppress="0.9", damping_reuse="0.5", damping_half_life="1s"
+            scripted, {"fall": "1"}, damping_suppress="0.9", damping_reuse="0.5",
+            damping_half_life="1s"
         ).start()
         self.registered(agent)
         self.runs(agent, scripted, 2)
         agent.wait_state("withdrawn")
         self.runs(agent, scripted, 0)
         self.registered(agent)
-        self.assertEqual([entry["to"] for entry in self.history(agent, "damping of web-1")], ["held", "free"])
+        self.assertEqual([entry["to"] for entry in self.history(agent, "damping of web-1")],
+            ["held", "free"])
         self.assertEqual(self.metrics(agent)['berth_damped{component="web-1"}'], 0)
 
     def test_it_survives_a_re_execution(self):
@@ -364,7 +390,8 @@ class Damping(CheckTest):
         self.runs(agent, scripted, 2, 0, 2, 0, 2, 0)
         wait_until(lambda: HEALTH not in self.in_registry(), "it is passing")
         self.registered(agent)
-        self.assertNotIn("withdrawn", [step["to"] for step in self.history(agent, "component web-1")][before:])
+        self.assertNotIn("withdrawn",
+            [step["to"] for step in self.history(agent, "component web-1")][before:])
 
     def test_a_drain_is_no_flapping(self):
         scripted = self.scripted()
@@ -374,7 +401,8 @@ class Damping(CheckTest):
         agent.wait_state("withdrawn")
         before = agent.status()["components"][0]["penalty"]
         for _ in range(3):
-            self.assertEqual(agent.request("POST", "/v1/agent/drain", {"reason": "test"}).status, 204)
+            self.assertEqual(agent.request("POST", "/v1/agent/drain", {"reason": "test"}).status,
+                204)
             self.assertEqual(agent.request("DELETE", "/v1/agent/drain").status, 204)
         self.assertLessEqual(agent.status()["components"][0]["penalty"], before)
 

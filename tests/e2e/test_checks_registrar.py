@@ -72,16 +72,19 @@ class OnDirectory(CheckTest):
             self.assertEqual(self.runs(agent, scripted, 0), "up")
 
     def test_failures_outside_of_the_window_do_not_count(self):
-        beat = {"type": "ttl", "interval": FOR_EVER, "initial": "passing", "fall": "2", "window": "200ms"}
+        beat = {"type": "ttl", "interval": FOR_EVER, "initial": "passing", "fall": "2",
+            "window": "200ms"}
         agent = self.registered(self.web_agent(check=None, extra={"check beat": beat}).start())
         for _ in range(4):
-            self.assertEqual(agent.request("PUT", "/v1/agent/checks/beat", {"status": "failing"}).status, 204)
+            self.assertEqual(agent.request("PUT", "/v1/agent/checks/beat",
+                {"status": "failing"}).status, 204)
             self.assertEqual(agent.check_named("beat")["state"], "up")
             time.sleep(0.25)
 
     def test_match_invert_inverts(self):
         scripted = self.scripted()
-        agent = self.scripted_agent(scripted, {"match": "refused|lost", "match_invert": "yes", "fall": "1"}).start()
+        agent = self.scripted_agent(scripted, {"match": "refused|lost", "match_invert": "yes",
+            "fall": "1"}).start()
         scripted.says(0, "all is well")
         self.assertEqual(self.run_check(agent)["last"]["verdict"], "passing")
         scripted.says(0, "connection lost")
@@ -94,7 +97,8 @@ class OnDirectory(CheckTest):
         command = f"sleep 1000 & echo $! > {pid_file}.new; mv {pid_file}.new {pid_file}; wait"
         agent = self.web_agent(
             check=None,
-            extra={"check alive": {"shell": "yes", "command": command, "timeout": "300ms", "interval": "1h"}},
+            extra={"check alive": {"shell": "yes", "command": command, "timeout": "300ms",
+                "interval": "1h"}},
         ).start()
 
         def told_of_its_child():
@@ -110,7 +114,8 @@ class OnDirectory(CheckTest):
         gate = self.folder / "gate"
         command = f"while ! test -e {gate}; do sleep 0.01; done"
         agent = self.web_agent(
-            check=None, extra={"check alive": {"shell": "yes", "command": command, "timeout": "50s"}}
+            check=None, extra={"check alive": {"shell": "yes", "command": command,
+                "timeout": "50s"}}
         ).start()
         wait_until(lambda: agent.check_named("alive")["running"], "the first run is under way")
         agent.wait_state("withdrawn")
@@ -128,9 +133,11 @@ class WithASession(OnZooKeeper):
         agent.wait_state("withdrawn")
         self.assertIsNone(self.node())
         self.server.kill()
-        wait_until(lambda: agent.status()["registry"]["state"] != "connected", "the agent misses the server")
+        wait_until(lambda: agent.status()["registry"]["state"] != "connected",
+            "the agent misses the server")
         self.server.restart()
-        wait_until(lambda: agent.status()["registry"]["state"] == "connected", "the agent is connected again")
+        wait_until(lambda: agent.status()["registry"]["state"] == "connected",
+            "the agent is connected again")
         agent.wait_state("withdrawn")
         self.assertEqual(self.runs(agent, scripted, 2), "down")
         self.assertIsNone(self.node())
@@ -142,7 +149,8 @@ class WithASession(OnZooKeeper):
         scripted = self.scripted()
         agent = self.registered(self.scripted_agent(scripted, {"fall": "1"}).start())
         self.server.kill()
-        wait_until(lambda: agent.status()["registry"]["state"] != "connected", "the agent misses the server")
+        wait_until(lambda: agent.status()["registry"]["state"] != "connected",
+            "the agent misses the server")
         self.assertEqual(self.runs(agent, scripted, 2), "down")
         self.server.restart()
         wait_until(lambda: self.node() is None, "the record is gone")
@@ -162,7 +170,8 @@ class WithASession(OnZooKeeper):
         finally:
             self.server.resume()
         self.registered(agent)
-        # One write at a time, the latest wish wins: the removal that was under way, and one registration.
+        # One write at a time, the latest wish wins: the removal that was under way, and one
+        # registration.
         wait_until(lambda: self.node() is not None, "the record is back")
         node = self.node()
         self.runs(agent, scripted, 0, 0)

@@ -22,7 +22,8 @@ class SharedCheck(LifeTest):
             sections.update(agent.component(check="", name=name, id=f"c_{name}"))
             sections[f"component {name}"]["damping"] = "no"
         sections["check alive"] = {
-            "component": guarded, "type": "command", "shell": "yes", "interval": "100ms", "timeout": "60s", "fall": "1",
+            "component": guarded, "type": "command", "shell": "yes", "interval": "100ms",
+            "timeout": "60s", "fall": "1",
             "command": f'echo "$BERTH_COMPONENT" >>{self.runs}; [ -e {self.flag} ]', **options,
         }
         return sections
@@ -40,7 +41,8 @@ class SharedCheck(LifeTest):
         self.assertEqual(agent.request("POST", "/v1/agent/reload").status, 200)
 
     def states(self, agent):
-        return "".join(item["state"][0] for item in agent.status()["components"])  # r: registered, w: withdrawn
+        # r: registered, w: withdrawn
+        return "".join(item["state"][0] for item in agent.status()["components"])
 
     def wait_states(self, agent, states):
         wait_until(lambda: self.states(agent) == states, f"the components are {states}")
@@ -53,9 +55,11 @@ class SharedCheck(LifeTest):
             self.assertIn("check alive", component["reason"])
         # One check in every view, one line of history, one series.
         checks = agent.get("/v1/agent/checks").json
-        self.assertEqual([(item["name"], item["component"], item["components"]) for item in checks], [("alive", "a b", ["a", "b"])])
+        self.assertEqual([(item["name"], item["component"], item["components"]) for item in checks],
+            [("alive", "a b", ["a", "b"])])
         self.assertIn("a b", berth("--socket", agent.socket, "checks").stdout)
-        downs = [item for item in agent.get("/v1/agent/history").json if item["subject"] == "check alive" and item["to"] == "down"]
+        downs = [item for item in agent.get("/v1/agent/history").json
+            if item["subject"] == "check alive" and item["to"] == "down"]
         self.assertEqual([item["component"] for item in downs], ["a b"])
         metrics = agent.get("/metrics").body.decode()
         self.assertEqual(metrics.count('berth_check_up{check="alive"} 0'), 1)
@@ -97,17 +101,20 @@ class SharedCheck(LifeTest):
     def test_it_may_guard_endpoints_of_several(self):
         agent = self.start("a, b", endpoints="resta, restb")
         self.flag.unlink()
-        states = lambda: [item["endpoints"][f"rest{item['name']}"] for item in agent.status()["components"]]
+        states = lambda: [item["endpoints"][f"rest{item['name']}"]
+            for item in agent.status()["components"]]
         wait_until(lambda: states() == ["out", "out", "in"], "two endpoints are out")
         for name, count in ("a", 0), ("c", 1):
             path = f"/users/joe/org-example-web/test/components/{name}"
-            wait_until(lambda: len(json.loads(self.record(path)).get("external", [])) == count, f"{name} has {count} endpoints")
+            wait_until(lambda: len(json.loads(self.record(path)).get("external", [])) == count,
+                f"{name} has {count} endpoints")
         self.wait_states(agent, "rrr")
 
     def test_an_unknown_name_is_an_error_with_file_and_line(self):
         agent = self.agent()
         agent.write_config(self.sections(agent, "a, nobody"))
-        result = subprocess.run([BUILD / "berthd", "-t", "-c", agent.config], capture_output=True, text=True, check=False)
+        result = subprocess.run([BUILD / "berthd", "-t", "-c", agent.config], capture_output=True,
+            text=True, check=False)
         self.assertEqual(result.returncode, 1)
         self.assertRegex(result.stderr, r"berth\.ini:\d+: there is no \[component nobody\]")
 

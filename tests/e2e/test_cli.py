@@ -1,4 +1,5 @@
-"""The command line, as scripts and people use it: on a registry, through an agent, and with what is wrong."""
+"""The command line, as scripts and people use it: on a registry, through an agent, and with what is
+wrong."""
 
 import fcntl
 import json
@@ -35,7 +36,8 @@ class Usage(AgentTest):
             self.assertNotRegex(explained.stdout, r"(?m) $")
 
     def test_the_manual_knows_every_verb_and_option(self):
-        with open(os.path.join(os.environ["BERTH_SRC_DIR"], "docs", "berth.1"), encoding="utf-8") as file:
+        with open(os.path.join(os.environ["BERTH_SRC_DIR"], "docs", "berth.1"),
+                encoding="utf-8") as file:
             manual = file.read()
         for verb in VERBS:
             self.assertRegex(manual, rf"(Cm|It Cm) {verb}\b")
@@ -71,7 +73,8 @@ class Usage(AgentTest):
             (["--registry", "/path", "ls", "/"], "dir:/path and zookeeper://"),
             (["--registry", "", "ls", "/"], "dir:/path and zookeeper://"),
             (["--registry", "zk://h", "ls", "/"], "dir:/path and zookeeper://"),
-            (["find", "--persistence", "forever"], "container, application-attempt, application or permanent"),
+            (["find", "--persistence", "forever"],
+                "container, application-attempt, application or permanent"),
             (["ls", "/", "--", "true"], "takes no command"),
         ]:
             with self.subTest(arguments):
@@ -91,7 +94,8 @@ class Usage(AgentTest):
             for verb in ["status"], ["resolve", "/a"], ["exists", "/a"], ["watch", "/a"], ["drain"]:
                 result = berth("--socket", f"{folder}/none.sock", *verb)
                 self.assertEqual(result.returncode, 4, verb)
-                self.assertTrue(result.stderr.startswith("berth: RegistryUnavailable: "), result.stderr)
+                self.assertTrue(result.stderr.startswith("berth: RegistryUnavailable: "),
+                    result.stderr)
 
 
 class OnARegistry(AgentTest):
@@ -107,9 +111,11 @@ class OnARegistry(AgentTest):
         return json.loads(self.good(*arguments, "--format", "json"))
 
     def test_short_forms_make_whole_records(self):
-        self.good("bind", "-p", "/a/web", "--webui", "http://h/", "--description", "für alle", "--id", "c_1")
+        self.good("bind", "-p", "/a/web", "--webui", "http://h/", "--description", "für alle",
+            "--id", "c_1")
         self.good("bind", "-p", "/a/inet", "--inet", "[::1]:80", "--api", "x:y", "--internal")
-        self.good("bind", "-p", "/a/uri", "--uri", "x://h", "--api", "x:y", "--persistence", "permanent")
+        self.good("bind", "-p", "/a/uri", "--uri", "x://h", "--api", "x:y", "--persistence",
+            "permanent")
         web = self.json("resolve", "/a/web")
         self.assertEqual(list(web)[0], "type")
         self.assertEqual((web["description"], web["yarn:id"]), ("für alle", "c_1"))
@@ -120,18 +126,23 @@ class OnARegistry(AgentTest):
         self.assertEqual(self.json("ls", "/a"), ["/a/inet", "/a/uri", "/a/web"])
         self.assertEqual(list(self.json("records", "/a")), ["/a/inet", "/a/uri", "/a/web"])
         self.assertEqual(list(self.json("find", "--protocol", "WEBUI")), ["/a/web"])
-        self.assertEqual(list(self.json("find", "--type", "JSONServiceRecord", "--id", "c_1")), ["/a/web"])
+        self.assertEqual(list(self.json("find", "--type", "JSONServiceRecord", "--id", "c_1")),
+            ["/a/web"])
         self.assertEqual(self.berth("find", "--type", "other").returncode, 3)
-        self.assertEqual(self.json("endpoints", "/a", "--api", "x:y", "--scope", "internal")[0]["path"], "/a/inet")
+        self.assertEqual(self.json("endpoints", "/a", "--api", "x:y", "--scope",
+            "internal")[0]["path"], "/a/inet")
         self.assertEqual(self.good("endpoints", "--first", "/a"), "[::1]:80\n")
-        self.assertIn(self.good("endpoints", "--random", "/a"), ("[::1]:80\n", "http://h/\n", "x://h\n"))
+        self.assertIn(self.good("endpoints", "--random", "/a"), ("[::1]:80\n", "http://h/\n",
+            "x://h\n"))
 
     def write_record(self, path, address_type, *addresses):
         """As another program stores it."""
-        endpoint = {"api": "x:y", "addressType": address_type, "protocolType": "tcp", "addresses": addresses}
+        endpoint = {"api": "x:y", "addressType": address_type, "protocolType": "tcp",
+            "addresses": addresses}
         node = self.folder / "registry" / path[1:]
         node.mkdir(parents=True)
-        (node / "_record").write_text(json.dumps({"type": "JSONServiceRecord", "external": [endpoint]}))
+        (node / "_record").write_text(json.dumps({"type": "JSONServiceRecord",
+            "external": [endpoint]}))
 
     def test_an_address_without_a_form_in_one_line_is_shown_whole(self):
         self.good("mknode", "/a")
@@ -154,7 +165,8 @@ class OnARegistry(AgentTest):
         self.assertRegex(self.good("resolve", "/a/zk"), r"(?m)tcp +h:2181/x$")
 
     def test_a_record_from_a_file_and_from_standard_input(self):
-        record = {"type": "JSONServiceRecord", "external": [], "internal": [], "x": {"y": [1.5, None]}}
+        record = {"type": "JSONServiceRecord", "external": [], "internal": [],
+            "x": {"y": [1.5, None]}}
         file = self.folder / "record.json"
         file.write_text(json.dumps(record))
         self.good("bind", "/a", "--file", file)
@@ -212,7 +224,8 @@ class OnARegistry(AgentTest):
 
     def test_a_question_does_not_make_the_registry(self):
         mistyped = f"dir:{self.folder}/regsitry"
-        for question in ["ls", "/"], ["exists", "/"], ["find"], ["records", "/a"], ["rm", "-r", "/a"]:
+        for question in ["ls", "/"], ["exists", "/"], ["find"], ["records", "/a"], ["rm", "-r",
+                "/a"]:
             answer = berth("--registry", mistyped, *question)
             self.assertEqual(answer.returncode, 0 if question[0] == "rm" else 3, answer.stderr)
         self.assertFalse((self.folder / "regsitry").exists())
@@ -225,7 +238,8 @@ class OnARegistry(AgentTest):
                 result = self.berth(*write)
                 self.assertEqual(result.returncode, 3)
                 self.assertEqual(
-                    result.stderr, "berth: PathNotFound: /x/y: its parent does not exist; -p makes it\n"
+                    result.stderr,
+                    "berth: PathNotFound: /x/y: its parent does not exist; -p makes it\n"
                 )
                 self.assertEqual(self.berth("exists", "/x").returncode, 3)
         self.good("bind", "-p", "/x/y", "--webui", "http://h/")
@@ -238,7 +252,8 @@ class OnARegistry(AgentTest):
         root.chmod(0o1777)
         me = pwd.getpwuid(os.geteuid()).pw_name
         result = berth("--registry", f"dir:{root}", "mknode", "-p", "--owner", me, "/users/joe")
-        self.assertEqual((result.returncode, result.stdout), (0, "/users/joe made\n"), result.stderr)
+        self.assertEqual((result.returncode, result.stdout), (0, "/users/joe made\n"),
+            result.stderr)
         self.assertEqual((root / "users/joe").stat().st_uid, os.geteuid())
         if os.geteuid() == 0:
             other = pwd.getpwnam("nobody")
@@ -284,19 +299,22 @@ class OnARegistry(AgentTest):
 
     def test_purge_deletes_what_matches_and_shows_it_first(self):
         for name, owner in ("one", "c_1"), ("two", "c_2"):
-            self.good("bind", "-p", f"/a/{name}", "--webui", "http://h/", "--id", owner, "--persistence", "container")
+            self.good("bind", "-p", f"/a/{name}", "--webui", "http://h/", "--id", owner,
+                "--persistence", "container")
         purge = ["purge", "--id", "c_1", "--persistence", "container"]
         found = self.json(*purge, "--dry-run")
         self.assertEqual((list(found["matches"]), found["deleted"]), (["/a/one"], 0))
         self.good("mknode", "/a/one/below")
         self.assertEqual(self.json(*purge, "--dry-run")["paths"], ["/a/one", "/a/one/below"])
-        self.assertEqual(self.json(*purge, "--dry-run", "--policy", "skip-on-children")["paths"], [])
+        self.assertEqual(self.json(*purge, "--dry-run", "--policy", "skip-on-children")["paths"],
+            [])
         result = self.berth(*purge, "--dry-run", "--policy", "fail-on-children")
         self.assertRegex(result.stderr, "^berth: PathIsNotEmptyDirectory: /a/one")
         self.assertIn("would delete /a/one/below\n", self.berth(*purge, "--dry-run").stdout)
         self.assertEqual(self.json("ls", "/a"), ["/a/one", "/a/two"])
         result = self.berth(*purge)
-        self.assertIn("deleted /a/one\ndeleted /a/one/below\n1 record matched, 2 nodes deleted", result.stdout)
+        self.assertIn("deleted /a/one\ndeleted /a/one/below\n1 record matched, 2 nodes deleted",
+            result.stdout)
         self.assertEqual(result.stderr, "")  # progress is for terminals
         self.assertEqual(self.json("ls", "/a"), ["/a/two"])
 
@@ -308,7 +326,8 @@ class OnARegistry(AgentTest):
                 stdin=subprocess.DEVNULL,
             )
             try:
-                wait_until(lambda: self.berth("resolve", "/a/e").returncode == 0, "the record is there")
+                wait_until(lambda: self.berth("resolve", "/a/e").returncode == 0,
+                    "the record is there")
                 holder.send_signal(number)
                 holder.wait(PATIENCE)
             finally:
@@ -318,7 +337,8 @@ class OnARegistry(AgentTest):
 
     def hold(self, path):
         holder = subprocess.Popen(
-            [BUILD / "berth", "--registry", self.registry, "bind", "-p", path, "--ephemeral", "--webui", "http://h/"],
+            [BUILD / "berth", "--registry", self.registry, "bind", "-p", path, "--ephemeral",
+                "--webui", "http://h/"],
             stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         )
         self.addCleanup(holder.stderr.close)
@@ -363,7 +383,8 @@ class OnARegistry(AgentTest):
         self.assertEqual((shown.st_uid, shown.st_gid), (0, 0))
 
     def test_control_characters_of_a_record_do_not_reach_the_terminal(self):
-        self.good("bind", "-p", "/a/x", "--webui", "http://h/", "--description", "a\033[2Jb\nc\u202ed")
+        self.good("bind", "-p", "/a/x", "--webui", "http://h/", "--description",
+            "a\033[2Jb\nc\u202ed")
         for verb in ["resolve", "/a/x"], ["records", "/a"], ["find"]:
             text = self.good(*verb)
             self.assertNotIn("\033", text)
@@ -382,7 +403,8 @@ class OnARegistry(AgentTest):
         self.good("mknode", "-p", "/a/b")
         watch = Watch(self, "--registry", self.registry, "-r", "/a")
         first = watch.next()
-        self.assertEqual((first["type"], first["snapshot"]), ("SUBSCRIBED", {"/a": None, "/a/b": None}))
+        self.assertEqual((first["type"], first["snapshot"]),
+            ("SUBSCRIBED", {"/a": None, "/a/b": None}))
         self.good("bind", "-p", "/a/b/c", "--webui", "http://h/")
         event = watch.next()
         self.assertEqual((event["type"], event["path"]), ("UPDATED", "/a/b/c"))
@@ -449,30 +471,37 @@ class ThroughAnAgent(AgentTest):
         parent = os.path.dirname(Agent.PATH)
         for verb in (
             ["resolve", Agent.PATH], ["ls", parent], ["ls", "-l", parent], ["records", parent],
-            ["endpoints", parent], ["endpoints", Agent.PATH], ["stat", Agent.PATH], ["exists", Agent.PATH],
+            ["endpoints", parent], ["endpoints", Agent.PATH], ["stat", Agent.PATH],
+            ["exists", Agent.PATH],
             ["find", "--protocol", "rest"],
         ):
             with self.subTest(verb):
                 direct = berth("--registry", self.registry, "--format", "json", *verb)
                 self.assertEqual(self.json(*verb), json.loads(direct.stdout))
         self.assertEqual(self.berth("resolve", "/none").returncode, 3)
-        self.assertEqual(self.berth("endpoints", "--first", parent).stdout, "http://127.0.0.1:8080/\n")
+        self.assertEqual(self.berth("endpoints", "--first", parent).stdout,
+            "http://127.0.0.1:8080/\n")
 
     def test_a_number_that_is_too_large_makes_no_record_unreadable(self):
         self.start()
-        text = '{"type":"JSONServiceRecord","external":[{"api":"urn:x","addressType":"uri",' \
-            '"protocolType":"x","addresses":[{"uri":"x://h"}]}],"big":12345678901234567890,"huge":1e400}'
+        text = (
+            '{"type":"JSONServiceRecord","external":[{"api":"urn:x","addressType":"uri",'
+            '"protocolType":"x","addresses":[{"uri":"x://h"}]}],'
+            '"big":12345678901234567890,"huge":1e400}'
+        )
         folder = self.folder / "registry/foreign/one"
         folder.mkdir(parents=True)
         (folder / "_record").write_text(text)
         self.assertEqual(self.web.get("/v1/resolve/foreign/one").body.decode(), text)
         for where in ["--registry", self.registry], ["--socket", self.web.socket]:
-            for verb in ["resolve", "/foreign/one"], ["records", "/foreign"], ["find", "--under", "/foreign"]:
+            for verb in ["resolve", "/foreign/one"], ["records", "/foreign"], ["find", "--under",
+                    "/foreign"]:
                 with self.subTest(where=where, verb=verb):
                     result = berth(*where, "--format", "json", *verb)
                     self.assertEqual(result.returncode, 0, result.stderr)
                     self.assertRegex(result.stdout, r'"big": 1\.234567890123456\d*e19')
-            self.assertEqual(berth(*where, "endpoints", "--first", "/foreign/one").stdout, "x://h\n")
+            self.assertEqual(berth(*where, "endpoints", "--first", "/foreign/one").stdout,
+                "x://h\n")
 
     def test_berth_socket_names_the_agent(self):
         self.start()
@@ -514,7 +543,8 @@ class ThroughAnAgent(AgentTest):
     def test_drain_and_undrain_are_one_document_for_programs(self):
         self.start()
         drain = self.json("drain", "--reason", "new disk", "--wait")
-        self.assertEqual((drain["active"], drain["reason"], drain["done"]), (True, "new disk", True))
+        self.assertEqual((drain["active"], drain["reason"], drain["done"]),
+            (True, "new disk", True))
         self.assertFalse(self.json("undrain")["active"])
         self.assertTrue(self.json("drain")["active"])
 
@@ -544,7 +574,8 @@ class ThroughAnAgent(AgentTest):
         out = self.folder / "out"
         script = f'echo "$BERTH_EVENT $BERTH_PATH $(cat)" >>{out}'
         watch = subprocess.Popen(
-            [BUILD / "berth", "--socket", self.web.socket, "watch", Agent.PATH, "--", "/bin/sh", "-c", script],
+            [BUILD / "berth", "--socket", self.web.socket, "watch", Agent.PATH, "--", "/bin/sh",
+                "-c", script],
             stdin=subprocess.DEVNULL,
         )
         self.addCleanup(watch.wait)
@@ -564,21 +595,25 @@ class ThroughAnAgent(AgentTest):
     def test_watch_says_when_its_command_fails(self):
         self.start()
         watch = subprocess.Popen(
-            [BUILD / "berth", "--socket", self.web.socket, "watch", Agent.PATH, "--", "/bin/sh", "-c", "exit 3"],
+            [BUILD / "berth", "--socket", self.web.socket, "watch", Agent.PATH, "--", "/bin/sh",
+                "-c", "exit 3"],
             stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         )
         self.addCleanup(watch.stderr.close)
         self.addCleanup(watch.wait)
         self.addCleanup(watch.kill)
-        self.assertEqual(watch.stderr.readline(), f"berth: note: SUBSCRIBED of {Agent.PATH}: /bin/sh ended with exit status 3\n")
+        self.assertEqual(watch.stderr.readline(),
+            f"berth: note: SUBSCRIBED of {Agent.PATH}: /bin/sh ended with exit status 3\n")
         self.flag.unlink()
-        self.assertEqual(watch.stderr.readline(), f"berth: note: DELETED of {Agent.PATH}: /bin/sh ended with exit status 3\n")
+        self.assertEqual(watch.stderr.readline(),
+            f"berth: note: DELETED of {Agent.PATH}: /bin/sh ended with exit status 3\n")
         self.flag.touch()
         self.web.wait_state("registered")
         self.assertEqual(self.berth("watch", Agent.PATH, "--", "/no/such/command").returncode, 1)
 
     def test_a_watch_outlives_the_agent(self):
-        # No command is being started just when the agent is killed: until it is executed it would hold the agent's locks.
+        # No command is being started just when the agent is killed: until it is executed it would
+        # hold the agent's locks.
         self.start(check={"interval": "1h"})
         watch = Watch(self, "--socket", str(self.web.socket), Agent.PATH)
         self.assertEqual(watch.next()["type"], "SUBSCRIBED")
@@ -609,7 +644,9 @@ class ThroughAnAgent(AgentTest):
 
     def test_a_long_reason_is_broken_between_words(self):
         self.start()
-        reason = "a reason of many words that no narrow terminal shows in one line, as an operator may well write it"
+        reason = (
+            "a reason of many words that no narrow terminal shows in one line, as an operator may "
+            "well write it")
         self.assertEqual(self.berth("drain", "--wait", "--reason", reason).returncode, 0)
         for width in 40, 80:
             lines = self.on_terminal("status", width=width, NO_COLOR="1").splitlines()
@@ -620,7 +657,9 @@ class ThroughAnAgent(AgentTest):
 
     def test_no_terminal_is_too_narrow_for_what_a_check_said(self):
         """checks and history break a sentence inside of its column, or below the row."""
-        said = "no route to the database of the shop at db-1.example.org, tried for the seventh time in a row"
+        said = (
+            "no route to the database of the shop at db-1.example.org, tried for the seventh time "
+            "in a row")
         script = self.folder / "say"
         script.write_text(f"test -e {self.folder}/healthy || {{ echo '{said}'; exit 1; }}\n")
         self.start(check={"command": f"sh {script}"})
@@ -639,7 +678,8 @@ class ThroughAnAgent(AgentTest):
         self.start(extra={"component": {"name": self.LONG}})
         parent = os.path.dirname(Agent.PATH)
         for width in 80, 100:
-            for verb, key in (["checks"], "alive"), (["history"], ""), (["endpoints", parent], "http://127.0.0.1:8080/"):
+            for verb, key in (["checks"], "alive"), (["history"], ""), (["endpoints", parent],
+                    "http://127.0.0.1:8080/"):
                 with self.subTest(verb, width=width):
                     lines = self.on_terminal(*verb, width=width, NO_COLOR="1").splitlines()
                     self.assertLessEqual(max(map(len, lines)), width)
@@ -652,7 +692,8 @@ class ThroughAnAgent(AgentTest):
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("4H", 40, width, 0, 0))
         process = subprocess.Popen(
             [BUILD / "berth", "--socket", self.web.socket, *arguments],
-            stdin=slave, stdout=slave, stderr=slave, env={**os.environ, "TERM": "xterm", **environment},
+            stdin=slave, stdout=slave, stderr=slave, env={**os.environ, "TERM": "xterm",
+                **environment},
         )
         os.close(slave)
         text = b""

@@ -1,4 +1,5 @@
-"""The command line for operators and scripts: waiting, probes, reports, bursts of changes, completions."""
+"""The command line for operators and scripts: waiting, probes, reports, bursts of changes,
+completions."""
 
 import json
 import os
@@ -11,7 +12,9 @@ import time
 
 from berth import BUILD, PATIENCE, Agent, AgentTest, berth, exists, wait_until
 
-CHANGING = "bind mknode rm purge drain undrain undamp reload run-check report supply withdraw".split()
+CHANGING = (
+    "bind mknode rm purge drain undrain undamp reload run-check report supply withdraw".split()
+)
 
 
 class Words(AgentTest):
@@ -37,14 +40,16 @@ class Words(AgentTest):
         self.assertEqual(berth(*registry, "mknode", "-p", "/a/b").returncode, 0)
         texts = {
             berth(*registry, "ls", "/a", *option).stdout
-            for option in (["--json"], ["-o", "json"], ["--output=json"], ["--format", "json"], ["-f", "json"])
+            for option in (["--json"], ["-o", "json"], ["--output=json"], ["--format", "json"],
+                ["-f", "json"])
         }
         self.assertEqual([json.loads(text) for text in texts], [["/a/b"]])
 
     def test_nothing_found_is_3_in_every_format(self):
         registry = ["--registry", self.registry]
         berth(*registry, "mknode", "-p", "/a/b")
-        for verb, nothing in (["endpoints", "/a"], []), (["records", "/a"], {}), (["find", "--id", "x"], {}):
+        for verb, nothing in (["endpoints", "/a"], []), (["records", "/a"],
+                {}), (["find", "--id", "x"], {}):
             for form in "text", "json":
                 with self.subTest(verb, form=form):
                     result = berth(*registry, *verb, "--format", form)
@@ -81,7 +86,8 @@ class Completions(AgentTest):
         text = " ".join(f"'{word}'" for word in words)
         return self.run_shell(
             "bash", "-c",
-            f". {file}; compopt() {{ :; }}; COMP_WORDS=(berth {text}); COMP_CWORD={len(words)}; _berth; "
+            f". {file}; compopt() {{ :; }}; COMP_WORDS=(berth {text}); COMP_CWORD={len(words)}; "
+            "_berth; "
             'echo "${COMPREPLY[@]}"',
         ).split()
 
@@ -110,7 +116,8 @@ class Completions(AgentTest):
         file = self.script("fish", "berth.fish")
 
         def complete(line):
-            lines = self.run_shell("fish", "-c", f"source {file}; complete -C '{line}'").splitlines()
+            lines = self.run_shell("fish", "-c",
+                f"source {file}; complete -C '{line}'").splitlines()
             return sorted(line.split("\t")[0] for line in lines)
 
         self.assertEqual(complete("berth und"), ["undamp", "undrain"])
@@ -140,7 +147,8 @@ class ThroughAnAgent(AgentTest):
     def start_ttl(self):
         extra = {
             "check heart": {"type": "ttl", "interval": "1h", "fall": "1"},
-            "endpoint port": {"api": "urn:port", "protocol": "tcp", "address_type": "host/port", "dynamic": "yes"},
+            "endpoint port": {"api": "urn:port", "protocol": "tcp", "address_type": "host/port",
+                "dynamic": "yes"},
             "registry": {"update_interval": "0s"},
         }
         self.web = self.web_agent(check=None, extra=extra).start()
@@ -156,7 +164,8 @@ class ThroughAnAgent(AgentTest):
 
     def running(self, *arguments, **keywords):
         process = subprocess.Popen(
-            [BUILD / "berth", "--socket", self.web.socket, *map(str, arguments)], stdin=subprocess.DEVNULL,
+            [BUILD / "berth", "--socket", self.web.socket, *map(str, arguments)],
+            stdin=subprocess.DEVNULL,
             text=True, **keywords,
         )
         self.addCleanup(process.wait)
@@ -248,7 +257,8 @@ class ThroughAnAgent(AgentTest):
         self.assertEqual(self.good("endpoints", "--plain", self.PARENT), answer.body.decode())
         self.assertEqual(self.berth("endpoints", "--plain", "--first", self.PARENT).returncode, 2)
         self.assertEqual(self.berth("endpoints", "--plain", "--json", self.PARENT).returncode, 2)
-        self.assertEqual(self.berth("endpoints", "--plain", "--api", "urn:none", self.PARENT).returncode, 3)
+        self.assertEqual(self.berth("endpoints", "--plain", "--api", "urn:none",
+            self.PARENT).returncode, 3)
 
     # ---- waiting
 
@@ -256,16 +266,19 @@ class ThroughAnAgent(AgentTest):
         self.start_ttl()
         for where in ["--socket", self.web.socket], ["--registry", self.registry]:
             with self.subTest(where[0]):
-                waiter = subprocess.Popen([BUILD / "berth", *where, "wait", self.PARENT], stdin=subprocess.DEVNULL)
+                waiter = subprocess.Popen([BUILD / "berth", *where, "wait", self.PARENT],
+                    stdin=subprocess.DEVNULL)
                 two = subprocess.Popen(
-                    [BUILD / "berth", *where, "wait", "--endpoints", "2", self.PARENT], stdin=subprocess.DEVNULL
+                    [BUILD / "berth", *where, "wait", "--endpoints", "2", self.PARENT],
+                    stdin=subprocess.DEVNULL
                 )
                 for process in waiter, two:
                     self.addCleanup(process.wait)
                     self.addCleanup(process.kill)
                 late = berth(*where, "wait", self.PARENT, "--timeout", "300ms")
                 self.assertEqual(late.returncode, 4)
-                self.assertRegex(late.stderr, "^berth: Timeout: (there is no such path yet|0 of 1 addresses)\n")
+                self.assertRegex(late.stderr,
+                    "^berth: Timeout: (there is no such path yet|0 of 1 addresses)\n")
                 self.assertIsNone(waiter.poll())
                 self.good("report", "heart", "passing")
                 self.assertEqual(waiter.wait(PATIENCE), 0)
@@ -275,7 +288,8 @@ class ThroughAnAgent(AgentTest):
                 self.good("supply", "port", "h:1")
                 self.assertEqual(two.wait(PATIENCE), 0)
                 self.assertEqual(
-                    berth(*where, "wait", "--protocol", "none", self.PARENT, "--timeout", "1ms").returncode, 4
+                    berth(*where, "wait", "--protocol", "none", self.PARENT, "--timeout",
+                        "1ms").returncode, 4
                 )
                 self.good("withdraw", "port")
                 self.good("report", "heart", "failing")
@@ -300,24 +314,29 @@ class ThroughAnAgent(AgentTest):
         self.assertEqual(named.wait(PATIENCE), 0)
 
     def test_wait_says_what_it_needs(self):
-        for arguments in [], ["--registered", "--endpoints", "2"], ["--registered", "--registry", self.registry], \
+        for arguments in [], ["--registered", "--endpoints", "2"], ["--registered", "--registry",
+                self.registry], \
                 ["--endpoints", "0", "/a"], ["/a", "/b"]:
             self.assertEqual(berth("wait", *arguments).returncode, 2, arguments)
 
     # ---- bursts of changes
 
     def bind(self, name):
-        result = berth("--registry", self.registry, "bind", "-p", f"/burst/{name}", "--webui", "http://h/")
+        result = berth("--registry", self.registry, "bind", "-p", f"/burst/{name}", "--webui",
+            "http://h/")
         self.assertEqual(result.returncode, 0, result.stderr)
 
     def test_once_shows_the_picture_and_ends(self):
         self.start()
         self.bind("a")
         lines = self.good("watch", "--once", "-r", "/burst").splitlines()
-        self.assertEqual([line.split()[1:3] for line in lines], [["SUBSCRIBED", "/burst"], ["SUBSCRIBED", "/burst/a"]])
-        self.assertEqual(json.loads(self.good("watch", "--once", "--json", "/burst"))["snapshot"], {"/burst": None})
+        self.assertEqual([line.split()[1:3] for line in lines],
+            [["SUBSCRIBED", "/burst"], ["SUBSCRIBED", "/burst/a"]])
+        self.assertEqual(json.loads(self.good("watch", "--once", "--json", "/burst"))["snapshot"],
+            {"/burst": None})
         out = self.folder / "out"
-        result = self.berth("watch", "--once", "-r", "/burst", "--", "sh", "-c", f"echo $BERTH_PATH >>{out}; exit 7")
+        result = self.berth("watch", "--once", "-r", "/burst", "--", "sh", "-c",
+            f"echo $BERTH_PATH >>{out}; exit 7")
         self.assertEqual(result.returncode, 7)
         self.assertEqual(out.read_text().split(), ["/burst", "/burst/a"])
 
@@ -327,7 +346,8 @@ class ThroughAnAgent(AgentTest):
             self.bind(f"n{number}")
         out = self.folder / "out"
         script = f'{{ echo "$BERTH_EVENT $BERTH_PATH $(cat)"; }} >>{out}'
-        once = self.good("watch", "--once", "--settle", "50ms", "-r", "/burst", "--", "sh", "-c", "cat")
+        once = self.good("watch", "--once", "--settle", "50ms", "-r", "/burst", "--", "sh", "-c",
+            "cat")
         self.assertEqual(len(json.loads(once)), 6)
         self.running("watch", "--settle", "2s", "-r", "/burst", "--", "sh", "-c", script)
 
@@ -339,11 +359,14 @@ class ThroughAnAgent(AgentTest):
         self.assertEqual((event, path, len(json.loads(picture))), ("SUBSCRIBED", "/burst", 6))
         for number in range(5, 9):
             self.bind(f"n{number}")
-        wait_until(lambda: len(lines()) >= 2 and len(json.loads(lines()[-1].split(" ", 2)[2])) == 10, "the burst was shown")
-        # Nine binds that a busy machine stretches over more than the time make more runs, but never one each.
+        wait_until(lambda: len(lines()) >= 2 and len(json.loads(lines()[-1].split(" ", 2)[2]))
+            == 10, "the burst was shown")
+        # Nine binds that a busy machine stretches over more than the time make more runs, but never
+        # one each.
         self.assertLess(len(lines()), 5)
         self.assertEqual(lines()[1].split(" ")[:2], ["UPDATED", "/burst"])
-        failing = self.berth("watch", "--once", "--settle", "10ms", "/burst", "--", "sh", "-c", "exit 9")
+        failing = self.berth("watch", "--once", "--settle", "10ms", "/burst", "--", "sh", "-c",
+            "exit 9")
         self.assertEqual(failing.returncode, 9)
         self.assertEqual(self.berth("watch", "--settle", "1s", "/burst").returncode, 2)
 
@@ -356,7 +379,8 @@ class ThroughAnAgent(AgentTest):
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (16, 16))
 
-        result = self.berth("watch", "--once", "/burst/a", "--", "sh", "-c", "cat", preexec_fn=files_end_early)
+        result = self.berth("watch", "--once", "/burst/a", "--", "sh", "-c", "cat",
+            preexec_fn=files_end_early)
         self.assertEqual((result.returncode, result.stdout), (1, ""))
         self.assertIn("sh: File too large", result.stderr)
 

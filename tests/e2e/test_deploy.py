@@ -1,4 +1,5 @@
-"""deploy/: compose and Kubernetes files are well-formed, and what they ask of the agent works as they ask it."""
+"""deploy/: compose and Kubernetes files are well-formed, and what they ask of the agent works as
+they ask it."""
 
 import os
 import pathlib
@@ -31,21 +32,28 @@ class Kubernetes(AgentTest):
 
     def test_a_wrong_manifest_is_found(self):
         text = (KUBERNETES / "sidecar.yaml").read_text()
-        for good, bad in (("readOnlyRootFilesystem: true", "readonlyRootFilesystem: true"), ("port: 8079", "port: 8078"),
-                          ("containerPort: 8079", "containerPort: many"), ("containerPort: 8079", "containerPort: 80790"),
-                          ("containerPort: 8079", "containerPort: 8080"), ("status.podIP", "status.podIp"), ("16Mi", "16MiB"),
-                          ("medium: Memory", "medium: memory"), ("defaultMode: 0440", "defaultMode: 4400"), ("name: berth-state\n              mount", "name: x\n              mount")):
+        for good, bad in (("readOnlyRootFilesystem: true", "readonlyRootFilesystem: true"),
+                ("port: 8079", "port: 8078"),
+                          ("containerPort: 8079", "containerPort: many"),
+                          ("containerPort: 8079", "containerPort: 80790"),
+                          ("containerPort: 8079", "containerPort: 8080"),
+                          ("status.podIP", "status.podIp"), ("16Mi", "16MiB"),
+                          ("medium: Memory", "medium: memory"),
+                          ("defaultMode: 0440", "defaultMode: 4400"),
+                ("name: berth-state\n              mount", "name: x\n              mount")):
             with self.subTest(bad=bad), self.assertRaises(AssertionError):
                 self.assertIn(good, text)
                 manifests.load(text.replace(good, bad))
 
     def test_the_base_names_what_is_there(self):
         base = yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())
-        resources = [manifests.load((KUBERNETES / name).read_text())[0] for name in base["resources"]]
+        resources = [manifests.load((KUBERNETES / name).read_text())[0]
+            for name in base["resources"]]
         images = {one["image"] for resource in resources if resource["kind"] == "Deployment"
                   for one in manifests.containers_of(resource).values()}
         self.assertLessEqual({image["name"] for image in base["images"]}, images)
-        config = next(resource["metadata"]["name"] for resource in resources if resource["kind"] == "ConfigMap")
+        config = next(resource["metadata"]["name"] for resource in resources
+            if resource["kind"] == "ConfigMap")
         volumes = deployment("native-sidecar.yaml")["spec"]["template"]["spec"]["volumes"]
         self.assertIn(config, [volume.get("configMap", {}).get("name") for volume in volumes])
 
@@ -80,16 +88,19 @@ class Kubernetes(AgentTest):
         for name in "native-sidecar.yaml", "sidecar.yaml":
             text = (KUBERNETES / name).read_text()
             pod = deployment(name)["spec"]["template"]["spec"]
-            comment = text[:text.index("terminationGracePeriodSeconds")].rpartition("securityContext")[2]
+            comment = text[:text.index("terminationGracePeriodSeconds")].rpartition(
+                "securityContext")[2]
             parts = [int(number) for number in re.findall(r"\((\d+) s", comment)]
             self.assertEqual(sum(parts), pod["terminationGracePeriodSeconds"])
-            sleep = manifests.containers_of(deployment(name))["server"]["lifecycle"]["preStop"]["exec"]["command"]
+            sleep = manifests.containers_of(deployment(name))["server"]["lifecycle"]["preStop"][
+                "exec"]["command"]
             self.assertEqual(sleep, ["sleep", str(parts[0])])
 
     def test_the_agent_has_no_rights_that_it_does_not_need(self):
         for name in "native-sidecar.yaml", "sidecar.yaml":
             context = manifests.containers_of(deployment(name))["berth"]["securityContext"]
-            self.assertEqual((context["runAsNonRoot"], context["allowPrivilegeEscalation"], context["readOnlyRootFilesystem"],
+            self.assertEqual((context["runAsNonRoot"], context["allowPrivilegeEscalation"],
+                context["readOnlyRootFilesystem"],
                               context["capabilities"]), (True, False, True, {"drop": ["ALL"]}))
 
     def test_probes_and_pre_stop_work_on_an_agent_with_this_configuration(self):
@@ -102,16 +113,21 @@ class Kubernetes(AgentTest):
         agent = self.agent()
         text = text.replace("0.0.0.0:8079", f"127.0.0.1:{port}").replace(
             "[agent]\n", f"[agent]\nsocket = {agent.socket}\nstate_dir = {agent.folder}/state\n")
-        text = re.sub(r"type = http\n.*\n", f"type = tcp\ntarget = 127.0.0.1:{health.getsockname()[1]}\n", text)
+        text = re.sub(r"type = http\n.*\n",
+            f"type = tcp\ntarget = 127.0.0.1:{health.getsockname()[1]}\n", text)
         agent.config.write_text(text)
-        environment = {**os.environ, "BERTH_LIBEXECDIR": str(BUILD), "BERTH_REGISTRY": self.registry, "POD_IP": "192.0.2.7"}
+        environment = {**os.environ, "BERTH_LIBEXECDIR": str(BUILD),
+            "BERTH_REGISTRY": self.registry, "POD_IP": "192.0.2.7"}
         agent.start(env=environment)
-        wait_until(lambda: self.status(port, server["readinessProbe"]) == 200, "the readiness probe passes")
+        wait_until(lambda: self.status(port, server["readinessProbe"]) == 200,
+            "the readiness probe passes")
         self.assertEqual(self.status(port, berth["livenessProbe"]), 200)
         record = agent.status()["components"][0]["path"]
-        self.assertEqual(self.in_registry(record)["external"][0]["addresses"], [{"uri": "http://192.0.2.7:8080/"}])
+        self.assertEqual(self.in_registry(record)["external"][0]["addresses"],
+            [{"uri": "http://192.0.2.7:8080/"}])
         self.assertEqual(berth["lifecycle"]["preStop"]["exec"]["command"][0], "berth")
-        subprocess.run([BUILD / "berth", *berth["lifecycle"]["preStop"]["exec"]["command"][1:]], check=True, timeout=PATIENCE,
+        subprocess.run([BUILD / "berth", *berth["lifecycle"]["preStop"]["exec"]["command"][1:]],
+            check=True, timeout=PATIENCE,
                        env={**environment, "BERTH_SOCKET": str(agent.socket)})
         self.assertIsNone(self.in_registry(record))
         self.assertEqual(self.status(port, berth["livenessProbe"]), 200)
@@ -119,7 +135,8 @@ class Kubernetes(AgentTest):
 
     def status(self, port, probe):
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{probe['httpGet']['path']}", timeout=PATIENCE) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{probe['httpGet']['path']}",
+                    timeout=PATIENCE) as answer:
                 return answer.status
         except urllib.error.HTTPError as error:
             with error:
@@ -133,30 +150,37 @@ class Compose(unittest.TestCase):
     def test_the_sidecar_shares_socket_and_network_with_its_server(self):
         services = self.file["services"]
         self.assertEqual(services["berth"]["network_mode"], "service:server")
-        mounts = {name: dict(volume.split(":")[:2] for volume in service["volumes"]) for name, service in services.items()}
+        mounts = {name: dict(volume.split(":")[:2] for volume in service["volumes"])
+            for name, service in services.items()}
         self.assertEqual(mounts["berth"]["run"], mounts["server"]["run"])
-        self.assertEqual(pathlib.Path(services["server"]["environment"]["BERTH_SOCKET"]).parent, pathlib.Path(mounts["server"]["run"]))
-        self.assertLessEqual({volume for service in mounts.values() for volume in service}, set(self.file["volumes"]))
+        self.assertEqual(pathlib.Path(services["server"]["environment"]["BERTH_SOCKET"]).parent,
+            pathlib.Path(mounts["server"]["run"]))
+        self.assertLessEqual({volume for service in mounts.values() for volume in service},
+            set(self.file["volumes"]))
 
     @unittest.skipUnless(shutil.which("docker-compose"), "docker-compose is not installed")
     def test_compose_reads_it_as_it_is_meant(self):
         """compose checks the file by its schema, without an engine."""
         registry = "zookeeper://10.0.0.1:2181/registry"
-        result = subprocess.run(["docker-compose", "--file", DEPLOY / "compose.yaml", "config"], capture_output=True, text=True, timeout=PATIENCE,
+        result = subprocess.run(["docker-compose", "--file", DEPLOY / "compose.yaml", "config"],
+            capture_output=True, text=True, timeout=PATIENCE,
                                 env={**os.environ, "BERTH_REGISTRY": registry}, check=False)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertNotIn("WARNING", result.stderr)
         services = yaml.safe_load(result.stdout)["services"]
         self.assertEqual(services["berth"]["environment"]["BERTH_REGISTRY"], registry)
         self.assertEqual(services["berth"]["environment"]["BERTH_USER"], "devteam")
-        self.assertEqual((services["berth"]["network_mode"], services["berth"]["pid"]), ("service:server", "service:server"))
+        self.assertEqual((services["berth"]["network_mode"], services["berth"]["pid"]),
+            ("service:server", "service:server"))
         # It would have found a mistake.
-        broken = subprocess.run(["docker-compose", "--file", "-", "config"], input="services: {berth: {image: berth, read-only: true}}", capture_output=True,
+        broken = subprocess.run(["docker-compose", "--file", "-", "config"],
+            input="services: {berth: {image: berth, read-only: true}}", capture_output=True,
                                 text=True, timeout=PATIENCE, check=False)
         self.assertIn("read-only", broken.stderr)
 
     def test_every_variable_is_one_of_the_sample_configuration(self):
-        sample = set(re.findall(r"\$\{([A-Z_]+)", (DEPLOY.parent / "conf" / "berth.ini").read_text()))
+        sample = set(re.findall(r"\$\{([A-Z_]+)",
+            (DEPLOY.parent / "conf" / "berth.ini").read_text()))
         self.assertLessEqual(set(self.file["services"]["berth"]["environment"]), sample)
 
 

@@ -57,8 +57,12 @@ class Tree:
         return {path.removeprefix(top): data for path, data in self.below(top).items() if data}
 
 
-HOST = '{"type":"load_balancer","address":"10.9.8.7","ttl":25,"load_balancer":{"address":"10.9.8.7","ports":[8080]}}'
-SERVICE = '{"type":"service","service":{"type":"service","service":{"srvce":"_http","proto":"_tcp","port":8080,"ttl":60}}}'
+HOST = (
+    '{"type":"load_balancer","address":"10.9.8.7","ttl":25,"load_balancer":{"address":"10.9.8.7",'
+    '"ports":[8080]}}')
+SERVICE = (
+    '{"type":"service","service":{"type":"service","service":{"srvce":"_http","proto":"_tcp",'
+    '"port":8080,"ttl":60}}}')
 
 
 class DialectTest(LifeTest):
@@ -70,15 +74,21 @@ class DialectTest(LifeTest):
 
     def sections(self, **changes):
         sections = {
-            "endpoint http": {"api": "http", "protocol": "http", "address_type": "host/port", "address": "10.9.8.7:8080"},
+            "endpoint http": {"api": "http", "protocol": "http", "address_type": "host/port",
+                "address": "10.9.8.7:8080"},
             "dialect binder": {
-                "type": "registrar", "endpoint": "http", "domain": self.domain, "host_name": "h1", "host_type": "load_balancer",
+                "type": "registrar", "endpoint": "http", "domain": self.domain, "host_name": "h1",
+                "host_type": "load_balancer",
                 "aliases": f"alias.web.{self.top[1:]}", "ttl": "25", "service": "http",
             },
-            "dialect members": {"type": "serverset", "endpoint": "http", "path": f"{self.top}/members"},
-            "dialect curator": {"type": "curator", "endpoint": "http", "base": f"{self.top}/curator", "service": "My App", "instance_id": "i1"},
-            "dialect spring": {"type": "spring", "endpoint": "http", "base": f"{self.top}/spring", "service": "app", "instance_id": "i1"},
-            "dialect nerve": {"type": "nerve", "endpoint": "http", "path": f"{self.top}/nerve", "instance_id": "i1"},
+            "dialect members": {"type": "serverset", "endpoint": "http",
+                "path": f"{self.top}/members"},
+            "dialect curator": {"type": "curator", "endpoint": "http",
+                "base": f"{self.top}/curator", "service": "My App", "instance_id": "i1"},
+            "dialect spring": {"type": "spring", "endpoint": "http", "base": f"{self.top}/spring",
+                "service": "app", "instance_id": "i1"},
+            "dialect nerve": {"type": "nerve", "endpoint": "http", "path": f"{self.top}/nerve",
+                "instance_id": "i1"},
         }
         for section, options in changes.items():
             sections[f"dialect {section}"].update(options)
@@ -94,9 +104,12 @@ class DialectTest(LifeTest):
 
     def wait_dialects(self, agent, state):
         try:
-            wait_until(lambda: set(self.states(agent).values()) == {state}, f"all dialects are {state}")
+            wait_until(lambda: set(self.states(agent).values()) == {state},
+                f"all dialects are {state}")
         except AssertionError as error:
-            raise AssertionError(f"{error}: {agent.status()['components'][0]['dialects']}\n{agent.read_log()[-3000:]}") from None
+            raise AssertionError(
+                f"{error}: {agent.status()['components'][0]['dialects']}\n"
+                f"{agent.read_log()[-3000:]}") from None
 
     def nodes(self):
         """What is there, with numbers and times left out: {path: data}."""
@@ -109,7 +122,8 @@ class DialectTest(LifeTest):
         return nodes
 
     EXPECTED = {
-        "/web", "/web/h1", "/web/alias", "/members/member_#", "/curator/My App/i1", "/spring/app/i1", "/nerve/i1_#",
+        "/web", "/web/h1", "/web/alias", "/members/member_#", "/curator/My App/i1",
+        "/spring/app/i1", "/nerve/i1_#",
     }
 
     def assert_all(self):
@@ -127,12 +141,16 @@ class DialectTest(LifeTest):
         self.assertEqual(nodes["/web/alias"], HOST)
         self.assertEqual(nodes["/web"], SERVICE)
         self.assertEqual(
-            nodes["/members/member_#"], '{"serviceEndpoint":{"host":"10.9.8.7","port":8080},"additionalEndpoints":{},"status":"ALIVE"}'
+            nodes["/members/member_#"],
+            '{"serviceEndpoint":{"host":"10.9.8.7","port":8080},"additionalEndpoints":{},'
+            '"status":"ALIVE"}'
         )
         self.assertEqual(nodes["/nerve/i1_#"], '{"host":"10.9.8.7","port":8080,"name":"i1"}')
         curator = json.loads(nodes["/curator/My App/i1"])
-        self.assertEqual((curator["address"], curator["port"], curator["payload"]), ("10.9.8.7", 8080, None))
-        self.assertEqual(json.loads(nodes["/spring/app/i1"])["payload"]["metadata"], {"instance_status": "UP"})
+        self.assertEqual((curator["address"], curator["port"], curator["payload"]),
+            ("10.9.8.7", 8080, None))
+        self.assertEqual(json.loads(nodes["/spring/app/i1"])["payload"]["metadata"],
+            {"instance_status": "UP"})
 
     def test_they_go_with_the_agent(self):
         agent = self.start()
@@ -162,7 +180,8 @@ class DialectTest(LifeTest):
     def test_a_check_of_their_endpoint_takes_all_of_them_out_and_the_reason_says_so(self):
         flag = self.folder / "healthy"
         flag.touch()
-        check = {"type": "command", "command": exists(flag), "interval": "100ms", "endpoints": "http"}
+        check = {"type": "command", "command": exists(flag), "interval": "100ms",
+            "endpoints": "http"}
         agent = self.web_agent(extra={**self.sections(), "check http": check}).start()
         self.wait_dialects(agent, "registered")
         flag.unlink()
@@ -177,7 +196,8 @@ class DialectTest(LifeTest):
 
     def test_a_dynamic_endpoint_without_an_address_is_waited_for(self):
         sections = self.sections()
-        sections["endpoint http"] = {"api": "http", "protocol": "http", "address_type": "host/port", "dynamic": "yes"}
+        sections["endpoint http"] = {"api": "http", "protocol": "http", "address_type": "host/port",
+            "dynamic": "yes"}
         agent = self.web_agent(extra=sections).start()
         agent.wait_state("registered")
         self.wait_dialects(agent, "withdrawn")
@@ -229,7 +249,8 @@ class DialectTest(LifeTest):
     def test_a_reload_renames_an_alias_and_changes_members(self):
         agent = self.start()
         member = next(path for path in self.tree.leaves(self.top) if path.startswith("/members"))
-        changed = self.sections(binder={"aliases": f"other.web.{self.top[1:]}"}, members={"shard": "3"}, nerve={"weight": "5"})
+        changed = self.sections(binder={"aliases": f"other.web.{self.top[1:]}"},
+            members={"shard": "3"}, nerve={"weight": "5"})
         agent.sections.update(changed)
         agent.write_config(agent.sections)
         agent.signal(signal.SIGHUP)
@@ -259,7 +280,8 @@ class DialectTest(LifeTest):
         agent.write_config(agent.sections)
         agent.signal(signal.SIGHUP)
         wait_until(
-            lambda: set(self.nodes()) == {"/web", "/curator/My App/i1", "/spring/app/i1", "/nerve/i1_#"}, "two dialects have left"
+            lambda: set(self.nodes()) == {"/web", "/curator/My App/i1", "/spring/app/i1",
+                "/nerve/i1_#"}, "two dialects have left"
         )
 
     def named_agent(self, name, extra):
@@ -273,20 +295,25 @@ class DialectTest(LifeTest):
 
     def test_a_node_of_another_instance_is_a_conflict_of_that_dialect_alone(self):
         other = self.named_agent("web-2", {
-            "endpoint http": {"api": "http", "protocol": "http", "address_type": "host/port", "address": "10.9.8.6:8080"},
+            "endpoint http": {"api": "http", "protocol": "http", "address_type": "host/port",
+                "address": "10.9.8.6:8080"},
             "dialect binder": {**self.sections()["dialect binder"], "host_name": "h2"},
         }).start()
-        wait_until(lambda: self.states(other) == {"binder": "registered"}, "the other one is registered")
+        wait_until(lambda: self.states(other) == {"binder": "registered"},
+            "the other one is registered")
         agent = self.web_agent(extra=self.sections()).start()
         agent.wait_state("registered")
         wait_until(
             lambda: self.states(agent)
-            == {"binder": "conflict", "members": "registered", "curator": "registered", "spring": "registered", "nerve": "registered"},
+            == {"binder": "conflict", "members": "registered", "curator": "registered",
+                "spring": "registered", "nerve": "registered"},
             "one dialect has a conflict",
         )
         self.assertIn("/web/h1", self.nodes(), "the alias holds nothing else back")
-        self.assertIn('berth_dialect_registered{dialect="binder"} 0', agent.get("/metrics").body.decode())
-        self.assertIn('berth_dialect_registered{dialect="nerve"} 1', agent.get("/metrics").body.decode())
+        self.assertIn('berth_dialect_registered{dialect="binder"} 0',
+            agent.get("/metrics").body.decode())
+        self.assertIn('berth_dialect_registered{dialect="nerve"} 1',
+            agent.get("/metrics").body.decode())
         history = agent.get("/v1/agent/history").json
         self.assertIn("dialect binder", json.dumps(history))
         other.stop()
@@ -294,7 +321,8 @@ class DialectTest(LifeTest):
 
     def test_nodes_that_cannot_be_written_are_shown(self):
         agent = self.web_agent(extra={
-            "endpoint http": {"api": "http", "protocol": "http", "address_type": "path", "address": "/run/app.sock"},
+            "endpoint http": {"api": "http", "protocol": "http", "address_type": "path",
+                "address": "/run/app.sock"},
             "dialect nerve": {"type": "nerve", "endpoint": "http", "path": f"{self.top}/nerve"},
         }).start()
         agent.wait_state("registered")
@@ -312,7 +340,8 @@ class DialectTest(LifeTest):
         def look():
             names = self.tree.below(self.top)
             for group in groups:
-                inside = {path for path in names if path.startswith(f"{self.top}{group}/") and names[path]}
+                inside = {path for path in names if path.startswith(f"{self.top}{group}/")
+                    and names[path]}
                 ports = {self.port_in(names[path]) for path in inside}
                 fewest[group] = min(fewest[group], len(ports))
             return names
@@ -324,7 +353,8 @@ class DialectTest(LifeTest):
             agent.signal(signal.SIGHUP)
             wait_until(
                 lambda number=number: any(
-                    '"weight":2' in data and f'"port":{9000 + number}' in data for path, data in look().items() if "/nerve/" in path
+                    '"weight":2' in data and f'"port":{9000 + number}' in data
+                    for path, data in look().items() if "/nerve/" in path
                 ),
                 "the agent has changed",
             )
@@ -338,14 +368,18 @@ class DialectTest(LifeTest):
     def rolling_sections(self, number, weight):
         address = f"10.9.8.7:{9000 + number}"
         return {
-            "endpoint http": {"api": "http", "protocol": "http", "address_type": "host/port", "address": address},
-            "dialect members": {"type": "serverset", "endpoint": "http", "path": f"{self.top}/members", "shard": str(weight)},
+            "endpoint http": {"api": "http", "protocol": "http", "address_type": "host/port",
+                "address": address},
+            "dialect members": {"type": "serverset", "endpoint": "http",
+                "path": f"{self.top}/members", "shard": str(weight)},
             "dialect spring": {
-                "type": "spring", "endpoint": "http", "base": f"{self.top}/spring", "service": "app",
+                "type": "spring", "endpoint": "http", "base": f"{self.top}/spring",
+                "service": "app",
                 "instance_id": f"i{number}", "metadata.v": str(weight),
             },
             "dialect nerve": {
-                "type": "nerve", "endpoint": "http", "path": f"{self.top}/nerve", "instance_id": f"i{number}", "weight": str(weight),
+                "type": "nerve", "endpoint": "http", "path": f"{self.top}/nerve",
+                "instance_id": f"i{number}", "weight": str(weight),
             },
         }
 
@@ -366,9 +400,12 @@ class LostSession(LifeTest):
         flag = self.folder / "healthy"
         flag.touch()
         agent = self.web_agent(extra={
-            "endpoint http": {"api": "http", "protocol": "http", "address_type": "host/port", "address": "10.9.8.7:8080"},
-            "check http": {"type": "command", "command": exists(flag), "interval": "100ms", "endpoints": "http"},
-            "dialect nerve": {"type": "nerve", "endpoint": "http", "path": f"{top}/nerve", "instance_id": "i1"},
+            "endpoint http": {"api": "http", "protocol": "http", "address_type": "host/port",
+                "address": "10.9.8.7:8080"},
+            "check http": {"type": "command", "command": exists(flag), "interval": "100ms",
+                "endpoints": "http"},
+            "dialect nerve": {"type": "nerve", "endpoint": "http", "path": f"{top}/nerve",
+                "instance_id": "i1"},
         }).start()
         tree = Tree(self)
         wait_until(lambda: tree.leaves(top), "the member is there")
@@ -376,7 +413,8 @@ class LostSession(LifeTest):
         wait_until(lambda: not tree.leaves(top), "the member has gone")
         before = self.identity()
         agent.expire_session(self.server)
-        wait_until(lambda: self.node() and self.identity() != before, "the component is registered again")
+        wait_until(lambda: self.node() and self.identity() != before,
+            "the component is registered again")
         agent.wait_state("registered")
         runs = agent.check_named("http")["counts"]
         wait_until(lambda: agent.check_named("http")["counts"] != runs, "the agent has gone on")

@@ -1,4 +1,5 @@
-"""Configurations of Registrar and of nerve, converted: what the agent then writes is what they wrote."""
+"""Configurations of Registrar and of nerve, converted: what the agent then writes is what they
+wrote."""
 
 import json
 import re
@@ -7,7 +8,8 @@ import unittest
 
 from berth import BUILD, Agent, AgentTest, wait_until
 
-SERVERS = [{"host": "172.27.10.35", "port": 2181}, {"host": "172.27.10.32", "port": 2181}, {"host": "::1", "port": 2182}]
+SERVERS = [{"host": "172.27.10.35", "port": 2181}, {"host": "172.27.10.32", "port": 2181},
+    {"host": "::1", "port": 2182}]
 
 
 def registrar(**registration):
@@ -22,7 +24,8 @@ class ConvertTest(AgentTest):
     def convert(self, document, kind="registrar"):
         file = self.folder / "other.json"
         file.write_text(json.dumps(document))
-        return subprocess.run([BUILD / "berthd", f"--convert-{kind}", file], capture_output=True, text=True, check=False)
+        return subprocess.run([BUILD / "berthd", f"--convert-{kind}", file], capture_output=True,
+            text=True, check=False)
 
     def converted(self, document, kind="registrar"):
         result = self.convert(document, kind)
@@ -30,25 +33,32 @@ class ConvertTest(AgentTest):
         return result.stdout
 
     def run_converted(self, text):
-        """An agent with that configuration, on a directory, as the host b44c74d6 and without its checks."""
+        """An agent with that configuration, on a directory, as the host b44c74d6 and without its
+        checks."""
         agent = Agent(self.folder / "agent", self.registry)
-        text = re.sub(r"(?m)^url = .*$", f"url = {self.registry}", text).replace("${berth.hostname}", "b44c74d6")
-        text = text.replace("[agent]\n", f"[agent]\nsocket = {agent.socket}\nstate_dir = {agent.folder}/state\n", 1)
+        text = re.sub(r"(?m)^url = .*$", f"url = {self.registry}",
+            text).replace("${berth.hostname}", "b44c74d6")
+        text = text.replace("[agent]\n",
+            f"[agent]\nsocket = {agent.socket}\nstate_dir = {agent.folder}/state\n", 1)
         if "[agent]" not in text:
             text += f"[agent]\nsocket = {agent.socket}\nstate_dir = {agent.folder}/state\n"
         agent.config.write_text(text)
         self.addCleanup(agent.end)
         agent.start()
         wait_until(
-            lambda: {item["state"] for item in agent.status()["components"][0]["dialects"]} == {"registered"}, "the nodes are there"
+            lambda: {item["state"] for item in agent.status()["components"][0]["dialects"]}
+            == {"registered"}, "the nodes are there"
         )
 
     def data(self, path):
         return (self.folder / f"registry{path}/_record").read_text()
 
     def test_a_host_with_aliases(self):
-        self.run_converted(self.converted(registrar(aliases=["host-1a.example.joyent.us", "host-1b.example.joyent.us"])))
-        record = '{"type":"load_balancer","address":"172.27.10.72","load_balancer":{"address":"172.27.10.72"}}'
+        self.run_converted(self.converted(registrar(aliases=["host-1a.example.joyent.us",
+            "host-1b.example.joyent.us"])))
+        record = (
+            '{"type":"load_balancer","address":"172.27.10.72",'
+            '"load_balancer":{"address":"172.27.10.72"}}')
         for name in ("b44c74d6", "host-1a", "host-1b"):
             self.assertEqual(self.data(f"/us/joyent/example/{name}"), record)
         self.assertFalse((self.folder / "registry/us/joyent/example/_record").exists())
@@ -58,11 +68,13 @@ class ConvertTest(AgentTest):
         self.run_converted(self.converted(registrar(service=service)))
         self.assertEqual(
             self.data("/us/joyent/example/b44c74d6"),
-            '{"type":"load_balancer","address":"172.27.10.72","load_balancer":{"address":"172.27.10.72","ports":[80]}}',
+            '{"type":"load_balancer","address":"172.27.10.72",'
+            '"load_balancer":{"address":"172.27.10.72","ports":[80]}}',
         )
         self.assertEqual(
             self.data("/us/joyent/example"),
-            '{"type":"service","service":{"type":"service","service":{"srvce":"_http","proto":"_tcp","port":80,"ttl":60}}}',
+            '{"type":"service","service":{"type":"service","service":{"srvce":"_http",'
+            '"proto":"_tcp","port":80,"ttl":60}}}',
         )
 
     def test_every_key_has_its_place_or_a_reason(self):
@@ -72,14 +84,18 @@ class ConvertTest(AgentTest):
         document["maxAttempts"] = 3
         document["zookeeper"]["connectTimeout"] = 1000
         document["healthCheck"] = {
-            "command": "test -e $HOME", "interval": 10000, "threshold": 3, "period": 300, "ignoreExitStatus": True,
+            "command": "test -e $HOME", "interval": 10000, "threshold": 3, "period": 300,
+            "ignoreExitStatus": True,
             "stdoutMatch": {"pattern": "^ok$", "flags": "gi", "invert": True}, "stray": 1,
         }
         text = self.converted(document)
         for line in (
-            "log_level = debug", "url = zookeeper://172.27.10.35:2181,172.27.10.32:2181,[::1]:2182/registry",
-            "session_timeout = 60000ms", "ttl = 30", "ports = 80, 81", "command = test -e $HOME", "shell = yes", "fall = 3",
-            "window = 300s", "ignore_exit_status = yes", "match = ^ok$$", "match_ignore_case = yes", "match_invert = yes",
+            "log_level = debug",
+            "url = zookeeper://172.27.10.35:2181,172.27.10.32:2181,[::1]:2182/registry",
+            "session_timeout = 60000ms", "ttl = 30", "ports = 80, 81", "command = test -e $HOME",
+            "shell = yes", "fall = 3",
+            "window = 300s", "ignore_exit_status = yes", "match = ^ok$$", "match_ignore_case = yes",
+            "match_invert = yes",
             "interval = 10000ms", "timeout = 1000ms",
         ):
             self.assertIn(f"\n{line}\n", text)
@@ -93,41 +109,50 @@ class ConvertTest(AgentTest):
     def assert_good(self, text):
         file = self.folder / "converted.ini"
         file.write_text(text)
-        result = subprocess.run([BUILD / "berthd", "-t", "-c", file], capture_output=True, text=True, check=False)
+        result = subprocess.run([BUILD / "berthd", "-t", "-c", file], capture_output=True,
+            text=True, check=False)
         self.assertEqual(result.returncode, 0, result.stderr)
 
     def test_options_that_cannot_be_converted_are_named(self):
         for document, words in (
-            ({}, "registration.domain"), ([], "registration.domain"), ({**registrar(), "zookeeper": {}}, "zookeeper.servers"),
+            ({}, "registration.domain"), ([], "registration.domain"),
+            ({**registrar(), "zookeeper": {}}, "zookeeper.servers"),
             ({**registrar(), "adminIp": "::1"}, "adminIp"),
         ):
             result = self.convert(document)
             self.assertEqual(result.returncode, 1)
             self.assertIn(words, result.stderr)
-        result = subprocess.run([BUILD / "berthd", "--convert-nerve", "/dev/null"], capture_output=True, text=True, check=False)
+        result = subprocess.run([BUILD / "berthd", "--convert-nerve", "/dev/null"],
+            capture_output=True, text=True, check=False)
         self.assertEqual(result.returncode, 1)
 
     def test_a_service_of_nerve(self):
         text = self.converted(
             {
-                "host": "1.2.3.4", "port": 3000, "reporter_type": "zookeeper", "zk_hosts": ["localhost:2181"],
-                "zk_path": "/nerve/services/web/services", "check_interval": 2, "weight": 2, "labels": {"zone": "a"},
-                "checks": [{"type": "http", "uri": "/health", "timeout": 0.2, "rise": 3, "fall": 2, "ssl": True}, {"type": "redis"}],
+                "host": "1.2.3.4", "port": 3000, "reporter_type": "zookeeper",
+                "zk_hosts": ["localhost:2181"],
+                "zk_path": "/nerve/services/web/services", "check_interval": 2, "weight": 2,
+                "labels": {"zone": "a"},
+                "checks": [{"type": "http", "uri": "/health", "timeout": 0.2, "rise": 3, "fall": 2,
+                    "ssl": True}, {"type": "redis"}],
                 "node_type": "ephemeral_sequential",
             },
             "nerve",
         )
         self.assert_good(text)
         for line in (
-            "path = /nerve/services/web/services", "weight = 2", "labels.zone = a", "target = http://1.2.3.4:3000/health",
+            "path = /nerve/services/web/services", "weight = 2", "labels.zone = a",
+            "target = http://1.2.3.4:3000/health",
             "interval = 2000ms", "timeout = 200ms", "rise = 3", "fall = 2",
         ):
             self.assertIn(f"\n{line}\n", text)
         for key in ("node_type", "checks.ssl", "checks"):
             self.assertRegex(text, rf"\n; dropped: {re.escape(key)}: .+\n")
         self.run_converted(re.sub(r"(?s)\[check .*", "", text))
-        record = next((self.folder / "registry/nerve/services/web/services").glob("b44c74d6_*/_record"))
-        self.assertEqual(record.read_text(), '{"host":"1.2.3.4","port":3000,"name":"b44c74d6","weight":2,"labels":{"zone":"a"}}')
+        record = next((self.folder / "registry/nerve/services/web/services").glob(
+            "b44c74d6_*/_record"))
+        self.assertEqual(record.read_text(),
+            '{"host":"1.2.3.4","port":3000,"name":"b44c74d6","weight":2,"labels":{"zone":"a"}}')
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""The blocks of code in README.md and docs/ that can run, run: configurations are good, commands are such that programs take them."""
+"""The blocks of code in README.md and docs/ that can run, run: configurations are good, commands
+are such that programs take them."""
 
 import json
 import pathlib
@@ -10,8 +11,10 @@ import unittest
 from berth import BUILD, PATIENCE, AgentTest, berth
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-DOCUMENTS = [SOURCE / "README.md", SOURCE / "CONTRIBUTING.md", *sorted((SOURCE / "docs").glob("*.md"))]
-# Its blocks are run as a whole by test_first_hour.py, as programs of PROTOCOL.md by test_lookups_documented.py.
+DOCUMENTS = [SOURCE / "README.md", SOURCE / "CONTRIBUTING.md",
+    *sorted((SOURCE / "docs").glob("*.md"))]
+# Its blocks are run as a whole by test_first_hour.py, as programs of PROTOCOL.md by
+# test_lookups_documented.py.
 TRANSCRIPTS = {"FIRST-HOUR.md"}
 
 # Every other block, by document and language: the test that runs it, or why nothing can.
@@ -63,7 +66,8 @@ class Blocks(AgentTest):
         program.write_text("#!/bin/sh\necho \"started with $*\"\n")
         program.chmod(0o755)
         agent = self.web_agent()
-        result = subprocess.run([BUILD / "berthd", "-c", agent.config, *words[1:2], program, *words[3:]], capture_output=True, text=True, timeout=PATIENCE,
+        result = subprocess.run([BUILD / "berthd", "-c", agent.config, *words[1:2], program,
+            *words[3:]], capture_output=True, text=True, timeout=PATIENCE,
                                 check=False)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("started with " + " ".join(words[3:]), result.stdout)
@@ -74,7 +78,8 @@ class Blocks(AgentTest):
             with self.subTest(document=name):
                 file = self.folder / f"{number}.ini"
                 file.write_text(text)
-                result = subprocess.run([BUILD / "berthd", "-t", "-c", file], capture_output=True, text=True, timeout=PATIENCE, check=False)
+                result = subprocess.run([BUILD / "berthd", "-t", "-c", file], capture_output=True,
+                    text=True, timeout=PATIENCE, check=False)
                 self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
                 count += 1
         self.assertGreater(count, 0)
@@ -85,12 +90,15 @@ class Blocks(AgentTest):
                 json.loads(text)
 
     def test_the_agent_takes_every_command_of_berth(self):
-        """What a reader types, on an agent with other names: the exit status is that of an answer, never of wrong usage."""
+        """What a reader types, on an agent with other names: the exit status is that of an answer,
+        never of wrong usage."""
         agent = self.web_agent().start()
         agent.wait_state("registered")
-        commands = [(name, line[2:]) for name, text in blocks("console") for line in text.splitlines() if line.startswith("$ ")]
+        commands = [(name, line[2:]) for name, text in blocks("console")
+            for line in text.splitlines() if line.startswith("$ ")]
         commands = [(name, re.sub(r"\s+#.*", "", line)) for name, line in commands]
-        own = [(name, line) for name, line in commands if line.startswith("berth ") and not re.search(r"[|&;<>]", line)]
+        own = [(name, line) for name, line in commands if line.startswith("berth ")
+            and not re.search(r"[|&;<>]", line)]
         self.assertGreater(len(own), 5)
         for name, line in own:
             words = shlex.split(line)[1:]
@@ -109,7 +117,8 @@ class Blocks(AgentTest):
             for path in re.findall(r"curl .*http://(?:berth|localhost)(/\S*)", text):
                 with self.subTest(document=name, path=path):
                     answer = agent.get(path.strip("'\""))
-                    self.assertTrue(answer.status == 200 or answer.json.get("title") in ("PathNotFound", "NoRecord"), answer.body)
+                    self.assertTrue(answer.status == 200
+                        or answer.json.get("title") in ("PathNotFound", "NoRecord"), answer.body)
                     found += 1
         self.assertGreater(found, 0)
 

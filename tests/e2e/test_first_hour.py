@@ -1,5 +1,6 @@
-"""The first hour with Berth, in a fresh root where nothing overrides a path: the steps of the shipped Dockerfile, and all that
-an operator does next. docs/FIRST-HOUR.md keeps the transcript; BERTH_UPDATE_DOCUMENTS=1 writes it anew.
+"""The first hour with Berth, in a fresh root where nothing overrides a path: the steps of the
+shipped Dockerfile, and all that an operator does next. docs/FIRST-HOUR.md keeps the transcript;
+BERTH_UPDATE_DOCUMENTS=1 writes it anew.
 """
 
 import os
@@ -20,62 +21,105 @@ PARENT = "/users/devteam/web/test1/components"
 HEAD = """\
 # The first hour
 
-The transcript of a test (`tests/e2e/test_first_hour.py`), which runs these commands in a fresh root, with a real ZooKeeper server
-and the entry point that is installed. No path is overridden. Times, process numbers and the host's name differ from run to run.
+The transcript of a test (`tests/e2e/test_first_hour.py`), which runs these commands in a fresh
+root, with a real ZooKeeper server and the entry point that is installed. No path is overridden.
+Times, process numbers and the host's name differ from run to run.
 
 """
 
-# Each step: what it shows, and its commands with what their output matches and their exit status (0, unless one is given).
+# Each step: what it shows, and its commands with what their output matches and their exit status
+# (0, unless one is given).
 # A command that begins with "#" is done by the test, outside of the container.
 STEPS = [
-    ("Install. The sample configuration is good as it is: one component with an http check of its web server.", [
-        ("# make install", r"Berth \S+ is installed. Next:"),
-        ("cat /etc/berth/berth.ini", r"(?s)type = http\ntarget = http://127.0.0.1:"),
-        ("berthd -t", r"^/etc/berth/berth.ini: good\n$"),
-    ]),
-    ("Start the container. Its entry point runs the server as the agent's main process; the agent is process 1.", [
-        ("# docker run -e BERTH_REGISTRY -e PORT image", r"^$"),
-        ("berth wait --registered --timeout 50s", r"^$"),
-        ("berth status", r"(?s)connected, since.*registered .*\n  /users/devteam/web/test1/components/\S+\n"),
-        (f"berth endpoints --plain {PARENT}", r"^http://\S+:\d+/\n$"),
-        ("curl -s --unix-socket /run/berth/berth.sock http://localhost/ready", r"^ready\n$"),
-        ("berth stat /none", r"PathNotFound", 3),
-    ]),
-    ("Kill the registry. The agent says so, and goes on answering: what it knew last, with its age.", [
-        ("# kill -9 ZooKeeper", r"^$"),
-        ("until berth endpoints --first %s 2>&1 >/dev/null | grep -q note; do sleep 0.2; done" % PARENT, r"^$"),
-        (f"berth endpoints --plain {PARENT}", r"(?s)^note: the registry is away; this answer is .* old\n.*http://\S+/\n"),
-        ("berth ready", r"^berth: Failed: .*the registry is away", 1),
-        ("berth status", r"registry +zookeeper://\S+\n +(?!connected)\S"),
-        ("# start ZooKeeper again", r"^$"),
-        ("berth wait --registered --timeout 50s && berth ready && echo ready", r"^ready\n$"),
-    ]),
-    ("Why is it not registered. The server breaks: the check's failure is the reason, in every place.", [
-        ("touch /tmp/broken; while berth status --exit-code >/dev/null; do sleep 0.2; done", r"^$"),
-        ("berth ready", r"^berth: Failed: .*http", 1),
-        ("berth status", r"withdrawn .*\n.*\n.*http"),
-        ("berth checks", r"http +\S+ +down .*503"),
-        ("berth history -n 3", r"withdrawn"),
-        ("rm /tmp/broken; berth wait --registered --timeout 50s", r"^$"),
-    ]),
-    ("Drain. For maintenance, and back.", [
-        ("berth drain --reason 'new disk' --for 1h --wait", r"^$"),
-        ("berth status", r"(?s)drain +begun .*: new disk; ends in .*withdrawn"),
-        (f"berth endpoints {PARENT}", r"NoRecord", 3),
-        ("berth undrain && berth wait --registered --timeout 50s", r"^$"),
-    ]),
-    ("Upgrade. The agent replaces itself in place: the record, the session and the server stay.", [
-        ("berth status --json | grep '\"session\"' | tee /tmp/before", r"0x[0-9a-f]+"),
-        ("kill -USR2 1", r"^$"),
-        ("# docker logs | grep 'runs, pid'", r"(?s)runs, pid 1.*runs, pid 1,"),
-        ("berth wait --registered --timeout 50s", r"^$"),
-        ("berth status --json | grep '\"session\"' | cmp - /tmp/before && echo the same session", r"^the same session\n$"),
-        ("berth ready && echo ready", r"^ready\n$"),
-    ]),
-    ("Stop. The record goes first, then the server; the exit status is the server's.", [
-        ("# docker stop", r"my-server: stopped"),
-        (f"# berth --registry $BERTH_REGISTRY ls {PARENT}", r"^$"),
-    ]),
+    (
+        "Install. The sample configuration is good as it is: one component with an http check of its "
+        "web server.",
+        [
+            ("# make install", r"Berth \S+ is installed. Next:"),
+            ("cat /etc/berth/berth.ini", r"(?s)type = http\ntarget = http://127.0.0.1:"),
+            ("berthd -t", r"^/etc/berth/berth.ini: good\n$"),
+        ],
+    ),
+    (
+        "Start the container. Its entry point runs the server as the agent's main process; the agent "
+        "is process 1.",
+        [
+            ("# docker run -e BERTH_REGISTRY -e PORT image", r"^$"),
+            ("berth wait --registered --timeout 50s", r"^$"),
+            (
+                "berth status",
+                r"(?s)connected, since.*registered .*\n  /users/devteam/web/test1/components/\S+\n",
+            ),
+            (f"berth endpoints --plain {PARENT}", r"^http://\S+:\d+/\n$"),
+            ("curl -s --unix-socket /run/berth/berth.sock http://localhost/ready", r"^ready\n$"),
+            ("berth stat /none", r"PathNotFound", 3),
+        ],
+    ),
+    (
+        "Kill the registry. The agent says so, and goes on answering: what it knew last, with its "
+        "age.",
+        [
+            ("# kill -9 ZooKeeper", r"^$"),
+            (
+                "until berth endpoints --first %s 2>&1 >/dev/null | grep -q note; do sleep 0.2; done"
+                % PARENT,
+                r"^$",
+            ),
+            (
+                f"berth endpoints --plain {PARENT}",
+                r"(?s)^note: the registry is away; this answer is .* old\n.*http://\S+/\n",
+            ),
+            ("berth ready", r"^berth: Failed: .*the registry is away", 1),
+            ("berth status", r"registry +zookeeper://\S+\n +(?!connected)\S"),
+            ("# start ZooKeeper again", r"^$"),
+            ("berth wait --registered --timeout 50s && berth ready && echo ready", r"^ready\n$"),
+        ],
+    ),
+    (
+        "Why is it not registered. The server breaks: the check's failure is the reason, in every "
+        "place.",
+        [
+            (
+                "touch /tmp/broken; while berth status --exit-code >/dev/null; do sleep 0.2; done",
+                r"^$",
+            ),
+            ("berth ready", r"^berth: Failed: .*http", 1),
+            ("berth status", r"withdrawn .*\n.*\n.*http"),
+            ("berth checks", r"http +\S+ +down .*503"),
+            ("berth history -n 3", r"withdrawn"),
+            ("rm /tmp/broken; berth wait --registered --timeout 50s", r"^$"),
+        ],
+    ),
+    (
+        "Drain. For maintenance, and back.",
+        [
+            ("berth drain --reason 'new disk' --for 1h --wait", r"^$"),
+            ("berth status", r"(?s)drain +begun .*: new disk; ends in .*withdrawn"),
+            (f"berth endpoints {PARENT}", r"NoRecord", 3),
+            ("berth undrain && berth wait --registered --timeout 50s", r"^$"),
+        ],
+    ),
+    (
+        "Upgrade. The agent replaces itself in place: the record, the session and the server stay.",
+        [
+            ("berth status --json | grep '\"session\"' | tee /tmp/before", r"0x[0-9a-f]+"),
+            ("kill -USR2 1", r"^$"),
+            ("# docker logs | grep 'runs, pid'", r"(?s)runs, pid 1.*runs, pid 1,"),
+            ("berth wait --registered --timeout 50s", r"^$"),
+            (
+                "berth status --json | grep '\"session\"' | cmp - /tmp/before && echo the same session",
+                r"^the same session\n$",
+            ),
+            ("berth ready && echo ready", r"^ready\n$"),
+        ],
+    ),
+    (
+        "Stop. The record goes first, then the server; the exit status is the server's.",
+        [
+            ("# docker stop", r"my-server: stopped"),
+            (f"# berth --registry $BERTH_REGISTRY ls {PARENT}", r"^$"),
+        ],
+    ),
 ]
 
 
@@ -107,7 +151,8 @@ class FirstHour(unittest.TestCase):
             self.server.restart()
             return 0, ""
         if command.startswith("docker logs"):
-            wait_until(lambda: self.log.read_text().count(" runs, pid ") == 2, "the new program runs", patience=20)
+            wait_until(lambda: self.log.read_text().count(" runs, pid ") == 2,
+                "the new program runs", patience=20)
             return 0, "".join(re.findall(r".* runs, pid .*\n", self.log.read_text()))
         if command == "docker stop":
             os.kill(int(self.box.pid), 15)
@@ -127,7 +172,9 @@ class FirstHour(unittest.TestCase):
                 got, output = self.before_start(command)
             else:
                 got, output = self.box.run(command)
-        said = f"{command}\n{output}\nthe agent's log:\n{self.log.read_text() if self.log.exists() else ''}"
+        said = (
+            f"{command}\n{output}\nthe agent's log:\n"
+            f"{self.log.read_text() if self.log.exists() else ''}")
         self.assertEqual(got, status, said)
         self.assertRegex(output, pattern, said)
         return output
@@ -146,9 +193,12 @@ class FirstHour(unittest.TestCase):
     def transcript(self):
         lines = [HEAD]
         for number, (title, commands) in enumerate(STEPS, 1):
-            lines.append(f"## {number}. {title.partition('.')[0]}\n\n{title.partition('. ')[2]}\n\n```console\n")
+            lines.append(
+                f"## {number}. {title.partition('.')[0]}\n\n{title.partition('. ')[2]}\n\n"
+                "```console\n")
             for command, *expected in commands:
-                lines.append(f"{'$' if not command.startswith('#') else '#'} {command.removeprefix('# ')}\n")
+                lines.append(
+                    f"{'$' if not command.startswith('#') else '#'} {command.removeprefix('# ')}\n")
                 lines.append(self.run_step(command, *expected))
             lines.append("```\n\n")
         return "".join(lines).replace(str(self.folder), "$DIR").rstrip() + "\n"
@@ -163,7 +213,8 @@ class FirstHour(unittest.TestCase):
         for title, commands in STEPS:
             self.assertIn(title.partition(".")[0], kept)
             for command, *_ in commands:
-                self.assertIn(command.removeprefix("# "), kept, "BERTH_UPDATE_DOCUMENTS=1 writes it anew")
+                self.assertIn(command.removeprefix("# "), kept,
+                    "BERTH_UPDATE_DOCUMENTS=1 writes it anew")
 
     def test_a_directory_as_registry_needs_no_setting_at_all(self):
         self.box = self.container()
@@ -182,7 +233,8 @@ class FirstHour(unittest.TestCase):
         (self.box.stage / "etc" / "berth" / "berth.ini").write_text(text)
         self.box.start(dockerfile("ENTRYPOINT") + dockerfile("CMD"), self.log)
         self.run_step("berth wait --registered --timeout 50s", "^$")
-        self.run_step("berth endpoints --plain /users/devteam/org-apache-tomcat/test1/components", r"^http://\S+/\n$")
+        self.run_step("berth endpoints --plain /users/devteam/org-apache-tomcat/test1/components",
+            r"^http://\S+/\n$")
         os.kill(int(self.box.pid), 15)
         self.assertEqual(self.box.wait(), 0, self.log.read_text())
 

@@ -1,4 +1,5 @@
-"""The main job, end to end on the dir: registry: registered, checked, taken out, brought back, looked up."""
+"""The main job, end to end on the dir: registry: registered, checked, taken out, brought back,
+looked up."""
 
 import fcntl
 import json
@@ -32,7 +33,8 @@ class Registration(AgentTest):
         agent = self.web_agent().start()
         agent.wait_state("registered")
         text = (self.folder / f"registry{Agent.PATH}/_record").read_text()
-        self.assertTrue(text.startswith('{"type":"JSONServiceRecord"') or text.startswith('{"type": "JSONServiceRecord"'))
+        self.assertTrue(text.startswith('{"type":"JSONServiceRecord"')
+            or text.startswith('{"type": "JSONServiceRecord"'))
         self.assertEqual(json.loads(text), self.in_registry())
 
     def test_never_registered_before_the_first_success(self):
@@ -44,7 +46,8 @@ class Registration(AgentTest):
 
     def test_initial_passing_registers_at_once(self):
         agent = self.web_agent(
-            check=FAILS, extra={"check alive": {"initial": "passing", "interval": "1h", "start_grace": "1h"}}
+            check=FAILS, extra={"check alive": {"initial": "passing", "interval": "1h",
+                "start_grace": "1h"}}
         ).start()
         agent.wait_state("registered")
 
@@ -64,9 +67,11 @@ class Registration(AgentTest):
     def test_takes_three_failures_by_default(self):
         counter = self.folder / "count"
         script = self.folder / "check.sh"
-        script.write_text(f"#!/bin/sh\necho x >> {counter}\n[ $(wc -l < {counter}) -le 1 ] || exit 2\n")
+        script.write_text(
+            f"#!/bin/sh\necho x >> {counter}\n[ $(wc -l < {counter}) -le 1 ] || exit 2\n")
         script.chmod(0o755)
-        # A run that is ended by its timeout would be a failure that the script has not counted, or a success that it has.
+        # A run that is ended by its timeout would be a failure that the script has not counted, or
+        # a success that it has.
         agent = self.web_agent(check=str(script), extra={"check alive": {"timeout": "50s"}}).start()
         agent.wait_state("registered")
         agent.wait_state("withdrawn")
@@ -84,14 +89,16 @@ class Registration(AgentTest):
                 self.assertFalse(agent.socket.exists())
 
     def test_kill_9_makes_the_record_invisible_at_once(self):
-        # Without a check: its command, killed between fork and exec, holds what its parent has open.
+        # Without a check: its command, killed between fork and exec, holds what its parent has
+        # open.
         agent = self.web_agent(check=None).start()
         agent.wait_state("registered")
         reader = self.agent("reader").start()
         self.assertEqual(reader.get(f"/v1/resolve{Agent.PATH}").status, 200)
         agent.kill()
         self.assertIsNone(self.in_registry())
-        wait_until(lambda: reader.get(f"/v1/resolve{Agent.PATH}").status == 404, "the reader's cache has noticed")
+        wait_until(lambda: reader.get(f"/v1/resolve{Agent.PATH}").status == 404,
+            "the reader's cache has noticed")
         parent = Agent.PATH.rsplit("/", 1)[0]
         self.assertEqual(reader.get(f"/v1/list{parent}").json, [])
 
@@ -115,9 +122,11 @@ class Registration(AgentTest):
         other = self.folder / "other.json"
         changed = {**self.in_registry(), "description": "changed by somebody"}
         other.write_text(json.dumps(changed))
-        result = berth("--registry", self.registry, "bind", Agent.PATH, "--file", other, "--overwrite")
+        result = berth("--registry", self.registry, "bind", Agent.PATH, "--file", other,
+            "--overwrite")
         self.assertEqual(result.returncode, 0, result.stderr)
-        wait_until(lambda: (self.in_registry() or {}).get("description") == "a test", "the record is as it should be")
+        wait_until(lambda: (self.in_registry() or {}).get("description") == "a test",
+            "the record is as it should be")
 
     def test_anothers_live_record_is_a_conflict(self):
         first = self.web_agent("first").start()
@@ -132,7 +141,8 @@ class Registration(AgentTest):
     def test_takeover_takes_anothers_live_record(self):
         first = self.web_agent("first").start()
         first.wait_state("registered")
-        second = self.web_agent("second", id="container_1_0001_01_000099", on_conflict="takeover").start()
+        second = self.web_agent("second", id="container_1_0001_01_000099",
+            on_conflict="takeover").start()
         second.wait_state("registered")
         self.assertEqual(self.in_registry()["yarn:id"], "container_1_0001_01_000099")
         first.wait_state("conflict")
@@ -152,18 +162,22 @@ class Registration(AgentTest):
         agent.wait_state("registered")
         before = self.in_registry()
         for endpoint in "one", "two":
-            # Each alone is within the limits, and while its check has not passed the first is not in the record.
+            # Each alone is within the limits, and while its check has not passed the first is not
+            # in the record.
             addresses = [f"http://{number}/".ljust(1024, "x") for number in range(100, 140)]
-            answer = agent.request("PUT", f"/v1/agent/endpoints/{endpoint}", {"addresses": addresses})
+            answer = agent.request("PUT", f"/v1/agent/endpoints/{endpoint}",
+                {"addresses": addresses})
             self.assertEqual(answer.status, 204, answer.body)
         wait_until(lambda: self.in_registry() != before, "the second is in the record")
         before = self.in_registry()
-        self.assertEqual(agent.request("PUT", "/v1/agent/checks/one", {"status": "passing"}).status, 204)
+        self.assertEqual(agent.request("PUT", "/v1/agent/checks/one", {"status": "passing"}).status,
+            204)
         agent.wait_state("failed")
         reason = agent.status()["components"][0]["reason"]
         self.assertRegex(reason, "^LimitExceeded: .* at most 131072 are allowed$")
         self.assertIn(reason, agent.get("/ready").body.decode())
-        self.assertEqual([item["why"] for item in agent.get("/v1/agent/history").json if item["to"] == "failed"], [reason])
+        self.assertEqual([item["why"] for item in agent.get("/v1/agent/history").json
+            if item["to"] == "failed"], [reason])
         self.assertIn(f"-> failed: {reason}", agent.read_log())
         self.assertEqual(self.in_registry(), before)
         self.assertEqual(agent.request("DELETE", "/v1/agent/endpoints/two").status, 204)
@@ -175,7 +189,8 @@ class Registration(AgentTest):
         agent.write_config(sections)
         agent.start()
         agent.wait_state("registered", "one")
-        wait_until(lambda: agent.check_named("alivetwo")["state"] == "down", "the other check is down")
+        wait_until(lambda: agent.check_named("alivetwo")["state"] == "down",
+            "the other check is down")
         # The record at its path may not be known yet.
         agent.wait_state("withdrawn", "two")
         self.assertIsNone(self.in_registry(f"{os.path.dirname(Agent.PATH)}/two"))
@@ -189,11 +204,13 @@ class Registration(AgentTest):
         )
         script.chmod(0o755)
         # A run may be over before its child has begun; then it is the next one's child.
-        agent = self.web_agent(check=str(script), extra={"check alive": {"timeout": "500ms", "interval": "100ms"}}).start()
+        agent = self.web_agent(check=str(script),
+            extra={"check alive": {"timeout": "500ms", "interval": "100ms"}}).start()
         wait_until(lambda: pids.exists() and "\n" in pids.read_text(), "a run has a child")
         child = int(pids.read_text().split("\n", maxsplit=1)[0])
         wait_until(lambda: not os.path.exists(f"/proc/{child}"), "its forked child is gone")
-        wait_until(lambda: (agent.check_named("alive")["last"] or {}).get("verdict") == "timed-out", "it timed out")
+        wait_until(lambda: (agent.check_named("alive")["last"] or {}).get("verdict") == "timed-out",
+            "it timed out")
 
 
 class Lookups(AgentTest):
@@ -247,16 +264,19 @@ class Lookups(AgentTest):
         self.assertEqual(agent.get("/v1/resolve/services/good").json["description"], "one")
         changed = self.folder / "changed.json"
         changed.write_text('{"type":"JSONServiceRecord","description":"two"}')
-        berth("--registry", self.registry, "bind", "/services/good", "--file", changed, "--overwrite")
+        berth("--registry", self.registry, "bind", "/services/good", "--file", changed,
+            "--overwrite")
         wait_until(
-            lambda: agent.get("/v1/resolve/services/good").json["description"] == "two", "the answer has changed"
+            lambda: agent.get("/v1/resolve/services/good").json["description"] == "two",
+            "the answer has changed"
         )
 
     def test_list_and_stat(self):
         for name in ("b", "a", "c"):
             self.put(f"/services/{name}", '{"type":"JSONServiceRecord"}')
         agent = self.agent().start()
-        self.assertEqual(agent.get("/v1/list/services").json, ["/services/a", "/services/b", "/services/c"])
+        self.assertEqual(agent.get("/v1/list/services").json, ["/services/a", "/services/b",
+            "/services/c"])
         self.assertEqual(agent.get("/v1/list/").json, ["/services"])
         answer = agent.get("/v1/stat/services").json
         self.assertEqual((answer["path"], answer["children"]), ("/services", 3))
@@ -268,7 +288,8 @@ class Daemon(AgentTest):
         for program in ("berthd", "berth"):
             for option in ("--help", "--version"):
                 with self.subTest(program=program, option=option):
-                    result = subprocess.run([BUILD / program, option], capture_output=True, text=True, check=False)
+                    result = subprocess.run([BUILD / program, option], capture_output=True,
+                        text=True, check=False)
                     self.assertEqual(result.returncode, 0)
                     self.assertIn(program, result.stdout)
 
@@ -287,7 +308,8 @@ class Daemon(AgentTest):
             "type = command\n"                # 10
             "[cache extra]\n"                 # 11: takes no name
         )
-        result = subprocess.run([BUILD / "berthd", "-t", "-c", config], capture_output=True, text=True, check=False)
+        result = subprocess.run([BUILD / "berthd", "-t", "-c", config], capture_output=True,
+            text=True, check=False)
         self.assertEqual(result.returncode, 1)
         lines = [line for line in result.stderr.splitlines() if line.startswith(str(config))]
         numbers = [int(line[len(str(config)) + 1 :].split(":")[0]) for line in lines]
@@ -296,47 +318,56 @@ class Daemon(AgentTest):
 
     def test_a_file_without_c_is_no_command(self):
         for arguments in ["my.ini"], ["-t", "my.ini"], ["my.ini", "--", "true"]:
-            result = subprocess.run([BUILD / "berthd", *arguments], capture_output=True, text=True, check=False)
+            result = subprocess.run([BUILD / "berthd", *arguments], capture_output=True, text=True,
+                check=False)
             self.assertEqual(result.returncode, 2, arguments)
             self.assertIn("write -c my.ini", result.stderr)
 
     def test_warnings_count_as_mistakes_with_strict(self):
         config = self.folder / "doubtful.ini"
         config.write_text("[component]\npath = /services/x\ndescription = costs $PRICE\n")
-        for arguments, status, verdict in (["-t"], 0, "good, 1 warning"), (["-t", "--strict"], 1, "bad, 1 warning"):
+        for arguments, status, verdict in (["-t"], 0, "good, 1 warning"), (["-t", "--strict"], 1,
+                "bad, 1 warning"):
             result = subprocess.run(
-                [BUILD / "berthd", *arguments, "-c", config], capture_output=True, text=True, check=False
+                [BUILD / "berthd", *arguments, "-c", config], capture_output=True, text=True,
+                check=False
             )
             self.assertEqual(result.returncode, status, arguments)
             self.assertEqual(result.stdout, f"{config}: {verdict}\n")
-            self.assertIn(f"{config}:3: warning: `description`: `$PRICE` stays as it is", result.stderr)
-        result = subprocess.run([BUILD / "berthd", "--strict", "-c", config], capture_output=True, text=True, check=False)
+            self.assertIn(f"{config}:3: warning: `description`: `$PRICE` stays as it is",
+                result.stderr)
+        result = subprocess.run([BUILD / "berthd", "--strict", "-c", config], capture_output=True,
+            text=True, check=False)
         self.assertEqual(result.returncode, 2)
         self.assertIn("--strict goes with -t", result.stderr)
 
     def test_the_sample_configuration_has_no_doubts(self):
         sample = pathlib.Path(os.environ["BERTH_SRC_DIR"]) / "conf" / "berth.ini"
         result = subprocess.run(
-            [BUILD / "berthd", "-t", "--strict", "-c", sample], capture_output=True, text=True, check=False
+            [BUILD / "berthd", "-t", "--strict", "-c", sample], capture_output=True, text=True,
+            check=False
         )
         self.assertEqual((result.returncode, result.stderr), (0, ""))
 
     def test_t_and_capital_t(self):
         agent = self.web_agent()
-        self.assertEqual(subprocess.run([BUILD / "berthd", "-t", "-c", agent.config], check=False).returncode, 0)
+        self.assertEqual(subprocess.run([BUILD / "berthd", "-t", "-c", agent.config],
+            check=False).returncode, 0)
         printed = subprocess.run(
             [BUILD / "berthd", "-T", "-c", agent.config], capture_output=True, text=True, check=True
         ).stdout
         self.assertIn("interval = 100ms", printed)
         again = self.folder / "again.ini"
         again.write_text(printed)
-        second = subprocess.run([BUILD / "berthd", "-T", "-c", again], capture_output=True, text=True, check=True)
+        second = subprocess.run([BUILD / "berthd", "-T", "-c", again], capture_output=True,
+            text=True, check=True)
         self.assertEqual(second.stdout, printed)
 
     def test_a_bad_configuration_does_not_start(self):
         config = self.folder / "bad.ini"
         config.write_text(pack_ini({"agent": {"nonsense": "1"}}))
-        result = subprocess.run([BUILD / "berthd", "-c", config], capture_output=True, text=True, check=False)
+        result = subprocess.run([BUILD / "berthd", "-c", config], capture_output=True, text=True,
+            check=False)
         self.assertEqual(result.returncode, 1)
 
     def test_a_stale_socket_is_replaced_and_a_live_one_is_not(self):
@@ -355,7 +386,8 @@ class Daemon(AgentTest):
 
     def test_the_directories_of_socket_and_state_are_made_for_everybody(self):
         run = self.folder / "run" / "berth"
-        agent = self.agent(agent={"socket": run / "berth.sock", "state_dir": self.folder / "var" / "lib" / "berth"})
+        agent = self.agent(agent={"socket": run / "berth.sock",
+            "state_dir": self.folder / "var" / "lib" / "berth"})
         agent.socket = run / "berth.sock"
         before = os.umask(0o077)
         self.addCleanup(os.umask, before)
@@ -401,11 +433,14 @@ class Daemon(AgentTest):
             with open(agent.folder / "state/lock", "wb") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 agent.start(wait=False)
-                wait_until(lambda: agent.read_log().count("waiting whether it ends") > before, "it has found the lock taken")
-            wait_until(lambda: agent.starts() or agent.process.poll() is not None, "it has started or given up")
+                wait_until(lambda: agent.read_log().count("waiting whether it ends") > before,
+                    "it has found the lock taken")
+            wait_until(lambda: agent.starts() or agent.process.poll() is not None,
+                "it has started or given up")
             if agent.starts():
                 return True
-            # Right, if we have stood still for longer than it waits, and wrong if it happens each time.
+            # Right, if we have stood still for longer than it waits, and wrong if it happens each
+            # time.
             self.assertEqual(agent.wait(), 1)
             self.assertIn("cannot start: another agent uses", agent.read_log())
             return False
@@ -415,10 +450,12 @@ class Daemon(AgentTest):
 
     def test_the_level_warning_includes_conflicts(self):
         self.web_agent("first").start().wait_state("registered")
-        second = self.web_agent("second", id="container_2", extra={"agent": {"log_level": "warn"}}).start()
+        second = self.web_agent("second", id="container_2",
+            extra={"agent": {"log_level": "warn"}}).start()
         second.wait_state("conflict")
         self.assertIn("-> conflict: another record is at", second.read_log())
-        self.assertNotIn('""', second.read_log(), "what the other record has not is not shown as empty")
+        self.assertNotIn('""', second.read_log(),
+            "what the other record has not is not shown as empty")
         self.assertNotIn("-> writing", second.read_log())
 
     def test_logs_one_line_a_transition_in_both_formats(self):

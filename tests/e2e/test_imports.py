@@ -1,4 +1,5 @@
-"""Groups of nodes that programs of other naming schemes write, seen as records through an agent that imports them."""
+"""Groups of nodes that programs of other naming schemes write, seen as records through an agent
+that imports them."""
 
 import json
 import shutil
@@ -16,15 +17,18 @@ GROUP = "/Discovery/my shop"
 
 def member(host, port, status="ALIVE"):
     endpoint = {"host": host, "port": port}
-    return {"serviceEndpoint": endpoint, "additionalEndpoints": {"http": endpoint}, "status": status}
+    return {"serviceEndpoint": endpoint, "additionalEndpoints": {"http": endpoint},
+        "status": status}
 
 
 def master(host):
-    return {"address": {"hostname": host, "ip": "10.0.0.1", "port": 5050}, "hostname": host, "id": host, "port": 5050}
+    return {"address": {"hostname": host, "ip": "10.0.0.1", "port": 5050}, "hostname": host,
+        "id": host, "port": 5050}
 
 
 class InDirectory:
-    """Another program that writes nodes into a dir: registry, as lib/registry/dir/node.h describes them."""
+    """Another program that writes nodes into a dir: registry, as lib/registry/dir/node.h describes
+    them."""
 
     def prepare(self):
         self.root = self.folder / "registry"
@@ -101,7 +105,8 @@ class Imports:
         self.assertEqual(self.get(agent, f"/v1/list{AS}").json, [first, second])
         self.assertEqual(self.get(agent, "/v1/list/services").json, [AS])
         record = self.get(agent, f"/v1/resolve{first}").json
-        self.assertEqual((record["type"], record["yarn:id"]), ("JSONServiceRecord", "member_0000000001"))
+        self.assertEqual((record["type"], record["yarn:id"]),
+            ("JSONServiceRecord", "member_0000000001"))
         self.assertEqual(list(self.get(agent, f"/v1/records{AS}").json), [first, second])
         plain = self.get(agent, f"/v1/endpoints{AS}?api=http", accept="text/plain").body.decode()
         self.assertEqual(plain.split(), ["10.0.0.1:8001", "10.0.0.2:8002"])
@@ -111,7 +116,8 @@ class Imports:
         cached = self.get(agent, f"/v1/resolve{first}")
         self.assertEqual((cached.headers["X-Cache"], cached.headers["Age"]), ("HIT", "0"))
         shown = berth("--socket", agent.socket, "endpoints", "--plain", AS)
-        self.assertEqual((shown.returncode, "10.0.0.2:8002" in shown.stdout), (0, True), shown.stderr)
+        self.assertEqual((shown.returncode, "10.0.0.2:8002" in shown.stdout), (0, True),
+            shown.stderr)
         name = "member--0000000002.shop.services.berth"
         self.assertEqual([item.split()[1] for item in texts(ask(port, name))], ["10.0.0.2"])
         targets = texts(ask(port, f"_http._tcp.{name}", "SRV"))
@@ -158,7 +164,8 @@ class Imports:
         self.erase(f"{GROUP}/json.info_0000000003")
         self.wait_children(agent, ["leader", "master-0000000009"])
         wait_until(
-            lambda: agent.get(f"/v1/resolve{AS}/leader").json["yarn:hostname"] == "m5", "the next master leads"
+            lambda: agent.get(f"/v1/resolve{AS}/leader").json["yarn:hostname"] == "m5",
+            "the next master leads"
         )
         self.assertEqual(agent.get(f"/v1/resolve{AS}/master-0000000005").status, 404)
 
@@ -166,14 +173,17 @@ class Imports:
         self.write(f"{GROUP}/member_0000000001", member("10.0.0.1", 8001))
         agent = self.start()
         self.wait_children(agent, ["member--0000000001"])
-        agent.write_config({"import shop": {"type": "serverset", "from": GROUP, "as": "/other/shop"}})
+        agent.write_config({"import shop": {"type": "serverset", "from": GROUP,
+            "as": "/other/shop"}})
         self.assertEqual(agent.request("POST", "/v1/agent/reload").status, 200)
         wait_until(
-            lambda: agent.get("/v1/list/other/shop").json == ["/other/shop/member--0000000001"], "it has moved"
+            lambda: agent.get("/v1/list/other/shop").json == ["/other/shop/member--0000000001"],
+            "it has moved"
         )
         wait_until(lambda: agent.get(f"/v1/list{AS}").status == 404, "nothing is left where it was")
         agent.upgrade()
-        self.assertEqual(self.get(agent, "/v1/list/other/shop").json, ["/other/shop/member--0000000001"])
+        self.assertEqual(self.get(agent, "/v1/list/other/shop").json,
+            ["/other/shop/member--0000000001"])
 
 
 class ImportsFromDirectory(Imports, InDirectory, AgentTest):
@@ -185,7 +195,8 @@ class ImportsFromZooKeeper(Imports, OnZooKeeper, AgentTest):
         self.client.make(GROUP)
         agent = self.start()
         with ZkClient(self.server.hosts) as other:
-            path = other.create_sequential(f"{GROUP}/member_", json.dumps(member("10.0.0.7", 7)).encode())
+            path = other.create_sequential(f"{GROUP}/member_",
+                json.dumps(member("10.0.0.7", 7)).encode())
             label = path.rsplit("/", 1)[1].replace("_", "--")
             self.wait_children(agent, [label])
             other.delete(path)
@@ -195,11 +206,13 @@ class ImportsFromZooKeeper(Imports, OnZooKeeper, AgentTest):
             request = f"/v1/resolve{AS}/member--0000000001"
             record = self.get(agent, request).json
             self.server.kill()
-            wait_until(lambda: agent.get(request).headers["X-Cache"] == "STALE", "the answer is stale")
+            wait_until(lambda: agent.get(request).headers["X-Cache"] == "STALE",
+                "the answer is stale")
             self.assertEqual(self.get(agent, request).json, record)
             self.assertEqual(agent.get(f"/v1/resolve{AS}/unknown").status, 503)
         self.server.restart()
-        wait_until(lambda: agent.get(f"/v1/list{AS}").headers["X-Cache"] != "STALE", "the registry is back")
+        wait_until(lambda: agent.get(f"/v1/list{AS}").headers["X-Cache"] != "STALE",
+            "the registry is back")
         # Its session has nobody left, and ends.
         self.wait_children(agent, [])
 

@@ -1,5 +1,5 @@
-"""The scripts of init/sysv and init/openrc, as installed, in a fresh root: they start, reload, upgrade and stop an agent that is
-registered for as long as the service runs.
+"""The scripts of init/sysv and init/openrc, as installed, in a fresh root: they start, reload,
+upgrade and stop an agent that is registered for as long as the service runs.
 """
 
 import pathlib
@@ -43,7 +43,8 @@ class Script(unittest.TestCase):
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
         # A process 1 that leaves no zombies.
-        self.box.start(["/usr/bin/perl", "-e", "$SIG{CHLD} = 'IGNORE'; sleep 1000 while 1"], self.log)
+        self.box.start(["/usr/bin/perl", "-e", "$SIG{CHLD} = 'IGNORE'; sleep 1000 while 1"],
+            self.log)
         self.run_in("mkdir -p /var/log")
 
     def run_in(self, command, status=0):
@@ -65,9 +66,11 @@ class Script(unittest.TestCase):
         self.box.run(f"{script} start")
         self.assertEqual(self.run_in("cat /proc/[0-9]*/comm").split().count("berthd"), 1)
         self.run_in(f"{script} reload")
-        wait_until(lambda: "-> reloaded" in self.run_in("cat /var/log/berthd.log"), "it has reloaded")
+        wait_until(lambda: "-> reloaded" in self.run_in("cat /var/log/berthd.log"),
+            "it has reloaded")
         self.run_in(f"{script} upgrade")
-        wait_until(lambda: self.run_in("cat /var/log/berthd.log").count(" runs, pid ") == 2, "it was upgraded")
+        wait_until(lambda: self.run_in("cat /var/log/berthd.log").count(" runs, pid ") == 2,
+            "it was upgraded")
         self.run_in("berth wait --registered --timeout 50s")
         self.assertIn(f'"pid": {pid}', self.run_in("berth status --json"))
         self.run_in(f"{script} stop")
@@ -76,7 +79,8 @@ class Script(unittest.TestCase):
         self.assertNotEqual(self.box.run(f"{script} status")[0], 0)
 
 
-@unittest.skipUnless(shutil.which("start-stop-daemon") and pathlib.Path("/lib/lsb/init-functions").exists(), "no LSB functions here")
+@unittest.skipUnless(shutil.which("start-stop-daemon")
+    and pathlib.Path("/lib/lsb/init-functions").exists(), "no LSB functions here")
 class Sysv(Script):
     SCRIPT = "/usr/local/share/berth/init/sysv/berthd"
 
@@ -102,25 +106,30 @@ class Sysv(Script):
         self.run_in(f"{self.SCRIPT} stop")
 
     def test_its_header_is_what_init_systems_read(self):
-        text = pathlib.Path(__file__).resolve().parents[2].joinpath("init/sysv/berthd.in").read_text()
+        text = pathlib.Path(__file__).resolve().parents[2].joinpath(
+            "init/sysv/berthd.in").read_text()
         header = text.partition("### BEGIN INIT INFO\n")[2].partition("### END INIT INFO")[0]
         fields = dict(re.findall(r"(?m)^# ([A-Za-z-]+): +(.*)$", header))
-        self.assertLessEqual({"Provides", "Required-Start", "Required-Stop", "Default-Start", "Default-Stop", "Short-Description"}, set(fields))
+        self.assertLessEqual({"Provides", "Required-Start", "Required-Stop", "Default-Start",
+            "Default-Stop", "Short-Description"}, set(fields))
         self.assertEqual(fields["Provides"], "berthd")
 
 
-# OpenRC makes these while it boots a machine: without the folders it takes every service for one that is being started.
+# OpenRC makes these while it boots a machine: without the folders it takes every service for one
+# that is being started.
 BOOTED = """
 set -e
 cp /usr/local/share/berth/init/openrc/berthd /etc/init.d/berthd
 chmod 755 /etc/init.d/localmount
 mkdir -p /run/lock /run/openrc
 cd /run/openrc
-mkdir daemons exclusive failed hotplugged inactive init.d options scheduled started starting stopping tmp wasinactive
+mkdir daemons exclusive failed hotplugged inactive init.d options scheduled started starting
+mkdir stopping tmp wasinactive
 echo default >softlevel
 """
 # supervise-daemon opens a PAM session for its child, and respawns without end one that PAM refuses.
-PAM = "".join(f"{kind} required pam_permit.so\n" for kind in ("auth", "account", "password", "session"))
+PAM = "".join(f"{kind} required pam_permit.so\n" for kind in ("auth", "account", "password",
+    "session"))
 
 
 @unittest.skipUnless(shutil.which("openrc-run"), "OpenRC is not installed")
@@ -128,7 +137,8 @@ class OpenRC(Script):
     SCRIPT = "/etc/init.d/berthd"
 
     def start_box(self):
-        super().start_box(**{"conf.d/berthd": "BERTH_USER=root:root\n", "rc.conf": "", "pam.d/other": PAM,
+        super().start_box(**{"conf.d/berthd": "BERTH_USER=root:root\n", "rc.conf": "",
+            "pam.d/other": PAM,
                              "init.d/localmount": "#!/sbin/openrc-run\nstart() { :; }\n"})
         self.run_in(BOOTED)
 
@@ -143,7 +153,8 @@ class OpenRC(Script):
         before = self.run_in("berth status --json")
         pid = re.search(r'"pid": (\d+)', before).group(1)
         self.run_in(f"kill -KILL {pid}")
-        wait_until(lambda: self.box.run("berth live")[0] == 0 and f'"pid": {pid}' not in self.run_in("berth status --json"), "another agent answers")
+        wait_until(lambda: self.box.run("berth live")[0] == 0
+            and f'"pid": {pid}' not in self.run_in("berth status --json"), "another agent answers")
         self.run_in(f"{self.SCRIPT} stop")
 
     def test_openrc_knows_its_commands_and_a_bad_configuration_is_not_started(self):

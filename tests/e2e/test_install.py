@@ -20,7 +20,8 @@ class Temporary(unittest.TestCase):
 
     def run_in(self, folder, *command, status=0, **environment):
         result = subprocess.run(
-            list(map(str, command)), cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True,
+            list(map(str, command)), cwd=folder, env={**os.environ, **environment},
+            capture_output=True, text=True,
             timeout=PATIENCE, check=False, stdin=subprocess.DEVNULL,
         )
         self.assertEqual(result.returncode, status, result.stdout + result.stderr)
@@ -30,9 +31,12 @@ class Temporary(unittest.TestCase):
 class Configure(Temporary):
     def test_directories_may_refer_to_others_as_debhelper_writes_them(self):
         self.run_in(
-            self.folder, SOURCE / "configure", "--build=x86_64-linux-gnu", "--prefix=/usr", "--includedir=${prefix}/include",
-            "--mandir=${prefix}/share/man", "--infodir=${prefix}/share/info", "--sysconfdir=/etc", "--localstatedir=/var",
-            "--disable-option-checking", "--disable-silent-rules", "--libdir=${exec_prefix}/lib/x86_64-linux-gnu",
+            self.folder, SOURCE / "configure", "--build=x86_64-linux-gnu", "--prefix=/usr",
+            "--includedir=${prefix}/include",
+            "--mandir=${prefix}/share/man", "--infodir=${prefix}/share/info", "--sysconfdir=/etc",
+            "--localstatedir=/var",
+            "--disable-option-checking", "--disable-silent-rules",
+            "--libdir=${exec_prefix}/lib/x86_64-linux-gnu",
             "--runstatedir=/run", "--disable-maintainer-mode", "--disable-dependency-tracking",
             "--docdir=${datarootdir}/doc/berth",
         )
@@ -49,13 +53,15 @@ class Install(Temporary):
         self.said = self.run_in(BUILD, "make", "install", f"DESTDIR={self.folder}", MAKEFLAGS="")
 
     def installed(self):
-        return {f"/{path.relative_to(self.folder)}" for path in self.folder.rglob("*") if not path.is_dir()}
+        return {f"/{path.relative_to(self.folder)}" for path in self.folder.rglob("*")
+            if not path.is_dir()}
 
     def test_documents_and_completions_are_installed_and_leave_with_the_rest(self):
         values = dict(re.findall(r"(?m)^(\w+) = (.*)$", (BUILD / "config.mk").read_text()))
         share, docs = values["datarootdir"], values["docdir"]
         self.assertLessEqual(
-            {f"{docs}/PROTOCOL.md", f"{docs}/LICENSE", f"{docs}/README.md", f"{share}/fish/vendor_completions.d/berth.fish",
+            {f"{docs}/PROTOCOL.md", f"{docs}/LICENSE", f"{docs}/README.md",
+                f"{share}/fish/vendor_completions.d/berth.fish",
              f"{share}/bash-completion/completions/berth", f"{share}/zsh/site-functions/_berth"},
             self.installed(),
         )
@@ -65,30 +71,35 @@ class Install(Temporary):
     def test_it_says_how_to_go_on(self):
         values = dict(re.findall(r"(?m)^(\w+) = (.*)$", (BUILD / "config.mk").read_text()))
         self.assertRegex(self.said, r"(?m)^  ldconfig ")
-        units = re.findall(rf"({values['datarootdir']}\S+/berthd\.\w+)", self.said.partition("Next:")[2])
+        units = re.findall(rf"({values['datarootdir']}\S+/berthd\.\w+)",
+            self.said.partition("Next:")[2])
         self.assertEqual(len(units), 2)
         self.assertLessEqual(set(units), self.installed())
 
     def test_the_manuals_refer_to_what_is_installed(self):
         for page in "berthd.8", "berth.1", "libberth.3":
-            self.assertTrue("share/doc/berth/PROTOCOL.md" in (SOURCE / "docs" / page).read_text(), page)
+            self.assertTrue("share/doc/berth/PROTOCOL.md" in (SOURCE / "docs" / page).read_text(),
+                page)
 
     def test_the_installed_completions_work(self):
         values = dict(re.findall(r"(?m)^(\w+) = (.*)$", (BUILD / "config.mk").read_text()))
         share = f"{self.folder}{values['datarootdir']}"
         path = f"{self.folder}{values['bindir']}:{os.environ['PATH']}"
         script = f". {share}/bash-completion/completions/berth; complete -p berth"
-        self.assertEqual(self.run_in("/", "bash", "-c", script, PATH=path), "complete -F _berth berth\n")
+        self.assertEqual(self.run_in("/", "bash", "-c", script, PATH=path),
+            "complete -F _berth berth\n")
 
 
 class Worker(unittest.TestCase):
     def test_an_agent_in_a_build_tree_finds_its_worker(self):
         with tempfile.TemporaryDirectory(prefix="e2e-") as folder:
             agent = Agent(folder, "zookeeper://127.0.0.1:9/registry")
-            environment = {name: value for name, value in os.environ.items() if name != "BERTH_LIBEXECDIR"}
+            environment = {name: value for name, value in os.environ.items()
+                if name != "BERTH_LIBEXECDIR"}
             self.addCleanup(agent.end)
             agent.start(env=environment)
-            children = pathlib.Path(f"/proc/{agent.process.pid}/task/{agent.process.pid}/children").read_text().split()
+            children = pathlib.Path(
+                f"/proc/{agent.process.pid}/task/{agent.process.pid}/children").read_text().split()
             programs = [os.readlink(f"/proc/{child}/exe") for child in children]
             self.assertEqual(programs, [str(BUILD / "berth-zookeeper")], agent.read_log())
             agent.stop()
@@ -106,7 +117,8 @@ class ContinuousIntegration(Temporary):
         return self.run_in("/", self.folder / ".ci" / "run", status=status).splitlines()
 
     def test_the_last_line_is_the_sum_of_both_parts(self):
-        lines = self.run_ci('echo "part $1"; case $1 in check) echo "10 passed, 0 failed, 2 skipped" ;; '
+        lines = self.run_ci(
+            'echo "part $1"; case $1 in check) echo "10 passed, 0 failed, 2 skipped" ;; '
                             'check-more) echo "5 passed, 0 failed, 1 skipped" ;; esac', 0)
         self.assertEqual([lines[0], lines[2]], ["part check", "part check-more"])
         self.assertEqual(lines[-1], "15 passed, 0 failed, 3 skipped")
@@ -117,7 +129,8 @@ class ContinuousIntegration(Temporary):
         self.assertEqual(lines[-1], "15 passed, 1 failed, 0 skipped")
 
     def test_a_part_that_breaks_off_counts_as_a_failure(self):
-        lines = self.run_ci('[ $1 = check-more ] && exit 1; echo "10 passed, 0 failed, 0 skipped"', 1)
+        lines = self.run_ci('[ $1 = check-more ] && exit 1; echo "10 passed, 0 failed, 0 skipped"',
+            1)
         self.assertEqual(lines[-1], "10 passed, 1 failed, 0 skipped")
 
 

@@ -1,4 +1,5 @@
-"""[::1] in every address that can be configured or given: registry, listeners, checks, endpoints, command line."""
+"""[::1] in every address that can be configured or given: registry, listeners, checks, endpoints,
+command line."""
 
 import http.client
 import http.server
@@ -50,8 +51,10 @@ class Ipv6(AgentTest):
         port = web.server_address[1]
         agent = self.agent()
         sections = agent.component(None)
-        sections["check page"] = {"type": "http", "target": f"http://[::1]:{port}/health", "interval": "100ms", "timeout": "60s"}
-        sections["check port"] = {"type": "tcp", "target": f"[::1]:{port}", "interval": "100ms", "timeout": "60s"}
+        sections["check page"] = {"type": "http", "target": f"http://[::1]:{port}/health",
+            "interval": "100ms", "timeout": "60s"}
+        sections["check port"] = {"type": "tcp", "target": f"[::1]:{port}", "interval": "100ms",
+            "timeout": "60s"}
         agent.write_config(sections)
         agent.start().wait_state("registered")
         self.assertEqual(set(Answer.hosts), {f"[::1]:{port}"}, "the Host field has brackets")
@@ -83,16 +86,20 @@ class Ipv6(AgentTest):
         agent.write_config(sections)
         agent.start().wait_state("registered")
         for number, (_, shown) in enumerate(forms.values()):
-            plain = berth("--socket", agent.socket, "endpoints", "--plain", "--api", f"urn:{number}", Agent.PATH)
+            plain = berth("--socket", agent.socket, "endpoints", "--plain", "--api",
+                f"urn:{number}", Agent.PATH)
             self.assertEqual(plain.stdout, f"{shown}\n")
 
     def test_a_process_supplies_one(self):
         agent = self.web_agent(extra={"endpoint late": {
-            "api": "urn:late", "protocol": "tcp", "address_type": "inetaddress", "dynamic": "yes"}}).start()
+            "api": "urn:late", "protocol": "tcp", "address_type": "inetaddress",
+            "dynamic": "yes"}}).start()
         agent.wait_state("registered")
-        self.assertEqual(berth("--socket", agent.socket, "supply", "late", "[::1]:83").returncode, 0)
+        self.assertEqual(berth("--socket", agent.socket, "supply", "late", "[::1]:83").returncode,
+            0)
         wait_until(
-            lambda: berth("--socket", agent.socket, "endpoints", "--plain", "--api", "urn:late", Agent.PATH).stdout == "[::1]:83\n",
+            lambda: berth("--socket", agent.socket, "endpoints", "--plain", "--api", "urn:late",
+                Agent.PATH).stdout == "[::1]:83\n",
             "it is in the record")
 
 

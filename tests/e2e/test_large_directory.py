@@ -1,4 +1,5 @@
-"""A directory that is larger than the cache: it is refused at once, and nobody else waits for it."""
+"""A directory that is larger than the cache: it is refused at once, and nobody else waits for
+it."""
 
 import json
 import os
@@ -79,15 +80,19 @@ class Large(AgentTest):
                 answer = agent.get("/v1/watch/large?recursive=yes")
                 self.assertEqual((answer.status, answer.json["title"]), (503, "LimitExceeded"))
         used = self.cpu(agent) - listed
-        figure(self, f"refused; another client's slowest answer took {clock.longest * 1000:.0f} ms of {clock.count}")
-        print(f"# {CHILDREN} children: 60 requests took {used:.2f} s of CPU; the other client's slowest answer {clock.longest * 1000:.0f} ms of {clock.count}")
+        figure(self,
+            f"refused; another client's slowest answer took {clock.longest * 1000:.0f} ms of "
+            f"{clock.count}")
+        print(f"# {CHILDREN} children: 60 requests took {used:.2f} s of CPU; the other client's "
+              f"slowest answer {clock.longest * 1000:.0f} ms of {clock.count}")
         self.assertLess(used, 60 * 0.1)
         self.assertGreater(clock.count, 10)
 
     def test_that_just_fits_is_answered_in_slices(self):
         record = {
             "type": "JSONServiceRecord",
-            "external": [{"api": "urn:x", "addressType": "uri", "protocol": "REST", "addresses": [{"uri": "http://10.0.0.1:8080/"}]}],
+            "external": [{"api": "urn:x", "addressType": "uri", "protocol": "REST",
+                "addresses": [{"uri": "http://10.0.0.1:8080/"}]}],
             "internal": [],
         }
         self.fill(HALF, record)
@@ -95,10 +100,13 @@ class Large(AgentTest):
         wait_until(lambda: agent.get("/v1/endpoints/large").status == 200, "all of it is loaded")
         with Clock(agent) as clock:
             for number in range(10):
-                answer = agent.get(f"/v1/endpoints/large?protocol=REST&api=urn:x&scope={'external' if number % 2 else 'internal'}")
+                answer = agent.get(
+                    "/v1/endpoints/large?protocol=REST&api=urn:x&"
+                    f"scope={'external' if number % 2 else 'internal'}")
                 self.assertEqual(len(answer.json), HALF if number % 2 else 0)
                 self.put("large/n0", {**record, "number": number})
-        print(f"# {HALF} children in one answer; the other client's slowest answer {clock.longest * 1000:.0f} ms of {clock.count}")
+        print(f"# {HALF} children in one answer; the other client's slowest answer "
+              f"{clock.longest * 1000:.0f} ms of {clock.count}")
         self.assertGreater(clock.count, 10)
 
     def test_a_stream_ends_when_its_directory_grows_out_of_the_cache(self):
@@ -107,7 +115,7 @@ class Large(AgentTest):
         with Stream(agent.socket, "/v1/watch/large?recursive=yes") as stream:
             self.assertEqual(len(stream.event()["snapshot"]), 11)
             self.fill(2500, None)
-            with self.assertRaises(Exception):  # noqa: B017: the agent breaks it off
+            with self.assertRaises(Exception):
                 while True:
                     stream.event()
         wait_until(lambda: agent.get("/v1/resolve/small").status == 200, "everything else goes on")

@@ -1,4 +1,5 @@
-"""libberth as others get it: installed, found by pkg-config, used by the program in the documentation."""
+"""libberth as others get it: installed, found by pkg-config, used by the program in the
+documentation."""
 
 import json
 import os
@@ -63,7 +64,8 @@ class InstallTest(AgentTest):
         flags = self.run_good("pkg-config", "--cflags", "--libs", "berth", env=self.environment)
         sanitizer = os.environ.get("BERTH_SANITIZER")
         self.run_good(
-            *shlex.split(config("CC") or "cc"), "-Wall", "-Wextra", "-Werror", source, "-o", program,
+            *shlex.split(config("CC") or "cc"), "-Wall", "-Wextra", "-Werror", source, "-o",
+            program,
             *shlex.split(flags), *([f"-fsanitize={sanitizer}"] if sanitizer else []), *more,
         )
         return program
@@ -73,7 +75,8 @@ class Installed(InstallTest):
     def test_the_example_registers_resolves_and_lists(self):
         program = self.compile(SOURCE / "docs" / "examples" / "register.c")
         output = self.run_good(program, self.registry, "/users/joe/example", env=self.environment)
-        self.assertEqual(output, "/users/joe/example is at http://localhost:8080/\n/users/joe/example\n")
+        self.assertEqual(output,
+            "/users/joe/example is at http://localhost:8080/\n/users/joe/example\n")
         self.assertIsNone(self.in_registry("/users/joe/example"))
 
     def test_the_example_works_on_zookeeper_too(self):
@@ -81,9 +84,11 @@ class Installed(InstallTest):
         with ZooKeeper("maxSessionTimeout=60000\n") as server:
             program = self.compile(SOURCE / "docs" / "examples" / "register.c")
             output = self.run_good(program, server.url, "/users/joe/example", env=self.environment)
-            self.assertEqual(output, "/users/joe/example is at http://localhost:8080/\n/users/joe/example\n")
+            self.assertEqual(output,
+                "/users/joe/example is at http://localhost:8080/\n/users/joe/example\n")
             # A server that stands still reads of it later than berth_close() waits.
-            wait_until(lambda: server.stat("/registry/users/joe/example") is None, "the record is gone", patience=20)
+            wait_until(lambda: server.stat("/registry/users/joe/example") is None,
+                "the record is gone", patience=20)
 
     def test_the_library_has_a_soname_and_its_symbols_a_version(self):
         library = self.library / "libberth.so"
@@ -91,7 +96,8 @@ class Installed(InstallTest):
         self.assertIn("berth_open@@BERTH_0", self.run_good("nm", "-D", library))
 
     def test_the_manual_declares_what_the_header_declares(self):
-        header = (SOURCE / "lib" / "berth.h").read_text() + (SOURCE / "lib" / "berth_error.h").read_text()
+        header = (SOURCE / "lib" / "berth.h").read_text() + (
+            SOURCE / "lib" / "berth_error.h").read_text()
         manual = (SOURCE / "docs" / "libberth.3").read_text()
         code = re.sub(r"/\*.*?\*/", "", header, flags=re.S)
         code = re.sub(r"(?m)^typedef.*$", "", code)
@@ -109,7 +115,8 @@ class Calls(InstallTest):
 
     def call(self, where, *arguments):
         return subprocess.run(
-            [self.program, where, *map(str, arguments)], env=self.environment, capture_output=True, text=True,
+            [self.program, where, *map(str, arguments)], env=self.environment, capture_output=True,
+            text=True,
             timeout=PATIENCE, check=False, stdin=subprocess.DEVNULL,
         )
 
@@ -118,7 +125,8 @@ class Calls(InstallTest):
         self.assertEqual(result.returncode, 0, result.stderr)
 
     def test_a_heartbeat_decides_whether_the_component_is_registered(self):
-        agent = self.web_agent(check=None, extra={"check beat": {"type": "ttl", "interval": "1h"}}).start()
+        agent = self.web_agent(check=None,
+            extra={"check beat": {"type": "ttl", "interval": "1h"}}).start()
         self.assert_called(agent.socket, "report", "beat", "passing", "all is well")
         agent.wait_state("registered")
         self.assertEqual(agent.check_named("beat")["last"]["output"], "all is well")
@@ -137,7 +145,8 @@ class Calls(InstallTest):
 
     def dynamic_agent(self, **options):
         endpoint = {
-            "api": "http://example.org/d", "protocol": "REST", "address_type": "uri", "dynamic": "yes", **options,
+            "api": "http://example.org/d", "protocol": "REST", "address_type": "uri",
+            "dynamic": "yes", **options,
         }
         agent = self.web_agent(extra={"endpoint late": endpoint}).start()
         agent.wait_state("registered")
@@ -148,7 +157,8 @@ class Calls(InstallTest):
         agent = self.dynamic_agent()
         self.assert_called(agent.socket, "supply", "late", "http://h:1/", "http://h:2/")
         wait_until(
-            lambda: self.addresses() == [*self.static, [{"uri": "http://h:1/"}, {"uri": "http://h:2/"}]],
+            lambda: self.addresses() == [*self.static,
+                [{"uri": "http://h:1/"}, {"uri": "http://h:2/"}]],
             "both addresses are registered",
         )
         self.assert_called(agent.socket, "withdraw", "late")
@@ -165,7 +175,8 @@ class Calls(InstallTest):
         self.addCleanup(holder.wait)
         self.addCleanup(holder.kill)
         self.assertEqual(holder.stdout.readline(), b"supplied\n")
-        wait_until(lambda: self.addresses() == [*self.static, [{"uri": "http://h:1/"}]], "it is registered")
+        wait_until(lambda: self.addresses() == [*self.static, [{"uri": "http://h:1/"}]],
+            "it is registered")
         holder.communicate(timeout=PATIENCE)
         wait_until(lambda: self.addresses() == self.static, "it is gone")
 
@@ -177,7 +188,8 @@ class Calls(InstallTest):
             self.assert_called(server.url, "share", login, "/shared", "ann", "hers")
             self.assertEqual(server.probe("set", "/registry/shared", "x").returncode, 1)
             for user in "ann:hers", "joe:secret":
-                self.assertEqual(server.probe("set", "/registry/shared", "x", auth=user).returncode, 0)
+                self.assertEqual(server.probe("set", "/registry/shared", "x", auth=user).returncode,
+                    0)
 
     def member(self, name, port):
         """A node of nerve's, from another program, in one step."""
@@ -190,7 +202,8 @@ class Calls(InstallTest):
         self.group = self.folder / "registry" / "shop"
         self.group.mkdir(parents=True)
         self.member("one", 1)
-        agent = self.agent(**{"import shop": {"type": "nerve", "from": "/shop", "as": "/services/shop"}}).start()
+        agent = self.agent(**{"import shop": {"type": "nerve", "from": "/shop",
+            "as": "/services/shop"}}).start()
         follower = subprocess.Popen(
             [self.program, agent.socket, "follow", "/services/shop"], env=self.environment,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
@@ -199,19 +212,24 @@ class Calls(InstallTest):
         self.addCleanup(follower.wait)
         self.addCleanup(follower.kill)
         name, _, snapshot = follower.stdout.readline().partition(" ")
-        self.assertEqual((name, list(json.loads(snapshot))), ("SUBSCRIBED", ["/services/shop", "/services/shop/one"]))
+        self.assertEqual((name, list(json.loads(snapshot))),
+            ("SUBSCRIBED", ["/services/shop", "/services/shop/one"]))
         two = self.member("two", 2)
         self.assertEqual(follower.stdout.readline(), "UPDATED /services/shop/two\n")
         result = self.call(agent.socket, "look", "/services/shop")
         self.assertEqual(result.returncode, 0, result.stderr)
         lines = [item.split(" ", 1) for item in result.stdout.rstrip("\f").split("\f")]
-        self.assertEqual([text for kind, text in lines if kind == "child"], ["/services/shop/one", "/services/shop/two"])
+        self.assertEqual([text for kind, text in lines if kind == "child"],
+            ["/services/shop/one", "/services/shop/two"])
         records = [json.loads(text) for kind, text in lines if kind == "record"]
-        self.assertEqual([(record["dialect"], record["yarn:id"]) for record in records], [("nerve", "one"), ("nerve", "two")])
+        self.assertEqual([(record["dialect"], record["yarn:id"]) for record in records],
+            [("nerve", "one"), ("nerve", "two")])
         addresses = [text for kind, text in lines if kind == "address"]
-        self.assertEqual(addresses, ["/services/shop/one 10.9.8.7:1", "/services/shop/two 10.9.8.7:2"])
+        self.assertEqual(addresses, ["/services/shop/one 10.9.8.7:1",
+            "/services/shop/two 10.9.8.7:2"])
         self.assertIn(["children", "2"], lines)
-        self.assertEqual(json.loads(lines[-1][1]), {"/services/shop/one": records[0], "/services/shop/two": records[1]})
+        self.assertEqual(json.loads(lines[-1][1]), {"/services/shop/one": records[0],
+            "/services/shop/two": records[1]})
         two.rename(self.folder / "gone")
         self.assertEqual(follower.stdout.readline(), "DELETED /services/shop/two\n")
         self.assertEqual(follower.wait(PATIENCE), 0)

@@ -1,4 +1,5 @@
-"""Orders for one component: drain and undrain, the end of flap damping, and readiness in an outage."""
+"""Orders for one component: drain and undrain, the end of flap damping, and readiness in an
+outage."""
 
 import unittest
 
@@ -10,7 +11,8 @@ class Component(LifeTest):
     def pair(self):
         """An agent with the components a and b, registered."""
         agent = self.agent()
-        agent.write_config({**agent.component(name="a", id="c_a"), **agent.component(name="b", id="c_b")})
+        agent.write_config({**agent.component(name="a", id="c_a"),
+            **agent.component(name="b", id="c_b")})
         agent.start()
         agent.wait_state("registered", "a")
         agent.wait_state("registered", "b")
@@ -29,7 +31,8 @@ class Component(LifeTest):
         agent.wait_state("withdrawn", "a")
         self.assertEqual(agent.component_state("b"), "registered")
         a = self.component(agent, "a")
-        self.assertEqual((a["drain"]["active"], a["drain"]["reason"], a["drain"]["done"]), (True, "new disk", True))
+        self.assertEqual((a["drain"]["active"], a["drain"]["reason"], a["drain"]["done"]),
+            (True, "new disk", True))
         self.assertEqual(a["reason"], "draining: new disk")
         self.assertNotIn("drain", self.component(agent, "b"))
         self.assertFalse(agent.status()["drain"]["active"])
@@ -60,7 +63,8 @@ class Component(LifeTest):
         self.order(agent, "POST", "a", "drain")
         agent.wait_state("withdrawn", "a")
         agent.write_config(
-            {**agent.component(name="a", id="c_a", path="/services/elsewhere"), **agent.component(name="b", id="c_b")}
+            {**agent.component(name="a", id="c_a", path="/services/elsewhere"),
+                **agent.component(name="b", id="c_b")}
         )
         self.assertEqual(agent.request("POST", "/v1/agent/reload").status, 200)
         self.assertEqual(self.component(agent, "a")["path"], "/services/elsewhere")
@@ -70,13 +74,15 @@ class Component(LifeTest):
     def test_an_unknown_component_is_not_found(self):
         agent = self.pair()
         for method, order in ("POST", "drain"), ("DELETE", "drain"), ("POST", "undamp"):
-            self.assertEqual(agent.request(method, f"/v1/agent/components/nobody/{order}").status, 404)
+            self.assertEqual(agent.request(method, f"/v1/agent/components/nobody/{order}").status,
+                404)
 
     def test_undamp_lets_it_come_back_at_once(self):
         flag = self.folder / "flag"
         flag.touch()
         agent = self.web_agent(
-            check=exists(flag), extra={"check alive": {"fall": "1"}}, damping_suppress="0.5", damping_reuse="0.1",
+            check=exists(flag), extra={"check alive": {"fall": "1"}}, damping_suppress="0.5",
+            damping_reuse="0.1",
             damping_half_life="1h",
         ).start()
         agent.wait_state("registered")
@@ -110,15 +116,19 @@ class Component(LifeTest):
         agent.config.write_text("[nonsense]")
         self.assertEqual(agent.request("POST", "/v1/agent/reload").status, 422)
         metrics = self.metrics(agent)
-        self.assertEqual((metrics['berth_draining{component="a"}'], metrics['berth_draining{component="b"}']), ("1", "0"))
+        self.assertEqual((metrics['berth_draining{component="a"}'],
+            metrics['berth_draining{component="b"}']), ("1", "0"))
         self.assertEqual(metrics["berth_config_last_reload_successful"], "0")
-        self.assertEqual(float(metrics["berth_config_last_reload_success_timestamp_seconds"]), read_at)
+        self.assertEqual(float(metrics["berth_config_last_reload_success_timestamp_seconds"]),
+            read_at)
 
     def test_restarts_of_the_main_process_are_counted(self):
-        command = ["/bin/sh", "-c", f"[ -e {self.folder}/twice ] && exec sleep 3600; touch {self.folder}/twice; exit 1"]
+        command = ["/bin/sh", "-c",
+            f"[ -e {self.folder}/twice ] && exec sleep 3600; touch {self.folder}/twice; exit 1"]
         agent = self.web_agent(command=command, extra={"agent": {"restart": "on-failure"}}).start()
         agent.wait_state("registered")
-        wait_until(lambda: self.metrics(agent)["berth_main_process_restarts_total"] == "1", "the restart is counted")
+        wait_until(lambda: self.metrics(agent)["berth_main_process_restarts_total"] == "1",
+            "the restart is counted")
 
     def test_since_outlives_an_upgrade(self):
         agent = self.web_agent().start()

@@ -1,4 +1,5 @@
-"""Maintenance: out of the registry for a reason, perhaps for a time, whatever happens to the process meanwhile."""
+"""Maintenance: out of the registry for a reason, perhaps for a time, whatever happens to the
+process meanwhile."""
 
 import signal
 import socket
@@ -31,7 +32,8 @@ class Drain(LifeTest):
         self.wait_done(agent)
         self.assertIsNone(self.identity())
         drain = self.drain_of(agent)
-        self.assertEqual((drain["active"], drain["reason"], drain["until"]), (True, "new kernel", None))
+        self.assertEqual((drain["active"], drain["reason"], drain["until"]),
+            (True, "new kernel", None))
         self.assertIn("new kernel", agent.status()["components"][0]["reason"])
         self.assertEqual(agent.get("/ready").status, 503)
         self.assertIn("new kernel", agent.get("/ready").body.decode())
@@ -79,7 +81,8 @@ class Drain(LifeTest):
                 # Its own end may come before any of our looks at it.
                 until = self.drain_of(agent).get("until", least)
                 self.assertGreaterEqual(until, least)
-                wait_until(lambda: self.drain_of(agent)["done"] or time.time() > until, "the drain is done")
+                wait_until(lambda: self.drain_of(agent)["done"] or time.time() > until,
+                    "the drain is done")
                 if way:
                     agent.signal(way)
                     agent.wait()
@@ -88,7 +91,8 @@ class Drain(LifeTest):
                     agent.upgrade()
                 drain, there = self.drain_of(agent), self.identity()
                 if time.time() < until:
-                    self.assertEqual((drain["active"], drain["reason"], drain["until"]), (True, "short", until))
+                    self.assertEqual((drain["active"], drain["reason"], drain["until"]),
+                        (True, "short", until))
                     self.assertIsNone(there)
                 agent.wait_state("registered")
                 self.assertGreaterEqual(time.time(), until)
@@ -118,7 +122,8 @@ class Drain(LifeTest):
                 break
             # The first may have been over before the second came.
             self.assertEqual(agent.request("DELETE", "/v1/agent/drain").status, 204)
-        self.assertEqual((drain["reason"], drain["until"], drain["since"]), ("network", None, since))
+        self.assertEqual((drain["reason"], drain["until"], drain["since"]),
+            ("network", None, since))
         # The first one's end must not end the second.
         wait_until(lambda: time.time() > begin + 6, "the first would be over")
         self.assertTrue(self.drain_of(agent)["active"])
@@ -142,9 +147,11 @@ class Drain(LifeTest):
         self.assertIsNone(self.identity())
         self.assertEqual(berth("--socket", agent.socket, "undrain").returncode, 0)
         agent.wait_state("registered")
-        history = [item for item in agent.get("/v1/agent/history").json if item["subject"] == "component web-1"]
+        history = [item for item in agent.get("/v1/agent/history").json
+            if item["subject"] == "component web-1"]
         gone = max(number for number, item in enumerate(history) if item["to"] == "withdrawn")
-        self.assertEqual([item for item in history[gone + 1:] if "draining" in item["why"]], [], "it comes back for no drain")
+        self.assertEqual([item for item in history[gone + 1:] if "draining" in item["why"]], [],
+            "it comes back for no drain")
 
     def test_a_failing_component_is_drained_too(self):
         agent = self.web_agent(check="/bin/sh -c 'exit 2'").start()
@@ -158,7 +165,8 @@ class Drain(LifeTest):
         self.wait_done(agent)
         agent.write_config(agent.component("true", name="two"))
         agent.signal(signal.SIGHUP)
-        wait_until(lambda: "reloaded" in agent.read_log() or "refused" in agent.read_log(), "it has read it")
+        wait_until(lambda: "reloaded" in agent.read_log() or "refused" in agent.read_log(),
+            "it has read it")
         self.wait_done(agent)
         self.assertIsNone(self.identity(Agent.PATH.replace("web-1", "two")))
 
@@ -217,7 +225,8 @@ class Early(LifeTest):
     def test_a_component_alone_is_done_early_too(self):
         done = berth("--socket", self.running.socket, "drain", "web-1")
         self.assertEqual(done.returncode, 0, done.stderr)
-        wait_until(lambda: self.running.status()["components"][0].get("drain", {}).get("done"), "the drain is done")
+        wait_until(lambda: self.running.status()["components"][0].get("drain", {}).get("done"),
+            "the drain is done")
 
     def test_a_port_that_nobody_listens_on_says_nothing(self):
         self.listener.close()
@@ -235,7 +244,8 @@ class WhileTheRegistryIsAway(LifeTest):
         agent = self.web_agent().start()
         agent.wait_state("registered")
         self.server.kill()
-        wait_until(lambda: agent.status()["registry"]["state"] != "connected", "the registry is away")
+        wait_until(lambda: agent.status()["registry"]["state"] != "connected",
+            "the registry is away")
         answer = agent.request("POST", "/v1/agent/drain", {"reason": "while away"})
         self.assertEqual(answer.status, 204)
         self.assertFalse(agent.status()["drain"]["done"])

@@ -1,4 +1,5 @@
-"""Service managers: systemd's protocols against a manager of our own, s6 and runit for real, and the files in init/."""
+"""Service managers: systemd's protocols against a manager of our own, s6 and runit for real, and
+the files in init/."""
 
 import os
 import pathlib
@@ -42,12 +43,14 @@ class Systemd(AgentTest):
         manager = self.managed(agent)
         manager.wait_for("READY")
         self.assertEqual(agent.get("/ready").status, 503)
-        wait_until(lambda: any("check alive" in text for text in manager.values("STATUS")), "the status says why")
+        wait_until(lambda: any("check alive" in text for text in manager.values("STATUS")),
+            "the status says why")
 
     def test_an_abstract_address(self):
         manager = self.managed(self.web_agent(), f"@berth-{os.getpid()}-{self.folder.name}")
         manager.wait_for("READY")
-        wait_until(lambda: "every component is registered" in manager.values("STATUS"), "the status says so")
+        wait_until(lambda: "every component is registered" in manager.values("STATUS"),
+            "the status says so")
 
     def test_reloading_with_its_time_and_ready_again(self):
         agent = self.web_agent()
@@ -55,7 +58,8 @@ class Systemd(AgentTest):
         manager.wait_for("READY")
         begin = time.clock_gettime(time.CLOCK_MONOTONIC)
         for number, spoil in enumerate((False, True), 1):
-            agent.write_config({**agent.sections, "nonsense": {"key": "value"}} if spoil else agent.sections)
+            agent.write_config({**agent.sections, "nonsense": {"key": "value"}} if spoil
+                else agent.sections)
             agent.signal(signal.SIGHUP)
             manager.wait_for("RELOADING", number)
             manager.wait_for("READY", number + 1)
@@ -92,7 +96,8 @@ class Systemd(AgentTest):
         agent.upgrade()
         manager.wait_for("WATCHDOG", manager.count("WATCHDOG") + 5)
         times = [when for when, fields in manager.messages if "WATCHDOG" in fields]
-        # From before the first turn on: late ones bring the next closer, but none comes before its time.
+        # From before the first turn on: late ones bring the next closer, but none comes before its
+        # time.
         self.assertGreater(times[4] - begin, 0.98)
 
     def test_a_watchdog_for_another_process_is_not_ours(self):
@@ -122,10 +127,12 @@ class Systemd(AgentTest):
             for number in range(len(low)):
                 os.dup2(100 + number, 3 + number)
 
-        command = ["python3", "-c", PASS_SOCKETS, ":".join(names), BUILD / "berthd", "-c", agent.config]
+        command = ["python3", "-c", PASS_SOCKETS, ":".join(names), BUILD / "berthd", "-c",
+            agent.config]
         with open(agent.log, "ab") as log:
             agent.process = subprocess.Popen(
-                list(map(str, command)), stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=arrange,
+                list(map(str, command)), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                preexec_fn=arrange,
                 close_fds=False, env={**os.environ, "BERTH_LIBEXECDIR": str(BUILD)},
             )
         for fd in low:
@@ -178,7 +185,8 @@ class Systemd(AgentTest):
         """The manager holds the addresses, so only its own sockets can answer on them."""
         port, wide = free_port(), free_port()
         addresses = [("127.0.0.1", port), ("0.0.0.0", wide)]
-        agent = self.web_agent(extra={"dns": {"listen": ", ".join(f"{host}:{number}" for host, number in addresses)}})
+        agent = self.web_agent(extra={"dns": {"listen": ", ".join(f"{host}:{number}"
+            for host, number in addresses)}})
         listeners = [self.listener(agent.socket)]
         for address in addresses:
             listeners.append(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
@@ -200,7 +208,8 @@ class Systemd(AgentTest):
 
     def test_sockets_for_another_process_are_not_taken(self):
         agent = self.web_agent()
-        agent.start(env={**os.environ, "BERTH_LIBEXECDIR": str(BUILD), "LISTEN_FDS": "1", "LISTEN_PID": "1"})
+        agent.start(env={**os.environ, "BERTH_LIBEXECDIR": str(BUILD), "LISTEN_FDS": "1",
+            "LISTEN_PID": "1"})
         agent.wait_state("registered")
 
 
@@ -213,7 +222,8 @@ class S6Notification(AgentTest):
         log = open(agent.log, "ab")
         self.addCleanup(log.close)
         agent.process = subprocess.Popen(
-            [BUILD / "berthd", "-c", agent.config, "--ready-fd", str(write)], pass_fds=[write], stdout=log, stderr=log,
+            [BUILD / "berthd", "-c", agent.config, "--ready-fd", str(write)], pass_fds=[write],
+            stdout=log, stderr=log,
             stdin=subprocess.DEVNULL, env={**os.environ, "BERTH_LIBEXECDIR": str(BUILD)},
         )
         os.close(write)
@@ -226,14 +236,16 @@ class S6Notification(AgentTest):
     def test_a_descriptor_that_is_none_is_a_usage_error(self):
         for value in ("x", "-1", "999"):
             result = subprocess.run(
-                [BUILD / "berthd", "--ready-fd", value], capture_output=True, text=True, check=False, timeout=PATIENCE
+                [BUILD / "berthd", "--ready-fd", value], capture_output=True, text=True,
+                check=False, timeout=PATIENCE
             )
             self.assertEqual(result.returncode, 2, value)
             self.assertIn("--ready-fd", result.stderr)
 
 
 class Supervised(AgentTest):
-    """The service directories of init/, with this build's programs in the place of installed ones."""
+    """The service directories of init/, with this build's programs in the place of installed
+    ones."""
 
     def service(self, kind, agent):
         folder = self.folder / kind
@@ -275,7 +287,8 @@ class Supervised(AgentTest):
         self.addCleanup(supervisor.wait)
         self.addCleanup(supervisor.terminate)
         self.assertEqual(
-            wait_until(lambda: self.run_tool("s6-svwait", "-U", "-t", "1000", folder).returncode in (0,), "it is ready"),
+            wait_until(lambda: self.run_tool("s6-svwait", "-U", "-t", "1000",
+                folder).returncode in (0,), "it is ready"),
             True,
         )
         agent.wait_state("registered")
@@ -306,7 +319,8 @@ class Supervised(AgentTest):
         self.run_tool("sv", "2", folder)
         wait_until(lambda: agent.starts() == 2, "it was upgraded")
         agent.wait_state("registered")
-        self.assertEqual(self.run_tool("sv", "-w", "30", "check", folder, **environment).returncode, 0)
+        self.assertEqual(self.run_tool("sv", "-w", "30", "check", folder, **environment).returncode,
+            0)
         stopped = self.run_tool("sv", "-w", "30", "stop", folder, **environment)
         self.assertEqual(stopped.returncode, 0, stopped.stdout)
         self.assertIsNone(self.in_registry())
@@ -329,7 +343,8 @@ class Supervised(AgentTest):
 @unittest.skipUnless(shutil.which("systemd-analyze"), "systemd is not installed")
 class Units(AgentTest):
     def units(self):
-        """The units of the build, with its program in the place of the installed one, and with the drop-in for a password."""
+        """The units of the build, with its program in the place of the installed one, and with the
+        drop-in for a password."""
         drop_ins = self.folder / "berthd.service.d"
         drop_ins.mkdir()
         shutil.copy(SOURCE / "init/systemd/credentials.conf", drop_ins)
@@ -343,14 +358,16 @@ class Units(AgentTest):
 
     def test_verify_finds_nothing(self):
         result = subprocess.run(
-            ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", *self.units()], capture_output=True,
+            ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", *self.units()],
+            capture_output=True,
             text=True, check=False, timeout=PATIENCE,
         )
         self.assertEqual((result.returncode, result.stdout + result.stderr), (0, ""))
 
     def test_the_sandbox_is_tight(self):
         result = subprocess.run(
-            ["systemd-analyze", "security", "--offline=yes", "--threshold=15", self.units()[0]], capture_output=True,
+            ["systemd-analyze", "security", "--offline=yes", "--threshold=15", self.units()[0]],
+            capture_output=True,
             text=True, check=False, timeout=PATIENCE,
         )
         self.assertEqual(result.returncode, 0, result.stdout[-200:] + result.stderr)
@@ -359,8 +376,10 @@ class Units(AgentTest):
 class Manual(unittest.TestCase):
     def test_every_option_of_help_is_in_the_manual_and_the_other_way_round(self):
         page = (SOURCE / "docs/berthd.8").read_text()
-        text = subprocess.run([BUILD / "berthd", "--help"], capture_output=True, text=True, check=True).stdout
-        helped = set(re.findall(r"(?<![\w-])(--?[a-zA-Z][a-z-]*)", text.partition("\n\n")[2].partition("Signals:")[0]))
+        text = subprocess.run([BUILD / "berthd", "--help"], capture_output=True, text=True,
+            check=True).stdout
+        helped = set(re.findall(r"(?<![\w-])(--?[a-zA-Z][a-z-]*)",
+            text.partition("\n\n")[2].partition("Signals:")[0]))
         documented = set()
         for line in page.splitlines():
             if line.startswith(".It Fl"):
@@ -374,7 +393,8 @@ class Manual(unittest.TestCase):
 
     def test_every_signal_of_help_is_in_the_manual(self):
         page = (SOURCE / "docs/berthd.8").read_text()
-        text = subprocess.run([BUILD / "berthd", "--help"], capture_output=True, text=True, check=True).stdout
+        text = subprocess.run([BUILD / "berthd", "--help"], capture_output=True, text=True,
+            check=True).stdout
         for name in re.findall(r"\b([A-Z]{3,4}[0-9]?)\b", text.partition("Signals:")[2]):
             self.assertRegex(page, rf"\.It .*Dv {name}\b")
 

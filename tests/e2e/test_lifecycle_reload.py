@@ -1,4 +1,5 @@
-"""A new configuration while the agent runs: what changed changes, all else is not touched, a bad file changes nothing."""
+"""A new configuration while the agent runs: what changed changes, all else is not touched, a bad
+file changes nothing."""
 
 import copy
 import json
@@ -14,7 +15,8 @@ SEED = int(os.environ.get("BERTH_SEED", "6"))
 
 
 class Edits:
-    """A model of a configuration and random edits of it, half of them mistakes. Same seed, same edits."""
+    """A model of a configuration and random edits of it, half of them mistakes. Same seed, same
+    edits."""
 
     NAMES = ["one", "two", "three", "four", "five"]
 
@@ -26,7 +28,8 @@ class Edits:
 
     def add(self, name):
         self.components[name] = {
-            "leaf": name, "text": "first", "endpoints": {"rest": 8080}, "attribute": "", "ephemeral": True, "check": True,
+            "leaf": name, "text": "first", "endpoints": {"rest": 8080}, "attribute": "",
+            "ephemeral": True, "check": True,
             "persistence": "container",
         }
 
@@ -39,8 +42,10 @@ class Edits:
         sections = {}
         for name, component in self.components.items():
             sections[f"component {name}"] = {
-                "user": "joe", "service_class": "org-example-web", "instance": "test", "name": component["leaf"],
-                "id": f"container_1_0001_01_00000{self.NAMES.index(name)}", "description": component["text"],
+                "user": "joe", "service_class": "org-example-web", "instance": "test",
+                "name": component["leaf"],
+                "id": f"container_1_0001_01_00000{self.NAMES.index(name)}",
+                "description": component["text"],
                 "znode": "ephemeral" if component["ephemeral"] else "persistent",
                 "persistence": component["persistence"],
             }
@@ -48,7 +53,8 @@ class Edits:
                 sections[f"component {name}"]["attribute.colour"] = component["attribute"]
             for endpoint, port in component["endpoints"].items():
                 sections[f"endpoint {endpoint}-{name}"] = {
-                    "component": name, "api": "http://example.org/rest", "protocol": "REST", "address_type": "uri",
+                    "component": name, "api": "http://example.org/rest", "protocol": "REST",
+                    "address_type": "uri",
                     "address": f"http://127.0.0.1:{port}/",
                 }
             if component["check"]:
@@ -64,7 +70,8 @@ class Edits:
         name = self.random.choice(list(self.components))
         component = self.components[name]
         kind = self.random.choice(
-            ["text", "port", "endpoint", "attribute", "move", "znode", "check", "remove", "add", "persistence"]
+            ["text", "port", "endpoint", "attribute", "move", "znode", "check", "remove", "add",
+                "persistence"]
         )
         if kind == "text":
             component["text"] = f"text {self.random.random()}"
@@ -93,7 +100,8 @@ class Edits:
 
     MISTAKES = [
         ("component broken", {"user": "@no.name"}),
-        ("endpoint lost", {"component": "nobody", "api": "x", "protocol": "REST", "address_type": "uri", "address": "x:"}),
+        ("endpoint lost", {"component": "nobody", "api": "x", "protocol": "REST",
+            "address_type": "uri", "address": "x:"}),
         ("check lost", {"type": "command", "command": "true", "component": "nobody"}),
         ("agent", {"drain_delay": "soon"}),
         ("agent", {"colour": "blue"}),
@@ -118,7 +126,8 @@ class RandomEdits(LifeTest):
         return agent.request("POST", "/v1/agent/reload")
 
     def records(self, paths, registry=None):
-        return {path: (self.record(path, registry), self.is_ephemeral(path, registry)) for path in paths}
+        return {path: (self.record(path, registry), self.is_ephemeral(path, registry))
+            for path in paths}
 
     def expected(self, number, edits, paths):
         """What a fresh agent writes into an empty registry."""
@@ -154,7 +163,8 @@ class RandomEdits(LifeTest):
                     answer = self.reload(agent)
                     self.assertGreaterEqual(answer.status, 400, (kind, mistake, answer.body))
                     self.assertTrue(agent.status()["reload_problems"], mistake)
-                    self.assertEqual({path: self.version(path) for path in paths}, versions, (kind, mistake))
+                    self.assertEqual({path: self.version(path) for path in paths}, versions,
+                        (kind, mistake))
                     edits.components = before
                     continue
                 kind, touched = edits.edit()
@@ -182,7 +192,8 @@ class Reload(LifeTest):
     def hup(self, agent):
         before = agent.read_log().count("config: in force -> ")
         agent.signal(signal.SIGHUP)
-        wait_until(lambda: agent.read_log().count("config: in force -> ") > before, "it has read the configuration")
+        wait_until(lambda: agent.read_log().count("config: in force -> ") > before,
+            "it has read the configuration")
 
     def test_an_unchanged_check_keeps_state_counts_and_schedule(self):
         agent = self.web_agent(extra={"check alive": {"interval": "1h"}}).start()
@@ -231,7 +242,8 @@ class Reload(LifeTest):
         flag = self.folder / "flag"
         flag.touch()
         agent = self.agent()
-        sections = {**agent.component("true", name="one"), **agent.component(exists(flag), name="two")}
+        sections = {**agent.component("true", name="one"), **agent.component(exists(flag),
+            name="two")}
         agent.write_config(sections)
         agent.start()
         agent.wait_state("registered", "two")
@@ -269,7 +281,8 @@ class Reload(LifeTest):
         agent.sections["component"]["id"] = "container_1_0001_01_000002"
         agent.write_config(agent.sections)
         self.hup(agent)
-        wait_until(lambda: "container_1_0001_01_000002" in (self.record() or ""), "the record has the new id")
+        wait_until(lambda: "container_1_0001_01_000002" in (self.record() or ""),
+            "the record has the new id")
         agent.wait_state("registered")
         self.assertEqual(agent.stop(), 0)
         self.assert_gone(agent)
@@ -317,7 +330,8 @@ class Reload(LifeTest):
                 self.assertEqual(answer.headers["Content-Type"], "application/problem+json")
                 self.assertEqual((answer.json["title"], answer.json["reloaded"]), ("Failed", False))
                 self.assertIn(f"[{section}] {key} cannot change", answer.body.decode())
-                self.assertIn(f"[{section}] {key} cannot change", json.dumps(agent.status()["reload_problems"]))
+                self.assertIn(f"[{section}] {key} cannot change",
+                    json.dumps(agent.status()["reload_problems"]))
                 self.assertIn(f"[{section}] {key} cannot change", agent.read_log())
         agent.write_config(agent.sections)
         self.assertLess(agent.request("POST", "/v1/agent/reload").status, 300)

@@ -1,4 +1,5 @@
-"""berthd -- CMD: the container's main process, as PID 1 of a namespace of its own where that matters."""
+"""berthd -- CMD: the container's main process, as PID 1 of a namespace of its own where that
+matters."""
 
 import contextlib
 import os
@@ -37,7 +38,8 @@ class MainProcess(LifeTest):
     def trapping(self, traps, **keywords):
         """A registered agent whose main process has set its traps, and waits."""
         ready = self.folder / "ready"
-        agent = self.supervised(shell(f"{traps}; touch {ready}; while :; do sleep 0.01; done"), **keywords).start()
+        agent = self.supervised(shell(f"{traps}; touch {ready}; while :; do sleep 0.01; done"),
+            **keywords).start()
         wait_until(ready.exists, "the traps are set")
         agent.wait_state("registered")
         return agent
@@ -48,7 +50,8 @@ class MainProcess(LifeTest):
         return agent, agent.wait()
 
     def test_its_exit_status_is_ours(self):
-        for script, status in (("exit 0", 0), ("exit 3", 3), ("kill -TERM $$", 143), ("kill -KILL $$", 137)):
+        for script, status in (("exit 0", 0), ("exit 3", 3), ("kill -TERM $$", 143),
+                ("kill -KILL $$", 137)):
             with self.subTest(script=script):
                 agent, found = self.run_to_its_end(shell(script))
                 self.assertEqual(found, status, agent.read_log())
@@ -73,7 +76,8 @@ class MainProcess(LifeTest):
     def test_restart_always_starts_again_what_ended_well_until_the_limit(self):
         runs = self.folder / "runs"
         agent, found = self.run_to_its_end(
-            shell(f"echo x >> {runs}; exit 0"), extra={"agent": {"restart": "always", "restart_limit": "2"}}
+            shell(f"echo x >> {runs}; exit 0"),
+            extra={"agent": {"restart": "always", "restart_limit": "2"}}
         )
         self.assertEqual(found, 0)
         self.assertEqual(runs.read_text(), "x\n" * 3)
@@ -109,7 +113,8 @@ class MainProcess(LifeTest):
         agent, found = self.run_to_its_end(
             shell(f"echo main >> {order}; exit 4"),
             extra={"agent": {
-                "restart": "on-failure", "restart_limit": "1", "pre_start": f"{script} before", "post_stop": f"{script} after",
+                "restart": "on-failure", "restart_limit": "1", "pre_start": f"{script} before",
+                "post_stop": f"{script} after",
             }},
         )
         self.assertEqual(found, 4)
@@ -118,7 +123,8 @@ class MainProcess(LifeTest):
     def test_when_pre_start_fails_it_is_not_started(self):
         begun = self.folder / "begun"
         agent, found = self.run_to_its_end(
-            shell(f"touch {begun}"), extra={"agent": {"pre_start": "/bin/sh -c 'echo no disk; exit 3'"}}
+            shell(f"touch {begun}"),
+            extra={"agent": {"pre_start": "/bin/sh -c 'echo no disk; exit 3'"}}
         )
         self.assertEqual(found, 3)
         self.assertFalse(begun.exists())
@@ -127,7 +133,8 @@ class MainProcess(LifeTest):
     def test_a_stop_does_not_wait_for_pre_start(self):
         begun = self.folder / "begun"
         agent = self.supervised(
-            shell("exit 1"), extra={"agent": {"pre_start": f"/bin/sh -c 'touch {begun}; sleep 1000'"}}
+            shell("exit 1"),
+            extra={"agent": {"pre_start": f"/bin/sh -c 'touch {begun}; sleep 1000'"}}
         ).start()
         wait_until(begun.exists, "pre_start runs")
         agent.signal(signal.SIGTERM)
@@ -146,7 +153,8 @@ class MainProcess(LifeTest):
     def test_registered_only_when_it_runs_and_checks_are_up(self):
         gate = self.folder / "gate"
         agent = self.supervised(shell("sleep 1000"), check=exists(gate)).start()
-        wait_until(lambda: agent.check_named("alive")["counts"].get("failing", 0) > 0, "the check has run")
+        wait_until(lambda: agent.check_named("alive")["counts"].get("failing", 0) > 0,
+            "the check has run")
         self.assertIsNone(self.identity())
         self.assertTrue(agent.status()["main_process"]["running"])
         gate.touch()
@@ -170,7 +178,8 @@ class MainProcess(LifeTest):
         if self.server:
             probe = " ".join(map(str, self.server.probe_command("stat", self.node())))
         agent = self.trapping(
-            f"trap '({probe}) >/dev/null 2>&1 && echo present > {order} || echo absent > {order}; exit 5' TERM",
+            f"trap '({probe}) >/dev/null 2>&1 && echo present > {order} || echo absent > {order}; "
+            "exit 5' TERM",
             extra={"agent": {"stop_timeout": "60s"}},
         )
         agent.signal(signal.SIGTERM)
@@ -192,7 +201,8 @@ class MainProcess(LifeTest):
 
     def test_during_drain_delay_the_record_is_gone_and_all_else_goes_on(self):
         stamp = self.folder / "stamp"
-        agent = self.trapping(f"trap 'touch {stamp}; exit 0' TERM", extra={"agent": {"drain_delay": "1h"}})
+        agent = self.trapping(f"trap 'touch {stamp}; exit 0' TERM",
+            extra={"agent": {"drain_delay": "1h"}})
         main = agent.status()["main_process"]["pid"]
         agent.signal(signal.SIGTERM)
         wait_until(lambda: self.identity() is None, "the record is gone")
@@ -247,10 +257,12 @@ class MainProcess(LifeTest):
     def test_restart_on_failure_waits_longer_each_time_and_withdraws_meanwhile(self):
         stamps = self.folder / "stamps"
         agent = self.supervised(
-            shell(f"cat /proc/uptime >> {stamps}; test $(wc -l < {stamps}) -ge 4 || exit 3; sleep 1000"),
+            shell(f"cat /proc/uptime >> {stamps}; test $(wc -l < {stamps}) -ge 4 || exit 3; sleep "
+                  "1000"),
             extra={"agent": {"restart": "on-failure"}},
         ).start()
-        wait_until(lambda: stamps.exists() and len(stamps.read_text().splitlines()) == 4, "the fourth run")
+        wait_until(lambda: stamps.exists() and len(stamps.read_text().splitlines()) == 4,
+            "the fourth run")
         agent.wait_state("registered")
         times = [float(line.split()[0]) for line in stamps.read_text().splitlines()]
         pauses = [later - earlier for earlier, later in zip(times, times[1:])]
@@ -260,7 +272,8 @@ class MainProcess(LifeTest):
         self.assertEqual(agent.stop(), 143)
 
     def test_a_clean_end_is_not_restarted(self):
-        agent, status = self.run_to_its_end(shell("exit 0"), extra={"agent": {"restart": "on-failure"}})
+        agent, status = self.run_to_its_end(shell("exit 0"),
+            extra={"agent": {"restart": "on-failure"}})
         self.assertEqual(status, 0)
         self.assertNotIn("restarting", agent.read_log())
 
@@ -269,7 +282,8 @@ class MainProcess(LifeTest):
         for _ in range(10):
             failed.unlink(missing_ok=True)
             agent = self.supervised(
-                shell(f"test -e {failed} && exec sleep 1000; touch {failed}; exit 3"), extra={"agent": {"restart": "on-failure"}}
+                shell(f"test -e {failed} && exec sleep 1000; touch {failed}; exit 3"),
+                extra={"agent": {"restart": "on-failure"}}
             ).start()
             wait_until(lambda: "running -> restarting" in agent.read_log(), "it waits")
             status = agent.stop()
@@ -307,10 +321,12 @@ class MainProcess(LifeTest):
 
     def test_it_finds_the_world_as_without_us(self):
         probe = (
-            "grep -E 'Sig(Ign|Blk)' /proc/self/status; grep -E 'Max (core|open)' /proc/self/limits; "
+            "grep -E 'Sig(Ign|Blk)' /proc/self/status; grep -E 'Max (core|open)' "
+            "/proc/self/limits; "
             "ls /proc/self/fd | wc -l; env | grep -cE '^(LISTEN|BERTH_UPGRADE)'"
         )
-        direct = subprocess.run(shell(probe), capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+        direct = subprocess.run(shell(probe), capture_output=True, text=True, check=False,
+            stdin=subprocess.DEVNULL)
         out = self.folder / "out"
         agent, _ = self.run_to_its_end(shell(f"({probe}) > {out}"))
         self.assertEqual(out.read_text(), direct.stdout, agent.read_log())
@@ -326,7 +342,8 @@ class Terminal(LifeTest):
         # The handler does not run in a sleep that begins just after the signal: so they are short.
         script = (
             "import os,signal,time\n"
-            "signal.signal(signal.SIGINT, lambda *_: (os.write(1, b'interrupted\\n'), os._exit(9)))\n"
+            "signal.signal(signal.SIGINT, lambda *_: (os.write(1, b'interrupted\\n'), "
+            "os._exit(9)))\n"
             "os.write(1, f'foreground {os.tcgetpgrp(0) == os.getpgrp()}\\n'.encode())\n"
             "os.write(1, b'read ' + os.read(0, 100))\n"
             "while True: time.sleep(0.01)"
@@ -335,11 +352,13 @@ class Terminal(LifeTest):
         master, slave = pty.openpty()
         self.addCleanup(os.close, master)
         command = [BUILD / "berthd", "-c", agent.config, "--", *agent.command]
-        # A session of its own whose controlling terminal this is. The agent's log would fall into the output's lines.
+        # A session of its own whose controlling terminal this is. The agent's log would fall into
+        # the output's lines.
         with open(agent.log, "ab") as log:
             agent.process = subprocess.Popen(
                 ["setsid", "--ctty", "--wait", *command],
-                stdin=slave, stdout=slave, stderr=log, env={**os.environ, "BERTH_LIBEXECDIR": str(BUILD)},
+                stdin=slave, stdout=slave, stderr=log,
+                env={**os.environ, "BERTH_LIBEXECDIR": str(BUILD)},
             )
         os.close(slave)
         output = ""
@@ -363,7 +382,8 @@ class Terminal(LifeTest):
         self.assertEqual(agent.process.wait(PATIENCE), 9)
 
 
-@unittest.skipIf(subprocess.run([*UNSHARE, "true"], check=False, capture_output=True).returncode != 0, "cannot unshare")
+@unittest.skipIf(subprocess.run([*UNSHARE, "true"], check=False, capture_output=True).returncode
+    != 0, "cannot unshare")
 class Init(LifeTest):
     """PID 1 of a PID namespace."""
 
@@ -372,24 +392,28 @@ class Init(LifeTest):
         with open(agent.log, "ab") as log:
             agent.process = subprocess.Popen(
                 [*UNSHARE, BUILD / "berthd", "-c", agent.config, "--", *command],
-                env={**os.environ, "BERTH_LIBEXECDIR": str(BUILD)}, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                env={**os.environ, "BERTH_LIBEXECDIR": str(BUILD)}, stdin=subprocess.DEVNULL,
+                stdout=log, stderr=log,
             )
         wait_until(agent.answers, f"the agent answers; its log:\n{agent.read_log()}")
         return agent
 
     def inner(self, agent):
         """The agent's pid as we see it."""
-        children = pathlib.Path(f"/proc/{agent.process.pid}/task/{agent.process.pid}/children").read_text().split()
+        children = pathlib.Path(
+            f"/proc/{agent.process.pid}/task/{agent.process.pid}/children").read_text().split()
         return int(children[0])
 
     def test_1000_orphans_leave_no_zombie(self):
         orphans = self.folder / "orphans"
         script = (
-            f"trap 'exit 0' TERM; i=0; while [ $i -lt 1000 ]; do (sh -c 'echo x >> {orphans}' &) ; i=$((i+1)); done; "
+            f"trap 'exit 0' TERM; i=0; while [ $i -lt 1000 ]; do (sh -c 'echo x >> {orphans}' &) ; "
+            "i=$((i+1)); done; "
             "while :; do sleep 0.05; done"
         )
         agent = self.as_init(shell(script))
-        wait_until(lambda: orphans.exists() and len(orphans.read_text()) == 2000, "1,000 orphans have run")
+        wait_until(lambda: orphans.exists() and len(orphans.read_text()) == 2000,
+            "1,000 orphans have run")
         pid = self.inner(agent)
         wait_until(lambda: zombies_of(pid) == 0, "none of them is left")
         agent.wait_state("registered")

@@ -1,4 +1,5 @@
-"""Records that have children, nodes of other programs at our path, and records that outlive the agent."""
+"""Records that have children, nodes of other programs at our path, and records that outlive the
+agent."""
 
 import signal
 import unittest
@@ -12,7 +13,8 @@ CHILD = f"{PARENT}/components/w1"
 
 class Tree(LifeTest):
     def parent(self, name="agent", **keywords):
-        agent = self.web_agent(name, path=PARENT, persistence="application", on_stop="remove", **keywords).start()
+        agent = self.web_agent(name, path=PARENT, persistence="application", on_stop="remove",
+            **keywords).start()
         agent.wait_state("registered")
         return agent
 
@@ -27,7 +29,8 @@ class Tree(LifeTest):
     def family(self):
         """One agent with the parent and the child as components."""
         agent = self.agent()
-        sections = agent.component(name="app", path=PARENT, persistence="application", on_stop="remove")
+        sections = agent.component(name="app", path=PARENT, persistence="application",
+            on_stop="remove")
         sections.update(agent.component(name="w1", path=CHILD))
         agent.write_config(sections)
         agent.start()
@@ -96,7 +99,8 @@ class Tree(LifeTest):
         flag = self.folder / "flag"
         flag.touch()
         agent = self.agent()
-        sections = agent.component(check=exists(flag), name="app", path=PARENT, persistence="application")
+        sections = agent.component(check=exists(flag), name="app", path=PARENT,
+            persistence="application")
         sections.update(agent.component(name="w1", path=CHILD))
         agent.write_config(sections)
         agent.start()
@@ -171,7 +175,8 @@ class Others(LifeTest):
         witness.wait_state("registered")
         path = "/services/foreign"
         if self.server:
-            self.assertEqual(self.server.probe("create", self.node(path), "host-a:1234").returncode, 0)
+            self.assertEqual(self.server.probe("create", self.node(path), "host-a:1234").returncode,
+                0)
         else:
             node = self.store.root / path[1:]
             node.mkdir(parents=True)
@@ -196,10 +201,12 @@ class Others(LifeTest):
 
 
 class Left(LifeTest):
-    """A record without an id that outlives the agent: the successor knows it by the node's version."""
+    """A record without an id that outlives the agent: the successor knows it by the node's
+    version."""
 
     def keeper(self, name="agent", **options):
-        agent = self.web_agent(name, id="", persistence="application", description="before", **options)
+        agent = self.web_agent(name, id="", persistence="application", description="before",
+            **options)
         agent.start().wait_state("registered")
         return agent
 
@@ -218,7 +225,8 @@ class Left(LifeTest):
     def test_a_record_that_another_client_wrote_meanwhile_is_not_ours(self):
         agent = self.keeper()
         agent.stop()
-        theirs = berth("--registry", self.registry, "bind", "--overwrite", Agent.PATH, "--webui", "http://theirs/")
+        theirs = berth("--registry", self.registry, "bind", "--overwrite", Agent.PATH, "--webui",
+            "http://theirs/")
         self.assertEqual(theirs.returncode, 0, theirs.stderr)
         self.change(agent)
         agent.start().wait_state("conflict")
@@ -226,7 +234,8 @@ class Left(LifeTest):
 
     def test_another_agent_does_not_know_it(self):
         self.keeper().stop()
-        other = self.web_agent("other", id="", persistence="application", description="after").start()
+        other = self.web_agent("other", id="", persistence="application",
+            description="after").start()
         other.wait_state("conflict")
         self.assertIn("before", self.record())
 

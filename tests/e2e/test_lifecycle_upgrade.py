@@ -26,7 +26,8 @@ class Upgrade(LifeTest):
 
     def test_states_counts_and_history_carry_over(self):
         flag = self.folder / "flag"
-        agent = self.web_agent(check=exists(flag), extra={"check alive": {"interval": "100ms"}}).start()
+        agent = self.web_agent(check=exists(flag),
+            extra={"check alive": {"interval": "100ms"}}).start()
         wait_until(lambda: agent.check_named("alive")["state"] == "down", "it is down")
         counts = agent.check_named("alive")["counts"]
         started = agent.status()["started"]
@@ -54,12 +55,15 @@ class Upgrade(LifeTest):
             extra={
                 "check beat": {"type": "ttl", "interval": "1h"},
                 "endpoint live": {
-                    "api": "http://example.org/live", "protocol": "REST", "address_type": "host/port", "dynamic": "yes",
+                    "api": "http://example.org/live", "protocol": "REST",
+                    "address_type": "host/port", "dynamic": "yes",
                 },
             },
         ).start()
-        self.assertLess(agent.request("PUT", "/v1/agent/checks/beat", {"status": "passing"}).status, 300)
-        self.assertLess(agent.request("PUT", "/v1/agent/endpoints/live", {"addresses": ["h1:4711"]}).status, 300)
+        self.assertLess(agent.request("PUT", "/v1/agent/checks/beat", {"status": "passing"}).status,
+            300)
+        self.assertLess(agent.request("PUT", "/v1/agent/endpoints/live",
+            {"addresses": ["h1:4711"]}).status, 300)
         wait_until(lambda: "4711" in (self.record() or ""), "the address is in the record")
         witness, before = self.witness(), self.version()
         for _ in range(3):
@@ -74,14 +78,16 @@ class Upgrade(LifeTest):
             check=None,
             extra={
                 "endpoint live": {
-                    "api": "http://example.org/live", "protocol": "REST", "address_type": "host/port", "dynamic": "yes",
+                    "api": "http://example.org/live", "protocol": "REST",
+                    "address_type": "host/port", "dynamic": "yes",
                     "hold": "connection",
                 },
             },
         ).start()
         holder = UnixConnection(agent.socket)
         self.addCleanup(holder.close)
-        holder.request("PUT", "/v1/agent/endpoints/live", body=json.dumps({"addresses": ["h1:4711"]}))
+        holder.request("PUT", "/v1/agent/endpoints/live",
+            body=json.dumps({"addresses": ["h1:4711"]}))
         self.assertLess(Answer(holder.getresponse()).status, 300)
         wait_until(lambda: "4711" in (self.record() or ""), "the address is in the record")
         before = self.version()
@@ -184,7 +190,8 @@ class Upgrade(LifeTest):
         script = self.folder / "slow.sh"
         script.write_text(f"#!/bin/sh\necho $$ >> {marks}\nexec sleep 1000\n")
         script.chmod(0o755)
-        agent = self.web_agent(check=str(script), extra={"check alive": {"timeout": "1h", "interval": "1h"}}).start()
+        agent = self.web_agent(check=str(script),
+            extra={"check alive": {"timeout": "1h", "interval": "1h"}}).start()
         wait_until(lambda: marks.exists() and len(marks.read_text().split()) == 1, "it runs")
         agent.upgrade()
         wait_until(lambda: len(marks.read_text().split()) == 2, "it runs again")
@@ -220,7 +227,8 @@ class Upgrade(LifeTest):
                     program.touch(0o755)
                     spoil()
                 agent.signal(signal.SIGUSR2)
-                wait_until(lambda: agent.read_log().count("the old one stays") == number, "it says that it stays")
+                wait_until(lambda: agent.read_log().count("the old one stays") == number,
+                    "it says that it stays")
         self.assertEqual(client.end(), [])
         self.assertEqual(self.version(), before)
         program.unlink()
@@ -244,7 +252,8 @@ class Upgrade(LifeTest):
     # ---- what happens between two programs
 
     def between_programs(self, agent):
-        """Sends USR2 and returns when the old program is no more; the new one begins when the gate is there."""
+        """Sends USR2 and returns when the old program is no more; the new one begins when the gate
+        is there."""
         gate = self.folder / "gate"
         agent.program.rename(self.folder / "bin/real")
         script = self.folder / "bin/script"
@@ -263,7 +272,8 @@ class Upgrade(LifeTest):
         self.own_program(agent)
         agent.start()
         agent.wait_state("registered")
-        self.assertEqual(agent.request("POST", "/v1/agent/drain", {"reason": "short", "for": "3s"}).status, 204)
+        self.assertEqual(agent.request("POST", "/v1/agent/drain",
+            {"reason": "short", "for": "3s"}).status, 204)
         end = time.time() + 3
         gate = self.between_programs(agent)
         wait_until(lambda: time.time() > end, "its time is over")
@@ -313,7 +323,8 @@ class Upgrade(LifeTest):
         agent.upgrade()
         wait_until(agent.answers, "it answers on the new socket")
         agent.wait_state("registered", "three")
-        wait_until(lambda: not self.record(two) and self.record(three), "the registry is as configured")
+        wait_until(lambda: not self.record(two) and self.record(three),
+            "the registry is as configured")
         self.assertFalse(old.exists())
 
     def test_another_registry_leaves_nothing_in_the_first(self):
@@ -330,14 +341,16 @@ class Upgrade(LifeTest):
             wait_until(lambda: not self.record(registry=first), "the first is empty")
             if time.monotonic() - begin < 15:
                 return
-            # An agent waits for a second until its session is closed; who stood still for that long lets it run out.
+            # An agent waits for a second until its session is closed; who stood still for that long
+            # lets it run out.
         self.fail("the first is empty only when the session has run out")
 
     def test_a_damaged_document_of_the_predecessor_is_a_fresh_start(self):
         agent = self.web_agent()
         read, write = os.pipe()
         os.set_inheritable(read, True)
-        agent.start(env={**os.environ, "BERTH_LIBEXECDIR": str(BUILD), "BERTH_UPGRADE": str(read)}, pass_fds=[read])
+        agent.start(env={**os.environ, "BERTH_LIBEXECDIR": str(BUILD), "BERTH_UPGRADE": str(read)},
+            pass_fds=[read])
         os.close(read)
         os.close(write)
         agent.wait_state("registered")

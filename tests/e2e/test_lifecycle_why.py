@@ -33,7 +33,8 @@ class Why(AgentTest):
         return agent
 
     def test_the_registrys_name_does_not_resolve(self):
-        self.assert_blames_the_registry("zookeeper://nosuchhost.invalid:2181/registry", "cannot resolve 'nosuchhost.invalid'")
+        self.assert_blames_the_registry("zookeeper://nosuchhost.invalid:2181/registry",
+            "cannot resolve 'nosuchhost.invalid'")
 
     def test_attempts_to_reach_the_registry_are_counted_everywhere(self):
         """The name server answers nothing: attempts 1 and 2 are enough to see them counted."""
@@ -46,7 +47,8 @@ class Why(AgentTest):
         self.assertRegex(entry["why"], text)
         self.assertGreaterEqual(entry["count"], 2)
         self.assertEqual(len(self.history(agent, "registry")), 1)
-        lines = [line for line in agent.read_log().splitlines() if " warn " in line and "cannot resolve" in line]
+        lines = [line for line in agent.read_log().splitlines() if " warn " in line
+            and "cannot resolve" in line]
         self.assertRegex(lines[0], "attempt 1$")
         self.assertRegex(lines[1], "attempt 2$")
         self.assertRegex(berth("--socket", agent.socket, "status").stdout, "attempt \\d+")
@@ -69,35 +71,45 @@ class Why(AgentTest):
 
         threading.Thread(target=close_each, daemon=True).start()
         url = f"zookeeper://127.0.0.1:{listener.getsockname()[1]}/registry"
-        log = self.assert_blames_the_registry(url, "failed while receiving a server response").read_log()
-        self.assertNotRegex(log, "errno=|retcode=|Host is down", "the library's numbers, and the error that it makes up, are no words")
+        log = self.assert_blames_the_registry(url,
+            "failed while receiving a server response").read_log()
+        self.assertNotRegex(log, "errno=|retcode=|Host is down",
+            "the library's numbers, and the error that it makes up, are no words")
 
     def test_an_agent_that_has_registered_nothing_stops_without_a_warning(self):
-        agent = self.assert_blames_the_registry(f"zookeeper://127.0.0.1:{reserve_port(self)}/registry", "Connection refused")
+        agent = self.assert_blames_the_registry(
+            f"zookeeper://127.0.0.1:{reserve_port(self)}/registry", "Connection refused")
         self.assertEqual(agent.stop(), 0)
         self.assertNotIn("could be deregistered", agent.read_log())
 
     def test_beside_the_registry_a_failing_check_is_named(self):
-        agent = self.web_agent(check="false", registry=f"zookeeper://127.0.0.1:{reserve_port(self)}/registry").start()
+        agent = self.web_agent(check="false",
+            registry=f"zookeeper://127.0.0.1:{reserve_port(self)}/registry").start()
         wait_until(lambda: "Connection refused" in self.reason(agent), "the registry is named")
         wait_until(lambda: "check alive: exit status 1" in self.reason(agent), "the check is named")
 
     def test_a_check_that_cannot_run_is_named_before_it_counts_as_down(self):
-        agent = self.web_agent(check="/no/such/curl", extra={"check alive": {"fall": "1000"}}).start()
-        expected = "check alive has not passed yet: cannot run /no/such/curl: No such file or directory"
+        agent = self.web_agent(check="/no/such/curl",
+            extra={"check alive": {"fall": "1000"}}).start()
+        expected = (
+            "check alive has not passed yet: cannot run /no/such/curl: No such file or directory")
         wait_until(lambda: self.reason(agent) == expected, "the reason names the program")
         self.assertIn(expected, agent.get("/ready").json["detail"])
-        wait_until(lambda: agent.check_named("alive")["counts"]["could-not-run"] >= 4, "it has tried 4 times")
+        wait_until(lambda: agent.check_named("alive")["counts"]["could-not-run"] >= 4,
+            "it has tried 4 times")
         self.assertEqual([item["to"] for item in self.history(agent, "check alive")], ["failing"])
-        lines = [line for line in agent.read_log().splitlines() if " warn " in line and "check alive" in line]
+        lines = [line for line in agent.read_log().splitlines() if " warn " in line
+            and "check alive" in line]
         self.assertEqual(len(lines), 1, "repeats are one line")
         self.assertIn("cannot run /no/such/curl", lines[0])
 
     def test_all_failing_checks_are_named(self):
         agent = self.web_agent(
             extra={
-                "check one": {"type": "command", "command": "sh -c 'exit 7'", "interval": "100ms", "fall": "1"},
-                "check two": {"type": "command", "command": "false", "interval": "100ms", "fall": "1"},
+                "check one": {"type": "command", "command": "sh -c 'exit 7'", "interval": "100ms",
+                    "fall": "1"},
+                "check two": {"type": "command", "command": "false", "interval": "100ms",
+                    "fall": "1"},
             }
         ).start()
         wait_until(lambda: "check one: exit status 7" in self.reason(agent), "the first is named")
@@ -115,7 +127,8 @@ class Why(AgentTest):
     def test_going_down_is_a_warning_with_fields_in_json(self):
         flag = self.folder / "flag"
         flag.touch()
-        agent = self.web_agent(check=exists(flag), extra={"agent": {"log_format": "json"}, "check alive": {"fall": "1"}}).start()
+        agent = self.web_agent(check=exists(flag), extra={"agent": {"log_format": "json"},
+            "check alive": {"fall": "1"}}).start()
         agent.wait_state("registered")
         flag.unlink()
         agent.wait_state("withdrawn")
@@ -131,20 +144,23 @@ class Why(AgentTest):
         agent.wait_state("registered")
         agent.request("POST", "/v1/agent/drain", {})
         agent.wait_state("withdrawn")
-        gone = [line for line in self.log_of(agent) if line["subject"] == "component web-1" and line.get("to") == "withdrawn"]
+        gone = [line for line in self.log_of(agent) if line["subject"] == "component web-1"
+            and line.get("to") == "withdrawn"]
         self.assertEqual({line["level"] for line in gone}, {"info"})
 
     def test_a_crash_of_the_main_process_is_a_warning_that_names_the_signal(self):
         agent = self.web_agent(command=["/bin/sh", "-c", "kill -SEGV $$"])
         agent.start(wait=False)
         self.assertEqual(agent.wait(), 128 + signal.SIGSEGV)
-        line = next(line for line in agent.read_log().splitlines() if "main process: running -> stopped" in line)
+        line = next(line for line in agent.read_log().splitlines()
+            if "main process: running -> stopped" in line)
         self.assertIn("SIGSEGV", line)
         self.assertIn(" warn ", line)
 
     def test_kill_after_stop_timeout_is_a_warning(self):
         agent = self.web_agent(
-            command=["/bin/sh", "-c", "trap '' TERM; while :; do sleep 0.1; done"], extra={"agent": {"stop_timeout": "200ms"}}
+            command=["/bin/sh", "-c", "trap '' TERM; while :; do sleep 0.1; done"],
+            extra={"agent": {"stop_timeout": "200ms"}}
         ).start()
         agent.wait_state("registered")
         agent.stop()

@@ -71,10 +71,12 @@ class LookupTest(AgentTest):
         self.assertEqual(result.returncode, 0, result.stderr)
 
     def get(self, target, method="GET", **headers):
-        return self.server.request(method, target, headers={key.replace("_", "-"): value for key, value in headers.items()})
+        return self.server.request(method, target, headers={key.replace("_", "-"): value
+            for key, value in headers.items()})
 
     def raw(self, request, patience=PATIENCE):
-        """Sends bytes as they are; returns all that comes until the server closes, or answered once."""
+        """Sends bytes as they are; returns all that comes until the server closes, or answered
+        once."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(patience)
             connection.connect(str(self.server.socket))
@@ -112,18 +114,21 @@ class Answers(LookupTest):
         self.assertEqual({answer.headers["Age"] for answer in answers}, {"0"})
 
     def test_list_gives_full_paths_in_order(self):
-        self.assertEqual(self.get(f"/v1/list{COMPONENTS}").json, [f"{COMPONENTS}/a", f"{COMPONENTS}/b"])
+        self.assertEqual(self.get(f"/v1/list{COMPONENTS}").json,
+            [f"{COMPONENTS}/a", f"{COMPONENTS}/b"])
         self.assertEqual(self.get("/v1/list/").json, ["/users"])
 
     def test_records_leaves_out_children_without_record(self):
         berth("--registry", self.registry, "mknode", f"{COMPONENTS}/empty").check_returncode()
         answer = self.get(f"/v1/records{COMPONENTS}")
-        self.assertEqual(answer.json, {f"{COMPONENTS}/a": record("a", 1), f"{COMPONENTS}/b": record("b", 2)})
+        self.assertEqual(answer.json, {f"{COMPONENTS}/a": record("a", 1),
+            f"{COMPONENTS}/b": record("b", 2)})
 
     def test_endpoints_are_those_of_the_record_and_of_its_children(self):
         self.put(COMPONENTS, record("own", 9))
         found = self.get(f"/v1/endpoints{COMPONENTS}?scope=external").json
-        self.assertEqual([item["path"] for item in found], [COMPONENTS, f"{COMPONENTS}/a", f"{COMPONENTS}/b"])
+        self.assertEqual([item["path"] for item in found], [COMPONENTS, f"{COMPONENTS}/a",
+            f"{COMPONENTS}/b"])
         self.assertEqual(
             found[1],
             {
@@ -153,7 +158,8 @@ class Answers(LookupTest):
         self.assertTrue(answer.headers["Content-Type"].startswith("text/plain"))
         self.assertEqual(answer.body.decode(), "a.example.org:1\nb.example.org:2\n")
         answer = self.get(f"/v1/endpoints{COMPONENTS}?protocol=webui", Accept="text/plain;q=0.5")
-        self.assertEqual(answer.body.decode(), "http://a.example.org/admin\nhttp://b.example.org/admin\n")
+        self.assertEqual(answer.body.decode(),
+            "http://a.example.org/admin\nhttp://b.example.org/admin\n")
 
     def test_stat(self):
         answer = self.get(f"/v1/stat{COMPONENTS}").json
@@ -165,7 +171,8 @@ class Answers(LookupTest):
     def test_data_too_large_for_a_record_has_a_stat_all_the_same(self):
         for name, text, status, title in [
             ("blob", "x" * 200000, 404, "NoRecord"),
-            ("grown", "x" * 150000 + "JSONServiceRecord" + "x" * (50000 - 17), 502, "InvalidRecord"),
+            ("grown", "x" * 150000 + "JSONServiceRecord" + "x" * (50000 - 17), 502,
+                "InvalidRecord"),
             ("huge", "x" * (3 << 20), 404, "NoRecord"),
         ]:
             folder = self.folder / "registry" / "large" / name
@@ -173,13 +180,15 @@ class Answers(LookupTest):
             (folder / "_record").write_text(text)
             self.assert_problem(self.get(f"/v1/resolve/large/{name}"), status, title)
             answer = self.get(f"/v1/stat/large/{name}")
-            self.assertEqual((answer.status, answer.json["size"], answer.json["children"]), (200, len(text), 0))
+            self.assertEqual((answer.status, answer.json["size"], answer.json["children"]),
+                (200, len(text), 0))
             self.assertEqual(self.get(f"/v1/list/large/{name}").json, [])
         self.assertEqual(self.get("/v1/records/large").json, {})
         self.assertEqual(self.get("/v1/find?under=/large").json, {})
 
     def test_a_record_over_a_limit_is_no_record_and_hides_no_sibling(self):
-        """Each of these once ended the agent: the reader took it that somebody wanted to know why."""
+        """Each of these once ended the agent: the reader took it that somebody wanted to know
+        why."""
         marker = '{"type":"JSONServiceRecord"'
         for name, text in [
             ("deep", marker + ',"a":' + "[" * 40 + "]" * 40 + "}"),
@@ -190,9 +199,11 @@ class Answers(LookupTest):
             (folder / "_record").write_text(text)
             self.assert_problem(self.get(f"/v1/resolve{COMPONENTS}/{name}"), 502, "InvalidRecord")
             self.assertEqual(self.get(f"/v1/endpoints{COMPONENTS}/{name}").json, [])
-            self.assertEqual(list(self.get(f"/v1/records{COMPONENTS}").json), [f"{COMPONENTS}/a", f"{COMPONENTS}/b"])
+            self.assertEqual(list(self.get(f"/v1/records{COMPONENTS}").json),
+                [f"{COMPONENTS}/a", f"{COMPONENTS}/b"])
             self.assertEqual(len(self.get(f"/v1/endpoints{COMPONENTS}").json), 4)
-            self.assertEqual(list(self.get(f"/v1/find?under={COMPONENTS}").json), [f"{COMPONENTS}/a", f"{COMPONENTS}/b"])
+            self.assertEqual(list(self.get(f"/v1/find?under={COMPONENTS}").json),
+                [f"{COMPONENTS}/a", f"{COMPONENTS}/b"])
             for path, query in [(f"{COMPONENTS}/{name}", ""), (COMPONENTS, "?recursive=yes")]:
                 with Stream(self.server.socket, f"/v1/watch{path}{query}") as stream:
                     snapshot = stream.next()["snapshot"]
@@ -204,16 +215,20 @@ class Answers(LookupTest):
         text = (
             '\ufeff{"external":[{"api":"a","addressType":"host/port","protocolType":"REST",'
             '"addresses":[{"host":"h1","port":8080},null,{"host":"h2","port":null}]},'
-            '{"api":"b","addressType":"zktriple","protocolType":"zk","addresses":[{"host":"z","port":2181,"path":"/x"}]},'
-            '{"api":"c","addressType":"uri","protocolType":"http","addresses":[{"uri":""},["http://h3/"]]}],'
-            '"internal":null,"yarn:id":"first","x":null,"yarn:id":7,"type":"JSONServiceRecord"}\n\0\0'
+            '{"api":"b","addressType":"zktriple","protocolType":"zk","addresses":[{"host":"z",'
+            '"port":2181,"path":"/x"}]},'
+            '{"api":"c","addressType":"uri","protocolType":"http","addresses":[{"uri":""},'
+            '["http://h3/"]]}],'
+            '"internal":null,"yarn:id":"first","x":null,"yarn:id":7,"type":"JSONServiceRecord"}\n'
+            '\0\0'
         )
         folder = self.folder / "registry" / COMPONENTS[1:] / "c"
         folder.mkdir(parents=True)
         (folder / "_record").write_text(text)
         answer = self.get(f"/v1/endpoints{COMPONENTS}/c", Accept="text/plain")
         self.assertEqual(answer.body.decode(), "h1:8080\nz:2181/x\nhttp://h3/\n")
-        self.assertEqual(sorted(self.get(f"/v1/records{COMPONENTS}").json), [f"{COMPONENTS}/{name}" for name in "abc"])
+        self.assertEqual(sorted(self.get(f"/v1/records{COMPONENTS}").json),
+            [f"{COMPONENTS}/{name}" for name in "abc"])
         self.assertEqual(list(self.get("/v1/find?id=7").json), [f"{COMPONENTS}/c"])
 
     def test_children_that_no_path_can_name(self):
@@ -222,18 +237,25 @@ class Answers(LookupTest):
         (folder / "My Service").mkdir()
         (folder / "notes").touch()
         foreign = [f"{COMPONENTS}/My%20Service", f"{COMPONENTS}/notes"]
-        wait_until(lambda: self.get(f"/v1/stat{COMPONENTS}").json.get("foreign") == foreign, "the foreign names")
+        wait_until(lambda: self.get(f"/v1/stat{COMPONENTS}").json.get("foreign") == foreign,
+            "the foreign names")
         self.assertEqual(self.get(f"/v1/stat{COMPONENTS}").json["children"], 2)
-        self.assertEqual(self.get(f"/v1/list{COMPONENTS}").json, [f"{COMPONENTS}/a", f"{COMPONENTS}/b"])
-        for where in (["--socket", self.server.socket], ["--registry", f"dir:{self.folder}/registry"]):
+        self.assertEqual(self.get(f"/v1/list{COMPONENTS}").json,
+            [f"{COMPONENTS}/a", f"{COMPONENTS}/b"])
+        for where in (["--socket", self.server.socket],
+                ["--registry", f"dir:{self.folder}/registry"]):
             shown = berth(*where, "ls", COMPONENTS)
-            self.assertEqual(shown.stdout.split("\n")[2:4], [f"{path} (foreign)" for path in foreign], shown)
-            self.assertEqual(json.loads(berth(*where, "--json", "stat", COMPONENTS).stdout)["foreign"], 2)
+            self.assertEqual(shown.stdout.split("\n")[2:4],
+                [f"{path} (foreign)" for path in foreign], shown)
+            self.assertEqual(json.loads(berth(*where, "--json", "stat",
+                COMPONENTS).stdout)["foreign"], 2)
         removed = berth("--registry", f"dir:{self.folder}/registry", "rm", "-r", "/users")
         self.assertEqual(removed.returncode, 1, removed)
         self.assertIn("My%20Service", removed.stderr)
-        self.assertEqual(self.get(f"/v1/list{COMPONENTS}").json, [f"{COMPONENTS}/a", f"{COMPONENTS}/b"])
-        removed = berth("--registry", f"dir:{self.folder}/registry", "rm", "-r", "--force", "/users")
+        self.assertEqual(self.get(f"/v1/list{COMPONENTS}").json,
+            [f"{COMPONENTS}/a", f"{COMPONENTS}/b"])
+        removed = berth("--registry", f"dir:{self.folder}/registry", "rm", "-r", "--force",
+            "/users")
         self.assertEqual(removed.returncode, 0, removed)
         self.assertFalse((self.folder / "registry" / "users").exists())
 
@@ -248,18 +270,21 @@ class Answers(LookupTest):
             answer = self.get(f"/v1/find?{query}")
             self.assertEqual(answer.status, 200, answer.body)
             self.assertEqual(sorted(answer.json), [f"{COMPONENTS}/{name}" for name in names], query)
-            self.assertEqual(self.get(f"/v1/find?{query}", If_None_Match=answer.headers["ETag"]).status, 304)
+            self.assertEqual(self.get(f"/v1/find?{query}",
+                If_None_Match=answer.headers["ETag"]).status, 304)
 
     def test_the_index_names_every_request(self):
         index = self.get("/").json
         paths = {item["path"] for item in index["resources"]}
-        for path in ("/v1/resolve/{path}", "/v1/watch/{path}", "/v1/find", "/v1/agent/checks/{name}/run", "/metrics"):
+        for path in ("/v1/resolve/{path}", "/v1/watch/{path}", "/v1/find",
+                "/v1/agent/checks/{name}/run", "/metrics"):
             self.assertIn(path, paths)
         self.assertTrue(all(item["help"] and item["methods"] for item in index["resources"]))
 
     def test_head_is_get_without_body(self):
         self.get(f"/v1/resolve{COMPONENTS}/a")
-        for target in (f"/v1/resolve{COMPONENTS}/a", f"/v1/list{COMPONENTS}", "/v1/find", "/v1/agent", "/live", "/metrics", "/"):
+        for target in (f"/v1/resolve{COMPONENTS}/a", f"/v1/list{COMPONENTS}", "/v1/find",
+                "/v1/agent", "/live", "/metrics", "/"):
             head, get = self.get(target, method="HEAD"), self.get(target)
             self.assertEqual(head.status, get.status, target)
             self.assertEqual(head.body, b"")
@@ -272,7 +297,8 @@ class Answers(LookupTest):
         connection = UnixConnection(self.server.socket)
         self.addCleanup(connection.close)
         sockets = set()
-        for target in (f"/v1/resolve{COMPONENTS}/a", "/v1/resolve/nowhere", "/v1/agent", "/nothing/there") * 3:
+        for target in (f"/v1/resolve{COMPONENTS}/a", "/v1/resolve/nowhere", "/v1/agent",
+                "/nothing/there") * 3:
             connection.request("GET", target)
             answer = connection.getresponse()
             answer.read()
@@ -282,7 +308,10 @@ class Answers(LookupTest):
         self.assertNotIn(None, sockets)
 
     def test_a_unix_client_that_ends_its_half_gets_an_answer(self):
-        answer = self.raw(f"GET /v1/resolve{COMPONENTS}/b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+        answer = self.raw(
+            f"GET /v1/resolve{COMPONENTS}/b HTTP/1.1\r\n"
+            "Host: x\r\nConnection: close\r\n\r\n".encode()
+        )
         self.assertIn("X-Cache: MISS", answer)
 
     def test_a_target_may_name_the_host(self):
@@ -291,7 +320,8 @@ class Answers(LookupTest):
             self.assertTrue(answer.startswith("HTTP/1.1 200 "), answer)
         answer = self.raw(b"GET http://berth HTTP/1.1\r\nHost: berth\r\n\r\n")
         self.assertIn("/v1/resolve/{path}", answer)
-        self.assertTrue(self.raw(b"GET ftp://berth/live HTTP/1.1\r\nHost: berth\r\n\r\n").startswith("HTTP/1.1 404 "))
+        self.assertTrue(self.raw(
+            b"GET ftp://berth/live HTTP/1.1\r\nHost: berth\r\n\r\n").startswith("HTTP/1.1 404 "))
 
     def test_requests_in_a_row_without_waiting(self):
         request = f"GET /v1/list{COMPONENTS} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
@@ -314,10 +344,12 @@ class Refusals(LookupTest):
         self.assert_problem(self.get(f"/v1/resolve{COMPONENTS}/a"), 502, "InvalidRecord")
 
     def test_odd_paths_are_refused_not_normalised(self):
-        for path in ("/../etc", "/a//b", "/a/", "/A", "/a%2fb", "/%2e%2e", "/a_b", "/-a", "/" + "a" * 64, "/a/./b"):
+        for path in ("/../etc", "/a//b", "/a/", "/A", "/a%2fb", "/%2e%2e", "/a_b", "/-a",
+                "/" + "a" * 64, "/a/./b"):
             for request in ("resolve", "list", "records", "endpoints", "stat", "watch"):
                 self.assert_problem(self.get(f"/v1/{request}{path}"), 400, "InvalidPathname")
-        self.assertIn("400", self.raw(b"GET /v1/resolve/a\0b HTTP/1.1\r\nHost: x\r\n\r\n").splitlines()[0])
+        self.assertIn("400",
+            self.raw(b"GET /v1/resolve/a\0b HTTP/1.1\r\nHost: x\r\n\r\n").splitlines()[0])
 
     def test_methods(self):
         answer = self.get(f"/v1/resolve{COMPONENTS}/a", method="DELETE")
@@ -331,14 +363,20 @@ class Refusals(LookupTest):
 
     def test_media_types(self):
         for request in (f"resolve{COMPONENTS}/a", f"list{COMPONENTS}", "find"):
-            self.assert_problem(self.get(f"/v1/{request}", Accept="image/png"), 406, "Not Acceptable")
-        self.assert_problem(self.get(f"/v1/endpoints{COMPONENTS}", Accept="text/html"), 406, "Not Acceptable")
-        self.assert_problem(self.get(f"/v1/watch{COMPONENTS}", Accept="application/json"), 406, "Not Acceptable")
-        for accept in ("*/*", "application/*", "text/html, application/json;q=0.1", "APPLICATION/JSON"):
-            self.assertEqual(self.get(f"/v1/resolve{COMPONENTS}/a", Accept=accept).status, 200, accept)
+            self.assert_problem(self.get(f"/v1/{request}", Accept="image/png"), 406,
+                "Not Acceptable")
+        self.assert_problem(self.get(f"/v1/endpoints{COMPONENTS}", Accept="text/html"), 406,
+            "Not Acceptable")
+        self.assert_problem(self.get(f"/v1/watch{COMPONENTS}", Accept="application/json"), 406,
+            "Not Acceptable")
+        for accept in ("*/*", "application/*", "text/html, application/json;q=0.1",
+                "APPLICATION/JSON"):
+            self.assertEqual(self.get(f"/v1/resolve{COMPONENTS}/a", Accept=accept).status, 200,
+                accept)
 
     def test_parameters(self):
-        for query in ("endpoints/a?scope=sideways", "watch/a?recursive=perhaps", "endpoints/a?api=%zz", "endpoints/a?api=%00",
+        for query in ("endpoints/a?scope=sideways", "watch/a?recursive=perhaps",
+                "endpoints/a?api=%zz", "endpoints/a?api=%00",
                       "endpoints/a?api=" + "x" * 600, "endpoints/a?protocol=" + "x" * 65):
             self.assert_problem(self.get(f"/v1/{query}"), 400, "Bad Request")
         self.assert_problem(self.get("/v1/find?under=/a//b"), 400, "InvalidPathname")
@@ -349,23 +387,31 @@ class Refusals(LookupTest):
         answer = self.raw(b"GET /live HTTP/1.1\r\nHost: x\r\nX-Long: " + b"a" * 9000 + b"\r\n\r\n")
         self.assertIn(" 431 ", answer.splitlines()[0])
         body = b'{"reason":"' + b"x" * 70000 + b'"}'
-        head = f"POST /v1/agent/drain HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        head = (
+            "POST /v1/agent/drain HTTP/1.1\r\nHost: x\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n").encode()
         answer = self.raw(head + body)
         self.assertIn(" 413 ", answer.splitlines()[0])
         self.assertIn("application/problem+json", answer)
-        answer = self.raw(b"POST /v1/agent/drain HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n")
+        answer = self.raw(
+            b"POST /v1/agent/drain HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n")
         self.assertIn(" 413 ", answer.splitlines()[0])
 
     def test_bytes_that_are_no_http_harm_nobody(self):
-        for request in (b"\r\n\r\n", b"\0" * 100, b"GET\r\n\r\n", b"hello\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"GET /live HTTP/1.1\r\nHost"):
+        for request in (b"\r\n\r\n", b"\0" * 100, b"GET\r\n\r\n", b"hello\r\n\r\n",
+                b"GET / HTTP/9.9\r\n\r\n", b"GET /live HTTP/1.1\r\nHost"):
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
                 connection.connect(str(self.server.socket))
                 connection.sendall(request)
-        wait_until(lambda: "berth_clients 1\n" in self.get("/metrics").body.decode(), "their connections are gone")
+        wait_until(lambda: "berth_clients 1\n" in self.get("/metrics").body.decode(),
+            "their connections are gone")
 
     def test_bodies_must_be_json_objects(self):
-        for body in (b"[]", b"{", b'{"reason": 1}', b'{"for": "soon"}', b'{"a":1,"a":2}', b'{"reson": "x"}', b"\xff"):
-            head = f"POST /v1/agent/drain HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        for body in (b"[]", b"{", b'{"reason": 1}', b'{"for": "soon"}', b'{"a":1,"a":2}',
+                b'{"reson": "x"}', b"\xff"):
+            head = (
+                "POST /v1/agent/drain HTTP/1.1\r\nHost: x\r\n"
+                f"Content-Length: {len(body)}\r\n\r\n").encode()
             self.assertIn(" 400 ", self.raw(head + body).splitlines()[0], body)
         self.assertFalse(self.server.status()["drain"]["active"])
 
@@ -375,7 +421,8 @@ class Freshness(LookupTest):
         target = f"/v1/resolve{COMPONENTS}/a"
         tag = self.get(target).headers["ETag"]
         self.put(f"{COMPONENTS}/a", record("changed"))
-        wait_until(lambda: self.get(target).json["description"] == "changed", "the lookup shows the change")
+        wait_until(lambda: self.get(target).json["description"] == "changed",
+            "the lookup shows the change")
         self.assertNotEqual(self.get(target).headers["ETag"], tag)
         self.remove(f"{COMPONENTS}/a")
         wait_until(lambda: self.get(target).status == 404, "the lookup shows the deletion")
@@ -395,12 +442,14 @@ class Freshness(LookupTest):
         """A long poll in a thread; join() gives its answer."""
         outcome = []
         headers = {"If-None-Match": tag, "Prefer": f"wait={seconds}"}
-        thread = threading.Thread(target=lambda: outcome.append(self.server.request("GET", target, headers=headers)))
+        thread = threading.Thread(target=lambda: outcome.append(self.server.request("GET", target,
+            headers=headers)))
         thread.start()
         return thread, outcome
 
     def wait_watchers(self, count):
-        wait_until(lambda: f"berth_watchers {count}\n" in self.get("/metrics").body.decode(), f"{count} watchers")
+        wait_until(lambda: f"berth_watchers {count}\n" in self.get("/metrics").body.decode(),
+            f"{count} watchers")
 
     def test_a_long_poll_ends_with_the_change(self):
         for target, change in [
@@ -476,7 +525,8 @@ class Freshness(LookupTest):
         self.wait_watchers(0)
 
     def test_no_cache_reads_again(self):
-        for target in (f"/v1/resolve{COMPONENTS}/a", f"/v1/records{COMPONENTS}", f"/v1/endpoints{COMPONENTS}"):
+        for target in (f"/v1/resolve{COMPONENTS}/a", f"/v1/records{COMPONENTS}",
+                f"/v1/endpoints{COMPONENTS}"):
             self.get(target)
             self.assertEqual(self.get(target).headers["X-Cache"], "HIT")
             answer = self.get(target, Cache_Control="no-cache")
@@ -502,13 +552,15 @@ const [socketPath, path] = process.argv.slice(1);
 http.get({ socketPath, path }, (answer) => {
   let body = '';
   answer.on('data', (chunk) => { body += chunk; });
-  answer.on('end', () => console.log(JSON.stringify([answer.statusCode, answer.headers.etag, body])));
+  answer.on('end', () => console.log(
+    JSON.stringify([answer.statusCode, answer.headers.etag, body])));
 });
 """
 
     def by_curl(self, target):
         output = subprocess.run(
-            ["curl", "-sS", "--unix-socket", self.server.socket, "-w", r"\n%{http_code} %header{etag}", f"http://berth{target}"],
+            ["curl", "-sS", "--unix-socket", self.server.socket, "-w",
+                r"\n%{http_code} %header{etag}", f"http://berth{target}"],
             capture_output=True, text=True, check=True, timeout=60,
         ).stdout
         body, _, last = output.rpartition("\n")
@@ -517,7 +569,8 @@ http.get({ socketPath, path }, (answer) => {
 
     def by_node(self, target):
         output = subprocess.run(
-            ["node", "-e", self.NODE, self.server.socket, target], capture_output=True, text=True, check=True, timeout=60
+            ["node", "-e", self.NODE, self.server.socket, target], capture_output=True, text=True,
+            check=True, timeout=60
         ).stdout
         return json.loads(output)
 
@@ -536,8 +589,10 @@ class Ask {
         HttpClient client = HttpClient.newHttpClient();
         for (String target : arguments) {
             HttpRequest request = HttpRequest.newBuilder(URI.create(target)).build();
-            HttpResponse<String> answer = client.send(request, HttpResponse.BodyHandlers.ofString());
-            System.out.println(answer.statusCode() + "\\t" + answer.headers().firstValue("ETag").get() + "\\t" + answer.body().strip());
+            HttpResponse<String> answer =
+                client.send(request, HttpResponse.BodyHandlers.ofString());
+            System.out.println(answer.statusCode() + "\\t"
+                + answer.headers().firstValue("ETag").get() + "\\t" + answer.body().strip());
         }
     }
 }
@@ -567,10 +622,12 @@ class Ask {
         source = self.folder / "Ask.java"
         source.write_text(self.JAVA)
         targets = [f"http://127.0.0.1:{self.port}{target}" for target in self.TARGETS]
-        output = subprocess.run(["java", source, *targets], capture_output=True, text=True, check=True, timeout=120).stdout
+        output = subprocess.run(["java", source, *targets], capture_output=True, text=True,
+            check=True, timeout=120).stdout
         for target, line in zip(self.TARGETS, output.splitlines(), strict=True):
             status, tag, body = line.split("\t")
-            self.assertEqual([int(status), tag, body], [*self.by_python(target)[:2], self.by_python(target)[2].strip()], target)
+            self.assertEqual([int(status), tag, body], [*self.by_python(target)[:2],
+                self.by_python(target)[2].strip()], target)
 
     @unittest.skipUnless(shutil.which("h2load"), "h2load is not installed")
     def test_h2load(self):
@@ -581,8 +638,11 @@ class Ask {
             [f"--base-uri=unix:{self.server.socket}", f"http://berth{target}"],
         ):
             command = ["h2load", "--h1", "-n", "5000", "-c", "10", "-m", "10", *options]
-            output = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
-            self.assertIn("5000 total, 5000 started, 5000 done, 5000 succeeded, 0 failed, 0 errored, 0 timeout", output)
+            output = subprocess.run(command, capture_output=True, text=True, check=True,
+                timeout=120).stdout
+            self.assertIn(
+                "5000 total, 5000 started, 5000 done, 5000 succeeded, 0 failed, 0 errored, 0 "
+                "timeout", output)
             self.assertIn("5000 2xx", output)
 
 
@@ -605,8 +665,10 @@ class OverTcp(LookupTest):
         for target in SameForEveryClient.TARGETS:
             status, body, headers = self.ask("GET", target)
             local = self.get(target)
-            self.assertEqual((status, body, headers["ETag"]), (local.status, local.body, local.headers["ETag"]), target)
-        for target in ("/live", "/ready", "/metrics", "/v1/agent", "/v1/agent/checks", "/v1/agent/history"):
+            self.assertEqual((status, body, headers["ETag"]),
+                (local.status, local.body, local.headers["ETag"]), target)
+        for target in ("/live", "/ready", "/metrics", "/v1/agent", "/v1/agent/checks",
+                "/v1/agent/history"):
             self.assertEqual(self.ask("GET", target)[0], self.get(target).status, target)
 
     def test_fields_for_a_cache_between(self):
@@ -636,7 +698,8 @@ class OverTcp(LookupTest):
     def open(self, target, **headers):
         connection = socket.create_connection(("127.0.0.1", self.port), timeout=60)
         self.addCleanup(connection.close)
-        fields = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
+        fields = "".join(f"{name.replace('_', '-')}: {value}\r\n"
+            for name, value in headers.items())
         connection.sendall(f"GET {target} HTTP/1.1\r\nHost: a\r\n{fields}\r\n".encode())
         return connection
 
@@ -662,7 +725,8 @@ class OverTcp(LookupTest):
             wait_until(lambda: self.watchers() == 0, "it has gone")
 
     def watchers(self):
-        return int(re.search(r"^berth_watchers (\d+)$", self.get("/metrics").body.decode(), re.M)[1])
+        return int(re.search(r"^berth_watchers (\d+)$", self.get("/metrics").body.decode(),
+            re.M)[1])
 
     def test_watchers_are_a_quarter_at_most(self):
         watch = f"/v1/watch{COMPONENTS}"
@@ -679,7 +743,8 @@ class OverTcp(LookupTest):
 class DynamicEndpoints(AgentTest):
     def start(self, **options):
         agent = self.web_agent(
-            extra={"endpoint port": {"api": "urn:port", "protocol": "REST", "address_type": "host/port", "dynamic": "yes", **options}}
+            extra={"endpoint port": {"api": "urn:port", "protocol": "REST",
+                "address_type": "host/port", "dynamic": "yes", **options}}
         )
         agent.start()
         agent.wait_state("registered")
@@ -694,16 +759,19 @@ class DynamicEndpoints(AgentTest):
         self.assertFalse(self.addresses())
         answer = agent.request("PUT", "/v1/agent/endpoints/port", {"addresses": ["127.0.0.1:4711"]})
         self.assertEqual(answer.status, 204, answer.body)
-        wait_until(lambda: self.addresses() == [{"host": "127.0.0.1", "port": "4711"}], "the address is published")
+        wait_until(lambda: self.addresses() == [{"host": "127.0.0.1", "port": "4711"}],
+            "the address is published")
         self.assertEqual(agent.request("DELETE", "/v1/agent/endpoints/port").status, 204)
         wait_until(lambda: not self.addresses(), "the address is withdrawn")
 
     def test_wrong_requests_are_refused(self):
         agent = self.start()
-        for body, status in [({}, 400), ({"addresses": "x"}, 400), ({"addresses": [{"uri": 1}]}, 422), ({"addresses": [7]}, 422)]:
+        for body, status in [({}, 400), ({"addresses": "x"}, 400), ({"addresses": [{"uri": 1}]},
+            422), ({"addresses": [7]}, 422)]:
             answer = agent.request("PUT", "/v1/agent/endpoints/port", body)
             self.assertEqual(answer.status, status, answer.body)
-        self.assertEqual(agent.request("PUT", "/v1/agent/endpoints/none", {"addresses": []}).status, 404)
+        self.assertEqual(agent.request("PUT", "/v1/agent/endpoints/none", {"addresses": []}).status,
+            404)
 
     def test_held_by_a_connection(self):
         agent = self.start(hold="connection")

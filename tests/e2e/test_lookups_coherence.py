@@ -1,4 +1,5 @@
-"""The cache against a busy ZooKeeper: readers never go back in time, replayed streams are the tree, and so is the cache."""
+"""The cache against a busy ZooKeeper: readers never go back in time, replayed streams are the tree,
+and so is the cache."""
 
 import json
 import multiprocessing
@@ -25,11 +26,13 @@ def path_of(index):
 
 
 def record_of(version):
-    return json.dumps({"type": "JSONServiceRecord", "external": [], "internal": [], "version": version}).encode()
+    return json.dumps({"type": "JSONServiceRecord", "external": [], "internal": [],
+        "version": version}).encode()
 
 
 def read_for_ever(socket_path, seed, stop, counts, outcome):
-    """Looks up paths and whole levels over one connection, and counts; what it saw last of each path must never get older."""
+    """Looks up paths and whole levels over one connection, and counts; what it saw last of each
+    path must never get older."""
     choice = random.Random(seed)
     connection = UnixConnection(socket_path)
     newest = {}
@@ -42,7 +45,8 @@ def read_for_ever(socket_path, seed, stop, counts, outcome):
         return json.loads(body) if answer.status == 200 else None
 
     def see(path, record):
-        assert record["version"] >= newest.get(path, 0), f"{path}: {record['version']} after {newest[path]}"
+        assert record["version"] >= newest.get(path,
+            0), f"{path}: {record['version']} after {newest[path]}"
         newest[path] = record["version"]
 
     try:
@@ -57,7 +61,7 @@ def read_for_ever(socket_path, seed, stop, counts, outcome):
                     see(path_of(index), record)
             counts[seed] += 1
         outcome.put(None)
-    except Exception as error:  # noqa: BLE001: whatever it is, the test has failed
+    except Exception as error:
         outcome.put(repr(error))
     finally:
         connection.close()
@@ -68,7 +72,8 @@ def versions(tree):
 
 
 def replay_until(socket_path, accept, goal, outcome):
-    """Replays a stream until its tree is the one that comes out of `goal`, which is empty at first."""
+    """Replays a stream until its tree is the one that comes out of `goal`, which is empty at
+    first."""
     wanted = None
     try:
         with Stream(socket_path, f"/v1/watch{TREE}?recursive=yes", accept) as stream:
@@ -81,8 +86,9 @@ def replay_until(socket_path, accept, goal, outcome):
                 stream.next(heartbeats=True, patience=60 if wanted is None else 20)
                 count = stream.sequence
             outcome.put(count)
-    except BaseException as error:  # noqa: BLE001
-        differing = sorted(set(versions(stream.tree).items()) ^ set(wanted.items())) if wanted else ""
+    except BaseException as error:
+        differing = sorted(set(versions(stream.tree).items()) ^ set(
+            wanted.items())) if wanted else ""
         outcome.put(f"{accept}: {error!r} {differing}")
 
 
@@ -132,13 +138,15 @@ class Writer:
 class Coherence(AgentTest):
     def setUp(self):
         super().setUp()
-        # A server that stands still for a while must not seem to be away: then what was never looked up is not known.
+        # A server that stands still for a while must not seem to be away: then what was never
+        # looked up is not known.
         self.zookeeper = ZooKeeper("maxSessionTimeout=60000\n")
         self.addCleanup(self.zookeeper.stop)
         self.writer = Writer(self.zookeeper.hosts)
         self.server = self.agent(registry=self.zookeeper.url)
         self.server.write_config({
-            "agent": {"log_level": "warn", "heartbeat_interval": "500ms"}, "registry": {"session_timeout": "60s"},
+            "agent": {"log_level": "warn", "heartbeat_interval": "500ms"},
+            "registry": {"session_timeout": "60s"},
         })
         self.server.start()
         wait_until(lambda: self.server.get("/v1/list/").status == 200, "the agent is connected")
@@ -146,7 +154,8 @@ class Coherence(AgentTest):
         self.stop = self.fork.Event()
 
     def start(self, function, *arguments):
-        process = self.fork.Process(target=function, args=(self.server.socket, *arguments), daemon=True)
+        process = self.fork.Process(target=function, args=(self.server.socket, *arguments),
+            daemon=True)
         process.start()
         self.addCleanup(process.join)
         self.addCleanup(process.terminate)
@@ -179,11 +188,13 @@ class Coherence(AgentTest):
         for _ in range(READERS):
             self.assertIsNone(read.get(timeout=60))
         self.assertGreater(answers, LOOKUPS)
-        print(f"# {changes} changes in {took:.1f} s, {answers} lookups by {READERS} readers and {events} events meanwhile")
+        print(f"# {changes} changes in {took:.1f} s, {answers} lookups by {READERS} readers and "
+              f"{events} events meanwhile")
         for index in range(PATHS):
             path = path_of(index)
             wait_until(
-                lambda: self.server.get(f"/v1/resolve{path}").json.get("version") == expected.get(path),  # noqa: B023
+                lambda: self.server.get(f"/v1/resolve{path}").json.get("version")
+                == expected.get(path),
                 f"{path} is {expected.get(path)} in the cache",
             )
 

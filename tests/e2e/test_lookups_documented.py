@@ -1,4 +1,5 @@
-"""docs/PROTOCOL.md: its programs run as they are written there, and it names every request that the agent has."""
+"""docs/PROTOCOL.md: its programs run as they are written there, and it names every request that the
+agent has."""
 
 import re
 import shutil
@@ -11,7 +12,8 @@ def members(value):
     """The names of all members, at any depth."""
     if isinstance(value, dict):
         yield from value
-    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value,
+            list) else ():
         yield from members(inner)
 
 
@@ -42,7 +44,8 @@ class Documented(DocumentedTest):
         code = re.findall(r"`([^`\n]+)`|^```json\n(.*?)^```", DOCUMENT.read_text(), re.S | re.M)
         known = {word for spans in code for word in re.findall(r"[a-z][a-z_-]*", " ".join(spans))}
         views = [agent.get(f"/v1/agent{path}").json for path in ("", "/checks", "/history")]
-        unknown = {name for view in views for name in members(view)} - known - {"rest"}  # the name of the endpoint
+        # the name of the endpoint
+        unknown = {name for view in views for name in members(view)} - known - {"rest"}
         self.assertEqual(unknown, set())
 
 

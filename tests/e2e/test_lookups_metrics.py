@@ -1,4 +1,5 @@
-"""GET /metrics: every family of the contract, with its type and labels, in a form that Prometheus accepts."""
+"""GET /metrics: every family of the contract, with its type and labels, in a form that Prometheus
+accepts."""
 
 import os
 import re
@@ -54,7 +55,9 @@ FAMILIES = {
     "process_open_fds": ("gauge", set()),
     "process_max_fds": ("gauge", set()),
 }
-SAMPLE = re.compile(r'^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{((?:[a-zA-Z_]\w*="(?:[^"\\\n]|\\[\\"n])*"(?:,(?!\})|(?=\})))+)\})? (\S+)$')
+SAMPLE = re.compile(
+    r'^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{((?:[a-zA-Z_]\w*="(?:[^"\\\n]|\\[\\"n])*"(?:,(?!\})|'
+    r'(?=\})))+)\})? (\S+)$')
 LABEL = re.compile(r'([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"')
 
 
@@ -107,10 +110,12 @@ class Exposition:
             buckets = sorted(
                 (float(dict(other)["le"]), value)
                 for (bucket, other), value in self.samples.items()
-                if bucket == name[:-6] + "_bucket" and {pair for pair in other if pair[0] != "le"} == labels
+                if bucket == name[:-6] + "_bucket" and {pair for pair in other if pair[0] != "le"}
+                == labels
             )
             counts = [count for _, count in buckets]
-            assert counts == sorted(counts) and buckets[-1] == (float("inf"), self.samples[name, labels]), name
+            assert counts == sorted(counts) and buckets[-1] == (float("inf"),
+                self.samples[name, labels]), name
             assert (name[:-6] + "_sum", labels) in self.samples
 
 
@@ -140,7 +145,8 @@ class Metrics(AgentTest):
                 self.assertEqual(item, labels, name)
 
     def test_the_manual_explains_every_name(self):
-        with open(os.path.join(os.environ["BERTH_SRC_DIR"], "docs", "berthd.8"), encoding="utf-8") as file:
+        with open(os.path.join(os.environ["BERTH_SRC_DIR"], "docs", "berthd.8"),
+                encoding="utf-8") as file:
             manual = file.read()
         for name in FAMILIES:
             if name.startswith("berth_"):
@@ -156,7 +162,8 @@ class Metrics(AgentTest):
         stream.next()
 
         def alone():
-            """The stream and who asks; that the connections before have ended, the agent may hear after their end."""
+            """The stream and who asks; that the connections before have ended, the agent may hear
+            after their end."""
             now = self.scrape()
             return now if now.value("berth_clients") <= 2 else None
 
@@ -173,9 +180,12 @@ class Metrics(AgentTest):
         self.assertIsNotNone(before.value(requests, result="refused"))
         self.assertEqual(after.value("berth_registered", component="web-1"), 1)
         self.assertEqual(after.value("berth_check_up", check="alive"), 1)
-        self.assertGreaterEqual(after.value("berth_check_runs_total", check="alive", result="passing"), 1)
-        self.assertGreaterEqual(after.value("berth_transitions_total", component="web-1", to="registered"), 1)
-        self.assertEqual(grown("berth_lookups_total", result="hit") + grown("berth_lookups_total", result="miss"), 2)
+        self.assertGreaterEqual(after.value("berth_check_runs_total", check="alive",
+            result="passing"), 1)
+        self.assertGreaterEqual(after.value("berth_transitions_total", component="web-1",
+            to="registered"), 1)
+        self.assertEqual(grown("berth_lookups_total", result="hit") + grown("berth_lookups_total",
+            result="miss"), 2)
         self.assertEqual(grown("berth_lookups_total", result="error"), 1)
         self.assertEqual(grown("berth_lookup_duration_seconds_count"), 2)
         self.assertEqual((after.value("berth_watchers"), after.value("berth_clients")), (1, 2))
@@ -184,8 +194,10 @@ class Metrics(AgentTest):
         self.assertEqual(after.value("berth_cache_stale_seconds"), 0)
         self.server.request("POST", "/v1/agent/drain", {"reason": "a test"})
         stream.until(lambda event: event["type"] == "DELETED")
-        wait_until(lambda: (self.scrape().value("berth_propagation_seconds_count") or 0) > 0, "the propagation is measured")
-        wait_until(lambda: self.scrape().value("berth_registered", component="web-1") == 0, "the component is out")
+        wait_until(lambda: (self.scrape().value("berth_propagation_seconds_count") or 0) > 0,
+            "the propagation is measured")
+        wait_until(lambda: self.scrape().value("berth_registered", component="web-1") == 0,
+            "the component is out")
 
 
 if __name__ == "__main__":

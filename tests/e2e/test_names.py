@@ -20,13 +20,15 @@ C2 = "c2.components.prod.web.joe.users.berth."
 
 class Answers(NamesTest):
     def test_every_form_of_a_name_over_udp_and_tcp(self):
-        for name in ("c1.components.prod.web.joe.users.berth", "c1.prod.web.joe.berth", "C1.Prod.WEB.joe.users.Berth."):
+        for name in ("c1.components.prod.web.joe.users.berth", "c1.prod.web.joe.berth",
+                "C1.Prod.WEB.joe.users.Berth."):
             for tcp in (False, True):
                 reply = self.ask(name, tcp=tcp)
                 self.assertEqual(texts(reply), ["A 10.0.0.1"], name)
                 self.assertTrue(reply.flags & dns.flags.AA)
                 self.assertEqual(reply.answer[0].ttl, 1)
-                self.assertEqual(reply.question[0].name.to_text(omit_final_dot=True), name.rstrip("."))
+                self.assertEqual(reply.question[0].name.to_text(omit_final_dot=True),
+                    name.rstrip("."))
         self.assertEqual(self.addresses("prod.web.joe.berth"), ["10.0.0.1", "10.0.0.2"])
 
     def test_services_with_their_targets(self):
@@ -34,9 +36,11 @@ class Answers(NamesTest):
         self.assertEqual(sorted(texts(reply)), [f"SRV 0 0 8080 {C1}", f"SRV 0 0 8081 {C2}"])
         self.assertEqual(sorted(texts(reply, reply.additional)), ["A 10.0.0.1", "A 10.0.0.2"])
         self.assertEqual(texts(self.ask(C1)), ["A 10.0.0.1"])
-        self.put(f"{self.WEB}/components/c3", self.record("db.example.org", 1, protocol="SQL", weight=7, priority="3"))
+        self.put(f"{self.WEB}/components/c3", self.record("db.example.org", 1, protocol="SQL",
+            weight=7, priority="3"))
         wait_until(
-            lambda: texts(self.ask("_sql._tcp.prod.web.joe.berth", "SRV")) == ["SRV 3 7 1 db.example.org."], "the service is there"
+            lambda: texts(self.ask("_sql._tcp.prod.web.joe.berth", "SRV"))
+            == ["SRV 3 7 1 db.example.org."], "the service is there"
         )
 
     def test_names_without_the_type_and_names_that_are_not_there(self):
@@ -51,7 +55,8 @@ class Answers(NamesTest):
             reply = self.ask(name, kind)
             self.assertEqual((reply.rcode(), reply.answer), (dns.rcode.NOERROR, []), name)
             self.assertEqual(len(reply.authority), 1, name)
-        for name in ("c9.prod.web.joe.berth", "nowhere.berth", "_no._tcp.prod.web.joe.berth", "c_1.prod.web.joe.berth"):
+        for name in ("c9.prod.web.joe.berth", "nowhere.berth", "_no._tcp.prod.web.joe.berth",
+                "c_1.prod.web.joe.berth"):
             reply = self.ask(name)
             self.assertEqual(reply.rcode(), dns.rcode.NXDOMAIN, name)
             self.assertEqual(len(reply.authority), 1, name)
@@ -64,32 +69,40 @@ class Answers(NamesTest):
             self.assertFalse(reply.flags & (dns.flags.RA | dns.flags.AA))
 
     def test_text_reverse_and_the_domain_itself(self):
-        self.put("/services/db", self.record("10.0.0.9", 5432, description='a "db"', **{"yarn:id": "app_1", "number": 7}))
+        self.put("/services/db", self.record("10.0.0.9", 5432, description='a "db"',
+            **{"yarn:id": "app_1", "number": 7}))
         reply = self.ask("db.services.berth", "TXT")
         self.assertEqual(
-            sorted(texts(reply)), ['TXT "description=a \\"db\\""', 'TXT "yarn:id=app_1"', 'TXT "yarn:persistence=permanent"']
+            sorted(texts(reply)), ['TXT "description=a \\"db\\""', 'TXT "yarn:id=app_1"',
+                'TXT "yarn:persistence=permanent"']
         )
-        self.assertEqual(texts(self.ask("9.0.0.10.in-addr.arpa", "PTR")), ["PTR db.services.berth."])
+        self.assertEqual(texts(self.ask("9.0.0.10.in-addr.arpa", "PTR")),
+            ["PTR db.services.berth."])
         self.assertEqual(texts(self.ask("berth", "NS")), ["NS localhost."])
-        self.assertTrue(texts(self.ask("berth", "SOA"))[0].startswith("SOA localhost. nobody.localhost. "))
+        self.assertTrue(texts(self.ask("berth",
+            "SOA"))[0].startswith("SOA localhost. nobody.localhost. "))
         self.assertEqual(texts(self.ask("berth", "ANY")), ['HINFO "RFC8482" ""'])
 
     def test_an_alias_where_the_address_is_a_name(self):
         self.put("/services/mail", self.record("mx.example.org", 25))
         for kind in ("A", "AAAA", "CNAME"):
-            self.assertEqual(texts(self.ask("mail.services.berth", kind)), ["CNAME mx.example.org."])
+            self.assertEqual(texts(self.ask("mail.services.berth", kind)),
+                ["CNAME mx.example.org."])
 
     def test_answers_take_turns(self):
         first = {texts(self.ask("prod.web.joe.berth"))[0] for _ in range(10)}
         self.assertEqual(first, {"A 10.0.0.1", "A 10.0.0.2"})
 
     def test_hadoops_own_records_answer_to_hadoops_names(self):
-        path = "/users/eve/services/yarn-service/app/components/ctr-e50-1451931954322-0016-01-000002"
+        path = (
+            "/users/eve/services/yarn-service/app/components/ctr-e50-1451931954322-0016-01-000002")
         self.put(
             path,
             {
-                "type": "JSONServiceRecord", "description": "httpd-1", "external": [], "internal": [],
-                "yarn:id": "container_e50_1451931954322_0016_01_000002", "yarn:persistence": "container",
+                "type": "JSONServiceRecord", "description": "httpd-1", "external": [],
+                "internal": [],
+                "yarn:id": "container_e50_1451931954322_0016_01_000002",
+                "yarn:persistence": "container",
                 "yarn:ip": "172.17.0.19", "yarn:hostname": "host1", "yarn:component": "httpd",
             },
         )  # fmt: skip
@@ -98,34 +111,44 @@ class Answers(NamesTest):
             self.assertEqual(self.addresses(name), ["172.17.0.19"], name)
         self.assertEqual(
             texts(self.ask("19.0.17.172.in-addr.arpa", "PTR")),
-            ["PTR ctr-e50-1451931954322-0016-01-000002.components.app.yarn-service.services.eve.users.berth."],
+            [
+                "PTR "
+                "ctr-e50-1451931954322-0016-01-000002.components.app.yarn-service"
+                ".services.eve.users.berth."
+            ],
         )
 
     def test_a_change_is_seen_at_the_next_question(self):
         self.assertEqual(self.addresses("prod.web.joe.berth"), ["10.0.0.1", "10.0.0.2"])
         self.remove(f"{self.WEB}/components/c1")
-        wait_until(lambda: self.addresses("prod.web.joe.berth") == ["10.0.0.2"], "the component is gone")
+        wait_until(lambda: self.addresses("prod.web.joe.berth") == ["10.0.0.2"],
+            "the component is gone")
         self.assertEqual(self.ask("c1.prod.web.joe.berth").rcode(), dns.rcode.NXDOMAIN)
         self.put(f"{self.WEB}/components/c1", self.record("10.0.0.7", 8080))
-        wait_until(lambda: self.addresses("prod.web.joe.berth") == ["10.0.0.2", "10.0.0.7"], "it is back")
+        wait_until(lambda: self.addresses("prod.web.joe.berth") == ["10.0.0.2", "10.0.0.7"],
+            "it is back")
 
 
 class Health(NamesTest):
     def test_a_failing_check_takes_the_name_away_and_a_passing_one_brings_it_back(self):
         port, good = free_port(), self.folder / "good"
         good.touch()
-        endpoint = {"api": "http://example.org/rest", "protocol": "http", "address_type": "host/port", "address": "10.0.0.5:80"}
+        endpoint = {"api": "http://example.org/rest", "protocol": "http",
+            "address_type": "host/port", "address": "10.0.0.5:80"}
         agent = self.agent(
             "checked",
             dns={"listen": f"127.0.0.1:{port}"},
             component={"path": "/services/checked"},
             **{"endpoint rest": endpoint},
-            **{"check file": {"type": "command", "command": f"test -e {good}", "interval": "50ms", "fall": "1"}},
+            **{"check file": {"type": "command", "command": f"test -e {good}", "interval": "50ms",
+                "fall": "1"}},
         ).start()
         for _ in range(3):
-            wait_until(lambda: "A 10.0.0.5" in texts(ask(port, "checked.services.berth")), "the name is there")
+            wait_until(lambda: "A 10.0.0.5" in texts(ask(port, "checked.services.berth")),
+                "the name is there")
             good.unlink()
-            wait_until(lambda: ask(port, "checked.services.berth").rcode() == dns.rcode.NXDOMAIN, "the name is gone")
+            wait_until(lambda: ask(port, "checked.services.berth").rcode() == dns.rcode.NXDOMAIN,
+                "the name is gone")
             good.touch()
         self.assertEqual(agent.stop(), 0)
 
@@ -138,11 +161,13 @@ class Large(NamesTest):
         for folder in range(self.COUNT):
             path = self.folder / "registry" / self.WEB[1:] / "components" / f"i{folder}"
             path.mkdir()
-            (path / "_record").write_text(json.dumps(self.record(f"10.1.{folder >> 8}.{folder & 255}", 9000)))
+            (path / "_record").write_text(
+                json.dumps(self.record(f"10.1.{folder >> 8}.{folder & 255}", 9000)))
 
     def test_five_hundred_instances_behind_one_service(self):
         service = "_http._tcp.prod.web.joe.berth"
-        wait_until(lambda: len(texts(self.ask(service, "SRV", tcp=True))) == self.COUNT + 2, "all are there")
+        wait_until(lambda: len(texts(self.ask(service, "SRV", tcp=True))) == self.COUNT + 2,
+            "all are there")
         for size in (0, 512, 1232, 4096):
             reply = self.ask(service, "SRV", edns=size)
             self.assertTrue(reply.flags & dns.flags.TC)
@@ -175,8 +200,10 @@ class Transport(NamesTest):
         return data
 
     def test_queries_in_one_connection_are_all_answered(self):
-        names = ["c1.prod.web.joe.berth", "c2.prod.web.joe.berth", "nowhere.berth", "example.org"] * 50
-        wires = [dns.message.make_query(name, "A", id=number).to_wire() for number, name in enumerate(names)]
+        names = ["c1.prod.web.joe.berth", "c2.prod.web.joe.berth", "nowhere.berth",
+            "example.org"] * 50
+        wires = [dns.message.make_query(name, "A", id=number).to_wire()
+            for number, name in enumerate(names)]
         with socket.create_connection(("127.0.0.1", self.port), PATIENCE) as connection:
             replies = self.exchange(connection, *wires)
         self.assertEqual(sorted(reply.id for reply in replies), list(range(len(names))))
@@ -191,7 +218,8 @@ class Transport(NamesTest):
             for byte in struct.pack(">H", len(wire)) + wire:
                 connection.sendall(bytes([byte]))
             (length,) = struct.unpack(">H", self.read(connection, 2))
-            self.assertEqual(texts(dns.message.from_wire(self.read(connection, length))), ["A 10.0.0.1"])
+            self.assertEqual(texts(dns.message.from_wire(self.read(connection, length))),
+                ["A 10.0.0.1"])
 
     def test_the_newest_connections_are_served_whoever_holds_the_others(self):
         idle = [socket.create_connection(("127.0.0.1", self.port), PATIENCE) for _ in range(200)]
@@ -226,13 +254,15 @@ class Transport(NamesTest):
         agent = self.agent("two", dns={"listen": f"127.0.0.1:{self.port}, [::1]:{other}"}).start()
         self.assertEqual(texts(ask(self.port, "c1.prod.web.joe.berth")), ["A 10.0.0.1"])
         self.assertEqual(texts(ask(other, "c1.prod.web.joe.berth", host="::1")), ["A 10.0.0.1"])
-        self.assertEqual(texts(ask(other, "c1.prod.web.joe.berth", host="::1", tcp=True)), ["A 10.0.0.1"])
+        self.assertEqual(texts(ask(other, "c1.prod.web.joe.berth", host="::1", tcp=True)),
+            ["A 10.0.0.1"])
         agent.stop()
 
     def test_an_address_in_use_is_named(self):
         agent = self.agent("second", dns={"listen": f"127.0.0.1:{self.port}"}).start(wait=False)
         self.assertEqual(agent.wait(), 1)
-        self.assertIn(f"cannot serve DNS on 127.0.0.1:{self.port} over UDP: Address already in use", agent.read_log())
+        self.assertIn(f"cannot serve DNS on 127.0.0.1:{self.port} over UDP: Address already in use",
+            agent.read_log())
 
 
 class Forwarding(NamesTest):
@@ -262,9 +292,11 @@ class Forwarding(NamesTest):
             reply = self.ask("mail.services.berth", tcp=tcp)
             self.assertEqual(texts(reply), ["CNAME mx.example.org.", "A 192.0.2.1"])
             self.assertEqual([rrset.ttl for rrset in reply.answer], [1, 60])
-            self.assertEqual([rrset.name.to_text() for rrset in reply.answer], ["mail.services.berth.", "mx.example.org."])
+            self.assertEqual([rrset.name.to_text() for rrset in reply.answer],
+                ["mail.services.berth.", "mx.example.org."])
         self.assertEqual(texts(self.ask("mail.services.berth", "CNAME")), ["CNAME mx.example.org."])
-        self.assertEqual(texts(self.ask("mail.services.berth", recursion=False)), ["CNAME mx.example.org."])
+        self.assertEqual(texts(self.ask("mail.services.berth", recursion=False)),
+            ["CNAME mx.example.org."])
         self.upstream.silent = True
         self.assertEqual(self.ask("mail.services.berth").rcode(), dns.rcode.SERVFAIL)
 

@@ -1,4 +1,5 @@
-"""Names as real programs find them: resolvers of C libraries, the NSS module, DNS tools, HAProxy."""
+"""Names as real programs find them: resolvers of C libraries, the NSS module, DNS tools,
+HAProxy."""
 
 import os
 import pathlib
@@ -16,7 +17,8 @@ SOURCE = pathlib.Path(os.environ.get("BERTH_SRC_DIR", ".")).resolve()
 class Clients(ClientsTest):
     def compile(self, compiler, *options):
         program = self.folder / f"resolve-{pathlib.Path(compiler).name}"
-        subprocess.run([compiler, *options, "-o", program, SOURCE / "tests/e2e/programs/resolve.c"], check=True)
+        subprocess.run([compiler, *options, "-o", program, SOURCE / "tests/e2e/programs/resolve.c"],
+            check=True)
         return program
 
     def test_glibc_through_dns_and_through_the_module(self):
@@ -30,11 +32,14 @@ class Clients(ClientsTest):
     def test_the_module_answers_every_call_of_glibc(self):
         (self.folder / "etc/nsswitch.conf").write_text("hosts: files berth\n")
         output = self.inside(
-            f"getent ahosts {PROD}; echo; getent hosts four.services.berth; getent hosts 10.0.0.4; getent ahostsv6 {PROD}; "
-            "getent hosts 10.9.9.9 || echo none; getent ahostsv6 four.services.berth || echo none; getent ahosts alias.services.berth"
+            f"getent ahosts {PROD}; echo; getent hosts four.services.berth; getent hosts 10.0.0.4; "
+            f"getent ahostsv6 {PROD}; "
+            "getent hosts 10.9.9.9 || echo none; getent ahostsv6 four.services.berth || echo none; "
+            "getent ahosts alias.services.berth"
         )
         self.assertIn("10.0.0.1", output)
-        self.assertRegex(output, r"10\.0\.0\.4 +four\.services\.berth\n10\.0\.0\.4 +four\.services\.berth\n")
+        self.assertRegex(output,
+            r"10\.0\.0\.4 +four\.services\.berth\n10\.0\.0\.4 +four\.services\.berth\n")
         self.assertIn("2001:db8::2", output)
         self.assertIn("none\n", output)
         self.assertRegex(output.rsplit("none", 1)[1], r"10\.0\.0\.1 +STREAM")
@@ -50,11 +55,13 @@ class Clients(ClientsTest):
     def test_the_agent_and_its_checks_do_not_wait_for_the_agent_but_the_main_process_may_ask(self):
         (self.folder / "etc/nsswitch.conf").write_text("hosts: files berth\n")
         ask = "getent hosts four.services.berth"
-        self.server.sections = self.server.component(f"/bin/sh -c '{ask} >{self.folder}/of-check; true'")
+        self.server.sections = self.server.component(
+            f"/bin/sh -c '{ask} >{self.folder}/of-check; true'")
         self.server.write_config({"dns": {"listen": "127.0.0.1:53"}, **self.server.sections})
         self.inside(
             f"until test -e {self.folder}/done -a -e {self.folder}/of-check; do sleep 0.02; done",
-            f"-- sh -c 'until {ask} >{self.folder}/of-main; do sleep 0.1; done; touch {self.folder}/done; exec sleep 1000'",
+            f"-- sh -c 'until {ask} >{self.folder}/of-main; do sleep 0.1; done; touch "
+            f"{self.folder}/done; exec sleep 1000'",
         )
         self.assertIn("10.0.0.4", (self.folder / "of-main").read_text())
         self.assertEqual((self.folder / "of-check").read_text(), "")
@@ -66,13 +73,16 @@ class Clients(ClientsTest):
     @need("dig", "kdig", "drill")
     def test_dns_tools(self):
         output = self.inside(
-            f"dig +short {PROD} A; dig +short {PROD} AAAA; dig +tcp +short _http._tcp.{PROD} SRV | sort;"
-            f"kdig +short {PROD} A; kdig +tcp +short four.services.berth A; drill -Q four.services.berth A"
+            f"dig +short {PROD} A; dig +short {PROD} AAAA; dig +tcp +short _http._tcp.{PROD} SRV | "
+            "sort;"
+            f"kdig +short {PROD} A; kdig +tcp +short four.services.berth A; drill -Q "
+            "four.services.berth A"
         )
         component = "components.prod.web.joe.users.berth."
         self.assertEqual(
             output.split("\n")[:-1],
-            ["10.0.0.1", "2001:db8::2", f"0 0 8080 c1.{component}", f"0 0 8081 c2.{component}", "10.0.0.1", "10.0.0.4", "10.0.0.4"],
+            ["10.0.0.1", "2001:db8::2", f"0 0 8080 c1.{component}", f"0 0 8081 c2.{component}",
+                "10.0.0.1", "10.0.0.4", "10.0.0.4"],
         )
 
 
@@ -93,7 +103,8 @@ public class Resolve {
     public static void main(String[] names) {
         for (String name : names) {
             try {
-                System.out.println(name + ": " + Arrays.stream(InetAddress.getAllByName(name)).map(Resolve::text).sorted()
+                System.out.println(name + ": "
+                    + Arrays.stream(InetAddress.getAllByName(name)).map(Resolve::text).sorted()
                     .collect(Collectors.joining(" ")));
             } catch (UnknownHostException error) {
                 System.out.println(name + ": unknown");
@@ -139,14 +150,17 @@ backend web
 
     def servers(self):
         result = subprocess.run(
-            [sys.executable, "-c", SHOW, self.stats], capture_output=True, text=True, timeout=PATIENCE, check=False
+            [sys.executable, "-c", SHOW, self.stats], capture_output=True, text=True,
+            timeout=PATIENCE, check=False
         )
         rows = [line.split() for line in result.stdout.splitlines() if " web " in f" {line} "]
-        return sorted(f"{row[4]}:{row[18]}" for row in rows if row[4] not in ("-", "0.0.0.0") and row[18] != "0")
+        return sorted(f"{row[4]}:{row[18]}" for row in rows if row[4] not in ("-", "0.0.0.0")
+            and row[18] != "0")
 
     @need("haproxy")
     def test_servers_come_and_go_with_the_registry(self):
-        process = subprocess.Popen(["haproxy", "-db", "-f", self.config], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(["haproxy", "-db", "-f", self.config], stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL)
 
         def end():
             process.terminate()

@@ -47,9 +47,11 @@ class Files(OutputTest):
 
     def test_every_format(self):
         self.put(f"{FROM}/c1/deeper", record(8003, protocol="https"))
-        files = {name: self.directory / name for name in ("json", "prometheus", "envoy", "haproxy", "nginx", "hosts", "env")}
+        files = {name: self.directory / name for name in ("json", "prometheus", "envoy", "haproxy",
+            "nginx", "hosts", "env")}
         sections = {
-            f"output {name}": self.output_options(format=name, path=file, **({"backend": "web"} if name == "haproxy" else {}))
+            f"output {name}": self.output_options(format=name, path=file,
+                **({"backend": "web"} if name == "haproxy" else {}))
             for name, file in files.items()
         }
         sections["output tree"] = self.output_options(**{"from": f"{FROM}/**", "protocol": "https"})
@@ -57,16 +59,21 @@ class Files(OutputTest):
         self.wait_text("127.0.0.1:8003\n")
         for name in files:
             self.wait_state(agent, "current", name)
-        self.assertEqual([item["path"] for item in json.loads(files["json"].read_text())], [f"{FROM}/c1", f"{FROM}/c2"])
-        self.assertEqual(json.loads(files["prometheus"].read_text())[1]["targets"], ["127.0.0.1:8002"])
+        self.assertEqual([item["path"] for item in json.loads(files["json"].read_text())],
+            [f"{FROM}/c1", f"{FROM}/c2"])
+        self.assertEqual(json.loads(files["prometheus"].read_text())[1]["targets"],
+            ["127.0.0.1:8002"])
         envoy = json.loads(files["envoy"].read_text())["resources"][0]
-        self.assertEqual((envoy["cluster_name"], len(envoy["endpoints"][0]["lb_endpoints"])), ("envoy", 2))
+        self.assertEqual((envoy["cluster_name"], len(envoy["endpoints"][0]["lb_endpoints"])),
+            ("envoy", 2))
         self.assertEqual(
             files["haproxy"].read_text(),
             "backend web\n    server c1 127.0.0.1:8001\n    server c2 127.0.0.1:8002\n",
         )
-        self.assertEqual(files["nginx"].read_text(), "server 127.0.0.1:8001;\nserver 127.0.0.1:8002;\n")
-        self.assertIn("127.0.0.1\tc2.components.prod.web.joe.users.berth\n", files["hosts"].read_text())
+        self.assertEqual(files["nginx"].read_text(),
+            "server 127.0.0.1:8001;\nserver 127.0.0.1:8002;\n")
+        self.assertIn("127.0.0.1\tc2.components.prod.web.joe.users.berth\n",
+            files["hosts"].read_text())
         self.assertIn("ENV_COUNT=2\n", files["env"].read_text())
 
     def test_equal_content_is_not_written_and_not_announced(self):
@@ -105,7 +112,8 @@ class Files(OutputTest):
         self.assertEqual(berth("--socket", agent.socket, "reload").returncode, 0)
         wait_until(lambda: self.stamp() != stamp, "the file has the new owner")
         status = self.file.stat()
-        self.assertEqual((stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid), (0o640, os.geteuid(), os.getegid()))
+        self.assertEqual((stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid),
+            (0o640, os.geteuid(), os.getegid()))
         self.assertEqual(self.file.read_text(), LINES)
 
     def test_too_few_instances_leave_the_file(self):
@@ -140,7 +148,8 @@ class Files(OutputTest):
         other = self.directory / "other"
         ran = self.folder / "ran"
         agent = self.output_agent(
-            on_change=f"/bin/sh -c 'echo run >>{ran}'", more={"output other": self.output_options(path=other)}
+            on_change=f"/bin/sh -c 'echo run >>{ran}'",
+            more={"output other": self.output_options(path=other)}
         ).start()
         self.wait_text(LINES)
         self.wait_text(LINES, other)
@@ -171,13 +180,18 @@ class Commands(OutputTest):
         self.put_member("c1", 8001)
 
     def test_a_command_makes_the_content(self):
-        command = "python3 -c 'import json, sys; all = json.load(sys.stdin); print(all[\"name\"], all[\"from\"], " \
-            "sorted(all[\"records\"]), [item[\"address\"][\"port\"] for item in all[\"endpoints\"]])'"
+        command = (
+            "python3 -c 'import json, sys; all = json.load(sys.stdin); "
+            "print(all[\"name\"], all[\"from\"], sorted(all[\"records\"]), "
+            "[item[\"address\"][\"port\"] for item in all[\"endpoints\"]])'"
+        )
         self.output_agent(format=None, render=command).start()
         self.wait_text(f"web {FROM} ['{FROM}/c1'] ['8001']\n")
 
     def test_a_check_that_refuses_leaves_the_old_file(self):
-        check = self.script('test "$BERTH_OUTPUT" = web && ! grep -q 8002 "$1" || { echo "8002 is bad" >&2; exit 3; }')
+        check = self.script(
+            'test "$BERTH_OUTPUT" = web && ! grep -q 8002 "$1" || { echo "8002 is bad" >&2; exit '
+            '3; }')
         agent = self.output_agent(check=f"{check} {{}}").start()
         self.wait_text("127.0.0.1:8001\n")
         self.put_member("c2", 8002)
@@ -185,10 +199,14 @@ class Commands(OutputTest):
         self.assertEqual(self.output(agent)["why"], "check: exit status 3")
         self.assertEqual(self.file.read_text(), "127.0.0.1:8001\n")
         self.assertEqual([file.name for file in self.directory.iterdir()], ["web.txt"])
-        history = [item for item in agent.get("/v1/agent/history").json if item["subject"] == "output web"]
-        self.assertEqual((history[-1]["to"], history[-1]["why"], history[-1]["output"]), ("failed", "check: exit status 3", "8002 is bad"))
-        self.assertRegex(agent.read_log(), r"(?m)^.* warn +output web: current -> failed: check: exit status 3: 8002 is bad")
-        self.assertRegex(agent.get("/metrics").body.decode(), r'(?m)^berth_output_failures_total{output="web"} [1-9]')
+        history = [item for item in agent.get("/v1/agent/history").json
+            if item["subject"] == "output web"]
+        self.assertEqual((history[-1]["to"], history[-1]["why"], history[-1]["output"]),
+            ("failed", "check: exit status 3", "8002 is bad"))
+        self.assertRegex(agent.read_log(),
+            r"(?m)^.* warn +output web: current -> failed: check: exit status 3: 8002 is bad")
+        self.assertRegex(agent.get("/metrics").body.decode(),
+            r'(?m)^berth_output_failures_total{output="web"} [1-9]')
         status = berth("--socket", agent.socket, "status").stdout
         self.assertRegex(status, r"(?m)^web +failed +2")
         self.assertIn("check: exit status 3", status)
@@ -205,10 +223,12 @@ class Commands(OutputTest):
         mode.write_text("good")
         render = self.script(
             f'case $(cat {mode}) in good) exec cat;; hang) sleep 1000 & wait;; nothing) exit 0;; '
-            f'half) head -c 20; exit 1;; garbage) head -c 5000 /dev/urandom;; crash) kill -SEGV $$;; esac'
+            'half) head -c 20; exit 1;; garbage) head -c 5000 /dev/urandom;; crash) kill -SEGV '
+            '$$;; esac'
         )
         check = self.script('python3 -m json.tool "$1" >/dev/null', "check")
-        agent = self.output_agent(format=None, render=render, check=f"{check} {{}}", timeout="2s").start()
+        agent = self.output_agent(format=None, render=render, check=f"{check} {{}}",
+            timeout="2s").start()
         wait_until(self.file.exists, "it is written")
         self.wait_state(agent, "current")
         stamp = self.stamp()
@@ -223,7 +243,8 @@ class Commands(OutputTest):
         ):
             mode.write_text(kind)
             self.put_member("c2", 8100 + number)
-            wait_until(lambda: why in self.output(agent)["why"], f"{kind} is {why}: {self.output(agent)}")
+            wait_until(lambda: why in self.output(agent)["why"],
+                f"{kind} is {why}: {self.output(agent)}")
             self.assertEqual(self.stamp(), stamp)
             json.loads(self.file.read_text())
         mode.write_text("good")
@@ -239,7 +260,8 @@ class Commands(OutputTest):
         slow.touch()
         pid = self.folder / "pid"
         command = self.script(
-            f"echo begin >>{ran}; test -e {slow} && echo $$ >{pid} && exec sleep 1000; cat $BERTH_OUTPUT_PATH >>{ran}"
+            f"echo begin >>{ran}; test -e {slow} && echo $$ >{pid} && exec sleep 1000; cat "
+            f"$BERTH_OUTPUT_PATH >>{ran}"
         )
         agent = self.output_agent(on_change=command).start()
         wait_until(lambda: pid.exists() and pid.read_text().endswith("\n"), "it runs")
@@ -266,7 +288,9 @@ class Commands(OutputTest):
 
     def test_a_burst_is_few_runs_one_at_a_time_and_ends_with_the_last_state(self):
         ran = self.folder / "ran"
-        command = self.script(f"mkdir {self.folder}/lock || echo two >>{ran}; sleep 0.2; rmdir {self.folder}/lock; echo run >>{ran}")
+        command = self.script(
+            f"mkdir {self.folder}/lock || echo two >>{ran}; sleep 0.2; rmdir {self.folder}/lock; "
+            f"echo run >>{ran}")
         agent = self.output_agent(on_change=command, quiet="200ms", max_wait="5s").start()
         self.wait_state(agent, "current")
         members = Members(self.registry)
@@ -278,14 +302,17 @@ class Commands(OutputTest):
             time.sleep(0.01)
         expected = members.ports()
         wait_until(
-            lambda: {int(line.split(":")[1]) for line in self.file.read_text().split()} == expected, "the file is what the registry holds"
+            lambda: {int(line.split(":")[1]) for line in self.file.read_text().split()} == expected,
+            "the file is what the registry holds"
         )
         self.wait_state(agent, "current")
         took = time.monotonic() - began
         runs = ran.read_text().split()
         self.assertNotIn("two", runs)
-        # One at the start, one each 5 s of the burst, and the last ones; more if this process stood still in it.
-        print(f"# {CHANGES} changes, {took:.1f} s, {len(runs)} runs of on_change, {self.output(agent)['writes']} writes")
+        # One at the start, one each 5 s of the burst, and the last ones; more if this process stood
+        # still in it.
+        print(f"# {CHANGES} changes, {took:.1f} s, {len(runs)} runs of on_change, "
+              f"{self.output(agent)['writes']} writes")
         self.assertLess(len(runs), CHANGES / 4)
         self.assertEqual(self.output(agent)["runs"], len(runs))
 

@@ -25,7 +25,8 @@ class ProxyTest(OutputTest):
         return servers
 
     def change_under_load(self, port, servers, is_current):
-        """Random members come and go, each announced: none is ever asked that has been out for a while."""
+        """Random members come and go, each announced: none is ever asked that has been out for a
+        while."""
         chance = random.Random(12)
         members = {}
 
@@ -50,7 +51,8 @@ class ProxyTest(OutputTest):
                 began = time.monotonic()
                 wait_until(lambda: is_current(members), f"the proxy has {members}")
                 longest = max(longest, time.monotonic() - began)
-        print(f"# {CHANGES} changes, {load.good} requests, {len(load.failures)} failed; longest change {longest * 1000:.0f} ms")
+        print(f"# {CHANGES} changes, {load.good} requests, {len(load.failures)} failed; longest "
+              f"change {longest * 1000:.0f} ms")
         self.assertEqual(load.failures, [])
         self.assertGreater(load.good, CHANGES)
         return load
@@ -62,11 +64,13 @@ class HAProxyRuntime(ProxyTest):
         self.haproxy = HAProxy(self.folder / "haproxy", lines)
         self.addCleanup(self.haproxy.end)
         return self.output_agent(
-            format="haproxy-runtime", path=None, quiet=None, socket=self.haproxy.socket, backend="web", **options
+            format="haproxy-runtime", path=None, quiet=None, socket=self.haproxy.socket,
+            backend="web", **options
         )
 
     def has(self, members):
-        return self.haproxy.servers() == {name: (f"127.0.0.1:{port}", True) for name, port in members.items()}
+        return self.haproxy.servers() == {name: (f"127.0.0.1:{port}", True)
+            for name, port in members.items()}
 
     def wait_has(self, **members):
         wait_until(lambda: self.has(members), f"HAProxy has {members}")
@@ -83,7 +87,8 @@ class HAProxyRuntime(ProxyTest):
         self.assertEqual(get(self.haproxy.port), one.port)
         self.members.put("c2", two.port, weight=7)
         self.wait_has(c1=one.port, c2=two.port)
-        wait_until(lambda: {get(self.haproxy.port) for _ in range(10)} == {one.port, two.port}, "both serve")
+        wait_until(lambda: {get(self.haproxy.port) for _ in range(10)} == {one.port, two.port},
+            "both serve")
         self.members.remove("c1")
         self.wait_has(c2=two.port)
         self.members.put("c2", three.port)
@@ -98,14 +103,18 @@ class HAProxyRuntime(ProxyTest):
 
     def test_servers_that_a_reload_forgets_come_back(self):
         (one,) = self.servers(1)
-        agent = self.start("    server static-page 127.0.0.1:9 disabled\n    server gone 127.0.0.1:9\n")
+        agent = self.start(
+            "    server static-page 127.0.0.1:9 disabled\n    server gone 127.0.0.1:9\n")
         self.haproxy.start()
         self.members.put("c1", one.port)
         agent.start()
-        wait_until(lambda: self.haproxy.servers().get("c1") == (f"127.0.0.1:{one.port}", True), "c1 serves")
-        wait_until(self.without_gone, "a server of HAProxy's own file that the registry lacks is out")
+        wait_until(lambda: self.haproxy.servers().get("c1") == (f"127.0.0.1:{one.port}", True),
+            "c1 serves")
+        wait_until(self.without_gone,
+            "a server of HAProxy's own file that the registry lacks is out")
         self.haproxy.reload()
-        wait_until(lambda: self.haproxy.servers().get("c1") == (f"127.0.0.1:{one.port}", True), "c1 serves again")
+        wait_until(lambda: self.haproxy.servers().get("c1") == (f"127.0.0.1:{one.port}", True),
+            "c1 serves again")
         wait_until(self.without_gone, "it is out again")
         self.assertIn("static-page", self.haproxy.servers())  # not ours
         self.wait_state(agent, "current")
@@ -121,9 +130,11 @@ class HAProxyRuntime(ProxyTest):
         self.wait_state(agent, "failed")
         self.assertIn("No such file or directory", self.output(agent)["why"])
         self.haproxy.start()
-        wait_until(lambda: "dynamic load balancing" in self.output(agent)["why"], "the reason is HAProxy's own")
+        wait_until(lambda: "dynamic load balancing" in self.output(agent)["why"],
+            "the reason is HAProxy's own")
         self.haproxy.end()
-        self.haproxy.config.write_text(self.haproxy.config.read_text().replace("balance source", "balance leastconn"))
+        self.haproxy.config.write_text(self.haproxy.config.read_text().replace("balance source",
+            "balance leastconn"))
         self.haproxy.start()
         self.wait_has(c1=one.port)
         self.wait_state(agent, "current")
@@ -136,7 +147,8 @@ class HAProxyRuntime(ProxyTest):
         worker = self.haproxy.worker_pid()
         load = self.change_under_load(
             self.haproxy.port, servers,
-            lambda members: {name: place for name, (place, usable) in self.haproxy.servers().items() if usable}
+            lambda members: {name: place for name, (place, usable) in self.haproxy.servers().items()
+                if usable}
             == {name: f"127.0.0.1:{port}" for name, port in members.items()},
         )
         self.assertGreater(len(load.seen), 2)
@@ -152,8 +164,10 @@ class HAProxyFile(ProxyTest):
         self.addCleanup(self.haproxy.end)
         self.members.put("c1", one.port)
         agent = self.output_agent(
-            format="haproxy", backend="web", check=f"/usr/sbin/haproxy -c -q -f {self.haproxy.config} -f {{}}",
-            on_change=f"/bin/sh -c 'test ! -e {self.haproxy.pid_file} || kill -USR2 $(cat {self.haproxy.pid_file})'",
+            format="haproxy", backend="web",
+            check=f"/usr/sbin/haproxy -c -q -f {self.haproxy.config} -f {{}}",
+            on_change=f"/bin/sh -c 'test ! -e {self.haproxy.pid_file} || kill -USR2 $(cat "
+                      f"{self.haproxy.pid_file})'",
         ).start()
         self.wait_state(agent, "current")
         self.haproxy.start()
@@ -161,7 +175,8 @@ class HAProxyFile(ProxyTest):
         self.members.put("c1", two.port)
         wait_until(lambda: get(self.haproxy.port) == two.port, "HAProxy has read the file again")
         self.members.put("c9", 1, weight=3)
-        wait_until(lambda: "server c9 127.0.0.1:1 weight 3" in self.file.read_text(), "the file has c9")
+        wait_until(lambda: "server c9 127.0.0.1:1 weight 3" in self.file.read_text(),
+            "the file has c9")
 
 
 @unittest.skipIf(missing("nginx"), missing("nginx"))
@@ -173,7 +188,9 @@ class NginxFile(ProxyTest):
         self.addCleanup(nginx.end)
         self.members.put("c0", servers[0].port)
         agent = self.output_agent(
-            format="nginx", on_change=f"/bin/sh -c 'test ! -e {self.folder}/nginx/nginx.pid || exec {nginx.reload_command}'"
+            format="nginx",
+            on_change=f"/bin/sh -c 'test ! -e {self.folder}/nginx/nginx.pid || exec "
+                      f"{nginx.reload_command}'"
         ).start()
         self.wait_state(agent, "current")
         nginx.start()
@@ -181,7 +198,8 @@ class NginxFile(ProxyTest):
         def is_current(members):
             with contextlib.suppress(FileNotFoundError):
                 wanted = {f"server 127.0.0.1:{port};" for port in members.values()}
-                return set(self.file.read_text().splitlines()) == wanted and self.output(agent)["state"] == "current"
+                return set(self.file.read_text().splitlines()) == wanted and self.output(agent)[
+                    "state"] == "current"
 
         load = self.change_under_load(nginx.port, servers, is_current)
         self.assertGreater(len(load.seen), 2)

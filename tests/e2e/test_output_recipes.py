@@ -28,19 +28,22 @@ class Files(RecipeTest):
 
     def test_every_recipe_is_run_here_or_with_the_larger_tools(self):
         self.assertEqual(
-            set(recipe_names()), {*FILE_RECIPES, "haproxy-runtime", "haproxy-file", "nginx", "pgbouncer", "prometheus-http"}
+            set(recipe_names()), {*FILE_RECIPES, "haproxy-runtime", "haproxy-file", "nginx",
+                "pgbouncer", "prometheus-http"}
         )
 
     def test_envoy(self):
         _, file = self.text_of("envoy")
         (resource,) = json.loads(file.read_text())["resources"]
         self.assertEqual(resource["cluster_name"], "web")
-        ports = [item["endpoint"]["address"]["socket_address"]["port_value"] for item in resource["endpoints"][0]["lb_endpoints"]]
+        ports = [item["endpoint"]["address"]["socket_address"]["port_value"]
+            for item in resource["endpoints"][0]["lb_endpoints"]]
         self.assertEqual(ports, [8001, 8002])
 
     def test_prometheus_by_a_file(self):
         _, file = self.text_of("prometheus-file")
-        self.assertEqual([item["targets"] for item in json.loads(file.read_text())], [["127.0.0.1:8001"], ["127.0.0.1:8002"]])
+        self.assertEqual([item["targets"] for item in json.loads(file.read_text())],
+            [["127.0.0.1:8001"], ["127.0.0.1:8002"]])
         self.members.remove("c1")
         self.members.remove("c2")
         wait_until(lambda: json.loads(file.read_text()) == [], "no target is left")
@@ -48,13 +51,16 @@ class Files(RecipeTest):
     def test_a_shell_script(self):
         self.text_of("shell")
         script = next(block for block in blocks("sh"))
-        result = subprocess.run(["sh", "-c", self.place_below(script)], capture_output=True, text=True, check=True)
+        result = subprocess.run(["sh", "-c", self.place_below(script)], capture_output=True,
+            text=True, check=True)
         self.assertEqual(result.stdout, "there is 127.0.0.1:8001\nthere is 127.0.0.1:8002\n")
 
     def test_pgbouncer(self):
         # A process that has the signal's effect stands in for PgBouncer itself.
         heard = self.folder / "heard"
-        reloaded = self.script(f"trap 'echo reload >>{heard}' HUP; echo $$ >{self.root}/run/pgbouncer.pid; while :; do sleep 0.05; done")
+        reloaded = self.script(
+            f"trap 'echo reload >>{heard}' HUP; echo $$ >{self.root}/run/pgbouncer.pid; while :; "
+            "do sleep 0.05; done")
         process = subprocess.Popen([reloaded])
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
@@ -79,7 +85,8 @@ class Proxies(RecipeTest):
 
     def haproxy(self, text, files=()):
         haproxy = HAProxy(self.root / "etc/haproxy")
-        haproxy.use(self.place_below(text), self.root / "run/haproxy/admin.sock", self.root / "run/haproxy.pid", files)
+        haproxy.use(self.place_below(text), self.root / "run/haproxy/admin.sock",
+            self.root / "run/haproxy.pid", files)
         self.addCleanup(haproxy.end)
         return haproxy
 

@@ -21,7 +21,8 @@ class Render(OutputTest):
     def test_from_the_agent_and_from_the_registry_alike(self):
         for at in (("--socket", self.server.socket), ("--registry", self.registry)):
             result = self.render("--format", "haproxy", FROM, at=at)
-            self.assertEqual((result.returncode, result.stdout), (0, "    server c1 127.0.0.1:8001\n    server c2 127.0.0.1:8002\n"))
+            self.assertEqual((result.returncode, result.stdout),
+                (0, "    server c1 127.0.0.1:8001\n    server c2 127.0.0.1:8002\n"))
             result = self.render("-f", "lines", "-r", FROM, at=at)
             self.assertEqual(result.stdout, "127.0.0.1:8001\n127.0.0.1:8002\n127.0.0.1:8003\n")
             result = self.render("--format=lines", f"{FROM}/c1", at=at)
@@ -31,7 +32,8 @@ class Render(OutputTest):
         for name in ("lines", "json", "prometheus", "haproxy", "nginx", "hosts", "env", "envoy"):
             file = self.directory / name
             # The command calls the set like its path.
-            agent = self.agent(f"of-{name}", **{"output prod": self.output_options(format=name, path=file)}).start()
+            agent = self.agent(f"of-{name}",
+                **{"output prod": self.output_options(format=name, path=file)}).start()
             self.wait_state(agent, "current", "prod")
             self.assertEqual(self.render("--format", name, FROM).stdout, file.read_text(), name)
             agent.stop()
@@ -43,7 +45,8 @@ class Render(OutputTest):
     def test_it_waits_for_the_first_instances(self):
         path = "/users/joe/new/prod/components"
         process = subprocess.Popen(
-            [BUILD / "berth", "--socket", self.server.socket, "render", "--format", "env", path, "--wait", "2", "--timeout", "60s"],
+            [BUILD / "berth", "--socket", self.server.socket, "render", "--format", "env", path,
+                "--wait", "2", "--timeout", "60s"],
             stdout=subprocess.PIPE, text=True,
         )
         self.addCleanup(process.kill)
@@ -63,9 +66,12 @@ class Render(OutputTest):
         self.assertIn("lines, json, prometheus", result.stderr)
         self.assertEqual(self.render(FROM).returncode, 2)
         self.assertEqual(self.render("--format", "env", "--wait", "0", FROM).returncode, 2)
-        self.assertEqual(berth("--socket", self.server.socket, "--format", "json", "status").returncode, 0)
-        self.assertEqual(berth("--socket", self.server.socket, "status", "--format", "env").returncode, 2)
-        self.assertEqual(berth("--socket", self.server.socket, "drain", "--wait", "--reason", "render").returncode, 0)
+        self.assertEqual(berth("--socket", self.server.socket, "--format", "json",
+            "status").returncode, 0)
+        self.assertEqual(berth("--socket", self.server.socket, "status", "--format",
+            "env").returncode, 2)
+        self.assertEqual(berth("--socket", self.server.socket, "drain", "--wait", "--reason",
+            "render").returncode, 0)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,8 @@ class Targets(OutputTest):
         self.assertEqual(answer.json[0]["targets"], ["127.0.0.1:9100"])
         labels = answer.json[0]["labels"]
         self.assertEqual(labels["__meta_berth_path"], f"{FROM}/c1")
-        self.assertEqual((labels["__meta_berth_name"], labels["__meta_berth_id"]), ("c1", "container_1"))
+        self.assertEqual((labels["__meta_berth_name"], labels["__meta_berth_id"]),
+            ("c1", "container_1"))
         self.assertEqual(labels["__meta_berth_description"], "first")
         self.assertEqual(self.targets(), ["127.0.0.1:9100", "127.0.0.1:9101"])
         self.assertEqual(self.targets(path=f"{FROM}/c1"), ["127.0.0.1:9100"])
@@ -43,7 +44,8 @@ class Targets(OutputTest):
         body = answer.read()
         self.assertEqual(answer.status, 200)
         self.assertEqual(body, self.server.get(f"/v1/targets{FROM}").body)
-        connection.request("GET", f"/v1/targets{FROM}", headers={"If-None-Match": answer.headers["ETag"]})
+        connection.request("GET", f"/v1/targets{FROM}",
+            headers={"If-None-Match": answer.headers["ETag"]})
         self.assertEqual(connection.getresponse().status, 304)
         connection.close()
 
@@ -51,18 +53,21 @@ class Targets(OutputTest):
         self.assertEqual(self.targets(path="/users/nobody/at/all"), [])
         self.assertEqual(self.server.get("/v1/targets/users/Nobody").status, 400)
         self.put("/users/nobody/at/all", record(9200))
-        wait_until(lambda: self.targets(path="/users/nobody/at/all") == ["127.0.0.1:9200"], "the target is there")
+        wait_until(lambda: self.targets(path="/users/nobody/at/all") == ["127.0.0.1:9200"],
+            "the target is there")
         self.remove(FROM)
         wait_until(lambda: self.targets() == [], "all are gone")
 
     def test_unknown_while_the_registry_is_away_is_no_empty_list(self):
         self.assertEqual(len(self.targets()), 2)
         shutil.move(self.folder / "registry", self.folder / "away")
-        wait_until(lambda: self.server.get("/v1/targets/users/other").status == 503, "nothing is known of it")
+        wait_until(lambda: self.server.get("/v1/targets/users/other").status == 503,
+            "nothing is known of it")
         answer = self.server.get(f"/v1/targets{FROM}")
         self.assertIn(answer.status, (200, 503))
         shutil.move(self.folder / "away", self.folder / "registry")
-        wait_until(lambda: self.server.get("/v1/targets/users/other").status == 200, "it is known again")
+        wait_until(lambda: self.server.get("/v1/targets/users/other").status == 200,
+            "it is known again")
 
 
 if __name__ == "__main__":

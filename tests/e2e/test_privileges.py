@@ -1,4 +1,5 @@
-"""[agent] user and group: what is left to an agent that root has started, to its worker and to its commands."""
+"""[agent] user and group: what is left to an agent that root has started, to its worker and to its
+commands."""
 
 import grp
 import os
@@ -21,7 +22,8 @@ SHOW = "cat /proc/self/status"
 
 
 def status(text):
-    return {name: value.strip() for name, _, value in (line.partition(":") for line in text.splitlines())}
+    return {name: value.strip() for name, _, value in (line.partition(":")
+        for line in text.splitlines())}
 
 
 def status_of(pid):
@@ -41,8 +43,10 @@ class Privileges(AgentTest):
             if not folder.stat().st_mode & 1:
                 folder.chmod(0o711)
 
-    def start(self, agent_options, check=None, command=(), registry=None, name="agent", owner=NOBODY):
-        agent = self.web_agent(name, check=SHOW, command=command, registry=registry, extra={"check alive": check or {}})
+    def start(self, agent_options, check=None, command=(), registry=None, name="agent",
+            owner=NOBODY):
+        agent = self.web_agent(name, check=SHOW, command=command, registry=registry,
+            extra={"check alive": check or {}})
         agent.socket = agent.folder / "run" / "berth.sock"
         agent.sections["agent"] = {"socket": agent.socket, **agent_options}
         agent.write_config(agent.sections)
@@ -64,7 +68,8 @@ class Privileges(AgentTest):
 
     def output(self, agent):
         """What the check's command said of itself."""
-        found = wait_until(lambda: (agent.get("/v1/agent/checks").json[0]["last"] or {}).get("output"), "the check has run")
+        found = wait_until(lambda: (agent.get("/v1/agent/checks").json[0]["last"]
+            or {}).get("output"), "the check has run")
         return status(found)
 
     def assert_nobody(self, of):
@@ -84,11 +89,13 @@ class Privileges(AgentTest):
         self.assertFalse(agent.socket.exists(), "it could not remove its socket")
 
     def test_a_group_of_its_own(self):
-        agent = self.start({"user": "nobody", "group": GROUP.gr_name}, registry=self.registry_of_nobody())
+        agent = self.start({"user": "nobody", "group": GROUP.gr_name},
+            registry=self.registry_of_nobody())
         self.assertEqual(status_of(agent.process.pid)["Gid"].split(), [str(GROUP.gr_gid)] * 4)
 
     def test_a_group_alone(self):
-        """The agent stays root in name: without a capability it is an owner of files like another."""
+        """The agent stays root in name: without a capability it is an owner of files like
+        another."""
         agent = self.start({"group": GROUP.gr_name}, owner=pwd.getpwuid(0))
         own = status_of(agent.process.pid)
         self.assertEqual(own["Uid"].split(), ["0"] * 4)
@@ -98,7 +105,8 @@ class Privileges(AgentTest):
         self.assertEqual(own["NoNewPrivs"], "1")
 
     def test_a_check_with_a_user_keeps_what_it_takes_also_after_an_upgrade(self):
-        agent = self.start({"user": "nobody"}, check={"user": OTHER.pw_name}, registry=self.registry_of_nobody())
+        agent = self.start({"user": "nobody"}, check={"user": OTHER.pw_name},
+            registry=self.registry_of_nobody())
         for round_number in (1, 2):
             with self.subTest(round=round_number):
                 own = status_of(agent.process.pid)
@@ -113,7 +121,8 @@ class Privileges(AgentTest):
                 wait_until(lambda: agent.read_log().count(" runs, pid ") == 2, "the successor runs")
                 wait_until(agent.answers, "it answers")
                 runs = agent.get("/v1/agent/checks").json[0]["counts"]
-                wait_until(lambda: agent.get("/v1/agent/checks").json[0]["counts"] != runs, "the check runs again")
+                wait_until(lambda: agent.get("/v1/agent/checks").json[0]["counts"] != runs,
+                    "the check runs again")
                 agent.wait_state("registered")
 
     def test_a_reload_cannot_add_the_first_check_with_a_user(self):
@@ -127,26 +136,32 @@ class Privileges(AgentTest):
         self.assertEqual(agent.check_named("alive")["state"], "up", "the old configuration stays")
         agent.sections["check alive"]["user"] = "nobody"
         agent.write_config(agent.sections)
-        self.assertEqual(agent.request("POST", "/v1/agent/reload").status, 200, "the agent's own user needs nothing")
+        self.assertEqual(agent.request("POST", "/v1/agent/reload").status, 200,
+            "the agent's own user needs nothing")
 
     def test_an_upgrade_warns_of_the_first_check_with_a_user(self):
         agent = self.start({"user": "nobody"}, registry=self.registry_of_nobody())
         agent.sections["check alive"]["user"] = OTHER.pw_name
         agent.write_config(agent.sections)
         agent.signal(signal.SIGUSR2)
-        wait_until(lambda: "checks with a `user` of their own cannot run" in agent.read_log(), "the successor warns")
-        wait_until(lambda: agent.read_log().count(" runs, pid ") == 2 and agent.answers(), "the successor runs")
+        wait_until(lambda: "checks with a `user` of their own cannot run" in agent.read_log(),
+            "the successor warns")
+        wait_until(lambda: agent.read_log().count(" runs, pid ") == 2 and agent.answers(),
+            "the successor runs")
 
     def test_a_reload_adds_a_second_check_with_a_user(self):
-        agent = self.start({"user": "nobody"}, check={"user": OTHER.pw_name}, registry=self.registry_of_nobody())
+        agent = self.start({"user": "nobody"}, check={"user": OTHER.pw_name},
+            registry=self.registry_of_nobody())
         agent.sections["check more"] = {**agent.sections["check alive"], "user": "bin"}
         agent.write_config(agent.sections)
         self.assertEqual(agent.request("POST", "/v1/agent/reload").status, 200)
         wait_until(lambda: agent.check_named("more")["state"] == "up", "it runs")
 
     def test_a_main_process_keeps_the_bounding_set(self):
-        agent = self.start({"user": "nobody"}, command=["sleep", "1000"], registry=self.registry_of_nobody())
-        with open(f"/proc/{agent.process.pid}/task/{agent.process.pid}/children", encoding="ascii") as file:
+        agent = self.start({"user": "nobody"}, command=["sleep", "1000"],
+            registry=self.registry_of_nobody())
+        with open(f"/proc/{agent.process.pid}/task/{agent.process.pid}/children",
+                encoding="ascii") as file:
             children = [status_of(pid) for pid in file.read().split()]
         main = next(of for of in children if of["Name"] == "sleep")
         for of in main, status_of(agent.process.pid):
@@ -163,7 +178,8 @@ class Privileges(AgentTest):
 
     def test_all_listeners_serve(self):
         port = reserve_port(self)
-        agent = self.start({"user": "nobody", "listen": f"127.0.0.1:{port}"}, registry=self.registry_of_nobody())
+        agent = self.start({"user": "nobody", "listen": f"127.0.0.1:{port}"},
+            registry=self.registry_of_nobody())
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/live") as answer:
             self.assertEqual(answer.status, 200)
         self.assertIn("without capabilities, with no_new_privs", agent.read_log())
@@ -171,7 +187,8 @@ class Privileges(AgentTest):
     def test_the_worker_is_in_its_cage(self):
         with FakeZooKeeper() as fake:
             agent = self.start({"user": "nobody"}, registry=fake.url)
-            with open(f"/proc/{agent.process.pid}/task/{agent.process.pid}/children", encoding="ascii") as file:
+            with open(f"/proc/{agent.process.pid}/task/{agent.process.pid}/children",
+                    encoding="ascii") as file:
                 children = [status_of(pid) for pid in file.read().split()]
             worker = next(of for of in children if of["Name"].startswith("berth-zookeep"))
             self.assert_nobody(worker)
@@ -194,7 +211,8 @@ class NotRoot(AgentTest):
 
 
 class PlantedWorker(AgentTest):
-    """A program that links libberth looks for its worker in its own directory, which may be one that strangers can write."""
+    """A program that links libberth looks for its worker in its own directory, which may be one
+    that strangers can write."""
 
     def runs(self, mode, owner=None):
         folder = self.folder / f"beside-{mode:o}-{owner}"
@@ -206,9 +224,11 @@ class PlantedWorker(AgentTest):
         planted.chmod(mode)
         if owner is not None:
             os.chown(planted, owner, -1)
-        environment = {name: value for name, value in os.environ.items() if name != "BERTH_LIBEXECDIR"}
+        environment = {name: value for name, value in os.environ.items()
+            if name != "BERTH_LIBEXECDIR"}
         subprocess.run(
-            [program, "--registry", "zookeeper://127.0.0.1:1/", "--timeout", "2s", "ls", "/"], env=environment, capture_output=True, check=False,
+            [program, "--registry", "zookeeper://127.0.0.1:1/", "--timeout", "2s", "ls", "/"],
+            env=environment, capture_output=True, check=False,
         )
         return marker.exists()
 

@@ -1,5 +1,5 @@
-"""Who may do what on a real ZooKeeper: the lists that Berth writes, as an independent client reads them, and what
-happens to those without rights."""
+"""Who may do what on a real ZooKeeper: the lists that Berth writes, as an independent client reads
+them, and what happens to those without rights."""
 
 import base64
 import hashlib
@@ -26,7 +26,8 @@ def digest(user, password):
 
 class AccessTest(AgentTest):
     # Servers know the accounts of Hadoop only with this provider.
-    PROVIDER = ["-Dzookeeper.authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider"]
+    PROVIDER = [
+        "-Dzookeeper.authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider"]
 
     def setUp(self):
         super().setUp()
@@ -43,8 +44,10 @@ class AccessTest(AgentTest):
         return file
 
     def secure_agent(self, name="agent", user="joe", password="secret", **registry):
-        options = {"auth": "digest", "auth_file": self.credential(user, password), "secure": "yes", "realm": REALM}
-        return self.web_agent(name, extra={"registry": {**options, "session_timeout": "60s", **registry}})
+        options = {"auth": "digest", "auth_file": self.credential(user, password), "secure": "yes",
+            "realm": REALM}
+        return self.web_agent(name,
+            extra={"registry": {**options, "session_timeout": "60s", **registry}})
 
     def cli(self, *arguments, user=None, password="secret"):
         login = ["--auth-file", self.credential(user, password)] if user else []
@@ -55,10 +58,12 @@ class AccessTest(AgentTest):
         with socket.create_connection(("127.0.0.1", self.server.port)) as connection:
             connection.sendall(b"srvr")
             with connection.makefile() as lines:
-                return next(int(line.split(":")[1]) for line in lines if line.startswith("Received:"))
+                return next(int(line.split(":")[1]) for line in lines
+                    if line.startswith("Received:"))
 
     def assert_quiet(self):
-        """A client that tries again for ever and at once would send thousands in this time; pings and patience send few."""
+        """A client that tries again for ever and at once would send thousands in this time; pings
+        and patience send few."""
         started = time.monotonic()
         before = self.packets()
         time.sleep(2)
@@ -82,7 +87,8 @@ class Lists(AccessTest):
     def test_a_users_home_lets_that_user_create_read_and_delete(self):
         self.secure_agent().start().wait_state("registered")
         self.assertEqual(
-            self.server.acl(HOME, auth="joe:secret"), sorted([*self.common(), f"rcd sasl:joe@{REALM}"])
+            self.server.acl(HOME, auth="joe:secret"),
+            sorted([*self.common(), f"rcd sasl:joe@{REALM}"])
         )
 
     def test_an_account_without_a_realm_gets_nothing_and_is_named(self):
@@ -108,21 +114,26 @@ class Lists(AccessTest):
         secure = ["--webui", "http://h/", "--secure", "--realm", REALM]
         for path, options, expected in [
             ("usual", [], self.common()),
-            ("other", ["--system-accounts", "digest:ops:abc="], [*self.common()[:2], "rwcda digest:ops:abc="]),
+            ("other", ["--system-accounts", "digest:ops:abc="],
+                [*self.common()[:2], "rwcda digest:ops:abc="]),
             ("none", ["--system-accounts", ""], self.common()[:2]),
         ]:
             result = self.cli("bind", f"/{path}", *secure, *options, user="joe")
             self.assertEqual(result.returncode, 0, result.stderr)
-            self.assertEqual(self.server.acl(f"/registry/{path}", auth="joe:secret"), sorted(expected))
+            self.assertEqual(self.server.acl(f"/registry/{path}", auth="joe:secret"),
+                sorted(expected))
 
     def test_a_replaced_node_keeps_its_protection(self):
         agent = self.secure_agent().start()
         agent.wait_state("registered")
-        # The same user overwrites the record with a persistent one of the same container; the agent takes it back.
-        record = ["--webui", "http://h/", "--id", "container_1_0001_01_000001", "--persistence", "container"]
+        # The same user overwrites the record with a persistent one of the same container; the agent
+        # takes it back.
+        record = ["--webui", "http://h/", "--id", "container_1_0001_01_000001", "--persistence",
+            "container"]
         result = self.cli("bind", Agent.PATH, "--secure", "--overwrite", *record, user="joe")
         self.assertEqual(result.returncode, 0, result.stderr)
-        wait_until(lambda: (self.server.stat(COMPONENT) or {}).get("ephemeralOwner"), "the agent has repaired it")
+        wait_until(lambda: (self.server.stat(COMPONENT) or {}).get("ephemeralOwner"),
+            "the agent has repaired it")
         self.assertEqual(self.server.acl(COMPONENT, auth="joe:secret"), sorted(self.common()))
 
 
@@ -132,7 +143,8 @@ class Refusals(AccessTest):
         # Everybody may make nodes below the root, but not below joe's.
         self.assertEqual(self.cli("mknode", "/users").returncode, 0)
         result = self.cli(
-            "bind", "-p", f"{os.path.dirname(Agent.PATH)}/other", "--webui", "http://h/", "--secure", user="joe"
+            "bind", "-p", f"{os.path.dirname(Agent.PATH)}/other", "--webui", "http://h/",
+            "--secure", user="joe"
         )
         self.assertEqual(result.returncode, 0, result.stderr)
 
@@ -140,13 +152,15 @@ class Refusals(AccessTest):
         other = f"{os.path.dirname(Agent.PATH)}/other"
         for user in None, "ann":
             for verb in (
-                ["bind", other, "--webui", "http://x/", "--overwrite"], ["bind", Agent.PATH, "--webui", "http://x/"],
+                ["bind", other, "--webui", "http://x/", "--overwrite"],
+                ["bind", Agent.PATH, "--webui", "http://x/"],
                 ["mknode", "/users/joe/x"], ["rm", other], ["rm", "-r", "/users/joe"],
             ):
                 with self.subTest(user=user, verb=verb):
                     result = self.cli(*verb, user=user)
                     self.assertEqual(result.returncode, 5, result.stderr)
-                    self.assertRegex(result.stderr, r"^berth: NoPathPermissions: /users/joe\S*: permission denied\n$")
+                    self.assertRegex(result.stderr,
+                        r"^berth: NoPathPermissions: /users/joe\S*: permission denied\n$")
             self.assertEqual(self.cli("resolve", other, user=user).returncode, 0)
 
     def test_a_wrong_password_differs_from_missing_rights(self):
@@ -210,13 +224,16 @@ class Homes(AccessTest):
     def test_an_existing_home_keeps_its_owner_and_it_is_said(self):
         self.as_admin("mknode", "--owner", self.OWNER, "/users/joe").check_returncode()
         again = self.as_admin("mknode", "--owner", digest("ann", "secret"), "/users/joe")
-        self.assertEqual((again.returncode, again.stdout), (0, "/users/joe existed before, and keeps its owner\n"))
+        self.assertEqual((again.returncode, again.stdout),
+            (0, "/users/joe existed before, and keeps its owner\n"))
         self.assertIn(f"rcd {self.OWNER}", self.server.acl(HOME, auth="admin:secret"))
 
     def test_only_the_home_itself_has_the_owner(self):
         self.as_admin("mknode", "-p", "--owner", self.OWNER, "/users/team/joe").check_returncode()
-        self.assertNotIn(f"rcd {self.OWNER}", self.server.acl("/registry/users/team", auth="admin:secret"))
-        self.assertIn(f"rcd {self.OWNER}", self.server.acl("/registry/users/team/joe", auth="admin:secret"))
+        self.assertNotIn(f"rcd {self.OWNER}", self.server.acl("/registry/users/team",
+            auth="admin:secret"))
+        self.assertIn(f"rcd {self.OWNER}", self.server.acl("/registry/users/team/joe",
+            auth="admin:secret"))
 
     def test_an_owner_who_would_get_no_rights_makes_no_node(self):
         for arguments, reason in [
@@ -242,7 +259,8 @@ class Quota(AccessTest):
         super().setUp()
         self.assertEqual(self.cli("mknode", "-p", "/users/ann").returncode, 0)
         used = ("/zookeeper/quota/registry/users/zookeeper_stats", self.limit(2))
-        self.server.load([("/zookeeper/quota/registry", ""), ("/zookeeper/quota/registry/users", ""), (self.LIMITS, self.limit(2)), used])
+        self.server.load([("/zookeeper/quota/registry", ""), ("/zookeeper/quota/registry/users",
+            ""), (self.LIMITS, self.limit(2)), used])
 
     @staticmethod
     def limit(count):
@@ -267,7 +285,8 @@ class ServerWithoutSasl(AccessTest):
     PROVIDER = []
 
     def test_a_home_of_an_account_that_the_server_cannot_know_is_refused(self):
-        result = self.cli("mknode", "-p", "--secure", "--realm", REALM, "--owner", "joe", "/users/joe", user="admin")
+        result = self.cli("mknode", "-p", "--secure", "--realm", REALM, "--owner", "joe",
+            "/users/joe", user="admin")
         self.assertNotEqual(result.returncode, 0)
         self.assertIn(f"sasl:joe@{REALM}", result.stderr)
         self.assertIsNone(self.server.stat(HOME))
@@ -275,7 +294,8 @@ class ServerWithoutSasl(AccessTest):
     def test_accounts_that_the_server_cannot_know_are_left_out_with_one_line(self):
         agent = self.secure_agent().start()
         agent.wait_state("registered")
-        lines = [line for line in agent.read_log().splitlines() if "the server knows no SASL accounts" in line]
+        lines = [line for line in agent.read_log().splitlines()
+            if "the server knows no SASL accounts" in line]
         self.assertEqual(len(lines), 1, lines)
         self.assertRegex(lines[0], " warn .* sasl:")
 

@@ -1,4 +1,5 @@
-"""What cannot work with a registry is said before anything starts: by berthd -t, by berthd, and by the command line."""
+"""What cannot work with a registry is said before anything starts: by berthd -t, by berthd, and by
+the command line."""
 
 import subprocess
 import unittest
@@ -22,7 +23,8 @@ class Refused(AgentTest):
         """berthd refuses it with -t and without, in the option's line, and goes no further."""
         agent = self.web_agent(extra={"registry": registry})
         lines = agent.config.read_text().splitlines()
-        line = next(number for number, text in enumerate(lines, 1) if text.startswith(f"{option} ="))
+        line = next(number for number, text in enumerate(lines, 1)
+            if text.startswith(f"{option} ="))
         for arguments in ["-t"], []:
             result = subprocess.run(
                 [BUILD / "berthd", *arguments, "-c", agent.config],
@@ -42,21 +44,25 @@ class Refused(AgentTest):
             self.assertRegex(result.stderr, rf"mode {mode:04o}: group or others may {what} it")
 
     def test_a_secret_that_is_mounted_for_reading_only(self):
-        """As Docker and Kubernetes mount it: all in the container may read it, none may write it."""
+        """As Docker and Kubernetes mount it: all in the container may read it, none may write
+        it."""
         mount = self.folder / "secrets"
         mount.mkdir()
         url = {"url": "zookeeper://127.0.0.1:1/r", "auth": "digest", "auth_file": mount / "login"}
         agent = self.web_agent(extra={"registry": url})
         script = (
-            f"mount -t tmpfs secret {mount} && printf 'joe:secret\\n' >{mount}/login && chmod $0 {mount}/login && "
+            f"mount -t tmpfs secret {mount} && printf 'joe:secret\\n' >{mount}/login && chmod $0 "
+            f"{mount}/login && "
             f"mount -o remount,$1 {mount} && exec {BUILD}/berthd -t -c {agent.config}"
         )
         for mode, access, status in (
-            ("0444", "ro", 0), ("0440", "ro", 0), ("0400", "ro", 0), ("0444", "rw", 1), ("0446", "ro", 1), ("0464", "ro", 1),
+            ("0444", "ro", 0), ("0440", "ro", 0), ("0400", "ro", 0), ("0444", "rw", 1),
+            ("0446", "ro", 1), ("0464", "ro", 1),
         ):
             with self.subTest(mode=mode, access=access):
                 result = subprocess.run(
-                    ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, mode, access],
+                    ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, mode,
+                        access],
                     capture_output=True, text=True, timeout=60, check=False,
                 )
                 self.assertEqual(result.returncode, status, result.stderr)
@@ -73,7 +79,8 @@ class Refused(AgentTest):
 
     @unittest.skipIf(has("TLS"), "this build has TLS")
     def test_tls_without_a_library_that_has_it_names_the_way(self):
-        self.assert_refused("url", "needs a ZooKeeper client library with TLS.*stunnel", url="zookeeper+tls://h:1/r")
+        self.assert_refused("url", "needs a ZooKeeper client library with TLS.*stunnel",
+            url="zookeeper+tls://h:1/r")
         result = berth("--registry", "zookeeper+tls://h:1/r", "ls", "/")
         self.assertEqual(result.returncode, 1)
         self.assertIn("stunnel", result.stderr)
@@ -81,7 +88,8 @@ class Refused(AgentTest):
     @unittest.skipIf(has("SASL"), "this build has SASL")
     def test_sasl_without_a_library_that_has_it_names_the_way(self):
         options = {"url": "zookeeper://127.0.0.1:1/r", "auth": "sasl"}
-        self.assert_refused("auth", "needs a ZooKeeper client library with SASL.*auth = digest.*stunnel", **options)
+        self.assert_refused("auth",
+            "needs a ZooKeeper client library with SASL.*auth = digest.*stunnel", **options)
 
     def test_protection_without_an_identity(self):
         options = {"url": "zookeeper://127.0.0.1:1/r", "secure": "yes"}
@@ -103,7 +111,8 @@ class Refused(AgentTest):
         url = "zookeeper://127.0.0.1:1/r"
         result = berth("--registry", url, "--timeout", "1h", "ls", "/", environment=missing)
         self.assertEqual(result.returncode, 4)
-        self.assertRegex(result.stderr, rf"cannot start the ZooKeeper worker {self.folder}/berth-zookeeper: No such")
+        self.assertRegex(result.stderr,
+            rf"cannot start the ZooKeeper worker {self.folder}/berth-zookeeper: No such")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""find and purge on large trees in a real ZooKeeper: complete, in bounded memory, with progress for a person who waits."""
+"""find and purge on large trees in a real ZooKeeper: complete, in bounded memory, with progress for
+a person who waits."""
 
 import json
 import os
@@ -20,7 +21,8 @@ MEGABYTES = 1024  # in the kilobytes that the kernel counts
 
 
 def record(api, owner, persistence="container"):
-    endpoint = {"api": api, "addressType": "uri", "protocolType": "REST", "addresses": [{"uri": "http://h:1/"}]}
+    endpoint = {"api": api, "addressType": "uri", "protocolType": "REST",
+        "addresses": [{"uri": "http://h:1/"}]}
     return json.dumps({
         "type": "JSONServiceRecord", "external": [endpoint], "internal": [],
         "yarn:id": owner, "yarn:persistence": persistence,
@@ -35,7 +37,8 @@ class Run:
         with tempfile.TemporaryFile() as out:
             process = subprocess.Popen(
                 [BUILD / "berth", "--registry", registry, *arguments],
-                stdin=subprocess.DEVNULL, stdout=out, stderr=theirs, env={**os.environ, "TERM": "xterm"},
+                stdin=subprocess.DEVNULL, stdout=out, stderr=theirs,
+                env={**os.environ, "TERM": "xterm"},
             )
             os.close(theirs)
             pieces = []
@@ -54,7 +57,8 @@ class Run:
 
     @staticmethod
     def most_resident(pid):
-        """Of all its life so far, in kB. What wait4() tells would begin with the size of the one who started it."""
+        """Of all its life so far, in kB. What wait4() tells would begin with the size of the one
+        who started it."""
         with open(f"/proc/{pid}/status", encoding="ascii") as status:
             return next((int(line.split()[1]) for line in status if line.startswith("VmHWM:")), 0)
 
@@ -88,7 +92,8 @@ class LargeTrees(unittest.TestCase):
             home = f"/large/users/u{user}"
             nodes.append((home, ""))
             nodes += [
-                (f"{home}/s{i}", record("x:rare" if (user, i) in self.rare else "x:common", f"container_{i}"))
+                (f"{home}/s{i}", record("x:rare" if (user, i) in self.rare else "x:common",
+                    f"container_{i}"))
                 for i in range(FAN_OUT)
             ]
         self.server.load(nodes)
@@ -109,22 +114,27 @@ class LargeTrees(unittest.TestCase):
 
         quiet = self.run_good("/large", *find)
         self.assertEqual((quiet.out, quiet.err), (shown.out, ""))
-        print(f"find over {NODES} nodes: {quiet.resident / MEGABYTES:.1f} MB resident with 3 matches")
+        print(f"find over {NODES} nodes: {quiet.resident / MEGABYTES:.1f} MB resident with 3 "
+              "matches")
         if not os.environ.get("BERTH_SANITIZER"):
             self.assertLess(quiet.resident, 24 * MEGABYTES)
 
-        everything = self.run_good("/large", "--format", "json", "find", "--api", "x:common", "--under", "/users/u1")
+        everything = self.run_good("/large", "--format", "json", "find", "--api", "x:common",
+            "--under", "/users/u1")
         self.assertEqual(len(json.loads(everything.out)), FAN_OUT)
 
     def test_purge_of_one_container_among_10000_records_deletes_exactly_its_own(self):
         before = {}
         for i in range(10_000):
-            # Each container has 10 records; the same id with another persistence is somebody else's.
+            # Each container has 10 records; the same id with another persistence is somebody
+            # else's.
             kind = "application" if i % 1000 == 7 and i >= 5000 else "container"
             before[f"/many/s{i % 100}/c{i}"] = record("x:y", f"container_{i % 1000}", kind)
-        self.server.load([("/many", ""), *((f"/many/s{i}", "") for i in range(100)), *before.items()])
+        self.server.load([("/many", ""), *((f"/many/s{i}", "") for i in range(100)),
+            *before.items()])
         purge = ["purge", "--id", "container_7", "--persistence", "container"]
-        expected = {path[len("/many"):] for path in before if path in {f"/many/s7/c{i}" for i in range(7, 5000, 1000)}}
+        expected = {path[len("/many"):] for path in before if path in {f"/many/s7/c{i}"
+            for i in range(7, 5000, 1000)}}
         self.assertEqual(len(expected), 5)
 
         everything = json.loads(self.run_good("/many", "--format", "json", "find").out)
@@ -135,7 +145,8 @@ class LargeTrees(unittest.TestCase):
         self.assertIn("nodes visited", done.err)
 
         left = json.loads(self.run_good("/many", "--format", "json", "find").out)
-        self.assertEqual(left, {path: found for path, found in everything.items() if path not in expected})
+        self.assertEqual(left, {path: found for path, found in everything.items()
+            if path not in expected})
         again = json.loads(self.run_good("/many", "--format", "json", *purge).out)
         self.assertEqual((again["matches"], again["deleted"]), ({}, 0))
 

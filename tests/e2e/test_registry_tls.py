@@ -1,4 +1,5 @@
-"""TLS as berth.ini(5) shows it for a client library without it: Debian's stunnel between Berth and ZooKeeper's secure port."""
+"""TLS as berth.ini(5) shows it for a client library without it: Debian's stunnel between Berth and
+ZooKeeper's secure port."""
 
 import os
 import pathlib
@@ -32,15 +33,19 @@ class ThroughStunnel(AgentTest):
         subprocess.run(["openssl", *arguments], cwd=self.tls, check=True, capture_output=True)
 
     def make_certificates(self):
-        """An authority of our own that has signed a certificate for localhost; the server asks for the client's, too."""
+        """An authority of our own that has signed a certificate for localhost; the server asks for
+        the client's, too."""
         self.tls = self.folder / "tls"
         self.tls.mkdir()
         (self.tls / "names").write_text("subjectAltName=DNS:localhost\n")
         curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-        self.openssl("req", "-x509", *curve, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=test")
-        self.openssl("req", *curve, "-keyout", "key.pem", "-out", "request", "-subj", "/CN=localhost")
+        self.openssl("req", "-x509", *curve, "-keyout", "ca.key", "-out", "ca.pem", "-subj",
+            "/CN=test")
+        self.openssl("req", *curve, "-keyout", "key.pem", "-out", "request", "-subj",
+            "/CN=localhost")
         self.openssl(
-            "x509", "-req", "-in", "request", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
+            "x509", "-req", "-in", "request", "-CA", "ca.pem", "-CAkey", "ca.key",
+            "-CAcreateserial",
             "-extfile", "names", "-out", "cert.pem",
         )
         (self.tls / "key.pem").chmod(0o600)
@@ -50,27 +55,32 @@ class ThroughStunnel(AgentTest):
     def start_server(self):
         self.secure_port = reserve_port(self)
         self.server = ZooKeeper(
-            config=f"maxSessionTimeout=60000\nsecureClientPort={self.secure_port}\nsecureClientPortAddress=127.0.0.1\n"
+            config=f"maxSessionTimeout=60000\nsecureClientPort={self.secure_port}\n"
+                   "secureClientPortAddress=127.0.0.1\n"
             f"ssl.keyStore.location={self.tls}/keystore.pem\nssl.keyStore.type=PEM\n"
-            f"ssl.trustStore.location={self.tls}/ca.pem\nssl.trustStore.type=PEM\nssl.clientAuth=need\n",
-            java_options=["-Dzookeeper.serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory"],
+            f"ssl.trustStore.location={self.tls}/ca.pem\nssl.trustStore.type=PEM\n"
+            "ssl.clientAuth=need\n",
+            java_options=[
+                "-Dzookeeper.serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory"],
         )
         self.addCleanup(self.server.stop)
         wait_until(lambda: accepts(self.secure_port), "the server listens for TLS")
 
     def start_stunnel(self, check_host="localhost"):
-        """With the manual's own lines; only names and places are other ones, and one service is enough for one server."""
+        """With the manual's own lines; only names and places are other ones, and one service is
+        enough for one server."""
         self.port = reserve_port(self)
         text = documented_configuration().split("[zookeeper-2]")[0]
         for pattern, value in (
             ("/etc/berth/tls", str(self.tls)), ("127.0.0.1:2181", f"127.0.0.1:{self.port}"),
-            ("zk1.example.org:2281", f"localhost:{self.secure_port}"), ("zk1.example.org", check_host),
+            ("zk1.example.org:2281", f"localhost:{self.secure_port}"),
+            ("zk1.example.org", check_host),
         ):
             self.assertIn(pattern, text)
             text = text.replace(pattern, value)
         configuration = self.folder / "stunnel.conf"
         configuration.write_text(text)
-        self.log = open(self.folder / "stunnel.log", "ab")  # pylint: disable=consider-using-with
+        self.log = open(self.folder / "stunnel.log", "ab")
         self.addCleanup(self.log.close)
         tunnel = subprocess.Popen(
             [STUNNEL, configuration], stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
@@ -101,12 +111,14 @@ class ThroughStunnel(AgentTest):
         wait_until(lambda: agent.status()["registry"]["state"] != "connected", "the agent notices")
         port = self.port
         again = subprocess.Popen(
-            [STUNNEL, self.folder / "stunnel.conf"], stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
+            [STUNNEL, self.folder / "stunnel.conf"], stdin=subprocess.DEVNULL, stdout=self.log,
+            stderr=self.log,
         )
         self.addCleanup(again.wait)
         self.addCleanup(again.kill)
         wait_until(lambda: accepts(port), "stunnel listens again")
-        wait_until(lambda: agent.status()["registry"]["state"] == "connected", "the agent is connected again")
+        wait_until(lambda: agent.status()["registry"]["state"] == "connected",
+            "the agent is connected again")
         agent.wait_state("registered")
         self.assertEqual(self.server.stat(node), before)
         self.assertEqual(agent.stop(), 0)
@@ -116,7 +128,8 @@ class ThroughStunnel(AgentTest):
         self.start_stunnel(check_host="zk1.example.org")
         agent = self.web_agent().start()
         wait_until(
-            lambda: "certificate" in (self.folder / "stunnel.log").read_text(), "stunnel has refused the certificate"
+            lambda: "certificate" in (self.folder / "stunnel.log").read_text(),
+            "stunnel has refused the certificate"
         )
         self.assertNotEqual(agent.component_state(), "registered")
         self.assertIsNone(self.server.stat("/registry"))

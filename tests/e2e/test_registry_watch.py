@@ -1,5 +1,5 @@
-"""What the registry's state and pace mean for those who look: watches and lookups while ZooKeeper is away, and how often a
-record is written."""
+"""What the registry's state and pace mean for those who look: watches and lookups while ZooKeeper
+is away, and how often a record is written."""
 
 import json
 import os
@@ -16,13 +16,15 @@ NODE = f"/registry{Agent.PATH}"
 class WhileZooKeeperIsAway(AgentTest):
     def setUp(self):
         super().setUp()
-        # A server that stands still for a while is not away: that is said, and its sessions end, later.
+        # A server that stands still for a while is not away: that is said, and its sessions end,
+        # later.
         self.server = ZooKeeper("maxSessionTimeout=60000\n")
         self.addCleanup(self.server.stop)
         self.registry = self.server.url
 
     def bind(self, path, uri):
-        result = berth("--registry", self.registry, "bind", "-p", path, "--webui", uri, "--overwrite")
+        result = berth("--registry", self.registry, "bind", "-p", path, "--webui", uri,
+            "--overwrite")
         self.assertEqual(result.returncode, 0, result.stderr)
 
     def test_a_watch_of_the_registry_tells_when_it_is_stale_and_fresh_again(self):
@@ -46,7 +48,8 @@ class WhileZooKeeperIsAway(AgentTest):
         agent = self.web_agent(extra={"registry": {"session_timeout": "60s"}}).start()
         agent.wait_state("registered")
         parent = os.path.dirname(Agent.PATH)
-        lookups = ["resolve", Agent.PATH], ["endpoints", "--first", parent], ["ls", parent], ["records", parent]
+        lookups = ["resolve", Agent.PATH], ["endpoints", "--first", parent], ["ls",
+            parent], ["records", parent]
         for lookup in lookups:
             fresh = berth("--socket", agent.socket, *lookup)
             self.assertEqual((fresh.returncode, fresh.stderr), (0, ""))
@@ -56,11 +59,13 @@ class WhileZooKeeperIsAway(AgentTest):
             with self.subTest(lookup):
                 stale = berth("--socket", agent.socket, *lookup)
                 self.assertEqual(stale.returncode, 0, stale.stderr)
-                self.assertRegex(stale.stderr, r"^note: the registry is away; this answer is \d+ m?s old\n$")
+                self.assertRegex(stale.stderr,
+                    r"^note: the registry is away; this answer is \d+ m?s old\n$")
         self.assertEqual(berth("--socket", agent.socket, "resolve", "/unknown").returncode, 4)
 
     def test_a_record_that_changes_all_the_time_is_written_now_and_then_and_the_last_wins(self):
-        endpoint = {"api": "http://example.org/d", "protocol": "REST", "address_type": "uri", "dynamic": "yes"}
+        endpoint = {"api": "http://example.org/d", "protocol": "REST", "address_type": "uri",
+            "dynamic": "yes"}
         registry = {"update_interval": "1s", "session_timeout": "60s"}
         agent = self.web_agent(extra={"endpoint late": endpoint, "registry": registry}).start()
         agent.wait_state("registered")
@@ -68,14 +73,16 @@ class WhileZooKeeperIsAway(AgentTest):
         started = time.monotonic()
         changes = 200
         for number in range(changes + 1):
-            answer = agent.request("PUT", "/v1/agent/endpoints/late", {"addresses": [f"http://h:{number}/"]})
+            answer = agent.request("PUT", "/v1/agent/endpoints/late",
+                {"addresses": [f"http://h:{number}/"]})
             self.assertIn(answer.status, (200, 204), answer.body)
 
         def standing():
             external = json.loads(self.server.probe("get", NODE).stdout)["external"]
             return external[-1]["addresses"]
 
-        wait_until(lambda: standing() == [{"uri": f"http://h:{changes}/"}], "the last change is written")
+        wait_until(lambda: standing() == [{"uri": f"http://h:{changes}/"}],
+            "the last change is written")
         writes = self.server.stat(NODE)["version"] - before
         # Each interval has one write at most, and the first and the last are not whole ones.
         self.assertLessEqual(writes, time.monotonic() - started + 2)

@@ -1,4 +1,5 @@
-"""The agent's socket as a file: made again when it was removed, left alone when it is another's; and a system without /proc."""
+"""The agent's socket as a file: made again when it was removed, left alone when it is another's;
+and a system without /proc."""
 
 import os
 import signal
@@ -8,7 +9,8 @@ import unittest
 
 from berth import BUILD, AgentTest, wait_until
 
-WITHOUT_PROC = ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"]
+WITHOUT_PROC = ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c",
+    'mount -t tmpfs none /proc && exec "$@"', "sh"]
 
 
 class Socket(AgentTest):
@@ -52,7 +54,8 @@ class Socket(AgentTest):
             other.bind(str(agent.socket))
             other.listen()
             agent.signal(signal.SIGHUP)
-            wait_until(lambda: "is served by another process" in agent.read_log(), "the agent says so")
+            wait_until(lambda: "is served by another process" in agent.read_log(),
+                "the agent says so")
             agent.stop()
             self.assertTrue(agent.socket.exists())
 
@@ -84,7 +87,8 @@ class WithoutProc(AgentTest):
         with open(agent.log, "ab") as log:
             agent.process = subprocess.Popen(
                 [*WITHOUT_PROC, agent.program, "-c", agent.config],
-                env={**os.environ, "BERTH_LIBEXECDIR": str(BUILD)}, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                env={**os.environ, "BERTH_LIBEXECDIR": str(BUILD)}, stdin=subprocess.DEVNULL,
+                stdout=log, stderr=log,
             )
         wait_until(agent.answers, "the agent answers")
         agent.wait_state("registered")

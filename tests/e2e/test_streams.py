@@ -19,7 +19,8 @@ POLLS = int(os.environ.get("BERTH_POLLS", "400"))
 
 
 class StreamTest(AgentTest):
-    """An agent on a directory that the test writes itself, as any program may that knows the layout."""
+    """An agent on a directory that the test writes itself, as any program may that knows the
+    layout."""
 
     options = {}
 
@@ -27,12 +28,14 @@ class StreamTest(AgentTest):
         super().setUp()
         self.root = self.folder / "registry"
         self.put(f"{TREE}/a", 1)
-        self.server = self.agent(agent={"log_level": "info", "heartbeat_interval": "200ms", **self.options}).start()
+        self.server = self.agent(agent={"log_level": "info", "heartbeat_interval": "200ms",
+            **self.options}).start()
 
     def put(self, path, number, size=0):
         folder = pathlib.Path(f"{self.root}{path}")
         folder.mkdir(parents=True, exist_ok=True)
-        record = {"type": "JSONServiceRecord", "description": "x" * size, "external": [], "internal": [], "number": number}
+        record = {"type": "JSONServiceRecord", "description": "x" * size, "external": [],
+            "internal": [], "number": number}
         scratch = self.folder / "scratch"
         scratch.write_text(json.dumps(record))
         scratch.rename(folder / "_record")
@@ -43,7 +46,8 @@ class StreamTest(AgentTest):
         folder.rmdir()
 
     def watch(self, path=TREE, accept=RECORDIO, recursive=True, **options):
-        stream = Stream(self.server.socket, f"/v1/watch{path}?recursive={'yes' if recursive else 'no'}", accept, **options)
+        stream = Stream(self.server.socket,
+            f"/v1/watch{path}?recursive={'yes' if recursive else 'no'}", accept, **options)
         self.addCleanup(stream.close)
         return stream
 
@@ -87,7 +91,8 @@ class Events(StreamTest):
         self.put(f"{TREE}/a", 5)
         self.put(TREE, 6)
         event = stream.next()
-        self.assertEqual((event["type"], event["path"], event["record"]["number"]), ("UPDATED", TREE, 6))
+        self.assertEqual((event["type"], event["path"], event["record"]["number"]),
+            ("UPDATED", TREE, 6))
 
     def test_a_path_that_is_not_there_yet(self):
         stream = self.watch(f"{TREE}/new", recursive=False)
@@ -123,7 +128,8 @@ class Events(StreamTest):
 
     def test_curl_shows_events_as_they_happen(self):
         for number, accept in enumerate(FRAMINGS, 101):
-            command = ["curl", "-sSN", "--unix-socket", self.server.socket, "-H", f"Accept: {accept}", f"http://berth/v1/watch{TREE}/a"]
+            command = ["curl", "-sSN", "--unix-socket", self.server.socket, "-H",
+                f"Accept: {accept}", f"http://berth/v1/watch{TREE}/a"]
             with subprocess.Popen(command, stdout=subprocess.PIPE) as curl:
                 self.addCleanup(curl.kill)
                 output = b""
@@ -139,7 +145,8 @@ class Events(StreamTest):
 
     def test_head_has_the_type_and_no_stream(self):
         answer = self.server.request("HEAD", f"/v1/watch{TREE}", headers={"Accept": NDJSON})
-        self.assertEqual((answer.status, answer.headers["Content-Type"], answer.body), (200, NDJSON, b""))
+        self.assertEqual((answer.status, answer.headers["Content-Type"], answer.body),
+            (200, NDJSON, b""))
 
 
     def test_records_are_as_stored_on_one_line(self):
@@ -165,7 +172,8 @@ class SlowReaders(StreamTest):
         for number in range(300):
             self.put(f"{TREE}/a", number, size=20000)  # 6 MB in all
             # One event each, so that the agent cannot skip states.
-            follower.until(lambda event: follower.tree[f"{TREE}/a"]["number"] == number)  # noqa: B023
+            follower.until(lambda event: follower.tree[f"{TREE}/a"]["number"]
+                == number)
         if not os.environ.get("BERTH_SANITIZER"):
             self.assertLess(self.metric("process_resident_memory_bytes") - before, 4 << 20)
         self.put(f"{TREE}/a", 1000)
@@ -177,7 +185,8 @@ class SlowReaders(StreamTest):
 
 
 class Crowds(StreamTest):
-    """More snapshots at once than the agent holds for its readers (64 MiB), who may take as long as they like."""
+    """More snapshots at once than the agent holds for its readers (64 MiB), who may take as long as
+    they like."""
 
     options = {"heartbeat_interval": "1h"}
     RECORDS, SIZE, CROWD = 64, 60_000, 32
@@ -196,10 +205,11 @@ class Crowds(StreamTest):
         streams = [self.watch(accept=FRAMINGS[number % 3]) for number in range(self.CROWD)]
         for stream in streams:
             event = stream.next()
-            self.assertEqual((event["type"], len(event["snapshot"])), ("SUBSCRIBED", self.RECORDS + 2))
+            self.assertEqual((event["type"], len(event["snapshot"])),
+                ("SUBSCRIBED", self.RECORDS + 2))
         self.put(f"{TREE}/a", 2)
         for stream in streams:
-            stream.until(lambda event: stream.tree[f"{TREE}/a"]["number"] == 2)  # noqa: B023
+            stream.until(lambda event: stream.tree[f"{TREE}/a"]["number"] == 2)
         self.assertNotIn("broken off", self.server.read_log())
         if not os.environ.get("BERTH_SANITIZER"):
             wait_until(lambda: self.held() < 8 << 20, "the memory has been given back")
@@ -218,8 +228,10 @@ class CrowdsThatDoNotRead(Crowds):
             self.assertLess(self.held(), 90 << 20)
         self.put(f"{TREE}/a", 2)
         reader.until(lambda event: reader.tree[f"{TREE}/a"]["number"] == 2)
-        # Of those who come at once the reader may have been the first, and idle[0] one who had to wait.
-        wait_until(lambda: "broken off to make room" in self.server.read_log(), "others are broken off")
+        # Of those who come at once the reader may have been the first, and idle[0] one who had to
+        # wait.
+        wait_until(lambda: "broken off to make room" in self.server.read_log(),
+            "others are broken off")
         self.assertTrue(any(self.has_ended(stream) for stream in idle))
 
     def has_ended(self, stream):
@@ -241,7 +253,8 @@ class Limits(StreamTest):
         self.assertEqual((answer.status, answer.json["title"]), (503, "LimitExceeded"))
         self.assertEqual(answer.headers["Retry-After"], "1")
         tag = self.server.get(f"/v1/resolve{TREE}/a").headers["ETag"]
-        answer = self.server.request("GET", f"/v1/resolve{TREE}/a", headers={"If-None-Match": tag, "Prefer": "wait=9"})
+        answer = self.server.request("GET", f"/v1/resolve{TREE}/a",
+            headers={"If-None-Match": tag, "Prefer": "wait=9"})
         self.assertEqual(answer.status, 503)
         streams[0].close()
         wait_until(lambda: self.metric("berth_watchers") == 2, "the stream is gone")
@@ -271,7 +284,7 @@ class TreesThatDoNotFit(StreamTest):
         with self.assertRaises(Ended):
             for number in range(1000):
                 self.put(f"{TREE}/n{number}", number, size=1000)
-                stream.until(lambda event: f"{TREE}/n{number}" in stream.tree)  # noqa: B023
+                stream.until(lambda event: f"{TREE}/n{number}" in stream.tree)
         self.assertLess(self.metric("berth_cache_bytes"), 256 * 1024 * 1.1)
         self.assertEqual(self.server.get(f"/v1/resolve{TREE}/a").status, 200)
 
@@ -308,7 +321,8 @@ class Thousands(StreamTest):
             while b"SUBSCRIBED" not in received:
                 received += stream.recv(65536)
         after_streams = self.resident()
-        polls = [self.connect(f"/v1/resolve{TREE}/a", If_None_Match=tag, Prefer="wait=600") for _ in range(POLLS)]
+        polls = [self.connect(f"/v1/resolve{TREE}/a", If_None_Match=tag, Prefer="wait=600")
+            for _ in range(POLLS)]
         wait_until(lambda: self.metric("berth_watchers") == STREAMS + POLLS, "all are served")
         return streams + polls, after_streams
 
@@ -340,7 +354,8 @@ class Thousands(StreamTest):
             connection.close()
         wait_until(lambda: self.metric("berth_clients") == 1, "no connection is left")
         if not os.environ.get("BERTH_SANITIZER"):
-            self.assertLess(self.resident() - dropped, 1024)  # KiB: the second time takes what the first gave back
+            # KiB: the second time takes what the first gave back
+            self.assertLess(self.resident() - dropped, 1024)
         self.assertEqual(self.server.stop(), 0)
 
     def test_a_kept_connection_still_hits(self):

@@ -22,13 +22,16 @@ class Top(AgentTest):
         self.server.wait_state("registered")
 
     def tmux(self, *words):
-        result = subprocess.run(["tmux", "-S", self.folder / "tmux", "-f", "/dev/null", *map(str, words)], capture_output=True, text=True,
+        result = subprocess.run(["tmux", "-S", self.folder / "tmux", "-f", "/dev/null",
+            *map(str, words)], capture_output=True, text=True,
                                 timeout=PATIENCE, check=False)
         return result.stdout if result.returncode == 0 else ""
 
     def open(self, width=110, height=32):
         top = f"echo $$ >{self.folder}/pid; exec {BUILD}/berth --socket {self.server.socket} top"
-        command = f"stty -a >{self.folder}/before; sh -c '{top}'; echo ended with $?; stty -a >{self.folder}/after; sleep 1000"
+        command = (
+            f"stty -a >{self.folder}/before; sh -c '{top}'; echo ended with $?; stty -a "
+            f">{self.folder}/after; sleep 1000")
         self.tmux("new-session", "-d", "-x", width, "-y", height, command)
         self.addCleanup(self.close)
         self.shows("registered")
@@ -51,7 +54,8 @@ class Top(AgentTest):
         return self.tmux("capture-pane", "-p")
 
     def shows(self, *texts):
-        wait_until(lambda: all(text in self.screen() for text in texts), f"the screen shows {texts}; it shows\n{self.screen()}")
+        wait_until(lambda: all(text in self.screen() for text in texts),
+            f"the screen shows {texts}; it shows\n{self.screen()}")
 
     def test_it_follows_the_agent(self):
         self.open()
@@ -59,18 +63,21 @@ class Top(AgentTest):
         self.flag.unlink()
         self.shows("withdrawn", "exit status 2")
         self.flag.write_text("")
-        wait_until(lambda: "withdrawn" not in self.screen().partition("CHECK")[0], "it is registered again")
+        wait_until(lambda: "withdrawn" not in self.screen().partition("CHECK")[0],
+            "it is registered again")
         self.assertEqual(self.server.stop(), 0)
         self.shows("no answer from the agent")
         self.server.start()
-        wait_until(lambda: "no answer" not in self.screen() and "web-1" in self.screen(), "the agent is back")
+        wait_until(lambda: "no answer" not in self.screen() and "web-1" in self.screen(),
+            "the agent is back")
 
     def test_q_ends_it_and_leaves_the_terminal_as_it_was(self):
         self.open()
         self.tmux("send-keys", "q")
         self.shows("ended with 0")
         self.assertNotIn("web-1", self.screen())
-        wait_until(lambda: (self.folder / "after").exists() and (self.folder / "after").read_text(), "the terminal was asked")
+        wait_until(lambda: (self.folder / "after").exists() and (self.folder / "after").read_text(),
+            "the terminal was asked")
         self.assertEqual((self.folder / "before").read_text(), (self.folder / "after").read_text())
 
     def test_so_does_an_interrupt(self):

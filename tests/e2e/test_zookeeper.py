@@ -84,10 +84,12 @@ class OnZooKeeper(AgentTest):
             status = dict(line.rstrip("\n").split(":\t", 1) for line in lines)
         caged = "built without sandbox" not in words
         self.assertEqual(caged, "cage: seccomp, " in words, words)
-        self.assertEqual(status["Seccomp"], "2" if caged else self.status_of_agent(agent)["Seccomp"])
+        self.assertEqual(status["Seccomp"], "2" if caged
+            else self.status_of_agent(agent)["Seccomp"])
         if caged:
             self.assertEqual(status["NoNewPrivs"], "1")
-            self.assertEqual({status[name].strip("0") for name in ("CapEff", "CapPrm", "CapInh", "CapBnd", "CapAmb")}, {""})
+            self.assertEqual({status[name].strip("0") for name in ("CapEff", "CapPrm", "CapInh",
+                "CapBnd", "CapAmb")}, {""})
 
     def status_of_agent(self, agent):
         with open(f"/proc/{agent.process.pid}/status", encoding="ascii") as lines:
@@ -115,14 +117,16 @@ class OnZooKeeper(AgentTest):
         agent = self.registered_agent()
         before = self.node()
         self.server.probe("delete", NODE)
-        wait_until(lambda: (self.node() or before)["czxid"] != before["czxid"], "the record is back")
+        wait_until(lambda: (self.node() or before)["czxid"] != before["czxid"],
+            "the record is back")
         agent.wait_state("registered")
 
     def test_an_external_change_is_repaired(self):
         agent = self.registered_agent()
         before = self.server.probe("get", NODE).stdout
         self.server.probe("set", NODE, '{"type":"JSONServiceRecord","description":"vandal"}')
-        wait_until(lambda: self.server.probe("get", NODE).stdout == before, "the record is as it was")
+        wait_until(lambda: self.server.probe("get", NODE).stdout == before,
+            "the record is as it was")
         agent.wait_state("registered")
 
     def test_failing_takes_out_and_passing_brings_back(self):
@@ -166,18 +170,22 @@ class OnZooKeeper(AgentTest):
             agent = self.agent(registry=f"zookeeper://{wire.hosts}/registry")
             agent.write_config({"registry": self.SESSION})
             agent.start()
-            wait_until(lambda: agent.get(f"/v1/resolve{path}").status == 404, "the agent is connected")
+            wait_until(lambda: agent.get(f"/v1/resolve{path}").status == 404,
+                "the agent is connected")
             for number in range(40):
                 client.set(f"/registry{path}", json.dumps(service_record("a", 80, number=number)))
-                time.sleep(delay_s * (number % 8) / 2)  # the read of this one is somewhere on its way
+                # the read of this one is somewhere on its way
+                time.sleep(delay_s * (number % 8) / 2)
                 client.set(f"/registry{path}", json.dumps(service_record("a", 80, number=-number)))
                 answer = agent.get(f"/v1/resolve{path}", Cache_Control="no-cache")
-                self.assertEqual((answer.json["number"], answer.headers["X-Cache"]), (-number, "MISS"))
+                self.assertEqual((answer.json["number"], answer.headers["X-Cache"]),
+                    (-number, "MISS"))
 
     def test_two_agents_see_each_other(self):
         self.registered_agent()
         reader = self.agent("reader").start()
-        wait_until(lambda: reader.get(f"/v1/resolve{Agent.PATH}").status == 200, "the other agent finds it")
+        wait_until(lambda: reader.get(f"/v1/resolve{Agent.PATH}").status == 200,
+            "the other agent finds it")
 
 
 @unittest.skipUnless(os.geteuid() == 0, "only root can have a hosts file of its own")

@@ -1,4 +1,5 @@
-"""Clients that take what they can get: what one user or address may have, so that others are served and memory is bounded."""
+"""Clients that take what they can get: what one user or address may have, so that others are served
+and memory is bounded."""
 
 import contextlib
 import json
@@ -28,7 +29,8 @@ class CrowdTest(AgentTest):
         for number in range(RECORDS):
             place = self.folder / "registry" / TREE[1:] / f"n{number}"
             place.mkdir(parents=True)
-            record = {"type": "JSONServiceRecord", "description": "x" * SIZE, "external": [], "internal": []}
+            record = {"type": "JSONServiceRecord", "description": "x" * SIZE, "external": [],
+                "internal": []}
             (place / "_record").write_text(json.dumps(record))
         self.server = self.agent(agent={"socket_mode": "0666", **self.options}).start(
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (self.files, self.files))
@@ -62,7 +64,8 @@ class CrowdTest(AgentTest):
 
     def metric(self, name):
         text = self.server.get("/metrics").body.decode()
-        return next(float(line.split()[1]) for line in text.splitlines() if line.startswith(f"{name} "))
+        return next(float(line.split()[1]) for line in text.splitlines()
+            if line.startswith(f"{name} "))
 
     def resident(self):
         return self.metric("process_resident_memory_bytes")
@@ -77,14 +80,16 @@ class UnreadAnswers(CrowdTest):
         if not os.environ.get("BERTH_SANITIZER"):
             self.assertLess(self.resident() - before, BUDGET + (16 << 20))
         self.assertEqual(self.statuses(NEIGHBOUR, 2, f"/v1/find?under={TREE}"), [200, 200])
-        self.assertEqual(self.statuses(STRANGER, 1, f"/v1/stat{TREE}"), [200], "a small answer needs no room")
+        self.assertEqual(self.statuses(STRANGER, 1, f"/v1/stat{TREE}"), [200],
+            "a small answer needs no room")
 
     def test_room_comes_back_with_the_readers(self):
         waiting = [self.ask(STRANGER, f"/v1/find?under={TREE}") for _ in range(CROWD)]
         self.assertEqual(waiting[-1][1], 503)
         for connection, _ in waiting:
             connection.close()
-        wait_until(lambda: self.ask(STRANGER, f"/v1/find?under={TREE}")[1] == 200, "there is room again")
+        wait_until(lambda: self.ask(STRANGER, f"/v1/find?under={TREE}")[1] == 200,
+            "there is room again")
 
     def test_a_body_that_many_wait_for_is_counted_once(self):
         before = self.resident()
@@ -114,7 +119,9 @@ class HalfBodies(CrowdTest):
             connection = self.connect(STRANGER)
             path = ("/v1/agent/drain", "/v1/agent/checks/x", "/v1/agent/endpoints/x")[number % 3]
             method = "PUT" if number % 3 else "POST"
-            connection.sendall(f"{method} {path} HTTP/1.1\r\nHost: berth\r\nContent-Length: 60000\r\n\r\n".encode() + b" " * 59000)
+            connection.sendall(
+                f"{method} {path} HTTP/1.1\r\nHost: berth\r\nContent-Length: 60000\r\n\r\n".encode()
+                + b" " * 59000)
         if not os.environ.get("BERTH_SANITIZER"):
             self.assertLess(self.resident() - before, self.COUNT * 4096)
         connection.sendall(b" " * 1000)
@@ -123,7 +130,11 @@ class HalfBodies(CrowdTest):
     def test_and_then_it_is_read(self):
         connection = self.connect(0)
         body = b'{"reason": "' + b"x" * 1000 + b'"}'
-        connection.sendall(f"POST /v1/agent/drain HTTP/1.1\r\nHost: a\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+        connection.sendall(
+            "POST /v1/agent/drain HTTP/1.1\r\nHost: a\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n".encode()
+            + body
+        )
         self.assertEqual(int(connection.recv(12).split()[1]), 204)
         self.assertTrue(self.server.status()["drain"]["active"])
 
@@ -155,7 +166,8 @@ class Shares(CrowdTest):
         self.assertEqual(self.crowd(STRANGER, f"/v1/watch{TREE}"), 12)
         tag = self.server.get(f"/v1/stat{TREE}").headers["ETag"]
         waits = f"If-None-Match: {tag}\r\nPrefer: wait=60\r\n"
-        self.assertEqual(self.ask(STRANGER, f"/v1/stat{TREE}", waits)[1], 503, "a long poll is a watcher too")
+        self.assertEqual(self.ask(STRANGER, f"/v1/stat{TREE}", waits)[1], 503,
+            "a long poll is a watcher too")
         self.assertEqual(self.crowd(NEIGHBOUR, f"/v1/watch{TREE}"), 3)
 
     def test_the_share_comes_back(self):
@@ -176,7 +188,8 @@ class SharesOverTcp(Shares):
         if user == 0:
             return super().connect(user)
         connection = socket.create_connection(
-            ("127.0.0.1", self.port), source_address=("127.0.0.2" if user == NEIGHBOUR else "127.0.0.1", 0)
+            ("127.0.0.1", self.port), source_address=("127.0.0.2" if user == NEIGHBOUR
+                else "127.0.0.1", 0)
         )
         self.addCleanup(connection.close)
         connection.settimeout(PATIENCE)

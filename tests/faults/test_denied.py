@@ -1,4 +1,5 @@
-"""A server that refuses the agent's credentials: the agent says so, asks again slowly, and at once when it is reloaded."""
+"""A server that refuses the agent's credentials: the agent says so, asks again slowly, and at once
+when it is reloaded."""
 
 import json
 
@@ -57,11 +58,14 @@ class Denied(AgentTest):
         self.wait_registry(agent, "connected")
         self.registered(agent)
         self.assertIn(AGAIN, agent.read_log())
-        states = [item["to"] for item in agent.get("/v1/agent/history").json if item["subject"] == "registry"]
+        states = [item["to"] for item in agent.get("/v1/agent/history").json
+            if item["subject"] == "registry"]
         self.assertEqual(states[-2:], ["denied", "connected"])
-        # Before the first refusal a connection may break and come back: the server refuses by closing it.
+        # Before the first refusal a connection may break and come back: the server refuses by
+        # closing it.
         refused = states[states.index("denied") :]
-        self.assertEqual(refused.count("connected"), 1, "an attempt that is refused does not connect")
+        self.assertEqual(refused.count("connected"), 1,
+            "an attempt that is refused does not connect")
 
     def test_credentials_that_change_are_used_in_the_same_session(self):
         agent = self.start("joe:secret")
@@ -78,7 +82,8 @@ class Denied(AgentTest):
 
     @staticmethod
     def states(agent):
-        return [item["to"] for item in agent.get("/v1/agent/history").json if item["subject"] == "registry"]
+        return [item["to"] for item in agent.get("/v1/agent/history").json
+            if item["subject"] == "registry"]
 
     def test_a_file_that_cannot_be_used_changes_nothing(self):
         agent = self.start("joe:secret")

@@ -1,4 +1,5 @@
-"""An agent that has no file descriptors left: it goes on with what it has, and recovers when there are some again."""
+"""An agent that has no file descriptors left: it goes on with what it has, and recovers when there
+are some again."""
 
 import contextlib
 import os
@@ -25,7 +26,8 @@ class Asker:
     def ask(self):
         # One that is turned away at once may be closed by now; its answer is there.
         with contextlib.suppress(BrokenPipeError):
-            self.socket.sendall(f"GET /v1/resolve{Agent.PATH} HTTP/1.1\r\nHost: berth\r\n\r\n".encode())
+            self.socket.sendall(
+                f"GET /v1/resolve{Agent.PATH} HTTP/1.1\r\nHost: berth\r\n\r\n".encode())
 
     def status(self, patience=PATIENCE):
         """Of the answer; None when there is none."""
@@ -56,7 +58,8 @@ class OutOfDescriptors(AgentTest):
         return get
 
     def cpu_seconds(self, agent):
-        fields = pathlib.Path(f"/proc/{agent.process.pid}/stat").read_text().rpartition(")")[2].split()
+        fields = pathlib.Path(f"/proc/{agent.process.pid}/stat").read_text().rpartition(")")[
+            2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def assert_calm(self, agent):
@@ -95,12 +98,14 @@ class OutOfDescriptors(AgentTest):
         self.assertEqual(agent.stop(), 0)
 
     def test_a_low_limit_leaves_room_for_the_agents_own_work(self):
-        """Checks run, records are written and the drain is kept although clients have all the connections they can get."""
+        """Checks run, records are written and the drain is kept although clients have all the
+        connections they can get."""
         for limit in (64, 32):
             flag = self.folder / f"flag{limit}"
             flag.touch()
             agent = self.web_agent(f"low{limit}", check=exists(flag))
-            agent.start(preexec_fn=lambda limit=limit: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit)))
+            agent.start(preexec_fn=lambda limit=limit: resource.setrlimit(resource.RLIMIT_NOFILE,
+                (limit, limit)))
             agent.wait_state("registered")
             order = UnixConnection(agent.socket)
             self.addCleanup(order.close)
@@ -121,9 +126,11 @@ class OutOfDescriptors(AgentTest):
 
     def test_a_limit_that_is_too_low_is_an_error_at_the_start(self):
         agent = self.web_agent()
-        agent.start(wait=False, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (12, 12)))
+        agent.start(wait=False, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE,
+            (12, 12)))
         self.assertEqual(agent.process.wait(PATIENCE), 1)
-        self.assertRegex(agent.read_log(), "the limit of open files is 12, and at least|Too many open files")
+        self.assertRegex(agent.read_log(),
+            "the limit of open files is 12, and at least|Too many open files")
 
     def test_no_file_can_be_opened_for_a_while(self):
         agent = self.web_agent().start()
@@ -133,8 +140,10 @@ class OutOfDescriptors(AgentTest):
         self.limit(agent, 3)  # what is open already stays open
         asker = self.asker(agent)
         self.assertIsNone(asker.status(patience=0.5))
-        wait_until(lambda: "cannot make a pipe: Too many open files" in get("/v1/agent/checks"), "the check says why it fails")
-        wait_until(lambda: "cannot accept a connection: Too many open files" in agent.read_log(), "it says that it cannot accept")
+        wait_until(lambda: "cannot make a pipe: Too many open files" in get("/v1/agent/checks"),
+            "the check says why it fails")
+        wait_until(lambda: "cannot accept a connection: Too many open files" in agent.read_log(),
+            "it says that it cannot accept")
         self.assert_calm(agent)
         self.limit(agent, LIMIT)
         self.assertTrue(asker.status(), "who came meanwhile is served")

@@ -11,9 +11,9 @@ import unittest
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / "histories")]
 
-import histories  # noqa: E402
-from figures import figure  # noqa: E402
-from stage import KINDS  # noqa: E402
+import histories
+from figures import figure
+from stage import KINDS
 
 FAULTS_S = 6
 

@@ -1,4 +1,5 @@
-"""Records that a hostile writer puts into a shared registry, asked for in every way: the agent lives, stays small and serves what is good."""
+"""Records that a hostile writer puts into a shared registry, asked for in every way: the agent
+lives, stays small and serves what is good."""
 
 import json
 import os
@@ -16,7 +17,8 @@ HEAD = b'{"type":"JSONServiceRecord","a":'
 def endpoints(count, addresses):
     address = {"uri": "http://127.0.0.1:1/"}
     one = {"api": "x", "addressType": "uri", "protocol": "REST", "addresses": [address] * addresses}
-    return json.dumps({"type": "JSONServiceRecord", "external": [one] * count, "internal": []}).encode()
+    return json.dumps({"type": "JSONServiceRecord", "external": [one] * count,
+        "internal": []}).encode()
 
 
 HOSTILE = {
@@ -67,7 +69,10 @@ class HostileRecords(AgentTest):
     def ask(self, tcp, target, fields=""):
         """The status of the answer, all of which is read."""
         with self.connect(tcp) as connection, connection.makefile("rb") as answer:
-            connection.sendall(f"GET {target} HTTP/1.1\r\nHost: berth\r\nConnection: close\r\n{fields}\r\n".encode())
+            connection.sendall(
+                f"GET {target} HTTP/1.1\r\nHost: berth\r\n"
+                f"Connection: close\r\n{fields}\r\n".encode()
+            )
             status = int(answer.readline().split()[1])
             answer.read()
         return status
@@ -85,7 +90,8 @@ class HostileRecords(AgentTest):
         for tcp in False, True:
             for name in HOSTILE:
                 for kind in "resolve", "stat", "endpoints", "records", "list":
-                    self.assertIn(self.ask(tcp, f"/v1/{kind}{TREE}/{name}"), (200, 404, 502), (kind, name))
+                    self.assertIn(self.ask(tcp, f"/v1/{kind}{TREE}/{name}"), (200, 404, 502),
+                        (kind, name))
                     self.ask(tcp, f"/v1/{kind}{TREE}/{name}", "Cache-Control: no-cache\r\n")
                 self.subscribe(tcp, f"/v1/watch{TREE}/{name}")
             for target in f"/v1/records{TREE}", f"/v1/endpoints{TREE}", f"/v1/find?under={TREE}":
@@ -103,7 +109,8 @@ class HostileRecords(AgentTest):
         self.attack()
         self.assertEqual(self.server.get(f"/v1/resolve{TREE}/good").json["description"], "good")
         # Python's own reader refuses the number of 5,000 digits.
-        self.assertIn(f'"{TREE}/good":', self.server.get(f"/v1/records{TREE}").body.decode("utf-8", "replace").replace(": ", ":"))
+        self.assertIn(f'"{TREE}/good":', self.server.get(f"/v1/records{TREE}").body.decode("utf-8",
+            "replace").replace(": ", ":"))
         self.assertEqual(self.server.status()["pid"], pid)
         wait_until(lambda: self.files() <= files, "the descriptors are as before")
         if not os.environ.get("BERTH_SANITIZER"):  # which keeps what was freed

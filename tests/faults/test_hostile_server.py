@@ -1,4 +1,5 @@
-"""An agent whose ZooKeeper lies in every way that a server can: the agent lives, stays small, says what is wrong, and recovers."""
+"""An agent whose ZooKeeper lies in every way that a server can: the agent lives, stays small, says
+what is wrong, and recovers."""
 
 import os
 import time
@@ -21,14 +22,15 @@ class HostileServer(AgentTest):
 
     def worker_folder(self):
         """
-        The worker with its sanitizer's reports in the agent's log: the client library's mistakes, which end the worker, are why it
-        is a process of its own, and no finding.
+        The worker with its sanitizer's reports in the agent's log: the client library's mistakes,
+        which end the worker, are why it is a process of its own, and no finding.
         """
         folder = self.folder / "libexec"
         folder.mkdir()
         worker = folder / "berth-zookeeper"
         worker.write_text(
-            '#!/bin/sh\nASAN_OPTIONS="$ASAN_OPTIONS:log_path=stderr" UBSAN_OPTIONS="$UBSAN_OPTIONS:log_path=stderr" '
+            '#!/bin/sh\nASAN_OPTIONS="$ASAN_OPTIONS:log_path=stderr" '
+            'UBSAN_OPTIONS="$UBSAN_OPTIONS:log_path=stderr" '
             f'exec {BUILD}/berth-zookeeper "$@"\n'
         )
         worker.chmod(0o755)

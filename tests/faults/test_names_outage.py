@@ -1,4 +1,5 @@
-"""Names while the registry comes and goes: stale answers say so, and nothing known ever turns into nothing."""
+"""Names while the registry comes and goes: stale answers say so, and nothing known ever turns into
+nothing."""
 
 import json
 import os
@@ -74,7 +75,8 @@ class Outage(NamesTest):
                     continue
                 addresses = frozenset(texts(reply))
                 seen.add(addresses)
-                if reply.rcode() != dns.rcode.NOERROR or not {"A 10.0.0.1", "A 10.0.0.2"} <= addresses:
+                if reply.rcode() != dns.rcode.NOERROR or not {"A 10.0.0.1",
+                        "A 10.0.0.2"} <= addresses:
                     wrong.append(reply.to_text())
 
         wait_until(lambda: self.addresses(PROD) == ["10.0.0.1", "10.0.0.2"], "both are there")
@@ -87,7 +89,8 @@ class Outage(NamesTest):
                     self.zookeeper.kill()
                     wait_until(lambda: extended_error(self.ask(PROD)) == 3, "the answer is stale")
                     self.zookeeper.restart()
-                    wait_until(lambda: extended_error(self.ask(PROD)) is None, "the answer is live again")
+                    wait_until(lambda: extended_error(self.ask(PROD)) is None,
+                        "the answer is live again")
                 if number % 2 == 0:
                     self.zookeeper.probe("create", path, self.text("10.0.0.3"))
                 else:

@@ -1,4 +1,5 @@
-"""Lookups while ZooKeeper is away: none of a known path fails, all say how old they are, and soon after its return all is fresh."""
+"""Lookups while ZooKeeper is away: none of a known path fails, all say how old they are, and soon
+after its return all is fresh."""
 
 import dataclasses
 import json
@@ -14,11 +15,13 @@ from zookeeper import ZooKeeper
 OUTAGE = float(os.environ.get("BERTH_OUTAGE_SECONDS", "12"))
 TREE = "/users/joe/web"
 PATHS = 50
-KNOWN = [f"/v1/resolve{TREE}/n{number}" for number in range(PATHS)] + [f"/v1/{kind}{TREE}" for kind in ("list", "records", "endpoints", "stat")]
+KNOWN = [f"/v1/resolve{TREE}/n{number}" for number in range(PATHS)] + [f"/v1/{kind}{TREE}"
+    for kind in ("list", "records", "endpoints", "stat")]
 
 
 def record(number):
-    return json.dumps({"type": "JSONServiceRecord", "external": [], "internal": [], "number": number}).encode()
+    return json.dumps({"type": "JSONServiceRecord", "external": [], "internal": [],
+        "number": number}).encode()
 
 
 @dataclasses.dataclass
@@ -54,7 +57,7 @@ class Load(threading.Thread):
                     answer.read()
                     heading = answer.status, answer.headers["X-Cache"], int(answer.headers["Age"])
                     self.seen.append(Answer(asked, time.monotonic(), target, *heading))
-        except Exception as error:  # noqa: BLE001: whatever it is, the test has failed
+        except Exception as error:
             self.problem = error
         finally:
             connection.close()
@@ -71,10 +74,12 @@ class Outage(AgentTest):
         self.addCleanup(self.zookeeper.stop)
         with ZkClient(self.zookeeper.hosts) as client:
             client.make(f"/registry{TREE}")
-            client.create_many((f"/registry{TREE}/n{number}", record(number)) for number in range(PATHS))
+            client.create_many((f"/registry{TREE}/n{number}", record(number))
+                for number in range(PATHS))
         self.server = self.agent(registry=self.zookeeper.url, agent={"log_level": "info"}).start()
         for target in KNOWN:
-            wait_until(lambda: self.server.get(target).status == 200, f"{target} is known")  # noqa: B023
+            wait_until(lambda: self.server.get(target).status == 200,
+                f"{target} is known")
 
         # A HIT claims no more than that the server was heard within a third of the session timeout.
         self.confirm = self.server.status()["registry"]["session_timeout_ms"] / 3000
@@ -114,7 +119,8 @@ class Outage(AgentTest):
         def meanwhile():
             return [answer for answer in list(load.seen) if noticed < answer.asked]
 
-        wait_until(lambda: time.monotonic() >= gone + OUTAGE, "the outage has lasted", patience=OUTAGE + 60)
+        wait_until(lambda: time.monotonic() >= gone + OUTAGE, "the outage has lasted",
+            patience=OUTAGE + 60)
         wait_until(lambda: load.problem or len(meanwhile()) > 1000, "enough was asked meanwhile")
         self.assertEqual(self.caches(), {"STALE"})
         stale = meanwhile()
@@ -133,7 +139,8 @@ class Outage(AgentTest):
             self.assertLessEqual(answer.age, answer.seen - gone + self.confirm + 1, answer)
             self.assertGreaterEqual(answer.age, answer.asked - noticed, answer)
         oldest = max(answer.age for answer in stale)
-        print(f"# {OUTAGE:g} s away, {len(stale)} stale answers, oldest {oldest} s; fresh {fresh:.2f} s after the reconnect")
+        print(f"# {OUTAGE:g} s away, {len(stale)} stale answers, oldest {oldest} s; fresh "
+              f"{fresh:.2f} s after the reconnect")
         self.assertEqual(self.caches(), {"HIT"})
 
     def test_a_frozen_server_is_not_believed(self):
@@ -156,12 +163,14 @@ class Outage(AgentTest):
         wait_until(lambda: self.caches() == {"HIT"}, "all is fresh")
         load.finish()
         self.assertIsNone(load.problem)
-        meanwhile = [answer for answer in load.seen if frozen < answer.asked and answer.seen < thawed]
+        meanwhile = [answer for answer in load.seen if frozen < answer.asked
+            and answer.seen < thawed]
         for answer in meanwhile:
             claimed = answer.age + (self.confirm if answer.source == "HIT" else 0)
             self.assertGreaterEqual(claimed, answer.asked - frozen, answer)
         hits = [answer for answer in meanwhile if answer.source == "HIT"]
-        print(f"# {len(meanwhile)} answers of a frozen server's agent, the last HIT after {hits[-1].seen - frozen:.2f} s of {self.confirm:.2f}")
+        print(f"# {len(meanwhile)} answers of a frozen server's agent, the last HIT after "
+              f"{hits[-1].seen - frozen:.2f} s of {self.confirm:.2f}")
 
     def test_a_client_that_wants_no_age_hears_of_the_silence_at_once(self):
         def look():
@@ -178,7 +187,8 @@ class Outage(AgentTest):
                 self.assertGreaterEqual(int(answer.headers["Age"]), asked - frozen)
         finally:
             self.zookeeper.resume()
-        answer = wait_until(lambda: (a := look()).headers["X-Cache"] == "HIT" and a, "it is confirmed again")
+        answer = wait_until(lambda: (a := look()).headers["X-Cache"] == "HIT" and a,
+            "it is confirmed again")
         self.assertEqual(answer.headers["Age"], "0")
 
     def test_changes_of_the_outage_show_after_the_return(self):
@@ -194,14 +204,17 @@ class Outage(AgentTest):
             self.zookeeper.restart()
         finally:
             self.server.process.send_signal(18)
-        wait_until(lambda: self.server.get(f"/v1/resolve{TREE}/n1").json["number"] == 1001, "the change shows")
-        wait_until(lambda: self.server.get(f"/v1/resolve{TREE}/n2").status == 404, "the deletion shows")
+        wait_until(lambda: self.server.get(f"/v1/resolve{TREE}/n1").json["number"] == 1001,
+            "the change shows")
+        wait_until(lambda: self.server.get(f"/v1/resolve{TREE}/n2").status == 404,
+            "the deletion shows")
         stream.until(lambda event: f"{TREE}/new" in stream.tree and f"{TREE}/n2" not in stream.tree)
 
     def test_a_restart_meanwhile_still_answers(self):
         self.zookeeper.kill()
         wait_until(lambda: not self.connected(), "the agent has noticed")
-        wait_until(lambda: int(self.server.get(KNOWN[0]).headers["Age"]) >= 2, "some time has passed")
+        wait_until(lambda: int(self.server.get(KNOWN[0]).headers["Age"]) >= 2,
+            "some time has passed")
         self.assertEqual(self.server.stop(), 0)
         self.server.start()
         answers = [self.server.get(target) for target in KNOWN]
@@ -233,13 +246,15 @@ class Outage(AgentTest):
 
 
 class ManyWatches(AgentTest):
-    """More than a ZooKeeper connection could re-arm in one packet: 20,000 paths of 60 bytes and more (a fifth in a sanitized build)."""
+    """More than a ZooKeeper connection could re-arm in one packet: 20,000 paths of 60 bytes and
+    more (a fifth in a sanitized build)."""
 
     COUNT = int(os.environ.get("BERTH_WATCHED_PATHS", amount(20000)))
 
     def number_at(self, agent, target):
         answer = agent.get(target)
-        self.assertEqual(answer.status, 200, f"{answer.body} {answer.headers}\n{agent.read_log()[-2000:]}")
+        self.assertEqual(answer.status, 200,
+            f"{answer.body} {answer.headers}\n{agent.read_log()[-2000:]}")
         return answer.json["number"]
 
     def test_all_are_watched_again_after_a_restart_of_the_server(self):
@@ -248,7 +263,8 @@ class ManyWatches(AgentTest):
         with ZooKeeper("maxSessionTimeout=60000\n") as zookeeper:
             with ZkClient(zookeeper.hosts) as client:
                 client.make(f"/registry{folder}")
-                client.create_many((f"/registry{folder}/component-{number:06}", record(number)) for number in range(self.COUNT))
+                client.create_many((f"/registry{folder}/component-{number:06}", record(number))
+                    for number in range(self.COUNT))
             agent = self.agent(registry=zookeeper.url)
             agent.write_config({
                 "agent": {"log_level": "info"}, "registry": {"session_timeout": "60s"},
@@ -257,7 +273,8 @@ class ManyWatches(AgentTest):
             agent.start()
 
             def loaded():
-                """A stream begins when all of it is known, and is refused when that takes too long."""
+                """A stream begins when all of it is known, and is refused when that takes too
+                long."""
                 try:
                     with Stream(agent.socket, f"/v1/watch{TREE}?recursive=yes") as stream:
                         return len(stream.next()["snapshot"]) == self.COUNT + 2
@@ -269,15 +286,20 @@ class ManyWatches(AgentTest):
             begin = time.monotonic()
             zookeeper.restart()
             served = time.monotonic()
-            wait_until(lambda: agent.status()["registry"]["state"] == "connected", "the agent is connected again")
-            wait_until(lambda: agent.get(f"/v1/resolve{folder}/component-{self.COUNT - 1:06}").headers["X-Cache"] == "HIT", "the last one is live")
+            wait_until(lambda: agent.status()["registry"]["state"] == "connected",
+                "the agent is connected again")
+            wait_until(lambda: agent.get(
+                f"/v1/resolve{folder}/component-{self.COUNT - 1:06}").headers["X-Cache"] == "HIT",
+                "the last one is live")
             with ZkClient(zookeeper.hosts) as client:
                 for number in (0, self.COUNT // 2, self.COUNT - 1):
                     client.set(f"/registry{folder}/component-{number:06}", record(-1))
             for number in (0, self.COUNT // 2, self.COUNT - 1):
                 target = f"/v1/resolve{folder}/component-{number:06}"
-                wait_until(lambda: self.number_at(agent, target) == -1, f"{target} shows its change")  # noqa: B023
-            print(f"# {2 * self.COUNT} watches: server away {served - begin:.1f} s, everything live and told {time.monotonic() - served:.1f} s later")
+                wait_until(lambda: self.number_at(agent, target) == -1,
+                    f"{target} shows its change")
+            print(f"# {2 * self.COUNT} watches: server away {served - begin:.1f} s, everything "
+                  f"live and told {time.monotonic() - served:.1f} s later")
             self.assertEqual(agent.status()["registry"]["session"], session)
 
 

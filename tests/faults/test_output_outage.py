@@ -1,4 +1,5 @@
-"""Outputs while things are broken: the file is always a whole picture, and an outage changes no byte of it."""
+"""Outputs while things are broken: the file is always a whole picture, and an outage changes no
+byte of it."""
 
 import os
 import pathlib
@@ -27,7 +28,8 @@ class Registry(OutputTest):
 
     def start(self, **options):
         self.ran = self.folder / "ran"
-        agent = self.output_agent(on_change=f"/bin/sh -c 'echo run >>{self.ran}'", **options).start()
+        agent = self.output_agent(on_change=f"/bin/sh -c 'echo run >>{self.ran}'",
+            **options).start()
         self.wait_text(BOTH)
         self.wait_state(agent, "current")
         self.before = self.stamp()
@@ -48,7 +50,8 @@ class Registry(OutputTest):
         wait_until(lambda: self.is_away(agent), "the registry is away")
         self.assert_untouched()
         agent.upgrade()
-        wait_until(lambda: agent.answers() and self.is_away(agent), "the new program runs without a registry")
+        wait_until(lambda: agent.answers() and self.is_away(agent),
+            "the new program runs without a registry")
         self.assertEqual(berth("--socket", agent.socket, "reload").returncode, 0)
         self.assertNotEqual(self.output(agent)["state"], "failed")
         self.assert_untouched()
@@ -84,7 +87,8 @@ class Registry(OutputTest):
 
     def test_many_outputs_of_one_path_cost_one_watch_and_one_picture(self):
         def figures(count):
-            more = {f"output o{number}": self.output_options(path=self.directory / f"o{number}") for number in range(1, count)}
+            more = {f"output o{number}": self.output_options(path=self.directory / f"o{number}")
+                for number in range(1, count)}
             agent = self.output_agent(f"of{count}", more=more).start()
             for name in ["web", *(f"o{number}" for number in range(1, count))]:
                 self.wait_state(agent, "current", name)
@@ -92,7 +96,8 @@ class Registry(OutputTest):
             metrics = agent.get("/metrics").body.decode()
             agent.stop()
             wait_until(lambda: self.watches() == 0, "the watches are gone")
-            return watches, [line for line in metrics.splitlines() if line.startswith(("berth_cache_entries", "berth_cache_bytes"))]
+            return watches, [line for line in metrics.splitlines()
+                if line.startswith(("berth_cache_entries", "berth_cache_bytes"))]
 
         one = figures(1)
         five = figures(5)
@@ -101,7 +106,8 @@ class Registry(OutputTest):
 
     def watches(self):
         answer = self.zookeeper.command("mntr")
-        return int(next(line.split()[1] for line in answer.splitlines() if line.startswith("zk_watch_count")))
+        return int(next(line.split()[1] for line in answer.splitlines()
+            if line.startswith("zk_watch_count")))
 
 
 @unittest.skipIf(usable(), usable())
@@ -112,7 +118,8 @@ class Disk(OutputTest):
         super().setUp()
         self.put_member("c1", 8001)
         wrapper = self.script(
-            'exec unshare --mount --propagation private -- sh -c \'mount -t tmpfs -o size=64k none "$0" && exec "$@"\' '
+            'exec unshare --mount --propagation private -- sh -c \'mount -t tmpfs -o size=64k none '
+            '"$0" && exec "$@"\' '
             f'"{self.directory}" "$BERTHD" "$@"',
             "berthd",
         )
@@ -127,7 +134,8 @@ class Disk(OutputTest):
 
     def remount(self, how):
         subprocess.run(
-            ["nsenter", "--mount", "--target", str(self.agent_in_place.process.pid), "mount", "-o", f"remount,{how}", self.directory], check=True
+            ["nsenter", "--mount", "--target", str(self.agent_in_place.process.pid), "mount", "-o",
+                f"remount,{how}", self.directory], check=True
         )
 
     def fails_meanwhile(self, why):

@@ -1,6 +1,6 @@
 """
-Kills, stops and restarts of agent and worker in a random order, on ZooKeeper, under the eyes of a witness: the record is absent when the
-agent has taken it out, and at no other time.
+Kills, stops and restarts of agent and worker in a random order, on ZooKeeper, under the eyes of a
+witness: the record is absent when the agent has taken it out, and at no other time.
 
 $BERTH_ROUNDS is the number of events; $BERTH_SEED repeats a run.
 """
@@ -26,7 +26,8 @@ class RandomLife(LifeTest):
         pid = self.agent.process.pid
         with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as children:
             for child in children.read().split():
-                with contextlib.suppress(OSError), open(f"/proc/{child}/comm", encoding="ascii") as name:
+                with contextlib.suppress(OSError), open(f"/proc/{child}/comm",
+                        encoding="ascii") as name:
                     if name.read().startswith("berth-zookeep"):
                         return int(child)
         return None
@@ -85,7 +86,8 @@ class RandomLife(LifeTest):
         wait_until(lambda: self.eyes.seen[-1] is None, "the witness sees no record")
 
     def wait_present(self):
-        """A busy witness sees the record later than its agent, and would miss it between two absences."""
+        """A busy witness sees the record later than its agent, and would miss it between two
+        absences."""
         wait_until(lambda: self.eyes.seen[-1] is not None, "the record is there again")
         self.agent.wait_state("registered")
 
@@ -108,7 +110,8 @@ class RandomLife(LifeTest):
         self.wait_present()
 
     EVENTS = (
-        [kill_the_agent, quit_the_agent, kill_both, freeze_the_agent, kill_the_worker, freeze_the_worker, abort_the_worker, reload, upgrade] * 2
+        [kill_the_agent, quit_the_agent, kill_both, freeze_the_agent, kill_the_worker,
+            freeze_the_worker, abort_the_worker, reload, upgrade] * 2
         + [stop_and_start, fail_and_recover]
     )
 
@@ -130,7 +133,11 @@ class RandomLife(LifeTest):
                 self.agent.wait_state("registered")
         self.agent.wait_state("registered")
         seen = self.eyes.end()
-        print(f"seed {seed}: {counts}; {self.absences} absences were wanted, {seen.count(None)} were seen")
-        figure(self, f"{sum(counts.values())} events, {self.absences} absences wanted, {seen.count(None)} seen")
+        print(f"seed {seed}: {counts}; {self.absences} absences were wanted, {seen.count(None)} "
+              "were seen")
+        figure(self,
+            f"{sum(counts.values())} events, {self.absences} absences wanted, {seen.count(None)} "
+            "seen")
         self.assertEqual(seen.count(None), self.absences, (seed, counts, seen))
-        self.assertEqual(len(set(seen) - {None}), self.absences + 1, "each node was a new one only after an absence")
+        self.assertEqual(len(set(seen) - {None}), self.absences + 1,
+            "each node was a new one only after an absence")

@@ -1,4 +1,5 @@
-"""Restarts that nobody notices: a witness of the record and clients of the socket look on all the while."""
+"""Restarts that nobody notices: a witness of the record and clients of the socket look on all the
+while."""
 
 import json
 import os
@@ -22,7 +23,8 @@ class Upgrades(LifeTest):
         for _ in range(rounds(100)):
             agent.upgrade()
             answers = [client.answers for client in clients]
-            wait_until(lambda: all(client.answers > before for client, before in zip(clients, answers)), "all have asked again")
+            wait_until(lambda: all(client.answers > before for client, before in zip(clients,
+                answers)), "all have asked again")
         agent.wait_state("registered")
         failures = [client.end() for client in clients]
         self.assertEqual(failures, [[], []])
@@ -102,7 +104,8 @@ class Restarts(LifeTest):
         for name in paths:
             agent.wait_state("registered", name)
         before = {name: self.version(path) for name, path in paths.items()}
-        del sections["component three"], sections["endpoint restthree"], sections["check alivethree"]
+        del sections["component three"], sections["endpoint restthree"], sections[
+            "check alivethree"]
         sections["component two"]["description"] = "changed while nobody looked"
         agent.write_config(sections)
         self.restart(agent, signal.SIGKILL)
@@ -122,7 +125,8 @@ class Restarts(LifeTest):
         return json.loads(self.session_file().read_bytes().partition(b"\n")[2])["paths"]
 
     def taken_over(self, spoil, complaint):
-        """Kills an agent, spoils what it left, starts it again; the record must be replaced without an absence."""
+        """Kills an agent, spoils what it left, starts it again; the record must be replaced without
+        an absence."""
         agent = self.web_agent().start()
         agent.wait_state("registered")
         first = self.identity()
@@ -139,7 +143,8 @@ class Restarts(LifeTest):
 
     def test_a_wrong_password_is_taken_over(self):
         def spoil():
-            # The file itself is whole: the agent writes the checksum of what it should not have believed.
+            # The file itself is whole: the agent writes the checksum of what it should not have
+            # believed.
             self.rewrite_session(lambda session: session.update(password="00" * 16))
 
         self.taken_over(spoil, "is over; making a new one")
@@ -164,11 +169,13 @@ class Restarts(LifeTest):
 
     def test_an_empty_file_is_taken_over(self):
         self.taken_over(
-            lambda: self.session_file().write_bytes(b""), "the saved session cannot be read, a new one is made"
+            lambda: self.session_file().write_bytes(b""),
+            "the saved session cannot be read, a new one is made"
         )
 
     def test_a_missing_file_is_taken_over(self):
-        self.taken_over(lambda: self.session_file().unlink(), "no session was saved, a new one is made")
+        self.taken_over(lambda: self.session_file().unlink(),
+            "no session was saved, a new one is made")
 
     def test_an_expired_session_is_registered_again(self):
         agent = self.web_agent().start()
@@ -211,7 +218,8 @@ class Restarts(LifeTest):
         agent = self.unwritable(lambda state: ["mount", "--bind", "-o", "ro", state, state])
         before = self.version()
         self.assertEqual(
-            subprocess.run(["mount", "-o", "remount,ro,bind", self.folder / "agent/state"], check=False).returncode, 0
+            subprocess.run(["mount", "-o", "remount,ro,bind", self.folder / "agent/state"],
+                check=False).returncode, 0
         )
         agent.start()
         agent.wait_state("registered")
@@ -224,7 +232,8 @@ class Restarts(LifeTest):
 
     @unittest.skipIf(os.geteuid() != 0, "needs root to mount")
     def test_a_full_state_directory_is_no_obstacle(self):
-        agent = self.unwritable(lambda state: ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", state])
+        agent = self.unwritable(lambda state: ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs",
+            state])
         with open(self.folder / "agent/state/ballast", "wb", buffering=0) as ballast:
             with self.assertRaises(OSError):
                 while True:

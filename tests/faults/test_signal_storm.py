@@ -1,4 +1,5 @@
-"""Signals in every phase of the agent's life, as a random sequence that a seed repeats: no crash, no hang, nothing left behind."""
+"""Signals in every phase of the agent's life, as a random sequence that a seed repeats: no crash,
+no hang, nothing left behind."""
 
 import contextlib
 import os
@@ -76,8 +77,11 @@ class Storm(LifeTest):
         for number in range(rounds(15)):
             with self.subTest(number=number, seed=SEED):
                 ready = self.folder / f"ready{number}"
-                script = f"trap '' USR1 WINCH; trap 'exit 5' TERM; touch {ready}; while :; do sleep 0.01; done"
-                agent = self.web_agent(command=["/bin/sh", "-c", script], extra={"agent": {"stop_timeout": "60s"}}).start()
+                script = (
+                    f"trap '' USR1 WINCH; trap 'exit 5' TERM; touch {ready}; while :; do sleep "
+                    "0.01; done")
+                agent = self.web_agent(command=["/bin/sh", "-c", script],
+                    extra={"agent": {"stop_timeout": "60s"}}).start()
                 wait_until(ready.exists, "the traps are set")
                 agent.wait_state("registered")
                 self.storm(agent, dice, [signal.SIGHUP, signal.SIGUSR2], 10)
@@ -101,7 +105,8 @@ class Storm(LifeTest):
         wait_until(lambda: agent.request("POST", "/v1/agent/reload").status < 300, "it reloads")
         for name in ("one", "two"):
             agent.wait_state("registered", name)
-            wait_until(lambda: self.record(Agent.PATH.replace("web-1", name)), "the record is there")
+            wait_until(lambda: self.record(Agent.PATH.replace("web-1", name)),
+                "the record is there")
         self.assertEqual(agent.stop(), 0)
         for name in ("one", "two"):
             self.assert_gone(agent, Agent.PATH.replace("web-1", name))
@@ -127,7 +132,8 @@ class WhileTheRegistryIsAway(LifeTest):
         agent.wait_state("registered")
         self.assertEqual(self.identity(), before)
         self.server.kill()
-        wait_until(lambda: agent.status()["registry"]["state"] != "connected", "the registry is away")
+        wait_until(lambda: agent.status()["registry"]["state"] != "connected",
+            "the registry is away")
         agent.signal(signal.SIGTERM)
         for _ in range(20):
             with contextlib.suppress(ProcessLookupError):

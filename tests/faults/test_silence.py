@@ -1,4 +1,5 @@
-"""What says nothing and does not end: a frozen worker, a frozen server, a cut network. The agent notices each in time."""
+"""What says nothing and does not end: a frozen worker, a frozen server, a cut network. The agent
+notices each in time."""
 
 import os
 import signal
@@ -41,7 +42,8 @@ class Silence(AgentTest):
         self.addCleanup(self.zookeeper.stop)
 
     def registered_agent(self, hosts, session=None):
-        agent = self.web_agent(registry=f"zookeeper://{hosts}/registry", extra={"registry": session or SESSION}).start()
+        agent = self.web_agent(registry=f"zookeeper://{hosts}/registry",
+            extra={"registry": session or SESSION}).start()
         agent.wait_state("registered")
         return agent
 
@@ -56,7 +58,8 @@ class Silence(AgentTest):
         for _ in range(2):
             frozen = agent.worker()
             os.kill(frozen, signal.SIGSTOP)
-            wait_until(lambda: agent.worker() not in (None, frozen), "another worker runs")  # noqa: B023
+            wait_until(lambda: agent.worker() not in (None, frozen),
+                "another worker runs")
             wait_until(lambda: self.registry_state(agent) == "connected", "it is connected")
             agent.wait_state("registered")
         looks = witness.looks
@@ -72,7 +75,8 @@ class Silence(AgentTest):
         wires = [Wire(self.zookeeper.hosts) for _ in range(3)]
         for wire in wires:
             self.addCleanup(wire.stop)
-        agent = self.registered_agent(",".join(wire.hosts for wire in wires), {"session_timeout": "12s"})
+        agent = self.registered_agent(",".join(wire.hosts for wire in wires),
+            {"session_timeout": "12s"})
         witness = Witness(self.zookeeper)
         witness.start()
         self.addCleanup(witness.finish)
@@ -83,7 +87,8 @@ class Silence(AgentTest):
             wire.cut()
         ended = agent.worker()
         os.kill(ended, signal.SIGKILL)
-        wait_until(lambda: agent.worker() not in (None, ended) and self.registry_state(agent) == "connected", "the third server is found")
+        wait_until(lambda: agent.worker() not in (None, ended) and self.registry_state(agent)
+            == "connected", "the third server is found")
         agent.wait_state("registered")
         self.assertEqual(agent.status()["registry"]["session"], session)
         for wire in silent:
@@ -92,7 +97,8 @@ class Silence(AgentTest):
         self.assertEqual(len(witness.seen), 1, witness.seen)
 
     def silenced_and_back(self, agent, silence, end):
-        """While nothing comes from the server the agent says so, and that the session is over no sooner than it can be."""
+        """While nothing comes from the server the agent says so, and that the session is over no
+        sooner than it can be."""
         begun = time.monotonic()
         silence()
         wait_until(lambda: self.registry_state(agent) == "away", "the silence is noticed")
@@ -105,7 +111,8 @@ class Silence(AgentTest):
         agent.wait_state("registered")
         wait_until(lambda: agent.get("/ready").status == 200, "the agent is ready")
         owner = int(agent.status()["registry"]["session"], 16)
-        wait_until(lambda: (self.zookeeper.stat(NODE) or {}).get("ephemeralOwner") == owner, "the node is the session's")
+        wait_until(lambda: (self.zookeeper.stat(NODE) or {}).get("ephemeralOwner") == owner,
+            "the node is the session's")
 
     def test_a_frozen_server_is_away_and_then_lost(self):
         agent = self.registered_agent(self.zookeeper.hosts)

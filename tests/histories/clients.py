@@ -45,7 +45,7 @@ class Client(threading.Thread):
         try:
             while not self.over.wait(self.pause_s):
                 self.turn()
-        except Exception as error:  # noqa: BLE001: whatever it is, the run has failed
+        except Exception as error:
             self.problem = f"{self.name}: {error!r}"
 
     def new_value(self):

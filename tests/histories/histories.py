@@ -1,4 +1,5 @@
-"""A history of real clients under faults, made, judged, and kept when something is wrong with it."""
+"""A history of real clients under faults, made, judged, and kept when something is wrong with
+it."""
 
 import collections
 import dataclasses
@@ -7,10 +8,10 @@ import sys
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent.with_name("support"))]
 
-import checker  # noqa: E402
-import history  # noqa: E402
-from berth import BUILD  # noqa: E402
-from stage import Stage  # noqa: E402
+import checker
+import history
+from berth import BUILD
+from stage import Stage
 
 KEPT = BUILD / "histories"
 

@@ -42,8 +42,8 @@ class Call:
     """
     `value`: what it writes, or what it read; None for an absent node; for RECORDS a dict of paths.
     No value is written twice. `version`: the one that it wants to replace. `made`: the one that it
-    made, or read. Of a look-up: `cache` and `age` as the answer says. `bound`: how old the client lets
-    an answer be; of a READ 0 behind a sync, None where the server may be behind.
+    made, or read. Of a look-up: `cache` and `age` as the answer says. `bound`: how old the client
+    lets an answer be; of a READ 0 behind a sync, None where the server may be behind.
     """
 
     client: str

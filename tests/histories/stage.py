@@ -84,7 +84,8 @@ class Stage:
         self.library = LibraryWriter("berth", paths, self.seed, self.url(self.library_wires))
         self.writers = [self.library]
         self.writers += [ZooKeeperWriter(f"zk-{n}", paths, self.seed, hosts) for n in range(2)]
-        self.lookups = [Lookups(agent.name, self.setting, self.seed, agent) for agent in self.agents]
+        self.lookups = [Lookups(agent.name, self.setting, self.seed, agent)
+            for agent in self.agents]
         self.clients = [*self.writers, *self.lookups]
         for client in self.clients:
             client.start()
@@ -253,7 +254,8 @@ class Stage:
         last = self.read_last()
         for agent, lookups in zip(self.agents, self.lookups):
             lookups.finish()
-            wait_until(lambda: self.shows(lookups, last), f"{agent.name} shows {last}")  # noqa: B023
+            wait_until(lambda: self.shows(lookups, last),
+                f"{agent.name} shows {last}")
             agent.wait_state("registered")
             lookups.drop()
         for client in self.clients:

@@ -1,6 +1,6 @@
-"""From the package to the end: two minimal roots with nothing in them but the packages and what these depend on. In one the agent is
-the entry point of nginx; the other finds it, through a real ZooKeeper. The README keeps the transcript; BERTH_UPDATE_DOCUMENTS=1
-writes it anew.
+"""From the package to the end: two minimal roots with nothing in them but the packages and what
+these depend on. In one the agent is the entry point of nginx; the other finds it, through a real
+ZooKeeper. The README keeps the transcript; BERTH_UPDATE_DOCUMENTS=1 writes it anew.
 """
 
 import os
@@ -34,7 +34,8 @@ http {
 }
 """
 
-# "web" and "client" are the two containers; "#" is done outside of both. Each with what its output matches, and its exit status.
+# "web" and "client" are the two containers; "#" is done outside of both. Each with what its output
+# matches, and its exit status.
 STEPS = [
     ("web", f"dpkg --install berth_{VERSION}_ARCH.deb", r"(?s)Setting up berth.*"),
     ("web", "berthd -t", r"^/etc/berth/berth.ini: good\n$"),
@@ -48,9 +49,11 @@ STEPS = [
     ("client", f"berth endpoints {PARENT}", r"NoRecord", 3),
     ("web", "berth undrain && berth wait --registered --timeout 50s", r"^$"),
     ("web", "berth status --json | grep '\"session\"' >/tmp/before", r"^$"),
-    ("web", f"dpkg --install berth_{VERSION}+1_ARCH.deb", r"(?s)Unpacking berth \(.*\) over \(.*\).*Setting up berth"),
+    ("web", f"dpkg --install berth_{VERSION}+1_ARCH.deb",
+        r"(?s)Unpacking berth \(.*\) over \(.*\).*Setting up berth"),
     ("#", "docker logs web | grep -c 'runs, pid 1,'", r"^2\n$"),
-    ("web", "berth ready && berth status --json | grep '\"session\"' | cmp - /tmp/before && echo the same session", r"^the same session\n$"),
+    ("web", "berth ready && berth status --json | grep '\"session\"' | cmp - /tmp/before && echo "
+            "the same session", r"^the same session\n$"),
     ("#", "docker stop web", r"^$"),
     ("client", f"berth endpoints {PARENT}", r"NoRecord|PathNotFound", 3),
     ("#", "docker stop client", r"^$"),
@@ -62,7 +65,8 @@ def next_version(package, folder):
     tree = folder / "next"
     run("dpkg-deb", "--raw-extract", package, tree)
     control = tree / "DEBIAN" / "control"
-    control.write_text(control.read_text().replace(f"Version: {VERSION}\n", f"Version: {VERSION}+1\n"))
+    control.write_text(control.read_text().replace(f"Version: {VERSION}\n",
+        f"Version: {VERSION}+1\n"))
     file = folder / package.name.replace(VERSION, f"{VERSION}+1")
     run("dpkg-deb", "--root-owner-group", "--build", tree, file)
     return file
@@ -80,16 +84,19 @@ class Example(unittest.TestCase):
 
     def test_installed_registered_found_drained_upgraded_and_stopped(self):
         package = build_debian()["berth"]
-        needed = [one.split()[0] for one in run("dpkg-deb", "--field", package, "Depends").split(", ")]
+        needed = [one.split()[0] for one in run("dpkg-deb", "--field", package,
+            "Depends").split(", ")]
         port = reserve_port(self)
         with ZooKeeper() as self.server:
             environment = {"BERTH_REGISTRY": self.server.url, "PORT": port}
-            self.roots = {"web": self.root("web", [*needed, "nginx"], **environment), "client": self.root("client", needed, **environment)}
+            self.roots = {"web": self.root("web", [*needed, "nginx"], **environment),
+                "client": self.root("client", needed, **environment)}
             for root in self.roots.values():
                 root.take(package, next_version(package, root.folder))
             (self.roots["web"].root / "etc/nginx/nginx.conf").write_text(NGINX % port)
             self.roots["client"].enter(f"dpkg --install /tmp/{package.name}")
-            (self.roots["client"].root / "etc/berth/berth.ini").write_text(f"[registry]\nurl = {self.server.url}\n")
+            (self.roots["client"].root / "etc/berth/berth.ini").write_text(
+                f"[registry]\nurl = {self.server.url}\n")
             text = "".join(self.step(*step) for step in STEPS)
             self.assertIsNone(self.server.stat(f"/registry{PARENT}/{os.uname().nodename}"))
         self.keep(text.replace(str(self.folder), "$DIR"))
@@ -117,7 +124,8 @@ class Example(unittest.TestCase):
         if verb == "start":
             root.start(["/bin/sh", "-c", f"exec {command.partition(': ')[2]}"], self.log(name))
         elif verb == "docker logs":
-            wait_until(lambda: self.log(name).read_text().count("runs, pid 1,") == 2, "the new program runs")
+            wait_until(lambda: self.log(name).read_text().count("runs, pid 1,") == 2,
+                "the new program runs")
             return 0, "2\n"
         else:
             os.kill(int(root.pid), 15)
@@ -131,8 +139,10 @@ class Example(unittest.TestCase):
         self.assertTrue(kept, "the README has a longer example")
         if "BERTH_UPDATE_DOCUMENTS" in os.environ:
             README.write_text(readme[: kept.start(2)] + text + readme[kept.end(2):])
-        commands = [line for line in kept.group(2).splitlines() if re.match(r"(web\$|client\$|#) ", line)]
-        self.assertEqual(commands, [line for line in text.splitlines() if re.match(r"(web\$|client\$|#) ", line)],
+        commands = [line for line in kept.group(2).splitlines() if re.match(r"(web\$|client\$|#) ",
+            line)]
+        self.assertEqual(commands,
+            [line for line in text.splitlines() if re.match(r"(web\$|client\$|#) ", line)],
                          "BERTH_UPDATE_DOCUMENTS=1 writes it anew")
 
 

@@ -1,8 +1,9 @@
 """deploy/Dockerfile and deploy/compose.yaml in a container engine.
 
-Podman builds the image from a release in the two stages of the Dockerfile. The image runs a server under its entry point, and
-it is a sidecar beside one. No registry of images is asked: the base of each stage is made of this machine's files, of the
-packages that the stage names, so apt-get finds these installed. A package that the stage does not name is not there.
+Podman builds the image from a release in the two stages of the Dockerfile. The image runs a server
+under its entry point, and it is a sidecar beside one. No registry of images is asked: the base of
+each stage is made of this machine's files, of the packages that the stage names, so apt-get finds
+these installed. A package that the stage does not name is not there.
 """
 
 import json
@@ -32,7 +33,8 @@ CMD ["/usr/local/bin/my-server"]
 def packages_of_stages():
     """For each stage of the Dockerfile, the packages that it installs."""
     text = (SOURCE / "deploy" / "Dockerfile").read_text().replace("\\\n", " ")
-    installs = re.findall(r"(?m)^RUN apt-get update && apt-get install -y --no-install-recommends ([^&\n]*)", text)
+    installs = re.findall(
+        r"(?m)^RUN apt-get update && apt-get install -y --no-install-recommends ([^&\n]*)", text)
     return [one.split() for one in installs]
 
 
@@ -45,14 +47,16 @@ class Image(unittest.TestCase):
         cls.addClassCleanup(cls.engine.end)
         build, final = packages_of_stages()
         cls.take_base(BASE, final)
-        # Before the long part: what keeps this machine from running containers is said by the simplest one.
+        # Before the long part: what keeps this machine from running containers is said by the
+        # simplest one.
         cls.engine.do("run", "--rm", "--network", "none", BASE, "true")
         # How well it is compiled is no question here.
         cls.take_base("build", build, "--change", "ENV=CFLAGS=-O0")
         run("make", "-s", "dist")
         run("tar", "-xzf", BUILD / f"berth-{VERSION}.tar.gz", "-C", cls.folder)
         # Only the first stage takes another base.
-        cls.build("berth", cls.folder / f"berth-{VERSION}", "--from", "localhost/build", "--file", "deploy/Dockerfile")
+        cls.build("berth", cls.folder / f"berth-{VERSION}", "--from", "localhost/build", "--file",
+            "deploy/Dockerfile")
         server = cls.folder / "server"
         server.mkdir()
         (server / "my-server").write_text(SERVER)
@@ -71,7 +75,8 @@ class Image(unittest.TestCase):
 
     @classmethod
     def build(cls, name, context, *arguments):
-        cls.engine.do("build", "--isolation", "chroot", "--network", "host", "--layers=false", "--tag", name, *arguments, context)
+        cls.engine.do("build", "--isolation", "chroot", "--network", "host", "--layers=false",
+            "--tag", name, *arguments, context)
 
     def inside(self, container, *command):
         return self.engine.run("podman", "exec", container, *command)
@@ -86,7 +91,8 @@ class Image(unittest.TestCase):
 
     def test_a_server_under_the_entry_point_is_registered_drained_and_stopped(self):
         self.engine.do("volume", "create", "registry")
-        self.engine.do("run", "--detach", "--name", "web", "--volume", "registry:/registry", "--env", "BERTH_REGISTRY=dir:/registry",
+        self.engine.do("run", "--detach", "--name", "web", "--volume", "registry:/registry",
+            "--env", "BERTH_REGISTRY=dir:/registry",
                        "--env", "PORT=8080", "with-agent")
         wait_until(lambda: self.inside("web", "berth", "ready")[0] == 0, "the server is registered")
         self.assertTrue(self.records("web", "/registry"))
@@ -113,11 +119,15 @@ class Image(unittest.TestCase):
 
     def once(self, program, variable, *arguments):
         """What a program of the image prints, as the only one of its container."""
-        return self.engine.do("run", "--rm", "--network", "none", "--env", variable, "--entrypoint", program, "berth", *arguments)
+        return self.engine.do("run", "--rm", "--network", "none", "--env", variable, "--entrypoint",
+            program, "berth", *arguments)
 
     def compose(self, *arguments):
-        status, output = self.engine.run("docker-compose", "--project-name", "fleet", "--file", SOURCE / "deploy" / "compose.yaml", *arguments,
-                                         patience=COMPILING, BERTH_REGISTRY="dir:/var/lib/berth/registry", **self.docker)
+        status, output = self.engine.run("docker-compose", "--project-name", "fleet", "--file",
+            SOURCE / "deploy" / "compose.yaml", *arguments,
+                                         patience=COMPILING,
+                                         BERTH_REGISTRY="dir:/var/lib/berth/registry",
+            **self.docker)
         self.assertEqual(status, 0, output)
         return output
 
@@ -126,12 +136,14 @@ class Image(unittest.TestCase):
         self.compose("up", "--detach", "--no-build")
         names = self.engine.do("ps", "--format", "{{.Names}}").split()
         sidecar, server = sorted(name for name in names if name.startswith("fleet"))
-        wait_until(lambda: self.inside(sidecar, "berth", "ready")[0] == 0, "the server is registered")
+        wait_until(lambda: self.inside(sidecar, "berth", "ready")[0] == 0,
+            "the server is registered")
         self.assertTrue(self.records(sidecar, "/var/lib/berth/registry"))
         # The server has the agent's socket; the agent may not write to its own root.
         self.assertEqual(self.inside(server, "test", "-S", "/run/berth/berth.sock"), (0, ""))
         self.assertNotEqual(self.inside(sidecar, "touch", "/etc/berth/berth.ini")[0], 0)
-        self.assertEqual(self.inside(sidecar, "sh", "-c", "grep CapEff /proc/self/status")[1].split(), ["CapEff:", "0" * 16])
+        self.assertEqual(self.inside(sidecar, "sh", "-c",
+            "grep CapEff /proc/self/status")[1].split(), ["CapEff:", "0" * 16])
         self.engine.do("healthcheck", "run", sidecar)
         self.compose("stop", "berth")
         self.assertEqual(self.state(sidecar)["ExitCode"], 0, self.engine.do("logs", sidecar))

@@ -49,7 +49,8 @@ class Go(ClientsTest):
 
     def test_the_c_librarys_through_the_module(self):
         (self.folder / "etc/nsswitch.conf").write_text("hosts: files berth\n")
-        self.check_resolved(self.inside(f"{self.folder}/resolve {self.NAMES}", GODEBUG="netdns=cgo"))
+        self.check_resolved(self.inside(f"{self.folder}/resolve {self.NAMES}",
+            GODEBUG="netdns=cgo"))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""deploy/'s alerts, tried by Prometheus' own tool, and its log parsers on lines that an agent writes."""
+"""deploy/'s alerts, tried by Prometheus' own tool, and its log parsers on lines that an agent
+writes."""
 
 import json
 import pathlib
@@ -14,8 +15,10 @@ DEPLOY = pathlib.Path(__file__).resolve().parents[2] / "deploy"
 
 class Rules(unittest.TestCase):
     def promtool(self, *arguments):
-        self.assertTrue(shutil.which("promtool"), "promtool is not installed: ./quickstart check-more installs it")
-        result = subprocess.run(["promtool", *arguments], cwd=DEPLOY / "prometheus", capture_output=True, text=True, timeout=PATIENCE,
+        self.assertTrue(shutil.which("promtool"),
+            "promtool is not installed: ./quickstart check-more installs it")
+        result = subprocess.run(["promtool", *arguments], cwd=DEPLOY / "prometheus",
+            capture_output=True, text=True, timeout=PATIENCE,
                                 check=False)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 
@@ -24,8 +27,10 @@ class Rules(unittest.TestCase):
 
     def test_every_alert_comes_and_goes_as_it_should(self):
         self.promtool("test", "rules", "berth.rules.test.yml")
-        alerts = set(re.findall(r"alert: (\w+)", (DEPLOY / "prometheus/berth.rules.yml").read_text()))
-        self.assertEqual(set(re.findall(r"alertname: (\w+)", (DEPLOY / "prometheus/berth.rules.test.yml").read_text())), alerts)
+        alerts = set(re.findall(r"alert: (\w+)",
+            (DEPLOY / "prometheus/berth.rules.yml").read_text()))
+        self.assertEqual(set(re.findall(r"alertname: (\w+)",
+            (DEPLOY / "prometheus/berth.rules.test.yml").read_text())), alerts)
 
 
 class Logs(AgentTest):
@@ -37,7 +42,8 @@ class Logs(AgentTest):
 
     def parser(self, name):
         text = (DEPLOY / "logs" / "parsers.conf").read_text()
-        section = next(part for part in text.split("[PARSER]") if re.search(rf"Name +{name}$", part, re.M))
+        section = next(part for part in text.split("[PARSER]") if re.search(rf"Name +{name}$", part,
+            re.M))
         return dict(re.findall(r"(?m)^ +(\w+) +(\S.*)$", section))
 
     def test_the_regular_expression_takes_every_line(self):

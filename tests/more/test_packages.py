@@ -1,4 +1,5 @@
-"""Packages for Debian, Fedora and Alpine, built by the distributions' tools from a release of this tree."""
+"""Packages for Debian, Fedora and Alpine, built by the distributions' tools from a release of this
+tree."""
 
 import hashlib
 import json
@@ -21,9 +22,11 @@ HOME = tempfile.TemporaryDirectory(prefix="packages-home-")
 
 def run(*command, folder=BUILD, **environment):
     """Runs a command that must succeed, with a home of its own; returns all that it says."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "BERTH_", "ASAN", "UBSAN"))}
+    kept = {name: value for name, value in os.environ.items()
+        if not name.startswith(("MAKE", "MFLAGS", "BERTH_", "ASAN", "UBSAN"))}
     result = subprocess.run(
-        list(map(str, command)), cwd=folder, env={**kept, "HOME": HOME.name, **environment}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        list(map(str, command)), cwd=folder, env={**kept, "HOME": HOME.name, **environment},
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, text=True, timeout=COMPILING, check=False,
     )
     if result.returncode != 0:
@@ -49,7 +52,8 @@ def architecture():
 
 
 # A build in a year's time, on another host with another kernel, by a user with other habits.
-ELSEWHERE = ["unshare", "--user", "--map-root-user", "--uts", "faketime", "+380days", "setarch", "--uname-2.6", "--addr-no-randomize", "sh", "-ec", """
+ELSEWHERE = ["unshare", "--user", "--map-root-user", "--uts", "faketime", "+380days", "setarch",
+    "--uname-2.6", "--addr-no-randomize", "sh", "-ec", """
 hostname elsewhere.example
 umask 077
 exec dpkg-buildpackage --build=binary --unsigned-source --unsigned-changes -j3
@@ -81,7 +85,8 @@ class Debian(Temporary):
 
     def test_lintian_finds_nothing(self):
         changes = BUILD / "packages" / "deb" / f"berth_{VERSION}_{architecture()}.changes"
-        self.assertEqual(run("lintian", "--allow-root", "--fail-on=error,warning", changes, HOME=str(self.folder)), "")
+        self.assertEqual(run("lintian", "--allow-root", "--fail-on=error,warning", changes,
+            HOME=str(self.folder)), "")
 
     def test_two_builds_in_two_places_are_the_same_to_the_byte(self):
         place = self.folder / "some" / "other-place"
@@ -90,20 +95,25 @@ class Debian(Temporary):
         run("tar", "-xzf", BUILD / f"berth-{VERSION}.tar.gz", folder=place)
         tree = place / f"berth-{VERSION}"
         shutil.copytree(tree / "packaging" / "debian", tree / "debian")
-        run(*ELSEWHERE, folder=tree, NO_FAKE_STAT="1", TZ="Pacific/Kiritimati", LC_ALL="C", LANG="de_DE.UTF-8", HOME=str(place / "home"),
+        run(*ELSEWHERE, folder=tree, NO_FAKE_STAT="1", TZ="Pacific/Kiritimati", LC_ALL="C",
+            LANG="de_DE.UTF-8", HOME=str(place / "home"),
             USER="nobody", DEB_BUILD_OPTIONS="parallel=3", PATH=os.environ["PATH"] + ":/elsewhere")
         for name, file in self.packages.items():
             self.assertEqual(digest(file), digest(place / file.name), name)
 
     def test_each_package_holds_its_part(self):
         parts = {
-            "berth": {"/usr/bin/berth", "/usr/sbin/berthd", "/usr/libexec/berth/berth-zookeeper", "/etc/berth/berth.ini",
-                      "/etc/berth/conf.d/", "/lib/systemd/system/berthd.service", "/lib/systemd/system/berthd.socket",
-                      "/usr/lib/sysusers.d/berth.conf", "/usr/lib/tmpfiles.d/berth.conf", "/etc/init.d/berthd",
+            "berth": {"/usr/bin/berth", "/usr/sbin/berthd", "/usr/libexec/berth/berth-zookeeper",
+                "/etc/berth/berth.ini",
+                      "/etc/berth/conf.d/", "/lib/systemd/system/berthd.service",
+                      "/lib/systemd/system/berthd.socket",
+                      "/usr/lib/sysusers.d/berth.conf", "/usr/lib/tmpfiles.d/berth.conf",
+                      "/etc/init.d/berthd",
                       "/usr/share/doc/berth/berth.spdx.json.gz", "/usr/share/man/man8/berthd.8.gz"},
             "libberth0": {f"/usr/lib/{self.triplet()}/libberth.so.0"},
             "libberth-dev": {"/usr/include/berth.h", f"/usr/lib/{self.triplet()}/libberth.so",
-                             f"/usr/lib/{self.triplet()}/libberth.a", "/usr/share/man/man3/libberth.3.gz"},
+                             f"/usr/lib/{self.triplet()}/libberth.a",
+                             "/usr/share/man/man3/libberth.3.gz"},
             "libnss-berth": {f"/usr/lib/{self.triplet()}/libnss_berth.so.2"},
         }
         seen = set()
@@ -119,9 +129,11 @@ class Debian(Temporary):
 
     def test_nothing_is_needed_at_run_time_that_is_not_used(self):
         needed = {one.split()[0] for one in self.field("berth", "Depends").split(",")}
-        self.assertEqual(needed, {"init-system-helpers", "libc6", "libev4", "libidn2-0", "libinih1", "libjansson4", "libseccomp2",
+        self.assertEqual(needed, {"init-system-helpers", "libc6", "libev4", "libidn2-0", "libinih1",
+            "libjansson4", "libseccomp2",
                                   "libzookeeper-mt2"})
-        self.assertEqual({one.split()[0] for one in self.field("libberth0", "Depends").split(",")}, {"libc6", "libjansson4"})
+        self.assertEqual({one.split()[0] for one in self.field("libberth0", "Depends").split(",")},
+            {"libc6", "libjansson4"})
         self.assertEqual(self.field("libnss-berth", "Depends").split()[0], "libc6")
         self.assertLess(int(self.field("berth", "Installed-Size")), 2048)  # KiB
 
@@ -132,17 +144,22 @@ class Debian(Temporary):
 
     def test_the_bill_of_materials_names_every_library(self):
         run("dpkg-deb", "--extract", self.packages["berth"], self.folder)
-        bill = json.loads(run("gzip", "-dc", self.folder / "usr/share/doc/berth/berth.spdx.json.gz"))
+        bill = json.loads(run("gzip", "-dc",
+            self.folder / "usr/share/doc/berth/berth.spdx.json.gz"))
         check_spdx(self, bill)
-        listed = {one["sourceInfo"].removeprefix("package ") for one in bill["packages"] if "sourceInfo" in one}
-        needed = {one.split()[0] for one in self.field("berth", "Depends").split(",")} - {"init-system-helpers"}
+        listed = {one["sourceInfo"].removeprefix("package ") for one in bill["packages"]
+            if "sourceInfo" in one}
+        needed = {one.split()[0] for one in self.field("berth",
+            "Depends").split(",")} - {"init-system-helpers"}
         self.assertLessEqual(needed, listed)
 
 
 def check_spdx(test, bill):
     """What SPDX 2.3 wants of every document."""
-    test.assertLessEqual({"spdxVersion", "dataLicense", "SPDXID", "name", "documentNamespace", "creationInfo"}, set(bill))
-    test.assertEqual((bill["spdxVersion"], bill["dataLicense"], bill["SPDXID"]), ("SPDX-2.3", "CC0-1.0", "SPDXRef-DOCUMENT"))
+    test.assertLessEqual({"spdxVersion", "dataLicense", "SPDXID", "name", "documentNamespace",
+        "creationInfo"}, set(bill))
+    test.assertEqual((bill["spdxVersion"], bill["dataLicense"], bill["SPDXID"]),
+        ("SPDX-2.3", "CC0-1.0", "SPDXRef-DOCUMENT"))
     test.assertRegex(bill["creationInfo"]["created"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
     for creator in bill["creationInfo"]["creators"]:
         test.assertRegex(creator, r"^(Person|Organization|Tool): \S")
@@ -155,21 +172,28 @@ def check_spdx(test, bill):
         for reference in package.get("externalRefs", ()):
             test.assertRegex(reference["referenceLocator"], r"^pkg:deb/\w+/[a-z0-9.+-]+@\S+$")
     for relationship in bill["relationships"]:
-        test.assertLessEqual({relationship["spdxElementId"], relationship["relatedSpdxElement"]}, names)
+        test.assertLessEqual({relationship["spdxElementId"], relationship["relatedSpdxElement"]},
+            names)
     test.assertTrue(any(one["relationshipType"] == "DESCRIBES" for one in bill["relationships"]))
 
 
 class Fedora(unittest.TestCase):
     def test_rpmbuild_makes_the_packages(self):
-        # The libraries are there, but rpm's own database does not know them. How well it is compiled is no question here.
-        run("make", "-s", "rpm", 'RPM_FLAGS=--nodeps --define "optflags -O0 -g0" --define "debug_package %{nil}"')
-        packages = {re.sub(r"-[\d.]+-\d+.*", "", file.name): file for file in (BUILD / "packages/rpm/RPMS").rglob("*.rpm")}
+        # The libraries are there, but rpm's own database does not know them. How well it is
+        # compiled is no question here.
+        run("make", "-s", "rpm",
+            'RPM_FLAGS=--nodeps --define "optflags -O0 -g0" --define "debug_package %{nil}"')
+        packages = {re.sub(r"-[\d.]+-\d+.*", "", file.name): file
+            for file in (BUILD / "packages/rpm/RPMS").rglob("*.rpm")}
         self.assertEqual(set(packages), {"berth", "libberth", "libberth-devel", "nss-berth"})
         files = run("rpm", "--query", "--list", "--package", packages["berth"])
-        for file in ("/usr/sbin/berthd", "/usr/bin/berth", "/etc/berth/berth.ini", "/usr/lib/sysusers.d/berth.conf"):
+        for file in ("/usr/sbin/berthd", "/usr/bin/berth", "/etc/berth/berth.ini",
+                "/usr/lib/sysusers.d/berth.conf"):
             self.assertRegex(files, rf"(?m)^{file}$")
-        self.assertEqual(run("rpm", "--query", "--configfiles", "--package", packages["berth"]), "/etc/berth/berth.ini\n")
-        self.assertIn("upgrade-agents", run("rpm", "--query", "--scripts", "--package", packages["berth"]))
+        self.assertEqual(run("rpm", "--query", "--configfiles", "--package", packages["berth"]),
+            "/etc/berth/berth.ini\n")
+        self.assertIn("upgrade-agents", run("rpm", "--query", "--scripts", "--package",
+            packages["berth"]))
 
 
 ABUILD = """
@@ -183,7 +207,8 @@ package
 
 
 class Alpine(Temporary):
-    """Debian has no abuild, so the functions run as abuild would call them; with musl, and with Debian's archives of the libraries."""
+    """Debian has no abuild, so the functions run as abuild would call them; with musl, and with
+    Debian's archives of the libraries."""
 
     def test_the_steps_of_the_apkbuild(self):
         run("make", "-s", "apk")
@@ -194,20 +219,25 @@ class Alpine(Temporary):
         host = run("cc", "-dumpmachine").strip()
         toolchain = self.folder / "musl"
         run(SOURCE / "tests/support/musl-toolchain", toolchain)
-        run("sh", "-c", ABUILD, folder=folder, pkgdir=str(target), CBUILD=host, CHOST=host, CFLAGS="-O0", CC=str(toolchain / "cc"),
+        run("sh", "-c", ABUILD, folder=folder, pkgdir=str(target), CBUILD=host, CHOST=host,
+            CFLAGS="-O0", CC=str(toolchain / "cc"),
             PKG_CONFIG="false", LIBS="-lunistring -lfortified")
         self.assertIn("ld-musl", run("readelf", "--program-headers", target / "usr/sbin/berthd"))
-        for file in ("usr/sbin/berthd", "usr/bin/berth", "etc/init.d/berthd", "usr/lib/libberth.so.0"):
+        for file in ("usr/sbin/berthd", "usr/bin/berth", "etc/init.d/berthd",
+                "usr/lib/libberth.so.0"):
             self.assertTrue((target / file).exists(), file)
         self.assertFalse((target / "usr/libexec/berth/berth-zookeeper").exists())
         # It says so, instead of failing later.
         (target / "zookeeper.ini").write_text("[registry]\nurl = zookeeper://127.0.0.1:2181/\n")
-        result = subprocess.run([target / "usr/sbin/berthd", "-t", "-c", target / "zookeeper.ini"], capture_output=True, text=True, timeout=60, check=False)
+        result = subprocess.run([target / "usr/sbin/berthd", "-t", "-c", target / "zookeeper.ini"],
+            capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(result.returncode, 1)
         self.assertIn("this build has no ZooKeeper client", result.stdout + result.stderr)
         # Agents and the tool at work, on a directory.
-        run("python3", "-m", "unittest", "discover", "-s", SOURCE / "tests/e2e", "-p", "test_cli.py",
-            BERTH_BUILD_DIR=str(folder / f"berth-{VERSION}"), BERTH_SRC_DIR=str(SOURCE), PYTHONPATH=str(SOURCE / "tests/support"))
+        run("python3", "-m", "unittest", "discover", "-s", SOURCE / "tests/e2e", "-p",
+            "test_cli.py",
+            BERTH_BUILD_DIR=str(folder / f"berth-{VERSION}"), BERTH_SRC_DIR=str(SOURCE),
+            PYTHONPATH=str(SOURCE / "tests/support"))
 
     def test_the_named_files_exist(self):
         text = (SOURCE / "packaging" / "alpine" / "APKBUILD").read_text()
@@ -215,7 +245,8 @@ class Alpine(Temporary):
         self.assertEqual(values["install"].replace("$pkgname", "berth"), "berth.post-upgrade")
         self.assertTrue((SOURCE / "packaging" / "alpine" / "berth.post-upgrade").exists())
         self.assertEqual(values["pkgver"], "@VERSION@")
-        for field in ("pkgname", "pkgrel", "pkgdesc", "url", "arch", "license", "makedepends", "source", "maintainer"):
+        for field in ("pkgname", "pkgrel", "pkgdesc", "url", "arch", "license", "makedepends",
+                "source", "maintainer"):
             self.assertTrue(values.get(field), field)
 
 

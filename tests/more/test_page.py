@@ -1,4 +1,5 @@
-"""The status page in a real browser: it shows what the agent says, follows it, and does nothing that its policy forbids."""
+"""The status page in a real browser: it shows what the agent says, follows it, and does nothing
+that its policy forbids."""
 
 import json
 import os
@@ -20,7 +21,8 @@ class Page(AgentTest):
         self.flag.write_text("")
 
     def start(self, check):
-        agent = self.web_agent(check=check, extra={"agent": {"listen": f"127.0.0.1:{self.port}"}}, description="a web server")
+        agent = self.web_agent(check=check, extra={"agent": {"listen": f"127.0.0.1:{self.port}"}},
+            description="a web server")
         agent.start()
         agent.wait_state("registered")
         return agent
@@ -29,7 +31,8 @@ class Page(AgentTest):
         wait_until(lambda: text in browser.text(), f"the page shows {text!r}")
 
     def browser(self, **options):
-        browser = Chromium(self.folder / f"profile{len(list(self.folder.glob('profile*')))}", **options)
+        browser = Chromium(self.folder / f"profile{len(list(self.folder.glob('profile*')))}",
+            **options)
         self.addCleanup(browser.__exit__)
         return browser
 
@@ -40,18 +43,22 @@ class Page(AgentTest):
         self.shows(browser, "web-1")
         self.shows(browser, agent.PATH)
         self.shows(browser, "alive")
-        self.assertEqual(browser.ask("document.getElementById('overall').textContent"), "registered")
+        self.assertEqual(browser.ask("document.getElementById('overall').textContent"),
+            "registered")
         self.flag.unlink()
         self.shows(browser, "withdrawn")
         self.shows(browser, "0 of 1 registered")
         self.flag.write_text("")
-        wait_until(lambda: browser.ask("document.getElementById('overall').textContent") == "registered", "it is registered again")
-        self.assertEqual(berth("--socket", agent.socket, "drain", "--reason", "<b>new</b> disk").returncode, 0)
+        wait_until(lambda: browser.ask("document.getElementById('overall').textContent")
+            == "registered", "it is registered again")
+        self.assertEqual(berth("--socket", agent.socket, "drain", "--reason",
+            "<b>new</b> disk").returncode, 0)
         self.shows(browser, "<b>new</b> disk")  # as text
         self.assertEqual(browser.ask("document.querySelectorAll('main b').length"), 0)
         self.assertEqual(agent.stop(), 0)
         self.shows(browser, "no answer from the agent")
-        self.assertTrue(all(url.startswith(self.url) for url in browser.requested()), browser.requested())
+        self.assertTrue(all(url.startswith(self.url) for url in browser.requested()),
+            browser.requested())
 
     def test_it_comes_back_with_the_agent(self):
         agent = self.start("true")
@@ -62,7 +69,8 @@ class Page(AgentTest):
         self.shows(browser, "no answer from the agent")
         agent.start()
         agent.wait_state("registered")
-        wait_until(lambda: browser.ask("document.getElementById('overall').textContent") == "registered", "the page has found the agent")
+        wait_until(lambda: browser.ask("document.getElementById('overall').textContent")
+            == "registered", "the page has found the agent")
 
     def test_nothing_is_too_wide_and_nothing_complains(self):
         self.start("true")
@@ -72,28 +80,33 @@ class Page(AgentTest):
                 browser.open(self.url)
                 self.shows(browser, "web-1")
                 self.shows(browser, "live")
-                wide = ("[...document.querySelectorAll('main *')].filter(one => one.getBoundingClientRect().right > innerWidth + 1)"
+                wide = ("[...document.querySelectorAll('main *')].filter(one => "
+                        "one.getBoundingClientRect().right > innerWidth + 1)"
                         ".map(one => one.outerHTML.slice(0, 80))")
                 self.assertEqual(browser.ask(wide), [])
                 self.assertEqual(browser.complaints(), [])
                 # Text stands out from its ground by 4.5 to 1, as WCAG asks.
                 self.assertEqual(browser.ask(CONTRAST), [])
                 if "BERTH_PICTURES" in os.environ:  # a folder for those who want to look
-                    browser.picture(pathlib.Path(os.environ["BERTH_PICTURES"]) / f"{width}-{'dark' if dark else 'light'}.png")
+                    browser.picture(
+                        pathlib.Path(os.environ[
+                            "BERTH_PICTURES"]) / f"{width}-{'dark' if dark else 'light'}.png")
 
     def test_the_policy_keeps_other_scripts_out(self):
         self.start("true")
         browser = self.browser()
         browser.open(self.url)
         self.shows(browser, "web-1")
-        browser.ask("{ const made = document.createElement('script'); made.textContent = 'window.taken = 1'; document.body.append(made); }")
+        browser.ask("{ const made = document.createElement('script'); made.textContent = "
+                    "'window.taken = 1'; document.body.append(made); }")
         self.assertIsNone(browser.ask("window.taken"))
         self.assertTrue(any("Content Security Policy" in text for text in browser.complaints()))
         self.assertFalse(browser.ask("fetch('http://127.0.0.1:1/').then(() => true, () => false)"))
 
     def test_berth_web_serves_it_too_with_what_checks_print(self):
         agent = self.start("/bin/sh -c 'echo all is quiet'")
-        web = subprocess.Popen([BUILD / "berth", "--socket", agent.socket, "web"], stdout=subprocess.PIPE, text=True)
+        web = subprocess.Popen([BUILD / "berth", "--socket", agent.socket, "web"],
+            stdout=subprocess.PIPE, text=True)
         self.addCleanup(web.communicate)
         self.addCleanup(web.kill)
         url = web.stdout.readline().strip()
@@ -102,11 +115,14 @@ class Page(AgentTest):
         self.shows(browser, "web-1")
         self.shows(browser, "all is quiet")
         self.shows(browser, "From the cache")
-        self.assertEqual(berth("--socket", agent.socket, "drain", "--reason", "a new disk").returncode, 0)
+        self.assertEqual(berth("--socket", agent.socket, "drain", "--reason",
+            "a new disk").returncode, 0)
         self.shows(browser, "a new disk")
         self.assertEqual(browser.complaints(), [])
-        self.assertTrue(all(one.startswith(url) for one in browser.requested()), browser.requested())
-        # A page of the same machine, but of another port, reads nothing: it neither knows the address nor may read answers.
+        self.assertTrue(all(one.startswith(url) for one in browser.requested()),
+            browser.requested())
+        # A page of the same machine, but of another port, reads nothing: it neither knows the
+        # address nor may read answers.
         browser.open(self.url)
         self.shows(browser, "web-1")
         self.assertFalse(browser.ask(f"fetch({url!r}).then(() => true, () => false)"))
@@ -117,19 +133,23 @@ class Page(AgentTest):
         agent = self.start("true")
         self.assertEqual(json.loads(agent.get("/").body)["name"], "berthd")
         self.assertEqual(agent.get("/", Accept="*/*").headers["Content-Type"], "application/json")
-        self.assertTrue(agent.get("/", Accept="text/html,*/*;q=0.8").headers["Content-Type"].startswith("text/html"))
+        self.assertTrue(agent.get("/",
+            Accept="text/html,*/*;q=0.8").headers["Content-Type"].startswith("text/html"))
 
 
 CONTRAST = """(() => {
 	const parse = text => (text.match(/[\\d.]+/g) || []).map(Number);
-	const light = ([r, g, b]) => [r, g, b].map(v => v / 255).map(v => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
+	const light = ([r, g, b]) => [r, g, b].map(v => v / 255)
+		.map(v => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
 		.reduce((sum, v, i) => sum + v * [.2126, .7152, .0722][i], 0);
 	const ground = one => { for (; one; one = one.parentElement) {
 		const found = parse(getComputedStyle(one).backgroundColor);
 		if (found.length === 3 || found[3] > 0) return found; } return [255, 255, 255]; };
-	return [...document.querySelectorAll('main *, header *')].filter(one => one.offsetParent && [...one.childNodes].some(node =>
-		node.nodeType === 3 && node.textContent.trim())).filter(one => {
-		const [a, b] = [light(parse(getComputedStyle(one).color)), light(ground(one))].sort((x, y) => y - x);
+	const hasText = one => one.offsetParent &&
+		[...one.childNodes].some(node => node.nodeType === 3 && node.textContent.trim());
+	return [...document.querySelectorAll('main *, header *')].filter(hasText).filter(one => {
+		const [a, b] = [light(parse(getComputedStyle(one).color)), light(ground(one))]
+			.sort((x, y) => y - x);
 		return (a + .05) / (b + .05) < 4.5; }).map(one => one.textContent);
 })()"""
 

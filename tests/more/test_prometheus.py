@@ -22,11 +22,13 @@ class Prometheus(RecipeTest):
         file.write_text(config)
         with open(folder / "log", "wb") as log:
             process = subprocess.Popen(
-                ["prometheus", f"--config.file={file}", f"--storage.tsdb.path={folder}/data", f"--web.listen-address=127.0.0.1:{self.port}"],
+                ["prometheus", f"--config.file={file}", f"--storage.tsdb.path={folder}/data",
+                    f"--web.listen-address=127.0.0.1:{self.port}"],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )
         self.addCleanup(end, process)
-        wait_until(lambda: self.targets() is not None, f"Prometheus answers: {(folder / 'log').read_text()}")
+        wait_until(lambda: self.targets() is not None,
+            f"Prometheus answers: {(folder / 'log').read_text()}")
 
     def targets(self):
         """{address: labels} of what Prometheus scrapes, or None."""
@@ -41,12 +43,14 @@ class Prometheus(RecipeTest):
             connection.close()
         if answer.status != 200:
             return None
-        return {item["discoveredLabels"]["__address__"]: item["labels"] for item in json.loads(body)["data"]["activeTargets"]}
+        return {item["discoveredLabels"]["__address__"]: item["labels"]
+            for item in json.loads(body)["data"]["activeTargets"]}
 
     def wait_targets(self, *ports):
         wanted = {f"127.0.0.1:{port}" for port in ports}
         began = time.monotonic()
-        wait_until(lambda: self.targets() is not None and self.targets().keys() == wanted, f"the targets are {wanted}, not {self.targets()}")
+        wait_until(lambda: self.targets() is not None and self.targets().keys() == wanted,
+            f"the targets are {wanted}, not {self.targets()}")
         return time.monotonic() - began
 
     def scrape_config(self, word):
@@ -64,7 +68,8 @@ class Prometheus(RecipeTest):
         for port in range(9102, 9104):
             self.members.put("c2", port)
             times.append(self.wait_targets(9101, port))
-        print("# from the registry to Prometheus' targets, by a file:", " ".join(f"{took * 1000:.0f}" for took in times), "ms")
+        print("# from the registry to Prometheus' targets, by a file:",
+            " ".join(f"{took * 1000:.0f}" for took in times), "ms")
         self.members.remove("c1")
         self.members.remove("c2")
         self.wait_targets()
@@ -72,13 +77,16 @@ class Prometheus(RecipeTest):
     def test_without_a_file(self):
         (listen,) = free_ports(1)
         self.members.put("c1", 9101)
-        agent = self.recipe("prometheus-http", listen=("127.0.0.1:8930", f"127.0.0.1:{listen}")).start()
-        config = self.scrape_config("http_sd_configs").replace("127.0.0.1:8930", f"127.0.0.1:{listen}")
+        agent = self.recipe("prometheus-http",
+            listen=("127.0.0.1:8930", f"127.0.0.1:{listen}")).start()
+        config = self.scrape_config("http_sd_configs").replace("127.0.0.1:8930",
+            f"127.0.0.1:{listen}")
         self.start(re.sub(r"refresh_interval: \S+", "refresh_interval: 1s", config))
         self.wait_targets(9101)
         self.members.put("c2", 9102)
         took = self.wait_targets(9101, 9102)
-        print(f"# from the registry to Prometheus' targets, over HTTP, asked each second: {took * 1000:.0f} ms")
+        print("# from the registry to Prometheus' targets, over HTTP, asked each second: "
+              f"{took * 1000:.0f} ms")
         agent.stop()
         # A registry that cannot be asked is no empty list.
         log = self.folder / "prometheus" / "log"

@@ -9,7 +9,7 @@ os.environ.setdefault("BERTH_ROUNDS", "1000")
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / "faults")]
 
 # The number is read when this is imported.
-from test_random_life import RandomLife  # noqa: E402, F401
+from test_random_life import RandomLife
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,4 +1,5 @@
-"""The tests of lookups at full size: a minute without ZooKeeper, 5,000 streams with 2,000 long polls, 200,000 changes, 100,000 watched paths."""
+"""The tests of lookups at full size: a minute without ZooKeeper, 5,000 streams with 2,000 long
+polls, 200,000 changes, 100,000 watched paths."""
 
 import os
 import pathlib
@@ -18,9 +19,9 @@ for name, value in SIZES.items():
 sys.path[:0] = [str(TESTS / "e2e"), str(TESTS / "faults")]
 
 # The sizes are read when these are imported.
-from test_lookups_coherence import Coherence  # noqa: E402, F401
-from test_outage_lookups import ManyWatches, Outage  # noqa: E402, F401
-from test_streams import Thousands  # noqa: E402, F401
+from test_lookups_coherence import Coherence
+from test_outage_lookups import ManyWatches, Outage
+from test_streams import Thousands
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,4 +1,5 @@
-"""A hundred thousand watched paths survive a restart of their server; the registry tests do it with fewer."""
+"""A hundred thousand watched paths survive a restart of their server; the registry tests do it with
+fewer."""
 
 import os
 import subprocess
@@ -12,7 +13,8 @@ class Watches(unittest.TestCase):
         program = BUILD / "tests/registry/test_zookeeper"
         run = subprocess.run(
             [program, "--filter", "*/tens_of_thousands*"],
-            env={**os.environ, "BERTH_WATCHED_PATHS": "100000"}, capture_output=True, text=True, check=False,
+            env={**os.environ, "BERTH_WATCHED_PATHS": "100000"}, capture_output=True, text=True,
+            check=False,
         )
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertIn("Passing: 1", run.stderr)

@@ -1,4 +1,5 @@
-"""Real agents for tests: berthd in a directory of its own, asked over its socket, ended with the test."""
+"""Real agents for tests: berthd in a directory of its own, asked over its socket, ended with the
+test."""
 
 import contextlib
 import http.client
@@ -15,16 +16,19 @@ import unittest
 
 BUILD = pathlib.Path(os.environ.get("BERTH_BUILD_DIR", "build")).resolve()
 PATIENCE = 60.0  # seconds; for what takes a fraction of one on an idle machine
-LONGEST_TURN = 0.5  # what a turn of waiting counts at most: when all stood still, nobody could do what is waited for
+# what a turn of waiting counts at most: when all stood still, nobody could do what is waited for
+LONGEST_TURN = 0.5
 
 
 def amount(whole):
-    """How much a test does. A sanitized build is several times slower and looks for other mistakes: it does a fifth."""
+    """How much a test does. A sanitized build is several times slower and looks for other mistakes:
+    it does a fifth."""
     return whole // 5 if os.environ.get("BERTH_SANITIZER") else whole
 
 
 def wait_until(condition, what, patience=PATIENCE):
-    """Waits until condition() is true and returns its value; fails the test with `what` otherwise."""
+    """Waits until condition() is true and returns its value; fails the test with `what`
+    otherwise."""
     left = patience
     before = time.monotonic()
     while True:
@@ -82,7 +86,8 @@ def pack_ini(sections):
 
 
 class Agent:
-    """One berthd. `sections` are added to, or replace options of, a configuration that works by itself."""
+    """One berthd. `sections` are added to, or replace options of, a configuration that works by
+    itself."""
 
     PATH = "/users/joe/org-example-web/test/components/web-1"
 
@@ -101,7 +106,8 @@ class Agent:
 
     def write_config(self, sections):
         config = {
-            "agent": {"socket": self.socket, "state_dir": self.folder / "state", "log_level": "debug"},
+            "agent": {"socket": self.socket, "state_dir": self.folder / "state",
+                "log_level": "debug"},
             "registry": {"url": self.registry, "session_timeout": self.session_timeout},
         }
         for section, options in sections.items():
@@ -149,7 +155,8 @@ class Agent:
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
                 [self.program, "-c", self.config, *arguments],
-                env=keywords.pop("env", environment), stdin=keywords.pop("stdin", subprocess.DEVNULL), stdout=log, stderr=log, **keywords,
+                env=keywords.pop("env", environment),
+                stdin=keywords.pop("stdin", subprocess.DEVNULL), stdout=log, stderr=log, **keywords,
             )
         if wait:
             wait_until(self.answers, f"the agent answers; its log:\n{self.read_log()}")
@@ -157,7 +164,8 @@ class Agent:
 
     def answers(self):
         if self.process.poll() is not None:
-            raise AssertionError(f"the agent ended with {self.process.returncode}:\n{self.read_log()}")
+            raise AssertionError(
+                f"the agent ended with {self.process.returncode}:\n{self.read_log()}")
         with contextlib.suppress(OSError, http.client.HTTPException):
             return self.get("/live").status == 200
         return False
@@ -168,17 +176,20 @@ class Agent:
     def request(self, method, path, body=None, headers=None):
         connection = UnixConnection(self.socket)
         try:
-            connection.request(method, path, body=None if body is None else json.dumps(body), headers=headers or {})
+            connection.request(method, path, body=None if body is None else json.dumps(body),
+                headers=headers or {})
             return Answer(connection.getresponse())
         finally:
             connection.close()
 
     def get(self, path, **headers):
-        return self.request("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+        return self.request("GET", path, headers={name.replace("_", "-"): value
+            for name, value in headers.items()})
 
     def worker(self):
         """The pid of the agent's ZooKeeper worker, or None while there is none."""
-        with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children", encoding="ascii") as children:
+        with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children",
+                encoding="ascii") as children:
             for pid in children.read().split():
                 try:
                     with open(f"/proc/{pid}/comm", encoding="ascii") as name:
@@ -189,7 +200,8 @@ class Agent:
         return None
 
     def expire_session(self, server):
-        """Ends the agent's session by a second client with its id and password; returns when the agent has another one."""
+        """Ends the agent's session by a second client with its id and password; returns when the
+        agent has another one."""
         text = (self.folder / "state" / "session").read_text()
         session = json.loads(text.split("\n", 1)[1])["session"]
 
@@ -218,7 +230,8 @@ class Agent:
         try:
             wait_until(lambda: self.component_state(name) == state, f"the component is {state}")
         except AssertionError as error:
-            raise AssertionError(f"{error}; {self.status()['components']}\n{self.read_log()[-4000:]}") from None
+            raise AssertionError(
+                f"{error}; {self.status()['components']}\n{self.read_log()[-4000:]}") from None
 
     def signal(self, number):
         self.process.send_signal(number)
@@ -260,12 +273,14 @@ class Agent:
 
 
 def preloaded(**variables):
-    """An environment for a program that is to run with tests/support/preload.c and these variables of it."""
+    """An environment for a program that is to run with tests/support/preload.c and these variables
+    of it."""
     library = BUILD / "tests/support/preload.so"
     sanitizer = os.environ.get("ASAN_OPTIONS", "")
     return {
         **os.environ, "BERTH_LIBEXECDIR": str(BUILD), "LD_PRELOAD": str(library),
-        "ASAN_OPTIONS": f"{sanitizer}{':' if sanitizer else ''}verify_asan_link_order=0", **variables,
+        "ASAN_OPTIONS": f"{sanitizer}{':' if sanitizer else ''}verify_asan_link_order=0",
+        **variables,
     }
 
 
@@ -305,11 +320,13 @@ class AgentTest(unittest.TestCase):
         self.registry = f"dir:{self.folder}/registry"
 
     def agent(self, name="agent", command=(), registry=None, **sections):
-        agent = Agent(self.folder / name, registry or self.registry, sections, command, self.session_timeout)
+        agent = Agent(self.folder / name, registry or self.registry, sections, command,
+            self.session_timeout)
         self.addCleanup(agent.end)
         return agent
 
-    def web_agent(self, name="agent", check="true", extra=None, command=(), registry=None, **options):
+    def web_agent(self, name="agent", check="true", extra=None, command=(), registry=None,
+            **options):
         """An agent with one component, not started yet."""
         agent = self.agent(name, command, registry)
         agent.sections = agent.component(check, **options)
@@ -329,7 +346,8 @@ class AgentTest(unittest.TestCase):
     def put(self, path, content, registry=None):
         file = self.folder / "record.json"
         file.write_text(json.dumps(content))
-        result = berth("--registry", registry or self.registry, "bind", "-p", path, "--file", file, "--overwrite")
+        result = berth("--registry", registry or self.registry, "bind", "-p", path, "--file", file,
+            "--overwrite")
         self.assertEqual(result.returncode, 0, result.stderr)
 
     def remove(self, path, registry=None):

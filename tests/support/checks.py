@@ -1,4 +1,5 @@
-"""Checks that do what a test says, when it says so: no interval is waited for, every run is ordered over the socket."""
+"""Checks that do what a test says, when it says so: no interval is waited for, every run is ordered
+over the socket."""
 
 import grp
 import json
@@ -14,7 +15,8 @@ FOR_EVER = "1h"
 
 
 def as_somebody_else(user, group, groups, do):
-    """What do() returns in a process of this identity, as text. Forked, for not everybody can read our Python."""
+    """What do() returns in a process of this identity, as text. Forked, for not everybody can read
+    our Python."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -64,8 +66,10 @@ class CheckTest(AgentTest):
         return ScriptedCheck(self.folder, name)
 
     def scripted_agent(self, scripted, check=None, extra=None, **options):
-        """An agent with one component, guarded by that command; not started. `check`: further keys of its [check]."""
-        sections = {f"check {scripted.name}": {**scripted.options, **(check or {})}, **(extra or {})}
+        """An agent with one component, guarded by that command; not started. `check`: further keys
+        of its [check]."""
+        sections = {f"check {scripted.name}": {**scripted.options, **(check or {})},
+            **(extra or {})}
         return self.web_agent(check=None, extra=sections, **options)
 
     def run_check(self, agent, name="alive"):
@@ -86,12 +90,14 @@ class CheckTest(AgentTest):
         return agent
 
     def history(self, agent, subject):
-        return [entry for entry in agent.get("/v1/agent/history").json if entry["subject"] == subject]
+        return [entry for entry in agent.get("/v1/agent/history").json
+            if entry["subject"] == subject]
 
     def metrics(self, agent):
         """{'name{labels}': value}"""
         text = agent.get("/metrics").body.decode()
-        return {name: float(value) for name, value in re.findall(r"^([a-z_]+(?:\{.*\})?) (\S+)$", text, re.MULTILINE)}
+        return {name: float(value) for name, value in re.findall(r"^([a-z_]+(?:\{.*\})?) (\S+)$",
+            text, re.MULTILINE)}
 
 
 class OnZooKeeper(CheckTest):

@@ -1,4 +1,5 @@
-"""Debian's Chromium, driven over a pipe by its DevTools protocol: pages are opened, asked by JavaScript, and pictured."""
+"""Debian's Chromium, driven over a pipe by its DevTools protocol: pages are opened, asked by
+JavaScript, and pictured."""
 
 import base64
 import fcntl
@@ -28,21 +29,28 @@ class Chromium:
                 os.dup2(fd, number)
 
         self.process = subprocess.Popen(
-            ["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
-             "--disable-background-networking", "--remote-debugging-pipe", f"--user-data-dir={folder}", "about:blank"],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=arrange, close_fds=False,
+            ["chromium", "--headless=new", "--no-sandbox", "--disable-gpu",
+                "--disable-dev-shm-usage", "--no-first-run",
+             "--disable-background-networking", "--remote-debugging-pipe",
+             f"--user-data-dir={folder}", "about:blank"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            preexec_fn=arrange, close_fds=False,
         )
         os.close(theirs_in)
         os.close(theirs_out)
         self.reader, self.writer = os.fdopen(ours_in, "rb"), os.fdopen(ours_out, "wb")
         self.rest = b""
         self.session = None
-        targets = wait_until(lambda: [one for one in self.call("Target.getTargets")["targetInfos"] if one["type"] == "page"], "a page is there")
-        self.session = self.call("Target.attachToTarget", targetId=targets[0]["targetId"], flatten=True)["sessionId"]
+        targets = wait_until(lambda: [one for one in self.call("Target.getTargets")["targetInfos"]
+            if one["type"] == "page"], "a page is there")
+        self.session = self.call("Target.attachToTarget", targetId=targets[0]["targetId"],
+            flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
-        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height,
+            deviceScaleFactor=1, mobile=False)
+        self.call("Emulation.setEmulatedMedia",
+            features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
 
     def __enter__(self):
         return self
@@ -86,7 +94,8 @@ class Chromium:
 
     def ask(self, expression):
         """The value of a JavaScript expression in the page."""
-        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True,
+            awaitPromise=True)
         if "exceptionDetails" in answer:
             raise AssertionError(f"{expression}: {answer['exceptionDetails']}")
         return answer["result"].get("value")
@@ -103,10 +112,13 @@ class Chromium:
     def complaints(self):
         """What the browser's console would show: errors, and violations of the policy."""
         self.ask("0")
-        found = [event["params"]["entry"] for event in self.events if event.get("method") == "Log.entryAdded"]
+        found = [event["params"]["entry"] for event in self.events
+            if event.get("method") == "Log.entryAdded"]
         return [entry["text"] for entry in found if entry["level"] in ("error", "warning")] + [
-            event["params"]["exceptionDetails"]["text"] for event in self.events if event.get("method") == "Runtime.exceptionThrown"]
+            event["params"]["exceptionDetails"]["text"] for event in self.events
+            if event.get("method") == "Runtime.exceptionThrown"]
 
     def requested(self):
-        return [event["params"]["request"]["url"] for event in self.events if event.get("method") == "Network.requestWillBeSent"]
+        return [event["params"]["request"]["url"] for event in self.events
+            if event.get("method") == "Network.requestWillBeSent"]
 

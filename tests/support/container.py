@@ -1,7 +1,9 @@
-"""A container without a container engine: a fresh root in namespaces of its own, with Berth installed as `make install` does.
+"""A container without a container engine: a fresh root in namespaces of its own, with Berth
+installed as `make install` does.
 
-The root shares the machine's /usr, read-only, and its network. /etc, /run, /var and /tmp are its own, and empty but for what
-the installation and Dockerfile put there. Nothing in the environment overrides a path.
+The root shares the machine's /usr, read-only, and its network. /etc, /run, /var and /tmp are its
+own, and empty but for what the installation and Dockerfile put there. Nothing in the environment
+overrides a path.
 """
 
 import json
@@ -49,7 +51,8 @@ use strict;
 use IO::Socket::INET;
 $| = 1;
 $SIG{TERM} = sub { print "my-server: stopped\n"; exit 0 };
-my $listener = IO::Socket::INET->new(LocalAddr => "127.0.0.1", LocalPort => $ENV{PORT}, Listen => 64, ReuseAddr => 1) or die $@;
+my $listener = IO::Socket::INET->new(LocalAddr => "127.0.0.1", LocalPort => $ENV{PORT},
+	Listen => 64, ReuseAddr => 1) or die $@;
 print "my-server: serving\n";
 while (1) {
 	my $client = $listener->accept or next;
@@ -57,8 +60,8 @@ while (1) {
 	while (my $line = <$client>) { last if $line =~ /^\r?$/ }
 	my $bad = defined $request && $request =~ m{ /health } && -e "/tmp/broken";
 	my $body = $bad ? "no disk left\n" : "fine\n";
-	print $client ($bad ? "HTTP/1.1 503 Service Unavailable" : "HTTP/1.1 200 OK"), "\r\nContent-Length: ", length $body,
-		"\r\nConnection: close\r\n\r\n$body";
+	print $client ($bad ? "HTTP/1.1 503 Service Unavailable" : "HTTP/1.1 200 OK"),
+		"\r\nContent-Length: ", length $body, "\r\nConnection: close\r\n\r\n$body";
 	close $client;
 }
 """
@@ -71,17 +74,20 @@ def dockerfile(instruction):
 
 
 class Container:
-    """`folder` is the caller's. `environment` is all that the container's programs have, beside PATH."""
+    """`folder` is the caller's. `environment` is all that the container's programs have, beside
+    PATH."""
 
     def __init__(self, folder, **environment):
         self.root = folder / "root"
         self.stage = folder / "stage"
-        self.environment = [f"PATH={PATH}", *(f"{name}={value}" for name, value in environment.items())]
+        self.environment = [f"PATH={PATH}",
+            *(f"{name}={value}" for name, value in environment.items())]
         self.process = self.pid = None
         self.root.mkdir()
         self.stage.mkdir()
         self.installed = subprocess.run(
-            ["make", "-s", "install", f"DESTDIR={self.stage}"], cwd=BUILD, env={**os.environ, "MAKEFLAGS": ""},
+            ["make", "-s", "install", f"DESTDIR={self.stage}"], cwd=BUILD,
+            env={**os.environ, "MAKEFLAGS": ""},
             capture_output=True, text=True, timeout=PATIENCE, check=True,
         ).stdout
         server = self.stage / "usr" / "local" / "bin" / "my-server"
@@ -90,7 +96,8 @@ class Container:
 
     def command(self, *words):
         """What runs the words as process 1 of the container."""
-        return ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", SETUP, "sh", self.root, self.stage,
+        return ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", SETUP, "sh",
+            self.root, self.stage,
                 *self.environment, *words]
 
     def start(self, command, log):
@@ -100,23 +107,28 @@ class Container:
                 self.command(*command), stdin=subprocess.DEVNULL, stdout=output, stderr=output,
             )
         children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        self.pid = wait_until(lambda: children.read_text().split(), "the container has a process")[0]
-        wait_until(lambda: self.process.poll() is not None or self.is_set_up(), "the container's program runs")
+        self.pid = wait_until(lambda: children.read_text().split(),
+            "the container has a process")[0]
+        wait_until(lambda: self.process.poll() is not None or self.is_set_up(),
+            "the container's program runs")
         return self
 
     def is_set_up(self):
         """The shell that makes the root has become the command."""
         try:
-            return pathlib.Path(f"/proc/{self.pid}/comm").read_text().strip() not in ("unshare", "sh", "chroot", "env")
+            return pathlib.Path(f"/proc/{self.pid}/comm").read_text().strip() not in ("unshare",
+                "sh", "chroot", "env")
         except OSError:
             return False
 
     def run(self, command):
         """Runs a shell command in the container; returns its exit status and all its output."""
         result = subprocess.run(
-            ["nsenter", "--target", self.pid, "--mount", "--pid", "--root", "--wd", "/usr/bin/env", "-i", *self.environment,
+            ["nsenter", "--target", self.pid, "--mount", "--pid", "--root", "--wd", "/usr/bin/env",
+                "-i", *self.environment,
              "/bin/sh", "-c", command],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PATIENCE,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            timeout=PATIENCE,
             check=False,
         )
         return result.returncode, result.stdout

@@ -32,19 +32,23 @@ class DocumentedTest(AgentTest):
     def put(self, name, port, host=None):
         folder = self.folder / f"registry{SERVICE}/{name}"
         folder.mkdir(parents=True, exist_ok=True)
-        endpoint = {"api": "urn:db", "addressType": "host/port", "protocol": "tcp", "protocolType": "tcp",
+        endpoint = {"api": "urn:db", "addressType": "host/port", "protocol": "tcp",
+            "protocolType": "tcp",
                     "addresses": [{"host": host or f"{name}.example.org", "port": str(port)}]}
         scratch = self.folder / "scratch"
-        scratch.write_text(json.dumps({"type": "JSONServiceRecord", "external": [endpoint], "internal": []}))
+        scratch.write_text(json.dumps({"type": "JSONServiceRecord", "external": [endpoint],
+            "internal": []}))
         scratch.rename(folder / "_record")
 
     def run_example(self, command):
         environment = {**os.environ, "BERTH_SOCKET": str(self.server.socket)}
         process = subprocess.Popen(
-            [*command, SERVICE], env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
+            [*command, SERVICE], env=environment, stdout=subprocess.PIPE, text=True,
+            start_new_session=True
         )
         lines = queue.Queue()
-        reader = threading.Thread(target=lambda: [lines.put(line.split()) for line in process.stdout])
+        reader = threading.Thread(target=lambda: [lines.put(line.split())
+            for line in process.stdout])
         reader.start()
 
         def end():
@@ -67,7 +71,8 @@ class DocumentedTest(AgentTest):
                 raise AssertionError(f"{last} was the last word, not {wanted}") from None
 
     def follows(self, command):
-        """The program prints the addresses, and again after each change, also after a restart of the agent."""
+        """The program prints the addresses, and again after each change, also after a restart of
+        the agent."""
         lines = self.run_example(command)
         self.expect(lines, ["a.example.org:1"])
         self.put("b", 2)

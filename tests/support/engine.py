@@ -1,7 +1,8 @@
 """Podman in mount, network and process namespaces of its own.
 
-All that it makes is in the caller's folder or in those namespaces: containers, bridges, addresses and mounts end with them,
-and its ports are free. It has no way to a registry of images: these are made of roots of the test.
+All that it makes is in the caller's folder or in those namespaces: containers, bridges, addresses
+and mounts end with them, and its ports are free. It has no way to a registry of images: these are
+made of roots of the test.
 """
 
 import contextlib
@@ -16,8 +17,8 @@ COMPILING = 600  # seconds
 SOCKET = "/run/engine.sock"
 CONTROL_GROUPS = pathlib.Path("/sys/fs/cgroup")
 
-# runc knows all layouts of control groups; crun of Debian 12 refuses the hybrid one. Podman's own default limits are above the
-# hard limits of the test, and raising those takes CAP_SYS_RESOURCE.
+# runc knows all layouts of control groups; crun of Debian 12 refuses the hybrid one. Podman's own
+# default limits are above the hard limits of the test, and raising those takes CAP_SYS_RESOURCE.
 SETTINGS = """\
 [containers]
 default_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]
@@ -31,7 +32,8 @@ network_backend = "cni"
 network_config_dir = "/run/networks"
 """
 
-# $1: the folder. The shell stays as process 1 of the namespace and reaps what the engine leaves to it.
+# $1: the folder. The shell stays as process 1 of the namespace and reaps what the engine leaves to
+# it.
 SETUP = """
 set -e
 mount -t tmpfs tmpfs /run
@@ -46,7 +48,8 @@ while sleep 1; do :; done
 
 
 class Engine:
-    """`folder` is the caller's. On a file system that an overlay can have below it, images take less room and time."""
+    """`folder` is the caller's. On a file system that an overlay can have below it, images take
+    less room and time."""
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
@@ -55,23 +58,29 @@ class Engine:
             (self.folder / name).mkdir()
         settings = self.folder / "containers.conf"
         settings.write_text(SETTINGS)
-        self.environment = {"PATH": os.environ["PATH"], "HOME": str(self.folder), "TMPDIR": str(self.folder / "tmp"),
+        self.environment = {"PATH": os.environ["PATH"], "HOME": str(self.folder),
+            "TMPDIR": str(self.folder / "tmp"),
                             "CONTAINERS_CONF": str(settings)}
         self.process = subprocess.Popen(
-            ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", SETUP, "sh", self.folder],
+            ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "sh",
+                "-c", SETUP, "sh", self.folder],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )
         said = self.process.stdout.readline()
         if said != "ready\n":
-            raise AssertionError(f"this machine gives no namespaces to an engine: {said}{self.process.communicate()[0]}")
+            raise AssertionError(
+                "this machine gives no namespaces to an engine: "
+                f"{said}{self.process.communicate()[0]}")
         children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         self.init = int(children.read_text())
         self.inside = ["nsenter", "--target", str(self.init), "--mount", "--net", "--pid"]
 
     def run(self, *command, patience=PATIENCE, **environment):
         """Runs a program beside the engine; returns its exit status and all its output."""
-        result = subprocess.run([*self.inside, *map(str, command)], env={**self.environment, **environment}, stdin=subprocess.DEVNULL,
-                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=patience, check=False)
+        result = subprocess.run([*self.inside, *map(str, command)],
+            env={**self.environment, **environment}, stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                timeout=patience, check=False)
         return result.returncode, result.stdout
 
     def do(self, *arguments):
@@ -90,21 +99,26 @@ class Engine:
 
     def serve(self):
         """Starts the engine's socket; returns the environment by which tools for Docker find it."""
-        self.service = subprocess.Popen([*self.inside, "podman", "system", "service", "--time", "0", f"unix://{SOCKET}"],
-                                        env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        self.service = subprocess.Popen([*self.inside, "podman", "system", "service", "--time",
+            "0", f"unix://{SOCKET}"],
+                                        env=self.environment, stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.DEVNULL,
                                         stderr=subprocess.DEVNULL)
-        wait_until(lambda: self.run("test", "-S", SOCKET)[0] == 0 or self.service.poll() is not None, "the engine serves")
+        wait_until(lambda: self.run("test", "-S", SOCKET)[0] == 0 or self.service.poll()
+            is not None, "the engine serves")
         return {"DOCKER_HOST": f"unix://{SOCKET}", "COMPOSE_HTTP_TIMEOUT": str(COMPILING)}
 
     def end(self):
-        """Ends every process of the namespaces, and removes what podman leaves outside: control groups, which are empty by then."""
+        """Ends every process of the namespaces, and removes what podman leaves outside: control
+        groups, which are empty by then."""
         self.run("podman", "rm", "--all", "--force", "--time", "0", patience=COMPILING)
         # unshare waits for process 1, which ends after all others of its namespace.
         os.kill(self.init, signal.SIGKILL)
         self.process.communicate()
         if self.service:
             self.service.wait()
-        for group in (*CONTROL_GROUPS.glob("libpod_parent"), *CONTROL_GROUPS.glob("*/libpod_parent")):
+        for group in (*CONTROL_GROUPS.glob("libpod_parent"),
+                *CONTROL_GROUPS.glob("*/libpod_parent")):
             for one in (group / "conmon", group):
                 with contextlib.suppress(OSError):  # another engine of this machine uses it
                     one.rmdir()

@@ -1,4 +1,5 @@
-"""Three real ZooKeeper servers for tests, on free loopback ports, in a fresh directory below $TMPDIR; or a lone one."""
+"""Three real ZooKeeper servers for tests, on free loopback ports, in a fresh directory below
+$TMPDIR; or a lone one."""
 
 import os
 import pathlib
@@ -23,7 +24,8 @@ class Server:
         self.number = number
         self.config = config
         self.claims = [claim_port() for _ in range(3)]
-        self.port, self.peer_port, self.election_port = (claim.getsockname()[1] for claim in self.claims)
+        self.port, self.peer_port, self.election_port = (claim.getsockname()[1]
+            for claim in self.claims)
         self.process = None
         self.stopped = False
 
@@ -35,18 +37,23 @@ class Server:
         (self.folder / "data").mkdir(parents=True, exist_ok=True)
         (self.folder / "data/myid").write_text(f"{self.number}\n")
         lines = [
-            "tickTime=500", "initLimit=20", "syncLimit=10", f"dataDir={self.folder}/data", f"clientPort={self.port}",
-            "clientPortAddress=127.0.0.1", "admin.enableServer=false", "4lw.commands.whitelist=*", "maxClientCnxns=0",
+            "tickTime=500", "initLimit=20", "syncLimit=10", f"dataDir={self.folder}/data",
+            f"clientPort={self.port}",
+            "clientPortAddress=127.0.0.1", "admin.enableServer=false", "4lw.commands.whitelist=*",
+            "maxClientCnxns=0",
             *self.config,
         ]
         if len(peers) > 1:
-            lines += [f"server.{peer.number}=127.0.0.1:{peer.peer_port}:{peer.election_port}" for peer in peers]
+            lines += [f"server.{peer.number}=127.0.0.1:{peer.peer_port}:{peer.election_port}"
+                for peer in peers]
         (self.folder / "zoo.cfg").write_text("\n".join(lines) + "\n")
         with open(self.folder / "log", "ab") as log:
             self.process = subprocess.Popen(
-                ["java", "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no",
+                ["java", "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+                    "-Dzookeeper.forceSync=no",
                  "-cp", CLASS_PATH, QUORUM_CLASS, str(self.folder / "zoo.cfg")],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, preexec_fn=_die_with_parent)
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                preexec_fn=_die_with_parent)
 
     def mode(self):
         """"leader", "follower", "standalone"; "" while it does not serve."""
@@ -56,7 +63,8 @@ class Server:
             with socket.create_connection(("127.0.0.1", self.port), 2) as connection:
                 connection.sendall(b"srvr")
                 with connection.makefile() as answer:
-                    return next((line.split()[1] for line in answer if line.startswith("Mode:")), "")
+                    return next((line.split()[1] for line in answer if line.startswith("Mode:")),
+                        "")
         except OSError:
             return ""
 
@@ -81,7 +89,8 @@ class Ensemble:
 
     def __init__(self, count=3, config=()):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="ensemble-"))
-        self.servers = [Server(self.folder / str(number), number, config) for number in range(1, count + 1)]
+        self.servers = [Server(self.folder / str(number), number, config) for number in range(1,
+            count + 1)]
 
     def __enter__(self):
         try:
@@ -118,13 +127,15 @@ class Ensemble:
             if all(modes) and ("leader" in modes or modes == ["standalone"]):
                 return
             time.sleep(0.1)
-        raise RuntimeError(f"the servers do not serve: {[server.mode() for server in self.servers]}")
+        raise RuntimeError(
+            f"the servers do not serve: {[server.mode() for server in self.servers]}")
 
     def restart(self, server):
         server.kill()
         for log in (server.folder / "data").glob("version-2/log.*"):
             if os.path.getsize(log) < 16:
-                log.unlink()  # killed before its header was written: the server refuses to start over it
+                # killed before its header was written: the server refuses to start over it
+                log.unlink()
         server.start(self.servers)
         self.wait_serving()
 

@@ -1,8 +1,11 @@
-"""A ZooKeeper that is none: it serves a small tree of its own, and in one of many hostile modes it lies about it.
+"""A ZooKeeper that is none: it serves a small tree of its own, and in one of many hostile modes it
+lies about it.
 
-A mode is a function of HOSTILE; its name says what it does. Each takes (connection, packet) with the honest packet, without its
-length, and returns the bytes to send; None closes the connection. `connect_…` modes are about the answer to the connect request,
-the others about every later answer. The mode can be changed at any time: it holds for connections and packets from then on.
+A mode is a function of HOSTILE; its name says what it does. Each takes (connection, packet) with
+the honest packet, without its length, and returns the bytes to send; None closes the connection.
+`connect_…` modes are about the answer to the connect request, the others about every later
+answer.
+The mode can be changed at any time: it holds for connections and packets from then on.
 """
 
 import contextlib
@@ -53,11 +56,13 @@ class Tree:
     @staticmethod
     def stat(czxid, owner, size, children):
         now = int(time.time() * 1000)
-        return struct.pack(">qqqqiiiqiiq", czxid, czxid, now, now, 0, 0, 0, owner, size, children, czxid)
+        return struct.pack(">qqqqiiiqiiq", czxid, czxid, now, now, 0, 0, 0, owner, size, children,
+            czxid)
 
     def names(self, path):
         prefix = path.rstrip("/") + "/"
-        return [name[len(prefix) :] for name in self.nodes if name.startswith(prefix) and "/" not in name[len(prefix) :] and name != path]
+        return [name[len(prefix) :] for name in self.nodes if name.startswith(prefix)
+            and "/" not in name[len(prefix) :] and name != path]
 
     def stat_of(self, path):
         data, czxid, owner = self.nodes[path]
@@ -159,7 +164,8 @@ def answer_head(xid=None, zxid=None, code=None):
 
     def mutate(_, packet):
         old = struct.unpack_from(">iqi", packet)
-        head = [was if new is None else new(was) if callable(new) else new for was, new in zip(old, (xid, zxid, code))]
+        head = [was if new is None else new(was) if callable(new) else new
+            for was, new in zip(old, (xid, zxid, code))]
         return frame(struct.pack(">iqi", *head) + packet[16:])
 
     return mutate
@@ -177,7 +183,8 @@ def connect_answer(timeout=None, session=None, password=None, tail=b""):
     def mutate(_, packet):
         version, old_timeout, old_session = struct.unpack_from(">iiq", packet)
         head = struct.pack(
-            ">iiq", version, old_timeout if timeout is None else timeout, old_session if session is None else session
+            ">iiq", version, old_timeout if timeout is None else timeout, old_session if session
+            is None else session
         )
         return frame(head + (packet[16:] if password is None else password) + tail)
 
@@ -275,21 +282,26 @@ HOSTILE = {
     "children_more_than_sent": children_answer(1000, text(b"a")),
     "child_name_negative": children_answer(1, struct.pack(">i", -7)),
     "child_name_huge": children_answer(1, struct.pack(">i", 0x7FFFFF00)),
-    "child_names_odd": children_answer(4, text(b"../..") + text(b"a\0b") + text(b"\x1b[31m") + text(b"\xff\xfe") + bytes(68)),
-    "children_in_masses": children_answer(50000, b"".join(text(b"c%d" % i) for i in range(50000)) + bytes(68)),
+    "child_names_odd": children_answer(4, text(b"../..") + text(b"a\0b") + text(b"\x1b[31m")
+        + text(b"\xff\xfe") + bytes(68)),
+    "children_in_masses": children_answer(50000, b"".join(text(b"c%d" % i) for i in range(50000))
+        + bytes(68)),
     "data_length_negative": data_answer(-2),
     "data_length_huge": data_answer(0x7FFFFFF0),
     "data_larger_than_sent": data_answer(1000, b"x"),
-    "data_of_megabytes": data_answer(2 * MEGABYTE, b'{"type":"JSONServiceRecord","a":"' + b"x" * (2 * MEGABYTE - 35) + b'"}'),
+    "data_of_megabytes": data_answer(2 * MEGABYTE, b'{"type":"JSONServiceRecord","a":"'
+        + b"x" * (2 * MEGABYTE - 35) + b'"}'),
     "data_deep": data_answer(len(DEEP), DEEP),
     "stats_of_minus_one": answer_body(b"\xff" * 80),
     "event_of_unknown_kind": lambda _, packet: event(4711, b"/registry") + frame(packet),
-    "event_path_negative": lambda _, packet: frame(struct.pack(">iqiiii", -1, -1, 0, 3, 3, -9)) + frame(packet),
+    "event_path_negative": lambda _, packet: frame(struct.pack(">iqiiii", -1, -1, 0, 3, 3, -9))
+    + frame(packet),
     "event_path_odd": lambda _, packet: event(3, b"\x1b]0;x\x07/../\xff") + frame(packet),
     "event_session_expired": lambda _, packet: event(-1, b"", state=-112) + frame(packet),
     "events_without_end": endless_events,
     "events_by_thousands": lambda _, packet: event(3, b"/registry/nobody") * 5000 + frame(packet),
-    "pings_nobody_sent": lambda _, packet: frame(struct.pack(">iqi", -2, 0, 0)) * 50 + frame(packet),
+    "pings_nobody_sent": lambda _, packet: frame(struct.pack(">iqi", -2, 0, 0)) * 50
+    + frame(packet),
     "auth_refused": lambda _, packet: frame(struct.pack(">iqi", -4, 0, -115)) + frame(packet),
     "late": late(0.3),
 }

@@ -1,8 +1,10 @@
-"""Figures of a test for the table in docs/RELIABILITY.md: lines that tests/run --figures collects."""
+"""Figures of a test for the table in docs/RELIABILITY.md: lines that tests/run --figures
+collects."""
 
 
 def figure(test, text):
-    """What the test has measured, in a few words, such as "0 of 640 answers wrong, registered again after 0.4 s"."""
+    """What the test has measured, in a few words, such as "0 of 640 answers wrong, registered again
+    after 0.4 s"."""
     print(f"figure {test.id().rpartition('.')[2]}: {text}", flush=True)
 
 

@@ -14,9 +14,11 @@ def go(*arguments, folder, environment=None):
     if not shutil.which("go"):
         raise AssertionError("go is not installed: ./quickstart check-more installs it")
     result = subprocess.run(
-        ["go", *arguments], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        ["go", *arguments], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True, timeout=COMPILING, check=False,
-        env={**os.environ, "GOCACHE": str(BUILD / "go-cache"), "GOPROXY": "off", "GO111MODULE": "off", "GOFLAGS": "",
+        env={**os.environ, "GOCACHE": str(BUILD / "go-cache"), "GOPROXY": "off",
+            "GO111MODULE": "off", "GOFLAGS": "",
              **(environment or {})},
     )
     if result.returncode != 0:

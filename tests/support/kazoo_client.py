@@ -1,4 +1,5 @@
-"""Python's kazoo, a ZooKeeper client that shares nothing with ours: an independent reader and writer."""
+"""Python's kazoo, a ZooKeeper client that shares nothing with ours: an independent reader and
+writer."""
 
 import contextlib
 import sys
@@ -37,7 +38,8 @@ def nodes_below(client, top):
 
 
 class Group:
-    """A reader that watches a group, as the clients of these schemes do: its members, and the fewest that it ever saw."""
+    """A reader that watches a group, as the clients of these schemes do: its members, and the
+    fewest that it ever saw."""
 
     def __init__(self, client, path, is_member=lambda name: True):
         self.client = client

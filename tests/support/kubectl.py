@@ -1,4 +1,5 @@
-"""Debian's kubectl, without a server: it knows the fields of Kubernetes' objects, and builds what a kustomization names."""
+"""Debian's kubectl, without a server: it knows the fields of Kubernetes' objects, and builds what a
+kustomization names."""
 
 import json
 import os
@@ -19,7 +20,8 @@ needs_kubectl = unittest.skipUnless(shutil.which("kubectl"), "kubectl is not ins
 def kubectl(*words, stdin=None):
     """Runs kubectl away from any configuration of the user; returns its output."""
     with tempfile.TemporaryDirectory() as home:
-        result = subprocess.run(["kubectl", *map(str, words)], input=stdin, capture_output=True, text=True, timeout=PATIENCE, check=False,
+        result = subprocess.run(["kubectl", *map(str, words)], input=stdin, capture_output=True,
+            text=True, timeout=PATIENCE, check=False,
                                 env={"PATH": os.environ["PATH"], "HOME": home})
     if result.returncode != 0:
         raise AssertionError(f"kubectl {words} exited with {result.returncode}:\n{result.stderr}")
@@ -27,9 +29,11 @@ def kubectl(*words, stdin=None):
 
 
 def strange_fields(deployment):
-    """Fields that kubectl does not take over: it reads an object into its own types, which have no place for any other field."""
+    """Fields that kubectl does not take over: it reads an object into its own types, which have no
+    place for any other field."""
     # A change is needed to have the object printed.
-    read = json.loads(kubectl("set", "env", "--local", "--filename=-", "--output=json", "SEEN=yes", stdin=json.dumps(deployment)))
+    read = json.loads(kubectl("set", "env", "--local", "--filename=-", "--output=json", "SEEN=yes",
+        stdin=json.dumps(deployment)))
     return set(lost(deployment, read, "")) - YOUNGER
 
 
@@ -43,7 +47,8 @@ def lost(ours, theirs, where):
     elif isinstance(ours, list):
         for i, value in enumerate(ours):
             one = "an initContainer" if where == "initContainers" else where
-            yield from lost(value, theirs[i], one) if isinstance(theirs, list) and i < len(theirs) else [f"{i} of {where}"]
+            yield from lost(value, theirs[i], one) if isinstance(theirs,
+                list) and i < len(theirs) else [f"{i} of {where}"]
     elif ours != theirs:
         yield f"{where} is {theirs!r}"
 

@@ -1,4 +1,5 @@
-"""For tests of the agent's life: registries to run them on, independent witnesses of a record, clients that never stop asking."""
+"""For tests of the agent's life: registries to run them on, independent witnesses of a record,
+clients that never stop asking."""
 
 import contextlib
 import fcntl
@@ -20,7 +21,8 @@ ROUNDS = int(os.environ.get("BERTH_ROUNDS", "0"))
 
 
 def rounds(default):
-    """How often a test repeats what may go wrong once in many times: $BERTH_ROUNDS instead, if it is set."""
+    """How often a test repeats what may go wrong once in many times: $BERTH_ROUNDS instead, if it
+    is set."""
     return ROUNDS or default
 
 
@@ -37,7 +39,8 @@ class Directory:
         pass
 
     def identity(self, path=Agent.PATH):
-        """What tells a node from one that stood there before, or None: by the kernel's word, not by ours."""
+        """What tells a node from one that stood there before, or None: by the kernel's word, not by
+        ours."""
         owner = pathlib.Path(f"{self.root}{path}/_owner")
         try:
             with open(owner, "rb") as file:
@@ -52,7 +55,8 @@ class Directory:
 
 
 class DirectoryWitness:
-    """Looks at the node every millisecond; `seen`: its identities one after another, None for an absence."""
+    """Looks at the node every millisecond; `seen`: its identities one after another, None for an
+    absence."""
 
     def __init__(self, registry, path):
         self.seen = [registry.identity(path)]
@@ -93,7 +97,8 @@ class ServerWitness:
 
     def __init__(self, server, path):
         self.process = subprocess.Popen(
-            server.probe_command("watch", path, "-"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+            server.probe_command("watch", path, "-"), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            text=True, bufsize=1
         )
         self.seen = []
         self._thread = threading.Thread(target=self._read)
@@ -108,7 +113,8 @@ class ServerWitness:
                 self.seen.append(identity)
 
     def end(self):
-        """All that was to be seen until now: the answer to the last question comes after every event before it."""
+        """All that was to be seen until now: the answer to the last question comes after every
+        event before it."""
         if self.process.returncode is None:
             self.process.stdin.close()
             self._thread.join()
@@ -119,7 +125,8 @@ class ServerWitness:
 
 
 class Client:
-    """Looks a record up every millisecond until end(). `keep`: over one connection, or over a new one each time."""
+    """Looks a record up every millisecond until end(). `keep`: over one connection, or over a new
+    one each time."""
 
     def __init__(self, socket, keep, path=Agent.PATH):
         self.socket = socket
@@ -160,7 +167,8 @@ class Client:
 
 
 class LifeTest(AgentTest):
-    """A test on a registry of the kind that `registry_kind` says; a class for each kind is made by on_both()."""
+    """A test on a registry of the kind that `registry_kind` says; a class for each kind is made by
+    on_both()."""
 
     registry_kind = Directory
     session_timeout = "30s"  # none ends because somebody stood still for some seconds
@@ -193,8 +201,10 @@ class LifeTest(AgentTest):
         return stat["czxid"] if stat else None
 
     def assert_gone(self, agent, path=Agent.PATH):
-        """The record has gone before the agent, unless the registry stood still for longer than an agent waits for it."""
-        if "not everything could be deregistered in time" in agent.read_log().rpartition("agent: stopping: ")[2]:
+        """The record has gone before the agent, unless the registry stood still for longer than an
+        agent waits for it."""
+        if "not everything could be deregistered in time" in agent.read_log().rpartition(
+                "agent: stopping: ")[2]:
             type(self).standstills += 1
             self.assertLess(self.standstills, 3, "the registry cannot stand still that often")
             wait_until(lambda: self.identity(path) is None, "the record has ended with the session")
@@ -232,7 +242,8 @@ class LifeTest(AgentTest):
         return os.path.exists(f"{(registry or self.registry).removeprefix('dir:')}{path}/_owner")
 
     def witness(self, path=Agent.PATH):
-        witness = ServerWitness(self.server, self.node(path)) if self.server else self.store.watch(path)
+        witness = ServerWitness(self.server,
+            self.node(path)) if self.server else self.store.watch(path)
         self.addCleanup(witness.end)
         return witness
 
@@ -246,7 +257,8 @@ def on_both(namespace, base):
     """Makes NameOnDirectory and NameOnZooKeeper of a LifeTest and takes the base away."""
     for kind, suffix in ((Directory, "OnDirectory"), (Server, "OnZooKeeper")):
         name = base.__name__ + suffix
-        namespace[name] = type(name, (base,), {"registry_kind": kind, "__module__": base.__module__})
+        namespace[name] = type(name, (base,),
+            {"registry_kind": kind, "__module__": base.__module__})
     del namespace[base.__name__]
 
 

@@ -1,4 +1,5 @@
-"""A service manager as far as an agent can see: systemd's notification socket, and what arrives on it."""
+"""A service manager as far as an agent can see: systemd's notification socket, and what arrives on
+it."""
 
 import os
 import socket
@@ -46,4 +47,5 @@ class Manager:
         return [fields[name] for _, fields in list(self.messages) if name in fields]
 
     def wait_for(self, name, count=1):
-        wait_until(lambda: self.count(name) >= count, f"{name} has come {count} times; there are {self.messages}")
+        wait_until(lambda: self.count(name) >= count,
+            f"{name} has come {count} times; there are {self.messages}")

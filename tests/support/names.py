@@ -16,7 +16,7 @@ import dns.query
 import dns.rcode
 import dns.rdatatype
 
-from berth import PATIENCE, AgentTest, service_record  # noqa: E402
+from berth import PATIENCE, AgentTest, service_record
 
 
 def free_port():
@@ -39,7 +39,8 @@ def check_message(message):
     assert again.flags == message.flags
 
 
-def ask(port, name, kind="A", tcp=False, edns=1232, host="127.0.0.1", recursion=True, patience=PATIENCE):
+def ask(port, name, kind="A", tcp=False, edns=1232, host="127.0.0.1", recursion=True,
+        patience=PATIENCE):
     question = dns.message.make_query(name, kind, use_edns=0 if edns else -1, payload=edns or 0)
     if not recursion:
         question.flags &= ~dns.flags.RD

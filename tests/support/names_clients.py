@@ -21,7 +21,8 @@ def sanitizer():
 
 
 # Into a program that lacks the sanitizer's run time, a sanitized module cannot be loaded.
-loads_the_module = unittest.skipIf(sanitizer(), "the module of a sanitized build loads into sanitized programs only")
+loads_the_module = unittest.skipIf(sanitizer(),
+    "the module of a sanitized build loads into sanitized programs only")
 
 
 def need(*tools):
@@ -31,7 +32,8 @@ def need(*tools):
 
 
 class ClientsTest(NamesTest):
-    """An agent that serves port 53 in a network namespace, beside clients that have it in resolv.conf."""
+    """An agent that serves port 53 in a network namespace, beside clients that have it in
+    resolv.conf."""
 
     reason = namespace.usable()
 
@@ -65,7 +67,8 @@ class ClientsTest(NamesTest):
         result = subprocess.run(
             namespace.command(self.folder, "sh", "-c", program),
             env={
-                **os.environ, "BERTH_LIBEXECDIR": str(BUILD), "BERTH_SOCKET": str(self.server.socket),
+                **os.environ, "BERTH_LIBEXECDIR": str(BUILD),
+                "BERTH_SOCKET": str(self.server.socket),
                 "LD_LIBRARY_PATH": str(BUILD), **environment,
             },
             capture_output=True, text=True, timeout=4 * PATIENCE, check=False,
@@ -74,7 +77,8 @@ class ClientsTest(NamesTest):
         return result.stdout
 
     def check_resolved(self, output, program=""):
-        lines = dict(line.split(": ", 1) if ": " in line else (line.rstrip(":"), "") for line in output.splitlines())
+        lines = dict(line.split(": ", 1) if ": " in line else (line.rstrip(":"), "")
+            for line in output.splitlines())
         self.assertEqual(lines[PROD], "10.0.0.1 2001:db8::2", program)
         self.assertEqual(lines["four.services.berth"], "10.0.0.4", program)
         self.assertNotRegex(lines["nowhere.services.berth"], r"\d\.\d", program)

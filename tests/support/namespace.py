@@ -1,8 +1,9 @@
 """
-A host of one's own for a test: a network namespace with a loopback interface, and files below /etc that are the test's.
+A host of one's own for a test: a network namespace with a loopback interface, and files below /etc
+that are the test's.
 
-Run as: unshare --net --mount -- python3 namespace.py FOLDER COMMAND… ; every file FOLDER/etc/X stands in for /etc/X. The files may
-be changed in place while the command runs.
+Run as: unshare --net --mount -- python3 namespace.py FOLDER COMMAND… ; every file FOLDER/etc/X
+stands in for /etc/X. The files may be changed in place while the command runs.
 """
 
 import fcntl
@@ -22,13 +23,15 @@ def usable():
     """None when this process may make namespaces, else why not."""
     if not shutil.which("unshare"):
         return "unshare is not installed"
-    result = subprocess.run(["unshare", "--net", "--mount", "true"], capture_output=True, text=True, check=False)
+    result = subprocess.run(["unshare", "--net", "--mount", "true"], capture_output=True, text=True,
+        check=False)
     return None if result.returncode == 0 else f"no namespaces here: {result.stderr.strip()}"
 
 
 def command(folder, *words):
     """The words by which a command runs in a namespace of its own."""
-    return ["unshare", "--net", "--mount", "--propagation", "private", "--", sys.executable, __file__, str(folder), *map(str, words)]
+    return ["unshare", "--net", "--mount", "--propagation", "private", "--", sys.executable,
+        __file__, str(folder), *map(str, words)]
 
 
 def main():

@@ -16,7 +16,8 @@ def record(port, host="127.0.0.1", protocol="http", **attributes):
 
 
 class Members:
-    """The components below a path in a directory registry, changed as the registry's own clients do, but quickly."""
+    """The components below a path in a directory registry, changed as the registry's own clients
+    do, but quickly."""
 
     def __init__(self, registry, path=FROM):
         self.root = pathlib.Path(urllib.parse.urlsplit(registry).path + path)
@@ -79,7 +80,8 @@ class OutputTest(AgentTest):
         try:
             wait_until(lambda: self.output(agent, name)["state"] == state, f"the output is {state}")
         except AssertionError as error:
-            raise AssertionError(f"{error}: {self.output(agent, name)}\n{agent.read_log()[-3000:]}") from None
+            raise AssertionError(
+                f"{error}: {self.output(agent, name)}\n{agent.read_log()[-3000:]}") from None
 
     def wait_text(self, text, file=None):
         file = file or self.file

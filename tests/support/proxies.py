@@ -24,7 +24,8 @@ def free_ports(count):
 
 
 class Server:
-    """An HTTP server that answers with its port, and may end gracefully: requests under way are answered."""
+    """An HTTP server that answers with its port, and may end gracefully: requests under way are
+    answered."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -60,7 +61,8 @@ class Server:
 
 
 class Load:
-    """Clients that ask through a proxy without a pause, each request on a connection of its own; used as a context."""
+    """Clients that ask through a proxy without a pause, each request on a connection of its own;
+    used as a context."""
 
     def __init__(self, port, clients=4):
         self.port = port
@@ -128,7 +130,8 @@ def end(process):
 
 
 class HAProxy:
-    """A HAProxy of its own, as master with one worker; `backend_lines` follow in its backend "web"."""
+    """A HAProxy of its own, as master with one worker; `backend_lines` follow in its backend
+    "web"."""
 
     def __init__(self, folder, backend_lines="", more_files=()):
         self.folder = pathlib.Path(folder)
@@ -136,11 +139,15 @@ class HAProxy:
         self.socket = self.folder / "admin.sock"
         (self.port,) = free_ports(1)
         self.config = self.folder / "haproxy.cfg"
-        backend = f"backend web\n    balance roundrobin\n    option redispatch 1\n    retries 3\n{backend_lines}\n"
+        backend = (
+            "backend web\n    balance roundrobin\n    option redispatch 1\n    retries "
+            f"3\n{backend_lines}\n")
         self.config.write_text(
             f"global\n    stats socket {self.socket} mode 600 level admin\n"
-            "defaults\n    mode http\n    timeout connect 5s\n    timeout client 30s\n    timeout server 30s\n    timeout queue 10s\n"
-            f"    default-server inter 200ms\nfrontend in\n    bind 127.0.0.1:{self.port}\n    default_backend web\n"
+            "defaults\n    mode http\n    timeout connect 5s\n    timeout client 30s\n    timeout "
+            "server 30s\n    timeout queue 10s\n"
+            f"    default-server inter 200ms\nfrontend in\n    bind 127.0.0.1:{self.port}\n    "
+            "default_backend web\n"
             + ("" if more_files else backend)
         )
         self.pid_file = self.folder / "pid"
@@ -148,7 +155,8 @@ class HAProxy:
         self.process = None
 
     def use(self, config, admin_socket, pid_file, more_files):
-        """A configuration of the test's own in place of this one; it listens on 127.0.0.1:8080 there, here on a free port."""
+        """A configuration of the test's own in place of this one; it listens on 127.0.0.1:8080
+        there, here on a free port."""
         self.config.write_text(config.replace("127.0.0.1:8080", f"127.0.0.1:{self.port}"))
         self.socket, self.pid_file, self.files = admin_socket, pid_file, [self.config, *more_files]
 
@@ -156,8 +164,10 @@ class HAProxy:
         files = [word for file in self.files for word in ("-f", str(file))]
         command = ["/usr/sbin/haproxy", "-W", "-db", "-p", str(self.pid_file), *files]
         with open(self.folder / "log", "wb") as log:
-            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        wait_until(lambda: self.answers() and self.pid_file.exists(), "HAProxy answers on its socket")
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log,
+                stderr=log)
+        wait_until(lambda: self.answers() and self.pid_file.exists(),
+            "HAProxy answers on its socket")
         return self
 
     def answers(self):
@@ -182,19 +192,23 @@ class HAProxy:
         for line in self.ask("show servers state web").splitlines()[2:]:
             fields = line.split()
             if fields:
-                found[fields[3]] = (f"{fields[4]}:{fields[18]}", fields[5] == "2" and int(fields[6]) == 0)
+                found[fields[3]] = (f"{fields[4]}:{fields[18]}", fields[5] == "2"
+                    and int(fields[6]) == 0)
         return found
 
     def worker_pid(self):
-        return int(next(line.split()[1] for line in self.ask("show info").splitlines() if line.startswith("Pid:")))
+        return int(next(line.split()[1] for line in self.ask("show info").splitlines()
+            if line.startswith("Pid:")))
 
     def reload(self):
-        """On a busy machine HAProxy may fail to take its sockets over from the old worker, which then goes on: once more, as an operator would."""
+        """On a busy machine HAProxy may fail to take its sockets over from the old worker, which
+        then goes on: once more, as an operator would."""
         before = self.worker_pid()
         for _ in range(3):
             self.process.send_signal(12)  # USR2
             with contextlib.suppress(AssertionError):
-                return wait_until(lambda: self.answers() and self.worker_pid() != before, "the new worker answers", patience=20)
+                return wait_until(lambda: self.answers() and self.worker_pid() != before,
+                    "the new worker answers", patience=20)
         raise AssertionError(f"HAProxy does not reload:\n{(self.folder / 'log').read_text()}")
 
     def end(self):
@@ -203,7 +217,8 @@ class HAProxy:
 
 
 class Nginx:
-    """An nginx of its own that forwards to the upstream "web", whose server lines are in `servers`."""
+    """An nginx of its own that forwards to the upstream "web", whose server lines are in
+    `servers`."""
 
     def __init__(self, folder, servers):
         self.folder = pathlib.Path(folder)
@@ -211,12 +226,18 @@ class Nginx:
         (self.port,) = free_ports(1)
         self.config = self.folder / "nginx.conf"
         self.config.write_text(
-            f"daemon off;\npid {self.folder}/nginx.pid;\nerror_log {self.folder}/error.log;\nworker_processes 1;\n"
+            f"daemon off;\npid {self.folder}/nginx.pid;\nerror_log "
+            f"{self.folder}/error.log;\nworker_processes 1;\n"
             "events { worker_connections 512; }\n"
-            f"http {{\n    access_log off;\n    client_body_temp_path {self.folder}/body;\n    proxy_temp_path {self.folder}/proxy;\n"
-            f"    fastcgi_temp_path {self.folder}/fastcgi;\n    uwsgi_temp_path {self.folder}/uwsgi;\n    scgi_temp_path {self.folder}/scgi;\n"
+            "http "
+            f"{{\n    access_log off;\n    client_body_temp_path {self.folder}/body;\n"
+            f"    proxy_temp_path {self.folder}/proxy;\n"
+            f"    fastcgi_temp_path {self.folder}/fastcgi;\n    uwsgi_temp_path "
+            f"{self.folder}/uwsgi;\n    scgi_temp_path {self.folder}/scgi;\n"
             f"    upstream web {{\n        include {servers};\n    }}\n"
-            f"    server {{\n        listen 127.0.0.1:{self.port};\n        location / {{\n            proxy_pass http://web;\n"
+            "    server "
+            f"{{\n        listen 127.0.0.1:{self.port};\n        location / {{\n"
+            "            proxy_pass http://web;\n"
             "            proxy_next_upstream error timeout;\n        }\n    }\n}\n"
         )
         self.process = None
@@ -227,13 +248,16 @@ class Nginx:
 
     def start(self):
         with open(self.folder / "log", "wb") as log:
-            self.process = subprocess.Popen(["/usr/sbin/nginx", "-q", "-c", self.config], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self.process = subprocess.Popen(["/usr/sbin/nginx", "-q", "-c", self.config],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         wait_until(self.accepts, "nginx accepts connections")
         return self
 
     def accepts(self):
         if self.process.poll() is not None:
-            raise AssertionError(f"nginx ended:\n{(self.folder / 'log').read_text()}{(self.folder / 'error.log').read_text()}")
+            raise AssertionError(
+                "nginx ended:\n"
+                f"{(self.folder / 'log').read_text()}{(self.folder / 'error.log').read_text()}")
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
             return (self.folder / "nginx.pid").exists()
         return False

@@ -18,13 +18,15 @@ def recipe_names():
 
 
 class RecipeTest(OutputTest):
-    """An agent whose configuration is a recipe, with every absolute directory replaced by one of the test's."""
+    """An agent whose configuration is a recipe, with every absolute directory replaced by one of
+    the test's."""
 
     def setUp(self):
         super().setUp()
         self.members = Members(self.registry, "/users/devteam/web/prod/components")
         self.root = self.folder / "root"
-        for name in ("etc/haproxy", "etc/nginx", "etc/envoy", "etc/prometheus", "etc/pgbouncer", "run/berth", "run/haproxy"):
+        for name in ("etc/haproxy", "etc/nginx", "etc/envoy", "etc/prometheus", "etc/pgbouncer",
+                "run/berth", "run/haproxy"):
             (self.root / name).mkdir(parents=True)
 
     def place_below(self, text):

@@ -1,4 +1,5 @@
-"""Event streams of the agent, read by hand in all three framings, and what becomes of a tree when they are replayed."""
+"""Event streams of the agent, read by hand in all three framings, and what becomes of a tree when
+they are replayed."""
 
 import json
 import select
@@ -29,7 +30,8 @@ class Stream:
         if receive_bytes:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
         self.socket.connect(str(path))
-        self.socket.sendall(f"GET {target} HTTP/1.1\r\nHost: berth\r\nAccept: {accept}\r\n\r\n".encode())
+        self.socket.sendall(
+            f"GET {target} HTTP/1.1\r\nHost: berth\r\nAccept: {accept}\r\n\r\n".encode())
         self.head = None
 
     def close(self):
@@ -95,7 +97,8 @@ class Stream:
             return frame
         fields = dict(line.split(b": ", 1) for line in frame.split(b"\n"))
         event = json.loads(fields[b"data"])
-        assert event["type"].encode() == fields[b"event"] and event["sequence"] == int(fields[b"id"]), frame
+        assert event["type"].encode() == fields[b"event"] and event["sequence"] == int(
+            fields[b"id"]), frame
         return fields[b"data"]
 
     def replay(self, event):

@@ -1,4 +1,5 @@
-"""A network that can be cut or slow: a TCP proxy on a loopback port whose connections stay open while nothing passes."""
+"""A network that can be cut or slow: a TCP proxy on a loopback port whose connections stay open
+while nothing passes."""
 
 import collections
 import selectors
@@ -11,8 +12,8 @@ UP, DOWN = "up", "down"  # to the target, and back
 
 class Wire(threading.Thread):
     """
-    Forwards to `target` ("127.0.0.1:2181") until cut() is called, and again after mend(); all takes `delay` seconds on its way, in
-    each direction. Use as a context manager, or call stop().
+    Forwards to `target` ("127.0.0.1:2181") until cut() is called, and again after mend(); all takes
+    `delay` seconds on its way, in each direction. Use as a context manager, or call stop().
     """
 
     def __init__(self, target, host="127.0.0.1", delay=0.0):
@@ -51,8 +52,8 @@ class Wire(threading.Thread):
 
     def cut(self, direction=None):
         """
-        From now on nothing passes, or nothing in one direction; the kernel still accepts connections, as a firewall that drops
-        packets never would refuse them.
+        From now on nothing passes, or nothing in one direction; the kernel still accepts
+        connections, as a firewall that drops packets never would refuse them.
         """
         with self.taking:
             self.blocked = direction

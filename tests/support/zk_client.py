@@ -1,4 +1,5 @@
-"""ZooKeeper's protocol, as much as tests need: an independent witness, and a writer that can keep many requests under way."""
+"""ZooKeeper's protocol, as much as tests need: an independent witness, and a writer that can keep
+many requests under way."""
 
 import socket
 import struct
@@ -87,7 +88,8 @@ class ZkClient:
 
     def create_sequential(self, path, data):
         """Ephemeral; returns the path with the digits that the server has added."""
-        self.send(CREATE, _text(path) + _text(data) + ANYONE + struct.pack(">i", EPHEMERAL_SEQUENTIAL))
+        self.send(CREATE, _text(path) + _text(data) + ANYONE + struct.pack(">i",
+            EPHEMERAL_SEQUENTIAL))
         packet = self.receive()
         (length,) = struct.unpack_from(">i", packet)
         return packet[4 : 4 + length].decode()

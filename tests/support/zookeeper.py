@@ -1,7 +1,9 @@
-"""A real ZooKeeper server for tests: Debian's package, on a free loopback port, in a fresh directory below $TMPDIR.
+"""A real ZooKeeper server for tests: Debian's package, on a free loopback port, in a fresh
+directory below $TMPDIR.
 
-The server is killed when the thread that started it ends. Everything here waits for what it promises and raises
-with the server's log when it does not come true. Session timeouts lie between 1 and 10 seconds (tickTime 500 ms).
+The server is killed when the thread that started it ends. Everything here waits for what it
+promises and raises with the server's log when it does not come true. Session timeouts lie between 1
+and 10 seconds (tickTime 500 ms).
 """
 
 import ctypes
@@ -18,7 +20,9 @@ from ports import claim_port
 
 JARS = "/usr/share/java"
 # The codecs are for the TLS port, and missing from what ZooKeeper's own jar names.
-CLASS_PATH = f"{JARS}/zookeeper.jar:{JARS}/slf4j-simple.jar:{JARS}/netty-codec.jar:{JARS}/netty-resolver.jar"
+CLASS_PATH = (
+    f"{JARS}/zookeeper.jar:{JARS}/slf4j-simple.jar:{JARS}/netty-codec.jar:{JARS}/netty-resolver.jar"
+)
 MAIN_CLASS = "org.apache.zookeeper.server.ZooKeeperServerMain"
 START_TRIES = 5
 START_DEADLINE = 60
@@ -35,7 +39,8 @@ class ZooKeeper:
     """Use as a context manager, or call stop()."""
 
     def __init__(self, config="", java_options=()):
-        """`config`: further lines for zoo.cfg; `java_options`: for the JVM, such as -Dzookeeper.…"""
+        """`config`: further lines for zoo.cfg; `java_options`: for the JVM, such as
+        -Dzookeeper.…"""
         self.config = config
         self.java_options = list(java_options)
         self.directory = tempfile.mkdtemp(prefix="zookeeper-")
@@ -84,7 +89,8 @@ class ZooKeeper:
         self.kill()
         for log in pathlib.Path(self._path("data")).glob("version-2/log.*"):
             if log.stat().st_size < 16:
-                log.unlink()  # killed before its header was written: the server refuses to start over it
+                # killed before its header was written: the server refuses to start over it
+                log.unlink()
         self._launch()
         if not self._wait_until_serving():
             raise self._failure("does not start again")
@@ -96,12 +102,14 @@ class ZooKeeper:
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def probe(self, *arguments, auth=None, stdin=None):
-        """Runs zk-probe, the independent client; returns its CompletedProcess (status 3: no such node)."""
+        """Runs zk-probe, the independent client; returns its CompletedProcess (status 3: no such
+        node)."""
         command = self.probe_command(*arguments, auth=auth)
         return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
 
     def load(self, nodes):
-        """Creates (path, data) quickly, parents first; paths are absolute, from the server's root."""
+        """Creates (path, data) quickly, parents first; paths are absolute, from the server's
+        root."""
         lines = "".join(f"{path}\t{data}\n" for path, data in nodes)
         answer = self.probe("load", "-", stdin=lines)
         if answer.returncode:
@@ -119,12 +127,14 @@ class ZooKeeper:
         return [program, *(["-a", auth] if auth else []), self.hosts, *arguments]
 
     def stat(self, path):
-        """Fields of a node as integers by ZooKeeper's names, or None. `path` is absolute, from the server's root."""
+        """Fields of a node as integers by ZooKeeper's names, or None. `path` is absolute, from the
+        server's root."""
         answer = self.probe("stat", path)
         if answer.returncode == 3:
             return None
         answer.check_returncode()
-        return {key: int(value, 0) for key, value in (field.split("=") for field in answer.stdout.split())}
+        return {key: int(value, 0) for key, value in (field.split("=")
+            for field in answer.stdout.split())}
 
     def command(self, word):
         """The server's answer to one of its four-letter words."""
@@ -152,10 +162,12 @@ class ZooKeeper:
             config.write(
                 f"tickTime=500\ndataDir={self._path('data')}\n"
                 f"clientPort={self.port}\nclientPortAddress=127.0.0.1\n"
-                "admin.enableServer=false\n4lw.commands.whitelist=*\nmaxClientCnxns=0\n" + self.config
+                "admin.enableServer=false\n4lw.commands.whitelist=*\nmaxClientCnxns=0\n"
+                + self.config
             )
         # The page cache survives kill -9 of the server, so it need not wait for the disk.
-        command = ["java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no"]
+        command = ["java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+            "-Dzookeeper.forceSync=no"]
         command += [*self.java_options, "-cp", CLASS_PATH, MAIN_CLASS, self._path("zoo.cfg")]
         with open(self._path("log"), "ab") as log:
             self.process = subprocess.Popen(
@@ -175,7 +187,8 @@ class ZooKeeper:
             return False
 
     def _wait_until_serving(self):
-        """False when the process ended instead, which is what a port taken by somebody else looks like."""
+        """False when the process ended instead, which is what a port taken by somebody else looks
+        like."""
         deadline = time.monotonic() + START_DEADLINE
         while time.monotonic() < deadline:
             if self.process.poll() is not None:

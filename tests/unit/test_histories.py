@@ -9,8 +9,9 @@ import unittest
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / "histories")]
 
-import checker  # noqa: E402
-from history import (ABSENT, CREATE, DELETE, EXISTS, LOOKUP, NOTHING, OK, PUT, READ, RECORDS,  # noqa: E402
+import checker
+from history import (ABSENT, CREATE, DELETE, EXISTS, LOOKUP, NOTHING, OK, PUT, READ,
+    RECORDS,
                      REMOVE, SET, UNKNOWN, VERSION, Call, History, Setting, Silence, load)
 
 CONFIRM_S = 2.0
@@ -54,7 +55,8 @@ class Verdict(unittest.TestCase):
 class Writes(Verdict):
     def test_calls_in_a_row(self):
         self.assert_good(
-            *WRITTEN, call(READ, 11, 12, "v2", made=1), call(SET, 13, 14, "no", version=0, result=VERSION),
+            *WRITTEN, call(READ, 11, 12, "v2", made=1), call(SET, 13, 14, "no", version=0,
+                result=VERSION),
             call(CREATE, 13, 14, "no", result=EXISTS), call(DELETE, 15, 16, version=1),
             call(DELETE, 17, 18, result=ABSENT), call(READ, 19, 20, None), call(PUT, 21, 22, "v3"),
             call(REMOVE, 23, 24), call(REMOVE, 25, 26), call(CREATE, 27, 28, "v4", made=0))
@@ -72,21 +74,25 @@ class Writes(Verdict):
         self.assert_good(first, unknown, call(READ, 3, 4, "v1"), call(READ, 50, 51, "late", made=1))
         self.assert_good(first, unknown, call(SET, 3, 4, "v2", made=2))
         self.assert_bad("no order", first, unknown, call(SET, 3, 4, "v2", made=3))
-        self.assert_bad("no order", first, unknown, call(READ, 3, 4, "late"), call(READ, 5, 6, "v1"))
+        self.assert_bad("no order", first, unknown, call(READ, 3, 4, "late"),
+            call(READ, 5, 6, "v1"))
 
     def test_a_write_that_is_repeated_after_a_lost_answer(self):
         def history(**fields):
-            return (call(CREATE, 1, 9, "x", **fields), call(READ, 2, 3, "x"), call(DELETE, 4, 5), call(READ, 10, 11, "x"))
+            return (call(CREATE, 1, 9, "x", **fields), call(READ, 2, 3, "x"), call(DELETE, 4, 5),
+                call(READ, 10, 11, "x"))
 
         self.assert_good(*history(again=True))
         self.assert_bad("no order", *history())
-        self.assert_bad("no order", *history(again=True)[:3], call(READ, 10, 11, "x"), call(DELETE, 12, 13),
+        self.assert_bad("no order", *history(again=True)[:3], call(READ, 10, 11, "x"),
+            call(DELETE, 12, 13),
                         call(READ, 14, 15, "x"))
 
     def test_an_unanswered_delete_explains_an_absence(self):
         self.assert_good(WRITTEN[0], call(DELETE, 2, None), call(CREATE, 3, 4, "v2"))
         self.assert_good(WRITTEN[0], call(REMOVE, 2, None, version=None), call(READ, 3, 4, None))
-        self.assert_bad("no order", WRITTEN[0], call(DELETE, 2, None, version=1), call(READ, 3, 4, None))
+        self.assert_bad("no order", WRITTEN[0], call(DELETE, 2, None, version=1),
+            call(READ, 3, 4, None))
 
     # Planted: what a registry must not do.
 
@@ -98,11 +104,13 @@ class Writes(Verdict):
         self.assert_bad("no order", call(CREATE, 1, 2, "x"), call(CREATE, 1, 2, "y"))
 
     def test_one_write_that_happens_twice(self):
-        self.assert_bad("no order", call(PUT, 1, 9, "x"), call(READ, 2, 3, "x"), call(PUT, 4, 5, "y"),
+        self.assert_bad("no order", call(PUT, 1, 9, "x"), call(READ, 2, 3, "x"),
+            call(PUT, 4, 5, "y"),
                         call(READ, 6, 7, "x"))
 
     def test_a_creation_that_was_refused_and_happened(self):
-        self.assert_bad("never written", call(PUT, 1, 2, "x"), call(CREATE, 3, 4, "y", result=EXISTS),
+        self.assert_bad("never written", call(PUT, 1, 2, "x"),
+            call(CREATE, 3, 4, "y", result=EXISTS),
                         call(READ, 5, 6, "y"))
 
     def test_a_refusal_without_a_reason(self):
@@ -111,14 +119,16 @@ class Writes(Verdict):
         self.assert_bad("no order", *WRITTEN, call(DELETE, 11, 12, result=ABSENT))
 
     def test_a_condition_that_was_ignored(self):
-        self.assert_bad("no order", *WRITTEN, call(DELETE, 11, 12, version=0), call(READ, 13, 14, None))
+        self.assert_bad("no order", *WRITTEN, call(DELETE, 11, 12, version=0),
+            call(READ, 13, 14, None))
 
     def test_a_delete_that_did_nothing(self):
         self.assert_bad("no order", *WRITTEN, call(DELETE, 11, 12), call(READ, 13, 14, "v2"))
 
     def test_a_value_that_nobody_wrote(self):
         self.assert_bad("never written", *WRITTEN, call(READ, 11, 12, "other"))
-        self.assert_bad("never written", *WRITTEN, call(SET, 11, 12, "v3", result=NOTHING), call(READ, 13, 14, "v3"))
+        self.assert_bad("never written", *WRITTEN, call(SET, 11, 12, "v3", result=NOTHING),
+            call(READ, 13, 14, "v3"))
 
     def test_a_value_before_its_write(self):
         self.assert_bad("before", call(CREATE, 5, 6, "x"), call(READ, 1, 2, "x"))
@@ -129,7 +139,8 @@ class Writes(Verdict):
 
 class Lookups(Verdict):
     def test_an_answer_that_is_as_old_as_it_may_be(self):
-        self.assert_good(*WRITTEN, lookup(0.5, None), lookup(5, "v1"), lookup(12, "v1"), lookup(12.05, "v2"))
+        self.assert_good(*WRITTEN, lookup(0.5, None), lookup(5, "v1"), lookup(12, "v1"),
+            lookup(12.05, "v2"))
         self.assert_good(*WRITTEN, lookup(30, "v1", "STALE", age=20))
         self.assert_good(*WRITTEN, lookup(10.05, "v1", "MISS"))
         self.assert_good(*WRITTEN, lookup(10.02, "v2", "MISS"), lookup(10.04, "v2", "HIT", bound=0))
@@ -150,7 +161,8 @@ class Lookups(Verdict):
 
     def test_a_list(self):
         both = [*WRITTEN, call(CREATE, 3, 4, "w1", path=B)]
-        self.assert_good(*both, records(2, {A: "v1"}), records(5, {A: "v1", B: "w1"}), records(5.1, {A: "v1", B: "w1"}))
+        self.assert_good(*both, records(2, {A: "v1"}), records(5, {A: "v1", B: "w1"}),
+            records(5.1, {A: "v1", B: "w1"}))
         self.assert_good(records(1, None, "MISS"))
 
     # Planted: what an agent must not say.
@@ -191,7 +203,8 @@ class Lookups(Verdict):
 
     def test_a_hit_while_all_is_silent(self):
         silence = Silence(20, 40, ("agent-1",))
-        self.assert_good(*WRITTEN, lookup(21.9, "v2"), lookup(39.99, "v2", end=40.01), silences=[silence])
+        self.assert_good(*WRITTEN, lookup(21.9, "v2"), lookup(39.99, "v2", end=40.01),
+            silences=[silence])
         self.assert_good(*WRITTEN, lookup(30, "v2", "STALE", age=10), silences=[silence])
         self.assert_good(*WRITTEN, lookup(30, "v2", client="agent-2.1"), silences=[silence])
         self.assert_bad("no server", *WRITTEN, lookup(22.1, "v2"), silences=[silence])
@@ -226,17 +239,20 @@ class Simulated:
 
     def serve(self, moment, client, begin, end):
         kind = self.random.choice([CREATE, SET, SET, SET, DELETE, PUT, READ])
-        wanted = self.random.choice([None, None, self.random.randrange(3)]) if kind in (SET, DELETE) else None
+        wanted = self.random.choice([None, None, self.random.randrange(3)]) if kind in (SET,
+            DELETE) else None
         if kind == READ:
             value, version = self.state or (None, None)
             self.calls.append(call(kind, begin, end, value, client=client, made=version))
             return
         value = None if kind == DELETE else f"v{next(self.numbers)}"
         lost = self.random.random() < 0.1
-        result, made = (UNKNOWN, None) if lost and self.random.random() < 0.5 else self.apply(kind, value, wanted)
+        result, made = (UNKNOWN, None) if lost and self.random.random() < 0.5 else self.apply(kind,
+            value, wanted)
         self.past.append((moment, self.state and self.state[0]))
         result, made, end = (UNKNOWN, None, None) if lost else (result, made, end)
-        self.calls.append(call(kind, begin, end, value, client=client, version=wanted, made=made, result=result))
+        self.calls.append(call(kind, begin, end, value, client=client, version=wanted, made=made,
+            result=result))
 
     def apply(self, kind, value, wanted):
         if self.state is None and kind in (SET, DELETE):
@@ -293,7 +309,8 @@ class Random(Verdict):
 class Files(unittest.TestCase):
     def test_a_history_is_read_as_it_was_written(self):
         calls = [WRITTEN[0], records(5, {A: "v1"}), WRITTEN[1], lookup(11, None, "STALE", age=3)]
-        history = History(SETTING, calls, [Silence(2.0, 3.0, ("agent-1",))], [(2.0, "kill the server")])
+        history = History(SETTING, calls, [Silence(2.0, 3.0, ("agent-1",))],
+            [(2.0, "kill the server")])
         with tempfile.NamedTemporaryFile() as file:
             history.save(file.name)
             self.assertEqual(load(file.name), history)
