@@ -289,7 +289,7 @@ static void take_field(struct http_reader *reader, const char *line, size_t len)
 		return;
 	}
 	http_trim(&value, &value_len);
-	for (size_t i = 0; i < HTTP_FIELDS && reader->state == HTTP_READER_FIELDS; i++) {
+	for (size_t i = 0; i < HTTP_FIELDS; i++) {
 		if (known[i].len == name_len && strncasecmp(known[i].name, line, name_len) == 0) {
 			take_known(reader, (enum http_field)i, value, value_len);
 			return;

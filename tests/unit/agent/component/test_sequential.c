@@ -267,7 +267,7 @@ static void refuse_task(void *context, const struct registry_task *task, struct 
 STAGED(a_search_that_the_registry_refuses_is_made_again, true)
 {
 	wish(stage, ANNOUNCE_UP, ONE);
-	RUN_UNTIL(stage, is_registered(stage));
+	RUN_UNTIL(stage->loop, is_registered(stage));
 	char *old = strdup(announce_path(stage->announce));
 	struct refusal refusals[] = { { REGISTRY_OP_CHILDREN, BERTH_NO_PATH_PERMISSIONS, 1 },
 		{ REGISTRY_OP_STAT, BERTH_NO_PATH_PERMISSIONS, 1 },
@@ -276,7 +276,7 @@ STAGED(a_search_that_the_registry_refuses_is_made_again, true)
 		announce_anew(stage, true, true);
 		memory_on_task(stage->registry, refuse_task, &refusals[i]);
 		wish(stage, ANNOUNCE_UP, ONE);
-		RUN_UNTIL(stage, is_registered(stage));
+		RUN_UNTIL(stage->loop, is_registered(stage));
 		cr_assert_eq(refusals[i].times, 0);
 		cr_assert_str_eq(announce_path(stage->announce), old);
 		cr_assert_eq(members(stage), 1);
@@ -291,7 +291,7 @@ STAGED(a_candidate_that_vanishes_during_the_search_is_none, true)
 	memory_on_task(stage->registry, refuse_task, &refusal);
 	announce_anew(stage, true, true);
 	wish(stage, ANNOUNCE_UP, ONE);
-	RUN_UNTIL(stage, is_registered(stage));
+	RUN_UNTIL(stage->loop, is_registered(stage));
 	cr_assert_eq(refusal.times, 0);
 	cr_assert_eq(members(stage), 2);
 }
@@ -300,15 +300,15 @@ STAGED(a_candidate_that_vanishes_during_the_search_is_none, true)
 STAGED(a_search_may_be_cut_off, true)
 {
 	wish(stage, ANNOUNCE_UP, ONE);
-	RUN_UNTIL(stage, is_registered(stage));
+	RUN_UNTIL(stage->loop, is_registered(stage));
 	announce_anew(stage, true, true);
 	memory_set_answering(stage->registry, false);
 	wish(stage, ANNOUNCE_UP, ONE);
 	memory_set_answering(stage->registry, true);
 	memory_set_state(stage->registry, REGISTRY_AWAY);
-	RUN_UNTIL(stage, announce_get_state(stage->announce) == ANNOUNCE_WAITING);
+	RUN_UNTIL(stage->loop, announce_get_state(stage->announce) == ANNOUNCE_WAITING);
 	memory_set_state(stage->registry, REGISTRY_CONNECTED);
-	RUN_UNTIL(stage, is_registered(stage));
+	RUN_UNTIL(stage->loop, is_registered(stage));
 	cr_assert_eq(members(stage), 1);
 	announce_anew(stage, true, true);
 	wish(stage, ANNOUNCE_UP, ONE);

@@ -4,6 +4,7 @@
 #include "agent/base/registry_loop.h"
 #include "agent/component/siblings.h"
 #include "tests/support/memory_backend.h"
+#include "tests/support/run_until.h"
 
 /* The component is b. The nodes beside it, and their meaning for it. */
 struct row {
@@ -61,25 +62,8 @@ static void refuse_lists(void *context, const struct registry_task *task, struct
 	}
 }
 
-static void on_patience(struct ev_loop *loop, ev_timer *timer, int events)
-{
-	(void)loop;
-	(void)timer;
-	(void)events;
-	cr_assert(false, "it did not come true within a minute");
-}
-
-static void run_until(
-	struct ev_loop *loop, const struct component_siblings *siblings, int answer, int *refusals)
-{
-	ev_timer patience;
-	ev_timer_init(&patience, on_patience, 60., 0.);
-	ev_timer_start(loop, &patience);
-	while (component_siblings_answer(siblings) != (unsigned)answer || *refusals > 0) {
-		ev_run(loop, EVRUN_ONCE);
-	}
-	ev_timer_stop(loop, &patience);
-}
+#define IS_NOW(answer)                                                                             \
+	RUN_UNTIL(loop, component_siblings_answer(siblings) == (answer) && refusals == 0)
 
 Test(component_siblings, are_looked_at_again_when_one_comes_or_goes)
 {
@@ -93,17 +77,17 @@ Test(component_siblings, are_looked_at_again_when_one_comes_or_goes)
 	cr_assert_eq(component_siblings_answer(NULL), COMPONENT_SIBLINGS_UNKNOWN);
 	struct component_siblings *siblings = component_siblings_create(
 		loop, registry, "/c/b", on_answer, &answers);
-	run_until(loop, siblings, COMPONENT_SIBLINGS_NONE, &refusals);
+	IS_NOW(COMPONENT_SIBLINGS_NONE);
 	memory_put(registry, "/c", "");
 	memory_put(registry, "/c/a", "{\"type\":\"JSONServiceRecord\"}");
 	memory_on_task(registry, refuse_lists, &refusals);
-	run_until(loop, siblings, COMPONENT_SIBLINGS_SOME, &refusals);
+	IS_NOW(COMPONENT_SIBLINGS_SOME);
 	/* A list that is refused changes nothing; the next one counts. */
 	refusals = 1;
 	memory_remove(registry, "/c/a");
-	run_until(loop, siblings, COMPONENT_SIBLINGS_SOME, &refusals);
+	IS_NOW(COMPONENT_SIBLINGS_SOME);
 	memory_put(registry, "/c/d", "");
-	run_until(loop, siblings, COMPONENT_SIBLINGS_NONE, &refusals);
+	IS_NOW(COMPONENT_SIBLINGS_NONE);
 	cr_assert_eq(answers, 3);
 	component_siblings_destroy(siblings);
 	component_siblings_destroy(NULL);

@@ -180,6 +180,7 @@ static const struct reading bad_requests[] = {
 	BAD("1\n"),
 	BAD("1;\rx\r\n"),
 	BAD("1000000000000000\r\n"),
+	BAD("10000000000000000\r\n"),
 	BAD("0000000000000001\r\n"),
 	BAD("0\r\nX\r\n"),
 	BAD("0\r\n: y\r\n"),
