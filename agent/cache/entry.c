@@ -322,9 +322,7 @@ static void on_change(void *context, const struct registry_result *result)
 	if (code == BERTH_REGISTRY_UNAVAILABLE || code == BERTH_TIMEOUT) {
 		on_no_answer(cache, entry);
 	} else if (is_doubtful(entry, result)) {
-		if (entry->state != CACHE_DOUBTED) {
-			set_state(entry, CACHE_DOUBTED);
-		}
+		set_state(entry, CACHE_DOUBTED);
 	} else {
 		on_state(cache, entry, result);
 	}
@@ -483,15 +481,11 @@ struct cache_entry *cache_need_list(struct cache *cache, struct cache_need *need
  * The loads that this starts all run beside each other; the reader of the data finds them by
  * cache_data_of().
  */
-struct cache_entry *cache_need_children(
-	struct cache *cache, struct cache_need *need, const char *path)
+void cache_need_children(struct cache *cache, struct cache_need *need, const char *path)
 {
-	struct cache_entry *children = cache_need_list(cache, need, path);
-	if (!children || children->code) {
-		return children;
-	}
-	for (size_t i = 0; !need->too_large && i < children->children_count; i++) {
+	const struct cache_entry *children = cache_need_list(cache, need, path);
+	size_t count = children && !children->code ? children->children_count : 0;
+	for (size_t i = 0; !need->too_large && i < count; i++) {
 		cache_need(cache, need, children->children[i], CACHE_DATA);
 	}
-	return children;
 }

@@ -243,8 +243,7 @@ struct cache_entry *cache_need(
 /* Needs the list of children; returns it, if there is one. It may be too large. */
 struct cache_entry *cache_need_list(struct cache *cache, struct cache_need *need, const char *path);
 /* The same, and their data. */
-struct cache_entry *cache_need_children(
-	struct cache *cache, struct cache_need *need, const char *path);
+void cache_need_children(struct cache *cache, struct cache_need *need, const char *path);
 
 /* ---- refused.c ---- */
 

@@ -181,6 +181,8 @@ class Source:
             return  # the room of an array; a struct of zeros
         if around[0] in ("<", ">="):
             return  # the same as another operator
+        if around[0] == "(" and self.tokens[index - 2].text == "allocate_zeroed":
+            return  # no items get the room of one
         digits = token.text.rstrip("uUlL")
         value = int(digits, 0) if not re.match(r"0\d", digits) else int(digits, 8)
         text = str(0 if value == 1 else value + 1) + token.text[len(digits) :]

@@ -28,9 +28,11 @@ STAGED(a_cancelled_lookup_is_not_answered)
 	struct cache_outcome first;
 	struct cache_outcome second;
 	cache_cancel(&never);
+	cr_assert_not(cache_is_confirming(&never));
 	cr_assert_eq(cache_stage_ask(stage, &first, "/s", CACHE_RECORDS, "", false), CACHE_WAITING);
 	cr_assert_eq(
 		cache_stage_ask(stage, &second, "/s", CACHE_RECORDS, "", false), CACHE_WAITING);
+	cr_assert_not(cache_is_confirming(&first.wait), "it waits for data");
 	cache_cancel(&first.wait);
 	cache_stage_turn(stage);
 	cr_assert_eq(first.calls, 0);
@@ -86,6 +88,34 @@ STAGED(a_lookup_that_the_registry_leaves_waiting_ends_when_it_goes_away)
 	cache_stage_turn(stage);
 	cr_assert_eq(poll.calls, 1);
 	cr_assert_eq(poll.code, 0);
+}
+
+/* The first connection fails after all. */
+STAGED(a_lookup_that_waits_for_the_connection_ends_when_there_is_none)
+{
+	struct cache_outcome outcome;
+	cache_on_registry_state(stage->cache, REGISTRY_CONNECTING);
+	cr_assert_eq(
+		cache_stage_ask(stage, &outcome, "/s", CACHE_RESOLVE, "", false), CACHE_WAITING);
+	ev_run(stage->loop, EVRUN_NOWAIT);
+	cr_assert_eq(outcome.calls, 0);
+	cache_on_registry_state(stage->cache, REGISTRY_AWAY);
+	ev_run(stage->loop, EVRUN_NOWAIT);
+	cr_assert_eq(outcome.calls, 1);
+	cr_assert_eq(outcome.code, BERTH_REGISTRY_UNAVAILABLE);
+}
+
+STAGED(during_a_refresh_there_is_no_hit)
+{
+	struct cache_outcome outcome;
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s/a", CACHE_RESOLVE), 0);
+	cr_assert_not_null(cache_stage_find(stage, "/s/a"));
+	cr_assert_eq(
+		cache_stage_ask(stage, &outcome, "/s/a", CACHE_RESOLVE, "", true), CACHE_WAITING);
+	cr_assert_null(cache_stage_find(stage, "/s/a"));
+	cache_stage_turn(stage);
+	cr_assert_eq(outcome.calls, 1);
+	cr_assert_not_null(cache_stage_find(stage, "/s/a"));
 }
 
 STAGED(away_a_refresh_gives_what_is_known)
@@ -223,6 +253,8 @@ Test(cache_answer, a_rendering_is_released_once_when_its_answer_changes)
 	memory_put(stage.registry, "/a", cache_stage_record("one"));
 	cr_assert_eq(cache_stage_look(&stage, &outcome, "/a", CACHE_RESOLVE), 0);
 	cache_stage_find(&stage, "/a")->rendering = &one;
+	cr_assert_eq(
+		cache_stage_ask(&stage, &outcome, "/a", CACHE_RESOLVE, "", false), CACHE_READY);
 	cr_assert_not_null(cache_stage_find(&stage, "/a")->rendering);
 	cr_assert_eq(released, 0);
 	memory_put(stage.registry, "/a", cache_stage_record("two"));

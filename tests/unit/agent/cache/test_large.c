@@ -184,3 +184,42 @@ Test(cache_large, a_change_behind_the_writer_of_a_body_wakes_who_waits_for_chang
 	cr_assert_not_null(strstr(outcome.text, "changed"));
 	cache_stage_close(&stage);
 }
+
+Test(cache_large, a_cache_may_end_while_a_body_is_written)
+{
+	struct cache_stage stage;
+	struct cache_outcome outcome;
+	cache_stage_open(&stage,
+		&(struct cache_options){ .resync_ms = 600000, .max_size_bytes = 8 * 1024 * 1024 });
+	put_children(&stage, 1000);
+	look_for_long(&stage, &outcome, CACHE_ENDPOINTS);
+	cr_assert_eq(
+		cache_stage_ask(&stage, &outcome, "/d", CACHE_RECORDS, "", false), CACHE_WAITING);
+	cache_cancel(&outcome.wait);
+	cache_destroy(stage.cache);
+	stage.cache = NULL;
+	ev_run(stage.loop, EVRUN_NOWAIT);
+	cr_assert_eq(outcome.calls, 0);
+	cache_stage_close(&stage);
+}
+
+Test(cache_large, two_bodies_that_are_written_at_once_are_both_completed)
+{
+	struct cache_stage stage;
+	struct cache_outcome records;
+	struct cache_outcome targets;
+	cache_stage_open(&stage,
+		&(struct cache_options){ .resync_ms = 600000, .max_size_bytes = 8 * 1024 * 1024 });
+	put_children(&stage, 300);
+	look_for_long(&stage, &records, CACHE_ENDPOINTS);
+	cr_assert_eq(
+		cache_stage_ask(&stage, &targets, "/d", CACHE_TARGETS, "", false), CACHE_WAITING);
+	cr_assert_eq(
+		cache_stage_ask(&stage, &records, "/d", CACHE_RECORDS, "", false), CACHE_WAITING);
+	for (int i = 0; i < 20 && (records.calls == 0 || targets.calls == 0); i++) {
+		cache_stage_turn(&stage);
+	}
+	cr_assert_eq(records.calls, 1);
+	cr_assert_eq(targets.calls, 1);
+	cache_stage_close(&stage);
+}

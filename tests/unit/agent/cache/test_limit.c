@@ -182,6 +182,18 @@ STAGED(a_smaller_limit_holds_at_once, 600000)
 	cr_assert_eq(registry_watch_count(stage->registry), stats.entries);
 }
 
+STAGED(a_cache_that_is_just_full_evicts_nothing, 600000)
+{
+	for (int i = 0; i < 20; i++) {
+		load(stage, i);
+	}
+	size_t bytes = stats_of(stage).bytes;
+	set_limit(stage, bytes);
+	cr_assert_eq(stats_of(stage).evictions, 0);
+	set_limit(stage, bytes - 1);
+	cr_assert_eq(stats_of(stage).evictions, 1);
+}
+
 STAGED(a_path_that_a_tree_saw_come_and_go_is_forgotten, 600000)
 {
 	struct cache_observer observer = { .scope = CACHE_TREE };
@@ -236,6 +248,7 @@ STAGED(everything_is_read_once_in_each_period, 10000)
 	pass_seconds(stage, 10);
 	cr_assert_eq(reads.all, 50);
 	cr_assert_eq(reads.first, 1);
+	cr_assert_not_null(cache_stage_find(stage, "/n0"), "nothing has changed");
 	pass_seconds(stage, 30);
 	cr_assert_eq(reads.all, 200);
 	cr_assert_eq(reads.first, 4);
@@ -248,6 +261,15 @@ STAGED(a_period_below_a_second_is_a_second, 300)
 	memory_on_task(stage->registry, count_reads, &reads);
 	pass_seconds(stage, 3);
 	cr_assert_eq(reads.first, 3);
+}
+
+STAGED(without_a_period_nothing_is_read_again, 0)
+{
+	struct reads reads = { 0 };
+	load(stage, 0);
+	memory_on_task(stage->registry, count_reads, &reads);
+	pass_seconds(stage, 3);
+	cr_assert_eq(reads.all, 0);
 }
 
 STAGED(without_a_registry_nothing_is_read_again, 1000)

@@ -178,6 +178,111 @@ Test(cache_picture, is_not_confirmed_while_the_registry_is_away)
 	cache_stage_close(&stage);
 }
 
+static void refuse_one(void *context, const struct registry_task *task, struct err *err)
+{
+	if (task->operation == REGISTRY_OP_GET && strcmp(task->path, context) == 0) {
+		err_set(err, BERTH_REGISTRY_UNAVAILABLE, "not now");
+	}
+}
+
+Test(cache_picture, is_ready_when_the_last_of_its_paths_is_read)
+{
+	struct cache_stage stage;
+	struct watcher watcher;
+	open_stage(&stage);
+	memory_on_task(stage.registry, refuse_one, (void *)(uintptr_t) "/s/b");
+	observe(&stage, &watcher, "/s", CACHE_CHILDREN_TOO);
+	cr_assert_eq(watcher.ready, 0);
+	cr_assert_eq(watcher.events, 0);
+	memory_put(stage.registry, "/s/a", cache_stage_record("changed"));
+	cache_stage_turn(&stage);
+	cr_assert_eq(watcher.events, 0, "before it is ready");
+	memory_on_task(stage.registry, NULL, NULL);
+	stage.now_ms += 60000;
+	cache_stage_turn(&stage);
+	cr_assert_eq(watcher.ready, 1);
+	look(&watcher);
+	cr_assert_str_eq(watcher.seen, " /s- /s/a /s/b-");
+	cache_unobserve(&watcher.observer);
+	cache_stage_close(&stage);
+}
+
+Test(cache_picture, needs_no_events)
+{
+	struct cache_stage stage;
+	struct watcher watcher;
+	struct cache_observer silent = { .scope = CACHE_TREE };
+	open_stage(&stage);
+	cache_observe(stage.cache, "/s", &silent);
+	observe(&stage, &watcher, "/s", CACHE_TREE);
+	memory_put(stage.registry, "/s/a", cache_stage_record("changed"));
+	memory_put(stage.registry, "/s/c", "");
+	cache_stage_turn(&stage);
+	cr_assert_eq(watcher.events, 2);
+	memory_set_state(stage.registry, REGISTRY_AWAY);
+	cache_stage_turn(&stage);
+	cr_assert_eq(watcher.events, 3);
+	cache_unobserve(&watcher.observer);
+	cache_unobserve(&silent);
+	cache_stage_close(&stage);
+}
+
+static void remove_first(void *context, const struct registry_task *task, struct err *err)
+{
+	(void)err;
+	if (task->operation == REGISTRY_OP_GET && strcmp(task->path, "/s/c") == 0) {
+		memory_remove(((struct cache_stage *)context)->registry, "/s/c");
+	}
+}
+
+Test(cache_picture, of_a_tree_forgets_a_path_that_was_gone_when_it_was_read)
+{
+	struct cache_stage stage;
+	struct watcher watcher;
+	struct cache_stats before;
+	struct cache_stats after;
+	open_stage(&stage);
+	observe(&stage, &watcher, "/s", CACHE_TREE);
+	cache_get_stats(stage.cache, &before);
+	memory_put(stage.registry, "/s/c", "");
+	memory_on_task(stage.registry, remove_first, &stage);
+	cache_stage_turn(&stage);
+	cache_get_stats(stage.cache, &after);
+	cr_assert_eq(after.paths, before.paths);
+	cr_assert_eq(watcher.events, 0);
+	cache_unobserve(&watcher.observer);
+	cache_stage_close(&stage);
+}
+
+struct chain {
+	struct cache_stage *stage;
+	struct watcher *next;
+};
+
+static void observe_next(void *context)
+{
+	struct chain *chain = context;
+	cache_observe(chain->stage->cache, "/s/a", &chain->next->observer);
+}
+
+Test(cache_picture, may_be_asked_for_when_another_one_is_ready)
+{
+	struct cache_stage stage;
+	struct watcher next = { .observer = { .on_ready = on_ready, .context = &next } };
+	struct chain chain = { &stage, &next };
+	struct cache_observer first = { .on_ready = observe_next, .context = &chain };
+	struct cache_outcome outcome;
+	open_stage(&stage);
+	cr_assert_eq(cache_stage_look(&stage, &outcome, "/s/a", CACHE_RESOLVE), 0);
+	cr_assert_eq(cache_stage_look(&stage, &outcome, "/s/b", CACHE_RESOLVE), BERTH_NO_RECORD);
+	cache_observe(stage.cache, "/s/b", &first);
+	cache_stage_turn(&stage);
+	cr_assert_eq(next.ready, 1);
+	cache_unobserve(&first);
+	cache_unobserve(&next.observer);
+	cache_stage_close(&stage);
+}
+
 Test(cache_picture, that_cannot_fit_is_refused_at_once)
 {
 	struct cache_stage stage;
@@ -195,6 +300,32 @@ Test(cache_picture, that_cannot_fit_is_refused_at_once)
 	struct cache_stats stats;
 	cache_get_stats(stage.cache, &stats);
 	cr_assert_lt(stats.paths, 10);
+	cache_stage_close(&stage);
+}
+
+Test(cache_picture, that_outgrows_the_cache_is_refused_and_the_smaller_one_stays)
+{
+	struct cache_stage stage;
+	struct watcher watcher;
+	struct watcher small;
+	cache_stage_open(&stage,
+		&(struct cache_options){ .resync_ms = 600000, .max_size_bytes = 256 * 1024 });
+	memory_put(stage.registry, "/s", "");
+	observe(&stage, &small, "/s", CACHE_SELF);
+	observe(&stage, &watcher, "/s", CACHE_CHILDREN_TOO);
+	cr_assert_eq(watcher.ready, 1);
+	for (int i = 0; i < 2000; i++) {
+		char path[32];
+		snprintf(path, sizeof(path), "/s/n%d", i);
+		memory_put(stage.registry, path, "");
+	}
+	cache_stage_turn(&stage);
+	cr_assert_eq(watcher.refused, BERTH_LIMIT_EXCEEDED);
+	cr_assert_eq(small.refused, 0);
+	struct cache_stats stats;
+	cache_get_stats(stage.cache, &stats);
+	cr_assert_lt(stats.paths, 10);
+	cache_unobserve(&small.observer);
 	cache_stage_close(&stage);
 }
 

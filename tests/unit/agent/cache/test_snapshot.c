@@ -132,6 +132,30 @@ STAGED(a_known_entry_is_newer)
 	cr_assert_str_eq(outcome.text, cache_stage_record("new"));
 }
 
+static void count_reads(void *context, const struct registry_task *task, struct err *err)
+{
+	(void)task;
+	(void)err;
+	++*(size_t *)context;
+}
+
+STAGED(an_entry_that_is_being_read_is_not_read_twice)
+{
+	struct cache_outcome outcome;
+	size_t reads = 0;
+	memory_put(stage->registry, "/a", cache_stage_record("new"));
+	memory_set_state(stage->registry, REGISTRY_CONNECTED);
+	cache_stage_turn(stage);
+	memory_on_task(stage->registry, count_reads, &reads);
+	cr_assert_eq(
+		cache_stage_ask(stage, &outcome, "/a", CACHE_RESOLVE, "", false), CACHE_WAITING);
+	load_lines(stage, "[\"/a\",0,0,1,1,1,\"old\"]\n");
+	cache_stage_turn(stage);
+	cr_assert_eq(reads, 1);
+	cr_assert_eq(registry_watch_count(stage->registry), 1);
+	cr_assert_str_eq(outcome.text, cache_stage_record("new"));
+}
+
 STAGED(without_a_file_the_cache_is_empty)
 {
 	cache_load(stage->cache, folder);

@@ -1,0 +1,209 @@
+/* Searches of a tree: their walks, and long polls that follow them. */
+
+#include <criterion/criterion.h>
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/cache/internal.h"
+#include "tests/support/cache_stage.h"
+#include "tests/support/memory_backend.h"
+#include "tests/support/staged.h"
+
+static int shift_s;
+
+/* Time passes when a test says so, beside the true one. */
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+	int ret = (int)syscall(SYS_clock_gettime, clock, now);
+	now->tv_sec += shift_s;
+	return ret;
+}
+
+static size_t walks;
+
+/* A walk reads the list without a watch. */
+static void count_walks(void *context, const struct registry_task *task, struct err *err)
+{
+	(void)context;
+	(void)err;
+	walks += task->operation == REGISTRY_OP_CHILDREN && !task->watch &&
+		strcmp(task->path, "/s") == 0;
+}
+
+static struct cache_stage *open_stage(struct cache_stage *stage)
+{
+	cache_stage_open(stage, &(struct cache_options){ .resync_ms = 600000 });
+	memory_put(stage->registry, "/s", "");
+	memory_put(stage->registry, "/s/a", cache_stage_record("one"));
+	memory_put(stage->registry, "/s/a/x", cache_stage_record("two"));
+	memory_put(stage->registry, "/s/b", "host:1");
+	memory_on_task(stage->registry, count_walks, NULL);
+	return stage;
+}
+
+#define STAGED(name)                                                                               \
+	STAGED_TEST(cache_search, name, struct cache_stage *, stage,                               \
+		open_stage(&(struct cache_stage){ 0 }), cache_stage_close)
+
+/* Two seconds pass, with the cache's work of a second. */
+static void pass_time(struct cache_stage *stage)
+{
+	shift_s += 2;
+	ev_run(stage->loop, EVRUN_NOWAIT);
+	ev_invoke(stage->loop, &stage->cache->tick, EV_TIMER);
+	cache_stage_turn(stage);
+}
+
+/* A search that waits for another result than the present one. */
+static void poll_search(struct cache_stage *stage, struct cache_outcome *poll)
+{
+	struct cache_outcome outcome;
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s", CACHE_FIND), 0);
+	cr_assert_eq(
+		cache_stage_ask(stage, poll, "/s", CACHE_FIND, outcome.etag, false), CACHE_WAITING);
+	cache_stage_turn(stage);
+	pass_time(stage);
+	cr_assert_eq(poll->calls, 0);
+}
+
+STAGED(finds_every_record_below_a_path)
+{
+	struct cache_outcome outcome;
+	char expected[1024];
+	int len = snprintf(expected, sizeof(expected), "{\"/s/a\":%s,", cache_stage_record("one"));
+	snprintf(expected + len, sizeof(expected) - (size_t)len, "\"/s/a/x\":%s}\n",
+		cache_stage_record("two"));
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s", CACHE_FIND), 0);
+	cr_assert_str_eq(outcome.text, expected);
+	const struct cache_filter other = { .protocol = "other" };
+	cr_assert_eq(cache_stage_look_filtered(stage, &outcome, "/s", CACHE_FIND, &other), 0);
+	cr_assert_str_eq(outcome.text, "{}\n");
+}
+
+STAGED(equal_searches_at_once_share_a_walk)
+{
+	struct cache_outcome first;
+	struct cache_outcome second;
+	walks = 0;
+	cr_assert_eq(cache_stage_ask(stage, &first, "/s", CACHE_FIND, "", false), CACHE_WAITING);
+	ev_run(stage->loop, EVRUN_NOWAIT);
+	cr_assert_eq(cache_stage_ask(stage, &second, "/s", CACHE_FIND, "", false), CACHE_WAITING);
+	cache_stage_turn(stage);
+	cr_assert_eq(first.calls, 1);
+	cr_assert_eq(second.calls, 1);
+	cr_assert_eq(walks, 1);
+	cr_assert_eq(cache_stage_look(stage, &first, "/s", CACHE_FIND), 0);
+	cr_assert_eq(walks, 2, "nothing has followed the tree since");
+}
+
+STAGED(away_the_last_result_is_given_and_an_unknown_one_is_unavailable)
+{
+	struct cache_outcome before;
+	struct cache_outcome outcome;
+	cr_assert_eq(cache_stage_look(stage, &before, "/s", CACHE_FIND), 0);
+	cr_assert_eq(cache_stage_ask(stage, &outcome, "/s", CACHE_FIND, "", false), CACHE_WAITING);
+	memory_set_state(stage->registry, REGISTRY_AWAY);
+	cache_stage_turn(stage);
+	cr_assert_eq(outcome.calls, 1);
+	for (int i = 0; i < 2; i++) {
+		cr_assert_eq(outcome.code, 0);
+		cr_assert_not(outcome.live);
+		cr_assert_str_eq(outcome.text, before.text);
+		cr_assert_eq(
+			cache_stage_ask(stage, &outcome, "/s", CACHE_FIND, "", false), CACHE_READY);
+	}
+	cr_assert_eq(
+		cache_stage_ask(stage, &outcome, "/s/a", CACHE_FIND, "", false), CACHE_UNAVAILABLE);
+	cr_assert_eq(outcome.code, BERTH_REGISTRY_UNAVAILABLE);
+	cr_assert_str_eq(outcome.why, "the registry is away");
+}
+
+STAGED(a_poll_wakes_with_the_next_different_result)
+{
+	struct cache_outcome poll;
+	for (int i = 0; i < 3; i++) {
+		char name[16];
+		poll_search(stage, &poll);
+		memory_put(stage->registry, "/s/b", i % 2 ? "host:1" : "host:2");
+		cache_stage_turn(stage);
+		pass_time(stage);
+		cr_assert_eq(poll.calls, 0, "no record is another");
+		snprintf(name, sizeof(name), "new-%d", i);
+		memory_put(stage->registry, "/s/a/x", cache_stage_record(name));
+		cache_stage_turn(stage);
+		pass_time(stage);
+		cr_assert_eq(poll.calls, 1);
+		cr_assert_not_null(strstr(poll.text, name));
+	}
+	walks = 0;
+	memory_put(stage->registry, "/s/a/x", cache_stage_record("later"));
+	pass_time(stage);
+	pass_time(stage);
+	cr_assert_eq(walks, 0, "no client waits any more");
+}
+
+STAGED(during_a_poll_a_tree_that_does_not_change_is_not_walked)
+{
+	struct cache_outcome poll;
+	struct cache_outcome outcome;
+	poll_search(stage, &poll);
+	walks = 0;
+	for (int i = 0; i < 3; i++) {
+		pass_time(stage);
+	}
+	cr_assert_eq(walks, 0);
+	cr_assert_eq(cache_stage_ask(stage, &outcome, "/s", CACHE_FIND, "", false), CACHE_READY);
+	cr_assert(outcome.live);
+	cr_assert_eq(walks, 0);
+	cache_cancel(&poll.wait);
+	cr_assert_eq(cache_stage_ask(stage, &outcome, "/s", CACHE_FIND, "", false), CACHE_WAITING,
+		"nobody follows the tree any more");
+	cache_stage_turn(stage);
+}
+
+STAGED(a_burst_of_changes_is_one_walk_now_and_one_later)
+{
+	struct cache_outcome poll;
+	poll_search(stage, &poll);
+	pass_time(stage);
+	walks = 0;
+	for (int i = 0; i < 5; i++) {
+		memory_put(stage->registry, "/s/b", i % 2 ? "host:1" : "host:2");
+		cache_stage_turn(stage);
+	}
+	cr_assert_eq(walks, 1);
+	pass_time(stage);
+	cr_assert_eq(walks, 2);
+	pass_time(stage);
+	cr_assert_eq(walks, 2);
+	cache_cancel(&poll.wait);
+}
+
+Test(cache_search, a_tree_that_is_larger_than_the_cache_cannot_be_polled)
+{
+	struct cache_stage stage;
+	struct cache_outcome outcome;
+	struct cache_outcome poll;
+	cache_stage_open(&stage,
+		&(struct cache_options){ .resync_ms = 600000, .max_size_bytes = 64 * 1024 });
+	memory_put(stage.registry, "/s", "");
+	for (int i = 0; i < 300; i++) {
+		char path[32];
+		snprintf(path, sizeof(path), "/s/n%d", i);
+		memory_put(stage.registry, path, cache_stage_record(path));
+	}
+	cr_assert_eq(cache_stage_look(&stage, &outcome, "/s", CACHE_FIND), 0);
+	cr_assert_eq(cache_stage_ask(&stage, &poll, "/s", CACHE_FIND, outcome.etag, false),
+		CACHE_WAITING);
+	for (int i = 0; i < 20 && poll.calls == 0; i++) {
+		cache_stage_turn(&stage);
+	}
+	cr_assert_eq(poll.calls, 1);
+	cr_assert_eq(poll.code, BERTH_LIMIT_EXCEEDED);
+	cr_assert_eq(cache_stage_look(&stage, &outcome, "/s", CACHE_FIND), 0, "once is possible");
+	cache_stage_close(&stage);
+}
