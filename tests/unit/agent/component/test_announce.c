@@ -816,3 +816,17 @@ STAGED(the_reason_of_an_outage_is_the_reason_of_the_wait, true, 0)
 	announce_on_registry_state(stage->announce, REGISTRY_AWAY, "");
 	cr_assert(eq(str, (char *)announce_why(stage->announce), "the registry is away"));
 }
+
+/* Without an id only the version says whose a record is, and a lost session forgets it. */
+STAGED(a_record_without_id_that_another_wrote_during_an_outage_is_the_others, false, 0)
+{
+	make_wish(stage, ANNOUNCE_UP, "", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	memory_set_state(stage->registry, REGISTRY_LOST);
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_WAITING);
+	memory_put(stage->registry, PATH,
+		"{\"type\":\"JSONServiceRecord\",\"description\":\"another\"}");
+	memory_set_state(stage->registry, REGISTRY_CONNECTED);
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_CONFLICT);
+	cr_assert(stands_with(stage, "\"another\""));
+}

@@ -8,6 +8,7 @@
 #include "agent/base/registry_loop.h"
 #include "agent/component/dialect_set.h"
 #include "tests/support/memory_backend.h"
+#include "tests/support/registry_client.h"
 #include "tests/support/scratch.h"
 #include "tests/support/staged.h"
 
@@ -202,4 +203,37 @@ STAGED(a_node_that_is_taken_holds_back_what_follows_it_alone, REGISTRAR)
 	memory_remove(stage->registry, ALIAS);
 	run_until(stage, ANNOUNCE_REGISTERED);
 	cr_assert(eq(str, stage->writes, "h1:in alias:in web:in "));
+}
+
+static char *data_at(struct stage *stage, const char *path)
+{
+	struct answer answer = { 0 };
+	cr_assert(registry_get(stage->registry, path, answer_take, &answer) != NULL);
+	while (answer.calls == 0) {
+		ev_run(stage->loop, EVRUN_ONCE);
+	}
+	char *data = answer.err.code == 0 ? strdup(answer.data) : NULL;
+	answer_clear(&answer);
+	return data;
+}
+
+/* Two agents whose service records differ would write them in turns for ever. */
+STAGED(a_service_record_of_another_agent_stays_until_there_is_news, REGISTRAR)
+{
+	static const char service[] = "//example/web";
+	make_wish(stage, ANNOUNCE_UP);
+	run_until(stage, ANNOUNCE_REGISTERED);
+	char *own = data_at(stage, service);
+	char *port = strstr(own, "8080");
+	cr_assert(port != NULL, "%s", own);
+	memcpy(port, "8081", 4);
+	memory_put(stage->registry, service, own);
+	for (int i = 0; i < 3; i++) {
+		make_wish(stage, ANNOUNCE_UP);
+		run_until(stage, ANNOUNCE_REGISTERED);
+		char *now = data_at(stage, service);
+		cr_assert(eq(str, now, own));
+		free(now);
+	}
+	free(own);
 }

@@ -313,3 +313,22 @@ STAGED(a_search_may_be_cut_off, true)
 	announce_anew(stage, true, true);
 	wish(stage, ANNOUNCE_UP, ONE);
 }
+
+STAGED(a_search_that_an_outage_ends_begins_anew, true)
+{
+	wish(stage, ANNOUNCE_UP, ONE);
+	RUN_UNTIL(stage->loop, is_registered(stage));
+	announce_anew(stage, true, true);
+	wish(stage, ANNOUNCE_UP, ONE);
+	memory_set_state(stage->registry, REGISTRY_AWAY);
+	RUN_UNTIL(stage->loop, registry_state(stage->registry) == REGISTRY_AWAY);
+	for (int i = 0; i < 3; i++) {
+		ev_run(stage->loop, EVRUN_NOWAIT);
+	}
+	cr_assert_eq(announce_get_state(stage->announce), ANNOUNCE_WAITING);
+	cr_assert_eq(strncmp(announce_why(stage->announce), "the registry is away", 20), 0, "%s",
+		announce_why(stage->announce));
+	memory_set_state(stage->registry, REGISTRY_CONNECTED);
+	RUN_UNTIL(stage->loop, is_registered(stage));
+	cr_assert_eq(members(stage), 1);
+}
