@@ -267,5 +267,6 @@ bool announce_outlasts_outage(const struct announce *announce)
 
 bool announce_finished(const struct announce *announce)
 {
-	return announce_settled(announce) && !announce->children && !announce->leaving_count;
+	/* A replaced node leaves before the state is a settled one. */
+	return announce_settled(announce) && !announce->children;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/component/announce.h"
+#include "agent/component/announce_internal.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/registry_client.h"
 #include "tests/support/staged.h"
@@ -829,4 +830,92 @@ STAGED(a_record_without_id_that_another_wrote_during_an_outage_is_the_others, fa
 	memory_set_state(stage->registry, REGISTRY_CONNECTED);
 	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_CONFLICT);
 	cr_assert(stands_with(stage, "\"another\""));
+}
+
+STAGED(a_conflict_with_another_record_is_news, true, 0)
+{
+	memory_put(stage->registry, PATH, "{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"c_2\"}");
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_CONFLICT);
+	cr_assert(strstr(announce_why(stage->announce), "c_2") != NULL);
+	memory_put(stage->registry, PATH, "{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"c_3\"}");
+	RUN_UNTIL(stage, strcmp(stage->trail, "conflict conflict ") == 0);
+	cr_assert(strstr(announce_why(stage->announce), "c_3") != NULL);
+}
+
+STAGED(an_ephemeral_record_is_not_noted_while_it_is_written, true, 0)
+{
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	make_wish(stage, ANNOUNCE_UP, "c_1", "two");
+	cr_assert(eq(int, state_of(stage), ANNOUNCE_WRITING));
+	cr_assert(announce_persistent(stage->announce) == NULL);
+}
+
+STAGED(a_wish_without_a_node_keeps_the_last_one, true, 0)
+{
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	announce_wish(stage->announce, ANNOUNCE_KEEP, NULL, "no verdict");
+	cr_assert(announce_settled(stage->announce));
+	memory_set_state(stage->registry, REGISTRY_AWAY);
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_WAITING);
+	cr_assert(not(announce_settled(stage->announce)));
+	memory_set_state(stage->registry, REGISTRY_CONNECTED);
+	announce_wish(stage->announce, ANNOUNCE_UP, NULL, "passing");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	cr_assert(stands_with(stage, "\"one\""));
+}
+
+STAGED(a_session_that_is_lost_before_anything_was_written_takes_nothing_along, false, 0)
+{
+	memory_set_state(stage->registry, REGISTRY_LOST);
+	RUN_UNTIL(stage, registry_state(stage->registry) == REGISTRY_LOST);
+	cr_assert(not(announce_may_be_registered(stage->announce)));
+	memory_set_state(stage->registry, REGISTRY_CONNECTED);
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+}
+
+struct refusal {
+	enum registry_operation operation;
+	int code;
+	int times;
+};
+
+static void refuse_with(void *context, const struct registry_task *task, struct err *err)
+{
+	struct refusal *refusal = context;
+	if (task->operation == refusal->operation && strcmp(task->path, PATH) == 0 &&
+		refusal->times > 0) {
+		refusal->times--;
+		err_set(err, refusal->code, "not now");
+	}
+}
+
+/* Another client was faster, or nobody knows: the node is looked at again, and written. */
+STAGED(a_write_that_came_too_late_is_made_again, true, 0)
+{
+	struct refusal refusals[] = { { REGISTRY_OP_CREATE, BERTH_FILE_ALREADY_EXISTS, 1 },
+		{ REGISTRY_OP_SET, BERTH_PATH_NOT_FOUND, 1 },
+		{ REGISTRY_OP_SET, BERTH_TIMEOUT, 1 } };
+	static const char *const texts[] = { "one", "two", "three" };
+	for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
+		memory_on_task(stage->registry, refuse_with, &refusals[i]);
+		make_wish(stage, ANNOUNCE_UP, "c_1", texts[i]);
+		RUN_UNTIL(stage, stands_with(stage, texts[i]));
+		RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+		cr_assert(eq(int, refusals[i].times, 0));
+	}
+	memory_on_task(stage->registry, NULL, NULL);
+}
+
+/* The wall clock was set back since the last write. */
+STAGED(a_throttle_does_not_wait_for_a_time_that_was_set_back, true, 3600 * 1000)
+{
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	stage->announce->written_at = ev_now(stage->loop) + 100000;
+	make_wish(stage, ANNOUNCE_UP, "c_1", "two");
+	RUN_UNTIL(stage, stands_with(stage, "\"two\""));
 }

@@ -332,3 +332,16 @@ STAGED(a_search_that_an_outage_ends_begins_anew, true)
 	RUN_UNTIL(stage->loop, is_registered(stage));
 	cr_assert_eq(members(stage), 1);
 }
+
+STAGED(an_announcement_may_end_before_the_old_member_has_left, false)
+{
+	wish(stage, ANNOUNCE_UP, ONE);
+	RUN_UNTIL(stage->loop, is_registered(stage));
+	struct refusal refusal = { REGISTRY_OP_DELETE, BERTH_NO_PATH_PERMISSIONS, 1 };
+	memory_on_task(stage->registry, refuse_task, &refusal);
+	wish(stage, ANNOUNCE_UP, TWO);
+	RUN_UNTIL(stage->loop, announce_get_state(stage->announce) == ANNOUNCE_FAILED);
+	announce_anew(stage, false, false);
+	memory_on_task(stage->registry, NULL, NULL);
+	cr_assert_eq(members(stage), 2);
+}

@@ -154,6 +154,42 @@ CONNECTED(a_root_that_cannot_be_made_is_named)
 	answer_clear(&answer);
 }
 
+CONNECTED(a_root_that_another_client_makes_meanwhile_is_there)
+{
+	struct answer answer = { 0 };
+	struct moment moment = { .registry = registry,
+		.operation = REGISTRY_OP_CREATE,
+		.path = "/a",
+		.refusal = BERTH_PATH_NOT_FOUND,
+		.times = 1 };
+	memory_on_task(registry, on_task, &moment);
+	client_mknode(registry, "/a", true, &answer);
+	cr_assert_eq(answer.err.code, 0, "%s", answer.err.msg);
+	cr_assert_eq(moment.times, 0);
+	answer_clear(&answer);
+}
+
+static int make_home(struct registry *registry, const char *path, struct answer *answer)
+{
+	answer_clear(answer);
+	registry_mknode(registry, path, "", false, answer_take, answer);
+	client_wait_calls(answer, 1);
+	return answer->err.code;
+}
+
+/* Where the backend itself knows who owns a node, it decides which owners there are. */
+CONNECTED(an_owner_is_checked_by_the_one_who_knows)
+{
+	struct answer answer = { 0 };
+	cr_assert_eq(make_home(registry, "/a", &answer), BERTH_FAILED);
+	struct registry_backend_ops owning = *registry->ops;
+	owning.owns = true;
+	registry->ops = &owning;
+	cr_assert_eq(make_home(registry, "/a", &answer), 0, "%s", answer.err.msg);
+	registry->ops = &memory_ops;
+	answer_clear(&answer);
+}
+
 /* ---- numbers ---- */
 
 static void (*completed)(void *core, struct registry_task *task);
