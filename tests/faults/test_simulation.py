@@ -3,11 +3,14 @@
 import os
 import pathlib
 import subprocess
+import sys
 import unittest
 
 from berth import BUILD
 
-SEEDS = pathlib.Path(__file__).parents[1] / "sim/seeds"
+SIMULATION = pathlib.Path(__file__).parents[1] / "sim"
+SEEDS = SIMULATION / "seeds"
+SOURCE = SIMULATION.parents[1]
 
 
 @unittest.skipIf(os.environ.get("BERTH_SANITIZER"), "its allocator and stacks are its own; the plain build runs it")
@@ -18,7 +21,7 @@ class Simulation(unittest.TestCase):
         return result.stdout
 
     def test_a_fixed_set_of_seeds(self):
-        output = self.simulate("--seeds=12", "--hours=0.3")
+        output = self.simulate("--seeds=40", "--hours=0.3")
         self.assertRegex(output, r"found right \d{2,} times; \d{4,} hits, \d{2,} stale answers")
 
     def test_a_seed_writes_the_same_trace_again(self):
@@ -32,6 +35,17 @@ class Simulation(unittest.TestCase):
             if line and not line.startswith("#"):
                 with self.subTest(line):
                     self.simulate("--quiet", *line.split())
+
+
+class Planted(unittest.TestCase):
+    def test_each_bug_has_its_place(self):
+        """`make sim-planted` plants them; a change of the sources must not take their places away."""
+        sys.path.insert(0, str(SIMULATION / "planted"))
+        from bugs import BUGS
+
+        for bug in BUGS:
+            with self.subTest(bug.name):
+                self.assertEqual((SOURCE / bug.source).read_text().count(bug.text), 1)
 
 
 if __name__ == "__main__":

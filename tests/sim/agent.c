@@ -16,7 +16,7 @@
 #include "tests/sim/sim.h"
 
 enum { CONFIGURATIONS = 2, BAD = CONFIGURATIONS, PATH_BYTES = 200 };
-enum { MOST_MEMORY = 24 << 20, MOST_FILES = 100, NO_MEMORY_MS = 2000 };
+enum { MOST_MEMORY = 24 << 20, MOST_FILES = 100, NO_MEMORY_MS = 2000, MOST_AFTER_READ = 200 };
 
 enum phase { DOWN, RUNNING, STOPPING };
 
@@ -31,7 +31,6 @@ struct sim_agent {
 	int64_t disturbed_ms;
 	struct process *process;
 	struct client *client;
-	int64_t memory_until_ms; /* an allocation may fail until then */
 	char config_path[PATH_BYTES];
 	char *argv[4];
 };
@@ -241,13 +240,17 @@ void sim_agent_lose_state(struct sim_agent *agent)
 	}
 }
 
-void sim_agent_fail_allocation(struct sim_agent *agent, unsigned in)
+void sim_agent_fail_allocation(struct sim_agent *agent, uint64_t choice, bool after_read)
 {
-	if (agent->process) {
+	if (agent->process && after_read) {
+		sim_trace("agent %d will have no memory for what it reads", agent->number);
+		net_fail_allocation(
+			agent->net, agent->number, 1 + (unsigned)(choice % MOST_AFTER_READ));
+	} else if (agent->process) {
 		sim_trace("agent %d has no memory for a moment", agent->number);
-		process_memory(agent->process)->fail_in = in;
+		process_memory(agent->process)->fail_in = 1 + (unsigned)choice;
+		process_memory(agent->process)->fail_until_ms = sim_now_ms() + NO_MEMORY_MS;
 		agent->disturbed_ms = sim_now_ms();
-		agent->memory_until_ms = sim_now_ms() + NO_MEMORY_MS;
 	}
 }
 
@@ -312,14 +315,16 @@ static void look_at_limits(struct sim_agent *agent)
 
 void sim_agent_turn(struct sim_agent *agent, bool calm)
 {
-	if (agent->process && net_agent_due_ms(agent->net, agent->number) <= sim_now_ms()) {
+	bool hears = agent->process && net_agent_due_ms(agent->net, agent->number) <= sim_now_ms();
+	if (hears) {
 		process_wake(agent->process);
 	}
-	client_step(agent->client, agent->process, calm);
+	client_step(agent->client, agent->process, calm,
+		hears ? net_next_path(agent->net, agent->number) : NULL);
 	if (!agent->process || process_due_ms(agent->process) > sim_now_ms()) {
 		return;
 	}
-	if (sim_now_ms() > agent->memory_until_ms) {
+	if (sim_now_ms() > process_memory(agent->process)->fail_until_ms) {
 		process_memory(agent->process)->fail_in = 0;
 	}
 	process_run(agent->process);

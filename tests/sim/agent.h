@@ -37,8 +37,8 @@ void sim_agent_reload(struct sim_agent *agent);
 void sim_agent_reload_bad(struct sim_agent *agent);
 /* Its state directory is emptied while it is down. */
 void sim_agent_lose_state(struct sim_agent *agent);
-/* One of its next allocations fails. */
-void sim_agent_fail_allocation(struct sim_agent *agent, unsigned in);
+/* One of its next allocations fails, or one of the next after data that it reads has come. */
+void sim_agent_fail_allocation(struct sim_agent *agent, uint64_t choice, bool after_read);
 /* The application works, or does not, or hangs. */
 enum sim_health { SIM_WORKS, SIM_FAILS, SIM_HANGS };
 void sim_agent_set_health(struct sim_agent *agent, enum sim_health health);

@@ -13,6 +13,7 @@
 #include "lib/base/list.h"
 #include "tests/sim/process.h"
 #include "tests/sim/sim.h"
+#include "tests/sim/sockets.h"
 
 struct child {
 	struct list link;
@@ -112,7 +113,7 @@ static pid_t start(struct process *parent, char *const *argv, int output)
 	child->pid = ++last_pid;
 	child->plan = plan;
 	child->due_ms = sim_now_ms() + plan.takes_ms;
-	child->output = output >= 0 ? (int)syscall(SYS_dup, output) : -1;
+	child->output = sockets_has(output) ? sockets_dup(output) : -1;
 	list_append(&children, &child->link);
 	return child->pid;
 }

@@ -17,6 +17,7 @@ enum {
 	MOST_WAITING = 6,
 	MOST_PAUSE_MS = 8000,
 	MOST_CALM_PAUSE_MS = 40000,
+	HEARING_PERCENT = 30,
 	MOST_BODY = 1 << 20,
 	PIECE = 16384
 };
@@ -65,7 +66,7 @@ struct client {
 	size_t waiting_count;
 	struct line stream;
 	bool stream_ready;
-	json_t *replayed; /* path -> record as text */
+	json_t *replayed; /* path -> record, or null */
 	unsigned long long sequence;
 };
 
@@ -240,13 +241,11 @@ static void drop_lookups(struct client *client)
 	hang_up(&client->lookups);
 }
 
-static void ask(struct client *client)
+static void ask(struct client *client, const char *path, enum kind kind)
 {
 	char text[512];
 	struct lookup *lookup = &client->waiting[client->waiting_count++];
-	lookup->path = paths[sim_below(&client->random, sizeof(paths) / sizeof(paths[0]))];
-	uint64_t kind = sim_below(&client->random, 25);
-	lookup->kind = kind < 12 ? RECORD : kind < 24 ? LIST : STATUS;
+	*lookup = (struct lookup){ path, kind };
 	static const char *const targets[] = { "resolve", "list", "agent" };
 	snprintf(text, sizeof(text), "GET /v1/%s%s HTTP/1.1\r\nHost: a\r\n%s\r\n",
 		targets[lookup->kind], lookup->kind == STATUS ? "" : lookup->path,
@@ -261,7 +260,22 @@ static void ask_some(struct client *client)
 	for (uint64_t more = 1 + sim_below(&client->random, 3);
 		more > 0 && client->waiting_count < MOST_WAITING && client->lookups.fd >= 0;
 		more--) {
-		ask(client);
+		uint64_t kind = sim_below(&client->random, 49);
+		ask(client, paths[sim_below(&client->random, sizeof(paths) / sizeof(paths[0]))],
+			kind < 24           ? RECORD
+				: kind < 48 ? LIST
+					    : STATUS);
+	}
+}
+
+/* The agent is about to learn something of the path. */
+static void ask_for(struct client *client, const char *path)
+{
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+		if (strcmp(path, paths[i]) == 0 && client->waiting_count < MOST_WAITING &&
+			client->lookups.fd >= 0 && sim_chance(&client->random, HEARING_PERCENT)) {
+			ask(client, paths[i], sim_chance(&client->random, 50) ? RECORD : LIST);
+		}
 	}
 }
 
@@ -289,13 +303,6 @@ static void begin_stream(struct client *client)
 	}
 }
 
-static void replay(struct client *client, const char *path, json_t *record)
-{
-	char *text = json_is_null(record) ? strdup("null") : json_dumps(record, JSON_COMPACT);
-	json_object_set_new(client->replayed, path, json_string(text));
-	free(text);
-}
-
 static void take_event(struct client *client, const char *line)
 {
 	json_t *event = json_loads(line, 0, NULL);
@@ -316,10 +323,10 @@ static void take_event(struct client *client, const char *line)
 		client->stream_ready = true;
 		json_object_clear(client->replayed);
 		json_object_foreach (snapshot, name, record) {
-			replay(client, name, record);
+			json_object_set(client->replayed, name, record);
 		}
 	} else if (strcmp(type, "UPDATED") == 0) {
-		replay(client, path, json_object_get(event, "record"));
+		json_object_set(client->replayed, path, json_object_get(event, "record"));
 	} else if (strcmp(type, "DELETED") == 0) {
 		json_object_del(client->replayed, path);
 	}
@@ -386,8 +393,11 @@ void client_receive(struct client *client)
 	}
 }
 
-void client_step(struct client *client, struct process *agent, bool calm)
+void client_step(struct client *client, struct process *agent, bool calm, const char *hears)
 {
+	if (agent && hears) {
+		ask_for(client, hears);
+	}
 	if (!agent || sim_now_ms() < client->due_ms) {
 		return;
 	}
@@ -458,9 +468,9 @@ size_t client_stream_count(const struct client *client)
 	return json_object_size(client->replayed);
 }
 
-const char *client_stream_record(const struct client *client, const char *path)
+const json_t *client_stream_record(const struct client *client, const char *path)
 {
-	return json_string_value(json_object_get(client->replayed, path));
+	return json_object_get(client->replayed, path);
 }
 
 /* ---- creation ---- */

@@ -20,8 +20,11 @@ struct process;
 struct client *client_create(const struct world *world, int agent, uint64_t seed, const char *path);
 void client_destroy(struct client *client);
 
-/* Sends what is due; `agent` is NULL while it is down. While all is calm it asks less. */
-void client_step(struct client *client, struct process *agent, bool calm);
+/*
+ * Sends what is due; `agent` is NULL while it is down. While all is calm it asks less. When the
+ * agent `hears` of a path from the registry at this moment, the client may ask for that, too.
+ */
+void client_step(struct client *client, struct process *agent, bool calm, const char *hears);
 /* Takes what the agent has sent. */
 void client_receive(struct client *client);
 int64_t client_due_ms(const struct client *client);
@@ -32,10 +35,10 @@ void client_disconnect(struct client *client);
 /* Asks at once: the answer to GET, or NULL when there is none within this moment. */
 json_t *client_ask(struct client *client, struct process *agent, const char *target);
 
-/* The replayed picture of an event stream below /users: the record, "null", or NULL: no path. */
+/* The replayed picture of an event stream below /users: the record, null, or NULL: no path. */
 bool client_stream_ready(const struct client *client);
 size_t client_stream_count(const struct client *client);
-const char *client_stream_record(const struct client *client, const char *path);
+const json_t *client_stream_record(const struct client *client, const char *path);
 
 /* So many answers were checked since the program began: hits, stale ones, failures. */
 void client_counts(uint64_t ret_counts[3]);

@@ -5,7 +5,8 @@
 
 #include "tests/sim/sim.h"
 
-enum { MOST_IN_A_STORM = 7, STORM_MS = 60 * SIM_SECOND, MOST_CALM_MS = 200 * SIM_SECOND };
+enum { MOST_IN_A_STORM = 7, STORM_MS = 60 * SIM_SECOND, MOST_CALM_MS = 480 * SIM_SECOND };
+enum { MOST_IN_A_BURST = 6, BURST_STEP_MS = 12 };
 
 static const char *const paths[] = {
 	"/users/joe/web/prod/components/c0",
@@ -28,13 +29,14 @@ static const struct {
 	[EVENT_RELOAD] = { "reload", 4, 0 },
 	[EVENT_RELOAD_BAD] = { "reload-bad", 1, 0 },
 	[EVENT_LOSE_STATE] = { "lose-state", 0, 0 }, /* between an end and a start */
-	[EVENT_NO_MEMORY] = { "no-memory", 1, 0 },
+	[EVENT_NO_MEMORY] = { "no-memory", 2, 0 },
 	[EVENT_HEALTH] = { "health", 8, 0 },
 	[EVENT_CUT] = { "cut", 6, 40 * SIM_SECOND },
 	[EVENT_DROP] = { "drop", 2, 0 },
 	[EVENT_BREAK_AFTER_CHANGE] = { "break-after-change", 4, 0 },
 	[EVENT_EXPIRE] = { "expire", 3, 0 },
 	[EVENT_SLOW] = { "slow", 2, 60 * SIM_SECOND },
+	[EVENT_STALL] = { "stall", 3, 9 * SIM_SECOND },
 	[EVENT_REORDER] = { "reorder", 2, 60 * SIM_SECOND },
 	[EVENT_REFUSE] = { "refuse", 2, 30 * SIM_SECOND },
 	[EVENT_QUOTA] = { "quota", 1, 30 * SIM_SECOND },
@@ -73,6 +75,38 @@ static enum event_kind draw_kind(struct sim_random *random)
 	return (enum event_kind)kind;
 }
 
+/*
+ * A node comes and goes faster than a registry's notifications tell it: what is read is another
+ * state than the one that was announced, and a list and the data of its paths do not fit together.
+ */
+static void draw_burst(struct events *events, struct sim_random *random, const struct event *first)
+{
+	struct event next = *first;
+	for (uint64_t more = 1 + sim_below(random, MOST_IN_A_BURST); more > 0; more--) {
+		next.at_ms += (int64_t)sim_below(random, BURST_STEP_MS);
+		next.kind = next.kind == EVENT_STRANGER_WRITES ? EVENT_STRANGER_DELETES
+							       : EVENT_STRANGER_WRITES;
+		add(events, &next);
+	}
+}
+
+/* Faults between the end of an agent and its start. */
+static void draw_meanwhile(
+	struct events *events, struct sim_random *random, const struct event *start)
+{
+	static const enum event_kind possible[] = { EVENT_LOSE_STATE, EVENT_WALL_CLOCK_JUMPS,
+		EVENT_CUT };
+	for (size_t i = 0; i < sizeof(possible) / sizeof(possible[0]); i++) {
+		struct event event = *start;
+		event.at_ms = start->at_ms > 0 ? start->at_ms - 1 : 0;
+		event.kind = possible[i];
+		event.for_ms = 1 + (int64_t)sim_below(random, 20 * SIM_SECOND);
+		if (sim_chance(random, 20)) {
+			add(events, &event);
+		}
+	}
+}
+
 static void draw(struct events *events, struct sim_random *random, int64_t at_ms)
 {
 	struct event event = { .at_ms = at_ms,
@@ -86,11 +120,8 @@ static void draw(struct events *events, struct sim_random *random, int64_t at_ms
 	after.at_ms += (int64_t)sim_below(random, 40 * SIM_SECOND);
 	bool ends = event.kind == EVENT_KILL || event.kind == EVENT_STOP ||
 		event.kind == EVENT_QUIT;
-	if (ends && sim_chance(random, 20)) {
-		struct event lose = after;
-		lose.kind = EVENT_LOSE_STATE;
-		lose.at_ms = after.at_ms > 0 ? after.at_ms - 1 : 0;
-		add(events, &lose);
+	if (ends) {
+		draw_meanwhile(events, random, &after);
 	}
 	if (ends) {
 		after.kind = EVENT_START;
@@ -98,7 +129,19 @@ static void draw(struct events *events, struct sim_random *random, int64_t at_ms
 	} else if (event.kind == EVENT_HEALTH && sim_chance(random, 70)) {
 		after.choice = SIM_WORKS;
 		add(events, &after);
-	} else if (event.kind == EVENT_STRANGER_WRITES && sim_chance(random, 70)) {
+	}
+	if (event.kind == EVENT_SLOW || event.kind == EVENT_STALL) {
+		after.kind = EVENT_STRANGER_WRITES;
+		after.at_ms = event.at_ms + (int64_t)sim_below(random, SIM_SECOND);
+		add(events, &after);
+		draw_burst(events, random, &after);
+	}
+	bool by_stranger = event.kind == EVENT_STRANGER_WRITES ||
+		event.kind == EVENT_STRANGER_DELETES;
+	if (by_stranger && sim_chance(random, 40)) {
+		draw_burst(events, random, &event);
+	}
+	if (event.kind == EVENT_STRANGER_WRITES && sim_chance(random, 70)) {
 		after.kind = EVENT_STRANGER_DELETES;
 		add(events, &after);
 	}
@@ -196,6 +239,9 @@ static void happen_to_registry(const struct event *event, struct stage *stage)
 	case EVENT_DROP:
 		net_drop(net, event->agent);
 		break;
+	case EVENT_STALL:
+		net_stall(net, event->agent, event->for_ms);
+		break;
 	case EVENT_REORDER:
 		sim_trace("replies overtake each other for %lld ms", (long long)event->for_ms);
 		net_reorder(net, event->for_ms);
@@ -208,7 +254,7 @@ static void happen_to_registry(const struct event *event, struct stage *stage)
 		break;
 	case EVENT_SLOW:
 		sim_trace("the registry is slow for %lld ms", (long long)event->for_ms);
-		net_slow(net, event->for_ms, (int64_t)(event->choice + 1) * 5);
+		net_slow(net, event->for_ms, SIM_SECOND + (int64_t)event->choice * 4);
 		break;
 	case EVENT_REFUSE:
 		net_refuse(net, event->agent, event->for_ms);
@@ -267,7 +313,7 @@ void event_happen(const struct event *event, struct stage *stage)
 		sim_agent_lose_state(agent);
 		break;
 	case EVENT_NO_MEMORY:
-		sim_agent_fail_allocation(agent, 1 + (unsigned)event->choice);
+		sim_agent_fail_allocation(agent, event->choice, event->is_first_half);
 		break;
 	case EVENT_HEALTH:
 		sim_agent_set_health(agent, (enum sim_health)(event->choice % 3));

@@ -26,6 +26,7 @@ enum event_kind {
 	EVENT_BREAK_AFTER_CHANGE,
 	EVENT_EXPIRE,
 	EVENT_SLOW,
+	EVENT_STALL,
 	EVENT_REORDER,
 	EVENT_REFUSE,
 	EVENT_QUOTA,
@@ -56,7 +57,8 @@ struct stage {
 	int64_t calm_from_ms;     /* when the effects of the last event should begin to settle */
 	bool steady[SIM_AGENTS];  /* a record of its own, which nothing has endangered since */
 	bool held[SIM_AGENTS];    /* by the last look */
-	int64_t checked_ms;       /* when the oracle has looked last */
+	unsigned looks;           /* of the oracle */
+	int64_t checked_ms;       /* when it has looked last */
 	uint64_t checked_changes; /* of the registry by then */
 	uint64_t watched_changes; /* by the last look of oracle_watch() */
 };

@@ -1,6 +1,7 @@
 /*
- * Descriptors of simulated processes: they are the kernel's, and the simulation remembers whose
- * they are. Nothing is forced to the disk, which only costs time.
+ * Descriptors of simulated processes: those of files and of Internet sockets are the kernel's, and
+ * the simulation remembers whose they are; sockets.c has the others. Nothing is forced to the disk,
+ * which only costs time.
  */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -22,8 +23,9 @@
 
 #include "tests/sim/process.h"
 #include "tests/sim/sim.h"
+#include "tests/sim/sockets.h"
 
-enum { MOST_FILES = 1024 };
+enum { MOST_FILES = SOCKETS_FIRST };
 
 static const struct process *owners[MOST_FILES];
 static int highest = -1; /* that was ever owned */
@@ -61,17 +63,19 @@ static void close_those(const struct process *process, bool on_exec)
 
 void files_close_all(const struct process *process)
 {
+	sockets_close_all(process, false);
 	close_those(process, false);
 }
 
 void files_close_on_exec(const struct process *process)
 {
+	sockets_close_all(process, true);
 	close_those(process, true);
 }
 
 int files_count(const struct process *process)
 {
-	int count = 0;
+	int count = sockets_count(process);
 	for (int fd = 0; fd <= highest; fd++) {
 		count += owners[fd] == process;
 	}
@@ -101,7 +105,7 @@ int openat(int folder, const char *path, int flags, ...)
 int close(int fd)
 {
 	disown(fd);
-	return (int)syscall(SYS_close, fd);
+	return sockets_has(fd) ? sockets_close(fd) : (int)syscall(SYS_close, fd);
 }
 
 int closedir(DIR *folder)
@@ -114,37 +118,129 @@ int closedir(DIR *folder)
 	return original(folder);
 }
 
+ssize_t read(int fd, void *data, size_t size)
+{
+	return sockets_has(fd) ? sockets_read(fd, data, size) : syscall(SYS_read, fd, data, size);
+}
+
+ssize_t write(int fd, const void *data, size_t len)
+{
+	return sockets_has(fd) ? sockets_write(fd, data, len) : syscall(SYS_write, fd, data, len);
+}
+
+int fcntl(int fd, int command, ...)
+{
+	va_list arguments;
+	va_start(arguments, command);
+	long argument = va_arg(arguments, long);
+	va_end(arguments);
+	if (sockets_has(fd)) {
+		return sockets_control(fd, command, argument);
+	}
+	long value = syscall(SYS_fcntl, fd, command, argument);
+	return command == F_DUPFD_CLOEXEC ? own(value) : (int)value;
+}
+
+/* ---- sockets ---- */
+
 int socket(int domain, int type, int protocol)
 {
-	return own(syscall(SYS_socket, domain, type, protocol));
+	return domain == AF_UNIX && (type & SOCK_STREAM)
+		? sockets_open((type & SOCK_CLOEXEC) != 0)
+		: own(syscall(SYS_socket, domain, type, protocol));
+}
+
+int bind(int fd, const struct sockaddr *address, socklen_t len)
+{
+	return sockets_has(fd) ? sockets_bind(fd, address, len)
+			       : (int)syscall(SYS_bind, fd, address, len);
+}
+
+int listen(int fd, int backlog)
+{
+	return sockets_has(fd) ? sockets_listen(fd) : (int)syscall(SYS_listen, fd, backlog);
+}
+
+int connect(int fd, const struct sockaddr *address, socklen_t len)
+{
+	return sockets_has(fd) ? sockets_connect(fd, address)
+			       : (int)syscall(SYS_connect, fd, address, len);
 }
 
 int accept4(int fd, struct sockaddr *restrict address, socklen_t *restrict len, int flags)
 {
-	return own(syscall(SYS_accept4, fd, address, len, flags));
+	return sockets_has(fd) ? sockets_accept(fd, (flags & SOCK_CLOEXEC) != 0)
+			       : own(syscall(SYS_accept4, fd, address, len, flags));
+}
+
+ssize_t recv(int fd, void *data, size_t size, int flags)
+{
+	return sockets_has(fd) ? sockets_read(fd, data, size)
+			       : syscall(SYS_recvfrom, fd, data, size, flags, NULL, NULL);
 }
 
 ssize_t send(int fd, const void *data, size_t len, int flags)
 {
 	process_acts();
-	return syscall(SYS_sendto, fd, data, len, flags, NULL, 0);
+	return sockets_has(fd) ? sockets_write(fd, data, len)
+			       : syscall(SYS_sendto, fd, data, len, flags, NULL, 0);
+}
+
+static ssize_t send_parts(int fd, const struct msghdr *message)
+{
+	ssize_t sent = 0;
+	for (size_t i = 0; i < message->msg_iovlen; i++) {
+		const struct iovec *part = &message->msg_iov[i];
+		ssize_t more = sockets_write(fd, part->iov_base, part->iov_len);
+		if (more < 0) {
+			return sent > 0 ? sent : -1;
+		}
+		sent += more;
+		if ((size_t)more < part->iov_len) {
+			break;
+		}
+	}
+	return sent;
 }
 
 ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
 	process_acts();
-	return syscall(SYS_sendmsg, fd, message, flags);
+	return sockets_has(fd) ? send_parts(fd, message) : syscall(SYS_sendmsg, fd, message, flags);
 }
 
 int shutdown(int fd, int how)
 {
 	process_acts();
-	return (int)syscall(SYS_shutdown, fd, how);
+	return sockets_has(fd) ? sockets_end_writing(fd) : (int)syscall(SYS_shutdown, fd, how);
+}
+
+int getsockopt(int fd, int level, int option, void *restrict value, socklen_t *restrict len)
+{
+	return sockets_has(fd) ? sockets_get_option(fd, option, value, len)
+			       : (int)syscall(SYS_getsockopt, fd, level, option, value, len);
+}
+
+int pipe2(int fds[2], int flags)
+{
+	return sockets_pipe(fds, (flags & O_CLOEXEC) != 0);
 }
 
 int eventfd(unsigned value, int flags)
 {
-	return own(syscall(SYS_eventfd2, value, flags));
+	return sockets_counter(value, (flags & EFD_CLOEXEC) != 0);
+}
+
+/* ---- other descriptors ---- */
+
+int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
+{
+	if (!sockets_has(fd)) {
+		return (int)syscall(SYS_epoll_ctl, epoll, operation, fd, event);
+	}
+	sockets_watch(fd, operation == EPOLL_CTL_DEL ? 0 : event->events,
+		operation == EPOLL_CTL_DEL ? (epoll_data_t){ 0 } : event->data);
+	return 0;
 }
 
 int epoll_create1(int flags)
@@ -155,16 +251,6 @@ int epoll_create1(int flags)
 int memfd_create(const char *name, unsigned flags)
 {
 	return own(syscall(SYS_memfd_create, name, flags));
-}
-
-int pipe2(int fds[2], int flags)
-{
-	int code = (int)syscall(SYS_pipe2, fds, flags);
-	if (code == 0) {
-		own(fds[0]);
-		own(fds[1]);
-	}
-	return code;
 }
 
 /* libev then looks for jumps of the wall clock by itself. */

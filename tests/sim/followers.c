@@ -148,12 +148,16 @@ void followers_check(const struct stage *stage)
 {
 	for (int i = 0; i < SIM_AGENTS; i++) {
 		check_dialects(stage, i);
-		if (sim_agent_is_running(stage->agents[i])) {
-			check_import(stage, i);
+		if (!sim_agent_is_running(stage->agents[i])) {
+			continue;
+		}
+		check_import(stage, i);
+		check_output(stage, i);
+		check_dns(stage, i, false);
+		/* The other ways to the same answer: an agent in each look. */
+		if (stage->looks % SIM_AGENTS == (unsigned)i) {
 			check_name(stage, i);
-			check_dns(stage, i, false);
 			check_dns(stage, i, true);
-			check_output(stage, i);
 		}
 	}
 }

@@ -480,7 +480,8 @@ int main(int argc, char **argv)
 		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (options.jobs == 0) { /* for a debugger */
 		options.jobs = 1;
-		return run_in_folder(&options, 0) > 0;
+		/* exit() would look at files that an agent had open when it had no memory. */
+		_exit(run_in_folder(&options, 0) > 0);
 	}
 	return run_all(&options) > 0;
 }

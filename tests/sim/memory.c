@@ -22,13 +22,12 @@ void memory_free_all(struct memory *memory)
 
 /* In front of every block. */
 struct memory_block {
-	struct memory_block *next;
-	struct memory_block *before;
-	struct memory *owner;
+	struct memory *owner; /* NULL: the simulation's, from libc's heap */
 	size_t size;
-	void *start; /* of what libc allocated */
-	void *unused;
+	struct memory_block *next; /* once it is freed */
+	size_t class;
 };
+_Static_assert(sizeof(struct memory_block) % 16 == 0, "what follows is aligned");
 
 extern void *__libc_malloc(size_t size);
 extern void __libc_free(void *data);
@@ -53,39 +52,67 @@ static bool is_ours(const void *caller)
 	return is_program && !is_agent;
 }
 
-static void take_in(struct memory_block *block, struct memory *owner)
+/* ---- blocks of a process ---- */
+
+enum { STEP = 16, SMALL = 512, SMALL_CLASSES = SMALL / STEP };
+
+/* Sixteen bytes apart at first, then four sizes between two powers of two. */
+static unsigned class_of(size_t size)
 {
-	block->owner = owner;
-	if (!owner) {
-		return;
+	if (size <= SMALL) {
+		return (unsigned)((size + STEP - 1) / STEP);
 	}
-	block->before = NULL;
-	block->next = owner->blocks;
-	if (block->next) {
-		block->next->before = block;
-	}
-	owner->blocks = block;
-	owner->count++;
-	owner->bytes += block->size;
+	unsigned power = 63 - (unsigned)__builtin_clzll(size - 1);
+	unsigned quarter = (unsigned)((size - 1) >> (power - 2)) & 3;
+	return SMALL_CLASSES + 1 + 4 * (power - 9) + quarter;
 }
 
-static void take_out(struct memory_block *block)
+static size_t class_bytes(unsigned class)
+{
+	if (class <= SMALL_CLASSES) {
+		return (size_t) class * STEP;
+	}
+	unsigned above = class - SMALL_CLASSES - 1;
+	return ((size_t)5 + above % 4) << (above / 4 + 7);
+}
+
+static struct memory_block *take(struct memory *owner, size_t size)
+{
+	unsigned class = class_of(size);
+	struct memory_block *block = class < MEMORY_CLASSES ? owner->freed[class] : NULL;
+	if (block) {
+		owner->freed[class] = block->next;
+	} else {
+		size_t bytes = sizeof(*block) + class_bytes(class);
+		if (bytes > MEMORY_BYTES - owner->used) {
+			return NULL;
+		}
+		block = (struct memory_block *)(owner->heap + owner->used);
+		owner->used += bytes;
+		block->class = class;
+	}
+	owner->count++;
+	return block;
+}
+
+static void give_back(struct memory_block *block)
 {
 	struct memory *owner = block->owner;
-	if (!owner) {
-		return;
-	}
-	if (block->before) {
-		block->before->next = block->next;
-	} else {
-		owner->blocks = block->next;
-	}
-	if (block->next) {
-		block->next->before = block->before;
-	}
 	owner->count--;
 	owner->bytes -= block->size;
+	block->next = owner->freed[block->class];
+	owner->freed[block->class] = block;
 }
+
+void memory_free_all(struct memory *memory)
+{
+	memory->used = 0;
+	memory->count = 0;
+	memory->bytes = 0;
+	memset(memory->freed, 0, sizeof(memory->freed));
+}
+
+/* ---- what libc has ---- */
 
 static bool fails(struct memory *owner)
 {
@@ -97,38 +124,33 @@ static bool fails(struct memory *owner)
 	return true;
 }
 
+static void *allocate(size_t size, const void *caller)
+{
+	struct memory *owner = current && !is_ours(caller) ? current : NULL;
+	struct memory_block *block = NULL;
+	if (size <= MEMORY_BYTES && !fails(owner)) {
+		block = owner ? take(owner, size) : __libc_malloc(sizeof(*block) + size);
+	}
+	if (!block) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	block->owner = owner;
+	block->size = size;
+	if (owner) {
+		owner->bytes += size;
+	}
+	return block + 1;
+}
+
 static struct memory_block *block_of(void *data)
 {
 	return (struct memory_block *)data - 1;
 }
 
-static void *allocate(size_t size, size_t alignment, const void *caller)
-{
-	struct memory *owner = current && !is_ours(caller) ? current : NULL;
-	if (size > PTRDIFF_MAX - 4096 || fails(owner)) {
-		errno = ENOMEM;
-		return NULL;
-	}
-	size_t room = alignment > 16 ? alignment : 0;
-	char *start = __libc_malloc(sizeof(struct memory_block) + room + size);
-	if (!start) {
-		return NULL;
-	}
-	uintptr_t at = (uintptr_t)start + sizeof(struct memory_block);
-	if (room) {
-		at = (at + alignment - 1) & ~(uintptr_t)(alignment - 1);
-	}
-	void *data = start + (at - (uintptr_t)start);
-	struct memory_block *block = block_of(data);
-	block->size = size;
-	block->start = start;
-	take_in(block, owner);
-	return data;
-}
-
 void *malloc(size_t size)
 {
-	return allocate(size, 0, __builtin_return_address(0));
+	return allocate(size, __builtin_return_address(0));
 }
 
 void *calloc(size_t count, size_t size)
@@ -138,21 +160,26 @@ void *calloc(size_t count, size_t size)
 		errno = ENOMEM;
 		return NULL;
 	}
-	void *data = allocate(bytes, 0, __builtin_return_address(0));
+	void *data = allocate(bytes, __builtin_return_address(0));
 	return data ? memset(data, 0, bytes) : NULL;
 }
 
 void free(void *data)
 {
-	if (data) {
-		take_out(block_of(data));
-		__libc_free(block_of(data)->start);
+	if (!data) {
+		return;
+	}
+	struct memory_block *block = block_of(data);
+	if (block->owner) {
+		give_back(block);
+	} else {
+		__libc_free(block);
 	}
 }
 
 static void *resize(void *before, size_t size, const void *caller)
 {
-	void *data = allocate(size, 0, caller);
+	void *data = allocate(size, caller);
 	if (data && before) {
 		size_t kept = block_of(before)->size;
 		memcpy(data, before, kept < size ? kept : size);
@@ -176,34 +203,37 @@ void *reallocarray(void *data, size_t count, size_t size)
 	return resize(data, bytes, __builtin_return_address(0));
 }
 
+/* Nobody here needs more than what every block has. */
+static void *allocate_aligned(size_t alignment, size_t size, const void *caller)
+{
+	if (alignment > STEP) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	return allocate(size, caller);
+}
+
 int posix_memalign(void **ret_data, size_t alignment, size_t size)
 {
-	*ret_data = allocate(size, alignment, __builtin_return_address(0));
+	*ret_data = allocate_aligned(alignment, size, __builtin_return_address(0));
 	return *ret_data ? 0 : ENOMEM;
 }
 
 void *aligned_alloc(size_t alignment, size_t size)
 {
-	return allocate(size, alignment, __builtin_return_address(0));
+	return allocate_aligned(alignment, size, __builtin_return_address(0));
 }
 
 void *memalign(size_t alignment, size_t size);
 void *memalign(size_t alignment, size_t size)
 {
-	return allocate(size, alignment, __builtin_return_address(0));
+	return allocate_aligned(alignment, size, __builtin_return_address(0));
 }
 
 size_t malloc_usable_size(void *data);
 size_t malloc_usable_size(void *data)
 {
 	return data ? block_of(data)->size : 0;
-}
-
-void memory_free_all(struct memory *memory)
-{
-	while (memory->blocks) {
-		free(memory->blocks + 1);
-	}
 }
 
 #endif

@@ -84,6 +84,7 @@ static void connect(struct end *end)
 	}
 	end->lost_ms = INT64_MAX;
 	end->heard_ms = sim_now_ms();
+	end->last_delivery_ms = sim_now_ms();
 	snprintf(end->session_name, sizeof(end->session_name), "session %llu",
 		(unsigned long long)end->client.session);
 	tell_state(end, REGISTRY_CONNECTED, "connected");
@@ -176,7 +177,9 @@ static int net_backend_open(struct registry_backend **ret_backend, const char *r
 	end->state = REGISTRY_CONNECTING;
 	end->notice_ms = INT64_MAX;
 	end->lost_ms = INT64_MAX;
-	end->connect_ms = sim_now_ms() + NET_HANDSHAKE_MS + wire_delay_ms(end->net);
+	end->cut_until_ms = in_use->away_until_ms[agent];
+	end->connect_ms = later_of(sim_now_ms(), end->cut_until_ms) + NET_HANDSHAKE_MS +
+		wire_delay_ms(end->net);
 	end->heard_ms = INT64_MIN;
 	in_use->ends[agent] = end;
 	*ret_backend = &end->base;
@@ -314,6 +317,16 @@ const struct registry_backend_ops registry_zk_ops = {
 int64_t net_agent_due_ms(const struct net *net, int agent)
 {
 	return net->ends[agent] ? net_deadline_ms(&net->ends[agent]->base) : INT64_MAX;
+}
+
+const char *net_next_path(const struct net *net, int agent)
+{
+	const struct end *end = net->ends[agent];
+	if (!end || list_empty(&end->inbox)) {
+		return NULL;
+	}
+	const struct delivery *next = LIST_ITEM(end->inbox.next, struct delivery, link);
+	return next->request ? next->request->copy.path : next->path;
 }
 
 uint64_t net_session(const struct net *net, int agent)

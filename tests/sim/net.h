@@ -32,6 +32,9 @@ int64_t net_due_ms(const struct net *net);
 /* When the agent's end has something to do. */
 int64_t net_agent_due_ms(const struct net *net, int agent);
 
+/* The path that it hears of first; NULL: none. */
+const char *net_next_path(const struct net *net, int agent);
+
 /* The agent's session; 0: none. */
 uint64_t net_session(const struct net *net, int agent);
 /* When the state of the agent's connection has changed last. */
@@ -41,7 +44,10 @@ int64_t net_disturbed_ms(const struct net *net, int agent);
 
 enum net_cut { NET_CUT_BOTH, NET_CUT_REPLIES, NET_CUT_REQUESTS };
 
-/* For so long nothing passes, or nothing in one direction. */
+/*
+ * For so long nothing passes, or nothing in one direction. An agent that is down will not reach the
+ * registry when it starts.
+ */
 void net_cut(struct net *net, int agent, int64_t for_ms, enum net_cut cut);
 /* The next change that the agent makes is applied, and the connection breaks before the reply. */
 void net_break_after_change(struct net *net, int agent);
@@ -51,12 +57,16 @@ void net_drop(struct net *net, int agent);
 void net_expire(struct net *net, int agent);
 /* Everybody's requests and replies take up to `most_ms`, for so long. */
 void net_slow(struct net *net, int64_t for_ms, int64_t most_ms);
+/* Nothing that is sent to the agent arrives for so long; then all of it comes at once. */
+void net_stall(struct net *net, int agent, int64_t for_ms);
 /* Replies about different paths overtake each other, for so long. */
 void net_reorder(struct net *net, int64_t for_ms);
 /* Nobody can create or set anything for so long. */
 void net_exceed_quota(struct net *net, int64_t for_ms);
 /* The agent's changes are refused for so long: it lacks the permissions. */
 void net_refuse(struct net *net, int agent, int64_t for_ms);
+/* After the next data that it reads, the agent's so-manieth allocation fails. */
+void net_fail_allocation(struct net *net, int agent, unsigned in);
 /* The agent's process has died: its requests may still arrive, its session expires later. */
 void net_gone(struct net *net, int agent);
 

@@ -94,6 +94,9 @@ void net_cut(struct net *net, int agent, int64_t for_ms, enum net_cut cut)
 		sim_trace(
 			"agent %d is cut off for %lld ms%s", agent, (long long)for_ms, words[cut]);
 		break_off(end, for_ms, cut, earlier_of(notice_ms, for_ms));
+	} else if (!net->ends[agent]) {
+		sim_trace("agent %d will reach nothing for %lld ms", agent, (long long)for_ms);
+		net->away_until_ms[agent] = sim_now_ms() + for_ms;
 	}
 }
 
@@ -103,6 +106,15 @@ void net_drop(struct net *net, int agent)
 	if (end) {
 		sim_trace("the connection of agent %d breaks", agent);
 		break_off(end, 0, NET_CUT_BOTH, 0);
+	}
+}
+
+void net_stall(struct net *net, int agent, int64_t for_ms)
+{
+	struct end *end = whole_end(net, agent);
+	if (end) {
+		sim_trace("agent %d hears nothing for %lld ms", agent, (long long)for_ms);
+		end->last_delivery_ms = later_of(end->last_delivery_ms, sim_now_ms() + for_ms);
 	}
 }
 
@@ -122,6 +134,13 @@ void net_expire(struct net *net, int agent)
 		net_forget_expiry(net, session);
 		sim_trace("session %llu is ended by the registry", (unsigned long long)session);
 		world_session_end(net->world, session);
+	}
+}
+
+void net_fail_allocation(struct net *net, int agent, unsigned in)
+{
+	if (net->ends[agent]) {
+		net->ends[agent]->fail_in = in;
 	}
 }
 

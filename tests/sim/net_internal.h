@@ -43,6 +43,7 @@ struct end {
 	bool dead;        /* killed */
 	enum net_cut cut; /* what is cut while it is broken */
 	bool breaks;      /* after the next change */
+	unsigned fail_in; /* of allocations after the next read; 0: none */
 	int64_t refuse_until_ms;
 	int64_t cut_until_ms; /* no connection is made before */
 	int64_t notice_ms;    /* INT64_MAX: nothing to notice */
@@ -78,7 +79,8 @@ struct net {
 	int64_t slow_most_ms;
 	int64_t reorder_until_ms;
 	int64_t quota_until_ms;
-	int64_t disturbed_ms[SIM_AGENTS]; /* when a connection has changed last */
+	int64_t disturbed_ms[SIM_AGENTS];  /* when a connection has changed last */
+	int64_t away_until_ms[SIM_AGENTS]; /* cut off while it was down */
 };
 
 static inline int64_t later_of(int64_t a, int64_t b)

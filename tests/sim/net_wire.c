@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/sim/process.h"
+
 enum {
 	NORMAL_DELAY_MS = 4,
 	MOST_TASKS = 300,   /* of one agent under way: what it asks for is bounded */
@@ -102,6 +104,19 @@ static void complete(struct end *end, struct request *request)
 	}
 }
 
+/* The reader of this answer has no memory for it. */
+static void fail_allocation(struct end *end, const struct request *request)
+{
+	bool reads = request->copy.operation == REGISTRY_OP_GET && !request->copy.ret_err.code;
+	if (end->fail_in > 0 && reads && request->task) {
+		struct memory *memory = process_memory(process_current());
+		memory->fail_in = end->fail_in;
+		memory->fail_until_ms = sim_now_ms();
+		end->net->disturbed_ms[end->client.agent] = sim_now_ms();
+		end->fail_in = 0;
+	}
+}
+
 void wire_fail_unknown(struct end *end, struct request *request, int code)
 {
 	struct registry_task *task = request->task;
@@ -182,6 +197,7 @@ void wire_deliver(struct end *end, struct delivery *delivery)
 	list_remove(&delivery->link);
 	if (request) {
 		end->heard_ms = later_of(end->heard_ms, request->made_ms);
+		fail_allocation(end, request);
 		complete(end, request);
 	} else {
 		end->base.core.notified(

@@ -15,6 +15,9 @@
  */
 enum { SETTLED_MS = 60 * SIM_SECOND, PERIOD_MS = 7 * SIM_SECOND, PREPARED_MS = 50 };
 
+/* Calm that ends so soon after a look shows nothing new. */
+enum { SOON_MS = 20 * SIM_SECOND };
+
 /* A check that began while the application worked has ended, and its result was written. */
 enum { FAILS_MS = 45 * SIM_SECOND };
 
@@ -38,10 +41,11 @@ bool oracle_is_calm(const struct stage *stage)
 static bool is_due(const struct stage *stage, bool ends)
 {
 	int64_t from_ms = settled_ms(stage);
+	bool changed = world_changes(stage->world) != stage->checked_changes;
 	return sim_now_ms() >= from_ms &&
-		(ends || stage->checked_ms < from_ms ||
-			(world_changes(stage->world) != stage->checked_changes &&
-				sim_now_ms() >= stage->checked_ms + PERIOD_MS));
+		(stage->checked_ms < from_ms ||
+			(ends && (changed || sim_now_ms() >= stage->checked_ms + SOON_MS)) ||
+			(changed && sim_now_ms() >= stage->checked_ms + PERIOD_MS));
 }
 
 /* The answers of the agents to GET /v1/agent at this moment. */
@@ -131,17 +135,6 @@ static void check_shared(const struct stage *stage)
 	}
 }
 
-/* The record that a stream has shown last is what a node holds. */
-static bool is_shown(const char *record, const char *data)
-{
-	json_t *json = strstr(data, "JSONServiceRecord") ? json_loads(data, 0, NULL) : NULL;
-	char *text = json ? json_dumps(json, JSON_COMPACT) : strdup("null");
-	bool same = record && strcmp(record, text) == 0;
-	free(text);
-	json_decref(json);
-	return same;
-}
-
 /* The replayed events of a stream must agree with the registry. */
 static void check_stream(const struct stage *stage, int number)
 {
@@ -161,10 +154,12 @@ static void check_stream(const struct stage *stage, int number)
 			continue;
 		}
 		count++;
-		const char *record = client_stream_record(client, node->path);
-		if (!is_shown(record, node->data)) {
+		const json_t *record = client_stream_record(client, node->path);
+		if (!record || !json_equal(record, world_record(node))) {
+			char *text = record ? json_dumps(record, JSON_ENCODE_ANY) : NULL;
 			sim_fail("the stream of agent %d has for %s: %s, and the registry: %s",
-				number, node->path, record ? record : "nothing", node->data);
+				number, node->path, text ? text : "nothing", node->data);
+			free(text);
 		}
 	}
 	if (count != client_stream_count(client)) {
@@ -206,11 +201,15 @@ bool oracle_check(struct stage *stage, bool ends)
 	if (!is_due(stage, ends)) {
 		return false;
 	}
-	/* Nobody waits for these answers, and each question leads to the next reads at most. */
-	for (int i = 0; i < 2; i++) {
+	/*
+	 * Nobody waits for these answers. Each question leads to the next reads at most; once they
+	 * are done, it leads to the confirmation of what is known.
+	 */
+	for (int i = stage->checked_ms < settled_ms(stage) ? 0 : 1; i < 2; i++) {
 		followers_prepare(stage);
 		stage_pass(stage, PREPARED_MS);
 	}
+	stage->looks++;
 	stage->checked_ms = sim_now_ms();
 	stage->checked_changes = world_changes(stage->world);
 	for (int i = 0; i < SIM_AGENTS; i++) {

@@ -19,6 +19,7 @@
 #include "agent/agent.h"
 #include "tests/sim/children.h"
 #include "tests/sim/sim.h"
+#include "tests/sim/sockets.h"
 
 enum { STACK_BYTES = 1 << 20, MOST_POLLS = 3000, SIGNALS = 65 };
 
@@ -35,9 +36,10 @@ struct process {
 	struct memory memory;
 	int64_t wake_ms;
 	bool awake;
-	bool was_woken; /* before its time */
-	bool acted;     /* since the simulation asked: it may have sent bytes */
-	int polls;      /* since the clock stepped */
+	bool was_woken;   /* before its time */
+	bool asks_kernel; /* there may be news for its descriptors */
+	bool acted;       /* since the simulation asked: it may have sent bytes */
+	int polls;        /* since the clock stepped */
 	int64_t polls_ms;
 	int status;
 	uint64_t blocked; /* signals: a bit each */
@@ -53,6 +55,7 @@ static struct process *loaded; /* whose variables the program's section holds */
 static char *fresh;            /* the variables as they are when the program begins */
 static jmp_buf simulation;
 static void *stacks[SIM_AGENTS];
+static void *heaps[SIM_AGENTS];
 
 static size_t image_bytes(void)
 {
@@ -147,16 +150,17 @@ static void prepare(struct process *process)
 	process->awake = true;
 }
 
-static void *stack_of(int number)
+/* Those of one number have the same one, one after the other. */
+static void *space_of(void *spaces[SIM_AGENTS], int number, size_t bytes)
 {
-	if (!stacks[number]) {
-		stacks[number] = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
+	if (!spaces[number]) {
+		spaces[number] = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
-		if (stacks[number] == MAP_FAILED) {
+		if (spaces[number] == MAP_FAILED) {
 			abort();
 		}
 	}
-	return stacks[number];
+	return spaces[number];
 }
 
 struct process *process_start(int number, char **argv)
@@ -168,7 +172,8 @@ struct process *process_start(int number, char **argv)
 	}
 	process->number = number;
 	process->argv = argv;
-	process->stack = stack_of(number);
+	process->stack = space_of(stacks, number, STACK_BYTES);
+	process->memory.heap = space_of(heaps, number, MEMORY_BYTES);
 	process->image = malloc(image_bytes());
 	prepare(process);
 	return process;
@@ -241,6 +246,12 @@ int64_t process_due_ms(const struct process *process)
 void process_wake(struct process *process)
 {
 	process->awake = true;
+}
+
+void process_wake_by_kernel(struct process *process)
+{
+	process->awake = true;
+	process->asks_kernel = true;
 }
 
 void process_signal(struct process *process, int signal_number)
@@ -469,7 +480,13 @@ struct epoll_call {
 static int ask_epoll(void *context)
 {
 	const struct epoll_call *call = context;
-	return (int)syscall(SYS_epoll_pwait, call->fd, call->events, call->max, 0, NULL, 8);
+	int count = sockets_ready(current, call->events, call->max);
+	if (count == 0 && current->asks_kernel) {
+		count = (int)syscall(
+			SYS_epoll_pwait, call->fd, call->events, call->max, 0, NULL, 8);
+		current->asks_kernel = count > 0;
+	}
+	return count;
 }
 
 int epoll_wait(int fd, struct epoll_event *events, int max, int timeout_ms)
@@ -487,6 +504,10 @@ static int ask_poll(void *context)
 {
 	const struct poll_call *call = context;
 	const struct timespec none = { 0 };
+	if (call->count == 1 && sockets_has(call->fds->fd)) {
+		call->fds->revents = sockets_poll(call->fds->fd, call->fds->events);
+		return call->fds->revents != 0;
+	}
 	return call->count ? (int)syscall(SYS_ppoll, call->fds, call->count, &none, NULL, 8) : 0;
 }
 

@@ -10,8 +10,8 @@
  * The program is linked into one object, agent.ld, whose variables lie in a section of their own.
  * The simulation exchanges the contents of that section when another process runs, so that each has
  * its own variables. Memory is counted and freed by process (memory.h), and so are descriptors
- * (files.c). Sockets, files and epoll are the kernel's own: what happens between processes that run
- * in turns is determined by the turns.
+ * (files.c). Unix sockets and pipes are in memory (sockets.c); files and Internet sockets are the
+ * kernel's own: what happens between processes that run in turns is determined by the turns.
  */
 #ifndef TESTS_SIM_PROCESS_H
 #define TESTS_SIM_PROCESS_H
@@ -34,6 +34,8 @@ void process_run(struct process *process);
 int64_t process_due_ms(const struct process *process);
 /* Bytes have come, or a child has ended: it may have to do something now. */
 void process_wake(struct process *process);
+/* The bytes have come through the kernel. */
+void process_wake_by_kernel(struct process *process);
 void process_signal(struct process *process, int signal_number);
 
 bool process_has_ended(const struct process *process);

@@ -76,7 +76,7 @@ static size_t wait_for_answer(
 	const struct timespec pause = { .tv_nsec = 1000000 };
 	size_t len = 0;
 	for (int turn = 0; turn < MOST_TURNS && !process_has_ended(process); turn++) {
-		process_wake(process);
+		process_wake_by_kernel(process);
 		process_run(process);
 		ssize_t more = recv(fd, packet + len, PACKET_BYTES - len, MSG_DONTWAIT);
 		len += more > 0 ? (size_t)more : 0;
@@ -111,6 +111,6 @@ int question_ask(struct process *process, const char *name, bool tcp, char *out,
 		code = got ? read_answer(packet, got, out, size) : -1;
 	}
 	close(fd);
-	process_wake(process); /* the connection has ended */
+	process_wake_by_kernel(process); /* the connection has ended */
 	return code;
 }

@@ -266,6 +266,8 @@ static void fire_parent(struct world *world, const char *path, int change)
 
 static void set_data(struct world *world, struct world_node *node, const char *data, size_t len)
 {
+	json_decref(node->record);
+	node->record = NULL;
 	free(node->data);
 	node->data = len ? strndup(data, len) : strdup("");
 	node->stat.size = len;
@@ -297,6 +299,7 @@ static struct world_node *add(struct world *world, const struct world_client *cl
 
 static void free_node(struct world_node *node)
 {
+	json_decref(node->record);
 	free(node->path);
 	free(node->data);
 	free(node);
@@ -510,6 +513,17 @@ void world_destroy(struct world *world)
 const struct world_node *world_node(const struct world *world, const char *path)
 {
 	return find(world, path);
+}
+
+const json_t *world_record(const struct world_node *node)
+{
+	struct world_node *known = (struct world_node *)(uintptr_t)node;
+	if (!known->record) {
+		known->record = strstr(node->data, "JSONServiceRecord")
+			? json_loads(node->data, 0, NULL)
+			: json_null();
+	}
+	return known->record;
 }
 
 uint64_t world_changes(const struct world *world)

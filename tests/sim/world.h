@@ -9,6 +9,8 @@
 #ifndef TESTS_SIM_WORLD_H
 #define TESTS_SIM_WORLD_H
 
+#include <jansson.h>
+
 #include "lib/registry/backend.h"
 
 enum { WORLD_STRANGER = -1 }; /* a writer that is no agent of the simulation */
@@ -46,9 +48,12 @@ struct world_node {
 	char *data;
 	struct registry_stat stat;
 	uint64_t session;
-	int owner;  /* who made the node */
-	int writer; /* who wrote its data */
+	int owner;      /* who made the node */
+	int writer;     /* who wrote its data */
+	json_t *record; /* made by world_record() */
 };
+/* Its data as JSON when they are a record, else null; for a text that JSON does not hold: NULL. */
+const json_t *world_record(const struct world_node *node);
 const struct world_node *world_node(const struct world *world, const char *path);
 /* How often anything has changed. */
 uint64_t world_changes(const struct world *world);

@@ -20,8 +20,8 @@ BUGS = [
     Bug(
         "the record is set on the node of a session that is about to end",
         "lib/registry/bind.c",
-        "bool same_kind = request->ephemeral ? stands->own : !stands->ephemeral;",
-        "bool same_kind = request->ephemeral ? stands->ephemeral : !stands->ephemeral;",
+        "bool same_kind = request->ephemeral ? present->own : !present->ephemeral;",
+        "bool same_kind = request->ephemeral ? present->ephemeral : !present->ephemeral;",
     ),
     Bug(
         "the node of another client is taken over",
@@ -84,16 +84,22 @@ static enum announce_action decide_down""",
         "	entry->true_at_ms = true_at_ms;",
     ),
     Bug(
-        "a record that was read without memory is invalid until it changes",
-        "agent/cache/entry.c",
-        "			allocated(NULL); /* or a good record would be called invalid for good */",
-        "			code = BERTH_INVALID_RECORD;",
+        "without memory an answer lacks a part",
+        "agent/agent.c",
+        "	json_set_alloc_funcs(allocate_for_json, free);",
+        "	(void)allocate_for_json;",
     ),
     Bug(
         "a path that its parent's list names is forgotten as absent",
         "agent/cache/observe.c",
         "bool counts = is_listed(cache, node);",
         "bool counts = is_listed(cache, node) && false;",
+    ),
+    Bug(
+        "the age of a saved answer follows a wall clock that was set back",
+        "agent/cache/snapshot.c",
+        "return same ? wall + (double)(now_ms - saved_ms) / 1e3 : clock_wall_s();",
+        "return same ? clock_wall_s() : clock_wall_s();",
     ),
     Bug(
         "an observer misses a path that is listed again with the same value",

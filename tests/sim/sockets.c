@@ -1,0 +1,412 @@
+#include "tests/sim/sockets.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "tests/sim/process.h"
+
+enum { ROOM = 212992, MOST_WAITING = 16 };
+
+enum kind { FREE, FRESH, LISTENING, CONNECTED, COUNTER };
+
+struct socket {
+	enum kind kind;
+	bool close_on_exec;
+	bool reset; /* the other end was closed, and had not read everything */
+	const struct process *owner;
+	int peer;    /* reads what is written here; -1: none */
+	int writers; /* ends that write to this one */
+	char *data;  /* ROOM bytes, kept for the next one with this number */
+	size_t begin;
+	size_t len;
+	uint64_t counter;
+	char path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* empty: not bound */
+	int waiting[MOST_WAITING];                              /* for accept */
+	size_t waiting_count;
+	uint32_t events; /* that epoll watches */
+	epoll_data_t epoll_data;
+};
+
+static struct socket sockets[SOCKETS_MOST];
+static int used; /* none behind is used */
+
+static struct socket *at(int fd)
+{
+	return &sockets[fd - SOCKETS_FIRST];
+}
+
+static int fail(int error)
+{
+	errno = error;
+	return -1;
+}
+
+/* ---- making ---- */
+
+static int make(enum kind kind, bool close_on_exec)
+{
+	int place = 0;
+	while (place < used && sockets[place].kind != FREE) {
+		place++;
+	}
+	if (place == SOCKETS_MOST) {
+		return fail(EMFILE);
+	}
+	used = place < used ? used : place + 1;
+	struct socket *socket = &sockets[place];
+	char *data = socket->data;
+	*socket = (struct socket){ .kind = kind,
+		.close_on_exec = close_on_exec,
+		.owner = process_current(),
+		.peer = -1,
+		.data = data };
+	return SOCKETS_FIRST + place;
+}
+
+/* Bytes written to `from` are read from `to`. */
+static void join(int from, int to)
+{
+	at(from)->kind = CONNECTED;
+	at(from)->peer = to;
+	at(to)->kind = CONNECTED;
+	at(to)->writers++;
+	if (!at(to)->data) {
+		at(to)->data = malloc(ROOM);
+	}
+}
+
+int sockets_open(bool close_on_exec)
+{
+	return make(FRESH, close_on_exec);
+}
+
+int sockets_pipe(int fds[2], bool close_on_exec)
+{
+	int to = make(FRESH, close_on_exec);
+	int from = to < 0 ? -1 : make(FRESH, close_on_exec);
+	if (from < 0) {
+		if (to >= 0) {
+			sockets_close(to);
+		}
+		return fail(EMFILE);
+	}
+	join(from, to);
+	fds[0] = to;
+	fds[1] = from;
+	return 0;
+}
+
+int sockets_counter(uint64_t value, bool close_on_exec)
+{
+	int fd = make(COUNTER, close_on_exec);
+	if (fd >= 0) {
+		at(fd)->counter = value;
+	}
+	return fd;
+}
+
+int sockets_dup(int fd)
+{
+	int copy = make(FRESH, true);
+	if (copy >= 0 && at(fd)->peer >= 0) {
+		join(copy, at(fd)->peer);
+	}
+	return copy;
+}
+
+/* ---- connections ---- */
+
+int sockets_bind(int fd, const struct sockaddr *address, socklen_t len)
+{
+	int file = (int)syscall(SYS_socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int code = (int)syscall(SYS_bind, file, address, len);
+	int error = errno;
+	syscall(SYS_close, file);
+	if (code == 0) {
+		memcpy(at(fd)->path, ((const struct sockaddr_un *)address)->sun_path,
+			sizeof(at(fd)->path));
+	}
+	return code ? fail(error) : 0;
+}
+
+int sockets_listen(int fd)
+{
+	at(fd)->kind = LISTENING;
+	return 0;
+}
+
+static struct socket *find_listener(const char *path)
+{
+	for (int i = 0; i < used; i++) {
+		if (sockets[i].kind == LISTENING && strcmp(sockets[i].path, path) == 0) {
+			return &sockets[i];
+		}
+	}
+	return NULL;
+}
+
+int sockets_connect(int fd, const struct sockaddr *address)
+{
+	const char *path = ((const struct sockaddr_un *)address)->sun_path;
+	struct socket *listener = find_listener(path);
+	if (syscall(SYS_faccessat, AT_FDCWD, path, F_OK)) {
+		return -1;
+	}
+	if (!listener) {
+		return fail(ECONNREFUSED);
+	}
+	int end = listener->waiting_count < MOST_WAITING ? make(FRESH, false) : -1;
+	if (end < 0) {
+		return fail(EAGAIN);
+	}
+	join(fd, end);
+	join(end, fd);
+	at(end)->owner = listener->owner;
+	listener->waiting[listener->waiting_count++] = end;
+	return 0;
+}
+
+int sockets_accept(int fd, bool close_on_exec)
+{
+	struct socket *listener = at(fd);
+	if (listener->waiting_count == 0) {
+		return fail(EAGAIN);
+	}
+	int end = listener->waiting[0];
+	memmove(listener->waiting, listener->waiting + 1,
+		--listener->waiting_count * sizeof(listener->waiting[0]));
+	at(end)->owner = process_current();
+	at(end)->close_on_exec = close_on_exec;
+	return end;
+}
+
+/* ---- bytes ---- */
+
+static ssize_t read_counter(struct socket *socket, void *data, size_t size)
+{
+	if (socket->counter == 0 || size < sizeof(socket->counter)) {
+		return fail(socket->counter ? EINVAL : EAGAIN);
+	}
+	memcpy(data, &socket->counter, sizeof(socket->counter));
+	socket->counter = 0;
+	return sizeof(socket->counter);
+}
+
+ssize_t sockets_read(int fd, void *data, size_t size)
+{
+	struct socket *socket = at(fd);
+	if (socket->kind != CONNECTED) {
+		return socket->kind == COUNTER ? read_counter(socket, data, size) : fail(EBADF);
+	}
+	if (socket->len == 0 && socket->reset) {
+		socket->reset = false;
+		return fail(ECONNRESET);
+	}
+	if (socket->len == 0) {
+		return socket->writers == 0 ? 0 : fail(EAGAIN);
+	}
+	size_t len = size < socket->len ? size : socket->len;
+	memcpy(data, socket->data + socket->begin, len);
+	socket->len -= len;
+	socket->begin = socket->len ? socket->begin + len : 0;
+	return (ssize_t)len;
+}
+
+ssize_t sockets_write(int fd, const void *data, size_t len)
+{
+	struct socket *socket = at(fd);
+	if (socket->kind == COUNTER) {
+		uint64_t more = 0;
+		memcpy(&more, data, sizeof(more));
+		socket->counter += more;
+		return sizeof(more);
+	}
+	if (socket->kind != CONNECTED || socket->peer < 0) {
+		return fail(socket->kind == CONNECTED ? EPIPE : ENOTCONN);
+	}
+	struct socket *peer = at(socket->peer);
+	size_t taken = len < ROOM - peer->len ? len : ROOM - peer->len;
+	if (taken == 0 && len > 0) {
+		return fail(EAGAIN);
+	}
+	if (peer->begin + peer->len + taken > ROOM) {
+		memmove(peer->data, peer->data + peer->begin, peer->len);
+		peer->begin = 0;
+	}
+	memcpy(peer->data + peer->begin + peer->len, data, taken);
+	peer->len += taken;
+	return (ssize_t)taken;
+}
+
+int sockets_end_writing(int fd)
+{
+	struct socket *socket = at(fd);
+	if (socket->peer >= 0) {
+		at(socket->peer)->writers--;
+		socket->peer = -1;
+	}
+	return 0;
+}
+
+/* ---- the end ---- */
+
+/* Those who write to it get an error from now on. */
+static void leave_writers(int fd)
+{
+	for (int i = 0; i < used && at(fd)->writers > 0; i++) {
+		if (sockets[i].kind == CONNECTED && sockets[i].peer == fd) {
+			sockets[i].peer = -1;
+			sockets[i].reset = at(fd)->len > 0;
+			at(fd)->writers--;
+		}
+	}
+}
+
+int sockets_close(int fd)
+{
+	struct socket *socket = at(fd);
+	if (socket->kind == FREE) {
+		return fail(EBADF);
+	}
+	for (size_t i = 0; i < socket->waiting_count; i++) {
+		sockets_close(socket->waiting[i]);
+	}
+	sockets_end_writing(fd);
+	leave_writers(fd);
+	socket->kind = FREE;
+	socket->owner = NULL;
+	socket->events = 0;
+	while (used > 0 && sockets[used - 1].kind == FREE) {
+		used--;
+	}
+	return 0;
+}
+
+/* ---- what they are like ---- */
+
+int sockets_get_option(int fd, int option, void *ret_value, socklen_t *len)
+{
+	int value = 0;
+	if (option == SO_PEERCRED) {
+		const struct ucred peer = { (pid_t)syscall(SYS_getpid), getuid(), getgid() };
+		memcpy(ret_value, &peer, sizeof(peer));
+		return 0;
+	}
+	if (option == SO_PEERGROUPS) {
+		*len = 0;
+		return 0;
+	}
+	if (option == SO_ACCEPTCONN) {
+		value = at(fd)->kind == LISTENING;
+	} else if (option == SO_TYPE) {
+		value = SOCK_STREAM;
+	} else if (option != SO_ERROR) {
+		return fail(ENOPROTOOPT);
+	}
+	memcpy(ret_value, &value, sizeof(value));
+	return 0;
+}
+
+int sockets_control(int fd, int command, long argument)
+{
+	struct socket *socket = at(fd);
+	if (socket->kind == FREE) {
+		return fail(EBADF);
+	}
+	switch (command) {
+	case F_GETFD:
+		return socket->close_on_exec ? FD_CLOEXEC : 0;
+	case F_SETFD:
+		socket->close_on_exec = (argument & FD_CLOEXEC) != 0;
+		return 0;
+	case F_GETFL:
+		return O_RDWR | O_NONBLOCK;
+	case F_SETFL:
+		return 0;
+	default:
+		return fail(EINVAL);
+	}
+}
+
+static uint32_t events_of(const struct socket *socket)
+{
+	uint32_t events = 0;
+	if (socket->kind == LISTENING || socket->kind == COUNTER) {
+		return socket->waiting_count > 0 || socket->counter > 0 ? EPOLLIN : 0;
+	}
+	bool ended = socket->writers == 0;
+	if (socket->len > 0 || ended || socket->reset) {
+		events |= EPOLLIN;
+	}
+	if (socket->peer < 0 || at(socket->peer)->len < ROOM) {
+		events |= EPOLLOUT;
+	}
+	if (ended) {
+		events |= EPOLLRDHUP;
+	}
+	if (ended && socket->peer < 0) {
+		events |= EPOLLHUP;
+	}
+	return events;
+}
+
+void sockets_watch(int fd, uint32_t events, epoll_data_t data)
+{
+	at(fd)->events = events;
+	at(fd)->epoll_data = data;
+}
+
+int sockets_ready(const struct process *process, struct epoll_event *events, int max)
+{
+	int count = 0;
+	for (int i = 0; i < used && count < max; i++) {
+		const struct socket *socket = &sockets[i];
+		if (socket->events == 0 || socket->owner != process) {
+			continue;
+		}
+		uint32_t ready = events_of(socket) & (socket->events | EPOLLHUP | EPOLLERR);
+		if (ready) {
+			events[count++] = (struct epoll_event){ ready, socket->epoll_data };
+		}
+	}
+	return count;
+}
+
+/* The bits of poll() are those of epoll. */
+short sockets_poll(int fd, short events)
+{
+	return (short)(events_of(at(fd)) & ((uint32_t)(unsigned short)events | POLLHUP | POLLERR));
+}
+
+/* ---- of a process ---- */
+
+int sockets_count(const struct process *process)
+{
+	int count = 0;
+	for (int i = 0; i < used; i++) {
+		count += sockets[i].kind != FREE && sockets[i].owner == process;
+	}
+	return count;
+}
+
+/* A descriptor that stays open after exec is not watched any more. */
+void sockets_close_all(const struct process *process, bool on_exec)
+{
+	for (int i = 0; i < used; i++) {
+		struct socket *socket = &sockets[i];
+		if (socket->kind == FREE || socket->owner != process) {
+			continue;
+		}
+		if (!on_exec || socket->close_on_exec) {
+			sockets_close(SOCKETS_FIRST + i);
+		} else {
+			socket->events = 0;
+		}
+	}
+}
