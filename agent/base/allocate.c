@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/base/log.h"
+#include "lib/base/err.h"
 
 void *allocated(void *memory)
 {
@@ -54,4 +55,12 @@ char *allocate_format(const char *format, ...)
 	}
 	va_end(arguments);
 	return allocated(text);
+}
+
+int allocated_code(int code)
+{
+	if (code == BERTH_FAILED) {
+		allocated(NULL);
+	}
+	return code;
 }

@@ -36,4 +36,10 @@ char *allocate_format(const char *format, ...) __attribute__((format(printf, 1, 
  */
 void *allocated(void *memory);
 
+/*
+ * `code` itself: for a function of the library that returns BERTH_FAILED only without memory. With
+ * the code, a caller would take a good record for a bad one.
+ */
+int allocated_code(int code);
+
 #endif

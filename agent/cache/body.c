@@ -41,8 +41,9 @@ static void write_address(const char *path, const struct record_endpoint *endpoi
 {
 	if (text) {
 		char *line = NULL;
-		out->failed = out->failed ||
-			record_address_text(endpoint->address_type, address, &line);
+		if (record_address_text(endpoint->address_type, address, &line)) {
+			allocated(NULL);
+		}
 		if (line && *line && !strpbrk(line, "\r\n")) {
 			buffer_printf(out, "%s\n", line);
 		}
@@ -66,7 +67,7 @@ static void write_endpoints(struct cache_entry *data, const struct cache_filter 
 {
 	struct record *record;
 	if (cache_entry_content(data) != CACHE_CONTENT_RECORD ||
-		record_decode(&record, data->blob->data, data->blob->len, NULL)) {
+		allocated_code(record_decode(&record, data->blob->data, data->blob->len, NULL))) {
 		return;
 	}
 	for (size_t i = 0; i < record_endpoint_count(record); i++) {
@@ -88,7 +89,7 @@ static void write_targets(struct cache_entry *data, const struct cache_filter *f
 {
 	struct record *record;
 	if (cache_entry_content(data) != CACHE_CONTENT_RECORD ||
-		record_decode(&record, data->blob->data, data->blob->len, NULL)) {
+		allocated_code(record_decode(&record, data->blob->data, data->blob->len, NULL))) {
 		return;
 	}
 	const struct render_member member = { path, record };

@@ -215,13 +215,10 @@ enum cache_content cache_entry_content(struct cache_entry *entry)
 {
 	if (entry->content == CACHE_CONTENT_UNSEEN) {
 		struct record *record = NULL;
-		int code = entry->code
-			? BERTH_NO_RECORD
-			: record_decode(&record, entry->blob->data, entry->blob->len, NULL);
+		int code = entry->code ? BERTH_NO_RECORD
+				       : allocated_code(record_decode(&record, entry->blob->data,
+						 entry->blob->len, NULL));
 		record_free(record);
-		if (code == BERTH_FAILED) {
-			allocated(NULL); /* or a good record would be called invalid for good */
-		}
 		entry->content = code == 0        ? CACHE_CONTENT_RECORD
 			: code == BERTH_NO_RECORD ? CACHE_CONTENT_NONE
 						  : CACHE_CONTENT_INVALID;

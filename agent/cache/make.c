@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "agent/base/allocate.h"
 #include "lib/record/record.h"
 
 void cache_answer_fail(const struct cache_entry *entry, struct err *err)
@@ -28,7 +29,7 @@ static struct cache_blob *make_resolve(struct cache_entry *data, struct err *err
 	}
 	struct record *record = NULL;
 	if (cache_entry_content(data) != CACHE_CONTENT_RECORD &&
-		record_decode(&record, data->blob->data, data->blob->len, err)) {
+		allocated_code(record_decode(&record, data->blob->data, data->blob->len, err))) {
 		err_wrap(err, "%s", data->node->path);
 		return NULL;
 	}

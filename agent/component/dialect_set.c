@@ -278,7 +278,7 @@ static void make_nodes(struct dialect_set *set, const struct config_component *c
 	struct config_instance *instance = config_instance_create(component, set->config, &state);
 	struct dialect_nodes nodes = { 0 };
 	err_clear(&set->err);
-	if (dialect_write(&nodes, config_instance_get(instance), &set->err) == 0) {
+	if (allocated_code(dialect_write(&nodes, config_instance_get(instance), &set->err)) == 0) {
 		arrange(set, &nodes);
 		dialect_nodes_finish(&nodes);
 	} else {

@@ -16,7 +16,7 @@ static bool names_instance(const struct announce_wanted *wanted)
 	if (wanted->type != DIALECT_YARN) {
 		return true;
 	}
-	bool named = record_decode(&record, wanted->data, wanted->len, NULL) == 0 &&
+	bool named = allocated_code(record_decode(&record, wanted->data, wanted->len, NULL)) == 0 &&
 		*record_id(record);
 	record_free(record);
 	return named;
@@ -82,8 +82,8 @@ static enum announce_likeness record_likeness(
 	struct record *there = NULL;
 	struct record *own = NULL;
 	enum announce_likeness likeness = ANNOUNCE_LIKE_NOTHING;
-	if (record_decode(&there, seen->data, seen->len, NULL) == 0 &&
-		record_decode(&own, wanted->data, wanted->len, NULL) == 0 &&
+	if (allocated_code(record_decode(&there, seen->data, seen->len, NULL)) == 0 &&
+		allocated_code(record_decode(&own, wanted->data, wanted->len, NULL)) == 0 &&
 		strcmp(record_id(there), record_id(own)) == 0) {
 		likeness = record_equal(there, own) ? ANNOUNCE_LIKE_RECORD : ANNOUNCE_LIKE_ID;
 	}
@@ -113,7 +113,7 @@ static void describe_record(
 	const struct announce_seen *seen, const char *path, char *why, size_t size)
 {
 	struct record *other = NULL;
-	int code = record_decode(&other, seen->data, seen->len, NULL);
+	int code = allocated_code(record_decode(&other, seen->data, seen->len, NULL));
 	if (code == BERTH_NO_RECORD) {
 		text_printf(why, size, "another instance's node is at %s", path);
 	} else if (code) {

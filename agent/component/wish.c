@@ -7,8 +7,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "lib/base/clock.h"
+#include "agent/base/allocate.h"
 #include "agent/component/verdict.h"
+#include "lib/base/clock.h"
 #include "lib/base/text.h"
 
 static struct component_verdict verdict_of(const struct component *component)
@@ -233,7 +234,7 @@ static void wish(
 			.ephemeral = component->config->ephemeral,
 			.path = component->config->path,
 		};
-		(void)!dialect_write(&nodes, &instance, &err);
+		(void)!allocated_code(dialect_write(&nodes, &instance, &err));
 	}
 	if (err.code) {
 		announce_wish_failed(component->announce, &err);

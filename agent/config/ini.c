@@ -26,6 +26,8 @@ extern int ini_max_line __attribute__((weak));
 
 static const char blanks[] = " \t";
 
+enum { INIH_NO_MEMORY = -2 };
+
 struct reader {
 	struct config_source *source;
 	const char *file;
@@ -234,7 +236,9 @@ void config_ini_read(struct config_source *source, const char *file, FILE *strea
 	reader->file = file;
 	reader->stream = stream;
 	errno = 0;
-	ini_parse_stream(on_read, reader, on_pair, reader);
+	if (ini_parse_stream(on_read, reader, on_pair, reader) == INIH_NO_MEMORY) {
+		allocated(NULL);
+	}
 	if (ferror(stream)) {
 		config_problems_add(
 			source->problems, file, 0, "cannot be read: %s", strerror(errno));

@@ -371,7 +371,7 @@ static void check_endpoint_record(struct config_builder *builder,
 		return;
 	}
 	struct err err = ERR_INIT;
-	struct record *record = record_create();
+	struct record *record = allocated(record_create());
 	const char *scope = endpoint->external ? "external" : "internal";
 	if (record_add_endpoint_take(record, scope, endpoint->api, endpoint->protocol,
 		    endpoint->address_type, addresses)) {

@@ -159,7 +159,7 @@ static enum names_known get_node(void *context, const char *path, const struct r
 	if (answer->err) {
 		return known_by_error(answer->err);
 	}
-	if (record_decode(&record, answer->body, answer->len, NULL) == 0) {
+	if (allocated_code(record_decode(&record, answer->body, answer->len, NULL)) == 0) {
 		evaluation->records = allocate_grow(evaluation->records, evaluation->record_count,
 			sizeof(*evaluation->records));
 		evaluation->records[evaluation->record_count++] = record;
@@ -206,7 +206,8 @@ static void visit_cached(void *context, const struct cache_record *found)
 {
 	const struct visitor *visitor = context;
 	struct record *record;
-	if (found->data && record_decode(&record, found->data, found->len, NULL) == 0) {
+	if (found->data &&
+		allocated_code(record_decode(&record, found->data, found->len, NULL)) == 0) {
 		visitor->visit(visitor->context, found->path, record);
 		record_free(record);
 	}

@@ -10,7 +10,7 @@ static void visit(void *context, const struct cache_record *found)
 {
 	struct output_picture *picture = context;
 	struct record *record;
-	if (!found->data || record_decode(&record, found->data, found->len, NULL)) {
+	if (!found->data || allocated_code(record_decode(&record, found->data, found->len, NULL))) {
 		return;
 	}
 	picture->members = allocate_grow(

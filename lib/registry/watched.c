@@ -112,6 +112,7 @@ void watched_learn(struct registry_watched *watched, const struct registry_task 
 	if (!now.err.code && watched->kind == REGISTRY_WATCH_CHILDREN) {
 		if (registry_children_init(&children, watched->path, found, false)) {
 			err_set(&now.err, BERTH_FAILED, "no memory to list %s", watched->path);
+			retry_later(watched, RETRY_SOON_MS);
 		} else {
 			registry_children_put(&children, &now);
 		}
