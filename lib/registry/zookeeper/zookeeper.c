@@ -59,7 +59,9 @@ const char *registry_zk_path(const struct registry_zk *zk, char *out, const char
 static void poll_worker(struct registry_zk *zk, int operation, bool writing)
 {
 	struct epoll_event event = { .events = writing ? EPOLLIN | EPOLLOUT : EPOLLIN };
-	epoll_ctl(zk->epoll_fd, operation, zk->worker.fd, &event);
+	if (epoll_ctl(zk->epoll_fd, operation, zk->worker.fd, &event) < 0 && !zk->replace_why) {
+		zk->replace_why = "the kernel does not watch the ZooKeeper worker's socket";
+	}
 	zk->polls_writing = writing;
 }
 

@@ -152,9 +152,12 @@ zhandle_t *zk_worker_connect(const struct zk_hello *hello, const char *hosts, wa
 	 * loop.
 	 */
 	zoo_set_servers_resolution_delay(zh, -1);
-	if (strcmp(hello->auth, "digest") == 0) {
+	if (strcmp(hello->auth, "digest") == 0 &&
 		zoo_add_auth(zh, "digest", hello->credential, (int)strlen(hello->credential), NULL,
-			NULL);
+			NULL) != ZOK) {
+		err_set(err, BERTH_REGISTRY_UNAVAILABLE,
+			"the ZooKeeper client does not take the credentials");
+		return NULL; /* the process ends */
 	}
 	return zh;
 }

@@ -2,6 +2,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lib/base/limits.h"
 #include "lib/registry/zookeeper/worker/worker.h"
@@ -33,11 +34,25 @@ static uint32_t to_tag(const void *data)
 	return (uint32_t)(uintptr_t)data;
 }
 
+/*
+ * Without memory the library leaves parts out of an answer and reports success, or awaits the
+ * answer of a request that it did not send. A worker in that state misleads the agent. When it
+ * ends, the agent asks another one what became of the requests under way.
+ */
+static _Noreturn void end_without_memory(void)
+{
+	zk_worker_say("out of memory");
+	_exit(1);
+}
+
 static void send_result(const struct zk_result *result)
 {
 	struct buffer frame;
 	buffer_init(&frame, ZK_FRAME_MAX_BYTES + ZK_FRAME_HEAD_BYTES);
 	if (zk_result_encode(&frame, result) < 0) {
+		if (result->names.len == 0) {
+			end_without_memory(); /* only a list can be too long */
+		}
 		buffer_clear(&frame);
 		struct zk_result failed = { .tag = result->tag, .rc = ZMARSHALLINGERROR };
 		if (zk_result_encode(&frame, &failed) < 0) {
@@ -46,6 +61,18 @@ static void send_result(const struct zk_result *result)
 	}
 	zk_worker_send(&frame);
 	buffer_finish(&frame);
+}
+
+/* A result with the packed texts, or its failure. */
+static void send_list(struct zk_result *result, struct buffer *packed)
+{
+	result->names.packed = packed->data;
+	result->names.len = packed->len;
+	if (packed->failed) {
+		*result = (struct zk_result){ .tag = result->tag, .rc = ZMARSHALLINGERROR };
+	}
+	send_result(result);
+	buffer_finish(packed);
 }
 
 static struct zk_stat copy_stat(const struct Stat *stat)
@@ -66,6 +93,9 @@ static struct zk_stat copy_stat(const struct Stat *stat)
 
 static void on_data(int rc, const char *value, int len, const struct Stat *stat, const void *data)
 {
+	if (rc == ZOK && !value && len >= 0) {
+		end_without_memory(); /* a node without data has the length -1 */
+	}
 	struct zk_result result = {
 		.tag = to_tag(data), .rc = rc, .stat = copy_stat(rc == ZOK ? stat : NULL)
 	};
@@ -89,12 +119,14 @@ static void on_stat(int rc, const struct Stat *stat, const void *data)
 
 static void on_created(int rc, const char *path, const struct Stat *stat, const void *data)
 {
-	bool created = rc == ZOK && path;
+	if (rc == ZOK && !path) {
+		end_without_memory();
+	}
 	send_result(&(struct zk_result){ .tag = to_tag(data),
 		.rc = rc,
 		.stat = copy_stat(rc == ZOK ? stat : NULL),
-		.data = created ? path : NULL,
-		.len = created ? strlen(path) : 0 });
+		.data = rc == ZOK ? path : NULL,
+		.len = rc == ZOK ? strlen(path) : 0 });
 }
 
 static void on_children(
@@ -106,16 +138,13 @@ static void on_children(
 	struct buffer packed;
 	buffer_init(&packed, ZK_FRAME_MAX_BYTES);
 	for (int32_t i = 0; rc == ZOK && names && i < names->count; i++) {
+		if (!names->data[i]) {
+			end_without_memory();
+		}
 		buffer_append(&packed, names->data[i], strlen(names->data[i]) + 1);
 		result.names.count++;
 	}
-	result.names.packed = packed.data;
-	result.names.len = packed.len;
-	if (packed.failed) {
-		result = (struct zk_result){ .tag = to_tag(data), .rc = ZMARSHALLINGERROR };
-	}
-	send_result(&result);
-	buffer_finish(&packed);
+	send_list(&result, &packed);
 }
 
 static void on_acl(int rc, struct ACL_vector *acl, struct Stat *stat, const void *data)
@@ -127,14 +156,14 @@ static void on_acl(int rc, struct ACL_vector *acl, struct Stat *stat, const void
 	buffer_init(&packed, ZK_FRAME_MAX_BYTES);
 	for (int32_t i = 0; rc == ZOK && acl && i < acl->count; i++) {
 		const struct ACL *entry = &acl->data[i];
+		if (!entry->id.scheme || !entry->id.id) {
+			end_without_memory();
+		}
 		buffer_printf(&packed, "%d:%s:%s", entry->perms, entry->id.scheme, entry->id.id);
 		buffer_append(&packed, "", 1);
 		result.names.count++;
 	}
-	result.names.packed = packed.data;
-	result.names.len = packed.len;
-	send_result(&result);
-	buffer_finish(&packed);
+	send_list(&result, &packed);
 }
 
 static void on_done(int rc, const void *data)
@@ -213,8 +242,14 @@ static int acl_init(struct acl *acl, struct zk_list list)
 	acl->vector = (struct ACL_vector){ .data = acl->entries };
 	for (const char *text; (text = zk_list_next(&list));) {
 		int32_t i = acl->vector.count;
-		if (i == ACL_MAX || !(acl->texts[i] = strdup(text)) ||
-			!parse_acl_entry(acl->texts[i], &acl->entries[i])) {
+		if (i == ACL_MAX) {
+			return ZINVALIDACL;
+		}
+		acl->texts[i] = strdup(text);
+		if (!acl->texts[i]) {
+			return ZSYSTEMERROR;
+		}
+		if (!parse_acl_entry(acl->texts[i], &acl->entries[i])) {
 			return ZINVALIDACL;
 		}
 		acl->vector.count++;
@@ -246,9 +281,12 @@ static void on_replaced(int rc, const void *data)
 static int replace(zhandle_t *zh, const struct zk_request *request, const struct ACL_vector *acl)
 {
 	struct replacement *replacement = calloc(1, sizeof(*replacement));
-	if (!replacement || strlen(request->path) >= sizeof(replacement->path)) {
-		free(replacement);
+	if (!replacement) {
 		return ZSYSTEMERROR;
+	}
+	if (strlen(request->path) >= sizeof(replacement->path)) {
+		free(replacement);
+		return ZBADARGUMENTS;
 	}
 	replacement->tag = request->tag;
 	zoo_op_t ops[OPS_MAX];
@@ -342,12 +380,20 @@ static int start(zhandle_t *zh, const struct zk_request *request)
 	return ZBADARGUMENTS;
 }
 
-static void start_or_fail(zhandle_t *zh, const struct zk_request *request)
+/* Answers a request that could not be started. These two codes mean that there was no memory. */
+static void answer_failure(const struct zk_request *request, int rc)
 {
-	int rc = start(zh, request);
+	if (rc == ZSYSTEMERROR || rc == ZMARSHALLINGERROR) {
+		end_without_memory();
+	}
 	if (rc != ZOK) {
 		send_result(&(struct zk_result){ .tag = request->tag, .rc = rc });
 	}
+}
+
+static void start_or_fail(zhandle_t *zh, const struct zk_request *request)
+{
+	answer_failure(request, start(zh, request));
 }
 
 /* ---- writes over one node only ---- */
@@ -408,12 +454,9 @@ static int guard(zhandle_t *zh, const struct zk_request *request)
 
 void zk_worker_request(zhandle_t *zh, const struct zk_request *request)
 {
-	if (!request->exact) {
+	if (request->exact) {
+		answer_failure(request, guard(zh, request));
+	} else {
 		start_or_fail(zh, request);
-		return;
-	}
-	int rc = guard(zh, request);
-	if (rc != ZOK) {
-		send_result(&(struct zk_result){ .tag = request->tag, .rc = rc });
 	}
 }
