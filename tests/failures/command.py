@@ -27,13 +27,13 @@ class Program:
     """A step runs the program once; what it does then is wholly done, or the program says why not."""
 
     PROGRAM = "berth"
+    REPEATED = ()
 
     def __init__(self, folder, library, health):
         self.folder = pathlib.Path(folder)
         self.library = library
         self.agent = None
         self.expected = {}
-        self.descriptors = None
 
     # ---- the stage: an agent that nothing happens to, and its registry ----
 
@@ -58,6 +58,7 @@ class Program:
     def end(self):
         if self.agent:
             self.agent.end()
+            self.agent = None
 
     def log(self):
         return self.agent.read_log()
@@ -158,13 +159,14 @@ class Program:
             raise life.Defect(f"it ended with {result.returncode}: {result.stdout}{result.stderr}")
         return False
 
-    def run_step(self, name, point):
+    def run_step(self, name, point=None):
         arguments, before, right = self.steps()[name]
         if before:
             before()
-        started = self.page.counts()
         if point:
-            self.page.arm(point.kind, point.number, point.error)
+            self.page.arm(point)
+        else:
+            self.page.trace(False)
         command, environment = self.command(arguments)
         environment = {**points.environment(self.page, self.library), **environment}
         try:
@@ -180,16 +182,24 @@ class Program:
             raise life.Defect(f"it says that it has succeeded, and writes {result.stdout!r}")
         if not right(done):
             raise life.Defect(f"it ended with {result.returncode}, and the registry or the agent has something else: {result.stderr}")
-        return {kind: count - started[kind] for kind, count in self.page.counts().items()}
 
-    def run(self, point=None):
+    # ---- as the lives do it ----
+
+    def phases(self):
         if not self.agent:
             self.open()
-        if not self.expected:
-            counts = {name: self.run_step(name, None) for name in self.steps()}
-            if not point:
-                return counts
-        return self.run_step(point.phase, point)
+        return list(self.steps())
+
+    def traces(self, phase, probing):
+        del probing  # it ends in its own way without memory, which only a run shows
+        self.phases()
+        self.run_step(phase)
+        return [list(self.page.calls())]
+
+    def live(self, point):
+        if point.phase not in self.expected:
+            self.traces(point.phase, False)
+        self.run_step(point.phase, point)
 
 
 class Getent(Program):
@@ -213,11 +223,10 @@ class Getent(Program):
             raise life.Defect(f"it ended with {result.returncode}: {result.stderr}")
         return result.returncode == 0
 
-    def run_step(self, name, point):
+    def run_step(self, name, point=None):
         """A call that the module did not make is glibc's affair: 2.36 crashes or hangs without memory at some places."""
         try:
-            return super().run_step(name, point)
+            super().run_step(name, point)
         except life.Defect:
             if not point or any("libnss_berth" in frame for frame in self.page.frames()):
                 raise
-            return {}

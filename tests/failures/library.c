@@ -2,10 +2,11 @@
  * library WHERE [EVERY]: every call of libberth fails once.
  *
  * A scenario of calls on a handle (WHERE: an agent's socket, or a registry's URL) runs once without
- * a failure, which counts the allocations and system calls of this process; then once for every one
- * of them, in a fork: a call of the library either does its work or says why not, and succeeds when
- * it is made again; the handle gives back all memory and all descriptors. Prints a line for each
- * kind, "kind points defects". EVERY: a sample of the points.
+ * a failure, which lists the allocations and system calls of this process. Then it runs once for
+ * the first and for the last call of each place, in a fork: a call of the library either does its
+ * work or says why not, and succeeds when it is made again; the handle gives back all memory and
+ * all descriptors. Prints a line for each kind, "kind points defects". EVERY: a sample of the
+ * points.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -372,17 +373,20 @@ static bool leaks(int64_t live_before)
 }
 
 /* The exit status of a run: 0 when every promise was kept. */
-static int run(const char *where, const struct step *steps)
+static int run(const char *where, const struct step *steps, bool traced)
 {
 	struct stage stage = { .where = where };
 	int descriptors = count_descriptors();
 	int64_t live_before = page->live;
 	memset(page->counts, 0, sizeof(page->counts));
+	page->seen = 0;
+	page->tracing = traced;
 	bool good = true;
 	for (const struct step *step = steps; good && step->name; step++) {
 		good = take(&stage, step);
 	}
 	page->kind = POINTS_NONE;
+	page->tracing = 0;
 	berth_close(stage.berth);
 	if (good && leaks(live_before)) {
 		printf("%lld allocations are left\n", (long long)(page->live - live_before));
@@ -433,9 +437,9 @@ static const struct kind_errors errors_of[] = {
 	{ NULL, { 0 } },
 };
 
-static int kind_number(const char *name)
+static uint16_t kind_number(const char *name)
 {
-	for (int i = 0; i < POINTS_KINDS_MAX; i++) {
+	for (uint16_t i = 0; i < POINTS_KINDS_MAX; i++) {
 		if (strcmp(page->names[i], name) == 0) {
 			return i;
 		}
@@ -443,9 +447,20 @@ static int kind_number(const char *name)
 	abort();
 }
 
-/* Whether the run of this point, in a process of its own, kept the promises. */
-static bool try_point(
-	const char *where, const struct step *steps, const char *kind, uint64_t number, int error)
+/* A call of a place: the `number`-th one with this stack. */
+struct point {
+	uint16_t kind;
+	uint32_t stack;
+	uint32_t number;
+	int error;
+};
+
+/*
+ * A run in a process of its own, in which this call fails; with NULL, the page lists the calls. The
+ * stacks of all runs begin here. Returns the status of waitpid().
+ */
+static __attribute__((noinline)) int run_apart(
+	const char *where, const struct step *steps, const struct point *point)
 {
 	fflush(stdout);
 	pid_t child = fork();
@@ -453,25 +468,110 @@ static bool try_point(
 		alarm(PATIENCE_S);
 		page->fired = 0;
 		page->frame_count = 0;
-		page->error = error;
-		page->number = number;
-		page->kind = (uint32_t)kind_number(kind);
-		int status = run(where, steps);
+		if (point) {
+			page->error = point->error;
+			page->stack = point->stack;
+			page->number = point->number;
+			page->kind = point->kind;
+		}
+		int status = run(where, steps, !point);
 		fflush(stdout);
 		_exit(status);
 	}
 	int result;
 	waitpid(child, &result, 0);
-	if (result == 0) {
-		return true;
-	}
-	printf("library:%s:%llu:%s: %s %d\n", kind, (unsigned long long)number,
-		strerrorname_np(error), WIFSIGNALED(result) ? "signal" : "status",
+	return result;
+}
+
+static void report(const struct point *point, int result)
+{
+	printf("library:%s:%08x.%u:%s: %s %d\n", page->names[point->kind], point->stack,
+		point->number, strerrorname_np(point->error),
+		WIFSIGNALED(result) ? "signal" : "status",
 		WIFSIGNALED(result) ? WTERMSIG(result) : WEXITSTATUS(result));
 	for (uint32_t i = 0; i < page->frame_count; i++) {
 		printf("    %s\n", page->frames[i]);
 	}
-	return false;
+}
+
+static bool same_place(const struct points_call *a, const struct points_call *b)
+{
+	return a->kind == b->kind && a->stack == b->stack;
+}
+
+/* The number of this call among those of its place; 0: neither the first nor the last of them. */
+static uint32_t number_of(const struct points_call *calls, size_t count, size_t at)
+{
+	uint32_t before = 0;
+	uint32_t behind = 0;
+	for (size_t i = 0; i < count; i++) {
+		bool same = same_place(&calls[i], &calls[at]);
+		before += same && i < at;
+		behind += same && i > at;
+	}
+	return before == 0 || behind == 0 ? before + 1 : 0;
+}
+
+struct points {
+	struct point *list;
+	size_t count;
+};
+
+static void add_point(struct points *points, const struct point *point)
+{
+	points->list = reallocarray(points->list, points->count + 1, sizeof(*points->list));
+	if (!points->list) {
+		abort();
+	}
+	points->list[points->count++] = *point;
+}
+
+/* Of the listed calls, in the order of errors_of. */
+static struct points choose_points(void)
+{
+	struct points points = { NULL, 0 };
+	const struct points_call *calls = page->calls;
+	size_t count = page->call_count < POINTS_CALLS_MAX ? page->call_count : POINTS_CALLS_MAX;
+	for (const struct kind_errors *of = errors_of; of->kind; of++) {
+		struct point point = { .kind = kind_number(of->kind) };
+		for (size_t i = 0; i < count; i++) {
+			point.stack = calls[i].stack;
+			point.number = calls[i].kind == point.kind ? number_of(calls, count, i) : 0;
+			for (int e = 0; point.number && e < ERRORS_MAX && of->errors[e]; e++) {
+				point.error = of->errors[e];
+				add_point(&points, &point);
+			}
+		}
+	}
+	return points;
+}
+
+struct tally {
+	unsigned tried; /* the call was made, and failed */
+	unsigned defects;
+};
+
+static void take_result(struct tally *tally, const struct point *point, int result)
+{
+	tally->tried += page->fired;
+	if (result) {
+		tally->defects++;
+		report(point, result);
+	}
+}
+
+static int print(const struct tally *tallies)
+{
+	unsigned defects = 0;
+	for (int kind = 0; kind < POINTS_KINDS_MAX; kind++) {
+		defects += tallies[kind].defects;
+		if (tallies[kind].tried) {
+			printf("%s %u %u\n", page->names[kind], tallies[kind].tried,
+				tallies[kind].defects);
+		}
+	}
+	fflush(stdout);
+	return defects ? 1 : 0;
 }
 
 int main(int argc, char **argv)
@@ -484,28 +584,23 @@ int main(int argc, char **argv)
 	const struct step *steps = strchr(argv[1], ':') ? on_registry : on_agent;
 	page = points_page_create("library");
 	/* libc keeps some of its allocations: it makes them in the first run. */
-	(void)run(argv[1], steps);
-	if (run(argv[1], steps)) {
-		fflush(stdout);
-		return 1;
-	}
-	uint64_t counts[POINTS_KINDS_MAX];
-	memcpy(counts, page->counts, sizeof(counts));
-	int defects = 0;
-	for (const struct kind_errors *of = errors_of; of->kind; of++) {
-		int before = defects;
-		unsigned tried = 0;
-		for (uint64_t number = 1; number <= counts[kind_number(of->kind)];
-			number += every) {
-			for (int i = 0; i < ERRORS_MAX && of->errors[i]; i++, tried++) {
-				defects += !try_point(
-					argv[1], steps, of->kind, number, of->errors[i]);
-			}
+	(void)run(argv[1], steps, false);
+	struct points points = { NULL, 0 };
+	struct tally tallies[POINTS_KINDS_MAX] = { { 0, 0 } };
+	const struct point *point = NULL;
+	size_t next = 0;
+	do {
+		int result = run_apart(argv[1], steps, point);
+		if (point) {
+			take_result(&tallies[point->kind], point, result);
+		} else if (result) {
+			return 1; /* it has said why */
+		} else {
+			points = choose_points();
 		}
-		if (tried) {
-			printf("%s %u %d\n", of->kind, tried, defects - before);
-		}
-	}
-	fflush(stdout);
-	return defects ? 1 : 0;
+		point = points.list + next;
+		next += every;
+	} while (next < points.count + every);
+	free(points.list);
+	return print(tallies);
 }

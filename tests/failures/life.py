@@ -1,8 +1,10 @@
-"""One life of an agent on a directory, during which one call fails."""
+"""Lives of an agent on a directory, in each of which a call fails."""
 
+import collections
 import contextlib
 import http.client
 import http.server
+import itertools
 import json
 import pathlib
 import re
@@ -24,6 +26,9 @@ LIBRARY_RECORD = {
     "type": "JSONServiceRecord", "description": "library", "internal": [],
     "external": [{"api": "a", "addressType": "uri", "protocolType": "http", "addresses": [{"uri": "http://127.0.0.1/"}]}],
 }
+# Left for good after a failure of this kind: to look up a user's groups, because the socket does not say them, glibc reads files and keeps the result.
+ALLOCATIONS_KEPT = {"sockopt": 24, "epoll": 1}
+DESCRIPTORS_KEPT = {"eventfd": 1}  # libev has a pipe instead
 QUIET = re.compile(r"^\S+ (debug|info|warn) ")
 
 
@@ -56,14 +61,18 @@ class Life:
 
     PHASES = ("start", "look_up", "reload", "upgrade", "stop")
     FAILING = None  # the phases in which a call fails, if not in all
+    REPEATED = ("look_up", "reload")  # those that an agent can go through many times
     PROGRAM = "berthd"
+    PROBING = True  # the program has one thread, and ends without memory
     SESSION_TIMEOUT = "5s"
+    PATIENCE = 20
 
     def __init__(self, folder, library, health):
         self.folder = pathlib.Path(folder)
         self.library = library
         self.health = health
-        self.descriptors = None
+        self.rounds = itertools.count(1)
+        self.limits = {}  # how many descriptors are open after a phase without a failure, and the allocations left after a life
 
     # ---- the stage ----
 
@@ -75,6 +84,8 @@ class Life:
         self.agent = Agent(self.folder, self.registry, session_timeout=self.SESSION_TIMEOUT)
         self.configure("a test")
         self.allowed = [self.expected("a test")]
+        self.has_ended = False
+        self.failed = {""}  # the kinds of calls that did
 
     def make_registry(self):
         self.store = Directory(self.folder)
@@ -115,7 +126,7 @@ class Life:
             return False
 
         try:
-            return wait_until(tried, what, patience=20)
+            return wait_until(tried, what, patience=self.PATIENCE)
         except AssertionError as error:
             raise Defect(str(error)) from None
 
@@ -161,16 +172,30 @@ class Life:
         self.launch(True)
         self.registered()
 
-    def look_up(self):
+    def bind_other(self):
+        """Another program writes a record; returns the port in it, which is another one each time."""
+        port = str(next(self.rounds))
         other = self.folder / "other.json"
-        other.write_text(json.dumps(RECORD))
+        other.write_text(json.dumps({**RECORD, "external": [{**ENDPOINT, "addresses": [{"host": "127.0.0.1", "port": port}]}]}))
         if berth("--registry", self.registry, "bind", "-p", OTHER, "--file", other, "--overwrite").returncode:
             raise Defect("another program cannot write")
+        return port
+
+    def finds(self, port):
+        record = self.agent.get(f"/v1/resolve{OTHER}").json
+        return record.get("description") == "other" and record["external"][0]["addresses"] == [{"host": "127.0.0.1", "port": port}]
+
+    def has_output(self, port):
+        output = self.folder / "output"
+        return output.exists() and f"127.0.0.1:{port}" in re.split(r"\s", output.read_text())
+
+    def look_up(self):
+        port = self.bind_other()
         for path in ("/v1/list/services", "/v1/records/services", f"/v1/endpoints{Agent.PATH}", "/v1/find?under=/services",
                      f"/v1/stat{Agent.PATH}", "/v1/agent/checks", "/v1/agent/history", "/metrics", "/ready"):
             self.ask(path)
-        self.until(lambda: self.agent.get(f"/v1/resolve{OTHER}").json.get("description") == "other", "the other record is found")
-        self.until(lambda: (self.folder / "output").exists(), "the output is written")
+        self.until(lambda: self.finds(port), "the other record is found")
+        self.until(lambda: self.has_output(port), "the output is written")
         self.until(self.streams, "a stream begins")
         self.until(lambda: self.agent.request("POST", "/v1/agent/checks/alive/run").status == 200, "a check runs on demand")
         self.registered()
@@ -180,14 +205,16 @@ class Life:
         with contextlib.closing(connection):
             connection.request("GET", f"/v1/watch{OTHER}", headers={"Accept": "application/x-ndjson"})
             answer = connection.getresponse()
-            return answer.status == 200 and json.loads(answer.readline())["type"] == "SUBSCRIBED"
+            line = answer.readline()
+            return answer.status == 200 and bool(line) and json.loads(line)["type"] == "SUBSCRIBED"
 
     def reload(self):
-        self.allowed.append(self.expected("another text"))
-        self.configure("another text")
+        text = f"another text {next(self.rounds)}"
+        self.allowed = [self.allowed[-1], self.expected(text)]
+        self.configure(text)
         self.until(lambda: self.agent.request("POST", "/v1/agent/reload").status == 200, "a reload succeeds")
         self.allowed.pop(0)
-        self.until(lambda: self.agent.get(f"/v1/resolve{Agent.PATH}").json.get("description") == "another text", "the record is new")
+        self.until(lambda: self.agent.get(f"/v1/resolve{Agent.PATH}").json.get("description") == text, "the record is new")
         self.registered()
 
     def upgrade(self):
@@ -204,8 +231,6 @@ class Life:
         self.registered()
 
     def stop(self):
-        if not self.ended:
-            self.compare_descriptors()
         self.agent.signal(signal.SIGTERM)
         try:
             status = self.agent.process.wait(30)
@@ -217,16 +242,27 @@ class Life:
             raise Defect("the record is still there")
 
     def open_descriptors(self):
-        """The fewest of some answers: connections and commands may be about to end."""
         text = self.ask("/metrics").body.decode()
         found = re.search(r"^process_open_fds (\S+)", text, re.M)
         return int(float(found.group(1))) if found else None
 
-    def compare_descriptors(self):
-        """With a life in which nothing failed, whose number is measured first."""
-        if self.descriptors is None:
-            self.descriptors = min(self.open_descriptors() for _ in range(5))
-        self.until(lambda: (self.open_descriptors() or self.descriptors + 1) <= self.descriptors, f"it has {self.descriptors} descriptors open again")
+    def measure(self, phase):
+        """After a phase without a failure. Connections and commands may be about to end: the fewest of some answers."""
+        if phase != "stop":
+            fewest = min(self.open_descriptors() for _ in range(5))
+            self.limits[phase] = max(fewest, self.limits.get(phase, 0))
+
+    def compare(self, phase):
+        """An agent that has a failure behind it with one that has none."""
+        if phase != "stop":
+            limit = self.limits[phase] + max(DESCRIPTORS_KEPT.get(kind, 0) for kind in self.failed)
+            self.until(lambda: (self.open_descriptors() or limit + 1) <= limit, f"it has {limit} descriptors open again")
+
+    def compare_memory(self):
+        left = self.page.live
+        limit = self.limits["memory"] + max(ALLOCATIONS_KEPT.get(kind, 0) for kind in self.failed)
+        if self.PROBING and not self.has_ended and left > limit:
+            raise Defect(f"{left} allocations are left at the end, and {limit} without a failure")
 
     # ---- one life ----
 
@@ -234,49 +270,103 @@ class Life:
         """An agent may end in two ways: without memory, and when it cannot start; it says why."""
         status = self.agent.process.wait()
         last = self.agent.read_log().splitlines()[-40:]
-        if point and point.kind in ("alloc", "mmap") and status == -signal.SIGABRT and any("out of memory" in line for line in last):
+        if not point:
+            raise Defect(f"it ended with {status}, although no call failed")
+        if point.kind in ("alloc", "mmap") and status == -signal.SIGABRT and any("out of memory" in line for line in last):
             return
         if status > 0 and phase in ("start", "upgrade", "stop") and any(not QUIET.match(line) for line in last):
             return
         raise Defect(f"it ended with {status} while it was to {phase.replace('_', ' ')}")
 
+    def go_back(self):
+        """Takes back what a phase has told the agent, and what the agent keeps over its end."""
+
     def recover(self):
         """What a supervisor does."""
         self.launch(False)
+        self.go_back()
         self.registered()
         if len(self.PHASES) > 2:
             getattr(self, self.PHASES[1])()
         self.stop()
+
+    def go_through(self, phase, point, failing):
+        """A phase in the life of `point`, which fails now or failed before."""
+        if failing:
+            self.failed.add(point.kind)
+            self.page.arm(point)
+        try:
+            getattr(self, phase)()
+            self.page.disarm()
+            if point:
+                self.compare(phase)
+        except Ended:
+            self.page.disarm()
+            self.has_ended = True
+            self.judge_end(phase, point)
+            self.recover()
+        finally:
+            self.page.disarm()
+
+    def course(self, phase):
+        """The phases of a life in which a call of `phase` fails."""
+        return [name for name in self.PHASES if name in ("start", self.PHASES[1], phase, "stop")]
+
+    def live(self, point):
+        """A life from the start to the stop. Raises Defect."""
+        self.prepare()
+        try:
+            for phase in self.course(point.phase):
+                self.go_through(phase, point, phase == point.phase)
+                if self.has_ended:
+                    break
+            self.compare_memory()
+        finally:
+            self.end()
+
+    def live_on(self, several, report):
+        """One agent goes through a phase again and again, and a call of each point fails in turn. Calls report(point, problem or None)."""
+        left = collections.deque(several)
+        while left:
+            self.prepare()
+            point = None
+            try:
+                self.start()
+                while left and not self.has_ended:
+                    point = left.popleft()
+                    self.go_through(point.phase, point, True)
+                    report(point, None)
+                if not self.has_ended:
+                    self.go_through("stop", point, False)
+                    self.compare_memory()
+            except Exception as problem:  # a defect of the scenario is to be seen like all others
+                report(point, problem)
+            finally:
+                self.end()
+
+    def traces(self, phase, probing):
+        """The calls of the phase, each time that a life without a failure goes through it."""
+        self.prepare()
+        found = []
+        try:
+            for name in self.course(phase):
+                for _ in range(2 if name == phase and phase in self.REPEATED else 1):
+                    if name == phase:
+                        self.page.trace(probing and self.PROBING)
+                    self.go_through(name, None, False)
+                    if name == phase:
+                        found.append(list(self.page.calls()))
+                self.measure(name)
+            self.limits["memory"] = max(self.page.live, self.limits.get("memory", 0))
+        finally:
+            self.end()
+        return found
+
+    def phases(self):
+        return self.FAILING or self.PHASES
 
     def log(self):
         return self.agent.read_log()
 
     def end(self):
         self.agent.end()
-
-    def run(self, point=None):
-        """{phase: {kind: calls}}; raises Defect."""
-        self.prepare()
-        counts = {}
-        self.ended = False
-        try:
-            for phase in self.PHASES:
-                before = self.page.counts()
-                if point and point.phase == phase:
-                    self.page.arm(point.kind, point.number, point.error)
-                try:
-                    getattr(self, phase)()
-                except Ended:
-                    self.page.disarm()
-                    self.ended = True
-                    self.judge_end(phase, point)
-                    self.recover()
-                    break
-                self.page.disarm()
-                if not self.FAILING or phase in self.FAILING:
-                    counts[phase] = {kind: count - before[kind] for kind, count in self.page.counts().items()}
-        except Ended:
-            raise Defect(f"it ended with {self.agent.process.wait()}, although no call failed") from None
-        finally:
-            self.agent.end()
-        return counts

@@ -11,8 +11,8 @@ import socket
 import threading
 
 import dns.exception
-from berth import Agent, berth
-from life import ENDPOINT, OTHER, RECORD, Defect, Life
+from berth import Agent
+from life import Defect, Life
 from lifecycle import Server
 from names import ask, free_port, texts
 
@@ -22,20 +22,18 @@ NAME = "other.services.berth"
 class Names(Life):
     """DNS over UDP and TCP."""
 
-    PHASES = ("start", "names", "upgrade", "stop")
+    PHASES = ("start", "names", "stop")
     FAILING = ("names",)
+    REPEATED = ("names",)
 
     def sections(self, description):
         self.port = self.__dict__.get("port") or free_port()
         return {**super().sections(description), "dns": {"listen": f"127.0.0.1:{self.port}"}}
 
     def names(self):
-        other = self.folder / "other.json"
-        other.write_text(json.dumps(RECORD))
-        if berth("--registry", self.registry, "bind", "-p", OTHER, "--file", other, "--overwrite").returncode:
-            raise Defect("another program cannot write")
-        self.until(lambda: self.agent.get(f"/v1/resolve{OTHER}").json.get("description") == "other", "the other record is found")
-        for kind, wanted in ("A", "A 127.0.0.1"), ("SRV", f"SRV 0 0 {ENDPOINT['addresses'][0]['port']} {NAME}."):
+        port = self.bind_other()
+        self.until(lambda: self.finds(port), "the other record is found")
+        for kind, wanted in ("A", "A 127.0.0.1"), ("SRV", f"SRV 0 0 {port} {NAME}."):
             for tcp in (False, True):
                 self.until(lambda: self.is_answered(kind, wanted, tcp), f"{kind} of {NAME} is answered")
         self.registered()
@@ -136,8 +134,11 @@ class Worker(Life):
     """The calls of berth-zookeeper: the agent starts another worker when one ends, and the session lives on."""
 
     PHASES = ("start", "write", "lost", "stop")
+    REPEATED = ("write", "lost")
     PROGRAM = "berth-zookeeper"
-    SESSION_TIMEOUT = "60s"  # on a busy machine a worker may need some seconds to end and begin again
+    PROBING = False
+    SESSION_TIMEOUT = "20s"  # on a busy machine a worker may need some seconds to end and begin again
+    PATIENCE = 60  # the agent replaces a worker that says nothing for a part of that time
     numbers = itertools.count(1)
     server = None
 
@@ -174,21 +175,31 @@ class Worker(Life):
         self.ask("/v1/list/users")
         self.registered()
 
+    def go_back(self):
+        self.until(lambda: self.agent.request("DELETE", "/v1/agent/drain").status in (200, 204), "a drain ends")
+
     def lost(self):
         before = self.identity()
         away = self.agent.read_log().count("connected -> away")
         self.relay.cut()
-        self.until(lambda: self.agent.read_log().count("connected -> away") > away, "the agent has noticed")
+        # The write that fails may be that of the line.
+        self.until(lambda: self.agent.read_log().count("connected -> away") > away or (self.page.fired and self.relay.pairs), "the agent has noticed")
         self.until(lambda: self.agent.status()["registry"]["state"] == "connected", "the connection is back")
         self.registered()
         if self.identity() != before:
             raise Defect("the record went for a moment")
 
-    def run(self, point=None):
-        try:
-            return super().run(point)
-        finally:
-            self.relay.close()
+    def end(self):
+        super().end()
+        self.relay.close()
 
 
-LIVES = {"life": Life, "names": Names, "main": Main, "worker": Worker}
+class OnZooKeeper(Worker):
+    """The agent's own calls, on ZooKeeper."""
+
+    PHASES = ("start", "write", "lost", "upgrade", "stop")
+    PROGRAM = "berthd"
+    PROBING = True
+
+
+LIVES = {"life": Life, "names": Names, "main": Main, "worker": Worker, "zookeeper": OnZooKeeper}

@@ -1,5 +1,6 @@
 """The page that tests/failures/points.c shares with a test, and the errors that its calls may fail with."""
 
+import dataclasses
 import errno
 import mmap
 import os
@@ -14,11 +15,17 @@ PLACE_BYTES = 96
 NONE = 0xFFFF
 SHORT = 0  # a transfer of less than what was asked for
 
-PROGRAM, KIND, ERROR, NUMBER, FIRED, FRAME_COUNT = 0, 32, 36, 40, 48, 52
-COUNTS = 64
+PROGRAM, KIND, ERROR, NUMBER, SEEN, STACK, TRACING, PROBING, CALL_COUNT, FIRED, FRAME_COUNT = 0, 32, 36, 40, 48, 56, 60, 64, 68, 72, 76
+LIVE = 80
+COUNTS = 88
 NAMES = COUNTS + 8 * KINDS_MAX
 FRAMES = NAMES + NAME_BYTES * KINDS_MAX
-PAGE_BYTES = FRAMES + FRAMES_MAX * PLACE_BYTES
+CALLS = FRAMES + FRAMES_MAX * PLACE_BYTES
+CALL = struct.Struct("IHH")
+CALLS_MAX = 1 << 17
+PAGE_BYTES = CALLS + CALLS_MAX * CALL.size
+
+UNTRIED, ENDS, GOES_ON = range(3)  # what a fork without memory did at an allocation
 
 # The error of the kernel in such a case.
 ERRORS = {
@@ -64,16 +71,26 @@ def error_name(error):
     return errno.errorcode.get(error, "short")
 
 
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """One of a trace."""
+
+    kind: str
+    stack: int
+    outcome: int = UNTRIED
+
+
 class Page:
     """A file below `folder`; the variable `environment` names it for the program that is to count."""
 
     def __init__(self, folder, program):
         self.path = folder / "points"
         self.program = program
-        self.path.write_bytes(bytes(PAGE_BYTES))
-        with open(self.path, "r+b") as file:
+        with open(self.path, "w+b") as file:
+            file.truncate(PAGE_BYTES)
             self.bytes = mmap.mmap(file.fileno(), PAGE_BYTES)
-        self.reset()
+        self._put("32s", PROGRAM, program.encode())
+        self.disarm()
 
     def _put(self, form, at, value):
         struct.pack_into(form, self.bytes, at, value)
@@ -81,28 +98,39 @@ class Page:
     def _get(self, form, at):
         return struct.unpack_from(form, self.bytes, at)[0]
 
-    def reset(self):
-        self.bytes[:] = bytes(PAGE_BYTES)
-        self._put("32s", PROGRAM, self.program.encode())
-        self.disarm()
+    def trace(self, probing):
+        """From now on the page lists the calls, and tries what happens without memory."""
+        self._put("I", CALL_COUNT, 0)
+        self._put("I", PROBING, int(probing))
+        self._put("I", TRACING, 1)
+
+    def calls(self):
+        """Those since trace(), which end with this."""
+        self._put("I", TRACING, 0)
+        count = self._get("I", CALL_COUNT)
+        if count > CALLS_MAX:
+            raise ValueError(f"{count} calls are more than the page has room for")
+        for stack, kind, outcome in CALL.iter_unpack(self.bytes[CALLS : CALLS + count * CALL.size]):
+            yield Call(KINDS[kind], stack, outcome)
 
     def disarm(self):
         self._put("I", KIND, NONE)
 
-    def arm(self, kind, number, error):
-        """The `number`-th call of this kind from now on fails."""
-        index = KINDS.index(kind)
-        self._put("I", FIRED, 0)
-        self._put("i", ERROR, error)
-        self._put("Q", NUMBER, self._get("Q", COUNTS + 8 * index) + number)
-        self._put("I", KIND, index)
+    def arm(self, point):
+        """The call of `point` fails, counted from now on."""
+        self.disarm()
+        for form, at, value in ("I", FIRED, 0), ("i", ERROR, point.error), ("I", STACK, point.stack), ("Q", NUMBER, point.number), ("Q", SEEN, 0):
+            self._put(form, at, value)
+        self._put("I", KIND, KINDS.index(point.kind))
 
     @property
     def fired(self):
         return bool(self._get("I", FIRED))
 
-    def counts(self):
-        return {kind: self._get("Q", COUNTS + 8 * index) for index, kind in enumerate(KINDS)}
+    @property
+    def live(self):
+        """Allocations of the program that were not freed."""
+        return self._get("q", LIVE)
 
     def names(self):
         """The kinds as points.c calls them."""
