@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
+#include "lib/base/err.h"
 
 Test(allocate, copies_and_formats)
 {
@@ -49,4 +50,15 @@ Test(allocate, an_array_grows_item_by_item)
 Test(allocate, without_memory_the_program_aborts, .signal = SIGABRT)
 {
 	allocated(NULL);
+}
+
+Test(allocate, a_code_of_the_library_passes)
+{
+	cr_expect_eq(allocated_code(0), 0);
+	cr_expect_eq(allocated_code(BERTH_INVALID_RECORD), BERTH_INVALID_RECORD);
+}
+
+Test(allocate, a_code_that_means_no_memory_aborts, .signal = SIGABRT)
+{
+	(void)allocated_code(BERTH_FAILED);
 }
