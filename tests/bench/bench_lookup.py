@@ -3,11 +3,13 @@ records beside many."""
 
 import contextlib
 import csv
+import dataclasses
 import json
 import os
 import pathlib
 import shutil
 import socket
+import statistics
 import struct
 import subprocess
 import tempfile
@@ -17,8 +19,8 @@ from berth import Agent
 from zk_client import GET, ZkClient, _text
 from zookeeper import ZooKeeper
 
-SECONDS = float(os.environ.get("BERTH_SECONDS", "3"))
-ROUNDS = int(os.environ.get("BERTH_ROUNDS", "3"))
+SECONDS = float(os.environ.get("BERTH_SECONDS", "1"))
+ROUNDS = int(os.environ.get("BERTH_ROUNDS", "9"))
 MANY = int(os.environ.get("BERTH_RECORDS", "100000"))
 FEW = 100
 FOLDER = "/services/bench"
@@ -44,6 +46,43 @@ def http(number):
     return f"GET /v1/resolve{path(number)} HTTP/1.1\r\nHost: berth\r\n\r\n".encode()
 
 
+@dataclasses.dataclass
+class Contender:
+    name: str
+    address: object
+    requests: list = None  # None: Redis' own tool asks
+    greeting: bytes = None
+    pid: int = None  # of a server with one thread, whose CPU time is counted
+
+
+@dataclasses.dataclass
+class Figures:
+    rate: float
+    p50: float
+    p99: float
+    cpu: float = None  # microseconds of the server for a request
+
+    def __str__(self):
+        cpu = "" if self.cpu is None else f"   CPU {self.cpu:>6.2f} us"
+        return f"{self.rate:>9,.0f}/s   p50 {self.p50:>8.2f} us   p99 {self.p99:>8.2f} us{cpu}"
+
+
+def cpu_seconds(pid):
+    return int(pathlib.Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
+
+
+def median(rounds, name):
+    """Of each figure by itself."""
+    columns = zip(*(dataclasses.astuple(figures[name]) for figures in rounds))
+    return Figures(*(None if None in column else statistics.median(column) for column in columns))
+
+
+def ratio(rounds, first, second):
+    """Of the rates of two contenders, by the median of its rounds: both of a round met the same
+    machine."""
+    return statistics.median(figures[first].rate / figures[second].rate for figures in rounds)
+
+
 class Bench:
     def __init__(self, folder, stack):
         self.folder = folder
@@ -58,6 +97,7 @@ class Bench:
             if time.monotonic() > deadline:
                 raise TimeoutError(command)
             time.sleep(0.02)
+        return process.pid
 
     def file(self, name, content):
         place = self.folder / name
@@ -73,22 +113,27 @@ class Bench:
         output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         return [float(word) for word in output.split()]
 
+    def measure(self, contender, clients):
+        if contender.requests is None:
+            return Figures(*redis_benchmark(contender.address, clients))
+        before = cpu_seconds(contender.pid) if contender.pid else 0
+        figures = Figures(*self.ask(contender.address, clients, contender.requests,
+                                    greeting=contender.greeting))
+        if contender.pid:
+            figures.cpu = (cpu_seconds(contender.pid) - before) / (figures.rate * SECONDS) * 1e6
+        return figures
+
     def compare(self, title, clients, contenders):
-        """In turns, so that whatever else the machine does meets all of them; the best round of
-        each counts."""
-        best = {}
-        for _ in range(ROUNDS):
-            for name, address, requests, greeting in contenders:
-                if requests is None:
-                    result = redis_benchmark(address, clients)
-                else:
-                    result = self.ask(address, clients, requests, greeting=greeting)
-                if name not in best or result[0] > best[name][0]:
-                    best[name] = result
-        print(f"\n{title}")
-        for name, (rate, p50, p99) in best.items():
-            print(f"  {name:<34} {rate:>9,.0f}/s   p50 {p50:>8.2f} us   p99 {p99:>8.2f} us")
-        return best
+        """In turns, forwards and backwards, so that whatever else the machine does meets all of
+        them."""
+        rounds = []
+        for number in range(ROUNDS):
+            turn = contenders if number % 2 == 0 else contenders[::-1]
+            rounds.append({contender.name: self.measure(contender, clients) for contender in turn})
+        print(f"\n{title} (medians of {ROUNDS} rounds)")
+        for contender in contenders:
+            print(f"  {contender.name:<34} {median(rounds, contender.name)}")
+        return rounds
 
     def agent(self, name, url, records):
         agent = Agent(
@@ -134,7 +179,7 @@ def redis(bench):
         print("Redis: not installed")
         return []
     place = bench.folder / "redis.sock"
-    bench.start(
+    pid = bench.start(
         ["redis-server", "--port", "0", "--unixsocket", place, "--save", "", "--appendonly", "no",
             "--dir", bench.folder], place
     )
@@ -144,8 +189,9 @@ def redis(bench):
         connection.sendall(b"*3\r\n$3\r\nSET\r\n$4\r\nbody\r\n$%d\r\n%s\r\n" % (len(value), value))
         assert connection.recv(100) == b"+OK\r\n"
     return [
-        ("Redis GET, Unix socket", place, [b"*2\r\n$3\r\nGET\r\n$4\r\nbody\r\n"], None),
-        ("Redis GET, by its own tool", place, None, None),
+        Contender("Redis GET, Unix socket", place, [b"*2\r\n$3\r\nGET\r\n$4\r\nbody\r\n"],
+                  pid=pid),
+        Contender("Redis GET, by its own tool", place),
     ]
 
 
@@ -164,7 +210,8 @@ def direct(zookeeper):
     node = _text(f"/registry{path(0)}") + b"\0"
     request = struct.pack(">iii", len(node) + 8, 1, GET) + node
     hello = struct.pack(">iqiq", 0, 0, 10000, 0) + _text(bytes(16))
-    return ("ZooKeeper itself", zookeeper.hosts, [request], struct.pack(">i", len(hello)) + hello)
+    greeting = struct.pack(">i", len(hello)) + hello
+    return Contender("ZooKeeper itself", zookeeper.hosts, [request], greeting)
 
 
 def fill(zookeeper):
@@ -182,32 +229,31 @@ def main():
         fill(zookeeper)
         few = bench.agent("few", zookeeper.url, FEW)
         bare = folder / "bare.sock"
-        bench.start([LOAD, "serve", bare, bench.file("answer", whole_answer(few))], bare)
-        local = [("berthd, hit", few.socket, [http(0)], None), ("bare libev responder", bare,
-            [http(0)], None), *redis(bench)]
+        answer = bench.file("answer", whole_answer(few))
+        responder = bench.start([LOAD, "serve", bare, answer], bare)
+        hit = Contender("berthd, hit", few.socket, [http(0)], pid=few.process.pid)
+        others = [Contender("bare libev responder", bare, [http(0)], pid=responder), *redis(bench)]
         for clients in (1, 16):
-            contenders = local + ([direct(zookeeper)] if clients == 1 else [])
-            best = bench.compare(
-                f"{clients} keep-alive client{'s' if clients > 1 else ''}, one record", clients,
-                contenders)
-            hit = best["berthd, hit"]
-            for name, other in best.items():
-                if other is not hit:
-                    print(f"  berthd : {name:<27} throughput {hit[0] / other[0]:.2f}   p50 "
-                          f"{other[1] / hit[1]:.2f} times faster")
+            contenders = [hit, *others] + ([direct(zookeeper)] if clients == 1 else [])
+            title = f"{clients} keep-alive client{'s' if clients > 1 else ''}, one record"
+            rounds = bench.compare(title, clients, contenders)
+            for other in contenders[1:]:
+                faster = median(rounds, other.name).p50 / median(rounds, hit.name).p50
+                throughput = ratio(rounds, hit.name, other.name)
+                print(f"  berthd : {other.name:<27} throughput {throughput:.2f}   "
+                      f"p50 {faster:.2f} times faster")
         many = bench.agent("many", zookeeper.url, MANY)
+        small, large = (
+            Contender(f"{count:,} records", agent.socket, [http(number) for number in range(count)],
+                      pid=agent.process.pid)
+            for count, agent in ((FEW, few), (MANY, many))
+        )
         for clients in (1, 16):
-            best = bench.compare(
-                f"{clients} client{'s' if clients > 1 else ''}, any of the cached records", clients,
-                [
-                    (f"{FEW:,} records", few.socket, [http(number) for number in range(FEW)], None),
-                    (f"{MANY:,} records", many.socket, [http(number) for number in range(MANY)],
-                        None),
-                ],
-            )
-            small, large = best.values()
-            print(f"  {MANY:,} : {FEW:<6} p50 {large[1] / small[1]:.2f}   time a lookup "
-                  f"{small[0] / large[0]:.2f}")
+            title = f"{clients} client{'s' if clients > 1 else ''}, any of the cached records"
+            rounds = bench.compare(title, clients, [small, large])
+            slower = median(rounds, large.name).p50 / median(rounds, small.name).p50
+            print(f"  {MANY:,} : {FEW:<6} p50 {slower:.2f}   "
+                  f"time a lookup {ratio(rounds, small.name, large.name):.2f}")
 
 
 if __name__ == "__main__":
