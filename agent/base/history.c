@@ -8,19 +8,18 @@
 #include "lib/base/text.h"
 #include "lib/base/utf8.h"
 
-enum { NAME_BYTES = 128, STATE_BYTES = 32, WHY_BYTES = 320, OUTPUT_BYTES = 256 };
+enum {
+	NAME_BYTES = 128,
+	STATE_BYTES = 32,
+	WHY_BYTES = 320,
+	OUTPUT_BYTES = 256,
+	TEXT_BYTES = WHY_BYTES /* the longest of them */
+};
 
+/* Its JSON is made once. Readers and the file share it, and change nothing in it. */
 struct entry {
 	uint64_t number;
-	double time;
-	double first; /* time of the first of repeated retries; otherwise the same */
-	unsigned count;
-	char component[NAME_BYTES];
-	char subject[NAME_BYTES];
-	char from[STATE_BYTES];
-	char to[STATE_BYTES];
-	char why[WHY_BYTES];
-	char output[OUTPUT_BYTES];
+	json_t *json;
 };
 
 struct history {
@@ -37,6 +36,9 @@ struct history *history_create(void)
 
 void history_destroy(struct history *history)
 {
+	for (size_t i = 0; history && i < history->count; i++) {
+		json_decref(history->entries[i].json);
+	}
 	free(history);
 }
 
@@ -44,41 +46,62 @@ void history_destroy(struct history *history)
  * Cut between characters and made valid UTF-8, so that the output of a child process fits into the
  * entry's JSON.
  */
-static void copy(char *out, size_t size, const char *text)
+static json_t *text_json(size_t size, const char *text)
 {
-	text_printf(out, size, "%s", text ? text : "");
-	utf8_copy_valid(out, out, strlen(out), false);
+	char copy[TEXT_BYTES];
+	text_printf(copy, size, "%s", text ? text : "");
+	utf8_copy_valid(copy, copy, strlen(copy), false);
+	return json_string(copy);
 }
 
-static void fill(struct entry *entry, double time, const struct transition *transition)
+static void set_text(json_t *object, const char *name, size_t size, const char *text)
 {
-	*entry = (struct entry){ .time = time, .first = time, .count = 1 };
-	copy(entry->component, sizeof(entry->component), transition->component);
-	copy(entry->subject, sizeof(entry->subject), transition->subject);
-	copy(entry->from, sizeof(entry->from), transition->from);
-	copy(entry->to, sizeof(entry->to), transition->to);
-	copy(entry->why, sizeof(entry->why), transition->why);
-	copy(entry->output, sizeof(entry->output), transition->output);
+	if (text && *text) {
+		json_object_set_new(object, name, text_json(size, text));
+	}
 }
 
-static bool same(const struct entry *a, const struct entry *b)
+static json_t *make(double time, const struct transition *transition)
 {
-	bool stays = strcmp(b->from, b->to) == 0;
-	return strcmp(a->from, b->from) == 0 && strcmp(a->to, b->to) == 0 &&
-		(stays || strcmp(a->why, b->why) == 0);
+	json_t *json = json_pack("{s:f, s:o, s:o, s:o, s:o}", "time", time, "subject",
+		text_json(NAME_BYTES, transition->subject), "from",
+		text_json(STATE_BYTES, transition->from), "to",
+		text_json(STATE_BYTES, transition->to), "why",
+		text_json(WHY_BYTES, transition->why));
+	set_text(json, "component", NAME_BYTES, transition->component);
+	set_text(json, "output", OUTPUT_BYTES, transition->output);
+	return json;
+}
+
+static void set_repetition(json_t *json, double first, json_int_t count)
+{
+	json_object_set_new(json, "first", json_real(first));
+	json_object_set_new(json, "count", json_integer(count));
+}
+
+static bool same_text(const json_t *a, const json_t *b, const char *name)
+{
+	return json_equal(json_object_get(a, name), json_object_get(b, name));
+}
+
+static bool same(const json_t *a, const json_t *b)
+{
+	bool stays = json_equal(json_object_get(b, "from"), json_object_get(b, "to"));
+	return same_text(a, b, "from") && same_text(a, b, "to") &&
+		(stays || same_text(a, b, "why"));
 }
 
 /* Where the entry is that this one repeats; HISTORY_LENGTH when it repeats none. */
-static size_t find_repeated(const struct history *history, const struct entry *entry)
+static size_t find_repeated(const struct history *history, const json_t *json)
 {
 	/* An attempt that begins and fails is two entries. */
 	size_t looked_at = 0;
 	for (size_t i = history->count; i > 0 && looked_at < 2; i--) {
-		const struct entry *earlier = &history->entries[i - 1];
-		if (strcmp(earlier->subject, entry->subject) != 0) {
+		const json_t *earlier = history->entries[i - 1].json;
+		if (!same_text(earlier, json, "subject")) {
 			continue;
 		}
-		if (same(earlier, entry)) {
+		if (same(earlier, json)) {
 			return i - 1;
 		}
 		looked_at++;
@@ -88,20 +111,18 @@ static size_t find_repeated(const struct history *history, const struct entry *e
 
 static void take_out(struct history *history, size_t index)
 {
+	json_decref(history->entries[index].json);
 	history->count--;
 	memmove(&history->entries[index], &history->entries[index + 1],
 		(history->count - index) * sizeof(history->entries[0]));
 }
 
-static unsigned append(struct history *history, const struct entry *entry)
+static void append(struct history *history, json_t *json_take)
 {
 	if (history->count == HISTORY_LENGTH) {
 		take_out(history, 0);
 	}
-	struct entry *added = &history->entries[history->count++];
-	*added = *entry;
-	added->number = ++history->last;
-	return entry->count;
+	history->entries[history->count++] = (struct entry){ ++history->last, json_take };
 }
 
 uint64_t history_last(const struct history *history)
@@ -111,45 +132,39 @@ uint64_t history_last(const struct history *history)
 
 unsigned history_add(struct history *history, double time, const struct transition *transition)
 {
-	struct entry entry;
-	fill(&entry, time, transition);
-	size_t repeated = transition->retry ? find_repeated(history, &entry) : HISTORY_LENGTH;
+	json_t *json = make(time, transition);
+	size_t repeated = transition->retry ? find_repeated(history, json) : HISTORY_LENGTH;
+	json_int_t count = 1;
 	if (repeated < HISTORY_LENGTH) {
-		entry.first = history->entries[repeated].first;
-		entry.count = history->entries[repeated].count + 1;
+		const json_t *earlier = history->entries[repeated].json;
+		const json_t *first = json_object_get(earlier, "first");
+		count += first ? json_integer_value(json_object_get(earlier, "count")) : 1;
+		first = first ? first : json_object_get(earlier, "time");
+		set_repetition(json, json_number_value(first), count);
 		take_out(history, repeated);
 	}
-	return append(history, &entry);
+	append(history, json);
+	return (unsigned)count;
 }
 
-static void set_text(json_t *object, const char *name, const char *text)
-{
-	if (*text) {
-		json_object_set_new(object, name, json_string(text));
-	}
-}
-
+/* New reference. */
 static json_t *entry_json(const struct entry *entry, bool with_output)
 {
-	json_t *item = json_pack("{s:f, s:s, s:s, s:s, s:s}", "time", entry->time, "subject",
-		entry->subject, "from", entry->from, "to", entry->to, "why", entry->why);
-	set_text(item, "component", entry->component);
-	if (with_output) {
-		set_text(item, "output", entry->output);
+	if (with_output || !json_object_get(entry->json, "output")) {
+		return json_incref(entry->json);
 	}
-	if (entry->count > 1) {
-		json_object_set_new(item, "first", json_real(entry->first));
-		json_object_set_new(item, "count", json_integer(entry->count));
-	}
-	return item;
+	json_t *copy = json_copy(entry->json);
+	json_object_del(copy, "output");
+	return copy;
 }
 
 json_t *history_json_after(const struct history *history, uint64_t after, bool with_output)
 {
 	json_t *list = json_array();
 	for (size_t i = 0; i < history->count; i++) {
-		if (history->entries[i].number > after) {
-			json_array_append_new(list, entry_json(&history->entries[i], with_output));
+		const struct entry *entry = &history->entries[i];
+		if (entry->number > after) {
+			json_array_append_new(list, entry_json(entry, with_output));
 		}
 	}
 	return list;
@@ -160,41 +175,42 @@ json_t *history_json(const struct history *history, bool with_output)
 	return history_json_after(history, 0, with_output);
 }
 
-static bool read_entry(struct entry *entry, const json_t *item)
+/* NULL: of a wrong shape. */
+static json_t *read_entry(const json_t *item)
 {
 	struct transition transition = { .component = "", .output = "" };
 	double time;
 	double first = 0;
 	json_int_t count = 1;
-	if (json_unpack((json_t *)item, "{s:F, s:s, s:s, s:s, s:s, s?s, s?s, s?F, s?I}", "time",
-		    &time, "subject", &transition.subject, "from", &transition.from, "to",
+	if (json_unpack((json_t *)(uintptr_t)item, "{s:F, s:s, s:s, s:s, s:s, s?s, s?s, s?F, s?I}",
+		    "time", &time, "subject", &transition.subject, "from", &transition.from, "to",
 		    &transition.to, "why", &transition.why, "component", &transition.component,
 		    "output", &transition.output, "first", &first, "count", &count)) {
-		return false;
+		return NULL;
 	}
-	fill(entry, time, &transition);
+	json_t *json = make(time, &transition);
 	if (count > 1 && count <= UINT32_MAX) {
-		entry->first = first;
-		entry->count = (unsigned)count;
+		set_repetition(json, first, count);
 	}
-	return true;
+	return json;
 }
 
 void history_load(struct history *history, const json_t *saved)
 {
-	struct history *since = history_create();
-	*since = *history;
-	history->count = 0;
+	json_t *since = history_json(history, true);
 	size_t index;
 	json_t *item;
+	while (history->count > 0) {
+		take_out(history, history->count - 1);
+	}
 	json_array_foreach (saved, index, item) {
-		struct entry entry;
-		if (read_entry(&entry, item)) {
-			append(history, &entry);
+		json_t *json = read_entry(item);
+		if (json) {
+			append(history, json);
 		}
 	}
-	for (size_t i = 0; i < since->count; i++) {
-		append(history, &since->entries[i]);
+	json_array_foreach (since, index, item) {
+		append(history, json_incref(item));
 	}
-	history_destroy(since);
+	json_decref(since);
 }

@@ -44,7 +44,8 @@ uint64_t history_last(const struct history *history);
 
 /*
  * [{"time","subject","from","to","why"}], oldest first, and where there is one "component"; of a
- * repeated retry "count" and "first", the time of the first; with_output: "output". New reference.
+ * repeated retry "count" and "first", the time of the first; with_output: "output". New reference;
+ * the members belong to the history too, and must not be changed.
  */
 json_t *history_json(const struct history *history, bool with_output);
 /* The same for the entries whose number is greater than `after`. */
