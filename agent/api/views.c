@@ -334,38 +334,44 @@ static void send_transitions(struct agent_stream *agent)
 	json_decref(fresh);
 }
 
-static void send_checks(struct agent_stream *agent)
+static void send_checks(struct agent_stream *agent, const json_t *checks)
 {
-	struct api_stream *stream = &agent->stream;
-	json_t *checks = make_checks(stream->api, stream->request);
 	json_t *now = without_clocks(checks);
 	size_t index;
 	json_t *check;
 	json_array_foreach (now, index, check) {
 		if (!json_equal(check, json_array_get(agent->checks, index))) {
-			send_member(stream, "CHECK", "check",
+			send_member(&agent->stream, "CHECK", "check",
 				json_incref(json_array_get(checks, index)));
 		}
 	}
 	json_decref(agent->checks);
 	agent->checks = now;
-	json_decref(checks);
 }
 
-/* After a reload there may be other checks: a snapshot says so best. */
-static bool same_checks(const struct agent_stream *agent)
+static bool same_names(const json_t *checks, const json_t *others)
 {
-	json_t *now = make_checks(agent->stream.api, agent->stream.request);
 	size_t index;
 	json_t *check;
-	bool same = json_array_size(now) == json_array_size(agent->checks);
-	json_array_foreach (now, index, check) {
+	bool same = json_array_size(checks) == json_array_size(others);
+	json_array_foreach (checks, index, check) {
 		same = same &&
 			json_equal(json_object_get(check, "name"),
-				json_object_get(json_array_get(agent->checks, index), "name"));
+				json_object_get(json_array_get(others, index), "name"));
 	}
-	json_decref(now);
 	return same;
+}
+
+static void send_status(struct agent_stream *agent)
+{
+	json_t *status = make_status(agent->stream.api);
+	json_t *now = without_clocks(status);
+	if (!json_equal(now, agent->status)) {
+		send_member(&agent->stream, "AGENT", "agent", json_incref(status));
+	}
+	json_decref(agent->status);
+	agent->status = now;
+	json_decref(status);
 }
 
 static void update_stream(struct agent_stream *agent)
@@ -374,20 +380,15 @@ static void update_stream(struct agent_stream *agent)
 	if (stream->state != API_STREAM_FOLLOWING) {
 		return;
 	}
-	if (!same_checks(agent)) {
+	json_t *checks = make_checks(stream->api, stream->request);
+	if (same_names(checks, agent->checks)) {
+		send_transitions(agent);
+		send_checks(agent, checks);
+		send_status(agent);
+	} else { /* after a reload: a snapshot says best what there is */
 		api_stream_resync(stream);
-		return;
 	}
-	send_transitions(agent);
-	send_checks(agent);
-	json_t *status = make_status(stream->api);
-	json_t *now = without_clocks(status);
-	if (!json_equal(now, agent->status)) {
-		send_member(stream, "AGENT", "agent", json_incref(status));
-	}
-	json_decref(agent->status);
-	agent->status = now;
-	json_decref(status);
+	json_decref(checks);
 }
 
 void api_agent_watch(struct api *api, struct http_request *request, const char *rest)
