@@ -72,13 +72,17 @@ static void write_methods(struct buffer *out, unsigned methods)
 /* The rest of a path behind the route's prefix; NULL when the path lacks prefix or suffix. */
 static const char *match(const struct route *route, const char *path)
 {
-	size_t prefix = strlen(route->prefix);
-	if (strncmp(path, route->prefix, prefix) != 0) {
-		return NULL;
+	const char *rest = path;
+	for (const char *at = route->prefix; *at; at++, rest++) {
+		if (*rest != *at) {
+			return NULL;
+		}
 	}
-	const char *rest = path + prefix;
 	if (!route->suffix) {
 		return *rest ? NULL : rest;
+	}
+	if (!*route->suffix) {
+		return rest;
 	}
 	size_t len = strlen(rest);
 	size_t suffix = strlen(route->suffix);
@@ -110,7 +114,6 @@ static void answer_methods(struct http_request *request, unsigned allowed)
 static const struct route *find_route(
 	const struct http_request *request, const char **ret_rest, unsigned *allowed)
 {
-	bool server = strcmp(request->path, "*") == 0;
 	for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
 		/* Requests that change something do not exist on TCP. */
 		unsigned methods = request->local ? routes[i].methods : routes[i].methods & READ;
@@ -119,7 +122,7 @@ static const struct route *find_route(
 			*ret_rest = rest;
 			return &routes[i];
 		}
-		*allowed |= rest || server ? methods : 0;
+		*allowed |= rest || *request->path == '*' ? methods : 0;
 	}
 	return NULL;
 }

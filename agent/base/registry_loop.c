@@ -13,18 +13,23 @@ static void on_deadline(struct ev_loop *loop, ev_timer *timer, int events)
 	(void)loop;
 	(void)events;
 	struct registry_loop *driver = timer->data;
+	driver->deadline_ms = INT64_MAX;
 	registry_dispatch(driver->registry, clock_monotonic_ms());
 }
 
 /*
  * Any callback of this turn may have made a request, so the deadline is looked at just before the
- * loop sleeps.
+ * loop sleeps. Most turns leave it as it is.
  */
 static void on_prepare(struct ev_loop *loop, ev_prepare *prepare, int events)
 {
 	(void)events;
 	struct registry_loop *driver = prepare->data;
 	int64_t deadline_ms = registry_deadline_ms(driver->registry);
+	if (deadline_ms == driver->deadline_ms) {
+		return;
+	}
+	driver->deadline_ms = deadline_ms;
 	ev_timer_stop(loop, &driver->timer);
 	if (deadline_ms == INT64_MAX) {
 		return;
@@ -40,6 +45,7 @@ void registry_loop_init(
 {
 	driver->loop = loop;
 	driver->registry = registry;
+	driver->deadline_ms = INT64_MAX;
 	ev_timer_init(&driver->timer, on_deadline, 0.0, 0.0);
 	ev_prepare_init(&driver->prepare, on_prepare);
 	/* After every other: those may make requests too. */

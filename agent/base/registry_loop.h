@@ -14,6 +14,7 @@ struct registry_loop {
 	struct registry *registry;
 	struct lasting_io io;
 	ev_timer timer;
+	int64_t deadline_ms; /* that the timer is set for; INT64_MAX: it is stopped */
 	ev_prepare prepare;
 };
 

@@ -109,6 +109,7 @@ void http_response_free(struct http_response *response)
 
 struct status {
 	int status;
+	size_t line_len;
 	const char *line;
 	const char *title; /* of the problem that the server itself reports */
 };
@@ -116,7 +117,9 @@ struct status {
 static const struct status *find_status(int status)
 {
 	static const struct status statuses[] = {
-#define STATUS(status, reason, title) { status, "HTTP/1.1 " #status " " reason "\r\n", title }
+#define BYTES(text) sizeof(text) - 1, text
+#define STATUS(status, reason, title)                                                              \
+	{ status, BYTES("HTTP/1.1 " #status " " reason "\r\n"), title }
 #define LINE(status, reason) STATUS(status, reason, reason)
 		LINE(500, "Internal Server Error"),
 		LINE(200, "OK"),
@@ -142,6 +145,7 @@ static const struct status *find_status(int status)
 		LINE(505, "HTTP Version Not Supported"),
 #undef LINE
 #undef STATUS
+#undef BYTES
 	};
 	for (size_t i = 1; i < sizeof(statuses) / sizeof(statuses[0]); i++) {
 		if (statuses[i].status == status) {
@@ -155,10 +159,12 @@ static const char *date_line(struct http *http)
 {
 	time_t now = (time_t)ev_now(http->loop);
 	struct tm tm;
-	if (now != http->date_time && gmtime_r(&now, &tm)) {
-		/* The program keeps the locale "C". */
-		strftime(
-			http->date, sizeof(http->date), "Date: %a, %d %b %Y %H:%M:%S GMT\r\n", &tm);
+	char line[HTTP_DATE_BYTES + 1];
+	/* The program keeps the locale "C". */
+	if (now != http->date_time && gmtime_r(&now, &tm) &&
+		strftime(line, sizeof(line), "Date: %a, %d %b %Y %H:%M:%S GMT\r\n", &tm) ==
+			HTTP_DATE_BYTES) {
+		memcpy(http->date, line, HTTP_DATE_BYTES);
 		http->date_time = now;
 	}
 	return http->date;
@@ -166,8 +172,10 @@ static const char *date_line(struct http *http)
 
 static size_t write_prefix(const struct connection *connection, int status, char *out)
 {
-	char *at = stpcpy(out, find_status(status)->line);
-	at = stpcpy(at, date_line(connection->http));
+	const struct status *found = find_status(status);
+	memcpy(out, found->line, found->line_len);
+	memcpy(out + found->line_len, date_line(connection->http), HTTP_DATE_BYTES);
+	char *at = out + found->line_len + HTTP_DATE_BYTES;
 	if (connection->sequel != HTTP_THEN_NEXT_REQUEST) {
 		at = stpcpy(at, "Connection: close\r\n");
 	} else if (connection->reader.http_1_0) {

@@ -70,11 +70,14 @@ void http_connection_end_request(struct connection *connection)
 	connection->http->requests -= connection->active;
 	connection->active = false;
 	connection->last = ev_now(connection->http->loop);
-	http_connection_free_request(connection);
 	if (connection->sequel == HTTP_THEN_NEXT_REQUEST) {
+		buffer_finish(&connection->body);
 		http_reader_restart(&connection->reader);
 		http_connection_set_state(connection, HTTP_IDLE);
-	} else if (connection->sequel == HTTP_THEN_LINGER && !connection->half_closed) {
+		return;
+	}
+	http_connection_free_request(connection);
+	if (connection->sequel == HTTP_THEN_LINGER && !connection->half_closed) {
 		shutdown(connection->io.fd, SHUT_WR);
 		connection->thrown_away = 0;
 		http_connection_set_state(connection, HTTP_LINGERING);
@@ -199,6 +202,9 @@ static size_t take(struct connection *connection, const char *bytes, size_t len)
 			break;
 		case HTTP_EVENT_END:
 			dispatch(connection);
+			if (at == bytes + len) {
+				return len;
+			}
 			break;
 		case HTTP_EVENT_REFUSED:
 			refuse_message(connection);
@@ -342,7 +348,7 @@ void http_connection_run(struct connection *connection, int events)
 	while (is_reading(connection) && input->len > 0) {
 		buffer_consume(input, take(connection, input->data, input->len));
 	}
-	if (input->len == 0) {
+	if (input->data && input->len == 0) {
 		buffer_finish(input);
 	}
 	if (is_reading(connection) && connection->half_closed) {

@@ -171,6 +171,7 @@ int http_open(struct http **ret_http, struct ev_loop *loop, const struct http_op
 	list_init(&http->connections);
 	list_init(&http->clients);
 	list_init(&http->woken);
+	memcpy(http->date, "Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n", HTTP_DATE_BYTES);
 	bool tcp = options->listen_fd >= 0 || (options->listen && options->listen[0]);
 	init_watchers(http);
 	if (fit_limits(http, tcp, err) || open_listener(http, true, err) ||

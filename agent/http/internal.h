@@ -13,7 +13,7 @@
 #include "lib/http/reader.h"
 
 #define HTTP_SCRATCH_BYTES (16 * 1024)
-#define HTTP_DATE_BYTES 40
+#define HTTP_DATE_BYTES 37 /* "Date: Sun, 06 Nov 1994 08:49:37 GMT", CR, LF */
 /*
  * All bytes that wait for clients to read them, and all requests that clients have begun to send.
  */
@@ -140,7 +140,7 @@ struct http {
 	uint64_t next_connection;
 	bool closing;
 	time_t date_time;
-	char date[HTTP_DATE_BYTES];       /* "Date: …", of date_time */
+	char date[HTTP_DATE_BYTES];       /* the line of date_time, without a NUL */
 	char scratch[HTTP_SCRATCH_BYTES]; /* bytes just read, or about to be written */
 };
 

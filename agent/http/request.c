@@ -37,7 +37,7 @@ static bool read_method(const char *text, enum http_method *ret)
 static const char *path_of(const char *target)
 {
 	static const char scheme[] = "http://";
-	if (strncasecmp(target, scheme, sizeof(scheme) - 1) != 0) {
+	if (*target == '/' || strncasecmp(target, scheme, sizeof(scheme) - 1) != 0) {
 		return target;
 	}
 	const char *path = strchr(target + sizeof(scheme) - 1, '/');

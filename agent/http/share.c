@@ -135,8 +135,10 @@ bool http_watch(struct http_request *request, size_t total, size_t limit)
 
 void http_end_watch(struct connection *connection)
 {
-	connection->client->watchers -= connection->watches;
-	connection->watches = false;
+	if (connection->watches) {
+		connection->client->watchers--;
+		connection->watches = false;
+	}
 }
 
 /* ---- bytes -------------------------------------------------------------------------------- */
@@ -163,10 +165,13 @@ bool http_account(struct connection *connection)
 {
 	size_t held = count_held(connection);
 	size_t before = connection->held;
+	if (held == before) {
+		return true;
+	}
 	connection->held = held;
 	connection->http->held += held - before;
 	connection->client->bytes += held - before;
-	return held <= before || has_room(connection->client, connection->http);
+	return held < before || has_room(connection->client, connection->http);
 }
 
 void http_hold(struct http_request *request, size_t bytes)
@@ -199,8 +204,11 @@ bool http_response_hold(struct connection *connection, struct http_response *res
 void http_response_drop(struct connection *connection)
 {
 	struct http_response *response = connection->response;
+	if (!response) {
+		return;
+	}
 	connection->response = NULL;
-	if (response && --response->writers == 0) {
+	if (--response->writers == 0) {
 		response->payer->bytes -= response->len;
 		connection->http->held -= response->len;
 		http_client_release(response->payer);

@@ -119,11 +119,6 @@ void buffer_clear(struct buffer *buffer)
 	}
 }
 
-const char *buffer_text(const struct buffer *buffer)
-{
-	return buffer->data ? buffer->data : "";
-}
-
 char *buffer_take(struct buffer *buffer, size_t *ret_len)
 {
 	if (buffer->failed || !buffer_reserve(buffer, 0)) {

@@ -53,7 +53,10 @@ void buffer_consume(struct buffer *buffer, size_t len);
 void buffer_clear(struct buffer *buffer);
 
 /* The content as a C string; "" while empty. Borrowed until the next append. */
-const char *buffer_text(const struct buffer *buffer);
+static inline const char *buffer_text(const struct buffer *buffer)
+{
+	return buffer->data ? buffer->data : "";
+}
 /*
  * Hands the content's memory (NUL-terminated, free()) to the caller and empties the buffer; NULL
  * when failed.

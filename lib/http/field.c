@@ -39,7 +39,7 @@ bool http_is_field_text(const char *text, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
 		unsigned char byte = (unsigned char)text[i];
-		if ((byte < ' ' && byte != '\t') || byte == 0x7f) {
+		if (byte < ' ' ? byte != '\t' : byte == 0x7f) {
 			return false;
 		}
 	}

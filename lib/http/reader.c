@@ -20,35 +20,38 @@ enum {
 	CHUNK_EXTENSION_BYTES = 16 * 1024, /* of all chunks of a message */
 	CHUNK_DIGITS = 15,
 	TRAILER_BYTES = 4096,
-	EMPTY_LINES_BYTES = 8 /* before a request */
+	EMPTY_LINES_BYTES = 8, /* before a request */
+	MESSAGE_BYTES = 1024   /* memory for the next message; more is freed between two */
 };
 
 /* How a field that comes more than once is read. */
 enum rule { LIST, ONCE, FIRST };
 
 static const struct {
-	const char *name;
+	const char *name; /* in lower case */
 	size_t len;
 	enum rule rule;
 } known[HTTP_FIELDS] = {
 #define KNOWN(field, name, rule) [field] = { name, sizeof(name) - 1, rule }
-	KNOWN(HTTP_FIELD_ACCEPT, "Accept", LIST),
-	KNOWN(HTTP_FIELD_AGE, "Age", FIRST),
-	KNOWN(HTTP_FIELD_CACHE_CONTROL, "Cache-Control", LIST),
-	KNOWN(HTTP_FIELD_CONNECTION, "Connection", LIST),
-	KNOWN(HTTP_FIELD_CONTENT_ENCODING, "Content-Encoding", LIST),
-	KNOWN(HTTP_FIELD_CONTENT_LENGTH, "Content-Length", ONCE),
-	KNOWN(HTTP_FIELD_CONTENT_TYPE, "Content-Type", FIRST),
-	KNOWN(HTTP_FIELD_ETAG, "ETag", FIRST),
-	KNOWN(HTTP_FIELD_EXPECT, "Expect", LIST),
-	KNOWN(HTTP_FIELD_HOST, "Host", ONCE),
-	KNOWN(HTTP_FIELD_IF_MATCH, "If-Match", LIST),
-	KNOWN(HTTP_FIELD_IF_NONE_MATCH, "If-None-Match", LIST),
-	KNOWN(HTTP_FIELD_PREFER, "Prefer", LIST),
-	KNOWN(HTTP_FIELD_TRANSFER_ENCODING, "Transfer-Encoding", ONCE),
-	KNOWN(HTTP_FIELD_X_CACHE, "X-Cache", FIRST),
+	KNOWN(HTTP_FIELD_ACCEPT, "accept", LIST),
+	KNOWN(HTTP_FIELD_AGE, "age", FIRST),
+	KNOWN(HTTP_FIELD_CACHE_CONTROL, "cache-control", LIST),
+	KNOWN(HTTP_FIELD_CONNECTION, "connection", LIST),
+	KNOWN(HTTP_FIELD_CONTENT_ENCODING, "content-encoding", LIST),
+	KNOWN(HTTP_FIELD_CONTENT_LENGTH, "content-length", ONCE),
+	KNOWN(HTTP_FIELD_CONTENT_TYPE, "content-type", FIRST),
+	KNOWN(HTTP_FIELD_ETAG, "etag", FIRST),
+	KNOWN(HTTP_FIELD_EXPECT, "expect", LIST),
+	KNOWN(HTTP_FIELD_HOST, "host", ONCE),
+	KNOWN(HTTP_FIELD_IF_MATCH, "if-match", LIST),
+	KNOWN(HTTP_FIELD_IF_NONE_MATCH, "if-none-match", LIST),
+	KNOWN(HTTP_FIELD_PREFER, "prefer", LIST),
+	KNOWN(HTTP_FIELD_TRANSFER_ENCODING, "transfer-encoding", ONCE),
+	KNOWN(HTTP_FIELD_X_CACHE, "x-cache", FIRST),
 #undef KNOWN
 };
+
+_Static_assert(KEPT_BYTES < UINT16_MAX, "the place of a field has 16 bits");
 
 void http_reader_init(struct http_reader *reader, enum http_kind kind)
 {
@@ -63,9 +66,13 @@ void http_reader_finish(struct http_reader *reader)
 
 void http_reader_restart(struct http_reader *reader)
 {
-	struct buffer text = reader->text;
-	buffer_clear(&text);
-	*reader = (struct http_reader){ .kind = reader->kind, .text = text };
+	if (reader->text.size > MESSAGE_BYTES) {
+		buffer_finish(&reader->text);
+	} else {
+		buffer_clear(&reader->text);
+	}
+	size_t begin = offsetof(struct http_reader, state);
+	memset((char *)reader + begin, 0, sizeof(*reader) - begin);
 }
 
 static enum http_event refuse(struct http_reader *reader, int status, const char *why)
@@ -102,12 +109,6 @@ const char *http_reader_query(const struct http_reader *reader)
 	return reader->query ? buffer_text(&reader->text) + reader->query : "";
 }
 
-const char *http_reader_field(const struct http_reader *reader, enum http_field field)
-{
-	uint32_t place = reader->fields[field];
-	return place ? buffer_text(&reader->text) + place - 1 : NULL;
-}
-
 /* ---- the kept parts ------------------------------------------------------------------------- */
 
 /*
@@ -118,22 +119,21 @@ static size_t keep(struct http_reader *reader, const char *part, size_t len)
 {
 	struct buffer *text = &reader->text;
 	size_t place = reader->line;
-	bool collected = text->len > place;
 	if (place + len >= KEPT_BYTES) {
 		refuse(reader, 431, "its fields are too long");
 		return 0;
 	}
-	if (collected) {
-		memmove(text->data + place, part, len);
-		text->len = place + len;
-	} else if (buffer_append(text, part, len) != 0) {
+	/* A line that was collected is longer than its part. */
+	bool collected = text->len > place;
+	char *room = collected ? text->data + place : buffer_reserve(text, len + 1);
+	if (!room) {
 		refuse(reader, 500, "no memory");
 		return 0;
 	}
-	if (buffer_append(text, "", 1) != 0) {
-		refuse(reader, 500, "no memory");
-		return 0;
-	}
+	memmove(room, part, len);
+	room[len] = '\0';
+	text->len = place;
+	buffer_added(text, len + 1);
 	reader->line = text->len;
 	return place;
 }
@@ -258,17 +258,31 @@ static void take_start(struct http_reader *reader, const char *line, size_t len)
 static void take_known(
 	struct http_reader *reader, enum http_field field, const char *value, size_t len)
 {
-	uint32_t *place = &reader->fields[field];
+	uint16_t *place = &reader->fields[field];
 	if (*place && known[field].rule == ONCE) {
 		refuse(reader, 400, "a field that may come once came twice");
-	} else if (!*place) {
-		*place = (uint32_t)keep(reader, value, len) + 1;
-	} else if (known[field].rule == LIST) {
-		size_t second = keep(reader, value, len);
+	} else if (!*place || known[field].rule == LIST) {
+		size_t kept = keep(reader, value, len);
+		if (*place && reader->state != HTTP_READER_FAILED) {
+			kept = join(reader, *place - 1U, kept);
+		}
 		if (reader->state != HTTP_READER_FAILED) {
-			*place = (uint32_t)join(reader, *place - 1, second) + 1;
+			*place = (uint16_t)(kept + 1);
 		}
 	}
+}
+
+/*
+ * `line` consists of characters of a token: the bit of lower case makes no other one a letter or a
+ * hyphen.
+ */
+static bool is_named(const char *line, const char *name, size_t len)
+{
+	size_t i = 0;
+	while (i < len && (line[i] | 0x20) == name[i]) {
+		i++;
+	}
+	return i == len;
 }
 
 static void take_field(struct http_reader *reader, const char *line, size_t len)
@@ -290,7 +304,7 @@ static void take_field(struct http_reader *reader, const char *line, size_t len)
 	}
 	http_trim(&value, &value_len);
 	for (size_t i = 0; i < HTTP_FIELDS; i++) {
-		if (known[i].len == name_len && strncasecmp(known[i].name, line, name_len) == 0) {
+		if (known[i].len == name_len && is_named(line, known[i].name, name_len)) {
 			take_known(reader, (enum http_field)i, value, value_len);
 			return;
 		}
@@ -355,9 +369,11 @@ static enum http_event begin_body(struct http_reader *reader)
 static bool may_go_on(const struct http_reader *reader)
 {
 	const char *connection = http_reader_field(reader, HTTP_FIELD_CONNECTION);
-	return reader->http_1_0
-		? http_has_token(connection, "keep-alive") && !http_has_token(connection, "close")
-		: !http_has_token(connection, "close");
+	if (!connection) {
+		return !reader->http_1_0;
+	}
+	return (!reader->http_1_0 || http_has_token(connection, "keep-alive")) &&
+		!http_has_token(connection, "close");
 }
 
 static enum http_event end_head(struct http_reader *reader)

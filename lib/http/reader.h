@@ -84,6 +84,8 @@ enum http_reader_state {
 
 struct http_reader {
 	enum http_kind kind;
+	struct buffer text; /* kept parts of the head, each with a NUL; then an unfinished line */
+	/* From here on all is of one message, and zero at its beginning. */
 	enum http_reader_state state;
 	bool bodiless;   /* set by the caller behind the restart: this answers a HEAD */
 	bool http_1_0;   /* the sender knows no chunks */
@@ -94,12 +96,11 @@ struct http_reader {
 	uint64_t left;   /* bytes of the body, or of the chunk, that are still to come */
 	const char *body;
 	size_t body_len;
-	size_t line_bytes;  /* the size of the lines so far, for the limits */
-	struct buffer text; /* kept parts of the head, each with a NUL; then an unfinished line */
-	size_t line;        /* where that line begins */
-	size_t target;      /* a request's, in `text`; its method is the first thing there */
-	size_t query;       /* 0: none */
-	uint32_t fields[HTTP_FIELDS]; /* where in `text`, plus 1; 0: absent */
+	size_t line_bytes; /* the size of the lines so far, for the limits */
+	size_t line;       /* where in `text` an unfinished line begins */
+	size_t target;     /* a request's, in `text`; its method is the first thing there */
+	size_t query;      /* 0: none */
+	uint16_t fields[HTTP_FIELDS]; /* where in `text`, plus 1; 0: absent */
 };
 
 /* The reader is the caller's memory; it allocates nothing before the first byte. */
@@ -126,7 +127,11 @@ const char *http_reader_target(const struct http_reader *reader);
 /* Behind the question mark; "" without one. */
 const char *http_reader_query(const struct http_reader *reader);
 /* A field's value without the blanks around it; NULL when it is absent. */
-const char *http_reader_field(const struct http_reader *reader, enum http_field field);
+static inline const char *http_reader_field(const struct http_reader *reader, enum http_field field)
+{
+	size_t place = reader->fields[field];
+	return place ? reader->text.data + place - 1 : NULL;
+}
 
 /*
  * For a caller that wants a whole answer: takes bytes, appends those of the body to `body`, and

@@ -1,9 +1,31 @@
 #include "lib/http/target.h"
 
+#include <stdint.h>
 #include <string.h>
 
 bool http_is_authority(const char *text, size_t len, bool optional)
 {
+	/* A name of RFC 3986, but for the comma, which would make a list of a Host. */
+	static const bool name[256] = {
+		['0' ... '9'] = true,
+		['A' ... 'Z'] = true,
+		['a' ... 'z'] = true,
+		['!'] = true,
+		['$'] = true,
+		['%'] = true,
+		['&'] = true,
+		['\''] = true,
+		['('] = true,
+		[')'] = true,
+		['*'] = true,
+		['+'] = true,
+		['-'] = true,
+		['.'] = true,
+		[';'] = true,
+		['='] = true,
+		['_'] = true,
+		['~'] = true,
+	};
 	const char *end = text + len;
 	const char *at = text;
 	if (at < end && *at == '[') {
@@ -18,8 +40,7 @@ bool http_is_authority(const char *text, size_t len, bool optional)
 		}
 		at++;
 	} else {
-		while (at < end && *at != ':' && *at != '[' && *at != ']' && *at != '@' &&
-			*at > ' ' && *at < 0x7f && !memchr("/?#\"<>\\^`{|},", *at, 13)) {
+		while (at < end && name[(unsigned char)*at]) {
 			at++;
 		}
 	}
@@ -35,24 +56,40 @@ bool http_is_authority(const char *text, size_t len, bool optional)
 	return at == end;
 }
 
+/* Visible ASCII alone? Eight bytes at a time, since most of a usual request is its target. */
+static bool is_visible(const char *text, size_t len)
+{
+	const uint64_t ones = UINT64_MAX / UINT8_MAX;
+	uint64_t outside = 0;
+	size_t i = 0;
+	for (uint64_t bytes; len - i >= sizeof(bytes); i += sizeof(bytes)) {
+		memcpy(&bytes, text + i, sizeof(bytes));
+		/* The first bit of a byte becomes 1 below '!', above '~', and beyond ASCII. */
+		outside |= (bytes - ones * '!') | (bytes + ones) | bytes;
+	}
+	bool visible = !(outside & ones * 0x80);
+	for (; i < len; i++) {
+		visible = visible && text[i] > ' ' && text[i] < 0x7f;
+	}
+	return visible;
+}
+
 bool http_is_target(const char *method, size_t method_len, const char *target, size_t len)
 {
-	for (size_t i = 0; i < len; i++) {
-		if (target[i] <= ' ' || target[i] >= 0x7f) {
-			return false;
-		}
+	if (!is_visible(target, len) || memchr(target, '#', len)) {
+		return false;
 	}
 	if (method_len == 7 && memcmp(method, "CONNECT", 7) == 0) {
 		return http_is_authority(target, len, false) && memchr(target, ':', len);
 	}
 	if (target[0] == '/') {
-		return !memchr(target, '#', len);
+		return true;
 	}
 	if (len == 1 && target[0] == '*') {
 		return method_len == 7 && memcmp(method, "OPTIONS", 7) == 0;
 	}
 	const char *host = memmem(target, len, "://", 3);
-	if (!host || host == target || memchr(target, '#', len)) {
+	if (!host || host == target) {
 		return false;
 	}
 	host += 3;

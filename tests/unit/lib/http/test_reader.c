@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lib/http/reader.h"
+#include "lib/http/target.h"
 #include "tests/support/failing.h"
 
 #define GET "GET / HTTP/1.1\r\nHost: a\r\n"
@@ -709,5 +710,79 @@ Test(http_reader, without_memory_it_refuses_and_loses_nothing)
 			pieces = (struct pieces){ HTTP_ANSWER, answer, step };
 			failing_check_memory("answer", read_pieces, &pieces);
 		}
+	}
+}
+
+Test(http_reader, a_long_head_leaves_no_memory_behind)
+{
+	static char head[4096];
+	struct http_reader reader;
+	http_reader_init(&reader, HTTP_REQUEST);
+	int len = snprintf(head, sizeof(head), GET "Accept: %0*d\r\n\r\n", 2000, 0);
+	const char *at = head;
+	cr_assert_eq(http_reader_next(&reader, &at, head + len), HTTP_EVENT_HEAD);
+	cr_assert_gt(reader.text.size, 2000);
+	http_reader_restart(&reader);
+	cr_expect_eq(reader.text.size, 0);
+	cr_expect(http_reader_is_idle(&reader));
+	cr_expect_null(http_reader_field(&reader, HTTP_FIELD_ACCEPT));
+	http_reader_finish(&reader);
+}
+
+/* Bytes are looked at in groups: each byte at each place of a group, and behind the last one. */
+Test(http_target, is_visible_at_every_place)
+{
+	for (size_t place = 1; place < 20; place++) {
+		for (int byte = 0; byte <= 0xff; byte++) {
+			char target[20];
+			memset(target, 'a', sizeof(target));
+			target[0] = '/';
+			target[place] = (char)byte;
+			bool good = byte > ' ' && byte < 0x7f && byte != '#';
+			cr_expect_eq(http_is_target("GET", 3, target, sizeof(target)), good,
+				"%d at %zu", byte, place);
+			cr_expect_eq(http_is_target("GET", 3, target, place + 1), good,
+				"%d at the end, %zu", byte, place);
+		}
+	}
+}
+
+Test(http_target, a_host_has_the_characters_of_a_name)
+{
+	static const char others[] = "!$%&'()*+-.;=_~";
+	for (int byte = 1; byte <= 0xff; byte++) {
+		bool letter = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
+			(byte >= '0' && byte <= '9');
+		char host[] = { 'a', (char)byte, 'b' };
+		cr_expect_eq(http_is_authority(host, sizeof(host), false),
+			letter || strchr(others, byte) != NULL, "%d", byte);
+	}
+}
+
+Test(http_reader, names_of_fields_differ_by_letters_alone)
+{
+	static const struct {
+		const char *line;
+		bool known;
+	} lines[] = {
+		{ "if-none-match: x", true },
+		{ "IF-NONE-MATCH: x", true },
+		{ "If-None-Match: x", true },
+		{ "If_None_Match: x", false },
+		{ "If-None-Matc(: x", false },
+		{ "If-None-Mat~h: x", false },
+		{ "If-None-Matchx: x", false },
+		{ "If-None-Matc: x", false },
+	};
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		char head[200];
+		int len = snprintf(head, sizeof(head), GET "%s\r\n\r\n", lines[i].line);
+		struct http_reader reader;
+		const char *at = head;
+		http_reader_init(&reader, HTTP_REQUEST);
+		(void)http_reader_next(&reader, &at, head + len);
+		cr_expect_eq(http_reader_field(&reader, HTTP_FIELD_IF_NONE_MATCH) != NULL,
+			lines[i].known, "%s", lines[i].line);
+		http_reader_finish(&reader);
 	}
 }
