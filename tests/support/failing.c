@@ -95,18 +95,22 @@ void failing_check(const char *what, const char *kind, int error, failing_work *
 	prepare();
 	bool fired = true;
 	for (int number = 1; fired; number++) {
-		int descriptors = count_descriptors();
-		int64_t memory = page->live;
-		failing_arm(kind, (uint64_t)number, error);
-		int code = work(context);
-		fired = failing_disarm();
-		bool freed = sanitized() || page->live == memory;
-		bool good = code == 0 || (fired && code < 0);
-		cr_assert(good, "%s: %d without %s %d, called at\n%s", what, code, kind, number,
-			good ? "" : place());
+		bool freed = false;
+		/* A library that keeps memory for later keeps it once. */
+		for (int i = 0; i < 2 && !freed; i++) {
+			int descriptors = count_descriptors();
+			int64_t memory = page->live;
+			failing_arm(kind, (uint64_t)number, error);
+			int code = work(context);
+			fired = failing_disarm();
+			freed = sanitized() || page->live == memory;
+			bool good = code == 0 || (fired && code < 0);
+			cr_assert(good, "%s: %d without %s %d, called at\n%s", what, code, kind,
+				number, good ? "" : place());
+			cr_assert(has_closed(descriptors), "%s: a descriptor is left without %s %d",
+				what, kind, number);
+		}
 		cr_assert(freed, "%s: memory is left without %s %d", what, kind, number);
-		cr_assert(has_closed(descriptors), "%s: a descriptor is left without %s %d", what,
-			kind, number);
 		cr_assert(fired || number > 1 || sanitized(), "%s makes no call of the kind %s",
 			what, kind);
 	}

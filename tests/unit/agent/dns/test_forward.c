@@ -1,0 +1,385 @@
+/* Questions to other servers, which answer, refuse, are silent, or cannot be reached. */
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "agent/dns/dns.h"
+#include "agent/dns/internal.h"
+#include "lib/base/text.h"
+#include "tests/support/failing.h"
+#include "tests/support/run_until.h"
+#include "tests/support/staged.h"
+
+/* ---- a server in the same loop --------------------------------------------------------------- */
+
+/* The question's name with an address. */
+#define RECORD "\xc0\x0c\0\1\0\1\0\0\0\1\0\4\x7f\0\0\1"
+enum { RECORD_BYTES = sizeof(RECORD) - 1, RECORDS = 200 };
+
+enum answer { GOOD, REFUSED_ONCE, WRONG_ID, HANGS_UP, LARGE };
+
+struct stage {
+	struct ev_loop *loop;
+	struct dns_forward *forward;
+	int udp;
+	int tcp;
+	int client; /* of the server over TCP; or -1 */
+	ev_io udp_io;
+	ev_io tcp_io;
+	ev_io client_io;
+	char address[32];
+	char *addresses[1];
+	enum answer answer;
+	unsigned questions;
+
+	struct dns_query query;
+	uint8_t packet[NS_PACKETSZ];
+	size_t len;
+	struct dns_forwarding forwarding;
+	unsigned ends;
+	bool answered;
+	size_t reply_len;
+};
+
+static size_t make_reply(struct stage *stage, uint8_t *reply, size_t len)
+{
+	stage->questions++;
+	reply[2] |= 0x80;
+	if (stage->answer == REFUSED_ONCE && stage->questions == 1) {
+		reply[3] |= ns_r_refused;
+	} else if (stage->answer == WRONG_ID) {
+		reply[0] ^= 0xff;
+	} else if (stage->answer == LARGE) {
+		ns_put16(RECORDS, reply + 6);
+		for (int i = 0; i < RECORDS; i++) {
+			memcpy(reply + len, RECORD, RECORD_BYTES);
+			len += RECORD_BYTES;
+		}
+	}
+	return len;
+}
+
+static void on_udp(struct ev_loop *loop, ev_io *io, int events)
+{
+	(void)loop;
+	(void)events;
+	struct stage *stage = io->data;
+	struct sockaddr_in from;
+	socklen_t from_len = sizeof(from);
+	uint8_t packet[4096];
+	ssize_t len = recvfrom(stage->udp, packet, sizeof(packet), MSG_DONTWAIT,
+		(struct sockaddr *)&from, &from_len);
+	if (len > 0) {
+		size_t reply_len = make_reply(stage, packet, (size_t)len);
+		(void)!sendto(stage->udp, packet, reply_len, 0, (struct sockaddr *)&from, from_len);
+	}
+}
+
+static void hang_up(struct stage *stage)
+{
+	if (stage->client >= 0) {
+		ev_io_stop(stage->loop, &stage->client_io);
+		close(stage->client);
+		stage->client = -1;
+	}
+}
+
+static void on_client(struct ev_loop *loop, ev_io *io, int events)
+{
+	(void)loop;
+	struct stage *stage = io->data;
+	uint8_t packet[8192];
+	ssize_t len = events & EV_ERROR
+		? -1
+		: recvfrom(stage->client, packet, sizeof(packet), MSG_DONTWAIT, NULL, NULL);
+	if (len > 2 && stage->answer != HANGS_UP) {
+		size_t reply_len = make_reply(stage, packet + 2, (size_t)len - 2);
+		ns_put16((unsigned)reply_len, packet);
+		(void)!sendto(stage->client, packet, reply_len + 2, MSG_NOSIGNAL, NULL, 0);
+	} else {
+		stage->questions += len > 2;
+		hang_up(stage);
+	}
+}
+
+static void on_connect(struct ev_loop *loop, ev_io *io, int events)
+{
+	(void)events;
+	struct stage *stage = io->data;
+	hang_up(stage);
+	stage->client = accept(stage->tcp, NULL, NULL);
+	if (stage->client >= 0) {
+		ev_io_init(&stage->client_io, on_client, stage->client, EV_READ);
+		stage->client_io.data = stage;
+		ev_io_start(loop, &stage->client_io);
+	}
+}
+
+static void on_reply(void *context, const uint8_t *data, size_t len)
+{
+	struct stage *stage = context;
+	stage->ends++;
+	stage->answered = data != NULL && ns_get16(data) == stage->query.id;
+	stage->reply_len = len;
+}
+
+/* ---- the stage ------------------------------------------------------------------------------- */
+
+static void watch(
+	struct stage *stage, ev_io *io, void (*on_io)(struct ev_loop *, ev_io *, int), int fd)
+{
+	ev_io_init(io, on_io, fd, EV_READ);
+	io->data = stage;
+	ev_io_start(stage->loop, io);
+}
+
+static struct stage *stage_begin(struct stage *stage)
+{
+	struct err err = ERR_INIT;
+	struct sockaddr_in place;
+	socklen_t len = sizeof(place);
+	stage->loop = ev_loop_new(EVFLAG_AUTO);
+	stage->client = -1;
+	stage->tcp = dns_socket_open("127.0.0.1:0", true, &err);
+	cr_assert_geq(stage->tcp, 0, "%s", err.msg);
+	cr_assert_eq(getsockname(stage->tcp, (struct sockaddr *)&place, &len), 0);
+	text_printf(stage->address, sizeof(stage->address), "127.0.0.1:%u", ntohs(place.sin_port));
+	stage->udp = dns_socket_open(stage->address, false, &err);
+	cr_assert_geq(stage->udp, 0, "%s", err.msg);
+	watch(stage, &stage->udp_io, on_udp, stage->udp);
+	watch(stage, &stage->tcp_io, on_connect, stage->tcp);
+	stage->forward = dns_forward_create(stage->loop);
+	stage->addresses[0] = stage->address;
+	dns_forward_set(stage->forward, stage->addresses, 1, NULL, 0);
+	stage->len = dns_query_write(&stage->query, stage->packet, "a.example", ns_t_a);
+	cr_assert_gt(stage->len, 0);
+	return stage;
+}
+
+static void stage_end(struct stage *stage)
+{
+	dns_forward_cancel(&stage->forwarding);
+	dns_forward_destroy(stage->forward);
+	hang_up(stage);
+	ev_io_stop(stage->loop, &stage->udp_io);
+	ev_io_stop(stage->loop, &stage->tcp_io);
+	close(stage->udp);
+	close(stage->tcp);
+	ev_loop_destroy(stage->loop);
+}
+
+#define STAGED(name)                                                                               \
+	STAGED_TEST(dns_forward, name, struct stage *, stage, stage_begin(&(struct stage){ 0 }),   \
+		stage_end)
+
+static bool begin(struct stage *stage, bool tcp)
+{
+	stage->ends = 0;
+	stage->questions = 0;
+	stage->answered = false;
+	stage->forwarding = (struct dns_forwarding){ .on_reply = on_reply, .context = stage };
+	return dns_forward_ask(
+		stage->forward, &stage->forwarding, &stage->query, stage->packet, stage->len, tcp);
+}
+
+static void ask(struct stage *stage, bool tcp)
+{
+	cr_assert(begin(stage, tcp));
+	RUN_UNTIL(stage->loop, stage->ends > 0);
+	cr_assert_eq(stage->ends, 1);
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+STAGED(an_answer_has_the_clients_id)
+{
+	for (int tcp = 0; tcp < 2; tcp++) {
+		ask(stage, tcp);
+		cr_assert(stage->answered);
+		cr_assert_eq(stage->reply_len, stage->len);
+		cr_assert_eq(stage->questions, 1);
+	}
+}
+
+STAGED(a_refusal_is_not_the_last_word)
+{
+	stage->answer = REFUSED_ONCE;
+	for (int tcp = 0; tcp < 2; tcp++) {
+		ask(stage, tcp);
+		cr_assert(stage->answered);
+		cr_assert_eq(stage->questions, 2);
+	}
+}
+
+STAGED(a_large_answer_comes_over_tcp)
+{
+	stage->answer = LARGE;
+	ask(stage, true);
+	cr_assert(stage->answered);
+	cr_assert_eq(stage->reply_len, stage->len + RECORDS * RECORD_BYTES);
+}
+
+STAGED(an_answer_to_another_question_is_none_over_tcp)
+{
+	stage->answer = WRONG_ID;
+	ask(stage, true);
+	cr_assert_not(stage->answered);
+	cr_assert_eq(stage->questions, 2);
+	stage->answer = HANGS_UP;
+	ask(stage, true);
+	cr_assert_not(stage->answered);
+	cr_assert_eq(stage->questions, 2);
+}
+
+STAGED(where_nobody_listens_there_is_no_answer)
+{
+	ev_io_stop(stage->loop, &stage->udp_io);
+	ev_io_stop(stage->loop, &stage->tcp_io);
+	close(stage->udp);
+	close(stage->tcp);
+	for (int tcp = 0; tcp < 2; tcp++) {
+		ask(stage, tcp);
+		cr_assert_not(stage->answered);
+	}
+	stage->udp = stage->tcp = -1;
+}
+
+/* ---- servers --------------------------------------------------------------------------------- */
+
+STAGED(our_own_addresses_and_malformed_ones_are_not_asked)
+{
+	static char *servers[] = { "nonsense", "127.0.0.1", "127.0.0.1:x", "[::1:53", ":53" };
+	dns_forward_set(stage->forward, stage->addresses, 1, stage->addresses, 1);
+	cr_assert_not(dns_forward_enabled(stage->forward));
+	cr_assert_not(begin(stage, false));
+	dns_forward_set(stage->forward, servers, 5, servers, 1);
+	cr_assert_not(dns_forward_enabled(stage->forward));
+	dns_forward_set(stage->forward, NULL, 0, NULL, 0);
+	cr_assert_not(dns_forward_enabled(stage->forward));
+	dns_forward_set(stage->forward, stage->addresses, 1, servers, 1);
+	cr_assert(dns_forward_enabled(stage->forward));
+	static char *system[] = { "system" };
+	dns_forward_set(stage->forward, system, 1, NULL, 0);
+	cr_assert(dns_forward_enabled(stage->forward));
+}
+
+STAGED(so_many_questions_at_once_and_no_more)
+{
+	enum { MANY = 256 };
+	struct dns_forwarding *many = calloc(MANY + 1, sizeof(*many));
+	ev_io_stop(stage->loop, &stage->udp_io);
+	for (int i = 0; i <= MANY; i++) {
+		many[i] = (struct dns_forwarding){ .on_reply = on_reply, .context = stage };
+		cr_assert_eq(dns_forward_ask(stage->forward, &many[i], &stage->query, stage->packet,
+				     stage->len, false),
+			i < MANY, "%d", i);
+	}
+	for (int i = 0; i <= MANY; i++) {
+		dns_forward_cancel(&many[i]);
+	}
+	cr_assert_eq(stage->ends, 0);
+	free(many);
+}
+
+/* ---- calls that fail ------------------------------------------------------------------------- */
+
+struct attempt {
+	struct stage *stage;
+	bool tcp;
+};
+
+/* One try of each server is left. */
+static int ask_once(void *context)
+{
+	const struct attempt *attempt = context;
+	struct stage *stage = attempt->stage;
+	bool begun = begin(stage, attempt->tcp);
+	for (int turn = 0; begun && turn < 100000 && stage->ends == 0; turn++) {
+		ev_run(stage->loop, EVRUN_ONCE);
+	}
+	dns_forward_cancel(&stage->forwarding);
+	hang_up(stage);
+	return stage->answered ? 0 : FAILING_WRONG;
+}
+
+STAGED(a_call_that_fails_costs_one_try)
+{
+	static const struct {
+		const char *kind;
+		int error;
+	} calls[] = { { "socket", EMFILE }, { "connect", ENETUNREACH }, { "random", EINTR },
+		{ "send", ECONNREFUSED }, { "send", EAGAIN }, { "receive", ECONNREFUSED },
+		{ "receive", EINTR }, { "epoll", ENOMEM } };
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		for (int tcp = 0; tcp < 2; tcp++) {
+			struct attempt attempt = { stage, tcp };
+			failing_check(tcp ? "tcp" : "udp", calls[i].kind, calls[i].error, ask_once,
+				&attempt);
+		}
+	}
+}
+
+/* ---- addresses ------------------------------------------------------------------------------- */
+
+Test(dns_address, is_numeric_and_has_a_port)
+{
+	static const char *const good[] = { "127.0.0.1:53", "[::1]:53", "0.0.0.0:0", "[::]:65535" };
+	static const char *const bad[] = { "", "53", ":53", "127.0.0.1", "127.0.0.1:", "::1:53",
+		"[::1:53", "[]:53", "localhost:53", "127.0.0.1:port",
+		"127.0.0.1.127.0.0.1.127.0.0.1.127.0.0.1.127.0.0.1.127.0.0.1.127.0.0.1:53" };
+	struct sockaddr_storage address;
+	socklen_t len;
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		cr_expect(dns_address_read(&address, &len, good[i]), "%s", good[i]);
+	}
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct err err = ERR_INIT;
+		cr_expect_not(dns_address_read(&address, &len, bad[i]), "%s", bad[i]);
+		cr_expect_lt(dns_socket_open(bad[i], false, &err), 0);
+		cr_expect(strstr(err.msg, "must be ADDRESS:PORT"), "%s", err.msg);
+	}
+}
+
+static int open_socket(const char *address, bool tcp)
+{
+	struct err err = ERR_INIT;
+	int fd = dns_socket_open(address, tcp, &err);
+	if (fd >= 0) {
+		dns_socket_adopt(fd, address, tcp);
+		close(fd);
+	}
+	return fd < 0 ? err.code : 0;
+}
+
+static int open_udp(void *context)
+{
+	return open_socket(context, false);
+}
+
+static int open_tcp(void *context)
+{
+	return open_socket(context, true);
+}
+
+Test(dns_address, a_socket_that_cannot_be_had_is_named)
+{
+	static char any[] = "0.0.0.0:0";
+	static char local[] = "127.0.0.1:0";
+	failing_check("udp", "socket", EMFILE, open_udp, any);
+	failing_check("udp", "bind", EADDRINUSE, open_udp, any);
+	failing_check("udp", "sockopt", ENOPROTOOPT, open_udp, any);
+	failing_check("tcp", "socket", EMFILE, open_tcp, local);
+	failing_check("tcp", "bind", EADDRINUSE, open_tcp, local);
+	failing_check("tcp", "listen", EADDRINUSE, open_tcp, local);
+	int fd = socket(AF_INET6, SOCK_STREAM, 0);
+	if (fd >= 0) {
+		close(fd);
+		cr_expect_eq(open_socket("[::]:0", false), 0);
+		cr_expect_eq(open_socket("[::]:0", true), 0);
+	}
+}

@@ -1,0 +1,200 @@
+/* A followed tree on a registry in memory: its first picture, its events, outages. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/client/tree.h"
+#include "tests/support/memory_backend.h"
+#include "tests/support/registry_client.h"
+#include "tests/support/staged.h"
+
+#define RECORD(text) "{\"type\":\"JSONServiceRecord\",\"description\":\"" text "\"}"
+
+struct stage {
+	struct registry *registry;
+	struct client_tree *tree;
+	char events[1024]; /* "SUBSCRIBED UPDATED:/a " … */
+	json_t *picture;   /* what replaying them gives */
+};
+
+static void on_state(void *context, enum registry_state state, const char *why)
+{
+	struct stage *stage = context;
+	(void)why;
+	if (stage->tree) {
+		client_tree_state(stage->tree, state);
+	}
+}
+
+static void replay(json_t *picture, const json_t *event)
+{
+	const char *path = json_string_value(json_object_get(event, "path"));
+	json_t *record = json_object_get(event, "record");
+	if (json_object_get(event, "snapshot")) {
+		json_object_clear(picture);
+		json_object_update(picture, json_object_get(event, "snapshot"));
+	} else if (record) {
+		json_object_set(picture, path, record);
+	} else if (path) {
+		json_object_del(picture, path);
+	}
+}
+
+static void emit_take(void *context, json_t *event)
+{
+	struct stage *stage = context;
+	const char *path = json_string_value(json_object_get(event, "path"));
+	size_t used = strlen(stage->events);
+	snprintf(stage->events + used, sizeof(stage->events) - used, "%s%s%s ",
+		json_string_value(json_object_get(event, "type")), path ? ":" : "",
+		path ? path : "");
+	replay(stage->picture, event);
+	json_decref(event);
+}
+
+static struct stage *stage_begin(struct stage *stage)
+{
+	const struct registry_options options = { .on_state = on_state, .context = stage };
+	stage->picture = json_object();
+	stage->registry = memory_open("tree", &options);
+	client_add(stage->registry);
+	client_wait_state(stage->registry, REGISTRY_CONNECTED);
+	memory_put(stage->registry, "/a", RECORD("top"));
+	memory_put(stage->registry, "/a/b", RECORD("b"));
+	memory_put(stage->registry, "/a/c", "no record");
+	return stage;
+}
+
+static void stage_end(struct stage *stage)
+{
+	client_tree_free(stage->tree);
+	client_tree_free(NULL);
+	client_close(stage->registry);
+	json_decref(stage->picture);
+}
+
+#define STAGED(name)                                                                               \
+	STAGED_TEST(client_tree, name, struct stage *, stage, stage_begin(&(struct stage){ 0 }),   \
+		stage_end)
+
+static void follow(struct stage *stage, bool recursive)
+{
+	struct err err = ERR_INIT;
+	cr_assert_eq(client_tree_create(&stage->tree, stage->registry, "/a", recursive, emit_take,
+			     stage, &err),
+		0, "%s", err.msg);
+}
+
+struct wanted {
+	const struct stage *stage;
+	const char *events;
+};
+
+static bool has_come(void *context)
+{
+	const struct wanted *wanted = context;
+	return strlen(wanted->stage->events) >= strlen(wanted->events);
+}
+
+static void expect(const struct stage *stage, const char *events)
+{
+	struct wanted wanted = { stage, events };
+	client_wait(has_come, &wanted);
+	cr_assert_str_eq(stage->events, events);
+}
+
+static const char *description(const struct stage *stage, const char *path)
+{
+	const json_t *record = json_object_get(stage->picture, path);
+	const char *text = json_string_value(json_object_get(record, "description"));
+	return text ? text : record ? "none" : "absent";
+}
+
+#define BEGUN "SUBSCRIBED "
+
+STAGED(begins_with_all_that_is_there)
+{
+	follow(stage, true);
+	expect(stage, BEGUN);
+	cr_assert_eq(json_object_size(stage->picture), 3);
+	cr_assert_str_eq(description(stage, "/a"), "top");
+	cr_assert_str_eq(description(stage, "/a/b"), "b");
+	cr_assert_str_eq(description(stage, "/a/c"), "none");
+}
+
+STAGED(a_node_alone_has_no_children)
+{
+	follow(stage, false);
+	expect(stage, BEGUN);
+	cr_assert_eq(json_object_size(stage->picture), 1);
+	memory_put(stage->registry, "/a/d", RECORD("d"));
+	memory_put(stage->registry, "/a", RECORD("changed"));
+	expect(stage, BEGUN "UPDATED:/a ");
+	cr_assert_str_eq(description(stage, "/a"), "changed");
+}
+
+STAGED(tells_what_changes_comes_and_goes)
+{
+	follow(stage, true);
+	expect(stage, BEGUN);
+	memory_put(stage->registry, "/a/b", RECORD("changed"));
+	expect(stage, BEGUN "UPDATED:/a/b ");
+	memory_put(stage->registry, "/a/d", RECORD("d"));
+	expect(stage, BEGUN "UPDATED:/a/b UPDATED:/a/d ");
+	memory_put(stage->registry, "/a/d/e", RECORD("e"));
+	expect(stage, BEGUN "UPDATED:/a/b UPDATED:/a/d UPDATED:/a/d/e ");
+	memory_put(stage->registry, "/a/c", RECORD("c"));
+	expect(stage, BEGUN "UPDATED:/a/b UPDATED:/a/d UPDATED:/a/d/e UPDATED:/a/c ");
+	cr_assert_eq(json_object_size(stage->picture), 5);
+	stage->events[0] = '\0';
+	memory_remove(stage->registry, "/a/b");
+	expect(stage, "DELETED:/a/b ");
+	cr_assert_str_eq(description(stage, "/a/b"), "absent");
+	/* The same data again are no news. */
+	memory_put(stage->registry, "/a/c", RECORD("c"));
+	memory_put(stage->registry, "/a", "");
+	expect(stage, "DELETED:/a/b UPDATED:/a ");
+}
+
+STAGED(a_tree_that_is_not_there_begins_empty)
+{
+	memory_remove(stage->registry, "/a/b");
+	memory_remove(stage->registry, "/a/c");
+	memory_remove(stage->registry, "/a");
+	follow(stage, true);
+	expect(stage, BEGUN);
+	cr_assert_eq(json_object_size(stage->picture), 0);
+	memory_put(stage->registry, "/a", RECORD("top"));
+	expect(stage, BEGUN "UPDATED:/a ");
+	memory_put(stage->registry, "/a/b", RECORD("b"));
+	expect(stage, BEGUN "UPDATED:/a UPDATED:/a/b ");
+	stage->events[0] = '\0';
+	memory_remove(stage->registry, "/a/b");
+	memory_remove(stage->registry, "/a");
+	expect(stage, "DELETED:/a/b DELETED:/a ");
+}
+
+STAGED(an_outage_makes_the_picture_stale_until_all_has_been_read)
+{
+	follow(stage, true);
+	expect(stage, BEGUN);
+	memory_set_state(stage->registry, REGISTRY_AWAY);
+	expect(stage, BEGUN "STALE ");
+	memory_set_state(stage->registry, REGISTRY_LOST);
+	client_wait_state(stage->registry, REGISTRY_LOST);
+	memory_put(stage->registry, "/a/b", RECORD("changed"));
+	memory_set_state(stage->registry, REGISTRY_CONNECTED);
+	expect(stage, BEGUN "STALE UPDATED:/a/b FRESH ");
+	cr_assert_str_eq(description(stage, "/a/b"), "changed");
+}
+
+STAGED(an_outage_before_the_first_picture_is_no_news)
+{
+	memory_set_state(stage->registry, REGISTRY_AWAY);
+	client_wait_state(stage->registry, REGISTRY_AWAY);
+	follow(stage, true);
+	memory_set_state(stage->registry, REGISTRY_CONNECTED);
+	expect(stage, BEGUN);
+	cr_assert_eq(json_object_size(stage->picture), 3);
+}
