@@ -368,7 +368,6 @@ void dialect_set_on_registry_state(
 	for (size_t i = 0; i < set->slot_count; i++) {
 		announce_on_registry_state(set->slots[i]->announce, state, why);
 	}
-	set->pushing = false;
 	if (set->departure == DEPARTURE_ANNOUNCED && state != REGISTRY_CONNECTED) {
 		set->departure = DEPARTURE_BEGUN;
 	}

@@ -146,6 +146,7 @@ struct stage {
 	struct registry_loop driver;
 	struct announce *announce;
 	char trail[512];    /* states that were reported, in order */
+	char reason[128];   /* of the last write */
 	double saved_since; /* of a predecessor's registered record; 0: there was none */
 	json_t *left;       /* announce_persistent() at the last write */
 };
@@ -156,9 +157,11 @@ static void on_change(
 	void *context, enum announce_state from, enum announce_state to, const char *why)
 {
 	(void)from;
-	(void)why;
 	struct stage *stage = context;
 	size_t used = strlen(stage->trail);
+	if (to == ANNOUNCE_WRITING) {
+		snprintf(stage->reason, sizeof(stage->reason), "%s", why);
+	}
 	snprintf(stage->trail + used, sizeof(stage->trail) - used, "%s ", announce_state_name(to));
 }
 
@@ -436,10 +439,37 @@ STAGED(leaves_an_unreadable_record_of_somebody_alone, true, 0)
 	cr_assert(stands_with(stage, "oops"));
 }
 
+/* Until it is registered with this description. */
+static void check_reason(struct stage *stage, const char *description, const char *reason)
+{
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED && stands_with(stage, description));
+	cr_assert(eq(str, stage->reason, (char *)reason));
+}
+
+STAGED(says_why_it_writes, true, 0)
+{
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	check_reason(stage, "one", "no node is at our path");
+	make_wish(stage, ANNOUNCE_UP, "c_1", "two");
+	check_reason(stage, "two", "our record is to change");
+	memory_put(stage->registry, PATH, "vandal");
+	check_reason(stage, "two", "another client changed our record");
+	memory_remove(stage->registry, PATH);
+	check_reason(stage, "two", "no node is at our path");
+}
+
+STAGED(takes_a_free_node, true, 0)
+{
+	memory_put(stage->registry, PATH, "");
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	check_reason(stage, "one", "the node at our path is free");
+}
+
 STAGED(takes_over_a_predecessors_node, true, 0)
 {
 	memory_put(stage->registry, PATH, "{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"c_1\"}");
 	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	check_reason(stage, "one", "taking over the node at our path");
 	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
 	cr_assert(stands_with(stage, "\"one\""));
 }

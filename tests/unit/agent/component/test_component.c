@@ -15,8 +15,8 @@
 #include "tests/support/staged.h"
 
 static const char PATH[] = "/app/c2";
-static const char *const parents[] = { "//spring", "//spring/app", "//spring/app2",
-	"//spring/app3" };
+static const char *const parents[] = { "//spring", "//spring/app", "//spring/app2", "//spring/app3",
+	"//example", "//example/web" };
 
 struct stage {
 	struct ev_loop *loop;
@@ -26,6 +26,8 @@ struct stage {
 	struct check_set *checks;
 	struct config *config;
 	struct component *component;
+	int64_t update_interval_ms;
+	int announced;    /* on_announced */
 	int writes;       /* on_write */
 	char trail[2048]; /* the transitions: "subject from>to; ", with "!" for trouble */
 	char whys[4096];  /* their reasons */
@@ -57,8 +59,8 @@ static void on_transition(void *context, const struct transition *transition)
 
 static void on_announced(void *context, struct component *component)
 {
-	(void)context;
 	(void)component;
+	((struct stage *)context)->announced++;
 }
 
 static void on_write(void *context, struct component *component)
@@ -119,6 +121,7 @@ static struct component_environment environment_of(struct stage *stage)
 		.loop = stage->loop,
 		.registry = stage->registry,
 		.checks = stage->checks,
+		.update_interval_ms = stage->update_interval_ms,
 		.on_transition = on_transition,
 		.on_announced = on_announced,
 		.on_write = on_write,
@@ -232,6 +235,7 @@ STAGED(without_checks_an_open_gate_is_enough, HTTP)
 		"component c2 waiting>writing; "
 		"component c2 writing>registered; "));
 	cr_assert(explains(stage, "no checks"));
+	cr_assert_eq(stage->announced, 2);
 	component_set_gate(stage->component, COMPONENT_GATE_CLOSED, "drained by joe");
 	run_to(stage, ANNOUNCE_WITHDRAWN);
 	cr_assert(explains(stage, "drained by joe"));
@@ -306,8 +310,8 @@ STAGED(a_persistent_record_is_noted_before_it_is_written, "persistence = permane
 
 STAGED(a_check_of_an_endpoint_takes_out_that_endpoint_alone,
 	HTTP "[endpoint admin]\nscope = internal\napi = admin\nprotocol = http\n"
-	     "address_type = host/port\naddress = 10.9.8.7:9090\n" CHECK("one")
-		     CHECK("two") "endpoints = admin\n")
+	     "address_type = host/port\naddress = 10.9.8.7:9090\n" CHECK(
+		     "two") "endpoints = admin\n" CHECK("one"))
 {
 	report(stage, "one", CHECK_PASSING);
 	run_to(stage, ANNOUNCE_REGISTERED);
@@ -392,7 +396,7 @@ STAGED(addresses_that_make_no_record_change_nothing, HTTP DYNAMIC)
 	RUN_UNTIL(stage->loop, node_has(stage, PATH, "{\"host\":\"a\",\"port\":\"1\"}"));
 }
 
-STAGED(addresses_that_a_connection_holds_end_with_it, HTTP DYNAMIC "hold = connection\n")
+STAGED(addresses_that_a_connection_holds_end_with_it, DYNAMIC "hold = connection\n" HTTP)
 {
 	struct err err = ERR_INIT;
 	run_to(stage, ANNOUNCE_REGISTERED);
@@ -440,7 +444,10 @@ static void on_port(void *context, uint16_t port)
 
 STAGED(the_ports_are_those_of_all_addresses,
 	"[endpoint http]\napi = web\nprotocol = http\naddress_type = host/port\n"
-	"address.1 = 10.9.8.7:8080\naddress.2 = 10.9.8.7:8081\n" DYNAMIC)
+	"address.1 = 10.9.8.7:8080\naddress.2 = 10.9.8.7:8081\n"
+	"[endpoint file]\napi = file\nprotocol = x\naddress_type = path\naddress = /tmp\n"
+	"[endpoint portless]\napi = web\nprotocol = x\naddress_type = uri\n"
+	"address = x-other://host/\n" DYNAMIC)
 {
 	char ports[64] = "";
 	struct err err = ERR_INIT;
@@ -476,6 +483,7 @@ STAGED(a_component_that_flaps_is_held_out_until_it_is_let_in, DAMPING CHECK("one
 		"flap damping holds it out until its penalty has decayed to 1, "
 		"at 2"));
 	cr_assert_not_null(strstr(stage->trail, "damping of c2 free>held; "));
+	cr_assert_null(strstr(stage->whys, "; its penalty has decayed;"));
 	report(stage, "one", CHECK_FAILING);
 	cr_assert_float_eq(component_penalty(stage->component), 3, 0.01);
 	report(stage, "one", CHECK_WARNING);
@@ -502,6 +510,37 @@ STAGED(damping_lasts_through_a_restart, DAMPING CHECK("one"))
 	RUN_UNTIL(stage->loop, state_of(stage) == ANNOUNCE_WITHDRAWN);
 	reload(stage, "damping = no\n" CHECK("one"));
 	run_to(stage, ANNOUNCE_REGISTERED);
+}
+
+STAGED(a_failure_after_a_restart_is_flapping, DAMPING CHECK("one"))
+{
+	report(stage, "one", CHECK_PASSING);
+	run_to(stage, ANNOUNCE_REGISTERED);
+	json_t *saved = component_save(stage->component);
+	component_anew(stage, saved);
+	json_decref(saved);
+	component_set_gate(stage->component, COMPONENT_GATE_OPEN, "");
+	report(stage, "one", CHECK_FAILING);
+	cr_assert_float_eq(component_penalty(stage->component), 1, 0.01);
+}
+
+static void on_end(struct ev_loop *loop, ev_timer *timer, int events)
+{
+	(void)timer;
+	(void)events;
+	ev_break(loop, EVBREAK_ALL);
+}
+
+STAGED(a_component_that_is_in_leaves_the_loop_alone, CHECK("one"))
+{
+	report(stage, "one", CHECK_PASSING);
+	run_to(stage, ANNOUNCE_REGISTERED);
+	ev_timer end;
+	ev_timer_init(&end, on_end, 0.05, 0.);
+	ev_timer_start(stage->loop, &end);
+	unsigned before = ev_iteration(stage->loop);
+	ev_run(stage->loop, 0);
+	cr_assert_lt(ev_iteration(stage->loop) - before, 10);
 }
 
 STAGED(a_penalty_that_has_decayed_lets_it_in,
@@ -562,6 +601,9 @@ STAGED(the_last_one_stays_and_says_that_it_fails, KEEP)
 	run_to(stage, ANNOUNCE_REGISTERED);
 	cr_assert_gt(component_penalty(stage->component), 0);
 	cr_assert_leq(component_penalty(stage->component), 1, "one failure, one penalty");
+	/* Nobody looks at the others any more. */
+	memory_put(stage->registry, SIBLING, RECORD(""));
+	cr_assert(node_has(stage, SIBLING, ""));
 }
 
 STAGED(of_two_that_fail_the_first_by_path_stays, KEEP)
@@ -648,6 +690,82 @@ STAGED(a_dialect_that_a_reload_drops_leaves_and_the_others_stay,
 	cr_assert(json_equal(since, json_object_get(json_object_get(after, "dialects"), "e")));
 	json_decref(after);
 	json_decref(before);
+}
+
+STAGED(a_dialect_that_comes_back_is_not_withdrawn_by_the_old_one, HTTP SPRING("d", "app"))
+{
+	run_to(stage, ANNOUNCE_REGISTERED);
+	reload(stage, HTTP);
+	RUN_UNTIL(stage->loop, component_finished(stage->component));
+	int announced = stage->announced;
+	reload(stage, HTTP);
+	reload(stage, HTTP SPRING("d", "app"));
+	run_to(stage, ANNOUNCE_REGISTERED);
+	cr_assert_gt(stage->announced, announced, "its dialect has come");
+	stage->trail[0] = '\0';
+	for (int i = 0; i < 3; i++) {
+		reload(stage, HTTP SPRING("d", "app"));
+		cr_assert(node_has(stage, "//spring/app/i1", "10.9.8.7"));
+	}
+	cr_assert_str_eq(stage->trail, "");
+	cr_assert(component_finished(stage->component));
+}
+
+STAGED(a_component_whose_dialect_is_in_conflict_is_not_settled,
+	HTTP SPRING("e", "app2") SPRING("d", "app"))
+{
+	memory_put(stage->registry, "//spring/app/i1", "{\"id\":\"another\"}");
+	RUN_UNTIL(stage->loop, strstr(stage->trail, "dialect d waiting>conflict"));
+	RUN_UNTIL(stage->loop, strstr(stage->trail, "dialect e writing>registered"));
+	RUN_UNTIL(stage->loop, state_of(stage) == ANNOUNCE_REGISTERED);
+	cr_assert_not(component_settled(stage->component));
+	cr_assert_not(component_finished(stage->component));
+	memory_remove(stage->registry, "//spring/app/i1");
+	run_to(stage, ANNOUNCE_REGISTERED);
+}
+
+STAGED(a_dialect_leaves_while_its_endpoint_is_out,
+	HTTP SPRING("d", "app") CHECK("one") "endpoints = http\n")
+{
+	report(stage, "one", CHECK_PASSING);
+	run_to(stage, ANNOUNCE_REGISTERED);
+	cr_assert(node_has(stage, "//spring/app/i1", "10.9.8.7"));
+	report(stage, "one", CHECK_FAILING);
+	RUN_UNTIL(stage->loop, !node_has(stage, "//spring/app/i1", ""));
+	run_to(stage, ANNOUNCE_REGISTERED);
+	report(stage, "one", CHECK_PASSING);
+	RUN_UNTIL(stage->loop, node_has(stage, "//spring/app/i1", "10.9.8.7"));
+}
+
+#define REGISTRAR(aliases)                                                                         \
+	"[dialect d]\ntype = registrar\ndomain = web.example\nhost_name = h1\n"                    \
+	"host_type = host\naliases = " aliases "\n"
+
+STAGED(nodes_that_a_reload_drops_go_and_leave_nothing,
+	HTTP REGISTRAR("a.web.example b.web.example"))
+{
+	run_to(stage, ANNOUNCE_REGISTERED);
+	cr_assert(node_has(stage, "//example/web/b", "10.9.8.7"));
+	size_t watches = registry_watch_count(stage->registry);
+	reload(stage, HTTP REGISTRAR("c.web.example"));
+	RUN_UNTIL(stage->loop, component_finished(stage->component));
+	reload(stage, HTTP REGISTRAR("c.web.example"));
+	cr_assert_not(node_has(stage, "//example/web/a", ""));
+	cr_assert_not(node_has(stage, "//example/web/b", ""));
+	cr_assert(node_has(stage, "//example/web/c", "10.9.8.7"));
+	cr_assert_eq(registry_watch_count(stage->registry), watches - 1);
+}
+
+STAGED(a_reload_sets_the_pause_between_two_writes, HTTP)
+{
+	run_to(stage, ANNOUNCE_REGISTERED);
+	stage->update_interval_ms = 3600 * 1000;
+	reload(stage, "description = other\n" HTTP);
+	cr_assert_eq(state_of(stage), ANNOUNCE_OUTDATED);
+	stage->update_interval_ms = 0;
+	reload(stage, "description = other\n" HTTP);
+	run_to(stage, ANNOUNCE_REGISTERED);
+	cr_assert(node_has(stage, PATH, "other"));
 }
 
 STAGED(dialects_come_back_after_an_outage, HTTP SPRING("d", "app"))

@@ -164,6 +164,8 @@ STAGED(springs_instance_is_out_of_service_before_it_leaves, SPRING)
 
 STAGED(an_instance_that_was_never_there_informs_nobody, SPRING)
 {
+	make_wish(stage, ANNOUNCE_KEEP);
+	run_until(stage, ANNOUNCE_WITHDRAWN);
 	make_wish(stage, ANNOUNCE_DOWN);
 	run_until(stage, ANNOUNCE_WITHDRAWN);
 	cr_assert(eq(str, stage->writes, ""));

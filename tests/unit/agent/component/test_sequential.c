@@ -345,3 +345,24 @@ STAGED(an_announcement_may_end_before_the_old_member_has_left, false)
 	memory_on_task(stage->registry, NULL, NULL);
 	cr_assert_eq(members(stage), 2);
 }
+
+static void count_lists(void *context, const struct registry_task *task, struct err *err)
+{
+	(void)err;
+	*(size_t *)context += task->operation == REGISTRY_OP_CHILDREN;
+}
+
+STAGED(a_search_is_made_once_whatever_is_wished_meanwhile, true)
+{
+	size_t lists = 0;
+	wish(stage, ANNOUNCE_UP, ONE);
+	RUN_UNTIL(stage->loop, is_registered(stage));
+	memory_on_task(stage->registry, count_lists, &lists);
+	announce_anew(stage, true, true);
+	wish(stage, ANNOUNCE_UP, ONE);
+	wish(stage, ANNOUNCE_KEEP, ONE);
+	wish(stage, ANNOUNCE_UP, ONE);
+	RUN_UNTIL(stage->loop, is_registered(stage));
+	cr_assert_eq(lists, 1);
+	cr_assert_eq(members(stage), 1);
+}
