@@ -451,3 +451,30 @@ Test(check, shows_all_that_the_api_promises)
 	json_decref(json);
 	check_destroy(check);
 }
+
+Test(check, with_a_window_the_reason_names_it)
+{
+	use_script("exit 2");
+	config.fall = 2;
+	config.window_ms = 3600500;
+	config.interval_ms = config.fast_interval_ms = 1;
+	config.down_interval_ms = 3600 * 1000;
+	struct check *check = create(NULL);
+	check_start(check, false);
+	run_until_results(2);
+	cr_expect_eq(check_get_state(check), CHECK_STATE_DOWN);
+	cr_expect_str_eq(check_why(check), "exit status 2 (2 failures within 3600.5s)");
+	check_destroy(check);
+}
+
+Test(check, a_damaged_state_of_a_predecessor_counts_for_nothing)
+{
+	use_script("exit 0");
+	json_t *damaged = json_object();
+	struct check *check = create(damaged);
+	json_decref(damaged);
+	cr_expect_eq(check_get_state(check), CHECK_STATE_PENDING);
+	cr_expect_null(check_last(check));
+	cr_expect_str_eq(check_why(check), "no success yet");
+	check_destroy(check);
+}

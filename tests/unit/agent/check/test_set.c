@@ -136,3 +136,14 @@ Test(check_set, a_successor_goes_on_with_the_saved_states)
 	cr_expect_eq(check_get_state(check_set_find(set, "one")), CHECK_STATE_UP);
 	json_decref(saved);
 }
+
+Test(check_set, a_check_alone_runs_at_once)
+{
+	check_set_destroy(NULL);
+	arrange("[check one]\ncomponent = a\n" SAYS_WHOM, NULL);
+	for (int i = 0; i < 3; i++) {
+		ev_run(ev_default_loop(0), EVRUN_NOWAIT);
+	}
+	cr_expect(results > 0 || check_scheduler_running(scheduler) == 1);
+	run("one");
+}

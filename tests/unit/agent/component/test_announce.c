@@ -138,6 +138,16 @@ ParameterizedTest(struct row *row, announce, decides_from_what_is_wanted_and_wha
 	cr_assert(eq(int, announce_decide(&row->view), row->action), "%s", row->text);
 }
 
+Test(announce, a_shared_node_of_the_same_form_counts_as_registered)
+{
+	struct announce_view view = { .shared = true, RECORD, SAME_ID };
+	cr_assert(announce_is_registered(&view));
+	view.likeness = ANNOUNCE_LIKE_NOTHING;
+	cr_assert(not(announce_is_registered(&view)));
+	view = (struct announce_view){ .shared = true, FOREIGN, SAME_ID };
+	cr_assert(not(announce_is_registered(&view)));
+}
+
 /* ---- the machine at work, on a registry in memory -------------------------------------------- */
 
 struct stage {

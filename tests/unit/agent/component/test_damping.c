@@ -118,3 +118,15 @@ Test(check_damping, keeps_what_it_has_when_the_saved_text_is_malformed)
 	}
 	cr_expect_float_eq(damping_penalty(&damping, 0), 1, 1e-9);
 }
+
+Test(check_damping, begins_anew_when_it_is_cleared)
+{
+	for (int down = 0; down < 5; down++) {
+		damping_down(&damping, 0);
+	}
+	damping_clear(&damping);
+	cr_expect_not(damping_held(&damping, 0));
+	damping_down(&damping, 0);
+	cr_expect_not(damping_held(&damping, 0));
+	cr_expect_float_eq(damping_penalty(&damping, 0), 1, 1e-9);
+}

@@ -366,3 +366,25 @@ STAGED(a_search_is_made_once_whatever_is_wished_meanwhile, true)
 	cr_assert_eq(lists, 1);
 	cr_assert_eq(members(stage), 1);
 }
+
+STAGED(a_search_leaves_other_nodes_of_its_session_alone, true)
+{
+	const struct registry_bind bind = { .data = ONE, .len = strlen(ONE), .ephemeral = true };
+	static const char *const others[] = { "/group/memberx", "/group/member1", "/group/own" };
+	wish(stage, ANNOUNCE_UP, ONE);
+	RUN_UNTIL(stage->loop, is_registered(stage));
+	char *old = strdup(announce_path(stage->announce));
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		struct answer answer = { 0 };
+		cr_assert_not_null(
+			registry_bind(stage->registry, others[i], &bind, answer_take, &answer));
+		RUN_UNTIL(stage->loop, answer.calls > 0);
+		answer_clear(&answer);
+	}
+	announce_anew(stage, true, true);
+	wish(stage, ANNOUNCE_UP, ONE);
+	RUN_UNTIL(stage->loop, is_registered(stage));
+	cr_assert_str_eq(announce_path(stage->announce), old);
+	cr_assert_eq(members(stage), 4);
+	free(old);
+}

@@ -1,0 +1,82 @@
+/* Results as texts: their last line, and as a successor reads them. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "agent/check/result.h"
+
+Test(check_result, the_last_line_is_the_last_one_that_is_not_blank)
+{
+	static const struct {
+		const char *output;
+		const char *line;
+	} rows[] = {
+		{ "", "" },
+		{ " \n\t\r\n", "" },
+		{ "one", "one" },
+		{ "one\n", "one" },
+		{ "one\n two three \r\n\n", "two three" },
+		{ "\n\nx", "x" },
+		{ "\t x", "x" },
+	};
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct check_result result = { .verdict = CHECK_PASSING };
+		char line[64] = "before";
+		check_result_set_output(&result, rows[i].output, strlen(rows[i].output), false);
+		check_result_last_line(&result, line, sizeof(line));
+		cr_expect_str_eq(line, rows[i].line, "%zu: %s", i, line);
+	}
+}
+
+Test(check_result, every_verdict_comes_back_by_its_name)
+{
+	for (int i = 0; i < CHECK_VERDICT_COUNT; i++) {
+		struct check_result result = { .verdict = (enum check_verdict)i,
+			.started = 1000,
+			.duration_s = 0.5,
+			.output_cut = i % 2 };
+		struct check_result back;
+		check_result_set_detail(&result, "exit status %d", i);
+		check_result_set_output(&result, "out", 3, i % 2);
+		json_t *json = check_result_json(&result);
+		cr_assert(check_result_from_json(&back, json));
+		cr_expect_eq(back.verdict, result.verdict);
+		cr_expect_str_eq(back.detail, result.detail);
+		cr_expect_str_eq(back.output, "out");
+		cr_expect_eq(back.output_cut, result.output_cut);
+		cr_expect_eq(back.started, 1000);
+		cr_expect_eq(back.duration_s, 0.5);
+		json_decref(json);
+		cr_expect_eq(check_verdict_from_name(check_verdict_name(result.verdict)), i);
+		cr_expect_eq(check_verdict_good(result.verdict), i < 2);
+	}
+	cr_expect_eq(check_verdict_from_name("unknown"), -1);
+}
+
+Test(check_result, of_another_shape_is_refused)
+{
+	struct check_result result = { .verdict = CHECK_FAILING };
+	json_t *json = check_result_json(&result);
+	struct check_result back;
+	cr_assert(check_result_from_json(&back, json));
+	json_object_set_new(json, "verdict", json_string("unknown"));
+	cr_expect_not(check_result_from_json(&back, json));
+	json_object_del(json, "verdict");
+	cr_expect_not(check_result_from_json(&back, json));
+	json_decref(json);
+	cr_expect_not(check_result_from_json(&back, NULL));
+}
+
+Test(check_result, long_output_is_cut_and_says_so)
+{
+	static char text[CHECK_OUTPUT_BYTES + 1];
+	struct check_result result;
+	memset(text, 'x', sizeof(text));
+	check_result_set_output(&result, text, CHECK_OUTPUT_BYTES, false);
+	cr_expect_not(result.output_cut);
+	cr_expect_eq(strlen(result.output), CHECK_OUTPUT_BYTES);
+	check_result_set_output(&result, text, CHECK_OUTPUT_BYTES + 1, false);
+	cr_expect(result.output_cut);
+	cr_expect_eq(strlen(result.output), CHECK_OUTPUT_BYTES);
+	check_result_set_detail(&result, "%s", "short");
+	cr_expect_str_eq(result.detail, "short");
+}
