@@ -1,4 +1,4 @@
-"""Several agents on one registry in virtual time, with everything that can go wrong: see tests/sim/sim.h."""
+"""Several agents on one registry in virtual time, with all that can go wrong: tests/sim/sim.h."""
 
 import os
 import pathlib
@@ -13,7 +13,7 @@ SEEDS = SIMULATION / "seeds"
 SOURCE = SIMULATION.parents[1]
 
 
-@unittest.skipIf(os.environ.get("BERTH_SANITIZER"), "its allocator and stacks are its own; the plain build runs it")
+@unittest.skipIf(os.environ.get("BERTH_SANITIZER"), "its allocator and stacks are its own")
 class Simulation(unittest.TestCase):
     def simulate(self, *options):
         result = subprocess.run([BUILD / "tests/sim/sim", *options], capture_output=True, text=True, check=False)
@@ -39,7 +39,7 @@ class Simulation(unittest.TestCase):
 
 class Planted(unittest.TestCase):
     def test_each_bug_has_its_place(self):
-        """`make sim-planted` plants them; a change of the sources must not take their places away."""
+        """`make sim-planted` plants them; a change of a source must not take a place away."""
         sys.path.insert(0, str(SIMULATION / "planted"))
         from bugs import BUGS
 

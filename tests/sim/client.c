@@ -16,7 +16,7 @@
 enum {
 	MOST_WAITING = 6,
 	MOST_PAUSE_MS = 8000,
-	MOST_CALM_PAUSE_MS = 40000,
+	MOST_CALM_PAUSE_MS = 80000,
 	HEARING_PERCENT = 30,
 	MOST_BODY = 1 << 20,
 	PIECE = 16384
@@ -281,8 +281,11 @@ static void ask_for(struct client *client, const char *path)
 
 /* ---- the stream ---- */
 
+/* The next one begins soon, however calm it was. */
 static void end_stream(struct client *client)
 {
+	int64_t soon_ms = sim_now_ms() + MOST_PAUSE_MS;
+	client->due_ms = client->due_ms < soon_ms ? client->due_ms : soon_ms;
 	hang_up(&client->stream);
 	json_decref(client->replayed);
 	client->replayed = NULL;

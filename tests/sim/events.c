@@ -5,7 +5,7 @@
 
 #include "tests/sim/sim.h"
 
-enum { MOST_IN_A_STORM = 7, STORM_MS = 60 * SIM_SECOND, MOST_CALM_MS = 480 * SIM_SECOND };
+enum { MOST_IN_A_STORM = 7, STORM_MS = 60 * SIM_SECOND, MOST_CALM_MS = 720 * SIM_SECOND };
 enum { MOST_IN_A_BURST = 6, BURST_STEP_MS = 12 };
 
 static const char *const paths[] = {
