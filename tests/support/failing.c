@@ -44,7 +44,9 @@ void failing_arm(const char *kind, uint64_t number, int error)
 	uint32_t armed = number_of(kind);
 	page->fired = 0;
 	page->error = error;
-	page->number = page->counts[armed] + number;
+	page->number = number;
+	page->seen = 0;
+	page->stack = 0;
 	page->kind = armed;
 }
 
