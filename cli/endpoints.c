@@ -5,6 +5,8 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "lib/base/json_read.h"
+
 /* ---- all of them ----------------------------------------------------------------------------- */
 
 /* As GET /v1/endpoints has it: the address is the record's own map. */
@@ -13,7 +15,7 @@ static json_t *json_of_endpoint(const struct berth_endpoint *endpoint)
 	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:o}", "path", endpoint->path, "scope",
 		endpoint->scope, "api", endpoint->api, "protocol", endpoint->protocol,
 		"addressType", endpoint->address_type, "address",
-		json_loads(endpoint->address_json, JSON_DECODE_ANY, NULL));
+		json_read_text(endpoint->address_json, JSON_DECODE_ANY));
 }
 
 static void print_table(const struct cli *cli, const struct berth_endpoints *endpoints)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/json_read.h"
 
 /* ---- shared with other verbs of the agent ---------------------------------------------------- */
 
@@ -140,7 +141,7 @@ int verb_reload(struct cli *cli)
 	struct berth_failure failure;
 	struct berth_answer answer;
 	int code = berth_reload(cli->berth, &answer, &failure);
-	json_t *json = json_loads(answer.json ? answer.json : "", 0, NULL);
+	json_t *json = json_read_text(answer.json ? answer.json : "", 0);
 	berth_answer_finish(&answer);
 	if (cli->output.json && json) {
 		output_json(json);

@@ -16,6 +16,7 @@
 #include "cli/command.h"
 #include "cli/memory.h"
 #include "lib/base/clock.h"
+#include "lib/base/json_read.h"
 #include "lib/base/json_text.h"
 
 enum {
@@ -140,7 +141,7 @@ static bool apply(
 	}
 	case BERTH_EVENT_UPDATED:
 		json_object_set_new(watching->known, event->path,
-			event->record ? json_loads(event->record, 0, NULL) : json_null());
+			event->record ? json_read_text(event->record, 0) : json_null());
 		return true;
 	case BERTH_EVENT_DELETED:
 		json_object_del(watching->known, event->path);
@@ -152,7 +153,7 @@ static bool apply(
 
 static void take_for_command(struct watching *watching, const struct berth_event *event)
 {
-	json_t *snapshot = event->snapshot ? json_loads(event->snapshot, 0, NULL) : NULL;
+	json_t *snapshot = event->snapshot ? json_read_text(event->snapshot, 0) : NULL;
 	bool settle = watching->cli->options.settle_ms > 0;
 	if (!settle) {
 		run_for_event(watching, event, snapshot);
@@ -174,10 +175,10 @@ static void print_json(const struct berth_event *event)
 	}
 	if (event->type == BERTH_EVENT_UPDATED) {
 		json_object_set_new(json, "record",
-			event->record ? json_loads(event->record, 0, NULL) : json_null());
+			event->record ? json_read_text(event->record, 0) : json_null());
 	}
 	if (event->snapshot) {
-		json_object_set_new(json, "snapshot", json_loads(event->snapshot, 0, NULL));
+		json_object_set_new(json, "snapshot", json_read_text(event->snapshot, 0));
 	}
 	output_json_line(json);
 	json_decref(json);
@@ -221,7 +222,7 @@ static void print_text(const struct watching *watching, const struct berth_event
 	if (event->snapshot) {
 		const char *path;
 		json_t *record;
-		json_t *snapshot = json_loads(event->snapshot, 0, NULL);
+		json_t *snapshot = json_read_text(event->snapshot, 0);
 		json_object_foreach (snapshot, path, record) {
 			print_line(watching, event, path, record);
 		}
@@ -230,7 +231,7 @@ static void print_text(const struct watching *watching, const struct berth_event
 		}
 		json_decref(snapshot);
 	} else {
-		json_t *record = event->record               ? json_loads(event->record, 0, NULL)
+		json_t *record = event->record               ? json_read_text(event->record, 0)
 			: event->type == BERTH_EVENT_UPDATED ? json_null()
 							     : NULL;
 		print_line(watching, event, event->path ? event->path : "", record);

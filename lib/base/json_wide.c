@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lib/base/buffer.h"
+#include "lib/base/json_read.h"
 
 /* Nearly that of a double, so that no rounding by a writer makes it larger than a double. */
 #define LARGEST "1.7976931348623e308"
@@ -90,7 +91,7 @@ json_t *json_wide_loadb(const char *data, size_t len, size_t flags, json_error_t
 {
 	json_error_t own = { .line = -1 };
 	json_error_t *failure = error ? error : &own;
-	json_t *json = json_loadb(data, len, flags, failure);
+	json_t *json = json_read(data, len, flags, failure);
 	if (json || json_error_code(failure) != json_error_numeric_overflow) {
 		return json;
 	}
@@ -99,7 +100,7 @@ json_t *json_wide_loadb(const char *data, size_t len, size_t flags, json_error_t
 	buffer_init(&narrowed, len * sizeof(LARGEST));
 	narrow(&narrowed, data, len);
 	if (!narrowed.failed) {
-		json = json_loadb(buffer_text(&narrowed), narrowed.len, flags, failure);
+		json = json_read(buffer_text(&narrowed), narrowed.len, flags, failure);
 	}
 	buffer_finish(&narrowed);
 	return json;

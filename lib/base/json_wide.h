@@ -3,7 +3,7 @@
  *
  * JSON sets no bound on numbers, and jansson refuses a whole document for one that it cannot hold.
  * Here such a number is read as the nearest double, beyond the doubles as about the largest;
- * everything else is read as by json_loadb().
+ * everything else is read as by json_read().
  */
 #ifndef LIB_BASE_JSON_WIDE_H
 #define LIB_BASE_JSON_WIDE_H
@@ -11,7 +11,7 @@
 #include <jansson.h>
 #include <stddef.h>
 
-/* As json_loadb(). `error` may be NULL. */
+/* As json_read(). */
 json_t *json_wide_loadb(const char *data, size_t len, size_t flags, json_error_t *error);
 
 #endif

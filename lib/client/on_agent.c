@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/json_read.h"
 #include "lib/base/limits.h"
 #include "lib/base/path.h"
 #include "lib/client/endpoints.h"
@@ -114,8 +115,8 @@ static int paths_from_answers(const struct berth_answer *listed, const struct be
 	struct berth_paths *ret, struct err *err)
 {
 	struct berth_paths paths = { .freshness = listed->freshness };
-	json_t *array = json_loadb(listed->json, listed->len, 0, NULL);
-	json_t *object = json_loadb(stat->json, stat->len, 0, NULL);
+	json_t *array = json_read(listed->json, listed->len, 0, NULL);
+	json_t *object = json_read(stat->json, stat->len, 0, NULL);
 	const json_t *foreign = json_object_get(object, "foreign");
 	bool good = strings_from_json(&paths.items, &paths.count, array) &&
 		(!foreign || strings_from_json(&paths.foreign, &paths.foreign_count, foreign));
@@ -150,7 +151,7 @@ static int list(struct berth *berth, const char *path, struct berth_paths *ret, 
 static int stat_from_answer(
 	const struct berth_answer *answer, struct berth_stat *ret, struct err *err)
 {
-	json_t *object = json_loadb(answer->json, answer->len, 0, NULL);
+	json_t *object = json_read(answer->json, answer->len, 0, NULL);
 	if (!json_is_object(object)) {
 		json_decref(object);
 		return err_set(err, BERTH_FAILED, "the agent's answer is no object");
@@ -181,7 +182,7 @@ static int endpoints_from_answer(
 	const struct berth_answer *answer, struct berth_endpoints *ret, struct err *err)
 {
 	struct endpoint_list list = { .count = 0 };
-	json_t *array = json_loadb(answer->json, answer->len, 0, NULL);
+	json_t *array = json_read(answer->json, answer->len, 0, NULL);
 	int code = endpoint_list_add_json(&list, array, err);
 	json_decref(array);
 	if (code != 0) {

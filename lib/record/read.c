@@ -1,6 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/json_read.h"
 #include "lib/base/json_wide.h"
 #include "lib/base/limits.h"
 #include "lib/base/quote.h"
@@ -140,8 +141,8 @@ static int parse_strictly(json_t **ret_json, const char *data, size_t len, struc
 	json_error_t error;
 	int code = check_limits(data, len, BERTH_LIMIT_EXCEEDED, err);
 	return code ? code
-		    : parsed(ret_json, json_loadb(data, len, JSON_REJECT_DUPLICATES, &error),
-			      &error, err);
+		    : parsed(ret_json, json_read(data, len, JSON_REJECT_DUPLICATES, &error), &error,
+			      err);
 }
 
 static int check_type(const json_t *json, struct err *err)
