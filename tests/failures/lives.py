@@ -9,9 +9,10 @@ import select
 import signal
 import socket
 import threading
+import time
 
 import dns.exception
-from berth import Agent
+from berth import Agent, wait_until
 from life import Defect, Life
 from lifecycle import Server
 from names import ask, free_port, texts
@@ -98,6 +99,7 @@ class Relay:
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         self.pairs = []
+        self.accepted = 0.0
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self):
@@ -105,6 +107,7 @@ class Relay:
             while True:
                 client = self.listener.accept()[0]
                 pair = (client, socket.create_connection(("127.0.0.1", self.target)))
+                self.accepted = time.monotonic()
                 self.pairs.append(pair)
                 threading.Thread(target=self._carry, args=pair, daemon=True).start()
 
@@ -124,6 +127,10 @@ class Relay:
         for end in itertools.chain(*pairs):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
+
+    def is_used_again(self):
+        """For a second since the cut."""
+        return self.pairs and time.monotonic() - self.accepted > 1
 
     def close(self):
         self.listener.close()
@@ -178,12 +185,16 @@ class Worker(Life):
     def go_back(self):
         self.until(lambda: self.agent.request("DELETE", "/v1/agent/drain").status in (200, 204), "a drain ends")
 
+    def is_withdrawn(self):
+        """At once, or with the session when the worker could not send the removal."""
+        return super().is_withdrawn() or (self.page.fired and wait_until(super().is_withdrawn, "the session is over"))
+
     def lost(self):
         before = self.identity()
         away = self.agent.read_log().count("connected -> away")
         self.relay.cut()
-        # The write that fails may be that of the line.
-        self.until(lambda: self.agent.read_log().count("connected -> away") > away or (self.page.fired and self.relay.pairs), "the agent has noticed")
+        # Without such a line: its write failed, or the connection was lost already.
+        self.until(lambda: self.agent.read_log().count("connected -> away") > away or self.relay.is_used_again(), "the agent has noticed")
         self.until(lambda: self.agent.status()["registry"]["state"] == "connected", "the connection is back")
         self.registered()
         if self.identity() != before:

@@ -119,7 +119,7 @@ class Page:
     def arm(self, point):
         """The call of `point` fails, counted from now on."""
         self.disarm()
-        for form, at, value in ("I", FIRED, 0), ("i", ERROR, point.error), ("I", STACK, point.stack), ("Q", NUMBER, point.number), ("Q", SEEN, 0):
+        for form, at, value in ("I", FIRED, 0), ("I", FRAME_COUNT, 0), ("i", ERROR, point.error), ("I", STACK, point.stack), ("Q", NUMBER, point.number), ("Q", SEEN, 0):
             self._put(form, at, value)
         self._put("I", KIND, KINDS.index(point.kind))
 
