@@ -77,10 +77,11 @@ def median(rounds, name):
     return Figures(*(None if None in column else statistics.median(column) for column in columns))
 
 
-def ratio(rounds, first, second):
-    """Of the rates of two contenders, by the median of its rounds: both of a round met the same
+def ratio(rounds, figure, first, second):
+    """Of a figure of two contenders, by the median of its rounds: both of a round met the same
     machine."""
-    return statistics.median(figures[first].rate / figures[second].rate for figures in rounds)
+    return statistics.median(
+        getattr(figures[first], figure) / getattr(figures[second], figure) for figures in rounds)
 
 
 class Bench:
@@ -239,9 +240,10 @@ def main():
             rounds = bench.compare(title, clients, contenders)
             for other in contenders[1:]:
                 faster = median(rounds, other.name).p50 / median(rounds, hit.name).p50
-                throughput = ratio(rounds, hit.name, other.name)
+                throughput = ratio(rounds, "rate", hit.name, other.name)
                 print(f"  berthd : {other.name:<27} throughput {throughput:.2f}   "
-                      f"p50 {faster:.2f} times faster")
+                      f"p50 {faster:.2f} times faster", end="")
+                print(f"   CPU {ratio(rounds, 'cpu', hit.name, other.name):.2f}" if other.pid else "")
         many = bench.agent("many", zookeeper.url, MANY)
         small, large = (
             Contender(f"{count:,} records", agent.socket, [http(number) for number in range(count)],
@@ -253,7 +255,7 @@ def main():
             rounds = bench.compare(title, clients, [small, large])
             slower = median(rounds, large.name).p50 / median(rounds, small.name).p50
             print(f"  {MANY:,} : {FEW:<6} p50 {slower:.2f}   "
-                  f"time a lookup {ratio(rounds, small.name, large.name):.2f}")
+                  f"time a lookup {ratio(rounds, 'rate', small.name, large.name):.2f}")
 
 
 if __name__ == "__main__":
