@@ -242,8 +242,8 @@ def main():
                 faster = median(rounds, other.name).p50 / median(rounds, hit.name).p50
                 throughput = ratio(rounds, "rate", hit.name, other.name)
                 print(f"  berthd : {other.name:<27} throughput {throughput:.2f}   "
-                      f"p50 {faster:.2f} times faster", end="")
-                print(f"   CPU {ratio(rounds, 'cpu', hit.name, other.name):.2f}" if other.pid else "")
+                      f"p50 {faster:.2f} times faster", end="   ")
+                print(f"CPU {ratio(rounds, 'cpu', hit.name, other.name):.2f}" if other.pid else "")
         many = bench.agent("many", zookeeper.url, MANY)
         small, large = (
             Contender(f"{count:,} records", agent.socket, [http(number) for number in range(count)],
