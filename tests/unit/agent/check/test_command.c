@@ -451,3 +451,39 @@ Test(check_command, the_dead_are_no_end_of_a_sweep)
 	cr_assert_eq(waitpid(pid, NULL, 0), pid);
 	cr_expect_not(command_orphans_kill("BERTH_RUN=some", is_nobody));
 }
+
+Test(check_command, its_errors_are_shown_behind_its_output)
+{
+	config = check_support_script(argv, "echo wrong >&2; echo right");
+	config.match = (char[]){ "right" };
+	run();
+	cr_expect_eq(result.verdict, CHECK_PASSING);
+	cr_expect_str_eq(result.output, "right\nwrong\n");
+	config.match = (char[]){ "wrong" };
+	run();
+	cr_expect_eq(result.verdict, CHECK_FAILING);
+	cr_expect_str_eq(result.detail, "output does not match: wrong");
+}
+
+Test(check_command, each_of_its_limits_holds)
+{
+	struct config_name_value limits[] = { { (char[]){ "nofile" }, (char[]){ "64" } },
+		{ (char[]){ "core" }, (char[]){ "0" } } };
+	config = check_support_script(argv, "ulimit -n; ulimit -c");
+	config.limits = limits;
+	config.limit_count = 2;
+	run();
+	cr_expect_str_eq(result.output, "64\n0\n");
+	config.limit_count = 0;
+	run();
+	cr_expect_str_neq(result.output, "64\n0\n");
+}
+
+Test(check_command, a_timeout_names_its_length)
+{
+	config = check_support_script(argv, "sleep 1000");
+	config.timeout_ms = 125;
+	run();
+	cr_expect_eq(result.verdict, CHECK_TIMED_OUT);
+	cr_expect_str_eq(result.detail, "no exit within 0.125s");
+}
