@@ -27,8 +27,11 @@ class Names(Life):
     FAILING = ("names",)
     REPEATED = ("names",)
 
+    def prepare(self):
+        self.port = free_port()  # another program may have that of the life before
+        super().prepare()
+
     def sections(self, description):
-        self.port = self.__dict__.get("port") or free_port()
         return {**super().sections(description), "dns": {"listen": f"127.0.0.1:{self.port}"}}
 
     def names(self):
@@ -133,6 +136,8 @@ class Relay:
         return self.pairs and time.monotonic() - self.accepted > 1
 
     def close(self):
+        with contextlib.suppress(OSError):
+            self.listener.shutdown(socket.SHUT_RDWR)  # which ends accept() in the other thread
         self.listener.close()
         self.cut()
 
