@@ -171,7 +171,7 @@ static int check_type(const json_t *json, struct err *err)
 
 /*
  * A number or a boolean as text, the shortest that reads back as the same number. NULL without
- * memory.
+ * memory. With too few digits the largest numbers cannot be read back: they are rounded up.
  */
 static json_t *text_of_scalar(const json_t *scalar)
 {
@@ -182,10 +182,7 @@ static json_t *text_of_scalar(const json_t *scalar)
 			scalar, text, sizeof(text), JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits));
 		json_t *again = len <= sizeof(text) ? json_loadb(text, len, JSON_DECODE_ANY, NULL)
 						    : NULL;
-		if (!again) {
-			return NULL;
-		}
-		if (digits == 17 || json_equal(again, scalar)) {
+		if (again && (digits == 17 || json_equal(again, scalar))) {
 			string = json_stringn(text, len);
 		}
 		json_decref(again);

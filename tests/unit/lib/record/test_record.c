@@ -480,6 +480,16 @@ Test(record, a_number_that_is_too_large_is_read_as_the_nearest)
 	record_free(record);
 }
 
+/* With 15 digits they are larger than any double. */
+Test(record, the_largest_numbers_are_texts_of_all_their_digits)
+{
+	struct record *record = read_record(HEAD "\"description\":1.7976931348623157e308,"
+						 "\"yarn:id\":-1.7976931348623157e308}");
+	cr_expect_str_eq(record_description(record), "1.7976931348623157e308");
+	cr_expect_str_eq(record_id(record), "-1.7976931348623157e308");
+	record_free(record);
+}
+
 Test(record, too_large_numbers_hide_no_other_mistake)
 {
 	static const char *const texts[] = { HEAD "\"a\":1e400,}", HEAD "\"a\":1e400e}",
