@@ -101,6 +101,7 @@ static const struct reading requests[] = {
 	REQUEST("G / HTTP/1.0\r\n\r\n", "HEAD G / END close "),
 	REQUEST("GET / HTTP/1.0\r\n\r\n", "HEAD GET / END close "),
 	REQUEST("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", "HEAD GET / END "),
+	REQUEST("GET / HTTP/1.0\r\nConnection: x\r\n\r\n", "HEAD GET / END close "),
 	REQUEST("GET / HTTP/1.0\r\nConnection: keep-alive, close\r\n\r\n", "HEAD GET / END close "),
 	REQUEST("GET / HTTP/1.9\r\nHost: a\r\n\r\n", "HEAD GET / END "),
 	REQUEST(CHUNKED "000000000000001\r\nx\r\n0\r\n\r\n", "HEAD POST /x BODY x END "),
