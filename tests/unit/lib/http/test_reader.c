@@ -96,6 +96,7 @@ static const struct reading requests[] = {
 	REQUEST("GET http://a.example:80/x?y HTTP/1.1\r\nHost:\r\n\r\n",
 		"HEAD GET http://a.example:80/x?y END "),
 	REQUEST("OPTIONS * HTTP/1.1\r\nHost: [::1]:80\r\n\r\n", "HEAD OPTIONS * END "),
+	REQUEST("GET / HTTP/1.1\r\nHost: a.example:9190\r\n\r\n", "HEAD GET / END "),
 	REQUEST("CONNECT a:80 HTTP/1.1\r\nHost: a\r\n\r\n", "HEAD CONNECT a:80 END "),
 	REQUEST(GET "Connection: x, Close\r\n\r\n", "HEAD GET / END close "),
 	REQUEST("G / HTTP/1.0\r\n\r\n", "HEAD G / END close "),

@@ -23,6 +23,8 @@ static const struct row rows[] = {
 	{ "uri", "{\"uri\":\"http://[2001:db8::1]81\"}", NULL, 0 },
 	{ "uri", "{\"uri\":\"jdbc:postgresql://10.0.0.1:5432/db\"}", "10.0.0.1", 5432 },
 	{ "uri", "{\"uri\":\"redis://cache\"}", "cache", 0 },
+	{ "uri", "{\"uri\":\"x://web:1\"}", "web", 1 },
+	{ "uri", "{\"uri\":\"://web:1\"}", NULL, 0 },
 	{ "uri", "{\"uri\":\"mongodb://a:1,b:2/\"}", NULL, 0 },
 	{ "uri", "{\"uri\":\"http://web:70000/\"}", NULL, 0 },
 	{ "uri", "{\"uri\":\"http://web:0/\"}", NULL, 0 },
