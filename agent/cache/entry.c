@@ -260,6 +260,13 @@ static bool is_doubtful(const struct cache_entry *entry, const struct registry_r
 		is_nothing(entry, result);
 }
 
+/* A read can fail here, for lack of memory: what is known is no less true for it. */
+static bool is_no_answer(const struct cache_entry *entry, int code)
+{
+	return code == BERTH_REGISTRY_UNAVAILABLE || code == BERTH_TIMEOUT ||
+		(code == BERTH_FAILED && entry->known);
+}
+
 /*
  * A read that got no answer may have armed no notification: the value is stale until the
  * registry's next try, and answers that waited to have it confirmed do without. A value that was
@@ -315,8 +322,7 @@ static void on_change(void *context, const struct registry_result *result)
 {
 	struct cache_entry *entry = context;
 	struct cache *cache = entry->cache;
-	int code = result->err.code;
-	if (code == BERTH_REGISTRY_UNAVAILABLE || code == BERTH_TIMEOUT) {
+	if (is_no_answer(entry, result->err.code)) {
 		on_no_answer(cache, entry);
 	} else if (is_doubtful(entry, result)) {
 		set_state(entry, CACHE_DOUBTED);

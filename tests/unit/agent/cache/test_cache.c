@@ -148,14 +148,21 @@ static void time_out(void *context, const struct registry_task *task, struct err
 	err_set(err, BERTH_TIMEOUT, "no answer");
 }
 
-STAGED(a_read_without_answer_leaves_what_was_known_as_stale_and_is_tried_again_soon)
+static void lack_memory(void *context, const struct registry_task *task, struct err *err)
+{
+	(void)context;
+	(void)task;
+	err_set(err, BERTH_FAILED, "no memory to list");
+}
+
+static void check_read_in_vain(struct cache_stage *stage, memory_interfere *fail)
 {
 	struct cache_outcome outcome;
 	memory_put(stage->registry, "/t", "");
 	memory_put(stage->registry, "/t/a", cache_stage_record("one"));
 	cache_stage_look(stage, &outcome, "/t/a", CACHE_RESOLVE);
 	cache_stage_look(stage, &outcome, "/t", CACHE_RECORDS);
-	memory_on_task(stage->registry, time_out, NULL);
+	memory_on_task(stage->registry, fail, NULL);
 	cr_assert_eq(
 		cache_stage_ask(stage, &outcome, "/t/a", CACHE_RESOLVE, "", true), CACHE_WAITING);
 	cache_stage_turn(stage);
@@ -171,6 +178,16 @@ STAGED(a_read_without_answer_leaves_what_was_known_as_stale_and_is_tried_again_s
 	cr_assert_eq(
 		cache_stage_ask(stage, &outcome, "/t/a", CACHE_RESOLVE, "", false), CACHE_READY);
 	cr_assert(outcome.live);
+}
+
+STAGED(a_read_without_answer_leaves_what_was_known_as_stale_and_is_tried_again_soon)
+{
+	check_read_in_vain(stage, time_out);
+}
+
+STAGED(a_read_that_fails_leaves_what_was_known_as_stale_and_is_tried_again_soon)
+{
+	check_read_in_vain(stage, lack_memory);
 }
 
 /* The cache's answers for a list during the registry's first and second read. */
