@@ -87,13 +87,13 @@ struct slice {
 	size_t len;
 };
 
-/* The JSON without a byte order mark before it and NULs, perhaps among blanks, behind it. */
+/* The JSON without byte order marks before it and NULs, perhaps among blanks, behind it. */
 static struct slice json_of(const char *data, size_t len)
 {
 	static const char mark[] = "\xef\xbb\xbf";
 	size_t mark_len = strlen(mark);
 	struct slice json = { data, len };
-	if (len >= mark_len && memcmp(data, mark, mark_len) == 0) {
+	while (json.len >= mark_len && memcmp(json.data, mark, mark_len) == 0) {
 		json.data += mark_len;
 		json.len -= mark_len;
 	}

@@ -309,7 +309,7 @@ Test(record, padding_around_the_json_is_skipped)
 
 Test(record, trimmed_data_is_json_alone)
 {
-	char padded[] = "\xef\xbb\xbf" HTTPD "\n\0 ";
+	char padded[] = "\xef\xbb\xbf\xef\xbb\xbf" HTTPD "\n\0 ";
 	size_t len = sizeof(padded) - 1;
 	record_trim(padded, &len);
 	cr_assert_str_eq(padded, HTTPD);
