@@ -32,7 +32,8 @@ Times, process numbers and the host's name differ from run to run.
 # A command that begins with "#" is done by the test, outside of the container.
 STEPS = [
     (
-        "Install. The sample configuration is good as it is: one component with an http check of its "
+        "Install. The sample configuration is good as it is: one component with an http check of "
+        "its "
         "web server.",
         [
             ("# make install", r"Berth \S+ is installed. Next:"),
@@ -41,7 +42,8 @@ STEPS = [
         ],
     ),
     (
-        "Start the container. Its entry point runs the server as the agent's main process; the agent "
+        "Start the container. Its entry point runs the server as the agent's main process; the "
+        "agent "
         "is process 1.",
         [
             ("# docker run -e BERTH_REGISTRY -e PORT image", r"^$"),
@@ -61,7 +63,8 @@ STEPS = [
         [
             ("# kill -9 ZooKeeper", r"^$"),
             (
-                "until berth endpoints --first %s 2>&1 >/dev/null | grep -q note; do sleep 0.2; done"
+                "until berth endpoints --first %s 2>&1 >/dev/null | grep -q note; do sleep 0.2; "
+                "done"
                 % PARENT,
                 r"^$",
             ),
@@ -107,7 +110,8 @@ STEPS = [
             ("# docker logs | grep 'runs, pid'", r"(?s)runs, pid 1.*runs, pid 1,"),
             ("berth wait --registered --timeout 50s", r"^$"),
             (
-                "berth status --json | grep '\"session\"' | cmp - /tmp/before && echo the same session",
+                "berth status --json | grep '\"session\"' | cmp - /tmp/before && echo the same "
+                "session",
                 r"^the same session\n$",
             ),
             ("berth ready && echo ready", r"^ready\n$"),

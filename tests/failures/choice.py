@@ -1,8 +1,9 @@
 """Which calls of a trace fail: the points.
 
-Two calls with the same stack are the same place of the program. Of the calls of each place, the first and the last one fail, with each
-error. An allocation whose failure only ends the agent is like a kill at that moment, and two such moments differ only by what the agent
-has done to the world in between: of those without a changing call between them, the first one fails.
+Two calls with the same stack are the same place of the program. Of the calls of each place, the
+first and the last one fail, with each error. An allocation whose failure only ends the agent is
+like a kill at that moment, and two such moments differ only by what the agent has done to the world
+in between: of those without a changing call between them, the first one fails.
 """
 
 import collections
@@ -12,7 +13,8 @@ import points
 
 # After these calls, the kernel, a file or another process may be in another state.
 CHANGING = {
-    "open", "read", "write", "close", "fsync", "rename", "mkdir", "unlink", "lock", "chmod", "socket", "bind", "listen", "connect", "accept",
+    "open", "read", "write", "close", "fsync", "rename", "mkdir", "unlink", "lock", "chmod",
+    "socket", "bind", "listen", "connect", "accept",
     "send", "receive", "pipe", "spawn", "fork", "exec", "wait", "inotify",
 }
 
@@ -29,7 +31,8 @@ class Point:
     error: int
 
     def __str__(self):
-        return f"{self.scenario}:{self.phase}:{self.kind}:{self.stack:08x}.{self.number}:{points.error_name(self.error)}"
+        call = f"{self.stack:08x}.{self.number}:{points.error_name(self.error)}"
+        return f"{self.scenario}:{self.phase}:{self.kind}:{call}"
 
 
 def parse_point(text):
@@ -67,5 +70,6 @@ def choose(scenario, phase, traces, every_call=False):
         chosen = {**choose_calls(trace, every_call), **chosen}
     return [
         Point(scenario, phase, kind, stack, number, error)
-        for (kind, stack), numbers in sorted(chosen.items()) for number in sorted(numbers) for error in points.ERRORS[kind]
+        for (kind, stack), numbers in sorted(chosen.items()) for number in sorted(numbers)
+        for error in points.ERRORS[kind]
     ]

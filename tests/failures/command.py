@@ -1,4 +1,5 @@
-"""Programs that end by themselves, one call of which fails: the verbs of `berth`, and the NSS module in getent."""
+"""Programs that end by themselves, one call of which fails: the verbs of `berth`, and the NSS
+module in getent."""
 
 import json
 import pathlib
@@ -14,8 +15,10 @@ from names import free_port
 PATH = "/services/web"
 ID = "container_1_0001_01_000001"
 RECORD = {
-    "type": "JSONServiceRecord", "description": "one call fails", "internal": [], "yarn:id": ID, "yarn:persistence": "container",
-    "external": [{"api": "a", "addressType": "host/port", "protocolType": "tcp", "addresses": [{"host": "10.0.0.1", "port": "80"}]}],
+    "type": "JSONServiceRecord", "description": "one call fails", "internal": [], "yarn:id": ID,
+    "yarn:persistence": "container",
+    "external": [{"api": "a", "addressType": "host/port", "protocolType": "tcp",
+        "addresses": [{"host": "10.0.0.1", "port": "80"}]}],
 }
 ADDRESSES = ["h:1", "[::1]:2", "h:3"]
 PATIENCE_S = 30
@@ -24,7 +27,8 @@ MOVING = re.compile(r"\d+(\.\d+)?( \w+ ago| m?s\b| min\b)?|\bnow\b")  # ages and
 
 
 class Program:
-    """A step runs the program once; what it does then is wholly done, or the program says why not."""
+    """A step runs the program once; what it does then is wholly done, or the program says why
+    not."""
 
     PROGRAM = "berth"
     REPEATED = ()
@@ -48,7 +52,8 @@ class Program:
         sections = self.agent.component(damping="no")
         sections["registry"] = {"update_interval": "0s"}
         sections["check heart"] = {"type": "ttl", "interval": "1h"}
-        sections["endpoint port"] = {"api": "urn:port", "protocol": "tcp", "address_type": "host/port", "dynamic": "yes"}
+        sections["endpoint port"] = {"api": "urn:port", "protocol": "tcp",
+            "address_type": "host/port", "dynamic": "yes"}
         sections["dns"] = {"listen": f"127.0.0.1:{free_port()}"}
         self.agent.write_config(sections)
         self.agent.start()
@@ -64,7 +69,8 @@ class Program:
         return self.agent.read_log()
 
     def bind(self):
-        if berth("--registry", self.registry, "bind", "-p", "--overwrite", PATH, "--file", self.file).returncode:
+        if berth("--registry", self.registry, "bind", "-p", "--overwrite", PATH, "--file",
+                self.file).returncode:
             raise life.Defect("the record cannot be written")
 
     def ensure(self):
@@ -76,7 +82,8 @@ class Program:
 
     def stored(self):
         try:
-            return json.loads(pathlib.Path(f"{self.folder}/registry{PATH}/_record").read_text(encoding="utf-8"))
+            return json.loads(pathlib.Path(f"{self.folder}/registry{PATH}/_record").read_text(
+                encoding="utf-8"))
         except FileNotFoundError:
             return None
 
@@ -84,7 +91,8 @@ class Program:
 
     def is_bound(self, done):
         stored = self.stored()
-        whole = stored and all(stored[name] == RECORD[name] for name in ("description", "yarn:id", "yarn:persistence")) and (
+        whole = stored and all(stored[name] == RECORD[name] for name in ("description", "yarn:id",
+            "yarn:persistence")) and (
             stored["external"][0]["addresses"] == RECORD["external"][0]["addresses"])
         return whole if done else whole or stored is None
 
@@ -104,17 +112,21 @@ class Program:
         self.agent.request("DELETE", "/v1/agent/drain")
 
     def supplied(self):
-        """How many addresses the component's record has of each such endpoint; None without a record."""
+        """How many addresses the component's record has of each such endpoint; None without a
+        record."""
         try:
-            stored = json.loads(pathlib.Path(f"{self.folder}/registry{Agent.PATH}/_record").read_text(encoding="utf-8"))
+            stored = json.loads(pathlib.Path(
+                f"{self.folder}/registry{Agent.PATH}/_record").read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
-        return [len(endpoint["addresses"]) for endpoint in stored["external"] if endpoint["api"] == "urn:port"]
+        return [len(endpoint["addresses"]) for endpoint in stored["external"]
+            if endpoint["api"] == "urn:port"]
 
     def is_supplied(self, done):
         """All addresses, or those of before."""
         if done:
-            wait_until(lambda: self.supplied() == [len(ADDRESSES)], "the addresses are in the record")
+            wait_until(lambda: self.supplied() == [len(ADDRESSES)],
+                "the addresses are in the record")
         return self.supplied() in ([len(ADDRESSES)], [])
 
     def withdraw(self):
@@ -129,21 +141,26 @@ class Program:
         agent = ["--socket", self.agent.socket]
         nothing = self.is_unchanged
         return {
-            "bind": ([*registry, "bind", "-p", PATH, "--file", self.file], self.remove, self.is_bound),
+            "bind": ([*registry, "bind", "-p", PATH, "--file", self.file], self.remove,
+                self.is_bound),
             "rm": ([*registry, "rm", PATH], self.bind, self.is_removed),
-            "purge": ([*registry, "purge", "--id", ID, "--persistence", "container", "--under", PATH], self.bind, self.is_removed),
+            "purge": ([*registry, "purge", "--id", ID, "--persistence", "container", "--under",
+                PATH], self.bind, self.is_removed),
             "resolve": ([*registry, "resolve", PATH], self.ensure, nothing),
             "ls": ([*registry, "ls", "/services"], self.ensure, nothing),
             "find": ([*registry, "--json", "find", "--under", "/services"], self.ensure, nothing),
             "endpoints": ([*registry, "endpoints", "--plain", PATH], self.ensure, nothing),
             "render": ([*registry, "render", "-f", "haproxy", "/services"], self.ensure, nothing),
-            "watch": ([*registry, "--json", "watch", "--once", "-r", "/services"], self.ensure, nothing),
+            "watch": ([*registry, "--json", "watch", "--once", "-r", "/services"], self.ensure,
+                nothing),
             "asked": ([*agent, "--json", "resolve", PATH], self.ensure, nothing),
             "followed": ([*agent, "watch", "--once", PATH], self.ensure, nothing),
             "status": ([*agent, "--json", "status"], self.withdraw, nothing),
-            "drain": ([*agent, "drain", "--reason", "a test", "--for", "1h"], self.undrain, self.is_drained),
+            "drain": ([*agent, "drain", "--reason", "a test", "--for", "1h"], self.undrain,
+                self.is_drained),
             "supply": ([*agent, "supply", "port", *ADDRESSES], self.withdraw, self.is_supplied),
-            "report": ([*agent, "report", "heart", "passing", "--message", "fine"], self.undrain, nothing),
+            "report": ([*agent, "report", "heart", "passing", "--message", "fine"], self.undrain,
+                nothing),
         }
 
     def command(self, arguments):
@@ -155,7 +172,8 @@ class Program:
         """Whether the program has done its work."""
         if result.returncode == 0:
             return True
-        if result.returncode < 0 or result.returncode == NOT_THERE or not re.search("^berth: .", result.stderr, re.M):
+        if result.returncode < 0 or result.returncode == NOT_THERE or not re.search("^berth: .",
+                result.stderr, re.M):
             raise life.Defect(f"it ended with {result.returncode}: {result.stdout}{result.stderr}")
         return False
 
@@ -171,7 +189,8 @@ class Program:
         environment = {**points.environment(self.page, self.library), **environment}
         try:
             result = subprocess.run(
-                list(map(str, command)), env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False, stdin=subprocess.DEVNULL)
+                list(map(str, command)), env=environment, capture_output=True, text=True,
+                timeout=PATIENCE_S, check=False, stdin=subprocess.DEVNULL)
         except subprocess.TimeoutExpired:
             raise life.Defect("it does not end") from None
         finally:
@@ -181,7 +200,9 @@ class Program:
         if done and shown != self.expected.setdefault(name, shown):
             raise life.Defect(f"it says that it has succeeded, and writes {result.stdout!r}")
         if not right(done):
-            raise life.Defect(f"it ended with {result.returncode}, and the registry or the agent has something else: {result.stderr}")
+            raise life.Defect(
+                f"it ended with {result.returncode}, and the registry or the agent has something "
+                f"else: {result.stderr}")
 
     # ---- as the lives do it ----
 
@@ -216,7 +237,8 @@ class Getent(Program):
         }
 
     def command(self, arguments):
-        return ["getent", "-s", "hosts:berth", *arguments], {"BERTH_SOCKET": str(self.agent.socket), "LD_LIBRARY_PATH": str(BUILD)}
+        return ["getent", "-s", "hosts:berth", *arguments], {"BERTH_SOCKET": str(self.agent.socket),
+            "LD_LIBRARY_PATH": str(BUILD)}
 
     def judge(self, result):
         if result.returncode not in (0, 1, 2):
@@ -224,7 +246,8 @@ class Getent(Program):
         return result.returncode == 0
 
     def run_step(self, name, point=None):
-        """A call that the module did not make is glibc's affair: 2.36 crashes or hangs without memory at some places."""
+        """A call that the module did not make is glibc's affair: 2.36 crashes or hangs without
+        memory at some places."""
         try:
             super().run_step(name, point)
         except life.Defect:

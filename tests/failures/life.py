@@ -20,13 +20,17 @@ from berth import BUILD, Agent, UnixConnection, berth, wait_until
 from lifecycle import Directory
 
 OTHER = "/services/other"
-ENDPOINT = {"api": "other", "addressType": "host/port", "protocolType": "tcp", "addresses": [{"host": "127.0.0.1", "port": "80"}]}
-RECORD = {"type": "JSONServiceRecord", "description": "other", "external": [ENDPOINT], "internal": []}
+ENDPOINT = {"api": "other", "addressType": "host/port", "protocolType": "tcp",
+    "addresses": [{"host": "127.0.0.1", "port": "80"}]}
+RECORD = {"type": "JSONServiceRecord", "description": "other", "external": [ENDPOINT],
+    "internal": []}
 LIBRARY_RECORD = {
     "type": "JSONServiceRecord", "description": "library", "internal": [],
-    "external": [{"api": "a", "addressType": "uri", "protocolType": "http", "addresses": [{"uri": "http://127.0.0.1/"}]}],
+    "external": [{"api": "a", "addressType": "uri", "protocolType": "http",
+        "addresses": [{"uri": "http://127.0.0.1/"}]}],
 }
-# Left for good after a failure of this kind: to look up a user's groups, because the socket does not say them, glibc reads files and keeps the result.
+# Left for good after a failure of this kind: to look up a user's groups, because the socket does
+# not say them, glibc reads files and keeps the result.
 ALLOCATIONS_KEPT = {"sockopt": 24, "epoll": 1}
 DESCRIPTORS_KEPT = {"eventfd": 1}  # libev has a pipe instead
 QUIET = re.compile(r"^\S+ (debug|info|warn) ")
@@ -72,7 +76,9 @@ class Life:
         self.library = library
         self.health = health
         self.rounds = itertools.count(1)
-        self.limits = {}  # how many descriptors are open after a phase without a failure, and the allocations left after a life
+        # how many descriptors are open after a phase without a failure, and the allocations left
+        # after a life
+        self.limits = {}
 
     # ---- the stage ----
 
@@ -96,21 +102,26 @@ class Life:
 
     def sections(self, description):
         sections = self.agent.component(description=description, damping="no")
-        quick = {"interval": "1h", "fast_interval": "20ms", "down_interval": "20ms", "timeout": "20s"}
+        quick = {"interval": "1h", "fast_interval": "20ms", "down_interval": "20ms",
+            "timeout": "20s"}
         sections["check alive"].update(quick)
-        sections["check web"] = {"type": "http", "target": f"http://127.0.0.1:{self.health}/", "expect_status": "204", **quick}
+        sections["check web"] = {"type": "http", "target": f"http://127.0.0.1:{self.health}/",
+            "expect_status": "204", **quick}
         sections["agent"] = {"log_level": "info"}
         sections["registry"] = {"update_interval": "1ms"}
         sections["cache"] = {"warm": "/services/**"}
-        sections["output others"] = {"from": "/services/**", "format": "lines", "path": self.folder / "output", "quiet": "1ms"}
+        sections["output others"] = {"from": "/services/**", "format": "lines",
+            "path": self.folder / "output", "quiet": "1ms"}
         return sections
 
     @staticmethod
     def expected(description):
-        return {"description": description, "yarn:id": "container_1_0001_01_000001", "yarn:persistence": "container"}
+        return {"description": description, "yarn:id": "container_1_0001_01_000001",
+            "yarn:persistence": "container"}
 
     def matches(self, record):
-        return any(all(record.get(key) == value for key, value in wanted.items()) for wanted in self.allowed)
+        return any(all(record.get(key) == value for key, value in wanted.items())
+            for wanted in self.allowed)
 
     # ---- asking ----
 
@@ -140,11 +151,13 @@ class Life:
         return self.until(answered, f"{path} answers 200")
 
     def registered(self):
-        self.until(lambda: self.agent.component_state() == "registered", "the component is registered")
+        self.until(lambda: self.agent.component_state() == "registered",
+            "the component is registered")
         self.right()
 
     def stored(self):
-        return json.loads(pathlib.Path(f"{self.folder}/registry{Agent.PATH}/_record").read_text(encoding="utf-8"))
+        return json.loads(pathlib.Path(f"{self.folder}/registry{Agent.PATH}/_record").read_text(
+            encoding="utf-8"))
 
     def wrong(self, what):
         """A record whose agent is ending at this moment is no longer held."""
@@ -165,25 +178,31 @@ class Life:
     # ---- phases ----
 
     def launch(self, failing):
-        environment = {**points.environment(self.page, self.library), "BERTH_LIBEXECDIR": str(BUILD)}
-        self.agent.start(wait=False, env=environment if failing else {**environment, "LD_PRELOAD": ""})
+        environment = {**points.environment(self.page, self.library),
+            "BERTH_LIBEXECDIR": str(BUILD)}
+        self.agent.start(wait=False, env=environment if failing
+            else {**environment, "LD_PRELOAD": ""})
 
     def start(self):
         self.launch(True)
         self.registered()
 
     def bind_other(self):
-        """Another program writes a record; returns the port in it, which is another one each time."""
+        """Another program writes a record; returns the port in it, which is another one each
+        time."""
         port = str(next(self.rounds))
         other = self.folder / "other.json"
-        other.write_text(json.dumps({**RECORD, "external": [{**ENDPOINT, "addresses": [{"host": "127.0.0.1", "port": port}]}]}))
-        if berth("--registry", self.registry, "bind", "-p", OTHER, "--file", other, "--overwrite").returncode:
+        other.write_text(json.dumps({**RECORD,
+            "external": [{**ENDPOINT, "addresses": [{"host": "127.0.0.1", "port": port}]}]}))
+        if berth("--registry", self.registry, "bind", "-p", OTHER, "--file", other,
+                "--overwrite").returncode:
             raise Defect("another program cannot write")
         return port
 
     def finds(self, port):
         record = self.agent.get(f"/v1/resolve{OTHER}").json
-        return record.get("description") == "other" and record["external"][0]["addresses"] == [{"host": "127.0.0.1", "port": port}]
+        return record.get("description") == "other" and record["external"][0]["addresses"] == [
+            {"host": "127.0.0.1", "port": port}]
 
     def has_output(self, port):
         output = self.folder / "output"
@@ -191,19 +210,23 @@ class Life:
 
     def look_up(self):
         port = self.bind_other()
-        for path in ("/v1/list/services", "/v1/records/services", f"/v1/endpoints{Agent.PATH}", "/v1/find?under=/services",
-                     f"/v1/stat{Agent.PATH}", "/v1/agent/checks", "/v1/agent/history", "/metrics", "/ready"):
+        for path in ("/v1/list/services", "/v1/records/services", f"/v1/endpoints{Agent.PATH}",
+                "/v1/find?under=/services",
+                     f"/v1/stat{Agent.PATH}", "/v1/agent/checks", "/v1/agent/history", "/metrics",
+                     "/ready"):
             self.ask(path)
         self.until(lambda: self.finds(port), "the other record is found")
         self.until(lambda: self.has_output(port), "the output is written")
         self.until(self.streams, "a stream begins")
-        self.until(lambda: self.agent.request("POST", "/v1/agent/checks/alive/run").status == 200, "a check runs on demand")
+        self.until(lambda: self.agent.request("POST", "/v1/agent/checks/alive/run").status == 200,
+            "a check runs on demand")
         self.registered()
 
     def streams(self):
         connection = UnixConnection(self.agent.socket, timeout=2)
         with contextlib.closing(connection):
-            connection.request("GET", f"/v1/watch{OTHER}", headers={"Accept": "application/x-ndjson"})
+            connection.request("GET", f"/v1/watch{OTHER}",
+                headers={"Accept": "application/x-ndjson"})
             answer = connection.getresponse()
             line = answer.readline()
             return answer.status == 200 and bool(line) and json.loads(line)["type"] == "SUBSCRIBED"
@@ -212,9 +235,11 @@ class Life:
         text = f"another text {next(self.rounds)}"
         self.allowed = [self.allowed[-1], self.expected(text)]
         self.configure(text)
-        self.until(lambda: self.agent.request("POST", "/v1/agent/reload").status == 200, "a reload succeeds")
+        self.until(lambda: self.agent.request("POST", "/v1/agent/reload").status == 200,
+            "a reload succeeds")
         self.allowed.pop(0)
-        self.until(lambda: self.agent.get(f"/v1/resolve{Agent.PATH}").json.get("description") == text, "the record is new")
+        self.until(lambda: self.agent.get(f"/v1/resolve{Agent.PATH}").json.get("description")
+            == text, "the record is new")
         self.registered()
 
     def upgrade(self):
@@ -223,8 +248,13 @@ class Life:
         self.agent.signal(signal.SIGUSR2)
 
         def done():
-            silent = "write" in self.failed and time.monotonic() - begun > 5  # the write that failed was that of the line
-            return silent or self.agent.starts() > before or "upgrading -> running" in self.agent.read_log()
+            # the write that failed was that of the line
+            silent = "write" in self.failed and time.monotonic() - begun > 5
+            return (
+                silent
+                or self.agent.starts() > before
+                or "upgrading -> running" in self.agent.read_log()
+            )
 
         self.until(done, "the agent upgrades, or says that it does not")
         if self.agent.starts() == before:
@@ -252,7 +282,8 @@ class Life:
         return int(float(found.group(1))) if found else None
 
     def measure(self, phase):
-        """After a phase without a failure. Connections and commands may be about to end: the fewest of some answers."""
+        """After a phase without a failure. Connections and commands may be about to end: the fewest
+        of some answers."""
         if phase != "stop":
             fewest = min(self.open_descriptors() for _ in range(5))
             self.limits[phase] = max(fewest, self.limits.get(phase, 0))
@@ -261,8 +292,10 @@ class Life:
         """An agent that has a failure behind it with one that has none."""
         if phase != "stop":
             # An upgrade that cannot hand over ends in a start.
-            limit = max(self.limits[phase], self.limits["start"]) + max(DESCRIPTORS_KEPT.get(kind, 0) for kind in self.failed)
-            self.until(lambda: (self.open_descriptors() or limit + 1) <= limit, f"it has {limit} descriptors open again")
+            limit = max(self.limits[phase], self.limits["start"]) + max(DESCRIPTORS_KEPT.get(kind,
+                0) for kind in self.failed)
+            self.until(lambda: (self.open_descriptors() or limit + 1) <= limit,
+                f"it has {limit} descriptors open again")
 
     def compare_memory(self):
         left = self.page.live
@@ -278,9 +311,12 @@ class Life:
         last = self.agent.read_log().splitlines()[-40:]
         if not point:
             raise Defect(f"it ended with {status}, although no call failed")
-        if point.kind in ("alloc", "mmap") and status == -signal.SIGABRT and any("out of memory" in line for line in last):
+        if point.kind in ("alloc",
+                "mmap") and status == -signal.SIGABRT and any("out of memory" in line
+                        for line in last):
             return
-        if status > 0 and phase in ("start", "upgrade", "stop") and any(not QUIET.match(line) for line in last):
+        if status > 0 and phase in ("start", "upgrade", "stop") and any(not QUIET.match(line)
+                for line in last):
             return
         raise Defect(f"it ended with {status} while it was to {phase.replace('_', ' ')}")
 
@@ -331,7 +367,8 @@ class Life:
             self.end()
 
     def live_on(self, several, report):
-        """One agent goes through a phase again and again, and a call of each point fails in turn. Calls report(point, problem or None)."""
+        """One agent goes through a phase again and again, and a call of each point fails in turn.
+        Calls report(point, problem or None)."""
         left = collections.deque(several)
         while left:
             self.prepare()

@@ -1,4 +1,5 @@
-"""More lives of an agent, each with one more part of it: DNS, a main process, ZooKeeper's worker."""
+"""More lives of an agent, each with one more part of it: DNS, a main process, ZooKeeper's
+worker."""
 
 import contextlib
 import itertools
@@ -39,7 +40,8 @@ class Names(Life):
         self.until(lambda: self.finds(port), "the other record is found")
         for kind, wanted in ("A", "A 127.0.0.1"), ("SRV", f"SRV 0 0 {port} {NAME}."):
             for tcp in (False, True):
-                self.until(lambda: self.is_answered(kind, wanted, tcp), f"{kind} of {NAME} is answered")
+                self.until(lambda: self.is_answered(kind, wanted, tcp),
+                    f"{kind} of {NAME} is answered")
         self.registered()
 
     def is_answered(self, kind, wanted, tcp):
@@ -63,7 +65,8 @@ class Main(Life):
     def prepare(self):
         super().prepare()
         self.pid_file = self.folder / "main"
-        self.agent.command = ["/bin/sh", "-c", f"trap 'exit 0' TERM; echo $$ >{self.pid_file}; while :; do sleep 0.02; done"]
+        self.agent.command = ["/bin/sh", "-c",
+            f"trap 'exit 0' TERM; echo $$ >{self.pid_file}; while :; do sleep 0.02; done"]
 
     def main_pid(self):
         try:
@@ -143,13 +146,15 @@ class Relay:
 
 
 class Worker(Life):
-    """The calls of berth-zookeeper: the agent starts another worker when one ends, and the session lives on."""
+    """The calls of berth-zookeeper: the agent starts another worker when one ends, and the session
+    lives on."""
 
     PHASES = ("start", "write", "lost", "stop")
     REPEATED = ("write", "lost")
     PROGRAM = "berth-zookeeper"
     PROBING = False
-    SESSION_TIMEOUT = "20s"  # on a busy machine a worker may need some seconds to end and begin again
+    # on a busy machine a worker may need some seconds to end and begin again
+    SESSION_TIMEOUT = "20s"
     PATIENCE = 60  # the agent replaces a worker that says nothing for a part of that time
     numbers = itertools.count(1)
     server = None
@@ -180,7 +185,8 @@ class Worker(Life):
     def write(self):
         """The record goes and comes, and a change that another client makes is seen."""
         for method, state in ("POST", "withdrawn"), ("DELETE", "registered"):
-            self.until(lambda: self.agent.request(method, "/v1/agent/drain").status in (200, 204), "a drain begins or ends")
+            self.until(lambda: self.agent.request(method, "/v1/agent/drain").status in (200, 204),
+                "a drain begins or ends")
             self.until(lambda: self.agent.component_state() == state, f"the component is {state}")
             if (self.identity() is None) != (state == "withdrawn"):
                 raise Defect(f"the component is {state}, and the registry says otherwise")
@@ -188,19 +194,23 @@ class Worker(Life):
         self.registered()
 
     def go_back(self):
-        self.until(lambda: self.agent.request("DELETE", "/v1/agent/drain").status in (200, 204), "a drain ends")
+        self.until(lambda: self.agent.request("DELETE", "/v1/agent/drain").status in (200, 204),
+            "a drain ends")
 
     def is_withdrawn(self):
         """At once, or with the session when the worker could not send the removal."""
-        return super().is_withdrawn() or (self.page.fired and wait_until(super().is_withdrawn, "the session is over"))
+        return super().is_withdrawn() or (self.page.fired and wait_until(super().is_withdrawn,
+            "the session is over"))
 
     def lost(self):
         before = self.identity()
         away = self.agent.read_log().count("connected -> away")
         self.relay.cut()
         # Without such a line: its write failed, or the connection was lost already.
-        self.until(lambda: self.agent.read_log().count("connected -> away") > away or self.relay.is_used_again(), "the agent has noticed")
-        self.until(lambda: self.agent.status()["registry"]["state"] == "connected", "the connection is back")
+        self.until(lambda: self.agent.read_log().count("connected -> away") > away
+            or self.relay.is_used_again(), "the agent has noticed")
+        self.until(lambda: self.agent.status()["registry"]["state"] == "connected",
+            "the connection is back")
         self.registered()
         if self.identity() != before:
             raise Defect("the record went for a moment")

@@ -1,4 +1,5 @@
-"""The page that tests/failures/points.c shares with a test, and the errors that its calls may fail with."""
+"""The page that tests/failures/points.c shares with a test, and the errors that its calls may fail
+with."""
 
 import dataclasses
 import errno
@@ -15,7 +16,19 @@ PLACE_BYTES = 96
 NONE = 0xFFFF
 SHORT = 0  # a transfer of less than what was asked for
 
-PROGRAM, KIND, ERROR, NUMBER, SEEN, STACK, TRACING, PROBING, CALL_COUNT, FIRED, FRAME_COUNT = 0, 32, 36, 40, 48, 56, 60, 64, 68, 72, 76
+PROGRAM, KIND, ERROR, NUMBER, SEEN, STACK, TRACING, PROBING, CALL_COUNT, FIRED, FRAME_COUNT = (
+    0,
+    32,
+    36,
+    40,
+    48,
+    56,
+    60,
+    64,
+    68,
+    72,
+    76,
+)
 LIVE = 80
 COUNTS = 88
 NAMES = COUNTS + 8 * KINDS_MAX
@@ -81,7 +94,8 @@ class Call:
 
 
 class Page:
-    """A file below `folder`; the variable `environment` names it for the program that is to count."""
+    """A file below `folder`; the variable `environment` names it for the program that is to
+    count."""
 
     def __init__(self, folder, program):
         self.path = folder / "points"
@@ -119,7 +133,9 @@ class Page:
     def arm(self, point):
         """The call of `point` fails, counted from now on."""
         self.disarm()
-        for form, at, value in ("I", FIRED, 0), ("I", FRAME_COUNT, 0), ("i", ERROR, point.error), ("I", STACK, point.stack), ("Q", NUMBER, point.number), ("Q", SEEN, 0):
+        for form, at, value in ("I", FIRED, 0), ("I", FRAME_COUNT, 0), ("i", ERROR,
+                point.error), ("I", STACK, point.stack), ("Q", NUMBER, point.number), ("Q", SEEN,
+                        0):
             self._put(form, at, value)
         self._put("I", KIND, KINDS.index(point.kind))
 
@@ -134,11 +150,13 @@ class Page:
 
     def names(self):
         """The kinds as points.c calls them."""
-        texts = (self._get(f"{NAME_BYTES}s", NAMES + NAME_BYTES * index) for index in range(KINDS_MAX))
+        texts = (self._get(f"{NAME_BYTES}s", NAMES + NAME_BYTES * index)
+            for index in range(KINDS_MAX))
         return [text.rstrip(b"\0").decode() for text in texts if text.strip(b"\0")]
 
     def frames(self):
-        places = (self._get(f"{PLACE_BYTES}s", FRAMES + PLACE_BYTES * index) for index in range(self._get("I", FRAME_COUNT)))
+        places = (self._get(f"{PLACE_BYTES}s", FRAMES + PLACE_BYTES * index)
+            for index in range(self._get("I", FRAME_COUNT)))
         return [place.partition(b"\0")[0].decode() for place in places]
 
 
@@ -153,13 +171,15 @@ def describe(frames, build):
         program = build / module
         if not program.exists():
             continue
-        found = subprocess.run(["addr2line", "-sfe", program, offset], capture_output=True, text=True, check=False)
+        found = subprocess.run(["addr2line", "-sfe", program, offset], capture_output=True,
+            text=True, check=False)
         lines.append(" ".join(found.stdout.split()))
     return "\n".join(f"    {line}" for line in lines)
 
 
 def environment(page, library):
-    """For a program that points.so is loaded into; with a sanitizer, which has to tolerate another one before it."""
+    """For a program that points.so is loaded into; with a sanitizer, which has to tolerate another
+    one before it."""
     options = os.environ.get("ASAN_OPTIONS", "")
     return {
         **os.environ,

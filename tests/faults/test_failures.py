@@ -1,4 +1,5 @@
-"""Calls that fail once, in programs of ours and in libberth: a sample of what `make failures` runs."""
+"""Calls that fail once, in programs of ours and in libberth: a sample of what `make failures`
+runs."""
 
 import os
 import pathlib
@@ -14,7 +15,8 @@ RUN = pathlib.Path(__file__).parents[1] / "failures/run"
 class Failures(unittest.TestCase):
     def sample(self, *arguments):
         self.assertTrue((BUILD / "tests/failures/points.so").exists())
-        result = subprocess.run([sys.executable, RUN, *arguments], capture_output=True, text=True, check=False)
+        result = subprocess.run([sys.executable, RUN, *arguments], capture_output=True, text=True,
+            check=False)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertRegex(result.stdout, r"\d+ points, 0 defects")
 

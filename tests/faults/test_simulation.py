@@ -16,7 +16,8 @@ SOURCE = SIMULATION.parents[1]
 @unittest.skipIf(os.environ.get("BERTH_SANITIZER"), "its allocator and stacks are its own")
 class Simulation(unittest.TestCase):
     def simulate(self, *options):
-        result = subprocess.run([BUILD / "tests/sim/sim", *options], capture_output=True, text=True, check=False)
+        result = subprocess.run([BUILD / "tests/sim/sim", *options], capture_output=True, text=True,
+            check=False)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         return result.stdout
 

@@ -1,7 +1,8 @@
 """Makes mutants of a C source: copies with one small change, as a slip of the hand would make it.
 
-The text is read as tokens, in the style that clang-format keeps in this tree: a function's body begins and
-ends with a brace at the start of a line, and a binary operator has a blank on both sides.
+The text is read as tokens, in the style that clang-format keeps in this tree: a function's body
+begins and ends with a brace at the start of a line, and a binary operator has a blank on both
+sides.
 """
 
 import bisect
@@ -23,7 +24,8 @@ TOKEN = re.compile(
   | (?P<char>'(?:\\.|[^'\\\n])*')
   | (?P<number>\b(?:0[xX][0-9a-fA-F]+|\d+)(?:[uUlL]*)\b(?!\.))
   | (?P<word>[A-Za-z_]\w*)
-  | (?P<operator><<=|>>=|\.\.\.|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|[-+*/%&|^!~<>=?:;,.(){}\[\]])
+  | (?P<operator><<=|>>=|\.\.\.|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|
+        [-+*/%&|^!~<>=?:;,.(){}\[\]])
     """,
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
@@ -31,7 +33,8 @@ TOKEN = re.compile(
 # Calls without behaviour of the program: words for a person, and checks of our own reasoning.
 LEFT_ALONE = re.compile(r"(log_\w+|assert|va_start|va_end)$")
 
-CHARACTERS = {r"'\0'": "'0'", r"'\r'": r"'\n'", r"'\n'": r"'\r'", r"'\t'": "' '", r"'\\'": "'/'", r"'\''": "'\"'"}
+CHARACTERS = {r"'\0'": "'0'", r"'\r'": r"'\n'", r"'\n'": r"'\r'", r"'\t'": "' '", r"'\\'": "'/'",
+    r"'\''": "'\"'"}
 WORDS = {"true": "false", "false": "true"}
 
 
@@ -60,8 +63,9 @@ class Token:
 
 @dataclasses.dataclass(frozen=True)
 class Mutant:
-    """The text between two offsets is replaced; `function` is empty outside of functions. A constant that
-    has a name and is used in functions alone has its `uses` replaced, when all mutants are one text."""
+    """The text between two offsets is replaced; `function` is empty outside of functions. A
+    constant that has a name and is used in functions alone has its `uses` replaced, when all
+    mutants are one text."""
 
     begin: int
     end: int
@@ -102,7 +106,8 @@ class Source:
         for match in re.finditer(r"^\{\n(.*?)^\}$", self.text, re.DOTALL | re.MULTILINE):
             head = re.sub(r"/\*.*?\*/", "", self.text[: match.start()], flags=re.DOTALL).rstrip()
             head = re.split(r"[;}]\s*\n|\n\n", head)[-1]
-            name = re.search(r"(\w+)\s*\(", re.sub(r"__attribute__\s*\(\(.*?\)\)", "", head, flags=re.DOTALL))
+            name = re.search(r"(\w+)\s*\(", re.sub(r"__attribute__\s*\(\(.*?\)\)", "", head,
+                flags=re.DOTALL))
             if name:
                 yield Function(name.group(1), match.start(1), match.end(1))
 
@@ -157,9 +162,11 @@ class Source:
             if token.kind == "number":
                 self.constant(index, token)
             elif token.kind == "word" and token.text in WORDS:
-                self.add(token.begin, token.end, WORDS[token.text], f"{token.text} becomes {WORDS[token.text]}")
+                self.add(token.begin, token.end, WORDS[token.text],
+                    f"{token.text} becomes {WORDS[token.text]}")
             elif token.kind == "char":
-                text = CHARACTERS.get(token.text) or (f"'{chr(ord(token.text[1]) ^ 1)}'" if len(token.text) == 3 else "")
+                text = CHARACTERS.get(token.text) or (f"'{chr(ord(token.text[1]) ^ 1)}'"
+                    if len(token.text) == 3 else "")
                 if text and text not in ("'''", r"'\'"):
                     self.add(token.begin, token.end, text, f"{token.text} becomes {text}")
             elif inside and token.kind == "operator" and token.text in OPERATORS:
@@ -174,9 +181,12 @@ class Source:
                 self.call(index, token)
 
     def constant(self, index, token):
-        line = self.text[self.starts[self.line_of(token.begin) - 1] : self.text.find("\n", token.end)]
-        around = [self.tokens[i].text if 0 <= i < len(self.tokens) else "" for i in (index - 1, index + 1)]
-        declares = re.match(r"\s*(static |const |struct |unsigned )*\w+( \**|\s)\w+\[", line) and around == ["[", "]"]
+        line = self.text[self.starts[self.line_of(token.begin) - 1] : self.text.find("\n",
+            token.end)]
+        around = [self.tokens[i].text if 0 <= i < len(self.tokens) else ""
+            for i in (index - 1, index + 1)]
+        declares = re.match(r"\s*(static |const |struct |unsigned )*\w+( \**|\s)\w+\[",
+            line) and around == ["[", "]"]
         if declares or around == ["{", "}"]:
             return  # the room of an array; a struct of zeros
         if around[0] in ("<", ">="):
@@ -186,14 +196,17 @@ class Source:
         digits = token.text.rstrip("uUlL")
         value = int(digits, 0) if not re.match(r"0\d", digits) else int(digits, 8)
         text = str(0 if value == 1 else value + 1) + token.text[len(digits) :]
-        self.add(token.begin, token.end, text, f"{token.text} becomes {text}", self.uses_of(index, around))
+        self.add(token.begin, token.end, text, f"{token.text} becomes {text}",
+            self.uses_of(index, around))
 
     def uses_of(self, index, around):
-        """Where the constant that this number defines (NAME = 5, in an enum) is used; () if not in functions alone."""
+        """Where the constant that this number defines (NAME = 5, in an enum) is used; () if not in
+        functions alone."""
         name = self.tokens[index - 2]
         if self.function_at(name.begin) or around[0] != "=" or around[1] not in (",", "}"):
             return ()
-        uses = [token for token in self.tokens if token.text == name.text and token.begin != name.begin]
+        uses = [token for token in self.tokens if token.text == name.text and token.begin
+            != name.begin]
         if not all(self.function_at(token.begin) for token in uses):
             return ()
         return tuple((token.begin, token.end) for token in uses)
@@ -207,7 +220,8 @@ class Source:
         blank = lambda at: self.text[at : at + 1] in (" ", "\n", "\t")
         if token.text in EITHER_SIDE or (blank(token.begin - 1) and blank(token.end)):
             text = OPERATORS[token.text]
-            self.add(token.begin, token.end, text, f"{token.text} becomes {text}" if text else f"{token.text} is dropped")
+            self.add(token.begin, token.end, text, f"{token.text} becomes {text}" if text
+                else f"{token.text} is dropped")
 
     def condition(self, index, token):
         close = self.pairs.get(index + 1)
@@ -223,10 +237,12 @@ class Source:
         end = next(i for i in range(index, len(self.tokens)) if self.tokens[i].text == ";")
         value = self.tokens[index + 1 : end]
         if not value:
-            last = self.text[self.tokens[end].end :].lstrip().startswith("}\n") and self.function_at(token.begin)
+            last = self.text[self.tokens[end].end :].lstrip().startswith(
+                "}\n") and self.function_at(token.begin)
             if not (last and self.text[self.tokens[end].end :].strip().startswith("}\n\n")):
                 self.add(token.begin, token.end, "", "the return is dropped")
-        elif len(value) > 1 or value[0].kind == "word" and value[0].text not in ("true", "false", "NULL"):
+        elif len(value) > 1 or value[0].kind == "word" and value[0].text not in ("true", "false",
+                "NULL"):
             self.add(value[0].begin, value[-1].end, "0", "0 is returned")
 
     def call(self, index, token):
@@ -234,22 +250,27 @@ class Source:
         before = self.tokens[index - 1]
         if before.text not in (";", "{", "}", ")", "else", ":"):
             return
-        if before.text == ")" and self.tokens[self.pairs.get(index - 1, 0) - 1].text not in ("if", "for", "while"):
+        if before.text == ")" and self.tokens[self.pairs.get(index - 1, 0) - 1].text not in ("if",
+                "for", "while"):
             return
         at = index
         while at + 2 < len(self.tokens) and self.tokens[at + 1].text in ("->", "."):
             at += 2
-        if self.tokens[at + 1].text != "(" or token.text in ("if", "for", "while", "switch", "return", "sizeof"):
+        if self.tokens[at + 1].text != "(" or token.text in ("if", "for", "while", "switch",
+                "return", "sizeof"):
             return
         close = self.pairs.get(at + 1)
-        if close is None or self.tokens[close + 1].text != ";" or LEFT_ALONE.match(self.tokens[at].text):
+        if close is None or self.tokens[close
+                + 1].text != ";" or LEFT_ALONE.match(self.tokens[at].text):
             return
-        self.add(token.begin, self.tokens[close].end, "(void)0", f"the call of {self.tokens[at].text}() is dropped")
+        self.add(token.begin, self.tokens[close].end, "(void)0",
+            f"the call of {self.tokens[at].text}() is dropped")
 
 
 def switchable(source, mutants, prelude):
-    """One text that holds all these mutants {number: mutant} of functions, each in a branch of its own, of which
-    berth_mutant() picks one. Returns the text and, for each number, the lines that the mutant is on."""
+    """One text that holds all these mutants {number: mutant} of functions, each in a branch of its
+    own, of which berth_mutant() picks one. Returns the text and, for each number, the lines that
+    the mutant is on."""
     parts = [prelude]
     line = prelude.count("\n") + 1
     lines = {}

@@ -6,8 +6,8 @@ import unittest
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / "bench")]
 
-import bench_ensemble  # noqa: E402
-from figures import figure  # noqa: E402
+import bench_ensemble
+from figures import figure
 
 
 class Ensemble(unittest.TestCase):

@@ -1,4 +1,5 @@
-"""A host that runs out of something, breaks, or is full of what no test of a single fault brings together."""
+"""A host that runs out of something, breaks, or is full of what no test of a single fault brings
+together."""
 
 import contextlib
 import os
@@ -45,7 +46,8 @@ class Disk(AgentTest):
         (state / "broken").unlink()
         self.assertEqual(agent.stop(), 0)
         self.assertIsNone(self.in_registry())
-        figure(self, "drained, registered, killed and started while each write failed; 0 wrong states")
+        figure(self,
+            "drained, registered, killed and started while each write failed; 0 wrong states")
 
 
 @unittest.skipIf(os.geteuid() != 0, "needs root to become another user")
@@ -68,21 +70,26 @@ class Processes(AgentTest):
         agent.wait_state("registered")
         soft = resource.getrlimit(resource.RLIMIT_NPROC)[0]
         self.limit(agent, 0)
-        wait_until(lambda: (agent.check_named("alive")["last"] or {}).get("verdict") == "could-not-run", "the check cannot run")
+        wait_until(lambda: (agent.check_named("alive")["last"] or {}).get("verdict")
+            == "could-not-run", "the check cannot run")
         agent.wait_state("withdrawn")
         self.assertIn("Resource temporarily unavailable", agent.status()["components"][0]["reason"])
         self.limit(agent, "unlimited" if soft == resource.RLIM_INFINITY else soft)
         begun = time.monotonic()
         agent.wait_state("registered")
-        figure(self, f"the reason is named; registered {seconds(time.monotonic() - begun)} after the limit was lifted")
+        figure(self,
+            f"the reason is named; registered {seconds(time.monotonic() - begun)} after the limit "
+            "was lifted")
         self.assertEqual(agent.stop(), 0)
 
 
 class Memory(AgentTest):
-    @unittest.skipIf(SANITIZER, "a sanitizer's shadow needs more address space than any limit leaves")
+    @unittest.skipIf(SANITIZER,
+        "a sanitizer's shadow needs more address space than any limit leaves")
     def test_memory_runs_out_while_it_loads(self):
         for number in range(60):
-            self.put(f"/services/large/n{number}", {"type": "JSONServiceRecord", "description": "x", "pad": "y" * 120000})
+            self.put(f"/services/large/n{number}", {"type": "JSONServiceRecord", "description": "x",
+                "pad": "y" * 120000})
         agent = self.web_agent(extra={"cache": {"max_size": "64M"}}).start()
         agent.wait_state("registered")
         with open(f"/proc/{agent.process.pid}/status", encoding="ascii") as lines:
@@ -97,7 +104,9 @@ class Memory(AgentTest):
         ended = agent.process.returncode
         begun = time.monotonic()
         agent.start().wait_state("registered")
-        figure(self, f"ended with {'SIGABRT' if ended == -signal.SIGABRT else f'status {ended}'} and a clear line; "
+        figure(self,
+            f"ended with {'SIGABRT' if ended == -signal.SIGABRT else f'status {ended}'} and a "
+            "clear line; "
                f"its successor was registered after {seconds(time.monotonic() - begun)}")
 
 
@@ -121,7 +130,8 @@ class Checks(AgentTest):
         sections = agent.component(check="true")
         for number in range(50):
             sections[f"check bad{number}"] = {
-                "type": "command", "command": self.WORST[number % len(self.WORST)], "interval": "500ms", "timeout": "300ms",
+                "type": "command", "command": self.WORST[number % len(self.WORST)],
+                "interval": "500ms", "timeout": "300ms",
                 "endpoints": "rest",
             }
         sections["endpoint second"] = dict(sections["endpoint rest"])
@@ -133,12 +143,14 @@ class Checks(AgentTest):
             self.assertEqual(agent.get("/v1/agent").status, 200)
             times.append(time.monotonic() - begun)
             time.sleep(0.01)
-        self.assertTrue(all(check["last"] for check in agent.get("/v1/agent/checks").json), "each of them has run")
+        self.assertTrue(all(check["last"] for check in agent.get("/v1/agent/checks").json),
+            "each of them has run")
         started = descendants(agent.process.pid)
         self.assertEqual(agent.stop(), 0)
         left = [pid for pid in started if pathlib.Path(f"/proc/{pid}").exists()]
         times.sort()
-        figure(self, f"{len(times)} requests answered, median {times[len(times) // 2] * 1000:.1f} ms, "
+        figure(self,
+            f"{len(times)} requests answered, median {times[len(times) // 2] * 1000:.1f} ms, "
                f"slowest {times[-1] * 1000:.0f} ms; {len(left)} processes left")
         self.assertEqual(left, [])
 
@@ -146,8 +158,10 @@ class Checks(AgentTest):
 class Configuration(AgentTest):
     """A good configuration with one thing broken, in every place."""
 
-    LINES = [b"= nothing", b"[", b"[]", b"[nonsense]", b"no equals sign", b"x" * 70000, b"\xff\xfe\x00\x01 = 1", b"a\0b = c", b"[agent]]"]
-    VALUES = [b"", b"${UNSET_VARIABLE}", b"${", b"-1", b"99999999999999999999", b"\xc3\x28", b"y" * 5000, b"$(reboot)", b"a b c", b"\0"]
+    LINES = [b"= nothing", b"[", b"[]", b"[nonsense]", b"no equals sign", b"x" * 70000,
+        b"\xff\xfe\x00\x01 = 1", b"a\0b = c", b"[agent]]"]
+    VALUES = [b"", b"${UNSET_VARIABLE}", b"${", b"-1", b"99999999999999999999", b"\xc3\x28",
+        b"y" * 5000, b"$(reboot)", b"a b c", b"\0"]
 
     def variants(self, good):
         """Each of them as it is, and with a word of what was done."""
@@ -177,19 +191,23 @@ class Configuration(AgentTest):
         trial = self.folder / "trial.ini"
         for text in variants:
             trial.write_bytes(text)
-            done = subprocess.run([agent.program, "-t", "-c", trial], capture_output=True, check=False)
+            done = subprocess.run([agent.program, "-t", "-c", trial], capture_output=True,
+                check=False)
             self.assertIn(done.returncode, (0, 1), (text[-300:], done))
             if done.returncode == 0:
                 continue
             refused += 1
             self.assertRegex(done.stderr.decode(errors="replace"), r"trial\.ini|configur")
             agent.config.write_bytes(text)
-            self.assertEqual(agent.request("POST", "/v1/agent/reload").status // 100, 4, text[-300:])
+            self.assertEqual(agent.request("POST", "/v1/agent/reload").status // 100, 4,
+                text[-300:])
             self.assertEqual(agent.component_state(), "registered")
         self.assertEqual(self.in_registry(), record)
         agent.config.write_bytes(good)
         self.assertEqual(agent.request("POST", "/v1/agent/reload").status, 200)
-        figure(self, f"{len(variants)} configurations, {refused} refused at start and reload, 0 crashes, record unchanged")
+        figure(self,
+            f"{len(variants)} configurations, {refused} refused at start and reload, 0 crashes, "
+            "record unchanged")
 
 
 class Directory(AgentTest):
@@ -202,7 +220,8 @@ class Directory(AgentTest):
         root = pathlib.Path(self.registry.removeprefix("dir:"))
         slowest = 0
         for number in range(5):
-            root.rename(self.folder / f"gone{number}")  # at once: the agent would repair what goes bit by bit
+            # at once: the agent would repair what goes bit by bit
+            root.rename(self.folder / f"gone{number}")
             wait_until(lambda: agent.status()["registry"]["state"] == "away", "the loss is noticed")
             self.assertIn("No such file or directory", agent.status()["components"][0]["reason"])
             answer = agent.get("/v1/resolve/services/known")
@@ -213,14 +232,17 @@ class Directory(AgentTest):
             self.assertIsNotNone(self.in_registry())
             slowest = max(slowest, time.monotonic() - begun)
             self.put("/services/known", {"type": "JSONServiceRecord", "description": "known"})
-            wait_until(lambda: agent.get("/v1/resolve/services/known").headers["X-Cache"] == "HIT", "lookups are live again")
-        figure(self, f"deleted 5 times, registered {seconds(slowest)} at most after it was there again")
+            wait_until(lambda: agent.get("/v1/resolve/services/known").headers["X-Cache"] == "HIT",
+                "lookups are live again")
+        figure(self,
+            f"deleted 5 times, registered {seconds(slowest)} at most after it was there again")
 
     def test_foreign_files_lie_everywhere(self):
         agent = self.web_agent().start()
         agent.wait_state("registered")
         root = pathlib.Path(self.registry.removeprefix("dir:"))
-        folders = [folder for folder in root.rglob("*") if folder.is_dir() and not folder.name.startswith("_")]
+        folders = [folder for folder in root.rglob("*") if folder.is_dir()
+            and not folder.name.startswith("_")]
         count = 0
         for folder in [root, *folders]:
             (folder / "README").write_text("not ours")
@@ -251,23 +273,31 @@ class Directory(AgentTest):
             while True:
                 ballast.write(b"x" * 4096)
         agent = self.web_agent().start()
-        wait_until(lambda: "No space left" in agent.status()["components"][0]["reason"], "the reason is named")
+        wait_until(lambda: "No space left" in agent.status()["components"][0]["reason"],
+            "the reason is named")
         self.assertNotEqual(agent.component_state(), "registered")
         self.assertEqual(agent.get("/v1/resolve/services/known").status, 200)
         (root / "ballast").unlink()
         begun = time.monotonic()
         agent.wait_state("registered")
-        figure(self, f"the reason is named, lookups go on; registered {seconds(time.monotonic() - begun)} after there was room")
+        figure(self,
+            f"the reason is named, lookups go on; registered {seconds(time.monotonic() - begun)} "
+            "after there was room")
 
     def test_two_agents_want_one_path(self):
-        first, second = self.web_agent("first", id="a-1").start(), self.web_agent("second", id="a-2").start(wait=False)
+        first, second = self.web_agent("first", id="a-1").start(), self.web_agent("second",
+            id="a-2").start(wait=False)
         wait_until(second.answers, "the second answers")
-        wait_until(lambda: {first.component_state(), second.component_state()} == {"registered", "conflict"}, "one has it")
-        holder, other = (first, second) if first.component_state() == "registered" else (second, first)
+        wait_until(lambda: {first.component_state(), second.component_state()} == {"registered",
+            "conflict"}, "one has it")
+        holder, other = (first, second) if first.component_state() == "registered" else (second,
+            first)
         holder.kill()
         begun = time.monotonic()
         other.wait_state("registered")
-        figure(self, f"one of two registered; the other {seconds(time.monotonic() - begun)} after the first one's end")
+        figure(self,
+            f"one of two registered; the other {seconds(time.monotonic() - begun)} after the first "
+            "one's end")
 
 
 class Crowd(AgentTest):
@@ -299,7 +329,8 @@ class Crowd(AgentTest):
             clients.append(client)
             with contextlib.suppress(OSError):
                 if number % 3 == 1:
-                    client.send(f"GET /v1/resolve{Agent.PATH} HTTP/1.1\r\nHost: x\r\n\r\n".encode() * 3)
+                    client.send(
+                        f"GET /v1/resolve{Agent.PATH} HTTP/1.1\r\nHost: x\r\n\r\n".encode() * 3)
                 elif number % 3 == 2:
                     client.send(b"GET /v1/res")
         for client in clients[: self.CLIENTS // 2]:
@@ -312,7 +343,9 @@ class Crowd(AgentTest):
         with open(f"/proc/{agent.process.pid}/status", encoding="ascii") as lines:
             resident = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
         times.sort()
-        figure(self, f"{len(clients)} connected, {resident // 1024} MiB at most, an answer to others in {times[100] * 1000:.1f} ms (median)")
+        figure(self,
+            f"{len(clients)} connected, {resident // 1024} MiB at most, an answer to others in "
+            f"{times[100] * 1000:.1f} ms (median)")
         self.assertEqual(agent.component_state(), "registered")
 
 

@@ -1,4 +1,5 @@
-"""Connections to ZooKeeper that are cut, slow or lead nowhere, servers that have gone, and sessions that end."""
+"""Connections to ZooKeeper that are cut, slow or lead nowhere, servers that have gone, and sessions
+that end."""
 
 import json
 import os
@@ -29,7 +30,8 @@ def others_record(number):
 
 
 class Reader(threading.Thread):
-    """Looks OTHER up all the time. A lie: a HIT with a value that had been replaced more than `confirm` before the question."""
+    """Looks OTHER up all the time. A lie: a HIT with a value that had been replaced more than
+    `confirm` before the question."""
 
     def __init__(self, agent, confirm):
         super().__init__(daemon=True)
@@ -82,7 +84,8 @@ class LinkTest(AgentTest):
     def on(self, hosts, name="agent", **options):
         """An agent that reaches the server by `hosts`."""
         extra = {"registry": {"session_timeout": f"{self.session_s}s"}, "cache": {"warm": OTHER}}
-        return self.web_agent(name, registry=f"zookeeper://{hosts}/{self.root}", extra=extra, **options)
+        return self.web_agent(name, registry=f"zookeeper://{hosts}/{self.root}", extra=extra,
+            **options)
 
     def write_other(self, reader=None):
         self.values += 1
@@ -96,7 +99,8 @@ class LinkTest(AgentTest):
         return witness
 
     def reader(self, agent):
-        wait_until(lambda: agent.get(f"/v1/resolve{OTHER}").headers["X-Cache"] == "HIT", "the cache is warm")
+        wait_until(lambda: agent.get(f"/v1/resolve{OTHER}").headers["X-Cache"] == "HIT",
+            "the cache is warm")
         reader = Reader(agent, self.session_s / 3)
         self.addCleanup(reader.finish)
         return reader
@@ -113,7 +117,8 @@ class LinkTest(AgentTest):
     def owned(self, agent):
         """The node at the agent's path belongs to its present session."""
         stat = self.server.stat(self.node)
-        return stat and stat["ephemeralOwner"] == int(agent.status()["registry"]["session"] or "0", 16)
+        return stat and stat["ephemeralOwner"] == int(agent.status()["registry"]["session"] or "0",
+            16)
 
     def back(self, agent, since):
         wait_until(lambda: self.registry_state(agent) == "connected", "it is connected")
@@ -141,9 +146,12 @@ class Cuts(LinkTest):
             mended = time.monotonic()
             wire.mend()
             back = self.back(agent, mended)
-            wait_until(lambda: agent.get(f"/v1/resolve{OTHER}").json["description"] == str(self.values), "the last value is read")
+            wait_until(lambda: agent.get(f"/v1/resolve{OTHER}").json["description"]
+                == str(self.values), "the last value is read")
             self.assert_true(reader)
-            figure(self, f"{direction}: STALE after {seconds(reader.stale_at - begun)}, 0 of {reader.answers} answers wrong, "
+            figure(self,
+                f"{direction}: STALE after {seconds(reader.stale_at - begun)}, 0 of "
+                f"{reader.answers} answers wrong, "
                    f"registered {seconds(back)} after the mend")
             agent.stop()
 
@@ -168,13 +176,16 @@ class Slow(LinkTest):
                 self.assertEqual(self.registry_state(agent), "connected")
                 time.sleep(0.1)
             self.assertEqual(len(witness.end()), 1, witness.seen)
-            figure(self, f"registered after {seconds(took)}, absent 0 times in {seconds(1.5 * self.session_s)}")
+            figure(self,
+                f"registered after {seconds(took)}, absent 0 times in "
+                f"{seconds(1.5 * self.session_s)}")
             self.assertEqual(agent.stop(), 0)
         wait_until(lambda: self.server.stat(self.node) is None, "the record has gone")
 
 
 class Hole:
-    """A port from which no answer comes: the kernel drops what would connect, because the backlog is full."""
+    """A port from which no answer comes: the kernel drops what would connect, because the backlog
+    is full."""
 
     def __init__(self, test):
         listener = socket.socket()
@@ -202,7 +213,8 @@ class Holes(LinkTest):
         figure(self, f"registered after {seconds(slowest)} at most, in each of 3 orders")
 
     def test_two_of_three_servers_drop_everything_later(self):
-        """Three ways to one server, as to an ensemble. The ways that are cut still accept connections."""
+        """Three ways to one server, as to an ensemble. The ways that are cut still accept
+        connections."""
         wires = [Wire(self.server.hosts) for _ in range(3)]
         for wire in wires:
             self.addCleanup(wire.stop)
@@ -216,13 +228,16 @@ class Holes(LinkTest):
             self.write_other(reader)
             wanted = str(self.values)
             wait_until(
-                lambda: (answer := agent.get(f"/v1/resolve{OTHER}")).json["description"] == wanted  # noqa: B023
-                and answer.headers["X-Cache"] == "HIT", "the change arrives by the way that is left")
+                lambda: (answer := agent.get(f"/v1/resolve{OTHER}")).json["description"] == wanted
+                and answer.headers["X-Cache"] == "HIT",
+                "the change arrives by the way that is left")
             longest = max(longest, time.monotonic() - begun)
         self.assert_true(reader)
         self.back(agent, 0)
         absences = witness.end().count(None)
-        figure(self, f"live again after {seconds(longest)} at most, 0 of {reader.answers} answers wrong, {absences} sessions of 3 ended")
+        figure(self,
+            f"live again after {seconds(longest)} at most, 0 of {reader.answers} answers wrong, "
+            f"{absences} sessions of 3 ended")
         self.assertEqual(absences, 0)
 
 
@@ -235,14 +250,15 @@ class Addresses(LinkTest):
             for place in range(count):
                 hosts = [f"127.0.0.1:{reserve_port(self)}" for _ in range(count - 1)]
                 hosts.insert(place, self.server.hosts)
-                agents.append(self.on(",".join(hosts), name=f"a{count}-{place}", path=f"/services/a{count}-{place}").start(wait=False))
+                agents.append(self.on(",".join(hosts), name=f"a{count}-{place}",
+                    path=f"/services/a{count}-{place}").start(wait=False))
         for agent in agents:
             wait_until(agent.answers, "the agent answers")
             agent.wait_state("registered")
         first = time.monotonic() - begun
         self.server.kill()
         for agent in agents:
-            wait_until(lambda: self.registry_state(agent) != "connected", "the loss is noticed")  # noqa: B023
+            wait_until(lambda: self.registry_state(agent) != "connected", "the loss is noticed")
         self.server.restart()
         begun = time.monotonic()
         for agent in agents:
@@ -257,13 +273,15 @@ class Sessions(LinkTest):
         slowest = 0
         for _ in range(5):
             before = self.server.stat(self.node)["ephemeralOwner"]
-            wait_until(lambda: int(agent.status()["registry"]["session"], 16) == before, "the session is known")  # noqa: B023
+            wait_until(lambda: int(agent.status()["registry"]["session"], 16) == before,
+                "the session is known")
             saved = agent.folder / "state/session"
-            document = wait_until(lambda: self.session_of(saved, before), "the session is saved")  # noqa: B023
+            document = wait_until(lambda: self.session_of(saved, before), "the session is saved")
             begun = time.monotonic()
             result = self.server.probe("kill-session", document["id"], document["password"])
             self.assertEqual(result.returncode, 0, result.stderr)
-            wait_until(lambda: (self.server.stat(self.node) or {}).get("ephemeralOwner", before) != before, "the record is back")  # noqa: B023
+            wait_until(lambda: (self.server.stat(self.node) or {}).get("ephemeralOwner", before)
+                != before, "the record is back")
             slowest = max(slowest, time.monotonic() - begun)
             agent.wait_state("registered")
         figure(self, f"5 sessions killed, the record was back after {seconds(slowest)} at most")
@@ -288,13 +306,15 @@ class Sessions(LinkTest):
         for pid in pids:
             os.kill(pid, signal.SIGCONT)
         back = self.back(agent, begun)
-        wait_until(lambda: agent.get(f"/v1/resolve{OTHER}").json["description"] == str(self.values), "the last value is read")
+        wait_until(lambda: agent.get(f"/v1/resolve{OTHER}").json["description"] == str(self.values),
+            "the last value is read")
         self.assert_true(reader)
         figure(self, f"registered again after {seconds(back)}, 0 of {reader.answers} answers wrong")
 
     @staticmethod
     def children(pid):
-        return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        return [int(child)
+            for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 class Gone(LinkTest):
@@ -316,17 +336,20 @@ class Gone(LinkTest):
         self.server.restart()
         back = self.back(agent, time.monotonic())
         self.assert_true(reader)
-        figure(self, f"0 of {reader.answers} answers wrong, registered {seconds(back)} after the return")
+        figure(self,
+            f"0 of {reader.answers} answers wrong, registered {seconds(back)} after the return")
 
     def test_the_registry_is_wiped(self):
         agent = self.registered(self.server.hosts)
         self.server.kill()
         shutil.rmtree(os.path.join(self.server.directory, "data/version-2"))
         self.server.restart()
-        figure(self, f"registered in the empty registry after {seconds(self.back(agent, time.monotonic()))}")
+        figure(self,
+            f"registered in the empty registry after {seconds(self.back(agent, time.monotonic()))}")
 
     def test_the_registry_is_rolled_back(self):
-        """The agents know later transactions than the server that comes back, which refuses them for that."""
+        """The agents know later transactions than the server that comes back, which refuses them
+        for that."""
         agent = self.registered(self.server.hosts)
         data = os.path.join(self.server.directory, "data")
         self.server.kill()
@@ -341,7 +364,8 @@ class Gone(LinkTest):
         shutil.copytree(f"{copy}/data", data)
         self.server.restart()
         back = self.back(agent, time.monotonic())
-        wait_until(lambda: agent.get(f"/v1/resolve{OTHER}").json["description"] == "1", "lookups answer with what the registry holds")
+        wait_until(lambda: agent.get(f"/v1/resolve{OTHER}").json["description"] == "1",
+            "lookups answer with what the registry holds")
         figure(self, f"registered in the older registry after {seconds(back)}")
 
 
@@ -359,7 +383,8 @@ class Names(LinkTest):
         environment = {**os.environ, "BERTH_LIBEXECDIR": str(BUILD)}
         with open(agent.log, "ab") as log:
             agent.process = subprocess.Popen(
-                ["unshare", "--mount", "--propagation", "private", "sh", "-ec", script, "sh", "-c", str(agent.config)],
+                ["unshare", "--mount", "--propagation", "private", "sh", "-ec", script, "sh", "-c",
+                    str(agent.config)],
                 env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         wait_until(agent.answers, "the agent answers")
         agent.wait_state("registered")
@@ -377,7 +402,9 @@ class Names(LinkTest):
         wait_until(lambda: self.registry_state(agent) == "connected", "another worker is connected")
         agent.wait_state("registered")
         absences = witness.end().count(None)
-        figure(self, f"record absent {absences} times in {seconds(time.monotonic() - begun)} without names, and one new worker")
+        figure(self,
+            f"record absent {absences} times in {seconds(time.monotonic() - begun)} without names, "
+            "and one new worker")
         self.assertEqual(absences, 0)
 
 
@@ -395,10 +422,12 @@ class Clock(LinkTest):
             with open(clock, "r+b", buffering=0) as file:
                 file.write(offset.to_bytes(8, sys.byteorder, signed=True))
             runs = agent.check_named("alive")["counts"]
-            wait_until(lambda: agent.check_named("alive")["counts"]["passing"] > runs["passing"] + 3, "the check runs on")  # noqa: B023
+            wait_until(lambda: agent.check_named("alive")["counts"]["passing"] > runs["passing"]
+                + 3, "the check runs on")
             self.write_other(reader)
             wanted = str(self.values)
-            wait_until(lambda: agent.get(f"/v1/resolve{OTHER}").json["description"] == wanted, "the change arrives")  # noqa: B023
+            wait_until(lambda: agent.get(f"/v1/resolve{OTHER}").json["description"] == wanted,
+                "the change arrives")
         self.assert_true(reader)
         self.assertEqual(agent.status()["registry"]["session"], session)
         self.assertEqual(witness.end().count(None), 0)

@@ -1,8 +1,8 @@
 """Bugs that the simulation has to find, planted one at a time.
 
-Each was in this tree, in ZooKeeper's clients or in an agent that this one replaces, or is what users of
-such agents complain about. A bug is a source, the text that is there exactly once, and the text that
-takes its place: a change of the source that moves the text makes the list fail.
+Each was in this tree, in ZooKeeper's clients or in an agent that this one replaces, or is what
+users of such agents complain about. A bug is a source, the text that is there exactly once, and the
+text that takes its place: a change of the source that moves the text makes the list fail.
 """
 
 import dataclasses
@@ -55,7 +55,8 @@ static enum announce_action decide_down""",
     Bug(
         "a state that follows from another read counts before its users have it",
         "lib/registry/watched_follow.c",
-        "	watched_doubt_begin(watched); /* its users have the state later than those of the leader */\n",
+        "	watched_doubt_begin(watched); /* its users have the state later than those "
+        "of the leader */\n",
         "",
     ),
     Bug(
@@ -72,7 +73,8 @@ static enum announce_action decide_down""",
     Bug(
         "the record of a component that is down comes back with the connection",
         "agent/component/announce.c",
-        "		announce->retry_ms = ANNOUNCE_RETRY_FIRST_MS;\n		if (!announce->watch) {",
+        "		announce->retry_ms = ANNOUNCE_RETRY_FIRST_MS;\n"
+        "		if (!announce->watch) {",
         """		announce->retry_ms = ANNOUNCE_RETRY_FIRST_MS;
 		announce->wish = announce->wanted.data ? ANNOUNCE_UP : announce->wish;
 		if (!announce->watch) {""",
@@ -167,7 +169,8 @@ static enum announce_action decide_down""",
     Bug(
         "a component is registered before its first check",
         "agent/component/verdict.c",
-        "		verdict.wish = ANNOUNCE_KEEP;\n		name_all(&verdict, checks, count, CHECK_STATE_PENDING);",
+        "		verdict.wish = ANNOUNCE_KEEP;\n		name_all(&verdict, checks, count, "
+        "CHECK_STATE_PENDING);",
         "		name_all(&verdict, checks, count, CHECK_STATE_PENDING);",
     ),
     Bug(
