@@ -245,7 +245,7 @@ class LeftByAKilledAgent(AgentTest):
         """It is killed when it is about to note the version of what it wrote."""
         agent = self.web_agent(id="", persistence="application", description="before")
         written = f"{self.folder}/registry{Agent.PATH}/_record"
-        agent.start(wait=False, env=preloaded(BERTH_KILL=f"left={written}"))
+        agent.start(wait=False, env=preloaded(BERTH_KILL=f"persistent={written}"))
         self.assertEqual(agent.wait(), -signal.SIGKILL)
         self.assertEqual(self.in_registry()["description"], "before")
         agent.write_config(agent.component(id="", persistence="application", description="after"))
