@@ -9,6 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "lib/base/json_read.h"
 #include "lib/base/text.h"
 #include "lib/http/reader.h"
 #include "lib/base/clock.h"
@@ -279,7 +280,7 @@ static int code_of_status(int status)
 
 int client_problem(int status, const struct buffer *body, struct err *err)
 {
-	json_t *problem = json_loadb(buffer_text(body), body->len, 0, NULL);
+	json_t *problem = json_read(buffer_text(body), body->len, 0, NULL);
 	const char *title = json_string_value(json_object_get(problem, "title"));
 	const char *detail = json_string_value(json_object_get(problem, "detail"));
 	int code = title ? berth_error_from_name(title) : BERTH_OK;

@@ -8,7 +8,6 @@
  * all descriptors. Prints a line for each kind, "kind points defects". EVERY: a sample of the
  * points.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,6 +19,7 @@
 
 #include "lib/berth.h"
 #include "tests/failures/points.h"
+#include "tests/support/descriptors.h"
 
 #define NODE "/services/library"
 static const char RECORD[] =
@@ -318,17 +318,6 @@ static const struct step on_agent[] = { { "open", open_handle }, LOOKUPS, { "sta
 
 /* ---- one run --------------------------------------------------------------------------------- */
 
-static int count_descriptors(void)
-{
-	int count = 0;
-	DIR *folder = opendir("/proc/self/fd");
-	while (folder && readdir(folder)) {
-		count++;
-	}
-	closedir(folder);
-	return count;
-}
-
 static bool is_told(const struct stage *stage, int code)
 {
 	return code == stage->failure.code && code < 0 && code >= BERTH_FAILED &&
@@ -376,7 +365,7 @@ static bool leaks(int64_t live_before)
 static int run(const char *where, const struct step *steps, bool traced)
 {
 	struct stage stage = { .where = where };
-	int descriptors = count_descriptors();
+	int descriptors = descriptors_count();
 	int64_t live_before = page->live;
 	memset(page->counts, 0, sizeof(page->counts));
 	page->seen = 0;
@@ -392,7 +381,7 @@ static int run(const char *where, const struct step *steps, bool traced)
 		printf("%lld allocations are left\n", (long long)(page->live - live_before));
 		good = false;
 	}
-	int left = count_descriptors() - descriptors;
+	int left = descriptors_count() - descriptors;
 	if (left) {
 		printf("%d descriptors are left\n", left);
 		good = false;

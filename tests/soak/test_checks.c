@@ -9,6 +9,7 @@
 
 #include "agent/check/check.h"
 #include "tests/support/check_support.h"
+#include "tests/support/descriptors.h"
 
 enum { RUNS = 10000, WARM_UP_RUNS = 1000, RESIDENT_GROWTH_BYTES = 4 << 20 };
 
@@ -33,7 +34,7 @@ static void on_result(void *context, struct check *check, const struct check_res
 	(void)check;
 	(void)result;
 	runs++;
-	int descriptors = check_support_descriptors();
+	int descriptors = descriptors_count();
 	most_descriptors = descriptors > most_descriptors ? descriptors : most_descriptors;
 	if (runs == WARM_UP_RUNS) {
 		resident_after_warm_up = check_support_resident_bytes();
@@ -81,7 +82,7 @@ int main(void)
 	check_support_be_subreaper();
 	check_support_run_until_childless();
 	/* The list of children is opened by the first run, and stays so. */
-	int before = check_support_descriptors() + 1;
+	int before = descriptors_count() + 1;
 	for (int i = 0; i < CHECKS; i++) {
 		configure(i);
 		checks[i] = check_create(scheduler, &configs[i], &web, 1, &callbacks, NULL);
@@ -95,7 +96,7 @@ int main(void)
 	}
 	check_scheduler_destroy(scheduler);
 	say(check_support_run_until_childless(), 2, "no process is left, dead or alive");
-	say(check_support_descriptors() == before, 3, "no descriptor is left");
+	say(descriptors_count() == before, 3, "no descriptor is left");
 	say(most_descriptors <= before + CHECKS / 2, 4, "never more than one descriptor a run");
 	say(grown < RESIDENT_GROWTH_BYTES, 5, "memory stays as it was");
 	printf("# %d runs, at most %d descriptors above the %d at rest, %ld KiB grown\n", runs,

@@ -1,6 +1,5 @@
 #include "tests/support/check_support.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -122,17 +121,6 @@ bool check_support_run_until_childless(void)
 void check_support_be_subreaper(void)
 {
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
-}
-
-int check_support_descriptors(void)
-{
-	DIR *directory = opendir("/proc/self/fd");
-	int count = 0;
-	while (readdir(directory)) {
-		count++;
-	}
-	closedir(directory);
-	return count;
 }
 
 bool check_support_has_children(void)

@@ -28,7 +28,6 @@ bool check_support_run_until_childless(void);
 /* Orphans of our descendants become our children, as in the agent. */
 void check_support_be_subreaper(void);
 
-int check_support_descriptors(void);
 bool check_support_has_children(void);
 long check_support_resident_bytes(void);
 

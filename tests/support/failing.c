@@ -1,13 +1,13 @@
 #include "tests/support/failing.h"
 
 #include <criterion/criterion.h>
-#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "tests/failures/points.h"
+#include "tests/support/descriptors.h"
 
 /* A sanitizer has a better eye for leaks, and its strdup() allocates past the counted malloc(). */
 extern int __lsan_do_recoverable_leak_check(void) __attribute__((weak));
@@ -57,24 +57,13 @@ bool failing_disarm(void)
 	return page->fired;
 }
 
-static int count_descriptors(void)
-{
-	int count = 0;
-	DIR *folder = opendir("/proc/self/fd");
-	while (folder && readdir(folder)) {
-		count++;
-	}
-	closedir(folder);
-	return count;
-}
-
 /* A thread of the test, such as a server, may close its end a little later. */
 static bool has_closed(int descriptors)
 {
-	bool closed = count_descriptors() <= descriptors;
+	bool closed = descriptors_count() <= descriptors;
 	for (int i = 0; i < PATIENCE_MS && !closed; i++) {
 		poll(NULL, 0, 1);
-		closed = count_descriptors() <= descriptors;
+		closed = descriptors_count() <= descriptors;
 	}
 	return closed;
 }
@@ -100,7 +89,7 @@ void failing_check(const char *what, const char *kind, int error, failing_work *
 		bool freed = false;
 		/* A library that keeps memory for later keeps it once. */
 		for (int i = 0; i < 2 && !freed; i++) {
-			int descriptors = count_descriptors();
+			int descriptors = descriptors_count();
 			int64_t memory = page->live;
 			failing_arm(kind, (uint64_t)number, error);
 			int code = work(context);

@@ -13,6 +13,7 @@
 #include "agent/check/probe.h"
 #include "agent/command/orphans.h"
 #include "tests/support/check_support.h"
+#include "tests/support/descriptors.h"
 #include "tests/support/scratch.h"
 
 static struct ev_loop *loop;
@@ -70,12 +71,12 @@ static void run(void)
 {
 	/* The first use of the loop opens descriptors of its own. */
 	cr_assert(check_support_run_until_childless());
-	int descriptors = check_support_descriptors();
+	int descriptors = descriptors_count();
 	if (begin()) {
 		cr_assert(check_support_run_until_true(&gone));
 	}
 	cr_expect(check_support_run_until_childless(), "a process is left");
-	cr_expect_eq(check_support_descriptors(), descriptors, "a descriptor is left");
+	cr_expect_eq(descriptors_count(), descriptors, "a descriptor is left");
 }
 
 static void run_script(const char *script)
@@ -405,7 +406,7 @@ Test(check_command, an_output_just_as_long_as_allowed_is_not_cut)
 Test(check_command, an_abandoned_run_says_nothing_and_leaves_nothing)
 {
 	cr_assert(check_support_run_until_childless());
-	int descriptors = check_support_descriptors();
+	int descriptors = descriptors_count();
 	config = check_support_script(
 		argv, "trap '' TERM; (setsid sleep 1000 &); sleep 1000; sleep 1000");
 	struct check_probe *probe = begin();
@@ -414,7 +415,7 @@ Test(check_command, an_abandoned_run_says_nothing_and_leaves_nothing)
 	cr_assert(check_support_run_until_childless());
 	cr_expect_not(has_result);
 	cr_expect_not(gone);
-	cr_expect_eq(check_support_descriptors(), descriptors);
+	cr_expect_eq(descriptors_count(), descriptors);
 }
 
 /* A run's sweep must not take another run's processes for its own. */

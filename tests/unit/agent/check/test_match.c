@@ -41,7 +41,7 @@ Test(check_match, looks_at_each_line_however_it_is_cut)
 	cr_expect(matches("ok", true, "OK\n", 1));
 }
 
-/* Of a line that is too long its beginning counts, and the next one is whole. */
+/* The match sees the beginning of a line that is too long, and the whole of the next line. */
 Test(check_match, judges_the_first_bytes_of_a_long_line)
 {
 	static char text[3 * CHECK_MATCH_LINE_BYTES];

@@ -12,6 +12,7 @@
 #include "agent/check/http.h"
 #include "agent/check/probe.h"
 #include "tests/support/check_support.h"
+#include "tests/support/descriptors.h"
 #include "tests/support/scratch.h"
 
 /* How a server treats each connection. */
@@ -157,12 +158,12 @@ static void run(enum config_check_type type)
 		config.expect_len = 4;
 	}
 	struct check_run_callbacks callbacks = { on_result, on_gone, NULL };
-	int descriptors = check_support_descriptors();
+	int descriptors = descriptors_count();
 	long memory = check_support_resident_bytes();
 	gone = false;
 	cr_assert_not_null(check_probe_start(loop, &config, NULL, &callbacks, &result));
 	cr_assert(check_support_run_until_true(&gone));
-	cr_expect_eq(check_support_descriptors(), descriptors, "a descriptor is left");
+	cr_expect_eq(descriptors_count(), descriptors, "a descriptor is left");
 	cr_expect_lt(check_support_resident_bytes() - memory, 8L << 20);
 }
 
@@ -426,14 +427,14 @@ Test(check_net, an_abandoned_lookup_leaves_nothing)
 	char any[] = "1";
 	config.target_port = any;
 	cr_assert(check_support_run_until_childless());
-	int descriptors = check_support_descriptors();
+	int descriptors = descriptors_count();
 	struct check_run_callbacks callbacks = { on_result, on_gone, NULL };
 	struct check_probe *probe = check_probe_start(loop, &config, NULL, &callbacks, &result);
 	cr_assert_not_null(probe);
 	check_probe_abandon(probe);
 	cr_expect(check_support_run_until_childless());
 	cr_expect_not(gone);
-	cr_expect_eq(check_support_descriptors(), descriptors);
+	cr_expect_eq(descriptors_count(), descriptors);
 }
 
 Test(check_net, the_request_is_what_the_configuration_says)
