@@ -120,6 +120,49 @@ STAGED(every_kind_of_entry_comes_back)
 		CACHE_UNAVAILABLE, "it was never read");
 }
 
+/* Saves a cache that knows the record of /a. */
+static void save_record(void)
+{
+	struct cache_stage stage;
+	struct cache_outcome outcome;
+	struct err err = ERR_INIT;
+	cache_stage_open(&stage, &(struct cache_options){ .resync_ms = 600000 });
+	memory_put(stage.registry, "/a", cache_stage_record("one"));
+	cr_assert_eq(cache_stage_look(&stage, &outcome, "/a", CACHE_RESOLVE), 0);
+	cr_assert_eq(cache_save(stage.cache, folder, &err), 0, "%s", err.msg);
+	cache_stage_close(&stage);
+}
+
+STAGED(a_saved_answer_is_stale_until_the_registry_confirms_it)
+{
+	struct cache_outcome outcome;
+	save_record();
+	cache_load(stage->cache, folder);
+	ask(stage, &outcome, "/a", CACHE_RESOLVE);
+	cr_assert_str_eq(outcome.text, cache_stage_record("one"));
+	memory_put(stage->registry, "/a", cache_stage_record("two"));
+	memory_set_state(stage->registry, REGISTRY_CONNECTED);
+	cache_stage_turn(stage);
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/a", CACHE_RESOLVE), 0);
+	cr_assert(outcome.live);
+	cr_assert_str_eq(outcome.text, cache_stage_record("two"));
+}
+
+Test(cache_snapshot, of_another_registry_is_not_used)
+{
+	struct cache_stage stage;
+	struct cache_outcome outcome;
+	save_record();
+	cache_stage_open_at(
+		&stage, "dir:/elsewhere", &(struct cache_options){ .resync_ms = 600000 });
+	memory_set_state(stage.registry, REGISTRY_AWAY);
+	cache_stage_turn(&stage);
+	cache_load(stage.cache, folder);
+	cr_assert_eq(cache_stage_ask(&stage, &outcome, "/a", CACHE_RESOLVE, "", false),
+		CACHE_UNAVAILABLE);
+	cache_stage_close(&stage);
+}
+
 STAGED(a_known_entry_is_newer)
 {
 	struct cache_outcome outcome;
@@ -170,6 +213,16 @@ STAGED(a_folder_that_is_not_there_is_an_error_of_saving)
 }
 
 /* ---- a damaged file ---- */
+
+STAGED(a_file_that_was_cut_off_is_not_used)
+{
+	char file[SCRATCH_PATH + 16];
+	save_record();
+	snprintf(file, sizeof(file), "%s/cache", folder);
+	cr_assert_eq(truncate(file, 40), 0);
+	cache_load(stage->cache, folder);
+	cr_assert_eq(entries(stage), 0);
+}
 
 #define GOOD "[\"/a\",0,0,1,1,1,\"\"]\n"
 
@@ -273,4 +326,34 @@ STAGED(without_clocks_ages_follow_the_wall_clock)
 	cr_assert(outcome.age_ms >= 49000 && outcome.age_ms < 650000);
 	ask(stage, &outcome, "/b", CACHE_RESOLVE);
 	cr_assert_lt(outcome.age_ms, 600000, "a time to come is now");
+}
+
+/* Adds to the number behind the text, in place: it keeps its width. */
+static void add_to_number(char *text, const char *before, double more)
+{
+	char *at = strstr(text, before);
+	cr_assert_not_null(at, "%s in %s", before, text);
+	at += strlen(before);
+	int width = (int)strspn(at, "0123456789.");
+	char number[64];
+	int whole = (int)strcspn(at, ".") + 1;
+	snprintf(number, sizeof(number), "%.*f", width - whole, strtod(at, NULL) + more);
+	memcpy(at, number, (size_t)width);
+}
+
+STAGED(an_age_does_not_follow_a_wall_clock_that_is_set)
+{
+	struct cache_outcome outcome;
+	char *text;
+	size_t len;
+	struct err err = ERR_INIT;
+	save_record();
+	/* As if the clock had been set an hour ahead since. */
+	cr_assert_eq(state_file_read(folder, "cache", "cache", 1 << 20, &text, &len, &err), 0);
+	add_to_number(text, "\"wall\":", -3600);
+	add_to_number(text, "[\"/a\",0,0,", -3600);
+	load_text(stage, text);
+	free(text);
+	ask(stage, &outcome, "/a", CACHE_RESOLVE);
+	cr_assert_lt(outcome.age_ms, 1800 * 1000);
 }

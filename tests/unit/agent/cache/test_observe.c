@@ -1,0 +1,305 @@
+/* Observers: what they hear of a path and of a tree, and of the registry's absence. */
+
+#include <criterion/criterion.h>
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/support/cache_stage.h"
+#include "tests/support/memory_backend.h"
+#include "tests/support/scratch.h"
+#include "tests/support/staged.h"
+
+static struct cache_stage *open_stage(struct cache_stage *stage)
+{
+	cache_stage_open(stage, &(struct cache_options){ .resync_ms = 600000 });
+	return stage;
+}
+
+#define STAGED(name)                                                                               \
+	STAGED_TEST(cache_observe, name, struct cache_stage *, stage,                              \
+		open_stage(&(struct cache_stage){ 0 }), cache_stage_close)
+
+struct watcher {
+	struct cache_observer observer;
+	struct buffer log;
+};
+
+static void on_ready(void *context)
+{
+	struct watcher *watcher = context;
+	cache_write_snapshot(&watcher->observer, &watcher->log);
+}
+
+static void on_event(void *context, enum cache_event event, const char *path, const char *text)
+{
+	struct watcher *watcher = context;
+	buffer_printf(&watcher->log, " %c%s%s", "UDSF"[event], path ? path : "",
+		text && strlen(text) < 5 ? text : "");
+}
+
+static void observe(
+	struct cache_stage *stage, struct watcher *watcher, const char *path, bool recursive)
+{
+	*watcher = (struct watcher){ .observer = { .scope = recursive ? CACHE_TREE : CACHE_SELF,
+					     .on_ready = on_ready,
+					     .on_event = on_event,
+					     .context = watcher } };
+	buffer_init(&watcher->log, 65536);
+	cache_observe(stage->cache, path, &watcher->observer);
+	cache_stage_turn(stage);
+}
+
+STAGED(a_recursive_observer_gets_a_snapshot_and_then_every_change)
+{
+	struct watcher watcher;
+	memory_put(stage->registry, "/s", "");
+	memory_put(stage->registry, "/s/a", "");
+	memory_put(stage->registry, "/s/a/x", "");
+	observe(stage, &watcher, "/s", true);
+	cr_assert_str_eq(buffer_text(&watcher.log), "{\"/s\":null,\"/s/a\":null,\"/s/a/x\":null}");
+	buffer_clear(&watcher.log);
+	memory_put(stage->registry, "/s/b", "");
+	cache_stage_turn(stage);
+	memory_put(stage->registry, "/s/b/y", "");
+	cache_stage_turn(stage);
+	memory_remove(stage->registry, "/s/a/x");
+	cache_stage_turn(stage);
+	cr_assert_str_eq(buffer_text(&watcher.log), " U/s/bnull U/s/b/ynull D/s/a/x");
+	cache_unobserve(&watcher.observer);
+	buffer_finish(&watcher.log);
+}
+
+STAGED(an_observer_is_not_told_again_what_was_looked_up_before)
+{
+	struct cache_outcome outcome;
+	struct watcher watcher;
+	memory_put(stage->registry, "/s", "");
+	memory_put(stage->registry, "/s/a", cache_stage_record("one"));
+	cache_stage_look(stage, &outcome, "/s/a", CACHE_RESOLVE);
+	cache_stage_look(stage, &outcome, "/s/b", CACHE_RESOLVE);
+	observe(stage, &watcher, "/s", true);
+	buffer_clear(&watcher.log);
+	memory_put(stage->registry, "/s/b", "");
+	cache_stage_turn(stage);
+	memory_put(stage->registry, "/s/c", "");
+	cache_stage_turn(stage);
+	cr_assert_str_eq(buffer_text(&watcher.log), " U/s/bnull U/s/cnull");
+	cache_unobserve(&watcher.observer);
+	buffer_finish(&watcher.log);
+}
+
+STAGED(an_absent_path_outside_of_the_observed_trees_is_read_once)
+{
+	struct cache_outcome outcome;
+	struct watcher watcher;
+	memory_put(stage->registry, "/s", "");
+	observe(stage, &watcher, "/s", true);
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/t", CACHE_RESOLVE), BERTH_PATH_NOT_FOUND);
+	cache_stage_turn(stage);
+	cr_assert_eq(cache_stage_ask(stage, &outcome, "/t", CACHE_RESOLVE, "", false), CACHE_READY);
+	cr_assert_eq(outcome.code, BERTH_PATH_NOT_FOUND);
+	cache_unobserve(&watcher.observer);
+	buffer_finish(&watcher.log);
+}
+
+static void on_refused(void *context, const struct err *err)
+{
+	struct watcher *watcher = context;
+	buffer_printf(&watcher->log, " refused: %s", berth_error_name(err->code));
+}
+
+Test(cache_observe, trees_that_do_not_fit_are_refused_the_last_come_first)
+{
+	struct cache_stage stage;
+	struct watcher first;
+	struct watcher second;
+	struct cache_stats stats;
+	enum { LIMIT = 64 * 1024 };
+	cache_stage_open(
+		&stage, &(struct cache_options){ .resync_ms = 600000, .max_size_bytes = LIMIT });
+	memory_put(stage.registry, "/s", "");
+	memory_put(stage.registry, "/t", "");
+	observe(&stage, &first, "/s", true);
+	observe(&stage, &second, "/t", true);
+	second.observer.on_refused = on_refused;
+	first.observer.on_refused = on_refused;
+	buffer_clear(&first.log);
+	buffer_clear(&second.log);
+	for (int i = 0; i < 500 && second.observer.node; i++) {
+		char path[32];
+		snprintf(path, sizeof(path), "/t/n%d", i);
+		memory_put(stage.registry, path, cache_stage_record(path));
+		cache_stage_turn(&stage);
+		cache_get_stats(stage.cache, &stats);
+		cr_assert_leq(stats.bytes, LIMIT);
+	}
+	cr_assert_null(second.observer.node);
+	cr_assert_not_null(strstr(buffer_text(&second.log), " refused: LimitExceeded"));
+	cr_assert_eq(stats.refusals, 1);
+	cr_assert_str_eq(buffer_text(&first.log), "");
+	cr_assert_not_null(first.observer.node);
+	cache_unobserve(&first.observer);
+	buffer_finish(&first.log);
+	buffer_finish(&second.log);
+	cache_stage_close(&stage);
+}
+
+STAGED(an_observer_hears_of_staleness_once_and_of_its_end)
+{
+	struct watcher watcher;
+	memory_put(stage->registry, "/s", "");
+	observe(stage, &watcher, "/s", false);
+	buffer_clear(&watcher.log);
+	memory_set_state(stage->registry, REGISTRY_AWAY);
+	cache_stage_turn(stage);
+	memory_set_state(stage->registry, REGISTRY_CONNECTED);
+	cache_stage_turn(stage);
+	cr_assert_str_eq(buffer_text(&watcher.log), " S F");
+	cache_unobserve(&watcher.observer);
+	buffer_finish(&watcher.log);
+}
+
+static void time_out(void *context, const struct registry_task *task, struct err *err)
+{
+	(void)context;
+	(void)task;
+	err_set(err, BERTH_TIMEOUT, "no answer");
+}
+
+STAGED(an_observer_hears_of_a_read_without_answer)
+{
+	struct watcher one;
+	struct watcher all;
+	struct watcher other;
+	struct cache_outcome outcome;
+	memory_put(stage->registry, "/t", "");
+	memory_put(stage->registry, "/t/a", cache_stage_record("one"));
+	memory_put(stage->registry, "/t/b", cache_stage_record("two"));
+	observe(stage, &one, "/t/a", false);
+	observe(stage, &other, "/t/b", false);
+	observe(stage, &all, "/t", true);
+	buffer_clear(&one.log);
+	buffer_clear(&other.log);
+	buffer_clear(&all.log);
+	memory_on_task(stage->registry, time_out, NULL);
+	cache_stage_ask(stage, &outcome, "/t/a", CACHE_RESOLVE, "", true);
+	cache_stage_turn(stage);
+	cr_assert_str_eq(buffer_text(&one.log), " S");
+	cr_assert_str_eq(buffer_text(&all.log), " S");
+	memory_on_task(stage->registry, NULL, NULL);
+	/* the record and the children, each in its time */
+	for (int kinds = 0; kinds < 2; kinds++) {
+		registry_dispatch(stage->registry, registry_deadline_ms(stage->registry));
+		cache_stage_turn(stage);
+	}
+	cr_assert_str_eq(buffer_text(&one.log), " S F");
+	cr_assert_str_eq(buffer_text(&all.log), " S F");
+	cr_assert_str_eq(buffer_text(&other.log), "", "what it watches was never in doubt");
+	cache_unobserve(&one.observer);
+	cache_unobserve(&all.observer);
+	cache_unobserve(&other.observer);
+	buffer_finish(&one.log);
+	buffer_finish(&all.log);
+	buffer_finish(&other.log);
+}
+
+Test(cache_observe, warm_subtrees_are_loaded_before_anybody_asks)
+{
+	struct cache_stage stage;
+	char *warm[] = { (char[]){ "/s/**" } };
+	cache_stage_open(&stage,
+		&(struct cache_options){ .resync_ms = 600000, .warm = warm, .warm_count = 1 });
+	memory_put(stage.registry, "/s", "");
+	memory_put(stage.registry, "/s/a", cache_stage_record("one"));
+	cache_stage_turn(&stage);
+	struct cache_outcome outcome;
+	cr_assert_eq(
+		cache_stage_ask(&stage, &outcome, "/s/a", CACHE_RESOLVE, "", false), CACHE_READY);
+	cr_assert(outcome.live);
+	cache_stage_close(&stage);
+}
+
+/* ---- what was saved ---- */
+
+/* The registry confirms a saved value: an observer still hears when its path goes. */
+Test(cache_observe, an_observer_hears_of_the_end_of_what_was_saved)
+{
+	struct cache_stage stage;
+	struct watcher watcher;
+	char directory[SCRATCH_PATH];
+	struct err err = ERR_INIT;
+	scratch_folder(directory);
+	cache_stage_open(&stage, &(struct cache_options){ .resync_ms = 600000 });
+	memory_put(stage.registry, "/s", "");
+	memory_put(stage.registry, "/s/a", "");
+	observe(&stage, &watcher, "/s", true);
+	cr_assert_eq(cache_save(stage.cache, directory, &err), 0, "%s", err.msg);
+	cache_unobserve(&watcher.observer);
+	buffer_finish(&watcher.log);
+	cache_stage_close(&stage);
+
+	cache_stage_open(&stage, &(struct cache_options){ .resync_ms = 600000 });
+	memory_put(stage.registry, "/s", "");
+	memory_put(stage.registry, "/s/a", "");
+	cache_load(stage.cache, directory);
+	cache_stage_turn(&stage);
+	observe(&stage, &watcher, "/s", true);
+	buffer_clear(&watcher.log);
+	memory_remove(stage.registry, "/s/a");
+	cache_stage_turn(&stage);
+	cr_assert_str_eq(buffer_text(&watcher.log), " D/s/a");
+	cache_unobserve(&watcher.observer);
+	buffer_finish(&watcher.log);
+	cache_stage_close(&stage);
+	char file[SCRATCH_PATH + 16];
+	snprintf(file, sizeof(file), "%s/cache", directory);
+	unlink(file);
+	rmdir(directory);
+}
+
+/* Between two lists that name a path, its value can stay the same: its absence was doubted. */
+Test(cache_observe, an_observer_hears_of_what_is_listed_again_with_the_same_value)
+{
+	struct cache_stage stage;
+	struct watcher before;
+	struct watcher watcher;
+	char directory[SCRATCH_PATH];
+	struct err err = ERR_INIT;
+	scratch_folder(directory);
+	cache_stage_open(&stage, &(struct cache_options){ .resync_ms = 600000 });
+	memory_put(stage.registry, "/s", "");
+	memory_put(stage.registry, "/s/a", "");
+	memory_put(stage.registry, "/s/b", "");
+	observe(&stage, &watcher, "/s", true);
+	cr_assert_eq(cache_save(stage.cache, directory, &err), 0, "%s", err.msg);
+	cache_unobserve(&watcher.observer);
+	buffer_finish(&watcher.log);
+	cache_stage_close(&stage);
+
+	cache_stage_open(&stage, &(struct cache_options){ .resync_ms = 600000 });
+	memory_put(stage.registry, "/s", "");
+	memory_put(stage.registry, "/s/b", "");
+	memory_set_state(stage.registry, REGISTRY_AWAY);
+	cache_stage_turn(&stage);
+	cache_load(stage.cache, directory);
+	observe(&stage, &before, "/s", true);
+	memory_set_state(stage.registry, REGISTRY_CONNECTED);
+	cache_stage_turn(&stage);
+	observe(&stage, &watcher, "/s", true);
+	cr_assert_null(strstr(buffer_text(&watcher.log), "/s/a"));
+	buffer_clear(&watcher.log);
+	memory_put(stage.registry, "/s/a", "");
+	cache_stage_turn(&stage);
+	cr_assert_str_eq(buffer_text(&watcher.log), " U/s/anull");
+	cache_unobserve(&before.observer);
+	buffer_finish(&before.log);
+	cache_unobserve(&watcher.observer);
+	buffer_finish(&watcher.log);
+	cache_stage_close(&stage);
+	char file[SCRATCH_PATH + 16];
+	snprintf(file, sizeof(file), "%s/cache", directory);
+	unlink(file);
+	rmdir(directory);
+}
