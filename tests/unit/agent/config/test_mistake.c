@@ -1,0 +1,284 @@
+/* The mistakes of a configuration: each is found, with its file and line. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "tests/support/config_stage.h"
+
+TestSuite(config_mistake, .init = make_folder, .fini = remove_folder);
+
+Test(config_mistake, seven_mistakes_are_seven_errors_with_their_lines)
+{
+	struct config_problems problems = fail("[agent]\n"
+					       "log_level = loud\n"
+					       "soket = /run/x\n"
+					       "drain_delay = 5\n"
+					       "[registri]\n"
+					       "url = dir:/x\n"
+					       "[component]\n"
+					       "user = devteam\n"
+					       "service_class = Tomcat\n"
+					       "instance = ${NOT_SET_ANYWHERE}\n"
+					       "name = n1\n"
+					       "[check c]\n"
+					       "command = sh -c 'open\n");
+	cr_expect_eq(problems.count, 7);
+	check_problem(&problems, 0, "a.ini", 2, "error, warn, info or debug");
+	check_problem(&problems, 1, "a.ini", 3, "`socket`");
+	check_problem(&problems, 2, "a.ini", 4, "30s");
+	check_problem(&problems, 3, "a.ini", 5, "[registry]");
+	check_problem(&problems, 4, "a.ini", 9, "DNS label");
+	check_problem(&problems, 5, "a.ini", 10, "NOT_SET_ANYWHERE");
+	check_problem(&problems, 6, "a.ini", 13, "command");
+	config_problems_finish(&problems);
+}
+
+struct mistake {
+	const char *text;
+	int line;
+	const char *part;
+};
+
+Test(config_mistake, each_mistake_is_reported_once_where_it_is)
+{
+	static const struct mistake mistakes[] = {
+		{ "a = b\n", 1, "below a [section]" },
+		{ "[agent]\nsocket\n", 2, "key = value" },
+		{ "[agent]\n= x\n", 2, "no key" },
+		{ "[agent\n", 1, "[kind]" },
+		{ "[agent] ; remark\n", 1, "line of its own" },
+		{ "[agent x]\n", 1, "no name" },
+		{ "[endpoint a b]\nx = 1\n", 1, "one word" },
+		{ "[agent]\nlisten = a\001b\n", 2, "control character" },
+		{ "[agent]\nlisten = \xff\n", 2, "UTF-8" },
+		{ "[agent]\nlisten = x\n", 2, "host:port" },
+		{ "[agent]\nsocket = run/x\n", 2, "absolute" },
+		{ "[agent]\nsocket_mode = 999\n", 2, "octal" },
+		{ "[agent]\nsocket_group = no-such-group-here\n", 2, "no group" },
+		{ "[agent]\nmax_watchers = 0\n", 2, "between 1 and" },
+		{ "[agent]\nsocket = /a\nsocket = /b\n", 3, "first in line 2" },
+		{ "[agent]\n[cache]\n[agent]\n", 3, "first in line 1" },
+		{ "[registry]\nauth = digest\n", 2, "auth_file" },
+		{ "[registry]\nauth_file = /no/such/file\n", 2, "No such file" },
+		{ "[registry]\nsystem_accounts = yarn\n", 2, "scheme:id" },
+		{ "[cache]\nmax_size = 16m\n", 2, "16M" },
+		{ "[cache]\nwarm = /a, /B/**\n", 2, "/B" },
+		{ "[cache]\nsnapshot = maybe\n", 2, "yes or no" },
+		{ "[dns]\nlisten = localhost:53\n", 2, "numeric address" },
+		{ "[dns]\nlisten = 127.0.0.1\n", 2, "host:port" },
+		{ "[dns]\nlisten = 127.0.0.1:0\n", 2, "1 to 65535" },
+		{ "[dns]\nlisten = 127.0.0.1:53, [::1]:53 127.0.0.1:53\n", 2,
+			"127.0.0.1:53 twice" },
+		{ "[dns]\nlisten = 127.0.0.1:1 127.0.0.1:2 127.0.0.1:3 127.0.0.1:4 127.0.0.1:5 "
+		  "127.0.0.1:6 127.0.0.1:7 127.0.0.1:8 127.0.0.1:9 127.0.0.1:10 127.0.0.1:11 "
+		  "127.0.0.1:12 127.0.0.1:13 127.0.0.1:14 127.0.0.1:15 127.0.0.1:16 127.0.0.1:17\n",
+			2, "at most 16" },
+		{ "[dns]\ndomain = .berth\n", 2, "no domain" },
+		{ "[dns]\ndomain = Berth\n", 2, "no domain" },
+		{ "[dns]\nforward = system, 192.0.2.1:53\n", 2, "no other server beside it" },
+		{ "[dns]\nforward = ns.example.org:53\n", 2, "none, system or ADDRESS:PORT" },
+		{ "[component]\nuser = a\ninstance = i\n", 1, "service_class" },
+		{ "[component]\npath = /a/../b\n", 2, ".." },
+		{ "[component]\npath = /\n", 2, "root" },
+		{ COMPONENT "attribute.type = x\n", 6, "of its own" },
+		{ COMPONENT "attribute.yarn:id = x\n", 6, "`id` sets the attribute" },
+		{ COMPONENT "attribute.berth:health = x\n", 6, "publish_health" },
+		{ COMPONENT "attribute.a/b = x\n", 6, "letters" },
+		{ COMPONENT CHECK "command = a ${PORT:8080}\n", 7,
+			"neither ${PORT} nor ${PORT:-default}" },
+		{ COMPONENT CHECK "command = a ${X:?}\n", 7, "neither ${X} nor" },
+		{ COMPONENT CHECK "shell = yes\ncommand = a ${berth.ip}\n", 8, "$BERTH_IP" },
+		{ "[registry]\nauth = digest\nauth_file = a/b\n", 3, "$CREDENTIALS_DIRECTORY" },
+		{ COMPONENT "attribute = x\n", 6, "attribute.NAME" },
+		{ COMPONENT "attribut.colour = x\n", 6, "attribute.NAME" },
+		{ COMPONENT "damping_reuse = 3\n", 6, "less than" },
+		{ COMPONENT "[component x]\npath = /b\n", 1, "needs a name" },
+		{ "[component a]\npath = /b\n[component b]\npath = /b\n", 3, "same path" },
+		{ "[component a]\nuser = dev_team\nservice_class = s\ninstance = i\n"
+		  "[component b]\nuser = dev-team\nservice_class = t\ninstance = i\n",
+			6, "would share the home /users/dev-team" },
+		{ ENDPOINT "address = http://a\n", 1, "no [component]" },
+		{ COMPONENT
+			"[endpoint]\napi = a\nprotocol = p\naddress_type = uri\naddress = a:b\n",
+			6, "[endpoint NAME]" },
+		{ COMPONENT ENDPOINT, 6, "needs `address`" },
+		{ COMPONENT ENDPOINT "address.x = http://a\naddress = http://a\n", 10,
+			"`address`" },
+		{ COMPONENT ENDPOINT "component = other\naddress = http://a\n", 10,
+			"no [component other]" },
+		{ COMPONENT ENDPOINT "address = http://a\nhold = connection\n", 11,
+			"dynamic = yes" },
+		{ COMPONENT ENDPOINT "address = http://a\nwriter = user:root\n", 11,
+			"dynamic = yes" },
+		{ COMPONENT ENDPOINT "address = http://a\ndynamic = yes\n", 10, "supplies" },
+		{ COMPONENT "[endpoint x]\napi = a\nprotocol = p\n"
+			    "address_type = host/port\naddress = nowhere\n",
+			10, "address" },
+		{ COMPONENT
+			"[endpoint x]\napi = a\nprotocol = p\naddress_type = url\naddress = a\n",
+			9, "uri" },
+		{ "[component a]\npath = /a\n[component b]\npath = /b\n[check c]\ncommand = x\n", 5,
+			"several components" },
+		{ TWO "[check c]\ncomponent = a, b, a\ncommand = x\n", 6, "names a twice" },
+		{ TWO AN_ENDPOINT(
+			  "x", "a") "[check c]\ncomponent = a\nendpoints = y\ncommand = x\n",
+			13, "this component has no [endpoint y]" },
+		{ TWO AN_ENDPOINT(
+			  "x", "a") "[check c]\ncomponent = a, b\nendpoints = x, y\ncommand = x\n",
+			13, "none of its components has [endpoint y]" },
+		{ TWO AN_ENDPOINT(
+			  "x", "a") "[check c]\ncomponent = a, b\nendpoints = x\ncommand = x\n",
+			13, "names no endpoint of [component b]" },
+		{ COMPONENT CHECK, 6, "needs `type`" },
+		{ COMPONENT CHECK "type = tcp\n", 6, "needs `target`" },
+		{ COMPONENT CHECK "type = tcp\ntarget = localhost\n", 8, "host:port" },
+		{ COMPONENT CHECK "type = http\ntarget = https://a/\n", 8, "command" },
+		{ COMPONENT CHECK "type = ttl\ncommand = x\n", 8, "type = ttl" },
+		{ COMPONENT CHECK "command = \"\"\n", 7, "name a program" },
+		{ COMPONENT CHECK "command = ' ' --option\n", 7, "name a program" },
+		{ COMPONENT CHECK "command = x\nexpect_status = 200\n", 8, "type = command" },
+		{ COMPONENT CHECK "command = x\nmatch = (\n", 8, "regular expression" },
+		{ COMPONENT CHECK "command = x\nlimit.fd = 1\n", 8, "nofile" },
+		{ COMPONENT CHECK "command = x\nlimit.nofile = many\n", 8, "unlimited" },
+		{ COMPONENT CHECK "command = x\nwarning_status = 0\n", 8, "1 to 255" },
+		{ COMPONENT CHECK "type = tcp\ntarget = unix:s\n", 8, "absolute path" },
+		{ COMPONENT CHECK "type = http\ntarget = http://unix:/s\nheader.Host = x\n", 9,
+			"see host" },
+		{ COMPONENT CHECK "type = http\ntarget = http://a/\nheader.a b = x\n", 9, "" },
+		{ "[agent]\nstop_signal = FOO\n" COMPONENT, 2, "TERM, QUIT or INT" },
+		{ COMPONENT CHECK "command = x\nuser = no-such-user-here\n", 8, "no user" },
+		{ COMPONENT CHECK "command = x\nenv.1A = x\n", 8, "variable" },
+		{ COMPONENT CHECK "command = x\nendpoints = rest\n", 8, "no [endpoint rest]" },
+		{ COMPONENT CHECK "command = x\ninterval = 0s\n", 8, "10ms" },
+		{ COMPONENT CHECK "command = x\nwindow = 20s\n", 8,
+			"`fall` = 3 failures, which `interval` = 10s" },
+		{ COMPONENT CHECK "command = x\nfall = 2\nwindow = 5s\nfast_interval = 5s\n", 9,
+			"which `fast_interval` = 5s" },
+		{ COMPONENT CHECK "command = x\nwindow = 15s\ninterval = 5x\n", 9, "30s" },
+		{ COMPONENT CHECK "type = ttl\nwriter = root\n", 8, "user:NAME" },
+		{ COMPONENT CHECK "type = tcp\ntarget = a:1\nsend = \\q\n", 9, "backslash" },
+	};
+	for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++) {
+		check_one(mistakes[i].text, mistakes[i].line, mistakes[i].part);
+	}
+}
+
+Test(config_mistake, each_unknown_component_of_a_check_is_named)
+{
+	struct config_problems problems = fail(TWO "[check c]\ncomponent = x, a, y\ncommand = z\n");
+	cr_assert_eq(problems.error_count, 2);
+	cr_expect(strstr(problems.items[0].message, "no [component x]"));
+	cr_expect(strstr(problems.items[1].message, "no [component y]"));
+	cr_expect_eq(problems.items[0].line, 6);
+	config_problems_finish(&problems);
+}
+
+Test(config_mistake, a_window_may_be_any_that_can_hold_its_failures)
+{
+	config_unref(load(COMPONENT CHECK "command = x\nwindow = 20001ms\n"));
+	config_unref(load(COMPONENT CHECK "command = x\nwindow = 3s\nfast_interval = 1s\n"));
+	config_unref(load(COMPONENT CHECK "command = x\nwindow = 1ms\nfall = 1\n"));
+	config_unref(load(COMPONENT CHECK "type = ttl\nwindow = 1s\n"));
+}
+
+Test(config_mistake, a_socket_path_longer_than_the_kernel_takes_is_refused)
+{
+	char text[200];
+	int len = snprintf(text, sizeof(text), "[agent]\nsocket = /%0106d\n", 0);
+	cr_assert_gt(len, 0);
+	config_unref(load(text));
+	snprintf(text, sizeof(text), "[agent]\nsocket = /%0107d\n", 0);
+	check_one(text, 2, "at most 107");
+}
+
+Test(config_mistake, an_auth_file_that_others_can_read_is_refused)
+{
+	write_file("auth", "user:password\n");
+	char text[400];
+	char path[300];
+	snprintf(path, sizeof(path), "%s", path_of("auth"));
+	snprintf(text, sizeof(text), "[registry]\nauth = digest\nauth_file = %s\n", path);
+	cr_assert_eq(chmod(path, 0640), 0);
+	check_one(text, 3, "others may read it");
+	cr_assert_eq(chmod(path, 0600), 0);
+	config_unref(load(text));
+}
+
+Test(config_mistake, a_record_that_is_too_large_as_a_whole_is_an_error_of_its_component)
+{
+	char *text;
+	size_t len;
+	FILE *stream = open_memstream(&text, &len);
+	for (char name = 'a'; name <= 'c'; name++) {
+		fprintf(stream, "[component %c]\npath = /%c\n", name, name);
+		for (int i = 0; i < (name == 'b' ? 2 : 3); i++) {
+			fprintf(stream, "attribute.x%d = %060000d\n", i, 0);
+		}
+	}
+	cr_assert_eq(fclose(stream), 0);
+	struct config_problems problems = fail(text);
+	cr_expect_eq(problems.count, 2);
+	check_problem(&problems, 0, "a.ini", 1, "[component a]: LimitExceeded: ");
+	check_problem(&problems, 1, "a.ini", 10, "at most 131072");
+	config_problems_finish(&problems);
+	free(text);
+}
+
+Test(config_mistake, an_import_that_cannot_be_is_refused)
+{
+#define IMPORT(from, as) "type = nerve\nfrom = " from "\nas = " as "\n"
+	check_one("[import]\n" IMPORT("/a", "/b"), 1, "write [import NAME]");
+	check_one("[import a]\nfrom = /a\nas = /b\n", 1, "needs `type`");
+	check_one("[import a]\ntype = nerve\nas = /b\n", 1, "needs `from`");
+	check_one("[import a]\ntype = nerve\nfrom = /a\n", 1, "needs `as`");
+	check_one("[import a]\ntype = consul\nfrom = /a\nas = /b\n", 2, "registrar, serverset");
+	check_one("[import a]\n" IMPORT("/a/../b", "/b"), 3, "foreign path");
+	check_one("[import a]\n" IMPORT("a", "/b"), 3, "foreign path");
+	check_one("[import a]\n" IMPORT("/a", "/B"), 4, "path");
+	check_one("[import a]\n" IMPORT("/a", "/"), 4, "root");
+	check_one("[import a]\n" IMPORT("/a", "/b") "[import b]\n" IMPORT("/a", "/b/c"), 8,
+		"[import a] is at /b");
+	check_one("[import a]\n" IMPORT("/a", "/b/c") "[import b]\n" IMPORT("/a", "/b"), 8,
+		"[import a] is at /b/c");
+	check_one(COMPONENT ENDPOINT
+		"address = http://h:1/\n[import a]\n" IMPORT("/a", "/users/devteam/tomcat"),
+		14, "/users/devteam/tomcat/test1/components/n1");
+#undef IMPORT
+}
+
+Test(config_mistake, the_list_of_mistakes_has_an_end)
+{
+	char *text = NULL;
+	size_t len = 0;
+	FILE *stream = open_memstream(&text, &len);
+	for (int i = 0; i < 3000; i++) {
+		fprintf(stream, "nothing\n");
+	}
+	fclose(stream);
+	struct config_problems problems = fail(text);
+	cr_expect_eq(problems.count, 1001);
+	check_problem(&problems, 1000, "a.ini", 0, "more mistakes");
+	config_problems_finish(&problems);
+	free(text);
+}
+
+Test(config_mistake, mistakes_are_shown_as_lines_and_as_json)
+{
+	struct config_problems problems = fail("[agent]\nsoket = x\n");
+	char *text = NULL;
+	size_t len = 0;
+	FILE *stream = open_memstream(&text, &len);
+	config_problems_print(&problems, stream);
+	fclose(stream);
+	cr_expect(strstr(text, "a.ini:2: [agent] has no key `soket`"));
+	free(text);
+	json_t *json = config_problems_json(&problems);
+	const json_t *first = json_array_get(json, 0);
+	cr_expect_eq(json_integer_value(json_object_get(first, "line")), 2);
+	cr_expect_str_eq(
+		json_string_value(json_object_get(first, "message")), problems.items[0].message);
+	json_decref(json);
+	config_problems_finish(&problems);
+}
