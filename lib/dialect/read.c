@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/json_read.h"
 #include "lib/base/path.h"
 #include "lib/base/quote.h"
 #include "lib/record/target.h"
@@ -128,8 +129,10 @@ bool dialect_entry_name(char out[DIALECT_LABEL_SIZE], enum dialect_type type, co
 json_t *dialect_json(const char *data, size_t len, struct err *err)
 {
 	json_error_t where;
-	json_t *json = json_loadb(data, len, JSON_DECODE_ANY, &where);
-	if (!json) {
+	json_t *json = json_read(data, len, JSON_DECODE_ANY, &where);
+	if (!json && !*where.text) {
+		err_set(err, BERTH_FAILED, "no memory for the data of a node");
+	} else if (!json) {
 		err_set(err, BERTH_INVALID_RECORD, "no JSON: %s", where.text);
 	} else if (!json_is_object(json)) {
 		err_set(err, BERTH_INVALID_RECORD, "the JSON is no object");

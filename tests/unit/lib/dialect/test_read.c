@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/limits.h"
 #include "lib/dialect/read.h"
+#include "tests/support/failing.h"
 
 TestSuite(dialect_read);
 
@@ -133,8 +135,24 @@ static const struct row rows[] = {
 	READABLE(DIALECT_SERVERSET, "member_0000000007", NULL,
 		"{\"serviceEndpoint\":{\"host\":\"h\",\"port\":1},\"status\":\"DEAD\"}",
 		RECORD("") MEMBER_TAIL ",\"serverset:status\":\"DEAD\""),
+	READABLE(DIALECT_SERVERSET, "member_0000000007", NULL,
+		"{\"serviceEndpoint\":{\"host\":\"h\",\"port\":1},\"additionalEndpoints\":{"
+		"\"a<b\":{\"host\":\"h\",\"port\":\"2\"},\"a\\u007f\":{\"host\":\"h\",\"port\":3}},"
+		"\"metadata\":{\"k\":1,\"l\":\"\"}}",
+		RECORD(ENDPOINT("web", "tcp", "h", "1") "," ENDPOINT(
+			"web", "tcp", "h", "2") "," ENDPOINT("web", "tcp", "h", "3")) MEMBER_TAIL
+		",\"metadata.l\":\"\""),
 	UNREADABLE(DIALECT_SERVERSET, "member_0000000007",
 		"{\"serviceEndpoint\":{\"host\":\"h\",\"port\":0}}", "port"),
+	UNREADABLE(DIALECT_SERVERSET, "member_0000000007",
+		"{\"serviceEndpoint\":{\"host\":\"h\",\"port\":\"\"}}", "port"),
+	UNREADABLE(DIALECT_SERVERSET, "member_0000000007",
+		"{\"serviceEndpoint\":{\"host\":\"h\",\"port\":\"000080\"}}", "port"),
+	UNREADABLE(DIALECT_SERVERSET, "member_0000000007",
+		"{\"serviceEndpoint\":{\"host\":\"h\",\"port\":\"8o\"}}", "port"),
+	UNREADABLE(DIALECT_SERVERSET, "member_0000000007",
+		"{\"serviceEndpoint\":{\"host\":\"a b\",\"port\":1},\"metadata\":{\"k\":\"v\"}}",
+		"is no host"),
 	UNREADABLE(DIALECT_SERVERSET, "member_0000000007", "{\"serviceEndpoint\":7}",
 		"no serviceEndpoint"),
 
@@ -153,6 +171,8 @@ static const struct row rows[] = {
 		RECORD("") SPRING_TAIL("OUT_OF_SERVICE")),
 	READABLE(DIALECT_CURATOR, "uuid", NULL, "{\"address\":\"h\",\"port\":80,\"enabled\":false}",
 		RECORD("") INSTANCE_TAIL),
+	READABLE(DIALECT_CURATOR, "uuid", NULL, "{\"address\":\"h\",\"sslPort\":443}",
+		RECORD(ENDPOINT("web", "tls", "h", "443")) INSTANCE_TAIL),
 	UNREADABLE(DIALECT_CURATOR, "uuid", "{\"name\":\"app\",\"port\":80}", "no address"),
 	UNREADABLE(DIALECT_CURATOR, "uuid", "{\"address\":\"h\",\"port\":80.5}", "port"),
 
@@ -169,6 +189,11 @@ static const struct row rows[] = {
 	READABLE(DIALECT_MESOS, "json.info_0000000003", NULL, MASTER,
 		MASTER_RECORD ",\"mesos:version\":\"1.11.0\""),
 	READABLE(DIALECT_MESOS, "json.info_0000000003", NULL, OLD_MASTER, MASTER_RECORD),
+	READABLE(DIALECT_MESOS, "json.info_0000000003", NULL,
+		"{\"address\":{\"hostname\":\"m1\",\"port\":5050}}",
+		RECORD(ENDPOINT("web", "http", "m1",
+			"5050")) ",\"yarn:persistence\":\"container\","
+				 "\"dialect\":\"mesos\",\"yarn:hostname\":\"m1\""),
 	UNREADABLE(DIALECT_MESOS, "json.info_0000000003", "{\"pid\":\"x\"}", "no address"),
 
 	UNREADABLE(DIALECT_NERVE, "n", "10.0.0.1:80", "no JSON"),
@@ -247,6 +272,70 @@ Test(dialect_read, a_node_that_stays_is_a_permanent_record)
 	cr_assert_eq(dialect_read(&text, &len, DIALECT_NERVE, &member, &err), 0, "%s", err.msg);
 	cr_assert_not_null(strstr(text, "\"yarn:persistence\":\"permanent\""), "%s", text);
 	free(text);
+}
+
+/* A member whose only label has this many bytes. */
+static int read_large(int label_bytes, struct err *err)
+{
+	struct row row = { DIALECT_NERVE, "n", NULL, NULL, NULL, NULL };
+	char *data = NULL;
+	char *text = NULL;
+	cr_assert(asprintf(&data, "{\"host\":\"h\",\"port\":1,\"labels\":{\"l\":\"%0*d\"}}",
+			  label_bytes, 0) > 0);
+	row.data = data;
+	int code = read_row(&row, &text, err);
+	free(text);
+	free(data);
+	return code;
+}
+
+Test(dialect_read, a_member_that_no_record_can_hold_is_unreadable)
+{
+	struct err err = ERR_INIT;
+	cr_assert_eq(read_large(LIMIT_RECORD_BYTES - 1024, &err), 0, "%s", err.msg);
+	cr_assert_eq(read_large(LIMIT_RECORD_BYTES, &err), BERTH_INVALID_RECORD);
+	cr_assert_not_null(strstr(err.msg, "bytes"), "%s", err.msg);
+}
+
+Test(dialect_read, an_api_that_is_too_long_is_the_services_name)
+{
+	const struct {
+		int bytes;
+		bool is_kept;
+	} names[] = { { LIMIT_API_BYTES, true }, { LIMIT_API_BYTES + 1, false } };
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		struct row row = { DIALECT_CURATOR, "n", NULL, NULL, NULL, NULL };
+		struct err err = ERR_INIT;
+		char *data = NULL;
+		char *text = NULL;
+		cr_assert(asprintf(&data, "{\"name\":\"%0*d\",\"address\":\"h\",\"port\":1}",
+				  names[i].bytes, 0) > 0);
+		row.data = data;
+		cr_assert_eq(read_row(&row, &text, &err), 0, "%s", err.msg);
+		cr_assert_eq(!strstr(text, "\"api\":\"web\""), names[i].is_kept, "%s", text);
+		free(text);
+		free(data);
+	}
+}
+
+static int read_again(void *context)
+{
+	const struct row *row = context;
+	char *text = NULL;
+	int code = read_row(row, &text, NULL);
+	bool right = text && strstr(text, row->record);
+	free(text);
+	return code ? code : right ? 0 : FAILING_WRONG;
+}
+
+/* A group's data that cannot be read count as absent, for lack of memory, too. */
+Test(dialect_read, without_memory_no_record_is_read_in_part)
+{
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		if (rows[i].record && !rows[i].group) {
+			failing_check_memory(rows[i].data, read_again, (void *)&rows[i]);
+		}
+	}
 }
 
 /* ---- names ---- */

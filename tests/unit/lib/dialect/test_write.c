@@ -1,8 +1,11 @@
 /* Byte-exact nodes of every scheme, as its own programs write and read them. */
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/limits.h"
 #include "lib/dialect/dialect.h"
 
 static struct dialect_instance instance_of(enum dialect_type type)
@@ -216,6 +219,72 @@ Test(write, a_path_that_is_none_is_refused)
 	cr_assert(eq(int, refused(&instance), BERTH_INVALID_PATHNAME));
 }
 
+/* A domain of so many bytes, in labels of one byte. */
+static char *domain_of(size_t len)
+{
+	char *domain = calloc(1, len + 1);
+	for (size_t i = 0; i < len; i++) {
+		domain[i] = i % 2 ? '.' : 'a';
+	}
+	return domain;
+}
+
+Test(write, a_domain_has_a_length)
+{
+	static const struct {
+		size_t len;
+		int code;
+	} domains[] = { { 0, BERTH_INVALID_PATHNAME }, { 253, 0 },
+		{ 255, BERTH_INVALID_PATHNAME } };
+	for (size_t i = 0; i < sizeof(domains) / sizeof(domains[0]); i++) {
+		struct dialect_instance instance = instance_of(DIALECT_REGISTRAR);
+		struct dialect_nodes nodes = { 0 };
+		struct err err = ERR_INIT;
+		char *domain = domain_of(domains[i].len);
+		instance.domain = domain;
+		cr_assert(eq(int, dialect_write(&nodes, &instance, &err), domains[i].code));
+		dialect_nodes_finish(&nodes);
+		instance.domain = "web";
+		instance.aliases = &domain;
+		instance.alias_count = 1;
+		cr_assert(eq(int, dialect_write(&nodes, &instance, &err), domains[i].code));
+		dialect_nodes_finish(&nodes);
+		free(domain);
+	}
+}
+
+Test(write, a_path_or_a_name_that_is_too_long_is_refused)
+{
+	char long_name[LIMIT_PATH_BYTES + 1] = "";
+	memset(long_name, 'a', LIMIT_PATH_BYTES);
+	struct dialect_instance instance = instance_of(DIALECT_NERVE);
+	instance.instance_id = long_name;
+	cr_assert(eq(int, refused(&instance), BERTH_LIMIT_EXCEEDED));
+	char *options = calloc(1, 65536);
+	memset(options, 'a', 65535);
+	instance = instance_of(DIALECT_NERVE);
+	instance.path_encoding = true;
+	instance.haproxy_server_options = options;
+	cr_assert(eq(int, refused(&instance), BERTH_LIMIT_EXCEEDED));
+	free(options);
+}
+
+Test(write, bytes_that_are_no_text_are_refused)
+{
+	static const struct dialect_pair pairs[] = { { "k", "\xff" } };
+	struct dialect_instance instance = instance_of(DIALECT_CURATOR);
+	instance.endpoint.host = "\xff";
+	cr_assert(eq(int, refused(&instance), BERTH_INVALID_RECORD));
+	instance = instance_of(DIALECT_SPRING);
+	instance.pairs = pairs;
+	instance.pair_count = 1;
+	cr_assert(eq(int, refused(&instance), BERTH_INVALID_RECORD));
+	instance = instance_of(DIALECT_NERVE);
+	instance.path_encoding = true;
+	instance.endpoint.host = "\xff";
+	cr_assert(eq(int, refused(&instance), BERTH_INVALID_RECORD));
+}
+
 static bool same(enum dialect_type type, const char *a, const char *b)
 {
 	return dialect_same_instance(type, a, strlen(a), b, strlen(b));
@@ -230,4 +299,23 @@ Test(write, an_instance_is_known_by_where_it_is)
 	cr_assert(not(same(DIALECT_REGISTRAR, "{}", "{}")));
 	cr_assert(same(DIALECT_REGISTRAR, "{\"type\":\"service\",\"service\":{}}",
 		"{\"type\":\"service\",\"service\":{\"ttl\":1}}"));
+	cr_assert(not(same(DIALECT_REGISTRAR, "{\"type\":\"service\"}",
+		"{\"type\":\"service\",\"service\":{}}")));
+	cr_assert(same(DIALECT_CURATOR, "{\"address\":\"h\",\"port\":1,\"id\":\"a\"}",
+		"{\"address\":\"h\",\"port\":1}"));
+	cr_assert(not(same(DIALECT_SPRING, "{\"address\":\"h\",\"port\":1}",
+		"{\"address\":\"h\",\"port\":2}")));
+	cr_assert(not(same(DIALECT_MESOS, one, one)));
+}
+
+#define OF_ID(rest) "{\"type\":\"JSONServiceRecord\"" rest "}"
+
+Test(write, a_record_is_known_by_its_id)
+{
+	const char *one = OF_ID(",\"yarn:id\":\"a\",\"description\":\"x\"");
+	cr_assert(same(DIALECT_YARN, one, OF_ID(",\"yarn:id\":\"a\"")));
+	cr_assert(not(same(DIALECT_YARN, one, OF_ID(",\"yarn:id\":\"b\""))));
+	cr_assert(not(same(DIALECT_YARN, one, "nonsense")));
+	cr_assert(not(same(DIALECT_YARN, "nonsense", one)));
+	cr_assert(not(same(DIALECT_YARN, OF_ID(""), OF_ID(""))));
 }
