@@ -227,10 +227,9 @@ static bool is_absent(const struct cache_entry *entry)
  */
 static void forget_vanished(struct cache *cache, struct cache_node *node)
 {
-	if (cache->wide_observers > 0 && list_empty(&node->observers) &&
-		cache_is_in_tree(cache, node) && is_absent(node->entries[CACHE_DATA]) &&
-		is_absent(node->entries[CACHE_CHILDREN]) && !is_pinned(cache, node)) {
-		cache_answers_drop(cache, node);
+	if (list_empty(&node->observers) && cache_is_in_tree(cache, node) &&
+		is_absent(node->entries[CACHE_DATA]) && is_absent(node->entries[CACHE_CHILDREN]) &&
+		!is_pinned(cache, node)) {
 		node_free(cache, node);
 	}
 }

@@ -215,3 +215,33 @@ Test(cache_confirm, observers_hear_of_a_silence_and_of_its_end)
 	cache_unobserve(&observer);
 	cache_stage_close(&stage);
 }
+
+Test(cache_confirm, a_silence_ends_with_a_new_connection)
+{
+	struct cache_stage stage;
+	struct cache_outcome outcome;
+	char log[16] = "";
+	open_with(&stage, SHORT_MS, CONFIRM_MS, 0);
+	struct cache_observer observer = { .on_event = on_event, .context = log };
+	cache_observe(stage.cache, "/a", &observer);
+	cache_stage_turn(&stage);
+	memory_set_answering(stage.registry, false);
+	cr_assert_eq(
+		cache_stage_ask(&stage, &outcome, "/a", CACHE_RESOLVE, "", false), CACHE_WAITING);
+	while (outcome.calls == 0) {
+		ev_run(stage.loop, EVRUN_ONCE);
+	}
+	memory_set_answering(stage.registry, true);
+	memory_set_state(stage.registry, REGISTRY_AWAY);
+	cache_stage_turn(&stage);
+	memory_set_state(stage.registry, REGISTRY_CONNECTED);
+	cache_stage_turn(&stage);
+	cr_assert_str_eq(log, "SF");
+	cr_assert_eq(cache_stage_ask(&stage, &outcome, "/a", CACHE_RESOLVE, "", false),
+		CACHE_WAITING, "a look-up has patience with the new server");
+	hear(&stage);
+	cache_stage_turn(&stage);
+	cr_assert_eq(outcome.calls, 1);
+	cache_unobserve(&observer);
+	cache_stage_close(&stage);
+}

@@ -128,6 +128,37 @@ STAGED(many_names_are_charged, 600000)
 	cr_assert_leq(list, 3 * names + RECORDS * sizeof(char *) + 4000);
 }
 
+STAGED(a_path_is_charged_with_its_name_and_its_watch_with_another, 600000)
+{
+	enum { LONG = 900, ELEMENT = 50 };
+	struct cache_outcome outcome;
+	char path[LONG + 1];
+	for (int i = 0; i < LONG; i++) {
+		path[i] = i % ELEMENT == 0 ? '/' : 'a';
+	}
+	path[LONG] = '\0';
+	size_t before = stats_of(stage).bytes;
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/a", CACHE_RESOLVE), BERTH_PATH_NOT_FOUND);
+	size_t least = stats_of(stage).bytes - before;
+	before += least;
+	cr_assert_eq(cache_stage_look(stage, &outcome, path, CACHE_RESOLVE), BERTH_PATH_NOT_FOUND);
+	cr_assert_eq(stats_of(stage).bytes - before, least + 2 * (LONG - 2));
+}
+
+STAGED(of_many_paths_that_went_a_larger_table_is_left_and_charged_once, 600000)
+{
+	enum { PATHS = 200 };
+	size_t before = stats_of(stage).bytes;
+	for (int i = 0; i < PATHS; i++) {
+		load(stage, i);
+	}
+	set_limit(stage, 1);
+	cr_assert_eq(stats_of(stage).paths, 0);
+	size_t more = stats_of(stage).bytes - before;
+	cr_assert_gt(more, 0);
+	cr_assert_leq(more, 2 * PATHS * sizeof(void *));
+}
+
 /* ---- eviction ---- */
 
 STAGED(a_path_that_was_used_since_stays, 600000)
@@ -192,6 +223,36 @@ STAGED(a_cache_that_is_just_full_evicts_nothing, 600000)
 	cr_assert_eq(stats_of(stage).evictions, 0);
 	set_limit(stage, bytes - 1);
 	cr_assert_eq(stats_of(stage).evictions, 1);
+}
+
+/* Other clients do not wait for it. */
+Test(cache_limit, a_large_eviction_takes_several_turns)
+{
+	enum { PATHS = 3000 };
+	struct cache_stage stage;
+	struct cache_outcome outcome;
+	const struct cache_options options = { .resync_ms = 600000,
+		.max_size_bytes = 8 * 1024 * 1024 };
+	cache_stage_open(&stage, &options);
+	for (int i = 0; i < PATHS; i++) {
+		put(&stage, i);
+	}
+	cr_assert_eq(
+		cache_stage_ask(&stage, &outcome, "/", CACHE_RECORDS, "", false), CACHE_WAITING);
+	for (int i = 0; i < 100 && outcome.calls == 0; i++) {
+		cache_stage_turn(&stage);
+	}
+	cr_assert_eq(outcome.calls, 1);
+	cr_assert_eq(stats_of(&stage).evictions, 0);
+	struct cache_options smaller = options;
+	smaller.max_size_bytes = 1;
+	cache_set_options(stage.cache, &smaller);
+	ev_run(stage.loop, EVRUN_NOWAIT);
+	cr_assert_gt(stats_of(&stage).paths, 0);
+	cr_assert_lt(stats_of(&stage).paths, PATHS);
+	cache_stage_turn(&stage);
+	cr_assert_eq(stats_of(&stage).paths, 0);
+	cache_stage_close(&stage);
 }
 
 STAGED(a_path_that_a_tree_saw_come_and_go_is_forgotten, 600000)

@@ -71,6 +71,17 @@ STAGED(a_recursive_observer_gets_a_snapshot_and_then_every_change)
 	buffer_finish(&watcher.log);
 }
 
+STAGED(a_record_on_several_lines_is_one_line_of_a_stream)
+{
+	struct watcher watcher;
+	memory_put(stage->registry, "/s", "{\"type\":\"JSONServiceRecord\",\r\n\n\"x\":1}\n");
+	observe(stage, &watcher, "/s", false);
+	cr_assert_str_eq(
+		buffer_text(&watcher.log), "{\"/s\":{\"type\":\"JSONServiceRecord\",\"x\":1}}");
+	cache_unobserve(&watcher.observer);
+	buffer_finish(&watcher.log);
+}
+
 STAGED(an_observer_is_not_told_again_what_was_looked_up_before)
 {
 	struct cache_outcome outcome;

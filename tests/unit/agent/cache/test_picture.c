@@ -47,6 +47,7 @@ static void visit(void *context, const struct cache_record *record)
 {
 	struct watcher *watcher = context;
 	size_t len = strlen(watcher->seen);
+	cr_assert_eq(record->len, record->data ? strlen(record->data) : 0);
 	snprintf(watcher->seen + len, sizeof(watcher->seen) - len, " %s%s", record->path,
 		record->data ? "" : "-");
 }
@@ -83,7 +84,9 @@ Test(cache_picture, of_a_path_with_its_children_leaves_out_what_is_below_them)
 {
 	struct cache_stage stage;
 	struct watcher watcher;
+	struct cache_outcome outcome;
 	open_stage(&stage);
+	cr_assert_eq(cache_stage_look(&stage, &outcome, "/s/a", CACHE_RECORDS), 0);
 	observe(&stage, &watcher, "/s", CACHE_CHILDREN_TOO);
 	cr_assert_eq(watcher.ready, 1);
 	struct cache_picture picture = look(&watcher);
@@ -183,6 +186,71 @@ static void refuse_one(void *context, const struct registry_task *task, struct e
 	if (task->operation == REGISTRY_OP_GET && strcmp(task->path, context) == 0) {
 		err_set(err, BERTH_REGISTRY_UNAVAILABLE, "not now");
 	}
+}
+
+static void leave_unanswered(void *context, const struct registry_task *task, struct err *err)
+{
+	const struct registry_task *asked = context;
+	if (task->operation == asked->operation && strcmp(task->path, asked->path) == 0) {
+		err_set(err, BERTH_TIMEOUT, "no answer");
+	}
+}
+
+/* A part of the picture gets no answer while the rest is true. */
+static void check_doubt(
+	const char *path, enum registry_operation operation, enum cache_answer_kind kind)
+{
+	struct cache_stage stage;
+	struct watcher watcher;
+	struct cache_outcome outcome;
+	struct registry_task asked = { .operation = operation, .path = (char *)(uintptr_t)path };
+	open_stage(&stage);
+	observe(&stage, &watcher, "/s", CACHE_CHILDREN_TOO);
+	cr_assert(look(&watcher).confirmed);
+	memory_set_heard_ms(stage.registry, clock_monotonic_ms() - 5000);
+	memory_on_task(stage.registry, leave_unanswered, &asked);
+	cache_stage_ask(&stage, &outcome, path, kind, "", true);
+	cache_stage_turn(&stage);
+	memory_set_heard_ms(stage.registry, INT64_MAX);
+	struct cache_picture picture = look(&watcher);
+	cr_assert_not(picture.confirmed);
+	cr_assert_geq(picture.age_ms, 5000, "it is as old as its oldest part");
+	cr_assert_str_eq(watcher.seen, " /s- /s/a /s/b-");
+	cache_unobserve(&watcher.observer);
+	cache_stage_close(&stage);
+}
+
+Test(cache_picture, is_not_confirmed_while_a_record_of_it_cannot_be_read)
+{
+	check_doubt("/s/a", REGISTRY_OP_GET, CACHE_RESOLVE);
+}
+
+Test(cache_picture, is_not_confirmed_while_its_list_cannot_be_read)
+{
+	check_doubt("/s", REGISTRY_OP_CHILDREN, CACHE_LIST);
+}
+
+static void look_in_event(
+	void *context, enum cache_event event, const char *path, const char *record)
+{
+	on_event(context, event, path, record);
+	look(context);
+}
+
+Test(cache_picture, may_be_read_in_an_event_before_a_child_that_came_with_it_is_known)
+{
+	struct cache_stage stage;
+	struct watcher watcher;
+	open_stage(&stage);
+	observe(&stage, &watcher, "/s", CACHE_CHILDREN_TOO);
+	watcher.observer.on_event = look_in_event;
+	memory_put(stage.registry, "/s", cache_stage_record("own"));
+	memory_put(stage.registry, "/s/c", cache_stage_record("three"));
+	cache_stage_turn(&stage);
+	cr_assert_eq(watcher.events, 2);
+	cr_assert_str_eq(watcher.seen, " /s /s/a /s/b- /s/c");
+	cache_unobserve(&watcher.observer);
+	cache_stage_close(&stage);
 }
 
 Test(cache_picture, is_ready_when_the_last_of_its_paths_is_read)

@@ -4,24 +4,12 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "agent/cache/internal.h"
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
+#include "tests/support/shifted_clock.h"
 #include "tests/support/staged.h"
-
-static int shift_s;
-
-/* Time passes when a test says so, beside the true one. */
-int clock_gettime(clockid_t clock, struct timespec *now)
-{
-	int ret = (int)syscall(SYS_clock_gettime, clock, now);
-	now->tv_sec += shift_s;
-	return ret;
-}
 
 static size_t walks;
 
@@ -52,7 +40,7 @@ static struct cache_stage *open_stage(struct cache_stage *stage)
 /* Two seconds pass, with the cache's work of a second. */
 static void pass_time(struct cache_stage *stage)
 {
-	shift_s += 2;
+	clock_shift_s += 2;
 	ev_run(stage->loop, EVRUN_NOWAIT);
 	ev_invoke(stage->loop, &stage->cache->tick, EV_TIMER);
 	cache_stage_turn(stage);

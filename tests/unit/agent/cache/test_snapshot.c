@@ -328,6 +328,27 @@ STAGED(without_clocks_ages_follow_the_wall_clock)
 	cr_assert_lt(outcome.age_ms, 600000, "a time to come is now");
 }
 
+STAGED(a_picture_of_what_was_saved_is_as_old_as_its_oldest_part)
+{
+	enum { AGE_MS = 100000, SLOW_MS = 600000 };
+	struct cache_observer observer = { .scope = CACHE_CHILDREN_TOO };
+	char lines[400];
+	double now_s = clock_wall_s();
+	snprintf(lines, sizeof(lines),
+		"[\"/s\",0,0,%.3f,1,1,\"\"]\n[\"/s\",1,0,%.3f,1,1,[\"/s/a\"]]\n"
+		"[\"/s/a\",0,0,%.3f,1,1,\"\"]\n",
+		now_s - 50, now_s - AGE_MS / 1e3, now_s - 50);
+	load_lines(stage, lines);
+	cache_observe(stage->cache, "/s", &observer);
+	cache_stage_turn(stage);
+	struct cache_picture picture = cache_read_picture(
+		&observer, clock_monotonic_ms(), NULL, NULL);
+	cr_assert_not(picture.confirmed);
+	cr_assert(picture.age_ms >= AGE_MS - 1 && picture.age_ms < AGE_MS + SLOW_MS, "%lld",
+		(long long)picture.age_ms);
+	cache_unobserve(&observer);
+}
+
 /* Adds to the number behind the text, in place: it keeps its width. */
 static void add_to_number(char *text, const char *before, double more)
 {
