@@ -55,6 +55,7 @@ struct memory {
 	enum registry_state next_state;
 	bool silent;
 	int64_t heard_ms;
+	int session_timeout_ms;
 	memory_interfere *interfere;
 	void *interfere_context;
 };
@@ -530,8 +531,7 @@ static const char *memory_session_name(const struct registry_backend *backend)
 
 static int memory_session_timeout_ms(const struct registry_backend *backend)
 {
-	(void)backend;
-	return 0;
+	return memory_of(backend)->session_timeout_ms;
 }
 
 static int64_t memory_heard_ms(const struct registry_backend *backend)
@@ -587,6 +587,11 @@ void memory_set_answering(struct registry *registry, bool answering)
 void memory_set_heard_ms(struct registry *registry, int64_t heard_ms)
 {
 	memory_of(registry->backend)->heard_ms = heard_ms;
+}
+
+void memory_set_session_timeout_ms(struct registry *registry, int timeout_ms)
+{
+	memory_of(registry->backend)->session_timeout_ms = timeout_ms;
 }
 
 void memory_on_task(struct registry *registry, memory_interfere *interfere, void *context)

@@ -23,6 +23,8 @@ void memory_set_state(struct registry *registry, enum registry_state state);
 void memory_set_answering(struct registry *registry, bool answering);
 /* Sets the result of registry_heard_ms(); INT64_MAX, as at first: always now. */
 void memory_set_heard_ms(struct registry *registry, int64_t heard_ms);
+/* 0 at first: there is no session that the server ends. */
+void memory_set_session_timeout_ms(struct registry *registry, int timeout_ms);
 
 /*
  * Called before each task of that registry is carried out; NULL ends it. An error that it sets

@@ -7,6 +7,7 @@
 #include "lib/base/clock.h"
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
+#include "tests/support/shifted_clock.h"
 
 enum {
 	CONFIRM_MS = 10000,
@@ -67,7 +68,7 @@ Test(cache_confirm, a_cache_that_nobody_asks_sends_nothing)
 Test(cache_confirm, a_server_heard_lately_needs_no_read)
 {
 	struct cache_stage stage;
-	open_stage(&stage, CONFIRM_MS / 4, 0);
+	open_stage(&stage, CONFIRM_MS * 9 / 20, 0);
 	cr_assert_not_null(cache_stage_find(&stage, "/a"));
 	cache_stage_turn(&stage);
 	cr_assert_eq(tasks, 0);
@@ -243,5 +244,182 @@ Test(cache_confirm, a_silence_ends_with_a_new_connection)
 	cache_stage_turn(&stage);
 	cr_assert_eq(outcome.calls, 1);
 	cache_unobserve(&observer);
+	cache_stage_close(&stage);
+}
+
+/* ---- the confirmation of everything, without a look-up ---- */
+
+enum { NOW_MS = 900000 };
+
+/* The server was heard `ago_ms` before NOW_MS. */
+static void open_now(struct cache_stage *stage, int64_t ago_ms)
+{
+	clock_shift_s = NOW_MS / 1000;
+	clock_stands = true;
+	cache_stage_open(
+		stage, &(struct cache_options){ .resync_ms = 600000, .confirm_ms = CONFIRM_MS });
+	memory_set_heard_ms(stage->registry, NOW_MS - ago_ms);
+}
+
+static enum cache_verdict confirm(struct cache_stage *stage)
+{
+	return cache_confirm(stage->cache, NOW_MS, NULL);
+}
+
+Test(cache_confirm, everything_is_confirmed_until_the_bound)
+{
+	struct cache_stage stage;
+	struct cache_wait wait = { 0 };
+	open_now(&stage, CONFIRM_MS);
+	cr_assert_eq(confirm(&stage), CACHE_READY);
+	cr_assert_eq(cache_confirm(stage.cache, NOW_MS, &wait), CACHE_READY);
+	memory_set_heard_ms(stage.registry, NOW_MS - CONFIRM_MS - 1);
+	cr_assert_eq(confirm(&stage), CACHE_UNAVAILABLE);
+	memory_set_heard_ms(stage.registry, NOW_MS + 1);
+	cr_assert_eq(confirm(&stage), CACHE_READY);
+	cr_assert_eq(cache_confirm(stage.cache, NOW_MS + 1 + CONFIRM_MS, NULL), CACHE_READY);
+	cache_cancel(&wait);
+	cache_stage_close(&stage);
+}
+
+Test(cache_confirm, the_bound_is_a_third_of_the_session_unless_it_is_given)
+{
+	struct cache_stage stage;
+	open_now(&stage, 4000);
+	memory_set_session_timeout_ms(stage.registry, 9000);
+	cr_assert_eq(confirm(&stage), CACHE_READY);
+	cache_set_options(stage.cache, &(struct cache_options){ .max_size_bytes = 1024 * 1024 });
+	cr_assert_eq(confirm(&stage), CACHE_UNAVAILABLE);
+	memory_set_session_timeout_ms(stage.registry, 12000);
+	cr_assert_eq(confirm(&stage), CACHE_READY);
+	memory_set_session_timeout_ms(stage.registry, 0);
+	cr_assert_eq(confirm(&stage), CACHE_READY, "without a session it is some seconds");
+	memory_set_heard_ms(stage.registry, NOW_MS - 60000);
+	cr_assert_eq(confirm(&stage), CACHE_UNAVAILABLE);
+	cache_stage_close(&stage);
+}
+
+struct confirmation {
+	struct cache_wait wait;
+	int calls;
+	int code;
+};
+
+static void on_confirmed(void *context, struct cache_answer *answer, const struct err *err)
+{
+	struct confirmation *confirmation = context;
+	cr_assert_null(answer);
+	confirmation->calls++;
+	confirmation->code = err->code;
+}
+
+static void wait_to_confirm(struct cache_stage *stage, struct confirmation *confirmation)
+{
+	*confirmation = (struct confirmation){ .wait = { .on_answer = on_confirmed,
+						       .context = confirmation } };
+	cr_assert_eq(cache_confirm(stage->cache, NOW_MS, &confirmation->wait), CACHE_WAITING);
+	cr_assert(cache_is_confirming(&confirmation->wait));
+}
+
+Test(cache_confirm, one_read_confirms_everything_for_all_who_wait)
+{
+	struct cache_stage stage;
+	struct confirmation first;
+	struct confirmation second;
+	struct confirmation left;
+	open_now(&stage, CONFIRM_MS + 1);
+	memory_on_task(stage.registry, count_task, NULL);
+	tasks = 0;
+	wait_to_confirm(&stage, &first);
+	wait_to_confirm(&stage, &second);
+	wait_to_confirm(&stage, &left);
+	cache_cancel(&left.wait);
+	cache_stage_turn(&stage);
+	cr_assert_eq(tasks, 1);
+	cr_assert(first.calls == 1 && first.code == 0);
+	cr_assert(second.calls == 1 && second.code == 0);
+	cr_assert_eq(left.calls, 0);
+	wait_to_confirm(&stage, &first);
+	cache_stage_turn(&stage);
+	cr_assert_eq(first.calls, 1, "the patience of the first read is no longer counted");
+	cache_stage_close(&stage);
+}
+
+Test(cache_confirm, patience_with_a_silent_server_ends_after_a_moment)
+{
+	struct cache_stage stage;
+	struct confirmation waiting;
+	open_now(&stage, CONFIRM_MS + 1);
+	memory_set_answering(stage.registry, false);
+	uint64_t generation = cache_generation(stage.cache);
+	wait_to_confirm(&stage, &waiting);
+	cache_stage_turn(&stage);
+	cr_assert_eq(waiting.calls, 0);
+	cr_assert_eq(cache_generation(stage.cache), generation);
+	clock_shift_s += 2;
+	cache_stage_turn(&stage);
+	cr_assert_eq(waiting.calls, 1);
+	cr_assert_eq(waiting.code, BERTH_REGISTRY_UNAVAILABLE);
+	cr_assert_neq(cache_generation(stage.cache), generation);
+	cr_assert_eq(cache_confirm(stage.cache, NOW_MS, &waiting.wait), CACHE_UNAVAILABLE,
+		"the next one does not wait");
+	memory_set_answering(stage.registry, true);
+	cache_stage_turn(&stage);
+	wait_to_confirm(&stage, &waiting);
+	cache_cancel(&waiting.wait);
+	cache_stage_close(&stage);
+}
+
+/* A moment later it would be taken for silent. */
+Test(cache_confirm, a_server_that_answered_in_time_is_not_silent)
+{
+	struct cache_stage stage;
+	struct confirmation waiting;
+	char log[16] = "";
+	open_now(&stage, CONFIRM_MS + 1);
+	struct cache_observer observer = { .on_event = on_event, .context = log };
+	cache_observe(stage.cache, "/a", &observer);
+	cache_stage_turn(&stage);
+	wait_to_confirm(&stage, &waiting);
+	cache_stage_turn(&stage);
+	cr_assert_eq(waiting.code, 0);
+	clock_shift_s += 2;
+	cache_stage_turn(&stage);
+	cr_assert_str_eq(log, "");
+	cache_unobserve(&observer);
+	cache_stage_close(&stage);
+}
+
+Test(cache_confirm, without_a_registry_nothing_is_confirmed_and_nobody_waits)
+{
+	struct cache_stage stage;
+	struct confirmation waiting;
+	open_now(&stage, CONFIRM_MS + 1);
+	memory_set_answering(stage.registry, false);
+	wait_to_confirm(&stage, &waiting);
+	memory_set_state(stage.registry, REGISTRY_AWAY);
+	cache_stage_turn(&stage);
+	cr_assert_eq(waiting.calls, 1);
+	cr_assert_eq(waiting.code, BERTH_REGISTRY_UNAVAILABLE);
+	memory_set_heard_ms(stage.registry, NOW_MS);
+	cr_assert_eq(confirm(&stage), CACHE_UNAVAILABLE);
+	cr_assert_eq(cache_confirm(stage.cache, NOW_MS, &waiting.wait), CACHE_UNAVAILABLE);
+	cache_stage_close(&stage);
+}
+
+Test(cache_confirm, a_cache_may_end_while_it_waits_for_the_server)
+{
+	struct cache_stage stage;
+	struct confirmation waiting;
+	open_now(&stage, CONFIRM_MS + 1);
+	memory_set_answering(stage.registry, false);
+	wait_to_confirm(&stage, &waiting);
+	cache_cancel(&waiting.wait);
+	cache_destroy(stage.cache);
+	stage.cache = NULL;
+	clock_shift_s += 2;
+	memory_set_answering(stage.registry, true);
+	cache_stage_turn(&stage);
+	cr_assert_eq(waiting.calls, 0);
 	cache_stage_close(&stage);
 }
