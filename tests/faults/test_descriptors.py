@@ -10,9 +10,11 @@ import time
 import unittest
 
 from berth import PATIENCE, Agent, AgentTest, UnixConnection, exists, wait_until
+from figures import figure, seconds
 
 LIMIT = 256
 CROWD = 200
+LOOKUPS = 100  # over a connection that is open already
 
 
 class Asker:
@@ -87,6 +89,7 @@ class OutOfDescriptors(AgentTest):
         self.assert_calm(agent)
         for asker in askers[: CROWD // 2]:
             asker.close()
+        freed = time.monotonic()
         late = []
 
         def served_again():
@@ -94,8 +97,11 @@ class OutOfDescriptors(AgentTest):
             return late[-1].status() == 200
 
         wait_until(served_again, "there is room again")
+        room = time.monotonic()
         agent.wait_state("registered")
         self.assertEqual(agent.stop(), 0)
+        figure(self, f"{LIMIT} files, {CROWD} clients: {2 * len(served)} answers to "
+            f"{len(served)} of them; one more served {seconds(room - freed)} after half of them left")
 
     def test_a_low_limit_leaves_room_for_the_agents_own_work(self):
         """Checks run, records are written and the drain is kept although clients have all the
@@ -136,7 +142,7 @@ class OutOfDescriptors(AgentTest):
         agent = self.web_agent().start()
         agent.wait_state("registered")
         get = self.kept_open(agent)
-        get("/live")
+        self.assertIn("a test", get(f"/v1/resolve{Agent.PATH}"), "it is known from now on")
         self.limit(agent, 3)  # what is open already stays open
         asker = self.asker(agent)
         self.assertIsNone(asker.status(patience=0.5))
@@ -145,10 +151,16 @@ class OutOfDescriptors(AgentTest):
         wait_until(lambda: "cannot accept a connection: Too many open files" in agent.read_log(),
             "it says that it cannot accept")
         self.assert_calm(agent)
+        for _ in range(LOOKUPS):
+            self.assertIn("a test", get(f"/v1/resolve{Agent.PATH}"))
         self.limit(agent, LIMIT)
-        self.assertTrue(asker.status(), "who came meanwhile is served")
+        lifted = time.monotonic()
+        self.assertEqual(asker.status(), 200, "who came meanwhile is served")
+        served = time.monotonic()
         agent.wait_state("registered")
         self.assertIsNotNone(self.in_registry())
+        figure(self, f"{LOOKUPS} of {LOOKUPS} look-ups answered; a client that waited served "
+            f"{seconds(served - lifted)} after the limit was lifted")
         self.assertEqual(agent.stop(), 0)
 
 

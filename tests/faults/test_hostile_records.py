@@ -7,6 +7,7 @@ import pathlib
 import socket
 
 from berth import PATIENCE, AgentTest, wait_until
+from figures import figure
 from ports import reserve_port
 
 TREE = "/users/joe/web"
@@ -57,6 +58,7 @@ class HostileRecords(AgentTest):
             (place / "_record").write_bytes(data)
         self.port = reserve_port(self)
         self.server = self.agent(agent={"listen": f"127.0.0.1:{self.port}"}).start()
+        self.asked = 0
 
     def connect(self, tcp):
         if tcp:
@@ -68,6 +70,7 @@ class HostileRecords(AgentTest):
 
     def ask(self, tcp, target, fields=""):
         """The status of the answer, all of which is read."""
+        self.asked += 1
         with self.connect(tcp) as connection, connection.makefile("rb") as answer:
             connection.sendall(
                 f"GET {target} HTTP/1.1\r\nHost: berth\r\n"
@@ -115,3 +118,5 @@ class HostileRecords(AgentTest):
         wait_until(lambda: self.files() <= files, "the descriptors are as before")
         if not os.environ.get("BERTH_SANITIZER"):  # which keeps what was freed
             self.assertLess(memory_kb(pid), memory + (16 << 10))
+        figure(self, f"{len(HOSTILE)} records, {self.asked} requests: 0 crashes, the good record in "
+            f"each list, {memory_kb(pid) - memory} KiB more by the second half of them")

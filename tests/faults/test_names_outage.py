@@ -1,12 +1,14 @@
 """Names while the registry comes and goes: stale answers say so, and nothing known ever turns into
 nothing."""
 
+import collections
 import json
 import os
 import threading
 import unittest
 
 from berth import wait_until
+from figures import figure
 from names import NamesTest, extended_error, texts
 from zookeeper import ZooKeeper
 
@@ -64,7 +66,7 @@ class Outage(NamesTest):
     def test_a_client_that_asks_all_the_time_gets_no_wrong_answer(self):
         """Two components stay, a third one comes and goes; in the middle the registry is away."""
         changes, done, wrong = int(os.environ.get("BERTH_CHANGES", "300")), threading.Event(), []
-        seen = set()
+        seen, answers = set(), collections.Counter()
 
         def resolve():
             while not done.is_set():
@@ -73,6 +75,7 @@ class Outage(NamesTest):
                 except dns.exception.Timeout:
                     wrong.append("no answer")
                     continue
+                answers[extended_error(reply)] += 1
                 addresses = frozenset(texts(reply))
                 seen.add(addresses)
                 if reply.rcode() != dns.rcode.NOERROR or not {"A 10.0.0.1",
@@ -100,6 +103,8 @@ class Outage(NamesTest):
             resolver.join()
         self.assertEqual(wrong, [])
         self.assertEqual(len(seen), 2, "the third component was seen to come and go")
+        self.assertGreater(answers[3], 0)
+        figure(self, f"{sum(answers.values())} answers, {answers[3]} of them with EDE 3: 0 wrong")
 
     def text(self, host):
         return json.dumps(self.record(host, 1))

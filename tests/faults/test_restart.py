@@ -9,6 +9,7 @@ import unittest
 import zlib
 
 from berth import Agent, wait_until
+from figures import figure
 from lifecycle import LifeTest, Server, on_both, rounds
 
 
@@ -31,6 +32,8 @@ class Upgrades(LifeTest):
         self.assertEqual(len(witness.end()), 1)
         self.assertEqual(self.version(), before)
         self.assertEqual(agent.status()["pid"], pid)
+        figure(self, f"{self.store.name}: {rounds(100)} upgrades, 0 of "
+            f"{sum(client.answers for client in clients)} look-ups failed, record untouched")
 
 
     def test_a_registered_service_is_found_at_once(self):
@@ -60,21 +63,18 @@ class Restarts(LifeTest):
         for _ in range(rounds(100)):
             self.restart(agent, number)
         agent.wait_state("registered")
-        seen = witness.end()
+        self.assertEqual(len(witness.end()), 1, witness.seen)
+        self.assertEqual(self.version(), before)
         self.assertEqual(self.session_paths(), [Agent.PATH])
-        return agent, before, seen
 
     def test_100_kills_show_no_event(self):
-        agent, before, seen = self.repeat(signal.SIGKILL)
-        self.assertEqual(len(seen), 1, seen)
-        self.assertEqual(self.version(), before)
+        self.repeat(signal.SIGKILL)
+        figure(self, f"{rounds(100)} kills: record absent 0 times, written 0 times")
         session = self.folder / "agent/state/session"
         self.assertEqual(session.stat().st_mode & 0o777, 0o600)
 
     def test_100_quits_show_no_event(self):
-        agent, before, seen = self.repeat(signal.SIGQUIT)
-        self.assertEqual(len(seen), 1, seen)
-        self.assertEqual(self.version(), before)
+        self.repeat(signal.SIGQUIT)
 
     def test_a_pending_check_does_not_take_the_record_out(self):
         agent = self.web_agent().start()
@@ -229,6 +229,8 @@ class Restarts(LifeTest):
         agent.wait_state("registered")
         self.assertEqual(self.version(), before)
         self.assertEqual(agent.stop(), 0)
+        figure(self, "a start and an upgrade: the session resumed, record written 0 times; the log "
+            "says what is lost")
 
     @unittest.skipIf(os.geteuid() != 0, "needs root to mount")
     def test_a_full_state_directory_is_no_obstacle(self):
@@ -246,6 +248,8 @@ class Restarts(LifeTest):
         agent.wait_state("registered")
         self.assertEqual(client.end(), [])
         self.assertEqual(agent.stop(), 0)
+        figure(self, f"a start and an upgrade: registered, 0 of {client.answers} look-ups failed; "
+            "the log says what is lost")
 
     def test_a_file_where_the_state_directory_should_be(self):
         agent = self.web_agent()

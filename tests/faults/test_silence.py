@@ -7,6 +7,7 @@ import threading
 import time
 
 from berth import Agent, AgentTest, wait_until
+from figures import figure, seconds
 from wire import Wire
 from zookeeper import ZooKeeper
 
@@ -55,12 +56,15 @@ class Silence(AgentTest):
         witness = Witness(self.zookeeper)
         witness.start()
         self.addCleanup(witness.finish)
+        slowest = 0
         for _ in range(2):
             frozen = agent.worker()
+            begun = time.monotonic()
             os.kill(frozen, signal.SIGSTOP)
             wait_until(lambda: agent.worker() not in (None, frozen),
                 "another worker runs")
             wait_until(lambda: self.registry_state(agent) == "connected", "it is connected")
+            slowest = max(slowest, time.monotonic() - begun)
             agent.wait_state("registered")
         looks = witness.looks
         wait_until(lambda: witness.looks > looks + 1, "the witness has looked once more")
@@ -69,6 +73,8 @@ class Silence(AgentTest):
         self.assertNotIn(None, witness.seen)
         self.assertIn("does not answer", agent.read_log())
         self.assertEqual(agent.get("/ready").status, 200)
+        figure(self, f"2 workers frozen: connected by another one after {seconds(slowest)} at "
+            f"most, record absent in 0 of {witness.looks} looks")
 
     def test_two_silent_servers_of_three_cost_no_session(self):
         """Both are tried before the third, in the time that the session has left."""
@@ -103,16 +109,22 @@ class Silence(AgentTest):
         silence()
         wait_until(lambda: self.registry_state(agent) == "away", "the silence is noticed")
         self.assertEqual(agent.get("/ready").status, 503)
+        away = time.monotonic()
         wait_until(lambda: self.registry_state(agent) == "lost", "the session is presumed over")
+        lost = time.monotonic()
         # It was heard a quarter of the timeout earlier at the earliest.
-        self.assertGreater(time.monotonic() - begun, 7.0)
+        self.assertGreater(lost - begun, 7.0)
         end()
+        ended = time.monotonic()
         wait_until(lambda: self.registry_state(agent) == "connected", "the server is heard again")
         agent.wait_state("registered")
         wait_until(lambda: agent.get("/ready").status == 200, "the agent is ready")
         owner = int(agent.status()["registry"]["session"], 16)
         wait_until(lambda: (self.zookeeper.stat(NODE) or {}).get("ephemeralOwner") == owner,
             "the node is the session's")
+        figure(self, f"session of 10 s: away after {seconds(away - begun)}, lost after "
+            f"{seconds(lost - begun)}, registered {seconds(time.monotonic() - ended)} after the "
+            "mend")
 
     def test_a_frozen_server_is_away_and_then_lost(self):
         agent = self.registered_agent(self.zookeeper.hosts)

@@ -8,5 +8,10 @@ def figure(test, text):
     print(f"figure {test.id().rpartition('.')[2]}: {text}", flush=True)
 
 
+def figure_of_all(text):
+    """What the tests of a program have measured together."""
+    print(f"figure: {text}", flush=True)
+
+
 def seconds(value):
-    return f"{value:.1f} s"
+    return f"{value:.1f} s" if value >= 1 else f"{value * 1000:.0f} ms"
