@@ -6,7 +6,8 @@ A writer counts in a record, and an agent that registers nothing is asked for it
 table shows, for each event:
 
     looks     of the witness; absent: records that a server which answered did not have
-    lookups   of the counting record; live: answers that claim to be (X-Cache: HIT)
+    lookups   of the counting record; failed: those without it; live: answers that claim to be
+              (X-Cache: HIT)
     lies      HIT with a value that was replaced longer than [cache] confirm ago, HIT while no
               server could have been heard for
               that long, or STALE with an Age that is less than the value's
@@ -16,6 +17,7 @@ table shows, for each event:
 Environment: BERTH_ROUNDS, how often each event happens (default 1).
 """
 
+import collections
 import contextlib
 import itertools
 import json
@@ -127,6 +129,7 @@ class Reader(Worker):
     def __init__(self, agent):
         self.agent = agent
         self.answers = []  # (asked, value, X-Cache, Age)
+        self.failed = []  # (asked, status)
         super().__init__(0.02)
 
     def work(self):
@@ -136,6 +139,8 @@ class Reader(Worker):
             self.answers.append(
                 (asked, int(answer.json["description"]), answer.headers["X-Cache"],
                     int(answer.headers["Age"])))
+        else:
+            self.failed.append((asked, answer.status))
 
 
 def is_lie(answer, writer, unheard):
@@ -174,8 +179,9 @@ def observe(what, ensemble, reader_agent, names, event):
     live = sum(answer[2] != "STALE" for answer in answers)
     gap = longest_gap(answers, begin, time.monotonic())
     looks = sum(witness.looks for witness in witnesses)
-    print(f"{what:24} {looks:>7} {len(absent):>7} {len(answers):>8} {live:>7} {len(lies):>5} "
-          f"{len(back):>5} {gap:>6.1f}", flush=True)
+    failed = list(reader.failed)
+    print(f"{what:24} {looks:>7} {len(absent):>7} {len(answers) + len(failed):>8} "
+          f"{len(failed):>6} {live:>7} {len(lies):>5} {len(back):>5} {gap:>6.1f}", flush=True)
     for answer in lies[:5]:
         replaced = writer.replaced_at(answer[1])
         print(f"    lie: value {answer[1]} {answer[2]} Age {answer[3]}, replaced "
@@ -186,7 +192,8 @@ def observe(what, ensemble, reader_agent, names, event):
               f"{later[1]} {later[2]} Age {later[3]}")
     for witness in witnesses:
         witness.drop()
-    return len(absent), len(lies), len(back)
+    return collections.Counter(looks=looks, absent=len(absent), lookups=len(answers) + len(failed),
+        failed=len(failed), lies=len(lies), back=len(back))
 
 
 def kill_leader(ensemble, _):
@@ -251,22 +258,24 @@ def with_agents(count, events):
 
 
 def measure():
-    """How often a record was absent, an answer was wrong, a value went back."""
+    """How often a record was absent, an answer was wrong, a value went back: the columns of the
+    table, added up."""
     print(f"{AGENTS} agents, session timeout {SESSION_S} s, confirm {CONFIRM_S:g} s, standstills "
           f"of {HOLD_S} s, {ROUNDS} of each")
-    print(f"{'':24} {'looks':>7} {'absent':>7} {'lookups':>8} {'live':>7} {'lies':>5} {'back':>5} "
-          f"{'gap':>6}")
+    print(f"{'':24} {'looks':>7} {'absent':>7} {'lookups':>8} {'failed':>6} {'live':>7} "
+          f"{'lies':>5} {'back':>5} {'gap':>6}")
     found = with_agents(3, [
         ("leader killed", kill_leader), ("leader stopped", stop_leader),
         ("both followers stopped", stop_followers),
         ("rolling restart", rolling_restart)])
     found += with_agents(1, [("lone server frozen", freeze)])
-    return tuple(sum(column) for column in zip(*found))
+    return sum(found, collections.Counter())
 
 
 def main():
-    absent, lies, back = measure()
-    print(f"absences {absent}, lies {lies}, values that went back {back}")
+    found = measure()
+    print(f"absences {found['absent']}, look-ups that failed {found['failed']}, lies "
+          f"{found['lies']}, values that went back {found['back']}")
 
 
 if __name__ == "__main__":

@@ -84,8 +84,8 @@ class UnreadAnswers(CrowdTest):
         self.assertEqual(self.statuses(NEIGHBOUR, 2, f"/v1/find?under={TREE}"), [200, 200])
         self.assertEqual(self.statuses(STRANGER, 1, f"/v1/stat{TREE}"), [200],
             "a small answer needs no room")
-        figure(self, f"of {CROWD} answers of 4 MB that nobody reads {statuses.count(200)} are kept, "
-            f"in {more / (1 << 20):.0f} MiB; neighbours are served")
+        figure(self, f"of {CROWD} answers of 4 MB that nobody reads {statuses.count(200)} are "
+            f"kept, in {more / (1 << 20):.0f} MiB; neighbours are served")
 
     def test_room_comes_back_with_the_readers(self):
         waiting = [self.ask(STRANGER, f"/v1/find?under={TREE}") for _ in range(CROWD)]

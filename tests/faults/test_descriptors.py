@@ -101,7 +101,8 @@ class OutOfDescriptors(AgentTest):
         agent.wait_state("registered")
         self.assertEqual(agent.stop(), 0)
         figure(self, f"{LIMIT} files, {CROWD} clients: {2 * len(served)} answers to "
-            f"{len(served)} of them; one more served {seconds(room - freed)} after half of them left")
+            f"{len(served)} of them; one more served {seconds(room - freed)} after half of them "
+            "left")
 
     def test_a_low_limit_leaves_room_for_the_agents_own_work(self):
         """Checks run, records are written and the drain is kept although clients have all the

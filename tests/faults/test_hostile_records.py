@@ -118,5 +118,5 @@ class HostileRecords(AgentTest):
         wait_until(lambda: self.files() <= files, "the descriptors are as before")
         if not os.environ.get("BERTH_SANITIZER"):  # which keeps what was freed
             self.assertLess(memory_kb(pid), memory + (16 << 10))
-        figure(self, f"{len(HOSTILE)} records, {self.asked} requests: 0 crashes, the good record in "
-            f"each list, {memory_kb(pid) - memory} KiB more by the second half of them")
+        figure(self, f"{len(HOSTILE)} records, {self.asked} requests: 0 crashes, the good record "
+            f"in each list, {memory_kb(pid) - memory} KiB more by the second half of them")

@@ -20,8 +20,8 @@ COUNTS = collections.Counter()
 
 
 def tearDownModule():
-    figure_of_all(f"{COUNTS['signals']} signals, {COUNTS['ends']} agents ended: 0 crashes, 0 hangs, "
-        "0 records left")
+    figure_of_all(f"{COUNTS['signals']} signals, {COUNTS['ends']} agents ended: 0 crashes, 0 "
+        "hangs, 0 records left")
 
 
 class Storm(LifeTest):

@@ -19,7 +19,7 @@ from berth import BUILD, Agent, AgentTest, preloaded, wait_until
 from figures import figure, seconds
 from lifecycle import ServerWitness
 from ports import reserve_port
-from wire import DOWN, UP, Wire
+from wire import DOWN, UP, Wire, deafen
 from zookeeper import ZooKeeper
 
 OTHER = "/services/other"
@@ -126,6 +126,14 @@ class LinkTest(AgentTest):
         wait_until(lambda: self.owned(agent), "the node is the session's")
         return time.monotonic() - since
 
+    def back_from_restart(self, agent):
+        """The server starts; when the agent is registered there again, in words."""
+        begun = time.monotonic()
+        self.server.restart()
+        served = time.monotonic() - begun
+        return (f"{seconds(self.back(agent, begun))} after the start of the server, which takes "
+                f"{seconds(served)}")
+
     def assert_true(self, reader):
         reader.finish()
         self.assertEqual((reader.failures, reader.lies), ([], []))
@@ -143,16 +151,16 @@ class Cuts(LinkTest):
             wait_until(lambda: self.registry_state(agent) != "connected", "the silence is noticed")
             self.write_other(reader)
             wait_until(lambda: reader.stale_at, "answers are STALE")
+            time.sleep(max(0, begun + 1.5 * self.session_s - time.monotonic()))
             mended = time.monotonic()
             wire.mend()
             back = self.back(agent, mended)
             wait_until(lambda: agent.get(f"/v1/resolve{OTHER}").json["description"]
                 == str(self.values), "the last value is read")
             self.assert_true(reader)
-            figure(self,
-                f"{direction}: STALE after {seconds(reader.stale_at - begun)}, 0 of "
-                f"{reader.answers} answers wrong, "
-                   f"registered {seconds(back)} after the mend")
+            figure(self, f"cut for {seconds(mended - begun)}, session {self.session_s} s: STALE "
+                f"after {seconds(reader.stale_at - begun)}, 0 of {reader.answers} answers wrong, "
+                f"registered {seconds(back)} after the mend")
             agent.stop()
 
     def test_nothing_reaches_the_server(self):
@@ -188,15 +196,10 @@ class Hole:
     is full."""
 
     def __init__(self, test):
-        listener = socket.socket()
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(0)
+        listener = socket.create_server(("127.0.0.1", 0))
         test.addCleanup(listener.close)
         self.hosts = "127.0.0.1:%d" % listener.getsockname()[1]
-        for _ in range(4):
-            client = socket.socket()
-            client.setblocking(False)
-            client.connect_ex(listener.getsockname())
+        for client in deafen(listener):
             test.addCleanup(client.close)
 
 
@@ -212,9 +215,8 @@ class Holes(LinkTest):
             agent.stop()
         figure(self, f"registered after {seconds(slowest)} at most, in each of 3 orders")
 
-    def test_two_of_three_servers_drop_everything_later(self):
-        """Three ways to one server, as to an ensemble. The ways that are cut still accept
-        connections."""
+    def two_of_three_later(self, deaf):
+        """Three ways to one server, as to an ensemble."""
         wires = [Wire(self.server.hosts) for _ in range(3)]
         for wire in wires:
             self.addCleanup(wire.stop)
@@ -224,7 +226,7 @@ class Holes(LinkTest):
         for spared in range(3):
             begun = time.monotonic()
             for number, wire in enumerate(wires):
-                wire.mend() if number == spared else wire.cut()
+                wire.mend() if number == spared else wire.cut(deaf=deaf)
             self.write_other(reader)
             wanted = str(self.values)
             wait_until(
@@ -239,6 +241,12 @@ class Holes(LinkTest):
             f"live again after {seconds(longest)} at most, 0 of {reader.answers} answers wrong, "
             f"{absences} sessions of 3 ended")
         self.assertEqual(absences, 0)
+
+    def test_two_of_three_servers_say_nothing_later(self):
+        self.two_of_three_later(deaf=False)
+
+    def test_two_of_three_servers_drop_everything_later(self):
+        self.two_of_three_later(deaf=True)
 
 
 class Addresses(LinkTest):
@@ -259,12 +267,15 @@ class Addresses(LinkTest):
         self.server.kill()
         for agent in agents:
             wait_until(lambda: self.registry_state(agent) != "connected", "the loss is noticed")
-        self.server.restart()
         begun = time.monotonic()
+        self.server.restart()
+        served = time.monotonic() - begun
         for agent in agents:
+            wait_until(lambda: self.registry_state(agent) == "connected", "it is connected")
             agent.wait_state("registered")
-        figure(self, f"{len(agents)} agents: all registered after {seconds(first)}, "
-               f"and {seconds(time.monotonic() - begun)} after a restart of the server")
+        figure(self, f"{len(agents)} agents: all registered after {seconds(first)}, and "
+               f"{seconds(time.monotonic() - begun)} after the start of the server again, which "
+               f"takes {seconds(served)}")
 
 
 class Sessions(LinkTest):
@@ -317,6 +328,73 @@ class Sessions(LinkTest):
             for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
+class Workers(LinkTest):
+    session_s = 30  # the workers of one test end within one session
+
+    # A worker that is none says this: shell commands.
+    GARBAGE = {
+        "a text": "echo 'I am no worker'",
+        "random bytes": "head -c 100000 /dev/urandom",
+        "zeros": "head -c 100000 /dev/zero",
+        "a frame of all bits": "printf '\\377\\377\\377\\377\\377\\377\\377\\377'",
+        "half a frame": "printf '\\0\\0\\0\\100ab'",
+        "nothing": "exit 1",
+    }
+
+    def replaced(self, agent, ended):
+        """Waits until another worker than `ended` has taken its session on."""
+        wait_until(lambda: agent.worker() not in (None, ended), "another worker runs")
+        self.back(agent, 0)
+
+    def test_the_worker_is_killed(self):
+        agent = self.registered(self.server.hosts)
+        witness, reader = self.witness(), self.reader(agent)
+        slowest, kills = 0, 20
+        for _ in range(kills):
+            ended = agent.worker()
+            begun = time.monotonic()
+            os.kill(ended, signal.SIGKILL)
+            self.replaced(agent, ended)
+            slowest = max(slowest, time.monotonic() - begun)
+        self.assert_true(reader)
+        self.assertEqual(len(witness.end()), 1, witness.seen)
+        figure(self, f"{kills} workers killed: connected by another one after {seconds(slowest)} "
+            f"at most, 0 of {reader.answers} answers wrong, record absent 0 times")
+
+    def test_the_worker_says_garbage(self):
+        words, said = self.folder / "words", self.folder / "said"
+        worker = self.folder / "libexec/berth-zookeeper"
+        worker.parent.mkdir()
+        worker.write_text(f"""#!/bin/sh
+[ -e {words} ] || exec {BUILD}/berth-zookeeper "$@"
+echo >>{said}
+. {words} >&3
+read line <&3
+""")
+        worker.chmod(0o755)
+        self.write_other()
+        agent = self.on(self.server.hosts).start(env={**os.environ,
+            "BERTH_LIBEXECDIR": str(worker.parent)})
+        agent.wait_state("registered")
+        witness, reader = self.witness(), self.reader(agent)
+        slowest = 0
+        for what, command in self.GARBAGE.items():
+            said.write_text("")
+            words.write_text(f"{command}\n")
+            os.kill(agent.worker(), signal.SIGKILL)
+            wait_until(lambda: len(said.read_text()) > 1, f"two workers have said {what}")
+            words.unlink()
+            begun = time.monotonic()
+            self.back(agent, begun)
+            slowest = max(slowest, time.monotonic() - begun)
+        self.assertIn("cannot be understood", agent.read_log())
+        self.assert_true(reader)
+        self.assertEqual(len(witness.end()), 1, witness.seen)
+        figure(self, f"{len(self.GARBAGE)} kinds: connected by a worker again {seconds(slowest)} "
+            f"at most after the last of a kind, 0 of {reader.answers} answers wrong, record "
+            "absent 0 times")
+
+
 class Gone(LinkTest):
     def test_all_of_zookeeper_is_away_for_a_minute(self):
         agent = self.registered(self.server.hosts)
@@ -333,19 +411,15 @@ class Gone(LinkTest):
                 self.assertGreaterEqual(float(answer.headers["Age"]) + 1, asked - gone)
             self.assertEqual(agent.get("/v1/resolve/services/unknown").status, 503)
             time.sleep(0.1)
-        self.server.restart()
-        back = self.back(agent, time.monotonic())
+        back = self.back_from_restart(agent)
         self.assert_true(reader)
-        figure(self,
-            f"0 of {reader.answers} answers wrong, registered {seconds(back)} after the return")
+        figure(self, f"0 of {reader.answers} answers wrong, registered {back}")
 
     def test_the_registry_is_wiped(self):
         agent = self.registered(self.server.hosts)
         self.server.kill()
         shutil.rmtree(os.path.join(self.server.directory, "data/version-2"))
-        self.server.restart()
-        figure(self,
-            f"registered in the empty registry after {seconds(self.back(agent, time.monotonic()))}")
+        figure(self, f"registered in the empty registry {self.back_from_restart(agent)}")
 
     def test_the_registry_is_rolled_back(self):
         """The agents know later transactions than the server that comes back, which refuses them
@@ -362,11 +436,10 @@ class Gone(LinkTest):
         self.server.kill()
         shutil.rmtree(data)
         shutil.copytree(f"{copy}/data", data)
-        self.server.restart()
-        back = self.back(agent, time.monotonic())
+        back = self.back_from_restart(agent)
         wait_until(lambda: agent.get(f"/v1/resolve{OTHER}").json["description"] == "1",
             "lookups answer with what the registry holds")
-        figure(self, f"registered in the older registry after {seconds(back)}")
+        figure(self, f"registered in the older registry {back}")
 
 
 class Names(LinkTest):
@@ -395,10 +468,9 @@ class Names(LinkTest):
             self.assertEqual(self.registry_state(agent), "connected")
             time.sleep(0.1)
         # Another worker has no names, either: it goes on with the addresses.
-        for pid in Sessions.children(agent.process.pid):
-            with open(f"/proc/{pid}/comm", encoding="ascii") as comm:
-                if comm.read().startswith("berth-zookeeper"[:15]):
-                    os.kill(pid, signal.SIGKILL)
+        ended = agent.worker()
+        os.kill(ended, signal.SIGKILL)
+        wait_until(lambda: agent.worker() not in (None, ended), "another worker runs")
         wait_until(lambda: self.registry_state(agent) == "connected", "another worker is connected")
         agent.wait_state("registered")
         absences = witness.end().count(None)

@@ -14,4 +14,6 @@ def figure_of_all(text):
 
 
 def seconds(value):
-    return f"{value:.1f} s" if value >= 1 else f"{value * 1000:.0f} ms"
+    if value >= 1:
+        return f"{value:.1f} s"
+    return f"{value * 1000:.0f} ms" if value >= 0.01 else f"{value * 1000:.1f} ms"

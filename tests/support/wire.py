@@ -8,6 +8,20 @@ import threading
 import time
 
 UP, DOWN = "up", "down"  # to the target, and back
+BACKLOG = 128
+
+
+def deafen(listener):
+    """The kernel drops what would connect from now on, because the backlog is full; with those who
+    fill it, whom somebody has to close."""
+    listener.listen(0)
+    clients = []
+    for _ in range(4):
+        client = socket.socket(listener.family)
+        client.setblocking(False)
+        client.connect_ex(listener.getsockname())
+        clients.append(client)
+    return clients
 
 
 class Wire(threading.Thread):
@@ -20,12 +34,13 @@ class Wire(threading.Thread):
         super().__init__(daemon=True)
         self.delay = delay
         self.blocked = None  # the direction that cut() was told
+        self.fillers = []
         self.late = collections.deque()  # (when due, where to, what)
         self.host = f"[{host}]" if ":" in host else host
         target_host, port = target.rsplit(":", 1)
         self.target = target_host, int(port)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self.listener = socket.create_server((host, 0), family=family)
+        self.listener = socket.create_server((host, 0), family=family, backlog=BACKLOG)
         self.selector = selectors.DefaultSelector()
         self.selector.register(self.listener, selectors.EVENT_READ)
         self.flowing = threading.Event()
@@ -50,17 +65,23 @@ class Wire(threading.Thread):
     def __exit__(self, *_):
         self.stop()
 
-    def cut(self, direction=None):
+    def cut(self, direction=None, deaf=False):
         """
-        From now on nothing passes, or nothing in one direction; the kernel still accepts
-        connections, as a firewall that drops packets never would refuse them.
+        From now on nothing passes, or nothing in one direction. The kernel still accepts
+        connections, unless it is `deaf`: then it drops them, too.
         """
         with self.taking:
             self.blocked = direction
             if not direction:
                 self.flowing.clear()
+        if deaf and not self.fillers:
+            self.fillers = deafen(self.listener)
 
     def mend(self):
+        for filler in self.fillers:
+            filler.close()
+        self.fillers = []
+        self.listener.listen(BACKLOG)
         self.blocked = None
         self.flowing.set()
 
@@ -70,7 +91,7 @@ class Wire(threading.Thread):
 
     def stop(self):
         self.ended.set()
-        self.flowing.set()
+        self.mend()
         self.join()
         for key in list(self.selector.get_map().values()):
             key.fileobj.close()
