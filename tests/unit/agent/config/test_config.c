@@ -385,6 +385,9 @@ Test(config, a_credential_of_systemd_is_found_by_its_name)
 		"[registry]\nurl = zookeeper://h:1/r\nauth = digest\nauth_file = auth\n");
 	cr_expect_str_eq(config->registry.auth_file, path_of("auth"));
 	config_unref(config);
+	setenv("CREDENTIALS_DIRECTORY", "relative", 1);
+	check_one("[registry]\nurl = zookeeper://h:1/r\nauth = digest\nauth_file = auth\n", 4,
+		"no absolute file name");
 	unsetenv("CREDENTIALS_DIRECTORY");
 	check_one("[registry]\nurl = zookeeper://h:1/r\nauth = digest\nauth_file = auth\n", 4,
 		"$CREDENTIALS_DIRECTORY is not set");

@@ -63,6 +63,9 @@ Test(config_mistake, each_mistake_is_reported_once_where_it_is)
 		{ "[registry]\nauth = digest\n", 2, "auth_file" },
 		{ "[registry]\nauth_file = /no/such/file\n", 2, "No such file" },
 		{ "[registry]\nsystem_accounts = yarn\n", 2, "scheme:id" },
+		{ "[registry]\nsystem_accounts = sasl:, sasl:yarn\n", 2, "scheme:id" },
+		{ "[registry]\nsystem_accounts = :yarn\n", 2, "scheme:id" },
+		{ "[registry]\nurl = consul:x\n", 2, "url" },
 		{ "[cache]\nmax_size = 16m\n", 2, "16M" },
 		{ "[cache]\nwarm = /a, /B/**\n", 2, "/B" },
 		{ "[cache]\nsnapshot = maybe\n", 2, "yes or no" },
@@ -86,6 +89,7 @@ Test(config_mistake, each_mistake_is_reported_once_where_it_is)
 		{ COMPONENT "attribute.yarn:id = x\n", 6, "`id` sets the attribute" },
 		{ COMPONENT "attribute.berth:health = x\n", 6, "publish_health" },
 		{ COMPONENT "attribute.a/b = x\n", 6, "letters" },
+		{ COMPONENT "attribute.internal = x\n", 6, "[endpoint] sets" },
 		{ COMPONENT CHECK "command = a ${PORT:8080}\n", 7,
 			"neither ${PORT} nor ${PORT:-default}" },
 		{ COMPONENT CHECK "command = a ${X:?}\n", 7, "neither ${X} nor" },
@@ -104,6 +108,13 @@ Test(config_mistake, each_mistake_is_reported_once_where_it_is)
 			"[endpoint]\napi = a\nprotocol = p\naddress_type = uri\naddress = a:b\n",
 			6, "[endpoint NAME]" },
 		{ COMPONENT ENDPOINT, 6, "needs `address`" },
+		{ COMPONENT ENDPOINT "address = ${NOT_SET_ANYWHERE}\n", 10, "NOT_SET_ANYWHERE" },
+		{ COMPONENT "[endpoint x]\nprotocol = p\naddress_type = uri\naddress = a:b\n", 6,
+			"needs `api`" },
+		{ COMPONENT "[endpoint x]\napi = a\nprotocol = p\naddress_type = x-\n"
+			    "address = a:b\n",
+			9, "begins with x-" },
+		{ COMPONENT ENDPOINT "address = http://a\nscope = both\n", 11, "external" },
 		{ COMPONENT ENDPOINT "address.x = http://a\naddress = http://a\n", 10,
 			"`address`" },
 		{ COMPONENT ENDPOINT "component = other\naddress = http://a\n", 10,
@@ -147,6 +158,19 @@ Test(config_mistake, each_mistake_is_reported_once_where_it_is)
 		{ COMPONENT CHECK "type = http\ntarget = http://unix:/s\nheader.Host = x\n", 9,
 			"see host" },
 		{ COMPONENT CHECK "type = http\ntarget = http://a/\nheader.a b = x\n", 9, "" },
+		{ COMPONENT CHECK "type = http\ntarget = http://a/\nheader.connection = x\n", 9,
+			"the agent sets this one" },
+		{ COMPONENT CHECK "type = http\ntarget = http://a/\nmethod = get\n", 9,
+			"in capitals" },
+		{ COMPONENT CHECK "type = http\ntarget = http://a/\n"
+				  "method = ABCDEFGHIJKLMNOPQRSTUVWXYZABCDEFG\n",
+			9, "in capitals" },
+		{ COMPONENT CHECK "type = http\ntarget = http://a/\nhost = a b\n", 9, "host name" },
+		{ "[output o]\nfrom = /a\nformat = json\npath = /x\nscope = both\n", 5,
+			"external or internal" },
+		{ "[output o]\nfrom = /a\nformat = haproxy-runtime\nsocket = /s\n"
+		  "backend = a b\n",
+			5, "a name in HAProxy" },
 		{ "[agent]\nstop_signal = FOO\n" COMPONENT, 2, "TERM, QUIT or INT" },
 		{ COMPONENT CHECK "command = x\nuser = no-such-user-here\n", 8, "no user" },
 		{ COMPONENT CHECK "command = x\nenv.1A = x\n", 8, "variable" },
@@ -173,6 +197,25 @@ Test(config_mistake, each_unknown_component_of_a_check_is_named)
 	cr_expect(strstr(problems.items[1].message, "no [component y]"));
 	cr_expect_eq(problems.items[0].line, 6);
 	config_problems_finish(&problems);
+}
+
+Test(config_mistake, an_endpoint_has_a_limit_of_addresses)
+{
+	char *text;
+	size_t len;
+	FILE *stream = open_memstream(&text, &len);
+	fprintf(stream, COMPONENT ENDPOINT);
+	for (int i = 0; i < 64; i++) {
+		fprintf(stream, "address.%d = http://h%d\n", i, i);
+	}
+	fflush(stream);
+	config_unref(load(text));
+	fprintf(stream, "address.64 = http://h64\n");
+	cr_assert_eq(fclose(stream), 0);
+	struct config_problems problems = fail(text);
+	check_problem(&problems, 0, "a.ini", 6, "[endpoint rest]: ");
+	config_problems_finish(&problems);
+	free(text);
 }
 
 Test(config_mistake, a_window_may_be_any_that_can_hold_its_failures)
