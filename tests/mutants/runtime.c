@@ -20,13 +20,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/mutants/reach.h"
 #include "tests/mutants/switch.h"
 
 #define FAILED_STATUS 99
 #define LOOP_SECONDS 3 /* of processor time */
 #define FILE_BYTES (64 << 20)
 #define LINE_BYTES (1 << 20)
-#define MOST_FUNCTIONS 1024
 
 /* The linker's names for the sections that Criterion's macros fill. */
 extern struct criterion_test *__start_cr_tst[], *__stop_cr_tst[];
@@ -43,18 +43,7 @@ static FILE *report;
 
 int berth_mutant(int function)
 {
-	static bool seen[MOST_FUNCTIONS];
-	const char *file = getenv("BERTH_MUTANT_REACH");
-	char line[256];
-	if (!file || function >= MOST_FUNCTIONS || seen[function]) {
-		return chosen;
-	}
-	seen[function] = true;
-	int len = snprintf(line, sizeof(line), "%d %s/%s\n", function,
-		running ? running->category : "", running ? running->name : "");
-	int fd = open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-	(void)!write(fd, line, (size_t)len);
-	close(fd);
+	reach_note(function, running ? running->category : "", running ? running->name : "");
 	return chosen;
 }
 
