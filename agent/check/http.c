@@ -83,10 +83,11 @@ static bool judge_answer(const struct config_check *config, const struct answer 
 		check_result_set_detail(result, "status %d, but: %s", answer->status, answer->why);
 		return true;
 	}
-	if (answer->whole || complete) {
-		judge_body(config, answer, result);
+	if (!answer->whole && !complete) {
+		return false;
 	}
-	return answer->whole || complete;
+	judge_body(config, answer, result);
+	return true;
 }
 
 /* The status line decides, unless the body has to match. */
@@ -97,7 +98,6 @@ static bool judge(const struct config_check *config, const char *data, size_t le
 	if (!newline && !complete) {
 		return false;
 	}
-	result->verdict = CHECK_FAILING;
 	if (len == 0) {
 		check_result_set_detail(result, "the server closed without an answer");
 		return true;

@@ -15,7 +15,6 @@
 void check_resolve_init(struct check_resolve *resolve, struct ev_loop *loop)
 {
 	*resolve = (struct check_resolve){ .loop = loop, .pipe = -1 };
-	ev_init(&resolve->readable, NULL);
 }
 
 static void look_up(
@@ -77,8 +76,8 @@ static _Noreturn void answer(
 	(void)linux_close_range(STDERR_FILENO + 1, ~0U);
 	look_up(host, port, 0, addresses);
 	/* Smaller than a pipe's buffer: one write, whole or not at all. */
-	ssize_t written = write(STDIN_FILENO, addresses, sizeof(*addresses));
-	_exit(written == (ssize_t)sizeof(*addresses) ? 0 : 1);
+	(void)!write(STDIN_FILENO, addresses, sizeof(*addresses));
+	_exit(0);
 }
 
 static void on_readable(struct ev_loop *loop, ev_io *watcher, int events)
@@ -154,5 +153,4 @@ void check_resolve_stop(struct check_resolve *resolve)
 	 * its own.
 	 */
 	kill(resolve->child, SIGKILL);
-	resolve->child = 0;
 }

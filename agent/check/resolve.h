@@ -29,8 +29,8 @@ struct check_addresses {
 struct check_resolve {
 	struct ev_loop *loop;
 	ev_io readable;
-	int child; /* process id; 0: none */
-	int pipe;
+	int child; /* process id */
+	int pipe;  /* from the child; -1: there is none */
 	void (*on_done)(void *context);
 	void *context;
 	struct check_addresses *addresses;

@@ -177,12 +177,15 @@ static bool connect_to(struct check_socket *check, const struct check_address *a
 	return true;
 }
 
+/* The last address has until the deadline, which says it better. */
 static void give_time(struct check_socket *socket)
 {
-	int left = socket->addresses.count - socket->next_address + 1;
-	ev_tstamp remaining = ev_timer_remaining(socket->loop, &socket->deadline);
-	ev_timer_set(&socket->attempt, remaining / left, 0.);
-	ev_timer_start(socket->loop, &socket->attempt);
+	int others = socket->addresses.count - socket->next_address;
+	if (others > 0) {
+		ev_tstamp remaining = ev_timer_remaining(socket->loop, &socket->deadline);
+		ev_timer_set(&socket->attempt, remaining / (others + 1), 0.);
+		ev_timer_start(socket->loop, &socket->attempt);
+	}
 }
 
 static void try_next_address(struct check_socket *socket)
@@ -216,10 +219,6 @@ static void on_attempt(struct ev_loop *loop, ev_timer *watcher, int events)
 	(void)loop;
 	(void)events;
 	struct check_socket *socket = watcher->data;
-	/* The last address has until the deadline, which says it better. */
-	if (socket->phase == CONNECTING && socket->next_address == socket->addresses.count) {
-		return;
-	}
 	socket->connect_error = ETIMEDOUT;
 	on_resolved(socket);
 }

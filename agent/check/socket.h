@@ -24,9 +24,9 @@ struct check_socket;
 
 /*
  * Looks at the answer so far, from its beginning; called once everything has been sent (with what
- * there is: nothing) and again after every read. True when that is enough, with verdict and detail
- * of `result` filled (output, too, if it likes). `complete`: there is no more, because the server
- * closed or answer_max is reached; then it must decide.
+ * there is: nothing) and again after every read. True when that is enough, with the detail of
+ * `result` filled, and its verdict, which begins as failing (output, too, if it likes). `complete`:
+ * there is no more, because the server closed or answer_max is reached; then it must decide.
  */
 typedef bool check_socket_judge(const struct config_check *config, const char *answer, size_t len,
 	bool complete, struct check_result *result);

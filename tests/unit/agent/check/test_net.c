@@ -1,171 +1,13 @@
-#include <arpa/inet.h>
+/* Whole runs of tcp and http checks against servers of every kind. */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
-#include <netinet/in.h>
-#include <signal.h>
-#include <string.h>
-#include <sys/socket.h>
 #include <sys/un.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "agent/check/http.h"
-#include "agent/check/probe.h"
-#include "tests/support/check_support.h"
-#include "tests/support/descriptors.h"
 #include "tests/support/scratch.h"
-
-/* How a server treats each connection. */
-enum manner {
-	ANSWERS,
-	ANSWERS_WHAT_IT_IS_SENT,
-	SAYS_NOTHING,
-	RESETS,
-	CLOSES,
-	ONE_BYTE_A_TIME, /* ten bytes a second, of a long line */
-	FOR_EVER         /* more than anybody should read */
-};
-
-static struct ev_loop *loop;
-static struct config_check config;
-static char port[8];
-static pid_t server;
-static struct check_result result;
-static bool gone;
-
-static void on_result(void *context, const struct check_result *said)
-{
-	(void)context;
-	result = *said;
-}
-
-static void on_gone(void *context)
-{
-	(void)context;
-	gone = true;
-}
-
-/* Takes a port that no other process can get, and does not listen on it. */
-static int bind_somewhere(void)
-{
-	struct sockaddr_in address = { .sin_family = AF_INET,
-		.sin_addr = { htonl(INADDR_LOOPBACK) } };
-	socklen_t len = sizeof(address);
-	int bound = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	cr_assert_eq(bind(bound, (struct sockaddr *)&address, len), 0);
-	cr_assert_eq(getsockname(bound, (struct sockaddr *)&address, &len), 0);
-	snprintf(port, sizeof(port), "%d", ntohs(address.sin_port));
-	return bound;
-}
-
-static int listen_somewhere(void)
-{
-	int listener = bind_somewhere();
-	cr_assert_eq(listen(listener, 8), 0);
-	return listener;
-}
-
-static void say(int connection, const char *text, size_t len)
-{
-	if (send(connection, text, len, MSG_NOSIGNAL) < 0) {
-		_exit(0);
-	}
-}
-
-static void treat(int connection, enum manner manner, const char *text)
-{
-	static char request[65536];
-	struct linger at_once = { 1, 0 };
-	switch (manner) {
-	case ANSWERS:
-		/* Reads first: closing with unread data would be a reset. */
-		(void)!read(connection, request, sizeof(request));
-		say(connection, text, strlen(text));
-		break;
-	case ANSWERS_WHAT_IT_IS_SENT:
-		say(connection, request, (size_t)read(connection, request, sizeof(request)));
-		break;
-	case SAYS_NOTHING:
-		pause();
-		break;
-	case RESETS:
-		setsockopt(connection, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
-		break;
-	case CLOSES:
-		(void)!read(connection, request, sizeof(request));
-		break;
-	case ONE_BYTE_A_TIME:
-		for (;;) {
-			say(connection, "H", 1);
-			usleep(100000);
-		}
-	case FOR_EVER:
-		memset(request, 'x', sizeof(request));
-		for (;;) {
-			say(connection, request, sizeof(request));
-		}
-	}
-}
-
-static void serve(enum manner manner, const char *text)
-{
-	int listener = listen_somewhere();
-	server = fork();
-	if (server == 0) {
-		for (;;) {
-			int connection = accept(listener, NULL, NULL);
-			treat(connection, manner, text);
-			close(connection);
-		}
-	}
-	close(listener);
-}
-
-static void start(void)
-{
-	loop = ev_default_loop(0);
-}
-
-static void end_server(void)
-{
-	siginfo_t unused;
-	/* Unless it has ended by itself: another process may have its number by now. */
-	if (waitid(P_PID, (id_t)server, &unused, WEXITED | WNOHANG | WNOWAIT) == 0) {
-		kill(server, SIGKILL);
-	}
-	cr_expect(check_support_run_until_childless());
-}
-
-static void finish(void)
-{
-	if (server > 0) {
-		end_server();
-	}
-}
+#include "tests/unit/agent/check/net_stage.h"
 
 TestSuite(check_net, .init = start, .fini = finish);
-
-static void run(enum config_check_type type)
-{
-	char send[] = "ping", expect[] = "pong";
-	if (!*config.target_port) {
-		config.target_port = port;
-	}
-	config.type = type;
-	if (type == CONFIG_CHECK_TCP && config.expect_len == 0 && config.send_len == 4) {
-		config.send = send;
-		config.expect = expect;
-		config.expect_len = 4;
-	}
-	struct check_run_callbacks callbacks = { on_result, on_gone, NULL };
-	int descriptors = descriptors_count();
-	long memory = check_support_resident_bytes();
-	gone = false;
-	cr_assert_not_null(check_probe_start(loop, &config, NULL, &callbacks, &result));
-	cr_assert(check_support_run_until_true(&gone));
-	cr_expect_eq(descriptors_count(), descriptors, "a descriptor is left");
-	cr_expect_lt(check_support_resident_bytes() - memory, 8L << 20);
-}
 
 struct server_case {
 	enum manner manner;
@@ -297,23 +139,18 @@ ParameterizedTest(struct body_case *its, check_net, an_http_body_is_matched)
 	cr_expect_str_eq(result.detail, its->detail);
 }
 
-Test(check_net, an_http_request_has_the_headers_that_were_asked_for)
+/* No callback comes, but the result is complete. */
+Test(check_net, a_request_that_is_too_long_cannot_be_sent)
 {
-	char agent[] = "User-Agent", probe[] = "probe/1", token[] = "X-Token", value[] = "a b";
-	struct config_name_value headers[] = { { agent, probe }, { token, value } };
-	char host[] = "www.example.org";
-	struct buffer request;
-	struct check_socket_exchange exchange;
+	static char path[CHECK_HTTP_REQUEST_BYTES];
+	memset(path, '/', sizeof(path) - 1);
 	config = check_support_config(CONFIG_CHECK_HTTP);
-	config.headers = headers;
-	config.header_count = 2;
-	config.host = host;
-	buffer_init(&request, CHECK_HTTP_REQUEST_BYTES);
-	cr_assert(check_http_exchange(&config, &request, &exchange));
-	cr_expect_str_eq(buffer_text(&request),
-		"GET / HTTP/1.1\r\nHost: www.example.org\r\nAccept: */*\r\nUser-Agent: probe/1\r\n"
-		"X-Token: a b\r\nConnection: close\r\n\r\n");
-	buffer_finish(&request);
+	config.target_path = path;
+	struct check_run_callbacks callbacks = { on_result, on_gone, NULL };
+	cr_assert_null(check_probe_start(loop, &config, NULL, &callbacks, &result));
+	cr_expect_eq(result.verdict, CHECK_COULD_NOT_RUN);
+	cr_expect_str_eq(result.detail, "the request is longer than 16384 bytes");
+	cr_expect_gt(result.started, 0);
 }
 
 Test(check_net, a_unix_socket_is_a_target)
@@ -391,50 +228,6 @@ Test(check_net, a_full_backlog_times_out_as_a_missing_connection)
 		close(clients[i]);
 	}
 	close(listener);
-}
-
-Test(check_net, localhost_needs_no_resolver)
-{
-	char localhost[] = "localhost";
-	config = check_support_config(CONFIG_CHECK_TCP);
-	config.target_host = localhost;
-	serve(SAYS_NOTHING, "");
-	run(CONFIG_CHECK_TCP);
-	cr_expect_str_eq(result.detail, "connected");
-}
-
-/*
- * The machine's own name is in /etc/hosts wherever tests run; no resolver knows an invalid one (RFC
- * 6761).
- */
-Test(check_net, an_unknown_name_is_failing_and_leaves_no_resolver)
-{
-	char name[] = "no-such-host.invalid";
-	config = check_support_config(CONFIG_CHECK_TCP);
-	config.target_host = name;
-	snprintf(port, sizeof(port), "1");
-	run(CONFIG_CHECK_TCP);
-	cr_expect_not(check_verdict_good(result.verdict));
-	cr_expect(strstr(result.detail, "address"), "%s", result.detail);
-	cr_expect(check_support_run_until_childless());
-}
-
-Test(check_net, an_abandoned_lookup_leaves_nothing)
-{
-	char name[] = "no-such-host.invalid";
-	config = check_support_config(CONFIG_CHECK_TCP);
-	config.target_host = name;
-	char any[] = "1";
-	config.target_port = any;
-	cr_assert(check_support_run_until_childless());
-	int descriptors = descriptors_count();
-	struct check_run_callbacks callbacks = { on_result, on_gone, NULL };
-	struct check_probe *probe = check_probe_start(loop, &config, NULL, &callbacks, &result);
-	cr_assert_not_null(probe);
-	check_probe_abandon(probe);
-	cr_expect(check_support_run_until_childless());
-	cr_expect_not(gone);
-	cr_expect_eq(descriptors_count(), descriptors);
 }
 
 Test(check_net, the_request_is_what_the_configuration_says)
@@ -522,9 +315,9 @@ Test(check_net, slower_than_asked_is_a_warning)
 	char expect[] = "HHH";
 	config.expect = expect;
 	config.expect_len = 3;
-	config.warn_time_ms = 100; /* three bytes take at least two tenths of a second */
+	config.warn_time_ms = 1; /* three bytes take at least two tenths of a second */
 	serve(ONE_BYTE_A_TIME, "");
 	run(CONFIG_CHECK_TCP);
 	cr_expect_eq(result.verdict, CHECK_WARNING);
-	cr_expect_str_eq(result.detail, "slower than 0.1s");
+	cr_expect_str_eq(result.detail, "slower than 0.001s");
 }
