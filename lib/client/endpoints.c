@@ -63,10 +63,14 @@ static int add(struct endpoint_list *list, const char *path, const struct record
 	const json_t *address, struct err *err)
 {
 	const char *given = json_string_value(address);
-	json_t *parsed = given ? record_address_parse(endpoint->address_type, given, NULL) : NULL;
+	struct err refusal = ERR_INIT;
+	json_t *parsed = given ? record_address_parse(endpoint->address_type, given, &refusal)
+			       : NULL;
 	const json_t *parts = parsed ? parsed : address;
 	char *line = NULL;
-	bool no_memory = !given && record_address_text(endpoint->address_type, address, &line) != 0;
+	/* Text of another form is an address without parts. */
+	bool no_memory = given ? refusal.code == BERTH_FAILED
+			       : record_address_text(endpoint->address_type, address, &line) != 0;
 	char *json = json_text(parts, JSON_COMPACT | JSON_ENCODE_ANY);
 	const struct berth_endpoint entry = {
 		.path = path,

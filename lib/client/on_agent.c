@@ -119,6 +119,7 @@ static int paths_from_answers(const struct berth_answer *listed, const struct be
 	json_t *object = json_read(stat->json, stat->len, 0, NULL);
 	const json_t *foreign = json_object_get(object, "foreign");
 	bool good = strings_from_json(&paths.items, &paths.count, array) &&
+		json_is_object(object) &&
 		(!foreign || strings_from_json(&paths.foreign, &paths.foreign_count, foreign));
 	json_decref(array);
 	json_decref(object);

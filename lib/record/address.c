@@ -5,6 +5,7 @@
 
 #include "lib/base/limits.h"
 #include "lib/base/quote.h"
+#include "lib/base/utf8.h"
 #include "lib/record/internal.h"
 
 #define FREE_TYPE_PREFIX "x-"
@@ -255,6 +256,10 @@ json_t *record_address_parse(const char *address_type, const char *text, struct 
 		return NULL;
 	}
 	json_t *address = address_from_pieces(type, pieces);
+	if (!address && utf8_is_valid(text, strlen(text))) {
+		(void)!record_no_memory(err);
+		return NULL;
+	}
 	if (!address) {
 		err_set(err, BERTH_INVALID_RECORD, "address %s is not valid UTF-8",
 			quote_text(text).text);

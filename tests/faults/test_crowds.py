@@ -89,7 +89,7 @@ class UnreadAnswers(CrowdTest):
 
     def test_room_comes_back_with_the_readers(self):
         waiting = [self.ask(STRANGER, f"/v1/find?under={TREE}") for _ in range(CROWD)]
-        self.assertEqual(waiting[-1][1], 503)
+        self.assertIn(503, [status for _, status in waiting])
         for connection, _ in waiting:
             connection.close()
         wait_until(lambda: self.ask(STRANGER, f"/v1/find?under={TREE}")[1] == 200,

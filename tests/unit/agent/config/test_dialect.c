@@ -37,9 +37,8 @@ Test(config_dialect, each_mistake_is_reported_where_it_is)
 		{ REGISTRAR "host_type = host\ndomain = web\n", 11, "one label" },
 		{ REGISTRAR "host_type = host\ndomain = web..example\n", 11, "no domain name" },
 		{ REGISTRAR "host_type = host\ndomain = web.exa mple\n", 11, "no domain name" },
-		{ REGISTRAR
-			"host_type = host\ndomain = "
-			"web.a123456789012345678901234567890123456789012345678901234567890123\n",
+		{ REGISTRAR "host_type = host\ndomain = web.a1234567890123456789012345678901"
+			    "23456789012345678901234567890123\n",
 			11, "no domain name" },
 		{ REGISTRAR "domain = web.example\nhost_type = a/b\n", 11, "allowed are letters" },
 		{ REGISTRAR REGISTRAR_KEYS "host_name = a/b\n", 12, "no name of a node" },
@@ -59,7 +58,8 @@ Test(config_dialect, each_mistake_is_reported_where_it_is)
 		{ DIALECT("spring") "base = /s\n", 8, "service" },
 		{ DIALECT("nerve") "path = /g\n[dialect e]\ntype = nerve\npath = /g\n", 11,
 			"would be the same member" },
-		{ DIALECT("serverset") "path = /g\nshard = 1\n[dialect e]\ntype = serverset\npath = /g\n",
+		{ DIALECT("serverset") "path = /g\nshard = 1\n[dialect e]\n"
+				       "type = serverset\npath = /g\n",
 			12, "would be the same member" },
 	};
 	for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++) {
@@ -153,10 +153,9 @@ Test(config_dialect, an_instance_is_where_its_endpoint_is)
 		NULL);
 	cr_expect_str_eq(made.dialect->endpoint.host, "10.0.0.1", "the first, as none is external");
 	unmake(&made);
-	made = make(
-		HOME HTTP AT("admin",
-			"10.0.0.1:1") "[dialect d]\ntype = nerve\npath = /g\nendpoint = admin\nweight = 2\n"
-				      "labels.zone = a\n",
+	made = make(HOME HTTP AT("admin", "10.0.0.1:1") "[dialect d]\ntype = nerve\npath = /g\n"
+							"endpoint = admin\nweight = 2\n"
+							"labels.zone = a\n",
 		NULL);
 	cr_expect_eq(made.dialect->endpoint.port, 1);
 	cr_expect_eq(made.dialect->weight, 2);

@@ -1,4 +1,5 @@
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 
 #include "lib/berth.h"
 #include "lib/client/stream.h"
+#include "tests/support/failing.h"
 #include "tests/support/scratch.h"
 
 #define JSON(status, headers, body)                                                                \
@@ -250,6 +252,111 @@ Test(client, without_an_agent_it_says_where_it_looked)
 	berth_close(berth);
 }
 
+/* The server makes none of these calls before the client has made its first one. */
+Test(client, a_call_that_fails_has_a_reason_and_one_that_can_be_repeated_is)
+{
+	static const struct step steps[] = { { ACCEPT, NULL }, { READ, NULL },
+		{ SEND, JSON("200 OK", "", CHUNK_2("{}")) }, { END, NULL } };
+	static const struct {
+		const char *kind;
+		int error;
+		int code;
+		const char *part;
+		bool never_connects;
+	} rows[] = {
+		{ "socket", EMFILE, BERTH_FAILED, "cannot make a socket", true },
+		{ "connect", ECONNREFUSED, BERTH_REGISTRY_UNAVAILABLE, "cannot reach", true },
+		{ "connect", EACCES, BERTH_NO_PATH_PERMISSIONS, "socket_mode", true },
+		{ "connect", EPERM, BERTH_NO_PATH_PERMISSIONS, "socket_mode", true },
+		{ "connect", EAGAIN, 0, "", false },
+		{ "send", EINTR, 0, "", false },
+		{ "send", EAGAIN, 0, "", false },
+		{ "send", EPIPE, BERTH_REGISTRY_UNAVAILABLE, "broke the connection", false },
+		{ "receive", EINTR, 0, "", false },
+		{ "receive", EAGAIN, 0, "", false },
+		{ "receive", ECONNRESET, BERTH_REGISTRY_UNAVAILABLE, "before its answer", false },
+		{ "receive", EIO, BERTH_FAILED, "cannot read", false },
+	};
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct berth_failure failure = { 0 };
+		server_start(rows[i].never_connects ? &steps[3] : steps);
+		struct berth *berth = open_client(PATIENT_MS);
+		failing_arm(rows[i].kind, 1, rows[i].error);
+		int code = resolve(berth, &failure);
+		cr_expect(failing_disarm(), "%s", rows[i].kind);
+		cr_expect_eq(code, rows[i].code, "%s %d: %d", rows[i].kind, rows[i].error, code);
+		cr_expect(strstr(failure.message, rows[i].part), "%s: %s", rows[i].kind,
+			failure.message);
+		berth_close(berth);
+		server_stop();
+	}
+}
+
+Test(client, waits_through_a_signal_but_not_without_memory_for_it)
+{
+	static const struct step steps[] = { { ACCEPT, NULL }, { READ, NULL }, { END, NULL } };
+	struct berth_failure failure;
+	server_start(steps);
+	struct berth *berth = open_client(50);
+	failing_arm("poll", 1, EINTR);
+	cr_expect_eq(resolve(berth, &failure), BERTH_TIMEOUT);
+	cr_expect(failing_disarm());
+	berth_close(berth);
+	server_stop();
+	server_start(steps);
+	berth = open_client(PATIENT_MS);
+	failing_arm("poll", 1, ENOMEM);
+	cr_expect_eq(resolve(berth, &failure), BERTH_FAILED);
+	cr_expect(failing_disarm());
+	cr_expect(strstr(failure.message, "cannot wait"), "%s", failure.message);
+	berth_close(berth);
+	server_stop();
+}
+
+Test(client, an_agents_refusal_without_a_name_has_that_of_its_status)
+{
+	static const struct {
+		const char *status;
+		const char *body;
+		int code;
+		const char *message;
+	} rows[] = {
+		{ "403", "", BERTH_NO_PATH_PERMISSIONS, "HTTP status 403" },
+		{ "404", "{}", BERTH_PATH_NOT_FOUND, "HTTP status 404" },
+		{ "413", "{\"detail\":\"\"}", BERTH_LIMIT_EXCEEDED, "HTTP status 413" },
+		{ "422", "{\"title\":\"Odd\"}", BERTH_LIMIT_EXCEEDED, "answered: Odd" },
+		{ "503", "rubbish", BERTH_REGISTRY_UNAVAILABLE, "HTTP status 503" },
+		{ "504", "{\"title\":\"\"}", BERTH_TIMEOUT, "HTTP status 504" },
+		{ "500", "{\"title\":\"Failed\"}", BERTH_FAILED, "answered: Failed" },
+		{ "304", "", BERTH_TIMEOUT, "nothing has changed" },
+	};
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char answer[256];
+		const struct step steps[] = { { ACCEPT, NULL }, { READ, NULL }, { SEND, answer },
+			{ END, NULL } };
+		struct berth_failure failure;
+		snprintf(answer, sizeof(answer), "HTTP/1.1 %s x\r\nContent-Length: %zu\r\n\r\n%s",
+			rows[i].status, strlen(rows[i].body), rows[i].body);
+		server_start(steps);
+		struct berth *berth = open_client(PATIENT_MS);
+		cr_expect_eq(resolve(berth, &failure), rows[i].code, "%s: %s", rows[i].status,
+			failure.message);
+		cr_expect(strstr(failure.message, rows[i].message), "%s", failure.message);
+		berth_close(berth);
+		server_stop();
+	}
+}
+
+Test(client, a_socket_path_longer_than_the_kernel_takes_is_refused)
+{
+	char path[200] = "/";
+	struct berth_failure failure;
+	struct berth *berth = NULL;
+	memset(path + 1, 'a', sizeof(path) - 2);
+	cr_expect_eq(berth_open(&berth, path, NULL, &failure), BERTH_LIMIT_EXCEEDED);
+	cr_expect(strstr(failure.message, "at most 107"), "%s", failure.message);
+}
+
 /* ---- what is kept ---------------------------------------------------------------------------- */
 
 #define ENDPOINT                                                                                   \
@@ -388,6 +495,48 @@ Test(client, a_watch_that_was_lost_before_its_first_picture_is_subscribed_later)
 	cr_assert_eq(berth_watch(berth, "/a", false, on_event, &seen, &seen.watch, NULL), 0);
 	watch_until(berth, "LOST SUBSCRIBED ");
 	cr_assert_eq(berth_watch_trouble(seen.watch, NULL), 0);
+	berth_close(berth);
+	server_stop();
+}
+
+Test(client, a_stream_that_is_none_is_lost)
+{
+	static const char *const answers[] = {
+		STREAM "5\r\nx{}{}\r\n",          /* no length */
+		STREAM "b\r\n9999999999\n\r\n",   /* a length of too many digits */
+		STREAM "a\r\n999999999\n\r\n",    /* a frame that nobody could hold */
+		STREAM "3\r\n2\n7\r\n1\r\n7\r\n", /* no object */
+		STREAM "4\r\n2\n{}\r\n",          /* no type */
+		STREAM
+		"2d\r\n42\n{\"type\":\"UPDATED\",\"path\":\"/\",\"sequence\":1}\r\n0\r\n\r\n",
+		"HTTP/1.1 204 x\r\nContent-Length: 0\r\n\r\n",
+	};
+	for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+		const struct step steps[] = { { ACCEPT, NULL }, { READ, NULL },
+			{ SEND, answers[i] }, { END, NULL } };
+		seen.types[0] = '\0';
+		server_start(steps);
+		struct berth *berth = open_client(PATIENT_MS);
+		cr_assert_eq(
+			berth_watch(berth, "/a", false, on_event, &seen, &seen.watch, NULL), 0);
+		watch_until(berth, "LOST ");
+		cr_expect_lt(berth_watch_trouble(seen.watch, NULL), 0, "%s", answers[i]);
+		berth_close(berth);
+		server_stop();
+	}
+}
+
+Test(client, an_event_that_is_not_known_yet_is_passed_over)
+{
+	static const struct step steps[] = { { ACCEPT, NULL }, { READ, NULL }, { SEND, SUBSCRIBED },
+		{ SEND,
+			"31\r\n14\n{\"type\":\"NEW\"}16\n{\"type\":\"FRESH\"}"
+			"10\n{\"type\":7}\r\n" },
+		{ END, NULL } };
+	server_start(steps);
+	struct berth *berth = open_client(PATIENT_MS);
+	cr_assert_eq(berth_watch(berth, "/a", false, on_event, &seen, &seen.watch, NULL), 0);
+	watch_until(berth, "SUBSCRIBED FRESH LOST ");
 	berth_close(berth);
 	server_stop();
 }
