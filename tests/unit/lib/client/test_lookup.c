@@ -173,6 +173,8 @@ Test(lookup, without_memory_a_list_is_given_whole_or_not_at_all)
 {
 	call *const make = call_list;
 	bool fired = true;
+	let_it_answer(children, stat_of_node);
+	cr_assert_eq(make_call((void *)&make), 0); /* the agent's thread has begun */
 	for (uint64_t number = 1; fired; number++) {
 		let_it_answer(children, stat_of_node);
 		failing_arm("alloc", number, ENOMEM);
