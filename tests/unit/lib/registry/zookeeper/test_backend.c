@@ -459,7 +459,7 @@ static uint64_t session_of_successor(const json_t *session, const char *url)
 	return id;
 }
 
-Test(zk_end, a_detached_session_is_for_a_successor_on_the_same_servers)
+Test(zk_detached, a_session_is_for_a_successor_on_the_same_servers)
 {
 	json_t *session = detach_connected();
 	cr_assert_eq(session_of_successor(session, NULL), ZK_STAGE_SESSION);
@@ -483,7 +483,6 @@ Test(zk_end, a_detached_session_is_for_a_successor_on_the_same_servers)
 	json_object_del(session, "url");
 	cr_assert_eq(session_of_successor(session, NULL), 0);
 	json_decref(session);
-	zk_stage_open((struct registry_options){ 0 });
 }
 
 /* --- options --- */
