@@ -66,7 +66,7 @@ static void write_endpoints(struct cache_entry *data, const struct cache_filter 
 	const char *path, struct buffer *out)
 {
 	struct record *record;
-	if (cache_entry_content(data) != CACHE_CONTENT_RECORD ||
+	if (!cache_entry_is_record(data) ||
 		allocated_code(record_decode(&record, data->blob->data, data->blob->len, NULL))) {
 		return;
 	}
@@ -88,7 +88,7 @@ static void write_targets(struct cache_entry *data, const struct cache_filter *f
 	struct cache_build *build, const char *path)
 {
 	struct record *record;
-	if (cache_entry_content(data) != CACHE_CONTENT_RECORD ||
+	if (!cache_entry_is_record(data) ||
 		allocated_code(record_decode(&record, data->blob->data, data->blob->len, NULL))) {
 		return;
 	}
@@ -103,7 +103,7 @@ static void write_targets(struct cache_entry *data, const struct cache_filter *f
 
 static void write_record(struct cache_entry *data, struct buffer *out)
 {
-	if (cache_entry_content(data) == CACHE_CONTENT_RECORD) {
+	if (cache_entry_is_record(data)) {
 		buffer_printf(out, "%s\"%s\":", out->len > 1 ? "," : "", data->node->path);
 		buffer_append(out, data->blob->data, data->blob->len);
 	}

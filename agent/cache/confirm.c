@@ -138,7 +138,7 @@ void cache_confirm_reset(struct cache *cache)
 	cache->hit_until_ms = 0;
 	if (cache->state == REGISTRY_CONNECTED) {
 		set_confirmation(cache, CACHE_HEARD);
-	} else if (cache->confirmation != CACHE_SILENT) {
+	} else {
 		set_confirmation(cache, CACHE_SILENT);
 		end_waits(cache);
 	}
@@ -154,7 +154,5 @@ void cache_confirm_init(struct cache *cache)
 void cache_confirm_finish(struct cache *cache)
 {
 	ev_timer_stop(cache->loop, &cache->patience_timer);
-	if (cache->confirming) {
-		registry_cancel(cache->registry, cache->confirming);
-	}
+	registry_cancel(cache->registry, cache->confirming);
 }

@@ -16,7 +16,6 @@
 
 enum {
 	MAX_IN_FLIGHT = 256,
-	OVERDRAFT = 20,               /* a twentieth of the limit may come in within one turn */
 	WATCH_BYTES = 192,            /* the cost of a watch in the registry, beside its path */
 	VALUE_BYTES = 2 * 1024 * 1024 /* the largest record with escapes */
 };
@@ -61,11 +60,14 @@ struct cache_entry *cache_entry_get(
 
 bool cache_children_fit(struct cache *cache, const struct cache_entry *children)
 {
-	size_t each = sizeof(struct cache_node) + sizeof(struct cache_entry) + WATCH_BYTES +
+	const size_t each = sizeof(struct cache_node) + sizeof(struct cache_entry) + WATCH_BYTES +
 		2 * CACHE_ALLOCATION_BYTES;
-	size_t paths = children->children_bytes -
-		(children->children_count + children->foreign_count) * sizeof(char *);
-	bool fits = children->children_count * each + 2 * paths <= cache->options.max_size_bytes;
+	size_t least = 0;
+	for (size_t i = 0; i < children->children_count; i++) {
+		/* its node and its watch have the path */
+		least += each + 2 * strlen(children->children[i]);
+	}
+	bool fits = least <= cache->options.max_size_bytes;
 	if (!fits) {
 		cache_refused_note(cache, children->node->path, children->children_count);
 	}
@@ -116,7 +118,6 @@ static void forget_value(struct cache_entry *entry)
 	entry->children = NULL;
 	entry->children_count = 0;
 	entry->foreign_count = 0;
-	entry->children_bytes = 0;
 	entry->content = CACHE_CONTENT_UNSEEN;
 	entry->cache->generation++;
 }
@@ -211,19 +212,17 @@ static bool same_stat(const struct registry_stat *a, const struct registry_stat 
 	return a->created_ms == b->created_ms && a->size == b->size && a->node_id == b->node_id;
 }
 
-enum cache_content cache_entry_content(struct cache_entry *entry)
+bool cache_entry_is_record(struct cache_entry *entry)
 {
 	if (entry->content == CACHE_CONTENT_UNSEEN) {
 		struct record *record = NULL;
-		int code = entry->code ? BERTH_NO_RECORD
-				       : allocated_code(record_decode(&record, entry->blob->data,
-						 entry->blob->len, NULL));
+		bool valid = !entry->code &&
+			!allocated_code(
+				record_decode(&record, entry->blob->data, entry->blob->len, NULL));
 		record_free(record);
-		entry->content = code == 0        ? CACHE_CONTENT_RECORD
-			: code == BERTH_NO_RECORD ? CACHE_CONTENT_NONE
-						  : CACHE_CONTENT_INVALID;
+		entry->content = valid ? CACHE_CONTENT_RECORD : CACHE_CONTENT_OTHER;
 	}
-	return entry->content;
+	return entry->content == CACHE_CONTENT_RECORD;
 }
 
 void cache_entry_restore(struct cache *cache, struct cache_entry *entry,
@@ -329,8 +328,7 @@ static void on_change(void *context, const struct registry_result *result)
 	} else {
 		on_state(cache, entry, result);
 	}
-	size_t limit = cache->options.max_size_bytes;
-	if (cache->bytes > limit + limit / OVERDRAFT) {
+	if (cache_is_full(cache)) {
 		cache_flush(cache); /* which may free the entry */
 	}
 }
@@ -444,9 +442,7 @@ struct cache_entry *cache_need(
 	bool confirming = !entry->awaited && entry->state != CACHE_IDLE;
 	if (cache_reachable(cache) &&
 		!(usable && (confirming || cache->state != REGISTRY_CONNECTED))) {
-		if (!entry->watch) {
-			cache_entry_load(cache, entry, true);
-		}
+		cache_entry_load(cache, entry, true);
 		need->missing++;
 		return NULL;
 	}

@@ -45,13 +45,8 @@ enum cache_entry_state {
 	CACHE_LIVE
 };
 
-/* The kind of an entry's data; the cache finds it out once, at its first use. */
-enum cache_content {
-	CACHE_CONTENT_UNSEEN,
-	CACHE_CONTENT_RECORD,
-	CACHE_CONTENT_NONE,   /* no record */
-	CACHE_CONTENT_INVALID /* a record by its marker, but not a valid one */
-};
+/* Whether an entry's data are a valid record; the cache finds it out once, at its first use. */
+enum cache_content { CACHE_CONTENT_UNSEEN, CACHE_CONTENT_RECORD, CACHE_CONTENT_OTHER };
 
 /* The data or the list of children of one path. */
 struct cache_entry {
@@ -64,7 +59,7 @@ struct cache_entry {
 	char **children;         /* one block, with the strings behind */
 	size_t children_count;
 	size_t foreign_count;  /* behind the others in `children`: names that no path can hold */
-	size_t children_bytes; /* of that block */
+	size_t children_bytes; /* of that block, if there is one */
 	int64_t true_at_ms;    /* when it was true for sure; while LIVE ask cache_true_at_ms() */
 	int code;              /* 0, PATH_NOT_FOUND, NO_PATH_PERMISSIONS … */
 	char *why; /* with INVALID_RECORD and NO_RECORD: what the registry said; or NULL */
@@ -191,7 +186,7 @@ void cache_mark_dirty(struct cache *cache, struct cache_node *node);
 /* The work at the end of a turn, or when the cache has grown too far within one. */
 void cache_flush(struct cache *cache);
 void cache_charge(struct cache *cache, size_t before, size_t after);
-/* So much is held that nothing more is read before something was evicted. */
+/* So much is held that something is to be evicted at once, and nothing more read before. */
 bool cache_is_full(const struct cache *cache);
 bool cache_reachable(const struct cache *cache);
 /* There is more to do than this turn should: the next one comes at once. */
@@ -214,7 +209,8 @@ void cache_entry_away(struct cache_entry *entry, int64_t heard_ms);
 /* Gives it the value of a snapshot. */
 void cache_entry_restore(struct cache *cache, struct cache_entry *entry,
 	const struct registry_result *value, int64_t true_at_ms);
-enum cache_content cache_entry_content(struct cache_entry *entry);
+/* Of a known entry: is it a valid record? */
+bool cache_entry_is_record(struct cache_entry *entry);
 /*
  * Whether the node of a known entry exists: data that is too large for a record makes it no less
  * there.

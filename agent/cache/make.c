@@ -28,7 +28,7 @@ static struct cache_blob *make_resolve(struct cache_entry *data, struct err *err
 		return NULL;
 	}
 	struct record *record = NULL;
-	if (cache_entry_content(data) != CACHE_CONTENT_RECORD &&
+	if (!cache_entry_is_record(data) &&
 		allocated_code(record_decode(&record, data->blob->data, data->blob->len, err))) {
 		err_wrap(err, "%s", data->node->path);
 		return NULL;

@@ -21,7 +21,7 @@ void cache_write_line(const char *data, size_t len, struct buffer *out)
 
 const struct cache_blob *cache_record_of(struct cache_entry *data)
 {
-	return cache_entry_content(data) == CACHE_CONTENT_RECORD ? data->blob : NULL;
+	return cache_entry_is_record(data) ? data->blob : NULL;
 }
 
 struct picture {

@@ -425,7 +425,7 @@ int registry_add_write_accessor(struct registry *registry, const char *user, con
 	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(4);
 void registry_clear_write_accessors(struct registry *registry);
 
-/* `done` will not be called. The backend may still carry out a task that was sent. */
+/* Accepts NULL. `done` is not called; the backend may still carry out a task that was sent. */
 void registry_cancel(struct registry *registry, struct registry_request *request);
 
 /*

@@ -6,12 +6,13 @@
 #define TESTS_SUPPORT_SHIFTED_CLOCK_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-static int clock_shift_s;
-static bool clock_stands; /* at clock_shift_s */
+static int64_t clock_shift_ms;
+static bool clock_stands; /* at clock_shift_ms */
 
 int clock_gettime(clockid_t clock, struct timespec *now)
 {
@@ -21,7 +22,9 @@ int clock_gettime(clockid_t clock, struct timespec *now)
 	} else {
 		ret = (int)syscall(SYS_clock_gettime, clock, now);
 	}
-	now->tv_sec += clock_shift_s;
+	int64_t nanoseconds = now->tv_nsec + clock_shift_ms % 1000 * 1000000;
+	now->tv_sec += clock_shift_ms / 1000 + nanoseconds / 1000000000;
+	now->tv_nsec = nanoseconds % 1000000000;
 	return ret;
 }
 

@@ -143,6 +143,8 @@ Test(cache_confirm, a_client_can_ask_for_a_tighter_bound)
 	cr_assert_not_null(cache_find(stage.cache, &query));
 	query.max_age_ms = 1000;
 	cr_assert_null(cache_find(stage.cache, &query));
+	query.max_age_ms = 0;
+	cr_assert_null(cache_find(stage.cache, &query));
 	hear(&stage);
 	cr_assert_not_null(cache_find(stage.cache, &query));
 	(void)outcome;
@@ -254,7 +256,7 @@ enum { NOW_MS = 900000 };
 /* The server was heard `ago_ms` before NOW_MS. */
 static void open_now(struct cache_stage *stage, int64_t ago_ms)
 {
-	clock_shift_s = NOW_MS / 1000;
+	clock_shift_ms = NOW_MS;
 	clock_stands = true;
 	cache_stage_open(
 		stage, &(struct cache_options){ .resync_ms = 600000, .confirm_ms = CONFIRM_MS });
@@ -355,8 +357,11 @@ Test(cache_confirm, patience_with_a_silent_server_ends_after_a_moment)
 	wait_to_confirm(&stage, &waiting);
 	cache_stage_turn(&stage);
 	cr_assert_eq(waiting.calls, 0);
+	clock_shift_ms += 500;
+	cache_stage_turn(&stage);
+	cr_assert_eq(waiting.calls, 0);
 	cr_assert_eq(cache_generation(stage.cache), generation);
-	clock_shift_s += 2;
+	clock_shift_ms += 1000;
 	cache_stage_turn(&stage);
 	cr_assert_eq(waiting.calls, 1);
 	cr_assert_eq(waiting.code, BERTH_REGISTRY_UNAVAILABLE);
@@ -364,6 +369,47 @@ Test(cache_confirm, patience_with_a_silent_server_ends_after_a_moment)
 	cr_assert_eq(cache_confirm(stage.cache, NOW_MS, &waiting.wait), CACHE_UNAVAILABLE,
 		"the next one does not wait");
 	memory_set_answering(stage.registry, true);
+	cache_stage_turn(&stage);
+	wait_to_confirm(&stage, &waiting);
+	cache_cancel(&waiting.wait);
+	cache_stage_close(&stage);
+}
+
+Test(cache_confirm, patience_is_shorter_where_the_bound_is)
+{
+	struct cache_stage stage;
+	struct confirmation waiting;
+	open_now(&stage, CONFIRM_MS + 1);
+	cache_set_options(stage.cache,
+		&(struct cache_options){ .max_size_bytes = 1024 * 1024, .confirm_ms = 200 });
+	memory_set_answering(stage.registry, false);
+	wait_to_confirm(&stage, &waiting);
+	clock_shift_ms += 200;
+	cache_stage_turn(&stage);
+	cr_assert_eq(waiting.calls, 1);
+	cache_stage_close(&stage);
+}
+
+static void leave_unanswered(void *context, const struct registry_task *task, struct err *err)
+{
+	(void)context;
+	(void)task;
+	err_set(err, BERTH_TIMEOUT, "no answer");
+}
+
+Test(cache_confirm, a_read_that_fails_is_silence_too)
+{
+	struct cache_stage stage;
+	struct confirmation waiting;
+	open_now(&stage, CONFIRM_MS + 1);
+	memory_on_task(stage.registry, leave_unanswered, NULL);
+	wait_to_confirm(&stage, &waiting);
+	cache_stage_turn(&stage);
+	cr_assert_eq(waiting.calls, 1);
+	cr_assert_eq(waiting.code, BERTH_REGISTRY_UNAVAILABLE);
+	cr_assert_eq(cache_confirm(stage.cache, NOW_MS, &waiting.wait), CACHE_UNAVAILABLE,
+		"the next one does not wait");
+	memory_on_task(stage.registry, NULL, NULL);
 	cache_stage_turn(&stage);
 	wait_to_confirm(&stage, &waiting);
 	cache_cancel(&waiting.wait);
@@ -383,7 +429,7 @@ Test(cache_confirm, a_server_that_answered_in_time_is_not_silent)
 	wait_to_confirm(&stage, &waiting);
 	cache_stage_turn(&stage);
 	cr_assert_eq(waiting.code, 0);
-	clock_shift_s += 2;
+	clock_shift_ms += 2 * 1000;
 	cache_stage_turn(&stage);
 	cr_assert_str_eq(log, "");
 	cache_unobserve(&observer);
@@ -407,6 +453,22 @@ Test(cache_confirm, without_a_registry_nothing_is_confirmed_and_nobody_waits)
 	cache_stage_close(&stage);
 }
 
+/* What was found out without a registry does not hold with one. */
+Test(cache_confirm, an_outage_has_another_generation_than_the_time_before_and_after)
+{
+	struct cache_stage stage;
+	open_now(&stage, 0);
+	uint64_t before = cache_generation(stage.cache);
+	memory_set_state(stage.registry, REGISTRY_AWAY);
+	cache_stage_turn(&stage);
+	uint64_t meanwhile = cache_generation(stage.cache);
+	memory_set_state(stage.registry, REGISTRY_CONNECTED);
+	cache_stage_turn(&stage);
+	cr_assert_neq(meanwhile, before);
+	cr_assert_neq(cache_generation(stage.cache), meanwhile);
+	cache_stage_close(&stage);
+}
+
 Test(cache_confirm, a_cache_may_end_while_it_waits_for_the_server)
 {
 	struct cache_stage stage;
@@ -417,7 +479,7 @@ Test(cache_confirm, a_cache_may_end_while_it_waits_for_the_server)
 	cache_cancel(&waiting.wait);
 	cache_destroy(stage.cache);
 	stage.cache = NULL;
-	clock_shift_s += 2;
+	clock_shift_ms += 2 * 1000;
 	memory_set_answering(stage.registry, true);
 	cache_stage_turn(&stage);
 	cr_assert_eq(waiting.calls, 0);

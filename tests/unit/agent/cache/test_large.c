@@ -39,6 +39,25 @@ Test(cache_large, a_directory_that_cannot_fit_is_refused_before_its_children_are
 	cache_stage_close(&stage);
 }
 
+/* Nothing of them is read but their names. */
+Test(cache_large, foreign_names_make_no_directory_too_large)
+{
+	enum { NAMES = 800 };
+	struct cache_stage stage;
+	struct cache_outcome outcome;
+	cache_stage_open(&stage,
+		&(struct cache_options){ .resync_ms = 600000, .max_size_bytes = 96 * 1024 });
+	put_children(&stage, 1);
+	for (int i = 0; i < NAMES; i++) {
+		char path[100];
+		snprintf(path, sizeof(path), "/d/%060d-FOREIGN", i);
+		memory_put(stage.registry, path, "");
+	}
+	cr_assert_eq(cache_stage_look(&stage, &outcome, "/d", CACHE_RECORDS), 0);
+	cr_assert_not_null(strstr(outcome.text, "\"/d/n00000\":{"));
+	cache_stage_close(&stage);
+}
+
 static uint64_t loads(const struct cache_stage *stage)
 {
 	struct cache_stats stats;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/cache/internal.h"
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/scratch.h"
@@ -214,6 +215,94 @@ STAGED(an_observer_hears_of_a_read_without_answer)
 	buffer_finish(&one.log);
 	buffer_finish(&all.log);
 	buffer_finish(&other.log);
+}
+
+static void leave_lists_unanswered(void *context, const struct registry_task *task, struct err *err)
+{
+	(void)context;
+	if (task->operation == REGISTRY_OP_CHILDREN) {
+		err_set(err, BERTH_TIMEOUT, "no answer");
+	}
+}
+
+STAGED(an_observer_of_children_hears_of_a_list_without_answer)
+{
+	struct watcher self;
+	struct watcher children = { .observer = { .scope = CACHE_CHILDREN_TOO,
+					    .on_event = on_event,
+					    .context = &children } };
+	struct cache_outcome outcome;
+	memory_put(stage->registry, "/t", "");
+	memory_put(stage->registry, "/t/a", cache_stage_record("one"));
+	observe(stage, &self, "/t", false);
+	buffer_clear(&self.log);
+	buffer_init(&children.log, 65536);
+	cache_observe(stage->cache, "/t", &children.observer);
+	cache_stage_turn(stage);
+	memory_on_task(stage->registry, leave_lists_unanswered, NULL);
+	cache_stage_ask(stage, &outcome, "/t", CACHE_LIST, "", true);
+	cache_stage_turn(stage);
+	cr_assert_str_eq(buffer_text(&children.log), " S");
+	memory_on_task(stage->registry, NULL, NULL);
+	registry_dispatch(stage->registry, registry_deadline_ms(stage->registry));
+	cache_stage_turn(stage);
+	cr_assert_str_eq(buffer_text(&children.log), " S F");
+	cr_assert_str_eq(buffer_text(&self.log), "", "it follows no list");
+	cache_unobserve(&self.observer);
+	cache_unobserve(&children.observer);
+	buffer_finish(&self.log);
+	buffer_finish(&children.log);
+}
+
+static bool is_read(struct cache_stage *stage, const char *path)
+{
+	struct cache_peek peek;
+	cache_peek(stage->cache, path, 0, &peek);
+	return peek.presence != CACHE_PRESENCE_UNKNOWN;
+}
+
+STAGED(of_children_an_observer_reads_nothing_below)
+{
+	struct cache_observer observer = { .scope = CACHE_CHILDREN_TOO };
+	struct cache_peek peek;
+	memory_put(stage->registry, "/s", "");
+	memory_put(stage->registry, "/s/a", "");
+	memory_put(stage->registry, "/s/a/x", "");
+	cache_observe(stage->cache, "/s", &observer);
+	cache_stage_turn(stage);
+	cache_peek(stage->cache, "/s/a", 0, &peek);
+	cr_assert_eq(peek.presence, CACHE_PRESENCE_NODE);
+	cr_assert_not(peek.children_known);
+	cr_assert_not(is_read(stage, "/s/a/x"));
+	cache_unobserve(&observer);
+}
+
+static void set_warm(struct cache_stage *stage, char *path)
+{
+	char *warm[] = { path };
+	cache_set_options(stage->cache,
+		&(struct cache_options){ .resync_ms = 600000,
+			.max_size_bytes = 1024 * 1024,
+			.warm = warm,
+			.warm_count = path != NULL });
+	cache_stage_turn(stage);
+}
+
+STAGED(warm_paths_are_alone_or_trees_and_change_with_the_options)
+{
+	memory_put(stage->registry, "/s", "");
+	memory_put(stage->registry, "/s/a", "");
+	set_warm(stage, (char[]){ "/s" });
+	cr_assert(is_read(stage, "/s"));
+	cr_assert_not(is_read(stage, "/s/a"));
+	set_warm(stage, (char[]){ "/" });
+	cr_assert(is_read(stage, "/"));
+	cr_assert_not(is_read(stage, "/s/a"));
+	set_warm(stage, (char[]){ "/**" });
+	cr_assert(is_read(stage, "/s/a"));
+	cr_assert_eq(list_count(&stage->cache->observers), 1);
+	set_warm(stage, NULL);
+	cr_assert(list_empty(&stage->cache->observers));
 }
 
 Test(cache_observe, warm_subtrees_are_loaded_before_anybody_asks)

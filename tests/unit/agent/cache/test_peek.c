@@ -118,10 +118,14 @@ static void check_doubt_of(struct cache_stage *stage, enum registry_operation op
 	struct cache_outcome outcome;
 	look(stage, "/s", CACHE_STAT);
 	cr_assert(peek(stage, "/s").truth.confirmed);
+	uint64_t generation = cache_generation(stage->cache);
+	cache_stage_turn(stage);
+	cr_assert_eq(cache_generation(stage->cache), generation);
 	memory_on_task(stage->registry, time_out, &operation);
 	cache_stage_ask(stage, &outcome, "/s", CACHE_STAT, "", true);
 	cache_stage_turn(stage);
 	cr_assert_not(peek(stage, "/s").truth.confirmed);
+	cr_assert_neq(cache_generation(stage->cache), generation);
 	memory_on_task(stage->registry, NULL, NULL);
 }
 

@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "agent/cache/internal.h"
@@ -40,7 +41,7 @@ static struct cache_stage *open_stage(struct cache_stage *stage)
 /* Two seconds pass, with the cache's work of a second. */
 static void pass_time(struct cache_stage *stage)
 {
-	clock_shift_s += 2;
+	clock_shift_ms += 2 * 1000;
 	ev_run(stage->loop, EVRUN_NOWAIT);
 	ev_invoke(stage->loop, &stage->cache->tick, EV_TIMER);
 	cache_stage_turn(stage);
@@ -194,4 +195,60 @@ Test(cache_search, a_tree_that_is_larger_than_the_cache_cannot_be_polled)
 	cr_assert_eq(poll.code, BERTH_LIMIT_EXCEEDED);
 	cr_assert_eq(cache_stage_look(&stage, &outcome, "/s", CACHE_FIND), 0, "once is possible");
 	cache_stage_close(&stage);
+}
+
+/* ---- limits ---- */
+
+STAGED(four_searches_walk_at_once_and_a_few_more_wait)
+{
+	enum { WALKS = 4, SEARCHES = 32 };
+	struct cache_outcome outcomes[SEARCHES + 1];
+	const struct cache_filter filter = { .protocol = "REST" };
+	for (int i = 0; i < SEARCHES; i++) {
+		char path[16];
+		snprintf(path, sizeof(path), "/s/n%d", i);
+		cr_assert_eq(cache_stage_ask(stage, &outcomes[i], path, CACHE_FIND, "", false),
+			CACHE_WAITING);
+	}
+	cr_assert_eq(stage->cache->walks, WALKS);
+	struct cache_query query = {
+		.path = "/s/n0", .kind = CACHE_FIND, .filter = &filter, .max_age_ms = -1
+	};
+	cr_assert_eq(
+		cache_stage_ask_query(stage, &outcomes[SEARCHES], &query, ""), CACHE_UNAVAILABLE);
+	cr_assert_eq(outcomes[SEARCHES].code, BERTH_LIMIT_EXCEEDED);
+	cr_assert_str_eq(outcomes[SEARCHES].why, "too many searches are under way");
+	query.filter = NULL;
+	cr_assert_eq(cache_stage_ask_query(stage, &outcomes[SEARCHES], &query, ""), CACHE_WAITING,
+		"it shares the walk of an equal one");
+	for (int i = 0; i < 20; i++) {
+		cache_stage_turn(stage);
+	}
+	for (int i = 0; i <= SEARCHES; i++) {
+		cr_assert_eq(outcomes[i].calls, 1, "%d", i);
+	}
+	cr_assert_eq(stage->cache->walks, 0);
+}
+
+STAGED(a_large_result_is_not_kept_for_an_outage)
+{
+	enum { LONG = 100 * 1024, RECORDS = 12 };
+	struct cache_outcome outcome;
+	char *record = malloc(LONG + 1);
+	memset(record, ' ', LONG);
+	memcpy(record, "{\"type\":\"JSONServiceRecord\"}", 28);
+	record[LONG] = '\0';
+	for (int i = 0; i < RECORDS; i++) {
+		char path[16];
+		snprintf(path, sizeof(path), "/t%d", i);
+		memory_put(stage->registry, path, record);
+	}
+	free(record);
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/t0", CACHE_FIND), 0);
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/", CACHE_FIND), 0);
+	memory_set_state(stage->registry, REGISTRY_AWAY);
+	cache_stage_turn(stage);
+	cr_assert_eq(cache_stage_ask(stage, &outcome, "/t0", CACHE_FIND, "", false), CACHE_READY);
+	cr_assert_eq(
+		cache_stage_ask(stage, &outcome, "/", CACHE_FIND, "", false), CACHE_UNAVAILABLE);
 }
