@@ -50,7 +50,7 @@ void http_stage_answer(struct http_request *request, int status, const char *tex
 /* All happens that can. */
 void http_stage_turn(void);
 /* Some seconds pass, and what was to happen in them does. */
-void http_stage_pass(double seconds);
+void http_stage_pass(int seconds);
 
 /* A client, as a descriptor; the server has accepted it. */
 int http_stage_connect(void);
