@@ -136,7 +136,7 @@ void announce_destroy(struct announce *announce)
 	registry_unwatch(announce->children);
 	announce_end_pause(announce);
 	announce_wanted_finish(&announce->wanted);
-	announce_forget_node(announce, ANNOUNCE_NODE_UNKNOWN);
+	announce_seen_finish(&announce->seen);
 	announce_forget_leaving(announce);
 	free(announce->leaving);
 	free(announce->at);
@@ -151,11 +151,8 @@ void announce_destroy(struct announce *announce)
 void announce_wish(struct announce *announce, enum announce_wish wish,
 	const struct dialect_node *node, const char *why)
 {
-	if (node) {
-		bool changed = !announce->wanted.data || node->len != announce->wanted.len ||
-			memcmp(node->data, announce->wanted.data, node->len) != 0;
-		announce->accepted = announce->accepted && !changed;
-		announce_wanted_set(&announce->wanted, node);
+	if (node && announce_wanted_set(&announce->wanted, node)) {
+		announce->accepted = false;
 	}
 	if (announce->wish != wish) {
 		announce_end_pause(announce);

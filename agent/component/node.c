@@ -7,6 +7,42 @@
 #include "lib/base/quote.h"
 #include "lib/base/text.h"
 
+/* ---- data ---- */
+
+static void finish_data(struct announce_data *data)
+{
+	free(data->bytes);
+	record_free(data->record);
+	*data = (struct announce_data){ .bytes = NULL };
+}
+
+static bool is_data(const struct announce_data *data, const char *bytes, size_t len)
+{
+	return data->bytes && data->len == len && memcmp(data->bytes, bytes, len) == 0;
+}
+
+/* True when they are others than before. */
+static bool set_data(struct announce_data *data, const char *bytes, size_t len)
+{
+	if (is_data(data, bytes, len)) {
+		return false;
+	}
+	char *copy = allocate_bytes(bytes, len);
+	finish_data(data);
+	data->bytes = copy;
+	data->len = len;
+	return true;
+}
+
+static void read_record(struct announce_data *data)
+{
+	if (!data->is_read) {
+		data->code = allocated_code(
+			record_decode(&data->record, data->bytes, data->len, NULL));
+		data->is_read = true;
+	}
+}
+
 /* ---- wanted ---- */
 
 /* Every other scheme names its instances by where they are. */
@@ -16,38 +52,40 @@ static bool names_instance(const struct announce_wanted *wanted)
 	if (wanted->type != DIALECT_YARN) {
 		return true;
 	}
-	bool named = allocated_code(record_decode(&record, wanted->data, wanted->len, NULL)) == 0 &&
+	bool named = allocated_code(record_decode(
+			     &record, wanted->data.bytes, wanted->data.len, NULL)) == 0 &&
 		*record_id(record);
 	record_free(record);
 	return named;
 }
 
-void announce_wanted_set(struct announce_wanted *wanted, const struct dialect_node *node)
+bool announce_wanted_set(struct announce_wanted *wanted, const struct dialect_node *node)
 {
-	char *data = allocate_bytes(node->data, node->len);
-	free(wanted->data);
-	wanted->data = data;
-	wanted->len = node->len;
 	wanted->kind = node->kind;
 	wanted->change = node->change;
 	wanted->container_parents = node->container_parents;
-	wanted->has_id = names_instance(wanted);
+	bool changed = set_data(&wanted->data, node->data, node->len);
+	if (changed) {
+		wanted->has_id = names_instance(wanted);
+	}
+	return changed;
 }
 
 void announce_wanted_finish(struct announce_wanted *wanted)
 {
-	free(wanted->data);
-	wanted->data = NULL;
+	finish_data(&wanted->data);
 }
 
 /* ---- seen ---- */
 
 void announce_seen_forget(struct announce_seen *seen, enum announce_node node)
 {
-	free(seen->data);
-	seen->data = NULL;
-	seen->len = 0;
 	seen->node = node;
+}
+
+void announce_seen_finish(struct announce_seen *seen)
+{
+	finish_data(&seen->data);
 }
 
 static enum announce_node node_of(enum dialect_type type, const char *data, size_t len)
@@ -68,68 +106,63 @@ static enum announce_node node_of(enum dialect_type type, const char *data, size
 void announce_seen_set(struct announce_seen *seen, enum dialect_type type,
 	const struct registry_stat *stat, const char *data, size_t len)
 {
-	announce_seen_forget(seen, node_of(type, data, len));
-	seen->data = allocate_bytes(data, len);
-	seen->len = len;
+	if (set_data(&seen->data, data, len)) {
+		seen->kind = node_of(type, data, len);
+	}
+	seen->node = seen->kind;
 	seen->stat = *stat;
 }
 
 /* ---- both ---- */
 
 static enum announce_likeness record_likeness(
-	const struct announce_wanted *wanted, const struct announce_seen *seen)
+	struct announce_data *own, struct announce_data *there)
 {
-	struct record *there = NULL;
-	struct record *own = NULL;
-	enum announce_likeness likeness = ANNOUNCE_LIKE_NOTHING;
-	if (allocated_code(record_decode(&there, seen->data, seen->len, NULL)) == 0 &&
-		allocated_code(record_decode(&own, wanted->data, wanted->len, NULL)) == 0 &&
-		strcmp(record_id(there), record_id(own)) == 0) {
-		likeness = record_equal(there, own) ? ANNOUNCE_LIKE_RECORD : ANNOUNCE_LIKE_ID;
+	read_record(own);
+	read_record(there);
+	if (own->code || there->code ||
+		strcmp(record_id(there->record), record_id(own->record)) != 0) {
+		return ANNOUNCE_LIKE_NOTHING;
 	}
-	record_free(there);
-	record_free(own);
-	return likeness;
+	return record_equal(there->record, own->record) ? ANNOUNCE_LIKE_RECORD : ANNOUNCE_LIKE_ID;
 }
 
 enum announce_likeness announce_likeness_of(
-	const struct announce_wanted *wanted, const struct announce_seen *seen)
+	struct announce_wanted *wanted, struct announce_seen *seen)
 {
-	if (!wanted->data) {
+	struct announce_data *own = &wanted->data;
+	struct announce_data *there = &seen->data;
+	if (!own->bytes) {
 		return ANNOUNCE_LIKE_NOTHING;
 	}
-	if (seen->len == wanted->len && memcmp(seen->data, wanted->data, wanted->len) == 0) {
+	if (is_data(there, own->bytes, own->len)) {
 		return ANNOUNCE_LIKE_BYTES;
 	}
 	if (wanted->type == DIALECT_YARN) {
-		return record_likeness(wanted, seen);
+		return record_likeness(own, there);
 	}
-	return dialect_same_instance(wanted->type, seen->data, seen->len, wanted->data, wanted->len)
+	return dialect_same_instance(wanted->type, there->bytes, there->len, own->bytes, own->len)
 		? ANNOUNCE_LIKE_ID
 		: ANNOUNCE_LIKE_NOTHING;
 }
 
-static void describe_record(
-	const struct announce_seen *seen, const char *path, char *why, size_t size)
+static void describe_record(struct announce_data *data, const char *path, char *why, size_t size)
 {
-	struct record *other = NULL;
-	int code = allocated_code(record_decode(&other, seen->data, seen->len, NULL));
-	if (code == BERTH_NO_RECORD) {
+	read_record(data);
+	if (data->code == BERTH_NO_RECORD) {
 		text_printf(why, size, "another instance's node is at %s", path);
-	} else if (code) {
+	} else if (data->code) {
 		text_printf(why, size, "an unreadable record is at %s", path);
 	} else {
-		const char *id = record_id(other);
-		const char *description = record_description(other);
+		const char *id = record_id(data->record);
+		const char *description = record_description(data->record);
 		text_printf(why, size, "another record is at %s (%s%s%s%s)", path,
 			*id ? "yarn:id " : "no yarn:id", *id ? quote_text(id).text : "",
 			*description ? ", " : "", *description ? quote_text(description).text : "");
 	}
-	record_free(other);
 }
 
-void announce_describe_other(
-	const struct announce_seen *seen, const char *path, char *why, size_t size)
+void announce_describe_other(struct announce_seen *seen, const char *path, char *why, size_t size)
 {
 	switch (seen->node) {
 	case ANNOUNCE_NODE_EMPTY:
@@ -140,7 +173,7 @@ void announce_describe_other(
 			"a node of another program, with data that is no record, is at %s", path);
 		break;
 	default:
-		describe_record(seen, path, why, size);
+		describe_record(&seen->data, path, why, size);
 		break;
 	}
 }

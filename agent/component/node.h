@@ -12,39 +12,50 @@
 #include "lib/dialect/dialect.h"
 #include "lib/registry/registry.h"
 
-/* The node as the wish wants it. `data` is NULL before the first wish that had some. */
+/* Data of a node, and the record in them, which is read once, and only for a comparison. */
+struct announce_data {
+	char *bytes; /* NULL: there were none yet */
+	size_t len;
+	bool is_read;
+	int code; /* of record_decode() */
+	struct record *record;
+};
+
+/* The node as the wish wants it. */
 struct announce_wanted {
 	enum dialect_type type;
 	enum dialect_node_kind kind;
 	enum dialect_change change;
 	bool container_parents;
-	char *data;
-	size_t len;
+	struct announce_data data;
 	bool has_id; /* the data identify their instance */
 };
 
-/* Copies the dialect's node. */
-void announce_wanted_set(struct announce_wanted *wanted, const struct dialect_node *node);
+/* Copies the dialect's node; true when its data are others than before. */
+bool announce_wanted_set(struct announce_wanted *wanted, const struct dialect_node *node);
 void announce_wanted_finish(struct announce_wanted *wanted);
 
-/* The node by its watch, or by our own last write. */
+/*
+ * The node by its watch, or by our own last write. The data stay when the node is forgotten: the
+ * next look mostly finds the same, and need not read them again.
+ */
 struct announce_seen {
 	enum announce_node node;
 	struct registry_stat stat;
-	char *data;
-	size_t len;
+	struct announce_data data;
+	enum announce_node kind; /* of a node with these data */
 };
 
 /* The node is no longer known (UNKNOWN), or absent (ABSENT). */
 void announce_seen_forget(struct announce_seen *seen, enum announce_node node);
+void announce_seen_finish(struct announce_seen *seen);
 void announce_seen_set(struct announce_seen *seen, enum dialect_type type,
 	const struct registry_stat *stat, const char *data, size_t len);
 
 enum announce_likeness announce_likeness_of(
-	const struct announce_wanted *wanted, const struct announce_seen *seen);
+	struct announce_wanted *wanted, struct announce_seen *seen);
 
 /* Words for another client's node at `path`. */
-void announce_describe_other(
-	const struct announce_seen *seen, const char *path, char *why, size_t size);
+void announce_describe_other(struct announce_seen *seen, const char *path, char *why, size_t size);
 
 #endif

@@ -19,7 +19,7 @@ bool announce_is_untouched(const struct announce *announce)
 		announce->seen.stat.version == announce->ours.version;
 }
 
-static struct announce_view view_of(const struct announce *announce)
+static struct announce_view view_of(struct announce *announce)
 {
 	struct announce_view view = {
 		.wish = announce->wish,
@@ -260,8 +260,8 @@ static void begin_bind(struct announce *announce, enum announce_action action)
 			(rewrite && wanted->change == DIALECT_CHANGE_REJOIN));
 	bool create = action == ANNOUNCE_DO_CREATE || joins;
 	free(announce->sent);
-	announce->sent = allocate_bytes(wanted->data, wanted->len);
-	announce->sent_len = wanted->len;
+	announce->sent = allocate_bytes(wanted->data.bytes, wanted->data.len);
+	announce->sent_len = wanted->data.len;
 	struct registry_bind bind = {
 		.data = announce->sent,
 		.len = announce->sent_len,
@@ -399,7 +399,7 @@ static void fulfilled(struct announce *announce, const struct announce_view *vie
 {
 	announce->retry_ms = ANNOUNCE_RETRY_FIRST_MS;
 	bool kept = announce->wish == ANNOUNCE_KEEP && announce_is_registered(view);
-	bool outdated = kept && announce->wanted.data && !view->shared &&
+	bool outdated = kept && announce->wanted.data.bytes && !view->shared &&
 		view->likeness < ANNOUNCE_LIKE_BYTES;
 	bool registered = announce->wish == ANNOUNCE_UP || kept;
 	announce->may_be_registered = registered;
@@ -505,8 +505,8 @@ static void recognise_sent(struct announce *announce)
 {
 	const struct announce_seen *seen = &announce->seen;
 	if (announce->predecessor_sent && !seen->stat.ephemeral &&
-		seen->len == announce->predecessor_sent_len &&
-		memcmp(seen->data, announce->predecessor_sent, seen->len) == 0) {
+		seen->data.len == announce->predecessor_sent_len &&
+		memcmp(seen->data.bytes, announce->predecessor_sent, seen->data.len) == 0) {
 		announce->ours = seen->stat;
 	}
 }
