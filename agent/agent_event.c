@@ -1,6 +1,7 @@
 #include "agent/agent_event.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "agent/agent_internal.h"
@@ -89,12 +90,14 @@ void agent_history_save(struct agent *agent)
 		return;
 	}
 	ev_timer_stop(agent->loop, &agent->history_timer);
-	json_t *document = history_json(agent->history, true);
-	if (state_dir_usable(&agent->state) &&
-		state_dir_save(&agent->state, HISTORY_DOCUMENT, document, &err)) {
+	if (!state_dir_usable(&agent->state)) {
+		return;
+	}
+	char *text = history_text(agent->history);
+	if (state_dir_save_text(&agent->state, HISTORY_DOCUMENT, text, &err)) {
 		log_info("history", "it is not saved: %s", err.msg);
 	}
-	json_decref(document);
+	free(text);
 }
 
 static void on_history_timer(struct ev_loop *loop, ev_timer *timer, int events)

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
+#include "lib/base/buffer.h"
+#include "lib/base/json_text.h"
 #include "lib/base/text.h"
 #include "lib/base/utf8.h"
 
@@ -16,10 +18,11 @@ enum {
 	TEXT_BYTES = WHY_BYTES /* the longest of them */
 };
 
-/* Its JSON is made once. Readers and the file share it, and change nothing in it. */
+/* Its JSON is made once. Readers share it, and change nothing in it. */
 struct entry {
 	uint64_t number;
 	json_t *json;
+	char *text; /* the same for the file; NULL before it was written first */
 };
 
 struct history {
@@ -34,10 +37,16 @@ struct history *history_create(void)
 	return allocate_zeroed(1, sizeof(struct history));
 }
 
+static void finish_entry(struct entry *entry)
+{
+	json_decref(entry->json);
+	free(entry->text);
+}
+
 void history_destroy(struct history *history)
 {
 	for (size_t i = 0; history && i < history->count; i++) {
-		json_decref(history->entries[i].json);
+		finish_entry(&history->entries[i]);
 	}
 	free(history);
 }
@@ -111,7 +120,7 @@ static size_t find_repeated(const struct history *history, const json_t *json)
 
 static void take_out(struct history *history, size_t index)
 {
-	json_decref(history->entries[index].json);
+	finish_entry(&history->entries[index]);
 	history->count--;
 	memmove(&history->entries[index], &history->entries[index + 1],
 		(history->count - index) * sizeof(history->entries[0]));
@@ -122,7 +131,7 @@ static void append(struct history *history, json_t *json_take)
 	if (history->count == HISTORY_LENGTH) {
 		take_out(history, 0);
 	}
-	history->entries[history->count++] = (struct entry){ ++history->last, json_take };
+	history->entries[history->count++] = (struct entry){ ++history->last, json_take, NULL };
 }
 
 uint64_t history_last(const struct history *history)
@@ -173,6 +182,22 @@ json_t *history_json_after(const struct history *history, uint64_t after, bool w
 json_t *history_json(const struct history *history, bool with_output)
 {
 	return history_json_after(history, 0, with_output);
+}
+
+char *history_text(struct history *history)
+{
+	struct buffer out;
+	buffer_init(&out, SIZE_MAX);
+	for (size_t i = 0; i < history->count; i++) {
+		struct entry *entry = &history->entries[i];
+		if (!entry->text) {
+			entry->text = allocated(json_text(entry->json, JSON_COMPACT));
+		}
+		buffer_append(&out, i ? "," : "[", 1);
+		buffer_append_text(&out, entry->text);
+	}
+	buffer_append_text(&out, history->count ? "]" : "[]");
+	return allocated(buffer_take(&out, NULL));
 }
 
 /* NULL: of a wrong shape. */

@@ -50,6 +50,8 @@ uint64_t history_last(const struct history *history);
 json_t *history_json(const struct history *history, bool with_output);
 /* The same for the entries whose number is greater than `after`. */
 json_t *history_json_after(const struct history *history, uint64_t after, bool with_output);
+/* The text of history_json() with output, to be freed: each entry is written out once only. */
+char *history_text(struct history *history);
 /*
  * Adds the result of history_json() from before a restart, as older entries; entries of a wrong
  * shape are left out.

@@ -122,14 +122,20 @@ json_t *state_dir_load(const struct state_dir *directory, const char *name, stru
 	return document;
 }
 
-int state_dir_save(const struct state_dir *directory, const char *name, const json_t *document,
-	struct err *err)
+int state_dir_save_text(
+	const struct state_dir *directory, const char *name, const char *text, struct err *err)
 {
 	if (!state_dir_usable(directory)) {
 		return err_set(err, BERTH_FAILED, "%s is not locked by us", directory->path);
 	}
+	return state_file_write(directory->path, name, name, text, strlen(text), err);
+}
+
+int state_dir_save(const struct state_dir *directory, const char *name, const json_t *document,
+	struct err *err)
+{
 	char *text = allocated(json_text(document, JSON_COMPACT));
-	int code = state_file_write(directory->path, name, name, text, strlen(text), err);
+	int code = state_dir_save_text(directory, name, text, err);
 	free(text);
 	return code;
 }

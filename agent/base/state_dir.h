@@ -40,6 +40,9 @@ json_t *state_dir_load(const struct state_dir *directory, const char *name, stru
 /* Replaces it atomically, readable by the owner only. */
 int state_dir_save(const struct state_dir *directory, const char *name, const json_t *document,
 	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(4);
+/* The same for a document that is JSON text already. */
+int state_dir_save_text(const struct state_dir *directory, const char *name, const char *text,
+	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(4);
 /* An absent file is no error; a failure is logged. */
 void state_dir_remove(const struct state_dir *directory, const char *name);
 

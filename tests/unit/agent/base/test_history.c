@@ -1,5 +1,6 @@
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "agent/base/history.h"
@@ -171,4 +172,28 @@ Test(history, takes_up_what_was_saved_before_what_is_there)
 	cr_assert_str_eq(text_at(list, 1, "why"), "new");
 	json_decref(list);
 	json_decref(saved);
+}
+
+static void check_text(void)
+{
+	json_t *list = history_json(history, true);
+	char *expected = json_dumps(list, JSON_COMPACT);
+	char *text = history_text(history);
+	cr_expect_str_eq(text, expected);
+	free(text);
+	free(expected);
+	json_decref(list);
+}
+
+Test(history, its_text_is_that_of_its_json_after_each_change)
+{
+	check_text();
+	for (int i = 0; i < HISTORY_LENGTH + 2; i++) {
+		add(i, "a", "b", "\"quoted\"");
+		check_text();
+	}
+	retry(1, "b", "failed", "again");
+	check_text();
+	retry(2, "b", "failed", "again");
+	check_text();
 }
