@@ -1,3 +1,4 @@
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,37 +100,66 @@ static json_t *make_view(
 	return make_history(api, request, err);
 }
 
-/* Without the members that change by time alone. */
-static json_t *without_clocks(const json_t *view)
+static bool changes_by_time_alone(const char *name)
 {
 	static const char *const moving[] = { "uptime", "penalty", "next_run" };
-	json_t *copy = json_is_array(view) ? json_array() : json_object();
+	for (size_t i = 0; i < sizeof(moving) / sizeof(moving[0]); i++) {
+		if (strcmp(name, moving[i]) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* A text with its end, so that what is in one and what is in the next differ. */
+static uint64_t hash_whole_text(uint64_t hash, const char *text)
+{
+	return hash_bytes(hash_text(hash, text), "", 1);
+}
+
+static uint64_t hash_scalar(uint64_t hash, const json_t *value)
+{
+	double number = json_number_value(value);
+	json_int_t integer = json_integer_value(value);
+	if (json_is_string(value)) {
+		return hash_whole_text(hash, json_string_value(value));
+	}
+	return json_is_real(value) ? hash_bytes(hash, &number, sizeof(number))
+				   : hash_bytes(hash, &integer, sizeof(integer));
+}
+
+/* Without the members that change by time alone. */
+static uint64_t hash_view(uint64_t hash, const json_t *view)
+{
+	const unsigned char type = (unsigned char)json_typeof(view);
+	const unsigned char end = UCHAR_MAX;
 	const char *name;
 	json_t *value;
 	size_t index;
+	hash = hash_bytes(hash, &type, 1);
+	if (!json_is_array(view) && !json_is_object(view)) {
+		return hash_scalar(hash, view);
+	}
 	json_array_foreach (view, index, value) {
-		json_array_append_new(
-			copy, json_is_object(value) ? without_clocks(value) : json_incref(value));
+		hash = hash_view(hash, value);
 	}
 	json_object_foreach ((json_t *)(uintptr_t)view, name, value) {
-		bool nested = json_is_object(value) || json_is_array(value);
-		json_object_set_new(
-			copy, name, nested ? without_clocks(value) : json_incref(value));
+		if (!changes_by_time_alone(name)) {
+			hash = hash_view(hash_whole_text(hash, name), value);
+		}
 	}
-	for (size_t i = 0; i < sizeof(moving) / sizeof(moving[0]); i++) {
-		json_object_del(copy, moving[i]);
-	}
-	return copy;
+	return hash_bytes(hash, &end, 1);
+}
+
+static bool same_but_for_time(const json_t *view, const json_t *other)
+{
+	return hash_view(HASH_INIT, view) == hash_view(HASH_INIT, other);
 }
 
 /* A weak tag: two views that differ by the passage of time alone have the same. */
 static void write_tag(const json_t *view, char tag[TAG_BYTES])
 {
-	json_t *copy = without_clocks(view);
-	char *text = allocated(json_text(copy, JSON_COMPACT));
-	snprintf(tag, TAG_BYTES, "W/\"a-%016llx\"", (unsigned long long)hash_text(HASH_INIT, text));
-	free(text);
-	json_decref(copy);
+	snprintf(tag, TAG_BYTES, "W/\"a-%016llx\"", (unsigned long long)hash_view(HASH_INIT, view));
 }
 
 /* ---- answers and long polls ---- */
@@ -263,7 +293,7 @@ void api_agent_history(struct api *api, struct http_request *request, const char
 struct agent_stream {
 	struct api_stream stream; /* first */
 	struct list link;         /* api->agent_streams */
-	json_t *status;           /* as sent last, without what moves */
+	json_t *status;           /* as sent last */
 	json_t *checks;
 	uint64_t transitions; /* history_last() then */
 };
@@ -279,10 +309,10 @@ static const char *name(const struct api_stream *stream)
 	return "the agent";
 }
 
-static void remember(json_t **place, const json_t *view)
+static void remember(json_t **place, json_t *view)
 {
 	json_decref(*place);
-	*place = without_clocks(view);
+	*place = json_incref(view);
 }
 
 static void write_snapshot(struct api_stream *stream, struct buffer *out)
@@ -334,19 +364,16 @@ static void send_transitions(struct agent_stream *agent)
 	json_decref(fresh);
 }
 
-static void send_checks(struct agent_stream *agent, const json_t *checks)
+static void send_checks(struct agent_stream *agent, json_t *checks)
 {
-	json_t *now = without_clocks(checks);
 	size_t index;
 	json_t *check;
-	json_array_foreach (now, index, check) {
-		if (!json_equal(check, json_array_get(agent->checks, index))) {
-			send_member(&agent->stream, "CHECK", "check",
-				json_incref(json_array_get(checks, index)));
+	json_array_foreach (checks, index, check) {
+		if (!same_but_for_time(check, json_array_get(agent->checks, index))) {
+			send_member(&agent->stream, "CHECK", "check", json_incref(check));
 		}
 	}
-	json_decref(agent->checks);
-	agent->checks = now;
+	remember(&agent->checks, checks);
 }
 
 static bool same_names(const json_t *checks, const json_t *others)
@@ -365,12 +392,10 @@ static bool same_names(const json_t *checks, const json_t *others)
 static void send_status(struct agent_stream *agent)
 {
 	json_t *status = make_status(agent->stream.api);
-	json_t *now = without_clocks(status);
-	if (!json_equal(now, agent->status)) {
+	if (!same_but_for_time(status, agent->status)) {
 		send_member(&agent->stream, "AGENT", "agent", json_incref(status));
 	}
-	json_decref(agent->status);
-	agent->status = now;
+	remember(&agent->status, status);
 	json_decref(status);
 }
 
