@@ -36,6 +36,14 @@ class Simulation(unittest.TestCase):
         traces = {self.simulate("--seed=7", "--hours=0.1", "--trace") for _ in range(2)}
         self.assertEqual(len(traces), 1)
 
+    def test_help_and_wrong_options(self):
+        self.assertIn("--seeds=COUNT", self.simulate("--help"))
+        for wrong in ("--seed", "--seed=x", "--hours=0", "--only=1,,2", "--jobs=65", "--no", "x"):
+            result = subprocess.run([BUILD / "tests/sim/sim", wrong], capture_output=True,
+                text=True, check=False)
+            self.assertEqual(result.returncode, 2, wrong)
+            self.assertRegex(result.stderr, r"\Asim: .*; --help lists the options\n\Z")
+
     def test_seeds_that_found_something(self):
         """Each line of tests/sim/seeds holds the options of a run that failed once."""
         for line in SEEDS.read_text().splitlines():

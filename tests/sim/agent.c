@@ -307,9 +307,9 @@ static void look_at_limits(struct sim_agent *agent)
 		sim_fail("agent %d holds %zu bytes in %zu blocks", agent->number, memory->bytes,
 			memory->count);
 	}
-	if (files_count(agent->process) > MOST_FILES) {
+	if (process_descriptors(agent->process) > MOST_FILES) {
 		sim_fail("agent %d holds %d descriptors", agent->number,
-			files_count(agent->process));
+			process_descriptors(agent->process));
 	}
 }
 
@@ -429,9 +429,10 @@ void sim_agent_disturb(struct sim_agent *agent)
 	agent->disturbed_ms = sim_now_ms();
 }
 
-json_t *sim_agent_ask(struct sim_agent *agent, const char *target)
+json_t *sim_agent_ask(
+	struct sim_agent *agent, const char *target, json_t *(*read)(const char *body))
 {
-	return agent->process ? client_ask(agent->client, agent->process, target) : NULL;
+	return agent->process ? client_ask(agent->client, agent->process, target, read) : NULL;
 }
 
 int sim_agent_ask_name(struct sim_agent *agent, const char *name, bool tcp, char *out, size_t size)

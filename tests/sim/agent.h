@@ -60,8 +60,9 @@ const char *sim_agent_mark(const struct sim_agent *agent);
 int64_t sim_agent_disturbed_ms(const struct sim_agent *agent);
 void sim_agent_disturb(struct sim_agent *agent);
 struct client *sim_agent_client(struct sim_agent *agent);
-/* The answer to GET at this moment; NULL: none, as while it is down. */
-json_t *sim_agent_ask(struct sim_agent *agent, const char *target);
+/* The answer to GET at this moment, as client_ask(); NULL: none, as while it is down. */
+json_t *sim_agent_ask(
+	struct sim_agent *agent, const char *target, json_t *(*read)(const char *body));
 /* The addresses of a name by its DNS server, as question_ask() does. */
 int sim_agent_ask_name(struct sim_agent *agent, const char *name, bool tcp, char *out, size_t size);
 /* A file below its folder. */

@@ -55,6 +55,14 @@ struct lookup {
 	enum kind kind;
 };
 
+enum { PATHS = sizeof(paths) / sizeof(paths[0]) };
+
+/* A list that an agent answered with, and its names. */
+struct names {
+	char *body;
+	char *text;
+};
+
 struct client {
 	const struct world *world;
 	int agent;
@@ -68,6 +76,7 @@ struct client {
 	bool stream_ready;
 	json_t *replayed; /* path -> record, or null */
 	unsigned long long sequence;
+	struct names names[PATHS]; /* of the last answer for each; it seldom changes */
 };
 
 static uint64_t counts[3];
@@ -109,7 +118,7 @@ static bool send_text(struct line *line, const char *text)
 
 /* ---- what an answer says, as the history says it ---- */
 
-static char *names_of(const char *body)
+static char *read_names(const char *body)
 {
 	json_t *list = json_loads(body, 0, NULL);
 	char *text = calloc(1, strlen(body) + json_array_size(list) + 1);
@@ -122,13 +131,39 @@ static char *names_of(const char *body)
 	return text;
 }
 
+static size_t index_of(const char *path)
+{
+	size_t i = 0;
+	while (strcmp(paths[i], path) != 0) {
+		i++;
+	}
+	return i;
+}
+
+static void forget_names(struct names *names)
+{
+	free(names->body);
+	free(names->text);
+}
+
+/* Borrowed. */
+static const char *names_of(struct client *client, const char *path, const char *body)
+{
+	struct names *names = &client->names[index_of(path)];
+	if (!names->body || strcmp(names->body, body) != 0) {
+		forget_names(names);
+		*names = (struct names){ strdup(body), read_names(body) };
+	}
+	return names->text;
+}
+
 static int64_t later_of(int64_t a, int64_t b)
 {
 	return a > b ? a : b;
 }
 
 static int64_t last_true_ms(
-	const struct client *client, const struct lookup *lookup, int status, const char *body)
+	struct client *client, const struct lookup *lookup, int status, const char *body)
 {
 	const struct world *world = client->world;
 	enum world_aspect aspect = lookup->kind == LIST ? WORLD_CHILDREN : WORLD_DATA;
@@ -142,19 +177,29 @@ static int64_t last_true_ms(
 	if (lookup->kind == RECORD) {
 		return world_last_true_ms(world, lookup->path, aspect, body);
 	}
-	char *text = names_of(body);
-	int64_t at_ms = world_last_true_ms(world, lookup->path, aspect, text);
-	free(text);
-	return at_ms;
+	return world_last_true_ms(
+		world, lookup->path, aspect, names_of(client, lookup->path, body));
+}
+
+json_t *client_read_json(const char *body)
+{
+	return json_loads(body, 0, NULL);
+}
+
+json_t *client_read_components(const char *status)
+{
+	static const char name[] = "\"components\":";
+	const char *list = strstr(status, name);
+	return list ? json_loads(list + strlen(name), JSON_DISABLE_EOF_CHECK, NULL) : NULL;
 }
 
 /* An agent that says REGISTERED has, or had a while ago, a node of its own at the path. */
 static void check_status(const struct client *client, const char *body)
 {
-	json_t *status = json_loads(body, 0, NULL);
+	json_t *components = client_read_components(body);
 	size_t index;
 	json_t *component;
-	json_array_foreach (json_object_get(status, "components"), index, component) {
+	json_array_foreach (components, index, component) {
 		const char *state = json_string_value(json_object_get(component, "state"));
 		const char *path = json_string_value(json_object_get(component, "path"));
 		if (state && path && strcmp(state, "registered") == 0 &&
@@ -164,11 +209,11 @@ static void check_status(const struct client *client, const char *body)
 				client->agent, path);
 		}
 	}
-	json_decref(status);
+	json_decref(components);
 }
 
 /* An answer was true at the moment that its age says, or later; a hit within the bound. */
-static void check(const struct client *client, const struct lookup *lookup,
+static void check(struct client *client, const struct lookup *lookup,
 	const struct http_reader *reader, const char *body)
 {
 	if (lookup->kind == STATUS) {
@@ -261,7 +306,7 @@ static void ask_some(struct client *client)
 		more > 0 && client->waiting_count < MOST_WAITING && client->lookups.fd >= 0;
 		more--) {
 		uint64_t kind = sim_below(&client->random, 49);
-		ask(client, paths[sim_below(&client->random, sizeof(paths) / sizeof(paths[0]))],
+		ask(client, paths[sim_below(&client->random, PATHS)],
 			kind < 24           ? RECORD
 				: kind < 48 ? LIST
 					    : STATUS);
@@ -271,7 +316,7 @@ static void ask_some(struct client *client)
 /* The agent is about to learn something of the path. */
 static void ask_for(struct client *client, const char *path)
 {
-	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+	for (size_t i = 0; i < PATHS; i++) {
 		if (strcmp(path, paths[i]) == 0 && client->waiting_count < MOST_WAITING &&
 			client->lookups.fd >= 0 && sim_chance(&client->random, HEARING_PERCENT)) {
 			ask(client, paths[i], sim_chance(&client->random, 50) ? RECORD : LIST);
@@ -429,7 +474,8 @@ int64_t client_due_ms(const struct client *client)
 
 /* ---- for the oracle ---- */
 
-json_t *client_ask(struct client *client, struct process *agent, const char *target)
+json_t *client_ask(struct client *client, struct process *agent, const char *target,
+	json_t *(*read)(const char *body))
 {
 	struct line line = { .fd = -1 };
 	struct err err = ERR_INIT;
@@ -443,7 +489,8 @@ json_t *client_ask(struct client *client, struct process *agent, const char *tar
 	if (!send_text(&line, text)) {
 		hang_up(&line);
 	}
-	for (int turns = 0; turns < 3 && line.fd >= 0 && !answer; turns++) {
+	bool done = false;
+	for (int turns = 0; turns < 3 && line.fd >= 0 && !done; turns++) {
 		size_t used;
 		ssize_t len;
 		process_wake(agent);
@@ -452,9 +499,10 @@ json_t *client_ask(struct client *client, struct process *agent, const char *tar
 			http_reader_feed(
 				&line.reader, piece, (size_t)len, &line.body, &used, &err) == 0) {
 		}
-		if (line.reader.state == HTTP_READER_DONE) {
-			answer = json_loads(buffer_text(&line.body), 0, NULL);
-		}
+		done = line.reader.state == HTTP_READER_DONE;
+	}
+	if (done && read) {
+		answer = read(buffer_text(&line.body));
 	}
 	hang_up(&line);
 	process_wake(agent); /* the connection has ended */
@@ -494,5 +542,8 @@ struct client *client_create(const struct world *world, int agent, uint64_t seed
 void client_destroy(struct client *client)
 {
 	client_disconnect(client);
+	for (size_t i = 0; i < PATHS; i++) {
+		forget_names(&client->names[i]);
+	}
 	free(client);
 }

@@ -32,8 +32,15 @@ void client_disconnect(struct client *client);
 
 /* ---- for the oracle ---- */
 
-/* Asks at once: the answer to GET, or NULL when there is none within this moment. */
-json_t *client_ask(struct client *client, struct process *agent, const char *target);
+/*
+ * Asks at once: what `read` makes of the answer to GET, or NULL when there is none within this
+ * moment. Without `read` nobody wants the answer, but the agent reads what it needs for it.
+ */
+json_t *client_ask(struct client *client, struct process *agent, const char *target,
+	json_t *(*read)(const char *body));
+json_t *client_read_json(const char *body);
+/* Of the agent's status its components. */
+json_t *client_read_components(const char *status);
 
 /* The replayed picture of an event stream below /users: the record, null, or NULL: no path. */
 bool client_stream_ready(const struct client *client);

@@ -27,12 +27,14 @@
 
 enum { MOST_FILES = SOCKETS_FIRST };
 
-static const struct process *owners[MOST_FILES];
+static struct process *owners[MOST_FILES];
 static int highest = -1; /* that was ever owned */
 
 static int own(long fd)
 {
 	if (fd >= 0 && fd < MOST_FILES) {
+		process_count_descriptor(owners[fd], -1);
+		process_count_descriptor(process_current(), 1);
 		owners[fd] = process_current();
 		highest = fd > highest ? (int)fd : highest;
 	}
@@ -42,6 +44,7 @@ static int own(long fd)
 static void disown(int fd)
 {
 	if (fd >= 0 && fd < MOST_FILES) {
+		process_count_descriptor(owners[fd], -1);
 		owners[fd] = NULL;
 	}
 	process_acts();
@@ -71,15 +74,6 @@ void files_close_on_exec(const struct process *process)
 {
 	sockets_close_all(process, true);
 	close_those(process, true);
-}
-
-int files_count(const struct process *process)
-{
-	int count = sockets_count(process);
-	for (int fd = 0; fd <= highest; fd++) {
-		count += owners[fd] == process;
-	}
-	return count;
 }
 
 /* ---- what the agent calls ---- */

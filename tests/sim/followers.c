@@ -61,7 +61,7 @@ static void check_dialects(const struct stage *stage, int number)
 /* The members of the group, as the agent shows them. */
 static void check_import(const struct stage *stage, int number)
 {
-	json_t *list = sim_agent_ask(stage->agents[number], IMPORT_TARGET);
+	json_t *list = sim_agent_ask(stage->agents[number], IMPORT_TARGET, client_read_json);
 	size_t expected = (size_t)count_members(stage, MEMBERS, WORLD_STRANGER);
 	if (json_array_size(list) != expected) {
 		sim_fail("agent %d shows %zu imported members, and there are %zu", number,
@@ -98,7 +98,7 @@ static bool any_record(const struct stage *stage)
 
 static void check_name(const struct stage *stage, int number)
 {
-	json_t *answer = sim_agent_ask(stage->agents[number], NAME_TARGET);
+	json_t *answer = sim_agent_ask(stage->agents[number], NAME_TARGET, client_read_json);
 	char *text = answer ? json_dumps(answer, JSON_COMPACT) : NULL;
 	if (text && json_object_get(answer, "addresses")) {
 		check_text(stage, number, "name", text);
@@ -139,8 +139,8 @@ static void check_output(const struct stage *stage, int number)
 void followers_prepare(const struct stage *stage)
 {
 	for (int i = 0; i < SIM_AGENTS; i++) {
-		json_decref(sim_agent_ask(stage->agents[i], IMPORT_TARGET));
-		json_decref(sim_agent_ask(stage->agents[i], NAME_TARGET));
+		sim_agent_ask(stage->agents[i], IMPORT_TARGET, NULL);
+		sim_agent_ask(stage->agents[i], NAME_TARGET, NULL);
 	}
 }
 

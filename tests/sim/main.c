@@ -3,7 +3,6 @@
  * the command that repeats it.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <grp.h>
 #include <malloc.h>
 #include <pwd.h>
@@ -25,22 +24,11 @@
 #include "lib/base/hash.h"
 #include "tests/sim/children.h"
 #include "tests/sim/events.h"
+#include "tests/sim/options.h"
 #include "tests/sim/oracle.h"
 #include "tests/sim/sim.h"
 
-enum { MOST_EVENTS = 100000, MOST_SHRINKING_RUNS = 400, MOST_JOBS = 64, MOST_HEAP = 1 << 25 };
-
-struct options {
-	uint64_t first;
-	uint64_t count;
-	int64_t length_ms;
-	int jobs;
-	bool trace;
-	bool twice;
-	bool quiet;
-	bool stop; /* at the first failure, which is not made smaller */
-	const char *only;
-};
+enum { MOST_SHRINKING_RUNS = 400, MOST_HEAP = 1 << 25 };
 
 struct result {
 	uint64_t hash;
@@ -121,8 +109,9 @@ static int64_t step(struct stage *stage)
 	int64_t due_ms = INT64_MAX;
 	net_step(stage->net);
 	children_step();
+	bool calm = oracle_is_calm(stage);
 	for (int i = 0; i < SIM_AGENTS; i++) {
-		sim_agent_turn(stage->agents[i], oracle_is_calm(stage));
+		sim_agent_turn(stage->agents[i], calm);
 		due_ms = earlier_of(due_ms, sim_agent_due_ms(stage->agents[i]));
 	}
 	due_ms = earlier_of(due_ms, net_due_ms(stage->net));
@@ -199,7 +188,7 @@ static int64_t shrink(
 	options.trace = false;
 	for (size_t part = events->count / 2; part > 0 && runs < MOST_SHRINKING_RUNS; part /= 2) {
 		for (size_t from = 0; from < events->count; from += part) {
-			bool before[MOST_EVENTS];
+			bool before[OPTIONS_MOST_EVENTS];
 			memcpy(before, kept, events->count * sizeof(*kept));
 			bool any = false;
 			for (size_t i = from; i < from + part && i < events->count; i++) {
@@ -239,7 +228,7 @@ static void print_command(
 static void report(uint64_t seed, const struct options *options, const struct events *events,
 	const struct result *result)
 {
-	static bool kept[MOST_EVENTS];
+	static bool kept[OPTIONS_MOST_EVENTS];
 	printf("seed %llu, after %.3f s: %s\n", (unsigned long long)seed,
 		(double)result->failed_ms / 1000, result->failure);
 	struct options shorter = *options;
@@ -256,38 +245,21 @@ static void report(uint64_t seed, const struct options *options, const struct ev
 
 /* ---- many runs ---- */
 
-static void read_only(bool *kept, const char *list)
-{
-	for (const char *at = list; *at;) {
-		char *end;
-		unsigned long index = strtoul(at, &end, 10);
-		if (index < MOST_EVENTS) {
-			kept[index] = true;
-		}
-		at = *end == ',' ? end + 1 : "";
-	}
-}
-
 /* True when all promises held. */
 static bool run_seed(uint64_t seed, const struct options *options, uint64_t *settled)
 {
-	static bool kept[MOST_EVENTS];
 	struct events events;
 	events_create(&events, seed, options->length_ms);
-	if (options->only) {
-		read_only(kept, options->only);
-	}
-	const bool *chosen = options->only ? kept : NULL;
-	struct result result = run(seed, options, &events, chosen);
+	struct result result = run(seed, options, &events, options->chosen);
 	*settled += result.settled;
 	bool good = result.failure[0] == '\0';
 	if (good && options->twice) {
-		struct result again = run(seed, options, &events, chosen);
+		struct result again = run(seed, options, &events, options->chosen);
 		good = again.hash == result.hash;
 		if (!good) {
 			printf("seed %llu does not repeat itself\n", (unsigned long long)seed);
 		}
-	} else if (!good && !options->only && !options->stop) {
+	} else if (!good && !options->chosen && !options->stop) {
 		report(seed, options, &events, &result);
 	} else if (!good) {
 		printf("seed %llu, after %.3f s: %s\n", (unsigned long long)seed,
@@ -305,12 +277,13 @@ static int run_job(const struct options *options, int job)
 {
 	int failures = 0;
 	uint64_t settled = 0;
-	for (uint64_t i = (uint64_t)job; i < options->count && failures < 100 && !seeds[MOST_JOBS];
+	for (uint64_t i = (uint64_t)job;
+		i < options->count && failures < 100 && !seeds[OPTIONS_MOST_JOBS];
 		i += (uint64_t)options->jobs) {
 		seeds[job] = options->first + i;
 		failures += !run_seed(options->first + i, options, &settled);
 		if (options->stop && failures > 0) {
-			seeds[MOST_JOBS] = true;
+			seeds[OPTIONS_MOST_JOBS] = true;
 		}
 	}
 	uint64_t counts[3];
@@ -365,7 +338,7 @@ static int result_of(const struct options *options, pid_t pid, int status, const
 			printf("seed %llu crashes: signal %d\n", (unsigned long long)seeds[job],
 				WTERMSIG(status));
 			fflush(stdout);
-			seeds[MOST_JOBS] = options->stop;
+			seeds[OPTIONS_MOST_JOBS] = options->stop;
 		}
 	}
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
@@ -373,7 +346,7 @@ static int result_of(const struct options *options, pid_t pid, int status, const
 
 static int run_all(const struct options *options)
 {
-	pid_t pids[MOST_JOBS];
+	pid_t pids[OPTIONS_MOST_JOBS];
 	int failures = 0;
 	fflush(stdout);
 	for (int job = 0; job < options->jobs; job++) {
@@ -390,66 +363,6 @@ static int run_all(const struct options *options)
 		failures += result_of(options, pid, status, pids);
 	}
 	return failures;
-}
-
-static void usage(void)
-{
-	printf("usage: sim [--seed=N | --seeds=COUNT [--from=N]] [--hours=H] [--jobs=N] "
-	       "[--twice] [--trace]\n"
-	       "           [--only=EVENT,EVENT…] [--quiet] [--log] [--reads] [--stop]\n");
-	exit(2);
-}
-
-static struct options read_options(int argc, char **argv)
-{
-	static const struct option names[] = { { "seed", 1, 0, 's' }, { "seeds", 1, 0, 'n' },
-		{ "from", 1, 0, 'f' }, { "hours", 1, 0, 'h' }, { "jobs", 1, 0, 'j' },
-		{ "twice", 0, 0, '2' }, { "trace", 0, 0, 't' }, { "only", 1, 0, 'o' },
-		{ "quiet", 0, 0, 'q' }, { "log", 0, 0, 'l' }, { "reads", 0, 0, 'r' },
-		{ "stop", 0, 0, 'x' }, { 0 } };
-	struct options options = { .first = 1, .count = 1, .length_ms = SIM_HOUR, .jobs = 1 };
-	int name;
-	while ((name = getopt_long(argc, argv, "", names, NULL)) != -1) {
-		switch (name) {
-		case 's':
-		case 'f':
-			options.first = strtoull(optarg, NULL, 10);
-			break;
-		case 'n':
-			options.count = strtoull(optarg, NULL, 10);
-			break;
-		case 'h':
-			options.length_ms = (int64_t)(atof(optarg) * SIM_HOUR);
-			break;
-		case 'j':
-			options.jobs = atoi(optarg);
-			break;
-		case '2':
-			options.twice = true;
-			break;
-		case 't':
-			options.trace = true;
-			break;
-		case 'o':
-			options.only = optarg;
-			break;
-		case 'q':
-			options.quiet = true;
-			break;
-		case 'x':
-			options.stop = true;
-			break;
-		case 'r':
-			wants_reads = true;
-			break;
-		case 'l':
-			setenv("SIM_LOG", "debug", 1);
-			break;
-		default:
-			usage();
-		}
-	}
-	return options;
 }
 
 /* The C library keeps memory of its own, which must not belong to the agent that asks first. */
@@ -471,12 +384,13 @@ int main(int argc, char **argv)
 	/* Agents come and go: their memory stays with this program. */
 	mallopt(M_MMAP_THRESHOLD, MOST_HEAP);
 	mallopt(M_TRIM_THRESHOLD, MOST_HEAP);
-	struct options options = read_options(argc, argv);
-	if (options.jobs < 0 || options.jobs > MOST_JOBS) {
-		usage();
+	struct options options = options_read(argc, argv);
+	wants_reads = options.reads;
+	if (options.log) {
+		setenv("SIM_LOG", "debug", 1);
 	}
 	warm_up();
-	seeds = mmap(NULL, (MOST_JOBS + 1) * sizeof(*seeds), PROT_READ | PROT_WRITE,
+	seeds = mmap(NULL, (OPTIONS_MOST_JOBS + 1) * sizeof(*seeds), PROT_READ | PROT_WRITE,
 		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (options.jobs == 0) { /* for a debugger */
 		options.jobs = 1;

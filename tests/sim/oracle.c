@@ -48,14 +48,14 @@ static bool is_due(const struct stage *stage, bool ends)
 			(changed && sim_now_ms() >= stage->checked_ms + PERIOD_MS));
 }
 
-/* The answers of the agents to GET /v1/agent at this moment. */
-static json_t *statuses[SIM_AGENTS];
+/* The components of the agents by GET /v1/agent at this moment. */
+static json_t *components[SIM_AGENTS];
 
 static const char *state_of(int number, const char *path)
 {
 	size_t index;
 	json_t *component;
-	json_array_foreach (json_object_get(statuses[number], "components"), index, component) {
+	json_array_foreach (components[number], index, component) {
 		const char *its_path = json_string_value(json_object_get(component, "path"));
 		if (its_path && strcmp(its_path, path) == 0) {
 			return json_string_value(json_object_get(component, "state"));
@@ -213,8 +213,9 @@ bool oracle_check(struct stage *stage, bool ends)
 	stage->checked_ms = sim_now_ms();
 	stage->checked_changes = world_changes(stage->world);
 	for (int i = 0; i < SIM_AGENTS; i++) {
-		statuses[i] = sim_agent_ask(stage->agents[i], "/v1/agent");
-		if (!statuses[i] && sim_agent_is_running(stage->agents[i])) {
+		components[i] = sim_agent_ask(
+			stage->agents[i], "/v1/agent", client_read_components);
+		if (!components[i] && sim_agent_is_running(stage->agents[i])) {
 			sim_fail("agent %d does not say how it is", i);
 		}
 	}
@@ -226,7 +227,7 @@ bool oracle_check(struct stage *stage, bool ends)
 	check_shared(stage);
 	followers_check(stage);
 	for (int i = 0; i < SIM_AGENTS; i++) {
-		json_decref(statuses[i]);
+		json_decref(components[i]);
 	}
 	return true;
 }

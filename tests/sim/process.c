@@ -34,6 +34,8 @@ struct process {
 	ucontext_t context; /* where the program begins */
 	jmp_buf place;      /* where it sleeps */
 	struct memory memory;
+	int descriptors;
+	struct list watched;
 	int64_t wake_ms;
 	bool awake;
 	bool was_woken;   /* before its time */
@@ -171,6 +173,7 @@ struct process *process_start(int number, char **argv)
 		copy_image(fresh, __start_agent_data);
 	}
 	process->number = number;
+	list_init(&process->watched);
 	process->argv = argv;
 	process->stack = space_of(stacks, number, STACK_BYTES);
 	process->memory.heap = space_of(heaps, number, MEMORY_BYTES);
@@ -285,6 +288,23 @@ int process_number(const struct process *process)
 struct memory *process_memory(struct process *process)
 {
 	return &process->memory;
+}
+
+int process_descriptors(const struct process *process)
+{
+	return process->descriptors;
+}
+
+void process_count_descriptor(struct process *process, int change)
+{
+	if (process) {
+		process->descriptors += change;
+	}
+}
+
+struct list *process_watched(struct process *process)
+{
+	return &process->watched;
 }
 
 /* ---- for the program ---- */

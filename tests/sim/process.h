@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lib/base/list.h"
 #include "tests/sim/memory.h"
 
 struct process;
@@ -45,6 +46,8 @@ int process_number(const struct process *process);
 /* Since the last question it has sent or closed something, or ended. */
 bool process_has_acted(struct process *process);
 struct memory *process_memory(struct process *process);
+/* That it has open. */
+int process_descriptors(const struct process *process);
 
 /* ---- for the places where the program leaves for the simulation ---- */
 
@@ -68,8 +71,12 @@ void process_count_poll(void);
 
 /* ---- files.c: descriptors ---- */
 
+/* It has one more, or one less; nothing for NULL, the simulation itself. */
+void process_count_descriptor(struct process *process, int change);
+/* The sockets that its epoll watches. */
+struct list *process_watched(struct process *process);
+
 void files_close_all(const struct process *process);
 void files_close_on_exec(const struct process *process);
-int files_count(const struct process *process);
 
 #endif

@@ -9,6 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "lib/base/list.h"
 #include "tests/sim/process.h"
 
 enum { ROOM = 212992, MOST_WAITING = 16 };
@@ -19,7 +20,7 @@ struct socket {
 	enum kind kind;
 	bool close_on_exec;
 	bool reset; /* the other end was closed, and had not read everything */
-	const struct process *owner;
+	struct process *owner;
 	int peer;    /* reads what is written here; -1: none */
 	int writers; /* ends that write to this one */
 	char *data;  /* ROOM bytes, kept for the next one with this number */
@@ -29,7 +30,8 @@ struct socket {
 	char path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* empty: not bound */
 	int waiting[MOST_WAITING];                              /* for accept */
 	size_t waiting_count;
-	uint32_t events; /* that epoll watches */
+	uint32_t events;     /* that epoll watches */
+	struct list watched; /* of its owner, while there are such */
 	epoll_data_t epoll_data;
 };
 
@@ -49,6 +51,13 @@ static int fail(int error)
 
 /* ---- making ---- */
 
+static void set_owner(struct socket *socket, struct process *owner)
+{
+	process_count_descriptor(socket->owner, -1);
+	process_count_descriptor(owner, 1);
+	socket->owner = owner;
+}
+
 static int make(enum kind kind, bool close_on_exec)
 {
 	int place = 0;
@@ -61,11 +70,10 @@ static int make(enum kind kind, bool close_on_exec)
 	used = place < used ? used : place + 1;
 	struct socket *socket = &sockets[place];
 	char *data = socket->data;
-	*socket = (struct socket){ .kind = kind,
-		.close_on_exec = close_on_exec,
-		.owner = process_current(),
-		.peer = -1,
-		.data = data };
+	*socket = (struct socket){
+		.kind = kind, .close_on_exec = close_on_exec, .peer = -1, .data = data
+	};
+	set_owner(socket, process_current());
 	return SOCKETS_FIRST + place;
 }
 
@@ -167,7 +175,7 @@ int sockets_connect(int fd, const struct sockaddr *address)
 	}
 	join(fd, end);
 	join(end, fd);
-	at(end)->owner = listener->owner;
+	set_owner(at(end), listener->owner);
 	listener->waiting[listener->waiting_count++] = end;
 	return 0;
 }
@@ -181,7 +189,7 @@ int sockets_accept(int fd, bool close_on_exec)
 	int end = listener->waiting[0];
 	memmove(listener->waiting, listener->waiting + 1,
 		--listener->waiting_count * sizeof(listener->waiting[0]));
-	at(end)->owner = process_current();
+	set_owner(at(end), process_current());
 	at(end)->close_on_exec = close_on_exec;
 	return end;
 }
@@ -279,9 +287,9 @@ int sockets_close(int fd)
 	}
 	sockets_end_writing(fd);
 	leave_writers(fd);
+	sockets_watch(fd, 0, (epoll_data_t){ 0 });
+	set_owner(socket, NULL);
 	socket->kind = FREE;
-	socket->owner = NULL;
-	socket->events = 0;
 	while (used > 0 && sockets[used - 1].kind == FREE) {
 		used--;
 	}
@@ -294,7 +302,10 @@ int sockets_get_option(int fd, int option, void *ret_value, socklen_t *len)
 {
 	int value = 0;
 	if (option == SO_PEERCRED) {
-		const struct ucred peer = { (pid_t)syscall(SYS_getpid), getuid(), getgid() };
+		static struct ucred peer; /* this program itself */
+		if (!peer.pid) {
+			peer = (struct ucred){ (pid_t)syscall(SYS_getpid), getuid(), getgid() };
+		}
 		memcpy(ret_value, &peer, sizeof(peer));
 		return 0;
 	}
@@ -358,18 +369,23 @@ static uint32_t events_of(const struct socket *socket)
 
 void sockets_watch(int fd, uint32_t events, epoll_data_t data)
 {
-	at(fd)->events = events;
-	at(fd)->epoll_data = data;
+	struct socket *socket = at(fd);
+	if (events && !socket->events) {
+		list_append(process_watched(socket->owner), &socket->watched);
+	} else if (!events && socket->events) {
+		list_remove(&socket->watched);
+	}
+	socket->events = events;
+	socket->epoll_data = data;
 }
 
-int sockets_ready(const struct process *process, struct epoll_event *events, int max)
+int sockets_ready(struct process *process, struct epoll_event *events, int max)
 {
 	int count = 0;
-	for (int i = 0; i < used && count < max; i++) {
-		const struct socket *socket = &sockets[i];
-		if (socket->events == 0 || socket->owner != process) {
-			continue;
-		}
+	const struct list *watched = process_watched(process);
+	for (const struct list *next = watched->next; next != watched && count < max;
+		next = next->next) {
+		const struct socket *socket = LIST_ITEM(next, struct socket, watched);
 		uint32_t ready = events_of(socket) & (socket->events | EPOLLHUP | EPOLLERR);
 		if (ready) {
 			events[count++] = (struct epoll_event){ ready, socket->epoll_data };
@@ -386,15 +402,6 @@ short sockets_poll(int fd, short events)
 
 /* ---- of a process ---- */
 
-int sockets_count(const struct process *process)
-{
-	int count = 0;
-	for (int i = 0; i < used; i++) {
-		count += sockets[i].kind != FREE && sockets[i].owner == process;
-	}
-	return count;
-}
-
 /* A descriptor that stays open after exec is not watched any more. */
 void sockets_close_all(const struct process *process, bool on_exec)
 {
@@ -406,7 +413,7 @@ void sockets_close_all(const struct process *process, bool on_exec)
 		if (!on_exec || socket->close_on_exec) {
 			sockets_close(SOCKETS_FIRST + i);
 		} else {
-			socket->events = 0;
+			sockets_watch(SOCKETS_FIRST + i, 0, (epoll_data_t){ 0 });
 		}
 	}
 }

@@ -54,13 +54,12 @@ int sockets_close(int fd);
 /* `events` is 0 for a descriptor that is not wanted any more. */
 void sockets_watch(int fd, uint32_t events, epoll_data_t data);
 /* Of those that the process watches: so many have events. */
-int sockets_ready(const struct process *process, struct epoll_event *events, int max);
+int sockets_ready(struct process *process, struct epoll_event *events, int max);
 /* As poll() reports it. */
 short sockets_poll(int fd, short events);
 
 /* ---- of a process ---- */
 
-int sockets_count(const struct process *process);
 void sockets_close_all(const struct process *process, bool on_exec);
 
 #endif

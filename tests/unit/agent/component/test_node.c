@@ -1,4 +1,4 @@
-/* What another look at a node finds out, when it holds the same data as before and when not. */
+/* An announcement looks again at a node, which holds the same data as before, or others. */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -73,7 +73,7 @@ Test(node, a_look_that_finds_the_same_knows_the_same)
 	}
 }
 
-Test(node, what_was_known_of_other_data_is_forgotten)
+Test(node, other_data_are_read_anew)
 {
 	want(RECORD("a", ""));
 	see(RECORD("b", ""));
