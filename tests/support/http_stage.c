@@ -140,7 +140,7 @@ void http_stage_turn(void)
 
 void http_stage_pass(int seconds)
 {
-	clock_shift_s += seconds;
+	clock_shift_ms += 1000 * seconds;
 	http_stage_turn();
 }
 
