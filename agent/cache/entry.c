@@ -252,6 +252,21 @@ static bool was_something(const struct cache_entry *entry)
 		(entry->kind == CACHE_DATA || entry->children_count + entry->foreign_count > 0);
 }
 
+/* Nobody has heard a contradiction: the state, and so the time of its truth, stay. */
+void cache_entry_imply_absent(struct cache *cache, struct cache_entry *entry)
+{
+	const struct registry_result absent = { .err.code = BERTH_PATH_NOT_FOUND };
+	if (entry->kind == CACHE_CHILDREN) {
+		cache_list_changes(cache, entry, &absent);
+	}
+	set_value(entry, &absent);
+	entry->stat = absent.stat;
+	entry->changed = true;
+	entry->learnt = ++cache->states;
+	cache_answers_drop(cache, entry->node);
+	cache_mark_dirty(cache, entry->node);
+}
+
 static bool is_doubtful(const struct cache_entry *entry, const struct registry_result *result)
 {
 	bool first = entry->state == CACHE_UNCONFIRMED || entry->state == CACHE_READING;
@@ -293,14 +308,14 @@ static void on_state(
 		cache->change_time_s = cache->change_time_s > 0 ? cache->change_time_s
 								: clock_monotonic_s();
 		if (entry->kind == CACHE_CHILDREN) {
-			cache_observers_unlist(
-				cache, entry, result->children, result->children_count);
+			cache_list_changes(cache, entry, result);
 		}
 		set_value(entry, result);
 		entry->changed = true;
 	}
 	entry->stat = result->stat;
 	entry->awaited = false;
+	entry->learnt = ++cache->states;
 	cache->unconfirmed -= is_unconfirmed(entry);
 	entry->known = true;
 	cache->unconfirmed += is_unconfirmed(entry);

@@ -1,7 +1,7 @@
 /*
  * The inside of the cache, shared by its files: cache.c (paths, limits, time), entry.c (entries
- * and their watches), confirm.c (was the server heard lately?), answer.c with make.c, body.c and
- * find.c, observe.c with picture.c, snapshot.c.
+ * and their watches), listing.c (what a list says of its children), confirm.c (was the server heard
+ * lately?), answer.c with make.c, body.c and find.c, observe.c with picture.c, snapshot.c.
  */
 #ifndef AGENT_CACHE_INTERNAL_H
 #define AGENT_CACHE_INTERNAL_H
@@ -61,6 +61,7 @@ struct cache_entry {
 	size_t foreign_count;  /* behind the others in `children`: names that no path can hold */
 	size_t children_bytes; /* of that block, if there is one */
 	int64_t true_at_ms;    /* when it was true for sure; while LIVE ask cache_true_at_ms() */
+	uint64_t learnt;       /* cache->states when its state came; 0: it is of a snapshot */
 	int code;              /* 0, PATH_NOT_FOUND, NO_PATH_PERMISSIONS … */
 	char *why; /* with INVALID_RECORD and NO_RECORD: what the registry said; or NULL */
 	enum cache_kind kind;
@@ -169,6 +170,7 @@ struct cache {
 	struct cache_refused refused[CACHE_REFUSED_MAX];
 	size_t refused_next;
 	uint64_t generation;
+	uint64_t states; /* that came from the registry */
 	uint64_t loads;
 	uint64_t evictions;
 	uint64_t refusals;
@@ -209,6 +211,8 @@ void cache_entry_away(struct cache_entry *entry, int64_t heard_ms);
 /* Gives it the value of a snapshot. */
 void cache_entry_restore(struct cache *cache, struct cache_entry *entry,
 	const struct registry_result *value, int64_t true_at_ms);
+/* Its path is absent, as far as is known: a list of children came without it. */
+void cache_entry_imply_absent(struct cache *cache, struct cache_entry *entry);
 /* Of a known entry: is it a valid record? */
 bool cache_entry_is_record(struct cache_entry *entry);
 /*
@@ -240,6 +244,14 @@ struct cache_entry *cache_need(
 struct cache_entry *cache_need_list(struct cache *cache, struct cache_need *need, const char *path);
 /* The same, and their data. */
 void cache_need_children(struct cache *cache, struct cache_need *need, const char *path);
+
+/* ---- listing.c ---- */
+
+/* Does the parent's list, as far as it is known, name the node? */
+bool cache_is_listed(const struct cache *cache, const struct cache_node *node);
+/* The list of children is about to have this state, which may say more of a child than is known. */
+void cache_list_changes(
+	struct cache *cache, const struct cache_entry *list, const struct registry_result *next);
 
 /* ---- refused.c ---- */
 
@@ -369,9 +381,6 @@ static inline bool cache_observer_is_ready(const struct cache_observer *observer
 bool cache_is_observed(const struct cache *cache, const struct cache_node *node);
 /* An observer follows the path or a tree in which it is. */
 bool cache_is_in_tree(const struct cache *cache, const struct cache_node *node);
-/* The list is about to change: its absent children, kept because it names them, may go. */
-void cache_observers_unlist(struct cache *cache, const struct cache_entry *children,
-	char *const *next, size_t next_count);
 void cache_warm_set(struct cache *cache, char *const *warm, size_t count);
 
 #endif

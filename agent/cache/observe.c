@@ -357,44 +357,6 @@ void cache_observers_freshness(struct cache *cache)
 
 /* ---- coming and going ---- */
 
-static int compare_path(const void *path, const void *child)
-{
-	return strcmp(path, *(char *const *)child);
-}
-
-static bool names(char *const *children, size_t count, const char *path)
-{
-	return count > 0 && bsearch(path, children, count, sizeof(*children), compare_path) != NULL;
-}
-
-/* Does the parent's list, as far as it is known, name the node? */
-static bool is_listed(const struct cache *cache, const struct cache_node *node)
-{
-	const struct cache_node *parent = cache_node_parent(cache, node);
-	const struct cache_entry *list = parent ? parent->entries[CACHE_CHILDREN] : NULL;
-	return list && list->known && names(list->children, list->children_count, node->path);
-}
-
-/*
- * A path that is no longer listed is new to observers when it is listed again, even if its value is
- * the same: while it is doubted, its absence does not become its value.
- */
-void cache_observers_unlist(struct cache *cache, const struct cache_entry *children,
-	char *const *next, size_t next_count)
-{
-	for (size_t i = 0; i < children->children_count; i++) {
-		const char *path = children->children[i];
-		struct cache_node *child = cache_node_find(cache, path, strlen(path));
-		struct cache_entry *data = child ? child->entries[CACHE_DATA] : NULL;
-		if (data && !names(next, next_count, path)) {
-			data->in_list = false;
-		}
-		if (data && cache->wide_observers > 0 && data->known && !cache_entry_exists(data)) {
-			cache_mark_dirty(cache, child);
-		}
-	}
-}
-
 bool cache_is_in_tree(const struct cache *cache, const struct cache_node *node)
 {
 	return each_observer(cache, node, follows, NULL);
@@ -410,7 +372,7 @@ bool cache_is_observed(const struct cache *cache, const struct cache_node *node)
 	 * turn out to exist, and so may one that the parent's list names: its next read may be
 	 * under way while the value is the one from before its creation.
 	 */
-	bool counts = is_listed(cache, node);
+	bool counts = cache_is_listed(cache, node);
 	for (int kind = CACHE_DATA; kind <= CACHE_CHILDREN; kind++) {
 		const struct cache_entry *entry = node->entries[kind];
 		counts = counts ||

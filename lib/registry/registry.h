@@ -444,6 +444,11 @@ struct registry_watch *registry_watch(struct registry *registry, const char *pat
 void registry_watch_refresh(struct registry_watch *watch);
 /* Confirms the watch now if it waits for that since a reconnect. Cheap; used for each lookup. */
 void registry_watch_hurry(struct registry_watch *watch);
+/*
+ * The state that on_change was called with last holds as far as the registry has heard: no change
+ * was announced since, and the connection is the one in which it was read.
+ */
+bool registry_watch_holds(const struct registry_watch *watch);
 /* May be called from on_change too. Accepts NULL. */
 void registry_unwatch(struct registry_watch *watch);
 /* How many paths and kinds are watched. */

@@ -138,6 +138,12 @@ void registry_watch_hurry(struct registry_watch *watch)
 	watched_hurry(watch->watched);
 }
 
+bool registry_watch_holds(const struct registry_watch *watch)
+{
+	return watch->delivered && watched_is_settled(watch->watched) &&
+		list_empty(&watch->watched->doubt.link);
+}
+
 void registry_unwatch(struct registry_watch *watch)
 {
 	if (!watch) {

@@ -7,9 +7,10 @@ answer, and hears what the register then holds (linearizability; the search is W
 with a memory of the states that led nowhere). A look-up through an agent may be old, but no older
 than it says: it counts as a read that began as much earlier. Besides:
 
-- one process of an agent never answers a look-up of a path with an older value than before; the
-  records of a directory promise no more than their age, because a list and each of its records
-  are read one after the other;
+- one process of an agent never answers with an older value of a path than before, be it in a
+  look-up of the path or in the records of its directory. A path may be missing in the records
+  although a look-up has shown it, because the list is read after it; it does not come back with
+  the value that the records had before;
 - an agent that no server could answer does not claim to have heard one.
 """
 
@@ -222,15 +223,14 @@ def true_since(call, setting):
 
 
 def parts(call, setting):
-    """The look-ups of single paths that a look-up is."""
+    """What the answer says of each path."""
     if call.kind == LOOKUP:
         return [call]
     found = call.value or {}
     strange = sorted(set(found) - set(setting.paths))
     if strange:
         raise Violation(f"records that nobody has written: {strange}")
-    return [dataclasses.replace(call, kind=LOOKUP, path=path, value=found.get(path))
-            for path in setting.paths]
+    return [dataclasses.replace(call, path=path, value=found.get(path)) for path in setting.paths]
 
 
 def as_read(lookup, setting):
@@ -238,18 +238,29 @@ def as_read(lookup, setting):
     return dataclasses.replace(lookup, kind=READ, invoked=since)
 
 
-def check_forward(lookups, writes):
+def may_return(write, lookup, setting):
+    """The write may take effect a second time, after the state that the look-up shows."""
+    is_open = write.result == UNKNOWN or write.answered > true_since(lookup, setting)
+    return write.again and is_open
+
+
+def check_forward(lookups, writes, setting):
     """
-    The look-ups of a path by one process, in their order, show no older value than before: none
+    The answers about a path by one process, in their order, show no older value than before: none
     that was there before another one, and none whose write had ended before that of another one.
     """
     left, newest = set(), None  # the values that another one has followed; the newest write
+    value, listed = None, False  # the last one, and whether the records of the directory had it
     for before, lookup in zip([None, *lookups], lookups):
-        if before and before.value != lookup.value and before.value is not None:
-            left.add(before.value)
         if lookup.value in left:
             raise Violation(f"a value that had gone is back: {lookup}, after {before}")
-        write = writes.get(lookup.value)
+        missing, write = lookup.value is None, writes.get(lookup.value)
+        follows = lookup.value != value and (not missing or lookup.kind == LOOKUP or listed)
+        if follows and value in writes and not may_return(writes[value], lookup, setting):
+            left.add(value)
+        if not missing:
+            listed = lookup.kind == RECORDS or (listed and lookup.value == value)
+            value = lookup.value
         if write is None:
             continue
         if newest and write.result == OK and write.answered < newest.invoked:
@@ -295,12 +306,11 @@ def violations(history):
         elif call.result == OK:
             collect(problems, check_age, call, history)
             for lookup in collect(problems, parts, call, setting) or ():
-                if call.kind == LOOKUP:
-                    by_process[call.client, lookup.path].append(lookup)
+                by_process[call.client, lookup.path].append(lookup)
                 by_path[lookup.path].append(as_read(lookup, setting))
     for path in sorted(by_path):
         collect(problems, check_path, by_path[path])
     for lookups in by_process.values():
         lookups.sort(key=lambda lookup: lookup.invoked)
-        collect(problems, check_forward, lookups, writes)
+        collect(problems, check_forward, lookups, writes, setting)
     return problems

@@ -10,6 +10,7 @@
 
 #include "lib/base/path.h"
 #include "lib/http/reader.h"
+#include "tests/sim/order.h"
 #include "tests/sim/process.h"
 #include "tests/sim/sim.h"
 
@@ -77,6 +78,7 @@ struct client {
 	json_t *replayed; /* path -> record, or null */
 	unsigned long long sequence;
 	struct names names[PATHS]; /* of the last answer for each; it seldom changes */
+	struct order order;
 };
 
 static uint64_t counts[3];
@@ -162,23 +164,31 @@ static int64_t later_of(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
-static int64_t last_true_ms(
+static struct claim claim_of(
 	struct client *client, const struct lookup *lookup, int status, const char *body)
 {
-	const struct world *world = client->world;
-	enum world_aspect aspect = lookup->kind == LIST ? WORLD_CHILDREN : WORLD_DATA;
+	struct claim claim = { .path = lookup->path,
+		.aspect = lookup->kind == LIST ? WORLD_CHILDREN : WORLD_DATA };
 	if (status == 404 && strstr(body, "PathNotFound")) {
-		return world_last_true_ms(world, lookup->path, aspect, NULL);
+		return claim;
 	}
 	if (status != 200) {
-		return later_of(world_last_true_ms(world, lookup->path, aspect, ""),
-			world_last_true_ms(world, lookup->path, aspect, SIM_GARBAGE));
+		claim.value = "";
+		claim.other = SIM_GARBAGE;
+	} else {
+		claim.value = lookup->kind == RECORD ? body : names_of(client, lookup->path, body);
 	}
-	if (lookup->kind == RECORD) {
-		return world_last_true_ms(world, lookup->path, aspect, body);
-	}
-	return world_last_true_ms(
-		world, lookup->path, aspect, names_of(client, lookup->path, body));
+	return claim;
+}
+
+static int64_t last_true_ms(const struct client *client, const struct claim *claim)
+{
+	const struct world *world = client->world;
+	int64_t at_ms = world_last_true_ms(world, claim->path, claim->aspect, claim->value);
+	return claim->other
+		? later_of(at_ms,
+			  world_last_true_ms(world, claim->path, claim->aspect, claim->other))
+		: at_ms;
 }
 
 json_t *client_read_json(const char *body)
@@ -212,7 +222,10 @@ static void check_status(const struct client *client, const char *body)
 	json_decref(components);
 }
 
-/* An answer was true at the moment that its age says, or later; a hit within the bound. */
+/*
+ * An answer was true at the moment that its age says, or later, a hit within the bound; and it is no
+ * older than one before.
+ */
 static void check(struct client *client, const struct lookup *lookup,
 	const struct http_reader *reader, const char *body)
 {
@@ -234,7 +247,8 @@ static void check(struct client *client, const struct lookup *lookup,
 	bool stale = strcmp(source, "STALE") == 0;
 	int64_t age_ms = stale ? atoll(age) * SIM_SECOND : CLIENT_CONFIRM_MS;
 	int64_t now_ms = sim_now_ms();
-	int64_t true_ms = last_true_ms(client, lookup, reader->status, body);
+	struct claim claim = claim_of(client, lookup, reader->status, body);
+	int64_t true_ms = last_true_ms(client, &claim);
 	counts[stale ? STALE : HITS]++;
 	if (true_ms < now_ms - age_ms) {
 		sim_fail("agent %d: the %s of %s was last true %lld ms ago, and the answer says "
@@ -242,6 +256,9 @@ static void check(struct client *client, const struct lookup *lookup,
 			client->agent, words[lookup->kind], lookup->path,
 			true_ms == INT64_MIN ? -1LL : (long long)(now_ms - true_ms),
 			(long long)age_ms, source, 300, body);
+	} else if (!order_take(&client->order, client->world, &claim)) {
+		sim_fail("agent %d: the %s of %s is older than an earlier answer: %.*s",
+			client->agent, words[lookup->kind], lookup->path, 300, body);
 	}
 }
 
@@ -463,6 +480,7 @@ void client_step(struct client *client, struct process *agent, bool calm, const 
 
 void client_disconnect(struct client *client)
 {
+	order_forget(&client->order); /* another process may have less behind it */
 	drop_lookups(client);
 	end_stream(client);
 }
@@ -533,6 +551,7 @@ struct client *client_create(const struct world *world, int agent, uint64_t seed
 	client->agent = agent;
 	client->lookups.fd = -1;
 	client->stream.fd = -1;
+	order_init(&client->order, paths, PATHS);
 	client->address.sun_family = AF_UNIX;
 	snprintf(client->address.sun_path, sizeof(client->address.sun_path), "%s", path);
 	sim_random_init(&client->random, seed, 200 + (uint64_t)agent);

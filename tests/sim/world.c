@@ -181,6 +181,24 @@ int64_t world_last_true_ms(
 	return value ? INT64_MIN : until_ms;
 }
 
+int64_t world_next_true_ms(const struct world *world, const char *path, enum world_aspect aspect,
+	const char *value, int64_t from_ms)
+{
+	const struct history *history = history_of(world, path, aspect);
+	int64_t until_ms = sim_now_ms();
+	int64_t found_ms = INT64_MAX;
+	for (size_t i = history ? history->count : 0; i-- > 0 && until_ms >= from_ms;) {
+		if (same(history->values[i].text, value)) {
+			found_ms = history->values[i].since_ms;
+		}
+		until_ms = history->values[i].since_ms;
+	}
+	if (!value && until_ms >= from_ms) {
+		return from_ms; /* there was no node yet */
+	}
+	return found_ms < from_ms ? from_ms : found_ms;
+}
+
 int64_t world_last_owned_ms(const struct world *world, const char *path, int agent)
 {
 	const struct history *history = history_of(world, path, WORLD_DATA);

@@ -73,6 +73,10 @@ enum world_aspect {
 int64_t world_last_true_ms(
 	const struct world *world, const char *path, enum world_aspect aspect, const char *value);
 
+/* The first time from then on at which it had this value; INT64_MAX: never. */
+int64_t world_next_true_ms(const struct world *world, const char *path, enum world_aspect aspect,
+	const char *value, int64_t from_ms);
+
 /* When the agent last had a node of its own at the path; now, when it has; INT64_MIN: never. */
 int64_t world_last_owned_ms(const struct world *world, const char *path, int agent);
 

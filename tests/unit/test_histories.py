@@ -189,6 +189,31 @@ class Lookups(Verdict):
         self.assert_bad("older", *WRITTEN, lookup(11, "v2"), lookup(11.5, "v1"))
         self.assert_bad("older", *WRITTEN, lookup(11, "v2"), lookup(11.5, "v1", "STALE", age=5))
 
+    def test_a_record_that_comes_back_after_a_list_without_it(self):
+        again = [*WRITTEN, call(DELETE, 20, 20.1), call(CREATE, 22, 22.1, "v3", made=0)]
+        before = records(19, {A: "v2"})
+        gone = records(21, {})
+        self.assert_good(*again, before, gone, records(22.5, {}), records(23, {A: "v3"}))
+        self.assert_good(*again, before, gone, records(30, {}, "STALE", age=9), lookup(31, "v3"))
+        stale = {"cache": "STALE", "age": 20}
+        self.assert_bad("gone is back", *again, before, gone, records(30, {A: "v2"}, **stale))
+        self.assert_bad("gone is back", *again, before, gone, lookup(30, "v2", **stale))
+        self.assert_bad("gone is back", *again, before, lookup(21, None),
+            records(30, {A: "v2"}, **stale))
+        self.assert_bad("older", *again, lookup(23, "v3"), records(30, {A: "v2"}, **stale))
+
+    def test_a_record_that_is_known_before_its_list(self):
+        self.assert_good(WRITTEN[0], lookup(1.2, "v1"), records(1.3, {}), lookup(1.4, "v1"),
+            records(1.5, {A: "v1"}))
+
+    def test_a_value_that_was_written_twice(self):
+        def history(answered):
+            return (call(PUT, 1, answered, "x", again=True), call(REMOVE, 4, 5),
+                lookup(3, "x", bound=0), lookup(6, None, bound=0), lookup(9, "x", bound=0))
+
+        self.assert_good(*history(8))
+        self.assertNotEqual(self.verdict(*history(3.5)), [])
+
     def test_a_shorter_list_while_the_registry_is_away(self):
         both = [*WRITTEN, call(CREATE, 3, 4, "w1", path=B)]
         self.assert_good(*both, records(30, {A: "v2", B: "w1"}, "STALE", age=10))

@@ -94,8 +94,8 @@ static enum announce_action decide_down""",
     Bug(
         "a path that its parent's list names is forgotten as absent",
         "agent/cache/observe.c",
-        "bool counts = is_listed(cache, node);",
-        "bool counts = is_listed(cache, node) && false;",
+        "bool counts = cache_is_listed(cache, node);",
+        "bool counts = cache_is_listed(cache, node) && false;",
     ),
     Bug(
         "the age of a saved answer follows a wall clock that was set back",
@@ -105,12 +105,15 @@ static enum announce_action decide_down""",
     ),
     Bug(
         "an observer misses a path that is listed again with the same value",
-        "agent/cache/observe.c",
-        """		if (data && !names(next, next_count, path)) {
-			data->in_list = false;
-		}
-""",
-        "		(void)next;\n		(void)next_count;\n",
+        "agent/cache/listing.c",
+        "		data->in_list = false;",
+        "		(void)data;",
+    ),
+    Bug(
+        "a record comes back with the list that names its path again",
+        "agent/cache/listing.c",
+        "return entry && entry->known && cache_entry_exists(entry) &&",
+        "return entry && entry->known && !entry->known && cache_entry_exists(entry) &&",
     ),
     Bug(
         "an answer's age begins when the connection was lost, not when the registry was last heard",

@@ -1,0 +1,94 @@
+#include "agent/cache/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * What a list of children says of these children. A path that it does not name is absent: clients
+ * have seen the list without it, so that no answer may show what the path held before, even if the
+ * next list names it again and the registry goes away before its data is read.
+ */
+
+static int compare_path(const void *path, const void *child)
+{
+	return strcmp(path, *(char *const *)child);
+}
+
+static bool names(char *const *children, size_t count, const char *path)
+{
+	return count > 0 && bsearch(path, children, count, sizeof(*children), compare_path) != NULL;
+}
+
+bool cache_is_listed(const struct cache *cache, const struct cache_node *node)
+{
+	const struct cache_node *parent = cache_node_parent(cache, node);
+	const struct cache_entry *list = parent ? parent->entries[CACHE_CHILDREN] : NULL;
+	return list && list->known && names(list->children, list->children_count, node->path);
+}
+
+static bool names_all(int code)
+{
+	return code == 0 || code == BERTH_PATH_NOT_FOUND;
+}
+
+/* A value of which no change was announced may be newer than the list, whose next read names it. */
+static bool may_have_ended(const struct cache_entry *entry)
+{
+	return entry && entry->known && cache_entry_exists(entry) &&
+		(entry->state != CACHE_LIVE || !registry_watch_holds(entry->watch));
+}
+
+/*
+ * The next list lacks the path. It is new to observers when it is listed again, even if its value
+ * is the same then. One that was kept only because the list named it may go.
+ */
+static void unlist(struct cache *cache, struct cache_node *child, bool absent)
+{
+	struct cache_entry *data = child->entries[CACHE_DATA];
+	for (int kind = CACHE_DATA; absent && kind <= CACHE_CHILDREN; kind++) {
+		if (may_have_ended(child->entries[kind])) {
+			cache_entry_imply_absent(cache, child->entries[kind]);
+		}
+	}
+	if (data) {
+		data->in_list = false;
+	}
+	if (data && cache->wide_observers > 0 && data->known && !cache_entry_exists(data)) {
+		cache_mark_dirty(cache, child);
+	}
+}
+
+/* The next list has the path, and this one lacks it: what was known before this one has ended. */
+static void relist(struct cache *cache, struct cache_node *child, const struct cache_entry *list)
+{
+	for (int kind = CACHE_DATA; kind <= CACHE_CHILDREN; kind++) {
+		struct cache_entry *entry = child->entries[kind];
+		if (may_have_ended(entry) && entry->learnt < list->learnt) {
+			cache_entry_imply_absent(cache, entry);
+		}
+	}
+}
+
+void cache_list_changes(
+	struct cache *cache, const struct cache_entry *list, const struct registry_result *next)
+{
+	bool was_whole = list->known && names_all(list->code);
+	size_t old = 0;
+	size_t new = 0;
+	while (old < list->children_count || new < next->children_count) {
+		int order = old == list->children_count ? 1
+			: new == next->children_count
+			? -1
+			: strcmp(list->children[old], next->children[new]);
+		const char *path = order <= 0 ? list->children[old] : next->children[new];
+		struct cache_node *child = order ? cache_node_find(cache, path, strlen(path))
+						 : NULL;
+		if (child && order < 0) {
+			unlist(cache, child, names_all(next->err.code));
+		} else if (child && was_whole) {
+			relist(cache, child, list);
+		}
+		old += order <= 0;
+		new += order >= 0;
+	}
+}

@@ -1,0 +1,222 @@
+/* A list of children that came without a path ends what was known of that path before. */
+
+#include <criterion/criterion.h>
+
+#include <string.h>
+
+#include "lib/base/path.h"
+#include "tests/support/cache_stage.h"
+#include "tests/support/memory_backend.h"
+#include "tests/support/staged.h"
+
+static struct cache_stage *open_stage(struct cache_stage *stage)
+{
+	cache_stage_open(stage, &(struct cache_options){ .resync_ms = 600000 });
+	memory_put(stage->registry, "/s", "");
+	memory_put(stage->registry, "/s/a", cache_stage_record("old"));
+	memory_put(stage->registry, "/s/b", cache_stage_record("other"));
+	return stage;
+}
+
+#define STAGED(name)                                                                               \
+	STAGED_TEST(cache_listing, name, struct cache_stage *, stage,                              \
+		open_stage(&(struct cache_stage){ 0 }), cache_stage_close)
+
+/* Nothing is heard of the path, nor of what is below it. */
+static void keep_back(void *context, const struct registry_task *task, struct err *err)
+{
+	if (path_is_under(task->path, context)) {
+		err_set(err, BERTH_TIMEOUT, "no answer");
+	}
+}
+
+static void reconnect(struct cache_stage *stage)
+{
+	memory_set_state(stage->registry, REGISTRY_AWAY);
+	cache_stage_turn(stage);
+	memory_set_state(stage->registry, REGISTRY_CONNECTED);
+	cache_stage_turn(stage);
+}
+
+/* No answer may wait, and none may show the word. */
+static void check_without(
+	struct cache_stage *stage, const char *path, enum cache_answer_kind kind, const char *word)
+{
+	struct cache_outcome outcome;
+	enum cache_verdict verdict = cache_stage_ask(stage, &outcome, path, kind, "", false);
+	cr_assert_eq(verdict, CACHE_READY, "%s: %d", path, verdict);
+	cr_assert_null(strstr(outcome.text, word), "%s: %s", path, outcome.text);
+}
+
+static void check_gone(struct cache_stage *stage, const char *path)
+{
+	struct cache_outcome outcome;
+	cr_assert_eq(cache_stage_ask(stage, &outcome, path, CACHE_RESOLVE, "", false), CACHE_READY);
+	cr_assert_eq(outcome.code, BERTH_PATH_NOT_FOUND, "%s", outcome.text);
+}
+
+/* The path is deleted while the registry is away, and is not read again. */
+static void delete_unread(struct cache_stage *stage, char *path)
+{
+	memory_on_task(stage->registry, keep_back, path);
+	memory_set_state(stage->registry, REGISTRY_AWAY);
+	cache_stage_turn(stage);
+	memory_remove(stage->registry, path);
+	memory_set_state(stage->registry, REGISTRY_CONNECTED);
+	cache_stage_turn(stage);
+}
+
+STAGED(a_record_of_before_its_deletion_does_not_come_back_when_its_path_is_listed_again)
+{
+	struct cache_outcome outcome;
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s", CACHE_RECORDS), 0);
+	cr_assert_not_null(strstr(outcome.text, "old"));
+	delete_unread(stage, "/s/a");
+	check_without(stage, "/s", CACHE_RECORDS, "old");
+	memory_put(stage->registry, "/s/a", cache_stage_record("new"));
+	cache_stage_turn(stage);
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s", CACHE_LIST), 0);
+	cr_assert_str_eq(outcome.text, "[\"/s/a\",\"/s/b\"]\n");
+	memory_set_state(stage->registry, REGISTRY_AWAY);
+	cache_stage_turn(stage);
+	check_without(stage, "/s", CACHE_RECORDS, "old");
+	check_without(stage, "/s", CACHE_ENDPOINTS, "old");
+	check_gone(stage, "/s/a");
+
+	memory_on_task(stage->registry, NULL, NULL);
+	reconnect(stage);
+	cache_stage_ask(stage, &outcome, "/s", CACHE_RECORDS, "", true);
+	cache_stage_turn(stage);
+	cr_assert(outcome.live);
+	cr_assert_not_null(strstr(outcome.text, "new"), "%s", outcome.text);
+	cr_assert_not_null(strstr(outcome.text, "other"));
+}
+
+STAGED(a_list_without_a_path_is_the_end_of_the_path_itself)
+{
+	struct cache_outcome outcome;
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s", CACHE_LIST), 0);
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s/a", CACHE_RESOLVE), 0);
+	delete_unread(stage, "/s/a");
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s", CACHE_LIST), 0);
+	cr_assert_str_eq(outcome.text, "[\"/s/b\"]\n");
+	check_gone(stage, "/s/a");
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s/b", CACHE_RESOLVE), 0);
+}
+
+/* Step by step: at no moment does a look-up of the path show what the list lacks. */
+STAGED(the_list_and_the_path_end_at_once)
+{
+	struct cache_outcome outcome;
+	struct cache_outcome list;
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s", CACHE_LIST), 0);
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s/a", CACHE_RESOLVE), 0);
+	memory_remove(stage->registry, "/s/a");
+	do {
+		registry_dispatch(stage->registry, stage->now_ms);
+		cache_stage_ask(stage, &list, "/s", CACHE_LIST, "", false);
+		cache_stage_ask(stage, &outcome, "/s/a", CACHE_RESOLVE, "", false);
+	} while (strstr(list.text, "/s/a"));
+	cr_assert_eq(outcome.code, BERTH_PATH_NOT_FOUND, "%s", outcome.text);
+}
+
+/* The list was read for the first time after the deletion. */
+STAGED(what_was_known_before_the_first_list_is_older_than_it)
+{
+	struct cache_outcome outcome;
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s/a", CACHE_RESOLVE), 0);
+	delete_unread(stage, "/s/a");
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s", CACHE_RECORDS), 0);
+	cr_assert_null(strstr(outcome.text, "old"));
+	memory_put(stage->registry, "/s/a", cache_stage_record("new"));
+	cache_stage_turn(stage);
+	check_without(stage, "/s", CACHE_RECORDS, "old");
+}
+
+STAGED(what_came_after_the_list_without_it_stays)
+{
+	struct cache_outcome outcome;
+	memory_remove(stage->registry, "/s/a");
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s", CACHE_LIST), 0);
+	cr_assert_eq(
+		cache_stage_look(stage, &outcome, "/s/a", CACHE_RESOLVE), BERTH_PATH_NOT_FOUND);
+	memory_on_task(stage->registry, keep_back, "/s/a");
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s/b", CACHE_RESOLVE), 0);
+	memory_on_task(stage->registry, NULL, NULL);
+	memory_put(stage->registry, "/s/a", cache_stage_record("new"));
+	cache_stage_turn(stage);
+	memory_on_task(stage->registry, keep_back, "/s/a");
+	reconnect(stage);
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s", CACHE_RECORDS), 0);
+	cr_assert_not_null(strstr(outcome.text, "new"), "%s", outcome.text);
+}
+
+/* A list that came before the notification of a node that was made again. */
+struct overtaker {
+	struct cache_stage *stage;
+	bool done;
+};
+
+static void overtake(void *context, const struct registry_task *task, struct err *err)
+{
+	struct overtaker *overtaker = context;
+	(void)err;
+	if (task->operation == REGISTRY_OP_CHILDREN && !overtaker->done) {
+		overtaker->done = true;
+		memory_remove(overtaker->stage->registry, "/s/a");
+	}
+}
+
+STAGED(a_value_of_which_no_change_was_announced_stays)
+{
+	struct cache_outcome outcome;
+	struct overtaker overtaker = { stage, false };
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s", CACHE_LIST), 0);
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s/a", CACHE_RESOLVE), 0);
+	memory_put(stage->registry, "/s/c", "");
+	memory_on_task(stage->registry, overtake, &overtaker);
+	do {
+		registry_dispatch(stage->registry, stage->now_ms);
+	} while (!overtaker.done);
+	cr_assert_not_null(cache_stage_find(stage, "/s/a"));
+	cache_stage_turn(stage);
+	check_gone(stage, "/s/a");
+}
+
+/* A list that cannot be read says nothing of its children. */
+static void forbid(void *context, const struct registry_task *task, struct err *err)
+{
+	(void)context;
+	err_set(err,
+		task->operation == REGISTRY_OP_CHILDREN ? BERTH_NO_PATH_PERMISSIONS : BERTH_TIMEOUT,
+		"not now");
+}
+
+STAGED(a_list_that_may_not_be_read_says_nothing)
+{
+	struct cache_outcome outcome;
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s", CACHE_LIST), 0);
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s/a", CACHE_RESOLVE), 0);
+	memory_on_task(stage->registry, forbid, NULL);
+	reconnect(stage);
+	cr_assert_eq(
+		cache_stage_look(stage, &outcome, "/s", CACHE_LIST), BERTH_NO_PATH_PERMISSIONS);
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s/a", CACHE_RESOLVE), 0);
+	cr_assert_str_eq(outcome.text, cache_stage_record("old"));
+}
+
+/* What lies below a path that is gone is gone too. */
+STAGED(a_list_without_a_directory_ends_what_is_in_it)
+{
+	struct cache_outcome outcome;
+	memory_put(stage->registry, "/s/d", "");
+	memory_put(stage->registry, "/s/d/x", cache_stage_record("deep"));
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s", CACHE_LIST), 0);
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s/d", CACHE_RECORDS), 0);
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s/d/x", CACHE_RESOLVE), 0);
+	delete_unread(stage, "/s/d");
+	cache_stage_look(stage, &outcome, "/s", CACHE_LIST);
+	cr_assert_null(strstr(outcome.text, "/s/d"), "%s", outcome.text);
+	check_gone(stage, "/s/d/x");
+	check_without(stage, "/s/d", CACHE_RECORDS, "deep");
+}
