@@ -4,9 +4,9 @@
 #include <string.h>
 
 /*
- * What a list of children says of these children. A path that it does not name is absent: clients
- * have seen the list without it, so that no answer may show what the path held before, even if the
- * next list names it again and the registry goes away before its data is read.
+ * A list of children is news of the children themselves. A path that it does not name is absent:
+ * clients have seen the list without it, so that no answer may show what the path held before, even
+ * if the next list names it again and the registry goes away before its data is read.
  */
 
 static int compare_path(const void *path, const void *child)
