@@ -31,7 +31,9 @@ TOKEN = re.compile(
 )
 
 # Calls without behaviour of the program: words for a person, and checks of our own reasoning.
-LEFT_ALONE = re.compile(r"(log_\w+|assert|va_start|va_end)$")
+LEFT_ALONE = re.compile(r"(log_\w+|registry_zk_log|assert|va_start|va_end)$")
+
+LEVELS = re.compile(r"REGISTRY_LOG_")
 
 CHARACTERS = {r"'\0'": "'0'", r"'\r'": r"'\n'", r"'\n'": r"'\r'", r"'\t'": "' '", r"'\\'": "'/'",
     r"'\''": "'\"'"}
@@ -175,7 +177,7 @@ class Source:
                 self.condition(index, token)
             elif inside and token.text == "return":
                 self.returned(index, token)
-            elif inside and token.text in self.neighbours:
+            elif inside and token.text in self.neighbours and not LEVELS.match(token.text):
                 self.enumerator(index, token)
             elif inside and token.kind == "word":
                 self.call(index, token)

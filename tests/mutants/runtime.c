@@ -182,6 +182,9 @@ static bool passes(const struct criterion_test *test, double seconds)
 	const struct criterion_test_extra_data *data = test->data;
 	int status = 0;
 	pid_t child = fork();
+	if (child < 0) {
+		abort(); /* to kill process -1 would end all of them */
+	}
 	if (child == 0) {
 		run_here(test);
 	}

@@ -214,6 +214,9 @@ static void attend_worker(void)
 void zk_stage_kill_worker(void)
 {
 	siginfo_t info;
+	if (zk_stage.worker == 0) {
+		give_up("no worker runs");
+	}
 	kill(zk_stage.worker, SIGKILL);
 	waitid(P_PID, (id_t)zk_stage.worker, &info, WEXITED | WNOWAIT);
 	close(zk_stage.socket);

@@ -180,9 +180,8 @@ static void connected(struct registry_zk *zk, const struct zk_session *session)
 /* The server counts from our last sign of life, which came no earlier than its last answer. */
 static void disconnected(struct registry_zk *zk, const char *why)
 {
-	bool was_linked = zk->contact != REGISTRY_ZK_NONE;
 	zk->contact = REGISTRY_ZK_NONE;
-	if (was_linked && (zk->state == REGISTRY_CONNECTED || zk->state == REGISTRY_AWAY)) {
+	if (zk->state == REGISTRY_CONNECTED) {
 		zk->lost_at_ms = zk->heard_ms + zk->session.timeout_ms;
 		set_state(zk, REGISTRY_AWAY, why);
 	}
@@ -194,7 +193,6 @@ static void expired(struct registry_zk *zk)
 	snprintf(why, sizeof(why), "session 0x%" PRIx64 " is over", zk->session.id);
 	zk->session = (struct registry_zk_session){ .id = 0 };
 	zk->name[0] = '\0';
-	zk->contact = REGISTRY_ZK_NONE;
 	zk->lost_at_ms = INT64_MAX;
 	zk->replace_why = "the session is over";
 	if (zk->state == REGISTRY_CONNECTING) {
@@ -216,7 +214,6 @@ static void denied(struct registry_zk *zk)
 {
 	const char *why = reason(zk, "the server refuses our credentials");
 	int delay_ms = next_denied_delay_ms(zk);
-	zk->contact = REGISTRY_ZK_NONE;
 	zk->lost_at_ms = INT64_MAX;
 	zk->not_before_ms = zk->now_ms + delay_ms;
 	zk->replace_why = "the server refuses our credentials";

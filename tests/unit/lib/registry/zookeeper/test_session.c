@@ -145,8 +145,10 @@ Test(zk_session, any_answer_is_a_sign_of_life)
 	uint32_t tag = zk_stage_request()->tag;
 	int64_t begin_ms = zk_stage.now_ms;
 	zk_stage_pass_ms(QUIET_MS);
+	cr_assert_eq(zk_stage_request()->operation, ZK_EXISTS);
 	zk_stage_pass_ms(PATIENCE_MS - 1000);
 	zk_stage_result(&(struct zk_result){ .tag = tag, .rc = ZK_RC_NO_NODE });
+	cr_assert_null(zk_stage_request(), "one question is enough");
 	cr_assert_eq(heard_ms(), begin_ms);
 	cr_assert_eq(due_in_ms(), PATIENCE_MS);
 	zk_stage_pass_ms(PATIENCE_MS - 1);
@@ -244,8 +246,10 @@ Test(zk_session, a_search_that_goes_on_gives_the_session_no_more_time)
 Test(zk_session, the_reason_is_in_the_words_of_the_worker)
 {
 	zk_stage_open_connected();
+	zk_stage_pass_ms(QUIET_MS);
 	zk_stage_log(ZK_LOG_LIBRARY, "the cable is cut");
 	cr_assert_eq(zk_stage.attempts, 0);
+	zk_stage_answer(zk_stage_request(), ZK_RC_OK);
 	zk_stage_lose_connection();
 	assert_words(zk_stage.states, "away: the cable is cut\n");
 	zk_stage_connect();
@@ -336,6 +340,8 @@ Test(zk_session, refused_credentials_are_tried_again_more_and_more_seldom)
 		assert_words(zk_stage.log, "info: the refused credentials are tried again\n");
 	}
 	cr_assert_null(strstr(zk_stage.states, "lost:"), "%s", zk_stage.states);
+	const char *told = strstr(zk_stage.states, "denied:");
+	cr_assert_null(strstr(told + 1, "denied:"), "%s", zk_stage.states);
 }
 
 Test(zk_session, refused_credentials_fail_what_waits)
@@ -408,9 +414,34 @@ Test(zk_session, each_server_has_its_turn_and_then_they_are_looked_up_again)
 	zk_stage_connect();
 	zk_stage_pass_ms(1000);
 	zk_stage_lose_connection();
-	cr_assert(!zk_stage.hello.look_up);
-	report_search("");
-	cr_assert_eq(due_in_ms(), TRY_MS, "the passes begin anew");
+	/* The passes begin anew. */
+	for (unsigned i = 0; i < 3; i++) {
+		cr_assert(!zk_stage.hello.look_up);
+		report_search("");
+		wait_for_successor(TRY_MS);
+	}
+	cr_assert(zk_stage.hello.look_up);
+}
+
+Test(zk_session, the_only_server_has_all_its_tries)
+{
+	zk_stage_open((struct registry_options){ 0 });
+	for (unsigned i = 1; i < 4; i++) {
+		report_search("10.0.0.1:2181");
+		wait_for_successor(i < 3 ? (int64_t)TRY_MS << (i - 1) : 40000);
+		cr_assert_eq(zk_stage.attempts, i);
+		cr_assert_str_eq(zk_stage.trouble, "10.0.0.1:2181: no answer");
+		cr_assert_str_eq(zk_stage.hello.addresses, "10.0.0.1:2181");
+	}
+}
+
+Test(zk_session, a_worker_that_searches_on_has_no_more_time)
+{
+	zk_stage_open((struct registry_options){ 0 });
+	report_search(ZK_STAGE_ADDRESSES);
+	zk_stage_pass_ms(TRY_MS / 2);
+	report_search(ZK_STAGE_ADDRESSES);
+	wait_for_successor(TRY_MS - TRY_MS / 2);
 }
 
 Test(zk_session, a_worker_that_says_why_is_counted_once)
