@@ -279,13 +279,14 @@ static void job_lost(struct registry_zk *zk, struct zk_job *job)
 
 static void copy_children(struct registry_task *task, struct zk_list names)
 {
-	char **children = calloc(names.count ? names.count : 1, sizeof(*children));
+	size_t wanted = names.count;
+	char **children = calloc(wanted ? wanted : 1, sizeof(*children));
 	size_t count = 0;
 	for (const char *name;
 		children && (name = zk_list_next(&names)) && (children[count] = strdup(name));) {
 		count++;
 	}
-	if (!children || names.count > 0 || (count > 0 && !children[count - 1])) {
+	if (!children || count < wanted) {
 		err_set(&task->ret_err, BERTH_FAILED, "%s: no memory for its children", task->path);
 	}
 	task->ret_children = children;
@@ -474,7 +475,7 @@ void registry_zk_submit(struct registry_zk *zk, struct registry_task *task)
 	if (task->deadline_ms < zk->next_deadline_ms) {
 		zk->next_deadline_ms = task->deadline_ms;
 	}
-	if (zk->state == REGISTRY_CONNECTED && zk->contact != REGISTRY_ZK_NONE) {
+	if (zk->state == REGISTRY_CONNECTED) {
 		zk->submitting = true;
 		send_task(zk, job);
 		zk->submitting = false;

@@ -274,11 +274,13 @@ Test(zk_first, tasks_fail_while_no_worker_can_be_started)
 {
 	struct registry_task waiting = { .operation = REGISTRY_OP_STAT, .path = "/a" };
 	struct registry_task later = { .operation = REGISTRY_OP_STAT, .path = "/b" };
+	struct registry_task second = { .operation = REGISTRY_OP_STAT, .path = "/d" };
 	zk_stage_submit(&waiting);
+	zk_stage_submit(&second);
 	forbid_worker();
 	zk_stage_kill_worker();
 	cr_assert_eq(zk_stage.worker, 0);
-	cr_assert(zk_stage_is_done(&waiting));
+	cr_assert(zk_stage_is_done(&waiting) && zk_stage_is_done(&second));
 	cr_assert_eq(waiting.ret_err.code, BERTH_REGISTRY_UNAVAILABLE);
 	assert_words(waiting.ret_err.msg,
 		"/a: cannot start the ZooKeeper worker /nonexistent/berth-zookeeper");
@@ -296,6 +298,9 @@ Test(zk_first, tasks_fail_while_no_worker_can_be_started)
 	zk_stage_submit(&again);
 	zk_stage_dispatch();
 	cr_assert(!zk_stage_is_done(&again));
+	zk_stage_connect();
+	cr_assert_str_eq(zk_stage_request()->path, "/registry/c");
+	cr_assert_null(zk_stage_request(), "what was refused is not sent later");
 }
 
 Test(zk_first, an_error_that_lasts_is_written_every_ten_seconds)

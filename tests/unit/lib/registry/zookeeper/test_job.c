@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "lib/base/limits.h"
-#include "tests/support/zk_stage.h"
+#include "tests/support/zk_task.h"
 
 int clock_gettime(clockid_t clock, struct timespec *now)
 {
@@ -16,67 +16,11 @@ int clock_gettime(clockid_t clock, struct timespec *now)
 
 enum { SECOND_MS = 1000, TASKS = 200 };
 
-/* The lists of a task that has made a node. */
-static struct registry_acl_entry entries[] = {
-	{ .scheme = "world", .id = "anyone", .permissions = 1 },
-	{ .scheme = "sasl", .id = "joe@HOME", .permissions = 31 },
-};
-static const struct registry_acl acl = { .entries = entries, .count = 2 };
-
-static struct registry_task task;
-
-static void begin(enum registry_operation operation, const char *path)
-{
-	task = (struct registry_task){ .operation = operation, .path = path };
-}
-
-static void free_results(struct registry_task *of)
-{
-	free(of->ret_data);
-	for (size_t i = 0; i < of->ret_children_count; i++) {
-		free(of->ret_children[i]);
-	}
-	free(of->ret_children);
-	of->ret_data = NULL;
-	of->ret_children = NULL;
-	of->ret_children_count = 0;
-}
-
-/* The only request that was made meanwhile. */
-static const struct zk_request *request(enum zk_operation operation, const char *path)
-{
-	const struct zk_request *found = zk_stage_request();
-	cr_assert(found, "there is no request");
-	cr_assert_eq(found->operation, operation, "%d", found->operation);
-	cr_assert_str_eq(found->path, path);
-	return found;
-}
-
-static const struct zk_request *submitted(enum zk_operation operation, const char *path)
-{
-	zk_stage_submit(&task);
-	cr_assert(!zk_stage_is_done(&task));
-	return request(operation, path);
-}
-
-static void answer(const struct zk_request *to, int32_t rc)
-{
-	zk_stage_answer(to, rc);
-}
-
-static void check_code(const struct registry_task *of, int code)
-{
-	cr_assert(zk_stage_is_done(of));
-	cr_assert_eq(of->ret_err.code, code, "%d: %s", of->ret_err.code, of->ret_err.msg);
-}
-
 static void end_stage(void)
 {
 	free_results(&task);
 	zk_stage_detach();
 }
-
-#define assert_words(text, words) cr_assert(strstr(text, words), "%s", text)
 
 TestSuite(zk_job, .init = zk_stage_open_connected, .fini = end_stage);
 TestSuite(zk_job_secure, .fini = end_stage);
@@ -160,6 +104,7 @@ static void check_large(uint32_t size, const char *data, int code)
 	zk_stage_result(&(struct zk_result){
 		.tag = get->tag, .stat = { .size = size }, .data = data, .len = strlen(data) });
 	check_code(&task, code);
+	cr_assert_eq(task.ret_data != NULL, code == 0);
 	free_results(&task);
 }
 
@@ -237,176 +182,20 @@ Test(zk_job, the_creation_of_an_absent_node_is_watched_instead)
 	check_code(&task, BERTH_NO_PATH_PERMISSIONS);
 }
 
-/* --- the registry's root --- */
-
-Test(zk_job_secure, the_first_write_makes_each_element_of_the_root)
-{
-	zk_stage_open((struct registry_options){ .url = "zookeeper://one/deep/root/here" });
-	zk_stage_connect();
-	begin(REGISTRY_OP_CREATE, "/a");
-	answer(submitted(ZK_CREATE, "/deep/root/here/a"), ZK_RC_NO_NODE);
-	const struct zk_request *first = request(ZK_CREATE, "/deep");
-	cr_assert_eq(first->version, -1);
-	cr_assert(!first->ephemeral);
-	/* Above the nodes that we may change, only the last answer decides. */
-	answer(first, ZK_RC_NO_AUTH);
-	answer(request(ZK_CREATE, "/deep/root"), ZK_RC_OK);
-	answer(request(ZK_CREATE, "/deep/root/here"), ZK_RC_NODE_EXISTS);
-	answer(request(ZK_CREATE, "/deep/root/here/a"), ZK_RC_NO_NODE);
-	check_code(&task, BERTH_PATH_NOT_FOUND);
-}
-
-Test(zk_job, a_root_that_cannot_be_made_is_an_error_of_the_write)
-{
-	begin(REGISTRY_OP_CREATE, "/a");
-	answer(submitted(ZK_CREATE, "/registry/a"), ZK_RC_NO_NODE);
-	answer(request(ZK_CREATE, "/registry"), ZK_RC_NO_AUTH);
-	check_code(&task, BERTH_NO_PATH_PERMISSIONS);
-	assert_words(task.ret_err.msg, "making the registry's root node /registry");
-}
-
-Test(zk_job, the_root_is_made_for_no_other_write)
-{
-	begin(REGISTRY_OP_CREATE, "/a/b");
-	answer(submitted(ZK_CREATE, "/registry/a/b"), ZK_RC_NO_NODE);
-	check_code(&task, BERTH_PATH_NOT_FOUND);
-	begin(REGISTRY_OP_SET, "/a");
-	answer(submitted(ZK_SET, "/registry/a"), ZK_RC_NO_NODE);
-	check_code(&task, BERTH_PATH_NOT_FOUND);
-}
-
-Test(zk_job_secure, the_servers_own_root_need_not_be_made)
-{
-	zk_stage_open((struct registry_options){ .url = "zookeeper://one/" });
-	zk_stage_connect();
-	begin(REGISTRY_OP_STAT, "/");
-	answer(submitted(ZK_EXISTS, "/"), ZK_RC_OK);
-	begin(REGISTRY_OP_CREATE, "/a");
-	answer(submitted(ZK_CREATE, "/a"), ZK_RC_NO_NODE);
-	check_code(&task, BERTH_PATH_NOT_FOUND);
-}
-
-/* --- access --- */
-
-static void check_list(struct zk_list list, const char *first, const char *second)
-{
-	const char *words[2];
-	for (int i = 0; i < 2; i++) {
-		words[i] = zk_list_next(&list);
-	}
-	cr_assert_str_eq(words[0], first);
-	cr_assert_str_eq(words[1] ? words[1] : "", second);
-	cr_assert_null(zk_list_next(&list));
-}
-
-Test(zk_job, accounts_that_the_server_does_not_know_are_left_out)
-{
-	begin(REGISTRY_OP_CREATE, "/a/b");
-	task.acl = &acl;
-	const struct zk_request *create = submitted(ZK_CREATE, "/registry/a/b");
-	check_list(create->acl, "1:world:anyone", "31:sasl:joe@HOME");
-	answer(create, ZK_RC_INVALID_ACL);
-	create = request(ZK_CREATE, "/registry/a/b");
-	check_list(create->acl, "1:world:anyone", "");
-	assert_words(zk_stage.log,
-		"warn: the server knows no SASL accounts; these get no rights: sasl:joe@HOME\n");
-	answer(create, ZK_RC_INVALID_ACL);
-	check_code(&task, BERTH_FAILED);
-	begin(REGISTRY_OP_CREATE, "/a/c");
-	task.acl = &acl;
-	create = submitted(ZK_CREATE, "/registry/a/c");
-	check_list(create->acl, "1:world:anyone", "");
-}
-
-Test(zk_job, accounts_that_are_required_stay)
-{
-	struct registry_acl_entry required = { "sasl", "joe@HOME", 31, true };
-	const struct registry_acl list = { .entries = &required, .count = 1 };
-	begin(REGISTRY_OP_CREATE, "/a/b");
-	task.acl = &list;
-	answer(submitted(ZK_CREATE, "/registry/a/b"), ZK_RC_INVALID_ACL);
-	check_code(&task, BERTH_FAILED);
-	assert_words(task.ret_err.msg, "sasl:joe@HOME");
-}
-
-Test(zk_job, two_refusals_of_accounts_are_one_line)
-{
-	struct registry_task other = {
-		.operation = REGISTRY_OP_CREATE, .path = "/a/c", .acl = &acl
-	};
-	begin(REGISTRY_OP_CREATE, "/a/b");
-	task.acl = &acl;
-	uint32_t first = submitted(ZK_CREATE, "/registry/a/b")->tag;
-	zk_stage_submit(&other);
-	answer(request(ZK_CREATE, "/registry/a/c"), ZK_RC_INVALID_ACL);
-	request(ZK_CREATE, "/registry/a/c");
-	zk_stage.log[0] = '\0';
-	answer(&(struct zk_request){ .tag = first }, ZK_RC_INVALID_ACL);
-	request(ZK_CREATE, "/registry/a/b");
-	cr_assert_str_eq(zk_stage.log, "");
-}
-
-static void open_with_password(void)
-{
-	static char path[SCRATCH_PATH];
-	int fd = scratch_file(path);
-	cr_assert_eq(write(fd, "joe:secret", 10), 10);
-	close(fd);
-	zk_stage_open((struct registry_options){ .auth = "digest", .auth_file = path });
-	unlink(path);
-	cr_assert_str_eq(zk_stage.hello.credential, "joe:secret");
-	zk_stage_connect();
-}
-
-/* What a refusal means, when the node's list is this one. */
-static void check_denial(
-	enum registry_operation operation, const char *node, struct zk_list list, int code)
-{
-	static const enum zk_operation operations[] = { [REGISTRY_OP_GET] = ZK_GET,
-		[REGISTRY_OP_CREATE] = ZK_CREATE,
-		[REGISTRY_OP_SET] = ZK_SET };
-	begin(operation, "/a/b");
-	answer(submitted(operations[operation], "/registry/a/b"), ZK_RC_NO_AUTH);
-	cr_assert(!zk_stage_is_done(&task));
-	const struct zk_request *ask = request(ZK_ACL, node);
-	cr_assert(!ask->watch);
-	zk_stage_result(&(struct zk_result){ .tag = ask->tag, .names = list });
-	check_code(&task, code);
-}
-
-Test(zk_job_secure, a_refusal_of_a_known_user_is_for_a_wrong_password)
-{
-	const struct zk_list ours = { .packed = "6:digest:joe:hash", .len = 18, .count = 1 };
-	const struct zk_list other = { .packed = "6:digest:jim:hash", .len = 18, .count = 1 };
-	open_with_password();
-	check_denial(REGISTRY_OP_CREATE, "/registry/a", ours, BERTH_AUTHENTICATION_FAILED);
-	assert_words(task.ret_err.msg, "user 'joe' may do this");
-	check_denial(REGISTRY_OP_SET, "/registry/a/b", other, BERTH_NO_PATH_PERMISSIONS);
-	check_denial(REGISTRY_OP_GET, "/registry/a/b", ours, BERTH_NO_PATH_PERMISSIONS);
-}
-
-Test(zk_job_secure, a_refusal_stays_one_when_the_list_cannot_be_read)
-{
-	open_with_password();
-	begin(REGISTRY_OP_SET, "/a/b");
-	answer(submitted(ZK_SET, "/registry/a/b"), ZK_RC_NO_AUTH);
-	answer(request(ZK_ACL, "/registry/a/b"), ZK_RC_NO_NODE);
-	check_code(&task, BERTH_NO_PATH_PERMISSIONS);
-	begin(REGISTRY_OP_SET, "/a/b");
-	answer(submitted(ZK_SET, "/registry/a/b"), ZK_RC_NO_AUTH);
-	answer(request(ZK_ACL, "/registry/a/b"), ZK_RC_CONNECTION_LOSS);
-	check_code(&task, BERTH_NO_PATH_PERMISSIONS);
-}
-
 /* --- the connection is lost --- */
+
+static void connect_again(void)
+{
+	while (zk_stage.worker == 0) {
+		zk_stage_pass_ms(SECOND_MS);
+	}
+	zk_stage_connect();
+}
 
 static void reconnect(void)
 {
 	zk_stage_lose_connection();
-	if (zk_stage.worker == 0) {
-		zk_stage_pass_ms(SECOND_MS);
-	}
-	zk_stage_connect();
+	connect_again();
 }
 
 Test(zk_job, a_read_fails_with_its_connection)
@@ -414,10 +203,14 @@ Test(zk_job, a_read_fails_with_its_connection)
 	begin(REGISTRY_OP_GET, "/a");
 	answer(submitted(ZK_GET, "/registry/a"), ZK_RC_CONNECTION_LOSS);
 	check_code(&task, BERTH_REGISTRY_UNAVAILABLE);
+	struct registry_task other = { .operation = REGISTRY_OP_GET, .path = "/b" };
+	zk_stage_submit(&other);
+	uint32_t tag = request(ZK_GET, "/registry/b")->tag;
 	begin(REGISTRY_OP_GET, "/a");
-	submitted(ZK_GET, "/registry/a");
+	cr_assert_neq(submitted(ZK_GET, "/registry/a")->tag, tag);
 	reconnect();
 	check_code(&task, BERTH_REGISTRY_UNAVAILABLE);
+	check_code(&other, BERTH_REGISTRY_UNAVAILABLE);
 	cr_assert_null(zk_stage_request());
 }
 
@@ -457,6 +250,17 @@ Test(zk_job, a_write_that_has_not_happened_is_sent_again)
 {
 	answer(lost_write(REGISTRY_OP_CREATE), ZK_RC_NO_NODE);
 	cr_assert(!zk_stage_is_done(&task));
+	answer(request(ZK_CREATE, "/registry/a/b"), ZK_RC_OK);
+	check_code(&task, 0);
+}
+
+Test(zk_job, a_write_that_the_library_gives_up_waits_for_the_next_connection)
+{
+	begin(REGISTRY_OP_CREATE, "/a/b");
+	answer(submitted(ZK_CREATE, "/registry/a/b"), ZK_RC_CONNECTION_LOSS);
+	cr_assert(!zk_stage_is_done(&task));
+	reconnect();
+	answer(request(ZK_GET, "/registry/a/b"), ZK_RC_NO_NODE);
 	answer(request(ZK_CREATE, "/registry/a/b"), ZK_RC_OK);
 	check_code(&task, 0);
 }
@@ -508,8 +312,10 @@ Test(zk_job, a_write_is_lost_with_the_first_element_of_its_root_and_sent_again)
 Test(zk_job_secure, tasks_wait_for_the_first_connection)
 {
 	zk_stage_open((struct registry_options){ 0 });
+	struct registry_task other = { .operation = REGISTRY_OP_GET, .path = "/b" };
 	begin(REGISTRY_OP_GET, "/a");
 	zk_stage_submit(&task);
+	zk_stage_submit(&other);
 	cr_assert_null(zk_stage_request());
 	zk_stage_session(&(struct zk_session){ .state = ZK_SESSION_CONNECTED,
 		.id = 1,
@@ -518,7 +324,10 @@ Test(zk_job_secure, tasks_wait_for_the_first_connection)
 		.addresses = "" });
 	request(ZK_SYNC, "/");
 	answer(request(ZK_GET, "/registry/a"), ZK_RC_OK);
+	answer(request(ZK_GET, "/registry/b"), ZK_RC_OK);
 	check_code(&task, 0);
+	check_code(&other, 0);
+	free_results(&other);
 }
 
 static void check_refused(int code, const char *words)
@@ -540,6 +349,8 @@ Test(zk_job, tasks_are_refused_while_the_registry_is_away)
 	zk_stage_pass_ms(ZK_STAGE_TIMEOUT_MS);
 	assert_words(zk_stage.states, "lost:");
 	check_refused(BERTH_REGISTRY_UNAVAILABLE, "/a: ZooKeeper is away");
+	connect_again();
+	cr_assert_null(zk_stage_request(), "what was refused is not sent later");
 }
 
 Test(zk_job, tasks_are_refused_with_the_credentials)
@@ -547,6 +358,8 @@ Test(zk_job, tasks_are_refused_with_the_credentials)
 	zk_stage_session(&(struct zk_session){
 		.state = ZK_SESSION_AUTH_FAILED, .server = "", .addresses = "" });
 	check_refused(BERTH_AUTHENTICATION_FAILED, "/a: the server refuses our credentials");
+	connect_again();
+	cr_assert_null(zk_stage_request(), "what was refused is not sent later");
 }
 
 Test(zk_job, a_refused_task_can_be_taken_back)
@@ -603,12 +416,12 @@ Test(zk_job_secure, a_task_that_was_not_sent_says_what_the_trouble_is)
 	zk_stage_pass_ms(100);
 	check_code(&task, BERTH_REGISTRY_UNAVAILABLE);
 	cr_assert_str_eq(task.ret_err.msg, "/a: no connection in time");
-	zk_stage_log(ZK_LOG_LIBRARY, "refused");
+	zk_stage_log(ZK_LOG_LIBRARY, "!");
 	begin(REGISTRY_OP_GET, "/a");
 	task.deadline_ms = zk_stage.now_ms + 100;
 	zk_stage_submit(&task);
 	zk_stage_pass_ms(100);
-	cr_assert_str_eq(task.ret_err.msg, "/a: no connection in time: refused");
+	cr_assert_str_eq(task.ret_err.msg, "/a: no connection in time: !");
 }
 
 Test(zk_job, an_abandoned_task_is_touched_by_no_answer)
@@ -630,4 +443,33 @@ Test(zk_job, an_abandoned_task_is_touched_by_no_answer)
 	check_code(&next, BERTH_REGISTRY_UNAVAILABLE);
 	check_code(&third, BERTH_REGISTRY_UNAVAILABLE);
 	cr_assert(!zk_stage_is_done(&task));
+}
+
+Test(zk_job, what_ends_all_tasks_spares_an_abandoned_one)
+{
+	struct registry_task others[2] = { { .operation = REGISTRY_OP_GET, .path = "/b" },
+		{ .operation = REGISTRY_OP_CREATE, .path = "/c" } };
+	begin(REGISTRY_OP_GET, "/a");
+	submitted(ZK_GET, "/registry/a");
+	zk_stage_submit(&others[0]);
+	request(ZK_GET, "/registry/b");
+	zk_stage_submit(&others[1]);
+	answer(request(ZK_CREATE, "/registry/c"), ZK_RC_NO_NODE);
+	request(ZK_CREATE, "/registry"); /* of the third task */
+	registry_zk_ops.abandon(zk_stage.backend, &task);
+	zk_stage_session(&(struct zk_session){
+		.state = ZK_SESSION_AUTH_FAILED, .server = "", .addresses = "" });
+	cr_assert(!zk_stage_is_done(&task));
+	check_code(&others[0], BERTH_AUTHENTICATION_FAILED);
+	check_code(&others[1], BERTH_AUTHENTICATION_FAILED);
+}
+
+Test(zk_job, slots_of_abandoned_tasks_are_used_again_after_a_loss)
+{
+	begin(REGISTRY_OP_GET, "/a");
+	uint32_t tag = submitted(ZK_GET, "/registry/a")->tag;
+	registry_zk_ops.abandon(zk_stage.backend, &task);
+	reconnect();
+	begin(REGISTRY_OP_GET, "/b");
+	cr_assert_eq(submitted(ZK_GET, "/registry/b")->tag, tag);
 }
