@@ -69,6 +69,20 @@ static void send_socket(int fd)
 	sendmsg(LEASH_FD, &message, 0);
 }
 
+static void say_connected(int fd)
+{
+	const struct zk_session session = { .state = ZK_SESSION_CONNECTED,
+		.id = ZK_STAGE_SESSION,
+		.timeout_ms = ZK_STAGE_TIMEOUT_MS,
+		.server = "",
+		.addresses = "" };
+	struct buffer frame;
+	buffer_init(&frame, 1024);
+	zk_session_encode(&frame, &session);
+	(void)!write(fd, frame.data, frame.len);
+	buffer_finish(&frame);
+}
+
 static void read_until_close(int fd)
 {
 	static char bytes[1 << 20];
@@ -99,6 +113,7 @@ __attribute__((constructor)) static void be_the_worker(int argc, char **argv)
 	int fd = atoi(argv[1]);
 	send_socket(fd);
 	if (read(LEASH_FD, &word, 1) == 1) {
+		say_connected(fd);
 		read_until_close(fd);
 	}
 	_exit(0);
@@ -236,8 +251,11 @@ void zk_stage_leave_worker(void)
 
 bool zk_stage_was_closed(void)
 {
-	char word;
-	return recv(leash, &word, 1, MSG_DONTWAIT) == 1 && word == CLOSED;
+	char word = '\0';
+	/* Another worker may have handed over its socket before. */
+	while (word != CLOSED && recv(leash, &word, 1, MSG_DONTWAIT) == 1) {
+	}
+	return word == CLOSED;
 }
 
 /* ---- the core ---- */

@@ -88,7 +88,10 @@ void zk_stage_answer(const struct zk_request *request, int32_t rc);
 
 /* The worker ends, and the backend does what follows. */
 void zk_stage_kill_worker(void);
-/* From now on the worker reads itself, and ends when it is told to close its session. */
+/*
+ * From now on the worker, or the next one if this one is stopped, speaks for itself: it says that
+ * it is connected, reads, and ends when it is told to close its session.
+ */
 void zk_stage_leave_worker(void);
 /* True when such a worker was told to close its session. */
 bool zk_stage_was_closed(void);

@@ -1,10 +1,15 @@
-/* The ZooKeeper backend without memory: nothing is half done, and no answer is cut. */
+/*
+ * The ZooKeeper backend without memory, and with system calls that fail: nothing is half done, and
+ * no answer is cut.
+ */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/registry/internal.h"
+#include "tests/support/descriptors.h"
 #include "tests/support/failing.h"
 #include "tests/support/zk_stage.h"
 
@@ -175,4 +180,67 @@ Test(zk_memory, the_root_is_made_or_the_write_waits)
 		zk_stage_answer(next, fired ? ZK_RC_OK : ZK_RC_NO_AUTH);
 		cr_assert(zk_stage_is_done(&task));
 	}
+}
+
+/* ---- the worker ---- */
+
+static void pass_pause(void)
+{
+	while (zk_stage.worker == 0) {
+		int64_t due_ms = registry_zk_ops.deadline_ms(zk_stage.backend);
+		zk_stage_pass_ms(due_ms > zk_stage.now_ms ? due_ms - zk_stage.now_ms : 0);
+	}
+}
+
+/* The next worker is to start when this call fails. */
+static bool start_without(const char *kind, int number)
+{
+	while (zk_stage.worker != 0) {
+		zk_stage_kill_worker();
+	}
+	zk_stage.now_ms = registry_zk_ops.deadline_ms(zk_stage.backend);
+	failing_arm(kind, (uint64_t)number, EMFILE);
+	registry_zk_ops.dispatch(zk_stage.backend, zk_stage.now_ms);
+	bool fired = failing_disarm();
+	zk_stage_dispatch();
+	return fired;
+}
+
+Test(zk_memory, a_worker_that_cannot_be_started_is_started_later)
+{
+	static const char *const kinds[] = { "alloc", "socket", "send", "spawn", "epoll" };
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		bool fired = true;
+		int number = 0;
+		while (fired) {
+			int descriptors = descriptors_count();
+			fired = start_without(kinds[i], ++number);
+			zk_stage_dispatch();
+			pass_pause();
+			cr_assert_eq(zk_stage.hello.session_id, ZK_STAGE_SESSION);
+			zk_stage_connect();
+			cr_assert_eq(descriptors_count(), descriptors, "%s %d", kinds[i], number);
+		}
+		cr_assert_gt(number, 1, "%s", kinds[i]);
+	}
+}
+
+static int open_and_detach(void *context)
+{
+	static const struct registry_core core = { .core = NULL };
+	struct registry_options options = registry_options_complete(context);
+	struct registry_backend *backend;
+	struct err err = ERR_INIT;
+	if (registry_zk_ops.open(&backend, "one,two/root", &options, &core, &err)) {
+		return err.code;
+	}
+	json_decref(registry_zk_ops.detach(backend));
+	return 0;
+}
+
+Test(zk_open, a_backend_is_opened_whole_or_not_at_all)
+{
+	static struct registry_options options = { .url = "zookeeper://one,two/root" };
+	failing_check_memory("opening", open_and_detach, &options);
+	failing_check("opening", "epoll", EMFILE, open_and_detach, &options);
 }
