@@ -90,7 +90,7 @@ class Outage(NamesTest):
             for number in range(changes):
                 if number == changes // 2:
                     self.zookeeper.kill()
-                    wait_until(lambda: extended_error(self.ask(PROD)) == 3, "the answer is stale")
+                    wait_until(lambda: wrong or answers[3], "the answer is stale")
                     self.zookeeper.restart()
                     wait_until(lambda: extended_error(self.ask(PROD)) is None,
                         "the answer is live again")
@@ -103,7 +103,6 @@ class Outage(NamesTest):
             resolver.join()
         self.assertEqual(wrong, [])
         self.assertEqual(len(seen), 2, "the third component was seen to come and go")
-        self.assertGreater(answers[3], 0)
         figure(self, f"{sum(answers.values())} answers, {answers[3]} of them with EDE 3: 0 wrong")
 
     def text(self, host):
