@@ -29,8 +29,8 @@ static bool too_deep(const char *data, size_t len)
 			if (++depth > LIMIT_JSON_DEPTH) {
 				return true;
 			}
-		} else if ((data[i] == '}' || data[i] == ']') && depth > 0) {
-			depth--;
+		} else if (data[i] == '}' || data[i] == ']') {
+			depth--; /* one too many is a mistake, too */
 		}
 	}
 	return false;
@@ -175,14 +175,13 @@ static int check_type(const json_t *json, struct err *err)
  */
 static json_t *text_of_scalar(const json_t *scalar)
 {
-	char text[64];
+	char text[64]; /* more than any number has */
 	json_t *string = NULL;
 	for (size_t digits = 15; digits <= 17 && !string; digits++) {
 		size_t len = json_dumpb(
 			scalar, text, sizeof(text), JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits));
-		json_t *again = len <= sizeof(text) ? json_loadb(text, len, JSON_DECODE_ANY, NULL)
-						    : NULL;
-		if (again && (digits == 17 || json_equal(again, scalar))) {
+		json_t *again = json_loadb(text, len, JSON_DECODE_ANY, NULL);
+		if (again && json_equal(again, scalar)) {
 			string = json_stringn(text, len);
 		}
 		json_decref(again);
@@ -260,25 +259,25 @@ static int read_address_type(json_t *endpoint, const char *place, struct err *er
 
 /* ---- addresses ---- */
 
-/*
- * The older form of an address: the values alone, in the order of the type's keys. NULL when the
- * type has another number of them, or without memory.
- */
-static json_t *address_from_array(const json_t *array, const char *address_type)
+/* The older form of an address: the values alone, in the order of the type's keys. */
+static bool is_older_form(const json_t *given, const char *const *keys)
 {
-	const char *const *keys = record_address_keys(address_type);
-	json_t *address = json_object();
 	size_t count = 0;
 	while (keys[count]) {
-		json_t *value = json_array_get(array, count);
-		if (!value || json_object_set(address, keys[count], value)) {
-			break;
-		}
 		count++;
 	}
-	if (keys[count] || count != json_array_size(array)) {
-		json_decref(address);
-		return NULL;
+	return json_is_array(given) && json_array_size(given) == count;
+}
+
+/* NULL without memory. */
+static json_t *address_from_array(const json_t *array, const char *const *keys)
+{
+	json_t *address = json_object();
+	for (size_t i = 0; keys[i]; i++) {
+		if (json_object_set(address, keys[i], json_array_get(array, i))) {
+			json_decref(address);
+			return NULL;
+		}
 	}
 	return address;
 }
@@ -318,20 +317,23 @@ static int read_address_map(json_t **ret_address, json_t *address, const char *a
 static int read_address(json_t *addresses, size_t index, const char *address_type,
 	const char *place, struct err *err)
 {
+	const char *const *keys = record_address_keys(address_type);
 	json_t *given = json_array_get(addresses, index);
-	json_t *address = json_is_array(given) ? address_from_array(given, address_type)
-					       : json_incref(given);
-	if (!json_is_object(address)) {
-		json_decref(address);
+	bool is_older = is_older_form(given, keys);
+	if (!is_older && !json_is_object(given)) {
 		return err_set(err, BERTH_INVALID_RECORD,
 			"%s is %s; it must be an object of strings", place,
 			record_json_type(given));
 	}
+	json_t *address = is_older ? address_from_array(given, keys) : json_incref(given);
+	if (!address) {
+		return record_no_memory(err);
+	}
 	json_t *read = NULL;
 	int code = read_address_map(&read, address, address_type, place, err);
 	json_decref(address);
-	if (!code && json_array_set_new(addresses, index, read)) {
-		code = record_no_memory(err);
+	if (!code) {
+		json_array_set_new(addresses, index, read);
 	}
 	return code;
 }
@@ -419,9 +421,7 @@ static int read_fields(json_t *json, struct err *err)
 {
 	static const char *const texts[] = { "description", "yarn:id", "yarn:persistence", NULL };
 	int code = check_type(json, err);
-	if (!code) {
-		remove_null_attributes(json);
-	}
+	remove_null_attributes(json);
 	for (size_t i = 0; texts[i] && !code; i++) {
 		code = read_text(json, texts[i], "the service record", err);
 	}

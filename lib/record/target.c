@@ -69,7 +69,7 @@ bool record_target_read_uri(struct record_target *ret_target, const char *uri)
 	const char *at = memrchr(authority, '@', len);
 	const char *host = at ? at + 1 : authority;
 	len -= (size_t)(host - authority);
-	bool bracketed = len > 0 && host[0] == '[';
+	bool bracketed = host[0] == '[';
 	const char *end = bracketed ? memchr(host, ']', len) : memchr(host, ':', len);
 	if (bracketed && !end) {
 		return false;
@@ -80,7 +80,7 @@ bool record_target_read_uri(struct record_target *ret_target, const char *uri)
 	if (rest_len > 0 && rest[0] != ':') {
 		return false;
 	}
-	struct record_target target = { .port = 0 };
+	struct record_target target = { 0 };
 	if (!read_host(&target, host + (bracketed ? 1 : 0), host_len - (bracketed ? 1 : 0),
 		    bracketed) ||
 		!read_port(&target, rest + 1, rest_len > 0 ? rest_len - 1 : 0)) {
@@ -103,7 +103,7 @@ bool record_target_read(
 		return false; /* only its users know what its keys mean */
 	}
 	const char *port = json_string_value(json_object_get(address, "port"));
-	struct record_target target = { .port = 0 };
+	struct record_target target = { 0 };
 	for (size_t i = 0; i < sizeof(host_keys) / sizeof(host_keys[0]); i++) {
 		const char *host = json_string_value(json_object_get(address, host_keys[i]));
 		if (host && read_host(&target, host, strlen(host), false) &&

@@ -1,8 +1,10 @@
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/quote.h"
 #include "lib/record/record.h"
 
 static char *text_of(const char *type, const json_t *address)
@@ -30,6 +32,8 @@ ParameterizedTestParameters(record_address, text_and_object_are_inverse)
 		{ "inetaddress", "[fe80::1%eth0]:65535",
 			"{\"hostname\":\"fe80::1%eth0\",\"port\":\"65535\"}" },
 		{ "host/port", "10.0.0.1:1", "{\"host\":\"10.0.0.1\",\"port\":\"1\"}" },
+		{ "uri", "http://a!b", "{\"uri\":\"http://a!b\"}" },
+		{ "host/port", "[2001:db8::1]:80", "{\"host\":\"2001:db8::1\",\"port\":\"80\"}" },
 		{ "host/port", "[::1]:48551", "{\"host\":\"::1\",\"port\":\"48551\"}" },
 		{ "path", "/a b/c", "{\"path\":\"/a b/c\"}" },
 		{ "zookeeper", "zk1:2181/hbase/a:b",
@@ -62,6 +66,8 @@ ParameterizedTestParameters(record_address, refuses_text)
 		{ "uri", "", "uri of address \"\" is \"\"; it must be a URI" },
 		{ "uri", "http://a b", "must be a URI without spaces" },
 		{ "uri", "a\xff", "is not valid UTF-8" },
+		{ "uri", "http://a\x7f", "must be a URI without spaces" },
+		{ "inetaddress", "host:80/path", "a number from 1 to 65535" },
 		{ "hostname", "a/b", "must be a host name or IP address" },
 		{ "hostname", "", "must be a host name" },
 		{ "inetaddress", "host", "its form is host:port" },
@@ -107,9 +113,22 @@ Test(record_address, too_long_a_value_exceeds_a_limit)
 	cr_assert_not_null(strstr(err.msg, "1025 bytes; at most 1024"), "%s", err.msg);
 }
 
+/* The message names the address, as much of it as a message shows. */
+Test(record_address, refused_is_named_whole)
+{
+	char text[300];
+	char quoted[300];
+	struct err err = ERR_INIT;
+	memset(text, 'h', sizeof(text) - 1);
+	memcpy(text + sizeof(text) - 4, "/:1", 4);
+	snprintf(quoted, sizeof(quoted), "hostname of address %s is ", quote_text(text).text);
+	cr_assert_null(record_address_parse("inetaddress", text, &err));
+	cr_assert(strstr(err.msg, quoted), "%s", err.msg);
+}
+
 struct written {
 	char type[16];
-	char addresses[128];
+	char addresses[160];
 	char complaint[96]; /* "" : may be written */
 };
 
@@ -143,6 +162,13 @@ ParameterizedTestParameters(record_address, keys_and_values_are_checked_on_write
 			"[{\"hostname\":\"a\",\"port\":\"1\",\"path\":\"/p\"},"
 			"{\"hostname\":\"b\",\"port\":\"1\",\"path\":\"/q\"}]",
 			"addresses 1 and 2 of external endpoint 1 have different paths" },
+		{ "zookeeper",
+			"[{\"hostname\":\"a\",\"port\":\"1\",\"path\":\"/p\"},"
+			"{\"hostname\":\"b\",\"port\":\"1\",\"path\":\"/p\"},"
+			"{\"hostname\":\"c\",\"port\":\"1\",\"path\":\"/q\"}]",
+			"addresses 1 and 3 of external endpoint 1 have different paths" },
+		{ "uri", "[{\"uri\":\"u\"},{\"uri\":\"a b\"},{\"uri\":\"u\"}]",
+			"uri of address 2 of external endpoint 1" },
 		{ "zookeeper", "[{\"hostname\":\"a\",\"port\":\"1\",\"path\":\"p\"}]",
 			"begins with /" },
 		{ "x-pigeon", "[{\"loft\":\"3\",\"port\":\"none\"},{}]", "" },

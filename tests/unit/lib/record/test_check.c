@@ -231,8 +231,19 @@ Test(record_check, wrong_shapes_set_by_callers_are_not_written)
 	cr_assert_eq(record_set_attribute_take(record, "description", json_integer(1)), 0);
 	expect_unwritable(
 		record, BERTH_INVALID_RECORD, "description of the service record is a number");
+	static const char *const texts[] = { "yarn:id", "yarn:persistence" };
+	for (size_t i = 0; i < 2; i++) {
+		record = record_create();
+		cr_assert_eq(record_set_attribute_take(record, texts[i], json_integer(1)), 0);
+		expect_unwritable(
+			record, BERTH_INVALID_RECORD, "of the service record is a number");
+	}
 	record = record_create();
 	cr_assert_eq(record_set_attribute_take(record, "a", json_stringn("x\0y", 3)), 0);
+	expect_unwritable(record, BERTH_INVALID_RECORD, "NUL");
+	record = record_create();
+	json_t *list = json_pack("[s, s, o]", "a", "b", json_stringn("x\0y", 3));
+	cr_assert_eq(record_set_attribute_take(record, "a", list), 0);
 	expect_unwritable(record, BERTH_INVALID_RECORD, "NUL");
 	record = record_create();
 	cr_assert_eq(

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/limits.h"
 #include "tests/support/failing.h"
 #include "tests/unit/lib/record/record_text.h"
 
@@ -61,19 +62,35 @@ Test(record, running_out_of_memory_is_an_error_and_leaks_nothing)
 	cr_assert_gt(failures, 20, "only %u", failures);
 }
 
+Test(record, without_any_memory_the_error_says_so)
+{
+	struct record *record = NULL;
+	struct err err = ERR_INIT;
+	json_set_alloc_funcs(scarce_malloc, free);
+	allocations_left = 0;
+	cr_expect_eq(record_decode(&record, HTTPD, strlen(HTTPD), &err), BERTH_FAILED);
+	json_set_alloc_funcs(malloc, free);
+	cr_expect_str_eq(err.msg, "no memory for a service record");
+}
+
 /* Every spelling that a reader changes. */
 static const char odd[] =
 	"{\"type\":\"JSONServiceRecord\",\"description\":7,\"yarn:id\":\"c\",\"none\":null,"
 	"\"external\":[null,{\"api\":true,\"addressType\":\"zktriple\",\"protocolType\":\"zk\","
 	"\"addresses\":[[\"h\",1,\"/a\"]]},{\"api\":0.5,\"addressType\":\"host/port\","
 	"\"protocol\":\"\",\"protocolType\":\"p\","
-	"\"addresses\":[{\"hostname\":\"h\",\"port\":80,\"x\":null}]}],\"more\":{\"a\":[1,2]}}";
+	"\"addresses\":[{\"hostname\":\"h\",\"port\":80,\"x\":null}]}],\"more\":{\"a\":[1,2]},"
+	"\"twice\":1,\"twice\":2}";
 
 static int copy_and_change(struct record *record)
 {
 	struct record *copy = record_copy(record);
 	if (!copy) {
 		return BERTH_FAILED;
+	}
+	if (!record_equal(copy, record)) {
+		record_free(copy);
+		return FAILING_WRONG;
 	}
 	int code = record_set_text(copy, "description", "changed");
 	if (code == 0) {
@@ -94,17 +111,17 @@ static int read_and_write(void *context)
 	char *text = NULL;
 	size_t len = 0;
 	int code = record_decode(&record, odd, strlen(odd), NULL);
-	if (code) {
-		return code;
+	if (code) { /* nobody may take the record for a bad one */
+		return code == BERTH_FAILED ? code : FAILING_WRONG;
 	}
 	code = copy_and_change(record);
 	if (code == 0) {
 		code = record_encode(record, &text, &len, NULL);
 	}
-	bool right = text && (!expected || strcmp(text, expected) == 0);
+	bool right = code == BERTH_FAILED || (text && (!expected || strcmp(text, expected) == 0));
 	record_free(record);
 	free(text);
-	return code ? code : right ? 0 : FAILING_WRONG;
+	return right ? code : FAILING_WRONG;
 }
 
 Test(record, without_memory_nothing_is_read_or_written_in_part)
@@ -126,6 +143,10 @@ static int make_anew(void *context)
 	if (!record) {
 		return BERTH_FAILED;
 	}
+	if (!record_json(record)) {
+		record_free(record);
+		return FAILING_WRONG;
+	}
 	int code = record_set_text(record, "yarn:id", "c");
 	bool right = strcmp(record_id(record), "c") == 0;
 	record_free(record);
@@ -135,4 +156,53 @@ static int make_anew(void *context)
 Test(record, without_memory_none_is_made)
 {
 	failing_check_memory("record", make_anew, NULL);
+}
+
+/* Writes a record that is too large; 0 when it is refused for that. */
+static int write_too_large(void *context)
+{
+	char *text = NULL;
+	size_t len = 0;
+	int code = record_encode(context, &text, &len, NULL);
+	free(text);
+	return code == BERTH_LIMIT_EXCEEDED ? 0 : code ? code : FAILING_WRONG;
+}
+
+Test(record, without_memory_its_size_is_known_or_it_is_not_written)
+{
+	char *large = malloc(LIMIT_RECORD_BYTES + 1);
+	memset(large, 'x', LIMIT_RECORD_BYTES);
+	large[LIMIT_RECORD_BYTES] = '\0';
+	struct record *record = record_create();
+	cr_assert_eq(record_set_text(record, "large", large), 0);
+	failing_check_memory("size", write_too_large, record);
+	record_free(record);
+	free(large);
+}
+
+static int write_addresses(void *context)
+{
+	static const char *const texts[][2] = { { "uri", "http://h" }, { "host/port", "[::1]:80" },
+		{ "zookeeper", "h:1/p" } };
+	json_t *const *addresses = context;
+	bool right = true;
+	int code = 0;
+	for (size_t i = 0; i < 3 && code == 0; i++) {
+		char *text = NULL;
+		code = record_address_text(texts[i][0], addresses[i], &text);
+		right = right && (code < 0 ? !text : text && strcmp(text, texts[i][1]) == 0);
+		free(text);
+	}
+	return right ? code : FAILING_WRONG;
+}
+
+Test(record, without_memory_an_address_has_no_text_but_an_error)
+{
+	json_t *addresses[] = { json_pack("{s:s}", "uri", "http://h"),
+		json_pack("{s:s, s:s}", "host", "::1", "port", "80"),
+		json_pack("{s:s, s:s, s:s}", "hostname", "h", "port", "1", "path", "/p") };
+	failing_check_memory("address", write_addresses, addresses);
+	for (size_t i = 0; i < 3; i++) {
+		json_decref(addresses[i]);
+	}
 }

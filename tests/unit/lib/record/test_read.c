@@ -269,6 +269,16 @@ ParameterizedTestParameters(record, wrong_shapes)
 		{ HEAD "\"external\":{}}", "external of the service record is an object" },
 		{ HEAD "\"internal\":\"x\"}", "internal of the service record is a string" },
 		{ HEAD "\"external\":[{}]}", "external endpoint 1 has no api" },
+		{ HEAD "\"external\":[7]}",
+			"external endpoint 1 is a number; it must be an object" },
+		{ HEAD "\"internal\":[{\"addressType\":\"uri\",\"addresses\":[]}]}",
+			"internal endpoint 1 has no api" },
+		{ HEAD "\"internal\":[{\"api\":\"a\",\"addressType\":\"uri\","
+		       "\"protocolType\":{}}]}",
+			"protocolType of internal endpoint 1 is an object" },
+		{ "[\"JSONServiceRecord\"]", "service record is an array; it must be an object" },
+		{ HEAD "\"a\":\"\\u0000\"}", "a string holds a NUL" },
+		{ HEAD "\"a\":x}", "invalid token" },
 		{ HEAD "\"external\":[{\"api\":null}]}", "external endpoint 1 has no api" },
 		{ HEAD "\"external\":[{\"api\":[]}]}", "api of external endpoint 1 is an array" },
 		{ HEAD "\"internal\":[{\"api\":\"a\"}]}",
@@ -387,6 +397,31 @@ Test(record, the_largest_numbers_are_texts_of_all_their_digits)
 	record_free(record);
 }
 
+Test(record, a_number_is_the_shortest_text_that_reads_back_as_it)
+{
+	struct record *record = read_record(
+		HEAD "\"description\":8.2,\"yarn:id\":1234567.890123456,"
+		     "\"yarn:persistence\":0.30000000000000004}");
+	cr_expect_str_eq(record_description(record), "8.2");
+	cr_expect_str_eq(record_id(record), "1234567.890123456");
+	cr_expect_str_eq(record_persistence(record), "0.30000000000000004");
+	record_free(record);
+}
+
+/* The protocol of an endpoint has two names; null is no protocol. */
+Test(record, a_protocol_is_a_text_under_both_names)
+{
+	expect_rewritten(HEAD "\"internal\":[{\"api\":\"a\",\"addressType\":\"uri\","
+			      "\"protocolType\":7}]}",
+		HEAD "\"external\":[],\"internal\":[{\"api\":\"a\",\"addressType\":\"uri\","
+		     "\"protocol\":\"7\",\"protocolType\":\"7\",\"addresses\":[]}]}");
+	struct record *record = read_record(
+		HEAD "\"internal\":[{\"api\":\"a\",\"addressType\":\"uri\",\"protocol\":null}]}");
+	const json_t *endpoint = json_array_get(record_attribute(record, "internal"), 0);
+	cr_expect_null(json_object_get(endpoint, "protocol"));
+	record_free(record);
+}
+
 Test(record, too_large_numbers_hide_no_other_mistake)
 {
 	static const char *const texts[] = { HEAD "\"a\":1e400,}", HEAD "\"a\":1e400e}",
@@ -430,6 +465,24 @@ Test(record, brackets_in_strings_are_no_nesting)
 	snprintf(text, sizeof(text), HEAD "\"a\":\"\\\"%s\\\\\",\"b\":[]}",
 		"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[");
 	record_free(read_record(text));
+}
+
+/* The bytes need no NUL behind them. */
+Test(record, no_byte_behind_the_record_is_read)
+{
+	struct record *record = NULL;
+	struct err err = ERR_INIT;
+	char *exact = malloc(strlen(HTTPD));
+	char *blank = malloc(2);
+	size_t len = 2;
+	memcpy(exact, HTTPD, strlen(HTTPD));
+	cr_assert_eq(record_decode(&record, exact, strlen(HTTPD), &err), 0, "%s", err.msg);
+	record_free(record);
+	memset(blank, 0, len);
+	record_trim(blank, &len);
+	cr_assert_eq(len, 2);
+	free(blank);
+	free(exact);
 }
 
 Test(record, every_prefix_of_a_record_is_refused)

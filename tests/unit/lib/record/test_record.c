@@ -62,6 +62,11 @@ Test(record, setters_refuse_what_no_record_can_hold)
 	cr_assert_eq(
 		record_add_endpoint_take(record, "external", "a", "p", "uri", NULL), BERTH_FAILED);
 	expect_written(record, HEAD "\"external\":[],\"internal\":[]}");
+	/* An attribute is no scope, though it is an array. */
+	cr_assert_eq(record_set_attribute_take(record, "other", json_array()), 0);
+	cr_assert_eq(record_add_endpoint_take(record, "other", "a", "p", "uri", json_array()),
+		BERTH_FAILED);
+	expect_written(record, HEAD "\"external\":[],\"internal\":[],\"other\":[]}");
 	record_free(record);
 	record_free(NULL);
 }

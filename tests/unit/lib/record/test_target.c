@@ -1,5 +1,7 @@
 /* Hosts and ports of addresses. */
 #include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "lib/record/target.h"
 
@@ -28,6 +30,18 @@ static const struct row rows[] = {
 	{ "uri", "{\"uri\":\"mongodb://a:1,b:2/\"}", NULL, 0 },
 	{ "uri", "{\"uri\":\"http://web:70000/\"}", NULL, 0 },
 	{ "uri", "{\"uri\":\"http://web:0/\"}", NULL, 0 },
+	{ "uri", "{\"uri\":\"http://web:65535/\"}", "web", 65535 },
+	{ "uri", "{\"uri\":\"http://web:65536/\"}", NULL, 0 },
+	{ "uri", "{\"uri\":\"http://web:100000/\"}", NULL, 0 },
+	{ "uri", "{\"uri\":\"http://web:000080/\"}", NULL, 0 },
+	{ "uri", "{\"uri\":\"http://web:19/\"}", "web", 19 },
+	{ "uri", "{\"uri\":\"http://web:/\"}", "web", 80 },
+	{ "uri", "{\"uri\":\"ws://web/\"}", "web", 80 },
+	{ "uri", "{\"uri\":\"wss://web/\"}", "web", 443 },
+	{ "uri", "{\"uri\":\"http:/web/\"}", NULL, 0 },
+	{ "uri", "{\"uri\":\"http//web/\"}", NULL, 0 },
+	{ "uri", "{\"uri\":\"http://[::1]x\"}", NULL, 0 },
+	{ "uri", "{\"uri\":\"http://user@/\"}", NULL, 0 },
 	{ "uri", "{\"uri\":\"http://web:8x/\"}", NULL, 0 },
 	{ "uri", "{\"uri\":\"http://a b/\"}", NULL, 0 },
 	{ "uri", "{\"uri\":\"http://\"}", NULL, 0 },
@@ -62,4 +76,18 @@ Test(record_target, every_type_names_what_it_names)
 		cr_assert_eq(target.port, row->host ? row->port : 7, "%s", row->address);
 		json_decref(address);
 	}
+}
+
+Test(record_target, a_host_has_a_longest_length)
+{
+	char uri[RECORD_TARGET_HOST_BYTES + 20];
+	struct record_target target = { .port = 7 };
+	char host[RECORD_TARGET_HOST_BYTES + 1];
+	memset(host, 'h', sizeof(host));
+	snprintf(uri, sizeof(uri), "http://%.*s", RECORD_TARGET_HOST_BYTES, host);
+	cr_expect_not(record_target_read_uri(&target, uri));
+	snprintf(uri, sizeof(uri), "http://%.*s", RECORD_TARGET_HOST_BYTES - 1, host);
+	cr_expect(record_target_read_uri(&target, uri));
+	cr_expect_eq(strlen(target.host), RECORD_TARGET_HOST_BYTES - 1);
+	cr_expect_eq(target.port, 80);
 }
