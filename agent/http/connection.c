@@ -66,7 +66,6 @@ void http_connection_end_request(struct connection *connection)
 {
 	http_response_drop(connection);
 	http_end_watch(connection);
-	connection->sent = 0;
 	connection->http->requests -= connection->active;
 	connection->active = false;
 	connection->last = ev_now(connection->http->loop);
@@ -141,7 +140,7 @@ static void begin(struct connection *connection, bool all_read)
 	const char *coding = http_reader_field(reader, HTTP_FIELD_CONTENT_ENCODING);
 	const char *expect = http_reader_field(reader, HTTP_FIELD_EXPECT);
 	bool has_body = reader->left > 0 || reader->state == HTTP_READER_CHUNK_SIZE;
-	connection->body_use = has_body ? HTTP_BODY_THROWN_AWAY : HTTP_BODY_NONE;
+	connection->body_use = HTTP_BODY_NONE;
 	connection->active = true;
 	connection->http->requests++;
 	connection->last = ev_now(connection->http->loop);
@@ -245,7 +244,7 @@ static bool has_left(const struct connection *connection)
 {
 	bool remote_lasts = connection->lasting && !connection->request.local;
 	struct pollfd poller = { .fd = connection->io.fd, .events = remote_lasts ? POLLRDHUP : 0 };
-	return poll(&poller, 1, 0) > 0 && (poller.revents & (POLLHUP | POLLERR | POLLRDHUP));
+	return poll(&poller, 1, 0) > 0; /* POLLHUP and POLLERR need no asking */
 }
 
 /* Reads while the request waits: the next requests are kept; none follows a stream. */
@@ -313,7 +312,7 @@ static void act(struct connection *connection, int events)
 		}
 		break;
 	case HTTP_WAITING:
-		if (events & EV_READ) {
+		if (events & EV_READ && connection->input.len == 0) {
 			receive_ahead(connection);
 		}
 		break;

@@ -1,49 +1,20 @@
 /* Answers as the client gets them: their heads, conditions, and bodies of any size. */
 #include <criterion/criterion.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "tests/support/http_stage.h"
+#include "tests/unit/agent/http/window.h"
 
 #define GET "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
 enum { LARGE = 512 * 1024 };
 
 TestSuite(http_answer, .init = http_stage_begin, .fini = http_stage_end);
-
-/* How much the kernel takes of the server's bytes before it says that there is no room. */
-static size_t window = SIZE_MAX;
-
-ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
-{
-	size_t left = window;
-	struct iovec parts[3];
-	struct msghdr cut = { .msg_iov = parts, .msg_iovlen = message->msg_iovlen };
-	for (size_t i = 0; i < message->msg_iovlen; i++) {
-		parts[i] = message->msg_iov[i];
-		parts[i].iov_len = parts[i].iov_len < left ? parts[i].iov_len : left;
-		left -= parts[i].iov_len;
-	}
-	if (window == 0) {
-		errno = EAGAIN;
-		return -1;
-	}
-	ssize_t sent = syscall(SYS_sendmsg, fd, &cut, flags);
-	window -= window == SIZE_MAX || sent < 0 ? 0 : (size_t)sent;
-	return sent;
-}
-
-ssize_t send(int fd, const void *bytes, size_t len, int flags)
-{
-	struct iovec part = { (void *)(uintptr_t)bytes, len };
-	return sendmsg(fd, &(struct msghdr){ .msg_iov = &part, .msg_iovlen = 1 }, flags);
-}
 
 static int status;
 
@@ -144,6 +115,7 @@ Test(http_answer, says_whether_the_connection_goes_on)
 			requests[i][1]);
 		cr_expect_str_eq(http_stage_ask(fd, requests[i][0]), text);
 		cr_expect_eq(http_stage_has_ended(fd), i < 2);
+		cr_expect_eq(http_connections(http_stage.http), i < 2 ? 0 : 1);
 		close(fd);
 	}
 }

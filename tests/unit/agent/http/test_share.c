@@ -105,6 +105,21 @@ Test(http_share, is_refused_with_one_line_in_the_log)
 	close_all(fds, 9);
 }
 
+Test(http_share, forgets_the_connections_that_have_ended)
+{
+	int stays = http_stage_connect();
+	http_stage.options.max_connections = 8;
+	http_stage_open_again();
+	close(stays);
+	stays = http_stage_connect();
+	for (size_t i = 0; i < 30; i++) {
+		int fd = http_stage_connect();
+		cr_assert_str_eq(http_stage_ask(fd, GET), HTTP_STAGE_HELLO, "%zu", i);
+		close_all(&fd, 1);
+	}
+	close(stays);
+}
+
 /* ---- who one client is -------------------------------------------------------------------- */
 
 static struct client *client_at(const char *address)
@@ -211,6 +226,23 @@ Test(http_share, of_watchers_leaves_room_for_another_user)
 	close_all(fds, 1);
 	close_all(fds + 2, 7);
 	close(other);
+}
+
+Test(http_share, forgets_the_watchers_that_have_ended)
+{
+	int stays;
+	struct http_request *request = keep_one(&stays);
+	for (size_t i = 0; i < 30; i++) {
+		int fd;
+		struct http_request *watcher = keep_one(&fd);
+		cr_assert(http_watch(watcher, 0, 8), "%zu", i);
+		if (i % 2) {
+			http_stage_hello(watcher);
+		}
+		close_all(&fd, 1);
+	}
+	cr_expect(http_watch(request, 7, 8), "none is left");
+	close(stays);
 }
 
 /* ---- bytes -------------------------------------------------------------------------------- */

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "tests/support/http_stage.h"
+#include "tests/unit/agent/http/window.h"
 
 #define GET "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 #define HEAD(more)                                                                                 \
@@ -18,12 +19,14 @@ TestSuite(http_stream, .init = http_stage_begin, .fini = http_stage_end);
 
 /* The bytes that the source of the stream has for the client. */
 static const char *next;
+static size_t asked;   /* how often */
 static size_t endless; /* bytes that it gives besides, in pieces as large as they may be */
 static struct http_request *streaming;
 
 static size_t on_read(void *context, char *buffer, size_t size)
 {
 	cr_expect_eq(context, &next);
+	asked++;
 	size_t len = endless < size ? endless : size;
 	memset(buffer, 'e', len);
 	endless -= len;
@@ -232,7 +235,10 @@ Test(http_stream, loses_nothing_between_pieces)
 Test(http_stream, follows_no_other_request_of_the_client)
 {
 	int fd = open_stream();
-	http_stage_send(fd, GET);
+	for (int i = 0; i < 1000; i++) {
+		http_stage_send(fd, GET);
+	}
+	cr_expect_eq(http_stage.http->held, 0, "nothing of it is kept");
 	say("one");
 	cr_expect_str_eq(http_stage_receive(fd), "3\r\none\r\n");
 	cr_expect_eq(http_stage.requests, 1);
@@ -266,5 +272,67 @@ Test(http_stream, to_a_remote_client_ends_with_its_half)
 		usleep(1000);
 	}
 	cr_expect_eq(http_stage.closed, 1);
+	close(fd);
+}
+
+Test(http_stream, arrives_whole_wherever_it_is_cut)
+{
+	static const char text[] = "5\r\none, \r\n3\r\ntwo\r\n";
+	int fd = open_stream();
+	for (size_t taken = 0; taken < sizeof(text); taken++) {
+		window = taken;
+		say("one, ");
+		say("two");
+		window = SIZE_MAX;
+		http_stage_turn();
+		cr_assert_str_eq(http_stage_receive(fd), text, "cut at %zu", taken);
+	}
+	close(fd);
+}
+
+Test(http_stream, asks_its_source_only_when_it_was_woken)
+{
+	int fd = open_stream();
+	say("one");
+	size_t before = asked;
+	http_stage_turn();
+	cr_expect_eq(asked, before);
+	http_stream_wake(streaming);
+	http_stage_turn();
+	cr_expect_eq(asked, before + 1);
+	close(fd);
+}
+
+/* Two streams have something, and one of them twice. */
+Test(http_stream, is_served_however_often_it_was_woken)
+{
+	int first = open_stream();
+	struct http_request *one = streaming;
+	int second = open_stream();
+	size_t before = asked;
+	http_stream_wake(one);
+	http_stream_wake(streaming);
+	http_stream_wake(one);
+	http_stage_turn();
+	cr_expect_eq(asked, before + 2);
+	close(first);
+	close(second);
+}
+
+Test(http_stream, goes_on_though_there_is_no_room)
+{
+	int waiting = http_stage_connect();
+	http_stage.handle = keep;
+	http_stage_send(waiting, GET);
+	int fd = open_stream();
+	http_hold(kept, HTTP_HELD_BYTES);
+	cr_expect_not(http_has_room(streaming));
+	endless = 1024 * 1024;
+	http_stream_wake(streaming);
+	http_stage_turn();
+	cr_expect_gt(http_stage.http->held, HTTP_HELD_BYTES, "it holds a piece");
+	cr_expect_eq(read_chunks(fd), 1024 * 1024);
+	http_hold(kept, 0);
+	close(waiting);
 	close(fd);
 }
