@@ -67,6 +67,8 @@ void net_exceed_quota(struct net *net, int64_t for_ms);
 void net_refuse(struct net *net, int agent, int64_t for_ms);
 /* After the next data that it reads, the agent's so-manieth allocation fails. */
 void net_fail_allocation(struct net *net, int agent, unsigned in);
+/* None fails meanwhile: somebody asks whether all is well. */
+void net_spare_allocations(struct net *net, bool spare);
 /* The agent's process has died: its requests may still arrive, its session expires later. */
 void net_gone(struct net *net, int agent);
 

@@ -144,6 +144,11 @@ void net_fail_allocation(struct net *net, int agent, unsigned in)
 	}
 }
 
+void net_spare_allocations(struct net *net, bool spare)
+{
+	net->spares_allocations = spare;
+}
+
 /* ---- the server ---- */
 
 void net_slow(struct net *net, int64_t for_ms, int64_t most_ms)

@@ -79,6 +79,7 @@ struct net {
 	int64_t slow_most_ms;
 	int64_t reorder_until_ms;
 	int64_t quota_until_ms;
+	bool spares_allocations;
 	int64_t disturbed_ms[SIM_AGENTS];  /* when a connection has changed last */
 	int64_t away_until_ms[SIM_AGENTS]; /* cut off while it was down */
 };

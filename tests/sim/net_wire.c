@@ -108,7 +108,7 @@ static void complete(struct end *end, struct request *request)
 static void fail_allocation(struct end *end, const struct request *request)
 {
 	bool reads = request->copy.operation == REGISTRY_OP_GET && !request->copy.ret_err.code;
-	if (end->fail_in > 0 && reads && request->task) {
+	if (end->fail_in > 0 && reads && request->task && !end->net->spares_allocations) {
 		struct memory *memory = process_memory(process_current());
 		memory->fail_in = end->fail_in;
 		memory->fail_until_ms = sim_now_ms();
