@@ -78,6 +78,12 @@ static void put_at(struct registry *registry, struct moment *moment, const char 
 	cr_assert_eq(moment->times, 0);
 }
 
+static void count_swaps(void *context, const struct registry_task *task, struct err *err)
+{
+	(void)err;
+	*(size_t *)context += task->operation == REGISTRY_OP_REPLACE;
+}
+
 CONNECTED(a_node_that_appears_before_ours_is_swapped_for_ours)
 {
 	struct answer answer = { 0 };
@@ -99,6 +105,19 @@ CONNECTED(a_node_that_gets_a_child_before_the_swap_keeps_its_record)
 	expect(&answer, "NoChildrenForEphemerals", "has children");
 	client_get(registry, "/a", &answer);
 	cr_assert_str_eq(answer.data, "old");
+	answer_clear(&answer);
+}
+
+CONNECTED(an_ephemeral_record_is_not_even_sent_for_a_node_with_children)
+{
+	struct answer answer = { 0 };
+	size_t writes = 0;
+	memory_put(registry, "/a", "old");
+	memory_put(registry, "/a/child", "");
+	memory_on_task(registry, count_swaps, &writes);
+	client_put(registry, "/a", "new", REGISTRY_BIND_OVERWRITE, true, &answer);
+	expect(&answer, "NoChildrenForEphemerals", "has children");
+	cr_assert_eq(writes, 0);
 	answer_clear(&answer);
 }
 

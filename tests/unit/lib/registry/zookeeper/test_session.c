@@ -57,6 +57,7 @@ Test(zk_session, is_as_the_server_decides)
 {
 	zk_stage_open((struct registry_options){ 0 });
 	cr_assert_str_eq(zk_stage.states, "");
+	cr_assert_str_eq(zk_stage.log, "");
 	cr_assert_eq(zk_stage.workers, 1);
 	cr_assert_eq(zk_stage.hello.session_id, 0);
 	cr_assert_eq(zk_stage.hello.timeout_ms, ZK_STAGE_TIMEOUT_MS);
@@ -366,6 +367,12 @@ Test(zk_session, credentials_are_accepted_when_the_server_answers_a_request)
 	zk_stage_open((struct registry_options){ 0 });
 	report(ZK_SESSION_AUTH_FAILED);
 	wait_for_attempt();
+	zk_stage.log[0] = '\0';
+	zk_stage_kill_worker();
+	while (zk_stage.worker == 0) {
+		zk_stage_pass_ms(due_in_ms());
+	}
+	cr_assert_null(strstr(zk_stage.log, "tried again"), "once for each refusal");
 	zk_stage_session(&session);
 	assert_state("denied");
 	const struct zk_request *sync = zk_stage_request();
