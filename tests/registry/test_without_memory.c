@@ -18,7 +18,7 @@
 
 enum { PATIENCE_MS = 60000 };
 
-/* What a request has found, so far as these tests ask. */
+/* The result of a request, so far as these tests ask. */
 struct found {
 	size_t calls;
 	int code;

@@ -223,8 +223,8 @@ static void check_status(const struct client *client, const char *body)
 }
 
 /*
- * An answer was true at the moment that its age says, or later, a hit within the bound; and it is no
- * older than one before.
+ * An answer was true at the moment that its age says, or later, a hit within the bound; and it is
+ * no older than one before.
  */
 static void check(struct client *client, const struct lookup *lookup,
 	const struct http_reader *reader, const char *body)

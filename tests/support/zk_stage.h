@@ -42,7 +42,7 @@ struct zk_stage {
 	struct zk_hello hello; /* the last worker's */
 	struct buffer greeting;
 
-	/* what the core was told, each line with a line break at its end */
+	/* calls of the core's functions, each line with a line break at its end */
 	char states[2048];  /* "connected: session 0x1234 is there" */
 	char changes[2048]; /* "data /a", "children /a", "gone /a" */
 	char log[8192];     /* "warn: the words" */
@@ -90,10 +90,10 @@ void zk_stage_answer(const struct zk_request *request, int32_t rc);
 void zk_stage_kill_worker(void);
 /*
  * From now on the worker, or the next one if this one is stopped, speaks for itself: it says that
- * it is connected, reads, and ends when it is told to close its session.
+ * it is connected, reads, and ends when a frame says that it closes its session.
  */
 void zk_stage_leave_worker(void);
-/* True when such a worker was told to close its session. */
+/* True when such a worker has read that it closes its session. */
 bool zk_stage_was_closed(void);
 
 /* Ends the backend that was closed or detached by the test itself. */

@@ -453,7 +453,7 @@ Test(cache_confirm, without_a_registry_nothing_is_confirmed_and_nobody_waits)
 	cache_stage_close(&stage);
 }
 
-/* What was found out without a registry does not hold with one. */
+/* A finding without a registry does not hold with one. */
 Test(cache_confirm, an_outage_has_another_generation_than_the_time_before_and_after)
 {
 	struct cache_stage stage;

@@ -142,7 +142,7 @@ STAGED(a_list_that_lost_one_of_two_names_is_believed)
 	cr_assert_str_eq(outcome.text, "[\"/s/b\"]\n");
 }
 
-STAGED(what_was_empty_or_absent_is_not_doubted)
+STAGED(an_empty_list_and_an_absent_node_are_not_doubted)
 {
 	static const enum cache_answer_kind kinds[] = { CACHE_LIST, CACHE_RESOLVE };
 	static const char *const paths[] = { "/s/b", "/none" };
@@ -178,7 +178,7 @@ static void fail_with(void *context, const struct registry_task *task, struct er
 	err_set(err, *(const int *)context, "as the test said");
 }
 
-STAGED(what_was_never_known_is_waited_for_until_the_registry_answers)
+STAGED(a_lookup_of_an_unknown_path_waits_until_the_registry_answers)
 {
 	struct cache_outcome outcome;
 	int code = BERTH_TIMEOUT;

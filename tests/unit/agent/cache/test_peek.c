@@ -96,7 +96,7 @@ STAGED(the_children_of_a_path_are_known_when_they_were_listed)
 	cr_assert_eq(peek(stage, "/s/a").children_count, 0);
 }
 
-STAGED(what_is_known_is_confirmed_while_the_server_was_heard_lately)
+STAGED(a_known_state_is_confirmed_while_the_server_was_heard_lately)
 {
 	int64_t now_ms = clock_monotonic_ms() + 60000;
 	look(stage, "/s/a", CACHE_RESOLVE);

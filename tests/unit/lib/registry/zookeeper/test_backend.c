@@ -373,7 +373,7 @@ Test(zk_backend, a_worker_that_reads_slowly_gets_everything)
 	assert_text(zk_stage.changes, "data /a\n");
 }
 
-Test(zk_backend, what_the_worker_says_wakes_the_loop)
+Test(zk_backend, a_frame_of_the_worker_wakes_the_loop)
 {
 	cr_assert(!is_readable());
 	cr_assert_eq(write(zk_stage.socket, "", 1), 1);

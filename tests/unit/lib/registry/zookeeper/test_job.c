@@ -445,7 +445,7 @@ Test(zk_job, an_abandoned_task_is_touched_by_no_answer)
 	cr_assert(!zk_stage_is_done(&task));
 }
 
-Test(zk_job, what_ends_all_tasks_spares_an_abandoned_one)
+Test(zk_job, the_end_of_all_tasks_spares_an_abandoned_one)
 {
 	struct registry_task others[2] = { { .operation = REGISTRY_OP_GET, .path = "/b" },
 		{ .operation = REGISTRY_OP_CREATE, .path = "/c" } };

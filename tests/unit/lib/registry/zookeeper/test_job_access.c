@@ -187,7 +187,7 @@ Test(zk_access_secure, the_root_is_made_without_accounts_that_the_server_does_no
 	check_code(&task, 0);
 }
 
-/* What a refusal means, when the node's list is this one. */
+/* The meaning of a refusal when the node has this list. */
 static void check_denial(
 	enum registry_operation operation, const char *node, struct zk_list list, int code)
 {

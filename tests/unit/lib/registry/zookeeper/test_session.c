@@ -12,7 +12,7 @@ int clock_gettime(clockid_t clock, struct timespec *now)
 	return zk_stage_clock(clock, now);
 }
 
-/* What a quarter and a third of the session's timeout are. */
+/* A quarter and a third of the session's timeout. */
 enum { QUIET_MS = ZK_STAGE_TIMEOUT_MS / 4, PATIENCE_MS = ZK_STAGE_TIMEOUT_MS / 3 };
 
 /* For each of three servers, in the first pass. */
@@ -334,8 +334,8 @@ Test(zk_session, refused_credentials_are_tried_again_more_and_more_seldom)
 		cr_assert_geq(delay_ms, bound_ms / 2);
 		cr_assert_lt(delay_ms, bound_ms);
 		snprintf(words, sizeof(words),
-			"warn: the server refuses our credentials; the next attempt is in %d s, or at a "
-			"reload\n",
+			"warn: the server refuses our credentials; the next attempt is in %d s, or "
+			"at a reload\n",
 			(int)((delay_ms + 999) / 1000));
 		assert_words(zk_stage.log, words);
 		assert_words(zk_stage.log, "info: the refused credentials are tried again\n");
