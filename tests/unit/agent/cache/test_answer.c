@@ -211,6 +211,11 @@ STAGED(a_known_answer_is_given_without_a_read_and_with_its_age)
 	const struct cache_answer *answer = known(stage, "/s", &any);
 	cr_assert_not_null(answer);
 	cr_assert_str_eq(answer->body, outcome.text);
+	memory_put(stage->registry, "/s/a", cache_stage_record("two"));
+	cache_stage_turn(stage);
+	answer = known(stage, "/s", &any);
+	cr_assert_not_null(answer, "it is made of what is known");
+	cr_assert_not_null(strstr(answer->body, "http://two"));
 	memory_set_heard_ms(stage->registry, clock_monotonic_ms() - 7000);
 	memory_set_state(stage->registry, REGISTRY_AWAY);
 	cache_stage_turn(stage);
@@ -220,6 +225,18 @@ STAGED(a_known_answer_is_given_without_a_read_and_with_its_age)
 	cr_assert(age_ms >= 7000 && age_ms < 100000, "%lld", (long long)age_ms);
 	cr_assert_not(cache_answer_confirmed(stage->cache, answer, -1, clock_monotonic_ms()));
 	cr_assert_eq(cache_answer_age_ms(stage->cache, answer, 1), 0, "a clock that went back");
+}
+
+STAGED(a_search_is_known_by_its_last_walk_alone)
+{
+	struct cache_outcome outcome;
+	struct cache_query query = { .path = "/s", .kind = CACHE_FIND, .max_age_ms = -1 };
+	cr_assert_eq(cache_stage_ask(stage, &outcome, "/s", CACHE_FIND, "", false), CACHE_WAITING);
+	cache_cancel(&outcome.wait);
+	cr_assert_null(cache_known(stage->cache, &query, clock_monotonic_ms()));
+	cr_assert_eq(memory_tasks(stage->registry), 0, "and nothing is read");
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s", CACHE_FIND), 0);
+	cr_assert_not_null(cache_known(stage->cache, &query, clock_monotonic_ms()));
 }
 
 STAGED(a_body_that_is_held_outlives_its_answer)

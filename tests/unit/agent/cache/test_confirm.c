@@ -165,6 +165,7 @@ Test(cache_confirm, max_stale_holds_for_a_silent_server_too)
 	cr_assert_eq(outcome.code, BERTH_REGISTRY_UNAVAILABLE);
 	cr_assert_eq(cache_stage_ask(&stage, &outcome, "/a", CACHE_RESOLVE, "", false),
 		CACHE_UNAVAILABLE);
+	cr_assert_not_null(strstr(outcome.why, "max_stale"), "%s", outcome.why);
 	cache_stage_close(&stage);
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/cache/internal.h"
+#include "lib/base/clock.h"
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/shifted_clock.h"
@@ -66,6 +67,11 @@ STAGED(a_list_of_a_path_that_came_holds_its_children)
 	cache_stage_turn(stage);
 	cr_assert_eq(cache_stage_look(stage, &outcome, "/t", CACHE_LIST), 0);
 	cr_assert_str_eq(outcome.text, "[\"/t/a\"]\n");
+	memory_remove(stage->registry, "/t/a");
+	memory_put(stage->registry, "/t/b", "");
+	cache_stage_turn(stage);
+	look(stage, &outcome, "/t", CACHE_LIST);
+	cr_assert_str_eq(outcome.text, "[\"/t/b\"]\n");
 	memory_remove(stage->registry, "/t");
 	cache_stage_turn(stage);
 	cr_assert_eq(cache_stage_look(stage, &outcome, "/t", CACHE_LIST), BERTH_PATH_NOT_FOUND);
@@ -124,6 +130,28 @@ static void check_doubted(
 STAGED(a_record_that_is_gone_after_a_reconnect_is_doubted)
 {
 	check_doubted(stage, "/s/a", CACHE_RESOLVE, BERTH_PATH_NOT_FOUND);
+}
+
+static void restore(struct cache_stage *stage, const char *path)
+{
+	const struct registry_result value = { .data = "" };
+	struct cache_node *node = cache_node_get(stage->cache, path);
+	cache_entry_restore(stage->cache, cache_entry_get(stage->cache, node, CACHE_DATA), &value,
+		clock_monotonic_ms());
+}
+
+STAGED(a_saved_node_that_is_gone_is_doubted)
+{
+	struct cache_outcome outcome;
+	restore(stage, "/none");
+	cache_stage_turn(stage);
+	cr_assert_eq(
+		cache_stage_ask(stage, &outcome, "/none", CACHE_RESOLVE, "", false), CACHE_READY);
+	cr_assert_eq(outcome.code, BERTH_NO_RECORD);
+	cr_assert_not(outcome.live);
+	end_doubt(stage);
+	cr_assert_eq(
+		cache_stage_look(stage, &outcome, "/none", CACHE_RESOLVE), BERTH_PATH_NOT_FOUND);
 }
 
 STAGED(a_list_that_lost_a_foreign_name_too_is_doubted)
@@ -233,12 +261,13 @@ STAGED(a_lookup_overtakes_what_was_saved)
 {
 	enum { SAVED = 1000 };
 	struct cache_outcome outcome;
-	const struct registry_result value = { .data = "" };
 	for (int i = 0; i < SAVED; i++) {
-		struct cache_node *node = cache_node_get(stage->cache, numbered(i));
-		cache_entry_restore(
-			stage->cache, cache_entry_get(stage->cache, node, CACHE_DATA), &value, 0);
+		restore(stage, numbered(i));
 	}
+	cr_assert_eq(
+		cache_stage_ask(stage, &outcome, numbered(SAVED - 1), CACHE_RESOLVE, "", false),
+		CACHE_READY);
+	cr_assert_not(outcome.live, "it waits for its turn");
 	cr_assert_eq(
 		cache_stage_ask(stage, &outcome, "/t", CACHE_RESOLVE, "", false), CACHE_WAITING);
 	while (outcome.calls == 0) {

@@ -106,6 +106,8 @@ Test(cache_large, records_that_turn_out_too_large_end_the_lookup_and_not_the_oth
 	}
 	free(record);
 	memory_put(stage.registry, "/a", cache_stage_record("one"));
+	struct cache_observer observer = { .scope = CACHE_TREE };
+	cache_observe(stage.cache, "/a", &observer);
 	cr_assert_eq(
 		cache_stage_ask(&stage, &outcome, "/d", CACHE_RECORDS, "", false), CACHE_WAITING);
 	for (int i = 0; i < 100 && outcome.calls == 0; i++) {
@@ -116,6 +118,9 @@ Test(cache_large, records_that_turn_out_too_large_end_the_lookup_and_not_the_oth
 	struct cache_stats stats;
 	cache_get_stats(stage.cache, &stats);
 	cr_assert_leq(stats.bytes, 256 * 1024, "what it had read went at once");
+	cr_assert_eq(stats.refusals, 1);
+	cr_assert_not_null(observer.node);
+	cache_unobserve(&observer);
 	cr_assert_eq(cache_stage_look(&stage, &outcome, "/a", CACHE_RESOLVE), 0);
 	cache_get_stats(stage.cache, &stats);
 	cr_assert_leq(stats.bytes, 256 * 1024 + 64 * 20100);

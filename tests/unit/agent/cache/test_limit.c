@@ -91,7 +91,9 @@ STAGED(an_evicted_path_leaves_nothing_charged, 600000)
 	cr_assert_eq(stats.entries, 0);
 	cr_assert_eq(stats.bytes, bytes, "%zu, not %zu", stats.bytes, bytes);
 	cr_assert_eq(registry_watch_count(stage->registry), 0);
-	cr_assert_not(ev_is_active(&stage->cache->more), "there is nothing more to do");
+	/* There is nothing more to do, although even an empty cache is larger than that. */
+	cr_assert_not(ev_is_active(&stage->cache->more));
+	cr_assert_not(ev_is_active(&stage->cache->flush));
 }
 
 STAGED(a_record_is_charged_with_its_size_and_little_more, 600000)

@@ -120,6 +120,8 @@ STAGED(children_that_may_not_be_listed_are_no_empty_list)
 			BERTH_NO_PATH_PERMISSIONS);
 		cr_assert_str_eq(outcome.why, "/s: NoPathPermissions");
 	}
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s", CACHE_STAT), 0);
+	cr_assert_not_null(strstr(outcome.text, "\"children\":0}"), "%s", outcome.text);
 }
 
 static void *no_memory(void *memory, size_t size)
