@@ -128,9 +128,7 @@ void announce_destroy(struct announce *announce)
 	if (!announce) {
 		return;
 	}
-	if (announce->request) {
-		registry_cancel(announce->registry, announce->request);
-	}
+	registry_cancel(announce->registry, announce->request);
 	own_search_cancel(announce->search);
 	registry_unwatch(announce->watch);
 	registry_unwatch(announce->children);

@@ -14,9 +14,6 @@ struct slot {
 	bool retired;             /* the configuration no longer has it */
 };
 
-/* How an instance leaves: at once, but for Spring's. */
-enum departure { DEPARTURE_NONE, DEPARTURE_ANNOUNCED, DEPARTURE_BEGUN };
-
 struct dialect_set {
 	const struct config_dialect *config;
 	struct dialect_set_options options;
@@ -25,8 +22,8 @@ struct dialect_set {
 	enum announce_wish wish;
 	char wish_why[512];
 	struct err err; /* the mistake in the instance that is to be registered */
-	enum departure departure;
-	bool pushing; /* wishes are being handed out */
+	bool departing; /* Spring's instance is out of service, and leaves */
+	bool pushing;   /* wishes are being handed out */
 	int64_t registered_ms;
 	enum announce_state state;
 	char why[800];
@@ -98,10 +95,8 @@ static bool lower_are_up(const struct dialect_set *set, int order)
 
 static enum announce_wish wish_of(const struct dialect_set *set, const struct slot *slot)
 {
-	bool leaving = set->departure == DEPARTURE_ANNOUNCED;
-	enum announce_wish wish = leaving ? ANNOUNCE_UP : set->wish;
-	if (wish != ANNOUNCE_UP) {
-		return wish;
+	if (set->wish != ANNOUNCE_UP) {
+		return set->wish;
 	}
 	if (slot->retired) {
 		return lower_are_up(set, INT32_MAX) ? ANNOUNCE_DOWN : ANNOUNCE_KEEP;
@@ -129,19 +124,6 @@ static void push_wishes(struct dialect_set *set)
 	set->pushing = false;
 }
 
-/* When no node has data that would announce the departure, the departure begins. */
-static void push_departure(struct dialect_set *set)
-{
-	push_wishes(set);
-	for (size_t i = 0; i < set->slot_count; i++) {
-		if (announce_get_state(set->slots[i]->announce) == ANNOUNCE_WRITING) {
-			return;
-		}
-	}
-	set->departure = DEPARTURE_BEGUN;
-	push_wishes(set);
-}
-
 /*
  * A node that is registered lets others follow, or leave. A node that has only begun to change does
  * not: the announcement that reports it is not ready for another wish.
@@ -154,9 +136,7 @@ static void on_node_change(
 	if (set->pushing || from == to) {
 		return;
 	}
-	bool departs = set->departure == DEPARTURE_ANNOUNCED && to != ANNOUNCE_WRITING;
-	set->departure = departs ? DEPARTURE_BEGUN : set->departure;
-	if (to == ANNOUNCE_REGISTERED || departs) {
+	if (to == ANNOUNCE_REGISTERED) {
 		push_wishes(set);
 	}
 	update_state(set);
@@ -273,7 +253,7 @@ static void make_nodes(struct dialect_set *set, const struct config_component *c
 	const struct config_instance_state state = {
 		.endpoints = endpoints,
 		.registered_ms = set->registered_ms,
-		.out_of_service = set->departure != DEPARTURE_NONE,
+		.out_of_service = set->departing,
 	};
 	struct config_instance *instance = config_instance_create(component, set->config, &state);
 	struct dialect_nodes nodes = { 0 };
@@ -332,32 +312,39 @@ static void set_interval(struct dialect_set *set, int64_t interval_ms)
 	}
 }
 
-/* An instance that is not registered has no reader to inform. */
-static void begin_departure(struct dialect_set *set, enum announce_wish wish)
+static void set_wish(struct dialect_set *set, enum announce_wish wish,
+	const struct config_component *component, const struct config_record_endpoint *endpoints,
+	const char *why)
 {
-	bool tells = set->config->type == DIALECT_SPRING && announce_state_is_in(set->state);
-	if (wish != ANNOUNCE_DOWN && set->departure != DEPARTURE_NONE) {
-		set->departure = DEPARTURE_NONE;
-		set_interval(set, set->options.update_interval_ms);
-	} else if (wish == ANNOUNCE_DOWN && set->departure == DEPARTURE_NONE && tells) {
-		set->departure = DEPARTURE_ANNOUNCED;
-		set_interval(set, 0);
-	}
+	set->wish = wish;
+	text_printf(set->wish_why, sizeof(set->wish_why), "%s", why);
+	make_nodes(set, component, endpoints);
+	push_wishes(set);
 }
 
+/* An instance that is not registered has no reader to inform. */
+static bool departs(const struct dialect_set *set)
+{
+	return set->config->type == DIALECT_SPRING && announce_state_is_in(set->state);
+}
+
+/*
+ * Spring's instance goes out of service before it leaves: the removal follows the write that is
+ * under way by then.
+ */
 void dialect_set_wish(struct dialect_set *set, enum announce_wish wish,
 	const struct config_component *component, const struct config_record_endpoint *endpoints,
 	const char *why)
 {
-	begin_departure(set, wish);
-	set->wish = wish;
-	text_printf(set->wish_why, sizeof(set->wish_why), "%s", why);
-	make_nodes(set, component, endpoints);
-	if (set->departure == DEPARTURE_ANNOUNCED) {
-		push_departure(set);
-	} else {
-		push_wishes(set);
+	if (wish != ANNOUNCE_DOWN && set->departing) {
+		set->departing = false;
+		set_interval(set, set->options.update_interval_ms);
+	} else if (wish == ANNOUNCE_DOWN && !set->departing && departs(set)) {
+		set->departing = true;
+		set_interval(set, 0);
+		set_wish(set, ANNOUNCE_UP, component, endpoints, why);
 	}
+	set_wish(set, wish, component, endpoints, why);
 	update_state(set);
 }
 
@@ -367,9 +354,6 @@ void dialect_set_on_registry_state(
 	set->pushing = true;
 	for (size_t i = 0; i < set->slot_count; i++) {
 		announce_on_registry_state(set->slots[i]->announce, state, why);
-	}
-	if (set->departure == DEPARTURE_ANNOUNCED && state != REGISTRY_CONNECTED) {
-		set->departure = DEPARTURE_BEGUN;
 	}
 	push_wishes(set);
 	update_state(set);
@@ -394,7 +378,7 @@ const char *dialect_set_why(const struct dialect_set *set)
 
 bool dialect_set_settled(const struct dialect_set *set)
 {
-	bool settled = set->departure != DEPARTURE_ANNOUNCED;
+	bool settled = true;
 	for (size_t i = 0; i < set->slot_count; i++) {
 		settled = settled && announce_settled(set->slots[i]->announce);
 	}

@@ -233,7 +233,6 @@ static void on_written(void *context, const struct registry_result *result)
 		removed(announce, result);
 	} else {
 		announce->was_ours = true;
-		announce->accepted = true;
 		announce->ours = result->stat;
 		remember_node(announce, &result->stat, announce->sent, announce->sent_len);
 		forget_sent(announce);

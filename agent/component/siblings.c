@@ -69,9 +69,7 @@ static void on_records(void *context, const struct registry_result *result)
 
 static void look(struct component_siblings *siblings)
 {
-	if (siblings->request) {
-		registry_cancel(siblings->registry, siblings->request);
-	}
+	registry_cancel(siblings->registry, siblings->request);
 	siblings->request = registry_records(
 		siblings->registry, siblings->parent, NULL, on_records, siblings);
 }
@@ -116,9 +114,7 @@ void component_siblings_destroy(struct component_siblings *siblings)
 	if (!siblings) {
 		return;
 	}
-	if (siblings->request) {
-		registry_cancel(siblings->registry, siblings->request);
-	}
+	registry_cancel(siblings->registry, siblings->request);
 	registry_unwatch(siblings->watch);
 	ev_timer_stop(siblings->loop, &siblings->again);
 	free(siblings->path);

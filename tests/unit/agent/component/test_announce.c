@@ -267,3 +267,46 @@ STAGED(a_wish_without_a_node_keeps_the_last_one, true, 0)
 	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
 	cr_assert(stands_with(stage, "\"one\""));
 }
+
+static void wish_shared(struct stage *stage, const char *data)
+{
+	const struct dialect_node node = {
+		.path = (char *)PATH,
+		.data = (char *)data,
+		.len = strlen(data),
+		.kind = DIALECT_NODE_SHARED,
+	};
+	announce_wish(stage->announce, ANNOUNCE_UP, &node, "test");
+}
+
+#define SERVICE(port)                                                                               \
+	"{\"type\":\"service\",\"service\":{\"type\":\"service\",\"service\":{\"srvce\":\"_http\"," \
+	"\"proto\":\"_tcp\",\"port\":" port ",\"ttl\":60}}}"
+
+static void wish_meanwhile(void *context, const struct registry_task *task, struct err *err)
+{
+	struct stage *stage = context;
+	(void)err;
+	if (task->operation == REGISTRY_OP_CREATE && strcmp(task->path, PATH) == 0) {
+		wish_shared(stage, SERVICE("81"));
+	}
+}
+
+/* Another client may change a shared node, but only after it has had the latest wish. */
+STAGED(a_shared_node_gets_the_wish_that_came_during_a_write, false, 0)
+{
+	announce_destroy(stage->announce);
+	const struct announce_options options = {
+		.type = DIALECT_REGISTRAR, .kind = DIALECT_NODE_SHARED, .path = PATH
+	};
+	stage->announce = announce_create(stage->loop, stage->registry, &options);
+	memory_on_task(stage->registry, wish_meanwhile, stage);
+	wish_shared(stage, SERVICE("80"));
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	cr_assert(stands_with(stage, "81"));
+	memory_put(stage->registry, PATH, SERVICE("82"));
+	cr_assert(stands_with(stage, "82"));
+	wish_shared(stage, SERVICE("81"));
+	cr_assert(stands_with(stage, "82"));
+	cr_assert(eq(int, state_of(stage), ANNOUNCE_REGISTERED));
+}

@@ -119,6 +119,8 @@ STAGED(never_delays_a_removal, true, 3600 * 1000)
 {
 	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
 	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	make_wish(stage, ANNOUNCE_UP, "c_1", "two");
+	cr_assert(eq(int, state_of(stage), ANNOUNCE_OUTDATED));
 	make_wish(stage, ANNOUNCE_DOWN, "c_1", "one");
 	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_WITHDRAWN);
 }
@@ -152,6 +154,8 @@ STAGED(a_write_that_came_too_late_is_made_again, true, 0)
 		RUN_UNTIL(stage, stands_with(stage, texts[i]));
 		RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
 		cr_assert(eq(int, refusals[i].times, 0));
+		bool failed = strstr(stage->trail, "failed") != NULL;
+		cr_assert(eq(int, failed, refusals[i].code == BERTH_TIMEOUT));
 	}
 	memory_on_task(stage->registry, NULL, NULL);
 }
@@ -164,4 +168,18 @@ STAGED(a_throttle_does_not_wait_for_a_time_that_was_set_back, true, 3600 * 1000)
 	stage->announce->written_at = ev_now(stage->loop) + 100000;
 	make_wish(stage, ANNOUNCE_UP, "c_1", "two");
 	RUN_UNTIL(stage, stands_with(stage, "\"two\""));
+}
+
+STAGED(a_record_that_was_removed_is_not_there_while_the_throttle_delays_its_return, true,
+	3600 * 1000)
+{
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	make_wish(stage, ANNOUNCE_DOWN, "c_1", "one");
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, !announce_may_be_registered(stage->announce));
+	cr_assert(not(stands_with(stage, "")));
+	memory_set_state(stage->registry, REGISTRY_AWAY);
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_WAITING);
+	cr_assert(not(announce_outlasts_outage(stage->announce)));
 }

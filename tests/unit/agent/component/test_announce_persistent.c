@@ -92,6 +92,70 @@ STAGED(a_node_with_children_loses_its_record_and_goes_after_the_last_child, fals
 	cr_assert(eq(str, stage->trail, "writing registered withdrawing withdrawn "));
 }
 
+struct deletions {
+	struct stage *stage;
+	int count;
+	int children; /* still to come just before a deletion */
+};
+
+static void count_deletions(void *context, const struct registry_task *task, struct err *err)
+{
+	struct deletions *deletions = context;
+	(void)err;
+	if (task->operation == REGISTRY_OP_DELETE && strcmp(task->path, PATH) == 0) {
+		deletions->count++;
+		if (deletions->children > 0) {
+			deletions->children--;
+			memory_put(deletions->stage->registry, CHILD, "");
+		}
+	}
+}
+
+STAGED(an_emptied_node_is_left_alone_while_it_has_children, false, 0)
+{
+	struct deletions deletions = { .stage = stage };
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	memory_put(stage->registry, CHILD, "");
+	make_wish(stage, ANNOUNCE_DOWN, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_WITHDRAWN);
+	memory_on_task(stage->registry, count_deletions, &deletions);
+	memory_put(stage->registry, "/users/joe/web/one/components/c1/another", "");
+	for (int i = 0; i < 5; i++) {
+		cr_assert(stands_with(stage, ""));
+	}
+	cr_assert(eq(int, deletions.count, 0));
+	/* A child that comes back at the last moment. */
+	deletions.children = 1;
+	size_t watches = registry_watch_count(stage->registry);
+	memory_remove(stage->registry, "/users/joe/web/one/components/c1/another");
+	memory_remove(stage->registry, CHILD);
+	RUN_UNTIL(stage, deletions.count > 0);
+	for (int i = 0; i < 5; i++) {
+		cr_assert(stands_with(stage, ""));
+	}
+	cr_assert(eq(sz, registry_watch_count(stage->registry), watches));
+	cr_assert(not(announce_finished(stage->announce)));
+	memory_remove(stage->registry, CHILD);
+	RUN_UNTIL(stage, announce_finished(stage->announce));
+	cr_assert(not(stands_with(stage, "")));
+}
+
+/* A callback that comes later would meet freed memory. */
+STAGED(an_announcement_may_end_before_the_last_child, false, 0)
+{
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	memory_put(stage->registry, CHILD, "");
+	make_wish(stage, ANNOUNCE_DOWN, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_WITHDRAWN);
+	announce_destroy(stage->announce);
+	stage->announce = NULL;
+	memory_remove(stage->registry, CHILD);
+	cr_assert(stands_with(stage, ""));
+	cr_assert(eq(sz, registry_watch_count(stage->registry), 0));
+}
+
 STAGED(an_emptied_node_that_another_client_writes_is_the_others, false, 0)
 {
 	make_wish(stage, ANNOUNCE_UP, "c_1", "one");

@@ -235,6 +235,50 @@ STAGED(the_ports_are_those_of_all_addresses,
 	cr_assert_str_eq(ports, "8080 8081 1 2 ");
 }
 
+/* What a process has supplied fits into a record, but not with the next configuration. */
+static void supply_much(struct stage *stage, const char *endpoint, size_t bytes)
+{
+	static char host[1000];
+	struct err err = ERR_INIT;
+	json_t *addresses = json_array();
+	memset(host, 'x', sizeof(host) - 1);
+	for (; bytes > sizeof(host); bytes -= sizeof(host)) {
+		json_array_append_new(
+			addresses, json_pack("{s:s, s:s}", "host", host, "port", "1"));
+	}
+	cr_assert_eq(component_set_addresses(stage->component, endpoint, addresses, 0, &err), 0,
+		"%s", err.msg);
+	json_decref(addresses);
+}
+
+#define MORE(name)                                                                                 \
+	"[endpoint " name "]\napi = more\nprotocol = tcp\naddress_type = host/port\ndynamic = yes\n"
+#define TEXT20 "01234567890123456789"
+#define TEXT1000                                                                                   \
+	TEXT20 TEXT20 TEXT20 TEXT20 TEXT20 TEXT20 TEXT20 TEXT20 TEXT20 TEXT20 TEXT20 TEXT20 TEXT20 \
+		TEXT20 TEXT20 TEXT20 TEXT20 TEXT20 TEXT20 TEXT20 TEXT20 TEXT20 TEXT20 TEXT20       \
+			TEXT20 TEXT20 TEXT20 TEXT20 TEXT20 TEXT20 TEXT20 TEXT20 TEXT20 TEXT20      \
+				TEXT20 TEXT20 TEXT20 TEXT20 TEXT20 TEXT20 TEXT20 TEXT20 TEXT20     \
+					TEXT20 TEXT20 TEXT20 TEXT20 TEXT20 TEXT20 TEXT20
+
+STAGED(a_component_whose_record_cannot_be_made_fails_and_can_still_leave,
+	MORE("a") MORE("b") MORE("c"))
+{
+	static const char larger[] = "description = " TEXT1000 "\n" MORE("a") MORE("b") MORE("c");
+	run_to(stage, ANNOUNCE_REGISTERED);
+	supply_much(stage, "a", 60000);
+	supply_much(stage, "b", 60000);
+	supply_much(stage, "c", 10000);
+	run_to(stage, ANNOUNCE_REGISTERED);
+	reload(stage, larger);
+	RUN_UNTIL(stage->loop, state_of(stage) == ANNOUNCE_FAILED);
+	cr_assert(explains(stage, "LimitExceeded: "));
+	cr_assert(node_has(stage, PATH, "xxx"));
+	component_set_gate(stage->component, COMPONENT_GATE_CLOSED, "drained");
+	run_to(stage, ANNOUNCE_WITHDRAWN);
+	cr_assert_not(node_has(stage, PATH, ""));
+}
+
 /* ---- keep_last ---- */
 
 #define KEEP "keep_last = yes\n" CHECK("one")
@@ -260,6 +304,7 @@ STAGED(the_last_one_stays_and_says_that_it_fails, KEEP)
 	cr_assert_null(strstr(stage->trail, "withdraw"), "%s", stage->trail);
 	memory_put(stage->registry, SIBLING, RECORD(""));
 	run_to(stage, ANNOUNCE_WITHDRAWN);
+	cr_assert_not_null(strstr(stage->trail, "component c2 registered>withdrawing!; "));
 	memory_remove(stage->registry, SIBLING);
 	run_to(stage, ANNOUNCE_REGISTERED);
 	cr_assert(node_has(stage, PATH, "\"berth:health\":\"failing\""));
@@ -287,6 +332,7 @@ STAGED(of_two_that_fail_the_first_by_path_stays, KEEP)
 	cr_assert_eq(state_of(stage), ANNOUNCE_WITHDRAWN);
 	memory_remove(stage->registry, LESSER);
 	run_to(stage, ANNOUNCE_REGISTERED);
+	cr_assert_leq(component_penalty(stage->component), 1, "one failure, one penalty");
 }
 
 STAGED(one_that_was_never_in_is_not_the_last, KEEP)
@@ -347,5 +393,38 @@ STAGED(a_successor_leaves_the_record_whole_until_each_check_has_spoken,
 	cr_assert(component_registered(stage->component));
 	report(stage, "two", CHECK_FAILING);
 	RUN_UNTIL(stage->loop, !node_has(stage, PATH, "8080"));
+	run_to(stage, ANNOUNCE_REGISTERED);
+}
+
+/* Its predecessor's record goes without an alarm: the predecessor has reported the failure. */
+STAGED(a_successor_that_fails_from_the_start_has_never_been_in,
+	"persistence = permanent\nid = c_1\n" CHECK("one"))
+{
+	report(stage, "one", CHECK_PASSING);
+	run_to(stage, ANNOUNCE_REGISTERED);
+	component_destroy(stage->component);
+	stage->component = NULL;
+	checks_anew(stage);
+	component_anew(stage, NULL);
+	component_set_gate(stage->component, COMPONENT_GATE_OPEN, "");
+	stage->trail[0] = '\0';
+	report(stage, "one", CHECK_FAILING);
+	run_to(stage, ANNOUNCE_WITHDRAWN);
+	cr_assert_not(node_has(stage, PATH, ""));
+	cr_assert_null(strchr(stage->trail, '!'), "%s", stage->trail);
+	cr_assert_eq(component_penalty(stage->component), 0);
+}
+
+STAGED(a_successor_begins_anew_from_a_condition_that_it_does_not_know, CHECK("one"))
+{
+	json_t *saved = component_save(stage->component);
+	json_object_set_new(saved, "condition", json_string("resting"));
+	component_anew(stage, saved);
+	json_decref(saved);
+	component_set_gate(stage->component, COMPONENT_GATE_OPEN, "");
+	saved = component_save(stage->component);
+	cr_assert_str_eq(json_string_value(json_object_get(saved, "condition")), "new");
+	json_decref(saved);
+	report(stage, "one", CHECK_PASSING);
 	run_to(stage, ANNOUNCE_REGISTERED);
 }

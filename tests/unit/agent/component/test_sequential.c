@@ -333,6 +333,21 @@ STAGED(a_search_that_an_outage_ends_begins_anew, true)
 	cr_assert_eq(members(stage), 1);
 }
 
+STAGED(a_lost_session_takes_the_old_member_along, true)
+{
+	wish(stage, ANNOUNCE_UP, ONE);
+	RUN_UNTIL(stage->loop, is_registered(stage));
+	struct refusal refusal = { REGISTRY_OP_DELETE, BERTH_NO_PATH_PERMISSIONS, 1 };
+	memory_on_task(stage->registry, refuse_task, &refusal);
+	wish(stage, ANNOUNCE_UP, TWO);
+	RUN_UNTIL(stage->loop, announce_get_state(stage->announce) == ANNOUNCE_FAILED);
+	memory_set_state(stage->registry, REGISTRY_LOST);
+	RUN_UNTIL(stage->loop, announce_get_state(stage->announce) == ANNOUNCE_WAITING);
+	memory_set_state(stage->registry, REGISTRY_CONNECTED);
+	RUN_UNTIL(stage->loop, is_registered(stage));
+	cr_assert_eq(members(stage), 1);
+}
+
 STAGED(an_announcement_may_end_before_the_old_member_has_left, false)
 {
 	wish(stage, ANNOUNCE_UP, ONE);
@@ -350,6 +365,40 @@ static void count_lists(void *context, const struct registry_task *task, struct 
 {
 	(void)err;
 	*(size_t *)context += task->operation == REGISTRY_OP_CHILDREN;
+}
+
+struct joining {
+	int code;
+	size_t times;
+	size_t lists;
+};
+
+static void refuse_joining(void *context, const struct registry_task *task, struct err *err)
+{
+	struct joining *joining = context;
+	joining->lists += task->operation == REGISTRY_OP_CHILDREN;
+	if (task->operation == REGISTRY_OP_CREATE && joining->times > 0) {
+		joining->times--;
+		err_set(err, joining->code, "not now");
+	}
+}
+
+/* Only a write without an answer may have been done. */
+STAGED(searches_after_a_timeout_and_not_after_a_refusal, true)
+{
+	struct joining joinings[] = { { BERTH_NO_PATH_PERMISSIONS, 1, 0 },
+		{ BERTH_TIMEOUT, 1, 0 } };
+	for (size_t i = 0; i < 2; i++) {
+		memory_on_task(stage->registry, refuse_joining, &joinings[i]);
+		wish(stage, ANNOUNCE_UP, ONE);
+		RUN_UNTIL(stage->loop, is_registered(stage));
+		memory_on_task(stage->registry, NULL, NULL);
+		cr_assert_eq(joinings[i].times, 0);
+		cr_assert_eq(joinings[i].lists, i, "%d", joinings[i].code);
+		cr_assert_eq(members(stage), 1);
+		wish(stage, ANNOUNCE_DOWN, ONE);
+		RUN_UNTIL(stage->loop, announce_get_state(stage->announce) == ANNOUNCE_WITHDRAWN);
+	}
 }
 
 STAGED(a_search_is_made_once_whatever_is_wished_meanwhile, true)

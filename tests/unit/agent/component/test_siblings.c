@@ -1,10 +1,14 @@
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "agent/base/registry_loop.h"
 #include "agent/component/siblings.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/run_until.h"
+#include "tests/support/staged.h"
 
 /* The component is b. The nodes beside it, and their meaning for it. */
 struct row {
@@ -60,6 +64,135 @@ static void refuse_lists(void *context, const struct registry_task *task, struct
 		(*left)--;
 		err_set(err, BERTH_NO_PATH_PERMISSIONS, "not for you");
 	}
+}
+
+/* ---- a component beside others, with a clock that the test moves ---- */
+
+static time_t moved_s;
+
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+	int code = (int)syscall(SYS_clock_gettime, clock, now);
+	now->tv_sec += moved_s;
+	return code;
+}
+
+struct stage {
+	struct ev_loop *loop;
+	struct registry *registry;
+	struct registry_loop driver;
+	struct component_siblings *siblings;
+	int answers;
+	int lists; /* of the nodes beside it */
+	bool joins_meanwhile;
+};
+
+static void count_lists(void *context, const struct registry_task *task, struct err *err)
+{
+	struct stage *stage = context;
+	(void)err;
+	if (task->operation == REGISTRY_OP_CHILDREN && !task->watch) {
+		stage->lists++;
+		if (stage->joins_meanwhile) {
+			stage->joins_meanwhile = false;
+			memory_put(stage->registry, "/c/f", "");
+		}
+	}
+}
+
+static struct stage *stage_begin(struct stage *stage)
+{
+	const struct registry_options options = { 0 };
+	stage->loop = ev_loop_new(EVFLAG_AUTO);
+	stage->registry = memory_open("siblings", &options);
+	registry_loop_init(&stage->driver, stage->loop, stage->registry);
+	stage->siblings = component_siblings_create(
+		stage->loop, stage->registry, "/c/b", on_answer, &stage->answers);
+	memory_put(stage->registry, "/c", "");
+	memory_on_task(stage->registry, count_lists, stage);
+	return stage;
+}
+
+static void stage_end(struct stage *stage)
+{
+	component_siblings_destroy(stage->siblings);
+	registry_loop_finish(&stage->driver);
+	registry_close(stage->registry);
+	ev_loop_destroy(stage->loop);
+}
+
+#define STAGED(name)                                                                               \
+	STAGED_TEST(component_siblings, name, struct stage *, stage,                               \
+		stage_begin(&(struct stage){ 0 }), stage_end)
+
+#define RUN_TO(stage, expected)                                                                    \
+	RUN_UNTIL((stage)->loop, component_siblings_answer((stage)->siblings) == (expected))
+
+#define RECORD(more) "{\"type\":\"JSONServiceRecord\"" more "}"
+
+static void pass(struct stage *stage, time_t seconds)
+{
+	moved_s += seconds;
+	for (int i = 0; i < 20; i++) {
+		ev_run(stage->loop, EVRUN_NOWAIT);
+	}
+}
+
+/* No node comes or goes, so no watch reports it. */
+STAGED(one_that_recovers_is_noticed)
+{
+	memory_put(stage->registry, "/c/d", RECORD(",\"berth:health\":\"failing\""));
+	RUN_TO(stage, COMPONENT_SIBLINGS_LESSER);
+	memory_put(stage->registry, "/c/d", RECORD(""));
+	pass(stage, 10);
+	RUN_TO(stage, COMPONENT_SIBLINGS_SOME);
+}
+
+STAGED(the_component_hears_of_news_alone)
+{
+	memory_put(stage->registry, "/c/a", RECORD(""));
+	RUN_TO(stage, COMPONENT_SIBLINGS_SOME);
+	int answers = stage->answers;
+	int lists = stage->lists;
+	memory_put(stage->registry, "/c/d", RECORD(""));
+	RUN_UNTIL(stage->loop, stage->lists > lists);
+	pass(stage, 10);
+	RUN_UNTIL(stage->loop, stage->lists > lists + 1);
+	pass(stage, 0);
+	cr_assert_eq(stage->answers, answers);
+}
+
+/* Otherwise a slow registry would never have answered. */
+STAGED(a_look_that_is_under_way_is_not_begun_anew)
+{
+	memory_put(stage->registry, "/c/a", RECORD(""));
+	RUN_TO(stage, COMPONENT_SIBLINGS_SOME);
+	memory_remove(stage->registry, "/c/a");
+	RUN_TO(stage, COMPONENT_SIBLINGS_NONE);
+	pass(stage, 0);
+	int lists = stage->lists;
+	memory_set_answering(stage->registry, false);
+	pass(stage, 10);
+	pass(stage, 10);
+	pass(stage, 10);
+	memory_set_answering(stage->registry, true);
+	RUN_UNTIL(stage->loop, stage->lists > lists);
+	pass(stage, 0);
+	cr_assert_eq(stage->lists, lists + 1);
+}
+
+/* A callback that comes later would meet freed memory. */
+STAGED(nothing_is_left_of_looks_that_overtake_each_other)
+{
+	int lists = stage->lists;
+	stage->joins_meanwhile = true;
+	memory_put(stage->registry, "/c/a", RECORD(""));
+	RUN_UNTIL(stage->loop, stage->lists > lists + 1);
+	component_siblings_destroy(stage->siblings);
+	stage->siblings = NULL;
+	int answers = stage->answers;
+	pass(stage, 10);
+	cr_assert_eq(stage->answers, answers);
 }
 
 #define IS_NOW(answer)                                                                             \
