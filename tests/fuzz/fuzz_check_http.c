@@ -46,7 +46,7 @@ static struct config_check check_of(unsigned flags)
 static enum check_verdict judge(const struct config_check *config,
 	const struct check_socket_exchange *exchange, const char *answer, size_t len, size_t piece)
 {
-	struct check_result result = { .verdict = CHECK_COULD_NOT_RUN };
+	struct check_result result = { .verdict = CHECK_FAILING };
 	bool done = exchange->judge(config, answer, 0, false, &result);
 	for (size_t at = piece; !done && at < len; at += piece) {
 		done = exchange->judge(config, answer, at, false, &result);
