@@ -68,8 +68,9 @@ Test(http_answer, without_content_says_nothing_of_it)
 	int fd = http_stage_connect();
 	http_stage.handle = answer_status;
 	status = 204;
-	cr_expect_str_eq(
-		http_stage_ask(fd, GET), "HTTP/1.1 204 No Content\r\nX-One: 1\r\nX-Two: 2\r\n\r\n");
+	cr_expect_str_eq(http_stage_ask(fd, GET GET),
+		"HTTP/1.1 204 No Content\r\nX-One: 1\r\nX-Two: 2\r\n\r\n"
+		"HTTP/1.1 204 No Content\r\nX-One: 1\r\nX-Two: 2\r\n\r\n");
 	status = 304;
 	cr_expect_str_eq(http_stage_ask(fd, GET),
 		"HTTP/1.1 304 Not Modified\r\nX-One: 1\r\nX-Two: 2\r\n\r\n");
@@ -79,7 +80,7 @@ Test(http_answer, without_content_says_nothing_of_it)
 static void answer_without_type(struct http_request *request)
 {
 	struct http_response *response = http_response_create(NULL, "", 0);
-	http_answer(request, 204, response);
+	http_answer(request, status, response);
 	http_response_free(response);
 }
 
@@ -87,7 +88,10 @@ Test(http_answer, without_a_type_has_no_content)
 {
 	int fd = http_stage_connect();
 	http_stage.handle = answer_without_type;
+	status = 204;
 	cr_expect_str_eq(http_stage_ask(fd, GET), "HTTP/1.1 204 No Content\r\n\r\n");
+	status = 404;
+	cr_expect_str_eq(http_stage_ask(fd, GET), "HTTP/1.1 404 Not Found\r\n\r\n");
 	close(fd);
 }
 
@@ -253,6 +257,22 @@ Test(http_answer, that_is_not_the_one_asked_for_is_412)
 	cr_expect(strstr(answer, "\"instance\":\"/\""), "%s", answer);
 }
 
+/* No tag of the agent is as long as that. */
+Test(http_answer, has_a_tag_of_some_length)
+{
+	static const size_t lens[] = { 127, 128, 200 };
+	static char tag[201];
+	char condition[256];
+	for (size_t i = 0; i < 3; i++) {
+		memset(tag, 't', lens[i]);
+		tag[0] = tag[lens[i] - 1] = '"';
+		tag[lens[i]] = '\0';
+		own_tag = tag;
+		snprintf(condition, sizeof(condition), "If-None-Match: %s\r\n", tag);
+		cr_expect_eq(status_if("GET", condition), i == 0 ? 304 : 200, "%zu", lens[i]);
+	}
+}
+
 static void answer_404_tagged(struct http_request *request)
 {
 	struct http_response *response = http_response_create("text/plain", "none", 4);
@@ -367,6 +387,8 @@ static void cut_answer(size_t taken, const char *answer)
 	snprintf(twice, sizeof(twice), "%s%s", answer, answer);
 	window = taken;
 	http_stage_send(fd, GET GET);
+	window = 7;
+	http_stage_turn();
 	window = SIZE_MAX;
 	http_stage_turn();
 	cr_assert_str_eq(http_stage_receive(fd), twice, "cut at %zu", taken);
@@ -381,8 +403,8 @@ Test(http_answer, arrives_whole_wherever_it_is_cut)
 	static char answer[4096];
 	http_stage.handle = answer_body;
 	memset(long_body, 'b', sizeof(long_body) - 1);
-	for (int i = 0; i < 2; i++) {
-		body = i == 0 ? "some bytes" : long_body; /* these go out as one piece */
+	for (int i = 0; i < 3; i++) {
+		body = i == 0 ? "some bytes" : i == 1 ? "1" : long_body;
 		snprintf(answer, sizeof(answer), HTTP_STAGE_TEXT("%zu", "%s"), strlen(body), body);
 		size_t len = strlen(answer) + HTTP_DATE_BYTES;
 		for (size_t taken = 0; taken <= len; taken += 1 + taken / 200 * 50) {

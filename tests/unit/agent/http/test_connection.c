@@ -246,6 +246,10 @@ Test(http_connection, asks_for_a_body_that_waits_to_be_asked_for)
 		cr_expect_str_eq(http_stage_ask(fd, "bbbb"), HTTP_STAGE_HELLO);
 		cr_expect_eq(body_len, 4);
 	}
+	/* The client does not wait for the word. */
+	http_stage_send(fd, POST("Content-Length: 4\r\nExpect: 100-continue\r\n"));
+	http_stage_send(fd, "bbbb");
+	cr_expect_str_eq(http_stage_receive(fd), CONTINUE HTTP_STAGE_HELLO);
 	/* It comes already. */
 	cr_expect_str_eq(
 		http_stage_ask(fd, POST("Content-Length: 4\r\nExpect: 100-continue\r\n") "b"), "");

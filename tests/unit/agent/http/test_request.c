@@ -92,7 +92,7 @@ Test(http_request, of_a_proxy_has_the_path_alone)
 {
 	static const char *const paths[][2] = { { "/x", "/x" }, { "http://berth/live", "/live" },
 		{ "HTTP://berth:80/a/b", "/a/b" }, { "http://berth", "/" },
-		{ "/http://berth/x", "/http://berth/x" } };
+		{ "http://b/live/x", "/live/x" }, { "/http://berth/x", "/http://berth/x" } };
 	char text[128];
 	char line[64];
 	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {

@@ -229,6 +229,7 @@ Test(http_stream, loses_nothing_between_pieces)
 	http_stage_turn();
 	cr_expect_gt(endless, 0);
 	cr_expect_eq(read_chunks(fd), 200 * 1024 + 4);
+	cr_expect_eq(http_stage.http->held, 0);
 	close(fd);
 }
 
@@ -300,6 +301,18 @@ Test(http_stream, asks_its_source_only_when_it_was_woken)
 	http_stream_wake(streaming);
 	http_stage_turn();
 	cr_expect_eq(asked, before + 1);
+	close(fd);
+}
+
+Test(http_stream, keeps_nothing_of_its_request)
+{
+	static char request[8000];
+	int fd = http_stage_connect();
+	http_stage.handle = stream;
+	snprintf(request, sizeof(request), "GET / HTTP/1.1\r\nHost: a\r\nAccept: %0*d\r\n\r\n",
+		7000, 0);
+	http_stage_ask(fd, request);
+	cr_expect_eq(http_stage.http->held, 0);
 	close(fd);
 }
 
