@@ -76,7 +76,7 @@ static enum announce_action decide_down""",
         "		announce->retry_ms = ANNOUNCE_RETRY_FIRST_MS;\n"
         "		if (!announce->watch) {",
         """		announce->retry_ms = ANNOUNCE_RETRY_FIRST_MS;
-		announce->wish = announce->wanted.data ? ANNOUNCE_UP : announce->wish;
+		announce->wish = announce->wanted.data.bytes ? ANNOUNCE_UP : announce->wish;
 		if (!announce->watch) {""",
     ),
     Bug(
