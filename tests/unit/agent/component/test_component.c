@@ -235,7 +235,7 @@ STAGED(the_ports_are_those_of_all_addresses,
 	cr_assert_str_eq(ports, "8080 8081 1 2 ");
 }
 
-/* What a process has supplied fits into a record, but not with the next configuration. */
+/* A process supplies as much as fits into a record, but not with the next configuration. */
 static void supply_much(struct stage *stage, const char *endpoint, size_t bytes)
 {
 	static char host[1000];
