@@ -280,7 +280,7 @@ static void wish_shared(struct stage *stage, const char *data)
 }
 
 #define SERVICE(port)                                                                              \
-	"{\"type\":\"service\",\"service\":{\"type\":\"service\",\"service\":{"                      \
+	"{\"type\":\"service\",\"service\":{\"type\":\"service\",\"service\":{"                    \
 	"\"srvce\":\"_http\",\"proto\":\"_tcp\",\"port\":" port ",\"ttl\":60}}}"
 
 static void wish_meanwhile(void *context, const struct registry_task *task, struct err *err)
