@@ -244,3 +244,13 @@ Test(zk_open, a_backend_is_opened_whole_or_not_at_all)
 	failing_check_memory("opening", open_and_detach, &options);
 	failing_check("opening", "epoll", EMFILE, open_and_detach, &options);
 }
+
+Test(zk_open, servers_keep_their_order_without_memory)
+{
+	char *addresses = strdup("a:1,b:2");
+	failing_arm("alloc", 1, ENOMEM);
+	registry_zk_servers_rotate(&addresses);
+	bool fired = failing_disarm();
+	cr_assert_str_eq(addresses, fired ? "a:1,b:2" : "b:2,a:1");
+	free(addresses);
+}
