@@ -111,8 +111,13 @@ __attribute__((constructor)) static void be_the_worker(int argc, char **argv)
 		return;
 	}
 	int fd = atoi(argv[1]);
-	send_socket(fd);
-	if (read(LEASH_FD, &word, 1) == 1) {
+	/* A word for the worker before, which was stopped, is for this one. */
+	bool speaks = recv(LEASH_FD, &word, 1, MSG_DONTWAIT) == 1;
+	if (!speaks) {
+		send_socket(fd);
+		speaks = read(LEASH_FD, &word, 1) == 1;
+	}
+	if (speaks) {
 		say_connected(fd);
 		read_until_close(fd);
 	}
