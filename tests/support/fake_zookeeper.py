@@ -73,6 +73,10 @@ class Tree:
             for path in [path for path, node in self.nodes.items() if node[2] == session]:
                 del self.nodes[path]
 
+    def end_all_sessions(self):
+        with self.lock:
+            self.nodes = {path: node for path, node in self.nodes.items() if not node[2]}
+
     def create(self, path, body, session):
         (length,) = struct.unpack_from(">i", body)
         data = body[4 : 4 + max(length, 0)]
@@ -316,6 +320,7 @@ class Connection(threading.Thread):
         self.held = None
         self.answered = 0
         self.session = 0
+        fake.connections.add(self)
         self.start()
 
     def close(self):
@@ -337,10 +342,8 @@ class Connection(threading.Thread):
         self.socket.sendall(data)
 
     def serve(self):
-        _, _, timeout, self.session = struct.unpack_from(">iqiq", self.read())
-        if self.session not in self.fake.sessions:
-            self.session = next(self.fake.next_session)
-            self.fake.sessions.add(self.session)
+        _, _, timeout, wanted = struct.unpack_from(">iqiq", self.read())
+        self.fake.give_session(self, wanted)
         self.send(struct.pack(">iiq", 0, timeout, self.session) + text(bytes(16)) + b"\0", True)
         while True:
             request = self.read()
@@ -375,6 +378,7 @@ class FakeZooKeeper(threading.Thread):
         self.changed = threading.Event()
         self.sessions = set()
         self.next_session = itertools.count(0x100001)
+        self.gate = threading.Lock()  # no connection gets a session while the mode changes
         self.connections = set()
         self.listener = socket.create_server(address)
         self.start()
@@ -394,9 +398,23 @@ class FakeZooKeeper(threading.Thread):
         self.mode = mode
         self.lied.clear()
         self.changed.set()
-        for connection in list(self.connections):
-            connection.close()
+        with self.gate:
+            for connection in list(self.connections):
+                connection.close()
+                if connection.session:
+                    connection.join()  # it writes no more
         self.changed.clear()
+
+    def give_session(self, connection, wanted):
+        """There is one client: when it begins another session, those before are over, which a real
+        server would find out by their timeouts."""
+        with self.gate:
+            if wanted not in self.sessions:
+                self.sessions.clear()
+                self.tree.end_all_sessions()
+                wanted = next(self.next_session)
+                self.sessions.add(wanted)
+            connection.session = wanted
 
     def takes(self, auth_request):
         good = self.credential is None or text(self.credential.encode()) in auth_request
@@ -420,4 +438,4 @@ class FakeZooKeeper(threading.Thread):
         with contextlib.suppress(OSError):
             while True:
                 peer, _ = self.listener.accept()
-                self.connections.add(Connection(self, peer))
+                Connection(self, peer)
