@@ -324,6 +324,20 @@ Test(http_server, tries_again_when_it_cannot_accept)
 	}
 }
 
+Test(http_server, watches_its_socket_again_after_the_kernel_refused)
+{
+	/* As libev does it when epoll_ctl() has failed. */
+	ev_io *accept = &http_stage.http->listeners[0].accept;
+	ev_io_stop(http_stage.loop, accept);
+	ev_feed_event(http_stage.loop, accept, EV_ERROR | EV_READ | EV_WRITE);
+	http_stage_turn();
+	cr_expect_eq(http_stage_logged("cannot accept a connection: "), 1);
+	int fd = http_stage_connect();
+	http_stage_pass(1);
+	cr_expect_str_eq(http_stage_ask(fd, GET), HTTP_STAGE_HELLO);
+	close(fd);
+}
+
 Test(http_server, rests_though_another_client_goes)
 {
 	int first = http_stage_connect();
