@@ -24,6 +24,7 @@ Test(signals, arrive_after_the_kernel_refused_to_watch_for_them)
 	ev_io_stop(agent.loop, &agent.signals.io);
 	ev_feed_event(agent.loop, &agent.signals.io, EV_ERROR | EV_READ | EV_WRITE);
 	ev_run(agent.loop, EVRUN_NOWAIT);
+	cr_assert(ev_is_active(&agent.signals.retry));
 	raise(SIGHUP);
 	ev_run(agent.loop, EVRUN_NOWAIT);
 	cr_assert_eq(arrived, 0);
