@@ -17,6 +17,9 @@
 /* The workers inherit the leash: they send their socket through it, and are led by it. */
 enum { LEASH_FD = 100, PATIENCE_MS = 60000, CLOSED = 'c' };
 
+/* Of the worker, to the agent: its only argument, which not every libc gives to a constructor. */
+enum { WORKER_FD = 3 };
+
 struct zk_stage zk_stage = { .socket = -1 };
 
 static int leash = -1; /* the test's end */
@@ -104,22 +107,21 @@ static void read_until_close(int fd)
 }
 
 /* Runs before main(): the program is the backend's worker, too. */
-__attribute__((constructor)) static void be_the_worker(int argc, char **argv)
+__attribute__((constructor)) static void be_the_worker(void)
 {
 	char word;
-	if (argc != 2 || strcmp(argv[0], "berth-zookeeper") != 0) {
+	if (strcmp(program_invocation_name, "berth-zookeeper") != 0) {
 		return;
 	}
-	int fd = atoi(argv[1]);
 	/* A word for the worker before, which was stopped, is for this one. */
 	bool speaks = recv(LEASH_FD, &word, 1, MSG_DONTWAIT) == 1;
 	if (!speaks) {
-		send_socket(fd);
+		send_socket(WORKER_FD);
 		speaks = read(LEASH_FD, &word, 1) == 1;
 	}
 	if (speaks) {
-		say_connected(fd);
-		read_until_close(fd);
+		say_connected(WORKER_FD);
+		read_until_close(WORKER_FD);
 	}
 	_exit(0);
 }
