@@ -363,6 +363,71 @@ Test(check, a_ttl_check_lives_by_its_reports)
 	check_destroy(check);
 }
 
+static double number_of(const struct check *check, const char *key)
+{
+	json_t *shown = check_json(check);
+	double number = json_number_value(json_object_get(shown, key));
+	json_decref(shown);
+	return number;
+}
+
+Test(check, a_report_begins_a_new_interval)
+{
+	struct err err = ERR_INIT;
+	config = check_support_config(CONFIG_CHECK_TTL);
+	config.interval_ms = 3600 * 1000;
+	struct check *check = create(NULL);
+	check_start(check, false);
+	double before = number_of(check, "next_run");
+	usleep(20000);
+	check_report(check, CHECK_PASSING, "", &err);
+	cr_expect_gt(number_of(check, "next_run"), before + 0.01);
+	check_destroy(check);
+}
+
+Test(check, a_failure_that_is_not_enough_ends_neither_a_warning_nor_a_state)
+{
+	struct err err = ERR_INIT;
+	config = check_support_config(CONFIG_CHECK_TTL);
+	config.interval_ms = 3600 * 1000;
+	config.fall = 2;
+	struct check *check = create(NULL);
+	double created = number_of(check, "since");
+	usleep(2000);
+	check_report(check, CHECK_WARNING, "", &err);
+	double since = number_of(check, "since");
+	cr_expect_gt(since, created);
+	usleep(2000);
+	check_report(check, CHECK_FAILING, "", &err);
+	cr_expect_str_eq(check_condition_name(check), "warning");
+	cr_expect_eq(number_of(check, "since"), since);
+	check_destroy(check);
+}
+
+/* A network check shows the answer of a server, which has no last line. */
+Test(check, a_command_and_an_application_have_a_last_line)
+{
+	static const enum config_check_type types[] = { CONFIG_CHECK_COMMAND, CONFIG_CHECK_TCP,
+		CONFIG_CHECK_HTTP, CONFIG_CHECK_TTL };
+	static const char *const lines[] = { "hot", "", "", "hot" };
+	struct err err = ERR_INIT;
+	config = check_support_config(CONFIG_CHECK_TTL);
+	struct check *check = create(NULL);
+	check_report(check, CHECK_PASSING, "warm\nhot\n", &err);
+	json_t *saved = check_save(check);
+	check_destroy(check);
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		char line[16];
+		use_script("");
+		config.type = types[i];
+		check = create(saved);
+		check_last_line(check, line, sizeof(line));
+		cr_expect_str_eq(line, lines[i]);
+		check_destroy(check);
+	}
+	json_decref(saved);
+}
+
 Test(check, a_silent_ttl_check_is_failing_once_an_interval)
 {
 	config = check_support_config(CONFIG_CHECK_TTL);
@@ -476,5 +541,55 @@ Test(check, a_damaged_state_of_a_predecessor_counts_for_nothing)
 	cr_expect_eq(check_get_state(check), CHECK_STATE_PENDING);
 	cr_expect_null(check_last(check));
 	cr_expect_str_eq(check_why(check), "no success yet");
+	check_destroy(check);
+}
+
+static json_t *saved_passing(void)
+{
+	struct err err = ERR_INIT;
+	config = check_support_config(CONFIG_CHECK_TTL);
+	struct check *check = create(NULL);
+	check_report(check, CHECK_PASSING, "", &err);
+	json_t *saved = check_save(check);
+	check_destroy(check);
+	return saved;
+}
+
+Test(check, a_run_that_was_due_between_two_agents_comes_at_once)
+{
+	json_t *saved = saved_passing();
+	json_object_set_new(saved, "saved", json_real(ev_time() - 100));
+	json_object_set_new(saved, "next_in_ms", json_integer(50 * 1000));
+	use_script("exit 0");
+	results = 0;
+	struct check *check = create(saved);
+	check_start(check, false);
+	run_until_results(1);
+	json_decref(saved);
+	check_destroy(check);
+}
+
+Test(check, a_state_whose_machine_is_damaged_counts_for_nothing)
+{
+	json_t *saved = saved_passing();
+	json_object_set_new(saved, "machine", json_object());
+	struct check *check = create(saved);
+	cr_expect_null(check_last(check));
+	cr_expect_str_eq(check_why(check), "no success yet");
+	check_destroy(check);
+	json_decref(saved);
+}
+
+Test(check, the_counts_of_a_predecessor_go_on)
+{
+	struct err err = ERR_INIT;
+	json_t *saved = saved_passing();
+	struct check *check = create(saved);
+	check_report(check, CHECK_PASSING, "", &err);
+	json_t *shown = check_json(check);
+	const json_t *counts = json_object_get(shown, "counts");
+	cr_expect_eq(json_integer_value(json_object_get(counts, "passing")), 2);
+	json_decref(shown);
+	json_decref(saved);
 	check_destroy(check);
 }

@@ -386,6 +386,8 @@ STAGED(a_successor_leaves_the_record_whole_until_each_check_has_spoken,
 	stage->component = NULL;
 	checks_anew(stage);
 	component_anew(stage, NULL);
+	report(stage, "one", CHECK_PASSING);
+	cr_assert(node_has(stage, PATH, "8080"), "before the gate is decided");
 	component_set_gate(stage->component, COMPONENT_GATE_OPEN, "");
 	RUN_UNTIL(stage->loop, component_registered(stage->component));
 	report(stage, "one", CHECK_PASSING);
@@ -419,6 +421,7 @@ STAGED(a_successor_begins_anew_from_a_condition_that_it_does_not_know, CHECK("on
 {
 	json_t *saved = component_save(stage->component);
 	json_object_set_new(saved, "condition", json_string("resting"));
+	json_object_set_new(saved, "state", json_string("resting"));
 	component_anew(stage, saved);
 	json_decref(saved);
 	component_set_gate(stage->component, COMPONENT_GATE_OPEN, "");
@@ -427,4 +430,25 @@ STAGED(a_successor_begins_anew_from_a_condition_that_it_does_not_know, CHECK("on
 	json_decref(saved);
 	report(stage, "one", CHECK_PASSING);
 	run_to(stage, ANNOUNCE_REGISTERED);
+}
+
+STAGED(a_reload_may_take_over_another_record, HTTP)
+{
+	memory_put(stage->registry, PATH, RECORD(",\"yarn:id\":\"c_9\""));
+	reload(stage, "id = c_1\n" HTTP);
+	RUN_UNTIL(stage->loop, state_of(stage) == ANNOUNCE_CONFLICT);
+	reload(stage, "id = c_1\non_conflict = takeover\n" HTTP);
+	run_to(stage, ANNOUNCE_REGISTERED);
+	cr_assert(node_has(stage, PATH, "c_1"));
+}
+
+STAGED(a_reload_may_make_a_record_persistent, "id = c_1\n" HTTP)
+{
+	run_to(stage, ANNOUNCE_REGISTERED);
+	reload(stage, "id = c_1\npersistence = permanent\n" HTTP);
+	RUN_UNTIL(stage->loop, node_has(stage, PATH, "permanent"));
+	run_to(stage, ANNOUNCE_REGISTERED);
+	memory_set_state(stage->registry, REGISTRY_LOST);
+	RUN_UNTIL(stage->loop, state_of(stage) == ANNOUNCE_WAITING);
+	cr_assert(announce_outlasts_outage(component_announce(stage->component)));
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/base/registry_loop.h"
@@ -26,6 +27,7 @@ struct stage {
 	struct config *config;
 	struct dialect_set *set;
 	char writes[512]; /* what the registry was asked to write, in order */
+	int news;         /* on_change */
 };
 
 static void on_registry_state(void *context, enum registry_state state, const char *why)
@@ -38,7 +40,7 @@ static void on_registry_state(void *context, enum registry_state state, const ch
 
 static void on_change(void *context, struct dialect_set *set, enum announce_state from)
 {
-	(void)context;
+	((struct stage *)context)->news++;
 	cr_assert(dialect_set_state(set) != from || *dialect_set_why(set));
 }
 
@@ -121,10 +123,18 @@ static void stage_end(struct stage *stage)
 	STAGED_TEST(dialect_set, name, struct stage *, stage,                                      \
 		stage_begin(&(struct stage){ 0 }, dialect), stage_end)
 
+static void make_wish_with(
+	struct stage *stage, enum announce_wish wish, bool out, const char *addresses)
+{
+	json_t *json = addresses ? json_loads(addresses, 0, NULL) : NULL;
+	const struct config_record_endpoint endpoints[1] = { { .out = out, .addresses = json } };
+	dialect_set_wish(stage->set, wish, &stage->config->components[0], endpoints, "test");
+	json_decref(json);
+}
+
 static void make_wish(struct stage *stage, enum announce_wish wish)
 {
-	const struct config_record_endpoint endpoints[1] = { { .out = false } };
-	dialect_set_wish(stage->set, wish, &stage->config->components[0], endpoints, "test");
+	make_wish_with(stage, wish, false, NULL);
 }
 
 static void on_patience(struct ev_loop *loop, ev_timer *timer, int events)
@@ -238,4 +248,70 @@ STAGED(a_service_record_of_another_agent_stays_until_there_is_news, REGISTRAR)
 		free(now);
 	}
 	free(own);
+}
+
+#define PORTLESS "[{\"host\":\"10.9.8.7\",\"port\":\"0\"}]"
+
+STAGED(an_instance_that_cannot_be_made_has_failed_until_it_is_not_wanted, SPRING)
+{
+	make_wish(stage, ANNOUNCE_UP);
+	run_until(stage, ANNOUNCE_REGISTERED);
+	int news = stage->news;
+	make_wish_with(stage, ANNOUNCE_UP, false, PORTLESS);
+	cr_assert(eq(int, dialect_set_state(stage->set), ANNOUNCE_FAILED));
+	cr_assert(eq(str, (char *)dialect_set_why(stage->set),
+		"InvalidRecord: [dialect d]: no endpoint with a host and a port is there"));
+	cr_assert(eq(int, stage->news, news + 1));
+	make_wish_with(stage, ANNOUNCE_UP, false, PORTLESS);
+	cr_assert(eq(int, stage->news, news + 1));
+	make_wish_with(stage, ANNOUNCE_DOWN, false, PORTLESS);
+	run_until(stage, ANNOUNCE_WITHDRAWN);
+	cr_assert(eq(str, (char *)dialect_set_why(stage->set), "test"));
+}
+
+STAGED(an_endpoint_that_is_out_is_the_reason_of_an_instance_that_is_wanted, SPRING)
+{
+	make_wish_with(stage, ANNOUNCE_UP, true, NULL);
+	run_until(stage, ANNOUNCE_WITHDRAWN);
+	cr_assert(strstr(dialect_set_why(stage->set), "endpoint http is out") != NULL);
+	int news = stage->news;
+	make_wish_with(stage, ANNOUNCE_DOWN, true, NULL);
+	run_until(stage, ANNOUNCE_WITHDRAWN);
+	cr_assert(eq(str, (char *)dialect_set_why(stage->set), "test"));
+	cr_assert(eq(int, stage->news, news), "another reason is no news of a node that is out");
+}
+
+STAGED(an_instance_that_comes_back_while_it_leaves_is_in_service, SPRING)
+{
+	make_wish(stage, ANNOUNCE_UP);
+	run_until(stage, ANNOUNCE_REGISTERED);
+	make_wish(stage, ANNOUNCE_DOWN);
+	make_wish(stage, ANNOUNCE_UP);
+	run_until(stage, ANNOUNCE_REGISTERED);
+	cr_assert(eq(str, stage->writes, "i1:in i1:out i1:in "));
+}
+
+STAGED(a_reload_may_take_over_a_node, REGISTRAR)
+{
+	memory_put(stage->registry, ALIAS,
+		"{\"type\":\"host\",\"address\":\"10.0.0.1\",\"host\":{\"address\":\"10.0.0.1\"}}");
+	make_wish(stage, ANNOUNCE_UP);
+	run_until(stage, ANNOUNCE_CONFLICT);
+	const struct dialect_set_options options = { .takeover = true };
+	dialect_set_configure(stage->set, &stage->config->components[0].dialects[0], &options);
+	make_wish(stage, ANNOUNCE_UP);
+	run_until(stage, ANNOUNCE_REGISTERED);
+	json_t *shown = dialect_set_json(stage->set);
+	const json_t *nodes = json_object_get(shown, "nodes");
+	cr_assert(eq(sz, json_array_size(nodes), 3));
+	cr_assert(eq(str, (char *)json_string_value(json_array_get(nodes, 0)), "/example/web/h1"));
+	json_decref(shown);
+}
+
+STAGED(the_time_of_registration_is_now_or_the_predecessors, SPRING)
+{
+	int64_t now_ms = (int64_t)time(NULL) * 1000;
+	int64_t registered_ms = dialect_set_registered_ms(stage->set);
+	cr_assert(registered_ms <= now_ms && registered_ms > now_ms - 3600 * 1000);
+	dialect_set_destroy(NULL);
 }
