@@ -9,18 +9,29 @@ import socket
 import time
 import unittest
 
-from berth import PATIENCE, Agent, AgentTest, UnixConnection, exists, wait_until
+from berth import (
+    PATIENCE,
+    Agent,
+    AgentTest,
+    UnixConnection,
+    exists,
+    service_record,
+    wait_until,
+)
 from figures import figure, seconds
 
 LIMIT = 256
 CROWD = 200
 LOOKUPS = 100  # over a connection that is open already
+NEIGHBOUR = "/users/joe/neighbour"  # a record that no agent takes out
 
 
 class Asker:
-    """One connection that asks for the agent's record whenever the test wants it."""
+    """One connection that asks for a record, the agent's own by default, whenever the test wants
+    it."""
 
-    def __init__(self, agent):
+    def __init__(self, agent, path=Agent.PATH):
+        self.path = path
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.socket.connect(str(agent.socket))
         self.ask()
@@ -29,7 +40,7 @@ class Asker:
         # One that is turned away at once may be closed by now; its answer is there.
         with contextlib.suppress(BrokenPipeError):
             self.socket.sendall(
-                f"GET /v1/resolve{Agent.PATH} HTTP/1.1\r\nHost: berth\r\n\r\n".encode())
+                f"GET /v1/resolve{self.path} HTTP/1.1\r\nHost: berth\r\n\r\n".encode())
 
     def status(self, patience=PATIENCE):
         """Of the answer; None when there is none."""
@@ -44,8 +55,8 @@ class Asker:
 
 
 class OutOfDescriptors(AgentTest):
-    def asker(self, agent):
-        asker = Asker(agent)
+    def asker(self, agent, *path):
+        asker = Asker(agent, *path)
         self.addCleanup(asker.close)
         return asker
 
@@ -140,12 +151,13 @@ class OutOfDescriptors(AgentTest):
             "the limit of open files is 12, and at least|Too many open files")
 
     def test_no_file_can_be_opened_for_a_while(self):
+        self.put(NEIGHBOUR, service_record("neighbour", 80, description="a neighbour"))
         agent = self.web_agent().start()
         agent.wait_state("registered")
         get = self.kept_open(agent)
-        self.assertIn("a test", get(f"/v1/resolve{Agent.PATH}"), "it is known from now on")
+        self.assertIn("a neighbour", get(f"/v1/resolve{NEIGHBOUR}"), "it is known from now on")
         self.limit(agent, 3)  # what is open already stays open
-        asker = self.asker(agent)
+        asker = self.asker(agent, NEIGHBOUR)
         self.assertIsNone(asker.status(patience=0.5))
         wait_until(lambda: "cannot make a pipe: Too many open files" in get("/v1/agent/checks"),
             "the check says why it fails")
@@ -153,7 +165,7 @@ class OutOfDescriptors(AgentTest):
             "it says that it cannot accept")
         self.assert_calm(agent)
         for _ in range(LOOKUPS):
-            self.assertIn("a test", get(f"/v1/resolve{Agent.PATH}"))
+            self.assertIn("a neighbour", get(f"/v1/resolve{NEIGHBOUR}"))
         self.limit(agent, LIMIT)
         lifted = time.monotonic()
         self.assertEqual(asker.status(), 200, "who came meanwhile is served")
