@@ -327,6 +327,24 @@ STAGED(a_period_below_a_second_is_a_second, 300)
 	cr_assert_eq(reads.first, 3);
 }
 
+STAGED(a_period_of_a_millisecond_is_a_second, 1)
+{
+	struct reads reads = { 0 };
+	load(stage, 0);
+	memory_on_task(stage->registry, count_reads, &reads);
+	pass_seconds(stage, 3);
+	cr_assert_eq(reads.first, 3);
+}
+
+STAGED(each_second_has_its_share, 10000)
+{
+	const ev_timer *tick = &stage->cache->tick;
+	cr_assert(ev_is_active(tick));
+	cr_assert_eq(tick->repeat, 1.);
+	ev_tstamp left = ev_timer_remaining(stage->loop, &stage->cache->tick);
+	cr_assert(left <= 1.001, "%f", left);
+}
+
 STAGED(without_a_period_nothing_is_read_again, 0)
 {
 	struct reads reads = { 0 };

@@ -2,6 +2,8 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,6 +90,12 @@ Test(http_server, listens_on_tcp_only_when_it_is_to)
 	http_stage_open_tcp();
 	int fd = http_stage_connect_remote();
 	cr_expect_str_eq(http_stage_ask_remote(fd, GET), HTTP_STAGE_HELLO);
+	int at_once = 0;
+	socklen_t len = sizeof(at_once);
+	cr_expect_eq(getsockopt(http_stage_connection(0)->io.fd, IPPROTO_TCP, TCP_NODELAY, &at_once,
+			     &len),
+		0);
+	cr_expect_neq(at_once, 0, "no answer waits for the next one");
 	cr_expect(serves());
 	close(fd);
 }
@@ -319,6 +327,7 @@ Test(http_server, tries_again_when_it_cannot_accept)
 		cr_expect_eq(http_stage_logged(message), i, "once");
 		http_stage_pass(1);
 		cr_expect_str_eq(http_stage_ask(fd, GET), HTTP_STAGE_HELLO);
+		cr_expect_not(ev_is_active(&http_stage.http->listeners[0].retry));
 		close(fd);
 		http_stage_turn();
 	}
@@ -516,4 +525,27 @@ Test(http_server, serves_whoever_it_wakes)
 		cr_expect_str_eq(http_stage_receive(fds[i]), HTTP_STAGE_HELLO HTTP_STAGE_HELLO);
 		close(fds[i]);
 	}
+}
+
+static void start_again(struct ev_loop *loop, ev_timer *timer, int events)
+{
+	(void)events;
+	ev_timer_set(timer, 0., 0.);
+	ev_timer_start(loop, timer);
+}
+
+Test(http_server, serves_whoever_it_wakes_though_the_loop_is_never_idle)
+{
+	ev_timer busy;
+	int fd = http_stage_connect();
+	http_stage.handle = http_stage_keep;
+	http_stage_send(fd, GET GET);
+	ev_timer_init(&busy, start_again, 0., 0.);
+	ev_timer_start(http_stage.loop, &busy);
+	http_stage.handle = http_stage_hello;
+	http_stage_hello(http_stage.request);
+	http_stage_turn();
+	cr_expect_eq(http_stage.requests, 2);
+	ev_timer_stop(http_stage.loop, &busy);
+	close(fd);
 }

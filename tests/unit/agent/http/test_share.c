@@ -88,6 +88,19 @@ Test(http_share, of_connections_leaves_room_for_another_user)
 	cr_expect(list_empty(&http_stage.http->clients), "none is remembered");
 }
 
+Test(http_share, of_ten_connections_is_eight)
+{
+	int fds[9];
+	http_stage.options.max_connections = 10;
+	http_stage_open_again();
+	for (size_t i = 0; i < 9; i++) {
+		fds[i] = http_stage_connect();
+		cr_expect_eq(http_connections(http_stage.http), i < 8 ? i + 1 : 8);
+	}
+	cr_expect_eq(http_stage_logged("share of the connections (8), and gets no more"), 1);
+	close_all(fds, 9);
+}
+
 Test(http_share, is_refused_with_one_line_in_the_log)
 {
 	int fds[12];
