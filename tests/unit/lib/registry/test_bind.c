@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/path.h"
 #include "lib/registry/internal.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/failing.h"
@@ -255,6 +256,17 @@ static struct registry_request *begin_mknode(
 	return registry_mknode(registry, path, "ann", true, answer_take, answer);
 }
 
+/* The last node is never made for another owner than the one that was asked for. */
+static void check_owner(void *context, const struct registry_task *task, struct err *err)
+{
+	(void)context;
+	(void)err;
+	if (task->operation == REGISTRY_OP_CREATE && strcmp(path_name(task->path), "a") == 0) {
+		cr_assert_not_null(task->home_of);
+		cr_assert_str_eq(task->home_of, "ann");
+	}
+}
+
 typedef struct registry_request *begin(
 	struct registry *registry, const char *path, struct answer *answer);
 
@@ -273,6 +285,7 @@ static void check_beginning(struct registry *registry, begin *begin_it, const ch
 		if (!request) {
 			cr_assert(fired, "allocation %d", i);
 			cr_assert_eq(memory_tasks(registry), 0);
+			cr_assert(list_empty(&registry->requests));
 			continue;
 		}
 		client_wait_calls(&answer, 1);
@@ -292,6 +305,7 @@ Test(bind, without_memory_nothing_begins)
 		.system_accounts = "sasl:yarn@",
 		.realm = "EXAMPLE.ORG" });
 	check_beginning(registry, begin_bind, "bind");
+	memory_on_task(registry, check_owner, NULL);
 	check_beginning(registry, begin_mknode, "mknode");
 	client_close(registry);
 }
