@@ -22,6 +22,7 @@ static struct failing sends, receives, questions, watches;
 static size_t send_most; /* bytes that the kernel takes at once; 0: all */
 static const char *first_address;
 static const char *second_address;
+static bool nameless; /* no name has an address */
 
 static bool fails(struct failing *call)
 {
@@ -69,6 +70,9 @@ int getaddrinfo(const char *host, const char *service, const struct addrinfo *hi
 	int (*real)(const char *, const char *, const struct addrinfo *,
 		struct addrinfo **) = dlsym(RTLD_NEXT, "getaddrinfo");
 	bool first = strcmp(host, "127.0.0.1") == 0;
+	if (nameless) {
+		return EAI_NONAME;
+	}
 	return real(first ? first_address : second_address, service, hints, found);
 }
 
@@ -153,6 +157,16 @@ Test(check_socket, the_problem_is_that_of_the_last_address)
 	cr_expect_eq(result.verdict, CHECK_FAILING);
 	cr_expect_str_eq(result.detail, "cannot connect: Connection refused");
 	close(bound);
+}
+
+Test(check_socket, a_name_without_an_address_is_failing)
+{
+	nameless = true;
+	aim_at("", "", 30000);
+	run(CONFIG_CHECK_TCP);
+	cr_expect_eq(result.verdict, CHECK_FAILING);
+	cr_expect_str_eq(
+		result.detail, "cannot find the address of the target: Name or service not known");
 }
 
 Test(check_socket, an_address_that_is_connected_has_all_the_time)
@@ -253,6 +267,15 @@ Test(check_socket, a_connection_that_takes_nothing_is_failing)
 	run(CONFIG_CHECK_TCP);
 	cr_expect_eq(result.verdict, CHECK_FAILING);
 	cr_expect_str_eq(result.detail, "cannot send: Broken pipe");
+}
+
+Test(check_socket, a_connection_that_is_lost_before_the_answer_is_failing)
+{
+	ping();
+	receives = (struct failing){ 1, ECONNRESET };
+	run(CONFIG_CHECK_TCP);
+	cr_expect_eq(result.verdict, CHECK_FAILING);
+	cr_expect_str_eq(result.detail, "connection lost: Connection reset by peer");
 }
 
 Test(check_socket, a_connection_that_cannot_be_asked_for_its_error_is_failing)

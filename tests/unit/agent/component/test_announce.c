@@ -242,6 +242,51 @@ STAGED(the_reason_of_an_outage_is_the_reason_of_the_wait, true, 0)
 	cr_assert(eq(str, (char *)announce_why(stage->announce), "the registry is away"));
 }
 
+STAGED(a_record_that_is_not_wanted_waits_for_two_reasons, true, 0)
+{
+	char away[200];
+	memory_set_state(stage->registry, REGISTRY_AWAY);
+	RUN_UNTIL(stage, strstr(announce_why(stage->announce), "the registry is away") != NULL);
+	snprintf(away, sizeof(away), "%s", announce_why(stage->announce));
+	cr_assert(strchr(away, ';') == NULL);
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	cr_assert(eq(str, (char *)announce_why(stage->announce), away));
+	make_wish(stage, ANNOUNCE_DOWN, "c_1", "one");
+	strcat(away, "; test");
+	cr_assert(eq(str, (char *)announce_why(stage->announce), away));
+}
+
+STAGED(an_empty_node_of_another_client_is_no_reason, true, 0)
+{
+	memory_put(stage->registry, PATH, "");
+	make_wish(stage, ANNOUNCE_DOWN, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_WITHDRAWN);
+	cr_assert(eq(str, (char *)announce_why(stage->announce), "test"));
+}
+
+static void count_writes(void *context, const struct registry_task *task, struct err *err)
+{
+	(void)err;
+	int *writes = context;
+	*writes += strcmp(task->path, PATH) == 0 &&
+		(task->operation == REGISTRY_OP_SET || task->operation == REGISTRY_OP_CREATE);
+}
+
+STAGED(a_conflict_is_looked_at_again_before_anything_is_written, true, 0)
+{
+	int writes = 0;
+	memory_put(stage->registry, PATH, "{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"c_2\"}");
+	memory_on_task(stage->registry, count_writes, &writes);
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_CONFLICT);
+	make_wish(stage, ANNOUNCE_KEEP, "c_1", "one");
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	for (int i = 0; i < 5; i++) {
+		cr_assert(stands_with(stage, "c_2"));
+	}
+	cr_assert(eq(int, writes, 0));
+}
+
 STAGED(a_conflict_with_another_record_is_news, true, 0)
 {
 	memory_put(stage->registry, PATH, "{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"c_2\"}");

@@ -17,6 +17,9 @@ static const char SPRING[] = "type = spring\nbase = /spring\nservice = app\ninst
 static const char REGISTRAR[] =
 	"type = registrar\ndomain = web.example\nhost_name = h1\nhost_type = host\n"
 	"aliases = alias.web.example\nservice = http\n";
+static const char ALIAS_ALONE[] =
+	"type = registrar\ndomain = web.example\nhost_name = alias\nhost_type = host\n"
+	"service = http\nttl = 30\n";
 static const char *const parents[] = { "//spring", "//spring/app", "//example", "//example/web" };
 static const char ALIAS[] = "//example/web/alias";
 
@@ -25,6 +28,7 @@ struct stage {
 	struct registry *registry;
 	struct registry_loop driver;
 	struct config *config;
+	struct config *other; /* of a reload */
 	struct dialect_set *set;
 	char writes[512]; /* what the registry was asked to write, in order */
 	int news;         /* on_change */
@@ -114,6 +118,7 @@ static void stage_end(struct stage *stage)
 {
 	dialect_set_destroy(stage->set);
 	config_unref(stage->config);
+	config_unref(stage->other);
 	registry_loop_finish(&stage->driver);
 	registry_close(stage->registry);
 	ev_loop_destroy(stage->loop);
@@ -306,6 +311,125 @@ STAGED(a_reload_may_take_over_a_node, REGISTRAR)
 	cr_assert(eq(sz, json_array_size(nodes), 3));
 	cr_assert(eq(str, (char *)json_string_value(json_array_get(nodes, 0)), "/example/web/h1"));
 	json_decref(shown);
+}
+
+/* Another configuration of the dialect is in force from the next wish on. */
+static void configure(struct stage *stage, const char *dialect, int64_t interval_ms)
+{
+	const struct dialect_set_options options = { .update_interval_ms = interval_ms };
+	stage->other = load(dialect);
+	dialect_set_configure(stage->set, &stage->other->components[0].dialects[0], &options);
+}
+
+STAGED(a_node_that_is_no_longer_configured_leaves_after_the_others_are_written, REGISTRAR)
+{
+	make_wish(stage, ANNOUNCE_UP);
+	run_until(stage, ANNOUNCE_REGISTERED);
+	stage->writes[0] = '\0';
+	configure(stage, ALIAS_ALONE, 0);
+	make_wish(stage, ANNOUNCE_UP);
+	run_until(stage, ANNOUNCE_REGISTERED);
+	cr_assert(eq(str, stage->writes, "alias:in h1:leaves "));
+}
+
+STAGED(a_host_that_is_taken_holds_back_the_service_record, REGISTRAR)
+{
+	memory_put(stage->registry, "//example/web/h1",
+		"{\"type\":\"host\",\"address\":\"10.0.0.1\",\"host\":{\"address\":\"10.0.0.1\"}}");
+	make_wish(stage, ANNOUNCE_UP);
+	run_until(stage, ANNOUNCE_CONFLICT);
+	char *alias;
+	while ((alias = data_at(stage, ALIAS)) == NULL) {
+	}
+	free(alias);
+	for (int i = 0; i < 5; i++) {
+		free(data_at(stage, ALIAS));
+	}
+	cr_assert(eq(str, stage->writes, "alias:in "));
+}
+
+STAGED(another_reason_of_a_conflict_is_news, REGISTRAR)
+{
+	memory_put(stage->registry, ALIAS, "{\"address\":\"10.0.0.1\"}");
+	make_wish(stage, ANNOUNCE_UP);
+	run_until(stage, ANNOUNCE_CONFLICT);
+	int news = stage->news;
+	make_wish(stage, ANNOUNCE_UP);
+	cr_assert(eq(int, stage->news, news));
+	memory_put(stage->registry, ALIAS, "a text");
+	while (!strstr(dialect_set_why(stage->set), "another program")) {
+		free(data_at(stage, ALIAS));
+		make_wish(stage, ANNOUNCE_UP);
+	}
+	cr_assert(eq(int, stage->news, news + 1));
+}
+
+static void refuse_instance(void *context, const struct registry_task *task, struct err *err)
+{
+	(void)context;
+	if (task->operation == REGISTRY_OP_CREATE && strstr(task->path, "/i1")) {
+		err_set(err, BERTH_NO_PATH_PERMISSIONS, "not for you");
+	}
+}
+
+STAGED(another_reason_of_a_failure_is_news, SPRING)
+{
+	memory_on_task(stage->registry, refuse_instance, NULL);
+	make_wish(stage, ANNOUNCE_UP);
+	while (dialect_set_state(stage->set) != ANNOUNCE_FAILED) {
+		ev_run(stage->loop, EVRUN_ONCE);
+	}
+	int news = stage->news;
+	make_wish_with(stage, ANNOUNCE_UP, false, PORTLESS);
+	cr_assert(eq(int, dialect_set_state(stage->set), ANNOUNCE_FAILED));
+	cr_assert(eq(int, stage->news, news + 1));
+}
+
+static double since(const struct stage *stage)
+{
+	json_t *shown = dialect_set_json(stage->set);
+	double since = json_number_value(json_object_get(shown, "since"));
+	json_decref(shown);
+	return since;
+}
+
+STAGED(a_state_lasts_since_its_first_moment, SPRING)
+{
+	double created = since(stage);
+	usleep(2000);
+	make_wish(stage, ANNOUNCE_UP);
+	run_until(stage, ANNOUNCE_REGISTERED);
+	double registered = since(stage);
+	cr_assert(registered > created);
+	usleep(2000);
+	ev_run(stage->loop, EVRUN_NOWAIT);
+	make_wish(stage, ANNOUNCE_UP);
+	cr_assert(since(stage) == registered);
+}
+
+enum { HOUR_MS = 3600 * 1000 };
+
+/* A departure that the throttle held up would leave requests to an instance that has gone. */
+STAGED(no_throttle_holds_up_a_departure, SPRING)
+{
+	make_wish(stage, ANNOUNCE_UP);
+	run_until(stage, ANNOUNCE_REGISTERED);
+	configure(stage, SPRING, HOUR_MS);
+	make_wish(stage, ANNOUNCE_DOWN);
+	run_until(stage, ANNOUNCE_WITHDRAWN);
+	cr_assert(eq(str, stage->writes, "i1:in i1:out i1:leaves "));
+}
+
+/* The first host is being written by the time the second one turns out to be taken. */
+STAGED(a_state_between_two_nodes_of_one_wish_is_no_news, REGISTRAR)
+{
+	memory_put(stage->registry, ALIAS, "{\"address\":\"10.0.0.1\"}");
+	make_wish(stage, ANNOUNCE_KEEP);
+	run_until(stage, ANNOUNCE_WITHDRAWN);
+	int news = stage->news;
+	make_wish(stage, ANNOUNCE_UP);
+	cr_assert(eq(int, dialect_set_state(stage->set), ANNOUNCE_CONFLICT));
+	cr_assert(eq(int, stage->news, news + 1));
 }
 
 STAGED(the_time_of_registration_is_now_or_the_predecessors, SPRING)
