@@ -338,6 +338,7 @@ Test(check, a_command_that_cannot_be_run_is_a_result_like_any_other)
 	check_start(check, false);
 	run_until_results(2);
 	cr_expect_eq(check_get_state(check), CHECK_STATE_DOWN);
+	cr_expect_eq(check_last(check)->verdict, CHECK_COULD_NOT_RUN);
 	cr_expect_str_eq(last_why,
 		"cannot run /no/such/command: No such file or directory (2 failures in a row)");
 	check_destroy(check);

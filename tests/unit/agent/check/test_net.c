@@ -309,6 +309,25 @@ Test(check_net, an_answer_in_time_counts_though_the_agent_stood_still)
 	cr_expect_str_eq(result.detail, "status 200");
 }
 
+Test(check_net, a_run_that_is_given_up_leaves_nothing)
+{
+	const struct check_run_callbacks callbacks = { on_result, on_gone, NULL };
+	config = check_support_config(CONFIG_CHECK_TCP);
+	serve(SAYS_NOTHING, "");
+	config.target_port = port;
+	int descriptors = descriptors_count();
+	struct check_probe *probe = check_probe_start(loop, &config, NULL, &callbacks, &result);
+	cr_assert_not_null(probe);
+	ev_invoke_pending(loop); /* the check begins to connect */
+	cr_expect_gt(descriptors_count(), descriptors);
+	check_probe_abandon(probe);
+	cr_expect_eq(descriptors_count(), descriptors);
+	for (int i = 0; i < 5; i++) {
+		ev_run(loop, EVRUN_NOWAIT);
+	}
+	cr_expect_not(gone);
+}
+
 Test(check_net, slower_than_asked_is_a_warning)
 {
 	config = check_support_config(CONFIG_CHECK_TCP);

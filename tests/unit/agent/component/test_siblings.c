@@ -190,6 +190,7 @@ STAGED(nothing_is_left_of_looks_that_overtake_each_other)
 	RUN_UNTIL(stage->loop, stage->lists > lists + 1);
 	component_siblings_destroy(stage->siblings);
 	stage->siblings = NULL;
+	cr_assert_eq(registry_watch_count(stage->registry), 0);
 	int answers = stage->answers;
 	pass(stage, 10);
 	cr_assert_eq(stage->answers, answers);
