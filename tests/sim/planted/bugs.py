@@ -2,7 +2,8 @@
 
 Each was in this tree, in ZooKeeper's clients or in an agent that this one replaces, or is what
 users of such agents complain about. A bug is a source, the text that is there exactly once, and the
-text that takes its place: a change of the source that moves the text makes the list fail.
+text that takes its place: a change of the source that moves the text makes the list fail. Where two
+places of the source prevent the bug, `more` has the second one.
 """
 
 import dataclasses
@@ -14,6 +15,15 @@ class Bug:
     source: str
     text: str
     planted: str
+    more: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    def plant(self, source):
+        """The text of the source with the bug."""
+        for text, planted in {self.text: self.planted, **self.more}.items():
+            if source.count(text) != 1:
+                raise ValueError(f"{self.source} holds this {source.count(text)} times:\n{text}")
+            source = source.replace(text, planted)
+        return source
 
 
 BUGS = [
@@ -108,6 +118,10 @@ static enum announce_action decide_down""",
         "agent/cache/listing.c",
         "		data->in_list = false;",
         "		(void)data;",
+        {
+            "return entry && entry->known && cache_entry_exists(entry) &&":
+            "return entry && entry->known && !entry->known && cache_entry_exists(entry) &&"
+        },
     ),
     Bug(
         "a record comes back with the list that names its path again",
