@@ -239,3 +239,77 @@ CONNECTED(new_paths_and_confirmations_are_read_in_turns)
 		answer_clear(&seen[i]);
 	}
 }
+
+CONNECTED(a_watch_is_read_at_once)
+{
+	struct answer seen = { 0 };
+	registry_watch(registry, "/a", REGISTRY_WATCH_DATA, answer_take, &seen);
+	cr_assert_eq(memory_tasks(registry), 1);
+	client_wait_calls(&seen, 1);
+	answer_clear(&seen);
+}
+
+CONNECTED(a_watch_that_comes_during_a_refresh_gets_no_older_state)
+{
+	struct answer first = { 0 };
+	struct answer second = { 0 };
+	memory_put(registry, "/a", "old");
+	struct registry_watch *watch = registry_watch(
+		registry, "/a", REGISTRY_WATCH_DATA, answer_take, &first);
+	client_wait_calls(&first, 1);
+	memory_set_answering(registry, false);
+	memory_put(registry, "/a", "new");
+	registry_watch_refresh(watch);
+	registry_watch(registry, "/a", REGISTRY_WATCH_DATA, answer_take, &second);
+	registry_dispatch(registry, clock_monotonic_ms());
+	cr_assert_eq(second.calls, 0);
+	memory_set_answering(registry, true);
+	client_wait_calls(&second, 1);
+	cr_assert_str_eq(second.data, "new");
+	answer_clear(&first);
+	answer_clear(&second);
+}
+
+/* A refresh without a connection is for later; the state that is known serves until then. */
+CONNECTED(a_watch_that_comes_during_a_refresh_while_away_gets_the_last_state)
+{
+	struct answer first = { 0 };
+	struct answer second = { 0 };
+	memory_put(registry, "/a", "old");
+	struct registry_watch *watch = registry_watch(
+		registry, "/a", REGISTRY_WATCH_DATA, answer_take, &first);
+	client_wait_calls(&first, 1);
+	move_to(registry, REGISTRY_AWAY);
+	registry_watch_refresh(watch);
+	registry_watch(registry, "/a", REGISTRY_WATCH_DATA, answer_take, &second);
+	registry_dispatch(registry, clock_monotonic_ms());
+	cr_assert_eq(second.calls, 1);
+	cr_assert_str_eq(second.data, "old");
+	answer_clear(&first);
+	answer_clear(&second);
+}
+
+/* The backend has one watch for both paths of a node. */
+Test(registry_watch, a_path_is_unwatched_after_its_twin)
+{
+	const struct registry_options options = { .foreign_paths = true };
+	struct registry *registry = memory_open("core", &options);
+	struct answer by_path = { 0 };
+	struct answer by_twin = { 0 };
+	client_add(registry);
+	client_wait_state(registry, REGISTRY_CONNECTED);
+	struct registry_watch *path = registry_watch(
+		registry, "/a", REGISTRY_WATCH_DATA, answer_take, &by_path);
+	struct registry_watch *twin = registry_watch(
+		registry, "//a", REGISTRY_WATCH_DATA, answer_take, &by_twin);
+	client_wait_calls(&by_path, 1);
+	client_wait_calls(&by_twin, 1);
+	cr_assert_eq(memory_armed_watches(registry), 2, "the memory knows no twins");
+	registry_unwatch(path);
+	cr_assert_eq(memory_armed_watches(registry), 2);
+	registry_unwatch(twin);
+	cr_assert_eq(memory_armed_watches(registry), 1);
+	client_close(registry);
+	answer_clear(&by_path);
+	answer_clear(&by_twin);
+}
