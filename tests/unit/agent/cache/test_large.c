@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/cache/internal.h"
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
 
@@ -247,5 +248,55 @@ Test(cache_large, two_bodies_that_are_written_at_once_are_both_completed)
 	}
 	cr_assert_eq(records.calls, 1);
 	cr_assert_eq(targets.calls, 1);
+	cache_stage_close(&stage);
+}
+
+static const struct cache_answer *find_records(const struct cache_stage *stage)
+{
+	return cache_find(stage->cache,
+		&(struct cache_query){ .path = "/d", .kind = CACHE_RECORDS, .max_age_ms = -1 });
+}
+
+Test(cache_large, a_body_waits_for_a_child_that_came_meanwhile)
+{
+	struct cache_stage stage;
+	struct cache_outcome outcome;
+	cache_stage_open(&stage,
+		&(struct cache_options){ .resync_ms = 600000, .max_size_bytes = 8 * 1024 * 1024 });
+	put_children(&stage, 300);
+	look_for_long(&stage, &outcome, CACHE_ENDPOINTS);
+	cr_assert_eq(
+		cache_stage_ask(&stage, &outcome, "/d", CACHE_RECORDS, "", false), CACHE_WAITING);
+	memory_put(stage.registry, "/d/n00299-more", cache_stage_record("more"));
+	registry_dispatch(stage.registry, 1);
+	for (int i = 0; i < 10; i++) {
+		ev_run(stage.loop, EVRUN_NOWAIT);
+	}
+	cr_assert_eq(outcome.calls, 0);
+	cr_assert_not(ev_is_active(&stage.cache->more), "there is nothing to do until it comes");
+	cache_stage_turn(&stage);
+	cr_assert_eq(outcome.calls, 1);
+	look_for_long(&stage, &outcome, CACHE_RECORDS);
+	const struct cache_answer *answer = find_records(&stage);
+	cr_assert_not_null(answer);
+	cr_assert_not_null(strstr(answer->body, "/d/n00299-more"));
+	cr_assert_str_eq(answer->body + answer->len - 3, "}}\n");
+	cache_stage_close(&stage);
+}
+
+Test(cache_large, a_body_that_no_client_waits_for_is_not_completed)
+{
+	struct cache_stage stage;
+	struct cache_outcome outcome;
+	cache_stage_open(&stage,
+		&(struct cache_options){ .resync_ms = 600000, .max_size_bytes = 8 * 1024 * 1024 });
+	put_children(&stage, 300);
+	look_for_long(&stage, &outcome, CACHE_ENDPOINTS);
+	cr_assert_eq(
+		cache_stage_ask(&stage, &outcome, "/d", CACHE_RECORDS, "", false), CACHE_WAITING);
+	cache_cancel(&outcome.wait);
+	cache_stage_turn(&stage);
+	cr_assert_not(ev_is_active(&stage.cache->more));
+	cr_assert_null(find_records(&stage));
 	cache_stage_close(&stage);
 }

@@ -258,6 +258,31 @@ Test(cache_limit, a_large_eviction_takes_several_turns)
 	cache_stage_close(&stage);
 }
 
+static void on_refused(void *context, const struct err *err)
+{
+	cr_assert_eq(err->code, BERTH_LIMIT_EXCEEDED);
+	++*(int *)context;
+}
+
+STAGED(one_turn_refuses_every_observer_that_does_not_fit, 600000)
+{
+	int refused = 0;
+	struct cache_observer observers[3];
+	for (int i = 0; i < 3; i++) {
+		observers[i] = (struct cache_observer){
+			.scope = CACHE_TREE, .on_refused = on_refused, .context = &refused
+		};
+		cache_observe(stage->cache, put(stage, i), &observers[i]);
+	}
+	cache_stage_turn(stage);
+	cr_assert_eq(stats_of(stage).paths, 3);
+	cache_set_options(
+		stage->cache, &(struct cache_options){ .resync_ms = 600000, .max_size_bytes = 1 });
+	cache_flush(stage->cache);
+	cr_assert_eq(refused, 3);
+	cr_assert_eq(stats_of(stage).paths, 0);
+}
+
 STAGED(a_path_that_a_tree_saw_come_and_go_is_forgotten, 600000)
 {
 	struct cache_observer observer = { .scope = CACHE_TREE };

@@ -213,6 +213,29 @@ STAGED(a_list_that_may_not_be_read_says_nothing)
 		cache_stage_look(stage, &outcome, "/s", CACHE_LIST), BERTH_NO_PATH_PERMISSIONS);
 	cr_assert_eq(cache_stage_look(stage, &outcome, "/s/a", CACHE_RESOLVE), 0);
 	cr_assert_str_eq(outcome.text, cache_stage_record("old"));
+	/* Nor does the next one: nobody knows that the path was missing meanwhile. */
+	memory_on_task(stage->registry, keep_back, "/s/a");
+	reconnect(stage);
+	cache_stage_ask(stage, &outcome, "/s", CACHE_LIST, "", true);
+	cache_stage_turn(stage);
+	cr_assert_str_eq(outcome.text, "[\"/s/a\",\"/s/b\"]\n");
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s/a", CACHE_RESOLVE), 0);
+	cr_assert_str_eq(outcome.text, cache_stage_record("old"));
+}
+
+STAGED(a_record_stays_while_every_list_names_it)
+{
+	struct cache_outcome outcome;
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s/a", CACHE_RESOLVE), 0);
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s", CACHE_LIST), 0);
+	memory_on_task(stage->registry, keep_back, "/s/a");
+	memory_put(stage->registry, "/s/c", "");
+	reconnect(stage);
+	cache_stage_ask(stage, &outcome, "/s", CACHE_LIST, "", true);
+	cache_stage_turn(stage);
+	cr_assert_str_eq(outcome.text, "[\"/s/a\",\"/s/b\",\"/s/c\"]\n");
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s/a", CACHE_RESOLVE), 0);
+	cr_assert_str_eq(outcome.text, cache_stage_record("old"));
 }
 
 /* A path that is gone has nothing below it. */
@@ -229,4 +252,99 @@ STAGED(a_list_without_a_directory_ends_what_is_in_it)
 	cr_assert_null(strstr(outcome.text, "/s/d"), "%s", outcome.text);
 	check_gone(stage, "/s/d/x");
 	check_without(stage, "/s/d", CACHE_RECORDS, "deep");
+}
+
+STAGED(children_of_before_a_deletion_do_not_come_back_when_their_directory_is_listed_again)
+{
+	struct cache_outcome outcome;
+	memory_put(stage->registry, "/s/d", "");
+	memory_put(stage->registry, "/s/d/x", cache_stage_record("deep"));
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s/d", CACHE_LIST), 0);
+	delete_unread(stage, "/s/d");
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s", CACHE_LIST), 0);
+	cr_assert_null(strstr(outcome.text, "/s/d"), "%s", outcome.text);
+	memory_put(stage->registry, "/s/d", "");
+	cache_stage_turn(stage);
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s", CACHE_LIST), 0);
+	cr_assert_not_null(strstr(outcome.text, "/s/d"), "%s", outcome.text);
+	check_without(stage, "/s/d", CACHE_LIST, "/s/d/x");
+}
+
+/* ---- observers ---- */
+
+static size_t paths_of(const struct cache_stage *stage)
+{
+	struct cache_stats stats;
+	cache_get_stats(stage->cache, &stats);
+	return stats.paths;
+}
+
+static void hide(void *context, const struct registry_task *task, struct err *err)
+{
+	if (strcmp(task->path, context) == 0) {
+		err_set(err, BERTH_PATH_NOT_FOUND, "not yet");
+	}
+}
+
+/* A server that lags: its list has the path, and the path itself is not there yet. */
+STAGED(an_absent_path_of_a_tree_is_kept_as_long_as_the_list_names_it)
+{
+	struct cache_observer observer = { .scope = CACHE_TREE };
+	memory_remove(stage->registry, "/s/b");
+	memory_on_task(stage->registry, hide, "/s/a");
+	cache_observe(stage->cache, "/s", &observer);
+	cache_stage_turn(stage);
+	cr_assert_eq(paths_of(stage), 2);
+	memory_remove(stage->registry, "/s/a");
+	cache_stage_turn(stage);
+	cr_assert_eq(paths_of(stage), 1);
+	cache_unobserve(&observer);
+}
+
+STAGED(a_directory_whose_record_nobody_has_read_may_end)
+{
+	struct cache_outcome outcome;
+	struct cache_observer observer = { .scope = CACHE_TREE };
+	cache_observe(stage->cache, "/t", &observer);
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s", CACHE_LIST), 0);
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s/a", CACHE_LIST), 0);
+	delete_unread(stage, "/s/a");
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s", CACHE_LIST), 0);
+	cr_assert_str_eq(outcome.text, "[\"/s/b\"]\n");
+	cache_unobserve(&observer);
+}
+
+static void count_event(void *context, enum cache_event event, const char *path, const char *record)
+{
+	(void)event;
+	(void)record;
+	*(int *)context += strcmp(path, "/s/a") == 0;
+}
+
+static void count_listed(void *context)
+{
+	++*(int *)context;
+}
+
+/* The list without the path came before the path's own end, which nobody has seen. */
+STAGED(a_path_that_is_listed_again_with_the_same_record_is_told_of)
+{
+	int told = 0;
+	struct overtaker overtaker = { stage, false };
+	struct cache_observer observer = { .scope = CACHE_TREE,
+		.on_event = count_event,
+		.on_listed = count_listed,
+		.context = &told };
+	cache_observe(stage->cache, "/s", &observer);
+	cache_stage_turn(stage);
+	memory_put(stage->registry, "/s/c", "");
+	memory_on_task(stage->registry, overtake, &overtaker);
+	told = 0;
+	do {
+		registry_dispatch(stage->registry, stage->now_ms);
+	} while (!overtaker.done);
+	memory_put(stage->registry, "/s/a", cache_stage_record("old"));
+	cache_stage_turn(stage);
+	cr_assert_gt(told, 0);
+	cache_unobserve(&observer);
 }

@@ -111,6 +111,16 @@ STAGED(away_the_last_result_is_given_and_an_unknown_one_is_unavailable)
 	cr_assert_str_eq(outcome.why, "the registry is away");
 }
 
+STAGED(a_first_search_that_the_registry_leaves_is_unavailable)
+{
+	struct cache_outcome outcome;
+	cr_assert_eq(cache_stage_ask(stage, &outcome, "/s", CACHE_FIND, "", false), CACHE_WAITING);
+	memory_set_state(stage->registry, REGISTRY_AWAY);
+	cache_stage_turn(stage);
+	cr_assert_eq(outcome.calls, 1);
+	cr_assert_eq(outcome.code, BERTH_REGISTRY_UNAVAILABLE);
+}
+
 STAGED(a_poll_wakes_with_the_next_different_result)
 {
 	struct cache_outcome poll;
@@ -172,6 +182,53 @@ STAGED(a_burst_of_changes_is_one_walk_now_and_one_later)
 	cache_cancel(&poll.wait);
 }
 
+/* The change after the one that began the walk. */
+static void change_once(void *context, const struct registry_task *task, struct err *err)
+{
+	struct cache_stage *stage = context;
+	count_walks(NULL, task, err);
+	if (walks == 1 && strcmp(task->path, "/s/a") == 0) {
+		memory_put(stage->registry, "/s/b", "host:3");
+	}
+}
+
+STAGED(a_result_that_changed_while_it_was_found_is_not_live)
+{
+	struct cache_outcome poll;
+	struct cache_outcome outcome;
+	poll_search(stage, &poll);
+	pass_time(stage);
+	walks = 0;
+	memory_on_task(stage->registry, change_once, stage);
+	memory_put(stage->registry, "/s/b", "host:2");
+	cache_stage_turn(stage);
+	memory_on_task(stage->registry, count_walks, NULL);
+	cr_assert_eq(walks, 1);
+	cr_assert_eq(cache_stage_ask(stage, &outcome, "/s", CACHE_FIND, "", false), CACHE_WAITING);
+	cache_stage_turn(stage);
+	cr_assert_eq(walks, 2);
+	cr_assert_eq(poll.calls, 0);
+	cache_cancel(&poll.wait);
+}
+
+STAGED(a_result_is_not_live_between_a_change_and_its_walk)
+{
+	struct cache_outcome poll;
+	struct cache_outcome outcome;
+	poll_search(stage, &poll);
+	pass_time(stage);
+	walks = 0;
+	for (int i = 0; i < 2; i++) {
+		memory_put(stage->registry, "/s/b", i % 2 ? "host:1" : "host:2");
+		cache_stage_turn(stage);
+	}
+	cr_assert_eq(walks, 1);
+	cr_assert_eq(cache_stage_ask(stage, &outcome, "/s", CACHE_FIND, "", false), CACHE_WAITING);
+	cache_stage_turn(stage);
+	cr_assert_eq(outcome.calls, 1);
+	cache_cancel(&poll.wait);
+}
+
 Test(cache_search, a_tree_that_is_larger_than_the_cache_cannot_be_polled)
 {
 	struct cache_stage stage;
@@ -186,13 +243,15 @@ Test(cache_search, a_tree_that_is_larger_than_the_cache_cannot_be_polled)
 		memory_put(stage.registry, path, cache_stage_record(path));
 	}
 	cr_assert_eq(cache_stage_look(&stage, &outcome, "/s", CACHE_FIND), 0);
-	cr_assert_eq(cache_stage_ask(&stage, &poll, "/s", CACHE_FIND, outcome.etag, false),
-		CACHE_WAITING);
-	for (int i = 0; i < 20 && poll.calls == 0; i++) {
-		cache_stage_turn(&stage);
+	for (int polls = 0; polls < 2; polls++) {
+		cr_assert_eq(cache_stage_ask(&stage, &poll, "/s", CACHE_FIND, outcome.etag, false),
+			CACHE_WAITING);
+		for (int i = 0; i < 20 && poll.calls == 0; i++) {
+			cache_stage_turn(&stage);
+		}
+		cr_assert_eq(poll.calls, 1);
+		cr_assert_eq(poll.code, BERTH_LIMIT_EXCEEDED);
 	}
-	cr_assert_eq(poll.calls, 1);
-	cr_assert_eq(poll.code, BERTH_LIMIT_EXCEEDED);
 	cr_assert_eq(cache_stage_look(&stage, &outcome, "/s", CACHE_FIND), 0, "once is possible");
 	cache_stage_close(&stage);
 }

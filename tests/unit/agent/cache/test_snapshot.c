@@ -266,6 +266,47 @@ STAGED(a_file_of_another_version_or_without_a_head_is_not_used)
 	cr_assert_eq(entries(stage), 1);
 }
 
+/* The log while the text, or what is saved already, is loaded. */
+static const char *log_of(struct cache_stage *stage, const char *text)
+{
+	static char log[2000];
+	int before = dup(STDERR_FILENO);
+	FILE *file = tmpfile();
+	cr_assert(file && dup2(fileno(file), STDERR_FILENO) >= 0);
+	if (text) {
+		load_text(stage, text);
+	} else {
+		cache_load(stage->cache, folder);
+	}
+	dup2(before, STDERR_FILENO);
+	close(before);
+	rewind(file);
+	log[fread(log, 1, sizeof(log) - 1, file)] = '\0';
+	fclose(file);
+	return log;
+}
+
+STAGED(the_log_says_what_is_not_used)
+{
+	char file[SCRATCH_PATH + 16];
+	const char *log = log_of(stage, NULL);
+	cr_assert_str_eq(log, "", "there is no file");
+	save_record();
+	snprintf(file, sizeof(file), "%s/cache", folder);
+	cr_assert_eq(truncate(file, 40), 0);
+	log = log_of(stage, NULL);
+	cr_assert_not_null(strstr(log, "warn  cache: the saved cache is ignored: "), "%s", log);
+	log = log_of(stage, "3\ndir:/elsewhere\n" GOOD);
+	cr_assert_not_null(strstr(log, "of another registry, dir:/elsewhere\n"), "%s", log);
+	log = log_of(
+		stage, "3\ndir:/here\nx\n[\"/b\",0,1,1,1,1,\"\"]\n[\"/b\",0,0,1,1,1,1]\n" GOOD);
+	cr_assert_not_null(
+		strstr(log, "warn  cache: 3 saved entries are ignored: they are malformed\n"), "%s",
+		log);
+	log = log_of(stage, "3\ndir:/here\n" GOOD);
+	cr_assert_null(strstr(log, "warn"), "%s", log);
+}
+
 /* ---- ages ---- */
 
 static const char *boot_id(void)
