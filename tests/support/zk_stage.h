@@ -88,8 +88,10 @@ void zk_stage_answer(const struct zk_request *request, int32_t rc);
 
 /* The worker ends, and the backend does what follows. */
 void zk_stage_kill_worker(void);
+/* The worker is stopped by a signal when this returns. */
+void zk_stage_freeze_worker(void);
 /*
- * From now on the worker, or the next one if this one is stopped, speaks for itself: it says that
+ * From now on the worker, or the next one if this one is frozen, speaks for itself: it says that
  * it is connected, reads, and ends when a frame says that it closes its session.
  */
 void zk_stage_leave_worker(void);

@@ -432,10 +432,10 @@ Test(zk_end, closing_ends_the_session)
 /* Half of the time is for the frozen worker, the rest for another one. */
 Test(zk_end, closing_ends_the_session_of_a_frozen_worker)
 {
-	zk_stage_open((struct registry_options){ .close_timeout_ms = 4000 });
+	zk_stage_open((struct registry_options){ .close_timeout_ms = 6000 });
 	zk_stage_connect();
 	pid_t worker = zk_stage.worker;
-	kill(worker, SIGSTOP);
+	zk_stage_freeze_worker();
 	zk_stage_leave_worker();
 	registry_zk_ops.close(zk_stage.backend);
 	cr_assert(zk_stage_was_closed());
