@@ -490,6 +490,11 @@ int64_t client_due_ms(const struct client *client)
 	return client->due_ms;
 }
 
+bool client_waits(const struct client *client)
+{
+	return client->waiting_count > 0;
+}
+
 /* ---- for the oracle ---- */
 
 json_t *client_ask(struct client *client, struct process *agent, const char *target,

@@ -28,6 +28,8 @@ void client_step(struct client *client, struct process *agent, bool calm, const 
 /* Takes what the agent has sent. */
 void client_receive(struct client *client);
 int64_t client_due_ms(const struct client *client);
+/* True until all its look-ups are answered. */
+bool client_waits(const struct client *client);
 void client_disconnect(struct client *client);
 
 /* ---- for the oracle ---- */

@@ -15,6 +15,9 @@
  */
 enum { SETTLED_MS = 60 * SIM_SECOND, PERIOD_MS = 7 * SIM_SECOND, PREPARED_MS = 50 };
 
+/* In calm a look-up is answered by then. */
+enum { ANSWERED_MS = 5 * SIM_SECOND };
+
 /* Calm that ends so soon after a look shows nothing new. */
 enum { SOON_MS = 20 * SIM_SECOND };
 
@@ -196,6 +199,31 @@ void oracle_watch(struct stage *stage)
 	}
 }
 
+static int waiting_client(const struct stage *stage)
+{
+	int number = 0;
+	while (number < SIM_AGENTS && !client_waits(sim_agent_client(stage->agents[number]))) {
+		number++;
+	}
+	return number < SIM_AGENTS ? number : -1;
+}
+
+/*
+ * A look-up that bypasses the cache makes all others of its path wait for its read, and no time
+ * passes for the reads of the oracle's questions.
+ */
+static void wait_for_clients(struct stage *stage)
+{
+	int64_t until_ms = sim_now_ms() + ANSWERED_MS;
+	int number;
+	while ((number = waiting_client(stage)) >= 0 && sim_now_ms() < until_ms) {
+		stage_pass(stage, 1);
+	}
+	if (number >= 0) {
+		sim_fail("agent %d does not answer a look-up within %d ms", number, ANSWERED_MS);
+	}
+}
+
 static void look(struct stage *stage)
 {
 	/*
@@ -206,6 +234,7 @@ static void look(struct stage *stage)
 		followers_prepare(stage);
 		stage_pass(stage, PREPARED_MS);
 	}
+	wait_for_clients(stage);
 	stage->looks++;
 	stage->checked_ms = sim_now_ms();
 	stage->checked_changes = world_changes(stage->world);
