@@ -80,7 +80,8 @@ void dir_session_finish(struct dir_session *session)
 
 json_t *dir_session_detach(struct dir_session *session)
 {
-	json_t *locks = json_array();
+	json_t *result = json_pack("{s:s, s:[]}", "backend", "dir", "locks");
+	json_t *locks = json_object_get(result, "locks");
 	for (size_t i = 0; i < session->count; i++) {
 		const struct dir_owned *owned = &session->owned[i];
 		if (fcntl(owned->fd, F_SETFD, 0) != 0 ||
@@ -94,7 +95,6 @@ json_t *dir_session_detach(struct dir_session *session)
 		}
 	}
 	clear(session);
-	json_t *result = json_pack("{s:s, s:o}", "backend", "dir", "locks", locks);
 	return result;
 }
 

@@ -40,8 +40,8 @@ void dir_session_release(struct dir_session *session);
 void dir_session_finish(struct dir_session *session);
 
 /*
- * The successor's part of the state (new reference; NULL without memory); the descriptors stay open
- * and survive exec().
+ * The successor's part of the state (new reference); the descriptors of its nodes stay open and
+ * survive exec(). Nodes that are not in it end: without memory some, or all and the result is NULL.
  */
 json_t *dir_session_detach(struct dir_session *session);
 /* Takes over the nodes of dir_session_detach() that still exist; closes the other descriptors. */
