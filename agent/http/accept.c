@@ -19,9 +19,6 @@ static const ev_tstamp RETRY_S = 0.5;
 void http_accept_pause(struct listener *listener, int error)
 {
 	struct ev_loop *loop = listener->http->loop;
-	if (listener->http->closing) {
-		return;
-	}
 	if (!listener->exhausted) {
 		log_warn("http", "cannot accept a connection: %s; tried again until it works",
 			strerror(error));

@@ -92,10 +92,8 @@ static rlim_t reserve_of(rlim_t limit)
 
 static rlim_t raise_limit(rlim_t wanted)
 {
-	struct rlimit limit;
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0) {
-		return wanted;
-	}
+	struct rlimit limit = { .rlim_cur = wanted, .rlim_max = wanted };
+	getrlimit(RLIMIT_NOFILE, &limit);
 	if (limit.rlim_cur < wanted) {
 		limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &limit);

@@ -140,7 +140,7 @@ void http_stage_turn(void)
 
 void http_stage_pass(int seconds)
 {
-	clock_shift_ms += 1000 * seconds;
+	clock_shift_ms += INT64_C(1000) * seconds;
 	http_stage_turn();
 }
 
@@ -155,13 +155,19 @@ struct connection *http_stage_connection(size_t number)
 
 /* ---- clients ------------------------------------------------------------------------------ */
 
-int http_stage_connect(void)
+int http_stage_knock(void)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	strcpy(address.sun_path, http_stage.path);
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	cr_assert_eq(connect(fd, (const struct sockaddr *)&address, sizeof(address)), 0, "%s",
 		strerror(errno));
+	return fd;
+}
+
+int http_stage_connect(void)
+{
+	int fd = http_stage_knock();
 	http_stage_turn();
 	return fd;
 }

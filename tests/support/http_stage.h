@@ -52,7 +52,8 @@ void http_stage_turn(void);
 /* Some seconds pass, and what was to happen in them does. */
 void http_stage_pass(int seconds);
 
-/* A client, as a descriptor; the server has accepted it. */
+/* A client, as a descriptor; the server has not accepted it yet, and then it has. */
+int http_stage_knock(void);
 int http_stage_connect(void);
 int http_stage_connect_remote(void);
 /* Sends bytes as far as the server takes them; returns how many those are. */

@@ -40,6 +40,7 @@ static bool serves(void)
 
 Test(http_server, takes_all_with_it_when_it_closes)
 {
+	http_stage_open_tcp();
 	int before = descriptors_count();
 	int fds[] = { http_stage_connect(), http_stage_connect(), http_stage_connect() };
 	http_stage.handle = http_stage_keep;
@@ -53,7 +54,7 @@ Test(http_server, takes_all_with_it_when_it_closes)
 		close(fds[i]);
 	}
 	cr_expect_not(stands());
-	cr_expect_eq(descriptors_count(), before - 1);
+	cr_expect_eq(descriptors_count(), before - 2);
 	cr_expect_not(ev_run(http_stage.loop, EVRUN_NOWAIT), "no watcher is left");
 	http_stage.http = NULL;
 	http_close(NULL);
@@ -121,16 +122,14 @@ Test(http_server, makes_its_socket_again_when_it_was_removed)
 /* Clients that have connected to the old socket a moment ago are served as well. */
 Test(http_server, accepts_whoever_waits_before_it_leaves_the_old_socket)
 {
-	struct sockaddr_storage address;
-	socklen_t len = sizeof(address);
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	cr_assert_eq(
-		getsockname(http_socket_fd(http_stage.http), (struct sockaddr *)&address, &len), 0);
-	cr_assert_eq(connect(fd, (struct sockaddr *)&address, len), 0);
+	int before = descriptors_count();
+	int fd = http_stage_knock();
 	unlink(http_stage.path);
 	http_renew_socket(http_stage.http);
 	cr_expect_str_eq(http_stage_ask(fd, GET), HTTP_STAGE_HELLO);
 	close(fd);
+	http_stage_turn();
+	cr_expect_eq(descriptors_count(), before, "the old socket is closed");
 }
 
 Test(http_server, says_once_that_its_socket_cannot_be_made_again)
@@ -189,6 +188,11 @@ static rlim_t file_limit(void)
 	return limit.rlim_cur;
 }
 
+static size_t local_room(void)
+{
+	return http_stage.http->listeners[0].max_connections;
+}
+
 Test(http_server, raises_the_limit_of_files_as_far_as_it_needs)
 {
 	http_stage.options.max_connections = 100;
@@ -205,12 +209,10 @@ Test(http_server, raises_the_limit_of_files_as_far_as_it_needs)
 	limit_files(500, 1000);
 	http_stage_open_again();
 	cr_expect_eq(file_limit(), 500, "it never lowers it");
+	limit_files(150, 40 + 16 + 128);
+	http_stage_open_again();
+	cr_expect_eq(local_room(), 40, "all of them are enough");
 	cr_expect_eq(http_stage_logged("the limit of open files"), 0);
-}
-
-static size_t local_room(void)
-{
-	return http_stage.http->listeners[0].max_connections;
 }
 
 Test(http_server, has_no_more_connections_than_files)
@@ -224,9 +226,12 @@ Test(http_server, has_no_more_connections_than_files)
 	http_stage_open_tcp();
 	cr_expect_eq(http_stage.http->listeners[1].max_connections, (400 - 128) / 5);
 	cr_expect_eq(local_room(), 400 - 128 - (400 - 128) / 5);
+	http_stage.options.listen = "";
+	limit_files(100, 300);
+	http_stage_open_again();
+	cr_expect_eq(local_room(), 300 - 128);
 	/* Of few files half are for connections. */
 	limit_files(100, 200);
-	http_stage.options.listen = "";
 	http_stage_open_again();
 	cr_expect_eq(local_room(), 100);
 }
@@ -245,6 +250,15 @@ Test(http_server, says_how_many_files_it_needs_at_least)
 		lowest = fds[i];
 	}
 	rlim_t needed = (rlim_t)lowest + 1 + 8 + 4;
+	limit_files(needed - 2, needed);
+	http_stage_open_tcp();
+	cr_expect_eq(local_room(), 3);
+	cr_expect_eq(http_stage.http->listeners[1].max_connections, 1);
+	http_stage.options.listen = "";
+	http_stage_open_again();
+	cr_expect_eq(local_room(), 4);
+	http_close(http_stage.http);
+	http_stage.http = NULL;
 	limit_files(needed - 1, needed - 1);
 	cr_expect_eq(http_open(&http, http_stage.loop, &http_stage.options, &err), BERTH_FAILED);
 	char text[128];
@@ -254,124 +268,6 @@ Test(http_server, says_how_many_files_it_needs_at_least)
 	for (int i = 0; i < 64; i++) {
 		close(fds[i]);
 	}
-}
-
-Test(http_server, that_is_full_goes_on_when_one_ends)
-{
-	int fds[5];
-	http_stage.options.max_connections = 4;
-	http_stage_open_again();
-	http_stage.http->listeners[0].max_connections = 4;
-	struct client *client = NULL;
-	for (int i = 0; i < 3; i++) {
-		fds[i] = http_stage_connect();
-		client = http_stage_connection(0)->client;
-	}
-	cr_expect_neq(client, NULL);
-	/* A user alone does not fill it: so the fourth place is taken from the limit. */
-	http_stage.http->listeners[0].max_connections = 3;
-	fds[3] = http_stage_connect();
-	cr_expect_eq(http_connections(http_stage.http), 3, "it waits");
-	http_stage.http->listeners[0].max_connections = 5;
-	close(fds[0]);
-	http_stage_turn();
-	cr_expect_str_eq(http_stage_ask(fds[3], GET), HTTP_STAGE_HELLO);
-	close(fds[1]);
-	close(fds[2]);
-	close(fds[3]);
-}
-
-/* ---- accepting ---------------------------------------------------------------------------- */
-
-Test(http_server, accepts_many_clients_that_come_at_once)
-{
-	enum { CLIENTS = 100 };
-	int fds[CLIENTS];
-	http_stage.options.max_connections = 200;
-	http_stage_open_again();
-	struct sockaddr_storage address;
-	socklen_t len = sizeof(address);
-	getsockname(http_socket_fd(http_stage.http), (struct sockaddr *)&address, &len);
-	for (int i = 0; i < CLIENTS; i++) {
-		fds[i] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-		cr_assert_eq(connect(fds[i], (struct sockaddr *)&address, len), 0);
-	}
-	ev_run(http_stage.loop, EVRUN_NOWAIT);
-	cr_expect_lt(http_connections(http_stage.http), CLIENTS, "others have a turn meanwhile");
-	http_stage_turn();
-	cr_expect_eq(http_connections(http_stage.http), CLIENTS);
-	for (int i = 0; i < CLIENTS; i++) {
-		cr_expect_str_eq(http_stage_ask(fds[i], GET), HTTP_STAGE_HELLO);
-		close(fds[i]);
-	}
-}
-
-Test(http_server, tries_again_when_it_cannot_accept)
-{
-	static const char message[] = "cannot accept a connection: ";
-	static const int passing[] = { EINTR, ECONNABORTED, EAGAIN };
-	for (size_t i = 0; i < sizeof(passing) / sizeof(passing[0]); i++) {
-		failing_arm("accept", 1, passing[i]);
-		cr_expect(serves());
-		cr_expect(failing_disarm());
-	}
-	cr_expect_eq(http_stage_logged(message), 0);
-	for (size_t i = 1; i < 3; i++) {
-		failing_arm("accept", 1, EMFILE);
-		int fd = http_stage_connect();
-		cr_expect(failing_disarm());
-		cr_expect_eq(http_connections(http_stage.http), 0, "it rests");
-		failing_arm("accept", 1, EMFILE);
-		http_stage_pass(1);
-		cr_expect(failing_disarm());
-		cr_expect_eq(http_stage_logged(message), i, "once");
-		http_stage_pass(1);
-		cr_expect_str_eq(http_stage_ask(fd, GET), HTTP_STAGE_HELLO);
-		cr_expect_not(ev_is_active(&http_stage.http->listeners[0].retry));
-		close(fd);
-		http_stage_turn();
-	}
-}
-
-Test(http_server, watches_its_socket_again_after_the_kernel_refused)
-{
-	/* As libev does it when epoll_ctl() has failed. */
-	ev_io *accept = &http_stage.http->listeners[0].accept;
-	ev_io_stop(http_stage.loop, accept);
-	ev_feed_event(http_stage.loop, accept, EV_ERROR | EV_READ | EV_WRITE);
-	http_stage_turn();
-	cr_expect_eq(http_stage_logged("cannot accept a connection: "), 1);
-	int fd = http_stage_connect();
-	http_stage_pass(1);
-	cr_expect_str_eq(http_stage_ask(fd, GET), HTTP_STAGE_HELLO);
-	close(fd);
-}
-
-Test(http_server, rests_though_another_client_goes)
-{
-	int first = http_stage_connect();
-	failing_arm("accept", 1, EMFILE);
-	int fd = http_stage_connect();
-	cr_expect(failing_disarm());
-	close(first);
-	http_stage_turn();
-	cr_expect_eq(http_connections(http_stage.http), 0);
-	http_stage_pass(1);
-	cr_expect_eq(http_connections(http_stage.http), 1);
-	close(fd);
-}
-
-Test(http_server, that_closes_accepts_nobody)
-{
-	int fd = http_stage_connect();
-	failing_arm("accept", 1, EMFILE);
-	int waiting = http_stage_connect();
-	failing_disarm();
-	http_close(http_stage.http);
-	http_stage.http = NULL;
-	cr_expect_not(ev_run(http_stage.loop, EVRUN_NOWAIT), "no watcher is left");
-	close(waiting);
-	close(fd);
 }
 
 /* ---- a successor -------------------------------------------------------------------------- */
@@ -484,6 +380,45 @@ Test(http_server, knows_the_file_of_an_inherited_socket)
 	cr_expect(serves());
 }
 
+static int only_as_0(int fd)
+{
+	int number = dup2(fd, STDIN_FILENO);
+	close(fd);
+	return number;
+}
+
+Test(http_server, inherits_descriptor_0_as_any_other_socket)
+{
+	http_stage.options.socket_fd = only_as_0(dup(http_socket_fd(http_stage.http)));
+	http_stage.http->options.keep_socket = true;
+	http_stage_open_again();
+	cr_expect_eq(http_socket_fd(http_stage.http), 0);
+	cr_expect(serves());
+}
+
+Test(http_server, inherits_descriptor_0_as_any_other_tcp_socket)
+{
+	struct err err = ERR_INIT;
+	http_stage.options.listen_fd = only_as_0(http_socket_tcp("127.0.0.1:0", &err));
+	http_stage_open_again();
+	cr_expect_eq(http_listen_fd(http_stage.http), 0);
+	int fd = http_stage_connect_remote();
+	cr_expect_str_eq(http_stage_ask_remote(fd, GET), HTTP_STAGE_HELLO);
+	close(fd);
+}
+
+Test(http_server, goes_on_with_descriptor_0_as_with_any_other)
+{
+	struct http_kept kept;
+	int fd = http_stage_connect();
+	cr_assert_eq(http_keep(http_stage.http, &kept, 1), 1);
+	kept.fd = only_as_0(dup(kept.fd));
+	http_stage_open_again();
+	cr_expect(http_adopt(http_stage.http, &kept));
+	cr_expect_str_eq(http_stage_ask(fd, GET), HTTP_STAGE_HELLO);
+	close(fd);
+}
+
 Test(http_server, finishes_what_it_can_before_a_successor_comes)
 {
 	struct http_kept kept[4];
@@ -547,5 +482,21 @@ Test(http_server, serves_whoever_it_wakes_though_the_loop_is_never_idle)
 	http_stage_turn();
 	cr_expect_eq(http_stage.requests, 2);
 	ev_timer_stop(http_stage.loop, &busy);
+	close(fd);
+}
+
+/* ---- the date ----------------------------------------------------------------------------- */
+
+Test(http_server, has_a_date_though_the_year_has_five_digits)
+{
+	char answer[1024];
+	for (int i = 0; i < 120; i++) {
+		http_stage_pass(INT32_MAX); /* 68 years */
+	}
+	int fd = http_stage_connect();
+	http_stage_send(fd, GET);
+	ssize_t len = recv(fd, answer, sizeof(answer) - 1, MSG_DONTWAIT);
+	answer[len > 0 ? len : 0] = '\0';
+	cr_expect(strstr(answer, "\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\n"), "%s", answer);
 	close(fd);
 }
