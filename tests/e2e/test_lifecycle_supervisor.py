@@ -12,7 +12,7 @@ import sys
 import time
 import unittest
 
-from berth import BUILD, PATIENCE, Agent, exists, wait_until
+from berth import BUILD, PATIENCE, Agent, exists, has_ended, wait_until
 from lifecycle import LifeTest, on_both, rounds, zombies_of
 
 UNSHARE = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
@@ -20,14 +20,6 @@ UNSHARE = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
 
 def shell(script):
     return ["/bin/sh", "-c", script]
-
-
-def zombie(pid):
-    """The state of the process is Z, or it is gone."""
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
 
 
 class MainProcess(LifeTest):
@@ -90,7 +82,7 @@ class MainProcess(LifeTest):
         )
         main = agent.status()["main_process"]["pid"]
         agent.kill()
-        wait_until(lambda: zombie(main), "it ended with the agent")
+        wait_until(lambda: has_ended(main), "it ended with the agent")
         self.assertEqual(said.read_text(), "quit\n")
 
     def test_before_and_after_it_commands_run(self):

@@ -2,13 +2,12 @@
 
 import contextlib
 import os
-import pathlib
 import shutil
 import signal
 import subprocess
 import unittest
 
-from berth import BUILD, PATIENCE, AgentTest, berth, exists, wait_until
+from berth import BUILD, PATIENCE, AgentTest, berth, exists, has_ended, wait_until
 
 
 class Top(AgentTest):
@@ -48,7 +47,7 @@ class Top(AgentTest):
         self.wait_ended(pid)
 
     def wait_ended(self, pid):
-        wait_until(lambda: not pathlib.Path(f"/proc/{pid}").exists(), "berth top has ended")
+        wait_until(lambda: has_ended(pid), "berth top has ended")
 
     def screen(self):
         return self.tmux("capture-pane", "-p")

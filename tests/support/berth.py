@@ -43,6 +43,16 @@ def wait_until(condition, what, patience=PATIENCE):
         time.sleep(0.01)
 
 
+def has_ended(pid):
+    """The process is gone, or a zombie: an orphan stays one until its new parent looks for it, and
+    the runner of the tests looks when one of its programs ends."""
+    try:
+        stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return True
+    return stat.rpartition(")")[2].split()[0] == "Z"
+
+
 FAILS = "/bin/sh -c 'exit 1'"
 
 
