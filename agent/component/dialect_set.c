@@ -132,8 +132,9 @@ static void on_node_change(
 	void *context, enum announce_state from, enum announce_state to, const char *why)
 {
 	struct dialect_set *set = ((struct slot *)context)->set;
+	(void)from;
 	(void)why;
-	if (set->pushing || from == to) {
+	if (set->pushing) {
 		return;
 	}
 	if (to == ANNOUNCE_REGISTERED) {

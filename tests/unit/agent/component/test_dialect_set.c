@@ -10,6 +10,7 @@
 #include "agent/component/dialect_set.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/registry_client.h"
+#include "tests/support/run_until.h"
 #include "tests/support/scratch.h"
 #include "tests/support/staged.h"
 
@@ -357,10 +358,7 @@ STAGED(another_reason_of_a_conflict_is_news, REGISTRAR)
 	make_wish(stage, ANNOUNCE_UP);
 	cr_assert(eq(int, stage->news, news));
 	memory_put(stage->registry, ALIAS, "a text");
-	while (!strstr(dialect_set_why(stage->set), "another program")) {
-		free(data_at(stage, ALIAS));
-		make_wish(stage, ANNOUNCE_UP);
-	}
+	RUN_UNTIL(stage->loop, strstr(dialect_set_why(stage->set), "another program"));
 	cr_assert(eq(int, stage->news, news + 1));
 }
 
