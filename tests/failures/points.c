@@ -119,6 +119,8 @@ static const char names[KINDS][POINTS_NAME_BYTES] = {
 
 static struct points_page *page;
 static bool counting;
+static bool one_thread; /* calls of the others pass on, and are not counted */
+static __thread bool is_that_thread __attribute__((tls_model("initial-exec")));
 static pid_t (*real_vfork)(void);
 
 /* ---- the page -------------------------------------------------------------------------------- */
@@ -145,6 +147,8 @@ struct points_page *points_page_create(const char *program)
 	page->kind = POINTS_NONE;
 	snprintf(page->program, sizeof(page->program), "%s", program);
 	name_kinds();
+	one_thread = true;
+	is_that_thread = true;
 	begin_counting();
 	return page;
 }
@@ -303,7 +307,7 @@ static bool is_due(enum kind kind, uint32_t stack)
 
 static __attribute__((noinline)) bool fails(enum kind kind)
 {
-	if (!counting) {
+	if (!counting || (one_thread && !is_that_thread)) {
 		return false;
 	}
 	__atomic_add_fetch(&page->counts[kind], 1, __ATOMIC_RELAXED);

@@ -68,7 +68,10 @@ struct points_page {
 	struct points_call calls[POINTS_CALLS_MAX];
 };
 
-/* For a test program that is linked with points.c; the page is shared with its forks. */
+/*
+ * For a test program that is linked with points.c; the page is shared with its forks. The calls of
+ * this thread count: a test library has threads of its own, whose calls come at any time.
+ */
 struct points_page *points_page_create(const char *program);
 
 #endif

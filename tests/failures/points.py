@@ -144,6 +144,11 @@ class Page:
         return bool(self._get("I", FIRED))
 
     @property
+    def seen(self):
+        """The calls of the place of the point, up to the one that failed."""
+        return self._get("Q", SEEN)
+
+    @property
     def live(self):
         """Allocations of the program that were not freed."""
         return self._get("q", LIVE)
