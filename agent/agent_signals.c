@@ -39,16 +39,21 @@ void agent_signals_unblock(void)
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
+static void wake_loop(void)
+{
+	const uint64_t one = 1;
+	(void)!write(wake_fd, &one, sizeof(one)); /* a full counter wakes the loop as well */
+}
+
 static void on_arrival(int signal_number)
 {
 	int error = errno;
-	const uint64_t one = 1;
 	for (size_t i = 0; i < NUMBER_COUNT; i++) {
 		if (numbers[i] == signal_number) {
 			arrived[i] = 1;
 		}
 	}
-	(void)!write(wake_fd, &one, sizeof(one)); /* a full counter wakes the loop as well */
+	wake_loop();
 	errno = error;
 }
 
@@ -70,6 +75,14 @@ static void on_wake(void *context)
 	}
 }
 
+/* Only a descriptor that the kernel has just refused has an event before the wait. */
+static void before_wait(struct ev_loop *loop)
+{
+	if (ev_pending_count(loop) > 0) {
+		wake_loop();
+	}
+}
+
 int agent_signals_watch(struct agent *agent,
 	void (*on_signal)(struct agent *agent, int signal_number), struct err *err)
 {
@@ -82,6 +95,7 @@ int agent_signals_watch(struct agent *agent,
 	}
 	agent->on_signal = on_signal;
 	lasting_io_start(&agent->signals, agent->loop, wake_fd, "signals", on_wake, agent);
+	ev_set_loop_release_cb(agent->loop, before_wait, NULL);
 	for (size_t i = 0; i < NUMBER_COUNT; i++) {
 		sigaction(numbers[i], &action, NULL);
 	}
