@@ -30,6 +30,11 @@ class Point:
     number: int
     error: int
 
+    def nearer(self, seen):
+        """For another try, after one in which the place made only so many calls: the last of
+        them."""
+        return dataclasses.replace(self, number=max(1, min(seen, self.number)))
+
     def __str__(self):
         call = f"{self.stack:08x}.{self.number}:{points.error_name(self.error)}"
         return f"{self.scenario}:{self.phase}:{self.kind}:{call}"

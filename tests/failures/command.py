@@ -217,7 +217,8 @@ class Program:
         self.run_step(phase)
         return [list(self.page.calls())]
 
-    def live(self, point):
+    def live(self, point, lingers=False):
+        del lingers  # it has no timer
         if point.phase not in self.expected:
             self.traces(point.phase, False)
         self.run_step(point.phase, point)

@@ -70,6 +70,7 @@ class Life:
     PROBING = True  # the program has one thread, and ends without memory
     SESSION_TIMEOUT = "5s"
     PATIENCE = 20
+    LONGEST_TIMER = 6  # of the agent, in seconds: it saves its history that often
 
     def __init__(self, folder, library, health):
         self.folder = pathlib.Path(folder)
@@ -91,6 +92,7 @@ class Life:
         self.configure("a test")
         self.allowed = [self.expected("a test")]
         self.has_ended = False
+        self.lingers = False
         self.failed = {""}  # the kinds of calls that did
 
     def make_registry(self):
@@ -339,6 +341,8 @@ class Life:
             self.page.arm(point)
         try:
             getattr(self, phase)()
+            if failing and self.lingers and phase != "stop":
+                self.linger()
             self.page.disarm()
             if point:
                 self.compare(phase)
@@ -350,13 +354,21 @@ class Life:
         finally:
             self.page.disarm()
 
+    def linger(self):
+        """The call may follow from a timer."""
+        with contextlib.suppress(AssertionError):
+            wait_until(lambda: self.page.fired, "the call is made", patience=self.LONGEST_TIMER)
+        self.registered()
+
     def course(self, phase):
         """The phases of a life in which a call of `phase` fails."""
         return [name for name in self.PHASES if name in ("start", self.PHASES[1], phase, "stop")]
 
-    def live(self, point):
-        """A life from the start to the stop. Raises Defect."""
+    def live(self, point, lingers=False):
+        """A life from the start to the stop; it may stay in the phase until the call is made.
+        Raises Defect."""
         self.prepare()
+        self.lingers = lingers
         try:
             for phase in self.course(point.phase):
                 self.go_through(phase, point, phase == point.phase)
