@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/sim/answers.h"
 #include "tests/sim/children.h"
 #include "tests/sim/process.h"
 #include "tests/sim/question.h"
@@ -102,7 +103,7 @@ static void write_configuration(int number, int which)
 		"${SIM_LOG:-error}\n[registry]\nurl = zookeeper://simulated:2181\n"
 		"session_timeout = "
 		"%ds\n[cache]\nconfirm = %dms\n",
-		folder, number, folder, number, NET_SESSION_TIMEOUT_MS / 1000, CLIENT_CONFIRM_MS);
+		folder, number, folder, number, NET_SESSION_TIMEOUT_MS / 1000, ANSWERS_CONFIRM_MS);
 	const struct sockaddr_in address = question_address(number);
 	char host[INET_ADDRSTRLEN];
 	fprintf(file, "[dns]\nlisten = %s:%d\n",
@@ -318,9 +319,9 @@ void sim_agent_turn(struct sim_agent *agent, bool calm)
 	bool hears = agent->process && net_agent_due_ms(agent->net, agent->number) <= sim_now_ms();
 	if (hears) {
 		process_wake(agent->process);
+		net_each_due(agent->net, agent->number, client_hear, agent->client);
 	}
-	client_step(agent->client, agent->process, calm,
-		hears ? net_next_path(agent->net, agent->number) : NULL);
+	client_step(agent->client, agent->process, calm);
 	if (!agent->process || process_due_ms(agent->process) > sim_now_ms()) {
 		return;
 	}

@@ -8,40 +8,18 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "lib/base/path.h"
 #include "lib/http/reader.h"
-#include "tests/sim/order.h"
+#include "tests/sim/answers.h"
 #include "tests/sim/process.h"
 #include "tests/sim/sim.h"
 
 enum {
 	MOST_WAITING = 6,
 	MOST_PAUSE_MS = 8000,
-	MOST_CALM_PAUSE_MS = 80000,
-	HEARING_PERCENT = 30,
+	MOST_CALM_PAUSE_MS = 120000,
+	HEARING_PERCENT = 50,
 	MOST_BODY = 1 << 20,
 	PIECE = 16384
-};
-enum { HITS, STALE, FAILED };
-
-/*
- * An agent without a record claims to be registered no longer than that: it may not have noticed a
- * cut yet, and the registry may be slow.
- */
-enum { CLAIM_MS = 25 * SIM_SECOND };
-
-enum kind { RECORD, LIST, STATUS };
-static const char *const words[] = { "record", "list", "status" };
-
-static const char *const paths[] = {
-	"/users/joe/web/prod/components",
-	"/users/joe/web/prod/components/c0",
-	"/users/joe/web/prod/components/c1",
-	"/users/joe/web/prod/components/c2",
-	"/services",
-	"/services/leader",
-	"/services/other",
-	"/nowhere/at-all",
 };
 
 /* A connection to the agent. */
@@ -53,19 +31,10 @@ struct line {
 
 struct lookup {
 	const char *path;
-	enum kind kind;
-};
-
-enum { PATHS = sizeof(paths) / sizeof(paths[0]) };
-
-/* A list that an agent answered with, and its names. */
-struct names {
-	char *body;
-	char *text;
+	enum answer_kind kind;
 };
 
 struct client {
-	const struct world *world;
 	int agent;
 	struct sim_random random;
 	struct sockaddr_un address;
@@ -77,16 +46,8 @@ struct client {
 	bool stream_ready;
 	json_t *replayed; /* path -> record, or null */
 	unsigned long long sequence;
-	struct names names[PATHS]; /* of the last answer for each; it seldom changes */
-	struct order order;
+	struct answers answers;
 };
-
-static uint64_t counts[3];
-
-void client_counts(uint64_t ret_counts[3])
-{
-	memcpy(ret_counts, counts, sizeof(counts));
-}
 
 /* ---- connections ---- */
 
@@ -118,150 +79,6 @@ static bool send_text(struct line *line, const char *text)
 	return send(line->fd, text, strlen(text), MSG_NOSIGNAL) == (ssize_t)strlen(text);
 }
 
-/* ---- what an answer says, as the history says it ---- */
-
-static char *read_names(const char *body)
-{
-	json_t *list = json_loads(body, 0, NULL);
-	char *text = calloc(1, strlen(body) + json_array_size(list) + 1);
-	size_t index;
-	json_t *item;
-	json_array_foreach (list, index, item) {
-		strcat(strcat(text, path_name(json_string_value(item))), "\n");
-	}
-	json_decref(list);
-	return text;
-}
-
-static size_t index_of(const char *path)
-{
-	size_t i = 0;
-	while (strcmp(paths[i], path) != 0) {
-		i++;
-	}
-	return i;
-}
-
-static void forget_names(struct names *names)
-{
-	free(names->body);
-	free(names->text);
-}
-
-/* Borrowed. */
-static const char *names_of(struct client *client, const char *path, const char *body)
-{
-	struct names *names = &client->names[index_of(path)];
-	if (!names->body || strcmp(names->body, body) != 0) {
-		forget_names(names);
-		*names = (struct names){ strdup(body), read_names(body) };
-	}
-	return names->text;
-}
-
-static int64_t later_of(int64_t a, int64_t b)
-{
-	return a > b ? a : b;
-}
-
-static struct claim claim_of(
-	struct client *client, const struct lookup *lookup, int status, const char *body)
-{
-	struct claim claim = { .path = lookup->path,
-		.aspect = lookup->kind == LIST ? WORLD_CHILDREN : WORLD_DATA };
-	if (status == 404 && strstr(body, "PathNotFound")) {
-		return claim;
-	}
-	if (status != 200) {
-		claim.value = "";
-		claim.other = SIM_GARBAGE;
-	} else {
-		claim.value = lookup->kind == RECORD ? body : names_of(client, lookup->path, body);
-	}
-	return claim;
-}
-
-static int64_t last_true_ms(const struct client *client, const struct claim *claim)
-{
-	const struct world *world = client->world;
-	int64_t at_ms = world_last_true_ms(world, claim->path, claim->aspect, claim->value);
-	return claim->other
-		? later_of(at_ms,
-			  world_last_true_ms(world, claim->path, claim->aspect, claim->other))
-		: at_ms;
-}
-
-json_t *client_read_json(const char *body)
-{
-	return json_loads(body, 0, NULL);
-}
-
-json_t *client_read_components(const char *status)
-{
-	static const char name[] = "\"components\":";
-	const char *list = strstr(status, name);
-	return list ? json_loads(list + strlen(name), JSON_DISABLE_EOF_CHECK, NULL) : NULL;
-}
-
-/* An agent that says REGISTERED has, or had a while ago, a node of its own at the path. */
-static void check_status(const struct client *client, const char *body)
-{
-	json_t *components = client_read_components(body);
-	size_t index;
-	json_t *component;
-	json_array_foreach (components, index, component) {
-		const char *state = json_string_value(json_object_get(component, "state"));
-		const char *path = json_string_value(json_object_get(component, "path"));
-		if (state && path && strcmp(state, "registered") == 0 &&
-			world_last_owned_ms(client->world, path, client->agent) <
-				sim_now_ms() - CLAIM_MS) {
-			sim_fail("agent %d says that %s is registered, and it is not",
-				client->agent, path);
-		}
-	}
-	json_decref(components);
-}
-
-/*
- * An answer was true at the moment that its age says, or later, a hit within the bound; and it is
- * no older than one before.
- */
-static void check(struct client *client, const struct lookup *lookup,
-	const struct http_reader *reader, const char *body)
-{
-	if (lookup->kind == STATUS) {
-		check_status(client, body);
-		return;
-	}
-	const char *source = http_reader_field(reader, HTTP_FIELD_X_CACHE);
-	const char *age = http_reader_field(reader, HTTP_FIELD_AGE);
-	if (!source || !age) {
-		counts[FAILED]++;
-		bool no_memory = reader->status == 500 && strstr(body, "no memory");
-		if (reader->status != 503 && reader->status != 504 && !no_memory) {
-			sim_fail("agent %d: %s answers %d: %s", client->agent, lookup->path,
-				reader->status, body);
-		}
-		return;
-	}
-	bool stale = strcmp(source, "STALE") == 0;
-	int64_t age_ms = stale ? atoll(age) * SIM_SECOND : CLIENT_CONFIRM_MS;
-	int64_t now_ms = sim_now_ms();
-	struct claim claim = claim_of(client, lookup, reader->status, body);
-	int64_t true_ms = last_true_ms(client, &claim);
-	counts[stale ? STALE : HITS]++;
-	if (true_ms < now_ms - age_ms) {
-		sim_fail("agent %d: the %s of %s was last true %lld ms ago, and the answer says "
-			 "%lld (%s): %.*s",
-			client->agent, words[lookup->kind], lookup->path,
-			true_ms == INT64_MIN ? -1LL : (long long)(now_ms - true_ms),
-			(long long)age_ms, source, 300, body);
-	} else if (!order_take(&client->order, client->world, &claim)) {
-		sim_fail("agent %d: the %s of %s is older than an earlier answer: %.*s",
-			client->agent, words[lookup->kind], lookup->path, 300, body);
-	}
-}
-
 /* ---- look-ups ---- */
 
 static void take_answer(struct client *client)
@@ -271,7 +88,9 @@ static void take_answer(struct client *client)
 		sim_fail("agent %d answers without a request", client->agent);
 		return;
 	}
-	check(client, &client->waiting[0], &line->reader, buffer_text(&line->body));
+	const struct lookup *lookup = &client->waiting[0];
+	answers_check(&client->answers, lookup->kind, lookup->path, &line->reader,
+		buffer_text(&line->body));
 	memmove(&client->waiting[0], &client->waiting[1],
 		--client->waiting_count * sizeof(client->waiting[0]));
 	http_reader_restart(&line->reader);
@@ -298,46 +117,55 @@ static void take_answers(struct client *client, const char *data, size_t len)
 
 static void drop_lookups(struct client *client)
 {
-	counts[FAILED] += client->waiting_count;
+	answers_count_failures(client->waiting_count);
 	client->waiting_count = 0;
 	hang_up(&client->lookups);
 }
 
-static void ask(struct client *client, const char *path, enum kind kind)
+static void ask(struct client *client, const char *path, enum answer_kind kind)
 {
+	static const char *const targets[] = { "resolve", "list", "records", "agent" };
 	char text[512];
-	struct lookup *lookup = &client->waiting[client->waiting_count++];
-	*lookup = (struct lookup){ path, kind };
-	static const char *const targets[] = { "resolve", "list", "agent" };
-	snprintf(text, sizeof(text), "GET /v1/%s%s HTTP/1.1\r\nHost: a\r\n%s\r\n",
-		targets[lookup->kind], lookup->kind == STATUS ? "" : lookup->path,
+	client->waiting[client->waiting_count++] = (struct lookup){ path, kind };
+	snprintf(text, sizeof(text), "GET /v1/%s%s HTTP/1.1\r\nHost: a\r\n%s\r\n", targets[kind],
+		kind == ANSWER_STATUS ? "" : path,
 		sim_chance(&client->random, 5) ? "Cache-Control: no-cache\r\n" : "");
 	if (!send_text(&client->lookups, text)) {
 		drop_lookups(client);
 	}
 }
 
+static bool may_ask(const struct client *client)
+{
+	return client->waiting_count < MOST_WAITING && client->lookups.fd >= 0;
+}
+
+/* Of 65 look-ups 16 are for all records of a directory, and one is for the status. */
 static void ask_some(struct client *client)
 {
-	for (uint64_t more = 1 + sim_below(&client->random, 3);
-		more > 0 && client->waiting_count < MOST_WAITING && client->lookups.fd >= 0;
-		more--) {
-		uint64_t kind = sim_below(&client->random, 49);
-		ask(client, paths[sim_below(&client->random, PATHS)],
-			kind < 24           ? RECORD
-				: kind < 48 ? LIST
-					    : STATUS);
+	struct sim_random *random = &client->random;
+	for (uint64_t more = 1 + sim_below(random, 3); more > 0 && may_ask(client); more--) {
+		uint64_t draw = sim_below(random, 65);
+		if (draw < 16) {
+			ask(client, answers_directories[draw % ANSWER_DIRECTORIES], ANSWER_RECORDS);
+		} else {
+			ask(client, answers_paths[sim_below(random, ORDER_PATHS)],
+				draw < 40           ? ANSWER_RECORD
+					: draw < 64 ? ANSWER_LIST
+						    : ANSWER_STATUS);
+		}
 	}
 }
 
-/* The agent is about to learn something of the path. */
-static void ask_for(struct client *client, const char *path)
+void client_hear(void *context, const char *path)
 {
-	for (size_t i = 0; i < PATHS; i++) {
-		if (strcmp(path, paths[i]) == 0 && client->waiting_count < MOST_WAITING &&
-			client->lookups.fd >= 0 && sim_chance(&client->random, HEARING_PERCENT)) {
-			ask(client, paths[i], sim_chance(&client->random, 50) ? RECORD : LIST);
-		}
+	struct client *client = context;
+	const char *asked = answers_path(path);
+	if (asked && may_ask(client) && sim_chance(&client->random, HEARING_PERCENT)) {
+		enum answer_kind kind = sim_chance(&client->random, 50) ? ANSWER_RECORD
+									: ANSWER_LIST;
+		bool all = answers_is_directory(asked) && sim_chance(&client->random, 50);
+		ask(client, asked, all ? ANSWER_RECORDS : kind);
 	}
 }
 
@@ -458,11 +286,8 @@ void client_receive(struct client *client)
 	}
 }
 
-void client_step(struct client *client, struct process *agent, bool calm, const char *hears)
+void client_step(struct client *client, struct process *agent, bool calm)
 {
-	if (agent && hears) {
-		ask_for(client, hears);
-	}
 	if (!agent || sim_now_ms() < client->due_ms) {
 		return;
 	}
@@ -480,7 +305,7 @@ void client_step(struct client *client, struct process *agent, bool calm, const 
 
 void client_disconnect(struct client *client)
 {
-	order_forget(&client->order); /* another process may have less behind it */
+	answers_forget(&client->answers);
 	drop_lookups(client);
 	end_stream(client);
 }
@@ -552,11 +377,10 @@ const json_t *client_stream_record(const struct client *client, const char *path
 struct client *client_create(const struct world *world, int agent, uint64_t seed, const char *path)
 {
 	struct client *client = calloc(1, sizeof(*client));
-	client->world = world;
 	client->agent = agent;
 	client->lookups.fd = -1;
 	client->stream.fd = -1;
-	order_init(&client->order, paths, PATHS);
+	answers_init(&client->answers, world, agent);
 	client->address.sun_family = AF_UNIX;
 	snprintf(client->address.sun_path, sizeof(client->address.sun_path), "%s", path);
 	sim_random_init(&client->random, seed, 200 + (uint64_t)agent);
@@ -566,8 +390,6 @@ struct client *client_create(const struct world *world, int agent, uint64_t seed
 void client_destroy(struct client *client)
 {
 	client_disconnect(client);
-	for (size_t i = 0; i < PATHS; i++) {
-		forget_names(&client->names[i]);
-	}
+	answers_finish(&client->answers);
 	free(client);
 }

@@ -11,8 +11,6 @@
 
 #include "tests/sim/world.h"
 
-enum { CLIENT_CONFIRM_MS = 5000 };
-
 struct client;
 struct process;
 
@@ -20,11 +18,10 @@ struct process;
 struct client *client_create(const struct world *world, int agent, uint64_t seed, const char *path);
 void client_destroy(struct client *client);
 
-/*
- * Sends what is due; `agent` is NULL while it is down. While all is calm it asks less. When the
- * agent `hears` of a path from the registry at this moment, the client may ask for that, too.
- */
-void client_step(struct client *client, struct process *agent, bool calm, const char *hears);
+/* Sends what is due; `agent` is NULL while it is down. While all is calm it asks less. */
+void client_step(struct client *client, struct process *agent, bool calm);
+/* The agent hears of the path at this moment: the client may ask for it. `context`: a client. */
+void client_hear(void *context, const char *path);
 /* Takes what the agent has sent. */
 void client_receive(struct client *client);
 int64_t client_due_ms(const struct client *client);
@@ -40,16 +37,10 @@ void client_disconnect(struct client *client);
  */
 json_t *client_ask(struct client *client, struct process *agent, const char *target,
 	json_t *(*read)(const char *body));
-json_t *client_read_json(const char *body);
-/* Of the agent's status its components. */
-json_t *client_read_components(const char *status);
 
 /* The replayed picture of an event stream below /users: the record, null, or NULL: no path. */
 bool client_stream_ready(const struct client *client);
 size_t client_stream_count(const struct client *client);
 const json_t *client_stream_record(const struct client *client, const char *path);
-
-/* So many answers were checked since the program began: hits, stale ones, failures. */
-void client_counts(uint64_t ret_counts[3]);
 
 #endif

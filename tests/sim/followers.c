@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "lib/base/path.h"
+#include "tests/sim/answers.h"
 #include "tests/sim/sim.h"
 
 #define IMPORT_TARGET "/v1/list/imported/web"
@@ -61,7 +62,7 @@ static void check_dialects(const struct stage *stage, int number)
 /* The members of the group, as the agent shows them. */
 static void check_import(const struct stage *stage, int number)
 {
-	json_t *list = sim_agent_ask(stage->agents[number], IMPORT_TARGET, client_read_json);
+	json_t *list = sim_agent_ask(stage->agents[number], IMPORT_TARGET, answers_read_json);
 	size_t expected = (size_t)count_members(stage, MEMBERS, WORLD_STRANGER);
 	if (json_array_size(list) != expected) {
 		sim_fail("agent %d shows %zu imported members, and there are %zu", number,
@@ -98,7 +99,7 @@ static bool any_record(const struct stage *stage)
 
 static void check_name(const struct stage *stage, int number)
 {
-	json_t *answer = sim_agent_ask(stage->agents[number], NAME_TARGET, client_read_json);
+	json_t *answer = sim_agent_ask(stage->agents[number], NAME_TARGET, answers_read_json);
 	char *text = answer ? json_dumps(answer, JSON_COMPACT) : NULL;
 	if (text && json_object_get(answer, "addresses")) {
 		check_text(stage, number, "name", text);

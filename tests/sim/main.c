@@ -22,6 +22,7 @@
 
 #include "agent/base/log.h"
 #include "lib/base/hash.h"
+#include "tests/sim/answers.h"
 #include "tests/sim/children.h"
 #include "tests/sim/events.h"
 #include "tests/sim/options.h"
@@ -287,7 +288,7 @@ static int run_job(const struct options *options, int job)
 		}
 	}
 	uint64_t counts[3];
-	client_counts(counts);
+	answers_counts(counts);
 	if (!options->quiet) {
 		printf("job %d: found right %llu times; %llu hits, %llu stale answers, "
 		       "%llu failures; %d "

@@ -319,14 +319,18 @@ int64_t net_agent_due_ms(const struct net *net, int agent)
 	return net->ends[agent] ? net_deadline_ms(&net->ends[agent]->base) : INT64_MAX;
 }
 
-const char *net_next_path(const struct net *net, int agent)
+void net_each_due(const struct net *net, int agent, void (*hear)(void *context, const char *path),
+	void *context)
 {
 	const struct end *end = net->ends[agent];
-	if (!end || list_empty(&end->inbox)) {
-		return NULL;
+	for (const struct list *at = end ? end->inbox.next : NULL; end && at != &end->inbox;
+		at = at->next) {
+		const struct delivery *delivery = LIST_ITEM(at, struct delivery, link);
+		if (delivery->due_ms > sim_now_ms()) {
+			break;
+		}
+		hear(context, delivery->request ? delivery->request->copy.path : delivery->path);
 	}
-	const struct delivery *next = LIST_ITEM(end->inbox.next, struct delivery, link);
-	return next->request ? next->request->copy.path : next->path;
 }
 
 uint64_t net_session(const struct net *net, int agent)

@@ -32,8 +32,9 @@ int64_t net_due_ms(const struct net *net);
 /* When the agent's end has something to do. */
 int64_t net_agent_due_ms(const struct net *net, int agent);
 
-/* The path that it hears of first; NULL: none. */
-const char *net_next_path(const struct net *net, int agent);
+/* Each path that it hears of at this moment. */
+void net_each_due(const struct net *net, int agent, void (*hear)(void *context, const char *path),
+	void *context);
 
 /* The agent's session; 0: none. */
 uint64_t net_session(const struct net *net, int agent);

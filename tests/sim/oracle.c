@@ -6,6 +6,7 @@
 
 #include "agent/component/announce.h"
 #include "lib/base/path.h"
+#include "tests/sim/answers.h"
 #include "tests/sim/followers.h"
 #include "tests/sim/sim.h"
 
@@ -240,7 +241,7 @@ static void look(struct stage *stage)
 	stage->checked_changes = world_changes(stage->world);
 	for (int i = 0; i < SIM_AGENTS; i++) {
 		components[i] = sim_agent_ask(
-			stage->agents[i], "/v1/agent", client_read_components);
+			stage->agents[i], "/v1/agent", answers_read_components);
 		if (!components[i] && sim_agent_is_running(stage->agents[i])) {
 			sim_fail("agent %d does not say how it is", i);
 		}

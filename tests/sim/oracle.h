@@ -1,6 +1,6 @@
 /*
  * The promises that must hold. Some promises hold at every moment, and their places check them:
- * nobody changes another's node (net_wire.c), no answer is older than it says (client.c). The
+ * nobody changes another's node (net_wire.c), no answer is older than it says (answers.c). The
  * others hold once nothing has gone wrong for a while: then everything must be right again.
  */
 #ifndef TESTS_SIM_ORACLE_H

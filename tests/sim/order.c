@@ -1,6 +1,5 @@
 #include "tests/sim/order.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/path.h"
@@ -12,9 +11,6 @@ void order_init(struct order *order, const char *const *paths, size_t count)
 
 void order_forget(struct order *order)
 {
-	for (size_t i = 0; i < order->count; i++) {
-		free(order->names[i]);
-	}
 	order_init(order, order->paths, order->count);
 }
 
@@ -30,28 +26,26 @@ static bool names(const char *list, const char *name)
 	return false;
 }
 
+static int64_t later_of(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
 static bool is_child(const char *path, const char *parent)
 {
 	size_t len = path_parent_len(path);
 	return strlen(parent) == len && strncmp(parent, path, len) == 0;
 }
 
-static void take_list(struct order *order, const char *path, const char *before, const char *after,
-	int64_t from_ms)
+static void take_list(struct order *order, const char *path, const char *list, int64_t from_ms)
 {
 	for (size_t i = 0; i < order->count; i++) {
 		const char *name = path_name(order->paths[i]);
 		int64_t *data_ms = &order->from_ms[i][WORLD_DATA];
-		if (is_child(order->paths[i], path) && names(before, name) && !names(after, name) &&
-			*data_ms < from_ms) {
-			*data_ms = from_ms;
+		if (is_child(order->paths[i], path) && !names(list, name)) {
+			*data_ms = later_of(*data_ms, from_ms);
 		}
 	}
-}
-
-static bool same(const char *a, const char *b)
-{
-	return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
 bool order_take(struct order *order, const struct world *world, const struct claim *claim)
@@ -61,20 +55,23 @@ bool order_take(struct order *order, const struct world *world, const struct cla
 		i++;
 	}
 	int64_t *from_ms = &order->from_ms[i][claim->aspect];
+	bool lacks = claim->in_records && !claim->value;
+	int64_t least_ms = later_of(lacks ? order->lacked_ms[i] : *from_ms, claim->not_before_ms);
 	int64_t at_ms = world_next_true_ms(
-		world, claim->path, claim->aspect, claim->value, *from_ms);
+		world, claim->path, claim->aspect, claim->value, least_ms);
 	int64_t other_ms = claim->other
-		? world_next_true_ms(world, claim->path, claim->aspect, claim->other, *from_ms)
+		? world_next_true_ms(world, claim->path, claim->aspect, claim->other, least_ms)
 		: INT64_MAX;
 	at_ms = at_ms < other_ms ? at_ms : other_ms;
 	if (at_ms == INT64_MAX) {
 		return false;
 	}
-	*from_ms = at_ms;
-	if (claim->aspect == WORLD_CHILDREN && !same(order->names[i], claim->value)) {
-		take_list(order, claim->path, order->names[i], claim->value, at_ms);
-		free(order->names[i]);
-		order->names[i] = claim->value ? strdup(claim->value) : NULL;
+	*from_ms = later_of(*from_ms, at_ms);
+	if (claim->in_records) {
+		order->lacked_ms[i] = at_ms;
+	}
+	if (claim->aspect == WORLD_CHILDREN) {
+		take_list(order, claim->path, claim->value, at_ms);
 	}
 	return true;
 }

@@ -2,8 +2,9 @@
  * The order of the answers of one process of an agent: none about a path is older than one before.
  *
  * Each answer is taken as the earliest moment of the registry's history at which it can have been
- * true, but not before the moment of the answer before. A list that lacks a path that the list
- * before had is an answer about that path, too.
+ * true, but not before the moment of the answer before, nor before the time that its age says. A
+ * list that lacks a path is an answer about that path, too. So are the records of a directory, but
+ * they may lack a path that a look-up has shown: their list may be read after it.
  */
 #ifndef TESTS_SIM_ORDER_H
 #define TESTS_SIM_ORDER_H
@@ -14,8 +15,10 @@
 struct claim {
 	const char *path;
 	enum world_aspect aspect;
-	const char *value; /* NULL: no node */
-	const char *other; /* NULL: there is none */
+	const char *value;     /* NULL: no node */
+	const char *other;     /* NULL: there is none */
+	int64_t not_before_ms; /* as its age says */
+	bool in_records;       /* of the directory; without a value these lack the path */
 };
 
 enum { ORDER_PATHS = 8 };
@@ -24,12 +27,12 @@ struct order {
 	const char *const *paths; /* so many are asked for */
 	size_t count;
 	int64_t from_ms[ORDER_PATHS][2]; /* answers to come are no older, by the aspect */
-	char *names[ORDER_PATHS];        /* of the last list; NULL: none */
+	int64_t lacked_ms[ORDER_PATHS];  /* the same for records that lack the path */
 };
 
 /* `paths` is borrowed and has at most ORDER_PATHS elements. */
 void order_init(struct order *order, const char *const *paths, size_t count);
-/* Another process begins; frees everything. */
+/* Another process begins. */
 void order_forget(struct order *order);
 /* False: the claim is older than one before. */
 bool order_take(struct order *order, const struct world *world, const struct claim *claim);

@@ -1,10 +1,10 @@
 /*
  * The deterministic simulation: several agents on one registry, with virtual time, in one process.
  *
- *   events.c --by the seed--> agent.c (real check, component, cache, names) --> backend.c
- *                                 ^ commands (command.c), time (clock.c),        |
- *                                 | randomness (random.c)                        v
- *                             oracle.c  <------- history -------  world.c (the registry)
+ *   events.c --by the seed--> agent.c (berthd, from main on) --> net.c (the backend)
+ *                                 ^ commands (children.c), time (clock.c), |
+ *                                 | randomness (random.c)                  v
+ *                 oracle.c, answers.c  <------- history -------  world.c (the registry)
  *
  * The agent's own code runs unchanged. The simulation cuts it at the registry's backend, at
  * commands, at the clock and epoll_wait(), and at randomness, so that a seed determines the whole

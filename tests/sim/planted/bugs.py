@@ -130,6 +130,14 @@ static enum announce_action decide_down""",
         "return entry && entry->known && !entry->known && cache_entry_exists(entry) &&",
     ),
     Bug(
+        "the records of a directory outlive a change of one of them",
+        "agent/cache/answer.c",
+        "		if (cache_answer_is_composite(answer)) {\n"
+        "			drop(cache, answer);",
+        "		if (answer->kind == CACHE_ENDPOINTS) {\n"
+        "			drop(cache, answer);",
+    ),
+    Bug(
         "an answer's age begins when the connection was lost, not when the registry was last heard",
         "agent/cache/entry.c",
         "		entry->true_at_ms = heard_ms;",

@@ -1,0 +1,353 @@
+#include "tests/sim/answers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/path.h"
+#include "tests/sim/sim.h"
+
+enum { HITS, STALE, FAILED };
+
+/*
+ * An agent without a record claims to be registered no longer than that: it may not have noticed a
+ * cut yet, and the registry may be slow.
+ */
+enum { CLAIM_MS = 25 * SIM_SECOND };
+
+const char *const answers_paths[ORDER_PATHS] = {
+	"/users/joe/web/prod/components",
+	"/users/joe/web/prod/components/c0",
+	"/users/joe/web/prod/components/c1",
+	"/users/joe/web/prod/components/c2",
+	"/services",
+	"/services/leader",
+	"/services/other",
+	"/nowhere/at-all",
+};
+
+const char *const answers_directories[ANSWER_DIRECTORIES] = {
+	"/users/joe/web/prod/components",
+	"/services",
+};
+
+/* An answer to a look-up, as far as claims and messages need it. */
+struct answer {
+	const char *kind;
+	const char *path;
+	int status;
+	const char *body;
+	const char *source; /* HIT … */
+	int64_t age_ms;     /* the bound for what it says */
+};
+
+static uint64_t counts[3];
+
+void answers_counts(uint64_t ret_counts[3])
+{
+	memcpy(ret_counts, counts, sizeof(counts));
+}
+
+void answers_count_failures(size_t count)
+{
+	counts[FAILED] += count;
+}
+
+static size_t index_of(const char *path)
+{
+	size_t i = 0;
+	while (i < ORDER_PATHS && strcmp(answers_paths[i], path) != 0) {
+		i++;
+	}
+	return i;
+}
+
+const char *answers_path(const char *path)
+{
+	size_t i = index_of(path);
+	return i < ORDER_PATHS ? answers_paths[i] : NULL;
+}
+
+static bool is_child(const char *path, const char *parent)
+{
+	size_t len = path_parent_len(path);
+	return strlen(parent) == len && strncmp(parent, path, len) == 0;
+}
+
+bool answers_is_directory(const char *path)
+{
+	size_t i = 0;
+	while (i < ANSWER_DIRECTORIES && strcmp(answers_directories[i], path) != 0) {
+		i++;
+	}
+	return i < ANSWER_DIRECTORIES;
+}
+
+/* ---- the status ---- */
+
+json_t *answers_read_json(const char *body)
+{
+	return json_loads(body, 0, NULL);
+}
+
+json_t *answers_read_components(const char *status)
+{
+	static const char name[] = "\"components\":";
+	const char *list = strstr(status, name);
+	return list ? json_loads(list + strlen(name), JSON_DISABLE_EOF_CHECK, NULL) : NULL;
+}
+
+/* An agent that says REGISTERED has, or had a while ago, a node of its own at the path. */
+static void check_status(const struct answers *answers, const char *body)
+{
+	json_t *components = answers_read_components(body);
+	size_t index;
+	json_t *component;
+	json_array_foreach (components, index, component) {
+		const char *state = json_string_value(json_object_get(component, "state"));
+		const char *path = json_string_value(json_object_get(component, "path"));
+		if (state && path && strcmp(state, "registered") == 0 &&
+			world_last_owned_ms(answers->world, path, answers->agent) <
+				sim_now_ms() - CLAIM_MS) {
+			sim_fail("agent %d says that %s is registered, and it is not",
+				answers->agent, path);
+		}
+	}
+	json_decref(components);
+}
+
+/* ---- claims ---- */
+
+static int64_t last_true_ms(const struct world *world, const struct claim *claim)
+{
+	int64_t at_ms = world_last_true_ms(world, claim->path, claim->aspect, claim->value);
+	int64_t other_ms = claim->other
+		? world_last_true_ms(world, claim->path, claim->aspect, claim->other)
+		: at_ms;
+	return other_ms > at_ms ? other_ms : at_ms;
+}
+
+static void check_claim(struct answers *answers, const struct answer *answer, struct claim claim)
+{
+	int64_t now_ms = sim_now_ms();
+	int64_t true_ms = last_true_ms(answers->world, &claim);
+	claim.not_before_ms = now_ms - answer->age_ms;
+	if (true_ms < claim.not_before_ms) {
+		sim_fail("agent %d: the %s of %s (%s) was last true %lld ms ago, and the answer "
+			 "says %lld (%s): %.*s",
+			answers->agent, answer->kind, answer->path, claim.path,
+			true_ms == INT64_MIN ? -1LL : (long long)(now_ms - true_ms),
+			(long long)answer->age_ms, answer->source, 300, answer->body);
+	} else if (!order_take(&answers->order, answers->world, &claim)) {
+		sim_fail("agent %d: the %s of %s (%s) is older than an earlier answer (%s): %.*s",
+			answers->agent, answer->kind, answer->path, claim.path, answer->source, 300,
+			answer->body);
+	}
+}
+
+static bool is_missing(const struct answer *answer)
+{
+	return answer->status == 404 && strstr(answer->body, "PathNotFound");
+}
+
+static void check_record(struct answers *answers, const struct answer *answer)
+{
+	struct claim claim = { .path = answer->path, .aspect = WORLD_DATA };
+	if (answer->status == 200) {
+		claim.value = answer->body;
+	} else if (!is_missing(answer)) {
+		claim.value = "";
+		claim.other = SIM_GARBAGE;
+	}
+	check_claim(answers, answer, claim);
+}
+
+/* ---- lists ---- */
+
+static char *read_names(const char *body)
+{
+	json_t *list = json_loads(body, 0, NULL);
+	char *text = calloc(1, strlen(body) + json_array_size(list) + 1);
+	size_t index;
+	json_t *item;
+	json_array_foreach (list, index, item) {
+		strcat(strcat(text, path_name(json_string_value(item))), "\n");
+	}
+	json_decref(list);
+	return text;
+}
+
+static void forget_names(struct answer_names *names)
+{
+	free(names->body);
+	free(names->text);
+}
+
+/* As the history has them; borrowed. */
+static const char *names_of(struct answers *answers, const char *path, const char *body)
+{
+	struct answer_names *names = &answers->names[index_of(path)];
+	if (!names->body || strcmp(names->body, body) != 0) {
+		forget_names(names);
+		*names = (struct answer_names){ strdup(body), read_names(body) };
+	}
+	return names->text;
+}
+
+static void check_list(struct answers *answers, const struct answer *answer)
+{
+	struct claim claim = { .path = answer->path, .aspect = WORLD_CHILDREN };
+	if (answer->status == 200) {
+		claim.value = names_of(answers, answer->path, answer->body);
+	} else if (!is_missing(answer)) {
+		claim.value = "";
+		claim.other = SIM_GARBAGE;
+	}
+	check_claim(answers, answer, claim);
+}
+
+/* ---- all records of a directory ---- */
+
+/* The end of the JSON value that begins here. */
+static const char *value_end(const char *at)
+{
+	int depth = 0;
+	bool quoted = false;
+	for (; *at; at++) {
+		bool escaped = quoted && *at == '\\' && at[1];
+		if (escaped) {
+			at++;
+		} else if (*at == '"') {
+			quoted = !quoted;
+		} else if (!quoted && (*at == '{' || *at == '[')) {
+			depth++;
+		} else if (!quoted && depth == 0 && strchr(",}]", *at)) {
+			return at;
+		} else if (!quoted && (*at == '}' || *at == ']')) {
+			depth--;
+		}
+	}
+	return at;
+}
+
+/*
+ * Takes the member that begins at `*at` out of an object whose members are the children of the
+ * path, each as it is stored; its value, or NULL: the object ends here, or is no such object.
+ */
+static char *take_member(const char **at, const char *path, size_t *ret_index)
+{
+	for (size_t i = 0; i < ORDER_PATHS; i++) {
+		size_t len = strlen(answers_paths[i]);
+		if (is_child(answers_paths[i], path) && (*at)[0] == '"' &&
+			strncmp(*at + 1, answers_paths[i], len) == 0 &&
+			strncmp(*at + 1 + len, "\":", 2) == 0) {
+			const char *value = *at + len + 3;
+			const char *end = value_end(value);
+			*at = *end == ',' ? end + 1 : end;
+			*ret_index = i;
+			return strndup(value, (size_t)(end - value));
+		}
+	}
+	return NULL;
+}
+
+/* One that lacks has no record: it is not there, or is something else. */
+static void check_children(
+	struct answers *answers, const struct answer *answer, char *const values[ORDER_PATHS])
+{
+	for (size_t i = 0; i < ORDER_PATHS; i++) {
+		if (is_child(answers_paths[i], answer->path)) {
+			check_claim(answers, answer,
+				(struct claim){ .path = answers_paths[i],
+					.aspect = WORLD_DATA,
+					.value = values[i],
+					.other = values[i] ? NULL : SIM_GARBAGE,
+					.in_records = true });
+		}
+	}
+}
+
+static void check_records(struct answers *answers, const struct answer *answer)
+{
+	char *values[ORDER_PATHS] = { 0 };
+	const char *at = answer->status == 200 && answer->body[0] == '{' ? answer->body + 1 : "";
+	char *value;
+	size_t index;
+	while ((value = take_member(&at, answer->path, &index))) {
+		free(values[index]);
+		values[index] = value;
+	}
+	if (!is_missing(answer) && strcmp(at, "}\n") != 0) {
+		sim_fail("agent %d: the records of %s are %d: %s", answers->agent, answer->path,
+			answer->status, answer->body);
+	} else {
+		check_children(answers, answer, values);
+	}
+	for (size_t i = 0; i < ORDER_PATHS; i++) {
+		free(values[i]);
+	}
+}
+
+/* ---- all kinds ---- */
+
+/* Answers about no state of the registry. */
+static void check_failure(const struct answers *answers, const char *path,
+	const struct http_reader *reader, const char *body)
+{
+	bool no_memory = reader->status == 500 && strstr(body, "no memory");
+	counts[FAILED]++;
+	if (reader->status != 503 && reader->status != 504 && !no_memory) {
+		sim_fail("agent %d: %s answers %d: %s", answers->agent, path, reader->status, body);
+	}
+}
+
+void answers_check(struct answers *answers, enum answer_kind kind, const char *path,
+	const struct http_reader *reader, const char *body)
+{
+	static const struct {
+		const char *name;
+		void (*check)(struct answers *answers, const struct answer *answer);
+	} kinds[] = {
+		[ANSWER_RECORD] = { "record", check_record },
+		[ANSWER_LIST] = { "list", check_list },
+		[ANSWER_RECORDS] = { "records", check_records },
+	};
+	if (kind == ANSWER_STATUS) {
+		check_status(answers, body);
+		return;
+	}
+	const char *source = http_reader_field(reader, HTTP_FIELD_X_CACHE);
+	const char *age = http_reader_field(reader, HTTP_FIELD_AGE);
+	if (!source || !age) {
+		check_failure(answers, path, reader, body);
+		return;
+	}
+	bool stale = strcmp(source, "STALE") == 0;
+	const struct answer answer = { .kind = kinds[kind].name,
+		.path = path,
+		.status = reader->status,
+		.body = body,
+		.source = source,
+		.age_ms = stale ? atoll(age) * SIM_SECOND : ANSWERS_CONFIRM_MS };
+	counts[stale ? STALE : HITS]++;
+	kinds[kind].check(answers, &answer);
+}
+
+/* ---- creation ---- */
+
+void answers_init(struct answers *answers, const struct world *world, int agent)
+{
+	*answers = (struct answers){ .world = world, .agent = agent };
+	order_init(&answers->order, answers_paths, ORDER_PATHS);
+}
+
+void answers_forget(struct answers *answers)
+{
+	order_forget(&answers->order);
+}
+
+void answers_finish(struct answers *answers)
+{
+	for (size_t i = 0; i < ORDER_PATHS; i++) {
+		forget_names(&answers->names[i]);
+	}
+}

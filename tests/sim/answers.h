@@ -1,0 +1,58 @@
+/*
+ * Holds each answer of an agent to a look-up against the history of the registry: it was true at
+ * the moment that its age says, or later, a hit within the bound, and no answer about a path is
+ * older than one before (order.h).
+ */
+#ifndef TESTS_SIM_ANSWERS_H
+#define TESTS_SIM_ANSWERS_H
+
+#include <jansson.h>
+
+#include "lib/http/reader.h"
+#include "tests/sim/order.h"
+#include "tests/sim/world.h"
+
+enum answer_kind { ANSWER_RECORD, ANSWER_LIST, ANSWER_RECORDS, ANSWER_STATUS };
+
+/* `confirm` of the agents, and the number of directories. */
+enum { ANSWERS_CONFIRM_MS = 5000, ANSWER_DIRECTORIES = 2 };
+
+/* Look-ups are for these paths. The directories are among them. */
+extern const char *const answers_paths[ORDER_PATHS];
+extern const char *const answers_directories[ANSWER_DIRECTORIES];
+/* The element of answers_paths that is equal, or NULL. */
+const char *answers_path(const char *path);
+bool answers_is_directory(const char *path);
+
+/* A list that an agent answered with, and its names. */
+struct answer_names {
+	char *body;
+	char *text;
+};
+
+/* Of one agent. */
+struct answers {
+	const struct world *world;
+	int agent;
+	struct order order;
+	struct answer_names names[ORDER_PATHS]; /* of the last list for each; it seldom changes */
+};
+
+void answers_init(struct answers *answers, const struct world *world, int agent);
+void answers_finish(struct answers *answers);
+/* Another process begins: it may have less behind it. */
+void answers_forget(struct answers *answers);
+/* `path` is one of answers_paths; NULL for the status. */
+void answers_check(struct answers *answers, enum answer_kind kind, const char *path,
+	const struct http_reader *reader, const char *body);
+
+/* Look-ups that had no answer when their connection ended. */
+void answers_count_failures(size_t count);
+/* So many answers were checked since the program began: hits, stale ones, failures. */
+void answers_counts(uint64_t ret_counts[3]);
+
+json_t *answers_read_json(const char *body);
+/* Of the agent's status its components. */
+json_t *answers_read_components(const char *status);
+
+#endif
