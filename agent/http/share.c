@@ -56,9 +56,9 @@ static void read_address(int fd, struct key *key)
 	key->family = AF_INET;
 	if (address.ss_family == AF_INET) {
 		memcpy(key->bytes, &v4->sin_addr, sizeof(v4->sin_addr));
-	} else if (address.ss_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr)) {
+	} else if (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr)) {
 		memcpy(key->bytes, v6->sin6_addr.s6_addr + 12, sizeof(v4->sin_addr));
-	} else if (address.ss_family == AF_INET6) {
+	} else {
 		key->family = AF_INET6;
 		memcpy(key->bytes, v6->sin6_addr.s6_addr, V6_NETWORK_BYTES);
 	}

@@ -104,8 +104,7 @@ bool http_accepts(const char *field, const char *media_type, bool wildcards)
 		at += strspn(at, " \t,");
 		const char *end = item_end(at, ',');
 		size_t len = strcspn(at, " \t;,");
-		if (len > 0 && range_fits(at, len, media_type, wildcards) &&
-			!is_excluded(at + len, end)) {
+		if (range_fits(at, len, media_type, wildcards) && !is_excluded(at + len, end)) {
 			return true;
 		}
 		at = end;

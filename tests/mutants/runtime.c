@@ -139,6 +139,9 @@ static void limit(int resource, rlim_t most)
 
 static void run_here(const struct criterion_test *test)
 {
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	dup2(null, STDIN_FILENO); /* a mutant may take descriptor 0 for its own, which has the plan */
+	close(null);
 	running = test;
 	setpgid(0, 0);
 	limit(RLIMIT_CPU, LOOP_SECONDS);

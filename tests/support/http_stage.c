@@ -144,6 +144,23 @@ void http_stage_pass(int seconds)
 	http_stage_turn();
 }
 
+static unsigned pending;
+
+static void count_pending(struct ev_loop *loop)
+{
+	pending += ev_pending_count(loop);
+	ev_invoke_pending(loop);
+}
+
+bool http_stage_is_at_rest(void)
+{
+	pending = 0;
+	ev_set_invoke_pending_cb(http_stage.loop, count_pending);
+	ev_run(http_stage.loop, EVRUN_NOWAIT);
+	ev_set_invoke_pending_cb(http_stage.loop, ev_invoke_pending);
+	return pending == 0;
+}
+
 struct connection *http_stage_connection(size_t number)
 {
 	struct list *at = http_stage.http->connections.next;

@@ -51,6 +51,8 @@ void http_stage_answer(struct http_request *request, int status, const char *tex
 void http_stage_turn(void);
 /* Some seconds pass, and what was to happen in them does. */
 void http_stage_pass(int seconds);
+/* Has the loop nothing to do in its next turn? Otherwise it would turn for ever. */
+bool http_stage_is_at_rest(void);
 
 /* A client, as a descriptor; the server has not accepted it yet, and then it has. */
 int http_stage_knock(void);

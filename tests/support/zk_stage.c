@@ -379,11 +379,16 @@ void zk_stage_dispatch(void)
 	attend_worker();
 }
 
-void zk_stage_pass_ms(int64_t ms)
+void zk_stage_spend_ms(int64_t ms)
 {
 	zk_stage.now_ms += ms;
 	still.tv_sec = (time_t)(zk_stage.now_ms / 1000);
 	still.tv_nsec = (long)(zk_stage.now_ms % 1000) * 1000000;
+}
+
+void zk_stage_pass_ms(int64_t ms)
+{
+	zk_stage_spend_ms(ms);
 	zk_stage_dispatch();
 }
 

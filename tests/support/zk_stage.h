@@ -3,7 +3,7 @@
  *
  * The backend starts the test's own program as its worker, which hands its socket over to the test
  * and waits. So all that the backend does with a worker is real, and the test decides what the
- * worker says. Time stands still but in zk_stage_pass_ms(). A program that uses the stage defines
+ * worker says. Time stands still but in zk_stage_pass_ms() and zk_stage_spend_ms(). A program that uses the stage defines
  *
  *     int clock_gettime(clockid_t clock, struct timespec *now)
  *     {
@@ -68,6 +68,8 @@ void zk_stage_detach(void);
 void zk_stage_dispatch(void);
 /* Time passes, and the backend does what is due. */
 void zk_stage_pass_ms(int64_t ms);
+/* Time passes within a call of the backend. */
+void zk_stage_spend_ms(int64_t ms);
 void zk_stage_submit(struct registry_task *task);
 /* True when the backend has handed the task back. */
 bool zk_stage_is_done(const struct registry_task *task);

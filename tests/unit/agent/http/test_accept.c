@@ -21,24 +21,6 @@ static bool serves(void)
 	return good;
 }
 
-static unsigned pending;
-
-static void count_pending(struct ev_loop *loop)
-{
-	pending += ev_pending_count(loop);
-	ev_invoke_pending(loop);
-}
-
-/* Has the loop nothing to do? It would turn for ever otherwise. */
-static bool is_at_rest(void)
-{
-	pending = 0;
-	ev_set_invoke_pending_cb(http_stage.loop, count_pending);
-	ev_run(http_stage.loop, EVRUN_NOWAIT);
-	ev_set_invoke_pending_cb(http_stage.loop, ev_invoke_pending);
-	return pending == 0;
-}
-
 /* ---- limits ------------------------------------------------------------------------------- */
 
 Test(http_accept, goes_on_when_a_connection_of_a_full_server_ends)
@@ -53,7 +35,7 @@ Test(http_accept, goes_on_when_a_connection_of_a_full_server_ends)
 	http_stage.http->listeners[0].max_connections = 3;
 	fds[3] = http_stage_connect();
 	cr_expect_eq(http_connections(http_stage.http), 3, "it waits");
-	cr_expect(is_at_rest());
+	cr_expect(http_stage_is_at_rest());
 	http_stage.http->listeners[0].max_connections = 5;
 	close(fds[0]);
 	http_stage_turn();
@@ -132,7 +114,7 @@ Test(http_accept, tries_again_when_it_cannot)
 		int fd = http_stage_connect();
 		cr_expect(failing_disarm());
 		cr_expect_eq(http_connections(http_stage.http), 0, "it rests");
-		cr_expect(is_at_rest());
+		cr_expect(http_stage_is_at_rest());
 		failing_arm("accept", 1, EMFILE);
 		http_stage_pass(1);
 		cr_expect(failing_disarm());

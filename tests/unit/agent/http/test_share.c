@@ -288,6 +288,29 @@ Test(http_share, of_bytes_leaves_room_for_another_user)
 	cr_expect_eq(http_stage.http->held, 0);
 }
 
+static void answer_16_MiB(struct http_request *request)
+{
+	static char body[16 * 1024 * 1024];
+	struct http_response *response = http_response_create("text/plain", body, sizeof(body));
+	http_answer(request, 200, response);
+	http_response_free(response);
+}
+
+Test(http_share, forgets_the_answers_that_were_not_read)
+{
+	int fd;
+	for (size_t i = 0; i < 20; i++) {
+		fd = http_stage_connect();
+		http_stage.handle = answer_16_MiB;
+		http_stage_send(fd, GET);
+		cr_expect_eq(http_stage.http->held, 16 * 1024 * 1024);
+		close_all(&fd, 1);
+		cr_expect_eq(http_stage.http->held, 0);
+	}
+	cr_expect(http_has_room(keep_one(&fd)));
+	close(fd);
+}
+
 Test(http_share, counts_what_a_connection_keeps_beyond_4_KiB)
 {
 	static char bytes[32 * 1024];

@@ -255,6 +255,7 @@ Test(http_stream, to_a_local_client_goes_on_behind_its_half)
 	shutdown(fd, SHUT_WR);
 	say("one");
 	cr_expect_str_eq(http_stage_receive(fd), "3\r\none\r\n");
+	cr_expect(http_stage_is_at_rest());
 	close(fd);
 	http_stage_turn();
 	say("two");

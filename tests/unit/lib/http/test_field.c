@@ -41,6 +41,7 @@ Test(http_field, tags_compare_weakly_or_strongly)
 		{ "\"a\"", true, true },
 		{ "W/\"a\"", true, false },
 		{ "\"x,y\", \"a\" ", true, true },
+		{ "\"a\"\t", true, true },
 		{ "\"a\"b", false, false },
 		{ "\"*\"", false, false },
 		{ "a", false, false },

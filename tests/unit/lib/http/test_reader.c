@@ -400,3 +400,28 @@ Test(http_reader, names_of_fields_differ_by_letters_alone)
 		http_reader_finish(&reader);
 	}
 }
+
+Test(http_reader, says_why_a_line_is_no_field)
+{
+	static const char no_field[] = "a line of its head is no field";
+	static const struct {
+		const char *line;
+		const char *why;
+	} lines[] = {
+		{ "Accept", no_field },
+		{ "Accept x: y", no_field },
+		{ ": y", no_field },
+		{ " x: y", no_field },
+		{ "Accept: \x01", "a field of its head holds a control character" },
+	};
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		char head[200];
+		int len = snprintf(head, sizeof(head), GET "%s\r\n\r\n", lines[i].line);
+		struct http_reader reader;
+		const char *at = head;
+		http_reader_init(&reader, HTTP_REQUEST);
+		cr_expect_eq(http_reader_next(&reader, &at, head + len), HTTP_EVENT_REFUSED);
+		cr_expect_str_eq(reader.why, lines[i].why, "%s", lines[i].line);
+		http_reader_finish(&reader);
+	}
+}

@@ -88,6 +88,38 @@ Test(http_reader, many_small_pieces_do_not_add_up)
 	http_reader_finish(&reader);
 }
 
+/* The refusal of a message whose chunks have extensions of so many bytes together. */
+static int refusal_of_extensions(size_t bytes)
+{
+	enum { LONGEST = 1000 };
+	struct http_reader reader;
+	struct buffer text;
+	struct buffer events;
+	http_reader_init(&reader, HTTP_REQUEST);
+	buffer_init(&text, 1 << 20);
+	buffer_init(&events, 1000);
+	buffer_append_text(&text, CHUNKED);
+	while (bytes > 0) {
+		size_t part = bytes < LONGEST ? bytes : LONGEST;
+		buffer_append_text(&text, "1;");
+		repeat(&text, "x", part - 1);
+		buffer_append_text(&text, "\r\nb\r\n");
+		bytes -= part;
+	}
+	describe(&reader, text.data, text.len, text.len, &events);
+	int refusal = reader.refusal;
+	buffer_finish(&events);
+	buffer_finish(&text);
+	http_reader_finish(&reader);
+	return refusal;
+}
+
+Test(http_reader, bounds_the_extensions_of_all_chunks_together)
+{
+	cr_expect_eq(refusal_of_extensions(16 * 1024), 0);
+	cr_expect_eq(refusal_of_extensions(16 * 1024 + 1), 400);
+}
+
 /* All bytes of a head that may be kept, and one more. */
 Test(http_reader, bounds_what_it_keeps)
 {

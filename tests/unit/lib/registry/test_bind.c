@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/limits.h"
 #include "lib/base/path.h"
 #include "lib/registry/internal.h"
 #include "tests/support/memory_backend.h"
@@ -228,6 +229,24 @@ CONNECTED(a_number_that_the_registry_does_not_tell_is_a_failure)
 	registry->backend->core.completed = lose_number;
 	client_bind(registry, "/member", &bind, &answer);
 	expect(&answer, "Failed", "number of the new node");
+	answer_clear(&answer);
+}
+
+CONNECTED(a_number_is_told_behind_the_longest_path)
+{
+	struct answer answer = { 0 };
+	const struct registry_bind bind = {
+		.data = "x", .len = 1, .sequential = true, .parents = true
+	};
+	char path[LIMIT_PATH_BYTES + 1];
+	for (size_t i = 0; i < LIMIT_PATH_BYTES; i++) {
+		path[i] = i % 50 == 0 ? '/' : 'a';
+	}
+	path[LIMIT_PATH_BYTES] = '\0';
+	cr_assert_eq(client_bind(registry, path, &bind, &answer), 0, "%s", answer.err.msg);
+	cr_assert_eq(strncmp(answer.data, path, LIMIT_PATH_BYTES), 0);
+	cr_assert_eq(strspn(answer.data + LIMIT_PATH_BYTES, "0123456789"), 10);
+	cr_assert_eq(strlen(answer.data), LIMIT_PATH_BYTES + 10);
 	answer_clear(&answer);
 }
 

@@ -234,8 +234,9 @@ static int open_and_detach(void *context)
 	if (registry_zk_ops.open(&backend, "one,two/root", &options, &core, &err)) {
 		return err.code;
 	}
+	bool whole = registry_zk_ops.fd(backend) >= 0;
 	json_decref(registry_zk_ops.detach(backend));
-	return 0;
+	return whole ? 0 : FAILING_WRONG;
 }
 
 Test(zk_open, a_backend_is_opened_whole_or_not_at_all)
