@@ -442,7 +442,7 @@ static bool is_own_at_root(const char *path, const char *name)
 static bool is_there(const struct dir_node *node, const char *name)
 {
 	struct stat stat;
-	return fstatat(node->fd, name, &stat, AT_SYMLINK_NOFOLLOW) == 0;
+	return fstatat(node->fd, name, &stat, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
 }
 
 /* Most are, and then need not be opened. */
@@ -456,26 +456,27 @@ static bool is_plainly_persistent(const struct dir_node *node, const struct dire
 }
 
 static int look_at_entry(const struct dir_node *node, const char *path, const struct dirent *entry,
-	struct dir_children *children)
+	struct dir_children *children, struct err *err)
 {
 	const char *name = entry->d_name;
-	if (!dir_is_nodes_name(node->fd, name)) {
-		return add_foreign(children, name);
+	struct dir_node child = { .kind = DIR_PERSISTENT, .fd = -1 };
+	bool is_node = dir_is_nodes_name(node->fd, name);
+	if (is_node && !is_plainly_persistent(node, entry)) {
+		int result = dir_node_open_child(&child, node->fd, name, path, err);
+		dir_node_close(&child);
+		if (result == BERTH_NO_PATH_PERMISSIONS) {
+			/* A child that may not be opened exists all the same. */
+			err_clear(err);
+			child.kind = DIR_PERSISTENT;
+		} else if (result != 0) {
+			return result;
+		}
+		is_node = child.kind != DIR_ABSENT;
 	}
-	if (is_plainly_persistent(node, entry)) {
-		return add_child(children, name, DIR_PERSISTENT);
-	}
-	struct err child_err = ERR_INIT;
-	struct dir_node child;
-	/* A child that may not be opened exists all the same. */
-	enum dir_kind kind = dir_node_open_child(&child, node->fd, name, path, &child_err) == 0
-		? child.kind
-		: DIR_PERSISTENT;
-	dir_node_close(&child);
-	if (kind != DIR_ABSENT) {
-		return add_child(children, name, kind);
-	}
-	return is_there(node, name) ? add_foreign(children, name) : 0;
+	int added = is_node            ? add_child(children, name, child.kind)
+		: is_there(node, name) ? add_foreign(children, name)
+				       : 0;
+	return added == 0 ? 0 : dir_errno(err, ENOMEM, "list", path);
 }
 
 int dir_node_children(const struct dir_node *node, const char *path,
@@ -494,12 +495,11 @@ int dir_node_children(const struct dir_node *node, const char *path,
 		return result;
 	}
 	while (result == 0 && (errno = 0, entry = readdir(stream)) != NULL) {
-		if (!is_part_of_node(entry->d_name) && !is_own_at_root(path, entry->d_name) &&
-			look_at_entry(node, path, entry, &children) != 0) {
-			result = dir_errno(err, ENOMEM, "list", path);
+		if (!is_part_of_node(entry->d_name) && !is_own_at_root(path, entry->d_name)) {
+			result = look_at_entry(node, path, entry, &children, err);
 		}
 	}
-	if (result == 0 && errno != 0 && !entry) {
+	if (result == 0 && errno != 0) {
 		result = dir_errno(err, errno, "list", path);
 	}
 	closedir(stream);

@@ -1,0 +1,559 @@
+/* Nodes on disk, as readers find them: kinds, stat, records, children; and calls that fail. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lib/base/limits.h"
+#include "lib/registry/dir/node.h"
+#include "tests/failures/points.h"
+#include "tests/support/dir_client.h"
+#include "tests/support/failing.h"
+
+enum { LONGEST = LIMIT_RECORD_BYTES, SCANNED = 1024 * 1024 };
+
+static char root[512];
+static int root_fd;
+static struct err err;
+
+static void set_up(void)
+{
+	snprintf(root, sizeof(root), "%s", dir_root_make());
+	root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	err = (struct err)ERR_INIT;
+}
+
+static void tear_down(void)
+{
+	close(root_fd);
+	dir_root_remove(root);
+}
+
+TestSuite(dir_node, .init = set_up, .fini = tear_down, .timeout = 120);
+
+static void make_folder(const char *path)
+{
+	cr_assert_eq(mkdirat(root_fd, path + 1, 0755), 0, "%s", path);
+}
+
+static void make_file(const char *path, const char *data, size_t len)
+{
+	int fd = openat(root_fd, path + 1, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	cr_assert_geq(fd, 0, "%s", path);
+	cr_assert_eq(write(fd, data, len), (ssize_t)len);
+	close(fd);
+}
+
+/* The owner's file of a living node: its descriptor. */
+static int make_owner(const char *path)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	make_file(path, "", 0);
+	int fd = openat(root_fd, path + 1, O_RDWR | O_CLOEXEC);
+	cr_assert_eq(fcntl(fd, F_OFD_SETLK, &lock), 0);
+	return fd;
+}
+
+/* /a is persistent and has a record, a living child, a dead one, and two other files. */
+static int make_tree(void)
+{
+	make_folder("/a");
+	make_file("/a/_record", "record", 6);
+	make_folder("/a/alive");
+	make_folder("/a/dead");
+	make_file("/a/dead/_owner", "", 0);
+	make_folder("/a/Other");
+	make_file("/a/file", "", 0);
+	return make_owner("/a/alive/_owner");
+}
+
+static int open_node(struct dir_node *ret_node, const char *path)
+{
+	err_clear(&err);
+	return dir_node_open(ret_node, root_fd, path, strlen(path), &err);
+}
+
+static enum dir_kind kind_of(const char *path)
+{
+	struct dir_node node;
+	cr_assert_eq(open_node(&node, path), 0, "%s: %s", path, err.msg);
+	cr_assert_eq(node.fd >= 0, node.kind != DIR_ABSENT);
+	dir_node_close(&node);
+	cr_assert_eq(node.fd, -1);
+	return node.kind;
+}
+
+static struct registry_stat stat_of(const char *path)
+{
+	struct registry_stat stat;
+	struct dir_node node;
+	cr_assert_eq(open_node(&node, path), 0);
+	cr_assert_eq(dir_node_stat(&node, path, &stat, &err), 0, "%s", err.msg);
+	dir_node_close(&node);
+	return stat;
+}
+
+Test(dir_node, each_kind_is_told_from_the_others)
+{
+	int owner_fd = make_tree();
+	cr_assert_eq(kind_of("/"), DIR_PERSISTENT);
+	cr_assert_eq(kind_of("/a"), DIR_PERSISTENT);
+	cr_assert_eq(kind_of("/a/alive"), DIR_EPHEMERAL);
+	cr_assert_eq(kind_of("/a/dead"), DIR_DEAD);
+	cr_assert_eq(kind_of("/a/none"), DIR_ABSENT);
+	cr_assert_eq(kind_of("/a/none/none"), DIR_ABSENT);
+	cr_assert_eq(kind_of("/a/file"), DIR_ABSENT);
+	cr_assert_eq(kind_of("/a/file/none"), DIR_ABSENT);
+	cr_assert(stat_of("/a/alive").ephemeral);
+	cr_assert(!stat_of("/a").ephemeral);
+	close(owner_fd);
+	cr_assert_eq(kind_of("/a/alive"), DIR_DEAD);
+}
+
+Test(dir_node, a_registry_without_root_has_no_nodes)
+{
+	struct dir_node node = { .fd = 7 };
+	cr_assert_eq(dir_node_open(&node, -1, "/", 1, &err), 0);
+	cr_assert_eq(node.kind, DIR_ABSENT);
+	cr_assert_eq(node.fd, -1);
+}
+
+Test(dir_node, a_path_is_read_to_its_given_length)
+{
+	struct dir_node node;
+	make_folder("/a");
+	make_folder("/a/b");
+	ino_t inode = 0;
+	cr_assert_eq(dir_node_open(&node, root_fd, "/a/b", 2, &err), 0);
+	inode = node.inode;
+	cr_assert_eq(node.kind, DIR_PERSISTENT);
+	dir_node_close(&node);
+	cr_assert_eq(open_node(&node, "/a"), 0);
+	cr_assert_eq(node.inode, inode);
+	dir_node_close(&node);
+}
+
+/* An element has room for the longest name of a directory, a path for LIMIT_PATH_BYTES. */
+Test(dir_node, a_path_that_is_too_long_names_nothing)
+{
+	char path[LIMIT_PATH_BYTES + 2];
+	char name[DIR_NAME_BYTES + 1];
+	struct dir_node node;
+	memset(name, 'a', DIR_NAME_BYTES);
+	name[DIR_NAME_BYTES] = '\0';
+	snprintf(path, sizeof(path), "/%s", name);
+	make_folder(path);
+	snprintf(path, sizeof(path), "/%s/b", name);
+	make_folder(path);
+	cr_assert_eq(kind_of(path), DIR_PERSISTENT);
+	snprintf(path, sizeof(path), "/%sa/b", name);
+	cr_assert_eq(kind_of(path), DIR_ABSENT);
+	snprintf(path, sizeof(path), "/%saa/b", name);
+	cr_assert_eq(kind_of(path), DIR_ABSENT);
+	memset(path, 'a', sizeof(path));
+	for (size_t i = 0; i < LIMIT_PATH_BYTES; i += 100) {
+		path[i] = '/';
+	}
+	path[LIMIT_PATH_BYTES] = '\0';
+	cr_assert_eq(kind_of(path), DIR_ABSENT);
+	path[LIMIT_PATH_BYTES] = 'a';
+	path[LIMIT_PATH_BYTES + 1] = '\0';
+	cr_assert_eq(open_node(&node, path), BERTH_INVALID_PATHNAME);
+}
+
+/* A program that was started without standard input gets its number for other files. */
+Test(dir_node, the_descriptor_with_number_0_is_one_like_others)
+{
+	static const char *const paths[] = { "/", "/a", "/a/b", "/a/b/c", "/a/b/c/d" };
+	struct dir_children children;
+	struct dir_node node;
+	for (size_t i = 1; i < sizeof(paths) / sizeof(paths[0]); i++) {
+		make_folder(paths[i]);
+	}
+	close(0);
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+		cr_assert_eq(kind_of(paths[i]), DIR_PERSISTENT, "%s", paths[i]);
+		cr_assert_lt(fcntl(0, F_GETFD), 0, "%s: it is closed again", paths[i]);
+	}
+	cr_assert_eq(dir_node_open(&node, root_fd, "/a", 2, &err), 0);
+	cr_assert_eq(dir_node_children(&node, "/a", &children, &err), 0);
+	cr_assert_eq(children.live, 1);
+	dir_children_free(&children);
+	dir_node_close(&node);
+	int kept = open("/dev/null", O_PATH | O_CLOEXEC);
+	cr_assert_eq(kept, 0);
+	cr_assert_eq(open_node(&node, "/a"), 0);
+	close(kept);
+	cr_assert_eq(dir_node_children(&node, "/a", &children, &err), 0);
+	cr_assert_eq(children.live, 1);
+	dir_children_free(&children);
+	dir_node_close(&node);
+}
+
+Test(dir_node, a_node_is_current_until_another_has_its_place)
+{
+	struct dir_node node;
+	make_folder("/a");
+	make_folder("/b");
+	cr_assert_eq(open_node(&node, "/a"), 0);
+	cr_assert(dir_node_current(&node, root_fd, "/a"));
+	cr_assert(!dir_node_current(&node, root_fd, "/none"));
+	cr_assert_eq(renameat(root_fd, "b", root_fd, "a"), 0);
+	cr_assert(!dir_node_current(&node, root_fd, "/a"));
+	dir_node_close(&node);
+}
+
+static void set_time(const char *path, int64_t seconds, long nanoseconds)
+{
+	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
+		{ .tv_sec = seconds, .tv_nsec = nanoseconds } };
+	cr_assert_eq(utimensat(root_fd, path + 1, times, 0), 0);
+}
+
+Test(dir_node, the_version_is_the_time_of_change_in_nanoseconds)
+{
+	make_folder("/a");
+	struct registry_stat stat = stat_of("/a");
+	cr_assert_eq(stat.version, 0);
+	cr_assert_eq(stat.size, 0);
+	cr_assert_eq(stat.modified_ms, stat.created_ms);
+	make_file("/a/_record", "four", 4);
+	set_time("/a/_record", 2000000000, 999999999);
+	stat = stat_of("/a");
+	cr_assert_eq(stat.version, INT64_C(2000000000999999999));
+	cr_assert_eq(stat.modified_ms, INT64_C(2000000000999));
+	cr_assert_eq(stat.size, 4);
+	cr_assert_lt(stat.created_ms, stat.modified_ms);
+}
+
+Test(dir_node, a_node_with_the_inode_number_of_another_time_has_another_identity)
+{
+	uint64_t ids[2];
+	make_folder("/a");
+	make_folder("/b");
+	ids[0] = stat_of("/a").node_id;
+	ids[1] = stat_of("/b").node_id;
+	cr_assert_neq(ids[0], ids[1]);
+	cr_assert_eq(stat_of("/a").node_id, ids[0]);
+}
+
+/* The record of /a; the code. */
+static int read_record(char **ret_data, size_t *ret_len, struct registry_stat *stat)
+{
+	struct dir_node node;
+	cr_assert_eq(open_node(&node, "/a"), 0);
+	*stat = (struct registry_stat){ .version = -1, .size = 1 };
+	int code = dir_node_read(&node, "/a", ret_data, ret_len, stat, &err);
+	dir_node_close(&node);
+	return code;
+}
+
+Test(dir_node, a_record_comes_with_its_length_version_and_end)
+{
+	struct registry_stat stat;
+	char *data;
+	size_t len;
+	make_folder("/a");
+	cr_assert_eq(read_record(&data, &len, &stat), 0);
+	cr_assert_str_eq(data, "");
+	cr_assert_eq(len, 0);
+	cr_assert_eq(stat.version, 0);
+	cr_assert_eq(stat.size, 0);
+	free(data);
+	make_file("/a/_record", "a\0record", 8);
+	set_time("/a/_record", 1, 5);
+	cr_assert_eq(read_record(&data, &len, &stat), 0);
+	cr_assert_eq(len, 8);
+	cr_assert_eq(memcmp(data, "a\0record", 9), 0);
+	cr_assert_eq(stat.version, 1000000005);
+	cr_assert_eq(stat.size, 8);
+	free(data);
+}
+
+static void make_record_of(size_t bytes)
+{
+	make_file("/a/_record", "", 0);
+	int fd = openat(root_fd, "a/_record", O_WRONLY | O_CLOEXEC);
+	cr_assert_eq(ftruncate(fd, (off_t)bytes), 0);
+	close(fd);
+}
+
+Test(dir_node, the_largest_record_is_read_and_a_larger_one_is_not)
+{
+	struct registry_stat stat;
+	char *data = NULL;
+	size_t len = 0;
+	make_folder("/a");
+	make_record_of(LONGEST);
+	cr_assert_eq(read_record(&data, &len, &stat), 0);
+	cr_assert_eq(len, LONGEST);
+	free(data);
+	data = NULL;
+	make_record_of(LONGEST + 1);
+	cr_assert_eq(read_record(&data, &len, &stat), BERTH_NO_RECORD);
+	cr_assert_null(data);
+	cr_assert_eq(stat.size, LONGEST + 1);
+	cr_assert_gt(stat.version, 0);
+}
+
+/* Of a file that is too large, with the marker of records at this place. */
+static int code_with_marker_at(size_t at)
+{
+	struct registry_stat stat;
+	char *data = NULL;
+	size_t len = 0;
+	make_record_of(2 * SCANNED);
+	int fd = openat(root_fd, "a/_record", O_WRONLY | O_CLOEXEC);
+	cr_assert_eq(pwrite(fd, RECORD_TYPE, strlen(RECORD_TYPE), (off_t)at),
+		(ssize_t)strlen(RECORD_TYPE));
+	close(fd);
+	int code = read_record(&data, &len, &stat);
+	cr_assert_null(data);
+	return code;
+}
+
+/* Wherever it is, also across the end of a block; what lies behind the first MB is not read. */
+Test(dir_node, a_record_that_is_too_large_is_known_by_its_marker)
+{
+	make_folder("/a");
+	cr_assert_eq(code_with_marker_at(0), BERTH_INVALID_RECORD);
+	for (size_t at = 16 * 1024 - 2 * strlen(RECORD_TYPE); at <= 16 * 1024; at++) {
+		cr_assert_eq(code_with_marker_at(at), BERTH_INVALID_RECORD, "%zu", at);
+	}
+	cr_assert_eq(code_with_marker_at(SCANNED - 100), BERTH_INVALID_RECORD);
+	cr_assert_eq(code_with_marker_at(SCANNED + 64 * 1024), BERTH_NO_RECORD);
+}
+
+static bool is_nodes_name(const char *name)
+{
+	return dir_is_nodes_name(root_fd, name);
+}
+
+Test(dir_node, a_name_is_an_element_or_marked_as_foreign)
+{
+	char longest[DIR_NAME_BYTES + 2];
+	memset(longest, 'a', sizeof(longest) - 1);
+	longest[sizeof(longest) - 1] = '\0';
+	make_folder("/Host_1");
+	make_folder("/_x");
+	make_folder("/.x");
+	cr_assert(is_nodes_name("web-1"));
+	cr_assert(!is_nodes_name("Host_1"));
+	make_file("/Host_1/_foreign", "", 0);
+	make_file("/_x/_foreign", "", 0);
+	make_file("/.x/_foreign", "", 0);
+	cr_assert(is_nodes_name("Host_1"));
+	cr_assert(!is_nodes_name("_x"));
+	cr_assert(!is_nodes_name(".x"));
+	cr_assert(!is_nodes_name(longest));
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct dir_child *)a)->name, ((const struct dir_child *)b)->name);
+}
+
+Test(dir_node, children_and_other_files_are_told_apart)
+{
+	struct dir_children children;
+	struct dir_node node;
+	int owner_fd = make_tree();
+	make_file("/a/_owner-of-nothing", "", 0);
+	make_file("/a/_sequence", "1", 1);
+	make_file("/a/_container", "", 0);
+	make_file("/a/_foreign", "", 0);
+	make_file("/a/._record.crc", "", 0);
+	cr_assert_eq(open_node(&node, "/a"), 0);
+	cr_assert_eq(dir_node_children(&node, "/a", &children, &err), 0);
+	cr_assert_eq(children.count, 2);
+	cr_assert_eq(children.live, 1);
+	qsort(children.entries, children.count, sizeof(children.entries[0]), by_name);
+	cr_assert_str_eq(children.entries[0].name, "alive");
+	cr_assert_eq(children.entries[0].kind, DIR_EPHEMERAL);
+	cr_assert_str_eq(children.entries[1].name, "dead");
+	cr_assert_eq(children.entries[1].kind, DIR_DEAD);
+	cr_assert_eq(children.foreign_count, 3, "Other, file and _owner-of-nothing");
+	dir_children_free(&children);
+	cr_assert_eq(children.count, 0);
+	dir_node_close(&node);
+	close(owner_fd);
+}
+
+Test(dir_node, the_root_also_holds_work_directories)
+{
+	struct dir_children children;
+	struct dir_node node;
+	make_folder("/_tmp");
+	make_folder("/_tmp-1000-1");
+	make_folder("/_other");
+	make_folder("/a");
+	make_folder("/a/_tmp");
+	cr_assert_eq(open_node(&node, "/"), 0);
+	cr_assert_eq(dir_node_children(&node, "/", &children, &err), 0);
+	cr_assert_eq(children.count, 1);
+	cr_assert_str_eq(children.entries[0].name, "a");
+	cr_assert_eq(children.entries[0].kind, DIR_PERSISTENT);
+	cr_assert_eq(children.foreign_count, 1);
+	cr_assert_str_eq(children.foreign[0], "_other");
+	dir_children_free(&children);
+	dir_node_close(&node);
+	cr_assert_eq(open_node(&node, "/a"), 0);
+	cr_assert_eq(dir_node_children(&node, "/a", &children, &err), 0);
+	cr_assert_eq(children.foreign_count, 1);
+	dir_children_free(&children);
+	dir_node_close(&node);
+}
+
+enum { MANY = 33 };
+
+Test(dir_node, many_children_and_many_other_files_are_all_listed)
+{
+	struct dir_children children;
+	struct dir_node node;
+	bool seen[2][MANY] = { 0 };
+	char name[16];
+	for (int i = 0; i < MANY; i++) {
+		snprintf(name, sizeof(name), "/c%d", i);
+		make_folder(name);
+		snprintf(name, sizeof(name), "/F%d", i);
+		make_file(name, "", 0);
+	}
+	cr_assert_eq(open_node(&node, "/"), 0);
+	cr_assert_eq(dir_node_children(&node, "/", &children, &err), 0);
+	cr_assert_eq(children.count, MANY);
+	cr_assert_eq(children.live, MANY);
+	cr_assert_eq(children.foreign_count, MANY);
+	for (size_t i = 0; i < MANY; i++) {
+		seen[0][atoi(children.entries[i].name + 1)] = true;
+		seen[1][atoi(children.foreign[i] + 1)] = true;
+	}
+	for (size_t i = 0; i < MANY; i++) {
+		cr_assert(seen[0][i] && seen[1][i]);
+	}
+	dir_children_free(&children);
+	dir_node_close(&node);
+}
+
+Test(dir_node, errors_of_the_system_have_a_code)
+{
+	static const int refused[] = { EACCES, EPERM, EROFS };
+	static const int away[] = { ENOSPC, EDQUOT, EIO, ESTALE, EMFILE, ENFILE, ENOMEM };
+	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+		err_clear(&err);
+		cr_assert_eq(dir_errno(&err, refused[i], "do", "/a"), BERTH_NO_PATH_PERMISSIONS);
+	}
+	for (size_t i = 0; i < sizeof(away) / sizeof(away[0]); i++) {
+		err_clear(&err);
+		cr_assert_eq(dir_errno(&err, away[i], "do", "/a"), BERTH_REGISTRY_UNAVAILABLE);
+	}
+	err_clear(&err);
+	cr_assert_eq(dir_errno(&err, EINVAL, "do", "/a"), BERTH_FAILED);
+	cr_assert_str_eq(err.msg, "cannot do /a: Invalid argument");
+}
+
+/* --- Calls that fail --- */
+
+static int read_stat(struct dir_node *node)
+{
+	struct registry_stat stat;
+	int code = dir_node_stat(node, "/a", &stat, &err);
+	return code == 0 && (stat.size != 6 || stat.version <= 0) ? FAILING_WRONG : code;
+}
+
+static int read_data(struct dir_node *node)
+{
+	struct registry_stat stat;
+	char *data = NULL;
+	size_t len = 0;
+	int code = dir_node_read(node, "/a", &data, &len, &stat, &err);
+	if (code == 0 && (len != 6 || strcmp(data, "record") != 0 || stat.size != 6)) {
+		code = FAILING_WRONG;
+	}
+	free(data);
+	return code;
+}
+
+static int read_children(struct dir_node *node)
+{
+	struct dir_children children = { 0 };
+	int code = dir_node_children(node, "/a", &children, &err);
+	if (code == 0 &&
+		(children.count != 2 || children.live != 1 || children.foreign_count != 2)) {
+		code = FAILING_WRONG;
+	}
+	dir_children_free(&children);
+	return code;
+}
+
+/* All that a reader does with /a and with the living node below it. */
+static int read_all_of_it(void *context)
+{
+	struct dir_node node;
+	(void)context;
+	int code = open_node(&node, "/a");
+	if (code == 0 && node.kind != DIR_PERSISTENT) {
+		code = FAILING_WRONG;
+	}
+	code = code ? code : read_stat(&node);
+	code = code ? code : read_data(&node);
+	code = code ? code : read_children(&node);
+	dir_node_close(&node);
+	if (code) {
+		return code;
+	}
+	code = open_node(&node, "/a/alive");
+	if (code == 0 && node.kind != DIR_EPHEMERAL) {
+		code = FAILING_WRONG;
+	}
+	dir_node_close(&node);
+	return code;
+}
+
+Test(dir_node, a_call_that_fails_makes_no_node_dead_absent_or_smaller)
+{
+	int owner_fd = make_tree();
+	failing_check_memory("a reader", read_all_of_it, NULL);
+	failing_check("a reader", "open", EMFILE, read_all_of_it, NULL);
+	failing_check("a reader", "stat", EIO, read_all_of_it, NULL);
+	failing_check("a reader", "read", EIO, read_all_of_it, NULL);
+	failing_check("a reader", "readdir", EIO, read_all_of_it, NULL);
+	close(owner_fd);
+}
+
+/* The record of /a is too large, and has the marker at the end of a block. */
+static int read_too_large(void *context)
+{
+	struct registry_stat stat = { 0 };
+	struct dir_node node;
+	char *data = NULL;
+	size_t len = 0;
+	(void)context;
+	int code = open_node(&node, "/a");
+	if (code == 0) {
+		code = dir_node_read(&node, "/a", &data, &len, &stat, &err);
+		code = code == 0 ? FAILING_WRONG : code == BERTH_INVALID_RECORD ? 0 : code;
+	}
+	dir_node_close(&node);
+	free(data);
+	return code;
+}
+
+Test(dir_node, a_read_that_fails_or_is_short_does_not_turn_a_record_into_none)
+{
+	bool fired = true;
+	make_folder("/a");
+	cr_assert_eq(code_with_marker_at(16 * 1024 - 3), BERTH_INVALID_RECORD);
+	failing_check("a large record", "read", EIO, read_too_large, NULL);
+	failing_check("a large record", "read", EINTR, read_too_large, NULL);
+	failing_check("a large record", "open", EMFILE, read_too_large, NULL);
+	for (int number = 1; fired; number++) {
+		failing_arm("read", (uint64_t)number, POINTS_SHORT);
+		int code = read_too_large(NULL);
+		fired = failing_disarm();
+		cr_assert_eq(code, 0, "%d: %s", number, err.msg);
+	}
+}
