@@ -199,6 +199,34 @@ STAGED(an_entry_that_is_being_read_is_not_read_twice)
 	cr_assert_str_eq(outcome.text, cache_stage_record("new"));
 }
 
+static void keep_back(void *context, const struct registry_task *task, struct err *err)
+{
+	(void)context;
+	if (strcmp(task->path, "/s/a") == 0) {
+		err_set(err, BERTH_TIMEOUT, "no answer");
+	}
+}
+
+/* It was read after the list. */
+STAGED(a_saved_record_stays_although_the_saved_list_lacks_its_path)
+{
+	struct cache_outcome outcome;
+	memory_put(stage->registry, "/s", "");
+	memory_put(stage->registry, "/s/a", "");
+	memory_put(stage->registry, "/s/b", "");
+	load_lines(stage,
+		"[\"/s\",1,0,1,1,1,[\"/s/b\"]]\n"
+		"[\"/s/a\",0,0,1,1,1,\"{\\\"type\\\":\\\"JSONServiceRecord\\\"}\"]\n");
+	memory_on_task(stage->registry, keep_back, NULL);
+	memory_set_state(stage->registry, REGISTRY_CONNECTED);
+	cache_stage_turn(stage);
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s", CACHE_LIST), 0);
+	cr_assert(outcome.live);
+	cr_assert_str_eq(outcome.text, "[\"/s/a\",\"/s/b\"]\n");
+	ask(stage, &outcome, "/s/a", CACHE_RESOLVE);
+	cr_assert_str_eq(outcome.text, "{\"type\":\"JSONServiceRecord\"}");
+}
+
 STAGED(without_a_file_the_cache_is_empty)
 {
 	cache_load(stage->cache, folder);
