@@ -213,7 +213,7 @@ void cache_entry_restore(struct cache *cache, struct cache_entry *entry,
 	const struct registry_result *value, int64_t true_at_ms);
 /* Its path is absent, as far as is known: a list of children came without it. */
 void cache_entry_imply_absent(struct cache *cache, struct cache_entry *entry);
-/* Of a known entry: is it a valid record? */
+/* Tells whether the value of a known entry is a valid record. */
 bool cache_entry_is_record(struct cache_entry *entry);
 /*
  * Whether the node of a known entry exists: data that is too large for a record makes it no less

@@ -84,7 +84,7 @@ static void stage_end(struct stage *stage)
 	STAGED_TEST(dns_server, name, struct stage *, stage, stage_begin(&(struct stage){ 0 }),    \
 		stage_end)
 
-/* Of a kind that is answered without a look-up. */
+/* Asks a question that the server answers without a look-up. */
 static void ask(const struct stage *stage, bool tcp)
 {
 	uint8_t packet[2 + NS_PACKETSZ];

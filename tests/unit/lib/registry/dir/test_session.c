@@ -198,7 +198,7 @@ Test(dir_session, nodes_gone_or_made_by_another_are_closed_and_not_taken)
 	json_decref(detached);
 }
 
-/* Of an _owner that somebody else has locked since. */
+/* Another program has locked the node's _owner file since. */
 Test(dir_session, a_node_without_our_lock_is_not_ours)
 {
 	struct flock lock = { .l_type = F_UNLCK, .l_whence = SEEK_SET };
