@@ -159,6 +159,18 @@ static inline void make_wish(
 	record_free(record);
 }
 
+static inline void register_one(struct stage *stage)
+{
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+}
+
+static inline void withdraw_one(struct stage *stage)
+{
+	make_wish(stage, ANNOUNCE_DOWN, "c_1", "one");
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_WITHDRAWN);
+}
+
 static inline void take_get(void *context, const struct registry_result *result)
 {
 	struct answer *answer = context;

@@ -33,10 +33,11 @@ struct stage {
 	struct config *config;
 	struct component *component;
 	int64_t update_interval_ms;
-	int announced;    /* on_announced */
-	int writes;       /* on_write */
-	char trail[2048]; /* the transitions: "subject from>to; ", with "!" for trouble */
-	char whys[4096];  /* their reasons */
+	json_t *persistent; /* a predecessor's notes, by path; or NULL */
+	int announced;      /* on_announced */
+	int writes;         /* on_write */
+	char trail[2048];   /* the transitions: "subject from>to; ", with "!" for trouble */
+	char whys[4096];    /* their reasons */
 };
 
 #define CHECK(name) "[check " name "]\ntype = ttl\ninterval = 1h\nfall = 1\n"
@@ -127,6 +128,7 @@ static inline struct component_environment environment_of(struct stage *stage)
 		.loop = stage->loop,
 		.registry = stage->registry,
 		.checks = stage->checks,
+		.persistent = stage->persistent,
 		.update_interval_ms = stage->update_interval_ms,
 		.on_transition = on_transition,
 		.on_announced = on_announced,
@@ -174,6 +176,7 @@ static inline void stage_end(struct stage *stage)
 	check_set_destroy(stage->checks);
 	check_scheduler_destroy(stage->scheduler);
 	config_unref(stage->config);
+	json_decref(stage->persistent);
 	registry_loop_finish(&stage->driver);
 	registry_close(stage->registry);
 	ev_loop_destroy(stage->loop);

@@ -3,11 +3,9 @@
 
 STAGED(writes_and_removes_what_is_wished, true, 0)
 {
-	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
-	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	register_one(stage);
 	cr_assert(stands_with(stage, "\"one\""));
-	make_wish(stage, ANNOUNCE_DOWN, "c_1", "one");
-	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_WITHDRAWN);
+	withdraw_one(stage);
 	cr_assert(not(stands_with(stage, "")));
 	cr_assert(eq(str, stage->trail, "writing registered withdrawing withdrawn "));
 }
@@ -21,8 +19,7 @@ STAGED(writes_nothing_without_a_verdict, true, 0)
 
 STAGED(repairs_a_deletion_and_a_change, true, 0)
 {
-	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
-	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	register_one(stage);
 	memory_remove(stage->registry, PATH);
 	RUN_UNTIL(stage, strstr(stage->trail, "registered writing registered"));
 	cr_assert(stands_with(stage, "\"one\""));
@@ -34,8 +31,7 @@ STAGED(repairs_a_deletion_and_a_change, true, 0)
 
 STAGED(registers_again_in_a_new_session, true, 0)
 {
-	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
-	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	register_one(stage);
 	memory_set_state(stage->registry, REGISTRY_LOST);
 	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_WAITING);
 	memory_set_state(stage->registry, REGISTRY_CONNECTED);
@@ -98,8 +94,7 @@ STAGED(takes_over_a_predecessors_node, true, 0)
 
 STAGED(waits_while_the_registry_is_away, true, 0)
 {
-	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
-	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	register_one(stage);
 	memory_set_state(stage->registry, REGISTRY_AWAY);
 	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_WAITING);
 	make_wish(stage, ANNOUNCE_DOWN, "c_1", "one");
@@ -111,8 +106,7 @@ STAGED(waits_while_the_registry_is_away, true, 0)
 
 STAGED(a_record_outlasts_an_outage, true, 0)
 {
-	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
-	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	register_one(stage);
 	cr_assert(announce_state_is_in(state_of(stage)));
 	cr_assert(not(announce_outlasts_outage(stage->announce)));
 	memory_set_state(stage->registry, REGISTRY_AWAY);
@@ -170,8 +164,7 @@ STAGED(a_record_beyond_the_limits_is_refused_and_the_old_wish_stays, true, 0)
 
 STAGED(a_wish_that_cannot_be_made_is_failed_until_one_can, true, 0)
 {
-	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
-	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	register_one(stage);
 	struct err err = ERR_INIT;
 	err_set(&err, BERTH_LIMIT_EXCEEDED, "too large");
 	announce_wish_failed(stage->announce, &err);
@@ -197,8 +190,7 @@ STAGED(a_record_that_was_never_written_needs_no_registry_to_be_withdrawn, true, 
 
 STAGED(a_written_record_is_withdrawn_only_by_the_registry, true, 0)
 {
-	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
-	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	register_one(stage);
 	memory_set_state(stage->registry, REGISTRY_AWAY);
 	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_WAITING);
 	make_wish(stage, ANNOUNCE_DOWN, "c_1", "one");
@@ -209,8 +201,7 @@ STAGED(a_written_record_is_withdrawn_only_by_the_registry, true, 0)
 STAGED(an_announcement_may_end_during_a_write, true, 0)
 {
 	announce_destroy(NULL);
-	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
-	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	register_one(stage);
 	make_wish(stage, ANNOUNCE_UP, "c_1", "two");
 	cr_assert(eq(int, state_of(stage), ANNOUNCE_WRITING));
 	announce_destroy(stage->announce);
@@ -225,16 +216,14 @@ STAGED(an_announcement_works_without_listeners, false, 0)
 	announce_destroy(stage->announce);
 	const struct announce_options options = { .path = PATH };
 	stage->announce = announce_create(stage->loop, stage->registry, &options);
-	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
-	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	register_one(stage);
 	cr_assert(stands_with(stage, "\"one\""));
 	cr_assert(eq(str, stage->trail, ""));
 }
 
 STAGED(the_reason_of_an_outage_is_the_reason_of_the_wait, true, 0)
 {
-	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
-	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	register_one(stage);
 	announce_on_registry_state(stage->announce, REGISTRY_AWAY, "the cable is cut");
 	cr_assert(eq(str, (char *)announce_why(stage->announce),
 		"the registry is away: the cable is cut"));
@@ -259,8 +248,7 @@ STAGED(a_record_that_is_not_wanted_waits_for_two_reasons, true, 0)
 STAGED(an_empty_node_of_another_client_is_no_reason, true, 0)
 {
 	memory_put(stage->registry, PATH, "");
-	make_wish(stage, ANNOUNCE_DOWN, "c_1", "one");
-	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_WITHDRAWN);
+	withdraw_one(stage);
 	cr_assert(eq(str, (char *)announce_why(stage->announce), "test"));
 }
 
@@ -300,8 +288,7 @@ STAGED(a_conflict_with_another_record_is_news, true, 0)
 
 STAGED(a_wish_without_a_node_keeps_the_last_one, true, 0)
 {
-	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
-	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	register_one(stage);
 	announce_wish(stage->announce, ANNOUNCE_KEEP, NULL, "no verdict");
 	cr_assert(announce_settled(stage->announce));
 	memory_set_state(stage->registry, REGISTRY_AWAY);
@@ -337,14 +324,30 @@ static void wish_meanwhile(void *context, const struct registry_task *task, stru
 	}
 }
 
-/* Another client may change a shared node, but only after it has had the latest wish. */
-STAGED(a_shared_node_gets_the_wish_that_came_during_a_write, false, 0)
+static void announce_shared(struct stage *stage)
 {
-	announce_destroy(stage->announce);
 	const struct announce_options options = {
 		.type = DIALECT_REGISTRAR, .kind = DIALECT_NODE_SHARED, .path = PATH
 	};
+	announce_destroy(stage->announce);
 	stage->announce = announce_create(stage->loop, stage->registry, &options);
+}
+
+STAGED(a_shared_node_gets_each_new_wish, false, 0)
+{
+	announce_shared(stage);
+	wish_shared(stage, SERVICE("80"));
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	wish_shared(stage, SERVICE("81"));
+	cr_assert(eq(int, state_of(stage), ANNOUNCE_WRITING));
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	cr_assert(stands_with(stage, "81"));
+}
+
+/* Another client may change a shared node, but only after it has had the latest wish. */
+STAGED(a_shared_node_gets_the_wish_that_came_during_a_write, false, 0)
+{
+	announce_shared(stage);
 	memory_on_task(stage->registry, wish_meanwhile, stage);
 	wish_shared(stage, SERVICE("80"));
 	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);

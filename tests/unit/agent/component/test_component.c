@@ -279,6 +279,30 @@ STAGED(a_component_whose_record_cannot_be_made_fails_and_can_still_leave,
 	cr_assert_not(node_has(stage, PATH, ""));
 }
 
+STAGED(a_successor_whose_record_cannot_be_made_can_still_remove_the_old_one,
+	"persistence = permanent\n" MORE("a") MORE("b") MORE("c"))
+{
+	run_to(stage, ANNOUNCE_REGISTERED);
+	supply_much(stage, "a", 60000);
+	supply_much(stage, "b", 60000);
+	supply_much(stage, "c", 10000);
+	run_to(stage, ANNOUNCE_REGISTERED);
+	json_t *saved = component_save(stage->component);
+	stage->persistent = json_pack(
+		"{s:o}", PATH, announce_persistent(component_announce(stage->component)));
+	component_destroy(stage->component);
+	stage->component = NULL;
+	config_unref(stage->config);
+	stage->config = load("persistence = permanent\ndescription = " TEXT1000 "\n" MORE("a")
+			MORE("b") MORE("c"));
+	checks_anew(stage);
+	component_anew(stage, saved);
+	json_decref(saved);
+	component_set_gate(stage->component, COMPONENT_GATE_CLOSED, "drained");
+	run_to(stage, ANNOUNCE_WITHDRAWN);
+	cr_assert_not(node_has(stage, PATH, ""));
+}
+
 /* ---- keep_last ---- */
 
 #define KEEP "keep_last = yes\n" CHECK("one")
@@ -453,4 +477,14 @@ STAGED(a_reload_may_make_a_record_persistent, "id = c_1\n" HTTP)
 	memory_set_state(stage->registry, REGISTRY_LOST);
 	RUN_UNTIL(stage->loop, state_of(stage) == ANNOUNCE_WAITING);
 	cr_assert(announce_outlasts_outage(component_announce(stage->component)));
+}
+
+STAGED(a_component_keeps_the_configuration_of_its_reload, HTTP)
+{
+	reload(stage, "description = other\n" HTTP);
+	config_unref(stage->config);
+	stage->config = NULL;
+	json_t *shown = component_json(stage->component);
+	cr_assert_str_eq(json_string_value(json_object_get(shown, "path")), PATH);
+	json_decref(shown);
 }
