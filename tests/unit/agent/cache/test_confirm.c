@@ -105,17 +105,23 @@ Test(cache_confirm, after_the_bound_a_lookup_waits_for_the_server)
 	cache_stage_close(&stage);
 }
 
+/* The server falls silent: a look-up of /a waits until its patience is over. */
+static void ask_in_vain(struct cache_stage *stage, struct cache_outcome *outcome)
+{
+	memory_set_answering(stage->registry, false);
+	cr_assert_eq(
+		cache_stage_ask(stage, outcome, "/a", CACHE_RESOLVE, "", false), CACHE_WAITING);
+	while (outcome->calls == 0) {
+		ev_run(stage->loop, EVRUN_ONCE);
+	}
+}
+
 Test(cache_confirm, a_silent_server_makes_answers_stale_with_the_age_since_it_was_heard)
 {
 	struct cache_stage stage;
 	struct cache_outcome outcome;
 	open_with(&stage, SHORT_MS, CONFIRM_MS, 0);
-	memory_set_answering(stage.registry, false);
-	cr_assert_eq(
-		cache_stage_ask(&stage, &outcome, "/a", CACHE_RESOLVE, "", false), CACHE_WAITING);
-	while (outcome.calls == 0) {
-		ev_run(stage.loop, EVRUN_ONCE); /* until patience is over */
-	}
+	ask_in_vain(&stage, &outcome);
 	cr_assert(outcome.live, "its watch is");
 	cr_assert_not(outcome.confirmed);
 	cr_assert_geq(outcome.age_ms, CONFIRM_MS);
@@ -134,7 +140,6 @@ Test(cache_confirm, a_silent_server_makes_answers_stale_with_the_age_since_it_wa
 Test(cache_confirm, a_client_can_ask_for_a_tighter_bound)
 {
 	struct cache_stage stage;
-	struct cache_outcome outcome = { .stage = &stage };
 	open_stage(&stage, 2000, 0);
 	struct cache_query query = {
 		.path = "/a", .kind = CACHE_RESOLVE, .now_ms = clock_monotonic_ms()
@@ -147,7 +152,6 @@ Test(cache_confirm, a_client_can_ask_for_a_tighter_bound)
 	cr_assert_null(cache_find(stage.cache, &query));
 	hear(&stage);
 	cr_assert_not_null(cache_find(stage.cache, &query));
-	(void)outcome;
 	cache_stage_close(&stage);
 }
 
@@ -156,12 +160,7 @@ Test(cache_confirm, max_stale_holds_for_a_silent_server_too)
 	struct cache_stage stage;
 	struct cache_outcome outcome;
 	open_with(&stage, SHORT_MS, CONFIRM_MS + 5000, CONFIRM_MS + 2000);
-	memory_set_answering(stage.registry, false);
-	cr_assert_eq(
-		cache_stage_ask(&stage, &outcome, "/a", CACHE_RESOLVE, "", false), CACHE_WAITING);
-	while (outcome.calls == 0) {
-		ev_run(stage.loop, EVRUN_ONCE);
-	}
+	ask_in_vain(&stage, &outcome);
 	cr_assert_eq(outcome.code, BERTH_REGISTRY_UNAVAILABLE);
 	cr_assert_eq(cache_stage_ask(&stage, &outcome, "/a", CACHE_RESOLVE, "", false),
 		CACHE_UNAVAILABLE);
@@ -193,6 +192,12 @@ static void on_event(void *context, enum cache_event event, const char *path, co
 	log[len + 1] = '\0';
 }
 
+static void observe(struct cache_stage *stage, struct cache_observer *observer)
+{
+	cache_observe(stage->cache, "/a", observer);
+	cache_stage_turn(stage);
+}
+
 Test(cache_confirm, observers_hear_of_a_silence_and_of_its_end)
 {
 	struct cache_stage stage;
@@ -200,14 +205,8 @@ Test(cache_confirm, observers_hear_of_a_silence_and_of_its_end)
 	char log[16] = "";
 	open_with(&stage, SHORT_MS, CONFIRM_MS, 0);
 	struct cache_observer observer = { .on_event = on_event, .context = log };
-	cache_observe(stage.cache, "/a", &observer);
-	cache_stage_turn(&stage);
-	memory_set_answering(stage.registry, false);
-	cr_assert_eq(
-		cache_stage_ask(&stage, &outcome, "/a", CACHE_RESOLVE, "", false), CACHE_WAITING);
-	while (outcome.calls == 0) {
-		ev_run(stage.loop, EVRUN_ONCE);
-	}
+	observe(&stage, &observer);
+	ask_in_vain(&stage, &outcome);
 	ev_run(stage.loop, EVRUN_NOWAIT);
 	cr_assert_str_eq(log, "S");
 	cr_assert_not(cache_read_picture(&observer, clock_monotonic_ms(), NULL, NULL).confirmed);
@@ -227,14 +226,8 @@ Test(cache_confirm, a_silence_ends_with_a_new_connection)
 	char log[16] = "";
 	open_with(&stage, SHORT_MS, CONFIRM_MS, 0);
 	struct cache_observer observer = { .on_event = on_event, .context = log };
-	cache_observe(stage.cache, "/a", &observer);
-	cache_stage_turn(&stage);
-	memory_set_answering(stage.registry, false);
-	cr_assert_eq(
-		cache_stage_ask(&stage, &outcome, "/a", CACHE_RESOLVE, "", false), CACHE_WAITING);
-	while (outcome.calls == 0) {
-		ev_run(stage.loop, EVRUN_ONCE);
-	}
+	observe(&stage, &observer);
+	ask_in_vain(&stage, &outcome);
 	memory_set_answering(stage.registry, true);
 	memory_set_state(stage.registry, REGISTRY_AWAY);
 	cache_stage_turn(&stage);
@@ -425,8 +418,7 @@ Test(cache_confirm, a_server_that_answered_in_time_is_not_silent)
 	char log[16] = "";
 	open_now(&stage, CONFIRM_MS + 1);
 	struct cache_observer observer = { .on_event = on_event, .context = log };
-	cache_observe(stage.cache, "/a", &observer);
-	cache_stage_turn(&stage);
+	observe(&stage, &observer);
 	wait_to_confirm(&stage, &waiting);
 	cache_stage_turn(&stage);
 	cr_assert_eq(waiting.code, 0);

@@ -52,6 +52,12 @@ static void observe(
 	cache_stage_turn(stage);
 }
 
+static void leave(struct watcher *watcher)
+{
+	cache_unobserve(&watcher->observer);
+	buffer_finish(&watcher->log);
+}
+
 STAGED(a_recursive_observer_gets_a_snapshot_and_then_every_change)
 {
 	struct watcher watcher;
@@ -68,8 +74,7 @@ STAGED(a_recursive_observer_gets_a_snapshot_and_then_every_change)
 	memory_remove(stage->registry, "/s/a/x");
 	cache_stage_turn(stage);
 	cr_assert_str_eq(buffer_text(&watcher.log), " U/s/bnull U/s/b/ynull D/s/a/x");
-	cache_unobserve(&watcher.observer);
-	buffer_finish(&watcher.log);
+	leave(&watcher);
 }
 
 STAGED(a_record_on_several_lines_is_one_line_of_a_stream)
@@ -79,8 +84,7 @@ STAGED(a_record_on_several_lines_is_one_line_of_a_stream)
 	observe(stage, &watcher, "/s", false);
 	cr_assert_str_eq(
 		buffer_text(&watcher.log), "{\"/s\":{\"type\":\"JSONServiceRecord\",\"x\":1}}");
-	cache_unobserve(&watcher.observer);
-	buffer_finish(&watcher.log);
+	leave(&watcher);
 }
 
 STAGED(an_observer_is_not_told_again_what_was_looked_up_before)
@@ -98,8 +102,7 @@ STAGED(an_observer_is_not_told_again_what_was_looked_up_before)
 	memory_put(stage->registry, "/s/c", "");
 	cache_stage_turn(stage);
 	cr_assert_str_eq(buffer_text(&watcher.log), " U/s/bnull U/s/cnull");
-	cache_unobserve(&watcher.observer);
-	buffer_finish(&watcher.log);
+	leave(&watcher);
 }
 
 STAGED(an_absent_path_outside_of_the_observed_trees_is_read_once)
@@ -112,8 +115,7 @@ STAGED(an_absent_path_outside_of_the_observed_trees_is_read_once)
 	cache_stage_turn(stage);
 	cr_assert_eq(cache_stage_ask(stage, &outcome, "/t", CACHE_RESOLVE, "", false), CACHE_READY);
 	cr_assert_eq(outcome.code, BERTH_PATH_NOT_FOUND);
-	cache_unobserve(&watcher.observer);
-	buffer_finish(&watcher.log);
+	leave(&watcher);
 }
 
 static void on_refused(void *context, const struct err *err)
@@ -152,9 +154,8 @@ Test(cache_observe, trees_that_do_not_fit_are_refused_the_last_come_first)
 	cr_assert_eq(stats.refusals, 1);
 	cr_assert_str_eq(buffer_text(&first.log), "");
 	cr_assert_not_null(first.observer.node);
-	cache_unobserve(&first.observer);
-	buffer_finish(&first.log);
-	buffer_finish(&second.log);
+	leave(&first);
+	leave(&second);
 	cache_stage_close(&stage);
 }
 
@@ -169,8 +170,7 @@ STAGED(an_observer_hears_of_staleness_once_and_of_its_end)
 	memory_set_state(stage->registry, REGISTRY_CONNECTED);
 	cache_stage_turn(stage);
 	cr_assert_str_eq(buffer_text(&watcher.log), " S F");
-	cache_unobserve(&watcher.observer);
-	buffer_finish(&watcher.log);
+	leave(&watcher);
 }
 
 static void time_out(void *context, const struct registry_task *task, struct err *err)
@@ -209,12 +209,9 @@ STAGED(an_observer_hears_of_a_read_without_answer)
 	cr_assert_str_eq(buffer_text(&one.log), " S F");
 	cr_assert_str_eq(buffer_text(&all.log), " S F");
 	cr_assert_str_eq(buffer_text(&other.log), "", "what it watches was never in doubt");
-	cache_unobserve(&one.observer);
-	cache_unobserve(&all.observer);
-	cache_unobserve(&other.observer);
-	buffer_finish(&one.log);
-	buffer_finish(&all.log);
-	buffer_finish(&other.log);
+	leave(&one);
+	leave(&all);
+	leave(&other);
 }
 
 static void leave_lists_unanswered(void *context, const struct registry_task *task, struct err *err)
@@ -248,10 +245,8 @@ STAGED(an_observer_of_children_hears_of_a_list_without_answer)
 	cache_stage_turn(stage);
 	cr_assert_str_eq(buffer_text(&children.log), " S F");
 	cr_assert_str_eq(buffer_text(&self.log), "", "it follows no list");
-	cache_unobserve(&self.observer);
-	cache_unobserve(&children.observer);
-	buffer_finish(&self.log);
-	buffer_finish(&children.log);
+	leave(&self);
+	leave(&children);
 }
 
 static bool is_read(struct cache_stage *stage, const char *path)
@@ -323,40 +318,52 @@ Test(cache_observe, warm_subtrees_are_loaded_before_anybody_asks)
 
 /* ---- what was saved ---- */
 
+/* Saves what an observer of /s has read: the nodes /s, /s/a and /s/b. */
+static void save_tree(char *ret_folder)
+{
+	struct cache_stage stage;
+	struct watcher watcher;
+	struct err err = ERR_INIT;
+	scratch_folder(ret_folder);
+	open_stage(&stage);
+	memory_put(stage.registry, "/s", "");
+	memory_put(stage.registry, "/s/a", "");
+	memory_put(stage.registry, "/s/b", "");
+	observe(&stage, &watcher, "/s", true);
+	cr_assert_eq(cache_save(stage.cache, ret_folder, &err), 0, "%s", err.msg);
+	leave(&watcher);
+	cache_stage_close(&stage);
+}
+
+static void remove_saved(const char *folder)
+{
+	char file[SCRATCH_PATH + 16];
+	snprintf(file, sizeof(file), "%s/cache", folder);
+	unlink(file);
+	rmdir(folder);
+}
+
 /* The registry confirms a saved value: an observer still hears when its path goes. */
 Test(cache_observe, an_observer_hears_of_the_end_of_what_was_saved)
 {
 	struct cache_stage stage;
 	struct watcher watcher;
-	char directory[SCRATCH_PATH];
-	struct err err = ERR_INIT;
-	scratch_folder(directory);
-	cache_stage_open(&stage, &(struct cache_options){ .resync_ms = 600000 });
+	char folder[SCRATCH_PATH];
+	save_tree(folder);
+	open_stage(&stage);
 	memory_put(stage.registry, "/s", "");
 	memory_put(stage.registry, "/s/a", "");
-	observe(&stage, &watcher, "/s", true);
-	cr_assert_eq(cache_save(stage.cache, directory, &err), 0, "%s", err.msg);
-	cache_unobserve(&watcher.observer);
-	buffer_finish(&watcher.log);
-	cache_stage_close(&stage);
-
-	cache_stage_open(&stage, &(struct cache_options){ .resync_ms = 600000 });
-	memory_put(stage.registry, "/s", "");
-	memory_put(stage.registry, "/s/a", "");
-	cache_load(stage.cache, directory);
+	memory_put(stage.registry, "/s/b", "");
+	cache_load(stage.cache, folder);
 	cache_stage_turn(&stage);
 	observe(&stage, &watcher, "/s", true);
 	buffer_clear(&watcher.log);
 	memory_remove(stage.registry, "/s/a");
 	cache_stage_turn(&stage);
 	cr_assert_str_eq(buffer_text(&watcher.log), " D/s/a");
-	cache_unobserve(&watcher.observer);
-	buffer_finish(&watcher.log);
+	leave(&watcher);
 	cache_stage_close(&stage);
-	char file[SCRATCH_PATH + 16];
-	snprintf(file, sizeof(file), "%s/cache", directory);
-	unlink(file);
-	rmdir(directory);
+	remove_saved(folder);
 }
 
 /* Between two lists that name a path, its value can stay the same: its absence was doubted. */
@@ -365,25 +372,14 @@ Test(cache_observe, an_observer_hears_of_what_is_listed_again_with_the_same_valu
 	struct cache_stage stage;
 	struct watcher before;
 	struct watcher watcher;
-	char directory[SCRATCH_PATH];
-	struct err err = ERR_INIT;
-	scratch_folder(directory);
-	cache_stage_open(&stage, &(struct cache_options){ .resync_ms = 600000 });
-	memory_put(stage.registry, "/s", "");
-	memory_put(stage.registry, "/s/a", "");
-	memory_put(stage.registry, "/s/b", "");
-	observe(&stage, &watcher, "/s", true);
-	cr_assert_eq(cache_save(stage.cache, directory, &err), 0, "%s", err.msg);
-	cache_unobserve(&watcher.observer);
-	buffer_finish(&watcher.log);
-	cache_stage_close(&stage);
-
-	cache_stage_open(&stage, &(struct cache_options){ .resync_ms = 600000 });
+	char folder[SCRATCH_PATH];
+	save_tree(folder);
+	open_stage(&stage);
 	memory_put(stage.registry, "/s", "");
 	memory_put(stage.registry, "/s/b", "");
 	memory_set_state(stage.registry, REGISTRY_AWAY);
 	cache_stage_turn(&stage);
-	cache_load(stage.cache, directory);
+	cache_load(stage.cache, folder);
 	observe(&stage, &before, "/s", true);
 	memory_set_state(stage.registry, REGISTRY_CONNECTED);
 	cache_stage_turn(&stage);
@@ -393,13 +389,8 @@ Test(cache_observe, an_observer_hears_of_what_is_listed_again_with_the_same_valu
 	memory_put(stage.registry, "/s/a", "");
 	cache_stage_turn(&stage);
 	cr_assert_str_eq(buffer_text(&watcher.log), " U/s/anull");
-	cache_unobserve(&before.observer);
-	buffer_finish(&before.log);
-	cache_unobserve(&watcher.observer);
-	buffer_finish(&watcher.log);
+	leave(&before);
+	leave(&watcher);
 	cache_stage_close(&stage);
-	char file[SCRATCH_PATH + 16];
-	snprintf(file, sizeof(file), "%s/cache", directory);
-	unlink(file);
-	rmdir(directory);
+	remove_saved(folder);
 }

@@ -123,6 +123,19 @@ static void dig(struct black_hole *hole)
 	}
 }
 
+static void check_passes(void)
+{
+	run(CONFIG_CHECK_TCP);
+	cr_expect_eq(result.verdict, CHECK_PASSING, "%s", result.detail);
+}
+
+static void check_fails(const char *detail)
+{
+	run(CONFIG_CHECK_TCP);
+	cr_expect_eq(result.verdict, CHECK_FAILING);
+	cr_expect_str_eq(result.detail, detail);
+}
+
 TestSuite(check_socket, .init = start, .fini = finish);
 
 /* A slow machine needs a longer timeout for the second address. */
@@ -153,9 +166,7 @@ Test(check_socket, the_problem_is_that_of_the_last_address)
 {
 	int bound = bind_somewhere();
 	aim_at("255.255.255.255", "127.0.0.1", 30000);
-	run(CONFIG_CHECK_TCP);
-	cr_expect_eq(result.verdict, CHECK_FAILING);
-	cr_expect_str_eq(result.detail, "cannot connect: Connection refused");
+	check_fails("cannot connect: Connection refused");
 	close(bound);
 }
 
@@ -163,10 +174,7 @@ Test(check_socket, a_name_without_an_address_is_failing)
 {
 	nameless = true;
 	aim_at("", "", 30000);
-	run(CONFIG_CHECK_TCP);
-	cr_expect_eq(result.verdict, CHECK_FAILING);
-	cr_expect_str_eq(
-		result.detail, "cannot find the address of the target: Name or service not known");
+	check_fails("cannot find the address of the target: Name or service not known");
 }
 
 Test(check_socket, an_address_that_is_connected_has_all_the_time)
@@ -228,8 +236,7 @@ Test(check_socket, a_request_may_leave_in_parts)
 	ping();
 	send_most = 1;
 	sends = (struct failing){ 1, EAGAIN };
-	run(CONFIG_CHECK_TCP);
-	cr_expect_eq(result.verdict, CHECK_PASSING, "%s", result.detail);
+	check_passes();
 }
 
 Test(check_socket, a_call_that_a_signal_interrupts_is_made_again)
@@ -237,16 +244,14 @@ Test(check_socket, a_call_that_a_signal_interrupts_is_made_again)
 	ping();
 	sends = (struct failing){ 2, EINTR };
 	receives = (struct failing){ 2, EINTR };
-	run(CONFIG_CHECK_TCP);
-	cr_expect_eq(result.verdict, CHECK_PASSING, "%s", result.detail);
+	check_passes();
 }
 
 Test(check_socket, an_answer_that_is_not_there_after_all_is_waited_for)
 {
 	ping();
 	receives = (struct failing){ 2, EAGAIN };
-	run(CONFIG_CHECK_TCP);
-	cr_expect_eq(result.verdict, CHECK_PASSING, "%s", result.detail);
+	check_passes();
 }
 
 Test(check_socket, one_byte_may_be_sent)
@@ -256,35 +261,28 @@ Test(check_socket, one_byte_may_be_sent)
 	config.send = config.expect = byte;
 	config.send_len = config.expect_len = 1;
 	serve(ANSWERS_WHAT_IT_IS_SENT, "");
-	run(CONFIG_CHECK_TCP);
-	cr_expect_eq(result.verdict, CHECK_PASSING, "%s", result.detail);
+	check_passes();
 }
 
 Test(check_socket, a_connection_that_takes_nothing_is_failing)
 {
 	ping();
 	sends = (struct failing){ 1, EPIPE };
-	run(CONFIG_CHECK_TCP);
-	cr_expect_eq(result.verdict, CHECK_FAILING);
-	cr_expect_str_eq(result.detail, "cannot send: Broken pipe");
+	check_fails("cannot send: Broken pipe");
 }
 
 Test(check_socket, a_connection_that_is_lost_before_the_answer_is_failing)
 {
 	ping();
 	receives = (struct failing){ 1, ECONNRESET };
-	run(CONFIG_CHECK_TCP);
-	cr_expect_eq(result.verdict, CHECK_FAILING);
-	cr_expect_str_eq(result.detail, "connection lost: Connection reset by peer");
+	check_fails("connection lost: Connection reset by peer");
 }
 
 Test(check_socket, a_connection_that_cannot_be_asked_for_its_error_is_failing)
 {
 	ping();
 	questions = (struct failing){ 1, ENOBUFS };
-	run(CONFIG_CHECK_TCP);
-	cr_expect_eq(result.verdict, CHECK_FAILING);
-	cr_expect_str_eq(result.detail, "cannot connect: No buffer space available");
+	check_fails("cannot connect: No buffer space available");
 }
 
 Test(check_socket, a_connection_that_cannot_be_watched_is_failing)
@@ -292,8 +290,5 @@ Test(check_socket, a_connection_that_cannot_be_watched_is_failing)
 	ping();
 	ev_run(loop, EVRUN_NOWAIT); /* the loop watches its own descriptors first */
 	watches = (struct failing){ 1, ENOSPC };
-	run(CONFIG_CHECK_TCP);
-	cr_expect_eq(result.verdict, CHECK_FAILING);
-	cr_expect_str_eq(
-		result.detail, "cannot connect: the kernel refuses to watch the connection");
+	check_fails("cannot connect: the kernel refuses to watch the connection");
 }
