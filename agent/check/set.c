@@ -97,7 +97,7 @@ void check_set_arrange(struct check_set *set, const struct config *config, const
 {
 	struct check **before = set->checks;
 	size_t before_count = set->count;
-	struct check **checks = allocate_zeroed(config->check_count + 1, sizeof(*checks));
+	struct check **checks = allocate_zeroed(config->check_count, sizeof(*checks));
 	for (size_t i = 0; i < config->check_count; i++) {
 		const struct config_check *check = &config->checks[i];
 		checks[i] = arrange(set, take(before, before_count, check->name), check,

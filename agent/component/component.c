@@ -34,7 +34,7 @@ bool component_settled(const struct component *component)
 
 bool component_finished(const struct component *component)
 {
-	return announce_finished(component->announce) && component_dialects_finished(component);
+	return announce_finished(component->announce) && component_dialects_settled(component);
 }
 
 bool component_damped(const struct component *component)

@@ -386,15 +386,6 @@ bool dialect_set_settled(const struct dialect_set *set)
 	return settled;
 }
 
-bool dialect_set_finished(const struct dialect_set *set)
-{
-	bool finished = dialect_set_settled(set);
-	for (size_t i = 0; i < set->slot_count; i++) {
-		finished = finished && announce_finished(set->slots[i]->announce);
-	}
-	return finished;
-}
-
 int64_t dialect_set_registered_ms(const struct dialect_set *set)
 {
 	return set->registered_ms;

@@ -63,9 +63,8 @@ void dialect_set_on_registry_state(
 const struct config_dialect *dialect_set_config(const struct dialect_set *set);
 enum announce_state dialect_set_state(const struct dialect_set *set);
 const char *dialect_set_why(const struct dialect_set *set);
-/* As announce_settled() and announce_finished(), for all of its nodes. */
+/* As announce_settled(), for all of its nodes; none of them waits for the end of its children. */
 bool dialect_set_settled(const struct dialect_set *set);
-bool dialect_set_finished(const struct dialect_set *set);
 /* name, type, state, reason, since, nodes: their paths. New reference. */
 json_t *dialect_set_json(const struct dialect_set *set);
 /* When the instance was registered first, wall clock. */

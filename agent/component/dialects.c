@@ -69,7 +69,7 @@ void component_dialects_arrange(
 	const struct dialect_set_options options = options_of(component, config);
 	struct dialect_set **before = component->dialects;
 	size_t before_count = component->dialect_count;
-	struct dialect_set **sets = allocate_zeroed(config->dialect_count + 1, sizeof(*sets));
+	struct dialect_set **sets = allocate_zeroed(config->dialect_count, sizeof(*sets));
 	for (size_t i = 0; i < config->dialect_count; i++) {
 		const struct config_dialect *dialect = &config->dialects[i];
 		struct dialect_set_options own = options;
@@ -112,7 +112,7 @@ void component_dialects_wish(struct component *component, enum announce_wish wis
 	}
 	for (size_t i = component->retired_count; i-- > 0;) {
 		struct dialect_set *set = component->retired[i].set;
-		if (dialect_set_finished(set) && dialect_set_state(set) == ANNOUNCE_WITHDRAWN) {
+		if (dialect_set_settled(set) && dialect_set_state(set) == ANNOUNCE_WITHDRAWN) {
 			free_retired(component, i);
 		} else {
 			dialect_set_wish(set, ANNOUNCE_DOWN, component->config,
@@ -142,15 +142,6 @@ bool component_dialects_settled(const struct component *component)
 		settled = settled && dialect_set_settled(component->retired[i].set);
 	}
 	return settled;
-}
-
-bool component_dialects_finished(const struct component *component)
-{
-	bool finished = component_dialects_settled(component);
-	for (size_t i = 0; i < component->dialect_count; i++) {
-		finished = finished && dialect_set_finished(component->dialects[i]);
-	}
-	return finished;
 }
 
 size_t component_dialect_count(const struct component *component)

@@ -196,8 +196,8 @@ void component_endpoints_arrange(struct component *component, const struct confi
 	const json_t *saved_addresses)
 {
 	size_t count = config->endpoint_count;
-	struct config_record_endpoint *endpoints = allocate_zeroed(count + 1, sizeof(*endpoints));
-	struct endpoint_state *states = allocate_zeroed(count + 1, sizeof(*states));
+	struct config_record_endpoint *endpoints = allocate_zeroed(count, sizeof(*endpoints));
+	struct endpoint_state *states = allocate_zeroed(count, sizeof(*states));
 	for (size_t i = 0; i < count; i++) {
 		const char *name = config->endpoints[i].name;
 		size_t before = component->endpoints ? endpoint_index(component, name)

@@ -113,7 +113,6 @@ void component_dialects_wish(struct component *component, enum announce_wish wis
 void component_dialects_on_registry_state(
 	struct component *component, enum registry_state state, const char *why);
 bool component_dialects_settled(const struct component *component);
-bool component_dialects_finished(const struct component *component);
 /* New references. */
 json_t *component_dialects_json(const struct component *component);
 json_t *component_dialects_save(const struct component *component);

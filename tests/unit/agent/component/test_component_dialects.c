@@ -141,3 +141,48 @@ STAGED(dialects_come_back_after_an_outage, HTTP SPRING("d", "app"))
 	cr_assert(dialect_is_in(stage, 0, "d"));
 	cr_assert(node_has(stage, "//spring/app/i1", "10.9.8.7"));
 }
+
+#define TWO HTTP SPRING("d", "app") SPRING("e", "app2")
+
+STAGED(a_reload_may_drop_the_last_dialect, TWO)
+{
+	run_to(stage, ANNOUNCE_REGISTERED);
+	reload(stage, HTTP SPRING("d", "app"));
+	RUN_UNTIL(stage->loop, component_finished(stage->component));
+	cr_assert(node_has(stage, "//spring/app/i1", "10.9.8.7"));
+	cr_assert_not(node_has(stage, "//spring/app2/i1", ""));
+}
+
+static void keep_second(void *context, const struct registry_task *task, struct err *err)
+{
+	(void)context;
+	if (task->operation == REGISTRY_OP_DELETE && strcmp(task->path, "//spring/app2/i1") == 0) {
+		err_set(err, BERTH_NO_PATH_PERMISSIONS, "not for you");
+	}
+}
+
+STAGED(a_component_waits_for_each_dialect_that_leaves, TWO)
+{
+	run_to(stage, ANNOUNCE_REGISTERED);
+	memory_on_task(stage->registry, keep_second, NULL);
+	reload(stage, HTTP);
+	RUN_UNTIL(stage->loop, strstr(stage->trail, "dialect e withdrawing>failed"));
+	RUN_UNTIL(stage->loop, strstr(stage->trail, "dialect d withdrawing>withdrawn"));
+	cr_assert_not(component_settled(stage->component));
+	memory_on_task(stage->registry, NULL, NULL);
+	RUN_UNTIL(stage->loop, component_finished(stage->component));
+	cr_assert_not(node_has(stage, "//spring/app2/i1", ""));
+}
+
+/* The server has ended the session, and the nodes with it: nothing is left to be withdrawn. */
+STAGED(dialects_that_leave_are_gone_with_their_session, TWO)
+{
+	run_to(stage, ANNOUNCE_REGISTERED);
+	memory_set_answering(stage->registry, false);
+	reload(stage, HTTP);
+	component_set_gate(stage->component, COMPONENT_GATE_CLOSED, "drained");
+	cr_assert_not(component_settled(stage->component));
+	memory_set_state(stage->registry, REGISTRY_LOST);
+	RUN_UNTIL(stage->loop, registry_state(stage->registry) == REGISTRY_LOST);
+	cr_assert(component_finished(stage->component));
+}

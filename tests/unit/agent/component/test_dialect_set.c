@@ -160,7 +160,7 @@ static void run_until(struct stage *stage, enum announce_state state)
 	patience.data = stage;
 	ev_timer_start(stage->loop, &patience);
 	while (dialect_set_state(stage->set) != state ||
-		(state != ANNOUNCE_CONFLICT && !dialect_set_finished(stage->set))) {
+		(state != ANNOUNCE_CONFLICT && !dialect_set_settled(stage->set))) {
 		ev_run(stage->loop, EVRUN_ONCE);
 	}
 	ev_timer_stop(stage->loop, &patience);
