@@ -466,6 +466,26 @@ Test(check_command, its_errors_are_shown_behind_its_output)
 	cr_expect_str_eq(result.detail, "output does not match: wrong");
 }
 
+Test(check_command, its_errors_have_the_room_that_its_output_leaves)
+{
+	config = check_support_script(
+		argv, "head -c 4000 /dev/zero; head -c 4000 /dev/zero | tr '\\0' e >&2");
+	config.match = (char[]){ "^" };
+	run();
+	cr_expect_eq(strlen(result.output), CHECK_OUTPUT_BYTES);
+	cr_expect_eq(strspn(result.output, "?"), 4000);
+	cr_expect_eq(strspn(result.output + 4000, "e"), CHECK_OUTPUT_BYTES - 4000);
+	cr_expect(result.output_cut);
+}
+
+Test(check_command, without_a_pattern_no_match_is_inverted)
+{
+	config = check_support_script(argv, "echo right");
+	config.match_invert = true;
+	run();
+	cr_expect_eq(result.verdict, CHECK_PASSING, "%s", result.detail);
+}
+
 Test(check_command, each_of_its_limits_holds)
 {
 	struct config_name_value limits[] = { { (char[]){ "nofile" }, (char[]){ "64" } },

@@ -31,6 +31,7 @@ Test(check_match, looks_at_each_line_however_it_is_cut)
 		{ "one.two", "one\ntwo\n", false },
 		{ "^$", "one\n", true },
 		{ "^$", "one", false },
+		{ "^OK$", "OK\xc3", false },
 	};
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		for (size_t piece = 1; piece < 20; piece++) {
@@ -56,6 +57,24 @@ Test(check_match, judges_the_first_bytes_of_a_long_line)
 		cr_expect(matches("last$", false, text, pieces[i]));
 		cr_expect_not(matches("rest", false, text, pieces[i]));
 		cr_expect(matches("^next$", false, text, pieces[i]));
+		cr_expect_not(matches("^x?$", false, text, pieces[i]), "there is no short line");
 	}
 	check_match_destroy(NULL);
+}
+
+/* More lines than are looked at together: none is cut, none comes twice, and a find stays. */
+Test(check_match, judges_each_of_many_lines_once)
+{
+	enum { LINE_BYTES = 10 };
+	static char text[2 * CHECK_MATCH_LINE_BYTES + 1];
+	for (size_t i = 0; i < sizeof(text) - 1; i++) {
+		text[i] = i % LINE_BYTES == LINE_BYTES - 1 ? '\n' : 'x';
+	}
+	memcpy(text, "beginning", 9);
+	static const size_t pieces[] = { 1, 1000, sizeof(text) };
+	for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++) {
+		cr_expect(matches("^beginning$", false, text, pieces[i]));
+		cr_expect(matches("^x{9}$", false, text, pieces[i]));
+		cr_expect_not(matches("^x?$", false, text, pieces[i]));
+	}
 }

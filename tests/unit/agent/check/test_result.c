@@ -80,3 +80,14 @@ Test(check_result, long_output_is_cut_and_says_so)
 	check_result_set_detail(&result, "%s", "short");
 	cr_expect_str_eq(result.detail, "short");
 }
+
+Test(check_result, a_detail_that_is_cut_ends_with_a_whole_character)
+{
+	char text[sizeof(((struct check_result *)NULL)->detail) + 1];
+	struct check_result result;
+	memset(text, 'x', sizeof(text));
+	strcpy(text + sizeof(text) - 3, "\u00e9"); /* two bytes, of which one has room */
+	check_result_set_detail(&result, "%s", text);
+	cr_expect_eq(strlen(result.detail), sizeof(text) - 3);
+	cr_expect_eq(result.detail[sizeof(text) - 4], 'x');
+}

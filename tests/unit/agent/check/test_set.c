@@ -31,6 +31,7 @@ static void finish(void)
 {
 	char command[100];
 	check_set_destroy(set);
+	set = NULL;
 	check_scheduler_destroy(scheduler);
 	cr_expect(check_support_run_until_childless());
 	snprintf(command, sizeof(command), "rm -rf '%s'", folder);
@@ -39,14 +40,13 @@ static void finish(void)
 
 TestSuite(check_set, .init = start, .fini = finish);
 
-/* Components a and b, and these checks, come into force. */
-static void arrange(const char *checks, const json_t *saved)
+static void arrange_for(const char *components, const char *checks, const json_t *saved)
 {
 	char path[100];
 	snprintf(path, sizeof(path), "%s/berth.ini", folder);
 	FILE *file = fopen(path, "w");
 	cr_assert_not_null(file);
-	fprintf(file, "[component a]\npath = /a\n[component b]\npath = /b\n%s", checks);
+	fprintf(file, "%s%s", components, checks);
 	fclose(file);
 	struct config *config = NULL;
 	struct config_problems problems;
@@ -56,6 +56,14 @@ static void arrange(const char *checks, const json_t *saved)
 	cr_assert_eq(ret, 0);
 	check_set_arrange(set, config, saved);
 	config_unref(config); /* the checks hold it */
+}
+
+/* Components a, b and c, and these checks, come into force. */
+static void arrange(const char *checks, const json_t *saved)
+{
+	arrange_for("[component a]\npath = /a\n[component b]\npath = /b\n"
+		    "[component c]\npath = /c\n",
+		checks, saved);
 }
 
 static bool has_result(void *context)
@@ -69,6 +77,24 @@ static void run(const char *name)
 	results = 0;
 	cr_assert_not_null(check_set_find(set, name));
 	cr_assert(check_support_run_until(has_result, NULL));
+}
+
+static void on_done(void *context, struct check *check, const struct check_result *result)
+{
+	(void)result;
+	*(struct check **)context = check;
+}
+
+/* Runs a check that is not due. */
+static void run_now(const char *name)
+{
+	struct check *check = check_set_find(set, name);
+	struct check *done = NULL;
+	struct err err = ERR_INIT;
+	results = 0;
+	cr_assert_eq(check_run_now(check, on_done, &done, &err), 0, "%s", err.msg);
+	cr_assert(check_support_run_until(has_result, NULL));
+	cr_expect_eq(done, check);
 }
 
 #define SAYS_WHOM                                                                                  \
@@ -100,6 +126,11 @@ Test(check_set, an_equal_check_goes_on_undisturbed)
 	cr_expect_eq(check_set_at(set, 1), check);
 	cr_expect_eq(check_set_count(set), 2);
 	cr_expect_null(check_set_at(set, 2));
+	const struct check *second = check_set_find(set, "two");
+	arrange("[check one]\ncomponent = a\n" SAYS_WHOM "[check two]\ncomponent = b\n" SAYS_WHOM,
+		NULL);
+	cr_expect_eq(check_set_at(set, 0), check);
+	cr_expect_eq(check_set_at(set, 1), second);
 	arrange("", NULL);
 	cr_expect_eq(check_set_count(set), 0);
 	cr_expect_null(check_set_find(set, "one"));
@@ -118,6 +149,47 @@ Test(check_set, a_check_keeps_its_state_when_its_components_change)
 	cr_expect_eq(check_get_state(check_set_find(set, "one")), CHECK_STATE_UP);
 }
 
+Test(check_set, a_command_knows_the_components_of_now)
+{
+	arrange("[check one]\ncomponent = a\n" SAYS_WHOM, NULL);
+	arrange("[check one]\ncomponent = b\n" SAYS_WHOM, NULL);
+	run_now("one");
+	cr_expect_str_eq(check_last(check_set_find(set, "one"))->output, "b /b\n");
+	arrange("[check one]\ncomponent = b, a\n" SAYS_WHOM, NULL);
+	arrange("[check one]\ncomponent = b, c\n" SAYS_WHOM, NULL);
+	run_now("one");
+	cr_expect_str_eq(check_last(check_set_find(set, "one"))->output, "b c /b /c\n");
+	arrange_for("[component b]\npath = /b\n[component c]\npath = /other\n",
+		"[check one]\ncomponent = b, c\n" SAYS_WHOM, NULL);
+	run_now("one");
+	cr_expect_str_eq(check_last(check_set_find(set, "one"))->output, "b c /b /other\n");
+}
+
+static bool is_running(void *context)
+{
+	(void)context;
+	return check_scheduler_running(scheduler) == 1;
+}
+
+Test(check_set, a_check_that_is_replaced_runs_no_longer)
+{
+	arrange("[check one]\ncomponent = a\ncommand = sleep 1000\ninterval = 1h\n"
+		"timeout = 30m\n",
+		NULL);
+	cr_assert(check_support_run_until(is_running, NULL));
+	arrange("[check one]\ncomponent = a\n" SAYS_WHOM, NULL);
+	run("one");
+	cr_expect(check_support_run_until_childless());
+}
+
+Test(check_set, an_empty_set_has_no_check)
+{
+	cr_expect_null(check_set_at(set, 0));
+	cr_expect_null(check_set_find(set, "one"));
+	cr_expect_eq(check_set_count(set), 0);
+	cr_expect_eq(check_set_count(NULL), 0);
+}
+
 Test(check_set, another_command_begins_without_a_verdict)
 {
 	arrange("[check one]\ncomponent = a\n" SAYS_WHOM, NULL);
@@ -128,12 +200,16 @@ Test(check_set, another_command_begins_without_a_verdict)
 
 Test(check_set, a_successor_goes_on_with_the_saved_states)
 {
-	arrange("[check one]\ncomponent = a, b\n" SAYS_WHOM, NULL);
-	run("one");
+#define TWO_CHECKS                                                                                 \
+	"[check one]\ncomponent = a, b\n" SAYS_WHOM "[check two]\ncomponent = a\n" SAYS_WHOM
+	arrange(TWO_CHECKS, NULL);
+	run_now("one");
+	run_now("two");
 	json_t *saved = check_set_save(set);
 	arrange("", NULL);
-	arrange("[check one]\ncomponent = a, b\n" SAYS_WHOM, saved);
+	arrange(TWO_CHECKS, saved);
 	cr_expect_eq(check_get_state(check_set_find(set, "one")), CHECK_STATE_UP);
+	cr_expect_eq(check_get_state(check_set_find(set, "two")), CHECK_STATE_UP);
 	json_decref(saved);
 }
 

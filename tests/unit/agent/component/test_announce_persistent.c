@@ -214,7 +214,7 @@ STAGED(a_note_before_a_write_holds_the_data_and_one_after_it_does_not, false, 0)
 	json_decref(after);
 }
 
-/* What is right in it would make the record of another client ours. */
+/* Its node and version are those of another client: alone they would make the record ours. */
 STAGED(a_note_that_is_damaged_counts_for_nothing, false, 0)
 {
 	struct answer answer = { 0 };

@@ -134,6 +134,7 @@ STAGED(a_process_supplies_the_addresses_of_a_dynamic_endpoint, HTTP DYNAMIC)
 	cr_assert_not_null(strstr(stage->trail, "endpoint more unsupplied>supplied; "));
 	cr_assert_eq(supply(stage, "more", "[\"10.0.0.2:1\"]", 0, &err), 0);
 	RUN_UNTIL(stage->loop, node_has(stage, PATH, "10.0.0.2"));
+	cr_assert_null(strstr(stage->trail, "supplied>unsupplied"));
 	component_connection_closed(stage->component, 0);
 	cr_assert_eq(supply(stage, "more", NULL, 0, &err), 0);
 	RUN_UNTIL(stage->loop, !node_has(stage, PATH, "more"));
@@ -175,7 +176,16 @@ STAGED(addresses_that_make_no_record_change_nothing, HTTP DYNAMIC)
 	RUN_UNTIL(stage->loop, node_has(stage, PATH, "{\"host\":\"a\",\"port\":\"1\"}"));
 }
 
-STAGED(addresses_that_a_connection_holds_end_with_it, DYNAMIC "hold = connection\n" HTTP)
+STAGED(addresses_outlast_a_connection_that_does_not_hold_them, HTTP DYNAMIC)
+{
+	struct err err = ERR_INIT;
+	cr_assert_eq(supply(stage, "more", "[\"a:1\"]", 1, &err), 0);
+	component_connection_closed(stage->component, 1);
+	run_to(stage, ANNOUNCE_REGISTERED);
+	cr_assert(node_has(stage, PATH, "more"));
+}
+
+STAGED(addresses_that_a_connection_holds_end_with_it, HTTP DYNAMIC "hold = connection\n")
 {
 	struct err err = ERR_INIT;
 	run_to(stage, ANNOUNCE_REGISTERED);

@@ -50,6 +50,11 @@ Test(check_damping, releases_when_it_said_it_would)
 	cr_expect(damping_held(&damping, release_ms - 1));
 	cr_expect_not(damping_held(&damping, release_ms));
 	cr_expect_eq(damping_release_ms(&damping, release_ms - 1), release_ms);
+	damping_init(&damping, 7, 2, HALF_LIFE_MS);
+	for (int down = 0; down < 8; down++) {
+		damping_down(&damping, 1000);
+	}
+	cr_expect_eq(damping_release_ms(&damping, 1000), release_ms, "8 to 2");
 }
 
 Test(check_damping, between_the_thresholds_it_stays_as_it_was)
@@ -103,6 +108,15 @@ Test(check_damping, goes_on_after_a_restart_on_another_clock)
 	json_decref(saved);
 	cr_expect(damping_held(&damping, 7000000));
 	cr_expect_leq(llabs(damping_release_ms(&damping, 7000000) - 7000000 - left_ms), 1);
+}
+
+Test(check_damping, a_saved_penalty_may_be_none)
+{
+	json_t *saved = damping_save(&damping, 0);
+	damping_down(&damping, 0);
+	cr_expect(damping_load(&damping, saved, 0));
+	cr_expect_float_eq(damping_penalty(&damping, 0), 0, 1e-9);
+	json_decref(saved);
 }
 
 Test(check_damping, keeps_what_it_has_when_the_saved_text_is_malformed)
