@@ -300,8 +300,19 @@ static void check_failure(const struct answers *answers, const char *path,
 	}
 }
 
+/*
+ * The bound counts from when the look-up came. A HIT waits for no read: so it also holds when the
+ * answer comes.
+ */
+static int64_t age_ms(const char *source, const char *age, int64_t asked_ms)
+{
+	return strcmp(source, "STALE") == 0   ? atoll(age) * SIM_SECOND
+		: strcmp(source, "MISS") == 0 ? ANSWERS_CONFIRM_MS + sim_now_ms() - asked_ms
+					      : ANSWERS_CONFIRM_MS;
+}
+
 void answers_check(struct answers *answers, enum answer_kind kind, const char *path,
-	const struct http_reader *reader, const char *body)
+	int64_t asked_ms, const struct http_reader *reader, const char *body)
 {
 	static const struct {
 		const char *name;
@@ -321,14 +332,13 @@ void answers_check(struct answers *answers, enum answer_kind kind, const char *p
 		check_failure(answers, path, reader, body);
 		return;
 	}
-	bool stale = strcmp(source, "STALE") == 0;
 	const struct answer answer = { .kind = kinds[kind].name,
 		.path = path,
 		.status = reader->status,
 		.body = body,
 		.source = source,
-		.age_ms = stale ? atoll(age) * SIM_SECOND : ANSWERS_CONFIRM_MS };
-	counts[stale ? STALE : HITS]++;
+		.age_ms = age_ms(source, age, asked_ms) };
+	counts[strcmp(source, "STALE") == 0 ? STALE : HITS]++;
 	kinds[kind].check(answers, &answer);
 }
 

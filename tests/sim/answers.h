@@ -44,7 +44,7 @@ void answers_finish(struct answers *answers);
 void answers_forget(struct answers *answers);
 /* `path` is one of answers_paths; NULL for the status. */
 void answers_check(struct answers *answers, enum answer_kind kind, const char *path,
-	const struct http_reader *reader, const char *body);
+	int64_t asked_ms, const struct http_reader *reader, const char *body);
 
 /* Look-ups that had no answer when their connection ended. */
 void answers_count_failures(size_t count);

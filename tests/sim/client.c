@@ -32,6 +32,7 @@ struct line {
 struct lookup {
 	const char *path;
 	enum answer_kind kind;
+	int64_t asked_ms;
 };
 
 struct client {
@@ -89,7 +90,7 @@ static void take_answer(struct client *client)
 		return;
 	}
 	const struct lookup *lookup = &client->waiting[0];
-	answers_check(&client->answers, lookup->kind, lookup->path, &line->reader,
+	answers_check(&client->answers, lookup->kind, lookup->path, lookup->asked_ms, &line->reader,
 		buffer_text(&line->body));
 	memmove(&client->waiting[0], &client->waiting[1],
 		--client->waiting_count * sizeof(client->waiting[0]));
@@ -126,7 +127,7 @@ static void ask(struct client *client, const char *path, enum answer_kind kind)
 {
 	static const char *const targets[] = { "resolve", "list", "records", "agent" };
 	char text[512];
-	client->waiting[client->waiting_count++] = (struct lookup){ path, kind };
+	client->waiting[client->waiting_count++] = (struct lookup){ path, kind, sim_now_ms() };
 	snprintf(text, sizeof(text), "GET /v1/%s%s HTTP/1.1\r\nHost: a\r\n%s\r\n", targets[kind],
 		kind == ANSWER_STATUS ? "" : path,
 		sim_chance(&client->random, 5) ? "Cache-Control: no-cache\r\n" : "");
