@@ -190,7 +190,7 @@ void http_close(struct http *http)
 	 * The socket is unlinked while the agent still serves it: so no other program takes the
 	 * name for a stale one. A file that another process has put into its place stays.
 	 */
-	if (http->listener_count > 0 && !http->options.keep_socket) {
+	if (!http->options.keep_socket) {
 		http_socket_unlink(http->socket_path, &http->socket_place);
 	}
 	http->closing = true;

@@ -44,10 +44,9 @@ static int remove_stale(const struct sockaddr_un *address, struct err *err)
 	if (fd < 0) {
 		return err_set_errno(err, BERTH_FAILED, errno, "socket");
 	}
-	int ret = connect(fd, (const struct sockaddr *)address, sizeof(*address));
-	int error = errno;
+	int error = connect(fd, (const struct sockaddr *)address, sizeof(*address)) < 0 ? errno : 0;
 	close(fd);
-	if (ret == 0 || error != ECONNREFUSED) {
+	if (error != ECONNREFUSED) {
 		return err_set(err, BERTH_FAILED, "%s is served by another process", path);
 	}
 	if (unlink(path) < 0 && errno != ENOENT) {

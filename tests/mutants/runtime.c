@@ -140,7 +140,7 @@ static void limit(int resource, rlim_t most)
 static void run_here(const struct criterion_test *test)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	dup2(null, STDIN_FILENO); /* a mutant may take descriptor 0 for its own, which has the plan */
+	dup2(null, STDIN_FILENO); /* the plan is there, and a mutant may read descriptor 0 */
 	close(null);
 	running = test;
 	setpgid(0, 0);

@@ -43,9 +43,12 @@ Test(http_server, takes_all_with_it_when_it_closes)
 	http_stage_open_tcp();
 	int before = descriptors_count();
 	int fds[] = { http_stage_connect(), http_stage_connect(), http_stage_connect() };
+	int woken = http_stage_connect();
 	http_stage.handle = http_stage_keep;
 	http_stage_send(fds[0], GET);
 	http_stage_send(fds[1], GET);
+	http_stage_send(woken, GET GET);
+	http_stage_hello(http_stage.request);
 	http_close(http_stage.http);
 	cr_expect_eq(http_stage.closed, 2);
 	for (int i = 0; i < 3; i++) {
@@ -53,6 +56,7 @@ Test(http_server, takes_all_with_it_when_it_closes)
 		cr_expect_eq(recv(fds[i], &byte, 1, MSG_DONTWAIT), 0);
 		close(fds[i]);
 	}
+	close(woken);
 	cr_expect_not(stands());
 	cr_expect_eq(descriptors_count(), before - 2);
 	cr_expect_not(ev_run(http_stage.loop, EVRUN_NOWAIT), "no watcher is left");
@@ -209,9 +213,10 @@ Test(http_server, raises_the_limit_of_files_as_far_as_it_needs)
 	limit_files(500, 1000);
 	http_stage_open_again();
 	cr_expect_eq(file_limit(), 500, "it never lowers it");
-	limit_files(150, 40 + 16 + 128);
+	http_stage.options.max_connections = 200;
+	limit_files(150, 200 + 50 + 128);
 	http_stage_open_again();
-	cr_expect_eq(local_room(), 40, "all of them are enough");
+	cr_expect_eq(local_room(), 200, "all of them are enough");
 	cr_expect_eq(http_stage_logged("the limit of open files"), 0);
 }
 
@@ -390,10 +395,35 @@ static int only_as_0(int fd)
 Test(http_server, inherits_descriptor_0_as_any_other_socket)
 {
 	http_stage.options.socket_fd = only_as_0(dup(http_socket_fd(http_stage.http)));
+	http_stage.options.socket_place = (struct http_place){ .device = 1, .inode = 2 };
 	http_stage.http->options.keep_socket = true;
 	http_stage_open_again();
 	cr_expect_eq(http_socket_fd(http_stage.http), 0);
+	cr_expect_eq(http_socket_place(http_stage.http).inode, 2);
 	cr_expect(serves());
+	unlink(http_stage.path);
+}
+
+Test(http_server, opens_its_socket_as_descriptor_0)
+{
+	close(STDIN_FILENO);
+	http_stage_open_again();
+	cr_expect_eq(http_socket_fd(http_stage.http), 0);
+	cr_expect(serves());
+}
+
+Test(http_server, makes_its_socket_again_as_descriptor_0)
+{
+	close(STDIN_FILENO);
+	unlink(http_stage.path);
+	http_renew_socket(http_stage.http);
+	cr_expect_eq(http_socket_fd(http_stage.http), 0);
+	cr_expect(serves());
+	unlink(http_stage.path);
+	cr_assert_eq(mkdir(http_stage.path, 0700), 0);
+	http_renew_socket(http_stage.http);
+	cr_expect_eq(http_stage_logged("cannot be made again"), 1);
+	rmdir(http_stage.path);
 }
 
 Test(http_server, inherits_descriptor_0_as_any_other_tcp_socket)
@@ -416,6 +446,41 @@ Test(http_server, goes_on_with_descriptor_0_as_with_any_other)
 	http_stage_open_again();
 	cr_expect(http_adopt(http_stage.http, &kept));
 	cr_expect_str_eq(http_stage_ask(fd, GET), HTTP_STAGE_HELLO);
+	close(fd);
+}
+
+Test(http_server, goes_on_with_a_remote_connection)
+{
+	struct http_kept kept;
+	http_stage_open_tcp();
+	int fd = http_stage_connect_remote();
+	cr_assert_eq(http_keep(http_stage.http, &kept, 1), 1);
+	kept.fd = fcntl(kept.fd, F_DUPFD_CLOEXEC, 0);
+	http_stage_open_again();
+	cr_expect(http_adopt(http_stage.http, &kept));
+	cr_expect_str_eq(http_stage_ask_remote(fd, GET), HTTP_STAGE_HELLO);
+	cr_expect_not(http_stage.request->local);
+	close(fd);
+}
+
+static void answer_1_MiB(struct http_request *request)
+{
+	static char body[1024 * 1024];
+	struct http_response *response = http_response_create("text/plain", body, sizeof(body));
+	http_answer(request, 200, response);
+	http_response_free(response);
+}
+
+Test(http_server, goes_on_writing_before_a_successor_comes)
+{
+	static char bytes[1024 * 1024];
+	int fd = http_stage_connect();
+	http_stage.handle = answer_1_MiB;
+	http_stage_send(fd, GET);
+	while (recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0) {
+	}
+	http_flush(http_stage.http);
+	cr_expect_gt(recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT), 0);
 	close(fd);
 }
 

@@ -299,6 +299,7 @@ static void answer_16_MiB(struct http_request *request)
 Test(http_share, forgets_the_answers_that_were_not_read)
 {
 	int fd;
+	int stays = http_stage_connect();
 	for (size_t i = 0; i < 20; i++) {
 		fd = http_stage_connect();
 		http_stage.handle = answer_16_MiB;
@@ -309,6 +310,7 @@ Test(http_share, forgets_the_answers_that_were_not_read)
 	}
 	cr_expect(http_has_room(keep_one(&fd)));
 	close(fd);
+	close(stays);
 }
 
 Test(http_share, counts_what_a_connection_keeps_beyond_4_KiB)

@@ -164,11 +164,39 @@ Test(http_socket, is_given_to_its_group)
 	close(fd);
 }
 
+Test(http_socket, is_nobody_elses_before_its_mode_is_set)
+{
+	struct err err = ERR_INIT;
+	struct stat status;
+	mode_t mask = umask(0);
+	failing_arm("chmod", 1, EPERM);
+	cr_expect_lt(http_socket_unix(path, 0666, (unsigned)-1, &err), 0);
+	cr_expect(failing_disarm());
+	umask(mask);
+	cr_assert_eq(stat(path, &status), 0);
+	cr_expect_eq(status.st_mode & 07777, 0600);
+}
+
+Test(http_socket, makes_the_folder_of_its_path)
+{
+	struct err err = ERR_INIT;
+	char sub[sizeof(path)];
+	char deep[sizeof(path) + 10];
+	snprintf(sub, sizeof(sub), "%s/sub", folder);
+	snprintf(deep, sizeof(deep), "%s/socket", sub);
+	int fd = http_socket_unix(deep, 0600, (unsigned)-1, &err);
+	cr_expect_geq(fd, 0, "%s", err.msg);
+	close(fd);
+	unlink(deep);
+	rmdir(sub);
+}
+
 Test(http_socket, may_have_descriptor_0)
 {
 	struct err err = ERR_INIT;
+	cr_assert_eq(listen_here(0600), 0); /* leaves a stale socket */
 	close(STDIN_FILENO);
-	cr_expect_eq(http_socket_unix(path, 0600, (unsigned)-1, &err), 0);
+	cr_expect_eq(http_socket_unix(path, 0600, (unsigned)-1, &err), 0, "%s", err.msg);
 	close(STDIN_FILENO);
 	cr_expect_eq(http_socket_tcp("127.0.0.1:0", &err), 0);
 	close(STDIN_FILENO);
@@ -273,7 +301,11 @@ Test(http_socket, an_address_is_a_host_and_a_port)
 		cr_expect_eq(listen_on_tcp((void *)(uintptr_t)good[i]), 0, "%s", good[i]);
 	}
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		cr_expect_eq(listen_on_tcp((void *)(uintptr_t)bad[i]), BERTH_FAILED, "%s", bad[i]);
+		struct err err = ERR_INIT;
+		cr_expect_eq(http_socket_tcp(bad[i], &err), BERTH_FAILED, "%s", bad[i]);
+		bool without_port = i < 3;
+		cr_expect_eq(strstr(err.msg, ": must be host:port") != NULL, without_port, "%s",
+			err.msg);
 	}
 	expect_address("127.0.0.1:0", htonl(INADDR_LOOPBACK));
 	expect_address("[127.0.0.1]:0", htonl(INADDR_LOOPBACK));
@@ -348,7 +380,9 @@ static int ends[2];
 
 static void make_pair(void)
 {
+	static const gid_t some[] = { 7, 1000, 77 };
 	make_folder();
+	(void)!setgroups(3, some); /* where it may */
 	cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
 }
 
@@ -365,6 +399,7 @@ Test(http_peer, is_known_by_its_user)
 {
 	struct http_peer peer;
 	gid_t groups[MOST_GROUPS];
+	user_groups = 5;
 	http_socket_peer(ends[0], &peer);
 	cr_assert(peer.known);
 	cr_assert_eq(peer.uid, geteuid());

@@ -37,6 +37,7 @@ Test(zk_open, the_url_becomes_one_form)
 	cr_assert(zk.tls);
 	registry_zk_unconfigure(&zk);
 	cr_assert_lt(configure("zookeeper://:/", NULL, NULL), 0);
+	cr_assert(!zk.servers && !zk.url && !zk.root);
 	registry_zk_unconfigure(&zk);
 }
 
@@ -188,5 +189,7 @@ Test(zk_open, a_session_is_read_as_it_is_written)
 	cr_assert_eq(decoded(session_with("timeout_ms", "5000")), 0);
 	cr_assert_eq(decoded(session_with("password", "0011")), 0);
 	cr_assert_eq(decoded(session_with("password", "00112233445566778899aabbccddeefg")), 0);
+	cr_assert_eq(decoded(session_with("password", "00112233445566778899aabbccddeeff00")), 0);
+	cr_assert_eq(decoded(session_with("id", "0x1")), 1);
 	cr_assert_eq(decoded(NULL), 0);
 }
