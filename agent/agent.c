@@ -34,6 +34,7 @@
 #include "agent/agent_upgrade.h"
 #include "agent/base/allocate.h"
 #include "agent/base/log.h"
+#include "agent/base/loop_error.h"
 #include "agent/base/notify.h"
 #include "agent/command/command.h"
 #include "agent/command/orphans.h"
@@ -245,6 +246,7 @@ static void serve(struct agent *agent)
 	start_watchdog(agent);
 	agent_wake(agent);
 	notify_ready();
+	loop_error_retry();
 	ev_run(agent->loop, 0);
 }
 
