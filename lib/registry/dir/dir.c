@@ -436,9 +436,8 @@ static void remove_owned(struct dir_backend *dir)
 static void dir_close(struct registry_backend *backend)
 {
 	struct dir_backend *dir = self(backend);
-	if (dir->context.store.root_fd >= 0) {
-		adopt_inherited(dir);
-	}
+	/* Those that cannot be taken over, such as without a root, end as well. */
+	adopt_inherited(dir);
 	if (dir->context.session.count > 0 && dir->context.store.root_fd >= 0) {
 		remove_owned(dir);
 	}

@@ -376,7 +376,7 @@ int dir_node_read(const struct dir_node *node, const char *path, char **ret_data
 	if (errno != ENOENT) {
 		return dir_errno(err, errno, "open the record of", path);
 	}
-	*ret_data = calloc(1, 1);
+	*ret_data = strdup("");
 	if (!*ret_data) {
 		return dir_errno(err, ENOMEM, "read", path);
 	}
@@ -459,7 +459,7 @@ static int look_at_entry(const struct dir_node *node, const char *path, const st
 	struct dir_children *children, struct err *err)
 {
 	const char *name = entry->d_name;
-	struct dir_node child = { .kind = DIR_PERSISTENT, .fd = -1 };
+	struct dir_node child = { .kind = DIR_PERSISTENT };
 	bool is_node = dir_is_nodes_name(node->fd, name);
 	if (is_node && !is_plainly_persistent(node, entry)) {
 		int result = dir_node_open_child(&child, node->fd, name, path, err);

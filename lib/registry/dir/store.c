@@ -235,7 +235,7 @@ static int stamp(int fd, int64_t previous_version)
 	struct timespec times[2];
 	clock_gettime(CLOCK_REALTIME, &times[0]);
 	int64_t now = (int64_t)times[0].tv_sec * NS_PER_S + times[0].tv_nsec;
-	if (now <= previous_version) {
+	if (now < previous_version + 1) {
 		now = previous_version + 1;
 	}
 	times[1] = (struct timespec){ .tv_sec = now / NS_PER_S, .tv_nsec = now % NS_PER_S };

@@ -313,8 +313,7 @@ static void sweep_siblings(
 	for (size_t i = 0; i < children.count; i++) {
 		const char *name = children.entries[i].name;
 		err_clear(&ignored);
-		if (children.entries[i].kind == DIR_DEAD &&
-			strcmp(name, path_name(task->path)) != 0) {
+		if (children.entries[i].kind == DIR_DEAD) {
 			(void)!dir_store_remove(
 				&context->store, parent, name, name, false, &ignored);
 		}
@@ -550,8 +549,7 @@ bool dir_task_end_own(struct dir_context *context, struct registry_task *task)
 void dir_task_clear_dead(struct dir_context *context, const char *path)
 {
 	struct err ignored = ERR_INIT;
-	struct dir_node parent = { .fd = -1 };
-	struct dir_node node = { .fd = -1 };
+	struct dir_node parent, node = { .fd = -1 };
 	if (dir_node_open(&parent, context->store.root_fd, path, path_parent_len(path), &ignored) ==
 			0 &&
 		dir_node_open_child(&node, parent.fd, path_name(path), path, &ignored) == 0 &&
