@@ -261,6 +261,9 @@ Test(registry_auth_file, is_refused_when_others_may_use_it)
 		cr_assert_eq(registry_auth_file_read(&credentials, file, &err), BERTH_FAILED);
 		const char *what = modes[i] & 022 ? "may write it" : "may read it; allowed is 0600";
 		cr_assert(strstr(err.msg, what), "%s", err.msg);
+		char mode[16];
+		snprintf(mode, sizeof(mode), "mode %04o:", (unsigned)modes[i]);
+		cr_assert(strstr(err.msg, mode), "%s", err.msg);
 		cr_assert_null(credentials);
 		unlink(file);
 	}
@@ -289,6 +292,23 @@ Test(registry_auth_file, with_anything_else_is_refused_without_telling_it)
 	cr_assert_eq(registry_auth_file_read(&credentials, "/tmp", &err), BERTH_FAILED);
 	err_clear(&err);
 	cr_assert_eq(registry_auth_file_read(&credentials, NULL, &err), BERTH_FAILED);
+}
+
+Test(registry_auth_file, holds_less_than_1024_bytes)
+{
+	char text[2048] = "joe:";
+	memset(text + 4, 'x', sizeof(text) - 4);
+	static const size_t lengths[] = { 1022, 1023, 1024, 1025, 2048 };
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		struct err err = ERR_INIT;
+		char *credentials = NULL;
+		const char *file = write_file(text, lengths[i], 0600);
+		int code = registry_auth_file_read(&credentials, file, &err);
+		cr_assert_eq(code, lengths[i] < 1024 ? 0 : BERTH_FAILED, "%zu", lengths[i]);
+		cr_assert(!credentials || strlen(credentials) == lengths[i]);
+		free(credentials);
+		unlink(file);
+	}
 }
 
 /* ---- without memory ---- */
@@ -324,10 +344,12 @@ static int make_lists(void *context)
 	bool right = true;
 	int code = registry_acl_policy_init(&policy, context, &warning, &err);
 	if (!code) {
-		code = registry_acl_add_accessor(&policy, "ann", "secret", &err);
+		code = registry_acl_add_accessor(&policy, "super", "secret", &err);
 	}
 	if (!code) {
-		right = lists_are_right(&policy, &code);
+		right = strcmp(policy.accessors.entries[0].id,
+				"super:lK75jTNcA+U9vtVEw5vB51mj/w4=") == 0 &&
+			lists_are_right(&policy, &code);
 	}
 	free(warning);
 	registry_acl_policy_finish(&policy);

@@ -2,6 +2,7 @@
 #include "tests/support/core_stage.h"
 
 #include <limits.h>
+#include <string.h>
 
 #include "lib/base/clock.h"
 
@@ -64,6 +65,22 @@ Test(registry_confirm, an_answer_between_a_change_and_its_read_confirms_nothing)
 	answer_clear(&answer);
 }
 
+CONNECTED(a_refresh_that_no_change_has_caused_leaves_the_state_confirmed)
+{
+	struct answer answer = { 0 };
+	memory_put(registry, "/a", "same");
+	struct registry_watch *watch = registry_watch(
+		registry, "/a", REGISTRY_WATCH_DATA, answer_take, &answer);
+	client_wait_calls(&answer, 1);
+	memory_set_heard_ms(registry, 100);
+	registry_watch_refresh(watch);
+	memory_set_heard_ms(registry, 200);
+	cr_assert_eq(registry_heard_ms(registry, 9000), 200);
+	client_wait_calls(&answer, 2);
+	cr_assert_eq(registry_heard_ms(registry, 9000), 200);
+	answer_clear(&answer);
+}
+
 enum { ONE_FAILURE = 1, ALL_FAIL = INT_MAX };
 
 /* How many more reads of /a, and of /b, get no answer. */
@@ -79,6 +96,11 @@ static void fail_some(void *context, const struct registry_task *task, struct er
 static bool a_has_failed(void *context)
 {
 	return ((const int *)context)[0] < ONE_FAILURE;
+}
+
+static bool a_has_failed_once(void *context)
+{
+	return ((const int *)context)[0] < ALL_FAIL;
 }
 
 static bool b_has_failed(void *context)
@@ -106,6 +128,33 @@ CONNECTED(a_change_reaches_no_further_back_than_to_its_own_announcement)
 	memory_set_heard_ms(registry, 300);
 	cr_assert_eq(registry_heard_ms(registry, 9000), 100);
 	client_wait_calls(&answers[0], 2);
+	cr_assert_eq(registry_heard_ms(registry, 9000), 200);
+	answer_clear(&answers[0]);
+	answer_clear(&answers[1]);
+}
+
+CONNECTED(the_old_state_told_to_a_new_user_ends_no_doubt)
+{
+	struct answer answers[2] = { 0 };
+	int failures[2] = { ALL_FAIL, 0 };
+	memory_put(registry, "/a", "old");
+	registry_watch(registry, "/a", REGISTRY_WATCH_DATA, answer_take, &answers[0]);
+	client_wait_calls(&answers[0], 1);
+	memory_set_heard_ms(registry, 100);
+	memory_on_task(registry, fail_some, failures);
+	memory_put(registry, "/a", "new");
+	client_wait(a_has_failed_once, failures);
+	memory_set_heard_ms(registry, 200);
+	struct registry_watch *second = registry_watch(
+		registry, "/a", REGISTRY_WATCH_DATA, answer_take, &answers[1]);
+	client_wait_calls(&answers[1], 1);
+	cr_assert_str_eq(answers[1].data, "old");
+	cr_assert_not(registry_watch_holds(second));
+	cr_assert_eq(registry_heard_ms(registry, 9000), 100);
+	memory_on_task(registry, NULL, NULL);
+	client_wait_calls(&answers[1], 2);
+	cr_assert_str_eq(answers[1].data, "new");
+	cr_assert(registry_watch_holds(second));
 	cr_assert_eq(registry_heard_ms(registry, 9000), 200);
 	answer_clear(&answers[0]);
 	answer_clear(&answers[1]);
@@ -294,6 +343,48 @@ Test(registry_confirm, a_follower_takes_over_the_doubt_about_its_leader)
 	client_close(registry);
 	answer_clear(&list);
 	answer_clear(&seen);
+}
+
+/* Reads of /b and lists get no answer. */
+static void lose_b_and_lists(void *context, const struct registry_task *task, struct err *err)
+{
+	lose_lists(context, task, err);
+	if (strcmp(task->path, "/b") == 0) {
+		++*(size_t *)context;
+		err_set(err, BERTH_REGISTRY_UNAVAILABLE, "no answer about %s", task->path);
+	}
+}
+
+Test(registry_confirm, a_doubt_taken_over_is_older_than_one_that_came_between)
+{
+	struct answer list = { 0 };
+	struct answer seen = { 0 };
+	struct answer other = { 0 };
+	struct registry_watch *parent;
+	size_t lost = 0;
+	struct registry *registry = open_following(&list, &seen, &parent);
+	memory_put(registry, "/b", "old");
+	registry_watch(registry, "/b", REGISTRY_WATCH_DATA, answer_take, &other);
+	client_wait_calls(&other, 1);
+	memory_on_task(registry, lose_b_and_lists, &lost);
+	memory_put(registry, "/t/a", "new");
+	client_wait(is_counted, &lost);
+	memory_set_heard_ms(registry, 200);
+	lost = 0;
+	memory_put(registry, "/b", "new");
+	client_wait(is_counted, &lost);
+	memory_set_heard_ms(registry, 300);
+	registry_unwatch(parent);
+	cr_assert_eq(registry_heard_ms(registry, 9000), 100);
+	client_wait(is_present, &seen);
+	cr_assert_eq(registry_heard_ms(registry, 9000), 200);
+	memory_on_task(registry, NULL, NULL);
+	client_wait_calls(&other, 2);
+	cr_assert_eq(registry_heard_ms(registry, 9000), 300);
+	client_close(registry);
+	answer_clear(&list);
+	answer_clear(&seen);
+	answer_clear(&other);
 }
 
 static void note_heard(void *context, const struct registry_result *result)

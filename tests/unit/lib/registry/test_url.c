@@ -70,7 +70,9 @@ Test(registry_url, every_error_says_what_is_allowed)
 		{ "zookeeper://h:", "1 to 65535" },
 		{ "zookeeper://h:0", "1 to 65535" },
 		{ "zookeeper://h:65536", "1 to 65535" },
+		{ "zookeeper://h:655350", "1 to 65535" },
 		{ "zookeeper://h:+1", "1 to 65535" },
+		{ "zookeeper://h:1x", "1 to 65535" },
 		{ "zookeeper://h:99999999999999999999", "1 to 65535" },
 		{ "zookeeper://[::1", "]" },
 		{ "zookeeper://[::1]2181", ":port" },
@@ -108,6 +110,29 @@ Test(registry_url, too_many_servers_and_too_long_names_are_refused)
 	strcpy(text, "zookeeper://");
 	memset(text + strlen(text), 'h', 256);
 	cr_assert_eq(registry_url_parse(&url, text, &err), BERTH_FAILED);
+	cr_assert(strstr(err.msg, "a host name has 256 bytes; at most 255 are"), "%s", err.msg);
+	text[strlen(text) - 1] = '\0';
+	err_clear(&err);
+	cr_assert_eq(registry_url_parse(&url, text, &err), 0, "%s", err.msg);
+}
+
+static void check_port(const char *text, const char *port)
+{
+	struct registry_url url;
+	struct err err = ERR_INIT;
+	cr_assert_eq(registry_url_parse(&url, text, &err), 0, "%s", err.msg);
+	cr_assert_str_eq(url.servers[0].port, port);
+}
+
+Test(registry_url, the_first_and_the_last_port_are_allowed)
+{
+	struct registry_url url;
+	struct err err = ERR_INIT;
+	check_port("zookeeper://h:1", "1");
+	check_port("zookeeper://h:65535", "65535");
+	check_port("zookeeper://[::1]:9", "9");
+	cr_assert_neq(registry_url_parse(&url, "zookeeper://h:123456789012345678901", &err), 0);
+	cr_assert(strstr(err.msg, "port \"12345678901234567890\":"), "%s", err.msg);
 }
 
 Test(registry_url, is_shown_in_full_and_without_secrets)

@@ -42,3 +42,45 @@ CONNECTED_TO(registry_watch_memory, an_implied_list_without_memory_is_tried_agai
 	answer_clear(&data);
 	answer_clear(&made);
 }
+
+/* The allocation that follows the next answer fails, when `next` is set. */
+static void fail_behind_answer(void *context, int code, double duration_s)
+{
+	bool *next = context;
+	(void)code;
+	(void)duration_s;
+	if (*next) {
+		failing_arm("alloc", 1, ENOMEM);
+		*next = false;
+	}
+}
+
+Test(registry_watch_memory, a_list_without_memory_is_an_error_and_read_again_soon)
+{
+	struct answer list = { 0 };
+	bool next = false;
+	const struct registry_options options = { .on_answer = fail_behind_answer,
+		.context = &next };
+	struct registry *registry = memory_open("core", &options);
+	client_add(registry);
+	client_wait_state(registry, REGISTRY_CONNECTED);
+	memory_put(registry, "/t", "");
+	memory_put(registry, "/t/a", "");
+	registry_watch(registry, "/t", REGISTRY_WATCH_CHILDREN, answer_take, &list);
+	client_wait_calls(&list, 1);
+	cr_assert_eq(list.children_count, 1);
+	next = true;
+	memory_put(registry, "/t/b", "");
+	int64_t now_ms = clock_monotonic_ms();
+	registry_dispatch(registry, now_ms);
+	cr_assert(failing_disarm());
+	cr_assert_eq(list.calls, 2);
+	assert_answer(&list, "Failed");
+	cr_assert_leq(registry_deadline_ms(registry), now_ms + 2000);
+	registry_dispatch(registry, now_ms + 2000);
+	registry_dispatch(registry, now_ms + 2000);
+	assert_answer(&list, "OK");
+	cr_assert_eq(list.children_count, 2);
+	client_close(registry);
+	answer_clear(&list);
+}

@@ -1,0 +1,90 @@
+/* The names that a backend lists, as the children that users see. */
+#include "tests/support/core_stage.h"
+
+#define CONNECTED(name) CONNECTED_TO(registry_children, name)
+
+CONNECTED(names_are_sorted_into_those_that_paths_can_hold_and_others)
+{
+	struct answer answer = { 0 };
+	static const char *const names[] = { "/t/b", "/t/B", "/t/a", "/t/A", "/t/c" };
+	memory_put(registry, "/t", "");
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		memory_put(registry, names[i], "");
+	}
+	client_list(registry, "/t", &answer);
+	assert_answer(&answer, "OK");
+	cr_assert_str_eq(answer_children(&answer), "/t/a /t/b /t/c");
+	cr_assert_str_eq(answer_foreign(&answer), "/t/A /t/B");
+	cr_assert_eq(answer.stat.children, 3);
+	cr_assert_eq(answer.stat.foreign, 2);
+	answer_clear(&answer);
+}
+
+/* Each byte of such a name takes three: the texts fill the room that was counted for them. */
+CONNECTED(names_that_are_escaped_as_a_whole_are_told_in_full)
+{
+	struct answer answer = { 0 };
+	memory_put(registry, "/t", "");
+	memory_put(registry, "/t/\xe2\x82\xac\xe2\x82\xac", "");
+	memory_put(registry, "/t/%\"\\ ", "");
+	memory_put(registry, "/t/\x7f\x1f", "");
+	client_list(registry, "/t", &answer);
+	assert_answer(&answer, "OK");
+	cr_assert_str_eq(
+		answer_foreign(&answer), "/t/%25%22%5C%20 /t/%7F%1F /t/%E2%82%AC%E2%82%AC");
+	answer_clear(&answer);
+}
+
+CONNECTED(the_first_and_last_printable_characters_are_told_as_they_are)
+{
+	struct answer answer = { 0 };
+	memory_put(registry, "/!~", "");
+	client_list(registry, "/", &answer);
+	assert_answer(&answer, "OK");
+	cr_assert_str_eq(answer_foreign(&answer), "/!~");
+	answer_clear(&answer);
+}
+
+CONNECTED(a_list_that_is_read_again_is_unchanged)
+{
+	struct answer list = { 0 };
+	memory_put(registry, "/t", "");
+	memory_put(registry, "/t/a", "");
+	memory_put(registry, "/t/b", "");
+	memory_put(registry, "/t/B", "");
+	struct registry_watch *watch = registry_watch(
+		registry, "/t", REGISTRY_WATCH_CHILDREN, answer_take, &list);
+	client_wait_calls(&list, 1);
+	cr_assert(list.changed);
+	registry_watch_refresh(watch);
+	client_wait_calls(&list, 2);
+	cr_assert_not(list.changed);
+	answer_clear(&list);
+}
+
+/* One name gives way to another, unseen, so that the number of names stays. */
+static void exchange(const char *old, const char *new)
+{
+	struct answer list = { 0 };
+	struct registry *registry = open_connected();
+	memory_put(registry, "/t", "");
+	memory_put(registry, "/t/a", "");
+	memory_put(registry, "/t/A", "");
+	memory_put(registry, old, "");
+	registry_watch(registry, "/t", REGISTRY_WATCH_CHILDREN, answer_take, &list);
+	client_wait_calls(&list, 1);
+	move_to(registry, REGISTRY_AWAY);
+	memory_remove(registry, old);
+	memory_put(registry, new, "");
+	move_to(registry, REGISTRY_CONNECTED);
+	client_wait_calls(&list, 2);
+	cr_assert(list.changed, "%s for %s", new, old);
+	client_close(registry);
+	answer_clear(&list);
+}
+
+Test(registry_children, another_name_in_the_place_of_one_is_a_change)
+{
+	exchange("/t/b", "/t/c");
+	exchange("/t/B", "/t/C");
+}

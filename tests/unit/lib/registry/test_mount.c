@@ -1,0 +1,456 @@
+/* Imports on a registry in memory: what they read, hold and watch of other programs' nodes. */
+#include "tests/support/core_stage.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "lib/base/clock.h"
+#include "lib/base/limits.h"
+#include "lib/dialect/label.h"
+#include "tests/support/failing.h"
+
+#define FROM "/Group"
+#define GROUP "//Group"
+#define AS "/services/web"
+#define MASTER(ip) "{\"address\":{\"hostname\":\"m\",\"ip\":\"" ip "\",\"port\":5050},\"id\":\"u\"}"
+#define NERVE(port) "{\"host\":\"10.0.0.1\",\"port\":" port "}"
+
+static void set_imports(
+	struct registry *registry, const struct registry_import *imports, size_t count)
+{
+	struct err err = ERR_INIT;
+	cr_assert_eq(registry_set_imports(registry, imports, count, &err), 0, "%s", err.msg);
+}
+
+static void import_at(struct registry *registry, const char *as)
+{
+	const struct registry_import import = { DIALECT_NERVE, FROM, as };
+	set_imports(registry, &import, 1);
+}
+
+/* The group and its member b, imported. */
+static struct registry *open_importing(void)
+{
+	struct registry *registry = open_connected();
+	memory_put(registry, GROUP, "");
+	memory_put(registry, GROUP "/b", NERVE("1"));
+	import_at(registry, AS);
+	return registry;
+}
+
+#define IMPORTING(name)                                                                            \
+	STAGED_TEST(                                                                               \
+		registry_mount, name, struct registry *, registry, open_importing(), client_close)
+
+static void count_tasks(void *context, const struct registry_task *task, struct err *err)
+{
+	(void)task;
+	(void)err;
+	++*(size_t *)context;
+}
+
+/* --- above it --- */
+
+IMPORTING(the_way_down_to_it_counts_as_a_child)
+{
+	struct answer answer = { 0 };
+	client_stat(registry, "/services", &answer);
+	assert_answer(&answer, "OK");
+	cr_assert_eq(answer.stat.children, 1);
+	client_list(registry, "/", &answer);
+	assert_answer(&answer, "OK");
+	cr_assert_str_eq(answer_children(&answer), "/services");
+	memory_put(registry, "/services", "");
+	memory_put(registry, "/services/own", "");
+	client_list(registry, "/services", &answer);
+	cr_assert_str_eq(answer_children(&answer), "/services/own " AS);
+	client_list(registry, "/", &answer);
+	cr_assert_str_eq(answer_children(&answer), "/services", "each once");
+	client_list(registry, "/services/own", &answer);
+	cr_assert_eq(answer.children_count, 0);
+	answer_clear(&answer);
+}
+
+static void time_out(void *context, const struct registry_task *task, struct err *err)
+{
+	(void)context;
+	err_set(err, BERTH_TIMEOUT, "no answer about %s", task->path);
+}
+
+IMPORTING(a_backend_that_does_not_answer_fails_each_read)
+{
+	struct answer answer = { 0 };
+	static const char *const paths[] = { "/services", AS, AS "/b" };
+	memory_on_task(registry, time_out, NULL);
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+		client_list(registry, paths[i], &answer);
+		assert_answer(&answer, "Timeout");
+		client_stat(registry, paths[i], &answer);
+		assert_answer(&answer, "Timeout");
+		client_get(registry, paths[i], &answer);
+		assert_answer(&answer, "Timeout");
+	}
+	answer_clear(&answer);
+}
+
+/* --- the group --- */
+
+IMPORTING(the_group_is_a_node_without_data)
+{
+	struct answer answer = { 0 };
+	memory_put(registry, GROUP, "data of the other program");
+	client_get(registry, AS, &answer);
+	assert_answer(&answer, "OK");
+	cr_assert_str_eq(answer.data, "");
+	cr_assert_eq(answer.stat.size, 0);
+	client_stat(registry, AS, &answer);
+	assert_answer(&answer, "OK");
+	cr_assert_gt(answer.stat.created_ms, 0);
+	cr_assert_eq(answer.stat.size, 0);
+	client_list(registry, AS, &answer);
+	assert_answer(&answer, "OK");
+	cr_assert_str_eq(answer_children(&answer), AS "/b");
+	cr_assert_eq(answer.stat.size, 0);
+	answer_clear(&answer);
+}
+
+/* The allocation that follows the next answer fails, when `next` is set. */
+static void fail_behind_answer(void *context, int code, double duration_s)
+{
+	bool *next = context;
+	(void)code;
+	(void)duration_s;
+	if (*next) {
+		failing_arm("alloc", 1, ENOMEM);
+		*next = false;
+	}
+}
+
+Test(registry_mount, a_group_that_cannot_be_listed_without_memory_does_not_count_as_empty)
+{
+	bool next = false;
+	struct answer answer = { 0 };
+	const struct registry_options options = { .on_answer = fail_behind_answer,
+		.context = &next };
+	struct registry *registry = memory_open("core", &options);
+	client_add(registry);
+	client_wait_state(registry, REGISTRY_CONNECTED);
+	memory_put(registry, GROUP, "");
+	memory_put(registry, GROUP "/b", NERVE("1"));
+	import_at(registry, AS);
+	next = true;
+	client_list(registry, AS, &answer);
+	cr_assert(failing_disarm());
+	assert_answer(&answer, "Failed");
+	client_list(registry, AS, &answer);
+	assert_answer(&answer, "OK");
+	cr_assert_eq(answer.children_count, 1);
+	client_close(registry);
+	answer_clear(&answer);
+}
+
+/* --- members --- */
+
+IMPORTING(a_member_is_one_read)
+{
+	struct answer answer = { 0 };
+	size_t tasks = 0;
+	memory_on_task(registry, count_tasks, &tasks);
+	client_resolve(registry, AS "/b", &answer);
+	assert_answer(&answer, "OK");
+	cr_assert_eq(tasks, 1);
+	client_stat(registry, AS "/b", &answer);
+	assert_answer(&answer, "OK");
+	cr_assert_eq(answer.stat.children, 0);
+	cr_assert_eq(tasks, 2);
+	const struct registry_criteria criteria = { .under = AS "/b" };
+	client_find(registry, &criteria, &answer);
+	assert_answer(&answer, "OK");
+	cr_assert_eq(json_object_size(answer.records), 1);
+	cr_assert_eq(tasks, 3);
+	answer_clear(&answer);
+}
+
+/* The label of a long name leads back to it through the list of the group's children alone. */
+IMPORTING(a_name_too_long_to_be_sent_is_not_asked_for)
+{
+	struct answer answer = { 0 };
+	size_t tasks = 0;
+	char node[LIMIT_PATH_BYTES + 64] = GROUP "/";
+	char path[LIMIT_PATH_BYTES] = AS "/";
+	memset(node + strlen(node), 'A', LIMIT_PATH_BYTES);
+	dialect_label(path + strlen(path), node + strlen(GROUP "/"));
+	memory_put(registry, node, NERVE("1"));
+	memory_on_task(registry, count_tasks, &tasks);
+	client_resolve(registry, path, &answer);
+	assert_answer(&answer, "InvalidRecord");
+	cr_assert_eq(tasks, 1);
+	answer_clear(&answer);
+}
+
+IMPORTING(a_record_that_stays_unreadable_is_told_anew_when_it_changes)
+{
+	struct answer seen = { 0 };
+	memory_put(registry, GROUP "/b", "{\"host\":7}");
+	registry_watch(registry, AS "/b", REGISTRY_WATCH_DATA, answer_take, &seen);
+	client_wait_calls(&seen, 1);
+	assert_answer(&seen, "InvalidRecord");
+	memory_put(registry, GROUP "/b", "[]");
+	client_wait_calls(&seen, 2);
+	assert_answer(&seen, "InvalidRecord");
+	cr_assert(seen.changed);
+	answer_clear(&seen);
+}
+
+/* The longest path that a member can have. */
+Test(registry_mount, a_member_with_the_longest_path_is_watched)
+{
+	struct registry *registry = open_connected();
+	struct answer seen = { 0 };
+	char as[LIMIT_PATH_BYTES + 1] = "";
+	char path[LIMIT_PATH_BYTES + 1];
+	const size_t len = LIMIT_PATH_BYTES - strlen("/b");
+	for (size_t i = 0; i < len; i++) {
+		as[i] = i % (1 + LIMIT_PATH_ELEMENT_BYTES) == 0 ? '/' : 'a';
+	}
+	memcpy(path, as, len);
+	strcpy(path + len, "/b");
+	memory_put(registry, GROUP, "");
+	memory_put(registry, GROUP "/b", NERVE("1"));
+	import_at(registry, as);
+	registry_watch(registry, path, REGISTRY_WATCH_DATA, answer_take, &seen);
+	client_wait_calls(&seen, 1);
+	assert_answer(&seen, "OK");
+	memory_put(registry, GROUP "/b", NERVE("2"));
+	client_wait_calls(&seen, 2);
+	assert_answer(&seen, "OK");
+	client_close(registry);
+	answer_clear(&seen);
+}
+
+IMPORTING(reads_under_way_are_taken_back)
+{
+	struct answer answers[3] = { 0 };
+	struct answer answer = { 0 };
+	struct registry_request *requests[] = {
+		registry_get(registry, AS "/b", answer_take, &answers[0]),
+		registry_list(registry, AS, answer_take, &answers[1]),
+		registry_list(registry, "/services", answer_take, &answers[2]),
+	};
+	cr_assert_eq(memory_tasks(registry), 3);
+	for (size_t i = 0; i < 3; i++) {
+		registry_cancel(registry, requests[i]);
+	}
+	cr_assert_eq(memory_tasks(registry), 0);
+	registry_get(registry, AS "/b", answer_take, &answers[0]);
+	import_at(registry, "/elsewhere");
+	client_wait_calls(&answers[0], 1);
+	assert_answer(&answers[0], "OK");
+	client_get(registry, AS "/b", &answer);
+	assert_answer(&answer, "PathNotFound");
+	cr_assert_eq(answers[1].calls + answers[2].calls, 0);
+	answer_clear(&answers[0]);
+	answer_clear(&answer);
+}
+
+/* --- watches --- */
+
+IMPORTING(the_watch_of_a_member_ends_with_the_last_who_needs_it)
+{
+	struct answer data = { 0 };
+	struct answer list = { 0 };
+	struct registry_watch *data_watch = registry_watch(
+		registry, AS "/b", REGISTRY_WATCH_DATA, answer_take, &data);
+	client_wait_calls(&data, 1);
+	cr_assert_eq(memory_armed_watches(registry), 1);
+	struct registry_watch *list_watch = registry_watch(
+		registry, AS "/b", REGISTRY_WATCH_CHILDREN, answer_take, &list);
+	client_wait_calls(&list, 1);
+	cr_assert_eq(memory_armed_watches(registry), 1);
+	registry_unwatch(data_watch);
+	cr_assert_eq(memory_armed_watches(registry), 1);
+	registry_unwatch(list_watch);
+	cr_assert_eq(memory_armed_watches(registry), 0);
+	answer_clear(&data);
+	answer_clear(&list);
+}
+
+IMPORTING(an_import_that_goes_leaves_no_watch)
+{
+	struct answer data = { 0 };
+	struct answer list = { 0 };
+	registry_watch(registry, AS, REGISTRY_WATCH_DATA, answer_take, &data);
+	registry_watch(registry, AS, REGISTRY_WATCH_CHILDREN, answer_take, &list);
+	client_wait_calls(&data, 1);
+	client_wait_calls(&list, 1);
+	cr_assert_str_eq(answer_children(&list), AS "/b");
+	cr_assert_eq(memory_armed_watches(registry), 2);
+	memory_set_answering(registry, false);
+	set_imports(registry, NULL, 0);
+	cr_assert_eq(memory_armed_watches(registry), 0);
+	memory_set_answering(registry, true);
+	client_wait(is_absent, &list);
+	client_wait(is_absent, &data);
+	answer_clear(&data);
+	answer_clear(&list);
+}
+
+Test(registry_mount, a_watch_of_the_foreign_node_itself_outlives_the_import)
+{
+	struct registry *registry = memory_open(
+		"core", &(struct registry_options){ .foreign_paths = true });
+	struct answer member = { 0 };
+	struct answer node = { 0 };
+	client_add(registry);
+	client_wait_state(registry, REGISTRY_CONNECTED);
+	memory_put(registry, GROUP, "");
+	memory_put(registry, GROUP "/b", NERVE("1"));
+	import_at(registry, AS);
+	struct registry_watch *watch = registry_watch(
+		registry, AS "/b", REGISTRY_WATCH_DATA, answer_take, &member);
+	registry_watch(registry, GROUP "/b", REGISTRY_WATCH_DATA, answer_take, &node);
+	client_wait_calls(&member, 1);
+	client_wait_calls(&node, 1);
+	registry_unwatch(watch);
+	cr_assert_eq(memory_armed_watches(registry), 1);
+	memory_put(registry, GROUP "/b", NERVE("2"));
+	client_wait_calls(&node, 2);
+	cr_assert_str_eq(node.data, NERVE("2"));
+	client_close(registry);
+	answer_clear(&member);
+	answer_clear(&node);
+}
+
+IMPORTING(a_change_of_another_node_concerns_nobody)
+{
+	struct answer member = { 0 };
+	size_t tasks = 0;
+	static const char *const others[] = { "//G", "//Group/b/below", "//Groups", "//Groups/b" };
+	struct answer seen[4] = { 0 };
+	for (size_t i = 0; i < 4; i++) {
+		registry_watch(registry, others[i], REGISTRY_WATCH_DATA, answer_take, &seen[i]);
+		client_wait_calls(&seen[i], 1);
+	}
+	registry_watch(registry, AS "/b", REGISTRY_WATCH_DATA, answer_take, &member);
+	client_wait_calls(&member, 1);
+	memory_on_task(registry, count_tasks, &tasks);
+	for (size_t i = 0; i < 4; i++) {
+		memory_put(registry, others[i], "x");
+		client_wait_calls(&seen[i], 2);
+		answer_clear(&seen[i]);
+	}
+	cr_assert_eq(tasks, 4);
+	cr_assert_eq(member.calls, 1);
+	answer_clear(&member);
+}
+
+/* For Mesos all members tell the meaning of a label: a change has each watch read once. */
+IMPORTING(a_change_of_one_that_ranks_is_read_once_by_each)
+{
+	const struct registry_import import = { DIALECT_MESOS, FROM, AS };
+	struct answer leader = { 0 };
+	struct answer other = { 0 };
+	char path[LIMIT_PATH_BYTES] = AS "/";
+	size_t tasks = 0;
+	dialect_label(path + strlen(path), "json.info_0000000001");
+	memory_put(registry, GROUP "/json.info_0000000001", MASTER("10.0.0.1"));
+	set_imports(registry, &import, 1);
+	registry_watch(registry, AS "/leader", REGISTRY_WATCH_DATA, answer_take, &leader);
+	registry_watch(registry, path, REGISTRY_WATCH_DATA, answer_take, &other);
+	client_wait_calls(&leader, 1);
+	client_wait_calls(&other, 1);
+	assert_answer(&leader, "OK");
+	assert_answer(&other, "PathNotFound");
+	memory_on_task(registry, count_tasks, &tasks);
+	memory_put(registry, GROUP "/json.info_0000000001", MASTER("10.0.0.2"));
+	client_wait_calls(&leader, 2);
+	cr_assert_not_null(strstr(leader.data, "10.0.0.2"), "%s", leader.data);
+	cr_assert_eq(tasks, 3, "two lists and the leader's node");
+	answer_clear(&leader);
+	answer_clear(&other);
+}
+
+/* --- other imports --- */
+
+IMPORTING(imports_without_memory_stay_as_they_were)
+{
+	const struct registry_import imports[] = {
+		{ DIALECT_NERVE, FROM, AS },
+		{ DIALECT_NERVE, FROM, "/another" },
+	};
+	struct answer answer = { 0 };
+	bool failed = true;
+	for (uint64_t number = 1; failed; number++) {
+		struct err err = ERR_INIT;
+		set_imports(registry, imports, 1);
+		failing_arm("alloc", number, ENOMEM);
+		int code = registry_set_imports(registry, imports, 2, &err);
+		failed = failing_disarm();
+		cr_assert(code == 0 || (failed && code == BERTH_FAILED));
+		client_get(registry, AS "/b", &answer);
+		assert_answer(&answer, "OK");
+		client_get(registry, "/another/b", &answer);
+		assert_answer(&answer, code ? "PathNotFound" : "OK");
+	}
+	answer_clear(&answer);
+}
+
+IMPORTING(an_import_that_stays_is_not_touched)
+{
+	const struct registry_import imports[] = {
+		{ DIALECT_NERVE, FROM, "/another" },
+		{ DIALECT_NERVE, FROM, AS },
+		{ DIALECT_NERVE, "/Other", "/third" },
+	};
+	struct answer member = { 0 };
+	struct answer answer = { 0 };
+	size_t tasks = 0;
+	registry_watch(registry, AS "/b", REGISTRY_WATCH_DATA, answer_take, &member);
+	client_wait_calls(&member, 1);
+	memory_on_task(registry, count_tasks, &tasks);
+	set_imports(registry, imports, 3);
+	registry_dispatch(registry, clock_monotonic_ms());
+	cr_assert_eq(tasks, 0);
+	client_get(registry, "/another/b", &answer);
+	assert_answer(&answer, "OK");
+	client_list(registry, "/third", &answer);
+	assert_answer(&answer, "OK");
+	cr_assert_eq(answer.children_count, 0);
+	set_imports(registry, imports, 2);
+	client_list(registry, "/third", &answer);
+	assert_answer(&answer, "PathNotFound");
+	cr_assert_eq(member.calls, 1);
+	memory_put(registry, GROUP "/b", NERVE("2"));
+	client_wait_calls(&member, 2);
+	answer_clear(&member);
+	answer_clear(&answer);
+}
+
+static bool is_told_twice(void *context)
+{
+	const struct answer *pair = context;
+	return pair[0].calls > 1 && pair[1].calls > 1;
+}
+
+IMPORTING(each_of_several_imports_tells_of_its_coming_and_going)
+{
+	const struct registry_import imports[] = {
+		{ DIALECT_NERVE, FROM, AS },
+		{ DIALECT_NERVE, FROM, "/x/one" },
+		{ DIALECT_NERVE, FROM, "/y/two" },
+	};
+	struct answer pair[2] = { 0 };
+	registry_watch(registry, "/x/one/b", REGISTRY_WATCH_DATA, answer_take, &pair[0]);
+	registry_watch(registry, "/y/two/b", REGISTRY_WATCH_DATA, answer_take, &pair[1]);
+	client_wait_calls(&pair[0], 1);
+	client_wait_calls(&pair[1], 1);
+	set_imports(registry, imports, 3);
+	client_wait(is_told_twice, pair);
+	assert_answer(&pair[0], "OK");
+	assert_answer(&pair[1], "OK");
+	set_imports(registry, imports + 1, 0);
+	client_wait(is_absent, &pair[0]);
+	client_wait(is_absent, &pair[1]);
+	answer_clear(&pair[0]);
+	answer_clear(&pair[1]);
+}

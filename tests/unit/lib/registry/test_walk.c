@@ -1,0 +1,224 @@
+/* Walks over trees in which others write meanwhile, that lack memory or meet names too long. */
+#include "tests/support/core_stage.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/base/clock.h"
+#include "lib/base/limits.h"
+#include "tests/support/failing.h"
+
+#define CONNECTED(name) CONNECTED_TO(registry_walk, name)
+
+/* Another client acts before the first `times` tasks of this operation on this path. */
+struct between {
+	struct registry *registry;
+	enum registry_operation operation;
+	const char *path;
+	size_t times;
+	const char *puts;
+};
+
+static void on_task(void *context, const struct registry_task *task, struct err *err)
+{
+	struct between *between = context;
+	(void)err;
+	if (between->times > 0 && task->operation == between->operation &&
+		strcmp(task->path, between->path) == 0) {
+		between->times--;
+		memory_put(between->registry, between->puts, "somebody else's");
+	}
+}
+
+static void assert_children(struct registry *registry, const char *path, const char *children)
+{
+	struct answer answer = { 0 };
+	client_list(registry, path, &answer);
+	cr_assert_str_eq(answer_children(&answer), children);
+	answer_clear(&answer);
+}
+
+/* --- the version that a deletion expects --- */
+
+/* Deletes /a with its child /a/b, while another client writes the node at `path`. */
+static void delete_rewritten(
+	const char *path, bool expects, const char *error, enum registry_delete_mode mode)
+{
+	struct answer answer = { 0 };
+	struct registry *registry = open_connected();
+	struct between between = { registry, REGISTRY_OP_DELETE, path, 1, path };
+	memory_put(registry, "/a", "x");
+	memory_put(registry, "/a/b", "x");
+	client_get(registry, "/a", &answer);
+	struct registry_stat stat = answer.stat;
+	memory_on_task(registry, on_task, &between);
+	client_delete(registry, "/a", mode, expects ? &stat : NULL, &answer);
+	assert_answer(&answer, error);
+	cr_assert_eq(between.times, 0);
+	assert_children(registry, "/", *error == 'O' ? "" : "/a");
+	client_close(registry);
+	answer_clear(&answer);
+}
+
+Test(registry_walk, a_deletion_expects_a_version_of_its_first_node_when_told_to)
+{
+	static const enum registry_delete_mode modes[] = { REGISTRY_DELETE_TREE,
+		REGISTRY_DELETE_ALL };
+	for (size_t i = 0; i < 2; i++) {
+		delete_rewritten("/a", false, "OK", modes[i]);
+		delete_rewritten("/a/b", false, "OK", modes[i]);
+		delete_rewritten("/a/b", true, "OK", modes[i]);
+		delete_rewritten("/a", true, "FileAlreadyExists", modes[i]);
+	}
+}
+
+/* --- nodes that come meanwhile --- */
+
+CONNECTED(a_foreign_name_that_comes_meanwhile_ends_a_deletion)
+{
+	struct answer answer = { 0 };
+	struct between between = { registry, REGISTRY_OP_DELETE, "/a", 1, "/a/Foo" };
+	memory_put(registry, "/a", "x");
+	memory_on_task(registry, on_task, &between);
+	client_delete(registry, "/a", REGISTRY_DELETE_TREE, NULL, &answer);
+	assert_answer(&answer, "PathIsNotEmptyDirectory");
+	assert_children(registry, "/", "/a");
+	answer_clear(&answer);
+}
+
+CONNECTED(a_deletion_below_which_others_write_for_ever_ends_and_is_named)
+{
+	struct answer answer = { 0 };
+	struct between between = { registry, REGISTRY_OP_DELETE, "/a", SIZE_MAX, "/a/new" };
+	memory_put(registry, "/a", "x");
+	memory_on_task(registry, on_task, &between);
+	client_delete(registry, "/a", REGISTRY_DELETE_TREE, NULL, &answer);
+	assert_answer(&answer, "Timeout");
+	cr_assert_not_null(strstr(answer.err.msg, "contention"), "%s", answer.err.msg);
+	answer_clear(&answer);
+}
+
+/* --- failures --- */
+
+/* The tasks that are under way when a walk ends. */
+struct end {
+	struct registry *registry;
+	size_t tasks;
+	struct answer answer;
+};
+
+static void note_end(void *context, const struct registry_result *result)
+{
+	struct end *end = context;
+	end->tasks = memory_tasks(end->registry);
+	answer_take(&end->answer, result);
+}
+
+CONNECTED(a_name_too_long_to_be_sent_ends_a_deletion_before_it_begins)
+{
+	struct end end = { .registry = registry };
+	char path[LIMIT_PATH_BYTES + 64] = "/t/";
+	memset(path + strlen(path), 'A', LIMIT_PATH_BYTES);
+	memory_put(registry, "/t", "");
+	memory_put(registry, "/t/a", "x");
+	memory_put(registry, path, "x");
+	registry_delete(registry, "/t", REGISTRY_DELETE_ALL, NULL, NULL, note_end, &end);
+	client_wait_calls(&end.answer, 1);
+	assert_answer(&end.answer, "LimitExceeded");
+	cr_assert_eq(end.tasks, 0);
+	cr_assert_eq(end.answer.count, 0);
+	assert_children(registry, "/t", "/t/a");
+	answer_clear(&end.answer);
+}
+
+/* The allocation that follows the next answer fails, when `next` is set. */
+static void fail_behind_answer(void *context, int code, double duration_s)
+{
+	bool *next = context;
+	(void)code;
+	(void)duration_s;
+	if (*next) {
+		failing_arm("alloc", 1, ENOMEM);
+		*next = false;
+	}
+}
+
+Test(registry_walk, a_list_without_memory_deletes_nothing)
+{
+	bool next = false;
+	const struct registry_options options = { .on_answer = fail_behind_answer,
+		.context = &next };
+	struct end end = { .registry = memory_open("core", &options) };
+	client_add(end.registry);
+	client_wait_state(end.registry, REGISTRY_CONNECTED);
+	memory_put(end.registry, "/t", "");
+	next = true;
+	registry_delete(end.registry, "/t", REGISTRY_DELETE_ALL, NULL, NULL, note_end, &end);
+	client_wait_calls(&end.answer, 1);
+	cr_assert(failing_disarm());
+	assert_answer(&end.answer, "Failed");
+	cr_assert_eq(end.tasks, 0);
+	assert_children(end.registry, "/", "/t");
+	client_close(end.registry);
+	answer_clear(&end.answer);
+}
+
+/* --- progress and memory --- */
+
+enum { FEW = 20, MANY = 3000, NODE_BYTES = 200 };
+
+static void put_many(struct registry *registry, int count)
+{
+	char path[64];
+	memory_put(registry, "/t", "");
+	for (int i = 0; i < count; i++) {
+		snprintf(path, sizeof(path), "/t/n%d", i);
+		memory_put(registry, path, "");
+	}
+}
+
+static void never_progress(void *context, size_t visited, size_t matches)
+{
+	(void)context;
+	cr_assert(false, "visited %zu, matches %zu", visited, matches);
+}
+
+CONNECTED(a_deletion_of_a_few_nodes_tells_no_progress)
+{
+	struct answer answer = { 0 };
+	put_many(registry, FEW);
+	registry_delete(
+		registry, "/t", REGISTRY_DELETE_TREE, NULL, never_progress, answer_take, &answer);
+	client_wait_calls(&answer, 1);
+	assert_answer(&answer, "OK");
+	cr_assert_eq(answer.count, FEW + 1);
+	answer_clear(&answer);
+}
+
+static void note_bytes(void *context, size_t visited, size_t matches)
+{
+	struct answer *answer = context;
+	(void)visited;
+	(void)matches;
+	size_t bytes = mallinfo2().uordblks;
+	answer->count = bytes > answer->count ? bytes : answer->count;
+}
+
+/* Of the nodes of a large tree, those under way are in memory, and the list of their paths. */
+CONNECTED(a_walk_forgets_the_nodes_that_it_has_left)
+{
+	struct answer answer = { 0 };
+	const struct registry_criteria criteria = { .id = "x" };
+	put_many(registry, MANY);
+	size_t before = mallinfo2().uordblks;
+	registry_find(registry, &criteria, note_bytes, answer_take, &answer);
+	while (answer.calls == 0) {
+		size_t most = answer.count;
+		registry_dispatch(registry, clock_monotonic_ms());
+		cr_assert_leq(most, before + (size_t)MANY * NODE_BYTES);
+	}
+	assert_answer(&answer, "OK");
+	answer_clear(&answer);
+}
