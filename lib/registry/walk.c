@@ -255,9 +255,6 @@ static void on_read(struct node *node)
 static void apply_policy(struct node *node)
 {
 	struct walk *walk = node->walk;
-	if (node->remove_below) {
-		return; /* a match above takes it along */
-	}
 	switch (walk->policy) {
 	case REGISTRY_PURGE_ALL:
 		node->remove_below = true;
