@@ -22,7 +22,7 @@ static char root[512];
 static struct registry_backend *backend;
 static int64_t now_ms;
 
-/* What the backend has told its core. */
+/* All that the backend has told its core. */
 static struct {
 	enum registry_state state;
 	int states;
@@ -379,7 +379,7 @@ Test(dir_backend, a_root_that_may_not_be_made_is_an_error_of_the_write)
 	cr_assert_eq(task.ret_err.code, BERTH_NO_PATH_PERMISSIONS);
 }
 
-Test(dir_backend, who_only_reads_writes_nothing)
+Test(dir_backend, a_reader_writes_nothing)
 {
 	cr_assert_eq(run(REGISTRY_OP_GET, "/a", false), BERTH_PATH_NOT_FOUND);
 	close_it();
@@ -409,7 +409,7 @@ Test(dir_backend, a_successor_takes_over_a_session)
 }
 
 /* The nodes that a process was to take over end with it, also when it never saw them. */
-Test(dir_backend, what_was_inherited_ends_with_the_heir_though_the_root_is_away)
+Test(dir_backend, inherited_nodes_end_with_their_heir_though_it_never_saw_the_root)
 {
 	char aside[600];
 	snprintf(aside, sizeof(aside), "%s-aside", root);
