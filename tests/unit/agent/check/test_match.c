@@ -71,10 +71,11 @@ Test(check_match, judges_each_of_many_lines_once)
 		text[i] = i % LINE_BYTES == LINE_BYTES - 1 ? '\n' : 'x';
 	}
 	memcpy(text, "beginning", 9);
+	memcpy(text + CHECK_MATCH_LINE_BYTES / LINE_BYTES * LINE_BYTES, "straddles", 9);
 	static const size_t pieces[] = { 1, 1000, sizeof(text) };
 	for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++) {
 		cr_expect(matches("^beginning$", false, text, pieces[i]));
-		cr_expect(matches("^x{9}$", false, text, pieces[i]));
+		cr_expect(matches("^straddles$", false, text, pieces[i]));
 		cr_expect_not(matches("^x?$", false, text, pieces[i]));
 	}
 }

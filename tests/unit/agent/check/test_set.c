@@ -182,6 +182,24 @@ Test(check_set, a_check_that_is_replaced_runs_no_longer)
 	cr_expect(check_support_run_until_childless());
 }
 
+static bool are_running(void *context)
+{
+	(void)context;
+	return check_scheduler_running(scheduler) == 2;
+}
+
+Test(check_set, all_checks_end_with_the_set)
+{
+	arrange("[check one]\ncomponent = a\ncommand = sleep 1000\ninterval = 1h\ntimeout = 30m\n"
+		"[check two]\ncomponent = a\ncommand = sleep 2000\ninterval = 1h\n"
+		"timeout = 30m\n",
+		NULL);
+	cr_assert(check_support_run_until(are_running, NULL));
+	check_set_destroy(set);
+	set = NULL;
+	cr_expect(check_support_run_until_childless());
+}
+
 Test(check_set, an_empty_set_has_no_check)
 {
 	cr_expect_null(check_set_at(set, 0));
