@@ -44,8 +44,9 @@ struct stage {
 #define HTTP                                                                                       \
 	"[endpoint http]\napi = web\nprotocol = http\naddress_type = host/port\n"                  \
 	"address = 10.9.8.7:8080\n"
-#define DYNAMIC                                                                                    \
-	"[endpoint more]\napi = more\nprotocol = tcp\naddress_type = host/port\ndynamic = yes\n"
+#define MORE(name)                                                                                 \
+	"[endpoint " name "]\napi = more\nprotocol = tcp\naddress_type = host/port\ndynamic = yes\n"
+#define DYNAMIC MORE("more")
 
 static inline void add(char *text, size_t size, const char *part)
 {

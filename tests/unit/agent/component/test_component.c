@@ -185,13 +185,21 @@ STAGED(addresses_outlast_a_connection_that_does_not_hold_them, HTTP DYNAMIC)
 	cr_assert(node_has(stage, PATH, "more"));
 }
 
-STAGED(addresses_that_a_connection_holds_end_with_it, HTTP DYNAMIC "hold = connection\n")
+#define HELD(name) MORE(name) "hold = connection\n"
+
+static bool both_are_in(struct stage *stage)
+{
+	return node_has(stage, PATH, "\"host\":\"a\"") && node_has(stage, PATH, "\"host\":\"b\"");
+}
+
+STAGED(addresses_that_a_connection_holds_end_with_it, HELD("first") HTTP HELD("last"))
 {
 	struct err err = ERR_INIT;
 	run_to(stage, ANNOUNCE_REGISTERED);
-	cr_assert_eq(supply(stage, "more", "[\"a:1\"]", 7, &err), 0);
+	cr_assert_eq(supply(stage, "first", "[\"a:1\"]", 7, &err), 0);
+	cr_assert_eq(supply(stage, "last", "[\"b:1\"]", 7, &err), 0);
 	component_connection_closed(stage->component, 6);
-	RUN_UNTIL(stage->loop, node_has(stage, PATH, "more"));
+	RUN_UNTIL(stage->loop, both_are_in(stage));
 	json_t *saved = component_save(stage->component);
 	component_connection_closed(stage->component, 7);
 	RUN_UNTIL(stage->loop, !node_has(stage, PATH, "more"));
@@ -199,9 +207,21 @@ STAGED(addresses_that_a_connection_holds_end_with_it, HTTP DYNAMIC "hold = conne
 	component_anew(stage, saved);
 	json_decref(saved);
 	component_set_gate(stage->component, COMPONENT_GATE_OPEN, "");
-	RUN_UNTIL(stage->loop, node_has(stage, PATH, "more"));
+	RUN_UNTIL(stage->loop, both_are_in(stage));
 	component_connection_closed(stage->component, 7);
 	RUN_UNTIL(stage->loop, !node_has(stage, PATH, "more"));
+}
+
+STAGED(an_endpoint_that_is_no_longer_dynamic_has_the_configured_addresses, HTTP)
+{
+	json_t *saved = json_pack("{s:{s:{s:[{s:s, s:s}], s:i}}}", "addresses", "http", "addresses",
+		"host", "before", "port", "1", "connection", 0);
+	component_anew(stage, saved);
+	json_decref(saved);
+	component_set_gate(stage->component, COMPONENT_GATE_OPEN, "");
+	run_to(stage, ANNOUNCE_REGISTERED);
+	cr_assert(node_has(stage, PATH, "8080"));
+	cr_assert_not(node_has(stage, PATH, "before"));
 }
 
 STAGED(a_reload_keeps_addresses_of_the_same_type, HTTP DYNAMIC)
@@ -261,8 +281,6 @@ static void supply_much(struct stage *stage, const char *endpoint, size_t bytes)
 	json_decref(addresses);
 }
 
-#define MORE(name)                                                                                 \
-	"[endpoint " name "]\napi = more\nprotocol = tcp\naddress_type = host/port\ndynamic = yes\n"
 #define TEXT20 "01234567890123456789"
 #define TEXT1000                                                                                   \
 	TEXT20 TEXT20 TEXT20 TEXT20 TEXT20 TEXT20 TEXT20 TEXT20 TEXT20 TEXT20 TEXT20 TEXT20 TEXT20 \
