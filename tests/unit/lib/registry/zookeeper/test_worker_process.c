@@ -1,6 +1,6 @@
 /*
- * The worker's process: which program it is, what it is told, and how it ends. No program is
- * started: a fork of the test plays it.
+ * The worker's process: its program, its greeting, its queue, and its end. No program is started: a
+ * fork of the test plays it.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -70,7 +70,7 @@ int socketpair(int domain, int type, int protocol, int ends[2])
 static enum {
 	NONE,    /* it cannot be started */
 	DEAF,    /* it reads nothing, and goes on */
-	OBEYS,   /* it ends when it is told to close its session, */
+	OBEYS,   /* it ends when a frame closes its session, */
 	TALKS,   /* with many words before, */
 	LINGERS, /* or takes leave and goes on */
 	DIES     /* at once */
