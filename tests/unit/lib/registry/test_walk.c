@@ -8,7 +8,11 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/limits.h"
+#include "lib/registry/internal.h"
 #include "tests/support/failing.h"
+
+#define RECORD                                                                                     \
+	"{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"one\",\"yarn:persistence\":\"container\"}"
 
 #define CONNECTED(name) CONNECTED_TO(registry_walk, name)
 
@@ -97,6 +101,34 @@ CONNECTED(a_deletion_below_which_others_write_for_ever_ends_and_is_named)
 	client_delete(registry, "/a", REGISTRY_DELETE_TREE, NULL, &answer);
 	assert_answer(&answer, "Timeout");
 	cr_assert_not_null(strstr(answer.err.msg, "contention"), "%s", answer.err.msg);
+	cr_assert_eq(SIZE_MAX - between.times, REGISTRY_MAX_ROUNDS);
+	answer_clear(&answer);
+}
+
+/* A child that comes before the deletion of a match, and would go before another look at it. */
+static void come_and_go(void *context, const struct registry_task *task, struct err *err)
+{
+	struct between *between = context;
+	bool has_come = between->times == 0;
+	on_task(context, task, err);
+	if (has_come && task->operation == REGISTRY_OP_CHILDREN) {
+		memory_remove(between->registry, between->puts);
+	}
+}
+
+CONNECTED(a_purge_that_children_end_takes_no_other_look)
+{
+	struct answer answer = { 0 };
+	struct between between = { registry, REGISTRY_OP_DELETE, "/a", 1, "/a/new" };
+	const struct registry_criteria criteria = { .id = "one", .persistence = "container" };
+	memory_put(registry, "/a", RECORD);
+	memory_on_task(registry, come_and_go, &between);
+	client_purge(registry, &criteria, REGISTRY_PURGE_FAIL_ON_CHILDREN, &answer);
+	assert_answer(&answer, "PathIsNotEmptyDirectory");
+	cr_assert_eq(between.times, 0);
+	cr_assert_eq(answer.count, 0);
+	client_get(registry, "/a/new", &answer);
+	assert_answer(&answer, "OK");
 	answer_clear(&answer);
 }
 
