@@ -92,25 +92,41 @@ CONNECTED(a_list_that_may_not_be_read_makes_no_child_absent)
 	answer_clear(&seen);
 }
 
+/* The states of a list, and whether that of another watch held when the last one came. */
+struct beside {
+	struct answer list;
+	const struct registry_watch *watch;
+	bool holds;
+};
+
+static void take_beside(void *context, const struct registry_result *result)
+{
+	struct beside *beside = context;
+	beside->holds = beside->watch && registry_watch_holds(beside->watch);
+	answer_take(&beside->list, result);
+}
+
 CONNECTED(a_list_that_changes_elsewhere_leaves_no_doubt_about_an_absent_child)
 {
-	struct answer list = { 0 };
+	struct beside beside = { .watch = NULL };
 	struct answer seen = { 0 };
 	memory_put(registry, "/t", "");
-	watch_now(registry, "/t", REGISTRY_WATCH_CHILDREN, &list);
-	struct registry_watch *watch = watch_now(registry, "/t/a", REGISTRY_WATCH_DATA, &seen);
+	registry_watch(registry, "/t", REGISTRY_WATCH_CHILDREN, take_beside, &beside);
+	client_wait_calls(&beside.list, 1);
+	beside.watch = watch_now(registry, "/t/a", REGISTRY_WATCH_DATA, &seen);
 	memory_set_heard_ms(registry, 100);
 	memory_put(registry, "/t/b", "x");
-	client_wait_calls(&list, 2);
+	client_wait_calls(&beside.list, 2);
+	cr_assert(beside.holds);
 	memory_set_heard_ms(registry, 200);
-	cr_assert(registry_watch_holds(watch));
+	cr_assert(registry_watch_holds(beside.watch));
 	cr_assert_eq(registry_heard_ms(registry, 9000), 200);
 	cr_assert_eq(seen.calls, 1);
-	answer_clear(&list);
+	answer_clear(&beside.list);
 	answer_clear(&seen);
 }
 
-/* The list is read, and the notification of the deletion comes behind it. */
+/* The list is read for another child, and the notification of the deletion comes behind it. */
 CONNECTED(a_deletion_that_the_list_has_told_already_needs_no_read)
 {
 	struct answer list = { 0 };
@@ -118,12 +134,14 @@ CONNECTED(a_deletion_that_the_list_has_told_already_needs_no_read)
 	struct reads reads = { registry, "/t/a", 0, "/t", "/t/a" };
 	memory_put(registry, "/t", "");
 	memory_put(registry, "/t/a", "x");
-	struct registry_watch *parent = watch_now(registry, "/t", REGISTRY_WATCH_CHILDREN, &list);
+	watch_now(registry, "/t", REGISTRY_WATCH_CHILDREN, &list);
 	struct registry_watch *watch = watch_now(registry, "/t/a", REGISTRY_WATCH_DATA, &seen);
 	memory_on_task(registry, on_task, &reads);
-	registry_watch_refresh(parent);
+	memory_put(registry, "/t/b", "x");
+	client_wait_calls(&list, 2);
+	cr_assert_str_eq(answer_children(&list), "/t/b");
 	client_wait(is_absent, &seen);
-	cr_assert_eq(list.children_count, 0);
+	cr_assert_eq(list.calls, 2);
 	cr_assert_eq(reads.count, 0);
 	cr_assert(registry_watch_holds(watch));
 	answer_clear(&list);
