@@ -382,29 +382,50 @@ Test(zk_backend, a_frame_of_the_worker_wakes_the_loop)
 
 /* --- the process --- */
 
-static void check_process(void)
+static void check_null(int fd)
 {
 	char path[64];
 	char target[64] = "";
-	snprintf(path, sizeof(path), "/proc/%d/fd/0", (int)zk_stage.worker);
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)zk_stage.worker, fd);
 	cr_assert_gt(readlink(path, target, sizeof(target) - 1), 0);
 	cr_assert_str_eq(target, "/dev/null");
-	cr_assert_eq(getpgid(zk_stage.worker), zk_stage.worker, "no ^C of a terminal reaches it");
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)zk_stage.worker);
+}
+
+/* The set of signals in a line of the worker's status. */
+static unsigned long long signals_of_worker(const char *name)
+{
+	char path[64];
 	char line[256];
-	unsigned long long blocked = 0;
+	unsigned long long signals = 0;
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)zk_stage.worker);
 	FILE *status = fopen(path, "re");
 	while (status && fgets(line, sizeof(line), status)) {
-		sscanf(line, "SigBlk: %llx", &blocked);
+		if (strncmp(line, name, strlen(name)) == 0) {
+			sscanf(line + strlen(name), ": %llx", &signals);
+		}
 	}
 	fclose(status);
-	cr_assert(blocked & 1ULL << (SIGTERM - 1));
-	cr_assert(blocked & 1ULL << (SIGINT - 1));
+	return signals;
 }
 
 Test(zk_backend, the_worker_has_no_terminal_and_no_signals)
 {
-	check_process();
+	int output = dup(STDOUT_FILENO);
+	int zeros = open("/dev/zero", O_RDWR | O_CLOEXEC);
+	dup2(zeros, STDOUT_FILENO);
+	signal(SIGUSR1, SIG_IGN);
+	zk_stage_pass_ms(LASTED_MS);
+	zk_stage_kill_worker();
+	dup2(output, STDOUT_FILENO);
+	close(output);
+	close(zeros);
+	check_null(0);
+	check_null(1);
+	cr_assert_eq(getpgid(zk_stage.worker), zk_stage.worker, "no ^C of a terminal reaches it");
+	unsigned long long blocked = signals_of_worker("SigBlk");
+	cr_assert(blocked & 1ULL << (SIGTERM - 1));
+	cr_assert(blocked & 1ULL << (SIGINT - 1));
+	cr_assert_not(signals_of_worker("SigIgn") & 1ULL << (SIGUSR1 - 1));
 }
 
 Test(zk_backend, a_replaced_worker_has_ended_before)

@@ -57,12 +57,39 @@ uid_t geteuid(void)
 }
 
 static int other = -1; /* the worker's end of the last pair */
+static int pair_error; /* or 0 */
 
 int socketpair(int domain, int type, int protocol, int ends[2])
 {
+	if (pair_error) {
+		errno = pair_error;
+		return -1;
+	}
 	int code = (int)syscall(SYS_socketpair, domain, type, protocol, ends);
 	other = begun && code == 0 ? fcntl(ends[1], F_DUPFD_CLOEXEC, 0) : -1;
 	return code;
+}
+
+static size_t piece = SIZE_MAX; /* that a call of send() takes at most, */
+static bool interrupted;        /* and not at the first time */
+
+ssize_t send(int fd, const void *bytes, size_t len, int flags)
+{
+	if (interrupted) {
+		interrupted = false;
+		errno = EINTR;
+		return -1;
+	}
+	return sendto(fd, bytes, len < piece ? len : piece, flags, NULL, 0);
+}
+
+static size_t kills; /* by number */
+
+int kill(pid_t pid, int number)
+{
+	cr_assert_gt(pid, 0);
+	kills++;
+	return (int)syscall(SYS_kill, pid, number);
 }
 
 /* ---- the worker ---- */
@@ -153,6 +180,7 @@ static void start_as(int wanted)
 static void begin(void)
 {
 	begun = true;
+	kills = 0;
 	user = getuid();
 	scratch_folder(folder);
 	snprintf(beside, sizeof(beside), "%s/berth-zookeeper", folder);
@@ -166,7 +194,7 @@ static void end(void)
 {
 	pid_t pid = worker.pid;
 	zk_worker_process_end(&worker);
-	cr_expect(pid == 0 || kill(pid, 0) < 0, "it is reaped");
+	cr_expect(pid == 0 || syscall(SYS_kill, pid, 0) < 0, "it is reaped");
 	if (other >= 0) {
 		close(other);
 	}
@@ -302,6 +330,30 @@ Test(zk_worker, is_not_started_when_its_greeting_is_too_long)
 	cr_expect_str_eq(spawned, "");
 }
 
+Test(zk_worker, is_not_started_without_a_socket)
+{
+	struct err err = ERR_INIT;
+	role = DEAF;
+	pair_error = EMFILE;
+	cr_expect_eq(start(&err), BERTH_FAILED);
+	cr_expect(strstr(err.msg, "no socket for the ZooKeeper worker: "), "%s", err.msg);
+	cr_expect_str_eq(spawned, "");
+}
+
+Test(zk_worker, may_be_talked_to_through_descriptor_0)
+{
+	close(STDIN_FILENO);
+	descriptors--;
+	start_as(OBEYS);
+	close(other);
+	other = -1;
+	cr_expect_eq(worker.fd, 0);
+	cr_expect_eq(zk_worker_process_send(
+			     &worker, &(struct zk_request){ .operation = ZK_SYNC, .path = "/a" }),
+		0);
+	cr_expect(zk_worker_process_close(&worker, PATIENCE_MS));
+}
+
 /* ---- its queue ---- */
 
 static void drop_greeting(void)
@@ -355,7 +407,10 @@ Test(zk_worker, gets_the_rest_when_there_is_room)
 		bytes[i] = (char)(i % 251);
 	}
 	buffer_append(&worker.out, bytes, sizeof(bytes));
+	piece = 1000;
+	interrupted = true;
 	cr_expect_not(zk_worker_process_flush(&worker));
+	cr_expect_lt(worker.out.len, sizeof(bytes) - piece, "as much as there is room for");
 	while (got < sizeof(bytes)) {
 		static char part[65536];
 		ssize_t len = recv(other, part, sizeof(part), MSG_DONTWAIT);
@@ -420,12 +475,16 @@ Test(zk_worker, is_killed_where_the_kernel_has_no_descriptor_for_it)
 	start_as(DEAF);
 	close(worker.pidfd);
 	worker.pidfd = -1;
+	zk_worker_process_end(&worker);
+	cr_expect_eq(kills, 1);
 }
 
 Test(zk_worker, may_be_reaped_by_others)
 {
 	start_as(DIES);
 	cr_expect_eq(waitpid(worker.pid, NULL, 0), worker.pid);
+	zk_worker_process_end(&worker);
+	cr_expect_eq(kills, 0, "its number may be another process's now");
 }
 
 Test(zk_worker, ends_more_than_once)
@@ -445,7 +504,10 @@ static bool close_as(int wanted, int timeout_ms)
 	start_as(wanted);
 	close(other);
 	other = -1;
-	return zk_worker_process_close(&worker, timeout_ms);
+	bool closed = zk_worker_process_close(&worker, timeout_ms);
+	cr_expect_eq(worker.fd, -1);
+	cr_expect_eq(worker.pid, 0);
+	return closed;
 }
 
 Test(zk_worker, ends_by_itself_when_its_session_is_closed)
