@@ -277,6 +277,42 @@ CONNECTED(a_deleted_node_is_known_from_the_list_of_its_parent)
 	answer_clear(&pair[1]);
 }
 
+/* The notifications of its data and of its children tell of the deletion, one after the other. */
+CONNECTED(a_change_that_is_announced_twice_is_one_doubt)
+{
+	struct answer pair[2] = { 0 };
+	memory_put(registry, "/a", "x");
+	registry_watch(registry, "/a", REGISTRY_WATCH_DATA, answer_take, &pair[0]);
+	registry_watch(registry, "/a", REGISTRY_WATCH_CHILDREN, answer_take, &pair[1]);
+	client_wait_calls(&pair[0], 1);
+	client_wait_calls(&pair[1], 1);
+	cr_assert_eq(memory_armed_watches(registry), 2);
+	memory_set_heard_ms(registry, 100);
+	memory_remove(registry, "/a");
+	client_wait(both_absent, pair);
+	memory_set_heard_ms(registry, 200);
+	cr_assert_eq(registry_heard_ms(registry, 9000), 200);
+	answer_clear(&pair[0]);
+	answer_clear(&pair[1]);
+}
+
+CONNECTED(a_state_that_nobody_has_had_yet_is_not_in_doubt)
+{
+	struct answer list = { 0 };
+	struct answer seen = { 0 };
+	memory_put(registry, "/t", "");
+	registry_watch(registry, "/t", REGISTRY_WATCH_CHILDREN, answer_take, &list);
+	client_wait_calls(&list, 1);
+	memory_set_heard_ms(registry, 100);
+	registry_watch(registry, "/t/a", REGISTRY_WATCH_DATA, answer_take, &seen);
+	memory_set_heard_ms(registry, 200);
+	cr_assert_eq(registry_heard_ms(registry, 9000), 200);
+	client_wait_calls(&seen, 1);
+	assert_answer(&seen, "PathNotFound");
+	answer_clear(&list);
+	answer_clear(&seen);
+}
+
 /* The absence of /t/a is known from the list of /t, which alone has a notification. */
 static struct registry *open_following(
 	struct answer *list, struct answer *seen, struct registry_watch **ret_parent)
