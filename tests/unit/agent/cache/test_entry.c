@@ -223,6 +223,21 @@ STAGED(a_lookup_of_an_unknown_path_waits_until_the_registry_answers)
 	cr_assert(outcome.live);
 }
 
+STAGED(a_value_whose_change_could_not_be_read_is_stale)
+{
+	struct cache_outcome outcome;
+	int code = BERTH_TIMEOUT;
+	look(stage, &outcome, "/s/a", CACHE_RESOLVE);
+	memory_on_task(stage->registry, fail_with, &code);
+	memory_put(stage->registry, "/s/a", cache_stage_record("new"));
+	cache_stage_turn(stage);
+	cr_assert_null(cache_stage_find(stage, "/s/a"));
+	cr_assert_eq(
+		cache_stage_ask(stage, &outcome, "/s/a", CACHE_RESOLVE, "", false), CACHE_READY);
+	cr_assert_not(outcome.live);
+	cr_assert_str_eq(outcome.text, cache_stage_record("one"));
+}
+
 STAGED(a_first_read_that_fails_is_an_answer)
 {
 	struct cache_outcome outcome;
@@ -280,4 +295,49 @@ STAGED(a_lookup_overtakes_what_was_saved)
 	}
 	cr_assert_eq(stage->cache->in_flight, 0);
 	cr_assert(list_empty(&stage->cache->queue));
+}
+
+STAGED(saved_entries_are_read_after_an_outage)
+{
+	enum { SAVED = 600 };
+	struct cache_outcome outcome;
+	for (int i = 0; i < SAVED; i++) {
+		memory_put(stage->registry, numbered(i), "");
+		restore(stage, numbered(i));
+	}
+	memory_set_state(stage->registry, REGISTRY_AWAY);
+	cache_stage_turn(stage);
+	cr_assert_eq(
+		cache_stage_ask(stage, &outcome, numbered(SAVED - 1), CACHE_RESOLVE, "", false),
+		CACHE_READY);
+	cr_assert_not(outcome.live);
+	memory_set_state(stage->registry, REGISTRY_CONNECTED);
+	for (int i = 0; i < 20 && !list_empty(&stage->cache->queue); i++) {
+		stage->now_ms += 60000; /* the registry's core does not read everything at once */
+		cache_stage_turn(stage);
+	}
+	cr_assert_eq(registry_watch_count(stage->registry), SAVED);
+}
+
+/* Their look-ups have gone, and a full cache forgets them. */
+Test(cache_entry, paths_that_are_forgotten_before_they_are_read_leave_room_for_others)
+{
+	struct cache_stage stage;
+	struct cache_outcome outcome;
+	cache_stage_open(&stage,
+		&(struct cache_options){ .resync_ms = 600000, .max_size_bytes = 64 * 1024 });
+	memory_put(stage.registry, "/a", cache_stage_record("one"));
+	memory_set_answering(stage.registry, false);
+	for (int i = 0; i < 1000; i++) {
+		cr_assert_eq(
+			cache_stage_ask(&stage, &outcome, numbered(i), CACHE_RESOLVE, "", false),
+			CACHE_WAITING);
+		cache_cancel(&outcome.wait);
+		ev_run(stage.loop, EVRUN_NOWAIT);
+	}
+	cr_assert_leq(stage.cache->bytes, 70 * 1024);
+	memory_set_answering(stage.registry, true);
+	cr_assert_eq(cache_stage_look(&stage, &outcome, "/a", CACHE_RESOLVE), 0);
+	cr_assert_str_eq(outcome.text, cache_stage_record("one"));
+	cache_stage_close(&stage);
 }

@@ -129,6 +129,7 @@ Test(cache_observe, trees_that_do_not_fit_are_refused_the_last_come_first)
 	struct cache_stage stage;
 	struct watcher first;
 	struct watcher second;
+	struct watcher narrow;
 	struct cache_stats stats;
 	enum { LIMIT = 64 * 1024 };
 	cache_stage_open(
@@ -137,6 +138,7 @@ Test(cache_observe, trees_that_do_not_fit_are_refused_the_last_come_first)
 	memory_put(stage.registry, "/t", "");
 	observe(&stage, &first, "/s", true);
 	observe(&stage, &second, "/t", true);
+	observe(&stage, &narrow, "/s", false);
 	second.observer.on_refused = on_refused;
 	first.observer.on_refused = on_refused;
 	buffer_clear(&first.log);
@@ -154,22 +156,27 @@ Test(cache_observe, trees_that_do_not_fit_are_refused_the_last_come_first)
 	cr_assert_eq(stats.refusals, 1);
 	cr_assert_str_eq(buffer_text(&first.log), "");
 	cr_assert_not_null(first.observer.node);
+	cr_assert_not_null(narrow.observer.node, "single paths stay longer");
+	leave(&narrow);
 	leave(&first);
 	leave(&second);
 	cache_stage_close(&stage);
 }
 
-STAGED(an_observer_hears_of_staleness_once_and_of_its_end)
+STAGED(an_observer_hears_once_of_each_outage_and_of_its_end)
 {
 	struct watcher watcher;
 	memory_put(stage->registry, "/s", "");
 	observe(stage, &watcher, "/s", false);
 	buffer_clear(&watcher.log);
-	memory_set_state(stage->registry, REGISTRY_AWAY);
-	cache_stage_turn(stage);
-	memory_set_state(stage->registry, REGISTRY_CONNECTED);
-	cache_stage_turn(stage);
-	cr_assert_str_eq(buffer_text(&watcher.log), " S F");
+	for (int outages = 0; outages < 2; outages++) {
+		memory_set_state(stage->registry, REGISTRY_AWAY);
+		cache_stage_turn(stage);
+		memory_set_state(stage->registry, REGISTRY_CONNECTED);
+		stage->now_ms += 60000; /* the registry's core spreads its reads */
+		cache_stage_turn(stage);
+	}
+	cr_assert_str_eq(buffer_text(&watcher.log), " S F S F");
 	leave(&watcher);
 }
 
