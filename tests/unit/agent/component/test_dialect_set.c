@@ -418,6 +418,28 @@ STAGED(no_throttle_holds_up_a_departure, SPRING)
 	cr_assert(eq(str, stage->writes, "i1:in i1:out i1:leaves "));
 }
 
+STAGED(an_instance_that_comes_back_is_throttled_again, SPRING)
+{
+	make_wish(stage, ANNOUNCE_UP);
+	run_until(stage, ANNOUNCE_REGISTERED);
+	configure(stage, SPRING, HOUR_MS);
+	make_wish(stage, ANNOUNCE_DOWN);
+	run_until(stage, ANNOUNCE_WITHDRAWN);
+	make_wish(stage, ANNOUNCE_UP);
+	cr_assert(eq(int, dialect_set_state(stage->set), ANNOUNCE_WITHDRAWN));
+	cr_assert(eq(str, stage->writes, "i1:in i1:out i1:leaves "));
+}
+
+STAGED(another_throttle_is_in_force_at_once, SPRING)
+{
+	make_wish(stage, ANNOUNCE_UP);
+	run_until(stage, ANNOUNCE_REGISTERED);
+	free(data_at(stage, "//spring/app/i1")); /* the news of our own write ends a pause, too */
+	configure(stage, SPRING, HOUR_MS);
+	make_wish_with(stage, ANNOUNCE_UP, false, "[{\"host\":\"10.0.0.2\",\"port\":\"1\"}]");
+	cr_assert(eq(int, dialect_set_state(stage->set), ANNOUNCE_OUTDATED));
+}
+
 /* The first host is being written by the time the second one turns out to be taken. */
 STAGED(a_state_between_two_nodes_of_one_wish_is_no_news, REGISTRAR)
 {
