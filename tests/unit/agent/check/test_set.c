@@ -33,6 +33,7 @@ static void finish(void)
 	check_set_destroy(set);
 	set = NULL;
 	check_scheduler_destroy(scheduler);
+	scheduler = NULL;
 	cr_expect(check_support_run_until_childless());
 	snprintf(command, sizeof(command), "rm -rf '%s'", folder);
 	cr_expect_eq(system(command), 0);
