@@ -1,6 +1,7 @@
 #include <criterion/criterion.h>
 
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/http/field.h"
@@ -61,6 +62,7 @@ Test(http_field, a_weak_tag_of_ours_matches_weakly_only)
 	cr_expect(http_tag_matches("\"a\"", "W/\"a\"", true));
 	cr_expect_not(http_tag_matches("W/\"a\"", "W/\"a\"", false));
 	cr_expect_not(http_tag_matches("\"a\"", "W/\"a\"", false));
+	cr_expect_not(http_tag_matches("a-b, a;b", "\"a\"", true));
 	cr_expect(http_tag_matches("*", "W/\"a\"", false));
 }
 
@@ -123,10 +125,28 @@ Test(http_field, quoted_texts_hold_commas_and_escapes)
 	cr_expect(http_accepts("text/html;x=\"a\\\",\", text/plain", "text/plain", false));
 	cr_expect(http_accepts("x/y, */*;q=0.1, z/y", "text/plain", true));
 	cr_expect_not(http_accepts("*/**", "text/plain", true));
+	cr_expect_not(http_accepts("x/y", "text/plain", true));
+	cr_expect(http_accepts("text/plain;q=", "text/plain", true));
 	cr_expect_not(http_accepts("text/*x", "text/plain", true));
 	cr_expect_not(http_accepts("image/*", "text/plain", true));
 	cr_expect_not(http_accepts("text/plain;Q=0.0", "text/plain", true));
 	cr_expect(http_accepts("text/plain;xq=0", "text/plain", true));
+}
+
+/* In memory of their own, so that AddressSanitizer sees where they end. */
+Test(http_field, lists_are_read_to_their_ends)
+{
+	static const char *const fields[] = { "", ",", "text/plain;a", "text/plain;q=0", "\"a\"",
+		"W/", "x=\"\\", "wait", "wait=", "max-age=", "a, " };
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+		char *field = strdup(fields[i]);
+		cr_expect_eq(http_accepts(field, "text/plain", true), i == 2);
+		cr_expect_eq(http_tag_matches(field, "\"a\"", true), i == 4);
+		cr_expect_not(http_has_token(field, "b"));
+		cr_expect_eq(http_wait_seconds(field), 0);
+		cr_expect_eq(http_max_age_seconds(field), -1);
+		free(field);
+	}
 }
 
 Test(http_field, the_largest_age)

@@ -48,6 +48,7 @@ static const struct reading requests[] = {
 	REQUEST(CHUNKED "5\r\nhello\r\n1\r\n!\r\n0\r\n\r\n", "HEAD POST /x BODY hello! END "),
 	REQUEST(CHUNKED "0A ;x=\"y\"\r\n0123456789\r\n000\r\nX: y\r\n\r\n" GET "\r\n",
 		"HEAD POST /x BODY 0123456789 END HEAD GET / END "),
+	REQUEST(CHUNKED "1;\r\nx\r\n0;\r\n\r\n", "HEAD POST /x BODY x END "),
 	REQUEST(CHUNKED "1a\r\nabcdefghijklmnopqrstuvwxyz\r\n0\r\n\r\n",
 		"HEAD POST /x BODY abcdefghijklmnopqrstuvwxyz END "),
 	REQUEST(POST "transfer-encoding: CHUNKED \r\n\r\n0\r\n\r\n", "HEAD POST /x END "),
@@ -78,6 +79,11 @@ static const struct reading bad_requests[] = {
 #define BAD(bytes, status) READING(HTTP_REQUEST, bytes, "REFUSED " #status " ")
 	BAD("\r\n\r\n\r\n\r\n\r\n", 400),
 	BAD("GET /\r\n", 400),
+	BAD("GET\r\n", 400),
+	BAD("G\r\n", 400),
+	BAD("GET HTTP/1.1\r\n", 400),
+	BAD("GET\t/ HTTP/1.1\r\n", 400),
+	BAD("GET /\tHTTP/1.1\r\n", 400),
 	BAD(" / HTTP/1.1\r\n", 400),
 	BAD("GET / HTTP/1.1 \r\n", 400),
 	BAD("GET  / HTTP/1.1\r\n", 400),
@@ -342,6 +348,7 @@ Test(http_reader, feeds_whole_answers)
 	cr_assert_str_eq(buffer_text(&body), "ab");
 	cr_assert_eq(
 		http_reader_feed(&reader, "12345678", 8, &body, &used, &err), BERTH_LIMIT_EXCEEDED);
+	cr_assert_eq(reader.refusal, 413);
 	err_clear(&err);
 	cr_assert_not(http_reader_has_head(&reader));
 	/* It stays failed. */

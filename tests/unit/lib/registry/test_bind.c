@@ -162,6 +162,15 @@ CONNECTED(a_parent_that_the_registry_refuses_is_named_as_one)
 	answer_clear(&answer);
 }
 
+CONNECTED(a_parent_holds_nothing)
+{
+	struct answer answer = { 0 };
+	client_mknode(registry, "/a/b", true, &answer);
+	cr_assert_eq(client_stat(registry, "/a", &answer), 0);
+	cr_assert_eq(answer.stat.size, 0);
+	answer_clear(&answer);
+}
+
 CONNECTED(a_root_that_cannot_be_made_is_named)
 {
 	struct answer answer = { 0 };
