@@ -451,6 +451,7 @@ Test(zk_end, closing_ends_the_session)
 }
 
 static int frozen_fd = -1;
+static bool waited_for_nothing;
 
 /*
  * Takes the place of poll(), of which a header says that it reads nothing. Waiting for the frozen
@@ -464,6 +465,10 @@ int stage_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
 	if (count == 1 && fds->fd == frozen_fd && frozen_fd >= 0) {
 		frozen_fd = -1; /* the next worker's socket may have its number */
 		zk_stage_spend_ms(timeout_ms);
+		return 0;
+	}
+	if (count == 1 && fds->fd < 0) {
+		waited_for_nothing = true;
 		return 0;
 	}
 	return ppoll(fds, count, timeout_ms < 0 ? NULL : &timeout, NULL);
@@ -482,6 +487,20 @@ Test(zk_end, closing_ends_the_session_of_a_frozen_worker)
 	registry_zk_ops.close(zk_stage.backend);
 	cr_assert_eq(zk_stage.now_ms - began_ms, 3000);
 	cr_assert(zk_stage_was_closed());
+	cr_assert_lt(kill(worker, 0), 0);
+}
+
+/* The session ends by itself, later. */
+Test(zk_end, closing_behind_a_frozen_worker_ends_when_no_other_can_be_started)
+{
+	zk_stage_open_connected();
+	pid_t worker = zk_stage.worker;
+	zk_stage_freeze_worker();
+	frozen_fd = ((struct registry_zk *)zk_stage.backend)->worker.fd;
+	forbid_worker();
+	registry_zk_ops.close(zk_stage.backend);
+	cr_assert(!zk_stage_was_closed());
+	cr_assert(!waited_for_nothing);
 	cr_assert_lt(kill(worker, 0), 0);
 }
 

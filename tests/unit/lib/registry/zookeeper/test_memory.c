@@ -4,6 +4,7 @@
  */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -244,6 +245,14 @@ Test(zk_open, a_backend_is_opened_whole_or_not_at_all)
 	static struct registry_options options = { .url = "zookeeper://one,two/root" };
 	failing_check_memory("opening", open_and_detach, &options);
 	failing_check("opening", "epoll", EMFILE, open_and_detach, &options);
+}
+
+Test(zk_open, descriptor_0_is_given_back_as_any_other)
+{
+	static struct registry_options options = { .url = "zookeeper://one,two/root" };
+	close(STDIN_FILENO);
+	cr_assert_eq(open_and_detach(&options), 0);
+	cr_assert_lt(fcntl(STDIN_FILENO, F_GETFD), 0);
 }
 
 Test(zk_open, servers_keep_their_order_without_memory)
