@@ -1,6 +1,7 @@
-/* The operations on single nodes that every backend must carry out alike. */
-#include <stdio.h>
-#include <stdlib.h>
+/*
+ * The operations on single nodes that every backend must carry out alike. mknode and bind are in
+ * test_conformance_bind.c.
+ */
 #include <string.h>
 
 #include "lib/base/clock.h"
@@ -9,26 +10,6 @@
 
 #define RECORD "{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"one\"}"
 #define OTHER "{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"two\"}"
-
-/* A node of the stage's registry that must come to be. */
-static struct registry_stat put(struct stage *stage, const char *path, const char *data)
-{
-	struct answer answer = { 0 };
-	client_put(stage->registry, path, data, REGISTRY_BIND_OVERWRITE, false, &answer);
-	assert_answer(&answer, "OK");
-	struct registry_stat stat = answer.stat;
-	answer_clear(&answer);
-	return stat;
-}
-
-static bool exists(struct registry *registry, const char *path)
-{
-	struct answer answer = { 0 };
-	int code = client_stat(registry, path, &answer);
-	cr_assert(code == 0 || code == BERTH_PATH_NOT_FOUND, "%s: %s", path, answer.err.msg);
-	answer_clear(&answer);
-	return code == 0;
-}
 
 /* --- confirm --- */
 
@@ -44,321 +25,14 @@ EVERY_BACKEND(confirm, hears_the_server_even_where_the_root_does_not_exist)
 	answer_clear(&answer);
 }
 
-/* --- mknode --- */
-
-EVERY_BACKEND(mknode, makes_a_node_without_record)
-{
-	struct answer answer = { 0 };
-	client_mknode(stage->registry, "/users", false, &answer);
-	assert_answer(&answer, "OK");
-	client_get(stage->registry, "/users", &answer);
-	assert_answer(&answer, "OK");
-	cr_assert_eq(answer.data_len, 0);
-	answer_clear(&answer);
-}
-
-EVERY_BACKEND(mknode, twice_is_no_error)
-{
-	struct answer answer = { 0 };
-	put(stage, "/users", RECORD);
-	client_mknode(stage->registry, "/users", false, &answer);
-	assert_answer(&answer, "OK");
-	client_get(stage->registry, "/users", &answer);
-	cr_assert_str_eq(answer.data, RECORD);
-	answer_clear(&answer);
-}
-
-EVERY_BACKEND(mknode, twice_with_parents_is_no_error)
-{
-	struct answer answer = { 0 };
-	client_mknode(stage->registry, "/users/joe", true, &answer);
-	assert_answer(&answer, "OK");
-	client_mknode(stage->registry, "/users/joe", true, &answer);
-	assert_answer(&answer, "OK");
-	answer_clear(&answer);
-}
-
-EVERY_BACKEND(mknode, without_parent_is_refused)
-{
-	struct answer answer = { 0 };
-	client_mknode(stage->registry, "/users/joe", false, &answer);
-	assert_answer(&answer, "PathNotFound");
-	cr_assert_not(exists(stage->registry, "/users"));
-	answer_clear(&answer);
-}
-
-EVERY_BACKEND(mknode, with_parents_makes_all_of_them)
-{
-	struct answer answer = { 0 };
-	client_mknode(stage->registry, "/users/joe/web/one/components", true, &answer);
-	assert_answer(&answer, "OK");
-	client_list(stage->registry, "/users/joe/web/one", &answer);
-	cr_assert_str_eq(answer_children(&answer), "/users/joe/web/one/components");
-	answer_clear(&answer);
-}
-
-EVERY_BACKEND(mknode, the_root_is_there)
-{
-	struct answer answer = { 0 };
-	client_mknode(stage->registry, "/", true, &answer);
-	assert_answer(&answer, "OK");
-	client_mknode(stage->registry, "/", false, &answer);
-	assert_answer(&answer, "OK");
-	answer_clear(&answer);
-}
-
-/* --- bind --- */
-
-EVERY_BACKEND(bind, needs_its_parent)
-{
-	struct answer answer = { 0 };
-	static const enum registry_bind_mode modes[] = { REGISTRY_BIND_CREATE,
-		REGISTRY_BIND_OVERWRITE };
-	for (size_t i = 0; i < 2 * sizeof(modes) / sizeof(modes[0]); i++) {
-		const struct registry_bind bind = { .data = RECORD,
-			.len = strlen(RECORD),
-			.mode = modes[i / 2],
-			.ephemeral = i % 2 };
-		client_bind(stage->registry, "/users/joe", &bind, &answer);
-		assert_answer(&answer, "PathNotFound");
-		cr_assert_str_eq(answer.err.msg, "/users/joe: its parent does not exist");
-		cr_assert_not(exists(stage->registry, "/users"));
-	}
-	answer_clear(&answer);
-}
-
-EVERY_BACKEND(bind, makes_missing_parents_when_asked)
-{
-	struct answer answer = { 0 };
-	client_put(stage->registry, "/users/joe/web/one/components/c1", RECORD,
-		REGISTRY_BIND_CREATE, false, &answer);
-	assert_answer(&answer, "OK");
-	client_resolve(stage->registry, "/users/joe/web/one/components/c1", &answer);
-	assert_answer(&answer, "OK");
-	cr_assert_str_eq(answer.data, RECORD);
-	client_stat(stage->registry, "/users/joe", &answer);
-	cr_assert_not(answer.stat.ephemeral);
-	answer_clear(&answer);
-}
-
-EVERY_BACKEND(bind, create_refuses_an_existing_node_and_leaves_it)
-{
-	struct answer answer = { 0 };
-	put(stage, "/services/web", RECORD);
-	client_put(stage->registry, "/services/web", OTHER, REGISTRY_BIND_CREATE, false, &answer);
-	assert_answer(&answer, "FileAlreadyExists");
-	client_get(stage->registry, "/services/web", &answer);
-	cr_assert_str_eq(answer.data, RECORD);
-	answer_clear(&answer);
-}
-
-EVERY_BACKEND(bind, overwrite_sets_the_data_in_place)
-{
-	struct answer answer = { 0 };
-	struct registry_stat before = put(stage, "/services/web", RECORD);
-	client_put(
-		stage->registry, "/services/web", OTHER, REGISTRY_BIND_OVERWRITE, false, &answer);
-	assert_answer(&answer, "OK");
-	cr_assert_eq(answer.stat.node_id, before.node_id);
-	cr_assert_neq(answer.stat.version, before.version);
-	client_get(stage->registry, "/services/web", &answer);
-	cr_assert_str_eq(answer.data, OTHER);
-	answer_clear(&answer);
-}
-
-EVERY_BACKEND(bind, overwrite_keeps_children)
-{
-	struct answer answer = { 0 };
-	put(stage, "/services/web/below", RECORD);
-	put(stage, "/services/web", OTHER);
-	client_list(stage->registry, "/services/web", &answer);
-	cr_assert_str_eq(answer_children(&answer), "/services/web/below");
-	answer_clear(&answer);
-}
-
-EVERY_BACKEND(bind, the_answer_tells_the_node_as_written)
-{
-	struct answer answer = { 0 };
-	client_put(stage->registry, "/services/web", RECORD, REGISTRY_BIND_CREATE, true, &answer);
-	struct registry_stat written = answer.stat;
-	client_stat(stage->registry, "/services/web", &answer);
-	cr_assert_eq(written.node_id, answer.stat.node_id);
-	cr_assert_eq(written.version, answer.stat.version);
-	cr_assert(written.ephemeral && written.own);
-	cr_assert_eq(written.size, strlen(RECORD));
-	client_put(stage->registry, "/services/web", OTHER, REGISTRY_BIND_OVERWRITE, true, &answer);
-	written = answer.stat;
-	client_stat(stage->registry, "/services/web", &answer);
-	cr_assert_eq(written.node_id, answer.stat.node_id);
-	cr_assert_eq(written.version, answer.stat.version);
-	answer_clear(&answer);
-}
-
-EVERY_BACKEND(bind, the_root_is_refused)
-{
-	struct answer answer = { 0 };
-	client_put(stage->registry, "/", RECORD, REGISTRY_BIND_OVERWRITE, false, &answer);
-	assert_answer(&answer, "InvalidPathname");
-	answer_clear(&answer);
-}
-
-EVERY_BACKEND(bind, an_ephemeral_node_vanishes_with_its_session)
-{
-	struct answer answer = { 0 };
-	struct registry *other = stage_client(stage);
-	client_put(other, "/services/web", RECORD, REGISTRY_BIND_CREATE, true, &answer);
-	assert_answer(&answer, "OK");
-	client_stat(stage->registry, "/services/web", &answer);
-	assert_answer(&answer, "OK");
-	cr_assert(answer.stat.ephemeral);
-	cr_assert_not(answer.stat.own);
-	stage_client_end(stage, other);
-	cr_assert_not(exists(stage->registry, "/services/web"));
-	cr_assert(exists(stage->registry, "/services"));
-	answer_clear(&answer);
-}
-
-EVERY_BACKEND(bind, a_persistent_node_outlives_its_session)
-{
-	struct answer answer = { 0 };
-	struct registry *other = stage_client(stage);
-	client_put(other, "/services/web", RECORD, REGISTRY_BIND_CREATE, false, &answer);
-	stage_client_end(stage, other);
-	cr_assert(exists(stage->registry, "/services/web"));
-	answer_clear(&answer);
-}
-
-EVERY_BACKEND(bind, an_ephemeral_node_has_no_children)
-{
-	struct answer answer = { 0 };
-	client_put(stage->registry, "/services/web", RECORD, REGISTRY_BIND_CREATE, true, &answer);
-	client_put(stage->registry, "/services/web/below", RECORD, REGISTRY_BIND_CREATE, false,
-		&answer);
-	assert_answer(&answer, "NoChildrenForEphemerals");
-	client_mknode(stage->registry, "/services/web/a/b", true, &answer);
-	assert_answer(&answer, "NoChildrenForEphemerals");
-	answer_clear(&answer);
-}
-
-EVERY_BACKEND(bind, an_ephemeral_record_replaces_no_node_with_children)
-{
-	struct answer answer = { 0 };
-	put(stage, "/services/web/below", RECORD);
-	client_put(
-		stage->registry, "/services/web", RECORD, REGISTRY_BIND_OVERWRITE, true, &answer);
-	assert_answer(&answer, "NoChildrenForEphemerals");
-	cr_assert(exists(stage->registry, "/services/web/below"));
-	answer_clear(&answer);
-}
-
-EVERY_BACKEND(bind, overwriting_changes_the_kind_of_a_node)
-{
-	struct answer answer = { 0 };
-	struct registry *other = stage_client(stage);
-	struct registry_stat before = put(stage, "/services/web", RECORD);
-	client_put(other, "/services/web", OTHER, REGISTRY_BIND_OVERWRITE, true, &answer);
-	assert_answer(&answer, "OK");
-	cr_assert_neq(answer.stat.node_id, before.node_id);
-	client_get(stage->registry, "/services/web", &answer);
-	cr_assert_str_eq(answer.data, OTHER);
-	cr_assert(answer.stat.ephemeral && !answer.stat.own);
-	/* Takes it over: it now lives as long as this session. */
-	client_put(
-		stage->registry, "/services/web", RECORD, REGISTRY_BIND_OVERWRITE, true, &answer);
-	assert_answer(&answer, "OK");
-	stage_client_end(stage, other);
-	client_get(stage->registry, "/services/web", &answer);
-	assert_answer(&answer, "OK");
-	cr_assert(answer.stat.own);
-	put(stage, "/services/web", OTHER);
-	client_get(stage->registry, "/services/web", &answer);
-	cr_assert_not(answer.stat.ephemeral);
-	answer_clear(&answer);
-}
-
-static void replace(struct registry *registry, const struct registry_stat *expected, bool ephemeral,
-	struct answer *answer)
-{
-	const struct registry_bind bind = { .data = OTHER,
-		.len = strlen(OTHER),
-		.mode = REGISTRY_BIND_REPLACE,
-		.ephemeral = ephemeral,
-		.expected = *expected };
-	client_bind(registry, "/services/web", &bind, answer);
-}
-
-EVERY_BACKEND(bind, replace_writes_only_over_the_expected_version)
-{
-	struct answer answer = { 0 };
-	struct registry_stat old = put(stage, "/services/web", RECORD);
-	struct registry_stat now = put(stage, "/services/web", RECORD " ");
-	replace(stage->registry, &old, false, &answer);
-	assert_answer(&answer, "FileAlreadyExists");
-	replace(stage->registry, &old, true, &answer);
-	assert_answer(&answer, "FileAlreadyExists");
-	replace(stage->registry, &now, false, &answer);
-	assert_answer(&answer, "OK");
-	now = answer.stat;
-	replace(stage->registry, &now, true, &answer);
-	assert_answer(&answer, "OK");
-	cr_assert(answer.stat.own);
-	answer_clear(&answer);
-}
-
-EVERY_BACKEND(bind, replace_of_nothing_is_refused)
-{
-	struct answer answer = { 0 };
-	struct registry_stat gone = put(stage, "/services/web", RECORD);
-	client_delete(stage->registry, "/services/web", REGISTRY_DELETE_NODE, NULL, &answer);
-	replace(stage->registry, &gone, false, &answer);
-	assert_answer(&answer, "PathNotFound");
-	cr_assert_not(exists(stage->registry, "/services/web"));
-	/* A new node at the same path is another node. */
-	put(stage, "/services/web", RECORD);
-	replace(stage->registry, &gone, false, &answer);
-	assert_answer(&answer, "FileAlreadyExists");
-	answer_clear(&answer);
-}
-
-static void bind_sized(struct stage *stage, size_t len, struct answer *answer)
-{
-	char *data = malloc(len + 1);
-	memset(data, 'x', len);
-	data[len] = '\0';
-	const struct registry_bind bind = { .data = data, .len = len };
-	client_bind(stage->registry, "/large", &bind, answer);
-	free(data);
-}
-
-EVERY_BACKEND(bind, a_record_as_large_as_allowed_is_written)
-{
-	struct answer answer = { 0 };
-	bind_sized(stage, LIMIT_RECORD_BYTES, &answer);
-	assert_answer(&answer, "OK");
-	client_get(stage->registry, "/large", &answer);
-	cr_assert_eq(answer.data_len, LIMIT_RECORD_BYTES);
-	answer_clear(&answer);
-}
-
-EVERY_BACKEND(bind, a_larger_record_is_refused_without_sending_it)
-{
-	struct answer answer = { 0 };
-	bind_sized(stage, LIMIT_RECORD_BYTES + 1, &answer);
-	assert_answer(&answer, "LimitExceeded");
-	bind_sized(stage, 8 * 1024 * 1024, &answer);
-	assert_answer(&answer, "LimitExceeded");
-	cr_assert_not(exists(stage->registry, "/large"));
-	answer_clear(&answer);
-}
-
 /* --- reading --- */
 
 EVERY_BACKEND(read, stat_tells_time_size_and_children)
 {
 	struct answer answer = { 0 };
-	put(stage, "/services/web", RECORD);
-	put(stage, "/services/web/a", RECORD);
-	put(stage, "/services/web/b", RECORD);
+	stage_put(stage, "/services/web", RECORD);
+	stage_put(stage, "/services/web/a", RECORD);
+	stage_put(stage, "/services/web/b", RECORD);
 	client_stat(stage->registry, "/services/web", &answer);
 	assert_answer(&answer, "OK");
 	cr_assert_eq(answer.stat.size, strlen(RECORD));
@@ -373,9 +47,9 @@ EVERY_BACKEND(read, stat_tells_time_size_and_children)
 EVERY_BACKEND(read, list_gives_sorted_full_paths)
 {
 	struct answer answer = { 0 };
-	put(stage, "/services/b", RECORD);
-	put(stage, "/services/a-1", RECORD);
-	put(stage, "/services/a", RECORD);
+	stage_put(stage, "/services/b", RECORD);
+	stage_put(stage, "/services/a-1", RECORD);
+	stage_put(stage, "/services/a", RECORD);
 	client_list(stage->registry, "/services", &answer);
 	assert_answer(&answer, "OK");
 	cr_assert_str_eq(answer_children(&answer), "/services/a /services/a-1 /services/b");
@@ -432,7 +106,7 @@ EVERY_BACKEND(read, hostile_data_harms_only_its_own_node)
 	};
 	size_t count = sizeof(nodes) / sizeof(nodes[0]);
 	for (size_t i = 0; i < count; i++) {
-		put(stage, nodes[i].path, nodes[i].data);
+		stage_put(stage, nodes[i].path, nodes[i].data);
 	}
 	for (size_t i = 0; i < count; i++) {
 		client_resolve(stage->registry, nodes[i].path, &answer);
@@ -487,32 +161,32 @@ EVERY_BACKEND(delete, of_nothing_is_no_error)
 EVERY_BACKEND(delete, takes_a_node_away)
 {
 	struct answer answer = { 0 };
-	put(stage, "/services/web", RECORD);
+	stage_put(stage, "/services/web", RECORD);
 	client_delete(stage->registry, "/services/web", REGISTRY_DELETE_NODE, NULL, &answer);
 	assert_answer(&answer, "OK");
 	cr_assert_eq(answer.count, 1);
-	cr_assert_not(exists(stage->registry, "/services/web"));
-	cr_assert(exists(stage->registry, "/services"));
+	cr_assert_not(stage_has(stage->registry, "/services/web"));
+	cr_assert(stage_has(stage->registry, "/services"));
 	answer_clear(&answer);
 }
 
 EVERY_BACKEND(delete, of_a_node_with_children_is_refused)
 {
 	struct answer answer = { 0 };
-	put(stage, "/services/web", RECORD);
+	stage_put(stage, "/services/web", RECORD);
 	client_delete(stage->registry, "/services", REGISTRY_DELETE_NODE, NULL, &answer);
 	assert_answer(&answer, "PathIsNotEmptyDirectory");
-	cr_assert(exists(stage->registry, "/services/web"));
+	cr_assert(stage_has(stage->registry, "/services/web"));
 	answer_clear(&answer);
 }
 
 EVERY_BACKEND(delete, recursively_takes_all_below)
 {
 	struct answer answer = { 0 };
-	put(stage, "/services/a/one", RECORD);
-	put(stage, "/services/a/two", RECORD);
-	put(stage, "/services/b", RECORD);
-	put(stage, "/others", RECORD);
+	stage_put(stage, "/services/a/one", RECORD);
+	stage_put(stage, "/services/a/two", RECORD);
+	stage_put(stage, "/services/b", RECORD);
+	stage_put(stage, "/others", RECORD);
 	client_delete(stage->registry, "/services", REGISTRY_DELETE_TREE, NULL, &answer);
 	assert_answer(&answer, "OK");
 	cr_assert_eq(answer.count, 5);
@@ -525,19 +199,19 @@ EVERY_BACKEND(delete, only_of_the_expected_version)
 {
 	struct answer answer = { 0 };
 	for (int recursive = 0; recursive <= 1; recursive++) {
-		struct registry_stat old = put(stage, "/services/web", RECORD);
-		struct registry_stat now = put(stage, "/services/web", OTHER);
+		struct registry_stat old = stage_put(stage, "/services/web", RECORD);
+		struct registry_stat now = stage_put(stage, "/services/web", OTHER);
 		client_delete(stage->registry, "/services/web", recursive, &old, &answer);
 		assert_answer(&answer, "FileAlreadyExists");
-		cr_assert(exists(stage->registry, "/services/web"));
+		cr_assert(stage_has(stage->registry, "/services/web"));
 		client_delete(stage->registry, "/services/web", recursive, &now, &answer);
 		assert_answer(&answer, "OK");
-		cr_assert_not(exists(stage->registry, "/services/web"));
+		cr_assert_not(stage_has(stage->registry, "/services/web"));
 		/* Gone is gone, in whatever version. */
 		client_delete(stage->registry, "/services/web", recursive, &now, &answer);
 		assert_answer(&answer, "OK");
 		/* A new node, even with the same data, is not meant. */
-		put(stage, "/services/web", OTHER);
+		stage_put(stage, "/services/web", OTHER);
 		client_delete(stage->registry, "/services/web", recursive, &now, &answer);
 		assert_answer(&answer, "FileAlreadyExists");
 		client_delete(stage->registry, "/services/web", recursive, NULL, &answer);
@@ -548,12 +222,12 @@ EVERY_BACKEND(delete, only_of_the_expected_version)
 EVERY_BACKEND(delete, of_the_root_is_refused)
 {
 	struct answer answer = { 0 };
-	put(stage, "/services/web", RECORD);
+	stage_put(stage, "/services/web", RECORD);
 	for (int recursive = 0; recursive <= 1; recursive++) {
 		client_delete(stage->registry, "/", recursive, NULL, &answer);
 		assert_answer(&answer, "InvalidPathname");
 	}
-	cr_assert(exists(stage->registry, "/services/web"));
+	cr_assert(stage_has(stage->registry, "/services/web"));
 	answer_clear(&answer);
 }
 
@@ -564,7 +238,7 @@ EVERY_BACKEND(delete, another_clients_ephemeral_node_can_be_deleted)
 	client_put(other, "/services/web", RECORD, REGISTRY_BIND_CREATE, true, &answer);
 	client_delete(stage->registry, "/services/web", REGISTRY_DELETE_NODE, NULL, &answer);
 	assert_answer(&answer, "OK");
-	cr_assert_not(exists(other, "/services/web"));
+	cr_assert_not(stage_has(other, "/services/web"));
 	client_put(other, "/services/web", RECORD, REGISTRY_BIND_CREATE, true, &answer);
 	assert_answer(&answer, "OK");
 	client_close(other);
@@ -576,12 +250,12 @@ EVERY_BACKEND(delete, another_clients_ephemeral_node_can_be_deleted)
 EVERY_BACKEND(withdraw, deletes_a_node_without_children)
 {
 	struct answer answer = { 0 };
-	struct registry_stat stat = put(stage, "/services/web", RECORD);
+	struct registry_stat stat = stage_put(stage, "/services/web", RECORD);
 	client_withdraw(stage->registry, "/services/web", &stat, &answer);
 	assert_answer(&answer, "OK");
 	cr_assert_eq(answer.count, 1);
 	cr_assert_not(answer.emptied);
-	cr_assert_not(exists(stage->registry, "/services/web"));
+	cr_assert_not(stage_has(stage->registry, "/services/web"));
 	client_withdraw(stage->registry, "/services/web", &stat, &answer);
 	assert_answer(&answer, "OK");
 	cr_assert_eq(answer.count, 0);
@@ -592,8 +266,8 @@ EVERY_BACKEND(withdraw, deletes_a_node_without_children)
 EVERY_BACKEND(withdraw, empties_a_node_with_children_in_place)
 {
 	struct answer answer = { 0 };
-	struct registry_stat stat = put(stage, "/services/web", RECORD);
-	put(stage, "/services/web/below/one", OTHER);
+	struct registry_stat stat = stage_put(stage, "/services/web", RECORD);
+	stage_put(stage, "/services/web/below/one", OTHER);
 	client_withdraw(stage->registry, "/services/web", &stat, &answer);
 	assert_answer(&answer, "OK");
 	cr_assert(answer.emptied);
@@ -612,8 +286,8 @@ EVERY_BACKEND(withdraw, empties_a_node_with_children_in_place)
 EVERY_BACKEND(withdraw, deletes_an_emptied_node_once_its_children_are_gone)
 {
 	struct answer answer = { 0 };
-	struct registry_stat stat = put(stage, "/services/web", RECORD);
-	put(stage, "/services/web/below", OTHER);
+	struct registry_stat stat = stage_put(stage, "/services/web", RECORD);
+	stage_put(stage, "/services/web/below", OTHER);
 	client_withdraw(stage->registry, "/services/web", &stat, &answer);
 	stat = answer.stat;
 	client_withdraw(stage->registry, "/services/web", &stat, &answer);
@@ -624,18 +298,18 @@ EVERY_BACKEND(withdraw, deletes_an_emptied_node_once_its_children_are_gone)
 	client_withdraw(stage->registry, "/services/web", &stat, &answer);
 	assert_answer(&answer, "OK");
 	cr_assert_eq(answer.count, 1);
-	cr_assert_not(exists(stage->registry, "/services/web"));
+	cr_assert_not(stage_has(stage->registry, "/services/web"));
 	answer_clear(&answer);
 }
 
 EVERY_BACKEND(withdraw, touches_no_other_node_or_version)
 {
 	struct answer answer = { 0 };
-	struct registry_stat old = put(stage, "/services/web", RECORD);
-	put(stage, "/services/web", OTHER);
+	struct registry_stat old = stage_put(stage, "/services/web", RECORD);
+	stage_put(stage, "/services/web", OTHER);
 	client_withdraw(stage->registry, "/services/web", &old, &answer);
 	assert_answer(&answer, "FileAlreadyExists");
-	put(stage, "/services/web/below", RECORD);
+	stage_put(stage, "/services/web/below", RECORD);
 	client_withdraw(stage->registry, "/services/web", &old, &answer);
 	assert_answer(&answer, "FileAlreadyExists");
 	client_get(stage->registry, "/services/web", &answer);
@@ -652,7 +326,7 @@ EVERY_BACKEND(withdraw, ends_an_own_ephemeral_node)
 	client_withdraw(stage->registry, "/services/web", &stat, &answer);
 	assert_answer(&answer, "OK");
 	cr_assert_eq(answer.count, 1);
-	cr_assert_not(exists(other, "/services/web"));
+	cr_assert_not(stage_has(other, "/services/web"));
 	client_close(other);
 	answer_clear(&answer);
 }
@@ -714,7 +388,7 @@ EVERY_BACKEND(paths, encoded_user_names_are_nodes_like_others)
 	for (size_t i = 0; i < sizeof(homes) / sizeof(homes[0]); i++) {
 		client_mknode(stage->registry, homes[i], true, &answer);
 		assert_answer(&answer, "OK");
-		cr_assert(exists(stage->registry, homes[i]));
+		cr_assert(stage_has(stage->registry, homes[i]));
 	}
 	client_list(stage->registry, "/users", &answer);
 	cr_assert_eq(answer.children_count, sizeof(homes) / sizeof(homes[0]));

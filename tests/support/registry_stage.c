@@ -138,3 +138,22 @@ void stage_run(enum stage_backend backend, void (*test)(struct stage *stage))
 	test(&stage);
 	client_close(stage.registry);
 }
+
+struct registry_stat stage_put(struct stage *stage, const char *path, const char *data)
+{
+	struct answer answer = { 0 };
+	client_put(stage->registry, path, data, REGISTRY_BIND_OVERWRITE, false, &answer);
+	assert_answer(&answer, "OK");
+	struct registry_stat stat = answer.stat;
+	answer_clear(&answer);
+	return stat;
+}
+
+bool stage_has(struct registry *registry, const char *path)
+{
+	struct answer answer = { 0 };
+	int code = client_stat(registry, path, &answer);
+	cr_assert(code == 0 || code == BERTH_PATH_NOT_FOUND, "%s: %s", path, answer.err.msg);
+	answer_clear(&answer);
+	return code == 0;
+}

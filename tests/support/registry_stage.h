@@ -45,6 +45,10 @@ void stage_run(enum stage_backend backend, void (*test)(struct stage *stage));
 struct registry *stage_client(struct stage *stage);
 struct registry *stage_client_with(struct stage *stage, struct registry_options options);
 
+/* Makes or overwrites a node. */
+struct registry_stat stage_put(struct stage *stage, const char *path, const char *data);
+bool stage_has(struct registry *registry, const char *path);
+
 #define EVERY_BACKEND(suite, name)                                                                 \
 	static void name(struct stage *stage);                                                     \
 	Test(suite##_memory, name)                                                                 \
