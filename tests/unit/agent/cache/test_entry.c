@@ -246,6 +246,31 @@ STAGED(a_first_read_that_fails_is_an_answer)
 	cr_assert_eq(cache_stage_look(stage, &outcome, "/s/a", CACHE_RESOLVE), BERTH_FAILED);
 }
 
+static void count_event(void *context, enum cache_event event, const char *path, const char *record)
+{
+	(void)path;
+	(void)record;
+	*(int *)context += event == CACHE_UPDATED;
+}
+
+STAGED(the_same_reason_is_no_news)
+{
+	int updates = 0;
+	int code = BERTH_INVALID_RECORD;
+	struct cache_outcome outcome;
+	struct cache_observer observer = { .on_event = count_event, .context = &updates };
+	cache_observe(stage->cache, "/s/a", &observer);
+	cache_stage_turn(stage);
+	memory_on_task(stage->registry, fail_with, &code);
+	for (int i = 0; i < 3; i++) {
+		cache_stage_ask(stage, &outcome, "/s/a", CACHE_RESOLVE, "", true);
+		cache_stage_turn(stage);
+		cr_assert_eq(outcome.code, BERTH_INVALID_RECORD);
+		cr_assert_eq(updates, 1);
+	}
+	cache_unobserve(&observer);
+}
+
 /* ---- reads at once ---- */
 
 static const char *numbered(int number)
@@ -317,6 +342,24 @@ STAGED(saved_entries_are_read_after_an_outage)
 		cache_stage_turn(stage);
 	}
 	cr_assert_eq(registry_watch_count(stage->registry), SAVED);
+}
+
+STAGED(an_observer_that_comes_while_much_is_read_gets_its_list_too)
+{
+	enum { SAVED = 600 };
+	struct cache_observer observer = { .scope = CACHE_TREE };
+	struct cache_peek peek;
+	for (int i = 0; i < SAVED; i++) {
+		restore(stage, numbered(i));
+	}
+	cache_observe(stage->cache, "/s", &observer);
+	for (int i = 0; i < 20; i++) {
+		cache_stage_turn(stage);
+	}
+	cache_peek(stage->cache, "/s", 0, &peek);
+	cr_assert(peek.children_known);
+	cr_assert_eq(peek.children_count, 2);
+	cache_unobserve(&observer);
 }
 
 /* Their look-ups have gone, and a full cache forgets them. */
