@@ -70,6 +70,7 @@ class Life:
     PROBING = True  # the program has one thread, and ends without memory
     SESSION_TIMEOUT = "5s"
     PATIENCE = 20
+    PROBING_PATIENCE = 200  # with a fork at each allocation
     LONGEST_TIMER = 6  # of the agent, in seconds: it saves its history that often
 
     def __init__(self, folder, library, health):
@@ -93,6 +94,7 @@ class Life:
         self.allowed = [self.expected("a test")]
         self.has_ended = False
         self.lingers = False
+        self.patience = self.PATIENCE
         self.failed = {""}  # the kinds of calls that did
 
     def make_registry(self):
@@ -139,7 +141,7 @@ class Life:
             return False
 
         try:
-            return wait_until(tried, what, patience=self.PATIENCE)
+            return wait_until(tried, what, patience=self.patience)
         except AssertionError as error:
             raise Defect(str(error)) from None
 
@@ -402,6 +404,8 @@ class Life:
     def traces(self, phase, probing):
         """The calls of the phase, each time that a life without a failure goes through it."""
         self.prepare()
+        if probing:
+            self.patience = self.PROBING_PATIENCE
         found = []
         try:
             for name in self.course(phase):
