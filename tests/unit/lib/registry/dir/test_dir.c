@@ -199,6 +199,12 @@ Test(dir_backend, a_held_lock_is_tried_again_after_twice_the_time)
 		expect_wait(16);
 		expect_wait(16);
 		cr_assert_eq(core.count, 0);
+		struct registry_task read = task_of(REGISTRY_OP_GET, "/b");
+		submit(&read);
+		cr_assert_leq(deadline(), now_ms, "a new task does not wait for that");
+		dispatch();
+		cr_assert_eq(core.count, 1);
+		core.count = 0;
 		close(lock_fd);
 		expect_wait(16);
 		cr_assert_eq(core.count, 1);
@@ -462,6 +468,10 @@ Test(dir_backend, a_url_has_an_absolute_path_and_may_end_with_slashes)
 	cr_assert_eq(run(REGISTRY_OP_CREATE, "/a", false), 0);
 	cr_assert(is_on_disk("/a"));
 	cr_assert_eq(watch("/a"), 0);
+	open_below("/new//");
+	cr_assert_eq(core.state, REGISTRY_CONNECTED);
+	cr_assert_eq(run(REGISTRY_OP_CREATE, "/a", false), 0);
+	cr_assert(is_on_disk("/new/a"));
 }
 
 Test(dir_backend, access_control_lists_are_refused)
