@@ -1,0 +1,561 @@
+/* The operations of a dir: backend, each carried out at once, and what is on the disk then. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lib/registry/dir/task.h"
+#include "tests/support/dir_client.h"
+#include "tests/support/failing.h"
+
+static char root[512];
+static struct dir_context context;
+
+static void open_context(void)
+{
+	static const struct registry_core core;
+	struct err err = ERR_INIT;
+	context = (struct dir_context){ .store.lock_fd = -1 };
+	context.store.root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	cr_assert_eq(dir_watches_create(&context.watches, root, &core, &err), 0);
+}
+
+static void close_context(void)
+{
+	dir_session_finish(&context.session);
+	dir_watches_destroy(context.watches);
+	close(context.store.root_fd);
+	free(context.swept_path);
+}
+
+static void set_up(void)
+{
+	umask(022);
+	snprintf(root, sizeof(root), "%s", dir_root_make());
+	open_context();
+}
+
+static void tear_down(void)
+{
+	close_context();
+	dir_root_remove(root);
+}
+
+TestSuite(dir_task, .init = set_up, .fini = tear_down, .timeout = 120);
+
+static const char *on_disk(const char *path)
+{
+	static char full[1024];
+	snprintf(full, sizeof(full), "%s%s", root, path);
+	return full;
+}
+
+/* No call of stat(), which may be the one that fails. */
+static bool is_on_disk(const char *path)
+{
+	return faccessat(AT_FDCWD, on_disk(path), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static void touch(const char *path)
+{
+	int fd = open(on_disk(path), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+	cr_assert_geq(fd, 0, "%s", path);
+	close(fd);
+}
+
+static void make_folder(const char *path)
+{
+	cr_assert_eq(mkdir(on_disk(path), 0755), 0, "%s", path);
+}
+
+/* As a process that was killed leaves it. */
+static void make_dead(const char *path)
+{
+	char owner[256];
+	snprintf(owner, sizeof(owner), "%s/_owner", path);
+	make_folder(path);
+	touch(owner);
+}
+
+static struct registry_task task_of(
+	enum registry_operation operation, const char *path, const char *data)
+{
+	return (struct registry_task){
+		.operation = operation, .path = path, .data = data, .len = data ? strlen(data) : 0
+	};
+}
+
+/* Carries it out, under the lock when it writes; the code. */
+static int run(struct registry_task *task)
+{
+	if (!dir_task_writes(task)) {
+		dir_task_run(&context, task);
+	} else if (dir_store_lock(&context.store, &task->ret_err) > 0) {
+		dir_task_run(&context, task);
+		dir_store_unlock(&context.store);
+	}
+	return task->ret_err.code;
+}
+
+static int run_and_finish(struct registry_task *task)
+{
+	int code = run(task);
+	dir_task_finish(task);
+	return code;
+}
+
+static int create(const char *path, const char *data, bool ephemeral)
+{
+	struct registry_task task = task_of(REGISTRY_OP_CREATE, path, data);
+	task.ephemeral = ephemeral;
+	return run_and_finish(&task);
+}
+
+static int make_container(const char *path)
+{
+	struct registry_task task = task_of(REGISTRY_OP_CREATE, path, NULL);
+	task.container = true;
+	return run_and_finish(&task);
+}
+
+static int delete_node(const char *path)
+{
+	struct registry_task task = task_of(REGISTRY_OP_DELETE, path, NULL);
+	return run_and_finish(&task);
+}
+
+static struct registry_stat stat_of(const char *path)
+{
+	struct registry_task task = task_of(REGISTRY_OP_STAT, path, NULL);
+	cr_assert_eq(run_and_finish(&task), 0, "%s: %s", path, task.ret_err.msg);
+	return task.ret_stat;
+}
+
+static const char *data_of(const char *path)
+{
+	static char data[64];
+	struct registry_task task = task_of(REGISTRY_OP_GET, path, NULL);
+	int code = run(&task);
+	snprintf(data, sizeof(data), "%s", code ? "none" : task.ret_data);
+	dir_task_finish(&task);
+	return data;
+}
+
+Test(dir_task, a_write_tells_the_stat_of_the_node)
+{
+	struct registry_task task = task_of(REGISTRY_OP_CREATE, "/a", "x");
+	task.ephemeral = true;
+	cr_assert_eq(run_and_finish(&task), 0);
+	cr_assert(task.ret_stat.own);
+	cr_assert(task.ret_stat.ephemeral);
+	cr_assert_eq(task.ret_stat.version, stat_of("/a").version);
+	cr_assert_eq(task.ret_stat.node_id, stat_of("/a").node_id);
+	task = task_of(REGISTRY_OP_SET, "/a", "xyz");
+	cr_assert_eq(run_and_finish(&task), 0);
+	cr_assert_eq(task.ret_stat.size, 3);
+	cr_assert_eq(task.ret_stat.version, stat_of("/a").version);
+}
+
+Test(dir_task, a_write_that_expects_another_version_or_node_changes_nothing)
+{
+	cr_assert_eq(create("/a", "one", false), 0);
+	struct registry_stat stat = stat_of("/a");
+	for (int i = 0; i < 2; i++) {
+		struct registry_task task = task_of(REGISTRY_OP_SET, "/a", "two");
+		task.has_expected = true;
+		task.expected = stat;
+		task.expected.version += i == 0;
+		task.expected.node_id += i == 1;
+		cr_assert_eq(run_and_finish(&task), BERTH_FILE_ALREADY_EXISTS);
+		task.operation = REGISTRY_OP_REPLACE;
+		err_clear(&task.ret_err);
+		cr_assert_eq(run_and_finish(&task), BERTH_FILE_ALREADY_EXISTS);
+		task.operation = REGISTRY_OP_DELETE;
+		err_clear(&task.ret_err);
+		cr_assert_eq(run_and_finish(&task), BERTH_FILE_ALREADY_EXISTS);
+	}
+	cr_assert_str_eq(data_of("/a"), "one");
+	cr_assert_eq(stat_of("/a").version, stat.version);
+}
+
+Test(dir_task, nothing_is_made_below_a_dead_or_an_ephemeral_node)
+{
+	make_dead("/dead");
+	cr_assert_eq(create("/dead/child", "x", false), BERTH_PATH_NOT_FOUND);
+	cr_assert(!is_on_disk("/dead/child"));
+	cr_assert_eq(create("/alive", "x", true), 0);
+	cr_assert_eq(create("/alive/child", "x", false), BERTH_NO_CHILDREN_FOR_EPHEMERALS);
+	cr_assert(!is_on_disk("/alive/child"));
+	cr_assert_eq(create("/none/child", "x", false), BERTH_PATH_NOT_FOUND);
+}
+
+/* Also when the clock was set back since. */
+Test(dir_task, a_replaced_record_has_a_greater_version)
+{
+	const struct timespec future[2] = { { .tv_sec = 4000000000 }, { .tv_sec = 4000000000 } };
+	cr_assert_eq(create("/a", "x", false), 0);
+	cr_assert_eq(utimensat(AT_FDCWD, on_disk("/a/_record"), future, 0), 0);
+	struct registry_stat before = stat_of("/a");
+	struct registry_task task = task_of(REGISTRY_OP_REPLACE, "/a", "y");
+	cr_assert_eq(run_and_finish(&task), 0);
+	cr_assert_gt(task.ret_stat.version, before.version);
+}
+
+Test(dir_task, a_node_with_children_says_how_many)
+{
+	cr_assert_eq(create("/a", "x", false), 0);
+	cr_assert_eq(create("/a/one", "x", false), 0);
+	struct registry_task task = task_of(REGISTRY_OP_DELETE, "/a", NULL);
+	cr_assert_eq(run_and_finish(&task), BERTH_PATH_IS_NOT_EMPTY_DIRECTORY);
+	cr_assert_str_eq(task.ret_err.msg, "/a has 1 child");
+	cr_assert(!task.ret_childless);
+	cr_assert_eq(create("/a/two", "x", false), 0);
+	task = task_of(REGISTRY_OP_DELETE, "/a", NULL);
+	cr_assert_eq(run_and_finish(&task), BERTH_PATH_IS_NOT_EMPTY_DIRECTORY);
+	cr_assert_str_eq(task.ret_err.msg, "/a has 2 children");
+	task = task_of(REGISTRY_OP_DELETE, "/a", NULL);
+	task.all = true;
+	cr_assert_eq(run_and_finish(&task), 0);
+	cr_assert(!is_on_disk("/a"));
+}
+
+Test(dir_task, a_node_that_only_other_files_keep_says_so)
+{
+	cr_assert_eq(create("/a", "x", false), 0);
+	touch("/a/Other");
+	struct registry_task task = task_of(REGISTRY_OP_DELETE, "/a", NULL);
+	cr_assert_eq(run_and_finish(&task), BERTH_PATH_IS_NOT_EMPTY_DIRECTORY);
+	cr_assert(task.ret_childless);
+	cr_assert(strstr(task.ret_err.msg, "Other"));
+	cr_assert_eq(stat_of("/a").children, 1);
+}
+
+Test(dir_task, names_of_the_tree_itself_are_refused)
+{
+	static const char *const bad[] = { "/_tmp", "/.x", "/a/_record", "/a/.x", "/_a/b" };
+	char longest[300] = "/";
+	cr_assert_eq(create("/a", "x", false), 0);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct registry_task task = task_of(REGISTRY_OP_GET, bad[i], NULL);
+		cr_assert_eq(run_and_finish(&task), BERTH_INVALID_PATHNAME, "%s", bad[i]);
+		cr_assert_eq(create(bad[i], "y", false), BERTH_INVALID_PATHNAME, "%s", bad[i]);
+	}
+	cr_assert_str_eq(data_of("/a"), "x");
+	cr_assert_eq(create("/A.b_c", "x", false), 0);
+	cr_assert_str_eq(data_of("/A.b_c"), "x");
+	memset(longest + 1, 'A', DIR_NAME_BYTES);
+	cr_assert_eq(create(longest, "x", false), 0);
+	longest[DIR_NAME_BYTES + 1] = 'A';
+	cr_assert_eq(create(longest, "x", false), BERTH_INVALID_PATHNAME);
+}
+
+/* --- Owners, containers, numbers --- */
+
+Test(dir_task, a_node_can_be_made_for_a_user)
+{
+	struct registry_task task = task_of(REGISTRY_OP_CREATE, "/joe", NULL);
+	struct stat stat;
+	const struct passwd *user = getpwuid(geteuid());
+	cr_assert(user);
+	task.home_of = user->pw_name;
+	cr_assert_eq(run_and_finish(&task), BERTH_FAILED, "nobody else may write in the root");
+	cr_assert(strstr(task.ret_err.msg, "1777"));
+	cr_assert(!is_on_disk("/joe"));
+	cr_assert_eq(chmod(root, 01777), 0);
+	err_clear(&task.ret_err);
+	cr_assert_eq(run_and_finish(&task), 0, "%s", task.ret_err.msg);
+	cr_assert_eq(lstat(on_disk("/joe"), &stat), 0);
+	cr_assert_eq(stat.st_uid, geteuid());
+	task = task_of(REGISTRY_OP_CREATE, "/no", NULL);
+	task.home_of = "no such user";
+	cr_assert_eq(run_and_finish(&task), BERTH_FAILED);
+	cr_assert(strstr(task.ret_err.msg, "no such user"));
+	cr_assert(!is_on_disk("/no"));
+}
+
+Test(dir_task, a_numbered_node_has_a_name_only_when_it_is_made)
+{
+	struct registry_task task = task_of(REGISTRY_OP_CREATE, "/n-", "x");
+	task.sequential = true;
+	cr_assert_eq(run(&task), 0);
+	cr_assert_str_eq(task.ret_data, "/n-0000000000");
+	cr_assert_eq(task.ret_len, strlen("/n-0000000000"));
+	cr_assert_str_eq(task.path, "/n-");
+	dir_task_finish(&task);
+	cr_assert_str_eq(data_of("/n-0000000000"), "x");
+	task = task_of(REGISTRY_OP_CREATE, "/n-", "x");
+	task.sequential = true;
+	failing_arm("rename", 1, EIO);
+	int code = run(&task);
+	cr_assert(failing_disarm());
+	cr_assert_eq(code, BERTH_REGISTRY_UNAVAILABLE);
+	cr_assert_null(task.ret_data);
+	cr_assert_str_eq(task.path, "/n-");
+	task = task_of(REGISTRY_OP_CREATE, "/n-", "x");
+	task.sequential = true;
+	cr_assert_eq(run(&task), 0);
+	cr_assert_str_eq(task.ret_data, "/n-0000000002", "a number is never given twice");
+	dir_task_finish(&task);
+}
+
+Test(dir_task, dead_siblings_of_a_new_ephemeral_node_are_removed)
+{
+	make_dead("/dead");
+	make_dead("/other");
+	cr_assert_eq(create("/persistent", "x", false), 0);
+	cr_assert(is_on_disk("/dead"));
+	cr_assert_eq(create("/alive", "x", true), 0);
+	cr_assert(!is_on_disk("/dead"));
+	cr_assert(!is_on_disk("/other"));
+	cr_assert(stat_of("/alive").own);
+	make_folder("/a");
+	make_dead("/a/dead");
+	cr_assert_eq(create("/a/alive", "x", true), 0);
+	cr_assert(!is_on_disk("/a/dead"));
+	make_folder("/b");
+	make_dead("/b/dead");
+	cr_assert_eq(create("/b/alive", "x", true), 0);
+	cr_assert(!is_on_disk("/b/dead"), "another path of the same length");
+}
+
+Test(dir_task, containers_go_with_the_last_child_and_no_others)
+{
+	cr_assert_eq(create("/top", NULL, false), 0);
+	cr_assert_eq(make_container("/top/a"), 0);
+	cr_assert_eq(make_container("/top/a/b"), 0);
+	cr_assert_eq(create("/top/a/b/one", "x", false), 0);
+	cr_assert_eq(create("/top/a/b/two", "x", true), 0);
+	cr_assert_eq(delete_node("/top/a/b/one"), 0);
+	cr_assert(is_on_disk("/top/a/b"));
+	cr_assert_eq(delete_node("/top/a/b/two"), 0);
+	cr_assert(!is_on_disk("/top/a"));
+	cr_assert(is_on_disk("/top"), "it is no container");
+}
+
+Test(dir_task, a_container_with_a_record_or_with_other_files_stays)
+{
+	struct registry_task task = task_of(REGISTRY_OP_CREATE, "/a", "record");
+	task.container = true;
+	cr_assert_eq(run_and_finish(&task), 0);
+	cr_assert_eq(create("/a/one", "x", false), 0);
+	cr_assert_eq(delete_node("/a/one"), 0);
+	cr_assert_str_eq(data_of("/a"), "record");
+	cr_assert_eq(make_container("/b"), 0);
+	cr_assert_eq(create("/b/one", "x", false), 0);
+	touch("/b/Other");
+	cr_assert_eq(delete_node("/b/one"), 0);
+	cr_assert(is_on_disk("/b/Other"));
+}
+
+/* Files that are not Berth's are not deleted, whatever becomes of the nodes around them. */
+Test(dir_task, a_file_in_a_dead_child_of_a_container_is_kept)
+{
+	char pattern[600];
+	glob_t found;
+	cr_assert_eq(make_container("/a"), 0);
+	cr_assert_eq(create("/a/one", "x", false), 0);
+	make_dead("/a/dead");
+	touch("/a/dead/Precious");
+	cr_assert_eq(delete_node("/a/one"), 0);
+	cr_assert(!is_on_disk("/a"));
+	snprintf(pattern, sizeof(pattern), "%s/_tmp/*/dead/Precious", root);
+	cr_assert_eq(glob(pattern, 0, NULL, &found), 0);
+	cr_assert_eq(found.gl_pathc, 1);
+	globfree(&found);
+}
+
+Test(dir_task, a_dead_nodes_directory_is_cleared_and_no_other)
+{
+	cr_assert_eq(make_container("/a"), 0);
+	make_dead("/a/dead");
+	cr_assert_eq(create("/alive", "x", true), 0);
+	cr_assert_eq(create("/stays", "x", false), 0);
+	struct err err = ERR_INIT;
+	cr_assert_eq(dir_store_lock(&context.store, &err), 1);
+	dir_task_clear_dead(&context, "/alive");
+	dir_task_clear_dead(&context, "/stays");
+	dir_task_clear_dead(&context, "/none/none");
+	dir_task_clear_dead(&context, "/a/dead");
+	dir_store_unlock(&context.store);
+	cr_assert(is_on_disk("/alive"));
+	cr_assert(is_on_disk("/stays"));
+	cr_assert(!is_on_disk("/a"), "its container goes, too");
+}
+
+static bool end_own(
+	enum registry_operation operation, const char *path, const struct registry_stat *expected)
+{
+	struct registry_task task = task_of(operation, path, NULL);
+	task.has_expected = expected != NULL;
+	task.expected = expected ? *expected : (struct registry_stat){ 0 };
+	return dir_task_end_own(&context, &task);
+}
+
+Test(dir_task, only_a_delete_of_an_own_expected_node_ends_it_without_a_lock)
+{
+	cr_assert_eq(create("/stays", "x", false), 0);
+	cr_assert(!end_own(REGISTRY_OP_DELETE, "/stays", NULL));
+	cr_assert_eq(create("/e", "x", true), 0);
+	struct registry_stat stat = stat_of("/e");
+	struct registry_stat other = stat;
+	other.version++;
+	cr_assert(!end_own(REGISTRY_OP_REPLACE, "/e", NULL));
+	cr_assert(!end_own(REGISTRY_OP_DELETE, "/stays", NULL));
+	cr_assert(!end_own(REGISTRY_OP_DELETE, "/e", &other));
+	other = stat;
+	other.node_id++;
+	cr_assert(!end_own(REGISTRY_OP_DELETE, "/e", &other));
+	cr_assert(stat_of("/e").own);
+	cr_assert(end_own(REGISTRY_OP_DELETE, "/e", &stat));
+	cr_assert_eq(context.session.count, 0);
+	cr_assert_str_eq(data_of("/e"), "none");
+	cr_assert_eq(create("/f", "x", true), 0);
+	cr_assert(end_own(REGISTRY_OP_DELETE, "/f", NULL));
+}
+
+/* --- Watches --- */
+
+/* How many directories the kernel watches for us. */
+static int kernel_watches(void)
+{
+	char path[64], line[256];
+	int count = 0;
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", dir_watches_fd(context.watches));
+	FILE *file = fopen(path, "r");
+	while (file && fgets(line, sizeof(line), file)) {
+		count += strncmp(line, "inotify wd:", 11) == 0;
+	}
+	if (file) {
+		fclose(file);
+	}
+	return count;
+}
+
+static int list_watched(const char *path, size_t *ret_count)
+{
+	struct registry_task task = task_of(REGISTRY_OP_CHILDREN, path, NULL);
+	task.watch = true;
+	int code = run(&task);
+	*ret_count = task.ret_children_count;
+	dir_task_finish(&task);
+	return code;
+}
+
+/* The root, the node, and each living ephemeral child. */
+Test(dir_task, a_watched_list_watches_the_life_of_its_members)
+{
+	size_t count;
+	make_folder("/a");
+	make_dead("/a/dead");
+	cr_assert_eq(create("/a/one", "x", true), 0);
+	cr_assert_eq(create("/a/two", "x", true), 0);
+	cr_assert_eq(create("/a/other", "x", false), 0);
+	cr_assert_eq(list_watched("/a", &count), 0);
+	cr_assert_eq(count, 3);
+	cr_assert_eq(kernel_watches(), 4);
+	struct registry_task task = task_of(REGISTRY_OP_REPLACE, "/a/one", "y");
+	cr_assert_eq(run_and_finish(&task), 0);
+	cr_assert_eq(list_watched("/a", &count), 0);
+	cr_assert_eq(count, 3);
+	cr_assert_eq(kernel_watches(), 3, "the one is persistent now");
+}
+
+/* --- Calls that fail --- */
+
+static int read_a(void)
+{
+	struct registry_task task = task_of(REGISTRY_OP_GET, "/a", NULL);
+	int code = run(&task);
+	if (code ? task.ret_data != NULL : strcmp(task.ret_data, "x") != 0) {
+		code = FAILING_WRONG;
+	}
+	dir_task_finish(&task);
+	if (code) {
+		return code;
+	}
+	task = task_of(REGISTRY_OP_STAT, "/a", NULL);
+	code = run_and_finish(&task);
+	if (code == 0 && (task.ret_stat.children != 3 || task.ret_stat.size != 1)) {
+		code = FAILING_WRONG;
+	}
+	return code;
+}
+
+static int list_a(void)
+{
+	size_t count;
+	int code = list_watched("/a", &count);
+	return code == 0 && count != 3 ? FAILING_WRONG : code;
+}
+
+/* Of the four nodes below /a one is dead, one is ephemeral and lives, and two are persistent. */
+static int read_all_of_it(void *unused)
+{
+	(void)unused;
+	int code = read_a();
+	code = code ? code : list_a();
+	dir_watches_remove(context.watches, "/a", REGISTRY_WATCH_CHILDREN);
+	return code;
+}
+
+Test(dir_task, a_reading_with_a_call_that_fails_is_whole_or_an_error)
+{
+	cr_assert_eq(create("/a", "x", false), 0);
+	cr_assert_eq(create("/a/alive", "x", true), 0);
+	make_dead("/a/dead");
+	cr_assert_eq(create("/a/one", "x", false), 0);
+	cr_assert_eq(create("/a/two", "x", false), 0);
+	failing_check_memory("a reader", read_all_of_it, NULL);
+	failing_check("a reader", "open", EMFILE, read_all_of_it, NULL);
+	failing_check("a reader", "stat", EIO, read_all_of_it, NULL);
+	failing_check("a reader", "read", EIO, read_all_of_it, NULL);
+	failing_check("a reader", "readdir", EIO, read_all_of_it, NULL);
+	failing_check("a reader", "inotify", ENOSPC, read_all_of_it, NULL);
+}
+
+/* A node is made, set, replaced and deleted; after an error it is taken away without one. */
+static int write_all_of_it(void *ephemeral)
+{
+	struct registry_task task = task_of(REGISTRY_OP_CREATE, "/a", "x");
+	task.ephemeral = *(const bool *)ephemeral;
+	int code = run_and_finish(&task);
+	if (!code) {
+		task = task_of(REGISTRY_OP_SET, "/a", "y");
+		code = run_and_finish(&task);
+	}
+	if (!code) {
+		task = task_of(REGISTRY_OP_REPLACE, "/a", "z");
+		task.ephemeral = *(const bool *)ephemeral;
+		code = run_and_finish(&task);
+	}
+	if (!code) {
+		code = strcmp(data_of("/a"), "z") != 0 ? BERTH_FAILED : delete_node("/a");
+	}
+	if (code == 0 && is_on_disk("/a")) {
+		code = FAILING_WRONG;
+	}
+	dir_session_finish(&context.session);
+	free(context.swept_path);
+	context.swept_path = NULL;
+	if (is_on_disk("/a")) {
+		dir_root_remove(on_disk("/a"));
+	}
+	return code;
+}
+
+Test(dir_task, a_writing_with_a_call_that_fails_is_done_or_an_error)
+{
+	for (int ephemeral = 0; ephemeral < 2; ephemeral++) {
+		bool is_ephemeral = ephemeral;
+		failing_check_memory("a writer", write_all_of_it, &is_ephemeral);
+		failing_check("a writer", "open", EMFILE, write_all_of_it, &is_ephemeral);
+		failing_check("a writer", "stat", EIO, write_all_of_it, &is_ephemeral);
+		failing_check("a writer", "rename", EIO, write_all_of_it, &is_ephemeral);
+		failing_check("a writer", "mkdir", ENOSPC, write_all_of_it, &is_ephemeral);
+	}
+}
