@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <fcntl.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -603,6 +604,31 @@ Test(dir, the_top_of_a_root_that_all_may_write_is_everybodys_too)
 	cr_assert_eq(dir_create(&client, "/record", "x", false), 0);
 	cr_assert_eq(mode_on_disk("/record"), 0755);
 	umask(mask);
+}
+
+Test(dir, a_node_can_be_made_for_a_user)
+{
+	const struct passwd *user = getpwuid(geteuid());
+	struct registry_task task = { .operation = REGISTRY_OP_CREATE, .path = "/joe" };
+	struct registry_task other = { .operation = REGISTRY_OP_CREATE,
+		.path = "/no",
+		.home_of = "no such user",
+		.sequential = true };
+	struct stat stat;
+	cr_assert_not_null(user);
+	task.home_of = user->pw_name;
+	cr_assert_eq(dir_client_run(&client, &task), BERTH_FAILED);
+	cr_assert_not_null(strstr(task.ret_err.msg, "1777"), "nobody else may write in the root");
+	cr_assert_not(exists_on_disk("/joe"));
+	cr_assert_eq(chmod(root, 01777), 0);
+	memset(&task.ret_err, 0, sizeof(task.ret_err));
+	cr_assert_eq(dir_client_run(&client, &task), 0);
+	cr_assert_eq(lstat(on_disk("/joe"), &stat), 0);
+	cr_assert_eq(stat.st_uid, geteuid());
+	cr_assert_eq(dir_client_run(&client, &other), BERTH_FAILED);
+	cr_assert_not_null(strstr(other.ret_err.msg, "no such user"));
+	cr_assert_null(other.ret_data);
+	cr_assert_not(exists_on_disk("/no0000000000"));
 }
 
 Test(dir, a_root_where_all_may_remove_everything_is_worth_a_line)

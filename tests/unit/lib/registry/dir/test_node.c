@@ -228,6 +228,8 @@ Test(dir_node, the_version_is_the_time_of_change_in_nanoseconds)
 	cr_assert_eq(stat.modified_ms, INT64_C(2000000000999));
 	cr_assert_eq(stat.size, 4);
 	cr_assert_lt(stat.created_ms, stat.modified_ms);
+	set_time("/a/_record", 2000000000, 999000000);
+	cr_assert_eq(stat_of("/a").modified_ms, INT64_C(2000000000999));
 }
 
 Test(dir_node, a_node_with_the_inode_number_of_another_time_has_another_identity)

@@ -6,8 +6,11 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "lib/base/linux_calls.h"
 #include "lib/registry/dir/store.h"
 #include "tests/failures/points.h"
 #include "tests/support/descriptors.h"
@@ -16,6 +19,17 @@
 
 static char root[512];
 static struct dir_store store;
+static const struct timespec *stopped_at; /* the time of day; NULL: it goes on */
+
+int clock_gettime(clockid_t clock, struct timespec *ret_time)
+{
+	if (stopped_at && clock == CLOCK_REALTIME) {
+		*ret_time = *stopped_at;
+		return 0;
+	}
+	return (int)syscall(SYS_clock_gettime, clock, ret_time);
+}
+
 static struct err err;
 
 static void set_up(void)
@@ -342,6 +356,51 @@ Test(dir_store, a_version_is_greater_than_the_one_before)
 	dir_node_close(&node);
 }
 
+static int64_t version_after(int64_t previous_version)
+{
+	const struct dir_write write = {
+		.path = "/a", .data = "x", .len = 1, .previous_version = previous_version
+	};
+	int owner_fd;
+	cr_assert_eq(place(&write, is_on_disk("/a"), &owner_fd), 0, "%s", err.msg);
+	return version_of("/a");
+}
+
+Test(dir_store, a_version_that_is_the_present_moment_is_followed_by_the_next)
+{
+	const struct timespec now = { .tv_sec = 2000000000, .tv_nsec = 999999998 };
+	const int64_t present = INT64_C(2000000000999999998);
+	stopped_at = &now;
+	cr_assert_eq(version_after(present - 2), present);
+	cr_assert_eq(version_after(present - 1), present);
+	cr_assert_eq(version_after(present), present + 1);
+	cr_assert_eq(version_after(present + 1), present + 2);
+	stopped_at = NULL;
+}
+
+/*
+ * A time of birth is that of a clock's tick: within one tick another directory could have the same
+ * inode and time.
+ */
+Test(dir_store, a_removed_node_was_born_before_the_present_tick)
+{
+	const struct dir_write write = { .path = "/a", .ephemeral = true };
+	for (int i = 0; i < 20; i++) {
+		struct statx born;
+		struct timespec now;
+		int owner_fd;
+		cr_assert_eq(place(&write, false, &owner_fd), 0);
+		close(owner_fd);
+		cr_assert_eq(statx(AT_FDCWD, on_disk("/a"), 0, STATX_BTIME, &born), 0);
+		cr_assert_eq(remove_node("/a", false), 0);
+		clock_gettime(CLOCK_REALTIME_COARSE, &now);
+		bool later = now.tv_sec > born.stx_btime.tv_sec ||
+			(now.tv_sec == born.stx_btime.tv_sec &&
+				now.tv_nsec > born.stx_btime.tv_nsec);
+		cr_assert(later || !(born.stx_mask & STATX_BTIME));
+	}
+}
+
 Test(dir_store, a_record_is_replaced_as_a_whole_and_its_checksum_goes)
 {
 	const struct dir_write write = { .path = "/a", .data = "long", .len = 4 };
@@ -501,6 +560,84 @@ Test(dir_store, a_call_that_fails_is_an_error_or_nothing_is_missing)
 	}
 }
 
+Test(dir_store, a_root_that_cannot_be_looked_at_is_an_error_of_the_lock)
+{
+	failing_arm("stat", 1, EIO);
+	int code = lock();
+	cr_assert(failing_disarm());
+	cr_assert_eq(code, BERTH_REGISTRY_UNAVAILABLE);
+	cr_assert_eq(store.lock_fd, -1);
+}
+
+Test(dir_store, a_node_that_cannot_be_made_closes_no_other_descriptor)
+{
+	int owner_fd = -1;
+	if (fcntl(0, F_GETFD) < 0) {
+		cr_assert_eq(open("/dev/null", O_RDONLY | O_CLOEXEC), 0);
+	}
+	failing_arm("mkdir", 2, ENOSPC); /* after the work directory */
+	int code = place(&(struct dir_write){ .path = "/a" }, false, &owner_fd);
+	cr_assert(failing_disarm());
+	cr_assert_eq(code, BERTH_REGISTRY_UNAVAILABLE);
+	cr_assert_geq(fcntl(0, F_GETFD), 0);
+}
+
+/* Some file systems tell only then that the data did not reach the disk. */
+Test(dir_store, a_record_whose_file_cannot_be_closed_is_an_error)
+{
+	const struct dir_write write = { .path = "/a", .data = "x", .len = 1 };
+	bool fired = true;
+	int errors = 0;
+	for (int number = 1; fired; number++) {
+		int owner_fd;
+		failing_arm("close", (uint64_t)number, EIO);
+		int code = place(&write, false, &owner_fd);
+		fired = failing_disarm();
+		cr_assert_eq(code == 0, is_on_disk("/a"));
+		cr_assert(code == 0 || code == BERTH_REGISTRY_UNAVAILABLE);
+		errors += code != 0;
+		if (code == 0) {
+			cr_assert_eq(remove_node("/a", false), 0);
+		}
+	}
+	cr_assert_eq(errors, 1);
+	cr_assert(is_clean());
+}
+
+Test(dir_store, a_sequence_that_cannot_be_read_does_not_begin_anew)
+{
+	struct dir_node node = look_at("/");
+	unsigned number = 4711;
+	make_file("/_sequence", "5");
+	failing_arm("read", 1, EIO);
+	int code = dir_store_next_number(&node, "/", &number, &err);
+	cr_assert(failing_disarm());
+	cr_assert_eq(code, BERTH_REGISTRY_UNAVAILABLE);
+	cr_assert_eq(number, 4711);
+	cr_assert_str_eq(content_of("/_sequence"), "5");
+	dir_node_close(&node);
+}
+
+/* How many calls of fsync() another record of the node makes. */
+static int syncs_of_set(bool ephemeral)
+{
+	const struct dir_write write = {
+		.path = "/", .data = "x", .len = 1, .ephemeral = ephemeral
+	};
+	struct dir_node node = look_at("/");
+	bool fired = true;
+	int count = -1;
+	while (fired) {
+		cr_assert_eq(lock(), 1);
+		failing_arm("fsync", (uint64_t)++count + 1, EIO);
+		(void)!dir_store_set(&store, &node, &write, &err);
+		fired = failing_disarm();
+		dir_store_unlock(&store);
+	}
+	dir_node_close(&node);
+	return count;
+}
+
 /* How many calls of fsync() a node makes. */
 static int syncs_of(const struct dir_write *write)
 {
@@ -529,6 +666,8 @@ Test(dir_store, persistent_nodes_are_on_the_disk_when_they_are_reported)
 	cr_assert_eq(syncs_of(&(struct dir_write){
 			     .path = "/a", .data = "x", .len = 1, .ephemeral = true }),
 		0);
+	cr_assert_eq(syncs_of_set(false), 2);
+	cr_assert_eq(syncs_of_set(true), 0);
 }
 
 static int code_of_rename(int error)

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -254,29 +253,7 @@ Test(dir_task, names_of_the_tree_itself_are_refused)
 	cr_assert_eq(create(longest, "x", false), BERTH_INVALID_PATHNAME);
 }
 
-/* --- Owners, containers, numbers --- */
-
-Test(dir_task, a_node_can_be_made_for_a_user)
-{
-	struct registry_task task = task_of(REGISTRY_OP_CREATE, "/joe", NULL);
-	struct stat stat;
-	const struct passwd *user = getpwuid(geteuid());
-	cr_assert(user);
-	task.home_of = user->pw_name;
-	cr_assert_eq(run_and_finish(&task), BERTH_FAILED, "nobody else may write in the root");
-	cr_assert(strstr(task.ret_err.msg, "1777"));
-	cr_assert(!is_on_disk("/joe"));
-	cr_assert_eq(chmod(root, 01777), 0);
-	err_clear(&task.ret_err);
-	cr_assert_eq(run_and_finish(&task), 0, "%s", task.ret_err.msg);
-	cr_assert_eq(lstat(on_disk("/joe"), &stat), 0);
-	cr_assert_eq(stat.st_uid, geteuid());
-	task = task_of(REGISTRY_OP_CREATE, "/no", NULL);
-	task.home_of = "no such user";
-	cr_assert_eq(run_and_finish(&task), BERTH_FAILED);
-	cr_assert(strstr(task.ret_err.msg, "no such user"));
-	cr_assert(!is_on_disk("/no"));
-}
+/* --- Numbers, owners, containers --- */
 
 Test(dir_task, a_numbered_node_has_a_name_only_when_it_is_made)
 {
@@ -301,6 +278,20 @@ Test(dir_task, a_numbered_node_has_a_name_only_when_it_is_made)
 	cr_assert_eq(run(&task), 0);
 	cr_assert_str_eq(task.ret_data, "/n-0000000002", "a number is never given twice");
 	dir_task_finish(&task);
+}
+
+Test(dir_task, a_numbered_node_that_no_memory_is_left_for_has_no_name)
+{
+	bool fired = true;
+	for (int number = 1; fired; number++) {
+		struct registry_task task = task_of(REGISTRY_OP_CREATE, "/n-", "x");
+		task.sequential = task.ephemeral = true;
+		failing_arm("alloc", (uint64_t)number, ENOMEM);
+		int code = run(&task);
+		fired = failing_disarm();
+		cr_assert_eq(code == 0, task.ret_data != NULL);
+		dir_task_finish(&task);
+	}
 }
 
 Test(dir_task, dead_siblings_of_a_new_ephemeral_node_are_removed)
@@ -350,6 +341,30 @@ Test(dir_task, a_container_with_a_record_or_with_other_files_stays)
 	touch("/b/Other");
 	cr_assert_eq(delete_node("/b/one"), 0);
 	cr_assert(is_on_disk("/b/Other"));
+}
+
+Test(dir_task, a_container_with_the_longest_path_goes)
+{
+	char path[LIMIT_PATH_BYTES + 1];
+	memset(path, 'A', LIMIT_PATH_BYTES);
+	path[LIMIT_PATH_BYTES] = '\0';
+	for (size_t at = 0; at + 2 < LIMIT_PATH_BYTES; at += 256) {
+		path[at] = '/';
+	}
+	path[LIMIT_PATH_BYTES - 2] = '\0';
+	for (size_t at = 256; at < LIMIT_PATH_BYTES; at += 256) {
+		path[at] = '\0';
+		cr_assert_eq(create(path, NULL, false), 0, "%zu", at);
+		path[at] = '/';
+	}
+	cr_assert_eq(make_container(path), 0);
+	path[LIMIT_PATH_BYTES - 2] = '/';
+	cr_assert_eq(create(path, "x", false), 0);
+	cr_assert_eq(delete_node(path), 0);
+	path[LIMIT_PATH_BYTES - 2] = '\0';
+	cr_assert_str_eq(data_of(path), "none");
+	path[768] = '\0';
+	cr_assert_str_eq(data_of(path), "", "that one is no container");
 }
 
 /* Files that are not Berth's are not deleted, whatever becomes of the nodes around them. */
@@ -458,8 +473,7 @@ Test(dir_task, a_watched_list_watches_the_life_of_its_members)
 	cr_assert_eq(list_watched("/a", &count), 0);
 	cr_assert_eq(count, 3);
 	cr_assert_eq(kernel_watches(), 4);
-	struct registry_task task = task_of(REGISTRY_OP_REPLACE, "/a/one", "y");
-	cr_assert_eq(run_and_finish(&task), 0);
+	cr_assert_eq(unlink(on_disk("/a/one/_owner")), 0);
 	cr_assert_eq(list_watched("/a", &count), 0);
 	cr_assert_eq(count, 3);
 	cr_assert_eq(kernel_watches(), 3, "the one is persistent now");

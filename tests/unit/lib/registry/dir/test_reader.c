@@ -1,0 +1,90 @@
+/* A reader whose node another process swaps or removes between the opening and the reading. */
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "lib/registry/dir/task.h"
+#include "tests/support/descriptors.h"
+#include "tests/support/dir_client.h"
+
+static char root[512];
+static struct dir_client writer;
+static struct dir_context reader;
+
+/* Done once, when the reader looks at the owner's lock: its node is open then, and not yet read. */
+static void (*at_next_look)(void);
+
+int fcntl(int fd, int command, ...)
+{
+	va_list rest;
+	va_start(rest, command);
+	long argument = va_arg(rest, long);
+	va_end(rest);
+	void (*work)(void) = at_next_look;
+	if (command == F_OFD_GETLK && work) {
+		at_next_look = NULL;
+		work();
+	}
+	return (int)syscall(SYS_fcntl, fd, command, argument);
+}
+
+static void set_up(void)
+{
+	snprintf(root, sizeof(root), "%s", dir_root_make());
+	dir_client_open(&writer, root, NULL);
+	reader.store.root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	cr_assert_eq(dir_create(&writer, "/e", "old", true), 0);
+}
+
+static void tear_down(void)
+{
+	close(reader.store.root_fd);
+	dir_client_close(&writer);
+	dir_root_remove(root);
+}
+
+TestSuite(dir_reader, .init = set_up, .fini = tear_down, .timeout = 120);
+
+static void replace_it(void)
+{
+	struct registry_stat stat;
+	cr_assert_eq(dir_stat(&writer, "/e", &stat), 0);
+	cr_assert_eq(dir_replace(&writer, "/e", "new", true, &stat), 0);
+}
+
+static void delete_it(void)
+{
+	cr_assert_eq(dir_delete(&writer, "/e", NULL), 0);
+}
+
+/* Reads while that happens; the code. */
+static int read_while(void (*work)(void), struct registry_task *task)
+{
+	*task = (struct registry_task){ .operation = REGISTRY_OP_GET, .path = "/e" };
+	int descriptors = descriptors_count();
+	at_next_look = work;
+	dir_task_run(&reader, task);
+	cr_assert_null(at_next_look);
+	cr_assert_leq(descriptors_count(), descriptors);
+	return task->ret_err.code;
+}
+
+Test(dir_reader, a_swapped_node_is_read_anew)
+{
+	struct registry_task task;
+	cr_assert_eq(read_while(replace_it, &task), 0);
+	cr_assert_str_eq(task.ret_data, "new");
+	cr_assert(task.ret_stat.ephemeral);
+	dir_task_finish(&task);
+}
+
+Test(dir_reader, a_removed_node_is_not_one_without_a_record)
+{
+	struct registry_task task;
+	cr_assert_eq(read_while(delete_it, &task), BERTH_PATH_NOT_FOUND);
+	cr_assert_null(task.ret_data);
+}
