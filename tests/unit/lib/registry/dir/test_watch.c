@@ -491,6 +491,18 @@ Test(dir_watches, a_path_that_cannot_be_watched_is_told_of_every_second)
 	expect(1, 0);
 }
 
+Test(dir_watches, a_system_without_inotify_to_spare_is_an_error)
+{
+	struct dir_watches *before = watches;
+	failing_arm("inotify", 1, EMFILE);
+	int code = create();
+	cr_assert(failing_disarm());
+	cr_assert_eq(code, BERTH_FAILED);
+	cr_assert(strstr(err.msg, "fs.inotify.max_user_instances"));
+	cr_assert_null(watches);
+	watches = before;
+}
+
 Test(dir_watches, watches_without_standard_input_are_like_others)
 {
 	dir_watches_destroy(watches);
