@@ -30,6 +30,7 @@ struct sim_agent {
 	int64_t health_ms; /* since when */
 	unsigned configuration;
 	int64_t disturbed_ms;
+	unsigned starts;
 	struct process *process;
 	struct client *client;
 	char config_path[PATH_BYTES];
@@ -176,6 +177,7 @@ void sim_agent_start(struct sim_agent *agent)
 		sim_trace("agent %d starts", agent->number);
 		agent->phase = RUNNING;
 		agent->disturbed_ms = sim_now_ms();
+		agent->starts++;
 		agent->process = process_start(agent->number, agent->argv);
 	}
 }
@@ -223,9 +225,12 @@ void sim_agent_reload(struct sim_agent *agent)
 
 void sim_agent_reload_bad(struct sim_agent *agent)
 {
-	/* An agent that is down would not start with it. */
+	/* An agent that is down, or has ended and starts at this moment, would not start with it. */
+	unsigned starts = agent->starts;
 	if (agent->phase == RUNNING) {
 		sim_agent_turn(agent, false); /* it may have been told to reload at this moment */
+	}
+	if (agent->phase == RUNNING && agent->starts == starts) {
 		choose_configuration(agent, BAD);
 		signal_agent(agent, SIGHUP, "reloads a bad configuration");
 		sim_agent_turn(agent, false);

@@ -37,13 +37,22 @@ static bool is_child(const char *path, const char *parent)
 	return strlen(parent) == len && strncmp(parent, path, len) == 0;
 }
 
+/* A path that leaves its directory is news of the path itself. */
+static void take_listed(struct order *order, size_t i, bool listed, int64_t from_ms)
+{
+	int64_t *data_ms = &order->from_ms[i][WORLD_DATA];
+	if (order->listed[i] && !listed) {
+		*data_ms = later_of(*data_ms, from_ms);
+	}
+	order->listed[i] = listed;
+}
+
 static void take_list(struct order *order, const char *path, const char *list, int64_t from_ms)
 {
 	for (size_t i = 0; i < order->count; i++) {
 		const char *name = path_name(order->paths[i]);
-		int64_t *data_ms = &order->from_ms[i][WORLD_DATA];
-		if (is_child(order->paths[i], path) && !names(list, name)) {
-			*data_ms = later_of(*data_ms, from_ms);
+		if (is_child(order->paths[i], path)) {
+			take_listed(order, i, names(list, name), from_ms);
 		}
 	}
 }
@@ -66,9 +75,12 @@ bool order_take(struct order *order, const struct world *world, const struct cla
 	if (at_ms == INT64_MAX) {
 		return false;
 	}
-	*from_ms = later_of(*from_ms, at_ms);
 	if (claim->in_records) {
 		order->lacked_ms[i] = at_ms;
+		take_listed(order, i, claim->value != NULL, at_ms);
+	}
+	if (!lacks) {
+		*from_ms = later_of(*from_ms, at_ms);
 	}
 	if (claim->aspect == WORLD_CHILDREN) {
 		take_list(order, claim->path, claim->value, at_ms);

@@ -3,8 +3,8 @@
  *
  * Each answer is taken as the earliest moment of the registry's history at which it can have been
  * true, but not before the moment of the answer before, nor before the time that its age says. A
- * list that lacks a path is an answer about that path, too. So are the records of a directory, but
- * they may lack a path that a look-up has shown: their list may be read after it.
+ * list, or the records of a directory, that lacks a path which the one before had is an answer about
+ * that path, too. It may lack a path that only a look-up has shown: it may be older.
  */
 #ifndef TESTS_SIM_ORDER_H
 #define TESTS_SIM_ORDER_H
@@ -26,6 +26,7 @@ enum { ORDER_PATHS = 8 };
 struct order {
 	const char *const *paths; /* so many are asked for */
 	size_t count;
+	bool listed[ORDER_PATHS];        /* in the last answer about its parent's children */
 	int64_t from_ms[ORDER_PATHS][2]; /* answers to come are no older, by the aspect */
 	int64_t lacked_ms[ORDER_PATHS];  /* the same for records that lack the path */
 };
