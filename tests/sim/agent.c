@@ -225,7 +225,7 @@ void sim_agent_reload(struct sim_agent *agent)
 
 void sim_agent_reload_bad(struct sim_agent *agent)
 {
-	/* An agent that is down, or has ended and starts at this moment, would not start with it. */
+	/* An agent that is down would not start with it, nor one that starts at this moment. */
 	unsigned starts = agent->starts;
 	if (agent->phase == RUNNING) {
 		sim_agent_turn(agent, false); /* it may have been told to reload at this moment */

@@ -3,8 +3,8 @@
  *
  * Each answer is taken as the earliest moment of the registry's history at which it can have been
  * true, but not before the moment of the answer before, nor before the time that its age says. A
- * list, or the records of a directory, that lacks a path which the one before had is an answer about
- * that path, too. It may lack a path that only a look-up has shown: it may be older.
+ * list, or the records of a directory, that lacks a path which the one before had is an answer
+ * about that path, too. It may lack a path that only a look-up has shown: it may be older.
  */
 #ifndef TESTS_SIM_ORDER_H
 #define TESTS_SIM_ORDER_H

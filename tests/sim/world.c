@@ -16,6 +16,7 @@ struct value {
 
 struct history {
 	char *path;
+	size_t len;
 	enum world_aspect aspect;
 	struct value *values;
 	size_t count;
@@ -26,6 +27,7 @@ struct watch {
 	const struct world_client *client;
 	enum registry_watch_kind kind;
 	char *path;
+	size_t len;
 };
 
 struct session {
@@ -50,6 +52,12 @@ static void *grow(void *array, size_t count, size_t size)
 {
 	bool is_full = (count & (count - 1)) == 0; /* at powers of two */
 	return is_full ? realloc(array, (count ? 2 * count : 1) * size) : array;
+}
+
+/* Most paths have the same beginning. */
+static bool is_path(const char *a, size_t a_len, const char *b, size_t b_len)
+{
+	return a_len == b_len && a[a_len - 1] == b[b_len - 1] && memcmp(a, b, a_len) == 0;
 }
 
 /* ---- nodes ---- */
@@ -107,9 +115,10 @@ static struct world_node *parent_of(const struct world *world, const char *path)
 static struct history *history_of(
 	const struct world *world, const char *path, enum world_aspect aspect)
 {
+	size_t len = strlen(path);
 	for (size_t i = 0; i < world->history_count; i++) {
 		struct history *history = &world->histories[i];
-		if (history->aspect == aspect && strcmp(history->path, path) == 0) {
+		if (history->aspect == aspect && is_path(history->path, history->len, path, len)) {
 			return history;
 		}
 	}
@@ -143,7 +152,7 @@ static void remember(struct world *world, const char *path, enum world_aspect as
 		world->histories = grow(
 			world->histories, world->history_count, sizeof(*world->histories));
 		history = &world->histories[world->history_count++];
-		*history = (struct history){ strdup(path), aspect, NULL, 0 };
+		*history = (struct history){ strdup(path), strlen(path), aspect, NULL, 0 };
 	}
 	history->values = grow(history->values, history->count, sizeof(*history->values));
 	history->values[history->count++] = (struct value){ sim_now_ms(),
@@ -216,10 +225,11 @@ int64_t world_last_owned_ms(const struct world *world, const char *path, int age
 
 static void fire(struct world *world, const char *path, enum registry_watch_kind kind, bool gone)
 {
+	size_t len = strlen(path);
 	for (struct list *at = world->watches.next, *next; at != &world->watches; at = next) {
 		struct watch *watch = LIST_ITEM(at, struct watch, link);
 		next = at->next;
-		if (watch->kind == kind && strcmp(watch->path, path) == 0) {
+		if (watch->kind == kind && is_path(watch->path, watch->len, path, len)) {
 			list_remove(&watch->link);
 			watch->client->on_fired(watch->client->context, path, kind, gone);
 			free(watch->path);
@@ -228,20 +238,18 @@ static void fire(struct world *world, const char *path, enum registry_watch_kind
 	}
 }
 
-static bool is_watch(const struct watch *watch, const struct world_client *client, const char *path,
-	enum registry_watch_kind kind)
-{
-	return watch->client == client &&
-		(!path || (watch->kind == kind && strcmp(watch->path, path) == 0));
-}
-
+/* NULL: all of the client. */
 static void drop_watches(struct world *world, const struct world_client *client, const char *path,
 	enum registry_watch_kind kind)
 {
+	size_t len = path ? strlen(path) : 0;
 	for (struct list *at = world->watches.next, *next; at != &world->watches; at = next) {
 		struct watch *watch = LIST_ITEM(at, struct watch, link);
 		next = at->next;
-		if (is_watch(watch, client, path, kind)) {
+		if (watch->client == client &&
+			(!path ||
+				(watch->kind == kind &&
+					is_path(watch->path, watch->len, path, len)))) {
 			list_remove(&watch->link);
 			free(watch->path);
 			free(watch);
@@ -268,6 +276,7 @@ static void arm(struct world *world, const struct world_client *client, const ch
 	watch->client = client;
 	watch->kind = kind;
 	watch->path = strdup(path);
+	watch->len = strlen(path);
 	list_append(&world->watches, &watch->link);
 }
 
