@@ -124,6 +124,58 @@ CONNECTED(a_list_without_a_state_waits_for_no_window)
 	answer_clear(&list);
 }
 
+static void count_tasks(void *context, const struct registry_task *task, struct err *err)
+{
+	(void)task;
+	(void)err;
+	++*(size_t *)context;
+}
+
+CONNECTED(a_list_without_a_state_waits_for_the_data_that_imply_it)
+{
+	struct answer made = { 0 };
+	struct answer data = { 0 };
+	struct answer list = { 0 };
+	size_t tasks = 0;
+	int64_t now_ms = clock_monotonic_ms() + LONG_MS;
+	client_put(registry, "/e", "x", REGISTRY_BIND_CREATE, true, &made);
+	registry_watch(registry, "/e", REGISTRY_WATCH_DATA, answer_take, &data);
+	client_wait_calls(&data, 1);
+	memory_set_state(registry, REGISTRY_AWAY);
+	registry_dispatch(registry, now_ms);
+	registry_watch(registry, "/e", REGISTRY_WATCH_CHILDREN, answer_take, &list);
+	memory_on_task(registry, count_tasks, &tasks);
+	memory_set_state(registry, REGISTRY_CONNECTED);
+	stand_still(registry, now_ms);
+	assert_answer(&list, "OK");
+	cr_assert_eq(data.calls, 2);
+	cr_assert_eq(tasks, 1, "the list is not read");
+	answer_clear(&made);
+	answer_clear(&data);
+	answer_clear(&list);
+}
+
+CONNECTED(a_path_that_is_none_is_not_read_behind_a_reconnect)
+{
+	struct answer invalid = { 0 };
+	struct answer valid = { 0 };
+	size_t tasks = 0;
+	int64_t now_ms = clock_monotonic_ms() + LONG_MS;
+	registry_watch(registry, "no path", REGISTRY_WATCH_DATA, answer_take, &invalid);
+	registry_watch(registry, "/a", REGISTRY_WATCH_DATA, answer_take, &valid);
+	client_wait_calls(&invalid, 1);
+	client_wait_calls(&valid, 1);
+	assert_answer(&invalid, "InvalidPathname");
+	memory_on_task(registry, count_tasks, &tasks);
+	reconnect(registry, now_ms, now_ms);
+	stand_still(registry, now_ms + LONG_MS);
+	cr_assert_eq(valid.calls, 2);
+	cr_assert_eq(tasks, 1);
+	cr_assert_eq(invalid.calls, 1);
+	answer_clear(&invalid);
+	answer_clear(&valid);
+}
+
 CONNECTED(a_refresh_of_an_implied_list_while_away_is_answered_behind_the_reconnect)
 {
 	struct answer made = { 0 };
@@ -149,6 +201,7 @@ CONNECTED(a_refresh_of_an_implied_list_while_away_is_answered_behind_the_reconne
 	stand_still(registry, now_ms + LONG_MS);
 	cr_assert_eq(first.calls, 2);
 	cr_assert_eq(second.calls, 2);
+	cr_assert_eq(memory_armed_watches(registry), 1, "the list is not read");
 	answer_clear(&made);
 	answer_clear(&data);
 	answer_clear(&first);

@@ -79,11 +79,36 @@ static void check(struct registry *registry, make_request *make)
 	}
 }
 
+static make_request *const requests[] = { get, stat_one, delete_node, delete_tree, withdraw,
+	read_records, find, purge };
+
+enum { REQUESTS = sizeof(requests) / sizeof(requests[0]) };
+
 CONNECTED(none_is_made_by_half)
 {
-	static make_request *const requests[] = { get, stat_one, delete_node, delete_tree, withdraw,
-		read_records, find, purge };
-	for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
+	for (size_t i = 0; i < REQUESTS; i++) {
 		check(registry, requests[i]);
+	}
+}
+
+struct cancelled {
+	struct registry *registry;
+	make_request *make;
+};
+
+static int make_and_cancel(void *context)
+{
+	const struct cancelled *cancelled = context;
+	struct answer answer = { 0 };
+	struct registry_request *request = cancelled->make(cancelled->registry, &answer);
+	registry_cancel(cancelled->registry, request);
+	return request ? 0 : -1;
+}
+
+CONNECTED(none_leaves_memory_behind)
+{
+	for (size_t i = 0; i < REQUESTS; i++) {
+		struct cancelled cancelled = { registry, requests[i] };
+		failing_check_memory("a request", make_and_cancel, &cancelled);
 	}
 }

@@ -101,6 +101,48 @@ CONNECTED(an_error_is_told_as_a_state_and_tried_again)
 	answer_clear(&seen);
 }
 
+CONNECTED(a_retry_comes_after_half_of_its_delay_to_one_and_a_half)
+{
+	enum { RETRIES = 100, DELAY_MS = 30000 };
+	struct answer seen = { 0 };
+	bool denied = true;
+	memory_on_task(registry, deny, &denied);
+	memory_put(registry, "/a", "x");
+	registry_watch(registry, "/a", REGISTRY_WATCH_DATA, answer_take, &seen);
+	int64_t now_ms = clock_monotonic_ms() + DELAY_MS;
+	int64_t least_ms = INT64_MAX;
+	int64_t most_ms = 0;
+	for (int i = 0; i < RETRIES; i++) {
+		/* Reads, and takes the answer. */
+		registry_dispatch(registry, now_ms);
+		registry_dispatch(registry, now_ms);
+		int64_t wait_ms = registry_deadline_ms(registry) - now_ms;
+		least_ms = wait_ms < least_ms ? wait_ms : least_ms;
+		most_ms = wait_ms > most_ms ? wait_ms : most_ms;
+		now_ms += wait_ms;
+	}
+	assert_answer(&seen, "NoPathPermissions");
+	cr_assert_geq(least_ms, DELAY_MS / 2);
+	cr_assert_lt(most_ms, DELAY_MS + DELAY_MS / 2);
+	answer_clear(&seen);
+}
+
+CONNECTED(no_more_reads_are_under_way_than_the_registry_takes)
+{
+	static struct answer seen[REGISTRY_MAX_IN_FLIGHT + 1];
+	char path[64];
+	for (size_t i = 0; i <= REGISTRY_MAX_IN_FLIGHT; i++) {
+		snprintf(path, sizeof(path), "/n%zu", i);
+		registry_watch(registry, path, REGISTRY_WATCH_DATA, answer_take, &seen[i]);
+	}
+	cr_assert_eq(memory_tasks(registry), REGISTRY_MAX_IN_FLIGHT);
+	for (size_t i = 0; i <= REGISTRY_MAX_IN_FLIGHT; i++) {
+		client_wait_calls(&seen[i], 1);
+		answer_clear(&seen[i]);
+	}
+	cr_assert_eq(memory_most_tasks(registry), REGISTRY_MAX_IN_FLIGHT);
+}
+
 CONNECTED(many_watches_are_read_some_at_a_time)
 {
 	enum { WATCHES = 500 };
@@ -268,6 +310,42 @@ CONNECTED(a_watch_that_comes_during_a_refresh_gets_no_older_state)
 	cr_assert_str_eq(second.data, "new");
 	answer_clear(&first);
 	answer_clear(&second);
+}
+
+CONNECTED(a_watch_that_comes_between_two_refreshes_gets_the_state_of_the_later_one)
+{
+	struct answer first = { 0 };
+	struct answer second = { 0 };
+	memory_put(registry, "/a", "same");
+	struct registry_watch *watch = registry_watch(
+		registry, "/a", REGISTRY_WATCH_DATA, answer_take, &first);
+	client_wait_calls(&first, 1);
+	registry_watch_refresh(watch);
+	registry_watch_refresh(watch);
+	registry_watch(registry, "/a", REGISTRY_WATCH_DATA, answer_take, &second);
+	client_wait_calls(&first, 2);
+	cr_assert_eq(second.calls, 1);
+	cr_assert_str_eq(second.data, "same");
+	answer_clear(&first);
+	answer_clear(&second);
+}
+
+CONNECTED(the_list_of_a_node_that_was_made_anew_has_changed)
+{
+	struct answer list = { 0 };
+	memory_put(registry, "/t", "");
+	registry_watch(registry, "/t", REGISTRY_WATCH_CHILDREN, answer_take, &list);
+	client_wait_calls(&list, 1);
+	struct registry_stat before = list.stat;
+	move_to(registry, REGISTRY_AWAY);
+	memory_remove(registry, "/t");
+	memory_put(registry, "/t", "");
+	move_to(registry, REGISTRY_CONNECTED);
+	client_wait_calls(&list, 2);
+	cr_assert_neq(list.stat.node_id, before.node_id);
+	cr_assert_eq(list.children_count, 0);
+	cr_assert(list.changed);
+	answer_clear(&list);
 }
 
 /* A refresh without a connection is for later; the state that is known serves until then. */
