@@ -39,6 +39,7 @@
 #include "agent/command/command.h"
 #include "agent/command/orphans.h"
 #include "agent/command_line.h"
+#include "agent/config/origin.h"
 #include "lib/base/buffer.h"
 
 enum {
@@ -292,7 +293,7 @@ static int run(const struct command_line *line, char **argv, struct config *conf
 static int load(struct config **ret_config, const char *path)
 {
 	struct config_problems problems = { 0 };
-	int code = config_load(ret_config, path, &problems);
+	int code = config_load_trusted(ret_config, path, &problems);
 	if (code) {
 		config_problems_print(&problems, stderr);
 	} else {
@@ -308,7 +309,7 @@ static int inspect(const struct command_line *line)
 {
 	struct config *config = NULL;
 	struct config_problems problems = { 0 };
-	bool good = config_load(&config, line->config_path, &problems) == 0;
+	bool good = config_load_trusted(&config, line->config_path, &problems) == 0;
 	size_t warnings = problems.count - problems.error_count;
 	config_problems_print(&problems, stderr);
 	config_problems_finish(&problems);

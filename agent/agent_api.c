@@ -16,6 +16,9 @@ static struct api_options options_of(const struct agent *agent)
 		.names_ttl_s = (uint32_t)(agent->config->dns.ttl_ms / 1000),
 		.names_stale_ttl_s = (uint32_t)(agent->config->dns.stale_ttl_ms / 1000),
 		.admin_group_id = agent->config->agent.admin_group_id,
+		.hosts = { { agent->config->agent.own_hosts, agent->config->agent.own_host_count },
+			{ agent->config->agent.listen_hosts,
+				agent->config->agent.listen_host_count } },
 	};
 }
 

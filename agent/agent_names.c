@@ -104,5 +104,6 @@ void agent_names_update_metrics(struct agent *agent)
 	metrics_set(metrics, METRIC_DNS_STALE, "", (double)counts->stale);
 	metrics_set(metrics, METRIC_DNS_FORWARDED, "", (double)counts->forwarded);
 	metrics_set(metrics, METRIC_DNS_TRUNCATED, "", (double)counts->truncated);
+	metrics_set(metrics, METRIC_DNS_LIMITED, "", (double)counts->limited);
 	metrics_set(metrics, METRIC_DNS_DROPPED, "", (double)counts->dropped);
 }

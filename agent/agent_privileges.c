@@ -14,6 +14,7 @@
 #include "agent/base/allocate.h"
 #include "agent/base/directory.h"
 #include "agent/base/log.h"
+#include "agent/base/trust.h"
 #include "agent/config/problems.h"
 #include "agent/http/socket.h"
 
@@ -27,55 +28,6 @@ struct identity {
 	gid_t gid;
 	const char *name; /* of the user, whose other groups are taken too; NULL: none */
 };
-
-/* ---- sockets --------------------------------------------------------------------------------- */
-
-static int bind_names(const struct config_dns *config, struct upgrade *received, struct err *err)
-{
-	for (size_t i = 0; i < config->listen_count; i++) {
-		for (int tcp = 0; tcp < 2; tcp++) {
-			if (upgrade_has_dns_socket(received, config->listen[i], tcp)) {
-				continue;
-			}
-			int fd = dns_socket_open(config->listen[i], tcp, err);
-			if (fd < 0) {
-				return fd;
-			}
-			upgrade_add_dns_socket(received, config->listen[i], tcp, fd);
-		}
-	}
-	return 0;
-}
-
-static int bind_sockets(const struct config *config, struct upgrade *received, struct err *err)
-{
-	const struct config_agent *agent = &config->agent;
-	if (received->socket_fd < 0) {
-		received->socket_fd = http_socket_unix(
-			agent->socket, agent->socket_mode, agent->socket_group_id, err);
-		received->socket_place = http_socket_find(agent->socket);
-		if (received->socket_fd < 0) {
-			return received->socket_fd;
-		}
-	}
-	if (*agent->listen && received->listen_fd < 0) {
-		received->listen_fd = http_socket_tcp(agent->listen, err);
-		if (received->listen_fd < 0) {
-			return received->listen_fd;
-		}
-	}
-	return bind_names(&config->dns, received, err);
-}
-
-/* The agent makes and removes files in these directories after it has become the user. */
-static int make_directories(
-	const struct config_agent *config, const struct identity *identity, struct err *err)
-{
-	const struct directory_owner owner = { .uid = identity->uid, .gid = identity->gid };
-	return directory_make(config->state_dir, &owner, err) != 0
-		? err->code
-		: directory_make_for(config->socket, &owner, err);
-}
 
 /* ---- user and group -------------------------------------------------------------------------- */
 
@@ -105,15 +57,132 @@ static bool is_ours(const struct identity *identity)
 		identity->gid == getegid() && identity->gid == getgid();
 }
 
+static int take_groups(const struct identity *identity)
+{
+	return identity->name ? initgroups(identity->name, identity->gid)
+			      : setgroups(1, &identity->gid);
+}
+
 static int become(const struct identity *identity, struct err *err)
 {
-	bool changed = (identity->name ? initgroups(identity->name, identity->gid)
-				       : setgroups(1, &identity->gid)) == 0 &&
+	bool changed = take_groups(identity) == 0 &&
 		setresgid(identity->gid, identity->gid, identity->gid) == 0 &&
 		setresuid(identity->uid, identity->uid, identity->uid) == 0;
 	return changed ? 0
 		       : err_set_errno(err, BERTH_FAILED, errno, "cannot become user %u, group %u",
 				 (unsigned)identity->uid, (unsigned)identity->gid);
+}
+
+/* ---- sockets --------------------------------------------------------------------------------- */
+
+static int bind_names(const struct config_dns *config, struct upgrade *received, struct err *err)
+{
+	for (size_t i = 0; i < config->listen_count; i++) {
+		for (int tcp = 0; tcp < 2; tcp++) {
+			if (upgrade_has_dns_socket(received, config->listen[i], tcp)) {
+				continue;
+			}
+			int fd = dns_socket_open(config->listen[i], tcp, err);
+			if (fd < 0) {
+				return fd;
+			}
+			upgrade_add_dns_socket(received, config->listen[i], tcp, fd);
+		}
+	}
+	return 0;
+}
+
+static bool is_roots_directory_of(const char *path)
+{
+	struct err err = ERR_INIT;
+	const char *slash = strrchr(path, '/');
+	char *folder = slash > path ? allocate_bytes(path, (size_t)(slash - path))
+				    : allocate_text("/");
+	bool trusted = trust_check_directory(folder, &err) == 0;
+	err_clear(&err);
+	free(folder);
+	return trusted;
+}
+
+/*
+ * With the rights of the user, and of the socket's group, until become_root_again(). The real user
+ * stays root: the user cannot reach into this process.
+ */
+static int act_as(const struct identity *identity, gid_t group, struct err *err)
+{
+	bool changed = take_groups(identity) == 0 && setegid(group) == 0 &&
+		seteuid(identity->uid) == 0;
+	return changed ? 0
+		       : err_set_errno(err, BERTH_FAILED, errno, "cannot act as user %u, group %u",
+				 (unsigned)identity->uid, (unsigned)group);
+}
+
+static void become_root_again(gid_t group, struct err *err)
+{
+	if (seteuid(0) || setegid(group)) {
+		err_set_errno(err, BERTH_FAILED, errno, "cannot become root again");
+	}
+}
+
+/*
+ * Where strangers can write, and the agent's user is one of them, root's own bind() would follow
+ * where they lead.
+ */
+static int bind_local(const struct config_agent *config, const struct identity *identity,
+	struct upgrade *received, struct err *err)
+{
+	bool as_user = !is_roots_directory_of(config->socket);
+	gid_t root_group = getegid();
+	gid_t group = config->socket_group_id != (unsigned)-1 ? config->socket_group_id
+							      : identity->gid;
+	if (as_user && act_as(identity, group, err)) {
+		return err->code;
+	}
+	received->socket_fd = http_socket_unix(
+		config->socket, config->socket_mode, config->socket_group_id, err);
+	received->socket_place = http_socket_find(config->socket);
+	if (as_user && err->code) {
+		err_wrap(err, "as user %u, since root makes no socket where others can write",
+			(unsigned)identity->uid);
+	}
+	if (as_user) {
+		become_root_again(root_group, err);
+	}
+	return err->code;
+}
+
+static int bind_sockets(const struct config *config, const struct identity *identity,
+	struct upgrade *received, struct err *err)
+{
+	const struct config_agent *agent = &config->agent;
+	if (received->socket_fd < 0 && bind_local(agent, identity, received, err)) {
+		return err->code;
+	}
+	if (*agent->listen && received->listen_fd < 0) {
+		received->listen_fd = http_socket_tcp(agent->listen, err);
+		if (received->listen_fd < 0) {
+			return received->listen_fd;
+		}
+	}
+	return bind_names(&config->dns, received, err);
+}
+
+/*
+ * The agent makes and removes files in these directories after it has become the user. Where root
+ * must not make them, the agent does it then.
+ */
+static int make_directories(
+	const struct config_agent *config, const struct identity *identity, struct err *err)
+{
+	const struct directory_owner owner = { .uid = identity->uid, .gid = identity->gid };
+	if (directory_make(config->state_dir, &owner, err) == BERTH_NO_PATH_PERMISSIONS) {
+		err_clear(err);
+	}
+	if (err->code == 0 &&
+		directory_make_for(config->socket, &owner, err) == BERTH_NO_PATH_PERMISSIONS) {
+		err_clear(err);
+	}
+	return err->code;
 }
 
 /* ---- capabilities ---------------------------------------------------------------------------- */
@@ -269,7 +338,7 @@ int agent_privileges_drop(
 			(unsigned)getegid());
 	}
 	if (make_directories(config, &identity, err) ||
-		bind_sockets(agent->config, received, err)) {
+		bind_sockets(agent->config, &identity, received, err)) {
 		return err->code;
 	}
 	return change(&identity, main_process, checks_have_users(agent->config), err);

@@ -29,6 +29,9 @@ struct config_problems;
 /*
  * Binds the sockets into `received`, as if a predecessor had left them, and changes the user. Logs
  * what is in force. FAILED when an address cannot be bound, or the agent may not become that user.
+ *
+ * Root makes directories and the Unix socket only where root alone can write: elsewhere they could
+ * be replaced by a link that leads root astray. There they are made with the user's own rights.
  */
 int agent_privileges_drop(struct agent *agent, bool main_process, struct upgrade *received,
 	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(4);

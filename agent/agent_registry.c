@@ -385,8 +385,13 @@ int agent_registry_open(struct agent *agent, const json_t *left, struct err *err
 	const struct registry_options options = {
 		.url = config->url,
 		.session_timeout_ms = (int)config->session_timeout_ms,
+		.ends_in_silence = true,
 		.auth = config->auth,
 		.auth_file = config->auth_file,
+		.tls_ca = config->tls_ca,
+		.tls_cert = config->tls_cert,
+		.tls_key = config->tls_key,
+		.tls_passphrase_file = config->tls_passphrase_file,
 		.secure = config->secure,
 		.system_accounts = config->system_accounts,
 		.write_accessors = config->write_accessors,

@@ -14,6 +14,7 @@
 #include "agent/agent_registry.h"
 #include "agent/base/log.h"
 #include "agent/base/notify.h"
+#include "agent/config/origin.h"
 
 /* ---- the change ------------------------------------------------------------------------------ */
 
@@ -48,7 +49,7 @@ static json_t *reload(struct agent *agent)
 {
 	struct config *next = NULL;
 	struct config_problems problems = { 0 };
-	if (config_load(&next, agent->config_path, &problems)) {
+	if (config_load_trusted(&next, agent->config_path, &problems)) {
 		json_t *list = config_problems_json(&problems);
 		config_problems_finish(&problems);
 		return list;

@@ -25,6 +25,7 @@
 #include "agent/base/allocate.h"
 #include "agent/base/log.h"
 #include "agent/base/notify.h"
+#include "agent/config/origin.h"
 #include "agent/http/socket.h"
 
 /* How long the new program may take to read the configuration and say that it is good. */
@@ -93,7 +94,7 @@ static bool look_ahead(const struct agent *agent, bool *ret_same_registry)
 {
 	struct config *next = NULL;
 	struct config_problems problems = { 0 };
-	bool good = config_load(&next, agent->config_path, &problems) == 0;
+	bool good = config_load_trusted(&next, agent->config_path, &problems) == 0;
 	if (good) {
 		*ret_same_registry = strcmp(next->registry.url, agent->config->registry.url) == 0;
 	}

@@ -52,7 +52,7 @@ int verb_web(struct cli *cli);
 int verb_drain(struct cli *cli);
 int verb_undrain(struct cli *cli);
 int verb_undamp(struct cli *cli);
-/* agent.c */
+/* order.c */
 int verb_ready(struct cli *cli);
 int verb_live(struct cli *cli);
 int verb_reload(struct cli *cli);

@@ -13,6 +13,7 @@
 #include "lib/base/err.h"
 #include "lib/base/clock.h"
 #include "lib/base/json_text.h"
+#include "lib/base/json_visible.h"
 
 /* Enough for every number of a record to come back as what it was. */
 #define NUMBER_PRECISION JSON_REAL_PRECISION(17)
@@ -73,7 +74,11 @@ void output_freshness(const struct berth_freshness *freshness)
 static void print_json(const json_t *json, size_t flags)
 {
 	char *text = memory_must(json_text(json, flags | JSON_ENCODE_ANY | NUMBER_PRECISION));
-	puts(text);
+	struct buffer visible;
+	buffer_init(&visible, SIZE_MAX);
+	json_append_visible(&visible, text, strlen(text));
+	puts(memory_must(visible.failed ? NULL : visible.data));
+	buffer_finish(&visible);
 	free(text);
 }
 

@@ -6,6 +6,8 @@
  */
 #include "cli/cli.h"
 
+#include <netdb.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,15 +155,62 @@ static bool find_format(const char *name, enum render_format *ret_format)
 	return false;
 }
 
+/* ---- names, for a format that takes addresses only ---- */
+
+struct lookup {
+	char *name; /* NULL: nothing has been looked up yet */
+	struct addrinfo *found;
+	char address[INET6_ADDRSTRLEN];
+};
+
+static void look_up(struct lookup *lookup, const char *name)
+{
+	const struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
+	if (lookup->found) {
+		freeaddrinfo(lookup->found);
+	}
+	free(lookup->name);
+	lookup->found = NULL;
+	lookup->name = NULL;
+	if (name) {
+		lookup->name = memory_must(strdup(name));
+		if (getaddrinfo(name, NULL, &hints, &lookup->found)) {
+			lookup->found = NULL;
+		}
+	}
+}
+
+static const char *address_of(void *context, const char *name, size_t index)
+{
+	struct lookup *lookup = context;
+	if (!lookup->name || strcmp(lookup->name, name) != 0) {
+		look_up(lookup, name);
+	}
+	const struct addrinfo *item = lookup->found;
+	while (item && index > 0) {
+		item = item->ai_next;
+		index--;
+	}
+	bool good = item &&
+		getnameinfo(item->ai_addr, item->ai_addrlen, lookup->address,
+			sizeof(lookup->address), NULL, 0, NI_NUMERICHOST) == 0;
+	return good ? lookup->address : NULL;
+}
+
+/* ---- the text ---- */
+
 static int print(const struct cli *cli, const struct picture *picture)
 {
 	char name[256];
 	struct buffer out;
 	struct render_result result;
 	struct err err = ERR_INIT;
-	struct render_options options = {
-		.filter = filter_of(cli), .name = name, .domain = "berth"
-	};
+	struct lookup lookup = { .name = NULL };
+	struct render_options options = { .filter = filter_of(cli),
+		.name = name,
+		.domain = "berth",
+		.address_of = address_of,
+		.address_context = &lookup };
 	const struct render_picture all = { cli_operand(cli), picture->members, picture->count };
 	if (!find_format(cli->options.render_format, &options.format)) {
 		fprintf(stderr, "berth: no format is called %s\n", cli->options.render_format);
@@ -174,7 +223,11 @@ static int print(const struct cli *cli, const struct picture *picture)
 		fprintf(stderr, "berth: %s\n", err.msg);
 	} else {
 		fwrite(buffer_text(&out), 1, out.len, stdout);
+		if (result.left_out > 0) {
+			fprintf(stderr, "note: %s\n", result.why);
+		}
 	}
+	look_up(&lookup, NULL);
 	buffer_finish(&out);
 	return code ? EXIT_FAILURE : 0;
 }

@@ -6,6 +6,7 @@
 #include <wchar.h>
 
 #include "cli/memory.h"
+#include "lib/base/json_visible.h"
 
 struct cell {
 	char *text;
@@ -40,14 +41,6 @@ enum { LEAST_CUT_WIDTH = 8, LEAST_SENTENCE_WIDTH = 24 };
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-static bool printable(wchar_t wide)
-{
-	/* Marks that turn the direction of the text around can make it read as another one. */
-	bool turns = (wide >= 0x200e && wide <= 0x200f) || (wide >= 0x202a && wide <= 0x202e) ||
-		(wide >= 0x2066 && wide <= 0x2069);
-	return wcwidth(wide) >= 0 && !turns;
-}
-
 static size_t escape_byte(char *out, unsigned char byte)
 {
 	if (byte == '\n' || byte == '\t') {
@@ -66,7 +59,7 @@ char *table_escape(const char *text)
 		wchar_t wide;
 		size_t bytes = mbrtowc(&wide, text, left, &state);
 		bool valid = bytes != 0 && bytes != (size_t)-1 && bytes != (size_t)-2;
-		if (valid && printable(wide)) {
+		if (valid && wcwidth(wide) >= 0 && !text_has_hidden(text, bytes)) {
 			memcpy(out, text, bytes);
 			out += bytes;
 		} else {

@@ -2,9 +2,10 @@
  * libnss_berth.so.2: host names from the agent for every program that asks glibc, with a line
  * `hosts: files berth dns` in nsswitch.conf.
  *
- * glibc loads this into any process, so it keeps nothing between calls, blocks signals while it
- * talks to the agent, leaves errno alone on success, and never waits long. The structures that it
- * fills live in the caller's buffer; when that is too small glibc comes back with a larger one.
+ * glibc loads this into any process, so it keeps next to nothing between calls, blocks signals
+ * while it talks to the agent, leaves errno alone on success, and never waits long. The structures
+ * that it fills live in the caller's buffer; when that is too small glibc comes back with a larger
+ * one.
  */
 #include <errno.h>
 #include <netdb.h>

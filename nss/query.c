@@ -2,11 +2,16 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/sockios.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -15,7 +20,11 @@
 #include "lib/http/reader.h"
 
 #define SOCKET_PATH BERTH_RUNSTATEDIR "/berth/berth.sock"
+#define DOMAINS_FILE BERTH_SYSCONFDIR "/berth/nss-domains"
+#define DEFAULT_DOMAIN "berth"
 #define PATIENCE_MS 3000 /* the agent itself waits 2 s for a name that it has to read */
+#define FROZEN_MS 500    /* an agent that has not read a question by then is frozen */
+#define AVOIDED_MS 10000 /* how long such an agent is not asked again */
 #define MAX_ANSWER_BYTES (256 << 10)
 
 /* The agent sets this for itself and its commands: it must not wait for its own answer. */
@@ -43,11 +52,45 @@ static int connect_to_agent(void)
 	return fd;
 }
 
+/* One process waits for an agent that does not answer once, not at every question. */
+static _Atomic int64_t avoided_until_ms;
+
+static bool is_avoided(int64_t now_ms)
+{
+	return now_ms < atomic_load(&avoided_until_ms);
+}
+
+static void avoid(void)
+{
+	atomic_store(&avoided_until_ms, clock_monotonic_ms() + AVOIDED_MS);
+}
+
 static bool wait_for(int fd, short events, int64_t deadline_ms)
 {
 	int64_t left = deadline_ms - clock_monotonic_ms();
 	struct pollfd descriptor = { .fd = fd, .events = events };
 	return left > 0 && poll(&descriptor, 1, (int)left) > 0;
+}
+
+/* False when the agent at the other end of `fd` has taken all that was sent to it. */
+static bool is_unread(int fd)
+{
+	int left = 0;
+	return ioctl(fd, SIOCOUTQ, &left) == 0 && left > 0;
+}
+
+/*
+ * Waits for the answer. A frozen agent has not even read the question, and is given up early; one
+ * that has read it may be asking its registry.
+ */
+static bool wait_for_answer(int fd, int64_t begin_ms)
+{
+	if (wait_for(fd, POLLIN, begin_ms + FROZEN_MS) ||
+		(!is_unread(fd) && wait_for(fd, POLLIN, begin_ms + PATIENCE_MS))) {
+		return true;
+	}
+	avoid();
+	return false;
 }
 
 static bool send_request(int fd, const char *name, int64_t deadline_ms)
@@ -69,13 +112,13 @@ static bool send_request(int fd, const char *name, int64_t deadline_ms)
 }
 
 /* The status of the answer, 0 without an answer; `body` receives its body. */
-static int read_answer(int fd, struct buffer *body, int64_t deadline_ms)
+static int read_answer(int fd, struct buffer *body, int64_t begin_ms)
 {
 	struct http_reader reader;
 	char bytes[4096];
 	int status = 0;
 	http_reader_init(&reader, HTTP_ANSWER);
-	while (wait_for(fd, POLLIN, deadline_ms)) {
+	while (wait_for_answer(fd, begin_ms)) {
 		ssize_t len = recv(fd, bytes, sizeof(bytes), 0);
 		if (len <= 0) {
 			break;
@@ -108,6 +151,15 @@ static void add_address(struct nss_answer *answer, int family, const char *text)
 	}
 }
 
+/* Programs write the name of an address into logs and terminals. */
+static bool is_host_name(const char *text)
+{
+	static const char allowed[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.";
+	size_t len = strlen(text);
+	return len > 0 && len < NSS_NAME_BYTES && strspn(text, allowed) == len;
+}
+
 /* Lines of a type, a blank and its data, as PROTOCOL.md has them. */
 static void read_lines(struct nss_answer *answer, char *text)
 {
@@ -123,7 +175,7 @@ static void read_lines(struct nss_answer *answer, char *text)
 		} else if (strcmp(line, "AAAA") == 0) {
 			add_address(answer, AF_INET6, data);
 		} else if ((strcmp(line, "CNAME") == 0 || strcmp(line, "PTR") == 0) &&
-			strlen(data) < sizeof(answer->name) && !answer->name[0]) {
+			is_host_name(data) && !answer->name[0]) {
 			strcpy(answer->name, data);
 		}
 	}
@@ -131,14 +183,18 @@ static void read_lines(struct nss_answer *answer, char *text)
 
 static enum nss_query_status ask(struct nss_answer *ret_answer, const char *name)
 {
-	int64_t deadline_ms = clock_monotonic_ms() + PATIENCE_MS;
+	int64_t begin_ms = clock_monotonic_ms();
+	if (is_avoided(begin_ms)) {
+		return NSS_QUERY_LATER;
+	}
 	int fd = may_ask() ? connect_to_agent() : -1;
 	if (fd < 0) {
 		return NSS_QUERY_NO_AGENT;
 	}
 	struct buffer body;
 	buffer_init(&body, MAX_ANSWER_BYTES);
-	int status = send_request(fd, name, deadline_ms) ? read_answer(fd, &body, deadline_ms) : 0;
+	bool sent = send_request(fd, name, begin_ms + FROZEN_MS);
+	int status = sent ? read_answer(fd, &body, begin_ms) : 0;
 	close(fd);
 	if (status == 200 && body.data) {
 		read_lines(ret_answer, body.data);
@@ -155,6 +211,51 @@ static enum nss_query_status ask(struct nss_answer *ret_answer, const char *name
 	}
 }
 
+/* ---- the module's domains ---- */
+
+static bool is_below(const char *name, const char *domain, size_t domain_len)
+{
+	size_t len = strlen(name);
+	len -= len > 0 && name[len - 1] == '.';
+	return len > domain_len + 1 && name[len - domain_len - 1] == '.' &&
+		strncasecmp(name + len - domain_len, domain, domain_len) == 0;
+}
+
+/*
+ * The words of DOMAINS_FILE. The agent cannot be the one that says which names are its own: whoever
+ * had taken it over could then answer for any name in every process of the machine.
+ */
+static void read_domains(char *out, size_t size)
+{
+	int fd = open(DOMAINS_FILE, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	ssize_t len = fd >= 0 ? read(fd, out, size - 1) : -1;
+	if (fd >= 0) {
+		close(fd);
+	}
+	if (len < 0) {
+		strcpy(out, DEFAULT_DOMAIN);
+	} else {
+		out[len] = '\0';
+	}
+}
+
+static bool is_ours(const char *name)
+{
+	static const char blanks[] = " \t\r\n";
+	char domains[1024];
+	read_domains(domains, sizeof(domains));
+	for (const char *at = domains + strspn(domains, blanks); *at; at += strspn(at, blanks)) {
+		size_t len = strcspn(at, blanks);
+		if (is_below(name, at, len)) {
+			return true;
+		}
+		at += len;
+	}
+	return false;
+}
+
+/* ---- questions ---- */
+
 enum nss_query_status nss_query_name(struct nss_answer *ret_answer, const char *name)
 {
 	static const char allowed[] =
@@ -162,11 +263,11 @@ enum nss_query_status nss_query_name(struct nss_answer *ret_answer, const char *
 	ret_answer->count = 0;
 	ret_answer->name[0] = '\0';
 	/*
-	 * Single labels are host names of this machine; a name with other bytes cannot be in the
+	 * Other names are none of the agent's business; a name with other bytes cannot be in the
 	 * registry.
 	 */
-	if (!strchr(name, '.') || strlen(name) >= NSS_NAME_BYTES ||
-		strspn(name, allowed) != strlen(name)) {
+	if (strlen(name) >= NSS_NAME_BYTES || strspn(name, allowed) != strlen(name) ||
+		!is_ours(name)) {
 		return NSS_QUERY_ABSENT;
 	}
 	return ask(ret_answer, name);
@@ -189,5 +290,9 @@ enum nss_query_status nss_query_address(
 		}
 		strcpy(at, "ip6.arpa");
 	}
-	return ask(ret_answer, name);
+	enum nss_query_status status = ask(ret_answer, name);
+	if (!is_ours(ret_answer->name)) {
+		ret_answer->name[0] = '\0';
+	}
+	return status;
 }

@@ -1,6 +1,10 @@
 /*
  * One question to the agent from inside any process that uses glibc: a connection, a request, an
- * answer, and everything given back. No threads, no state, no descriptor that survives an exec.
+ * answer, and everything given back. No threads and no descriptor that survives an exec; the only
+ * state is for how long an agent that did not answer is left alone.
+ *
+ * Only names below the domains of /etc/berth/nss-domains ("berth" without that file) are asked for,
+ * and given for an address.
  */
 #ifndef NSS_QUERY_H
 #define NSS_QUERY_H
@@ -15,7 +19,7 @@
 enum nss_query_status {
 	NSS_QUERY_FOUND,   /* the name exists; it may have nothing that was asked for */
 	NSS_QUERY_ABSENT,  /* the name does not exist, or the agent does not know it */
-	NSS_QUERY_LATER,   /* the agent cannot say now, or did not answer in time */
+	NSS_QUERY_LATER,   /* the agent cannot say now, or did not answer in time lately */
 	NSS_QUERY_NO_AGENT /* no agent serves the socket, or this process must not ask */
 };
 

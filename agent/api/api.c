@@ -1,4 +1,5 @@
 #include "agent/api/internal.h"
+#include "agent/http/host.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -127,9 +128,26 @@ static const struct route *find_route(
 	return NULL;
 }
 
+/* Over TCP, browsers may be led here by any name; the Unix socket is out of their reach. */
+static bool came_by_own_name(const struct api *api, const struct http_request *request)
+{
+	bool is_own = request->local;
+	for (size_t i = 0; i < 2 && !is_own; i++) {
+		is_own = http_host_is_own(request->host, request->host_len,
+			api->options.hosts[i].names, api->options.hosts[i].count);
+	}
+	return is_own;
+}
+
 void api_on_request(void *context, struct http_request *request)
 {
 	const char *rest;
+	if (!came_by_own_name(context, request)) {
+		api_refuse(request, 421, "Misdirected Request",
+			"the Host is not a name of this agent; option listen_hosts adds names",
+			NULL);
+		return;
+	}
 	unsigned allowed = 0;
 	const struct route *route = find_route(request, &rest, &allowed);
 	if (route) {

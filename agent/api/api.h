@@ -7,7 +7,7 @@
  *
  *   http --> api.c (routes) --> lookup.c   resolve, list, records, endpoints, ... --> cache
  *                           --> watch.c    watch                                --> cache
- *                           --> agent.c    /v1/agent, checks, history           --> components, act
+ *                           --> views.c    /v1/agent, checks, history           --> components, act
  *                           --> order.c    requests that change something       --> components, act
  *                           --> names.c    /v1/names                            --> names
  *                           --> health.c   /live, /ready, /metrics              --> components
@@ -75,6 +75,11 @@ struct api_options {
 	uint32_t names_stale_ttl_s;    /* while the registry is away */
 	/* the group that may change something too; (unsigned)-1: none */
 	unsigned admin_group_id;
+	/* names by which clients may come over TCP, two lists; borrowed until the next options */
+	struct {
+		char *const *names;
+		size_t count;
+	} hosts[2];
 };
 
 /*

@@ -22,14 +22,17 @@ struct api {
 	size_t remote_watchers;
 	struct list polls; /* of lookup.c */
 	size_t remote_finds;
-	struct list view_polls;    /* of agent.c */
-	struct list agent_streams; /* of agent.c */
+	struct list view_polls;    /* of views.c */
+	struct list agent_streams; /* of views.c */
 	ev_prepare changed;        /* makes the agent's views again, while clients wait for them */
 	struct list streams;       /* by their next heartbeat */
 	ev_timer heartbeat;
 	struct list readers; /* streams with something unread, longest first */
-	struct list waiting; /* streams whose snapshot waits for room */
+	struct list waiting; /* streams whose snapshot waits for room, or for the next turn */
 	ev_timer room;
+	ev_timer more;         /* of no length: snapshots wait for the next turn */
+	unsigned turn;         /* of the loop */
+	size_t snapshot_bytes; /* written in this turn */
 	uint64_t next_stream;
 	struct metrics_series *hits;
 	struct metrics_series *misses;

@@ -36,7 +36,7 @@ struct lookup {
 	struct cache_query query;
 	struct cache_filter filter;
 	bool local;
-	bool confirming;  /* the answer is there, and waits for a sign of life of the server */
+	bool confirming;  /* the answer was there, and waited for a sign of life of the server */
 	bool polls;       /* wait->unlike is the answer that the client has */
 	struct list link; /* of those that poll */
 	char *texts;      /* of query and filter */
@@ -146,16 +146,27 @@ static void answer_with(struct api *api, struct http_request *request,
 	}
 }
 
-/* `source` if the answer is confirmed. */
+/* `source` if the answer is confirmed, counted from when the lookup came. */
 static enum source source_if_confirmed(const struct api *api, const struct cache_query *query,
 	const struct cache_answer *answer, enum source source)
 {
-	/* The bound of max-age counts from when the lookup came: `now_ms` is that time. */
 	return cache_answer_confirmed(api->cache, answer, query->max_age_ms, query->now_ms) ? source
 											    : STALE;
 }
 
 /* ---- lookups that take a while ---- */
+
+/*
+ * The answer that a lookup has waited for. One that was there already and waited for a sign of life
+ * is a hit, unless it waited for a read as well, for so long that `confirm` is over.
+ */
+static enum source source_after_wait(const struct lookup *lookup, const struct cache_answer *answer)
+{
+	const struct api *api = lookup->api;
+	bool hits = lookup->confirming &&
+		cache_answer_confirmed(api->cache, answer, -1, clock_monotonic_ms());
+	return source_if_confirmed(api, &lookup->query, answer, hits ? HIT : MISS);
+}
 
 static void end(struct lookup *lookup)
 {
@@ -216,6 +227,7 @@ static void poll(struct lookup *lookup, const char *etag)
 		return;
 	}
 	lookup->polls = true;
+	http_end_search(lookup->request); /* it counts as a watcher from now on */
 	list_append(&api->polls, &lookup->link);
 	http_set_lasting(lookup->request);
 	strcpy(lookup->wait.unlike, etag);
@@ -243,9 +255,8 @@ static void on_answer(void *context, struct cache_answer *answer, const struct e
 	} else if (may_poll(lookup->request, answer)) {
 		poll(lookup, answer->etag);
 	} else {
-		enum source source = lookup->confirming ? HIT : MISS;
 		answer_with(api, lookup->request, &lookup->query, answer,
-			source_if_confirmed(api, &lookup->query, answer, source), lookup->started);
+			source_after_wait(lookup, answer), lookup->started);
 		end(lookup);
 	}
 }
@@ -275,25 +286,39 @@ void api_end_polls(struct api *api)
 	api_end_view_polls(api);
 }
 
-static void on_timeout(struct ev_loop *loop, ev_timer *timer, int events)
+/* The read that a lookup waits for takes too long. */
+static void give_up(struct lookup *lookup)
 {
-	(void)loop;
-	(void)events;
-	struct lookup *lookup = timer->data;
-	const struct registry *registry = lookup->api->registry;
-	if (lookup->polls) {
-		end_poll(lookup);
+	struct api *api = lookup->api;
+	const struct registry *registry = api->registry;
+	struct cache_answer *answer = cache_known(api->cache, &lookup->query, clock_monotonic_ms());
+	if (answer) {
+		answer_with(api, lookup->request, &lookup->query, answer,
+			source_after_wait(lookup, answer), lookup->started);
+		end(lookup);
 		return;
 	}
 	struct err err = ERR_INIT;
 	if (registry_state(registry) == REGISTRY_CONNECTED) {
 		err_set(&err, BERTH_TIMEOUT, "the registry did not answer within %lld ms",
-			(long long)lookup->api->options.lookup_timeout_ms);
+			(long long)api->options.lookup_timeout_ms);
 	} else {
 		err_set(&err, BERTH_REGISTRY_UNAVAILABLE, "the registry is %s, and %s is not known",
 			registry_state_name(registry_state(registry)), lookup->query.path);
 	}
 	fail(lookup, &err);
+}
+
+static void on_timeout(struct ev_loop *loop, ev_timer *timer, int events)
+{
+	(void)loop;
+	(void)events;
+	struct lookup *lookup = timer->data;
+	if (lookup->polls) {
+		end_poll(lookup);
+	} else {
+		give_up(lookup);
+	}
 }
 
 /* The texts of a query are on the handler's stack: the lookup takes copies. */
@@ -503,6 +528,15 @@ void api_targets(struct api *api, struct http_request *request, const char *rest
 	}
 }
 
+/* A client with its share of the searches may still join one that is under way. */
+static bool may_search(const struct api *api, struct http_request *request)
+{
+	struct cache_stats stats;
+	cache_get_stats(api->cache, &stats);
+	return request->local ? http_search(request, stats.searches, CACHE_MAX_SEARCHES)
+			      : http_search(request, api->remote_finds, REMOTE_FINDS);
+}
+
 void api_find(struct api *api, struct http_request *request, const char *rest)
 {
 	(void)rest;
@@ -523,12 +557,11 @@ void api_find(struct api *api, struct http_request *request, const char *rest)
 		api_bad_request(request, err.msg);
 	} else if (!http_accepts(request->accept, "application/json", true)) {
 		api_not_acceptable(request, "this is application/json");
-	} else if (!request->local && api->remote_finds >= REMOTE_FINDS) {
-		err_set(&err, BERTH_LIMIT_EXCEEDED, "too many searches over TCP are under way");
-		api_problem(request, 503, &err);
 	} else {
 		look_up(api, request,
-			&(struct cache_query){
-				.path = path ? path : "/", .kind = CACHE_FIND, .filter = &filter });
+			&(struct cache_query){ .path = path ? path : "/",
+				.kind = CACHE_FIND,
+				.filter = &filter,
+				.joins = !may_search(api, request) });
 	}
 }

@@ -6,7 +6,6 @@
 #include "agent/api/internal.h"
 #include "agent/base/allocate.h"
 #include "agent/names/write.h"
-#include "lib/base/json_text.h"
 
 #define TYPE_BYTES 16
 #define LINES_MAX_BYTES (1 << 20)
@@ -41,8 +40,7 @@ static void answer_json(struct http_request *request, const char *name,
 	const struct names_view *view, unsigned parts, uint32_t ttl_s, const char *age)
 {
 	json_t *json = names_json(view, name, parts, ttl_s);
-	char *text = allocated(json_text(json, JSON_COMPACT));
-	json_decref(json);
+	char *text = api_json_text(json);
 	struct http_response *response = http_response_create(
 		"application/json", text, strlen(text));
 	free(text);

@@ -9,7 +9,8 @@
 enum {
 	QUEUE_BYTES = 64 *
 		1024, /* a reader that is further behind is brought up to date by a snapshot */
-	PATIENCE_HEARTBEATS = 2, /* while others wait for room, no reader may take longer */
+	PATIENCE_HEARTBEATS = 2,      /* while others wait for room, no reader may take longer */
+	TURN_BYTES = 4 * 1024 * 1024, /* of snapshots; the turn ends with the one that exceeds it */
 	FRAME_BYTES = 256 * 1024 * 1024
 };
 
@@ -87,6 +88,28 @@ static void serve_waiting(struct api *api)
 			return;
 		}
 	}
+}
+
+static void on_more(struct ev_loop *loop, ev_timer *timer, int events)
+{
+	(void)loop;
+	(void)events;
+	serve_waiting(timer->data);
+}
+
+/* Hundreds of large snapshots in one turn would keep all other clients waiting. */
+static bool may_write_snapshot(struct api *api)
+{
+	unsigned turn = ev_iteration(api->loop);
+	if (api->turn != turn) {
+		api->turn = turn;
+		api->snapshot_bytes = 0;
+	}
+	if (api->snapshot_bytes >= TURN_BYTES) {
+		ev_timer_start(api->loop, &api->more);
+		return false;
+	}
+	return true;
 }
 
 /* To be called when the queue has changed. */
@@ -205,6 +228,7 @@ static void send_snapshot(struct api_stream *stream)
 	buffer_append_text(&json, ",\"snapshot\":");
 	stream->source->write_snapshot(stream, &json);
 	stream->queue_limit = QUEUE_BYTES + json.len;
+	stream->api->snapshot_bytes += json.len;
 	end_event(stream, type, &json);
 	if (stream->state == API_STREAM_FOLLOWING && stream->source->on_snapshot) {
 		stream->source->on_snapshot(stream);
@@ -242,7 +266,7 @@ static size_t on_read(void *context, char *buffer, size_t size)
 {
 	struct api_stream *stream = context;
 	if (stream->queue.len == 0 && stream->state == API_STREAM_BEHIND) {
-		if (!http_has_room(stream->request)) {
+		if (!http_has_room(stream->request) || !may_write_snapshot(stream->api)) {
 			wait_for_room(stream);
 			return 0;
 		}
@@ -289,7 +313,11 @@ bool api_stream_admit(struct api *api, struct http_request *request, enum api_fr
 		return false;
 	}
 	if (request->method == HTTP_HEAD) {
-		struct http_response *response = http_response_create(media_types[framing], "", 0);
+		/* A stream has no length, and as the answer to a GET no entity tag. */
+		struct http_response *response = http_response_create(NULL, "", 0);
+		http_response_header(response, "Content-Type", media_types[framing]);
+		http_response_header(response, "Cache-Control", "no-store");
+		http_response_header(response, "Vary", "Accept");
 		http_answer(request, 200, response);
 		http_response_free(response);
 		return false;
@@ -344,6 +372,8 @@ void api_streams_init(struct api *api)
 	api->heartbeat.data = api;
 	ev_timer_init(&api->room, on_room, 0., 1.);
 	api->room.data = api;
+	ev_timer_init(&api->more, on_more, 0., 0.);
+	api->more.data = api;
 	list_init(&api->streams);
 	list_init(&api->readers);
 	list_init(&api->waiting);
@@ -353,4 +383,5 @@ void api_streams_finish(struct api *api)
 {
 	ev_timer_stop(api->loop, &api->heartbeat);
 	ev_timer_stop(api->loop, &api->room);
+	ev_timer_stop(api->loop, &api->more);
 }

@@ -1,6 +1,6 @@
 /*
  * Event streams: the framing, the queue of unread events, heartbeats, and a snapshot for a reader
- * that fell behind. The source (watch.c: the registry, agent.c: the agent) makes the events.
+ * that fell behind. The source (watch.c: the registry, views.c: the agent) makes the events.
  *
  *   LOADING --begin--> BEHIND --all was read, and there is room: SUBSCRIBED, RESYNC--> FOLLOWING
  *                        ^--------------------- too much is unread ---------------------'

@@ -57,6 +57,9 @@ static void on_event(void *context, enum cache_event event, const char *path, co
 	struct watch *watch = context;
 	struct api *api = watch->stream.api;
 	struct buffer members;
+	if (watch->stream.state != API_STREAM_FOLLOWING) {
+		return; /* its snapshot is yet to come */
+	}
 	buffer_init(&members, SIZE_MAX);
 	if (path) {
 		buffer_printf(&members, "\"path\":\"%s\"", path);

@@ -1,6 +1,7 @@
 #include "agent/base/directory.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,52 +9,76 @@
 #include <unistd.h>
 
 #include "agent/base/allocate.h"
+#include "agent/base/trust.h"
 
 static const mode_t MODE = 0755;
 
-static int make_one(const char *path, struct err *err)
+/*
+ * True when it made it. The umask may take bits without which clients cannot pass; a chmod() could
+ * meet a link that has taken the directory's place.
+ */
+static bool make_one(const char *path, struct err *err)
 {
-	if (mkdir(path, MODE) == 0) {
-		/* The umask may have taken bits without which clients cannot pass. */
-		return chmod(path, MODE) == 0 ? 0
-					      : err_set_errno(err, BERTH_FAILED, errno,
-							"cannot set the mode of %s", path);
+	mode_t before = umask(0);
+	bool made = mkdir(path, MODE) == 0;
+	int error = errno;
+	umask(before);
+	if (!made && error != EEXIST) {
+		err_set_errno(err, BERTH_FAILED, error, "cannot make the directory %s", path);
 	}
-	return errno == EEXIST
-		? 0
-		: err_set_errno(err, BERTH_FAILED, errno, "cannot make the directory %s", path);
+	return made;
 }
 
-static int make_last(const char *path, const struct directory_owner *owner, struct err *err)
+static int make_for(
+	const char *path, const struct directory_owner *owner, bool last, struct err *err)
 {
-	bool missing = access(path, F_OK) != 0;
-	int code = make_one(path, err);
-	if (code == 0 && missing && owner && lchown(path, owner->uid, owner->gid)) {
-		return err_set_errno(err, BERTH_FAILED, errno, "cannot give %s to user %u", path,
+	char parent[PATH_MAX];
+	const char *slash = strrchr(path, '/');
+	if (access(path, F_OK) == 0) {
+		return 0;
+	}
+	if (!slash || strlen(path) >= sizeof(parent)) {
+		return err_set(err, BERTH_FAILED, "%s is not an absolute path", path);
+	}
+	size_t len = slash == path ? 1 : (size_t)(slash - path);
+	memcpy(parent, path, len);
+	parent[len] = '\0';
+	if (trust_check_directory(parent, err)) {
+		return err->code;
+	}
+	if (make_one(path, err) && last && lchown(path, owner->uid, owner->gid)) {
+		err_set_errno(err, BERTH_FAILED, errno, "cannot give %s to user %u", path,
 			(unsigned)owner->uid);
 	}
-	return code;
+	return err->code;
+}
+
+static int make_element(
+	const char *path, const struct directory_owner *owner, bool last, struct err *err)
+{
+	if (owner) {
+		return make_for(path, owner, last, err);
+	}
+	(void)make_one(path, err);
+	return err->code;
 }
 
 /* Makes the directories that the first `len` bytes of `path` name, from the top down. */
 static int make(const char *path, size_t len, const struct directory_owner *owner, struct err *err)
 {
 	char *copy = allocate_text(path);
-	int code = 0;
 	copy[len] = '\0';
-	for (char *slash = copy + 1; code == 0 && len > 0; slash++) {
+	for (char *slash = copy + 1; err->code == 0 && len > 0; slash++) {
 		slash += strcspn(slash, "/");
 		bool last = *slash == '\0';
 		*slash = '\0';
-		if (last) {
-			code = make_last(copy, owner, err);
+		if (make_element(copy, owner, last, err) || last) {
 			break;
 		}
-		code = make_one(copy, err);
 		*slash = '/';
 	}
 	free(copy);
-	return code;
+	return err->code;
 }
 
 int directory_make(const char *path, const struct directory_owner *owner, struct err *err)

@@ -17,6 +17,9 @@ struct directory_owner {
  * Makes a directory and its missing parents, each with mode 0755 under any umask. An existing
  * directory stays as it is; a missing one gets the owner, its parents do not. NULL: the agent
  * itself.
+ *
+ * For another owner it makes nothing where strangers can write (trust.h): they could replace the
+ * directory before it is given away. It returns BERTH_NO_PATH_PERMISSIONS for the owner to do it.
  */
 int directory_make(const char *path, const struct directory_owner *owner, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(3);

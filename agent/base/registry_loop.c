@@ -26,7 +26,9 @@ static void on_prepare(struct ev_loop *loop, ev_prepare *prepare, int events)
 	(void)events;
 	struct registry_loop *driver = prepare->data;
 	int64_t deadline_ms = registry_deadline_ms(driver->registry);
-	if (deadline_ms == driver->deadline_ms) {
+	bool late = deadline_ms != INT64_MAX && clock_monotonic_ms() > deadline_ms;
+	/* The timer of a machine that was suspended would be late by that time. */
+	if (deadline_ms == driver->deadline_ms && !late) {
 		return;
 	}
 	driver->deadline_ms = deadline_ms;

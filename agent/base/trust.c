@@ -6,14 +6,22 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 enum { LINKS_MAX = 40 }; /* as the kernel */
 
-static bool is_trusted(uid_t uid)
+static const struct trust_rule own_rule = { .user = TRUST_OWN_USER };
+
+static uid_t user_of(const struct trust_rule *rule)
+{
+	return rule->user == TRUST_OWN_USER ? geteuid() : rule->user;
+}
+
+static bool is_trusted(const struct trust_rule *rule, uid_t uid)
 {
 	struct stat root;
-	return uid == 0 || uid == geteuid() || (stat("/", &root) == 0 && uid == root.st_uid);
+	return uid == 0 || uid == user_of(rule) || (stat("/", &root) == 0 && uid == root.st_uid);
 }
 
 /*
@@ -27,12 +35,24 @@ static bool writable_by_strangers(const struct stat *status)
 	return by_group || (status->st_mode & S_IWOTH);
 }
 
-int trust_check_file(const struct stat *status, struct err *err)
+static int refuse_owner(const struct trust_rule *rule, const struct stat *status, const char *where,
+	struct err *err)
 {
-	if (!is_trusted(status->st_uid)) {
+	uid_t user = user_of(rule);
+	if (user == 0) {
 		return err_set(err, BERTH_NO_PATH_PERMISSIONS,
-			"it belongs to user %u, and not to root or the agent's user %u",
-			(unsigned)status->st_uid, (unsigned)geteuid());
+			"it belongs to user %u, and not to root%s", (unsigned)status->st_uid,
+			where);
+	}
+	return err_set(err, BERTH_NO_PATH_PERMISSIONS,
+		"it belongs to user %u, and not to root or the agent's user %u%s",
+		(unsigned)status->st_uid, (unsigned)user, where);
+}
+
+int trust_check_status(const struct trust_rule *rule, const struct stat *status, struct err *err)
+{
+	if (!is_trusted(rule, status->st_uid)) {
+		return refuse_owner(rule, status, "", err);
 	}
 	if (writable_by_strangers(status)) {
 		return err_set(err, BERTH_NO_PATH_PERMISSIONS, "others can write to it (mode %04o)",
@@ -41,28 +61,44 @@ int trust_check_file(const struct stat *status, struct err *err)
 	return 0;
 }
 
-/* `status` is of an element of a directory that strangers may write to, if it is sticky. */
-static int check_element(const struct stat *status, bool in_shared, struct err *err)
+int trust_check_file(const struct stat *status, struct err *err)
 {
-	if (in_shared && !is_trusted(status->st_uid)) {
-		return err_set(err, BERTH_NO_PATH_PERMISSIONS,
-			"it belongs to user %u, in a directory that others can write to",
-			(unsigned)status->st_uid);
+	return trust_check_status(&own_rule, status, err);
+}
+
+bool trust_is_read_only(int fd)
+{
+	struct statvfs file_system;
+	return fstatvfs(fd, &file_system) == 0 && (file_system.f_flag & ST_RDONLY);
+}
+
+/* `status` is of an element of a directory that strangers may write to, if it is sticky. */
+static int check_element(
+	const struct trust_rule *rule, const struct stat *status, bool in_shared, struct err *err)
+{
+	if (in_shared && !is_trusted(rule, status->st_uid)) {
+		return refuse_owner(rule, status, ", in a directory that others can write to", err);
 	}
 	if (!S_ISDIR(status->st_mode)) {
 		return 0;
 	}
-	bool shared = (status->st_mode & S_ISVTX) && is_trusted(status->st_uid);
-	return shared ? 0 : trust_check_file(status, err);
+	bool shared = (status->st_mode & S_ISVTX) && is_trusted(rule, status->st_uid);
+	return shared ? 0 : trust_check_status(rule, status, err);
 }
 
 /* A path under examination: `left` is the rest of the path, from the directory `fd`. */
 struct walk {
+	const struct trust_rule *rule;
 	int fd;
 	bool shared; /* the directory is sticky, and strangers may write to it */
 	int links;
 	char left[PATH_MAX];
 };
+
+static bool is_beyond_doubt(const struct walk *walk, int fd)
+{
+	return walk->rule->read_only_is_good && trust_is_read_only(fd);
+}
 
 static int enter_root(struct walk *walk, struct err *err)
 {
@@ -75,7 +111,7 @@ static int enter_root(struct walk *walk, struct err *err)
 	if (walk->fd < 0 || fstat(walk->fd, &status)) {
 		return err_set_errno(err, BERTH_FAILED, errno, "cannot open it");
 	}
-	return trust_check_file(&status, err);
+	return is_beyond_doubt(walk, walk->fd) ? 0 : trust_check_status(walk->rule, &status, err);
 }
 
 static int follow_link(struct walk *walk, const char *name, const char *rest, struct err *err)
@@ -107,7 +143,8 @@ static int enter(struct walk *walk, const char *name, const char *rest, struct e
 		close(fd);
 		return err->code;
 	}
-	if (check_element(&status, walk->shared, err)) {
+	bool good = is_beyond_doubt(walk, fd);
+	if (!good && check_element(walk->rule, &status, walk->shared, err)) {
 		close(fd);
 		return err->code;
 	}
@@ -117,7 +154,7 @@ static int enter(struct walk *walk, const char *name, const char *rest, struct e
 	}
 	close(walk->fd);
 	walk->fd = fd;
-	walk->shared = writable_by_strangers(&status);
+	walk->shared = !good && writable_by_strangers(&status);
 	memmove(walk->left, rest, strlen(rest) + 1);
 	return 0;
 }
@@ -144,7 +181,12 @@ static int step(struct walk *walk, struct err *err)
 
 int trust_check_directory(const char *path, struct err *err)
 {
-	struct walk walk = { .fd = -1 };
+	return trust_check_way(&own_rule, path, err);
+}
+
+int trust_check_way(const struct trust_rule *rule, const char *path, struct err *err)
+{
+	struct walk walk = { .rule = rule, .fd = -1 };
 	int code = 0;
 	if (strlen(path) >= sizeof(walk.left)) {
 		return err_set_errno(err, BERTH_FAILED, ENAMETOOLONG, "cannot follow the path");

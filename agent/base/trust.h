@@ -6,7 +6,9 @@
 #ifndef AGENT_BASE_TRUST_H
 #define AGENT_BASE_TRUST_H
 
+#include <stdbool.h>
 #include <sys/stat.h>
+#include <sys/types.h>
 
 #include "lib/base/err.h"
 
@@ -26,5 +28,24 @@ ERR_REQUIRED(2);
  */
 int trust_check_file(const struct stat *status, struct err *err) __attribute__((warn_unused_result))
 ERR_REQUIRED(2);
+
+/* Whom a check trusts besides root and the owner of "/", where it is not the agent's own user. */
+struct trust_rule {
+	uid_t user;             /* 0: nobody; TRUST_OWN_USER: as the functions above */
+	bool read_only_is_good; /* what lies on a read-only mount, whoever owns it */
+};
+#define TRUST_OWN_USER ((uid_t)-1)
+
+/* As trust_check_directory(), by this rule. The path may lead to a file, whose mode is not looked
+ * at: that is for trust_check_status() on the open file. */
+int trust_check_way(const struct trust_rule *rule, const char *path, struct err *err)
+	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
+
+/* As trust_check_file(), by this rule; the read-only mount is for the caller to look at. */
+int trust_check_status(const struct trust_rule *rule, const struct stat *status, struct err *err)
+	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
+
+/* Whether the open file lies on a mount that nobody can write. */
+bool trust_is_read_only(int fd);
 
 #endif

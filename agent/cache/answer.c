@@ -93,6 +93,7 @@ void cache_answer_publish(struct cache *cache, struct answer *answer, struct cac
 	snprintf(public->etag, sizeof(public->etag), "\"%x-%016llx\"", (unsigned)-err->code & 0xff,
 		(unsigned long long)hash_bytes(HASH_INIT, public->body, public->len));
 	answer->ready = true;
+	answer->passing = false;
 	/* A resolved record is charged with its entry. */
 	bool shared = answer->kind == CACHE_RESOLVE || !answer->blob;
 	answer->charged = sizeof(*answer) + strlen(answer->variant) + RENDERING_BYTES +
@@ -274,6 +275,19 @@ static void answer_free(struct cache *cache, struct answer *answer)
 	free(answer);
 }
 
+void cache_answers_pass(struct cache *cache, struct cache_node *node)
+{
+	for (struct answer **at = &node->answers; *at;) {
+		struct answer *answer = *at;
+		if (answer->passing && list_empty(&answer->waits) && !answer->busy) {
+			*at = answer->next;
+			answer_free(cache, answer);
+		} else {
+			at = &answer->next;
+		}
+	}
+}
+
 void cache_answers_free(struct cache *cache, struct cache_node *node)
 {
 	while (node->answers) {
@@ -371,18 +385,34 @@ enum cache_verdict cache_ask(struct cache *cache, const struct cache_query *quer
 	wait->not_before_ms = cache_not_before_ms(cache, query->max_age_ms, query->now_ms);
 	list_init(&wait->link);
 	list_init(&wait->unconfirmed_link);
+	answer->own = answer->own || query->refresh || wait->unlike[0];
 	if (query->refresh) {
 		refresh(cache, answer);
 	}
-	enum cache_verdict verdict = !query->refresh && answer->ready && answer->public.live
-		? CACHE_READY
-		: cache_answer_make(cache, answer, err);
+	enum cache_verdict verdict = CACHE_READY;
+	bool live = !query->refresh && answer->ready && answer->public.live;
+	bool searches = query->kind == CACHE_FIND && !live;
+	if (searches && wait->unlike[0] && cache_reachable(cache)) {
+		cache_find_again(cache, answer);
+		verdict = CACHE_WAITING;
+	} else if (searches && query->joins && !cache_find_joins(cache, answer)) {
+		err_set(err, BERTH_LIMIT_EXCEEDED, "this client has its share of the searches");
+		return CACHE_UNAVAILABLE;
+	} else if (cache_answer_is_composite(answer) && !answer->ready && !cache_may_work(cache)) {
+		cache_build_put_off(cache, answer);
+		verdict = CACHE_WAITING;
+	} else if (!live) {
+		verdict = cache_answer_make(cache, answer, err);
+	}
 	if (verdict == CACHE_READY && !satisfies(cache, answer, wait)) {
 		verdict = CACHE_WAITING;
 	}
 	if (verdict == CACHE_READY && is_outdated(cache, answer, query->now_ms)) {
 		struct cache_need need = { .outdated = true };
 		verdict = cache_answer_unavailable(cache, answer, &need, err);
+	}
+	if (answer->passing) {
+		cache_mark_dirty(cache, node);
 	}
 	if (verdict == CACHE_READY) {
 		*ret_answer = &answer->public;
@@ -397,6 +427,27 @@ bool cache_is_confirming(const struct cache_wait *wait)
 	return wait->unconfirmed_link.next && !list_empty(&wait->unconfirmed_link);
 }
 
+static void stop_awaiting(struct cache_entry *entry)
+{
+	if (entry) {
+		entry->awaited = false;
+	}
+}
+
+/* The reads that the answer waits for go on, and what is known counts without them. */
+static void stop_waiting(struct cache *cache, struct answer *answer)
+{
+	const struct cache_entry *children = answer->node->entries[CACHE_CHILDREN];
+	size_t count = children && cache_answer_is_composite(answer) ? children->children_count : 0;
+	for (int kind = CACHE_DATA; kind <= CACHE_CHILDREN; kind++) {
+		stop_awaiting(answer->node->entries[kind]);
+	}
+	for (size_t i = 0; i < count; i++) {
+		stop_awaiting(cache_data_of(cache, children->children[i]));
+	}
+	answer->refresh_children = false;
+}
+
 struct cache_answer *cache_known(
 	struct cache *cache, const struct cache_query *query, int64_t now_ms)
 {
@@ -405,8 +456,11 @@ struct cache_answer *cache_known(
 	const struct cache_node *node = cache_node_find(cache, query->path, strlen(query->path));
 	struct answer *answer = node ? find(node, query->kind, variant) : NULL;
 	struct err err = ERR_INIT;
+	if (answer) {
+		stop_waiting(cache, answer);
+	}
 	bool known = answer &&
-		(answer->ready ||
+		((answer->ready && (answer->public.live || query->kind == CACHE_FIND)) ||
 			(query->kind != CACHE_FIND &&
 				cache_answer_make(cache, answer, &err) == CACHE_READY));
 	return known && !is_outdated(cache, answer, now_ms) ? &answer->public : NULL;

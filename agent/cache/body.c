@@ -5,6 +5,7 @@
 
 #include "agent/base/allocate.h"
 #include "lib/base/json_text.h"
+#include "lib/base/json_visible.h"
 #include "lib/record/record.h"
 #include "lib/render/render.h"
 
@@ -44,12 +45,13 @@ static void write_address(const char *path, const struct record_endpoint *endpoi
 		if (record_address_text(endpoint->address_type, address, &line)) {
 			allocated(NULL);
 		}
-		if (line && *line && !strpbrk(line, "\r\n")) {
+		if (line && *line && !text_has_hidden(line, strlen(line))) {
 			buffer_printf(out, "%s\n", line);
 		}
 		free(line);
 		return;
 	}
+	size_t start = out->len;
 	buffer_printf(out, "%s{\"path\":\"%s\",\"scope\":\"%s\",\"api\":", out->len > 1 ? "," : "",
 		path, endpoint->scope);
 	write_json_string(out, endpoint->api);
@@ -60,6 +62,7 @@ static void write_address(const char *path, const struct record_endpoint *endpoi
 	buffer_append_text(out, ",\"address\":");
 	(void)json_text_append(out, address, JSON_COMPACT);
 	buffer_append_text(out, "}");
+	json_make_visible(out, start);
 }
 
 static void write_endpoints(struct cache_entry *data, const struct cache_filter *filter,
@@ -229,6 +232,18 @@ enum cache_verdict cache_build_go_on(struct cache *cache, struct answer *answer,
 	answer->missing = build->need.missing;
 	bool more = answer->missing > 0 || !list_empty(&build->link);
 	return build->need.unavailable > 0 ? CACHE_UNAVAILABLE : more ? CACHE_WAITING : CACHE_READY;
+}
+
+void cache_build_put_off(struct cache *cache, struct answer *answer)
+{
+	if (!answer->build) {
+		answer->build = allocate_zeroed(1, sizeof(*answer->build));
+		answer->build->answer = answer;
+		answer->build->put_off = true;
+		buffer_init(&answer->build->out, BODY_BYTES);
+		list_append(&cache->builds, &answer->build->link);
+		cache_go_on(cache);
+	}
 }
 
 void cache_build_free(struct answer *answer)

@@ -221,14 +221,33 @@ static bool is_absent(const struct cache_entry *entry)
 	return !entry || (entry->state == CACHE_LIVE && entry->code == BERTH_PATH_NOT_FOUND);
 }
 
-/*
- * Paths that the observer of a tree saw come and go would pile up with their watches: no client
- * asked for them.
- */
-static void forget_vanished(struct cache *cache, struct cache_node *node)
+/* Its absence is known without it. */
+static bool is_listed_as_absent(const struct cache *cache, const struct cache_node *node)
 {
-	if (list_empty(&node->observers) && cache_is_in_tree(cache, node) &&
-		is_absent(node->entries[CACHE_DATA]) && is_absent(node->entries[CACHE_CHILDREN]) &&
+	const struct cache_entry *list = cache_list_without(cache, node->path);
+	return list && cache_list_holds(list);
+}
+
+/*
+ * Paths that the observer of a tree saw come and go would pile up with their watches. One that a
+ * client has asked for goes only where the next answer needs no read of it: else the client, or the
+ * evaluation of a name, would begin again and again.
+ */
+static bool is_vanished(const struct cache *cache, const struct cache_node *node)
+{
+	return is_absent(node->entries[CACHE_DATA]) && is_absent(node->entries[CACHE_CHILDREN]) &&
+		(!node->used || is_listed_as_absent(cache, node)) && cache_is_in_tree(cache, node);
+}
+
+static bool is_empty(const struct cache_node *node)
+{
+	return !node->entries[CACHE_DATA] && !node->entries[CACHE_CHILDREN] && !node->answers;
+}
+
+static void forget_needless(struct cache *cache, struct cache_node *node)
+{
+	cache_answers_pass(cache, node);
+	if (list_empty(&node->observers) && (is_empty(node) || is_vanished(cache, node)) &&
 		!is_pinned(cache, node)) {
 		node_free(cache, node);
 	}
@@ -236,15 +255,44 @@ static void forget_vanished(struct cache *cache, struct cache_node *node)
 
 /* ---- the end of a turn ---- */
 
+void cache_work(struct cache *cache, size_t steps)
+{
+	unsigned turn = ev_iteration(cache->loop);
+	if (cache->turn != turn) {
+		cache->turn = turn;
+		cache->worked = 0;
+	}
+	cache->worked += steps;
+	cache->steps += steps;
+}
+
+bool cache_may_work(struct cache *cache)
+{
+	cache_work(cache, 0);
+	return cache->worked < CACHE_TURN_STEPS;
+}
+
 void cache_mark_dirty(struct cache *cache, struct cache_node *node)
 {
 	if (node->dirty) {
 		return;
 	}
 	node->dirty = true;
-	node->dirty_next = cache->dirty;
-	cache->dirty = node;
+	node->dirty_next = NULL;
+	*cache->dirty_end = node;
+	cache->dirty_end = &node->dirty_next;
 	ev_prepare_start(cache->loop, &cache->flush);
+}
+
+static struct cache_node *take_dirty(struct cache *cache)
+{
+	struct cache_node *node = cache->dirty;
+	cache->dirty = node->dirty_next;
+	if (!cache->dirty) {
+		cache->dirty_end = &cache->dirty;
+	}
+	node->dirty = false;
+	return node;
 }
 
 void cache_flush(struct cache *cache)
@@ -252,17 +300,20 @@ void cache_flush(struct cache *cache)
 	cache_queue_run(cache);
 	cache_finds_run(cache);
 	/* Callbacks may ask for more, which is ready or marks more nodes dirty. */
-	while (cache->dirty) {
-		struct cache_node *node = cache->dirty;
-		cache->dirty = node->dirty_next;
-		node->dirty = false;
+	while (cache->dirty && cache_may_work(cache)) {
+		struct cache_node *node = take_dirty(cache);
 		cache_answers_flush(cache, node);
 		cache_observers_flush(cache, node);
-		forget_vanished(cache, node);
+		forget_needless(cache, node);
 	}
-	cache_observers_ready(cache);
-	cache_observers_freshness(cache);
-	cache->change_time_s = 0;
+	if (cache->dirty) {
+		cache_go_on(cache);
+	} else {
+		cache_observers_ready(cache);
+		cache_observers_freshness(cache);
+		cache->change_time_s = 0;
+	}
+	cache_written_forget(cache);
 	evict(cache);
 	if (!cache->dirty) {
 		ev_prepare_stop(cache->loop, &cache->flush);
@@ -312,6 +363,9 @@ static void on_tick(struct ev_loop *loop, ev_timer *timer, int events)
 	(void)events;
 	struct cache *cache = timer->data;
 	cache_finds_tick(cache);
+	if (cache->stale_observers > 0) {
+		ev_prepare_start(cache->loop, &cache->flush); /* they may be confirmed by now */
+	}
 	if (cache->state != REGISTRY_CONNECTED || cache->options.resync_ms <= 0) {
 		return;
 	}
@@ -376,6 +430,8 @@ void cache_get_stats(const struct cache *cache, struct cache_stats *stats)
 		.loads = cache->loads,
 		.evictions = cache->evictions,
 		.refusals = cache->refusals,
+		.searches = cache->searches,
+		.steps = cache->steps,
 	};
 }
 
@@ -413,7 +469,9 @@ static void init_lists(struct cache *cache)
 	list_init(&cache->builds);
 	list_init(&cache->finds);
 	list_init(&cache->observers);
+	list_init(&cache->due);
 	list_init(&cache->warm);
+	cache->dirty_end = &cache->dirty;
 }
 
 struct cache *cache_create(
@@ -449,6 +507,7 @@ void cache_destroy(struct cache *cache)
 	}
 	cache_confirm_finish(cache);
 	cache_refused_forget(cache);
+	cache_written_forget(cache);
 	ev_prepare_stop(cache->loop, &cache->flush);
 	ev_timer_stop(cache->loop, &cache->more);
 	ev_timer_stop(cache->loop, &cache->doubt_timer);

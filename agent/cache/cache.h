@@ -20,8 +20,8 @@
  * refused before any of its children is read, and for a while without another look at its list.
  *
  * Changes reach waiting lookups and observers once per turn of the loop, before it sleeps, never
- * from inside a call of this interface. No turn does work without bound: large bodies and evictions
- * go on in the next turns. Loop thread only.
+ * from inside a call of this interface. No turn does work without bound: large bodies, evictions,
+ * events and pictures for many observers go on in the next turns. Loop thread only.
  */
 #ifndef AGENT_CACHE_CACHE_H
 #define AGENT_CACHE_CACHE_H
@@ -60,6 +60,8 @@ struct cache_stats {
 	uint64_t loads;
 	uint64_t evictions;
 	uint64_t refusals; /* observers and lookups that did not fit */
+	size_t searches;   /* that look-ups began, and that are under way */
+	uint64_t steps;    /* of the work for observers, pictures and answers over children */
 };
 
 struct cache *cache_create(
@@ -105,6 +107,9 @@ struct cache_filter {
 	bool text;
 };
 
+/* Searches that look-ups begin: so many may be under way, or wait for their walk. */
+enum { CACHE_MAX_SEARCHES = 32 };
+
 /* The texts of a filter together have at most this many bytes. */
 #define CACHE_FILTER_BYTES 2048
 
@@ -113,8 +118,9 @@ struct cache_query {
 	enum cache_answer_kind kind;
 	const struct cache_filter *filter; /* NULL: anything, as JSON */
 	bool refresh;                      /* read again from the registry first */
-	int64_t max_age_ms;                /* a tighter bound than confirm_ms; negative: none */
-	int64_t now_ms;                    /* monotonic */
+	bool joins;         /* FIND: only a search that is under way already; none may begin */
+	int64_t max_age_ms; /* a tighter bound than confirm_ms; negative: none */
+	int64_t now_ms;     /* monotonic */
 };
 
 /* Borrowed until the next turn of the loop. */
@@ -160,7 +166,8 @@ void cache_cancel(struct cache_wait *wait);
 /* The answer is there, and waits only for the confirmation. */
 bool cache_is_confirming(const struct cache_wait *wait);
 /*
- * The answer without waiting, confirmed or not; NULL when a part of it is not known. Reads nothing.
+ * The answer without waiting, confirmed or not; NULL when a part of it is not known. Reads that it
+ * waits for because of a refresh go on without it.
  */
 struct cache_answer *cache_known(
 	struct cache *cache, const struct cache_query *query, int64_t now_ms);
@@ -216,11 +223,6 @@ struct cache_observer {
 	void (*on_event)(
 		void *context, enum cache_event event, const char *path, const char *record);
 	/*
-	 * The list of children has come to name a path that an earlier UPDATED was about: a lookup
-	 * had read it first. From now on the picture holds it. For users of pictures; may be NULL.
-	 */
-	void (*on_listed)(void *context);
-	/*
 	 * The picture does not fit into max_size_bytes (LIMIT_EXCEEDED), or not all of it is known
 	 * while the registry is away. The observer is removed. When this is NULL, it waits for the
 	 * registry.
@@ -231,6 +233,7 @@ struct cache_observer {
 	struct cache_node *node;
 	struct list link;
 	struct list all_link;
+	struct list due_link;
 	size_t missing;
 	enum cache_observer_state state;
 };

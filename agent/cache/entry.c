@@ -282,16 +282,15 @@ static bool is_no_answer(const struct cache_entry *entry, int code)
 }
 
 /*
- * A read that got no answer may have armed no notification: the value is stale until the
- * registry's next try, and answers that waited to have it confirmed do without. A value that was
- * never known is waited for further.
+ * The value is stale until the registry's next report, and answers that waited to have it confirmed
+ * do without. A value that was never known is waited for further.
  */
-static void on_no_answer(struct cache *cache, struct cache_entry *entry)
+static void distrust(struct cache *cache, struct cache_entry *entry, enum cache_entry_state state)
 {
 	bool matters = entry->known && (entry->state == CACHE_LIVE || entry->awaited);
 	entry->true_at_ms = entry->known ? cache_entry_true_at_ms(entry) : 0;
 	entry->awaited = false;
-	set_state(entry, CACHE_UNCONFIRMED);
+	set_state(entry, state);
 	if (matters) {
 		cache_answers_drop(cache, entry->node);
 		cache_mark_dirty(cache, entry->node);
@@ -337,9 +336,11 @@ static void on_change(void *context, const struct registry_result *result)
 	struct cache_entry *entry = context;
 	struct cache *cache = entry->cache;
 	if (is_no_answer(entry, result->err.code)) {
-		on_no_answer(cache, entry);
+		distrust(cache, entry, CACHE_UNCONFIRMED); /* it may have armed no notification */
 	} else if (is_doubtful(entry, result)) {
 		set_state(entry, CACHE_DOUBTED);
+	} else if (entry->kind == CACHE_DATA && cache_list_comes_first(cache, entry, result)) {
+		distrust(cache, entry, CACHE_DOUBTED);
 	} else {
 		on_state(cache, entry, result);
 	}
@@ -359,13 +360,18 @@ void cache_entry_away(struct cache_entry *entry, int64_t heard_ms)
 	}
 }
 
+void cache_entry_recheck(struct cache_entry *entry)
+{
+	if (entry && entry->state == CACHE_DOUBTED) {
+		set_state(entry, CACHE_RECHECKED);
+		registry_watch_refresh(entry->watch);
+	}
+}
+
 void cache_recheck_doubted(struct cache *cache)
 {
 	while (!list_empty(&cache->doubted)) {
-		struct cache_entry *entry = LIST_ITEM(
-			cache->doubted.next, struct cache_entry, link);
-		set_state(entry, CACHE_RECHECKED);
-		registry_watch_refresh(entry->watch);
+		cache_entry_recheck(LIST_ITEM(cache->doubted.next, struct cache_entry, link));
 	}
 }
 
@@ -445,12 +451,27 @@ static bool is_usable(const struct cache_entry *entry)
 			clock_monotonic_ms() - cache_entry_true_at_ms(entry) <= max_stale_ms);
 }
 
+/* Clients have seen a list without the path since its value came. */
+static void end_unlisted(struct cache *cache, struct cache_entry *entry)
+{
+	if (entry->state != CACHE_LIVE && entry->known && cache_entry_exists(entry)) {
+		const struct cache_entry *list = cache_list_without(cache, entry->node->path);
+		if (list && list->learnt > entry->learnt) {
+			cache_entry_imply_absent(cache, entry);
+		}
+	}
+}
+
 struct cache_entry *cache_need(
 	struct cache *cache, struct cache_need *need, const char *path, enum cache_kind kind)
 {
 	struct cache_entry *entry = cache_entry_get(cache, cache_node_get(cache, path), kind);
 	if (entry->state == CACHE_LIVE && !entry->awaited) {
 		return entry;
+	}
+	end_unlisted(cache, entry);
+	if (entry->state == CACHE_UNCONFIRMED) {
+		registry_watch_hurry(entry->watch);
 	}
 	bool usable = is_usable(entry);
 	/* A stale value is given while the registry is away, or is about to confirm it. */
@@ -465,9 +486,6 @@ struct cache_entry *cache_need(
 		need->unavailable++;
 		need->outdated = need->outdated || entry->known;
 		return NULL;
-	}
-	if (entry->state == CACHE_UNCONFIRMED) {
-		registry_watch_hurry(entry->watch);
 	}
 	if (!need->stale || entry->true_at_ms < need->true_at_ms) {
 		need->true_at_ms = entry->true_at_ms;
@@ -485,7 +503,9 @@ struct cache_entry *cache_need_list(struct cache *cache, struct cache_need *need
 		return NULL;
 	}
 	struct cache_entry *children = cache_need(cache, need, path, CACHE_CHILDREN);
-	if (children && !children->code && !cache_children_fit(cache, children)) {
+	if (children &&
+		(children->code == BERTH_LIMIT_EXCEEDED ||
+			(!children->code && !cache_children_fit(cache, children)))) {
 		need->too_large = true;
 	}
 	return children;
@@ -499,6 +519,7 @@ void cache_need_children(struct cache *cache, struct cache_need *need, const cha
 {
 	const struct cache_entry *children = cache_need_list(cache, need, path);
 	size_t count = children && !children->code ? children->children_count : 0;
+	cache_work(cache, count);
 	for (size_t i = 0; !need->too_large && i < count; i++) {
 		cache_need(cache, need, children->children[i], CACHE_DATA);
 	}

@@ -18,7 +18,6 @@
 
 enum {
 	MAX_WALKS = 4,
-	MAX_FINDS = 32, /* that walk, or wait for their walk */
 	FOUND_BYTES = 16 * 1024 *
 		1024, /* of records: a client that wants more asks for less at a time */
 	/* the largest answer that is kept for when the registry is away */
@@ -40,6 +39,7 @@ struct cache_find {
 	int64_t walked_at_ms;
 	bool observed;
 	bool changed; /* since the walk began */
+	bool asked;   /* a look-up began it, no change */
 	struct cache_observer observer;
 };
 
@@ -54,6 +54,14 @@ static struct cache_find *find_of(struct answer *answer)
 }
 
 /* ---- walking ---- */
+
+/* A search that a look-up began counts until its walk has ended. */
+static void count(struct cache *cache, struct cache_find *find, bool asked)
+{
+	cache->searches += asked;
+	cache->searches -= find->asked;
+	find->asked = asked;
+}
 
 static struct cache_blob *write_found(const struct registry_result *result)
 {
@@ -85,6 +93,7 @@ static void on_found(void *context, const struct registry_result *result)
 	int code = result->err.code;
 	find->walk = NULL;
 	find->state = FIND_IDLE;
+	count(cache, find, false);
 	cache->walks--;
 	ev_prepare_start(cache->loop, &cache->flush); /* which begins the next walk */
 	if (code == BERTH_REGISTRY_UNAVAILABLE || code == BERTH_TIMEOUT) {
@@ -140,15 +149,39 @@ static void stop_walk(struct cache *cache, struct cache_find *find)
 	}
 	list_remove(&find->link);
 	find->state = FIND_IDLE;
+	count(cache, find, false);
 }
 
-static void queue(struct cache *cache, struct cache_find *find)
+/* Those of look-ups come before those that changes begin, which clients wait for anyway. */
+static void queue(struct cache *cache, struct cache_find *find, bool asked)
 {
-	if (find->state == FIND_IDLE) {
-		find->state = FIND_QUEUED;
-		list_append(&cache->finds, &find->link);
-		cache_finds_run(cache);
+	struct list *behind = &cache->finds;
+	if (find->state == FIND_WALKING ||
+		(find->state == FIND_QUEUED && (find->asked || !asked))) {
+		return;
 	}
+	for (struct list *at = cache->finds.next; asked && at != &cache->finds; at = at->next) {
+		if (!LIST_ITEM(at, struct cache_find, link)->asked) {
+			behind = at;
+			break;
+		}
+	}
+	list_remove(&find->link);
+	find->state = FIND_QUEUED;
+	count(cache, find, asked);
+	list_append(behind, &find->link);
+	cache_finds_run(cache);
+}
+
+void cache_find_again(struct cache *cache, struct answer *answer)
+{
+	queue(cache, find_of(answer), false);
+}
+
+bool cache_find_joins(const struct cache *cache, const struct answer *answer)
+{
+	return (answer->find && answer->find->state != FIND_IDLE) ||
+		(!cache_reachable(cache) && answer->ready);
 }
 
 enum cache_verdict cache_find_build(struct cache *cache, struct answer *answer, struct err *err)
@@ -162,11 +195,11 @@ enum cache_verdict cache_find_build(struct cache *cache, struct answer *answer, 
 			registry_state_name(cache->state));
 		return CACHE_UNAVAILABLE;
 	}
-	if (find->state == FIND_IDLE && cache->walks + list_count(&cache->finds) >= MAX_FINDS) {
+	if (find->state == FIND_IDLE && cache->searches >= CACHE_MAX_SEARCHES) {
 		err_set(err, BERTH_LIMIT_EXCEEDED, "too many searches are under way");
 		return CACHE_UNAVAILABLE;
 	}
-	queue(cache, find);
+	queue(cache, find, true);
 	return CACHE_WAITING;
 }
 
@@ -180,7 +213,7 @@ static void changed(struct cache_find *find)
 	find->answer->public.live = false;
 	find->answer->public.true_at_ms = find->walked_at_ms;
 	if (clock_monotonic_ms() - find->walked_at_ms >= PAUSE_MS) {
-		queue(cache, find);
+		queue(cache, find, false);
 	}
 }
 
@@ -212,7 +245,6 @@ static void observe(struct cache *cache, struct cache_find *find)
 	find->observer = (struct cache_observer){ .scope = CACHE_TREE,
 		.on_ready = on_ready,
 		.on_event = on_event,
-		.on_listed = on_ready,
 		.on_refused = on_refused,
 		.context = find };
 	cache_observe(cache, find->answer->node->path, &find->observer);

@@ -28,12 +28,13 @@ struct cache_blob {
  *                                          |   away, or    | |                  ^
  *                                          v   no answer   | | state            | a second later
  *                                       UNCONFIRMED <------' |                  |
- *                                          '-----------------+-- nothing --> DOUBTED
+ *                                          '-----------------+-- doubtful -> DOUBTED
  *
  * "Nothing" in the first state after a reconnect, where there was something before, may come from a
  * server that lags or was set up anew: the cache doubts it, and believes it when the registry
- * reports it again. All watched entries become UNCONFIRMED when the registry goes away; an entry
- * that is READING then goes on with it after the reconnect.
+ * reports it again. A path that is there, but not in the known list of its parent, is doubted too,
+ * until that list has been read again. All watched entries become UNCONFIRMED when the registry
+ * goes away; an entry that is READING then goes on with it after the reconnect.
  */
 enum cache_entry_state {
 	CACHE_IDLE,        /* not watched; may hold a value of a snapshot */
@@ -70,10 +71,9 @@ struct cache_entry {
 	bool known;   /* there is a value: code, blob or children */
 	bool awaited; /* known, and answers wait for the next state all the same */
 	/* The last state that observers know. */
-	uint32_t announced; /* cache->snapshots when it was announced last */
-	bool existed;       /* as announced last */
-	bool in_list;       /* the list of its parent's children, as announced, holds the path */
-	bool changed;       /* since it was announced */
+	bool existed; /* as announced last */
+	bool in_list; /* the list of its parent's children held the path then, or does since */
+	bool changed; /* since it was announced */
 };
 
 /* A hit looks at the end of a node and at the end of an answer: both are few cache lines. */
@@ -92,6 +92,8 @@ struct answer {
 	enum cache_answer_kind kind;
 	bool ready;
 	bool busy;      /* being delivered */
+	bool own;       /* a client wants a read, or a change: its own entries are loaded */
+	bool passing;   /* made of a list above its path: it goes at the end of the turn */
 	char variant[]; /* of the filter */
 };
 
@@ -123,6 +125,14 @@ struct cache_refused {
 	int64_t until_ms;
 };
 
+/* The last snapshot that was written in this turn: others of the same picture copy it. */
+struct cache_written {
+	const struct cache_node *node; /* NULL: none */
+	enum cache_scope scope;
+	uint64_t generation;
+	struct buffer text;
+};
+
 struct cache {
 	struct ev_loop *loop;
 	struct registry *registry;
@@ -133,25 +143,27 @@ struct cache {
 	size_t node_count;
 	size_t entry_count;
 	size_t bytes;
-	struct list order;  /* of nodes, most recently used first */
-	struct list pinned; /* nodes that could not be evicted */
-	bool unpinned;      /* something that pinned nodes has ended since */
-	struct cache_node *dirty;
+	struct list order;        /* of nodes, most recently used first */
+	struct list pinned;       /* nodes that could not be evicted */
+	bool unpinned;            /* something that pinned nodes has ended since */
+	struct cache_node *dirty; /* first come, first flushed */
+	struct cache_node **dirty_end;
 	struct list queue;   /* entries */
 	struct list doubted; /* entries */
 	struct list builds;  /* bodies that are being written */
-	struct list finds;   /* searches that wait for their walk */
+	struct list finds;   /* searches that wait for their walk, those of look-ups first */
 	size_t walks;
+	size_t searches; /* that look-ups began */
 	size_t in_flight;
 	size_t unconfirmed; /* known, watched, and not LIVE */
 	struct list observers;
 	size_t wide_observers; /* of more than one path */
 	size_t stale_observers;
-	size_t due_observers;
-	/*
-	 * the last snapshot was written: observers know all that was announced since the one before
-	 */
-	uint32_t snapshots;
+	struct list due; /* observers */
+	struct cache_written written;
+	unsigned turn; /* of the loop */
+	size_t worked; /* steps in this turn */
+	uint64_t steps;
 	struct list warm;
 	enum registry_state state;
 	int64_t away_since_ms; /* 0 while connected */
@@ -193,6 +205,13 @@ bool cache_is_full(const struct cache *cache);
 bool cache_reachable(const struct cache *cache);
 /* There is more to do than this turn should: the next one comes at once. */
 void cache_go_on(struct cache *cache);
+/*
+ * The bound of a turn's work, where that would grow with clients and nodes: looking at a node is a
+ * step, so is visiting an observer; an event costs CACHE_EVENT_STEPS.
+ */
+enum { CACHE_TURN_STEPS = 16384, CACHE_EVENT_STEPS = 16 };
+void cache_work(struct cache *cache, size_t steps);
+bool cache_may_work(struct cache *cache);
 /* By the least that these children cost with their data; if not, that is noted as refused. */
 bool cache_children_fit(struct cache *cache, const struct cache_entry *children);
 struct cache_blob *cache_blob_create(const char *data, size_t len);
@@ -219,14 +238,19 @@ bool cache_entry_is_record(struct cache_entry *entry);
  * Whether the node of a known entry exists: data that is too large for a record makes it no less
  * there.
  */
+static inline bool cache_is_there(int code)
+{
+	return !code || code == BERTH_NO_RECORD || code == BERTH_INVALID_RECORD;
+}
 static inline bool cache_entry_exists(const struct cache_entry *entry)
 {
-	return !entry->code || entry->code == BERTH_NO_RECORD ||
-		entry->code == BERTH_INVALID_RECORD;
+	return cache_is_there(entry->code);
 }
 /* When it was true for sure. */
 int64_t cache_entry_true_at_ms(const struct cache_entry *entry);
 void cache_queue_run(struct cache *cache);
+/* Has an entry that is DOUBTED read again; accepts any other, and NULL. */
+void cache_entry_recheck(struct cache_entry *entry);
 void cache_recheck_doubted(struct cache *cache);
 
 /* The entries that an answer at `path` needs. */
@@ -249,6 +273,19 @@ void cache_need_children(struct cache *cache, struct cache_need *need, const cha
 
 /* Does the parent's list, as far as it is known, name the node? */
 bool cache_is_listed(const struct cache *cache, const struct cache_node *node);
+/*
+ * The nearest known list above the path, if it does not name the path, or the directory that the
+ * path is in: as far as the list goes, the path is absent. Else NULL.
+ */
+struct cache_entry *cache_list_without(const struct cache *cache, const char *path);
+/* The list is known to be the registry's present one. */
+bool cache_list_holds(const struct cache_entry *list);
+/*
+ * The path of `data` is there, and its parent's list, which lacks it, has to be read again first:
+ * sees to that.
+ */
+bool cache_list_comes_first(
+	struct cache *cache, const struct cache_entry *data, const struct registry_result *next);
 /* The list of children is about to have this state, which may say more of a child than is known. */
 void cache_list_changes(
 	struct cache *cache, const struct cache_entry *list, const struct registry_result *next);
@@ -282,6 +319,8 @@ void cache_answers_flush(struct cache *cache, struct cache_node *node);
 /* The registry has gone away. */
 void cache_answers_away(struct cache *cache, struct cache_node *node);
 void cache_answers_free(struct cache *cache, struct cache_node *node);
+/* At the end of a turn: frees those that are not worth keeping. */
+void cache_answers_pass(struct cache *cache, struct cache_node *node);
 bool cache_answers_waited(const struct cache_node *node);
 /* Made of the data of the children too. */
 bool cache_answer_is_composite(const struct answer *answer);
@@ -331,6 +370,7 @@ struct cache_build {
 	struct cache_need need;
 	char *after;  /* the last child written; NULL: none yet */
 	bool changed; /* something that it holds has changed since */
+	bool put_off; /* nothing is begun: the turn in which it was asked for had work enough */
 };
 
 /*
@@ -338,6 +378,7 @@ struct cache_build {
  * err is filled. WAITING: it goes on in the next turn, or when answer->missing states have come.
  */
 enum cache_verdict cache_build_go_on(struct cache *cache, struct answer *answer, struct err *err);
+void cache_build_put_off(struct cache *cache, struct answer *answer);
 void cache_build_free(struct answer *answer);
 /* A slice of the build that has waited longest. */
 void cache_builds_run(struct cache *cache);
@@ -346,6 +387,10 @@ void cache_write_list(const struct cache_entry *children, struct buffer *out);
 /* ---- find.c ---- */
 
 enum cache_verdict cache_find_build(struct cache *cache, struct answer *answer, struct err *err);
+/* Walks again for a client that waits for a change of the answer it has. */
+void cache_find_again(struct cache *cache, struct answer *answer);
+/* An equal search is under way, or has its answer for want of a registry. */
+bool cache_find_joins(const struct cache *cache, const struct answer *answer);
 /* A wait was added (it may poll), or the last one has gone. */
 void cache_find_waited(struct cache *cache, struct answer *answer);
 void cache_find_free(struct cache *cache, struct answer *answer);
@@ -370,6 +415,8 @@ void cache_observers_flush(struct cache *cache, struct cache_node *node);
  * ready.
  */
 void cache_observers_ready(struct cache *cache);
+/* Forgets the snapshot that others might have copied. */
+void cache_written_forget(struct cache *cache);
 void cache_observers_freshness(struct cache *cache);
 /* Ends the observer that came last. False when there is none. */
 bool cache_observers_refuse(struct cache *cache);

@@ -3,10 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/limits.h"
+#include "lib/base/path.h"
+
 /*
- * A list of children is news of the children themselves. A path that it does not name is absent:
- * clients have seen the list without it, so that no answer may show what the path held before, even
- * if the next list names it again and the registry goes away before its data is read.
+ * A list of children is news of the children themselves, and of all that is below them. A path that
+ * it does not name is absent: clients have seen the list without it, so that no answer may show
+ * what the path held before, even if the next list names it again and the registry goes away before
+ * its data is read. The other way round, nobody sees a path before a known list names it: clients
+ * would see the list without it afterwards.
  */
 
 static int compare_path(const void *path, const void *child)
@@ -19,16 +24,73 @@ static bool names(char *const *children, size_t count, const char *path)
 	return count > 0 && bsearch(path, children, count, sizeof(*children), compare_path) != NULL;
 }
 
-bool cache_is_listed(const struct cache *cache, const struct cache_node *node)
+static struct cache_entry *parents_list(const struct cache *cache, const struct cache_node *node)
 {
 	const struct cache_node *parent = cache_node_parent(cache, node);
-	const struct cache_entry *list = parent ? parent->entries[CACHE_CHILDREN] : NULL;
-	return list && list->known && names(list->children, list->children_count, node->path);
+	struct cache_entry *list = parent ? parent->entries[CACHE_CHILDREN] : NULL;
+	return list && list->known ? list : NULL;
+}
+
+bool cache_is_listed(const struct cache *cache, const struct cache_node *node)
+{
+	const struct cache_entry *list = parents_list(cache, node);
+	return list && names(list->children, list->children_count, node->path);
 }
 
 static bool names_all(int code)
 {
 	return code == 0 || code == BERTH_PATH_NOT_FOUND;
+}
+
+static bool lacks(const struct cache_entry *list, const char *path)
+{
+	return names_all(list->code) && !names(list->children, list->children_count, path);
+}
+
+struct cache_entry *cache_list_without(const struct cache *cache, const char *path)
+{
+	char child[LIMIT_PATH_BYTES + 1];
+	size_t len = strlen(path);
+	if (len >= sizeof(child)) {
+		return NULL;
+	}
+	memcpy(child, path, len + 1);
+	while ((len = path_parent_len(child)) > 0) {
+		const struct cache_node *node = cache_node_find(cache, child, len);
+		struct cache_entry *list = node ? node->entries[CACHE_CHILDREN] : NULL;
+		if (list && list->known) {
+			return lacks(list, child) ? list : NULL;
+		}
+		child[len] = '\0';
+	}
+	return NULL;
+}
+
+bool cache_list_holds(const struct cache_entry *list)
+{
+	return list->state == CACHE_LIVE && !list->awaited && registry_watch_holds(list->watch);
+}
+
+bool cache_list_comes_first(
+	struct cache *cache, const struct cache_entry *data, const struct registry_result *next)
+{
+	struct cache_entry *list = parents_list(cache, data->node);
+	if (!list || !cache_is_there(next->err.code) || !lacks(list, data->node->path)) {
+		return false;
+	}
+	if (!cache_list_holds(list)) {
+		cache_entry_load(cache, list, true);
+		if (list->watch) {
+			registry_watch_hurry(list->watch);
+		}
+		return true;
+	}
+	/* Its notification is late, or no list of this registry names the path. */
+	if (data->state != CACHE_RECHECKED) {
+		cache_entry_refresh(cache, list);
+		return true;
+	}
+	return false;
 }
 
 /* A value of which no change was announced may be newer than the list, whose next read names it. */
@@ -87,6 +149,7 @@ void cache_list_changes(
 			unlist(cache, child, names_all(next->err.code));
 		} else if (child && was_whole) {
 			relist(cache, child, list);
+			cache_entry_recheck(child->entries[CACHE_DATA]);
 		}
 		old += order <= 0;
 		new += order >= 0;

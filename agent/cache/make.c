@@ -157,6 +157,9 @@ static enum cache_verdict make_composite(
 	struct err found = ERR_INIT;
 	struct cache_need need = { .missing = 0 };
 	enum cache_verdict verdict = CACHE_READY;
+	if (answer->build && answer->build->put_off) {
+		cache_build_free(answer);
+	}
 	if (!answer->build) {
 		verdict = collect_composite(cache, answer, &need, &found);
 	}
@@ -174,10 +177,45 @@ static enum cache_verdict make_composite(
 	return verdict;
 }
 
+static bool is_known(const struct cache_entry *entry)
+{
+	return entry && entry->known;
+}
+
+/*
+ * Nothing is known of the path itself, but a list above it says that it is absent: that needs no
+ * read. The answer does not hear when that list changes, so it is not kept, and is none for a
+ * client that wants a change or a read.
+ */
+static bool make_absent(struct cache *cache, struct answer *answer)
+{
+	const struct cache_node *node = answer->node;
+	struct cache_need need = { .missing = 0 };
+	if (answer->own || answer->kind == CACHE_TARGETS || is_known(node->entries[CACHE_DATA]) ||
+		is_known(node->entries[CACHE_CHILDREN])) {
+		return false;
+	}
+	const struct cache_entry *list = cache_list_without(cache, node->path);
+	/* A list that is about to be read again may come to name the path. */
+	if (!list || (cache->state == REGISTRY_CONNECTED && !cache_list_holds(list)) ||
+		!cache_need(cache, &need, list->node->path, CACHE_CHILDREN)) {
+		return false;
+	}
+	struct err absent = ERR_INIT;
+	err_set(&absent, BERTH_PATH_NOT_FOUND, "no such path: %s", node->path);
+	cache_answer_publish(cache, answer, NULL, &need, &absent);
+	answer->ready = false;
+	answer->passing = true;
+	return true;
+}
+
 enum cache_verdict cache_answer_make(struct cache *cache, struct answer *answer, struct err *err)
 {
 	if (answer->kind == CACHE_FIND) {
 		return cache_find_build(cache, answer, err);
+	}
+	if (make_absent(cache, answer)) {
+		return CACHE_READY;
 	}
 	if (cache_answer_is_composite(answer)) {
 		return make_composite(cache, answer, err);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
+#include "lib/base/clock.h"
 #include "agent/base/log.h"
 
 /*
@@ -56,6 +57,7 @@ static bool each_observer(const struct cache *cache, const struct cache_node *no
 static void need_node(
 	struct cache *cache, struct cache_need *need, const char *path, enum cache_scope scope)
 {
+	cache_work(cache, 1);
 	cache_need(cache, need, path, CACHE_DATA);
 	const struct cache_entry *children = scope == CACHE_SELF
 		? NULL
@@ -77,10 +79,12 @@ static void need_node(
 static void set_state(struct cache_observer *observer, enum cache_observer_state state)
 {
 	struct cache *cache = observer->cache;
-	cache->due_observers -= observer->state == CACHE_OBSERVER_DUE;
+	list_remove(&observer->due_link);
 	cache->stale_observers -= observer->state == CACHE_OBSERVER_STALE;
 	observer->state = state;
-	cache->due_observers += state == CACHE_OBSERVER_DUE;
+	if (state == CACHE_OBSERVER_DUE) {
+		list_append(&cache->due, &observer->due_link);
+	}
 	cache->stale_observers += state == CACHE_OBSERVER_STALE;
 }
 
@@ -106,22 +110,21 @@ static void refuse_too_large(struct cache_observer *observer)
 	refuse(observer, &err);
 }
 
-static void try_ready(struct cache_observer *observer)
+static void try_ready(struct cache_observer *observer, const struct cache_need *need)
 {
-	struct cache *cache = observer->cache;
-	struct cache_need need = { .missing = 0 };
-	need_node(cache, &need, observer->node->path, observer->scope);
-	observer->missing = need.missing;
-	if (need.too_large) {
+	const struct cache *cache = observer->cache;
+	set_state(observer, CACHE_OBSERVER_LOADING);
+	observer->missing = need->missing;
+	if (need->too_large) {
 		refuse_too_large(observer);
-	} else if (need.unavailable > 0 && observer->on_refused) {
+	} else if (need->unavailable > 0 && observer->on_refused) {
 		struct err err = ERR_INIT;
 		err_set(&err, BERTH_REGISTRY_UNAVAILABLE,
 			"the registry is %s, and not all of this is known",
 			registry_state_name(cache->state));
 		refuse(observer, &err);
-	} else if (need.missing == 0 && need.unavailable == 0) {
-		set_state(observer, need.stale ? CACHE_OBSERVER_STALE : CACHE_OBSERVER_LIVE);
+	} else if (need->missing == 0 && need->unavailable == 0) {
+		set_state(observer, need->stale ? CACHE_OBSERVER_STALE : CACHE_OBSERVER_LIVE);
 		if (observer->on_ready) {
 			observer->on_ready(observer->context);
 		}
@@ -132,6 +135,7 @@ static bool count_arrivals(struct cache_observer *observer, unsigned levels_belo
 {
 	(void)levels_below;
 	const size_t *arrived = context;
+	cache_work(observer->cache, 1);
 	if (!cache_observer_is_ready(observer)) {
 		if (observer->missing > *arrived) {
 			observer->missing -= *arrived;
@@ -142,17 +146,33 @@ static bool count_arrivals(struct cache_observer *observer, unsigned levels_belo
 	return false;
 }
 
+/* One walk finds out what all of them need. A callback may end its own observer, but no other. */
+static void try_all(struct cache *cache, const struct cache_node *node, enum cache_scope scope)
+{
+	struct cache_need need = { .missing = 0 };
+	struct list *next;
+	need_node(cache, &need, node->path, scope);
+	for (struct list *link = node->observers.next; link != &node->observers; link = next) {
+		struct cache_observer *observer = LIST_ITEM(link, struct cache_observer, link);
+		next = link->next;
+		cache_work(cache, 1);
+		if (observer->state == CACHE_OBSERVER_DUE && observer->scope == scope) {
+			try_ready(observer, &need);
+		}
+	}
+}
+
 void cache_observers_ready(struct cache *cache)
 {
-	/* New ones come first. on_ready may end its own observer, but no other. */
-	for (struct list *link = cache->observers.next, *next;
-		link != &cache->observers && cache->due_observers > 0; link = next) {
-		struct cache_observer *observer = LIST_ITEM(link, struct cache_observer, all_link);
-		next = link->next;
-		if (observer->state == CACHE_OBSERVER_DUE) {
-			set_state(observer, CACHE_OBSERVER_LOADING);
-			try_ready(observer);
+	while (!list_empty(&cache->due)) {
+		if (!cache_may_work(cache)) {
+			ev_prepare_start(cache->loop, &cache->flush);
+			cache_go_on(cache);
+			return;
 		}
+		const struct cache_observer *first = LIST_ITEM(
+			cache->due.next, struct cache_observer, due_link);
+		try_all(cache, first->node, first->scope);
 	}
 }
 
@@ -168,6 +188,7 @@ static bool send(struct cache_observer *observer, unsigned levels_below, void *c
 {
 	(void)levels_below;
 	const struct event *event = context;
+	cache_work(observer->cache, CACHE_EVENT_STEPS);
 	if (cache_observer_is_ready(observer) && observer->on_event) {
 		observer->on_event(observer->context, event->type, event->path, event->record);
 	}
@@ -210,7 +231,6 @@ static void announce(struct cache *cache, struct cache_node *node, struct cache_
 	if (!each_observer(cache, node, listens, NULL)) {
 		return;
 	}
-	data->announced = cache->snapshots;
 	struct buffer record;
 	buffer_init(&record, EVENT_BYTES);
 	struct event event = { CACHE_DELETED, node->path, NULL };
@@ -228,25 +248,15 @@ static void flush_data(struct cache *cache, struct cache_node *node, struct cach
 {
 	bool existed = data->existed;
 	data->existed = cache_entry_exists(data);
-	data->in_list = data->in_list && data->existed;
+	data->in_list = data->existed && (data->in_list || cache_is_listed(cache, node));
 	if (data->existed || existed) {
 		announce(cache, node, data);
 	}
 }
 
-static bool tell_listed(struct cache_observer *observer, unsigned levels_below, void *context)
-{
-	(void)levels_below;
-	(void)context;
-	if (cache_observer_is_ready(observer) && observer->on_listed) {
-		observer->on_listed(observer->context);
-	}
-	return false;
-}
-
 /*
- * A record can be known before the list of children that names it: a snapshot taken between the
- * two does not show it.
+ * A record can be known before the first list of children that names it: a snapshot taken between
+ * the two does not show it.
  */
 static void flush_child(struct cache *cache, const char *path)
 {
@@ -259,12 +269,9 @@ static void flush_child(struct cache *cache, const char *path)
 	struct cache_entry *data = child->entries[CACHE_DATA];
 	if (!data->in_list) {
 		data->in_list = true;
-		if (data->known && cache_entry_exists(data)) {
-			if (data->announced != cache->snapshots) {
-				flush_data(cache, child, data);
-			} else {
-				each_observer(cache, child, tell_listed, NULL);
-			}
+		/* Else its own announcement is due. */
+		if (data->known && cache_entry_exists(data) && !data->changed) {
+			flush_data(cache, child, data);
 		}
 	}
 }
@@ -279,6 +286,7 @@ static void flush_children(
 		each_observer(cache, node, refuse_children, NULL);
 		return;
 	}
+	cache_work(cache, children->children_count);
 	for (size_t i = 0; i < children->children_count; i++) {
 		flush_child(cache, children->children[i]);
 	}
@@ -297,6 +305,7 @@ static bool send_stale(struct cache_observer *observer, unsigned levels_below, v
 {
 	const struct cache_node *node = context;
 	const struct event stale = { CACHE_STALE, NULL, NULL };
+	cache_work(observer->cache, 1);
 	bool concerned = is_unconfirmed(node->entries[CACHE_DATA]) ||
 		(covers(observer, levels_below + 1) &&
 			is_unconfirmed(node->entries[CACHE_CHILDREN]));
@@ -334,10 +343,15 @@ static bool is_fresh(const struct cache *cache, const struct cache_observer *obs
 		(observer->scope == CACHE_SELF && data && data->state == CACHE_LIVE);
 }
 
+/*
+ * A server that is heard again may have announced a change that was not read yet: what it says
+ * confirms nothing before that.
+ */
 void cache_observers_freshness(struct cache *cache)
 {
 	bool heard = cache->state == REGISTRY_CONNECTED && cache->confirmation != CACHE_SILENT;
-	if (heard && cache->stale_observers == 0) {
+	bool stale = cache->stale_observers > 0;
+	if (heard && (!stale || cache_confirm(cache, clock_monotonic_ms(), NULL) != CACHE_READY)) {
 		return;
 	}
 	for (struct list *link = cache->observers.next, *next; link != &cache->observers;
@@ -391,6 +405,7 @@ void cache_observe(struct cache *cache, const char *path, struct cache_observer 
 	observer->state = CACHE_OBSERVER_LOADING;
 	list_init(&observer->link);
 	list_init(&observer->all_link);
+	list_init(&observer->due_link);
 	list_prepend(&node->observers, &observer->link);
 	list_prepend(&cache->observers, &observer->all_link);
 	cache->wide_observers += observer->scope != CACHE_SELF;

@@ -73,10 +73,13 @@ static struct cache_picture truth_of(const struct picture *picture, int64_t now_
 static void visit_node(struct picture *picture, const char *path, enum cache_scope scope)
 {
 	const struct cache_node *node = cache_node_find(picture->cache, path, strlen(path));
+	struct cache_entry *data = node ? node->entries[CACHE_DATA] : NULL;
+	if (!data || !data->known) { /* a list names the path, and it is still to be read */
+		picture->live = false;
+	}
 	if (!node) {
 		return;
 	}
-	struct cache_entry *data = node->entries[CACHE_DATA];
 	note(picture, data);
 	if (data && data->known && cache_entry_exists(data) && picture->visit) {
 		const struct cache_blob *blob = cache_record_of(data);
@@ -106,6 +109,7 @@ struct cache_picture cache_read_picture(const struct cache_observer *observer, i
 struct snapshot {
 	struct buffer *out;
 	const char *separator;
+	size_t nodes;
 };
 
 static void write_node(void *context, const struct cache_record *record)
@@ -118,21 +122,42 @@ static void write_node(void *context, const struct cache_record *record)
 	cache_write_line(record->data ? record->data : "null", record->data ? record->len : 4,
 		snapshot->out);
 	snapshot->separator = ",";
+	snapshot->nodes++;
+}
+
+static void write_picture(const struct cache_observer *observer, struct buffer *out)
+{
+	struct snapshot snapshot = { out, "", 0 };
+	struct picture picture = begin_picture(
+		observer->cache, clock_monotonic_ms(), write_node, &snapshot);
+	buffer_append_text(out, "{");
+	visit_node(&picture, observer->node->path, observer->scope);
+	buffer_append_text(out, "}");
+	cache_work(observer->cache, snapshot.nodes + 1);
+}
+
+void cache_written_forget(struct cache *cache)
+{
+	if (cache->written.node) {
+		buffer_finish(&cache->written.text);
+		cache->written.node = NULL;
+	}
 }
 
 void cache_write_snapshot(const struct cache_observer *observer, struct buffer *out)
 {
-	struct snapshot snapshot = { out, "" };
-	struct picture picture = begin_picture(
-		observer->cache, clock_monotonic_ms(), write_node, &snapshot);
-	/*
-	 * A path that is known but in no list yet is not in here: earlier observers heard of it,
-	 * this one did not.
-	 */
-	observer->cache->snapshots++;
-	buffer_append_text(out, "{");
-	visit_node(&picture, observer->node->path, observer->scope);
-	buffer_append_text(out, "}");
+	struct cache *cache = observer->cache;
+	struct cache_written *written = &cache->written;
+	if (written->node != observer->node || written->scope != observer->scope ||
+		written->generation != cache->generation) {
+		cache_written_forget(cache);
+		*written = (struct cache_written){ observer->node, observer->scope,
+			cache->generation, { 0 } };
+		buffer_init(&written->text, SIZE_MAX);
+		write_picture(observer, &written->text);
+		ev_prepare_start(cache->loop, &cache->flush); /* which forgets it */
+	}
+	buffer_append(out, buffer_text(&written->text), written->text.len);
 }
 
 /* ---- single paths ---- */

@@ -182,7 +182,9 @@ void announce_on_registry_state(
 	announce_forget_node(announce, ANNOUNCE_NODE_UNKNOWN);
 	if (state == REGISTRY_LOST) {
 		announce->was_ours = false;
-		announce->may_be_lost = false;
+		/* It is presumed: the next connection may find that the session has lived on. */
+		announce->may_be_lost = announce->may_be_lost || announce->watch ||
+			announce->leaving_count > 0;
 		announce_forget_place(announce);
 		announce_forget_leaving(announce);
 		announce->may_be_registered = announce->may_be_registered &&

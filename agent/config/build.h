@@ -51,6 +51,7 @@ struct config_entry *config_next_numbered(
  * The rules within and between sections, beyond those for single values. They also complete the
  * structs.
  */
+void config_rule_agent(struct config_builder *builder, const struct config_section *section);
 void config_rule_registry(struct config_builder *builder, const struct config_section *section);
 void config_rule_dns(struct config_builder *builder, const struct config_section *section);
 void config_rule_component(struct config_builder *builder, const struct config_section *section,

@@ -7,6 +7,7 @@
 #include "agent/config/build.h"
 #include "agent/config/expand.h"
 #include "agent/config/field.h"
+#include "agent/config/origin.h"
 #include "agent/config/verify.h"
 #include "lib/base/limits.h"
 
@@ -122,6 +123,11 @@ void config_unref(struct config *config)
 		finish_import(&config->imports[i]);
 	}
 	free(config->imports);
+	config_origins_finish(&config->origins);
+	for (size_t i = 0; i < config->agent.own_host_count; i++) {
+		free(config->agent.own_hosts[i]);
+	}
+	free(config->agent.own_hosts);
 	for (size_t i = 0; i < CONFIG_SECTION_COUNT; i++) {
 		const struct config_section_type *type = &config_sections[i];
 		if (type->naming == CONFIG_UNNAMED) {
@@ -359,6 +365,7 @@ int config_load(struct config **ret_config, const char *path, struct config_prob
 	config_source_read(&source, path);
 	check_headers(&builder);
 	build_unnamed(&builder);
+	build_each(&builder, CONFIG_AGENT, config_rule_agent);
 	build_each(&builder, CONFIG_REGISTRY, config_rule_registry);
 	build_each(&builder, CONFIG_DNS, config_rule_dns);
 	if (builder.config->cache.confirm_ms == 0) {
@@ -375,6 +382,7 @@ int config_load(struct config **ret_config, const char *path, struct config_prob
 		build_each(&builder, CONFIG_COMPONENT, check_record);
 	}
 	config_problems_sort(problems, source.files, source.file_count);
+	builder.config->origins = source.origins;
 	config_source_finish(&source);
 	if (problems->error_count) {
 		config_unref(builder.config);

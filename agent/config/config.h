@@ -220,7 +220,11 @@ struct config_agent {
 	char *group;
 	unsigned group_id; /* (unsigned)-1 when unset */
 	char *state_dir;
-	char *listen; /* host:port or "" */
+	char *listen;        /* host:port or "" */
+	char **listen_hosts; /* names by which clients may come there; "*" is every name */
+	size_t listen_host_count;
+	char **own_hosts; /* more such names: this machine's, and that of `listen` */
+	size_t own_host_count;
 	enum log_level log_level;
 	bool log_json;
 	int64_t drain_delay_ms;
@@ -244,6 +248,10 @@ struct config_registry {
 	int64_t session_timeout_ms;
 	char *auth;
 	char *auth_file;
+	char *tls_ca;
+	char *tls_cert;
+	char *tls_key;
+	char *tls_passphrase_file;
 	bool secure;
 	char *system_accounts;
 	char *write_accessors;
@@ -334,8 +342,14 @@ struct config_import {
 	char *as;
 };
 
+struct config_origins {
+	struct config_origin *items; /* agent/config/origin.h */
+	size_t count;
+};
+
 struct config {
 	unsigned references;
+	struct config_origins origins;
 	struct config_agent agent;
 	struct config_registry registry;
 	struct config_cache cache;

@@ -6,6 +6,7 @@
 
 #include "agent/base/allocate.h"
 #include "agent/config/builtin.h"
+#include "agent/config/value.h"
 
 struct config_instance {
 	struct dialect_instance dialect;
@@ -22,6 +23,16 @@ struct config_instance {
 static int number_or(const char *text, int fallback)
 {
 	return *text ? (int)strtol(text, NULL, 10) : fallback;
+}
+
+/* Verified: a number of seconds, or a duration of whole ones. */
+static int seconds_or(const char *text, int fallback)
+{
+	int64_t ms = 0;
+	struct err ignored = ERR_INIT;
+	return config_parse_duration(text, 0, INT64_MAX, &ms, &ignored) == 0
+		? (int)(ms / 1000)
+		: number_or(text, fallback);
 }
 
 /* The first external endpoint when no name is given; NULL when there is none. */
@@ -181,8 +192,8 @@ struct config_instance *config_instance_create(const struct config_component *co
 		.ssl_port = ssl.port ? ssl.port : -1,
 		.address = instance->address,
 		.payload = instance->payload,
-		.ttl = number_or(dialect->ttl, -1),
-		.service_ttl = number_or(dialect->service_ttl, -1),
+		.ttl = seconds_or(dialect->ttl, -1),
+		.service_ttl = seconds_or(dialect->service_ttl, -1),
 		.shard = number_or(dialect->shard, -1),
 		.weight = number_or(dialect->weight, -1),
 		.path_encoding = dialect->path_encoding,

@@ -27,7 +27,9 @@ const struct config_option config_agent_options[] = {
 		.help = "An agent that root has started becomes this user once its sockets are "
 			"bound, and gives up its capabilities. The worker, the main process and "
 			"checks without a user of their own run as this user too. It must be able "
-			"to read the configuration and auth_file." },
+			"to read the configuration and auth_file. Where others than root can "
+			"write, the socket and missing directories are made with this user's "
+			"rights." },
 	{ "group", GROUP(agent, group, group_id), .automatic = "that of user", .example = "berth",
 		.fixed = true, .help = "The group that the agent becomes a member of with user." },
 	{ "state_dir", FILE_NAME(agent, state_dir), .fallback = BERTH_STATEDIR "/berth",
@@ -39,6 +41,14 @@ const struct config_option config_agent_options[] = {
 		.example = "127.0.0.1:8930", .fixed = true,
 		.help = "Also answer lookups over TCP, on this host:port; reading only, for "
 			"everybody who can connect." },
+	{ "listen_hosts", LIST(agent, listen_hosts, listen_host_count),
+		.verify = config_verify_host_name, .automatic = "none",
+		.example = "web.example.org, proxy",
+		.help = "More names by which clients may reach listen; * is every name. Always "
+			"taken are addresses, localhost, this machine's host name with and "
+			"without its domain, and the name in listen. A request that names another "
+			"Host gets 421, so that no web page reads the answers by a name of its "
+			"own." },
 	{ "log_level", WORD(agent, log_level, "error", "warn", "info", "debug"), .fallback = "info",
 		.help = "The least important messages that are logged." },
 	{ "log_format", CHOICE(agent, log_json, "text", "json"), .fallback = "text",
@@ -91,11 +101,14 @@ const struct config_option config_registry_options[] = {
 		.verify = config_verify_registry_url, .doubt = config_doubt_comment, .fixed = true,
 		.help = "dir:/path, one directory for all agents of a machine, or "
 			"zookeeper://host:port,host:port/root (without a root, /registry); "
-			"zookeeper+tls:// where the client library has TLS." },
+			"zookeeper+tls:// where the client library has TLS. The root is any path "
+			"of ZooKeeper, such as /yarnRegistry: the rules for names begin "
+			"below it." },
 	{ "session_timeout", DURATION(registry, session_timeout_ms, 100, HOURS(1)),
 		.fallback = "30s", .fixed = true,
 		.help = "How long ZooKeeper keeps the records of an agent that it does not hear "
-			"of. The server may shorten or lengthen it." },
+			"of; those of a frozen agent, at most twice as long. The server may "
+			"shorten or lengthen it." },
 	{ "auth", TEXT(registry, auth), .fallback = "none", .verify = config_verify_auth,
 		.fixed = true, .help = "How to log in: none, digest (see auth_file) or sasl." },
 	{ "auth_file", TEXT(registry, auth_file), .automatic = "none",
@@ -105,6 +118,23 @@ const struct config_option config_registry_options[] = {
 			"without a slash is that of a file in $CREDENTIALS_DIRECTORY, where "
 			"systemd puts credentials. The file is read again at a reload, and "
 			"when the server refuses its content." },
+	{ "tls_ca", FILE_NAME(registry, tls_ca), .fallback = BERTH_SYSCONFDIR "/berth/tls/ca.pem",
+		.fixed = true,
+		.help = "With zookeeper+tls://: the authorities that may have signed a server's "
+			"certificate, in PEM." },
+	{ "tls_cert", FILE_NAME(registry, tls_cert),
+		.automatic = BERTH_SYSCONFDIR "/berth/tls/cert.pem, if it is there",
+		.example = BERTH_SYSCONFDIR "/berth/tls/cert.pem", .fixed = true,
+		.help = "With zookeeper+tls://: the agent's own certificate, which servers ask for "
+			"unless they have clientAuth = none." },
+	{ "tls_key", FILE_NAME(registry, tls_key),
+		.fallback = BERTH_SYSCONFDIR "/berth/tls/key.pem", .fixed = true,
+		.help = "The key of tls_cert, in PEM." },
+	{ "tls_passphrase_file", FILE_NAME(registry, tls_passphrase_file),
+		.automatic = "none: the key is not encrypted",
+		.example = BERTH_SYSCONFDIR "/berth/tls/passphrase", .fixed = true,
+		.help = "A file that holds the passphrase of tls_key: one that only its owner can "
+			"use, or a secret that is mounted read-only. It holds no comma." },
 	{ "secure", BOOLEAN(registry, secure), .fallback = "no", .fixed = true,
 		.help = "Write access control lists: everybody reads; the system accounts, we "
 			"ourselves and the user below /users write. Needs a zookeeper:// registry, "

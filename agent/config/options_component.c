@@ -64,9 +64,10 @@ const struct config_option config_component_options[] = {
 	{ "attribute", PAIRS(component, attributes, attribute_count),
 		.verify_name = config_verify_attribute_name, .automatic = "none", .example = "blue",
 		.help = "One more attribute NAME of the record; letters, digits, . _ : and -. "
-			"Hadoop reads yarn:ip, yarn:hostname and yarn:component, which have "
-			"${berth.ip}, ${berth.hostname} and the component's name when they are not "
-			"given, and are left out when they are empty." },
+			"Hadoop reads yarn:ip, yarn:hostname and yarn:component. Without path, "
+			"they have ${berth.ip}, ${berth.hostname} and the component's name when "
+			"they are not given, and are left out when they are empty; a record with "
+			"a path of its own has them only when they are given." },
 	{ "damping", BOOLEAN(component, damping), .fallback = "yes",
 		.help = "Flap damping: each time the component goes down adds a penalty of "
 			"1, which halves with every half-life. Above damping_suppress it "
@@ -101,8 +102,9 @@ const struct config_option config_endpoint_options[] = {
 	{ "address_type", TEXT(endpoint, address_type), .max = LIMIT_ADDRESS_TYPE_BYTES,
 		.verify = config_verify_address_type, .example = "uri",
 		.help = "The form of an address: uri, hostname, inetaddress or host/port "
-			"(host:port), path, zookeeper (host:port/path) or one of your own "
-			"that begins with x-. Required." },
+			"(host:port), path, zookeeper (host:port/path), zktriple (the same, as "
+			"Hadoop's own code calls it) or one of your own that begins with x-. "
+			"Required." },
 	{ "address", NUMBERED(endpoint, addresses, address_count), .doubt = config_doubt_comment,
 		.example = "http://${berth.hostname}:8080/",
 		.help = "The address; several as address.1, address.2, … "

@@ -25,7 +25,8 @@ const struct config_option config_output_options[] = {
 			"endpoints. prometheus: targets for file_sd_configs. envoy: a file for "
 			"EDS. haproxy: server lines, as a whole backend section when backend names "
 			"one. nginx: server lines of an upstream block. hosts: lines of "
-			"/etc/hosts. env: variables for a shell. haproxy-runtime is no file: the "
+			"/etc/hosts, with the names that DNS answers. env: variables for a shell. "
+			"haproxy-runtime is not a file: the "
 			"agent adds and removes the servers of a running HAProxy over its socket. "
 			"render: see there. Required, unless render is given." },
 	{ "render", COMMAND(output, render, render_argv), .automatic = "none",
@@ -41,8 +42,8 @@ const struct config_option config_output_options[] = {
 			"level admin. Required there." },
 	{ "backend", TEXT(output, backend), .verify = config_verify_proxy_name, .automatic = "none",
 		.example = "web",
-		.help = "The backend section of HAProxy: required with haproxy-runtime, whose "
-			"servers are all Berth's, but for those whose names begin with static." },
+		.help = "The backend section of HAProxy: required with haproxy-runtime. Berth's "
+			"servers there have names that begin with berth:, others are left alone." },
 	{ "mode", MODE(output, mode), .min = 1,
 		.automatic = "that of the file that is there, else 0644", .example = "0640",
 		.help = "Permissions of the file." },

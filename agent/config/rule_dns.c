@@ -1,7 +1,11 @@
 /* Rules of [dns] beyond single values. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "agent/config/build.h"
+#include "agent/config/value.h"
 
 #define MAX_LISTEN 16
 
@@ -21,6 +25,53 @@ static void check_listen(struct config_builder *builder, const struct config_sec
 				return;
 			}
 		}
+	}
+}
+
+/* Addresses that only this machine, or a network of its owner, leads to. */
+static bool is_private(const char *host)
+{
+	static const struct {
+		uint32_t network;
+		uint32_t mask;
+	} networks[] = { { 0x7f000000, 0xff000000 }, { 0x0a000000, 0xff000000 },
+		{ 0xac100000, 0xfff00000 }, { 0xc0a80000, 0xffff0000 }, { 0xa9fe0000, 0xffff0000 },
+		{ 0x64400000, 0xffc00000 } };
+	struct in6_addr ipv6;
+	struct in_addr ipv4;
+	bool found = false;
+	if (inet_pton(AF_INET6, host, &ipv6) == 1) {
+		return IN6_IS_ADDR_LOOPBACK(&ipv6) || IN6_IS_ADDR_LINKLOCAL(&ipv6) ||
+			(ipv6.s6_addr[0] & 0xfe) == 0xfc;
+	}
+	bool is_ipv4 = inet_pton(AF_INET, host, &ipv4) == 1;
+	for (size_t i = 0; i < sizeof(networks) / sizeof(networks[0]) && is_ipv4; i++) {
+		found = found || (ntohl(ipv4.s_addr) & networks[i].mask) == networks[i].network;
+	}
+	return found;
+}
+
+static void doubt_listen(struct config_builder *builder, const struct config_section *section)
+{
+	const struct config_dns *dns = &builder->config->dns;
+	for (size_t i = 0; i < dns->listen_count; i++) {
+		struct err doubt = ERR_INIT;
+		struct err bad = ERR_INIT;
+		char *host;
+		char *port;
+		if (config_parse_host_port(dns->listen[i], 1, &host, &port, &bad)) {
+			continue;
+		}
+		if (!is_private(host)) {
+			err_set(&doubt, BERTH_FAILED,
+				"strangers may reach %s, read the registry there, and have "
+				"answers sent to others: let a firewall keep them out",
+				dns->listen[i]);
+			config_warn(
+				builder, section, config_section_find(section, "listen"), &doubt);
+		}
+		free(host);
+		free(port);
 	}
 }
 
@@ -83,6 +134,7 @@ static void doubt_fraction(struct config_builder *builder, const struct config_s
 void config_rule_dns(struct config_builder *builder, const struct config_section *section)
 {
 	check_listen(builder, section);
+	doubt_listen(builder, section);
 	check_forward(builder, section);
 	doubt_domain(builder, section);
 	doubt_fraction(builder, section, "ttl", builder->config->dns.ttl_ms);

@@ -85,6 +85,10 @@ static void check_options(struct config_builder *builder, const struct config_se
 		.url = registry->url,
 		.auth = registry->auth,
 		.auth_file = registry->auth_file,
+		.tls_ca = registry->tls_ca,
+		.tls_cert = registry->tls_cert,
+		.tls_key = registry->tls_key,
+		.tls_passphrase_file = registry->tls_passphrase_file,
 		.secure = registry->secure,
 		.system_accounts = registry->system_accounts,
 		.write_accessors = registry->write_accessors,
@@ -279,7 +283,10 @@ static void default_attribute(
 	};
 }
 
-/* Hadoop's DNS server ignores a record without them. */
+/*
+ * Hadoop's DNS server ignores a record of a container without them. A record at a path of its own
+ * may speak of another host.
+ */
 static void default_attributes(struct config_component *component)
 {
 	static const struct {
@@ -304,7 +311,9 @@ void config_rule_component(struct config_builder *builder, const struct config_s
 {
 	default_id(builder, section, component);
 	resolve_path(builder, section, component);
-	default_attributes(component);
+	if (config_lacks(section, "path")) {
+		default_attributes(component);
+	}
 	bool of_container = component->persistence == PERSISTENCE_CONTAINER;
 	if (config_lacks(section, "znode")) {
 		component->ephemeral = of_container;

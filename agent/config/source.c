@@ -8,6 +8,7 @@
 
 #include "agent/base/allocate.h"
 #include "agent/config/ini.h"
+#include "agent/config/origin.h"
 
 static bool ends_with(const char *text, const char *suffix)
 {
@@ -36,6 +37,7 @@ static void read_file(struct config_source *source, char *path_take)
 			source->problems, path_take, 0, "cannot be opened: %s", strerror(errno));
 		return;
 	}
+	config_origins_add(&source->origins, path_take, stream);
 	config_ini_read(source, path_take, stream);
 	fclose(stream);
 }

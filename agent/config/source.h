@@ -39,6 +39,7 @@ struct config_section {
 struct config_source {
 	char **files; /* in reading order */
 	size_t file_count;
+	struct config_origins origins;   /* goes to the configuration */
 	struct config_section *sections; /* in order of first appearance */
 	size_t section_count;
 	unsigned header_count;

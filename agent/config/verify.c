@@ -60,6 +60,20 @@ int config_verify_warm(const char *value, struct err *err)
 	return len == 0 ? 0 : path_check(value, len, err);
 }
 
+int config_verify_host_name(const char *value, struct err *err)
+{
+	static const char allowed[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
+	size_t len = strlen(value);
+	if (strcmp(value, "*") == 0 || (len > 0 && len <= 253 && strspn(value, allowed) == len)) {
+		return 0;
+	}
+	return err_set(err, BERTH_FAILED,
+		"\"%s\" is not a host name; allowed are letters, digits, \"-\", \"_\" and dots, "
+		"without a port, or * alone",
+		value);
+}
+
 int config_verify_listen(const char *value, struct err *err)
 {
 	char *host;
@@ -169,7 +183,7 @@ int config_verify_proxy_name(const char *value, struct err *err)
 int config_verify_address_type(const char *value, struct err *err)
 {
 	static const char *const known[] = { "uri", "hostname", "inetaddress", "host/port", "path",
-		"zookeeper" };
+		"zookeeper", "zktriple" };
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
 		if (strcmp(value, known[i]) == 0) {
 			return 0;
@@ -179,8 +193,8 @@ int config_verify_address_type(const char *value, struct err *err)
 		return 0;
 	}
 	return err_set(err, BERTH_FAILED,
-		"write uri, hostname, inetaddress, host/port, path, zookeeper "
-		"or a word that begins with x-");
+		"write uri, hostname, inetaddress, host/port, path, zookeeper, "
+		"zktriple or a word that begins with x-");
 }
 
 int config_verify_regex(const char *value, struct err *err)

@@ -18,6 +18,8 @@ int config_verify_dns_address(const char *value, struct err *err) ERR_REQUIRED(2
 int config_verify_dns_forward(const char *value, struct err *err) ERR_REQUIRED(2);
 /* Labels between dots. */
 int config_verify_domain(const char *value, struct err *err) ERR_REQUIRED(2);
+/* A host name as in a URL, or "*". */
+int config_verify_host_name(const char *value, struct err *err) ERR_REQUIRED(2);
 int config_verify_listen(const char *value, struct err *err) ERR_REQUIRED(2);
 int config_verify_registry_url(const char *value, struct err *err) ERR_REQUIRED(2);
 int config_verify_auth(const char *value, struct err *err) ERR_REQUIRED(2);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/config/value.h"
 #include "lib/base/limits.h"
 #include "lib/base/path.h"
 
@@ -79,6 +80,24 @@ static int verify_number(const char *value, long least, long most, struct err *e
 int config_verify_count(const char *value, struct err *err)
 {
 	return verify_number(value, 0, INT_MAX, err);
+}
+
+int config_verify_seconds(const char *value, struct err *err)
+{
+	int64_t ignored_ms;
+	struct err of_duration = ERR_INIT;
+	if (verify_number(value, 0, INT_MAX, err) == 0) {
+		return 0;
+	}
+	err_clear(err);
+	if (config_parse_duration(value, 0, INT_MAX * INT64_C(1000), &ignored_ms, &of_duration) ||
+		ignored_ms % 1000 != 0) {
+		return err_set(err, BERTH_FAILED,
+			"\"%s\" is not a number from 0 to %d, nor a duration of whole seconds "
+			"such as 25s",
+			value, INT_MAX);
+	}
+	return 0;
 }
 
 int config_verify_port(const char *value, struct err *err)

@@ -14,6 +14,8 @@ int config_verify_host_type(const char *value, struct err *err) ERR_REQUIRED(2);
 int config_verify_ipv4(const char *value, struct err *err) ERR_REQUIRED(2);
 /* 0 to 2147483647. */
 int config_verify_count(const char *value, struct err *err) ERR_REQUIRED(2);
+/* Whole seconds: 25, or a duration such as 25s or 5m. */
+int config_verify_seconds(const char *value, struct err *err) ERR_REQUIRED(2);
 /* 1 to 65535. */
 int config_verify_port(const char *value, struct err *err) ERR_REQUIRED(2);
 int config_verify_json(const char *value, struct err *err) ERR_REQUIRED(2);

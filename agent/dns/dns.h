@@ -4,7 +4,8 @@
  *   packet --> message.c (read) --> names, or forward.c --> reply.c, message.c (write) --> packet
  *
  * server.c owns the listeners and decides on replies; udp.c moves packets, tcp.c owns connections;
- * forward.c asks other servers for names outside the domain. A query whose answer is not known yet
+ * rate.c bounds what an address gets over UDP; forward.c asks other servers for names outside the
+ * domain. A query whose answer is not known yet
  * becomes an exchange, of which there is a bounded number; beyond it, queries get SERVFAIL at once.
  */
 #ifndef AGENT_DNS_DNS_H
@@ -52,6 +53,7 @@ struct dns_counts {
 	uint64_t stale;
 	uint64_t forwarded;
 	uint64_t truncated;
+	uint64_t limited; /* replies over UDP that were cut because their address got too much */
 	size_t connections;
 	size_t exchanges;
 };

@@ -23,6 +23,8 @@
 #define RESOLV_CONF "/etc/resolv.conf"
 #define MAX_SERVERS 8
 #define MAX_IN_FLIGHT 256
+#define TIMES_THE_FREE 3 /* a client may have so many times as many questions as are free */
+#define V6_NETWORK_BYTES 8
 #define ROUNDS 2
 #define TIMEOUT_S 2.
 #define READ_BYTES 2048 /* at once */
@@ -153,7 +155,7 @@ void dns_forward_cancel(struct dns_forwarding *forwarding)
 	free(forwarding->packet);
 	buffer_finish(&forwarding->reply);
 	forwarding->forward = NULL;
-	forward->in_flight_count--;
+	forward->in_flight_count -= !forwarding->given_up;
 }
 
 /* The callback may free the forwarding. */
@@ -318,15 +320,74 @@ static void try_next(struct dns_forwarding *forwarding)
 	end(forwarding, NULL, 0);
 }
 
+/* ---- the share of a client ---- */
+
+static struct dns_client client_of(const struct sockaddr_storage *address)
+{
+	struct dns_client client = { .family = address->ss_family };
+	const struct sockaddr_in *v4 = (const void *)address;
+	const struct sockaddr_in6 *v6 = (const void *)address;
+	if (address->ss_family == AF_INET) {
+		memcpy(client.bytes, &v4->sin_addr, sizeof(v4->sin_addr));
+	} else if (address->ss_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr)) {
+		client.family = AF_INET;
+		memcpy(client.bytes, v6->sin6_addr.s6_addr + 12, sizeof(v4->sin_addr));
+	} else if (address->ss_family == AF_INET6) {
+		memcpy(client.bytes, v6->sin6_addr.s6_addr, V6_NETWORK_BYTES);
+	}
+	return client;
+}
+
+static bool is_same_client(const struct dns_client *a, const struct dns_client *b)
+{
+	return a->family == b->family && memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
+}
+
+/* Its end is reported in the next turn of the loop: the caller is in the middle of another one. */
+static void give_up(struct dns_forwarding *forwarding)
+{
+	struct dns_forward *forward = forwarding->forward;
+	close_socket(forwarding);
+	forwarding->given_up = true;
+	forwarding->attempt = (unsigned)(ROUNDS * forward->count);
+	forward->in_flight_count--;
+	ev_timer_set(&forwarding->timer, 0., 0.);
+	ev_timer_start(forward->loop, &forwarding->timer);
+}
+
+/*
+ * Questions that no server answers stay for seconds. They must neither keep those of other clients
+ * out, nor, among the processes behind one address, those that would be answered at once.
+ */
+static void make_room(struct dns_forward *forward, const struct dns_client *client)
+{
+	struct dns_forwarding *oldest = NULL;
+	size_t used = 0;
+	for (struct list *at = forward->in_flight.next; at != &forward->in_flight; at = at->next) {
+		struct dns_forwarding *other = LIST_ITEM(at, struct dns_forwarding, link);
+		if (!other->given_up && is_same_client(&other->client, client)) {
+			oldest = oldest ? oldest : other;
+			used++;
+		}
+	}
+	if (oldest && used >= TIMES_THE_FREE * (MAX_IN_FLIGHT - forward->in_flight_count)) {
+		give_up(oldest);
+	}
+}
+
 bool dns_forward_ask(struct dns_forward *forward, struct dns_forwarding *forwarding,
-	const struct dns_query *query, const uint8_t *packet, size_t len, bool tcp)
+	const struct sockaddr_storage *client, const struct dns_query *query, const uint8_t *packet,
+	size_t len, bool tcp)
 {
 	if (forward->system) {
 		read_system(forward);
 	}
-	if (forward->count == 0 || forward->in_flight_count == MAX_IN_FLIGHT) {
+	forwarding->client = client_of(client);
+	make_room(forward, &forwarding->client);
+	if (forward->count == 0 || forward->in_flight_count >= MAX_IN_FLIGHT) {
 		return false;
 	}
+	forwarding->given_up = false;
 	forwarding->forward = forward;
 	forwarding->query = query;
 	forwarding->tcp = tcp;

@@ -7,6 +7,7 @@
 #include "agent/base/lasting_io.h"
 #include "agent/dns/dns.h"
 #include "agent/dns/message.h"
+#include "agent/dns/rate.h"
 #include "lib/base/buffer.h"
 #include "lib/base/list.h"
 
@@ -16,6 +17,12 @@
 
 struct dns_forward;
 
+/* An address; of IPv6 the network. */
+struct dns_client {
+	sa_family_t family;
+	uint8_t bytes[16];
+};
+
 /* A question to another server under way; in the caller's memory. */
 struct dns_forwarding {
 	/* `data` is NULL when no server answered. The forwarding is over. */
@@ -23,6 +30,8 @@ struct dns_forwarding {
 	void *context;
 	struct dns_forward *forward; /* the rest is the module's; NULL: not under way */
 	struct list link;
+	struct dns_client client;
+	bool given_up; /* its client asks for more than its share: it soon ends unanswered */
 	const struct dns_query *query;
 	uint8_t *packet; /* the client's, with two bytes of length before it */
 	size_t len;
@@ -42,9 +51,13 @@ void dns_forward_destroy(struct dns_forward *forward);
 void dns_forward_set(struct dns_forward *forward, char *const *servers, size_t count,
 	char *const *own, size_t own_count);
 bool dns_forward_enabled(const struct dns_forward *forward);
-/* Sends the client's packet on. `query` is borrowed until the end. False: none can be asked now. */
+/*
+ * Sends the client's packet on. `query` is borrowed until the end. False: none can be asked now. A
+ * client whose questions are more than its share gives up the one that has waited longest.
+ */
 bool dns_forward_ask(struct dns_forward *forward, struct dns_forwarding *forwarding,
-	const struct dns_query *query, const uint8_t *packet, size_t len, bool tcp);
+	const struct sockaddr_storage *client, const struct dns_query *query, const uint8_t *packet,
+	size_t len, bool tcp);
 void dns_forward_cancel(struct dns_forwarding *forwarding);
 
 /* ---- server.c ---- */
@@ -92,6 +105,7 @@ struct dns {
 	struct dns_listener listeners[2 * DNS_MAX_LISTENERS];
 	size_t listener_count;
 	struct dns_batch *batch; /* of udp.c */
+	struct dns_rate *rate;
 	struct list exchanges;
 	struct list connections; /* of tcp.c; the one idle longest first */
 	struct dns_counts counts;

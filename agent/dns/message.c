@@ -6,7 +6,6 @@
 #include <sys/socket.h>
 
 #define HEADER_BYTES NS_HFIXEDSZ
-#define OPT_BYTES 11   /* bytes of an OPT record without options */
 #define OPTION_BYTES 6 /* bytes of an extended error without text */
 #define MAX_EXTRA_TEXT_BYTES 64
 #define EDE_OPTION 15
@@ -18,7 +17,8 @@
 #define FLAG_TC 0x0200
 #define FLAG_RD 0x0100
 #define FLAG_RA 0x0080
-#define OPCODE(flags) (((flags) >> 11) & 15)
+#define OPCODE_SHIFT 11
+#define OPCODE(flags) (((flags) >> OPCODE_SHIFT) & 15)
 
 /* ---- reading ---- */
 
@@ -87,8 +87,11 @@ static int read_sections(struct dns_query *query, const uint8_t *data, size_t le
 {
 	ns_msg message;
 	if (ns_initparse(data, (int)len, &message) != 0 || ns_msg_count(message, ns_s_qd) != 1 ||
-		ns_msg_count(message, ns_s_an) != 0 || ns_msg_count(message, ns_s_ns) != 0 ||
-		!read_question(query, &message)) {
+		ns_msg_count(message, ns_s_an) != 0 || !read_question(query, &message)) {
+		return ns_r_formerr;
+	}
+	/* A client that wants the changes of a zone says which version it has. */
+	if (ns_msg_count(message, ns_s_ns) > (query->type == ns_t_ixfr ? 1 : 0)) {
 		return ns_r_formerr;
 	}
 	return read_edns(query, &message);
@@ -104,11 +107,12 @@ enum dns_verdict dns_query_read(
 	if (flags & FLAG_QR) {
 		return DNS_DROP;
 	}
-	*ret_query = (struct dns_query){
-		.id = get16(data), .recursion_desired = flags & FLAG_RD, .payload = DNS_UDP_BYTES
-	};
-	int rcode = OPCODE(flags) == ns_o_query ? read_sections(ret_query, data, len)
-						: ns_r_notimpl;
+	*ret_query = (struct dns_query){ .id = get16(data),
+		.opcode = OPCODE(flags),
+		.recursion_desired = flags & FLAG_RD,
+		.payload = DNS_UDP_BYTES };
+	int rcode = ret_query->opcode == ns_o_query ? read_sections(ret_query, data, len)
+						    : ns_r_notimpl;
 	if (rcode != ns_r_noerror) {
 		*ret_rcode = rcode;
 		return DNS_REJECT;
@@ -156,9 +160,9 @@ static size_t opt_bytes(const struct dns_writer *writer)
 		return 0;
 	}
 	if (writer->extended_error == DNS_EDE_NONE) {
-		return OPT_BYTES;
+		return DNS_OPT_BYTES;
 	}
-	return OPT_BYTES + OPTION_BYTES + (writer->extra_text ? strlen(writer->extra_text) : 0);
+	return DNS_OPT_BYTES + OPTION_BYTES + (writer->extra_text ? strlen(writer->extra_text) : 0);
 }
 
 void dns_writer_start(
@@ -374,7 +378,7 @@ bool dns_write_soa(struct dns_writer *writer, const char *domain, uint32_t ttl, 
 static void write_opt(struct dns_writer *writer, int rcode)
 {
 	size_t needed = opt_bytes(writer);
-	size_t options = needed - (needed ? OPT_BYTES : 0);
+	size_t options = needed - (needed ? DNS_OPT_BYTES : 0);
 	if (needed == 0) {
 		return;
 	}
@@ -402,8 +406,9 @@ size_t dns_writer_finish(
 	bool truncated = writer->truncated;
 	write_opt(writer, rcode);
 	uint8_t *header = writer->data;
-	unsigned flags = FLAG_QR | (unsigned)(rcode & 15) | (authoritative ? FLAG_AA : 0) |
-		(truncated ? FLAG_TC : 0) | (recursion_available ? FLAG_RA : 0) |
+	unsigned flags = FLAG_QR | (unsigned)writer->query->opcode << OPCODE_SHIFT |
+		(unsigned)(rcode & 15) | (authoritative ? FLAG_AA : 0) | (truncated ? FLAG_TC : 0) |
+		(recursion_available ? FLAG_RA : 0) |
 		(writer->query->recursion_desired ? FLAG_RD : 0);
 	ns_put16(writer->query->id, header);
 	ns_put16(flags, header + 2);

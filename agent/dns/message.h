@@ -16,6 +16,7 @@
 #define DNS_UDP_BYTES 512   /* bytes of a reply to a client without EDNS */
 #define DNS_EDNS_BYTES 1232 /* of any reply over UDP: fits every path without fragments */
 #define DNS_TCP_BYTES 65535
+#define DNS_OPT_BYTES 11 /* of an OPT record without options */
 
 #define DNS_CLASS_ANY 255
 #define DNS_RCODE_BADVERS 16
@@ -32,6 +33,7 @@ enum dns_extended_error {
 
 struct dns_query {
 	uint16_t id;
+	uint8_t opcode;
 	bool recursion_desired;
 	bool has_question;
 	char name[NS_MAXDNAME]; /* as text; the root is "" */

@@ -11,9 +11,10 @@ struct reply {
 	const struct dns_reply_options *options;
 };
 
-bool dns_reply_in_class(const struct dns_query *query)
+bool dns_reply_may_answer(const struct dns_query *query)
 {
-	return query->class == ns_c_in || query->class == DNS_CLASS_ANY;
+	bool in_class = query->class == ns_c_in || query->class == DNS_CLASS_ANY;
+	return in_class && query->type != ns_t_axfr && query->type != ns_t_ixfr;
 }
 
 static size_t rotated(const struct reply *reply, size_t index, size_t count)
@@ -116,16 +117,14 @@ static bool write_apex(struct reply *reply)
 static bool write_answer(struct reply *reply)
 {
 	const struct names_answer *answer = reply->answer;
-	if (answer->apex && write_apex(reply)) {
+	if (write_alias(reply) || (answer->apex && write_apex(reply))) {
 		return true;
 	}
 	switch (reply->query->type) {
 	case ns_t_a:
-		return write_addresses(reply, AF_INET) || write_alias(reply);
+		return write_addresses(reply, AF_INET);
 	case ns_t_aaaa:
-		return write_addresses(reply, AF_INET6) || write_alias(reply);
-	case ns_t_cname:
-		return write_alias(reply);
+		return write_addresses(reply, AF_INET6);
 	case ns_t_srv:
 		return write_targets(reply);
 	case ns_t_txt:
@@ -202,4 +201,17 @@ size_t dns_reply_write_code(uint8_t *data, size_t max, const struct dns_query *q
 		dns_writer_explain(&writer, error, NULL);
 	}
 	return dns_writer_finish(&writer, rcode, false, recursion_available);
+}
+
+size_t dns_reply_bare_len(const struct dns_query *query)
+{
+	return NS_HFIXEDSZ + query->question_len + (query->edns ? DNS_OPT_BYTES : 0);
+}
+
+size_t dns_reply_write_cut(uint8_t *data, const struct dns_query *query, bool recursion_available)
+{
+	struct dns_writer writer;
+	dns_writer_start(&writer, data, DNS_UDP_BYTES, query);
+	writer.truncated = true;
+	return dns_writer_finish(&writer, ns_r_noerror, false, recursion_available);
 }

@@ -6,7 +6,8 @@
  *   it has nothing of the type         no error and no answer (NODATA), with the SOA record
  *   it cannot be known at the moment   SERVFAIL, with an extended error
  *   the answer is stale                the answer, with stale_ttl and an extended error
- *   it is an alias                     CNAME, with the answer of another server if one was asked
+ *   it is an alias                     CNAME for every type, with the answer of another server if
+ *                                      one was asked
  */
 #ifndef AGENT_DNS_REPLY_H
 #define AGENT_DNS_REPLY_H
@@ -27,8 +28,8 @@ struct dns_reply_options {
 	size_t beyond_len;
 };
 
-/* True for a query that the names module can answer: class IN or ANY. */
-bool dns_reply_in_class(const struct dns_query *query);
+/* False for a class other than IN and ANY, and for a transfer of the zone, which are refused. */
+bool dns_reply_may_answer(const struct dns_query *query);
 
 /* Writes the reply to `query` from `answer` into `data` (`max` bytes) and returns its length. */
 size_t dns_reply_write(uint8_t *data, size_t max, const struct dns_query *query,
@@ -37,5 +38,11 @@ size_t dns_reply_write(uint8_t *data, size_t max, const struct dns_query *query,
 /* A reply with just a code: for queries that are malformed, refused or failed. */
 size_t dns_reply_write_code(uint8_t *data, size_t max, const struct dns_query *query, int rcode,
 	enum dns_extended_error error, bool recursion_available);
+
+/* The length of a reply that has nothing but the question. */
+size_t dns_reply_bare_len(const struct dns_query *query);
+
+/* Writes such a reply with TC, so that its client asks over TCP; `data` has DNS_UDP_BYTES. */
+size_t dns_reply_write_cut(uint8_t *data, const struct dns_query *query, bool recursion_available);
 
 #endif

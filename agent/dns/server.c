@@ -15,9 +15,25 @@
 
 /* ---- replies ---- */
 
-static void send_reply(
-	struct dns *dns, const struct dns_origin *origin, const uint8_t *data, size_t len)
+/* True when the reply would make more of the question than its address may get over UDP. */
+static bool is_too_much(
+	struct dns *dns, const struct dns_origin *origin, const struct dns_query *query, size_t len)
 {
+	size_t asked = dns_reply_bare_len(query);
+	return !origin->connection &&
+		!dns_rate_take(dns->rate, &origin->address, len > asked ? len - asked : 0,
+			clock_monotonic_ms());
+}
+
+static void send_reply(struct dns *dns, const struct dns_origin *origin,
+	const struct dns_query *query, const uint8_t *data, size_t len)
+{
+	uint8_t cut[DNS_UDP_BYTES];
+	if (is_too_much(dns, origin, query, len)) {
+		len = dns_reply_write_cut(cut, query, dns_forward_enabled(dns->forward));
+		data = cut;
+		dns->counts.limited++;
+	}
 	dns->counts.replies[data[3] & 15]++;
 	dns->counts.truncated += (data[2] & 2) != 0;
 	if (origin->connection) {
@@ -33,7 +49,7 @@ static void send_code(struct dns *dns, const struct dns_origin *origin,
 	uint8_t reply[DNS_UDP_BYTES];
 	size_t len = dns_reply_write_code(
 		reply, sizeof(reply), query, rcode, error, dns_forward_enabled(dns->forward));
-	send_reply(dns, origin, reply, len);
+	send_reply(dns, origin, query, reply, len);
 }
 
 /* `beyond` is another server's reply about the alias that the answer holds, or NULL. */
@@ -58,7 +74,7 @@ static void send_view(struct dns *dns, const struct dns_origin *origin,
 	dns->counts.stale += view->stale;
 	size_t len = dns_reply_write(dns->buffer, dns_reply_limit(query, origin->connection), query,
 		view->answer, &options);
-	send_reply(dns, origin, dns->buffer, len);
+	send_reply(dns, origin, query, dns->buffer, len);
 }
 
 /* ---- exchanges ---- */
@@ -89,7 +105,7 @@ static void on_forwarded(void *context, const uint8_t *data, size_t len)
 	struct dns_exchange *exchange = context;
 	struct dns *dns = exchange->dns;
 	if (data) {
-		send_reply(dns, &exchange->origin, data, len);
+		send_reply(dns, &exchange->origin, &exchange->query, data, len);
 	} else {
 		send_code(dns, &exchange->origin, &exchange->query, ns_r_servfail,
 			DNS_EDE_NETWORK_ERROR);
@@ -140,8 +156,8 @@ static bool follow_alias(struct dns_exchange *exchange, const struct names_view 
 		&exchange->beyond, packet, view->answer->alias, exchange->query.type);
 	exchange->forwarding.on_reply = on_beyond;
 	return len > 0 &&
-		dns_forward_ask(dns->forward, &exchange->forwarding, &exchange->beyond, packet, len,
-			exchange->origin.connection);
+		dns_forward_ask(dns->forward, &exchange->forwarding, &exchange->origin.address,
+			&exchange->beyond, packet, len, exchange->origin.connection);
 }
 
 static struct dns_exchange *add_exchange(struct dns *dns, const struct dns_origin *origin,
@@ -174,8 +190,8 @@ static bool forward(struct dns *dns, const struct dns_origin *origin, const stru
 		return false;
 	}
 	struct dns_exchange *exchange = add_exchange(dns, origin, query, exchanges);
-	if (!dns_forward_ask(dns->forward, &exchange->forwarding, &exchange->query, packet, len,
-		    origin->connection)) {
+	if (!dns_forward_ask(dns->forward, &exchange->forwarding, &exchange->origin.address,
+		    &exchange->query, packet, len, origin->connection)) {
 		dns_exchange_drop(exchange);
 		return false;
 	}
@@ -187,7 +203,7 @@ static void answer(struct dns *dns, const struct dns_origin *origin, const struc
 	const uint8_t *packet, size_t len, struct list *exchanges)
 {
 	struct names_view view;
-	if (!dns_reply_in_class(query)) {
+	if (!dns_reply_may_answer(query)) {
 		send_code(dns, origin, query, ns_r_refused, DNS_EDE_NOT_AUTHORITATIVE);
 		return;
 	}
@@ -298,6 +314,7 @@ int dns_create(struct dns **ret_dns, struct ev_loop *loop, struct names_lookups 
 	dns->loop = loop;
 	dns->lookups = lookups;
 	dns->batch = dns_batch_create();
+	dns->rate = dns_rate_create();
 	dns->domain = allocate_text(options->domain);
 	dns->listen = allocate_zeroed(options->listen_count, sizeof(*dns->listen));
 	list_init(&dns->exchanges);
@@ -335,6 +352,7 @@ void dns_destroy(struct dns *dns)
 	free(dns->listen);
 	dns_forward_destroy(dns->forward);
 	free(dns->batch);
+	free(dns->rate);
 	free(dns->domain);
 	free(dns);
 }

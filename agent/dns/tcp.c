@@ -25,6 +25,7 @@ struct dns_connection {
 	struct dns *dns;
 	struct list link;
 	struct list exchanges;
+	struct sockaddr_storage address;
 	int fd;
 	ev_io read_io;
 	ev_io write_io;
@@ -111,7 +112,8 @@ static bool may_read(const struct dns_connection *connection)
 /* Handles the whole messages of the input, as long as the client takes replies. */
 static void handle_input(struct dns_connection *connection)
 {
-	const struct dns_origin origin = { .connection = connection };
+	const struct dns_origin origin = { .connection = connection,
+		.address = connection->address };
 	struct buffer *input = &connection->input;
 	size_t used = 0;
 	while (may_read(connection) && !connection->broken && input->len - used >= 2) {
@@ -194,7 +196,10 @@ static void on_idle(struct ev_loop *loop, ev_timer *timer, int events)
 
 void dns_tcp_accept(struct dns *dns, int listener_fd)
 {
-	int fd = accept4(listener_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct sockaddr_storage address = { .ss_family = AF_UNSPEC };
+	socklen_t address_len = sizeof(address);
+	int fd = accept4(listener_fd, (struct sockaddr *)&address, &address_len,
+		SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd < 0) {
 		return;
 	}
@@ -203,6 +208,7 @@ void dns_tcp_accept(struct dns *dns, int listener_fd)
 	}
 	struct dns_connection *connection = allocate_zeroed(1, sizeof(*connection));
 	connection->dns = dns;
+	connection->address = address;
 	connection->fd = fd;
 	buffer_init(&connection->input, DNS_TCP_BYTES + 2 + READ_BYTES);
 	buffer_init(&connection->output, MAX_UNREAD_BYTES);

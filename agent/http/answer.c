@@ -22,9 +22,10 @@ enum {
 	HEAD_BYTES = 4096,
 	SMALL_BYTES = 2048,
 	LARGE_BYTES = 64 * 1024,
-	PREFIX_BYTES = 160,    /* status line, Date, Connection */
-	PUMP_TURNS = 16,       /* so that one stream does not keep the loop for itself */
-	CHUNK_HEAD_BYTES = 10, /* size, CR, LF */
+	PREFIX_BYTES = 160,           /* status line, Date, Connection */
+	PUMP_TURNS = 16,              /* so that one stream does not keep the loop for itself */
+	TURN_BYTES = 4 * 1024 * 1024, /* of all streams: nor do many */
+	CHUNK_HEAD_BYTES = 10,        /* size, CR, LF */
 };
 
 /* ---- responses ---------------------------------------------------------------------------- */
@@ -136,6 +137,7 @@ static const struct status *find_status(int status)
 		STATUS(414, "URI Too Long", "InvalidPathname"),
 		LINE(415, "Unsupported Media Type"),
 		LINE(417, "Expectation Failed"),
+		LINE(421, "Misdirected Request"),
 		LINE(422, "Unprocessable Content"),
 		STATUS(431, "Request Header Fields Too Large", "LimitExceeded"),
 		LINE(501, "Not Implemented"),
@@ -415,10 +417,20 @@ static void pump_once(struct connection *connection, size_t len)
 	keep_rest(connection, &part, send_parts(connection, &part, 1));
 }
 
+static bool may_pump(struct http *http)
+{
+	unsigned turn = ev_iteration(http->loop);
+	if (http->turn != turn) {
+		http->turn = turn;
+		http->pumped = 0;
+	}
+	return http->pumped < TURN_BYTES;
+}
+
 void http_pump(struct connection *connection)
 {
 	struct http *http = connection->http;
-	for (int turn = 0; turn < PUMP_TURNS; turn++) {
+	for (int turn = 0; turn < PUMP_TURNS && may_pump(http); turn++) {
 		if (connection->out.len > 0) {
 			http_write(connection);
 		}
@@ -431,6 +443,7 @@ void http_pump(struct connection *connection)
 		if (len == 0 || connection->state != HTTP_STREAMING) {
 			return;
 		}
+		http->pumped += len;
 		pump_once(connection, len);
 	}
 	http_connection_wake(connection);

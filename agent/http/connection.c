@@ -66,6 +66,7 @@ void http_connection_end_request(struct connection *connection)
 {
 	http_response_drop(connection);
 	http_end_watch(connection);
+	http_end_search(&connection->request);
 	connection->http->requests -= connection->active;
 	connection->active = false;
 	connection->last = ev_now(connection->http->loop);
@@ -468,6 +469,7 @@ void http_connection_destroy(struct connection *connection)
 	connection->stream_bytes = 0;
 	(void)http_account(connection);
 	http_end_watch(connection);
+	http_end_search(&connection->request);
 	http_client_count(connection->client, -1);
 	http_client_release(connection->client);
 	free(connection);

@@ -46,8 +46,10 @@ enum http_method {
  */
 struct http_request {
 	enum http_method method;
-	const char *path;   /* raw, without the query; "*" for the server as a whole */
-	const char *query;  /* raw, "" without one */
+	const char *path;  /* raw, without the query; "*" for the server as a whole */
+	const char *query; /* raw, "" without one */
+	const char *host;  /* by which the client came, and perhaps a port; "" without one */
+	size_t host_len;
 	const char *accept; /* these are NULL when absent */
 	const char *cache_control;
 	const char *if_none_match;
@@ -207,6 +209,10 @@ void http_set_lasting(struct http_request *request);
  */
 bool http_watch(struct http_request *request, size_t total, size_t limit)
 	__attribute__((warn_unused_result));
+/* Likewise as a search, until it ends or http_end_search() is called. */
+bool http_search(struct http_request *request, size_t total, size_t limit)
+	__attribute__((warn_unused_result));
+void http_end_search(const struct http_request *request);
 
 struct http_stream_callbacks {
 	/*

@@ -87,6 +87,7 @@ struct connection {
 	bool active;      /* a request is under way: from its head to the end of its answer */
 	bool lasting;     /* the answer may take any time */
 	bool watches;     /* is counted as a watcher of its client */
+	bool searches;    /* likewise as a search */
 	enum http_connection_body body_use;
 	enum http_connection_sequel sequel;
 	ev_tstamp last; /* when a request ended, or the client took a part of an answer */
@@ -141,6 +142,8 @@ struct http {
 	bool closing;
 	time_t date_time;
 	char date[HTTP_DATE_BYTES];       /* the line of date_time, without a NUL */
+	unsigned turn;                    /* of the loop */
+	size_t pumped;                    /* bytes of streams in this turn */
 	char scratch[HTTP_SCRATCH_BYTES]; /* bytes just read, or about to be written */
 };
 

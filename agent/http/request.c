@@ -33,22 +33,27 @@ static bool read_method(const char *text, enum http_method *ret)
 	return false;
 }
 
-/* A client of a proxy names the host in the target too: http://berth/live. */
-static const char *path_of(const char *target)
+/* A client of a proxy names the host in the target too, and that counts: http://berth/live. */
+static void read_target(struct http_request *request, const char *target, const char *host_field)
 {
 	static const char scheme[] = "http://";
-	if (*target == '/' || strncasecmp(target, scheme, sizeof(scheme) - 1) != 0) {
-		return target;
+	request->path = target;
+	request->host = host_field ? host_field : "";
+	request->host_len = strlen(request->host);
+	if (*target != '/' && strncasecmp(target, scheme, sizeof(scheme) - 1) == 0) {
+		request->host = target + sizeof(scheme) - 1;
+		request->host_len = strcspn(request->host, "/");
+		const char *path = request->host + request->host_len;
+		request->path = *path ? path : "/";
 	}
-	const char *path = strchr(target + sizeof(scheme) - 1, '/');
-	return path ? path : "/";
 }
 
 bool http_request_fill(struct connection *connection)
 {
 	const struct http_reader *reader = &connection->reader;
 	struct http_request *request = &connection->request;
-	request->path = path_of(http_reader_target(reader));
+	read_target(
+		request, http_reader_target(reader), http_reader_field(reader, HTTP_FIELD_HOST));
 	request->query = http_reader_query(reader);
 	request->accept = http_reader_field(reader, HTTP_FIELD_ACCEPT);
 	request->cache_control = http_reader_field(reader, HTTP_FIELD_CACHE_CONTROL);

@@ -1,9 +1,10 @@
 /*
- * The share of one client in connections, watchers and bytes. A client is a user (on the Unix
- * socket) or an address (over TCP; of IPv6 the network), whatever the number of its connections.
+ * The share of one client in connections, watchers, searches and bytes. A client is a user (on the
+ * Unix socket) or an address (over TCP; of IPv6 the network), whatever the number of its
+ * connections.
  *
- * One rule holds for all three: a client may hold three times as much as is free. So a client alone
- * gets three quarters, and the next one always finds room.
+ * One rule holds for all of them: a client may hold three times as much as is free. So a client
+ * alone gets three quarters, and the next one always finds room.
  */
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -70,6 +71,7 @@ struct client {
 	size_t references; /* connections, and responses that it pays for */
 	size_t connections;
 	size_t watchers;
+	size_t searches;
 	size_t bytes;
 	bool refused; /* and the log says so */
 };
@@ -139,6 +141,24 @@ void http_end_watch(struct connection *connection)
 		connection->client->watchers--;
 		connection->watches = false;
 	}
+}
+
+bool http_search(struct http_request *request, size_t total, size_t limit)
+{
+	struct connection *connection = http_connection_of(request);
+	if (!share_allows(connection->client->searches, total, limit)) {
+		return false;
+	}
+	connection->client->searches += !connection->searches;
+	connection->searches = true;
+	return true;
+}
+
+void http_end_search(const struct http_request *request)
+{
+	struct connection *connection = http_connection_of(request);
+	connection->client->searches -= connection->searches;
+	connection->searches = false;
 }
 
 /* ---- bytes -------------------------------------------------------------------------------- */

@@ -56,23 +56,44 @@ static int remove_stale(const struct sockaddr_un *address, struct err *err)
 	return 0;
 }
 
+/*
+ * In a directory that strangers can write, the socket may have been replaced since bind(): a path
+ * would lead root to the file of their choice. Only a socket of our own gets the group.
+ */
+static int give_to_group(const char *path, unsigned group_id, struct err *err)
+{
+	struct stat status;
+	int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &status) < 0) {
+		err_set_errno(err, BERTH_FAILED, errno, "%s", path);
+	} else if (!S_ISSOCK(status.st_mode) || status.st_uid != geteuid() ||
+		status.st_nlink != 1) {
+		err_set(err, BERTH_FAILED, "another process has replaced the socket %s", path);
+	} else if (status.st_gid != group_id &&
+		fchownat(fd, "", (uid_t)-1, group_id, AT_EMPTY_PATH) < 0) {
+		err_set_errno(
+			err, BERTH_FAILED, errno, "cannot give %s to group %u", path, group_id);
+	}
+	if (fd >= 0) {
+		close(fd);
+	}
+	return err->code;
+}
+
+/* The umask sets the mode, so that nothing is left to do by path. Nobody can connect yet. */
 static int bind_unix(int fd, const struct sockaddr_un *address, unsigned mode, unsigned group_id,
 	struct err *err)
 {
 	const char *path = address->sun_path;
-	mode_t before = umask(0177);
+	mode_t before = umask(~(mode_t)mode & 0777);
 	int ret = bind(fd, (const struct sockaddr *)address, sizeof(*address));
 	int error = errno;
 	umask(before);
 	if (ret < 0) {
 		return err_set_errno(err, BERTH_FAILED, error, "cannot make the socket %s", path);
 	}
-	if (group_id != (unsigned)-1 && chown(path, (uid_t)-1, group_id) < 0) {
-		return err_set_errno(
-			err, BERTH_FAILED, errno, "cannot give %s to group %u", path, group_id);
-	}
-	if (chmod(path, mode) < 0) {
-		return err_set_errno(err, BERTH_FAILED, errno, "cannot set the mode of %s", path);
+	if (group_id != (unsigned)-1 && give_to_group(path, group_id, err)) {
+		return err->code;
 	}
 	if (listen(fd, BACKLOG) < 0) {
 		return err_set_errno(err, BERTH_FAILED, errno, "cannot listen on %s", path);

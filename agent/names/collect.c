@@ -72,12 +72,20 @@ static uint16_t small_number(const struct record *record, const char *name)
 	return number >= 0 && number <= UINT16_MAX ? (uint16_t)number : 0;
 }
 
-static void add_address(struct names_answer *answer, const struct names_address *address)
+static bool has_address(const struct names_answer *answer, const struct names_address *address)
 {
 	for (size_t i = 0; i < answer->address_count; i++) {
 		if (names_address_equal(&answer->addresses[i], address)) {
-			return;
+			return true;
 		}
+	}
+	return false;
+}
+
+static void add_address(struct names_answer *answer, const struct names_address *address)
+{
+	if (has_address(answer, address)) {
+		return;
 	}
 	answer->addresses = allocate_grow(
 		answer->addresses, answer->address_count, sizeof(*answer->addresses));
@@ -121,9 +129,7 @@ static void add_texts(struct names_answer *answer, const struct record *record)
 	}
 }
 
-/*
- * Calls `visit` for the host of every endpoint address and for yarn:ip (whose endpoint is NULL).
- */
+/* Calls `visit` for the host of every endpoint address. */
 typedef void on_target(
 	void *context, const struct record_endpoint *endpoint, const struct record_target *target);
 
@@ -140,11 +146,34 @@ static void each_target(const struct record *record, on_target *visit, void *con
 			}
 		}
 	}
+}
+
+static void visit_literal(
+	void *context, const struct record_endpoint *endpoint, const struct record_target *target)
+{
+	(void)endpoint;
+	struct names_address address;
+	if (names_read_address(&address, target->host)) {
+		add_address(context, &address);
+	}
+}
+
+static bool read_ip(struct names_address *ret_address, const struct record *record)
+{
 	const char *ip = json_string_value(record_attribute(record, "yarn:ip"));
-	struct record_target target = { .port = 0 };
-	if (ip && strlen(ip) < sizeof(target.host)) {
-		strcpy(target.host, ip);
-		visit(context, NULL, &target);
+	return ip && names_read_address(ret_address, ip);
+}
+
+/*
+ * The addresses that a record's name has: the literal ones of its endpoints, which may lie on other
+ * hosts than the one that wrote the record; where there are none, yarn:ip.
+ */
+static void own_addresses(struct names_answer *own, const struct record *record)
+{
+	struct names_address ip;
+	each_target(record, visit_literal, own);
+	if (own->address_count == 0 && read_ip(&ip, record)) {
+		add_address(own, &ip);
 	}
 }
 
@@ -162,16 +191,12 @@ static bool fits_into_dns(const char *host)
 	return names_split(&labels, host) && labels.count > 0;
 }
 
-static void visit_address(
+static void visit_host(
 	void *context, const struct record_endpoint *endpoint, const struct record_target *target)
 {
-	struct visit *visit = context;
-	struct names_address address;
-	if (names_read_address(&address, target->host)) {
-		add_address(&visit->own, &address);
-		add_address(visit->collector->answer, &address);
-	} else if (endpoint && fits_into_dns(target->host)) {
-		add_alias(visit->collector, target->host);
+	(void)endpoint;
+	if (fits_into_dns(target->host)) {
+		add_alias(context, target->host);
 	}
 }
 
@@ -237,7 +262,7 @@ static void visit_port(
 		.port = target->port,
 		.name = name,
 	};
-	if (!endpoint || !target->port || !offers(endpoint, visit->collector->service)) {
+	if (!target->port || !offers(endpoint, visit->collector->service)) {
 		return;
 	}
 	if (names_read_address(&found.address, target->host)) {
@@ -256,7 +281,13 @@ void names_collect(struct names_collector *collector, const char *path, const st
 {
 	struct names_answer *answer = collector->answer;
 	struct visit visit = { collector, record, path, { .status = NAMES_FOUND } };
-	each_target(record, visit_address, &visit);
+	own_addresses(&visit.own, record);
+	for (size_t i = 0; i < visit.own.address_count; i++) {
+		add_address(answer, &visit.own.addresses[i]);
+	}
+	if (visit.own.address_count == 0) {
+		each_target(record, visit_host, collector);
+	}
 	each_target(record, visit_port, &visit);
 	names_answer_finish(&visit.own);
 	add_texts(answer, record);
@@ -264,36 +295,66 @@ void names_collect(struct names_collector *collector, const char *path, const st
 	answer->paths[answer->path_count++] = allocate_text(path);
 }
 
+/* A name with an alias has nothing else (RFC 1034); a service's name has no alias. */
+static void keep_alias(struct names_answer *answer, char *alias_take)
+{
+	struct names_answer kept = { .status = answer->status,
+		.alias = alias_take,
+		.paths = answer->paths,
+		.path_count = answer->path_count };
+	answer->paths = NULL;
+	answer->path_count = 0;
+	names_answer_finish(answer);
+	*answer = kept;
+}
+
 void names_collect_end(struct names_collector *collector)
 {
 	struct names_answer *answer = collector->answer;
-	if (collector->alias && !collector->many_aliases && answer->address_count == 0) {
-		answer->alias = collector->alias;
+	if (collector->alias && !collector->many_aliases && answer->address_count == 0 &&
+		!collector->service) {
+		keep_alias(answer, collector->alias);
 	} else {
 		free(collector->alias);
 	}
 	collector->alias = NULL;
 }
 
-struct search {
-	const struct names_address *address;
-	bool found;
-};
-
-static void visit_search(
-	void *context, const struct record_endpoint *endpoint, const struct record_target *target)
-{
-	(void)endpoint;
-	struct search *search = context;
-	struct names_address address;
-	search->found = search->found ||
-		(names_read_address(&address, target->host) &&
-			names_address_equal(&address, search->address));
-}
-
 bool names_record_has(const struct record *record, const struct names_address *address)
 {
-	struct search search = { address, false };
-	each_target(record, visit_search, &search);
-	return search.found;
+	struct names_answer own = { .status = NAMES_FOUND };
+	own_addresses(&own, record);
+	bool has = has_address(&own, address);
+	names_answer_finish(&own);
+	return has;
+}
+
+/* /users/USER/CLASS/INSTANCE/components/NAME, or with Hadoop's `services` behind the user. */
+static bool is_component_path(const char *path)
+{
+	char parent[NAMES_NAME_BYTES];
+	size_t len = path_parent_len(path);
+	size_t depth = path_depth(path);
+	if (len >= sizeof(parent) || !path_is_under(path, "/users")) {
+		return false;
+	}
+	memcpy(parent, path, len);
+	parent[len] = '\0';
+	const char *behind_user = strchr(path + strlen("/users/"), '/');
+	bool is_hadoop = behind_user && strncmp(behind_user, "/services/", 10) == 0 && depth == 7;
+	return strcmp(path_name(parent), "components") == 0 && (depth == 6 || is_hadoop);
+}
+
+bool names_record_claims(
+	const char *path, const struct record *record, const struct names_address *address)
+{
+	struct names_answer own = { .status = NAMES_FOUND };
+	struct names_address ip;
+	bool claims = read_ip(&ip, record) && names_address_equal(&ip, address);
+	if (!claims && is_component_path(path)) {
+		each_target(record, visit_literal, &own);
+		claims = has_address(&own, address);
+	}
+	names_answer_finish(&own);
+	return claims;
 }

@@ -51,11 +51,22 @@ struct names_collector {
 /* Adds what `record` at `path` says. */
 void names_collect(
 	struct names_collector *collector, const char *path, const struct record *record);
-/* Decides the alias: it counts when it is the only name, and there is no address. */
+/*
+ * Decides the alias: it counts when it is the only name, and there is no address. The answer has
+ * nothing but paths besides it.
+ */
 void names_collect_end(struct names_collector *collector);
 
-/* True when the record names `address` as one of its own. */
+/* True when the name of the record has `address`. */
 bool names_record_has(const struct record *record, const struct names_address *address);
+
+/*
+ * True when the record at `path` says that `address` is its own: its yarn:ip, or an endpoint's
+ * below the container layout. A record elsewhere may point to a host that is not its writer's,
+ * whose address must not lead back to it.
+ */
+bool names_record_claims(
+	const char *path, const struct record *record, const struct names_address *address);
 
 /* True when an attribute's text, made a label, is `label`. */
 bool names_attribute_is(const struct record *record, const char *attribute, const char *label);

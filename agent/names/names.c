@@ -267,7 +267,7 @@ static void visit_reverse(void *visitor, const char *path, const struct record *
 	const struct reverse_search *search = visitor;
 	struct names_answer *answer = search->answer;
 	char name[NAMES_NAME_BYTES];
-	if (names_record_has(record, search->address) &&
+	if (names_record_claims(path, record, search->address) &&
 		path_dns_name(name, path, search->domain)) {
 		answer->pointers = allocate_grow(
 			answer->pointers, answer->pointer_count, sizeof(*answer->pointers));

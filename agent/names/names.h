@@ -85,7 +85,7 @@ struct names_answer {
 	enum names_status status;
 	struct names_address *addresses; /* without repetition */
 	size_t address_count;
-	char *alias; /* the one host name that is given in place of addresses, or NULL */
+	char *alias; /* NULL, or the one host name that is given in place of all but paths */
 	struct names_target *targets;
 	size_t target_count;
 	char **texts; /* key=value */
@@ -100,7 +100,7 @@ struct names_answer {
 /*
  * Evaluates `name` (as text, any case, with or without trailing dot) below `domain` (lower case,
  * without trailing dot). Names below in-addr.arpa and ip6.arpa are OUTSIDE unless a known record
- * has that address. Fills *ret_answer, which names_answer_finish() frees.
+ * claims that address. Fills *ret_answer, which names_answer_finish() frees.
  */
 void names_evaluate(struct names_answer *ret_answer, const char *name, const char *domain,
 	const struct names_source *source);

@@ -4,6 +4,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "lib/base/json_visible.h"
+
 static const struct {
 	const char *type;
 	unsigned part;
@@ -90,7 +92,7 @@ json_t *names_json(const struct names_view *view, const char *name, unsigned par
 		"age", (double)view->age_ms / 1000, "stale", view->stale);
 	json_object_set_new(json, "paths", texts_json(answer->paths, answer->path_count));
 	set_filled(json, "addresses", addresses_json(answer, parts));
-	if (answer->alias && parts & (NAMES_PART_A | NAMES_PART_AAAA)) {
+	if (answer->alias) {
 		json_object_set_new(json, "alias", json_string(answer->alias));
 	}
 	if (parts & NAMES_PART_SRV) {
@@ -108,7 +110,7 @@ json_t *names_json(const struct names_view *view, const char *name, unsigned par
 static void write_texts(const char *type, char *const *texts, size_t count, struct buffer *out)
 {
 	for (size_t i = 0; i < count; i++) {
-		if (!strpbrk(texts[i], "\r\n")) {
+		if (!text_has_hidden(texts[i], strlen(texts[i]))) {
 			buffer_printf(out, "%s %s\n", type, texts[i]);
 		}
 	}
@@ -125,7 +127,7 @@ void names_write_lines(const struct names_view *view, unsigned parts, struct buf
 				address_text(address, text));
 		}
 	}
-	if (answer->alias && parts & (NAMES_PART_A | NAMES_PART_AAAA)) {
+	if (answer->alias) {
 		buffer_printf(out, "CNAME %s\n", answer->alias);
 	}
 	for (size_t i = 0; i < answer->target_count && parts & NAMES_PART_SRV; i++) {

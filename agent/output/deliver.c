@@ -240,12 +240,14 @@ static void render_by_command(struct output *output, const struct output_picture
 {
 	const struct config_output *config = output->config;
 	const struct render_filter filter = output_filter(config);
+	struct render_result result;
 	struct err err = ERR_INIT;
 	struct buffer input;
 	buffer_init(&input, CONTENT_BYTES);
-	if (output_picture_write(picture, config->name, &filter, &input, &err)) {
+	if (output_picture_write(picture, config->name, &filter, &input, &result, &err)) {
 		fail(output, &err);
 	} else {
+		output_note_left_out(output, &result);
 		start_command(output, OUTPUT_RENDERING, config->render_argv, &input, on_rendered);
 	}
 	buffer_finish(&input);
@@ -261,17 +263,16 @@ static void render(struct output *output, const struct output_picture *picture)
 		.filter = output_filter(config),
 		.name = config->name,
 		.backend = config->backend,
-		.domain = output->domain };
+		.domain = output->domain,
+		.address_of = output->hosts ? output_hosts_address : NULL,
+		.address_context = output->hosts };
 	struct render_result result;
 	struct err err = ERR_INIT;
 	if (render_write(&output->content, &picture->picture, &options, &result, &err)) {
 		fail(output, &err);
 		return;
 	}
-	if (result.left_out > 0) {
-		log_debug("output", "%s: %zu addresses have no place in this format", config->name,
-			result.left_out);
-	}
+	output_note_left_out(output, &result);
 	take_content(output);
 }
 

@@ -19,7 +19,8 @@ struct output_file_owner output_file_owner(const char *path, unsigned mode, uid_
 	struct output_file_owner owner = { mode, user, group };
 	bool exists = stat(path, &status) == 0 && S_ISREG(status.st_mode);
 	if (owner.mode == 0) {
-		owner.mode = exists ? status.st_mode & 07777 : DEFAULT_MODE;
+		/* Rights to read and write alone: what runs as its owner comes from no registry. */
+		owner.mode = exists ? status.st_mode & 0777 : DEFAULT_MODE;
 	}
 	if (owner.user == (uid_t)-1 && exists) {
 		owner.user = status.st_uid;

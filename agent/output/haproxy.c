@@ -32,10 +32,12 @@ struct haproxy {
 	bool pending;  /* on_done is due in any case */
 	char *failure; /* the last one reported; NULL: none */
 	struct haproxy_plan plan;
-	size_t next;    /* command of the plan */
-	int rounds;     /* of commands, since the comparison at rest */
-	size_t changes; /* made in these */
-	char *refusal;  /* HAProxy's answer to the last change; NULL */
+	size_t next;          /* command of the plan */
+	int rounds;           /* of commands, since the comparison at rest */
+	size_t changes;       /* made in these */
+	char *refusal;        /* HAProxy's answer to the last change; NULL */
+	char *doubled;        /* of the last comparison */
+	bool doubled_changed; /* since on_done */
 
 	int fd; /* -1: no exchange is under way */
 	char *command;
@@ -61,9 +63,12 @@ static void close_exchange(struct haproxy *haproxy)
 	haproxy->command = NULL;
 }
 
-/* Another failure than before, or none any more. */
+/* Another failure than before, or none any more; another doubled server. */
 static bool is_news(const struct haproxy *haproxy, const struct err *err)
 {
+	if (haproxy->doubled_changed) {
+		return true;
+	}
 	return err ? !haproxy->failure || strcmp(haproxy->failure, err->msg) != 0
 		   : haproxy->failure != NULL;
 }
@@ -88,6 +93,7 @@ static void rest(struct haproxy *haproxy, const struct err *err)
 	ev_timer_set(&haproxy->timer, REST_S, 0.);
 	ev_timer_start(haproxy->loop, &haproxy->timer);
 	if (must_tell) {
+		haproxy->doubled_changed = false;
 		haproxy->on_done(haproxy->context, err, changes);
 	}
 }
@@ -186,6 +192,20 @@ static void change_next(struct haproxy *haproxy)
 	}
 }
 
+static bool is_equal(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static void take_doubled(struct haproxy *haproxy)
+{
+	haproxy->doubled_changed = haproxy->doubled_changed ||
+		!is_equal(haproxy->doubled, haproxy->plan.doubled);
+	free(haproxy->doubled);
+	haproxy->doubled = haproxy->plan.doubled;
+	haproxy->plan.doubled = NULL;
+}
+
 static void on_compared(struct haproxy *haproxy)
 {
 	struct err err = ERR_INIT;
@@ -193,7 +213,10 @@ static void on_compared(struct haproxy *haproxy)
 	if (haproxy_plan_make(&haproxy->plan, haproxy->backend, &haproxy->wanted,
 		    haproxy->reply.data ? haproxy->reply.data : (char[]){ "" }, &err)) {
 		fail(haproxy, err.msg);
-	} else if (haproxy->plan.change_count > 0 && haproxy->rounds == ROUNDS) {
+		return;
+	}
+	take_doubled(haproxy);
+	if (haproxy->plan.change_count > 0 && haproxy->rounds == ROUNDS) {
 		fail(haproxy, haproxy->refusal ? haproxy->refusal : "a command has no effect");
 	} else if (haproxy->plan.change_count > 0 || haproxy->rounds == 0) {
 		haproxy->rounds += haproxy->plan.change_count > 0;
@@ -241,16 +264,21 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
 /* ---- the wanted servers ---- */
 
 void haproxy_want(struct haproxy *haproxy, const struct render_picture *picture,
-	const struct render_filter *filter)
+	const struct render_filter *filter, struct render_result *ret_result)
 {
 	haproxy_servers_finish(&haproxy->wanted);
-	haproxy_servers_read(&haproxy->wanted, picture, filter);
+	haproxy_servers_read(&haproxy->wanted, picture, filter, ret_result);
 	haproxy->pending = true;
 	if (haproxy->phase == RESTING) {
 		compare(haproxy);
 	} else {
 		haproxy->again = true;
 	}
+}
+
+const char *haproxy_doubled(const struct haproxy *haproxy)
+{
+	return haproxy->doubled;
 }
 
 struct haproxy *haproxy_create(struct ev_loop *loop, const char *socket_path, const char *backend,
@@ -282,5 +310,6 @@ void haproxy_destroy(struct haproxy *haproxy)
 	buffer_finish(&haproxy->reply);
 	free(haproxy->refusal);
 	free(haproxy->failure);
+	free(haproxy->doubled);
 	free(haproxy);
 }

@@ -33,8 +33,17 @@ struct haproxy *haproxy_create(struct ev_loop *loop, const char *socket_path, co
 /* Accepts NULL. */
 void haproxy_destroy(struct haproxy *haproxy);
 
-/* The servers that are wanted from now on. Before the first call HAProxy is left alone. */
+/*
+ * The servers that are wanted from now on. Before the first call HAProxy is left alone. The result
+ * says which endpoints cannot be servers.
+ */
 void haproxy_want(struct haproxy *haproxy, const struct render_picture *picture,
-	const struct render_filter *filter);
+	const struct render_filter *filter, struct render_result *ret_result);
+
+/*
+ * The name of a server in HAProxy that stands at the same place as one that Berth added, as it was
+ * called by 0.1.0; NULL: there is none. Borrowed until the loop goes on.
+ */
+const char *haproxy_doubled(const struct haproxy *haproxy);
 
 #endif

@@ -1,5 +1,7 @@
 #include "agent/output/haproxy_plan.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +9,7 @@
 #include "agent/base/allocate.h"
 #include "lib/base/quote.h"
 
-static const char kept_prefix[] = "static";
+static const char prefix[] = RENDER_SERVER_PREFIX;
 
 /* ---- the wanted servers ---- */
 
@@ -16,20 +18,23 @@ struct reading {
 	const char *from;
 };
 
-static void read_target(void *context, const struct render_member *member,
-	const struct record_target *target, bool literal, size_t index)
+static const char *read_item(void *context, const struct render_item *item)
 {
 	struct reading *reading = context;
 	struct haproxy_servers *servers = &reading->servers;
-	if (!literal || !target->port || strlen(target->host) >= HAPROXY_HOST_BYTES) {
-		return;
+	const char *problem = render_server_problem(item);
+	char name[RENDER_SERVER_NAME_BYTES];
+	if (problem || !item->literal) {
+		return problem ? problem : "is a name, and only addresses can be added to HAProxy";
 	}
 	servers->items = allocate_grow(servers->items, servers->count, sizeof(*servers->items));
 	struct haproxy_server *server = &servers->items[servers->count++];
-	server->port = target->port;
-	server->weight = render_server_weight(member->record);
-	snprintf(server->host, sizeof(server->host), "%s", target->host);
-	render_server_name(server->name, sizeof(server->name), reading->from, member->path, index);
+	server->port = item->target.port;
+	server->weight = render_server_weight(item->record);
+	snprintf(server->host, sizeof(server->host), "%s", item->target.host);
+	render_server_name(name, reading->from, item->path, item->index);
+	server->name = allocate_text(name);
+	return NULL;
 }
 
 static int by_name(const void *a, const void *b)
@@ -40,10 +45,10 @@ static int by_name(const void *a, const void *b)
 }
 
 void haproxy_servers_read(struct haproxy_servers *ret_servers, const struct render_picture *picture,
-	const struct render_filter *filter)
+	const struct render_filter *filter, struct render_result *ret_result)
 {
 	struct reading reading = { .from = picture->from };
-	render_each_target(picture, filter, read_target, &reading);
+	render_each(picture, filter, read_item, &reading, ret_result);
 	if (reading.servers.count > 0) {
 		qsort(reading.servers.items, reading.servers.count, sizeof(*reading.servers.items),
 			by_name);
@@ -53,8 +58,19 @@ void haproxy_servers_read(struct haproxy_servers *ret_servers, const struct rend
 
 void haproxy_servers_finish(struct haproxy_servers *servers)
 {
+	for (size_t i = 0; i < servers->count; i++) {
+		free(servers->items[i].name);
+	}
 	free(servers->items);
 	*servers = (struct haproxy_servers){ NULL, 0 };
+}
+
+static const struct haproxy_server *find_server(const struct haproxy_servers *servers, char *name)
+{
+	const struct haproxy_server key = { .name = name };
+	return servers->count == 0
+		? NULL
+		: bsearch(&key, servers->items, servers->count, sizeof(*servers->items), by_name);
 }
 
 /* ---- HAProxy's servers ---- */
@@ -63,24 +79,45 @@ void haproxy_servers_finish(struct haproxy_servers *servers)
 enum { ADMIN_MAINTENANCE = 0x01 | 0x02 | 0x04 | 0x20 };
 
 struct present {
-	struct haproxy_server server;
+	struct haproxy_server server; /* the name points into the line */
 	bool in_maintenance;
 };
 
-/* A line of `show servers state`, format 1; false for its head, its end and other backends. */
-static bool read_line(struct present *ret_present, const char *line, const char *backend)
+static bool read_number(unsigned *ret_number, const char *word)
 {
+	char *end;
+	errno = 0;
+	unsigned long number = strtoul(word, &end, 10);
+	*ret_number = (unsigned)number;
+	return *word >= '0' && *word <= '9' && !*end && !errno && number <= UINT_MAX;
+}
+
+/*
+ * A line of `show servers state`, format 1, which it takes apart; false for its head, its end and
+ * other backends.
+ */
+static bool read_line(struct present *ret_present, char *line, const char *backend)
+{
+	enum { BACKEND = 1, NAME = 3, HOST = 4, ADMIN_STATE = 6, WEIGHT = 7, PORT = 18, WORDS };
+	char *words[WORDS];
 	struct present present = { .in_maintenance = false };
 	struct haproxy_server *server = &present.server;
-	char of_backend[256];
 	unsigned admin_state;
-	int found = sscanf(line,
-		"%*u %255s %*u %299s %63s %*d %u %u %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %u",
-		of_backend, server->name, server->host, &admin_state, &server->weight,
-		&server->port);
-	if (found != 6 || strcmp(of_backend, backend) != 0) {
+	for (size_t i = 0; i < WORDS; i++) {
+		words[i] = strsep(&line, " ");
+		if (!words[i]) {
+			return false;
+		}
+	}
+	if (strcmp(words[BACKEND], backend) != 0 ||
+		!read_number(&admin_state, words[ADMIN_STATE]) ||
+		!read_number(&server->weight, words[WEIGHT]) ||
+		!read_number(&server->port, words[PORT]) ||
+		strlen(words[HOST]) >= sizeof(server->host)) {
 		return false;
 	}
+	server->name = words[NAME];
+	strcpy(server->host, words[HOST]);
 	present.in_maintenance = (admin_state & ADMIN_MAINTENANCE) != 0;
 	*ret_present = present;
 	return true;
@@ -109,12 +146,17 @@ static void add_server(
 			backend, name, address, server->weight, backend, name, backend, name));
 }
 
+static bool is_at_same_place(const struct haproxy_server *a, const struct haproxy_server *b)
+{
+	return strcmp(a->host, b->host) == 0 && a->port == b->port;
+}
+
 static void change_server(struct haproxy_plan *plan, const char *backend,
 	const struct haproxy_server *wanted, const struct present *present)
 {
 	const struct haproxy_server *there = &present->server;
 	const char *name = wanted->name;
-	if (strcmp(wanted->host, there->host) != 0 || wanted->port != there->port) {
+	if (!is_at_same_place(wanted, there)) {
 		add_take(plan,
 			allocate_format("set server %s/%s addr %s port %u\n", backend, name,
 				wanted->host, wanted->port));
@@ -129,21 +171,36 @@ static void change_server(struct haproxy_plan *plan, const char *backend,
 	}
 }
 
+/*
+ * Servers without the prefix are not touched. One that looks like a wanted one is worth a word:
+ * 0.1.0 gave such names.
+ */
+static void note_foreign(struct haproxy_plan *plan, const struct haproxy_servers *wanted,
+	const struct haproxy_server *there)
+{
+	char *name = allocate_format("%s%s", prefix, there->name);
+	const struct haproxy_server *match = find_server(wanted, name);
+	free(name);
+	if (match && is_at_same_place(match, there) && !plan->doubled) {
+		plan->doubled = allocate_text(there->name);
+	}
+}
+
 /* Compares HAProxy's servers with those that are wanted; `seen` notes which of these it has. */
 static void compare(struct haproxy_plan *plan, struct haproxy_plan *deletions, const char *backend,
 	const struct haproxy_servers *wanted, bool *seen, char *state)
 {
 	for (char *line; (line = strsep(&state, "\n"));) {
 		struct present present;
-		if (!read_line(&present, line, backend) ||
-			strncmp(present.server.name, kept_prefix, strlen(kept_prefix)) == 0) {
+		if (!read_line(&present, line, backend)) {
 			continue;
 		}
-		const char *name = present.server.name;
-		const struct haproxy_server *match = wanted->count == 0
-			? NULL
-			: bsearch(&present.server, wanted->items, wanted->count,
-				  sizeof(*wanted->items), by_name);
+		char *name = present.server.name;
+		if (strncmp(name, prefix, strlen(prefix)) != 0) {
+			note_foreign(plan, wanted, &present.server);
+			continue;
+		}
+		const struct haproxy_server *match = find_server(wanted, name);
 		if (match) {
 			seen[match - wanted->items] = true;
 			change_server(plan, backend, match, &present);
@@ -190,5 +247,6 @@ void haproxy_plan_finish(struct haproxy_plan *plan)
 		free(plan->commands[i]);
 	}
 	free(plan->commands);
+	free(plan->doubled);
 	*plan = (struct haproxy_plan){ .count = 0 };
 }

@@ -2,8 +2,9 @@
  * Finds the commands that make a backend of HAProxy equal to a set of servers. Pure.
  *
  * HAProxy's answer to `show servers state BACKEND` is compared with the servers that are wanted.
- * The backend's servers are Berth's, but for those whose names begin with "static". A server that
- * an operator drains stays drained; one in maintenance is set ready when it is wanted.
+ * Berth's servers are those whose names begin with RENDER_SERVER_PREFIX; all others are left alone.
+ * A server of Berth's that an operator drains stays drained; one in maintenance is set ready when
+ * it is wanted.
  */
 #ifndef AGENT_OUTPUT_HAPROXY_PLAN_H
 #define AGENT_OUTPUT_HAPROXY_PLAN_H
@@ -13,12 +14,11 @@
 
 #include "lib/render/render.h"
 
-#define HAPROXY_NAME_BYTES 300
 #define HAPROXY_HOST_BYTES 64
 
 struct haproxy_server {
-	char name[HAPROXY_NAME_BYTES];
-	char host[HAPROXY_HOST_BYTES]; /* an address, without brackets */
+	char *name;
+	char host[HAPROXY_HOST_BYTES]; /* an address in canonical form, without brackets */
 	unsigned port;
 	unsigned weight;
 };
@@ -28,16 +28,27 @@ struct haproxy_servers {
 	size_t count;
 };
 
-/* The servers of a picture: those endpoints that have a literal address and a port. */
+/*
+ * The servers of a picture: those endpoints that have a literal address and a port. The result
+ * counts the others, and names the first ones.
+ */
 void haproxy_servers_read(struct haproxy_servers *ret_servers, const struct render_picture *picture,
-	const struct render_filter *filter);
+	const struct render_filter *filter, struct render_result *ret_result);
 void haproxy_servers_finish(struct haproxy_servers *servers);
 
-/* Lines for the socket. Deletions come last; one may be refused while connections last. */
+/*
+ * Lines for the socket, of complete commands. Deletions come last; one may be refused while
+ * connections last.
+ */
 struct haproxy_plan {
 	char **commands;
 	size_t count;
-	size_t change_count; /* of those that are no deletions */
+	size_t change_count; /* of those that are not deletions */
+	/*
+	 * A server that Berth 0.1.0 may have added: its name is that of a wanted one without the
+	 * prefix, its address is the same. malloc'ed; NULL: there is none.
+	 */
+	char *doubled;
 };
 
 /*

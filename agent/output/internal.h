@@ -5,6 +5,7 @@
  *   deliver.c       one attempt at a file: content, check, file, on_change
  *   file.c          the file itself
  *   picture.c       the records that an output follows
+ *   hosts.c         the addresses of host names in it
  *   haproxy.c       the runtime socket of HAProxy; haproxy_plan.c: which commands are due
  */
 #ifndef AGENT_OUTPUT_INTERNAL_H
@@ -12,6 +13,7 @@
 
 #include "agent/command/command.h"
 #include "agent/output/haproxy.h"
+#include "agent/output/hosts.h"
 #include "agent/output/output.h"
 #include "agent/output/picture.h"
 #include "lib/base/buffer.h"
@@ -39,6 +41,7 @@ struct output {
 	int64_t backoff_ms;
 	struct cache_wait confirmation; /* of CONFIRMING */
 	size_t instances;
+	char *left_out; /* which endpoints of the last picture have no place, and why; "" */
 
 	/* The content of an attempt at a file. */
 	struct buffer content;
@@ -47,7 +50,8 @@ struct output {
 	char delivered[OUTPUT_DIGEST_BYTES]; /* the content for which on_change succeeded */
 	struct command_launch *launch;
 
-	struct haproxy *haproxy; /* NULL: the output is a file */
+	struct output_hosts *hosts; /* NULL: the format takes names, or only addresses */
+	struct haproxy *haproxy;    /* NULL: the output is a file */
 };
 
 /* Enters a state; the text of the reason is taken. */
@@ -57,6 +61,8 @@ void output_enter_take(struct output *output, enum output_state state, char *why
  * NULL.
  */
 void output_fail_take(struct output *output, char *why_taken, char *printed_taken);
+/* The text of what is left out, from the result of a picture's rendering. */
+void output_note_left_out(struct output *output, const struct render_result *result);
 /* The attempt succeeded. */
 void output_succeed(struct output *output);
 

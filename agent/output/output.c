@@ -8,6 +8,7 @@
 #include "agent/base/random.h"
 #include "agent/output/internal.h"
 #include "lib/base/clock.h"
+#include "lib/base/quote.h"
 
 enum { FIRST_BACKOFF_MS = 1000, LAST_BACKOFF_MS = 60000, AWAY_MS = 1000 };
 
@@ -17,6 +18,7 @@ static const char *const state_names[] = {
 	[OUTPUT_WAITING] = "waiting",
 	[OUTPUT_SETTLING] = "settling",
 	[OUTPUT_CONFIRMING] = "confirming",
+	[OUTPUT_RESOLVING] = "resolving",
 	[OUTPUT_RENDERING] = "rendering",
 	[OUTPUT_CHECKING] = "checking",
 	[OUTPUT_NOTIFYING] = "notifying",
@@ -51,8 +53,9 @@ void output_enter_take(struct output *output, enum output_state state, char *why
 /* A change that comes now is taken up behind the step. */
 static bool is_busy(const struct output *output)
 {
-	return output->state == OUTPUT_CONFIRMING || output->state == OUTPUT_RENDERING ||
-		output->state == OUTPUT_CHECKING || output->state == OUTPUT_NOTIFYING;
+	return output->state == OUTPUT_CONFIRMING || output->state == OUTPUT_RESOLVING ||
+		output->state == OUTPUT_RENDERING || output->state == OUTPUT_CHECKING ||
+		output->state == OUTPUT_NOTIFYING;
 }
 
 static void start_timer(struct output *output, int64_t after_ms)
@@ -97,11 +100,28 @@ void output_fail_take(struct output *output, char *why_taken, char *printed_take
 	go_on(output);
 }
 
+void output_note_left_out(struct output *output, const struct render_result *result)
+{
+	free(output->left_out);
+	output->left_out = allocate_text(result->why);
+}
+
+/* The reason of CURRENT: an operator should know this although all is well. */
+static char *current_why(const struct output *output)
+{
+	const char *doubled = output->haproxy ? haproxy_doubled(output->haproxy) : NULL;
+	return doubled
+		? allocate_format("%s%sHAProxy has the server %s twice, as Berth 0.1 named "
+				  "it too: reload HAProxy",
+			  output->left_out, *output->left_out ? "; " : "", quote_text(doubled).text)
+		: allocate_text(output->left_out);
+}
+
 void output_succeed(struct output *output)
 {
 	output_drop_attempt(output);
 	output->backoff_ms = 0;
-	output_enter_take(output, OUTPUT_CURRENT, allocate_text(""));
+	output_enter_take(output, OUTPUT_CURRENT, current_why(output));
 	go_on(output);
 }
 
@@ -159,9 +179,13 @@ static void take_picture(struct output *output, const struct output_picture *pic
 		output_enter_take(output, OUTPUT_HELD,
 			allocate_format("%zu of at least %d instances: nothing is changed",
 				output->instances, output->config->min_instances));
+	} else if (output->hosts && !output_hosts_want(output->hosts, &picture->picture, &filter)) {
+		output_enter_take(output, OUTPUT_RESOLVING, allocate_text(""));
 	} else if (output->haproxy) {
+		struct render_result result;
 		output_enter_take(output, OUTPUT_NOTIFYING, allocate_text(""));
-		haproxy_want(output->haproxy, &picture->picture, &filter);
+		haproxy_want(output->haproxy, &picture->picture, &filter, &result);
+		output_note_left_out(output, &result);
 	} else {
 		output_deliver(output, picture);
 	}
@@ -220,6 +244,17 @@ static void note_change(struct output *output)
 	}
 }
 
+/* The picture is read again: it may be another one since the look-up began. */
+static void on_hosts_changed(void *context)
+{
+	struct output *output = context;
+	if (output->state == OUTPUT_RESOLVING) {
+		confirm(output);
+	} else {
+		note_change(output);
+	}
+}
+
 static void on_ready(void *context)
 {
 	struct output *output = context;
@@ -236,11 +271,6 @@ static void on_event(void *context, enum cache_event event, const char *path, co
 	if (changes || (event == CACHE_FRESH && output->first_change_ms)) {
 		note_change(output);
 	}
-}
-
-static void on_listed(void *context)
-{
-	note_change(context);
 }
 
 static void on_refused(void *context, const struct err *err)
@@ -262,7 +292,6 @@ static void observe(struct output *output)
 		.scope = output->config->from_tree ? CACHE_TREE : CACHE_CHILDREN_TOO,
 		.on_ready = on_ready,
 		.on_event = on_event,
-		.on_listed = on_listed,
 		.on_refused = on_refused,
 		.context = output,
 	};
@@ -295,6 +324,7 @@ struct output *output_create(const struct output_options *options)
 	output->domain = allocate_text(options->domain);
 	output->callbacks = options->callbacks;
 	output->why = allocate_text("");
+	output->left_out = allocate_text("");
 	output->since = clock_wall_s();
 	output->launch = output_make_launch(config);
 	snprintf(output->delivered, sizeof(output->delivered), "%s",
@@ -304,6 +334,9 @@ struct output *output_create(const struct output_options *options)
 	if (config->format == CONFIG_FORMAT_HAPROXY_RUNTIME) {
 		output->haproxy = haproxy_create(
 			output->loop, config->socket, config->backend, on_haproxy_done, output);
+	}
+	if (config->format == CONFIG_FORMAT_NGINX) {
+		output->hosts = output_hosts_create(output->loop, on_hosts_changed, output);
 	}
 	observe(output);
 	return output;
@@ -322,11 +355,13 @@ void output_destroy(struct output *output)
 		cache_cancel(&output->confirmation);
 	}
 	haproxy_destroy(output->haproxy);
+	output_hosts_destroy(output->hosts);
 	output_drop_attempt(output);
 	command_launch_destroy(output->launch);
 	config_unref(output->config->whole);
 	free(output->domain);
 	free(output->why);
+	free(output->left_out);
 	free(output->printed);
 	free(output);
 }

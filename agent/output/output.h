@@ -6,9 +6,10 @@
  * socket.
  *
  *   WAITING --picture--> SETTLING --quiet--> CONFIRMING -> RENDERING -> CHECKING -> NOTIFYING
- *      ^                  ^  ^  ^               |  |           |           |          |   |
- *      +--registry away---|--|--|---------------+  |too few    | failed    |          |   |
- *                         |  |  +--change-- HELD <-+           v           v          |   v
+ *      ^                  ^  ^  ^            ^  |  |  |        |           |          |   |
+ *      |                  |  |  |   RESOLVING+<-+  |  |        |           |          |   |
+ *      +--registry away---|--|--|------------------+  |too few | failed    |          |   |
+ *                         |  |  +--change-- HELD <----+        v           v          |   v
  *                         |  +--change, time to try again-- FAILED <-------+----------+  CURRENT
  *                         +--change-------------------------------------------------------+
  *
@@ -34,6 +35,7 @@ enum output_state {
 	OUTPUT_WAITING,    /* for a picture, or for the registry to answer again */
 	OUTPUT_SETTLING,   /* a change came, and more may follow */
 	OUTPUT_CONFIRMING, /* the registry is asked whether the picture holds */
+	OUTPUT_RESOLVING,  /* host names are looked up */
 	OUTPUT_RENDERING,  /* the render command runs */
 	OUTPUT_CHECKING,   /* the check command looks at the new file */
 	OUTPUT_NOTIFYING,  /* on_change runs, or HAProxy gets its commands */
@@ -76,7 +78,7 @@ enum output_state output_state(const struct output *output);
 const char *output_state_name(enum output_state state);
 /* Whether the state lasts until something happens: WAITING, CURRENT, HELD or FAILED. */
 bool output_state_is_lasting(enum output_state state);
-/* Why it is in this state; "" when that needs no words. */
+/* Why it is in this state, or what CURRENT leaves out; "" when that needs no words. */
 const char *output_why(const struct output *output);
 /* The last line that a command printed which failed, not for everybody; "" without. */
 const char *output_printed(const struct output *output);

@@ -23,9 +23,13 @@ void output_picture_finish(struct output_picture *picture);
 
 /*
  * Appends the picture for a render command: {"name", "from", "records": {path: record},
- * "endpoints": [what the format json prints]}. 0 or BERTH_LIMIT_EXCEEDED.
+ * "endpoints": [{"path", "scope", "api", "protocol", "addressType", "address", "host", "port"}]}.
+ * An endpoint has "host" and "port" when its address names a host that can be used, and a port. One
+ * with a control character is left out, and in records U+FFFD takes its place: the command may
+ * print a value into a line. 0 or BERTH_LIMIT_EXCEEDED.
  */
 int output_picture_write(const struct output_picture *picture, const char *name,
-	const struct render_filter *filter, struct buffer *out, struct err *err) ERR_REQUIRED(5);
+	const struct render_filter *filter, struct buffer *out, struct render_result *ret_result,
+	struct err *err) ERR_REQUIRED(6);
 
 #endif

@@ -1,7 +1,10 @@
 /*
  * The two clocks. Intervals and deadlines are measured on the monotonic clock, which never jumps or
- * goes back. The wall clock is for times that people read. A function that decides by time takes
- * the time as an argument; only its callers read a clock.
+ * goes back. It is CLOCK_BOOTTIME and goes on while the machine is suspended: what was heard before
+ * that is old, and the server has counted on for a session. The timers of libev count on
+ * CLOCK_MONOTONIC, which stands still meanwhile: after a resume they are late, so an age never
+ * follows from a timer. The wall clock is for times that people read. A function that decides by
+ * time takes the time as an argument; only its callers read a clock.
  */
 #ifndef LIB_BASE_CLOCK_H
 #define LIB_BASE_CLOCK_H
@@ -18,12 +21,12 @@ static inline int64_t clock_read_ns(clockid_t clock)
 
 static inline int64_t clock_monotonic_ms(void)
 {
-	return clock_read_ns(CLOCK_MONOTONIC) / 1000000;
+	return clock_read_ns(CLOCK_BOOTTIME) / 1000000;
 }
 
 static inline double clock_monotonic_s(void)
 {
-	return (double)clock_read_ns(CLOCK_MONOTONIC) / 1e9;
+	return (double)clock_read_ns(CLOCK_BOOTTIME) / 1e9;
 }
 
 /* Seconds since 1970. */

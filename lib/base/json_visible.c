@@ -1,5 +1,7 @@
 #include "lib/base/json_visible.h"
 
+#include <string.h>
+
 /*
  * The hidden character at this place and the number of its bytes; 0 bytes: the character is
  * visible.
@@ -65,4 +67,57 @@ void json_append_visible(struct buffer *out, const char *json, size_t len)
 		}
 		buffer_printf(out, "\\u%04x", character);
 	}
+}
+
+void json_make_visible(struct buffer *buffer, size_t start)
+{
+	const char *json = buffer_text(buffer) + start;
+	if (buffer->failed || !json_has_hidden(json, buffer->len - start)) {
+		return;
+	}
+	struct buffer visible;
+	buffer_init(&visible, buffer->max);
+	json_append_visible(&visible, json, buffer->len - start);
+	buffer->len = start;
+	buffer_append(buffer, buffer_text(&visible), visible.len);
+	buffer->failed = buffer->failed || visible.failed;
+	buffer_finish(&visible);
+}
+
+/* The length of an escape that stands for a C0 control; 0 for another text. */
+static size_t control_escape_len(const char *at, size_t left)
+{
+	if (left < 2 || at[0] != '\\') {
+		return 0;
+	}
+	return strchr("bfnrt", at[1]) ? 2 : at[1] == 'u' ? 6 : 0;
+}
+
+void json_append_harmless(struct buffer *out, const char *json, size_t len)
+{
+	static const char replacement[] = "\\ufffd";
+	size_t bytes;
+	unsigned character;
+	for (size_t at = 0; at < len; at += bytes) {
+		bytes = control_escape_len(json + at, len - at);
+		if (bytes == 0) {
+			bytes = hidden_at((const unsigned char *)json + at, len - at, &character);
+		}
+		if (bytes > 0) {
+			buffer_append_text(out, replacement);
+			continue;
+		}
+		bytes = json[at] == '\\' ? 2 : 1;
+		buffer_append(out, json + at, bytes);
+	}
+}
+
+bool text_has_hidden(const char *text, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		if ((unsigned char)text[i] < ' ') {
+			return true;
+		}
+	}
+	return json_has_hidden(text, len);
 }

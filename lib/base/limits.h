@@ -18,6 +18,7 @@
 #define LIMIT_ADDRESSES_PER_ENDPOINT 64
 #define LIMIT_ENDPOINTS_PER_RECORD 128
 #define LIMIT_RECORD_BYTES (128 * 1024)
+#define LIMIT_LIST_BYTES (16 * 1024 * 1024) /* of a list of children, as its paths take memory */
 #define LIMIT_JSON_DEPTH 32
 
 #endif

@@ -85,6 +85,27 @@ int path_check(const char *path, size_t len, struct err *err)
 	return 0;
 }
 
+/*
+ * True where a character begins that ZooKeeper refuses. Its servers see those beyond U+FFFF as
+ * surrogates. Bytes of UTF-8 sort as their characters do.
+ */
+static bool is_private_or_special(const char *text, size_t len)
+{
+	static const struct {
+		char first[4], last[4];
+	} refused[] = {
+		{ "\xee\x80\x80", "\xef\xa3\xbf" }, /* U+E000 to U+F8FF */
+		{ "\xef\xbf\xb0", "\xff\xff\xff" }, /* from U+FFF0 on */
+	};
+	for (size_t i = 0; len >= 3 && i < sizeof(refused) / sizeof(refused[0]); i++) {
+		if (memcmp(text, refused[i].first, 3) >= 0 &&
+			memcmp(text, refused[i].last, 3) <= 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
 /* A name that every ZooKeeper server takes, and that shows in a line as what it is. */
 static bool is_plain_text(const char *text, size_t len)
 {
@@ -92,8 +113,8 @@ static bool is_plain_text(const char *text, size_t len)
 		unsigned char c = (unsigned char)text[i];
 		unsigned char next = i + 1 < len ? (unsigned char)text[i + 1] : 0;
 		bool is_c1_control = c == 0xc2 && next < 0xa0;
-		bool is_private_or_special = c == 0xef || c == 0xee || c >= 0xf0;
-		if (c < 0x20 || c == 0x7f || c == '/' || is_c1_control || is_private_or_special) {
+		if (c < 0x20 || c == 0x7f || c == '/' || is_c1_control ||
+			is_private_or_special(text + i, len - i)) {
 			return false;
 		}
 	}
@@ -119,32 +140,47 @@ bool path_foreign_element_valid(const char *element, size_t len)
 	return !foreign_element_fault(element, len);
 }
 
-int path_foreign_check(const char *path, size_t len, struct err *err)
+/* Checks a path in the tree of the registry's server; messages call it `what`. */
+static int check_on_server(const char *what, const char *path, size_t len, struct err *err)
 {
-	if (len < 2 || path[0] != '/' || len >= LIMIT_PATH_BYTES) {
+	if (len < 2 || path[0] != '/') {
 		return err_set(err, BERTH_INVALID_PATHNAME,
-			"foreign path %s is not of the form "
-			"/element/element with less than %d bytes",
-			quote(path, len).text, LIMIT_PATH_BYTES);
+			"%s %s is not of the form /element/element", what, quote(path, len).text);
+	}
+	if (len >= LIMIT_PATH_BYTES) {
+		return err_set(err, BERTH_INVALID_PATHNAME,
+			"%s %s has %zu bytes; at most %d are allowed", what, quote(path, len).text,
+			len, LIMIT_PATH_BYTES - 1);
 	}
 	for (size_t start = 1; start <= len;) {
 		const char *slash = memchr(path + start, '/', len - start);
 		size_t end = slash ? (size_t)(slash - path) : len;
 		const char *fault = foreign_element_fault(path + start, end - start);
 		if (fault) {
-			return err_set(err, BERTH_INVALID_PATHNAME,
-				"foreign path %s: element %s %s", quote(path, len).text,
-				quote(path + start, end - start).text, fault);
+			return err_set(err, BERTH_INVALID_PATHNAME, "%s %s: element %s %s", what,
+				quote(path, len).text, quote(path + start, end - start).text,
+				fault);
 		}
 		start = end + 1;
 	}
 	const size_t own_len = sizeof(SERVERS_OWN) - 1;
 	if (len >= own_len && memcmp(path, SERVERS_OWN, own_len) == 0 &&
 		(len == own_len || path[own_len] == '/')) {
-		return err_set(err, BERTH_INVALID_PATHNAME, "foreign path %s is the server's own",
+		return err_set(err, BERTH_INVALID_PATHNAME, "%s %s is the server's own", what,
 			quote(path, len).text);
 	}
 	return 0;
+}
+
+int path_foreign_check(const char *path, size_t len, struct err *err)
+{
+	return check_on_server("foreign path", path, len, err);
+}
+
+int path_root_check(const char *path, size_t len, struct err *err)
+{
+	bool is_servers_root = len == 1 && path[0] == '/';
+	return is_servers_root ? 0 : check_on_server("root node", path, len, err);
 }
 
 int path_join(char *out, size_t size, const char *parent, const char *element, struct err *err)

@@ -33,8 +33,9 @@ static inline bool path_is_foreign(const char *path)
 }
 
 /*
- * True for an element of a foreign path: 1 to 1000 bytes of UTF-8 without control characters and
- * without a slash, neither "." nor "..".
+ * True for an element of a foreign path: 1 to 1000 bytes of UTF-8 without control characters, a
+ * slash and the characters that ZooKeeper refuses (private and special ones, those beyond U+FFFF);
+ * neither "." nor "..".
  */
 bool path_foreign_element_valid(const char *element, size_t len);
 
@@ -44,6 +45,13 @@ bool path_foreign_element_valid(const char *element, size_t len);
  * BERTH_INVALID_PATHNAME.
  */
 int path_foreign_check(const char *path, size_t len, struct err *err)
+	__attribute__((warn_unused_result));
+
+/*
+ * Checks the path of a registry's root in the tree of its server: "/", or what path_foreign_check()
+ * takes. The rules for elements of registry paths begin below it. 0 or BERTH_INVALID_PATHNAME.
+ */
+int path_root_check(const char *path, size_t len, struct err *err)
 	__attribute__((warn_unused_result));
 
 /*

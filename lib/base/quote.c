@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/base/json_visible.h"
 #include "lib/base/utf8.h"
 
 /* The closing quote, the ellipsis and the NUL. */
@@ -13,12 +14,7 @@ static size_t escape(char out[LONGEST_ESCAPE_BYTES], const char *data, size_t le
 {
 	unsigned char byte = (unsigned char)data[0];
 	size_t character_len = utf8_character_len(data, len);
-	if (character_len == 0 || character_len > len || byte < 0x20 || byte == 0x7f) {
-		snprintf(out, LONGEST_ESCAPE_BYTES, "\\x%02x", byte);
-		return 1;
-	}
-	/* U+0080 to U+009F: control characters too, and some terminals obey them. */
-	if (byte == 0xc2 && (unsigned char)data[1] < 0xa0) {
+	if (character_len == 0 || character_len > len || text_has_hidden(data, character_len)) {
 		snprintf(out, LONGEST_ESCAPE_BYTES, "\\x%02x", byte);
 		return 1;
 	}

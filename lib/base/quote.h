@@ -11,9 +11,10 @@ struct quoted {
 };
 
 /*
- * The `len` bytes in double quotes. Control bytes, quotes and backslashes are escaped as in C; so
- * is every byte that is not part of valid UTF-8. Long text is cut between characters and ends in …
- * behind the closing quote. For use in one expression: quote(data, len).text.
+ * The `len` bytes in double quotes. Characters that change what a terminal shows
+ * (lib/base/json_visible.h), quotes and backslashes are escaped as in C; so is every byte that is
+ * not part of valid UTF-8. Long text is cut between characters and ends in … behind the closing
+ * quote. For use in one expression: quote(data, len).text.
  */
 struct quoted quote(const char *data, size_t len);
 

@@ -55,7 +55,7 @@ static bool is_registry_url(const char *where)
 static int open_descriptors(struct berth *berth, struct err *err)
 {
 	berth->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	berth->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	berth->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
 	struct epoll_event event = { .events = EPOLLIN };
 	if (berth->epoll_fd < 0 || berth->timer_fd < 0 ||
 		epoll_ctl(berth->epoll_fd, EPOLL_CTL_ADD, berth->timer_fd, &event) != 0) {

@@ -325,7 +325,7 @@ const struct handle_ops handle_agent_ops = {
 int handle_open_agent(struct berth *berth, const char *where, struct err *err)
 {
 	if (!where || !*where) {
-		where = getenv("BERTH_SOCKET");
+		where = secure_getenv("BERTH_SOCKET");
 	}
 	if (!where || !*where) {
 		where = DEFAULT_SOCKET;

@@ -5,6 +5,7 @@
 
 /* The service record's settings for all hosts below it. */
 struct service {
+	bool exists;
 	const char *name;     /* "http" of "_http"; or NULL */
 	const char *protocol; /* "tcp" of "_tcp" */
 	int port;             /* 0: none */
@@ -23,6 +24,7 @@ static struct service read_service(const json_t *group)
 	if (!type || strcmp(type, "service") != 0) {
 		return service;
 	}
+	service.exists = true;
 	const json_t *outer = json_object_get(group, "service");
 	const json_t *inner = json_object_get(outer, "service");
 	const json_t *fields = json_is_object(inner) ? inner : outer;
@@ -32,6 +34,22 @@ static struct service read_service(const json_t *group)
 	service.protocol = protocol && strlen(protocol) <= LIMIT_PROTOCOL_BYTES ? protocol : "tcp";
 	service.port = port > 0 ? port : 0;
 	return service;
+}
+
+/*
+ * Binder answers for a service with its hosts of these types. It answers for others, such as
+ * db_host and host, only when their own name is asked for.
+ */
+static bool is_member_type(const char *type)
+{
+	static const char *const types[] = { "load_balancer", "moray_host", "redis_host",
+		"ops_host", "rr_host" };
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		if (strcmp(types[i], type) == 0) {
+			return true;
+		}
+	}
+	return false;
 }
 
 static void add_endpoints(struct dialect_reading *reading, const json_t *host,
@@ -69,6 +87,10 @@ void dialect_read_registrar(struct dialect_reading *reading)
 		? dialect_json(member->group_data, member->group_len, NULL)
 		: NULL;
 	struct service service = read_service(group);
+	if (service.exists && !is_member_type(type)) {
+		dialect_unreadable(
+			reading, "Binder does not count a host of this type as a member");
+	}
 	dialect_set_text(reading, "yarn:id", member->name);
 	dialect_set_text(reading, "yarn:hostname", member->name);
 	dialect_set_text(reading, "yarn:ip", address);

@@ -26,7 +26,9 @@ static const struct address_type types[] = {
 	{ "inetaddress", { "hostname", "port" }, "host:port, or [::1]:port for IPv6" },
 	{ "host/port", { "host", "port" }, "host:port, or [::1]:port for IPv6" },
 	{ "path", { "path" }, "the path" },
-	{ "zookeeper", { "hostname", "port", "path" },
+	{ RECORD_ZOOKEEPER, { "hostname", "port", "path" },
+		"host:port/path, or [::1]:port/path for IPv6" },
+	{ RECORD_ZKTRIPLE, { "hostname", "port", "path" },
 		"host:port/path, or [::1]:port/path for IPv6" },
 };
 
@@ -108,7 +110,8 @@ static const struct value_rule value_rules[] = {
 	{ "hostname", NULL, is_host, "a host name or IP address" },
 	{ "host", NULL, is_host, "a host name or IP address" },
 	{ "port", NULL, is_port, "a number from 1 to 65535, written as a string" },
-	{ "path", "zookeeper", is_absolute_path, "a path that begins with /" },
+	{ "path", RECORD_ZOOKEEPER, is_absolute_path, "a path that begins with /" },
+	{ "path", RECORD_ZKTRIPLE, is_absolute_path, "a path that begins with /" },
 	{ "path", NULL, is_filled, "a path" },
 };
 

@@ -97,7 +97,7 @@ static int check_addresses(const json_t *endpoint, const char *scope, size_t ind
 		code = record_address_check(
 			type, json_array_get(addresses, i), address_place.text, err);
 	}
-	if (!code && strcmp(type, "zookeeper") == 0) {
+	if (!code && (strcmp(type, RECORD_ZOOKEEPER) == 0 || strcmp(type, RECORD_ZKTRIPLE) == 0)) {
 		code = check_same_path(addresses, place.text, err);
 	}
 	return code;

@@ -46,12 +46,17 @@ int record_no_memory(struct err *err);
 int record_check_text(const json_t *owner, const char *name, size_t limit, const char *place,
 	struct err *err) __attribute__((warn_unused_result));
 
+/* The type of ZooKeeper's addresses in Hadoop's documents, and in its code. */
+#define RECORD_ZOOKEEPER "zookeeper"
+#define RECORD_ZKTRIPLE "zktriple"
+
 /* True for the address types of RECORD_ADDRESS_TYPES and for x-…. */
 bool record_address_type_valid(const char *address_type);
 
 /* The types that record_address_type_valid() accepts, for messages. */
 #define RECORD_ADDRESS_TYPES                                                                       \
-	"uri, hostname, inetaddress, host/port, path, zookeeper and types beginning with x-"
+	"uri, hostname, inetaddress, host/port, path, zookeeper, zktriple and types beginning "    \
+	"with x-"
 
 /* True for text that is allowed where a record has a URI. */
 bool record_uri_valid(const char *text);

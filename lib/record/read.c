@@ -7,9 +7,6 @@
 #include "lib/base/quote.h"
 #include "lib/record/internal.h"
 
-/* Hadoop's code calls `zookeeper` addresses so. */
-#define HADOOP_ZOOKEEPER_TYPE "zktriple"
-
 /*
  * Looks for nesting beyond the limit before the parser, which recurses, sees the bytes. It follows
  * strings as the parser does up to the first mistake in the JSON, and there the parser stops.
@@ -82,57 +79,129 @@ static int parsed(json_t **ret_json, json_t *json, const json_error_t *error, st
 	return 0;
 }
 
-struct slice {
-	const char *data;
-	size_t len;
-};
+/* ---- what Hadoop's parser reads, and ours does not ---- */
 
-/* The JSON without byte order marks before it and NULs, perhaps among blanks, behind it. */
-static struct slice json_of(const char *data, size_t len)
+/*
+ * The length of the JSON without what follows the end of its object, which Hadoop does not look at.
+ * Blanks there are a part of the JSON.
+ */
+static size_t json_len(const char *data, size_t len)
 {
-	static const char mark[] = "\xef\xbb\xbf";
-	size_t mark_len = strlen(mark);
-	struct slice json = { data, len };
-	while (json.len >= mark_len && memcmp(json.data, mark, mark_len) == 0) {
-		json.data += mark_len;
-		json.len -= mark_len;
+	size_t depth = 0;
+	size_t end = 0;
+	bool in_string = false;
+	size_t begin = 0;
+	while (begin < len && memchr(" \t\r\n", data[begin], 4)) {
+		begin++;
 	}
-	size_t end = json.len;
-	while (end > 0 && memchr("\0 \t\r\n", json.data[end - 1], 5)) {
-		end--;
+	if (begin == len || data[begin] != '{') {
+		return len; /* a mistake, which is not to be hidden with the text behind it */
 	}
-	if (memchr(json.data + end, '\0', json.len - end)) {
-		json.len = end;
+	for (size_t i = begin; i < len && end == 0; i++) {
+		if (in_string && data[i] == '\\') {
+			i++;
+		} else if (data[i] == '"') {
+			in_string = !in_string;
+		} else if (in_string) {
+			continue;
+		} else if (data[i] == '{' || data[i] == '[') {
+			depth++;
+		} else if (data[i] == '}' || data[i] == ']') {
+			end = depth <= 1 ? i + 1 : 0;
+			depth--;
+		}
 	}
-	return json;
+	size_t behind = end;
+	while (end > 0 && behind < len && memchr(" \t\r\n", data[behind], 4)) {
+		behind++;
+	}
+	return end > 0 && behind < len ? end : len;
+}
+
+/* The code of the escape \uXXXX at `data`, or -1. */
+static int escape_code(const char *data, size_t len)
+{
+	char digits[5] = "";
+	if (len < 6 || data[0] != '\\' || data[1] != 'u') {
+		return -1;
+	}
+	memcpy(digits, data + 2, 4);
+	return strspn(digits, "0123456789abcdefABCDEF") == 4 ? (int)strtol(digits, NULL, 16) : -1;
+}
+
+static bool is_half(int code, int first)
+{
+	return code >= first && code < first + 0x400;
+}
+
+/* The length of the escape at `data`; *ret_bad: for a NUL, or half of a pair. */
+static size_t escape_len(const char *data, size_t len, bool *ret_bad)
+{
+	int code = escape_code(data, len);
+	bool is_pair = is_half(code, 0xd800) && is_half(escape_code(data + 6, len - 6), 0xdc00);
+	*ret_bad = code == 0 || (!is_pair && (is_half(code, 0xd800) || is_half(code, 0xdc00)));
+	return is_pair ? 12 : code >= 0 ? 6 : 2;
+}
+
+/* Where the first escape of a NUL or of half a pair is, from `at` on; `len` when there is none. */
+static size_t find_bad_escape(const char *json, size_t len, size_t at)
+{
+	bool is_bad = false;
+	while (at < len && !is_bad) {
+		const char *found = memchr(json + at, '\\', len - at);
+		at = found ? (size_t)(found - json) : len;
+		size_t step = at < len ? escape_len(json + at, len - at, &is_bad) : 0;
+		at += is_bad ? 0 : step;
+	}
+	return at < len ? at : len;
+}
+
+/* Such escapes become those of U+FFFD: our texts cannot hold them, nor can all readers of JSON. */
+static void mend_escapes(char *json, size_t len)
+{
+	for (size_t at = 0; (at = find_bad_escape(json, len, at)) < len; at += 6) {
+		memcpy(json + at, "\\ufffd", 6);
+	}
 }
 
 void record_trim(char *data, size_t *len)
 {
-	struct slice json = json_of(data, *len);
-	if (json.len == *len || record_kind(data, *len) != RECORD_KIND_RECORD) {
-		return;
+	if (record_kind(data, *len) == RECORD_KIND_RECORD) {
+		*len = json_len(data, *len);
+		data[*len] = '\0';
+		mend_escapes(data, *len);
 	}
-	memmove(data, json.data, json.len);
-	data[json.len] = '\0';
-	*len = json.len;
+}
+
+/* NULL with an error. */
+static json_t *load(const char *json, size_t len, json_error_t *error)
+{
+	json_t *document = json_wide_loadb(json, len, 0, error);
+	/* Jansson reports most failed allocations as a syntax error, hardly ever twice. */
+	return document ? document : json_wide_loadb(json, len, 0, error);
 }
 
 /* Of two equal keys the last counts. */
 static int parse(json_t **ret_json, const char *data, size_t len, struct err *err)
 {
-	struct slice json = json_of(data, len);
+	json_error_t error;
 	int code = check_limits(data, len, BERTH_INVALID_RECORD, err);
 	if (code) {
 		return code;
 	}
-	json_error_t error;
-	json_t *document = json_wide_loadb(json.data, json.len, 0, &error);
-	if (!document) {
-		/* Jansson reports most failed allocations as a syntax error, hardly ever twice. */
-		document = json_wide_loadb(json.data, json.len, 0, &error);
+	len = json_len(data, len);
+	if (find_bad_escape(data, len, 0) == len) {
+		return parsed(ret_json, load(data, len, &error), &error, err);
 	}
-	return parsed(ret_json, document, &error, err);
+	char *mended = malloc(len);
+	if (!mended) {
+		return record_no_memory(err);
+	}
+	memcpy(mended, data, len);
+	mend_escapes(mended, len);
+	code = parsed(ret_json, load(mended, len, &error), &error, err);
+	free(mended);
+	return code;
 }
 
 /* Refuses a key that is there twice, and a number that Berth would not write as it is given. */
@@ -238,20 +307,6 @@ static int read_protocol(json_t *endpoint, const char *place, struct err *err)
 	if (protocol &&
 		(json_object_set(endpoint, "protocol", protocol) ||
 			json_object_set(endpoint, "protocolType", protocol))) {
-		return record_no_memory(err);
-	}
-	return 0;
-}
-
-static int read_address_type(json_t *endpoint, const char *place, struct err *err)
-{
-	int code = read_needed_text(endpoint, "addressType", place, err);
-	if (code) {
-		return code;
-	}
-	json_t *type = json_object_get(endpoint, "addressType");
-	if (strcmp(json_string_value(type), HADOOP_ZOOKEEPER_TYPE) == 0 &&
-		json_string_set(type, "zookeeper")) {
 		return record_no_memory(err);
 	}
 	return 0;
@@ -366,7 +421,10 @@ static int read_addresses(
 	json_t *endpoint, const char *scope, size_t index, const char *place, struct err *err)
 {
 	const char *address_type = json_string_value(json_object_get(endpoint, "addressType"));
-	json_t *addresses = NULL;
+	json_t *addresses = json_object_get(endpoint, "addresses");
+	if (!addresses || json_is_null(addresses)) {
+		return err_set(err, BERTH_INVALID_RECORD, "%s has no addresses", place);
+	}
 	int code = read_array(&addresses, endpoint, "addresses", place, err);
 	for (size_t i = 0; !code && i < json_array_size(addresses); i++) {
 		struct record_place address_place = record_address_place(scope, index, i);
@@ -386,7 +444,7 @@ static int read_endpoint(json_t *endpoint, const char *scope, size_t index, stru
 	}
 	int code = read_needed_text(endpoint, "api", place.text, err);
 	if (!code) {
-		code = read_address_type(endpoint, place.text, err);
+		code = read_needed_text(endpoint, "addressType", place.text, err);
 	}
 	if (!code) {
 		code = read_protocol(endpoint, place.text, err);
@@ -404,24 +462,27 @@ static int read_endpoints(json_t *json, const char *scope, struct err *err)
 	return code;
 }
 
-/* Hadoop cannot read a record with one. */
-static void remove_null_attributes(json_t *json)
+/* Hadoop cannot read a record with an attribute that is null; its own fields may be. */
+static int check_no_null(json_t *json, struct err *err)
 {
 	const char *name;
-	json_t *value;
-	void *next;
-	json_object_foreach_safe (json, next, name, value) {
-		if (json_is_null(value)) {
-			json_object_del(json, name);
+	const json_t *value;
+	json_object_foreach (json, name, value) {
+		bool is_field = strcmp(name, "description") == 0 || strcmp(name, "external") == 0 ||
+			strcmp(name, "internal") == 0;
+		if (json_is_null(value) && !is_field) {
+			return err_set(err, BERTH_INVALID_RECORD,
+				"%s of the service record is null", quote_text(name).text);
 		}
 	}
+	return 0;
 }
 
 static int read_fields(json_t *json, struct err *err)
 {
 	static const char *const texts[] = { "description", "yarn:id", "yarn:persistence", NULL };
 	int code = check_type(json, err);
-	remove_null_attributes(json);
+	code = code ? code : check_no_null(json, err);
 	for (size_t i = 0; texts[i] && !code; i++) {
 		code = read_text(json, texts[i], "the service record", err);
 	}
@@ -431,10 +492,34 @@ static int read_fields(json_t *json, struct err *err)
 	return code;
 }
 
-/* Takes the reference `json` also on failure, and brings it to one spelling. */
-static int read_take(struct record **ret_record, json_t *json, struct err *err)
+/* The word of Hadoop's documents in place of its code's constant. */
+static int rename_zktriple(json_t *json, struct err *err)
+{
+	for (size_t scope = 0; record_scopes[scope]; scope++) {
+		size_t i;
+		json_t *endpoint;
+		json_array_foreach (json_object_get(json, record_scopes[scope]), i, endpoint) {
+			json_t *type = json_object_get(endpoint, "addressType");
+			if (strcmp(json_string_value(type), RECORD_ZKTRIPLE) == 0 &&
+				json_string_set(type, RECORD_ZOOKEEPER)) {
+				return record_no_memory(err);
+			}
+		}
+	}
+	return 0;
+}
+
+/*
+ * Takes the reference `json` also on failure, and brings it to one spelling; a writer's choice of
+ * zktriple is kept.
+ */
+static int read_take(
+	struct record **ret_record, json_t *json, bool is_to_be_written, struct err *err)
 {
 	int code = read_fields(json, err);
+	if (!code && !is_to_be_written) {
+		code = rename_zktriple(json, err);
+	}
 	struct record *record = code ? NULL : malloc(sizeof(*record));
 	if (!record) {
 		json_decref(json);
@@ -452,13 +537,13 @@ int record_decode(struct record **ret_record, const char *data, size_t len, stru
 	}
 	json_t *json = NULL;
 	int code = parse(&json, data, len, err);
-	return code ? code : read_take(ret_record, json, err);
+	return code ? code : read_take(ret_record, json, false, err);
 }
 
 int record_from_json(struct record **ret_record, const json_t *json, struct err *err)
 {
 	json_t *copy = json_deep_copy(json);
-	return copy ? read_take(ret_record, copy, err) : record_no_memory(err);
+	return copy ? read_take(ret_record, copy, false, err) : record_no_memory(err);
 }
 
 int record_decode_strictly(
@@ -470,5 +555,5 @@ int record_decode_strictly(
 	}
 	json_t *json = NULL;
 	int code = parse_strictly(&json, data, len, err);
-	return code ? code : read_take(ret_record, json, err);
+	return code ? code : read_take(ret_record, json, true, err);
 }

@@ -10,7 +10,8 @@
  *   - of two equal keys the last counts; a byte order mark, trailing blanks and NULs are skipped
  *   - protocol and protocolType: either or both may be missing
  *   - an address may be an array of its values in the order of the type's keys (Hadoop 2.6)
- *   - zktriple (Hadoop's code) is zookeeper; host and hostname mean the same
+ *   - zktriple (Hadoop's code) is zookeeper, but stays in text that is to be written; host and
+ *     hostname mean the same
  *
  * Writing is strict, enforces lib/base/limits.h, and never writes a null attribute, which Hadoop
  * cannot read.
@@ -31,9 +32,10 @@ struct record; /* opaque; heap */
 struct record_endpoint {
 	const char *scope; /* "external" | "internal" */
 	const char *api;
-	const char *protocol;     /* "" when the record has none */
-	const char *address_type; /* uri, hostname, inetaddress, host/port, path, zookeeper, x-… */
-	const json_t *addresses;  /* array of objects of strings */
+	const char *protocol; /* "" when the record has none */
+	/* uri, hostname, inetaddress, host/port, path, zookeeper (or zktriple), x-… */
+	const char *address_type;
+	const json_t *addresses; /* array of objects of strings */
 };
 
 /* The kind of a node's data, from its bytes alone: no JSON is parsed. */
@@ -54,15 +56,17 @@ void record_free(struct record *record);
 /*
  * Reads node data. BERTH_NO_RECORD when the marker string "JSONServiceRecord" is nowhere in the
  * bytes (decided before any JSON is parsed); BERTH_INVALID_RECORD when it is there but the JSON is
- * malformed, too deep, too large, holds invalid UTF-8 or a NUL in a string, has another "type", or
- * its known fields have wrong shapes. A number that is too large is read as the nearest double.
+ * malformed, too deep, too large, holds invalid UTF-8 or a NUL byte, has a null attribute or
+ * another "type", or its known fields have wrong shapes. A number that is too large is read as the
+ * nearest double.
  */
 int record_decode(struct record **ret_record, const char *data, size_t len, struct err *err)
 	__attribute__((warn_unused_result));
 
 /*
- * Takes a byte order mark and trailing NULs out of the NUL-terminated data of a record, in place,
- * so that the rest can be a part of another JSON document. Other data stays as it is.
+ * Makes the NUL-terminated data of a record what can be a part of another JSON document, in place:
+ * without what follows its object, and with U+FFFD for escapes of NUL and of half a surrogate pair.
+ * Other data stays as it is.
  */
 void record_trim(char *data, size_t *len);
 
@@ -136,8 +140,8 @@ bool record_endpoint_matches(const struct record_endpoint *endpoint, const char 
 /*
  * One address as the object that a record of this type holds, from its one-line text: uri: the URI;
  * hostname: a host; inetaddress and host/port: host:port ([::1]:80 for IPv6); path: a path;
- * zookeeper: host:port/zk/path; x-…: stored under the key "address". NULL with err filled (the
- * mistake, the allowed forms) otherwise. New reference.
+ * zookeeper and zktriple: host:port/zk/path; x-…: stored under the key "address". NULL with err
+ * filled (the mistake, the allowed forms) otherwise. New reference.
  */
 json_t *record_address_parse(const char *address_type, const char *text, struct err *err);
 

@@ -271,89 +271,132 @@ void registry_acl_clear_accessors(struct registry_acl_policy *policy)
 	entries_free(&policy->accessors);
 }
 
+/* A file that holds a secret, and the option that names it. */
+struct secret_file {
+	const char *option;
+	const char *path;
+};
+
 /*
  * No other user can use the file, or it is a secret on a read-only mount (Docker, Kubernetes,
  * systemd).
  */
-static int check_mode(int fd, mode_t mode, const char *file, struct err *err)
+static int check_mode(int fd, mode_t mode, const struct secret_file *file, struct err *err)
 {
 	if ((mode & (S_IRWXG | S_IRWXO)) == 0) {
 		return 0;
 	}
 	if (mode & (S_IWGRP | S_IWOTH)) {
 		return err_set(err, BERTH_FAILED,
-			"auth_file %s has mode %04o: group or others may write it", file,
-			(unsigned)mode & 07777U);
+			"%s %s has mode %04o: group or others may write it", file->option,
+			file->path, (unsigned)mode & 07777U);
 	}
 	struct statvfs mount;
 	if (fstatvfs(fd, &mount) == 0 && (mount.f_flag & ST_RDONLY)) {
 		return 0;
 	}
 	return err_set(err, BERTH_FAILED,
-		"auth_file %s has mode %04o: group or others may read it; allowed is 0600, or a "
+		"%s %s has mode %04o: group or others may read it; allowed is 0600, or a "
 		"file on a mount that is read-only",
-		file, (unsigned)mode & 07777U);
+		file->option, file->path, (unsigned)mode & 07777U);
 }
 
-static int check_file(int fd, const char *file, struct err *err)
+static int check_file(int fd, const struct secret_file *file, struct err *err)
 {
 	struct stat stat;
 	if (fstat(fd, &stat) != 0) {
-		return err_set_errno(err, BERTH_FAILED, errno, "auth_file %s", file);
+		return err_set_errno(err, BERTH_FAILED, errno, "%s %s", file->option, file->path);
 	}
 	if (!S_ISREG(stat.st_mode)) {
-		return err_set(err, BERTH_FAILED, "auth_file %s is not a regular file", file);
+		return err_set(
+			err, BERTH_FAILED, "%s %s is not a regular file", file->option, file->path);
 	}
 	return check_mode(fd, stat.st_mode, file, err);
 }
 
-/* NULL with `err`. */
-static char *read_line(int fd, const char *file, struct err *err)
+/* The file's one line, without its end: its length, or -1 with `err`; "" for another text. */
+static int read_text(int fd, const struct secret_file *file, char text[MAX_CREDENTIALS_BYTES + 1],
+	struct err *err)
 {
-	char text[MAX_CREDENTIALS_BYTES + 1];
-	char *line = NULL;
 	ssize_t len = read(fd, text, MAX_CREDENTIALS_BYTES);
 	if (len < 0) {
-		err_set_errno(err, BERTH_FAILED, errno, "auth_file %s", file);
-		return NULL;
+		return err_set_errno(err, BERTH_FAILED, errno, "%s %s", file->option, file->path);
 	}
 	while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\r')) {
 		len--;
 	}
 	text[len] = '\0';
-	const char *colon = strchr(text, ':');
-	if (len == MAX_CREDENTIALS_BYTES || strlen(text) != (size_t)len || strpbrk(text, "\r\n") ||
-		!colon || colon == text || colon[1] == '\0') {
-		err_set(err, BERTH_FAILED,
-			"auth_file %s: allowed is one line user:password of less than %d bytes",
-			file, MAX_CREDENTIALS_BYTES);
-	} else {
-		line = strdup(text);
-		if (!line) {
-			err_set(err, BERTH_FAILED, "no memory for auth_file %s", file);
-		}
+	if (len == MAX_CREDENTIALS_BYTES || strlen(text) != (size_t)len || strpbrk(text, "\r\n")) {
+		text[0] = '\0';
 	}
-	explicit_bzero(text, sizeof(text));
-	return line;
+	return 0;
 }
 
-int registry_auth_file_read(char **ret_credentials, const char *file, struct err *err)
+/* `text` is the caller's to wipe. */
+static int read_secret(
+	const struct secret_file *file, char text[MAX_CREDENTIALS_BYTES + 1], struct err *err)
 {
-	if (!file || !*file) {
+	int fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (fd < 0) {
+		return err_set_errno(err, BERTH_FAILED, errno, "%s %s", file->option, file->path);
+	}
+	if (check_file(fd, file, err) == 0) {
+		(void)read_text(fd, file, text, err);
+	}
+	close(fd);
+	return err->code;
+}
+
+static int copy_secret(
+	char **ret_secret, const struct secret_file *file, char *text, struct err *err)
+{
+	char *secret = strdup(text);
+	if (!secret) {
+		return err_set(err, BERTH_FAILED, "no memory for %s %s", file->option, file->path);
+	}
+	*ret_secret = secret;
+	return 0;
+}
+
+int registry_auth_file_read(char **ret_credentials, const char *path, struct err *err)
+{
+	const struct secret_file file = { "auth_file", path };
+	char text[MAX_CREDENTIALS_BYTES + 1] = "";
+	if (!path || !*path) {
 		return err_set(err, BERTH_FAILED,
 			"auth = digest needs auth_file, a file of mode 0600 with user:password");
 	}
-	int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	if (fd < 0) {
-		return err_set_errno(err, BERTH_FAILED, errno, "auth_file %s", file);
+	if (read_secret(&file, text, err) == 0) {
+		const char *colon = strchr(text, ':');
+		if (!colon || colon == text || colon[1] == '\0') {
+			err_set(err, BERTH_FAILED,
+				"auth_file %s: allowed is one line user:password of less than %d "
+				"bytes",
+				path, MAX_CREDENTIALS_BYTES);
+		} else {
+			(void)copy_secret(ret_credentials, &file, text, err);
+		}
 	}
-	char *line = check_file(fd, file, err) == 0 ? read_line(fd, file, err) : NULL;
-	close(fd);
-	if (!line) {
-		return err->code;
+	explicit_bzero(text, sizeof(text));
+	return err->code;
+}
+
+int registry_passphrase_read(char **ret_passphrase, const char *path, struct err *err)
+{
+	const struct secret_file file = { "tls_passphrase_file", path };
+	char text[MAX_CREDENTIALS_BYTES + 1] = "";
+	if (read_secret(&file, text, err) == 0) {
+		if (!*text || strchr(text, ',')) {
+			err_set(err, BERTH_FAILED,
+				"tls_passphrase_file %s: allowed is one line of less than %d bytes "
+				"without a comma, at which the client library would cut it",
+				path, MAX_CREDENTIALS_BYTES);
+		} else {
+			(void)copy_secret(ret_passphrase, &file, text, err);
+		}
 	}
-	*ret_credentials = line;
-	return 0;
+	explicit_bzero(text, sizeof(text));
+	return err->code;
 }
 
 int registry_auth_file_check(const char *file, struct err *err)

@@ -66,4 +66,8 @@ void registry_acl_clear_accessors(struct registry_acl_policy *policy);
 int registry_auth_file_read(char **ret_credentials, const char *file, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
 
+/* The passphrase of a private key, from a file of its own: one line without a comma. By malloc. */
+int registry_passphrase_read(char **ret_passphrase, const char *path, struct err *err)
+	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
+
 #endif

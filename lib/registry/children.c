@@ -74,11 +74,14 @@ static void split(struct registry_children *children, const char *path,
 	}
 }
 
-static size_t names_bytes(char *const *names, size_t count, size_t path_len)
+static size_t names_bytes(const char *path, char *const *names, size_t count)
 {
+	size_t path_len = strlen(path);
 	size_t bytes = 0;
 	for (size_t i = 0; i < count; i++) {
-		bytes += sizeof(char *) + path_len + 1 + ESCAPED_BYTES * strlen(names[i]) + 1;
+		size_t len = strlen(names[i]);
+		size_t each = path_element_valid(names[i], len) ? 1 : ESCAPED_BYTES;
+		bytes += sizeof(char *) + path_len + 1 + each * len + 1;
 	}
 	return bytes;
 }
@@ -86,10 +89,10 @@ static size_t names_bytes(char *const *names, size_t count, size_t path_len)
 int registry_children_init(struct registry_children *children, const char *path,
 	const struct registry_task *task, bool raw)
 {
-	size_t size = sizeof(char *) +
-		names_bytes(task->ret_children, task->ret_children_count, strlen(path)) +
-		names_bytes(task->ret_foreign, task->ret_foreign_count, strlen(path));
-	*children = (struct registry_children){ .paths = malloc(size) };
+	size_t bytes = sizeof(char *) +
+		names_bytes(path, task->ret_children, task->ret_children_count) +
+		names_bytes(path, task->ret_foreign, task->ret_foreign_count);
+	*children = (struct registry_children){ .paths = malloc(bytes), .bytes = bytes };
 	if (!children->paths) {
 		return -1;
 	}
@@ -109,23 +112,4 @@ void registry_children_put(const struct registry_children *children, struct regi
 	result->foreign_count = children->foreign_count;
 	result->stat.children = children->count;
 	result->stat.foreign = children->foreign_count;
-}
-
-static bool same_paths(char *const *a, size_t a_count, char *const *b, size_t b_count)
-{
-	if (a_count != b_count) {
-		return false;
-	}
-	for (size_t i = 0; i < a_count; i++) {
-		if (strcmp(a[i], b[i]) != 0) {
-			return false;
-		}
-	}
-	return true;
-}
-
-bool registry_children_equal(const struct registry_result *a, const struct registry_result *b)
-{
-	return same_paths(a->children, a->children_count, b->children, b->children_count) &&
-		same_paths(a->foreign, a->foreign_count, b->foreign, b->foreign_count);
 }

@@ -10,6 +10,7 @@
  *     walk.c     recursive delete, records, find, purge
  *     search.c   the criteria and the matches of find and purge
  *     delete.c   delete and withdraw
+ *     value.c    what was read of a node, shared by those who need it
  *     watch.c, watched*.c, window.c  watches
  *     mount.c, mount_read.c  groups of other programs' nodes, as records in this tree
  *     acl.c      the access control list of a new node
@@ -180,6 +181,7 @@ struct registry_children {
 	size_t count;
 	char **foreign; /* the others, sorted: full paths, the name escaped with %XX unless `raw` */
 	size_t foreign_count;
+	size_t bytes;    /* of the allocation */
 	size_t too_long; /* how many of the others have a good name, but a path over the limit */
 };
 
@@ -189,8 +191,6 @@ int registry_children_init(struct registry_children *children, const char *path,
 /* Fills the result's children, foreign children and counts; the texts stay with `children`. */
 void registry_children_put(
 	const struct registry_children *children, struct registry_result *result);
-/* True when both results have the same children and foreign children. */
-bool registry_children_equal(const struct registry_result *a, const struct registry_result *b);
 
 /* --- Watches, as registry.c drives them --- */
 

@@ -36,6 +36,10 @@ struct registry_options registry_options_complete(const struct registry_options 
 	all.url = all.url ? all.url : "";
 	all.auth = all.auth && *all.auth ? all.auth : "none";
 	all.auth_file = all.auth_file ? all.auth_file : "";
+	all.tls_ca = all.tls_ca ? all.tls_ca : "";
+	all.tls_cert = all.tls_cert ? all.tls_cert : "";
+	all.tls_key = all.tls_key ? all.tls_key : "";
+	all.tls_passphrase_file = all.tls_passphrase_file ? all.tls_passphrase_file : "";
 	all.system_accounts = all.system_accounts ? all.system_accounts : "";
 	all.write_accessors = all.write_accessors ? all.write_accessors : "";
 	all.realm = all.realm ? all.realm : "";

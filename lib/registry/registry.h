@@ -5,7 +5,7 @@
  * reading, wait no longer than registry_deadline_ms(), then call registry_dispatch(). All callbacks
  * run inside registry_dispatch(), never inside the call that made the request; a callback may make,
  * cancel and unwatch anything, but not close the registry. Every request completes exactly once,
- * unless it is cancelled or the registry closed. Times are CLOCK_MONOTONIC milliseconds, passed in.
+ * unless it is cancelled or the registry closed. Times are clock_monotonic_ms(), passed in.
  *
  * Requests made while the registry is still connecting wait for it, until request_timeout_ms; while
  * it is away they fail at once with BERTH_REGISTRY_UNAVAILABLE. A write whose connection broke is
@@ -45,6 +45,7 @@
 struct registry;
 struct registry_request;
 struct registry_watch;
+struct registry_value;
 
 enum registry_state {
 	REGISTRY_CONNECTING,
@@ -69,12 +70,25 @@ struct registry_options {
 	const char *url; /* zookeeper://h1:2181,h2:2181/registry or dir:/path */
 	/* default 30000; ZooKeeper may change it: registry_session_timeout_ms() */
 	int session_timeout_ms;
+	/*
+	 * ZooKeeper: a session ends when nobody has called registry_dispatch() for its timeout.
+	 * Else it lives as long as the process, even a frozen one.
+	 */
+	bool ends_in_silence;
 	int request_timeout_ms; /* default 10000 */
 	/* how long registry_close() waits for the session's end; default 900 */
 	int close_timeout_ms;
 	const char *auth;      /* "none" (default), "digest", "sasl" */
 	const char *auth_file; /* a file of mode 0600 with user:password, for digest */
-	bool secure;           /* write ACLs; see acl.h */
+	/*
+	 * For zookeeper+tls://, files in PEM; default ca.pem, cert.pem and key.pem of
+	 * SYSCONFDIR/berth/tls. Without a file of the certificate the agent shows none.
+	 */
+	const char *tls_ca;
+	const char *tls_cert;
+	const char *tls_key;
+	const char *tls_passphrase_file; /* of the key; default: it has none */
+	bool secure;                     /* write ACLs; see acl.h */
 	/* for secure: users may also write their homes, as in Hadoop's own layout */
 	bool home_write;
 	/* for secure: comma-separated scheme:id; an id ending in @ gets `realm` */
@@ -156,6 +170,10 @@ struct registry_result {
 	/* withdraw: the node has children and stays without data; `stat` is its new one */
 	bool emptied;
 	bool changed; /* watches: false when a new read found no change */
+	/*
+	 * watches: where all of this comes from, to be kept by registry_value_hold(); else NULL
+	 */
+	const struct registry_value *value;
 };
 
 /*
@@ -272,7 +290,7 @@ struct registry_request *registry_list(
 	struct registry *registry, const char *path, registry_done *done, void *context);
 
 /*
- * When the server was last heard (CLOCK_MONOTONIC, ms): the time at which the newest request that
+ * When the server was last heard (clock_monotonic_ms()): the time at which the newest request that
  * it has answered was made. INT64_MIN before the first answer. A backend without a server (dir:)
  * returns `now_ms`.
  */
@@ -451,6 +469,8 @@ void registry_watch_hurry(struct registry_watch *watch);
 bool registry_watch_holds(const struct registry_watch *watch);
 /* May be called from on_change too. Accepts NULL. */
 void registry_unwatch(struct registry_watch *watch);
+/* Bytes of memory that the watch takes, without the value that it holds (value.h). */
+size_t registry_watch_bytes(const struct registry_watch *watch);
 /* How many paths and kinds are watched. */
 size_t registry_watch_count(const struct registry *registry);
 

@@ -136,8 +136,8 @@ static int parse_root(struct registry_url *url, const char *root, struct err *er
 	if (!*root) {
 		root = REGISTRY_URL_DEFAULT_ROOT;
 	}
-	if (path_check(root, strlen(root), err)) {
-		return err_wrap(err, "the registry's root node");
+	if (path_root_check(root, strlen(root), err)) {
+		return err->code;
 	}
 	return copy(url->path, sizeof(url->path), root, strlen(root), "the root", err);
 }

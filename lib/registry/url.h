@@ -30,7 +30,7 @@ struct registry_url {
 	bool tls;
 	struct registry_url_server servers[REGISTRY_URL_MAX_SERVERS];
 	size_t servers_count;
-	/* dir: the absolute directory. zookeeper: the registry's root node, "/" or "/a/b". */
+	/* dir: the absolute directory. zookeeper: the registry's root node, "/" or "/a/B c". */
 	char path[1025];
 };
 

@@ -36,7 +36,7 @@ static void free_if_unused(struct registry_watched *watched)
 		return;
 	}
 	struct registry *registry = watched->registry;
-	registry_call_finish(&watched->call);
+	watched_end_read(watched);
 	if (watched->asked && !twin_is_watched(watched) &&
 		!registry_mounts_unwatch(registry, watched->path, watched->kind)) {
 		registry->ops->unwatch(registry->backend, watched->path, watched->kind);
@@ -66,19 +66,22 @@ void watched_deliver(struct registry_watched *watched, bool all)
 	struct list *last = watched->handles.prev;
 	struct list *link = &watched->handles;
 	bool changed = watched->undelivered;
+	const struct registry_value *value = registry_value_hold(watched->value);
 	watched->undelivered = false;
 	watched->delivering = true;
 	while (link != last) {
 		link = link->next;
 		struct registry_watch *handle = LIST_ITEM(link, struct registry_watch, link);
 		if (handle->on_change && (all || !handle->delivered)) {
-			struct registry_result result = watched->state;
+			struct registry_result result;
+			registry_value_result(value, watched->path, &result);
 			result.changed = changed || !handle->delivered;
 			handle->delivered = true;
 			handle->on_change(handle->context, &result);
 		}
 	}
 	watched->delivering = false;
+	registry_value_release(value);
 	free_dead_handles(watched);
 }
 
@@ -156,6 +159,11 @@ void registry_unwatch(struct registry_watch *watch)
 	}
 	handle_free(watch);
 	free_if_unused(watched);
+}
+
+size_t registry_watch_bytes(const struct registry_watch *watch)
+{
+	return sizeof(*watch) + watched_bytes(watch->watched);
 }
 
 size_t registry_watch_count(const struct registry *registry)

@@ -10,22 +10,39 @@
 #include "lib/base/clock.h"
 #include "lib/base/limits.h"
 
-enum { RETRY_MS = 30000, RETRY_SOON_MS = 1000 };
+enum {
+	RETRY_MS = 30000,
+	RETRY_SOON_MS = 1000,
+	TREE_NODE_BYTES = 32 /* of tsearch() */
+};
 
 /* ---- finding ---- */
 
+struct watched_key {
+	const char *path;
+	enum registry_watch_kind kind;
+};
+
+static int compare_key(const void *a, const void *b)
+{
+	const struct watched_key *key = a;
+	const struct registry_watched *watched = b;
+	return key->kind != watched->kind ? (key->kind < watched->kind ? -1 : 1)
+					  : strcmp(key->path, watched->path);
+}
+
 static int compare_watched(const void *a, const void *b)
 {
-	const struct registry_watched *x = a;
-	const struct registry_watched *y = b;
-	return x->kind != y->kind ? (x->kind < y->kind ? -1 : 1) : strcmp(x->path, y->path);
+	const struct registry_watched *watched = a;
+	const struct watched_key key = { .path = watched->path, .kind = watched->kind };
+	return compare_key(&key, b);
 }
 
 struct registry_watched *watched_find(
 	struct registry *registry, const char *path, enum registry_watch_kind kind)
 {
-	const struct registry_watched key = { .path = (char *)(uintptr_t)path, .kind = kind };
-	struct registry_watched **found = tfind(&key, &registry->watches.by_path, compare_watched);
+	const struct watched_key key = { .path = path, .kind = kind };
+	struct registry_watched **found = tfind(&key, &registry->watches.by_path, compare_key);
 	return found ? *found : NULL;
 }
 
@@ -71,65 +88,49 @@ static void retry_later(struct registry_watched *watched, int delay_ms)
 
 void watched_deliver_later(struct registry_watched *watched)
 {
-	if (watched->known && list_empty(&watched->delivery_link)) {
+	if (watched->value && list_empty(&watched->delivery_link)) {
 		list_append(&watched->registry->watches.deliveries, &watched->delivery_link);
 	}
 }
 
 /* ---- learning ---- */
 
-/* The node exists, but its data are no record. */
-static bool is_unreadable(int code)
+static bool differs(const struct registry_watched *watched, const struct registry_value *now)
 {
-	return code == BERTH_NO_RECORD || code == BERTH_INVALID_RECORD;
-}
-
-static bool differs(const struct registry_watched *watched, const struct registry_result *now)
-{
-	const struct registry_result *before = &watched->state;
-	if (!watched->known || before->err.code != now->err.code) {
+	const struct registry_value *before = watched->value;
+	if (!before || before->code != now->code) {
 		return true;
 	}
-	if (now->err.code && !is_unreadable(now->err.code)) {
+	if (!registry_value_exists(now)) {
 		return false;
 	}
 	if (before->stat.node_id != now->stat.node_id || before->stat.own != now->stat.own) {
 		return true;
 	}
 	return watched->kind == REGISTRY_WATCH_DATA ? before->stat.version != now->stat.version
-						    : !registry_children_equal(before, now);
+						    : !registry_value_same(before, now);
 }
 
-void watched_learn(struct registry_watched *watched, const struct registry_task *found)
+int watched_learn(struct registry_watched *watched, const struct registry_task *found)
 {
-	struct registry_result now = {
-		.err = found->ret_err,
-		.stat = found->ret_stat,
-		.data = found->ret_data,
-		.data_len = found->ret_len,
-	};
-	struct registry_children children = { .paths = NULL };
-	if (!now.err.code && watched->kind == REGISTRY_WATCH_CHILDREN) {
-		if (registry_children_init(&children, watched->path, found, false)) {
-			err_set(&now.err, BERTH_FAILED, "no memory to list %s", watched->path);
-			retry_later(watched, RETRY_SOON_MS);
-		} else {
-			registry_children_put(&children, &now);
-		}
+	const struct registry_value *now = watched->kind == REGISTRY_WATCH_DATA
+		? registry_value_of_data(found)
+		: registry_value_of_list(watched->path, found);
+	if (!now) {
+		watched->epoch = 0;
+		retry_later(watched, RETRY_SOON_MS);
+		return -1;
 	}
-	watched->undelivered = watched->undelivered || differs(watched, &now);
-	free(watched->data);
-	free(watched->children);
-	watched->data = found->ret_data;
-	watched->children = children.paths;
-	watched->state = now;
-	watched->known = true;
+	watched->undelivered = watched->undelivered || differs(watched, now);
+	registry_value_release(watched->value);
+	watched->value = now;
 	watched->epoch = watched->registry->watches.epoch;
+	return 0;
 }
 
 bool watched_is_settled(const struct registry_watched *watched)
 {
-	return watched->known && watched->epoch == watched->registry->watches.epoch &&
+	return watched->value && watched->epoch == watched->registry->watches.epoch &&
 		(watched->phase == WATCHED_SETTLED || watched->phase == WATCHED_FOLLOWING);
 }
 
@@ -196,20 +197,47 @@ static struct registry_watched *next_read(struct registry_watches *watches)
 
 static void on_read(struct registry_call *call);
 
+/*
+ * The read gave no state, or there was no memory for it. The reconnect reads all watches again;
+ * without one the retry does.
+ */
+static void stay_as_known(struct registry_watched *watched)
+{
+	watched->phase = WATCHED_SETTLED;
+	retry_later(watched, RETRY_SOON_MS);
+	if (watched->registry->state == REGISTRY_CONNECTED) {
+		watched_update_followers(watched, false);
+	}
+}
+
 static void start_read(struct registry_watched *watched)
 {
-	struct registry_task *task = &watched->call.task;
+	struct registry_call *call = calloc(1, sizeof(*call));
+	if (!call) {
+		stay_as_known(watched);
+		return;
+	}
+	watched->call = call;
 	watched->phase = WATCHED_READING;
 	watched->asked = true;
 	watched->registry->watches.reads_in_flight++;
-	task->operation = watched->kind == REGISTRY_WATCH_DATA ? REGISTRY_OP_GET
-							       : REGISTRY_OP_CHILDREN;
-	task->path = watched->path;
-	task->watch = true;
-	watched->call.owner = watched;
-	watched->call.completed = on_read;
-	registry_call_submit(
-		watched->registry, &watched->call, registry_call_deadline_ms(watched->registry));
+	call->task.operation = watched->kind == REGISTRY_WATCH_DATA ? REGISTRY_OP_GET
+								    : REGISTRY_OP_CHILDREN;
+	call->task.path = watched->path;
+	call->task.watch = true;
+	call->owner = watched;
+	call->completed = on_read;
+	registry_call_submit(watched->registry, call, registry_call_deadline_ms(watched->registry));
+}
+
+void watched_end_read(struct registry_watched *watched)
+{
+	if (watched->call) {
+		registry_call_finish(watched->call);
+		free(watched->call);
+		watched->call = NULL;
+		watched->registry->watches.reads_in_flight--;
+	}
 }
 
 void watched_submit(struct registry *registry)
@@ -258,40 +286,40 @@ static void deliver_read(struct registry_watched *watched, bool again)
 	}
 }
 
+static bool gave_no_state(const struct registry_task *task)
+{
+	return task->ret_err.code == BERTH_REGISTRY_UNAVAILABLE ||
+		task->ret_err.code == BERTH_AUTHENTICATION_FAILED;
+}
+
+static void on_state(struct registry_watched *watched, bool again)
+{
+	int code = watched->value->code;
+	if (again) {
+		watched_want_read(watched);
+	} else if (code && code != BERTH_PATH_NOT_FOUND && !registry_value_exists(watched->value)) {
+		bool soon = code == BERTH_TIMEOUT || code == BERTH_FAILED;
+		retry_later(watched, soon ? RETRY_SOON_MS : RETRY_MS);
+	}
+	if (!again) {
+		watched_update_followers(watched, true);
+		watched->doubt.resolved = true;
+	}
+	deliver_read(watched, again);
+}
+
 static void on_read(struct registry_call *call)
 {
 	struct registry_watched *watched = call->owner;
 	struct registry *registry = watched->registry;
-	int code = call->task.ret_err.code;
 	bool again = watched->phase == WATCHED_READING_AGAIN;
-	registry->watches.reads_in_flight--;
 	watched->phase = WATCHED_SETTLED;
-	if (code == BERTH_REGISTRY_UNAVAILABLE || code == BERTH_AUTHENTICATION_FAILED) {
-		/*
-		 * The read gave no state. The reconnect reads all watches again; without a
-		 * reconnect the retry does.
-		 */
-		registry_call_clear(call);
-		retry_later(watched, RETRY_SOON_MS);
-		if (registry->state == REGISTRY_CONNECTED) {
-			watched_update_followers(watched, false);
-		}
+	bool learnt = !gave_no_state(&call->task) && watched_learn(watched, &call->task) == 0;
+	watched_end_read(watched);
+	if (learnt) {
+		on_state(watched, again);
 	} else {
-		watched_learn(watched, &call->task);
-		call->task.ret_data = NULL;
-		registry_call_clear(call);
-		code = watched->state.err.code; /* there may be no memory for a list */
-		bool soon = code == BERTH_TIMEOUT || code == BERTH_FAILED;
-		if (again) {
-			watched_want_read(watched);
-		} else if (code && code != BERTH_PATH_NOT_FOUND && !is_unreadable(code)) {
-			retry_later(watched, soon ? RETRY_SOON_MS : RETRY_MS);
-		}
-		if (!again) {
-			watched_update_followers(watched, true);
-			watched->doubt.resolved = true;
-		}
-		deliver_read(watched, again);
+		stay_as_known(watched);
 	}
 	watched_submit(registry);
 }
@@ -329,7 +357,7 @@ static void hurry_unknown(const struct registry_watches *watches)
 {
 	for (struct list *at = watches->all.next; at != &watches->all; at = at->next) {
 		struct registry_watched *watched = LIST_ITEM(at, struct registry_watched, link);
-		if (!watched->known) {
+		if (!watched->value) {
 			watched_hurry(watched);
 		}
 	}
@@ -339,7 +367,7 @@ static void want_confirmation(struct registry_watched *watched)
 {
 	struct registry_watches *watches = &watched->registry->watches;
 	watched->deliver_all = true;
-	if (!watched->known) {
+	if (!watched->value) {
 		if (watched->phase != WATCHED_FOLLOWING) {
 			watched_want_read(watched);
 		}
@@ -439,16 +467,26 @@ void registry_watches_init(struct registry_watches *watches)
 struct registry_watched *watched_create(
 	struct registry *registry, const char *path, enum registry_watch_kind kind)
 {
-	struct registry_watched *watched = calloc(1, sizeof(*watched));
+	struct registry_task refused = { .ret_err = ERR_INIT };
+	const struct registry_value *value = NULL;
+	if (registry_path_check(registry, path, &refused.ret_err)) {
+		value = registry_value_of_data(&refused);
+		if (!value) {
+			return NULL;
+		}
+	}
+	size_t path_bytes = strlen(path) + 1;
+	struct registry_watched *watched = calloc(1, sizeof(*watched) + path_bytes);
 	if (!watched) {
+		registry_value_release(value);
 		return NULL;
 	}
 	watched->registry = registry;
 	watched->kind = kind;
 	watched->retry_at_ms = INT64_MAX;
-	watched->path = strdup(path);
-	if (!watched->path || !tsearch(watched, &registry->watches.by_path, compare_watched)) {
-		free(watched->path);
+	memcpy(watched->path, path, path_bytes);
+	if (!tsearch(watched, &registry->watches.by_path, compare_watched)) {
+		registry_value_release(value);
 		free(watched);
 		return NULL;
 	}
@@ -459,9 +497,9 @@ struct registry_watched *watched_create(
 	list_init(&watched->followers);
 	list_append(&registry->watches.all, &watched->link);
 	registry->watches.count++;
-	if (registry_path_check(registry, path, &watched->state.err)) {
+	if (value) {
 		watched->phase = WATCHED_INVALID;
-		watched->known = true;
+		watched->value = value;
 	} else {
 		watched_want_first(watched);
 	}
@@ -471,22 +509,22 @@ struct registry_watched *watched_create(
 void watched_free(struct registry_watched *watched)
 {
 	struct registry_watches *watches = &watched->registry->watches;
-	if (watched->phase == WATCHED_READING || watched->phase == WATCHED_READING_AGAIN) {
-		watches->reads_in_flight--;
-	}
 	while (!list_empty(&watched->followers)) {
 		watched_want_read(
 			LIST_ITEM(watched->followers.next, struct registry_watched, place));
 	}
 	list_remove(&watched->doubt.link); /* no earlier: the followers may have none yet */
-	registry_call_finish(&watched->call);
+	watched_end_read(watched);
 	tdelete(watched, &watches->by_path, compare_watched);
 	list_remove(&watched->link);
 	list_remove(&watched->place);
 	list_remove(&watched->delivery_link);
 	watches->count--;
-	free(watched->data);
-	free(watched->children);
-	free(watched->path);
+	registry_value_release(watched->value);
 	free(watched);
+}
+
+size_t watched_bytes(const struct registry_watched *watched)
+{
+	return sizeof(*watched) + strlen(watched->path) + 1 + TREE_NODE_BYTES;
 }

@@ -29,6 +29,7 @@
 #define LIB_REGISTRY_WATCHED_H
 
 #include "lib/registry/internal.h"
+#include "lib/registry/value.h"
 
 enum watched_phase {
 	WATCHED_SETTLED,
@@ -54,25 +55,22 @@ struct registry_watched {
 	struct registry *registry;
 	enum registry_watch_kind kind;
 	enum watched_phase phase;
-	char *path;
 	struct list link;          /* watches->all */
 	struct list place;         /* in a queue of watches, or among the leader's followers */
 	struct list delivery_link; /* watches->deliveries */
 	struct watched_doubt doubt;
 	struct list handles; /* watch.c's */
 	struct list followers;
-	struct registry_watched *leader; /* while FOLLOWING */
-	struct registry_call call;
+	struct registry_watched *leader;    /* while FOLLOWING */
+	struct registry_call *call;         /* while READING; else NULL */
+	const struct registry_value *value; /* what is known; NULL: nothing yet */
 	uint32_t epoch;      /* the connection in which the state was learnt; 0: not any more */
 	int64_t retry_at_ms; /* INT64_MAX: not */
 	bool asked;          /* the backend may hold a watch for it */
-	bool known;          /* the state below */
 	bool undelivered;    /* the state differs from the one that was delivered */
 	bool deliver_all;    /* also when the next read finds nothing new */
 	bool delivering;
-	struct registry_result state;
-	char *data;
-	char **children;
+	char path[];
 };
 
 struct registry_watched *watched_find(
@@ -80,6 +78,10 @@ struct registry_watched *watched_find(
 /* On the registry's list, without handles, and about to be read. NULL without memory. */
 struct registry_watched *watched_create(
 	struct registry *registry, const char *path, enum registry_watch_kind kind);
+/* Takes back the read that is under way, if there is one. */
+void watched_end_read(struct registry_watched *watched);
+/* Bytes of memory without the value and the handles. */
+size_t watched_bytes(const struct registry_watched *watched);
 /* Its followers look after themselves from the next dispatch on. */
 void watched_free(struct registry_watched *watched);
 /* Reads again, or lets its leader do so; the result is delivered in any case. */
@@ -103,10 +105,11 @@ void watched_enter(struct registry_watched *watched, enum watched_phase phase, s
 /* Queues a read, also behind the one that is under way. */
 void watched_want_read(struct registry_watched *watched);
 /*
- * Takes the state that the backend, or the leader, has found: its data, and the children from the
- * names.
+ * Takes the state that the backend, or the leader, has found. -1 without memory: what was known
+ * stays, no longer settled, and the path is read again soon.
  */
-void watched_learn(struct registry_watched *watched, const struct registry_task *found);
+int watched_learn(struct registry_watched *watched, const struct registry_task *found)
+	__attribute__((warn_unused_result));
 /* The known state is true, and the backend will report its next change. */
 bool watched_is_settled(const struct registry_watched *watched);
 

@@ -36,22 +36,23 @@ static int compare_path(const void *path, const void *child)
 
 static bool lists(const struct registry_watched *parent, const char *path)
 {
-	return parent->state.children_count > 0 &&
-		bsearch(path, parent->state.children, parent->state.children_count,
-			sizeof(*parent->state.children), compare_path) != NULL;
+	const struct registry_value *list = parent->value;
+	return list->stat.children > 0 &&
+		bsearch(path, list->children, list->stat.children, sizeof(*list->children),
+			compare_path) != NULL;
 }
 
 static enum implied implied_by(
 	const struct registry_watched *leader, const struct registry_watched *watched)
 {
-	if (leader->state.err.code == BERTH_PATH_NOT_FOUND) {
+	if (leader->value->code == BERTH_PATH_NOT_FOUND) {
 		return IMPLIED_ABSENT;
 	}
-	if (leader->state.err.code) {
+	if (leader->value->code) {
 		return IMPLIED_NOTHING;
 	}
 	if (leader->kind == REGISTRY_WATCH_DATA) {
-		return leader->state.stat.ephemeral ? IMPLIED_EMPTY : IMPLIED_NOTHING;
+		return leader->value->stat.ephemeral ? IMPLIED_EMPTY : IMPLIED_NOTHING;
 	}
 	return lists(leader, watched->path) ? IMPLIED_NOTHING : IMPLIED_ABSENT;
 }
@@ -77,13 +78,15 @@ void watched_update_followers(struct registry_watched *leader, bool answered)
 /* Recursive, as deep as the tree is. */
 static void learn_implied(struct registry_watched *watched)
 {
-	struct registry_task found = { .ret_stat = watched->leader->state.stat };
+	struct registry_task found = { .ret_stat = watched->leader->value->stat };
 	if (implied_by(watched->leader, watched) == IMPLIED_ABSENT) {
 		found.ret_stat = (struct registry_stat){ 0 };
 		err_set(&found.ret_err, BERTH_PATH_NOT_FOUND, "%s: no such path", watched->path);
 	}
 	watched_doubt_begin(watched); /* its users have the state later than those of the leader */
-	watched_learn(watched, &found);
+	if (watched_learn(watched, &found)) {
+		return;
+	}
 	watched_update_followers(watched, true);
 	watched->doubt.resolved = true;
 	if (watched->undelivered || watched->deliver_all) {
@@ -128,7 +131,7 @@ void watched_want_first(struct registry_watched *watched)
 bool watched_follows_instead(struct registry_watched *watched)
 {
 	struct registry_watched *leader = data_of(watched);
-	if (!leader && watched->state.err.code == BERTH_PATH_NOT_FOUND) {
+	if (!leader && watched->value->code == BERTH_PATH_NOT_FOUND) {
 		leader = parents_list(watched);
 	}
 	return leader && follow(watched, leader);
@@ -140,7 +143,7 @@ bool watched_follows_instead(struct registry_watched *watched)
  */
 static bool will_learn(const struct registry_watched *leader)
 {
-	int code = leader->state.err.code;
+	int code = leader->value ? leader->value->code : 0;
 	return (watched_is_settled(leader) && (code == 0 || code == BERTH_PATH_NOT_FOUND)) ||
 		leader->phase == WATCHED_WAITING || leader->phase == WATCHED_READING ||
 		leader->phase == WATCHED_READING_AGAIN || leader->phase == WATCHED_FOLLOWING;

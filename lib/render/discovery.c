@@ -1,7 +1,9 @@
 /* Formats of monitoring, resolvers and scripts: prometheus, hosts, env. */
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "lib/base/limits.h"
 #include "lib/base/path.h"
 #include "lib/render/internal.h"
 
@@ -20,12 +22,13 @@ static void label(struct buffer *out, const char *name, const char *value)
 	}
 }
 
-static bool prometheus_item(struct render *render, const struct render_item *item)
+static const char *prometheus_item(struct render *render, const struct render_item *item)
 {
 	struct buffer *out = render->out;
 	const struct record *record = item->record;
-	if (!item->target.host[0] || !item->target.port) {
-		return false;
+	const char *problem = render_server_problem(item);
+	if (problem) {
+		return problem;
 	}
 	buffer_printf(out, "%s\n{\"targets\":[\"", render->items ? "," : "");
 	render_host(out, &item->target);
@@ -40,7 +43,7 @@ static bool prometheus_item(struct render *render, const struct render_item *ite
 	label(out, "component", json_string_value(record_attribute(record, "yarn:component")));
 	label(out, "hostname", json_string_value(record_attribute(record, "yarn:hostname")));
 	buffer_append_text(out, "}}");
-	return true;
+	return NULL;
 }
 
 static void prometheus_tail(struct render *render)
@@ -48,8 +51,8 @@ static void prometheus_tail(struct render *render)
 	buffer_append_text(render->out, render->items ? "\n]\n" : "]\n");
 }
 
-const struct render_writer render_prometheus = { prometheus_head, prometheus_item,
-	prometheus_tail };
+const struct render_writer render_prometheus = { prometheus_head, prometheus_item, prometheus_tail,
+	true };
 
 /* ---- hosts ---- */
 
@@ -58,17 +61,97 @@ static void hosts_head(struct render *render)
 	buffer_printf(render->out, "# components of %s\n", render->picture->from);
 }
 
-static bool hosts_item(struct render *render, const struct render_item *item)
+/*
+ * Names as the agent's DNS knows them: below /users, the elements "users", "components" and
+ * Hadoop's "services" may be left out, and the name of an instance means its components, too.
+ */
+struct place {
+	const char *user;      /* behind "/users" */
+	size_t user_len;       /* with the slash */
+	const char *instance;  /* behind Hadoop's "/services" */
+	size_t instance_len;   /* of "/CLASS/INSTANCE" */
+	const char *component; /* "/COMPONENT", or "" for the instance's own path */
+};
+
+/* The length of "/element" at `at`; 0 at the end of the path. */
+static size_t element_len(const char *at)
 {
-	char name[PATH_DNS_NAME_BYTES];
-	if (!item->literal || !path_dns_name(name, item->path, render->options->domain)) {
-		return false;
-	}
-	buffer_printf(render->out, "%s\t%s\n", item->target.host, name);
-	return true;
+	return *at ? 1 + strcspn(at + 1, "/") : 0;
 }
 
-const struct render_writer render_hosts = { hosts_head, hosts_item, NULL };
+static const char *skip(const char *at, const char *element)
+{
+	size_t len = element_len(at);
+	return len == strlen(element) && strncmp(at, element, len) == 0 ? at + len : NULL;
+}
+
+/* False for another path than that of an instance or a component. */
+static bool read_place(struct place *place, const char *path)
+{
+	place->user = skip(path, "/users");
+	if (!place->user) {
+		return false;
+	}
+	place->user_len = element_len(place->user);
+	place->instance = place->user + place->user_len;
+	const char *hadoop = skip(place->instance, "/services");
+	place->instance = hadoop ? hadoop : place->instance;
+	size_t class_len = element_len(place->instance);
+	size_t name_len = element_len(place->instance + class_len);
+	const char *end = place->instance + class_len + name_len;
+	const char *component = skip(end, "/components");
+	place->instance_len = class_len + name_len;
+	place->component = component ? component : end;
+	bool at_end = !place->component[element_len(place->component)];
+	return name_len > 0 && at_end && (*end ? component && *component : true);
+}
+
+static void write_alias(struct render *render, const char *path)
+{
+	char name[PATH_DNS_NAME_BYTES];
+	if (path_dns_name(name, path, render->options->domain)) {
+		buffer_printf(render->out, " %s", name);
+	}
+}
+
+static void write_aliases(struct render *render, const char *path)
+{
+	char alias[LIMIT_PATH_BYTES + 1];
+	struct place place;
+	if (!read_place(&place, path)) {
+		return;
+	}
+	int user_len = (int)place.user_len;
+	int instance_len = (int)place.instance_len;
+	int whole_len = (int)(place.instance + place.instance_len - path);
+	if (*place.component) {
+		snprintf(alias, sizeof(alias), "%.*s%.*s%s", user_len, place.user, instance_len,
+			place.instance, place.component);
+		write_alias(render, alias);
+		snprintf(alias, sizeof(alias), "%.*s", whole_len, path);
+		write_alias(render, alias);
+	}
+	snprintf(alias, sizeof(alias), "%.*s%.*s", user_len, place.user, instance_len,
+		place.instance);
+	write_alias(render, alias);
+}
+
+static const char *hosts_item(struct render *render, const struct render_item *item)
+{
+	char name[PATH_DNS_NAME_BYTES];
+	if (item->problem || !item->literal) {
+		return item->problem ? item->problem : "is a name, not an address";
+	}
+	if (!path_dns_name(name, item->path, render->options->domain)) {
+		return "has a path that is too long for a name";
+	}
+	buffer_printf(render->out, "%s\t%s", item->target.host, name);
+	write_aliases(render, item->path);
+	buffer_append_text(render->out, "\n");
+	return NULL;
+}
+
+const struct render_writer render_hosts = { .head = hosts_head, .item = hosts_item };
 
 /* ---- env ---- */
 
@@ -93,12 +176,12 @@ static void host_port(struct buffer *out, const struct record_target *target)
 }
 
 /* Hosts and ports hold no byte that means anything to a shell, so they need no quotes. */
-static bool env_item(struct render *render, const struct render_item *item)
+static const char *env_item(struct render *render, const struct render_item *item)
 {
 	struct buffer *out = render->out;
 	size_t number = render->items + 1;
-	if (!item->target.host[0]) {
-		return false;
+	if (item->problem) {
+		return item->problem;
 	}
 	prefix(out, render->options->name);
 	buffer_printf(out, "_%zu=", number);
@@ -112,7 +195,7 @@ static bool env_item(struct render *render, const struct render_item *item)
 	}
 	buffer_append_text(&render->list, render->items ? " " : "");
 	host_port(&render->list, &item->target);
-	return true;
+	return NULL;
 }
 
 /* The whole set in one variable, for loops: NAME="a:1 b:2". */
@@ -126,4 +209,4 @@ static void env_tail(struct render *render)
 	out->failed = out->failed || render->list.failed;
 }
 
-const struct render_writer render_env = { NULL, env_item, env_tail };
+const struct render_writer render_env = { .item = env_item, .tail = env_tail };

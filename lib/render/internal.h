@@ -1,8 +1,9 @@
 /*
- * Inside the renderer: an item is one address of one endpoint; a format prints a head, items and a
- * tail.
+ * Inside the renderer: a format prints a head, items and a tail.
  *
- *   render.c      the walk over the picture, lines, json
+ *   walk.c        from a picture to its items
+ *   host.c        which hosts can be used
+ *   render.c      the text from the items, lines, json
  *   proxy.c       envoy, haproxy, nginx
  *   discovery.c   prometheus, hosts, env
  */
@@ -11,18 +12,6 @@
 
 #include "lib/record/target.h"
 #include "lib/render/render.h"
-
-#define RENDER_NAME_BYTES 300
-
-struct render_item {
-	const char *path;
-	const struct record *record;
-	const struct record_endpoint *endpoint;
-	const json_t *address;
-	struct record_target target; /* host "" when the address names none */
-	bool literal;                /* the host is an IPv4 or IPv6 address */
-	size_t index;                /* among the items of its record that were printed */
-};
 
 struct render {
 	const struct render_picture *picture;
@@ -33,9 +22,11 @@ struct render {
 };
 
 struct render_writer {
-	void (*head)(struct render *render);                                 /* each may be NULL */
-	bool (*item)(struct render *render, const struct render_item *item); /* false: left out */
+	void (*head)(struct render *render); /* may be NULL, as the tail */
+	/* NULL, or why the item is left out. */
+	const char *(*item)(struct render *render, const struct render_item *item);
 	void (*tail)(struct render *render);
+	bool is_json;
 };
 
 extern const struct render_writer render_prometheus;

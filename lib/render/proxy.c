@@ -5,11 +5,6 @@
 #include "lib/base/hash.h"
 #include "lib/render/internal.h"
 
-static bool has_place(const struct render_item *item)
-{
-	return item->target.host[0] && item->target.port;
-}
-
 /* ---- envoy ---- */
 
 static void envoy_head(struct render *render)
@@ -22,10 +17,11 @@ static void envoy_head(struct render *render)
 }
 
 /* EDS takes addresses only: Envoy does not look names up there. */
-static bool envoy_item(struct render *render, const struct render_item *item)
+static const char *envoy_item(struct render *render, const struct render_item *item)
 {
-	if (!has_place(item) || !item->literal) {
-		return false;
+	const char *problem = render_server_problem(item);
+	if (problem || !item->literal) {
+		return problem ? problem : "is a name, and Envoy takes addresses only";
 	}
 	buffer_printf(render->out,
 		"%s\n{\"endpoint\":{\"address\":{\"socket_address\":{\"address\":\"%s\","
@@ -36,7 +32,7 @@ static bool envoy_item(struct render *render, const struct render_item *item)
 		buffer_printf(render->out, ",\"load_balancing_weight\":%u", weight);
 	}
 	buffer_append_text(render->out, "}");
-	return true;
+	return NULL;
 }
 
 /* Envoy logs and compares the version; it may be any text that changes with the content. */
@@ -47,7 +43,7 @@ static void envoy_tail(struct render *render)
 	buffer_printf(render->out, ",\"version_info\":\"%016llx\"}\n", (unsigned long long)version);
 }
 
-const struct render_writer render_envoy = { envoy_head, envoy_item, envoy_tail };
+const struct render_writer render_envoy = { envoy_head, envoy_item, envoy_tail, true };
 
 /* ---- haproxy ---- */
 
@@ -59,13 +55,18 @@ static void haproxy_head(struct render *render)
 	}
 }
 
-static bool haproxy_item(struct render *render, const struct render_item *item)
+/*
+ * HAProxy refuses its whole configuration for one name that it cannot look up, unless the server
+ * may begin without an address.
+ */
+static const char *haproxy_item(struct render *render, const struct render_item *item)
 {
-	char name[RENDER_NAME_BYTES];
-	if (!has_place(item)) {
-		return false;
+	char name[RENDER_SERVER_NAME_BYTES];
+	const char *problem = render_server_problem(item);
+	if (problem) {
+		return problem;
 	}
-	render_server_name(name, sizeof(name), render->picture->from, item->path, item->index);
+	render_server_name(name, render->picture->from, item->path, item->index);
 	buffer_printf(render->out, "    server %s ", name);
 	render_host(render->out, &item->target);
 	buffer_printf(render->out, ":%u", item->target.port);
@@ -73,28 +74,45 @@ static bool haproxy_item(struct render *render, const struct render_item *item)
 	if (weight) {
 		buffer_printf(render->out, " weight %u", weight);
 	}
-	buffer_append_text(render->out, "\n");
-	return true;
+	buffer_append_text(render->out, item->literal ? "\n" : " init-addr last,libc,none\n");
+	return NULL;
 }
 
-const struct render_writer render_haproxy = { haproxy_head, haproxy_item, NULL };
+const struct render_writer render_haproxy = { .head = haproxy_head, .item = haproxy_item };
 
 /* ---- nginx ---- */
 
-static bool nginx_item(struct render *render, const struct render_item *item)
+static void nginx_server(struct render *render, const struct render_item *item, const char *address)
 {
-	if (!has_place(item)) {
-		return false;
-	}
-	buffer_append_text(render->out, "server ");
-	render_host(render->out, &item->target);
-	buffer_printf(render->out, ":%u", item->target.port);
+	buffer_printf(render->out, strchr(address, ':') ? "server [%s]:%u" : "server %s:%u",
+		address, item->target.port);
 	unsigned weight = render_weight(item->record);
 	if (weight) {
 		buffer_printf(render->out, " weight=%u", weight);
 	}
 	buffer_append_text(render->out, ";\n");
-	return true;
+}
+
+static const char *nginx_item(struct render *render, const struct render_item *item)
+{
+	const struct render_options *options = render->options;
+	const char *problem = render_server_problem(item);
+	if (problem) {
+		return problem;
+	}
+	if (item->literal) {
+		nginx_server(render, item, item->target.host);
+		return NULL;
+	}
+	size_t count = 0;
+	const char *address;
+	while (options->address_of &&
+		(address = options->address_of(
+			 options->address_context, item->target.host, count))) {
+		nginx_server(render, item, address);
+		count++;
+	}
+	return count > 0 ? NULL : "is a name without an address";
 }
 
 /* nginx refuses an upstream without servers, and with that its whole configuration. */
@@ -105,4 +123,4 @@ static void nginx_tail(struct render *render)
 	}
 }
 
-const struct render_writer render_nginx = { NULL, nginx_item, nginx_tail };
+const struct render_writer render_nginx = { .item = nginx_item, .tail = nginx_tail };

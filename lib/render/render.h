@@ -3,16 +3,19 @@
  * outputs, GET /v1/targets and `berth render` all print with this.
  *
  * A picture holds the records at and below one path. Every endpoint address that the filter lets
- * through becomes an item, in the order of the paths and of the addresses in a record; items
- * without a host, or without the port that a format needs, are left out and counted.
+ * through becomes an item, in the order of the paths and of the addresses in a record. An item that
+ * the format cannot hold, or that its reader would refuse together with everything else, is left
+ * out, counted and named: no host that a name server or a resolver would take, no port, a control
+ * character.
  *
  *   lines       one address a line: host:port, URI or path
  *   json        an array of {path, scope, api, protocol, addressType, address}
  *   prometheus  file_sd and http_sd: an array of {targets, labels}
  *   envoy       an EDS DiscoveryResponse with one ClusterLoadAssignment, named like the set
  *   haproxy     server lines; with a backend's name, that whole section
- *   nginx       server lines for an upstream block
- *   hosts       lines of /etc/hosts: each literal address with its component's name
+ *   nginx       server lines for an upstream block; a host name becomes its addresses
+ *   hosts       lines of /etc/hosts: each literal address with the names of its component and of
+ *               the instance
  *   env         variables for a shell: NAME_COUNT, NAME_1, NAME_1_HOST, NAME_1_PORT …, NAME
  */
 #ifndef LIB_RENDER_RENDER_H
@@ -60,17 +63,38 @@ struct render_filter {
 	const char *scope;
 };
 
+/* One address of one endpoint. */
+struct render_item {
+	const char *path;
+	const struct record *record;
+	const struct record_endpoint *endpoint;
+	const json_t *address;
+	struct record_target target; /* host "" when the address names none that can be used */
+	bool literal;                /* the host is an IPv4 or IPv6 address, in canonical form */
+	const char *problem;         /* why the host is "" */
+	size_t index;                /* among the items of its record that were taken */
+};
+
 struct render_options {
 	enum render_format format;
 	struct render_filter filter;
 	const char *name;    /* the set's name: Envoy's cluster, the prefix of variables */
 	const char *backend; /* haproxy: NULL or "": server lines alone */
 	const char *domain;  /* hosts: the domain at the end of component names */
+	/*
+	 * nginx: the addresses of a host name, from index 0 to the first NULL; NULL: names are left
+	 * out. nginx refuses its whole configuration when it cannot look up one name of it.
+	 */
+	const char *(*address_of)(void *context, const char *name, size_t index);
+	void *address_context;
 };
 
+#define RENDER_WHY_BYTES 600
+
 struct render_result {
-	size_t items;    /* printed */
-	size_t left_out; /* addresses that the format cannot hold */
+	size_t items;               /* printed */
+	size_t left_out;            /* addresses that are not */
+	char why[RENDER_WHY_BYTES]; /* the first of them, each with its reason; "" without */
 };
 
 /*
@@ -89,26 +113,37 @@ int render_write_items(struct buffer *out, const struct render_picture *picture,
 	const struct render_options *options, size_t *items, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(5);
 
+/*
+ * Calls `take` for each item, for outputs that are not a text of these formats. It returns NULL, or
+ * why it leaves the item out, as text that stays.
+ */
+void render_each(const struct render_picture *picture, const struct render_filter *filter,
+	const char *(*take)(void *context, const struct render_item *item), void *context,
+	struct render_result *ret_result);
+
+/* Why a server of this host and port cannot be: NULL when it can. */
+const char *render_server_problem(const struct render_item *item);
+
 /* The number of members with an endpoint that the filter lets through, for min_instances. */
 size_t render_count_instances(
 	const struct render_picture *picture, const struct render_filter *filter);
 
-/*
- * Calls `visit` for each address that the filter lets through and that names a host: for outputs
- * that are no text. `literal`: the host is an address. `index` counts within the member.
- */
-void render_each_target(const struct render_picture *picture, const struct render_filter *filter,
-	void (*visit)(void *context, const struct render_member *member,
-		const struct record_target *target, bool literal, size_t index),
-	void *context);
-
 /* A member's weight in a proxy, from its attribute `weight`: 1 to 256; 1 without. */
 unsigned render_server_weight(const struct record *record);
 
+/* Of a path of 1024 bytes, with the prefix and the number. */
+#define RENDER_SERVER_NAME_BYTES 1060
 /*
- * The name of a member's server in a proxy: the path below `from`, with dots. `index` 0 is the
- * first address.
+ * The names of all servers in proxies begin with this. The colon keeps them apart from names that
+ * people give.
  */
-void render_server_name(char *out, size_t size, const char *from, const char *path, size_t index);
+#define RENDER_SERVER_PREFIX "berth:"
+
+/*
+ * The name of an item's server in a proxy: the prefix, and the path below `from` with dots. `index`
+ * 0 is the first address.
+ */
+void render_server_name(
+	char out[RENDER_SERVER_NAME_BYTES], const char *from, const char *path, size_t index);
 
 #endif

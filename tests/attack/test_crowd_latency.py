@@ -14,6 +14,7 @@ import unittest
 import warnings
 
 from berth import PATIENCE, Agent, AgentTest, wait_until
+from rights import needs
 
 CROWD = int(os.environ.get("BERTH_CROWD", "10000"))
 LOOKUPS = 2000
@@ -23,7 +24,7 @@ LEAST_P99 = 0.002  # below, the machine's own noise is larger than what is compa
 GROWTH_KB = 32 << 10
 
 
-@unittest.skipUnless(os.geteuid() == 0, "only root can be several users")
+@needs("users")
 class CrowdLatency(AgentTest):
     def setUp(self):
         super().setUp()

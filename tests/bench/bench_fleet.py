@@ -29,6 +29,9 @@ DIRECTORY = os.path.dirname(Agent.PATH)
 SESSION = "1h"  # no sign of life falls into a measurement
 WATCHED = 30  # seconds after a restart; the window of confirmations has ended by then
 USUAL_SESSION = "30s"
+# A session that has asked nothing for so long has ended its window: a sign of life comes after a
+# quarter of the session's timeout, and within the window a confirmation follows the other.
+WINDOW_PAUSE = 5
 QUIET = 1.5  # nothing was asked for so long: the event is over
 USUAL_DESCRIPTION = "one of many"
 AT_ONCE = 10  # agents that start beside each other
@@ -255,17 +258,36 @@ def bins_of(totals):
     return bins
 
 
+def window_of(looks):
+    """
+    The requests of the reconnect: [(time, sum so far)] from [(time, requests by session)]. What a
+    session asks behind its first pause is a ping.
+    """
+    counted, changed, ended = {}, {}, set()
+    totals = []
+    for at, counts in looks:
+        for session, count in counts.items():
+            if count == counted.get(session, 0) or session in ended:
+                continue
+            if at - changed.get(session, at) > WINDOW_PAUSE:
+                ended.add(session)
+            else:
+                counted[session], changed[session] = count, at
+        totals.append((at, sum(counted.values())))
+    return totals
+
+
 def measure_restart(fleet):
-    """The server is killed and started again. The bytes that it receives from then on, by time."""
+    """The server is killed and started again. The requests of the reconnect, by time."""
     fleet.start_all(FLEET)
     fleet.server.restart()
     begun = time.monotonic()
-    totals = []
+    looks = [(0.0, {})]  # the server answers, and may have been asked already
     while time.monotonic() - begun < WATCHED:
-        totals.append((time.monotonic(), sum(fleet.counters.received().values())))
+        looks.append((time.monotonic() - begun, fleet.counters.received()))
         time.sleep(0.02)
-    bins = bins_of([(at - begun, total) for at, total in totals])
-    busy = [number for number, count in bins.items() if count > 0.1 * max(bins.values())]
+    bins = bins_of(window_of(looks))
+    busy = [number for number, count in bins.items() if count]
     counts = [bins[number] for number in range(min(busy), max(busy) + 1)]
     mean = statistics.mean(counts)
     show("after a restart of the server: requests in all", round(sum(counts)))

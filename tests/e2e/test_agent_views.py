@@ -3,13 +3,13 @@ checks printed."""
 
 import http.client
 import json
-import os
 import threading
 import unittest
 
 from berth import UnixConnection, wait_until
 from checks import FOR_EVER, CheckTest, as_somebody_else
 from ports import reserve_port
+from rights import needs
 from streams import EVENT_STREAM, NDJSON, RECORDIO, Stream
 
 VIEWS = ("/v1/agent", "/v1/agent/checks", "/v1/agent/history")
@@ -158,7 +158,7 @@ class Secrets(ViewTest):
         for path in (*VIEWS, "/metrics"):
             self.assertNotIn(SECRET.encode(), self.over_tcp(path)[1], path)
 
-    @unittest.skipUnless(os.getuid() == 0, "only root can become another user")
+    @needs("users")
     def test_another_user_may_look_but_not_at_that(self):
         self.report("passing", SECRET)
         for folder in (self.folder, self.server.folder):

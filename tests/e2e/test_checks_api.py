@@ -10,6 +10,7 @@ import unittest
 
 from berth import UnixConnection, berth, wait_until
 from checks import FOR_EVER, CheckTest, as_somebody_else
+from rights import needs
 
 def passing_ttl(interval=FOR_EVER, **options):
     return {"check beat": {"type": "ttl", "interval": interval, **options}}
@@ -69,7 +70,7 @@ class Ttl(CheckTest):
         self.assertEqual(answer.status, 400)
         self.assertIn("ttl", answer.json["detail"])
 
-    @unittest.skipUnless(os.geteuid() == 0, "only root can become somebody else")
+    @needs("users")
     def test_the_writer_may_report_and_nobody_else(self):
         os.chmod(self.folder, 0o755)
         for writer, as_writer in (
@@ -96,7 +97,7 @@ class Ttl(CheckTest):
                     self.assertEqual(said, "403", path)
                 agent.stop()
 
-    @unittest.skipUnless(os.geteuid() == 0, "only root can become somebody else")
+    @needs("users")
     def test_nobody_else_may_run_a_check(self):
         os.chmod(self.folder, 0o755)
         agent = self.scripted_agent(self.scripted(),
@@ -107,7 +108,7 @@ class Ttl(CheckTest):
         )
         self.assertEqual(said, "403")
 
-    @unittest.skipUnless(os.geteuid() == 0, "only root can become somebody else")
+    @needs("users")
     def test_a_command_runs_as_its_user(self):
         agent = self.web_agent(
             check=None,

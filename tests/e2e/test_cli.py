@@ -17,6 +17,7 @@ import time
 import unittest
 
 from berth import BUILD, PATIENCE, Agent, AgentTest, berth, exists, wait_until
+from rights import require
 
 VERBS = (
     "resolve ls records endpoints stat exists find watch wait bind mknode rm purge "
@@ -688,6 +689,7 @@ class ThroughAnAgent(AgentTest):
         self.assertIn(self.LONG, self.berth("checks").stdout)  # no terminal, nothing is cut
 
     def on_terminal(self, *arguments, width=0, **environment):
+        require(self, "terminals")
         master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("4H", 40, width, 0, 0))
         process = subprocess.Popen(

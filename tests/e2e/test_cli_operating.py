@@ -10,7 +10,8 @@ import signal
 import subprocess
 import time
 
-from berth import BUILD, PATIENCE, Agent, AgentTest, berth, exists, wait_until
+from berth import BUILD, PATIENCE, PROGRAMS, Agent, AgentTest, berth, exists, wait_until
+from rights import require
 
 CHANGING = (
     "bind mknode rm purge drain undrain undamp reload run-check report supply withdraw".split()
@@ -164,7 +165,7 @@ class ThroughAnAgent(AgentTest):
 
     def running(self, *arguments, **keywords):
         process = subprocess.Popen(
-            [BUILD / "berth", "--socket", self.web.socket, *map(str, arguments)],
+            [PROGRAMS / "berth", "--socket", self.web.socket, *map(str, arguments)],
             stdin=subprocess.DEVNULL,
             text=True, **keywords,
         )
@@ -207,8 +208,10 @@ class ThroughAnAgent(AgentTest):
             self.assertIn("withdrawn", result.stdout)
 
     def test_a_refused_user_learns_which_options_decide(self):
-        self.start()
         keywords = {}
+        if os.geteuid() == 0:
+            require(self, "users")
+        self.start()
         if os.geteuid() == 0:
             self.folder.chmod(0o755)
             self.web.folder.chmod(0o755)

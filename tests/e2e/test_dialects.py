@@ -8,7 +8,7 @@ import unittest
 import uuid
 
 from berth import exists, wait_until
-from lifecycle import Directory, LifeTest, Server, on_both
+from lifecycle import Directory, LifeTest, Shared, on_both
 from zk_client import ZkClient, ZkError
 
 
@@ -393,7 +393,7 @@ on_both(globals(), DialectTest)
 class LostSession(LifeTest):
     """Only a server has sessions that end before their process."""
 
-    registry_kind = Server
+    registry_kind = Shared
 
     def test_a_member_whose_endpoint_is_out_stays_out(self):
         top = f"/t{uuid.uuid4().hex}"

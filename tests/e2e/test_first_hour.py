@@ -13,6 +13,7 @@ import unittest
 from berth import wait_until
 from container import SOURCE, Container, dockerfile
 from ports import claim_port
+from rights import needs
 from zookeeper import ZooKeeper
 
 DOCUMENT = SOURCE / "docs" / "FIRST-HOUR.md"
@@ -127,6 +128,7 @@ STEPS = [
 ]
 
 
+@needs("process namespace")
 class FirstHour(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="e2e-"))

@@ -209,7 +209,10 @@ class ImportsFromZooKeeper(Imports, OnZooKeeper, AgentTest):
             wait_until(lambda: agent.get(request).headers["X-Cache"] == "STALE",
                 "the answer is stale")
             self.assertEqual(self.get(agent, request).json, record)
-            self.assertEqual(agent.get(f"/v1/resolve{AS}/unknown").status, 503)
+            # The list of members is known, and says so; nothing is known of what is elsewhere.
+            absent = agent.get(f"/v1/resolve{AS}/unknown")
+            self.assertEqual((absent.status, absent.headers["X-Cache"]), (404, "STALE"))
+            self.assertEqual(agent.get("/v1/resolve/unknown/path").status, 503)
         self.server.restart()
         wait_until(lambda: agent.get(f"/v1/list{AS}").headers["X-Cache"] != "STALE",
             "the registry is back")

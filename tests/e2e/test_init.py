@@ -10,6 +10,7 @@ import unittest
 
 from berth import wait_until
 from container import Container
+from rights import needs
 
 RECORD = "/users/devteam/web/test1/components/web-1"
 CONFIG = """\
@@ -79,6 +80,7 @@ class Script(unittest.TestCase):
         self.assertNotEqual(self.box.run(f"{script} status")[0], 0)
 
 
+@needs("process namespace")
 @unittest.skipUnless(shutil.which("start-stop-daemon")
     and pathlib.Path("/lib/lsb/init-functions").exists(), "no LSB functions here")
 class Sysv(Script):
@@ -105,7 +107,9 @@ class Sysv(Script):
         self.assertEqual(self.run_in("stat -c %U /proc/$(cat /run/berthd.pid)").strip(), "nobody")
         self.run_in(f"{self.SCRIPT} stop")
 
-    def test_its_header_is_what_init_systems_read(self):
+
+class SysvHeader(unittest.TestCase):
+    def test_it_is_what_init_systems_read(self):
         text = pathlib.Path(__file__).resolve().parents[2].joinpath(
             "init/sysv/berthd.in").read_text()
         header = text.partition("### BEGIN INIT INFO\n")[2].partition("### END INIT INFO")[0]
@@ -132,6 +136,7 @@ PAM = "".join(f"{kind} required pam_permit.so\n" for kind in ("auth", "account",
     "session"))
 
 
+@needs("process namespace")
 @unittest.skipUnless(shutil.which("openrc-run"), "OpenRC is not installed")
 class OpenRC(Script):
     SCRIPT = "/etc/init.d/berthd"
@@ -154,6 +159,17 @@ class OpenRC(Script):
         pid = re.search(r'"pid": (\d+)', before).group(1)
         self.run_in(f"kill -KILL {pid}")
         wait_until(lambda: self.box.run("berth live")[0] == 0
+            and f'"pid": {pid}' not in self.run_in("berth status --json"), "another agent answers")
+        self.run_in(f"{self.SCRIPT} stop")
+
+    def test_its_supervisor_replaces_an_agent_that_is_frozen(self):
+        self.start_box()
+        self.run_in("echo BERTH_WATCHDOG=1 >>/etc/conf.d/berthd")
+        self.run_in(f"{self.SCRIPT} start")
+        self.wait_live()
+        pid = re.search(r'"pid": (\d+)', self.run_in("berth status --json")).group(1)
+        self.run_in(f"kill -STOP {pid}")
+        wait_until(lambda: self.box.run("berth --timeout 1s live")[0] == 0
             and f'"pid": {pid}' not in self.run_in("berth status --json"), "another agent answers")
         self.run_in(f"{self.SCRIPT} stop")
 

@@ -94,6 +94,7 @@ class Worker(unittest.TestCase):
     def test_an_agent_in_a_build_tree_finds_its_worker(self):
         with tempfile.TemporaryDirectory(prefix="e2e-") as folder:
             agent = Agent(folder, "zookeeper://127.0.0.1:9/registry")
+            agent.program = BUILD / "berthd"
             environment = {name: value for name, value in os.environ.items()
                 if name != "BERTH_LIBEXECDIR"}
             self.addCleanup(agent.end)

@@ -13,6 +13,8 @@ from streams import Stream
 
 CHILDREN = int(os.environ.get("BERTH_CHILDREN", "10000"))
 HALF = 2000  # fits into the cache of one test
+ANSWERS = 10  # that the other client gets meanwhile
+MOST = 2000  # rounds in which it gets them, on a machine however fast
 
 
 class Clock(threading.Thread):
@@ -67,13 +69,21 @@ class Large(AgentTest):
             fields = stat.read().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    def rounds(self, clock, least):
+        """Counts from 1 to `least`, and on until the other client has its answers."""
+        count = 0
+        while count < least or clock.count < ANSWERS:
+            count += 1
+            self.assertLess(count, MOST, f"the other client has {clock.count} answers")
+            yield count
+
     def test_is_refused_and_nobody_waits(self):
         self.fill(CHILDREN, None)
         agent = self.agent(agent={"log_level": "info"}, cache={"max_size": "2M"}).start()
         self.assertEqual(len(agent.get("/v1/list/large").json), CHILDREN)
         listed = self.cpu(agent)
         with Clock(agent) as clock:
-            for _ in range(20):
+            for rounds in self.rounds(clock, 20):
                 for kind in ("records", "endpoints"):
                     answer = agent.get(f"/v1/{kind}/large")
                     self.assertEqual((answer.status, answer.json["title"]), (422, "LimitExceeded"))
@@ -83,10 +93,9 @@ class Large(AgentTest):
         figure(self,
             f"refused; another client's slowest answer took {clock.longest * 1000:.0f} ms of "
             f"{clock.count}")
-        print(f"# {CHILDREN} children: 60 requests took {used:.2f} s of CPU; the other client's "
-              f"slowest answer {clock.longest * 1000:.0f} ms of {clock.count}")
-        self.assertLess(used, 60 * 0.1)
-        self.assertGreater(clock.count, 10)
+        print(f"# {CHILDREN} children: {3 * rounds} requests took {used:.2f} s of CPU; the other "
+              f"client's slowest answer {clock.longest * 1000:.0f} ms of {clock.count}")
+        self.assertLess(used, 3 * rounds * 0.1)
 
     def test_that_just_fits_is_answered_in_slices(self):
         record = {
@@ -99,7 +108,7 @@ class Large(AgentTest):
         agent = self.agent(agent={"log_level": "info"}, cache={"max_size": "16M"}).start()
         wait_until(lambda: agent.get("/v1/endpoints/large").status == 200, "all of it is loaded")
         with Clock(agent) as clock:
-            for number in range(10):
+            for number in self.rounds(clock, 10):
                 answer = agent.get(
                     "/v1/endpoints/large?protocol=REST&api=urn:x&"
                     f"scope={'external' if number % 2 else 'internal'}")
@@ -107,7 +116,6 @@ class Large(AgentTest):
                 self.put("large/n0", {**record, "number": number})
         print(f"# {HALF} children in one answer; the other client's slowest answer "
               f"{clock.longest * 1000:.0f} ms of {clock.count}")
-        self.assertGreater(clock.count, 10)
 
     def test_a_stream_ends_when_its_directory_grows_out_of_the_cache(self):
         self.fill(10, None)

@@ -12,7 +12,7 @@ import tempfile
 import unittest
 
 from berth import BUILD, PATIENCE, AgentTest, wait_until
-from zookeeper import ZooKeeper
+from zookeeper import share_zookeeper
 
 SOURCE = pathlib.Path(os.environ.get("BERTH_SRC_DIR", "."))
 
@@ -81,7 +81,7 @@ class Installed(InstallTest):
 
     def test_the_example_works_on_zookeeper_too(self):
         # The session would outlast our patience, so the record goes with berth_close().
-        with ZooKeeper("maxSessionTimeout=60000\n") as server:
+        with share_zookeeper() as server:
             program = self.compile(SOURCE / "docs" / "examples" / "register.c")
             output = self.run_good(program, server.url, "/users/joe/example", env=self.environment)
             self.assertEqual(output,
@@ -181,7 +181,7 @@ class Calls(InstallTest):
         wait_until(lambda: self.addresses() == self.static, "it is gone")
 
     def test_a_write_accessor_may_change_what_was_shared(self):
-        with ZooKeeper() as server:
+        with share_zookeeper() as server:
             login = self.folder / "login"
             login.touch(mode=0o600)
             login.write_text("joe:secret")

@@ -14,6 +14,7 @@ import unittest
 
 from berth import BUILD, PATIENCE, Agent, exists, has_ended, wait_until
 from lifecycle import LifeTest, on_both, rounds, zombies_of
+from rights import needs
 
 UNSHARE = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
 
@@ -327,6 +328,7 @@ class MainProcess(LifeTest):
 on_both(globals(), MainProcess)
 
 
+@needs("terminals")
 class Terminal(LifeTest):
     """As with tini: the main process is the foreground process group, and ^C reaches it."""
 
@@ -374,8 +376,7 @@ class Terminal(LifeTest):
         self.assertEqual(agent.process.wait(PATIENCE), 9)
 
 
-@unittest.skipIf(subprocess.run([*UNSHARE, "true"], check=False, capture_output=True).returncode
-    != 0, "cannot unshare")
+@needs("process namespace")
 class Init(LifeTest):
     """PID 1 of a PID namespace."""
 

@@ -213,14 +213,15 @@ class Answers(LookupTest):
     def test_records_of_other_writers_are_read_as_hadoop_reads_them(self):
         """A number or a boolean where a string belongs once made the whole record unreadable."""
         text = (
-            '\ufeff{"external":[{"api":"a","addressType":"host/port","protocolType":"REST",'
+            '{"external":[{"api":"a","addressType":"host/port","protocolType":"REST",'
             '"addresses":[{"host":"h1","port":8080},null,{"host":"h2","port":null}]},'
             '{"api":"b","addressType":"zktriple","protocolType":"zk","addresses":[{"host":"z",'
             '"port":2181,"path":"/x"}]},'
             '{"api":"c","addressType":"uri","protocolType":"http","addresses":[{"uri":""},'
             '["http://h3/"]]}],'
-            '"internal":null,"yarn:id":"first","x":null,"yarn:id":7,"type":"JSONServiceRecord"}\n'
-            '\0\0'
+            '"internal":null,"yarn:id":"first","x":"\\u0000\\ud800","yarn:id":7,'
+            '"type":"JSONServiceRecord"}\n'
+            ',"z":{\0\0'
         )
         folder = self.folder / "registry" / COMPONENTS[1:] / "c"
         folder.mkdir(parents=True)
@@ -229,6 +230,8 @@ class Answers(LookupTest):
         self.assertEqual(answer.body.decode(), "h1:8080\nz:2181/x\nhttp://h3/\n")
         self.assertEqual(sorted(self.get(f"/v1/records{COMPONENTS}").json),
             [f"{COMPONENTS}/{name}" for name in "abc"])
+        # The answer as a whole is what every reader of JSON takes.
+        self.assertIn('"x":"\\ufffd\\ufffd"', self.get(f"/v1/records{COMPONENTS}").body.decode())
         self.assertEqual(list(self.get("/v1/find?id=7").json), [f"{COMPONENTS}/c"])
 
     def test_children_that_no_path_can_name(self):
@@ -649,7 +652,8 @@ class Ask {
 class OverTcp(LookupTest):
     def setUp(self):
         self.port = reserve_port(self)
-        self.sections = {"listen": f"127.0.0.1:{self.port}", "max_watchers": "9"}
+        self.sections = {"listen": f"127.0.0.1:{self.port}", "max_watchers": "9",
+            "listen_hosts": "a"}
         super().setUp()
 
     def ask(self, method, target):
@@ -700,7 +704,7 @@ class OverTcp(LookupTest):
         self.addCleanup(connection.close)
         fields = "".join(f"{name.replace('_', '-')}: {value}\r\n"
             for name, value in headers.items())
-        connection.sendall(f"GET {target} HTTP/1.1\r\nHost: a\r\n{fields}\r\n".encode())
+        connection.sendall(f"GET {target} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n".encode())
         return connection
 
     def status(self, connection):

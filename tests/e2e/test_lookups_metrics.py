@@ -41,6 +41,7 @@ FAMILIES = {
     "berth_dns_stale_total": ("counter", set()),
     "berth_dns_forwarded_total": ("counter", set()),
     "berth_dns_truncated_total": ("counter", set()),
+    "berth_dns_limited_total": ("counter", set()),
     "berth_dns_dropped_total": ("counter", set()),
     "berth_dialect_registered": ("gauge", {"dialect"}),
     "berth_output_current": ("gauge", {"output"}),

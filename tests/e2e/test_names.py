@@ -8,11 +8,14 @@ import unittest
 
 from berth import PATIENCE, wait_until
 from names import NamesTest, ask, extended_error, free_port, texts
+from names_upstream import Upstream, read
 
 import dns.flags
 import dns.message
+import dns.opcode
 import dns.query
 import dns.rcode
+import dns.rrset
 
 C1 = "c1.components.prod.web.joe.users.berth."
 C2 = "c2.components.prod.web.joe.users.berth."
@@ -68,6 +71,42 @@ class Answers(NamesTest):
             self.assertEqual(extended_error(reply), 20)
             self.assertFalse(reply.flags & (dns.flags.RA | dns.flags.AA))
 
+    def test_transfers_and_other_operations_are_refused(self):
+        for name in ("berth", "c1.prod.web.joe.berth", "example.org"):
+            for kind in ("AXFR", "IXFR"):
+                for tcp in (False, True):
+                    reply = self.exchange(dns.message.make_query(name, kind), tcp)
+                    self.assertEqual(reply.rcode(), dns.rcode.REFUSED, (name, kind, tcp))
+        # With the version that the client has.
+        query = dns.message.make_query("berth", "IXFR")
+        query.authority.append(dns.rrset.from_text("berth.", 0, "IN", "SOA",
+            "localhost. nobody.localhost. 1 2 3 4 5"))
+        self.assertEqual(self.exchange(query, tcp=True).rcode(), dns.rcode.REFUSED)
+        for operation in (dns.opcode.NOTIFY, dns.opcode.STATUS, dns.opcode.UPDATE):
+            query = dns.message.make_query("berth", "SOA")
+            query.set_opcode(operation)
+            for tcp in (False, True):
+                wire = self.exchange(query, tcp, raw=True)
+                flags = int.from_bytes(wire[2:4], "big")
+                self.assertEqual((dns.opcode.from_flags(flags), flags & 15),
+                    (operation, dns.rcode.NOTIMP))
+
+    def exchange(self, query, tcp, raw=False):
+        """The reply to one message, whatever it is."""
+        wire = query.to_wire()
+        if tcp:
+            with socket.create_connection(("127.0.0.1", self.port), PATIENCE) as connection:
+                connection.sendall(struct.pack(">H", len(wire)) + wire)
+                (length,) = struct.unpack(">H", read(connection, 2))
+                reply = read(connection, length)
+        else:
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+                client.settimeout(PATIENCE)
+                client.connect(("127.0.0.1", self.port))
+                client.send(wire)
+                reply = client.recv(65535)
+        return reply if raw else dns.message.from_wire(reply)
+
     def test_text_reverse_and_the_domain_itself(self):
         self.put("/services/db", self.record("10.0.0.9", 5432, description='a "db"',
             **{"yarn:id": "app_1", "number": 7}))
@@ -76,8 +115,10 @@ class Answers(NamesTest):
             sorted(texts(reply)), ['TXT "description=a \\"db\\""', 'TXT "yarn:id=app_1"',
                 'TXT "yarn:persistence=permanent"']
         )
-        self.assertEqual(texts(self.ask("9.0.0.10.in-addr.arpa", "PTR")),
-            ["PTR db.services.berth."])
+        self.ask(C1)
+        self.assertEqual(texts(self.ask("1.0.0.10.in-addr.arpa", "PTR")), [f"PTR {C1}"])
+        # A record that is not a component's may point anywhere.
+        self.assertEqual(self.ask("9.0.0.10.in-addr.arpa", "PTR").rcode(), dns.rcode.REFUSED)
         self.assertEqual(texts(self.ask("berth", "NS")), ["NS localhost."])
         self.assertTrue(texts(self.ask("berth",
             "SOA"))[0].startswith("SOA localhost. nobody.localhost. "))
@@ -85,9 +126,31 @@ class Answers(NamesTest):
 
     def test_an_alias_where_the_address_is_a_name(self):
         self.put("/services/mail", self.record("mx.example.org", 25))
-        for kind in ("A", "AAAA", "CNAME"):
+        for kind in ("A", "AAAA", "CNAME", "TXT", "SRV", "MX", "ANY"):
             self.assertEqual(texts(self.ask("mail.services.berth", kind)),
-                ["CNAME mx.example.org."])
+                ["CNAME mx.example.org."], kind)
+
+    def test_a_record_with_a_path_of_its_own_is_not_where_its_agent_is(self):
+        endpoint = {"api": "sql", "protocol": "sql", "address_type": "host/port"}
+        for name, address, expected in [
+            ("rds", "db1.rds.example.com:5432", ["CNAME db1.rds.example.com."]),
+            ("other", "10.9.8.7:5432", ["A 10.9.8.7"]),
+        ]:
+            self.agent(name, component={"path": f"/services/{name}"},
+                **{"endpoint sql": {**endpoint, "address": address}}).start()
+            wait_until(lambda name=name: texts(self.ask(f"{name}.services.berth")),
+                "the name is there")
+            self.assertEqual(texts(self.ask(f"{name}.services.berth")), expected)
+
+    def test_a_host_name_in_a_component_is_its_containers_address(self):
+        sections = self.server.component(name="c9", user="ann")
+        sections["endpoint restc9"]["address"] = "http://${berth.hostname}:8080/"
+        self.agent("container", **sections).start()
+        name = "c9.test.org-example-web.ann.berth"
+        wait_until(lambda: texts(self.ask(name)), "the name is there")
+        record = self.server.get("/v1/resolve/users/ann/org-example-web/test/components/c9").json
+        self.assertIn("//" + record["yarn:hostname"], json.dumps(record["external"]))
+        self.assertEqual(texts(self.ask(name)), [f"A {record['yarn:ip']}"])
 
     def test_answers_take_turns(self):
         first = {texts(self.ask("prod.web.joe.berth"))[0] for _ in range(10)}
@@ -179,25 +242,33 @@ class Large(NamesTest):
         self.assertEqual(len(self.addresses("prod.web.joe.berth", tcp=True)), self.COUNT + 2)
 
 
+class Followed(NamesTest):
+    """Trees that are followed as a whole keep nothing of their absent paths."""
+
+    def names_agent(self, name="agent", registry=None, **sections):
+        return super().names_agent(name, registry, cache={"warm": "/users/**, /services/**"},
+            **sections)
+
+    def test_names_that_are_not_there(self):
+        self.put("/services/db", self.record("10.0.0.9", 5432))
+        wait_until(lambda: self.ask("db.services.berth").answer, "the trees are followed")
+        for name in ("c9.prod.web.joe.berth", "c1.prod.web.jo.berth", "x.services.berth",
+                "a.b.services.berth", "ctr-e50-1451931954322-0016-01-000002.joe.berth",
+                "c1.prod.web.joe.users.nowhere.berth"):
+            reply = self.ask(name)
+            self.assertEqual(reply.rcode(), dns.rcode.NXDOMAIN, name)
+        self.assertEqual(self.addresses("c1.prod.web.joe.berth"), ["10.0.0.1"])
+
+
 class Transport(NamesTest):
     def exchange(self, connection, *wires):
         for wire in wires:
             connection.sendall(struct.pack(">H", len(wire)) + wire)
         replies = []
         while len(replies) < len(wires):
-            (length,) = struct.unpack(">H", self.read(connection, 2))
-            replies.append(dns.message.from_wire(self.read(connection, length)))
+            (length,) = struct.unpack(">H", read(connection, 2))
+            replies.append(dns.message.from_wire(read(connection, length)))
         return replies
-
-    @staticmethod
-    def read(connection, length):
-        data = b""
-        while len(data) < length:
-            part = connection.recv(length - len(data))
-            if not part:
-                raise ConnectionError("closed")
-            data += part
-        return data
 
     def test_queries_in_one_connection_are_all_answered(self):
         names = ["c1.prod.web.joe.berth", "c2.prod.web.joe.berth", "nowhere.berth",
@@ -217,8 +288,8 @@ class Transport(NamesTest):
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             for byte in struct.pack(">H", len(wire)) + wire:
                 connection.sendall(bytes([byte]))
-            (length,) = struct.unpack(">H", self.read(connection, 2))
-            self.assertEqual(texts(dns.message.from_wire(self.read(connection, length))),
+            (length,) = struct.unpack(">H", read(connection, 2))
+            self.assertEqual(texts(dns.message.from_wire(read(connection, length))),
                 ["A 10.0.0.1"])
 
     def test_the_newest_connections_are_served_whoever_holds_the_others(self):
@@ -310,51 +381,6 @@ class Forwarding(NamesTest):
         reply = self.ask("www.example.org")
         self.assertEqual(reply.rcode(), dns.rcode.SERVFAIL)
         self.assertEqual(extended_error(reply), 23)
-
-
-class Upstream:
-    def __init__(self):
-        self.silent = False
-        self.seen = []
-        self.port = free_port()
-        self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.udp.bind(("127.0.0.1", self.port))
-        self.tcp = socket.create_server(("127.0.0.1", self.port))
-        for serve in (self.serve_udp, self.serve_tcp):
-            threading.Thread(target=serve, daemon=True).start()
-
-    def close(self):
-        self.udp.close()
-        self.tcp.close()
-
-    def answer(self, kind, port, wire):
-        query = dns.message.from_wire(wire)
-        self.seen.append((kind, port, query.id))
-        reply = dns.message.make_response(query, recursion_available=True)
-        reply.answer.append(dns.rrset.from_text(query.question[0].name, 60, "IN", "A", "192.0.2.1"))
-        return reply.to_wire()
-
-    def serve_udp(self):
-        while True:
-            try:
-                wire, address = self.udp.recvfrom(65535)
-            except OSError:
-                return
-            if not self.silent:
-                # A stranger's reply, then the true one.
-                self.udp.sendto(b"\0\0" + self.answer("udp", address[1], wire)[2:], address)
-                self.udp.sendto(self.answer("udp", address[1], wire), address)
-
-    def serve_tcp(self):
-        while True:
-            try:
-                connection, address = self.tcp.accept()
-            except OSError:
-                return
-            with connection:
-                (length,) = struct.unpack(">H", Transport.read(connection, 2))
-                reply = self.answer("tcp", address[1], Transport.read(connection, length))
-                connection.sendall(struct.pack(">H", len(reply)) + reply)
 
 
 class Life(NamesTest):

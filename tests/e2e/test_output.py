@@ -68,11 +68,12 @@ class Files(OutputTest):
             ("envoy", 2))
         self.assertEqual(
             files["haproxy"].read_text(),
-            "backend web\n    server c1 127.0.0.1:8001\n    server c2 127.0.0.1:8002\n",
+            "backend web\n    server berth:c1 127.0.0.1:8001\n    server berth:c2 127.0.0.1:8002\n",
         )
         self.assertEqual(files["nginx"].read_text(),
             "server 127.0.0.1:8001;\nserver 127.0.0.1:8002;\n")
-        self.assertIn("127.0.0.1\tc2.components.prod.web.joe.users.berth\n",
+        self.assertIn("127.0.0.1\tc2.components.prod.web.joe.users.berth c2.prod.web.joe.berth "
+            "prod.web.joe.users.berth prod.web.joe.berth\n",
             files["hosts"].read_text())
         self.assertIn("ENV_COUNT=2\n", files["env"].read_text())
 

@@ -5,7 +5,7 @@ import subprocess
 import unittest
 
 from berth import wait_until
-from outputs import record
+from outputs import Members, record
 from proxies import HAProxy, Nginx, Server, get, missing
 from recipes import RecipeTest, blocks, recipe_names
 
@@ -70,6 +70,9 @@ class Files(RecipeTest):
             content = record(5432, host=f"10.0.0.{number}", protocol="postgresql")
             content["external"][0]["api"] = "urn:postgresql"
             self.put(f"{members}/db{number}", content)
+        content["external"][0]["addresses"] = [{"host": "6.6.6.6 port=1\n[pgbouncer]\nx=", "port":
+            "5432"}, {"host": "a..b", "port": "5432"}, {"host": "10.0.0.3"}]
+        Members(self.registry, members).put_content("db0", content)
         self.recipe("pgbouncer").start()
         file = self.root / "etc/pgbouncer/databases.ini"
         wait_until(heard.exists, "the command has told PgBouncer")
@@ -98,7 +101,7 @@ class Proxies(RecipeTest):
         wait_until(lambda: get(haproxy.port) == first, "c1 serves")
         second = self.serve("c2")
         self.members.remove("c1")
-        wait_until(lambda: haproxy.servers().keys() == {"c2"}, "c1 is gone")
+        wait_until(lambda: haproxy.servers().keys() == {"berth:c2"}, "c1 is gone")
         wait_until(lambda: get(haproxy.port) == second, "c2 serves")
 
     @unittest.skipIf(missing("haproxy"), missing("haproxy"))
@@ -120,8 +123,25 @@ class Proxies(RecipeTest):
         nginx.start()
         first = self.serve("c1")
         command = "/usr/sbin/nginx -q -s reload"
-        self.recipe("nginx", command=(command, nginx.reload_command)).start()
+        agent = self.recipe("nginx", command=(command, nginx.reload_command)).start()
         wait_until(lambda: get(nginx.port) == first, "c1 serves")
+        self.wait_state(agent, "current")
+        self.assertIn(f"include {file.parent}/.web.servers", (self.root /
+            "run/berth/check.conf").read_text())
+
+    @unittest.skipIf(missing("nginx"), missing("nginx"))
+    def test_the_check_for_nginx_refuses_what_nginx_would_refuse(self):
+        agent = self.recipe("nginx")
+        check = next(line for line in (agent.folder / "conf.d/recipe.ini").read_text().splitlines()
+            if line.startswith("check = ")).removeprefix("check = ")
+        servers = self.folder / "servers"
+        command = check.replace("{}", str(servers))
+        for text, good in (("server 127.0.0.1:9;\n", True), ("server no-such-host.invalid:9;\n",
+                False), ("", False)):
+            servers.write_text(text)
+            status = subprocess.run(["/bin/sh", "-c", command], capture_output=True,
+                check=False).returncode
+            self.assertEqual(status == 0, good, text)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ class Render(OutputTest):
         for at in (("--socket", self.server.socket), ("--registry", self.registry)):
             result = self.render("--format", "haproxy", FROM, at=at)
             self.assertEqual((result.returncode, result.stdout),
-                (0, "    server c1 127.0.0.1:8001\n    server c2 127.0.0.1:8002\n"))
+                (0, "    server berth:c1 127.0.0.1:8001\n    server berth:c2 127.0.0.1:8002\n"))
             result = self.render("-f", "lines", "-r", FROM, at=at)
             self.assertEqual(result.stdout, "127.0.0.1:8001\n127.0.0.1:8002\n127.0.0.1:8003\n")
             result = self.render("--format=lines", f"{FROM}/c1", at=at)

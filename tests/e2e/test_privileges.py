@@ -10,9 +10,10 @@ import subprocess
 import unittest
 import urllib.request
 
-from berth import BUILD, AgentTest, wait_until
+from berth import BUILD, PROGRAMS, AgentTest, preloaded, wait_until
 from fake_zookeeper import FakeZooKeeper
 from ports import reserve_port
+from rights import needs
 
 NOBODY = pwd.getpwnam("nobody")
 OTHER = pwd.getpwnam("daemon")
@@ -35,13 +36,11 @@ def capabilities(of, *names):
     return [int(of[f"Cap{name}"], 16) for name in names]
 
 
-@unittest.skipUnless(os.geteuid() == 0, "only root can become another user")
+@needs("users")
 class Privileges(AgentTest):
     def setUp(self):
         super().setUp()
-        for folder in self.folder, *self.folder.parents:
-            if not folder.stat().st_mode & 1:
-                folder.chmod(0o711)
+        self.folder.chmod(0o711)
 
     def start(self, agent_options, check=None, command=(), registry=None, name="agent",
             owner=NOBODY):
@@ -198,16 +197,170 @@ class Privileges(AgentTest):
                 self.assertEqual(worker["Seccomp"], "2")
 
 
-@unittest.skipUnless(os.geteuid() == 0, "only root can give up being root")
+@needs("users")
+class Swapped(AgentTest):
+    """The agent's user owns a directory in which root, who starts the agent, makes something. At
+    once the user puts something else into its place, to have root change that."""
+
+    def setUp(self):
+        super().setUp()
+        self.folder.chmod(0o711)
+        self.owned = self.folder / "owned"
+        self.owned.mkdir()
+        self.secret = self.folder / "secret"
+        self.secret.write_text("root's")
+        self.secret.chmod(0o600)
+        (self.owned / "other").symlink_to(self.secret)
+        os.chown(self.owned, NOBODY.pw_uid, NOBODY.pw_gid)
+        registry = self.folder / "registry"
+        registry.mkdir()
+        os.chown(registry, NOBODY.pw_uid, NOBODY.pw_gid)
+        self.agent = self.web_agent(registry=f"dir:{registry}")
+        self.options = {"user": "nobody", "socket": self.owned / "berth.sock",
+            "state_dir": self.folder / "state"}
+
+    def start_swapped(self, path, **options):
+        self.agent.sections["agent"] = {**self.options, **options}
+        self.agent.socket = self.agent.sections["agent"]["socket"]
+        self.agent.write_config(self.agent.sections)
+        self.agent.start(wait=False,
+            env=preloaded(BERTH_SWAP=f"{path}={self.owned / 'other'}"))
+        wait_until(
+            lambda: " runs, pid " in self.agent.read_log()
+            or self.agent.process.poll() is not None,
+            "it runs, or has given up")
+        self.assertTrue(os.path.lexists(f"{path}.away"), "nothing was swapped")
+
+    def assert_secret(self):
+        status = self.secret.stat()
+        self.assertEqual((status.st_mode & 0o7777, status.st_uid, status.st_gid), (0o600, 0, 0))
+
+    def test_a_link_in_the_place_of_the_socket(self):
+        self.start_swapped(self.options["socket"], socket_mode="0666")
+        self.assert_secret()
+
+    def test_a_link_in_the_place_of_a_socket_for_a_group(self):
+        self.start_swapped(self.options["socket"], socket_mode="0660", socket_group=GROUP.gr_name)
+        self.assert_secret()
+        self.assertIn("another process has replaced the socket", self.agent.read_log())
+
+    def test_a_link_in_the_place_of_the_sockets_directory(self):
+        self.start_swapped(self.owned / "run", socket=self.owned / "run" / "berth.sock")
+        self.assert_secret()
+
+    def test_a_link_in_the_place_of_the_state_directory(self):
+        self.start_swapped(self.owned / "state", state_dir=self.owned / "state")
+        self.assert_secret()
+
+    def test_a_directory_of_roots_in_the_place_of_the_state_directory(self):
+        (self.owned / "other").unlink()
+        (self.owned / "other").mkdir()
+        self.start_swapped(self.owned / "state", state_dir=self.owned / "state")
+        self.assertEqual((self.owned / "state").stat().st_uid, 0)
+
+    def test_the_user_gets_the_group_of_the_socket_though_it_is_no_member(self):
+        self.agent.sections["agent"] = {**self.options, "socket_mode": "0660",
+            "socket_group": GROUP.gr_name}
+        self.agent.socket = self.options["socket"]
+        self.agent.write_config(self.agent.sections)
+        self.agent.start()
+        status = self.agent.socket.stat()
+        self.assertEqual((status.st_mode & 0o7777, status.st_uid, status.st_gid),
+            (0o660, NOBODY.pw_uid, GROUP.gr_gid))
+        self.assertEqual(self.agent.stop(), 0)
+        self.assertFalse(self.agent.socket.exists())
+
+    def test_where_the_user_cannot_write_the_agent_says_why(self):
+        """Root could bind a socket in anybody's directory, and does not."""
+        os.chown(self.owned, OTHER.pw_uid, OTHER.pw_gid)
+        self.agent.sections["agent"] = self.options
+        self.agent.write_config(self.agent.sections)
+        self.agent.start(wait=False)
+        self.assertEqual(self.agent.wait(), 1)
+        self.assertIn("root makes no socket where others can write", self.agent.read_log())
+
+
+@needs("users")
 class NotRoot(AgentTest):
     def test_only_root_becomes_another_user(self):
         agent = self.web_agent(extra={"agent": {"user": "daemon"}})
-        for folder in agent.folder, *agent.folder.parents:
-            if not folder.stat().st_mode & 1:
-                folder.chmod(0o711)
+        self.folder.chmod(0o711)
+        agent.folder.chmod(0o711)
         agent.start(wait=False, user="nobody", extra_groups=[])
         self.assertEqual(agent.wait(), 1)
         self.assertIn("only root can become another user", agent.read_log())
+
+
+@needs("users")
+class StrangersConfiguration(AgentTest):
+    """Commands come from the configuration: root does not take it from just anybody."""
+
+    # $1: a folder to become the volume, $2: what fills it, $3: ro or rw; then the command.
+    ON_VOLUME = ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c",
+        'mount -t tmpfs -o mode=1777 none "$1" && cp -a "$2/." "$1/" && '
+        'mount -o "remount,$3" "$1" && shift 3 && exec "$@"', "sh"]
+
+    def setUp(self):
+        super().setUp()
+        self.agent = self.web_agent()
+        self.config = self.agent.config
+
+    def test_root_does_not_start_with_it(self):
+        os.chown(self.config, OTHER.pw_uid, -1)
+        self.agent.start(wait=False)
+        self.assertEqual(self.agent.wait(), 1)
+        self.assertIn("others could have written the commands in it: it belongs to user "
+            f"{OTHER.pw_uid}, and not to root", self.agent.read_log())
+        self.assertIn("mount it read-only", self.agent.read_log())
+
+    def test_a_running_agent_keeps_the_old_one(self):
+        self.agent.start()
+        self.config.chmod(0o666)
+        answer = self.agent.request("POST", "/v1/agent/reload")
+        self.assertGreaterEqual(answer.status, 400)
+        self.assertIn("others can write to it", answer.body.decode())
+        self.config.chmod(0o644)
+        self.assertEqual(self.agent.request("POST", "/v1/agent/reload").status, 200)
+
+    def test_an_upgrade_does_not_begin_with_it(self):
+        self.agent.start()
+        self.config.chmod(0o666)
+        self.agent.signal(signal.SIGUSR2)
+        wait_until(lambda: "others can write to it" in self.agent.read_log(), "it is refused")
+        self.assertTrue(self.agent.answers())
+
+    def test_an_unprivileged_test_only_warns(self):
+        self.folder.chmod(0o711)
+        self.agent.folder.chmod(0o711)
+        os.chown(self.config, OTHER.pw_uid, -1)
+        result = subprocess.run([PROGRAMS / "berthd", "-t", "-c", self.config], user="nobody",
+            group=NOBODY.pw_gid, extra_groups=[], capture_output=True, text=True, check=False)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("an agent that root starts refuses it", result.stderr)
+
+    @needs("mount namespace")
+    def test_a_read_only_volume_is_good_whoever_owns_it(self):
+        """As Kubernetes mounts a ConfigMap: links through a directory that everybody may write."""
+        content = self.folder / "content"
+        data = content / "..2026_01_01"
+        data.mkdir(parents=True)
+        (data / "berth.ini").write_text(self.config.read_text())
+        (content / "..data").symlink_to(data.name)
+        (content / "berth.ini").symlink_to("..data/berth.ini")
+        for path in data, data / "berth.ini":
+            os.chown(path, OTHER.pw_uid, -1)
+            path.chmod(0o777)
+        volume = self.folder / "volume"
+        volume.mkdir()
+
+        def run(access, *command):
+            return subprocess.run([*self.ON_VOLUME, volume, content, access, *command],
+                capture_output=True, text=True, check=False)
+
+        command = [BUILD / "berthd", "-t", "-c", volume / "berth.ini"]
+        result = run("ro", *command)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(run("rw", *command).returncode, 1, "one that can be written is not")
 
 
 class PlantedWorker(AgentTest):
@@ -237,7 +390,7 @@ class PlantedWorker(AgentTest):
         self.assertFalse(self.runs(0o757), "others may write it")
         self.assertFalse(self.runs(0o775), "its group may write it")
 
-    @unittest.skipUnless(os.geteuid() == 0, "only root can give a file away")
+    @needs("users")
     def test_a_file_of_another_user_is_not_started(self):
         self.assertFalse(self.runs(0o755, OTHER.pw_uid))
 

@@ -29,12 +29,25 @@ class AccessTest(AgentTest):
     PROVIDER = [
         "-Dzookeeper.authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider"]
 
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.whole = cls.start_server()
+        cls.addClassCleanup(cls.whole.stop)
+
+    @classmethod
+    def start_server(cls):
+        # No session, and no node with it, ends because the server stands still for a while.
+        return ZooKeeper("maxSessionTimeout=60000\n", java_options=cls.PROVIDER)
+
     def setUp(self):
         super().setUp()
-        # No session, and no node with it, ends because the server stands still for a while.
-        self.server = ZooKeeper("maxSessionTimeout=60000\n", java_options=self.PROVIDER)
-        self.addCleanup(self.server.stop)
+        self.server = self.part_of_server()
         self.registry = self.server.url
+
+    def part_of_server(self):
+        """A root for each test."""
+        return self.whole.part()
 
     def credential(self, user, password, mode=0o600):
         file = self.folder / f"{user}-{password}"
@@ -55,7 +68,7 @@ class AccessTest(AgentTest):
 
     def packets(self):
         """How many the server has received from all clients; each look is one more."""
-        with socket.create_connection(("127.0.0.1", self.server.port)) as connection:
+        with socket.create_connection(("127.0.0.1", self.whole.port)) as connection:
             connection.sendall(b"srvr")
             with connection.makefile() as lines:
                 return next(int(line.split(":")[1]) for line in lines
@@ -254,6 +267,15 @@ class Quota(AccessTest):
 
     PROVIDER = ["-Dzookeeper.enforceQuota=true"]
     LIMITS = "/zookeeper/quota/registry/users/zookeeper_limits"
+
+    @classmethod
+    def setUpClass(cls):
+        """Quotas are of paths from the server's root: each test starts a server."""
+
+    def part_of_server(self):
+        self.whole = self.start_server()
+        self.addCleanup(self.whole.stop)
+        return self.whole
 
     def setUp(self):
         super().setUp()

@@ -5,6 +5,7 @@ import subprocess
 import unittest
 
 from berth import BUILD, AgentTest, berth
+from rights import needs
 from test_libberth import config
 
 
@@ -43,6 +44,7 @@ class Refused(AgentTest):
             self.assertEqual(result.returncode, 1)
             self.assertRegex(result.stderr, rf"mode {mode:04o}: group or others may {what} it")
 
+    @needs("user namespace")
     def test_a_secret_that_is_mounted_for_reading_only(self):
         """As Docker and Kubernetes mount it: all in the container may read it, none may write
         it."""

@@ -12,6 +12,7 @@ import time
 import unittest
 
 from berth import BUILD, amount
+from rights import needs
 from zookeeper import ZooKeeper
 
 USERS = amount(25)
@@ -74,6 +75,7 @@ class Run:
             pieces.append(piece)
 
 
+@needs("terminals")
 class LargeTrees(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

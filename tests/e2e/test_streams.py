@@ -147,7 +147,7 @@ class Events(StreamTest):
         answer = self.server.request("HEAD", f"/v1/watch{TREE}", headers={"Accept": NDJSON})
         self.assertEqual((answer.status, answer.headers["Content-Type"], answer.body),
             (200, NDJSON, b""))
-
+        self.assertNotIn("Content-Length", answer.headers)
 
     def test_records_are_as_stored_on_one_line(self):
         text = '{"type": "JSONServiceRecord",\r\n "x": 1.10,\n\n "external": []}'

@@ -8,8 +8,10 @@ import subprocess
 import unittest
 
 from berth import BUILD, PATIENCE, AgentTest, berth, exists, has_ended, wait_until
+from rights import needs
 
 
+@needs("terminals")
 class Top(AgentTest):
     def setUp(self):
         super().setUp()

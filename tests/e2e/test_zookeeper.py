@@ -9,12 +9,14 @@ import uuid
 
 from berth import BUILD, Agent, AgentTest, berth, exists, service_record, wait_until
 from fake_zookeeper import FakeZooKeeper
+from rights import needs
 from streams import Stream
 from wire import Wire
 from zk_client import ZkClient
 from zookeeper import ZooKeeper
 
 NODE = f"/registry{Agent.PATH}"
+SETPCAP = 1 << 8
 
 
 class OnZooKeeper(AgentTest):
@@ -54,6 +56,28 @@ class OnZooKeeper(AgentTest):
         self.assertEqual(record["yarn:id"], "container_1_0001_01_000001")
         self.assertEqual(record["external"][0]["addresses"], [{"uri": "http://127.0.0.1:8080/"}])
 
+    def test_zktriple_is_written_where_it_is_wanted_and_found_as_zookeeper(self):
+        def types(endpoints):
+            return sorted(endpoint["addressType"] for endpoint in endpoints)
+
+        def written(node):
+            return types(json.loads(self.server.probe("get", node).stdout)["external"])
+
+        quorum = {"api": "x:y", "protocol": "zk", "address_type": "zktriple", "address": "z:1/x"}
+        agent = self.web_agent(
+            extra={"registry": self.SESSION, "endpoint quorum": quorum}).start()
+        agent.wait_state("registered")
+        self.assertEqual(written(NODE), ["uri", "zktriple"])
+        self.assertEqual(types(agent.get(f"/v1/endpoints{Agent.PATH}").json), ["uri", "zookeeper"])
+        file = self.folder / "record.json"
+        file.write_text(self.server.probe("get", NODE).stdout)
+        tool = ["--registry", self.registry]
+        result = berth(*tool, "bind", "/bound", "--file", file)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(written("/registry/bound"), ["uri", "zktriple"])
+        shown = berth(*tool, "--format", "json", "endpoints", "/bound").stdout
+        self.assertEqual(types(json.loads(shown)), ["uri", "zookeeper"])
+
     def test_a_persistent_node_when_asked_for(self):
         agent = self.registered_agent(znode="persistent")
         self.assertEqual(self.node()["ephemeralOwner"], 0)
@@ -89,7 +113,12 @@ class OnZooKeeper(AgentTest):
         if caged:
             self.assertEqual(status["NoNewPrivs"], "1")
             self.assertEqual({status[name].strip("0") for name in ("CapEff", "CapPrm", "CapInh",
-                "CapBnd", "CapAmb")}, {""})
+                "CapAmb")}, {""})
+            # The kernel lets only who has CAP_SETPCAP take something out of the bounding set.
+            own = self.status_of_agent(agent)
+            empty = "0" * len(own["CapBnd"])
+            self.assertEqual(status["CapBnd"],
+                empty if int(own["CapEff"], 16) & SETPCAP else own["CapBnd"])
 
     def status_of_agent(self, agent):
         with open(f"/proc/{agent.process.pid}/status", encoding="ascii") as lines:
@@ -162,6 +191,29 @@ class OnZooKeeper(AgentTest):
         wait_until(lambda: self.server.stat(root), "the root is made")
         self.assertEqual(berth("--registry", self.registry, "ls", "/").returncode, 0)
 
+    def test_the_root_is_any_path_of_zookeeper(self):
+        """Hadoop's own is /yarnRegistry. The rules for elements begin below it."""
+        root = f"/yarnRegistry/{uuid.uuid4().hex} of Zoë"
+        self.registry = self.server.url.replace("/registry", root)
+        node = root + Agent.PATH
+        group = {"type": "serverset", "from": f"{root}/Members", "as": "/members"}
+        agent = self.web_agent(extra={"registry": self.SESSION, "import old": group}).start()
+        agent.wait_state("registered")
+        before = self.server.stat(node)
+        self.assertNotEqual(before["ephemeralOwner"], 0)
+        self.server.probe("delete", node)
+        wait_until(lambda: (self.server.stat(node) or before)["czxid"] != before["czxid"],
+            "the record is back")
+        member = '{"serviceEndpoint":{"host":"h","port":1},"status":"ALIVE"}'
+        self.server.load([(f"{root}/Members", ""), (f"{root}/Members/member_1", member)])
+        wait_until(lambda: list(agent.get("/v1/records/members").json) == ["/members/member--1"],
+            "the import below the root is followed")
+        self.assertEqual(agent.get("/v1/agent").json["registry"]["url"], self.registry)
+        tool = ["--registry", self.registry]
+        self.assertEqual(berth(*tool, "resolve", Agent.PATH).returncode, 0)
+        self.assertEqual(berth(*tool, "rm", "-r", "/users").returncode, 0)
+        wait_until(lambda: self.server.stat(node), "the record is back")
+
     def test_no_cache_reads_what_was_written_before_the_request(self):
         """Also while a change is being read already: each answer of the server takes two delays."""
         delay_s, path = 0.03, "/services/counter"
@@ -188,7 +240,7 @@ class OnZooKeeper(AgentTest):
             "the other agent finds it")
 
 
-@unittest.skipUnless(os.geteuid() == 0, "only root can have a hosts file of its own")
+@needs("mount namespace")
 class MovedServer(AgentTest):
     # The cage lets no worker look a name up: this takes another worker.
     def test_is_found_by_its_name_again(self):

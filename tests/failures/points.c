@@ -527,6 +527,8 @@ FAILING(LOCK, int, -1, flock, (int fd, int operation), (fd, operation))
 FAILING(CHMOD, int, -1, chmod, (const char *path, mode_t mode), (path, mode))
 FAILING(CHMOD, int, -1, fchmod, (int fd, mode_t mode), (fd, mode))
 FAILING(CHMOD, int, -1, chown, (const char *path, uid_t user, gid_t group), (path, user, group))
+FAILING(CHMOD, int, -1, fchownat, (int fd, const char *path, uid_t user, gid_t group, int flags),
+	(fd, path, user, group, flags))
 FAILING(CHMOD, int, -1, fchown, (int fd, uid_t user, gid_t group), (fd, user, group))
 FAILING(CHMOD, int, -1, futimens, (int fd, const struct timespec times[2]), (fd, times))
 

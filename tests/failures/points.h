@@ -22,7 +22,7 @@
 #include <stdint.h>
 
 /* Names the page's file in the environment. */
-#define POINTS_VARIABLE "BERTH_POINTS"
+#define POINTS_VARIABLE "LD_BERTH_POINTS"
 
 enum {
 	POINTS_KINDS_MAX = 64,

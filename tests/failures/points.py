@@ -189,6 +189,6 @@ def environment(page, library):
     return {
         **os.environ,
         "LD_PRELOAD": str(library),
-        "BERTH_POINTS": str(page.path),
+        "LD_BERTH_POINTS": str(page.path),
         "ASAN_OPTIONS": re.sub("^:", "", f"{options}:verify_asan_link_order=0"),
     }

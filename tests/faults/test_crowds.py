@@ -11,6 +11,7 @@ import unittest
 from berth import PATIENCE, AgentTest, wait_until
 from figures import figure
 from ports import reserve_port
+from rights import needs
 
 TREE = "/users/joe/web"
 RECORDS, SIZE = 64, 60_000  # an answer of 4 MB
@@ -20,7 +21,7 @@ BUDGET = 64 << 20
 STRANGER, NEIGHBOUR = 65534, 65533
 
 
-@unittest.skipUnless(os.geteuid() == 0, "only root can be several users")
+@needs("users")
 class CrowdTest(AgentTest):
     options = {}
     files = 8192
@@ -58,7 +59,7 @@ class CrowdTest(AgentTest):
         """Sends a request and reads no more of the answer than its status."""
         connection = self.connect(user, **options)
         with contextlib.suppress(BrokenPipeError):
-            connection.sendall(f"GET {target} HTTP/1.1\r\nHost: berth\r\n{fields}\r\n".encode())
+            connection.sendall(f"GET {target} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n".encode())
         return connection, int(connection.recv(12).split()[1])
 
     def statuses(self, user, count, target, **options):
@@ -104,7 +105,7 @@ class UnreadAnswers(CrowdTest):
 
     def test_requests_that_wait_for_their_turn_count_too(self):
         before = self.resident()
-        head = f"GET /v1/find?under={TREE} HTTP/1.1\r\nHost: berth\r\n\r\n".encode()
+        head = f"GET /v1/find?under={TREE} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
         for _ in range(CROWD):
             connection = self.connect(STRANGER)
             connection.setblocking(False)
@@ -125,7 +126,8 @@ class HalfBodies(CrowdTest):
             path = ("/v1/agent/drain", "/v1/agent/checks/x", "/v1/agent/endpoints/x")[number % 3]
             method = "PUT" if number % 3 else "POST"
             connection.sendall(
-                f"{method} {path} HTTP/1.1\r\nHost: berth\r\nContent-Length: 60000\r\n\r\n".encode()
+                f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n"
+                "Content-Length: 60000\r\n\r\n".encode()
                 + b" " * 59000)
         if not os.environ.get("BERTH_SANITIZER"):
             self.assertLess(self.resident() - before, self.COUNT * 4096)
@@ -185,7 +187,8 @@ class Shares(CrowdTest):
 class SharesOverTcp(Shares):
     def setUp(self):
         self.port = reserve_port(self)
-        self.options = {"max_watchers": "16", "listen": f"127.0.0.1:{self.port}"}
+        self.options = {"max_watchers": "16", "listen": f"127.0.0.1:{self.port}",
+            "listen_hosts": "berth"}
         super().setUp()
 
     def connect(self, user, port=None):

@@ -95,3 +95,15 @@ class HostileServer(AgentTest):
         figure(self,
             f"{len(HOSTILE)} kinds of lies: 0 crashes, {most_kb // 1024} MiB at most, registered "
             f"{seconds(slowest)} at most after the last lie")
+
+    def test_a_server_that_closes_each_connection_is_left_alone_for_longer_and_longer(self):
+        """One connection for each worker, and each worker later than the one before."""
+        with FakeZooKeeper() as fake:
+            fake.set_mode("connect_close")
+            agent = self.web_agent(registry=fake.url, extra={"agent": {"log_level": "debug"},
+                "registry": {"session_timeout": "6s"}})
+            agent.start()
+            wait_until(lambda: agent.read_log().count("worker's cage: ") >= 5, "five workers")
+            self.assertLessEqual(fake.accepted, 2 * agent.read_log().count("worker's cage: "))
+            fake.set_mode("honest")
+            wait_until(lambda: agent.status()["registry"]["state"] == "connected", "connected")

@@ -10,8 +10,8 @@ import unittest
 
 from berth import berth, wait_until
 from figures import figure, seconds
-from namespace import usable
 from outputs import OutputTest
+from rights import needs
 from zookeeper import ZooKeeper
 
 BOTH = "127.0.0.1:8001\n127.0.0.1:8002\n"
@@ -114,7 +114,7 @@ class Registry(OutputTest):
             if line.startswith("zk_watch_count")))
 
 
-@unittest.skipIf(usable(), usable())
+@needs("mount namespace")
 class Disk(OutputTest):
     """The file is on a small file system of the agent's own, in a mount namespace."""
 

@@ -13,13 +13,13 @@ import time
 
 from berth import wait_until
 from figures import figure
-from lifecycle import LifeTest, Server, rounds
+from lifecycle import LifeTest, Shared, rounds
 
 SHORT_MS = 300
 
 
 class RandomLife(LifeTest):
-    registry_kind = Server
+    registry_kind = Shared
 
     def worker(self):
         """The pid of the worker, or None while there is none."""

@@ -10,7 +10,8 @@ import zlib
 
 from berth import Agent, wait_until
 from figures import figure
-from lifecycle import LifeTest, Server, on_both, rounds
+from lifecycle import LifeTest, Shared, on_both, rounds
+from rights import needs
 
 
 class Upgrades(LifeTest):
@@ -213,7 +214,7 @@ class Restarts(LifeTest):
         self.addCleanup(subprocess.run, ["umount", state], check=False)
         return agent
 
-    @unittest.skipIf(os.geteuid() != 0, "needs root to mount")
+    @needs("mounts")
     def test_a_read_only_state_directory_still_resumes_and_says_what_is_lost(self):
         agent = self.unwritable(lambda state: ["mount", "--bind", "-o", "ro", state, state])
         before = self.version()
@@ -232,7 +233,7 @@ class Restarts(LifeTest):
         figure(self, "a start and an upgrade: the session resumed, record written 0 times; the log "
             "says what is lost")
 
-    @unittest.skipIf(os.geteuid() != 0, "needs root to mount")
+    @needs("mounts")
     def test_a_full_state_directory_is_no_obstacle(self):
         agent = self.unwritable(lambda state: ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs",
             state])
@@ -277,7 +278,7 @@ class Restarts(LifeTest):
 
 
 class RestartsOnZooKeeper(Restarts):
-    registry_kind = Server
+    registry_kind = Shared
 
 
 del Restarts

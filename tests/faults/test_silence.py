@@ -76,6 +76,46 @@ class Silence(AgentTest):
         figure(self, f"2 workers frozen: connected by another one after {seconds(slowest)} at "
             f"most, record absent in 0 of {witness.looks} looks")
 
+    def test_a_frozen_agent_keeps_no_record(self):
+        """Its worker could keep the session for ever, and with it a record that nobody repairs."""
+        agent = self.registered_agent(self.zookeeper.hosts, {"session_timeout": "6s"})
+        worker = agent.worker()
+        before = self.zookeeper.stat(NODE)
+        begun = time.monotonic()
+        os.kill(agent.process.pid, signal.SIGSTOP)
+        self.addCleanup(os.kill, agent.process.pid, signal.SIGCONT)
+        wait_until(lambda: self.zookeeper.stat(NODE) is None, "the record of the frozen agent goes")
+        gone_s = time.monotonic() - begun
+        with open(f"/proc/{worker}/stat", encoding="ascii") as stat:
+            self.assertEqual(stat.read().rpartition(") ")[2][0], "Z", "nobody holds the session")
+        os.kill(agent.process.pid, signal.SIGCONT)
+        wait_until(lambda: self.zookeeper.stat(NODE), "the record is back")
+        agent.wait_state("registered")
+        after = self.zookeeper.stat(NODE)
+        self.assertEqual("0x%x" % after["ephemeralOwner"], agent.status()["registry"]["session"])
+        self.assertNotEqual(after["ephemeralOwner"], before["ephemeralOwner"])
+        self.assertNotIn(agent.worker(), (None, worker))
+        figure(self, f"an agent frozen, session_timeout 6 s: its record absent after "
+            f"{seconds(gone_s)}")
+
+    def test_an_agent_that_wakes_up_in_time_has_its_record(self):
+        """Frozen for longer than its worker waits, and not so long that the session ends."""
+        agent = self.registered_agent(self.zookeeper.hosts, {"session_timeout": "10s"})
+        worker = agent.worker()
+        before = self.zookeeper.stat(NODE)
+        os.kill(agent.process.pid, signal.SIGSTOP)
+        self.addCleanup(os.kill, agent.process.pid, signal.SIGCONT)
+        def has_ended():
+            with open(f"/proc/{worker}/stat", encoding="ascii") as stat:
+                return stat.read().rpartition(") ")[2][0] == "Z"
+        wait_until(has_ended, "its worker has ended")
+        self.assertEqual(self.zookeeper.stat(NODE), before)
+        os.kill(agent.process.pid, signal.SIGCONT)
+        wait_until(lambda: agent.worker() not in (None, worker), "another worker runs")
+        wait_until(lambda: self.registry_state(agent) == "connected", "it is connected")
+        agent.wait_state("registered")
+        self.assertEqual(self.zookeeper.stat(NODE), before)
+
     def test_two_silent_servers_of_three_cost_no_session(self):
         """Both are tried before the third, in the time that the session has left."""
         wires = [Wire(self.zookeeper.hosts) for _ in range(3)]

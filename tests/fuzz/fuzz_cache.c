@@ -146,12 +146,6 @@ static void on_event(void *context, enum cache_event event, const char *path, co
 	}
 }
 
-static void on_listed(void *context)
-{
-	struct follower *follower = context;
-	assert(follower->used);
-}
-
 static void on_refused(void *context, const struct err *err)
 {
 	struct follower *follower = context;
@@ -280,7 +274,6 @@ static void follow(struct script *script, int slot, unsigned what)
 		.observer = { .scope = (enum cache_scope)(what / PATHS % 3),
 			.on_ready = on_ready,
 			.on_event = on_event,
-			.on_listed = what & 32 ? on_listed : NULL,
 			.on_refused = on_refused,
 			.context = follower } };
 	cache_observe(script->stage.cache, paths[what % PATHS], &follower->observer);

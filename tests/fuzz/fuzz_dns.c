@@ -118,7 +118,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	}
 	switch (dns_query_read(&query, data, len, &rcode)) {
 	case DNS_ANSWER:
-		(void)dns_reply_in_class(&query);
+		(void)dns_reply_may_answer(&query);
 		answer(&query, data[len - 1] + data[1]);
 		break;
 	case DNS_REJECT: {

@@ -143,8 +143,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	struct question question = { .ended = false };
 	struct dns_forwarding forwarding = { .on_reply = on_reply, .context = &question };
 	question.len = dns_query_write(&question.query, question.packet, "a.example.org", ns_t_a);
-	assert(dns_forward_ask(forward, &forwarding, &question.query, question.packet, question.len,
-		data[0] & TCP));
+	const struct sockaddr_storage client = { .ss_family = AF_UNSPEC };
+	assert(dns_forward_ask(forward, &forwarding, &client, &question.query, question.packet,
+		question.len, data[0] & TCP));
 	for (int i = 0; i < 2 && !question.ended; i++) { /* as many rounds as it asks */
 		if (data[0] & TCP) {
 			reply_by_tcp(data[0], data + 1, len - 1);

@@ -94,7 +94,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 			{ "/services/web/b.c/d", record } };
 		const struct render_picture picture = { "/services/web", members, 2 };
 		const struct render_filter any = { NULL, NULL, NULL };
-		haproxy_servers_read(&wanted, &picture, &any);
+		struct render_result ignored;
+		haproxy_servers_read(&wanted, &picture, &any, &ignored);
 	}
 	check_servers(&wanted);
 	plan_with(&wanted, state);

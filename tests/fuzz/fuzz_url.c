@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/path.h"
 #include "lib/registry/url.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
@@ -15,6 +16,8 @@ static void check(const struct registry_url *url)
 {
 	assert(url->path[0] == '/' && strlen(url->path) < sizeof(url->path));
 	assert((url->kind == REGISTRY_URL_DIR) == (url->servers_count == 0));
+	assert(url->kind == REGISTRY_URL_DIR ||
+		path_root_check(url->path, strlen(url->path), NULL) == 0);
 	assert(url->servers_count <= REGISTRY_URL_MAX_SERVERS);
 	for (size_t i = 0; i < url->servers_count; i++) {
 		int port = atoi(url->servers[i].port);

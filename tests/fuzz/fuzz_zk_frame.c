@@ -65,7 +65,12 @@ static int again(struct buffer *out, const struct zk_frame *frame)
 	struct zk_event event;
 	struct zk_log log;
 	if (zk_hello_decode(&hello, frame) == 0) {
-		return zk_hello_encode(out, &hello) == 0;
+		bool encoded = zk_hello_encode(out, &hello) == 0;
+		bool grown = encoded && out->len == ZK_FRAME_HEAD_BYTES + frame->len + 1;
+		/* One of 0.1.0, and a byte: the frame says the same. */
+		assert(!grown ||
+			memcmp(out->data + ZK_FRAME_HEAD_BYTES, frame->body, frame->len) == 0);
+		return encoded && !grown;
 	}
 	if (zk_request_decode(&request, frame) == 0) {
 		walk(request.acl);

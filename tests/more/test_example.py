@@ -13,6 +13,7 @@ import unittest
 from berth import BUILD, wait_until
 from minimal_root import MinimalRoot
 from ports import reserve_port
+from rights import needs
 from test_packages import SOURCE, VERSION, build_debian, run
 from zookeeper import ZooKeeper
 
@@ -72,6 +73,7 @@ def next_version(package, folder):
     return file
 
 
+@needs("process namespace")
 class Example(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="more-"))

@@ -17,6 +17,7 @@ from berth import BUILD, wait_until
 from container import SERVER
 from engine import COMPILING, Engine
 from minimal_root import MinimalRoot
+from rights import needs
 from test_packages import SOURCE, VERSION, run
 
 BASE = "docker.io/library/debian:12-slim"
@@ -38,6 +39,7 @@ def packages_of_stages():
     return [one.split() for one in installs]
 
 
+@needs("process namespace", "network namespace")
 class Image(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

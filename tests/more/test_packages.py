@@ -12,6 +12,7 @@ import tempfile
 import unittest
 
 from berth import BUILD
+from rights import needs
 
 SOURCE = pathlib.Path(os.environ.get("BERTH_SRC_DIR", "..")).resolve()
 VERSION = (SOURCE / "VERSION").read_text().strip()
@@ -88,6 +89,7 @@ class Debian(Temporary):
         self.assertEqual(run("lintian", "--allow-root", "--fail-on=error,warning", changes,
             HOME=str(self.folder)), "")
 
+    @needs("user namespace")
     def test_two_builds_in_two_places_are_the_same_to_the_byte(self):
         place = self.folder / "some" / "other-place"
         place.mkdir(parents=True)

@@ -20,7 +20,7 @@ static struct answer answer;
 
 static void start(void)
 {
-	server = zookeeper_server_start();
+	server = zookeeper_server_share();
 }
 
 static void stop(void)

@@ -36,22 +36,6 @@ static void tear_down(void)
 
 TestSuite(dir, .init = set_up, .fini = tear_down, .timeout = 120);
 
-/* A path in the file system: root, then the registry path and the file. Static. */
-static const char *on_disk(const char *path)
-{
-	static char full[1024];
-
-	snprintf(full, sizeof(full), "%s%s", root, path);
-	return full;
-}
-
-static bool exists_on_disk(const char *path)
-{
-	struct stat stat;
-
-	return lstat(on_disk(path), &stat) == 0;
-}
-
 Test(dir, is_connected_with_its_first_dispatch)
 {
 	cr_assert_eq(client.state, REGISTRY_CONNECTED);
@@ -61,8 +45,8 @@ Test(dir, a_record_is_one_json_file_in_the_nodes_directory)
 {
 	cr_assert_eq(dir_create(&client, "/a", "", false), 0);
 	cr_assert_eq(dir_create(&client, "/a/b", "{\"k\":1}", false), 0);
-	cr_assert(exists_on_disk("/a/b/_record"));
-	cr_assert_not(exists_on_disk("/a/b/_owner"));
+	cr_assert(is_on_disk("/a/b/_record"));
+	cr_assert_not(is_on_disk("/a/b/_owner"));
 	cr_assert_eq(dir_get(&client, "/a/b", data, sizeof(data), NULL), 0);
 	cr_assert_str_eq(data, "{\"k\":1}");
 }
@@ -91,7 +75,7 @@ Test(dir, an_ephemeral_node_has_no_children_and_ends_with_its_owner)
 	dir_client_close(&other);
 	cr_assert_eq(dir_stat(&client, "/e", &stat), BERTH_PATH_NOT_FOUND);
 	cr_assert_str_eq(dir_list(&client, "/"), "");
-	cr_assert_not(exists_on_disk("/e"), "a closed owner cleans up");
+	cr_assert_not(is_on_disk("/e"), "a closed owner cleans up");
 }
 Test(dir, set_changes_the_version_and_only_the_expected_one)
 {
@@ -192,8 +176,7 @@ Test(dir, files_that_are_not_berths_are_not_nodes_and_are_never_deleted)
 	cr_assert_eq(dir_create(&client, "/a/file", "x", false), BERTH_FAILED);
 	cr_assert_eq(dir_create(&client, "/a/link/b", "x", false), BERTH_PATH_NOT_FOUND);
 	cr_assert_eq(dir_delete(&client, "/a", NULL), BERTH_PATH_IS_NOT_EMPTY_DIRECTORY);
-	cr_assert(exists_on_disk("/a/Upper") && exists_on_disk("/a/link") &&
-		exists_on_disk("/a/file"));
+	cr_assert(is_on_disk("/a/Upper") && is_on_disk("/a/link") && is_on_disk("/a/file"));
 }
 
 /*
@@ -311,14 +294,14 @@ Test(dir, dead_nodes_are_absent_for_every_operation)
 	cr_assert_eq(dir_delete(&client, "/a/dead", NULL), 0);
 	make_dead("/a/dead");
 	cr_assert_eq(dir_delete(&client, "/a", NULL), 0, "they do not keep their parent");
-	cr_assert_not(exists_on_disk("/a"));
+	cr_assert_not(is_on_disk("/a"));
 }
 
 Test(dir, an_ephemeral_create_clears_dead_siblings)
 {
 	make_dead("/dead");
 	cr_assert_eq(dir_create(&client, "/alive", "x", true), 0);
-	cr_assert_not(exists_on_disk("/dead"));
+	cr_assert_not(is_on_disk("/dead"));
 }
 
 Test(dir, a_write_waits_for_the_lock_until_its_deadline_while_reads_go_on)
@@ -333,7 +316,7 @@ Test(dir, a_write_waits_for_the_lock_until_its_deadline_while_reads_go_on)
 	registry_dir_ops.submit(client.backend, &write);
 	cr_assert_eq(dir_get(&client, "/a", data, sizeof(data), NULL), 0);
 	cr_assert_eq(write.ret_err.code, 0, "it has time");
-	cr_assert_not(exists_on_disk("/b"));
+	cr_assert_not(is_on_disk("/b"));
 	write.deadline_ms = clock_monotonic_ms(); /* now it has none */
 	DIR_CLIENT_UNTIL(&client, client.completed == &write);
 	cr_assert_eq(write.ret_err.code, BERTH_TIMEOUT);
@@ -374,7 +357,7 @@ Test(dir, a_root_that_vanishes_is_away_until_it_is_back)
 	DIR_CLIENT_UNTIL(&client, client.state == REGISTRY_AWAY);
 	cr_assert_eq(dir_get(&client, "/a", data, sizeof(data), NULL), BERTH_REGISTRY_UNAVAILABLE);
 	cr_assert_eq(dir_create(&client, "/b", "x", false), BERTH_REGISTRY_UNAVAILABLE);
-	cr_assert_not(exists_on_disk(""), "it is not made again");
+	cr_assert_not(is_on_disk(""), "it is not made again");
 	dir_client_clear(&client);
 	cr_assert_eq(rename(aside, root), 0);
 	DIR_CLIENT_UNTIL(&client, client.state == REGISTRY_CONNECTED);
@@ -410,7 +393,7 @@ Test(dir, the_first_write_makes_the_root_and_reading_does_not)
 	cr_assert_eq(dir_set(&writer, "/a", "x", NULL), BERTH_PATH_NOT_FOUND);
 	cr_assert_eq(dir_delete(&writer, "/a", NULL), BERTH_PATH_NOT_FOUND);
 	cr_assert_eq(dir_create(&writer, "/a/b", "x", false), BERTH_PATH_NOT_FOUND);
-	cr_assert_not(exists_on_disk("/new"));
+	cr_assert_not(is_on_disk("/new"));
 	cr_assert_eq(dir_create(&writer, "/a", "x", true), 0);
 	DIR_CLIENT_UNTIL(&reader, reader.notified[REGISTRY_WATCH_DATA] > 0);
 	cr_assert_eq(dir_get(&reader, "/a", data, sizeof(data), NULL), 0);
@@ -548,7 +531,7 @@ Test(dir, an_own_ephemeral_node_ends_though_another_holds_the_write_lock)
 	cr_assert_eq(dir_stat(&client, "/e", &stat), BERTH_PATH_NOT_FOUND);
 	close(lock_fd);
 	cr_assert_eq(dir_create(&client, "/f", "x", true), 0);
-	cr_assert_not(exists_on_disk("/e"), "the next writer near by takes the directory away");
+	cr_assert_not(is_on_disk("/e"), "the next writer near by takes the directory away");
 	dir_client_close(&other);
 }
 
@@ -588,7 +571,7 @@ Test(dir, in_a_root_that_all_may_write_nobody_can_lock_or_plant_anything_in_the_
 	/* A name that is free again changes nothing: all processes of the user stay together. */
 	cr_assert_eq(unlink(on_disk(own_tmp(0))), 0);
 	cr_assert_eq(dir_set(&client, "/a", "y", NULL), 0);
-	cr_assert_not(exists_on_disk(own_tmp(0)));
+	cr_assert_not(is_on_disk(own_tmp(0)));
 	cr_assert_str_eq(dir_list(&client, "/"), "a", "work directories are no children");
 	close(lock_fd);
 }
@@ -619,7 +602,7 @@ Test(dir, a_node_can_be_made_for_a_user)
 	task.home_of = user->pw_name;
 	cr_assert_eq(dir_client_run(&client, &task), BERTH_FAILED);
 	cr_assert_not_null(strstr(task.ret_err.msg, "1777"), "nobody else may write in the root");
-	cr_assert_not(exists_on_disk("/joe"));
+	cr_assert_not(is_on_disk("/joe"));
 	cr_assert_eq(chmod(root, 01777), 0);
 	memset(&task.ret_err, 0, sizeof(task.ret_err));
 	cr_assert_eq(dir_client_run(&client, &task), 0);
@@ -628,7 +611,7 @@ Test(dir, a_node_can_be_made_for_a_user)
 	cr_assert_eq(dir_client_run(&client, &other), BERTH_FAILED);
 	cr_assert_not_null(strstr(other.ret_err.msg, "no such user"));
 	cr_assert_null(other.ret_data);
-	cr_assert_not(exists_on_disk("/no0000000000"));
+	cr_assert_not(is_on_disk("/no0000000000"));
 }
 
 Test(dir, a_root_where_all_may_remove_everything_is_worth_a_line)

@@ -14,6 +14,7 @@
 
 #include "tests/support/amount.h"
 #include "tests/support/dir_client.h"
+#include "tests/support/rights.h"
 #include "lib/base/clock.h"
 
 static char root[512];
@@ -365,32 +366,20 @@ Test(dir_process, a_detached_session_can_be_taken_up_again_in_the_same_process)
  * A user namespace of its own has limits of its own; it can be had only by a process with a single
  * thread.
  */
-static bool forbid_watches(void)
+static void forbid_watches(void)
 {
-	bool done;
-	int fd;
-
-	if (unshare(CLONE_NEWUSER) != 0) {
-		return false;
-	}
-	fd = open("/proc/sys/user/max_inotify_watches", O_WRONLY | O_CLOEXEC);
-	if (fd < 0) {
-		return false;
-	}
-	done = write(fd, "0\n", 2) == 2;
+	cr_assert_eq(unshare(CLONE_NEWUSER), 0);
+	int fd = open("/proc/sys/user/max_inotify_watches", O_WRONLY | O_CLOEXEC);
+	cr_assert_geq(fd, 0);
+	cr_assert_eq(write(fd, "0\n", 2), 2);
 	close(fd);
-	return done;
 }
-
-enum { EXIT_CANNOT_TEST = 77 };
 
 static void watch_without_watches(void)
 {
 	struct dir_client watcher;
 
-	if (!forbid_watches()) {
-		_exit(EXIT_CANNOT_TEST);
-	}
+	forbid_watches();
 	dir_client_open(&watcher, root, NULL);
 	if (dir_watch(&watcher, "/a", REGISTRY_WATCH_CHILDREN) != 0) {
 		_exit(1);
@@ -408,12 +397,7 @@ static void watch_without_watches(void)
 
 Test(dir_process, a_path_that_cannot_be_watched_is_read_every_second_and_logged_once)
 {
-	int status;
-
+	rights_needed("limits");
 	cr_assert_eq(dir_create(&client, "/a", "x", false), 0);
-	status = finish(start(watch_without_watches));
-	if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_CANNOT_TEST) {
-		cr_skip_test("needs a user namespace");
-	}
-	cr_assert_eq(status, 0);
+	cr_assert_eq(finish(start(watch_without_watches)), 0);
 }

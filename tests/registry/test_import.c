@@ -12,7 +12,7 @@
 #define MEMBER(port) "{\"serviceEndpoint\":{\"host\":\"h\",\"port\":" port "},\"status\":\"ALIVE\"}"
 #define NERVE(port) "{\"host\":\"10.0.0.1\",\"port\":" port "}"
 #define MASTER(ip) "{\"address\":{\"hostname\":\"m\",\"ip\":\"" ip "\",\"port\":5050},\"id\":\"u\"}"
-#define HOST "{\"type\":\"host\",\"host\":{\"address\":\"10.0.0.1\"}}"
+#define HOST "{\"type\":\"rr_host\",\"rr_host\":{\"address\":\"10.0.0.1\"}}"
 #define SERVICE(name)                                                                              \
 	"{\"type\":\"service\",\"service\":{\"srvce\":\"" name "\",\"proto\":\"_tcp\",\"port\":80}}"
 

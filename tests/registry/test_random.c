@@ -40,9 +40,10 @@ static void make_paths(struct pair *pair)
 		snprintf(pair->paths[count++], 8, "/%c", (int)('a' + i));
 	}
 	for (size_t parent = 0; count < PATHS; parent++) {
+		char above[8];
+		snprintf(above, sizeof(above), "%s", pair->paths[parent]);
 		for (size_t i = 0; i < 3; i++) {
-			snprintf(pair->paths[count++], 8, "%.5s/%c", pair->paths[parent],
-				(int)('a' + i));
+			snprintf(pair->paths[count++], 8, "%.5s/%c", above, (int)('a' + i));
 		}
 	}
 }

@@ -143,8 +143,9 @@ SHARED_BACKENDS(strange, both_paths_of_a_node_are_told_of_its_changes)
 	struct answer by_foreign = { 0 };
 	struct answer answer = { 0 };
 	char twin[600] = "//node";
-	const char *root = strrchr(stage->url, '/');
 	if (stage->backend == STAGE_ZOOKEEPER) {
+		/* The path on the server, from its root. */
+		const char *root = strchr(stage->url + strlen("zookeeper://"), '/');
 		snprintf(twin, sizeof(twin), "/%s/node", root);
 	}
 	client_put(registry, "/node", "one", REGISTRY_BIND_CREATE, false, &answer);

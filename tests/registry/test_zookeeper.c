@@ -60,6 +60,7 @@ static bool says_other(void *context)
 }
 
 TestSuite(zookeeper, .init = start, .fini = stop, .timeout = 500);
+TestSuite(zookeeper_server, .init = start_own, .fini = stop, .timeout = 500);
 
 Test(zookeeper, a_record_is_an_ephemeral_node_with_the_json_as_written)
 {
@@ -255,7 +256,8 @@ Test(zookeeper, an_expired_session_is_lost_and_followed_by_a_new_one)
 	client_close(registry);
 }
 
-Test(zookeeper, a_server_that_pauses_is_noticed_and_the_session_presumed_over_after_its_timeout)
+Test(zookeeper_server,
+	a_server_that_pauses_is_noticed_and_the_session_presumed_over_after_its_timeout)
 {
 	struct registry *registry = open_with(SHORT_MS, NULL);
 	char data[256];
@@ -282,7 +284,7 @@ Test(zookeeper, a_server_that_pauses_is_noticed_and_the_session_presumed_over_af
 	client_close(registry);
 }
 
-Test(zookeeper, a_server_that_pauses_for_less_than_the_timeout_changes_nothing)
+Test(zookeeper_server, a_server_that_pauses_for_less_than_the_timeout_changes_nothing)
 {
 	struct registry *registry = open_with(BRIEF_MS, NULL);
 	put(registry, "tomcat");
@@ -295,7 +297,7 @@ Test(zookeeper, a_server_that_pauses_for_less_than_the_timeout_changes_nothing)
 	client_close(registry);
 }
 
-Test(zookeeper, a_server_that_is_stopped_is_not_heard_until_it_answers_again)
+Test(zookeeper_server, a_server_that_is_stopped_is_not_heard_until_it_answers_again)
 {
 	struct registry *registry = open_connected(NULL);
 	cr_assert_eq(client_confirm(registry, &answer), 0, "%s", answer.err.msg);
@@ -318,7 +320,7 @@ Test(zookeeper, a_server_that_is_stopped_is_not_heard_until_it_answers_again)
 	answer_clear(&late);
 }
 
-Test(zookeeper, a_server_that_restarts_keeps_the_session)
+Test(zookeeper_server, a_server_that_restarts_keeps_the_session)
 {
 	struct registry *registry = open_with(BRIEF_MS, NULL);
 	put(registry, "tomcat");
@@ -366,7 +368,7 @@ static void await_count(struct count *count, size_t goal)
  * Their watches in one packet, as the client library would set them again, are more than a server
  * takes.
  */
-Test(zookeeper, tens_of_thousands_of_watched_paths_survive_a_restart_of_the_server)
+Test(zookeeper_server, tens_of_thousands_of_watched_paths_survive_a_restart_of_the_server)
 {
 	enum { AT_ONCE = 1000 };
 	size_t paths = many();

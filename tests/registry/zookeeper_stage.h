@@ -1,4 +1,4 @@
-/* A registry on a real ZooKeeper server that each test has for itself. */
+/* A registry on a real ZooKeeper server: a root for each test, or a server for each test. */
 #ifndef TESTS_REGISTRY_ZOOKEEPER_STAGE_H
 #define TESTS_REGISTRY_ZOOKEEPER_STAGE_H
 
@@ -142,6 +142,12 @@ static inline void kill_the_worker(void)
 }
 
 static inline void start(void)
+{
+	server = zookeeper_server_share();
+}
+
+/* For tests that pause or kill it. */
+static inline void start_own(void)
 {
 	server = zookeeper_server_start();
 }

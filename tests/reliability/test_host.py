@@ -17,6 +17,7 @@ import unittest
 
 from berth import PATIENCE, Agent, AgentTest, berth, preloaded, wait_until
 from figures import figure, seconds
+from rights import needs
 
 SANITIZER = os.environ.get("BERTH_SANITIZER", "")
 
@@ -52,7 +53,7 @@ class Disk(AgentTest):
             "wanted states, and the log says why nothing is kept")
 
 
-@unittest.skipIf(os.geteuid() != 0, "needs root to become another user")
+@needs("users")
 class Processes(AgentTest):
     @staticmethod
     def limit(agent, count):
@@ -264,7 +265,7 @@ class Directory(AgentTest):
         agent.start().wait_state("registered")
         figure(self, f"{count} foreign files, 0 answers changed")
 
-    @unittest.skipIf(os.geteuid() != 0, "needs root to mount")
+    @needs("mounts")
     def test_it_is_full(self):
         root = pathlib.Path(self.registry.removeprefix("dir:"))
         root.mkdir()
@@ -328,7 +329,7 @@ class Slow(threading.Thread):
         self.join()
 
 
-@unittest.skipIf(os.geteuid() != 0, "needs root to be another user")
+@needs("users")
 class Crowd(AgentTest):
     """Clients of one user, beside one of another who asks."""
 

@@ -19,6 +19,7 @@ from berth import BUILD, Agent, AgentTest, preloaded, wait_until
 from figures import figure, seconds
 from lifecycle import ServerWitness
 from ports import reserve_port
+from rights import needs
 from wire import DOWN, UP, Wire, deafen
 from zookeeper import ZooKeeper
 
@@ -445,6 +446,7 @@ class Gone(LinkTest):
 class Names(LinkTest):
     """DNS: a hosts file of the agent's own, and name servers that answer nothing."""
 
+    @needs("mount namespace")
     def test_dns_is_down_for_longer_than_the_session(self):
         hosts, resolv = self.folder / "hosts", self.folder / "resolv.conf"
         hosts.write_text("127.0.0.1 localhost\n127.0.0.1 zk1.test\n")

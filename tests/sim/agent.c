@@ -1,6 +1,7 @@
 #include "tests/sim/agent.h"
 
 #include <arpa/inet.h>
+#include <arpa/nameser.h>
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/sim/addresses.h"
 #include "tests/sim/answers.h"
 #include "tests/sim/children.h"
 #include "tests/sim/process.h"
@@ -17,12 +19,15 @@
 #include "tests/sim/sim.h"
 
 enum { CONFIGURATIONS = 2, BAD = CONFIGURATIONS, PATH_BYTES = 200 };
+enum { MOST_BETWEEN_QUESTIONS_MS = 20 * SIM_SECOND, OUTPUT_BYTES = 4096 };
+enum { REQUEST_MS = 10 * SIM_SECOND }; /* until a request times out */
 enum { MOST_MEMORY = 24 << 20, MOST_FILES = 100, NO_MEMORY_MS = 2000, MOST_AFTER_READ = 200 };
 
 enum phase { DOWN, RUNNING, STOPPING };
 
 struct sim_agent {
 	struct net *net;
+	const struct world *world;
 	int number;
 	struct sim_random random;
 	enum phase phase;
@@ -31,6 +36,11 @@ struct sim_agent {
 	unsigned configuration;
 	int64_t disturbed_ms;
 	unsigned starts;
+	bool wrote;           /* its output, in this turn */
+	int64_t connected_ms; /* to the registry, for the last time */
+	bool informed;        /* by the registry, or by the state of an agent before that was */
+	struct sim_random questions;
+	int64_t asks_at_ms;
 	struct process *process;
 	struct client *client;
 	char config_path[PATH_BYTES];
@@ -85,7 +95,7 @@ static void write_followers(FILE *file, int number)
 		number, number, number, number);
 	fprintf(file,
 		"[output web]\nfrom = /users/joe/web/prod/components\nformat = lines\n"
-		"path = %s/%d/web.txt\nwhen_empty = write\nmin_instances = 1\n"
+		"path = %s/%d/" SIM_OUTPUT "\nwhen_empty = write\nmin_instances = 1\n"
 		"on_change = /bin/echo\n",
 		folder, number);
 }
@@ -242,6 +252,7 @@ void sim_agent_lose_state(struct sim_agent *agent)
 {
 	if (agent->phase == DOWN) {
 		sim_trace("agent %d has lost its state", agent->number);
+		agent->informed = false;
 		remove_files(agent, "state");
 	}
 }
@@ -319,11 +330,77 @@ static void look_at_limits(struct sim_agent *agent)
 	}
 }
 
+static void note_renamed(int number, const char *to)
+{
+	struct sim_agent *agent = agents[number];
+	agent->wrote = agent->wrote || strcmp(to, sim_agent_file(agent, SIM_OUTPUT)) == 0;
+}
+
+const char *sim_agent_output(const struct sim_agent *agent)
+{
+	static char text[OUTPUT_BYTES];
+	FILE *file = fopen(sim_agent_file(agent, SIM_OUTPUT), "r");
+	size_t len = file ? fread(text, 1, sizeof(text) - 1, file) : 0;
+	text[len] = '\0';
+	if (file) {
+		fclose(file);
+	}
+	return text;
+}
+
+/*
+ * An output is written while the registry confirms it, and at no other time. It does not wait for
+ * the record of a path that has come, whose read may take as long as a request.
+ */
+static void look_at_output(struct sim_agent *agent)
+{
+	int64_t not_before_ms = sim_now_ms() - ANSWERS_CONFIRM_MS;
+	if (agent->connected_ms < not_before_ms) {
+		sim_fail("agent %d writes its output, and the registry is away", agent->number);
+	}
+	addresses_check_each(agent->world, agent->number, "output", sim_agent_output(agent),
+		not_before_ms, not_before_ms - REQUEST_MS);
+	agent->wrote = false;
+}
+
+static void ask_lasting_name(struct sim_agent *agent)
+{
+	const char *name = addresses_lasting_name(
+		(unsigned)sim_below(&agent->questions, ADDRESSES_LASTING));
+	if (question_ask(agent->process, name, false, false).code == ns_r_nxdomain) {
+		sim_fail("the DNS server of agent %d says that %s does not exist", agent->number,
+			name);
+	}
+}
+
+/* Nobody waits for an answer that takes time: only one that comes at once is looked at. */
+static void ask_name(struct sim_agent *agent)
+{
+	agent->asks_at_ms = sim_now_ms() +
+		(int64_t)sim_below(&agent->questions, MOST_BETWEEN_QUESTIONS_MS);
+	if (sim_chance(&agent->questions, 30)) {
+		ask_lasting_name(agent);
+		return;
+	}
+	struct question_answer answer = question_ask(agent->process, ADDRESSES_NAME, false, false);
+	bool fresh = answer.text[0] && !answer.stale; /* without addresses it does not say so */
+	if (answer.code == ns_r_noerror || answer.code == ns_r_nxdomain) {
+		answers_check_name(client_answers(agent->client), "DNS answer",
+			answer.code == ns_r_noerror ? answer.text : NULL,
+			fresh ? sim_now_ms() - ANSWERS_CONFIRM_MS : INT64_MIN + 1);
+	}
+}
+
 void sim_agent_turn(struct sim_agent *agent, bool calm)
 {
+	if (net_session(agent->net, agent->number)) {
+		agent->connected_ms = sim_now_ms();
+		agent->informed = true;
+	}
 	bool hears = agent->process && net_agent_due_ms(agent->net, agent->number) <= sim_now_ms();
 	if (hears) {
-		process_wake(agent->process);
+		net_ring(agent->net, agent->number);
+		process_wake_by_kernel(agent->process);
 		net_each_due(agent->net, agent->number, client_hear, agent->client);
 	}
 	client_step(agent->client, agent->process, calm);
@@ -334,6 +411,13 @@ void sim_agent_turn(struct sim_agent *agent, bool calm)
 		process_memory(agent->process)->fail_in = 0;
 	}
 	process_run(agent->process);
+	answers_inform(client_answers(agent->client), agent->informed);
+	if (agent->wrote) {
+		look_at_output(agent);
+	}
+	if (!calm && agent->asks_at_ms <= sim_now_ms()) {
+		ask_name(agent);
+	}
 	if (process_has_acted(agent->process)) {
 		client_receive(agent->client);
 	}
@@ -367,7 +451,9 @@ struct sim_agent *sim_agent_create(
 	struct sim_agent *agent = calloc(1, sizeof(*agent));
 	agents[number] = agent;
 	children_plan_by(plan);
+	files_tell_renamed(note_renamed);
 	agent->net = net;
+	agent->world = world;
 	agent->number = number;
 	agent->phase = DOWN;
 	snprintf(agent->config_path, sizeof(agent->config_path), "%s",
@@ -378,6 +464,7 @@ struct sim_agent *sim_agent_create(
 	choose_configuration(agent, 0);
 	remove_files(agent, "state");
 	sim_random_init(&agent->random, seed, 100 + (uint64_t)number);
+	sim_random_init(&agent->questions, seed, 300 + (uint64_t)number);
 	agent->client = client_create(world, number, seed, sim_agent_file(agent, "sock"));
 	return agent;
 }
@@ -430,6 +517,11 @@ int64_t sim_agent_disturbed_ms(const struct sim_agent *agent)
 	return away_ms > agent->disturbed_ms ? away_ms : agent->disturbed_ms;
 }
 
+int64_t sim_agent_connected_ms(const struct sim_agent *agent)
+{
+	return agent->connected_ms;
+}
+
 void sim_agent_disturb(struct sim_agent *agent)
 {
 	agent->disturbed_ms = sim_now_ms();
@@ -441,9 +533,10 @@ json_t *sim_agent_ask(
 	return agent->process ? client_ask(agent->client, agent->process, target, read) : NULL;
 }
 
-int sim_agent_ask_name(struct sim_agent *agent, const char *name, bool tcp, char *out, size_t size)
+struct question_answer sim_agent_ask_name(struct sim_agent *agent, bool tcp)
 {
-	return agent->process ? question_ask(agent->process, name, tcp, out, size) : -1;
+	return agent->process ? question_ask(agent->process, ADDRESSES_NAME, tcp, true)
+			      : (struct question_answer){ .code = -1 };
 }
 
 struct client *sim_agent_client(struct sim_agent *agent)

@@ -14,6 +14,7 @@
 
 #include "tests/sim/client.h"
 #include "tests/sim/net.h"
+#include "tests/sim/question.h"
 
 enum sim_agent_component { SIM_OWN, SIM_SHARED, SIM_COMPONENTS };
 
@@ -58,13 +59,18 @@ const char *sim_agent_path(const struct sim_agent *agent, enum sim_agent_compone
 const char *sim_agent_mark(const struct sim_agent *agent);
 /* When something last happened to it that may delay what it does. */
 int64_t sim_agent_disturbed_ms(const struct sim_agent *agent);
+/* When it was connected to the registry last; now, while it is. */
+int64_t sim_agent_connected_ms(const struct sim_agent *agent);
 void sim_agent_disturb(struct sim_agent *agent);
 struct client *sim_agent_client(struct sim_agent *agent);
 /* The answer to GET at this moment, as client_ask(); NULL: none, as while it is down. */
 json_t *sim_agent_ask(
 	struct sim_agent *agent, const char *target, json_t *(*read)(const char *body));
-/* The addresses of a name by its DNS server, as question_ask() does. */
-int sim_agent_ask_name(struct sim_agent *agent, const char *name, bool tcp, char *out, size_t size);
+/* ADDRESSES_NAME by its DNS server, as question_ask() does. */
+struct question_answer sim_agent_ask_name(struct sim_agent *agent, bool tcp);
+/* The file that it writes. Valid until the next call. */
+#define SIM_OUTPUT "web.txt"
+const char *sim_agent_output(const struct sim_agent *agent);
 /* A file below its folder. */
 const char *sim_agent_file(const struct sim_agent *agent, const char *name);
 

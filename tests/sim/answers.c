@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lib/base/path.h"
+#include "tests/sim/addresses.h"
 #include "tests/sim/sim.h"
 
 enum { HITS, STALE, FAILED };
@@ -260,8 +261,7 @@ static void check_children(
 				(struct claim){ .path = answers_paths[i],
 					.aspect = WORLD_DATA,
 					.value = values[i],
-					.other = values[i] ? NULL : SIM_GARBAGE,
-					.in_records = true });
+					.other = values[i] ? NULL : SIM_GARBAGE });
 		}
 	}
 }
@@ -287,16 +287,52 @@ static void check_records(struct answers *answers, const struct answer *answer)
 	}
 }
 
+/* ---- names ---- */
+
+void answers_inform(struct answers *answers, bool informed)
+{
+	answers->informed = informed;
+}
+
+void answers_check_name(const struct answers *answers, const char *what, const char *addresses,
+	int64_t not_before_ms)
+{
+	if (addresses) {
+		addresses_check(answers->world, answers->agent, what, addresses, not_before_ms);
+	} else if (!answers->informed) {
+		sim_fail("agent %d knows nothing yet, and its %s says that no record has the name",
+			answers->agent, what);
+	}
+}
+
+/* A name that is not known, or not in time, gets 503. */
+static void check_name(struct answers *answers, const struct answer *answer)
+{
+	if (answer->status == 200) {
+		answers_check_name(
+			answers, answer->kind, answer->body, sim_now_ms() - answer->age_ms);
+	} else if (is_missing(answer)) {
+		answers_check_name(answers, answer->kind, NULL, 0);
+	} else if (answer->status != 503) {
+		sim_fail("agent %d: a name answers %d: %s", answers->agent, answer->status,
+			answer->body);
+	}
+}
+
 /* ---- all kinds ---- */
 
 /* Answers about no state of the registry. */
-static void check_failure(const struct answers *answers, const char *path,
-	const struct http_reader *reader, const char *body)
+static void check_failure(const struct answers *answers, enum answer_kind kind, const char *path,
+	int status, const char *body)
 {
-	bool no_memory = reader->status == 500 && strstr(body, "no memory");
+	bool no_memory = status == 500 && strstr(body, "no memory");
 	counts[FAILED]++;
-	if (reader->status != 503 && reader->status != 504 && !no_memory) {
-		sim_fail("agent %d: %s answers %d: %s", answers->agent, path, reader->status, body);
+	if (status != 503 && status != 504 && !no_memory) {
+		sim_fail("agent %d: %s answers %d: %s", answers->agent, path, status, body);
+	} else if (!no_memory &&
+		known_has(&answers->known, answers->world, kind, index_of(path), path)) {
+		sim_fail("agent %d: %s is known, and answers %d: %s", answers->agent, path, status,
+			body);
 	}
 }
 
@@ -311,8 +347,26 @@ static int64_t age_ms(const char *source, const char *age, int64_t asked_ms)
 					      : ANSWERS_CONFIRM_MS;
 }
 
+/*
+ * Only a stale answer says when it was true, in seconds rounded up. Any other one is no news of an
+ * answer before it, which may have been younger than `confirm`.
+ */
+static void check_age(struct answers *answers, enum answer_kind kind, const struct answer *answer)
+{
+	bool stale = strcmp(answer->source, "STALE") == 0;
+	int64_t true_ms = sim_now_ms() - answer->age_ms;
+	const struct known_claim claim = { !is_missing(answer), true_ms, true_ms + SIM_SECOND };
+	bool younger = known_take(&answers->known, answers->world, kind, index_of(answer->path),
+		answer->path, &claim);
+	if (stale && !younger) {
+		sim_fail("agent %d: the %s of %s is older than an earlier answer was: it says "
+			 "%lld ms",
+			answers->agent, answer->kind, answer->path, (long long)answer->age_ms);
+	}
+}
+
 void answers_check(struct answers *answers, enum answer_kind kind, const char *path,
-	int64_t asked_ms, const struct http_reader *reader, const char *body)
+	int64_t asked_ms, bool calm, const struct http_reader *reader, const char *body)
 {
 	static const struct {
 		const char *name;
@@ -321,15 +375,21 @@ void answers_check(struct answers *answers, enum answer_kind kind, const char *p
 		[ANSWER_RECORD] = { "record", check_record },
 		[ANSWER_LIST] = { "list", check_list },
 		[ANSWER_RECORDS] = { "records", check_records },
+		[ANSWER_NAME] = { "name", check_name },
 	};
+	const char *source = http_reader_field(reader, HTTP_FIELD_X_CACHE);
+	const char *age = http_reader_field(reader, HTTP_FIELD_AGE);
 	if (kind == ANSWER_STATUS) {
 		check_status(answers, body);
 		return;
 	}
-	const char *source = http_reader_field(reader, HTTP_FIELD_X_CACHE);
-	const char *age = http_reader_field(reader, HTTP_FIELD_AGE);
+	if ((!source || !age) && kind == ANSWER_NAME) {
+		check_name(answers,
+			&(struct answer){ .kind = "name", .status = reader->status, .body = body });
+		return;
+	}
 	if (!source || !age) {
-		check_failure(answers, path, reader, body);
+		check_failure(answers, kind, path, reader->status, body);
 		return;
 	}
 	const struct answer answer = { .kind = kinds[kind].name,
@@ -339,7 +399,14 @@ void answers_check(struct answers *answers, enum answer_kind kind, const char *p
 		.source = source,
 		.age_ms = age_ms(source, age, asked_ms) };
 	counts[strcmp(source, "STALE") == 0 ? STALE : HITS]++;
+	if (calm && strcmp(source, "STALE") == 0) {
+		sim_fail("agent %d: the %s of %s is stale, and all is calm", answers->agent,
+			answer.kind, path ? path : ADDRESSES_NAME);
+	}
 	kinds[kind].check(answers, &answer);
+	if (path) {
+		check_age(answers, kind, &answer);
+	}
 }
 
 /* ---- creation ---- */
@@ -352,6 +419,7 @@ void answers_init(struct answers *answers, const struct world *world, int agent)
 
 void answers_forget(struct answers *answers)
 {
+	answers->known = (struct known){ 0 };
 	order_forget(&answers->order);
 }
 

@@ -9,10 +9,9 @@
 #include <jansson.h>
 
 #include "lib/http/reader.h"
+#include "tests/sim/known.h"
 #include "tests/sim/order.h"
 #include "tests/sim/world.h"
-
-enum answer_kind { ANSWER_RECORD, ANSWER_LIST, ANSWER_RECORDS, ANSWER_STATUS };
 
 /* `confirm` of the agents, and the number of directories. */
 enum { ANSWERS_CONFIRM_MS = 5000, ANSWER_DIRECTORIES = 2 };
@@ -35,6 +34,8 @@ struct answers {
 	const struct world *world;
 	int agent;
 	struct order order;
+	struct known known;
+	bool informed; /* the agent has been connected, or has what it knew when it was */
 	struct answer_names names[ORDER_PATHS]; /* of the last list for each; it seldom changes */
 };
 
@@ -42,9 +43,21 @@ void answers_init(struct answers *answers, const struct world *world, int agent)
 void answers_finish(struct answers *answers);
 /* Another process begins: it may have less behind it. */
 void answers_forget(struct answers *answers);
-/* `path` is one of answers_paths; NULL for the status. */
+/*
+ * `path` is one of answers_paths; NULL for the status and for ADDRESSES_NAME. While all is calm,
+ * nothing is stale.
+ */
 void answers_check(struct answers *answers, enum answer_kind kind, const char *path,
-	int64_t asked_ms, const struct http_reader *reader, const char *body);
+	int64_t asked_ms, bool calm, const struct http_reader *reader, const char *body);
+
+/*
+ * An answer about ADDRESSES_NAME: its addresses, true at that time or later; NULL: no record has
+ * the name.
+ */
+void answers_check_name(const struct answers *answers, const char *what, const char *addresses,
+	int64_t not_before_ms);
+/* An agent without any knowledge says nothing of what is absent. */
+void answers_inform(struct answers *answers, bool informed);
 
 /* Look-ups that had no answer when their connection ended. */
 void answers_count_failures(size_t count);

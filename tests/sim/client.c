@@ -8,7 +8,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "lib/base/path.h"
 #include "lib/http/reader.h"
+#include "tests/sim/addresses.h"
 #include "tests/sim/answers.h"
 #include "tests/sim/process.h"
 #include "tests/sim/sim.h"
@@ -18,6 +20,7 @@ enum {
 	MOST_PAUSE_MS = 8000,
 	MOST_CALM_PAUSE_MS = 120000,
 	HEARING_PERCENT = 50,
+	PATIENCE_MS = 2000, /* with a registry that does not answer */
 	MOST_BODY = 1 << 20,
 	PIECE = 16384
 };
@@ -33,18 +36,22 @@ struct lookup {
 	const char *path;
 	enum answer_kind kind;
 	int64_t asked_ms;
+	bool calm; /* when it was asked */
 };
 
 struct client {
 	int agent;
+	const struct world *world;
 	struct sim_random random;
 	struct sockaddr_un address;
+	bool calm;
 	int64_t due_ms;
 	struct line lookups;
 	struct lookup waiting[MOST_WAITING]; /* in the order of their answers */
 	size_t waiting_count;
 	struct line stream;
 	bool stream_ready;
+	int64_t stale_ms; /* since then the stream is stale; 0: it is not */
 	json_t *replayed; /* path -> record, or null */
 	unsigned long long sequence;
 	struct answers answers;
@@ -90,8 +97,8 @@ static void take_answer(struct client *client)
 		return;
 	}
 	const struct lookup *lookup = &client->waiting[0];
-	answers_check(&client->answers, lookup->kind, lookup->path, lookup->asked_ms, &line->reader,
-		buffer_text(&line->body));
+	answers_check(&client->answers, lookup->kind, lookup->path, lookup->asked_ms,
+		lookup->calm && client->calm, &line->reader, buffer_text(&line->body));
 	memmove(&client->waiting[0], &client->waiting[1],
 		--client->waiting_count * sizeof(client->waiting[0]));
 	http_reader_restart(&line->reader);
@@ -125,11 +132,13 @@ static void drop_lookups(struct client *client)
 
 static void ask(struct client *client, const char *path, enum answer_kind kind)
 {
-	static const char *const targets[] = { "resolve", "list", "records", "agent" };
+	static const char *const targets[] = { "resolve", "list", "records", "agent",
+		"names/" ADDRESSES_NAME "?type=A" };
 	char text[512];
-	client->waiting[client->waiting_count++] = (struct lookup){ path, kind, sim_now_ms() };
+	client->waiting[client->waiting_count++] = (struct lookup){ path, kind, sim_now_ms(),
+		client->calm };
 	snprintf(text, sizeof(text), "GET /v1/%s%s HTTP/1.1\r\nHost: a\r\n%s\r\n", targets[kind],
-		kind == ANSWER_STATUS ? "" : path,
+		path ? path : "",
 		sim_chance(&client->random, 5) ? "Cache-Control: no-cache\r\n" : "");
 	if (!send_text(&client->lookups, text)) {
 		drop_lookups(client);
@@ -141,19 +150,22 @@ static bool may_ask(const struct client *client)
 	return client->waiting_count < MOST_WAITING && client->lookups.fd >= 0;
 }
 
-/* Of 65 look-ups 16 are for all records of a directory, and one is for the status. */
+/*
+ * Of 69 look-ups 16 are for all records of a directory, one is for the status, and four are for a
+ * name.
+ */
 static void ask_some(struct client *client)
 {
 	struct sim_random *random = &client->random;
 	for (uint64_t more = 1 + sim_below(random, 3); more > 0 && may_ask(client); more--) {
-		uint64_t draw = sim_below(random, 65);
-		if (draw < 16) {
+		uint64_t draw = sim_below(random, 69);
+		if (draw >= 64) {
+			ask(client, NULL, draw == 64 ? ANSWER_STATUS : ANSWER_NAME);
+		} else if (draw < 16) {
 			ask(client, answers_directories[draw % ANSWER_DIRECTORIES], ANSWER_RECORDS);
 		} else {
 			ask(client, answers_paths[sim_below(random, ORDER_PATHS)],
-				draw < 40           ? ANSWER_RECORD
-					: draw < 64 ? ANSWER_LIST
-						    : ANSWER_STATUS);
+				draw < 40 ? ANSWER_RECORD : ANSWER_LIST);
 		}
 	}
 }
@@ -181,6 +193,7 @@ static void end_stream(struct client *client)
 	json_decref(client->replayed);
 	client->replayed = NULL;
 	client->stream_ready = false;
+	client->stale_ms = 0;
 }
 
 static void begin_stream(struct client *client)
@@ -195,6 +208,39 @@ static void begin_stream(struct client *client)
 		    "Accept: application/x-ndjson\r\n\r\n")) {
 		end_stream(client);
 	}
+}
+
+/*
+ * The changes of the meantime come before a stream is fresh again: each path that it has is as it
+ * was at a time within `confirm`, or later than when the stream became stale. Before that the agent
+ * may have waited for the registry. A path that has come meanwhile may still have to be read.
+ */
+static void check_fresh(const struct client *client)
+{
+	int64_t not_before_ms = sim_now_ms() - ANSWERS_CONFIRM_MS;
+	if (client->stale_ms - PATIENCE_MS < not_before_ms) {
+		not_before_ms = client->stale_ms - PATIENCE_MS;
+	}
+	for (size_t i = 0; i < ORDER_PATHS; i++) {
+		const char *path = answers_paths[i];
+		const json_t *record = json_object_get(client->replayed, path);
+		if (record && world_last_record_ms(client->world, path, record) < not_before_ms) {
+			sim_fail("the stream of agent %d is fresh again, and not %s", client->agent,
+				path);
+		}
+	}
+}
+
+static void take_freshness(struct client *client, const char *type)
+{
+	bool stale = strcmp(type, "STALE") == 0;
+	bool fresh = strcmp(type, "FRESH") == 0;
+	if ((stale && client->stale_ms) || (fresh && !client->stale_ms)) {
+		sim_fail("the stream of agent %d says %s twice", client->agent, type);
+	} else if (fresh) {
+		check_fresh(client);
+	}
+	client->stale_ms = stale ? sim_now_ms() : fresh ? 0 : client->stale_ms;
 }
 
 static void take_event(struct client *client, const char *line)
@@ -213,6 +259,7 @@ static void take_event(struct client *client, const char *line)
 		return;
 	}
 	sim_trace("agent %d: event: %s %s", client->agent, type, path ? path : "");
+	take_freshness(client, type);
 	if (snapshot) {
 		client->stream_ready = true;
 		json_object_clear(client->replayed);
@@ -289,6 +336,7 @@ void client_receive(struct client *client)
 
 void client_step(struct client *client, struct process *agent, bool calm)
 {
+	client->calm = calm;
 	if (!agent || sim_now_ms() < client->due_ms) {
 		return;
 	}
@@ -358,6 +406,16 @@ json_t *client_ask(struct client *client, struct process *agent, const char *tar
 	return answer;
 }
 
+struct answers *client_answers(struct client *client)
+{
+	return &client->answers;
+}
+
+bool client_stream_stale(const struct client *client)
+{
+	return client->stale_ms != 0;
+}
+
 bool client_stream_ready(const struct client *client)
 {
 	return client->stream_ready;
@@ -379,6 +437,7 @@ struct client *client_create(const struct world *world, int agent, uint64_t seed
 {
 	struct client *client = calloc(1, sizeof(*client));
 	client->agent = agent;
+	client->world = world;
 	client->lookups.fd = -1;
 	client->stream.fd = -1;
 	answers_init(&client->answers, world, agent);

@@ -11,6 +11,7 @@
 
 #include "tests/sim/world.h"
 
+struct answers;
 struct client;
 struct process;
 
@@ -38,7 +39,10 @@ void client_disconnect(struct client *client);
 json_t *client_ask(struct client *client, struct process *agent, const char *target,
 	json_t *(*read)(const char *body));
 
+struct answers *client_answers(struct client *client);
+
 /* The replayed picture of an event stream below /users: the record, null, or NULL: no path. */
+bool client_stream_stale(const struct client *client);
 bool client_stream_ready(const struct client *client);
 size_t client_stream_count(const struct client *client);
 const json_t *client_stream_record(const struct client *client, const char *path);

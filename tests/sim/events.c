@@ -6,6 +6,7 @@
 #include "tests/sim/sim.h"
 
 enum { MOST_IN_A_STORM = 7, STORM_MS = 60 * SIM_SECOND, MOST_CALM_MS = 720 * SIM_SECOND };
+enum { MOST_BETWEEN_CUTS_MS = 4 * SIM_SECOND };
 enum { MOST_IN_A_BURST = 6, BURST_STEP_MS = 12 };
 
 static const char *const paths[] = {
@@ -36,7 +37,7 @@ static const struct {
 	[EVENT_BREAK_AFTER_CHANGE] = { "break-after-change", 4, 0 },
 	[EVENT_EXPIRE] = { "expire", 3, 0 },
 	[EVENT_SLOW] = { "slow", 2, 60 * SIM_SECOND },
-	[EVENT_STALL] = { "stall", 3, 9 * SIM_SECOND },
+	[EVENT_STALL] = { "stall", 3, 14 * SIM_SECOND },
 	[EVENT_REORDER] = { "reorder", 2, 60 * SIM_SECOND },
 	[EVENT_REFUSE] = { "refuse", 2, 30 * SIM_SECOND },
 	[EVENT_QUOTA] = { "quota", 1, 30 * SIM_SECOND },
@@ -107,6 +108,23 @@ static void draw_meanwhile(
 	}
 }
 
+/*
+ * A path changes while the connection is cut, and it is cut again before all paths have been read:
+ * what is known is of different ages.
+ */
+static void draw_second_cut(
+	struct events *events, struct sim_random *random, const struct event *first)
+{
+	struct event change = *first;
+	change.kind = sim_chance(random, 50) ? EVENT_STRANGER_WRITES : EVENT_STRANGER_DELETES;
+	change.at_ms += (int64_t)sim_below(random, (uint64_t)first->for_ms);
+	change.for_ms = 1;
+	add(events, &change);
+	struct event second = *first;
+	second.at_ms += first->for_ms + (int64_t)sim_below(random, MOST_BETWEEN_CUTS_MS);
+	add(events, &second);
+}
+
 static void draw(struct events *events, struct sim_random *random, int64_t at_ms)
 {
 	struct event event = { .at_ms = at_ms,
@@ -129,6 +147,9 @@ static void draw(struct events *events, struct sim_random *random, int64_t at_ms
 	} else if (event.kind == EVENT_HEALTH && sim_chance(random, 70)) {
 		after.choice = SIM_WORKS;
 		add(events, &after);
+	}
+	if (event.kind == EVENT_CUT && sim_chance(random, 40)) {
+		draw_second_cut(events, random, &event);
 	}
 	if (event.kind == EVENT_SLOW || event.kind == EVENT_STALL) {
 		after.kind = EVENT_STRANGER_WRITES;

@@ -22,6 +22,7 @@
 
 #include "agent/base/log.h"
 #include "lib/base/hash.h"
+#include "tests/sim/addresses.h"
 #include "tests/sim/answers.h"
 #include "tests/sim/children.h"
 #include "tests/sim/events.h"
@@ -136,6 +137,7 @@ static struct result run(
 	struct result result = { .settled = 0 };
 	struct stage stage = { .world = world_create() };
 	sim_begin(seed, options->trace, options->trace || options->twice);
+	addresses_make_lasting(stage.world);
 	stage.net = net_create(stage.world, seed);
 	for (int i = 0; i < SIM_AGENTS; i++) {
 		stage.agents[i] = sim_agent_create(stage.net, stage.world, i, seed);

@@ -1,15 +1,14 @@
 /*
- * The way between the agents and the registry: the backend of zookeeper:// URLs, with connections,
- * delays, and everything that can go wrong.
+ * The way between the agents and the registry: the workers of their ZooKeeper backend, played, with
+ * connections, delays, and everything that can go wrong. The backend itself is the agent's own code
+ * (lib/registry/zookeeper/), up to the frames that it exchanges with its worker.
  *
  * Requests of a connection arrive in their order, and so do its replies and notifications, as with
  * ZooKeeper. A connection that breaks loses both, and the watches; the session lives on until its
- * timeout, or until the agent is back.
+ * timeout, or until a worker is back with it.
  *
- *   CONNECTING --handshake--> CONNECTED --cut, noticed later--> AWAY
- *
- *   AWAY --handshake, session alive--> CONNECTED
- *   AWAY --its timeout, or session gone--> LOST --> CONNECTED
+ *   searching --handshake--> connected --cut--> broken --noticed later--> searching, for ever
+ *       '--its session has expired--> (the agent starts the next worker in any case)
  */
 #ifndef TESTS_SIM_NET_H
 #define TESTS_SIM_NET_H
@@ -21,16 +20,18 @@ enum { NET_SESSION_TIMEOUT_MS = 15000 };
 
 struct net;
 
-/* From now on agents that open a registry get it from this one. */
+/* From now on the workers of the agents reach this one. */
 struct net *net_create(struct world *world, uint64_t seed);
 void net_destroy(struct net *net);
 
-/* Delivers due bytes to the registry, and ends expired sessions. */
+/* Delivers due bytes to the registry, connects workers, and ends expired sessions. */
 void net_step(struct net *net);
 /* When that has to be done next. */
 int64_t net_due_ms(const struct net *net);
 /* When the agent's end has something to do. */
 int64_t net_agent_due_ms(const struct net *net, int agent);
+/* The agent has bytes of its worker to read. */
+void net_ring(struct net *net, int agent);
 
 /* Each path that it hears of at this moment. */
 void net_each_due(const struct net *net, int agent, void (*hear)(void *context, const char *path),
@@ -52,7 +53,7 @@ enum net_cut { NET_CUT_BOTH, NET_CUT_REPLIES, NET_CUT_REQUESTS };
 void net_cut(struct net *net, int agent, int64_t for_ms, enum net_cut cut);
 /* The next change that the agent makes is applied, and the connection breaks before the reply. */
 void net_break_after_change(struct net *net, int agent);
-/* The process that holds the connection has died: the agent notices at once. */
+/* The worker has died: the agent notices at once. */
 void net_drop(struct net *net, int agent);
 /* The registry ends the session. */
 void net_expire(struct net *net, int agent);

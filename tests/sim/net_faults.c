@@ -1,13 +1,5 @@
 #include "tests/sim/net_internal.h"
 
-#include <stdlib.h>
-
-bool net_is_broken(const struct end *end)
-{
-	return end->notice_ms != INT64_MAX || end->state == REGISTRY_AWAY ||
-		end->state == REGISTRY_LOST;
-}
-
 /* ---- sessions ---- */
 
 void net_expire_sessions(struct net *net)
@@ -54,9 +46,8 @@ static void lose_requests(struct end *end)
 	for (struct list *at = net->requests.next, *next; at != &net->requests; at = next) {
 		struct request *request = LIST_ITEM(at, struct request, link);
 		next = at->next;
-		if (request->copy.owner == end) {
-			list_remove(&request->link);
-			list_append(&end->waiting, &request->link);
+		if (request->end == end) {
+			wire_free_request(request);
 		}
 	}
 }
@@ -64,10 +55,11 @@ static void lose_requests(struct end *end)
 static void break_off(struct end *end, int64_t for_ms, enum net_cut cut, int64_t notice_in_ms)
 {
 	struct net *net = end->net;
-	end->cut_until_ms = sim_now_ms() + for_ms;
+	way_of(end)->cut_until_ms = sim_now_ms() + for_ms;
+	way_of(end)->disturbed_ms = sim_now_ms();
+	end->broken = true;
 	end->cut = cut;
 	end->notice_ms = sim_now_ms() + notice_in_ms;
-	end->lost_ms = sim_now_ms() + NET_SESSION_TIMEOUT_MS;
 	if (cut != NET_CUT_REQUESTS) {
 		wire_clear_inbox(end);
 		world_unwatch_all(net->world, &end->client);
@@ -81,7 +73,7 @@ static void break_off(struct end *end, int64_t for_ms, enum net_cut cut, int64_t
 static struct end *whole_end(const struct net *net, int agent)
 {
 	struct end *end = net->ends[agent];
-	return end && end->state == REGISTRY_CONNECTED && !net_is_broken(end) ? end : NULL;
+	return end && end->connected && !end->broken && !end->ended ? end : NULL;
 }
 
 void net_cut(struct net *net, int agent, int64_t for_ms, enum net_cut cut)
@@ -96,7 +88,7 @@ void net_cut(struct net *net, int agent, int64_t for_ms, enum net_cut cut)
 		break_off(end, for_ms, cut, earlier_of(notice_ms, for_ms));
 	} else if (!net->ends[agent]) {
 		sim_trace("agent %d will reach nothing for %lld ms", agent, (long long)for_ms);
-		net->away_until_ms[agent] = sim_now_ms() + for_ms;
+		net->ways[agent].cut_until_ms = sim_now_ms() + for_ms;
 	}
 }
 
@@ -104,8 +96,10 @@ void net_drop(struct net *net, int agent)
 {
 	struct end *end = whole_end(net, agent);
 	if (end) {
-		sim_trace("the connection of agent %d breaks", agent);
+		sim_trace("the worker of agent %d dies", agent);
 		break_off(end, 0, NET_CUT_BOTH, 0);
+		end->notice_ms = INT64_MAX;
+		end->ended = true;
 	}
 }
 
@@ -139,9 +133,7 @@ void net_expire(struct net *net, int agent)
 
 void net_fail_allocation(struct net *net, int agent, unsigned in)
 {
-	if (net->ends[agent]) {
-		net->ends[agent]->fail_in = in;
-	}
+	net->ways[agent].fail_in = in;
 }
 
 void net_spare_allocations(struct net *net, bool spare)
@@ -169,7 +161,5 @@ void net_exceed_quota(struct net *net, int64_t for_ms)
 
 void net_refuse(struct net *net, int agent, int64_t for_ms)
 {
-	if (net->ends[agent]) {
-		net->ends[agent]->refuse_until_ms = sim_now_ms() + for_ms;
-	}
+	net->ways[agent].refuse_until_ms = sim_now_ms() + for_ms;
 }

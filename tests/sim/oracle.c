@@ -22,6 +22,9 @@ enum { ANSWERED_MS = 5 * SIM_SECOND };
 /* Calm that ends so soon after a look shows nothing new. */
 enum { SOON_MS = 20 * SIM_SECOND };
 
+/* An agent gives its session up by then. */
+enum { NOTICED_MS = NET_SESSION_TIMEOUT_MS + SIM_SECOND };
+
 /* A check that began while the application worked has ended, and its result was written. */
 enum { FAILS_MS = 45 * SIM_SECOND };
 
@@ -152,6 +155,9 @@ static void check_stream(const struct stage *stage, int number)
 		sim_fail("the stream of agent %d has not begun", number);
 		return;
 	}
+	if (client_stream_stale(client)) {
+		sim_fail("the stream of agent %d is stale, and all is calm", number);
+	}
 	for (size_t i = 0; i < world_count(stage->world); i++) {
 		const struct world_node *node = world_node_at(stage->world, i);
 		if (!path_is_under(node->path, "/users")) {
@@ -179,8 +185,21 @@ static bool holds_own(const struct stage *stage, int number)
 	return node && node->owner == number;
 }
 
+/* A stream says so when the agent has lost the registry, which it notices in time. */
+static void watch_stream(const struct stage *stage, int number)
+{
+	const struct client *client = sim_agent_client(stage->agents[number]);
+	if (client_stream_ready(client) && !client_stream_stale(client) &&
+		sim_agent_connected_ms(stage->agents[number]) < sim_now_ms() - NOTICED_MS) {
+		sim_fail("agent %d has lost the registry, and its stream is not stale", number);
+	}
+}
+
 void oracle_watch(struct stage *stage)
 {
+	for (int i = 0; i < SIM_AGENTS; i++) {
+		watch_stream(stage, i);
+	}
 	if (stage->watched_changes == world_changes(stage->world)) {
 		return;
 	}

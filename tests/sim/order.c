@@ -37,53 +37,45 @@ static bool is_child(const char *path, const char *parent)
 	return strlen(parent) == len && strncmp(parent, path, len) == 0;
 }
 
-/* A path that leaves its directory is news of the path itself. */
-static void take_listed(struct order *order, size_t i, bool listed, int64_t from_ms)
+/* The list, or the absence of one, is an answer about each child that it lacks. */
+static bool lacks(const struct order *order, size_t i, const struct claim *claim)
 {
-	int64_t *data_ms = &order->from_ms[i][WORLD_DATA];
-	if (order->listed[i] && !listed) {
-		*data_ms = later_of(*data_ms, from_ms);
-	}
-	order->listed[i] = listed;
+	return claim->aspect == WORLD_CHILDREN && is_child(order->paths[i], claim->path) &&
+		!names(claim->value, path_name(order->paths[i]));
 }
 
-static void take_list(struct order *order, const char *path, const char *list, int64_t from_ms)
+static int64_t least_ms(const struct order *order, const struct claim *claim, size_t its)
 {
+	int64_t least_ms = later_of(order->from_ms[its][claim->aspect], claim->not_before_ms);
 	for (size_t i = 0; i < order->count; i++) {
-		const char *name = path_name(order->paths[i]);
-		if (is_child(order->paths[i], path)) {
-			take_listed(order, i, names(list, name), from_ms);
+		if (lacks(order, i, claim)) {
+			least_ms = later_of(least_ms, order->from_ms[i][WORLD_DATA]);
 		}
 	}
+	return least_ms;
 }
 
 bool order_take(struct order *order, const struct world *world, const struct claim *claim)
 {
-	size_t i = 0;
-	while (strcmp(order->paths[i], claim->path) != 0) {
-		i++;
+	size_t its = 0;
+	while (strcmp(order->paths[its], claim->path) != 0) {
+		its++;
 	}
-	int64_t *from_ms = &order->from_ms[i][claim->aspect];
-	bool lacks = claim->in_records && !claim->value;
-	int64_t least_ms = later_of(lacks ? order->lacked_ms[i] : *from_ms, claim->not_before_ms);
+	int64_t from_ms = least_ms(order, claim, its);
 	int64_t at_ms = world_next_true_ms(
-		world, claim->path, claim->aspect, claim->value, least_ms);
+		world, claim->path, claim->aspect, claim->value, from_ms);
 	int64_t other_ms = claim->other
-		? world_next_true_ms(world, claim->path, claim->aspect, claim->other, least_ms)
+		? world_next_true_ms(world, claim->path, claim->aspect, claim->other, from_ms)
 		: INT64_MAX;
 	at_ms = at_ms < other_ms ? at_ms : other_ms;
 	if (at_ms == INT64_MAX) {
 		return false;
 	}
-	if (claim->in_records) {
-		order->lacked_ms[i] = at_ms;
-		take_listed(order, i, claim->value != NULL, at_ms);
-	}
-	if (!lacks) {
-		*from_ms = later_of(*from_ms, at_ms);
-	}
-	if (claim->aspect == WORLD_CHILDREN) {
-		take_list(order, claim->path, claim->value, at_ms);
+	order->from_ms[its][claim->aspect] = at_ms;
+	for (size_t i = 0; i < order->count; i++) {
+		if (lacks(order, i, claim)) {
+			order->from_ms[i][WORLD_DATA] = at_ms;
+		}
 	}
 	return true;
 }

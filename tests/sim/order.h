@@ -3,8 +3,7 @@
  *
  * Each answer is taken as the earliest moment of the registry's history at which it can have been
  * true, but not before the moment of the answer before, nor before the time that its age says. A
- * list, or the records of a directory, that lacks a path which the one before had is an answer
- * about that path, too. It may lack a path that only a look-up has shown: it may be older.
+ * list, or the records of a directory, that lacks a path is an answer about that path, too.
  */
 #ifndef TESTS_SIM_ORDER_H
 #define TESTS_SIM_ORDER_H
@@ -18,7 +17,6 @@ struct claim {
 	const char *value;     /* NULL: no node */
 	const char *other;     /* NULL: there is none */
 	int64_t not_before_ms; /* as its age says */
-	bool in_records;       /* of the directory; without a value these lack the path */
 };
 
 enum { ORDER_PATHS = 8 };
@@ -26,9 +24,7 @@ enum { ORDER_PATHS = 8 };
 struct order {
 	const char *const *paths; /* so many are asked for */
 	size_t count;
-	bool listed[ORDER_PATHS];        /* in the last answer about its parent's children */
 	int64_t from_ms[ORDER_PATHS][2]; /* answers to come are no older, by the aspect */
-	int64_t lacked_ms[ORDER_PATHS];  /* the same for records that lack the path */
 };
 
 /* `paths` is borrowed and has at most ORDER_PATHS elements. */

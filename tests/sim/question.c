@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 enum { PORT = 10053, MOST_TURNS = 20, PACKET_BYTES = 4096, ID = 4711 };
+enum { STALE_TTL_S = 30 }; /* by default; of a fresh answer 1 */
 
 /*
  * Each process of the simulation asks on loopback addresses of its own, by its number, so that
@@ -49,31 +50,34 @@ static size_t write_question(unsigned char *out, const char *name)
 	return (size_t)len + 16;
 }
 
-static int read_answer(const unsigned char *packet, size_t len, char *out, size_t size)
+static struct question_answer read_answer(const unsigned char *packet, size_t len)
 {
+	struct question_answer answer = { .code = -1 };
 	ns_msg message;
 	size_t used = 0;
 	if (ns_initparse(packet, (int)len, &message) || ns_msg_id(message) != ID) {
-		return -1;
+		return answer;
 	}
-	*out = '\0';
 	for (int i = 0; i < ns_msg_count(message, ns_s_an); i++) {
 		ns_rr record;
 		char text[INET_ADDRSTRLEN];
 		if (ns_parserr(&message, ns_s_an, i, &record) == 0 &&
 			ns_rr_type(record) == ns_t_a &&
 			inet_ntop(AF_INET, ns_rr_rdata(record), text, sizeof(text))) {
-			used += (size_t)snprintf(out + used, size - used, "%s ", text);
+			used += (size_t)snprintf(
+				answer.text + used, sizeof(answer.text) - used, "%s ", text);
+			answer.stale = answer.stale || ns_rr_ttl(record) >= STALE_TTL_S;
 		}
 	}
-	return ns_msg_getflag(message, ns_f_rcode);
+	answer.code = ns_msg_getflag(message, ns_f_rcode);
+	return answer;
 }
 
 /* The length of the answer; 0: there is none. */
 static size_t wait_for_answer(
-	struct process *process, int fd, bool tcp, unsigned char packet[PACKET_BYTES])
+	struct process *process, int fd, bool tcp, bool wait, unsigned char packet[PACKET_BYTES])
 {
-	const struct timespec pause = { .tv_nsec = 1000000 };
+	const struct timespec pause = { .tv_nsec = wait ? 1000000 : 20000 };
 	size_t len = 0;
 	for (int turn = 0; turn < MOST_TURNS && !process_has_ended(process); turn++) {
 		process_wake_by_kernel(process);
@@ -94,23 +98,23 @@ static size_t wait_for_answer(
 	return 0;
 }
 
-int question_ask(struct process *process, const char *name, bool tcp, char *out, size_t size)
+struct question_answer question_ask(struct process *process, const char *name, bool tcp, bool wait)
 {
 	unsigned char question[2 + NS_HFIXEDSZ + NS_MAXCDNAME + NS_QFIXEDSZ];
 	unsigned char packet[PACKET_BYTES];
+	struct question_answer answer = { .code = -1 };
 	size_t len = write_question(question, name);
 	int fd = connect_to(process_number(process), tcp);
 	if (fd < 0) {
-		return -1;
+		return answer;
 	}
 	const unsigned char *begin = tcp ? question : question + 2;
 	size_t bytes = tcp ? len + 2 : len;
-	int code = -1;
 	if (send(fd, begin, bytes, MSG_NOSIGNAL) == (ssize_t)bytes) {
-		size_t got = wait_for_answer(process, fd, tcp, packet);
-		code = got ? read_answer(packet, got, out, size) : -1;
+		size_t got = wait_for_answer(process, fd, tcp, wait, packet);
+		answer = got ? read_answer(packet, got) : answer;
 	}
 	close(fd);
 	process_wake_by_kernel(process); /* the connection has ended */
-	return code;
+	return answer;
 }

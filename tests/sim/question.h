@@ -13,10 +13,15 @@
 
 /* The address where the server of an agent of this process listens. */
 struct sockaddr_in question_address(int agent);
-/*
- * Asks for the addresses of a name: they are in `out`, with blanks. The rcode; -1 without an
- * answer.
- */
-int question_ask(struct process *process, const char *name, bool tcp, char *out, size_t size);
+enum { QUESTION_TEXT = 256 };
+
+struct question_answer {
+	int code;                 /* the rcode; -1: there is no answer yet */
+	bool stale;               /* by the TTL of its addresses */
+	char text[QUESTION_TEXT]; /* the addresses, with blanks */
+};
+
+/* Asks for the addresses of a name. With `wait` false it is content without an answer. */
+struct question_answer question_ask(struct process *process, const char *name, bool tcp, bool wait);
 
 #endif

@@ -1,14 +1,15 @@
 /*
  * The deterministic simulation: several agents on one registry, with virtual time, in one process.
  *
- *   events.c --by the seed--> agent.c (berthd, from main on) --> net.c (the backend)
+ *   events.c --by the seed--> agent.c (berthd, from main on) --> net.c (its worker)
  *                                 ^ commands (children.c), time (clock.c), |
  *                                 | randomness (random.c)                  v
  *                 oracle.c, answers.c  <------- history -------  world.c (the registry)
  *
- * The agent's own code runs unchanged. The simulation cuts it at the registry's backend, at
- * commands, at the clock and epoll_wait(), and at randomness, so that a seed determines the whole
- * run. A run writes the same trace whenever it is repeated, in whatever process.
+ * The agent's own code runs unchanged. The simulation cuts it at the frames that it exchanges with
+ * its ZooKeeper worker, at commands, at the clock and epoll_wait(), and at randomness, so that a
+ * seed determines the whole run. A run writes the same trace whenever it is repeated, in whatever
+ * process.
  */
 #ifndef TESTS_SIM_SIM_H
 #define TESTS_SIM_SIM_H

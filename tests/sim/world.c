@@ -190,6 +190,23 @@ int64_t world_last_true_ms(
 	return value ? INT64_MIN : until_ms;
 }
 
+/* Records are compared as they are stored, which is without blanks. */
+int64_t world_last_record_ms(const struct world *world, const char *path, const json_t *record)
+{
+	if (!record) {
+		return world_last_true_ms(world, path, WORLD_DATA, NULL);
+	}
+	if (json_is_null(record)) {
+		int64_t empty_ms = world_last_true_ms(world, path, WORLD_DATA, "");
+		int64_t garbage_ms = world_last_true_ms(world, path, WORLD_DATA, SIM_GARBAGE);
+		return empty_ms > garbage_ms ? empty_ms : garbage_ms;
+	}
+	char *text = json_dumps(record, JSON_COMPACT);
+	int64_t at_ms = world_last_true_ms(world, path, WORLD_DATA, text);
+	free(text);
+	return at_ms;
+}
+
 int64_t world_next_true_ms(const struct world *world, const char *path, enum world_aspect aspect,
 	const char *value, int64_t from_ms)
 {
@@ -206,6 +223,27 @@ int64_t world_next_true_ms(const struct world *world, const char *path, enum wor
 		return from_ms; /* there was no node yet */
 	}
 	return found_ms < from_ms ? from_ms : found_ms;
+}
+
+int64_t world_last_held_ms(
+	const struct world *world, const char *path, const char *text, bool holds)
+{
+	const struct history *history = history_of(world, path, WORLD_DATA);
+	int64_t until_ms = sim_now_ms();
+	for (size_t i = history ? history->count : 0; i-- > 0;) {
+		const char *data = history->values[i].text;
+		if ((data && strstr(data, text)) == holds) {
+			return until_ms;
+		}
+		until_ms = history->values[i].since_ms;
+	}
+	return holds ? INT64_MIN : until_ms; /* there was no node yet */
+}
+
+int64_t world_changed_ms(const struct world *world, const char *path, enum world_aspect aspect)
+{
+	const struct history *history = history_of(world, path, aspect);
+	return history ? history->values[history->count - 1].since_ms : INT64_MIN;
 }
 
 int64_t world_last_owned_ms(const struct world *world, const char *path, int agent)

@@ -3,7 +3,7 @@
  * path.
  *
  * It does what ZooKeeper does, at once and without failures; what can go wrong on the way there is
- * backend.c's. The history remembers what each path held and when, so that the oracle can tell
+ * net.c's. The history remembers what each path held and when, so that the oracle can tell
  * whether an answer was ever true.
  */
 #ifndef TESTS_SIM_WORLD_H
@@ -73,9 +73,22 @@ enum world_aspect {
 int64_t world_last_true_ms(
 	const struct world *world, const char *path, enum world_aspect aspect, const char *value);
 
+/* The same for the data, as a record of JSON, or null; NULL: no node. */
+int64_t world_last_record_ms(const struct world *world, const char *path, const json_t *record);
+
 /* The first time from then on at which it had this value; INT64_MAX: never. */
 int64_t world_next_true_ms(const struct world *world, const char *path, enum world_aspect aspect,
 	const char *value, int64_t from_ms);
+
+/*
+ * When the data of the path last held a text, or last did not: now, when it still is so; INT64_MIN:
+ * never.
+ */
+int64_t world_last_held_ms(
+	const struct world *world, const char *path, const char *text, bool holds);
+
+/* Since when it has its present value; INT64_MIN: it has never changed. */
+int64_t world_changed_ms(const struct world *world, const char *path, enum world_aspect aspect);
 
 /* When the agent last had a node of its own at the path; now, when it has; INT64_MIN: never. */
 int64_t world_last_owned_ms(const struct world *world, const char *path, int agent);

@@ -15,9 +15,12 @@ import time
 import unittest
 
 BUILD = pathlib.Path(os.environ.get("BERTH_BUILD_DIR", "build")).resolve()
+# The build's programs where every user may run them: tests/run puts them there.
+PROGRAMS = pathlib.Path(os.environ.get("BERTH_PROGRAMS_DIR", BUILD)).resolve()
 PATIENCE = 60.0  # seconds; for what takes a fraction of one on an idle machine
 # what a turn of waiting counts at most: when all stood still, nobody could do what is waited for
 LONGEST_TURN = 0.5
+SHORTEST_REST, LONGEST_REST = 0.01, 0.05
 
 
 def amount(whole):
@@ -30,8 +33,9 @@ def wait_until(condition, what, patience=PATIENCE):
     """Waits until condition() is true and returns its value; fails the test with `what`
     otherwise."""
     left = patience
-    before = time.monotonic()
+    began = before = time.monotonic()
     while True:
+        asked = time.monotonic()
         value = condition()
         if value:
             return value
@@ -40,7 +44,9 @@ def wait_until(condition, what, patience=PATIENCE):
         before = now
         if left < 0:
             raise AssertionError(f"after {patience:g} s it still is not so that {what}")
-        time.sleep(0.01)
+        # Many tests wait at a time: a long wait, and a question that costs much, are asked less.
+        rest = max(SHORTEST_REST, now - asked, (now - began) / 20)
+        time.sleep(min(rest, LONGEST_REST))
 
 
 def has_ended(pid):
@@ -110,7 +116,7 @@ class Agent:
         self.config = self.folder / "berth.ini"
         self.log = self.folder / "log"
         self.command = list(command)
-        self.program = BUILD / "berthd"
+        self.program = PROGRAMS / "berthd"
         self.process = None
         self.write_config(sections or {})
 
@@ -160,7 +166,7 @@ class Agent:
         return sections
 
     def start(self, wait=True, **keywords):
-        environment = {**os.environ, "BERTH_LIBEXECDIR": str(BUILD)}
+        environment = {**os.environ, "BERTH_LIBEXECDIR": str(PROGRAMS)}
         arguments = ["--", *self.command] if self.command else []
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
@@ -288,7 +294,7 @@ def preloaded(**variables):
     library = BUILD / "tests/support/preload.so"
     sanitizer = os.environ.get("ASAN_OPTIONS", "")
     return {
-        **os.environ, "BERTH_LIBEXECDIR": str(BUILD), "LD_PRELOAD": str(library),
+        **os.environ, "BERTH_LIBEXECDIR": str(PROGRAMS), "LD_PRELOAD": str(library),
         "ASAN_OPTIONS": f"{sanitizer}{':' if sanitizer else ''}verify_asan_link_order=0",
         **variables,
     }
@@ -296,9 +302,10 @@ def preloaded(**variables):
 
 def berth(*arguments, **keywords):
     """Runs the CLI; returns its CompletedProcess with text output."""
-    environment = {**os.environ, "BERTH_LIBEXECDIR": str(BUILD), **keywords.pop("environment", {})}
+    environment = {**os.environ, "BERTH_LIBEXECDIR": str(PROGRAMS),
+        **keywords.pop("environment", {})}
     return subprocess.run(
-        [BUILD / "berth", *map(str, arguments)], env=environment, capture_output=True, text=True,
+        [PROGRAMS / "berth", *map(str, arguments)], env=environment, capture_output=True, text=True,
         timeout=PATIENCE, check=False, stdin=keywords.pop("stdin", subprocess.DEVNULL), **keywords,
     )
 

@@ -1,5 +1,6 @@
 #include "tests/support/dir_client.h"
 
+#include <fcntl.h>
 #include <ftw.h>
 #include <poll.h>
 #include <stdio.h>
@@ -20,11 +21,12 @@ void dir_die(const char *message)
 	abort();
 }
 
+static char last_root[SCRATCH_PATH];
+
 const char *dir_root_make(void)
 {
-	static char root[SCRATCH_PATH];
-	scratch_folder(root);
-	return root;
+	scratch_folder(last_root);
+	return last_root;
 }
 
 static int remove_entry(const char *path, const struct stat *stat, int type, struct FTW *ftw)
@@ -38,14 +40,25 @@ static int remove_entry(const char *path, const struct stat *stat, int type, str
 
 const char *dir_root_make_in_memory(void)
 {
-	static char root[SCRATCH_PATH];
-	scratch_memory_folder(root);
-	return root;
+	scratch_memory_folder(last_root);
+	return last_root;
 }
 
-void dir_root_remove(const char *root)
+void dir_root_remove(const char *made)
 {
-	nftw(root, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+	nftw(made, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+const char *on_disk(const char *path)
+{
+	static char full[1024];
+	snprintf(full, sizeof(full), "%s%s", last_root, path);
+	return full;
+}
+
+bool is_on_disk(const char *path)
+{
+	return faccessat(AT_FDCWD, on_disk(path), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 static void on_completed(void *core, struct registry_task *task)

@@ -27,6 +27,10 @@ const char *dir_root_make(void);
 /* The same in memory where that is possible, for thousands of writes. */
 const char *dir_root_make_in_memory(void);
 void dir_root_remove(const char *root);
+/* The place of a registry's path, or of a file below it, in the directory made last. Static. */
+const char *on_disk(const char *path);
+/* True when something is there, if only a link. It makes no call of stat(), which may fail. */
+bool is_on_disk(const char *path);
 
 /*
  * Opens and waits until the first state is known. `session` as registry_options.session, or NULL.

@@ -50,6 +50,17 @@ void failing_arm(const char *kind, uint64_t number, int error)
 	page->kind = armed;
 }
 
+void failing_behind_answer(void *next, int code, double duration_s)
+{
+	bool *wanted = next;
+	(void)code;
+	(void)duration_s;
+	if (*wanted) {
+		failing_arm("alloc", 1, ENOMEM);
+		*wanted = false;
+	}
+}
+
 bool failing_disarm(void)
 {
 	prepare();

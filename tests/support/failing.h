@@ -34,6 +34,11 @@ void failing_check_memory(const char *what, failing_work *work, void *context);
 
 /* For a part of a test: lets the call with this number fail, 1 for the next one. */
 void failing_arm(const char *kind, uint64_t number, int error);
+/*
+ * For registry_options.on_answer, with a bool as its context: the allocation that follows the next
+ * answer fails, when the bool is true; then it is false.
+ */
+void failing_behind_answer(void *next, int code, double duration_s);
 /* No call fails from now on. True when one did. */
 bool failing_disarm(void);
 

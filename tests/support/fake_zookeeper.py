@@ -374,6 +374,7 @@ class FakeZooKeeper(threading.Thread):
         self.mode = "honest"
         self.credential = None  # user:password; None: any is taken
         self.refused = 0
+        self.accepted = 0  # connections
         self.lied = threading.Event()
         self.changed = threading.Event()
         self.sessions = set()
@@ -438,4 +439,5 @@ class FakeZooKeeper(threading.Thread):
         with contextlib.suppress(OSError):
             while True:
                 peer, _ = self.listener.accept()
+                self.accepted += 1
                 Connection(self, peer)

@@ -14,7 +14,7 @@ import time
 import uuid
 
 from berth import PATIENCE, Agent, AgentTest, Answer, UnixConnection, wait_until
-from zookeeper import ZooKeeper
+from zookeeper import ZooKeeper, share_zookeeper
 
 F_OFD_GETLK = 36
 ROUNDS = int(os.environ.get("BERTH_ROUNDS", "0"))
@@ -79,17 +79,12 @@ class DirectoryWitness:
 class Server(ZooKeeper):
     """A ZooKeeper server of its own, whose sessions last as long as their clients wish."""
 
-    name = "zookeeper"
-
     def __init__(self):
         super().__init__("maxSessionTimeout=3600000\n")
 
-    def identity(self, path=Agent.PATH):
-        stat = self.stat(f"/registry{path}")
-        return stat["czxid"] if stat else None
 
-    def watch(self, path=Agent.PATH):
-        return ServerWitness(self, f"/registry{path}")
+class Shared:
+    """The ZooKeeper server of the run, for tests that do it no harm."""
 
 
 class ServerWitness:
@@ -178,8 +173,11 @@ class LifeTest(AgentTest):
         super().setUpClass()
         cls.server = None
         cls.standstills = 0
-        if cls.registry_kind is Server:
+        if cls.registry_kind is Shared:
+            cls.server = share_zookeeper(whole=True)
+        elif cls.registry_kind is Server:
             cls.server = Server()
+        if cls.server:
             cls.addClassCleanup(cls.server.stop)
 
     def setUp(self):
@@ -255,7 +253,7 @@ class LifeTest(AgentTest):
 
 def on_both(namespace, base):
     """Makes NameOnDirectory and NameOnZooKeeper of a LifeTest and takes the base away."""
-    for kind, suffix in ((Directory, "OnDirectory"), (Server, "OnZooKeeper")):
+    for kind, suffix in ((Directory, "OnDirectory"), (Shared, "OnZooKeeper")):
         name = base.__name__ + suffix
         namespace[name] = type(name, (base,),
             {"registry_kind": kind, "__module__": base.__module__})

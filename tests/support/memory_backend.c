@@ -53,6 +53,7 @@ struct memory {
 	char session_name[32];
 	enum registry_state state;
 	enum registry_state next_state;
+	bool keeps_session;
 	bool silent;
 	int64_t heard_ms;
 	int session_timeout_ms;
@@ -459,7 +460,7 @@ static void change_state(struct memory *memory)
 		return;
 	}
 	memory->state = memory->next_state;
-	if (memory->state == REGISTRY_LOST) {
+	if (memory->state == REGISTRY_LOST && !memory->keeps_session) {
 		drop_session(memory->tree, find(memory->tree, "/"), memory->session);
 		new_session(memory);
 	}
@@ -575,6 +576,11 @@ void memory_set_state(struct registry *registry, enum registry_state state)
 	struct memory *memory = memory_of(registry->backend);
 	memory->next_state = state;
 	wake(memory);
+}
+
+void memory_keep_session(struct registry *registry)
+{
+	memory_of(registry->backend)->keeps_session = true;
 }
 
 void memory_set_answering(struct registry *registry, bool answering)

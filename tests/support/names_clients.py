@@ -8,20 +8,18 @@ import unittest
 import namespace
 from berth import BUILD, PATIENCE, AgentTest
 from names import NamesTest
+from rights import needs
 
 PROD = "prod.web.joe.berth"
 
 
-def sanitizer():
+def sanitizer_of_build():
     """What the build was made with: "address,undefined", or nothing."""
-    for line in (BUILD / "config.mk").read_text().splitlines():
-        if line.startswith("SANITIZER ="):
-            return line.partition("=")[2].strip()
-    return ""
+    return os.environ.get("BERTH_SANITIZER", "")
 
 
 # Into a program that lacks the sanitizer's run time, a sanitized module cannot be loaded.
-loads_the_module = unittest.skipIf(sanitizer(),
+loads_the_module = unittest.skipIf(sanitizer_of_build(),
     "the module of a sanitized build loads into sanitized programs only")
 
 
@@ -31,16 +29,13 @@ def need(*tools):
     return unittest.skipIf(missing, f"not installed: {' '.join(missing)}")
 
 
+@needs("network namespace")
 class ClientsTest(NamesTest):
     """An agent that serves port 53 in a network namespace, beside clients that have it in
     resolv.conf."""
 
-    reason = namespace.usable()
-
     def setUp(self):
         AgentTest.setUp(self)
-        if self.reason:
-            self.skipTest(self.reason)
         self.put(f"{self.WEB}/components/c1", self.record("10.0.0.1", 8080))
         self.put(f"{self.WEB}/components/c2", self.record("2001:db8::2", 8081))
         self.put("/services/four", self.record("10.0.0.4", 80))

@@ -9,7 +9,6 @@ stands in for /etc/X. The files may be changed in place while the command runs.
 import fcntl
 import os
 import pathlib
-import shutil
 import socket
 import struct
 import subprocess
@@ -17,15 +16,6 @@ import sys
 
 SIOCSIFFLAGS = 0x8914
 IFF_UP = 1
-
-
-def usable():
-    """None when this process may make namespaces, else why not."""
-    if not shutil.which("unshare"):
-        return "unshare is not installed"
-    result = subprocess.run(["unshare", "--net", "--mount", "true"], capture_output=True, text=True,
-        check=False)
-    return None if result.returncode == 0 else f"no namespaces here: {result.stderr.strip()}"
 
 
 def command(folder, *words):

@@ -23,10 +23,14 @@ class Members:
         self.root = pathlib.Path(urllib.parse.urlsplit(registry).path + path)
 
     def put(self, name, port, **attributes):
+        self.put_content(name, record(port, **attributes))
+
+    def put_content(self, name, content):
+        """Writes what the registry's own clients would refuse, too."""
         folder = self.root / name
         folder.mkdir(parents=True, exist_ok=True)
         new = folder / "_new"
-        new.write_text(json.dumps(record(port, **attributes)))
+        new.write_text(json.dumps(content))
         new.replace(folder / "_record")
 
     def remove(self, name):

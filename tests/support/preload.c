@@ -2,9 +2,12 @@
  * A library that a test preloads into a real program, for what no real machine does on demand:
  *
  *   BERTH_CLOCK=FILE       the wall clock is off by the seconds in FILE, a 64-bit number
+ *   BERTH_SUSPENDED=FILE   the machine was suspended for the seconds in FILE, a 64-bit number
  *   BERTH_BROKEN=FOLDER    while the file FOLDER/broken exists, writes below FOLDER fail with EIO
  *   BERTH_KILL=NAME=PATH   the process is killed when it is about to put a file NAME in place and
  *                          PATH exists
+ *   BERTH_SWAP=PATH=OTHER  when PATH was made by bind() or mkdir(), the owner of its directory
+ *                          moves PATH away and OTHER into its place at once
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -16,39 +19,52 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #define NEXT(type, name) ((type)dlsym(RTLD_NEXT, name))
 
-/* ---- the wall clock -------------------------------------------------------------------------- */
+/* ---- the clocks ------------------------------------------------------------------------------ */
 
-static int64_t offset_s(void)
+struct offset {
+	const char *name;
+	const int64_t *shared;
+	bool tried;
+};
+
+static int64_t offset_s(struct offset *offset)
 {
-	static const int64_t *shared;
-	static bool tried;
-	const char *file = getenv("BERTH_CLOCK");
-	if (!tried && file) {
+	const char *file = getenv(offset->name);
+	if (!offset->tried && file) {
 		int fd = open(file, O_RDONLY | O_CLOEXEC);
-		void *map = fd < 0 ? MAP_FAILED
-				   : mmap(NULL, sizeof(*shared), PROT_READ, MAP_SHARED, fd, 0);
-		shared = map == MAP_FAILED ? NULL : map;
+		void *map = fd < 0
+			? MAP_FAILED
+			: mmap(NULL, sizeof(*offset->shared), PROT_READ, MAP_SHARED, fd, 0);
+		offset->shared = map == MAP_FAILED ? NULL : map;
 		if (fd >= 0) {
 			close(fd);
 		}
 	}
-	tried = true;
-	return shared ? *(const volatile int64_t *)shared : 0;
+	offset->tried = true;
+	return offset->shared ? *(const volatile int64_t *)offset->shared : 0;
 }
 
 int clock_gettime(clockid_t clock, struct timespec *now)
 {
+	static struct offset wall = { .name = "BERTH_CLOCK" };
+	static struct offset suspended = { .name = "BERTH_SUSPENDED" };
 	static int (*next)(clockid_t, struct timespec *);
 	next = next ? next : NEXT(int (*)(clockid_t, struct timespec *), "clock_gettime");
 	int rc = next(clock, now);
 	if (rc == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) {
-		now->tv_sec += offset_s();
+		now->tv_sec += offset_s(&wall) + offset_s(&suspended);
+	} else if (rc == 0 && clock == CLOCK_BOOTTIME) {
+		now->tv_sec += offset_s(&suspended);
 	}
 	return rc;
 }
@@ -135,4 +151,61 @@ int renameat(int from_fd, const char *from, int to_fd, const char *to)
 	next = next ? next : NEXT(int (*)(int, const char *, int, const char *), "renameat");
 	maybe_die(to);
 	return next(from_fd, from, to_fd, to);
+}
+
+/* ---- an attacker ----------------------------------------------------------------------------- */
+
+/* As the owner of the directory, with the rights of that user alone. */
+static void swap(const char *path, const char *other, const char *folder)
+{
+	char away[4096];
+	struct stat status;
+	int at = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (at >= 0 && fstat(at, &status) == 0 &&
+		setresuid(status.st_uid, status.st_uid, status.st_uid) == 0) {
+		snprintf(away, sizeof(away), "%s.away", path);
+		rename(path, away);
+		rename(other, path);
+	}
+	_exit(0);
+}
+
+static void maybe_swap(const char *path)
+{
+	const char *what = getenv("BERTH_SWAP");
+	const char *other = what ? strchr(what, '=') : NULL;
+	char folder[4096];
+	if (!other || strlen(path) != (size_t)(other - what) ||
+		strncmp(path, what, strlen(path)) != 0) {
+		return;
+	}
+	snprintf(folder, sizeof(folder), "%s", path);
+	*strrchr(folder, '/') = '\0';
+	pid_t child = fork();
+	if (child == 0) {
+		swap(path, other + 1, folder);
+	}
+	waitpid(child, NULL, 0);
+}
+
+int bind(int fd, const struct sockaddr *address, socklen_t len)
+{
+	static int (*next)(int, const struct sockaddr *, socklen_t);
+	next = next ? next : NEXT(int (*)(int, const struct sockaddr *, socklen_t), "bind");
+	int rc = next(fd, address, len);
+	if (rc == 0 && address->sa_family == AF_UNIX) {
+		maybe_swap(((const struct sockaddr_un *)address)->sun_path);
+	}
+	return rc;
+}
+
+int mkdir(const char *path, mode_t mode)
+{
+	static int (*next)(const char *, mode_t);
+	next = next ? next : NEXT(int (*)(const char *, mode_t), "mkdir");
+	int rc = next(path, mode);
+	if (rc == 0) {
+		maybe_swap(path);
+	}
+	return rc;
 }

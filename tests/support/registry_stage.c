@@ -39,7 +39,7 @@ int stage_main(int argc, char **argv)
 		setenv(DIR_VARIABLE, dir, 1);
 		struct zookeeper_server *server = NULL;
 		if (!getenv(WITHOUT_VARIABLE)) {
-			server = zookeeper_server_start();
+			server = zookeeper_server_share();
 			setenv(ZOOKEEPER_VARIABLE, zookeeper_server_url(server), 1);
 		}
 		result = !criterion_run_all_tests(tests);
@@ -61,7 +61,7 @@ static const char *variable(const char *name)
 
 /*
  * Every test is a process, but a number of one that has ended may come again: then the clock has
- * gone on.
+ * gone on. The root on ZooKeeper has a name that no node below it may have.
  */
 static void make_url(struct stage *stage)
 {
@@ -80,7 +80,7 @@ static void make_url(struct stage *stage)
 			stage->url, sizeof(stage->url), "dir:%s/%s", variable(DIR_VARIABLE), test);
 		break;
 	case STAGE_ZOOKEEPER:
-		len = snprintf(stage->url, sizeof(stage->url), "%s-%s",
+		len = snprintf(stage->url, sizeof(stage->url), "%s of Zo\xc3\xab-%s",
 			variable(ZOOKEEPER_VARIABLE), test);
 		break;
 	}

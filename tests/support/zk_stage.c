@@ -35,12 +35,12 @@ static void give_up(const char *what)
 
 static void stop_clock(void)
 {
-	syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &still);
+	syscall(SYS_clock_gettime, CLOCK_BOOTTIME, &still);
 }
 
 int zk_stage_clock(clockid_t clock, struct timespec *now)
 {
-	if (clock != CLOCK_MONOTONIC || still.tv_sec == 0) {
+	if (clock != CLOCK_BOOTTIME || still.tv_sec == 0) {
 		return (int)syscall(SYS_clock_gettime, clock, now);
 	}
 	*now = still;

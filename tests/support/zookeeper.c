@@ -21,12 +21,17 @@
 
 enum { START_TRIES = 5, START_DEADLINE_MS = 120000, POLL_MS = 20, PROBE_ARGUMENTS = 16 };
 
-#define CLASS_PATH "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar"
+/* All of what Python's tests use: the archive of classes belongs to these. */
+#define JARS "/usr/share/java/"
+#define CLASS_PATH                                                                                 \
+	JARS "zookeeper.jar:" JARS "slf4j-simple.jar:" JARS "netty-codec.jar:" JARS                \
+	     "netty-resolver.jar"
 #define MAIN_CLASS "org.apache.zookeeper.server.ZooKeeperServerMain"
 
 struct zookeeper_server {
 	char directory[SCRATCH_PATH];
-	char url[64];
+	char hosts[96]; /* with the root, as ZooKeeper's clients take it */
+	char url[112];
 	int port;
 	int port_fd; /* -1: no port is taken yet */
 	pid_t pid;   /* 0: not running */
@@ -134,7 +139,12 @@ static void exec_server(const struct zookeeper_server *server, pid_t parent)
 	}
 	in_directory(server, path, sizeof(path), "zoo.cfg");
 	/* The page cache survives kill -9 of the server, so it need not wait for the disk. */
-	execlp("java", "java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+	char archive[600] = "-Xshare:auto";
+	const char *classes = getenv("BERTH_ZOOKEEPER_CLASSES");
+	if (classes) {
+		snprintf(archive, sizeof(archive), "-XX:SharedArchiveFile=%s", classes);
+	}
+	execlp("java", "java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", archive,
 		"-Dzookeeper.forceSync=no", "-cp", CLASS_PATH, MAIN_CLASS, path, (char *)NULL);
 	_exit(127);
 }
@@ -206,20 +216,33 @@ static bool wait_until_serving(struct zookeeper_server *server)
 	return false;
 }
 
-struct zookeeper_server *zookeeper_server_start(void)
+static struct zookeeper_server *allocate(void)
 {
 	struct zookeeper_server *server = calloc(1, sizeof(*server));
 	if (!server) {
 		fail(NULL, "no memory");
 	}
 	server->port_fd = -1;
+	return server;
+}
+
+static void name_hosts(struct zookeeper_server *server, const char *hosts)
+{
+	snprintf(server->hosts, sizeof(server->hosts), "%s", hosts);
+	snprintf(server->url, sizeof(server->url), "zookeeper://%s/registry", server->hosts);
+}
+
+struct zookeeper_server *zookeeper_server_start(void)
+{
+	struct zookeeper_server *server = allocate();
 	scratch_folder(server->directory);
 	for (int i = 0; i < START_TRIES; i++) {
 		take_port(server);
 		launch(server);
 		if (wait_until_serving(server)) {
-			snprintf(server->url, sizeof(server->url),
-				"zookeeper://127.0.0.1:%d/registry", server->port);
+			char hosts[32];
+			snprintf(hosts, sizeof(hosts), "127.0.0.1:%d", server->port);
+			name_hosts(server, hosts);
 			return server;
 		}
 	}
@@ -227,19 +250,48 @@ struct zookeeper_server *zookeeper_server_start(void)
 	return NULL;
 }
 
+struct zookeeper_server *zookeeper_server_share(void)
+{
+	const char *shared = getenv("BERTH_ZOOKEEPER");
+	if (!shared) {
+		return zookeeper_server_start();
+	}
+	struct zookeeper_server *server = allocate();
+	char root[48];
+	char hosts[96];
+	/* The number of a process may come again, but the clock has gone on then. */
+	snprintf(root, sizeof(root), "/%d-%lld", (int)getpid(), (long long)clock_monotonic_ms());
+	name_hosts(server, shared);
+	if (zookeeper_probe(server, NULL, 0, "create", root, "", NULL) != 0) {
+		fail(NULL, "the server of the run does not make a root");
+	}
+	snprintf(hosts, sizeof(hosts), "%s%s", shared, root);
+	name_hosts(server, hosts);
+	return server;
+}
+
 const char *zookeeper_server_url(const struct zookeeper_server *server)
 {
 	return server->url;
 }
 
-int zookeeper_server_port(const struct zookeeper_server *server)
+const char *zookeeper_server_hosts(const struct zookeeper_server *server)
 {
-	return server->port;
+	return server->hosts;
+}
+
+/* The runner's server belongs to other programs too. */
+static bool is_shared(const struct zookeeper_server *server)
+{
+	return !server->directory[0];
 }
 
 void zookeeper_server_pause(struct zookeeper_server *server)
 {
 	int status;
+	if (is_shared(server)) {
+		fail(NULL, "a test pauses a server that it shares");
+	}
 	kill(server->pid, SIGSTOP);
 	if (waitpid(server->pid, &status, WUNTRACED) != server->pid || !WIFSTOPPED(status)) {
 		fail(server, "does not stop");
@@ -253,6 +305,9 @@ void zookeeper_server_resume(struct zookeeper_server *server)
 
 void zookeeper_server_kill(struct zookeeper_server *server)
 {
+	if (is_shared(server)) {
+		fail(NULL, "a test kills a server that it shares");
+	}
 	if (server->pid == 0) {
 		return;
 	}
@@ -294,16 +349,15 @@ static int remove_entry(const char *path, const struct stat *status, int type, s
 
 void zookeeper_server_stop(struct zookeeper_server *server)
 {
-	if (!server) {
-		return;
+	if (server && !is_shared(server)) {
+		zookeeper_server_kill(server);
+		close(server->port_fd);
+		nftw(server->directory, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 	}
-	zookeeper_server_kill(server);
-	close(server->port_fd);
-	nftw(server->directory, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 	free(server);
 }
 
-static void exec_probe(const struct zookeeper_server *server, int out, char *const arguments[])
+static void exec_probe(int out, char *const arguments[])
 {
 	char program[512];
 	const char *build = getenv("BERTH_BUILD_DIR");
@@ -312,7 +366,6 @@ static void exec_probe(const struct zookeeper_server *server, int out, char *con
 	dup2(out, 1);
 	close_range(3, ~0U, 0);
 	execv(program, arguments);
-	print_log(server);
 	fprintf(stderr, "cannot run %s: %s\n", program, strerror(errno));
 	_exit(127);
 }
@@ -326,7 +379,7 @@ static int run_probe(
 	}
 	pid_t pid = fork();
 	if (pid == 0) {
-		exec_probe(server, ends[1], arguments);
+		exec_probe(ends[1], arguments);
 	}
 	close(ends[1]);
 	size_t len = 0;
@@ -353,26 +406,24 @@ static int run_probe(
 }
 
 /* Puts "zk-probe" and the arguments before the verb; returns their number. */
-static int begin_arguments(const struct zookeeper_server *server, const char *credential,
-	char *hosts, size_t hosts_size, char **arguments)
+static int begin_arguments(
+	const struct zookeeper_server *server, const char *credential, char **arguments)
 {
 	int count = 0;
-	snprintf(hosts, hosts_size, "127.0.0.1:%d", server->port);
 	arguments[count++] = "zk-probe";
 	if (credential) {
 		arguments[count++] = "-a";
 		arguments[count++] = (char *)credential;
 	}
-	arguments[count++] = hosts;
+	arguments[count++] = (char *)server->hosts;
 	return count;
 }
 
 static int probe(const struct zookeeper_server *server, const char *credential, char *out,
 	size_t size, const char *verb, va_list list)
 {
-	char hosts[32];
 	char *arguments[PROBE_ARGUMENTS + 4] = { 0 };
-	int count = begin_arguments(server, credential, hosts, sizeof(hosts), arguments);
+	int count = begin_arguments(server, credential, arguments);
 	arguments[count++] = (char *)verb;
 	while (count < PROBE_ARGUMENTS + 3 && (arguments[count] = va_arg(list, char *))) {
 		count++;

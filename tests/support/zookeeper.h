@@ -18,12 +18,19 @@ struct zookeeper_server;
 /* Returns when the server answers. */
 struct zookeeper_server *zookeeper_server_start(void);
 
+/*
+ * A root of its own on the server that the runner started for all programs, or else on a server
+ * that is started here. Not for tests that pause or kill the server.
+ */
+struct zookeeper_server *zookeeper_server_share(void);
+
 /* Kills the server, waits for its end, removes its directory. Accepts NULL. */
 void zookeeper_server_stop(struct zookeeper_server *server);
 
-/* "zookeeper://127.0.0.1:PORT/registry". Borrowed. */
+/* "zookeeper://127.0.0.1:PORT/registry", with the root before the last part. Borrowed. */
 const char *zookeeper_server_url(const struct zookeeper_server *server);
-int zookeeper_server_port(const struct zookeeper_server *server);
+/* "127.0.0.1:PORT", with the root. Borrowed. */
+const char *zookeeper_server_hosts(const struct zookeeper_server *server);
 
 /* Stop and continue the process: its connections stay open, but it does not answer. */
 void zookeeper_server_pause(struct zookeeper_server *server);

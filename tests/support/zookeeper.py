@@ -1,7 +1,7 @@
 """A real ZooKeeper server for tests: Debian's package, on a free loopback port, in a fresh
-directory below $TMPDIR.
+directory below $TMPDIR; or a root of one's own on the server of the whole run.
 
-The server is killed when the thread that started it ends. Everything here waits for what it
+A server is killed when the thread that started it ends. Everything here waits for what it
 promises and raises with the server's log when it does not come true. Session timeouts lie between 1
 and 10 seconds (tickTime 500 ms).
 """
@@ -15,6 +15,7 @@ import socket
 import subprocess
 import tempfile
 import time
+import uuid
 
 from ports import claim_port
 
@@ -35,15 +36,93 @@ def _die_with_parent():
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-class ZooKeeper:
-    """Use as a context manager, or call stop()."""
+def share_zookeeper(whole=False):
+    """A root on the server that the runner started for all programs; a server of one's own where
+    there is no runner. Not for tests that pause or kill it, or count what it does. `whole`: the
+    server's own root, for tests that make names of their own there."""
+    hosts = os.environ.get("BERTH_ZOOKEEPER")
+    return SharedZooKeeper(hosts, whole) if hosts else ZooKeeper("maxSessionTimeout=3600000\n")
 
-    def __init__(self, config="", java_options=()):
+
+class Registry:
+    """What an independent client sees below `hosts`. Use as a context manager, or call stop()."""
+
+    name = "zookeeper"
+    hosts = ""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    @property
+    def url(self):
+        return f"zookeeper://{self.hosts}/registry"
+
+    def stop(self):
+        pass
+
+    def failure(self, what):
+        return RuntimeError(f"ZooKeeper for the tests: {what}")
+
+    def probe(self, *arguments, auth=None, stdin=None):
+        """Runs zk-probe, the independent client; returns its CompletedProcess (status 3: no such
+        node)."""
+        command = self.probe_command(*arguments, auth=auth)
+        return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
+
+    def load(self, nodes):
+        """Creates (path, data) quickly, parents first; paths are absolute, from the server's
+        root."""
+        lines = "".join(f"{path}\t{data}\n" for path, data in nodes)
+        answer = self.probe("load", "-", stdin=lines)
+        if answer.returncode:
+            raise self.failure(f"does not load: {answer.stderr}")
+
+    def acl(self, path, auth=None):
+        """The entries of a node's access control list, sorted: "rwcda digest:joe:…"."""
+        answer = self.probe("acl", path, auth=auth)
+        answer.check_returncode()
+        return sorted(answer.stdout.splitlines())
+
+    def probe_command(self, *arguments, auth=None):
+        """The command line of zk-probe, for those who keep it running (`watch`)."""
+        program = os.path.join(os.environ.get("BERTH_BUILD_DIR", "."), "tests/support/zk-probe")
+        return [program, *(["-a", auth] if auth else []), self.hosts, *arguments]
+
+    def stat(self, path):
+        """Fields of a node as integers by ZooKeeper's names, or None. `path` is absolute, from the
+        server's root."""
+        answer = self.probe("stat", path)
+        if answer.returncode == 3:
+            return None
+        answer.check_returncode()
+        return {key: int(value, 0) for key, value in (field.split("=")
+            for field in answer.stdout.split())}
+
+
+class SharedZooKeeper(Registry):
+    def __init__(self, hosts, whole):
+        self.hosts = hosts
+        if whole:
+            return
+        root = f"/{uuid.uuid4().hex}"
+        made = self.probe("create", root, "")
+        if made.returncode:
+            raise self.failure(f"{hosts} makes no root: {made.stderr}")
+        self.hosts += root
+
+
+class ZooKeeper(Registry):
+    """A server of one's own."""
+
+    def __init__(self, config="", java_options=(), folder=None):
         """`config`: further lines for zoo.cfg; `java_options`: for the JVM, such as
-        -Dzookeeper.…"""
+        -Dzookeeper.…; `folder`: where its directory is made, in place of $TMPDIR"""
         self.config = config
         self.java_options = list(java_options)
-        self.directory = tempfile.mkdtemp(prefix="zookeeper-")
+        self.directory = tempfile.mkdtemp(prefix="zookeeper-", dir=folder)
         self.process = None
         self.port = self._claim = None
         for _ in range(START_TRIES):
@@ -53,21 +132,15 @@ class ZooKeeper:
             self._launch()
             if self._wait_until_serving():
                 return
-        raise self._failure("does not start")
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.stop()
+        raise self.failure("does not start")
 
     @property
     def hosts(self):
         return f"127.0.0.1:{self.port}"
 
-    @property
-    def url(self):
-        return f"zookeeper://{self.hosts}/registry"
+    def part(self):
+        """A root of one's own on this server."""
+        return SharedZooKeeper(self.hosts, whole=False)
 
     def pause(self):
         """Stops the process: its connections stay open but nobody answers."""
@@ -93,48 +166,13 @@ class ZooKeeper:
                 log.unlink()
         self._launch()
         if not self._wait_until_serving():
-            raise self._failure("does not start again")
+            raise self.failure("does not start again")
 
     def stop(self):
         """Kills the server and removes its directory."""
         self.kill()
         self._release_port()
         shutil.rmtree(self.directory, ignore_errors=True)
-
-    def probe(self, *arguments, auth=None, stdin=None):
-        """Runs zk-probe, the independent client; returns its CompletedProcess (status 3: no such
-        node)."""
-        command = self.probe_command(*arguments, auth=auth)
-        return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
-
-    def load(self, nodes):
-        """Creates (path, data) quickly, parents first; paths are absolute, from the server's
-        root."""
-        lines = "".join(f"{path}\t{data}\n" for path, data in nodes)
-        answer = self.probe("load", "-", stdin=lines)
-        if answer.returncode:
-            raise self._failure(f"does not load: {answer.stderr}")
-
-    def acl(self, path, auth=None):
-        """The entries of a node's access control list, sorted: "rwcda digest:joe:…"."""
-        answer = self.probe("acl", path, auth=auth)
-        answer.check_returncode()
-        return sorted(answer.stdout.splitlines())
-
-    def probe_command(self, *arguments, auth=None):
-        """The command line of zk-probe, for those who keep it running (`watch`)."""
-        program = os.path.join(os.environ.get("BERTH_BUILD_DIR", "."), "tests/support/zk-probe")
-        return [program, *(["-a", auth] if auth else []), self.hosts, *arguments]
-
-    def stat(self, path):
-        """Fields of a node as integers by ZooKeeper's names, or None. `path` is absolute, from the
-        server's root."""
-        answer = self.probe("stat", path)
-        if answer.returncode == 3:
-            return None
-        answer.check_returncode()
-        return {key: int(value, 0) for key, value in (field.split("=")
-            for field in answer.stdout.split())}
 
     def command(self, word):
         """The server's answer to one of its four-letter words."""
@@ -153,7 +191,7 @@ class ZooKeeper:
     def _path(self, name):
         return os.path.join(self.directory, name)
 
-    def _failure(self, what):
+    def failure(self, what):
         with open(self._path("log"), encoding="utf-8", errors="replace") as log:
             return RuntimeError(f"ZooKeeper for the tests: {what}\n{log.read()}")
 
@@ -168,6 +206,8 @@ class ZooKeeper:
         # The page cache survives kill -9 of the server, so it need not wait for the disk.
         command = ["java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
             "-Dzookeeper.forceSync=no"]
+        classes = os.environ.get("BERTH_ZOOKEEPER_CLASSES")
+        command += [f"-XX:SharedArchiveFile={classes}"] if classes else []
         command += [*self.java_options, "-cp", CLASS_PATH, MAIN_CLASS, self._path("zoo.cfg")]
         with open(self._path("log"), "ab") as log:
             self.process = subprocess.Popen(
@@ -196,4 +236,4 @@ class ZooKeeper:
             if self._answers():
                 return self.process.poll() is None
             time.sleep(0.02)
-        raise self._failure("no answer in time")
+        raise self.failure("no answer in time")

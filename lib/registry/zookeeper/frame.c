@@ -176,7 +176,7 @@ long zk_frame_next(struct zk_frame *ret_frame, const char *data, size_t len)
 		return 0;
 	}
 	size_t rest = get_u32(&reader);
-	unsigned type = get_choice(&reader, ZK_FRAME_LOG);
+	unsigned type = get_choice(&reader, ZK_FRAME_ALIVE);
 	if (reader.bad || rest < 1 || rest > ZK_FRAME_MAX_BYTES) {
 		return -1;
 	}
@@ -205,6 +205,7 @@ struct field {
 	size_t offset;     /* in the struct */
 	size_t size;       /* NUMBER */
 	size_t len_offset; /* DATA: of its length, a size_t */
+	bool is_late;      /* FLAG: frames of 0.1.0 end before it, and it is false there */
 };
 
 #define MEMBER(type, member) .offset = offsetof(struct type, member)
@@ -235,6 +236,7 @@ static const struct field hello_fields[] = {
 	FIELD(STRING, zk_hello, auth),
 	FIELD(STRING, zk_hello, credential),
 	FIELD(STRING, zk_hello, tls),
+	{ .kind = FLAG, MEMBER(zk_hello, ends_in_silence), .is_late = true },
 };
 
 static const struct field request_fields[] = {
@@ -283,7 +285,7 @@ static const struct field event_fields[] = {
 };
 
 static const struct field log_fields[] = {
-	CHOICE_FIELD(zk_log, kind, ZK_LOG_CAGE),
+	CHOICE_FIELD(zk_log, kind, ZK_LOG_CLOSED),
 	FIELD(STRING, zk_log, message),
 };
 
@@ -303,6 +305,7 @@ static const struct {
 	[ZK_FRAME_RESULT] = FRAME(result_fields),
 	[ZK_FRAME_EVENT] = FRAME(event_fields),
 	[ZK_FRAME_LOG] = FRAME(log_fields),
+	[ZK_FRAME_ALIVE] = { NULL, 0 },
 };
 
 /* Members are copied by their bytes: a table of offsets knows no types. */
@@ -379,7 +382,7 @@ static void get_field(struct reader *reader, const struct field *field, char *me
 		store_number(member, field->size, get_number(reader, (unsigned)field->size));
 		break;
 	case FLAG:
-		*(bool *)member = get_bool(reader);
+		*(bool *)member = !(field->is_late && reader->left == 0) && get_bool(reader);
 		break;
 	case CHOICE:
 		store_number(member, sizeof(unsigned), get_choice(reader, field->last));
@@ -424,6 +427,11 @@ static int decode(void *message, enum zk_frame_type type, const struct zk_frame 
 int zk_close_encode(struct buffer *out)
 {
 	return encode(out, ZK_FRAME_CLOSE, NULL);
+}
+
+int zk_alive_encode(struct buffer *out)
+{
+	return encode(out, ZK_FRAME_ALIVE, NULL);
 }
 
 #define CODEC(name, type)                                                                          \

@@ -9,10 +9,15 @@
  *      agent                                  worker
  *        |------------- HELLO ------------------>|   first: servers, session to resume, secrets
  *        |------------- REQUEST ---------------->|   each gets one RESULT, except UNWATCH
+ *        |------------- ALIVE ------------------>|   when the agent has nothing else to say
  *        |<------------ SESSION, EVENT, LOG -----|   at any time
  *        |<------------ RESULT ------------------|
  *        |------------- CLOSE ------------------>|   end the session and exit; end of file
  *        |                                       |   without CLOSE leaves the session
+ *
+ * The hello may ask the worker to end, and to leave the session, when the agent has said nothing
+ * for the session's timeout: the client library would keep the session of a frozen agent for ever.
+ * The agent then says something every quarter of it. A hello of 0.1.0 ends before that wish.
  *
  * Decoders check every length and reject surplus bytes; their results are borrowed from the frame.
  * Encoders append a whole frame, or nothing and mark the buffer as failed.
@@ -37,7 +42,8 @@ enum zk_frame_type {
 	ZK_FRAME_SESSION,
 	ZK_FRAME_RESULT,
 	ZK_FRAME_EVENT,
-	ZK_FRAME_LOG
+	ZK_FRAME_LOG,
+	ZK_FRAME_ALIVE
 };
 
 struct zk_frame {
@@ -62,7 +68,9 @@ struct zk_hello {
 	unsigned char session_password[ZK_PASSWORD_BYTES];
 	const char *auth;       /* "none", "digest", "sasl" */
 	const char *credential; /* user:password, or "" */
-	const char *tls;        /* "CA,CERTIFICATE,KEY,": files in PEM; "" for plain TCP */
+	/* "CA,CERTIFICATE,KEY,PASSPHRASE": files in PEM, and a secret; "" for plain TCP */
+	const char *tls;
+	bool ends_in_silence;
 };
 
 enum zk_operation {
@@ -170,7 +178,8 @@ enum zk_log_kind {
 	ZK_LOG_LIBRARY = 1, /* the client library's words */
 	ZK_LOG_OWN,         /* the worker's, for a person */
 	ZK_LOG_DETAIL,      /* the worker's, for a person who looks for a fault */
-	ZK_LOG_CAGE         /* what keeps the worker in; each worker says it once */
+	ZK_LOG_CAGE,        /* what keeps the worker in; each worker says it once */
+	ZK_LOG_CLOSED       /* the client library's: a server took the connection and closed it */
 };
 
 struct zk_log {
@@ -192,6 +201,7 @@ int zk_hello_decode(struct zk_hello *ret_hello, const struct zk_frame *frame);
 int zk_request_encode(struct buffer *out, const struct zk_request *request);
 int zk_request_decode(struct zk_request *ret_request, const struct zk_frame *frame);
 int zk_close_encode(struct buffer *out);
+int zk_alive_encode(struct buffer *out);
 int zk_session_encode(struct buffer *out, const struct zk_session *session);
 int zk_session_decode(struct zk_session *ret_session, const struct zk_frame *frame);
 int zk_result_encode(struct buffer *out, const struct zk_result *result);

@@ -277,9 +277,33 @@ static void job_lost(struct registry_zk *zk, struct zk_job *job)
 
 /* ---- answers ---- */
 
+/*
+ * A server may send any number of names: each becomes a path, which costs more than the name. More
+ * than the bound is refused before anything is kept of it.
+ */
+static bool is_list_too_large(const struct registry_task *task, const struct zk_list *names)
+{
+	size_t each = strlen(task->path) + sizeof(char *) + 1;
+	return names->len > LIMIT_LIST_BYTES || names->count > LIMIT_LIST_BYTES / each ||
+		names->len + names->count * each > LIMIT_LIST_BYTES;
+}
+
+/* Nothing was learnt of the node: a watch must not take that for a state, and reads again. */
+static void no_memory_for(struct registry_task *task, const char *what)
+{
+	err_set(&task->ret_err, task->watch ? BERTH_REGISTRY_UNAVAILABLE : BERTH_FAILED,
+		"%s: no memory for its %s", task->path, what);
+}
+
 static void copy_children(struct registry_task *task, struct zk_list names)
 {
 	size_t wanted = names.count;
+	if (is_list_too_large(task, &names)) {
+		err_set(&task->ret_err, BERTH_LIMIT_EXCEEDED,
+			"a list of %zu children is larger than %d MiB: %s", wanted,
+			LIMIT_LIST_BYTES / (1024 * 1024), task->path);
+		return;
+	}
 	char **children = calloc(wanted ? wanted : 1, sizeof(*children));
 	size_t count = 0;
 	for (const char *name;
@@ -287,7 +311,7 @@ static void copy_children(struct registry_task *task, struct zk_list names)
 		count++;
 	}
 	if (!children || count < wanted) {
-		err_set(&task->ret_err, BERTH_FAILED, "%s: no memory for its children", task->path);
+		no_memory_for(task, "children");
 	}
 	task->ret_children = children;
 	task->ret_children_count = count;
@@ -304,7 +328,7 @@ static void copy_data(struct registry_task *task, const struct zk_result *result
 	}
 	task->ret_data = malloc(result->len + 1);
 	if (!task->ret_data) {
-		err_set(&task->ret_err, BERTH_FAILED, "%s: no memory for its data", task->path);
+		no_memory_for(task, "data");
 		return;
 	}
 	memcpy(task->ret_data, result->data, result->len);

@@ -5,11 +5,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lib/registry/acl.h"
 #include "lib/base/hex.h"
 
 enum { SERVERS_MAX_BYTES = 16 * 1024 };
+
+#define TLS_DIRECTORY BERTH_SYSCONFDIR "/berth/tls"
 
 static int no_memory(struct err *err)
 {
@@ -31,6 +34,14 @@ static char *join_servers(const struct registry_url *url)
 	return servers;
 }
 
+static void wipe(char *secret)
+{
+	if (secret) {
+		explicit_bzero(secret, strlen(secret));
+	}
+	free(secret);
+}
+
 static int configure_url(struct registry_zk *zk, const char *rest, struct err *err)
 {
 	struct registry_url url;
@@ -40,7 +51,7 @@ static int configure_url(struct registry_zk *zk, const char *rest, struct err *e
 	zk->servers = join_servers(&url);
 	zk->root = strdup(strcmp(url.path, "/") == 0 ? "" : url.path);
 	if (!zk->servers || !zk->root ||
-		asprintf(&zk->url, "zookeeper%s://%s%s", zk->tls ? "+tls" : "", zk->servers,
+		asprintf(&zk->url, "zookeeper%s://%s%s", *zk->tls ? "+tls" : "", zk->servers,
 			url.path) < 0) {
 		zk->url = NULL;
 		return no_memory(err);
@@ -107,14 +118,6 @@ static int configure_auth(
 	return zk->credential ? 0 : no_memory(err);
 }
 
-static void wipe(char *secret)
-{
-	if (secret) {
-		explicit_bzero(secret, strlen(secret));
-	}
-	free(secret);
-}
-
 int registry_zk_reread_credential(struct registry_zk *zk, struct err *err)
 {
 	char *credential = NULL;
@@ -150,18 +153,59 @@ static int configure_root_acl(
 	return err->code;
 }
 
+static const char *or_default(const char *file, const char *otherwise)
+{
+	return *file ? file : otherwise;
+}
+
+/*
+ * The client library cuts this string at commas, and shows the server a certificate only if a
+ * passphrase follows, which OpenSSL asks for only if the key is encrypted: "-" is for one that is
+ * not.
+ */
+static int configure_tls(
+	struct registry_zk *zk, const struct registry_options *options, struct err *err)
+{
+	char *passphrase = NULL;
+	const char *ca = or_default(options->tls_ca, TLS_DIRECTORY "/ca.pem");
+	const char *cert = or_default(options->tls_cert, TLS_DIRECTORY "/cert.pem");
+	const char *key = or_default(options->tls_key, TLS_DIRECTORY "/key.pem");
+	if (!wants_tls(options)) {
+		zk->tls = strdup("");
+		return zk->tls ? 0 : no_memory(err);
+	}
+	if (strchr(ca, ',') || strchr(cert, ',') || strchr(key, ',')) {
+		return err_set(err, BERTH_FAILED,
+			"tls_ca, tls_cert, tls_key: the client library cuts file names at commas");
+	}
+	if (*options->tls_passphrase_file &&
+		registry_passphrase_read(&passphrase, options->tls_passphrase_file, err)) {
+		return err->code;
+	}
+	bool shows = *options->tls_cert || access(cert, F_OK) == 0;
+	if (asprintf(&zk->tls, "%s,%s,%s,%s", ca, cert, key,
+		    !shows               ? ""
+			    : passphrase ? passphrase
+					 : "-") < 0) {
+		zk->tls = NULL;
+		no_memory(err);
+	}
+	wipe(passphrase);
+	return err->code;
+}
+
 int registry_zk_configure(struct registry_zk *zk, const char *rest,
 	const struct registry_options *options, struct err *err)
 {
 	zk->wanted_timeout_ms = options->session_timeout_ms;
 	zk->close_timeout_ms = options->close_timeout_ms;
-	zk->tls = wants_tls(options);
+	zk->ends_in_silence = options->ends_in_silence;
 	zk->auth = strdup(options->auth);
 	if (!zk->auth) {
 		return no_memory(err);
 	}
-	if (configure_url(zk, rest, err) || configure_auth(zk, options, err) ||
-		configure_root_acl(zk, options, err)) {
+	if (configure_tls(zk, options, err) || configure_url(zk, rest, err) ||
+		configure_auth(zk, options, err) || configure_root_acl(zk, options, err)) {
 		return err->code;
 	}
 	registry_zk_session_decode(zk, options->session);
@@ -171,6 +215,7 @@ int registry_zk_configure(struct registry_zk *zk, const char *rest,
 void registry_zk_unconfigure(struct registry_zk *zk)
 {
 	wipe(zk->credential);
+	wipe(zk->tls);
 	explicit_bzero(&zk->session, sizeof(zk->session));
 	free(zk->auth_file);
 	free(zk->auth);

@@ -14,7 +14,8 @@ enum {
 	DENIED_LONGEST_MS = 300000,
 	QUIET_A_SESSION =
 		4, /* sooner than the client library's own pings, which it then leaves out */
-	PATIENCES_A_SESSION = 3 /* the rest of the timeout suffices for another worker */
+	FIRST_PAUSES_A_SESSION = 60, /* as the client library */
+	PATIENCES_A_SESSION = 3      /* the rest of the timeout suffices for another worker */
 };
 
 static void set_state(struct registry_zk *zk, enum registry_state state, const char *why)
@@ -35,6 +36,15 @@ static const char *reason(const struct registry_zk *zk, const char *otherwise)
 static int64_t quiet_ms(const struct registry_zk *zk)
 {
 	return zk->session.timeout_ms / QUIET_A_SESSION;
+}
+
+/* INT64_MAX: no worker waits for a word. */
+static int64_t alive_deadline_ms(const struct registry_zk *zk)
+{
+	int timeout_ms = zk->session.timeout_ms ? zk->session.timeout_ms : zk->wanted_timeout_ms;
+	return zk->ends_in_silence && zk->worker.fd >= 0
+		? zk->said_ms + timeout_ms / QUIET_A_SESSION
+		: INT64_MAX;
 }
 
 static int64_t patience_ms(const struct registry_zk *zk)
@@ -80,6 +90,7 @@ static void begin(struct registry_zk *zk)
 	zk->lost_at_ms = INT64_MAX;
 	zk->stuck_at_ms = INT64_MAX;
 	zk->denied_delay_ms = 0;
+	zk->closed_delay_ms = 0;
 	zk->trouble[0] = '\0';
 	zk->attempts = 0;
 	zk->tries = 0;
@@ -88,22 +99,34 @@ static void begin(struct registry_zk *zk)
 	registry_zk_jobs_connected(zk);
 }
 
-void registry_zk_heard(struct registry_zk *zk, int32_t rc, int64_t sent_ms)
+/* False when it is no word of the server. */
+static bool take_answer(struct registry_zk *zk, int32_t rc, int64_t sent_ms)
 {
 	bool answered = rc == ZK_RC_OK || (rc < ZK_RC_API_ERROR && !registry_zk_is_loss(rc));
 	if (!answered) {
-		return;
+		return false;
 	}
 	zk->answered_ms = zk->now_ms;
 	if (sent_ms > zk->heard_ms) {
 		zk->heard_ms = sent_ms;
 	}
-	if (zk->contact == REGISTRY_ZK_ASKED && sent_ms >= zk->asked_ms) {
-		zk->contact = REGISTRY_ZK_HEARD;
-		if (zk->denied_delay_ms != 0) {
-			/* the server did not close the connection: it takes the credentials */
-			begin(zk);
-		}
+	return true;
+}
+
+void registry_zk_heard(struct registry_zk *zk, int32_t rc, int64_t sent_ms)
+{
+	(void)take_answer(zk, rc, sent_ms);
+}
+
+void registry_zk_on_contact(struct registry_zk *zk, int32_t rc)
+{
+	if (zk->contact != REGISTRY_ZK_ASKED || !take_answer(zk, rc, zk->asked_ms)) {
+		return;
+	}
+	zk->contact = REGISTRY_ZK_HEARD;
+	if (zk->denied_delay_ms != 0) {
+		/* the server did not close the connection: it takes the credentials */
+		begin(zk);
 	}
 }
 
@@ -161,7 +184,10 @@ static void connected(struct registry_zk *zk, const struct zk_session *session)
 	snprintf(zk->name, sizeof(zk->name), "0x%" PRIx64, session->id);
 	zk->connected_at_ms = zk->now_ms;
 	zk->complained_at_ms = 0;
-	zk->heard_ms = zk->now_ms;
+	/* The library asked after that; it does not say how long before this report. */
+	if (zk->started_ms > zk->heard_ms) {
+		zk->heard_ms = zk->started_ms;
+	}
 	take_addresses(zk, session->addresses);
 	registry_zk_servers_put_last(&zk->addresses, session->server);
 	registry_zk_log(zk, REGISTRY_LOG_DEBUG, "ZooKeeper: session %s is connected to %s",
@@ -202,18 +228,34 @@ static void expired(struct registry_zk *zk)
 	}
 }
 
-/* From half of the growing delay up to the whole of it, so that many agents do not come at once. */
-static int next_denied_delay_ms(struct registry_zk *zk)
+/* Doubled, and then from half of it up to the whole, so that many agents do not come at once. */
+static int next_delay_ms(struct registry_zk *zk, int *delay_ms, int first_ms, int longest_ms)
 {
-	int delay_ms = zk->denied_delay_ms ? 2 * zk->denied_delay_ms : DENIED_FIRST_MS;
-	zk->denied_delay_ms = delay_ms < DENIED_LONGEST_MS ? delay_ms : DENIED_LONGEST_MS;
-	return zk->denied_delay_ms / 2 + rand_r(&zk->jitter) % (zk->denied_delay_ms / 2);
+	int next_ms = *delay_ms ? 2 * *delay_ms : first_ms;
+	*delay_ms = next_ms < longest_ms ? next_ms : longest_ms;
+	return *delay_ms / 2 + rand_r(&zk->jitter) % (*delay_ms / 2 + 1);
+}
+
+/* A third of the timeout at most: when servers come back, the session is to live on. */
+void registry_zk_on_closed(struct registry_zk *zk)
+{
+	size_t count = registry_zk_servers_count(zk->addresses);
+	if (zk->contact != REGISTRY_ZK_NONE || ++zk->closed < count) {
+		return;
+	}
+	int timeout_ms = zk->wanted_timeout_ms;
+	int delay_ms = next_delay_ms(zk, &zk->closed_delay_ms, timeout_ms / FIRST_PAUSES_A_SESSION,
+		timeout_ms / PATIENCES_A_SESSION);
+	registry_zk_servers_rotate(&zk->addresses);
+	zk->look_up = true;
+	zk->pause_until_ms = zk->now_ms + delay_ms;
+	zk->replace_why = "each server closes the connection";
 }
 
 static void denied(struct registry_zk *zk)
 {
 	const char *why = reason(zk, "the server refuses our credentials");
-	int delay_ms = next_denied_delay_ms(zk);
+	int delay_ms = next_delay_ms(zk, &zk->denied_delay_ms, DENIED_FIRST_MS, DENIED_LONGEST_MS);
 	zk->lost_at_ms = INT64_MAX;
 	zk->not_before_ms = zk->now_ms + delay_ms;
 	zk->replace_why = "the server refuses our credentials";
@@ -229,6 +271,11 @@ void registry_zk_on_session(struct registry_zk *zk, const struct zk_session *ses
 {
 	switch (session->state) {
 	case ZK_SESSION_CONNECTED:
+		if (zk->contact != REGISTRY_ZK_NONE) {
+			registry_zk_refuse_worker(
+				zk, "the ZooKeeper worker reports a second connection");
+			break;
+		}
 		connected(zk, session);
 		break;
 	case ZK_SESSION_CONNECTING:
@@ -256,7 +303,9 @@ void registry_zk_on_worker_lost(struct registry_zk *zk, const char *why)
 
 int64_t registry_zk_session_deadline_ms(const struct registry_zk *zk)
 {
+	int64_t alive_ms = alive_deadline_ms(zk);
 	int64_t contact_ms = contact_deadline_ms(zk);
+	contact_ms = alive_ms < contact_ms ? alive_ms : contact_ms;
 	int64_t first_ms = zk->lost_at_ms < zk->stuck_at_ms ? zk->lost_at_ms : zk->stuck_at_ms;
 	return contact_ms < first_ms ? contact_ms : first_ms;
 }
@@ -269,6 +318,9 @@ void registry_zk_session_timers(struct registry_zk *zk)
 		} else {
 			zk->replace_why = "ZooKeeper, or our worker, does not answer";
 		}
+	}
+	if (zk->now_ms >= alive_deadline_ms(zk)) {
+		registry_zk_say_alive(zk);
 	}
 	if (zk->now_ms >= zk->stuck_at_ms) {
 		give_up_worker(zk);

@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/base/clock.h"
+
 #define PROGRAM "berth-zookeeper"
 
 enum {
@@ -21,14 +23,16 @@ enum {
 	PROGRAM_PATH_BYTES = 4096,
 	READ_BYTES = 64 * 1024,
 	READS_AT_ONCE = 32, /* then the loop gets its turn */
-	QUEUE_MAX_BYTES = 64 * 1024 * 1024
+	QUEUE_MAX_BYTES = 64 * 1024 * 1024,
+	VARIABLES_MAX = 64,
+	REAP_PAUSE_MS = 5 /* where the kernel has no descriptor for a process */
 };
 
 extern char **environ;
 
 void zk_worker_process_init(struct zk_worker_process *worker)
 {
-	*worker = (struct zk_worker_process){ .pidfd = -1, .fd = -1 };
+	*worker = (struct zk_worker_process){ .pidfd = -1, .fd = -1, .log_fd = -1 };
 	buffer_init(&worker->in, ZK_FRAME_MAX_BYTES + ZK_FRAME_HEAD_BYTES + READ_BYTES);
 	buffer_init(&worker->out, QUEUE_MAX_BYTES);
 }
@@ -45,11 +49,43 @@ static int set_attributes(posix_spawnattr_t *attributes)
 		posix_spawnattr_setsigdefault(attributes, &all);
 }
 
-static int set_files(posix_spawn_file_actions_t *actions, int fd)
+/* `log_fd` -1: its errors go where ours do. */
+static int set_files(posix_spawn_file_actions_t *actions, int fd, int log_fd)
 {
 	return posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDWR, 0) ||
 		posix_spawn_file_actions_adddup2(actions, 0, 1) ||
+		(log_fd >= 0 && posix_spawn_file_actions_adddup2(actions, log_fd, 2)) ||
 		posix_spawn_file_actions_adddup2(actions, fd, WORKER_FD);
+}
+
+/*
+ * The worker gets the variables that the loader, Kerberos and SASL read, and the one that keeps
+ * its look-ups of names from asking the agent. All others may hold secrets that are not its own.
+ */
+static char *const *environment_of_worker(void)
+{
+	static const char *const beginnings[] = {
+		"LD_",
+		"KRB5",
+		"SASL_PATH=",
+		"BERTH_NSS=",
+#ifdef __SANITIZE_ADDRESS__
+		"ASAN_OPTIONS=",
+		"UBSAN_OPTIONS=",
+#endif
+	};
+	static char *variables[VARIABLES_MAX];
+	size_t count = 0;
+	for (char **at = environ; at && *at; at++) {
+		for (size_t i = 0; i < sizeof(beginnings) / sizeof(beginnings[0]); i++) {
+			if (count + 1 < VARIABLES_MAX &&
+				strncmp(*at, beginnings[i], strlen(beginnings[i])) == 0) {
+				variables[count++] = *at;
+			}
+		}
+	}
+	variables[count] = NULL;
+	return variables;
 }
 
 /*
@@ -84,7 +120,7 @@ static void find_worker(char *out, size_t size)
 	}
 }
 
-static int spawn(pid_t *ret_pid, int fd, struct err *err)
+static int spawn(pid_t *ret_pid, int fd, int log_fd, struct err *err)
 {
 	char program[PROGRAM_PATH_BYTES];
 	char number[] = { '0' + WORKER_FD, '\0' };
@@ -99,9 +135,10 @@ static int spawn(pid_t *ret_pid, int fd, struct err *err)
 		posix_spawnattr_destroy(&attributes);
 		return err_set(err, BERTH_FAILED, "no memory");
 	}
-	int rc = set_attributes(&attributes) || set_files(&actions, fd)
+	int rc = set_attributes(&attributes) || set_files(&actions, fd, log_fd)
 		? ENOMEM
-		: posix_spawn(ret_pid, program, &actions, &attributes, arguments, environ);
+		: posix_spawn(ret_pid, program, &actions, &attributes, arguments,
+			  environment_of_worker());
 	posix_spawn_file_actions_destroy(&actions);
 	posix_spawnattr_destroy(&attributes);
 	return rc ? err_set_errno(
@@ -127,6 +164,18 @@ static int greet(int fd, const struct zk_hello *hello, struct err *err)
 		  : 0;
 }
 
+static void stop_talking(struct zk_worker_process *worker)
+{
+	if (worker->fd >= 0) {
+		close(worker->fd);
+		worker->fd = -1;
+	}
+	if (worker->log_fd >= 0) {
+		close(worker->log_fd);
+		worker->log_fd = -1;
+	}
+}
+
 int zk_worker_process_start(
 	struct zk_worker_process *worker, const struct zk_hello *hello, struct err *err)
 {
@@ -135,19 +184,25 @@ int zk_worker_process_start(
 		return err_set_errno(
 			err, BERTH_FAILED, errno, "no socket for the ZooKeeper worker");
 	}
+	int log_ends[2] = { -1, -1 };
+	/* Without a pipe its errors go where ours go. */
+	(void)!pipe2(log_ends, O_CLOEXEC);
 	worker->fd = ends[0];
+	worker->log_fd = log_ends[0];
 	/* A worker that ends at once has been greeted, and its reason can be read. */
 	int rc = fcntl(worker->fd, F_SETFL, O_NONBLOCK) < 0
 		? err_set_errno(err, BERTH_FAILED, errno, "the ZooKeeper worker's socket")
 		: greet(worker->fd, hello, err);
 	pid_t pid = -1;
 	if (rc == 0) {
-		rc = spawn(&pid, ends[1], err);
+		rc = spawn(&pid, ends[1], log_ends[1], err);
 	}
 	close(ends[1]);
+	if (log_ends[1] >= 0) {
+		close(log_ends[1]);
+	}
 	if (rc < 0) {
-		close(worker->fd);
-		worker->fd = -1;
+		stop_talking(worker);
 		return rc;
 	}
 	worker->pid = pid;
@@ -164,6 +219,13 @@ int zk_worker_process_send(struct zk_worker_process *worker, const struct zk_req
 	/* The encoder took the half-written frame back; those before it are whole. */
 	worker->out.failed = false;
 	return rc;
+}
+
+void zk_worker_process_say_alive(struct zk_worker_process *worker)
+{
+	/* Without memory for it nothing is lost: the next one comes soon. */
+	(void)zk_alive_encode(&worker->out);
+	worker->out.failed = false;
 }
 
 bool zk_worker_process_flush(struct zk_worker_process *worker)
@@ -205,23 +267,65 @@ int zk_worker_process_receive(struct zk_worker_process *worker)
 	return 0;
 }
 
-/* True when the process has ended, reaped by us or by others. */
-static bool wait_for_end(struct zk_worker_process *worker, int timeout_ms)
+size_t zk_worker_process_read_log(struct zk_worker_process *worker, char *out, size_t size)
 {
-	if (worker->pidfd >= 0) {
-		struct pollfd pollfd = { .fd = worker->pidfd, .events = POLLIN };
-		int rc;
-		do {
-			rc = poll(&pollfd, 1, timeout_ms);
-		} while (rc < 0 && errno == EINTR);
-		if (rc == 0) {
-			return false;
-		}
+	struct pollfd pollfd = { .fd = worker->log_fd, .events = POLLIN };
+	if (worker->log_fd < 0 || poll(&pollfd, 1, 0) <= 0) {
+		return 0;
 	}
+	ssize_t len = read(worker->log_fd, out, size - 1);
+	if (len < 0 && errno == EINTR) {
+		return 0;
+	}
+	if (len <= 0) { /* the worker has closed it */
+		close(worker->log_fd);
+		worker->log_fd = -1;
+		return 0;
+	}
+	out[len] = '\0';
+	return (size_t)len;
+}
+
+static int left_ms(int64_t until_ms)
+{
+	int64_t left = until_ms - clock_monotonic_ms();
+	return left > 0 ? (int)left : 0;
+}
+
+static void reap(pid_t pid)
+{
 	int rc;
 	do {
-		rc = waitpid(worker->pid, NULL, 0);
+		rc = waitpid(pid, NULL, 0);
 	} while (rc < 0 && errno == EINTR);
+}
+
+static bool wait_with_descriptor(const struct zk_worker_process *worker, int64_t until_ms)
+{
+	struct pollfd pollfd = { .fd = worker->pidfd, .events = POLLIN };
+	int rc;
+	do {
+		rc = poll(&pollfd, 1, left_ms(until_ms));
+	} while (rc < 0 && errno == EINTR);
+	return rc != 0;
+}
+
+/* True when the process has ended, reaped by us or by others. */
+static bool wait_for_end(struct zk_worker_process *worker, int64_t until_ms)
+{
+	if (worker->pidfd >= 0) {
+		if (!wait_with_descriptor(worker, until_ms)) {
+			return false;
+		}
+		reap(worker->pid);
+		return true;
+	}
+	while (waitpid(worker->pid, NULL, WNOHANG) == 0) {
+		if (left_ms(until_ms) == 0) {
+			return false;
+		}
+		poll(NULL, 0, REAP_PAUSE_MS);
+	}
 	return true;
 }
 
@@ -236,14 +340,6 @@ static void forget(struct zk_worker_process *worker)
 	worker->pidfd = -1;
 }
 
-static void stop_talking(struct zk_worker_process *worker)
-{
-	if (worker->fd >= 0) {
-		close(worker->fd);
-		worker->fd = -1;
-	}
-}
-
 void zk_worker_process_end(struct zk_worker_process *worker)
 {
 	stop_talking(worker);
@@ -255,31 +351,31 @@ void zk_worker_process_end(struct zk_worker_process *worker)
 	} else {
 		kill(worker->pid, SIGKILL);
 	}
-	wait_for_end(worker, -1);
+	reap(worker->pid);
 	forget(worker);
 }
 
-/* The queue first, so that the CLOSE is not lost behind it. */
-static bool send_close(struct zk_worker_process *worker)
-{
-	struct timeval patience = { .tv_sec = 1 };
-	if (worker->fd < 0 || zk_close_encode(&worker->out) < 0) {
-		return false;
-	}
-	int flags = fcntl(worker->fd, F_GETFL);
-	setsockopt(worker->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-	fcntl(worker->fd, F_SETFL, flags & ~O_NONBLOCK);
-	return zk_worker_process_flush(worker);
-}
-
-/* Reads and drops the worker's last frames: it would wait for a reader otherwise. */
-static bool drain_until_end(struct zk_worker_process *worker, int timeout_ms)
+/*
+ * The queue first, so that the CLOSE is not lost behind it; then the worker's end. Its last frames
+ * are read and dropped all the while, because it would wait for a reader otherwise.
+ */
+static bool talk_until_end(struct zk_worker_process *worker, int64_t until_ms)
 {
 	static char waste[READ_BYTES];
-	struct pollfd pollfd = { .fd = worker->fd, .events = POLLIN };
-	while (poll(&pollfd, 1, timeout_ms) > 0) {
-		if (read(worker->fd, waste, sizeof(waste)) <= 0) {
-			return wait_for_end(worker, timeout_ms);
+	bool all_sent = false;
+	while (left_ms(until_ms) > 0) {
+		all_sent = all_sent || zk_worker_process_flush(worker);
+		struct pollfd pollfd = { .fd = worker->fd,
+			.events = all_sent ? POLLIN : POLLIN | POLLOUT };
+		int ready = poll(&pollfd, 1, left_ms(until_ms));
+		if (ready == 0) {
+			break;
+		}
+		if (ready > 0 && (pollfd.revents & ~POLLOUT)) {
+			ssize_t len = read(worker->fd, waste, sizeof(waste));
+			if (len == 0 || (len < 0 && errno != EAGAIN && errno != EINTR)) {
+				return all_sent && wait_for_end(worker, until_ms);
+			}
 		}
 	}
 	return false;
@@ -287,7 +383,9 @@ static bool drain_until_end(struct zk_worker_process *worker, int timeout_ms)
 
 bool zk_worker_process_close(struct zk_worker_process *worker, int timeout_ms)
 {
-	if (send_close(worker) && drain_until_end(worker, timeout_ms)) {
+	int64_t until_ms = clock_monotonic_ms() + timeout_ms;
+	if (worker->fd >= 0 && zk_close_encode(&worker->out) == 0 &&
+		talk_until_end(worker, until_ms)) {
 		stop_talking(worker);
 		forget(worker);
 		return true;

@@ -19,6 +19,8 @@ struct zk_worker_process {
 	pid_t pid; /* 0: none runs */
 	int pidfd; /* -1 where the kernel has none */
 	int fd;    /* -1: none runs */
+	/* what the worker and its libraries write to their standard error; -1: not to us */
+	int log_fd;
 	struct buffer in;
 	struct buffer out;
 };
@@ -35,6 +37,9 @@ int zk_worker_process_start(struct zk_worker_process *worker, const struct zk_he
 /* Puts a request into the queue to the worker; -1 when the queue is full. */
 int zk_worker_process_send(struct zk_worker_process *worker, const struct zk_request *request);
 
+/* The same for a frame that says no more than that the agent lives. */
+void zk_worker_process_say_alive(struct zk_worker_process *worker);
+
 /*
  * Writes as much as the socket takes. False when something is left: poll for writing. receive
  * reports errors.
@@ -47,14 +52,20 @@ bool zk_worker_process_flush(struct zk_worker_process *worker);
 int zk_worker_process_receive(struct zk_worker_process *worker);
 
 /*
+ * Reads some of what was written to log_fd, as text: 0 when there is nothing now. A worker that
+ * writes more than is read waits.
+ */
+size_t zk_worker_process_read_log(struct zk_worker_process *worker, char *out, size_t size);
+
+/*
  * Kills the worker, which leaves its session standing, and waits for its end. May be called when
  * none runs.
  */
 void zk_worker_process_end(struct zk_worker_process *worker);
 
 /*
- * Lets the worker end its session, for `timeout_ms` at most, then ends it. False when the worker
- * has not ended in that time: the session may still be there.
+ * Lets the worker end its session, for `timeout_ms` at most whatever it sends, then ends it. False
+ * when the worker has not ended in that time: the session may still be there.
  */
 bool zk_worker_process_close(struct zk_worker_process *worker, int timeout_ms);
 

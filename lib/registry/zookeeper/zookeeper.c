@@ -21,12 +21,12 @@ enum {
 	STABLE_MS = 1000,
 	BEGIN_MS = 60000, /* a worker's time for looking up names, before it connects */
 	WARN_AGAIN_MS = 10000,
-	COMPLAINT_MS = 1500 /* of the library before it is passed on */
+	COMPLAINT_MS = 1500,   /* of the library before it is passed on */
+	FRAMES_AT_ONCE = 1000, /* then the loop serves others */
+	LINES_A_SECOND = 20,   /* of a worker, in our log */
+	READ_LOG_BYTES = 4096,
+	LINE_MOST_BYTES = 300
 };
-
-/* Where TLS, in a build that has it, finds the server's CA and the client's certificate and key. */
-#define TLS_DIRECTORY BERTH_SYSCONFDIR "/berth/tls"
-#define TLS_FILES TLS_DIRECTORY "/ca.pem," TLS_DIRECTORY "/cert.pem," TLS_DIRECTORY "/key.pem,"
 
 static struct registry_zk *zk_of(struct registry_backend *backend)
 {
@@ -56,6 +56,15 @@ const char *registry_zk_path(const struct registry_zk *zk, char *out, const char
 
 /* ---- the worker ---- */
 
+static void poll_log(struct registry_zk *zk)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+	if (zk->worker.log_fd >= 0 &&
+		epoll_ctl(zk->epoll_fd, EPOLL_CTL_ADD, zk->worker.log_fd, &event) < 0) {
+		zk->replace_why = "the kernel does not watch the ZooKeeper worker's log";
+	}
+}
+
 static void poll_worker(struct registry_zk *zk, int operation, bool writing)
 {
 	struct epoll_event event = { .events = writing ? EPOLLIN | EPOLLOUT : EPOLLIN };
@@ -76,8 +85,17 @@ static void flush(struct registry_zk *zk)
 int registry_zk_send(struct registry_zk *zk, struct zk_request *request)
 {
 	int rc = zk_worker_process_send(&zk->worker, request);
+	zk->said_ms = clock_monotonic_ms();
+	registry_zk_quota_ask(&zk->quota);
 	flush(zk);
 	return rc;
+}
+
+void registry_zk_say_alive(struct registry_zk *zk)
+{
+	zk_worker_process_say_alive(&zk->worker);
+	zk->said_ms = clock_monotonic_ms();
+	flush(zk);
 }
 
 static void schedule_restart(struct registry_zk *zk)
@@ -96,6 +114,9 @@ static void schedule_restart(struct registry_zk *zk)
 	zk->connected_at_ms = 0;
 	if (zk->restart_at_ms < zk->not_before_ms) {
 		zk->restart_at_ms = zk->not_before_ms;
+	}
+	if (zk->restart_at_ms < zk->pause_until_ms) {
+		zk->restart_at_ms = zk->pause_until_ms;
 	}
 }
 
@@ -144,7 +165,8 @@ static int spawn_worker(struct registry_zk *zk, struct err *err)
 		.session_id = zk->session.id,
 		.auth = zk->auth,
 		.credential = zk->credential,
-		.tls = zk->tls ? TLS_FILES : "",
+		.tls = zk->tls,
+		.ends_in_silence = zk->ends_in_silence,
 	};
 	memcpy(hello.session_password, zk->session.password, sizeof(hello.session_password));
 	int code = zk_worker_process_start(&zk->worker, &hello, err);
@@ -161,6 +183,9 @@ static void start_worker(struct registry_zk *zk)
 	zk->restart_at_ms = INT64_MAX;
 	zk->stuck_at_ms = zk->now_ms + BEGIN_MS;
 	zk->worker_complained = false;
+	zk->closed = 0;
+	zk->started_ms = clock_monotonic_ms();
+	zk->said_ms = zk->started_ms;
 	zk->no_worker = spawn_worker(zk, &err) < 0;
 	if (zk->no_worker) {
 		attempt_failed(zk, err.msg);
@@ -171,7 +196,9 @@ static void start_worker(struct registry_zk *zk)
 		schedule_restart(zk);
 		registry_zk_jobs_fail_unsent(zk, BERTH_REGISTRY_UNAVAILABLE, zk->trouble);
 	} else {
+		registry_zk_quota_begin(&zk->quota, zk->now_ms);
 		poll_worker(zk, EPOLL_CTL_ADD, false);
+		poll_log(zk);
 	}
 }
 
@@ -183,6 +210,7 @@ static void drop_worker(struct registry_zk *zk, const char *why)
 {
 	zk_worker_process_end(&zk->worker);
 	zk->replace_why = NULL;
+	zk->frames_wait = false;
 	zk->stuck_at_ms = INT64_MAX;
 	schedule_restart(zk);
 	registry_zk_on_worker_lost(zk, why);
@@ -206,8 +234,30 @@ void registry_zk_complain(struct registry_zk *zk, const struct zk_log *log)
 		"ZooKeeper: %s, attempt %u", log->message, zk->attempts);
 }
 
+/* False for the lines of this second that are too many; the first of them says so. */
+static bool may_log(struct registry_zk *zk)
+{
+	int64_t second = zk->now_ms / 1000;
+	if (zk->log_second != second) {
+		zk->log_second = second;
+		zk->log_lines = 0;
+	}
+	zk->log_lines++;
+	if (zk->log_lines == LINES_A_SECOND + 1) {
+		registry_zk_log(zk, REGISTRY_LOG_DEBUG,
+			"more lines of the ZooKeeper worker in this second are left out");
+	}
+	return zk->log_lines <= LINES_A_SECOND;
+}
+
 static void on_log(struct registry_zk *zk, const struct zk_log *log)
 {
+	if (log->kind == ZK_LOG_CLOSED) {
+		registry_zk_on_closed(zk);
+	}
+	if (!may_log(zk)) {
+		return;
+	}
 	if (log->kind == ZK_LOG_DETAIL) {
 		registry_zk_log(zk, REGISTRY_LOG_DEBUG, "ZooKeeper: %s", log->message);
 		return;
@@ -226,6 +276,12 @@ static void on_log(struct registry_zk *zk, const struct zk_log *log)
 		return;
 	}
 	registry_zk_complain(zk, log);
+}
+
+void registry_zk_refuse_worker(struct registry_zk *zk, const char *why)
+{
+	zk->replace_why = why;
+	registry_zk_log(zk, REGISTRY_LOG_WARN, "%s; starting another worker", why);
 }
 
 static void on_event(struct registry_zk *zk, const struct zk_event *event)
@@ -252,7 +308,7 @@ static int on_frame(struct registry_zk *zk, const struct zk_frame *frame)
 		registry_zk_on_session(zk, &session);
 	} else if (zk_result_decode(&result, frame) == 0) {
 		if (result.tag == REGISTRY_ZK_TAG_CONTACT) {
-			registry_zk_heard(zk, result.rc, zk->asked_ms);
+			registry_zk_on_contact(zk, result.rc);
 		} else {
 			registry_zk_on_result(zk, &result);
 		}
@@ -274,12 +330,22 @@ static int handle_frames(struct registry_zk *zk)
 {
 	size_t used = 0;
 	int rc = 0;
-	while (rc == 0 && !zk->replace_why) {
+	zk->frames_wait = false;
+	for (int count = 0; rc == 0 && !zk->replace_why; count++) {
 		struct zk_frame frame;
 		long len = zk_frame_next(
 			&frame, zk->worker.in.data + used, zk->worker.in.len - used);
 		if (len <= 0) {
 			rc = (int)len;
+			break;
+		}
+		if (count == FRAMES_AT_ONCE) {
+			zk->frames_wait = true;
+			break;
+		}
+		if (!registry_zk_quota_take(&zk->quota, zk->now_ms)) {
+			registry_zk_refuse_worker(
+				zk, "the ZooKeeper worker sends more than it was asked for");
 			break;
 		}
 		rc = on_frame(zk, &frame);
@@ -289,17 +355,38 @@ static int handle_frames(struct registry_zk *zk)
 	return rc;
 }
 
+/* Of the libraries: they write past the client's own log. */
+static void read_log(struct registry_zk *zk)
+{
+	char text[READ_LOG_BYTES];
+	char *rest = text;
+	if (zk_worker_process_read_log(&zk->worker, text, sizeof(text)) == 0) {
+		return;
+	}
+	if (!registry_zk_quota_take(&zk->quota, zk->now_ms)) {
+		registry_zk_refuse_worker(zk, "the ZooKeeper worker writes without end");
+	}
+	for (char *line; (line = strsep(&rest, "\n"));) {
+		char words[LINE_MOST_BYTES];
+		if (*line) {
+			text_printf(words, sizeof(words), "%s", line);
+			on_log(zk, &(struct zk_log){ ZK_LOG_LIBRARY, words });
+		}
+	}
+}
+
 static void listen_to_worker(struct registry_zk *zk)
 {
 	if (zk->worker.fd < 0) {
 		return;
 	}
 	flush(zk);
+	read_log(zk);
 	bool gone = zk_worker_process_receive(&zk->worker) < 0;
 	bool nonsense = zk->worker.in.len > 0 && handle_frames(zk) < 0;
 	if (zk->replace_why) {
 		drop_worker(zk, zk->replace_why);
-	} else if (gone || nonsense) {
+	} else if ((gone && !zk->frames_wait) || nonsense) {
 		if (zk->contact == REGISTRY_ZK_NONE && !zk->worker_complained) {
 			attempt_failed(zk, "the ZooKeeper worker ended");
 		}
@@ -424,7 +511,7 @@ static int64_t earlier(int64_t a, int64_t b)
 static int64_t zk_deadline_ms(const struct registry_backend *backend)
 {
 	const struct registry_zk *zk = (const struct registry_zk *)backend;
-	if (!list_empty(&zk->finished) || zk->replace_why) {
+	if (!list_empty(&zk->finished) || zk->replace_why || zk->frames_wait) {
 		return 0;
 	}
 	return earlier(registry_zk_session_deadline_ms(zk),

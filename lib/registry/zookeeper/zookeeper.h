@@ -1,7 +1,7 @@
 /*
  * Inside the ZooKeeper backend. zookeeper.c has the backend's table and the worker's life,
- * session.c the state of the session, servers.c the order of the servers, job.c the tasks, open.c
- * the options.
+ * session.c the state of the session, quota.c what a worker may send, servers.c the order of the
+ * servers, job.c the tasks, open.c the options.
  *
  * The states of a session, as the backend reports them to the core:
  *
@@ -28,8 +28,16 @@
  * session still lives:
  *
  *   NONE --connected, sync sent--> ASKED <--quiet-- HEARD
- *     ^                              |  '--- answer ---^ |
- *     '--- no answer; connection or worker lost ---------'
+ *     ^                              |  '--- its answer ---^ |
+ *     '--- no answer; connection or worker lost -------------'
+ *
+ * One such question is under way at a time. Its answer proves that the server lived when the
+ * question was sent, and nothing later: round trips may be long. Any answer gives the server a
+ * third of the timeout anew, and that to its own question alone ends ASKED.
+ *
+ * The other way round, the worker ends when a frozen agent says nothing for the timeout, so that
+ * its session ends too (frame.h): in every state the agent says something each quarter of the
+ * timeout.
  *
  * The session is presumed over when its timeout has passed since the server was last heard.
  *
@@ -46,6 +54,22 @@
 #include "lib/registry/zookeeper/worker_process.h"
 
 struct zk_job;
+
+/*
+ * The quota of a worker. It answers: each request of ours brings a result, and an event at most.
+ * All else, reports of the session and lines of logs, comes now and then. A worker that sends more
+ * is not ours any more, and is replaced.
+ */
+struct registry_zk_quota {
+	int64_t left; /* frames */
+	int64_t at_ms;
+};
+/* For a new worker. */
+void registry_zk_quota_begin(struct registry_zk_quota *quota, int64_t now_ms);
+/* A request was sent to it. */
+void registry_zk_quota_ask(struct registry_zk_quota *quota);
+/* False when the worker must not send this one. */
+bool registry_zk_quota_take(struct registry_zk_quota *quota, int64_t now_ms);
 
 enum registry_zk_contact {
 	REGISTRY_ZK_NONE, /* the worker has no connection */
@@ -71,9 +95,10 @@ struct registry_zk {
 	char *auth;
 	char *auth_file;
 	char *credential; /* user:password, or ""; wiped when freed */
-	bool tls;
+	char *tls; /* "CA,CERTIFICATE,KEY,PASSPHRASE", or "" for plain TCP; wiped when freed */
 	int wanted_timeout_ms;
 	int close_timeout_ms;
+	bool ends_in_silence;          /* the worker ends when it hears nothing from us */
 	struct registry_acl *root_acl; /* for the root node, when a write has to make it */
 	bool no_sasl; /* the server refused SASL accounts: the backend leaves them out of ACLs */
 
@@ -81,6 +106,10 @@ struct registry_zk {
 	int epoll_fd;
 	struct zk_worker_process worker;
 	bool polls_writing;
+	struct registry_zk_quota quota;
+	bool frames_wait; /* whole ones are in worker.in: the loop serves others first */
+	int64_t log_second;
+	unsigned log_lines;      /* of the worker in this second */
 	char cage[160];          /* the last worker's words about its cage */
 	bool no_worker;          /* the last try to start one failed: `trouble` says why */
 	const char *replace_why; /* why the worker has to go, or NULL; a literal */
@@ -91,15 +120,20 @@ struct registry_zk {
 	/* when a worker that does not get through is given up; INT64_MAX: not due */
 	int64_t stuck_at_ms;
 	int restart_delay_ms;
-	int denied_delay_ms;   /* grows while the server refuses the credentials; 0: it does not */
-	int64_t not_before_ms; /* when the refused credentials may be tried again; 0: now */
-	unsigned jitter;       /* of rand_r() */
+	unsigned closed;        /* connections of this worker that a server took and closed */
+	int64_t pause_until_ms; /* no other worker before: */
+	int closed_delay_ms;    /* grows while all servers do so; 0: they do not */
+	int denied_delay_ms;    /* grows while the server refuses the credentials; 0: it does not */
+	int64_t not_before_ms;  /* when the refused credentials may be tried again; 0: now */
+	unsigned jitter;        /* of rand_r() */
+	int64_t started_ms;     /* when the worker was started, or the last try to start one */
+	int64_t said_ms;        /* when the agent sent it something last */
 	int64_t connected_at_ms;
 
 	/* the session */
 	enum registry_state state;
 	enum registry_zk_contact contact;
-	int64_t asked_ms;    /* when the newest of PREPARING's and ASKED's requests was sent */
+	int64_t asked_ms;    /* when the last request of our own was sent */
 	int64_t answered_ms; /* when the last answer of the server came */
 	int64_t lost_at_ms;  /* INT64_MAX: not due */
 	/* When the newest request that the server has answered was sent; INT64_MIN: none. */
@@ -151,8 +185,12 @@ void registry_zk_log(struct registry_zk *zk, enum registry_log_level level, cons
  * Sends; `path` is the server's, made with registry_zk_path(). -1: no worker, or the queue is full.
  */
 int registry_zk_send(struct registry_zk *zk, struct zk_request *request);
+/* For a worker that would take silence for our end. */
+void registry_zk_say_alive(struct registry_zk *zk);
 /* An attempt to connect has failed: counts it, keeps the reason, and logs it now and then. */
 void registry_zk_complain(struct registry_zk *zk, const struct zk_log *log);
+/* The worker does what no worker of ours does, and is replaced. `why` is a literal. */
+void registry_zk_refuse_worker(struct registry_zk *zk, const char *why);
 /* The server's path of a registry path, into `out`. */
 #define REGISTRY_ZK_PATH_SIZE 2112
 const char *registry_zk_path(const struct registry_zk *zk, char *out, const char *path);
@@ -164,6 +202,13 @@ void registry_zk_on_session(struct registry_zk *zk, const struct zk_session *ses
  * code.
  */
 void registry_zk_heard(struct registry_zk *zk, int32_t rc, int64_t sent_ms);
+/* The same for the answer to the request of our own. */
+void registry_zk_on_contact(struct registry_zk *zk, int32_t rc);
+/*
+ * A server took the connection and closed it, as one without a quorum or with too many clients
+ * does. When each has done so, the worker goes, and the next one comes after a growing pause.
+ */
+void registry_zk_on_closed(struct registry_zk *zk);
 /* The worker is gone, or must go because its session is over. */
 void registry_zk_on_worker_lost(struct registry_zk *zk, const char *why);
 /* When registry_zk_session_timers() has something to do. */

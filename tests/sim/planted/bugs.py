@@ -204,4 +204,96 @@ static enum announce_action decide_down""",
         "		announce_set_failed(announce, err);\n	}\n	retry_later(announce);",
         "		announce_set_failed(announce, err);\n	}\n	(void)retry_later;",
     ),
+    Bug(
+        "an answer counts for the newest question, and another answer ends the wait for it",
+        "lib/registry/zookeeper/session.c",
+        """	(void)take_answer(zk, rc, sent_ms);
+""",
+        """	if (take_answer(zk, rc, sent_ms) && zk->contact == REGISTRY_ZK_ASKED &&
+		sent_ms >= zk->asked_ms) {
+		zk->contact = REGISTRY_ZK_HEARD;
+	}
+""",
+        {
+            """	if (zk->contact != REGISTRY_ZK_ASKED || !take_answer(zk, rc, zk->asked_ms)) {
+""": """	if (!take_answer(zk, rc, zk->asked_ms)) {
+""",
+        },
+    ),
+    Bug(
+        "known lists fail while the registry is away",
+        "agent/cache/entry.c",
+        "	if (!usable) {\n		need->unavailable++;",
+        "	if (!usable || (kind == CACHE_CHILDREN && !cache_reachable(cache))) {\n"
+        "		need->unavailable++;",
+    ),
+    Bug(
+        "an output writes what is not confirmed",
+        "agent/output/output.c",
+        "	if (picture.confirmed) {",
+        "	if (picture.confirmed || output) {",
+        {
+            "	case CACHE_UNAVAILABLE:\n		wait_for_registry(output);": (
+                "	case CACHE_UNAVAILABLE:\n		attempt(output);"
+            )
+        },
+    ),
+    Bug(
+        "the age of a stale answer is ten times too high",
+        "agent/api/lookup.c",
+        "cache_answer_age_ms(api->cache, answer, now_ms) + 999) / 1000)",
+        "cache_answer_age_ms(api->cache, answer, now_ms) + 99) / 100)",
+    ),
+    Bug(
+        "a stream never says that it is stale",
+        "agent/api/watch.c",
+        "	api_stream_send(&watch->stream, names[event], path ? buffer_text(&members) : "
+        "NULL);",
+        "	if (path) {\n"
+        "		api_stream_send(&watch->stream, names[event], buffer_text(&members));\n	}",
+        {"watch_of(stream)->observer.state == CACHE_OBSERVER_STALE": "!stream"},
+    ),
+    Bug(
+        "a read that has timed out is not tried again",
+        "lib/registry/watched.c",
+        "} else if (code && code != BERTH_PATH_NOT_FOUND &&",
+        "} else if (code && code != BERTH_PATH_NOT_FOUND && code != BERTH_TIMEOUT &&",
+    ),
+    Bug(
+        "a stale answer has the age of its newest part",
+        "agent/cache/entry.c",
+        "	if (!need->stale || entry->true_at_ms < need->true_at_ms) {",
+        "	if (!need->stale || entry->true_at_ms > need->true_at_ms) {",
+    ),
+    Bug(
+        "a read that has failed counts as true now",
+        "agent/cache/entry.c",
+        "	entry->true_at_ms = entry->known ? cache_entry_true_at_ms(entry) : 0;",
+        "	entry->true_at_ms = clock_monotonic_ms();",
+    ),
+    Bug(
+        "a look-up that waits for a read as well is a hit however long it waited",
+        "agent/api/lookup.c",
+        "	bool hits = lookup->confirming &&\n"
+        "		cache_answer_confirmed(api->cache, answer, -1, clock_monotonic_ms());",
+        "	bool hits = lookup->confirming;",
+    ),
+    Bug(
+        "a stream is fresh before the changes that were announced are read",
+        "agent/cache/observe.c",
+        "(!stale || cache_confirm(cache, clock_monotonic_ms(), NULL) != CACHE_READY)) {",
+        "!stale) {",
+    ),
+    Bug(
+        "an output does not wait for the record of a path that is listed",
+        "agent/cache/picture.c",
+        "	if (!data || !data->known) { /* a list",
+        "	if (false) { /* a list",
+    ),
+    Bug(
+        "a name of which nothing is known does not exist",
+        "agent/names/lookup.c",
+        "	case CACHE_UNAVAILABLE:\n		*ret_known = NAMES_NODE_UNKNOWN;",
+        "	case CACHE_UNAVAILABLE:\n		*ret_known = NAMES_NODE_ABSENT;",
+    ),
 ]

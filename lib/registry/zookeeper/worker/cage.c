@@ -9,11 +9,14 @@
 #include <linux/capability.h>
 #include <linux/landlock.h>
 #include <malloc.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -24,16 +27,38 @@
 #include <time.h>
 #include <unistd.h>
 
+/*
+ * Newer than the headers of old systems, and asked of the kernel at run time: ports since its
+ * fourth version of landlock, signals and abstract Unix sockets since the sixth.
+ */
+enum { PORTS_SINCE = 4, SCOPES_SINCE = 6, RULE_PORT = 2 };
+#define ACCESS_BIND UINT64_C(1)
+#define ACCESS_CONNECT UINT64_C(2)
+#define SCOPE_ABSTRACT_SOCKETS UINT64_C(1)
+#define SCOPE_SIGNALS UINT64_C(2)
+
+struct rules {
+	uint64_t files;
+	uint64_t ports;
+	uint64_t scopes;
+};
+
+struct port_rule {
+	uint64_t allowed;
+	uint64_t port;
+};
+
 enum {
 	MEMORY_MIB = 1024, /* address space: thread stacks and malloc's arenas reserve most of it */
-	LAST_CAPABILITY = 63
+	LAST_CAPABILITY = 63,
+	CERTIFICATE_FILES = 3
 };
 
 /* Where OpenSSL looks for its configuration and for certificate authorities. */
 static const char *const tls_directories[] = { "/etc/ssl", "/etc/pki", "/usr/lib/ssl",
 	"/usr/share/ca-certificates" };
 
-/* ---- files ---- */
+/* ---- files, ports, signals ---- */
 
 static void allow_reading(int ruleset, const char *path)
 {
@@ -50,7 +75,9 @@ static void allow_reading(int ruleset, const char *path)
 static void allow_certificates(int ruleset, const char *certificates)
 {
 	char path[4096];
-	for (const char *at = certificates; *at;) {
+	const char *at = certificates;
+	/* A passphrase follows, which is not a path. */
+	for (int i = 0; i < CERTIFICATE_FILES && *at; i++) {
 		size_t len = strcspn(at, ",");
 		if (len > 0 && len < sizeof(path)) {
 			text_printf(path, sizeof(path), "%.*s", (int)len, at);
@@ -63,18 +90,43 @@ static void allow_certificates(int ruleset, const char *certificates)
 	}
 }
 
-/* Every kind of access that the first version of landlock knows. */
-static bool restrict_files(const char *certificates)
+/* Those of "127.0.0.1:2181,::1:2182". */
+static void allow_ports(int ruleset, const char *servers)
 {
-	struct landlock_ruleset_attr all = {
-		.handled_access_fs = (LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1,
-	};
-	int ruleset = (int)syscall(SYS_landlock_create_ruleset, &all, sizeof(all), 0);
+	for (const char *at = servers; *at;) {
+		size_t len = strcspn(at, ",");
+		const char *colon = memrchr(at, ':', len);
+		struct port_rule rule = {
+			.allowed = ACCESS_CONNECT,
+			.port = colon ? strtoul(colon + 1, NULL, 10) : 0,
+		};
+		syscall(SYS_landlock_add_rule, ruleset, RULE_PORT, &rule, 0);
+		at += len + (at[len] == ',');
+	}
+}
+
+/* Files by all kinds of access that landlock's first version knows. */
+static bool restrict_access(const char *certificates, const char *servers, int version)
+{
+	struct rules rules = { .files = (LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1 };
+	size_t size = sizeof(rules.files);
+	if (version >= PORTS_SINCE) {
+		rules.ports = ACCESS_BIND | ACCESS_CONNECT;
+		size = offsetof(struct rules, scopes);
+	}
+	if (version >= SCOPES_SINCE) {
+		rules.scopes = SCOPE_ABSTRACT_SOCKETS | SCOPE_SIGNALS;
+		size = sizeof(rules);
+	}
+	int ruleset = (int)syscall(SYS_landlock_create_ruleset, &rules, size, 0);
 	if (ruleset < 0) {
 		return false;
 	}
 	if (*certificates) {
 		allow_certificates(ruleset, certificates);
+	}
+	if (rules.ports) {
+		allow_ports(ruleset, servers);
 	}
 	bool done = syscall(SYS_landlock_restrict_self, ruleset, 0) == 0;
 	close(ruleset);
@@ -110,12 +162,11 @@ static bool limit_memory(void)
 /* The system calls of libc, its threads and the client library while they run. */
 static const int allowed[] = {
 	/* the agent's socket and the servers' */
-	SCMP_SYS(read), SCMP_SYS(readv), SCMP_SYS(write), SCMP_SYS(writev), SCMP_SYS(send),
-	SCMP_SYS(sendto), SCMP_SYS(sendmsg), SCMP_SYS(recv), SCMP_SYS(recvfrom), SCMP_SYS(recvmsg),
-	SCMP_SYS(connect), SCMP_SYS(shutdown), SCMP_SYS(getsockopt), SCMP_SYS(setsockopt),
-	SCMP_SYS(getsockname), SCMP_SYS(getpeername), SCMP_SYS(poll), SCMP_SYS(ppoll),
-	SCMP_SYS(ppoll_time64), SCMP_SYS(select), SCMP_SYS(_newselect), SCMP_SYS(pselect6),
-	SCMP_SYS(close), SCMP_SYS(fcntl), SCMP_SYS(fcntl64), SCMP_SYS(pipe), SCMP_SYS(pipe2),
+	SCMP_SYS(read), SCMP_SYS(readv), SCMP_SYS(write), SCMP_SYS(writev), SCMP_SYS(recv),
+	SCMP_SYS(recvfrom), SCMP_SYS(recvmsg), SCMP_SYS(connect), SCMP_SYS(shutdown),
+	SCMP_SYS(getsockopt), SCMP_SYS(setsockopt), SCMP_SYS(getsockname), SCMP_SYS(getpeername),
+	SCMP_SYS(poll), SCMP_SYS(ppoll), SCMP_SYS(ppoll_time64), SCMP_SYS(select),
+	SCMP_SYS(_newselect), SCMP_SYS(pselect6), SCMP_SYS(close), SCMP_SYS(pipe), SCMP_SYS(pipe2),
 	SCMP_SYS(eventfd2), SCMP_SYS(fstat), SCMP_SYS(lseek),
 	/* memory */
 	SCMP_SYS(brk), SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise),
@@ -146,11 +197,41 @@ static bool allow_if(scmp_filter_ctx filter, int call, struct scmp_arg_cmp condi
 	return add(filter, SCMP_ACT_ALLOW, call, 1, &condition);
 }
 
+/* The protocol by its number or by the default of the type: MPTCP and SCTP are streams, too. */
 static bool allow_tcp(scmp_filter_ctx filter, uint64_t family)
 {
-	const struct scmp_arg_cmp stream[] = { SCMP_A0_64(SCMP_CMP_EQ, family),
-		SCMP_A1_64(SCMP_CMP_MASKED_EQ, 0xf, SOCK_STREAM) };
-	return add(filter, SCMP_ACT_ALLOW, SCMP_SYS(socket), 2, stream);
+	static const uint64_t protocols[] = { 0, IPPROTO_TCP };
+	bool done = true;
+	for (size_t i = 0; done && i < sizeof(protocols) / sizeof(protocols[0]); i++) {
+		const struct scmp_arg_cmp stream[] = { SCMP_A0_64(SCMP_CMP_EQ, family),
+			SCMP_A1_64(SCMP_CMP_MASKED_EQ, 0xf, SOCK_STREAM),
+			SCMP_A2_64(SCMP_CMP_EQ, protocols[i]) };
+		done = add(filter, SCMP_ACT_ALLOW, SCMP_SYS(socket), 3, stream);
+	}
+	return done;
+}
+
+/* With MSG_FASTOPEN sending connects too, to ports that landlock would refuse. */
+static bool allow_sending(scmp_filter_ctx filter)
+{
+	return allow_if(filter, SCMP_SYS(send), SCMP_A3_64(SCMP_CMP_MASKED_EQ, MSG_FASTOPEN, 0)) &&
+		allow_if(filter, SCMP_SYS(sendto),
+			SCMP_A3_64(SCMP_CMP_MASKED_EQ, MSG_FASTOPEN, 0)) &&
+		allow_if(
+			filter, SCMP_SYS(sendmsg), SCMP_A2_64(SCMP_CMP_MASKED_EQ, MSG_FASTOPEN, 0));
+}
+
+/* Others let the kernel signal any process of the same user when a descriptor gets ready. */
+static bool allow_flags(scmp_filter_ctx filter, int call)
+{
+	static const uint64_t commands[] = { F_GETFL, F_GETFD, F_SETFD };
+	bool done = true;
+	for (size_t i = 0; done && i < sizeof(commands) / sizeof(commands[0]); i++) {
+		done = allow_if(filter, call, SCMP_A1_64(SCMP_CMP_EQ, commands[i]));
+	}
+	const struct scmp_arg_cmp set[] = { SCMP_A1_64(SCMP_CMP_EQ, F_SETFL),
+		SCMP_A2_64(SCMP_CMP_MASKED_EQ, O_ASYNC, 0) };
+	return done && add(filter, SCMP_ACT_ALLOW, call, 2, set);
 }
 
 /*
@@ -192,8 +273,9 @@ static bool fill(scmp_filter_ctx filter, bool reads_files)
 		done = add(filter, SCMP_ACT_ALLOW, allowed[i], 0, NULL);
 	}
 	return done && allow_tcp(filter, AF_INET) && allow_tcp(filter, AF_INET6) &&
-		allow_threads(filter) && allow_data_memory(filter) &&
-		(!reads_files || allow_reading_files(filter));
+		allow_sending(filter) && allow_flags(filter, SCMP_SYS(fcntl)) &&
+		allow_flags(filter, SCMP_SYS(fcntl64)) && allow_threads(filter) &&
+		allow_data_memory(filter) && (!reads_files || allow_reading_files(filter));
 }
 
 /*
@@ -225,25 +307,30 @@ static bool filter_calls(bool reads_files)
 	return done;
 }
 
-void zk_worker_cage(const char *certificates, char *out, size_t size)
+void zk_worker_cage(const char *certificates, const char *servers, char *out, size_t size)
 {
 	tzset(); /* the library logs in local time, and libc reads the zone's file once */
 	bool no_new_privileges = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
-	bool files = no_new_privileges && restrict_files(certificates);
+	int version = (int)syscall(
+		SYS_landlock_create_ruleset, NULL, (size_t)0, LANDLOCK_CREATE_RULESET_VERSION);
+	bool landlock = no_new_privileges && restrict_access(certificates, servers, version);
 	bool capabilities = drop_capabilities();
 	bool memory = limit_memory();
 	bool calls = no_new_privileges && filter_calls(*certificates != '\0');
-	text_printf(out, size, "%s, %s, %s, %s", calls ? "seccomp" : "no seccomp",
-		files ? "landlock" : "no landlock",
+	text_printf(out, size, "%s, %s, %s, %s, %s, %s", calls ? "seccomp" : "no seccomp",
+		landlock ? "landlock" : "no landlock",
+		landlock && version >= PORTS_SINCE ? "ports of the servers" : "all ports",
+		calls || (landlock && version >= SCOPES_SINCE) ? "no signals" : "signals",
 		capabilities ? "no capabilities" : "capabilities kept",
 		memory ? "memory bounded" : "memory not bounded");
 }
 
 #else
 
-void zk_worker_cage(const char *certificates, char *out, size_t size)
+void zk_worker_cage(const char *certificates, const char *servers, char *out, size_t size)
 {
 	(void)certificates;
+	(void)servers;
 	text_printf(out, size, "none: built without sandbox");
 }
 

@@ -4,8 +4,10 @@
  * connections, threads and memory. Afterwards these are in force, where the kernel and the build
  * have them:
  *
- *   seccomp      no other program, process, file or kind of socket; refused calls fail with EPERM
- *   landlock     no file at all, but certificates to read when the connection uses TLS
+ *   seccomp      no other program, process, file or kind of socket, and no signal to anybody, also
+ *                not by way of a descriptor; refused calls fail with EPERM
+ *   landlock     no file at all, but certificates to read when the connection uses TLS; the ports
+ *                of the servers alone (since Linux 6.7); no signal (since Linux 6.12)
  *   capabilities none, and no way to get any (no_new_privs)
  *   RLIMIT_AS    a bound on memory
  *
@@ -20,9 +22,10 @@
 
 /*
  * Closes the cage for this process, permanently; call it before any thread is made. `certificates`:
- * paths, separated by commas, or "". Writes into `out`, in words for a log, which parts are in
+ * zk_hello.tls. `servers`: their addresses, as zk_worker_resolve() makes them.
+ * Writes into `out`, in words for a log, which parts are in
  * force. Never fails: parts that the kernel lacks are left out.
  */
-void zk_worker_cage(const char *certificates, char *out, size_t size);
+void zk_worker_cage(const char *certificates, const char *servers, char *out, size_t size);
 
 #endif

@@ -18,10 +18,15 @@ static clientid_t session_of(const struct zk_hello *hello)
 
 #ifdef BERTH_ZK_TLS
 static zhandle_t *connect_tls(const struct zk_hello *hello, const char *hosts,
-	const clientid_t *session, watcher_fn on_session)
+	const clientid_t *session, watcher_fn on_session, log_callback_fn on_log)
 {
-	return zookeeper_init_ssl(
+	zhandle_t *zh = zookeeper_init_ssl(
 		hosts, hello->tls, on_session, (int)hello->timeout_ms, session, NULL, 0);
+	if (zh) {
+		/* Until now it wrote to standard error, which the agent reads. */
+		zoo_set_log_callback(zh, on_log);
+	}
+	return zh;
 }
 #endif
 
@@ -101,7 +106,7 @@ static zhandle_t *connect_with_options(const struct zk_hello *hello, const char 
 {
 	if (hello->tls[0] != '\0') {
 #ifdef BERTH_ZK_TLS
-		return connect_tls(hello, hosts, session, on_session);
+		return connect_tls(hello, hosts, session, on_session, on_log);
 #else
 		return NULL;
 #endif

@@ -32,14 +32,47 @@ static struct buffer addresses;
 static struct buffer hello_frame;
 static struct zk_hello hello;
 
+/* As the server has granted it; 0 before that. */
+static atomic_int granted_ms;
+
 /* ---- to the agent ---- */
+
+/* How long the agent may say and read nothing; -1: for ever. */
+static int silence_ms(void)
+{
+	int timeout_ms = atomic_load(&granted_ms);
+	if (!hello.ends_in_silence) {
+		return -1;
+	}
+	return timeout_ms > 0 ? timeout_ms : (int)hello.timeout_ms;
+}
+
+/*
+ * The agent is frozen: nobody repairs its records. Without this process its session ends by itself;
+ * an agent that wakes up before goes on with it.
+ */
+static _Noreturn void leave_session(void)
+{
+	_exit(0);
+}
+
+static void wait_for_room(void)
+{
+	struct pollfd pollfd = { .fd = agent_fd, .events = POLLOUT };
+	if (poll(&pollfd, 1, silence_ms()) == 0) {
+		leave_session();
+	}
+}
 
 void zk_worker_send(struct buffer *frame)
 {
 	pthread_mutex_lock(&sending);
 	for (size_t sent = 0; sent < frame->len;) {
-		ssize_t n = send(agent_fd, frame->data + sent, frame->len - sent, MSG_NOSIGNAL);
-		if (n < 0 && errno != EINTR) {
+		ssize_t n = send(agent_fd, frame->data + sent, frame->len - sent,
+			MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (n < 0 && errno == EAGAIN) {
+			wait_for_room();
+		} else if (n < 0 && errno != EINTR) {
 			_exit(0);
 		}
 		sent += n > 0 ? (size_t)n : 0;
@@ -83,9 +116,9 @@ static bool may_log(void)
 /*
  * "Socket HOST:PORT zk retcode=-4, errno=111(Connection refused): words" without its numbers. The
  * library sets EHOSTDOWN when the server has closed the connection, which the words say better.
- * False for another line.
+ * LIBRARY for another line, which stays as it is.
  */
-static bool read_socket_line(const char *line, char *out, size_t size)
+static enum zk_log_kind read_socket_line(const char *line, char *out, size_t size)
 {
 	char server[256];
 	char reason[128];
@@ -94,12 +127,13 @@ static bool read_socket_line(const char *line, char *out, size_t size)
 	if (sscanf(line, "Socket %255s zk retcode=%*d, errno=%d(%127[^)]): %n", server, &number,
 		    reason, &words) != 3 ||
 		words == 0) {
-		return false;
+		snprintf(out, size, "%s", line);
+		return ZK_LOG_LIBRARY;
 	}
 	bool closed = number == EHOSTDOWN || number == 0;
 	snprintf(out, size, "%s: %s%s%s", server, line + words, closed ? "" : ": ",
 		closed ? "" : reason);
-	return true;
+	return closed ? ZK_LOG_CLOSED : ZK_LOG_LIBRARY;
 }
 
 /* A line is "date:pid(thread):LEVEL@function@line: words"; only the words help a person. */
@@ -114,8 +148,7 @@ static void on_library_log(const char *line)
 	bool news = strncmp(words, "Delaying connection", strlen("Delaying connection")) != 0 &&
 		strncmp(words, "Exceeded deadline", strlen("Exceeded deadline")) != 0;
 	if (news && may_log()) {
-		send_log(ZK_LOG_LIBRARY,
-			read_socket_line(words, message, sizeof(message)) ? message : words);
+		send_log(read_socket_line(words, message, sizeof(message)), message);
 	}
 }
 
@@ -138,6 +171,7 @@ static void send_session(zhandle_t *zh, enum zk_session_state state)
 		server_name(zh, server, sizeof(server));
 		session.id = (uint64_t)id->client_id;
 		session.timeout_ms = (uint32_t)zoo_recv_timeout(zh);
+		atomic_store(&granted_ms, zoo_recv_timeout(zh));
 		session.server = server;
 		memcpy(session.password, id->passwd, sizeof(session.password));
 	}
@@ -249,14 +283,14 @@ static void find_servers(struct buffer *in)
 /* From here on the process can do only what connections need. */
 static void close_cage(void)
 {
-	char words[128];
+	char words[140];
 	char message[160];
 	if (strcmp(hello.auth, "sasl") == 0) {
 		send_log(
 			ZK_LOG_CAGE, "cage: none, because SASL mechanisms read files of their own");
 		return;
 	}
-	zk_worker_cage(hello.tls, words, sizeof(words));
+	zk_worker_cage(hello.tls, buffer_text(&addresses), words, sizeof(words));
 	snprintf(message, sizeof(message), "cage: %s", words);
 	send_log(ZK_LOG_CAGE, message);
 }
@@ -267,6 +301,9 @@ static void handle(zhandle_t *zh, const struct zk_frame *frame)
 	if (frame->type == ZK_FRAME_CLOSE) {
 		zookeeper_close(zh);
 		_exit(0);
+	}
+	if (frame->type == ZK_FRAME_ALIVE) {
+		return;
 	}
 	if (zk_request_decode(&request, frame) < 0) {
 		abort();
@@ -296,7 +333,9 @@ static void serve(zhandle_t *zh, struct buffer *in)
 {
 	for (;;) {
 		handle_all(zh, in);
-		read_more(in, -1);
+		if (!read_more(in, silence_ms())) {
+			leave_session();
+		}
 	}
 }
 

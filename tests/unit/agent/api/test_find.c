@@ -155,6 +155,16 @@ bool http_watch(struct http_request *request, size_t total, size_t limit)
 	return total < limit;
 }
 
+bool http_search(struct http_request *request, size_t total, size_t limit)
+{
+	return http_watch(request, total, limit);
+}
+
+void http_end_search(const struct http_request *request)
+{
+	(void)request;
+}
+
 void http_hold(struct http_request *request, size_t bytes)
 {
 	(void)request;

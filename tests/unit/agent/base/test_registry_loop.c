@@ -1,9 +1,24 @@
 #include "agent/base/registry_loop.h"
 
 #include <criterion/criterion.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
+#include "lib/base/clock.h"
+#include "lib/registry/internal.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/run_until.h"
+
+/* The machine was suspended for so long: the clock of libev's timers has not noticed. */
+static int64_t suspended_s;
+
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+	int ret = (int)syscall(SYS_clock_gettime, clock, now);
+	now->tv_sec += clock == CLOCK_BOOTTIME ? suspended_s : 0;
+	return ret;
+}
 
 static void count(void *context, const struct registry_result *result)
 {
@@ -27,6 +42,49 @@ Test(registry_loop, hears_the_registry_after_the_kernel_refused_to_watch_it)
 	ev_feed_event(loop, &driver.io.retry, EV_TIMER); /* its time comes */
 	memory_put(registry, "/a", "");
 	RUN_UNTIL(loop, states == 2);
+	registry_loop_finish(&driver);
+	registry_close(registry);
+	ev_loop_destroy(loop);
+}
+
+/* A registry in memory that has to be called at a time. */
+static int64_t due_ms;
+
+static int64_t due(const struct registry_backend *backend)
+{
+	(void)backend;
+	return due_ms;
+}
+
+static void do_what_is_due(struct registry_backend *backend, int64_t now_ms)
+{
+	due_ms = now_ms >= due_ms ? INT64_MAX : due_ms;
+	memory_ops.dispatch(backend, now_ms);
+}
+
+Test(registry_loop, does_what_became_due_while_the_machine_was_suspended)
+{
+	struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
+	struct registry_backend_ops ops = memory_ops;
+	struct registry *registry;
+	struct registry_loop driver;
+	struct err err = ERR_INIT;
+	ops.deadline_ms = due;
+	ops.dispatch = do_what_is_due;
+	due_ms = clock_monotonic_ms() + 600000;
+	cr_assert_eq(registry_open_backend(&registry, &ops, "suspended",
+			     &(struct registry_options){ .url = "memory:suspended" }, &err),
+		0);
+	registry_loop_init(&driver, loop, registry);
+	for (int i = 0; i < 3; i++) {
+		ev_run(loop, EVRUN_NOWAIT);
+	}
+	cr_assert_neq(due_ms, INT64_MAX);
+	suspended_s = 3600;
+	for (int i = 0; i < 3; i++) {
+		ev_run(loop, EVRUN_NOWAIT); /* as when a client asks */
+	}
+	cr_assert_eq(due_ms, INT64_MAX);
 	registry_loop_finish(&driver);
 	registry_close(registry);
 	ev_loop_destroy(loop);

@@ -232,13 +232,71 @@ Test(cache_confirm, a_silence_ends_with_a_new_connection)
 	memory_set_state(stage.registry, REGISTRY_AWAY);
 	cache_stage_turn(&stage);
 	memory_set_state(stage.registry, REGISTRY_CONNECTED);
+	hear(&stage);
 	cache_stage_turn(&stage);
 	cr_assert_str_eq(log, "SF");
+	memory_set_heard_ms(stage.registry, clock_monotonic_ms() - CONFIRM_MS);
+	clock_shift_ms += CONFIRM_MS; /* what is known to be confirmed is so no more */
 	cr_assert_eq(cache_stage_ask(&stage, &outcome, "/a", CACHE_RESOLVE, "", false),
 		CACHE_WAITING, "a look-up has patience with the new server");
 	hear(&stage);
 	cache_stage_turn(&stage);
 	cr_assert_eq(outcome.calls, 1);
+	cache_unobserve(&observer);
+	cache_stage_close(&stage);
+}
+
+/* The registry holds the time back while a change that it has announced is not read yet. */
+Test(cache_confirm, a_silence_does_not_end_before_an_announced_change_is_read)
+{
+	struct cache_stage stage;
+	struct cache_outcome outcome;
+	char log[16] = "";
+	open_with(&stage, SHORT_MS, CONFIRM_MS, 0);
+	struct cache_observer observer = { .on_event = on_event, .context = log };
+	observe(&stage, &observer);
+	ask_in_vain(&stage, &outcome);
+	ev_run(stage.loop, EVRUN_NOWAIT);
+	memory_set_answering(stage.registry, true);
+	cache_stage_turn(&stage);
+	cr_assert_str_eq(log, "S");
+	hear(&stage);
+	clock_shift_ms += 1500; /* the cache looks again every second */
+	cache_stage_turn(&stage);
+	cr_assert_str_eq(log, "SF");
+	cache_unobserve(&observer);
+	cache_stage_close(&stage);
+}
+
+static void silence_after_list(void *context, const struct registry_task *task, struct err *err)
+{
+	(void)err;
+	if (task->operation == REGISTRY_OP_CHILDREN) {
+		memory_set_answering(context, false);
+	}
+}
+
+Test(cache_confirm, a_picture_is_not_confirmed_before_all_that_it_names_is_read)
+{
+	struct cache_stage stage;
+	char log[16] = "";
+	open_stage(&stage, 0, 0);
+	struct cache_observer observer = {
+		.scope = CACHE_CHILDREN_TOO, .on_event = on_event, .context = log
+	};
+	hear(&stage);
+	observe(&stage, &observer);
+	cr_assert(cache_read_picture(&observer, clock_monotonic_ms(), NULL, NULL).confirmed);
+	memory_put(stage.registry, "/a/new", cache_stage_record("new"));
+	memory_on_task(stage.registry, silence_after_list, stage.registry);
+	cache_stage_turn(&stage);
+	cr_assert_str_eq(log, "");
+	cr_assert_not(cache_read_picture(&observer, clock_monotonic_ms(), NULL, NULL).confirmed);
+	memory_on_task(stage.registry, NULL, NULL);
+	memory_set_answering(stage.registry, true);
+	cache_stage_turn(&stage);
+	cr_assert_str_eq(log, "U");
+	cr_assert(cache_read_picture(&observer, clock_monotonic_ms(), NULL, NULL).confirmed);
 	cache_unobserve(&observer);
 	cache_stage_close(&stage);
 }

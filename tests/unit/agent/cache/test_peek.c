@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/cache/internal.h"
 #include "lib/base/clock.h"
+#include "lib/base/hash.h"
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/staged.h"
@@ -187,4 +189,38 @@ STAGED(each_record_that_is_known_is_visited_once)
 		cr_assert_eq(visits.of[i], 1);
 	}
 	cache_cancel(&outcome.wait);
+}
+
+/* A path that has this place in the cache's table. */
+static void find_path_at(const struct cache *cache, size_t bucket, char path[32])
+{
+	uint64_t hash = 0;
+	int i = 0;
+	do {
+		snprintf(path, 32, "/n%d", i++);
+		hash = hash_bytes(cache->hash_seed, path, strlen(path));
+		hash ^= hash >> 32;
+	} while ((hash & (cache->bucket_count - 1)) != bucket);
+}
+
+static void count_record(void *context, const struct cache_record *record)
+{
+	(void)record;
+	++*(size_t *)context;
+}
+
+STAGED(the_records_at_both_ends_of_the_table_are_visited)
+{
+	struct cache *cache = stage->cache;
+	const size_t ends[] = { 0, cache->bucket_count - 1 };
+	size_t visits = 0;
+	for (size_t i = 0; i < 2; i++) {
+		char path[32];
+		find_path_at(cache, ends[i], path);
+		memory_put(stage->registry, path, cache_stage_record("one"));
+		look(stage, path, CACHE_RESOLVE);
+		cr_assert_str_eq(cache->buckets[ends[i]]->path, path);
+	}
+	cache_visit_records(cache, count_record, &visits);
+	cr_assert_eq(visits, 2);
 }

@@ -14,7 +14,6 @@ struct watcher {
 	struct cache_observer observer;
 	int ready;
 	int events;
-	int listed;
 	int refused;
 	char seen[256];
 };
@@ -30,11 +29,6 @@ static void on_event(void *context, enum cache_event event, const char *path, co
 	(void)path;
 	(void)record;
 	((struct watcher *)context)->events++;
-}
-
-static void on_listed(void *context)
-{
-	((struct watcher *)context)->listed++;
 }
 
 static void on_refused(void *context, const struct err *err)
@@ -58,7 +52,6 @@ static void observe(struct cache_stage *stage, struct watcher *watcher, const ch
 	*watcher = (struct watcher){ .observer = { .scope = scope,
 					     .on_ready = on_ready,
 					     .on_event = on_event,
-					     .on_listed = on_listed,
 					     .on_refused = on_refused,
 					     .context = watcher } };
 	cache_observe(stage->cache, path, &watcher->observer);
@@ -104,41 +97,6 @@ Test(cache_picture, of_a_path_with_its_children_leaves_out_what_is_below_them)
 	look(&watcher);
 	cr_assert_str_eq(watcher.seen, " /s- /s/a /s/c");
 	cache_unobserve(&watcher.observer);
-	cache_stage_close(&stage);
-}
-
-static void refuse_lists(void *context, const struct registry_task *task, struct err *err)
-{
-	(void)context;
-	if (task->operation == REGISTRY_OP_CHILDREN) {
-		err_set(err, BERTH_REGISTRY_UNAVAILABLE, "no list now");
-	}
-}
-
-Test(cache_picture, a_path_that_a_lookup_read_before_the_list_named_it_is_announced_when_it_does)
-{
-	struct cache_stage stage;
-	struct watcher watcher;
-	struct cache_outcome outcome;
-	struct cache_observer silent = { .scope = CACHE_CHILDREN_TOO };
-	open_stage(&stage);
-	cache_observe(stage.cache, "/s", &silent);
-	observe(&stage, &watcher, "/s", CACHE_CHILDREN_TOO);
-	memory_on_task(stage.registry, refuse_lists, NULL);
-	memory_put(stage.registry, "/s/c", cache_stage_record("three"));
-	cache_stage_turn(&stage);
-	cr_assert_eq(cache_stage_look(&stage, &outcome, "/s/c", CACHE_RESOLVE), 0);
-	cr_assert_geq(watcher.events, 1);
-	look(&watcher);
-	cr_assert_str_eq(watcher.seen, " /s- /s/a /s/b-");
-	memory_on_task(stage.registry, NULL, NULL);
-	stage.now_ms += 60000; /* the registry's core tries the list again by itself */
-	cache_stage_turn(&stage);
-	look(&watcher);
-	cr_assert_eq(watcher.listed, 1);
-	cr_assert_str_eq(watcher.seen, " /s- /s/a /s/b- /s/c");
-	cache_unobserve(&watcher.observer);
-	cache_unobserve(&silent);
 	cache_stage_close(&stage);
 }
 

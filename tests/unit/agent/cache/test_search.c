@@ -311,3 +311,81 @@ STAGED(a_large_result_is_not_kept_for_an_outage)
 	cr_assert_eq(
 		cache_stage_ask(stage, &outcome, "/", CACHE_FIND, "", false), CACHE_UNAVAILABLE);
 }
+
+static enum cache_verdict search_for(
+	struct cache_stage *stage, struct cache_outcome *outcome, const char *api, bool joins)
+{
+	const struct cache_filter filter = { .api = api };
+	const struct cache_query query = { .path = "/s",
+		.kind = CACHE_FIND,
+		.filter = &filter,
+		.joins = joins,
+		.max_age_ms = -1 };
+	return cache_stage_ask_query(stage, outcome, &query, "");
+}
+
+STAGED(a_client_with_its_share_joins_a_search_and_begins_none)
+{
+	struct cache_outcome first;
+	struct cache_outcome equal;
+	struct cache_outcome other;
+	cr_assert_eq(search_for(stage, &first, "http://a", false), CACHE_WAITING);
+	cr_assert_eq(search_for(stage, &equal, "http://a", true), CACHE_WAITING);
+	cr_assert_eq(search_for(stage, &other, "http://b", true), CACHE_UNAVAILABLE);
+	cr_assert_eq(other.code, BERTH_LIMIT_EXCEEDED);
+	cr_assert_not_null(strstr(other.why, "share"));
+	cache_stage_turn(stage);
+	cr_assert_eq(first.calls + equal.calls, 2);
+	cr_assert_eq(equal.code, 0);
+	struct cache_stats stats;
+	cache_get_stats(stage->cache, &stats);
+	cr_assert_eq(stats.searches, 0);
+}
+
+/* Each change of the tree begins a walk for each of them, whoever they are. */
+STAGED(searches_that_wait_for_a_change_leave_room_for_others)
+{
+	enum { POLLS = 31 }; /* of a path: it keeps few answers more */
+	static char etags[2 * POLLS][CACHE_ETAG_BYTES];
+	static struct cache_outcome polls[2][POLLS];
+	static const char *const paths[] = { "/s", "/s/a" };
+	char api[32];
+	for (int i = 0; i < 2 * POLLS; i++) {
+		struct cache_outcome *poll = &polls[i / POLLS][i % POLLS];
+		snprintf(api, sizeof(api), "http://%d", i);
+		const struct cache_filter filter = { .api = api };
+		const struct cache_query query = { .path = paths[i / POLLS],
+			.kind = CACHE_FIND,
+			.filter = &filter,
+			.max_age_ms = -1 };
+		cr_assert_eq(cache_stage_ask_query(stage, poll, &query, ""), CACHE_WAITING);
+		cache_stage_turn(stage);
+		strcpy(etags[i], poll->etag);
+		cr_assert_eq(cache_stage_ask_query(stage, poll, &query, etags[i]), CACHE_WAITING);
+		cache_stage_turn(stage);
+	}
+	memory_set_answering(stage->registry, false);
+	for (int i = 0; i < 2 * POLLS; i++) { /* walks for clients that have an answer */
+		struct cache_outcome *poll = &polls[i / POLLS][i % POLLS];
+		cache_cancel(&poll->wait);
+		snprintf(api, sizeof(api), "http://%d", i);
+		const struct cache_filter filter = { .api = api };
+		const struct cache_query query = { .path = paths[i / POLLS],
+			.kind = CACHE_FIND,
+			.filter = &filter,
+			.max_age_ms = -1 };
+		cr_assert_eq(cache_stage_ask_query(stage, poll, &query, etags[i]), CACHE_WAITING);
+	}
+	struct cache_outcome outcome;
+	cr_assert_eq(
+		cache_stage_ask(stage, &outcome, "/s/b", CACHE_FIND, "", false), CACHE_WAITING);
+	memory_set_answering(stage->registry, true);
+	for (int i = 0; i < 100 && !outcome.calls; i++) {
+		cache_stage_turn(stage);
+	}
+	cr_assert_eq(outcome.calls, 1);
+	cr_assert_eq(outcome.code, 0);
+	for (int i = 0; i < 2 * POLLS; i++) {
+		cache_cancel(&polls[i / POLLS][i % POLLS].wait);
+	}
+}

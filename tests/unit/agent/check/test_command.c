@@ -14,6 +14,7 @@
 #include "agent/command/orphans.h"
 #include "tests/support/check_support.h"
 #include "tests/support/descriptors.h"
+#include "tests/support/rights.h"
 #include "tests/support/scratch.h"
 
 static struct ev_loop *loop;
@@ -228,9 +229,7 @@ Test(check_command, a_command_is_searched_in_the_path)
 
 Test(check_command, runs_as_its_user_in_its_directory)
 {
-	if (geteuid() != 0) {
-		cr_skip_test("needs root");
-	}
+	rights_needed("users");
 	char user[] = "nobody", directory[] = "/";
 	config = check_support_script(
 		argv, "id -un; id -G; pwd; grep -E '^(Uid|Gid|CapEff)' /proc/self/status");

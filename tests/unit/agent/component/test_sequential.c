@@ -1,11 +1,13 @@
 /* Nodes whose number the registry chooses: who makes, finds, replaces and removes them. */
 #include <criterion/criterion.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/base/registry_loop.h"
 #include "agent/component/announce.h"
+#include "agent/component/own_search.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/registry_client.h"
 #include "tests/support/run_until.h"
@@ -222,6 +224,21 @@ STAGED(joins_once_in_a_new_session, true)
 	cr_assert_eq(members(stage), 1);
 }
 
+/* The server was not heard for the session's timeout, and had kept the session nevertheless. */
+STAGED(joins_no_second_time_when_the_session_was_only_presumed_over, true)
+{
+	wish(stage, ANNOUNCE_UP, ONE);
+	RUN_UNTIL(stage->loop, is_registered(stage));
+	memory_keep_session(stage->registry);
+	for (int i = 0; i < 2; i++) {
+		memory_set_state(stage->registry, REGISTRY_LOST);
+		RUN_UNTIL(stage->loop, announce_get_state(stage->announce) == ANNOUNCE_WAITING);
+		memory_set_state(stage->registry, REGISTRY_CONNECTED);
+		RUN_UNTIL(stage->loop, is_registered(stage));
+		cr_assert_eq(members(stage), 1);
+	}
+}
+
 struct lost {
 	size_t answers; /* to be lost */
 };
@@ -282,6 +299,39 @@ STAGED(a_search_that_the_registry_refuses_is_made_again, true)
 		cr_assert_eq(members(stage), 1);
 	}
 	free(old);
+}
+
+enum { SEARCHES = 200, OTHERS = 100 };
+
+static void on_found(void *context, char *const *paths, size_t count, const struct err *err)
+{
+	(void)paths;
+	(void)count;
+	cr_assert_eq(err->code, 0, "%s", err->msg);
+	*(bool *)context = true;
+}
+
+static void search_once(struct stage *stage)
+{
+	bool found = false;
+	own_search_start(stage->registry, PREFIX, on_found, &found);
+	RUN_UNTIL(stage->loop, found);
+}
+
+/* A sanitized build sees a single one that is left; here their number tells. */
+STAGED(a_search_leaves_no_memory_behind, true)
+{
+	for (int i = 0; i < OTHERS; i++) {
+		char path[64];
+		snprintf(path, sizeof(path), "%s/another%d", PARENT, i);
+		memory_put(stage->registry, path, ONE);
+	}
+	search_once(stage);
+	size_t before = mallinfo2().uordblks;
+	for (int i = 0; i < SEARCHES; i++) {
+		search_once(stage);
+	}
+	cr_assert_lt(mallinfo2().uordblks, before + SEARCHES * OTHERS * sizeof(char *) / 2);
 }
 
 STAGED(a_candidate_that_vanishes_during_the_search_is_none, true)

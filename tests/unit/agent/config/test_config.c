@@ -355,6 +355,15 @@ Test(config, a_record_names_ip_host_and_component_for_hadoop)
 	cr_expect_str_eq(attribute(config, "yarn:hostname"), host);
 	cr_expect_str_eq(attribute(config, "yarn:component"), "n1");
 	config_unref(config);
+	/* A record at a path of its own may speak of another host than this one. */
+	config = load("[component]\npath = /services/db\n");
+	cr_expect_null(attribute(config, "yarn:ip"));
+	cr_expect_null(attribute(config, "yarn:hostname"));
+	cr_expect_null(attribute(config, "yarn:component"));
+	config_unref(config);
+	config = load("[component]\npath = /services/db\nattribute.yarn:ip = 10.0.0.1\n");
+	cr_expect_str_eq(attribute(config, "yarn:ip"), "10.0.0.1");
+	config_unref(config);
 }
 
 Test(config, the_id_is_the_containers_where_that_is_known)

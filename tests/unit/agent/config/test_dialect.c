@@ -46,6 +46,9 @@ Test(config_dialect, each_mistake_is_reported_where_it_is)
 		{ REGISTRAR REGISTRAR_KEYS "ttl = -1\n", 12, "not a number from 0" },
 		{ REGISTRAR REGISTRAR_KEYS "ttl = 00000000001\n", 12, "not a number from 0" },
 		{ REGISTRAR REGISTRAR_KEYS "ttl = 2147483648\n", 12, "not a number from 0" },
+		{ REGISTRAR REGISTRAR_KEYS "ttl = 2147483648s\n", 12, "whole seconds such as 25s" },
+		{ REGISTRAR REGISTRAR_KEYS "service_ttl = 1500ms\n", 12, "whole seconds" },
+		{ REGISTRAR REGISTRAR_KEYS "ttl = 25 s\n", 12, "whole seconds" },
 		{ REGISTRAR REGISTRAR_KEYS "port = 0\n", 12, "not a number from 1" },
 		{ REGISTRAR REGISTRAR_KEYS "port = 65536\n", 12, "not a number from 1" },
 		{ DIALECT("serverset") "path = /g\nadditional = admin\n", 11,
@@ -111,7 +114,7 @@ Test(config_dialect, an_instance_has_what_is_set)
 {
 	struct made made = make(REGISTRAR REGISTRAR_KEYS
 		"host_name = h1\naliases = a.example b.example\naddress = 10.0.0.1\nttl = 30\n"
-		"ports = 1, 2\nservice = http\nprotocol = udp\nport = 53\nservice_ttl = 45\n",
+		"ports = 1, 2\nservice = http\nprotocol = udp\nport = 53\nservice_ttl = 45s\n",
 		NULL);
 	cr_expect_eq(made.dialect->type, DIALECT_REGISTRAR);
 	cr_expect_str_eq(made.dialect->name, "d");

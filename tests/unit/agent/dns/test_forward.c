@@ -177,14 +177,28 @@ static void stage_end(struct stage *stage)
 	STAGED_TEST(dns_forward, name, struct stage *, stage, stage_begin(&(struct stage){ 0 }),   \
 		stage_end)
 
+static struct sockaddr_storage address_of(const char *text)
+{
+	struct sockaddr_storage address;
+	memset(&address, 0, sizeof(address));
+	struct sockaddr_in *v4 = (void *)&address;
+	struct sockaddr_in6 *v6 = (void *)&address;
+	bool is_v6 = strchr(text, ':');
+	address.ss_family = is_v6 ? AF_INET6 : AF_INET;
+	void *bytes = is_v6 ? (void *)&v6->sin6_addr : (void *)&v4->sin_addr;
+	cr_assert_eq(inet_pton(address.ss_family, text, bytes), 1);
+	return address;
+}
+
 static bool begin(struct stage *stage, bool tcp)
 {
 	stage->ends = 0;
 	stage->questions = 0;
 	stage->answered = false;
 	stage->forwarding = (struct dns_forwarding){ .on_reply = on_reply, .context = stage };
-	return dns_forward_ask(
-		stage->forward, &stage->forwarding, &stage->query, stage->packet, stage->len, tcp);
+	const struct sockaddr_storage client = address_of("127.0.0.1");
+	return dns_forward_ask(stage->forward, &stage->forwarding, &client, &stage->query,
+		stage->packet, stage->len, tcp);
 }
 
 static void ask(struct stage *stage, bool tcp)
@@ -192,6 +206,87 @@ static void ask(struct stage *stage, bool tcp)
 	cr_assert(begin(stage, tcp));
 	RUN_UNTIL(stage->loop, stage->ends > 0);
 	cr_assert_eq(stage->ends, 1);
+}
+
+/* ---- shares ---------------------------------------------------------------------------------- */
+
+struct question {
+	struct dns_forwarding forwarding;
+	bool ended;
+};
+
+static void on_end(void *context, const uint8_t *data, size_t len)
+{
+	struct question *question = context;
+	(void)len;
+	question->ended = true;
+	cr_assert_null(data);
+}
+
+static bool ask_as(struct stage *stage, struct question *question, const char *address)
+{
+	const struct sockaddr_storage client = address_of(address);
+	*question = (struct question){ .forwarding = { .on_reply = on_end, .context = question } };
+	return dns_forward_ask(stage->forward, &question->forwarding, &client, &stage->query,
+		stage->packet, stage->len, false);
+}
+
+enum { MANY = 300, MOST = 192 }; /* three times what is free of 256 */
+
+static size_t count_ended(const struct question *questions, size_t count)
+{
+	size_t ended = 0;
+	for (size_t i = 0; i < count; i++) {
+		ended += questions[i].ended;
+	}
+	return ended;
+}
+
+static void flood(struct stage *stage, struct question *questions, const char *address)
+{
+	stage->answer = WRONG_ID; /* as good as silence */
+	for (size_t i = 0; i < MANY; i++) {
+		cr_assert(ask_as(stage, &questions[i], address), "%zu", i);
+	}
+}
+
+static void cancel(struct question *questions, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		dns_forward_cancel(&questions[i].forwarding);
+	}
+}
+
+STAGED(questions_that_nobody_answers_give_way_to_newer_ones_of_their_client)
+{
+	static struct question questions[MANY];
+	flood(stage, questions, "192.0.2.1");
+	cr_assert_eq(count_ended(questions, MANY), 0, "not while another one begins");
+	RUN_UNTIL(stage->loop, count_ended(questions, MANY) >= MANY - MOST);
+	cr_assert_eq(count_ended(questions, MANY - MOST), MANY - MOST, "the oldest");
+	cr_assert_eq(count_ended(questions, MANY), MANY - MOST);
+	cancel(questions, MANY);
+}
+
+STAGED(questions_that_nobody_answers_leave_room_for_other_clients)
+{
+	enum { OTHERS = 30 };
+	static const char *const addresses[] = { "192.0.2.2", "2001:db8::1", "2001:db8:0:1::1" };
+	static struct question questions[MANY];
+	static struct question others[3][OTHERS];
+	flood(stage, questions, "::ffff:192.0.2.1");
+	for (size_t i = 0; i < OTHERS; i++) {
+		cr_assert(ask_as(stage, &others[0][i], addresses[0]));
+	}
+	for (size_t i = 0; i < 2; i++) {
+		cr_assert(ask_as(stage, &others[1 + i][0], addresses[1 + i]));
+	}
+	RUN_UNTIL(stage->loop, count_ended(questions, MANY) >= MANY - MOST);
+	for (size_t i = 0; i < 3; i++) {
+		cr_assert_eq(count_ended(others[i], OTHERS), 0);
+		cancel(others[i], OTHERS);
+	}
+	cancel(questions, MANY);
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */
@@ -266,24 +361,6 @@ STAGED(our_own_addresses_and_malformed_ones_are_not_asked)
 	static char *system[] = { "system" };
 	dns_forward_set(stage->forward, system, 1, NULL, 0);
 	cr_assert(dns_forward_enabled(stage->forward));
-}
-
-STAGED(so_many_questions_at_once_and_no_more)
-{
-	enum { MANY = 256 };
-	struct dns_forwarding *many = calloc(MANY + 1, sizeof(*many));
-	ev_io_stop(stage->loop, &stage->udp_io);
-	for (int i = 0; i <= MANY; i++) {
-		many[i] = (struct dns_forwarding){ .on_reply = on_reply, .context = stage };
-		cr_assert_eq(dns_forward_ask(stage->forward, &many[i], &stage->query, stage->packet,
-				     stage->len, false),
-			i < MANY, "%d", i);
-	}
-	for (int i = 0; i <= MANY; i++) {
-		dns_forward_cancel(&many[i]);
-	}
-	cr_assert_eq(stage->ends, 0);
-	free(many);
 }
 
 /* ---- calls that fail ------------------------------------------------------------------------- */

@@ -57,6 +57,7 @@ static void expect_reject(size_t len, int expected)
 	ns_msg message;
 	cr_assert_eq(ns_initparse(reply, (int)reply_len, &message), 0);
 	cr_assert_eq(ns_msg_id(message), 0x1234);
+	cr_assert_eq(ns_msg_getflag(message, ns_f_opcode), packet[2] >> 3 & 15);
 	cr_assert_eq(ns_msg_getflag(message, ns_f_rcode), expected & 15);
 }
 
@@ -106,8 +107,12 @@ Test(dns_message, a_packet_that_is_no_query_is_refused)
 	int rcode;
 	cr_assert_eq(dns_query_read(&query, packet, len, &rcode), DNS_DROP);
 	make_query("a.berth", ns_t_a, 1232);
-	packet[2] |= 0x28; /* UPDATE */
-	expect_reject(len, ns_r_notimpl);
+	static const int others[] = { ns_o_iquery, ns_o_status, 3, ns_o_notify, ns_o_update, 15 };
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		make_query("a.berth", ns_t_a, 1232);
+		packet[2] |= (uint8_t)(others[i] << 3);
+		expect_reject(len, ns_r_notimpl);
+	}
 	for (size_t count = 5; count <= 11; count += 2) {
 		make_query("a.berth", ns_t_a, 1232);
 		packet[count]++; /* a count that lies */
@@ -286,6 +291,26 @@ Test(dns_reply, an_alias_with_what_lies_beyond_however_little_of_it_came)
 	options.beyond = NULL;
 }
 
+Test(dns_reply, an_alias_with_an_address_of_ipv6_beyond)
+{
+	static const uint8_t address[] = { 0x20, 1, 0xd, 0xb8, [15] = 1 };
+	uint8_t other[DNS_EDNS_BYTES];
+	uint8_t query_packet[NS_PACKETSZ];
+	struct dns_query beyond;
+	struct dns_writer writer;
+	cr_assert_gt(dns_query_write(&beyond, query_packet, "mx.example.org", ns_t_aaaa), 0);
+	dns_writer_start(&writer, other, sizeof(other), &beyond);
+	dns_write_address(&writer, NULL, 60, AF_INET6, address);
+	options.beyond_len = dns_writer_finish(&writer, ns_r_noerror, true, true);
+	options.beyond = other;
+	answer.status = NAMES_FOUND;
+	answer.alias = strdup("mx.example.org");
+	cr_assert_str_eq(records_of(ask("m.berth", ns_t_aaaa, 0, false)),
+		"m.berth. 1S IN CNAME mx.example.org.\n"
+		"mx.example.org. 1M IN AAAA 2001:db8::1\n");
+	options.beyond = NULL;
+}
+
 Test(dns_reply, a_name_without_the_type_is_there_but_empty)
 {
 	static const char soa[] = "berth. 1S IN SOA localhost. nobody.localhost. ( 7 ; serial 1H ; "
@@ -374,11 +399,12 @@ Test(dns_reply, texts_longer_than_a_string_are_split)
 	cr_assert_eq(ns_rr_rdata(record)[512], 89);
 }
 
-Test(dns_reply, an_alias_answers_for_both_families)
+Test(dns_reply, an_alias_answers_every_type)
 {
 	answer.status = NAMES_FOUND;
 	answer.alias = strdup("mx.example.org");
-	static const int types[] = { ns_t_a, ns_t_aaaa, ns_t_cname };
+	static const int types[] = { ns_t_a, ns_t_aaaa, ns_t_cname, ns_t_txt, ns_t_srv, ns_t_mx,
+		ns_t_any };
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
 		cr_assert_str_eq(records_of(ask("mail.berth", types[i], 0, false)),
 			"mail.berth. 1S IN CNAME mx.example.org.\n");

@@ -1,4 +1,7 @@
-/* The sockets of the DNS server, when the kernel refuses to watch one. */
+/*
+ * The DNS server: sockets that the kernel refuses to watch or to fill, and addresses that get too
+ * much.
+ */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <dlfcn.h>
@@ -10,6 +13,7 @@
 
 #include "agent/dns/dns.h"
 #include "agent/dns/internal.h"
+#include "tests/support/cache_stage.h"
 #include "tests/support/run_until.h"
 #include "tests/support/staged.h"
 
@@ -32,6 +36,22 @@ int epoll_ctl(int set, int operation, int file, struct epoll_event *event)
 		return -1;
 	}
 	return real(set, operation, file, event);
+}
+
+/* The server's sends, while they are to be refused. */
+static bool is_full;
+static int refusals;
+
+ssize_t send(int file, const void *data, size_t len, int flags)
+{
+	ssize_t (*real)(int, const void *, size_t, int) = dlsym(RTLD_NEXT, "send");
+	if (is_full && (flags & MSG_DONTWAIT) && is_ours(file)) {
+		refusals++;
+		cr_assert_eq(refusals, 1, "it tries again at once");
+		errno = EAGAIN;
+		return -1;
+	}
+	return real(file, data, len, flags);
 }
 
 struct stage {
@@ -144,4 +164,66 @@ STAGED(a_connection_is_closed_at_once)
 	cr_assert_not(refusing);
 	cr_assert(receive(stage, true) == 0 || errno == ECONNRESET);
 	cr_assert_eq(dns_counts(stage->dns)->connections, 0);
+}
+
+STAGED(a_reply_that_finds_no_room_waits_for_the_next_iteration_of_the_loop)
+{
+	dial(stage);
+	ask(stage, true);
+	is_full = true;
+	for (int i = 0; i < 3; i++) {
+		refusals = 0;
+		RUN_UNTIL(stage->loop, refusals > 0);
+		cr_assert_lt(receive(stage, true), 0);
+	}
+	is_full = false;
+	RUN_UNTIL(stage->loop, receive(stage, true) > 0);
+	cr_assert_eq(dns_counts(stage->dns)->connections, 1);
+}
+
+/* ---- an address that gets too much ---- */
+
+/* The reply to a question for the zone's SOA record, as if it came from `from`. */
+static ns_msg ask_from(struct dns *dns, const int sockets[2], const char *from)
+{
+	static uint8_t reply[DNS_EDNS_BYTES];
+	uint8_t packet[NS_PACKETSZ];
+	struct dns_query query;
+	struct dns_origin origin = { .fd = sockets[0] };
+	ns_msg message;
+	socklen_t ignored;
+	cr_assert(dns_address_read(&origin.address, &ignored, from), "%s", from);
+	size_t len = dns_query_write(&query, packet, "berth", ns_t_soa);
+	dns_handle(dns, &origin, packet, len, NULL);
+	ssize_t reply_len = recv(sockets[1], reply, sizeof(reply), MSG_DONTWAIT);
+	cr_assert_eq(ns_initparse(reply, (int)reply_len, &message), 0);
+	cr_assert_eq(ns_msg_count(message, ns_s_qd), 1);
+	cr_assert_eq(ns_msg_count(message, ns_s_an) == 0, ns_msg_getflag(message, ns_f_tc));
+	cr_assert(ns_msg_count(message, ns_s_an) == 1 || reply_len == (ssize_t)len);
+	return message;
+}
+
+Test(dns_server, an_address_that_gets_too_much_is_sent_to_tcp)
+{
+	struct cache_stage stage;
+	struct dns *dns;
+	struct err err = ERR_INIT;
+	const struct dns_options options = { .domain = "berth" };
+	int sockets[2];
+	bool cut = false;
+	cache_stage_open(&stage, &(struct cache_options){ .resync_ms = 600000 });
+	struct names_lookups *lookups = names_lookups_create(stage.loop, stage.cache, "berth");
+	cr_assert_eq(dns_create(&dns, stage.loop, lookups, &options, &err), 0);
+	cr_assert_eq(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, sockets), 0);
+	for (int i = 0; i < 100000 && !cut; i++) {
+		cut = ns_msg_getflag(ask_from(dns, sockets, "203.0.113.1:53"), ns_f_tc);
+	}
+	cr_expect(cut);
+	cr_expect_eq(dns_counts(dns)->limited, 1);
+	cr_expect_not(ns_msg_getflag(ask_from(dns, sockets, "127.0.0.1:53"), ns_f_tc));
+	close(sockets[0]);
+	close(sockets[1]);
+	dns_destroy(dns);
+	names_lookups_destroy(lookups);
+	cache_stage_close(&stage);
 }

@@ -18,10 +18,11 @@ static const char *or_none(const char *text)
 
 static void describe(struct http_request *request)
 {
-	snprintf(seen, sizeof(seen), "%d %s?%s a=%s c=%s n=%s p=%s body=%zu:%s local=%d",
-		request->method, request->path, request->query, or_none(request->accept),
-		or_none(request->cache_control), or_none(request->if_none_match),
-		or_none(request->prefer), request->body_len, request->body, request->local);
+	snprintf(seen, sizeof(seen), "%d %.*s|%s?%s a=%s c=%s n=%s p=%s body=%zu:%s local=%d",
+		request->method, (int)request->host_len, request->host, request->path,
+		request->query, or_none(request->accept), or_none(request->cache_control),
+		or_none(request->if_none_match), or_none(request->prefer), request->body_len,
+		request->body, request->local);
 	http_stage_hello(request);
 }
 
@@ -40,18 +41,18 @@ Test(http_request, has_the_parts_of_its_head)
 	cr_expect_str_eq(see("GET /v1/x?depth=2 HTTP/1.1\r\nHost: a\r\nAccept: text/html\r\n"
 			     "Cache-Control: no-cache\r\nIf-None-Match: \"e\"\r\n"
 			     "Prefer: wait=3\r\n\r\n"),
-		"0 /v1/x?depth=2 a=text/html c=no-cache n=\"e\" p=wait=3 body=0: local=1");
+		"0 a|/v1/x?depth=2 a=text/html c=no-cache n=\"e\" p=wait=3 body=0: local=1");
 	cr_expect_str_eq(
-		see("GET / HTTP/1.1\r\nHost: a\r\n\r\n"), "0 /? a=- c=- n=- p=- body=0: local=1");
+		see("GET / HTTP/1.1\r\nHost: a\r\n\r\n"), "0 a|/? a=- c=- n=- p=- body=0: local=1");
 }
 
 Test(http_request, has_its_body_whether_it_comes_whole_or_in_pieces)
 {
 	cr_expect_str_eq(see("POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello"),
-		"2 /x? a=- c=- n=- p=- body=5:hello local=1");
+		"2 a|/x? a=- c=- n=- p=- body=5:hello local=1");
 	cr_expect_str_eq(see("PUT /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
 			     "2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n"),
-		"3 /x? a=- c=- n=- p=- body=5:hello local=1");
+		"3 a|/x? a=- c=- n=- p=- body=5:hello local=1");
 	int fd = http_stage_connect();
 	http_stage_send(fd,
 		"POST /pieces?a=b HTTP/1.1\r\nHost: a\r\nPrefer: wait=1\r\n"
@@ -65,7 +66,8 @@ Test(http_request, has_its_body_whether_it_comes_whole_or_in_pieces)
 		http_stage_send(fd, "0123456789012345678901234567890123456789");
 	}
 	http_stage_send(fd, "\r\n\r\n");
-	cr_expect(strstr(seen, "2 /pieces?a=b a=- c=- n=- p=wait=1 body=240:abcdabcd"), "%s", seen);
+	cr_expect(
+		strstr(seen, "2 a|/pieces?a=b a=- c=- n=- p=wait=1 body=240:abcdabcd"), "%s", seen);
 	close(fd);
 }
 
@@ -88,19 +90,20 @@ Test(http_request, has_one_of_the_known_methods)
 	close(fd);
 }
 
-Test(http_request, of_a_proxy_has_the_path_alone)
+Test(http_request, of_a_proxy_has_path_and_host_apart)
 {
-	static const char *const paths[][2] = { { "/x", "/x" }, { "http://berth/live", "/live" },
-		{ "HTTP://berth:80/a/b", "/a/b" }, { "http://berth", "/" },
-		{ "http://b/live/x", "/live/x" }, { "/http://berth/x", "/http://berth/x" } };
+	static const char *const paths[][2] = { { "/x", "field|/x" },
+		{ "http://berth/live", "berth|/live" }, { "HTTP://berth:80/a/b", "berth:80|/a/b" },
+		{ "http://berth", "berth|/" }, { "http://b/live/x", "b|/live/x" },
+		{ "/http://berth/x", "field|/http://berth/x" } };
 	char text[128];
 	char line[64];
 	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
-		snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\nHost: berth\r\n\r\n", paths[i][0]);
+		snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\nHost: field\r\n\r\n", paths[i][0]);
 		snprintf(line, sizeof(line), "0 %s? ", paths[i][1]);
 		cr_expect_eq(strncmp(see(text), line, strlen(line)), 0, "%s", seen);
 	}
-	cr_expect_eq(strncmp(see("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n"), "5 *? ", 5), 0);
+	cr_expect_eq(strncmp(see("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n"), "5 a|*? ", 7), 0);
 }
 
 /* ---- parameters --------------------------------------------------------------------------- */

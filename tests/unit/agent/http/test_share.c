@@ -205,6 +205,35 @@ static struct http_request *keep_one(int *fd)
 	return http_stage.request;
 }
 
+Test(http_share, of_searches_leaves_room_for_another_user)
+{
+	int fds[8];
+	int other;
+	for (size_t i = 0; i < 6; i++) {
+		struct http_request *request = keep_one(&fds[i]);
+		cr_expect(http_search(request, i, 8), "%zu", i);
+	}
+	struct http_request *seventh = keep_one(&fds[6]);
+	cr_expect_not(http_search(seventh, 6, 8));
+	cr_expect(http_watch(seventh, 0, 8), "a share of its own");
+	user = 1001;
+	struct http_request *another = keep_one(&other);
+	cr_expect(http_search(another, 6, 8));
+	cr_expect_not(http_search(another, 8, 8), "all together");
+	/* A search ends with its request, or before. */
+	close(fds[0]);
+	http_stage_turn();
+	cr_expect(http_search(seventh, 6, 8));
+	http_end_search(seventh);
+	http_end_search(seventh);
+	cr_expect(http_search(seventh, 6, 8));
+	for (size_t i = 1; i < 7; i++) {
+		close(fds[i]);
+	}
+	close(other);
+	http_stage_turn();
+}
+
 Test(http_share, of_watchers_leaves_room_for_another_user)
 {
 	struct http_request *requests[8];

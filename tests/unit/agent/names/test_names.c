@@ -33,6 +33,15 @@ static const struct {
 		RECORD("",
 			ENDPOINT("urn:a", "tcp", "a.example.org", "1") "," ENDPOINT(
 				"urn:b", "tcp", "b.example.org", "2")) },
+	{ "/services/elsewhere",
+		RECORD("\"yarn:ip\":\"10.0.0.77\",",
+			ENDPOINT("urn:a", "tcp", "203.0.113.5", "1") "," ENDPOINT(
+				"urn:b", "tcp", "b.example.org", "2")) },
+	{ "/services/container",
+		RECORD("\"yarn:ip\":\"10.0.0.78\",", ENDPOINT("urn:a", "http", "c0ffee", "80")) },
+	{ "/services/rds",
+		RECORD("\"description\":\"orders\",",
+			ENDPOINT("urn:sql", "tcp", "db1.rds.example.com", "5432")) },
 	{ "/services/bad", "{\"type\":\"JSONServiceRecord\"" },
 	{ "/users", NULL },
 	{ "/users/joe", NULL },
@@ -201,7 +210,16 @@ static const struct {
 	{ "BERTH.", "found apex" },
 	{ "db.services.berth", "found 10.0.0.9 [0 0 5432 db.services.berth]" },
 	{ "Db.Services.Berth.", "found 10.0.0.9 [0 0 5432 db.services.berth]" },
-	{ "mail.services.berth", "found =mx.example.org [0 0 25 mx.example.org]" },
+	{ "mail.services.berth", "found =mx.example.org" },
+	{ "_smtp._tcp.mail.services.berth", "found [0 0 25 mx.example.org]" },
+	{ "elsewhere.services.berth",
+		"found 203.0.113.5 [0 0 1 elsewhere.services.berth] [0 0 2 b.example.org]" },
+	{ "ip-203-0-113-5.elsewhere.services.berth",
+		"found 203.0.113.5 [0 0 1 elsewhere.services.berth] [0 0 2 b.example.org]" },
+	{ "ip-10-0-0-77.elsewhere.services.berth", "absent" },
+	{ "container.services.berth", "found 10.0.0.78 [0 0 80 c0ffee]" },
+	{ "rds.services.berth", "found =db1.rds.example.com" },
+	{ "_tcp.rds.services.berth", "found" },
 	{ "two-names.services.berth", "found [0 0 1 a.example.org] [0 0 2 b.example.org]" },
 	{ "none.services.berth", "found" },
 	{ "bad.services.berth", "found" },
@@ -250,7 +268,12 @@ static const struct {
 	{ "ctr-e50-1451931954322-0016-01-000002.app.yarn-service.eve.berth", "found 172.17.0.19" },
 	{ "ctr-e50-1451931954322-0016-01-000002.berth", "found 172.17.0.19" },
 	{ "ctr-e50-1451931954322-0016-01-000003.berth", "absent" },
-	{ "9.0.0.10.in-addr.arpa", "found ->db.services.berth" },
+	{ "9.0.0.10.in-addr.arpa", "outside" },
+	{ "5.113.0.203.in-addr.arpa", "outside" },
+	{ "77.0.0.10.in-addr.arpa", "found ->elsewhere.services.berth" },
+	{ "1.0.0.10.in-addr.arpa", "outside" },
+	{ "2.0.0.10.in-addr.arpa", "found ->c1." PROD },
+	{ "1.1.0.10.in-addr.arpa", "outside" },
 	{ "19.0.17.172.in-addr.arpa.",
 		"found ->ctr-e50-1451931954322-0016-01-000002"
 		".components.app.yarn-service.services.eve.users.berth" },
@@ -307,6 +330,17 @@ Test(names, texts_are_the_attributes_that_are_text, .init = open_table, .fini = 
 	cr_assert_str_eq(answer.texts[1], "yarn:id=app_1");
 	cr_assert_str_eq(answer.texts[2], "priority=2");
 	cr_assert_eq(answer.path_count, 3);
+	names_answer_finish(&answer);
+}
+
+Test(names, an_alias_has_nothing_else, .init = open_table, .fini = close_table)
+{
+	struct names_answer answer;
+	names_evaluate(&answer, "rds.services.berth", "berth", &source);
+	cr_assert_str_eq(answer.alias, "db1.rds.example.com");
+	cr_assert_eq(answer.text_count, 0);
+	cr_assert_eq(answer.target_count, 0);
+	cr_assert_eq(answer.path_count, 1);
 	names_answer_finish(&answer);
 }
 

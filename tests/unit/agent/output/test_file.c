@@ -104,6 +104,18 @@ Test(output_file, takes_the_place_of_a_symbolic_link_and_leaves_its_target)
 	unlink(target);
 }
 
+Test(output_file, takes_no_set_user_id_from_the_target_of_a_link)
+{
+	char target[SCRATCH_PATH + 20];
+	snprintf(target, sizeof(target), "%s/target", folder);
+	fclose(fopen(target, "we"));
+	cr_assert_eq(chmod(target, 06755), 0);
+	cr_assert_eq(symlink(target, path), 0);
+	struct output_file_owner owner = output_file_owner(path, 0, (uid_t)-1, (gid_t)-1);
+	cr_expect_eq(owner.mode, 0755);
+	unlink(target);
+}
+
 Test(output_file, replaces_what_a_killed_agent_left_behind)
 {
 	char *temporary = NULL;

@@ -26,23 +26,23 @@ struct exchange {
 /* Wanted: c1 127.0.0.1:8001 of weight 1, c2 [::1]:8002 of weight 5. */
 static struct haproxy_servers make_wanted(void)
 {
-	static const struct haproxy_server wanted[] = {
-		{ "c1", "127.0.0.1", 8001, 1 },
-		{ "c2", "::1", 8002, 5 },
+	const struct haproxy_server wanted[] = {
+		{ strdup("berth:c1"), "127.0.0.1", 8001, 1 },
+		{ strdup("berth:c2"), "::1", 8002, 5 },
 	};
 	struct haproxy_servers servers = { malloc(sizeof(wanted)), 2 };
 	memcpy(servers.items, wanted, sizeof(wanted));
 	return servers;
 }
 
-#define C1 LINE("web", "c1", "127.0.0.1", "0", "1", "8001")
-#define C2 LINE("web", "c2", "::1", "0", "5", "8002")
+#define C1 LINE("web", "berth:c1", "127.0.0.1", "0", "1", "8001")
+#define C2 LINE("web", "berth:c2", "::1", "0", "5", "8002")
 #define ADD_C1                                                                                     \
-	"add server web/c1 127.0.0.1:8001 weight 1 check; enable health web/c1; "                  \
-	"enable server web/c1\n"
+	"add server web/berth:c1 127.0.0.1:8001 weight 1 check; enable health web/berth:c1; "      \
+	"enable server web/berth:c1\n"
 #define ADD_C2                                                                                     \
-	"add server web/c2 [::1]:8002 weight 5 check; enable health web/c2; "                      \
-	"enable server web/c2\n"
+	"add server web/berth:c2 [::1]:8002 weight 5 check; enable health web/berth:c2; "          \
+	"enable server web/berth:c2\n"
 
 ParameterizedTestParameters(haproxy_plan, makes_the_servers_equal)
 {
@@ -51,24 +51,27 @@ ParameterizedTestParameters(haproxy_plan, makes_the_servers_equal)
 		{ HEAD "\n", ADD_C1 ADD_C2, 2 },
 		{ HEAD C2 "\n", ADD_C1, 1 },
 		/* Those of other backends are not ours, nor are those that stay. */
-		{ HEAD C1 C2 LINE("other", "c3", "127.0.0.1", "0", "1", "1") "\n", "", 0 },
+		{ HEAD C1 C2 LINE("other", "berth:c3", "127.0.0.1", "0", "1", "1") "\n", "", 0 },
 		{ HEAD C1 C2 LINE("web", "static-backup", "127.0.0.1", "0", "1", "1") "\n", "", 0 },
-		{ HEAD C1 C2 LINE("web", "c3", "127.0.0.1", "0", "1", "1") "\n",
-			"set server web/c3 state maint\ndel server web/c3\n", 1 },
-		{ HEAD C1 C2 LINE("web", "c3", "127.0.0.1", "1", "1", "1") "\n",
-			"del server web/c3\n", 0 },
+		{ HEAD C1 C2 LINE("web", "c3", "127.0.0.1", "1", "1", "1") "\n", "", 0 },
+		{ HEAD C1 C2 LINE("web", "berth:c3", "127.0.0.1", "0", "1", "1") "\n",
+			"set server web/berth:c3 state maint\ndel server web/berth:c3\n", 1 },
+		{ HEAD C1 C2 LINE("web", "berth:c3", "127.0.0.1", "1", "1", "1") "\n",
+			"del server web/berth:c3\n", 0 },
 		/* Deletions come behind everything that serves. */
-		{ HEAD C2 LINE("web", "c3", "127.0.0.1", "0", "1", "1") "\n",
-			"set server web/c3 state maint\n" ADD_C1 "del server web/c3\n", 2 },
-		{ HEAD C2 LINE("web", "c1", "127.0.0.9", "0", "1", "8001") "\n",
-			"set server web/c1 addr 127.0.0.1 port 8001\n", 1 },
-		{ HEAD C2 LINE("web", "c1", "127.0.0.1", "0", "7", "9") "\n",
-			"set server web/c1 addr 127.0.0.1 port 8001\nset server web/c1 weight 1\n",
+		{ HEAD C2 LINE("web", "berth:c3", "127.0.0.1", "0", "1", "1") "\n",
+			"set server web/berth:c3 state maint\n" ADD_C1 "del server web/berth:c3\n",
+			2 },
+		{ HEAD C2 LINE("web", "berth:c1", "127.0.0.9", "0", "1", "8001") "\n",
+			"set server web/berth:c1 addr 127.0.0.1 port 8001\n", 1 },
+		{ HEAD C2 LINE("web", "berth:c1", "127.0.0.1", "0", "7", "9") "\n",
+			"set server web/berth:c1 addr 127.0.0.1 port 8001\n"
+			"set server web/berth:c1 weight 1\n",
 			2 },
 		/* In maintenance for whatever reason; drained by hand (8) is left. */
-		{ HEAD C1 LINE("web", "c2", "::1", "5", "5", "8002") "\n",
-			"set server web/c2 state ready\n", 1 },
-		{ HEAD C1 LINE("web", "c2", "::1", "8", "5", "8002") "\n", "", 0 },
+		{ HEAD C1 LINE("web", "berth:c2", "::1", "5", "5", "8002") "\n",
+			"set server web/berth:c2 state ready\n", 1 },
+		{ HEAD C1 LINE("web", "berth:c2", "::1", "8", "5", "8002") "\n", "", 0 },
 	};
 	return cr_make_param_array(struct exchange, all, sizeof(all) / sizeof(all[0]));
 }
@@ -138,10 +141,11 @@ Test(haproxy_plan, wants_literal_addresses_with_a_port_sorted_by_name)
 	}
 	const struct render_picture picture = { "/a", members, 3 };
 	struct haproxy_servers servers;
-	haproxy_servers_read(&servers, &picture, &(struct render_filter){ "", "", "" });
+	struct render_result result;
+	haproxy_servers_read(&servers, &picture, &(struct render_filter){ "", "", "" }, &result);
 	cr_assert_eq(servers.count, 2);
-	cr_assert_str_eq(servers.items[0].name, "c-2");
-	cr_assert_str_eq(servers.items[1].name, "c1");
+	cr_assert_str_eq(servers.items[0].name, "berth:c-2");
+	cr_assert_str_eq(servers.items[1].name, "berth:c1");
 	cr_assert_eq(servers.items[1].port, 8001);
 	cr_assert_eq(servers.items[1].weight, 9);
 	haproxy_servers_finish(&servers);

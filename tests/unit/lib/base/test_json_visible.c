@@ -35,3 +35,50 @@ Test(json_visible, bytes_cut_off_at_the_end_are_left_alone)
 	check("\xc2", "\xc2");
 	check("\xe2\x80", "\xe2\x80");
 }
+
+Test(json_visible, the_end_of_a_buffer_is_made_visible_in_place)
+{
+	struct buffer buffer;
+	buffer_init(&buffer, 35);
+	buffer_append_text(&buffer, "\"\x7f\",");
+	size_t start = buffer.len;
+	buffer_append_text(&buffer, "\"a\"");
+	json_make_visible(&buffer, start);
+	cr_assert_str_eq(buffer_text(&buffer), "\"\x7f\",\"a\"");
+	buffer_append_text(&buffer, "\"\u2028\"");
+	json_make_visible(&buffer, start);
+	cr_assert_str_eq(buffer_text(&buffer), "\"\x7f\",\"a\"\"\\u2028\"");
+	buffer_append_text(&buffer, "\u2028\u2028\u2028\u2028");
+	json_make_visible(&buffer, start);
+	cr_assert(buffer.failed, "the escapes have no room");
+	buffer_finish(&buffer);
+}
+
+static void check_harmless(const char *json, const char *wanted)
+{
+	struct buffer out;
+	buffer_init(&out, 1000);
+	json_append_harmless(&out, json, strlen(json));
+	cr_assert_str_eq(buffer_text(&out), wanted);
+	buffer_finish(&out);
+}
+
+Test(json_visible, values_that_programs_print_into_lines_have_replacement_characters)
+{
+	check_harmless("", "");
+	check_harmless("\"\u00e9 \\\"x\\\\n\"", "\"\u00e9 \\\"x\\\\n\"");
+	check_harmless("\"a\\nb\\r\\t\\f\\b\\u001b[\"",
+		"\"a\\ufffdb\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd[\"");
+	check_harmless("\"\x7f\u202e\xc2\x9b.\"", "\"\\ufffd\\ufffd\\ufffd.\"");
+	check_harmless("\"\\\\\\n\"", "\"\\\\\\ufffd\"");
+	check_harmless("\\", "\\");
+}
+
+Test(json_visible, text_hides_controls_too)
+{
+	cr_assert_not(text_has_hidden("a \u00e9", 4));
+	cr_assert(text_has_hidden("a\n", 2));
+	cr_assert_not(text_has_hidden("a\n", 1));
+	cr_assert(text_has_hidden("\x1f", 1));
+	cr_assert(text_has_hidden("\u202e", 3));
+}

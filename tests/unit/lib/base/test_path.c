@@ -128,6 +128,38 @@ Test(path, another_programs_path_ends_at_its_length)
 	free(bare);
 }
 
+/* The characters that ZooKeeper itself refuses, and their neighbours. */
+Test(path, another_programs_path_has_the_characters_that_zookeeper_takes)
+{
+	static const struct {
+		const char *path;
+		bool is_valid;
+	} paths[] = {
+		{ "/\x1f", false },
+		{ "/ ", true },
+		{ "/~", true },
+		{ "/\x7f", false },
+		{ "/\xc2\x9f", false },     /* U+009F */
+		{ "/\xc2\xa0", true },      /* U+00A0 */
+		{ "/\xed\x9f\xbf", true },  /* U+D7FF */
+		{ "/\xed\xa0\x80", false }, /* U+D800 */
+		{ "/\xee\x80\x80", false }, /* U+E000 */
+		{ "/\xef\xa3\xbf", false }, /* U+F8FF */
+		{ "/\xef\xa4\x80", true },  /* U+F900 */
+		{ "/\xef\xbf\xaf", true },  /* U+FFEF */
+		{ "/\xef\xbf\xb0", false }, /* U+FFF0 */
+		{ "/\xef\xbf\xbf", false }, /* U+FFFF */
+		{ "/\xf0\x9f\x98\x80", false },
+	};
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+		size_t len = strlen(paths[i].path);
+		cr_expect_eq(path_foreign_check(paths[i].path, len, NULL) == 0, paths[i].is_valid,
+			"%zu", i);
+		cr_expect_eq(path_root_check(paths[i].path, len, NULL) == 0, paths[i].is_valid,
+			"%zu", i);
+	}
+}
+
 Test(path, joins_below_the_root_and_below_others)
 {
 	char path[32];

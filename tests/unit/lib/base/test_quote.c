@@ -27,7 +27,8 @@ ParameterizedTestParameters(quote, escapes)
 		{ "\xe2\x28\xa1", 3, "\"\\xe2(\\xa1\"" },
 		{ "\xc2\x9b"
 		  "31m",
-			5, "\"\\xc2\\x9b31m\"" }, /* a terminal's control sequence */
+			5, "\"\\xc2\\x9b31m\"" },       /* a terminal's control sequence */
+		{ "\u202e", 3, "\"\\xe2\\x80\\xae\"" }, /* text runs backwards */
 	};
 	return cr_make_param_array(
 		struct example, examples, sizeof(examples) / sizeof(examples[0]));

@@ -89,7 +89,7 @@ static void server_start(const struct step *steps)
 	cr_assert_eq(bind(server.listener, (struct sockaddr *)&address, sizeof(address)), 0);
 	cr_assert_eq(listen(server.listener, 5), 0);
 	server.steps = steps;
-	server.requests[0] = '\0';
+	memset(server.requests, 0, sizeof(server.requests));
 	cr_assert_eq(pthread_create(&server.thread, NULL, serve, NULL), 0);
 }
 

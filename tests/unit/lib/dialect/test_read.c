@@ -36,9 +36,10 @@ struct row {
 #define HOST_RECORD                                                                                \
 	"{\"type\":\"load_balancer\",\"address\":\"10.9.8.7\",\"ttl\":25,\"load_balancer\":{"      \
 	"\"address\":\"10.9.8.7\",\"ports\":[8080]}}"
-#define HOST_TAIL                                                                                  \
+#define HOST_TAIL_OF(type)                                                                         \
 	",\"yarn:id\":\"web1\",\"yarn:persistence\":\"container\",\"dialect\":\"registrar\","      \
-	"\"yarn:hostname\":\"web1\",\"yarn:ip\":\"10.9.8.7\",\"registrar:type\":\"load_balancer\""
+	"\"yarn:hostname\":\"web1\",\"yarn:ip\":\"10.9.8.7\",\"registrar:type\":\"" type "\""
+#define HOST_TAIL HOST_TAIL_OF("load_balancer")
 
 #define MEMBER                                                                                     \
 	"{\"serviceEndpoint\":{\"host\":\"h\",\"port\":1},\"additionalEndpoints\":{\"http\":{"     \
@@ -94,6 +95,14 @@ struct row {
 		type, name, NULL, data, NULL, why                                                  \
 	}
 
+/* A host below a service that has no member of its type. */
+#define NO_MEMBER(type)                                                                            \
+	{                                                                                          \
+		DIALECT_REGISTRAR, "web1", SERVICE,                                                \
+			"{\"type\":\"" type "\",\"" type "\":{\"address\":\"10.9.8.7\"}}", NULL,   \
+			"does not count"                                                           \
+	}
+
 static const struct row rows[] = {
 	READABLE(DIALECT_REGISTRAR, "web1", SERVICE, HOST_RECORD,
 		RECORD(ENDPOINT("http", "tcp", "10.9.8.7", "8080")) HOST_TAIL
@@ -112,6 +121,16 @@ static const struct row rows[] = {
 		"\"ports\":[1,\"2\"],\"ttl\":3},\"ttl\":4}",
 		RECORD(ENDPOINT("web", "tcp", "10.9.8.7", "1") "," ENDPOINT(
 			"web", "tcp", "10.9.8.7", "2")) HOST_TAIL ",\"registrar:ttl\":3"),
+	READABLE(DIALECT_REGISTRAR, "web1",
+		"{\"type\":\"host\",\"host\":{\"address\":\"10.0.0.1\"}}",
+		"{\"type\":\"host\",\"host\":{\"address\":\"10.9.8.7\"}}",
+		RECORD(HOST("web", "tcp", "10.9.8.7")) HOST_TAIL_OF("host")),
+	READABLE(DIALECT_REGISTRAR, "web1", SERVICE,
+		"{\"type\":\"rr_host\",\"rr_host\":{\"address\":\"10.9.8.7\"}}",
+		RECORD(ENDPOINT("http", "tcp", "10.9.8.7", "8080")) HOST_TAIL_OF("rr_host")),
+	NO_MEMBER("host"),
+	NO_MEMBER("db_host"),
+	NO_MEMBER("rr_hosts"),
 	UNREADABLE(DIALECT_REGISTRAR, "web1", SERVICE, "service of its own"),
 	UNREADABLE(DIALECT_REGISTRAR, "web1", "{\"type\":\"host\",\"host\":{\"address\":null}}",
 		"no address"),

@@ -38,6 +38,8 @@ ParameterizedTestParameters(record_address, text_and_object_are_inverse)
 		{ "path", "/a b/c", "{\"path\":\"/a b/c\"}" },
 		{ "zookeeper", "zk1:2181/hbase/a:b",
 			"{\"hostname\":\"zk1\",\"port\":\"2181\",\"path\":\"/hbase/a:b\"}" },
+		{ "zktriple", "zk1:2181/hbase",
+			"{\"hostname\":\"zk1\",\"port\":\"2181\",\"path\":\"/hbase\"}" },
 		{ "zookeeper", "[::1]:2181/",
 			"{\"hostname\":\"::1\",\"port\":\"2181\",\"path\":\"/\"}" },
 		{ "x-pigeon", "loft 3", "{\"address\":\"loft 3\"}" },
@@ -86,6 +88,7 @@ ParameterizedTestParameters(record_address, refuses_text)
 		{ "path", "", "must be a path" },
 		{ "zookeeper", "h:2181", "must be a path that begins with /" },
 		{ "zookeeper", "/a:1/b", "its form is host:port/path" },
+		{ "zktriple", "h:2181", "must be a path that begins with /" },
 		{ "x-", "a", "address type \"x-\" is not known; allowed are uri, hostname" },
 		{ "pigeon", "a", "address type \"pigeon\" is not known" },
 	};
@@ -159,6 +162,10 @@ ParameterizedTestParameters(record_address, keys_and_values_are_checked_on_write
 			"{\"hostname\":\"b\",\"port\":\"1\",\"path\":\"/p\"}]",
 			"" },
 		{ "zookeeper",
+			"[{\"hostname\":\"a\",\"port\":\"1\",\"path\":\"/p\"},"
+			"{\"hostname\":\"b\",\"port\":\"1\",\"path\":\"/q\"}]",
+			"addresses 1 and 2 of external endpoint 1 have different paths" },
+		{ "zktriple",
 			"[{\"hostname\":\"a\",\"port\":\"1\",\"path\":\"/p\"},"
 			"{\"hostname\":\"b\",\"port\":\"1\",\"path\":\"/q\"}]",
 			"addresses 1 and 2 of external endpoint 1 have different paths" },

@@ -75,7 +75,7 @@ Test(record, without_any_memory_the_error_says_so)
 
 /* Every spelling that a reader changes. */
 static const char odd[] =
-	"{\"type\":\"JSONServiceRecord\",\"description\":7,\"yarn:id\":\"c\",\"none\":null,"
+	"{\"type\":\"JSONServiceRecord\",\"description\":7,\"yarn:id\":\"c\",\"nul\":\"\\u0000\","
 	"\"external\":[null,{\"api\":true,\"addressType\":\"zktriple\",\"protocolType\":\"zk\","
 	"\"addresses\":[[\"h\",1,\"/a\"]]},{\"api\":0.5,\"addressType\":\"host/port\","
 	"\"protocol\":\"\",\"protocolType\":\"p\","

@@ -92,8 +92,7 @@ Test(record, endpoint_without_protocol_is_read_but_not_written)
 Test(record, null_fields_are_as_if_absent)
 {
 	struct record *record = read_record(
-		HEAD "\"description\":null,\"external\":null,\"yarn:id\":null,"
-		     "\"yarn:persistence\":null}");
+		HEAD "\"description\":null,\"external\":null,\"internal\":null}");
 	cr_assert_str_eq(record_description(record), "");
 	cr_assert_str_eq(record_id(record), "");
 	cr_assert_str_eq(record_persistence(record), "");
@@ -102,9 +101,14 @@ Test(record, null_fields_are_as_if_absent)
 	record_free(record);
 }
 
-Test(record, null_attributes_are_neither_read_nor_written)
+Test(record, null_attributes_are_refused_and_not_written)
 {
-	expect_rewritten(HEAD "\"a\":null,\"b\":{\"c\":null},\"external\":[],\"internal\":[]}",
+	static const char *const nulls[] = { HEAD "\"a\":null}", HEAD "\"yarn:id\":null}",
+		HEAD "\"yarn:persistence\":null,\"external\":[]}" };
+	for (size_t i = 0; i < sizeof(nulls) / sizeof(nulls[0]); i++) {
+		expect_refusal(BERTH_INVALID_RECORD, nulls[i], strlen(nulls[i]), "is null");
+	}
+	expect_rewritten(HEAD "\"b\":{\"c\":null},\"external\":[],\"internal\":[]}",
 		HEAD "\"external\":[],\"internal\":[],\"b\":{\"c\":null}}");
 	struct record *record = read_record(HEAD "\"a\":1}");
 	cr_assert_eq(record_set_attribute_take(record, "a", json_null()), 0);
@@ -149,13 +153,20 @@ Test(record, nulls_in_lists_and_addresses_are_left_out)
 {
 	expect_addresses(
 		"host/port", "[null,{\"host\":\"h\",\"port\":null},null]", "[{\"host\":\"h\"}]");
-	expect_addresses("uri", "null", "[]");
 	struct record *record = read_record(
-		HEAD "\"external\":[null," ENDPOINT_HEAD "[]},null],\"internal\":[{\"api\":\"a\","
-		     "\"addressType\":\"uri\",\"protocol\":\"p\"}]}");
-	cr_assert_eq(record_endpoint_count(record), 2);
-	cr_assert_eq(json_array_size(record_endpoint(record, 1).addresses), 0);
+		HEAD "\"external\":[null," ENDPOINT_HEAD "[]},null],\"internal\":[]}");
+	cr_assert_eq(record_endpoint_count(record), 1);
 	record_free(record);
+}
+
+Test(record, an_endpoint_without_addresses_is_refused)
+{
+	static const char *const texts[] = { HEAD "\"external\":[" ENDPOINT_HEAD "null}]}",
+		HEAD "\"internal\":[{\"api\":\"a\",\"addressType\":\"uri\",\"protocol\":\"p\"}]}" };
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		expect_refusal(
+			BERTH_INVALID_RECORD, texts[i], strlen(texts[i]), "has no addresses");
+	}
 }
 
 Test(record, older_addresses_are_arrays_of_values)
@@ -181,6 +192,28 @@ Test(record, host_and_hostname_stand_for_each_other)
 	expect_addresses("uri", "[{\"host\":\"h\"}]", "[{\"host\":\"h\"}]");
 }
 
+/* Hadoop's constant is kept where a writer chose it, and read as the word of its documents. */
+Test(record, a_writer_may_call_zookeeper_zktriple)
+{
+	static const char text[] = HEAD
+		"\"external\":[{\"api\":\"a\",\"addressType\":\"zktriple\","
+		"\"protocol\":\"p\",\"protocolType\":\"p\",\"addresses\":["
+		"{\"hostname\":\"h\",\"port\":\"1\",\"path\":\"/x\"}]}],\"internal\":[]}";
+	struct err err = ERR_INIT;
+	struct record *record = NULL;
+	cr_assert_eq(record_decode_strictly(&record, text, strlen(text), &err), 0, "%s", err.msg);
+	cr_expect_str_eq(record_endpoint(record, 0).address_type, "zktriple");
+	expect_written(record, text);
+	record_free(record);
+	record = read_record(text);
+	cr_expect_str_eq(record_endpoint(record, 0).address_type, "zookeeper");
+	struct record *copy = NULL;
+	cr_assert_eq(record_from_json(&copy, record_json(record), &err), 0);
+	cr_expect_str_eq(record_endpoint(copy, 0).address_type, "zookeeper");
+	record_free(copy);
+	record_free(record);
+}
+
 Test(record, of_two_equal_keys_the_last_counts)
 {
 	struct record *record = read_record(
@@ -193,24 +226,85 @@ Test(record, of_two_equal_keys_the_last_counts)
 	expect_refusal(BERTH_INVALID_RECORD, other, strlen(other), "must be");
 }
 
-Test(record, padding_around_the_json_is_skipped)
+Test(record, text_behind_the_object_is_ignored)
 {
-	static const char padded[] = "\xef\xbb\xbf" HTTPD " \r\n\t\0 \0";
+	static const char *const behind[] = { "", " \r\n\t", "x", " }", ",{\"type\":\"x\"}", "]",
+		"\"" };
+	char text[512];
+	for (size_t i = 0; i < sizeof(behind) / sizeof(behind[0]); i++) {
+		snprintf(text, sizeof(text), "%s%s", HTTPD, behind[i]);
+		expect_rewritten(text, HTTPD);
+	}
+	static const char padded[] = HTTPD " \r\n\t\0 \0x";
 	struct record *record = NULL;
 	cr_assert_eq(record_decode(&record, padded, sizeof(padded), NULL), 0);
 	expect_written(record, HTTPD);
 	record_free(record);
-	static const char trailing[] = HTTPD "\0x";
-	expect_refusal(BERTH_INVALID_RECORD, trailing, sizeof(trailing) - 1, "");
+	expect_rewritten(HEAD "\"a\":\"}\\\"}\\\\\",\"b\":[{}]}}",
+		HEAD "\"external\":[],\"internal\":[],\"a\":\"}\\\"}\\\\\",\"b\":[{}]}");
+}
+
+Test(record, a_byte_order_mark_is_refused)
+{
+	expect_refusal(BERTH_INVALID_RECORD, "\xef\xbb\xbf" HTTPD, strlen(HTTPD) + 3, "");
+	expect_refusal(BERTH_INVALID_RECORD, "x" HTTPD, strlen(HTTPD) + 1, "");
+}
+
+Test(record, a_mistake_before_the_object_is_kept_and_refused)
+{
+	static const char *const before[] = { "}", "x}", " ]", "\"}\"" };
+	for (size_t i = 0; i < sizeof(before) / sizeof(before[0]); i++) {
+		char text[512];
+		size_t len = (size_t)snprintf(text, sizeof(text), "%s%s", before[i], HTTPD);
+		size_t trimmed = len;
+		record_trim(text, &trimmed);
+		cr_assert_eq(trimmed, len, "%s", before[i]);
+		expect_refusal(BERTH_INVALID_RECORD, text, len, "");
+	}
+}
+
+Test(record, escapes_that_no_text_can_hold_are_replaced)
+{
+	static const char *const texts[][2] = {
+		{ "\\u0000", "\xef\xbf\xbd" },
+		{ "a\\u0000\\ud800b",
+			"a\xef\xbf\xbd\xef\xbf\xbd"
+			"b" },
+		{ "\\udc00\\ud800", "\xef\xbf\xbd\xef\xbf\xbd" },
+		{ "\\ud83d\\ude00", "\xf0\x9f\x98\x80" },
+		{ "\\uD800\\uD83D\\uDE00", "\xef\xbf\xbd\xf0\x9f\x98\x80" },
+		{ "\\\\u0000", "\\u0000" },
+		{ "\\u0041\\n", "A\n" },
+	};
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		char text[256];
+		snprintf(text, sizeof(text), HEAD "\"yarn:id\":\"%s\",\"%s\":1}", texts[i][0],
+			texts[i][0]);
+		struct record *record = read_record(text);
+		cr_expect_str_eq(record_id(record), texts[i][1], "%s", text);
+		cr_expect_not_null(record_attribute(record, texts[i][1]), "%s", text);
+		record_free(record);
+		size_t len = strlen(text);
+		record_trim(text, &len);
+		json_t *json = json_loads(text, 0, NULL);
+		cr_expect_str_eq(json_string_value(json_object_get(json, "yarn:id")), texts[i][1]);
+		json_decref(json);
+	}
+	static const char cut[] = HEAD "\"a\":\"\\u00";
+	expect_refusal(BERTH_INVALID_RECORD, cut, strlen(cut), "");
 }
 
 Test(record, trimmed_data_is_json_alone)
 {
-	char padded[] = "\xef\xbb\xbf\xef\xbb\xbf" HTTPD "\n\0 ";
+	char padded[] = HTTPD "\n\0 ";
 	size_t len = sizeof(padded) - 1;
 	record_trim(padded, &len);
 	cr_assert_str_eq(padded, HTTPD);
 	cr_assert_eq(len, strlen(HTTPD));
+	char followed[] = HTTPD ",\"x\":{";
+	len = sizeof(followed) - 1;
+	record_trim(followed, &len);
+	cr_assert_str_eq(followed, HTTPD);
 	char as_stored[] = HTTPD " \n";
 	len = strlen(as_stored);
 	record_trim(as_stored, &len);
@@ -277,7 +371,6 @@ ParameterizedTestParameters(record, wrong_shapes)
 		       "\"protocolType\":{}}]}",
 			"protocolType of internal endpoint 1 is an object" },
 		{ "[\"JSONServiceRecord\"]", "service record is an array; it must be an object" },
-		{ HEAD "\"a\":\"\\u0000\"}", "a string holds a NUL" },
 		{ HEAD "\"a\":x}", "invalid token" },
 		{ HEAD "\"external\":[{\"api\":null}]}", "external endpoint 1 has no api" },
 		{ HEAD "\"external\":[{\"api\":[]}]}", "api of external endpoint 1 is an array" },
@@ -315,14 +408,10 @@ ParameterizedTestParameters(record, hostile_bytes)
 	static struct hostile inputs[] = {
 		{ "JSONServiceRecord", 0 },
 		{ "{\"type\":\"JSONServiceRecord\"", 0 },
-		{ "{\"type\":\"JSONServiceRecord\"} x", 0 },
 		{ HEAD "\"a\":\"x\0y\"}", 37 },
-		{ HEAD "\"a\":\"\\u0000\"}", 0 },
-		{ HEAD "\"\\u0000\":1}", 0 },
 		{ HEAD "\"a\":\"\xff\"}", 0 },
 		{ HEAD "\"a\":\"\xc0\xaf\"}", 0 },
 		{ HEAD "\"a\":\"\xed\xa0\x80\"}", 0 },
-		{ HEAD "\"a\":\"\\ud800\"}", 0 },
 		{ HEAD "\"a\":\"line\nbreak\"}", 0 },
 		{ HEAD "\"a\":NaN}", 0 },
 		{ HEAD "\"a\":01}", 0 },
@@ -412,11 +501,12 @@ Test(record, a_number_is_the_shortest_text_that_reads_back_as_it)
 Test(record, a_protocol_is_a_text_under_both_names)
 {
 	expect_rewritten(HEAD "\"internal\":[{\"api\":\"a\",\"addressType\":\"uri\","
-			      "\"protocolType\":7}]}",
+			      "\"protocolType\":7,\"addresses\":[]}]}",
 		HEAD "\"external\":[],\"internal\":[{\"api\":\"a\",\"addressType\":\"uri\","
 		     "\"protocol\":\"7\",\"protocolType\":\"7\",\"addresses\":[]}]}");
 	struct record *record = read_record(
-		HEAD "\"internal\":[{\"api\":\"a\",\"addressType\":\"uri\",\"protocol\":null}]}");
+		HEAD "\"internal\":[{\"api\":\"a\",\"addressType\":\"uri\","
+		     "\"protocol\":null,\"addresses\":[]}]}");
 	const json_t *endpoint = json_array_get(record_attribute(record, "internal"), 0);
 	cr_expect_null(json_object_get(endpoint, "protocol"));
 	record_free(record);

@@ -148,6 +148,39 @@ CONNECTED(a_deletion_that_the_list_has_told_already_needs_no_read)
 	answer_clear(&seen);
 }
 
+/* How old the oldest state is when `path` is read, and the server was heard again before. */
+struct look {
+	struct registry *registry;
+	const char *path;
+	int64_t heard_ms;
+};
+
+static void look_at_read(void *context, const struct registry_task *task, struct err *err)
+{
+	struct look *look = context;
+	(void)err;
+	if (strcmp(task->path, look->path) == 0) {
+		memory_set_heard_ms(look->registry, 200);
+		look->heard_ms = registry_heard_ms(look->registry, 9000);
+	}
+}
+
+CONNECTED(a_record_is_as_old_as_the_announcement_of_its_deletion_until_it_is_read)
+{
+	struct answer seen = { 0 };
+	struct look look = { .registry = registry, .path = "/t/a" };
+	memory_put(registry, "/t", "");
+	memory_put(registry, "/t/a", "x");
+	watch_now(registry, "/t/a", REGISTRY_WATCH_DATA, &seen);
+	memory_set_heard_ms(registry, 100);
+	memory_on_task(registry, look_at_read, &look);
+	memory_remove(registry, "/t/a");
+	client_wait(is_absent, &seen);
+	cr_assert_eq(look.heard_ms, 100);
+	cr_assert_eq(registry_heard_ms(registry, 9000), 200);
+	answer_clear(&seen);
+}
+
 /* So many other changes came before that the list itself still waits for its turn. */
 CONNECTED(a_deletion_needs_no_read_when_the_list_waits_to_be_read)
 {

@@ -114,23 +114,11 @@ IMPORTING(the_group_is_a_node_without_data)
 	answer_clear(&answer);
 }
 
-/* The allocation that follows the next answer fails, when `next` is set. */
-static void fail_behind_answer(void *context, int code, double duration_s)
-{
-	bool *next = context;
-	(void)code;
-	(void)duration_s;
-	if (*next) {
-		failing_arm("alloc", 1, ENOMEM);
-		*next = false;
-	}
-}
-
 Test(registry_mount, a_group_that_cannot_be_listed_without_memory_does_not_count_as_empty)
 {
 	bool next = false;
 	struct answer answer = { 0 };
-	const struct registry_options options = { .on_answer = fail_behind_answer,
+	const struct registry_options options = { .on_answer = failing_behind_answer,
 		.context = &next };
 	struct registry *registry = memory_open("core", &options);
 	client_add(registry);
@@ -168,6 +156,44 @@ IMPORTING(a_member_is_one_read)
 	assert_answer(&answer, "OK");
 	cr_assert_eq(json_object_size(answer.records), 1);
 	cr_assert_eq(tasks, 3);
+	answer_clear(&answer);
+}
+
+struct group_failure {
+	int code;
+	size_t members; /* how often the member itself is read */
+};
+
+static void fail_group_data(void *context, const struct registry_task *task, struct err *err)
+{
+	struct group_failure *failure = context;
+	failure->members += strcmp(task->path, GROUP "/b") == 0;
+	if (failure->code && strcmp(task->path, GROUP) == 0 && task->operation == REGISTRY_OP_GET) {
+		err_set(err, failure->code, "not now");
+	}
+}
+
+/* Registrar's service record has ports of its hosts: without an answer about it they would go. */
+IMPORTING(a_member_is_not_read_without_an_answer_about_its_group)
+{
+	static const struct {
+		int code;
+		const char *answer;
+		size_t members;
+	} rows[] = { { BERTH_REGISTRY_UNAVAILABLE, "RegistryUnavailable", 0 },
+		{ BERTH_TIMEOUT, "Timeout", 0 }, { BERTH_NO_PATH_PERMISSIONS, "OK", 1 } };
+	const struct registry_import import = { DIALECT_REGISTRAR, FROM, AS };
+	struct answer answer = { 0 };
+	memory_put(registry, GROUP "/b",
+		"{\"type\":\"load_balancer\",\"load_balancer\":{\"address\":\"10.0.0.1\"}}");
+	set_imports(registry, &import, 1);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct group_failure failure = { .code = rows[i].code };
+		memory_on_task(registry, fail_group_data, &failure);
+		client_get(registry, AS "/b", &answer);
+		assert_answer(&answer, rows[i].answer);
+		cr_assert_eq(failure.members, rows[i].members, "%s", rows[i].answer);
+	}
 	answer_clear(&answer);
 }
 

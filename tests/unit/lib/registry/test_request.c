@@ -7,7 +7,7 @@
 #include "lib/base/limits.h"
 #include "lib/registry/internal.h"
 
-#define ROOT "/registry/one"
+#define ROOT "/registry/One"
 
 enum { TIMEOUT_MS = 54321 };
 

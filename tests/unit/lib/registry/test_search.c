@@ -27,8 +27,9 @@ Test(registry_search, one_endpoint_has_both_api_and_protocol)
 {
 	static const char text[] =
 		"{\"type\":\"JSONServiceRecord\",\"external\":[{\"api\":\"one\","
-		"\"protocolType\":\"rest\",\"addressType\":\"uri\"}],\"internal\":[{"
-		"\"api\":\"two\",\"protocolType\":\"webui\",\"addressType\":\"uri\"}]}";
+		"\"protocolType\":\"rest\",\"addressType\":\"uri\",\"addresses\":[]}],"
+		"\"internal\":[{\"api\":\"two\",\"protocolType\":\"webui\","
+		"\"addressType\":\"uri\",\"addresses\":[]}]}";
 	static const struct {
 		struct registry_criteria criteria;
 		bool matches;

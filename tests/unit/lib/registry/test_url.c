@@ -1,7 +1,9 @@
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/limits.h"
 #include "lib/registry/url.h"
 #include "tests/support/failing.h"
 
@@ -40,6 +42,38 @@ Test(registry_url, the_root_is_registry_unless_named)
 	cr_assert_str_eq(url.path, "/registry");
 	cr_assert_eq(registry_url_parse(&url, "zookeeper://h/", &err), 0);
 	cr_assert_str_eq(url.path, "/");
+}
+
+Test(registry_url, the_root_is_any_path_of_zookeeper)
+{
+	static const char *const roots[] = { "/yarnRegistry", "/Prod/My App", "/a_b/...",
+		"/r\xc3\xa4ume/\xef\xbc\xa1", "/a@b,c:1", "/%2F%s", "/zookeepers" };
+	for (size_t i = 0; i < sizeof(roots) / sizeof(roots[0]); i++) {
+		struct registry_url url;
+		struct err err = ERR_INIT;
+		char text[128];
+		snprintf(text, sizeof(text), "zookeeper://h:2181%s", roots[i]);
+		cr_assert_eq(registry_url_parse(&url, text, &err), 0, "%s", err.msg);
+		cr_expect_str_eq(url.path, roots[i]);
+		check_display(text, text);
+	}
+}
+
+Test(registry_url, the_root_has_as_many_bytes_as_a_foreign_path)
+{
+	struct registry_url url;
+	struct err err = ERR_INIT;
+	char text[LIMIT_PATH_BYTES + 64] = "zookeeper://h/";
+	const size_t before_root = strlen(text) - 1;
+	memset(text + strlen(text), 'R', LIMIT_PATH_BYTES);
+	text[before_root + LIMIT_PATH_BYTES - 1] = '\0';
+	text[before_root + 500] = '/';
+	cr_assert_eq(registry_url_parse(&url, text, &err), 0, "%s", err.msg);
+	cr_expect_eq(strlen(url.path), LIMIT_PATH_BYTES - 1);
+	strcat(text, "R");
+	const char *rest = text + strlen("zookeeper://");
+	cr_expect_eq(registry_url_parse_servers(&url, rest, &err), BERTH_INVALID_PATHNAME);
+	cr_expect(strstr(err.msg, "1024 bytes; at most 1023"), "%s", err.msg);
 }
 
 Test(registry_url, a_directory_is_absolute)
@@ -81,8 +115,14 @@ Test(registry_url, every_error_says_what_is_allowed)
 		{ "zookeeper://[fe80::1%]", "no host" },
 		{ "zookeeper://[h]", "[IPv6 addresses]" },
 		{ "zookeeper://::1", "[IPv6 addresses]" },
-		{ "zookeeper://h/a/", "/" },
-		{ "zookeeper://h/A", "a-z" },
+		{ "zookeeper://h/a/", "root node \"/a/\": element \"\" is empty" },
+		{ "zookeeper://h//", "element \"\" is empty" },
+		{ "zookeeper://h/a//b", "element \"\" is empty" },
+		{ "zookeeper://h/A/../b", "element \"..\" names no node" },
+		{ "zookeeper://h/.", "element \".\" names no node" },
+		{ "zookeeper://h/a\tb", "holds a character that is not allowed" },
+		{ "zookeeper://h/\xff", "holds a character that is not allowed" },
+		{ "zookeeper://h/zookeeper/x", "is the server's own" },
 		{ "zookeeper://u:secret@h", "auth_file" },
 	};
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {

@@ -165,22 +165,10 @@ CONNECTED(a_name_too_long_to_be_sent_ends_a_deletion_before_it_begins)
 	answer_clear(&end.answer);
 }
 
-/* The allocation that follows the next answer fails, when `next` is set. */
-static void fail_behind_answer(void *context, int code, double duration_s)
-{
-	bool *next = context;
-	(void)code;
-	(void)duration_s;
-	if (*next) {
-		failing_arm("alloc", 1, ENOMEM);
-		*next = false;
-	}
-}
-
 Test(registry_walk, a_list_without_memory_deletes_nothing)
 {
 	bool next = false;
-	const struct registry_options options = { .on_answer = fail_behind_answer,
+	const struct registry_options options = { .on_answer = failing_behind_answer,
 		.context = &next };
 	struct end end = { .registry = memory_open("core", &options) };
 	client_add(end.registry);

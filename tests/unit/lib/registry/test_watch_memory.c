@@ -43,23 +43,11 @@ CONNECTED_TO(registry_watch_memory, an_implied_list_without_memory_is_tried_agai
 	answer_clear(&made);
 }
 
-/* The allocation that follows the next answer fails, when `next` is set. */
-static void fail_behind_answer(void *context, int code, double duration_s)
-{
-	bool *next = context;
-	(void)code;
-	(void)duration_s;
-	if (*next) {
-		failing_arm("alloc", 1, ENOMEM);
-		*next = false;
-	}
-}
-
-Test(registry_watch_memory, a_list_without_memory_is_an_error_and_read_again_soon)
+Test(registry_watch_memory, a_list_without_memory_is_not_news_and_is_read_again_soon)
 {
 	struct answer list = { 0 };
 	bool next = false;
-	const struct registry_options options = { .on_answer = fail_behind_answer,
+	const struct registry_options options = { .on_answer = failing_behind_answer,
 		.context = &next };
 	struct registry *registry = memory_open("core", &options);
 	client_add(registry);
@@ -74,13 +62,57 @@ Test(registry_watch_memory, a_list_without_memory_is_an_error_and_read_again_soo
 	int64_t now_ms = clock_monotonic_ms();
 	registry_dispatch(registry, now_ms);
 	cr_assert(failing_disarm());
-	cr_assert_eq(list.calls, 2);
-	assert_answer(&list, "Failed");
+	cr_assert_eq(list.calls, 1);
 	cr_assert_leq(registry_deadline_ms(registry), now_ms + 2000);
 	registry_dispatch(registry, now_ms + 2000);
 	registry_dispatch(registry, now_ms + 2000);
 	assert_answer(&list, "OK");
+	cr_assert_eq(list.calls, 2);
 	cr_assert_eq(list.children_count, 2);
 	client_close(registry);
 	answer_clear(&list);
+}
+
+Test(registry_watch_memory, a_read_that_cannot_start_is_tried_again_soon)
+{
+	struct answer seen = { 0 };
+	struct registry *registry = open_connected();
+	memory_put(registry, "/a", "one");
+	registry_watch(registry, "/a", REGISTRY_WATCH_DATA, answer_take, &seen);
+	client_wait_calls(&seen, 1);
+	memory_put(registry, "/a", "two");
+	int64_t now_ms = clock_monotonic_ms();
+	failing_arm("alloc", 1, ENOMEM);
+	registry_dispatch(registry, now_ms);
+	cr_assert(failing_disarm());
+	cr_assert_eq(seen.calls, 1);
+	cr_assert_leq(registry_deadline_ms(registry), now_ms + 2000);
+	registry_dispatch(registry, now_ms + 2000);
+	registry_dispatch(registry, now_ms + 2000);
+	cr_assert_str_eq(seen.data, "two");
+	client_close(registry);
+	answer_clear(&seen);
+}
+
+Test(registry_watch_memory, a_first_state_without_memory_is_delivered_when_there_is_some)
+{
+	struct answer seen = { 0 };
+	bool next = true;
+	const struct registry_options options = { .on_answer = failing_behind_answer,
+		.context = &next };
+	struct registry *registry = memory_open("core", &options);
+	client_add(registry);
+	client_wait_state(registry, REGISTRY_CONNECTED);
+	memory_put(registry, "/a", "one");
+	registry_watch(registry, "/a", REGISTRY_WATCH_DATA, answer_take, &seen);
+	int64_t now_ms = clock_monotonic_ms();
+	registry_dispatch(registry, now_ms);
+	cr_assert(failing_disarm());
+	cr_assert_eq(seen.calls, 0);
+	registry_dispatch(registry, now_ms + 2000);
+	registry_dispatch(registry, now_ms + 2000);
+	assert_answer(&seen, "OK");
+	cr_assert_str_eq(seen.data, "one");
+	client_close(registry);
+	answer_clear(&seen);
 }

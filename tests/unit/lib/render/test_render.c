@@ -32,7 +32,16 @@ static const char *const records[][2] = {
 
 static struct render_member members[COUNT];
 static struct render_result result;
+static char addresses_of_names[1];
 static char text[1 << 16];
+
+/* The addresses of c2.example.org. */
+static const char *address_of(void *context, const char *name, size_t index)
+{
+	static const char *const addresses[] = { "10.0.0.7", "::7" };
+	cr_assert_eq(context, addresses_of_names);
+	return strcmp(name, "c2.example.org") == 0 && index < 2 ? addresses[index] : NULL;
+}
 
 static const char *write_as(enum render_format format, const char *api, size_t count)
 {
@@ -40,7 +49,9 @@ static const char *write_as(enum render_format format, const char *api, size_t c
 		.filter = { .api = api },
 		.name = "web-1",
 		.backend = format == RENDER_HAPROXY && !api ? "web" : NULL,
-		.domain = "berth" };
+		.domain = "berth",
+		.address_of = address_of,
+		.address_context = addresses_of_names };
 	struct render_picture picture = { FROM, members, count };
 	struct buffer out;
 	struct err err = ERR_INIT;
@@ -68,6 +79,10 @@ static const char *write_as(enum render_format format, const char *api, size_t c
 	LABELS("c1", "http")                                                                       \
 	",\"__meta_berth_id\":\"id_1\",\"__meta_berth_description\":\"a \\\"web\\\"\"}"
 
+#define C1_NAMES                                                                                   \
+	"c1.components.prod.web.joe.users.berth c1.prod.web.joe.berth prod.web.joe.users.berth "   \
+	"prod.web.joe.berth\n"
+
 static const struct {
 	enum render_format format;
 	const char *api;
@@ -91,18 +106,16 @@ static const struct {
 		"{\"targets\":[\"c2.example.org:8080\"]," LABELS("c2", "HTTP") "}}\n]\n",
 		2 },
 	{ RENDER_HAPROXY, NULL,
-		"backend web\n    server c1 10.0.0.1:80 weight 5\n"
-		"    server c1_2 [2001:db8::1]:80 weight 5\n"
-		"    server c2 c2.example.org:8080\n",
+		"backend web\n    server berth:c1 10.0.0.1:80 weight 5\n"
+		"    server berth:c1_2 [2001:db8::1]:80 weight 5\n"
+		"    server berth:c2 c2.example.org:8080 init-addr last,libc,none\n",
 		2 },
 	{ RENDER_NGINX, "urn:rest",
 		"server 10.0.0.1:80 weight=5;\nserver [2001:db8::1]:80 weight=5;\n"
-		"server c2.example.org:8080;\n",
+		"server 10.0.0.7:8080;\nserver [::7]:8080;\n",
 		0 },
 	{ RENDER_HOSTS, "urn:rest",
-		"# components of " FROM "\n10.0.0.1\tc1.components.prod.web.joe.users.berth\n"
-		"2001:db8::1\tc1.components.prod.web.joe.users.berth\n",
-		1 },
+		"# components of " FROM "\n10.0.0.1\t" C1_NAMES "2001:db8::1\t" C1_NAMES, 1 },
 	{ RENDER_ENV, NULL,
 		"WEB_1_1=lb.example.org\nWEB_1_1_HOST=lb.example.org\n"
 		"WEB_1_2=10.0.0.1:80\nWEB_1_2_HOST=10.0.0.1\nWEB_1_2_PORT=80\n"
@@ -191,9 +204,11 @@ static int render_again(void *context)
 Test(render, without_memory_there_is_no_text_rather_than_a_part_of_it)
 {
 	for (int format = 0; format < RENDER_FORMATS; format++) {
-		struct render_options options = {
-			.format = format, .name = "web-1", .domain = "berth"
-		};
+		struct render_options options = { .format = format,
+			.name = "web-1",
+			.domain = "berth",
+			.address_of = address_of,
+			.address_context = addresses_of_names };
 		write_as(format, "urn:rest", COUNT);
 		options.filter.api = "urn:rest";
 		for (size_t i = 0; i < COUNT; i++) {
@@ -212,15 +227,61 @@ Test(render, without_memory_there_is_no_text_rather_than_a_part_of_it)
 
 Test(render, servers_are_named_by_their_paths)
 {
-	char name[300];
-	render_server_name(name, sizeof(name), "/a/b", "/a/b/c1", 0);
-	cr_assert_str_eq(name, "c1");
-	render_server_name(name, sizeof(name), "/a/b", "/a/b/c/d", 2);
-	cr_assert_str_eq(name, "c.d_3");
-	render_server_name(name, sizeof(name), "/a/b", "/a/b", 0);
-	cr_assert_str_eq(name, "_b");
-	render_server_name(name, sizeof(name), "/", "/a/b", 1);
-	cr_assert_str_eq(name, "a.b_2");
+	char name[RENDER_SERVER_NAME_BYTES];
+	render_server_name(name, "/a/b", "/a/b/c1", 0);
+	cr_assert_str_eq(name, "berth:c1");
+	render_server_name(name, "/a/b", "/a/b/c/d", 2);
+	cr_assert_str_eq(name, "berth:c.d_3");
+	render_server_name(name, "/a/b", "/a/b", 0);
+	cr_assert_str_eq(name, "berth:_b");
+	render_server_name(name, "/a/b", "/a/b", 1);
+	cr_assert_str_eq(name, "berth:_b_2");
+	render_server_name(name, "/", "/a/b", 1);
+	cr_assert_str_eq(name, "berth:a.b_2");
+}
+
+/* The line of /etc/hosts for a record of this path. */
+static const char *hosts_line(const char *path)
+{
+	static const char address[] =
+		"{\"type\":\"JSONServiceRecord\",\"external\":[{\"api\":\"x\","
+		"\"addressType\":\"hostname\",\"protocol\":\"\","
+		"\"addresses\":[{\"hostname\":\"::\"}]}]}";
+	struct render_options options = { .format = RENDER_HOSTS, .domain = "berth" };
+	struct err err = ERR_INIT;
+	struct record *record;
+	struct buffer out;
+	cr_assert_eq(record_decode(&record, address, strlen(address), NULL), 0);
+	const struct render_member member = { path, record };
+	const struct render_picture picture = { "/", &member, 1 };
+	buffer_init(&out, sizeof(text) - 1);
+	cr_assert_eq(render_write(&out, &picture, &options, &result, &err), 0);
+	strcpy(text, buffer_text(&out));
+	buffer_finish(&out);
+	record_free(record);
+	const char *line = strchr(text, '\t');
+	return line ? line + 1 : "";
+}
+
+Test(render, hosts_have_the_names_that_dns_answers)
+{
+	cr_expect_str_eq(hosts_line("/services/db"), "db.services.berth\n");
+	cr_expect_str_eq(
+		hosts_line("/users/joe/web/prod"), "prod.web.joe.users.berth prod.web.joe.berth\n");
+	cr_expect_str_eq(hosts_line("/users/joe/services/web/prod"),
+		"prod.web.services.joe.users.berth prod.web.joe.berth\n");
+	cr_expect_str_eq(hosts_line("/users/joe/services/web/prod/components/c1"),
+		"c1.components.prod.web.services.joe.users.berth c1.prod.web.joe.berth "
+		"prod.web.services.joe.users.berth prod.web.joe.berth\n");
+	cr_expect_str_eq(hosts_line("/users/joe/web"), "web.joe.users.berth\n");
+	cr_expect_str_eq(hosts_line("/users"), "users.berth\n");
+	cr_expect_str_eq(hosts_line("/users/joe/web/prod/components"),
+		"components.prod.web.joe.users.berth\n");
+	cr_expect_str_eq(
+		hosts_line("/users/joe/web/prod/other"), "other.prod.web.joe.users.berth\n");
+	cr_expect_str_eq(hosts_line("/users/joe/web/prod/components/c1/more"),
+		"more.c1.components.prod.web.joe.users.berth\n");
+	cr_expect_str_eq(hosts_line("/user/joe/web/prod"), "prod.web.joe.user.berth\n");
 }
 
 Test(render, instances_are_members_with_an_address_that_the_filter_lets_through)

@@ -109,19 +109,6 @@ static void tear_down(void)
 
 TestSuite(dir_backend, .init = set_up, .fini = tear_down, .timeout = 120);
 
-static const char *on_disk(const char *path)
-{
-	static char full[1024];
-	snprintf(full, sizeof(full), "%s%s", root, path);
-	return full;
-}
-
-static bool is_on_disk(const char *path)
-{
-	struct stat stat;
-	return lstat(on_disk(path), &stat) == 0;
-}
-
 /* A task with a minute of time. */
 static struct registry_task task_of(enum registry_operation operation, const char *path)
 {

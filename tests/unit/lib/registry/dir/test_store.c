@@ -49,19 +49,6 @@ static void tear_down(void)
 
 TestSuite(dir_store, .init = set_up, .fini = tear_down, .timeout = 120);
 
-static const char *on_disk(const char *path)
-{
-	static char full[1024];
-	snprintf(full, sizeof(full), "%s%s", root, path);
-	return full;
-}
-
-/* No call of stat(), which may be the one that fails. */
-static bool is_on_disk(const char *path)
-{
-	return faccessat(AT_FDCWD, on_disk(path), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
-}
-
 static unsigned mode_of(const char *path)
 {
 	struct stat stat;

@@ -47,19 +47,6 @@ static void tear_down(void)
 
 TestSuite(dir_task, .init = set_up, .fini = tear_down, .timeout = 120);
 
-static const char *on_disk(const char *path)
-{
-	static char full[1024];
-	snprintf(full, sizeof(full), "%s%s", root, path);
-	return full;
-}
-
-/* No call of stat(), which may be the one that fails. */
-static bool is_on_disk(const char *path)
-{
-	return faccessat(AT_FDCWD, on_disk(path), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
-}
-
 static void touch(const char *path)
 {
 	int fd = open(on_disk(path), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);

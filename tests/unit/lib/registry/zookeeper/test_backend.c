@@ -178,6 +178,35 @@ static int64_t pass_pause(void)
 	return pause_ms;
 }
 
+static int64_t pause_of_closing_servers(void)
+{
+	for (unsigned i = 0; i < 3; i++) {
+		cr_assert_neq(zk_stage.worker, 0, "after %u of three servers", i);
+		zk_stage_log(ZK_LOG_CLOSED, "10.0.0.1:2181: closed");
+	}
+	cr_assert_eq(zk_stage.worker, 0);
+	int64_t pause_ms = pass_pause();
+	zk_stage_lose_connection(); /* as each worker begins */
+	return pause_ms;
+}
+
+Test(zk_first, servers_that_close_each_connection_are_tried_more_and_more_slowly)
+{
+	static const int64_t longest_ms[] = { 1000, 2000, 4000, 8000, 16000, 20000, 20000 };
+	zk_stage_session(&(struct zk_session){
+		.state = ZK_SESSION_CONNECTING, .server = "", .addresses = ZK_STAGE_ADDRESSES });
+	for (unsigned i = 0; i < sizeof(longest_ms) / sizeof(longest_ms[0]); i++) {
+		int64_t pause_ms = pause_of_closing_servers();
+		cr_assert_leq(pause_ms, longest_ms[i], "worker %u", i);
+		cr_assert_geq(pause_ms, longest_ms[i] / 2, "worker %u", i);
+		cr_assert(zk_stage.hello.look_up);
+	}
+	zk_stage_connect();
+	zk_stage_pass_ms(LASTED_MS);
+	zk_stage_lose_connection();
+	cr_assert_leq(pause_of_closing_servers(), 1000, "after a connection all begins anew");
+}
+
 Test(zk_first, workers_that_end_are_replaced_more_and_more_slowly)
 {
 	static const int64_t pauses_ms[] = { 0, 50, 100, 200, 400, 800, 1600, 3200,

@@ -7,10 +7,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/landlock.h>
+#include <netinet/in.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -24,6 +28,7 @@
 #include <seccomp.h>
 
 static int listener;
+static char servers[64] = "127.0.0.1:2181";
 
 static int open_a_file(void)
 {
@@ -78,13 +83,44 @@ static int signal_the_parent(void)
 	return kill(getppid(), 0);
 }
 
+static int make_mptcp_socket(void)
+{
+	return socket(AF_INET, SOCK_STREAM, 262);
+}
+
+/* pipe2(O_ASYNC), F_SETOWN and F_SETSIG: the next byte would kill the owner. */
+static int set_signal_of_a_descriptor(void)
+{
+	int ends[2];
+	return pipe(ends) < 0 ? 0 : fcntl(ends[0], F_SETSIG, SIGKILL);
+}
+
+static int set_owner_of_a_descriptor(void)
+{
+	int ends[2];
+	return pipe(ends) < 0 ? 0 : fcntl(ends[0], F_SETOWN, getppid());
+}
+
+static int have_a_descriptor_signal(void)
+{
+	int ends[2];
+	return pipe(ends) < 0 ? 0 : fcntl(ends[0], F_SETFL, O_NONBLOCK | O_ASYNC);
+}
+
+static int connect_by_sending(void)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET };
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	return (int)sendto(fd, "x", 1, MSG_FASTOPEN, (struct sockaddr *)&address, sizeof(address));
+}
+
 /* 0: done; otherwise the errno with which it was refused. */
 static int outcome_with(const char *certificates, int (*deed)(void))
 {
 	pid_t pid = fork();
 	if (pid == 0) {
 		char words[256];
-		zk_worker_cage(certificates, words, sizeof(words));
+		zk_worker_cage(certificates, servers, words, sizeof(words));
 		errno = 0;
 		_exit(deed() < 0 ? errno : 0);
 	}
@@ -99,10 +135,15 @@ static int outcome_of(int (*deed)(void))
 	return outcome_with("", deed);
 }
 
+static long landlock_version(void)
+{
+	return syscall(
+		SYS_landlock_create_ruleset, NULL, (size_t)0, LANDLOCK_CREATE_RULESET_VERSION);
+}
+
 static bool kernel_has_landlock(void)
 {
-	return syscall(SYS_landlock_create_ruleset, NULL, (size_t)0,
-		       LANDLOCK_CREATE_RULESET_VERSION) > 0;
+	return landlock_version() > 0;
 }
 
 /* With TLS the system call filter lets files be opened for reading; landlock says which. */
@@ -136,7 +177,7 @@ static int says_landlock(int create, int restrict_self)
 	if (pid == 0) {
 		char words[256];
 		answer_landlock_calls(create, restrict_self);
-		zk_worker_cage("/etc/passwd,", words, sizeof(words));
+		zk_worker_cage("/etc/passwd,", servers, words, sizeof(words));
 		_exit(strstr(words, ", landlock,") != NULL);
 	}
 	int status = -1;
@@ -168,6 +209,11 @@ Test(cage, refuses_files_programs_processes_and_other_sockets)
 		{ "executable memory", make_code },
 		{ "setuid", become_root },
 		{ "kill", signal_the_parent },
+		{ "mptcp socket", make_mptcp_socket },
+		{ "F_SETSIG", set_signal_of_a_descriptor },
+		{ "F_SETOWN", set_owner_of_a_descriptor },
+		{ "O_ASYNC", have_a_descriptor_signal },
+		{ "MSG_FASTOPEN", connect_by_sending },
 	};
 	for (size_t i = 0; i < sizeof(deeds) / sizeof(deeds[0]); i++) {
 		cr_expect_eq(outcome_of(deeds[i].deed), EPERM, "%s: %s", deeds[i].name,
@@ -185,6 +231,17 @@ static int connect_by_tcp(void)
 		return -1;
 	}
 	return connect(fd, (struct sockaddr *)&address, len);
+}
+
+static int set_flags(void)
+{
+	int ends[2];
+	return pipe(ends) < 0 || fcntl(ends[0], F_GETFL) < 0 || fcntl(ends[0], F_GETFD) < 0 ||
+			fcntl(ends[0], F_SETFL, O_NONBLOCK) < 0 ||
+			fcntl(ends[0], F_SETFD, FD_CLOEXEC) < 0 ||
+			socket(AF_INET, SOCK_STREAM, IPPROTO_TCP) < 0
+		? -1
+		: 0;
 }
 
 static void *nothing(void *context)
@@ -210,10 +267,41 @@ Test(cage, leaves_tcp_connections_and_threads)
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	cr_assert_eq(bind(listener, (struct sockaddr *)&address, sizeof(address)), 0);
+	socklen_t len = sizeof(address);
 	cr_assert_eq(listen(listener, 1), 0);
-	cr_assert_eq(outcome_of(connect_by_tcp), 0);
 	cr_assert_eq(outcome_of(run_a_thread), 0);
+	cr_assert_eq(outcome_of(set_flags), 0);
+	/* Where the kernel knows ports, those of the servers alone. */
+	cr_assert_eq(outcome_of(connect_by_tcp), landlock_version() >= 4 ? EACCES : 0);
+	cr_assert_eq(getsockname(listener, (struct sockaddr *)&address, &len), 0);
+	snprintf(servers, sizeof(servers), "::1:2181,127.0.0.1:%u", ntohs(address.sin_port));
+	cr_assert_eq(outcome_of(connect_by_tcp), 0);
 	close(listener);
+}
+
+/* A kernel without filters, made by a filter. */
+Test(cage, without_a_filter_landlock_lets_no_signal_out)
+{
+	pid_t pid = fork();
+	if (pid == 0) {
+		char words[256];
+		scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+		if (!filter || seccomp_rule_add(filter, SCMP_ACT_ERRNO(EINVAL), SYS_seccomp, 0) ||
+			seccomp_rule_add(filter, SCMP_ACT_ERRNO(EINVAL), SYS_prctl, 1,
+				SCMP_A0(SCMP_CMP_EQ, PR_SET_SECCOMP)) ||
+			seccomp_load(filter)) {
+			_exit(99);
+		}
+		zk_worker_cage("", servers, words, sizeof(words));
+		if (strncmp(words, "no seccomp, ", 12) != 0) {
+			_exit(98);
+		}
+		_exit(signal_the_parent() < 0 ? errno : 0);
+	}
+	int status = -1;
+	waitpid(pid, &status, 0);
+	cr_assert_eq(
+		WIFEXITED(status) ? WEXITSTATUS(status) : -1, landlock_version() >= 6 ? EPERM : 0);
 }
 
 Test(cage, bounds_memory)
@@ -228,7 +316,7 @@ Test(cage, says_what_is_in_force)
 	cr_assert_eq(pipe(ends), 0);
 	pid_t pid = fork();
 	if (pid == 0) {
-		zk_worker_cage("", words, sizeof(words));
+		zk_worker_cage("", servers, words, sizeof(words));
 		_exit(write(ends[1], words, strlen(words)) < 0);
 	}
 	waitpid(pid, NULL, 0);
@@ -243,7 +331,7 @@ Test(cage, says_what_is_in_force)
 Test(cage, a_build_without_a_cage_says_so)
 {
 	char text[128];
-	zk_worker_cage("", text, sizeof(text));
+	zk_worker_cage("", "", text, sizeof(text));
 	cr_assert_str_eq(text, "none: built without sandbox");
 }
 

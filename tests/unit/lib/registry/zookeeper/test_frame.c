@@ -181,3 +181,27 @@ Test(zk_frame, a_frame_that_does_not_fit_leaves_those_before_it_whole)
 	cr_assert_eq(zk_event_decode(&event, &frame), 0);
 	cr_assert_str_eq(event.path, "/a");
 }
+
+/* An agent that runs on while its package is upgraded starts the new worker. */
+Test(zk_frame, a_hello_of_the_first_version_asks_for_no_end_in_silence)
+{
+	struct zk_hello hello = { .servers = "a:1",
+		.addresses = "",
+		.auth = "none",
+		.credential = "",
+		.tls = "",
+		.ends_in_silence = true };
+	cr_assert_eq(zk_hello_encode(&out, &hello), 0);
+	struct zk_frame frame = only_frame();
+	cr_assert_eq(zk_hello_decode(&hello, &frame), 0);
+	cr_assert(hello.ends_in_silence);
+	frame.len--;
+	cr_assert_eq(zk_hello_decode(&hello, &frame), 0);
+	cr_assert(!hello.ends_in_silence);
+	cr_assert_str_eq(hello.servers, "a:1");
+	frame.len--;
+	cr_assert_eq(zk_hello_decode(&hello, &frame), -1, "all else has to be there");
+	out.data[out.len - 1] = 2;
+	frame = only_frame();
+	cr_assert_eq(zk_hello_decode(&hello, &frame), -1);
+}

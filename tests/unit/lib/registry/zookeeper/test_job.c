@@ -77,6 +77,38 @@ Test(zk_job, children_come_as_names)
 	cr_assert_eq(task.ret_children_count, 0);
 }
 
+/* A server may send any number of names: each becomes a path, which is larger than the name. */
+Test(zk_job, a_list_that_is_too_large_is_refused_before_it_is_kept)
+{
+	enum { NAMES = 20000, DEPTH = 30, ELEMENT_BYTES = 30 };
+	static char packed[2 * NAMES];
+	static char deep[DEPTH * ELEMENT_BYTES + 1];
+	static char asked[sizeof("/registry") + sizeof(deep)];
+	for (size_t i = 0; i < NAMES; i++) {
+		packed[2 * i] = 'a';
+	}
+	memset(deep, 'd', sizeof(deep) - 1);
+	for (size_t i = 0; i < DEPTH; i++) {
+		deep[i * ELEMENT_BYTES] = '/';
+	}
+	strcat(strcpy(asked, "/registry"), deep);
+	begin(REGISTRY_OP_CHILDREN, deep);
+	const struct zk_request *list = submitted(ZK_CHILDREN, asked);
+	zk_stage_result(&(struct zk_result){ .tag = list->tag,
+		.names = { .packed = packed, .len = sizeof(packed), .count = NAMES } });
+	check_code(&task, BERTH_LIMIT_EXCEEDED);
+	cr_assert_not_null(strstr(task.ret_err.msg, "a list of 20000 children is larger"));
+	cr_assert_null(task.ret_children);
+	cr_assert_eq(task.ret_children_count, 0);
+	begin(REGISTRY_OP_CHILDREN, "/a");
+	list = submitted(ZK_CHILDREN, "/registry/a");
+	zk_stage_result(&(struct zk_result){ .tag = list->tag,
+		.names = { .packed = packed, .len = sizeof(packed), .count = NAMES } });
+	check_code(&task, 0);
+	cr_assert_eq(task.ret_children_count, NAMES);
+	free_results(&task);
+}
+
 Test(zk_job, a_path_outside_of_the_registry_is_the_servers)
 {
 	begin(REGISTRY_OP_STAT, "//zookeeper/quota");

@@ -1,8 +1,10 @@
 /* The options of a ZooKeeper backend and its session object, without a worker. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "lib/registry/internal.h"
@@ -29,16 +31,57 @@ Test(zk_open, the_url_becomes_one_form)
 	cr_assert_str_eq(zk.servers, "one:2181,[::1]:99");
 	cr_assert_str_eq(zk.url, "zookeeper://one:2181,[::1]:99/a/b");
 	cr_assert_str_eq(zk.root, "/a/b");
-	cr_assert(!zk.tls);
+	cr_assert_str_eq(zk.tls, "");
 	registry_zk_unconfigure(&zk);
 	cr_assert_eq(configure("zookeeper+tls://one/", NULL, NULL), 0);
 	cr_assert_str_eq(zk.url, "zookeeper+tls://one:2181/");
 	cr_assert_str_eq(zk.root, "");
-	cr_assert(zk.tls);
+	cr_assert(strstr(zk.tls, "/tls/ca.pem,"));
 	registry_zk_unconfigure(&zk);
 	cr_assert_lt(configure("zookeeper://:/", NULL, NULL), 0);
 	cr_assert(!zk.servers && !zk.url && !zk.root);
 	registry_zk_unconfigure(&zk);
+}
+
+static const char *tls_with(const struct registry_options *options)
+{
+	static char text[1024];
+	struct err err = ERR_INIT;
+	struct registry_options all = registry_options_complete(options);
+	all.url = "zookeeper+tls://one/";
+	zk = (struct registry_zk){ 0 };
+	int code = registry_zk_configure(&zk, "one/", &all, &err);
+	snprintf(text, sizeof(text), "%s", code ? err.msg : zk.tls);
+	registry_zk_unconfigure(&zk);
+	return text;
+}
+
+/* As the client library takes it apart: without a passphrase it shows no certificate. */
+Test(zk_open, tls_files_and_a_passphrase_are_one_string)
+{
+	char path[SCRATCH_PATH];
+	int fd = scratch_file(path);
+	struct registry_options options = { .tls_ca = "/ca", .tls_key = "/key" };
+	cr_expect_str_eq(tls_with(&options), "/ca," BERTH_SYSCONFDIR "/berth/tls/cert.pem,/key,",
+		"there is no certificate");
+	options.tls_cert = "/cert";
+	cr_expect_str_eq(tls_with(&options), "/ca,/cert,/key,-");
+	options.tls_passphrase_file = path;
+	cr_assert_eq(write(fd, "open sesame\n", 12), 12);
+	cr_expect_str_eq(tls_with(&options), "/ca,/cert,/key,open sesame");
+	cr_assert_eq(write(fd, "two lines\n", 10), 10);
+	cr_expect(strstr(tls_with(&options), "allowed is one line"));
+	cr_assert_eq(ftruncate(fd, 0), 0);
+	cr_assert_eq(pwrite(fd, "a,b\n", 4, 0), 4);
+	cr_expect(strstr(tls_with(&options), "without a comma"));
+	cr_assert_eq(fchmod(fd, 0644), 0);
+	cr_expect(strstr(tls_with(&options), "others may read it"));
+	close(fd);
+	unlink(path);
+	cr_expect(strstr(tls_with(&options), "No such file"));
+	options.tls_passphrase_file = NULL;
+	options.tls_ca = "/a,b";
+	cr_expect(strstr(tls_with(&options), "cuts file names at commas"));
 }
 
 /* The file holds "joe:secret". */

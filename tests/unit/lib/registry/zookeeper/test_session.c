@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "tests/support/zk_stage.h"
@@ -77,6 +78,10 @@ Test(zk_session, is_as_the_server_decides)
 
 static void check_timeout(uint32_t granted_ms, int timeout_ms)
 {
+	if (zk_stage.backend) {
+		zk_stage_detach();
+	}
+	zk_stage_open((struct registry_options){ 0 });
 	zk_stage_session(&(struct zk_session){ .state = ZK_SESSION_CONNECTED,
 		.id = 1,
 		.timeout_ms = granted_ms,
@@ -87,12 +92,22 @@ static void check_timeout(uint32_t granted_ms, int timeout_ms)
 
 Test(zk_session, lasts_an_hour_at_most)
 {
-	zk_stage_open((struct registry_options){ 0 });
 	check_timeout(1, 1);
 	check_timeout(3600000, 3600000);
 	check_timeout(3600001, 3600000);
 	check_timeout(UINT32_MAX, 3600000);
 	check_timeout(0, 3600000);
+}
+
+Test(zk_session, a_worker_that_connects_twice_is_replaced)
+{
+	zk_stage_open_connected();
+	zk_stage_session(&(struct zk_session){
+		.state = ZK_SESSION_CONNECTED, .id = 1, .server = "", .addresses = "" });
+	cr_assert(strstr(zk_stage.log, "reports a second connection; starting another worker"),
+		"%s", zk_stage.log);
+	zk_stage_pass_ms(1000);
+	cr_assert_eq(zk_stage.workers, 2);
 }
 
 /* --- the contact with the server --- */
@@ -192,6 +207,120 @@ Test(zk_session, an_old_answer_says_nothing_newer)
 	cr_assert_eq(heard_ms(), second_ms);
 	zk_stage_result(&(struct zk_result){ .tag = tags[0] });
 	cr_assert_eq(heard_ms(), second_ms);
+}
+
+/*
+ * Behind a slow link the answer to a question comes when the next one would be due. `head_ms`: how
+ * long after the question a task is sent, whose answer comes first.
+ */
+static void check_slow_answer(int64_t head_ms)
+{
+	struct registry_task task = { .operation = REGISTRY_OP_STAT, .path = "/a" };
+	zk_stage_open_connected();
+	zk_stage_pass_ms(QUIET_MS);
+	uint32_t question = zk_stage_request()->tag;
+	int64_t asked_ms = zk_stage.now_ms;
+	zk_stage_pass_ms(head_ms);
+	int64_t sent_ms = zk_stage.now_ms;
+	zk_stage_submit(&task);
+	zk_stage_answer(zk_stage_request(), ZK_RC_OK);
+	cr_assert_eq(heard_ms(), sent_ms);
+	zk_stage_pass_ms(QUIET_MS);
+	cr_assert_null(zk_stage_request(), "one question is under way already");
+	zk_stage_pass_ms(PATIENCE_MS - QUIET_MS - 1);
+	zk_stage_result(&(struct zk_result){ .tag = question });
+	cr_assert_eq(heard_ms(), sent_ms, "%lld ms later", (long long)(heard_ms() - sent_ms));
+	cr_assert_eq(zk_stage.workers, 1);
+	cr_assert_geq(zk_stage.now_ms, asked_ms + QUIET_MS);
+	zk_stage_dispatch();
+	const struct zk_request *next = zk_stage_request();
+	cr_assert(next && next->tag == REGISTRY_ZK_TAG_CONTACT, "the quiet is longer than that");
+	asked_ms = zk_stage.now_ms;
+	zk_stage_pass_ms(PATIENCE_MS - 1);
+	zk_stage_answer(next, ZK_RC_OK);
+	cr_assert_eq(heard_ms(), asked_ms);
+}
+
+Test(zk_session, an_answer_counts_for_its_own_question)
+{
+	check_slow_answer(1000);
+}
+
+Test(zk_session, a_request_of_the_same_millisecond_is_not_the_question)
+{
+	check_slow_answer(0);
+}
+
+Test(zk_session, an_answer_that_nothing_asked_for_is_none)
+{
+	zk_stage_open_connected();
+	int64_t before_ms = heard_ms();
+	zk_stage_pass_ms(100);
+	zk_stage_result(&(struct zk_result){ .tag = REGISTRY_ZK_TAG_CONTACT });
+	cr_assert_eq(heard_ms(), before_ms);
+	cr_assert_eq(due_in_ms(), QUIET_MS - 100);
+}
+
+/* The server's answer to the connection's first question may have come long before the report. */
+Test(zk_session, a_connection_proves_no_more_than_a_server_since_the_start_of_its_worker)
+{
+	zk_stage_open((struct registry_options){ 0 });
+	int64_t started_ms = zk_stage.now_ms;
+	zk_stage_spend_ms(4000);
+	zk_stage_session(&(struct zk_session){ .state = ZK_SESSION_CONNECTED,
+		.id = ZK_STAGE_SESSION,
+		.timeout_ms = ZK_STAGE_TIMEOUT_MS,
+		.server = "10.0.0.1:2181",
+		.addresses = ZK_STAGE_ADDRESSES });
+	cr_assert_eq(heard_ms(), started_ms);
+	cr_assert_eq(due_in_ms(), PATIENCE_MS);
+	zk_stage_lose_connection();
+	zk_stage_pass_ms(ZK_STAGE_TIMEOUT_MS - 4000 - 1);
+	assert_state("away");
+	zk_stage_pass_ms(1);
+	assert_state("lost");
+}
+
+/* --- the worker listens for a frozen agent --- */
+
+static bool says_alive(void)
+{
+	char bytes[64];
+	struct zk_frame frame;
+	ssize_t len = recv(zk_stage.socket, bytes, sizeof(bytes), MSG_DONTWAIT);
+	return len > 0 && zk_frame_next(&frame, bytes, (size_t)len) == len &&
+		frame.type == ZK_FRAME_ALIVE;
+}
+
+Test(zk_session, a_worker_that_wants_words_gets_one_each_quarter_of_the_timeout)
+{
+	zk_stage_open((struct registry_options){ .ends_in_silence = true });
+	cr_assert(zk_stage.hello.ends_in_silence);
+	zk_stage_pass_ms(QUIET_MS - 1);
+	cr_assert(!says_alive());
+	cr_assert_eq(due_in_ms(), 1, "also while it looks for a server");
+	zk_stage_pass_ms(1);
+	cr_assert(says_alive());
+	cr_assert_eq(due_in_ms(), QUIET_MS);
+	zk_stage_connect();
+	zk_stage_pass_ms(QUIET_MS);
+	const struct zk_request *read = zk_stage_request();
+	cr_assert_eq(read->operation, ZK_EXISTS, "the question is a word as well");
+	zk_stage_pass_ms(QUIET_MS - 1);
+	cr_assert(!says_alive());
+	zk_stage_pass_ms(1);
+	cr_assert(says_alive());
+	cr_assert_eq(zk_stage.workers, 1);
+}
+
+Test(zk_session, nobody_else_ends_in_silence)
+{
+	zk_stage_open_connected();
+	cr_assert(!zk_stage.hello.ends_in_silence);
+	zk_stage_pass_ms(QUIET_MS);
+	cr_assert_eq(zk_stage_request()->operation, ZK_EXISTS);
+	zk_stage_pass_ms(QUIET_MS);
+	cr_assert(!says_alive());
 }
 
 /* --- the connection is lost --- */

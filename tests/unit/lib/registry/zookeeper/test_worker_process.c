@@ -5,6 +5,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -95,12 +96,13 @@ int kill(pid_t pid, int number)
 /* ---- the worker ---- */
 
 static enum {
-	NONE,    /* it cannot be started */
-	DEAF,    /* it reads nothing, and goes on */
-	OBEYS,   /* it ends when a frame closes its session, */
-	TALKS,   /* with many words before, */
-	LINGERS, /* or takes leave and goes on */
-	DIES     /* at once */
+	NONE,     /* it cannot be started */
+	DEAF,     /* it reads nothing, and goes on */
+	OBEYS,    /* it ends when a frame closes its session, */
+	TALKS,    /* with many words before, */
+	LINGERS,  /* or takes leave and goes on, */
+	CHATTERS, /* or never stops to talk */
+	DIES      /* at once */
 } role;
 
 static void read_until_close(void)
@@ -127,6 +129,9 @@ static void be_worker(void)
 	}
 	if (role == TALKS) {
 		(void)!write(other, words, sizeof(words));
+	}
+	while (role == CHATTERS && write(other, "x", 1) == 1) {
+		poll(NULL, 0, 1);
 	}
 	if (role == LINGERS) {
 		shutdown(other, SHUT_RDWR);
@@ -540,6 +545,11 @@ Test(zk_worker, gets_its_queue_before_it_is_closed)
 Test(zk_worker, that_takes_leave_and_goes_on_is_killed)
 {
 	cr_expect_not(close_as(LINGERS, A_MOMENT_MS));
+}
+
+Test(zk_worker, that_never_stops_to_talk_is_killed)
+{
+	cr_expect_not(close_as(CHATTERS, A_MOMENT_MS));
 }
 
 Test(zk_worker, that_reads_nothing_is_killed)

@@ -1,0 +1,135 @@
+#include "lib/registry/value.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/registry/internal.h"
+
+/* An absent node needs no memory of its own, and there are many of them. */
+static const struct registry_value absent = { .code = BERTH_PATH_NOT_FOUND };
+
+/* Behind the value lie its data and its reason. */
+static struct registry_value *create(const struct registry_task *task, size_t data_len)
+{
+	const struct err *err = &task->ret_err;
+	size_t why_len = err->code ? strlen(err->msg) : 0;
+	size_t bytes = sizeof(struct registry_value) + data_len + 1 + (why_len ? why_len + 1 : 0);
+	struct registry_value *value = malloc(bytes);
+	if (!value) {
+		return NULL;
+	}
+	char *text = (char *)(value + 1);
+	*value = (struct registry_value){
+		.references = 1, .code = err->code, .stat = task->ret_stat, .bytes = bytes
+	};
+	value->stat.children = 0; /* a get may have counted children that it did not read */
+	value->stat.foreign = 0;
+	text[data_len] = '\0';
+	if (why_len) {
+		value->why = memcpy(text + data_len + 1, err->msg, why_len + 1);
+	}
+	return value;
+}
+
+const struct registry_value *registry_value_of_data(const struct registry_task *task)
+{
+	if (task->ret_err.code == BERTH_PATH_NOT_FOUND) {
+		return &absent;
+	}
+	size_t len = task->ret_data ? task->ret_len : 0;
+	struct registry_value *value = create(task, len);
+	if (value && task->ret_data) {
+		value->data = memcpy(value + 1, task->ret_data, len);
+		value->data_len = len;
+	}
+	return value;
+}
+
+const struct registry_value *registry_value_of_list(
+	const char *path, const struct registry_task *task)
+{
+	if (task->ret_err.code == BERTH_PATH_NOT_FOUND) {
+		return &absent;
+	}
+	struct registry_children children = { .paths = NULL };
+	struct registry_value *value = create(task, 0);
+	if (!value || (!value->code && registry_children_init(&children, path, task, false))) {
+		free(value);
+		return NULL;
+	}
+	value->stat.children = children.count;
+	value->stat.foreign = children.foreign_count;
+	if (children.count + children.foreign_count > 0) {
+		value->children = children.paths;
+		value->bytes += children.bytes;
+	} else {
+		free(children.paths);
+	}
+	return value;
+}
+
+const struct registry_value *registry_value_hold(const struct registry_value *value)
+{
+	if (value && value->references > 0) {
+		((struct registry_value *)(uintptr_t)value)->references++;
+	}
+	return value;
+}
+
+void registry_value_release(const struct registry_value *value)
+{
+	struct registry_value *own = (struct registry_value *)(uintptr_t)value;
+	if (own && own->references > 0 && --own->references == 0) {
+		free((void *)(uintptr_t)own->children);
+		free(own);
+	}
+}
+
+bool registry_value_exists(const struct registry_value *value)
+{
+	return value->code == 0 || value->code == BERTH_NO_RECORD ||
+		value->code == BERTH_INVALID_RECORD;
+}
+
+static bool same_text(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static bool same_list(const struct registry_value *a, const struct registry_value *b)
+{
+	bool same = a->stat.children == b->stat.children && a->stat.foreign == b->stat.foreign;
+	for (size_t i = 0; same && i < a->stat.children + a->stat.foreign; i++) {
+		same = strcmp(a->children[i], b->children[i]) == 0;
+	}
+	return same;
+}
+
+bool registry_value_same(const struct registry_value *a, const struct registry_value *b)
+{
+	return a == b ||
+		(a->code == b->code && same_text(a->why, b->why) && a->data_len == b->data_len &&
+			(a->data_len == 0 || memcmp(a->data, b->data, a->data_len) == 0) &&
+			same_list(a, b));
+}
+
+void registry_value_result(
+	const struct registry_value *value, const char *path, struct registry_result *ret_result)
+{
+	*ret_result = (struct registry_result){ .stat = value->stat,
+		.data = value->data,
+		.data_len = value->data_len,
+		.children = value->children,
+		.children_count = value->stat.children,
+		.foreign = value->children ? value->children + value->stat.children : NULL,
+		.foreign_count = value->stat.foreign,
+		.value = value };
+	if (value->why) {
+		err_set(&ret_result->err, value->code, "%s", value->why);
+	} else if (value->code) {
+		err_set(&ret_result->err, value->code, "%s: %s", path,
+			value->code == BERTH_PATH_NOT_FOUND ? "no such path"
+							    : berth_error_name(value->code));
+	}
+}

@@ -1,0 +1,134 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/quote.h"
+#include "lib/base/text.h"
+#include "lib/render/host.h"
+#include "lib/render/internal.h"
+
+/* ---- what is left out ---- */
+
+/*
+ * The first ones are named: a list of all could be long, and whoever mends these sees the others.
+ */
+static void note_left_out(
+	struct render_result *result, const struct render_item *item, const char *reason)
+{
+	enum { NAMED = 3 };
+	char *address = NULL;
+	size_t used = strlen(result->why);
+	if (result->left_out++ < NAMED) {
+		/* Without memory the path alone says where to look. */
+		(void)!record_address_text(item->endpoint->address_type, item->address, &address);
+		text_printf(result->why + used, sizeof(result->why) - used, "%s%s %s%s%s",
+			used ? "; " : "left out: ", item->path,
+			address ? quote_text(address).text : "", address ? " " : "", reason);
+		free(address);
+	}
+}
+
+static void end_left_out(struct render_result *result)
+{
+	enum { NAMED = 3, MORE_BYTES = 40 };
+	if (result->left_out > NAMED) {
+		char more[MORE_BYTES];
+		snprintf(more, sizeof(more), "; and %zu more", result->left_out - NAMED);
+		size_t used = strlen(result->why);
+		size_t most = sizeof(result->why) - sizeof(more);
+		used = used < most ? used : most;
+		text_printf(result->why + used, sizeof(result->why) - used, "%s", more);
+	}
+}
+
+/* ---- items ---- */
+
+static void read_target(struct render_item *item)
+{
+	if (!record_target_read(&item->target, item->endpoint->address_type, item->address)) {
+		item->problem = "names no host";
+		return;
+	}
+	enum render_host kind = render_host_read(item->target.host);
+	item->literal = kind == RENDER_HOST_ADDRESS;
+	if (kind == RENDER_HOST_BAD) {
+		item->target.host[0] = '\0';
+		item->problem = "names neither an address nor a host name";
+	}
+}
+
+const char *render_server_problem(const struct render_item *item)
+{
+	return item->problem ? item->problem : item->target.port ? NULL : "has no port";
+}
+
+static const char *wanted(const char *text)
+{
+	return text && *text ? text : NULL;
+}
+
+static bool lets_through(const struct render_filter *filter, const struct record_endpoint *endpoint)
+{
+	return record_endpoint_matches(
+		endpoint, wanted(filter->api), wanted(filter->protocol), wanted(filter->scope));
+}
+
+static void take_member(const struct render_member *member, const struct render_filter *filter,
+	const char *(*take)(void *context, const struct render_item *item), void *context,
+	struct render_result *result)
+{
+	size_t index = 0;
+	for (size_t i = 0; i < record_endpoint_count(member->record); i++) {
+		struct record_endpoint endpoint = record_endpoint(member->record, i);
+		size_t at;
+		json_t *address;
+		if (!lets_through(filter, &endpoint)) {
+			continue;
+		}
+		json_array_foreach (endpoint.addresses, at, address) {
+			struct render_item item = { .path = member->path,
+				.record = member->record,
+				.endpoint = &endpoint,
+				.address = address,
+				.index = index };
+			read_target(&item);
+			const char *reason = take(context, &item);
+			if (reason) {
+				note_left_out(result, &item, reason);
+			} else {
+				index++;
+				result->items++;
+			}
+		}
+	}
+}
+
+void render_each(const struct render_picture *picture, const struct render_filter *filter,
+	const char *(*take)(void *context, const struct render_item *item), void *context,
+	struct render_result *ret_result)
+{
+	struct render_result result = { .items = 0 };
+	for (size_t i = 0; i < picture->count; i++) {
+		take_member(&picture->members[i], filter, take, context, &result);
+	}
+	end_left_out(&result);
+	*ret_result = result;
+}
+
+size_t render_count_instances(
+	const struct render_picture *picture, const struct render_filter *filter)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < picture->count; i++) {
+		const struct record *record = picture->members[i].record;
+		for (size_t at = 0; at < record_endpoint_count(record); at++) {
+			struct record_endpoint endpoint = record_endpoint(record, at);
+			if (lets_through(filter, &endpoint) &&
+				json_array_size(endpoint.addresses) > 0) {
+				count++;
+				break;
+			}
+		}
+	}
+	return count;
+}

@@ -1,0 +1,120 @@
+"""The programs that a file concerns: those of `tests/run --of FILE`.
+
+Of a source these are the test programs by which tests/mutants/run judges its mutants, the fuzz
+target of which it is the parser, and what AROUND names: the short tests that drive it in the real
+programs. Of a test, or of a part of tests/support, those that are made of it.
+"""
+
+import fnmatch
+import functools
+import importlib.machinery
+import importlib.util
+import os
+import re
+import sys
+
+from .programs import SOURCE
+
+# (files, programs): the first that fits. All below lib/ and agent/ have tests of their folder too.
+AROUND = [
+    ("agent/agent_api.c agent/agent_event.c agent/agent_hooks.c agent/api/*",
+        "e2e/socket e2e/agent_views"),
+    ("agent/agent_cache.c agent/cache/*", "e2e/lookups"),
+    ("agent/agent_checks.c agent/check/*", "e2e/checks_api"),
+    ("agent/agent_components.c agent/agent_persistent.c agent/component/*",
+        "e2e/lifecycle_component"),
+    ("agent/agent_drain*.c agent/base/drain.c", "e2e/lifecycle_drain"),
+    ("agent/agent_main_process.c agent/supervise/*", "e2e/lifecycle_supervisor"),
+    ("agent/agent_metrics.c agent/base/metrics*", "e2e/lookups_metrics"),
+    ("agent/agent_names.c agent/names/* agent/dns/*", "e2e/names"),
+    ("agent/agent_outputs.c agent/output/*", "e2e/output e2e/output_targets"),
+    ("agent/agent_privileges.c", "e2e/privileges"),
+    ("agent/agent_reload.c", "e2e/lifecycle_reload"),
+    ("agent/agent_upgrade.c agent/upgrade.c", "e2e/lifecycle_upgrade"),
+    ("agent/*.c", "e2e/foundation"),
+    ("agent/config/convert*", "e2e/dialects_convert"),
+    ("agent/config/*", "e2e/foundation"),
+    ("cli/top.c cli/table.c", "e2e/top e2e/cli"),
+    ("cli/web*", "e2e/web"),
+    ("cli/*", "e2e/cli e2e/cli_operating"),
+    ("lib/client/* lib/berth*", "e2e/libberth"),
+    ("lib/dialect/*", "e2e/dialects"),
+    ("lib/registry/zookeeper/worker/*", "unit/lib/registry/zookeeper/cage "
+        "unit/lib/registry/zookeeper/request e2e/zookeeper e2e/registry_options"),
+    ("lib/registry/zookeeper/*", "e2e/zookeeper"),
+    ("lib/render/*", "e2e/output_render"),
+    ("nss/*", "e2e/names_clients"),
+    ("tests/bench/bench_fleet.py", "unit/fleet_window e2e/registry_requests"),
+    ("tests/sim/*", "faults/simulation"),
+    ("tests/failures/*", "faults/failures"),
+    ("tests/histories/*", "unit/histories faults/histories"),
+    ("tests/mutants/*", "lint/mutants"),
+    ("tests/plain tests/runner/* quickstart", "lint/builds unit/runner"),
+    ("init/*", "e2e/init"),
+    ("deploy/*", "e2e/deploy"),
+    ("conf/* docs/*", "lint/documents lint/manuals e2e/documents unit/agent/config/documents"),
+    ("Makefile.in configure .ci/*", "e2e/install lint/shell"),
+]
+
+
+@functools.cache
+def load(path):
+    """A script without the ending of a module."""
+    name = path.replace("/", "_")
+    loader = importlib.machinery.SourceFileLoader(name, str(SOURCE / path))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
+    sys.modules[name] = module
+    sys.path.insert(0, str(SOURCE / os.path.dirname(path)))
+    loader.exec_module(module)
+    return module
+
+
+def label_of(program):
+    """tests/unit/lib/base/test_path -> unit/lib/base/path"""
+    return program.removeprefix("tests/").replace("/test_", "/")
+
+
+def around(name):
+    for files, programs in AROUND:
+        if any(fnmatch.fnmatch(name, file) for file in files.split()):
+            return programs.split()
+    return []
+
+
+def judged_by(name, build):
+    """What the mutants of a source meet. The build has to be made."""
+    unit = name.removesuffix(".h").removesuffix(".c")
+    if not name.startswith(("lib/", "agent/")) or not (build / f"{unit}.o").exists():
+        return []
+    return [label_of(program)
+        for program in load("tests/mutants/run").Build(build).programs_near(f"{unit}.c")]
+
+
+def fuzzed_by(name):
+    return [f"fuzz/{target}" for target, parser in load("tests/fuzz/run").PARSERS.items()
+        if name in parser]
+
+
+def made_of(name, build):
+    """The test itself, or the tests that include or import the file."""
+    found = re.fullmatch(r"tests/(\w+)/(?:(.*)/)?(test|fuzz)_(\w+)\.(c|py)", name)
+    if found:
+        group, folder, _, stem, _ = found.groups()
+        return [f"{group}/{folder}/{stem}" if folder else f"{group}/{stem}"]
+    if name.endswith(".py"):
+        word = re.compile(rf"^(from|import) {os.path.basename(name)[:-3]}\b", re.M)
+        return [label_of(str(path.relative_to(SOURCE).with_suffix("")))
+            for path in (SOURCE / "tests").glob("*/test_*.py") if word.search(path.read_text())]
+    header = re.compile(rf"\s\S*/{re.escape(name.removesuffix('.c').removesuffix('.h'))}\.h\b")
+    return [label_of(str(path.relative_to(build).with_suffix("")))
+        for path in (build / "tests").rglob("test_*.d") if header.search(path.read_text())]
+
+
+def concerned(name, build):
+    """Labels of programs."""
+    if name.startswith("tests/lint/"):
+        return {label_of(name)}
+    found = {*around(name), *judged_by(name, build), *fuzzed_by(name)}
+    if name.startswith("tests/"):
+        found |= set(made_of(name, build))
+    return found

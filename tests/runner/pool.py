@@ -1,0 +1,135 @@
+"""Runs the programs of all groups, of one build or of two.
+
+The groups of the pool are mixed: programs start from the longest to the shortest, as many as the
+processors can take by what each has used before, since most of them wait most of the time. The
+other groups follow one after the other.
+"""
+
+import concurrent.futures
+import contextlib
+import fnmatch
+import os
+import pathlib
+
+from .concerns import concerned
+from .make import make_programs
+from .plain import plain_programs, pool_of
+from .programs import GROUPS, SOURCE, Program, programs_of
+from .report import show
+from .zookeeper_server import shared_server
+
+AGAIN_MAX = 3  # programs
+
+PROCESSORS = len(os.sched_getaffinity(0))
+AT_A_TIME = 6 * PROCESSORS
+LOAD = 1.25 * PROCESSORS  # expected of the programs that run
+
+
+def choose(group, build, patterns):
+    chosen = [
+        program
+        for program in programs_of(group, build)
+        if not patterns or any(fnmatch.fnmatch(program.label, f"*{pattern}*")
+            for pattern in patterns)
+    ]
+    if not chosen and not patterns:
+        return [Program(group, "-", ["a test of this group"])]
+    return chosen
+
+
+def has_room(running, program, jobs, load):
+    if not running:
+        return True
+    taken = sum(other.load for other in running)
+    return len(running) < jobs and taken + min(program.load, load) <= load
+
+
+@contextlib.contextmanager
+def threads_for(processes, count):
+    """Threads that leave nothing behind when the run is interrupted."""
+    with concurrent.futures.ThreadPoolExecutor(count) as threads:
+        try:
+            yield threads
+        except BaseException:
+            threads.shutdown(wait=False, cancel_futures=True)
+            processes.kill_all()
+            raise
+
+
+def run_pool(processes, programs, jobs=None, load=None, later=None):
+    """`later`: a function that returns more programs, when their build is made."""
+    jobs, load = jobs or AT_A_TIME, load or LOAD
+    longest_first = lambda some: sorted(some, key=lambda program: -program.expected)
+    done = []
+    waiting = longest_first(programs)
+    running = {}
+    with threads_for(processes, jobs + 1) as threads:
+        coming = threads.submit(later) if later else None
+        while waiting or running or coming:
+            while waiting and has_room(running.values(), waiting[0], jobs, load):
+                program = waiting.pop(0)
+                running[threads.submit(program.runner.run, program)] = program
+            futures = [*running, *([coming] if coming else [])]
+            ended, _ = concurrent.futures.wait(
+                futures, return_when=concurrent.futures.FIRST_COMPLETED)
+            for future in ended:
+                if future is coming:
+                    waiting = longest_first(waiting + future.result())
+                    coming = None
+                else:
+                    show(future.result())
+                    done.append(running.pop(future))
+    return done
+
+
+def run_groups(runner, groups, patterns, plain=None):
+    """`plain`: the runner of a build that is made meanwhile; its programs belong to the pool."""
+    options = runner.options
+    pool = [program for group in groups if not GROUPS[group].at_a_time
+        for program in runner.adopt(choose(group, runner.build, patterns))]
+    later = plain and (lambda: make_programs(plain, plain_programs(plain.build)))
+    with shared_server(runner, pool) as variables:
+        for one in filter(None, (runner, plain)):
+            one.shared = variables
+        done = run_pool(runner.processes, pool, options.jobs, options.load, later)
+        for one in filter(None, (runner, plain)):
+            one.shared = {}
+    for group in groups:
+        if GROUPS[group].at_a_time:
+            programs = runner.adopt(choose(group, runner.build, patterns))
+            jobs = options.jobs or GROUPS[group].at_a_time
+            done += run_pool(runner.processes, programs, jobs, float("inf"))
+    return done
+
+
+def run_concerned(runner, files):
+    """What the files concern, as far as it belongs to the pool."""
+    names = [str(pathlib.Path(file).resolve().relative_to(SOURCE)) for file in files]
+    labels = set().union(*(concerned(name, runner.build) for name in names))
+    programs = [program for program in pool_of(runner.build) if program.label in labels]
+    programs = make_programs(runner, programs)
+    options = runner.options
+    with shared_server(runner, programs) as variables:
+        runner.shared = variables
+        return run_pool(runner.processes, programs, options.jobs, options.load)
+
+
+def run_again(programs):
+    """Runs alone, once more, what failed beside others; puts what passes then in the place of its
+    first run. A finding that no busy machine explains stands, and many failures are none of its
+    doing. Returns the labels of what passed."""
+    failed = [program for program in programs if program.failures]
+    if len(failed) > AGAIN_MAX or any(program.sure for program in failed):
+        return []
+    excused = []
+    for first in failed:
+        print(f"again {first.title}, alone:")
+        [second] = first.runner.adopt([Program(first.group, first.name, first.command,
+            first.source)])
+        first.runner.run(second)
+        show(second)
+        if second.failures:
+            break
+        programs[programs.index(first)] = second
+        excused.append(first.title)
+    return excused

@@ -1,0 +1,256 @@
+/* The work for many clients and nodes is done once, and spread over iterations of the loop. */
+
+#include <criterion/criterion.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/cache/internal.h"
+#include "tests/support/cache_stage.h"
+#include "tests/support/memory_backend.h"
+#include "tests/support/staged.h"
+
+enum { TREES = 8, NODES = 1100, WATCHERS = 100, PATH_BYTES = 40 };
+
+struct watcher {
+	struct cache_observer observer;
+	int ready;
+	int events;
+};
+
+static struct cache_stage *open_stage(struct cache_stage *stage)
+{
+	cache_stage_open(stage,
+		&(struct cache_options){
+			.resync_ms = 600000, .max_size_bytes = (size_t)64 * 1024 * 1024 });
+	char path[PATH_BYTES];
+	for (int tree = 0; tree < TREES; tree++) {
+		snprintf(path, sizeof(path), "/t%d", tree);
+		memory_put(stage->registry, path, "");
+		for (int i = 0; i < NODES; i++) {
+			snprintf(path, sizeof(path), "/t%d/n%d", tree, i);
+			memory_put(stage->registry, path, "");
+		}
+	}
+	return stage;
+}
+
+#define STAGED(name)                                                                               \
+	STAGED_TEST(cache_work, name, struct cache_stage *, stage,                                 \
+		open_stage(&(struct cache_stage){ 0 }), cache_stage_close)
+
+static uint64_t steps_of(const struct cache_stage *stage)
+{
+	struct cache_stats stats;
+	cache_get_stats(stage->cache, &stats);
+	return stats.steps;
+}
+
+static void one_turn(struct cache_stage *stage)
+{
+	registry_dispatch(stage->registry, stage->now_ms);
+	ev_run(stage->loop, EVRUN_NOWAIT);
+}
+
+static void on_ready(void *context)
+{
+	((struct watcher *)context)->ready++;
+}
+
+static void on_event(void *context, enum cache_event event, const char *path, const char *record)
+{
+	(void)event;
+	(void)path;
+	(void)record;
+	((struct watcher *)context)->events++;
+}
+
+static void watch_as(
+	struct cache_stage *stage, struct watcher *watcher, int tree, enum cache_scope scope)
+{
+	char path[PATH_BYTES];
+	snprintf(path, sizeof(path), "/t%d", tree);
+	*watcher = (struct watcher){ .observer = { .scope = scope,
+					     .on_ready = on_ready,
+					     .on_event = on_event,
+					     .context = watcher } };
+	cache_observe(stage->cache, path, &watcher->observer);
+}
+
+static void watch(struct cache_stage *stage, struct watcher *watcher, int tree)
+{
+	watch_as(stage, watcher, tree, CACHE_TREE);
+}
+
+static void watch_all(struct cache_stage *stage, struct watcher *watcher)
+{
+	*watcher = (struct watcher){
+		.observer = { .scope = CACHE_TREE, .on_ready = on_ready, .context = watcher }
+	};
+	cache_observe(stage->cache, "/", &watcher->observer);
+}
+
+static void leave(struct watcher *watchers, int count)
+{
+	for (int i = 0; i < count; i++) {
+		cache_unobserve(&watchers[i].observer);
+	}
+}
+
+static int count_ready(const struct watcher *watchers, int count)
+{
+	int ready = 0;
+	for (int i = 0; i < count; i++) {
+		ready += watchers[i].ready;
+	}
+	return ready;
+}
+
+/* Everything is in the cache, and live. */
+static void load(struct cache_stage *stage, struct watcher first[TREES + 1])
+{
+	for (int tree = 0; tree < TREES; tree++) {
+		watch(stage, &first[tree], tree);
+	}
+	watch_all(stage, &first[TREES]);
+	for (int i = 0; i < 1000 && count_ready(first, TREES + 1) < TREES + 1; i++) {
+		one_turn(stage);
+	}
+	cr_assert_eq(count_ready(first, TREES + 1), TREES + 1);
+}
+
+STAGED(one_walk_serves_all_observers_of_a_tree)
+{
+	struct watcher first[TREES + 1];
+	static struct watcher watchers[WATCHERS];
+	load(stage, first);
+	for (int i = 0; i < WATCHERS; i++) {
+		watch(stage, &watchers[i], 0);
+	}
+	uint64_t before = steps_of(stage);
+	one_turn(stage);
+	cr_assert_eq(count_ready(watchers, WATCHERS), WATCHERS);
+	cr_assert_lt(steps_of(stage) - before, 2 * NODES);
+	leave(watchers, WATCHERS);
+	leave(first, TREES + 1);
+}
+
+/* The walks are more than a turn may do: first come, first served. */
+STAGED(pictures_of_many_trees_are_complete_over_several_turns)
+{
+	enum { ROUNDS = 3, ALL = ROUNDS * TREES };
+	struct watcher first[TREES + 1];
+	struct watcher all[ALL];
+	load(stage, first);
+	for (int i = 0; i < ALL; i++) {
+		watch_as(
+			stage, &all[i], i % TREES, i / TREES % 2 ? CACHE_CHILDREN_TOO : CACHE_TREE);
+	}
+	struct watcher top;
+	watch_all(stage, &top);
+	for (int turn = 0; !top.ready; turn++) {
+		uint64_t before = steps_of(stage);
+		one_turn(stage);
+		cr_assert_lt(steps_of(stage) - before, CACHE_TURN_STEPS + 2 * TREES * (NODES + 1));
+		cr_assert(turn > 0 || !top.ready, "all in one turn");
+	}
+	cr_assert_eq(count_ready(all, ALL), ALL, "they came first");
+	cache_unobserve(&top.observer);
+	leave(all, ALL);
+	leave(first, TREES + 1);
+}
+
+STAGED(events_of_many_changes_for_many_observers_take_several_turns)
+{
+	enum { CHANGES = 400 };
+	struct watcher first[TREES + 1];
+	static struct watcher watchers[WATCHERS];
+	char path[PATH_BYTES];
+	load(stage, first);
+	for (int i = 0; i < WATCHERS; i++) {
+		watch(stage, &watchers[i], 0);
+	}
+	one_turn(stage);
+	for (int i = 0; i < CHANGES; i++) {
+		snprintf(path, sizeof(path), "/t0/n%d", i);
+		memory_put(stage->registry, path, "changed");
+	}
+	int turns = 0;
+	for (; watchers[0].events < CHANGES && turns < 10000; turns++) {
+		uint64_t before = steps_of(stage);
+		one_turn(stage);
+		cr_assert_lt(steps_of(stage) - before,
+			CACHE_TURN_STEPS + (WATCHERS + 1) * (CACHE_EVENT_STEPS + 2));
+	}
+	for (int i = 0; i < WATCHERS; i++) {
+		cr_assert_eq(watchers[i].events, CHANGES, "observer %d: %d", i, watchers[i].events);
+	}
+	cr_assert_gt(turns, WATCHERS * CHANGES * CACHE_EVENT_STEPS / CACHE_TURN_STEPS);
+	leave(watchers, WATCHERS);
+	leave(first, TREES + 1);
+}
+
+STAGED(snapshots_of_one_turn_are_written_once)
+{
+	struct watcher first[TREES + 1];
+	struct buffer one;
+	struct buffer other;
+	load(stage, first);
+	buffer_init(&one, SIZE_MAX);
+	buffer_init(&other, SIZE_MAX);
+	uint64_t before = steps_of(stage);
+	cache_write_snapshot(&first[0].observer, &one);
+	uint64_t written = steps_of(stage);
+	cr_assert_gt(written - before, NODES);
+	cache_write_snapshot(&first[0].observer, &other);
+	cr_assert_eq(steps_of(stage), written);
+	cr_assert_str_eq(buffer_text(&one), buffer_text(&other));
+	buffer_clear(&other);
+	cache_write_snapshot(&first[1].observer, &other);
+	cr_assert_eq(strncmp(buffer_text(&other), "{\"/t1\"", 6), 0);
+	buffer_clear(&other);
+	memory_put(stage->registry, "/t0/n0", cache_stage_record("new"));
+	cache_stage_turn(stage);
+	cache_write_snapshot(&first[0].observer, &other);
+	cr_assert_not_null(strstr(buffer_text(&other), "new"));
+	buffer_finish(&one);
+	buffer_finish(&other);
+	leave(first, TREES + 1);
+}
+
+/* Each filter has an answer of its own, and each looks at all children of the directory. */
+STAGED(answers_over_children_that_many_ask_for_at_once_take_several_turns)
+{
+	enum { ASKERS = 20, ALL = ASKERS * TREES };
+	struct watcher first[TREES + 1];
+	static struct cache_outcome outcomes[ALL];
+	char path[PATH_BYTES];
+	char api[PATH_BYTES];
+	load(stage, first);
+	uint64_t before = steps_of(stage);
+	int waiting = 0;
+	for (int i = 0; i < ALL; i++) {
+		snprintf(path, sizeof(path), "/t%d", i % TREES);
+		snprintf(api, sizeof(api), "http://%d", i);
+		struct cache_filter filter = { .api = api };
+		struct cache_query query = {
+			.path = path, .kind = CACHE_ENDPOINTS, .filter = &filter, .max_age_ms = -1
+		};
+		waiting += cache_stage_ask_query(stage, &outcomes[i], &query, "") == CACHE_WAITING;
+	}
+	cr_assert_lt(steps_of(stage) - before, CACHE_TURN_STEPS + 2 * NODES);
+	cr_assert_eq(waiting, ALL, "an answer of so many children is written in slices");
+	int answered = 0;
+	for (int turn = 0; turn < 100000 && answered < ALL; turn++) {
+		before = steps_of(stage);
+		one_turn(stage);
+		cr_assert_lt(steps_of(stage) - before, CACHE_TURN_STEPS + 2 * NODES);
+		answered = 0;
+		for (int i = 0; i < ALL; i++) {
+			answered += outcomes[i].calls;
+		}
+	}
+	cr_assert_eq(answered, ALL);
+	leave(first, TREES + 1);
+}
