@@ -27,7 +27,7 @@ const struct config_section_type config_sections[CONFIG_SECTION_COUNT] = {
 		config_check_options },
 	[CONFIG_DIALECT] = { "dialect", CONFIG_NAMED, "binder",
 		"Another naming scheme on the same ZooKeeper in which the component is registered, "
-		"beside its record, for the clients of that scheme; see docs/DIALECTS.md. With a "
+		"besides its record, for the clients of that scheme; see docs/DIALECTS.md. With a "
 		"registry in a directory the nodes are below its root.",
 		config_dialect_options },
 	[CONFIG_CACHE] = { "cache", CONFIG_UNNAMED, "", "The lookup cache.", config_cache_options,

@@ -20,10 +20,10 @@ const struct config_option config_agent_options[] = {
 		.help = "The group that owns the socket." },
 	{ "admin_group", GROUP(agent, admin_group, admin_group_id), .automatic = "nobody",
 		.example = "adm",
-		.help = "Members of this group may drain, reload and run checks, beside "
+		.help = "Members of this group may drain, reload and run checks, besides "
 			"root and the agent's own user." },
 	{ "user", TEXT(agent, user), .verify = config_verify_user,
-		.automatic = "the one that starts it", .example = "berth", .fixed = true,
+		.automatic = "the user that starts it", .example = "berth", .fixed = true,
 		.help = "An agent that root has started becomes this user once its sockets are "
 			"bound, and gives up its capabilities. The worker, the main process and "
 			"checks without a user of their own run as this user too. It must be able "
@@ -113,9 +113,9 @@ const struct config_option config_registry_options[] = {
 		.fixed = true, .help = "How to log in: none, digest (see auth_file) or sasl." },
 	{ "auth_file", TEXT(registry, auth_file), .automatic = "none",
 		.example = BERTH_SYSCONFDIR "/berth/registry.auth", .fixed = true,
-		.help = "With auth = digest: a file that holds user:password: one that only "
-			"its owner can use, or a secret that is mounted read-only. A name "
-			"without a slash is that of a file in $CREDENTIALS_DIRECTORY, where "
+		.help = "With auth = digest: a file that holds user:password. Only its "
+			"owner can use it, unless it is a secret that is mounted read-only. A "
+			"name without a slash is that of a file in $CREDENTIALS_DIRECTORY, where "
 			"systemd puts credentials. The file is read again at a reload, and "
 			"when the server refuses its content." },
 	{ "tls_ca", FILE_NAME(registry, tls_ca), .fallback = BERTH_SYSCONFDIR "/berth/tls/ca.pem",
@@ -133,8 +133,9 @@ const struct config_option config_registry_options[] = {
 	{ "tls_passphrase_file", FILE_NAME(registry, tls_passphrase_file),
 		.automatic = "none: the key is not encrypted",
 		.example = BERTH_SYSCONFDIR "/berth/tls/passphrase", .fixed = true,
-		.help = "A file that holds the passphrase of tls_key: one that only its owner can "
-			"use, or a secret that is mounted read-only. It holds no comma." },
+		.help = "A file that holds the passphrase of tls_key. Only its owner can "
+			"use it, unless it is a secret that is mounted read-only. It holds no "
+			"comma." },
 	{ "secure", BOOLEAN(registry, secure), .fallback = "no", .fixed = true,
 		.help = "Write access control lists: everybody reads; the system accounts, we "
 			"ourselves and the user below /users write. Needs a zookeeper:// registry, "

@@ -11,7 +11,7 @@ const struct config_option config_component_options[] = {
 	{ "user", TEXT(component, user), .example = "devteam",
 		.help = "Whose component it is; becomes a DNS label in the path: realm and host "
 			"are dropped, letters lower-cased, others encoded, and _ gives -. A name "
-			"that still is no label gets - for each odd character and a mark of its "
+			"that still is not a label gets - for each odd character and a mark of its "
 			"own: Joe Smith gives joe-smith-0953a823. Users who would share a home are "
 			"an error in one configuration; for a name with _ or upper case berthd "
 			"warns. Required, unless path is given." },
@@ -117,7 +117,7 @@ const struct config_option config_endpoint_options[] = {
 			"connection closes that supplied them." },
 	{ "writer", WRITER(endpoint, writer), .automatic = "none", .example = "user:www-data",
 		.help = "With dynamic = yes: user:NAME or group:NAME that may supply the "
-			"addresses, beside root, the agent's own user and admin_group." },
+			"addresses, besides root, the agent's own user and admin_group." },
 	OPTIONS_END,
 };
 
@@ -150,7 +150,7 @@ const struct config_option config_check_options[] = {
 	{ "user", TEXT(check, user), .for_types = FOR_COMMAND, .verify = config_verify_user,
 		.automatic = "the agent's own", .example = "nobody",
 		.help = "Run the command as this user; for an agent that root has "
-			"started. One that has become [agent] user has to be restarted "
+			"started. An agent that has become [agent] user has to be restarted "
 			"for the first check of this kind." },
 	{ "no_new_privs", BOOLEAN(check, no_new_privileges), .fallback = "no",
 		.for_types = FOR_COMMAND,
@@ -166,7 +166,7 @@ const struct config_option config_check_options[] = {
 		.example = "/srv", .help = "Run the command in this directory." },
 	{ "env", PAIRS(check, environment, environment_count), .for_types = FOR_COMMAND,
 		.verify_name = config_verify_variable_name, .automatic = "none", .example = "value",
-		.help = "The environment variable NAME of the command, beside the agent's own and "
+		.help = "The environment variable NAME of the command, besides the agent's own and "
 			"BERTH_CHECK, BERTH_COMPONENT, BERTH_PATH and BERTH_RUN." },
 	{ "ignore_exit_status", BOOLEAN(check, ignore_exit_status), .fallback = "no",
 		.for_types = FOR_COMMAND, .help = "Any exit status passes; match alone decides." },
@@ -191,7 +191,7 @@ const struct config_option config_check_options[] = {
 			"https use a command. Required." },
 	{ "send", BYTES(check, send, send_len), .for_types = FOR_TCP, .automatic = "nothing",
 		.example = "PING\\r\\n",
-		.help = "Bytes to send after connecting; \\r \\n \\t \\\\ \\xHH stand for bytes." },
+		.help = "Bytes to send after connecting; \\r \\n \\t \\\\ \\xHH mean bytes." },
 	{ "expect", BYTES(check, expect, expect_len), .for_types = FOR_TCP, .automatic = "nothing",
 		.example = "PONG",
 		.help = "Bytes that the answer must contain, written as in send." },
@@ -238,7 +238,7 @@ const struct config_option config_check_options[] = {
 		.help = "A success that took longer is a warning." },
 	{ "writer", WRITER(check, writer), .for_types = FOR_TTL, .automatic = "none",
 		.example = "user:www-data",
-		.help = "user:NAME or group:NAME that may report, beside root, the "
+		.help = "user:NAME or group:NAME that may report, besides root, the "
 			"agent's own user and admin_group." },
 	OPTIONS_END,
 };
