@@ -1,4 +1,4 @@
-"""10,000 connections of one user, full of requests, beside another user's look-ups: these go on,
+"""10,000 connections of one user, full of requests, next to another user's look-ups: these go on,
 and nothing is left behind."""
 
 import contextlib

@@ -1,4 +1,4 @@
-"""The attacks that `make check` knows too, beside each other: hostile servers, records, crowds,
+"""The attacks that `make check` knows too, at the same time: hostile servers, records, crowds,
 descriptors, signals, HTTP.
 
 Here an agent that outlives its test must in the end be as small as it was when it began.

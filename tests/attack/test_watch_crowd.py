@@ -46,7 +46,7 @@ class WatchCrowd(AgentTest):
             (node / "_record").write_bytes(record)
 
     def is_loaded(self):
-        """A watch that begins has the whole tree; one that cannot is answered with 503."""
+        """A watch that begins has the whole tree; a watch that cannot is answered with 503."""
         with self.connect() as connection:
             connection.sendall(REQUEST)
             return b" 200 " in connection.recv(4096)[:20]

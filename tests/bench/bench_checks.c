@@ -1,7 +1,7 @@
 /*
- * 500 command checks at one run a second, beside a bare posix_spawn() and waitpid() of the same
- * command in the same run: one after the other as fast as they go, and at the pace of the checks,
- * where the processor has gone to sleep and its caches are cold.
+ * 500 command checks at one run a second, compared with a bare posix_spawn() and waitpid() of the
+ * same command in the same run: one after the other as fast as they go, and at the pace of the
+ * checks, where the processor has gone to sleep and its caches are cold.
  *
  * Lateness is measured against each check's own grid of seconds, which begins at its most punctual
  * run.

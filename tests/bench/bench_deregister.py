@@ -1,5 +1,5 @@
-"""From the exit of a failing health command to the record gone, beside the bare delete of a node in
-the same run."""
+"""From the exit of a failing health command to the record gone, next to the bare delete of a node
+in the same run."""
 
 import contextlib
 import os
@@ -68,8 +68,8 @@ class Server:
 
 
 def deregister_ms(backend, folder):
-    """A command says when it waits, and reads its exit status then; the clock runs from the write
-    of the status."""
+    """A command says when it waits, and only then reads its exit status; the clock runs from the
+    write of the status."""
     waits = folder / f"waits-{backend.name}"
     status_pipe = folder / f"status-{backend.name}"
     os.mkfifo(status_pipe)

@@ -1,5 +1,5 @@
-"""Names: queries a second and delays over DNS beside dnsmasq, a failed check until DNS shows it,
-memory, NSS beside nscd."""
+"""Names: queries a second and delays over DNS, those of dnsmasq, a failed check until DNS shows it,
+memory, NSS compared with nscd."""
 
 import contextlib
 import json

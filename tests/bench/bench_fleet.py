@@ -34,7 +34,7 @@ USUAL_SESSION = "30s"
 WINDOW_PAUSE = 5
 QUIET = 1.5  # nothing was asked for so long: the event is over
 USUAL_DESCRIPTION = "one of many"
-AT_ONCE = 10  # agents that start beside each other
+AT_ONCE = 10  # agents that start at the same time
 BIN = 0.25  # of the histogram after a restart
 
 
@@ -131,7 +131,7 @@ class Fleet:
             wait_until(lambda: self.is_fresh(name), "each agent knows its directory")
 
     def is_fresh(self, name):
-        """It answers from live copies. (A long answer that has to be made first is no HIT.)"""
+        """It answers from live copies. (A long answer that has to be made first is not a HIT.)"""
         answer = self.agents[name].get(f"/v1/records{self.directory(name)}")
         members = sum(self.instance(other) == self.instance(name) for other in self.agents)
         return answer.status == 200 and answer.headers["X-Cache"] != "STALE" and len(
@@ -228,7 +228,7 @@ def count_life(fleet, size):
 def measure_life(fleet):
     life = count_life(fleet, FLEET)
     show("first agent's start in an empty registry: requests", life.first)
-    show(f"last agent's start beside {FLEET - 1}: requests", life.own + FLEET - 1)
+    show(f"last agent's start next to {FLEET - 1}: requests", life.own + FLEET - 1)
     show("  of these one for each record of the others", FLEET - 1)
     show("  and for itself", life.own, "(goal: at most 12)")
     show("an arrival: requests of each other agent", f"{life.arrival:.2f}", "(goal: at most 3)")
@@ -245,7 +245,7 @@ def measure_life(fleet):
 def bins_of(totals):
     """
     The sum of each bin of BIN seconds, from (time, sum so far). The growth between two looks counts
-    in equal parts for each moment between them: a look that a busy machine delays is no peak.
+    in equal parts for each moment between them: a look that a busy machine delays is not a peak.
     """
     bins = collections.Counter()
     for (since, earlier), (until, total) in zip(totals, totals[1:]):
@@ -293,7 +293,7 @@ def measure_restart(fleet):
     show("after a restart of the server: requests in all", round(sum(counts)))
     show("  for each agent", f"{sum(counts) / len(fleet.agents):.1f}")
     show("  spread over seconds", f"{len(counts) * BIN:.2f}")
-    show(f"  most in {BIN} s, beside the mean", f"{max(counts) / mean:.2f}", "(goal: at most 3)")
+    show(f"  most in {BIN} s, by the mean", f"{max(counts) / mean:.2f}", "(goal: at most 3)")
     print("  in each bin:", *(round(count) for count in counts))
     fresh = sum(map(fleet.is_fresh, fleet.agents))
     show("  agents that answer from live copies then", f"{fresh} of {len(fleet.agents)}")

@@ -1,5 +1,5 @@
-"""What a lookup costs: hits beside a bare responder, Redis and ZooKeeper itself; and few cached
-records beside many."""
+"""What a lookup costs: hits next to a bare responder, Redis and ZooKeeper itself; and few cached
+records next to many."""
 
 import contextlib
 import csv

@@ -12,7 +12,7 @@ from checks import CheckTest
 A_WEEK = "168h"  # after the first runs none may come while we look
 GROWTH = 4 << 20  # bytes of resident memory; 2 GB have passed by
 
-# name, script, verdict, part of what is said. "sleep 1000 MARK" becomes a program that can be found
+# name, script, verdict, part of the reason. "sleep 1000 MARK" becomes a program that can be found
 # by its command line.
 EVIL = [
     ("ignores-term", "trap '' TERM; sleep 1000 MARK", "timed-out", "no exit within"),
@@ -119,7 +119,7 @@ class Evil(CheckTest):
                 "command": self.command(name, script), "interval": A_WEEK,
                 "timeout": "300ms" if verdict == "timed-out" else "50s", "fall": "1000",
             }
-        # The test asks for each: one that runs by the schedule would disturb the others' before and
+        # The test asks for each: a run by the schedule would disturb the others' before and
         # after.
         sections["agent"] = {"max_parallel_checks": "1"}
         agent = self.web_agent(check=None, extra=sections).start()

@@ -189,7 +189,7 @@ class WithASession(OnZooKeeper):
         agent.expire_session(self.server)
         wait_until(
             lambda: (self.node() or before)["ephemeralOwner"] != before["ephemeralOwner"],
-            "the record stands again, in another session",
+            "the record is there again, in another session",
         )
         self.registered(agent)
         self.assertEqual(agent.status()["pid"], pid)

@@ -244,7 +244,7 @@ class OnARegistry(AgentTest):
                 )
                 self.assertEqual(self.berth("exists", "/x").returncode, 3)
         self.good("bind", "-p", "/x/y", "--webui", "http://h/")
-        self.good("mknode", "/x/y")  # what exists is no error, and stays what it is
+        self.good("mknode", "/x/y")  # an existing node is not an error, and stays as it is
         self.assertEqual(len(self.json("resolve", "/x/y")["external"]), 1)
 
     def test_mknode_makes_a_home_that_belongs_to_its_user(self):
@@ -454,7 +454,7 @@ class ThroughAnAgent(AgentTest):
     def start(self, check=None, extra=None, **keywords):
         self.flag = self.folder / "healthy"
         self.flag.touch()
-        # A command that stands still is late, and no failure.
+        # A command that is stopped is late, which is not a failure.
         extra = {"check alive": {"timeout": "50s", **(check or {})}, **(extra or {})}
         self.web = self.web_agent(check=exists(self.flag), extra=extra, **keywords).start()
         self.web.wait_state("registered")

@@ -158,7 +158,7 @@ class Written(OnZooKeeper):
                 self.assertEqual(self.runs(agent, scripted, 0), "up")
                 self.wait_dialects(agent, "registered")
                 self.assertEqual(self.instances(reader), self.ALL)
-            # Recoveries do not overlap: the nodes of the last one stand as they were made.
+            # Recoveries do not overlap: the nodes of the last one are as they were made.
             for _ in range(3):
                 self.runs(agent, scripted, 2, 2, 2, 0)
             self.wait_dialects(agent, "registered")
@@ -295,7 +295,7 @@ class Written(OnZooKeeper):
                 self.wait_instances(agent, "withdrawn")
                 bring_back()
                 self.wait_instances(agent, "registered")
-        # Recoveries while the server stands still: the last one counts, once.
+        # Recoveries while the server is stopped: the last one counts, once.
         self.server.pause()
         try:
             for _ in range(3):

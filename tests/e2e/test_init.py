@@ -63,7 +63,7 @@ class Script(unittest.TestCase):
         self.run_in("berth wait --registered --timeout 50s")
         self.run_in(f"{script} status")
         pid = re.search(r'"pid": (\d+)', self.run_in("berth status --json")).group(1)
-        # A second start is no second agent.
+        # A second start makes no second agent.
         self.box.run(f"{script} start")
         self.assertEqual(self.run_in("cat /proc/[0-9]*/comm").split().count("berthd"), 1)
         self.run_in(f"{script} reload")
@@ -131,7 +131,8 @@ mkdir daemons exclusive failed hotplugged inactive init.d options scheduled star
 mkdir stopping tmp wasinactive
 echo default >softlevel
 """
-# supervise-daemon opens a PAM session for its child, and respawns without end one that PAM refuses.
+# supervise-daemon opens a PAM session for its child, and respawns a child that PAM refuses without
+# end.
 PAM = "".join(f"{kind} required pam_permit.so\n" for kind in ("auth", "account", "password",
     "session"))
 

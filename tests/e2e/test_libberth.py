@@ -86,7 +86,7 @@ class Installed(InstallTest):
             output = self.run_good(program, server.url, "/users/joe/example", env=self.environment)
             self.assertEqual(output,
                 "/users/joe/example is at http://localhost:8080/\n/users/joe/example\n")
-            # A server that stands still reads of it later than berth_close() waits.
+            # A stopped server reads of it later than berth_close() waits.
             wait_until(lambda: server.stat("/registry/users/joe/example") is None,
                 "the record is gone", patience=20)
 

@@ -38,7 +38,7 @@ class Edits:
         return Agent.PATH.replace("web-1", component["leaf"])
 
     def sections(self):
-        """In an order of their own: where a section stands must not matter."""
+        """In an order of their own: the place of a section must not matter."""
         sections = {}
         for name, component in self.components.items():
             sections[f"component {name}"] = {
@@ -156,7 +156,7 @@ class RandomEdits(LifeTest):
             broken = number % 2 == 1
             with self.subTest(number=number, seed=SEED, broken=broken):
                 if broken:
-                    # A good edit beside the mistake must not come through either.
+                    # A good edit next to the mistake must not come through either.
                     kind, _ = edits.edit()
                     mistake = edits.mistake()
                     self.write(agent, edits, mistake)

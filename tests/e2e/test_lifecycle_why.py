@@ -56,7 +56,7 @@ class Why(AgentTest):
     def test_the_registry_refuses_connections(self):
         url = f"zookeeper://127.0.0.1:{reserve_port(self)}/registry"
         log = self.assert_blames_the_registry(url, "Connection refused").read_log()
-        self.assertNotRegex(log, "errno=|retcode=", "the library's numbers are no words")
+        self.assertNotRegex(log, "errno=|retcode=", "the library's numbers do not count as words")
 
     def test_the_registry_closes_connections(self):
         listener = socket.create_server(("127.0.0.1", 0))
@@ -74,7 +74,7 @@ class Why(AgentTest):
         log = self.assert_blames_the_registry(url,
             "failed while receiving a server response").read_log()
         self.assertNotRegex(log, "errno=|retcode=|Host is down",
-            "the library's numbers, and the error that it makes up, are no words")
+            "the library's numbers, and the error that it makes up, do not count as words")
 
     def test_an_agent_that_has_registered_nothing_stops_without_a_warning(self):
         agent = self.assert_blames_the_registry(

@@ -513,8 +513,8 @@ class Freshness(LookupTest):
             return worked() - before
 
         work_of_a_poll('foo; bar, wait = "1"')
-        # An agent that stands still meanwhile may seem to work; not each time.
-        wait_until(lambda: work_of_a_poll() < 0.9, "waiting is no work")
+        # An agent that is stopped meanwhile may seem to work, but not each time.
+        wait_until(lambda: work_of_a_poll() < 0.9, "waiting takes no work")
         self.assertEqual(self.get(target, If_None_Match=tag, Prefer="wait=0").status, 304)
         self.assertEqual(self.get(target, If_None_Match='"old"', Prefer="wait=600").status, 200)
 

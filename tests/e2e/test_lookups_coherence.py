@@ -72,7 +72,7 @@ def versions(tree):
 
 
 def replay_until(socket_path, accept, goal, outcome):
-    """Replays a stream until its tree is the one that comes out of `goal`, which is empty at
+    """Replays a stream until its tree is what comes out of `goal`, which is empty at
     first."""
     wanted = None
     try:
@@ -93,7 +93,7 @@ def replay_until(socket_path, accept, goal, outcome):
 
 
 class Writer:
-    """Random creations, changes and deletions, many under way; `tree` is what stands in the end."""
+    """Random creations, changes and deletions, many under way; `tree` is what remains."""
 
     def __init__(self, hosts):
         self.hosts = hosts
@@ -138,7 +138,7 @@ class Writer:
 class Coherence(AgentTest):
     def setUp(self):
         super().setUp()
-        # A server that stands still for a while must not seem to be away: then what was never
+        # A server that is stopped for a while must not seem to be away: then what was never
         # looked up is not known.
         self.zookeeper = ZooKeeper("maxSessionTimeout=60000\n")
         self.addCleanup(self.zookeeper.stop)

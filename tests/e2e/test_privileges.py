@@ -66,7 +66,7 @@ class Privileges(AgentTest):
         return f"dir:{root}"
 
     def output(self, agent):
-        """What the check's command said of itself."""
+        """The check's command about itself."""
         found = wait_until(lambda: (agent.get("/v1/agent/checks").json[0]["last"]
             or {}).get("output"), "the check has run")
         return status(found)
@@ -360,7 +360,7 @@ class StrangersConfiguration(AgentTest):
         command = [BUILD / "berthd", "-t", "-c", volume / "berth.ini"]
         result = run("ro", *command)
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertEqual(run("rw", *command).returncode, 1, "one that can be written is not")
+        self.assertEqual(run("rw", *command).returncode, 1, "a mount that can be written is not")
 
 
 class PlantedWorker(AgentTest):

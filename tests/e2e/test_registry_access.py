@@ -37,7 +37,7 @@ class AccessTest(AgentTest):
 
     @classmethod
     def start_server(cls):
-        # No session, and no node with it, ends because the server stands still for a while.
+        # No session, and no node with it, ends because the server is stopped for a while.
         return ZooKeeper("maxSessionTimeout=60000\n", java_options=cls.PROVIDER)
 
     def setUp(self):

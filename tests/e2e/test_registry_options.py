@@ -1,5 +1,5 @@
-"""What cannot work with a registry is said before anything starts: by berthd -t, by berthd, and by
-the command line."""
+"""Options that cannot work with a registry are refused before anything starts: by berthd -t,
+by berthd, and by the command line."""
 
 import subprocess
 import unittest

@@ -18,7 +18,7 @@ STUNNEL = shutil.which("stunnel4") or "stunnel"
 
 
 def documented_configuration():
-    """What stands in the manual, as text."""
+    """The manual, as text."""
     manual = (SOURCE / "docs" / "berth.ini.5").read_text()
     return re.search(r"\.Bd -literal[^\n]*\n(foreground = yes\n.*?)\.Ed", manual, re.S).group(1)
 

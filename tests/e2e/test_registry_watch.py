@@ -16,8 +16,8 @@ NODE = f"/registry{Agent.PATH}"
 class WhileZooKeeperIsAway(AgentTest):
     def setUp(self):
         super().setUp()
-        # A server that stands still for a while is not away: that is said, and its sessions end,
-        # later.
+        # A server that is stopped for a while is not away: clients report that, and its sessions
+        # end, later.
         self.server = ZooKeeper("maxSessionTimeout=60000\n")
         self.addCleanup(self.server.stop)
         self.registry = self.server.url

@@ -216,7 +216,7 @@ class Crowds(StreamTest):
 
 
 class CrowdsThatDoNotRead(Crowds):
-    options = {"heartbeat_interval": "3s"}  # who reads may stand still for twice as long
+    options = {"heartbeat_interval": "3s"}  # the reader may be stopped for twice as long
 
     def test_are_served_in_turns(self):
         """Not these: they are broken off when they keep others waiting."""

@@ -20,7 +20,7 @@ SETPCAP = 1 << 8
 
 
 class OnZooKeeper(AgentTest):
-    # No session ends because the server stands still for a while.
+    # No session ends because the server is stopped for a while.
     SESSION = {"session_timeout": "60s"}
 
     @classmethod
@@ -135,7 +135,7 @@ class OnZooKeeper(AgentTest):
         self.assertEqual(result.returncode, 0, result.stderr)
         wait_until(
             lambda: (self.node() or before)["ephemeralOwner"] != before["ephemeralOwner"],
-            "the record stands again, in another session",
+            "the record is there again, in another session",
         )
         agent.wait_state("registered")
         # Its own stream has not ended: no LOST, whatever becomes of the registry's session.

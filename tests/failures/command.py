@@ -225,7 +225,7 @@ class Program:
 
 
 class Getent(Program):
-    """glibc asks the module: the answer is whole, or there is none."""
+    """glibc asks the module: the answer is whole, or empty."""
 
     PROGRAM = "getent"
 

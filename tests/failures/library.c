@@ -583,7 +583,7 @@ int main(int argc, char **argv)
 		if (point) {
 			take_result(&tallies[point->kind], point, result);
 		} else if (result) {
-			return 1; /* it has said why */
+			return 1; /* it has reported why */
 		} else {
 			points = choose_points();
 		}

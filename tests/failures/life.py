@@ -293,7 +293,7 @@ class Life:
             self.limits[phase] = max(fewest, self.limits.get(phase, 0))
 
     def compare(self, phase):
-        """An agent that has a failure behind it with one that has none."""
+        """Compares an agent that has had a failure with an agent that has not."""
         if phase != "stop":
             # An upgrade that cannot hand over ends in a start.
             limit = max(self.limits[phase], self.limits["start"]) + max(DESCRIPTORS_KEPT.get(kind,

@@ -130,7 +130,7 @@ static void name_kinds(void)
 	memcpy(page->names, names, sizeof(names));
 }
 
-/* The first call loads a library, which is none of the program's own allocations. */
+/* The first call loads a library, which is not one of the program's own allocations. */
 static void begin_counting(void)
 {
 	void *frame;

@@ -36,7 +36,7 @@ enum {
 
 enum points_outcome {
 	POINTS_UNTRIED,
-	POINTS_ENDS,   /* the fork without memory for this call said so, and ended by abort() */
+	POINTS_ENDS,   /* the fork without memory for this call reported it, and ended by abort() */
 	POINTS_GOES_ON /* it did something else: a run of its own has to show what */
 };
 

@@ -37,7 +37,7 @@ class Asker:
         self.ask()
 
     def ask(self):
-        # One that is turned away at once may be closed by now; its answer is there.
+        # A client that is turned away at once may be closed by now; its answer is there.
         with contextlib.suppress(BrokenPipeError):
             self.socket.sendall(
                 f"GET /v1/resolve{self.path} HTTP/1.1\r\nHost: berth\r\n\r\n".encode())

@@ -31,7 +31,7 @@ class Suspend(AgentTest):
             client.set(f"/registry{PATH}", json.dumps(service_record("a", 80, number=number)))
 
     def suspend(self, agent, meanwhile):
-        """The agent and its worker stand still, and their clock goes on."""
+        """The agent and its worker are stopped, and their clock goes on."""
         pids = agent.process.pid, agent.worker()
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)

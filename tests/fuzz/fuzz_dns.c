@@ -41,7 +41,7 @@ static void fill(struct names_answer *answer, int status)
 		.apex = status == NAMES_FOUND };
 }
 
-/* Every record of the reply can be read, and the question is the one that was asked. */
+/* Every record of the reply can be read, and the question is repeated. */
 static void check_reply(const struct dns_query *query, const uint8_t *reply, size_t len)
 {
 	ns_msg message;

@@ -1,6 +1,7 @@
 /*
  * The session that an agent leaves in its state directory or hands to its successor: no document
- * crashes; one that is taken is encoded to a document that is taken again, and is the same then.
+ * crashes; an accepted session is encoded to a document that is accepted again, and gives the same
+ * session.
  */
 #include <assert.h>
 #include <jansson.h>

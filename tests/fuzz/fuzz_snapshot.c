@@ -2,7 +2,7 @@
  * The saved cache: no content crashes; the cache stays within its limit, and what it has taken it
  * saves, and takes again: the second saved file holds as many entries as the first.
  * An input that begins with "!" is the whole file, without the head of this version and registry;
- * one that begins with "%" goes on behind the name of this boot in the line of the clocks.
+ * an input that begins with "%" goes on behind the name of this boot in the line of the clocks.
  */
 #include <assert.h>
 #include <stdint.h>

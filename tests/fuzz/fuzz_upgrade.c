@@ -2,9 +2,9 @@
  * The document that an agent gets from its predecessor, or from the service manager. No document
  * crashes the agent, which takes from it only open descriptors that close on exec, and texts that
  * fit.
- * An input that begins with "=" is the variable that names the document; one that begins with "@"
- * is what a service manager sets: lines with the process (empty: this one), the number of sockets
- * and their names.
+ * An input that begins with "=" is the variable that names the document; an input that begins with
+ * "@" is what a service manager sets: lines with the process (empty: this one), the number of
+ * sockets and their names.
  */
 #include <assert.h>
 #include <fcntl.h>
@@ -107,7 +107,7 @@ static void receive_variable(const char *text)
 	upgrade_finish(&upgrade);
 }
 
-/* From 3 on, as a service manager has them; 9 is no socket. */
+/* From 3 on, as a service manager has them; 9 is not a socket. */
 static void open_sockets(void)
 {
 	static const struct {

@@ -71,7 +71,7 @@ def changes(call):
 def settle_unknown(calls):
     """
     An unanswered write whose value was seen has happened before that. The others write GHOST:
-    nobody can tell their values apart. One that may have happened twice gets a second call.
+    nobody can tell their values apart. A write that may have happened twice gets a second call.
     """
     seen = {}
     for call in calls:

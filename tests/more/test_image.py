@@ -1,7 +1,7 @@
 """deploy/Dockerfile and deploy/compose.yaml in a container engine.
 
 Podman builds the image from a release in the two stages of the Dockerfile. The image runs a server
-under its entry point, and it is a sidecar beside one. No registry of images is asked: the base of
+under its entry point, and it is a sidecar next to one. No registry of images is asked: the base of
 each stage is made of this machine's files, of the packages that the stage names, so apt-get finds
 these installed. A package that the stage does not name is not there.
 """
@@ -49,10 +49,10 @@ class Image(unittest.TestCase):
         cls.addClassCleanup(cls.engine.end)
         build, final = packages_of_stages()
         cls.take_base(BASE, final)
-        # Before the long part: what keeps this machine from running containers is said by the
+        # Before the long part: the reason why this machine runs no containers comes from the
         # simplest one.
         cls.engine.do("run", "--rm", "--network", "none", BASE, "true")
-        # How well it is compiled is no question here.
+        # How well it is compiled does not matter here.
         cls.take_base("build", build, "--change", "ENV=CFLAGS=-O0")
         run("make", "-s", "dist")
         run("tar", "-xzf", BUILD / f"berth-{VERSION}.tar.gz", "-C", cls.folder)

@@ -182,7 +182,7 @@ def check_spdx(test, bill):
 class Fedora(unittest.TestCase):
     def test_rpmbuild_makes_the_packages(self):
         # The libraries are there, but rpm's own database does not know them. How well it is
-        # compiled is no question here.
+        # compiled does not matter here.
         run("make", "-s", "rpm",
             'RPM_FLAGS=--nodeps --define "optflags -O0 -g0" --define "debug_package %{nil}"')
         packages = {re.sub(r"-[\d.]+-\d+.*", "", file.name): file

@@ -85,7 +85,7 @@ class Page(AgentTest):
                         ".map(one => one.outerHTML.slice(0, 80))")
                 self.assertEqual(browser.ask(wide), [])
                 self.assertEqual(browser.complaints(), [])
-                # Text stands out from its ground by 4.5 to 1, as WCAG asks.
+                # The contrast of text and its ground is 4.5 to 1 at least, as WCAG asks.
                 self.assertEqual(browser.ask(CONTRAST), [])
                 if "BERTH_PICTURES" in os.environ:  # a folder for those who want to look
                     browser.picture(

@@ -88,7 +88,7 @@ class Prometheus(RecipeTest):
         print("# from the registry to Prometheus' targets, over HTTP, asked each second: "
               f"{took * 1000:.0f} ms")
         agent.stop()
-        # A registry that cannot be asked is no empty list.
+        # A registry that cannot be asked is not an empty list.
         log = self.folder / "prometheus" / "log"
         wait_until(lambda: "connection refused" in log.read_text(), "Prometheus has asked in vain")
         self.assertEqual(len(self.targets()), 2)

@@ -113,7 +113,7 @@ class TemplateTest(unittest.TestCase):
                 options = sections.setdefault(line[1:-1], {})
             elif " =" in line and not line.startswith((";", "#")):
                 name, _, value = line.partition(" =")
-                # How many blanks stand for an end of line is the template's choice.
+                # The template chooses how many blanks replace an end of line.
                 options[name] = re.sub(r"  +(?=\$\$\{HOME)", " ", value.strip())
         return sections
 

@@ -94,7 +94,7 @@ EVERY_BACKEND(read, hostile_data_harms_only_its_own_node)
 	} nodes[] = {
 		{ "/services/good", RECORD, "OK" },
 		{ "/services/short", "{}", "NoRecord" },
-		{ "/services/text", "this is no record at all, but long", "NoRecord" },
+		{ "/services/text", "this is not a record at all, but long", "NoRecord" },
 		{ "/services/cut", "{\"type\":\"JSONServiceRecord\",", "InvalidRecord" },
 		{ "/services/other-type", "{\"type\":\"x\",\"description\":\"JSONServiceRecord\"}",
 			"InvalidRecord" },

@@ -169,7 +169,7 @@ Test(dir, files_that_are_not_berths_are_not_nodes_and_are_never_deleted)
 	cr_assert_eq(symlink("/etc", on_disk("/a/link")), 0);
 	cr_assert_eq(close(creat(on_disk("/a/file"), 0644)), 0);
 	cr_assert_str_eq(dir_list(&client, "/a"), "");
-	cr_assert_str_eq(dir_list(&client, "/"), "a", "the work directory is no child");
+	cr_assert_str_eq(dir_list(&client, "/"), "a", "the work directory is not a child");
 	cr_assert_eq(dir_stat(&client, "/a/link", &stat), BERTH_PATH_NOT_FOUND);
 	cr_assert_eq(dir_stat(&client, "/a/link/ssh", &stat), BERTH_PATH_NOT_FOUND);
 	cr_assert_eq(dir_stat(&client, "/a/file", &stat), BERTH_PATH_NOT_FOUND);
@@ -572,7 +572,7 @@ Test(dir, in_a_root_that_all_may_write_nobody_can_lock_or_plant_anything_in_the_
 	cr_assert_eq(unlink(on_disk(own_tmp(0))), 0);
 	cr_assert_eq(dir_set(&client, "/a", "y", NULL), 0);
 	cr_assert_not(is_on_disk(own_tmp(0)));
-	cr_assert_str_eq(dir_list(&client, "/"), "a", "work directories are no children");
+	cr_assert_str_eq(dir_list(&client, "/"), "a", "work directories are not children");
 	close(lock_fd);
 }
 

@@ -128,7 +128,7 @@ Test(dir_process, no_death_is_missed)
 		for (;;) {
 			/*
 			 * Before it is armed: the news of the last owner's remains may come
-			 * between, and is the only one then.
+			 * between, and becomes the only one.
 			 */
 			dir_client_clear(&client);
 			cr_assert_eq(dir_watch(&client, "/a", REGISTRY_WATCH_CHILDREN), 0);

@@ -183,7 +183,7 @@ static long read_limit(const char *path)
 	return limit;
 }
 
-/* More events than the kernel queues, and then the one that counts. */
+/* More events than the kernel queues, and then the event that counts. */
 Test(dir_watch, an_overflow_of_the_queue_loses_nothing)
 {
 	long limit = read_limit("/proc/sys/fs/inotify/max_queued_events");

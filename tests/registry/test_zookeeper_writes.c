@@ -28,8 +28,8 @@ static void expect_truth(struct registry *registry, const char *what, int round,
 	bool stands = data ? answer.data && strcmp(answer.data, data) == 0
 			   : answer.err.code == BERTH_PATH_NOT_FOUND;
 	if (code != BERTH_TIMEOUT) {
-		cr_assert_eq(stands, code == 0, "round %d, %s: said %s (%s), found %s", round, what,
-			berth_error_name(code), message,
+		cr_assert_eq(stands, code == 0, "round %d, %s: reported %s (%s), found %s", round,
+			what, berth_error_name(code), message,
 			answer.data ? answer.data : answer_name(&answer));
 	}
 }
@@ -273,7 +273,7 @@ Test(zookeeper_writes, a_root_that_may_not_be_made_is_an_error_of_the_write)
 	client_close(owner);
 }
 
-/* ---- servers that are none ---- */
+/* ---- programs that are not servers ---- */
 
 static int fake_server(int *ret_port)
 {
@@ -293,7 +293,8 @@ static int fake_server(int *ret_port)
  */
 static pid_t be_hostile(int fd, int count)
 {
-	static const char garbage[] = "HTTP/1.1 400 Bad Request\r\n\r\nthis is no ZooKeeper at all";
+	static const char garbage[] =
+		"HTTP/1.1 400 Bad Request\r\n\r\nthis is not ZooKeeper at all";
 	static const char half[] = { 0, 0, 0, 37, 0, 0, 0, 0, 0 };
 	static const char giant[] = { 0x7f, (char)0xff, (char)0xff, (char)0xff, 1, 2, 3, 4 };
 	static const char negative[] = { (char)0xff, (char)0xff, (char)0xff, (char)0xff, 0, 0, 0,

@@ -331,7 +331,7 @@ class Slow(threading.Thread):
 
 @needs("users")
 class Crowd(AgentTest):
-    """Clients of one user, beside one of another who asks."""
+    """Clients of one user, while another user asks."""
 
     CLIENTS, STRANGER = 5000, 65534
     REQUEST = f"GET /v1/resolve{Agent.PATH} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
@@ -354,7 +354,7 @@ class Crowd(AgentTest):
 
     @staticmethod
     def is_refused(client):
-        """The agent has said 503 and closed."""
+        """The agent has answered 503 and closed."""
         try:
             return client.recv(12, socket.MSG_PEEK) in (b"HTTP/1.1 503", b"")
         except BlockingIOError:

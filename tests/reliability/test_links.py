@@ -332,7 +332,7 @@ class Sessions(LinkTest):
 class Workers(LinkTest):
     session_s = 30  # the workers of one test end within one session
 
-    # A worker that is none says this: shell commands.
+    # A program that is not a worker says this: shell commands.
     GARBAGE = {
         "a text": "echo 'I am no worker'",
         "random bytes": "head -c 100000 /dev/urandom",
@@ -383,7 +383,7 @@ read line <&3
             said.write_text("")
             words.write_text(f"{command}\n")
             os.kill(agent.worker(), signal.SIGKILL)
-            wait_until(lambda: len(said.read_text()) > 1, f"two workers have said {what}")
+            wait_until(lambda: len(said.read_text()) > 1, f"two workers have sent {what}")
             words.unlink()
             begun = time.monotonic()
             self.back(agent, begun)

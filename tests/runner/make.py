@@ -23,7 +23,7 @@ def make(runner, targets, output):
 
 
 def make_programs(runner, programs):
-    """Returns the programs, adopted by the runner; or one that has failed, with make's output."""
+    """Returns the programs, adopted by the runner; or a single failed one, with make's output."""
     commands = [pathlib.Path(program.command[0]) for program in programs]
     targets = [str(command.relative_to(runner.build)) for command in commands
         if command.is_relative_to(runner.build)]

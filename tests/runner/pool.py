@@ -115,8 +115,8 @@ def run_concerned(runner, files):
 
 
 def run_again(programs):
-    """Runs alone, once more, what failed beside others; puts what passes then in the place of its
-    first run. A finding that no busy machine explains stands, and many failures are none of its
+    """Runs alone, once more, what failed among others; puts what passes then in the place of its
+    first run. A finding that no busy machine explains remains, and many failures are none of its
     doing. Returns the labels of what passed."""
     failed = [program for program in programs if program.failures]
     if len(failed) > AGAIN_MAX or any(program.sure for program in failed):

@@ -46,7 +46,7 @@ class Program:
     passed: int = 0
     skipped: list = dataclasses.field(default_factory=list)
     failures: list = dataclasses.field(default_factory=list)
-    sure: bool = False  # among the failures is one that no busy machine brings about
+    sure: bool = False  # among the failures is one which no busy machine brings about
     seconds: float = 0.0
     cpu: float = 0.0  # seconds
     output: str = ""
@@ -67,7 +67,7 @@ class Program:
 
 
 def programs_of(group, build):
-    """The programs of a group, found by their sources: one that was not built is a failure."""
+    """The programs of a group, found by their sources: it is a failure if one was not built."""
     folder = SOURCE / "tests" / group
     if group == "lint":
         return [

@@ -1,7 +1,8 @@
 """The directory below which the tests keep their files, sockets and the programs that they start.
 
 Tests become other users, who must be able to pass through it: a checkout is often in a home that
-its owner alone may enter. A directory of all users, such as /tmp, takes its place then.
+its owner alone may enter. Where others may not enter, a directory of all
+users, such as /tmp, takes its place.
 """
 
 import os

@@ -1,6 +1,6 @@
 """One ZooKeeper server for all programs of a run, and the classes that all servers start from.
 
-A test takes a root of its own there; one that pauses or kills its server starts another. The first
+A test takes a root of its own there; a test that pauses or kills it starts another. The first
 server of a build ends when it has served, so that its virtual machine writes an archive of its
 classes: the others begin in half the time.
 """

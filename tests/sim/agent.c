@@ -235,7 +235,8 @@ void sim_agent_reload(struct sim_agent *agent)
 
 void sim_agent_reload_bad(struct sim_agent *agent)
 {
-	/* An agent that is down would not start with it, nor one that starts at this moment. */
+	/* An agent that is down would not start with it, nor would one which starts at this
+	 * moment. */
 	unsigned starts = agent->starts;
 	if (agent->phase == RUNNING) {
 		sim_agent_turn(agent, false); /* it may have been told to reload at this moment */
@@ -373,7 +374,7 @@ static void ask_lasting_name(struct sim_agent *agent)
 	}
 }
 
-/* Nobody waits for an answer that takes time: only one that comes at once is looked at. */
+/* Nobody waits for an answer that takes time: only an answer that comes at once counts. */
 static void ask_name(struct sim_agent *agent)
 {
 	agent->asks_at_ms = sim_now_ms() +

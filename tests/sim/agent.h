@@ -1,6 +1,6 @@
 /*
  * One simulated agent: berthd with a configuration, a state directory and a socket of its own, and
- * the application beside it that its checks ask for. An operator or the kernel reaches it
+ * the application next to it that its checks ask for. An operator or the kernel reaches it
  * by signals.
  *
  *   DOWN --start--> RUNNING --TERM, QUIT--> STOPPING --exit--> DOWN

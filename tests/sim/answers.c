@@ -232,7 +232,7 @@ static const char *value_end(const char *at)
 
 /*
  * Takes the member that begins at `*at` out of an object whose members are the children of the
- * path, each as it is stored; its value, or NULL: the object ends here, or is no such object.
+ * path, each as it is stored; its value, or NULL: the object ends here, or is not such an object.
  */
 static char *take_member(const char **at, const char *path, size_t *ret_index)
 {
@@ -251,7 +251,7 @@ static char *take_member(const char **at, const char *path, size_t *ret_index)
 	return NULL;
 }
 
-/* One that lacks has no record: it is not there, or is something else. */
+/* A missing path has no record: it is not there, or is something else. */
 static void check_children(
 	struct answers *answers, const struct answer *answer, char *const values[ORDER_PATHS])
 {
@@ -348,7 +348,7 @@ static int64_t age_ms(const char *source, const char *age, int64_t asked_ms)
 }
 
 /*
- * Only a stale answer says when it was true, in seconds rounded up. Any other one is no news of an
+ * Only a stale answer says when it was true, in seconds rounded up. Any other one is not news of an
  * answer before it, which may have been younger than `confirm`.
  */
 static void check_age(struct answers *answers, enum answer_kind kind, const struct answer *answer)

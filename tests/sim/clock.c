@@ -38,7 +38,7 @@ time_t time(time_t *ret_time)
 	return wall_ms / 1000;
 }
 
-/* So that the clock does not stand still for a loop that polls, nor reach the next millisecond. */
+/* So that the clock does not stop for a loop that polls, nor reach the next millisecond. */
 void sim_clock_poll(void)
 {
 	polls += polls < 999;

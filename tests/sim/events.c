@@ -78,7 +78,7 @@ static enum event_kind draw_kind(struct sim_random *random)
 
 /*
  * A node comes and goes faster than a registry's notifications tell it: what is read is another
- * state than the one that was announced, and a list and the data of its paths do not fit together.
+ * state than the announced one, and a list and the data of its paths do not fit together.
  */
 static void draw_burst(struct events *events, struct sim_random *random, const struct event *first)
 {

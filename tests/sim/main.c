@@ -325,7 +325,7 @@ static int run_in_folder(const struct options *options, int job)
 {
 	char folder[64];
 	make_folder(folder);
-	if (!getenv("SIM_LOG")) { /* what agents log of faults is no news */
+	if (!getenv("SIM_LOG")) { /* logs of faults are not news */
 		(void)!freopen("/dev/null", "w", stderr);
 	}
 	int failures = run_job(options, job);

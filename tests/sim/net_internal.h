@@ -53,8 +53,8 @@ struct end {
 	int64_t last_request_ms; /* no later one arrives earlier */
 	int64_t last_delivery_ms;
 	size_t requests;  /* without an answer */
-	bool needs_words; /* it would end, and leave the session, if the agent said nothing */
-	int64_t said_ms;  /* when the agent has said something */
+	bool needs_words; /* it would end, and leave the session, if the agent sent nothing */
+	int64_t said_ms;  /* when the agent last sent something */
 };
 
 struct expiry {
@@ -92,7 +92,7 @@ struct net {
 	bool spares_allocations;
 };
 
-/* The one that the agents use. */
+/* The network of the agents. */
 extern struct net *net_in_use;
 
 static inline int64_t later_of(int64_t a, int64_t b)

@@ -53,7 +53,7 @@ static uint64_t read_number(const char *option, const char *text, uint64_t least
 	unsigned long long value = strtoull(text, &end, 10);
 	bool is_number = *text >= '0' && *text <= '9' && *end == '\0' && errno == 0;
 	if (!is_number || value < least || value > most) {
-		refuse("--%s: `%s` is no number from %llu to %llu", option, text,
+		refuse("--%s: `%s` is not a number from %llu to %llu", option, text,
 			(unsigned long long)least, (unsigned long long)most);
 	}
 	return value;
@@ -64,7 +64,7 @@ static int64_t read_hours(const char *text)
 	char *end;
 	double hours = strtod(text, &end);
 	if (end == text || *end || !isfinite(hours) || hours * SIM_HOUR < 1 || hours > MOST_HOURS) {
-		refuse("--hours: `%s` is no number of hours up to %d", text, MOST_HOURS);
+		refuse("--hours: `%s` is not a number of hours up to %d", text, MOST_HOURS);
 	}
 	return (int64_t)(hours * SIM_HOUR);
 }
@@ -77,7 +77,7 @@ static bool *read_events(const char *list)
 		unsigned long number = strtoul(at, &end, 10);
 		bool is_number = *at >= '0' && *at <= '9' && (*end == ',' || *end == '\0');
 		if (!chosen || !is_number || number >= OPTIONS_MOST_EVENTS) {
-			refuse("--only: `%s` is no list of numbers below %d", list,
+			refuse("--only: `%s` is not a list of numbers below %d", list,
 				OPTIONS_MOST_EVENTS);
 		}
 		chosen[number] = true;
@@ -144,7 +144,7 @@ struct options options_read(int argc, char **argv)
 	opterr = 0;
 	while ((name = getopt_long(argc, argv, ":", names, NULL)) != -1) {
 		if (name == '?') {
-			refuse("`%s` is no option, or takes no value", argv[optind - 1]);
+			refuse("`%s` is not an option, or takes no value", argv[optind - 1]);
 		} else if (name == ':') {
 			refuse("`%s` lacks a value", argv[optind - 1]);
 		} else if (name == HELP) {
@@ -154,7 +154,7 @@ struct options options_read(int argc, char **argv)
 		read_option(&options, name, optarg);
 	}
 	if (optind < argc) {
-		refuse("`%s` is no option", argv[optind]);
+		refuse("`%s` is not an option", argv[optind]);
 	}
 	return options;
 }

@@ -1,6 +1,6 @@
 /*
  * A client of an agent's DNS server, over UDP or TCP on a loopback address that no other process
- * uses. The kernel may take real time to hand a packet over; virtual time stands still meanwhile.
+ * uses. The kernel may take real time to hand a packet over; virtual time stops meanwhile.
  */
 #ifndef TESTS_SIM_QUESTION_H
 #define TESTS_SIM_QUESTION_H

@@ -27,7 +27,7 @@ void sim_begin(uint64_t seed, bool trace, bool hash);
 /* A line of the trace: into its hash, and to stdout, when they are wanted. */
 void sim_trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
 uint64_t sim_trace_hash(void);
-/* Reads belong to the trace, too: it is long then. */
+/* Reads belong to the trace, too, which makes it long. */
 bool sim_traces_reads(void);
 /* A promise is broken. The first one counts, and ends the run. */
 void sim_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -13,7 +13,7 @@
 
 #include "lib/registry/backend.h"
 
-enum { WORLD_STRANGER = -1 }; /* a writer that is no agent of the simulation */
+enum { WORLD_STRANGER = -1 }; /* a writer that is not an agent of the simulation */
 
 struct world;
 

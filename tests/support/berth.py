@@ -18,7 +18,7 @@ BUILD = pathlib.Path(os.environ.get("BERTH_BUILD_DIR", "build")).resolve()
 # The build's programs where every user may run them: tests/run puts them there.
 PROGRAMS = pathlib.Path(os.environ.get("BERTH_PROGRAMS_DIR", BUILD)).resolve()
 PATIENCE = 60.0  # seconds; for what takes a fraction of one on an idle machine
-# what a turn of waiting counts at most: when all stood still, nobody could do what is waited for
+# what one round of waiting counts at most: when all was stopped, nobody could do what is waited for
 LONGEST_TURN = 0.5
 SHORTEST_REST, LONGEST_REST = 0.01, 0.05
 

@@ -103,7 +103,7 @@ class CheckTest(AgentTest):
 class OnZooKeeper(CheckTest):
     """On a real ZooKeeper, with a witness that shares no code with us."""
 
-    SESSION_TIMEOUT_S = 30  # a session ends when a test ends it, not when the machine stands still
+    SESSION_TIMEOUT_S = 30  # a session ends when a test ends it, not when the machine is busy
 
     @classmethod
     def setUpClass(cls):

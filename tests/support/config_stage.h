@@ -30,7 +30,7 @@ void write_file(const char *name, const char *text);
 /* The configuration of a file or directory without a mistake; load() writes a.ini. */
 struct config *load_path(const char *path);
 struct config *load(const char *text);
-/* The mistakes of one that is refused, without its warnings, of which test_doubt.c knows. */
+/* The mistakes of a refused configuration, without its warnings, of which test_doubt.c knows. */
 struct config_problems fail_path(const char *path);
 struct config_problems fail(const char *text);
 

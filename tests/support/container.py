@@ -74,7 +74,7 @@ def dockerfile(instruction):
 
 
 class Container:
-    """`folder` is the caller's. `environment` is all that the container's programs have, beside
+    """`folder` is the caller's. `environment` is all that the container's programs have, besides
     PATH."""
 
     def __init__(self, folder, **environment):

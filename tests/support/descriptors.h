@@ -1,4 +1,4 @@
-/* The descriptors of this process, to find one that is left open. */
+/* The descriptors of this process, to find those that are left open. */
 #ifndef TESTS_SUPPORT_DESCRIPTORS_H
 #define TESTS_SUPPORT_DESCRIPTORS_H
 

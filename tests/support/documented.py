@@ -62,7 +62,7 @@ class DocumentedTest(AgentTest):
         return lines
 
     def expect(self, lines, wanted):
-        """States in between are no mistake."""
+        """States in between are not mistakes."""
         last = None
         while last != wanted:
             try:

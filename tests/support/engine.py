@@ -76,7 +76,7 @@ class Engine:
         self.inside = ["nsenter", "--target", str(self.init), "--mount", "--net", "--pid"]
 
     def run(self, *command, patience=PATIENCE, **environment):
-        """Runs a program beside the engine; returns its exit status and all its output."""
+        """Runs a program next to the engine; returns its exit status and all its output."""
         result = subprocess.run([*self.inside, *map(str, command)],
             env={**self.environment, **environment}, stdin=subprocess.DEVNULL,
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

@@ -1,4 +1,4 @@
-"""A ZooKeeper that is none: it serves a small tree of its own, and in one of many hostile modes it
+"""A false ZooKeeper: it serves a small tree of its own, and in one of many hostile modes it
 lies about it.
 
 A mode is a function of HOSTILE; its name says what it does. Each takes (connection, packet) with

@@ -2,7 +2,7 @@
  * The server of agent/http on a loop of its own, with a handler that the test directs, and clients
  * on real sockets.
  *
- * Nothing happens but when a test says so, and time passes when it says so, beside the true one. A
+ * Nothing happens but when a test says so, and time passes when it says so, besides the true one. A
  * Unix socket hands bytes over at once; so after some turns of the loop all has happened that can.
  */
 #ifndef TESTS_SUPPORT_HTTP_STAGE_H
@@ -23,7 +23,7 @@ struct http_stage {
 	char path[SCRATCH_PATH + 20];
 	void (*handle)(struct http_request *request);
 	bool wants_body;
-	struct http_request *request; /* the last one that the handler got */
+	struct http_request *request; /* the last request that the handler got */
 	size_t requests;
 	uint64_t pinned; /* the connection whose end was reported last */
 	size_t closed;   /* calls of http_stage_on_closed() */

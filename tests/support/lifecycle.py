@@ -39,7 +39,7 @@ class Directory:
         pass
 
     def identity(self, path=Agent.PATH):
-        """What tells a node from one that stood there before, or None: by the kernel's word, not by
+        """What tells a node from an earlier one at its path, or None: by the kernel's word, not by
         ours."""
         owner = pathlib.Path(f"{self.root}{path}/_owner")
         try:
@@ -204,7 +204,7 @@ class LifeTest(AgentTest):
         if "not everything could be deregistered in time" in agent.read_log().rpartition(
                 "agent: stopping: ")[2]:
             type(self).standstills += 1
-            self.assertLess(self.standstills, 3, "the registry cannot stand still that often")
+            self.assertLess(self.standstills, 3, "the registry cannot be stopped that often")
             wait_until(lambda: self.identity(path) is None, "the record has ended with the session")
         self.assertIsNone(self.identity(path))
 

@@ -81,7 +81,7 @@ def mismatches(value, wanted, where):
     """Lines about what does not fit."""
     if isinstance(wanted, dict):
         if not isinstance(value, dict):
-            return [f"{where}: {value!r} is no object"]
+            return [f"{where}: {value!r} is not an object"]
         known = {key.rstrip("!"): kind for key, kind in wanted.items()}
         found = [f"{where}: there is no {key[:-1]}" for key in wanted if key.endswith("!")
             and key[:-1] not in value]
@@ -93,7 +93,7 @@ def mismatches(value, wanted, where):
         return found
     if isinstance(wanted, list):
         if not isinstance(value, list):
-            return [f"{where}: {value!r} is no list"]
+            return [f"{where}: {value!r} is not a list"]
         return [line for number, one in enumerate(value) for line in mismatches(one, wanted[0],
             f"{where}[{number}]")]
     good = any(is_a(value, kind) for kind in (wanted if isinstance(wanted, tuple) else (wanted,)))

@@ -469,7 +469,7 @@ static void change_state(struct memory *memory)
 		free_armed(&memory->notifications);
 		memory->armed_count = 0;
 	}
-	memory->base.core.state(memory->base.core.core, memory->state, "the test said so");
+	memory->base.core.state(memory->base.core.core, memory->state, "the test wants it");
 }
 
 static void memory_dispatch(struct registry_backend *backend, int64_t now_ms)

@@ -31,7 +31,7 @@ def need(*tools):
 
 @needs("network namespace")
 class ClientsTest(NamesTest):
-    """An agent that serves port 53 in a network namespace, beside clients that have it in
+    """An agent that serves port 53 in a network namespace, next to clients that have it in
     resolv.conf."""
 
     def setUp(self):

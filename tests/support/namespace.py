@@ -31,7 +31,7 @@ def main():
     for file in sorted((folder / "etc").iterdir()):
         target = pathlib.Path("/etc") / file.name
         if target.is_symlink() or not target.exists():
-            sys.exit(f"{target} is no file here")
+            sys.exit(f"{target} is not a file here")
         subprocess.run(["mount", "--bind", file, target], check=True)
     os.execvp(words[0], words)
 

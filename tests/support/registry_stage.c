@@ -60,8 +60,8 @@ static const char *variable(const char *name)
 }
 
 /*
- * Every test is a process, but a number of one that has ended may come again: then the clock has
- * gone on. The root on ZooKeeper has a name that no node below it may have.
+ * Every test is a process, but the number of a process that has ended may come again: then the
+ * clock has gone on. The root on ZooKeeper has a name that no node below it may have.
  */
 static void make_url(struct stage *stage)
 {

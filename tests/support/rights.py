@@ -58,7 +58,7 @@ def open_terminal(_folder):
 
 
 def look_into_a_process(_folder):
-    """One that is not dumpable, as agents and workers are: it belongs to root."""
+    """A process that is not dumpable, as agents and workers are: it belongs to root."""
     ready, done = os.pipe(), os.pipe()
     child = os.fork()
     if child == 0:

@@ -1,5 +1,5 @@
 /*
- * Time passes when a test says so: beside the true one, or alone while the clock stands.
+ * Time passes when a test says so: besides the true one, or alone while the clock is stopped.
  * For one file of a program, whose clock_gettime() this is.
  */
 #ifndef TESTS_SUPPORT_SHIFTED_CLOCK_H

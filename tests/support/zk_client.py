@@ -104,7 +104,7 @@ class ZkClient:
         self.receive()
 
     def sync(self, path):
-        """What the server reads afterwards is no older than all that was written before."""
+        """The server's later reads are no older than all earlier writes."""
         self.request(SYNC, _text(path))
 
     def make(self, path):

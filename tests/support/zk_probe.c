@@ -14,7 +14,7 @@
  *   kill-session ID PASSWORD    ends the session: a second client takes it over and closes it
  *   watch PATH                  until killed, a line for each state: TIME absent, or TIME
  *                               present czxid=0x… version=N
- *   watch PATH -                until standard input ends; the last line is the state then
+ *   watch PATH -                until standard input ends; the last line is the final state
  *
  * TIME is CLOCK_MONOTONIC in ms. Exit status: 0 done, 3 node absent, 1 anything else, 2 usage.
  */
@@ -325,7 +325,7 @@ static int run(zhandle_t *zh, const char *verb, int count, char **arguments)
 
 /*
  * Ends the program without a search for leaks: when two clients take one session from each other, a
- * close of the library may leak pending requests, which is no fault of Berth.
+ * close of the library may leak pending requests, which is not Berth's fault.
  */
 static _Noreturn void leave(int status)
 {

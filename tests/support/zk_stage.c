@@ -250,7 +250,7 @@ void zk_stage_freeze_worker(void)
 {
 	siginfo_t info;
 	kill(zk_stage.worker, SIGSTOP);
-	/* Until it stands still, it could take a word that is for the next one. */
+	/* Until it is stopped, it could take a word that is for the next one. */
 	if (waitid(P_PID, (id_t)zk_stage.worker, &info, WSTOPPED) < 0) {
 		give_up("the worker is not frozen");
 	}

@@ -3,7 +3,7 @@
  *
  * The backend starts the test's own program as its worker, which hands its socket over to the test
  * and waits. So all that the backend does with a worker is real, and the test decides what the
- * worker says. Time stands still but in zk_stage_pass_ms() and zk_stage_spend_ms(). A program that
+ * worker says. Time passes only in zk_stage_pass_ms() and zk_stage_spend_ms(). A program that
  * uses the stage defines
  *
  *     int clock_gettime(clockid_t clock, struct timespec *now)

@@ -259,7 +259,7 @@ struct zookeeper_server *zookeeper_server_share(void)
 	struct zookeeper_server *server = allocate();
 	char root[48];
 	char hosts[96];
-	/* The number of a process may come again, but the clock has gone on then. */
+	/* The number of a process may come again, but the clock has gone on. */
 	snprintf(root, sizeof(root), "/%d-%lld", (int)getpid(), (long long)clock_monotonic_ms());
 	name_hosts(server, shared);
 	if (zookeeper_probe(server, NULL, 0, "create", root, "", NULL) != 0) {

@@ -203,7 +203,7 @@ STAGED(a_record_that_goes_while_the_registry_is_there_is_not_doubted)
 static void fail_with(void *context, const struct registry_task *task, struct err *err)
 {
 	(void)task;
-	err_set(err, *(const int *)context, "as the test said");
+	err_set(err, *(const int *)context, "as the test wants");
 }
 
 STAGED(a_lookup_of_an_unknown_path_waits_until_the_registry_answers)

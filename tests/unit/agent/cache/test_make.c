@@ -68,7 +68,7 @@ static void refuse(void *context, const struct registry_task *task, struct err *
 {
 	const struct refusal *refusal = context;
 	if (task->operation == refusal->operation && strcmp(task->path, "/s") == 0) {
-		err_set(err, refusal->code, "as the server said");
+		err_set(err, refusal->code, "by the server's answer");
 	}
 }
 
@@ -89,7 +89,8 @@ STAGED(data_that_the_registry_would_not_give_has_a_stat_and_the_registrys_reason
 		cache_stage_ask(stage, &outcome, "/s", CACHE_RESOLVE, "", i > 0);
 		cache_stage_turn(stage);
 		cr_assert_eq(outcome.code, codes[i]);
-		cr_assert_not_null(strstr(outcome.why, "as the server said"), "%s", outcome.why);
+		cr_assert_not_null(
+			strstr(outcome.why, "by the server's answer"), "%s", outcome.why);
 		cr_assert_eq(cache_stage_look(stage, &outcome, "/s", CACHE_STAT), 0);
 		cr_assert_eq(strncmp(outcome.text, "{\"path\":\"/s\",", 13), 0);
 	}

@@ -1,4 +1,4 @@
-/* The saved cache: what a start during an outage makes of it, and of one that is damaged. */
+/* The saved cache: a start during an outage with a good and with a damaged one. */
 
 #include <criterion/criterion.h>
 

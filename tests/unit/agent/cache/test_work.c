@@ -136,7 +136,7 @@ STAGED(one_walk_serves_all_observers_of_a_tree)
 	leave(first, TREES + 1);
 }
 
-/* The walks are more than a turn may do: first come, first served. */
+/* The walks are more than a loop iteration may do: first come, first served. */
 STAGED(pictures_of_many_trees_are_complete_over_several_turns)
 {
 	enum { ROUNDS = 3, ALL = ROUNDS * TREES };

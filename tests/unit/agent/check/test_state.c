@@ -219,7 +219,7 @@ Test(check_state, goes_on_after_a_restart_on_another_clock)
 	check_state_init(&machine, &rules, 5000000);
 	cr_assert(check_state_restore(&machine, saved, 5000000));
 	json_decref(saved);
-	/* The first is 1,001 ms old then, the second 201. */
+	/* Now the first is 1,001 ms old, the second 201. */
 	expect(false, 5000101, CHECK_STATE_UP);
 	expect(false, 5000900, CHECK_STATE_DOWN);
 }

@@ -203,7 +203,7 @@ static inline void report(struct stage *stage, const char *name, enum check_verd
 {
 	struct err err = ERR_INIT;
 	struct check *check = check_set_find(stage->checks, name);
-	cr_assert_eq(check_report(check, verdict, "as it said", &err), 0, "%s", err.msg);
+	cr_assert_eq(check_report(check, verdict, "by its report", &err), 0, "%s", err.msg);
 }
 
 static inline enum announce_state state_of(const struct stage *stage)

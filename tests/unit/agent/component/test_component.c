@@ -378,7 +378,7 @@ STAGED(of_two_that_fail_the_first_by_path_stays, KEEP)
 	RUN_UNTIL(stage->loop, node_has(stage, PATH, "\"berth:health\":\"failing\""));
 	memory_put(stage->registry, SIBLING, FAILING);
 	run_to(stage, ANNOUNCE_WITHDRAWN);
-	/* One that is out does not come back for another that fails. */
+	/* A component that is out does not come back when another one fails. */
 	memory_remove(stage->registry, SIBLING);
 	for (int i = 0; i < 5; i++) {
 		cr_assert_not(node_has(stage, PATH, ""));

@@ -49,7 +49,7 @@ STAGED(damping_lasts_through_a_restart, DAMPING CHECK("one"))
 	component_anew(stage, saved);
 	json_decref(saved);
 	component_set_gate(stage->component, COMPONENT_GATE_OPEN, "");
-	cr_assert_null(strstr(stage->trail, "damping"), "it is no news: %s", stage->trail);
+	cr_assert_null(strstr(stage->trail, "damping"), "it is not news: %s", stage->trail);
 	cr_assert(component_damped(stage->component));
 	cr_assert_float_eq(component_penalty(stage->component), 2, 0.01);
 	RUN_UNTIL(stage->loop, state_of(stage) == ANNOUNCE_WITHDRAWN);

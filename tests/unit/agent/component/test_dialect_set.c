@@ -284,7 +284,7 @@ STAGED(an_endpoint_that_is_out_is_the_reason_of_an_instance_that_is_wanted, SPRI
 	make_wish_with(stage, ANNOUNCE_DOWN, true, NULL);
 	run_until(stage, ANNOUNCE_WITHDRAWN);
 	cr_assert(eq(str, (char *)dialect_set_why(stage->set), "test"));
-	cr_assert(eq(int, stage->news, news), "another reason is no news of a node that is out");
+	cr_assert(eq(int, stage->news, news), "another reason is not news of a node that is out");
 }
 
 STAGED(an_instance_that_comes_back_while_it_leaves_is_in_service, SPRING)

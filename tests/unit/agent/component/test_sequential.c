@@ -318,7 +318,7 @@ static void search_once(struct stage *stage)
 	RUN_UNTIL(stage->loop, found);
 }
 
-/* A sanitized build sees a single one that is left; here their number tells. */
+/* A sanitized build sees even a single leak; here their number tells. */
 STAGED(a_search_leaves_no_memory_behind, true)
 {
 	for (int i = 0; i < OTHERS; i++) {
@@ -376,7 +376,7 @@ STAGED(a_search_that_an_outage_ends_begins_anew, true)
 		ev_run(stage->loop, EVRUN_NOWAIT);
 	}
 	cr_assert_eq(announce_get_state(stage->announce), ANNOUNCE_WAITING);
-	cr_assert_str_eq(announce_why(stage->announce), "the registry is away: the test said so");
+	cr_assert_str_eq(announce_why(stage->announce), "the registry is away: the test wants it");
 	memory_set_state(stage->registry, REGISTRY_CONNECTED);
 	RUN_UNTIL(stage->loop, is_registered(stage));
 	cr_assert_eq(members(stage), 1);

@@ -10,7 +10,7 @@
 #include "tests/support/run_until.h"
 #include "tests/support/staged.h"
 
-/* The component is b. The nodes beside it, and their meaning for it. */
+/* The component is b. The nodes next to it, and their meaning for it. */
 struct row {
 	char records[192];
 	enum component_siblings_answer answer;
@@ -66,7 +66,7 @@ static void refuse_lists(void *context, const struct registry_task *task, struct
 	}
 }
 
-/* ---- a component beside others, with a clock that the test moves ---- */
+/* ---- a component next to others, with a clock that the test moves ---- */
 
 static time_t moved_s;
 
@@ -83,7 +83,7 @@ struct stage {
 	struct registry_loop driver;
 	struct component_siblings *siblings;
 	int answers;
-	int lists; /* of the nodes beside it */
+	int lists; /* of the nodes next to it */
 	bool joins_meanwhile;
 };
 

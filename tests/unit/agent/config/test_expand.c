@@ -22,7 +22,7 @@ static void expect_error(const char *text, const char *part)
 {
 	struct err err = ERR_INIT;
 	char *have = config_expand(text, &err);
-	cr_expect_null(have, "%s is no mistake", text);
+	cr_expect_null(have, "%s is not a mistake", text);
 	cr_expect(strstr(err.msg, part), "\"%s\" lacks \"%s\"", err.msg, part);
 	free(have);
 }
@@ -100,7 +100,7 @@ Test(config_expand, the_inverse)
 	}
 }
 
-/* The host's first global address of IPv6 beside the loopback; false when it has none. */
+/* The host's first global address of IPv6 other than loopback; false when it has none. */
 static bool own_ipv6(char text[INET6_ADDRSTRLEN])
 {
 	struct ifaddrs *interfaces;

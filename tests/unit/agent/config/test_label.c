@@ -96,7 +96,7 @@ Test(label, of_odd_user_names_tells_them_apart)
 	char again[LABEL_SIZE];
 	struct err err = ERR_INIT;
 	cr_assert_eq(label_from_user(again, "joe.smith@EXAMPLE.COM", &err), 0);
-	cr_assert_str_eq(again, labels[0], "the realm is no part of the name");
+	cr_assert_str_eq(again, labels[0], "the realm is not part of the name");
 }
 
 Test(label, from_container_id)

@@ -101,7 +101,7 @@ Test(http_connection, reads_a_request_of_which_a_byte_came_early)
 	close(fd);
 }
 
-/* As before an upgrade, which may fail: the connections go on then. */
+/* As before an upgrade, which may fail and let the connections go on. */
 Test(http_connection, loses_nothing_when_it_is_flushed)
 {
 	enum { REQUESTS = 1000 };

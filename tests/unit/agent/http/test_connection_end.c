@@ -46,7 +46,7 @@ Test(http_connection, answers_a_client_that_has_ended_its_half)
 	fd = http_stage_connect();
 	http_stage_send_bytes(fd, GET, strlen(GET) - 2);
 	shutdown(fd, SHUT_WR);
-	cr_expect(http_stage_has_closed(fd), "half a request is none");
+	cr_expect(http_stage_has_closed(fd), "half a request is not a request");
 	close(fd);
 }
 
@@ -114,7 +114,7 @@ Test(http_connection, of_a_remote_client_that_ends_its_half_ends_a_lasting_answe
 	http_stage_turn();
 	cr_expect_eq(http_stage.closed, 1);
 	close(fd);
-	/* The other way round, and then one that stays. */
+	/* The other way round, and a third client that stays. */
 	fd = http_stage_connect_remote();
 	http_stage_send(fd, GET);
 	while (http_stage.requests < 2) {

@@ -111,7 +111,7 @@ Test(http_server, makes_its_socket_again_when_it_was_removed)
 {
 	int fd = http_stage_connect();
 	http_renew_socket(http_stage.http);
-	cr_expect_eq(http_stage_logged("made again"), 0, "it stands");
+	cr_expect_eq(http_stage_logged("made again"), 0, "the socket is there");
 	unlink(http_stage.path);
 	http_stage_pass(16); /* it looks by itself */
 	cr_expect_eq(http_stage_logged("was removed or replaced; it is made again"), 1);
@@ -364,7 +364,8 @@ Test(http_server, goes_on_with_the_connections_of_a_predecessor)
 	close(second);
 }
 
-/* The place of an inherited socket is the predecessor's word; without it, what stands there. */
+/* The place of an inherited socket is the predecessor's word; without it, the file that is
+ * there. */
 Test(http_server, knows_the_file_of_an_inherited_socket)
 {
 	struct http_place place = http_socket_place(http_stage.http);

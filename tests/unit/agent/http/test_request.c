@@ -125,7 +125,7 @@ Test(http_request, decodes_percent_signs_and_blanks)
 		cr_expect_eq(len, decoded ? (int)strlen(decoded) : -1, "%s", cases[i].text);
 		cr_expect(!decoded || strcmp(out, decoded) == 0, "%s", cases[i].text);
 	}
-	/* A sign at the end is none, whatever bytes come behind it. */
+	/* A sign at the end is not an escape, whatever bytes come behind it. */
 	cr_expect_eq(http_decode("%41", 2, out, sizeof(out)), -1);
 	cr_expect_eq(http_decode("abc", 3, out, 4), 3);
 	cr_expect_eq(http_decode("abcd", 4, out, 4), -1);

@@ -225,7 +225,7 @@ Test(http_socket, takes_no_place_of_another)
 	close(file);
 }
 
-/* The one that serves it is too busy to accept: a connection would wait for it. */
+/* The server is too busy to accept: a connection would wait for it. */
 Test(http_socket, takes_no_place_of_another_that_is_busy)
 {
 	struct err err = ERR_INIT;

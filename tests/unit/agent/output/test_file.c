@@ -136,7 +136,7 @@ Test(output_file, that_cannot_be_made_leaves_nothing)
 	cr_assert_null(temporary);
 	cr_assert(strstr(err.msg, "No such file"));
 	err_clear(&err);
-	/* A directory stands in its place. */
+	/* A directory is in its place. */
 	cr_assert_eq(mkdir(path, 0700), 0);
 	cr_assert_eq(output_file_prepare(&temporary, path, "a", 1, &any, &err), 0);
 	cr_assert_eq(output_file_commit(temporary, path, &err), BERTH_FAILED);

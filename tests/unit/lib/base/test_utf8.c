@@ -52,8 +52,8 @@ Test(utf8, a_character_that_the_data_ends_in_has_its_whole_length)
 	cr_assert(eq(sz, utf8_character_len(text, 1), 3));
 	cr_assert(eq(sz, utf8_character_len(text, 2), 3));
 	cr_assert(eq(sz, utf8_character_len(text + 3, 3), 4));
-	cr_assert(
-		eq(sz, utf8_character_len("\xe2\x28", 2), 0), "but not one that went wrong before");
+	cr_assert(eq(sz, utf8_character_len("\xe2\x28", 2), 0),
+		"but not a character that went wrong before");
 	cr_assert(not(utf8_is_valid(text, sizeof(text) - 2)));
 	cr_assert(utf8_is_valid(text, sizeof(text) - 1));
 }

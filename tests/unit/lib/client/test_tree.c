@@ -151,7 +151,7 @@ STAGED(tells_what_changes_comes_and_goes)
 	memory_remove(stage->registry, "/a/b");
 	expect(stage, "DELETED:/a/b ");
 	cr_assert_str_eq(description(stage, "/a/b"), "absent");
-	/* The same data again are no news. */
+	/* The same data again are not news. */
 	memory_put(stage->registry, "/a/c", RECORD("c"));
 	memory_put(stage->registry, "/a", "");
 	expect(stage, "DELETED:/a/b UPDATED:/a ");

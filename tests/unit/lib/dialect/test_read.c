@@ -16,7 +16,7 @@ struct row {
 	const char *group; /* the group's own data, or NULL */
 	const char *data;
 	const char *record; /* what follows the type in the record; NULL: it cannot be read */
-	const char *why;    /* part of the message then */
+	const char *why;    /* part of the message, if so */
 };
 
 #define ENDPOINT(api, protocol, host, port)                                                        \

@@ -497,7 +497,7 @@ Test(record, a_number_is_the_shortest_text_that_reads_back_as_it)
 	record_free(record);
 }
 
-/* The protocol of an endpoint has two names; null is no protocol. */
+/* The protocol of an endpoint has two names; null is not a protocol. */
 Test(record, a_protocol_is_a_text_under_both_names)
 {
 	expect_rewritten(HEAD "\"internal\":[{\"api\":\"a\",\"addressType\":\"uri\","

@@ -62,7 +62,7 @@ Test(record, setters_refuse_what_no_record_can_hold)
 	cr_assert_eq(
 		record_add_endpoint_take(record, "external", "a", "p", "uri", NULL), BERTH_FAILED);
 	expect_written(record, HEAD "\"external\":[],\"internal\":[]}");
-	/* An attribute is no scope, though it is an array. */
+	/* An attribute is not a scope, though it is an array. */
 	cr_assert_eq(record_set_attribute_take(record, "other", json_array()), 0);
 	cr_assert_eq(record_add_endpoint_take(record, "other", "a", "p", "uri", json_array()),
 		BERTH_FAILED);
@@ -123,7 +123,7 @@ Test(record, equality_ignores_order_and_spelling)
 		"\"description\":null,\"type\":\"JSONServiceRecord\"}");
 	cr_assert(record_equal(a, b));
 	cr_assert_eq(record_set_text(b, "a", "1"), 0);
-	cr_assert_not(record_equal(a, b), "a number is no string");
+	cr_assert_not(record_equal(a, b), "a number is not a string");
 	record_free(a);
 	record_free(b);
 }

@@ -284,7 +284,7 @@ static struct registry_request *begin_mknode(
 	return registry_mknode(registry, path, "ann", true, answer_take, answer);
 }
 
-/* The last node is never made for another owner than the one that was asked for. */
+/* The last node is never made for another owner than the requested one. */
 static void check_owner(void *context, const struct registry_task *task, struct err *err)
 {
 	(void)context;

@@ -1,6 +1,6 @@
 /*
- * Watches behind a reconnect: the order of their confirmations, while the time that the registry is
- * given stands still.
+ * Watches behind a reconnect: the order of their confirmations, while the clock of the registry is
+ * stopped.
  */
 #include "tests/support/core_stage.h"
 

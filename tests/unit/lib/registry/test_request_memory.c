@@ -1,4 +1,4 @@
-/* Requests that there is no memory for: they are not made, and leave nothing behind. */
+/* Requests without memory for them: they are not made, and leave nothing behind. */
 #include "tests/support/core_stage.h"
 
 #include <errno.h>

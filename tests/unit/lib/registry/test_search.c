@@ -132,7 +132,7 @@ Test(registry_search, more_bytes_than_allowed_are_an_error)
 	registry_matches_finish(&list);
 }
 
-/* Adds many to each list; each allocation fails once, and the item is added again then. */
+/* Adds many to each list; each allocation fails once, after which the item is added again. */
 Test(registry_search, a_match_without_memory_is_an_error_and_can_be_added_again)
 {
 	struct registry_matches list = { 0 };

@@ -475,7 +475,7 @@ Test(dir_backend, access_control_lists_are_refused)
 
 /* --- Calls that fail --- */
 
-/* From opening to closing, with a node that lives, one that stays and a watch. */
+/* From opening to closing, with an ephemeral node, a persistent node and a watch. */
 static int live(void *context)
 {
 	(void)context;

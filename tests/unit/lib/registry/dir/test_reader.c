@@ -15,7 +15,7 @@ static char root[512];
 static struct dir_client writer;
 static struct dir_context reader;
 
-/* Done once, when the reader looks at the owner's lock: its node is open then, and not yet read. */
+/* Done once, when the reader looks at the owner's lock: its node is open, and not yet read. */
 static void (*at_next_look)(void);
 
 int fcntl(int fd, int command, ...)

@@ -1,4 +1,5 @@
-/* Nodes written to disk: what is there then, what is left in the work directory, failing calls. */
+/* Nodes written to disk: what is there afterwards, what is left in the work directory, failing
+ * calls. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -195,7 +196,7 @@ Test(dir_store, a_swapped_node_is_taken_apart)
 	const struct dir_write first = { .path = "/a", .data = "1", .len = 1, .container = true };
 	const struct dir_write second = { .path = "/a", .data = "2", .len = 1, .mode = 0700 };
 	int owner_fd;
-	cr_assert_neq(place(&first, true, &owner_fd), 0, "there is none to be swapped");
+	cr_assert_neq(place(&first, true, &owner_fd), 0, "there is nothing to swap");
 	cr_assert_eq(place(&first, false, &owner_fd), 0);
 	cr_assert_eq(place(&second, true, &owner_fd), 0);
 	cr_assert_str_eq(content_of("/a/_record"), "2");

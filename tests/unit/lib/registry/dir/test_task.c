@@ -1,4 +1,4 @@
-/* The operations of a dir: backend, each carried out at once, and what is on the disk then. */
+/* The operations of a dir: backend, each carried out at once, and what they leave on the disk. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -312,7 +312,7 @@ Test(dir_task, containers_go_with_the_last_child_and_no_others)
 	cr_assert(is_on_disk("/top/a/b"));
 	cr_assert_eq(delete_node("/top/a/b/two"), 0);
 	cr_assert(!is_on_disk("/top/a"));
-	cr_assert(is_on_disk("/top"), "it is no container");
+	cr_assert(is_on_disk("/top"), "it is not a container");
 }
 
 Test(dir_task, a_container_with_a_record_or_with_other_files_stays)
@@ -351,7 +351,7 @@ Test(dir_task, a_container_with_the_longest_path_goes)
 	path[LIMIT_PATH_BYTES - 2] = '\0';
 	cr_assert_str_eq(data_of(path), "none");
 	path[768] = '\0';
-	cr_assert_str_eq(data_of(path), "", "that one is no container");
+	cr_assert_str_eq(data_of(path), "", "that one is not a container");
 }
 
 /* Files that are not Berth's are not deleted, whatever becomes of the nodes around them. */

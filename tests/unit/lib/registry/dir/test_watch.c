@@ -477,7 +477,7 @@ Test(dir_watches, a_path_that_cannot_be_watched_is_told_of_every_second)
 		cr_assert_eq(dir_watches_deadline_ms(watches), INT64_MAX, "nobody asks");
 		clear();
 		arm_refused("/a");
-		cr_assert_eq(told.logged, 1, "again, as there was none for a while");
+		cr_assert_eq(told.logged, 1, "again, as there was nothing for a while");
 	}
 	clear();
 	arm_refused("/b");

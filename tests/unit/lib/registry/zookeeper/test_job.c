@@ -428,7 +428,7 @@ Test(zk_job, a_task_without_an_answer_ends_at_its_deadline)
 	assert_words(task.ret_err.msg, "/a: no answer in time");
 	cr_assert(!zk_stage_is_done(&later));
 	cr_assert_eq(due_in_ms(), 200);
-	/* The late answer is nobody's, and its slot is free then. */
+	/* The late answer is nobody's, and frees its slot. */
 	begin(REGISTRY_OP_STAT, "/c");
 	const struct zk_request *third = submitted(ZK_EXISTS, "/registry/c");
 	cr_assert(third->tag != tag && third->tag != other_tag);

@@ -161,7 +161,7 @@ Test(zk_memory, an_absent_node_is_watched_or_the_read_fails)
 	}
 }
 
-/* So may the creation of the root; the write waits then. */
+/* So may the creation of the root; if it fails, the write waits. */
 Test(zk_memory, the_root_is_made_or_the_write_waits)
 {
 	const struct zk_result result = { .rc = ZK_RC_NO_NODE };

@@ -27,7 +27,7 @@ enum { MUCH = 4 * 1024 * 1024, PATIENCE_MS = 60000, A_MOMENT_MS = 20 };
 
 static struct zk_worker_process worker;
 static char folder[SCRATCH_PATH];
-static char beside[SCRATCH_PATH + 32]; /* the worker's program beside our own */
+static char beside[SCRATCH_PATH + 32]; /* the worker's program next to our own */
 static int descriptors;
 
 /* ---- what the kernel and libc say ---- */
