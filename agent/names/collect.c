@@ -335,7 +335,7 @@ static bool is_component_path(const char *path)
 	char parent[NAMES_NAME_BYTES];
 	size_t len = path_parent_len(path);
 	size_t depth = path_depth(path);
-	if (len >= sizeof(parent) || !path_is_under(path, "/users")) {
+	if (len >= sizeof(parent) || depth < 6 || !path_is_under(path, "/users")) {
 		return false;
 	}
 	memcpy(parent, path, len);

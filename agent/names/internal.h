@@ -10,7 +10,7 @@
 
 #include "agent/names/names.h"
 
-#define NAMES_MAX_LABELS 127
+#define NAMES_MAX_LABELS 127 /* of one byte each, in the 253 bytes that a name may have */
 
 /* A name taken apart: labels in lower case, the first one first, without the domain. */
 struct names_labels {

@@ -50,16 +50,16 @@ static bool get_children(
 	return known == NAMES_NODE_THERE;
 }
 
-/* A node of a set: a child that its parent lists. */
-static bool get_member(
-	struct evaluation *evaluation, const char *path, const struct record **ret_record)
+/* The record of a node of a set, a child that its parent lists; NULL: there is none. */
+static const struct record *get_member(struct evaluation *evaluation, const char *path)
 {
+	const struct record *record;
 	bool undecided = evaluation->undecided;
 	evaluation->undecided = false;
-	bool there = get_node(evaluation, path, ret_record);
+	get_node(evaluation, path, &record);
 	evaluation->incomplete = evaluation->incomplete || evaluation->undecided;
 	evaluation->undecided = undecided;
-	return there;
+	return record;
 }
 
 static void collect(struct evaluation *evaluation, const char *path, const struct record *record)
@@ -80,21 +80,19 @@ static void collect_components(struct evaluation *evaluation, const char *path)
 		return;
 	}
 	for (size_t i = 0; i < count; i++) {
-		const struct record *record;
-		if (get_member(evaluation, children[i], &record)) {
-			collect(evaluation, children[i], record);
-		}
+		collect(evaluation, children[i], get_member(evaluation, children[i]));
 	}
 }
 
 /* ---- the paths that a name may mean ---- */
 
+/* There is room for the 253 bytes of a name and for all that may be left out of it. */
 static bool write_path(char out[MAX_PATH_BYTES], const struct elements *elements)
 {
 	size_t used = 0;
 	for (size_t i = 0; i < elements->count; i++) {
 		size_t len = strlen(elements->at[i]);
-		if (!path_element_valid(elements->at[i], len) || used + len + 2 > MAX_PATH_BYTES) {
+		if (!path_element_valid(elements->at[i], len)) {
 			return false;
 		}
 		out[used++] = '/';
@@ -188,9 +186,8 @@ static bool try_hadoop_components(
 		return false;
 	}
 	for (size_t i = 0; i < count; i++) {
-		const struct record *record;
-		if (get_member(evaluation, children[i], &record) && record &&
-			is_component(record, label)) {
+		const struct record *record = get_member(evaluation, children[i]);
+		if (record && is_component(record, label)) {
 			collect(evaluation, children[i], record);
 			found = true;
 		}

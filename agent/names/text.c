@@ -32,7 +32,7 @@ bool names_split(struct names_labels *ret_labels, const char *name)
 		if (len == 0) {
 			return true; /* the root */
 		}
-		if (i == start || i - start > MAX_LABEL_LEN || out->count == NAMES_MAX_LABELS) {
+		if (i == start || i - start > MAX_LABEL_LEN) {
 			return false;
 		}
 		out->labels[out->count++] = out->text + start;

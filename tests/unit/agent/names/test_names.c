@@ -1,13 +1,11 @@
 /* Names, evaluated against a small registry in a table. */
-#include <arpa/inet.h>
 #include <criterion/criterion.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/names/internal.h"
-#include "lib/base/buffer.h"
 #include "lib/base/path.h"
+#include "tests/support/names_line.h"
 
 TestSuite(names);
 
@@ -63,6 +61,8 @@ static const struct {
 	{ "/users/joe/web/test/components", NULL },
 	{ "/users/eve", NULL },
 	{ "/users/eve/services", NULL },
+	{ "/users/eve/services/batch", NULL },
+	{ "/users/eve/services/batch/job", NULL },
 	{ "/users/eve/services/yarn-service", NULL },
 	{ APP,
 		RECORD("",
@@ -74,6 +74,9 @@ static const struct {
 		"\"internal\":[],\"yarn:id\":\"container_e50_1451931954322_0016_01_000002\","
 		"\"yarn:persistence\":\"container\",\"yarn:ip\":\"172.17.0.19\","
 		"\"yarn:hostname\":\"host1\",\"yarn:component\":\"httpd\"}" },
+	{ APP "/components/other",
+		"{\"type\":\"JSONServiceRecord\",\"description\":\"sleep-1\",\"external\":[],"
+		"\"internal\":[],\"yarn:ip\":\"172.17.0.20\"}" },
 };
 
 #define NODE_COUNT (sizeof(nodes) / sizeof(nodes[0]))
@@ -83,8 +86,9 @@ struct table {
 	enum names_known odd_is;
 	bool away; /* everything below the root that is not there is unknown */
 	struct record *records[NODE_COUNT];
-	char **children;
-	size_t child_count;
+	char **children
+		[8]; /* of the calls of one evaluation; as long as they are, for a sanitizer */
+	size_t lists;
 };
 
 static struct table table;
@@ -99,7 +103,13 @@ static void open_table(void)
 				nodes[i].path);
 		}
 	}
-	table.children = calloc(NODE_COUNT, sizeof(char *));
+}
+
+static void forget_children(void)
+{
+	while (table.lists > 0) {
+		free(table.children[--table.lists]);
+	}
 }
 
 static void close_table(void)
@@ -107,7 +117,7 @@ static void close_table(void)
 	for (size_t i = 0; i < NODE_COUNT; i++) {
 		record_free(table.records[i]);
 	}
-	free(table.children);
+	forget_children();
 }
 
 static enum names_known get_node(void *context, const char *path, const struct record **ret_record)
@@ -134,15 +144,19 @@ static enum names_known get_children(
 	if (known != NAMES_NODE_THERE) {
 		return known;
 	}
-	from->child_count = 0;
+	char **children = NULL;
+	size_t count = 0;
 	for (size_t i = 0; i < NODE_COUNT; i++) {
 		size_t parent_len = path_parent_len(nodes[i].path);
 		if (strlen(path) == parent_len && strncmp(nodes[i].path, path, parent_len) == 0) {
-			from->children[from->child_count++] = (char *)(uintptr_t)nodes[i].path;
+			children = realloc(children, (count + 1) * sizeof(*children));
+			children[count++] = (char *)(uintptr_t)nodes[i].path;
 		}
 	}
-	*ret_paths = from->children;
-	*ret_count = from->child_count;
+	cr_assert_lt(from->lists, sizeof(from->children) / sizeof(from->children[0]));
+	from->children[from->lists++] = children;
+	*ret_paths = children;
+	*ret_count = count;
 	return NAMES_NODE_THERE;
 }
 
@@ -159,36 +173,13 @@ static void each_known(void *context,
 
 static const struct names_source source = { &table, get_node, get_children, each_known };
 
-/* An answer as one line: status, addresses, alias, targets. */
 static const char *describe(const char *name)
 {
-	static const char *const words[] = { "found", "absent", "pending", "unknown", "outside" };
-	static char line[2048];
-	struct buffer out;
-	buffer_init(&out, sizeof(line) - 1);
 	struct names_answer answer;
 	names_evaluate(&answer, name, "berth", &source);
-	buffer_printf(&out, "%s%s", words[answer.status], answer.apex ? " apex" : "");
-	for (size_t i = 0; i < answer.address_count; i++) {
-		char text[INET6_ADDRSTRLEN];
-		buffer_printf(&out, " %s",
-			inet_ntop(answer.addresses[i].family, answer.addresses[i].bytes, text,
-				sizeof(text)));
-	}
-	if (answer.alias) {
-		buffer_printf(&out, " =%s", answer.alias);
-	}
-	for (size_t i = 0; i < answer.target_count; i++) {
-		const struct names_target *target = &answer.targets[i];
-		buffer_printf(&out, " [%u %u %u %s]", target->priority, target->weight,
-			target->port, target->name);
-	}
-	for (size_t i = 0; i < answer.pointer_count; i++) {
-		buffer_printf(&out, " ->%s", answer.pointers[i]);
-	}
-	strcpy(line, buffer_text(&out));
-	buffer_finish(&out);
+	const char *line = names_line(&answer);
 	names_answer_finish(&answer);
+	forget_children();
 	return line;
 }
 
@@ -262,9 +253,18 @@ static const struct {
 		"found [0 0 9000 app.yarn-service.services.eve.users.berth]" },
 	{ "httpd-1.app.eve.berth", "found 172.17.0.19" },
 	{ "httpd.app.eve.berth", "found 172.17.0.19" },
-	{ "other.app.eve.berth", "absent" },
+	{ "sleep-1.app.eve.berth", "found 172.17.0.20" },
+	{ "none-1.app.eve.berth", "absent" },
+	{ "job.eve.berth", "found" },
+	{ "x.job.eve.berth", "absent" },
+	{ "c1.berth", "absent" },
+	{ "ctr-e50-1451931954322-0016-01-000002.x.berth", "absent" },
+	{ "_tcp.berth", "found" },
+	{ "_http._tcp.berth", "absent" },
+	{ "_http.berth", "absent" },
+	{ "berth..", "outside" },
 	{ "app.yarn-service.eve.berth",
-		"found 10.0.1.1 172.17.0.19 [0 0 9000 app.yarn-service.services.eve.users.berth]" },
+		"found 10.0.1.1 172.17.0.19 172.17.0.20 [0 0 9000 app.yarn-service.services.eve.users.berth]" },
 	{ "ctr-e50-1451931954322-0016-01-000002.app.yarn-service.eve.berth", "found 172.17.0.19" },
 	{ "ctr-e50-1451931954322-0016-01-000002.berth", "found 172.17.0.19" },
 	{ "ctr-e50-1451931954322-0016-01-000003.berth", "absent" },
@@ -295,6 +295,49 @@ Test(names, every_form_of_a_name_finds_its_records, .init = open_table, .fini = 
 {
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		cr_expect_str_eq(describe(names[i].name), names[i].answer, "%s", names[i].name);
+	}
+}
+
+/* A path that is tried makes the name pending while it is read. */
+Test(names, a_name_means_certain_paths_and_no_others, .init = open_table, .fini = close_table)
+{
+	static const struct {
+		const char *name;
+		const char *path;
+		bool is_tried;
+	} meanings[] = {
+		{ "b.a.berth", "/a/b", true },
+		{ "b.a.berth", "/users/a/b", true },
+		{ "b.a.users.berth", "/users/users/a/b", false },
+		{ "a_b.a.berth", "/a/a_b", false },
+		{ "a.users.berth", "/users/a", true },
+		{ "a.users.berth", "/users/a/services", false },
+		{ "b.a.users.berth", "/users/a/services/b", true },
+		{ "c.b.a.users.berth", "/users/a/services/b/c", true },
+		{ "c.b.a.users.berth", "/users/a/services/b/components/c", false },
+		{ "d.c.b.a.users.berth", "/users/a/b/c/components/d", true },
+		{ "d.c.b.a.users.berth", "/users/a/services/b/c/d", true },
+		{ "d.c.b.a.users.berth", "/users/a/services/b/c/components/d", true },
+		{ "e.d.c.b.a.users.berth", "/users/a/b/c/components/d/e", false },
+		{ "e.d.c.b.a.users.berth", "/users/a/services/b/c/d/e", true },
+		{ "e.d.c.b.a.users.berth", "/users/a/services/b/c/components/d/e", false },
+		{ "f.e.d.c.b.a.users.berth", "/users/a/services/b/c/d/e/f", false },
+		{ "b.services.a.users.berth", "/users/a/services/services/b", false },
+		{ "d.c.b.services.a.users.berth", "/users/a/services/b/c/components/d", true },
+		{ "d.c.services.b.a.users.berth", "/users/a/b/services/c/components/d", false },
+		{ "components.c.b.a.users.berth", "/users/a/b/c/components/components", false },
+		/* The children of a user's services. */
+		{ "a.berth", "/users/a/services", false },
+		{ "b.a.berth", "/users/a/services", true },
+		{ "c.b.a.berth", "/users/a/services", true },
+		{ "d.c.b.a.berth", "/users/a/services", false },
+	};
+	table.odd_is = NAMES_NODE_PENDING;
+	for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++) {
+		table.odd = meanings[i].path;
+		cr_expect_str_eq(describe(meanings[i].name),
+			meanings[i].is_tried ? "pending" : "absent", "%s %s", meanings[i].name,
+			meanings[i].path);
 	}
 }
 
@@ -342,23 +385,4 @@ Test(names, an_alias_has_nothing_else, .init = open_table, .fini = close_table)
 	cr_assert_eq(answer.target_count, 0);
 	cr_assert_eq(answer.path_count, 1);
 	names_answer_finish(&answer);
-}
-
-Test(names, reverse_names_are_read_as_they_are_written)
-{
-	static const char *const texts[] = { "10.0.0.9", "255.255.255.255", "2001:db8::1", "::" };
-	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-		struct names_address address;
-		struct names_address again;
-		struct names_labels labels;
-		char text[NAMES_NAME_BYTES];
-		cr_assert(names_read_address(&address, texts[i]));
-		names_of_address(text, &address);
-		cr_assert(names_split(&labels, text));
-		cr_assert(names_read_reverse(&again, &labels), "%s", text);
-		cr_assert(names_address_equal(&address, &again));
-		names_write_address_label(text, &address);
-		cr_assert(names_read_address_label(&again, text), "%s", text);
-		cr_assert(names_address_equal(&address, &again));
-	}
 }

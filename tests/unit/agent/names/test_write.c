@@ -2,14 +2,36 @@
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "agent/names/write.h"
 
+TestSuite(names_write);
+
+#define TEXT(text) (char *)(uintptr_t)text
+
 static struct names_address addresses[2];
-static const struct names_answer answer = {
-	.status = NAMES_FOUND, .addresses = addresses, .address_count = 2
+static struct names_target targets[] = {
+	{ .priority = 1, .weight = 2, .port = 80, .name = TEXT("a.berth") },
+	{ .priority = 0, .weight = 0, .port = 443, .name = TEXT("b.org") },
 };
-static const struct names_view view = { &answer, false, 0 };
+static char *texts[] = { TEXT("k=v"), TEXT("bad=\342\200\256"), TEXT("l=w") };
+static char *pointers[] = { TEXT("c1.berth"), TEXT("c2.berth") };
+static char *paths[] = { TEXT("/a"), TEXT("/b") };
+
+/* An answer with something in every part; an evaluated one has less. */
+static const struct names_answer everything = { .status = NAMES_FOUND,
+	.addresses = addresses,
+	.address_count = 2,
+	.alias = TEXT("alias.org"),
+	.targets = targets,
+	.target_count = 2,
+	.texts = texts,
+	.text_count = 3,
+	.pointers = pointers,
+	.pointer_count = 2,
+	.paths = paths,
+	.path_count = 2 };
 
 static void fill(void)
 {
@@ -17,27 +39,89 @@ static void fill(void)
 	inet_pton(AF_INET, "10.0.0.1", addresses[0].bytes);
 	addresses[1].family = AF_INET6;
 	inet_pton(AF_INET6, "2001:db8::1", addresses[1].bytes);
+	targets[0].address = addresses[0];
 }
 
-static void expect_parts(unsigned parts, const char *addresses_json, const char *lines)
+#define HEAD "{\"age\":1.5,\"alias\":\"alias.org\",\"name\":\"n.berth\",\"paths\":[\"/a\",\"/b\"],"
+#define TAIL "\"stale\":true,\"ttl\":7}"
+
+static const struct {
+	unsigned parts;
+	const char *json; /* members that not every row has: before "paths", behind "paths" */
+	const char *lines;
+} rows[] = {
+	{ NAMES_PART_A,
+		"{\"addresses\":[\"10.0.0.1\"],\"age\":1.5,\"alias\":\"alias.org\","
+		"\"name\":\"n.berth\",\"paths\":[\"/a\",\"/b\"]," TAIL,
+		"A 10.0.0.1\nCNAME alias.org\n" },
+	{ NAMES_PART_AAAA,
+		"{\"addresses\":[\"2001:db8::1\"],\"age\":1.5,\"alias\":\"alias.org\","
+		"\"name\":\"n.berth\",\"paths\":[\"/a\",\"/b\"]," TAIL,
+		"AAAA 2001:db8::1\nCNAME alias.org\n" },
+	{ NAMES_PART_SRV,
+		HEAD "\"stale\":true,\"targets\":[{\"address\":\"10.0.0.1\",\"port\":80,"
+		     "\"priority\":1,\"target\":\"a.berth\",\"weight\":2},{\"port\":443,"
+		     "\"priority\":0,\"target\":\"b.org\",\"weight\":0}],\"ttl\":7}",
+		"CNAME alias.org\nSRV 1 2 80 a.berth\nSRV 0 0 443 b.org\n" },
+	{ NAMES_PART_TXT,
+		HEAD "\"stale\":true,\"texts\":[\"k=v\",\"bad=\342\200\256\",\"l=w\"],\"ttl\":7}",
+		"CNAME alias.org\nTXT k=v\nTXT l=w\n" },
+	{ NAMES_PART_PTR,
+		"{\"age\":1.5,\"alias\":\"alias.org\",\"name\":\"n.berth\","
+		"\"names\":[\"c1.berth\",\"c2.berth\"],\"paths\":[\"/a\",\"/b\"]," TAIL,
+		"CNAME alias.org\nPTR c1.berth\nPTR c2.berth\n" },
+	{ NAMES_PART_ALL,
+		"{\"addresses\":[\"10.0.0.1\",\"2001:db8::1\"],\"age\":1.5,\"alias\":\"alias.org\","
+		"\"name\":\"n.berth\",\"names\":[\"c1.berth\",\"c2.berth\"],"
+		"\"paths\":[\"/a\",\"/b\"],\"stale\":true,\"targets\":[{\"address\":\"10.0.0.1\","
+		"\"port\":80,\"priority\":1,\"target\":\"a.berth\",\"weight\":2},{\"port\":443,"
+		"\"priority\":0,\"target\":\"b.org\",\"weight\":0}],"
+		"\"texts\":[\"k=v\",\"bad=\342\200\256\",\"l=w\"],\"ttl\":7}",
+		"A 10.0.0.1\nAAAA 2001:db8::1\nCNAME alias.org\nSRV 1 2 80 a.berth\n"
+		"SRV 0 0 443 b.org\nTXT k=v\nTXT l=w\nPTR c1.berth\nPTR c2.berth\n" },
+};
+
+static void expect(
+	const struct names_view *view, unsigned parts, const char *json_text, const char *lines)
 {
 	struct buffer out;
 	buffer_init(&out, 1024);
-	names_write_lines(&view, parts, &out);
+	names_write_lines(view, parts, &out);
 	cr_expect_str_eq(buffer_text(&out), lines);
 	buffer_finish(&out);
-	json_t *json = names_json(&view, "a.berth", parts, 1);
-	char *text = json_dumps(json_object_get(json, "addresses"), JSON_COMPACT);
-	cr_expect_str_eq(text ? text : "", addresses_json);
+	json_t *json = names_json(view, "n.berth", parts, 7);
+	char *text = json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS);
+	cr_expect_str_eq(text, json_text);
 	free(text);
 	json_decref(json);
 }
 
-Test(names_write, each_family_is_a_part_of_its_own, .init = fill)
+Test(names_write, each_part_is_asked_for_alone, .init = fill)
 {
-	expect_parts(NAMES_PART_A, "[\"10.0.0.1\"]", "A 10.0.0.1\n");
-	expect_parts(NAMES_PART_AAAA, "[\"2001:db8::1\"]", "AAAA 2001:db8::1\n");
-	expect_parts(
-		NAMES_PART_ALL, "[\"10.0.0.1\",\"2001:db8::1\"]", "A 10.0.0.1\nAAAA 2001:db8::1\n");
-	expect_parts(NAMES_PART_TXT, "", "");
+	const struct names_view view = { &everything, true, 1500 };
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		expect(&view, rows[i].parts, rows[i].json, rows[i].lines);
+	}
+}
+
+Test(names_write, an_answer_with_nothing_has_no_empty_members)
+{
+	const struct names_answer nothing = { .status = NAMES_ABSENT };
+	const struct names_view view = { &nothing, false, 0 };
+	expect(&view, NAMES_PART_ALL,
+		"{\"age\":0.0,\"name\":\"n.berth\",\"paths\":[],\"stale\":false,\"ttl\":7}", "");
+}
+
+Test(names_write, parts_have_the_names_of_record_types)
+{
+	static const struct {
+		const char *type;
+		unsigned part;
+	} types[] = { { "A", NAMES_PART_A }, { "a", NAMES_PART_A }, { "AAAA", NAMES_PART_AAAA },
+		{ "aaaa", NAMES_PART_AAAA }, { "srv", NAMES_PART_SRV }, { "Txt", NAMES_PART_TXT },
+		{ "PTR", NAMES_PART_PTR }, { "any", NAMES_PART_ALL }, { "AA", 0 }, { "", 0 },
+		{ "CNAME", 0 }, { "MX", 0 } };
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		cr_expect_eq(names_part(types[i].type), types[i].part, "%s", types[i].type);
+	}
 }

@@ -1,0 +1,368 @@
+/* From records to addresses, targets and texts. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/names/internal.h"
+#include "tests/support/names_line.h"
+
+TestSuite(names_collect);
+
+/* An endpoint for each {api, protocol, addresses}. */
+#define A(host, port) "{\"host\":\"" host "\",\"port\":\"" port "\"}"
+#define ENDPOINT(api, protocol, addresses)                                                         \
+	"{\"api\":\"" api "\",\"addressType\":\"host/port\",\"protocol\":\"" protocol              \
+	"\",\"addresses\":[" addresses "]}"
+#define AT(addresses) ENDPOINT("x", "y", addresses)
+#define RECORD(attributes, endpoints)                                                              \
+	"{\"type\":\"JSONServiceRecord\"," attributes "\"external\":[" endpoints                   \
+	"],\"internal\":[]}"
+
+#define OWN "s.services.berth"
+#define L60 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+
+static struct record *read_record(const char *text)
+{
+	struct record *record;
+	struct err err = ERR_INIT;
+	cr_assert_eq(record_decode(&record, text, strlen(text), &err), 0, "%s: %s", text, err.msg);
+	return record;
+}
+
+static void collect_one(struct names_collector *collector, const char *path, const char *text)
+{
+	struct record *record = read_record(text);
+	names_collect(collector, path, record);
+	record_free(record);
+}
+
+static const char *line_of(const char *path, const char *text, const char *service)
+{
+	struct names_answer answer = { .status = NAMES_FOUND };
+	struct names_collector collector = { &answer, "berth", service, NULL, false };
+	collect_one(&collector, path, text);
+	names_collect_end(&collector);
+	const char *line = names_line(&answer);
+	cr_expect_eq(answer.path_count, 1);
+	cr_expect_str_eq(answer.paths[0], path);
+	names_answer_finish(&answer);
+	return line;
+}
+
+/* ---- addresses and targets ---- */
+
+static const struct {
+	const char *endpoints;
+	const char *line;
+} rows[] = {
+	{ "", "found" },
+	{ AT(""), "found" },
+	{ AT("{\"x\":\"1\"}"), "found" },
+	{ AT("{\"x\":\"1\"}," A("10.0.0.1", "1")), "found 10.0.0.1 [0 0 1 " OWN "]" },
+	{ AT(A("10.0.0.1", "1") ",{\"x\":\"1\"}"), "found 10.0.0.1 [0 0 1 " OWN "]" },
+	{ AT(A("10.0.0.1", "")), "found 10.0.0.1" },
+	{ AT(A("10.0.0.1", "1") "," A("10.0.0.1", "1")), "found 10.0.0.1 [0 0 1 " OWN "]" },
+	{ AT(A("10.0.0.1", "1") "," A("10.0.0.1", "2")),
+		"found 10.0.0.1 [0 0 1 " OWN "] [0 0 2 " OWN "]" },
+	{ AT(A("10.0.0.1", "1")) "," AT(A("10.0.0.1", "1")), "found 10.0.0.1 [0 0 1 " OWN "]" },
+	/* Two of one family need names of their own; one of each does not. */
+	{ AT(A("10.0.0.1", "1") "," A("10.0.0.2", "2")),
+		"found 10.0.0.1 10.0.0.2 [0 0 1 ip-10-0-0-1." OWN "] [0 0 2 ip-10-0-0-2." OWN "]" },
+	{ AT(A("10.0.0.1", "1") "," A("::1", "2")),
+		"found 10.0.0.1 ::1 [0 0 1 " OWN "] [0 0 2 " OWN "]" },
+	{ AT(A("::1", "1") "," A("::2", "2")),
+		"found ::1 ::2 [0 0 1 ip6-00000000000000000000000000000001." OWN
+		"] [0 0 2 ip6-00000000000000000000000000000002." OWN "]" },
+	{ AT(A("10.0.0.1", "1") "," A("::1", "2") "," A("::2", "3")),
+		"found 10.0.0.1 ::1 ::2 [0 0 1 ip-10-0-0-1." OWN
+		"] [0 0 2 ip6-00000000000000000000000000000001." OWN
+		"] [0 0 3 ip6-00000000000000000000000000000002." OWN "]" },
+	/* Names. */
+	{ AT(A("a.org", "1")), "found =a.org" },
+	{ AT(A("a.org", "1") "," A("A.ORG", "2")), "found =a.org" },
+	{ AT(A("a.org", "1") "," A("b.org", "1") "," A("a.org", "1")),
+		"found [0 0 1 a.org] [0 0 1 b.org]" },
+	{ AT(A("a.org", "1") "," A("b.org", "1") "," A("A.ORG", "1")),
+		"found [0 0 1 a.org] [0 0 1 b.org]" },
+	{ AT(A("a.org", "1") "," A("10.0.0.1", "2")),
+		"found 10.0.0.1 [0 0 1 a.org] [0 0 2 " OWN "]" },
+	{ AT(A("a..b", "1")), "found" },
+	{ AT(A(".", "1")), "found" },
+	{ AT(A("a..b", "1") "," A("a.org", "2")), "found =a.org" },
+	{ AT(A("10.0.0.1", "1") "," A("a..b", "2") "," A(".", "3")),
+		"found 10.0.0.1 [0 0 1 " OWN "]" },
+};
+
+Test(names_collect, addresses_and_targets_are_those_of_the_endpoints)
+{
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char text[2000];
+		snprintf(text, sizeof(text), RECORD("", "%s"), rows[i].endpoints);
+		cr_expect_str_eq(line_of("/services/s", text, NULL), rows[i].line, "%s: %s",
+			rows[i].endpoints, line_of("/services/s", text, NULL));
+	}
+}
+
+Test(names_collect, equal_targets_of_several_records_are_one)
+{
+	static const struct {
+		const char *attributes; /* of the second record */
+		const char *host;
+		const char *line;
+	} others[] = {
+		{ "", "h", "found =h" },
+		{ "\"weight\":1,", "i", "found [0 0 1 h] [0 1 1 i]" },
+		{ "", "i", "found [0 0 1 h] [0 0 1 i]" },
+	};
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		struct names_answer answer = { .status = NAMES_FOUND };
+		struct names_collector collector = { &answer, "berth", NULL, NULL, false };
+		char text[500];
+		snprintf(text, sizeof(text), RECORD("%s", AT(A("%s", "1"))), others[i].attributes,
+			others[i].host);
+		collect_one(&collector, "/a/1", RECORD("", AT(A("h", "1"))));
+		collect_one(&collector, "/a/2", text);
+		names_collect_end(&collector);
+		cr_expect_str_eq(names_line(&answer), others[i].line, "%s", names_line(&answer));
+		cr_expect_eq(answer.path_count, 2);
+		names_answer_finish(&answer);
+	}
+}
+
+Test(names_collect, targets_differ_in_weight_priority_port_or_name)
+{
+	static const struct {
+		const char *attributes;
+		const char *host;
+		const char *port;
+		const char *line; /* behind that of the first record, h:1 */
+	} others[] = {
+		{ "", "h", "1", "" },
+		{ "", "H", "1", "" },
+		{ "\"weight\":0,\"priority\":0,", "h", "1", "" },
+		{ "\"weight\":1,", "h", "1", " [0 1 1 h]" },
+		{ "\"priority\":1,", "h", "1", " [1 0 1 h]" },
+		{ "", "h", "2", " [0 0 2 h]" },
+		{ "", "i", "1", " [0 0 1 i]" },
+	};
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		struct names_answer answer = { .status = NAMES_FOUND };
+		struct names_collector collector = { &answer, "berth", "y", NULL, false };
+		char text[500];
+		char line[200];
+		snprintf(text, sizeof(text), RECORD("%s", AT(A("%s", "%s"))), others[i].attributes,
+			others[i].host, others[i].port);
+		snprintf(line, sizeof(line), "found [0 0 1 h]%s", others[i].line);
+		collect_one(&collector, "/a/1", RECORD("", AT(A("h", "1"))));
+		collect_one(&collector, "/a/2", text);
+		names_collect_end(&collector);
+		cr_expect_str_eq(names_line(&answer), line, "%s", names_line(&answer));
+		names_answer_finish(&answer);
+	}
+}
+
+Test(names_collect, weight_and_priority_are_numbers_of_16_bits)
+{
+	static const struct {
+		const char *attribute;
+		unsigned number;
+	} numbers[] = { { "0", 0 }, { "1", 1 }, { "65535", 65535 }, { "65536", 0 }, { "-1", 0 },
+		{ "true", 0 }, { "\"7\"", 7 }, { "\"65535\"", 65535 }, { "\"65536\"", 0 },
+		{ "\"000007\"", 0 }, { "\"00007\"", 7 }, { "\"7x\"", 0 }, { "\"\"", 0 },
+		{ "\"-7\"", 0 } };
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		char text[500];
+		char line[100];
+		snprintf(text, sizeof(text),
+			RECORD("\"weight\":%s,\"priority\":%s,", AT(A("h", "1") "," A("i", "1"))),
+			numbers[i].attribute, numbers[i].attribute);
+		snprintf(line, sizeof(line), "found [%u %u 1 h] [%u %u 1 i]", numbers[i].number,
+			numbers[i].number, numbers[i].number, numbers[i].number);
+		cr_expect_str_eq(line_of("/services/s", text, NULL), line, "%s", text);
+	}
+}
+
+/* The address's label is left out as long as it is not needed. */
+Test(names_collect, a_target_whose_name_dns_cannot_hold_is_left_out)
+{
+	static const struct {
+		const char *path; /* of the length that its name has without "berth" */
+		size_t name_len;
+		bool many; /* its address needs a label of 12 bytes */
+		bool is_there;
+	} paths[] = {
+		{ "/" L60 "/" L60 "/" L60 "/" L60 "/aaa", 253, false, true },
+		{ "/" L60 "/" L60 "/" L60 "/" L60 "/aaaa", 254, false, false },
+		{ "/" L60 "/" L60 "/" L60 "/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+			241, true, true },
+		{ "/" L60 "/" L60 "/" L60 "/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+			242, true, false },
+	};
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+		const char *line = line_of(paths[i].path,
+			paths[i].many ? RECORD("", AT(A("10.0.0.1", "1") "," A("10.0.0.2", "")))
+				      : RECORD("", AT(A("10.0.0.1", "1"))),
+			NULL);
+		cr_expect_eq(strlen(paths[i].path) + strlen("berth"), paths[i].name_len);
+		cr_expect_eq(strchr(line, '[') != NULL, paths[i].is_there, "%s", line);
+	}
+}
+
+/* ---- services ---- */
+
+static const struct {
+	const char *api;
+	const char *protocol;
+	const char *service;
+	bool is_offered;
+} services[] = {
+	{ "", "", "", false },
+	{ "/", "", "", false },
+	{ "", "tcp", "tcp", true },
+	{ "", "TCP", "tcp", true },
+	{ "", "tcp", "tc", false },
+	{ "", "tcp", "tcpx", false },
+	{ "", "tcp", "xcp", false },
+	{ "", "tcp", "txp", false },
+	{ "", "tcp", "tcx", false },
+	{ "", "AZaz09", "azaz09", true },
+	{ "", "a@b[c`d{e/f:g", "a-b-c-d-e-f-g", true },
+	{ "", "@", "@", true },
+	{ "", "[", "{", false },
+	{ "", "a_b", "a_b", true },
+	{ "", "a_b", "a-b", true },
+	{ "rest", "", "rest", true },
+	{ "/rest", "", "rest", true },
+	{ "rest/", "", "rest", true },
+	{ "http://a/rest//", "", "rest", true },
+	{ "http://a/rest", "", "a-rest", false },
+	{ "urn:rest", "", "rest", true },
+	{ "http://a/b#rest", "", "rest", true },
+	{ "http://a.rest", "", "rest", false },
+	{ "http://a.rest", "", "a-rest", true },
+	{ "classpath:org.a.rest", "", "rest", true },
+	{ "classpath:rest", "", "rest", true },
+	{ "classpath.rest", "", "rest", false },
+	{ "a", "", "a", true },
+};
+
+Test(names_collect, a_service_is_a_protocol_or_the_last_part_of_an_api)
+{
+	for (size_t i = 0; i < sizeof(services) / sizeof(services[0]); i++) {
+		char text[500];
+		snprintf(text, sizeof(text), RECORD("", ENDPOINT("%s", "%s", A("h", "1"))),
+			services[i].api, services[i].protocol);
+		cr_expect_str_eq(line_of("/services/s", text, services[i].service),
+			services[i].is_offered ? "found [0 0 1 h]" : "found", "%s %s as %s",
+			services[i].api, services[i].protocol, services[i].service);
+	}
+}
+
+/* ---- texts ---- */
+
+Test(names_collect, a_text_has_4096_bytes_at_most)
+{
+	static const size_t lens[] = { 1, 4096 - sizeof("description"),
+		4097 - sizeof("description") };
+	for (size_t i = 0; i < 3; i++) {
+		char value[5000] = "";
+		char text[6000];
+		struct names_answer answer = { .status = NAMES_FOUND };
+		struct names_collector collector = { &answer, "berth", NULL, NULL, false };
+		memset(value, 'v', lens[i]);
+		snprintf(text, sizeof(text), RECORD("\"description\":\"%s\",", ""), value);
+		collect_one(&collector, "/a", text);
+		cr_assert_eq(answer.text_count, i < 2, "%zu bytes", lens[i]);
+		if (i < 2) {
+			cr_expect_eq(strncmp(answer.texts[0], "description=", 12), 0);
+			cr_expect_str_eq(answer.texts[0] + 12, value);
+		}
+		names_answer_finish(&answer);
+	}
+}
+
+Test(names_collect, texts_begin_with_the_description_and_leave_out_what_says_nothing)
+{
+	struct names_answer answer = { .status = NAMES_FOUND };
+	struct names_collector collector = { &answer, "berth", NULL, NULL, false };
+	collect_one(&collector, "/a",
+		RECORD("\"a\":\"1\",\"b\":\"\",\"n\":5,\"yarn:id\":\"i\",\"description\":\"d\",",
+			""));
+	static const char *const texts[] = { "description=d", "yarn:id=i", "a=1" };
+	cr_assert_eq(answer.text_count, 3);
+	for (size_t i = 0; i < 3; i++) {
+		cr_expect_str_eq(answer.texts[i], texts[i]);
+	}
+	names_answer_finish(&answer);
+}
+
+/* ---- the way back, from an address to a name ---- */
+
+static char deep[NAMES_NAME_BYTES + 40];
+
+/* /users/aaa…/c/i/components/n, whose parent has this many bytes. */
+static const char *path_with_parent(size_t len)
+{
+	size_t room = len - strlen("/users/") - strlen("/c/i/components");
+	char user[sizeof(deep)];
+	memset(user, 'a', room);
+	user[room] = '\0';
+	snprintf(deep, sizeof(deep), "/users/%s/c/i/components/n", user);
+	return deep;
+}
+
+Test(names_collect, an_endpoint_s_address_is_a_component_s_own)
+{
+	static const struct {
+		const char *path;
+		bool claims;
+	} paths[] = {
+		{ "/users/u/c/i/components/n", true },
+		{ "/users/u/services/c/i/components/n", true },
+		{ "/users/u/services/c/components/n", true },
+		{ "/users/services/c/i/components/n", true },
+		{ "/users/u/other/c/i/components/n", false },
+		{ "/users/u/servicesx/c/i/components/n", false },
+		{ "/users/u/services/c/i/x/components/n", false },
+		{ "/users/services/u/c/i/components/n", false },
+		{ "/users/u/c/i/parts/n", false },
+		{ "/users/u/services/c/i/parts/n", false },
+		{ "/users/u/c/components/n", false },
+		{ "/users/u/c/i/components", false },
+		{ "/users/u/c/i/components/n/m", false },
+		{ "/users", false },
+		{ "/users/u", false },
+		{ "/usersx/u/c/i/components/n", false },
+		{ "/a/u/c/i/components/n", false },
+		{ "/services/s", false },
+	};
+	struct record *record = read_record(RECORD("", AT(A("10.0.0.1", "1"))));
+	struct names_address address;
+	struct names_address other;
+	cr_assert(names_read_address(&address, "10.0.0.1"));
+	cr_assert(names_read_address(&other, "10.0.0.2"));
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+		cr_expect_eq(names_record_claims(paths[i].path, record, &address), paths[i].claims,
+			"%s", paths[i].path);
+		cr_expect_not(names_record_claims(paths[i].path, record, &other));
+	}
+	cr_expect(names_record_claims(path_with_parent(NAMES_NAME_BYTES - 1), record, &address));
+	cr_expect_not(names_record_claims(path_with_parent(NAMES_NAME_BYTES), record, &address));
+	record_free(record);
+}
+
+Test(names_collect, yarn_ip_is_a_record_s_own_anywhere)
+{
+	struct names_address ip;
+	struct names_address endpoint;
+	struct record *record = read_record(
+		RECORD("\"yarn:ip\":\"10.0.0.9\",", AT(A("10.0.0.1", "1"))));
+	cr_assert(names_read_address(&ip, "10.0.0.9"));
+	cr_assert(names_read_address(&endpoint, "10.0.0.1"));
+	cr_expect(names_record_claims("/services/s", record, &ip));
+	cr_expect_not(names_record_claims("/services/s", record, &endpoint));
+	cr_expect_not(names_record_has(record, &ip), "it has an endpoint's");
+	cr_expect(names_record_has(record, &endpoint));
+	record_free(record);
+}

@@ -1,0 +1,187 @@
+/* The text of names: labels, reverse names, labels of addresses. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/names/internal.h"
+
+TestSuite(names_text);
+
+#define L63 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define L61 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define A16 "a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a."
+
+/* ---- labels ---- */
+
+static const struct {
+	const char *name;
+	const char *joined; /* NULL: it is no name */
+	size_t count;
+} names[] = {
+	{ "", "", 0 },
+	{ ".", "", 0 },
+	{ "a", "a", 1 },
+	{ "a.", "a", 1 },
+	{ "AZaz.B.", "azaz.b", 2 },
+	{ "@[`{.0", "@[`{.0", 2 },
+	{ "..", NULL, 0 },
+	{ ".a", NULL, 0 },
+	{ "a..", NULL, 0 },
+	{ "a..b", NULL, 0 },
+	{ L63, L63, 1 },
+	{ L63 "a", NULL, 0 },
+	{ L63 "a.b", NULL, 0 },
+	{ L63 "." L63 "." L63 "." L61, L63 "." L63 "." L63 "." L61, 4 },
+	{ L63 "." L63 "." L63 "." L61 ".", L63 "." L63 "." L63 "." L61, 4 },
+	{ L63 "." L63 "." L63 "." L61 "a", NULL, 0 },
+	{ L63 "." L63 "." L63 "." L61 ".a", NULL, 0 },
+	{ A16 A16 A16 A16 A16 A16 A16 "a.a.a.a.a.a.a.a.a.a.a.a.a.a.a",
+		A16 A16 A16 A16 A16 A16 A16 "a.a.a.a.a.a.a.a.a.a.a.a.a.a.a", 127 },
+};
+
+Test(names_text, a_name_is_its_labels)
+{
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		struct names_labels labels;
+		char joined[NAMES_NAME_BYTES];
+		bool is_name = names_split(&labels, names[i].name);
+		cr_assert_eq(is_name, names[i].joined != NULL, "%s", names[i].name);
+		if (is_name) {
+			names_join(joined, &labels);
+			cr_expect_str_eq(joined, names[i].joined);
+			cr_expect_eq(labels.count, names[i].count, "%s", names[i].name);
+		}
+	}
+}
+
+Test(names_text, a_domain_is_taken_off_the_end)
+{
+	static const struct {
+		const char *name;
+		const char *domain;
+		const char *rest; /* NULL: the name is elsewhere */
+	} rows[] = { { "a.berth", "berth", "a" }, { "berth", "berth", "" },
+		{ "a.b.x.berth", "x.berth", "a.b" }, { "a.y.berth", "x.berth", NULL },
+		{ "a.x.birth", "x.berth", NULL }, { "berth", "x.berth", NULL },
+		{ "berth.a", "berth", NULL }, { "aberth", "berth", NULL },
+		{ "a.berth", "be..rth", NULL } };
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct names_labels labels;
+		char rest[NAMES_NAME_BYTES];
+		cr_assert(names_split(&labels, rows[i].name));
+		bool is_below = names_take_domain(&labels, rows[i].domain);
+		cr_assert_eq(is_below, rows[i].rest != NULL, "%s", rows[i].name);
+		names_join(rest, &labels);
+		cr_expect_str_eq(rest, is_below ? rows[i].rest : rows[i].name);
+	}
+}
+
+/* ---- addresses ---- */
+
+#define NIBBLES_30 "0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.8.b.d.0.1.0.0.2"
+
+static const struct {
+	const char *name;
+	const char *address; /* NULL: it says none */
+} reverse_names[] = {
+	{ "1.0.0.10.in-addr.arpa", "10.0.0.1" },
+	{ "255.255.255.255.in-addr.arpa", "255.255.255.255" },
+	{ "2551.255.255.255.in-addr.arpa", NULL },
+	{ "255.2551.255.255.in-addr.arpa", NULL },
+	{ "255.255.2551.255.in-addr.arpa", NULL },
+	{ "255.255.255.2551.in-addr.arpa", NULL },
+	{ "256.0.0.10.in-addr.arpa", NULL },
+	{ "x.0.0.10.in-addr.arpa", NULL },
+	{ "0.0.10.in-addr.arpa", NULL },
+	{ "1.1.0.0.10.in-addr.arpa", NULL },
+	{ "1.0.0.10.ip6.arpa", NULL },
+	{ "1.0.0.10.in-addr.org", NULL },
+	{ "f." NIBBLES_30 ".ip6.arpa", "2001:db8::f" },
+	{ "10." NIBBLES_30 ".ip6.arpa", NULL },
+	{ "g." NIBBLES_30 ".ip6.arpa", NULL },
+	{ "1.00." NIBBLES_30 ".ip6.arpa", NULL },
+	{ NIBBLES_30 ".ip6.arpa", NULL },
+	{ "1.1." NIBBLES_30 ".ip6.arpa", NULL },
+	{ "f." NIBBLES_30 ".in-addr.arpa", NULL },
+};
+
+/* A failure leaves the result alone. */
+static const struct names_address before = { .family = -1 };
+
+static void expect_address(
+	const char *what, bool found, const struct names_address *address, const char *text)
+{
+	struct names_address wanted = before;
+	cr_assert(!text || names_read_address(&wanted, text));
+	cr_expect_eq(found, text != NULL, "%s", what);
+	cr_expect(names_address_equal(address, &wanted), "%s", what);
+}
+
+Test(names_text, reverse_names_say_an_address)
+{
+	for (size_t i = 0; i < sizeof(reverse_names) / sizeof(reverse_names[0]); i++) {
+		struct names_labels labels;
+		struct names_address address = before;
+		const char *name = reverse_names[i].name;
+		char written[NAMES_NAME_BYTES];
+		cr_assert(names_split(&labels, name));
+		bool found = names_read_reverse(&address, &labels);
+		expect_address(name, found, &address, reverse_names[i].address);
+		if (found) {
+			names_of_address(written, &address);
+			cr_expect_str_eq(written, name);
+		}
+	}
+}
+
+static const struct {
+	const char *label;
+	const char *address;
+} address_labels[] = {
+	{ "ip-10-0-0-1", "10.0.0.1" },
+	{ "ip-255-255-255-255", "255.255.255.255" },
+	{ "ip-255-255-255-2555", NULL },
+	{ "ip-" L61, NULL },
+	{ "ip-10-0-0", NULL },
+	{ "ip-10-0-0-256", NULL },
+	{ "ip10-0-0-1", NULL },
+	{ "ix-10-0-0-1", NULL },
+	{ "ip6-20010db8000000000000000000000001", "2001:db8::1" },
+	{ "ip6-2001fdb8000000000000000000000a0f", "2001:fdb8::a0f" },
+	{ "ip6-20010db800000000000000000000001", NULL },
+	{ "ip6-20010db80000000000000000000000001", NULL },
+	{ "ip6-g0010db8000000000000000000000001", NULL },
+	{ "ip6-20010db800000000000000000000000g", NULL },
+	{ "ip4-20010db8000000000000000000000001", NULL },
+	{ "ip6-", NULL },
+	{ "", NULL },
+};
+
+Test(names_text, a_label_says_an_address)
+{
+	for (size_t i = 0; i < sizeof(address_labels) / sizeof(address_labels[0]); i++) {
+		struct names_address address = before;
+		const char *label = address_labels[i].label;
+		char written[64];
+		bool found = names_read_address_label(&address, label);
+		expect_address(label, found, &address, address_labels[i].address);
+		if (found) {
+			names_write_address_label(written, &address);
+			cr_expect_str_eq(written, label);
+		}
+	}
+}
+
+Test(names_text, literal_addresses_are_read_and_compared)
+{
+	static const char *const bad[] = { "", "10.0.0", "10.0.0.256", "::g", "a.org",
+		"10.0.0.1:80" };
+	struct names_address ip4;
+	struct names_address ip6;
+	struct names_address address = before;
+	cr_assert(names_read_address(&ip4, "1.2.3.4") && names_read_address(&ip6, "102:304::"));
+	cr_expect_not(names_address_equal(&ip4, &ip6), "the same bytes in another family");
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		expect_address(bad[i], names_read_address(&address, bad[i]), &address, NULL);
+	}
+}
