@@ -82,6 +82,7 @@ static const char *take(void *context, const struct render_item *item)
 {
 	cr_assert_eq(context, taken);
 	const char *problem = render_server_problem(item);
+	cr_expect(!item->problem || *item->target.host == '\0', "a host that cannot be used");
 	if (!problem) {
 		sprintf(taken + strlen(taken), "%s %s:%u %d %zu;", item->path, item->target.host,
 			item->target.port, item->literal, item->index);
