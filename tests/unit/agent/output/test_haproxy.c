@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -10,13 +11,15 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "tests/support/run_until.h"
+#include "tests/support/descriptors.h"
 #include "tests/support/scratch.h"
+#include "tests/support/shifted_clock.h"
 
 #define HEAD "1\n# be_id be_name srv_id srv_name\n"
 #define LINE(name, address, admin, port)                                                           \
 	"3 web 1 " name " " address " 2 " admin " 1 1 12 6 3 4 6 0 0 0 - " port " - 0 0 - - 0\n"
 #define C1_LINE LINE("berth:c1", "10.0.0.1", "0", "80")
+#define C1_GONE LINE("berth:c1", "10.0.0.1", "1", "80")
 #define C1_ADD                                                                                     \
 	"add server web/berth:c1 10.0.0.1:80 weight 1 check; enable health web/berth:c1; "         \
 	"enable server web/berth:c1\n"
@@ -88,49 +91,105 @@ Test(haproxy, a_connection_that_the_kernel_does_not_watch_fails_at_once)
 
 /* ---- a HAProxy that answers in the same loop ---- */
 
+enum { PIECE_BYTES = 100 };
+
 struct fake {
 	struct ev_loop *loop;
 	int listener;
 	ev_io accepting;
-	ev_io reading;
+	ev_io talking;
 	char state[2000];    /* its servers */
 	char commands[2000]; /* that changed something */
 	const char *refusal; /* of each change */
 	bool silent;
+	bool endless;       /* its answers */
+	int questions;      /* how often the state was asked for */
+	char answer[2000];  /* to the command of this connection */
+	size_t answer_sent; /* bytes; it closes when all of them are */
 };
 
-static void on_command(struct ev_loop *loop, ev_io *io, int events)
+static void hang_up(struct fake *fake)
 {
-	(void)events;
-	struct fake *fake = io->data;
+	ev_io_stop(fake->loop, &fake->talking);
+	close(fake->talking.fd);
+}
+
+static void answer_more(struct fake *fake)
+{
+	static char flood[1 << 16];
+	const char *left = fake->answer + fake->answer_sent;
+	size_t len = strlen(left) < PIECE_BYTES ? strlen(left) : PIECE_BYTES;
+	if (fake->endless) {
+		memset(flood, 'x', sizeof(flood));
+		left = flood;
+		len = sizeof(flood);
+	}
+	ssize_t part = send(fake->talking.fd, left, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (part < 0 && errno == EAGAIN) {
+		return;
+	}
+	fake->answer_sent += part > 0 && !fake->endless ? (size_t)part : 0;
+	if (part < 0 || (!fake->endless && !fake->answer[fake->answer_sent])) {
+		hang_up(fake);
+	}
+}
+
+static void change(struct fake *fake, const char *line)
+{
+	strcat(fake->commands, line);
+	strcpy(fake->answer, fake->refusal ? fake->refusal : "\n");
+	if (fake->refusal) {
+		return;
+	}
+	if (strncmp(line, "add server web/berth:c1 10.0.0.1:80 ", 36) == 0) {
+		strcat(fake->state, C1_LINE);
+	} else if (strcmp(line, "set server web/berth:c1 state maint\n") == 0) {
+		strcpy(fake->state, HEAD C1_GONE);
+	} else if (strcmp(line, "del server web/berth:c1\n") == 0) {
+		strcpy(fake->state, HEAD);
+	}
+}
+
+static void hear(struct fake *fake)
+{
 	char line[500];
-	ssize_t len = recv(io->fd, line, sizeof(line) - 1, MSG_DONTWAIT);
-	if (len <= 0 || fake->silent) {
+	ssize_t len = recv(fake->talking.fd, line, sizeof(line) - 1, MSG_DONTWAIT);
+	if (len <= 0) {
+		hang_up(fake);
 		return;
 	}
 	line[len] = '\0';
+	fake->answer_sent = 0;
 	if (strcmp(line, "show servers state web\n") == 0) {
-		cr_assert_gt(send(io->fd, fake->state, strlen(fake->state), MSG_NOSIGNAL), 0);
+		fake->questions++;
+		strcpy(fake->answer, fake->state);
 	} else {
-		strcat(fake->commands, line);
-		const char *answer = fake->refusal ? fake->refusal : "\n";
-		cr_assert_gt(send(io->fd, answer, strlen(answer), MSG_NOSIGNAL), 0);
-		if (strncmp(line, "add server web/berth:c1 10.0.0.1:80 ", 36) == 0 &&
-			!fake->refusal) {
-			strcat(fake->state, C1_LINE);
-		}
+		change(fake, line);
 	}
-	ev_io_stop(loop, io);
-	close(io->fd);
+	ev_io_stop(fake->loop, &fake->talking);
+	if (!fake->silent) {
+		ev_io_set(&fake->talking, fake->talking.fd, EV_WRITE);
+		ev_io_start(fake->loop, &fake->talking);
+	}
+}
+
+static void on_talk(struct ev_loop *loop, ev_io *io, int events)
+{
+	(void)loop;
+	if (events & EV_WRITE) {
+		answer_more(io->data);
+	} else {
+		hear(io->data);
+	}
 }
 
 static void on_connection(struct ev_loop *loop, ev_io *io, int events)
 {
 	(void)events;
 	struct fake *fake = io->data;
-	ev_io_stop(loop, &fake->reading);
-	ev_io_set(&fake->reading, accept4(io->fd, NULL, NULL, SOCK_CLOEXEC), EV_READ);
-	ev_io_start(loop, &fake->reading);
+	ev_io_stop(loop, &fake->talking);
+	ev_io_set(&fake->talking, accept4(io->fd, NULL, NULL, SOCK_CLOEXEC), EV_READ);
+	ev_io_start(loop, &fake->talking);
 }
 
 static void open_fake(struct fake *fake, const char *state)
@@ -143,8 +202,8 @@ static void open_fake(struct fake *fake, const char *state)
 	cr_assert_eq(bind(fake->listener, (struct sockaddr *)&address, sizeof(address)), 0);
 	cr_assert_eq(listen(fake->listener, 5), 0);
 	ev_io_init(&fake->accepting, on_connection, fake->listener, EV_READ);
-	ev_init(&fake->reading, on_command);
-	fake->accepting.data = fake->reading.data = fake;
+	ev_init(&fake->talking, on_talk);
+	fake->accepting.data = fake->talking.data = fake;
 	ev_io_start(fake->loop, &fake->accepting);
 	strcpy(fake->state, state);
 }
@@ -175,36 +234,99 @@ static void want(struct haproxy *haproxy, bool with_server)
 	record_free(record);
 }
 
+/* Nobody waits for a rest or for a silence to end: time goes on in steps of 10 ms. */
+static void step(struct fake *fake)
+{
+	clock_shift_ms += 10;
+	ev_run(fake->loop, EVRUN_NOWAIT);
+}
+
+static void pass(struct fake *fake, int64_t ms)
+{
+	for (int64_t end_ms = clock_shift_ms + ms; clock_shift_ms < end_ms;) {
+		step(fake);
+	}
+}
+
+#define STEP_UNTIL(condition)                                                                      \
+	do {                                                                                       \
+		for (int i = 0; !(condition); i++) {                                               \
+			cr_assert_lt(i, 10000, "never: " #condition);                              \
+			step(&fake);                                                               \
+		}                                                                                  \
+	} while (0)
+
 Test(haproxy, servers_are_added_compared_and_removed)
 {
 	struct fake fake = { .listener = -1 };
 	open_fake(&fake, HEAD);
 	struct haproxy *haproxy = haproxy_create(fake.loop, address.sun_path, "web", on_done, NULL);
 	want(haproxy, true);
-	RUN_UNTIL(fake.loop, ends == 1);
+	STEP_UNTIL(ends == 1);
 	cr_assert_eq(last.code, 0, "%s", last.msg);
 	cr_assert_eq(last_changes, 1);
 	cr_assert_str_eq(fake.commands, C1_ADD);
 	cr_assert_null(haproxy_doubled(haproxy));
 	want(haproxy, true);
-	RUN_UNTIL(fake.loop, ends == 2);
+	STEP_UNTIL(ends == 2);
 	cr_assert_eq(last_changes, 0);
 	strcpy(fake.state, HEAD); /* a reload */
 	fake.commands[0] = '\0';
-	RUN_UNTIL(fake.loop, fake.commands[0] && strstr(fake.state, "berth:c1"));
+	STEP_UNTIL(fake.commands[0] && strstr(fake.state, "berth:c1"));
 	cr_assert_str_eq(fake.commands, C1_ADD);
 	strcpy(fake.state, HEAD LINE("c1", "10.0.0.1", "0", "80") C1_LINE);
-	RUN_UNTIL(fake.loop, ends == 3);
+	STEP_UNTIL(ends == 3);
 	cr_assert_str_eq(haproxy_doubled(haproxy), "c1");
 	strcpy(fake.state, HEAD C1_LINE);
-	RUN_UNTIL(fake.loop, ends == 4);
+	STEP_UNTIL(ends == 4);
 	cr_assert_null(haproxy_doubled(haproxy));
 	fake.commands[0] = '\0';
-	strcpy(fake.state, HEAD LINE("berth:c1", "10.0.0.1", "1", "80"));
+	strcpy(fake.state, HEAD C1_GONE);
 	want(haproxy, false);
-	RUN_UNTIL(fake.loop, ends == 5);
+	STEP_UNTIL(ends == 5);
 	cr_assert_str_eq(fake.commands, "del server web/berth:c1\n");
 	cr_assert_eq(last_changes, 0);
+	close_fake(&fake, haproxy);
+}
+
+Test(haproxy, a_wish_during_the_comparison_or_a_change_is_the_one_that_counts)
+{
+	struct fake fake = { .listener = -1 };
+	open_fake(&fake, HEAD);
+	struct haproxy *haproxy = haproxy_create(fake.loop, address.sun_path, "web", on_done, NULL);
+	want(haproxy, true);
+	want(haproxy, false);
+	STEP_UNTIL(ends == 1);
+	cr_assert_eq(fake.questions, 2, "the second wish has a comparison of its own");
+	cr_assert_str_eq(fake.commands, "");
+	want(haproxy, true);
+	STEP_UNTIL(fake.commands[0]);
+	want(haproxy, false);
+	STEP_UNTIL(ends == 2);
+	cr_assert_eq(last.code, 0, "%s", last.msg);
+	cr_assert_str_eq(fake.commands,
+		C1_ADD "set server web/berth:c1 state maint\ndel server web/berth:c1\n");
+	cr_assert_str_eq(fake.state, HEAD);
+	cr_assert_eq(last_changes, 2, "both are in the count");
+	close_fake(&fake, haproxy);
+}
+
+/* Nothing that stays is worth a word; a reload of HAProxy is seen within a second or so. */
+Test(haproxy, at_rest_the_servers_are_compared_in_silence)
+{
+	struct fake fake = { .listener = -1 };
+	open_fake(&fake, HEAD C1_LINE);
+	struct haproxy *haproxy = haproxy_create(fake.loop, address.sun_path, "web", on_done, NULL);
+	pass(&fake, 5000);
+	cr_assert_eq(fake.questions, 0, "HAProxy is left alone before the first wish");
+	want(haproxy, true);
+	STEP_UNTIL(ends == 1);
+	fake.questions = 0;
+	pass(&fake, 20000);
+	cr_assert_geq(fake.questions, 10);
+	cr_assert_leq(fake.questions, 20);
+	cr_assert_eq(ends, 1);
+	cr_assert_str_eq(fake.commands, "");
 	close_fake(&fake, haproxy);
 }
 
@@ -214,15 +336,15 @@ Test(haproxy, a_refusal_is_the_reason)
 	open_fake(&fake, HEAD);
 	struct haproxy *haproxy = haproxy_create(fake.loop, address.sun_path, "web", on_done, NULL);
 	want(haproxy, true);
-	RUN_UNTIL(fake.loop, ends == 1);
+	STEP_UNTIL(ends == 1);
 	cr_assert_eq(last.code, BERTH_FAILED);
 	cr_assert_not_null(strstr(last.msg, "No such \\x01algorithm."), "%s", last.msg);
 	cr_assert_str_eq(fake.commands, C1_ADD C1_ADD);
 	fake.refusal = "\n"; /* without effect */
-	RUN_UNTIL(fake.loop, ends == 2);
+	STEP_UNTIL(ends == 2);
 	cr_assert_not_null(strstr(last.msg, "a command has no effect"), "%s", last.msg);
 	fake.refusal = NULL;
-	RUN_UNTIL(fake.loop, ends == 3);
+	STEP_UNTIL(ends == 3);
 	cr_assert_eq(last.code, 0);
 	close_fake(&fake, haproxy);
 }
@@ -233,18 +355,73 @@ Test(haproxy, other_answers_and_none_are_failures_that_are_told_once)
 	open_fake(&fake, "Can't find backend.\n\n");
 	struct haproxy *haproxy = haproxy_create(fake.loop, address.sun_path, "web", on_done, NULL);
 	want(haproxy, true);
-	RUN_UNTIL(fake.loop, ends == 1);
+	STEP_UNTIL(ends == 1);
 	cr_assert_not_null(strstr(last.msg, "Can't find backend."), "%s", last.msg);
 	cr_assert_not_null(strstr(last.msg, address.sun_path));
 	want(haproxy, true); /* each wish has an answer */
-	RUN_UNTIL(fake.loop, ends == 2);
+	STEP_UNTIL(ends == 2);
+	fake.questions = 0;
+	pass(&fake, 5000);
+	cr_assert_geq(fake.questions, 2);
+	cr_assert_eq(ends, 2, "the same failure again is no news");
+	strcpy(fake.state, "Permission denied\n\n");
+	STEP_UNTIL(ends == 3);
+	cr_assert_not_null(strstr(last.msg, "Permission denied"), "%s", last.msg);
 	fake.silent = true;
-	RUN_UNTIL(fake.loop, ends == 3);
+	STEP_UNTIL(ends == 4);
 	cr_assert_not_null(strstr(last.msg, "no answer"), "%s", last.msg);
 	fake.silent = false;
+	fake.endless = true;
+	STEP_UNTIL(ends == 5);
+	cr_assert_not_null(strstr(last.msg, "an answer of more than 4 MiB"), "%s", last.msg);
+	fake.endless = false;
 	strcpy(fake.state, HEAD C1_LINE);
-	RUN_UNTIL(fake.loop, ends == 4);
+	STEP_UNTIL(ends == 6);
 	cr_assert_eq(last.code, 0);
+	pass(&fake, 5000);
+	cr_assert_eq(ends, 6);
 	haproxy_destroy(NULL);
 	close_fake(&fake, haproxy);
+}
+
+Test(haproxy, a_socket_that_nobody_listens_at_is_tried_again)
+{
+	struct fake fake = { .listener = -1 };
+	open_fake(&fake, HEAD C1_LINE);
+	char elsewhere[sizeof(address.sun_path) + 4];
+	snprintf(elsewhere, sizeof(elsewhere), "%s.old", address.sun_path);
+	cr_assert_eq(rename(address.sun_path, elsewhere), 0);
+	struct haproxy *haproxy = haproxy_create(fake.loop, address.sun_path, "web", on_done, NULL);
+	want(haproxy, true);
+	cr_assert_eq(ends, 1);
+	cr_assert_not_null(strstr(last.msg, strerror(ENOENT)), "%s", last.msg);
+	cr_assert_eq(rename(elsewhere, address.sun_path), 0);
+	STEP_UNTIL(ends == 2);
+	cr_assert_eq(last.code, 0, "%s", last.msg);
+	close_fake(&fake, haproxy);
+}
+
+/* Also not the first one of all, which a connection gets when standard input is closed. */
+Test(haproxy, no_descriptor_stays_open)
+{
+	struct fake fake = { .listener = -1 };
+	open_fake(&fake, HEAD);
+	close(STDIN_FILENO);
+	int before = descriptors_count();
+	struct haproxy *haproxy = haproxy_create(fake.loop, address.sun_path, "web", on_done, NULL);
+	want(haproxy, true);
+	STEP_UNTIL(ends == 1);
+	cr_assert_eq(descriptors_count(), before);
+	int kept = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	cr_assert_eq(kept, STDIN_FILENO);
+	want(haproxy, true);
+	STEP_UNTIL(ends == 2);
+	cr_assert_eq(fcntl(kept, F_GETFD), FD_CLOEXEC, "a descriptor of somebody else is closed");
+	close(kept);
+	want(haproxy, true);
+	haproxy_destroy(haproxy); /* during the comparison */
+	step(&fake);
+	step(&fake);
+	cr_assert_eq(descriptors_count(), before);
+	close_fake(&fake, NULL);
 }
