@@ -256,6 +256,7 @@ static const struct {
 	{ "sleep-1.app.eve.berth", "found 172.17.0.20" },
 	{ "none-1.app.eve.berth", "absent" },
 	{ "job.eve.berth", "found" },
+	{ "nothing.eve.berth", "absent" },
 	{ "x.job.eve.berth", "absent" },
 	{ "c1.berth", "absent" },
 	{ "ctr-e50-1451931954322-0016-01-000002.x.berth", "absent" },
