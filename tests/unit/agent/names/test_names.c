@@ -265,7 +265,8 @@ static const struct {
 	{ "_http.berth", "absent" },
 	{ "berth..", "outside" },
 	{ "app.yarn-service.eve.berth",
-		"found 10.0.1.1 172.17.0.19 172.17.0.20 [0 0 9000 app.yarn-service.services.eve.users.berth]" },
+		"found 10.0.1.1 172.17.0.19 172.17.0.20 "
+		"[0 0 9000 app.yarn-service.services.eve.users.berth]" },
 	{ "ctr-e50-1451931954322-0016-01-000002.app.yarn-service.eve.berth", "found 172.17.0.19" },
 	{ "ctr-e50-1451931954322-0016-01-000002.berth", "found 172.17.0.19" },
 	{ "ctr-e50-1451931954322-0016-01-000003.berth", "absent" },
