@@ -128,6 +128,18 @@ struct check *check_set_at(const struct check_set *set, size_t index)
 	return index < set->count ? set->checks[index] : NULL;
 }
 
+struct check *check_set_next_guard(
+	const struct check_set *set, const struct config_component *component, size_t *index)
+{
+	struct check *check;
+	while (set && (check = check_set_at(set, (*index)++)) != NULL) {
+		if (config_check_guards(check_config(check), component)) {
+			return check;
+		}
+	}
+	return NULL;
+}
+
 struct check *check_set_find(const struct check_set *set, const char *name)
 {
 	for (size_t i = 0; i < set->count; i++) {

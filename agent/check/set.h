@@ -34,6 +34,12 @@ json_t *check_set_save(const struct check_set *set);
 size_t check_set_count(const struct check_set *set);
 /* In the order of the configuration; NULL behind the last one. */
 struct check *check_set_at(const struct check_set *set, size_t index);
+/*
+ * The next check that guards the component, from *index on, which moves behind it; NULL: no more.
+ * Accepts NULL for the set.
+ */
+struct check *check_set_next_guard(
+	const struct check_set *set, const struct config_component *component, size_t *index);
 /* NULL when there is none. */
 struct check *check_set_find(const struct check_set *set, const char *name);
 

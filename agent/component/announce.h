@@ -128,6 +128,7 @@ enum announce_state announce_get_state(const struct announce *announce);
 const char *announce_state_name(enum announce_state state); /* "registered" … */
 /* Our record is in the registry: REGISTERED or OUTDATED. */
 bool announce_state_is_in(enum announce_state state);
+bool announce_registered(const struct announce *announce);
 const char *announce_why(const struct announce *announce);
 /* Wall clock seconds of the last change of state. */
 double announce_since(const struct announce *announce);

@@ -1,6 +1,7 @@
 /*
- * Inside an announcement: announce.c has its life, its wishes and the questions about it;
- * reconcile.c compares the wish with the node, and writes.
+ * Inside an announcement, from the top down: announce.c has its life and its wishes; reconcile.c
+ * compares the wish with the node, and writes; announce_state.c has the state, and the questions
+ * about it.
  */
 #ifndef AGENT_COMPONENT_ANNOUNCE_INTERNAL_H
 #define AGENT_COMPONENT_ANNOUNCE_INTERNAL_H
@@ -53,7 +54,9 @@ struct announce {
 	ev_tstamp written_at;
 };
 
-/* announce.c: calls on_change when the state is another one, or is FAILED or CONFLICT again. */
+/*
+ * announce_state.c: calls on_change when the state is another one, or is FAILED or CONFLICT again.
+ */
 void announce_set_state(struct announce *announce, enum announce_state state, const char *why);
 /* For a state that is entered again and again without news. */
 void announce_stay_in_state(struct announce *announce, enum announce_state state, const char *why);

@@ -24,7 +24,7 @@ struct announce *component_announce(const struct component *component)
 
 bool component_registered(const struct component *component)
 {
-	return announce_state_is_in(announce_get_state(component->announce));
+	return announce_registered(component->announce);
 }
 
 bool component_settled(const struct component *component)
@@ -58,35 +58,6 @@ struct drain *component_drain(struct component *component)
 	return &component->drain;
 }
 
-struct check *component_next_check(const struct component *component, size_t *index)
-{
-	const struct check_set *set = component->environment.checks;
-	struct check *check;
-	while (set && (check = check_set_at(set, (*index)++)) != NULL) {
-		if (config_check_guards(check_config(check), component->config)) {
-			return check;
-		}
-	}
-	return NULL;
-}
-
-/* Fills in subject and component. */
-static void report(struct component *component, const char *kind, const char *name,
-	struct transition *transition)
-{
-	char subject[256];
-	text_printf(subject, sizeof(subject), "%s %s", kind, name);
-	transition->subject = subject;
-	transition->component = component_label(component);
-	component->environment.on_transition(component->environment.context, transition);
-}
-
-void component_transition(struct component *component, const char *kind, const char *name,
-	const char *from, const char *to, const char *why)
-{
-	report(component, kind, name, &(struct transition){ .from = from, .to = to, .why = why });
-}
-
 /* ---- events ---------------------------------------------------------------------------------- */
 
 void component_check_changed(struct component *component, const struct check *check)
@@ -109,7 +80,7 @@ static void on_announce_change(
 	bool going = to == ANNOUNCE_WITHDRAWING || to == ANNOUNCE_WITHDRAWN;
 	bool on_purpose = component->condition == COMPONENT_CLOSED ||
 		component->condition == COMPONENT_NEW;
-	report(component, "component", component_label(component),
+	component_report(component, "component", component_label(component),
 		&(struct transition){ .from = announce_state_name(from),
 			.to = announce_state_name(to),
 			.why = why,
@@ -131,6 +102,23 @@ void component_set_gate(struct component *component, enum component_gate gate, c
 	component->gate = gate;
 	text_printf(component->gate_why, sizeof(component->gate_why), "%s", why);
 	component_reconsider(component);
+}
+
+int component_set_addresses(struct component *component, const char *name, const json_t *addresses,
+	uint64_t connection, struct err *err)
+{
+	if (component_endpoints_supply(component, name, addresses, connection, err)) {
+		return err->code;
+	}
+	component_reconsider(component);
+	return 0;
+}
+
+void component_connection_closed(struct component *component, uint64_t connection)
+{
+	if (component_endpoints_drop(component, connection)) {
+		component_reconsider(component);
+	}
 }
 
 void component_on_registry_state(

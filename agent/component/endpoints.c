@@ -26,7 +26,8 @@ void component_endpoints_update_out(struct component *component)
 		const char *why = "";
 		struct check *check;
 		size_t index = 0;
-		while ((check = component_next_check(component, &index)) != NULL) {
+		while ((check = check_set_next_guard(component->environment.checks,
+				component->config, &index)) != NULL) {
 			if (check_guards(check_config(check), name) &&
 				check_get_state(check) != CHECK_STATE_UP) {
 				out = true;
@@ -107,7 +108,7 @@ static int try_addresses(
 	return code;
 }
 
-/* Puts `addresses` (taken; NULL for none) in place and lets the record follow. */
+/* Puts `addresses` (taken; NULL for none) in place. */
 static void put_addresses_take(
 	struct component *component, size_t index, json_t *addresses, uint64_t connection)
 {
@@ -126,11 +127,10 @@ static void put_addresses_take(
 		component_transition(component, "endpoint", config->name, "unsupplied", "supplied",
 			"a local process gave its addresses");
 	}
-	component_reconsider(component);
 }
 
-int component_set_addresses(struct component *component, const char *name, const json_t *addresses,
-	uint64_t connection, struct err *err)
+int component_endpoints_supply(struct component *component, const char *name,
+	const json_t *addresses, uint64_t connection, struct err *err)
 {
 	size_t index = endpoint_index(component, name);
 	if (index == component->endpoint_count) {
@@ -155,13 +155,16 @@ int component_set_addresses(struct component *component, const char *name, const
 	return 0;
 }
 
-void component_connection_closed(struct component *component, uint64_t connection)
+bool component_endpoints_drop(struct component *component, uint64_t connection)
 {
+	bool dropped = false;
 	for (size_t i = 0; i < component->endpoint_count; i++) {
 		if (connection && component->endpoint_states[i].connection == connection) {
 			put_addresses_take(component, i, NULL, 0);
+			dropped = true;
 		}
 	}
+	return dropped;
 }
 
 /* ---- life ---- */

@@ -71,12 +71,11 @@ struct component {
 		*siblings; /* with keep_last, from the failure of a registered component on */
 };
 
-/*
- * The next check that guards the component, from *index on, which moves behind it; NULL: no more.
- */
-struct check *component_next_check(const struct component *component, size_t *index);
+/* ---- report.c ---- */
 
-/* Reports a change of state of a part, such as "endpoint rest". */
+/* Reports a change of state of a part, such as "endpoint rest", or of the component itself. */
+void component_report(struct component *component, const char *kind, const char *name,
+	struct transition *transition);
 void component_transition(struct component *component, const char *kind, const char *name,
 	const char *from, const char *to, const char *why);
 
@@ -96,6 +95,12 @@ void component_endpoints_arrange(struct component *component, const struct confi
 	const json_t *saved_addresses);
 void component_endpoints_free(struct component *component);
 void component_endpoints_update_out(struct component *component);
+/* As component_set_addresses() and component_connection_closed(), but the wish stays to decide. */
+int component_endpoints_supply(struct component *component, const char *name,
+	const json_t *addresses, uint64_t connection, struct err *err)
+	__attribute__((warn_unused_result)) ERR_REQUIRED(5);
+/* True when an endpoint has lost its addresses. */
+bool component_endpoints_drop(struct component *component, uint64_t connection);
 /*
  * name -> "in", "out" or "unsupplied"; and the addresses that a successor may go on with. New
  * references.

@@ -18,7 +18,8 @@ static struct component_verdict verdict_of(const struct component *component)
 	struct check *check;
 	size_t count = 0;
 	size_t index = 0;
-	while ((check = component_next_check(component, &index)) != NULL) {
+	while ((check = check_set_next_guard(
+			component->environment.checks, component->config, &index)) != NULL) {
 		views[count++] = (struct component_check_view){
 			.name = check_config(check)->name,
 			.why = check_why(check),
@@ -69,8 +70,9 @@ static void update_damped(struct component *component)
 			explain_hold(component, now, why, sizeof(why));
 		}
 		component->damped = held;
-		component_transition(component, "damping of", component_label(component),
-			held ? "free" : "held", held ? "held" : "free", why);
+		component_transition(component, "damping of",
+			config_component_label(component->config), held ? "free" : "held",
+			held ? "held" : "free", why);
 	}
 	ev_timer_stop(component->environment.loop, &component->damping_timer);
 	if (held) {
@@ -117,7 +119,8 @@ static enum component_condition condition_of_failing(
 	if (!component->config->keep_last) {
 		return COMPONENT_FAILED;
 	}
-	bool registered = wants_record(component->condition) || component_registered(component);
+	bool registered = wants_record(component->condition) ||
+		announce_registered(component->announce);
 	switch (ask_siblings(component, registered)) {
 	case COMPONENT_SIBLINGS_UNKNOWN:
 		if (registered) {
@@ -142,7 +145,7 @@ static bool waits_for_silent_checks(
 	const struct component *component, const struct component_verdict *verdict)
 {
 	return verdict->silent && !wants_record(component->condition) &&
-		component_registered(component);
+		announce_registered(component->announce);
 }
 
 /* The next condition; it may turn the verdict into KEEP, and then the condition stays. */
@@ -229,7 +232,7 @@ static void wish(
 	if (record) {
 		const struct dialect_instance instance = {
 			.type = DIALECT_YARN,
-			.name = component_label(component),
+			.name = config_component_label(component->config),
 			.record = record,
 			.ephemeral = component->config->ephemeral,
 			.path = component->config->path,
