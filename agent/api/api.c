@@ -5,9 +5,6 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
-#include "lib/base/path.h"
-
-enum { REMOTE_SHARE = 4 }; /* TCP clients may have a quarter of the watchers */
 
 /* ---- routes ---- */
 
@@ -200,53 +197,7 @@ static void index_page(struct api *api, struct http_request *request, const char
 			"resources", list));
 }
 
-/* ---- watchers ---- */
-
-static int remote_share(const struct api *api)
-{
-	int share = api->options.max_watchers / REMOTE_SHARE;
-	return share > 0 ? share : 1;
-}
-
-int api_watcher_begin(struct api *api, struct http_request *request, struct err *err)
-{
-	if (api->watchers >= (size_t)api->options.max_watchers) {
-		return err_set(err, BERTH_LIMIT_EXCEEDED, "more than %d watchers (max_watchers)",
-			api->options.max_watchers);
-	}
-	if (!request->local && api->remote_watchers >= (size_t)remote_share(api)) {
-		return err_set(err, BERTH_LIMIT_EXCEEDED,
-			"more than %d watchers over TCP (a quarter of max_watchers)",
-			remote_share(api));
-	}
-	size_t limit = (size_t)(request->local ? api->options.max_watchers : remote_share(api));
-	if (!http_watch(request, request->local ? api->watchers : api->remote_watchers, limit)) {
-		return err_set(err, BERTH_LIMIT_EXCEEDED,
-			"this client has its share of the watchers (max_watchers)");
-	}
-	api->watchers++;
-	api->remote_watchers += !request->local;
-	return 0;
-}
-
-void api_watcher_end(struct api *api, bool local)
-{
-	api->watchers--;
-	api->remote_watchers -= !local;
-}
-
 /* ---- making and ending ---- */
-
-int api_path(const char *rest, char *out, size_t size, struct err *err)
-{
-	size_t len = strlen(rest);
-	if (len + 2 > size) {
-		return err_set(err, BERTH_INVALID_PATHNAME, "the path is too long");
-	}
-	out[0] = '/';
-	memcpy(out + 1, rest, len + 1);
-	return path_check(out, len + 1, err);
-}
 
 void api_set_options(struct api *api, const struct api_options *options)
 {

@@ -13,7 +13,8 @@
  *                           --> health.c   /live, /ready, /metrics              --> components
  *                           --> page.c     GET / for browsers
  *
- * answer.c makes the answers and problems of all of them, stream.c the event streams.
+ * answer.c makes the answers and problems of all of them, stream.c the event streams, poll.c the
+ * long polls of lookup.c and views.c.
  */
 #ifndef AGENT_API_API_H
 #define AGENT_API_API_H

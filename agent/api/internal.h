@@ -20,7 +20,7 @@ struct api {
 	struct api_options options;
 	size_t watchers; /* of all peers */
 	size_t remote_watchers;
-	struct list polls; /* of lookup.c */
+	struct list polls; /* of poll.c: long polls under way */
 	size_t remote_finds;
 	struct list view_polls;    /* of views.c */
 	struct list agent_streams; /* of views.c */
@@ -41,7 +41,10 @@ struct api {
 	struct metrics_series *durations;
 };
 
-/* A route's handler; `rest` is the path behind the route's prefix. */
+/*
+ * A route's handler; `rest` is the path behind the route's prefix. A registry path begins with the
+ * slash that ends the prefix.
+ */
 typedef void api_handler(struct api *api, struct http_request *request, const char *rest);
 
 /* ---- answer.c ---- */
@@ -69,10 +72,6 @@ void api_answer_text(
 void api_page(struct http_request *request);
 
 /* ---- routes ---- */
-
-/* The registry path behind a prefix ("a/b" -> "/a/b") into out; else BERTH_INVALID_PATHNAME. */
-int api_path(const char *rest, char *out, size_t size, struct err *err)
-	__attribute__((warn_unused_result)) ERR_REQUIRED(4);
 
 api_handler api_resolve;
 api_handler api_list;
@@ -107,18 +106,9 @@ bool api_may_administer(const struct api *api, const struct http_request *reques
 bool api_may_write_check(
 	const struct api *api, const struct http_request *request, const struct check *check);
 
-/*
- * Event streams and long polls: 0 and one more is counted, or BERTH_LIMIT_EXCEEDED. Remote ones may
- * be but a share of all.
- */
-int api_watcher_begin(struct api *api, struct http_request *request, struct err *err)
-	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
-void api_watcher_end(struct api *api, bool local);
-
 void api_streams_init(struct api *api);
 void api_streams_finish(struct api *api);
 void api_views_init(struct api *api);
 void api_views_finish(struct api *api);
-void api_end_view_polls(struct api *api);
 
 #endif

@@ -1,4 +1,4 @@
-#include "agent/api/internal.h"
+#include "agent/api/poll.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,15 +31,14 @@ struct lookup {
 	struct cache_wait wait;
 	struct api *api;
 	struct http_request *request;
-	ev_timer timer;
+	ev_timer timer; /* of the read that it waits for */
 	double started;
 	struct cache_query query;
 	struct cache_filter filter;
 	bool local;
-	bool confirming;  /* the answer was there, and waited for a sign of life of the server */
-	bool polls;       /* wait->unlike is the answer that the client has */
-	struct list link; /* of those that poll */
-	char *texts;      /* of query and filter */
+	bool confirming; /* the answer was there, and waited for a sign of life of the server */
+	struct api_poll poll; /* while it is under way, wait->unlike is the answer of the client */
+	char *texts;          /* of query and filter */
 };
 
 static const char *const sources[] = { "HIT", "MISS", "STALE" };
@@ -173,10 +172,7 @@ static void end(struct lookup *lookup)
 	struct api *api = lookup->api;
 	cache_cancel(&lookup->wait);
 	ev_timer_stop(api->loop, &lookup->timer);
-	if (lookup->polls) {
-		api_watcher_end(api, lookup->local);
-		list_remove(&lookup->link);
-	}
+	api_poll_end(&lookup->poll);
 	api->remote_finds -= !lookup->local && lookup->query.kind == CACHE_FIND;
 	free(lookup->texts);
 	free(lookup);
@@ -200,21 +196,29 @@ static void fail(struct lookup *lookup, const struct err *err)
 static void answer_poll(struct lookup *lookup, struct cache_answer *answer, enum source source)
 {
 	struct http_request *request = lookup->request;
-	char applied[32];
-	snprintf(applied, sizeof(applied), "wait=%d", http_wait_seconds(request->prefer));
 	struct http_response *response = make_response(
 		lookup->api, request, &lookup->query, answer, source);
-	http_response_header(response, "Preference-Applied", applied);
+	api_poll_applied(request, response);
 	count(lookup->api, source);
 	http_answer(request, status_of(answer), response);
 	http_response_free(response);
 	end(lookup);
 }
 
-static bool may_poll(const struct http_request *request, const struct cache_answer *answer)
+/* When a poll's time ends, the answer is the same as before, but its age may be another. */
+static void on_poll_over(struct api_poll *poll)
 {
-	return request->if_none_match && http_wait_seconds(request->prefer) > 0 &&
-		http_tag_matches(request->if_none_match, answer->etag, true);
+	struct lookup *lookup = LIST_ITEM(poll, struct lookup, poll);
+	struct api *api = lookup->api;
+	struct cache_answer *answer = cache_known(api->cache, &lookup->query, clock_monotonic_ms());
+	if (!answer) {
+		struct err err = ERR_INIT;
+		err_set(&err, BERTH_TIMEOUT, "the registry has not answered");
+		fail(lookup, &err);
+		return;
+	}
+	lookup->query.now_ms = clock_monotonic_ms();
+	answer_poll(lookup, answer, source_if_confirmed(api, &lookup->query, answer, HIT));
 }
 
 /* The client has this answer and waits for the next. */
@@ -222,18 +226,13 @@ static void poll(struct lookup *lookup, const char *etag)
 {
 	struct api *api = lookup->api;
 	struct err err = ERR_INIT;
-	if (api_watcher_begin(api, lookup->request, &err)) {
+	if (api_poll_begin(&lookup->poll, api, lookup->request, on_poll_over, &err)) {
 		fail(lookup, &err);
 		return;
 	}
-	lookup->polls = true;
 	http_end_search(lookup->request); /* it counts as a watcher from now on */
-	list_append(&api->polls, &lookup->link);
-	http_set_lasting(lookup->request);
 	strcpy(lookup->wait.unlike, etag);
 	ev_timer_stop(api->loop, &lookup->timer);
-	ev_timer_set(&lookup->timer, http_wait_seconds(lookup->request->prefer), 0.);
-	ev_timer_start(api->loop, &lookup->timer);
 	if (lookup->query.refresh) { /* the first answer was read for it */
 		lookup->query.refresh = false;
 		lookup->query.max_age_ms = -1;
@@ -250,40 +249,15 @@ static void on_answer(void *context, struct cache_answer *answer, const struct e
 	struct api *api = lookup->api;
 	if (!answer) {
 		fail(lookup, err);
-	} else if (lookup->polls) {
+	} else if (lookup->poll.api) {
 		answer_poll(lookup, answer, source_if_confirmed(api, &lookup->query, answer, MISS));
-	} else if (may_poll(lookup->request, answer)) {
+	} else if (api_poll_wanted(lookup->request, answer->etag)) {
 		poll(lookup, answer->etag);
 	} else {
 		answer_with(api, lookup->request, &lookup->query, answer,
 			source_after_wait(lookup, answer), lookup->started);
 		end(lookup);
 	}
-}
-
-/* When a poll's time ends, the answer is the same as before, but its age may be another. */
-static void end_poll(struct lookup *lookup)
-{
-	struct api *api = lookup->api;
-	struct cache_answer *answer = cache_known(api->cache, &lookup->query, clock_monotonic_ms());
-	if (!answer) {
-		struct err err = ERR_INIT;
-		err_set(&err, BERTH_TIMEOUT, "the registry has not answered");
-		fail(lookup, &err);
-		return;
-	}
-	lookup->query.now_ms = clock_monotonic_ms();
-	answer_poll(lookup, answer, source_if_confirmed(api, &lookup->query, answer, HIT));
-}
-
-void api_end_polls(struct api *api)
-{
-	struct list *next;
-	for (struct list *at = api->polls.next; at != &api->polls; at = next) {
-		next = at->next;
-		end_poll(LIST_ITEM(at, struct lookup, link));
-	}
-	api_end_view_polls(api);
 }
 
 /* The read that a lookup waits for takes too long. */
@@ -313,12 +287,7 @@ static void on_timeout(struct ev_loop *loop, ev_timer *timer, int events)
 {
 	(void)loop;
 	(void)events;
-	struct lookup *lookup = timer->data;
-	if (lookup->polls) {
-		end_poll(lookup);
-	} else {
-		give_up(lookup);
-	}
+	give_up(timer->data);
 }
 
 /* The texts of a query are on the handler's stack: the lookup takes copies. */
@@ -368,20 +337,11 @@ static struct lookup *lookup_create(struct api *api, struct http_request *reques
 	return lookup;
 }
 
-static int check_path(const char *path, struct err *err)
-{
-	if (path_check(path, strlen(path), err) == 0 && strlen(path) > LIMIT_PATH_BYTES) {
-		err_set(err, BERTH_INVALID_PATHNAME, "the path is longer than %d bytes",
-			LIMIT_PATH_BYTES);
-	}
-	return err->code;
-}
-
 static void ask(struct api *api, struct http_request *request, const struct cache_query *query,
 	double started)
 {
 	struct err err = ERR_INIT;
-	if (check_path(query->path, &err)) {
+	if (path_check(query->path, strlen(query->path), &err)) {
 		metrics_series_add(api->errors, 1);
 		api_problem(request, 0, &err);
 		return;
@@ -394,7 +354,7 @@ static void ask(struct api *api, struct http_request *request, const struct cach
 		fail(lookup, &err);
 	} else if (verdict == CACHE_WAITING) {
 		lookup->confirming = cache_is_confirming(&lookup->wait);
-	} else if (may_poll(request, answer)) {
+	} else if (api_poll_wanted(request, answer->etag)) {
 		poll(lookup, answer->etag);
 	} else {
 		answer_with(api, request, query, answer,
@@ -417,7 +377,7 @@ static void look_up(struct api *api, struct http_request *request, struct cache_
 		query->max_age_ms = query->refresh ? 0 : max_age_s < 0 ? -1 : max_age_s * 1000;
 	}
 	struct cache_answer *answer = cache_find(api->cache, query);
-	if (answer && !may_poll(request, answer)) {
+	if (answer && !api_poll_wanted(request, answer->etag)) {
 		answer_with(api, request, query, answer, HIT, started);
 	} else {
 		ask(api, request, query, started);
@@ -433,7 +393,6 @@ static void look_up_json(struct api *api, struct http_request *request, const ch
 		api_not_acceptable(request, "this is application/json");
 		return;
 	}
-	/* The registry path begins with the slash that ends the prefix. */
 	look_up(api, request, &(struct cache_query){ .path = rest - 1, .kind = kind });
 }
 

@@ -1,4 +1,5 @@
 #include "agent/api/stream.h"
+#include "agent/api/poll.h"
 
 #include <string.h>
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/api/poll.h"
 #include "agent/api/stream.h"
 #include "agent/base/allocate.h"
 #include "lib/base/hash.h"
@@ -166,13 +167,11 @@ static void write_tag(const json_t *view, char tag[TAG_BYTES])
 
 /* A request that has the current view and waits for the next. */
 struct view_poll {
-	struct api *api;
+	struct api_poll poll;
 	struct http_request *request;
 	struct list link; /* api->view_polls */
-	ev_timer timer;
 	enum view view;
 	char tag[TAG_BYTES];
-	bool local;
 };
 
 static void answer_view(
@@ -184,9 +183,7 @@ static void answer_view(
 	http_response_etag(response, tag);
 	http_response_header(response, "Cache-Control", "no-cache");
 	if (polled) {
-		char applied[32];
-		snprintf(applied, sizeof(applied), "wait=%d", http_wait_seconds(request->prefer));
-		http_response_header(response, "Preference-Applied", applied);
+		api_poll_applied(request, response);
 	}
 	http_answer(request, 200, response);
 	http_response_free(response);
@@ -195,8 +192,7 @@ static void answer_view(
 static void end_poll(struct view_poll *poll)
 {
 	list_remove(&poll->link);
-	ev_timer_stop(poll->api->loop, &poll->timer);
-	api_watcher_end(poll->api, poll->local);
+	api_poll_end(&poll->poll);
 	free(poll);
 }
 
@@ -211,7 +207,7 @@ static void try_poll(struct view_poll *poll, bool over)
 	struct err err = ERR_INIT;
 	char tag[TAG_BYTES];
 	/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the one before is off the list */
-	json_t *view = make_view(poll->api, poll->request, poll->view, &err);
+	json_t *view = make_view(poll->poll.api, poll->request, poll->view, &err);
 	write_tag(view, tag);
 	if (over || strcmp(tag, poll->tag) != 0) {
 		answer_view(poll->request, view, tag, true);
@@ -221,32 +217,25 @@ static void try_poll(struct view_poll *poll, bool over)
 	}
 }
 
-static void on_poll_timeout(struct ev_loop *loop, ev_timer *timer, int events)
+static void on_poll_over(struct api_poll *poll)
 {
-	(void)loop;
-	(void)events;
-	try_poll(timer->data, true);
+	try_poll(LIST_ITEM(poll, struct view_poll, poll), true);
 }
 
 static void begin_poll(
 	struct api *api, struct http_request *request, enum view view, const char *tag)
 {
 	struct err err = ERR_INIT;
-	if (api_watcher_begin(api, request, &err)) {
+	struct view_poll *poll = allocate_zeroed(1, sizeof(*poll));
+	if (api_poll_begin(&poll->poll, api, request, on_poll_over, &err)) {
+		free(poll);
 		api_problem(request, 503, &err);
 		return;
 	}
-	struct view_poll *poll = allocate_zeroed(1, sizeof(*poll));
-	poll->api = api;
 	poll->request = request;
 	poll->view = view;
-	poll->local = request->local;
 	strcpy(poll->tag, tag);
 	list_append(&api->view_polls, &poll->link);
-	ev_timer_init(&poll->timer, on_poll_timeout, http_wait_seconds(request->prefer), 0.);
-	poll->timer.data = poll;
-	ev_timer_start(api->loop, &poll->timer);
-	http_set_lasting(request);
 	http_on_closed(request, on_poll_closed, poll);
 }
 
@@ -261,8 +250,7 @@ static void show(struct api *api, struct http_request *request, enum view view)
 		return;
 	}
 	write_tag(json, tag);
-	if (request->if_none_match && http_wait_seconds(request->prefer) > 0 &&
-		http_tag_matches(request->if_none_match, tag, true)) {
+	if (api_poll_wanted(request, tag)) {
 		json_decref(json);
 		begin_poll(api, request, view, tag);
 	} else {
@@ -452,13 +440,6 @@ void api_agent_changed(struct api *api)
 {
 	if (!list_empty(&api->view_polls) || !list_empty(&api->agent_streams)) {
 		ev_prepare_start(api->loop, &api->changed);
-	}
-}
-
-void api_end_view_polls(struct api *api)
-{
-	while (!list_empty(&api->view_polls)) {
-		try_poll(LIST_ITEM(api->view_polls.next, struct view_poll, link), true);
 	}
 }
 

@@ -4,7 +4,7 @@
 #include "agent/api/stream.h"
 #include "agent/base/allocate.h"
 #include "lib/base/clock.h"
-#include "lib/base/limits.h"
+#include "lib/base/path.h"
 
 /* GET /v1/watch: the stream of a path or of a tree, from an observer of the cache. */
 
@@ -144,11 +144,11 @@ static void open_watch(struct api *api, struct http_request *request, const char
 
 void api_watch(struct api *api, struct http_request *request, const char *rest)
 {
-	char path[LIMIT_PATH_BYTES + 1];
+	const char *path = rest - 1;
 	bool recursive = false;
 	struct err err = ERR_INIT;
 	enum api_framing framing;
-	if (api_path(rest, path, sizeof(path), &err)) {
+	if (path_check(path, strlen(path), &err)) {
 		api_problem(request, 0, &err);
 	} else if (read_recursive(request, &recursive, &err)) {
 		api_bad_request(request, err.msg);

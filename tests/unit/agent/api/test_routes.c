@@ -1,0 +1,141 @@
+/* Which request goes where, and what every request shares. */
+
+#include <stdlib.h>
+
+#include "tests/unit/agent/api/api_stage.h"
+
+TestSuite(api_routes, .init = open_api, .fini = close_api);
+
+Test(api_routes, a_resource_that_does_not_exist_is_not_found)
+{
+	static const char *const targets[] = { "/v1", "/v1/", "/v2/list/", "/v1/lists/",
+		"/v1/agent/", "/v1/agents", "/lively", "/v1/resolve" };
+	for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
+		cr_expect(has_status(get(stage.client, targets[i], ""), 404), "%s", targets[i]);
+	}
+}
+
+Test(api_routes, a_method_that_is_not_there_names_those_that_are)
+{
+	static const struct {
+		const char *method;
+		const char *target;
+		const char *allow;
+	} cases[] = {
+		{ "POST", "/v1/list/", "Allow: GET, HEAD, OPTIONS\r\n" },
+		{ "DELETE", "/v1/agent", "Allow: GET, HEAD, OPTIONS\r\n" },
+		{ "GET", "/v1/agent/drain", "Allow: POST, DELETE, OPTIONS\r\n" },
+		{ "GET", "/v1/agent/reload", "Allow: POST, OPTIONS\r\n" },
+		{ "POST", "/v1/agent/endpoints/rest", "Allow: PUT, DELETE, OPTIONS\r\n" },
+		{ "GET", "/v1/agent/checks/alive/run", "Allow: POST, PUT, OPTIONS\r\n" },
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const char *answer = ask_as(stage.client, cases[i].method, cases[i].target, "");
+		cr_expect(has_status(answer, 405) && has(answer, cases[i].allow), "%s", answer);
+		answer = ask_as(stage.client, "OPTIONS", cases[i].target, "");
+		cr_expect(has_status(answer, 204) && has(answer, cases[i].allow), "%s", answer);
+	}
+}
+
+Test(api_routes, over_tcp_nothing_can_be_changed_and_the_host_must_be_ours)
+{
+	static char name[] = "berth.example";
+	char *const names[] = { name };
+	struct api_options options = { .version = "0", .max_watchers = MAX_WATCHERS };
+	options.hosts[0].names = names;
+	options.hosts[0].count = 1;
+	api_set_options(stage.api, &options);
+	http_stage_open_tcp();
+	int client = http_stage_connect_remote();
+	const char *answer = http_stage_ask_remote(
+		client, "GET /live HTTP/1.1\r\nHost: berth.example\r\n\r\n");
+	cr_expect(has_status(answer, 200), "%s", answer);
+	answer = http_stage_ask_remote(client, "GET /live HTTP/1.1\r\nHost: evil.example\r\n\r\n");
+	cr_expect(has_status(answer, 421) && has(answer, "listen_hosts"), "%s", answer);
+	answer = http_stage_ask_remote(
+		client, "POST /v1/agent/reload HTTP/1.1\r\nHost: berth.example\r\n\r\n");
+	cr_expect(has_status(answer, 404), "%s", answer);
+	answer = http_stage_ask_remote(client, "GET / HTTP/1.1\r\nHost: berth.example\r\n\r\n");
+	cr_expect(has(answer, "/v1/watch/") && !has(answer, "/v1/agent/reload"), "%s", answer);
+	close(client);
+	stage.client = http_stage_connect();
+	cr_expect(has(get(stage.client, "/", ""), "/v1/agent/reload"));
+}
+
+Test(api_routes, a_browser_gets_the_page)
+{
+	const char *answer = get(stage.client, "/", "Accept: text/html,*/*;q=0.8\r\n");
+	cr_expect(has(answer, "Content-Type: text/html") && has(answer, "<script>"));
+	cr_expect(has(answer, "Content-Security-Policy: default-src 'none'"));
+	cr_expect(has(get(stage.client, "/", ""), "Content-Type: application/json"));
+}
+
+Test(api_routes, a_path_is_not_decoded)
+{
+	static const char *const paths[] = { "/v1/resolve/a%62", "/v1/list/a/../b", "/v1/stat/.",
+		"/v1/records//", "/v1/endpoints/a/", "/v1/targets/%2e%2e" };
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+		const char *answer = get(stage.client, paths[i], "");
+		cr_expect(has_status(answer, 400) && has(answer, "InvalidPathname"), "%s", answer);
+	}
+}
+
+Test(api_routes, ready_says_why_not)
+{
+	cr_expect(has_status(get(stage.client, "/ready", ""), 200));
+	stage.unready = "component web is not registered";
+	const char *answer = get(stage.client, "/ready", "");
+	cr_expect(has_status(answer, 503) && has(answer, stage.unready), "%s", answer);
+	cr_expect(has_status(get(stage.client, "/ready?away=ok", ""), 200));
+	cr_expect(has_status(get(stage.client, "/ready?away=maybe", ""), 400));
+	cr_expect(has_status(get(stage.client, "/live", ""), 200));
+}
+
+Test(api_routes, parameters_of_the_history)
+{
+	for (int i = 1; i <= 3; i++) {
+		char subject[16];
+		snprintf(subject, sizeof(subject), "check c%d", i);
+		(void)history_add(stage.history, i,
+			&(struct transition){ .subject = subject, .from = "up", .to = "down" });
+	}
+	const char *answer = get(stage.client, "/v1/agent/history?n=2", "");
+	cr_expect_not(has(answer, "check c1"), "%s", answer);
+	cr_expect(has(answer, "check c2") && has(answer, "check c3"), "%s", answer);
+	answer = get(stage.client, "/v1/agent/history?since=2", "");
+	cr_expect(!has(answer, "check c2") && has(answer, "check c3"), "%s", answer);
+	answer = get(stage.client, "/v1/agent/history?n=0", "");
+	cr_expect(has(answer, "\r\n\r\n[]"), "%s", answer);
+	cr_expect(has_status(get(stage.client, "/v1/agent/history?n=x", ""), 400));
+	cr_expect(has_status(get(stage.client, "/v1/agent/history?since=-1", ""), 400));
+	cr_expect(has_status(get(stage.client, "/v1/agent/history?n=1x", ""), 400));
+}
+
+Test(api_routes, tags_of_views_are_weak)
+{
+	const char *answer = get(stage.client, "/v1/agent", "");
+	char tag[80];
+	char fields[128];
+	cr_assert(has(answer, "ETag: W/"), "%s", answer);
+	cr_assert_eq(sscanf(strstr(answer, "ETag: "), "ETag: %79[^\r]", tag), 1);
+	snprintf(fields, sizeof(fields), "If-None-Match: %s\r\n", tag + 2);
+	cr_expect(has_status(get(stage.client, "/v1/agent", fields), 304), "weak comparison");
+	snprintf(fields, sizeof(fields), "If-Match: %s\r\n", tag);
+	cr_expect(has_status(get(stage.client, "/v1/agent", fields), 412), "no strong one holds");
+}
+
+Test(api_routes, the_metrics_count_what_is_there)
+{
+	memory_put(stage.registry, "/a", cache_stage_record("one"));
+	(void)get(stage.client, "/v1/resolve/a", "");
+	int other = http_stage_connect();
+	(void)get(other, "/v1/watch/a", "");
+	const char *answer = get(stage.client, "/metrics", "");
+	cr_expect(has(answer, "\nberth_watchers 1\n"), "%s", answer);
+	cr_expect(has(answer, "\nberth_registry_connected 1\n"));
+	cr_expect(has(answer, "Content-Type: text/plain; version=0.0.4\r\n"));
+	answer = get(stage.client, "/metrics", "Accept: application/openmetrics-text\r\n");
+	cr_expect(has(answer, "Content-Type: application/openmetrics-text;"));
+	cr_expect(has(answer, "\n# EOF\n"));
+	close(other);
+}

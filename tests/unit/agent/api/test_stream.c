@@ -1,0 +1,187 @@
+/* Event streams: of a path, of a tree and of the agent itself. */
+
+#include "tests/unit/agent/api/api_stage.h"
+
+TestSuite(api_stream, .init = open_api, .fini = close_api);
+
+#define NDJSON "Accept: application/x-ndjson\r\n"
+
+/* The number of events of a type in what has come. */
+static int count(const char *text, const char *type)
+{
+	char begin[64];
+	int found = 0;
+	snprintf(begin, sizeof(begin), "{\"type\":\"%s\"", type);
+	for (const char *at = text; (at = strstr(at, begin)); at++) {
+		found++;
+	}
+	return found;
+}
+
+static void expect_one(const char *text, const char *type, const char *member)
+{
+	cr_expect_eq(count(text, type), 1, "%s: %s", type, text);
+	cr_expect(has(text, member), "%s: %s", member, text);
+}
+
+static void begin_tree(void)
+{
+	memory_put(stage.registry, "/t", "");
+	memory_put(stage.registry, "/t/a", cache_stage_record("one"));
+	const char *text = get(stage.client, "/v1/watch/t?recursive=yes", NDJSON);
+	cr_assert(has_status(text, 200), "%s", text);
+	expect_one(text, "SUBSCRIBED", "\"heartbeat_interval_seconds\":10");
+	cr_assert(has(text, "\"/t/a\":"), "%s", text);
+}
+
+Test(api_stream, a_snapshot_and_then_what_changes)
+{
+	begin_tree();
+	memory_put(stage.registry, "/t/a", cache_stage_record("two"));
+	expect_one(more(stage.client), "UPDATED", "\"path\":\"/t/a\"");
+	memory_put(stage.registry, "/t/b", cache_stage_record("new"));
+	expect_one(more(stage.client), "UPDATED", "\"path\":\"/t/b\"");
+	memory_remove(stage.registry, "/t/a");
+	expect_one(more(stage.client), "DELETED", "\"path\":\"/t/a\"");
+	cr_expect_str_eq(more(stage.client), "");
+}
+
+Test(api_stream, it_says_when_it_is_stale_and_when_it_is_fresh_again)
+{
+	begin_tree();
+	set_state(REGISTRY_AWAY);
+	expect_one(more(stage.client), "STALE", "\"sequence\":2");
+	set_state(REGISTRY_CONNECTED);
+	http_stage_pass(1);
+	expect_one(more(stage.client), "FRESH", "\"sequence\":3");
+}
+
+Test(api_stream, one_that_begins_stale_says_so)
+{
+	begin_tree();
+	set_state(REGISTRY_AWAY);
+	int other = http_stage_connect();
+	const char *text = get(other, "/v1/watch/t?recursive=yes", NDJSON);
+	expect_one(text, "SUBSCRIBED", "\"/t/a\":");
+	expect_one(text, "STALE", "\"sequence\":2");
+	close(other);
+}
+
+Test(api_stream, a_quiet_one_beats)
+{
+	begin_tree();
+	http_stage_pass(HEARTBEAT_S - 1);
+	cr_expect_str_eq(more(stage.client), "");
+	http_stage_pass(2);
+	expect_one(more(stage.client), "HEARTBEAT", "\"sequence\":2");
+	http_stage_pass(HEARTBEAT_S);
+	expect_one(more(stage.client), "HEARTBEAT", "\"sequence\":3");
+}
+
+Test(api_stream, a_reader_that_fell_behind_gets_a_snapshot)
+{
+	enum { UPDATES = 60, DESCRIPTION_BYTES = 20000 };
+	static char record[DESCRIPTION_BYTES + 200];
+	begin_tree();
+	for (int i = 0; i < UPDATES; i++) {
+		snprintf(record, sizeof(record),
+			"{\"type\":\"JSONServiceRecord\",\"description\":\"%0*d\",\"external\":[],"
+			"\"internal\":[]}",
+			DESCRIPTION_BYTES, i);
+		memory_put(stage.registry, "/t/a", record);
+		turn();
+	}
+	const char *text = more(stage.client);
+	cr_expect(count(text, "UPDATED") > 0 && count(text, "UPDATED") < UPDATES);
+	expect_one(text, "RESYNC", "00059\"");
+	memory_put(stage.registry, "/t/a", cache_stage_record("last"));
+	expect_one(more(stage.client), "UPDATED", "last");
+}
+
+Test(api_stream, each_framing_is_as_its_type_says)
+{
+	memory_put(stage.registry, "/a", cache_stage_record("one"));
+	static const char *const types[][2] = {
+		{ "application/recordio", "\n{\"type\":\"SUBSCRIBED\"" },
+		{ "application/x-ndjson", "\n{\"type\":\"SUBSCRIBED\"" },
+		{ "text/event-stream", "event: SUBSCRIBED\nid: 1\ndata: {\"type\":" },
+	};
+	for (size_t i = 0; i < 3; i++) {
+		char accept[64];
+		char content[64];
+		snprintf(accept, sizeof(accept), "Accept: %s\r\n", types[i][0]);
+		snprintf(content, sizeof(content), "Content-Type: %s\r\n", types[i][0]);
+		int client = http_stage_connect();
+		const char *text = ask_as(client, "HEAD", "/v1/watch/a", accept);
+		cr_expect(has_status(text, 200) && has(text, content), "%s", text);
+		cr_expect_not(has(text, "Content-Length"), "%s", text);
+		text = get(client, "/v1/watch/a", accept);
+		cr_expect(has(text, content) && has(text, types[i][1]), "%s", text);
+		close(client);
+	}
+	cr_expect(has_status(get(stage.client, "/v1/watch/a", "Accept: image/png\r\n"), 406));
+}
+
+Test(api_stream, a_path_that_cannot_be_read_is_no_stream)
+{
+	memory_set_answering(stage.registry, false);
+	cr_assert_str_eq(get(stage.client, "/v1/watch/a", ""), "");
+	cr_expect_eq(api_watchers(stage.api), 1);
+	http_stage_pass(TIMEOUT_S + 1);
+	const char *text = more(stage.client);
+	cr_expect(has_status(text, 503) && has(text, "not all of this is known"), "%s", text);
+	cr_expect_eq(api_watchers(stage.api), 0);
+}
+
+Test(api_stream, a_client_that_leaves_before_it_begins_is_forgotten)
+{
+	int other = http_stage_connect();
+	memory_set_answering(stage.registry, false);
+	cr_assert_str_eq(get(other, "/v1/watch/a", ""), "");
+	close(other);
+	turn();
+	cr_expect_eq(api_watchers(stage.api), 0);
+	memory_set_answering(stage.registry, true);
+	turn();
+	http_stage_pass(TIMEOUT_S + 1);
+}
+
+Test(api_stream, a_bad_path_and_a_bad_parameter_are_refused)
+{
+	char long_path[4000];
+	memset(long_path, 'a', sizeof(long_path));
+	memcpy(long_path, "/v1/watch/", 10);
+	long_path[sizeof(long_path) - 1] = '\0';
+	const char *text = get(stage.client, long_path, "");
+	cr_expect(
+		has_status(text, 400) && has(text, "bytes; at most 1024 are allowed"), "%s", text);
+	cr_expect(has_status(get(stage.client, "/v1/watch/a//b", ""), 400));
+	cr_expect(has_status(get(stage.client, "/v1/watch/a/", ""), 400));
+	text = get(stage.client, "/v1/watch/a?recursive=maybe", "");
+	cr_expect(has_status(text, 400) && has(text, "must be yes or no"), "%s", text);
+}
+
+/* ---- the agent ---- */
+
+Test(api_stream, the_agent_itself)
+{
+	int other = http_stage_connect();
+	const char *text = get(other, "/v1/agent/watch", NDJSON);
+	expect_one(text, "SUBSCRIBED", "\"checks\":[]");
+	cr_expect(has(text, "\"state\":\"running\""), "%s", text);
+	api_agent_changed(stage.api);
+	cr_expect_str_eq(more(other), "", "time alone is no event");
+	stage.state = "draining";
+	(void)history_add(stage.history, 1e9,
+		&(struct transition){ .subject = "agent", .from = "running", .to = "draining" });
+	api_agent_changed(stage.api);
+	text = more(other);
+	expect_one(text, "TRANSITION", "\"subject\":\"agent\"");
+	expect_one(text, "AGENT", "\"state\":\"draining\"");
+	http_stage_pass(HEARTBEAT_S + 1);
+	expect_one(more(other), "HEARTBEAT", "");
+	close(other);
+	turn();
+	api_agent_changed(stage.api);
+	turn();
+}
