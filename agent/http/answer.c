@@ -5,21 +5,16 @@
  * a reference to the response (its body).
  */
 #include <errno.h>
-#include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <time.h>
 
-#include "agent/base/allocate.h"
 #include "agent/http/internal.h"
-#include "lib/base/json_text.h"
 #include "lib/http/field.h"
 
 enum {
-	HEAD_BYTES = 4096,
 	SMALL_BYTES = 2048,
 	LARGE_BYTES = 64 * 1024,
 	PREFIX_BYTES = 160,           /* status line, Date, Connection */
@@ -27,84 +22,6 @@ enum {
 	TURN_BYTES = 4 * 1024 * 1024, /* of all streams: nor do many */
 	CHUNK_HEAD_BYTES = 10,        /* size, CR, LF */
 };
-
-/* ---- responses ---------------------------------------------------------------------------- */
-
-struct http_response *http_response_create_borrowed(const char *content_type, const char *body,
-	size_t len, void (*release)(void *context), void *context)
-{
-	struct http_response *response = allocate_zeroed(1, sizeof(*response));
-	response->references = 1;
-	response->body = body;
-	response->len = len;
-	response->release = release;
-	response->context = context;
-	buffer_init(&response->head, HEAD_BYTES);
-	if (content_type) {
-		buffer_printf(&response->head, "Content-Type: %s\r\n", content_type);
-		buffer_printf(&response->head, "Content-Length: %zu\r\n", len);
-	}
-	response->content_len = response->head.len;
-	buffer_append_text(&response->head, "\r\n");
-	return response;
-}
-
-struct http_response *http_response_create(const char *content_type, const char *body, size_t len)
-{
-	char *copy = allocate_bytes(body, len);
-	return http_response_create_borrowed(content_type, copy, len, free, copy);
-}
-
-/* Text from outside may be no UTF-8; a problem document always is. */
-static json_t *text_json(const char *text)
-{
-	json_t *string = json_string(text);
-	return string ? string : json_string("(not UTF-8)");
-}
-
-struct http_response *http_response_create_problem(int status, const char *title,
-	const char *detail, const char *instance, json_t *members_take)
-{
-	json_t *json = json_pack("{s:s, s:s, s:i, s:o, s:o*}", "type", "about:blank", "title",
-		title, "status", status, "detail", text_json(detail), "instance",
-		instance ? text_json(instance) : NULL);
-	if (members_take) {
-		json_object_update(json, members_take);
-		json_decref(members_take);
-	}
-	char *text = allocated(json_text(json, JSON_COMPACT));
-	json_decref(json);
-	struct http_response *response = http_response_create_borrowed(
-		"application/problem+json", text, strlen(text), free, text);
-	if (status == 503) {
-		http_response_header(response, "Retry-After", "1");
-	}
-	return response;
-}
-
-void http_response_header(struct http_response *response, const char *name, const char *value)
-{
-	response->head.len -= 2; /* the empty line comes behind */
-	buffer_printf(&response->head, "%s: %s\r\n\r\n", name, value);
-}
-
-void http_response_etag(struct http_response *response, const char *etag)
-{
-	response->etag = response->head.len + strlen("ETag: ") - 2;
-	response->etag_len = strlen(etag);
-	http_response_header(response, "ETag", etag);
-}
-
-void http_response_free(struct http_response *response)
-{
-	if (response && --response->references == 0) {
-		buffer_finish(&response->head);
-		if (response->release) {
-			response->release(response->context);
-		}
-		free(response);
-	}
-}
 
 /* ---- the head of an answer ---------------------------------------------------------------- */
 

@@ -195,7 +195,7 @@ void http_close(struct http *http)
 	}
 	http->closing = true;
 	for (size_t i = 0; i < http->listener_count; i++) {
-		http_accept_stop(&http->listeners[i]);
+		http_listener_stop(&http->listeners[i]);
 	}
 	while (!list_empty(&http->connections)) {
 		http_connection_destroy(LIST_ITEM(http->connections.next, struct connection, link));

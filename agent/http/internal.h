@@ -1,8 +1,15 @@
 /*
- * Shared by the files of the server: http.c (opening, closing, upgrade), socket.c (the listening
- * sockets and the file of the Unix socket), accept.c (taking connections in), connection.c (the
- * life of one), answer.c (responses, writing, streams), share.c (the share of one client),
- * request.c (parts of a request).
+ * Shared by the files of the server. A file calls only those below it:
+ *
+ *   http.c         opening, closing, upgrade
+ *   accept.c       taking connections in
+ *   serve.c        a connection from its beginning to its end: reads, hands requests on, writes
+ *   answer.c       answers and streams: their heads, and writing them
+ *   connection.c   the state of a connection, the end of a request
+ *   share.c        the share of one client
+ *   response.c     responses          listener.c  when connections are taken in
+ *   request.c      parts of a request
+ *   socket.c       the listening sockets and the file of the Unix socket
  */
 #ifndef AGENT_HTTP_INTERNAL_H
 #define AGENT_HTTP_INTERNAL_H
@@ -150,31 +157,17 @@ struct http {
 /* ---- accept.c ----------------------------------------------------------------------------- */
 
 void http_accept_start(struct listener *listener);
-/* Accepts no connection for a moment, since the kernel lacks what `error` says. */
-void http_accept_pause(struct listener *listener, int error);
-/* A connection of the listener's has ended: there may be room for another. */
-void http_accept_more(struct listener *listener);
 /* Takes `fd` for the listening socket, once the connections that wait for the old one are in. */
 void http_accept_replace(struct listener *listener, int fd);
-/* Closes the listening socket. */
-void http_accept_stop(struct listener *listener);
 
-/* ---- connection.c ------------------------------------------------------------------------- */
+/* ---- serve.c -------------------------------------------------------------------------------- */
 
-/* The only place that sets it; a step that the diagram does not have is a fault of the server. */
-void http_connection_set_state(struct connection *connection, enum http_connection_state state);
 /* Takes the descriptor. */
 struct connection *http_connection_create(struct listener *listener, int fd, uint64_t id);
 /* Calls the handlers that wait for its end. */
 void http_connection_destroy(struct connection *connection);
-/* Has it run in the next turn of the loop. */
-void http_connection_wake(struct connection *connection);
 /* Acts as its state demands, as if its watcher had been called. May free it. */
 void http_connection_run(struct connection *connection, int events);
-/* All of the answer is written. */
-void http_connection_end_request(struct connection *connection);
-/* Frees the kept parts of the request; its answer may go on. */
-void http_connection_free_request(struct connection *connection);
 /* Looks for an end that no watcher reports, and for silence since `limit`. May free it. */
 void http_connection_sweep(struct connection *connection, ev_tstamp limit);
 
@@ -188,6 +181,19 @@ void http_send_continue(struct connection *connection);
 /* Goes on writing. */
 void http_write(struct connection *connection);
 void http_pump(struct connection *connection);
+
+/* ---- connection.c ------------------------------------------------------------------------- */
+
+/* The only place that sets it; a step that the diagram does not have is a fault of the server. */
+void http_connection_set_state(struct connection *connection, enum http_connection_state state);
+/* Has the client gone? Over TCP a client that ends its half waits no more for a lasting answer. */
+bool http_connection_has_left(const struct connection *connection);
+/* Has it run in the next turn of the loop. */
+void http_connection_wake(struct connection *connection);
+/* All of the answer is written. */
+void http_connection_end_request(struct connection *connection);
+/* Frees the kept parts of the request; its answer may go on. */
+void http_connection_free_request(struct connection *connection);
 
 /* ---- share.c ------------------------------------------------------------------------------ */
 
@@ -207,6 +213,17 @@ bool http_account(struct connection *connection);
  */
 bool http_response_hold(struct connection *connection, struct http_response *response);
 void http_response_drop(struct connection *connection);
+
+/* ---- listener.c ----------------------------------------------------------------------------- */
+
+/* Begins to ask it for connections; its `accept` watcher is made. */
+void http_listener_start(struct listener *listener);
+/* Accepts no connection for a moment, since the kernel lacks what `error` says. */
+void http_listener_pause(struct listener *listener, int error);
+/* A connection of the listener's has ended: there may be room for another. */
+void http_listener_more(struct listener *listener);
+/* Closes the listening socket. */
+void http_listener_stop(struct listener *listener);
 
 /* ---- request.c ---------------------------------------------------------------------------- */
 
