@@ -1,4 +1,12 @@
-/* Inside the DNS server. */
+/*
+ * Inside the DNS server. A file calls only those below it:
+ *
+ *   server.c               listeners
+ *   tcp.c, udp.c           the transports: queries in, replies out
+ *   exchange.c             from a query to its reply
+ *   forward.c, reply.c     other servers; the reply's packet
+ *   message.c, rate.c, address.c, alias.c
+ */
 #ifndef AGENT_DNS_INTERNAL_H
 #define AGENT_DNS_INTERNAL_H
 
@@ -60,13 +68,17 @@ bool dns_forward_ask(struct dns_forward *forward, struct dns_forwarding *forward
 	size_t len, bool tcp);
 void dns_forward_cancel(struct dns_forwarding *forwarding);
 
-/* ---- server.c ---- */
+/* ---- exchange.c ---- */
 
 struct dns_connection;
+struct dns_batch;
 
 /* Where a reply goes. */
 struct dns_origin {
+	/* Sends a reply there; of tcp.c or udp.c. */
+	void (*send)(const struct dns_origin *origin, const uint8_t *data, size_t len);
 	struct dns_connection *connection; /* NULL: over UDP */
+	struct dns_batch *batch;           /* NULL: over TCP */
 	int fd;
 	struct sockaddr_storage address;
 	socklen_t address_len;
@@ -125,21 +137,14 @@ void dns_exchange_drop(struct dns_exchange *exchange);
 /* ---- tcp.c ---- */
 
 void dns_tcp_accept(struct dns *dns, int listener_fd);
-/* Queues a reply; closes the connection when the client does not read. */
-void dns_tcp_send(struct dns_connection *connection, const uint8_t *data, size_t len);
 void dns_tcp_close_all(struct dns *dns);
 
 /* ---- udp.c ---- */
-
-struct dns_batch;
 
 /* For free(). */
 struct dns_batch *dns_batch_create(void);
 /* Answers what has come on a socket, up to a bound a turn. */
 void dns_udp_receive(struct dns *dns, int fd);
-/* Sends a reply: with the others of its batch, or at once when there is no batch. */
-void dns_udp_send(
-	struct dns_batch *batch, const struct dns_origin *origin, const uint8_t *data, size_t len);
 
 /* ---- address.c ---- */
 

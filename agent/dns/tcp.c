@@ -84,8 +84,10 @@ static void flush(struct dns_connection *connection)
 	}
 }
 
-void dns_tcp_send(struct dns_connection *connection, const uint8_t *data, size_t len)
+/* Queues a reply; closes the connection when the client does not read. */
+static void send_reply(const struct dns_origin *origin, const uint8_t *data, size_t len)
 {
+	struct dns_connection *connection = origin->connection;
 	uint8_t prefix[2];
 	ns_put16((unsigned)len, prefix);
 	buffer_append(&connection->output, prefix, sizeof(prefix));
@@ -112,8 +114,9 @@ static bool may_read(const struct dns_connection *connection)
 /* Handles the whole messages of the input, as long as the client takes replies. */
 static void handle_input(struct dns_connection *connection)
 {
-	const struct dns_origin origin = { .connection = connection,
-		.address = connection->address };
+	const struct dns_origin origin = {
+		.send = send_reply, .connection = connection, .address = connection->address
+	};
 	struct buffer *input = &connection->input;
 	size_t used = 0;
 	while (may_read(connection) && !connection->broken && input->len - used >= 2) {

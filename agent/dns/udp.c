@@ -49,9 +49,10 @@ static struct msghdr reply_header(const struct dns_origin *origin, struct iovec 
 		.msg_controllen = origin->control_len };
 }
 
-void dns_udp_send(
-	struct dns_batch *batch, const struct dns_origin *origin, const uint8_t *data, size_t len)
+/* Sends a reply: with the others of its batch, or at once when that batch is over. */
+static void send_reply(const struct dns_origin *origin, const uint8_t *data, size_t len)
 {
+	struct dns_batch *batch = origin->batch;
 	if (origin->fd != batch->fd || batch->reply_count == BATCH || len > PACKET_BYTES) {
 		struct iovec part = { (void *)(uintptr_t)data, len };
 		struct msghdr message = reply_header(origin, &part);
@@ -122,6 +123,8 @@ static void handle(struct dns *dns, struct dns_batch *batch, size_t index)
 		dns->counts.dropped++;
 		return;
 	}
+	packet->origin.send = send_reply;
+	packet->origin.batch = batch;
 	packet->origin.fd = batch->fd;
 	packet->origin.address_len = query->msg_hdr.msg_namelen;
 	keep_control(&packet->origin, &query->msg_hdr);
