@@ -299,19 +299,6 @@ static void write_histogram(
 	buffer_printf(out, "%llu\n", series->count);
 }
 
-void metrics_write_head(enum metrics_format format, const char *name, const char *kind,
-	const char *help, struct buffer *out)
-{
-	static const char total[] = "_total";
-	size_t len = strlen(name);
-	if (format == METRICS_OPENMETRICS && len > strlen(total) &&
-		strcmp(name + len - strlen(total), total) == 0) {
-		len -= strlen(total);
-	}
-	buffer_printf(out, "# HELP %.*s %s\n# TYPE %.*s %s\n", (int)len, name, help, (int)len, name,
-		kind);
-}
-
 void metrics_write(const struct metrics *metrics, enum metrics_format format, struct buffer *out)
 {
 	for (int metric = 0; metric < METRIC_COUNT; metric++) {

@@ -6,6 +6,19 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+void metrics_write_head(enum metrics_format format, const char *name, const char *kind,
+	const char *help, struct buffer *out)
+{
+	static const char total[] = "_total";
+	size_t len = strlen(name);
+	if (format == METRICS_OPENMETRICS && len > strlen(total) &&
+		strcmp(name + len - strlen(total), total) == 0) {
+		len -= strlen(total);
+	}
+	buffer_printf(out, "# HELP %.*s %s\n# TYPE %.*s %s\n", (int)len, name, help, (int)len, name,
+		kind);
+}
+
 struct writer {
 	struct buffer *out;
 	enum metrics_format format;

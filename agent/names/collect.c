@@ -358,3 +358,27 @@ bool names_record_claims(
 	names_answer_finish(&own);
 	return claims;
 }
+
+/* ---- the end of an answer ---- */
+
+static void free_texts(char **texts, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		free(texts[i]);
+	}
+	free(texts);
+}
+
+void names_answer_finish(struct names_answer *answer)
+{
+	for (size_t i = 0; i < answer->target_count; i++) {
+		free(answer->targets[i].name);
+	}
+	free(answer->targets);
+	free(answer->addresses);
+	free(answer->alias);
+	free_texts(answer->texts, answer->text_count);
+	free_texts(answer->pointers, answer->pointer_count);
+	free_texts(answer->paths, answer->path_count);
+	*answer = (struct names_answer){ .status = answer->status };
+}

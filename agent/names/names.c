@@ -409,25 +409,3 @@ void names_evaluate(struct names_answer *ret_answer, const char *name, const cha
 		keep_targets(ret_answer, service_labels);
 	}
 }
-
-static void free_texts(char **texts, size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		free(texts[i]);
-	}
-	free(texts);
-}
-
-void names_answer_finish(struct names_answer *answer)
-{
-	for (size_t i = 0; i < answer->target_count; i++) {
-		free(answer->targets[i].name);
-	}
-	free(answer->targets);
-	free(answer->addresses);
-	free(answer->alias);
-	free_texts(answer->texts, answer->text_count);
-	free_texts(answer->pointers, answer->pointer_count);
-	free_texts(answer->paths, answer->path_count);
-	*answer = (struct names_answer){ .status = answer->status };
-}

@@ -16,20 +16,6 @@
 
 enum { CONTENT_BYTES = 16 << 20, COMMAND_OUTPUT_BYTES = 4096, SHOWN_BYTES = 200 };
 
-void output_drop_attempt(struct output *output)
-{
-	if (output->command) {
-		command_abandon(output->command);
-		output->command = NULL;
-	}
-	if (output->temporary) {
-		output_file_discard(output->temporary);
-		free(output->temporary);
-		output->temporary = NULL;
-	}
-	buffer_finish(&output->content);
-}
-
 static void fail(struct output *output, const struct err *err)
 {
 	output_fail_take(output, allocate_text(err->msg), NULL);

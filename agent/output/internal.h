@@ -1,8 +1,9 @@
 /*
  * Shared by the files of an output.
  *
- *   output.c        observes, settles, confirms, decides; the state
+ *   output.c        observes, confirms, decides
  *   deliver.c       one attempt at a file: content, check, file, on_change
+ *   state.c         the state; settles; the end of an attempt
  *   file.c          the file itself
  *   picture.c       the records that an output follows
  *   hosts.c         the addresses of host names in it
@@ -54,8 +55,17 @@ struct output {
 	struct haproxy *haproxy;    /* NULL: the output is a file */
 };
 
+/* ---- state.c ---- */
+
 /* Enters a state; the text of the reason is taken. */
 void output_enter_take(struct output *output, enum output_state state, char *why_taken);
+/* A change that comes now is taken up behind the step. */
+bool output_is_busy(const struct output *output);
+void output_start_timer(struct output *output, int64_t after_ms);
+/* Quiet for `quiet`, but no later than max_wait after the first change. */
+void output_settle(struct output *output);
+/* Forgets the attempt, its command and its temporary file. */
+void output_drop_attempt(struct output *output);
 /*
  * The attempt failed: another one follows after a growing pause. `printed` is of a command, or
  * NULL.
@@ -73,7 +83,5 @@ struct render_filter output_filter(const struct config_output *config);
 
 struct command_launch *output_make_launch(const struct config_output *config);
 void output_deliver(struct output *output, const struct output_picture *picture);
-/* Forgets the attempt, its command and its temporary file. */
-void output_drop_attempt(struct output *output);
 
 #endif

@@ -5,140 +5,20 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
-#include "agent/base/random.h"
 #include "agent/output/internal.h"
 #include "lib/base/clock.h"
-#include "lib/base/quote.h"
 
-enum { FIRST_BACKOFF_MS = 1000, LAST_BACKOFF_MS = 60000, AWAY_MS = 1000 };
+enum { AWAY_MS = 1000 };
 
-/* ---- state ---- */
-
-static const char *const state_names[] = {
-	[OUTPUT_WAITING] = "waiting",
-	[OUTPUT_SETTLING] = "settling",
-	[OUTPUT_CONFIRMING] = "confirming",
-	[OUTPUT_RESOLVING] = "resolving",
-	[OUTPUT_RENDERING] = "rendering",
-	[OUTPUT_CHECKING] = "checking",
-	[OUTPUT_NOTIFYING] = "notifying",
-	[OUTPUT_CURRENT] = "current",
-	[OUTPUT_HELD] = "held",
-	[OUTPUT_FAILED] = "failed",
-};
-
-static void replace_printed(struct output *output, char *printed_taken)
-{
-	free(output->printed);
-	output->printed = printed_taken;
-}
-
-void output_enter_take(struct output *output, enum output_state state, char *why_taken)
-{
-	bool same = output->state == state && strcmp(output->why, why_taken) == 0;
-	if (output->state != state) {
-		output->since = clock_wall_s();
-	}
-	free(output->why);
-	output->why = why_taken;
-	output->state = state;
-	if (state != OUTPUT_FAILED) {
-		replace_printed(output, NULL);
-	}
-	if (!same) {
-		output->callbacks.on_state(output->callbacks.context, output);
-	}
-}
-
-/* A change that comes now is taken up behind the step. */
-static bool is_busy(const struct output *output)
-{
-	return output->state == OUTPUT_CONFIRMING || output->state == OUTPUT_RESOLVING ||
-		output->state == OUTPUT_RENDERING || output->state == OUTPUT_CHECKING ||
-		output->state == OUTPUT_NOTIFYING;
-}
-
-static void start_timer(struct output *output, int64_t after_ms)
-{
-	ev_timer_stop(output->loop, &output->timer);
-	ev_timer_set(&output->timer, (double)(after_ms > 0 ? after_ms : 0) / 1000, 0.);
-	ev_now_update(output->loop);
-	ev_timer_start(output->loop, &output->timer);
-}
-
-/* Quiet for `quiet`, but no later than max_wait after the first change. */
-static void settle(struct output *output)
-{
-	const struct config_output *config = output->config;
-	int64_t now_ms = clock_monotonic_ms();
-	int64_t latest_ms = output->first_change_ms + config->max_wait_ms - now_ms;
-	start_timer(output, config->quiet_ms < latest_ms ? config->quiet_ms : latest_ms);
-	if (output->state != OUTPUT_SETTLING) {
-		output_enter_take(output, OUTPUT_SETTLING, allocate_text(""));
-	}
-}
-
-/* Behind a step: a change that came meanwhile is taken up now. */
-static void go_on(struct output *output)
-{
-	if (output->first_change_ms) {
-		settle(output);
-	}
-}
-
-void output_fail_take(struct output *output, char *why_taken, char *printed_taken)
-{
-	replace_printed(output, printed_taken);
-	output->counts.failures++;
-	output_drop_attempt(output);
-	output->backoff_ms = output->backoff_ms ? 2 * output->backoff_ms : FIRST_BACKOFF_MS;
-	if (output->backoff_ms > LAST_BACKOFF_MS) {
-		output->backoff_ms = LAST_BACKOFF_MS;
-	}
-	start_timer(output, random_jitter_ms(output->backoff_ms));
-	output_enter_take(output, OUTPUT_FAILED, why_taken);
-	go_on(output);
-}
-
-void output_note_left_out(struct output *output, const struct render_result *result)
-{
-	free(output->left_out);
-	output->left_out = allocate_text(result->why);
-}
-
-/* The reason of CURRENT: an operator should know this although all is well. */
-static char *current_why(const struct output *output)
-{
-	const char *doubled = output->haproxy ? haproxy_doubled(output->haproxy) : NULL;
-	return doubled
-		? allocate_format("%s%sHAProxy has the server %s twice, as Berth 0.1 named "
-				  "it too: reload HAProxy",
-			  output->left_out, *output->left_out ? "; " : "", quote_text(doubled).text)
-		: allocate_text(output->left_out);
-}
-
-void output_succeed(struct output *output)
-{
-	output_drop_attempt(output);
-	output->backoff_ms = 0;
-	output_enter_take(output, OUTPUT_CURRENT, current_why(output));
-	go_on(output);
-}
+/* ---- attempts ---- */
 
 /* The change stays due: it is taken up when the registry answers again. */
 static void wait_for_registry(struct output *output)
 {
 	output->first_change_ms = output->first_change_ms ? output->first_change_ms
 							  : clock_monotonic_ms();
-	start_timer(output, AWAY_MS);
+	output_start_timer(output, AWAY_MS);
 	output_enter_take(output, OUTPUT_WAITING, allocate_text("the registry does not answer"));
-}
-
-/* ---- attempts ---- */
-
-struct render_filter output_filter(const struct config_output *config)
-{
-	return (struct render_filter){ config->api, config->protocol, config->scope };
 }
 
 static bool is_enough(const struct output *output)
@@ -239,8 +119,8 @@ static void note_change(struct output *output)
 	if (!output->first_change_ms) {
 		output->first_change_ms = clock_monotonic_ms();
 	}
-	if (output->complete && !is_busy(output)) {
-		settle(output);
+	if (output->complete && !output_is_busy(output)) {
+		output_settle(output);
 	}
 }
 
@@ -306,7 +186,7 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
 	struct output *output = timer->data;
 	if (!output->observing) {
 		observe(output);
-	} else if (output->complete && !is_busy(output)) {
+	} else if (output->complete && !output_is_busy(output)) {
 		confirm(output);
 	}
 }
@@ -376,17 +256,6 @@ const struct config_output *output_config(const struct output *output)
 enum output_state output_state(const struct output *output)
 {
 	return output->state;
-}
-
-const char *output_state_name(enum output_state state)
-{
-	return state_names[state];
-}
-
-bool output_state_is_lasting(enum output_state state)
-{
-	return state == OUTPUT_WAITING || state == OUTPUT_CURRENT || state == OUTPUT_HELD ||
-		state == OUTPUT_FAILED;
 }
 
 const char *output_why(const struct output *output)
