@@ -39,7 +39,7 @@
 #include "agent/command/command.h"
 #include "agent/command/orphans.h"
 #include "agent/command_line.h"
-#include "agent/config/origin.h"
+#include "agent/config/trusted.h"
 #include "lib/base/buffer.h"
 
 enum {

@@ -14,7 +14,7 @@
 #include "agent/agent_registry.h"
 #include "agent/base/log.h"
 #include "agent/base/notify.h"
-#include "agent/config/origin.h"
+#include "agent/config/trusted.h"
 
 /* ---- the change ------------------------------------------------------------------------------ */
 

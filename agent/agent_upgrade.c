@@ -25,7 +25,7 @@
 #include "agent/base/allocate.h"
 #include "agent/base/log.h"
 #include "agent/base/notify.h"
-#include "agent/config/origin.h"
+#include "agent/config/trusted.h"
 #include "agent/http/socket.h"
 
 /* How long the new program may take to read the configuration and say that it is good. */

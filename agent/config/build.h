@@ -15,6 +15,19 @@ struct config_builder {
 	struct config *config;
 };
 
+/* ---- config.c: the parts of a configuration ---- */
+
+struct config *config_create(void);
+void config_endpoint_init(struct config_endpoint *endpoint, const char *name);
+void config_endpoint_finish(struct config_endpoint *endpoint);
+void config_check_init(struct config_check *check, const char *name);
+void config_dialect_init(struct config_dialect *dialect, const char *name);
+void config_dialect_finish(struct config_dialect *dialect);
+/* The [component NAME], or NULL. */
+struct config_component *config_component_named(const struct config *config, const char *name);
+
+/* ---- build.c ---- */
+
 /*
  * Reports a mistake in a key: `entry` with its line, or the section as a whole when `entry` is
  * NULL.

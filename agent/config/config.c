@@ -5,13 +5,10 @@
 
 #include "agent/base/allocate.h"
 #include "agent/config/build.h"
-#include "agent/config/expand.h"
 #include "agent/config/field.h"
 #include "agent/config/origin.h"
-#include "agent/config/verify.h"
-#include "lib/base/limits.h"
 
-static struct config *create(void)
+struct config *config_create(void)
 {
 	struct config *config = allocate_zeroed(1, sizeof(*config));
 	config->references = 1;
@@ -24,19 +21,19 @@ static struct config *create(void)
 	return config;
 }
 
-static void init_endpoint(struct config_endpoint *endpoint, const char *name)
+void config_endpoint_init(struct config_endpoint *endpoint, const char *name)
 {
 	*endpoint = (struct config_endpoint){ .name = allocate_text(name) };
 	config_fields_init(&config_sections[CONFIG_ENDPOINT], endpoint);
 }
 
-static void finish_endpoint(struct config_endpoint *endpoint)
+void config_endpoint_finish(struct config_endpoint *endpoint)
 {
 	config_fields_finish(&config_sections[CONFIG_ENDPOINT], endpoint);
 	free(endpoint->name);
 }
 
-static void init_check(struct config_check *check, const char *name)
+void config_check_init(struct config_check *check, const char *name)
 {
 	*check = (struct config_check){
 		.name = allocate_text(name),
@@ -56,13 +53,13 @@ static void finish_check(struct config_check *check)
 	free(check->name);
 }
 
-static void init_dialect(struct config_dialect *dialect, const char *name)
+void config_dialect_init(struct config_dialect *dialect, const char *name)
 {
 	*dialect = (struct config_dialect){ .name = allocate_text(name) };
 	config_fields_init(&config_sections[CONFIG_DIALECT], dialect);
 }
 
-static void finish_dialect(struct config_dialect *dialect)
+void config_dialect_finish(struct config_dialect *dialect)
 {
 	config_fields_finish(&config_sections[CONFIG_DIALECT], dialect);
 	free(dialect->name);
@@ -71,10 +68,10 @@ static void finish_dialect(struct config_dialect *dialect)
 static void finish_component(struct config_component *component)
 {
 	for (size_t i = 0; i < component->endpoint_count; i++) {
-		finish_endpoint(&component->endpoints[i]);
+		config_endpoint_finish(&component->endpoints[i]);
 	}
 	for (size_t i = 0; i < component->dialect_count; i++) {
-		finish_dialect(&component->dialects[i]);
+		config_dialect_finish(&component->dialects[i]);
 	}
 	config_fields_finish(&config_sections[CONFIG_COMPONENT], component);
 	free(component->dialects);
@@ -137,89 +134,7 @@ void config_unref(struct config *config)
 	free(config);
 }
 
-/* Kinds and names of all sections; whether they are as the table wants them. */
-static void check_headers(struct config_builder *builder)
-{
-	for (size_t i = 0; i < builder->source->section_count; i++) {
-		const struct config_section *section = &builder->source->sections[i];
-		const struct config_section_type *type = config_section_type_find(section->kind);
-		struct err err = ERR_INIT;
-		if (!type) {
-			config_report(builder, section, NULL,
-				"there is no section [%.60s]; the nearest is [%s]", section->kind,
-				config_section_type_nearest(section->kind));
-		} else if (type->naming == CONFIG_UNNAMED && *section->name) {
-			config_report(
-				builder, section, NULL, "[%s] has no name behind it", type->kind);
-		} else if (type->naming == CONFIG_NAMED && !*section->name) {
-			config_report(builder, section, NULL, "write [%s NAME]", type->kind);
-		} else if (config_verify_section_name(section->name, &err)) {
-			config_report(builder, section, NULL, "[%s %.60s]: %s", type->kind,
-				section->name, err.msg);
-		}
-	}
-}
-
-/* Calls `build` for each section of a kind, in their order. */
-static void build_each(struct config_builder *builder, enum config_section_kind kind,
-	void (*build)(struct config_builder *builder, const struct config_section *section))
-{
-	for (size_t i = 0; i < builder->source->section_count; i++) {
-		const struct config_section *section = &builder->source->sections[i];
-		if (strcmp(section->kind, config_sections[kind].kind) == 0) {
-			build(builder, section);
-		}
-	}
-}
-
-static void build_unnamed(struct config_builder *builder)
-{
-	for (size_t i = 0; i < builder->source->section_count; i++) {
-		const struct config_section *section = &builder->source->sections[i];
-		const struct config_section_type *type = config_section_type_find(section->kind);
-		if (type && type->naming == CONFIG_UNNAMED) {
-			config_apply(builder, section, type,
-				config_section_place(builder->config, type));
-		}
-	}
-}
-
-static void refuse_same_path(struct config_builder *builder, const struct config_section *section,
-	const struct config_component *component)
-{
-	for (size_t i = 0; i + 1 < builder->config->component_count; i++) {
-		const struct config_component *other = &builder->config->components[i];
-		if (*component->path && strcmp(other->path, component->path) == 0) {
-			config_report(builder, section, NULL,
-				"[component %s] has the same path as [component %s]: %s",
-				section->name, other->name, component->path);
-		}
-	}
-}
-
-static void build_component(struct config_builder *builder, const struct config_section *section)
-{
-	struct config *config = builder->config;
-	config->components = allocate_grow(
-		config->components, config->component_count, sizeof(*config->components));
-	struct config_component *component = &config->components[config->component_count++];
-	component->whole = config;
-	component->name = allocate_text(section->name);
-	config_fields_init(&config_sections[CONFIG_COMPONENT], component);
-	config_apply(builder, section, &config_sections[CONFIG_COMPONENT], component);
-	config_rule_component(builder, section, component);
-	refuse_same_path(builder, section, component);
-}
-
-static void refuse_nameless(struct config_builder *builder, const struct config_section *section)
-{
-	if (builder->config->component_count > 1 && !*section->name) {
-		config_report(builder, section, NULL,
-			"of several components each needs a name: [component NAME]");
-	}
-}
-
-static struct config_component *find_component(const struct config *config, const char *name)
+struct config_component *config_component_named(const struct config *config, const char *name)
 {
 	for (size_t i = 0; i < config->component_count; i++) {
 		if (strcmp(config->components[i].name, name) == 0) {
@@ -227,169 +142,6 @@ static struct config_component *find_component(const struct config *config, cons
 		}
 	}
 	return NULL;
-}
-
-/*
- * The component that an endpoint or check belongs to; reports an error and returns NULL when there
- * is none.
- */
-static struct config_component *owner_of(
-	struct config_builder *builder, const struct config_section *section, char **component_name)
-{
-	const struct config *config = builder->config;
-	const struct config_entry *entry = config_section_find(section, "component");
-	if (entry && entry->bad) {
-		return NULL;
-	}
-	struct config_component *component = NULL;
-	if (**component_name) {
-		component = find_component(config, *component_name);
-		if (!component) {
-			config_report(builder, section, entry, "there is no [component %s]",
-				*component_name);
-		}
-	} else if (config->component_count == 1) {
-		component = &config->components[0];
-		free(*component_name);
-		*component_name = allocate_text(component->name);
-	} else if (config->component_count == 0) {
-		config_report(builder, section, NULL, "[%s %s] has no [component]", section->kind,
-			section->name);
-	} else {
-		config_report(builder, section, entry,
-			"[%s %s] needs `component = NAME`, as there are several components",
-			section->kind, section->name);
-	}
-	return component;
-}
-
-static void build_endpoint(struct config_builder *builder, const struct config_section *section)
-{
-	struct config_endpoint endpoint;
-	init_endpoint(&endpoint, section->name);
-	config_apply(builder, section, &config_sections[CONFIG_ENDPOINT], &endpoint);
-	struct config_component *component = owner_of(builder, section, &endpoint.component);
-	config_rule_endpoint(builder, section, &endpoint);
-	if (!component) {
-		finish_endpoint(&endpoint);
-		return;
-	}
-	component->endpoints = allocate_grow(
-		component->endpoints, component->endpoint_count, sizeof(*component->endpoints));
-	component->endpoints[component->endpoint_count++] = endpoint;
-	if (component->endpoint_count == LIMIT_ENDPOINTS_PER_RECORD + 1) {
-		config_report(builder, section, NULL, "a component can have %d endpoints at most",
-			LIMIT_ENDPOINTS_PER_RECORD);
-	}
-}
-
-/* The names of the check's components are made complete: true when each is known. */
-static bool find_guarded(struct config_builder *builder, const struct config_section *section,
-	struct config_check *check)
-{
-	bool known = true;
-	if (check->component_count == 0) {
-		check->components = allocate_zeroed(1, sizeof(*check->components));
-		check->components[check->component_count++] = allocate_text("");
-	}
-	for (size_t i = 0; i < check->component_count; i++) {
-		known = owner_of(builder, section, &check->components[i]) && known;
-	}
-	return known;
-}
-
-static void build_check(struct config_builder *builder, const struct config_section *section)
-{
-	struct config *config = builder->config;
-	config->checks = allocate_grow(
-		config->checks, config->check_count, sizeof(*config->checks));
-	struct config_check *check = &config->checks[config->check_count++];
-	init_check(check, section->name);
-	check->whole = config;
-	config_apply(builder, section, &config_sections[CONFIG_CHECK], check);
-	config_rule_check(builder, section, check, find_guarded(builder, section, check));
-}
-
-static void build_output(struct config_builder *builder, const struct config_section *section)
-{
-	struct config *config = builder->config;
-	config->outputs = allocate_grow(
-		config->outputs, config->output_count, sizeof(*config->outputs));
-	struct config_output *output = &config->outputs[config->output_count++];
-	output->whole = config;
-	output->name = allocate_text(section->name);
-	config_fields_init(&config_sections[CONFIG_OUTPUT], output);
-	config_apply(builder, section, &config_sections[CONFIG_OUTPUT], output);
-	config_rule_output(builder, section, output);
-}
-
-static void build_dialect(struct config_builder *builder, const struct config_section *section)
-{
-	struct config_dialect dialect;
-	init_dialect(&dialect, section->name);
-	config_apply(builder, section, &config_sections[CONFIG_DIALECT], &dialect);
-	struct config_component *component = owner_of(builder, section, &dialect.component);
-	config_rule_dialect(builder, section, &dialect, component);
-	config_rule_dialect_group(builder, section, &dialect);
-	if (!component) {
-		finish_dialect(&dialect);
-		return;
-	}
-	component->dialects = allocate_grow(
-		component->dialects, component->dialect_count, sizeof(*component->dialects));
-	component->dialects[component->dialect_count++] = dialect;
-}
-
-static void build_import(struct config_builder *builder, const struct config_section *section)
-{
-	struct config *config = builder->config;
-	config->imports = allocate_grow(
-		config->imports, config->import_count, sizeof(*config->imports));
-	struct config_import *import = &config->imports[config->import_count++];
-	*import = (struct config_import){ .name = allocate_text(section->name) };
-	config_fields_init(&config_sections[CONFIG_IMPORT], import);
-	config_apply(builder, section, &config_sections[CONFIG_IMPORT], import);
-	config_rule_import(builder, section, import);
-}
-
-static void check_record(struct config_builder *builder, const struct config_section *section)
-{
-	config_rule_record(builder, section, find_component(builder->config, section->name));
-}
-
-int config_load(struct config **ret_config, const char *path, struct config_problems *problems)
-{
-	*problems = (struct config_problems){ 0 };
-	struct config_source source = { .problems = problems };
-	struct config_builder builder = { .source = &source, .config = create() };
-	config_source_read(&source, path);
-	check_headers(&builder);
-	build_unnamed(&builder);
-	build_each(&builder, CONFIG_AGENT, config_rule_agent);
-	build_each(&builder, CONFIG_REGISTRY, config_rule_registry);
-	build_each(&builder, CONFIG_DNS, config_rule_dns);
-	if (builder.config->cache.confirm_ms == 0) {
-		builder.config->cache.confirm_ms = builder.config->registry.session_timeout_ms / 3;
-	}
-	build_each(&builder, CONFIG_COMPONENT, build_component);
-	build_each(&builder, CONFIG_COMPONENT, refuse_nameless);
-	build_each(&builder, CONFIG_ENDPOINT, build_endpoint);
-	build_each(&builder, CONFIG_CHECK, build_check);
-	build_each(&builder, CONFIG_OUTPUT, build_output);
-	build_each(&builder, CONFIG_DIALECT, build_dialect);
-	build_each(&builder, CONFIG_IMPORT, build_import);
-	if (problems->error_count == 0) {
-		build_each(&builder, CONFIG_COMPONENT, check_record);
-	}
-	config_problems_sort(problems, source.files, source.file_count);
-	builder.config->origins = source.origins;
-	config_source_finish(&source);
-	if (problems->error_count) {
-		config_unref(builder.config);
-		return BERTH_FAILED;
-	}
-	*ret_config = builder.config;
-	return 0;
 }
 
 const char *config_component_label(const struct config_component *component)
@@ -432,7 +184,7 @@ void config_refuse_changes(const struct config *now, const struct config *next, 
 const struct config_component *config_check_component(
 	const struct config_check *check, size_t index)
 {
-	return find_component(check->whole, check->components[index]);
+	return config_component_named(check->whole, check->components[index]);
 }
 
 bool config_check_guards(const struct config_check *check, const struct config_component *component)

@@ -1,10 +1,5 @@
 /*
- * The origin of the configuration: the users who could have written it. The agent runs the commands
- * in it, with the rights of the user who starts the agent, so root takes it only from root.
- *
- * The agent's user, [agent] user, may own it too if it gains nothing by that: when the agent
- * becomes this user and none of its checks runs as another user. A file on a read-only mount is
- * good with any owner: a container's files there have the owners of another machine.
+ * The files that a configuration was read from, as they were when they were open.
  */
 #ifndef AGENT_CONFIG_ORIGIN_H
 #define AGENT_CONFIG_ORIGIN_H
@@ -15,7 +10,6 @@
 
 #include "agent/config/config.h"
 
-/* A file that was read, as it was when it was open. */
 struct config_origin {
 	char *path;
 	struct stat status;
@@ -25,12 +19,5 @@ struct config_origin {
 /* Notes an open file at the end of `origins`. */
 void config_origins_add(struct config_origins *origins, const char *path, FILE *stream);
 void config_origins_finish(struct config_origins *origins);
-
-/*
- * config_load() for the agent: where root, or the agent's user, would run the commands of a file
- * that others could have written, this is a mistake. To all other users it is a warning.
- */
-int config_load_trusted(struct config **ret_config, const char *path,
-	struct config_problems *problems) __attribute__((warn_unused_result));
 
 #endif

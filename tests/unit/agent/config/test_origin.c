@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/config/origin.h"
+#include "agent/config/trusted.h"
 #include "tests/support/rights.h"
 #include "tests/support/scratch.h"
 
