@@ -304,6 +304,17 @@ static int load(struct config **ret_config, const char *path)
 	return code ? 1 : 0;
 }
 
+static void print_verdict(
+	const struct command_line *line, const struct config *config, size_t warnings)
+{
+	printf("%s: %s: ", line->config_path, warnings && line->strict ? "bad" : "good");
+	config_print_summary(config, stdout);
+	if (warnings > 0) {
+		printf("; %zu warning%s", warnings, warnings == 1 ? "" : "s");
+	}
+	putchar('\n');
+}
+
 /* -t and -T; the exit status. */
 static int inspect(const struct command_line *line)
 {
@@ -315,12 +326,9 @@ static int inspect(const struct command_line *line)
 	config_problems_finish(&problems);
 	if (good && line->action == COMMAND_LINE_PRINT) {
 		config_print(config, stdout);
-	} else if (good && warnings > 0) {
-		good = !line->strict;
-		printf("%s: %s, %zu warning%s\n", line->config_path, good ? "good" : "bad",
-			warnings, warnings == 1 ? "" : "s");
 	} else if (good) {
-		printf("%s: good\n", line->config_path);
+		print_verdict(line, config, warnings);
+		good = warnings == 0 || !line->strict;
 	}
 	config_unref(config);
 	return good ? 0 : 1;

@@ -85,8 +85,9 @@ int config_parse_http_url(
 	static const char scheme[] = "http://";
 	if (strncasecmp(text, "https://", 8) == 0) {
 		return err_set(err, BERTH_FAILED,
-			"https needs a health command: type = command "
-			"with, say, curl; here, " HTTP_URL_HELP);
+			"the agent itself does not speak TLS: write `type = command` and "
+			"`command = curl -fsS %s`",
+			text);
 	}
 	if (strncasecmp(text, scheme, sizeof(scheme) - 1) != 0) {
 		return err_set(err, BERTH_FAILED, HTTP_URL_HELP);

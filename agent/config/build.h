@@ -77,6 +77,13 @@ void config_rule_endpoint(struct config_builder *builder, const struct config_se
  */
 void config_rule_record(struct config_builder *builder, const struct config_section *section,
 	const struct config_component *component);
+/*
+ * The doubts about what it lacks; call it when the configuration has all its endpoints and checks.
+ */
+void config_rule_parts(struct config_builder *builder, const struct config_section *section,
+	const struct config_component *component);
+/* The doubts about a configuration that is complete. */
+void config_rule_whole(struct config_builder *builder);
 void config_rule_output(struct config_builder *builder, const struct config_section *section,
 	struct config_output *output);
 /* The configuration has all its components, and the imports before this one. */

@@ -413,6 +413,11 @@ void config_refuse_changes(const struct config *now, const struct config *next, 
  * secrets masked as ****.
  */
 void config_print(const struct config *config, FILE *stream);
+/*
+ * What it consists of, without an end of line: "1 component, 2 endpoints, 1 check, registry …".
+ * Dialects, outputs and imports are named where there are some.
+ */
+void config_print_summary(const struct config *config, FILE *stream);
 /* berth.full.ini: every option with its default and help, from the table. */
 void config_print_reference(FILE *stream);
 /* The option table for a manual page (mdoc list items), by section. */

@@ -11,8 +11,6 @@
 #include "agent/base/allocate.h"
 #include "agent/config/shellwords.h"
 
-enum { PORT_DIGITS = 5, PORT_MAX = 65535 };
-
 int config_doubt_comment(const char *value, struct err *err)
 {
 	for (const char *at = strpbrk(value, " \t"); at; at = strpbrk(at + 1, " \t")) {
@@ -125,39 +123,6 @@ int config_doubt_program(const char *program, const char *cwd, struct err *err)
 		free(file);
 	}
 	return found ? 0 : err_set(err, BERTH_FAILED, "there is no program %s here", program);
-}
-
-static bool is_port(const char *port, size_t len)
-{
-	return len > 0 && len <= PORT_DIGITS && strspn(port, "0123456789") >= len &&
-		atoi(port) >= 1 && atoi(port) <= PORT_MAX;
-}
-
-int config_doubt_uri_port(const char *uri, struct err *err)
-{
-	const char *authority = strstr(uri, "://");
-	if (!authority) {
-		return 0;
-	}
-	authority += strlen("://");
-	size_t len = strcspn(authority, "/?#");
-	if (memchr(authority, ',', len)) {
-		return 0; /* several hosts, each scheme in its own way */
-	}
-	const char *user_end = memrchr(authority, '@', len);
-	const char *host = user_end ? user_end + 1 : authority;
-	len -= (size_t)(host - authority);
-	const char *host_end = *host == '[' ? memchr(host, ']', len) : host;
-	const char *colon = host_end ? memchr(host_end, ':', len - (size_t)(host_end - host))
-				     : NULL;
-	if (!colon) {
-		return 0;
-	}
-	size_t port_len = len - (size_t)(colon + 1 - host);
-	return is_port(colon + 1, port_len)
-		? 0
-		: err_set(err, BERTH_FAILED, "the port \"%.*s\" is no number from 1 to %d",
-			  (int)port_len, colon + 1, PORT_MAX);
 }
 
 int config_doubt_user(const char *user, const char *label, struct err *err)

@@ -26,8 +26,6 @@ int config_doubt_dollar(const char *raw, bool is_command, struct err *err) ERR_R
 int config_doubt_shell_syntax(const char *raw, struct err *err) ERR_REQUIRED(2);
 /* For its first word: whether there is such a program; `cwd` is "" for the agent's own. */
 int config_doubt_program(const char *program, const char *cwd, struct err *err) ERR_REQUIRED(3);
-/* For an address of type uri: a port that is no number from 1 to 65535. */
-int config_doubt_uri_port(const char *uri, struct err *err) ERR_REQUIRED(2);
 /* For a user, whose label is that of another user's name too: for _ or upper case in it. */
 int config_doubt_user(const char *user, const char *label, struct err *err) ERR_REQUIRED(3);
 /* For a writer: whether the mode and group of the socket let it connect. */

@@ -217,8 +217,10 @@ static void build_import(struct config_builder *builder, const struct config_sec
 
 static void check_record(struct config_builder *builder, const struct config_section *section)
 {
-	config_rule_record(
-		builder, section, config_component_named(builder->config, section->name));
+	const struct config_component *component = config_component_named(
+		builder->config, section->name);
+	config_rule_record(builder, section, component);
+	config_rule_parts(builder, section, component);
 }
 
 int config_load(struct config **ret_config, const char *path, struct config_problems *problems)
@@ -244,6 +246,7 @@ int config_load(struct config **ret_config, const char *path, struct config_prob
 	build_each(&builder, CONFIG_IMPORT, build_import);
 	if (problems->error_count == 0) {
 		build_each(&builder, CONFIG_COMPONENT, check_record);
+		config_rule_whole(&builder);
 	}
 	config_problems_sort(problems, source.files, source.file_count);
 	builder.config->origins = source.origins;

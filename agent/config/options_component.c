@@ -133,7 +133,8 @@ const struct config_option config_check_options[] = {
 			"once, and its verdict counts in each of them. Required when there are "
 			"several components." },
 	{ "type", WORD(check, type, "command", "tcp", "http", "ttl"),
-		.automatic = "command, when there is one", .example = "command",
+		.verify = config_verify_check_type, .automatic = "command, when there is one",
+		.example = "command",
 		.help = "command: run a program, which passes by its exit status 0 and fails "
 			"by any other. tcp: connect. http: ask for a status. ttl: the "
 			"application reports over the socket." },

@@ -7,6 +7,7 @@
 #include "agent/config/expand.h"
 #include "agent/config/field.h"
 #include "agent/config/secret.h"
+#include "lib/registry/url.h"
 
 enum { DESCRIPTION_BYTES = 256, COMMENT_COLUMNS = 98 };
 
@@ -210,4 +211,36 @@ void config_print_manual(FILE *stream)
 		}
 		fputs(".El\n", stream);
 	}
+}
+
+static void print_count(const char *separator, size_t count, const char *what, FILE *stream)
+{
+	fprintf(stream, "%s%zu %s%s", separator, count, what, count == 1 ? "" : "s");
+}
+
+static void print_count_of_any(size_t count, const char *what, FILE *stream)
+{
+	if (count > 0) {
+		print_count(", ", count, what, stream);
+	}
+}
+
+void config_print_summary(const struct config *config, FILE *stream)
+{
+	size_t endpoints = 0;
+	size_t dialects = 0;
+	for (size_t i = 0; i < config->component_count; i++) {
+		endpoints += config->components[i].endpoint_count;
+		dialects += config->components[i].dialect_count;
+	}
+	print_count("", config->component_count, "component", stream);
+	print_count(", ", endpoints, "endpoint", stream);
+	print_count(", ", config->check_count, "check", stream);
+	print_count_of_any(dialects, "dialect", stream);
+	print_count_of_any(config->output_count, "output", stream);
+	print_count_of_any(config->import_count, "import", stream);
+	/* The canonical spelling: the servers' ports and the root are there. */
+	char *registry = allocated(registry_url_display(config->registry.url));
+	fprintf(stream, ", registry %s", registry);
+	free(registry);
 }

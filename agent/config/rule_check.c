@@ -193,6 +193,32 @@ static void rule_window(struct config_builder *builder, const struct config_sect
 		apart_s, (check->fall - 1) * apart_s);
 }
 
+/* Both are written: of a default nobody says that it was meant. */
+static void doubt_longer_than_interval(struct config_builder *builder,
+	const struct config_section *section, const char *key, int64_t value_ms,
+	int64_t interval_ms, const char *effect)
+{
+	struct err doubt = ERR_INIT;
+	if (!*config_given(section, key) || !*config_given(section, "interval") ||
+		config_is_bad(section, "interval") || value_ms <= interval_ms) {
+		return;
+	}
+	err_set(&doubt, BERTH_FAILED, "%.9gs is longer than `interval`, %.9gs: %s",
+		(double)value_ms / 1000, (double)interval_ms / 1000, effect);
+	config_warn(builder, section, config_section_find(section, key), &doubt);
+}
+
+static void doubt_times(struct config_builder *builder, const struct config_section *section,
+	const struct config_check *check)
+{
+	if (check->type != CONFIG_CHECK_TTL) {
+		doubt_longer_than_interval(builder, section, "timeout", check->timeout_ms,
+			check->interval_ms, "a run that hangs keeps the next ones from their time");
+	}
+	doubt_longer_than_interval(builder, section, "fast_interval", check->fast_interval_ms,
+		check->interval_ms, "while the state changes, the check would run less often");
+}
+
 static void rule_type(struct config_builder *builder, const struct config_section *section,
 	struct config_check *check)
 {
@@ -234,6 +260,7 @@ void config_rule_check(struct config_builder *builder, const struct config_secti
 	}
 	config_refuse_other_types(builder, section, &config_sections[CONFIG_CHECK], check->type);
 	rule_window(builder, section, check);
+	doubt_times(builder, section, check);
 	rule_type(builder, section, check);
 	struct err doubt = ERR_INIT;
 	if (config_doubt_writer(&check->writer, &builder->config->agent, &doubt)) {

@@ -1,10 +1,12 @@
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "agent/base/allocate.h"
 #include "agent/config/build.h"
 #include "agent/config/doubt.h"
 #include "agent/config/shellwords.h"
+#include "lib/base/path.h"
 
 enum { QUIET_MS = 200, QUIET_RUNTIME_MS = 10 };
 
@@ -131,6 +133,61 @@ static void doubt_owner(struct config_builder *builder, const struct config_sect
 	}
 }
 
+/* An output makes its file, and no directory. */
+static void doubt_directory(struct config_builder *builder, const struct config_section *section,
+	const struct config_output *output)
+{
+	struct err doubt = ERR_INIT;
+	struct stat status;
+	const char *slash = strrchr(output->path, '/');
+	if (config_is_bad(section, "path") || !slash || slash == output->path) {
+		return;
+	}
+	char *directory = allocate_bytes(output->path, (size_t)(slash - output->path));
+	if (stat(directory, &status) != 0 || !S_ISDIR(status.st_mode)) {
+		err_set(&doubt, BERTH_FAILED, "there is no directory %s here", directory);
+		config_warn(builder, section, config_section_find(section, "path"), &doubt);
+	}
+	free(directory);
+}
+
+static size_t depth_of(const char *path)
+{
+	size_t depth = 0;
+	for (const char *at = strchr(path, '/'); at; at = strchr(at + 1, '/')) {
+		depth++;
+	}
+	return depth;
+}
+
+/* /users/USER/CLASS/INSTANCE, or Hadoop's /users/USER/services/CLASS/INSTANCE. */
+static bool is_instance(const char *path)
+{
+	size_t depth = depth_of(path);
+	if (depth < 4 || !path_is_under(path, "/users")) {
+		return false;
+	}
+	const char *level = strchr(path + strlen("/users/"), '/');
+	return depth == (path_is_under(level, "/services") ? 5 : 4) &&
+		strcmp(path_name(path), "components") != 0;
+}
+
+/* The record of an instance and its direct children: the components are one level deeper. */
+static void doubt_from(struct config_builder *builder, const struct config_section *section,
+	const struct config_output *output)
+{
+	struct err doubt = ERR_INIT;
+	if (config_is_bad(section, "from") || output->from_tree ||
+		!is_instance(output->from_path)) {
+		return;
+	}
+	err_set(&doubt, BERTH_FAILED,
+		"is an instance, and its components are not its direct children: write "
+		"%s/components",
+		output->from_path);
+	config_warn(builder, section, config_section_find(section, "from"), &doubt);
+}
+
 /* Two outputs that write one file, or keep one backend, would undo each other's work for ever. */
 static void refuse_same_place(struct config_builder *builder, const struct config_section *section,
 	const struct config_output *output)
@@ -167,5 +224,7 @@ void config_rule_output(struct config_builder *builder, const struct config_sect
 	doubt_command(builder, section, "check", output->check_argv);
 	doubt_command(builder, section, "on_change", output->on_change_argv);
 	doubt_check(builder, section, output);
+	doubt_directory(builder, section, output);
+	doubt_from(builder, section, output);
 	doubt_owner(builder, section, output);
 }

@@ -5,6 +5,7 @@
 #include "agent/config/build.h"
 #include "agent/config/builtin.h"
 #include "agent/config/doubt.h"
+#include "agent/config/doubt_address.h"
 #include "agent/config/record.h"
 #include "agent/config/verify.h"
 #include "agent/config/label.h"
@@ -12,6 +13,7 @@
 #include "lib/base/path.h"
 #include "lib/record/record.h"
 #include "lib/registry/registry.h"
+#include "lib/registry/url.h"
 #include "agent/config/shellwords.h"
 
 static void set(char **text, const char *value)
@@ -339,6 +341,21 @@ static const struct config_option *address_option(void)
 	return config_option_find(&config_sections[CONFIG_ENDPOINT], "address");
 }
 
+/* A directory is one machine's; without a valid URL nothing is known. */
+static bool others_read(const struct config *config)
+{
+	enum registry_url_kind kind;
+	return registry_url_rest(config->registry.url, &kind) && kind != REGISTRY_URL_DIR;
+}
+
+static json_t *parse_address(const char *address_type, const char *text, struct err *err)
+{
+	bool is_uri = strcmp(address_type, "uri") == 0;
+	return is_uri && config_verify_uri(text, err)
+		? NULL
+		: record_address_parse(address_type, text, err);
+}
+
 /* True when the address type takes all of them, one by one. */
 static bool check_addresses(struct config_builder *builder, const struct config_section *section,
 	const struct config_endpoint *endpoint, json_t *addresses)
@@ -351,16 +368,15 @@ static bool check_addresses(struct config_builder *builder, const struct config_
 		if (!entry->expanded || !*entry->expanded) {
 			continue;
 		}
-		json_t *address = record_address_parse(
-			endpoint->address_type, entry->expanded, &err);
+		json_t *address = parse_address(endpoint->address_type, entry->expanded, &err);
 		if (!address) {
 			config_report(builder, section, entry, "`%s`: %s", entry->key, err.msg);
 			good = false;
 			continue;
 		}
 		json_array_append_new(addresses, address);
-		if (strcmp(endpoint->address_type, "uri") == 0 &&
-			config_doubt_uri_port(entry->expanded, &err)) {
+		if (config_doubt_address_text(entry->value, entry->expanded, &err) ||
+			config_doubt_address(address, others_read(builder->config), &err)) {
 			config_warn(builder, section, entry, &err);
 		}
 	}

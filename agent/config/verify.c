@@ -197,6 +197,35 @@ int config_verify_address_type(const char *value, struct err *err)
 		"zktriple or a word that begins with x-");
 }
 
+/* Digits behind the first colon are a port: localhost:8080 has no scheme. */
+int config_verify_uri(const char *value, struct err *err)
+{
+	static const char scheme_bytes[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-";
+	size_t len = strspn(value, scheme_bytes);
+	const char *rest = value + len + 1;
+	size_t digits = value[len] == ':' ? strspn(rest, "0123456789") : 0;
+	bool is_port = digits > 0 && (rest[digits] == '\0' || rest[digits] == '/');
+	if (isalpha((unsigned char)*value) && value[len] == ':' && !is_port) {
+		return 0;
+	}
+	return err_set(err, BERTH_FAILED,
+		"a URI begins with its scheme, like http://%.60s; for a host and a port alone "
+		"there is `address_type = host/port`",
+		value);
+}
+
+/* `https` as a type deserves more than the list of words that follows any other. */
+int config_verify_check_type(const char *value, struct err *err)
+{
+	if (strcmp(value, "https") != 0) {
+		return 0;
+	}
+	return err_set(err, BERTH_FAILED,
+		"the agent itself does not speak TLS: write `type = command` and `command = curl "
+		"-fsS https://HOST:PORT/PATH`");
+}
+
 int config_verify_regex(const char *value, struct err *err)
 {
 	regex_t compiled;

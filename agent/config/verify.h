@@ -28,6 +28,10 @@ int config_verify_scope(const char *value, struct err *err) ERR_REQUIRED(2);
 /* The name of a backend or server in HAProxy's configuration. */
 int config_verify_proxy_name(const char *value, struct err *err) ERR_REQUIRED(2);
 int config_verify_address_type(const char *value, struct err *err) ERR_REQUIRED(2);
+/* An address of type uri: it begins with a scheme. */
+int config_verify_uri(const char *value, struct err *err) ERR_REQUIRED(2);
+/* Only what the list of allowed words would not help with. */
+int config_verify_check_type(const char *value, struct err *err) ERR_REQUIRED(2);
 int config_verify_user(const char *value, struct err *err) ERR_REQUIRED(2);
 int config_verify_regex(const char *value, struct err *err) ERR_REQUIRED(2);
 int config_verify_method(const char *value, struct err *err) ERR_REQUIRED(2);
