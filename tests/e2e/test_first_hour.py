@@ -39,7 +39,7 @@ STEPS = [
         [
             ("# make install", r"Berth \S+ is installed. Next:"),
             ("cat /etc/berth/berth.ini", r"(?s)type = http\ntarget = http://127.0.0.1:"),
-            ("berthd -t", r"^/etc/berth/berth.ini: good\n$"),
+            ("berthd -t", r"^/etc/berth/berth.ini: good: 1 component, 1 endpoint, 1 check, registry \S+\n$"),
         ],
     ),
     (
@@ -84,7 +84,7 @@ STEPS = [
         "place.",
         [
             (
-                "touch /tmp/broken; while berth status --exit-code >/dev/null; do sleep 0.2; done",
+                "touch /tmp/broken; until berth status | grep -q withdrawn; do sleep 0.2; done",
                 r"^$",
             ),
             ("berth ready", r"^berth: Failed: .*http", 1),

@@ -325,9 +325,12 @@ class Daemon(AgentTest):
 
     def test_warnings_count_as_mistakes_with_strict(self):
         config = self.folder / "doubtful.ini"
-        config.write_text("[component]\npath = /services/x\ndescription = costs $PRICE\n")
-        for arguments, status, verdict in (["-t"], 0, "good, 1 warning"), (["-t", "--strict"], 1,
-                "bad, 1 warning"):
+        config.write_text("[component]\npath = /services/x\ndescription = costs $PRICE\n"
+            "[endpoint a]\napi = a\nprotocol = p\naddress_type = uri\naddress = a:b\n"
+            "[check c]\ntype = ttl\n")
+        found = "1 component, 1 endpoint, 1 check, registry dir:/var/lib/berth/registry; 1 warning"
+        for arguments, status, verdict in (["-t"], 0, f"good: {found}"), (["-t", "--strict"], 1,
+                f"bad: {found}"):
             result = subprocess.run(
                 [BUILD / "berthd", *arguments, "-c", config], capture_output=True, text=True,
                 check=False

@@ -13,6 +13,10 @@
 #define CHECK "[check c]\n"
 #define OUTPUT "[output o]\nfrom = /a\nformat = json\npath = /tmp/o\n"
 
+#define COMPLETED                                                                                  \
+	"\n[endpoint more]\napi = a\nprotocol = p\naddress_type = uri\ndynamic = yes\n"            \
+	"[check more]\ntype = ttl\n"
+
 static void load(const char *text, struct config_problems *problems)
 {
 	char path[] = "/tmp/doubt-XXXXXX";
@@ -20,6 +24,8 @@ static void load(const char *text, struct config_problems *problems)
 	cr_assert_geq(fd, 0);
 	FILE *stream = fdopen(fd, "w");
 	fputs(text, stream);
+	/* What a component lacks is a doubt, too: of what these tests are not about. */
+	fputs(strstr(text, "[component]") ? COMPLETED : "", stream);
 	fclose(stream);
 	struct config *config = NULL;
 	int code = config_load(&config, path, problems);
@@ -61,6 +67,10 @@ static const struct {
 	{ COMPONENT ENDPOINT "address = http://h:$PORT/\n", 10, "`$PORT` stays" },
 	{ COMPONENT ENDPOINT "address = http://h:abc/\n", 10, "port \"abc\"" },
 	{ COMPONENT ENDPOINT "address = http://h:/\n", 10, "port \"\"" },
+	{ COMPONENT ENDPOINT "address = http://[::]:80/\n", 10, "address to listen at" },
+	{ COMPONENT ENDPOINT "address = http://u@NONE/\n", 10, "host is \"NONE\"" },
+	{ COMPONENT ENDPOINT "address = http://h:80/$$a\n", 10, "`$a` as it is" },
+	{ COMPONENT ENDPOINT "address = http://h:80/$$$${a}\n", 10, "`${a}` as it is" },
 	{ COMPONENT ENDPOINT "address = http://h:65536\n", 10, "65535" },
 	{ COMPONENT ENDPOINT "address = http://[::1]:x/\n", 10, "port \"x\"" },
 	{ COMPONENT "[endpoint rest]\napi = http://a/b\nprotocol = x\n"
@@ -132,6 +142,21 @@ static const char *const meant[] = {
 	COMPONENT ENDPOINT "address = http://user:pass@[::1]:8080/a:b\n",
 	COMPONENT ENDPOINT "address = http://[fe80::1]/\n",
 	COMPONENT ENDPOINT "address = urn:a:b\n",
+	COMPONENT ENDPOINT "address = file:///run/x\n",
+	COMPONENT ENDPOINT "address = http://a$$/\n",
+	COMPONENT ENDPOINT "address = http://localhost/\n",
+	"[registry]\nurl = zookeeper://zk/r\n" COMPONENT ENDPOINT "address = http://128.0.0.1/\n",
+	"[registry]\nurl = zookeeper://zk/r\n" COMPONENT ENDPOINT "address = http://localhost.a/\n",
+	COMPONENT CHECK "type = ttl\ninterval = 1s\ntimeout = 5s\n",
+	COMPONENT CHECK "command = true\ninterval = 1s\n",
+	COMPONENT CHECK "command = true\ntimeout = 20s\n",
+	COMPONENT CHECK "command = true\ninterval = 5s\ntimeout = 5s\nfast_interval = 5s\n",
+	COMPONENT CHECK "command = true\ninterval = 5s\ndown_interval = 30s\n",
+	"[output o]\nfrom = /users\nformat = json\npath = /o\n",
+	"[output o]\nfrom = /users/a/b/c/**\nformat = json\npath = /tmp/o\n",
+	"[output o]\nfrom = /users/a/services/b\nformat = json\npath = /tmp/o\n",
+	"[output o]\nfrom = /users/a/services/b/components\nformat = json\npath = /tmp/o\n",
+	"[output o]\nfrom = /services/a/b/c\nformat = json\npath = /tmp/o\n",
 	COMPONENT ENDPOINT "address = mongodb://a:1,b:2/x\n",
 	COMPONENT "description = a ; b # c\nattribute.price = 5 $\n",
 	COMPONENT CHECK "command = bin/true\ncwd = /\n",
@@ -140,7 +165,7 @@ static const char *const meant[] = {
 	"[agent]\nsocket_mode = 0600\n" COMPONENT CHECK "type = ttl\nwriter = user:root\n",
 	"[agent]\nsocket_mode = 0660\nsocket_group = nogroup\n" COMPONENT CHECK
 	"type = ttl\nwriter = user:nobody\n",
-	"[dns]\nforward = none\n",
+	"[registry]\n[dns]\nforward = none\n",
 	"[agent]\nsocket_mode = 0660\nsocket_group = 4321\n" COMPONENT CHECK
 	"type = ttl\nwriter = group:4321\n",
 	OUTPUT "owner = root\ngroup = root\n",

@@ -32,7 +32,7 @@ static void make(void)
 	snprintf(inner, sizeof(inner), "%s/etc", folder);
 	snprintf(path, sizeof(path), "%s/berth.ini", inner);
 	cr_assert(zero(int, mkdir(inner, 0755)));
-	write_text("[agent]\nlog_level = info\n");
+	write_text("[registry]\n[agent]\nlog_level = info\n");
 }
 
 static void discard(void)
@@ -120,7 +120,7 @@ Test(config_origin, each_file_counts)
 	snprintf(more, sizeof(more), "%s/conf.d", inner);
 	mkdir(more, 0755);
 	snprintf(path, sizeof(path), "%s/conf.d/more.ini", inner);
-	write_text("[agent]\nlog_level = warn\n");
+	write_text("[registry]\n[agent]\nlog_level = warn\n");
 	snprintf(path, sizeof(path), "%s/berth.ini", inner);
 	expect(NULL);
 	chmod(more, 0777);
@@ -131,7 +131,7 @@ Test(config_origin, a_pipe_counts_by_its_owner)
 {
 	int ends[2];
 	cr_assert(zero(int, pipe(ends)));
-	cr_assert(eq(int, (int)write(ends[1], "[agent]\n", 8), 8));
+	cr_assert(eq(int, (int)write(ends[1], "[registry]\n", 11), 11));
 	close(ends[1]);
 	dup2(ends[0], STDIN_FILENO);
 	expect_at("/dev/stdin", NULL);
@@ -149,9 +149,10 @@ Test(config_origin, a_strangers_file_is_not_good)
 	expect("it belongs to user 4711, and not to root; give file");
 }
 
-#define FOR_NOBODY "[agent]\nuser = nobody\n"
+#define FOR_NOBODY "[registry]\n[agent]\nuser = nobody\n"
 #define CHECK(user)                                                                                \
 	"[component]\nuser = dev\nservice_class = web\ninstance = one\nname = n1\n"                \
+	"[endpoint e]\napi = a\nprotocol = p\naddress_type = uri\ndynamic = yes\n"                 \
 	"[check alive]\ncommand = /bin/true\nuser = " user "\n"
 
 Test(config_origin, the_agents_user_may_own_it_while_all_commands_run_as_this_user)
