@@ -414,7 +414,7 @@ void config_refuse_changes(const struct config *now, const struct config *next, 
  */
 void config_print(const struct config *config, FILE *stream);
 /*
- * What it consists of, without an end of line: "1 component, 2 endpoints, 1 check, registry …".
+ * Its parts in numbers, without an end of line: "1 component, 2 endpoints, 1 check, registry …".
  * Dialects, outputs and imports are named where there are some.
  */
 void config_print_summary(const struct config *config, FILE *stream);

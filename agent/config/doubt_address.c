@@ -23,7 +23,7 @@ static bool begins_name(const char *text)
 
 int config_doubt_address_text(const char *raw, const char *value, struct err *err)
 {
-	/* What tools leave of a template, or write for a value that they do not have. */
+	/* Remains of a template, and the words of tools for a value that they do not have. */
 	static const char *const marks[] = { "{{", "<%", "%{", "<no value>", "@@" };
 	for (const char *at = strstr(raw, "$$"); at; at = strstr(at + 2, "$$")) {
 		bool braced = at[2] == '{';

@@ -11,7 +11,7 @@ import unittest
 
 from berth import BUILD
 
-# What every mistake is made in; -t finds it good and has no doubt of it.
+# The configuration for every mistake; -t finds it good and has no doubt of it.
 GOOD = """\
 [registry]
 url = zookeeper://zk1:2181,zk2:2181/registry
@@ -45,7 +45,7 @@ FOUND = ("good: 1 component, 1 endpoint, 1 check, 1 output, "
     "registry zookeeper://zk1:2181,zk2:2181/registry")
 BAD, DOUBT = 1, 0
 
-# What is written, in place of what; whether it is bad or doubtful; the words of the message, which
+# The old text, the new text, whether it is then bad or doubtful, and words of the message, which
 # names the line where the new text begins (+N: N lines below it).
 MISTAKES = [
     # of the spelling
@@ -245,7 +245,8 @@ class Mistakes(unittest.TestCase):
             return
         start = f"{self.file}:{line}: " if line else f"{self.file}: "
         named = [one for one in lines if one.startswith(start)]
-        self.assertTrue([one for one in named if words in one], f"{start}… {words}\n{result.stderr}")
+        self.assertTrue([one for one in named if words in one],
+            f"{start}… {words}\n{result.stderr}")
         if outcome == DOUBT:
             self.assertEqual(len(lines), 1, result.stderr)
             self.assertIn(": warning: ", lines[0])
@@ -257,7 +258,7 @@ class Mistakes(unittest.TestCase):
             self.assertTrue([one for one in named if " warning: " not in one], result.stderr)
             self.assertEqual(result.stdout, "")
 
-    def test_what_they_are_made_in_is_good(self):
+    def test_the_configuration_without_a_mistake_is_good(self):
         result = self.examine(GOOD, "--strict")
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.assertEqual(result.stdout, f"{self.file}: {FOUND}\n")

@@ -24,7 +24,7 @@ static void load(const char *text, struct config_problems *problems)
 	cr_assert_geq(fd, 0);
 	FILE *stream = fdopen(fd, "w");
 	fputs(text, stream);
-	/* What a component lacks is a doubt, too: of what these tests are not about. */
+	/* A component without an endpoint or a check is doubtful, too; other tests concern that. */
 	fputs(strstr(text, "[component]") ? COMPLETED : "", stream);
 	fclose(stream);
 	struct config *config = NULL;
