@@ -194,7 +194,7 @@ struct holding {
 	struct cli *cli;
 	const char *record;
 	bool look; /* something has changed at our path */
-	bool gone; /* it has been said */
+	bool gone; /* it has been reported */
 };
 
 /* Every event only says that something changed; a lookup of the path gives the state of now. */

@@ -129,7 +129,7 @@ int verb_checks(struct cli *cli)
 	return 0;
 }
 
-/* Everything that one run said, line by line. */
+/* Everything that one run printed, line by line. */
 static void print_result(const struct cli *cli, const json_t *check, const json_t *result)
 {
 	char took[32];

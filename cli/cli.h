@@ -87,7 +87,8 @@ const char *cli_operand(const struct cli *cli);
 struct berth_endpoint_filter cli_filter(const struct cli *cli);
 
 /*
- * Parses an answer's JSON and frees the answer; ends the program when it is no JSON. New reference.
+ * Parses an answer's JSON and frees the answer; ends the program when it is not JSON. New
+ * reference.
  */
 json_t *cli_parse_take(struct berth_answer *answer);
 

@@ -16,7 +16,7 @@ json_t *cli_parse_take(struct berth_answer *answer)
 	json_t *json = json_wide_loadb(answer->json, answer->len, JSON_DECODE_ANY, &error);
 	berth_answer_finish(answer);
 	if (!json) {
-		fprintf(stderr, "berth: the answer is no JSON: %s\n", error.text);
+		fprintf(stderr, "berth: the answer is not JSON: %s\n", error.text);
 		exit(EXIT_FAILURE);
 	}
 	return json;
@@ -152,7 +152,7 @@ static int list_long(struct cli *cli, const struct berth_paths *paths)
 			add_stat(cli, table, paths->items[i], &stat);
 			json_array_append_new(array, json_of_stat(paths->items[i], &stat));
 		} else if (code != BERTH_PATH_NOT_FOUND) {
-			/* One that went away meanwhile is just no longer there. */
+			/* A node that went away meanwhile is just not in the answer. */
 			status = output_failure(&failure);
 		}
 	}

@@ -89,7 +89,7 @@ static int check_registry(const char *url)
 		return 0;
 	}
 	/* Not repeated: it may hold a password. */
-	return output_usage("the name of the registry is no URL; allowed are dir:/path and "
+	return output_usage("the name of the registry is not a URL; allowed are dir:/path and "
 			    "zookeeper://host:port,host:port/root (or zookeeper+tls://)");
 }
 

@@ -210,7 +210,7 @@ static bool parse_count(const char *text, unsigned long max, unsigned *ret)
 	return true;
 }
 
-/* Stores a value in its member; false when it is none of the row's kind. */
+/* Stores a value in its member; false when it is not a value of the row's kind. */
 static bool store(const struct row *row, void *place, const char *value)
 {
 	int ms = 0;
@@ -274,7 +274,7 @@ static int unknown_option(const char *argument)
 	return EXIT_USAGE;
 }
 
-/* Of two options with one name the verb takes the one that it accepts, else the first. */
+/* Of two options with one name the verb takes the option that it accepts, else the first. */
 static bool is_meant(size_t i, uint64_t accepted)
 {
 	for (size_t j = 0; j < OPTION_END; j++) {

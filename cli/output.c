@@ -176,7 +176,7 @@ void output_progress_end(const struct output *output)
 int output_finish(int status)
 {
 	if (fflush(stdout) != 0 || ferror(stdout)) {
-		/* A reader that has seen enough is no failure worth words. */
+		/* It is not worth a message when the reader has seen enough. */
 		if (errno != EPIPE) {
 			fprintf(stderr, "berth: cannot write: %s\n", strerror(errno));
 		}

@@ -80,7 +80,7 @@ static void add_all(struct picture *picture, struct berth_answer *answer)
 	json_decref(records);
 }
 
-/* The record of the path itself; one without is no error. */
+/* The record of the path itself; a node without a record is not an error. */
 static int read_self(struct cli *cli, struct picture *picture, struct berth_failure *failure)
 {
 	struct berth_answer answer;

@@ -38,7 +38,7 @@ void table_line(struct table *table, enum table_colour colour, const char *text)
 /* `width`: of the terminal; 0: nothing is cut. */
 void table_print(struct table *table, FILE *out, bool colour, size_t width);
 
-/* malloc'ed copy in which control bytes and what is no UTF-8 are shown as \n, \t, \xNN. */
+/* malloc'ed copy in which control bytes and invalid UTF-8 are shown as \n, \t, \xNN. */
 char *table_escape(const char *text);
 /* Cells on the screen that an escaped text takes. */
 size_t table_width(const char *text);

@@ -1,7 +1,7 @@
 /*
  * wait: until a path offers addresses, or until this agent's own components are registered.
  *
- * A script waits for what another program starts, so an agent or a registry that is away is no
+ * A script waits for what another program starts, so an agent or a registry that is away is not an
  * error here: it may come.
  */
 #include "cli/cli.h"

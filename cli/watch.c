@@ -266,7 +266,7 @@ static void on_event(void *context, const struct berth_event *event)
 	if (event->type == BERTH_EVENT_LOST) {
 		on_lost(watching);
 		if (watching->status >= 0 || !options->json) {
-			return; /* said already */
+			return; /* reported already */
 		}
 	}
 	if (options->command) {

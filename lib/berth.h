@@ -215,7 +215,8 @@ int berth_records(struct berth *berth, const char *path, struct berth_answer *re
 
 /*
  * The addresses that the record at `path` and those of its direct children offer, one entry each,
- * in the order of their paths. None is no error. `filter` may be NULL. BERTH_PATH_NOT_FOUND.
+ * in the order of their paths. An empty list is not an error. `filter` may be NULL.
+ * BERTH_PATH_NOT_FOUND.
  */
 int berth_endpoints(struct berth *berth, const char *path,
 	const struct berth_endpoint_filter *filter, struct berth_endpoints *ret_endpoints,
@@ -344,7 +345,7 @@ int berth_bind(struct berth *berth, const char *path, const char *record, unsign
 	struct berth_failure *failure);
 
 /*
- * Makes a node without a record; an existing one is no error, and *ret_made (may be NULL) says
+ * Makes a node without a record; an existing one is not an error, and *ret_made (may be NULL) says
  * which it was. With `parents` also makes missing parents, else BERTH_PATH_NOT_FOUND.
  */
 int berth_mknode(struct berth *berth, const char *path, bool parents, bool *ret_made,
@@ -353,7 +354,7 @@ int berth_mknode(struct berth *berth, const char *path, bool parents, bool *ret_
 /*
  * As berth_mknode(), for an administrator who makes a user's home: the user `owner` may create and
  * delete nodes below `path`. On ZooKeeper `owner` is scheme:id, such as "digest:joe:HASH", or a
- * name, which stands for sasl:NAME@REALM; the handle was opened with `secure`. On dir: it is a user
+ * name, short for sasl:NAME@REALM; the handle was opened with `secure`. On dir: it is a user
  * of this machine, to whom the directory will belong. An existing node keeps its owner.
  * BERTH_FAILED: such an owner would get no rights; the message says why.
  */
@@ -367,8 +368,8 @@ enum berth_delete_flags {
 };
 
 /*
- * Deletes a node; an absent one is no error. BERTH_PATH_IS_NOT_EMPTY_DIRECTORY: it has children and
- * `flags` is 0, or there are names below it that no path can hold; the message says them, and
+ * Deletes a node; an absent one is not an error. BERTH_PATH_IS_NOT_EMPTY_DIRECTORY: it has children
+ * and `flags` is 0, or there are names below it that no path can hold; the message says them, and
  * nothing was deleted.
  */
 int berth_delete(
@@ -423,7 +424,7 @@ enum berth_document { BERTH_STATUS, BERTH_CHECKS, BERTH_HISTORY };
 
 /*
  * As berth_status(), berth_checks() or berth_history(), but waits up to `wait_s` seconds (600 at
- * most) for a content other than the one that `tag` names; "" for any. BERTH_TIMEOUT when the
+ * most) for content other than that which `tag` names; "" for any. BERTH_TIMEOUT when the
  * content stayed the same.
  */
 int berth_await(struct berth *berth, enum berth_document document, const char *tag, unsigned wait_s,

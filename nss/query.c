@@ -222,7 +222,7 @@ static bool is_below(const char *name, const char *domain, size_t domain_len)
 }
 
 /*
- * The words of DOMAINS_FILE. The agent cannot be the one that says which names are its own: whoever
+ * The words of DOMAINS_FILE. The agent itself cannot say which names are its own: whoever
  * had taken it over could then answer for any name in every process of the machine.
  */
 static void read_domains(char *out, size_t size)
@@ -263,7 +263,7 @@ enum nss_query_status nss_query_name(struct nss_answer *ret_answer, const char *
 	ret_answer->count = 0;
 	ret_answer->name[0] = '\0';
 	/*
-	 * Other names are none of the agent's business; a name with other bytes cannot be in the
+	 * Other names do not concern the agent; a name with other bytes cannot be in the
 	 * registry.
 	 */
 	if (strlen(name) >= NSS_NAME_BYTES || strspn(name, allowed) != strlen(name) ||

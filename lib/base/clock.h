@@ -2,7 +2,7 @@
  * The two clocks. Intervals and deadlines are measured on the monotonic clock, which never jumps or
  * goes back. It is CLOCK_BOOTTIME and goes on while the machine is suspended: what was heard before
  * that is old, and the server has counted on for a session. The timers of libev count on
- * CLOCK_MONOTONIC, which stands still meanwhile: after a resume they are late, so an age never
+ * CLOCK_MONOTONIC, which stops meanwhile: after a resume they are late, so an age never
  * follows from a timer. The wall clock is for times that people read. A function that decides by
  * time takes the time as an argument; only its callers read a clock.
  */

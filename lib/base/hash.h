@@ -1,6 +1,6 @@
 /*
- * FNV-1a with 64 bits, for hash tables and ETags. It is no defence against a peer that chooses its
- * input to collide: a table that strangers fill starts from a random seed instead of HASH_INIT.
+ * FNV-1a with 64 bits, for hash tables and ETags. It does not defend against a peer that chooses
+ * its input to collide: a table that strangers fill starts from a random seed instead of HASH_INIT.
  */
 #ifndef LIB_BASE_HASH_H
 #define LIB_BASE_HASH_H

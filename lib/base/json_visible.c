@@ -84,7 +84,7 @@ void json_make_visible(struct buffer *buffer, size_t start)
 	buffer_finish(&visible);
 }
 
-/* The length of an escape that stands for a C0 control; 0 for another text. */
+/* The length of an escape of a C0 control; 0 for another text. */
 static size_t control_escape_len(const char *at, size_t left)
 {
 	if (left < 2 || at[0] != '\\') {

@@ -1,9 +1,9 @@
 /*
  * JSON of other programs, with numbers that may be larger than any C number.
  *
- * JSON sets no bound on numbers, and jansson refuses a whole document for one that it cannot hold.
- * Here such a number is read as the nearest double, beyond the doubles as about the largest;
- * everything else is read as by json_read().
+ * JSON sets no bound on numbers, and jansson refuses a whole document for a single number that it
+ * cannot hold. Here such a number is read as the nearest double, beyond the doubles as about the
+ * largest; everything else is read as by json_read().
  */
 #ifndef LIB_BASE_JSON_WIDE_H
 #define LIB_BASE_JSON_WIDE_H

@@ -5,7 +5,7 @@
 #ifndef LIB_BASE_LIMITS_H
 #define LIB_BASE_LIMITS_H
 
-#define RECORD_TYPE "JSONServiceRecord" /* data without this text is no record */
+#define RECORD_TYPE "JSONServiceRecord" /* data without this text is not a record */
 
 #define LIMIT_PATH_ELEMENT_BYTES 63 /* RFC 1123 label */
 #define LIMIT_PATH_BYTES 1024

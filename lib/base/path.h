@@ -77,7 +77,7 @@ bool path_is_under(const char *path, const char *ancestor);
 
 /*
  * The DNS name of a path: its elements reversed, then the domain. c1.prod.berth for /prod/c1. False
- * when it has more than 253 bytes and so is no DNS name.
+ * when it has more than 253 bytes and so is not a DNS name.
  */
 bool path_dns_name(char out[PATH_DNS_NAME_BYTES], const char *path, const char *domain);
 

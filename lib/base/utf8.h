@@ -19,7 +19,7 @@ bool utf8_is_valid(const char *text, size_t len);
 
 /*
  * Copies text and ends it with a NUL; `out`, of len + 1 bytes, may be `text` itself. Every byte
- * that is no UTF-8, and every NUL, becomes '?'. `cut` says that there was more than `len` bytes:
+ * of invalid UTF-8, and every NUL, becomes '?'. `cut` says that there was more than `len` bytes:
  * the character that the cut has split is dropped.
  */
 void utf8_copy_valid(char *out, const char *text, size_t len, bool cut);

@@ -30,7 +30,7 @@ static int encode(const json_t *body, char **ret_text, struct err *err)
 	}
 	char *text = json_text(body, JSON_COMPACT);
 	if (!text) {
-		return err_set(err, BERTH_FAILED, "out of memory, or a text that is no UTF-8");
+		return err_set(err, BERTH_FAILED, "out of memory, or a text that is not UTF-8");
 	}
 	*ret_text = text;
 	return 0;
@@ -133,7 +133,7 @@ int berth_name(struct berth *berth, const char *name, const char *type,
 	struct err err = ERR_INIT;
 	int code = handle_need_agent(berth, "a name", &err);
 	if (code == 0 && (!is_name(name) || (type && !is_name(type)))) {
-		code = err_set(&err, BERTH_PATH_NOT_FOUND, "%s is no DNS name",
+		code = err_set(&err, BERTH_PATH_NOT_FOUND, "%s is not a DNS name",
 			quote_text(is_name(name) ? type : name).text);
 	}
 	if (code == 0) {

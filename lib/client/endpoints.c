@@ -120,7 +120,7 @@ int endpoint_list_add_json(struct endpoint_list *list, const json_t *array, stru
 	json_t *entry;
 	int code = json_is_array(array)
 		? 0
-		: err_set(err, BERTH_FAILED, "the agent's list of endpoints is no array");
+		: err_set(err, BERTH_FAILED, "the agent's list of endpoints is not an array");
 	json_array_foreach (array, index, entry) {
 		const struct record_endpoint endpoint = { .scope = text_of(entry, "scope"),
 			.api = text_of(entry, "api"),

@@ -31,7 +31,7 @@ int endpoint_list_add_record(struct endpoint_list *list, const char *path,
 int endpoint_list_add_json(struct endpoint_list *list, const json_t *array, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
 
-/* The list in the public form, for berth_endpoints_finish(); the list is empty then. */
+/* The list in the public form, for berth_endpoints_finish(); the list is empty afterwards. */
 struct berth_endpoints endpoint_list_take(struct endpoint_list *list);
 void endpoint_list_finish(struct endpoint_list *list);
 

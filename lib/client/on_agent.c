@@ -93,7 +93,7 @@ static int records(struct berth *berth, const char *path, struct berth_answer *r
 	return ask(berth, "records", path, ret, err);
 }
 
-/* Copies an array of strings; false when it is none, or without memory. */
+/* Copies an array of strings; false for any other value, or without memory. */
 static bool strings_from_json(char ***ret_items, size_t *ret_count, const json_t *array)
 {
 	size_t count = json_array_size(array);
@@ -155,7 +155,7 @@ static int stat_from_answer(
 	json_t *object = json_read(answer->json, answer->len, 0, NULL);
 	if (!json_is_object(object)) {
 		json_decref(object);
-		return err_set(err, BERTH_FAILED, "the agent's answer is no object");
+		return err_set(err, BERTH_FAILED, "the agent's answer is not an object");
 	}
 	*ret = (struct berth_stat){
 		.time_ms = json_integer_value(json_object_get(object, "time")),

@@ -234,7 +234,7 @@ static int source_trouble(const struct berth *berth, const void *source, struct 
 static int64_t due_ms(struct berth *berth)
 {
 	/*
-	 * A registry may have replaced its descriptor; adding one that is there already only fails.
+	 * A registry may have replaced its descriptor; adding the same one again only fails.
 	 */
 	struct epoll_event event = { .events = EPOLLIN };
 	epoll_ctl(berth->epoll_fd, EPOLL_CTL_ADD, registry_fd(berth->registry), &event);

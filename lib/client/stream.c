@@ -231,7 +231,7 @@ static int take_frame(struct client_stream *stream, size_t *at, struct err *err)
 	json_t *event = json_wide_loadb(frame + digits + 1, size, 0, NULL);
 	if (!json_is_string(json_object_get(event, "type"))) {
 		json_decref(event);
-		return err_set(err, BERTH_FAILED, "a frame of the event stream is no event");
+		return err_set(err, BERTH_FAILED, "a frame of the event stream is not an event");
 	}
 	take_event(stream, event);
 	*at += digits + 1 + size;

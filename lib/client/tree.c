@@ -29,7 +29,7 @@ struct client_tree {
 	struct node *root;
 	bool subscribed;
 	bool stale;
-	unsigned round;     /* grows with each reconnect: everything is read again then */
+	unsigned round;     /* grows with each reconnect: everything is read again in each */
 	size_t unconfirmed; /* watches that have not reported in this round */
 };
 

@@ -59,7 +59,7 @@ struct dialect_instance {
 	enum dialect_type type;
 	const char *name; /* the section's NAME */
 
-	struct dialect_address endpoint; /* the one that gives host and port; port 0: none is up */
+	struct dialect_address endpoint;          /* it gives host and port; port 0: none is up */
 	const struct dialect_address *additional; /* serverset: further endpoints, by name */
 	size_t additional_count;
 	int ssl_port; /* curator, spring; -1: none */

@@ -97,7 +97,7 @@ bool dialect_label_name(char out[DIALECT_LABEL_SIZE], const char *label)
 		name[used++] = (char)byte;
 	}
 	name[used] = '\0';
-	/* One name has one label: another spelling is no label of the name. */
+	/* One name has one label: another spelling is not a label of the name. */
 	dialect_label(again, name);
 	if (strcmp(again, label) != 0) {
 		return false;

@@ -133,9 +133,9 @@ json_t *dialect_json(const char *data, size_t len, struct err *err)
 	if (!json && !*where.text) {
 		err_set(err, BERTH_FAILED, "no memory for the data of a node");
 	} else if (!json) {
-		err_set(err, BERTH_INVALID_RECORD, "no JSON: %s", where.text);
+		err_set(err, BERTH_INVALID_RECORD, "not JSON: %s", where.text);
 	} else if (!json_is_object(json)) {
-		err_set(err, BERTH_INVALID_RECORD, "the JSON is no object");
+		err_set(err, BERTH_INVALID_RECORD, "the JSON is not an object");
 		json_decref(json);
 		json = NULL;
 	}
@@ -190,13 +190,13 @@ void dialect_add_endpoint(struct dialect_reading *reading, const char *api, cons
 		return;
 	}
 	if (port < 0) {
-		dialect_unreadable(reading, "the port is no integer of 1 to 65535");
+		dialect_unreadable(reading, "the port is not an integer of 1 to 65535");
 		return;
 	}
 	json_t *address = port > 0 ? json_pack("{s:s, s:s}", "host", host, "port", digits)
 				   : json_pack("{s:s}", "hostname", host);
 	if (address && !record_target_read(&target, type, address)) {
-		err_set(&reading->err, BERTH_INVALID_RECORD, "%s is no host",
+		err_set(&reading->err, BERTH_INVALID_RECORD, "%s is not a host",
 			quote_text(host).text);
 	}
 	json_t *addresses = json_pack("[o]", address);
@@ -289,7 +289,7 @@ int dialect_read(char **ret_text, size_t *ret_len, enum dialect_type type,
 		json_decref(json);
 	}
 	return reading.err.code
-		? err_set(err, reading.err.code, "%s is no member of %s: %s",
+		? err_set(err, reading.err.code, "%s is not a member of %s: %s",
 			  quote_text(member->name).text, dialect_name(type), reading.err.msg)
 		: 0;
 }

@@ -21,13 +21,13 @@ dialect_reader dialect_read_curator;
 dialect_reader dialect_read_nerve;
 dialect_reader dialect_read_mesos;
 
-/* Text as an object, a new reference; NULL when it is none. */
+/* Text as an object, a new reference; NULL for any other text. */
 json_t *dialect_json(const char *data, size_t len, struct err *err);
 
 /* The data do not follow the scheme; `what` names the mistake. */
 void dialect_unreadable(struct dialect_reading *reading, const char *what);
 
-/* A member of an object that is a string and not empty; NULL when it is none. Borrowed. */
+/* A member of an object that is a string and not empty; else NULL. Borrowed. */
 const char *dialect_text(const json_t *object, const char *key);
 
 /*
@@ -37,9 +37,9 @@ const char *dialect_text(const json_t *object, const char *key);
 int dialect_port(const json_t *value);
 
 /*
- * Adds an external endpoint host/port, or hostname when `port` is 0. A host that is no host, or a
- * port of -1, makes the member unreadable. `api` NULL or of a form that a record cannot hold: the
- * service's name.
+ * Adds an external endpoint host/port, or hostname when `port` is 0. An invalid host, or a port of
+ * -1, makes the member unreadable. `api` NULL or of a form that a record cannot hold: the service's
+ * name.
  */
 void dialect_add_endpoint(struct dialect_reading *reading, const char *api, const char *protocol,
 	const char *host, int port);

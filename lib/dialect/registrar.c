@@ -3,8 +3,8 @@
  * below it and one at each alias, ephemeral; the service record is the data of the domain's own
  * node.
  *
- * Binder ends when an address is anything but an IPv4 literal or a number is none, so such a node
- * is never written.
+ * Binder ends when an address is anything but an IPv4 literal or a number is of another type, so
+ * such a node is never written.
  */
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -45,7 +45,7 @@ static int check(const struct dialect_instance *instance, struct err *err)
 	struct in_addr ignored;
 	if (inet_pton(AF_INET, instance->address, &ignored) != 1) {
 		return err_set(err, BERTH_INVALID_RECORD,
-			"\"%s\" is no IPv4 address, and Binder takes nothing else",
+			"\"%s\" is not an IPv4 address, and Binder takes nothing else",
 			instance->address);
 	}
 	for (size_t i = 0; i < instance->port_count; i++) {

@@ -32,7 +32,7 @@ int dialect_add_node_take(struct dialect_nodes *nodes, const struct dialect_node
 	json_t *data, struct err *err, const char *format, ...)
 	__attribute__((format(printf, 5, 6))) ERR_REQUIRED(4);
 
-/* The pairs as an object of strings; new reference, or NULL for text that is no UTF-8. */
+/* The pairs as an object of strings; new reference, or NULL for text that is not UTF-8. */
 json_t *dialect_pairs_json(const struct dialect_instance *instance);
 
 /* INVALID_RECORD when no endpoint of the instance has both host and port. */

@@ -200,7 +200,7 @@ static void take_request_line(struct http_reader *reader, const char *line, size
 	const char *target = line + method_len + 1;
 	if (method_len == 0 || len < method_len + VERSION_LEN + 3 || line[method_len] != ' ' ||
 		line[len - VERSION_LEN - 1] != ' ') {
-		refuse(reader, 400, "its first line is no request line");
+		refuse(reader, 400, "its first line is not a request line");
 		return;
 	}
 	size_t target_len = len - method_len - VERSION_LEN - 2;
@@ -208,7 +208,7 @@ static void take_request_line(struct http_reader *reader, const char *line, size
 	if (target_len > HTTP_TARGET_BYTES) {
 		refuse(reader, 414, "its target is too long");
 	} else if (version == -1) {
-		refuse(reader, 400, "its first line is no request line");
+		refuse(reader, 400, "its first line is not a request line");
 	} else if (version == -2) {
 		refuse(reader, 505, "this server speaks HTTP/1.1");
 	} else if (!http_is_target(line, method_len, target, target_len)) {
@@ -233,7 +233,7 @@ static void take_status_line(struct http_reader *reader, const char *line, size_
 	if (version < 0 || line[8] != ' ' || !is_digit(line[9]) || !is_digit(line[10]) ||
 		!is_digit(line[11]) || line[9] == '0' || (len > 12 && line[12] != ' ') ||
 		(reader->kind == HTTP_ANSWER && !http_is_field_text(line, len))) {
-		refuse(reader, 502, "its first line is no status line");
+		refuse(reader, 502, "its first line is not a status line");
 		return;
 	}
 	reader->http_1_0 = version == 0;
@@ -293,7 +293,7 @@ static void take_field(struct http_reader *reader, const char *line, size_t len)
 	}
 	size_t name_len = http_token_len(line, len);
 	if (name_len == 0 || name_len == len || line[name_len] != ':') {
-		refuse(reader, 400, "a line of its head is no field");
+		refuse(reader, 400, "a line of its head is not a field");
 		return;
 	}
 	const char *value = line + name_len + 1;
@@ -333,7 +333,7 @@ static bool parse_length(const char *text, uint64_t *ret)
 static enum http_event begin_chunks(struct http_reader *reader, const char *coding)
 {
 	if (reader->fields[HTTP_FIELD_CONTENT_LENGTH] || reader->http_1_0) {
-		return refuse(reader, 400, "a Transfer-Encoding beside a length, or in HTTP/1.0");
+		return refuse(reader, 400, "a Transfer-Encoding with a length, or in HTTP/1.0");
 	}
 	if (strcasecmp(coding, "chunked") != 0) {
 		return *coding ? refuse(reader, 501, "its Transfer-Encoding is not chunked")
@@ -351,7 +351,7 @@ static enum http_event begin_body(struct http_reader *reader)
 	bool bodiless = reader->bodiless || reader->status == 204 || reader->status == 304;
 	reader->state = HTTP_READER_LENGTH;
 	if (length && !parse_length(length, &reader->left)) {
-		return refuse(reader, 400, "its Content-Length is no number");
+		return refuse(reader, 400, "its Content-Length is not a number");
 	}
 	if (bodiless) {
 		reader->left = 0;
@@ -414,7 +414,7 @@ static void take_chunk_size(struct http_reader *reader, const char *line, size_t
 	if (!good || (extension_len > 0 ? *extension != ';' : len > digits)) {
 		refuse(reader, 400, "a chunk without a size");
 	} else if (reader->line_bytes > CHUNK_EXTENSION_BYTES) {
-		refuse(reader, 400, "its chunks carry too much beside the body");
+		refuse(reader, 400, "its chunks carry too much besides the body");
 	} else {
 		reader->left = size;
 		reader->state = size ? HTTP_READER_CHUNK : HTTP_READER_TRAILERS;
@@ -427,7 +427,7 @@ static void take_trailer(struct http_reader *reader, const char *line, size_t le
 	size_t name_len = http_token_len(line, len);
 	if (name_len == 0 || name_len == len || line[name_len] != ':' ||
 		!http_is_field_text(line, len)) {
-		refuse(reader, 400, "a line of its trailers is no field");
+		refuse(reader, 400, "a line of its trailers is not a field");
 	}
 }
 

@@ -13,7 +13,7 @@
  *
  * The reader is strict: two parsers must not be able to see different messages in the same bytes.
  * It refuses a bare CR or LF, NUL and every other control character but the tab, folded lines,
- * blanks before a colon, a second Host, Content-Length or Transfer-Encoding, a length beside a
+ * blanks before a colon, a second Host, Content-Length or Transfer-Encoding, a length with a
  * coding, and every coding but "chunked". Only answers of a server that is not ours may end their
  * lines with LF alone, fold them, and end with the connection.
  *
@@ -136,8 +136,8 @@ static inline const char *http_reader_field(const struct http_reader *reader, en
 /*
  * For a caller that wants a whole answer: takes bytes, appends those of the body to `body`, and
  * stops behind the end of the answer; *ret_used is the number of bytes that it took. 0,
- * BERTH_FAILED for bytes that are no answer, or BERTH_LIMIT_EXCEEDED when `body` or the head is
- * full; the reader stays failed then.
+ * BERTH_FAILED for bytes that are not an answer, or BERTH_LIMIT_EXCEEDED when `body` or the head is
+ * full; after an error the reader stays failed.
  */
 int http_reader_feed(struct http_reader *reader, const char *data, size_t len, struct buffer *body,
 	size_t *ret_used, struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(6);

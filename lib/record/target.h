@@ -21,7 +21,7 @@ struct record_target {
  * Reads `address`, an object of strings as a record of `address_type` holds it. A uri names the
  * host and port of its authority (http and ws mean port 80, https and wss 443); hostname,
  * inetaddress, host/port and zookeeper have keys for them. False when the address names no host: a
- * path, a free type, a urn:, or text that is no host name.
+ * path, a free type, a urn:, or text that is not a host name.
  */
 bool record_target_read(
 	struct record_target *ret_target, const char *address_type, const json_t *address);

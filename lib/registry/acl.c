@@ -254,7 +254,8 @@ int registry_acl_add_accessor(
 {
 	if (!*user || strchr(user, ':')) {
 		return err_set(err, BERTH_FAILED,
-			"\"%s\" is no user name for a digest: it is empty or holds a colon", user);
+			"\"%s\" is not a user name for a digest: it is empty or holds a colon",
+			user);
 	}
 	char digest[REGISTRY_DIGEST_SIZE];
 	char *id = NULL;

@@ -72,14 +72,14 @@ struct registry_task {
 	bool watch;
 	bool ephemeral;
 	/*
-	 * create: ten digits that grow from node to node end the name; ret_data ends in them then.
+	 * create: ten digits that grow from node to node end the name; ret_data ends in them too.
 	 * A lost answer is BERTH_TIMEOUT: nobody can tell which node was made
 	 */
 	bool sequential;
 	/* create: the registry deletes the node, sooner or later, after its last child has gone */
 	bool container;
 	/*
-	 * delete: also the entries below the node that are no nodes of this registry, if the
+	 * delete: also the entries below the node that are not nodes of this registry, if the
 	 * backend keeps any
 	 */
 	bool all;
@@ -103,7 +103,7 @@ struct registry_task {
 	char **ret_children; /* one allocation each, and the array */
 	size_t ret_children_count;
 	/*
-	 * the same for entries that are no nodes and may have any name, such as files in a
+	 * the same for entries that are not nodes and may have any name, such as files in a
 	 * directory
 	 */
 	char **ret_foreign;
@@ -114,7 +114,10 @@ struct registry_task {
 	uint64_t tag;     /* the backend's */
 };
 
-/* Moves all that a task found, its error included, to another one; `from` holds nothing then. */
+/*
+ * Moves all that a task found, its error included, to another one; `from` holds nothing
+ * afterwards.
+ */
 void registry_task_move_results(struct registry_task *to, struct registry_task *from);
 
 /* How a backend speaks to the core; `core` is passed back. Called from within dispatch() only. */

@@ -110,7 +110,7 @@ static void create(struct write_request *request)
 	registry_request_submit(&request->base, REGISTRY_OP_CREATE);
 }
 
-/* False when there were too many rounds; the request is gone then. */
+/* False when there were too many rounds; in that case the request is gone. */
 static bool next_round(struct write_request *request)
 {
 	if (++request->rounds < REGISTRY_MAX_ROUNDS) {

@@ -57,7 +57,7 @@ struct registry_request {
 	struct list link; /* registry->requests */
 	char *path;
 	int64_t deadline_ms;
-	struct registry_call call; /* the one that requests with a single task in flight use */
+	struct registry_call call; /* for requests with a single task in flight */
 	void (*release)(
 		struct registry_request *request); /* frees what a kind of request adds; or NULL */
 	registry_done *done;

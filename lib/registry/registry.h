@@ -127,7 +127,7 @@ struct registry_stat {
 	size_t size;     /* bytes of data */
 	/* that a path can name; filled by registry_stat(), list and children watches */
 	size_t children;
-	size_t foreign; /* the others: names that are no path element, or paths over the limit */
+	size_t foreign; /* the others: names that are not path elements, or paths over the limit */
 	bool ephemeral;
 	bool own; /* ephemeral and held by this registry's own session */
 };
@@ -153,10 +153,10 @@ struct registry_result {
 	char *const *children;
 	size_t children_count;
 	/*
-	 * List, children watches: the children with names that are no path elements, sorted;
+	 * List, children watches: the children with names that are not path elements, sorted;
 	 * borrowed for the call. These are full paths; %XX replaces each byte of the name that is
-	 * no printable ASCII, a blank, a quote, a backslash or %. They lie in memory right behind
-	 * `children`.
+	 * not printable ASCII, or is a blank, a quote, a backslash or %. They lie in memory right
+	 * behind `children`.
 	 */
 	char *const *foreign;
 	size_t foreign_count;
@@ -201,8 +201,8 @@ int registry_options_check(const struct registry_options *options, const char **
 	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(3);
 
 /*
- * Connecting goes on in the background: only a bad URL, a bad auth file and the like fail here. No
- * `options` are no URL.
+ * Connecting goes on in the background: only a bad URL, a bad auth file and the like fail here.
+ * Without `options` there is no URL.
  */
 int registry_open(struct registry **ret_registry, const struct registry_options *options,
 	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(3);
@@ -266,8 +266,8 @@ struct registry_import {
 
 /*
  * The imports from now on, in place of those before; copied. An import that stays as it was is not
- * touched; every watch hears of its change. INVALID_PATHNAME when a path is none or two imports
- * overlap: then nothing has changed.
+ * touched; every watch hears of its change. INVALID_PATHNAME when a path is invalid or two imports
+ * overlap; if so, nothing has changed.
  */
 int registry_set_imports(struct registry *registry, const struct registry_import *imports,
 	size_t count, struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(4);
@@ -314,14 +314,14 @@ struct registry_request *registry_records(struct registry *registry, const char 
 	registry_progress *progress, registry_done *done, void *context);
 
 /*
- * Makes a node without record; an existing node is no error. `parents`: also makes missing parents,
- * else PathNotFound.
+ * Makes a node without record; an existing node is not an error. `parents`: also makes missing
+ * parents, else PathNotFound.
  *
  * `owner`, or NULL: the user whose home the node is, who may create and delete nodes below it.
- * ZooKeeper: scheme:id, or a user name, which stands for sasl:NAME@REALM; needs `secure`, and a
+ * ZooKeeper: scheme:id, or a user name, short for sasl:NAME@REALM; needs `secure`, and a
  * server that does not know such accounts refuses the node. dir: a user of this machine, to whom
- * the directory will belong; the root must be one that everybody may write (mode 1777). An existing
- * node keeps its owner.
+ * the directory will belong; everybody must be allowed to write into the root (mode 1777). An
+ * existing node keeps its owner.
  */
 struct registry_request *registry_mknode(struct registry *registry, const char *path,
 	const char *owner, bool parents, registry_done *done, void *context);
@@ -373,7 +373,7 @@ enum registry_delete_mode {
 };
 
 /*
- * Deletes a node; an absent node is no error. A refusal because of foreign names lists them. On
+ * Deletes a node; an absent node is not an error. A refusal because of foreign names lists them. On
  * ZooKeeper a name over the limit of paths ends a REGISTRY_DELETE_ALL with LimitExceeded.
  * `expected`, or NULL: delete only that node in that version (node_id and version), else
  * FileAlreadyExists. ZooKeeper itself compares only versions, so the backend reads the node's
@@ -387,9 +387,9 @@ struct registry_request *registry_delete(struct registry *registry, const char *
  * Takes the record out of the tree. `expected` is required and names the node and the version, as
  * for registry_delete(). A node without children is deleted (`count` 1). A node with children loses
  * its data in place and stays (`emptied`, with its new `stat`), so that the nodes below it stay
- * reachable; nothing else of it changes, and no reader finds the path absent. An absent node is no
- * error (`count` 0). FILE_ALREADY_EXISTS when the path has another node or version; nothing is
- * changed then.
+ * reachable; nothing else of it changes, and no reader finds the path absent. An absent node is not
+ * an error (`count` 0). FILE_ALREADY_EXISTS, without any change, when the path has another node or
+ * version.
  *
  * Called again with the `stat` of an emptied node it deletes that node if the children have gone,
  * and else writes nothing: call it when a children watch reports that no children are left. An

@@ -117,7 +117,8 @@ static int parse_server(
 	}
 	if (ipv6 ? !ipv6_valid(server->host) : !name_valid(server->host)) {
 		return err_set(err, BERTH_FAILED,
-			"\"%s\" is no host; allowed are names, IPv4 addresses and [IPv6 addresses]",
+			"\"%s\" is not a host; allowed are names, IPv4 addresses and "
+			"[IPv6 addresses]",
 			server->host);
 	}
 	const char *port = end ? end + (ipv6 ? 1 : 0) : text + len;
@@ -176,7 +177,7 @@ static int parse_dir(struct registry_url *ret_url, const char *path, struct err 
 	struct registry_url url = { .kind = REGISTRY_URL_DIR };
 	if (path[0] != '/') {
 		return err_set(err, BERTH_FAILED,
-			"\"%s\" is no absolute path; allowed is dir:/path", path);
+			"\"%s\" is not an absolute path; allowed is dir:/path", path);
 	}
 	if (copy(url.path, sizeof(url.path), path, strlen(path), "the directory", err)) {
 		return err->code;
@@ -249,7 +250,10 @@ char *registry_url_display(const char *text)
 	}
 	switch (url.kind) {
 	case REGISTRY_URL_DIR:
-		/* A path may hold an @; only one that looks like an authority may hold a secret. */
+		/*
+		 * A path may hold an @; only a path that looks like an authority may hold a
+		 * secret.
+		 */
 		return strncmp(url.path, "//", 2) == 0 ? masked(text) : strdup(text);
 	case REGISTRY_URL_ZOOKEEPER:
 		break;

@@ -34,7 +34,10 @@ struct registry_url {
 	char path[1025];
 };
 
-/* The text behind the prefix of a registry URL, and the kind; NULL when `text` is none. */
+/*
+ * The text behind the prefix of a registry URL, and the kind; NULL when `text` is not a registry
+ * URL.
+ */
 const char *registry_url_rest(const char *text, enum registry_url_kind *ret_kind);
 
 /* 0, or FAILED with a message that quotes the URL without secrets and names the allowed forms. */
@@ -49,7 +52,7 @@ int registry_url_parse_servers(struct registry_url *ret_url, const char *rest, s
 	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
 
 /*
- * A canonical spelling for people, without secrets even when `text` is no valid URL; malloc'ed,
+ * A canonical spelling for people, without secrets even when `text` is not a valid URL; malloc'ed,
  * NULL without memory.
  */
 char *registry_url_display(const char *text);

@@ -66,7 +66,7 @@ struct node {
 	size_t children_count;
 	size_t next_child;
 	size_t children_under_way;
-	bool unreachable;          /* it has children whose names are no path elements */
+	bool unreachable;          /* it has children whose names are not path elements */
 	struct registry_stat stat; /* as read; only this version is removed */
 	bool remove;               /* when the children are done */
 	bool remove_below;         /* the children too */
@@ -186,7 +186,7 @@ static void node_done(struct node *node)
 	}
 }
 
-/* A reader ignores a node below the first one that is gone or that this client may not see. */
+/* A reader ignores a node below a node that is gone or that this client may not see. */
 static bool is_ignored(const struct node *node, int code)
 {
 	if (code == BERTH_PATH_NOT_FOUND) {

@@ -1,5 +1,5 @@
 /*
- * Whether a host is one that every reader of the formats can take, and in which form. Pure.
+ * Whether every reader of the formats can take a host, and in which form. Pure.
  */
 #ifndef LIB_RENDER_HOST_H
 #define LIB_RENDER_HOST_H

@@ -235,8 +235,7 @@ void sim_agent_reload(struct sim_agent *agent)
 
 void sim_agent_reload_bad(struct sim_agent *agent)
 {
-	/* An agent that is down would not start with it, nor would one which starts at this
-	 * moment. */
+	/* An agent that is down, or starts at this moment, would not start with it. */
 	unsigned starts = agent->starts;
 	if (agent->phase == RUNNING) {
 		sim_agent_turn(agent, false); /* it may have been told to reload at this moment */

@@ -41,7 +41,7 @@ struct dir_backend {
 	dev_t device;
 	ino_t inode;
 	bool root_judged; /* its mode */
-	/* the root has been open before: a root that vanishes then is no new registry */
+	/* the root has been open before: if it vanishes, it is not made anew */
 	bool was_there;
 	json_t *inherited; /* descriptors to adopt once the root can be opened */
 
@@ -462,7 +462,7 @@ static int parse_root(char **ret_root, const char *rest, struct err *err)
 	size_t len = rest ? strlen(rest) : 0;
 	if (len == 0 || rest[0] != '/') {
 		return err_set(err, BERTH_FAILED,
-			"dir:%s is no registry URL: an absolute path must follow dir:",
+			"dir:%s is not a registry URL: an absolute path must follow dir:",
 			rest ? rest : "");
 	}
 	while (len > 1 && rest[len - 1] == '/') {

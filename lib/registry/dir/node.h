@@ -10,7 +10,7 @@
  *   <root>/a/B/_foreign    marks a node whose name is an element of foreign paths only
  *   <root>/_tmp/           where writers build nodes and records, and take removed ones apart
  *
- * Names that are no valid path elements, and are not marked so, are never nodes. These functions
+ * Names that are not valid path elements, and are not marked so, are never nodes. These functions
  * never follow symbolic links and never block, whatever files other programs put into the tree.
  * Readers take no lock: a node changes by one rename, so an open node stays consistent. A function
  * that finds its node replaced while it reads looks again.
@@ -34,8 +34,8 @@
 /* A directory's name has no more room than this; a longer element names no node. */
 #define DIR_NAME_BYTES 255
 /*
- * Hadoop's local file system writes it beside a record. It says nothing once Berth has written the
- * record.
+ * Hadoop's local file system writes it next to a record. It is out of date once Berth has written
+ * the record.
  */
 #define DIR_RECORD_CHECKSUM "._record.crc"
 
@@ -65,7 +65,7 @@ struct dir_children {
 	struct dir_child *entries;
 	size_t count;
 	size_t live; /* how many of them are not dead */
-	/* names of other entries of the directory, which are no nodes; one allocation each */
+	/* names of other entries of the directory, which are not nodes; one allocation each */
 	char **foreign;
 	size_t foreign_count;
 };
@@ -90,8 +90,8 @@ int dir_errno(struct err *err, int errno_value, const char *doing, const char *p
 	ERR_REQUIRED(1);
 
 /*
- * Opens the node at the first `len` bytes of `path`. An absent node is no error. Close it in any
- * case.
+ * Opens the node at the first `len` bytes of `path`. An absent node is not an error. Close it in
+ * any case.
  */
 int dir_node_open(struct dir_node *ret_node, int root_fd, const char *path, size_t len,
 	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(5);
@@ -109,9 +109,9 @@ int dir_node_stat(const struct dir_node *node, const char *path, struct registry
 
 /*
  * The record, malloc'ed and NUL-terminated, with its version, size and time in `stat`; "" and
- * version 0 when the node has none. INVALID_RECORD when _record is no regular file. One that
- * exceeds LIMIT_RECORD_BYTES is INVALID_RECORD, or NO_RECORD when it does not hold a record's
- * marker; `stat` is filled then.
+ * version 0 when the node has none. INVALID_RECORD when _record is not a regular file. A record
+ * that exceeds LIMIT_RECORD_BYTES is INVALID_RECORD, or NO_RECORD when it does not hold a record's
+ * marker; in both cases `stat` is filled.
  */
 int dir_node_read(const struct dir_node *node, const char *path, char **ret_data, size_t *ret_len,
 	struct registry_stat *stat, struct err *err) __attribute__((warn_unused_result))

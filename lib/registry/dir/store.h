@@ -44,8 +44,8 @@ ERR_REQUIRED(2);
 void dir_store_unlock(struct dir_store *store);
 
 /*
- * Makes a node below `parent`, or swaps it for the one that is there (`exchange`), which is
- * removed. For an ephemeral one *ret_owner_fd becomes the descriptor whose lock keeps it alive.
+ * Makes a node below `parent`, or swaps it for the existing one (`exchange`), which is removed. For
+ * an ephemeral one *ret_owner_fd becomes the descriptor whose lock keeps it alive.
  */
 int dir_store_place(struct dir_store *store, const struct dir_node *parent,
 	const struct dir_write *write, bool exchange, int *ret_owner_fd, struct err *err)

@@ -46,8 +46,8 @@ static int read_once(struct dir_context *context, struct registry_task *task, st
 }
 
 /*
- * Opens a live node with its stat, and its data for GET. A node without a record may be one that
- * was just taken apart.
+ * Opens a live node with its stat, and its data for GET. A node without a record may have been
+ * taken apart just now.
  */
 static int read_node(struct dir_context *context, struct registry_task *task, struct dir_node *node)
 {

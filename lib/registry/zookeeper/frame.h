@@ -15,7 +15,7 @@
  *        |------------- CLOSE ------------------>|   end the session and exit; end of file
  *        |                                       |   without CLOSE leaves the session
  *
- * The hello may ask the worker to end, and to leave the session, when the agent has said nothing
+ * The hello may ask the worker to end, and to leave the session, when the agent has sent nothing
  * for the session's timeout: the client library would keep the session of a frozen agent for ever.
  * The agent then says something every quarter of it. A hello of 0.1.0 ends before that wish.
  *

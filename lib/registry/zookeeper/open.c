@@ -82,7 +82,7 @@ int registry_zk_check(
 		*ret_option = "url";
 		return err_set(err, BERTH_FAILED,
 			"zookeeper+tls:// needs a ZooKeeper client library with TLS, and this "
-			"build has none; run stunnel beside Berth and use "
+			"build has none; run stunnel next to Berth and use "
 			"zookeeper://127.0.0.1:PORT/ (see berth.ini(5), TLS)");
 	}
 #endif
@@ -91,7 +91,7 @@ int registry_zk_check(
 		*ret_option = "auth";
 		return err_set(err, BERTH_FAILED,
 			"auth = sasl needs a ZooKeeper client library with SASL, and this "
-			"build has none; use auth = digest, with stunnel beside Berth for "
+			"build has none; use auth = digest, with stunnel next to Berth for "
 			"secrecy (see berth.ini(5), TLS)");
 	}
 #endif
@@ -160,7 +160,7 @@ static const char *or_default(const char *file, const char *otherwise)
 
 /*
  * The client library cuts this string at commas, and shows the server a certificate only if a
- * passphrase follows, which OpenSSL asks for only if the key is encrypted: "-" is for one that is
+ * passphrase follows, which OpenSSL asks for only if the key is encrypted: "-" is for a key that is
  * not.
  */
 static int configure_tls(

@@ -99,7 +99,7 @@ static void begin(struct registry_zk *zk)
 	registry_zk_jobs_connected(zk);
 }
 
-/* False when it is no word of the server. */
+/* False when it does not come from the server. */
 static bool take_answer(struct registry_zk *zk, int32_t rc, int64_t sent_ms)
 {
 	bool answered = rc == ZK_RC_OK || (rc < ZK_RC_API_ERROR && !registry_zk_is_loss(rc));

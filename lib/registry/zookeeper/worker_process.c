@@ -59,8 +59,9 @@ static int set_files(posix_spawn_file_actions_t *actions, int fd, int log_fd)
 }
 
 /*
- * The worker gets the variables that the loader, Kerberos and SASL read, and the one that keeps
- * its look-ups of names from asking the agent. All others may hold secrets that are not its own.
+ * The worker gets the variables that the loader, Kerberos and SASL read, and the variable that
+ * keeps its look-ups of names from asking the agent. All others may hold secrets that are not its
+ * own.
  */
 static char *const *environment_of_worker(void)
 {
@@ -89,7 +90,7 @@ static char *const *environment_of_worker(void)
 }
 
 /*
- * The worker beside our own program, as in a build tree; false when there is none, or when others
+ * The worker next to our own program, as in a build tree; false when there is none, or when others
  * could have written it.
  */
 static bool find_beside(char *out, size_t size)

@@ -28,7 +28,7 @@ struct zk_worker_process {
 void zk_worker_process_init(struct zk_worker_process *worker);
 
 /*
- * Starts berth-zookeeper (of $BERTH_LIBEXECDIR, beside the own program, or the installed one) and
+ * Starts berth-zookeeper (of $BERTH_LIBEXECDIR, next to the own program, or the installed one) and
  * greets it. 0, or FAILED.
  */
 int zk_worker_process_start(struct zk_worker_process *worker, const struct zk_hello *hello,

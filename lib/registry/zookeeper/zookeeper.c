@@ -263,7 +263,7 @@ static void on_log(struct registry_zk *zk, const struct zk_log *log)
 		return;
 	}
 	if (log->kind == ZK_LOG_CAGE) {
-		/* The first worker's is news, and one that differs. */
+		/* The first worker's cage is news, and so is a different one. */
 		bool same = strcmp(zk->cage, log->message) == 0;
 		text_printf(zk->cage, sizeof(zk->cage), "%s", log->message);
 		registry_zk_log(zk, same ? REGISTRY_LOG_DEBUG : REGISTRY_LOG_INFO,

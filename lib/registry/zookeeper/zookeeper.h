@@ -17,7 +17,7 @@
  * auth_file again and tries its content at growing intervals, or at once when the registry's user
  * asks for it. The first request that the server answers proves the credentials and ends DENIED.
  *
- * The agent replaces a dead worker by one that resumes the session; the server sees a short
+ * The agent replaces a dead worker by another that resumes the session; the server sees a short
  * disconnection. It replaces a worker that has lost its connection in the same way: the client
  * library would re-arm all its watches in a single packet, which the server refuses beyond half a
  * megabyte, and the core reads and watches everything again anyway.

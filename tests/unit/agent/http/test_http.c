@@ -364,8 +364,7 @@ Test(http_server, goes_on_with_the_connections_of_a_predecessor)
 	close(second);
 }
 
-/* The place of an inherited socket is the predecessor's word; without it, the file that is
- * there. */
+/* An inherited socket is where the predecessor says; without its word, where the file is. */
 Test(http_server, knows_the_file_of_an_inherited_socket)
 {
 	struct http_place place = http_socket_place(http_stage.http);

@@ -136,7 +136,7 @@ static const struct row rows[] = {
 		"no address"),
 	UNREADABLE(DIALECT_REGISTRAR, "web1", "{\"type\":\"host\",\"host\":{}}", "no address"),
 	UNREADABLE(DIALECT_REGISTRAR, "web1", "{\"type\":\"host\",\"host\":{\"address\":\"a b\"}}",
-		"is no host"),
+		"is not a host"),
 	UNREADABLE(DIALECT_REGISTRAR, "web1",
 		"{\"type\":\"host\",\"host\":{\"address\":\"10.0.0.1\",\"ports\":[null]}}", "port"),
 	UNREADABLE(DIALECT_REGISTRAR, "web1",
@@ -171,7 +171,7 @@ static const struct row rows[] = {
 		"{\"serviceEndpoint\":{\"host\":\"h\",\"port\":\"8o\"}}", "port"),
 	UNREADABLE(DIALECT_SERVERSET, "member_0000000007",
 		"{\"serviceEndpoint\":{\"host\":\"a b\",\"port\":1},\"metadata\":{\"k\":\"v\"}}",
-		"is no host"),
+		"is not a host"),
 	UNREADABLE(DIALECT_SERVERSET, "member_0000000007", "{\"serviceEndpoint\":7}",
 		"no serviceEndpoint"),
 
@@ -215,10 +215,10 @@ static const struct row rows[] = {
 				 "\"dialect\":\"mesos\",\"yarn:hostname\":\"m1\""),
 	UNREADABLE(DIALECT_MESOS, "json.info_0000000003", "{\"pid\":\"x\"}", "no address"),
 
-	UNREADABLE(DIALECT_NERVE, "n", "10.0.0.1:80", "no JSON"),
-	UNREADABLE(DIALECT_NERVE, "n", "[]", "no object"),
-	UNREADABLE(DIALECT_NERVE, "n", "{\"host\":\"h\\u0000\",\"port\":1}", "no JSON"),
-	UNREADABLE(DIALECT_NERVE, "n", "{\"host\":\"\xff\",\"port\":1}", "no JSON"),
+	UNREADABLE(DIALECT_NERVE, "n", "10.0.0.1:80", "not JSON"),
+	UNREADABLE(DIALECT_NERVE, "n", "[]", "is not an object"),
+	UNREADABLE(DIALECT_NERVE, "n", "{\"host\":\"h\\u0000\",\"port\":1}", "not JSON"),
+	UNREADABLE(DIALECT_NERVE, "n", "{\"host\":\"\xff\",\"port\":1}", "not JSON"),
 };
 
 static int read_row(const struct row *row, char **ret_text, struct err *err)

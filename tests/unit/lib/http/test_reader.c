@@ -410,7 +410,7 @@ Test(http_reader, names_of_fields_differ_by_letters_alone)
 
 Test(http_reader, says_why_a_line_is_no_field)
 {
-	static const char no_field[] = "a line of its head is no field";
+	static const char no_field[] = "a line of its head is not a field";
 	static const struct {
 		const char *line;
 		const char *why;

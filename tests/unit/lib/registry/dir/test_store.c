@@ -1,5 +1,4 @@
-/* Nodes written to disk: what is there afterwards, what is left in the work directory, failing
- * calls. */
+/* Nodes written to disk: the result, the rest in the work directory, failing calls. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
