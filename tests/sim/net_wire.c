@@ -218,6 +218,12 @@ void wire_apply(struct request *request)
 	struct registry_task *task = &request->task;
 	bool change = is_change(task);
 	bool is_heard = !end->broken && !end->ended;
+	if (!world_session_lives(net->world, end->client.session)) {
+		/* The server does nothing for a session that is over; its answer would be lost. */
+		list_init(&request->link);
+		wire_free_request(request);
+		return;
+	}
 	struct delivery *delivery = make_delivery(task->path);
 	task->watch = task->watch && is_heard;
 	if (change) {
