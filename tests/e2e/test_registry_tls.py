@@ -1,5 +1,6 @@
 """TLS as berth.ini(5) shows it for a client library without it: Debian's stunnel between Berth and
-ZooKeeper's secure port."""
+ZooKeeper's secure port; and with a client library that has TLS, or SASL, which Debian's has not:
+these tests are skipped there."""
 
 import os
 import pathlib
@@ -9,7 +10,7 @@ import socket
 import subprocess
 import unittest
 
-from berth import Agent, AgentTest, wait_until
+from berth import PROGRAMS, Agent, AgentTest, wait_until
 from ports import reserve_port
 from zookeeper import ZooKeeper
 
@@ -28,7 +29,10 @@ def accepts(port):
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-class ThroughStunnel(AgentTest):
+class TlsTest(AgentTest):
+    JAVA_OPTIONS = [
+        "-Dzookeeper.serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory"]
+
     def openssl(self, *arguments):
         subprocess.run(["openssl", *arguments], cwd=self.tls, check=True, capture_output=True)
 
@@ -60,11 +64,37 @@ class ThroughStunnel(AgentTest):
             f"ssl.keyStore.location={self.tls}/keystore.pem\nssl.keyStore.type=PEM\n"
             f"ssl.trustStore.location={self.tls}/ca.pem\nssl.trustStore.type=PEM\n"
             "ssl.clientAuth=need\n",
-            java_options=[
-                "-Dzookeeper.serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory"],
+            java_options=self.JAVA_OPTIONS,
         )
         self.addCleanup(self.server.stop)
         wait_until(lambda: accepts(self.secure_port), "the server listens for TLS")
+
+    def setUp(self):
+        super().setUp()
+        self.make_certificates()
+        self.start_server()
+
+    def needs_library(self, **registry):
+        """Skips the test where the client library cannot do what these options ask for."""
+        probe = self.folder / "probe.ini"
+        probe.write_text("[registry]\n" + "".join(f"{k} = {v}\n" for k, v in registry.items()))
+        checked = subprocess.run([PROGRAMS / "berthd", "-t", "-c", probe], capture_output=True,
+            text=True, check=False)
+        lacks = re.search(r"needs a ZooKeeper client library with (\w+)", checked.stderr)
+        if lacks:
+            self.skipTest(f"this build's ZooKeeper client library has no {lacks.group(1)}")
+        self.assertEqual(checked.returncode, 0, checked.stderr)
+
+    def secret(self, name, text):
+        path = self.folder / name
+        path.touch(mode=0o600)
+        path.write_text(text + "\n")
+        return path
+
+    def assert_named(self, agent, words):
+        """What is wrong is in registry.error, which /v1/agent and berth status show."""
+        wait_until(lambda: words in agent.status()["registry"]["error"], f"the error has {words}")
+        self.assertNotEqual(agent.status()["registry"]["state"], "connected")
 
     def start_stunnel(self, check_host="localhost"):
         """With the manual's own lines; only names and places are other ones, and one service is
@@ -92,11 +122,8 @@ class ThroughStunnel(AgentTest):
         self.registry = f"zookeeper://127.0.0.1:{self.port}/registry"
         return tunnel
 
-    def setUp(self):
-        super().setUp()
-        self.make_certificates()
-        self.start_server()
 
+class ThroughStunnel(TlsTest):
     def test_an_agent_registers_through_it(self):
         tunnel = self.start_stunnel()
         # The session lasts, however long the tunnel takes to start again.
@@ -133,6 +160,92 @@ class ThroughStunnel(AgentTest):
         )
         self.assertNotEqual(agent.component_state(), "registered")
         self.assertIsNone(self.server.stat("/registry"))
+
+
+class ByTheLibrary(TlsTest):
+    """The server has ZooKeeper's default, clientAuth = need."""
+
+    def setUp(self):
+        super().setUp()
+        self.registry = f"zookeeper+tls://127.0.0.1:{self.secure_port}/registry"
+
+    def make_certificates(self):
+        super().make_certificates()
+        self.needs_library(url="zookeeper+tls://127.0.0.1:1/registry")
+        self.openssl("pkey", "-in", "key.pem", "-aes256", "-passout", "pass:open sesame", "-out",
+            "locked.pem")
+        (self.tls / "locked.pem").chmod(0o600)
+        self.openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+            "-nodes", "-keyout", "stranger.key", "-out", "stranger.pem", "-subj", "/CN=stranger")
+
+    def tls_agent(self, name, **registry):
+        options = {"tls_ca": self.tls / "ca.pem", "tls_cert": self.tls / "cert.pem",
+            "tls_key": self.tls / "key.pem", "session_timeout": "60s", **registry}
+        return self.web_agent(name, extra={"registry": options}).start()
+
+    def test_an_agent_shows_its_certificate(self):
+        agent = self.tls_agent("agent")
+        agent.wait_state("registered")
+        self.assertIsNotNone(self.server.stat(f"/registry{Agent.PATH}"))
+        self.assertEqual(agent.stop(), 0)
+
+    def test_its_key_may_have_a_passphrase(self):
+        agent = self.tls_agent("agent", tls_key=self.tls / "locked.pem",
+            tls_passphrase_file=self.secret("passphrase", "open sesame"))
+        agent.wait_state("registered")
+
+    def test_digest_goes_over_it(self):
+        agent = self.tls_agent("agent", auth="digest", auth_file=self.secret("login", "joe:secret"),
+            secure="yes", realm="EXAMPLE.COM", system_accounts="digest:admin:x")
+        agent.wait_state("registered")
+
+    def test_a_mistake_is_named_in_the_error(self):
+        for what, options, words in (
+            ("authority", {"tls_ca": self.tls / "stranger.pem"}, "authorities in tls_ca"),
+            ("file", {"tls_ca": self.tls / "none.pem"}, "none.pem cannot be used: No such file"),
+            ("port", {"url": f"zookeeper+tls://127.0.0.1:{self.server.port}/registry"},
+                "the URL needs its secureClientPort"),
+            ("certificate", {"tls_cert": self.tls / "stranger.pem",
+                "tls_key": self.tls / "stranger.key"}, "it refuses tls_cert"),
+            ("key", {"tls_key": self.tls / "stranger.key"}, "stranger.key cannot be used"),
+            ("passphrase", {"tls_key": self.tls / "locked.pem",
+                "tls_passphrase_file": self.secret("barley", "open barley")},
+                "tls_passphrase_file holds another passphrase"),
+        ):
+            with self.subTest(what):
+                agent = self.tls_agent(what, **options)
+                self.assert_named(agent, words)
+                agent.kill()
+
+
+class WithSasl(TlsTest):
+    """DIGEST-MD5, plain and through the tunnel."""
+
+    JAVA_OPTIONS = [*TlsTest.JAVA_OPTIONS,
+        "-Dzookeeper.authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider"]
+
+    def make_certificates(self):
+        super().make_certificates()
+        self.needs_library(url="zookeeper://127.0.0.1:1/registry", auth="sasl")
+        users = self.secret("jaas", "Server { org.apache.zookeeper.server.auth.DigestLoginModule "
+            'required user_joe="secret"; };')
+        self.JAVA_OPTIONS = [*self.JAVA_OPTIONS, f"-Djava.security.auth.login.config={users}"]
+
+    def sasl_agent(self, name, login):
+        options = {"auth": "sasl", "auth_file": self.secret("login", login),
+            "session_timeout": "60s", "secure": "yes", "realm": "EXAMPLE.COM"}
+        return self.web_agent(name, extra={"registry": options}).start()
+
+    def test_an_agent_registers_through_it(self):
+        self.start_stunnel()
+        agent = self.sasl_agent("agent", "joe:secret")
+        agent.wait_state("registered")
+        self.assertIn("rwcda sasl:joe", " ".join(self.server.acl(f"/registry{Agent.PATH}")))
+
+    def test_a_wrong_password_is_named(self):
+        self.registry = self.server.url
+        agent = self.sasl_agent("agent", "joe:wrong")
+        self.assert_named(agent, "look at the name and the password")
 
 
 if __name__ == "__main__":

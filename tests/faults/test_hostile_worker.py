@@ -1,6 +1,7 @@
 """A worker of the ZooKeeper backend that was taken over by a hostile server: it floods the agent
 with frames and lines, and does not end. The agent serves, replaces it, and ends when it has to."""
 
+import collections
 import os
 import pathlib
 import signal
@@ -11,6 +12,7 @@ from berth import AgentTest, wait_until
 from rights import require
 
 WORKER = pathlib.Path(__file__).resolve().parents[1] / "support/hostile_worker.py"
+LINES_A_SECOND = 20  # lib/registry/zookeeper/zookeeper.c
 TOO_MUCH = "the ZooKeeper worker sends more than it was asked for"
 MOST_LOG_BYTES = 400_000  # of 140 MB that such a worker has to say
 
@@ -55,6 +57,12 @@ class HostileWorker(AgentTest):
             "it is replaced")
         self.assert_serves(agent)
         self.assertNotIn("\na library's line\n", agent.read_log())
+        # They pass the same gate as lines in frames: so many in a second, which may lie in two of
+        # the clock's.
+        seconds = collections.Counter(line[:19] for line in agent.read_log().splitlines()
+            if "a library's line" in line)
+        self.assertTrue(seconds)
+        self.assertLessEqual(max(seconds.values()), 2 * LINES_A_SECOND)
 
     def test_one_that_goes_on_talking_does_not_hold_the_agents_end(self):
         agent = self.start("talks")

@@ -98,8 +98,9 @@ int registry_zk_check(
 	if (tls && sasl) {
 		*ret_option = "auth";
 		return err_set(err, BERTH_FAILED,
-			"the ZooKeeper client library cannot do TLS and SASL on one connection; "
-			"use zookeeper:// with sasl, or zookeeper+tls:// with digest");
+			"the ZooKeeper client library takes TLS or SASL for a connection, not "
+			"both; use zookeeper+tls:// with digest, or sasl through stunnel beside "
+			"Berth (see berth.ini(5), TLS)");
 	}
 	return 0;
 }

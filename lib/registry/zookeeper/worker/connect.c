@@ -3,11 +3,19 @@
  * (configure looks).
  */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef BERTH_ZK_TLS
+#include <openssl/err.h>
+#endif
+
+#include "lib/base/text.h"
 #include "lib/registry/zookeeper/worker/worker.h"
+
+enum { LINE_BYTES = 2048 };
 
 static clientid_t session_of(const struct zk_hello *hello)
 {
@@ -17,16 +25,62 @@ static clientid_t session_of(const struct zk_hello *hello)
 }
 
 #ifdef BERTH_ZK_TLS
+const char *zk_worker_tls_reason(void)
+{
+	unsigned long code = ERR_peek_error();
+	const char *reason = ERR_SYSTEM_ERROR(code) ? strerror(ERR_GET_REASON(code))
+						    : ERR_reason_error_string(code);
+	ERR_clear_error();
+	return reason ? reason : "";
+}
+
+/* The library's log, before it can take a callback: it writes line by line. */
+static ssize_t write_line(void *context, const char *text, size_t len)
+{
+	log_callback_fn *on_log = (log_callback_fn *)context;
+	char line[LINE_BYTES];
+	text_printf(line, sizeof(line), "%.*s", (int)strcspn(text, "\n"), text);
+	(*on_log)(line);
+	return (ssize_t)len;
+}
+
+static FILE *open_log(log_callback_fn *on_log)
+{
+	FILE *log = fopencookie(on_log, "w", (cookie_io_functions_t){ .write = write_line });
+	if (log) {
+		setvbuf(log, NULL, _IOLBF, LINE_BYTES);
+	}
+	return log;
+}
+
+/*
+ * OpenSSL would take a server for ours whose certificate any authority of the system has signed:
+ * the library asks it for these, and does not compare the name.
+ */
+static int trust_no_other(const char *tls)
+{
+	char ca[PATH_MAX];
+	text_printf(ca, sizeof(ca), "%.*s", (int)strcspn(tls, ","), tls);
+	return setenv("SSL_CERT_FILE", ca, 1) | setenv("SSL_CERT_DIR", "/nonexistent", 1);
+}
+
 static zhandle_t *connect_tls(const struct zk_hello *hello, const char *hosts,
 	const clientid_t *session, watcher_fn on_session, log_callback_fn on_log)
 {
-	zhandle_t *zh = zookeeper_init_ssl(
-		hosts, hello->tls, on_session, (int)hello->timeout_ms, session, NULL, 0);
-	if (zh) {
-		/* Until now it wrote to standard error, which the agent reads. */
-		zoo_set_log_callback(zh, on_log);
+	static log_callback_fn callback;
+	callback = on_log;
+	FILE *log = open_log(&callback);
+	if (!log || trust_no_other(hello->tls)) {
+		return NULL;
 	}
-	return zh;
+	zoo_set_log_stream(log);
+	return zookeeper_init_ssl(
+		hosts, hello->tls, on_session, (int)hello->timeout_ms, session, NULL, 0);
+}
+#else
+const char *zk_worker_tls_reason(void)
+{
+	return "";
 }
 #endif
 

@@ -4,6 +4,7 @@
  */
 #include "lib/registry/zookeeper/worker/worker.h"
 #include "lib/registry/zookeeper/worker/cage.h"
+#include "lib/registry/zookeeper/worker/explain.h"
 #include "lib/base/clock.h"
 #include "lib/base/linux_calls.h"
 
@@ -20,7 +21,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { RESOLVE_AGAIN_MS = 3000, LOG_LINES_A_SECOND = 20, MESSAGE_BYTES = 512 };
+enum { RESOLVE_AGAIN_MS = 3000, LOG_LINES_A_SECOND = 20, MESSAGE_BYTES = 512, LOGIN_LOOK_MS = 200 };
 
 static int agent_fd;
 static pthread_mutex_t sending = PTHREAD_MUTEX_INITIALIZER;
@@ -113,42 +114,13 @@ static bool may_log(void)
 	return atomic_fetch_add(&lines, 1) < LOG_LINES_A_SECOND;
 }
 
-/*
- * "Socket HOST:PORT zk retcode=-4, errno=111(Connection refused): words" without its numbers. The
- * library sets EHOSTDOWN when the server has closed the connection, which the words say better.
- * LIBRARY for another line, which stays as it is.
- */
-static enum zk_log_kind read_socket_line(const char *line, char *out, size_t size)
-{
-	char server[256];
-	char reason[128];
-	int number;
-	int words = 0;
-	if (sscanf(line, "Socket %255s zk retcode=%*d, errno=%d(%127[^)]): %n", server, &number,
-		    reason, &words) != 3 ||
-		words == 0) {
-		snprintf(out, size, "%s", line);
-		return ZK_LOG_LIBRARY;
-	}
-	bool closed = number == EHOSTDOWN || number == 0;
-	snprintf(out, size, "%s: %s%s%s", server, line + words, closed ? "" : ": ",
-		closed ? "" : reason);
-	return closed ? ZK_LOG_CLOSED : ZK_LOG_LIBRARY;
-}
-
-/* A line is "date:pid(thread):LEVEL@function@line: words"; only the words help a person. */
 static void on_library_log(const char *line)
 {
-	char message[512];
-	const char *words = strchr(line, '@');
-	words = words ? strchr(words + 1, '@') : NULL;
-	words = words ? strstr(words, ": ") : NULL;
-	words = words ? words + 2 : line;
-	/* The lines before them say why; these would hide them. */
-	bool news = strncmp(words, "Delaying connection", strlen("Delaying connection")) != 0 &&
-		strncmp(words, "Exceeded deadline", strlen("Exceeded deadline")) != 0;
-	if (news && may_log()) {
-		send_log(read_socket_line(words, message, sizeof(message)), message);
+	char message[MESSAGE_BYTES];
+	enum zk_log_kind kind = zk_worker_explain(
+		line, zk_worker_tls_reason(), message, sizeof(message));
+	if (kind && may_log()) {
+		send_log(kind, message);
 	}
 }
 
@@ -329,11 +301,45 @@ static void handle_all(zhandle_t *zh, struct buffer *in)
 	buffer_consume(in, used);
 }
 
+/*
+ * The library says nothing when a server refuses its SASL login, and goes no further. True when
+ * that has been reported, or cannot happen any more.
+ */
+static bool login_is_over(zhandle_t *zh)
+{
+	if (zoo_state(zh) != ZOO_AUTH_FAILED_STATE) {
+		return atomic_load(&granted_ms) > 0;
+	}
+	const char *login = hello.credential[0]
+		? "look at the name and the password in auth_file, and at the server's users"
+		: "look at the ticket of Kerberos (klist)";
+	zk_worker_say("the server refuses the SASL login: %s", login);
+	send_session(zh, ZK_SESSION_AUTH_FAILED);
+	return true;
+}
+
+/* False when the agent is silent for too long. */
+static bool hear_agent(zhandle_t *zh, struct buffer *in)
+{
+	static bool logged_in;
+	int left_ms = silence_ms();
+	logged_in = logged_in || strcmp(hello.auth, "sasl") != 0;
+	while (!logged_in && left_ms != 0) {
+		int look_ms = left_ms < 0 || left_ms > LOGIN_LOOK_MS ? LOGIN_LOOK_MS : left_ms;
+		if (read_more(in, look_ms)) {
+			return true;
+		}
+		left_ms -= left_ms < 0 ? 0 : look_ms;
+		logged_in = login_is_over(zh);
+	}
+	return read_more(in, left_ms);
+}
+
 static void serve(zhandle_t *zh, struct buffer *in)
 {
 	for (;;) {
 		handle_all(zh, in);
-		if (!read_more(in, silence_ms())) {
+		if (!hear_agent(zh, in)) {
 			leave_session();
 		}
 	}

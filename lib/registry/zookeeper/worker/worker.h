@@ -49,4 +49,7 @@ int zk_worker_resolve(struct buffer *out, const char *servers, struct err *err)
 zhandle_t *zk_worker_connect(const struct zk_hello *hello, const char *hosts, watcher_fn on_session,
 	log_callback_fn on_log, struct err *err) ERR_REQUIRED(5);
 
+/* OpenSSL's reason of its first failure in this thread since the last call: static text, or "". */
+const char *zk_worker_tls_reason(void);
+
 #endif
