@@ -57,6 +57,12 @@ void names_collect(
  */
 void names_collect_end(struct names_collector *collector);
 
+/*
+ * False when a record, as JSON with a final NUL, cannot hold the literal address in any spelling:
+ * most need no decoding.
+ */
+bool names_data_may_hold(const char *data, size_t len, const struct names_address *address);
+
 /* True when the name of the record has `address`. */
 bool names_record_has(const struct record *record, const struct names_address *address);
 

@@ -197,28 +197,21 @@ static enum names_known get_children(
 	return NAMES_NODE_THERE;
 }
 
-struct visitor {
-	void (*visit)(void *visitor, const char *path, const struct record *record);
-	void *context;
-};
-
 static void visit_cached(void *context, const struct cache_record *found)
 {
-	const struct visitor *visitor = context;
+	const struct names_search *search = context;
 	struct record *record;
-	if (found->data &&
+	if (found->data && search->may_be(search->context, found->path, found->data, found->len) &&
 		allocated_code(record_decode(&record, found->data, found->len, NULL)) == 0) {
-		visitor->visit(visitor->context, found->path, record);
+		search->visit(search->context, found->path, record);
 		record_free(record);
 	}
 }
 
-static void each_known(void *context,
-	void (*visit)(void *visitor, const char *path, const struct record *record), void *visitor)
+static void each_known(void *context, const struct names_search *search)
 {
 	const struct evaluation *evaluation = context;
-	struct visitor all = { visit, visitor };
-	cache_visit_records(evaluation->lookups->cache, visit_cached, &all);
+	cache_visit_records(evaluation->lookups->cache, visit_cached, (void *)(uintptr_t)search);
 }
 
 /* ---- answers used again ---- */

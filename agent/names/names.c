@@ -233,13 +233,19 @@ struct container_search {
 	bool found;
 };
 
-static void visit_container(void *visitor, const char *path, const struct record *record)
+static bool may_be_container(void *context, const char *path, const char *data, size_t len)
 {
-	struct container_search *search = visitor;
-	if (strcmp(path_name(path), search->label) == 0) {
-		collect(search->evaluation, path, record);
-		search->found = true;
-	}
+	(void)data;
+	(void)len;
+	const struct container_search *search = context;
+	return strcmp(path_name(path), search->label) == 0;
+}
+
+static void visit_container(void *context, const char *path, const struct record *record)
+{
+	struct container_search *search = context;
+	collect(search->evaluation, path, record);
+	search->found = true;
 }
 
 /* Hadoop names every container at the top of its zone: ctr-e50-1451931954322-0016-01-000002. */
@@ -248,9 +254,10 @@ static bool try_container(struct evaluation *evaluation, const struct elements *
 	if (elements->count != 1 || strncmp(elements->at[0], "ctr-", 4) != 0) {
 		return false;
 	}
-	struct container_search search = { evaluation, elements->at[0], false };
-	evaluation->source->each_known(evaluation->source->context, visit_container, &search);
-	return search.found;
+	struct container_search container = { evaluation, elements->at[0], false };
+	const struct names_search search = { may_be_container, visit_container, &container };
+	evaluation->source->each_known(evaluation->source->context, &search);
+	return container.found;
 }
 
 struct reverse_search {
@@ -259,9 +266,16 @@ struct reverse_search {
 	const struct names_address *address;
 };
 
-static void visit_reverse(void *visitor, const char *path, const struct record *record)
+static bool may_be_reverse(void *context, const char *path, const char *data, size_t len)
 {
-	const struct reverse_search *search = visitor;
+	(void)path;
+	const struct reverse_search *search = context;
+	return names_data_may_hold(data, len, search->address);
+}
+
+static void visit_reverse(void *context, const char *path, const struct record *record)
+{
+	const struct reverse_search *search = context;
 	struct names_answer *answer = search->answer;
 	char name[NAMES_NAME_BYTES];
 	if (names_record_claims(path, record, search->address) &&
@@ -278,8 +292,9 @@ static void visit_reverse(void *visitor, const char *path, const struct record *
 static void evaluate_reverse(struct names_answer *answer, const struct names_address *address,
 	const char *domain, const struct names_source *source)
 {
-	struct reverse_search search = { answer, domain, address };
-	source->each_known(source->context, visit_reverse, &search);
+	struct reverse_search reverse = { answer, domain, address };
+	const struct names_search search = { may_be_reverse, visit_reverse, &reverse };
+	source->each_known(source->context, &search);
 	answer->status = answer->pointer_count > 0 ? NAMES_FOUND : NAMES_OUTSIDE;
 }
 

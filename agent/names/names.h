@@ -43,6 +43,16 @@ enum names_known {
 };
 
 /*
+ * A search among all records that are known. `may_be` sees them undecoded, as JSON, and refuses
+ * most of them cheaply; it may accept too many. `visit` gets the decoded ones.
+ */
+struct names_search {
+	bool (*may_be)(void *context, const char *path, const char *data, size_t len);
+	void (*visit)(void *context, const char *path, const struct record *record);
+	void *context;
+};
+
+/*
  * The source of nodes: the cache, or a table in a test. Its results are borrowed during the call.
  */
 struct names_source {
@@ -52,10 +62,8 @@ struct names_source {
 	/* Full paths, sorted. */
 	enum names_known (*children)(
 		void *context, const char *path, char *const **ret_paths, size_t *ret_count);
-	/* Calls `visit` with every record that is known without reading. */
-	void (*each_known)(void *context,
-		void (*visit)(void *visitor, const char *path, const struct record *record),
-		void *visitor);
+	/* Among the records that are known without reading. */
+	void (*each_known)(void *context, const struct names_search *search);
 };
 
 enum names_status {

@@ -185,3 +185,25 @@ Test(names_text, literal_addresses_are_read_and_compared)
 		expect_address(bad[i], names_read_address(&address, bad[i]), &address, NULL);
 	}
 }
+
+static bool may_hold(const char *data, const char *text)
+{
+	struct names_address address;
+	cr_assert(names_read_address(&address, text));
+	return names_data_may_hold(data, strlen(data), &address);
+}
+
+Test(names_text, an_address_is_known_in_each_of_its_spellings)
+{
+	cr_expect(may_hold("{\"host\":\"10.0.0.1\"}", "10.0.0.1"));
+	cr_expect(may_hold("{\"uri\":\"http://10.0.0.1:80/\"}", "10.0.0.1"));
+	cr_expect_not(may_hold("{\"host\":\"10.0.0.2\"}", "10.0.0.1"));
+	cr_expect(may_hold("{\"host\":\"\\u0031\\u0030.0.0.2\"}", "10.0.0.1"), "nobody knows");
+	cr_expect(may_hold("{\"host\":\"2001:DB8:0:0::1\"}", "2001:db8::1"));
+	cr_expect(may_hold("{\"host\":\"::ffff:10.0.0.1\"}", "::ffff:a00:1"));
+	cr_expect(may_hold("{\"uri\":\"http://[2001:db8::1]:80/\"}", "2001:db8::1"));
+	cr_expect(may_hold("2001:db8::1", "2001:db8::1"));
+	cr_expect_not(may_hold("{\"host\":\"2001:db8::11\"}", "2001:db8::1"));
+	cr_expect_not(may_hold("{\"a\":1,\"cafe\":\"b\",\"c\":\"::::\"}", "::"));
+	cr_expect_not(may_hold("0000:0000:0000:0000:0000:0000:0000:0000:0000:0000:0000:0", "::"));
+}
