@@ -212,6 +212,29 @@ STAGED(addresses_that_a_connection_holds_end_with_it, HELD("first") HTTP HELD("l
 	RUN_UNTIL(stage->loop, !node_has(stage, PATH, "more"));
 }
 
+static void count_writes(void *context, const struct registry_task *task, struct err *err)
+{
+	(void)err;
+	*(int *)context += task->operation == REGISTRY_OP_SET;
+}
+
+STAGED(the_end_of_a_connection_that_holds_several_addresses_is_one_write,
+	HELD("first") HTTP HELD("last"))
+{
+	struct err err = ERR_INIT;
+	int writes = 0;
+	run_to(stage, ANNOUNCE_REGISTERED);
+	cr_assert_eq(supply(stage, "first", "[\"a:1\"]", 7, &err), 0);
+	cr_assert_eq(supply(stage, "last", "[\"b:1\"]", 7, &err), 0);
+	RUN_UNTIL(stage->loop, both_are_in(stage));
+	run_to(stage, ANNOUNCE_REGISTERED);
+	memory_on_task(stage->registry, count_writes, &writes);
+	component_connection_closed(stage->component, 7);
+	RUN_UNTIL(stage->loop, !node_has(stage, PATH, "more"));
+	run_to(stage, ANNOUNCE_REGISTERED);
+	cr_assert_eq(writes, 1);
+}
+
 STAGED(an_endpoint_that_is_no_longer_dynamic_has_the_configured_addresses, HTTP)
 {
 	json_t *saved = json_pack("{s:{s:{s:[{s:s, s:s}], s:i}}}", "addresses", "http", "addresses",
