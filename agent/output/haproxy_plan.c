@@ -224,7 +224,7 @@ int haproxy_plan_make(struct haproxy_plan *ret_plan, const char *backend,
 	}
 	struct haproxy_plan plan = { .count = 0 };
 	struct haproxy_plan deletions = { .count = 0 };
-	bool *seen = allocate_zeroed(wanted->count + 1, sizeof(*seen));
+	bool *seen = allocate_zeroed(wanted->count, sizeof(*seen));
 	compare(&plan, &deletions, backend, wanted, seen, state);
 	for (size_t i = 0; i < wanted->count; i++) {
 		if (!seen[i]) {

@@ -60,6 +60,52 @@ Test(output_file, is_equal_with_just_that_content_and_owner)
 	cr_assert(output_file_equals(path, "", 0, &any));
 }
 
+Test(output_file, belongs_to_whom_it_should)
+{
+	write_as("abc", &any);
+	static const struct {
+		int user; /* more than one's own; -1: any */
+		int group;
+		bool is_equal;
+	} owners[] = { { -1, -1, true }, { 0, 0, true }, { -1, 0, true }, { 0, -1, true },
+		{ 1, 0, false }, { 0, 1, false }, { 1, -1, false }, { -1, 1, false } };
+	for (size_t i = 0; i < sizeof(owners) / sizeof(owners[0]); i++) {
+		const struct output_file_owner owner = { 0644,
+			owners[i].user < 0 ? (uid_t)-1 : geteuid() + (uid_t)owners[i].user,
+			owners[i].group < 0 ? (gid_t)-1 : getegid() + (gid_t)owners[i].group };
+		cr_expect_eq(output_file_equals(path, "abc", 3, &owner), owners[i].is_equal,
+			"user %d, group %d", owners[i].user, owners[i].group);
+	}
+}
+
+Test(output_file, takes_of_the_one_that_is_there_what_is_not_given)
+{
+	write_as("abc", &(struct output_file_owner){ 0600, (uid_t)-1, (gid_t)-1 });
+	struct output_file_owner owner = output_file_owner(path, 0, (uid_t)-1, (gid_t)-1);
+	cr_expect(owner.mode == 0600 && owner.user == geteuid() && owner.group == getegid());
+	owner = output_file_owner(path, 0640, 12345, (gid_t)-1);
+	cr_expect(owner.mode == 0640 && owner.user == 12345 && owner.group == getegid());
+	owner = output_file_owner(path, 0640, (uid_t)-1, 12345);
+	cr_expect(owner.user == geteuid() && owner.group == 12345);
+	owner = output_file_owner(folder, 0, (uid_t)-1, (gid_t)-1); /* it is no file */
+	cr_expect(owner.mode == 0644 && owner.user == (uid_t)-1 && owner.group == (gid_t)-1);
+}
+
+Test(output_file, is_made_beside_its_place)
+{
+	char *temporary = NULL;
+	char expected[sizeof(path) + 20];
+	struct err err = ERR_INIT;
+	snprintf(expected, sizeof(expected), "%s/.file.berth-new", folder);
+	cr_assert_eq(output_file_prepare(&temporary, path, "abc", 3, &any, &err), 0);
+	cr_expect_str_eq(temporary, expected);
+	cr_expect(output_file_equals(temporary, "abc", 3, &any));
+	cr_expect_eq(access(path, F_OK), -1);
+	output_file_discard(temporary);
+	cr_expect_eq(access(temporary, F_OK), -1);
+	free(temporary);
+}
+
 Test(output_file, that_is_long_is_compared_to_its_end)
 {
 	char long_text[20001];

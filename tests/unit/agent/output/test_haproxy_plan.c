@@ -44,6 +44,9 @@ static struct haproxy_servers make_wanted(void)
 	"add server web/berth:c2 [::1]:8002 weight 5 check; enable health web/berth:c2; "          \
 	"enable server web/berth:c2\n"
 
+#define READY_C2 "set server web/berth:c2 state ready\n"
+#define HOST_64 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+
 ParameterizedTestParameters(haproxy_plan, makes_the_servers_equal)
 {
 	static struct exchange all[] = {
@@ -69,9 +72,32 @@ ParameterizedTestParameters(haproxy_plan, makes_the_servers_equal)
 			"set server web/berth:c1 weight 1\n",
 			2 },
 		/* In maintenance for whatever reason; drained by hand (8) is left. */
-		{ HEAD C1 LINE("web", "berth:c2", "::1", "5", "5", "8002") "\n",
-			"set server web/berth:c2 state ready\n", 1 },
+		{ HEAD C1 LINE("web", "berth:c2", "::1", "5", "5", "8002") "\n", READY_C2, 1 },
 		{ HEAD C1 LINE("web", "berth:c2", "::1", "8", "5", "8002") "\n", "", 0 },
+		{ HEAD C1 LINE("web", "berth:c2", "::1", "16", "5", "8002") "\n", "", 0 },
+		{ HEAD C1 LINE("web", "berth:c2", "::1", "1", "5", "8002") "\n", READY_C2, 1 },
+		{ HEAD C1 LINE("web", "berth:c2", "::1", "2", "5", "8002") "\n", READY_C2, 1 },
+		{ HEAD C1 LINE("web", "berth:c2", "::1", "4", "5", "8002") "\n", READY_C2, 1 },
+		{ HEAD C1 LINE("web", "berth:c2", "::1", "32", "5", "8002") "\n", READY_C2, 1 },
+		/* Only the port, only the weight. */
+		{ HEAD C1 LINE("web", "berth:c2", "::1", "0", "5", "8003") "\n",
+			"set server web/berth:c2 addr ::1 port 8002\n", 1 },
+		{ HEAD C1 LINE("web", "berth:c2", "::1", "0", "6", "8002") "\n",
+			"set server web/berth:c2 weight 5\n", 1 },
+		/* Lines that are none: a number with something behind it, or too large; no host. */
+		{ HEAD C1 C2 LINE("web", "berth:c3", "a", "x", "1", "1") "\n", "", 0 },
+		{ HEAD C1 C2 LINE("web", "berth:c3", "a", "1x", "1", "1") "\n", "", 0 },
+		{ HEAD C1 C2 LINE("web", "berth:c3", "a", "", "1", "1") "\n", "", 0 },
+		{ HEAD C1 C2 LINE("web", "berth:c3", "a", "0", "-1", "1") "\n", "", 0 },
+		{ HEAD C1 C2 LINE("web", "berth:c3", "a", "0", "1", "4294967296") "\n", "", 0 },
+		{ HEAD C1 C2 LINE("web", "berth:c3", "a", "0", "1", "99999999999999999999") "\n",
+			"", 0 },
+		{ HEAD C1 C2 LINE("web", "berth:c3", HOST_64, "1", "1", "1") "\n", "", 0 },
+		{ HEAD C1 C2 LINE("web", "berth:c3", "a", "1", "1", "4294967295") "\n",
+			"del server web/berth:c3\n", 0 },
+		{ HEAD C1 C2 "3 web 1 berth:c3 a 2 1 1 1 12 6 3 4 6 0 0 0 -\n\n", "", 0 },
+		{ HEAD C1 C2 "3 web 1 berth:c3 a 2 1 1 1 12 6 3 4 6 0 0 0 - 1\n\n",
+			"del server web/berth:c3\n", 0 },
 	};
 	return cr_make_param_array(struct exchange, all, sizeof(all) / sizeof(all[0]));
 }
@@ -90,6 +116,39 @@ ParameterizedTest(struct exchange *exchange, haproxy_plan, makes_the_servers_equ
 	cr_expect_eq(plan.change_count, exchange->change_count);
 	haproxy_plan_finish(&plan);
 	haproxy_servers_finish(&wanted);
+}
+
+/* As 0.1.0 named it, without the prefix. */
+Test(haproxy_plan, a_server_of_another_name_at_the_same_place_is_doubled)
+{
+	static const struct {
+		const char *lines;
+		const char *doubled;
+	} states[] = {
+		{ "", NULL },
+		{ LINE("web", "c1", "127.0.0.1", "0", "7", "8001"), "c1" },
+		{ LINE("web", "c2", "::1", "0", "1", "8002"), "c2" },
+		{ LINE("web", "c1", "127.0.0.1", "0", "1", "8002"), NULL },
+		{ LINE("web", "c1", "127.0.0.2", "0", "1", "8001"), NULL },
+		{ LINE("web", "c3", "127.0.0.1", "0", "1", "8001"), NULL },
+		{ LINE("other", "c1", "127.0.0.1", "0", "1", "8001"), NULL },
+		{ LINE("web", "c2", "::1", "0", "1", "8002")
+				LINE("web", "c1", "127.0.0.1", "0", "1", "8001"),
+			"c2" },
+	};
+	for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+		char state[2000];
+		struct haproxy_servers wanted = make_wanted();
+		struct haproxy_plan plan;
+		struct err err = ERR_INIT;
+		snprintf(state, sizeof(state), HEAD C1 C2 "%s\n", states[i].lines);
+		cr_assert_eq(haproxy_plan_make(&plan, "web", &wanted, state, &err), 0);
+		cr_expect_eq(plan.count, 0);
+		cr_expect_str_eq(plan.doubled ? plan.doubled : "",
+			states[i].doubled ? states[i].doubled : "");
+		haproxy_plan_finish(&plan);
+		haproxy_servers_finish(&wanted);
+	}
 }
 
 Test(haproxy_plan, another_answer_is_an_error_with_its_words)
@@ -148,6 +207,14 @@ Test(haproxy_plan, wants_literal_addresses_with_a_port_sorted_by_name)
 	cr_assert_str_eq(servers.items[1].name, "berth:c1");
 	cr_assert_eq(servers.items[1].port, 8001);
 	cr_assert_eq(servers.items[1].weight, 9);
+	cr_assert_str_eq(servers.items[1].host, "10.0.0.1");
+	cr_assert_eq(result.items, 2);
+	cr_assert_eq(result.left_out, 4);
+	cr_assert_str_eq(result.why,
+		"left out: /a/c-2 \"name:1\" is a name, and only addresses can be added to HAProxy; "
+		"/a/c1 \"name:1\" is a name, and only addresses can be added to HAProxy; "
+		"/a/none has no port; and 1 more",
+		"%s", result.why);
 	haproxy_servers_finish(&servers);
 	for (size_t i = 0; i < 3; i++) {
 		record_free(kept[i]);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "tests/support/run_until.h"
+#include "tests/support/shifted_clock.h"
 
 TestSuite(output_hosts);
 
@@ -151,6 +152,10 @@ Test(output_hosts, names_are_looked_up_once)
 	cr_assert_null(address("without.port", 0));
 	cr_assert(want("a.b c unknown"));
 	cr_assert(want("a.b"));
+	for (int i = 0; i < 3; i++) {
+		ev_run(loop, EVRUN_NOWAIT);
+	}
+	cr_assert_eq(changes, 1, "nothing is looked up for what is known");
 	cr_assert_null(address("c", 0), "it is forgotten");
 	cr_assert_not(want("a.b c"));
 	RUN_UNTIL(loop, changes == 2);
@@ -164,6 +169,33 @@ Test(output_hosts, a_picture_without_names_needs_none)
 	begin();
 	cr_assert(want("10.0.0.9 ::1"));
 	cr_assert_eq(ev_pending_count(loop), 0);
+	end();
+}
+
+/* Every half minute; a name that has lost its answer keeps what it had. */
+Test(output_hosts, names_are_looked_up_again)
+{
+	begin();
+	answer("a 10.0.0.1 10.0.0.2");
+	answer("b 10.0.0.3");
+	cr_assert_not(want("a b"));
+	RUN_UNTIL(loop, changes == 1);
+	static const struct {
+		const char *answer;
+		const char *first;
+		const char *second;
+	} rounds[] = { { "a 10.0.0.2 10.0.0.1 10.0.0.0", "10.0.0.0", "10.0.0.1" },
+		{ "a 10.0.0.9", "10.0.0.9", NULL }, { "a 10.0.0.8", "10.0.0.8", NULL } };
+	for (int i = 0; i < 3; i++) {
+		answer_count = 0;
+		answer(rounds[i].answer);
+		clock_shift_ms += 30001;
+		RUN_UNTIL(loop, changes == 2 + i);
+		cr_expect_str_eq(address("a", 0), rounds[i].first);
+		cr_expect(rounds[i].second ? strcmp(address("a", 1), rounds[i].second) == 0
+					   : !address("a", 1));
+		cr_expect_str_eq(address("b", 0), "10.0.0.3");
+	}
 	end();
 }
 

@@ -115,6 +115,13 @@ static void begin(struct stage *stage, const char *text, const char *delivered)
 		.callbacks = { on_state, on_delivered, stage } });
 }
 
+static void forget(struct stage *stage)
+{
+	output_destroy(stage->output);
+	config_unref(stage->config);
+	stage->output = NULL;
+}
+
 static void put(struct stage *stage, const char *name, const char *host, int port)
 {
 	char path[200];
@@ -289,11 +296,15 @@ STAGED(only_wanted_endpoints_count)
 	cr_assert_eq(output_instances(stage->output), 0);
 }
 
-STAGED(a_tree_has_what_lies_deeper)
+STAGED(deeper_nodes_are_for_a_tree_alone)
 {
 	put(stage, "c1", "10.0.0.1", 1);
 	memory_put(stage->cache.registry, FROM "/c1/deep", "");
 	put(stage, "c1/deep/er", "10.0.0.1", 2);
+	begin(stage, OUTPUT("format = lines\npath = FILE"), NULL);
+	run_until(stage, is_current);
+	cr_assert_str_eq(content("place/web"), "10.0.0.1:1\n");
+	forget(stage);
 	begin(stage, HEAD "from = " FROM "/**\nformat = lines\npath = FILE\n", NULL);
 	run_until(stage, has_two);
 	cr_assert_str_eq(content("place/web"), "10.0.0.1:1\n10.0.0.1:2\n");
@@ -345,17 +356,13 @@ STAGED(on_change_does_not_run_for_what_was_delivered)
 		NULL);
 	run_until(stage, is_current);
 	snprintf(delivered, sizeof(delivered), "%s", output_delivered(stage->output));
-	output_destroy(stage->output);
-	config_unref(stage->config);
-	stage->output = NULL;
+	forget(stage);
 	begin(stage,
 		OUTPUT("format = lines\non_change = /bin/sh -c 'echo x >>FILE.ran'\npath = FILE"),
 		delivered);
 	run_until(stage, is_current);
 	cr_assert_str_eq(output_delivered(stage->output), delivered);
-	output_destroy(stage->output);
-	config_unref(stage->config);
-	stage->output = NULL;
+	forget(stage);
 	begin(stage,
 		OUTPUT("format = lines\non_change = /bin/sh -c 'echo x >>FILE.ran'\npath = FILE"),
 		"other");
@@ -477,6 +484,39 @@ STAGED(nothing_is_written_while_the_registry_is_away)
 	cr_assert_str_eq(content("place/web"), "10.0.0.1:1\n");
 	memory_set_state(stage->cache.registry, REGISTRY_CONNECTED);
 	run_until(stage, has_two);
+}
+
+STAGED(a_reconnect_without_a_change_is_no_event)
+{
+	put(stage, "c1", "10.0.0.1", 1);
+	begin(stage, OUTPUT("format = lines\npath = FILE"), NULL);
+	run_until(stage, is_current);
+	int before = stage->states;
+	for (int i = 0; i < 3; i++) {
+		memory_set_state(stage->cache.registry, REGISTRY_CONNECTING);
+		cache_stage_turn(&stage->cache);
+		memory_set_state(stage->cache.registry, REGISTRY_CONNECTED);
+		cache_stage_turn(&stage->cache);
+	}
+	cr_assert_eq(stage->states, before);
+	cr_assert(is_current(stage));
+}
+
+STAGED(a_state_lasts_since_it_was_entered)
+{
+	put(stage, "c1", "10.0.0.1", 1);
+	begin(stage, OUTPUT("format = lines\npath = FILE"), NULL);
+	run_until(stage, is_current);
+	int before = stage->states;
+	stage->output->since = 1;
+	output_enter_take(stage->output, OUTPUT_CURRENT, strdup("another reason"));
+	cr_assert_eq(stage->output->since, 1.);
+	cr_assert_eq(stage->states, ++before);
+	output_enter_take(stage->output, OUTPUT_CURRENT, strdup("another reason"));
+	cr_assert_eq(stage->states, before, "that is no news");
+	output_enter_take(stage->output, OUTPUT_HELD, strdup("another reason"));
+	cr_assert_gt(stage->output->since, 1.);
+	cr_assert_eq(stage->states, ++before);
 }
 
 static bool is_told_to_wait(const struct stage *stage)
