@@ -358,6 +358,11 @@ STAGED(our_own_addresses_and_malformed_ones_are_not_asked)
 	cr_assert_not(dns_forward_enabled(stage->forward));
 	dns_forward_set(stage->forward, stage->addresses, 1, servers, 1);
 	cr_assert(dns_forward_enabled(stage->forward));
+	static char *others[] = { "127.0.0.1:1", "127.0.0.2:53", "[::1]:53" };
+	dns_forward_set(stage->forward, stage->addresses, 1, others, 3);
+	cr_assert(dns_forward_enabled(stage->forward), "an address is its host and its port");
+	dns_forward_set(stage->forward, others, 3, others, 3);
+	cr_assert_not(dns_forward_enabled(stage->forward));
 	static char *system[] = { "system" };
 	dns_forward_set(stage->forward, system, 1, NULL, 0);
 	cr_assert(dns_forward_enabled(stage->forward));

@@ -252,6 +252,20 @@ STAGED(a_question_that_is_cancelled_has_no_answer)
 	cr_assert_eq(question.answers, 0);
 }
 
+STAGED(an_evaluation_that_is_due_ends_with_its_lookups)
+{
+	struct question question;
+	cr_assert_not(ask(stage, &question, "a.berth"));
+	for (int i = 0; i < 3; i++) {
+		registry_dispatch(stage->cache.registry, stage->cache.now_ms);
+	}
+	names_cancel(&question.wait);
+	names_lookups_destroy(stage->lookups);
+	stage->lookups = NULL;
+	cache_stage_turn(&stage->cache);
+	cr_assert_eq(question.answers, 0);
+}
+
 STAGED(a_question_without_an_answer_ends_unknown)
 {
 	struct question question;

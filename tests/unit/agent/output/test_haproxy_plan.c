@@ -211,7 +211,8 @@ Test(haproxy_plan, wants_literal_addresses_with_a_port_sorted_by_name)
 	cr_assert_eq(result.items, 2);
 	cr_assert_eq(result.left_out, 4);
 	cr_assert_str_eq(result.why,
-		"left out: /a/c-2 \"name:1\" is a name, and only addresses can be added to HAProxy; "
+		"left out: /a/c-2 \"name:1\" is a name, and only addresses can be added to "
+		"HAProxy; "
 		"/a/c1 \"name:1\" is a name, and only addresses can be added to HAProxy; "
 		"/a/none has no port; and 1 more",
 		"%s", result.why);
