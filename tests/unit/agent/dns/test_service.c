@@ -97,7 +97,7 @@ static void on_question(struct ev_loop *loop, ev_io *io, int events)
 
 struct stage {
 	struct cache_stage cache;
-	ev_timer pump;
+	ev_idle pump;
 	struct names_lookups *lookups;
 	struct dns *dns;
 	struct upstream upstream;
@@ -106,11 +106,11 @@ struct stage {
 	int clients[2];             /* over UDP and TCP */
 };
 
-static void on_pump(struct ev_loop *loop, ev_timer *timer, int events)
+static void on_pump(struct ev_loop *loop, ev_idle *idle, int events)
 {
 	(void)loop;
 	(void)events;
-	struct stage *stage = timer->data;
+	struct stage *stage = idle->data;
 	registry_dispatch(stage->cache.registry, ++stage->cache.now_ms);
 }
 
@@ -165,16 +165,19 @@ static void serve(struct stage *stage)
 	cr_assert_eq(code, 0, "%s", err.msg);
 }
 
+/* The clock stands: a slow machine costs nobody's patience. */
 static struct stage *stage_begin(struct stage *stage)
 {
 	struct err err = ERR_INIT;
+	clock_stands = true;
+	clock_shift_ms = 1000000;
 	cache_stage_open(&stage->cache, &(struct cache_options){ .resync_ms = 600000 });
 	for (size_t i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++) {
 		memory_put(stage->cache.registry, nodes[i][0], nodes[i][1]);
 	}
-	ev_timer_init(&stage->pump, on_pump, 0.001, 0.001);
+	ev_idle_init(&stage->pump, on_pump);
 	stage->pump.data = stage;
-	ev_timer_start(stage->cache.loop, &stage->pump);
+	ev_idle_start(stage->cache.loop, &stage->pump);
 	stage->lookups = names_lookups_create(stage->cache.loop, stage->cache.cache, "berth");
 	stage->upstream.fd = dns_socket_open("127.0.0.1:0", false, &err);
 	cr_assert_geq(stage->upstream.fd, 0, "%s", err.msg);
@@ -198,7 +201,7 @@ static void stage_end(struct stage *stage)
 	names_lookups_destroy(stage->lookups);
 	ev_io_stop(stage->cache.loop, &stage->upstream.io);
 	close(stage->upstream.fd);
-	ev_timer_stop(stage->cache.loop, &stage->pump);
+	ev_idle_stop(stage->cache.loop, &stage->pump);
 	cache_stage_close(&stage->cache);
 }
 
