@@ -3,7 +3,7 @@
 #include "agent/agent_internal.h"
 
 enum {
-	SPARE_CONNECTIONS = 1024, /* beside streams and long polls */
+	SPARE_CONNECTIONS = 1024, /* besides streams and long polls */
 	IDLE_TIMEOUT_MS = 60000,
 };
 

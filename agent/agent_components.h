@@ -36,8 +36,8 @@ void agent_components_on_registry_state(
 	struct agent *agent, enum registry_state state, const char *why);
 
 /*
- * Every component is registered; else ret_why names one that is not. `away_ok`: a component that
- * was registered counts while the registry is away and its record has not been lost.
+ * Every component is registered; else ret_why names the first that is not. `away_ok`: a component
+ * that was registered counts while the registry is away and its record has not been lost.
  */
 bool agent_components_ready(const struct agent *agent, bool away_ok, struct err *ret_why);
 /* The component with this label; NULL when there is none. */

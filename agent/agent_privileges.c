@@ -169,7 +169,7 @@ static int bind_sockets(const struct config *config, const struct identity *iden
 
 /*
  * The agent makes and removes files in these directories after it has become the user. Where root
- * must not make them, the agent does it then.
+ * must not make them, the agent does it afterwards.
  */
 static int make_directories(
 	const struct config_agent *config, const struct identity *identity, struct err *err)

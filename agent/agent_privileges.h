@@ -38,7 +38,7 @@ int agent_privileges_drop(struct agent *agent, bool main_process, struct upgrade
 
 /*
  * Adds a problem for each check of `next` with a user that this agent can no longer become: it gave
- * up at its start what no check needed then.
+ * up at its start what no check needed at that time.
  */
 void agent_privileges_refuse_checks(
 	const struct agent *agent, const struct config *next, struct config_problems *problems);

@@ -16,7 +16,7 @@ enum { SESSION_VERSION = 1 };
 
 /* ---- nodes of a predecessor at paths that the configuration no longer names ------------------ */
 
-/* Forgotten once the registry has said that the node is gone, or not ours. */
+/* Forgotten once the registry has reported that the node is gone, or not ours. */
 struct abandoned_node {
 	struct list link;
 	struct agent *agent;
@@ -283,7 +283,7 @@ static void on_attempt(void *context, const char *why, unsigned count)
 
 static const char *const results[] = { "ok", "refused", "timeout", "unavailable" };
 
-/* That there is no such path is an answer, too. */
+/* "No such path" is an answer, too. */
 static const char *result_of(int code)
 {
 	switch (code) {

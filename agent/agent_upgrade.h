@@ -26,7 +26,7 @@ struct agent;
  */
 void agent_upgrade_init(struct agent *agent, struct upgrade *received);
 void agent_upgrade_finish(struct agent *agent);
-/* Begins an upgrade. One that fails leaves the old program running. */
+/* Begins an upgrade. A failed one leaves the old program running. */
 void agent_upgrade_begin(struct agent *agent);
 
 #endif

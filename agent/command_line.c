@@ -16,7 +16,7 @@ static const char help[] =
 	"Announces this container's components in a service registry and answers lookups.\n"
 	"\n"
 	"  -c, --config FILE|DIR  configuration (default " DEFAULT_CONFIG ");\n"
-	"                         with a FILE, conf.d/*.ini beside it is read too\n"
+	"                         with a FILE, conf.d/*.ini next to it is read too\n"
 	"  -t, --test             check the configuration and exit: 0 good, 1 bad\n"
 	"      --strict           with -t: warnings count as bad\n"
 	"  -T, --print            print the effective configuration, secrets masked\n"

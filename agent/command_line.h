@@ -13,7 +13,7 @@ enum command_line_action {
 	COMMAND_LINE_TEST,    /* -t: check the configuration and exit */
 	COMMAND_LINE_PRINT,   /* -T: print the effective configuration */
 	COMMAND_LINE_CONVERT, /* --convert-…: print berth.ini for another program's file */
-	/* --help, --version, or a usage error: everything is said, exit with exit_status */
+	/* --help, --version, or a usage error: everything is printed; exit with exit_status */
 	COMMAND_LINE_EXIT
 };
 

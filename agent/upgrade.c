@@ -211,7 +211,7 @@ static const char *next_name(char **rest)
 }
 
 /*
- * Sorts the service manager's sockets: a Unix socket is `socket`, one that is for names goes to the
+ * Sorts the service manager's sockets: a Unix socket is `socket`, a socket for names goes to the
  * DNS server, another one is `listen`.
  */
 static void receive_activation(struct upgrade *upgrade)

@@ -43,7 +43,7 @@ enum api_act_kind {
 	API_DRAIN,
 	API_UNDRAIN,
 	API_UNDAMP,
-	/* may set `result`: the problems [{"file","line","message"}]; nothing changed then */
+	/* may set `result`: the problems [{"file","line","message"}] if nothing changed */
 	API_RELOAD
 };
 
@@ -52,7 +52,7 @@ struct api_act {
 	const char *component; /* DRAIN, UNDRAIN: its label, or NULL for the whole agent; UNDAMP */
 	const char *reason;    /* DRAIN */
 	int64_t for_ms;        /* DRAIN; 0: without end */
-	bool away_ok;          /* READY: an outage of the registry alone is no reason */
+	bool away_ok;          /* READY: an outage of the registry alone is not a reason */
 	json_t *result;        /* a new reference, or NULL */
 };
 

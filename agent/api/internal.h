@@ -28,11 +28,11 @@ struct api {
 	struct list streams;       /* by their next heartbeat */
 	ev_timer heartbeat;
 	struct list readers; /* streams with something unread, longest first */
-	struct list waiting; /* streams whose snapshot waits for room, or for the next turn */
+	struct list waiting; /* streams whose snapshot waits for room, or for the next iteration */
 	ev_timer room;
-	ev_timer more;         /* of no length: snapshots wait for the next turn */
+	ev_timer more;         /* of no length: snapshots wait for the next iteration */
 	unsigned turn;         /* of the loop */
-	size_t snapshot_bytes; /* written in this turn */
+	size_t snapshot_bytes; /* written in this iteration */
 	uint64_t next_stream;
 	struct metrics_series *hits;
 	struct metrics_series *misses;
@@ -49,7 +49,7 @@ typedef void api_handler(struct api *api, struct http_request *request, const ch
 
 /* ---- answer.c ---- */
 
-/* Answers with a problem document; `status` 0: the one that goes with err->code. */
+/* Answers with a problem document; `status` 0: that of err->code. */
 void api_problem(struct http_request *request, int status, const struct err *err);
 /* The same with further members; takes the reference. */
 void api_problem_with(

@@ -156,8 +156,8 @@ static enum source source_if_confirmed(const struct api *api, const struct cache
 /* ---- lookups that take a while ---- */
 
 /*
- * The answer that a lookup has waited for. One that was there already and waited for a sign of life
- * is a hit, unless it waited for a read as well, for so long that `confirm` is over.
+ * The answer that a lookup has waited for. An answer that was there already and waited for a sign
+ * of life is a hit, unless it waited for a read as well, for so long that `confirm` is over.
  */
 static enum source source_after_wait(const struct lookup *lookup, const struct cache_answer *answer)
 {
@@ -487,7 +487,7 @@ void api_targets(struct api *api, struct http_request *request, const char *rest
 	}
 }
 
-/* A client with its share of the searches may still join one that is under way. */
+/* A client with its share of the searches may still join a search that is under way. */
 static bool may_search(const struct api *api, struct http_request *request)
 {
 	struct cache_stats stats;

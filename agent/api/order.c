@@ -143,7 +143,7 @@ static json_t *read_body(
 }
 
 /*
- * An optional string member; `missing` when it is absent, NULL with err filled when it is no
+ * An optional string member; `missing` when it is absent, NULL with err filled when it is not a
  * string.
  */
 static const char *text_member(

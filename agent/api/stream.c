@@ -11,7 +11,7 @@ enum {
 	QUEUE_BYTES = 64 *
 		1024, /* a reader that is further behind is brought up to date by a snapshot */
 	PATIENCE_HEARTBEATS = 2,      /* while others wait for room, no reader may take longer */
-	TURN_BYTES = 4 * 1024 * 1024, /* of snapshots; the turn ends with the one that exceeds it */
+	TURN_BYTES = 4 * 1024 * 1024, /* of snapshots; the first excess ends an iteration */
 	FRAME_BYTES = 256 * 1024 * 1024
 };
 
@@ -143,8 +143,8 @@ void api_stream_break(struct api_stream *stream)
 }
 
 /*
- * Clients that read make room by themselves. One that does not, or takes a byte now and then, must
- * not keep the others waiting.
+ * Clients that read make room by themselves. A client that does not, or takes a byte now and then,
+ * must not keep the others waiting.
  */
 static void on_room(struct ev_loop *loop, ev_timer *timer, int events)
 {

@@ -283,7 +283,7 @@ struct agent_stream {
 	struct list link;         /* api->agent_streams */
 	json_t *status;           /* as sent last */
 	json_t *checks;
-	uint64_t transitions; /* history_last() then */
+	uint64_t transitions; /* history_last() at that time */
 };
 
 static struct agent_stream *agent_stream_of(const struct api_stream *stream)

@@ -34,7 +34,7 @@ void history_destroy(struct history *history);
 /*
  * Adds a transition at `time` (wall clock, seconds since 1970); the oldest gives way. Texts are cut
  * to a readable length. A retry that equals one of the last two entries of its subject moves that
- * entry to the end with the new time; one that stays in its state takes the new reason, too.
+ * entry to the end with the new time; an entry that stays in its state takes the new reason, too.
  * Returns how often this entry has happened.
  */
 unsigned history_add(struct history *history, double time, const struct transition *transition);

@@ -3,7 +3,7 @@
  *
  * When the kernel refuses a descriptor (epoll_ctl() has no memory for it, or the user has reached
  * fs.epoll.max_user_watches), libev stops its watchers and passes EV_ERROR to them. A short-lived
- * user fails then; a lasting one starts again until it works, with a line in the log.
+ * user fails; a lasting one starts again until it works, with a line in the log.
  */
 #ifndef AGENT_BASE_LASTING_IO_H
 #define AGENT_BASE_LASTING_IO_H

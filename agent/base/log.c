@@ -45,7 +45,7 @@ static void append_byte(struct buffer *line, unsigned char byte, bool quotes)
 }
 
 /*
- * Control characters leave as \n, \t or \u00XX, and bytes that are no UTF-8 as '?': a log line is
+ * Control characters leave as \n, \t or \u00XX, and invalid UTF-8 as '?': a log line is
  * one line of valid text for any output of a child process. Both formats use it.
  */
 static void append_escaped(struct buffer *line, const char *text, bool quotes)

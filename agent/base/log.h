@@ -23,7 +23,7 @@ void log_at(enum log_level level, const char *subject, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
 /*
- * A member of a JSON line, beside time, level, subject and message; left out when the value is
+ * A member of a JSON line, besides time, level, subject and message; left out when the value is
  * NULL.
  */
 struct log_field {

@@ -43,7 +43,7 @@ int state_dir_save(const struct state_dir *directory, const char *name, const js
 /* The same for a document that is JSON text already. */
 int state_dir_save_text(const struct state_dir *directory, const char *name, const char *text,
 	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(4);
-/* An absent file is no error; a failure is logged. */
+/* An absent file is not an error; a failure is logged. */
 void state_dir_remove(const struct state_dir *directory, const char *name);
 
 #endif

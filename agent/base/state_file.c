@@ -210,7 +210,7 @@ static int check_header(
 	char expected[HEADER_SIZE];
 	int same_kind_len = snprintf(expected, sizeof(expected), MAGIC "1 %s ", kind);
 	if (len < strlen(MAGIC) || memcmp(data, MAGIC, strlen(MAGIC)) != 0) {
-		return err_set(err, BERTH_INVALID_RECORD, "this is no state file");
+		return err_set(err, BERTH_INVALID_RECORD, "not a state file");
 	}
 	if (len < (size_t)same_kind_len || memcmp(data, expected, (size_t)same_kind_len) != 0) {
 		return err_set(err, BERTH_INVALID_RECORD,

@@ -13,7 +13,7 @@
 #include "lib/base/err.h"
 
 /*
- * Writes DIRECTORY/NAME, mode 0600: a temporary file beside it, fsync, rename, fsync of the
+ * Writes DIRECTORY/NAME, mode 0600: a temporary file next to it, fsync, rename, fsync of the
  * directory. After any failure DIRECTORY/NAME has either its old or its new content. One writer for
  * a name at a time. `name` has no slash; `kind` is one word. 0 or BERTH_FAILED.
  */
@@ -30,7 +30,7 @@ int state_file_read(const char *directory, const char *name, const char *kind, s
 	char **ret_data, size_t *ret_len, struct err *err) __attribute__((warn_unused_result))
 ERR_REQUIRED(7);
 
-/* Removes it permanently; an absent file is no error. 0 or BERTH_FAILED. */
+/* Removes it permanently; an absent file is not an error. 0 or BERTH_FAILED. */
 int state_file_remove(const char *directory, const char *name, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
 

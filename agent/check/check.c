@@ -14,9 +14,9 @@
 #include "lib/base/text.h"
 
 /*
- * A killed process is gone in an instant. One that is not gone after this sits in the kernel, and
- * no new run can start: that is said as a result, or a stuck check would look like one that has not
- * run for a while.
+ * A killed process is gone in an instant. A process that is not gone after this sits in the kernel,
+ * and no new run can start. A result says so: without it a stuck check would look as if it had not
+ * been due for a while.
  */
 enum { STUCK_MS = 5000 };
 
@@ -64,7 +64,7 @@ struct check {
 	struct list requests;
 	struct check_result last;
 	bool has_last;
-	bool warning; /* said the last good result */
+	bool warning; /* whether the last good result was a warning */
 	json_int_t counts[CHECK_VERDICT_COUNT];
 	double since;
 	char why[320];

@@ -43,7 +43,7 @@ void check_scheduler_destroy(struct check_scheduler *scheduler);
 int check_scheduler_running(const struct check_scheduler *scheduler);
 int check_scheduler_waiting(const struct check_scheduler *scheduler);
 
-/* One that the check guards, for BERTH_COMPONENT and BERTH_PATH. */
+/* A component that the check guards, for BERTH_COMPONENT and BERTH_PATH. */
 struct check_component {
 	const char *label;
 	const char *path; /* in the registry */

@@ -23,7 +23,7 @@ struct command_launch *check_command_launch(
 	const struct config_check *config, const char *components, const char *paths);
 
 /*
- * Starts one run. Returns NULL when the command cannot be started; no callback comes then.
+ * Starts one run. Returns NULL, and makes no callback, when the command cannot be started.
  * `config` is borrowed until on_gone.
  */
 struct check_command *check_command_start(struct ev_loop *loop, const struct config_check *config,

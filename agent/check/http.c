@@ -7,7 +7,7 @@
 
 /* An answer as far as it has come. */
 struct answer {
-	int status;      /* 0: not known yet, or this is no HTTP */
+	int status;      /* 0: not known yet, or this is not HTTP */
 	const char *why; /* it is refused; NULL: it is good so far */
 	bool whole;      /* to the end of its body */
 	struct buffer body;

@@ -12,8 +12,8 @@ struct check_probe;
 
 /*
  * Starts a run of a check that is not of type ttl. `launch` is for a check of type command, NULL
- * for others. Returns NULL when the run could not be started, with the complete `result`; no
- * callback comes then. Callbacks come from the loop only. `config` is borrowed until on_gone.
+ * for others. Returns NULL when the run could not be started, with the complete `result` and
+ * without a callback. Callbacks come from the loop only. `config` is borrowed until on_gone.
  */
 struct check_probe *check_probe_start(struct ev_loop *loop, const struct config_check *config,
 	const struct command_launch *launch, const struct check_run_callbacks *callbacks,

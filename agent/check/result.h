@@ -50,7 +50,7 @@ bool check_verdict_good(enum check_verdict verdict);
 void check_result_set_detail(struct check_result *result, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 /*
- * Fills `output`; every byte that is no UTF-8, and NUL, becomes '?'. `cut`: there was more output.
+ * Fills `output`; every byte of invalid UTF-8, and NUL, becomes '?'. `cut`: there was more output.
  */
 void check_result_set_output(struct check_result *result, const char *data, size_t len, bool cut);
 

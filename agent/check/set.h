@@ -22,7 +22,7 @@ struct check_set *check_set_create(
 void check_set_destroy(struct check_set *set);
 
 /*
- * Makes the checks those of `config`. An equal check goes on undisturbed; one that guards other
+ * Makes the checks those of `config`. An equal check goes on undisturbed; a check that guards other
  * components than before keeps its state and its schedule, and a run under way is repeated. `saved`
  * is check_set_save() of a predecessor, or NULL.
  */

@@ -62,8 +62,7 @@ static void remember_failure(struct check_state_machine *machine, int64_t now_ms
 }
 
 /*
- * The ring is as long as `fall`: full, its oldest entry is the one that the next failure will
- * replace.
+ * The ring is as long as `fall`: full, the next failure will replace its oldest entry.
  */
 static bool window_exceeded(const struct check_state_machine *machine, int64_t now_ms)
 {

@@ -12,7 +12,7 @@
  *
  * `fall` bad means: in a row, or, with a window, within the last window_ms with good results
  * between them or not. A change of state resets the counts, so that one failure after a recovery
- * counts as one. PENDING is no verdict yet: a record of the process's predecessor stays in the
+ * counts as one. PENDING is not a verdict yet: a record of the process's predecessor stays in the
  * registry until there is one. DOWN is a verdict. Until start_grace_ms have passed since the start,
  * or the first good result came, bad results do not count.
  */

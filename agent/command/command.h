@@ -59,7 +59,7 @@ struct command_callbacks {
 	void *context;
 };
 
-/* NULL with `err` filled when the command could not be run; no callback comes then. */
+/* NULL with `err` filled, and no callback, when the command could not be run. */
 struct command *command_start(struct ev_loop *loop, const struct command_options *options,
 	const struct command_callbacks *callbacks, struct err *err) ERR_REQUIRED(4);
 
@@ -73,7 +73,7 @@ void command_abandon(struct command *command);
  */
 bool command_wait_for_all(int64_t timeout_ms);
 
-/* "TERM" to SIGTERM and back; -1 and NULL for one that has no name here. */
+/* "TERM" to SIGTERM and back; -1 and NULL for a signal without a name here. */
 int command_signal_number(const char *name);
 const char *command_signal_name(int number);
 

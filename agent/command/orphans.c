@@ -10,7 +10,7 @@
 
 /* The content of a process's environment. */
 enum bearing {
-	BEARS_NONE,    /* it is no run's: the main process, say, or an orphan of it */
+	BEARS_NONE,    /* it is not a run's: the main process, say, or an orphan of it */
 	BEARS_ANOTHER, /* a run's that is not asked for */
 	BEARS,
 	BEARS_PERHAPS

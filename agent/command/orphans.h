@@ -7,7 +7,7 @@
  * environment is known by its session, which is not the agent's: no other process has children that
  * could become the agent's.
  *
- * Limits: beside a main process, whose descendants may do the same, the agent does not recognise
+ * Limits: next to a main process, whose descendants may do the same, the agent does not recognise
  * such a process. It recognises no process whose environment the kernel does not let it read
  * (another user's, without CAP_SYS_PTRACE), and no process at all without the kernel's list of
  * children (CONFIG_PROC_CHILDREN).

@@ -7,7 +7,7 @@
 
 /*
  * As much as a pipe holds: one read empties it, and a command that prints for ever gets its share
- * of a turn of the loop, no more.
+ * of a loop iteration, no more.
  */
 enum { READ_BYTES = 65536 };
 

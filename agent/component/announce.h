@@ -29,7 +29,7 @@
  *
  * The number of a sequential node is known to the announcement that made it. Another one, after an
  * upgrade or after a write whose answer was lost, searches the nodes of its own session. A
- * sequential node whose change is to join anew gets a successor first, and leaves then.
+ * sequential node whose change is to join anew gets a successor first, and leaves after it.
  *
  * Writes are throttled: at most one per `update_interval`, the latest wish wins. Removing is never
  * delayed.

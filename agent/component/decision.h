@@ -35,7 +35,7 @@ enum announce_node {
 	ANNOUNCE_NODE_UNKNOWN, /* the registry has not reported it yet; nothing is decided */
 	ANNOUNCE_NODE_ABSENT,
 	ANNOUNCE_NODE_EMPTY,
-	ANNOUNCE_NODE_FOREIGN, /* data that is no record */
+	ANNOUNCE_NODE_FOREIGN, /* data that is not a record */
 	ANNOUNCE_NODE_RECORD
 };
 

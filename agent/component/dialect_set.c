@@ -232,8 +232,8 @@ static void arrange(struct dialect_set *set, const struct dialect_nodes *nodes)
 }
 
 /*
- * No nodes can be made: the instance leaves. That an endpoint is out is no mistake, and an instance
- * that leaves anyway needs no nodes.
+ * No nodes can be made: the instance leaves. An endpoint that is out is not a mistake, and an
+ * instance that leaves anyway needs no nodes.
  */
 static void do_without_nodes(struct dialect_set *set, const char *lack)
 {
@@ -331,7 +331,7 @@ static bool departs(const struct dialect_set *set)
 
 /*
  * Spring's instance goes out of service before it leaves: the removal follows the write that is
- * under way by then.
+ * under way.
  */
 void dialect_set_wish(struct dialect_set *set, enum announce_wish wish,
 	const struct config_component *component, const struct config_record_endpoint *endpoints,

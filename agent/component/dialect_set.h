@@ -2,10 +2,10 @@
  * The nodes of one [dialect], kept as they should be: an announcement for each, with one wish and
  * one state for all.
  *
- * The nodes come and go together: the set sends the requests for all nodes in one turn of the loop,
- * so that they follow one another on the connection. They are no transaction: a conflict at one
+ * The nodes come and go together: the set sends the requests for all nodes in one loop iteration,
+ * so that they follow one another on the connection. They are not a transaction: a conflict at one
  * alias, or a parent that has to be made, must not keep the other nodes out, and a set that is half
- * there is completed by the same means as one that another client has damaged. Nodes of a higher
+ * there is completed by the same means as a set that another client has damaged. Nodes of a higher
  * order wait until those of a lower one are registered (Registrar's service record follows its
  * hosts). When the configuration renames a node, the old one leaves after the new one is there.
  *

@@ -169,8 +169,8 @@ void announce_describe_other(struct announce_seen *seen, const char *path, char 
 		text_printf(why, size, "another client's ephemeral node is at %s", path);
 		break;
 	case ANNOUNCE_NODE_FOREIGN:
-		text_printf(why, size,
-			"a node of another program, with data that is no record, is at %s", path);
+		text_printf(why, size, "%s holds another program's node whose data is not a record",
+			path);
 		break;
 	default:
 		describe_record(&seen->data, path, why, size);

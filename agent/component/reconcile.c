@@ -211,7 +211,7 @@ static void removed(struct announce *announce, const struct registry_result *res
 	}
 }
 
-/* A sequential node that was made; the one that it replaces goes next. */
+/* A sequential node was made; its predecessor goes next. */
 static void joined(struct announce *announce, const char *path)
 {
 	if (announce->at) {
@@ -355,7 +355,7 @@ static const char *reason_of(const struct announce *announce, enum announce_acti
 }
 
 /*
- * A failed announcement stays FAILED until an attempt succeeds, and a node without record is no
+ * A failed announcement stays FAILED until an attempt succeeds, and a node without record is not
  * news.
  */
 static bool is_quiet(const struct announce *announce)
@@ -452,7 +452,7 @@ static void act(
 	}
 }
 
-/* A component that does not want its record now has another reason beside the registry. */
+/* A component that does not want its record now has another reason besides the registry. */
 void announce_wait_for_registry(struct announce *announce)
 {
 	char why[sizeof(announce->why)];

@@ -9,7 +9,7 @@
 #include "lib/base/path.h"
 
 /*
- * The watch on the children does not report that a record beside the component changes in place,
+ * The watch on the children does not report that a record next to the component changes in place,
  * from failing to passing.
  */
 static const ev_tstamp LOOK_AGAIN_S = 5;

@@ -1,5 +1,5 @@
 /*
- * Is a component the last one? Watches the other nodes beside a path and reports whether any of
+ * Is a component the last one? Watches the other nodes next to a path and reports whether any of
  * them holds a record.
  *
  * Two components that fail at the same moment may each see the other, and both withdraw. So a
@@ -22,7 +22,7 @@ enum component_siblings_answer {
 	COMPONENT_SIBLINGS_SOME
 };
 
-/* Pure: the meaning of the records (object of path -> record) beside `path` for its component. */
+/* Pure: the meaning of the records (object of path -> record) next to `path` for its component. */
 enum component_siblings_answer component_siblings_judge(const json_t *records, const char *path);
 
 struct component_siblings;

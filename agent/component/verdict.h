@@ -29,8 +29,8 @@ struct component_check_view {
 struct component_verdict {
 	enum announce_wish wish;
 	bool failing;  /* DOWN because of a check */
-	bool silent;   /* a check that guards endpoints only has not said anything yet */
-	bool warning;  /* some check that is up last said so */
+	bool silent;   /* a check that guards endpoints only has not had a result yet */
+	bool warning;  /* some check that is up last gave a warning */
 	char why[512]; /* names every check that is responsible */
 };
 

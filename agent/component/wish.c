@@ -97,7 +97,7 @@ static enum component_siblings_answer ask_siblings(struct component *component, 
 			component->environment.registry, component->config->path, on_siblings,
 			component);
 	}
-	/* One that was never registered yields to none, as if it had siblings. */
+	/* A component that was never registered yields to none, as if it had siblings. */
 	return component->siblings ? component_siblings_answer(component->siblings)
 				   : COMPONENT_SIBLINGS_SOME;
 }
@@ -196,7 +196,7 @@ static void decide(struct component *component, struct component_verdict *verdic
 	if (next == COMPONENT_KEPT) {
 		say_kept(verdict);
 	}
-	/* A new component that fails has never been in, and its failure is no flapping. */
+	/* A new component that fails has never been in, and its failure is not flapping. */
 	if (component->condition != COMPONENT_NEW || next != COMPONENT_FAILED) {
 		component->condition = next;
 	}

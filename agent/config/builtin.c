@@ -114,7 +114,7 @@ static bool address_text(const struct ifaddrs *interface, int family, char text[
 		inet_ntop(family, &ipv6.sin6_addr, text, INET6_ADDRSTRLEN);
 }
 
-/* `name` NULL: the first interface that is no loopback. */
+/* `name` NULL: the first interface other than loopback. */
 static char *find_address(int family, const char *name)
 {
 	struct ifaddrs *interfaces;
@@ -140,7 +140,7 @@ static int find_ip(const char *name, char **ret_value, struct err *err)
 	char *found = find_address(ipv6 ? AF_INET6 : AF_INET, NULL);
 	if (!found) {
 		return err_set(err, BERTH_FAILED,
-			"${%s}: no interface is up with an %s address, beside the loopback", name,
+			"${%s}: no interface is up with an %s address, other than loopback", name,
 			ipv6 ? "IPv6" : "IPv4");
 	}
 	*ret_value = found;

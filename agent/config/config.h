@@ -5,7 +5,7 @@
  * parses, prints (-T), documents (berth.full.ini, berth.ini.5) and names the nearest key for a
  * wrong one. Everything in the structs below is owned by the struct config, immutable once loaded,
  * and complete: defaults are filled in, durations are milliseconds, `${…}` is expanded. Strings are
- * never NULL ("" when unset) unless said otherwise.
+ * never NULL ("" when unset) unless a comment says otherwise.
  */
 #ifndef AGENT_CONFIG_CONFIG_H
 #define AGENT_CONFIG_CONFIG_H
@@ -28,7 +28,7 @@ struct config_name_value {
 enum config_writer_kind { CONFIG_WRITER_NONE, CONFIG_WRITER_USER, CONFIG_WRITER_GROUP };
 
 /*
- * The user or group that may report a ttl check or supply a dynamic endpoint, beside root and the
+ * The user or group that may report a ttl check or supply a dynamic endpoint, besides root and the
  * agent.
  */
 struct config_writer {
@@ -375,11 +375,11 @@ struct config_problem {
 struct config_problems {
 	struct config_problem *items;
 	size_t count;
-	size_t error_count; /* those that are no warnings */
+	size_t error_count; /* those that are not warnings */
 };
 
 /*
- * Reads FILE and, beside it, conf.d/<any>.ini in name order; or every .ini file of a directory in
+ * Reads FILE and, next to it, conf.d/<any>.ini in name order; or every .ini file of a directory in
  * name order. 0 with a configuration, or BERTH_FAILED with every mistake of all files in `problems`
  * (finish it in both cases: a good configuration has warnings there). Touches nothing but files to
  * read, the user database and the host's name and addresses.

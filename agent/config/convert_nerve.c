@@ -21,7 +21,8 @@ static int write_registry(FILE *out, const json_t *json, struct err *err)
 	for (size_t i = 0; i < json_array_size(hosts); i++) {
 		const char *host = json_string_value(json_array_get(hosts, i));
 		if (!host || strpbrk(host, "\r\n$ ,/")) {
-			return err_set(err, BERTH_FAILED, "zk_hosts holds what is no host:port");
+			return err_set(
+				err, BERTH_FAILED, "an element of zk_hosts is not a host:port");
 		}
 		fprintf(out, "%s%s%s", i ? "," : "", host, strchr(host, ':') ? "" : ":2181");
 	}
@@ -53,7 +54,7 @@ static void write_dialect(FILE *out, const json_t *json)
 		if (json_is_string(label) && !strpbrk(name, "\r\n= ")) {
 			convert_write_text(out, key, json_string_value(label));
 		} else {
-			convert_write_dropped(out, "labels", "one is no text");
+			convert_write_dropped(out, "labels", "one is not a text");
 		}
 	}
 }

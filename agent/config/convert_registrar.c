@@ -48,7 +48,7 @@ static void write_agent(FILE *out, const json_t *json)
 	if (ours) {
 		convert_write_text(out, "log_level", ours);
 	} else if (level) {
-		convert_write_dropped(out, "logLevel", "it is no level of bunyan's");
+		convert_write_dropped(out, "logLevel", "it is not a level of bunyan's");
 	}
 }
 
@@ -270,7 +270,7 @@ int convert_registrar(const json_t *json, FILE *out, struct err *err)
 			err, BERTH_FAILED, "registration.domain or registration.type is missing");
 	}
 	if (address && strspn(address, "0123456789.") != strlen(address)) {
-		return err_set(err, BERTH_FAILED, "adminIp is no IPv4 address");
+		return err_set(err, BERTH_FAILED, "adminIp is not an IPv4 address");
 	}
 	write_agent(out, json);
 	if (write_registry(out, json_object_get(json, "zookeeper"), err)) {

@@ -10,7 +10,7 @@
 
 struct config_instance;
 
-/* The state of the instance at run time, beside the configuration. */
+/* The state of the instance at run time, besides the configuration. */
 struct config_instance_state {
 	/* as for config_record() */
 	const struct config_record_endpoint *endpoints;

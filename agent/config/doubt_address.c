@@ -144,7 +144,7 @@ static int doubt_uri(const char *uri, bool others_read, struct err *err)
 		return 0;
 	}
 	if (authority.port && !is_port(authority.port, authority.port_len)) {
-		return err_set(err, BERTH_FAILED, "the port \"%.*s\" is no number from 1 to %d",
+		return err_set(err, BERTH_FAILED, "the port \"%.*s\" is not a number from 1 to %d",
 			(int)authority.port_len, authority.port, PORT_MAX);
 	}
 	/* file:///run/x names no host; http://:8080/ lacks one. */

@@ -129,7 +129,7 @@ static int set_text(
 {
 	if (option->type == CONFIG_FILE && value[0] != '/') {
 		return err_set(
-			err, BERTH_FAILED, "write an absolute file name, one that begins with /");
+			err, BERTH_FAILED, "write an absolute file name, which begins with /");
 	}
 	if (option->max && strlen(value) > (size_t)option->max) {
 		return err_set(err, BERTH_FAILED, "has %zu bytes; at most %lld are allowed",
@@ -166,8 +166,7 @@ static int split_command(char ***ret_words, const char *value, struct err *err)
 }
 
 /*
- * A text for the shell stays as it is; otherwise the text is one that splits into the words without
- * any ${…}.
+ * A text for the shell stays as it is; otherwise it must split into the words without any ${…}.
  */
 static int set_command(
 	const struct config_option *option, void *target, const char *value, struct err *err)
@@ -416,7 +415,7 @@ static char *writer_text(const struct config_writer *writer)
 	}
 }
 
-/* Unset durations are 0 where 0 is no allowed value. */
+/* Unset durations are 0 where 0 is not an allowed value. */
 static char *duration_text(const struct config_option *option, int64_t ms)
 {
 	return ms < option->min ? allocate_text("") : config_format_duration(ms);

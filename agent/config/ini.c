@@ -139,7 +139,7 @@ static bool check_pair(struct reader *reader, const char *text)
 		report(reader, "there is no key before the =");
 	} else if (!reader->in_section) {
 		if (!reader->skipping) {
-			report(reader, "a key must stand below a [section]");
+			report(reader, "a key must come below a [section]");
 		}
 	} else if (!&ini_allow_inline_comments && (strstr(text, " ;") || strstr(text, "\t;"))) {
 		report(reader, "this build of inih takes a ; behind a blank for a comment");
@@ -150,7 +150,7 @@ static bool check_pair(struct reader *reader, const char *text)
 }
 
 /*
- * inih takes a colon for an equals sign. It sees a control character in place of one that a key
+ * inih takes a colon for an equals sign. It sees a control character in place of a colon that a key
  * holds: a line of a file holds none.
  */
 enum { COLON = '\x01' };

@@ -12,10 +12,10 @@
 
 /*
  * A user's label: @realm and /host are cut off a Kerberos principal, then lower case, IDNA (as
- * Hadoop does it: € gives xn--lzg, ß gives ss), and - for _. A name that still is no label gets -
- * for every odd character and a mark made of the whole name, so that no two such users have one
- * label: "joe.smith" gives "joe-smith-" and eight hexadecimal digits. `user` is UTF-8. 0, or
- * BERTH_INVALID_PATHNAME for no name or bad UTF-8, `label` then untouched.
+ * Hadoop does it: € gives xn--lzg, ß gives ss), and - for _. A name that still is not a label gets
+ * a hyphen for every odd character and a mark made of the whole name, so that no two such users
+ * have one label: "joe.smith" gives "joe-smith-" and eight hexadecimal digits. `user` is UTF-8. 0,
+ * or BERTH_INVALID_PATHNAME for no name or bad UTF-8, `label` then untouched.
  */
 int label_from_user(char label[LABEL_SIZE], const char *user, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(3);

@@ -91,7 +91,7 @@ struct config_section_type {
 	enum config_naming naming;
 	const char *example_name; /* for berth.full.ini */
 	const char *help;
-	const struct config_option *options; /* up to one without a key */
+	const struct config_option *options; /* terminated by a NULL key */
 	size_t offset; /* of its struct within struct config; for CONFIG_UNNAMED */
 };
 

@@ -85,7 +85,7 @@ static void check_forward(struct config_builder *builder, const struct config_se
 		bool is_word = strcmp(server, "none") == 0 || strcmp(server, "system") == 0;
 		if (is_word && dns->forward_count > 1) {
 			config_report(builder, section, entry,
-				"`forward`: `%s` has no other server beside it", server);
+				"`forward`: `%s` has no other server next to it", server);
 		}
 		for (size_t own = 0; own < dns->listen_count; own++) {
 			if (strcmp(server, dns->listen[own]) == 0) {

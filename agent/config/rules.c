@@ -41,7 +41,7 @@ static void resolve_auth_file(struct config_builder *builder, const struct confi
 			"$CREDENTIALS_DIRECTORY");
 	} else if (!directory || *directory != '/') {
 		config_report(builder, section, entry,
-			"`auth_file`: %s is no absolute file name, and "
+			"`auth_file`: %s is not an absolute file name, and "
 			"$CREDENTIALS_DIRECTORY is not set",
 			registry->auth_file);
 	} else {
@@ -134,7 +134,7 @@ static bool set_name_from_host(struct config_builder *builder, const struct conf
 	struct err err = ERR_INIT;
 	if (config_verify_label(component->component_name, &err)) {
 		config_report(builder, section, NULL,
-			"[component] needs `name` or `id`: the host name \"%s\" is no DNS label",
+			"[component] needs `name` or `id`: the host name \"%s\" is not a DNS label",
 			component->component_name);
 		return false;
 	}
@@ -143,7 +143,7 @@ static bool set_name_from_host(struct config_builder *builder, const struct conf
 
 /*
  * The last element of the path: `name`, else from id, else the host name. An id that Berth found
- * out by itself may be no label: Docker's has 64 digits, one more than a label. False when a
+ * out by itself may not be a label: Docker's has 64 digits, one more than a label. False when a
  * mistake has been reported.
  */
 static bool resolve_name(struct config_builder *builder, const struct config_section *section,

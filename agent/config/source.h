@@ -46,7 +46,7 @@ struct config_source {
 	struct config_problems *problems; /* borrowed */
 };
 
-/* files.c: reads FILE and conf.d beside it, or a directory; mistakes go to source->problems. */
+/* files.c: reads FILE and conf.d next to it, or a directory; mistakes go to source->problems. */
 void config_source_read(struct config_source *source, const char *path);
 void config_source_finish(struct config_source *source);
 

@@ -121,7 +121,7 @@ int config_verify_domain(const char *value, struct err *err)
 		size_t len = strcspn(label, ".");
 		if (!path_element_valid(label, len)) {
 			return err_set(err, BERTH_FAILED,
-				"\"%s\" is no domain; allowed are labels of lower-case letters, "
+				"\"%s\" is not a domain; allowed are labels of lower-case letters, "
 				"digits and hyphens between dots",
 				value);
 		}

@@ -22,8 +22,8 @@ int config_verify_dns_name(const char *value, struct err *err)
 		if (len == 0 || len > LIMIT_PATH_ELEMENT_BYTES ||
 			strspn(label, letters_and_digits) < len) {
 			return err_set(err, BERTH_FAILED,
-				"\"%s\" is no domain name; allowed are labels of letters, digits, "
-				"_ and -, with dots between them",
+				"\"%s\" is not a domain name; allowed are labels of letters, "
+				"digits, _ and -, with dots between them",
 				value);
 		}
 		if (label[len] == '\0') {
@@ -41,7 +41,7 @@ int config_verify_foreign_name(const char *value, struct err *err)
 	return path_foreign_element_valid(value, strlen(value))
 		? 0
 		: err_set(err, BERTH_FAILED,
-			  "\"%s\" is no name of a node: it holds a slash or a control character",
+			  "\"%s\" is not a name of a node: it holds a slash or a control character",
 			  value);
 }
 
@@ -62,7 +62,7 @@ int config_verify_ipv4(const char *value, struct err *err)
 	struct in_addr ignored;
 	return inet_pton(AF_INET, value, &ignored) == 1
 		? 0
-		: err_set(err, BERTH_FAILED, "\"%s\" is no IPv4 address", value);
+		: err_set(err, BERTH_FAILED, "\"%s\" is not an IPv4 address", value);
 }
 
 static int verify_number(const char *value, long least, long most, struct err *err)

@@ -61,7 +61,7 @@ void dns_forward_set(struct dns_forward *forward, char *const *servers, size_t c
 bool dns_forward_enabled(const struct dns_forward *forward);
 /*
  * Sends the client's packet on. `query` is borrowed until the end. False: none can be asked now. A
- * client whose questions are more than its share gives up the one that has waited longest.
+ * client whose questions are more than its share gives up its longest waiting one.
  */
 bool dns_forward_ask(struct dns_forward *forward, struct dns_forwarding *forwarding,
 	const struct sockaddr_storage *client, const struct dns_query *query, const uint8_t *packet,
@@ -143,7 +143,7 @@ void dns_tcp_close_all(struct dns *dns);
 
 /* For free(). */
 struct dns_batch *dns_batch_create(void);
-/* Answers what has come on a socket, up to a bound a turn. */
+/* Answers what has come on a socket, a bounded number per loop iteration. */
 void dns_udp_receive(struct dns *dns, int fd);
 
 /* ---- address.c ---- */

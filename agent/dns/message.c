@@ -143,7 +143,7 @@ bool dns_reply_matches(const uint8_t *data, size_t len, uint16_t id, const struc
 		!(get16(data + 2) & FLAG_QR) || get16(data + 4) != 1) {
 		return false;
 	}
-	/* Length bytes are below 64, so they are no letters. */
+	/* Length bytes are below 64, so they are not letters. */
 	for (size_t i = 0; i < query->question_len; i++) {
 		if (lower(data[HEADER_BYTES + i]) != lower(query->question[i])) {
 			return false;

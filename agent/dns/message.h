@@ -49,7 +49,7 @@ struct dns_query {
 /* The reader's verdict on a packet. */
 enum dns_verdict {
 	DNS_ANSWER, /* a query */
-	DNS_REJECT, /* not one that can be answered: a reply with *ret_rcode */
+	DNS_REJECT, /* a query that cannot be answered: a reply with *ret_rcode */
 	DNS_DROP    /* nothing that may be answered: too short, or itself a reply */
 };
 

@@ -24,8 +24,8 @@ struct dns_rate;
 struct dns_rate *dns_rate_create(void);
 
 /*
- * True when `bytes` more may go to the address (of IPv6: to its network of 64 bits); they count
- * then. A loopback address, in whose name nobody else can ask, always may.
+ * True when `bytes` more may go to the address (of IPv6: to its network of 64 bits); if so, they
+ * count. A loopback address, in whose name nobody else can ask, always may.
  */
 bool dns_rate_take(struct dns_rate *rate, const struct sockaddr_storage *address, size_t bytes,
 	int64_t now_ms);

@@ -95,7 +95,7 @@ static void send_reply(const struct dns_origin *origin, const uint8_t *data, siz
 		connection->broken = true; /* a client that does not read */
 	}
 	touch(connection);
-	/* The replies of a turn go out together. */
+	/* The replies of a loop iteration go out together. */
 	ev_io_start(connection->dns->loop, &connection->write_io);
 }
 

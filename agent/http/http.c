@@ -19,7 +19,7 @@ enum {
 	RESERVED = 128,     /* descriptors for everything but connections, */
 	LEAST_RESERVED = 8, /* and how many of them must be free at the start */
 	FEWEST_CONNECTIONS = 4,
-	/* There may be a quarter as many remote connections as local ones, beside them. */
+	/* There may be a quarter as many remote connections as local ones, besides them. */
 	REMOTE_SHARE = 4,
 	FEWEST_REMOTE = 16,
 	SWEEPS = 4 /* in an idle timeout */

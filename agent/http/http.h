@@ -105,8 +105,8 @@ struct http_options {
 };
 
 /*
- * Opens the listeners. A socket file that no process serves is replaced; one that is served is an
- * error, as is any other kind of file. BERTH_FAILED.
+ * Opens the listeners. A socket file that no process serves is replaced; a served one is an error,
+ * as is any other kind of file. BERTH_FAILED.
  */
 int http_open(struct http **ret_http, struct ev_loop *loop, const struct http_options *options,
 	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(4);
@@ -128,8 +128,8 @@ int http_socket_fd(const struct http *http);
 int http_listen_fd(const struct http *http);
 
 /*
- * A connection between two requests, which a successor can go on with; or one that was pinned and
- * ends now.
+ * A connection between two requests, which a successor can go on with; or a connection that was
+ * pinned and ends now.
  */
 struct http_kept {
 	int fd;      /* -1: it ends */
@@ -160,7 +160,7 @@ size_t http_requests(const struct http *http);
 
 /*
  * The value of a query parameter, percent-decoded, into out: 1 found, 0 absent, BERTH_FAILED when
- * it does not fit or is no text.
+ * it does not fit or is not a text.
  */
 int http_parameter(const struct http_request *request, const char *name, char *out, size_t size,
 	struct err *err) ERR_REQUIRED(5);
@@ -175,7 +175,7 @@ struct http_response *http_response_create(const char *content_type, const char 
 struct http_response *http_response_create_borrowed(const char *content_type, const char *body,
 	size_t len, void (*release)(void *context), void *context);
 /*
- * An application/problem+json (RFC 9457). The texts may be no UTF-8. `instance` is the request's
+ * An application/problem+json (RFC 9457). The texts need not be UTF-8. `instance` is the request's
  * path, `members_take` an object of further members; both may be NULL.
  */
 struct http_response *http_response_create_problem(int status, const char *title,
@@ -189,7 +189,7 @@ void http_response_etag(struct http_response *response, const char *etag);
 /* Gives up the caller's reference; accepts NULL. */
 void http_response_free(struct http_response *response);
 
-/* Answers, at once or later; the request is over then. */
+/* Answers, at once or later; this ends the request. */
 void http_answer(struct http_request *request, int status, struct http_response *response);
 
 /*

@@ -34,7 +34,7 @@ struct http_response *http_response_create(const char *content_type, const char 
 	return http_response_create_borrowed(content_type, copy, len, free, copy);
 }
 
-/* Text from outside may be no UTF-8; a problem document always is. */
+/* Text from outside may not be UTF-8; a problem document always is. */
 static json_t *text_json(const char *text)
 {
 	json_t *string = json_string(text);

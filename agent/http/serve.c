@@ -27,7 +27,7 @@ enum {
 	LINGER_BYTES = 4 * 1024 * 1024
 };
 
-/* Between two requests, or within one that has not come whole. */
+/* Between two requests, or within an incomplete one. */
 static bool is_reading(const struct connection *connection)
 {
 	return connection->state == HTTP_IDLE || connection->state == HTTP_READING;

@@ -28,7 +28,7 @@ static const char *last_part(const char *api, size_t *ret_len)
 	return api + start;
 }
 
-/* Compares as labels: letters in lower case, everything that is no letter or digit as a hyphen. */
+/* Compares as labels: letters in lower case, everything but letters and digits as a hyphen. */
 static bool is_label(const char *text, size_t len, const char *label)
 {
 	if (strlen(label) != len || len == 0) {
@@ -166,7 +166,7 @@ static bool read_ip(struct names_address *ret_address, const struct record *reco
 
 /*
  * The addresses that a record's name has: the literal ones of its endpoints, which may lie on other
- * hosts than the one that wrote the record; where there are none, yarn:ip.
+ * hosts than the writer of the record; where there are none, yarn:ip.
  */
 static void own_addresses(struct names_answer *own, const struct record *record)
 {
@@ -211,7 +211,7 @@ static size_t count_of_family(const struct names_answer *answer, int family)
 
 /*
  * A literal's target is the component's own name. That name has every address of the record, so
- * where there are several of the family, a label of its own names the one that has the port.
+ * where there are several of the family, a label of its own names the address that has the port.
  */
 static bool write_own_name(
 	char out[NAMES_NAME_BYTES], const struct visit *visit, const struct names_address *address)

@@ -49,8 +49,8 @@ bool names_lookups_own(const struct names_lookups *lookups, const char *name);
 
 /*
  * True: *ret_view answers `name`, as text of any length. False: it has to be read first; then
- * wait->on_answer is called in a later turn, unless names_cancel() comes before. With `wait` NULL
- * nothing is read.
+ * wait->on_answer is called in a later loop iteration, unless names_cancel() comes before. With
+ * `wait` NULL nothing is read.
  */
 bool names_ask(struct names_lookups *lookups, const char *name, struct names_view *ret_view,
 	struct names_wait *wait);

@@ -300,7 +300,7 @@ static void evaluate_reverse(struct names_answer *answer, const struct names_add
 
 /* ---- evaluation ---- */
 
-/* Labels from the first one on that are no service and no ip- label, as a path's elements. */
+/* Labels from the first one on but services and ip- labels, as a path's elements. */
 static struct elements as_elements(const struct names_labels *labels, size_t first)
 {
 	struct elements elements = { .count = 0 };

@@ -1,5 +1,5 @@
 /*
- * The file of an output: compared, written beside its place, moved there. Blocks for the disk.
+ * The file of an output: compared, written next to its place, moved there. Blocks for the disk.
  *
  * The new file has a name of its own, the same each time, so that one which a killed agent left
  * behind is replaced by the next. It begins with a dot: readers of a whole directory pass it over.
@@ -31,7 +31,7 @@ bool output_file_equals(
 	const char *path, const void *data, size_t len, const struct output_file_owner *owner);
 
 /*
- * Writes the new file beside `path` and makes it last (fsync). 0 with its malloc'ed name, or
+ * Writes the new file next to `path` and makes it last (fsync). 0 with its malloc'ed name, or
  * BERTH_FAILED with nothing left behind.
  */
 int output_file_prepare(char **ret_temporary, const char *path, const void *data, size_t len,

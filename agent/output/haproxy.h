@@ -41,8 +41,8 @@ void haproxy_want(struct haproxy *haproxy, const struct render_picture *picture,
 	const struct render_filter *filter, struct render_result *ret_result);
 
 /*
- * The name of a server in HAProxy that stands at the same place as one that Berth added, as it was
- * called by 0.1.0; NULL: there is none. Borrowed until the loop goes on.
+ * The name that 0.1.0 gave to a server in HAProxy which is at the same place as a server that Berth
+ * added; NULL: there is none. Borrowed until the loop goes on.
  */
 const char *haproxy_doubled(const struct haproxy *haproxy);
 

@@ -172,8 +172,8 @@ static void change_server(struct haproxy_plan *plan, const char *backend,
 }
 
 /*
- * Servers without the prefix are not touched. One that looks like a wanted one is worth a word:
- * 0.1.0 gave such names.
+ * Servers without the prefix are not touched. A server that looks like a wanted one is worth a
+ * note: 0.1.0 gave such names.
  */
 static void note_foreign(struct haproxy_plan *plan, const struct haproxy_servers *wanted,
 	const struct haproxy_server *there)

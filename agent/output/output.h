@@ -65,7 +65,7 @@ struct output_options {
 	struct cache *cache;
 	const struct config_output *config; /* the output holds a reference to the whole */
 	const char *domain;                 /* of names in the format hosts; copied */
-	const char *delivered;              /* as output_delivered() said before a restart; NULL */
+	const char *delivered;              /* from output_delivered() before a restart; NULL */
 	struct output_callbacks callbacks;
 };
 

@@ -120,8 +120,7 @@ ParameterizedTestParameters(likeness, another_clients_node_is_described)
 {
 	static struct words_case cases[] = {
 		{ "", "another client's ephemeral node is at /app/c1" },
-		{ "host-a:80",
-			"a node of another program, with data that is no record, is at /app/c1" },
+		{ "host-a:80", "/app/c1 holds another program's node whose data is not a record" },
 		{ RECORD(", oops"), "an unreadable record is at /app/c1" },
 		{ RECORD(""), "another record is at /app/c1 (no yarn:id)" },
 		{ RECORD(",\"yarn:id\":\"c_2\",\"description\":\"two\""),

@@ -396,7 +396,7 @@ Test(config, a_credential_of_systemd_is_found_by_its_name)
 	config_unref(config);
 	setenv("CREDENTIALS_DIRECTORY", "relative", 1);
 	check_one("[registry]\nurl = zookeeper://h:1/r\nauth = digest\nauth_file = auth\n", 4,
-		"no absolute file name");
+		"is not an absolute file name");
 	unsetenv("CREDENTIALS_DIRECTORY");
 	check_one("[registry]\nurl = zookeeper://h:1/r\nauth = digest\nauth_file = auth\n", 4,
 		"$CREDENTIALS_DIRECTORY is not set");

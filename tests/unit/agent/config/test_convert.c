@@ -106,7 +106,7 @@ static const struct {
 	{ "{\"zookeeper\":{\"servers\":[{\"host\":\"a,b\"}]},"
 	  "\"registration\":{\"domain\":\"a.b\",\"type\":\"host\"}}",
 		"no host" },
-	{ BESIDE("\"adminIp\":\"::1\""), "no IPv4 address" },
+	{ BESIDE("\"adminIp\":\"::1\""), "is not an IPv4 address" },
 };
 
 Test(convert, a_file_that_registrar_cannot_run_with_is_refused)
