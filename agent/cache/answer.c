@@ -60,14 +60,43 @@ bool cache_answer_is_composite(const struct answer *answer)
 
 /* ---- its content ---- */
 
+struct cache_body *cache_body_of_text(const char *text, size_t len)
+{
+	struct cache_body *body = allocate_zeroed(1, sizeof(*body) + len + 1);
+	memcpy(body->text, text, len);
+	body->data = body->text;
+	body->len = len;
+	body->references = 1;
+	return body;
+}
+
+struct cache_body *cache_body_of_value(const struct registry_value *value)
+{
+	struct cache_body *body = allocate_zeroed(1, sizeof(*body));
+	body->value = registry_value_hold(value);
+	body->data = value->data;
+	body->len = value->data_len;
+	body->references = 1;
+	return body;
+}
+
+void cache_body_release(void *of_answer)
+{
+	struct cache_body *body = of_answer;
+	if (body && --body->references == 0) {
+		registry_value_release(body->value);
+		free(body);
+	}
+}
+
 void cache_answer_clear(struct cache *cache, struct answer *answer)
 {
 	if (answer->public.rendering) {
 		cache->options.release_rendering(answer->public.rendering);
 		answer->public.rendering = NULL;
 	}
-	cache_body_release(answer->blob);
-	answer->blob = NULL;
+	cache_body_release(answer->body);
+	answer->body = NULL;
 	free(answer->public.err);
 	answer->public.err = NULL;
 	answer->ready = false;
@@ -76,29 +105,28 @@ void cache_answer_clear(struct cache *cache, struct answer *answer)
 	answer->charged = 0;
 }
 
-void cache_answer_publish(struct cache *cache, struct answer *answer, struct cache_blob *blob_take,
+void cache_answer_publish(struct cache *cache, struct answer *answer, struct cache_body *body_take,
 	const struct cache_need *need, const struct err *err)
 {
 	struct cache_answer *public = &answer->public;
 	cache_answer_clear(cache, answer);
-	answer->blob = blob_take;
+	answer->body = body_take;
 	if (err->code) {
 		public->err = allocate_zeroed(1, sizeof(*err));
 		*public->err = *err;
 	}
-	public->body = blob_take ? blob_take->data : "";
-	public->len = blob_take ? blob_take->len : 0;
+	public->body = body_take ? body_take->data : "";
+	public->len = body_take ? body_take->len : 0;
 	public->live = !need->stale;
 	public->true_at_ms = need->true_at_ms;
 	snprintf(public->etag, sizeof(public->etag), "\"%x-%016llx\"", (unsigned)-err->code & 0xff,
 		(unsigned long long)hash_bytes(HASH_INIT, public->body, public->len));
 	answer->ready = true;
 	answer->passing = false;
-	/* A resolved record is charged with its entry. */
-	bool shared = answer->kind == CACHE_RESOLVE || !answer->blob;
+	/* The value is charged with its entry. */
+	size_t own = !body_take ? 0 : sizeof(*body_take) + (body_take->value ? 0 : public->len);
 	answer->charged = sizeof(*answer) + strlen(answer->variant) + RENDERING_BYTES +
-		2 * CACHE_ALLOCATION_BYTES + (err->code ? sizeof(*err) : 0) +
-		(shared ? 0 : sizeof(*answer->blob) + public->len);
+		2 * CACHE_ALLOCATION_BYTES + (err->code ? sizeof(*err) : 0) + own;
 	cache_charge(cache, 0, answer->charged);
 }
 
@@ -438,12 +466,13 @@ static void stop_awaiting(struct cache_entry *entry)
 static void stop_waiting(struct cache *cache, struct answer *answer)
 {
 	const struct cache_entry *children = answer->node->entries[CACHE_CHILDREN];
-	size_t count = children && cache_answer_is_composite(answer) ? children->children_count : 0;
+	size_t count = children && cache_answer_is_composite(answer) ? cache_child_count(children)
+								     : 0;
 	for (int kind = CACHE_DATA; kind <= CACHE_CHILDREN; kind++) {
 		stop_awaiting(answer->node->entries[kind]);
 	}
 	for (size_t i = 0; i < count; i++) {
-		stop_awaiting(cache_data_of(cache, children->children[i]));
+		stop_awaiting(cache_data_of(cache, children->value->children[i]));
 	}
 	answer->refresh_children = false;
 }
@@ -486,7 +515,6 @@ void *cache_body_hold(const struct cache_answer *answer)
 {
 	const char *inside = (const char *)answer;
 	const struct answer *whole = (const void *)(inside - offsetof(struct answer, public));
-	struct cache_blob *blob = whole->blob;
-	blob->references++;
-	return blob;
+	whole->body->references++;
+	return whole->body;
 }

@@ -20,9 +20,9 @@ enum { SLICE_CHILDREN = 128, BODY_BYTES = 256 * 1024 * 1024 };
 void cache_write_list(const struct cache_entry *children, struct buffer *out)
 {
 	buffer_append_text(out, "[");
-	for (size_t i = 0; i < children->children_count; i++) {
+	for (size_t i = 0; i < cache_child_count(children); i++) {
 		buffer_append_text(out, i ? ",\"" : "\""); /* paths need no escapes */
-		buffer_append_text(out, children->children[i]);
+		buffer_append_text(out, children->value->children[i]);
 		buffer_append_text(out, "\"");
 	}
 	buffer_append_text(out, "]\n");
@@ -70,7 +70,8 @@ static void write_endpoints(struct cache_entry *data, const struct cache_filter 
 {
 	struct record *record;
 	if (!cache_entry_is_record(data) ||
-		allocated_code(record_decode(&record, data->blob->data, data->blob->len, NULL))) {
+		allocated_code(
+			record_decode(&record, data->value->data, data->value->data_len, NULL))) {
 		return;
 	}
 	for (size_t i = 0; i < record_endpoint_count(record); i++) {
@@ -92,7 +93,8 @@ static void write_targets(struct cache_entry *data, const struct cache_filter *f
 {
 	struct record *record;
 	if (!cache_entry_is_record(data) ||
-		allocated_code(record_decode(&record, data->blob->data, data->blob->len, NULL))) {
+		allocated_code(
+			record_decode(&record, data->value->data, data->value->data_len, NULL))) {
 		return;
 	}
 	const struct render_member member = { path, record };
@@ -108,7 +110,7 @@ static void write_record(struct cache_entry *data, struct buffer *out)
 {
 	if (cache_entry_is_record(data)) {
 		buffer_printf(out, "%s\"%s\":", out->len > 1 ? "," : "", data->node->path);
-		buffer_append(out, data->blob->data, data->blob->len);
+		cache_entry_append_data(data, out);
 	}
 }
 
@@ -124,10 +126,10 @@ static struct cache_filter filter_of(const struct answer *answer, char *variant)
 static size_t next_child(const struct cache_entry *children, const char *after)
 {
 	size_t low = 0;
-	size_t high = after ? children->children_count : 0;
+	size_t high = after ? cache_child_count(children) : 0;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		if (strcmp(children->children[middle], after) <= 0) {
+		if (strcmp(children->value->children[middle], after) <= 0) {
 			low = middle + 1;
 		} else {
 			high = middle;
@@ -175,18 +177,18 @@ static void write_slice(struct cache *cache, struct answer *answer,
 {
 	struct cache_build *build = answer->build;
 	size_t i = next_child(children, build->after);
-	size_t end = i + SLICE_CHILDREN < children->children_count ? i + SLICE_CHILDREN
-								   : children->children_count;
+	size_t end = i + SLICE_CHILDREN < cache_child_count(children) ? i + SLICE_CHILDREN
+								      : cache_child_count(children);
 	for (; i < end; i++) {
-		const char *path = children->children[i];
+		const char *path = children->value->children[i];
 		struct cache_entry *data = cache_need(cache, &build->need, path, CACHE_DATA);
 		if (!data) {
 			break;
 		}
 		write_part(answer, data, filter, path);
 	}
-	bool done = i == children->children_count;
-	char *after = i > 0 && !done ? allocate_text(children->children[i - 1]) : NULL;
+	bool done = i == cache_child_count(children);
+	char *after = i > 0 && !done ? allocate_text(children->value->children[i - 1]) : NULL;
 	free(build->after);
 	build->after = after;
 	if (done) {
@@ -205,8 +207,8 @@ static void write_slice(struct cache *cache, struct answer *answer,
 static bool lacks_path(const struct answer *answer, const struct cache_entry *children)
 {
 	bool may_be_absent = answer->kind == CACHE_TARGETS &&
-		children->code == BERTH_PATH_NOT_FOUND;
-	return children->code && !may_be_absent;
+		cache_code(children) == BERTH_PATH_NOT_FOUND;
+	return cache_code(children) && !may_be_absent;
 }
 
 enum cache_verdict cache_build_go_on(struct cache *cache, struct answer *answer, struct err *err)

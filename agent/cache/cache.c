@@ -20,23 +20,6 @@ enum {
 	EVICTION_STEPS = 1024 /* nodes that one turn looks at */
 };
 
-struct cache_blob *cache_blob_create(const char *data, size_t len)
-{
-	struct cache_blob *blob = allocate_zeroed(1, sizeof(*blob) + len + 1);
-	memcpy(blob->data, data, len);
-	blob->len = len;
-	blob->references = 1;
-	return blob;
-}
-
-void cache_body_release(void *body)
-{
-	struct cache_blob *blob = body;
-	if (blob && --blob->references == 0) {
-		free(blob);
-	}
-}
-
 bool cache_reachable(const struct cache *cache)
 {
 	return cache->state == REGISTRY_CONNECTED || cache->state == REGISTRY_CONNECTING;
@@ -218,7 +201,7 @@ static void evict(struct cache *cache)
 
 static bool is_absent(const struct cache_entry *entry)
 {
-	return !entry || (entry->state == CACHE_LIVE && entry->code == BERTH_PATH_NOT_FOUND);
+	return !entry || (entry->state == CACHE_LIVE && cache_code(entry) == BERTH_PATH_NOT_FOUND);
 }
 
 /* Its absence is known without it. */

@@ -14,31 +14,29 @@
  * lists and the counters.
  */
 
-enum {
-	MAX_IN_FLIGHT = 256,
-	WATCH_BYTES = 192,            /* the cost of a watch in the registry, beside its path */
-	VALUE_BYTES = 2 * 1024 * 1024 /* the largest record with escapes */
-};
+enum { MAX_IN_FLIGHT = 256 };
 
 static const enum registry_watch_kind watch_kinds[] = { REGISTRY_WATCH_DATA,
 	REGISTRY_WATCH_CHILDREN };
 
+/* Two blocks and one of the registry's index. */
+static size_t watch_bytes(const struct registry_watch *watch)
+{
+	return registry_watch_bytes(watch) + 3 * CACHE_ALLOCATION_BYTES;
+}
+
+static size_t value_bytes(const struct registry_value *value)
+{
+	size_t of_list = value->children ? CACHE_ALLOCATION_BYTES : 0;
+	return value->bytes ? value->bytes + of_list + CACHE_ALLOCATION_BYTES : 0;
+}
+
+/* The value counts with each entry: the registry and the answers hold the same one. */
 static size_t entry_bytes(const struct cache_entry *entry)
 {
-	size_t bytes = sizeof(*entry) + CACHE_ALLOCATION_BYTES;
-	if (entry->blob) {
-		bytes += sizeof(*entry->blob) + entry->blob->len + 1 + CACHE_ALLOCATION_BYTES;
-	}
-	if (entry->children) {
-		bytes += entry->children_bytes + CACHE_ALLOCATION_BYTES;
-	}
-	if (entry->why) {
-		bytes += strlen(entry->why) + 1 + CACHE_ALLOCATION_BYTES;
-	}
-	if (entry->watch) {
-		bytes += WATCH_BYTES + entry->node->path_len;
-	}
-	return bytes;
+	return sizeof(*entry) + CACHE_ALLOCATION_BYTES +
+		(entry->value ? value_bytes(entry->value) : 0) +
+		(entry->watch ? watch_bytes(entry->watch) : 0);
 }
 
 struct cache_entry *cache_entry_get(
@@ -60,16 +58,16 @@ struct cache_entry *cache_entry_get(
 
 bool cache_children_fit(struct cache *cache, const struct cache_entry *children)
 {
-	const size_t each = sizeof(struct cache_node) + sizeof(struct cache_entry) + WATCH_BYTES +
-		2 * CACHE_ALLOCATION_BYTES;
+	const size_t each = sizeof(struct cache_node) + sizeof(struct cache_entry) +
+		sizeof(struct registry_value) + watch_bytes(NULL) + 3 * CACHE_ALLOCATION_BYTES;
 	size_t least = 0;
-	for (size_t i = 0; i < children->children_count; i++) {
+	for (size_t i = 0; i < cache_child_count(children); i++) {
 		/* its node and its watch have the path */
-		least += each + 2 * strlen(children->children[i]);
+		least += each + 2 * strlen(children->value->children[i]);
 	}
 	bool fits = least <= cache->options.max_size_bytes;
 	if (!fits) {
-		cache_refused_note(cache, children->node->path, children->children_count);
+		cache_refused_note(cache, children->node->path, cache_child_count(children));
 	}
 	return fits;
 }
@@ -78,7 +76,7 @@ bool cache_children_fit(struct cache *cache, const struct cache_entry *children)
 
 static bool is_unconfirmed(const struct cache_entry *entry)
 {
-	return entry->known && entry->watch && entry->state != CACHE_LIVE;
+	return entry->value && entry->watch && entry->state != CACHE_LIVE;
 }
 
 static void set_state(struct cache_entry *entry, enum cache_entry_state state)
@@ -108,102 +106,32 @@ int64_t cache_entry_true_at_ms(const struct cache_entry *entry)
 
 /* ---- values ---- */
 
-static void forget_value(struct cache_entry *entry)
-{
-	cache_body_release(entry->blob);
-	entry->blob = NULL;
-	free(entry->why);
-	entry->why = NULL;
-	free(entry->children);
-	entry->children = NULL;
-	entry->children_count = 0;
-	entry->foreign_count = 0;
-	entry->content = CACHE_CONTENT_UNSEEN;
-	entry->cache->generation++;
-}
-
-/* Data as clients get it: as stored, unless it would play tricks on their terminals. */
-static struct cache_blob *make_blob(const char *data, size_t len)
-{
-	if (!data || !json_has_hidden(data, len)) {
-		return cache_blob_create(data ? data : "", len);
-	}
-	struct buffer visible;
-	buffer_init(&visible, VALUE_BYTES);
-	json_append_visible(&visible, data, len);
-	struct cache_blob *blob = visible.failed
-		? cache_blob_create(data, len)
-		: cache_blob_create(buffer_text(&visible), visible.len);
-	buffer_finish(&visible);
-	return blob;
-}
-
-/* The registry keeps foreign children behind the others. */
-static void set_children(
-	struct cache_entry *entry, char *const *children, size_t known_count, size_t foreign_count)
-{
-	size_t count = known_count + foreign_count;
-	size_t bytes = count * sizeof(char *);
-	for (size_t i = 0; i < count; i++) {
-		bytes += strlen(children[i]) + 1;
-	}
-	entry->children_bytes = bytes;
-	entry->children_count = known_count;
-	entry->foreign_count = foreign_count;
-	if (count == 0) {
-		return;
-	}
-	entry->children = allocate_zeroed(1, bytes);
-	char *at = (char *)(entry->children + count);
-	for (size_t i = 0; i < count; i++) {
-		entry->children[i] = at;
-		at = stpcpy(at, children[i]) + 1;
-	}
-}
-
-static void set_value(struct cache_entry *entry, const struct registry_result *result)
+/* Shares it with the registry. `is_another`: its content is not that of the one before. */
+static void set_value(
+	struct cache_entry *entry, const struct registry_value *value, bool is_another)
 {
 	size_t before = entry_bytes(entry);
-	forget_value(entry);
-	entry->code = result->err.code;
-	if (entry->code && cache_entry_exists(entry) && *result->err.msg) {
-		entry->why = allocate_text(result->err.msg);
-	}
-	if (!entry->code && entry->kind == CACHE_DATA) {
-		entry->blob = make_blob(result->data, result->data_len);
-	} else if (!entry->code) {
-		set_children(
-			entry, result->children, result->children_count, result->foreign_count);
+	const struct registry_value *old = entry->value;
+	entry->value = registry_value_hold(value);
+	registry_value_release(old);
+	if (is_another) {
+		entry->content = CACHE_CONTENT_UNSEEN;
+		entry->hidden = entry->kind == CACHE_DATA && value->data &&
+			json_has_hidden(value->data, value->data_len);
+		entry->cache->generation++;
 	}
 	cache_charge(entry->cache, before, entry_bytes(entry));
 }
 
-static bool same_data(const struct cache_entry *entry, const struct registry_result *result)
+/* Nobody sees the data of a node that cannot be read as a record. */
+static bool same_value(const struct cache_entry *entry, const struct registry_value *value)
 {
-	struct cache_blob *blob = make_blob(result->data, result->data_len);
-	bool same = entry->blob && entry->blob->len == blob->len &&
-		memcmp(entry->blob->data, blob->data, blob->len) == 0;
-	cache_body_release(blob);
-	return same;
-}
-
-static bool same_children(const struct cache_entry *entry, const struct registry_result *result)
-{
-	bool same = entry->children_count == result->children_count &&
-		entry->foreign_count == result->foreign_count;
-	for (size_t i = 0; same && i < entry->children_count + entry->foreign_count; i++) {
-		same = strcmp(entry->children[i], result->children[i]) == 0;
+	const struct registry_value *old = entry->value;
+	if (!old || old->code != value->code || !old->code) {
+		return old && registry_value_same(old, value);
 	}
-	return same;
-}
-
-static bool same_value(const struct cache_entry *entry, const struct registry_result *result)
-{
-	return entry->known && entry->code == result->err.code &&
-		(!entry->why || strcmp(entry->why, result->err.msg) == 0) &&
-		(entry->code ||
-			(entry->kind == CACHE_DATA ? same_data(entry, result)
-						   : same_children(entry, result)));
+	bool has_reasons = cache_is_there(old->code) && old->why && value->why;
+	return !has_reasons || strcmp(old->why, value->why) == 0;
 }
 
 /* As far as answers show it. */
@@ -216,21 +144,31 @@ bool cache_entry_is_record(struct cache_entry *entry)
 {
 	if (entry->content == CACHE_CONTENT_UNSEEN) {
 		struct record *record = NULL;
-		bool valid = !entry->code &&
-			!allocated_code(
-				record_decode(&record, entry->blob->data, entry->blob->len, NULL));
+		bool valid = !cache_code(entry) &&
+			!allocated_code(record_decode(
+				&record, entry->value->data, entry->value->data_len, NULL));
 		record_free(record);
 		entry->content = valid ? CACHE_CONTENT_RECORD : CACHE_CONTENT_OTHER;
 	}
 	return entry->content == CACHE_CONTENT_RECORD;
 }
 
-void cache_entry_restore(struct cache *cache, struct cache_entry *entry,
-	const struct registry_result *value, int64_t true_at_ms)
+void cache_entry_append_data(const struct cache_entry *data, struct buffer *out)
 {
-	set_value(entry, value);
-	entry->stat = value->stat;
-	entry->known = true;
+	if (data->hidden) {
+		json_append_visible(out, data->value->data, data->value->data_len);
+	} else {
+		buffer_append(out, data->value->data, data->value->data_len);
+	}
+}
+
+void cache_entry_restore(struct cache *cache, struct cache_entry *entry,
+	const struct registry_result *saved, int64_t true_at_ms)
+{
+	const struct registry_value *value = registry_value_copy(saved);
+	allocated((void *)(uintptr_t)value);
+	set_value(entry, value, true);
+	registry_value_release(value);
 	/* Observers get it with their first picture, and hear when it goes. */
 	entry->existed = cache_entry_exists(entry);
 	entry->true_at_ms = true_at_ms;
@@ -248,19 +186,18 @@ static bool is_nothing(const struct cache_entry *entry, const struct registry_re
 
 static bool was_something(const struct cache_entry *entry)
 {
-	return entry->known && !entry->code &&
-		(entry->kind == CACHE_DATA || entry->children_count + entry->foreign_count > 0);
+	const struct registry_value *value = entry->value;
+	return value && !value->code &&
+		(entry->kind == CACHE_DATA || value->stat.children + value->stat.foreign > 0);
 }
 
 /* Nobody has heard a contradiction: the state, and so the time of its truth, stay. */
 void cache_entry_imply_absent(struct cache *cache, struct cache_entry *entry)
 {
-	const struct registry_result absent = { .err.code = BERTH_PATH_NOT_FOUND };
 	if (entry->kind == CACHE_CHILDREN) {
-		cache_list_changes(cache, entry, &absent);
+		cache_list_changes(cache, entry, registry_value_absent());
 	}
-	set_value(entry, &absent);
-	entry->stat = absent.stat;
+	set_value(entry, registry_value_absent(), true);
 	entry->changed = true;
 	entry->learnt = ++cache->states;
 	cache_answers_drop(cache, entry->node);
@@ -278,7 +215,7 @@ static bool is_doubtful(const struct cache_entry *entry, const struct registry_r
 static bool is_no_answer(const struct cache_entry *entry, int code)
 {
 	return code == BERTH_REGISTRY_UNAVAILABLE || code == BERTH_TIMEOUT ||
-		(code == BERTH_FAILED && entry->known);
+		(code == BERTH_FAILED && entry->value);
 }
 
 /*
@@ -287,8 +224,8 @@ static bool is_no_answer(const struct cache_entry *entry, int code)
  */
 static void distrust(struct cache *cache, struct cache_entry *entry, enum cache_entry_state state)
 {
-	bool matters = entry->known && (entry->state == CACHE_LIVE || entry->awaited);
-	entry->true_at_ms = entry->known ? cache_entry_true_at_ms(entry) : 0;
+	bool matters = entry->value && (entry->state == CACHE_LIVE || entry->awaited);
+	entry->true_at_ms = entry->value ? cache_entry_true_at_ms(entry) : 0;
 	entry->awaited = false;
 	set_state(entry, state);
 	if (matters) {
@@ -298,25 +235,23 @@ static void distrust(struct cache *cache, struct cache_entry *entry, enum cache_
 }
 
 static void on_state(
-	struct cache *cache, struct cache_entry *entry, const struct registry_result *result)
+	struct cache *cache, struct cache_entry *entry, const struct registry_value *value)
 {
-	bool changed = !same_value(entry, result);
+	bool changed = !same_value(entry, value);
 	bool news = changed || entry->awaited || entry->state != CACHE_LIVE ||
-		!same_stat(&entry->stat, &result->stat);
+		!same_stat(&entry->value->stat, &value->stat);
 	if (changed) {
 		cache->change_time_s = cache->change_time_s > 0 ? cache->change_time_s
 								: clock_monotonic_s();
 		if (entry->kind == CACHE_CHILDREN) {
-			cache_list_changes(cache, entry, result);
+			cache_list_changes(cache, entry, value);
 		}
-		set_value(entry, result);
 		entry->changed = true;
 	}
-	entry->stat = result->stat;
 	entry->awaited = false;
 	entry->learnt = ++cache->states;
 	cache->unconfirmed -= is_unconfirmed(entry);
-	entry->known = true;
+	set_value(entry, value, changed);
 	cache->unconfirmed += is_unconfirmed(entry);
 	if (cache->state == REGISTRY_CONNECTED) {
 		set_state(entry, CACHE_LIVE);
@@ -339,10 +274,11 @@ static void on_change(void *context, const struct registry_result *result)
 		distrust(cache, entry, CACHE_UNCONFIRMED); /* it may have armed no notification */
 	} else if (is_doubtful(entry, result)) {
 		set_state(entry, CACHE_DOUBTED);
-	} else if (entry->kind == CACHE_DATA && cache_list_comes_first(cache, entry, result)) {
+	} else if (entry->kind == CACHE_DATA &&
+		cache_list_comes_first(cache, entry, result->err.code)) {
 		distrust(cache, entry, CACHE_DOUBTED);
 	} else {
-		on_state(cache, entry, result);
+		on_state(cache, entry, result->value);
 	}
 	if (cache_is_full(cache)) {
 		cache_flush(cache); /* which may free the entry */
@@ -386,7 +322,8 @@ void cache_entry_free(struct cache *cache, struct cache_entry *entry)
 	cache->unconfirmed -= is_unconfirmed(entry);
 	cache_charge(cache, entry_bytes(entry), 0);
 	registry_unwatch(entry->watch);
-	forget_value(entry);
+	registry_value_release(entry->value);
+	cache->generation++;
 	cache->entry_count--;
 	free(entry);
 }
@@ -432,7 +369,7 @@ void cache_entry_load(struct cache *cache, struct cache_entry *entry, bool urgen
 
 void cache_entry_refresh(struct cache *cache, struct cache_entry *entry)
 {
-	if (entry->watch && entry->known && !entry->awaited && cache->state == REGISTRY_CONNECTED) {
+	if (entry->watch && entry->value && !entry->awaited && cache->state == REGISTRY_CONNECTED) {
 		entry->awaited = true;
 		if (entry->state == CACHE_DOUBTED) {
 			set_state(entry, CACHE_RECHECKED);
@@ -446,7 +383,7 @@ void cache_entry_refresh(struct cache *cache, struct cache_entry *entry)
 static bool is_usable(const struct cache_entry *entry)
 {
 	int64_t max_stale_ms = entry->cache->options.max_stale_ms;
-	return entry->known &&
+	return entry->value &&
 		(max_stale_ms <= 0 ||
 			clock_monotonic_ms() - cache_entry_true_at_ms(entry) <= max_stale_ms);
 }
@@ -454,7 +391,7 @@ static bool is_usable(const struct cache_entry *entry)
 /* Clients have seen a list without the path since its value came. */
 static void end_unlisted(struct cache *cache, struct cache_entry *entry)
 {
-	if (entry->state != CACHE_LIVE && entry->known && cache_entry_exists(entry)) {
+	if (entry->state != CACHE_LIVE && entry->value && cache_entry_exists(entry)) {
 		const struct cache_entry *list = cache_list_without(cache, entry->node->path);
 		if (list && list->learnt > entry->learnt) {
 			cache_entry_imply_absent(cache, entry);
@@ -484,7 +421,7 @@ struct cache_entry *cache_need(
 	}
 	if (!usable) {
 		need->unavailable++;
-		need->outdated = need->outdated || entry->known;
+		need->outdated = need->outdated || entry->value;
 		return NULL;
 	}
 	if (!need->stale || entry->true_at_ms < need->true_at_ms) {
@@ -498,14 +435,14 @@ struct cache_entry *cache_need_list(struct cache *cache, struct cache_need *need
 {
 	const struct cache_node *node = cache_node_find(cache, path, strlen(path));
 	const struct cache_entry *held = node ? node->entries[CACHE_CHILDREN] : NULL;
-	if (!(held && held->known) && cache_refused(cache, path)) {
+	if (!(held && held->value) && cache_refused(cache, path)) {
 		need->too_large = true;
 		return NULL;
 	}
 	struct cache_entry *children = cache_need(cache, need, path, CACHE_CHILDREN);
 	if (children &&
-		(children->code == BERTH_LIMIT_EXCEEDED ||
-			(!children->code && !cache_children_fit(cache, children)))) {
+		(cache_code(children) == BERTH_LIMIT_EXCEEDED ||
+			(!cache_code(children) && !cache_children_fit(cache, children)))) {
 		need->too_large = true;
 	}
 	return children;
@@ -518,9 +455,9 @@ struct cache_entry *cache_need_list(struct cache *cache, struct cache_need *need
 void cache_need_children(struct cache *cache, struct cache_need *need, const char *path)
 {
 	const struct cache_entry *children = cache_need_list(cache, need, path);
-	size_t count = children && !children->code ? children->children_count : 0;
+	size_t count = children && !cache_code(children) ? cache_child_count(children) : 0;
 	cache_work(cache, count);
 	for (size_t i = 0; !need->too_large && i < count; i++) {
-		cache_need(cache, need, children->children[i], CACHE_DATA);
+		cache_need(cache, need, children->value->children[i], CACHE_DATA);
 	}
 }

@@ -63,7 +63,7 @@ static void count(struct cache *cache, struct cache_find *find, bool asked)
 	find->asked = asked;
 }
 
-static struct cache_blob *write_found(const struct registry_result *result)
+static struct cache_body *write_found(const struct registry_result *result)
 {
 	struct buffer out;
 	buffer_init(&out, SIZE_MAX);
@@ -75,9 +75,9 @@ static struct cache_blob *write_found(const struct registry_result *result)
 		json_append_visible(&out, found->data, found->len);
 	}
 	buffer_append_text(&out, result->found_count ? "}\n" : "{}\n");
-	struct cache_blob *blob = cache_blob_create(buffer_text(&out), out.len);
+	struct cache_body *body = cache_body_of_text(buffer_text(&out), out.len);
 	buffer_finish(&out);
-	return blob;
+	return body;
 }
 
 static bool is_live(const struct cache_find *find)
@@ -103,8 +103,8 @@ static void on_found(void *context, const struct registry_result *result)
 		return;
 	}
 	struct cache_need need = { .true_at_ms = find->walked_at_ms };
-	struct cache_blob *blob = code ? NULL : write_found(result);
-	cache_answer_publish(cache, answer, blob, &need, &result->err);
+	struct cache_body *body = code ? NULL : write_found(result);
+	cache_answer_publish(cache, answer, body, &need, &result->err);
 	cache_answer_deliver(cache, answer, CACHE_READY, &result->err);
 	answer->public.live = is_live(find);
 	if (answer->public.len > KEPT_BYTES && list_empty(&answer->waits)) {

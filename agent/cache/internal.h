@@ -7,16 +7,19 @@
 #define AGENT_CACHE_INTERNAL_H
 
 #include "agent/cache/cache.h"
+#include "lib/registry/value.h"
 
 enum { CACHE_ALLOCATION_BYTES = 16 }; /* malloc's overhead for each block */
 
 enum cache_kind { CACHE_DATA, CACHE_CHILDREN };
 
-/* Bytes that an entry, its answers and responses on their way share. */
-struct cache_blob {
+/* The body of an answer, which responses on their way share. */
+struct cache_body {
 	unsigned references;
+	const struct registry_value *value; /* whose data it is; NULL: `text` */
+	const char *data;                   /* NUL-terminated */
 	size_t len;
-	char data[]; /* NUL-terminated */
+	char text[];
 };
 
 /*
@@ -55,20 +58,13 @@ struct cache_entry {
 	struct cache_node *node;
 	struct registry_watch *watch;
 	struct list link; /* cache->queue while QUEUED, cache->doubted while DOUBTED */
-	struct registry_stat stat;
-	struct cache_blob *blob; /* data */
-	char **children;         /* one block, with the strings behind */
-	size_t children_count;
-	size_t foreign_count;  /* behind the others in `children`: names that no path can hold */
-	size_t children_bytes; /* of that block, if there is one */
-	int64_t true_at_ms;    /* when it was true for sure; while LIVE ask cache_true_at_ms() */
-	uint64_t learnt;       /* cache->states when its state came; 0: it is of a snapshot */
-	int code;              /* 0, PATH_NOT_FOUND, NO_PATH_PERMISSIONS … */
-	char *why; /* with INVALID_RECORD and NO_RECORD: what the registry said; or NULL */
+	const struct registry_value *value; /* the registry's, or of a snapshot; NULL: not known */
+	int64_t true_at_ms; /* when it was true for sure; while LIVE ask cache_true_at_ms() */
+	uint64_t learnt;    /* cache->states when its state came; 0: it is of a snapshot */
 	enum cache_kind kind;
 	enum cache_entry_state state;
 	enum cache_content content;
-	bool known;   /* there is a value: code, blob or children */
+	bool hidden;  /* clients get the data with escapes */
 	bool awaited; /* known, and answers wait for the next state all the same */
 	/* The last state that observers know. */
 	bool existed; /* as announced last */
@@ -79,7 +75,7 @@ struct cache_entry {
 /* A hit looks at the end of a node and at the end of an answer: both are few cache lines. */
 struct answer {
 	struct cache *cache;
-	struct cache_blob *blob; /* behind public.body */
+	struct cache_body *body; /* behind public.body */
 	struct cache_node *node;
 	struct list waits;
 	struct cache_build *build; /* for a large body, over several turns; else NULL */
@@ -214,7 +210,6 @@ void cache_work(struct cache *cache, size_t steps);
 bool cache_may_work(struct cache *cache);
 /* By the least that these children cost with their data; if not, that is noted as refused. */
 bool cache_children_fit(struct cache *cache, const struct cache_entry *children);
-struct cache_blob *cache_blob_create(const char *data, size_t len);
 
 /* ---- entry.c ---- */
 
@@ -229,11 +224,22 @@ void cache_entry_refresh(struct cache *cache, struct cache_entry *entry);
 void cache_entry_away(struct cache_entry *entry, int64_t heard_ms);
 /* Gives it the value of a snapshot. */
 void cache_entry_restore(struct cache *cache, struct cache_entry *entry,
-	const struct registry_result *value, int64_t true_at_ms);
+	const struct registry_result *saved, int64_t true_at_ms);
 /* Its path is absent, as far as is known: a list of children came without it. */
 void cache_entry_imply_absent(struct cache *cache, struct cache_entry *entry);
 /* Tells whether the value of a known entry is a valid record. */
 bool cache_entry_is_record(struct cache_entry *entry);
+/* Appends the data as clients get them: as stored, unless they would play tricks on terminals. */
+void cache_entry_append_data(const struct cache_entry *data, struct buffer *out);
+/* Of what is known; 0 else. */
+static inline int cache_code(const struct cache_entry *entry)
+{
+	return entry->value ? entry->value->code : 0;
+}
+static inline size_t cache_child_count(const struct cache_entry *list)
+{
+	return list->value ? list->value->stat.children : 0;
+}
 /*
  * Whether the node of a known entry exists: data that is too large for a record makes it no less
  * there.
@@ -244,7 +250,7 @@ static inline bool cache_is_there(int code)
 }
 static inline bool cache_entry_exists(const struct cache_entry *entry)
 {
-	return cache_is_there(entry->code);
+	return cache_is_there(cache_code(entry));
 }
 /* When it was true for sure. */
 int64_t cache_entry_true_at_ms(const struct cache_entry *entry);
@@ -284,11 +290,10 @@ bool cache_list_holds(const struct cache_entry *list);
  * The path of `data` is there, and its parent's list, which lacks it, has to be read again first:
  * sees to that.
  */
-bool cache_list_comes_first(
-	struct cache *cache, const struct cache_entry *data, const struct registry_result *next);
+bool cache_list_comes_first(struct cache *cache, const struct cache_entry *data, int next_code);
 /* The list of children is about to have this state, which may say more of a child than is known. */
 void cache_list_changes(
-	struct cache *cache, const struct cache_entry *list, const struct registry_result *next);
+	struct cache *cache, const struct cache_entry *list, const struct registry_value *next);
 
 /* ---- refused.c ---- */
 
@@ -312,6 +317,9 @@ void cache_confirm_finish(struct cache *cache);
 
 /* ---- answer.c ---- */
 
+/* A body of its own text, or one that borrows a value's data. */
+struct cache_body *cache_body_of_text(const char *text, size_t len);
+struct cache_body *cache_body_of_value(const struct registry_value *value);
 /* Answers that hold this node's entries have to be made anew: its own, and those of its parent. */
 void cache_answers_drop(struct cache *cache, struct cache_node *node);
 /* A state has come that they may have waited for. */
@@ -327,7 +335,7 @@ bool cache_answer_is_composite(const struct answer *answer);
 /* Makes the answer and gives it to the waits, if all its entries are there. */
 void cache_answer_retry(struct cache *cache, struct answer *answer);
 /* Sets the answer's content; takes the body. */
-void cache_answer_publish(struct cache *cache, struct answer *answer, struct cache_blob *blob_take,
+void cache_answer_publish(struct cache *cache, struct answer *answer, struct cache_body *body_take,
 	const struct cache_need *need, const struct err *err);
 void cache_answer_clear(struct cache *cache, struct answer *answer);
 void cache_answer_deliver(struct cache *cache, struct answer *answer, enum cache_verdict verdict,
@@ -400,12 +408,12 @@ void cache_finds_tick(struct cache *cache);
 /* ---- picture.c ---- */
 
 /*
- * Appends it on one line: line breaks of valid JSON can only be between the tokens, where they
- * mean nothing.
+ * Appends the record as clients get it, on one line: line breaks of valid JSON can only be between
+ * the tokens, where they mean nothing. NULL: "null".
  */
 void cache_write_line(const char *data, size_t len, struct buffer *out);
 /* The record of a known entry; NULL: it holds no valid one. */
-const struct cache_blob *cache_record_of(struct cache_entry *data);
+const struct registry_value *cache_record_of(struct cache_entry *data);
 
 /* ---- observe.c ---- */
 

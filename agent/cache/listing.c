@@ -19,22 +19,24 @@ static int compare_path(const void *path, const void *child)
 	return strcmp(path, *(char *const *)child);
 }
 
-static bool names(char *const *children, size_t count, const char *path)
+static bool names(const struct registry_value *list, const char *path)
 {
-	return count > 0 && bsearch(path, children, count, sizeof(*children), compare_path) != NULL;
+	return list->stat.children > 0 &&
+		bsearch(path, list->children, list->stat.children, sizeof(*list->children),
+			compare_path) != NULL;
 }
 
 static struct cache_entry *parents_list(const struct cache *cache, const struct cache_node *node)
 {
 	const struct cache_node *parent = cache_node_parent(cache, node);
 	struct cache_entry *list = parent ? parent->entries[CACHE_CHILDREN] : NULL;
-	return list && list->known ? list : NULL;
+	return list && list->value ? list : NULL;
 }
 
 bool cache_is_listed(const struct cache *cache, const struct cache_node *node)
 {
 	const struct cache_entry *list = parents_list(cache, node);
-	return list && names(list->children, list->children_count, node->path);
+	return list && names(list->value, node->path);
 }
 
 static bool names_all(int code)
@@ -44,7 +46,7 @@ static bool names_all(int code)
 
 static bool lacks(const struct cache_entry *list, const char *path)
 {
-	return names_all(list->code) && !names(list->children, list->children_count, path);
+	return names_all(cache_code(list)) && !names(list->value, path);
 }
 
 struct cache_entry *cache_list_without(const struct cache *cache, const char *path)
@@ -58,7 +60,7 @@ struct cache_entry *cache_list_without(const struct cache *cache, const char *pa
 	while ((len = path_parent_len(child)) > 0) {
 		const struct cache_node *node = cache_node_find(cache, child, len);
 		struct cache_entry *list = node ? node->entries[CACHE_CHILDREN] : NULL;
-		if (list && list->known) {
+		if (list && list->value) {
 			return lacks(list, child) ? list : NULL;
 		}
 		child[len] = '\0';
@@ -71,11 +73,10 @@ bool cache_list_holds(const struct cache_entry *list)
 	return list->state == CACHE_LIVE && !list->awaited && registry_watch_holds(list->watch);
 }
 
-bool cache_list_comes_first(
-	struct cache *cache, const struct cache_entry *data, const struct registry_result *next)
+bool cache_list_comes_first(struct cache *cache, const struct cache_entry *data, int next_code)
 {
 	struct cache_entry *list = parents_list(cache, data->node);
-	if (!list || !cache_is_there(next->err.code) || !lacks(list, data->node->path)) {
+	if (!list || !cache_is_there(next_code) || !lacks(list, data->node->path)) {
 		return false;
 	}
 	if (!cache_list_holds(list)) {
@@ -96,7 +97,7 @@ bool cache_list_comes_first(
 /* A value of which no change was announced may be newer than the list, whose next read names it. */
 static bool may_have_ended(const struct cache_entry *entry)
 {
-	return entry && entry->known && cache_entry_exists(entry) &&
+	return entry && entry->value && cache_entry_exists(entry) &&
 		(entry->state != CACHE_LIVE || !registry_watch_holds(entry->watch));
 }
 
@@ -115,7 +116,7 @@ static void unlist(struct cache *cache, struct cache_node *child, bool absent)
 	if (data) {
 		data->in_list = false;
 	}
-	if (data && cache->wide_observers > 0 && data->known && !cache_entry_exists(data)) {
+	if (data && cache->wide_observers > 0 && data->value && !cache_entry_exists(data)) {
 		cache_mark_dirty(cache, child);
 	}
 }
@@ -132,21 +133,21 @@ static void relist(struct cache *cache, struct cache_node *child, const struct c
 }
 
 void cache_list_changes(
-	struct cache *cache, const struct cache_entry *list, const struct registry_result *next)
+	struct cache *cache, const struct cache_entry *list, const struct registry_value *next)
 {
-	bool was_whole = list->known && names_all(list->code);
+	bool was_whole = list->value && names_all(cache_code(list));
 	size_t old = 0;
 	size_t new = 0;
-	while (old < list->children_count || new < next->children_count) {
-		int order = old == list->children_count ? 1
-			: new == next->children_count
+	while (old < cache_child_count(list) || new < next->stat.children) {
+		int order = old == cache_child_count(list) ? 1
+			: new == next->stat.children
 			? -1
-			: strcmp(list->children[old], next->children[new]);
-		const char *path = order <= 0 ? list->children[old] : next->children[new];
+			: strcmp(list->value->children[old], next->children[new]);
+		const char *path = order <= 0 ? list->value->children[old] : next->children[new];
 		struct cache_node *child = order ? cache_node_find(cache, path, strlen(path))
 						 : NULL;
 		if (child && order < 0) {
-			unlist(cache, child, names_all(next->err.code));
+			unlist(cache, child, names_all(next->code));
 		} else if (child && was_whole) {
 			relist(cache, child, list);
 			cache_entry_recheck(child->entries[CACHE_DATA]);

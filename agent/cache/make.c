@@ -12,47 +12,55 @@
 void cache_answer_fail(const struct cache_entry *entry, struct err *err)
 {
 	const char *path = entry->node->path;
-	if (entry->code == BERTH_PATH_NOT_FOUND) {
-		err_set(err, entry->code, "no such path: %s", path);
-	} else if (entry->why) {
-		err_set(err, entry->code, "%s", entry->why);
+	const struct registry_value *value = entry->value;
+	if (value->code == BERTH_PATH_NOT_FOUND) {
+		err_set(err, value->code, "no such path: %s", path);
+	} else if (cache_is_there(value->code) && value->why) {
+		err_set(err, value->code, "%s", value->why);
 	} else {
-		err_set(err, entry->code, "%s: %s", path, berth_error_name(entry->code));
+		err_set(err, value->code, "%s: %s", path, berth_error_name(value->code));
 	}
 }
 
-static struct cache_blob *make_resolve(struct cache_entry *data, struct err *err)
+static struct cache_body *make_resolve(struct cache_entry *data, struct err *err)
 {
-	if (data->code) {
+	if (cache_code(data)) {
 		cache_answer_fail(data, err);
 		return NULL;
 	}
+	if (cache_entry_is_record(data) && !data->hidden) {
+		return cache_body_of_value(data->value);
+	}
+	struct buffer out;
 	struct record *record = NULL;
-	if (!cache_entry_is_record(data) &&
-		allocated_code(record_decode(&record, data->blob->data, data->blob->len, err))) {
+	struct cache_body *body = NULL;
+	buffer_init(&out, SIZE_MAX);
+	cache_entry_append_data(data, &out);
+	if (allocated_code(record_decode(&record, buffer_text(&out), out.len, err))) {
 		err_wrap(err, "%s", data->node->path);
-		return NULL;
+	} else {
+		body = cache_body_of_text(buffer_text(&out), out.len);
 	}
 	record_free(record);
-	data->blob->references++;
-	return data->blob;
+	buffer_finish(&out);
+	return body;
 }
 
-static struct cache_blob *take_text(struct buffer *out, const char *path, struct err *err)
+static struct cache_body *take_text(struct buffer *out, const char *path, struct err *err)
 {
-	struct cache_blob *blob = out->failed ? NULL
-					      : cache_blob_create(buffer_text(out), out->len);
-	if (!blob) {
+	struct cache_body *body = out->failed ? NULL
+					      : cache_body_of_text(buffer_text(out), out->len);
+	if (!body) {
 		err_set(err, BERTH_LIMIT_EXCEEDED, "%s: the answer is too large", path);
 	}
 	buffer_finish(out);
-	return blob;
+	return body;
 }
 
-static struct cache_blob *make_list(const struct cache_entry *children, struct err *err)
+static struct cache_body *make_list(const struct cache_entry *children, struct err *err)
 {
 	struct buffer out;
-	if (children->code) {
+	if (cache_code(children)) {
 		cache_answer_fail(children, err);
 		return NULL;
 	}
@@ -61,32 +69,34 @@ static struct cache_blob *make_list(const struct cache_entry *children, struct e
 	return take_text(&out, children->node->path, err);
 }
 
-static struct cache_blob *make_stat(
+static struct cache_body *make_stat(
 	const struct cache_entry *data, const struct cache_entry *children, struct err *err)
 {
 	/* A node has a stat whatever it holds. */
-	if (data->code && data->code != BERTH_NO_RECORD && data->code != BERTH_INVALID_RECORD) {
+	if (!cache_entry_exists(data)) {
 		cache_answer_fail(data, err);
 		return NULL;
 	}
+	const struct registry_value *list = children->value;
 	struct buffer out;
 	buffer_init(&out, SIZE_MAX);
 	buffer_printf(&out, "{\"path\":\"%s\",\"time\":%lld,\"size\":%zu,\"children\":%zu",
-		data->node->path, (long long)data->stat.created_ms, data->stat.size,
-		children->children_count);
+		data->node->path, (long long)data->value->stat.created_ms, data->value->stat.size,
+		list->stat.children);
 	/* Foreign names come with escapes, so that they need nothing more. */
-	for (size_t i = 0; i < children->foreign_count; i++) {
+	for (size_t i = 0; i < list->stat.foreign; i++) {
 		buffer_printf(&out, "%s\"%s\"", i ? "," : ",\"foreign\":[",
-			children->children[children->children_count + i]);
+			list->children[list->stat.children + i]);
 	}
-	buffer_append_text(&out, children->foreign_count ? "]}\n" : "}\n");
+	buffer_append_text(&out, list->stat.foreign ? "]}\n" : "}\n");
 	return take_text(&out, data->node->path, err);
 }
 
 static void refresh_children(struct cache *cache, const struct cache_entry *children)
 {
-	for (size_t i = 0; children && !children->code && i < children->children_count; i++) {
-		struct cache_entry *data = cache_data_of(cache, children->children[i]);
+	for (size_t i = 0; children && !cache_code(children) && i < cache_child_count(children);
+		i++) {
+		struct cache_entry *data = cache_data_of(cache, children->value->children[i]);
 		if (data) {
 			cache_entry_refresh(cache, data);
 		}
@@ -138,11 +148,11 @@ static void publish_composite(struct cache *cache, struct answer *answer,
 	const struct cache_need *need, struct err *found)
 {
 	bool changed = answer->build && answer->build->changed;
-	struct cache_blob *blob = found->code
+	struct cache_body *body = found->code
 		? NULL
 		: take_text(&answer->build->out, answer->node->path, found);
 	cache_build_free(answer);
-	cache_answer_publish(cache, answer, blob, need, found);
+	cache_answer_publish(cache, answer, body, need, found);
 	if (changed) {
 		/* Each part was true when it was written; the next client gets a newer answer. */
 		answer->ready = false;
@@ -179,7 +189,7 @@ static enum cache_verdict make_composite(
 
 static bool is_known(const struct cache_entry *entry)
 {
-	return entry && entry->known;
+	return entry && entry->value;
 }
 
 /*
@@ -236,9 +246,9 @@ enum cache_verdict cache_answer_make(struct cache *cache, struct answer *answer,
 		return CACHE_WAITING;
 	}
 	struct err found = ERR_INIT;
-	struct cache_blob *blob = kind == CACHE_RESOLVE ? make_resolve(data, &found)
+	struct cache_body *body = kind == CACHE_RESOLVE ? make_resolve(data, &found)
 		: kind == CACHE_LIST                    ? make_list(children, &found)
 							: make_stat(data, children, &found);
-	cache_answer_publish(cache, answer, blob, &need, &found);
+	cache_answer_publish(cache, answer, body, &need, &found);
 	return CACHE_READY;
 }

@@ -62,11 +62,11 @@ static void need_node(
 	const struct cache_entry *children = scope == CACHE_SELF
 		? NULL
 		: cache_need_list(cache, need, path);
-	if (!children || children->code) {
+	if (!children || cache_code(children)) {
 		return;
 	}
-	for (size_t i = 0; !need->too_large && i < children->children_count; i++) {
-		struct cache_node *child = cache_node_get(cache, children->children[i]);
+	for (size_t i = 0; !need->too_large && i < cache_child_count(children); i++) {
+		struct cache_node *child = cache_node_get(cache, children->value->children[i]);
 		/*
 		 * A snapshot shows the path with this list: no event is due when the list is
 		 * announced.
@@ -235,8 +235,8 @@ static void announce(struct cache *cache, struct cache_node *node, struct cache_
 	buffer_init(&record, EVENT_BYTES);
 	struct event event = { CACHE_DELETED, node->path, NULL };
 	if (cache_entry_exists(data)) {
-		const struct cache_blob *blob = cache_record_of(data);
-		cache_write_line(blob ? blob->data : "null", blob ? blob->len : 4, &record);
+		const struct registry_value *value = cache_record_of(data);
+		cache_write_line(value ? value->data : NULL, value ? value->data_len : 0, &record);
 		event.type = CACHE_UPDATED;
 		event.record = buffer_text(&record);
 	}
@@ -270,7 +270,7 @@ static void flush_child(struct cache *cache, const char *path)
 	if (!data->in_list) {
 		data->in_list = true;
 		/* Else its own announcement is due. */
-		if (data->known && cache_entry_exists(data) && !data->changed) {
+		if (data->value && cache_entry_exists(data) && !data->changed) {
 			flush_data(cache, child, data);
 		}
 	}
@@ -279,22 +279,22 @@ static void flush_child(struct cache *cache, const char *path)
 static void flush_children(
 	struct cache *cache, const struct cache_node *node, const struct cache_entry *children)
 {
-	if (children->code || !each_observer(cache, node, follows_children, NULL)) {
+	if (cache_code(children) || !each_observer(cache, node, follows_children, NULL)) {
 		return;
 	}
 	if (!cache_children_fit(cache, children)) {
 		each_observer(cache, node, refuse_children, NULL);
 		return;
 	}
-	cache_work(cache, children->children_count);
-	for (size_t i = 0; i < children->children_count; i++) {
-		flush_child(cache, children->children[i]);
+	cache_work(cache, cache_child_count(children));
+	for (size_t i = 0; i < cache_child_count(children); i++) {
+		flush_child(cache, children->value->children[i]);
 	}
 }
 
 static bool is_unconfirmed(const struct cache_entry *entry)
 {
-	return entry && entry->known && entry->state != CACHE_LIVE;
+	return entry && entry->value && entry->state != CACHE_LIVE;
 }
 
 /*
@@ -391,7 +391,7 @@ bool cache_is_observed(const struct cache *cache, const struct cache_node *node)
 		const struct cache_entry *entry = node->entries[kind];
 		counts = counts ||
 			(entry && entry->state != CACHE_IDLE &&
-				(!entry->known || cache_entry_exists(entry)));
+				(!entry->value || cache_entry_exists(entry)));
 	}
 	return counts && cache_is_in_tree(cache, node);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/json_visible.h"
 
 /*
  * Pictures: the cache's content for users inside the agent and for snapshots of event streams. This
@@ -12,16 +13,22 @@
 
 void cache_write_line(const char *data, size_t len, struct buffer *out)
 {
+	size_t start = out->len;
+	if (!data) {
+		buffer_append_text(out, "null");
+		return;
+	}
 	for (const char *at = data, *end = data + len; at < end;) {
 		size_t part = strcspn(at, "\r\n");
 		buffer_append(out, at, part);
 		at += part + 1;
 	}
+	json_make_visible(out, start);
 }
 
-const struct cache_blob *cache_record_of(struct cache_entry *data)
+const struct registry_value *cache_record_of(struct cache_entry *data)
 {
-	return cache_entry_is_record(data) ? data->blob : NULL;
+	return cache_entry_is_record(data) ? data->value : NULL;
 }
 
 struct picture {
@@ -35,7 +42,7 @@ struct picture {
 
 static void note(struct picture *picture, const struct cache_entry *entry)
 {
-	if (!entry || !entry->known) {
+	if (!entry || !entry->value) {
 		return;
 	}
 	bool live = entry->state == CACHE_LIVE;
@@ -74,25 +81,25 @@ static void visit_node(struct picture *picture, const char *path, enum cache_sco
 {
 	const struct cache_node *node = cache_node_find(picture->cache, path, strlen(path));
 	struct cache_entry *data = node ? node->entries[CACHE_DATA] : NULL;
-	if (!data || !data->known) { /* a list names the path, and it is still to be read */
+	if (!data || !data->value) { /* a list names the path, and it is still to be read */
 		picture->live = false;
 	}
 	if (!node) {
 		return;
 	}
 	note(picture, data);
-	if (data && data->known && cache_entry_exists(data) && picture->visit) {
-		const struct cache_blob *blob = cache_record_of(data);
-		struct cache_record record = { path, blob ? blob->data : NULL,
-			blob ? blob->len : 0 };
+	if (data && data->value && cache_entry_exists(data) && picture->visit) {
+		const struct registry_value *value = cache_record_of(data);
+		struct cache_record record = { path, value ? value->data : NULL,
+			value ? value->data_len : 0 };
 		picture->visit(picture->context, &record);
 	}
 	const struct cache_entry *children = scope == CACHE_SELF ? NULL
 								 : node->entries[CACHE_CHILDREN];
 	note(picture, children);
-	for (size_t i = 0; children && i < children->children_count; i++) {
-		visit_node(
-			picture, children->children[i], scope == CACHE_TREE ? scope : CACHE_SELF);
+	for (size_t i = 0; children && i < cache_child_count(children); i++) {
+		visit_node(picture, children->value->children[i],
+			scope == CACHE_TREE ? scope : CACHE_SELF);
 	}
 }
 
@@ -119,8 +126,7 @@ static void write_node(void *context, const struct cache_record *record)
 	buffer_append_text(snapshot->out, "\"");
 	buffer_append_text(snapshot->out, record->path);
 	buffer_append_text(snapshot->out, "\":");
-	cache_write_line(record->data ? record->data : "null", record->data ? record->len : 4,
-		snapshot->out);
+	cache_write_line(record->data, record->len, snapshot->out);
 	snapshot->separator = ",";
 	snapshot->nodes++;
 }
@@ -164,10 +170,10 @@ void cache_write_snapshot(const struct cache_observer *observer, struct buffer *
 
 static enum cache_presence presence_of(struct cache_entry *data)
 {
-	if (!data || !data->known) {
+	if (!data || !data->value) {
 		return CACHE_PRESENCE_UNKNOWN;
 	}
-	if (data->code == BERTH_PATH_NOT_FOUND) {
+	if (cache_code(data) == BERTH_PATH_NOT_FOUND) {
 		return CACHE_PRESENCE_ABSENT;
 	}
 	return cache_record_of(data) ? CACHE_PRESENCE_RECORD : CACHE_PRESENCE_NODE;
@@ -183,13 +189,13 @@ void cache_peek(
 	*ret_peek = (struct cache_peek){ .presence = presence_of(data) };
 	if (ret_peek->presence == CACHE_PRESENCE_RECORD) {
 		assert(data); /* without it, the presence is unknown */
-		ret_peek->data = data->blob->data;
-		ret_peek->len = data->blob->len;
+		ret_peek->data = data->value->data;
+		ret_peek->len = data->value->data_len;
 	}
-	if (children && children->known) {
+	if (children && children->value) {
 		ret_peek->children_known = true;
-		ret_peek->children = children->children;
-		ret_peek->children_count = children->children_count;
+		ret_peek->children = children->value->children;
+		ret_peek->children_count = cache_child_count(children);
 	}
 	note(&picture, data);
 	note(&picture, children);
@@ -203,12 +209,13 @@ void cache_visit_records(const struct cache *cache,
 		for (const struct cache_node *node = cache->buckets[i]; node;
 			node = node->hash_next) {
 			struct cache_entry *data = node->entries[CACHE_DATA];
-			const struct cache_blob *blob = data && data->known ? cache_record_of(data)
-									    : NULL;
-			if (blob) {
+			const struct registry_value *value = data && data->value
+				? cache_record_of(data)
+				: NULL;
+			if (value) {
 				visit(context,
 					&(struct cache_record){
-						node->path, blob->data, blob->len });
+						node->path, value->data, value->data_len });
 			}
 		}
 	}

@@ -84,15 +84,15 @@ static double load_clocks(char **lines, int64_t now_ms)
 
 static json_t *value_json(const struct cache_entry *entry)
 {
-	if (entry->code) {
+	if (cache_code(entry)) {
 		return json_null();
 	}
 	if (entry->kind == CACHE_DATA) {
-		return json_stringn(entry->blob->data, entry->blob->len);
+		return json_stringn(entry->value->data, entry->value->data_len);
 	}
 	json_t *list = json_array();
-	for (size_t i = 0; i < entry->children_count; i++) {
-		json_array_append_new(list, json_string(entry->children[i]));
+	for (size_t i = 0; i < cache_child_count(entry); i++) {
+		json_array_append_new(list, json_string(entry->value->children[i]));
 	}
 	return list;
 }
@@ -107,8 +107,8 @@ static void save_entry(
 	double age_s = (double)(now_ms - cache_entry_true_at_ms(entry)) / 1e3;
 	double true_at = wall > age_s ? wall - age_s : 0;
 	json_t *line = json_pack("[s, i, i, f, I, I, o]", entry->node->path, (int)entry->kind,
-		entry->code, true_at, (json_int_t)entry->stat.created_ms,
-		(json_int_t)entry->stat.size, value);
+		cache_code(entry), true_at, (json_int_t)entry->value->stat.created_ms,
+		(json_int_t)entry->value->stat.size, value);
 	if (line) {
 		(void)json_text_append(out, line, JSON_COMPACT);
 		buffer_append_text(out, "\n");
@@ -128,7 +128,7 @@ int cache_save(const struct cache *cache, const char *directory, struct err *err
 		for (const struct cache_node *node = cache->buckets[i]; node;
 			node = node->hash_next) {
 			for (int kind = CACHE_DATA; kind <= CACHE_CHILDREN; kind++) {
-				if (node->entries[kind] && node->entries[kind]->known) {
+				if (node->entries[kind] && node->entries[kind]->value) {
 					save_entry(node->entries[kind], wall, now_ms, &out);
 				}
 			}
@@ -162,7 +162,7 @@ static void restore(struct cache *cache, const char *path, enum cache_kind kind,
 	struct registry_result *result, const json_t *value, int64_t true_at_ms)
 {
 	struct cache_entry *entry = cache_entry_get(cache, cache_node_get(cache, path), kind);
-	if (entry->known) {
+	if (entry->value) {
 		return; /* something newer */
 	}
 	size_t count = json_array_size(value);

@@ -8,8 +8,6 @@
 #include "lib/base/limits.h"
 #include "lib/base/path.h"
 
-enum { ESCAPED_BYTES = 3 }; /* %XX */
-
 static int compare_paths(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);
@@ -21,6 +19,20 @@ static bool is_element(const char *parent, const char *name, size_t len)
 				       : path_element_valid(name, len);
 }
 
+static bool is_plain(char c)
+{
+	return c > ' ' && c < 0x7f && !strchr("%\"\\", c);
+}
+
+static size_t escaped_bytes(const char *name)
+{
+	size_t bytes = 0;
+	for (const char *c = name; *c; c++) {
+		bytes += is_plain(*c) ? 1 : strlen("%XX");
+	}
+	return bytes;
+}
+
 /*
  * Writes the name in a form that fits into a line, a URL and JSON text. Returns the end of the
  * text.
@@ -28,7 +40,7 @@ static bool is_element(const char *parent, const char *name, size_t len)
 static char *escape(char *out, const char *name)
 {
 	for (const char *c = name; *c; c++) {
-		if (*c > ' ' && *c < 0x7f && !strchr("%\"\\", *c)) {
+		if (is_plain(*c)) {
 			*out++ = *c;
 		} else {
 			out += sprintf(out, "%%%02X", (unsigned char)*c);
@@ -79,9 +91,7 @@ static size_t names_bytes(const char *path, char *const *names, size_t count)
 	size_t path_len = strlen(path);
 	size_t bytes = 0;
 	for (size_t i = 0; i < count; i++) {
-		size_t len = strlen(names[i]);
-		size_t each = path_element_valid(names[i], len) ? 1 : ESCAPED_BYTES;
-		bytes += sizeof(char *) + path_len + 1 + each * len + 1;
+		bytes += sizeof(char *) + path_len + 1 + escaped_bytes(names[i]) + 1;
 	}
 	return bytes;
 }

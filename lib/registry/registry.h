@@ -469,7 +469,10 @@ void registry_watch_hurry(struct registry_watch *watch);
 bool registry_watch_holds(const struct registry_watch *watch);
 /* May be called from on_change too. Accepts NULL. */
 void registry_unwatch(struct registry_watch *watch);
-/* Bytes of memory that the watch takes, without the value that it holds (value.h). */
+/*
+ * Bytes of memory that the watch takes, without the value that it holds (value.h). NULL: of one
+ * with the shortest path.
+ */
 size_t registry_watch_bytes(const struct registry_watch *watch);
 /* How many paths and kinds are watched. */
 size_t registry_watch_count(const struct registry *registry);

@@ -9,25 +9,34 @@
 /* An absent node needs no memory of its own, and there are many of them. */
 static const struct registry_value absent = { .code = BERTH_PATH_NOT_FOUND };
 
-/* Behind the value lie its data and its reason. */
-static struct registry_value *create(const struct registry_task *task, size_t data_len)
+const struct registry_value *registry_value_absent(void)
 {
-	const struct err *err = &task->ret_err;
+	return &absent;
+}
+
+/* Behind the value lie its data and its reason. */
+static struct registry_value *create(
+	const struct err *err, const struct registry_stat *stat, const char *data, size_t len)
+{
 	size_t why_len = err->code ? strlen(err->msg) : 0;
-	size_t bytes = sizeof(struct registry_value) + data_len + 1 + (why_len ? why_len + 1 : 0);
+	size_t bytes = sizeof(struct registry_value) + len + 1 + (why_len ? why_len + 1 : 0);
 	struct registry_value *value = malloc(bytes);
 	if (!value) {
 		return NULL;
 	}
 	char *text = (char *)(value + 1);
 	*value = (struct registry_value){
-		.references = 1, .code = err->code, .stat = task->ret_stat, .bytes = bytes
+		.references = 1, .code = err->code, .stat = *stat, .bytes = bytes
 	};
 	value->stat.children = 0; /* a get may have counted children that it did not read */
 	value->stat.foreign = 0;
-	text[data_len] = '\0';
+	if (data) {
+		value->data = memcpy(text, data, len);
+		value->data_len = len;
+	}
+	text[len] = '\0';
 	if (why_len) {
-		value->why = memcpy(text + data_len + 1, err->msg, why_len + 1);
+		value->why = memcpy(text + len + 1, err->msg, why_len + 1);
 	}
 	return value;
 }
@@ -37,13 +46,8 @@ const struct registry_value *registry_value_of_data(const struct registry_task *
 	if (task->ret_err.code == BERTH_PATH_NOT_FOUND) {
 		return &absent;
 	}
-	size_t len = task->ret_data ? task->ret_len : 0;
-	struct registry_value *value = create(task, len);
-	if (value && task->ret_data) {
-		value->data = memcpy(value + 1, task->ret_data, len);
-		value->data_len = len;
-	}
-	return value;
+	return create(&task->ret_err, &task->ret_stat, task->ret_data,
+		task->ret_data ? task->ret_len : 0);
 }
 
 const struct registry_value *registry_value_of_list(
@@ -53,7 +57,7 @@ const struct registry_value *registry_value_of_list(
 		return &absent;
 	}
 	struct registry_children children = { .paths = NULL };
-	struct registry_value *value = create(task, 0);
+	struct registry_value *value = create(&task->ret_err, &task->ret_stat, NULL, 0);
 	if (!value || (!value->code && registry_children_init(&children, path, task, false))) {
 		free(value);
 		return NULL;
@@ -66,6 +70,43 @@ const struct registry_value *registry_value_of_list(
 	} else {
 		free(children.paths);
 	}
+	return value;
+}
+
+/* One block: the pointers, and behind them the texts. */
+static char *const *copy_list(char *const *children, size_t count, size_t *ret_bytes)
+{
+	size_t bytes = count * sizeof(char *);
+	for (size_t i = 0; i < count; i++) {
+		bytes += strlen(children[i]) + 1;
+	}
+	char **copy = malloc(bytes);
+	char *at = (char *)(copy + count);
+	for (size_t i = 0; copy && i < count; i++) {
+		copy[i] = at;
+		at = stpcpy(at, children[i]) + 1;
+	}
+	*ret_bytes = bytes;
+	return copy;
+}
+
+const struct registry_value *registry_value_copy(const struct registry_result *result)
+{
+	struct registry_value *value = create(
+		&result->err, &result->stat, result->data, result->data_len);
+	size_t count = result->children_count + result->foreign_count;
+	if (!value || count == 0) {
+		return value;
+	}
+	size_t bytes;
+	value->children = copy_list(result->children, count, &bytes);
+	if (!value->children) {
+		free(value);
+		return NULL;
+	}
+	value->stat.children = result->children_count;
+	value->stat.foreign = result->foreign_count;
+	value->bytes += bytes;
 	return value;
 }
 

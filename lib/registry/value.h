@@ -33,6 +33,14 @@ const struct registry_value *registry_value_of_data(const struct registry_task *
 const struct registry_value *registry_value_of_list(
 	const char *path, const struct registry_task *task);
 
+/* The value of a node that does not exist: a constant. */
+const struct registry_value *registry_value_absent(void);
+/*
+ * The value that a result shows: its code, its stat, its data or its children; a new reference.
+ * NULL without memory.
+ */
+const struct registry_value *registry_value_copy(const struct registry_result *result);
+
 /* Another reference to the same value. Accepts NULL. */
 const struct registry_value *registry_value_hold(const struct registry_value *value);
 /* Accepts NULL. */

@@ -163,7 +163,7 @@ void registry_unwatch(struct registry_watch *watch)
 
 size_t registry_watch_bytes(const struct registry_watch *watch)
 {
-	return sizeof(*watch) + watched_bytes(watch->watched);
+	return sizeof(*watch) + watched_bytes(watch ? watch->watched : NULL);
 }
 
 size_t registry_watch_count(const struct registry *registry)

@@ -111,6 +111,17 @@ static bool differs(const struct registry_watched *watched, const struct registr
 						    : !registry_value_same(before, now);
 }
 
+/* Then the users need not exchange the value that they share. */
+static bool is_identical(const struct registry_value *before, const struct registry_value *now)
+{
+	const struct registry_stat *a = &before->stat;
+	const struct registry_stat *b = &now->stat;
+	return a->created_ms == b->created_ms && a->modified_ms == b->modified_ms &&
+		a->node_id == b->node_id && a->version == b->version && a->size == b->size &&
+		a->ephemeral == b->ephemeral && a->own == b->own &&
+		registry_value_same(before, now);
+}
+
 int watched_learn(struct registry_watched *watched, const struct registry_task *found)
 {
 	const struct registry_value *now = watched->kind == REGISTRY_WATCH_DATA
@@ -122,8 +133,9 @@ int watched_learn(struct registry_watched *watched, const struct registry_task *
 		return -1;
 	}
 	watched->undelivered = watched->undelivered || differs(watched, now);
-	registry_value_release(watched->value);
-	watched->value = now;
+	bool identical = watched->value && is_identical(watched->value, now);
+	registry_value_release(identical ? now : watched->value);
+	watched->value = identical ? watched->value : now;
 	watched->epoch = watched->registry->watches.epoch;
 	return 0;
 }
@@ -526,5 +538,5 @@ void watched_free(struct registry_watched *watched)
 
 size_t watched_bytes(const struct registry_watched *watched)
 {
-	return sizeof(*watched) + strlen(watched->path) + 1 + TREE_NODE_BYTES;
+	return sizeof(*watched) + (watched ? strlen(watched->path) : 0) + 1 + TREE_NODE_BYTES;
 }

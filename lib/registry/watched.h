@@ -80,7 +80,7 @@ struct registry_watched *watched_create(
 	struct registry *registry, const char *path, enum registry_watch_kind kind);
 /* Takes back the read that is under way, if there is one. */
 void watched_end_read(struct registry_watched *watched);
-/* Bytes of memory without the value and the handles. */
+/* Bytes of memory without the value and the handles. NULL: with no path. */
 size_t watched_bytes(const struct registry_watched *watched);
 /* Its followers look after themselves from the next dispatch on. */
 void watched_free(struct registry_watched *watched);

@@ -119,15 +119,15 @@ static enum announce_action decide_down""",
         "		data->in_list = false;",
         "		(void)data;",
         {
-            "return entry && entry->known && cache_entry_exists(entry) &&":
-            "return entry && entry->known && !entry->known && cache_entry_exists(entry) &&"
+            "return entry && entry->value && cache_entry_exists(entry) &&":
+            "return entry && entry->value && !entry->value && cache_entry_exists(entry) &&"
         },
     ),
     Bug(
         "a record comes back with the list that names its path again",
         "agent/cache/listing.c",
-        "return entry && entry->known && cache_entry_exists(entry) &&",
-        "return entry && entry->known && !entry->known && cache_entry_exists(entry) &&",
+        "return entry && entry->value && cache_entry_exists(entry) &&",
+        "return entry && entry->value && !entry->value && cache_entry_exists(entry) &&",
     ),
     Bug(
         "the records of a directory outlive a change of one of them",
@@ -268,7 +268,7 @@ static enum announce_action decide_down""",
     Bug(
         "a read that has failed counts as true now",
         "agent/cache/entry.c",
-        "	entry->true_at_ms = entry->known ? cache_entry_true_at_ms(entry) : 0;",
+        "	entry->true_at_ms = entry->value ? cache_entry_true_at_ms(entry) : 0;",
         "	entry->true_at_ms = clock_monotonic_ms();",
     ),
     Bug(
@@ -287,7 +287,7 @@ static enum announce_action decide_down""",
     Bug(
         "an output does not wait for the record of a path that is listed",
         "agent/cache/picture.c",
-        "	if (!data || !data->known) { /* a list",
+        "	if (!data || !data->value) { /* a list",
         "	if (false) { /* a list",
     ),
     Bug(

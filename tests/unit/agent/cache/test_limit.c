@@ -151,10 +151,12 @@ STAGED(a_path_is_charged_with_its_name_and_its_watch_with_another, 600000)
 STAGED(of_many_paths_that_went_a_larger_table_is_left_and_charged_once, 600000)
 {
 	enum { PATHS = 200 };
+	set_limit(stage, (size_t)4 * LIMIT);
 	size_t before = stats_of(stage).bytes;
 	for (int i = 0; i < PATHS; i++) {
 		load(stage, i);
 	}
+	cr_assert_eq(stats_of(stage).paths, PATHS);
 	set_limit(stage, 1);
 	cr_assert_eq(stats_of(stage).paths, 0);
 	size_t more = stats_of(stage).bytes - before;
