@@ -41,7 +41,7 @@ Test(config_dialect, each_mistake_is_reported_where_it_is)
 			    "23456789012345678901234567890123\n",
 			11, "not a domain name" },
 		{ REGISTRAR "domain = web.example\nhost_type = a/b\n", 11, "allowed are letters" },
-		{ REGISTRAR REGISTRAR_KEYS "host_name = a/b\n", 12, "no name of a node" },
+		{ REGISTRAR REGISTRAR_KEYS "host_name = a/b\n", 12, "not a name of a node" },
 		{ REGISTRAR REGISTRAR_KEYS "address = ::1\n", 12, "is not an IPv4 address" },
 		{ REGISTRAR REGISTRAR_KEYS "ttl = -1\n", 12, "not a number from 0" },
 		{ REGISTRAR REGISTRAR_KEYS "ttl = 00000000001\n", 12, "not a number from 0" },
