@@ -92,7 +92,6 @@ class Runner:
             BERTH_TEST=self.mark(program),
             TMPDIR=str(folder),
             HOME=str(folder),
-            LC_ALL="C.UTF-8",
             PYTHONDONTWRITEBYTECODE="1",
             ASAN_OPTIONS=f"log_path={report}:detect_leaks=1:detect_stack_use_after_return=1",
             UBSAN_OPTIONS=f"print_stacktrace=1:log_path={report}",

@@ -319,6 +319,8 @@ def main():
     if len(sys.argv) != 3 or sys.argv[1] not in ("dir", "zookeeper"):
         sys.exit(__doc__)
     sys.stdout.reconfigure(encoding="utf-8")
+    os.umask(0o022)  # the agent refuses root a configuration that others may write
+    os.environ["LC_ALL"] = "C.UTF-8"  # for a JVM below a directory with an umlaut
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     build = pathlib.Path(sys.argv[2]).resolve()
     with contextlib.ExitStack() as cleanup:

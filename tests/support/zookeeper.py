@@ -236,4 +236,5 @@ class ZooKeeper(Registry):
             if self._answers():
                 return self.process.poll() is None
             time.sleep(0.02)
+        self.kill()
         raise self.failure("no answer in time")
