@@ -136,7 +136,7 @@ def start_zookeeper(folder, cleanup):
         port = free_port()
         config = folder / "zoo.cfg"
         config.write_text(
-            f"tickTime=500\ndataDir={folder}/zookeeper\nclientPort={port}\n"
+            f"tickTime=500\ndataDir=zookeeper\nclientPort={port}\n"
             "clientPortAddress=127.0.0.1\nadmin.enableServer=false\n"
             "4lw.commands.whitelist=ruok\nmaxClientCnxns=0\n"
         )
@@ -145,6 +145,7 @@ def start_zookeeper(folder, cleanup):
             server = subprocess.Popen(
                 ["java", "-Xmx256m", "-cp", jars]
                 + ["org.apache.zookeeper.server.ZooKeeperServerMain", str(config)],
+                cwd=folder,
                 stdout=log,
                 stderr=log,
             )

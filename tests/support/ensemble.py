@@ -37,7 +37,7 @@ class Server:
         (self.folder / "data").mkdir(parents=True, exist_ok=True)
         (self.folder / "data/myid").write_text(f"{self.number}\n")
         lines = [
-            "tickTime=500", "initLimit=20", "syncLimit=10", f"dataDir={self.folder}/data",
+            "tickTime=500", "initLimit=20", "syncLimit=10", "dataDir=data",
             f"clientPort={self.port}",
             "clientPortAddress=127.0.0.1", "admin.enableServer=false", "4lw.commands.whitelist=*",
             "maxClientCnxns=0",
@@ -51,7 +51,8 @@ class Server:
             self.process = subprocess.Popen(
                 ["java", "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
                     "-Dzookeeper.forceSync=no",
-                 "-cp", CLASS_PATH, QUORUM_CLASS, str(self.folder / "zoo.cfg")],
+                 "-cp", CLASS_PATH, QUORUM_CLASS, "zoo.cfg"],
+                cwd=self.folder,  # the server reads paths as Latin-1
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
                 preexec_fn=_die_with_parent)
 

@@ -108,13 +108,13 @@ static void write_config(const struct zookeeper_server *server)
 	fprintf(config,
 		"tickTime=500\n"
 		"maxSessionTimeout=600000\n"
-		"dataDir=%s/data\n"
+		"dataDir=data\n"
 		"clientPort=%d\n"
 		"clientPortAddress=127.0.0.1\n"
 		"admin.enableServer=false\n"
 		"4lw.commands.whitelist=*\n"
 		"maxClientCnxns=0\n",
-		server->directory, server->port);
+		server->port);
 	fclose(config);
 }
 
@@ -137,7 +137,10 @@ static void exec_server(const struct zookeeper_server *server, pid_t parent)
 	if (getppid() != parent) {
 		_exit(1);
 	}
-	in_directory(server, path, sizeof(path), "zoo.cfg");
+	/* The server reads its paths as Latin-1: it gets none of ours. */
+	if (chdir(server->directory) != 0) {
+		_exit(1);
+	}
 	/* The page cache survives kill -9 of the server, so it need not wait for the disk. */
 	char archive[600] = "-Xshare:auto";
 	const char *classes = getenv("BERTH_ZOOKEEPER_CLASSES");
@@ -145,7 +148,7 @@ static void exec_server(const struct zookeeper_server *server, pid_t parent)
 		snprintf(archive, sizeof(archive), "-XX:SharedArchiveFile=%s", classes);
 	}
 	execlp("java", "java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", archive,
-		"-Dzookeeper.forceSync=no", "-cp", CLASS_PATH, MAIN_CLASS, path, (char *)NULL);
+		"-Dzookeeper.forceSync=no", "-cp", CLASS_PATH, MAIN_CLASS, "zoo.cfg", (char *)NULL);
 	_exit(127);
 }
 

@@ -197,8 +197,9 @@ class ZooKeeper(Registry):
 
     def _launch(self):
         with open(self._path("zoo.cfg"), "w", encoding="utf-8") as config:
+            # The server reads this as Latin-1. The directory's name is in its answers.
             config.write(
-                f"tickTime=500\ndataDir={self._path('data')}\n"
+                f"tickTime=500\ndataDir=../{os.path.basename(self.directory)}/data\n"
                 f"clientPort={self.port}\nclientPortAddress=127.0.0.1\n"
                 "admin.enableServer=false\n4lw.commands.whitelist=*\nmaxClientCnxns=0\n"
                 + self.config
@@ -208,10 +209,11 @@ class ZooKeeper(Registry):
             "-Dzookeeper.forceSync=no"]
         classes = os.environ.get("BERTH_ZOOKEEPER_CLASSES")
         command += [f"-XX:SharedArchiveFile={classes}"] if classes else []
-        command += [*self.java_options, "-cp", CLASS_PATH, MAIN_CLASS, self._path("zoo.cfg")]
+        command += [*self.java_options, "-cp", CLASS_PATH, MAIN_CLASS, "zoo.cfg"]
         with open(self._path("log"), "ab") as log:
             self.process = subprocess.Popen(
                 command,
+                cwd=self.directory,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -222,7 +224,7 @@ class ZooKeeper(Registry):
     def _answers(self):
         """Whether the server on our port serves, and is ours: its directory says so."""
         try:
-            return f"dataDir={self._path('data')}/" in self.command("conf")
+            return f"/{os.path.basename(self.directory)}/data/" in self.command("conf")
         except OSError:
             return False
 
