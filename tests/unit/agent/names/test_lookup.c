@@ -31,7 +31,14 @@ static const struct {
 } nodes[] = {
 	{ "/a", AT("10.0.0.1") },
 	{ "/broken", "{\"type\":\"JSONServiceRecord\"" },
+	{ "/twin", AT("10.0.0.1") },
 	{ "/users", "" },
+	{ "/users/eve", "" },
+	{ "/users/eve/services", "" },
+	{ "/users/eve/services/batch", "" },
+	{ "/users/eve/services/batch/app", "" },
+	{ "/users/eve/services/batch/app/components", "" },
+	{ "/users/eve/services/batch/app/components/c", AT("10.0.0.6") },
 	{ "/users/joe", "" },
 	{ "/users/joe/web", "" },
 	{ PROD, "" },
@@ -142,6 +149,8 @@ static const struct {
 	{ "_http._tcp.prod.web.joe.berth",
 		"found [0 0 80 c1." BELOW "] [0 0 80 c2." BELOW "] [0 0 80 ctr-1." BELOW "]" },
 	{ "ctr-1.berth", "found 10.0.0.4 [0 0 80 ctr-1." BELOW "]" },
+	{ "d.app.eve.berth",
+		"found 10.0.0.6 [0 0 80 c.components.app.batch.services.eve.users.berth]" },
 	{ "3.0.0.10.in-addr.arpa", "found ->c2." BELOW },
 	{ "9.0.0.10.in-addr.arpa", "outside" },
 	{ "example.org", "outside" },
@@ -183,6 +192,16 @@ STAGED(an_answer_follows_the_registry)
 		memory_put(registry, "/a", AT("10.0.0.1"));
 		cache_stage_turn(&stage->cache);
 	}
+}
+
+STAGED(an_address_leads_to_each_record_that_is_known)
+{
+	look(stage, "a.berth");
+	cr_expect_str_eq(look(stage, "1.0.0.10.in-addr.arpa"), "found ->a.berth");
+	look(stage, "twin.berth");
+	const char *line = look(stage, "1.0.0.10.in-addr.arpa");
+	cr_expect_not_null(strstr(line, "->a.berth"), "%s", line);
+	cr_expect_not_null(strstr(line, "->twin.berth"), "%s", line);
 }
 
 /* More names than answers are kept; each is still its own. */

@@ -224,6 +224,17 @@ Test(output_file, a_call_that_fails_is_reported_and_leaves_a_whole_file)
 	}
 }
 
+Test(output_file, a_full_disk_leaves_the_old_one)
+{
+	struct output_file_owner owner = any;
+	write_as("old", &any);
+	failing_arm("write", 1, ENOSPC);
+	int code = write_once(&owner);
+	cr_assert(failing_disarm());
+	cr_expect_eq(code, BERTH_FAILED);
+	cr_expect(output_file_equals(path, "old", 3, &any));
+}
+
 Test(output_file, a_file_that_cannot_be_read_is_not_equal)
 {
 	write_as("abc", &any);

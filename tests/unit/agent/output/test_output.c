@@ -120,6 +120,7 @@ static void forget(struct stage *stage)
 	output_destroy(stage->output);
 	config_unref(stage->config);
 	stage->output = NULL;
+	stage->config = NULL;
 }
 
 static void put(struct stage *stage, const char *name, const char *host, int port)
@@ -178,6 +179,7 @@ IS(is_waiting, OUTPUT_WAITING)
 IS(is_settling, OUTPUT_SETTLING)
 IS(is_rendering, OUTPUT_RENDERING)
 IS(is_resolving, OUTPUT_RESOLVING)
+IS(is_confirming, OUTPUT_CONFIRMING)
 
 static const char *content(const char *name)
 {
@@ -522,6 +524,41 @@ STAGED(a_state_lasts_since_it_was_entered)
 	output_enter_take(stage->output, OUTPUT_HELD, strdup("another reason"));
 	cr_assert_gt(stage->output->since, 1.);
 	cr_assert_eq(stage->states, ++before);
+}
+
+/* A picture is written when the server has confirmed it. */
+static void begin_to_confirm(struct stage *stage)
+{
+	put(stage, "c1", "10.0.0.1", 1);
+	begin(stage, OUTPUT("format = lines\npath = FILE"), NULL);
+	run_until(stage, is_current);
+	cr_assert_eq(unlink(path_of("place/web")), 0);
+	cr_assert_eq(access(path_of("place/web"), F_OK), -1);
+	memory_set_heard_ms(stage->cache.registry, clock_monotonic_ms() - 3600000);
+	memory_set_answering(stage->cache.registry, false);
+	ev_feed_event(stage->cache.loop, &stage->output->timer, EV_TIMER);
+	run_until(stage, is_confirming);
+}
+
+STAGED(nothing_is_written_before_the_server_confirms_it)
+{
+	begin_to_confirm(stage);
+	cache_stage_turn(&stage->cache);
+	cr_assert(is_confirming(stage));
+	cr_assert_eq(access(path_of("place/web"), F_OK), -1);
+	memory_set_answering(stage->cache.registry, true);
+	memory_set_heard_ms(stage->cache.registry, INT64_MAX);
+	run_until(stage, is_current);
+	cr_assert_str_eq(content("place/web"), "10.0.0.1:1\n");
+}
+
+STAGED(a_confirmation_ends_with_its_output)
+{
+	begin_to_confirm(stage);
+	forget(stage);
+	memory_set_answering(stage->cache.registry, true);
+	cache_stage_turn(&stage->cache);
+	cr_assert_eq(access(path_of("place/web"), F_OK), -1);
 }
 
 static bool is_told_to_wait(const struct stage *stage)
