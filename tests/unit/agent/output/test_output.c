@@ -557,6 +557,7 @@ STAGED(a_confirmation_ends_with_its_output)
 	begin_to_confirm(stage);
 	forget(stage);
 	memory_set_answering(stage->cache.registry, true);
+	put(stage, "c2", "10.0.0.1", 2);
 	cache_stage_turn(&stage->cache);
 	cr_assert_eq(access(path_of("place/web"), F_OK), -1);
 }
