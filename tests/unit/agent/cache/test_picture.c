@@ -358,17 +358,51 @@ Test(cache_picture, that_outgrows_the_cache_is_refused_and_the_smaller_one_stays
 	cache_stage_close(&stage);
 }
 
+static const char tricks[] = "{\"type\":\"JSONServiceRecord\",\"x\":\"a\xc2\x9b"
+			     "31m\xe2\x80\xae"
+			     "b\"}";
+#define ESCAPED "{\"type\":\"JSONServiceRecord\",\"x\":\"a\\u009b31m\\u202eb\"}"
+
 Test(cache_picture, a_record_that_would_play_tricks_on_a_terminal_is_escaped)
 {
 	struct cache_stage stage;
 	struct cache_outcome outcome;
 	cache_stage_open(&stage, &(struct cache_options){ .resync_ms = 600000 });
-	memory_put(stage.registry, "/a",
-		"{\"type\":\"JSONServiceRecord\",\"x\":\"a\xc2\x9b"
-		"31m\xe2\x80\xae"
-		"b\"}");
+	memory_put(stage.registry, "/a", tricks);
 	cr_assert_eq(cache_stage_look(&stage, &outcome, "/a", CACHE_RESOLVE), 0);
-	cr_assert_str_eq(
-		outcome.text, "{\"type\":\"JSONServiceRecord\",\"x\":\"a\\u009b31m\\u202eb\"}");
+	cr_assert_str_eq(outcome.text, ESCAPED);
+	cr_assert_eq(cache_stage_look(&stage, &outcome, "/", CACHE_RECORDS), 0);
+	cr_assert_str_eq(outcome.text, "{\"/a\":" ESCAPED "}\n");
+	cache_stage_close(&stage);
+}
+
+static void keep_record(void *context, enum cache_event event, const char *path, const char *record)
+{
+	(void)path;
+	if (event == CACHE_UPDATED) {
+		snprintf(context, 256, "%s", record);
+	}
+}
+
+Test(cache_picture, followers_get_it_escaped_and_users_inside_the_agent_as_it_is_stored)
+{
+	struct cache_stage stage;
+	struct buffer snapshot;
+	struct cache_peek peek;
+	char told[256] = "";
+	struct cache_observer observer = { .on_event = keep_record, .context = told };
+	cache_stage_open(&stage, &(struct cache_options){ .resync_ms = 600000 });
+	cache_observe(stage.cache, "/a", &observer);
+	cache_stage_turn(&stage);
+	memory_put(stage.registry, "/a", tricks);
+	cache_stage_turn(&stage);
+	cr_assert_str_eq(told, ESCAPED);
+	buffer_init(&snapshot, SIZE_MAX);
+	cache_write_snapshot(&observer, &snapshot);
+	cr_assert_str_eq(buffer_text(&snapshot), "{\"/a\":" ESCAPED "}");
+	buffer_finish(&snapshot);
+	cache_peek(stage.cache, "/a", clock_monotonic_ms(), &peek);
+	cr_assert_str_eq(peek.data, tricks);
+	cache_unobserve(&observer);
 	cache_stage_close(&stage);
 }

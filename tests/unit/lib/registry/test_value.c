@@ -132,3 +132,19 @@ Test(registry_value, is_the_same_with_the_same_content)
 	cr_assert_not(same_and_free(list_value("a", "B"), list_value("a", "C")));
 	cr_assert_not(same_and_free(list_value("a", "B"), list_value("a", "b")));
 }
+
+Test(registry_value, a_copy_of_a_result_is_the_same_value)
+{
+	const struct registry_value *values[] = { data_value(0, NULL, "text"),
+		data_value(BERTH_INVALID_RECORD, "odd", "x"), list_value("b", "A"),
+		list_value(NULL, NULL) };
+	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+		struct registry_result result;
+		registry_value_result(values[i], "/t", &result);
+		const struct registry_value *copy = registry_value_copy(&result);
+		cr_assert_neq(copy, values[i]);
+		cr_assert_eq(copy->stat.version, values[i]->stat.version);
+		cr_assert_geq(copy->bytes, sizeof(*copy) + copy->data_len + 1);
+		cr_assert(same_and_free(copy, values[i]));
+	}
+}
