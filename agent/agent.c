@@ -49,20 +49,19 @@ enum {
 
 /* ---- the service manager --------------------------------------------------------------------- */
 
-static void on_watchdog(struct ev_loop *loop, ev_timer *timer, int events)
+static void on_watchdog(void *context)
 {
-	(void)loop;
-	(void)timer;
-	(void)events;
+	struct agent *agent = context;
 	notify_watchdog();
+	timer_start(&agent->watchdog_timer, notify_watchdog_interval_ms());
 }
 
 static void start_watchdog(struct agent *agent)
 {
-	double interval_s = (double)notify_watchdog_interval_ms() / 1000.0;
-	ev_timer_init(&agent->watchdog_timer, on_watchdog, interval_s, interval_s);
-	if (interval_s > 0) {
-		ev_timer_start(agent->loop, &agent->watchdog_timer);
+	int64_t interval_ms = notify_watchdog_interval_ms();
+	timer_init(&agent->watchdog_timer, agent->loop, "watchdog", on_watchdog, agent);
+	if (interval_ms > 0) {
+		timer_start(&agent->watchdog_timer, interval_ms);
 	}
 }
 
@@ -181,6 +180,7 @@ static void claim_orphans(struct agent *agent, char **main_argv, const struct up
 
 static int start(struct agent *agent, char **main_argv, struct upgrade *received, struct err *err)
 {
+	agent_stop_init(agent);
 	agent_upgrade_init(agent, received);
 	int code = agent_privileges_drop(agent, main_argv != NULL, received, err);
 	if (code == 0) {

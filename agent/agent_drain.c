@@ -7,7 +7,7 @@
 #include "lib/base/text.h"
 
 static const char DRAIN_DOCUMENT[] = "drain";
-static const double CONFIRM_AGAIN_S = 1.0;
+enum { CONFIRM_AGAIN_MS = 1000 };
 
 /* ---- begin and end --------------------------------------------------------------------------- */
 
@@ -85,7 +85,7 @@ static void arm(struct agent *agent)
 static void changed(struct agent *agent)
 {
 	if (!agent->drain.active) {
-		ev_timer_stop(agent->loop, &agent->drain_retry_timer);
+		timer_stop(&agent->drain_retry_timer);
 	}
 	save(agent);
 	arm(agent);
@@ -150,9 +150,7 @@ static void confirmed(struct agent *agent)
 		agent->drained_at = ev_now(agent->loop);
 		agent_wake(agent);
 	} else if (out) {
-		ev_timer_stop(agent->loop, &agent->drain_retry_timer);
-		ev_timer_set(&agent->drain_retry_timer, CONFIRM_AGAIN_S, 0.0);
-		ev_timer_start(agent->loop, &agent->drain_retry_timer);
+		timer_start(&agent->drain_retry_timer, CONFIRM_AGAIN_MS);
 	}
 }
 
@@ -186,11 +184,9 @@ void agent_drain_proceed(struct agent *agent)
 	}
 }
 
-static void on_retry_timer(struct ev_loop *loop, ev_timer *timer, int events)
+static void on_retry_timer(void *context)
 {
-	(void)loop;
-	(void)events;
-	agent_drain_proceed(timer->data);
+	agent_drain_proceed(context);
 }
 
 double agent_drain_left_s(const struct agent *agent)
@@ -245,9 +241,8 @@ json_t *agent_drain_component_json(const struct agent *agent, struct component *
 void agent_drain_load(struct agent *agent, const json_t *passed)
 {
 	ev_init(&agent->drain_end_timer, on_end_timer);
-	ev_init(&agent->drain_retry_timer, on_retry_timer);
 	agent->drain_end_timer.data = agent;
-	agent->drain_retry_timer.data = agent;
+	timer_init(&agent->drain_retry_timer, agent->loop, "end of a drain", on_retry_timer, agent);
 	struct err err = ERR_INIT;
 	json_t *document = passed ? json_incref((json_t *)passed)
 				  : state_dir_load(&agent->state, DRAIN_DOCUMENT, &err);

@@ -6,7 +6,7 @@
 #include "agent/base/log.h"
 #include "agent/base/tcp_ports.h"
 
-static const double LOOK_EVERY_S = 1.0;
+enum { LOOK_EVERY_MS = 1000 };
 
 struct look {
 	const struct tcp_ports *ports;
@@ -76,25 +76,22 @@ static void look(struct agent *agent)
 	}
 }
 
-static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
+static void on_timer(void *context)
 {
-	(void)events;
-	struct agent *agent = timer->data;
+	struct agent *agent = context;
 	look(agent);
-	if (!any_waits(agent)) {
-		ev_timer_stop(loop, timer);
-	}
+	agent_drain_early_proceed(agent);
 }
 
 void agent_drain_early_init(struct agent *agent)
 {
-	ev_timer_init(&agent->drain_early_timer, on_timer, LOOK_EVERY_S, LOOK_EVERY_S);
-	agent->drain_early_timer.data = agent;
+	timer_init(&agent->drain_early_timer, agent->loop, "early end of drain_delay", on_timer,
+		agent);
 }
 
 void agent_drain_early_proceed(struct agent *agent)
 {
-	if (any_waits(agent) && !ev_is_active(&agent->drain_early_timer)) {
-		ev_timer_again(agent->loop, &agent->drain_early_timer);
+	if (any_waits(agent) && !timer_runs(&agent->drain_early_timer)) {
+		timer_start(&agent->drain_early_timer, LOOK_EVERY_MS);
 	}
 }

@@ -13,7 +13,7 @@ static const char HISTORY_DOCUMENT[] = "history";
  * The pause between two savings, for the sake of the disk; a killed agent loses the events of that
  * time.
  */
-static const double SAVE_AFTER_S = 5;
+enum { SAVE_AFTER_MS = 5000 };
 
 static enum log_level level_of(const char *state)
 {
@@ -70,9 +70,8 @@ void agent_event(struct agent *agent, const struct transition *transition)
 	}
 	agent_wake(agent);
 	bool counted = (count & (count - 1)) != 0; /* saved when its count has doubled */
-	if (!counted && !ev_is_active(&agent->history_timer)) {
-		ev_timer_set(&agent->history_timer, SAVE_AFTER_S, 0.);
-		ev_timer_start(agent->loop, &agent->history_timer);
+	if (!counted && !timer_runs(&agent->history_timer)) {
+		timer_start(&agent->history_timer, SAVE_AFTER_MS);
 	}
 }
 
@@ -83,13 +82,10 @@ void agent_transition(
 		&(struct transition){ .subject = subject, .from = from, .to = to, .why = why });
 }
 
-void agent_history_save(struct agent *agent)
+static void save(void *context)
 {
+	struct agent *agent = context;
 	struct err err = ERR_INIT;
-	if (!ev_is_active(&agent->history_timer)) {
-		return;
-	}
-	ev_timer_stop(agent->loop, &agent->history_timer);
 	if (!state_dir_usable(&agent->state)) {
 		return;
 	}
@@ -100,17 +96,17 @@ void agent_history_save(struct agent *agent)
 	free(text);
 }
 
-static void on_history_timer(struct ev_loop *loop, ev_timer *timer, int events)
+void agent_history_save(struct agent *agent)
 {
-	(void)events;
-	ev_timer_start(loop, timer); /* there is something to save */
-	agent_history_save(timer->data);
+	if (timer_runs(&agent->history_timer)) {
+		timer_stop(&agent->history_timer);
+		save(agent);
+	}
 }
 
 void agent_history_load(struct agent *agent, const json_t *received)
 {
-	ev_init(&agent->history_timer, on_history_timer);
-	agent->history_timer.data = agent;
+	timer_init(&agent->history_timer, agent->loop, "history", save, agent);
 	agent->history = history_create();
 	struct err err = ERR_INIT;
 	json_t *document = received ? json_incref((json_t *)received)

@@ -30,6 +30,7 @@
 #include "agent/base/metrics.h"
 #include "agent/base/registry_loop.h"
 #include "agent/base/state_dir.h"
+#include "agent/base/timer.h"
 #include "agent/cache/cache.h"
 #include "agent/check/set.h"
 #include "agent/component/component.h"
@@ -99,7 +100,7 @@ struct agent {
 	size_t retired_count;
 
 	struct history *history;
-	ev_timer history_timer; /* saves it; active while there is something new */
+	struct timer history_timer; /* saves it; active while there is something new */
 	struct metrics *metrics;
 	struct cache *cache;
 	char *domain; /* of names */
@@ -113,11 +114,11 @@ struct agent {
 	struct drain drain;
 	json_t *saved_drains; /* until the components exist */
 	ev_periodic drain_end_timer;
-	ev_timer drain_retry_timer;
-	ev_timer drain_early_timer; /* active while a drain_delay may end early */
-	ev_tstamp drained_at;       /* when the registry confirmed it; 0 before */
-	size_t drain_confirmations; /* reads under way */
-	bool drain_unconfirmed;     /* one of these reads found a node of ours */
+	struct timer drain_retry_timer;
+	struct timer drain_early_timer; /* active while a drain_delay may end early */
+	ev_tstamp drained_at;           /* when the registry confirmed it; 0 before */
+	size_t drain_confirmations;     /* reads under way */
+	bool drain_unconfirmed;         /* one of these reads found a node of ours */
 
 	struct supervise *supervise; /* NULL without a main process */
 	enum agent_main_process main_process;
@@ -126,8 +127,8 @@ struct agent {
 	enum agent_phase phase;
 	bool leave_session;     /* to a successor: QUIT, an upgrade, a failed start */
 	bool nothing_withdrawn; /* no record of ours was registered when the agent began to stop */
-	ev_timer phase_timer;
-	ev_timer watchdog_timer;
+	struct timer phase_timer;
+	struct timer watchdog_timer;
 	struct lasting_io signals;
 	void (*on_signal)(struct agent *agent, int signal_number);
 	int exit_status;

@@ -12,12 +12,12 @@
  * A registry that is away cannot be reached; our session ends by itself. We wait this long for its
  * return.
  */
-static const double DEREGISTER_PATIENCE_S = 3.0;
+enum { DEREGISTER_PATIENCE_MS = 3000 };
 
 static void done(struct agent *agent)
 {
 	agent->phase = AGENT_DONE;
-	ev_timer_stop(agent->loop, &agent->phase_timer);
+	timer_stop(&agent->phase_timer);
 	ev_break(agent->loop, EVBREAK_ALL);
 }
 
@@ -28,21 +28,15 @@ static void stop_main_process(struct agent *agent)
 		return;
 	}
 	agent->phase = AGENT_STOPPING_PROCESS;
-	ev_timer_stop(agent->loop, &agent->phase_timer);
+	timer_stop(&agent->phase_timer);
 	log_info("agent", "stopping the main process");
 	supervise_stop(agent->supervise);
 }
 
-static void on_phase_timer(struct ev_loop *loop, ev_timer *timer, int events);
-
-static void enter(struct agent *agent, enum agent_phase phase, double patience_s)
+static void enter(struct agent *agent, enum agent_phase phase, int64_t patience_ms)
 {
 	agent->phase = phase;
-	ev_timer_stop(agent->loop, &agent->phase_timer);
-	ev_timer_init(&agent->phase_timer, on_phase_timer, patience_s, 0.0);
-	agent->phase_timer.data = agent;
-	ev_now_update(agent->loop);
-	ev_timer_start(agent->loop, &agent->phase_timer);
+	timer_start(&agent->phase_timer, patience_ms);
 }
 
 /*
@@ -70,14 +64,12 @@ static void deregistered(struct agent *agent)
 	log_info("agent", "deregistered; staying for another %.3g s%s", left_s,
 		agent->config->agent.drain_early ? ", or until no connection is left" : "");
 	agent->drain.quiet_looks = 0;
-	enter(agent, AGENT_LINGERING, left_s);
+	enter(agent, AGENT_LINGERING, (int64_t)(left_s * 1000.0));
 }
 
-static void on_phase_timer(struct ev_loop *loop, ev_timer *timer, int events)
+static void on_phase_timer(void *context)
 {
-	(void)loop;
-	(void)events;
-	struct agent *agent = timer->data;
+	struct agent *agent = context;
 	if (agent->phase == AGENT_DEREGISTERING) {
 		log_warn("agent", "not everything could be deregistered in time");
 		agent_components_log_left(agent);
@@ -97,6 +89,11 @@ static void begin(struct agent *agent, const char *why)
 	}
 }
 
+void agent_stop_init(struct agent *agent)
+{
+	timer_init(&agent->phase_timer, agent->loop, "phase", on_phase_timer, agent);
+}
+
 void agent_stop(struct agent *agent, const char *why)
 {
 	if (agent->phase != AGENT_RUNNING) {
@@ -104,7 +101,7 @@ void agent_stop(struct agent *agent, const char *why)
 		return;
 	}
 	begin(agent, why);
-	enter(agent, AGENT_DEREGISTERING, DEREGISTER_PATIENCE_S);
+	enter(agent, AGENT_DEREGISTERING, DEREGISTER_PATIENCE_MS);
 	agent_components_update_gates(agent);
 	agent->nothing_withdrawn = agent_components_settled(agent);
 	agent_wake(agent);

@@ -6,6 +6,8 @@
 
 struct agent;
 
+/* Before the others. */
+void agent_stop_init(struct agent *agent);
 /* Deregisters, lingers for drain_delay, stops the main process, ends the loop. */
 void agent_stop(struct agent *agent, const char *why);
 /* Stops the main process and ends the loop; leaves records and session to a successor. */

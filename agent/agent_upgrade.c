@@ -29,9 +29,9 @@
 #include "agent/http/socket.h"
 
 /* How long the new program may take to read the configuration and say that it is good. */
-static const double TEST_PATIENCE_S = 10.0;
+enum { TEST_PATIENCE_MS = 10000 };
 /* How long requests under way may take; streams and long polls are not waited for. */
-static const double REQUESTS_PATIENCE_S = 2.0;
+enum { REQUESTS_PATIENCE_MS = 2000 };
 
 enum { PATH_BYTES = 4096 };
 
@@ -41,27 +41,18 @@ struct agent_upgrade {
 	enum { IDLE, TESTING, SETTLING, BLOCKED } step;
 	char binary[PATH_BYTES]; /* this program's path when it was started */
 	ev_child test;           /* the new program, reading the configuration */
-	ev_timer patience;
+	struct timer patience;
 	ev_prepare settle;
 	ev_idle turn;       /* keeps the loop from sleeping while signals are blocked */
 	bool impatient;     /* requests have taken too long, and are cut off */
 	bool same_registry; /* after it */
 };
 
-/* libev counts from the beginning of this turn, which may have been long. */
-static void arm_patience(struct agent *agent, double patience_s)
-{
-	ev_timer_stop(agent->loop, &agent->upgrade->patience);
-	ev_now_update(agent->loop);
-	ev_timer_set(&agent->upgrade->patience, patience_s, 0.0);
-	ev_timer_start(agent->loop, &agent->upgrade->patience);
-}
-
 static void become_idle(struct agent *agent)
 {
 	struct agent_upgrade *upgrade = agent->upgrade;
 	ev_child_stop(agent->loop, &upgrade->test);
-	ev_timer_stop(agent->loop, &upgrade->patience);
+	timer_stop(&upgrade->patience);
 	ev_prepare_stop(agent->loop, &upgrade->settle);
 	ev_idle_stop(agent->loop, &upgrade->turn);
 	agent_signals_unblock();
@@ -229,7 +220,7 @@ static void settle(struct agent *agent)
 	struct agent_upgrade *upgrade = agent->upgrade;
 	upgrade->step = SETTLING;
 	upgrade->impatient = false;
-	arm_patience(agent, REQUESTS_PATIENCE_S);
+	timer_start(&agent->upgrade->patience, REQUESTS_PATIENCE_MS);
 	ev_prepare_start(agent->loop, &upgrade->settle);
 }
 
@@ -251,11 +242,9 @@ static void on_test_ended(struct ev_loop *loop, ev_child *child, int events)
 	}
 }
 
-static void on_patience(struct ev_loop *loop, ev_timer *timer, int events)
+static void on_patience(void *context)
 {
-	(void)loop;
-	(void)events;
-	struct agent *agent = timer->data;
+	struct agent *agent = context;
 	if (agent->upgrade->step == TESTING) {
 		kill(agent->upgrade->test.pid, SIGKILL);
 	} else {
@@ -304,7 +293,7 @@ void agent_upgrade_begin(struct agent *agent)
 	upgrade->step = TESTING;
 	ev_child_set(&upgrade->test, pid, 0);
 	ev_child_start(agent->loop, &upgrade->test);
-	arm_patience(agent, TEST_PATIENCE_S);
+	timer_start(&agent->upgrade->patience, TEST_PATIENCE_MS);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -373,11 +362,10 @@ void agent_upgrade_init(struct agent *agent, struct upgrade *received)
 	struct agent_upgrade *upgrade = allocate_zeroed(1, sizeof(*upgrade));
 	agent->upgrade = upgrade;
 	ev_init(&upgrade->test, on_test_ended);
-	ev_init(&upgrade->patience, on_patience);
+	timer_init(&upgrade->patience, agent->loop, "upgrade", on_patience, agent);
 	ev_prepare_init(&upgrade->settle, on_settle);
 	ev_idle_init(&upgrade->turn, on_turn);
 	upgrade->test.data = agent;
-	upgrade->patience.data = agent;
 	upgrade->settle.data = agent;
 	take_limits(agent, received);
 	if (received->document) {

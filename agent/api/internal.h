@@ -5,6 +5,7 @@
 #define AGENT_API_INTERNAL_H
 
 #include "agent/api/api.h"
+#include "agent/base/timer.h"
 #include "lib/http/field.h"
 #include "lib/base/list.h"
 
@@ -26,11 +27,11 @@ struct api {
 	struct list agent_streams; /* of views.c */
 	ev_prepare changed;        /* makes the agent's views again, while clients wait for them */
 	struct list streams;       /* by their next heartbeat */
-	ev_timer heartbeat;
+	struct timer heartbeat;
 	struct list readers; /* streams with something unread, longest first */
 	struct list waiting; /* streams whose snapshot waits for room, or for the next iteration */
-	ev_timer room;
-	ev_timer more;         /* of no length: snapshots wait for the next iteration */
+	struct timer room;
+	struct timer more;     /* of no length: snapshots wait for the next iteration */
 	unsigned turn;         /* of the loop */
 	size_t snapshot_bytes; /* written in this iteration */
 	uint64_t next_stream;

@@ -31,7 +31,7 @@ struct lookup {
 	struct cache_wait wait;
 	struct api *api;
 	struct http_request *request;
-	ev_timer timer; /* of the read that it waits for */
+	struct timer timer; /* of the read that it waits for */
 	double started;
 	struct cache_query query;
 	struct cache_filter filter;
@@ -171,7 +171,7 @@ static void end(struct lookup *lookup)
 {
 	struct api *api = lookup->api;
 	cache_cancel(&lookup->wait);
-	ev_timer_stop(api->loop, &lookup->timer);
+	timer_stop(&lookup->timer);
 	api_poll_end(&lookup->poll);
 	api->remote_finds -= !lookup->local && lookup->query.kind == CACHE_FIND;
 	free(lookup->texts);
@@ -232,7 +232,7 @@ static void poll(struct lookup *lookup, const char *etag)
 	}
 	http_end_search(lookup->request); /* it counts as a watcher from now on */
 	strcpy(lookup->wait.unlike, etag);
-	ev_timer_stop(api->loop, &lookup->timer);
+	timer_stop(&lookup->timer);
 	if (lookup->query.refresh) { /* the first answer was read for it */
 		lookup->query.refresh = false;
 		lookup->query.max_age_ms = -1;
@@ -283,11 +283,9 @@ static void give_up(struct lookup *lookup)
 	fail(lookup, &err);
 }
 
-static void on_timeout(struct ev_loop *loop, ev_timer *timer, int events)
+static void on_timeout(void *context)
 {
-	(void)loop;
-	(void)events;
-	give_up(timer->data);
+	give_up(context);
 }
 
 /* The texts of a query are on the handler's stack: the lookup takes copies. */
@@ -327,11 +325,9 @@ static struct lookup *lookup_create(struct api *api, struct http_request *reques
 	lookup->wait.context = lookup;
 	keep_query(lookup, query);
 	api->remote_finds += !request->local && query->kind == CACHE_FIND;
-	ev_timer_init(
-		&lookup->timer, on_timeout, (double)api->options.lookup_timeout_ms / 1000., 0.);
-	lookup->timer.data = lookup;
+	timer_init(&lookup->timer, api->loop, "look-up", on_timeout, lookup);
 	if (query->kind != CACHE_FIND) { /* a search takes the time that its walk takes */
-		ev_timer_start(api->loop, &lookup->timer);
+		timer_start(&lookup->timer, api->options.lookup_timeout_ms);
 	}
 	http_on_closed(request, on_closed, lookup);
 	return lookup;

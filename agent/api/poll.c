@@ -47,11 +47,9 @@ bool api_poll_wanted(const struct http_request *request, const char *etag)
 		http_tag_matches(request->if_none_match, etag, true);
 }
 
-static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
+static void on_timer(void *context)
 {
-	(void)loop;
-	(void)events;
-	struct api_poll *poll = timer->data;
+	struct api_poll *poll = context;
 	poll->on_over(poll);
 }
 
@@ -65,9 +63,8 @@ int api_poll_begin(struct api_poll *poll, struct api *api, struct http_request *
 	poll->local = request->local;
 	poll->on_over = on_over;
 	list_append(&api->polls, &poll->link);
-	ev_timer_init(&poll->timer, on_timer, http_wait_seconds(request->prefer), 0.);
-	poll->timer.data = poll;
-	ev_timer_start(api->loop, &poll->timer);
+	timer_init(&poll->timer, api->loop, "long poll", on_timer, poll);
+	timer_start(&poll->timer, http_wait_seconds(request->prefer) * 1000LL);
 	http_set_lasting(request);
 	return 0;
 }
@@ -76,7 +73,7 @@ void api_poll_end(struct api_poll *poll)
 {
 	if (poll->api) {
 		list_remove(&poll->link);
-		ev_timer_stop(poll->api->loop, &poll->timer);
+		timer_stop(&poll->timer);
 		api_watcher_end(poll->api, poll->local);
 		poll->api = NULL;
 	}

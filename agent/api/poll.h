@@ -22,7 +22,7 @@ void api_watcher_end(struct api *api, bool local);
 struct api_poll {
 	struct api *api;  /* NULL: not under way */
 	struct list link; /* of api->polls */
-	ev_timer timer;
+	struct timer timer;
 	bool local;
 	/* The time is over: has to answer the request and to end the poll. */
 	void (*on_over)(struct api_poll *poll);

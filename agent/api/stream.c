@@ -10,6 +10,7 @@
 enum {
 	QUEUE_BYTES = 64 *
 		1024, /* a reader that is further behind is brought up to date by a snapshot */
+	ROOM_AGAIN_MS = 1000,
 	PATIENCE_HEARTBEATS = 2,      /* while others wait for room, no reader may take longer */
 	TURN_BYTES = 4 * 1024 * 1024, /* of snapshots; the first excess ends an iteration */
 	FRAME_BYTES = 256 * 1024 * 1024
@@ -35,23 +36,21 @@ static void schedule_beat(struct api_stream *stream)
 
 static void schedule_heartbeat(struct api *api)
 {
-	ev_timer_stop(api->loop, &api->heartbeat);
+	timer_stop(&api->heartbeat);
 	if (!list_empty(&api->streams)) {
 		const struct api_stream *first = LIST_ITEM(
 			api->streams.next, struct api_stream, beat);
-		double wait = first->due - ev_now(api->loop);
-		ev_timer_set(&api->heartbeat, wait > 0.01 ? wait : 0.01, 0.);
-		ev_timer_start(api->loop, &api->heartbeat);
+		int64_t wait_ms = (int64_t)((first->due - ev_now(api->loop)) * 1000.) + 1;
+		timer_start(&api->heartbeat, wait_ms > 10 ? wait_ms : 10);
 	}
 }
 
-static void on_heartbeat(struct ev_loop *loop, ev_timer *timer, int events)
+static void on_heartbeat(void *context)
 {
-	(void)events;
-	struct api *api = timer->data;
+	struct api *api = context;
 	while (!list_empty(&api->streams)) {
 		struct api_stream *stream = LIST_ITEM(api->streams.next, struct api_stream, beat);
-		if (stream->due > ev_now(loop)) {
+		if (stream->due > ev_now(api->loop)) {
 			break;
 		}
 		schedule_beat(stream);
@@ -71,8 +70,8 @@ static void wait_for_room(struct api_stream *stream)
 	if (list_empty(&stream->waiting)) { /* or it keeps its place */
 		list_append(&api->waiting, &stream->waiting);
 	}
-	if (!ev_is_active(&api->room)) {
-		ev_timer_again(api->loop, &api->room);
+	if (!timer_runs(&api->room)) {
+		timer_start(&api->room, ROOM_AGAIN_MS);
 	}
 }
 
@@ -91,11 +90,9 @@ static void serve_waiting(struct api *api)
 	}
 }
 
-static void on_more(struct ev_loop *loop, ev_timer *timer, int events)
+static void on_more(void *context)
 {
-	(void)loop;
-	(void)events;
-	serve_waiting(timer->data);
+	serve_waiting(context);
 }
 
 /* Hundreds of large snapshots in one turn would keep all other clients waiting. */
@@ -107,7 +104,7 @@ static bool may_write_snapshot(struct api *api)
 		api->snapshot_bytes = 0;
 	}
 	if (api->snapshot_bytes >= TURN_BYTES) {
-		ev_timer_start(api->loop, &api->more);
+		timer_start(&api->more, 0);
 		return false;
 	}
 	return true;
@@ -146,17 +143,16 @@ void api_stream_break(struct api_stream *stream)
  * Clients that read make room by themselves. A client that does not, or takes a byte now and then,
  * must not keep the others waiting.
  */
-static void on_room(struct ev_loop *loop, ev_timer *timer, int events)
+static void on_room(void *context)
 {
-	(void)events;
-	struct api *api = timer->data;
+	struct api *api = context;
 	if (list_empty(&api->waiting)) {
-		ev_timer_stop(loop, timer);
 		return;
 	}
+	timer_start(&api->room, ROOM_AGAIN_MS);
 	while (!list_empty(&api->readers)) {
 		struct api_stream *stream = LIST_ITEM(api->readers.next, struct api_stream, reader);
-		double since_s = ev_now(loop) - stream->unread_since;
+		double since_s = ev_now(api->loop) - stream->unread_since;
 		if (since_s < PATIENCE_HEARTBEATS * interval_s(api)) {
 			break;
 		}
@@ -369,12 +365,9 @@ void api_stream_finish(struct api_stream *stream)
 
 void api_streams_init(struct api *api)
 {
-	ev_timer_init(&api->heartbeat, on_heartbeat, 0., 0.);
-	api->heartbeat.data = api;
-	ev_timer_init(&api->room, on_room, 0., 1.);
-	api->room.data = api;
-	ev_timer_init(&api->more, on_more, 0., 0.);
-	api->more.data = api;
+	timer_init(&api->heartbeat, api->loop, "heartbeat of streams", on_heartbeat, api);
+	timer_init(&api->room, api->loop, "room for streams", on_room, api);
+	timer_init(&api->more, api->loop, "more snapshots", on_more, api);
 	list_init(&api->streams);
 	list_init(&api->readers);
 	list_init(&api->waiting);
@@ -382,7 +375,7 @@ void api_streams_init(struct api *api)
 
 void api_streams_finish(struct api *api)
 {
-	ev_timer_stop(api->loop, &api->heartbeat);
-	ev_timer_stop(api->loop, &api->room);
-	ev_timer_stop(api->loop, &api->more);
+	timer_stop(&api->heartbeat);
+	timer_stop(&api->room);
+	timer_stop(&api->more);
 }

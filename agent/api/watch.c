@@ -11,7 +11,7 @@
 struct watch {
 	struct api_stream stream; /* first */
 	struct cache_observer observer;
-	ev_timer timeout; /* of loading */
+	struct timer timeout; /* of loading */
 };
 
 static struct watch *watch_of(const struct api_stream *stream)
@@ -42,7 +42,7 @@ static void on_closed(struct api_stream *stream)
 {
 	struct watch *watch = watch_of(stream);
 	cache_unobserve(&watch->observer);
-	ev_timer_stop(stream->api->loop, &watch->timeout);
+	timer_stop(&watch->timeout);
 	api_stream_finish(stream);
 	free(watch);
 }
@@ -79,7 +79,7 @@ static void on_event(void *context, enum cache_event event, const char *path, co
 static void on_ready(void *context)
 {
 	struct watch *watch = context;
-	ev_timer_stop(watch->stream.api->loop, &watch->timeout);
+	timer_stop(&watch->timeout);
 	api_stream_begin(&watch->stream);
 }
 
@@ -96,11 +96,9 @@ static void on_refused(void *context, const struct err *err)
 	}
 }
 
-static void on_timeout(struct ev_loop *loop, ev_timer *timer, int events)
+static void on_timeout(void *context)
 {
-	(void)loop;
-	(void)events;
-	struct watch *watch = timer->data;
+	struct watch *watch = context;
 	struct err err = ERR_INIT;
 	err_set(&err, BERTH_REGISTRY_UNAVAILABLE,
 		"the registry is %s, and not all of this is known",
@@ -135,10 +133,8 @@ static void open_watch(struct api *api, struct http_request *request, const char
 	watch->observer.on_event = on_event;
 	watch->observer.on_refused = on_refused;
 	watch->observer.context = watch;
-	ev_timer_init(
-		&watch->timeout, on_timeout, (double)api->options.lookup_timeout_ms / 1000., 0.);
-	watch->timeout.data = watch;
-	ev_timer_start(api->loop, &watch->timeout);
+	timer_init(&watch->timeout, api->loop, "watch", on_timeout, watch);
+	timer_start(&watch->timeout, api->options.lookup_timeout_ms);
 	cache_observe(api->cache, path, &watch->observer);
 }
 

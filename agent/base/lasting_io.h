@@ -10,10 +10,12 @@
 
 #include <ev.h>
 
+#include "agent/base/timer.h"
+
 struct lasting_io {
 	struct ev_loop *loop;
 	ev_io io;
-	ev_timer retry;
+	struct timer retry;
 	const char *what;
 	void (*on_readable)(void *context);
 	void *context;

@@ -8,11 +8,9 @@ static void on_readable(void *context)
 	registry_dispatch(driver->registry, clock_monotonic_ms());
 }
 
-static void on_deadline(struct ev_loop *loop, ev_timer *timer, int events)
+static void on_deadline(void *context)
 {
-	(void)loop;
-	(void)events;
-	struct registry_loop *driver = timer->data;
+	struct registry_loop *driver = context;
 	driver->deadline_ms = INT64_MAX;
 	registry_dispatch(driver->registry, clock_monotonic_ms());
 }
@@ -23,6 +21,7 @@ static void on_deadline(struct ev_loop *loop, ev_timer *timer, int events)
  */
 static void on_prepare(struct ev_loop *loop, ev_prepare *prepare, int events)
 {
+	(void)loop;
 	(void)events;
 	struct registry_loop *driver = prepare->data;
 	int64_t deadline_ms = registry_deadline_ms(driver->registry);
@@ -32,14 +31,11 @@ static void on_prepare(struct ev_loop *loop, ev_prepare *prepare, int events)
 		return;
 	}
 	driver->deadline_ms = deadline_ms;
-	ev_timer_stop(loop, &driver->timer);
 	if (deadline_ms == INT64_MAX) {
-		return;
+		timer_stop(&driver->timer);
+	} else {
+		timer_start(&driver->timer, deadline_ms - clock_monotonic_ms());
 	}
-	int64_t wait_ms = deadline_ms - clock_monotonic_ms();
-	ev_now_update(loop);
-	ev_timer_set(&driver->timer, wait_ms > 0 ? (double)wait_ms / 1000.0 : 0.0, 0.0);
-	ev_timer_start(loop, &driver->timer);
 }
 
 void registry_loop_init(
@@ -48,11 +44,10 @@ void registry_loop_init(
 	driver->loop = loop;
 	driver->registry = registry;
 	driver->deadline_ms = INT64_MAX;
-	ev_timer_init(&driver->timer, on_deadline, 0.0, 0.0);
+	timer_init(&driver->timer, loop, "registry", on_deadline, driver);
 	ev_prepare_init(&driver->prepare, on_prepare);
 	/* After every other: those may make requests too. */
 	ev_set_priority(&driver->prepare, EV_MINPRI);
-	driver->timer.data = driver;
 	driver->prepare.data = driver;
 	lasting_io_start(
 		&driver->io, loop, registry_fd(registry), "the registry", on_readable, driver);
@@ -62,6 +57,6 @@ void registry_loop_init(
 void registry_loop_finish(struct registry_loop *driver)
 {
 	lasting_io_stop(&driver->io);
-	ev_timer_stop(driver->loop, &driver->timer);
+	timer_stop(&driver->timer);
 	ev_prepare_stop(driver->loop, &driver->prepare);
 }

@@ -13,7 +13,7 @@ struct registry_loop {
 	struct ev_loop *loop;
 	struct registry *registry;
 	struct lasting_io io;
-	ev_timer timer;
+	struct timer timer;
 	int64_t deadline_ms; /* that the timer is set for; INT64_MAX: it is stopped */
 	ev_prepare prepare;
 };

@@ -11,6 +11,7 @@
 #include "agent/check/slot.h"
 #include "lib/base/clock.h"
 #include "agent/base/random.h"
+#include "agent/base/timer.h"
 #include "lib/base/text.h"
 
 /*
@@ -57,7 +58,7 @@ struct check {
 	enum run run;
 	struct check_probe *probe; /* of a run that goes or ends */
 	/* the next run; for a ttl check the time at which its silence counts */
-	ev_timer timer;
+	struct timer timer;
 	int64_t due_ms;         /* the time that the timer waits for */
 	int64_t first_delay_ms; /* of a restored check; -1: none */
 	int64_t result_ms;      /* when a run that ends gave its result */
@@ -81,13 +82,8 @@ static const char *const type_names[] = {
 
 static void arm_timer(struct check *check, int64_t due_ms)
 {
-	int64_t delay_ms = due_ms - clock_monotonic_ms();
 	check->due_ms = due_ms;
-	/* libev counts from the beginning of this turn, which may have been long. */
-	ev_now_update(check->loop);
-	ev_timer_stop(check->loop, &check->timer);
-	ev_timer_set(&check->timer, delay_ms > 0 ? (double)delay_ms / 1000 : 0., 0.);
-	ev_timer_start(check->loop, &check->timer);
+	timer_start(&check->timer, due_ms - clock_monotonic_ms());
 }
 
 static int64_t present_interval_ms(const struct check *check)
@@ -219,7 +215,7 @@ static void on_run_gone(void *context)
 static void on_turn(void *context)
 {
 	struct check *check = context;
-	ev_timer_stop(check->loop, &check->timer);
+	timer_stop(&check->timer);
 	check->run = RUN_GOING;
 	for (struct list *at = check->requests.next; at != &check->requests; at = at->next) {
 		LIST_ITEM(at, struct request, link)->served = true;
@@ -255,11 +251,9 @@ static void ttl_silent(struct check *check)
 	arm_patience(check);
 }
 
-static void on_timer(struct ev_loop *loop, ev_timer *watcher, int events)
+static void on_timer(void *context)
 {
-	(void)loop;
-	(void)events;
-	struct check *check = watcher->data;
+	struct check *check = context;
 	if (check->config->type == CONFIG_CHECK_TTL) {
 		ttl_silent(check);
 	} else if (check->run != RUN_NONE) {
@@ -351,8 +345,7 @@ struct check *check_create(struct check_scheduler *scheduler, const struct confi
 	};
 	check_state_init(&check->machine, &rules, clock_monotonic_ms());
 	check_slot_init(&check->slot, scheduler, on_turn, check);
-	ev_init(&check->timer, on_timer);
-	check->timer.data = check;
+	timer_init(&check->timer, check->loop, "check", on_timer, check);
 	list_init(&check->requests);
 	if (saved) {
 		(void)restore(check, saved);
@@ -384,7 +377,7 @@ void check_destroy(struct check *check)
 	if (!check) {
 		return;
 	}
-	ev_timer_stop(check->loop, &check->timer);
+	timer_stop(&check->timer);
 	check_probe_abandon(check->probe);
 	check_slot_release(&check->slot);
 	answer_requests(check, NULL, true);
@@ -509,7 +502,7 @@ static json_t *last_json(const struct check *check)
 
 static json_t *next_run_json(const struct check *check)
 {
-	if (!ev_is_active(&check->timer)) {
+	if (!timer_runs(&check->timer)) {
 		return json_null();
 	}
 	return json_real(ev_time() + (double)(check->due_ms - clock_monotonic_ms()) / 1000);
@@ -531,7 +524,7 @@ json_t *check_json(const struct check *check)
 json_t *check_save(const struct check *check)
 {
 	int64_t now = clock_monotonic_ms();
-	int64_t next_in_ms = ev_is_active(&check->timer) ? check->due_ms - now : 0;
+	int64_t next_in_ms = timer_runs(&check->timer) ? check->due_ms - now : 0;
 	return json_pack("{s:f, s:o, s:o, s:o, s:b, s:f, s:s, s:I}", "saved", ev_time(), "machine",
 		check_state_save(&check->machine, now), "last", last_json(check), "counts",
 		counts_json(check), "warning", check->warning, "since", check->since, "why",

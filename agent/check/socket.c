@@ -8,6 +8,7 @@
 
 #include "agent/base/allocate.h"
 #include "lib/base/buffer.h"
+#include "agent/base/timer.h"
 #include "agent/check/resolve.h"
 
 enum { READ_BYTES = 4096 };
@@ -21,8 +22,8 @@ struct check_socket {
 	check_socket_judge *judge;
 	void (*on_result)(void *context, const struct check_result *result);
 	void *context;
-	ev_timer deadline;
-	ev_timer attempt; /* the part of the time that the present address has to connect */
+	struct timer deadline;
+	struct timer attempt; /* the part of the time that the present address has to connect */
 	ev_io io;
 	int file; /* -1: none */
 	struct check_resolve resolve;
@@ -39,7 +40,7 @@ static void try_next_address(struct check_socket *socket);
 static void close_file(struct check_socket *socket)
 {
 	ev_io_stop(socket->loop, &socket->io);
-	ev_timer_stop(socket->loop, &socket->attempt);
+	timer_stop(&socket->attempt);
 	if (socket->file >= 0) {
 		close(socket->file);
 		socket->file = -1;
@@ -50,7 +51,7 @@ void check_socket_abandon(struct check_socket *socket)
 {
 	close_file(socket);
 	check_resolve_stop(&socket->resolve);
-	ev_timer_stop(socket->loop, &socket->deadline);
+	timer_stop(&socket->deadline);
 	buffer_finish(&socket->to_send);
 	buffer_finish(&socket->answer);
 	free(socket);
@@ -135,7 +136,7 @@ static void connected(struct check_socket *socket)
 		try_next_address(socket);
 		return;
 	}
-	ev_timer_stop(socket->loop, &socket->attempt);
+	timer_stop(&socket->attempt);
 	socket->phase = SENDING;
 	transmit(socket);
 }
@@ -182,9 +183,7 @@ static void give_time(struct check_socket *socket)
 {
 	int others = socket->addresses.count - socket->next_address;
 	if (others > 0) {
-		ev_tstamp remaining = ev_timer_remaining(socket->loop, &socket->deadline);
-		ev_timer_set(&socket->attempt, remaining / (others + 1), 0.);
-		ev_timer_start(socket->loop, &socket->attempt);
+		timer_start(&socket->attempt, timer_left_ms(&socket->deadline) / (others + 1));
 	}
 }
 
@@ -214,20 +213,16 @@ static void on_resolved(void *context)
 	try_next_address(socket);
 }
 
-static void on_attempt(struct ev_loop *loop, ev_timer *watcher, int events)
+static void on_attempt(void *context)
 {
-	(void)loop;
-	(void)events;
-	struct check_socket *socket = watcher->data;
+	struct check_socket *socket = context;
 	socket->connect_error = ETIMEDOUT;
 	on_resolved(socket);
 }
 
-static void on_deadline(struct ev_loop *loop, ev_timer *watcher, int events)
+static void on_deadline(void *context)
 {
-	(void)loop;
-	(void)events;
-	struct check_socket *socket = watcher->data;
+	struct check_socket *socket = context;
 	struct check_result result = { .verdict = CHECK_TIMED_OUT };
 	static const char *const missing[] = {
 		[RESOLVING] = "address",
@@ -242,20 +237,15 @@ static void on_deadline(struct ev_loop *loop, ev_timer *watcher, int events)
 
 static void start_timers(struct check_socket *socket)
 {
-	ev_init(&socket->attempt, on_attempt);
-	socket->attempt.data = socket;
-	ev_timer_init(
-		&socket->deadline, on_deadline, (double)socket->config->timeout_ms / 1000, 0.);
-	socket->deadline.data = socket;
+	timer_init(&socket->attempt, socket->loop, "address of a check", on_attempt, socket);
+	timer_init(&socket->deadline, socket->loop, "check's deadline", on_deadline, socket);
 	/*
 	 * An answer that came in time counts, even if the agent was not running and finds it
 	 * together with the timeout.
 	 */
-	ev_set_priority(&socket->attempt, EV_MINPRI);
-	ev_set_priority(&socket->deadline, EV_MINPRI);
-	/* The deadline counts from now, not from when this turn of the loop began. */
-	ev_now_update(socket->loop);
-	ev_timer_start(socket->loop, &socket->deadline);
+	ev_set_priority(&socket->attempt.timer, EV_MINPRI);
+	ev_set_priority(&socket->deadline.timer, EV_MINPRI);
+	timer_start(&socket->deadline, socket->config->timeout_ms);
 }
 
 struct check_socket *check_socket_start(struct ev_loop *loop, const struct config_check *config,
@@ -280,7 +270,7 @@ struct check_socket *check_socket_start(struct ev_loop *loop, const struct confi
 	if (check_resolve_start(&socket->resolve, config->target_host, config->target_port,
 		    &socket->addresses, on_resolved, socket)) {
 		/* Not from here: the caller does not have us yet. */
-		ev_feed_event(loop, &socket->attempt, EV_TIMER);
+		ev_feed_event(loop, &socket->attempt.timer, EV_TIMER);
 	}
 	return socket;
 }

@@ -1,7 +1,6 @@
 #include "agent/command/command.h"
 
 #include <errno.h>
-#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,15 +11,14 @@
 #include <unistd.h>
 
 #include "agent/base/allocate.h"
+#include "agent/base/timer.h"
 #include "agent/command/orphans.h"
 #include "agent/command/output.h"
 #include "lib/base/clock.h"
 #include "lib/base/list.h"
 
 /* Most commands have ended by then, and the pipe holds their output until they end. */
-static const ev_tstamp WATCH_OUTPUT_AFTER_S = 0.02;
-static const ev_tstamp TERM_TO_KILL_S = 1;
-static const ev_tstamp SWEEP_AGAIN_S = 0.01;
+enum { WATCH_OUTPUT_AFTER_MS = 20, TERM_TO_KILL_MS = 1000, SWEEP_AGAIN_MS = 10 };
 
 enum phase { RUNNING, ENDING, SWEEPING };
 
@@ -34,7 +32,7 @@ struct command {
 	char marker[48];
 	int64_t timeout_ms;
 	ev_child exit;
-	ev_timer timer; /* output, deadline, then TERM to KILL, then the next sweep */
+	struct timer timer; /* output, deadline, then TERM to KILL, then the next sweep */
 	bool output_watched;
 	bool separate_errors;
 	struct command_output output;
@@ -128,18 +126,12 @@ static void gone(struct command *command)
 {
 	struct command_callbacks callbacks = command->callbacks;
 	bool tell = !command->abandoned && callbacks.on_gone;
-	ev_timer_stop(command->loop, &command->timer);
+	timer_stop(&command->timer);
 	list_remove(&command->link);
 	free_command(command);
 	if (tell) {
 		callbacks.on_gone(callbacks.context);
 	}
-}
-
-static void start_timer(struct command *command, ev_tstamp delay_s)
-{
-	ev_timer_set(&command->timer, delay_s, 0.);
-	ev_timer_start(command->loop, &command->timer);
 }
 
 static void sweep(struct command *command)
@@ -148,7 +140,7 @@ static void sweep(struct command *command)
 		gone(command);
 		return;
 	}
-	start_timer(command, SWEEP_AGAIN_S);
+	timer_start(&command->timer, SWEEP_AGAIN_MS);
 }
 
 static void report(struct command *command, enum command_end end, int status)
@@ -173,7 +165,7 @@ static void on_child_exit(struct ev_loop *loop, ev_child *watcher, int events)
 	pid_t group = command->pid;
 	bool killed = WIFSIGNALED(watcher->rstatus);
 	ev_child_stop(loop, watcher);
-	ev_timer_stop(loop, &command->timer);
+	timer_stop(&command->timer);
 	command->pid = 0;
 	command_output_finish(&command->output, loop);
 	command_output_finish(&command->errors, loop);
@@ -195,29 +187,26 @@ static void on_deadline(struct command *command)
 	kill(-command->pid, SIGTERM);
 	/* A stopped process receives its TERM only when it is continued. */
 	kill(-command->pid, SIGCONT);
-	start_timer(command, TERM_TO_KILL_S);
+	timer_start(&command->timer, TERM_TO_KILL_MS);
 	report(command, COMMAND_TIMED_OUT, 0);
 }
 
 static void on_running_timer(struct command *command)
 {
-	double timeout_s = (double)command->timeout_ms / 1000;
-	ev_tstamp left_s = command->output_watched ? 0 : timeout_s - WATCH_OUTPUT_AFTER_S;
+	int64_t left_ms = command->output_watched ? 0 : command->timeout_ms - WATCH_OUTPUT_AFTER_MS;
 	command->output_watched = true;
 	command_output_watch(&command->output, command->loop);
 	command_output_watch(&command->errors, command->loop);
-	if (left_s > 0) {
-		start_timer(command, left_s);
+	if (left_ms > 0) {
+		timer_start(&command->timer, left_ms);
 	} else {
 		on_deadline(command);
 	}
 }
 
-static void on_timer(struct ev_loop *loop, ev_timer *watcher, int events)
+static void on_timer(void *context)
 {
-	(void)loop;
-	(void)events;
-	struct command *command = watcher->data;
+	struct command *command = context;
 	switch (command->phase) {
 	case RUNNING:
 		on_running_timer(command);
@@ -299,11 +288,10 @@ static void watch(struct command *command)
 	ev_child_init(&command->exit, on_child_exit, command->pid, 0);
 	command->exit.data = command;
 	ev_child_start(command->loop, &command->exit);
-	/* The deadline counts from now, not from when this turn of the loop began. */
-	ev_now_update(command->loop);
-	ev_init(&command->timer, on_timer);
-	command->timer.data = command;
-	start_timer(command, fmin((double)command->timeout_ms / 1000, WATCH_OUTPUT_AFTER_S));
+	timer_init(&command->timer, command->loop, "command", on_timer, command);
+	timer_start(&command->timer,
+		command->timeout_ms < WATCH_OUTPUT_AFTER_MS ? command->timeout_ms
+							    : WATCH_OUTPUT_AFTER_MS);
 	list_append(&runs, &command->link);
 }
 
@@ -335,7 +323,7 @@ void command_abandon(struct command *command)
 	command->output.on_data = NULL;
 	if (command->phase != SWEEPING) {
 		command->phase = ENDING;
-		ev_timer_stop(command->loop, &command->timer);
+		timer_stop(&command->timer);
 		kill(-command->pid, SIGKILL);
 	}
 }

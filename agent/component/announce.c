@@ -60,8 +60,8 @@ struct announce *announce_create(
 	text_printf(announce->registry_why, sizeof(announce->registry_why),
 		"the registry has not answered yet");
 	text_printf(announce->why, sizeof(announce->why), "%s", announce->registry_why);
-	ev_timer_init(&announce->pause, announce_on_pause_over, 0.0, 0.0);
-	announce->pause.data = announce;
+	timer_init(&announce->pause, loop, "pause of an announcement", announce_on_pause_over,
+		announce);
 	announce->path = allocate_text(options->path);
 	if (!announce_is_sequential(announce)) {
 		announce_set_place(announce, announce->path);

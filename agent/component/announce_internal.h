@@ -6,6 +6,7 @@
 #ifndef AGENT_COMPONENT_ANNOUNCE_INTERNAL_H
 #define AGENT_COMPONENT_ANNOUNCE_INTERNAL_H
 
+#include "agent/base/timer.h"
 #include "agent/component/announce.h"
 #include "agent/component/node.h"
 #include "agent/component/own_search.h"
@@ -49,7 +50,7 @@ struct announce {
 	size_t sent_len;
 	char *predecessor_sent; /* what a predecessor was writing when it ended */
 	size_t predecessor_sent_len;
-	ev_timer pause; /* until the next attempt, or until the throttle lets a write pass */
+	struct timer pause; /* until the next attempt, or until the throttle lets a write pass */
 	int64_t retry_ms;
 	ev_tstamp written_at;
 };
@@ -65,7 +66,7 @@ void announce_set_failed(struct announce *announce, const struct err *err);
 /* reconcile.c: compares the wish with the node, and makes the next write. */
 void announce_reconcile(struct announce *announce);
 void announce_wait_for_registry(struct announce *announce);
-void announce_on_pause_over(struct ev_loop *loop, ev_timer *timer, int events);
+void announce_on_pause_over(void *context);
 void announce_end_pause(struct announce *announce);
 bool announce_is_sequential(const struct announce *announce);
 /* The node is in the version that we wrote last. */

@@ -5,6 +5,7 @@
 #ifndef AGENT_COMPONENT_INTERNAL_H
 #define AGENT_COMPONENT_INTERNAL_H
 
+#include "agent/base/timer.h"
 #include "agent/component/damping.h"
 #include "agent/component/component.h"
 #include "agent/component/dialect_set.h"
@@ -66,7 +67,7 @@ struct component {
 	enum component_condition condition;
 	struct check_damping damping;
 	bool damped; /* out, with a high penalty, and on_transition knows it */
-	ev_timer damping_timer;
+	struct timer damping_timer;
 	struct component_siblings
 		*siblings; /* with keep_last, from the failure of a registered component on */
 };

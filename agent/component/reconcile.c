@@ -99,31 +99,22 @@ void announce_forget_place(struct announce *announce)
 
 static bool pauses(const struct announce *announce)
 {
-	return ev_is_active(&announce->pause);
+	return timer_runs(&announce->pause);
 }
 
 void announce_end_pause(struct announce *announce)
 {
-	ev_timer_stop(announce->loop, &announce->pause);
+	timer_stop(&announce->pause);
 }
 
-static void pause_for(struct announce *announce, int64_t delay_ms)
+void announce_on_pause_over(void *context)
 {
-	announce_end_pause(announce);
-	ev_timer_set(&announce->pause, (double)delay_ms / 1000.0, 0.0);
-	ev_timer_start(announce->loop, &announce->pause);
-}
-
-void announce_on_pause_over(struct ev_loop *loop, ev_timer *timer, int events)
-{
-	(void)loop;
-	(void)events;
-	announce_reconcile(timer->data);
+	announce_reconcile(context);
 }
 
 static void retry_later(struct announce *announce)
 {
-	pause_for(announce, random_jitter_ms(announce->retry_ms));
+	timer_start(&announce->pause, random_jitter_ms(announce->retry_ms));
 	announce->retry_ms = announce->retry_ms * 2 > RETRY_MAX_MS ? RETRY_MAX_MS
 								   : announce->retry_ms * 2;
 }
@@ -161,7 +152,7 @@ static void write_failed(struct announce *announce, const struct err *err)
 	if (err->code == BERTH_FILE_ALREADY_EXISTS || err->code == BERTH_PATH_NOT_FOUND) {
 		/* Another client was faster: no failure, but another situation. */
 		announce_forget_node(announce, ANNOUNCE_NODE_UNKNOWN);
-		pause_for(announce, random_jitter_ms(ANNOUNCE_RETRY_FIRST_MS));
+		timer_start(&announce->pause, random_jitter_ms(ANNOUNCE_RETRY_FIRST_MS));
 		return;
 	}
 	failed(announce, err);
@@ -440,7 +431,7 @@ static void act(
 		return;
 	}
 	if (!pauses(announce)) {
-		pause_for(announce, wait_ms);
+		timer_start(&announce->pause, wait_ms);
 	}
 	if (announce->state == ANNOUNCE_WITHDRAWN) {
 		announce_stay_in_state(

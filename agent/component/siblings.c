@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
+#include "agent/base/timer.h"
 #include "agent/config/record.h"
 #include "agent/base/log.h"
 #include "lib/base/path.h"
@@ -12,11 +13,10 @@
  * The watch on the children does not report that a record next to the component changes in place,
  * from failing to passing.
  */
-static const ev_tstamp LOOK_AGAIN_S = 5;
+enum { LOOK_AGAIN_MS = 5000 };
 
 struct component_siblings {
-	struct ev_loop *loop;
-	ev_timer again;
+	struct timer again;
 	struct registry *registry;
 	char *path;
 	char *parent;
@@ -80,11 +80,10 @@ static void on_children(void *context, const struct registry_result *result)
 	look(context);
 }
 
-static void on_again(struct ev_loop *loop, ev_timer *timer, int events)
+static void on_again(void *context)
 {
-	(void)loop;
-	(void)events;
-	struct component_siblings *siblings = timer->data;
+	struct component_siblings *siblings = context;
+	timer_start(&siblings->again, LOOK_AGAIN_MS);
 	if (!siblings->request) {
 		look(siblings);
 	}
@@ -95,10 +94,8 @@ struct component_siblings *component_siblings_create(struct ev_loop *loop,
 	void *context)
 {
 	struct component_siblings *siblings = allocate_zeroed(1, sizeof(*siblings));
-	siblings->loop = loop;
-	ev_timer_init(&siblings->again, on_again, LOOK_AGAIN_S, LOOK_AGAIN_S);
-	siblings->again.data = siblings;
-	ev_timer_start(loop, &siblings->again);
+	timer_init(&siblings->again, loop, "records beside a component", on_again, siblings);
+	timer_start(&siblings->again, LOOK_AGAIN_MS);
 	siblings->registry = registry;
 	siblings->on_answer = on_answer;
 	siblings->context = context;
@@ -116,7 +113,7 @@ void component_siblings_destroy(struct component_siblings *siblings)
 	}
 	registry_cancel(siblings->registry, siblings->request);
 	registry_unwatch(siblings->watch);
-	ev_timer_stop(siblings->loop, &siblings->again);
+	timer_stop(&siblings->again);
 	free(siblings->path);
 	free(siblings->parent);
 	free(siblings);

@@ -74,11 +74,10 @@ static void update_damped(struct component *component)
 			config_component_label(component->config), held ? "free" : "held",
 			held ? "held" : "free", why);
 	}
-	ev_timer_stop(component->environment.loop, &component->damping_timer);
+	timer_stop(&component->damping_timer);
 	if (held) {
 		int64_t left_ms = damping_release_ms(&component->damping, now) - now;
-		ev_timer_set(&component->damping_timer, (double)left_ms / 1000.0 + 0.001, 0.0);
-		ev_timer_start(component->environment.loop, &component->damping_timer);
+		timer_start(&component->damping_timer, left_ms + 1);
 	}
 }
 
@@ -259,11 +258,9 @@ void component_reconsider(struct component *component)
 	wish(component, &verdict, health_of(component, &verdict));
 }
 
-static void on_damping_timer(struct ev_loop *loop, ev_timer *timer, int events)
+static void on_damping_timer(void *context)
 {
-	(void)loop;
-	(void)events;
-	component_reconsider(timer->data);
+	component_reconsider(context);
 }
 
 static const char *const condition_names[] = { "new", "in", "kept", "failed", "held", "closed" };
@@ -297,12 +294,12 @@ void component_wish_init(struct component *component, const json_t *saved)
 		damping_load(&component->damping, json_object_get(saved, "damping"),
 			clock_monotonic_ms());
 	}
-	ev_timer_init(&component->damping_timer, on_damping_timer, 0.0, 0.0);
-	component->damping_timer.data = component;
+	timer_init(&component->damping_timer, component->environment.loop, "damping",
+		on_damping_timer, component);
 }
 
 void component_wish_finish(struct component *component)
 {
-	ev_timer_stop(component->environment.loop, &component->damping_timer);
+	timer_stop(&component->damping_timer);
 	component_siblings_destroy(component->siblings);
 }

@@ -26,7 +26,7 @@
 #define TIMES_THE_FREE 3 /* a client may have so many times as many questions as are free */
 #define V6_NETWORK_BYTES 8
 #define ROUNDS 2
-#define TIMEOUT_S 2.
+#define TIMEOUT_MS 2000
 #define READ_BYTES 2048 /* at once */
 
 struct server {
@@ -136,7 +136,7 @@ bool dns_forward_enabled(const struct dns_forward *forward)
 static void close_socket(struct dns_forwarding *forwarding)
 {
 	struct ev_loop *loop = forwarding->forward->loop;
-	ev_timer_stop(loop, &forwarding->timer);
+	timer_stop(&forwarding->timer);
 	if (forwarding->fd >= 0) {
 		ev_io_stop(loop, &forwarding->io);
 		close(forwarding->fd);
@@ -180,11 +180,9 @@ static void end(struct dns_forwarding *forwarding, uint8_t *reply, size_t len)
 
 static void try_next(struct dns_forwarding *forwarding);
 
-static void on_timeout(struct ev_loop *loop, ev_timer *timer, int events)
+static void on_timeout(void *context)
 {
-	(void)loop;
-	(void)events;
-	try_next(timer->data);
+	try_next(context);
 }
 
 static bool is_useful(const uint8_t *reply)
@@ -311,9 +309,7 @@ static void try_next(struct dns_forwarding *forwarding)
 		const struct server *server =
 			&forward->servers[forwarding->attempt++ % forward->count];
 		if (send_to(forwarding, server)) {
-			ev_timer_init(&forwarding->timer, on_timeout, TIMEOUT_S, 0.);
-			forwarding->timer.data = forwarding;
-			ev_timer_start(forward->loop, &forwarding->timer);
+			timer_start(&forwarding->timer, TIMEOUT_MS);
 			return;
 		}
 	}
@@ -351,8 +347,7 @@ static void give_up(struct dns_forwarding *forwarding)
 	forwarding->given_up = true;
 	forwarding->attempt = (unsigned)(ROUNDS * forward->count);
 	forward->in_flight_count--;
-	ev_timer_set(&forwarding->timer, 0., 0.);
-	ev_timer_start(forward->loop, &forwarding->timer);
+	timer_start(&forwarding->timer, 0);
 }
 
 /*
@@ -397,20 +392,14 @@ bool dns_forward_ask(struct dns_forward *forward, struct dns_forwarding *forward
 	forwarding->packet = allocate_zeroed(len + 2, 1);
 	memcpy(forwarding->packet + 2, packet, len);
 	buffer_init(&forwarding->reply, DNS_TCP_BYTES + 2 + READ_BYTES);
-	ev_init(&forwarding->timer, on_timeout);
+	timer_init(&forwarding->timer, forward->loop, "forwarded question", on_timeout, forwarding);
 	list_append(&forward->in_flight, &forwarding->link);
 	forward->in_flight_count++;
 	const struct server *server = &forward->servers[forwarding->attempt++];
-	if (!send_to(forwarding, server)) {
-		/*
-		 * The caller must not learn of the end before this function returns: a timer that
-		 * is due reports it.
-		 */
-		ev_timer_set(&forwarding->timer, 0., 0.);
-	} else {
-		ev_timer_set(&forwarding->timer, TIMEOUT_S, 0.);
-	}
-	forwarding->timer.data = forwarding;
-	ev_timer_start(forward->loop, &forwarding->timer);
+	/*
+	 * The caller must not learn of a failure before this function returns: a timer that is due
+	 * reports it.
+	 */
+	timer_start(&forwarding->timer, send_to(forwarding, server) ? TIMEOUT_MS : 0);
 	return true;
 }

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 
 #include "agent/base/lasting_io.h"
+#include "agent/base/timer.h"
 #include "agent/dns/dns.h"
 #include "agent/dns/message.h"
 #include "agent/dns/rate.h"
@@ -50,7 +51,7 @@ struct dns_forwarding {
 	size_t sent;
 	struct buffer reply; /* over TCP, length first */
 	ev_io io;
-	ev_timer timer;
+	struct timer timer;
 };
 
 struct dns_forward *dns_forward_create(struct ev_loop *loop);

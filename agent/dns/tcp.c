@@ -3,7 +3,7 @@
  *
  *   accept --> reading <--> replies queued --> closed
  *
- * A connection ends when the client ends it, when it is idle for IDLE_S, when it leaves
+ * A connection ends when the client ends it, when it is idle for IDLE_MS, when it leaves
  * MAX_UNREAD_BYTES of replies unread, or when a newer client needs its place.
  */
 #include <errno.h>
@@ -19,7 +19,7 @@
 #define MAX_UNREAD_BYTES (256 << 10)
 #define PAUSE_BYTES DNS_TCP_BYTES
 #define READ_BYTES 2048 /* at once */
-#define IDLE_S 10.
+#define IDLE_MS 10000
 
 struct dns_connection {
 	struct dns *dns;
@@ -29,7 +29,7 @@ struct dns_connection {
 	int fd;
 	ev_io read_io;
 	ev_io write_io;
-	ev_timer idle;
+	struct timer idle;
 	struct buffer input;  /* bytes of the next messages, lengths first */
 	struct buffer output; /* replies, lengths first */
 	bool ended;           /* the client sends no more */
@@ -46,7 +46,7 @@ static void destroy(struct dns_connection *connection)
 	}
 	ev_io_stop(dns->loop, &connection->read_io);
 	ev_io_stop(dns->loop, &connection->write_io);
-	ev_timer_stop(dns->loop, &connection->idle);
+	timer_stop(&connection->idle);
 	list_remove(&connection->link);
 	dns->counts.connections--;
 	close(connection->fd);
@@ -60,8 +60,7 @@ static void touch(struct dns_connection *connection)
 {
 	list_remove(&connection->link);
 	list_append(&connection->dns->connections, &connection->link);
-	connection->idle.repeat = IDLE_S;
-	ev_timer_again(connection->dns->loop, &connection->idle);
+	timer_start(&connection->idle, IDLE_MS);
 }
 
 /* ---- writing ---- */
@@ -187,12 +186,9 @@ static void on_writable(struct ev_loop *loop, ev_io *io, int events)
 	update(connection);
 }
 
-static void on_idle(struct ev_loop *loop, ev_timer *timer, int events)
+static void on_idle(void *context)
 {
-	(void)loop;
-	(void)events;
-	struct dns_connection *connection = timer->data;
-	destroy(connection);
+	destroy(context);
 }
 
 /* ---- connections ---- */
@@ -219,10 +215,9 @@ void dns_tcp_accept(struct dns *dns, int listener_fd)
 	list_init(&connection->link);
 	ev_io_init(&connection->read_io, on_readable, fd, EV_READ);
 	ev_io_init(&connection->write_io, on_writable, fd, EV_WRITE);
-	ev_init(&connection->idle, on_idle);
+	timer_init(&connection->idle, dns->loop, "connection for DNS", on_idle, connection);
 	connection->read_io.data = connection;
 	connection->write_io.data = connection;
-	connection->idle.data = connection;
 	ev_io_start(dns->loop, &connection->read_io);
 	dns->counts.connections++;
 	touch(connection);

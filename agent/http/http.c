@@ -25,17 +25,22 @@ enum {
 	SWEEPS = 4 /* in an idle timeout */
 };
 
-static void on_sweep(struct ev_loop *loop, ev_timer *timer, int events)
+static void start_sweep(struct http *http)
 {
-	(void)events;
-	struct http *http = timer->data;
-	ev_tstamp limit = ev_now(loop) - http->options.idle_timeout_ms / 1000.;
+	timer_start(&http->sweep, http->options.idle_timeout_ms / SWEEPS);
+}
+
+static void on_sweep(void *context)
+{
+	struct http *http = context;
+	ev_tstamp limit = ev_now(http->loop) - http->options.idle_timeout_ms / 1000.;
 	struct list *next;
 	for (struct list *at = http->connections.next; at != &http->connections; at = next) {
 		next = at->next;
 		http_connection_sweep(LIST_ITEM(at, struct connection, link), limit);
 	}
 	http_renew_socket(http);
+	start_sweep(http);
 }
 
 /* Serves connections in the order in which they were woken. */
@@ -56,10 +61,8 @@ static void on_kick(struct ev_loop *loop, ev_idle *idle, int events)
 
 static void init_watchers(struct http *http)
 {
-	double period = http->options.idle_timeout_ms / 1000. / SWEEPS;
-	ev_timer_init(&http->sweep, on_sweep, period, period);
-	http->sweep.data = http;
-	ev_timer_start(http->loop, &http->sweep);
+	timer_init(&http->sweep, http->loop, "idle connections", on_sweep, http);
+	start_sweep(http);
 	ev_idle_init(&http->kick, on_kick);
 	ev_set_priority(&http->kick, EV_MAXPRI); /* or a busy loop would never get to it */
 	http->kick.data = http;
@@ -200,7 +203,7 @@ void http_close(struct http *http)
 	while (!list_empty(&http->connections)) {
 		http_connection_destroy(LIST_ITEM(http->connections.next, struct connection, link));
 	}
-	ev_timer_stop(http->loop, &http->sweep);
+	timer_stop(&http->sweep);
 	ev_idle_stop(http->loop, &http->kick);
 	free(http->socket_path);
 	free(http);

@@ -14,6 +14,7 @@
 #ifndef AGENT_HTTP_INTERNAL_H
 #define AGENT_HTTP_INTERNAL_H
 
+#include "agent/base/timer.h"
 #include "agent/http/http.h"
 #include "lib/base/buffer.h"
 #include "lib/base/list.h"
@@ -120,7 +121,7 @@ static inline struct connection *http_connection_of(const struct http_request *r
 struct listener {
 	struct http *http;
 	ev_io accept;
-	ev_timer retry; /* while nothing can be accepted */
+	struct timer retry; /* while nothing can be accepted */
 	int fd;
 	bool local;
 	bool exhausted; /* the last accept() failed */
@@ -136,9 +137,9 @@ struct http {
 	bool socket_missing; /* and could not be made again: logged already */
 	struct listener listeners[2];
 	size_t listener_count;
-	int max_remote;    /* connections over TCP */
-	ev_timer sweep;    /* idle connections */
-	struct list woken; /* connections to run, in the order in which they were woken */
+	int max_remote;     /* connections over TCP */
+	struct timer sweep; /* idle connections */
+	struct list woken;  /* connections to run, in the order in which they were woken */
 	ev_idle kick;
 	struct list connections;
 	struct list clients;

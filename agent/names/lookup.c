@@ -314,17 +314,15 @@ static bool evaluate(struct names_lookups *lookups, const char *name, struct nam
 static void end_wait(struct names_wait *wait)
 {
 	drop_reads(wait);
-	ev_timer_stop(wait->lookups->loop, &wait->patience);
+	timer_stop(&wait->patience);
 	list_remove(&wait->link);
 	wait->lookups = NULL;
 }
 
-static void on_patience(struct ev_loop *loop, ev_timer *timer, int events)
+static void on_patience(void *context)
 {
-	(void)loop;
-	(void)events;
 	static const struct names_answer unknown = { .status = NAMES_UNKNOWN };
-	struct names_wait *wait = timer->data;
+	struct names_wait *wait = context;
 	const struct names_view view = { &unknown, false, 0 };
 	end_wait(wait);
 	wait->on_answer(wait->context, &view);
@@ -367,8 +365,7 @@ bool names_ask(struct names_lookups *lookups, const char *name, struct names_vie
 		list_init(&wait->link);
 		wait->lookups = lookups;
 		strcpy(wait->name, lower);
-		ev_timer_init(&wait->patience, on_patience, NAMES_PATIENCE_MS / 1000., 0.);
-		wait->patience.data = wait;
+		timer_init(&wait->patience, lookups->loop, "name", on_patience, wait);
 	}
 	if (evaluate(lookups, lower, ret_view, wait)) {
 		if (wait) {
@@ -378,7 +375,7 @@ bool names_ask(struct names_lookups *lookups, const char *name, struct names_vie
 	}
 	if (wait) {
 		list_append(&lookups->waits, &wait->link);
-		ev_timer_start(lookups->loop, &wait->patience);
+		timer_start(&wait->patience, NAMES_PATIENCE_MS);
 	}
 	return false;
 }

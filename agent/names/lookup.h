@@ -9,9 +9,9 @@
 #ifndef AGENT_NAMES_LOOKUP_H
 #define AGENT_NAMES_LOOKUP_H
 
-#include <ev.h>
 #include <stdbool.h>
 
+#include "agent/base/timer.h"
 #include "agent/cache/cache.h"
 #include "agent/names/names.h"
 #include "lib/base/list.h"
@@ -34,7 +34,7 @@ struct names_wait {
 	struct names_lookups *lookups; /* NULL: not under way; this and the rest are the module's */
 	struct list link;
 	struct list reads;
-	ev_timer patience;
+	struct timer patience;
 	char name[NAMES_NAME_BYTES];
 };
 

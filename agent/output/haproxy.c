@@ -9,11 +9,12 @@
 #include <unistd.h>
 
 #include "agent/base/allocate.h"
+#include "agent/base/timer.h"
 #include "agent/output/haproxy_plan.h"
 #include "lib/base/quote.h"
 
-#define REST_S 1.
-#define ANSWER_WITHIN_S 3.
+#define REST_MS 1000
+#define ANSWER_WITHIN_MS 3000
 
 enum { REPLY_BYTES = 4 << 20, ROUNDS = 2 };
 
@@ -44,7 +45,7 @@ struct haproxy {
 	size_t sent;
 	struct buffer reply;
 	ev_io io;
-	ev_timer timer; /* at rest: the next comparison; else: HAProxy does not answer */
+	struct timer timer; /* at rest: the next comparison; else: HAProxy does not answer */
 };
 
 static void compare(struct haproxy *haproxy);
@@ -54,7 +55,7 @@ static void compare(struct haproxy *haproxy);
 static void close_exchange(struct haproxy *haproxy)
 {
 	ev_io_stop(haproxy->loop, &haproxy->io);
-	ev_timer_stop(haproxy->loop, &haproxy->timer);
+	timer_stop(&haproxy->timer);
 	if (haproxy->fd >= 0) {
 		close(haproxy->fd);
 		haproxy->fd = -1;
@@ -90,8 +91,7 @@ static void rest(struct haproxy *haproxy, const struct err *err)
 	haproxy->again = false;
 	haproxy->pending = false;
 	haproxy->changes = 0;
-	ev_timer_set(&haproxy->timer, REST_S, 0.);
-	ev_timer_start(haproxy->loop, &haproxy->timer);
+	timer_start(&haproxy->timer, REST_MS);
 	if (must_tell) {
 		haproxy->doubled_changed = false;
 		haproxy->on_done(haproxy->context, err, changes);
@@ -168,8 +168,7 @@ static void exchange(struct haproxy *haproxy, char *command_take)
 	}
 	ev_io_set(&haproxy->io, haproxy->fd, EV_WRITE);
 	ev_io_start(haproxy->loop, &haproxy->io);
-	ev_timer_set(&haproxy->timer, ANSWER_WITHIN_S, 0.);
-	ev_timer_start(haproxy->loop, &haproxy->timer);
+	timer_start(&haproxy->timer, ANSWER_WITHIN_MS);
 }
 
 /* ---- rounds ---- */
@@ -249,11 +248,9 @@ static void on_reply(struct haproxy *haproxy)
 	}
 }
 
-static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
+static void on_timer(void *context)
 {
-	(void)loop;
-	(void)events;
-	struct haproxy *haproxy = timer->data;
+	struct haproxy *haproxy = context;
 	if (haproxy->phase == RESTING) {
 		compare(haproxy);
 	} else {
@@ -293,9 +290,8 @@ struct haproxy *haproxy_create(struct ev_loop *loop, const char *socket_path, co
 	haproxy->fd = -1;
 	buffer_init(&haproxy->reply, REPLY_BYTES);
 	ev_init(&haproxy->io, on_io);
-	ev_init(&haproxy->timer, on_timer);
+	timer_init(&haproxy->timer, loop, "haproxy", on_timer, haproxy);
 	haproxy->io.data = haproxy;
-	haproxy->timer.data = haproxy;
 	return haproxy;
 }
 

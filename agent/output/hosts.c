@@ -6,13 +6,16 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
+#include "agent/base/timer.h"
 #include "agent/check/resolve.h"
 
-#define ROUND_WITHIN_S 10.
-#define NAME_WITHIN_S 3.
-#define AGAIN_S 30.
-
-enum { PARALLEL = 8, ADDRESS_BYTES = INET6_ADDRSTRLEN };
+enum {
+	PARALLEL = 8,
+	ADDRESS_BYTES = INET6_ADDRSTRLEN,
+	ROUND_WITHIN_MS = 10000,
+	NAME_WITHIN_MS = 3000,
+	AGAIN_MS = 30000,
+};
 
 struct host {
 	char *name;
@@ -28,7 +31,7 @@ struct slot {
 	struct host *host; /* NULL: free */
 	struct check_resolve resolve;
 	struct check_addresses found;
-	ev_timer deadline;
+	struct timer deadline;
 };
 
 struct output_hosts {
@@ -40,7 +43,7 @@ struct output_hosts {
 	bool waited_for; /* output_hosts_want() has returned false */
 	bool changed;    /* an address, in this round */
 	struct slot slots[PARALLEL];
-	ev_timer timer; /* the end of the round, or the next one */
+	struct timer timer; /* the end of the round, or the next one */
 	bool in_round;
 };
 
@@ -102,7 +105,7 @@ static void host_free(struct host *host)
 
 static void free_slot(struct slot *slot)
 {
-	ev_timer_stop(slot->hosts->loop, &slot->deadline);
+	timer_stop(&slot->deadline);
 	check_resolve_stop(&slot->resolve);
 	slot->host = NULL;
 }
@@ -176,11 +179,9 @@ static void on_answer(void *context)
 	end_slot(context);
 }
 
-static void on_deadline(struct ev_loop *loop, ev_timer *timer, int events)
+static void on_deadline(void *context)
 {
-	(void)loop;
-	(void)events;
-	struct slot *slot = timer->data;
+	struct slot *slot = context;
 	slot->found.count = 0;
 	end_slot(slot);
 }
@@ -209,10 +210,9 @@ static void end_round(struct output_hosts *hosts)
 	hosts->in_round = false;
 	hosts->waited_for = false;
 	hosts->changed = false;
-	ev_timer_stop(hosts->loop, &hosts->timer);
+	timer_stop(&hosts->timer);
 	if (hosts->count > 0) {
-		ev_timer_set(&hosts->timer, AGAIN_S, 0.);
-		ev_timer_start(hosts->loop, &hosts->timer);
+		timer_start(&hosts->timer, AGAIN_MS);
 	}
 	if (must_tell) {
 		hosts->on_change(hosts->context);
@@ -230,8 +230,7 @@ static bool fill_slot(struct slot *slot, struct host *host)
 		return false;
 	}
 	slot->host = host;
-	ev_timer_set(&slot->deadline, NAME_WITHIN_S, 0.);
-	ev_timer_start(hosts->loop, &slot->deadline);
+	timer_start(&slot->deadline, NAME_WITHIN_MS);
 	return true;
 }
 
@@ -248,27 +247,20 @@ static void go_on(struct output_hosts *hosts)
 	}
 	if (!busy) {
 		/* From the loop: output_hosts_want() may be the caller. */
-		ev_timer_stop(hosts->loop, &hosts->timer);
-		ev_timer_set(&hosts->timer, 0., 0.);
-		ev_timer_start(hosts->loop, &hosts->timer);
+		timer_start(&hosts->timer, 0);
 	}
 }
 
 static void begin_round(struct output_hosts *hosts)
 {
 	hosts->in_round = true;
-	ev_timer_stop(hosts->loop, &hosts->timer);
-	ev_now_update(hosts->loop);
-	ev_timer_set(&hosts->timer, ROUND_WITHIN_S, 0.);
-	ev_timer_start(hosts->loop, &hosts->timer);
+	timer_start(&hosts->timer, ROUND_WITHIN_MS);
 	go_on(hosts);
 }
 
-static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
+static void on_timer(void *context)
 {
-	(void)loop;
-	(void)events;
-	struct output_hosts *hosts = timer->data;
+	struct output_hosts *hosts = context;
 	if (hosts->in_round) {
 		end_round(hosts);
 		return;
@@ -318,14 +310,12 @@ struct output_hosts *output_hosts_create(
 	hosts->loop = loop;
 	hosts->on_change = on_change;
 	hosts->context = context;
-	ev_init(&hosts->timer, on_timer);
-	hosts->timer.data = hosts;
+	timer_init(&hosts->timer, loop, "names of servers", on_timer, hosts);
 	for (size_t i = 0; i < PARALLEL; i++) {
 		struct slot *slot = &hosts->slots[i];
 		slot->hosts = hosts;
 		check_resolve_init(&slot->resolve, loop);
-		ev_init(&slot->deadline, on_deadline);
-		slot->deadline.data = slot;
+		timer_init(&slot->deadline, loop, "name of a server", on_deadline, slot);
 	}
 	return hosts;
 }
@@ -335,7 +325,7 @@ void output_hosts_destroy(struct output_hosts *hosts)
 	if (!hosts) {
 		return;
 	}
-	ev_timer_stop(hosts->loop, &hosts->timer);
+	timer_stop(&hosts->timer);
 	for (size_t i = 0; i < PARALLEL; i++) {
 		free_slot(&hosts->slots[i]);
 	}

@@ -12,6 +12,7 @@
 #ifndef AGENT_OUTPUT_INTERNAL_H
 #define AGENT_OUTPUT_INTERNAL_H
 
+#include "agent/base/timer.h"
 #include "agent/command/command.h"
 #include "agent/output/haproxy.h"
 #include "agent/output/hosts.h"
@@ -38,7 +39,7 @@ struct output {
 	bool observing;
 	bool complete;           /* the picture was complete once: it can be read */
 	int64_t first_change_ms; /* of those that no attempt has taken up; 0: none */
-	ev_timer timer;          /* SETTLING: the end of quiet; WAITING, FAILED: the next attempt */
+	struct timer timer;      /* SETTLING: the end of quiet; WAITING, FAILED: the next attempt */
 	int64_t backoff_ms;
 	struct cache_wait confirmation; /* of CONFIRMING */
 	size_t instances;
@@ -61,7 +62,6 @@ struct output {
 void output_enter_take(struct output *output, enum output_state state, char *why_taken);
 /* A change that comes now is taken up behind the step. */
 bool output_is_busy(const struct output *output);
-void output_start_timer(struct output *output, int64_t after_ms);
 /* Quiet for `quiet`, but no later than max_wait after the first change. */
 void output_settle(struct output *output);
 /* Forgets the attempt, its command and its temporary file. */

@@ -17,7 +17,7 @@ static void wait_for_registry(struct output *output)
 {
 	output->first_change_ms = output->first_change_ms ? output->first_change_ms
 							  : clock_monotonic_ms();
-	output_start_timer(output, AWAY_MS);
+	timer_start(&output->timer, AWAY_MS);
 	output_enter_take(output, OUTPUT_WAITING, allocate_text("the registry does not answer"));
 }
 
@@ -179,11 +179,9 @@ static void observe(struct output *output)
 	cache_observe(output->cache, output->config->from_path, &output->observer);
 }
 
-static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
+static void on_timer(void *context)
 {
-	(void)loop;
-	(void)events;
-	struct output *output = timer->data;
+	struct output *output = context;
 	if (!output->observing) {
 		observe(output);
 	} else if (output->complete && !output_is_busy(output)) {
@@ -209,8 +207,7 @@ struct output *output_create(const struct output_options *options)
 	output->launch = output_make_launch(config);
 	snprintf(output->delivered, sizeof(output->delivered), "%s",
 		options->delivered ? options->delivered : "");
-	ev_init(&output->timer, on_timer);
-	output->timer.data = output;
+	timer_init(&output->timer, output->loop, "output", on_timer, output);
 	if (config->format == CONFIG_FORMAT_HAPROXY_RUNTIME) {
 		output->haproxy = haproxy_create(
 			output->loop, config->socket, config->backend, on_haproxy_done, output);
@@ -227,7 +224,7 @@ void output_destroy(struct output *output)
 	if (!output) {
 		return;
 	}
-	ev_timer_stop(output->loop, &output->timer);
+	timer_stop(&output->timer);
 	if (output->observing) {
 		cache_unobserve(&output->observer);
 	}

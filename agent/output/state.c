@@ -65,20 +65,12 @@ bool output_is_busy(const struct output *output)
 		output->state == OUTPUT_NOTIFYING;
 }
 
-void output_start_timer(struct output *output, int64_t after_ms)
-{
-	ev_timer_stop(output->loop, &output->timer);
-	ev_timer_set(&output->timer, (double)(after_ms > 0 ? after_ms : 0) / 1000, 0.);
-	ev_now_update(output->loop);
-	ev_timer_start(output->loop, &output->timer);
-}
-
 void output_settle(struct output *output)
 {
 	const struct config_output *config = output->config;
 	int64_t now_ms = clock_monotonic_ms();
 	int64_t latest_ms = output->first_change_ms + config->max_wait_ms - now_ms;
-	output_start_timer(output, config->quiet_ms < latest_ms ? config->quiet_ms : latest_ms);
+	timer_start(&output->timer, config->quiet_ms < latest_ms ? config->quiet_ms : latest_ms);
 	if (output->state != OUTPUT_SETTLING) {
 		output_enter_take(output, OUTPUT_SETTLING, allocate_text(""));
 	}
@@ -115,7 +107,7 @@ void output_fail_take(struct output *output, char *why_taken, char *printed_take
 	if (output->backoff_ms > LAST_BACKOFF_MS) {
 		output->backoff_ms = LAST_BACKOFF_MS;
 	}
-	output_start_timer(output, random_jitter_ms(output->backoff_ms));
+	timer_start(&output->timer, random_jitter_ms(output->backoff_ms));
 	output_enter_take(output, OUTPUT_FAILED, why_taken);
 	go_on(output);
 }

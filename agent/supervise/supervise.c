@@ -11,6 +11,7 @@
 #include "agent/base/allocate.h"
 #include "agent/base/log.h"
 #include "agent/base/random.h"
+#include "agent/base/timer.h"
 #include "agent/command/command.h"
 
 enum {
@@ -43,21 +44,9 @@ struct supervise {
 	int64_t backoff_ms;
 	ev_tstamp started_at;
 	ev_child child;
-	ev_timer timer;       /* KILL while stopping, the next start while waiting */
+	struct timer timer;   /* KILL while stopping, the next start while waiting */
 	struct command *hook; /* pre_start or post_stop under way */
 };
-
-static void arm_timer(struct supervise *supervise, int64_t delay_ms)
-{
-	ev_timer_stop(supervise->loop, &supervise->timer);
-	/*
-	 * libev counts from the beginning of this turn, which may have been long: KILL would follow
-	 * at once.
-	 */
-	ev_now_update(supervise->loop);
-	ev_timer_set(&supervise->timer, (double)delay_ms / 1000.0, 0.0);
-	ev_timer_start(supervise->loop, &supervise->timer);
-}
 
 /* ---- the end ---- */
 
@@ -74,7 +63,7 @@ static void restart_or_end(struct supervise *supervise)
 		return;
 	}
 	supervise->state = WAITING;
-	arm_timer(supervise, random_jitter_ms(supervise->backoff_ms));
+	timer_start(&supervise->timer, random_jitter_ms(supervise->backoff_ms));
 	supervise->backoff_ms = supervise->backoff_ms * 2 > BACKOFF_MAX_MS
 		? BACKOFF_MAX_MS
 		: supervise->backoff_ms * 2;
@@ -173,7 +162,7 @@ static void on_exit_of_child(struct ev_loop *loop, ev_child *child, int events)
 	int number = killed ? WTERMSIG(child->rstatus) : WEXITSTATUS(child->rstatus);
 	char why[COMMAND_STATUS_BYTES];
 	ev_child_stop(loop, child);
-	ev_timer_stop(loop, &supervise->timer);
+	timer_stop(&supervise->timer);
 	/* The rest of its group must not outlive the main process and hold its ports. */
 	kill(-supervise->pid, SIGTERM);
 	supervise->pid = 0;
@@ -263,11 +252,9 @@ void supervise_adopt(struct supervise *supervise, pid_t pid)
 	watch_child(supervise, pid);
 }
 
-static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
+static void on_timer(void *context)
 {
-	(void)loop;
-	(void)events;
-	struct supervise *supervise = timer->data;
+	struct supervise *supervise = context;
 	if (supervise->state == RUNNING) {
 		log_warn("main process", "still runs %.9g s after its stop signal: sending KILL",
 			(double)supervise->config->stop_timeout_ms / 1000);
@@ -307,9 +294,8 @@ struct supervise *supervise_create(struct ev_loop *loop, char **argv,
 	supervise->callbacks = *callbacks;
 	supervise->backoff_ms = BACKOFF_FIRST_MS;
 	ev_init(&supervise->child, on_exit_of_child);
-	ev_init(&supervise->timer, on_timer);
 	supervise->child.data = supervise;
-	supervise->timer.data = supervise;
+	timer_init(&supervise->timer, loop, "main process", on_timer, supervise);
 	return supervise;
 }
 
@@ -322,7 +308,7 @@ void supervise_destroy(struct supervise *supervise)
 		command_abandon(supervise->hook);
 	}
 	ev_child_stop(supervise->loop, &supervise->child);
-	ev_timer_stop(supervise->loop, &supervise->timer);
+	timer_stop(&supervise->timer);
 	command_launch_destroy(supervise->launch);
 	command_launch_destroy(supervise->hook_launch);
 	free(supervise);
@@ -339,7 +325,7 @@ void supervise_forbid_restart(struct supervise *supervise)
 		supervise->wish = NO_RESTART;
 	}
 	if (supervise->state == WAITING) {
-		ev_timer_stop(supervise->loop, &supervise->timer);
+		timer_stop(&supervise->timer);
 		supervise->status = 0; /* the end of a requested stop */
 		report_over(supervise);
 	}
@@ -376,5 +362,5 @@ void supervise_stop(struct supervise *supervise)
 	supervise_signal(supervise, supervise->config->stop_signal);
 	/* A stopped process cannot act on a signal. */
 	supervise_signal(supervise, SIGCONT);
-	arm_timer(supervise, supervise->config->stop_timeout_ms);
+	timer_start(&supervise->timer, supervise->config->stop_timeout_ms);
 }

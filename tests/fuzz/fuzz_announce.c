@@ -216,9 +216,9 @@ static void pass_time(struct script *script)
 	if (deadline_ms != INT64_MAX && deadline_ms > script->now_ms) {
 		script->now_ms = deadline_ms;
 	}
-	if (ev_is_active(&script->announce->pause)) {
+	if (timer_runs(&script->announce->pause)) {
 		announce_end_pause(script->announce);
-		announce_on_pause_over(script->loop, &script->announce->pause, EV_TIMER);
+		announce_on_pause_over(script->announce);
 	}
 }
 

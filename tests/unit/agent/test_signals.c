@@ -27,11 +27,11 @@ Test(signals, arrive_after_the_kernel_refused_to_watch_for_them)
 	ev_io_stop(agent.loop, &agent.signals.io);
 	ev_feed_event(agent.loop, &agent.signals.io, EV_ERROR | EV_READ | EV_WRITE);
 	ev_run(agent.loop, EVRUN_NOWAIT);
-	cr_assert(ev_is_active(&agent.signals.retry));
+	cr_assert(timer_runs(&agent.signals.retry));
 	raise(SIGHUP);
 	ev_run(agent.loop, EVRUN_NOWAIT);
 	cr_assert_eq(arrived, 0);
-	ev_feed_event(agent.loop, &agent.signals.retry, EV_TIMER); /* its time comes */
+	ev_feed_event(agent.loop, &agent.signals.retry.timer, EV_TIMER); /* its time comes */
 	RUN_UNTIL(agent.loop, arrived == SIGHUP);
 	lasting_io_stop(&agent.signals);
 	ev_loop_destroy(agent.loop);

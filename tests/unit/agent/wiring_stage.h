@@ -89,6 +89,7 @@ static inline void agent_begin(struct wiring *wiring)
 	agent->metrics = metrics_create();
 	agent_history_load(agent, NULL);
 	agent_drain_load(agent, NULL);
+	agent_stop_init(agent);
 	agent_persistent_load(agent);
 	agent_checks_create(agent, NULL);
 	agent_components_create(agent, NULL);
@@ -102,8 +103,8 @@ static inline void agent_end(struct wiring *wiring)
 	agent_components_destroy(agent);
 	agent_checks_destroy(agent);
 	ev_periodic_stop(agent->loop, &agent->drain_end_timer);
-	ev_timer_stop(agent->loop, &agent->drain_retry_timer);
-	ev_timer_stop(agent->loop, &agent->phase_timer);
+	timer_stop(&agent->drain_retry_timer);
+	timer_stop(&agent->phase_timer);
 	agent_history_save(agent);
 	history_destroy(agent->history);
 	metrics_destroy(agent->metrics);

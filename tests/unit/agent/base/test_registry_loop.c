@@ -39,7 +39,7 @@ Test(registry_loop, hears_the_registry_after_the_kernel_refused_to_watch_it)
 	RUN_UNTIL(loop, registry_state(registry) == REGISTRY_CONNECTED);
 	registry_watch(registry, "/a", REGISTRY_WATCH_DATA, count, &states);
 	RUN_UNTIL(loop, states == 1);
-	ev_feed_event(loop, &driver.io.retry, EV_TIMER); /* its time comes */
+	ev_feed_event(loop, &driver.io.retry.timer, EV_TIMER); /* its time comes */
 	memory_put(registry, "/a", "");
 	RUN_UNTIL(loop, states == 2);
 	registry_loop_finish(&driver);

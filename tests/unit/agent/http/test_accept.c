@@ -121,7 +121,7 @@ Test(http_accept, tries_again_when_it_cannot)
 		cr_expect_eq(http_stage_logged(message), i, "once");
 		http_stage_pass(1);
 		cr_expect_str_eq(http_stage_ask(fd, GET), HTTP_STAGE_HELLO);
-		cr_expect_not(ev_is_active(&http_stage.http->listeners[0].retry));
+		cr_expect_not(timer_runs(&http_stage.http->listeners[0].retry));
 		close(fd);
 		http_stage_turn();
 	}

@@ -410,7 +410,7 @@ STAGED(a_file_that_the_check_refuses_does_not_come_into_place)
 	put(stage, "c3", "10.0.0.1", 2);
 	run_again(stage, has_failed);
 	cr_assert_eq(stage->output->backoff_ms, 60000);
-	cr_assert(ev_is_active(&stage->output->timer));
+	cr_assert(timer_runs(&stage->output->timer));
 }
 
 static void check_failure(
@@ -485,7 +485,7 @@ STAGED(nothing_is_written_while_the_registry_is_away)
 	cache_stage_turn(&stage->cache);
 	put(stage, "c2", "10.0.0.1", 2);
 	stage->output->first_change_ms = clock_monotonic_ms();
-	ev_feed_event(stage->cache.loop, &stage->output->timer, EV_TIMER);
+	ev_feed_event(stage->cache.loop, &stage->output->timer.timer, EV_TIMER);
 	run_until(stage, is_waiting);
 	cr_assert_str_eq(output_why(stage->output), "the registry does not answer");
 	cr_assert_str_eq(content("place/web"), "10.0.0.1:1\n");
@@ -601,15 +601,15 @@ STAGED(quiet_ends_at_max_wait)
 		"quiet = 1h\nmax_wait = 1h\nformat = lines\nfrom = " FROM "\npath = FILE\n",
 		NULL);
 	run_until(stage, is_settling);
-	double remaining = ev_timer_remaining(stage->cache.loop, &stage->output->timer);
-	cr_assert_gt(remaining, 3000.);
-	cr_assert_leq(remaining, 3601.);
+	int64_t left_ms = timer_left_ms(&stage->output->timer);
+	cr_assert_gt(left_ms, 3000 * 1000);
+	cr_assert_leq(left_ms, 3601 * 1000);
 	stage->output->first_change_ms -= 3599 * 1000;
 	put(stage, "c2", "10.0.0.1", 2);
-	while (ev_timer_remaining(stage->cache.loop, &stage->output->timer) > 3000.) {
+	while (timer_left_ms(&stage->output->timer) > 3000 * 1000) {
 		ev_run(stage->cache.loop, EVRUN_ONCE);
 	}
-	cr_assert_leq(ev_timer_remaining(stage->cache.loop, &stage->output->timer), 2.);
+	cr_assert_leq(timer_left_ms(&stage->output->timer), 2000);
 	stage->output->first_change_ms -= 10000;
 	put(stage, "c3", "10.0.0.1", 3);
 	run_until(stage, has_three);
