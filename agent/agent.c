@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <malloc.h>
 #include <poll.h>
 #include <signal.h>
@@ -334,13 +335,22 @@ static int inspect(const struct command_line *line)
 	return good ? 0 : 1;
 }
 
+/* The berth beside this program comes first, so that a build never runs an installed one. */
 static int convert(const struct command_line *line)
 {
-	struct err err = ERR_INIT;
-	if (convert_file(line->convert_from, line->convert_path, stdout, &err) == 0) {
-		return 0;
+	const char *arguments[] = { "berth", "convert", line->convert_from, line->convert_path,
+		NULL };
+	char program[PATH_MAX];
+	ssize_t len = readlink("/proc/self/exe", program, sizeof(program) - sizeof("berth"));
+	while (len > 0 && program[len - 1] != '/') {
+		len--;
 	}
-	fprintf(stderr, "berthd: %s\n", err.msg);
+	if (len > 0) {
+		strcpy(program + len, "berth");
+		execv(program, (char *const *)arguments);
+	}
+	execv(BERTH_BINDIR "/berth", (char *const *)arguments);
+	fprintf(stderr, "berthd: cannot run " BERTH_BINDIR "/berth: %s\n", strerror(errno));
 	return 1;
 }
 

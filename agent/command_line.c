@@ -22,7 +22,7 @@ static const char help[] =
 	"  -T, --print            print the effective configuration, secrets masked\n"
 	"      --ready-fd N       write a newline to descriptor N when ready (s6)\n"
 	"      --convert-registrar FILE, --convert-nerve FILE\n"
-	"                         print a configuration made from another program's\n"
+	"                         the same as berth convert registrar FILE, … nerve FILE\n"
 	"  -h, --help             this text\n"
 	"  -V, --version          the version\n"
 	"      -- CMD ARGS...     run and supervise the container's main process\n"
@@ -83,8 +83,7 @@ struct command_line command_line_parse(int argc, char **argv)
 		case OPTION_REGISTRAR:
 		case OPTION_NERVE:
 			line.action = COMMAND_LINE_CONVERT;
-			line.convert_from = option == OPTION_NERVE ? CONVERT_NERVE
-								   : CONVERT_REGISTRAR;
+			line.convert_from = option == OPTION_NERVE ? "nerve" : "registrar";
 			line.convert_path = optarg;
 			break;
 		case OPTION_STRICT:

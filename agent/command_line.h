@@ -6,13 +6,11 @@
 
 #include <stdbool.h>
 
-#include "agent/config/convert.h"
-
 enum command_line_action {
 	COMMAND_LINE_RUN,
 	COMMAND_LINE_TEST,    /* -t: check the configuration and exit */
 	COMMAND_LINE_PRINT,   /* -T: print the effective configuration */
-	COMMAND_LINE_CONVERT, /* --convert-…: print berth.ini for another program's file */
+	COMMAND_LINE_CONVERT, /* --convert-…: run `berth convert` */
 	/* --help, --version, or a usage error: everything is printed; exit with exit_status */
 	COMMAND_LINE_EXIT
 };
@@ -21,7 +19,7 @@ struct command_line {
 	enum command_line_action action;
 	int exit_status;
 	const char *config_path;
-	enum convert_from convert_from;
+	const char *convert_from; /* a word of `berth convert` */
 	const char *convert_path;
 	bool strict;  /* -t: warnings count as bad */
 	int ready_fd; /* s6's notification descriptor, -1 for none */

@@ -62,6 +62,8 @@ int verb_withdraw(struct cli *cli);
 /* checks.c */
 int verb_checks(struct cli *cli);
 int verb_run_check(struct cli *cli);
+/* convert.c */
+int verb_convert(struct cli *cli);
 /* main.c */
 int verb_help(struct cli *cli);
 int verb_version(struct cli *cli);

@@ -149,16 +149,6 @@ const char *config_component_label(const struct config_component *component)
 	return *component->name ? component->name : component->component_name;
 }
 
-const struct config_component *config_find_component(const struct config *config, const char *label)
-{
-	for (size_t i = 0; i < config->component_count; i++) {
-		if (strcmp(config_component_label(&config->components[i]), label) == 0) {
-			return &config->components[i];
-		}
-	}
-	return NULL;
-}
-
 void config_refuse_changes(const struct config *now, const struct config *next, const char *file,
 	struct config_problems *problems)
 {
@@ -212,28 +202,4 @@ bool config_output_equal(const struct config_output *a, const struct config_outp
 {
 	return strcmp(a->name, b->name) == 0 &&
 		config_fields_equal(&config_sections[CONFIG_OUTPUT], a, b);
-}
-
-bool config_component_equal(const struct config_component *a, const struct config_component *b)
-{
-	if (strcmp(a->name, b->name) != 0 || a->endpoint_count != b->endpoint_count ||
-		a->dialect_count != b->dialect_count ||
-		!config_fields_equal(&config_sections[CONFIG_COMPONENT], a, b)) {
-		return false;
-	}
-	for (size_t i = 0; i < a->endpoint_count; i++) {
-		if (strcmp(a->endpoints[i].name, b->endpoints[i].name) != 0 ||
-			!config_fields_equal(&config_sections[CONFIG_ENDPOINT], &a->endpoints[i],
-				&b->endpoints[i])) {
-			return false;
-		}
-	}
-	for (size_t i = 0; i < a->dialect_count; i++) {
-		if (strcmp(a->dialects[i].name, b->dialects[i].name) != 0 ||
-			!config_fields_equal(&config_sections[CONFIG_DIALECT], &a->dialects[i],
-				&b->dialects[i])) {
-			return false;
-		}
-	}
-	return true;
 }

@@ -418,18 +418,12 @@ void config_print(const struct config *config, FILE *stream);
  * Dialects, outputs and imports are named where there are some.
  */
 void config_print_summary(const struct config *config, FILE *stream);
-/* berth.full.ini: every option with its default and help, from the table. */
-void config_print_reference(FILE *stream);
-/* The option table for a manual page (mdoc list items), by section. */
-void config_print_manual(FILE *stream);
 
 /*
  * The name of a component in logs, metrics and the API: its NAME, or the last path element when it
  * has none. Borrowed.
  */
 const char *config_component_label(const struct config_component *component);
-const struct config_component *config_find_component(
-	const struct config *config, const char *label);
 
 /* The component that is the check's number `index`, below component_count. */
 const struct config_component *config_check_component(
@@ -442,7 +436,5 @@ bool config_check_guards(
  */
 bool config_check_equal(const struct config_check *a, const struct config_check *b);
 bool config_output_equal(const struct config_output *a, const struct config_output *b);
-bool config_component_equal(const struct config_component *a,
-	const struct config_component *b); /* record, endpoints and path; not its checks */
 
 #endif

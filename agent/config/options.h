@@ -119,7 +119,4 @@ void config_option_nearest(
 /* For the option "address": 2 of "address.2", 0 of "address", -1 of a key that is not its own. */
 int config_option_number(const struct config_option *option, const char *key);
 
-/* The allowed values, for people: "duration, 1ms to 24h". Into `out`. */
-void config_option_describe(const struct config_option *option, char *out, size_t size);
-
 #endif

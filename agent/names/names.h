@@ -114,7 +114,4 @@ void names_evaluate(struct names_answer *ret_answer, const char *name, const cha
 	const struct names_source *source);
 void names_answer_finish(struct names_answer *answer);
 
-/* The name below in-addr.arpa or ip6.arpa of an address. */
-void names_of_address(char out[NAMES_NAME_BYTES], const struct names_address *address);
-
 #endif

@@ -66,21 +66,6 @@ bool names_take_domain(struct names_labels *labels, const char *domain)
 	return true;
 }
 
-void names_of_address(char out[NAMES_NAME_BYTES], const struct names_address *address)
-{
-	const uint8_t *bytes = address->bytes;
-	if (address->family == AF_INET) {
-		snprintf(out, NAMES_NAME_BYTES, "%u.%u.%u.%u.in-addr.arpa", bytes[3], bytes[2],
-			bytes[1], bytes[0]);
-		return;
-	}
-	char *at = out;
-	for (size_t i = sizeof(address->bytes); i-- > 0;) {
-		at += sprintf(at, "%x.%x.", bytes[i] & 15, bytes[i] >> 4);
-	}
-	strcpy(at, "ip6.arpa");
-}
-
 static bool read_reverse_ipv4(struct names_address *address, const struct names_labels *labels)
 {
 	char text[INET_ADDRSTRLEN];

@@ -93,20 +93,6 @@ void record_free(struct record *record)
 	free(record);
 }
 
-struct record *record_copy(const struct record *record)
-{
-	struct record *copy = malloc(sizeof(*copy));
-	if (!copy) {
-		return NULL;
-	}
-	copy->json = json_deep_copy(record->json);
-	if (!copy->json) {
-		free(copy);
-		return NULL;
-	}
-	return copy;
-}
-
 /*
  * A shallow copy with the named keys first, the others behind them in their old order.
  * json_object_update_missing() would not say that it has no memory.

@@ -48,8 +48,6 @@ enum record_kind {
 enum record_kind record_kind(const char *data, size_t len);
 
 struct record *record_create(void);
-/* A deep copy, which shares nothing with `record`; NULL without memory. */
-struct record *record_copy(const struct record *record);
 /* Accepts NULL. */
 void record_free(struct record *record);
 

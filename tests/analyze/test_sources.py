@@ -35,7 +35,7 @@ FLAGS = [
     "-std=gnu11",
     "-D_GNU_SOURCE",
     "-DBERTH_SANDBOX",
-    *(f'-DBERTH_{name}="/nowhere"' for name in ("VERSION", "SYSCONFDIR", "LIBEXECDIR",
+    *(f'-DBERTH_{name}="/nowhere"' for name in ("VERSION", "SYSCONFDIR", "BINDIR", "LIBEXECDIR",
         "RUNSTATEDIR", "STATEDIR")),
     "-iquote",
     str(SOURCE),

@@ -24,7 +24,7 @@ class ConvertTest(AgentTest):
     def convert(self, document, kind="registrar"):
         file = self.folder / "other.json"
         file.write_text(json.dumps(document))
-        return subprocess.run([BUILD / "berthd", f"--convert-{kind}", file], capture_output=True,
+        return subprocess.run([BUILD / "berth", "convert", kind, file], capture_output=True,
             text=True, check=False)
 
     def converted(self, document, kind="registrar"):
@@ -125,6 +125,27 @@ class ConvertTest(AgentTest):
         result = subprocess.run([BUILD / "berthd", "--convert-nerve", "/dev/null"],
             capture_output=True, text=True, check=False)
         self.assertEqual(result.returncode, 1)
+
+    def test_options_of_berthd_run_it(self):
+        file = self.folder / "registrar.json"
+        file.write_text(json.dumps(registrar()))
+        for program, status in ((file, 0), (self.folder / "none", 1)):
+            own, tool = (
+                subprocess.run(command, capture_output=True, text=True, check=False)
+                for command in (
+                    [BUILD / "berthd", "--convert-registrar", program],
+                    [BUILD / "berth", "convert", "registrar", program],
+                )
+            )
+            self.assertEqual((own.returncode, tool.returncode), (status, status))
+            self.assertEqual((own.stdout, own.stderr), (tool.stdout, tool.stderr))
+
+    def test_programs_that_nobody_converts_are_a_mistake(self):
+        for arguments in (["consul", "/dev/null"], ["registrar"]):
+            result = subprocess.run([BUILD / "berth", "convert", *arguments], capture_output=True,
+                text=True, check=False)
+            self.assertEqual(result.returncode, 2)
+            self.assertEqual(result.stdout, "")
 
     def test_a_service_of_nerve(self):
         text = self.converted(

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "agent/config/config.h"
-#include "agent/config/convert_write.h"
+#include "cli/convert_write.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

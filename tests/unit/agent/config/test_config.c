@@ -56,8 +56,6 @@ Test(config, a_component_is_complete)
 		"container-1408631738011-0001-01-000002");
 	cr_expect_str_eq(
 		config_component_label(component), "container-1408631738011-0001-01-000002");
-	cr_expect_eq(config_find_component(config, config_component_label(component)), component);
-	cr_expect_null(config_find_component(config, "nobody"));
 	cr_expect(component->ephemeral);
 	cr_expect(component->damping);
 	cr_expect_eq(component->damping_suppress, 3);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "agent/config/config.h"
+#include "tests/support/config_documents.h"
 
 static const char begin_mark[] = ".\\\" BEGIN: written from the table of options\n";
 static const char end_mark[] = ".\\\" END\n";
@@ -80,7 +81,7 @@ static void compare(const char *name, const char *have, const char *want)
 
 Test(config_documents, the_full_file_is_what_the_table_says)
 {
-	char *want = print(config_print_reference);
+	char *want = print(config_documents_reference);
 	char *have = read_document("conf/berth.full.ini");
 	compare("conf/berth.full.ini", have, want);
 	free(have);
@@ -89,7 +90,7 @@ Test(config_documents, the_full_file_is_what_the_table_says)
 
 Test(config_documents, the_manual_lists_what_the_table_says)
 {
-	char *list = print(config_print_manual);
+	char *list = print(config_documents_manual);
 	char *have = read_document("docs/berth.ini.5");
 	char *begin = strstr(have, begin_mark);
 	char *end = strstr(have, end_mark);

@@ -82,26 +82,18 @@ static const char odd[] =
 	"\"addresses\":[{\"hostname\":\"h\",\"port\":80,\"x\":null}]}],\"more\":{\"a\":[1,2]},"
 	"\"twice\":1,\"twice\":2}";
 
-static int copy_and_change(struct record *record)
+static int change(struct record *record)
 {
-	struct record *copy = record_copy(record);
-	if (!copy) {
-		return BERTH_FAILED;
-	}
-	if (!record_equal(copy, record)) {
-		record_free(copy);
-		return FAILING_WRONG;
-	}
-	int code = record_set_text(copy, "description", "changed");
+	size_t count = record_endpoint_count(record);
+	int code = record_set_text(record, "description", "changed");
 	if (code == 0) {
-		code = record_add_endpoint_take(copy, "internal", "i", "http", "uri",
+		code = record_add_endpoint_take(record, "internal", "i", "http", "uri",
 			json_pack("[{s:s}]", "uri", "http://h/"));
 	}
-	bool right = strcmp(record_description(record), "7") == 0 &&
-		strcmp(record_description(copy), "changed") == 0 &&
-		record_endpoint_count(copy) == record_endpoint_count(record) + 1;
-	record_free(copy);
-	return code ? code : right ? 0 : FAILING_WRONG;
+	bool right = code ||
+		(strcmp(record_description(record), "changed") == 0 &&
+			record_endpoint_count(record) == count + 1);
+	return right ? code : FAILING_WRONG;
 }
 
 static int read_and_write(void *context)
@@ -114,9 +106,9 @@ static int read_and_write(void *context)
 	if (code) { /* nobody may take the record for a bad one */
 		return code == BERTH_FAILED ? code : FAILING_WRONG;
 	}
-	code = copy_and_change(record);
+	code = record_encode(record, &text, &len, NULL);
 	if (code == 0) {
-		code = record_encode(record, &text, &len, NULL);
+		code = change(record);
 	}
 	bool right = code == BERTH_FAILED || (text && (!expected || strcmp(text, expected) == 0));
 	record_free(record);

@@ -138,19 +138,6 @@ Test(record, the_bytes_alone_decide_the_kind)
 	cr_assert_eq(record_kind("not JSON: JSONServiceRecord", 27), RECORD_KIND_RECORD);
 }
 
-Test(record, a_copy_shares_nothing)
-{
-	struct record *record = read_record(HTTPD);
-	struct record *copy = record_copy(record);
-	cr_assert(record_equal(record, copy));
-	cr_assert_eq(record_set_text(copy, "yarn:id", "another"), 0);
-	cr_assert_eq(record_add_endpoint_take(copy, "external", "e", "p", "uri", json_array()), 0);
-	expect_written(record, HTTPD);
-	record_free(record);
-	cr_assert_str_eq(record_id(copy), "another");
-	record_free(copy);
-}
-
 Test(record, parsed_json_is_read_like_text)
 {
 	struct record *record = NULL;

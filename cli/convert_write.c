@@ -1,4 +1,4 @@
-#include "agent/config/convert_write.h"
+#include "cli/convert_write.h"
 
 #include <ctype.h>
 #include <stdint.h>

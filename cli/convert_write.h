@@ -1,6 +1,6 @@
 /* The parts that the converters of convert.h share: writing INI text, and dropping keys. */
-#ifndef AGENT_CONFIG_CONVERT_WRITE_H
-#define AGENT_CONFIG_CONVERT_WRITE_H
+#ifndef CLI_CONVERT_WRITE_H
+#define CLI_CONVERT_WRITE_H
 
 #include <jansson.h>
 #include <stdbool.h>

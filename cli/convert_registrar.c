@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/config/convert_write.h"
+#include "cli/convert_write.h"
 
 enum { LABEL_SIZE = 64 };
 

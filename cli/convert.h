@@ -2,8 +2,8 @@
  * Configurations of other programs as berth.ini: Registrar's file, and nerve's file of a service.
  * Every key has its counterpart in the output, or a comment that names it and gives the reason.
  */
-#ifndef AGENT_CONFIG_CONVERT_H
-#define AGENT_CONFIG_CONVERT_H
+#ifndef CLI_CONVERT_H
+#define CLI_CONVERT_H
 
 #include <stdio.h>
 

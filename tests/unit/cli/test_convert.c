@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/config/convert.h"
+#include "cli/convert.h"
 #include "tests/support/scratch.h"
 
 /* The text that a document becomes; NULL, and the reason in `err`, when it is refused. */

@@ -1,0 +1,38 @@
+#include "cli/convert.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/convert_write.h"
+
+int convert_file(enum convert_from from, const char *path, FILE *out, struct err *err)
+{
+	json_error_t error;
+	json_t *json = json_load_file(path, 0, &error);
+	if (!json) {
+		return err_set(err, BERTH_FAILED, "%s:%d: %s", path, error.line, error.text);
+	}
+	fprintf(out, "; Made from %s. Check it with berthd -t.\n", path);
+	int code = from == CONVERT_REGISTRAR ? convert_registrar(json, out, err)
+					     : convert_nerve(json, out, err);
+	json_decref(json);
+	return code ? err_wrap(err, "%s", path) : 0;
+}
+
+int verb_convert(struct cli *cli)
+{
+	const char *name = cli->options.operands[0];
+	bool is_registrar = strcmp(name, "registrar") == 0;
+	if (!is_registrar && strcmp(name, "nerve") != 0) {
+		return output_usage("convert: the program is registrar or nerve, not %s", name);
+	}
+	struct err err = ERR_INIT;
+	if (convert_file(is_registrar ? CONVERT_REGISTRAR : CONVERT_NERVE, cli->options.operands[1],
+		    stdout, &err)) {
+		fprintf(stderr, "berth: %s\n", err.msg);
+		return EXIT_FAILURE;
+	}
+	return 0;
+}
