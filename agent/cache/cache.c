@@ -15,6 +15,7 @@
 
 enum {
 	TICK_MS = 1000,
+	LEAST_SHARES = 64, /* of a resync period: few paths need no tick a second */
 	FIRST_BUCKETS = 256,
 	OVERDRAFT = 20,       /* a twentieth of the limit may come in before nothing more is read */
 	EVICTION_STEPS = 1024 /* nodes that one turn looks at */
@@ -38,7 +39,7 @@ bool cache_is_full(const struct cache *cache)
 
 void cache_go_on(struct cache *cache)
 {
-	ev_timer_start(cache->loop, &cache->more);
+	timer_start(&cache->more, 0);
 }
 
 /* ---- paths ---- */
@@ -278,6 +279,41 @@ static struct cache_node *take_dirty(struct cache *cache)
 	return node;
 }
 
+static bool resyncs(const struct cache *cache)
+{
+	return cache->state == REGISTRY_CONNECTED && cache->options.resync_ms > 0;
+}
+
+/* How long on_tick() may wait; INT64_MAX: for ever. */
+static int64_t longest_tick_ms(const struct cache *cache)
+{
+	if (cache->stale_observers > 0 || cache->finds_changed) {
+		return TICK_MS;
+	}
+	if (!resyncs(cache) || cache->node_count == 0) {
+		return INT64_MAX;
+	}
+	size_t shares = cache->node_count < LEAST_SHARES ? LEAST_SHARES : cache->node_count;
+	int64_t share_ms = cache->options.resync_ms / (int64_t)shares;
+	return share_ms > TICK_MS ? share_ms : TICK_MS;
+}
+
+/* Lets on_tick() come while it has something to do, and in time. */
+static void plan_tick(struct cache *cache)
+{
+	int64_t wait_ms = longest_tick_ms(cache);
+	int64_t left_ms = timer_left_ms(&cache->tick);
+	if (wait_ms == INT64_MAX) {
+		timer_stop(&cache->tick);
+	} else if (!timer_runs(&cache->tick)) {
+		cache->tick_ms = wait_ms;
+		timer_start(&cache->tick, wait_ms);
+	} else if (left_ms > wait_ms) {
+		cache->tick_ms += wait_ms - left_ms;
+		timer_start(&cache->tick, wait_ms);
+	}
+}
+
 void cache_flush(struct cache *cache)
 {
 	cache_queue_run(cache);
@@ -301,6 +337,7 @@ void cache_flush(struct cache *cache)
 	if (!cache->dirty) {
 		ev_prepare_stop(cache->loop, &cache->flush);
 	}
+	plan_tick(cache);
 }
 
 static void on_flush(struct ev_loop *loop, ev_prepare *prepare, int events)
@@ -310,23 +347,19 @@ static void on_flush(struct ev_loop *loop, ev_prepare *prepare, int events)
 	cache_flush(prepare->data);
 }
 
-static void on_more(struct ev_loop *loop, ev_timer *timer, int events)
+static void on_more(void *context)
 {
-	(void)loop;
-	(void)events;
-	struct cache *cache = timer->data;
+	struct cache *cache = context;
 	cache_builds_run(cache);
 	ev_prepare_start(cache->loop, &cache->flush); /* which evicts further */
 }
 
-static void on_doubt(struct ev_loop *loop, ev_timer *timer, int events)
+static void on_doubt(void *context)
 {
-	(void)loop;
-	(void)events;
-	cache_recheck_doubted(timer->data);
+	cache_recheck_doubted(context);
 }
 
-/* ---- resync: a slice of the paths every second, all of them within the period ---------------- */
+/* ---- resync: a share of the paths with each tick, all of them within the period --------------- */
 
 static void resync_bucket(struct cache *cache, size_t bucket)
 {
@@ -340,19 +373,9 @@ static void resync_bucket(struct cache *cache, size_t bucket)
 	}
 }
 
-static void on_tick(struct ev_loop *loop, ev_timer *timer, int events)
+static void resync(struct cache *cache)
 {
-	(void)loop;
-	(void)events;
-	struct cache *cache = timer->data;
-	cache_finds_tick(cache);
-	if (cache->stale_observers > 0) {
-		ev_prepare_start(cache->loop, &cache->flush); /* they may be confirmed by now */
-	}
-	if (cache->state != REGISTRY_CONNECTED || cache->options.resync_ms <= 0) {
-		return;
-	}
-	int64_t due = cache->resync_due + (int64_t)cache->bucket_count * TICK_MS;
+	int64_t due = cache->resync_due + (int64_t)cache->bucket_count * cache->tick_ms;
 	cache->resync_due = due % cache->options.resync_ms;
 	/* With a period below a tick, each tick refreshes all of them, once. */
 	int64_t buckets = due / cache->options.resync_ms;
@@ -361,6 +384,19 @@ static void on_tick(struct ev_loop *loop, ev_timer *timer, int events)
 		cache->resync_bucket = (cache->resync_bucket + 1) & (cache->bucket_count - 1);
 		resync_bucket(cache, cache->resync_bucket);
 	}
+}
+
+static void on_tick(void *context)
+{
+	struct cache *cache = context;
+	cache_finds_tick(cache);
+	if (cache->stale_observers > 0) {
+		ev_prepare_start(cache->loop, &cache->flush); /* they may be confirmed by now */
+	}
+	if (resyncs(cache)) {
+		resync(cache);
+	}
+	plan_tick(cache);
 }
 
 /* ---- the registry comes and goes ---- */
@@ -434,13 +470,9 @@ static void init_watchers(struct cache *cache)
 {
 	ev_prepare_init(&cache->flush, on_flush);
 	cache->flush.data = cache;
-	ev_timer_init(&cache->more, on_more, 0., 0.);
-	cache->more.data = cache;
-	ev_timer_init(&cache->doubt_timer, on_doubt, 1., 0.);
-	cache->doubt_timer.data = cache;
-	ev_timer_init(&cache->tick, on_tick, TICK_MS / 1000., TICK_MS / 1000.);
-	cache->tick.data = cache;
-	ev_timer_start(cache->loop, &cache->tick);
+	timer_init(&cache->more, cache->loop, "more of the cache's work", on_more, cache);
+	timer_init(&cache->doubt_timer, cache->loop, "doubted paths", on_doubt, cache);
+	timer_init(&cache->tick, cache->loop, "the cache's tick", on_tick, cache);
 }
 
 static void init_lists(struct cache *cache)
@@ -492,9 +524,9 @@ void cache_destroy(struct cache *cache)
 	cache_refused_forget(cache);
 	cache_written_forget(cache);
 	ev_prepare_stop(cache->loop, &cache->flush);
-	ev_timer_stop(cache->loop, &cache->more);
-	ev_timer_stop(cache->loop, &cache->doubt_timer);
-	ev_timer_stop(cache->loop, &cache->tick);
+	timer_stop(&cache->more);
+	timer_stop(&cache->doubt_timer);
+	timer_stop(&cache->tick);
 	free(cache->buckets);
 	free(cache);
 }

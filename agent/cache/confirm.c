@@ -43,7 +43,7 @@ static void set_confirmation(struct cache *cache, enum cache_confirmation confir
 		cache->generation++;
 	}
 	cache->confirmation = confirmation;
-	ev_timer_stop(cache->loop, &cache->patience_timer);
+	timer_stop(&cache->patience_timer);
 }
 
 /* Look-ups go on with the present state, confirmed or not. */
@@ -76,11 +76,9 @@ static void on_confirmed(void *context, const struct registry_result *result)
 	end_waits(cache);
 }
 
-static void on_patience(struct ev_loop *loop, ev_timer *timer, int events)
+static void on_patience(void *context)
 {
-	(void)loop;
-	(void)events;
-	struct cache *cache = timer->data;
+	struct cache *cache = context;
 	set_confirmation(cache, CACHE_SILENT);
 	end_waits(cache);
 }
@@ -96,8 +94,7 @@ static void ask_server(struct cache *cache)
 		int64_t half_ms = bound_ms(cache) / 2;
 		int64_t patience_ms = half_ms < PATIENCE_MS ? half_ms : PATIENCE_MS;
 		set_confirmation(cache, CACHE_ASKED);
-		ev_timer_set(&cache->patience_timer, (double)patience_ms / 1000., 0.);
-		ev_timer_start(cache->loop, &cache->patience_timer);
+		timer_start(&cache->patience_timer, patience_ms);
 	}
 }
 
@@ -147,12 +144,11 @@ void cache_confirm_reset(struct cache *cache)
 void cache_confirm_init(struct cache *cache)
 {
 	list_init(&cache->unconfirmed_waits);
-	ev_timer_init(&cache->patience_timer, on_patience, 0., 0.);
-	cache->patience_timer.data = cache;
+	timer_init(&cache->patience_timer, cache->loop, "confirmation", on_patience, cache);
 }
 
 void cache_confirm_finish(struct cache *cache)
 {
-	ev_timer_stop(cache->loop, &cache->patience_timer);
+	timer_stop(&cache->patience_timer);
 	registry_cancel(cache->registry, cache->confirming);
 }

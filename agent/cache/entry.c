@@ -14,7 +14,7 @@
  * lists and the counters.
  */
 
-enum { MAX_IN_FLIGHT = 256 };
+enum { MAX_IN_FLIGHT = 256, DOUBT_MS = 1000 };
 
 static const enum registry_watch_kind watch_kinds[] = { REGISTRY_WATCH_DATA,
 	REGISTRY_WATCH_CHILDREN };
@@ -93,7 +93,9 @@ static void set_state(struct cache_entry *entry, enum cache_entry_state state)
 	cache->in_flight += state == CACHE_READING;
 	if (state == CACHE_DOUBTED) {
 		list_append(&cache->doubted, &entry->link);
-		ev_timer_start(cache->loop, &cache->doubt_timer);
+		if (!timer_runs(&cache->doubt_timer)) {
+			timer_start(&cache->doubt_timer, DOUBT_MS);
+		}
 	}
 	cache->unconfirmed += is_unconfirmed(entry);
 }

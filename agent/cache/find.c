@@ -210,6 +210,7 @@ static void changed(struct cache_find *find)
 {
 	struct cache *cache = find->answer->cache;
 	find->changed = true;
+	cache->finds_changed = true;
 	find->answer->public.live = false;
 	find->answer->public.true_at_ms = find->walked_at_ms;
 	if (clock_monotonic_ms() - find->walked_at_ms >= PAUSE_MS) {
@@ -271,6 +272,7 @@ void cache_find_waited(struct cache *cache, struct answer *answer)
 
 void cache_finds_tick(struct cache *cache)
 {
+	cache->finds_changed = false;
 	for (struct list *link = cache->observers.next, *next; link != &cache->observers;
 		link = next) {
 		struct cache_observer *observer = LIST_ITEM(link, struct cache_observer, all_link);

@@ -6,6 +6,7 @@
 #ifndef AGENT_CACHE_INTERNAL_H
 #define AGENT_CACHE_INTERNAL_H
 
+#include "agent/base/timer.h"
 #include "agent/cache/cache.h"
 #include "lib/registry/value.h"
 
@@ -155,7 +156,8 @@ struct cache {
 	struct list observers;
 	size_t wide_observers; /* of more than one path */
 	size_t stale_observers;
-	struct list due; /* observers */
+	bool finds_changed; /* an observed search was, since the last tick */
+	struct list due;    /* observers */
 	struct cache_written written;
 	unsigned turn; /* of the loop */
 	size_t worked; /* steps in this turn */
@@ -169,10 +171,11 @@ struct cache {
 	int64_t hit_until_ms; /* look-ups before this time need not ask when the server was heard */
 	struct list unconfirmed_waits;
 	ev_prepare flush;
-	ev_timer more; /* of no length: there is work for the next turn */
-	ev_timer doubt_timer;
-	ev_timer patience_timer;
-	ev_timer tick;
+	struct timer more; /* of no length: there is work for the next turn */
+	struct timer doubt_timer;
+	struct timer patience_timer;
+	struct timer tick;
+	int64_t tick_ms; /* its length */
 	size_t resync_bucket;
 	int64_t resync_due; /* buckets x milliseconds, less than the period */
 	struct cache_refused refused[CACHE_REFUSED_MAX];

@@ -224,7 +224,8 @@ STAGED(an_empty_list_right_after_a_reconnect_is_not_believed_at_once)
 	outcome.live = false;
 	for (int i = 0; i < 10 && !outcome.live; i++) {
 		cache_stage_turn(stage);
-		ev_invoke(stage->loop, &stage->cache->doubt_timer, EV_TIMER); /* its time comes */
+		ev_invoke(stage->loop, &stage->cache->doubt_timer.timer,
+			EV_TIMER); /* its time comes */
 		cache_stage_turn(stage);
 		cache_stage_ask(stage, &outcome, "/s", CACHE_LIST, "", false);
 	}

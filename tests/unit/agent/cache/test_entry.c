@@ -108,7 +108,7 @@ static void reconnect(struct cache_stage *stage, const char *gone, const char *g
 
 static void end_doubt(struct cache_stage *stage)
 {
-	ev_invoke(stage->loop, &stage->cache->doubt_timer, EV_TIMER); /* its time comes */
+	ev_invoke(stage->loop, &stage->cache->doubt_timer.timer, EV_TIMER); /* its time comes */
 	cache_stage_turn(stage);
 }
 

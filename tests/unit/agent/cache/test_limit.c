@@ -92,7 +92,7 @@ STAGED(an_evicted_path_leaves_nothing_charged, 600000)
 	cr_assert_eq(stats.bytes, bytes, "%zu, not %zu", stats.bytes, bytes);
 	cr_assert_eq(registry_watch_count(stage->registry), 0);
 	/* There is nothing more to do, although even an empty cache is larger than that. */
-	cr_assert_not(ev_is_active(&stage->cache->more));
+	cr_assert_not(timer_runs(&stage->cache->more));
 	cr_assert_not(ev_is_active(&stage->cache->flush));
 }
 
@@ -323,7 +323,7 @@ static void count_reads(void *context, const struct registry_task *task, struct 
 static void pass_seconds(struct cache_stage *stage, int seconds)
 {
 	for (int i = 0; i < seconds; i++) {
-		ev_invoke(stage->loop, &stage->cache->tick, EV_TIMER);
+		ev_invoke(stage->loop, &stage->cache->tick.timer, EV_TIMER);
 		stage->now_ms += 1000;
 		cache_stage_turn(stage);
 	}
@@ -363,13 +363,45 @@ STAGED(a_period_of_a_millisecond_is_a_second, 1)
 	cr_assert_eq(reads.first, 3);
 }
 
-STAGED(each_second_has_its_share, 10000)
+STAGED(a_cache_without_paths_has_no_tick, 10000)
 {
-	const ev_timer *tick = &stage->cache->tick;
-	cr_assert(ev_is_active(tick));
-	cr_assert_eq(tick->repeat, 1.);
-	ev_tstamp left = ev_timer_remaining(stage->loop, &stage->cache->tick);
-	cr_assert(left <= 1.001, "%f", left);
+	cache_stage_turn(stage);
+	cr_assert_not(timer_runs(&stage->cache->tick));
+}
+
+STAGED(few_paths_have_few_ticks, 640000)
+{
+	struct reads reads = { 0 };
+	load(stage, 0);
+	int64_t left_ms = timer_left_ms(&stage->cache->tick);
+	cr_assert(left_ms > 1000 && left_ms <= 10000, "%lld", (long long)left_ms);
+	memory_on_task(stage->registry, count_reads, &reads);
+	pass_seconds(stage, 64); /* each tick stands for ten */
+	cr_assert_eq(reads.first, 1);
+}
+
+STAGED(many_paths_have_a_tick_a_second, 128000)
+{
+	load(stage, 0);
+	cr_assert_gt(stage->cache->tick_ms, 1000);
+	for (int i = 1; i < 130; i++) {
+		load(stage, i);
+	}
+	cr_assert_leq(timer_left_ms(&stage->cache->tick), 1000);
+}
+
+STAGED(a_tick_that_comes_earlier_counts_what_has_passed, 640000)
+{
+	load(stage, 0);
+	struct cache *cache = stage->cache;
+	timer_start(&cache->tick, 3000); /* seven of its ten seconds are over */
+	cache->stale_observers++;
+	ev_prepare_start(stage->loop, &cache->flush);
+	cache_stage_turn(stage);
+	cr_assert_leq(timer_left_ms(&cache->tick), 1000);
+	cr_assert(
+		cache->tick_ms >= 8000 && cache->tick_ms < 9000, "%lld", (long long)cache->tick_ms);
+	cache->stale_observers--;
 }
 
 STAGED(without_a_period_nothing_is_read_again, 0)

@@ -43,7 +43,7 @@ static void pass_time(struct cache_stage *stage)
 {
 	clock_shift_ms += 2 * 1000;
 	ev_run(stage->loop, EVRUN_NOWAIT);
-	ev_invoke(stage->loop, &stage->cache->tick, EV_TIMER);
+	ev_invoke(stage->loop, &stage->cache->tick.timer, EV_TIMER);
 	cache_stage_turn(stage);
 }
 
