@@ -1,5 +1,5 @@
 """How long a container is not where it should be: start to registered, TERM to gone; and what the
-agent costs in memory."""
+agent costs in memory, and in wake-ups while it has nothing to do."""
 
 import contextlib
 import os
@@ -9,10 +9,12 @@ import statistics
 import tempfile
 import time
 
-from berth import Agent
+from berth import Agent, wake_ups
 from zookeeper import ZooKeeper
 
 ROUNDS = int(os.environ.get("BERTH_ROUNDS", "20"))
+IDLE_SECONDS = int(os.environ.get("BERTH_IDLE_SECONDS", "60"))
+SETTLED_SECONDS = 40  # a directory looks at a new record again until then, less and less often
 NODE = f"/registry{Agent.PATH}"
 
 
@@ -73,12 +75,37 @@ def measure(name, registry, is_there, folder):
               f"{fields['Pss']:6} kB")
 
 
+def measure_idle(registries, folder):
+    """Agents with a registered component, without checks, that nobody asks."""
+    with contextlib.ExitStack() as stack:
+        agents = {}
+        for name, registry in registries.items():
+            agents[name] = agent = Agent(folder / f"{name}-idle", registry, command=(),
+                session_timeout="30s")
+            stack.callback(agent.end)
+            agent.write_config({**agent.component(""), "agent": {"log_level": "info"}})
+            agent.start().wait_state("registered")
+        time.sleep(SETTLED_SECONDS)
+        pids = {pid: name for name, agent in agents.items()
+            for pid in [agent.process.pid, *children(agent.process.pid)]}
+        before = {pid: wake_ups(pid) for pid in pids}
+        time.sleep(IDLE_SECONDS)
+        for pid, name in pids.items():
+            program = pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+            rate = (wake_ups(pid) - before[pid]) / IDLE_SECONDS
+            print(f"{name:10} {program:20} wakes up {rate:5.2f} times a second while idle")
+
+
 def main():
-    with tempfile.TemporaryDirectory(prefix="bench-") as name, ZooKeeper() as server:
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-") as name,
+        ZooKeeper("maxSessionTimeout=60000\n") as server,
+    ):
         folder = pathlib.Path(name)
         registry = f"dir:{folder}/registry"
         measure("dir", registry, lambda: registered_in_directory(registry), folder)
         measure("zookeeper", server.url, lambda: server.stat(NODE) is not None, folder)
+        measure_idle({"dir": registry, "zookeeper": server.url}, folder)
 
 
 if __name__ == "__main__":

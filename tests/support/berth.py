@@ -62,6 +62,16 @@ def has_ended(pid):
 FAILS = "/bin/sh -c 'exit 1'"
 
 
+def wake_ups(pid):
+    """How often the threads of a process have slept until now."""
+    count = 0
+    for status in pathlib.Path(f"/proc/{pid}/task").glob("*/status"):
+        for line in status.read_text().splitlines():
+            name, _, value = line.partition(":")
+            count += int(value) if name == "voluntary_ctxt_switches" else 0
+    return count
+
+
 def exists(path):
     """A health command that passes while a file exists."""
     return f"/bin/sh -c 'test -e {path} || exit 2'"
