@@ -359,7 +359,7 @@ static void on_doubt(void *context)
 	cache_recheck_doubted(context);
 }
 
-/* ---- resync: a share of the paths with each tick, all of them within the period --------------- */
+/* ---- resync: a share of the paths with each tick, all of them within the period -------------- */
 
 static void resync_bucket(struct cache *cache, size_t bucket)
 {

@@ -1,6 +1,6 @@
 /*
- * What conf/berth.full.ini and docs/berth.ini.5 take from the table of options. The agent prints
- * neither.
+ * The parts of conf/berth.full.ini and docs/berth.ini.5 that come from the table of options. The
+ * agent prints neither.
  */
 #ifndef TESTS_SUPPORT_CONFIG_DOCUMENTS_H
 #define TESTS_SUPPORT_CONFIG_DOCUMENTS_H
