@@ -58,6 +58,7 @@ class Planted(unittest.TestCase):
         compiler, flags = (re.search(rf"^{name} = *(.*)$", settings, re.MULTILINE)[1].split()
             for name in ("CC", "CPPFLAGS"))
         result = subprocess.run([*compiler, "-std=gnu11", "-D_GNU_SOURCE", '-DBERTH_VERSION=""',
+            '-DBERTH_BINDIR=""',
             *flags, "-w", "-Werror=implicit-function-declaration", "-iquote", SOURCE,
             "-iquote", folder, "-fsyntax-only", "-x", "c", "-"], input=text, capture_output=True,
             text=True, check=False)

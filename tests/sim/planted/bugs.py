@@ -188,8 +188,8 @@ static enum announce_action decide_down""",
     Bug(
         "a check that hangs has no result",
         "agent/command/command.c",
-        "	start_timer(command, TERM_TO_KILL_S);\n	report(command, COMMAND_TIMED_OUT, 0);",
-        "	start_timer(command, TERM_TO_KILL_S);",
+        "	timer_start(&command->timer, TERM_TO_KILL_MS);\n	report(command, COMMAND_TIMED_OUT, 0);",
+        "	timer_start(&command->timer, TERM_TO_KILL_MS);",
     ),
     Bug(
         "a component is registered before its first check",
