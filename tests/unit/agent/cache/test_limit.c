@@ -382,6 +382,9 @@ STAGED(few_paths_have_few_ticks, 640000)
 
 STAGED(many_paths_have_a_tick_a_second, 128000)
 {
+	struct cache_options options = stage->cache->options;
+	options.max_size_bytes = 8 * 1024 * 1024;
+	cache_set_options(stage->cache, &options);
 	load(stage, 0);
 	cr_assert_gt(stage->cache->tick_ms, 1000);
 	for (int i = 1; i < 130; i++) {
