@@ -188,7 +188,8 @@ static enum announce_action decide_down""",
     Bug(
         "a check that hangs has no result",
         "agent/command/command.c",
-        "	timer_start(&command->timer, TERM_TO_KILL_MS);\n	report(command, COMMAND_TIMED_OUT, 0);",
+        "	timer_start(&command->timer, TERM_TO_KILL_MS);\n"
+        "	report(command, COMMAND_TIMED_OUT, 0);",
         "	timer_start(&command->timer, TERM_TO_KILL_MS);",
     ),
     Bug(
