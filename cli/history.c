@@ -102,7 +102,7 @@ static size_t count_known(const json_t *history, const json_t *last)
 static int wait_for_agent(const struct berth_failure *failure, bool *away)
 {
 	static const struct timespec pause = { .tv_nsec = 200 * 1000 * 1000 };
-	if (failure->code != BERTH_REGISTRY_UNAVAILABLE) {
+	if (failure->code != BERTH_AGENT_UNAVAILABLE) {
 		return output_failure(failure);
 	}
 	if (!*away) {

@@ -35,7 +35,8 @@ bool cli_may_come(int code, const struct berth_failure *failure, char *remains)
 		snprintf(remains, CLI_REMAINS_BYTES, "there is no such path yet");
 		return true;
 	}
-	if (code == BERTH_REGISTRY_UNAVAILABLE || code == BERTH_TIMEOUT) {
+	if (code == BERTH_REGISTRY_UNAVAILABLE || code == BERTH_AGENT_UNAVAILABLE ||
+		code == BERTH_TIMEOUT) {
 		snprintf(remains, CLI_REMAINS_BYTES, "%.90s", failure->message);
 		return true;
 	}
@@ -145,7 +146,7 @@ static int look_at_agent(struct cli *cli, char *tag, int64_t deadline_ms, char *
 	static const struct timespec pause = { .tv_nsec = RETRY_MS * 1000 * 1000 };
 	json_t *agent;
 	int code = cli_await(cli, BERTH_STATUS, tag, deadline_ms, &agent, failure);
-	if (code == BERTH_REGISTRY_UNAVAILABLE) {
+	if (code == BERTH_AGENT_UNAVAILABLE) {
 		snprintf(remains, size, "%s", failure->message);
 		nanosleep(&pause, NULL);
 		return 0;

@@ -245,7 +245,7 @@ static void print_text(const struct watching *watching, const struct berth_event
 /* The stream broke: before the first picture that is a failure, later a remark. */
 static void on_lost(struct watching *watching)
 {
-	struct berth_failure failure = { .code = BERTH_REGISTRY_UNAVAILABLE,
+	struct berth_failure failure = { .code = BERTH_AGENT_UNAVAILABLE,
 		.message = "the event stream broke" };
 	berth_watch_trouble(watching->watch, &failure);
 	/* After BERTH_FAILED the library may not go on: it has missed an event. */

@@ -25,9 +25,10 @@ enum berth_error {
 	BERTH_AUTHENTICATION_FAILED = -8,
 	BERTH_NO_CHILDREN_FOR_EPHEMERALS = -9,
 	BERTH_LIMIT_EXCEEDED = -10,
-	BERTH_REGISTRY_UNAVAILABLE = -11, /* the registry, or the agent, cannot be reached */
-	BERTH_TIMEOUT = -12, /* no answer in time; a write may or may not have happened */
-	BERTH_FAILED = -13   /* anything else: bad arguments, system errors, no memory */
+	BERTH_REGISTRY_UNAVAILABLE = -11, /* the registry cannot be reached */
+	BERTH_TIMEOUT = -12,          /* no answer in time; a write may or may not have happened */
+	BERTH_FAILED = -13,           /* anything else: bad arguments, system errors, no memory */
+	BERTH_AGENT_UNAVAILABLE = -14 /* no agent answers on the socket, or it broke off */
 };
 
 /*

@@ -26,6 +26,7 @@ static const struct {
 	[-BERTH_REGISTRY_UNAVAILABLE] = { "RegistryUnavailable", 503, 4 },
 	[-BERTH_TIMEOUT] = { "Timeout", 504, 4 },
 	[-BERTH_FAILED] = { "Failed", 500, 1 },
+	[-BERTH_AGENT_UNAVAILABLE] = { "AgentUnavailable", 503, 4 },
 };
 
 #define ERROR_COUNT ((int)(sizeof(errors) / sizeof(errors[0])))

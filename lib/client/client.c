@@ -78,8 +78,8 @@ static int connect_failed(const char *socket_path, int reason, struct err *err)
 			"[agent] of its configuration name the users who may connect",
 			socket_path, strerror(reason));
 	}
-	return err_set_errno(err, BERTH_REGISTRY_UNAVAILABLE, reason,
-		"cannot reach the agent at %s", socket_path);
+	return err_set_errno(
+		err, BERTH_AGENT_UNAVAILABLE, reason, "cannot reach the agent at %s", socket_path);
 }
 
 int client_connect(const char *socket_path, int64_t deadline_ms, struct err *err)
@@ -146,7 +146,7 @@ static enum attempt send_all(
 				return ATTEMPT_FAILED;
 			}
 		} else if (errno != EINTR) {
-			err_set_errno(err, BERTH_REGISTRY_UNAVAILABLE, errno,
+			err_set_errno(err, BERTH_AGENT_UNAVAILABLE, errno,
 				"the agent at %s broke the connection", client->socket_path);
 			return ATTEMPT_NOT_SENT;
 		}
@@ -170,7 +170,7 @@ static enum attempt receive(
 				return ATTEMPT_FAILED;
 			}
 		} else if (got == 0 || errno == ECONNRESET) {
-			err_set(err, BERTH_REGISTRY_UNAVAILABLE,
+			err_set(err, BERTH_AGENT_UNAVAILABLE,
 				"the agent at %s closed the connection "
 				"before its answer was complete",
 				client->socket_path);

@@ -48,7 +48,7 @@ const char *client_socket_path(const struct client *client);
 /*
  * Sends a request and waits for the answer, `timeout_ms` at most. 0 for status 200 to 299: `ret`
  * holds the answer, for client_response_finish(). Otherwise the agent's own error by name,
- * REGISTRY_UNAVAILABLE when no agent answers, NO_PATH_PERMISSIONS when the socket may not be
+ * AGENT_UNAVAILABLE when no agent answers, NO_PATH_PERMISSIONS when the socket may not be
  * opened, TIMEOUT (also when the content of `tag` stayed the same for `wait_s`, which comes on top
  * of `timeout_ms`). `ret_problem`, when not NULL, receives the body of an error (the caller's,
  * initialised, empty without one).

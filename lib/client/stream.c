@@ -89,7 +89,7 @@ int client_stream_create(struct client_stream **ret_stream, const char *socket_p
 	http_reader_init(&stream->reader, HTTP_ANSWER);
 	buffer_init(&stream->body, CLIENT_BODY_BYTES);
 	stream->due_ms = clock_monotonic_ms();
-	err_set(&stream->trouble, BERTH_REGISTRY_UNAVAILABLE, "not yet subscribed");
+	err_set(&stream->trouble, BERTH_AGENT_UNAVAILABLE, "not yet subscribed");
 	*ret_stream = stream;
 	return 0;
 }
@@ -154,8 +154,8 @@ static int subscribe(struct client_stream *stream, struct err *err)
 	ssize_t sent = send(stream->fd, request, (size_t)len, MSG_NOSIGNAL);
 	struct epoll_event event = { .events = EPOLLIN };
 	if (sent != len || epoll_ctl(stream->epoll_fd, EPOLL_CTL_ADD, stream->fd, &event) != 0) {
-		return err_set_errno(err, BERTH_REGISTRY_UNAVAILABLE, errno,
-			"cannot subscribe at %s", stream->socket_path);
+		return err_set_errno(err, BERTH_AGENT_UNAVAILABLE, errno, "cannot subscribe at %s",
+			stream->socket_path);
 	}
 	return 0;
 }
@@ -264,7 +264,7 @@ static int take_bytes(struct client_stream *stream, const char *bytes, size_t le
 	}
 	code = take_frames(stream, err);
 	if (code == 0 && over) {
-		code = err_set(err, BERTH_REGISTRY_UNAVAILABLE, "the agent ended the event stream");
+		code = err_set(err, BERTH_AGENT_UNAVAILABLE, "the agent ended the event stream");
 	}
 	return code;
 }
@@ -283,13 +283,13 @@ static int read_some(struct client_stream *stream, struct err *err)
 			}
 			heard = 1;
 		} else if (got == 0) {
-			return err_set(err, BERTH_REGISTRY_UNAVAILABLE,
-				"the agent closed the event stream");
+			return err_set(
+				err, BERTH_AGENT_UNAVAILABLE, "the agent closed the event stream");
 		} else if (errno == EAGAIN) {
 			break;
 		} else if (errno != EINTR) {
 			return err_set_errno(
-				err, BERTH_REGISTRY_UNAVAILABLE, errno, "the event stream broke");
+				err, BERTH_AGENT_UNAVAILABLE, errno, "the event stream broke");
 		}
 	}
 	return heard;
@@ -310,7 +310,7 @@ void client_stream_dispatch(struct client_stream *stream, int64_t now_ms)
 	} else if (heard > 0) {
 		stream->due_ms = now_ms + stream->silence_ms;
 	} else if (now_ms >= stream->due_ms) {
-		err_set(&err, BERTH_REGISTRY_UNAVAILABLE, "the agent fell silent");
+		err_set(&err, BERTH_AGENT_UNAVAILABLE, "the agent fell silent");
 		fail(stream, &err, now_ms);
 	}
 }

@@ -95,7 +95,7 @@ class Usage(AgentTest):
             for verb in ["status"], ["resolve", "/a"], ["exists", "/a"], ["watch", "/a"], ["drain"]:
                 result = berth("--socket", f"{folder}/none.sock", *verb)
                 self.assertEqual(result.returncode, 4, verb)
-                self.assertTrue(result.stderr.startswith("berth: RegistryUnavailable: "),
+                self.assertTrue(result.stderr.startswith("berth: AgentUnavailable: "),
                     result.stderr)
 
 

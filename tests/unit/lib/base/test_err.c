@@ -78,6 +78,7 @@ Test(err, names_and_statuses_are_those_of_the_contract)
 		{ BERTH_LIMIT_EXCEEDED, "LimitExceeded", 422, 1 },
 		{ BERTH_REGISTRY_UNAVAILABLE, "RegistryUnavailable", 503, 4 },
 		{ BERTH_TIMEOUT, "Timeout", 504, 4 },
+		{ BERTH_AGENT_UNAVAILABLE, "AgentUnavailable", 503, 4 },
 	};
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		cr_assert_str_eq(berth_error_name(rows[i].code), rows[i].name);

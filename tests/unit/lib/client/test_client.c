@@ -180,7 +180,7 @@ Test(client, does_not_send_twice_what_may_have_been_done)
 	server_start(steps);
 	struct berth *berth = open_client(PATIENT_MS);
 	cr_assert_eq(resolve(berth, NULL), 0);
-	cr_assert_eq(berth_drain(berth, "x", 0, &failure), BERTH_REGISTRY_UNAVAILABLE);
+	cr_assert_eq(berth_drain(berth, "x", 0, &failure), BERTH_AGENT_UNAVAILABLE);
 	berth_close(berth);
 	server_stop();
 }
@@ -192,8 +192,8 @@ Test(client, a_new_connection_that_breaks_is_an_error)
 	struct berth_failure failure;
 	server_start(steps);
 	struct berth *berth = open_client(PATIENT_MS);
-	cr_assert_eq(resolve(berth, &failure), BERTH_REGISTRY_UNAVAILABLE);
-	cr_assert_eq(failure.code, BERTH_REGISTRY_UNAVAILABLE);
+	cr_assert_eq(resolve(berth, &failure), BERTH_AGENT_UNAVAILABLE);
+	cr_assert_eq(failure.code, BERTH_AGENT_UNAVAILABLE);
 	cr_assert(strstr(failure.message, "before its answer was complete"), "%s", failure.message);
 	berth_close(berth);
 	server_stop();
@@ -243,9 +243,9 @@ Test(client, without_an_agent_it_says_where_it_looked)
 	struct berth *berth;
 	struct berth_failure failure;
 	cr_assert_eq(berth_open(&berth, "unix:/nonexistent/berth.sock", NULL, NULL), 0);
-	cr_assert_eq(resolve(berth, &failure), BERTH_REGISTRY_UNAVAILABLE);
+	cr_assert_eq(resolve(berth, &failure), BERTH_AGENT_UNAVAILABLE);
 	cr_assert(strstr(failure.message, "/nonexistent/berth.sock"));
-	cr_assert_eq(berth_exists(berth, "/a", NULL), BERTH_REGISTRY_UNAVAILABLE);
+	cr_assert_eq(berth_exists(berth, "/a", NULL), BERTH_AGENT_UNAVAILABLE);
 	cr_assert_eq(berth_resolve(berth, "/A", NULL, NULL), BERTH_INVALID_PATHNAME);
 	cr_assert_eq(berth_mknode(berth, "/a", true, NULL, &failure), BERTH_FAILED);
 	cr_assert(strstr(failure.message, "is for a registry"), "%s", failure.message);
@@ -265,16 +265,16 @@ Test(client, a_call_that_fails_has_a_reason_and_one_that_can_be_repeated_is)
 		bool never_connects;
 	} rows[] = {
 		{ "socket", EMFILE, BERTH_FAILED, "cannot make a socket", true },
-		{ "connect", ECONNREFUSED, BERTH_REGISTRY_UNAVAILABLE, "cannot reach", true },
+		{ "connect", ECONNREFUSED, BERTH_AGENT_UNAVAILABLE, "cannot reach", true },
 		{ "connect", EACCES, BERTH_NO_PATH_PERMISSIONS, "socket_mode", true },
 		{ "connect", EPERM, BERTH_NO_PATH_PERMISSIONS, "socket_mode", true },
 		{ "connect", EAGAIN, 0, "", false },
 		{ "send", EINTR, 0, "", false },
 		{ "send", EAGAIN, 0, "", false },
-		{ "send", EPIPE, BERTH_REGISTRY_UNAVAILABLE, "broke the connection", false },
+		{ "send", EPIPE, BERTH_AGENT_UNAVAILABLE, "broke the connection", false },
 		{ "receive", EINTR, 0, "", false },
 		{ "receive", EAGAIN, 0, "", false },
-		{ "receive", ECONNRESET, BERTH_REGISTRY_UNAVAILABLE, "before its answer", false },
+		{ "receive", ECONNRESET, BERTH_AGENT_UNAVAILABLE, "before its answer", false },
 		{ "receive", EIO, BERTH_FAILED, "cannot read", false },
 	};
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

@@ -192,7 +192,7 @@ Test(control, an_agent_that_is_not_ready_answers_and_one_that_is_not_there_does_
 	cr_assert_eq(berth_live(berth, NULL), 0);
 	berth_close(berth);
 	cr_assert_eq(berth_open(&berth, "/nowhere/at/all", NULL, &failure), 0);
-	cr_assert_eq(berth_ready(berth, false, &failure), BERTH_REGISTRY_UNAVAILABLE);
+	cr_assert_eq(berth_ready(berth, false, &failure), BERTH_AGENT_UNAVAILABLE);
 	berth_close(berth);
 }
 
