@@ -109,6 +109,11 @@ void cli_print_history(const struct cli *cli, const json_t *history, size_t coun
 
 /* Prints records (path -> record) as a table. */
 void cli_print_records(const struct cli *cli, const json_t *records);
+/*
+ * As output_failure(), for a look-up: with a note when the answer is not live, since a path that is
+ * absent may have been made meanwhile.
+ */
+int cli_lookup_failure(const struct cli *cli, const struct berth_failure *failure);
 /* As output_failure(), for a write that could have made the parents. */
 int cli_write_failed(const struct cli *cli, struct berth_failure *failure);
 /* Prints a problem of the configuration: "file:line: message". */

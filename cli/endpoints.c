@@ -119,7 +119,7 @@ int verb_endpoints(struct cli *cli)
 		return output_usage("--plain is text; it cannot be JSON");
 	}
 	if (berth_endpoints(cli->berth, cli_operand(cli), &filter, &endpoints, &failure) != 0) {
-		return output_failure(&failure);
+		return cli_lookup_failure(cli, &failure);
 	}
 	int status = 0;
 	if (endpoints.count == 0) {

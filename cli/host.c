@@ -71,7 +71,7 @@ int verb_host(struct cli *cli)
 	struct berth_answer found;
 	const char *name = cli_operand(cli);
 	if (berth_name(cli->berth, name, cli->options.type, &found, &failure) != 0) {
-		return output_failure(&failure);
+		return cli_lookup_failure(cli, &failure);
 	}
 	struct berth_freshness freshness = found.freshness;
 	json_t *answer = cli_parse_take(&found);

@@ -22,6 +22,14 @@ json_t *cli_parse_take(struct berth_answer *answer)
 	return json;
 }
 
+int cli_lookup_failure(const struct cli *cli, const struct berth_failure *failure)
+{
+	struct berth_freshness freshness = berth_last_freshness(cli->berth);
+	int status = output_failure(failure);
+	output_freshness(&freshness);
+	return status;
+}
+
 /* ---- resolve --------------------------------------------------------------------------------- */
 
 static void add_endpoint(struct table *table, const struct record_endpoint *endpoint)
@@ -100,7 +108,7 @@ int verb_resolve(struct cli *cli)
 	struct berth_failure failure;
 	struct berth_answer answer;
 	if (berth_resolve(cli->berth, cli_operand(cli), &answer, &failure) != 0) {
-		return output_failure(&failure);
+		return cli_lookup_failure(cli, &failure);
 	}
 	struct berth_freshness freshness = answer.freshness;
 	int status = 0;
@@ -195,7 +203,7 @@ int verb_ls(struct cli *cli)
 	struct berth_failure failure;
 	struct berth_paths paths;
 	if (berth_list(cli->berth, cli_operand(cli), &paths, &failure) != 0) {
-		return output_failure(&failure);
+		return cli_lookup_failure(cli, &failure);
 	}
 	int status = 0;
 	if (cli->options.long_list) {
@@ -251,7 +259,7 @@ int verb_records(struct cli *cli)
 	struct berth_failure failure;
 	struct berth_answer answer;
 	if (berth_records(cli->berth, cli_operand(cli), &answer, &failure) != 0) {
-		return output_failure(&failure);
+		return cli_lookup_failure(cli, &failure);
 	}
 	return print_records_answer(cli, &answer);
 }
@@ -276,7 +284,7 @@ int verb_find(struct cli *cli)
 	};
 	int code = berth_find(cli->berth, &criteria, on_progress, cli, &answer, &failure);
 	output_progress_end(&cli->output);
-	return code ? output_failure(&failure) : print_records_answer(cli, &answer);
+	return code ? cli_lookup_failure(cli, &failure) : print_records_answer(cli, &answer);
 }
 
 /* ---- stat, exists ---------------------------------------------------------------------------- */
@@ -314,7 +322,7 @@ int verb_stat(struct cli *cli)
 	struct berth_failure failure;
 	struct berth_stat stat;
 	if (berth_stat(cli->berth, cli_operand(cli), &stat, &failure) != 0) {
-		return output_failure(&failure);
+		return cli_lookup_failure(cli, &failure);
 	}
 	if (cli->output.json) {
 		json_t *json = json_of_stat(cli_operand(cli), &stat);
@@ -332,7 +340,7 @@ int verb_exists(struct cli *cli)
 	struct berth_failure failure;
 	int exists = berth_exists(cli->berth, cli_operand(cli), &failure);
 	if (exists < 0) {
-		return output_failure(&failure);
+		return cli_lookup_failure(cli, &failure);
 	}
 	if (cli->output.json) {
 		json_t *json = json_boolean(exists);
@@ -341,5 +349,7 @@ int verb_exists(struct cli *cli)
 	} else if (cli->output.terminal) {
 		puts(exists ? "yes" : "no");
 	}
+	struct berth_freshness freshness = berth_last_freshness(cli->berth);
+	output_freshness(&freshness);
 	return exists ? 0 : 3;
 }

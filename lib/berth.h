@@ -222,6 +222,13 @@ int berth_endpoints(struct berth *berth, const char *path,
 	const struct berth_endpoint_filter *filter, struct berth_endpoints *ret_endpoints,
 	struct berth_failure *failure);
 
+/*
+ * The freshness of the agent's last answer on this handle, also when a call failed with it: while
+ * the registry is away, that a path is absent may be old news, too. Zero without an answer, and on
+ * a registry.
+ */
+struct berth_freshness berth_last_freshness(const struct berth *berth);
+
 /* BERTH_PATH_NOT_FOUND. */
 int berth_stat(struct berth *berth, const char *path, struct berth_stat *ret_stat,
 	struct berth_failure *failure);

@@ -20,6 +20,7 @@ struct client {
 	char *socket_path;
 	int fd; /* -1 while not connected */
 	struct http_reader reader;
+	struct berth_freshness freshness; /* of the last answer, whatever its status was */
 };
 
 /* How far an attempt came: what is safe to try again depends on it. */
@@ -298,23 +299,31 @@ int client_problem(int status, const struct buffer *body, struct err *err)
 	return code;
 }
 
-static void read_freshness(const struct http_reader *reader, struct client_response *response)
+static void read_freshness(const struct http_reader *reader, struct berth_freshness *freshness)
 {
 	const char *age = http_reader_field(reader, HTTP_FIELD_AGE);
 	const char *cache = http_reader_field(reader, HTTP_FIELD_X_CACHE);
+	freshness->age_s = age ? strtol(age, NULL, 10) : 0;
+	freshness->stale = cache && strcmp(cache, "STALE") == 0;
+}
+
+static void read_tag(const struct http_reader *reader, struct client_response *response)
+{
 	const char *tag = http_reader_field(reader, HTTP_FIELD_ETAG);
-	response->age_s = age ? strtol(age, NULL, 10) : 0;
-	response->stale = cache && strcmp(cache, "STALE") == 0;
 	text_printf(response->tag, sizeof(response->tag), "%s", tag ? tag : "");
 }
 
 int client_call(struct client *client, const struct client_request *request, int timeout_ms,
 	struct client_response *ret, struct buffer *ret_problem, struct err *err)
 {
-	struct client_response response = { .age_s = 0 };
+	struct client_response response = { .tag = "" };
+	client->freshness = (struct berth_freshness){ .stale = false };
 	buffer_init(&response.body, CLIENT_BODY_BYTES);
 	int64_t deadline_ms = clock_monotonic_ms() + timeout_ms + (int64_t)request->wait_s * 1000;
 	int code = exchange(client, request, &response.body, deadline_ms, err);
+	if (code == 0) {
+		read_freshness(&client->reader, &client->freshness);
+	}
 	if (code == 0 && client->reader.status == 304) {
 		code = err_set(err, BERTH_TIMEOUT, "nothing has changed");
 	} else if (code == 0 && client->reader.status / 100 != 2) {
@@ -327,9 +336,14 @@ int client_call(struct client *client, const struct client_request *request, int
 		buffer_finish(&response.body);
 		return code;
 	}
-	read_freshness(&client->reader, &response);
+	read_tag(&client->reader, &response);
 	*ret = response;
 	return 0;
+}
+
+struct berth_freshness client_freshness(const struct client *client)
+{
+	return client->freshness;
 }
 
 void client_response_finish(struct client_response *response)

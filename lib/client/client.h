@@ -34,8 +34,6 @@ struct client_request {
 struct client_response {
 	struct buffer body;
 	char tag[BERTH_TAG_BYTES]; /* the ETag; "" without one */
-	long age_s;
-	bool stale;
 };
 
 /* Copies the path; connects later. */
@@ -57,6 +55,8 @@ int client_call(struct client *client, const struct client_request *request, int
 	struct client_response *ret, struct buffer *ret_problem, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(6);
 void client_response_finish(struct client_response *response);
+/* Of the last call's answer, that of an error too; zero when there was none. */
+struct berth_freshness client_freshness(const struct client *client);
 
 /* The error of an answer with another status than 2xx, from its problem+json body. */
 int client_problem(int status, const struct buffer *body, struct err *err) ERR_REQUIRED(3);

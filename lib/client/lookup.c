@@ -30,6 +30,12 @@ int berth_list(struct berth *berth, const char *path, struct berth_paths *ret_pa
 	return berth->ops->list(berth, path, ret_paths, &err) ? handle_fail(failure, &err) : 0;
 }
 
+struct berth_freshness berth_last_freshness(const struct berth *berth)
+{
+	struct berth_freshness none = { .stale = false };
+	return berth->client ? client_freshness(berth->client) : none;
+}
+
 int berth_stat(struct berth *berth, const char *path, struct berth_stat *ret_stat,
 	struct berth_failure *failure)
 {

@@ -55,7 +55,7 @@ int handle_request(struct berth *berth, const struct client_request *request,
 	if (code != 0) {
 		return code;
 	}
-	struct berth_answer answer = { .freshness = { response.age_s, response.stale } };
+	struct berth_answer answer = { .freshness = client_freshness(berth->client) };
 	answer.json = buffer_take(&response.body, &answer.len);
 	memcpy(answer.tag, response.tag, sizeof(answer.tag));
 	client_response_finish(&response);

@@ -213,6 +213,14 @@ class ImportsFromZooKeeper(Imports, OnZooKeeper, AgentTest):
             absent = agent.get(f"/v1/resolve{AS}/unknown")
             self.assertEqual((absent.status, absent.headers["X-Cache"]), (404, "STALE"))
             self.assertEqual(agent.get("/v1/resolve/unknown/path").status, 503)
+            for verb in "ls", "resolve", "stat", "exists", "endpoints":
+                said = berth("--socket", agent.socket, verb, f"{AS}/unknown")
+                self.assertEqual(said.returncode, 3, said.stderr)
+                self.assertRegex(said.stderr,
+                    r"(?m)^note: the registry is away; this answer is .* old$")
+            unknown = berth("--socket", agent.socket, "ls", "/unknown/path")
+            self.assertEqual(unknown.returncode, 4)
+            self.assertRegex(unknown.stderr, "^berth: RegistryUnavailable: [^\n]*\n$")
         self.server.restart()
         wait_until(lambda: agent.get(f"/v1/list{AS}").headers["X-Cache"] != "STALE",
             "the registry is back")

@@ -171,6 +171,23 @@ Test(client, asks_again_when_the_kept_connection_was_closed)
 	server_stop();
 }
 
+Test(client, a_failure_has_the_freshness_of_its_answer)
+{
+	static const struct step steps[] = { { ACCEPT, NULL }, { READ, NULL },
+		{ SEND, JSON("404 Not Found", "X-Cache: STALE\r\nAge: 7\r\n", CHUNK_2("{}")) },
+		{ READ, NULL }, { HANG_UP, NULL }, { END, NULL } };
+	server_start(steps);
+	struct berth *berth = open_client(PATIENT_MS);
+	cr_assert_not(berth_last_freshness(berth).stale);
+	cr_assert_eq(resolve(berth, NULL), BERTH_PATH_NOT_FOUND);
+	cr_assert(berth_last_freshness(berth).stale);
+	cr_assert_eq(berth_last_freshness(berth).age_s, 7);
+	cr_assert_eq(berth_drain(berth, "x", 0, NULL), BERTH_AGENT_UNAVAILABLE);
+	cr_assert_not(berth_last_freshness(berth).stale, "without an answer");
+	berth_close(berth);
+	server_stop();
+}
+
 Test(client, does_not_send_twice_what_may_have_been_done)
 {
 	static const struct step steps[] = { { ACCEPT, NULL }, { READ, NULL },
