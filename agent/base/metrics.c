@@ -102,7 +102,7 @@ static const struct family families[METRIC_COUNT] = {
 	[METRIC_DNS_LIMITED] = { "berth_dns_limited_total",
 		"DNS replies over UDP that were cut because their address got too much.", COUNTER,
 		{ NULL }, { 0 } },
-	[METRIC_DNS_DROPPED] = { "berth_dns_dropped_total", "Packets that were no DNS query.",
+	[METRIC_DNS_DROPPED] = { "berth_dns_dropped_total", "Packets that were not a DNS query.",
 		COUNTER, { NULL }, { 0 } },
 	[METRIC_OUTPUT_CURRENT] = { "berth_output_current",
 		"1 while the output is what the registry says.", GAUGE, { "output" }, { 0 } },

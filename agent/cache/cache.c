@@ -213,7 +213,7 @@ static bool is_listed_as_absent(const struct cache *cache, const struct cache_no
 }
 
 /*
- * Paths that the observer of a tree saw come and go would pile up with their watches. One that a
+ * Paths that the observer of a tree saw come and go would pile up with their watches. A path that a
  * client has asked for goes only where the next answer needs no read of it: else the client, or the
  * evaluation of a name, would begin again and again.
  */

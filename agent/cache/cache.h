@@ -240,7 +240,7 @@ struct cache_observer {
 
 /* `path` must be valid. on_ready comes later: in the next turn, if everything is loaded already. */
 void cache_observe(struct cache *cache, const char *path, struct cache_observer *observer);
-/* Accepts one that was refused, or unobserved before. */
+/* Accepts an observer that was refused, or unobserved before. */
 void cache_unobserve(struct cache_observer *observer);
 const char *cache_observed_path(const struct cache_observer *observer);
 

@@ -451,7 +451,7 @@ struct cache_entry *cache_need_list(struct cache *cache, struct cache_need *need
 }
 
 /*
- * The loads that this starts all run beside each other; the reader of the data finds them by
+ * The loads that this starts all run at the same time; the reader of the data finds them by
  * cache_data_of().
  */
 void cache_need_children(struct cache *cache, struct cache_need *need, const char *path)

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* The key of an answer beside its path and kind: the texts of its filter, one a line. */
+/* The key of an answer besides its path and kind: the texts of its filter, one a line. */
 
 enum { TEXTS = 7 };
 

@@ -211,7 +211,10 @@ void cache_go_on(struct cache *cache);
 enum { CACHE_TURN_STEPS = 16384, CACHE_EVENT_STEPS = 16 };
 void cache_work(struct cache *cache, size_t steps);
 bool cache_may_work(struct cache *cache);
-/* By the least that these children cost with their data; if not, that is noted as refused. */
+/*
+ * Estimates the minimum size of these children with their data; remembers the path as refused if
+ * they do not fit.
+ */
 bool cache_children_fit(struct cache *cache, const struct cache_entry *children);
 
 /* ---- entry.c ---- */
@@ -308,7 +311,10 @@ void cache_refused_forget(struct cache *cache);
 /* ---- confirm.c ---- */
 
 int64_t cache_heard_ms(const struct cache *cache, int64_t now_ms);
-/* Was the server heard since? If not, and there is hope, a confirmation is under way afterwards. */
+/*
+ * Was the server heard since? If not, a confirmation is under way afterwards, if one can
+ * succeed.
+ */
 enum cache_truth { CACHE_TRUE, CACHE_TRUE_SOON, CACHE_NOT_CONFIRMED };
 /* The earliest time that an answer may be true at, to be given now as confirmed. */
 int64_t cache_not_before_ms(const struct cache *cache, int64_t max_age_ms, int64_t now_ms);
@@ -320,7 +326,7 @@ void cache_confirm_finish(struct cache *cache);
 
 /* ---- answer.c ---- */
 
-/* A body of its own text, or one that borrows a value's data. */
+/* A body of its own text, or a body that borrows a value's data. */
 struct cache_body *cache_body_of_text(const char *text, size_t len);
 struct cache_body *cache_body_of_value(const struct registry_value *value);
 /* Answers that hold this node's entries have to be made anew: its own, and those of its parent. */

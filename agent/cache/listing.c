@@ -103,7 +103,7 @@ static bool may_have_ended(const struct cache_entry *entry)
 
 /*
  * The next list lacks the path. It is new to observers when it is listed again, even if its value
- * is the same then. One that was kept only because the list named it may go.
+ * is the same. A path that was kept only because the list named it may go.
  */
 static void unlist(struct cache *cache, struct cache_node *child, bool absent)
 {

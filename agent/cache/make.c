@@ -127,7 +127,7 @@ enum cache_verdict cache_answer_unavailable(const struct cache *cache, const str
 	return CACHE_UNAVAILABLE;
 }
 
-/* The list of children, and what can be said about the answer before its body is begun. */
+/* The list of children, and what is known about the answer before its body is begun. */
 static enum cache_verdict collect_composite(
 	struct cache *cache, struct answer *answer, struct cache_need *need, struct err *found)
 {
@@ -194,7 +194,7 @@ static bool is_known(const struct cache_entry *entry)
 
 /*
  * Nothing is known of the path itself, but a list above it says that it is absent: that needs no
- * read. The answer does not hear when that list changes, so it is not kept, and is none for a
+ * read. The answer does not hear when that list changes, so it is not kept, and does not serve a
  * client that wants a change or a read.
  */
 static bool make_absent(struct cache *cache, struct answer *answer)

@@ -383,7 +383,7 @@ bool cache_is_observed(const struct cache *cache, const struct cache_node *node)
 	}
 	/*
 	 * Below the root of a tree absent paths do not count. But a path that is being read may
-	 * turn out to exist, and so may one that the parent's list names: its next read may be
+	 * turn out to exist, and so may a path that the parent's list names: its next read may be
 	 * under way while the value is the one from before its creation.
 	 */
 	bool counts = cache_is_listed(cache, node);

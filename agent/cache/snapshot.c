@@ -102,7 +102,7 @@ static void save_entry(
 {
 	json_t *value = value_json(entry);
 	if (!value) {
-		return; /* data that is no text is no record either */
+		return; /* data that is not a text is not a record either */
 	}
 	double age_s = (double)(now_ms - cache_entry_true_at_ms(entry)) / 1e3;
 	double true_at = wall > age_s ? wall - age_s : 0;

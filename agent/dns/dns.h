@@ -49,7 +49,7 @@ struct dns_options {
 struct dns_counts {
 	uint64_t queries[2];  /* over UDP, over TCP */
 	uint64_t replies[16]; /* by response code */
-	uint64_t dropped;     /* packets that were no query */
+	uint64_t dropped;     /* packets that were not a query */
 	uint64_t stale;
 	uint64_t forwarded;
 	uint64_t truncated;

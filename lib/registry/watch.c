@@ -59,7 +59,7 @@ static void free_dead_handles(struct registry_watched *watched)
 
 /*
  * Callbacks may add and remove any handle: removed ones stay on the list until the end, added ones
- * come behind the one that is last now.
+ * come behind the present last one.
  */
 void watched_deliver(struct registry_watched *watched, bool all)
 {

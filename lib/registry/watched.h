@@ -47,7 +47,7 @@ enum watched_phase {
  */
 struct watched_doubt {
 	struct list link; /* watches->doubted, or alone: there is no doubt */
-	int64_t heard_ms; /* the known state was true then */
+	int64_t heard_ms; /* when the known state was true */
 	bool resolved;    /* the state has been read; not all users have it */
 };
 
@@ -67,7 +67,7 @@ struct registry_watched {
 	uint32_t epoch;      /* the connection in which the state was learnt; 0: not any more */
 	int64_t retry_at_ms; /* INT64_MAX: not */
 	bool asked;          /* the backend may hold a watch for it */
-	bool undelivered;    /* the state differs from the one that was delivered */
+	bool undelivered;    /* the state differs from the delivered one */
 	bool deliver_all;    /* also when the next read finds nothing new */
 	bool delivering;
 	char path[];
@@ -102,7 +102,7 @@ void watched_deliver(struct registry_watched *watched, bool all);
 
 /* Leaves the queue or the leader that it is with, and begins the phase at the end of `queue`. */
 void watched_enter(struct registry_watched *watched, enum watched_phase phase, struct list *queue);
-/* Queues a read, also behind the one that is under way. */
+/* Queues a read, also behind a read that is under way. */
 void watched_want_read(struct registry_watched *watched);
 /*
  * Takes the state that the backend, or the leader, has found. -1 without memory: what was known

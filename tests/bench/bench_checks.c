@@ -140,7 +140,7 @@ int main(void)
 	printf("%-28s %10s %10s\n", "", "p50", "p99");
 	printf("%-28s %7.2f ms %7.2f ms\n", "lateness", lateness[total / 2] * 1e3,
 		lateness[total * 99 / 100] * 1e3);
-	printf("%-28s %10s %22s\n", "", "a run", "agent, beside it");
+	printf("%-28s %10s %22s\n", "", "a run", "agent, next to it");
 	printf("%-28s %7.1f us %22.2f\n", "CPU, bare, one by one", bare * 1e6, each / bare);
 	printf("%-28s %7.1f us %22.2f\n", "CPU, bare, at this pace", paced * 1e6, each / paced);
 	printf("%-28s %7.1f us\n", "CPU, agent", each * 1e6);

@@ -99,7 +99,7 @@ int registry_zk_check(
 		*ret_option = "auth";
 		return err_set(err, BERTH_FAILED,
 			"the ZooKeeper client library takes TLS or SASL for a connection, not "
-			"both; use zookeeper+tls:// with digest, or sasl through stunnel beside "
+			"both; use zookeeper+tls:// with digest, or sasl through stunnel next to "
 			"Berth (see berth.ini(5), TLS)");
 	}
 	return 0;

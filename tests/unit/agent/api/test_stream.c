@@ -170,7 +170,7 @@ Test(api_stream, the_agent_itself)
 	expect_one(text, "SUBSCRIBED", "\"checks\":[]");
 	cr_expect(has(text, "\"state\":\"running\""), "%s", text);
 	api_agent_changed(stage.api);
-	cr_expect_str_eq(more(other), "", "time alone is no event");
+	cr_expect_str_eq(more(other), "", "time alone is not an event");
 	stage.state = "draining";
 	(void)history_add(stage.history, 1e9,
 		&(struct transition){ .subject = "agent", .from = "running", .to = "draining" });

@@ -33,7 +33,7 @@ static struct row rows[] = {
 	{ "ours as it should be", { UP, RECORD, OUR_SESSIONS, SAME_BYTES }, ANNOUNCE_DO_NOTHING },
 	{ "ours, changed by another client", { UP, RECORD, OUR_SESSIONS, SAME_ID },
 		ANNOUNCE_DO_REWRITE },
-	{ "ours, its content replaced by data that is no record", { UP, FOREIGN, OUR_SESSIONS },
+	{ "ours, its content replaced by data that is not a record", { UP, FOREIGN, OUR_SESSIONS },
 		ANNOUNCE_DO_REWRITE },
 	{ "ours, emptied by another client", { UP, EMPTY, OUR_SESSIONS }, ANNOUNCE_DO_REWRITE },
 	{ "a dead predecessor's", { UP, RECORD, ANOTHER_SESSIONS, SAME_BYTES },

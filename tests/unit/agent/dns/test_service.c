@@ -165,7 +165,7 @@ static void serve(struct stage *stage)
 	cr_assert_eq(code, 0, "%s", err.msg);
 }
 
-/* The clock stands: a slow machine costs nobody's patience. */
+/* The clock is stopped: a slow machine costs nobody's patience. */
 static struct stage *stage_begin(struct stage *stage)
 {
 	struct err err = ERR_INIT;

@@ -71,7 +71,7 @@ static void count_task(void *context, const struct registry_task *task, struct e
 	stage->tasks++;
 }
 
-/* The clock stands: a slow machine costs no patience. */
+/* The clock is stopped: a slow machine costs no patience. */
 static struct stage *open_stage(struct stage *stage)
 {
 	clock_stands = true;
@@ -118,7 +118,7 @@ static bool ask(struct stage *stage, struct question *question, const char *name
 	return true;
 }
 
-/* The answer, now or as soon as the registry has said what is missing. */
+/* The answer, now or as soon as the registry has answered what is missing. */
 static const char *look(struct stage *stage, const char *name)
 {
 	static struct question question;

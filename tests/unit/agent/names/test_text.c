@@ -15,7 +15,7 @@ TestSuite(names_text);
 
 static const struct {
 	const char *name;
-	const char *joined; /* NULL: it is no name */
+	const char *joined; /* NULL: it is not a name */
 	size_t count;
 } names[] = {
 	{ "", "", 0 },

@@ -87,7 +87,7 @@ Test(output_file, takes_of_the_one_that_is_there_what_is_not_given)
 	cr_expect(owner.mode == 0640 && owner.user == 12345 && owner.group == getegid());
 	owner = output_file_owner(path, 0640, (uid_t)-1, 12345);
 	cr_expect(owner.user == geteuid() && owner.group == 12345);
-	owner = output_file_owner(folder, 0, (uid_t)-1, (gid_t)-1); /* it is no file */
+	owner = output_file_owner(folder, 0, (uid_t)-1, (gid_t)-1); /* it is not a file */
 	cr_expect(owner.mode == 0644 && owner.user == (uid_t)-1 && owner.group == (gid_t)-1);
 }
 

@@ -192,7 +192,7 @@ static void on_connection(struct ev_loop *loop, ev_io *io, int events)
 	ev_io_start(loop, &fake->talking);
 }
 
-/* The clock stands but for step(): a slow machine is not silent. */
+/* The clock stops but for step(): a slow machine is not silent. */
 static void open_fake(struct fake *fake, const char *state)
 {
 	char folder[SCRATCH_PATH];

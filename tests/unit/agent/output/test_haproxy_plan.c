@@ -84,7 +84,7 @@ ParameterizedTestParameters(haproxy_plan, makes_the_servers_equal)
 			"set server web/berth:c2 addr ::1 port 8002\n", 1 },
 		{ HEAD C1 LINE("web", "berth:c2", "::1", "0", "6", "8002") "\n",
 			"set server web/berth:c2 weight 5\n", 1 },
-		/* Lines that are none: a number with something behind it, or too large; no host. */
+		/* Not servers: a number with something behind it, or too large; no host. */
 		{ HEAD C1 C2 LINE("web", "berth:c3", "a", "x", "1", "1") "\n", "", 0 },
 		{ HEAD C1 C2 LINE("web", "berth:c3", "a", "1x", "1", "1") "\n", "", 0 },
 		{ HEAD C1 C2 LINE("web", "berth:c3", "a", "", "1", "1") "\n", "", 0 },
