@@ -335,7 +335,7 @@ static int inspect(const struct command_line *line)
 	return good ? 0 : 1;
 }
 
-/* The berth beside this program comes first, so that a build never runs an installed one. */
+/* The berth next to this program comes first, so that a build never runs an installed one. */
 static int convert(const struct command_line *line)
 {
 	const char *arguments[] = { "berth", "convert", line->convert_from, line->convert_path,

@@ -94,7 +94,7 @@ struct component_siblings *component_siblings_create(struct ev_loop *loop,
 	void *context)
 {
 	struct component_siblings *siblings = allocate_zeroed(1, sizeof(*siblings));
-	timer_init(&siblings->again, loop, "records beside a component", on_again, siblings);
+	timer_init(&siblings->again, loop, "records next to a component", on_again, siblings);
 	timer_start(&siblings->again, LOOK_AGAIN_MS);
 	siblings->registry = registry;
 	siblings->on_answer = on_answer;
