@@ -115,6 +115,14 @@ struct registry_task {
 };
 
 /*
+ * True when the paths of `count` children of `path` take no more than LIMIT_LIST_BYTES; `bytes` are
+ * those of their names with the ends. Else the error is set. A backend asks before it keeps them: a
+ * server or a directory may have any number.
+ */
+bool registry_list_fits(const char *path, size_t count, size_t bytes, struct err *err)
+	__attribute__((warn_unused_result)) ERR_REQUIRED(4);
+
+/*
  * Moves all that a task found, its error included, to another one; `from` holds nothing
  * afterwards.
  */

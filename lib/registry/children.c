@@ -8,6 +8,17 @@
 #include "lib/base/limits.h"
 #include "lib/base/path.h"
 
+bool registry_list_fits(const char *path, size_t count, size_t bytes, struct err *err)
+{
+	size_t each = strlen(path) + sizeof(char *) + 1;
+	if (bytes <= LIMIT_LIST_BYTES && count <= (LIMIT_LIST_BYTES - bytes) / each) {
+		return true;
+	}
+	err_set(err, BERTH_LIMIT_EXCEEDED, "a list of %zu children is larger than %d MiB: %s",
+		count, LIMIT_LIST_BYTES / (1024 * 1024), path);
+	return false;
+}
+
 static int compare_paths(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);
@@ -96,6 +107,18 @@ static size_t names_bytes(const char *path, char *const *names, size_t count)
 	return bytes;
 }
 
+/* A server that lies may name a child more than once. Returns how many are left of a sorted list. */
+static size_t drop_doubled(char **paths, size_t count)
+{
+	size_t left = 0;
+	for (size_t i = 0; i < count; i++) {
+		if (left == 0 || strcmp(paths[left - 1], paths[i]) != 0) {
+			paths[left++] = paths[i];
+		}
+	}
+	return left;
+}
+
 int registry_children_init(struct registry_children *children, const char *path,
 	const struct registry_task *task, bool raw)
 {
@@ -111,6 +134,8 @@ int registry_children_init(struct registry_children *children, const char *path,
 	children->paths[children->count + children->foreign_count] = NULL;
 	qsort(children->paths, children->count, sizeof(char *), compare_paths);
 	qsort(children->foreign, children->foreign_count, sizeof(char *), compare_paths);
+	children->count = drop_doubled(children->paths, children->count);
+	children->foreign_count = drop_doubled(children->foreign, children->foreign_count);
 	return 0;
 }
 

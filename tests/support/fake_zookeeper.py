@@ -290,6 +290,9 @@ HOSTILE = {
         + text(b"\xff\xfe") + bytes(68)),
     "children_in_masses": children_answer(50000, b"".join(text(b"c%d" % i) for i in range(50000))
         + bytes(68)),
+    "children_by_the_million": children_answer(1000000, b"".join(text(b"c%d" % i)
+        for i in range(1000000)) + bytes(68)),
+    "children_doubled": children_answer(50000, text(b"twin") * 50000 + bytes(68)),
     "data_length_negative": data_answer(-2),
     "data_length_huge": data_answer(0x7FFFFFF0),
     "data_larger_than_sent": data_answer(1000, b"x"),

@@ -13,6 +13,7 @@
 #include "lib/base/path.h"
 #include "lib/base/linux_calls.h"
 #include "lib/base/limits.h"
+#include "lib/registry/backend.h"
 
 enum {
 	NS_PER_MS = 1000000,
@@ -396,9 +397,14 @@ static int add_child(struct dir_children *children, const char *name, enum dir_k
 		}
 		children->entries = entries;
 	}
-	struct dir_child *child = &children->entries[children->count++];
-	strcpy(child->name, name); /* a valid element fits */
+	struct dir_child *child = &children->entries[children->count];
+	child->name = strdup(name);
+	if (!child->name) {
+		return -1;
+	}
 	child->kind = kind;
+	children->count++;
+	children->bytes += strlen(name) + 1 + sizeof(*child);
 	children->live += dir_kind_live(kind) ? 1 : 0;
 	return 0;
 }
@@ -418,6 +424,7 @@ static int add_foreign(struct dir_children *children, const char *name)
 		return -1;
 	}
 	children->foreign[children->foreign_count++] = copy;
+	children->bytes += strlen(name) + 1 + sizeof(copy);
 	return 0;
 }
 
@@ -476,7 +483,13 @@ static int look_at_entry(const struct dir_node *node, const char *path, const st
 	int added = is_node            ? add_child(children, name, child.kind)
 		: is_there(node, name) ? add_foreign(children, name)
 				       : 0;
-	return added == 0 ? 0 : dir_errno(err, ENOMEM, "list", path);
+	if (added < 0) {
+		return dir_errno(err, ENOMEM, "list", path);
+	}
+	return registry_list_fits(
+		       path, children->count + children->foreign_count, children->bytes, err)
+		? 0
+		: err->code;
 }
 
 int dir_node_children(const struct dir_node *node, const char *path,
@@ -513,6 +526,9 @@ int dir_node_children(const struct dir_node *node, const char *path,
 
 void dir_children_free(struct dir_children *children)
 {
+	for (size_t i = 0; i < children->count; i++) {
+		free(children->entries[i].name);
+	}
 	free(children->entries);
 	for (size_t i = 0; i < children->foreign_count; i++) {
 		free(children->foreign[i]);

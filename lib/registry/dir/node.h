@@ -57,14 +57,15 @@ struct dir_node {
 };
 
 struct dir_child {
-	char name[DIR_NAME_BYTES + 1];
+	char *name;         /* an allocation of its own; NULL: somebody has taken it */
 	enum dir_kind kind; /* never DIR_ABSENT */
 };
 
 struct dir_children {
 	struct dir_child *entries;
 	size_t count;
-	size_t live; /* how many of them are not dead */
+	size_t bytes; /* of memory for entries, and for names of both kinds */
+	size_t live;  /* how many of them are not dead */
 	/* names of other entries of the directory, which are not nodes; one allocation each */
 	char **foreign;
 	size_t foreign_count;
@@ -117,7 +118,10 @@ int dir_node_read(const struct dir_node *node, const char *path, char **ret_data
 	struct registry_stat *stat, struct err *err) __attribute__((warn_unused_result))
 ERR_REQUIRED(6);
 
-/* The children, dead ones too. The result is freed with dir_children_free(). */
+/*
+ * The children, dead ones too; LIMIT_EXCEEDED for more than a list may hold. The result is freed
+ * with dir_children_free().
+ */
 int dir_node_children(const struct dir_node *node, const char *path,
 	struct dir_children *ret_children, struct err *err) __attribute__((warn_unused_result))
 ERR_REQUIRED(4);

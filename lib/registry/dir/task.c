@@ -123,20 +123,16 @@ static int watch_children(struct dir_context *context, struct registry_task *tas
 static int hand_out_children(struct registry_task *task, struct dir_children *children)
 {
 	task->ret_children = calloc(children->live + 1, sizeof(char *));
-	for (size_t i = 0; task->ret_children && i < children->count; i++) {
-		if (!dir_kind_live(children->entries[i].kind)) {
-			continue;
-		}
-		char *name = strdup(children->entries[i].name);
-		if (!name) {
-			return err_set(&task->ret_err, BERTH_FAILED,
-				"no memory for the children of %s", task->path);
-		}
-		task->ret_children[task->ret_children_count++] = name;
-	}
 	if (!task->ret_children) {
 		return err_set(&task->ret_err, BERTH_FAILED, "no memory for the children of %s",
 			task->path);
+	}
+	for (size_t i = 0; i < children->count; i++) {
+		struct dir_child *child = &children->entries[i];
+		if (dir_kind_live(child->kind)) {
+			task->ret_children[task->ret_children_count++] = child->name;
+			child->name = NULL;
+		}
 	}
 	task->ret_foreign = children->foreign;
 	task->ret_foreign_count = children->foreign_count;

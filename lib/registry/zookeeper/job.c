@@ -277,17 +277,6 @@ static void job_lost(struct registry_zk *zk, struct zk_job *job)
 
 /* ---- answers ---- */
 
-/*
- * A server may send any number of names: each becomes a path, which costs more than the name. More
- * than the bound is refused before anything is kept of it.
- */
-static bool is_list_too_large(const struct registry_task *task, const struct zk_list *names)
-{
-	size_t each = strlen(task->path) + sizeof(char *) + 1;
-	return names->len > LIMIT_LIST_BYTES || names->count > LIMIT_LIST_BYTES / each ||
-		names->len + names->count * each > LIMIT_LIST_BYTES;
-}
-
 /* Nothing was learnt of the node: a watch must not take that for a state, and reads again. */
 static void no_memory_for(struct registry_task *task, const char *what)
 {
@@ -298,10 +287,7 @@ static void no_memory_for(struct registry_task *task, const char *what)
 static void copy_children(struct registry_task *task, struct zk_list names)
 {
 	size_t wanted = names.count;
-	if (is_list_too_large(task, &names)) {
-		err_set(&task->ret_err, BERTH_LIMIT_EXCEEDED,
-			"a list of %zu children is larger than %d MiB: %s", wanted,
-			LIMIT_LIST_BYTES / (1024 * 1024), task->path);
+	if (!registry_list_fits(task->path, wanted, names.len, &task->ret_err)) {
 		return;
 	}
 	char **children = calloc(wanted ? wanted : 1, sizeof(*children));

@@ -1,4 +1,5 @@
 /* The names that a backend lists, as the children that users see. */
+#include "lib/registry/internal.h"
 #include "tests/support/core_stage.h"
 
 #define CONNECTED(name) CONNECTED_TO(registry_children, name)
@@ -18,6 +19,20 @@ CONNECTED(names_are_sorted_into_those_that_paths_can_hold_and_others)
 	cr_assert_eq(answer.stat.children, 3);
 	cr_assert_eq(answer.stat.foreign, 2);
 	answer_clear(&answer);
+}
+
+Test(registry_children, names_that_a_server_repeats_are_told_once)
+{
+	char *names[] = { "b", "a", "b", "B", "B", "a" };
+	const struct registry_task task = { .ret_children = names, .ret_children_count = 6 };
+	struct registry_children children;
+	cr_assert_eq(registry_children_init(&children, "/t", &task, false), 0);
+	cr_assert_eq(children.count, 2);
+	cr_assert_str_eq(children.paths[0], "/t/a");
+	cr_assert_str_eq(children.paths[1], "/t/b");
+	cr_assert_eq(children.foreign_count, 1);
+	cr_assert_str_eq(children.foreign[0], "/t/B");
+	free(children.paths);
 }
 
 /* Each byte of such a name takes three: the texts fill the room that was counted for them. */

@@ -359,6 +359,27 @@ static int by_name(const void *a, const void *b)
 	return strcmp(((const struct dir_child *)a)->name, ((const struct dir_child *)b)->name);
 }
 
+/* A long path stands for many children: the list would hold it once for each. */
+Test(dir_node, more_children_than_a_list_may_hold_are_refused)
+{
+	static char path[LIMIT_LIST_BYTES / 5 + 1];
+	struct dir_children children;
+	struct dir_node node;
+	int owner_fd = make_tree();
+	cr_assert_eq(open_node(&node, "/a"), 0);
+	cr_assert_eq(dir_node_children(&node, "/a", &children, &err), 0);
+	cr_assert_lt(children.count + children.foreign_count, 5);
+	dir_children_free(&children);
+	memset(path, 'a', sizeof(path) - 1);
+	make_file("/a/file2", "", 0);
+	make_file("/a/file3", "", 0);
+	cr_assert_eq(dir_node_children(&node, path, &children, &err), BERTH_LIMIT_EXCEEDED);
+	cr_assert_not_null(strstr(err.msg, "larger than 16 MiB"));
+	err_clear(&err);
+	dir_node_close(&node);
+	close(owner_fd);
+}
+
 Test(dir_node, children_and_other_files_are_told_apart)
 {
 	struct dir_children children;
