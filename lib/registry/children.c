@@ -107,7 +107,9 @@ static size_t names_bytes(const char *path, char *const *names, size_t count)
 	return bytes;
 }
 
-/* A server that lies may name a child more than once. Returns how many are left of a sorted list. */
+/*
+ * A server that lies may name a child more than once. Returns how many are left of the sorted list.
+ */
 static size_t drop_doubled(char **paths, size_t count)
 {
 	size_t left = 0;
