@@ -46,6 +46,7 @@
 enum {
 	LARGE_BYTES = 64 * 1024,
 	COMMANDS_END_WITHIN_MS = 2000, /* for killed commands: only a busy kernel takes longer */
+	FILES_WITHIN_MS = 5000,        /* a disk that takes longer hangs, and is not waited for */
 };
 
 /* ---- the service manager --------------------------------------------------------------------- */
@@ -85,6 +86,7 @@ static void agent_reconsider(struct agent *agent)
 		agent_stop(agent, "the main process has ended");
 	}
 	agent_components_update_gates(agent);
+	agent_components_go_on(agent);
 	if (agent_components_free_withdrawn(agent)) {
 		agent_metrics_forget_removed(agent);
 		agent_registry_save_session(agent);
@@ -131,8 +133,8 @@ static void on_signal(struct agent *agent, int signal_number)
 
 static int open_state(struct agent *agent, const struct upgrade *received, struct err *err)
 {
-	int code = state_dir_init(
-		&agent->state, agent->config->agent.state_dir, received->lock_fd, err);
+	int code = state_dir_init(&agent->state, agent->config->agent.state_dir, received->lock_fd,
+		agent->files, err);
 	if (code == BERTH_FAILED) {
 		log_warn("agent", "nothing will survive a restart: %s", err->msg);
 		err_clear(err);
@@ -233,7 +235,9 @@ static void finish(struct agent *agent)
 	agent_history_save(agent);
 	history_destroy(agent->history);
 	metrics_destroy(agent->metrics);
+	(void)file_queue_wait(agent->files, FILES_WITHIN_MS);
 	state_dir_finish(&agent->state);
+	file_queue_destroy(agent->files);
 	json_decref(agent->reload_problems);
 	json_decref(agent->saved_drains);
 	agent_persistent_finish(agent);
@@ -272,6 +276,7 @@ static int run(const struct command_line *line, char **argv, struct config *conf
 	 * The first of the line has notified s6; the number of its descriptor may mean another file
 	 * now.
 	 */
+	agent.files = file_queue_create(agent.loop);
 	notify_init(received->document ? -1 : line->ready_fd);
 	ev_async_init(&agent.reconsider, on_reconsider);
 	agent.reconsider.data = &agent;

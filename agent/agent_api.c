@@ -66,6 +66,7 @@ void agent_api_close(struct agent *agent)
 {
 	http_close(agent->http);
 	api_destroy(agent->api);
+	agent->api = NULL;
 }
 
 void agent_api_renew_socket(struct agent *agent)

@@ -26,12 +26,23 @@ void agent_cache_open(struct agent *agent)
 	}
 }
 
+static void on_saved(void *context, const struct err *err)
+{
+	(void)context;
+	if (err->code) {
+		log_warn("cache", "no snapshot is left for the next start: %s", err->msg);
+	}
+}
+
 void agent_cache_close(struct agent *agent)
 {
 	if (agent->cache && agent->config->cache.snapshot && state_dir_usable(&agent->state)) {
 		struct err err = ERR_INIT;
-		if (cache_save(agent->cache, agent->state.path, &err)) {
-			log_warn("cache", "no snapshot is left for the next start: %s", err.msg);
+		struct file_work work;
+		if (cache_save(agent->cache, agent->state.path, &work, &err)) {
+			on_saved(agent, &err);
+		} else {
+			(void)file_queue_add(agent->files, &work, on_saved, agent);
 		}
 	}
 	cache_destroy(agent->cache);

@@ -7,7 +7,7 @@
 struct agent;
 
 void agent_cache_open(struct agent *agent);
-/* Saves the snapshot and closes the cache. */
+/* Begins to save the snapshot, and closes the cache. */
 void agent_cache_close(struct agent *agent);
 /* Puts the options into force that may change at run time. */
 void agent_cache_apply_options(struct agent *agent);

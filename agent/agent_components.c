@@ -30,9 +30,12 @@ static void on_announced(void *context, struct component *component)
 	agent_wake(agent);
 }
 
-static void on_write(void *context, struct component *component)
+/* A successor resumes the session, and knows the persistent node, also after a kill. */
+static bool on_write(void *context, struct component *component)
 {
-	agent_persistent_note(context, component);
+	struct agent *agent = context;
+	return component_config(component)->ephemeral ? !timer_runs(&agent->session_save_timer)
+						      : agent_persistent_note(agent, component);
 }
 
 static struct component_environment environment_of(struct agent *agent)
@@ -124,6 +127,16 @@ void agent_components_update_gates(struct agent *agent)
 			!waits_for_children(agent, component)) {
 			component_set_gate(component, gate.gate, gate.why);
 		}
+	}
+}
+
+void agent_components_go_on(struct agent *agent)
+{
+	for (size_t i = 0; i < agent->component_count; i++) {
+		announce_noted(component_announce(agent->components[i]));
+	}
+	for (size_t i = 0; i < agent->retired_count; i++) {
+		announce_noted(component_announce(agent->retired[i]));
 	}
 }
 

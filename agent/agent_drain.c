@@ -8,6 +8,8 @@
 
 static const char DRAIN_DOCUMENT[] = "drain";
 enum { CONFIRM_AGAIN_MS = 1000 };
+/* How long the answer to an order waits for the disk: the drain is in force all the same. */
+enum { SAVE_PATIENCE_MS = 2000 };
 
 /* ---- begin and end --------------------------------------------------------------------------- */
 
@@ -48,18 +50,50 @@ json_t *agent_drain_save(struct agent *agent)
 	return document;
 }
 
+static void end_saving(struct agent *agent)
+{
+	timer_stop(&agent->drain_save_timer);
+	if (agent->api) {
+		api_drain_saved(agent->api);
+	}
+}
+
+static void on_saved(void *context, const struct err *err)
+{
+	if (err->code) {
+		log_warn("drain", "a restart does not know of its change: %s", err->msg);
+	}
+	end_saving(context);
+}
+
+static void on_save_timer(void *context)
+{
+	log_warn("drain", "its change is not on the disk yet");
+	end_saving(context);
+}
+
+/* Who ordered it hears of it when it will last: agent_drain_is_being_saved(). */
 static void save(struct agent *agent)
 {
 	json_t *document = agent_drain_save(agent);
 	bool any = agent->drain.active ||
 		json_object_size(json_object_get(document, "components")) > 0;
-	struct err err = ERR_INIT;
-	if (!any) {
-		state_dir_remove(&agent->state, DRAIN_DOCUMENT);
-	} else if (state_dir_save(&agent->state, DRAIN_DOCUMENT, document, &err)) {
-		log_warn("drain", "it does not survive a restart: %s", err.msg);
+	if (!timer_runs(&agent->drain_save_timer)) {
+		timer_start(&agent->drain_save_timer, SAVE_PATIENCE_MS);
+	}
+	if (any) {
+		state_dir_save(&agent->state, DRAIN_DOCUMENT, document, on_saved, agent);
+	} else if (state_dir_usable(&agent->state)) {
+		state_dir_remove(&agent->state, DRAIN_DOCUMENT, on_saved, agent);
+	} else {
+		end_saving(agent);
 	}
 	json_decref(document);
+}
+
+bool agent_drain_is_being_saved(const struct agent *agent)
+{
+	return timer_runs(&agent->drain_save_timer);
 }
 
 static double earlier_end(double end, const struct drain *drain)
@@ -243,6 +277,8 @@ void agent_drain_load(struct agent *agent, const json_t *passed)
 	ev_init(&agent->drain_end_timer, on_end_timer);
 	agent->drain_end_timer.data = agent;
 	timer_init(&agent->drain_retry_timer, agent->loop, "end of a drain", on_retry_timer, agent);
+	timer_init(
+		&agent->drain_save_timer, agent->loop, "saving of a drain", on_save_timer, agent);
 	struct err err = ERR_INIT;
 	json_t *document = passed ? json_incref((json_t *)passed)
 				  : state_dir_load(&agent->state, DRAIN_DOCUMENT, &err);

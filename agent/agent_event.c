@@ -1,7 +1,6 @@
 #include "agent/agent_event.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "agent/agent_internal.h"
@@ -82,18 +81,24 @@ void agent_transition(
 		&(struct transition){ .subject = subject, .from = from, .to = to, .why = why });
 }
 
+static void on_history_saved(void *context, const struct err *err)
+{
+	(void)context;
+	if (err->code) {
+		log_info("history", "it is not saved: %s", err->msg);
+	}
+}
+
+/* Nothing waits for it: the history is for people. */
 static void save(void *context)
 {
 	struct agent *agent = context;
-	struct err err = ERR_INIT;
 	if (!state_dir_usable(&agent->state)) {
 		return;
 	}
 	char *text = history_text(agent->history);
-	if (state_dir_save_text(&agent->state, HISTORY_DOCUMENT, text, &err)) {
-		log_info("history", "it is not saved: %s", err.msg);
-	}
-	free(text);
+	state_dir_save_text_take(
+		&agent->state, HISTORY_DOCUMENT, text, strlen(text), on_history_saved, agent);
 }
 
 void agent_history_save(struct agent *agent)

@@ -99,9 +99,11 @@ static int act(void *context, struct api_act *act, struct err *err)
 		break;
 	case API_DRAIN:
 		agent_drain_begin(agent, component, act->reason, act->for_ms);
+		act->is_being_saved = agent_drain_is_being_saved(agent);
 		break;
 	case API_UNDRAIN:
 		agent_drain_end(agent, component);
+		act->is_being_saved = agent_drain_is_being_saved(agent);
 		break;
 	case API_RELOAD:
 		act->result = agent_reload(agent);

@@ -12,9 +12,9 @@
  *       agent_stop  agent_drain_early  agent_metrics
  *         agent_drain  agent_registry  agent_outputs  agent_main_process
  *           agent_components  agent_checks                 what runs
- *             agent_event                                  log, history, agent_wake()
- *             agent_api  agent_cache  agent_names  agent_persistent  agent_privileges
- *             agent_signals
+ *             agent_persistent
+ *               agent_event                                log, history, agent_wake()
+ *             agent_api  agent_cache  agent_names  agent_privileges  agent_signals
  */
 #ifndef AGENT_AGENT_INTERNAL_H
 #define AGENT_AGENT_INTERNAL_H
@@ -25,6 +25,7 @@
 
 #include "agent/api/api.h"
 #include "agent/base/drain.h"
+#include "agent/base/file_queue.h"
 #include "agent/base/history.h"
 #include "agent/base/lasting_io.h"
 #include "agent/base/metrics.h"
@@ -81,6 +82,7 @@ struct agent {
 	double reloaded;         /* wall clock seconds of the last good reload; 0: none */
 	double started;          /* wall clock seconds */
 
+	struct file_queue *files; /* that children put in place */
 	struct state_dir state;
 	struct registry *registry;
 	struct registry_loop registry_driver;
@@ -88,12 +90,15 @@ struct agent {
 	double registry_since;
 	/* the last one since the registry was connected; "" while it is */
 	char registry_error[256];
-	bool session_resumed;  /* a predecessor's */
-	struct list abandoned; /* nodes, of agent_registry.c */
+	bool session_resumed;   /* a predecessor's */
+	char session_saved[64]; /* the session that is saved, or on its way to the disk; "" */
+	struct timer session_save_timer; /* active while records wait for it */
+	struct list abandoned;           /* nodes, of agent_registry.c */
 
 	struct check_scheduler *scheduler;
 	struct check_set *checks;
 	json_t *persistent; /* path -> the persistent node that we wrote there last */
+	bool persistent_is_being_saved;
 	struct component **components;
 	size_t component_count;
 	struct component **retired; /* no longer configured, withdrawing their records */
@@ -115,6 +120,7 @@ struct agent {
 	json_t *saved_drains; /* until the components exist */
 	ev_periodic drain_end_timer;
 	struct timer drain_retry_timer;
+	struct timer drain_save_timer;  /* active while orders wait for the disk */
 	struct timer drain_early_timer; /* active while a drain_delay may end early */
 	ev_tstamp drained_at;           /* when the registry confirmed it; 0 before */
 	size_t drain_confirmations;     /* reads under way */

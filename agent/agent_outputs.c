@@ -59,14 +59,24 @@ static json_t *delivered_json(const struct agent *agent)
 	return document;
 }
 
-/* An agent that is killed must not run on_change again for what it has delivered. */
-static void save_delivered(const struct agent *agent)
+static void on_delivered_saved(void *context, const struct err *err)
 {
-	struct err err = ERR_INIT;
+	(void)context;
+	if (err->code) {
+		log_warn("output", "on_change runs once more after a restart: %s", err->msg);
+	}
+}
+
+/*
+ * An agent that is killed later must not run on_change again for what it has delivered. Nothing
+ * waits for it: between the command's success and the disk there is always a moment.
+ */
+static void save_delivered(struct agent *agent)
+{
 	json_t *document = delivered_json(agent);
-	if (state_dir_usable(&agent->state) &&
-		state_dir_save(&agent->state, DELIVERED_DOCUMENT, document, &err)) {
-		log_warn("output", "on_change runs once more after a restart: %s", err.msg);
+	if (state_dir_usable(&agent->state)) {
+		state_dir_save(
+			&agent->state, DELIVERED_DOCUMENT, document, on_delivered_saved, agent);
 	}
 	json_decref(document);
 }
@@ -101,6 +111,7 @@ static struct agent_output *create(
 	item->output = output_create(&(struct output_options){
 		.loop = agent->loop,
 		.cache = agent->cache,
+		.files = agent->files,
 		.config = config,
 		.domain = agent->config->dns.domain,
 		.delivered = delivered,

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "agent/agent_event.h"
 #include "agent/agent_internal.h"
 #include "agent/base/log.h"
 
@@ -48,16 +49,29 @@ void agent_persistent_load(struct agent *agent)
 	json_decref(document);
 }
 
+/* The writes that waited for it go on, also when it could not be saved. */
+static void on_saved(void *context, const struct err *err)
+{
+	struct agent *agent = context;
+	if (err->code) {
+		log_info("agent", "the list of our persistent records is not saved: %s", err->msg);
+	}
+	agent->persistent_is_being_saved = false;
+	agent_wake(agent);
+}
+
 static void save(struct agent *agent)
 {
-	struct err err = ERR_INIT;
+	if (!state_dir_usable(&agent->state)) {
+		return;
+	}
+	agent->persistent_is_being_saved = true;
 	json_t *document = json_pack(
 		"{s:s, s:O}", "url", agent->config->registry.url, "nodes", agent->persistent);
 	if (json_object_size(agent->persistent) == 0) {
-		state_dir_remove(&agent->state, DOCUMENT);
-	} else if (state_dir_usable(&agent->state) &&
-		state_dir_save(&agent->state, DOCUMENT, document, &err)) {
-		log_info("agent", "the list of our persistent records is not saved: %s", err.msg);
+		state_dir_remove(&agent->state, DOCUMENT, on_saved, agent);
+	} else {
+		state_dir_save(&agent->state, DOCUMENT, document, on_saved, agent);
 	}
 	json_decref(document);
 }
@@ -66,11 +80,11 @@ void agent_persistent_update(struct agent *agent, const struct component *compon
 {
 	enum announce_state state = announce_get_state(component_announce(component));
 	if (announce_state_is_in(state) || state == ANNOUNCE_WITHDRAWN) {
-		agent_persistent_note(agent, component);
+		(void)agent_persistent_note(agent, component);
 	} /* else on its way to one of them, or nothing is known */
 }
 
-void agent_persistent_note(struct agent *agent, const struct component *component)
+bool agent_persistent_note(struct agent *agent, const struct component *component)
 {
 	const char *path = component_config(component)->path;
 	json_t *node = announce_persistent(component_announce(component));
@@ -84,6 +98,7 @@ void agent_persistent_note(struct agent *agent, const struct component *componen
 		save(agent);
 	}
 	json_decref(node);
+	return !agent->persistent_is_being_saved;
 }
 
 void agent_persistent_finish(struct agent *agent)

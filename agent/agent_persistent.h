@@ -7,6 +7,8 @@
 #ifndef AGENT_AGENT_PERSISTENT_H
 #define AGENT_AGENT_PERSISTENT_H
 
+#include <stdbool.h>
+
 #include "agent/component/component.h"
 
 struct agent;
@@ -15,8 +17,11 @@ struct agent;
 void agent_persistent_load(struct agent *agent);
 /* The state of the component has changed: notes what it leaves, once that is known. */
 void agent_persistent_update(struct agent *agent, const struct component *component);
-/* Saves what the component leaves, if that is something else. */
-void agent_persistent_note(struct agent *agent, const struct component *component);
+/*
+ * Saves what the component leaves, if that is something else. False while the disk does not have
+ * it: agent_wake() follows.
+ */
+bool agent_persistent_note(struct agent *agent, const struct component *component);
 void agent_persistent_finish(struct agent *agent);
 
 #endif

@@ -14,6 +14,9 @@ static const char SESSION_DOCUMENT[] = "session";
 
 enum { SESSION_VERSION = 1 };
 
+/* How long records wait for the disk. */
+enum { SAVE_PATIENCE_MS = 2000 };
+
 /* ---- nodes of a predecessor at paths that the configuration no longer names ------------------ */
 
 /* Forgotten once the registry has reported that the node is gone, or not ours. */
@@ -142,17 +145,58 @@ static json_t *session_document(const struct agent *agent, json_t *session, json
 		agent->config->registry.url, "session", session, "paths", paths);
 }
 
+static void end_saving(struct agent *agent)
+{
+	timer_stop(&agent->session_save_timer);
+	agent_wake(agent);
+}
+
+static void on_save_timer(void *context)
+{
+	log_warn("agent", "the session is not on the disk yet; records do not wait any longer");
+	end_saving(context);
+}
+
+static void on_session_saved(void *context, const struct err *err)
+{
+	struct agent *agent = context;
+	if (err->code) {
+		log_warn("agent", "the session is not saved and ends with this process: %s",
+			err->msg);
+	}
+	end_saving(agent);
+}
+
+static void note_saved(struct agent *agent, const json_t *session)
+{
+	const char *id = json_string_value(json_object_get(session, "id"));
+	text_printf(agent->session_saved, sizeof(agent->session_saved), "%s", id ? id : "");
+}
+
+/*
+ * The first records in a session wait for it, for a while: after a kill its successor resumes what
+ * the disk has, and takes over one by one what it has not.
+ */
+static void await_session(struct agent *agent, const json_t *session)
+{
+	char before[sizeof(agent->session_saved)];
+	text_printf(before, sizeof(before), "%s", agent->session_saved);
+	note_saved(agent, session);
+	if (strcmp(before, agent->session_saved) != 0) {
+		timer_start(&agent->session_save_timer, SAVE_PATIENCE_MS);
+	}
+}
+
 void agent_registry_save_session(struct agent *agent)
 {
 	json_t *session = registry_session(agent->registry);
 	if (!session) {
 		return;
 	}
+	await_session(agent, session);
 	json_t *document = session_document(agent, session, agent_registry_paths(agent));
-	struct err err = ERR_INIT;
-	if (!document || state_dir_save(&agent->state, SESSION_DOCUMENT, document, &err)) {
-		log_warn("agent", "the session is not saved and ends with this process: %s",
-			err.msg);
+	if (document) {
+		state_dir_save(&agent->state, SESSION_DOCUMENT, document, on_session_saved, agent);
 	}
 	json_decref(document);
 }
@@ -406,6 +450,9 @@ int agent_registry_open(struct agent *agent, const json_t *left, struct err *err
 		.context = agent,
 	};
 	list_init(&agent->abandoned);
+	timer_init(&agent->session_save_timer, agent->loop, "saving of the session", on_save_timer,
+		agent);
+	note_saved(agent, session);
 	make_request_series(agent->metrics);
 	int code = registry_open(&agent->registry, &options, err);
 	if (code == 0 && set_imports(agent, err)) {
@@ -431,6 +478,14 @@ void agent_registry_reauthenticate(struct agent *agent)
 	}
 }
 
+static void on_session_removed(void *context, const struct err *err)
+{
+	(void)context;
+	if (err->code) {
+		log_warn("agent", "%s", err->msg);
+	}
+}
+
 void agent_registry_close(struct agent *agent)
 {
 	if (!agent->registry) {
@@ -441,7 +496,9 @@ void agent_registry_close(struct agent *agent)
 		return;
 	}
 	registry_loop_finish(&agent->registry_driver);
-	state_dir_remove(&agent->state, SESSION_DOCUMENT);
+	if (state_dir_usable(&agent->state)) {
+		state_dir_remove(&agent->state, SESSION_DOCUMENT, on_session_removed, agent);
+	}
 	registry_close(agent->registry);
 	agent->registry = NULL;
 	forget_abandoned(agent);

@@ -32,6 +32,10 @@
 enum { TEST_PATIENCE_MS = 10000 };
 /* How long requests under way may take; streams and long polls are not waited for. */
 enum { REQUESTS_PATIENCE_MS = 2000 };
+/* How long the disk may take for files behind that; it hangs if it takes longer. */
+enum { FILES_PATIENCE_MS = 8000 };
+/* The same for the snapshot of the cache: meanwhile nobody gets an answer. */
+enum { SNAPSHOT_PATIENCE_MS = 5000 };
 
 enum { PATH_BYTES = 4096 };
 
@@ -145,6 +149,9 @@ static _Noreturn void execute(struct agent *agent)
 	agent_names_pass(agent, &passed);
 	passed.document = make_document(agent);
 	struct err err = ERR_INIT;
+	/* The successor reads what is in place, and no child of ours may replace it any more. */
+	(void)file_queue_wait(agent->files, SNAPSHOT_PATIENCE_MS);
+	file_queue_destroy(agent->files);
 	agent_privileges_pass();
 	if (passed.document) {
 		upgrade_exec(&passed, agent->upgrade->binary, agent->argv, &err);
@@ -157,11 +164,13 @@ static _Noreturn void execute(struct agent *agent)
 	_exit(1);
 }
 
-/* ---- settling: requests under way are answered ----------------------------------------------- */
+/* ---- settling: requests under way are answered, files are in place --------------------------- */
 
 static bool settled(const struct agent *agent)
 {
-	return agent->upgrade->impatient || http_requests(agent->http) <= api_watchers(agent->api);
+	return file_queue_is_idle(agent->files) &&
+		(agent->upgrade->impatient ||
+			http_requests(agent->http) <= api_watchers(agent->api));
 }
 
 static void on_turn(struct ev_loop *loop, ev_idle *idle, int events)
@@ -247,9 +256,14 @@ static void on_patience(void *context)
 	struct agent *agent = context;
 	if (agent->upgrade->step == TESTING) {
 		kill(agent->upgrade->test.pid, SIGKILL);
+	} else if (agent->upgrade->impatient) {
+		give_up(agent, "the disk does not take our files: the old program stays");
 	} else {
-		log_warn("upgrade", "requests under way take too long, and are cut off");
+		if (http_requests(agent->http) > api_watchers(agent->api)) {
+			log_warn("upgrade", "requests under way take too long, and are cut off");
+		}
 		agent->upgrade->impatient = true;
+		timer_start(&agent->upgrade->patience, FILES_PATIENCE_MS);
 	}
 }
 

@@ -237,6 +237,7 @@ struct api *api_create(struct ev_loop *loop, struct cache *cache, struct names_l
 	api->durations = metrics_series(metrics, METRIC_LOOKUP_DURATION, "", "");
 	metrics_series(metrics, METRIC_PROPAGATION, "", "");
 	list_init(&api->polls);
+	list_init(&api->drains);
 	api_streams_init(api);
 	api_views_init(api);
 	return api;

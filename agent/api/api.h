@@ -54,6 +54,7 @@ struct api_act {
 	int64_t for_ms;        /* DRAIN; 0: without end */
 	bool away_ok;          /* READY: an outage of the registry alone is not a reason */
 	json_t *result;        /* a new reference, or NULL */
+	bool is_being_saved;   /* set by DRAIN, UNDRAIN: api_drain_saved() follows */
 };
 
 /* The agent behind the API. Endpoints are reached through their components. */
@@ -93,6 +94,8 @@ struct api *api_create(struct ev_loop *loop, struct cache *cache, struct names_l
 /* After http_close(), before cache_destroy(). Accepts NULL. */
 void api_destroy(struct api *api);
 void api_set_options(struct api *api, const struct api_options *options);
+/* Answers the orders to drain that were carried out, and had to be saved. */
+void api_drain_saved(struct api *api);
 /* Answers every long poll, as if its time were over. */
 void api_end_polls(struct api *api);
 /* For GET /metrics; optional. */

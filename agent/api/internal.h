@@ -25,6 +25,7 @@ struct api {
 	size_t remote_finds;
 	struct list view_polls;    /* of views.c */
 	struct list agent_streams; /* of views.c */
+	struct list drains;        /* of order.c: carried out, but not saved yet */
 	ev_prepare changed;        /* makes the agent's views again, while clients wait for them */
 	struct list streams;       /* by their next heartbeat */
 	struct timer heartbeat;

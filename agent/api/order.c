@@ -191,13 +191,49 @@ static void act(struct api *api, struct api_act *act, struct err *err)
 	(void)api->hooks.act(api->hooks.context, act, err);
 }
 
-static void drain_on(
+/* An order to drain that waits for its answer until a restart knows of it. */
+struct drain_order {
+	struct list link;
+	struct http_request *request;
+};
+
+static void on_drain_closed(void *context)
+{
+	struct drain_order *order = context;
+	list_remove(&order->link);
+	free(order);
+}
+
+static void answer_when_saved(struct api *api, struct http_request *request)
+{
+	struct drain_order *order = allocate_zeroed(1, sizeof(*order));
+	order->request = request;
+	list_append(&api->drains, &order->link);
+	http_on_closed(request, on_drain_closed, order);
+}
+
+void api_drain_saved(struct api *api)
+{
+	const struct err none = ERR_INIT;
+	struct list saved;
+	list_init(&saved);
+	list_move_all(&saved, &api->drains);
+	while (!list_empty(&saved)) {
+		struct drain_order *order = LIST_ITEM(saved.next, struct drain_order, link);
+		list_remove(&order->link);
+		answer_result(order->request, &none);
+		free(order);
+	}
+}
+
+/* True when the answer is to wait. */
+static bool drain_on(
 	struct api *api, const struct http_request *request, const char *component, struct err *err)
 {
 	static const char *const members[] = { "reason", "for", NULL };
 	json_t *body = read_body(request, members, err);
 	if (!body) {
-		return;
+		return false;
 	}
 	struct api_act order = { .kind = API_DRAIN, .component = component };
 	order.reason = text_member(body, "reason", "", err);
@@ -206,19 +242,27 @@ static void drain_on(
 		act(api, &order, err);
 	}
 	json_decref(body);
+	return order.is_being_saved;
 }
 
 static void drain(struct api *api, struct http_request *request, const char *component)
 {
 	struct err err = ERR_INIT;
+	struct api_act end = { .kind = API_UNDRAIN, .component = component };
+	bool waits = false;
 	if (require_admin(api, request, &err)) {
 		/* The error is the answer. */
 	} else if (request->method == HTTP_POST) {
-		drain_on(api, request, component, &err);
+		waits = drain_on(api, request, component, &err);
 	} else {
-		act(api, &(struct api_act){ .kind = API_UNDRAIN, .component = component }, &err);
+		act(api, &end, &err);
+		waits = end.is_being_saved;
 	}
-	answer_result(request, &err);
+	if (waits) {
+		answer_when_saved(api, request);
+	} else {
+		answer_result(request, &err);
+	}
 }
 
 void api_order_drain(struct api *api, struct http_request *request, const char *rest)

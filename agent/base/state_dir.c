@@ -62,9 +62,12 @@ static int lock(struct state_dir *directory, struct err *err)
 	return err_set_errno(err, BERTH_FAILED, code, "cannot lock %s", directory->path);
 }
 
-int state_dir_init(struct state_dir *directory, const char *path, int lock_fd, struct err *err)
+int state_dir_init(struct state_dir *directory, const char *path, int lock_fd,
+	struct file_queue *files, struct err *err)
 {
-	*directory = (struct state_dir){ .path = allocate_text(path), .lock_fd = lock_fd };
+	*directory = (struct state_dir){
+		.path = allocate_text(path), .files = files, .lock_fd = lock_fd
+	};
 	if (directory_make(path, NULL, err) != 0) {
 		return err_wrap(err, "state_dir");
 	}
@@ -80,12 +83,15 @@ int state_dir_init(struct state_dir *directory, const char *path, int lock_fd, s
 		err->code = BERTH_FAILED;
 		return err_wrap(err, "the state directory is not trusted");
 	}
-	return lock_fd >= 0 ? 0 : lock(directory, err);
+	int code = lock_fd >= 0 ? 0 : lock(directory, err);
+	file_queue_set_lock(files, directory->lock_fd);
+	return code;
 }
 
 void state_dir_finish(struct state_dir *directory)
 {
 	if (directory->lock_fd >= 0) {
+		file_queue_set_lock(directory->files, -1);
 		close(directory->lock_fd);
 	}
 	free(directory->path);
@@ -122,31 +128,38 @@ json_t *state_dir_load(const struct state_dir *directory, const char *name, stru
 	return document;
 }
 
-int state_dir_save_text(
-	const struct state_dir *directory, const char *name, const char *text, struct err *err)
+static void add(struct state_dir *directory, struct file_work *work, state_dir_on_done *on_done,
+	void *context)
 {
-	if (!state_dir_usable(directory)) {
-		return err_set(err, BERTH_FAILED, "%s is not locked by us", directory->path);
-	}
-	return state_file_write(directory->path, name, name, text, strlen(text), err);
-}
-
-int state_dir_save(const struct state_dir *directory, const char *name, const json_t *document,
-	struct err *err)
-{
-	char *text = allocated(json_text(document, JSON_COMPACT));
-	int code = state_dir_save_text(directory, name, text, err);
-	free(text);
-	return code;
-}
-
-void state_dir_remove(const struct state_dir *directory, const char *name)
-{
-	struct err err = ERR_INIT;
-	if (!state_dir_usable(directory)) {
+	if (state_dir_usable(directory)) {
+		(void)file_queue_add(directory->files, work, on_done, context);
 		return;
 	}
-	if (state_file_remove(directory->path, name, &err)) {
-		log_warn("agent", "%s", err.msg);
-	}
+	struct err err = ERR_INIT;
+	err_set(&err, BERTH_FAILED, "%s is not locked by us", directory->path);
+	file_work_finish(work);
+	on_done(context, &err);
+}
+
+void state_dir_save_text_take(struct state_dir *directory, const char *name, char *text_take,
+	size_t len, state_dir_on_done *on_done, void *context)
+{
+	struct file_work work;
+	state_file_replace(&work, directory->path, name, name, text_take, len);
+	add(directory, &work, on_done, context);
+}
+
+void state_dir_save(struct state_dir *directory, const char *name, const json_t *document,
+	state_dir_on_done *on_done, void *context)
+{
+	char *text = allocated(json_text(document, JSON_COMPACT));
+	state_dir_save_text_take(directory, name, text, strlen(text), on_done, context);
+}
+
+void state_dir_remove(
+	struct state_dir *directory, const char *name, state_dir_on_done *on_done, void *context)
+{
+	struct file_work work;
+	state_file_remove(&work, directory->path, name);
+	add(directory, &work, on_done, context);
 }

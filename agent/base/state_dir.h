@@ -2,7 +2,8 @@
  * The agent's state directory: one agent at a time, small JSON documents that survive it.
  *
  * A directory that cannot be used (read-only, full) is not fatal: loads find nothing and saves say
- * why.
+ * why. A load blocks for the disk; a save is done by a child, in the order of calls for a name, and
+ * what has begun outlives an agent that is killed.
  */
 #ifndef AGENT_BASE_STATE_DIR_H
 #define AGENT_BASE_STATE_DIR_H
@@ -10,22 +11,25 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#include "agent/base/file_queue.h"
 #include "lib/base/err.h"
 
 struct state_dir {
 	char *path;
+	struct file_queue *files;
 	int lock_fd; /* -1 when there is no lock */
 };
 
 /*
  * Makes the directory if it is missing and locks it for this process. `lock_fd` is a descriptor
  * that already holds the lock, from before an exec(), or -1. BERTH_FILE_ALREADY_EXISTS when another
- * agent holds it for longer than about a second; BERTH_FAILED when the directory cannot be used, or
+ * agent, or a file of one that was killed, holds it for longer than about a second; BERTH_FAILED when the directory cannot be used, or
  * a stranger could change what its path leads to (trust.h): then it is still to be finished, and
  * works as an empty one.
  */
-int state_dir_init(struct state_dir *directory, const char *path, int lock_fd, struct err *err)
-	__attribute__((warn_unused_result)) ERR_REQUIRED(4);
+int state_dir_init(struct state_dir *directory, const char *path, int lock_fd,
+	struct file_queue *files, struct err *err) __attribute__((warn_unused_result))
+ERR_REQUIRED(5);
 void state_dir_finish(struct state_dir *directory);
 
 /* Whether it is ours: trusted, and locked by this process. */
@@ -37,13 +41,21 @@ bool state_dir_usable(const struct state_dir *directory);
  */
 json_t *state_dir_load(const struct state_dir *directory, const char *name, struct err *err)
 	ERR_REQUIRED(3);
-/* Replaces it atomically, readable by the owner only. */
-int state_dir_save(const struct state_dir *directory, const char *name, const json_t *document,
-	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(4);
-/* The same for a document that is JSON text already. */
-int state_dir_save_text(const struct state_dir *directory, const char *name, const char *text,
-	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(4);
-/* An absent file is not an error; a failure is logged. */
-void state_dir_remove(const struct state_dir *directory, const char *name);
+/* How a save ended: err->code is 0 or BERTH_FAILED. */
+typedef void state_dir_on_done(void *context, const struct err *err);
+
+/*
+ * Replaces it atomically, readable by the owner only. on_done comes from the loop when it will
+ * last, or has failed; of several saves of this name with the same on_done and context that are
+ * under way, only for the last. A directory that is not usable fails at once.
+ */
+void state_dir_save(struct state_dir *directory, const char *name, const json_t *document,
+	state_dir_on_done *on_done, void *context);
+/* The same for content that is text already, from malloc(). */
+void state_dir_save_text_take(struct state_dir *directory, const char *name, char *text_take,
+	size_t len, state_dir_on_done *on_done, void *context);
+/* Likewise; an absent file is no error. */
+void state_dir_remove(
+	struct state_dir *directory, const char *name, state_dir_on_done *on_done, void *context);
 
 #endif

@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -12,10 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/base/trust.h"
-
 #include "agent/base/allocate.h"
-#include "lib/base/write_all.h"
+#include "agent/base/trust.h"
 
 #define MAGIC "berth-state "
 
@@ -59,70 +56,31 @@ static void make_header(char header[HEADER_SIZE], const char *kind, const void *
 	assert(header_len > 0 && header_len < HEADER_SIZE);
 }
 
-static int open_directory(const char *directory, struct err *err)
+static char *path_in(const char *directory, const char *name)
 {
-	int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return fd >= 0
-		? fd
-		: err_set_errno(err, BERTH_FAILED, errno, "cannot open directory %s", directory);
+	return allocate_format("%s/%s", directory, name);
 }
 
-/* 0, or -1 with errno. */
-static int write_file(
-	int directory_fd, const char *name, const char *header, const void *data, size_t len)
-{
-	/* A file of this name is left over from a writer that died. */
-	unlinkat(directory_fd, name, 0);
-	int fd = openat(directory_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
-	if (fd < 0) {
-		return -1;
-	}
-	int failed = write_all(fd, header, strlen(header)) || write_all(fd, data, len) || fsync(fd);
-	int errno_value = errno;
-	if (close(fd) && !failed) {
-		return -1;
-	}
-	errno = errno_value;
-	return failed ? -1 : 0;
-}
-
-int state_file_write(const char *directory, const char *name, const char *kind, const void *data,
-	size_t len, struct err *err)
+void state_file_replace(struct file_work *ret_work, const char *directory, const char *name,
+	const char *kind, char *data_take, size_t len)
 {
 	assert(!strchr(name, '/') && !strpbrk(kind, " \n"));
-	char temporary[NAME_MAX + 1];
-	int temporary_len = snprintf(temporary, sizeof(temporary), ".%s.new", name);
-	assert(temporary_len > 0 && (size_t)temporary_len < sizeof(temporary));
 	char header[HEADER_SIZE];
-	make_header(header, kind, data, len);
-	int directory_fd = open_directory(directory, err);
-	if (directory_fd < 0) {
-		return directory_fd;
-	}
-	int code = 0;
-	if (write_file(directory_fd, temporary, header, data, len) ||
-		renameat(directory_fd, temporary, directory_fd, name) || fsync(directory_fd)) {
-		code = err_set_errno(
-			err, BERTH_FAILED, errno, "cannot write %s/%s", directory, name);
-		unlinkat(directory_fd, temporary, 0);
-	}
-	close(directory_fd);
-	return code;
+	make_header(header, kind, data_take, len);
+	*ret_work = (struct file_work){
+		.step = FILE_REPLACE,
+		.temporary = allocate_format("%s/.%s.new", directory, name),
+		.path = path_in(directory, name),
+		.owner = { FILE_MODE, (uid_t)-1, (gid_t)-1 },
+		.head = allocate_text(header),
+		.data = data_take,
+		.len = len,
+	};
 }
 
-int state_file_remove(const char *directory, const char *name, struct err *err)
+void state_file_remove(struct file_work *ret_work, const char *directory, const char *name)
 {
-	int directory_fd = open_directory(directory, err);
-	if (directory_fd < 0) {
-		return directory_fd;
-	}
-	int code = 0;
-	if ((unlinkat(directory_fd, name, 0) && errno != ENOENT) || fsync(directory_fd)) {
-		code = err_set_errno(
-			err, BERTH_FAILED, errno, "cannot remove %s/%s", directory, name);
-	}
-	close(directory_fd);
-	return code;
+	*ret_work = (struct file_work){ .step = FILE_REMOVE, .path = path_in(directory, name) };
 }
 
 static int open_file(const char *directory, const char *name, struct err *err)

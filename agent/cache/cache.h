@@ -31,6 +31,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/base/file_work.h"
 #include "lib/base/buffer.h"
 #include "lib/base/err.h"
 #include "lib/base/list.h"
@@ -307,9 +308,12 @@ enum cache_verdict cache_confirm(struct cache *cache, int64_t now_ms, struct cac
 
 /* ---- across restarts ---- */
 
-/* Saves the known entries into a state directory. Blocks for the disk. 0 or BERTH_FAILED. */
-int cache_save(const struct cache *cache, const char *directory, struct err *err)
-	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
+/*
+ * The work that saves the known entries into a state directory, for a child or for
+ * file_work_finish(). 0, or BERTH_FAILED: there is too much.
+ */
+int cache_save(const struct cache *cache, const char *directory, struct file_work *ret_work,
+	struct err *err) __attribute__((warn_unused_result)) ERR_REQUIRED(4);
 /*
  * Loads it as stale with its true age, to be confirmed by the registry. A damaged file, or one of
  * another registry, is ignored with a log line.

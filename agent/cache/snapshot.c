@@ -116,7 +116,8 @@ static void save_entry(
 	json_decref(line);
 }
 
-int cache_save(const struct cache *cache, const char *directory, struct err *err)
+int cache_save(const struct cache *cache, const char *directory, struct file_work *ret_work,
+	struct err *err)
 {
 	double wall = clock_wall_s();
 	int64_t now_ms = clock_monotonic_ms();
@@ -134,11 +135,14 @@ int cache_save(const struct cache *cache, const char *directory, struct err *err
 			}
 		}
 	}
-	int ret = out.failed ? err_set(err, BERTH_FAILED, "the cache is too large to be saved")
-			     : state_file_write(directory, file_name, file_kind, buffer_text(&out),
-				       out.len, err);
-	buffer_finish(&out);
-	return ret;
+	if (out.failed) {
+		buffer_finish(&out);
+		return err_set(err, BERTH_FAILED, "the cache is too large to be saved");
+	}
+	size_t len;
+	char *text = buffer_take(&out, &len);
+	state_file_replace(ret_work, directory, file_name, file_kind, text, len);
+	return 0;
 }
 
 /* ---- loading ---- */

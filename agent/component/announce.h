@@ -88,11 +88,11 @@ struct announce_options {
 	void (*on_change)(
 		void *context, enum announce_state from, enum announce_state to, const char *why);
 	/*
-	 * Before a write of a persistent node; announce_persistent() includes the new data, so that
-	 * a successor knows the node even if this process ends before it has the answer. May be
-	 * NULL.
+	 * Before a write, for what a successor has to know even if this process ends before it has
+	 * the answer; announce_persistent() includes the new data. False: the disk does not have
+	 * that yet; the write is put off until announce_noted(). May be NULL.
 	 */
-	void (*on_write)(void *context);
+	bool (*on_write)(void *context);
 	void *context;
 };
 
@@ -116,6 +116,9 @@ void announce_wish_failed(struct announce *announce, const struct err *err);
 /* The registry's connection changed, for this reason: decides again. */
 void announce_on_registry_state(
 	struct announce *announce, enum registry_state state, const char *why);
+
+/* What on_write() put off may perhaps be written now: decides again, and asks it again. */
+void announce_noted(struct announce *announce);
 
 /* In force with the next wish. */
 void announce_set_takeover(struct announce *announce, bool takeover);

@@ -44,6 +44,7 @@ struct announce {
 	struct registry_watch *watch;
 	struct registry_watch *children;  /* of a node that we emptied */
 	struct registry_request *request; /* the one write under way */
+	bool put_off;                     /* a write, until what it is about to do is noted */
 	enum announce_action doing;
 	/* the data of that write, until the node is known to hold it; the wish may have moved on */
 	char *sent;

@@ -88,10 +88,10 @@ static void on_announce_change(
 	component->environment.on_announced(component->environment.context, component);
 }
 
-static void on_write(void *context)
+static bool on_write(void *context)
 {
 	struct component *component = context;
-	component->environment.on_write(component->environment.context, component);
+	return component->environment.on_write(component->environment.context, component);
 }
 
 void component_set_gate(struct component *component, enum component_gate gate, const char *why)

@@ -41,7 +41,7 @@ struct component_environment {
 	/* Registered or not, settled or not: something about the announcement changed. */
 	void (*on_announced)(void *context, struct component *component);
 	/* As announce_options.on_write. */
-	void (*on_write)(void *context, struct component *component);
+	bool (*on_write)(void *context, struct component *component);
 	void *context;
 };
 

@@ -263,10 +263,11 @@ static void begin_bind(struct announce *announce, enum announce_action action)
 		.mode = create ? REGISTRY_BIND_CREATE : REGISTRY_BIND_REPLACE,
 		.expected = announce->seen.stat,
 	};
-	announce->may_be_registered = true;
-	if (!bind.ephemeral && announce->options.on_write) {
-		announce->options.on_write(announce->options.context);
+	if (announce->options.on_write && !announce->options.on_write(announce->options.context)) {
+		announce->put_off = true;
+		return;
 	}
+	announce->may_be_registered = true;
 	announce->request = allocated(registry_bind(announce->registry,
 		joins ? announce->path : announce->at, &bind, on_written, announce));
 }
@@ -354,6 +355,14 @@ static bool is_quiet(const struct announce *announce)
 	return announce->state == ANNOUNCE_FAILED ||
 		(announce->doing == ANNOUNCE_DO_REMOVE &&
 			announce->seen.node == ANNOUNCE_NODE_EMPTY);
+}
+
+void announce_noted(struct announce *announce)
+{
+	if (announce->put_off) {
+		announce->put_off = false;
+		announce_reconcile(announce);
+	}
 }
 
 static void begin(struct announce *announce, enum announce_action action)

@@ -93,17 +93,11 @@ static void start_command(struct output *output, enum output_state state, char *
 
 /* ---- on_change ---- */
 
-static void write_digest(char out[OUTPUT_DIGEST_BYTES], const struct buffer *content)
-{
-	snprintf(out, OUTPUT_DIGEST_BYTES, "%016llx",
-		(unsigned long long)hash_bytes(HASH_INIT, content->data, content->len));
-}
-
 static void on_notified(void *context, const struct command_outcome *outcome)
 {
 	struct output *output = context;
 	if (succeeded(output, "on_change", outcome)) {
-		write_digest(output->delivered, &output->content);
+		memcpy(output->delivered, output->digest, sizeof(output->delivered));
 		output->callbacks.on_delivered(output->callbacks.context, output);
 		output_succeed(output);
 	}
@@ -114,9 +108,7 @@ static void on_notified(void *context, const struct command_outcome *outcome)
  */
 static void notify(struct output *output)
 {
-	char digest[OUTPUT_DIGEST_BYTES];
-	write_digest(digest, &output->content);
-	if (!output->config->on_change_argv || strcmp(digest, output->delivered) == 0) {
+	if (!output->config->on_change_argv || strcmp(output->digest, output->delivered) == 0) {
 		output_succeed(output);
 		return;
 	}
@@ -126,11 +118,19 @@ static void notify(struct output *output)
 
 /* ---- the file ---- */
 
-static void put_in_place(struct output *output)
+static void add_work(struct output *output, struct file_work *work,
+	void (*on_done)(void *context, const struct err *err))
 {
-	struct err err = ERR_INIT;
-	if (output_file_commit(output->temporary, output->config->path, &err)) {
-		fail(output, &err);
+	output->file = file_queue_add(output->files, work, on_done, output);
+	output_enter_take(output, OUTPUT_WRITING, allocate_text(""));
+}
+
+static void on_in_place(void *context, const struct err *err)
+{
+	struct output *output = context;
+	output->file = NULL;
+	if (err->code) {
+		fail(output, err);
 		return;
 	}
 	free(output->temporary);
@@ -140,6 +140,16 @@ static void put_in_place(struct output *output)
 	log_info("output", "%s: %s is written, %zu instances", output->config->name,
 		output->config->path, output->instances);
 	notify(output);
+}
+
+static void put_in_place(struct output *output)
+{
+	struct file_work work = {
+		.step = FILE_COMMIT,
+		.temporary = allocate_text(output->temporary),
+		.path = allocate_text(output->config->path),
+	};
+	add_work(output, &work, on_in_place);
 }
 
 static void on_checked(void *context, const struct command_outcome *outcome)
@@ -166,10 +176,6 @@ static char *fill_word(const char *word, const char *name)
 static void check(struct output *output)
 {
 	char *const *words = output->config->check_argv;
-	if (!words) {
-		put_in_place(output);
-		return;
-	}
 	size_t count = 0;
 	while (words[count]) {
 		count++;
@@ -185,21 +191,39 @@ static void check(struct output *output)
 	free(argv);
 }
 
+static void on_prepared(void *context, const struct err *err)
+{
+	struct output *output = context;
+	output->file = NULL;
+	if (err->code) {
+		fail(output, err);
+		return;
+	}
+	output->temporary = output_file_temporary(output->config->path);
+	check(output);
+}
+
 static void take_content(struct output *output)
 {
 	const struct config_output *config = output->config;
 	const char *data = buffer_text(&output->content);
 	size_t len = output->content.len;
-	const struct output_file_owner owner = output_file_owner(
+	const struct file_owner owner = output_file_owner(
 		config->path, config->mode, config->owner_id, config->group_id);
-	struct err err = ERR_INIT;
+	snprintf(output->digest, sizeof(output->digest), "%016llx",
+		(unsigned long long)hash_bytes(HASH_INIT, data, len));
 	if (output_file_equals(config->path, data, len, &owner)) {
 		notify(output);
-	} else if (output_file_prepare(&output->temporary, config->path, data, len, &owner, &err)) {
-		fail(output, &err);
-	} else {
-		check(output);
+		return;
 	}
+	struct file_work work = {
+		.step = config->check_argv ? FILE_PREPARE : FILE_REPLACE,
+		.temporary = output_file_temporary(config->path),
+		.path = allocate_text(config->path),
+		.owner = owner,
+	};
+	work.data = allocated(buffer_take(&output->content, &work.len));
+	add_work(output, &work, config->check_argv ? on_prepared : on_in_place);
 }
 
 /* ---- the content ---- */

@@ -12,6 +12,7 @@
 #ifndef AGENT_OUTPUT_INTERNAL_H
 #define AGENT_OUTPUT_INTERNAL_H
 
+#include "agent/base/file_queue.h"
 #include "agent/base/timer.h"
 #include "agent/command/command.h"
 #include "agent/output/haproxy.h"
@@ -25,6 +26,7 @@
 struct output {
 	struct ev_loop *loop;
 	struct cache *cache;
+	struct file_queue *files;
 	const struct config_output *config;
 	char *domain;
 	struct output_callbacks callbacks;
@@ -45,10 +47,12 @@ struct output {
 	size_t instances;
 	char *left_out; /* which endpoints of the last picture have no place, and why; "" */
 
-	/* The content of an attempt at a file. */
+	/* An attempt at a file. */
 	struct buffer content;
-	char *temporary;
+	struct file_job *file; /* the file on its way to the disk; NULL: none */
+	char *temporary;       /* a prepared file; NULL: none */
 	struct command *command;
+	char digest[OUTPUT_DIGEST_BYTES];    /* of the content */
 	char delivered[OUTPUT_DIGEST_BYTES]; /* the content for which on_change succeeded */
 	struct command_launch *launch;
 

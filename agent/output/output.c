@@ -198,6 +198,7 @@ struct output *output_create(const struct output_options *options)
 	config_ref(config->whole);
 	output->loop = options->loop;
 	output->cache = options->cache;
+	output->files = options->files;
 	output->config = config;
 	output->domain = allocate_text(options->domain);
 	output->callbacks = options->callbacks;

@@ -13,7 +13,8 @@
  *                         |  +--change, time to try again-- FAILED <-------+----------+  CURRENT
  *                         +--change-------------------------------------------------------+
  *
- * A step that the configuration does not ask for is passed over. A change that comes during a step
+ * WRITING comes before CHECKING, and again before NOTIFYING: a child puts the file in place. A step
+ * that the configuration does not ask for is passed over. A change that comes during a step
  * is taken up behind it, so that no command runs twice at once and the last state is always
  * delivered.
  *
@@ -28,6 +29,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/base/file_queue.h"
 #include "agent/cache/cache.h"
 #include "agent/config/config.h"
 
@@ -37,6 +39,7 @@ enum output_state {
 	OUTPUT_CONFIRMING, /* the registry is asked whether the picture holds */
 	OUTPUT_RESOLVING,  /* host names are looked up */
 	OUTPUT_RENDERING,  /* the render command runs */
+	OUTPUT_WRITING,    /* the new file is on its way to the disk */
 	OUTPUT_CHECKING,   /* the check command looks at the new file */
 	OUTPUT_NOTIFYING,  /* on_change runs, or HAProxy gets its commands */
 	OUTPUT_CURRENT,    /* the file agrees with the registry */
@@ -63,6 +66,7 @@ struct output_counts {
 struct output_options {
 	struct ev_loop *loop;
 	struct cache *cache;
+	struct file_queue *files;
 	const struct config_output *config; /* the output holds a reference to the whole */
 	const char *domain;                 /* of names in the format hosts; copied */
 	const char *delivered;              /* from output_delivered() before a restart; NULL */

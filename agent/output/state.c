@@ -1,10 +1,10 @@
 /* The state of an output, and the end of an attempt with the pause before the next one. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/base/allocate.h"
 #include "agent/base/random.h"
-#include "agent/output/file.h"
 #include "agent/output/internal.h"
 #include "lib/base/clock.h"
 #include "lib/base/quote.h"
@@ -17,6 +17,7 @@ static const char *const state_names[] = {
 	[OUTPUT_CONFIRMING] = "confirming",
 	[OUTPUT_RESOLVING] = "resolving",
 	[OUTPUT_RENDERING] = "rendering",
+	[OUTPUT_WRITING] = "writing",
 	[OUTPUT_CHECKING] = "checking",
 	[OUTPUT_NOTIFYING] = "notifying",
 	[OUTPUT_CURRENT] = "current",
@@ -61,8 +62,8 @@ void output_enter_take(struct output *output, enum output_state state, char *why
 bool output_is_busy(const struct output *output)
 {
 	return output->state == OUTPUT_CONFIRMING || output->state == OUTPUT_RESOLVING ||
-		output->state == OUTPUT_RENDERING || output->state == OUTPUT_CHECKING ||
-		output->state == OUTPUT_NOTIFYING;
+		output->state == OUTPUT_RENDERING || output->state == OUTPUT_WRITING ||
+		output->state == OUTPUT_CHECKING || output->state == OUTPUT_NOTIFYING;
 }
 
 void output_settle(struct output *output)
@@ -90,8 +91,12 @@ void output_drop_attempt(struct output *output)
 		command_abandon(output->command);
 		output->command = NULL;
 	}
+	if (output->file) {
+		file_queue_cancel(output->file);
+		output->file = NULL;
+	}
 	if (output->temporary) {
-		output_file_discard(output->temporary);
+		unlink(output->temporary);
 		free(output->temporary);
 		output->temporary = NULL;
 	}

@@ -97,7 +97,8 @@ class Drain(LifeTest):
                 agent.wait_state("registered")
                 self.assertGreaterEqual(time.time(), until)
                 self.assertFalse(self.drain_of(agent)["active"])
-                self.assertFalse((agent.folder / "state/drain").exists())
+                wait_until(lambda: not (agent.folder / "state/drain").exists(),
+                    "nothing is left of it")
                 agent.stop()
 
     def test_one_that_ended_while_the_agent_was_away_is_over(self):

@@ -281,7 +281,7 @@ class Upgrade(LifeTest):
         wait_until(lambda: agent.starts() == 2, "the new program runs")
         agent.wait_state("registered")
         self.assertFalse(agent.status()["drain"]["active"])
-        self.assertFalse((agent.folder / "state/drain").exists())
+        wait_until(lambda: not (agent.folder / "state/drain").exists(), "nothing is left of it")
 
     def spoil_between_programs(self):
         agent = self.web_agent()

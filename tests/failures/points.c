@@ -471,6 +471,7 @@ static size_t less(size_t count)
 		return fails(OPEN) ? -1 : real arguments;                                          \
 	}
 
+extern int __poll_chk(struct pollfd *fds, nfds_t count, int timeout_ms, size_t room);
 extern ssize_t __read_chk(int fd, void *bytes, size_t count, size_t room);
 extern int __open_2(const char *path, int flags);
 extern int __openat_2(int folder, const char *path, int flags);
@@ -566,6 +567,8 @@ FAILING(EPOLL_WAIT, int, -1, epoll_wait,
 	(fd, events, max, timeout_ms))
 FAILING(POLL, int, -1, poll, (struct pollfd * fds, nfds_t count, int timeout_ms),
 	(fds, count, timeout_ms))
+FAILING(POLL, int, -1, __poll_chk, (struct pollfd * fds, nfds_t count, int timeout_ms, size_t room),
+	(fds, count, timeout_ms, room))
 FAILING(INOTIFY, int, -1, inotify_init1, (int flags), (flags))
 FAILING(INOTIFY, int, -1, inotify_add_watch, (int fd, const char *path, uint32_t mask),
 	(fd, path, mask))

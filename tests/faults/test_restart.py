@@ -214,6 +214,11 @@ class Restarts(LifeTest):
         self.addCleanup(subprocess.run, ["umount", state], check=False)
         return agent
 
+    @staticmethod
+    def says_what_is_lost(agent):
+        wait_until(lambda: "the session is not saved and ends with this process"
+            in agent.read_log(), "the log says what is lost")
+
     @needs("mounts")
     def test_a_read_only_state_directory_still_resumes_and_says_what_is_lost(self):
         agent = self.unwritable(lambda state: ["mount", "--bind", "-o", "ro", state, state])
@@ -225,7 +230,7 @@ class Restarts(LifeTest):
         agent.start()
         agent.wait_state("registered")
         self.assertEqual(self.version(), before)
-        self.assertIn("the session is not saved and ends with this process", agent.read_log())
+        self.says_what_is_lost(agent)
         agent.upgrade()
         agent.wait_state("registered")
         self.assertEqual(self.version(), before)
@@ -243,7 +248,7 @@ class Restarts(LifeTest):
                     ballast.write(b"x" * 1024)
         agent.start()
         agent.wait_state("registered")
-        self.assertIn("the session is not saved and ends with this process", agent.read_log())
+        self.says_what_is_lost(agent)
         client = self.client(agent, keep=False)
         agent.upgrade()
         agent.wait_state("registered")

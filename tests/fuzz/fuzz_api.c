@@ -145,6 +145,12 @@ static void on_component(void *context, struct component *component)
 	(void)component;
 }
 
+static bool on_write(void *context, struct component *component)
+{
+	on_component(context, component);
+	return true;
+}
+
 static void open_component(struct stage *stage)
 {
 	const struct check_callbacks callbacks = { on_result, on_change, stage };
@@ -152,7 +158,7 @@ static void open_component(struct stage *stage)
 		.registry = stage->cache.registry,
 		.on_transition = on_transition,
 		.on_announced = on_component,
-		.on_write = on_component,
+		.on_write = on_write,
 		.context = stage };
 	stage->scheduler = check_scheduler_create(stage->cache.loop, 1);
 	stage->checks = check_set_create(stage->scheduler, &callbacks);

@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "agent/base/log.h"
-#include "agent/base/state_file.h"
 #include "lib/base/buffer.h"
 #include "tests/support/cache_stage.h"
+#include "tests/support/file_stage.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
@@ -80,7 +80,7 @@ static size_t saved_lines(const struct cache_stage *stage)
 	char *text = NULL;
 	size_t len = 0;
 	size_t lines = 0;
-	assert(cache_save(stage->cache, directory, &err) == 0);
+	assert(save_cache(stage->cache, directory, &err) == 0);
 	assert(state_file_read(directory, "cache", "cache", FILE_MAX, &text, &len, &err) == 0);
 	for (size_t i = 0; i < len; i++) {
 		lines += text[i] == '\n';

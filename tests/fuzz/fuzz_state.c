@@ -14,9 +14,9 @@
 
 #include "agent/base/drain.h"
 #include "agent/base/history.h"
-#include "agent/base/state_file.h"
 #include "agent/check/result.h"
 #include "agent/check/state.h"
+#include "tests/support/file_stage.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -14,6 +14,7 @@
 #include "tests/sim/addresses.h"
 #include "tests/sim/answers.h"
 #include "tests/sim/children.h"
+#include "tests/sim/file_children.h"
 #include "tests/sim/process.h"
 #include "tests/sim/question.h"
 #include "tests/sim/sim.h"
@@ -36,7 +37,7 @@ struct sim_agent {
 	unsigned configuration;
 	int64_t disturbed_ms;
 	unsigned starts;
-	bool wrote;           /* its output, in this turn */
+	char *writes;         /* its output has this content, as it decided in this turn */
 	int64_t connected_ms; /* to the registry, for the last time */
 	bool informed;        /* by the registry, or by the state of an agent before that was */
 	struct sim_random questions;
@@ -330,10 +331,13 @@ static void look_at_limits(struct sim_agent *agent)
 	}
 }
 
-static void note_renamed(int number, const char *to)
+static void note_file(int number, const struct file_work *work)
 {
 	struct sim_agent *agent = agents[number];
-	agent->wrote = agent->wrote || strcmp(to, sim_agent_file(agent, SIM_OUTPUT)) == 0;
+	if (work->data && strcmp(work->path, sim_agent_file(agent, SIM_OUTPUT)) == 0) {
+		free(agent->writes);
+		agent->writes = strndup(work->data, work->len);
+	}
 }
 
 const char *sim_agent_output(const struct sim_agent *agent)
@@ -358,9 +362,10 @@ static void look_at_output(struct sim_agent *agent)
 	if (agent->connected_ms < not_before_ms) {
 		sim_fail("agent %d writes its output, and the registry is away", agent->number);
 	}
-	addresses_check_each(agent->world, agent->number, "output", sim_agent_output(agent),
-		not_before_ms, not_before_ms - REQUEST_MS);
-	agent->wrote = false;
+	addresses_check_each(agent->world, agent->number, "output", agent->writes, not_before_ms,
+		not_before_ms - REQUEST_MS);
+	free(agent->writes);
+	agent->writes = NULL;
 }
 
 static void ask_lasting_name(struct sim_agent *agent)
@@ -412,7 +417,7 @@ void sim_agent_turn(struct sim_agent *agent, bool calm)
 	}
 	process_run(agent->process);
 	answers_inform(client_answers(agent->client), agent->informed);
-	if (agent->wrote) {
+	if (agent->writes) {
 		look_at_output(agent);
 	}
 	if (!calm && agent->asks_at_ms <= sim_now_ms()) {
@@ -451,7 +456,7 @@ struct sim_agent *sim_agent_create(
 	struct sim_agent *agent = calloc(1, sizeof(*agent));
 	agents[number] = agent;
 	children_plan_by(plan);
-	files_tell_renamed(note_renamed);
+	file_children_begin(seed, note_file);
 	agent->net = net;
 	agent->world = world;
 	agent->number = number;
@@ -476,6 +481,7 @@ void sim_agent_destroy(struct sim_agent *agent)
 	}
 	unlink(sim_agent_file(agent, "sock"));
 	client_destroy(agent->client);
+	free(agent->writes);
 	free(agent);
 }
 

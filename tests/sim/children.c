@@ -11,6 +11,7 @@
 
 #include "agent/command/spawn.h"
 #include "lib/base/list.h"
+#include "tests/sim/file_children.h"
 #include "tests/sim/process.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/sockets.h"
@@ -164,6 +165,9 @@ int kill(pid_t pid, int signal_number)
 		if (ends && !child->is_over) {
 			end(child, signal_number);
 		}
+		return 0;
+	}
+	if (file_children_kill(parent, wanted)) {
 		return 0;
 	}
 	errno = ESRCH;

@@ -57,13 +57,6 @@ int files_own(int fd)
 	return own(fd);
 }
 
-static void (*on_renamed)(int number, const char *to);
-
-void files_tell_renamed(void (*tell)(int number, const char *to))
-{
-	on_renamed = tell;
-}
-
 static void close_those(const struct process *process, bool on_exec)
 {
 	for (int fd = 0; fd <= highest; fd++) {
@@ -266,15 +259,6 @@ int timerfd_create(int clock, int flags)
 	(void)flags;
 	errno = ENOSYS;
 	return -1;
-}
-
-int rename(const char *from, const char *to)
-{
-	int ret = (int)syscall(SYS_rename, from, to);
-	if (ret == 0 && process_current() && on_renamed) {
-		on_renamed(process_number(process_current()), to);
-	}
-	return ret;
 }
 
 int fsync(int fd)

@@ -25,6 +25,7 @@
 #include "tests/sim/addresses.h"
 #include "tests/sim/answers.h"
 #include "tests/sim/children.h"
+#include "tests/sim/file_children.h"
 #include "tests/sim/events.h"
 #include "tests/sim/options.h"
 #include "tests/sim/oracle.h"
@@ -111,6 +112,7 @@ static int64_t step(struct stage *stage)
 	int64_t due_ms = INT64_MAX;
 	net_step(stage->net);
 	children_step();
+	file_children_step();
 	bool calm = oracle_is_calm(stage);
 	for (int i = 0; i < SIM_AGENTS; i++) {
 		sim_agent_turn(stage->agents[i], calm);
@@ -118,6 +120,7 @@ static int64_t step(struct stage *stage)
 	}
 	due_ms = earlier_of(due_ms, net_due_ms(stage->net));
 	due_ms = earlier_of(due_ms, children_due_ms());
+	due_ms = earlier_of(due_ms, file_children_due_ms());
 	return due_ms > sim_now_ms() ? due_ms : sim_now_ms() + 1;
 }
 

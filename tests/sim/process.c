@@ -18,6 +18,7 @@
 
 #include "agent/agent.h"
 #include "tests/sim/children.h"
+#include "tests/sim/file_children.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/sockets.h"
 
@@ -188,6 +189,7 @@ void process_destroy(struct process *process)
 		return;
 	}
 	children_forget(process);
+	file_children_forget(process);
 	files_close_all(process);
 	memory_free_all(&process->memory);
 	if (loaded == process) {
@@ -524,9 +526,14 @@ static int ask_poll(void *context)
 {
 	const struct poll_call *call = context;
 	const struct timespec none = { 0 };
-	if (call->count == 1 && sockets_has(call->fds->fd)) {
-		call->fds->revents = sockets_poll(call->fds->fd, call->fds->events);
-		return call->fds->revents != 0;
+	if (call->count > 0 && sockets_has(call->fds->fd)) { /* then all of them are in memory */
+		int count = 0;
+		for (nfds_t i = 0; i < call->count; i++) {
+			struct pollfd *asked = &call->fds[i];
+			asked->revents = sockets_poll(asked->fd, asked->events);
+			count += asked->revents != 0;
+		}
+		return count;
 	}
 	return call->count ? (int)syscall(SYS_ppoll, call->fds, call->count, &none, NULL, 8) : 0;
 }
@@ -535,6 +542,14 @@ int poll(struct pollfd *fds, nfds_t count, int timeout_ms)
 {
 	struct poll_call call = { fds, count };
 	return current ? wait_for(ask_poll, &call, timeout_ms, false) : ask_poll(&call);
+}
+
+/* poll() of an array whose size the compiler knows. */
+int __poll_chk(struct pollfd *fds, nfds_t count, int timeout_ms, size_t size);
+int __poll_chk(struct pollfd *fds, nfds_t count, int timeout_ms, size_t size)
+{
+	(void)size;
+	return poll(fds, count, timeout_ms);
 }
 
 /* ---- the end, and what needs no simulation ---- */

@@ -78,8 +78,6 @@ struct list *process_watched(struct process *process);
 
 /* The process that runs gets it, and it is closed with the process. */
 int files_own(int fd);
-/* A process, by its number, has put a file in place. */
-void files_tell_renamed(void (*tell)(int number, const char *to));
 
 void files_close_all(const struct process *process);
 void files_close_on_exec(const struct process *process);

@@ -4,8 +4,9 @@
  *   BERTH_CLOCK=FILE       the wall clock is off by the seconds in FILE, a 64-bit number
  *   BERTH_SUSPENDED=FILE   the machine was suspended for the seconds in FILE, a 64-bit number
  *   BERTH_BROKEN=FOLDER    while the file FOLDER/broken exists, writes below FOLDER fail with EIO
- *   BERTH_KILL=NAME=PATH   the process is killed when it is about to put a file NAME in place and
- *                          PATH exists
+ *   BERTH_HANGS=FIFO       while FIFO is there and nobody has it open, the disk hangs: fsync() waits
+ *   BERTH_KILL=NAME=PATH   the program is killed when a process of it is about to put a file NAME in
+ *                          place and PATH exists
  *   BERTH_SWAP=PATH=OTHER  when PATH was made by bind() or mkdir(), the owner of its directory
  *                          moves PATH away and OTHER into its place at once
  */
@@ -128,10 +129,22 @@ int fsync(int fd)
 		errno = EIO;
 		return -1;
 	}
+	const char *fifo = getenv("BERTH_HANGS");
+	int gate = fifo ? open(fifo, O_RDONLY | O_CLOEXEC) : -1;
+	if (gate >= 0) {
+		close(gate);
+	}
 	return next(fd);
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
+
+static pid_t program; /* not a child that only works for it */
+
+__attribute__((constructor)) static void note_program(void)
+{
+	program = getpid();
+}
 
 static void maybe_die(const char *target)
 {
@@ -141,16 +154,17 @@ static void maybe_die(const char *target)
 	name = name ? name + 1 : target;
 	if (path && strlen(name) == (size_t)(path - when) &&
 		strncmp(name, when, strlen(name)) == 0 && access(path + 1, F_OK) == 0) {
+		kill(program, SIGKILL);
 		kill(getpid(), SIGKILL);
 	}
 }
 
-int renameat(int from_fd, const char *from, int to_fd, const char *to)
+int rename(const char *from, const char *to)
 {
-	static int (*next)(int, const char *, int, const char *);
-	next = next ? next : NEXT(int (*)(int, const char *, int, const char *), "renameat");
+	static int (*next)(const char *, const char *);
+	next = next ? next : NEXT(int (*)(const char *, const char *), "rename");
 	maybe_die(to);
-	return next(from_fd, from, to_fd, to);
+	return next(from, to);
 }
 
 /* ---- an attacker ----------------------------------------------------------------------------- */

@@ -9,15 +9,17 @@
 #include <unistd.h>
 
 #include "agent/base/state_dir.h"
-#include "agent/base/state_file.h"
 #include "tests/support/failing.h"
+#include "tests/support/file_stage.h"
 #include "tests/support/scratch.h"
 
 static char folder[SCRATCH_PATH];
 static char path[SCRATCH_PATH + 20];
+static struct file_queue *files;
 
 static void make_folder(void)
 {
+	files = file_queue_create(ev_default_loop(0));
 	scratch_folder(folder);
 	snprintf(path, sizeof(path), "%s/state", folder);
 }
@@ -27,17 +29,38 @@ static void remove_folder(void)
 	char command[SCRATCH_PATH + 16];
 	snprintf(command, sizeof(command), "rm -rf %s", folder);
 	cr_assert_eq(system(command), 0);
+	file_queue_destroy(files);
 }
 
 TestSuite(state_dir, .init = make_folder, .fini = remove_folder);
 
-static int save(const struct state_dir *directory, int number)
+static void on_done(void *context, const struct err *err)
 {
-	struct err err = ERR_INIT;
+	*(int *)context = err->code;
+}
+
+static int wait_for(const int *code)
+{
+	cr_assert(file_queue_wait(files, 60000));
+	return *code;
+}
+
+static int save(struct state_dir *directory, int number)
+{
+	static int code;
+	code = 1;
 	json_t *document = json_pack("{s:i}", "number", number);
-	int code = state_dir_save(directory, "drain", document, &err);
+	state_dir_save(directory, "drain", document, on_done, &code);
 	json_decref(document);
-	return code;
+	return wait_for(&code);
+}
+
+static int erase(struct state_dir *directory)
+{
+	static int code;
+	code = 1;
+	state_dir_remove(directory, "drain", on_done, &code);
+	return wait_for(&code);
 }
 
 /* The number that was saved; 0: no document, -1: not to be read. */
@@ -54,16 +77,16 @@ Test(state_dir, keeps_documents_until_they_are_removed)
 {
 	struct state_dir directory;
 	struct err err = ERR_INIT;
-	cr_assert_eq(state_dir_init(&directory, path, -1, &err), 0, "%s", err.msg);
+	cr_assert_eq(state_dir_init(&directory, path, -1, files, &err), 0, "%s", err.msg);
 	cr_assert(state_dir_usable(&directory));
 	cr_assert_eq(load(&directory), 0);
 	cr_assert_eq(save(&directory, 7), 0);
 	state_dir_finish(&directory);
-	cr_assert_eq(state_dir_init(&directory, path, -1, &err), 0, "%s", err.msg);
+	cr_assert_eq(state_dir_init(&directory, path, -1, files, &err), 0, "%s", err.msg);
 	cr_assert_eq(load(&directory), 7);
-	state_dir_remove(&directory, "drain");
+	cr_assert_eq(erase(&directory), 0);
 	cr_assert_eq(load(&directory), 0);
-	state_dir_remove(&directory, "drain");
+	cr_assert_eq(erase(&directory), 0);
 	state_dir_finish(&directory);
 	state_dir_finish(&directory);
 }
@@ -73,8 +96,8 @@ Test(state_dir, a_lock_passes_to_a_successor_of_the_same_process)
 	struct state_dir directory;
 	struct state_dir successor;
 	struct err err = ERR_INIT;
-	cr_assert_eq(state_dir_init(&directory, path, -1, &err), 0, "%s", err.msg);
-	cr_assert_eq(state_dir_init(&successor, path, dup(directory.lock_fd), &err), 0);
+	cr_assert_eq(state_dir_init(&directory, path, -1, files, &err), 0, "%s", err.msg);
+	cr_assert_eq(state_dir_init(&successor, path, dup(directory.lock_fd), files, &err), 0);
 	cr_assert(state_dir_usable(&successor));
 	state_dir_finish(&directory);
 	cr_assert_eq(save(&successor, 1), 0);
@@ -85,7 +108,7 @@ Test(state_dir, a_document_that_is_no_json_is_damaged)
 {
 	struct state_dir directory;
 	struct err err = ERR_INIT;
-	cr_assert_eq(state_dir_init(&directory, path, -1, &err), 0, "%s", err.msg);
+	cr_assert_eq(state_dir_init(&directory, path, -1, files, &err), 0, "%s", err.msg);
 	cr_assert_eq(state_file_write(path, "drain", "drain", "{", 1, &err), 0, "%s", err.msg);
 	cr_assert_eq(load(&directory), -1);
 	state_dir_finish(&directory);
@@ -96,7 +119,7 @@ static void expect_empty(struct state_dir *directory)
 	cr_assert_not(state_dir_usable(directory));
 	cr_assert_eq(load(directory), 0);
 	cr_assert_eq(save(directory, 1), BERTH_FAILED);
-	state_dir_remove(directory, "drain");
+	cr_assert_eq(erase(directory), BERTH_FAILED);
 	state_dir_finish(directory);
 }
 
@@ -106,11 +129,11 @@ Test(state_dir, one_that_strangers_may_write_is_an_empty_one)
 	struct err err = ERR_INIT;
 	cr_assert_eq(mkdir(path, 0777), 0);
 	cr_assert_eq(chmod(path, 0777), 0);
-	cr_assert_eq(state_dir_init(&directory, path, -1, &err), BERTH_FAILED);
+	cr_assert_eq(state_dir_init(&directory, path, -1, files, &err), BERTH_FAILED);
 	cr_assert(strstr(err.msg, "is not trusted"), "%s", err.msg);
 	expect_empty(&directory);
 	err_clear(&err);
-	cr_assert_eq(state_dir_init(&directory, path, dup(0), &err), BERTH_FAILED);
+	cr_assert_eq(state_dir_init(&directory, path, dup(0), files, &err), BERTH_FAILED);
 	expect_empty(&directory);
 }
 
@@ -125,7 +148,7 @@ Test(state_dir, without_a_step_it_is_an_empty_one)
 		struct state_dir directory;
 		struct err err = ERR_INIT;
 		failing_arm(calls[i].kind, 1, calls[i].error);
-		cr_assert_eq(state_dir_init(&directory, path, -1, &err), BERTH_FAILED);
+		cr_assert_eq(state_dir_init(&directory, path, -1, files, &err), BERTH_FAILED);
 		cr_assert(failing_disarm(), "%s", calls[i].kind);
 		expect_empty(&directory);
 		rmdir(path);
@@ -137,11 +160,11 @@ Test(state_dir, waits_for_a_predecessor_that_is_about_to_end)
 	struct state_dir directory;
 	struct err err = ERR_INIT;
 	failing_arm("lock", 1, EWOULDBLOCK);
-	cr_assert_eq(state_dir_init(&directory, path, -1, &err), 0, "%s", err.msg);
+	cr_assert_eq(state_dir_init(&directory, path, -1, files, &err), 0, "%s", err.msg);
 	cr_assert(failing_disarm());
 	/* A process has it once. */
 	struct state_dir second;
-	cr_assert_eq(state_dir_init(&second, path, -1, &err), BERTH_FILE_ALREADY_EXISTS);
+	cr_assert_eq(state_dir_init(&second, path, -1, files, &err), BERTH_FILE_ALREADY_EXISTS);
 	cr_assert(strstr(err.msg, "another agent uses"), "%s", err.msg);
 	expect_empty(&second);
 	state_dir_finish(&directory);
@@ -151,7 +174,7 @@ Test(state_dir, may_be_read_only)
 {
 	struct state_dir directory;
 	struct err err = ERR_INIT;
-	cr_assert_eq(state_dir_init(&directory, path, -1, &err), 0, "%s", err.msg);
+	cr_assert_eq(state_dir_init(&directory, path, -1, files, &err), 0, "%s", err.msg);
 	cr_assert_eq(save(&directory, 7), 0);
 	state_dir_finish(&directory);
 	/* The lock file is opened behind the elements of the path. */
@@ -160,7 +183,7 @@ Test(state_dir, may_be_read_only)
 		elements += *c == '/';
 	}
 	failing_arm("open", elements + 1, EROFS);
-	cr_assert_eq(state_dir_init(&directory, path, -1, &err), 0, "%s", err.msg);
+	cr_assert_eq(state_dir_init(&directory, path, -1, files, &err), 0, "%s", err.msg);
 	cr_assert(failing_disarm());
 	cr_assert_eq(load(&directory), 7);
 	state_dir_finish(&directory);

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "tests/support/failing.h"
+#include "tests/support/file_stage.h"
 #include "tests/support/scratch.h"
-#include "agent/base/state_file.h"
 
 static char directory[SCRATCH_PATH];
 
@@ -193,10 +193,10 @@ Test(state_file, is_removed_once_and_again)
 {
 	write_state("x");
 	struct err err = ERR_INIT;
-	cr_assert_eq(state_file_remove(directory, "drain", &err), 0);
+	cr_assert_eq(state_file_erase(directory, "drain", &err), 0);
 	read_state(BERTH_PATH_NOT_FOUND, 100);
-	cr_assert_eq(state_file_remove(directory, "drain", &err), 0);
-	cr_assert_eq(state_file_remove("/nonexistent", "drain", &err), BERTH_FAILED);
+	cr_assert_eq(state_file_erase(directory, "drain", &err), 0);
+	cr_assert_eq(state_file_erase("/nonexistent", "drain", &err), BERTH_FAILED);
 }
 
 Test(state_file, a_missing_directory_is_named)
@@ -259,7 +259,7 @@ static int write_and_remove(void *context)
 	(void)context;
 	struct err err = ERR_INIT;
 	int code = state_file_write(directory, "drain", "drain", "x", 1, &err);
-	return code ? code : state_file_remove(directory, "drain", &err);
+	return code ? code : state_file_erase(directory, "drain", &err);
 }
 
 Test(state_file, a_removal_that_fails_is_reported)

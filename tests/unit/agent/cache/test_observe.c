@@ -8,6 +8,7 @@
 
 #include "agent/cache/internal.h"
 #include "tests/support/cache_stage.h"
+#include "tests/support/file_stage.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/scratch.h"
 #include "tests/support/staged.h"
@@ -337,7 +338,7 @@ static void save_tree(char *ret_folder)
 	memory_put(stage.registry, "/s/a", "");
 	memory_put(stage.registry, "/s/b", "");
 	observe(&stage, &watcher, "/s", true);
-	cr_assert_eq(cache_save(stage.cache, ret_folder, &err), 0, "%s", err.msg);
+	cr_assert_eq(save_cache(stage.cache, ret_folder, &err), 0, "%s", err.msg);
 	leave(&watcher);
 	cache_stage_close(&stage);
 }

@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/base/state_file.h"
 #include "lib/base/clock.h"
 #include "tests/support/cache_stage.h"
+#include "tests/support/file_stage.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/scratch.h"
 #include "tests/support/staged.h"
@@ -97,7 +97,7 @@ STAGED(every_kind_of_entry_comes_back)
 	memory_set_heard_ms(before.registry, clock_monotonic_ms() - 7000);
 	memory_set_state(before.registry, REGISTRY_AWAY);
 	cache_stage_turn(&before);
-	cr_assert_eq(cache_save(before.cache, folder, &err), 0, "%s", err.msg);
+	cr_assert_eq(save_cache(before.cache, folder, &err), 0, "%s", err.msg);
 	size_t saved = entries(&before);
 	cache_stage_close(&before);
 
@@ -129,7 +129,7 @@ static void save_record(void)
 	cache_stage_open(&stage, &(struct cache_options){ .resync_ms = 600000 });
 	memory_put(stage.registry, "/a", cache_stage_record("one"));
 	cr_assert_eq(cache_stage_look(&stage, &outcome, "/a", CACHE_RESOLVE), 0);
-	cr_assert_eq(cache_save(stage.cache, folder, &err), 0, "%s", err.msg);
+	cr_assert_eq(save_cache(stage.cache, folder, &err), 0, "%s", err.msg);
 	cache_stage_close(&stage);
 }
 
@@ -236,7 +236,7 @@ STAGED(without_a_file_the_cache_is_empty)
 STAGED(a_folder_that_is_not_there_is_an_error_of_saving)
 {
 	struct err err = ERR_INIT;
-	cr_assert_eq(cache_save(stage->cache, "/proc/none", &err), BERTH_FAILED);
+	cr_assert_eq(save_cache(stage->cache, "/proc/none", &err), BERTH_FAILED);
 	cr_assert_neq(err.msg[0], '\0');
 }
 

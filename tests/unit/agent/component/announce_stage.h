@@ -23,6 +23,7 @@ struct stage {
 	char reason[128];   /* of the last write */
 	double saved_since; /* of a predecessor's registered record; 0: there was none */
 	json_t *left;       /* announce_persistent() at the last write */
+	bool disk_hangs;    /* what is to be noted is not on the disk */
 };
 
 static const char PATH[] = "/users/joe/web/one/components/c1";
@@ -39,11 +40,12 @@ static inline void on_change(
 	snprintf(stage->trail + used, sizeof(stage->trail) - used, "%s ", announce_state_name(to));
 }
 
-static inline void on_write(void *context)
+static inline bool on_write(void *context)
 {
 	struct stage *stage = context;
 	json_decref(stage->left);
 	stage->left = announce_persistent(stage->announce);
+	return !stage->disk_hangs;
 }
 
 static inline void on_registry_state(void *context, enum registry_state state, const char *why)

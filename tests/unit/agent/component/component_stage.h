@@ -71,10 +71,11 @@ static inline void on_announced(void *context, struct component *component)
 	((struct stage *)context)->announced++;
 }
 
-static inline void on_write(void *context, struct component *component)
+static inline bool on_write(void *context, struct component *component)
 {
 	(void)component;
 	((struct stage *)context)->writes++;
+	return true;
 }
 
 static inline void on_registry_state(void *context, enum registry_state state, const char *why)

@@ -9,6 +9,7 @@
 
 #include "agent/output/file.h"
 #include "tests/support/failing.h"
+#include "tests/support/file_stage.h"
 #include "tests/support/scratch.h"
 
 static char folder[SCRATCH_PATH];
@@ -28,15 +29,20 @@ static void remove_folder(void)
 
 TestSuite(output_file, .init = make_folder, .fini = remove_folder);
 
-static const struct output_file_owner any = { 0644, (uid_t)-1, (gid_t)-1 };
+static const struct file_owner any = { 0644, (uid_t)-1, (gid_t)-1 };
 
-static void write_as(const char *text, const struct output_file_owner *owner)
+static void write_as(const char *text, const struct file_owner *owner)
 {
-	char *temporary = NULL;
 	struct err err = ERR_INIT;
-	cr_assert_eq(output_file_prepare(&temporary, path, text, strlen(text), owner, &err), 0);
-	cr_assert_eq(output_file_commit(temporary, path, &err), 0);
-	free(temporary);
+	struct file_work work = {
+		.step = FILE_REPLACE,
+		.temporary = output_file_temporary(path),
+		.path = allocate_text(path),
+		.owner = *owner,
+		.data = allocate_text(text),
+		.len = strlen(text),
+	};
+	cr_assert_eq(do_work(&work, &err), 0, "%s", err.msg);
 }
 
 static mode_t mode_of(const char *file)
@@ -55,7 +61,7 @@ Test(output_file, is_equal_with_just_that_content_and_owner)
 	cr_assert_not(output_file_equals(path, "ab", 2, &any));
 	cr_assert_not(output_file_equals(path, "abcd", 4, &any));
 	cr_assert_not(output_file_equals(
-		path, "abc", 3, &(struct output_file_owner){ 0600, (uid_t)-1, (gid_t)-1 }));
+		path, "abc", 3, &(struct file_owner){ 0600, (uid_t)-1, (gid_t)-1 }));
 	write_as("", &any);
 	cr_assert(output_file_equals(path, "", 0, &any));
 }
@@ -70,7 +76,7 @@ Test(output_file, belongs_to_whom_it_should)
 	} owners[] = { { -1, -1, true }, { 0, 0, true }, { -1, 0, true }, { 0, -1, true },
 		{ 1, 0, false }, { 0, 1, false }, { 1, -1, false }, { -1, 1, false } };
 	for (size_t i = 0; i < sizeof(owners) / sizeof(owners[0]); i++) {
-		const struct output_file_owner owner = { 0644,
+		const struct file_owner owner = { 0644,
 			owners[i].user < 0 ? (uid_t)-1 : geteuid() + (uid_t)owners[i].user,
 			owners[i].group < 0 ? (gid_t)-1 : getegid() + (gid_t)owners[i].group };
 		cr_expect_eq(output_file_equals(path, "abc", 3, &owner), owners[i].is_equal,
@@ -80,8 +86,8 @@ Test(output_file, belongs_to_whom_it_should)
 
 Test(output_file, takes_of_the_one_that_is_there_what_is_not_given)
 {
-	write_as("abc", &(struct output_file_owner){ 0600, (uid_t)-1, (gid_t)-1 });
-	struct output_file_owner owner = output_file_owner(path, 0, (uid_t)-1, (gid_t)-1);
+	write_as("abc", &(struct file_owner){ 0600, (uid_t)-1, (gid_t)-1 });
+	struct file_owner owner = output_file_owner(path, 0, (uid_t)-1, (gid_t)-1);
 	cr_expect(owner.mode == 0600 && owner.user == geteuid() && owner.group == getegid());
 	owner = output_file_owner(path, 0640, 12345, (gid_t)-1);
 	cr_expect(owner.mode == 0640 && owner.user == 12345 && owner.group == getegid());
@@ -89,21 +95,6 @@ Test(output_file, takes_of_the_one_that_is_there_what_is_not_given)
 	cr_expect(owner.user == geteuid() && owner.group == 12345);
 	owner = output_file_owner(folder, 0, (uid_t)-1, (gid_t)-1); /* it is not a file */
 	cr_expect(owner.mode == 0644 && owner.user == (uid_t)-1 && owner.group == (gid_t)-1);
-}
-
-Test(output_file, is_made_beside_its_place)
-{
-	char *temporary = NULL;
-	char expected[sizeof(path) + 20];
-	struct err err = ERR_INIT;
-	snprintf(expected, sizeof(expected), "%s/.file.berth-new", folder);
-	cr_assert_eq(output_file_prepare(&temporary, path, "abc", 3, &any, &err), 0);
-	cr_expect_str_eq(temporary, expected);
-	cr_expect(output_file_equals(temporary, "abc", 3, &any));
-	cr_expect_eq(access(path, F_OK), -1);
-	output_file_discard(temporary);
-	cr_expect_eq(access(temporary, F_OK), -1);
-	free(temporary);
 }
 
 Test(output_file, that_is_long_is_compared_to_its_end)
@@ -119,7 +110,7 @@ Test(output_file, that_is_long_is_compared_to_its_end)
 
 Test(output_file, keeps_mode_and_owner_of_the_one_that_is_there)
 {
-	struct output_file_owner owner = output_file_owner(path, 0, (uid_t)-1, (gid_t)-1);
+	struct file_owner owner = output_file_owner(path, 0, (uid_t)-1, (gid_t)-1);
 	cr_assert_eq(owner.mode, 0644);
 	cr_assert_eq(owner.user, (uid_t)-1);
 	write_as("a", &owner);
@@ -145,8 +136,8 @@ Test(output_file, takes_the_place_of_a_symbolic_link_and_leaves_its_target)
 	cr_assert_not(output_file_equals(path, "abc", 3, &any));
 	write_as("new", &any);
 	cr_assert(output_file_equals(path, "new", 3, &any));
-	cr_assert(output_file_equals(target, "abc", 3,
-		&(struct output_file_owner){ mode_of(target), (uid_t)-1, (gid_t)-1 }));
+	cr_assert(output_file_equals(
+		target, "abc", 3, &(struct file_owner){ mode_of(target), (uid_t)-1, (gid_t)-1 }));
 	unlink(target);
 }
 
@@ -157,83 +148,19 @@ Test(output_file, takes_no_set_user_id_from_the_target_of_a_link)
 	fclose(fopen(target, "we"));
 	cr_assert_eq(chmod(target, 06755), 0);
 	cr_assert_eq(symlink(target, path), 0);
-	struct output_file_owner owner = output_file_owner(path, 0, (uid_t)-1, (gid_t)-1);
+	struct file_owner owner = output_file_owner(path, 0, (uid_t)-1, (gid_t)-1);
 	cr_expect_eq(owner.mode, 0755);
 	unlink(target);
 }
 
-Test(output_file, replaces_what_a_killed_agent_left_behind)
+Test(output_file, is_made_beside_its_place_under_a_name_that_begins_with_a_dot)
 {
-	char *temporary = NULL;
-	struct err err = ERR_INIT;
-	cr_assert_eq(output_file_prepare(&temporary, path, "half", 4, &any, &err), 0);
+	char *temporary = output_file_temporary("/etc/proxy/servers.cfg");
+	cr_assert_str_eq(temporary, "/etc/proxy/.servers.cfg.berth-new");
 	free(temporary);
-	write_as("whole", &any);
-	cr_assert(output_file_equals(path, "whole", 5, &any));
-}
-
-Test(output_file, that_cannot_be_made_leaves_nothing)
-{
-	char *temporary = NULL;
-	struct err err = ERR_INIT;
-	char deeper[sizeof(path) + 10];
-	snprintf(deeper, sizeof(deeper), "%s/no/file", folder);
-	cr_assert_eq(output_file_prepare(&temporary, deeper, "a", 1, &any, &err), BERTH_FAILED);
-	cr_assert_null(temporary);
-	cr_assert(strstr(err.msg, "No such file"));
-	err_clear(&err);
-	/* A directory is in its place. */
-	cr_assert_eq(mkdir(path, 0700), 0);
-	cr_assert_eq(output_file_prepare(&temporary, path, "a", 1, &any, &err), 0);
-	cr_assert_eq(output_file_commit(temporary, path, &err), BERTH_FAILED);
-	output_file_discard(temporary);
-	free(temporary);
-	rmdir(path);
 }
 
 /* ---- calls that fail ---- */
-
-static int write_once(void *context)
-{
-	const struct output_file_owner *owner = context;
-	char *temporary = NULL;
-	struct err err = ERR_INIT;
-	int code = output_file_prepare(&temporary, path, "new", 3, owner, &err);
-	if (code) {
-		return temporary ? FAILING_WRONG : code;
-	}
-	code = output_file_commit(temporary, path, &err);
-	if (code) {
-		output_file_discard(temporary);
-	}
-	free(temporary);
-	return code;
-}
-
-Test(output_file, a_call_that_fails_is_reported_and_leaves_a_whole_file)
-{
-	static const struct {
-		const char *kind;
-		int error;
-	} calls[] = { { "open", EMFILE }, { "write", ENOSPC }, { "write", 0 }, { "fsync", EIO },
-		{ "stat", EIO }, { "chmod", EPERM }, { "rename", EIO } };
-	struct output_file_owner owner = { 0644, geteuid(), getegid() };
-	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
-		failing_check("file", calls[i].kind, calls[i].error, write_once, &owner);
-		cr_assert(output_file_equals(path, "new", 3, &owner));
-	}
-}
-
-Test(output_file, a_full_disk_leaves_the_old_one)
-{
-	struct output_file_owner owner = any;
-	write_as("old", &any);
-	failing_arm("write", 1, ENOSPC);
-	int code = write_once(&owner);
-	cr_assert(failing_disarm());
-	cr_expect_eq(code, BERTH_FAILED);
-	cr_expect(output_file_equals(path, "old", 3, &any));
-}
 
 Test(output_file, a_file_that_cannot_be_read_is_not_equal)
 {

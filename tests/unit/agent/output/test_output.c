@@ -30,6 +30,7 @@ struct ev_loop *ev_loop_new(unsigned flags)
 struct stage {
 	struct cache_stage cache;
 	ev_timer pump;
+	struct file_queue *files;
 	struct config *config;
 	struct output *output;
 	int states;    /* calls of on_state */
@@ -56,6 +57,7 @@ static struct stage *open_stage(struct stage *stage)
 	memory_put(stage->cache.registry, "/users/joe/web", "");
 	memory_put(stage->cache.registry, "/users/joe/web/prod", "");
 	memory_put(stage->cache.registry, FROM, "");
+	stage->files = file_queue_create(stage->cache.loop);
 	ev_timer_init(&stage->pump, on_pump, 0.001, 0.001);
 	stage->pump.data = stage;
 	ev_timer_start(stage->cache.loop, &stage->pump);
@@ -65,6 +67,8 @@ static struct stage *open_stage(struct stage *stage)
 static void close_stage(struct stage *stage)
 {
 	output_destroy(stage->output);
+	cr_assert(file_queue_wait(stage->files, 60000));
+	file_queue_destroy(stage->files);
 	ev_timer_stop(stage->cache.loop, &stage->pump);
 	cache_stage_close(&stage->cache);
 	if (stage->config) {
@@ -109,6 +113,7 @@ static void begin(struct stage *stage, const char *text, const char *delivered)
 	buffer_finish(&whole);
 	stage->output = output_create(&(struct output_options){ .loop = stage->cache.loop,
 		.cache = stage->cache.cache,
+		.files = stage->files,
 		.config = &stage->config->outputs[0],
 		.domain = "berth",
 		.delivered = delivered,
@@ -632,7 +637,7 @@ STAGED(without_haproxy_the_servers_cannot_follow)
 Test(output, states_have_names_and_some_last)
 {
 	static const char *const names[] = { "waiting", "settling", "confirming", "resolving",
-		"rendering", "checking", "notifying", "current", "held", "failed" };
+		"rendering", "writing", "checking", "notifying", "current", "held", "failed" };
 	for (int state = OUTPUT_WAITING; state <= OUTPUT_FAILED; state++) {
 		cr_expect_str_eq(output_state_name((enum output_state)state), names[state]);
 		cr_expect_eq(output_state_is_lasting((enum output_state)state),

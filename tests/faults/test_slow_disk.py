@@ -1,0 +1,140 @@
+"""A disk that hangs: the agent answers, its files are put in place when the disk goes on, in their
+order, and nothing that waits for a file goes ahead of it."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import unittest
+
+from berth import PROGRAMS, berth, preloaded, wait_until
+from outputs import OutputTest
+
+OLD = "127.0.0.1:8001\n"
+NEW = "127.0.0.1:8001\n127.0.0.1:8002\n"
+
+
+class Hanging(OutputTest):
+    """tests/support/preload.c lets each fsync() wait while the FIFO is there."""
+
+    def setUp(self):
+        super().setUp()
+        self.fifo = self.folder / "hangs"
+        self.ran = self.folder / "ran"
+        self.put_member("c1", 8001)
+        self.environment = preloaded(BERTH_HANGS=str(self.fifo))
+        # It sees the file as the command does: in place, or not.
+        self.agent = self.output_agent(on_change=f"/bin/sh -c 'cat {self.file} >>{self.ran}'")
+        self.begin()
+        self.wait_text(OLD)
+        self.wait_state(self.agent, "current")
+        self.addCleanup(self.go_on)
+
+    def begin(self):
+        self.agent.start(env=self.environment)
+
+    def hang(self):
+        os.mkfifo(self.fifo)
+
+    def go_on(self):
+        """Whoever waits goes on, and whoever comes later does not wait."""
+        if self.fifo.exists():
+            gate = os.open(self.fifo, os.O_RDWR)
+            self.addCleanup(os.close, gate)
+            self.fifo.unlink()
+
+    def change(self):
+        """The file of the output is on its way to the disk, which hangs."""
+        self.hang()
+        self.put_member("c2", 8002)
+        self.wait_state(self.agent, "writing")
+
+    def children(self):
+        pid = self.agent.process.pid
+        text = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
+        return [int(child) for child in text.split()]
+
+    def logged(self, text):
+        wait_until(lambda: text in self.agent.read_log(), f"the log says: {text}")
+
+    def test_what_is_asked_is_answered_and_the_command_comes_behind_the_file(self):
+        self.change()
+        for target in ("/live", "/v1/list/users/joe/web/prod/components", "/v1/agent", "/metrics"):
+            self.assertEqual(self.agent.get(target).status, 200, target)
+        self.assertEqual(self.output(self.agent)["state"], "writing")
+        self.assertEqual(self.file.read_text(), OLD)
+        self.assertEqual(self.ran.read_text(), OLD)
+        self.go_on()
+        self.wait_text(NEW)
+        self.wait_state(self.agent, "current")
+        self.assertEqual(self.ran.read_text(), OLD + NEW)
+        self.assertEqual(self.agent.stop(), 0)
+
+    def test_the_file_of_a_killed_child_arrives(self):
+        self.change()
+        for child in self.children():
+            os.kill(child, signal.SIGKILL)
+        self.logged(f"puts {self.file} in place was killed; done again")
+        self.assertEqual(self.agent.get("/live").status, 200)
+        self.go_on()
+        self.wait_text(NEW)
+        self.wait_state(self.agent, "current")
+        self.assertEqual(self.output(self.agent)["failures"], 0)
+
+    def test_an_upgrade_comes_behind_the_file(self):
+        self.change()
+        before = self.agent.starts()
+        self.agent.signal(signal.SIGUSR2)
+        self.go_on()
+        wait_until(lambda: self.agent.starts() > before, "the new program runs")
+        self.assertEqual(self.file.read_text(), NEW)
+        log = self.agent.read_log()
+        self.assertLess(log.index("is written, 2 instances"), log.index("executing "))
+
+    def test_an_upgrade_is_given_up_when_the_disk_does_not_go_on(self):
+        self.change()
+        self.agent.signal(signal.SIGUSR2)
+        self.logged("the disk does not take our files: the old program stays")
+        self.assertEqual(self.agent.get("/live").status, 200)
+        self.assertNotIn("executing ", self.agent.read_log())
+        self.go_on()
+        self.wait_state(self.agent, "current")
+        self.agent.upgrade()
+        self.wait_state(self.agent, "current")
+        self.assertEqual(self.file.read_text(), NEW)
+
+    def test_a_stop_does_not_wait_for_ever(self):
+        self.change()
+        self.assertEqual(self.agent.stop(), 0)
+        self.assertIn(f"{self.file} stays as it was: the disk did not answer in time",
+            self.agent.read_log())
+        self.go_on()
+        self.assertEqual(self.file.read_text(), OLD)
+
+    def test_an_order_to_drain_is_answered_when_it_is_saved_or_after_a_while(self):
+        self.hang()
+        result = berth("--socket", self.agent.socket, "drain", "--reason", "disk")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("its change is not on the disk yet", self.agent.read_log())
+        self.assertTrue(self.agent.status()["drain"]["active"])
+
+    def test_no_agent_begins_before_the_child_of_a_killed_one_has_ended(self):
+        self.hang()
+        with subprocess.Popen([PROGRAMS / "berth", "--socket", self.agent.socket, "drain"],
+                stderr=subprocess.DEVNULL) as order:
+            wait_until(lambda: self.agent.status()["drain"]["active"], "it is drained")
+            self.agent.kill()
+            order.wait()
+        before = self.agent.starts()
+        self.agent.start(wait=False, env=self.environment)
+        self.assertEqual(self.agent.wait(), 1)
+        self.assertEqual(self.agent.starts(), before)
+        self.logged("another agent uses")
+        self.go_on()
+        wait_until((self.agent.folder / "state/drain").exists, "the child has ended")
+        self.begin()
+        self.assertTrue(self.agent.status()["drain"]["active"])
+
+
+if __name__ == "__main__":
+    unittest.main()

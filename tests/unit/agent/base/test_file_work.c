@@ -1,0 +1,175 @@
+/* A file that is put in place: whole, with its owner and mode, or as it was. */
+#include "agent/base/file_work.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "tests/support/failing.h"
+#include "tests/support/file_stage.h"
+#include "tests/support/scratch.h"
+
+static char folder[SCRATCH_PATH];
+static char path[SCRATCH_PATH + 20];
+static char temporary[SCRATCH_PATH + 20];
+
+static void make_folder(void)
+{
+	scratch_folder(folder);
+	snprintf(path, sizeof(path), "%s/file", folder);
+	snprintf(temporary, sizeof(temporary), "%s/.file.new", folder);
+}
+
+static void remove_folder(void)
+{
+	unlink(path);
+	cr_assert_eq(rmdir(folder), 0, "something is left behind");
+}
+
+TestSuite(file_work, .init = make_folder, .fini = remove_folder);
+
+static int try_step(enum file_step step, const char *head, const char *text, struct err *err)
+{
+	struct file_work work = {
+		.step = step,
+		.temporary = allocate_text(temporary),
+		.path = allocate_text(path),
+		.owner = { 0640, geteuid(), getegid() },
+		.head = head ? allocate_text(head) : NULL,
+		.data = text ? allocate_text(text) : NULL,
+		.len = text ? strlen(text) : 0,
+	};
+	return do_work(&work, err);
+}
+
+static void do_step(enum file_step step, const char *text)
+{
+	struct err err = ERR_INIT;
+	cr_assert_eq(try_step(step, NULL, text, &err), 0, "%s", err.msg);
+}
+
+/* Not by the calls that fail on purpose. */
+static const char *content(const char *name)
+{
+	static char text[100];
+	long fd = syscall(SYS_openat, AT_FDCWD, name, O_RDONLY);
+	if (fd < 0) {
+		return "absent";
+	}
+	long len = syscall(SYS_read, fd, text, sizeof(text) - 1);
+	syscall(SYS_close, fd);
+	text[len > 0 ? len : 0] = '\0';
+	return text;
+}
+
+Test(file_work, a_prepared_file_is_beside_the_place_until_it_is_committed)
+{
+	do_step(FILE_REPLACE, "old");
+	do_step(FILE_PREPARE, "new");
+	cr_assert_str_eq(content(path), "old");
+	cr_assert_str_eq(content(temporary), "new");
+	do_step(FILE_COMMIT, NULL);
+	cr_assert_str_eq(content(path), "new");
+	cr_assert_str_eq(content(temporary), "absent");
+}
+
+Test(file_work, has_the_mode_and_what_is_in_front_of_the_data)
+{
+	struct stat status;
+	struct err err = ERR_INIT;
+	cr_assert_eq(try_step(FILE_REPLACE, "head ", "data", &err), 0, "%s", err.msg);
+	cr_assert_str_eq(content(path), "head data");
+	cr_assert_eq(stat(path, &status), 0);
+	cr_assert_eq(status.st_mode & 07777, 0640);
+}
+
+Test(file_work, what_a_killed_writer_left_behind_is_replaced)
+{
+	do_step(FILE_PREPARE, "half");
+	do_step(FILE_REPLACE, "whole");
+	cr_assert_str_eq(content(path), "whole");
+}
+
+Test(file_work, is_removed_once_and_again)
+{
+	do_step(FILE_REPLACE, "x");
+	do_step(FILE_REMOVE, NULL);
+	cr_assert_str_eq(content(path), "absent");
+	do_step(FILE_REMOVE, NULL);
+}
+
+Test(file_work, that_cannot_be_done_says_why_and_leaves_no_new_file)
+{
+	struct err err = ERR_INIT;
+	cr_assert_eq(mkdir(path, 0700), 0);
+	cr_assert_eq(try_step(FILE_REPLACE, NULL, "a", &err), BERTH_FAILED);
+	cr_assert_not_null(strstr(err.msg, "in place: Is a directory"), "%s", err.msg);
+	cr_assert_str_eq(content(temporary), "absent");
+	err_clear(&err);
+	cr_assert_eq(try_step(FILE_REMOVE, NULL, NULL, &err), BERTH_FAILED);
+	rmdir(path);
+	err_clear(&err);
+	snprintf(temporary, sizeof(temporary), "%s/no/file", folder);
+	cr_assert_eq(try_step(FILE_PREPARE, NULL, "a", &err), BERTH_FAILED);
+	cr_assert_not_null(strstr(err.msg, "cannot make "), "%s", err.msg);
+	cr_assert_not_null(strstr(err.msg, "No such file"), "%s", err.msg);
+}
+
+Test(file_work, a_folder_that_cannot_be_saved_is_no_failure)
+{
+	static const int errors[] = { EACCES, EINVAL };
+	do_step(FILE_REPLACE, "old");
+	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+		struct err err = ERR_INIT;
+		failing_arm("open", 2, errors[i]); /* behind the file itself */
+		int code = try_step(FILE_REPLACE, NULL, "new", &err);
+		cr_assert(failing_disarm());
+		cr_assert_eq(code, 0, "%s", err.msg);
+	}
+	cr_assert_str_eq(content(path), "new");
+}
+
+/* ---- calls that fail ---- */
+
+static int replace(void *context)
+{
+	struct err err = ERR_INIT;
+	int code = try_step(FILE_REPLACE, "the ", context, &err);
+	bool right = strcmp(content(path), "the new") == 0;
+	cr_assert_str_eq(content(temporary), "absent");
+	return code ? code : right ? 0 : FAILING_WRONG;
+}
+
+Test(file_work, a_call_that_fails_is_reported_and_leaves_a_whole_file)
+{
+	static const struct {
+		const char *kind;
+		int error;
+	} calls[] = { { "open", EMFILE }, { "write", ENOSPC }, { "write", EINTR }, { "write", 0 },
+		{ "fsync", EIO }, { "close", EIO }, { "stat", EIO }, { "chmod", EPERM },
+		{ "rename", EIO } };
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		failing_check("file", calls[i].kind, calls[i].error, replace, "new");
+		cr_assert_str_eq(content(path), "the new");
+	}
+}
+
+static int write_and_remove(void *context)
+{
+	(void)context;
+	struct err err = ERR_INIT;
+	int code = try_step(FILE_REPLACE, NULL, "x", &err);
+	return code ? code : try_step(FILE_REMOVE, NULL, NULL, &err);
+}
+
+Test(file_work, a_removal_that_fails_is_reported)
+{
+	failing_check("file", "open", EMFILE, write_and_remove, NULL);
+	failing_check("file", "fsync", EIO, write_and_remove, NULL);
+}
