@@ -72,7 +72,7 @@ static void on_save_timer(void *context)
 	end_saving(context);
 }
 
-/* Who ordered it hears of it when it will last: agent_drain_is_being_saved(). */
+/* The answer to the order waits for this: agent_drain_is_being_saved(). */
 static void save(struct agent *agent)
 {
 	json_t *document = agent_drain_save(agent);

@@ -25,9 +25,7 @@ json_t *agent_drain_save(struct agent *agent);
 void agent_drain_begin(
 	struct agent *agent, struct component *component, const char *reason, int64_t for_ms);
 void agent_drain_end(struct agent *agent, struct component *component);
-/*
- * A change is on its way to the disk: whoever ordered it is answered afterwards (api_drain_saved()).
- */
+/* A change is on its way to the disk: the answer to its order comes by api_drain_saved(). */
 bool agent_drain_is_being_saved(const struct agent *agent);
 /* The components changed: earlier confirmations of the registry no longer count. */
 void agent_drain_confirm_again(struct agent *agent);

@@ -23,7 +23,7 @@ struct file_job {
 		WAITING,
 		WORKING,
 		OVER
-	} state; /* OVER: the loop did it, and `result` is to be told */
+	} state; /* OVER: the loop did it, and on_done is to come with `result` */
 	int tries;
 	pid_t child;
 	int report; /* from the child */

@@ -67,7 +67,7 @@ static bool syncs_no_folder(int error)
 	return error == EACCES || error == EPERM || error == EINVAL || error == EROFS;
 }
 
-/* What happened to a name in the folder must last, too. */
+/* The change of a name in the folder must last, too. */
 static int sync_folder(const char *path, struct err *err)
 {
 	const char *slash = strrchr(path, '/');

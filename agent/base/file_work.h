@@ -1,6 +1,6 @@
 /*
- * What puts a file in its place so that it lasts: a new file beside it, fsync, rename, fsync of the
- * folder. After any failure the place has its old content or the new one, whole.
+ * The steps that put a file in its place so that it lasts: a new file next to it, fsync, rename,
+ * fsync of the folder. After any failure the place has its old content or the new one, whole.
  *
  * The disk may take seconds for that, so the loop hands the work to a child (file_queue.h).
  */
@@ -13,10 +13,10 @@
 #include "lib/base/err.h"
 
 enum file_step {
-	FILE_PREPARE, /* writes the new file, and leaves it beside the place */
+	FILE_PREPARE, /* writes the new file, and leaves it next to the place */
 	FILE_COMMIT,  /* moves a prepared file into the place */
 	FILE_REPLACE, /* does both */
-	FILE_REMOVE   /* removes what is in the place; an absent file is no error */
+	FILE_REMOVE   /* removes what is in the place; an absent file is not an error */
 };
 
 struct file_owner {

@@ -23,9 +23,9 @@ struct state_dir {
 /*
  * Makes the directory if it is missing and locks it for this process. `lock_fd` is a descriptor
  * that already holds the lock, from before an exec(), or -1. BERTH_FILE_ALREADY_EXISTS when another
- * agent, or a file of one that was killed, holds it for longer than about a second; BERTH_FAILED when the directory cannot be used, or
- * a stranger could change what its path leads to (trust.h): then it is still to be finished, and
- * works as an empty one.
+ * agent, or a child of one that was killed, holds it for longer than about a second; BERTH_FAILED
+ * when the directory cannot be used, or a stranger could change what its path leads to (trust.h):
+ * then it is still to be finished, and works as an empty one.
  */
 int state_dir_init(struct state_dir *directory, const char *path, int lock_fd,
 	struct file_queue *files, struct err *err) __attribute__((warn_unused_result))
@@ -54,7 +54,7 @@ void state_dir_save(struct state_dir *directory, const char *name, const json_t 
 /* The same for content that is text already, from malloc(). */
 void state_dir_save_text_take(struct state_dir *directory, const char *name, char *text_take,
 	size_t len, state_dir_on_done *on_done, void *context);
-/* Likewise; an absent file is no error. */
+/* Likewise; an absent file is not an error. */
 void state_dir_remove(
 	struct state_dir *directory, const char *name, state_dir_on_done *on_done, void *context);
 

@@ -20,7 +20,7 @@
 void state_file_replace(struct file_work *ret_work, const char *directory, const char *name,
 	const char *kind, char *data_take, size_t len);
 
-/* The work that removes it permanently; an absent file is no error. */
+/* The work that removes it permanently; an absent file is not an error. */
 void state_file_remove(struct file_work *ret_work, const char *directory, const char *name);
 
 /*

@@ -117,7 +117,7 @@ void announce_wish_failed(struct announce *announce, const struct err *err);
 void announce_on_registry_state(
 	struct announce *announce, enum registry_state state, const char *why);
 
-/* What on_write() put off may perhaps be written now: decides again, and asks it again. */
+/* The disk may have it now: a write that was put off asks on_write() again. */
 void announce_noted(struct announce *announce);
 
 /* In force with the next wish. */

@@ -21,7 +21,7 @@ bool output_file_equals(
 	const char *path, const void *data, size_t len, const struct file_owner *owner);
 
 /*
- * The name of the new file beside `path`, free(). It is the same each time, so that one which a
+ * The name of the new file next to `path`, free(). It is the same each time, so that one which a
  * killed agent left behind is replaced by the next. It begins with a dot: readers of a whole
  * directory pass it over.
  */

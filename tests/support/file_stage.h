@@ -1,4 +1,4 @@
-/* What children do for the agent's files (agent/base/file_work.h), done at once. */
+/* The work of children on the agent's files (agent/base/file_work.h), done at once. */
 #ifndef TESTS_SUPPORT_FILE_STAGE_H
 #define TESTS_SUPPORT_FILE_STAGE_H
 

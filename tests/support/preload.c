@@ -4,9 +4,9 @@
  *   BERTH_CLOCK=FILE       the wall clock is off by the seconds in FILE, a 64-bit number
  *   BERTH_SUSPENDED=FILE   the machine was suspended for the seconds in FILE, a 64-bit number
  *   BERTH_BROKEN=FOLDER    while the file FOLDER/broken exists, writes below FOLDER fail with EIO
- *   BERTH_HANGS=FIFO       while FIFO is there and nobody has it open, the disk hangs: fsync() waits
- *   BERTH_KILL=NAME=PATH   the program is killed when a process of it is about to put a file NAME in
- *                          place and PATH exists
+ *   BERTH_HANGS=FIFO       while FIFO is there and nobody has it open, fsync() waits for that
+ *   BERTH_KILL=NAME=PATH   the program is killed when a process of it is about to put a file NAME
+ *                          in place and PATH exists
  *   BERTH_SWAP=PATH=OTHER  when PATH was made by bind() or mkdir(), the owner of its directory
  *                          moves PATH away and OTHER into its place at once
  */

@@ -290,7 +290,7 @@ static void kill_child(void)
 	cr_assert_eq(kill(pid, SIGKILL), 0);
 }
 
-Test(file_queue, what_a_killed_child_has_not_done_is_done_again)
+Test(file_queue, the_work_of_a_killed_child_is_done_again)
 {
 	hang();
 	add("one", FILE_REPLACE, "file", "text");

@@ -89,7 +89,7 @@ Test(file_work, has_the_mode_and_what_is_in_front_of_the_data)
 	cr_assert_eq(status.st_mode & 07777, 0640);
 }
 
-Test(file_work, what_a_killed_writer_left_behind_is_replaced)
+Test(file_work, the_new_file_of_a_killed_writer_is_replaced)
 {
 	do_step(FILE_PREPARE, "half");
 	do_step(FILE_REPLACE, "whole");

@@ -12,6 +12,28 @@ STAGED(a_persistent_record_may_change_its_id, false, 0)
 	cr_assert(not(stands_with(stage, "")));
 }
 
+/* The disk hangs: neither the record nor its change is written before it is noted. */
+STAGED(a_record_waits_until_it_is_noted, false, 0)
+{
+	stage->disk_hangs = true;
+	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
+	RUN_UNTIL(stage, stage->left != NULL);
+	cr_assert(not(stands_with(stage, "")));
+	cr_assert(not(announce_may_be_registered(stage->announce)));
+	announce_noted(stage->announce); /* of another record */
+	cr_assert(not(stands_with(stage, "")));
+	stage->disk_hangs = false;
+	announce_noted(stage->announce);
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_REGISTERED);
+	stage->disk_hangs = true;
+	make_wish(stage, ANNOUNCE_UP, "c_1", "two");
+	make_wish(stage, ANNOUNCE_DOWN, "c_1", "two"); /* needs no note */
+	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_WITHDRAWN);
+	announce_noted(stage->announce);
+	cr_assert(state_of(stage) == ANNOUNCE_WITHDRAWN);
+	cr_assert(not(stands_with(stage, "")));
+}
+
 STAGED(a_persistent_record_that_another_wrote_meanwhile_is_the_others, false, 0)
 {
 	register_one(stage);
