@@ -468,6 +468,7 @@ struct sim_agent *sim_agent_create(
 	agent->argv[2] = agent->config_path;
 	choose_configuration(agent, 0);
 	remove_files(agent, "state");
+	unlink(sim_agent_file(agent, SIM_OUTPUT)); /* an equal one would not be written */
 	sim_random_init(&agent->random, seed, 100 + (uint64_t)number);
 	sim_random_init(&agent->questions, seed, 300 + (uint64_t)number);
 	agent->client = client_create(world, number, seed, sim_agent_file(agent, "sock"));
