@@ -296,7 +296,8 @@ Test(file_queue, the_work_of_a_killed_child_is_done_again)
 	add("one", FILE_REPLACE, "file", "text");
 	kill_child();
 	while (access(path_of(".file.new"), F_OK) != 0) {
-		ev_run(loop, EVRUN_ONCE);
+		ev_run(loop, EVRUN_NOWAIT); /* the child that hangs is no event */
+		usleep(1000);
 	}
 	int gate = release();
 	run_until_told("one ");
@@ -311,7 +312,8 @@ Test(file_queue, a_file_whose_children_are_all_killed_is_a_failure)
 	for (int i = 0; i < 3; i++) {
 		kill_child();
 		while (access(path_of(".file.new"), F_OK) != 0 && !*told) {
-			ev_run(loop, EVRUN_ONCE);
+			ev_run(loop, EVRUN_NOWAIT);
+			usleep(1000);
 		}
 	}
 	run_until_told("one failed ");
