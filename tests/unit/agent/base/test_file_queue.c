@@ -296,7 +296,7 @@ Test(file_queue, the_work_of_a_killed_child_is_done_again)
 	add("one", FILE_REPLACE, "file", "text");
 	kill_child();
 	while (access(path_of(".file.new"), F_OK) != 0) {
-		ev_run(loop, EVRUN_NOWAIT); /* the child that hangs is no event */
+		ev_run(loop, EVRUN_NOWAIT); /* a child that hangs wakes nobody */
 		usleep(1000);
 	}
 	int gate = release();
