@@ -1,6 +1,6 @@
 /*
  * The last transitions of everything that changes state: why is this component (not) registered. It
- * outlives upgrades and restarts (agent/agent_event.c saves it).
+ * outlives upgrades and restarts (agent/core/event.c saves it).
  */
 #ifndef AGENT_BASE_HISTORY_H
 #define AGENT_BASE_HISTORY_H

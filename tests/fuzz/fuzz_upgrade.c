@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/upgrade.h"
+#include "agent/core/upgrade.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

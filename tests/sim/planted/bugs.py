@@ -151,7 +151,7 @@ static enum announce_action decide_down""",
     ),
     Bug(
         "an upgrade ends the session",
-        "agent/agent_upgrade.c",
+        "agent/life/upgrade.c",
         "agent->leave_session = agent->upgrade->same_registry;",
         "agent->leave_session = false;",
     ),

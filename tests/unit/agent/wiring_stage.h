@@ -10,13 +10,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/agent_checks.h"
-#include "agent/agent_components.h"
-#include "agent/agent_drain.h"
-#include "agent/agent_event.h"
-#include "agent/agent_internal.h"
-#include "agent/agent_persistent.h"
-#include "agent/agent_stop.h"
+#include "agent/registration/checks.h"
+#include "agent/registration/components.h"
+#include "agent/registration/drain.h"
+#include "agent/core/event.h"
+#include "agent/core/state.h"
+#include "agent/registration/persistent.h"
+#include "agent/life/stop.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/registry_client.h"
 #include "tests/support/run_until.h"
@@ -54,6 +54,7 @@ static inline void on_reconsider(struct ev_loop *loop, ev_async *watcher, int ev
 	(void)events;
 	struct agent *agent = watcher->data;
 	agent_components_update_gates(agent);
+	agent_components_go_on(agent);
 	(void)agent_components_free_withdrawn(agent);
 	agent_drain_proceed(agent);
 	agent_stop_proceed(agent);
@@ -85,7 +86,9 @@ static inline void agent_begin(struct wiring *wiring)
 	struct agent *agent = &wiring->agent;
 	struct err err = ERR_INIT;
 	agent->state = (struct state_dir){ .lock_fd = -1 };
-	cr_assert_eq(state_dir_init(&agent->state, wiring->folder, -1, &err), 0, "%s", err.msg);
+	agent->files = file_queue_create(agent->loop);
+	cr_assert_eq(state_dir_init(&agent->state, wiring->folder, -1, agent->files, &err), 0, "%s",
+		err.msg);
 	agent->metrics = metrics_create();
 	agent_history_load(agent, NULL);
 	agent_drain_load(agent, NULL);
@@ -109,7 +112,9 @@ static inline void agent_end(struct wiring *wiring)
 	history_destroy(agent->history);
 	metrics_destroy(agent->metrics);
 	agent_persistent_finish(agent);
+	cr_assert(file_queue_wait(agent->files, 60000));
 	state_dir_finish(&agent->state);
+	file_queue_destroy(agent->files);
 	ev_clear_pending(agent->loop, &agent->reconsider);
 	agent->drain = (struct drain){ .active = false };
 	agent->drained_at = 0;

@@ -1,0 +1,132 @@
+#include "agent/core/event.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/core/state.h"
+#include "agent/base/log.h"
+
+static const char HISTORY_DOCUMENT[] = "history";
+
+/*
+ * The pause between two savings, for the sake of the disk; a killed agent loses the events of that
+ * time.
+ */
+enum { SAVE_AFTER_MS = 5000 };
+
+static enum log_level level_of(const char *state)
+{
+	static const char *const wrong[] = { "down", "failing", "warning", "out", "failed",
+		"conflict", "held", "away", "lost", "denied", "refused" };
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		if (strcmp(state, wrong[i]) == 0) {
+			return LOG_LEVEL_WARN;
+		}
+	}
+	return LOG_LEVEL_INFO;
+}
+
+/* Attempts that fail come again every few seconds. */
+static bool is_retry(const char *from, const char *to)
+{
+	static const char *const states[] = { "failed", "conflict", "denied" };
+	for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+		if (strcmp(from, states[i]) == 0 || strcmp(to, states[i]) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* A repeated line is written again when its count has doubled. */
+static void log_transition(
+	enum log_level level, const struct transition *transition, unsigned count)
+{
+	char times[32] = "";
+	if (count & (count - 1)) {
+		return;
+	}
+	if (count > 1) {
+		snprintf(times, sizeof(times), " (%u times)", count);
+	}
+	const char *why = transition->why ? transition->why : "";
+	const char *output = transition->output ? transition->output : "";
+	const struct log_field fields[] = { { "component", transition->component },
+		{ "from", transition->from }, { "to", transition->to }, { "why", why },
+		{ "output", transition->output }, { NULL, NULL } };
+	log_event(level, transition->subject, fields, "%s -> %s%s%s%s%s%s", transition->from,
+		transition->to, *why ? ": " : "", why, *output ? ": " : "", output, times);
+}
+
+void agent_event(struct agent *agent, const struct transition *transition)
+{
+	enum log_level level = transition->trouble ? LOG_LEVEL_WARN : level_of(transition->to);
+	struct transition known = *transition;
+	known.retry = known.retry || is_retry(known.from, known.to);
+	unsigned count = history_add(agent->history, ev_now(agent->loop), &known);
+	if (!known.unlogged) {
+		log_transition(level, &known, count);
+	}
+	agent_wake(agent);
+	bool counted = (count & (count - 1)) != 0; /* saved when its count has doubled */
+	if (!counted && !timer_runs(&agent->history_timer)) {
+		timer_start(&agent->history_timer, SAVE_AFTER_MS);
+	}
+}
+
+void agent_transition(
+	struct agent *agent, const char *subject, const char *from, const char *to, const char *why)
+{
+	agent_event(agent,
+		&(struct transition){ .subject = subject, .from = from, .to = to, .why = why });
+}
+
+static void on_history_saved(void *context, const struct err *err)
+{
+	(void)context;
+	if (err->code) {
+		log_info("history", "it is not saved: %s", err->msg);
+	}
+}
+
+/* Nothing waits for it: the history is for people. */
+static void save(void *context)
+{
+	struct agent *agent = context;
+	if (!state_dir_usable(&agent->state)) {
+		return;
+	}
+	char *text = history_text(agent->history);
+	state_dir_save_text_take(
+		&agent->state, HISTORY_DOCUMENT, text, strlen(text), on_history_saved, agent);
+}
+
+void agent_history_save(struct agent *agent)
+{
+	if (timer_runs(&agent->history_timer)) {
+		timer_stop(&agent->history_timer);
+		save(agent);
+	}
+}
+
+void agent_history_load(struct agent *agent, const json_t *received)
+{
+	timer_init(&agent->history_timer, agent->loop, "history", save, agent);
+	agent->history = history_create();
+	struct err err = ERR_INIT;
+	json_t *document = received ? json_incref((json_t *)received)
+				    : state_dir_load(&agent->state, HISTORY_DOCUMENT, &err);
+	if (err.code) {
+		log_warn("history", "the saved history cannot be read and is ignored: %s", err.msg);
+	}
+	history_load(agent->history, document);
+	json_decref(document);
+}
+
+void agent_wake(struct agent *agent)
+{
+	ev_feed_event(agent->loop, &agent->reconsider, EV_CUSTOM);
+	if (agent->api) {
+		api_agent_changed(agent->api);
+	}
+}

@@ -1,0 +1,145 @@
+/*
+ * The agent's own state, shared by the files of the wiring. This header declares data only: the
+ * functions of ROOM/X.c are in ROOM/X.h, and tests/lint/layers holds that none of them calls
+ * upwards. No other folder includes it.
+ *
+ * Each file changes its own part of the state, reads the others', and wakes agent_reconsider()
+ * after a change that may matter to another file (agent_wake(), event.h).
+ *
+ *   agent.c         start, finish, agent_reconsider()
+ *   life/           hooks (requests of the API), signals, reload, upgrade, stop, main_process,
+ *                   privileges
+ *   serving/        cache, api, names, outputs, metrics
+ *   registration/   registry, checks, components, persistent, drain, drain_early
+ *   core/           this state; event: log, history, agent_wake(); upgrade: the document that a
+ *                   successor gets
+ */
+#ifndef AGENT_CORE_STATE_H
+#define AGENT_CORE_STATE_H
+
+#include <ev.h>
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "agent/api/api.h"
+#include "agent/base/drain.h"
+#include "agent/base/file_queue.h"
+#include "agent/base/history.h"
+#include "agent/base/lasting_io.h"
+#include "agent/base/metrics.h"
+#include "agent/base/registry_loop.h"
+#include "agent/base/state_dir.h"
+#include "agent/base/timer.h"
+#include "agent/cache/cache.h"
+#include "agent/check/set.h"
+#include "agent/component/component.h"
+#include "agent/config/config.h"
+#include "agent/dns/dns.h"
+#include "agent/http/http.h"
+#include "agent/names/lookup.h"
+#include "agent/output/output.h"
+#include "agent/supervise/supervise.h"
+#include "lib/base/list.h"
+#include "lib/registry/registry.h"
+
+/*
+ * RUNNING --TERM, INT--> DEREGISTERING --no record of ours is left--> LINGERING --drain_delay--+
+ * RUNNING --the main process ended--> DEREGISTERING --no record of ours is left--> DONE        |
+ * any --QUIT (the session is left to a successor)--> STOPPING_PROCESS --> DONE                 |
+ *                                                         ^------------------------------------+
+ * RUNNING --USR2--> exec() (life/upgrade.h)
+ */
+enum agent_phase {
+	AGENT_RUNNING,
+	AGENT_DEREGISTERING,
+	AGENT_LINGERING,
+	AGENT_STOPPING_PROCESS,
+	AGENT_DONE
+};
+
+/*
+ * NONE --started--> RUNNING --ended--> DOWN --started again--> RUNNING; DOWN --over--> ENDED
+ */
+enum agent_main_process {
+	AGENT_MAIN_PROCESS_NONE, /* none is configured, or it has not started yet */
+	AGENT_MAIN_PROCESS_RUNNING,
+	AGENT_MAIN_PROCESS_DOWN, /* ended; it may start again, or post_stop runs */
+	AGENT_MAIN_PROCESS_ENDED
+};
+
+struct agent_output;
+struct agent_upgrade;
+
+struct agent {
+	struct ev_loop *loop;
+	ev_async reconsider; /* never started: agent_wake() feeds it */
+	char **argv;         /* the whole command line, for an upgrade */
+	const char *config_path;
+	struct config *config;
+	json_t *reload_problems; /* why the last reload failed; NULL when it did not */
+	double reloaded;         /* wall clock seconds of the last good reload; 0: none */
+	double started;          /* wall clock seconds */
+
+	struct file_queue *files; /* that children put in place */
+	struct state_dir state;
+	struct registry *registry;
+	struct registry_loop registry_driver;
+	enum registry_state registry_was; /* before the last change */
+	double registry_since;
+	/* the last one since the registry was connected; "" while it is */
+	char registry_error[256];
+	bool session_resumed;   /* a predecessor's */
+	char session_saved[64]; /* the session that is saved, or on its way to the disk; "" */
+	struct timer session_save_timer; /* active while records wait for it */
+	struct list abandoned;           /* nodes, of registration/registry.c */
+
+	struct check_scheduler *scheduler;
+	struct check_set *checks;
+	json_t *persistent; /* path -> the persistent node that we wrote there last */
+	bool persistent_is_being_saved;
+	struct component **components;
+	size_t component_count;
+	struct component **retired; /* no longer configured, withdrawing their records */
+	size_t retired_count;
+
+	struct history *history;
+	struct timer history_timer; /* saves it; active while there is something new */
+	struct metrics *metrics;
+	struct cache *cache;
+	char *domain; /* of names */
+	struct names_lookups *names;
+	struct dns *dns;               /* NULL: nothing listens */
+	struct agent_output **outputs; /* of serving/outputs.c */
+	size_t output_count;
+	struct http *http;
+	struct api *api;
+
+	struct drain drain;
+	json_t *saved_drains; /* until the components exist */
+	ev_periodic drain_end_timer;
+	struct timer drain_retry_timer;
+	struct timer drain_save_timer;  /* active while orders wait for the disk */
+	struct timer drain_early_timer; /* active while a drain_delay may end early */
+	ev_tstamp drained_at;           /* when the registry confirmed it; 0 before */
+	size_t drain_confirmations;     /* reads under way */
+	bool drain_unconfirmed;         /* one of these reads found a node of ours */
+
+	struct supervise *supervise; /* NULL without a main process */
+	enum agent_main_process main_process;
+	struct supervise_limits limits; /* those that this program was started with */
+
+	enum agent_phase phase;
+	bool leave_session;     /* to a successor: QUIT, an upgrade, a failed start */
+	bool nothing_withdrawn; /* no record of ours was registered when the agent began to stop */
+	struct timer phase_timer;
+	struct timer watchdog_timer;
+	struct lasting_io signals;
+	void (*on_signal)(struct agent *agent, int signal_number);
+	int exit_status;
+
+	bool keep_socket;
+	bool claims_orphans;           /* see command_orphans_claim_unmarked() */
+	struct agent_upgrade *upgrade; /* of life/upgrade.c */
+};
+
+#endif

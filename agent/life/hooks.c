@@ -1,0 +1,123 @@
+#include "agent/life/hooks.h"
+
+#include <unistd.h>
+
+#include "agent/registration/components.h"
+#include "agent/registration/drain.h"
+#include "agent/core/state.h"
+#include "agent/life/main_process.h"
+#include "agent/serving/metrics.h"
+#include "agent/serving/outputs.h"
+#include "agent/registration/registry.h"
+#include "agent/life/reload.h"
+
+/* ---- status ---------------------------------------------------------------------------------- */
+
+static json_t *registry_status(const struct agent *agent)
+{
+	return json_pack("{s:s, s:s, s:s, s:s, s:f, s:i}", "url", registry_url(agent->registry),
+		"state", registry_state_name(registry_state(agent->registry)), "error",
+		agent->registry_error, "session", registry_session_name(agent->registry), "since",
+		agent->registry_since, "session_timeout_ms",
+		registry_session_timeout_ms(agent->registry));
+}
+
+static json_t *components_status(const struct agent *agent)
+{
+	json_t *components = json_array();
+	for (size_t i = 0; i < agent->component_count; i++) {
+		struct component *component = agent->components[i];
+		json_t *json = component_json(component);
+		json_t *drain = agent_drain_component_json(agent, component);
+		if (drain) {
+			json_object_set_new(json, "drain", drain);
+		}
+		json_array_append_new(components, json);
+	}
+	return components;
+}
+
+static json_t *main_process_status(const struct agent *agent)
+{
+	if (!agent->supervise) {
+		return json_null();
+	}
+	pid_t pid = supervise_pid(agent->supervise);
+	return json_pack("{s:b, s:i}", "running", pid > 0, "pid", (int)pid);
+}
+
+static json_t *agent_status(const struct agent *agent)
+{
+	static const char *const phases[] = { "running", "deregistering", "lingering",
+		"stopping the main process", "done" };
+	return json_pack("{s:s, s:i, s:f, s:f, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:O?}",
+		"version", BERTH_VERSION, "pid", (int)getpid(), "started", agent->started, "uptime",
+		ev_now(agent->loop) - agent->started, "phase", phases[agent->phase], "config",
+		agent->config_path, "registry", registry_status(agent), "components",
+		components_status(agent), "outputs", agent_outputs_json(agent), "imports",
+		agent_registry_imports_json(agent), "drain", agent_drain_json(agent),
+		"main_process", main_process_status(agent), "reload_problems",
+		agent->reload_problems);
+}
+
+/* ---- requests of the API --------------------------------------------------------------------- */
+
+static struct component *find(void *context, size_t index)
+{
+	const struct agent *agent = context;
+	return index < agent->component_count ? agent->components[index] : NULL;
+}
+
+static struct check *find_check(void *context, size_t index)
+{
+	const struct agent *agent = context;
+	return check_set_at(agent->checks, index);
+}
+
+static int no_component(struct err *err, const char *name)
+{
+	return err_set(err, BERTH_PATH_NOT_FOUND, "no component is named \"%s\"", name);
+}
+
+static int act(void *context, struct api_act *act, struct err *err)
+{
+	struct agent *agent = context;
+	struct component *component = act->component ? agent_components_find(agent, act->component)
+						     : NULL;
+	if (act->component && !component) {
+		return no_component(err, act->component);
+	}
+	switch (act->kind) {
+	case API_STATUS:
+		act->result = agent_status(agent);
+		break;
+	case API_READY:
+		(void)agent_components_ready(agent, act->away_ok, err);
+		break;
+	case API_UPDATE_METRICS:
+		agent_metrics_update(agent);
+		break;
+	case API_DRAIN:
+		agent_drain_begin(agent, component, act->reason, act->for_ms);
+		act->is_being_saved = agent_drain_is_being_saved(agent);
+		break;
+	case API_UNDRAIN:
+		agent_drain_end(agent, component);
+		act->is_being_saved = agent_drain_is_being_saved(agent);
+		break;
+	case API_RELOAD:
+		act->result = agent_reload(agent);
+		break;
+	case API_UNDAMP:
+		component_undamp(component);
+		break;
+	}
+	return err->code;
+}
+
+struct api_hooks agent_hooks(struct agent *agent)
+{
+	return (struct api_hooks){
+		.find = find, .find_check = find_check, .act = act, .context = agent
+	};
+}

@@ -1,0 +1,104 @@
+#include "agent/life/reload.h"
+
+#include "agent/serving/api.h"
+#include "agent/serving/cache.h"
+#include "agent/registration/components.h"
+#include "agent/registration/drain.h"
+#include "agent/core/event.h"
+#include "agent/core/state.h"
+#include "agent/life/main_process.h"
+#include "agent/serving/metrics.h"
+#include "agent/serving/names.h"
+#include "agent/serving/outputs.h"
+#include "agent/life/privileges.h"
+#include "agent/registration/registry.h"
+#include "agent/base/log.h"
+#include "agent/base/notify.h"
+#include "agent/config/trusted.h"
+
+/* ---- the change ------------------------------------------------------------------------------ */
+
+/* Puts the options into force that may change at run time: log, limits, policies. */
+static void apply_options(struct agent *agent)
+{
+	const struct config *config = agent->config;
+	log_set(config->agent.log_level, config->agent.log_json);
+	check_scheduler_set_max_parallel(agent->scheduler, config->agent.max_parallel_checks);
+	agent_registry_apply_options(agent);
+	agent_api_apply_options(agent);
+	agent_cache_apply_options(agent);
+	agent_names_apply_options(agent);
+	agent_main_process_apply_options(agent);
+}
+
+static void apply(struct agent *agent, struct config *next)
+{
+	agent_components_reload(agent, next);
+	apply_options(agent);
+	agent_registry_reauthenticate(agent);
+	agent_outputs_reload(agent);
+	agent_metrics_forget_removed(agent);
+	agent_registry_save_session(agent);
+	if (agent->drain.active) {
+		agent_drain_confirm_again(agent); /* a new component may have a record */
+	}
+	agent_wake(agent);
+}
+
+static json_t *reload(struct agent *agent)
+{
+	struct config *next = NULL;
+	struct config_problems problems = { 0 };
+	if (config_load_trusted(&next, agent->config_path, &problems)) {
+		json_t *list = config_problems_json(&problems);
+		config_problems_finish(&problems);
+		return list;
+	}
+	config_refuse_changes(agent->config, next, agent->config_path, &problems);
+	agent_privileges_refuse_checks(agent, next, &problems);
+	config_problems_log_warnings(&problems);
+	if (problems.error_count > 0) {
+		json_t *list = config_problems_json(&problems);
+		config_problems_finish(&problems);
+		config_unref(next);
+		return list;
+	}
+	config_problems_finish(&problems);
+	apply(agent, next);
+	return NULL;
+}
+
+static json_t *stopping_problem(const struct agent *agent)
+{
+	return json_pack("[{s:s, s:i, s:s}]", "file", agent->config_path, "line", 0, "message",
+		"the agent is stopping, and does not read it again");
+}
+
+json_t *agent_reload(struct agent *agent)
+{
+	if (agent->phase != AGENT_RUNNING) {
+		return stopping_problem(agent);
+	}
+	notify_reloading();
+	agent_api_renew_socket(agent);
+	json_t *problems = reload(agent);
+	json_decref(agent->reload_problems);
+	agent->reload_problems = json_incref(problems);
+	size_t index;
+	json_t *problem;
+	json_array_foreach (problems, index, problem) {
+		log_error("config", "%s:%lld: %s",
+			json_string_value(json_object_get(problem, "file")),
+			(long long)json_integer_value(json_object_get(problem, "line")),
+			json_string_value(json_object_get(problem, "message")));
+	}
+	if (problems) {
+		agent_transition(agent, "config", "in force", "refused",
+			"the new configuration is bad, the old one stays");
+	} else {
+		agent->reloaded = ev_now(agent->loop);
+		agent_transition(agent, "config", "in force", "reloaded", "on request");
+	}
+	notify_ready();
+	return problems;
+}

@@ -1,0 +1,81 @@
+#include "agent/serving/api.h"
+
+#include "agent/core/state.h"
+
+enum {
+	SPARE_CONNECTIONS = 1024, /* besides streams and long polls */
+	IDLE_TIMEOUT_MS = 60000,
+};
+
+static struct api_options options_of(const struct agent *agent)
+{
+	return (struct api_options){
+		.version = BERTH_VERSION,
+		.max_watchers = agent->config->agent.max_watchers,
+		.heartbeat_interval_ms = agent->config->agent.heartbeat_interval_ms,
+		.names_ttl_s = (uint32_t)(agent->config->dns.ttl_ms / 1000),
+		.names_stale_ttl_s = (uint32_t)(agent->config->dns.stale_ttl_ms / 1000),
+		.admin_group_id = agent->config->agent.admin_group_id,
+		.hosts = { { agent->config->agent.own_hosts, agent->config->agent.own_host_count },
+			{ agent->config->agent.listen_hosts,
+				agent->config->agent.listen_host_count } },
+	};
+}
+
+int agent_api_open(struct agent *agent, const struct api_hooks *hooks,
+	const struct upgrade *received, struct err *err)
+{
+	const struct config_agent *config = &agent->config->agent;
+	struct api_options options = options_of(agent);
+	agent->api = api_create(agent->loop, agent->cache, agent->names, agent->registry,
+		agent->history, agent->metrics, hooks, &options);
+	const struct http_options http = {
+		.socket_path = config->socket,
+		.socket_mode = config->socket_mode,
+		.socket_group_id = config->socket_group_id,
+		.socket_fd = received->socket_fd,
+		.socket_place = received->socket_place,
+		.listen = config->listen,
+		.listen_fd = received->listen_fd,
+		.keep_socket = received->keep_socket,
+		.max_connections = config->max_watchers + SPARE_CONNECTIONS,
+		.idle_timeout_ms = IDLE_TIMEOUT_MS,
+		.on_request = api_on_request,
+		.wants_body = api_wants_body,
+		.on_pinned_closed = api_on_pinned_closed,
+		.context = agent->api,
+	};
+	int code = http_open(&agent->http, agent->loop, &http, err);
+	if (code == 0) {
+		api_set_http(agent->api, agent->http);
+	}
+	return code;
+}
+
+void agent_api_adopt(struct agent *agent, const struct upgrade *received)
+{
+	for (size_t i = 0; i < received->connection_count; i++) {
+		const struct http_kept *kept = &received->connections[i];
+		if (!http_adopt(agent->http, kept) && kept->pinned) {
+			api_on_pinned_closed(agent->api, kept->id);
+		}
+	}
+}
+
+void agent_api_close(struct agent *agent)
+{
+	http_close(agent->http);
+	api_destroy(agent->api);
+	agent->api = NULL;
+}
+
+void agent_api_renew_socket(struct agent *agent)
+{
+	http_renew_socket(agent->http);
+}
+
+void agent_api_apply_options(struct agent *agent)
+{
+	struct api_options options = options_of(agent);
+	api_set_options(agent->api, &options);
+}

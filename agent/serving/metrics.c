@@ -1,0 +1,103 @@
+#include "agent/serving/metrics.h"
+
+#include <string.h>
+
+#include "agent/registration/components.h"
+#include "agent/core/state.h"
+#include "agent/serving/names.h"
+#include "agent/serving/outputs.h"
+
+static const enum metric of_checks[] = { METRIC_CHECK_UP, METRIC_CHECK_WARNING,
+	METRIC_CHECK_DURATION, METRIC_CHECK_RUNS };
+static const enum metric of_components[] = { METRIC_REGISTERED, METRIC_TRANSITIONS, METRIC_DAMPED,
+	METRIC_PENALTY, METRIC_DRAINING };
+
+static bool is_check(void *context, const char *name)
+{
+	const struct agent *agent = context;
+	return check_set_find(agent->checks, name) != NULL;
+}
+
+static bool is_component(void *context, const char *label)
+{
+	return agent_components_find(context, label) != NULL;
+}
+
+static bool is_dialect(void *context, const char *name)
+{
+	const struct agent *agent = context;
+	bool registered;
+	for (size_t i = 0; i < agent->component_count; i++) {
+		for (size_t j = 0; j < component_dialect_count(agent->components[i]); j++) {
+			if (strcmp(component_dialect(agent->components[i], j, &registered), name) ==
+				0) {
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
+void agent_metrics_forget_removed(struct agent *agent)
+{
+	for (size_t i = 0; i < sizeof(of_checks) / sizeof(of_checks[0]); i++) {
+		metrics_retain(agent->metrics, of_checks[i], is_check, agent);
+	}
+	for (size_t i = 0; i < sizeof(of_components) / sizeof(of_components[0]); i++) {
+		metrics_retain(agent->metrics, of_components[i], is_component, agent);
+	}
+	metrics_retain(agent->metrics, METRIC_DIALECT_REGISTERED, is_dialect, agent);
+}
+
+/* Counters exist, at 0, before the first event: otherwise a rate would miss it. */
+static void make_check_series(struct metrics *metrics, const struct check *check)
+{
+	const char *name = check_config(check)->name;
+	for (int verdict = 0; verdict < CHECK_VERDICT_COUNT; verdict++) {
+		metrics_add(metrics, METRIC_CHECK_RUNS, name,
+			check_verdict_name((enum check_verdict)verdict), 0);
+	}
+	metrics_set(metrics, METRIC_CHECK_UP, name, check_get_state(check) == CHECK_STATE_UP);
+	metrics_set(metrics, METRIC_CHECK_WARNING, name, check_is_warning(check));
+}
+
+static void update_component(struct agent *agent, struct component *component)
+{
+	struct metrics *metrics = agent->metrics;
+	const char *label = component_label(component);
+	bool draining = agent->drain.active || component_drain(component)->active;
+	metrics_set(metrics, METRIC_REGISTERED, label, component_registered(component));
+	metrics_set(metrics, METRIC_DAMPED, label, component_damped(component));
+	metrics_set(metrics, METRIC_PENALTY, label, component_penalty(component));
+	metrics_set(metrics, METRIC_DRAINING, label, draining);
+	for (size_t i = 0; i < component_dialect_count(component); i++) {
+		bool registered;
+		const char *name = component_dialect(component, i, &registered);
+		metrics_set(metrics, METRIC_DIALECT_REGISTERED, name, registered);
+	}
+	for (int state = 0; state < ANNOUNCE_STATE_COUNT; state++) {
+		metrics_add(metrics, METRIC_TRANSITIONS, label,
+			announce_state_name((enum announce_state)state), 0);
+	}
+}
+
+void agent_metrics_update(struct agent *agent)
+{
+	struct metrics *metrics = agent->metrics;
+	metrics_set(metrics, METRIC_REGISTRY_CONNECTED, "",
+		registry_state(agent->registry) == REGISTRY_CONNECTED);
+	metrics_add(metrics, METRIC_SESSION_EXPIRATIONS, "", "", 0);
+	metrics_set(metrics, METRIC_RELOAD_OK, "", agent->reload_problems == NULL);
+	metrics_set(metrics, METRIC_RELOAD_TIME, "",
+		agent->reloaded > 0 ? agent->reloaded : agent->started);
+	metrics_add(metrics, METRIC_MAIN_RESTARTS, "", "", 0);
+	for (size_t i = 0; i < agent->component_count; i++) {
+		update_component(agent, agent->components[i]);
+	}
+	const struct check *check;
+	for (size_t i = 0; (check = check_set_at(agent->checks, i)) != NULL; i++) {
+		make_check_series(metrics, check);
+	}
+	agent_names_update_metrics(agent);
+	agent_outputs_update_metrics(agent);
+}

@@ -1,0 +1,109 @@
+#include "agent/serving/names.h"
+
+#include <arpa/nameser.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/core/state.h"
+#include "agent/base/allocate.h"
+
+static struct dns_options options_of(const struct agent *agent)
+{
+	const struct config_dns *config = &agent->config->dns;
+	bool refuses = config->forward_count == 1 && strcmp(config->forward[0], "none") == 0;
+	return (struct dns_options){
+		.domain = config->domain,
+		.listen = config->listen,
+		.listen_count = config->listen_count,
+		.ttl_s = (uint32_t)(config->ttl_ms / 1000),
+		.stale_ttl_s = (uint32_t)(config->stale_ttl_ms / 1000),
+		.forward = config->forward,
+		.forward_count = refuses ? 0 : config->forward_count,
+	};
+}
+
+/* Closes the inherited sockets whose addresses the configuration does not name any more. */
+static void close_unused(struct agent *agent, struct upgrade *received)
+{
+	struct dns_socket used[2 * DNS_MAX_LISTENERS];
+	size_t count = agent->dns ? dns_sockets(agent->dns, used) : 0;
+	for (size_t i = 0; i < received->dns_count; i++) {
+		bool is_used = false;
+		for (size_t at = 0; at < count; at++) {
+			is_used = is_used || used[at].fd == received->dns[i].fd;
+		}
+		if (!is_used) {
+			close(received->dns[i].fd);
+		}
+	}
+	received->dns_count = 0;
+}
+
+int agent_names_open(struct agent *agent, struct upgrade *received, struct err *err)
+{
+	struct dns_options options = options_of(agent);
+	int code = 0;
+	/* The domain is fixed: the configuration that holds it may go before the lookups do. */
+	agent->domain = allocate_text(options.domain);
+	agent->names = names_lookups_create(agent->loop, agent->cache, agent->domain);
+	if (options.listen_count > 0) {
+		options.inherited = received->dns;
+		options.inherited_count = received->dns_count;
+		code = dns_create(&agent->dns, agent->loop, agent->names, &options, err);
+	}
+	close_unused(agent, received);
+	return code;
+}
+
+void agent_names_close(struct agent *agent)
+{
+	dns_destroy(agent->dns);
+	names_lookups_destroy(agent->names);
+	free(agent->domain);
+	agent->dns = NULL;
+	agent->names = NULL;
+	agent->domain = NULL;
+}
+
+void agent_names_apply_options(struct agent *agent)
+{
+	if (agent->dns) {
+		const struct dns_options options = options_of(agent);
+		dns_set_options(agent->dns, &options);
+	}
+}
+
+void agent_names_pass(struct agent *agent, struct upgrade *passed)
+{
+	struct dns_socket sockets[2 * DNS_MAX_LISTENERS];
+	size_t count = agent->dns ? dns_pass_sockets(agent->dns, sockets) : 0;
+	for (size_t i = 0; i < count; i++) {
+		passed->dns = allocate_grow(passed->dns, passed->dns_count, sizeof(*passed->dns));
+		passed->dns[passed->dns_count++] = sockets[i];
+	}
+}
+
+void agent_names_update_metrics(struct agent *agent)
+{
+	static const struct {
+		int code;
+		const char *name;
+	} replies[] = { { ns_r_noerror, "noerror" }, { ns_r_formerr, "formerr" },
+		{ ns_r_servfail, "servfail" }, { ns_r_nxdomain, "nxdomain" },
+		{ ns_r_notimpl, "notimp" }, { ns_r_refused, "refused" } };
+	struct metrics *metrics = agent->metrics;
+	static const struct dns_counts none;
+	const struct dns_counts *counts = agent->dns ? dns_counts(agent->dns) : &none;
+	metrics_set(metrics, METRIC_DNS_QUERIES, "udp", (double)counts->queries[0]);
+	metrics_set(metrics, METRIC_DNS_QUERIES, "tcp", (double)counts->queries[1]);
+	for (size_t i = 0; i < sizeof(replies) / sizeof(replies[0]); i++) {
+		metrics_set(metrics, METRIC_DNS_REPLIES, replies[i].name,
+			(double)counts->replies[replies[i].code]);
+	}
+	metrics_set(metrics, METRIC_DNS_STALE, "", (double)counts->stale);
+	metrics_set(metrics, METRIC_DNS_FORWARDED, "", (double)counts->forwarded);
+	metrics_set(metrics, METRIC_DNS_TRUNCATED, "", (double)counts->truncated);
+	metrics_set(metrics, METRIC_DNS_LIMITED, "", (double)counts->limited);
+	metrics_set(metrics, METRIC_DNS_DROPPED, "", (double)counts->dropped);
+}
