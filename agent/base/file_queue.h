@@ -38,8 +38,9 @@ void file_queue_set_lock(struct file_queue *queue, int lock_fd);
 
 /*
  * Takes what the work holds. on_done comes from the loop, or from file_queue_wait(), once, with 0
- * or BERTH_FAILED in err->code, behind the job. It does not come for a job that is cancelled,
- * or that a later one of the same caller (on_done and context) for the same file outdates.
+ * or BERTH_FAILED in err->code; the job is gone by then. It does not come for a job that is
+ * cancelled, or that a later one of the same caller (on_done and context) for the same file
+ * outdates.
  */
 struct file_job *file_queue_add(struct file_queue *queue, struct file_work *work_take,
 	void (*on_done)(void *context, const struct err *err), void *context);
