@@ -22,6 +22,7 @@ static struct ev_loop *loop;
 static struct file_queue *queue;
 static char told[200]; /* the names of the jobs whose on_done came, and how they ended */
 static bool no_processes;
+static int forks;
 
 static const char *path_of(const char *name)
 {
@@ -64,6 +65,7 @@ pid_t fork(void)
 		*(void **)&next = dlsym(RTLD_NEXT, "fork");
 	}
 	errno = EAGAIN;
+	forks += !no_processes;
 	return no_processes ? -1 : next();
 }
 
@@ -75,6 +77,7 @@ static void open_stage(void)
 	loop = ev_default_loop(0);
 	queue = file_queue_create(loop);
 	*told = '\0';
+	forks = 0;
 }
 
 static void close_stage(void)
@@ -189,6 +192,7 @@ Test(file_queue, the_newest_content_of_a_file_counts_and_those_between_are_not_w
 	int gate = release();
 	run_until_told("one ");
 	cr_assert_str_eq(content("file"), "third");
+	cr_expect_eq(forks, 2, "%d", forks);
 	close(gate);
 }
 
