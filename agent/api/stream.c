@@ -349,7 +349,7 @@ void api_stream_begin(struct api_stream *stream)
 	struct api *api = stream->api;
 	stream->state = API_STREAM_BEHIND;
 	schedule_beat(stream);
-	if (!ev_is_active(&api->heartbeat)) {
+	if (!timer_runs(&api->heartbeat)) {
 		schedule_heartbeat(api);
 	}
 	http_stream(stream->request, media_types[stream->framing], &callbacks);

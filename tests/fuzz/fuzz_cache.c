@@ -109,20 +109,24 @@ static const char *line_of(const char *line)
 	abort(); /* no client wrote this */
 }
 
+/* A picture shows records as clients wrote them. */
+static const char *line_of_value(const char *value)
+{
+	for (int i = 0; value && i < VALUES; i++) {
+		if (strcmp(values[i], value) == 0) {
+			return lines[i];
+		}
+	}
+	return line_of(value ? value : "null");
+}
+
 static void visit(void *context, const struct cache_record *record)
 {
 	struct follower *follower = context;
-	char line[200] = "null";
-	size_t len = 0;
-	for (const char *at = record->data; at && *at; at++) {
-		line[len] = *at;
-		len += *at != '\n';
-		line[len] = '\0';
-	}
 	int path = index_of(record->path);
 	if (path >= 0) {
 		assert(!follower->seen[path]);
-		follower->seen[path] = line_of(line);
+		follower->seen[path] = line_of_value(record->data);
 	}
 }
 

@@ -119,7 +119,7 @@ class Concerns(unittest.TestCase):
         self.assertIn("fuzz/path", found)
 
     def test_of_wiring_a_test_of_the_real_program(self):
-        self.assertEqual(concerned("agent/registration/drain.c", BUILD), {"e2e/lifecycle_drain"})
+        self.assertIn("e2e/lifecycle_drain", concerned("agent/registration/drain.c", BUILD))
 
     def test_of_a_test_itself(self):
         self.assertEqual(concerned("tests/unit/lib/base/test_path.c", BUILD),

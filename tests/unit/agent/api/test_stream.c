@@ -74,7 +74,7 @@ Test(api_stream, a_quiet_one_beats)
 	cr_expect_str_eq(more(stage.client), "");
 	http_stage_pass(2);
 	expect_one(more(stage.client), "HEARTBEAT", "\"sequence\":2");
-	http_stage_pass(HEARTBEAT_S);
+	http_stage_pass(HEARTBEAT_S + 1);
 	expect_one(more(stage.client), "HEARTBEAT", "\"sequence\":3");
 }
 
