@@ -35,12 +35,13 @@ class Suspend(AgentTest):
         pids = agent.process.pid, agent.worker()
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
-            self.addCleanup(os.kill, pid, signal.SIGCONT)
-        meanwhile()
-        with open(self.clock, "r+b", buffering=0) as file:
-            file.write(ASLEEP_S.to_bytes(8, sys.byteorder, signed=True))
-        for pid in reversed(pids):
-            os.kill(pid, signal.SIGCONT)
+        try:
+            meanwhile()
+            with open(self.clock, "r+b", buffering=0) as file:
+                file.write(ASLEEP_S.to_bytes(8, sys.byteorder, signed=True))
+        finally:
+            for pid in reversed(pids):
+                os.kill(pid, signal.SIGCONT)
 
     def known(self, agent, number):
         answer = agent.get(f"/v1/resolve{PATH}")
