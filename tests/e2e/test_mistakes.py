@@ -274,6 +274,13 @@ class Mistakes(unittest.TestCase):
             with self.subTest(file=name):
                 self.expect(content, outcome, line, words)
 
+    def test_two_doubts_about_one_section_are_both_named(self):
+        result = self.examine(COMPONENT)
+        first, second = result.stderr.splitlines()
+        self.assertIn("has no [endpoint]", first)
+        self.assertIn("has no [check]", second)
+        self.assertRegex(result.stdout, ": good: .*; 2 warnings\n$")
+
 
 if __name__ == "__main__":
     unittest.main()
