@@ -34,11 +34,11 @@ struct lookup {
 	struct timer timer; /* of the read that it waits for */
 	double started;
 	struct cache_query query;
-	struct cache_filter filter;
+	char *path;                  /* of the query */
+	struct cache_filter *filter; /* of the query */
 	bool local;
 	bool confirming; /* the answer was there, and waited for a sign of life of the server */
 	struct api_poll poll; /* while it is under way, wait->unlike is the answer of the client */
-	char *texts;          /* of query and filter */
 };
 
 static const char *const sources[] = { "HIT", "MISS", "STALE" };
@@ -174,7 +174,8 @@ static void end(struct lookup *lookup)
 	timer_stop(&lookup->timer);
 	api_poll_end(&lookup->poll);
 	api->remote_finds -= !lookup->local && lookup->query.kind == CACHE_FIND;
-	free(lookup->texts);
+	free(lookup->path);
+	free(lookup->filter);
 	free(lookup);
 }
 
@@ -292,25 +293,8 @@ static void on_timeout(void *context)
 static void keep_query(struct lookup *lookup, const struct cache_query *query)
 {
 	lookup->query = *query;
-	if (query->filter) {
-		lookup->filter = *query->filter;
-		lookup->query.filter = &lookup->filter;
-	}
-	struct cache_filter *filter = &lookup->filter;
-	const char **texts[] = { &lookup->query.path, &filter->api, &filter->protocol,
-		&filter->scope, &filter->type, &filter->id, &filter->persistence };
-	size_t len = 0;
-	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-		len += *texts[i] ? strlen(*texts[i]) + 1 : 0;
-	}
-	char *at = lookup->texts = allocate_zeroed(len, 1);
-	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-		if (*texts[i]) {
-			const char *text = *texts[i];
-			*texts[i] = at;
-			at = stpcpy(at, text) + 1;
-		}
-	}
+	lookup->query.path = lookup->path = allocate_text(query->path);
+	lookup->query.filter = lookup->filter = cache_filter_copy(query->filter);
 }
 
 static struct lookup *lookup_create(struct api *api, struct http_request *request,

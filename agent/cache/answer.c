@@ -15,15 +15,15 @@
  */
 
 enum {
-	VARIANTS_PER_PATH = 32,
+	ANSWERS_PER_PATH = 32,
 	RENDERING_BYTES = 1024 /* bytes that a front end keeps with an answer */
 };
 
-static struct answer *find(
-	const struct cache_node *node, enum cache_answer_kind kind, const char *variant)
+static struct answer *find(const struct cache_node *node, enum cache_answer_kind kind,
+	const struct cache_filter *filter)
 {
 	struct answer *answer = node->answers;
-	while (answer && (answer->kind != kind || strcmp(answer->variant, variant) != 0)) {
+	while (answer && (answer->kind != kind || !cache_filter_same(answer->filter, filter))) {
 		answer = answer->next;
 	}
 	return answer;
@@ -35,9 +35,7 @@ struct cache_answer *cache_find(struct cache *cache, const struct cache_query *q
 	if (!node || query->refresh) {
 		return NULL;
 	}
-	char variant[CACHE_VARIANT_BYTES];
-	cache_write_variant(variant, query->filter);
-	struct answer *answer = find(node, query->kind, variant);
+	struct answer *answer = find(node, query->kind, query->filter);
 	if (!answer || !answer->ready || !answer->public.live) {
 		return NULL;
 	}
@@ -125,7 +123,7 @@ void cache_answer_publish(struct cache *cache, struct answer *answer, struct cac
 	answer->passing = false;
 	/* The value is charged with its entry. */
 	size_t own = !body_take ? 0 : sizeof(*body_take) + (body_take->value ? 0 : public->len);
-	answer->charged = sizeof(*answer) + strlen(answer->variant) + RENDERING_BYTES +
+	answer->charged = sizeof(*answer) + cache_filter_bytes(answer->filter) + RENDERING_BYTES +
 		2 * CACHE_ALLOCATION_BYTES + (err->code ? sizeof(*err) : 0) + own;
 	cache_charge(cache, 0, answer->charged);
 }
@@ -300,6 +298,7 @@ static void answer_free(struct cache *cache, struct answer *answer)
 	cache_find_free(cache, answer);
 	cache_build_free(answer);
 	cache_answer_clear(cache, answer);
+	free(answer->filter);
 	free(answer);
 }
 
@@ -351,7 +350,7 @@ bool cache_answers_refuse(struct cache *cache, bool loading)
 /* ---- asking ---- */
 
 /* Filters are the client's to choose: only so many answers of them are kept for a path. */
-static void limit_variants(struct cache *cache, struct cache_node *node)
+static void limit_answers(struct cache *cache, struct cache_node *node)
 {
 	size_t count = 0;
 	struct answer **oldest = NULL;
@@ -361,7 +360,7 @@ static void limit_variants(struct cache *cache, struct cache_node *node)
 			oldest = at;
 		}
 	}
-	if (count >= VARIANTS_PER_PATH && oldest) {
+	if (count >= ANSWERS_PER_PATH && oldest) {
 		struct answer *answer = *oldest;
 		*oldest = answer->next;
 		answer_free(cache, answer);
@@ -369,13 +368,13 @@ static void limit_variants(struct cache *cache, struct cache_node *node)
 }
 
 static struct answer *get(struct cache *cache, struct cache_node *node, enum cache_answer_kind kind,
-	const char *variant)
+	const struct cache_filter *filter)
 {
-	struct answer *answer = find(node, kind, variant);
+	struct answer *answer = find(node, kind, filter);
 	if (!answer) {
-		limit_variants(cache, node);
-		answer = allocate_zeroed(1, sizeof(*answer) + strlen(variant) + 1);
-		strcpy(answer->variant, variant);
+		limit_answers(cache, node);
+		answer = allocate_zeroed(1, sizeof(*answer));
+		answer->filter = cache_filter_copy(filter);
 		answer->cache = cache;
 		answer->kind = kind;
 		answer->node = node;
@@ -404,12 +403,10 @@ static void refresh(struct cache *cache, struct answer *answer)
 enum cache_verdict cache_ask(struct cache *cache, const struct cache_query *query,
 	struct cache_wait *wait, struct cache_answer **ret_answer, struct err *err)
 {
-	char variant[CACHE_VARIANT_BYTES];
-	cache_write_variant(variant, query->filter);
 	struct cache_node *node = cache_node_get(cache, query->path);
 	cache_node_use(node);
 	ev_prepare_start(cache->loop, &cache->flush); /* the new path may be one too many */
-	struct answer *answer = get(cache, node, query->kind, variant);
+	struct answer *answer = get(cache, node, query->kind, query->filter);
 	wait->not_before_ms = cache_not_before_ms(cache, query->max_age_ms, query->now_ms);
 	list_init(&wait->link);
 	list_init(&wait->unconfirmed_link);
@@ -480,10 +477,8 @@ static void stop_waiting(struct cache *cache, struct answer *answer)
 struct cache_answer *cache_known(
 	struct cache *cache, const struct cache_query *query, int64_t now_ms)
 {
-	char variant[CACHE_VARIANT_BYTES];
-	cache_write_variant(variant, query->filter);
 	const struct cache_node *node = cache_node_find(cache, query->path, strlen(query->path));
-	struct answer *answer = node ? find(node, query->kind, variant) : NULL;
+	struct answer *answer = node ? find(node, query->kind, query->filter) : NULL;
 	struct err err = ERR_INIT;
 	if (answer) {
 		stop_waiting(cache, answer);

@@ -116,10 +116,9 @@ static void write_record(struct cache_entry *data, struct buffer *out)
 
 /* ---- slices ---- */
 
-static struct cache_filter filter_of(const struct answer *answer, char *variant)
+static struct cache_filter filter_of(const struct answer *answer)
 {
-	strcpy(variant, answer->variant);
-	return cache_read_variant(variant);
+	return answer->filter ? *answer->filter : (struct cache_filter){ .text = false };
 }
 
 /* Children are sorted: finds the first one behind `after`, even if children came and went since. */
@@ -213,8 +212,7 @@ static bool lacks_path(const struct answer *answer, const struct cache_entry *ch
 
 enum cache_verdict cache_build_go_on(struct cache *cache, struct answer *answer, struct err *err)
 {
-	char variant[CACHE_VARIANT_BYTES];
-	struct cache_filter filter = filter_of(answer, variant);
+	const struct cache_filter filter = filter_of(answer);
 	if (!answer->build) {
 		begin(cache, answer, &filter);
 	}

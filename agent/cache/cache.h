@@ -32,6 +32,7 @@
 #include <stdint.h>
 
 #include "agent/base/file_work.h"
+#include "agent/cache/filter.h"
 #include "lib/base/buffer.h"
 #include "lib/base/err.h"
 #include "lib/base/list.h"
@@ -97,22 +98,8 @@ enum cache_answer_kind {
 	CACHE_FIND
 };
 
-/* Which endpoints, or for FIND which records; NULL is any. */
-struct cache_filter {
-	const char *api;
-	const char *protocol;
-	const char *scope;
-	const char *type; /* these three for FIND only */
-	const char *id;
-	const char *persistence;
-	bool text;
-};
-
 /* Searches that look-ups begin: so many may be under way, or wait for their walk. */
 enum { CACHE_MAX_SEARCHES = 32 };
-
-/* The texts of a filter together have at most this many bytes. */
-#define CACHE_FILTER_BYTES 2048
 
 struct cache_query {
 	const char *path;

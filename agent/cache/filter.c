@@ -1,46 +1,58 @@
-#include "agent/cache/internal.h"
+#include "agent/cache/filter.h"
 
 #include <string.h>
 
-/* The key of an answer besides its path and kind: the texts of its filter, one a line. */
+#include "agent/base/allocate.h"
 
-enum { TEXTS = 7 };
-
-void cache_write_variant(char *out, const struct cache_filter *filter)
+static bool same_text(const char *a, const char *b)
 {
-	*out = '\0';
-	if (!filter) {
-		return;
-	}
-	const char *texts[TEXTS] = { filter->text ? "text" : "json", filter->scope,
-		filter->protocol, filter->api, filter->type, filter->id, filter->persistence };
-	char *end = out + CACHE_VARIANT_BYTES - 1;
-	for (size_t i = 0; i < TEXTS && out < end; i++) {
-		size_t len = texts[i] ? strnlen(texts[i], (size_t)(end - out - 1)) : 0;
-		memcpy(out, texts[i] ? texts[i] : "", len);
-		out += len;
-		*out++ = '\n';
-	}
-	*out = '\0';
+	return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-struct cache_filter cache_read_variant(char *variant)
+bool cache_filter_same(const struct cache_filter *a, const struct cache_filter *b)
 {
-	char *fields[TEXTS];
-	char *at = variant;
-	for (size_t i = 0; i < TEXTS; i++) {
-		char *end = strchrnul(at, '\n');
-		fields[i] = end > at ? at : NULL;
-		at = *end ? end + 1 : end;
-		*end = '\0';
+	static const struct cache_filter any = { .text = false };
+	a = a ? a : &any;
+	b = b ? b : &any;
+	return a->text == b->text && same_text(a->scope, b->scope) &&
+		same_text(a->protocol, b->protocol) && same_text(a->api, b->api) &&
+		same_text(a->type, b->type) && same_text(a->id, b->id) &&
+		same_text(a->persistence, b->persistence);
+}
+
+/* Copies the texts to `room`, unless it is NULL; their bytes. */
+static size_t move_texts(struct cache_filter *filter, char *room)
+{
+	const char **texts[] = { &filter->api, &filter->protocol, &filter->scope, &filter->type,
+		&filter->id, &filter->persistence };
+	size_t bytes = 0;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		const char *text = *texts[i];
+		if (text && room) {
+			*texts[i] = strcpy(room + bytes, text);
+		}
+		bytes += text ? strlen(text) + 1 : 0;
 	}
-	return (struct cache_filter){
-		.text = fields[0] && strcmp(fields[0], "text") == 0,
-		.scope = fields[1],
-		.protocol = fields[2],
-		.api = fields[3],
-		.type = fields[4],
-		.id = fields[5],
-		.persistence = fields[6],
-	};
+	return bytes;
+}
+
+size_t cache_filter_bytes(const struct cache_filter *filter)
+{
+	struct cache_filter copy;
+	if (!filter) {
+		return 0;
+	}
+	copy = *filter;
+	return sizeof(copy) + move_texts(&copy, NULL);
+}
+
+struct cache_filter *cache_filter_copy(const struct cache_filter *filter)
+{
+	if (!filter) {
+		return NULL;
+	}
+	struct cache_filter *copy = allocate_zeroed(1, cache_filter_bytes(filter));
+	*copy = *filter;
+	move_texts(copy, (char *)(copy + 1));
+	return copy;
 }

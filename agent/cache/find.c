@@ -114,15 +114,14 @@ static void on_found(void *context, const struct registry_result *result)
 
 static void walk(struct cache *cache, struct cache_find *find)
 {
-	char variant[CACHE_VARIANT_BYTES];
-	strcpy(variant, find->answer->variant);
-	struct cache_filter filter = cache_read_variant(variant);
+	static const struct cache_filter any = { .text = false };
+	const struct cache_filter *filter = find->answer->filter ? find->answer->filter : &any;
 	struct registry_criteria criteria = { .under = find->answer->node->path,
-		.api = filter.api,
-		.protocol = filter.protocol,
-		.type = filter.type,
-		.id = filter.id,
-		.persistence = filter.persistence,
+		.api = filter->api,
+		.protocol = filter->protocol,
+		.type = filter->type,
+		.id = filter->id,
+		.persistence = filter->persistence,
 		.max_bytes = FOUND_BYTES };
 	list_remove(&find->link);
 	find->state = FIND_WALKING;

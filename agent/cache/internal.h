@@ -86,12 +86,12 @@ struct answer {
 	bool refresh_children;
 	struct cache_answer public;
 	struct answer *next;
+	struct cache_filter *filter; /* NULL: it accepts anything */
 	enum cache_answer_kind kind;
 	bool ready;
-	bool busy;      /* being delivered */
-	bool own;       /* a client wants a read, or a change: its own entries are loaded */
-	bool passing;   /* made of a list above its path: it goes at the end of the turn */
-	char variant[]; /* of the filter */
+	bool busy;    /* being delivered */
+	bool own;     /* a client wants a read, or a change: its own entries are loaded */
+	bool passing; /* made of a list above its path: it goes at the end of the turn */
 };
 
 struct cache_node {
@@ -367,14 +367,6 @@ void cache_answer_fail(const struct cache_entry *entry, struct err *err);
 /* Fills err: the registry is away, and what the answer needs is not known, or is outdated. */
 enum cache_verdict cache_answer_unavailable(const struct cache *cache, const struct answer *answer,
 	const struct cache_need *need, struct err *err);
-
-/* ---- filter.c ---- */
-
-enum { CACHE_VARIANT_BYTES = CACHE_FILTER_BYTES + 16 };
-/* The filter as text, to compare answers by; `out` has room for CACHE_VARIANT_BYTES. */
-void cache_write_variant(char *out, const struct cache_filter *filter);
-/* The filter again, in place. */
-struct cache_filter cache_read_variant(char *variant);
 
 /* ---- body.c ---- */
 

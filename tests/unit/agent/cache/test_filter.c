@@ -1,68 +1,68 @@
-/* The key of an answer: a filter as text, and as a filter again. */
+/* Filters: whether two are the same, and copies. */
 
 #include <criterion/criterion.h>
 
+#include <stdlib.h>
 #include <string.h>
 
-#include "agent/cache/internal.h"
+#include "agent/cache/filter.h"
 
-Test(cache_filter, is_the_same_after_it_was_written_and_read)
+static const struct cache_filter whole = { .text = true,
+	.scope = "internal",
+	.protocol = "http",
+	.api = "classpath:a",
+	.type = "t",
+	.id = "i",
+	.persistence = "container" };
+
+Test(cache_filter, is_the_same_as_its_copy_which_has_texts_of_its_own)
 {
-	const struct cache_filter filter = { .text = true,
-		.scope = "internal",
-		.protocol = "http",
-		.api = "classpath:a",
-		.type = "t",
-		.id = "i",
-		.persistence = "container" };
-	char variant[CACHE_VARIANT_BYTES];
-	cache_write_variant(variant, &filter);
-	struct cache_filter read = cache_read_variant(variant);
-	cr_expect(read.text);
-	cr_expect_str_eq(read.scope, "internal");
-	cr_expect_str_eq(read.protocol, "http");
-	cr_expect_str_eq(read.api, "classpath:a");
-	cr_expect_str_eq(read.type, "t");
-	cr_expect_str_eq(read.id, "i");
-	cr_expect_str_eq(read.persistence, "container");
+	char api[] = "classpath:a";
+	struct cache_filter filter = whole;
+	filter.api = api;
+	struct cache_filter *copy = cache_filter_copy(&filter);
+	cr_expect(cache_filter_same(copy, &whole));
+	memset(api, '-', 1);
+	cr_expect(cache_filter_same(copy, &whole));
+	cr_expect_not(cache_filter_same(&filter, &whole));
+	cr_expect_null(cache_filter_copy(NULL));
+	free(copy);
 }
 
-Test(cache_filter, absent_texts_stay_absent)
+Test(cache_filter, is_another_with_another_text)
 {
-	char variant[CACHE_VARIANT_BYTES];
-	cache_write_variant(variant, &(struct cache_filter){ .id = "i" });
-	struct cache_filter read = cache_read_variant(variant);
-	cr_expect_not(read.text);
-	cr_expect_null(read.api);
-	cr_expect_null(read.protocol);
-	cr_expect_null(read.scope);
-	cr_expect_null(read.type);
-	cr_expect_str_eq(read.id, "i");
-	cr_expect_null(read.persistence);
-	cache_write_variant(variant, &(struct cache_filter){ .text = true });
-	cr_expect(cache_read_variant(variant).text);
-	cache_write_variant(variant, NULL);
-	cr_expect_str_eq(variant, "");
-	read = cache_read_variant(variant);
-	cr_expect_not(read.text);
-	cr_expect_null(read.api);
+	struct cache_filter others[] = { whole, whole, whole, whole, whole, whole, whole };
+	others[0].text = false;
+	others[1].scope = "external";
+	others[2].protocol = "https";
+	others[3].api = NULL;
+	others[4].type = "i";
+	others[5].id = "";
+	others[6].persistence = "contain";
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		cr_expect_not(cache_filter_same(&whole, &others[i]), "%zu", i);
+		cr_expect_not(cache_filter_same(&others[i], &whole), "%zu", i);
+		struct cache_filter *copy = cache_filter_copy(&others[i]);
+		cr_expect(cache_filter_same(copy, &others[i]), "%zu", i);
+		free(copy);
+	}
 }
 
-Test(cache_filter, texts_at_their_limit_are_whole_and_longer_ones_end_in_the_room)
+Test(cache_filter, without_any_text_is_the_same_as_none)
 {
-	char text[2 * CACHE_FILTER_BYTES];
-	struct {
-		char variant[CACHE_VARIANT_BYTES];
-		char behind[8];
-	} room;
-	memset(room.behind, '!', sizeof(room.behind));
-	memset(text, 'a', sizeof(text));
-	text[CACHE_FILTER_BYTES] = '\0';
-	cache_write_variant(room.variant, &(struct cache_filter){ .persistence = text });
-	cr_expect_str_eq(cache_read_variant(room.variant).persistence, text);
-	text[CACHE_FILTER_BYTES] = 'a';
-	text[sizeof(text) - 1] = '\0';
-	cache_write_variant(room.variant, &(struct cache_filter){ .api = text, .id = "i" });
-	cr_expect_lt(strlen(room.variant), sizeof(room.variant));
-	cr_expect_eq(room.behind[0], '!');
+	const struct cache_filter any = { .text = false };
+	const struct cache_filter text = { .text = true };
+	const struct cache_filter id = { .id = "i" };
+	cr_expect(cache_filter_same(NULL, &any));
+	cr_expect(cache_filter_same(&any, NULL));
+	cr_expect(cache_filter_same(NULL, NULL));
+	cr_expect_not(cache_filter_same(NULL, &text));
+	cr_expect_not(cache_filter_same(&id, NULL));
+}
+
+Test(cache_filter, counts_its_texts_with_their_ends)
+{
+	const struct cache_filter two = { .id = "i", .api = "rest" };
+	cr_expect_eq(cache_filter_bytes(NULL), 0);
+	cr_expect_eq(cache_filter_bytes(&two), sizeof(two) + 2 + 5);
 }
