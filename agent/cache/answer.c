@@ -58,10 +58,12 @@ bool cache_answer_is_composite(const struct answer *answer)
 
 /* ---- its content ---- */
 
-struct cache_body *cache_body_of_text(const char *text, size_t len)
+struct cache_body *cache_body_of_text(
+	const char *text, size_t len, const struct registry_value *value)
 {
 	struct cache_body *body = allocate_zeroed(1, sizeof(*body) + len + 1);
 	memcpy(body->text, text, len);
+	body->value = registry_value_hold(value);
 	body->data = body->text;
 	body->len = len;
 	body->references = 1;
@@ -95,6 +97,7 @@ void cache_answer_clear(struct cache *cache, struct answer *answer)
 	}
 	cache_body_release(answer->body);
 	answer->body = NULL;
+	answer->public.value = NULL;
 	free(answer->public.err);
 	answer->public.err = NULL;
 	answer->ready = false;
@@ -115,6 +118,7 @@ void cache_answer_publish(struct cache *cache, struct answer *answer, struct cac
 	}
 	public->body = body_take ? body_take->data : "";
 	public->len = body_take ? body_take->len : 0;
+	public->value = body_take ? body_take->value : NULL;
 	public->live = !need->stale;
 	public->true_at_ms = need->true_at_ms;
 	snprintf(public->etag, sizeof(public->etag), "\"%x-%016llx\"", (unsigned)-err->code & 0xff,
@@ -122,7 +126,9 @@ void cache_answer_publish(struct cache *cache, struct answer *answer, struct cac
 	answer->ready = true;
 	answer->passing = false;
 	/* The value is charged with its entry. */
-	size_t own = !body_take ? 0 : sizeof(*body_take) + (body_take->value ? 0 : public->len);
+	size_t own = !body_take
+		? 0
+		: sizeof(*body_take) + (body_take->data == body_take->text ? public->len : 0);
 	answer->charged = sizeof(*answer) + cache_filter_bytes(answer->filter) + RENDERING_BYTES +
 		2 * CACHE_ALLOCATION_BYTES + (err->code ? sizeof(*err) : 0) + own;
 	cache_charge(cache, 0, answer->charged);

@@ -37,6 +37,7 @@
 #include "lib/base/err.h"
 #include "lib/base/list.h"
 #include "lib/registry/registry.h"
+#include "lib/registry/value.h"
 
 #define CACHE_ETAG_BYTES 24
 
@@ -120,7 +121,8 @@ struct cache_answer {
 	int64_t true_at_ms; /* monotonic; for an answer that is not live */
 	bool live;          /* made of live entries; see cache_answer_confirmed() */
 	struct err *err;    /* NULL: body holds the answer; else PATH_NOT_FOUND, NO_RECORD … */
-	void *rendering;    /* the front end's */
+	const struct registry_value *value; /* of RESOLVE and LIST, what the body shows; or NULL */
+	void *rendering;                    /* the front end's */
 };
 
 /* A lookup under way, in the caller's memory. */

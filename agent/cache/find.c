@@ -75,7 +75,7 @@ static struct cache_body *write_found(const struct registry_result *result)
 		json_append_visible(&out, found->data, found->len);
 	}
 	buffer_append_text(&out, result->found_count ? "}\n" : "{}\n");
-	struct cache_body *body = cache_body_of_text(buffer_text(&out), out.len);
+	struct cache_body *body = cache_body_of_text(buffer_text(&out), out.len, NULL);
 	buffer_finish(&out);
 	return body;
 }

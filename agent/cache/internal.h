@@ -17,8 +17,8 @@ enum cache_kind { CACHE_DATA, CACHE_CHILDREN };
 /* The body of an answer, which responses on their way share. */
 struct cache_body {
 	unsigned references;
-	const struct registry_value *value; /* whose data it is; NULL: `text` */
-	const char *data;                   /* NUL-terminated */
+	const struct registry_value *value; /* what it shows, if that is one value; or NULL */
+	const char *data;                   /* NUL-terminated: `text`, or the value's */
 	size_t len;
 	char text[];
 };
@@ -326,8 +326,9 @@ void cache_confirm_finish(struct cache *cache);
 
 /* ---- answer.c ---- */
 
-/* A body of its own text, or a body that borrows a value's data. */
-struct cache_body *cache_body_of_text(const char *text, size_t len);
+/* A body of its own text, which may show a value; or one that is a value's data. */
+struct cache_body *cache_body_of_text(
+	const char *text, size_t len, const struct registry_value *value);
 struct cache_body *cache_body_of_value(const struct registry_value *value);
 /* Answers that hold this node's entries have to be made anew: its own, and those of its parent. */
 void cache_answers_drop(struct cache *cache, struct cache_node *node);

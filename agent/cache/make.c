@@ -39,17 +39,19 @@ static struct cache_body *make_resolve(struct cache_entry *data, struct err *err
 	if (allocated_code(record_decode(&record, buffer_text(&out), out.len, err))) {
 		err_wrap(err, "%s", data->node->path);
 	} else {
-		body = cache_body_of_text(buffer_text(&out), out.len);
+		body = cache_body_of_text(buffer_text(&out), out.len, data->value);
 	}
 	record_free(record);
 	buffer_finish(&out);
 	return body;
 }
 
-static struct cache_body *take_text(struct buffer *out, const char *path, struct err *err)
+static struct cache_body *take_text(
+	struct buffer *out, const char *path, const struct registry_value *value, struct err *err)
 {
-	struct cache_body *body = out->failed ? NULL
-					      : cache_body_of_text(buffer_text(out), out->len);
+	struct cache_body *body = out->failed
+		? NULL
+		: cache_body_of_text(buffer_text(out), out->len, value);
 	if (!body) {
 		err_set(err, BERTH_LIMIT_EXCEEDED, "%s: the answer is too large", path);
 	}
@@ -66,7 +68,7 @@ static struct cache_body *make_list(const struct cache_entry *children, struct e
 	}
 	buffer_init(&out, SIZE_MAX);
 	cache_write_list(children, &out);
-	return take_text(&out, children->node->path, err);
+	return take_text(&out, children->node->path, children->value, err);
 }
 
 static struct cache_body *make_stat(
@@ -89,7 +91,7 @@ static struct cache_body *make_stat(
 			list->children[list->stat.children + i]);
 	}
 	buffer_append_text(&out, list->stat.foreign ? "]}\n" : "}\n");
-	return take_text(&out, data->node->path, err);
+	return take_text(&out, data->node->path, NULL, err);
 }
 
 static void refresh_children(struct cache *cache, const struct cache_entry *children)
@@ -150,7 +152,7 @@ static void publish_composite(struct cache *cache, struct answer *answer,
 	bool changed = answer->build && answer->build->changed;
 	struct cache_body *body = found->code
 		? NULL
-		: take_text(&answer->build->out, answer->node->path, found);
+		: take_text(&answer->build->out, answer->node->path, NULL, found);
 	cache_build_free(answer);
 	cache_answer_publish(cache, answer, body, need, found);
 	if (changed) {

@@ -1,6 +1,5 @@
 #include "agent/names/lookup.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,8 +52,7 @@ struct evaluation {
 	int64_t age_ms;
 	struct record **records; /* decoded for this evaluation */
 	size_t record_count;
-	json_t **lists;
-	char ***paths; /* of lists */
+	const struct registry_value **lists;
 	size_t list_count;
 };
 
@@ -181,19 +179,12 @@ static enum names_known get_children(
 	if (answer->err) {
 		return known_by_error(answer->err);
 	}
-	json_t *list = json_loadb(answer->body, answer->len, 0, NULL);
-	size_t count = json_array_size(list);
-	char **paths = allocate_zeroed(count, sizeof(*paths));
-	for (size_t i = 0; i < count; i++) {
-		paths[i] = (char *)(uintptr_t)json_string_value(json_array_get(list, i));
-	}
-	size_t at = evaluation->list_count++;
-	evaluation->lists = allocate_grow(evaluation->lists, at, sizeof(*evaluation->lists));
-	evaluation->paths = allocate_grow(evaluation->paths, at, sizeof(*evaluation->paths));
-	evaluation->lists[at] = list;
-	evaluation->paths[at] = paths;
-	*ret_paths = paths;
-	*ret_count = count;
+	const struct registry_value *list = registry_value_hold(answer->value);
+	evaluation->lists = allocate_grow(
+		evaluation->lists, evaluation->list_count, sizeof(*evaluation->lists));
+	evaluation->lists[evaluation->list_count++] = list;
+	*ret_paths = list->children;
+	*ret_count = list->stat.children;
 	return NAMES_NODE_THERE;
 }
 
@@ -273,12 +264,10 @@ static void finish(struct evaluation *evaluation)
 		record_free(evaluation->records[i]);
 	}
 	for (size_t i = 0; i < evaluation->list_count; i++) {
-		json_decref(evaluation->lists[i]);
-		free(evaluation->paths[i]);
+		registry_value_release(evaluation->lists[i]);
 	}
 	free(evaluation->records);
 	free(evaluation->lists);
-	free(evaluation->paths);
 }
 
 /* False when something has to be read first. */
