@@ -256,28 +256,8 @@ struct cache_picture cache_read_picture(const struct cache_observer *observer, i
 /* Appends {"path": record or null, …} of everything observed. */
 void cache_write_snapshot(const struct cache_observer *observer, struct buffer *out);
 
-/* ---- single paths, without reading or following; for names ---- */
+/* ---- for names ---- */
 
-enum cache_presence {
-	CACHE_PRESENCE_UNKNOWN, /* never read: cache_observe() reads it */
-	CACHE_PRESENCE_ABSENT,
-	CACHE_PRESENCE_NODE, /* a node without a valid record */
-	CACHE_PRESENCE_RECORD
-};
-
-/* Borrowed until the next turn of the loop. */
-struct cache_peek {
-	enum cache_presence presence;
-	const char *data; /* the data of a record; NUL-terminated */
-	size_t len;
-	bool children_known;
-	char *const *children; /* full paths, sorted */
-	size_t children_count;
-	struct cache_picture truth; /* of the known part */
-};
-
-void cache_peek(
-	const struct cache *cache, const char *path, int64_t now_ms, struct cache_peek *ret_peek);
 /* Every record that the cache holds, in no order. */
 void cache_visit_records(const struct cache *cache,
 	void (*visit)(void *context, const struct cache_record *record), void *context);

@@ -1,6 +1,5 @@
 #include "agent/cache/internal.h"
 
-#include <assert.h>
 #include <string.h>
 
 #include "lib/base/clock.h"
@@ -166,41 +165,7 @@ void cache_write_snapshot(const struct cache_observer *observer, struct buffer *
 	buffer_append(out, buffer_text(&written->text), written->text.len);
 }
 
-/* ---- single paths ---- */
-
-static enum cache_presence presence_of(struct cache_entry *data)
-{
-	if (!data || !data->value) {
-		return CACHE_PRESENCE_UNKNOWN;
-	}
-	if (cache_code(data) == BERTH_PATH_NOT_FOUND) {
-		return CACHE_PRESENCE_ABSENT;
-	}
-	return cache_record_of(data) ? CACHE_PRESENCE_RECORD : CACHE_PRESENCE_NODE;
-}
-
-void cache_peek(
-	const struct cache *cache, const char *path, int64_t now_ms, struct cache_peek *ret_peek)
-{
-	struct picture picture = begin_picture(cache, now_ms, NULL, NULL);
-	const struct cache_node *node = cache_node_find(cache, path, strlen(path));
-	struct cache_entry *data = node ? node->entries[CACHE_DATA] : NULL;
-	const struct cache_entry *children = node ? node->entries[CACHE_CHILDREN] : NULL;
-	*ret_peek = (struct cache_peek){ .presence = presence_of(data) };
-	if (ret_peek->presence == CACHE_PRESENCE_RECORD) {
-		assert(data); /* without it, the presence is unknown */
-		ret_peek->data = data->value->data;
-		ret_peek->len = data->value->data_len;
-	}
-	if (children && children->value) {
-		ret_peek->children_known = true;
-		ret_peek->children = children->value->children;
-		ret_peek->children_count = cache_child_count(children);
-	}
-	note(&picture, data);
-	note(&picture, children);
-	ret_peek->truth = truth_of(&picture, now_ms);
-}
+/* ---- all records ---- */
 
 void cache_visit_records(const struct cache *cache,
 	void (*visit)(void *context, const struct cache_record *record), void *context)

@@ -199,15 +199,6 @@ static void check_answer(struct script *script, int path)
 	}
 }
 
-static void check_peek(const struct script *script, int path)
-{
-	struct cache_peek peek;
-	cache_peek(script->stage.cache, paths[path], clock_monotonic_ms(), &peek);
-	if (peek.truth.confirmed && peek.presence != CACHE_PRESENCE_UNKNOWN) {
-		assert((peek.presence == CACHE_PRESENCE_ABSENT) == (script->model[path] == ABSENT));
-	}
-}
-
 static void be_quiet(struct script *script)
 {
 	cache_stage_turn(&script->stage);
@@ -229,7 +220,6 @@ static void be_quiet(struct script *script)
 	}
 	for (int i = 0; i < PATHS; i++) {
 		check_answer(script, i);
-		check_peek(script, i);
 	}
 	for (int i = 0; i < SLOTS; i++) {
 		check_follower(script, &script->followers[i]);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/cache/internal.h"
 #include "lib/base/clock.h"
 #include "tests/support/memory_backend.h"
 
@@ -67,6 +68,24 @@ static struct cache_query query_of(const char *path, enum cache_answer_kind kind
 	return (struct cache_query){
 		.path = path, .kind = kind, .max_age_ms = -1, .now_ms = clock_monotonic_ms()
 	};
+}
+
+static const struct registry_value *value_of(
+	const struct cache_stage *stage, const char *path, enum cache_kind kind)
+{
+	const struct cache_node *node = cache_node_find(stage->cache, path, strlen(path));
+	const struct cache_entry *entry = node ? node->entries[kind] : NULL;
+	return entry ? entry->value : NULL;
+}
+
+const struct registry_value *cache_stage_data(const struct cache_stage *stage, const char *path)
+{
+	return value_of(stage, path, CACHE_DATA);
+}
+
+const struct registry_value *cache_stage_list(const struct cache_stage *stage, const char *path)
+{
+	return value_of(stage, path, CACHE_CHILDREN);
 }
 
 struct cache_answer *cache_stage_find(struct cache_stage *stage, const char *path)

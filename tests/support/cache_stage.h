@@ -35,6 +35,10 @@ void cache_stage_close(struct cache_stage *stage);
 /* Everything happens that can happen now. */
 void cache_stage_turn(struct cache_stage *stage);
 
+/* The value that the cache holds of a path, without a read; NULL: none. */
+const struct registry_value *cache_stage_data(const struct cache_stage *stage, const char *path);
+const struct registry_value *cache_stage_list(const struct cache_stage *stage, const char *path);
+
 /* cache_find() of a record. */
 struct cache_answer *cache_stage_find(struct cache_stage *stage, const char *path);
 /* cache_ask(): READY and UNAVAILABLE fill the outcome at once, WAITING later. */

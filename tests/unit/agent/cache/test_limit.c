@@ -48,9 +48,7 @@ static void load(struct cache_stage *stage, int number)
 
 static bool is_known(const struct cache_stage *stage, const char *path)
 {
-	struct cache_peek peek;
-	cache_peek(stage->cache, path, clock_monotonic_ms(), &peek);
-	return peek.presence != CACHE_PRESENCE_UNKNOWN;
+	return cache_stage_data(stage, path) != NULL;
 }
 
 static void set_limit(struct cache_stage *stage, size_t max_size_bytes)

@@ -259,23 +259,19 @@ STAGED(an_observer_of_children_hears_of_a_list_without_answer)
 
 static bool is_read(struct cache_stage *stage, const char *path)
 {
-	struct cache_peek peek;
-	cache_peek(stage->cache, path, 0, &peek);
-	return peek.presence != CACHE_PRESENCE_UNKNOWN;
+	return cache_stage_data(stage, path) != NULL;
 }
 
 STAGED(of_children_an_observer_reads_nothing_below)
 {
 	struct cache_observer observer = { .scope = CACHE_CHILDREN_TOO };
-	struct cache_peek peek;
 	memory_put(stage->registry, "/s", "");
 	memory_put(stage->registry, "/s/a", "");
 	memory_put(stage->registry, "/s/a/x", "");
 	cache_observe(stage->cache, "/s", &observer);
 	cache_stage_turn(stage);
-	cache_peek(stage->cache, "/s/a", 0, &peek);
-	cr_assert_eq(peek.presence, CACHE_PRESENCE_NODE);
-	cr_assert_not(peek.children_known);
+	cr_assert_str_eq(cache_stage_data(stage, "/s/a")->data, "");
+	cr_assert_null(cache_stage_list(stage, "/s/a"));
 	cr_assert_not(is_read(stage, "/s/a/x"));
 	cache_unobserve(&observer);
 }
