@@ -258,14 +258,33 @@ void cache_write_snapshot(const struct cache_observer *observer, struct buffer *
 
 /* ---- for names ---- */
 
-/* Every record that the cache holds, in no order. */
-void cache_visit_records(const struct cache *cache,
-	void (*visit)(void *context, const struct cache_record *record), void *context);
 /*
  * Another number whenever anything above may have changed, but for the passing of time: with the
  * same number a result holds as long as cache_confirm() says READY.
  */
 uint64_t cache_generation(const struct cache *cache);
+
+/* ---- every record, for an index of them ---- */
+
+/* The data of the path have come or changed (`known`), or have gone. */
+typedef void cache_data_visitor(void *context, const char *path, bool known);
+
+/*
+ * Calls `visit` at each such change from now on, from inside the cache's own work: it must not call
+ * the cache, but for cache_charge_index(). There is one visitor; NULL ends it.
+ */
+void cache_on_data(struct cache *cache, cache_data_visitor *visit, void *context);
+/*
+ * Visits each path with known data, of `most` paths or some more from *cursor on, which is 0 at
+ * first and moves. False at the end. Paths that come between two calls may be left out, and others
+ * be visited twice, when a visitor of changes hears of them.
+ */
+bool cache_visit_paths(const struct cache *cache, size_t *cursor, size_t most,
+	cache_data_visitor *visit, void *context);
+/* The data of the path as stored, whatever they are; borrowed until the next turn of the loop. */
+bool cache_known_data(const struct cache *cache, const char *path, struct cache_record *ret_record);
+/* The index has grown or shrunk, in bytes, which count in max_size_bytes. */
+void cache_charge_index(struct cache *cache, size_t before, size_t after);
 
 /*
  * Confirms all pictures: READY, the server was heard within confirm_ms. WAITING: a read is under

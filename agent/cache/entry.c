@@ -121,6 +121,7 @@ static void set_value(
 		entry->hidden = entry->kind == CACHE_DATA && value->data &&
 			json_has_hidden(value->data, value->data_len);
 		entry->cache->generation++;
+		cache_data_changed(entry, !value->code);
 	}
 	cache_charge(entry->cache, before, entry_bytes(entry));
 }
@@ -322,6 +323,7 @@ void cache_entry_free(struct cache *cache, struct cache_entry *entry)
 	}
 	set_state(entry, CACHE_IDLE);
 	cache->unconfirmed -= is_unconfirmed(entry);
+	cache_data_changed(entry, false);
 	cache_charge(cache, entry_bytes(entry), 0);
 	registry_unwatch(entry->watch);
 	registry_value_release(entry->value);

@@ -1,7 +1,8 @@
 /*
  * The inside of the cache, shared by its files: cache.c (paths, limits, time), entry.c (entries
  * and their watches), listing.c (what a list says of its children), confirm.c (was the server heard
- * lately?), answer.c with make.c, body.c and find.c, observe.c with picture.c, snapshot.c.
+ * lately?), answer.c with make.c, body.c and find.c, observe.c with picture.c, records.c (for an
+ * index of the records), snapshot.c.
  */
 #ifndef AGENT_CACHE_INTERNAL_H
 #define AGENT_CACHE_INTERNAL_H
@@ -159,6 +160,8 @@ struct cache {
 	bool finds_changed; /* an observed search was, since the last tick */
 	struct list due;    /* observers */
 	struct cache_written written;
+	cache_data_visitor *on_data; /* of an index; or NULL */
+	void *on_data_context;
 	unsigned turn; /* of the loop */
 	size_t worked; /* steps in this turn */
 	uint64_t steps;
@@ -416,6 +419,11 @@ void cache_finds_tick(struct cache *cache);
 void cache_write_line(const char *data, size_t len, struct buffer *out);
 /* The record of a known entry; NULL: it holds no valid one. */
 const struct registry_value *cache_record_of(struct cache_entry *data);
+
+/* ---- records.c ---- */
+
+/* Tells the index: the entry has another value, or is about to go. */
+void cache_data_changed(const struct cache_entry *entry, bool known);
 
 /* ---- observe.c ---- */
 

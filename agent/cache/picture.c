@@ -167,25 +167,6 @@ void cache_write_snapshot(const struct cache_observer *observer, struct buffer *
 
 /* ---- all records ---- */
 
-void cache_visit_records(const struct cache *cache,
-	void (*visit)(void *context, const struct cache_record *record), void *context)
-{
-	for (size_t i = 0; i < cache->bucket_count; i++) {
-		for (const struct cache_node *node = cache->buckets[i]; node;
-			node = node->hash_next) {
-			struct cache_entry *data = node->entries[CACHE_DATA];
-			const struct registry_value *value = data && data->value
-				? cache_record_of(data)
-				: NULL;
-			if (value) {
-				visit(context,
-					&(struct cache_record){
-						node->path, value->data, value->data_len });
-			}
-		}
-	}
-}
-
 uint64_t cache_generation(const struct cache *cache)
 {
 	return cache->generation;

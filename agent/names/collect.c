@@ -345,18 +345,41 @@ static bool is_component_path(const char *path)
 	return strcmp(path_name(parent), "components") == 0 && (depth == 6 || is_hadoop);
 }
 
+/* The addresses that the record says are its own; the caller finishes the answer. */
+static struct names_answer claims_of(const char *path, const struct record *record)
+{
+	struct names_answer claims = { .status = NAMES_FOUND };
+	struct names_address ip;
+	if (read_ip(&ip, record)) {
+		add_address(&claims, &ip);
+	}
+	if (is_component_path(path)) {
+		each_target(record, visit_literal, &claims);
+	}
+	return claims;
+}
+
 bool names_record_claims(
 	const char *path, const struct record *record, const struct names_address *address)
 {
-	struct names_answer own = { .status = NAMES_FOUND };
-	struct names_address ip;
-	bool claims = read_ip(&ip, record) && names_address_equal(&ip, address);
-	if (!claims && is_component_path(path)) {
-		each_target(record, visit_literal, &own);
-		claims = has_address(&own, address);
+	struct names_answer claims = claims_of(path, record);
+	bool has = has_address(&claims, address);
+	names_answer_finish(&claims);
+	return has;
+}
+
+void names_each_key(const char *path, const struct record *record,
+	void (*visit)(void *context, uint64_t key), void *context)
+{
+	struct names_answer claims = claims_of(path, record);
+	uint64_t key;
+	for (size_t i = 0; i < claims.address_count; i++) {
+		visit(context, names_address_key(&claims.addresses[i]));
 	}
-	names_answer_finish(&own);
-	return claims;
+	names_answer_finish(&claims);
+	if (names_container_key(&key, path_name(path))) {
+		visit(context, key);
+	}
 }
 
 /* ---- the end of an answer ---- */

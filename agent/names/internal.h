@@ -4,6 +4,7 @@
  *   names.c    from a name to the paths that it may mean, and the choice among them
  *   text.c     the text of names: labels, reverse names, names of paths
  *   collect.c  from a record to addresses, targets and texts
+ *   index.c    from what a record says to its path
  */
 #ifndef AGENT_NAMES_INTERNAL_H
 #define AGENT_NAMES_INTERNAL_H
@@ -57,12 +58,6 @@ void names_collect(
  */
 void names_collect_end(struct names_collector *collector);
 
-/*
- * False when a record, as JSON with a final NUL, cannot hold the literal address in any spelling:
- * most need no decoding.
- */
-bool names_data_may_hold(const char *data, size_t len, const struct names_address *address);
-
 /* True when the name of the record has `address`. */
 bool names_record_has(const struct record *record, const struct names_address *address);
 
@@ -73,6 +68,16 @@ bool names_record_has(const struct record *record, const struct names_address *a
  */
 bool names_record_claims(
 	const char *path, const struct record *record, const struct names_address *address);
+
+/*
+ * The keys that records are found by: each address that the record at `path` claims, and the name
+ * of a container, the last element of its path. Different things may have one key.
+ */
+void names_each_key(const char *path, const struct record *record,
+	void (*visit)(void *context, uint64_t key), void *context);
+uint64_t names_address_key(const struct names_address *address);
+/* False when the label names no container. */
+bool names_container_key(uint64_t *ret_key, const char *label);
 
 /* True when an attribute's text, made a label, is `label`. */
 bool names_attribute_is(const struct record *record, const char *attribute, const char *label);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
+#include "agent/names/index.h"
 #include "agent/names/internal.h"
 #include "lib/base/clock.h"
 #include "lib/base/hash.h"
@@ -29,8 +30,9 @@ struct names_lookups {
 	struct cache *cache;
 	const char *domain;
 	ev_prepare wake; /* never started: fed when lookups are to be evaluated again */
+	struct names_index *index;
 	struct list waits;
-	struct list due; /* waits whose reads are all done */
+	struct list due; /* waits that have all they waited for */
 	/* the last evaluation that the cache of answers does not keep */
 	struct names_answer answer;
 	struct kept_set kept[SETS];
@@ -58,6 +60,17 @@ struct evaluation {
 
 /* ---- reads ---- */
 
+/*
+ * The cache is in the middle of its own work, or the index of its: the next step evaluates the name
+ * again.
+ */
+static void make_due(struct names_wait *wait)
+{
+	list_remove(&wait->link);
+	list_append(&wait->lookups->due, &wait->link);
+	ev_feed_event(wait->lookups->loop, &wait->lookups->wake, EV_CUSTOM);
+}
+
 static void on_read(void *context, struct cache_answer *answer, const struct err *err)
 {
 	(void)answer;
@@ -67,12 +80,20 @@ static void on_read(void *context, struct cache_answer *answer, const struct err
 	list_remove(&read->link);
 	free(read);
 	if (list_empty(&owner->reads)) {
-		/*
-		 * The cache is in the middle of its own work: the next step uses its new content.
-		 */
-		list_remove(&owner->link);
-		list_append(&owner->lookups->due, &owner->link);
-		ev_feed_event(owner->lookups->loop, &owner->lookups->wake, EV_CUSTOM);
+		make_due(owner);
+	}
+}
+
+/* Questions that wait for no read wait for the index. */
+static void on_index_ready(void *context)
+{
+	struct names_lookups *lookups = context;
+	for (struct list *link = lookups->waits.next, *next; link != &lookups->waits; link = next) {
+		struct names_wait *wait = LIST_ITEM(link, struct names_wait, link);
+		next = link->next;
+		if (list_empty(&wait->reads)) {
+			make_due(wait);
+		}
 	}
 }
 
@@ -188,21 +209,13 @@ static enum names_known get_children(
 	return NAMES_NODE_THERE;
 }
 
-static void visit_cached(void *context, const struct cache_record *found)
-{
-	const struct names_search *search = context;
-	struct record *record;
-	if (found->data && search->may_be(search->context, found->path, found->data, found->len) &&
-		allocated_code(record_decode(&record, found->data, found->len, NULL)) == 0) {
-		search->visit(search->context, found->path, record);
-		record_free(record);
-	}
-}
-
-static void each_known(void *context, const struct names_search *search)
+static enum names_known each_known(
+	void *context, uint64_t key, names_visit *visit, void *visit_context)
 {
 	const struct evaluation *evaluation = context;
-	cache_visit_records(evaluation->lookups->cache, visit_cached, (void *)(uintptr_t)search);
+	return names_index_find(evaluation->lookups->index, key, visit, visit_context)
+		? NAMES_NODE_THERE
+		: NAMES_NODE_PENDING;
 }
 
 /* ---- answers used again ---- */
@@ -383,6 +396,7 @@ struct names_lookups *names_lookups_create(
 	lookups->loop = loop;
 	lookups->cache = cache;
 	lookups->domain = domain;
+	lookups->index = names_index_create(loop, cache, on_index_ready, lookups);
 	list_init(&lookups->waits);
 	list_init(&lookups->due);
 	ev_prepare_init(&lookups->wake, on_wake);
@@ -396,6 +410,7 @@ void names_lookups_destroy(struct names_lookups *lookups)
 		return;
 	}
 	ev_clear_pending(lookups->loop, &lookups->wake);
+	names_index_destroy(lookups->index);
 	names_answer_finish(&lookups->answer);
 	for (size_t i = 0; i < SETS * WAYS; i++) {
 		drop_kept(&lookups->kept[i / WAYS].ways[i % WAYS]);

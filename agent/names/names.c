@@ -233,31 +233,29 @@ struct container_search {
 	bool found;
 };
 
-static bool may_be_container(void *context, const char *path, const char *data, size_t len)
-{
-	(void)data;
-	(void)len;
-	const struct container_search *search = context;
-	return strcmp(path_name(path), search->label) == 0;
-}
-
 static void visit_container(void *context, const char *path, const struct record *record)
 {
 	struct container_search *search = context;
-	collect(search->evaluation, path, record);
-	search->found = true;
+	if (strcmp(path_name(path), search->label) == 0) {
+		collect(search->evaluation, path, record);
+		search->found = true;
+	}
 }
 
 /* Hadoop names every container at the top of its zone: ctr-e50-1451931954322-0016-01-000002. */
 static bool try_container(struct evaluation *evaluation, const struct elements *elements)
 {
-	if (elements->count != 1 || strncmp(elements->at[0], "ctr-", 4) != 0) {
+	uint64_t key;
+	if (elements->count != 1 || !names_container_key(&key, elements->at[0])) {
 		return false;
 	}
-	struct container_search container = { evaluation, elements->at[0], false };
-	const struct names_search search = { may_be_container, visit_container, &container };
-	evaluation->source->each_known(evaluation->source->context, &search);
-	return container.found;
+	const struct names_source *source = evaluation->source;
+	struct container_search search = { evaluation, elements->at[0], false };
+	if (source->each_known(source->context, key, visit_container, &search) ==
+		NAMES_NODE_PENDING) {
+		evaluation->pending = true;
+	}
+	return search.found;
 }
 
 struct reverse_search {
@@ -265,13 +263,6 @@ struct reverse_search {
 	const char *domain;
 	const struct names_address *address;
 };
-
-static bool may_be_reverse(void *context, const char *path, const char *data, size_t len)
-{
-	(void)path;
-	const struct reverse_search *search = context;
-	return names_data_may_hold(data, len, search->address);
-}
 
 static void visit_reverse(void *context, const char *path, const struct record *record)
 {
@@ -292,9 +283,12 @@ static void visit_reverse(void *context, const char *path, const struct record *
 static void evaluate_reverse(struct names_answer *answer, const struct names_address *address,
 	const char *domain, const struct names_source *source)
 {
-	struct reverse_search reverse = { answer, domain, address };
-	const struct names_search search = { may_be_reverse, visit_reverse, &reverse };
-	source->each_known(source->context, &search);
+	struct reverse_search search = { answer, domain, address };
+	if (source->each_known(source->context, names_address_key(address), visit_reverse,
+		    &search) == NAMES_NODE_PENDING) {
+		answer->status = NAMES_PENDING;
+		return;
+	}
 	answer->status = answer->pointer_count > 0 ? NAMES_FOUND : NAMES_OUTSIDE;
 }
 

@@ -42,15 +42,7 @@ enum names_known {
 	NAMES_NODE_UNKNOWN  /* never read, and the registry is away */
 };
 
-/*
- * A search among all records that are known. `may_be` sees them undecoded, as JSON, and refuses
- * most of them cheaply; it may accept too many. `visit` gets the decoded ones.
- */
-struct names_search {
-	bool (*may_be)(void *context, const char *path, const char *data, size_t len);
-	void (*visit)(void *context, const char *path, const struct record *record);
-	void *context;
-};
+typedef void names_visit(void *context, const char *path, const struct record *record);
 
 /*
  * The source of nodes: the cache, or a table in a test. Its results are borrowed during the call.
@@ -62,8 +54,12 @@ struct names_source {
 	/* Full paths, sorted. */
 	enum names_known (*children)(
 		void *context, const char *path, char *const **ret_paths, size_t *ret_count);
-	/* Among the records that are known without reading. */
-	void (*each_known)(void *context, const struct names_search *search);
+	/*
+	 * Visits the records that are known without reading and that have the key (see
+	 * names_each_key()), and perhaps others. THERE or PENDING.
+	 */
+	enum names_known (*each_known)(
+		void *context, uint64_t key, names_visit *visit, void *visit_context);
 };
 
 enum names_status {

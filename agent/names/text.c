@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/names/internal.h"
+#include "lib/base/hash.h"
 #include "lib/base/hex.h"
 #include "lib/base/path.h"
 
@@ -118,45 +119,6 @@ bool names_read_address(struct names_address *ret_address, const char *text)
 	return true;
 }
 
-/* Each spelling of an IPv6 address is a run of these characters, between others. */
-static bool holds_ipv6(const char *data, const struct names_address *address)
-{
-	static const char spelling[] = "0123456789abcdefABCDEF:.";
-	for (const char *at = strchr(data, ':'); at; at = strchr(at, ':')) {
-		const char *begin = at;
-		while (begin > data && strchr(spelling, begin[-1])) {
-			begin--;
-		}
-		size_t run = strspn(begin, spelling);
-		char text[INET6_ADDRSTRLEN];
-		struct names_address found;
-		if (run < sizeof(text)) {
-			memcpy(text, begin, run);
-			text[run] = '\0';
-			if (names_read_address(&found, text) &&
-				names_address_equal(&found, address)) {
-				return true;
-			}
-		}
-		at = begin + run;
-	}
-	return false;
-}
-
-bool names_data_may_hold(const char *data, size_t len, const struct names_address *address)
-{
-	/* JSON may write any character by its number. */
-	if (memmem(data, len, "\\u", 2)) {
-		return true;
-	}
-	if (address->family == AF_INET6) {
-		return holds_ipv6(data, address);
-	}
-	char text[INET_ADDRSTRLEN];
-	return inet_ntop(AF_INET, address->bytes, text, sizeof(text)) &&
-		memmem(data, len, text, strlen(text));
-}
-
 bool names_address_equal(const struct names_address *a, const struct names_address *b)
 {
 	return a->family == b->family && memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
@@ -201,4 +163,19 @@ bool names_read_address_label(struct names_address *ret_address, const char *lab
 	}
 	*ret_address = address;
 	return true;
+}
+
+uint64_t names_address_key(const struct names_address *address)
+{
+	uint64_t hash = hash_bytes(HASH_INIT, &address->family, sizeof(address->family));
+	return hash_bytes(hash, address->bytes, sizeof(address->bytes));
+}
+
+bool names_container_key(uint64_t *ret_key, const char *label)
+{
+	bool is_container = strncmp(label, "ctr-", 4) == 0;
+	if (is_container) {
+		*ret_key = hash_text(HASH_INIT, label);
+	}
+	return is_container;
 }

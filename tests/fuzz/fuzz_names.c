@@ -10,14 +10,13 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "agent/names/names.h"
+#include "agent/names/internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 struct tree {
 	struct record *record;
-	const char *text; /* the record's */
-	bool decodes_all;
+	bool visits_all;
 	unsigned mood; /* which nodes are pending or unknown */
 };
 
@@ -66,17 +65,32 @@ static enum names_known children(
 	return strcmp(path, "/") == 0 ? NAMES_NODE_THERE : node(context, path, &ignored);
 }
 
-static void each_known(void *context, const struct names_search *search)
+struct keyed {
+	uint64_t key;
+	bool has;
+};
+
+static void note_key(void *context, uint64_t key)
+{
+	struct keyed *keyed = context;
+	keyed->has = keyed->has || key == keyed->key;
+}
+
+/* The paths that the index of addresses would find, or all. */
+static enum names_known each_known(
+	void *context, uint64_t key, names_visit *visit, void *visit_context)
 {
 	const struct tree *tree = context;
 	for (size_t i = 0; i < PATHS; i++) {
-		if (i % 3 && tree->record &&
-			(tree->decodes_all ||
-				search->may_be(search->context, paths[i], tree->text,
-					strlen(tree->text)))) {
-			search->visit(search->context, paths[i], tree->record);
+		struct keyed keyed = { .key = key };
+		if (i % 3 && tree->record) {
+			names_each_key(paths[i], tree->record, note_key, &keyed);
+			if (tree->visits_all || keyed.has) {
+				visit(visit_context, paths[i], tree->record);
+			}
 		}
 	}
+	return NAMES_NODE_THERE;
 }
 
 static void check_name(const char *name)
@@ -125,7 +139,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	if (text) {
 		*text++ = '\0';
 		(void)!record_decode(&tree.record, text, strlen(text), NULL);
-		tree.text = text;
 	}
 	struct names_answer answer;
 	names_evaluate(&answer, name, "berth", &source);
@@ -135,12 +148,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	size_t pointers = answer.pointer_count;
 	names_answer_finish(&answer);
 	if (strstr(name, ".arpa")) {
-		/* A record that is left out undecoded has nothing to say. */
-		tree.decodes_all = true;
+		/* A record without the key has nothing to say. */
+		tree.visits_all = true;
 		names_evaluate(&answer, name, "berth", &source);
 		assert(answer.pointer_count == pointers);
 		names_answer_finish(&answer);
-		tree.decodes_all = false;
+		tree.visits_all = false;
 	}
 	for (char *c = name; *c; c++) {
 		*c = (char)toupper((unsigned char)*c);

@@ -377,3 +377,53 @@ Test(names_collect, yarn_ip_is_a_record_s_own_anywhere)
 	cr_expect(names_record_has(record, &endpoint));
 	record_free(record);
 }
+
+struct keys {
+	uint64_t keys[8];
+	size_t count;
+};
+
+static void add_key(void *context, uint64_t key)
+{
+	struct keys *keys = context;
+	cr_assert_lt(keys->count, sizeof(keys->keys) / sizeof(keys->keys[0]));
+	keys->keys[keys->count++] = key;
+}
+
+static bool has_key(const struct keys *keys, const char *address)
+{
+	struct names_address one;
+	cr_assert(names_read_address(&one, address));
+	uint64_t key = names_address_key(&one);
+	for (size_t i = 0; i < keys->count; i++) {
+		if (keys->keys[i] == key) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static struct keys keys_of(const char *path, const struct record *record)
+{
+	struct keys keys = { .count = 0 };
+	names_each_key(path, record, add_key, &keys);
+	return keys;
+}
+
+Test(names_collect, a_record_is_found_by_what_it_claims_and_by_its_container)
+{
+	struct record *record = read_record(RECORD(
+		"\"yarn:ip\":\"10.0.0.9\",", AT(A("10.0.0.1", "1")) "," AT(A("10.0.0.9", "2"))));
+	struct keys keys = keys_of("/services/s", record);
+	cr_expect_eq(keys.count, 1);
+	cr_expect(has_key(&keys, "10.0.0.9"));
+	keys = keys_of("/users/u/c/i/components/n", record);
+	cr_expect_eq(keys.count, 2, "each address once");
+	cr_expect(has_key(&keys, "10.0.0.9") && has_key(&keys, "10.0.0.1"));
+	keys = keys_of("/services/ctr-1", record);
+	uint64_t container;
+	cr_assert(names_container_key(&container, "ctr-1"));
+	cr_expect_eq(keys.count, 2);
+	cr_expect(keys.keys[0] == container || keys.keys[1] == container);
+	record_free(record);
+}

@@ -181,24 +181,19 @@ Test(names_text, literal_addresses_are_read_and_compared)
 	}
 }
 
-static bool may_hold(const char *data, const char *text)
+Test(names_text, addresses_and_containers_have_keys_of_their_own)
 {
-	struct names_address address;
-	cr_assert(names_read_address(&address, text));
-	return names_data_may_hold(data, strlen(data), &address);
-}
-
-Test(names_text, an_address_is_known_in_each_of_its_spellings)
-{
-	cr_expect(may_hold("{\"host\":\"10.0.0.1\"}", "10.0.0.1"));
-	cr_expect(may_hold("{\"uri\":\"http://10.0.0.1:80/\"}", "10.0.0.1"));
-	cr_expect_not(may_hold("{\"host\":\"10.0.0.2\"}", "10.0.0.1"));
-	cr_expect(may_hold("{\"host\":\"\\u0031\\u0030.0.0.2\"}", "10.0.0.1"), "nobody knows");
-	cr_expect(may_hold("{\"host\":\"2001:DB8:0:0::1\"}", "2001:db8::1"));
-	cr_expect(may_hold("{\"host\":\"::ffff:10.0.0.1\"}", "::ffff:a00:1"));
-	cr_expect(may_hold("{\"uri\":\"http://[2001:db8::1]:80/\"}", "2001:db8::1"));
-	cr_expect(may_hold("2001:db8::1", "2001:db8::1"));
-	cr_expect_not(may_hold("{\"host\":\"2001:db8::11\"}", "2001:db8::1"));
-	cr_expect_not(may_hold("{\"a\":1,\"cafe\":\"b\",\"c\":\"::::\"}", "::"));
-	cr_expect_not(may_hold("0000:0000:0000:0000:0000:0000:0000:0000:0000:0000:0000:0", "::"));
+	struct names_address ip4;
+	struct names_address ip6;
+	struct names_address other;
+	uint64_t one = 0;
+	uint64_t two = 0;
+	cr_assert(names_read_address(&ip4, "1.2.3.4") && names_read_address(&ip6, "102:304::"));
+	cr_assert(names_read_address(&other, "1.2.3.5"));
+	cr_expect_neq(names_address_key(&ip4), names_address_key(&ip6));
+	cr_expect_neq(names_address_key(&ip4), names_address_key(&other));
+	cr_expect(names_container_key(&one, "ctr-1") && names_container_key(&two, "ctr-2"));
+	cr_expect_neq(one, two);
+	cr_expect_not(names_container_key(&one, "ctr"));
+	cr_expect_not(names_container_key(&one, "xctr-1"));
 }

@@ -1,0 +1,60 @@
+#include "agent/cache/internal.h"
+
+#include <string.h>
+
+/* The data of all paths, for an index of the records. */
+
+static const struct registry_value *known_value(const struct cache_node *node)
+{
+	const struct cache_entry *data = node ? node->entries[CACHE_DATA] : NULL;
+	return data && data->value && !cache_code(data) ? data->value : NULL;
+}
+
+void cache_on_data(struct cache *cache, cache_data_visitor *visit, void *context)
+{
+	cache->on_data = visit;
+	cache->on_data_context = context;
+}
+
+void cache_data_changed(const struct cache_entry *entry, bool known)
+{
+	const struct cache *cache = entry->cache;
+	if (cache->on_data && entry->kind == CACHE_DATA) {
+		cache->on_data(cache->on_data_context, entry->node->path, known);
+	}
+}
+
+/* A table that grows splits its buckets: those before the cursor leave nothing before it. */
+bool cache_visit_paths(const struct cache *cache, size_t *cursor, size_t most,
+	cache_data_visitor *visit, void *context)
+{
+	for (size_t seen = 0; *cursor < cache->bucket_count && seen < most; ++*cursor) {
+		const struct cache_node *node = cache->buckets[*cursor];
+		for (seen++; node; node = node->hash_next) {
+			seen++;
+			if (known_value(node)) {
+				visit(context, node->path, true);
+			}
+		}
+	}
+	return *cursor < cache->bucket_count;
+}
+
+bool cache_known_data(const struct cache *cache, const char *path, struct cache_record *ret_record)
+{
+	const struct cache_node *node = cache_node_find(cache, path, strlen(path));
+	const struct registry_value *value = known_value(node);
+	if (!value) {
+		return false;
+	}
+	*ret_record = (struct cache_record){ node->path, value->data, value->data_len };
+	return true;
+}
+
+void cache_charge_index(struct cache *cache, size_t before, size_t after)
+{
+	cache_charge(cache, before, after);
+	if (cache->bytes > cache->options.max_size_bytes) {
+		ev_prepare_start(cache->loop, &cache->flush); /* which evicts */
+	}
+}
