@@ -1,12 +1,10 @@
 /*
- * Runs the tests of a program on many mutants, in place of Criterion's runner: that executes the
- * program anew for each test, this one forks. It reads a plan on standard input. A line has the
- * number of a mutant and words SECONDS:TEST, with the time that the test may take; the answer is
- * the number and the first test that fails, or "-". A word without a test runs all tests that need
- * no ZooKeeper; the answer is a line for each of them, with its seconds and "passed" or "failed".
+ * Runs the tests of a program on many mutants, in place of tests/support/all_tests.c. It reads a
+ * plan on standard input. A line has the number of a mutant and words SECONDS:TEST, with the time
+ * that the test may take; the answer is the number and the first test that fails, or "-". A word
+ * without a test runs all tests that need no ZooKeeper; the answer is a line for each of them, with
+ * its seconds and "passed" or "failed".
  */
-#include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -22,27 +20,21 @@
 
 #include "tests/mutants/reach.h"
 #include "tests/mutants/switch.h"
+#include "tests/support/one_test.h"
 
 #define FAILED_STATUS 99
 #define LOOP_SECONDS 3 /* of processor time */
 #define FILE_BYTES (64 << 20)
 #define LINE_BYTES (1 << 20)
 
-/* The linker's names for the sections that Criterion's macros fill. */
-extern struct criterion_test *__start_cr_tst[], *__stop_cr_tst[];
-extern struct criterion_suite *__start_cr_sts[] __attribute__((weak));
-extern struct criterion_suite *__stop_cr_sts[] __attribute__((weak));
-
 static int chosen;
-static const struct criterion_test *running;
-static void *parameter;
-static bool failed;
 static FILE *report;
 
 /* ---- for the mutated source ---- */
 
 int berth_mutant(int function)
 {
+	const struct criterion_test *running = one_test_running();
 	reach_note(function, running ? running->category : "", running ? running->name : "");
 	return chosen;
 }
@@ -54,81 +46,6 @@ __attribute__((weak)) int kill(pid_t pid, int number)
 		_exit(FAILED_STATUS);
 	}
 	return (int)syscall(SYS_kill, pid, number);
-}
-
-/* ---- Criterion's functions ---- */
-
-static const struct criterion_test_extra_data *suite_data(void)
-{
-	for (struct criterion_suite **suite = __start_cr_sts; suite < __stop_cr_sts; suite++) {
-		if (*suite && strcmp((*suite)->name, running->category) == 0) {
-			return (*suite)->data;
-		}
-	}
-	return NULL;
-}
-
-void criterion_internal_test_setup(void)
-{
-	const struct criterion_test_extra_data *suite = suite_data();
-	if (suite && suite->init) {
-		suite->init();
-	}
-	if (running->data->init) {
-		running->data->init();
-	}
-}
-
-void criterion_internal_test_main(void (*function)(void))
-{
-	if (running->data->kind_ == CR_TEST_PARAMETERIZED) {
-		((void (*)(void *))function)(parameter);
-	} else {
-		function();
-	}
-}
-
-void criterion_internal_test_teardown(void)
-{
-	const struct criterion_test_extra_data *suite = suite_data();
-	if (running->data->fini) {
-		running->data->fini();
-	}
-	if (suite && suite->fini) {
-		suite->fini();
-	}
-}
-
-void criterion_abort_test(void)
-{
-	_exit(FAILED_STATUS);
-}
-
-void criterion_continue_test(void)
-{
-	failed = true;
-}
-
-void criterion_skip_test(const char *format, ...)
-{
-	(void)format;
-	_exit(0);
-}
-
-void criterion_send_assert(struct criterion_assert_stats *stats)
-{
-	(void)stats;
-}
-
-void cri_asserts_passed_incr(void)
-{
-}
-
-void cri_assert_node_send(const char *file, size_t line, void *tree)
-{
-	(void)file;
-	(void)line;
-	(void)tree;
 }
 
 /* ---- one test ---- */
@@ -151,21 +68,20 @@ static void run_here(const struct criterion_test *test)
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	dup2(null, STDIN_FILENO); /* the plan is there, and a mutant may read descriptor 0 */
 	close(null);
-	running = test;
 	setpgid(0, 0);
 	limit(RLIMIT_CPU, LOOP_SECONDS);
 	limit(RLIMIT_FSIZE, FILE_BYTES);
 	limit(RLIMIT_CORE, 0);
+	struct one_test_result result = { 0 };
 	if (test->data->kind_ == CR_TEST_PARAMETERIZED) {
 		struct criterion_test_params params = test->data->param_();
-		for (size_t i = 0; i < params.length; i++) {
-			parameter = (char *)params.params + i * params.size;
-			test->test();
+		for (size_t i = 0; i < params.length && !result.failed; i++) {
+			one_test_run(test, (char *)params.params + i * params.size, &result);
 		}
 	} else {
-		test->test();
+		one_test_run(test, NULL, &result);
 	}
-	exit(failed ? FAILED_STATUS : 0);
+	exit(result.failed ? FAILED_STATUS : 0);
 }
 
 /* Ends the processes that a test has left: the kernel gave them to this one. */

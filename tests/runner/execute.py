@@ -112,11 +112,11 @@ class Runner:
         if "--unittest" in command:
             command.append(str(report))
         elif program.group not in ("lint", "fuzz"):
-            command += [f"--tap={report}", "-j1"]
+            command.append(f"--tap={report}")
         if os.access(command[0], os.X_OK):
             self.execute(program, command, folder, output)
             program.output = output.read_text(errors="replace")
-            # Only Criterion and unittest know the report; others speak on their output.
+            # Only Criterion's tests and unittest know the report; others speak on their output.
             tap = report.read_text(errors="replace") if report.exists() else program.output
             seen = read_tap(program, tap)
             self.judge_exit(program)
