@@ -257,20 +257,3 @@ void cache_build_free(struct answer *answer)
 		answer->build = NULL;
 	}
 }
-
-void cache_builds_run(struct cache *cache)
-{
-	if (list_empty(&cache->builds)) {
-		return;
-	}
-	struct cache_build *build = LIST_ITEM(cache->builds.next, struct cache_build, link);
-	list_remove(&build->link);
-	if (list_empty(&build->answer->waits)) {
-		cache_build_free(build->answer); /* its clients have left */
-	} else {
-		cache_answer_retry(cache, build->answer);
-	}
-	if (!list_empty(&cache->builds)) {
-		cache_go_on(cache);
-	}
-}

@@ -1,8 +1,8 @@
 /*
  * The inside of the cache, shared by its files: cache.c (paths, limits, time), entry.c (entries
- * and their watches), listing.c (what a list says of its children), confirm.c (was the server heard
- * lately?), answer.c with make.c, body.c and find.c, observe.c with picture.c, records.c (for an
- * index of the records), snapshot.c.
+ * and their watches), listing.c (what a list says of its children), heard.c (was the server heard
+ * lately?), ask.c with answer.c, make.c, body.c and search.c, follow.c with picture.c, records.c
+ * (for an index of the records), snapshot.c.
  */
 #ifndef AGENT_CACHE_INTERNAL_H
 #define AGENT_CACHE_INTERNAL_H
@@ -238,6 +238,11 @@ void cache_entry_restore(struct cache *cache, struct cache_entry *entry,
 void cache_entry_imply_absent(struct cache *cache, struct cache_entry *entry);
 /* Tells whether the value of a known entry is a valid record. */
 bool cache_entry_is_record(struct cache_entry *entry);
+/* The record of a known entry; NULL: it holds no valid one. */
+static inline const struct registry_value *cache_record_of(struct cache_entry *data)
+{
+	return cache_entry_is_record(data) ? data->value : NULL;
+}
 /* Appends the data as clients get them: as stored, unless they would play tricks on terminals. */
 void cache_entry_append_data(const struct cache_entry *data, struct buffer *out);
 /* Of what is known; 0 else. */
@@ -311,7 +316,7 @@ bool cache_refused(struct cache *cache, const char *path);
 void cache_refused_note(struct cache *cache, const char *path, size_t children);
 void cache_refused_forget(struct cache *cache);
 
-/* ---- confirm.c ---- */
+/* ---- heard.c ---- */
 
 int64_t cache_heard_ms(const struct cache *cache, int64_t now_ms);
 /*
@@ -333,31 +338,27 @@ void cache_confirm_finish(struct cache *cache);
 struct cache_body *cache_body_of_text(
 	const char *text, size_t len, const struct registry_value *value);
 struct cache_body *cache_body_of_value(const struct registry_value *value);
-/* Answers that hold this node's entries have to be made anew: its own, and those of its parent. */
-void cache_answers_drop(struct cache *cache, struct cache_node *node);
-/* A state has come that they may have waited for. */
-void cache_answers_flush(struct cache *cache, struct cache_node *node);
-/* The registry has gone away. */
-void cache_answers_away(struct cache *cache, struct cache_node *node);
-void cache_answers_free(struct cache *cache, struct cache_node *node);
-/* At the end of a turn: frees those that are not worth keeping. */
-void cache_answers_pass(struct cache *cache, struct cache_node *node);
-bool cache_answers_waited(const struct cache_node *node);
 /* Made of the data of the children too. */
 bool cache_answer_is_composite(const struct answer *answer);
-/* Makes the answer and gives it to the waits, if all its entries are there. */
-void cache_answer_retry(struct cache *cache, struct answer *answer);
 /* Sets the answer's content; takes the body. */
 void cache_answer_publish(struct cache *cache, struct answer *answer, struct cache_body *body_take,
 	const struct cache_need *need, const struct err *err);
 void cache_answer_clear(struct cache *cache, struct answer *answer);
 void cache_answer_deliver(struct cache *cache, struct answer *answer, enum cache_verdict verdict,
 	const struct err *err);
-/*
- * Ends the waits of an answer that keeps children in the cache (`loading`: that waits for some);
- * false when there is none.
- */
-bool cache_answers_refuse(struct cache *cache, bool loading);
+bool cache_answers_waited(const struct cache_node *node);
+/* Is it good enough for the wait, or as good as it will get? */
+bool cache_answer_satisfies(struct cache *cache, struct answer *answer, struct cache_wait *wait);
+/* Live entries of a server that is silent for too long are worth no more than stale ones. */
+bool cache_answer_is_outdated(
+	const struct cache *cache, const struct answer *answer, int64_t now_ms);
+/* Takes it off all lists. */
+void cache_answer_end_wait(struct cache_wait *wait);
+/* Fills err with the reason why an entry has no value. */
+void cache_answer_fail(const struct cache_entry *entry, struct err *err);
+/* Fills err: the registry is away, and what the answer needs is not known, or is outdated. */
+enum cache_verdict cache_answer_unavailable(const struct cache *cache, const struct answer *answer,
+	const struct cache_need *need, struct err *err);
 
 /* ---- make.c ---- */
 
@@ -366,12 +367,6 @@ bool cache_answers_refuse(struct cache *cache, bool loading);
  * loaded, or the body goes on in the next turn. UNAVAILABLE fills err.
  */
 enum cache_verdict cache_answer_make(struct cache *cache, struct answer *answer, struct err *err);
-/* Fills err with the reason why an entry has no value. */
-void cache_answer_fail(const struct cache_entry *entry, struct err *err);
-/* Fills err: the registry is away, and what the answer needs is not known, or is outdated. */
-enum cache_verdict cache_answer_unavailable(const struct cache *cache, const struct answer *answer,
-	const struct cache_need *need, struct err *err);
-
 /* ---- body.c ---- */
 
 /* A body that is being written, a slice in each turn. */
@@ -393,11 +388,9 @@ struct cache_build {
 enum cache_verdict cache_build_go_on(struct cache *cache, struct answer *answer, struct err *err);
 void cache_build_put_off(struct cache *cache, struct answer *answer);
 void cache_build_free(struct answer *answer);
-/* A slice of the build that has waited longest. */
-void cache_builds_run(struct cache *cache);
 void cache_write_list(const struct cache_entry *children, struct buffer *out);
 
-/* ---- find.c ---- */
+/* ---- search.c ---- */
 
 enum cache_verdict cache_find_build(struct cache *cache, struct answer *answer, struct err *err);
 /* Walks again for a client that waits for a change of the answer it has. */
@@ -410,31 +403,40 @@ void cache_find_free(struct cache *cache, struct answer *answer);
 void cache_finds_run(struct cache *cache);
 void cache_finds_tick(struct cache *cache);
 
-/* ---- picture.c ---- */
+/* ---- ask.c ---- */
+
+/* Makes the answer and gives it to the waits, if all its entries are there. */
+void cache_answer_retry(struct cache *cache, struct answer *answer);
+/* Answers that hold this node's entries have to be made anew: its own, and those of its parent. */
+void cache_answers_drop(struct cache *cache, struct cache_node *node);
+/* A state has come that they may have waited for. */
+void cache_answers_flush(struct cache *cache, struct cache_node *node);
+/* The registry has gone away. */
+void cache_answers_away(struct cache *cache, struct cache_node *node);
+void cache_answers_free(struct cache *cache, struct cache_node *node);
+/* At the end of a turn: frees those that are not worth keeping. */
+void cache_answers_pass(struct cache *cache, struct cache_node *node);
+/* A slice of the build that has waited longest. */
+void cache_builds_run(struct cache *cache);
+/*
+ * Ends the waits of an answer that keeps children in the cache (`loading`: that waits for some);
+ * false when there is none.
+ */
+bool cache_answers_refuse(struct cache *cache, bool loading);
+
+/* ---- follow.c ---- */
 
 /*
  * Appends the record as clients get it, on one line: line breaks of valid JSON can only be between
  * the tokens, where they mean nothing. NULL: "null".
  */
 void cache_write_line(const char *data, size_t len, struct buffer *out);
-/* The record of a known entry; NULL: it holds no valid one. */
-const struct registry_value *cache_record_of(struct cache_entry *data);
-
-/* ---- records.c ---- */
-
-/* Tells the index: the entry has another value, or is about to go. */
-void cache_data_changed(const struct cache_entry *entry, bool known);
-
-/* ---- observe.c ---- */
-
 void cache_observers_flush(struct cache *cache, struct cache_node *node);
 /*
  * At the end of a turn, after all changes: observers that waited for the last of their paths are
  * ready.
  */
 void cache_observers_ready(struct cache *cache);
-/* Forgets the snapshot that others might have copied. */
-void cache_written_forget(struct cache *cache);
 void cache_observers_freshness(struct cache *cache);
 /* Ends the observer that came last. False when there is none. */
 bool cache_observers_refuse(struct cache *cache);
@@ -447,5 +449,15 @@ bool cache_is_observed(const struct cache *cache, const struct cache_node *node)
 /* An observer follows the path or a tree in which it is. */
 bool cache_is_in_tree(const struct cache *cache, const struct cache_node *node);
 void cache_warm_set(struct cache *cache, char *const *warm, size_t count);
+
+/* ---- records.c ---- */
+
+/* Tells the index: the entry has another value, or is about to go. */
+void cache_data_changed(const struct cache_entry *entry, bool known);
+
+/* ---- picture.c ---- */
+
+/* Forgets the snapshot that others might have copied. */
+void cache_written_forget(struct cache *cache);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * Makes an answer of the entries that it needs: of one entry's data or children here, of the
- * children's data with body.c, of a search with find.c.
+ * children's data with body.c.
  */
 #include "agent/cache/internal.h"
 
@@ -8,19 +8,6 @@
 
 #include "agent/base/allocate.h"
 #include "lib/record/record.h"
-
-void cache_answer_fail(const struct cache_entry *entry, struct err *err)
-{
-	const char *path = entry->node->path;
-	const struct registry_value *value = entry->value;
-	if (value->code == BERTH_PATH_NOT_FOUND) {
-		err_set(err, value->code, "no such path: %s", path);
-	} else if (cache_is_there(value->code) && value->why) {
-		err_set(err, value->code, "%s", value->why);
-	} else {
-		err_set(err, value->code, "%s: %s", path, berth_error_name(value->code));
-	}
-}
 
 static struct cache_body *make_resolve(struct cache_entry *data, struct err *err)
 {
@@ -120,15 +107,6 @@ static void need_composite(struct cache *cache, struct answer *answer, struct ca
 	cache_need_children(cache, need, path);
 }
 
-enum cache_verdict cache_answer_unavailable(const struct cache *cache, const struct answer *answer,
-	const struct cache_need *need, struct err *err)
-{
-	err_set(err, BERTH_REGISTRY_UNAVAILABLE, "the registry is %s, and %s is %s",
-		registry_state_name(cache->state), answer->node->path,
-		need->outdated ? "known no later than max_stale allows" : "not known");
-	return CACHE_UNAVAILABLE;
-}
-
 /* The list of children, and what is known about the answer before its body is begun. */
 static enum cache_verdict collect_composite(
 	struct cache *cache, struct answer *answer, struct cache_need *need, struct err *found)
@@ -223,9 +201,6 @@ static bool make_absent(struct cache *cache, struct answer *answer)
 
 enum cache_verdict cache_answer_make(struct cache *cache, struct answer *answer, struct err *err)
 {
-	if (answer->kind == CACHE_FIND) {
-		return cache_find_build(cache, answer, err);
-	}
 	if (make_absent(cache, answer)) {
 		return CACHE_READY;
 	}

@@ -3,32 +3,11 @@
 #include <string.h>
 
 #include "lib/base/clock.h"
-#include "lib/base/json_visible.h"
 
 /*
  * Pictures: the cache's content for users inside the agent and for snapshots of event streams. This
  * file reads nothing from the registry.
  */
-
-void cache_write_line(const char *data, size_t len, struct buffer *out)
-{
-	size_t start = out->len;
-	if (!data) {
-		buffer_append_text(out, "null");
-		return;
-	}
-	for (const char *at = data, *end = data + len; at < end;) {
-		size_t part = strcspn(at, "\r\n");
-		buffer_append(out, at, part);
-		at += part + 1;
-	}
-	json_make_visible(out, start);
-}
-
-const struct registry_value *cache_record_of(struct cache_entry *data)
-{
-	return cache_entry_is_record(data) ? data->value : NULL;
-}
 
 struct picture {
 	const struct cache *cache;

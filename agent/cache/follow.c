@@ -6,6 +6,7 @@
 #include "agent/base/allocate.h"
 #include "lib/base/clock.h"
 #include "agent/base/log.h"
+#include "lib/base/json_visible.h"
 
 /*
  * Observers: each change reaches every observer of the path or of a tree above it, in the order of
@@ -177,6 +178,21 @@ void cache_observers_ready(struct cache *cache)
 }
 
 /* ---- events ---- */
+
+void cache_write_line(const char *data, size_t len, struct buffer *out)
+{
+	size_t start = out->len;
+	if (!data) {
+		buffer_append_text(out, "null");
+		return;
+	}
+	for (const char *at = data, *end = data + len; at < end;) {
+		size_t part = strcspn(at, "\r\n");
+		buffer_append(out, at, part);
+		at += part + 1;
+	}
+	json_make_visible(out, start);
+}
 
 struct event {
 	enum cache_event type;

@@ -85,6 +85,12 @@ static bool is_live(const struct cache_find *find)
 	return find->observed && find->observer.state == CACHE_OBSERVER_LIVE && !find->changed;
 }
 
+static void deliver(struct answer *answer, enum cache_verdict verdict, const struct err *err)
+{
+	cache_answer_deliver(answer->cache, answer, verdict, err);
+	cache_find_waited(answer->cache, answer);
+}
+
 static void on_found(void *context, const struct registry_result *result)
 {
 	struct cache_find *find = context;
@@ -98,14 +104,13 @@ static void on_found(void *context, const struct registry_result *result)
 	ev_prepare_start(cache->loop, &cache->flush); /* which begins the next walk */
 	if (code == BERTH_REGISTRY_UNAVAILABLE || code == BERTH_TIMEOUT) {
 		struct err err = result->err;
-		cache_answer_deliver(
-			cache, answer, answer->ready ? CACHE_READY : CACHE_UNAVAILABLE, &err);
+		deliver(answer, answer->ready ? CACHE_READY : CACHE_UNAVAILABLE, &err);
 		return;
 	}
 	struct cache_need need = { .true_at_ms = find->walked_at_ms };
 	struct cache_body *body = code ? NULL : write_found(result);
 	cache_answer_publish(cache, answer, body, &need, &result->err);
-	cache_answer_deliver(cache, answer, CACHE_READY, &result->err);
+	deliver(answer, CACHE_READY, &result->err);
 	answer->public.live = is_live(find);
 	if (answer->public.len > KEPT_BYTES && list_empty(&answer->waits)) {
 		cache_answer_clear(cache, answer);
@@ -236,7 +241,7 @@ static void on_refused(void *context, const struct err *err)
 	struct cache_find *find = context;
 	find->observed = false;
 	find->answer->public.live = false;
-	cache_answer_deliver(find->answer->cache, find->answer, CACHE_UNAVAILABLE, err);
+	deliver(find->answer, CACHE_UNAVAILABLE, err);
 }
 
 static void observe(struct cache *cache, struct cache_find *find)

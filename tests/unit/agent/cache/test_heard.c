@@ -56,7 +56,7 @@ static void hear(struct cache_stage *stage)
 	memory_set_heard_ms(stage->registry, INT64_MAX);
 }
 
-Test(cache_confirm, a_cache_that_nobody_asks_sends_nothing)
+Test(cache_heard, a_cache_that_nobody_asks_sends_nothing)
 {
 	struct cache_stage stage;
 	open_stage(&stage, 3 * CONFIRM_MS, 0);
@@ -65,7 +65,7 @@ Test(cache_confirm, a_cache_that_nobody_asks_sends_nothing)
 	cache_stage_close(&stage);
 }
 
-Test(cache_confirm, a_server_heard_lately_needs_no_read)
+Test(cache_heard, a_server_heard_lately_needs_no_read)
 {
 	struct cache_stage stage;
 	open_stage(&stage, CONFIRM_MS * 9 / 20, 0);
@@ -75,7 +75,7 @@ Test(cache_confirm, a_server_heard_lately_needs_no_read)
 	cache_stage_close(&stage);
 }
 
-Test(cache_confirm, after_half_of_the_bound_lookups_hit_and_one_read_confirms_them_all)
+Test(cache_heard, after_half_of_the_bound_lookups_hit_and_one_read_confirms_them_all)
 {
 	struct cache_stage stage;
 	open_stage(&stage, CONFIRM_MS * 3 / 4, 0);
@@ -87,7 +87,7 @@ Test(cache_confirm, after_half_of_the_bound_lookups_hit_and_one_read_confirms_th
 	cache_stage_close(&stage);
 }
 
-Test(cache_confirm, after_the_bound_a_lookup_waits_for_the_server)
+Test(cache_heard, after_the_bound_a_lookup_waits_for_the_server)
 {
 	struct cache_stage stage;
 	struct cache_outcome outcome;
@@ -116,7 +116,7 @@ static void ask_in_vain(struct cache_stage *stage, struct cache_outcome *outcome
 	}
 }
 
-Test(cache_confirm, a_silent_server_makes_answers_stale_with_the_age_since_it_was_heard)
+Test(cache_heard, a_silent_server_makes_answers_stale_with_the_age_since_it_was_heard)
 {
 	struct cache_stage stage;
 	struct cache_outcome outcome;
@@ -137,7 +137,7 @@ Test(cache_confirm, a_silent_server_makes_answers_stale_with_the_age_since_it_wa
 	cache_stage_close(&stage);
 }
 
-Test(cache_confirm, a_client_can_ask_for_a_tighter_bound)
+Test(cache_heard, a_client_can_ask_for_a_tighter_bound)
 {
 	struct cache_stage stage;
 	open_stage(&stage, 2000, 0);
@@ -155,7 +155,7 @@ Test(cache_confirm, a_client_can_ask_for_a_tighter_bound)
 	cache_stage_close(&stage);
 }
 
-Test(cache_confirm, max_stale_holds_for_a_silent_server_too)
+Test(cache_heard, max_stale_holds_for_a_silent_server_too)
 {
 	struct cache_stage stage;
 	struct cache_outcome outcome;
@@ -168,7 +168,7 @@ Test(cache_confirm, max_stale_holds_for_a_silent_server_too)
 	cache_stage_close(&stage);
 }
 
-Test(cache_confirm, the_age_of_what_goes_away_counts_from_when_the_server_was_heard)
+Test(cache_heard, the_age_of_what_goes_away_counts_from_when_the_server_was_heard)
 {
 	struct cache_stage stage;
 	struct cache_outcome outcome;
@@ -198,7 +198,7 @@ static void observe(struct cache_stage *stage, struct cache_observer *observer)
 	cache_stage_turn(stage);
 }
 
-Test(cache_confirm, observers_hear_of_a_silence_and_of_its_end)
+Test(cache_heard, observers_hear_of_a_silence_and_of_its_end)
 {
 	struct cache_stage stage;
 	struct cache_outcome outcome;
@@ -219,7 +219,7 @@ Test(cache_confirm, observers_hear_of_a_silence_and_of_its_end)
 	cache_stage_close(&stage);
 }
 
-Test(cache_confirm, a_silence_ends_with_a_new_connection)
+Test(cache_heard, a_silence_ends_with_a_new_connection)
 {
 	struct cache_stage stage;
 	struct cache_outcome outcome;
@@ -247,7 +247,7 @@ Test(cache_confirm, a_silence_ends_with_a_new_connection)
 }
 
 /* The registry holds the time back while a change that it has announced is not read yet. */
-Test(cache_confirm, a_silence_does_not_end_before_an_announced_change_is_read)
+Test(cache_heard, a_silence_does_not_end_before_an_announced_change_is_read)
 {
 	struct cache_stage stage;
 	struct cache_outcome outcome;
@@ -276,7 +276,7 @@ static void silence_after_list(void *context, const struct registry_task *task, 
 	}
 }
 
-Test(cache_confirm, a_picture_is_not_confirmed_before_all_that_it_names_is_read)
+Test(cache_heard, a_picture_is_not_confirmed_before_all_that_it_names_is_read)
 {
 	struct cache_stage stage;
 	char log[16] = "";
@@ -320,7 +320,7 @@ static enum cache_verdict confirm(struct cache_stage *stage)
 	return cache_confirm(stage->cache, NOW_MS, NULL);
 }
 
-Test(cache_confirm, everything_is_confirmed_until_the_bound)
+Test(cache_heard, everything_is_confirmed_until_the_bound)
 {
 	struct cache_stage stage;
 	struct cache_wait wait = { 0 };
@@ -336,7 +336,7 @@ Test(cache_confirm, everything_is_confirmed_until_the_bound)
 	cache_stage_close(&stage);
 }
 
-Test(cache_confirm, the_bound_is_a_third_of_the_session_unless_it_is_given)
+Test(cache_heard, the_bound_is_a_third_of_the_session_unless_it_is_given)
 {
 	struct cache_stage stage;
 	open_now(&stage, 4000);
@@ -375,7 +375,7 @@ static void wait_to_confirm(struct cache_stage *stage, struct confirmation *conf
 	cr_assert(cache_is_confirming(&confirmation->wait));
 }
 
-Test(cache_confirm, one_read_confirms_everything_for_all_who_wait)
+Test(cache_heard, one_read_confirms_everything_for_all_who_wait)
 {
 	struct cache_stage stage;
 	struct confirmation first;
@@ -399,7 +399,7 @@ Test(cache_confirm, one_read_confirms_everything_for_all_who_wait)
 	cache_stage_close(&stage);
 }
 
-Test(cache_confirm, patience_with_a_silent_server_ends_after_a_moment)
+Test(cache_heard, patience_with_a_silent_server_ends_after_a_moment)
 {
 	struct cache_stage stage;
 	struct confirmation waiting;
@@ -427,7 +427,7 @@ Test(cache_confirm, patience_with_a_silent_server_ends_after_a_moment)
 	cache_stage_close(&stage);
 }
 
-Test(cache_confirm, patience_is_shorter_where_the_bound_is)
+Test(cache_heard, patience_is_shorter_where_the_bound_is)
 {
 	struct cache_stage stage;
 	struct confirmation waiting;
@@ -449,7 +449,7 @@ static void leave_unanswered(void *context, const struct registry_task *task, st
 	err_set(err, BERTH_TIMEOUT, "no answer");
 }
 
-Test(cache_confirm, a_read_that_fails_is_silence_too)
+Test(cache_heard, a_read_that_fails_is_silence_too)
 {
 	struct cache_stage stage;
 	struct confirmation waiting;
@@ -469,7 +469,7 @@ Test(cache_confirm, a_read_that_fails_is_silence_too)
 }
 
 /* A moment later it would be taken for silent. */
-Test(cache_confirm, a_server_that_answered_in_time_is_not_silent)
+Test(cache_heard, a_server_that_answered_in_time_is_not_silent)
 {
 	struct cache_stage stage;
 	struct confirmation waiting;
@@ -487,7 +487,7 @@ Test(cache_confirm, a_server_that_answered_in_time_is_not_silent)
 	cache_stage_close(&stage);
 }
 
-Test(cache_confirm, without_a_registry_nothing_is_confirmed_and_nobody_waits)
+Test(cache_heard, without_a_registry_nothing_is_confirmed_and_nobody_waits)
 {
 	struct cache_stage stage;
 	struct confirmation waiting;
@@ -505,7 +505,7 @@ Test(cache_confirm, without_a_registry_nothing_is_confirmed_and_nobody_waits)
 }
 
 /* A finding without a registry does not hold with one. */
-Test(cache_confirm, an_outage_has_another_generation_than_the_time_before_and_after)
+Test(cache_heard, an_outage_has_another_generation_than_the_time_before_and_after)
 {
 	struct cache_stage stage;
 	open_now(&stage, 0);
@@ -520,7 +520,7 @@ Test(cache_confirm, an_outage_has_another_generation_than_the_time_before_and_af
 	cache_stage_close(&stage);
 }
 
-Test(cache_confirm, a_cache_may_end_while_it_waits_for_the_server)
+Test(cache_heard, a_cache_may_end_while_it_waits_for_the_server)
 {
 	struct cache_stage stage;
 	struct confirmation waiting;

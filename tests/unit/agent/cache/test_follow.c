@@ -20,7 +20,7 @@ static struct cache_stage *open_stage(struct cache_stage *stage)
 }
 
 #define STAGED(name)                                                                               \
-	STAGED_TEST(cache_observe, name, struct cache_stage *, stage,                              \
+	STAGED_TEST(cache_follow, name, struct cache_stage *, stage,                               \
 		open_stage(&(struct cache_stage){ 0 }), cache_stage_close)
 
 struct watcher {
@@ -125,7 +125,7 @@ static void on_refused(void *context, const struct err *err)
 	buffer_printf(&watcher->log, " refused: %s", berth_error_name(err->code));
 }
 
-Test(cache_observe, trees_that_do_not_fit_are_refused_the_last_come_first)
+Test(cache_follow, trees_that_do_not_fit_are_refused_the_last_come_first)
 {
 	struct cache_stage stage;
 	struct watcher first;
@@ -304,7 +304,7 @@ STAGED(warm_paths_are_alone_or_trees_and_change_with_the_options)
 	cr_assert(list_empty(&stage->cache->observers));
 }
 
-Test(cache_observe, warm_subtrees_are_loaded_before_anybody_asks)
+Test(cache_follow, warm_subtrees_are_loaded_before_anybody_asks)
 {
 	struct cache_stage stage;
 	char *warm[] = { (char[]){ "/s/**" } };
@@ -348,7 +348,7 @@ static void remove_saved(const char *folder)
 }
 
 /* The registry confirms a saved value: an observer still hears when its path goes. */
-Test(cache_observe, an_observer_hears_of_the_end_of_what_was_saved)
+Test(cache_follow, an_observer_hears_of_the_end_of_what_was_saved)
 {
 	struct cache_stage stage;
 	struct watcher watcher;
@@ -371,7 +371,7 @@ Test(cache_observe, an_observer_hears_of_the_end_of_what_was_saved)
 }
 
 /* Between two lists that name a path, its value can stay the same: its absence was doubted. */
-Test(cache_observe, an_observer_hears_of_what_is_listed_again_with_the_same_value)
+Test(cache_follow, an_observer_hears_of_what_is_listed_again_with_the_same_value)
 {
 	struct cache_stage stage;
 	struct watcher before;
