@@ -5,6 +5,8 @@ import contextlib
 import json
 import os
 import resource
+import selectors
+import signal
 import socket
 import unittest
 
@@ -25,6 +27,7 @@ STRANGER, NEIGHBOUR = 65534, 65533
 class CrowdTest(AgentTest):
     options = {}
     files = 8192
+    size = SIZE
 
     def setUp(self):
         super().setUp()
@@ -32,7 +35,7 @@ class CrowdTest(AgentTest):
         for number in range(RECORDS):
             place = self.folder / "registry" / TREE[1:] / f"n{number}"
             place.mkdir(parents=True)
-            record = {"type": "JSONServiceRecord", "description": "x" * SIZE, "external": [],
+            record = {"type": "JSONServiceRecord", "description": "x" * self.size, "external": [],
                 "internal": []}
             (place / "_record").write_text(json.dumps(record))
         self.server = self.agent(agent={"socket_mode": "0666", **self.options}).start(
@@ -182,6 +185,64 @@ class Shares(CrowdTest):
         self.assertEqual(streams[-1][1], 503)
         streams[0][0].close()
         wait_until(lambda: self.ask(STRANGER, f"/v1/watch{TREE}")[1] == 200, "one more is served")
+
+
+SEARCHES = 40  # at once: more than an agent has under way for all
+
+
+def search_for_ever(agent, refused):
+    """Has SEARCHES searches, each another one, under way until it is killed; writes to `refused`,
+    if there is room, at each 503."""
+    ready = selectors.DefaultSelector()
+    number = 0
+    os.set_blocking(refused, False)
+    for _ in range(SEARCHES):
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.connect(str(agent))
+        ready.register(connection, selectors.EVENT_WRITE | selectors.EVENT_READ)
+    while True:
+        for key, events in ready.select():
+            connection = key.fileobj
+            if events & selectors.EVENT_READ:
+                if b" 503 " in connection.recv(65536):
+                    with contextlib.suppress(BlockingIOError):
+                        os.write(refused, b"!")
+            number += 1
+            connection.sendall(f"GET /v1/find?under=/users&type=t{number} HTTP/1.1\r\n"
+                "Host: localhost\r\n\r\n".encode())
+            ready.modify(connection, selectors.EVENT_READ)
+
+
+class Searches(CrowdTest):
+    size = 10
+
+    def start_stranger(self):
+        """A process of the stranger's that searches without end; returns where it writes at each
+        refusal."""
+        refused, told = os.pipe()
+        self.addCleanup(os.close, refused)
+        child = os.fork()
+        if child == 0:
+            try:
+                os.setgroups([])
+                os.setgid(STRANGER)
+                os.setuid(STRANGER)
+                search_for_ever(self.server.socket, told)
+            finally:
+                os._exit(1)
+        os.close(told)
+        self.addCleanup(os.waitpid, child, 0)
+        self.addCleanup(os.kill, child, signal.SIGKILL)
+        return refused
+
+    def test_one_user_s_do_not_keep_root_from_its_own(self):
+        refused = self.start_stranger()
+        self.assertEqual(os.read(refused, 1), b"!", "the stranger asks for more than its share")
+        statuses = [self.server.get(f"/v1/find?under=/users&type=r{number}").status
+            for number in range(60)]
+        self.assertEqual(statuses, [200] * 60)
+        os.read(refused, 1 << 20)
+        self.assertEqual(os.read(refused, 1), b"!", "and does so all the time")
 
 
 class SharesOverTcp(Shares):
