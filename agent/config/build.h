@@ -89,6 +89,9 @@ void config_rule_output(struct config_builder *builder, const struct config_sect
 /* The configuration has all its components, and the imports before this one. */
 void config_rule_import(struct config_builder *builder, const struct config_section *section,
 	const struct config_import *import);
+/* The configuration has [dns]. */
+void config_rule_zone(struct config_builder *builder, const struct config_section *section,
+	const struct config_zone *zone);
 /* `component` is NULL when the section names none; that has been reported. */
 void config_rule_check(struct config_builder *builder, const struct config_section *section,
 	struct config_check *check, bool components_known);

@@ -92,6 +92,12 @@ static void finish_import(struct config_import *import)
 	free(import->name);
 }
 
+static void finish_zone(struct config_zone *zone)
+{
+	config_fields_finish(&config_sections[CONFIG_ZONE], zone);
+	free(zone->name);
+}
+
 void config_ref(struct config *config)
 {
 	if (config) {
@@ -120,6 +126,10 @@ void config_unref(struct config *config)
 		finish_import(&config->imports[i]);
 	}
 	free(config->imports);
+	for (size_t i = 0; i < config->zone_count; i++) {
+		finish_zone(&config->zones[i]);
+	}
+	free(config->zones);
 	config_origins_finish(&config->origins);
 	for (size_t i = 0; i < config->agent.own_host_count; i++) {
 		free(config->agent.own_hosts[i]);

@@ -342,6 +342,16 @@ struct config_import {
 	char *as;
 };
 
+enum config_zone_type { CONFIG_ZONE_REGISTRAR };
+enum config_zone_unknown { CONFIG_ZONE_REFUSED, CONFIG_ZONE_NXDOMAIN };
+
+/* A domain that DNS answers from another program's nodes. */
+struct config_zone {
+	char *name; /* the domain */
+	enum config_zone_type type;
+	enum config_zone_unknown unknown;
+};
+
 struct config_origins {
 	struct config_origin *items; /* agent/config/origin.h */
 	size_t count;
@@ -362,6 +372,8 @@ struct config {
 	size_t output_count;
 	struct config_import *imports;
 	size_t import_count;
+	struct config_zone *zones;
+	size_t zone_count;
 };
 
 /* One mistake, or a warning about something legal that is surely not meant. */
@@ -415,7 +427,7 @@ void config_refuse_changes(const struct config *now, const struct config *next, 
 void config_print(const struct config *config, FILE *stream);
 /*
  * Its parts in numbers, without an end of line: "1 component, 2 endpoints, 1 check, registry …".
- * Dialects, outputs and imports are named where there are some.
+ * Dialects, outputs, imports and zones are named where there are some.
  */
 void config_print_summary(const struct config *config, FILE *stream);
 

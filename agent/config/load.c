@@ -215,6 +215,17 @@ static void build_import(struct config_builder *builder, const struct config_sec
 	config_rule_import(builder, section, import);
 }
 
+static void build_zone(struct config_builder *builder, const struct config_section *section)
+{
+	struct config *config = builder->config;
+	config->zones = allocate_grow(config->zones, config->zone_count, sizeof(*config->zones));
+	struct config_zone *zone = &config->zones[config->zone_count++];
+	*zone = (struct config_zone){ .name = allocate_text(section->name) };
+	config_fields_init(&config_sections[CONFIG_ZONE], zone);
+	config_apply(builder, section, &config_sections[CONFIG_ZONE], zone);
+	config_rule_zone(builder, section, zone);
+}
+
 static void check_record(struct config_builder *builder, const struct config_section *section)
 {
 	const struct config_component *component = config_component_named(
@@ -244,6 +255,7 @@ int config_load(struct config **ret_config, const char *path, struct config_prob
 	build_each(&builder, CONFIG_OUTPUT, build_output);
 	build_each(&builder, CONFIG_DIALECT, build_dialect);
 	build_each(&builder, CONFIG_IMPORT, build_import);
+	build_each(&builder, CONFIG_ZONE, build_zone);
 	if (problems->error_count == 0) {
 		build_each(&builder, CONFIG_COMPONENT, check_record);
 		config_rule_whole(&builder);

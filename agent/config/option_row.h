@@ -19,6 +19,7 @@ extern const struct config_option config_cache_options[];
 extern const struct config_option config_dns_options[];
 extern const struct config_option config_output_options[];
 extern const struct config_option config_import_options[];
+extern const struct config_option config_zone_options[];
 
 #define OPTIONS_END                                                                                \
 	{                                                                                          \

@@ -44,6 +44,11 @@ const struct config_section_type config_sections[CONFIG_SECTION_COUNT] = {
 		"A group of nodes that programs of another naming scheme write, seen as records "
 		"below a path of this registry; docs/DIALECTS.md describes the schemes.",
 		config_import_options },
+	[CONFIG_ZONE] = { "zone", CONFIG_NAMED, "authcache.emy-10.example.org",
+		"A domain whose names the agent's DNS server answers from the nodes that Joyent "
+		"Registrar, or a [dialect] of that type, writes, as Joyent Binder does. The name "
+		"is the domain. Needs listen in [dns]; docs/DIALECTS.md has the differences.",
+		config_zone_options },
 };
 
 /* A key longer than this is like no known one. */

@@ -83,6 +83,7 @@ enum config_section_kind {
 	CONFIG_DNS,
 	CONFIG_OUTPUT,
 	CONFIG_IMPORT,
+	CONFIG_ZONE,
 	CONFIG_SECTION_COUNT
 };
 

@@ -1,5 +1,5 @@
 /*
- * The options for other naming schemes on the same registry: [dialect] and [import].
+ * The options for other naming schemes on the same registry: [dialect], [import] and [zone].
  */
 #include "agent/config/option_row.h"
 
@@ -124,5 +124,15 @@ const struct config_option config_import_options[] = {
 	{ "as", TEXT(import, as), .verify = config_verify_import_path, .example = "/services/web",
 		.help = "The registry path below which the members are seen as records, for "
 			"reading only; what else the registry holds there is hidden. Required." },
+	OPTIONS_END,
+};
+
+const struct config_option config_zone_options[] = {
+	{ "type", WORD(zone, type, "registrar"), .fallback = "registrar",
+		.help = "How the nodes are written. registrar: by Joyent Registrar, below the path "
+			"of the domain's labels from right to left." },
+	{ "unknown", WORD(zone, unknown, "refused", "nxdomain"), .fallback = "refused",
+		.help = "The answer for a name that is not there. refused, as Binder has it: a "
+			"resolver asks its next server. nxdomain: the name does not exist." },
 	OPTIONS_END,
 };

@@ -81,6 +81,9 @@ void config_print(const struct config *config, FILE *stream)
 		print_section(
 			CONFIG_IMPORT, config->imports[i].name, &config->imports[i], 0, stream);
 	}
+	for (size_t i = 0; i < config->zone_count; i++) {
+		print_section(CONFIG_ZONE, config->zones[i].name, &config->zones[i], 0, stream);
+	}
 }
 
 static void print_count(const char *separator, size_t count, const char *what, FILE *stream)
@@ -109,6 +112,7 @@ void config_print_summary(const struct config *config, FILE *stream)
 	print_count_of_any(dialects, "dialect", stream);
 	print_count_of_any(config->output_count, "output", stream);
 	print_count_of_any(config->import_count, "import", stream);
+	print_count_of_any(config->zone_count, "zone", stream);
 	/* The canonical spelling: the servers' ports and the root are there. */
 	char *registry = allocated(registry_url_display(config->registry.url));
 	fprintf(stream, ", registry %s", registry);

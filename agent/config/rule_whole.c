@@ -50,8 +50,9 @@ static bool has_work(const struct config_builder *builder)
 		registry_chosen |= strcmp(builder->source->sections[i].kind, "registry") == 0;
 	}
 	return registry_chosen || config->component_count > 0 || config->output_count > 0 ||
-		config->import_count > 0 || config->dns.listen_count > 0 ||
-		config->cache.warm_count > 0 || *config->agent.listen;
+		config->import_count > 0 || config->zone_count > 0 ||
+		config->dns.listen_count > 0 || config->cache.warm_count > 0 ||
+		*config->agent.listen;
 }
 
 void config_rule_whole(struct config_builder *builder)

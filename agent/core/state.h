@@ -108,6 +108,7 @@ struct agent {
 	struct cache *cache;
 	char *domain; /* of names */
 	struct names_lookups *names;
+	struct zones *zones;
 	struct dns *dns;               /* NULL: nothing listens */
 	struct agent_output **outputs; /* of serving/outputs.c */
 	size_t output_count;

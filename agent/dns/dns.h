@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "agent/names/lookup.h"
+#include "agent/zone/zones.h"
 #include "lib/base/err.h"
 
 #define DNS_MAX_LISTENERS 16
@@ -32,6 +33,7 @@ struct dns_socket {
 int dns_socket_open(const char *address, bool tcp, struct err *err) ERR_REQUIRED(3);
 
 struct dns_options {
+	struct zones *zones; /* further domains; borrowed */
 	const char *domain;
 	/* host:port with numeric hosts; borrowed for the call of dns_create() */
 	char *const *listen;

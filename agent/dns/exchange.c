@@ -5,6 +5,7 @@
 #include "agent/base/allocate.h"
 #include "agent/dns/internal.h"
 #include "agent/dns/reply.h"
+#include "agent/dns/reply_zone.h"
 #include "lib/base/clock.h"
 #include "lib/base/text.h"
 
@@ -70,11 +71,25 @@ static void send_view(struct dns *dns, const struct dns_origin *origin,
 	send_reply(dns, origin, query, dns->buffer, len);
 }
 
+/* Finishes the view's answer. */
+static void send_zone_view(struct dns *dns, const struct dns_origin *origin,
+	const struct dns_query *query, struct zone_view *view)
+{
+	const struct dns_reply_zone_options options = { .stale_ttl_s = dns->stale_ttl_s,
+		.recursion_available = dns_forward_enabled(dns->forward) };
+	dns->counts.stale += view->stale;
+	size_t len = dns_reply_write_zone(
+		dns->buffer, dns_reply_limit(query, origin->connection), query, view, &options);
+	zone_answer_finish(&view->answer);
+	send_reply(dns, origin, query, dns->buffer, len);
+}
+
 /* ---- exchanges ---- */
 
 void dns_exchange_drop(struct dns_exchange *exchange)
 {
 	names_cancel(&exchange->wait);
+	zones_cancel(&exchange->zone_wait);
 	dns_forward_cancel(&exchange->forwarding);
 	list_remove(&exchange->link);
 	list_remove(&exchange->of_connection);
@@ -92,6 +107,8 @@ static void on_names_answer(void *context, const struct names_view *view)
 		dns_exchange_drop(exchange);
 	}
 }
+
+static void on_zone_ready(void *context);
 
 static void on_forwarded(void *context, const uint8_t *data, size_t len)
 {
@@ -162,6 +179,8 @@ static struct dns_exchange *add_exchange(struct dns *dns, const struct dns_origi
 	exchange->query = *query;
 	exchange->wait.on_answer = on_names_answer;
 	exchange->wait.context = exchange;
+	exchange->zone_wait.on_ready = on_zone_ready;
+	exchange->zone_wait.context = exchange;
 	exchange->forwarding.on_reply = on_forwarded;
 	exchange->forwarding.context = exchange;
 	list_init(&exchange->of_connection);
@@ -192,12 +211,61 @@ static bool forward(struct dns *dns, const struct dns_origin *origin, const stru
 	return true;
 }
 
+static struct zone_question zone_question(struct dns *dns, const struct dns_query *query)
+{
+	return (struct zone_question){ query->name, query->type, dns->rotation++ };
+}
+
+/* The domain may have gone from the configuration meanwhile. */
+static void on_zone_ready(void *context)
+{
+	struct dns_exchange *exchange = context;
+	struct dns *dns = exchange->dns;
+	const struct zone_question question = zone_question(dns, &exchange->query);
+	struct zone_view view;
+	if (zones_ask_now(dns->zones, &question, &view) == ZONE_ANSWERED) {
+		send_zone_view(dns, &exchange->origin, &exchange->query, &view);
+	} else {
+		send_code(dns, &exchange->origin, &exchange->query, ns_r_refused,
+			DNS_EDE_NOT_AUTHORITATIVE);
+	}
+	dns_exchange_drop(exchange);
+}
+
+/* True when one of the zones answers, now or later. */
+static bool answer_zone(struct dns *dns, const struct dns_origin *origin,
+	const struct dns_query *query, struct list *exchanges)
+{
+	const struct zone_question question = zone_question(dns, query);
+	struct zone_view view;
+	enum zone_verdict verdict = zones_ask(dns->zones, &question, &view, NULL);
+	if (verdict == ZONE_WAITING && dns->counts.exchanges >= MAX_EXCHANGES) {
+		send_code(dns, origin, query, ns_r_servfail, DNS_EDE_NO_REACHABLE_AUTHORITY);
+		return true;
+	}
+	struct dns_exchange *exchange = NULL;
+	if (verdict == ZONE_WAITING) {
+		exchange = add_exchange(dns, origin, query, exchanges);
+		verdict = zones_ask(dns->zones, &question, &view, &exchange->zone_wait);
+	}
+	if (verdict == ZONE_ANSWERED) {
+		send_zone_view(dns, origin, query, &view);
+	}
+	if (exchange && verdict != ZONE_WAITING) {
+		dns_exchange_drop(exchange);
+	}
+	return verdict != ZONE_OUTSIDE;
+}
+
 static void answer(struct dns *dns, const struct dns_origin *origin, const struct dns_query *query,
 	const uint8_t *packet, size_t len, struct list *exchanges)
 {
 	struct names_view view;
 	if (!dns_reply_may_answer(query)) {
 		send_code(dns, origin, query, ns_r_refused, DNS_EDE_NOT_AUTHORITATIVE);
+		return;
+	}
+	if (dns->zones && answer_zone(dns, origin, query, exchanges)) {
 		return;
 	}
 	bool known = names_ask(dns->lookups, query->name, &view, NULL);

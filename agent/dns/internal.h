@@ -96,6 +96,7 @@ struct dns_exchange {
 	struct dns_origin origin;
 	struct dns_query query;
 	struct names_wait wait;
+	struct zone_wait zone_wait;
 	struct dns_query beyond; /* the question to another server about an alias */
 	struct dns_forwarding forwarding;
 };
@@ -109,6 +110,7 @@ struct dns_listener {
 struct dns {
 	struct ev_loop *loop;
 	struct names_lookups *lookups;
+	struct zones *zones;
 	struct dns_forward *forward;
 	char *domain;
 	char **listen;

@@ -361,17 +361,17 @@ bool dns_write_hinfo(struct dns_writer *writer, uint32_t ttl)
 	return end_record(writer, start);
 }
 
-bool dns_write_soa(struct dns_writer *writer, const char *domain, uint32_t ttl, uint32_t serial)
+bool dns_write_soa(
+	struct dns_writer *writer, const char *name, uint32_t ttl, const struct dns_soa *soa)
 {
-	struct dns_record_start start = start_record(writer, domain, ns_t_soa, ttl);
-	put_name(writer, "localhost", true);
-	put_name(writer, "nobody.localhost", true);
-	put32(writer, serial);
-	put32(writer,
-		3600); /* refresh, retry and expire are for secondaries, of which there are none */
-	put32(writer, 600);
-	put32(writer, 86400);
-	put32(writer, ttl); /* of negative answers */
+	struct dns_record_start start = start_record(writer, name, ns_t_soa, ttl);
+	put_name(writer, soa->server, true);
+	put_name(writer, soa->mailbox, true);
+	put32(writer, soa->serial);
+	put32(writer, soa->refresh_s);
+	put32(writer, soa->retry_s);
+	put32(writer, soa->expire_s);
+	put32(writer, soa->negative_ttl_s);
 	return end_record(writer, start);
 }
 

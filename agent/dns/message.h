@@ -110,7 +110,19 @@ bool dns_write_srv(struct dns_writer *writer, uint32_t ttl, uint16_t priority, u
 bool dns_write_txt(struct dns_writer *writer, uint32_t ttl, const char *text);
 /* The answer to ANY (RFC 8482). */
 bool dns_write_hinfo(struct dns_writer *writer, uint32_t ttl);
-bool dns_write_soa(struct dns_writer *writer, const char *domain, uint32_t ttl, uint32_t serial);
+
+/* The data of an SOA record. */
+struct dns_soa {
+	const char *server;
+	const char *mailbox;
+	uint32_t serial;
+	uint32_t refresh_s; /* this and the next two are for secondaries */
+	uint32_t retry_s;
+	uint32_t expire_s;
+	uint32_t negative_ttl_s;
+};
+bool dns_write_soa(
+	struct dns_writer *writer, const char *name, uint32_t ttl, const struct dns_soa *soa);
 
 /*
  * Adds the aliases and addresses of the answer section of another server's reply, which

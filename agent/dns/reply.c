@@ -100,12 +100,25 @@ static bool write_pointers(struct reply *reply)
 	return answer->pointer_count > 0;
 }
 
+/* `name` NULL: the question's. There are no secondaries. */
+static bool write_soa(struct reply *reply, const char *name)
+{
+	const struct dns_soa soa = { .server = "localhost",
+		.mailbox = "nobody.localhost",
+		.serial = reply->options->serial,
+		.refresh_s = 3600,
+		.retry_s = 600,
+		.expire_s = 86400,
+		.negative_ttl_s = reply->options->ttl_s };
+	return dns_write_soa(&reply->writer, name, reply->options->ttl_s, &soa);
+}
+
 static bool write_apex(struct reply *reply)
 {
 	const struct dns_reply_options *options = reply->options;
 	switch (reply->query->type) {
 	case ns_t_soa:
-		return dns_write_soa(&reply->writer, NULL, options->ttl_s, options->serial);
+		return write_soa(reply, NULL);
 	case ns_t_ns:
 		return dns_write_name(&reply->writer, NULL, ns_t_ns, options->ttl_s, "localhost");
 	default:
@@ -138,11 +151,10 @@ static bool write_answer(struct reply *reply)
 	}
 }
 
-static void write_soa(struct reply *reply)
+static void write_authority(struct reply *reply)
 {
 	dns_writer_section(&reply->writer, ns_s_ns);
-	dns_write_soa(&reply->writer, reply->options->domain, reply->options->ttl_s,
-		reply->options->serial);
+	write_soa(reply, reply->options->domain);
 }
 
 static size_t finish(struct reply *reply, int rcode)
@@ -159,11 +171,11 @@ static size_t write_known(struct reply *reply)
 			reply->options->why);
 	}
 	if (absent) {
-		write_soa(reply);
+		write_authority(reply);
 		return finish(reply, ns_r_nxdomain);
 	}
 	if (!write_answer(reply)) {
-		write_soa(reply);
+		write_authority(reply);
 	} else if (reply->query->type == ns_t_srv) {
 		write_glue(reply);
 	}

@@ -75,6 +75,7 @@ int dns_create(struct dns **ret_dns, struct ev_loop *loop, struct names_lookups 
 	struct dns *dns = allocate_zeroed(1, sizeof(*dns));
 	dns->loop = loop;
 	dns->lookups = lookups;
+	dns->zones = options->zones;
 	dns->batch = dns_batch_create();
 	dns->rate = dns_rate_create();
 	dns->domain = allocate_text(options->domain);

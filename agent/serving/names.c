@@ -8,11 +8,25 @@
 #include "agent/core/state.h"
 #include "agent/base/allocate.h"
 
+static void set_zones(struct agent *agent)
+{
+	const struct config *config = agent->config;
+	struct zone_options *zones = allocate_zeroed(config->zone_count, sizeof(*zones));
+	for (size_t i = 0; i < config->zone_count; i++) {
+		bool is_nxdomain = config->zones[i].unknown == CONFIG_ZONE_NXDOMAIN;
+		zones[i] = (struct zone_options){ .domain = config->zones[i].name,
+			.unknown = is_nxdomain ? ns_r_nxdomain : ns_r_refused };
+	}
+	zones_set(agent->zones, zones, config->zone_count);
+	free(zones);
+}
+
 static struct dns_options options_of(const struct agent *agent)
 {
 	const struct config_dns *config = &agent->config->dns;
 	bool refuses = config->forward_count == 1 && strcmp(config->forward[0], "none") == 0;
 	return (struct dns_options){
+		.zones = agent->zones,
 		.domain = config->domain,
 		.listen = config->listen,
 		.listen_count = config->listen_count,
@@ -47,7 +61,10 @@ int agent_names_open(struct agent *agent, struct upgrade *received, struct err *
 	/* The domain is fixed: the configuration that holds it may go before the lookups do. */
 	agent->domain = allocate_text(options.domain);
 	agent->names = names_lookups_create(agent->loop, agent->cache, agent->domain);
+	agent->zones = zones_create(agent->loop, agent->registry, agent->cache);
 	if (options.listen_count > 0) {
+		set_zones(agent);
+		options.zones = agent->zones;
 		options.inherited = received->dns;
 		options.inherited_count = received->dns_count;
 		code = dns_create(&agent->dns, agent->loop, agent->names, &options, err);
@@ -60,15 +77,18 @@ void agent_names_close(struct agent *agent)
 {
 	dns_destroy(agent->dns);
 	names_lookups_destroy(agent->names);
+	zones_destroy(agent->zones);
 	free(agent->domain);
 	agent->dns = NULL;
 	agent->names = NULL;
+	agent->zones = NULL;
 	agent->domain = NULL;
 }
 
 void agent_names_apply_options(struct agent *agent)
 {
 	if (agent->dns) {
+		set_zones(agent);
 		const struct dns_options options = options_of(agent);
 		dns_set_options(agent->dns, &options);
 	}

@@ -1,15 +1,12 @@
 """Groups of nodes that programs of other naming schemes write, seen as records through an agent
 that imports them."""
 
-import json
-import shutil
 import unittest
 
 from berth import AgentTest, berth, wait_until
+from foreign_nodes import InDirectory, OnZooKeeper
 from names import ask, free_port, texts
 from streams import Stream
-from zk_client import ZkClient
-from zookeeper import ZooKeeper
 
 AS = "/services/shop"
 GROUP = "/Discovery/my shop"
@@ -24,56 +21,6 @@ def member(host, port, status="ALIVE"):
 def master(host):
     return {"address": {"hostname": host, "ip": "10.0.0.1", "port": 5050}, "hostname": host,
         "id": host, "port": 5050}
-
-
-class InDirectory:
-    """Another program that writes nodes into a dir: registry, as lib/registry/dir/node.h describes
-    them."""
-
-    def prepare(self):
-        self.root = self.folder / "registry"
-        self.root.mkdir()
-
-    def make(self, path):
-        node = self.root / path[1:]
-        if not node.exists():
-            self.make(path.rsplit("/", 1)[0])
-            new = self.folder / "new"
-            new.mkdir()
-            (new / "_foreign").touch()
-            new.rename(node)
-        return node
-
-    def write(self, path, content=None):
-        record = self.make(path) / "_record"
-        if content is not None:
-            new = self.folder / "new"
-            new.write_text(content if isinstance(content, str) else json.dumps(content))
-            new.rename(record)
-
-    def erase(self, path):
-        gone = self.folder / "gone"
-        (self.root / path[1:]).rename(gone)
-        shutil.rmtree(gone)
-
-
-class OnZooKeeper:
-    """Another program with a ZooKeeper client of its own."""
-
-    def prepare(self):
-        self.server = ZooKeeper()
-        self.addCleanup(self.server.stop)
-        self.registry = self.server.url
-        self.client = ZkClient(self.server.hosts)
-        self.addCleanup(self.client.close)
-
-    def write(self, path, content=None):
-        self.client.make(path)
-        text = content if isinstance(content, str) else json.dumps(content)
-        self.client.set(path, b"" if content is None else text.encode())
-
-    def erase(self, path):
-        self.client.delete(path)
 
 
 class Imports:

@@ -4,6 +4,7 @@ import subprocess
 import unittest
 
 from berth import wait_until
+from foreign_nodes import InDirectory
 from names import NamesTest, ask, free_port, texts
 from names_clients import need
 from names_upstream import Upstream
@@ -64,10 +65,14 @@ class ResolverTest(NamesTest):
                 ["SRV 0 0 5432 db1.rds.example.com."])
 
 
-class Unbound(ResolverTest):
-    @need("unbound")
-    def test_unbound_with_the_recipe_of_the_manual(self):
+class UnboundTest(ResolverTest):
+    def run_unbound(self, *server_lines, domains=("berth",)):
         config = self.folder / "unbound.conf"
+        lines = "".join(f"    {line}\n" for line in server_lines)
+        stubs = "".join(f"""
+stub-zone:
+    name: "{domain}"
+    stub-addr: 127.0.0.1@{self.port}""" for domain in domains)
         config.write_text(f"""
 server:
     interface: 127.0.0.1
@@ -80,9 +85,7 @@ server:
     pidfile: ""
     do-not-query-localhost: no
     domain-insecure: "berth"
-stub-zone:
-    name: "berth"
-    stub-addr: 127.0.0.1@{self.port}
+{lines}{stubs}
 forward-zone:
     name: "example.com"
     forward-addr: 127.0.0.1@{self.upstream.port}
@@ -90,7 +93,43 @@ remote-control:
     control-enable: no
 """)
         self.run_resolver("unbound", "-d", "-c", config)
+
+
+class Unbound(UnboundTest):
+    @need("unbound")
+    def test_unbound_with_the_recipe_of_the_manual(self):
+        self.run_unbound()
         self.check_answers()
+
+
+class UnboundOfZone(InDirectory, UnboundTest):
+    """A domain that the agent answers from Registrar's nodes."""
+
+    DOMAINS = "berth", "t1.example.net", "9.10.in-addr.arpa"
+
+    def names_agent(self, *arguments, **sections):
+        self.root = self.folder / "registry"
+        self.write("/net/example/t1/web", {"type": "service",
+            "service": {"srvce": "_http", "proto": "_tcp", "port": 80, "ttl": 1}})
+        self.write("/net/example/t1/web/h1",
+            {"type": "load_balancer", "load_balancer": {"address": "10.9.8.1"}})
+        domain = {"zone t1.example.net": {"unknown": "nxdomain"}}
+        return super().names_agent(*arguments, **domain, **sections)
+
+    @need("unbound")
+    def test_unbound_resolves_hosts_services_and_what_is_not_there(self):
+        self.run_unbound('local-zone: "10.in-addr.arpa" nodefault',
+            'domain-insecure: "t1.example.net"', 'domain-insecure: "10.in-addr.arpa"',
+            domains=self.DOMAINS)
+        for name, kind, expected in (("web", "A", "A 10.9.8.1"), ("h1.web", "A", "A 10.9.8.1"),
+                ("_http._tcp.web", "SRV", "SRV 0 10 80 h1.web.t1.example.net.")):
+            self.assertEqual(texts(self.through(f"{name}.t1.example.net", kind)), [expected])
+        self.assertEqual(texts(self.through("1.8.9.10.in-addr.arpa", "PTR")),
+            ["PTR h1.web.t1.example.net."])
+        absent = self.through("nothing.t1.example.net")
+        self.assertEqual(absent.rcode(), dns.rcode.NXDOMAIN)
+        empty = self.through("web.t1.example.net", "AAAA")
+        self.assertEqual((empty.rcode(), texts(empty)), (dns.rcode.NOERROR, []))
 
 
 class Dnsmasq(ResolverTest):

@@ -27,7 +27,8 @@ static size_t write_reply(uint8_t *data, const struct dns_query *query)
 	dns_write_name(&writer, NULL, ns_t_cname, 1, "target.example.org");
 	dns_write_address(&writer, "target.example.org", 1, AF_INET, address);
 	dns_writer_section(&writer, ns_s_ns);
-	dns_write_soa(&writer, "berth", 1, 7);
+	const struct dns_soa soa = { .server = "localhost", .mailbox = "nobody.localhost" };
+	dns_write_soa(&writer, "berth", 1, &soa);
 	return dns_writer_finish(&writer, ns_r_noerror, true, true);
 }
 

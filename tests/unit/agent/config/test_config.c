@@ -400,6 +400,20 @@ Test(config, a_credential_of_systemd_is_found_by_its_name)
 		"$CREDENTIALS_DIRECTORY is not set");
 }
 
+/* ---- zones ---- */
+
+Test(config, zones_are_read_in_their_order)
+{
+	struct config *config = load("[dns]\ndomain = org\nlisten = 127.0.0.1:53\n"
+				     "[zone b.xorg]\n[zone a.net]\nunknown = nxdomain\n");
+	cr_assert_eq(config->zone_count, 2);
+	cr_expect_str_eq(config->zones[0].name, "b.xorg");
+	cr_expect_eq(config->zones[0].unknown, CONFIG_ZONE_REFUSED);
+	cr_expect_str_eq(config->zones[1].name, "a.net");
+	cr_expect_eq(config->zones[1].unknown, CONFIG_ZONE_NXDOMAIN);
+	config_unref(config);
+}
+
 /* ---- imports ---- */
 
 Test(config, imports_are_read_in_their_order)

@@ -291,6 +291,18 @@ Test(config_mistake, an_import_that_cannot_be_is_refused)
 #undef IMPORT
 }
 
+Test(config_mistake, a_zone_that_cannot_be_is_refused)
+{
+	check_one("[zone]\n", 1, "write [zone NAME]");
+	check_one("[zone a..org]\n", 1, "is not a domain");
+	check_one("[zone A.org]\n", 1, "lower-case");
+	check_one("[zone org]\n", 1, "one of two or more");
+	check_one("[zone a.org]\ntype = bind\n", 2, "registrar");
+	check_one("[zone a.org]\nunknown = servfail\n", 2, "write refused or nxdomain");
+	check_one("[zone a.berth]\n", 1, "`domain` of [dns] is berth");
+	check_one("[dns]\ndomain = x.a.org\n[zone a.org]\n", 3, "is x.a.org");
+}
+
 Test(config_mistake, the_list_of_mistakes_has_an_end)
 {
 	char *text = NULL;

@@ -1,0 +1,53 @@
+/* Rules of [zone DOMAIN]. */
+#include <string.h>
+
+#include "agent/config/build.h"
+#include "agent/config/verify.h"
+
+/* True when `name` is `domain` or below it. */
+static bool is_below(const char *name, const char *domain)
+{
+	size_t len = strlen(name);
+	size_t domain_len = strlen(domain);
+	return len >= domain_len && strcmp(name + len - domain_len, domain) == 0 &&
+		(len == domain_len || name[len - domain_len - 1] == '.');
+}
+
+/* A name has one answer: that of the zone, or that of the registry's own domain. */
+static void refuse_own_domain(struct config_builder *builder, const struct config_section *section,
+	const struct config_zone *zone)
+{
+	const char *domain = builder->config->dns.domain;
+	if (is_below(zone->name, domain) || is_below(domain, zone->name)) {
+		config_report(builder, section, NULL,
+			"[zone %s]: `domain` of [dns] is %s; one cannot be below the other",
+			zone->name, domain);
+	}
+}
+
+static void doubt_listen(struct config_builder *builder, const struct config_section *section)
+{
+	struct err doubt = ERR_INIT;
+	if (builder->config->dns.listen_count == 0) {
+		err_set(&doubt, BERTH_FAILED,
+			"nobody can ask for its names: [dns] has no `listen`");
+		config_warn(builder, section, NULL, &doubt);
+	}
+}
+
+void config_rule_zone(struct config_builder *builder, const struct config_section *section,
+	const struct config_zone *zone)
+{
+	struct err err = ERR_INIT;
+	if (config_verify_domain(zone->name, &err)) {
+		config_report(builder, section, NULL, "[zone %s]: %s", zone->name, err.msg);
+		return;
+	}
+	if (!strchr(zone->name, '.')) {
+		config_report(builder, section, NULL,
+			"[zone %s]: a domain of one label is not allowed; write one of two or more",
+			zone->name);
+	}
+	refuse_own_domain(builder, section, zone);
+	doubt_listen(builder, section);
+}
