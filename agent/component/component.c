@@ -104,12 +104,33 @@ void component_set_gate(struct component *component, enum component_gate gate, c
 	component_reconsider(component);
 }
 
+/* ---- addresses that local processes supply --------------------------------------------------- */
+
+static void start_linger_timer(struct component *component)
+{
+	int64_t left_ms = component_endpoints_expire_in_ms(component);
+	timer_stop(&component->linger_timer);
+	if (left_ms >= 0) {
+		timer_start(&component->linger_timer, left_ms);
+	}
+}
+
+static void on_linger_end(void *context)
+{
+	struct component *component = context;
+	if (component_endpoints_expire(component)) {
+		component_reconsider(component);
+	}
+	start_linger_timer(component);
+}
+
 int component_set_addresses(struct component *component, const char *name, const json_t *addresses,
 	uint64_t connection, struct err *err)
 {
 	if (component_endpoints_supply(component, name, addresses, connection, err)) {
 		return err->code;
 	}
+	start_linger_timer(component);
 	component_reconsider(component);
 	return 0;
 }
@@ -119,7 +140,10 @@ void component_connection_closed(struct component *component, uint64_t connectio
 	if (component_endpoints_drop(component, connection)) {
 		component_reconsider(component);
 	}
+	start_linger_timer(component);
 }
+
+/* ---- events of the registry ------------------------------------------------------------------ */
 
 void component_on_registry_state(
 	struct component *component, enum registry_state state, const char *why)
@@ -168,6 +192,8 @@ struct component *component_create(const struct component_environment *environme
 	component_wish_init(component, saved);
 	component->announce = create_announcement(component, saved);
 	component_endpoints_arrange(component, config, json_object_get(saved, "addresses"));
+	timer_init(&component->linger_timer, environment->loop, "linger", on_linger_end, component);
+	start_linger_timer(component);
 	component_dialects_arrange(component, config, json_object_get(saved, "dialects"));
 	return component;
 }
@@ -178,6 +204,7 @@ void component_destroy(struct component *component)
 		return;
 	}
 	component_wish_finish(component);
+	timer_stop(&component->linger_timer);
 	announce_destroy(component->announce);
 	component_dialects_free(component);
 	component_endpoints_free(component);
@@ -190,6 +217,7 @@ void component_reload(struct component *component, const struct config_component
 {
 	component->environment = *environment;
 	component_endpoints_arrange(component, config, NULL);
+	start_linger_timer(component);
 	component_dialects_arrange(component, config, NULL);
 	config_ref(config->whole);
 	config_unref(component->config->whole);

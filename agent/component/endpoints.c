@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/base/allocate.h"
+#include "lib/base/clock.h"
 #include "lib/record/target.h"
 
 /* ---- taken out by checks ---- */
@@ -117,9 +118,9 @@ static void put_addresses_take(
 	bool was = endpoint->addresses != NULL;
 	json_decref(endpoint->addresses);
 	endpoint->addresses = addresses;
-	component->endpoint_states[index].connection = config->hold_connection && addresses
-		? connection
-		: 0;
+	component->endpoint_states[index] = (struct endpoint_state){
+		.connection = config->hold_connection && addresses ? connection : 0,
+	};
 	if (was && !addresses) {
 		component_transition(component, "endpoint", config->name, "supplied", "unsupplied",
 			"its addresses were withdrawn");
@@ -159,12 +160,49 @@ bool component_endpoints_drop(struct component *component, uint64_t connection)
 {
 	bool dropped = false;
 	for (size_t i = 0; i < component->endpoint_count; i++) {
-		if (connection && component->endpoint_states[i].connection == connection) {
+		struct endpoint_state *state = &component->endpoint_states[i];
+		int64_t linger_ms = component->config->endpoints[i].linger_ms;
+		if (!connection || state->connection != connection) {
+			continue;
+		}
+		if (linger_ms > 0) {
+			*state = (struct endpoint_state){
+				.lingers_until_ms = clock_monotonic_ms() + linger_ms,
+			};
+		} else {
 			put_addresses_take(component, i, NULL, 0);
 			dropped = true;
 		}
 	}
 	return dropped;
+}
+
+bool component_endpoints_expire(struct component *component)
+{
+	int64_t now_ms = clock_monotonic_ms();
+	bool expired = false;
+	for (size_t i = 0; i < component->endpoint_count; i++) {
+		int64_t until_ms = component->endpoint_states[i].lingers_until_ms;
+		if (until_ms > 0 && until_ms <= now_ms) {
+			put_addresses_take(component, i, NULL, 0);
+			expired = true;
+		}
+	}
+	return expired;
+}
+
+int64_t component_endpoints_expire_in_ms(const struct component *component)
+{
+	int64_t now_ms = clock_monotonic_ms();
+	int64_t first_ms = -1;
+	for (size_t i = 0; i < component->endpoint_count; i++) {
+		int64_t until_ms = component->endpoint_states[i].lingers_until_ms;
+		int64_t left_ms = until_ms > now_ms ? until_ms - now_ms : 0;
+		if (until_ms > 0 && (first_ms < 0 || left_ms < first_ms)) {
+			first_ms = left_ms;
+		}
+	}
+	return first_ms;
 }
 
 /* ---- life ---- */
@@ -185,6 +223,11 @@ static void restore_addresses(
 		endpoint->addresses = json_deep_copy(addresses);
 		state->connection = (uint64_t)json_integer_value(
 			json_object_get(saved, "connection"));
+		const json_t *left_ms = json_object_get(saved, "linger_ms");
+		if (left_ms) {
+			state->lingers_until_ms = clock_monotonic_ms() +
+				json_integer_value(left_ms);
+		}
 	}
 }
 
@@ -247,14 +290,21 @@ json_t *component_endpoints_json(const struct component *component)
 
 json_t *component_endpoints_save(const struct component *component)
 {
+	int64_t now_ms = clock_monotonic_ms();
 	json_t *addresses = json_object();
 	for (size_t i = 0; i < component->endpoint_count; i++) {
-		if (component->endpoints[i].addresses) {
-			json_object_set_new(addresses, component->config->endpoints[i].name,
-				json_pack("{s:O, s:I}", "addresses",
-					component->endpoints[i].addresses, "connection",
-					(json_int_t)component->endpoint_states[i].connection));
+		const struct endpoint_state *state = &component->endpoint_states[i];
+		if (!component->endpoints[i].addresses) {
+			continue;
 		}
+		json_t *saved = json_pack("{s:O, s:I}", "addresses",
+			component->endpoints[i].addresses, "connection",
+			(json_int_t)state->connection);
+		if (state->lingers_until_ms > 0) {
+			json_object_set_new(
+				saved, "linger_ms", json_integer(state->lingers_until_ms - now_ms));
+		}
+		json_object_set_new(addresses, component->config->endpoints[i].name, saved);
 	}
 	return addresses;
 }

@@ -19,7 +19,8 @@ struct dialect_retired {
 };
 
 struct endpoint_state {
-	uint64_t connection; /* the addresses end with it; 0: with none */
+	uint64_t connection;      /* the addresses end with it; 0: with none */
+	int64_t lingers_until_ms; /* clock_monotonic_ms(), their connection has closed; 0: not so */
 };
 
 /*
@@ -68,6 +69,7 @@ struct component {
 	struct check_damping damping;
 	bool damped; /* out, with a high penalty, and on_transition knows it */
 	struct timer damping_timer;
+	struct timer linger_timer;
 	struct component_siblings
 		*siblings; /* with keep_last, from the failure of a registered component on */
 };
@@ -100,8 +102,12 @@ void component_endpoints_update_out(struct component *component);
 int component_endpoints_supply(struct component *component, const char *name,
 	const json_t *addresses, uint64_t connection, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(5);
-/* True when an endpoint has lost its addresses. */
+/* True when an endpoint has lost its addresses; those that linger lose them later. */
 bool component_endpoints_drop(struct component *component, uint64_t connection);
+/* The addresses that linger no longer go. True when some have gone. */
+bool component_endpoints_expire(struct component *component);
+/* The milliseconds until component_endpoints_expire() has something to do; -1: never. */
+int64_t component_endpoints_expire_in_ms(const struct component *component);
 /*
  * name -> "in", "out" or "unsupplied"; and the addresses that a successor may go on with. New
  * references.

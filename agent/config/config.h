@@ -52,6 +52,7 @@ struct config_endpoint {
 	bool dynamic; /* a local process supplies the addresses through the API */
 	/* hold = connection: withdrawn when the supplier's connection closes */
 	bool hold_connection;
+	int64_t linger_ms; /* and this long after it */
 	struct config_writer writer;
 };
 

@@ -115,6 +115,10 @@ const struct config_option config_endpoint_options[] = {
 	{ "hold", CHOICE(endpoint, hold_connection, "none", "connection"), .fallback = "none",
 		.help = "With dynamic = yes. connection: the addresses are withdrawn when the "
 			"connection closes that supplied them." },
+	{ "linger", DURATION(endpoint, linger_ms, 0, HOURS(1)), .fallback = "0s",
+		.help = "With hold = connection: the addresses stay this long after the connection "
+			"has closed, so that a supplier that connects again and supplies them does "
+			"not make the record blink." },
 	{ "writer", WRITER(endpoint, writer), .automatic = "none", .example = "user:www-data",
 		.help = "With dynamic = yes: user:NAME or group:NAME that may supply the "
 			"addresses, besides root, the agent's own user and admin_group." },

@@ -430,6 +430,10 @@ void config_rule_endpoint(struct config_builder *builder, const struct config_se
 	if (config_doubt_writer(&endpoint->writer, &builder->config->agent, &doubt)) {
 		config_warn(builder, section, config_section_find(section, "writer"), &doubt);
 	}
+	if (endpoint->linger_ms > 0 && !endpoint->hold_connection) {
+		config_report(builder, section, config_section_find(section, "linger"),
+			"`linger` means something only with `hold = connection`");
+	}
 	if (endpoint->dynamic) {
 		int above = -1;
 		const struct config_entry *entry = config_next_numbered(

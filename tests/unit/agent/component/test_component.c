@@ -1,4 +1,5 @@
 /* A component's record: its checks, the gate, endpoints, the last one of several, a successor. */
+#include "tests/support/shifted_clock.h"
 #include "tests/unit/agent/component/component_stage.h"
 
 /* ---- checks and the gate ---- */
@@ -209,6 +210,40 @@ STAGED(addresses_that_a_connection_holds_end_with_it, HELD("first") HTTP HELD("l
 	component_set_gate(stage->component, COMPONENT_GATE_OPEN, "");
 	RUN_UNTIL(stage->loop, both_are_in(stage));
 	component_connection_closed(stage->component, 7);
+	RUN_UNTIL(stage->loop, !node_has(stage, PATH, "more"));
+}
+
+#define LINGERING HELD("first") "linger = 1h\n" HELD("last") "linger = 2h\n"
+
+static void let_pass(struct stage *stage, int64_t ms)
+{
+	clock_shift_ms += ms;
+	for (int i = 0; i < 10; i++) {
+		ev_run(stage->loop, EVRUN_NOWAIT);
+	}
+}
+
+STAGED(addresses_linger_after_the_connection_that_holds_them, HTTP LINGERING)
+{
+	struct err err = ERR_INIT;
+	run_to(stage, ANNOUNCE_REGISTERED);
+	cr_assert_eq(supply(stage, "first", "[\"a:1\"]", 7, &err), 0);
+	cr_assert_eq(supply(stage, "last", "[\"b:1\"]", 7, &err), 0);
+	RUN_UNTIL(stage->loop, both_are_in(stage));
+	component_connection_closed(stage->component, 7);
+	/* It comes again, and supplies one. */
+	cr_assert_eq(supply(stage, "first", "[\"a:1\"]", 8, &err), 0);
+	let_pass(stage, 3600 * 1000);
+	cr_assert(both_are_in(stage));
+	component_connection_closed(stage->component, 8);
+	/* A successor lets them linger on. */
+	json_t *saved = component_save(stage->component);
+	component_anew(stage, saved);
+	json_decref(saved);
+	component_set_gate(stage->component, COMPONENT_GATE_OPEN, "");
+	let_pass(stage, 3600 * 1000 - 1000);
+	RUN_UNTIL(stage->loop, both_are_in(stage));
+	let_pass(stage, 1000);
 	RUN_UNTIL(stage->loop, !node_has(stage, PATH, "more"));
 }
 

@@ -119,6 +119,7 @@ Test(config_mistake, each_mistake_is_reported_once_where_it_is)
 			"`address`" },
 		{ COMPONENT ENDPOINT "component = other\naddress = http://a\n", 10,
 			"no [component other]" },
+		{ COMPONENT ENDPOINT "dynamic = yes\nlinger = 1s\n", 11, "`hold = connection`" },
 		{ COMPONENT ENDPOINT "address = http://a\nhold = connection\n", 11,
 			"dynamic = yes" },
 		{ COMPONENT ENDPOINT "address = http://a\nwriter = user:root\n", 11,
