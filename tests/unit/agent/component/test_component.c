@@ -213,7 +213,7 @@ STAGED(addresses_that_a_connection_holds_end_with_it, HELD("first") HTTP HELD("l
 	RUN_UNTIL(stage->loop, !node_has(stage, PATH, "more"));
 }
 
-#define LINGERING HELD("first") "linger = 1h\n" HELD("last") "linger = 2h\n"
+#define LINGERING HELD("first") "linger = 30m\n" HELD("last") "linger = 1h\n"
 
 static void let_pass(struct stage *stage, int64_t ms)
 {
@@ -233,7 +233,7 @@ STAGED(addresses_linger_after_the_connection_that_holds_them, HTTP LINGERING)
 	component_connection_closed(stage->component, 7);
 	/* It comes again, and supplies one. */
 	cr_assert_eq(supply(stage, "first", "[\"a:1\"]", 8, &err), 0);
-	let_pass(stage, 3600 * 1000);
+	let_pass(stage, 1800 * 1000);
 	cr_assert(both_are_in(stage));
 	component_connection_closed(stage->component, 8);
 	/* A successor lets them linger on. */
@@ -241,7 +241,7 @@ STAGED(addresses_linger_after_the_connection_that_holds_them, HTTP LINGERING)
 	component_anew(stage, saved);
 	json_decref(saved);
 	component_set_gate(stage->component, COMPONENT_GATE_OPEN, "");
-	let_pass(stage, 3600 * 1000 - 1000);
+	let_pass(stage, 1800 * 1000 - 1000);
 	RUN_UNTIL(stage->loop, both_are_in(stage));
 	let_pass(stage, 1000);
 	RUN_UNTIL(stage->loop, !node_has(stage, PATH, "more"));
