@@ -88,12 +88,17 @@ static void arm_timer(struct check *check, int64_t due_ms)
 
 static int64_t present_interval_ms(const struct check *check)
 {
-	/* Without a verdict yet it is on its way to one. */
-	if (check->machine.state == CHECK_STATE_PENDING || check_state_changing(&check->machine)) {
-		return check->config->fast_interval_ms;
+	const struct config_check *config = check->config;
+	bool changing = check_state_changing(&check->machine);
+	switch (check->machine.state) {
+	case CHECK_STATE_PENDING:
+		break;
+	case CHECK_STATE_UP:
+		return changing ? config->falling_interval_ms : config->interval_ms;
+	case CHECK_STATE_DOWN:
+		return changing ? config->rising_interval_ms : config->down_interval_ms;
 	}
-	return check->machine.state == CHECK_STATE_DOWN ? check->config->down_interval_ms
-							: check->config->interval_ms;
+	return config->rising_interval_ms; /* without a verdict yet it is on its way to one */
 }
 
 /*

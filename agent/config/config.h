@@ -107,8 +107,10 @@ struct config_check {
 	int fall;
 	int64_t window_ms; /* 0: consecutive failures count, no window */
 	int64_t start_grace_ms;
-	int64_t fast_interval_ms; /* filled with interval_ms when unset */
-	int64_t down_interval_ms; /* filled with interval_ms when unset */
+	int64_t fast_interval_ms;   /* as written, 0 when unset; it shows in the two that follow: */
+	int64_t rising_interval_ms; /* while pending, and while down with a success */
+	int64_t falling_interval_ms; /* while up with a failure */
+	int64_t down_interval_ms;    /* filled when unset */
 	bool initial_passing;
 	bool ignore_exit_status;
 	struct config_status_range *warning_status; /* exit statuses that warn; default none */

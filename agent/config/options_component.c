@@ -224,14 +224,19 @@ const struct config_option config_check_options[] = {
 			"with window within that time." },
 	{ "window", DURATION(check, window_ms, 1, DAYS(7)), .automatic = "none", .example = "5m",
 		.help = "Down when fall failures lie within this time, whatever came between. "
-			"Longer than fall - 1 times fast_interval, or it could never hold them." },
+			"Longer than fall - 1 times fast_interval, or without one interval: it "
+			"could never hold them." },
 	{ "start_grace", DURATION(check, start_grace_ms, 0, DAYS(1)), .fallback = "0s",
 		.help = "Failures do not count in this time after the start, "
 			"or until the first success." },
-	{ "fast_interval", DURATION(check, fast_interval_ms, 10, DAYS(7)), .automatic = "interval",
-		.example = "2s", .help = "The interval while a change of state is under way." },
-	{ "down_interval", DURATION(check, down_interval_ms, 10, DAYS(7)), .automatic = "interval",
-		.example = "30s", .help = "The interval while down." },
+	{ "fast_interval", DURATION(check, fast_interval_ms, 10, DAYS(7)),
+		.automatic = "1s on the way up, or interval if shorter; interval on the way down",
+		.example = "2s",
+		.help = "The interval before the first success, and while a "
+			"change of state is under way." },
+	{ "down_interval", DURATION(check, down_interval_ms, 10, DAYS(7)),
+		.automatic = "1s, or interval if shorter", .example = "30s",
+		.help = "The interval while down." },
 	{ "initial", CHOICE(check, initial_passing, "failing", "passing"), .fallback = "failing",
 		.help = "failing: not registered before the first success. "
 			"passing: registered at once." },

@@ -8,6 +8,9 @@
 #include "agent/config/doubt.h"
 #include "agent/config/value.h"
 
+/* The pace on the way up, where none is written: an application is announced soon after it came. */
+enum { SOON_MS = 1000 };
+
 /* Berth's built-in values, for the shell; variables of the section go first. */
 static void add_builtin(void *context, const char *name, const char *value)
 {
@@ -168,7 +171,8 @@ static void rule_endpoints(struct config_builder *builder, const struct config_s
 }
 
 /*
- * After a failure the next run comes after fast_interval; reports to a ttl check come as they like.
+ * After a failure of an up check the next run comes after fast_interval, without one after
+ * interval; reports to a ttl check come as they like.
  */
 static bool window_holds_fall(
 	const struct config_section *section, const struct config_check *check)
@@ -176,7 +180,7 @@ static bool window_holds_fall(
 	return check->window_ms == 0 || check->type == CONFIG_CHECK_TTL ||
 		config_is_bad(section, "fall") || config_is_bad(section, "interval") ||
 		config_is_bad(section, "fast_interval") ||
-		(check->fall - 1) * check->fast_interval_ms < check->window_ms;
+		(check->fall - 1) * check->falling_interval_ms < check->window_ms;
 }
 
 static void rule_window(struct config_builder *builder, const struct config_section *section,
@@ -185,7 +189,7 @@ static void rule_window(struct config_builder *builder, const struct config_sect
 	if (window_holds_fall(section, check)) {
 		return;
 	}
-	double apart_s = (double)check->fast_interval_ms / 1000;
+	double apart_s = (double)check->falling_interval_ms / 1000;
 	config_report(builder, section, config_section_find(section, "window"),
 		"`window` can never hold `fall` = %d failures, which `%s` = %.9gs sets "
 		"apart: it must be longer than %.9gs",
@@ -235,6 +239,21 @@ static void rule_type(struct config_builder *builder, const struct config_sectio
 	}
 }
 
+/*
+ * On the way down `interval` stays: it is the patience that was asked for, and a shorter one by
+ * default would take the component out for a few seconds of trouble.
+ */
+static void fill_intervals(struct config_check *check)
+{
+	int64_t fast_ms = check->fast_interval_ms;
+	int64_t soon_ms = check->interval_ms < SOON_MS ? check->interval_ms : SOON_MS;
+	check->rising_interval_ms = fast_ms > 0 ? fast_ms : soon_ms;
+	check->falling_interval_ms = fast_ms > 0 ? fast_ms : check->interval_ms;
+	if (check->down_interval_ms == 0) {
+		check->down_interval_ms = soon_ms;
+	}
+}
+
 void config_rule_check(struct config_builder *builder, const struct config_section *section,
 	struct config_check *check, bool components_known)
 {
@@ -242,12 +261,7 @@ void config_rule_check(struct config_builder *builder, const struct config_secti
 	if (components_known) {
 		rule_endpoints(builder, section, check);
 	}
-	if (check->fast_interval_ms == 0) {
-		check->fast_interval_ms = check->interval_ms;
-	}
-	if (check->down_interval_ms == 0) {
-		check->down_interval_ms = check->interval_ms;
-	}
+	fill_intervals(check);
 	const struct config_entry *type = config_section_find(section, "type");
 	if (type && type->bad) {
 		return;

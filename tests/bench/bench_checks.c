@@ -100,7 +100,7 @@ static double run_checks(struct ev_loop *loop)
 {
 	struct config_check config = check_support_config(CONFIG_CHECK_COMMAND);
 	config.argv = command;
-	config.interval_ms = config.fast_interval_ms = config.down_interval_ms = 1000;
+	check_support_pace(&config, 1000);
 	struct check_scheduler *scheduler = check_scheduler_create(loop, 16);
 	struct check *checks[CHECKS];
 	const struct check_component web = { "web", "/web" };

@@ -116,7 +116,8 @@ class Evil(CheckTest):
         sections = {}
         for name, script, verdict, _ in EVIL:
             sections[f"check {name}"] = {
-                "command": self.command(name, script), "interval": A_WEEK,
+                "command": self.command(name, script),
+                "interval": A_WEEK, "fast_interval": A_WEEK,
                 "timeout": "300ms" if verdict == "timed-out" else "50s", "fall": "1000",
             }
         # The test asks for each: a run by the schedule would disturb the others' before and

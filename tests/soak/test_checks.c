@@ -56,7 +56,7 @@ static void configure(int i)
 {
 	static char missing[] = "/no/such/command";
 	configs[i] = check_support_script(argvs[i], scripts[i / 2]);
-	configs[i].interval_ms = configs[i].fast_interval_ms = configs[i].down_interval_ms = 1;
+	check_support_pace(&configs[i], 1);
 	configs[i].timeout_ms = i / 2 == CHECKS / 2 - 1 ? 100 : 30000;
 	if (i == 1) {
 		argvs[i][0] = missing;

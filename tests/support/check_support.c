@@ -36,12 +36,21 @@ struct config_check check_support_config(enum config_check_type type)
 		.timeout_ms = 30000,
 		.rise = 1,
 		.fall = 3,
-		.fast_interval_ms = 10000,
-		.down_interval_ms = 10000,
+		.rising_interval_ms = 1000,
+		.falling_interval_ms = 10000,
+		.down_interval_ms = 1000,
 		.warning_status = &warning,
 		.warning_status_count = 1,
 		.match = empty,
 	};
+}
+
+void check_support_pace(struct config_check *config, int64_t interval_ms)
+{
+	config->interval_ms = interval_ms;
+	config->rising_interval_ms = interval_ms;
+	config->falling_interval_ms = interval_ms;
+	config->down_interval_ms = interval_ms;
 }
 
 struct config_check check_support_script(char *argv[4], const char *script)

@@ -18,6 +18,8 @@ struct config_check check_support_config(enum config_check_type type);
  * check.
  */
 struct config_check check_support_script(char *argv[4], const char *script);
+/* One run each `interval_ms`, whatever its state. */
+void check_support_pace(struct config_check *config, int64_t interval_ms);
 
 /* Runs the default loop until the condition holds; false when that takes unreasonably long. */
 bool check_support_run_until(bool (*holds)(void *context), void *context);

@@ -81,7 +81,7 @@ static void run_until_results(int count)
 static void use_script(const char *script)
 {
 	config = check_support_script(argv, script);
-	config.interval_ms = config.fast_interval_ms = config.down_interval_ms = 3600 * 1000;
+	check_support_pace(&config, 3600 * 1000);
 }
 
 Test(check, runs_at_once_and_becomes_up)
@@ -114,7 +114,7 @@ Test(check, goes_down_after_enough_failures_and_says_why)
 	use_script("exit 2");
 	config.initial_passing = true;
 	config.interval_ms = 3600 * 1000;
-	config.fast_interval_ms = 1; /* so that only the fast interval can lead to the third run */
+	config.falling_interval_ms = 1; /* only with it does the third run come today */
 	struct check *check = create(NULL);
 	check_start(check, false);
 	run_until_results(3);
@@ -143,8 +143,7 @@ Test(check, tells_a_warning_once_and_its_end_once)
 	int descriptor = scratch_file(file);
 	snprintf(script, sizeof(script), "exit $(cat %s)", file);
 	use_script(script);
-	config.interval_ms = 1;
-	config.fast_interval_ms = 1;
+	check_support_pace(&config, 1);
 	cr_assert_eq(pwrite(descriptor, "3", 1, 0), 1);
 	struct check *check = create(NULL);
 	check_start(check, false);
@@ -170,7 +169,7 @@ Test(check, never_overlaps)
 	snprintf(script, sizeof(script), "mkdir %s/lock || exit 2; sleep 0.02; rmdir %s/lock",
 		directory, directory);
 	use_script(script);
-	config.interval_ms = config.fast_interval_ms = 1;
+	check_support_pace(&config, 1);
 	struct check *check = create(NULL);
 	check_start(check, false);
 	run_until_results(20);
@@ -190,7 +189,7 @@ Test(check, never_overlaps)
 Test(check, a_blocked_loop_is_not_followed_by_a_burst)
 {
 	use_script("true");
-	config.interval_ms = config.fast_interval_ms = 200;
+	check_support_pace(&config, 200);
 	struct check *check = create(NULL);
 	check_start(check, false);
 	run_until_results(1);
@@ -333,7 +332,7 @@ Test(check, a_command_that_cannot_be_run_is_a_result_like_any_other)
 	argv[0] = missing;
 	config.initial_passing = true;
 	config.fall = 2;
-	config.fast_interval_ms = 1;
+	config.falling_interval_ms = 1;
 	struct check *check = create(NULL);
 	check_start(check, false);
 	run_until_results(2);
@@ -523,7 +522,7 @@ Test(check, with_a_window_the_reason_names_it)
 	use_script("exit 2");
 	config.fall = 2;
 	config.window_ms = 3600500;
-	config.interval_ms = config.fast_interval_ms = 1;
+	check_support_pace(&config, 1);
 	config.down_interval_ms = 3600 * 1000;
 	struct check *check = create(NULL);
 	check_start(check, false);

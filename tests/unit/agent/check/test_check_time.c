@@ -8,6 +8,7 @@
 
 #include "agent/check/check.h"
 #include "tests/support/check_support.h"
+#include "tests/support/scratch.h"
 
 /* ---- the clock and the kernel, in place of the C library's functions ---- */
 
@@ -176,7 +177,7 @@ Test(check_time, a_check_that_waits_for_nothing_is_due)
 Test(check_time, a_run_that_does_not_end_is_a_result_each_interval)
 {
 	config = check_support_script(argv, "sleep 1000");
-	config.interval_ms = config.fast_interval_ms = config.down_interval_ms = HOUR_S * 1000;
+	check_support_pace(&config, HOUR_S * 1000);
 	config.timeout_ms = 1;
 	unkillable = true;
 	struct check *check = create(NULL);
@@ -192,4 +193,79 @@ Test(check_time, a_run_that_does_not_end_is_a_result_each_interval)
 	}
 	unkillable = false;
 	check_destroy(check);
+}
+
+enum { MINUTE_S = 60 };
+
+/* An application behind a check once an hour, whose other intervals have their defaults. */
+static int application;
+static char application_file[SCRATCH_PATH];
+
+static void application_is(bool good)
+{
+	cr_assert_eq(pwrite(application, good ? "0" : "1", 1, 0), 1);
+}
+
+static struct check *check_application(char *script, size_t size, int rise)
+{
+	application = scratch_file(application_file);
+	snprintf(script, size, "exit $(cat %s)", application_file);
+	config = check_support_script(argv, script);
+	config.interval_ms = config.falling_interval_ms = HOUR_S * 1000;
+	config.rise = rise;
+	config.fall = 2;
+	return create(NULL);
+}
+
+static void finish_application(struct check *check)
+{
+	check_destroy(check);
+	close(application);
+	unlink(application_file);
+}
+
+/* Lets one result come; whether the run after it comes within a minute. */
+static bool next_comes_soon(struct check *check)
+{
+	run_until_results(results + 1);
+	return next_run(check) < ev_time() + MINUTE_S;
+}
+
+Test(check_time, an_application_that_comes_up_late_is_found_by_the_next_run)
+{
+	char script[SCRATCH_PATH + 64];
+	struct check *check = check_application(script, sizeof(script), 1);
+	application_is(false);
+	check_start(check, false);
+	cr_expect(next_comes_soon(check));
+	application_is(true);
+	moved_s += 1;
+	cr_expect_not(next_comes_soon(check));
+	cr_expect_eq(check_get_state(check), CHECK_STATE_UP);
+	cr_expect_eq(results, 2);
+	finish_application(check);
+}
+
+Test(check_time, the_way_down_is_at_the_interval_and_the_way_up_is_fast)
+{
+	char script[SCRATCH_PATH + 64];
+	struct check *check = check_application(script, sizeof(script), 2);
+	application_is(true);
+	check_start(check, false);
+	cr_expect(next_comes_soon(check), "pending, with a success");
+	moved_s += 1;
+	cr_expect_not(next_comes_soon(check), "up");
+	application_is(false);
+	moved_s += HOUR_S;
+	cr_expect_not(next_comes_soon(check), "up, with a failure");
+	moved_s += HOUR_S;
+	cr_expect(next_comes_soon(check), "down");
+	cr_expect_eq(check_get_state(check), CHECK_STATE_DOWN);
+	application_is(true);
+	moved_s += 1;
+	cr_expect(next_comes_soon(check), "down, with a success");
+	moved_s += 1;
+	cr_expect_not(next_comes_soon(check), "up again");
+	cr_expect_eq(check_get_state(check), CHECK_STATE_UP);
+	finish_application(check);
 }

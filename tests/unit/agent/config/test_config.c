@@ -83,13 +83,33 @@ Test(config, a_component_is_complete)
 	cr_expect_str_eq(check->argv[3], "c d");
 	cr_expect_null(check->argv[4]);
 	cr_expect_eq(check->interval_ms, 10000);
-	cr_expect_eq(check->fast_interval_ms, 10000);
-	cr_expect_eq(check->down_interval_ms, 10000);
+	cr_expect_eq(check->rising_interval_ms, 1000);
+	cr_expect_eq(check->falling_interval_ms, 10000);
+	cr_expect_eq(check->down_interval_ms, 1000);
 	cr_expect_eq(check->timeout_ms, 5000);
 	cr_expect_eq(check->rise, 1);
 	cr_expect_eq(check->fall, 3);
 	cr_expect_not(check->initial_passing);
 	config_unref(config);
+}
+
+static void expect_pace(const char *written, int64_t rising_ms, int64_t falling_ms, int64_t down_ms)
+{
+	char text[300];
+	snprintf(text, sizeof(text), COMPONENT "[check c]\ncommand = x\n%s", written);
+	struct config *config = load(text);
+	cr_expect_eq(config->checks[0].rising_interval_ms, rising_ms, "%s", written);
+	cr_expect_eq(config->checks[0].falling_interval_ms, falling_ms, "%s", written);
+	cr_expect_eq(config->checks[0].down_interval_ms, down_ms, "%s", written);
+	config_unref(config);
+}
+
+Test(config, a_check_runs_each_second_on_the_way_up_and_at_its_interval_on_the_way_down)
+{
+	expect_pace("interval = 30s\n", 1000, 30000, 1000);
+	expect_pace("interval = 200ms\n", 200, 200, 200);
+	expect_pace("interval = 30s\nfast_interval = 2s\n", 2000, 2000, 1000);
+	expect_pace("interval = 30s\ndown_interval = 1m\n", 1000, 30000, 60000);
 }
 
 Test(config, each_type_of_check_is_complete)

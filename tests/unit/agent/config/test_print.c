@@ -127,6 +127,7 @@ Test(config_print, every_change_of_a_check_is_seen)
 		BASE_CHECK "env.A = b\n",
 		BASE_CHECK "interval = 11s\n",
 		BASE_CHECK "down_interval = 11s\n",
+		BASE_CHECK "fast_interval = 1s\n",
 		BASE_CHECK "fall = 2\n",
 		BASE_CHECK "match = a\n",
 		BASE_CHECK "initial = passing\n",
