@@ -5,7 +5,7 @@ import unittest
 
 from berth import AgentTest, berth, wait_until
 from foreign_nodes import InDirectory, OnZooKeeper
-from names import ask, free_port, texts
+from names import ask, reserve_names_port, texts
 from streams import Stream
 
 AS = "/services/shop"
@@ -46,7 +46,7 @@ class Imports:
         self.write(f"{GROUP}/member_0000000001", member("10.0.0.1", 8001))
         self.write(f"{GROUP}/member_0000000002", member("10.0.0.2", 8002))
         self.write(f"{GROUP}/vector_0000000001", {"vector": []})
-        port = free_port()
+        port = reserve_names_port(self)
         agent = self.start(dns={"listen": f"127.0.0.1:{port}"})
         first, second = f"{AS}/member--0000000001", f"{AS}/member--0000000002"
         self.assertEqual(self.get(agent, f"/v1/list{AS}").json, [first, second])

@@ -7,7 +7,7 @@ import threading
 import unittest
 
 from berth import PATIENCE, wait_until
-from names import NamesTest, ask, extended_error, free_port, texts
+from names import NamesTest, ask, extended_error, free_port, reserve_names_port, texts
 from names_upstream import Upstream, read
 
 import dns.flags
@@ -194,7 +194,7 @@ class Answers(NamesTest):
 
 class Health(NamesTest):
     def test_a_failing_check_takes_the_name_away_and_a_passing_one_brings_it_back(self):
-        port, good = free_port(), self.folder / "good"
+        port, good = reserve_names_port(self), self.folder / "good"
         good.touch()
         endpoint = {"api": "http://example.org/rest", "protocol": "http",
             "address_type": "host/port", "address": "10.0.0.5:80"}

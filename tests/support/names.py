@@ -17,6 +17,7 @@ import dns.rcode
 import dns.rdatatype
 
 from berth import PATIENCE, AgentTest, service_record
+from ports import claim_port
 
 
 def free_port():
@@ -30,6 +31,21 @@ def free_port():
             except OSError:
                 continue
             return port
+
+
+def reserve_names_port(test):
+    """The same, whose TCP port nobody else takes until the test ends: see ports.py."""
+    while True:
+        claim = claim_port()
+        port = claim.getsockname()[1]
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+            try:
+                udp.bind(("127.0.0.1", port))
+            except OSError:
+                claim.close()
+                continue
+        test.addCleanup(claim.close)
+        return port
 
 
 def check_message(message):
@@ -76,7 +92,7 @@ class NamesTest(AgentTest):
 
     def setUp(self):
         super().setUp()
-        self.port = free_port()
+        self.port = reserve_names_port(self)
         self.put(f"{self.WEB}/components/c1", self.record("10.0.0.1", 8080))
         self.put(f"{self.WEB}/components/c2", self.record("10.0.0.2", 8081))
         self.server = self.names_agent().start()
