@@ -23,6 +23,8 @@ AGAIN_MAX = 3  # programs
 PROCESSORS = len(os.sched_getaffinity(0))
 AT_A_TIME = 6 * PROCESSORS
 LOAD = 1.25 * PROCESSORS  # expected of the programs that run
+# Of it, what they leave to the build that is made meanwhile, whose programs would else come last.
+LEFT_TO_MAKE = 0.5
 
 
 def choose(group, build, patterns):
@@ -66,7 +68,8 @@ def run_pool(processes, programs, jobs=None, load=None, later=None):
     with threads_for(processes, jobs + 1) as threads:
         coming = threads.submit(later) if later else None
         while waiting or running or coming:
-            while waiting and has_room(running.values(), waiting[0], jobs, load):
+            room = load * (1 - LEFT_TO_MAKE) if coming else load
+            while waiting and has_room(running.values(), waiting[0], jobs, room):
                 program = waiting.pop(0)
                 running[threads.submit(program.runner.run, program)] = program
             futures = [*running, *([coming] if coming else [])]

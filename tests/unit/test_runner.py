@@ -26,6 +26,7 @@ class Recorder:
         self.begun = []
         self.lock = threading.Lock()
         self.running = self.most = 0
+        self.ended = threading.Semaphore(0)
 
     def run(self, program):
         with self.lock:
@@ -36,6 +37,7 @@ class Recorder:
         with self.lock:
             self.running -= 1
         program.passed = 1
+        self.ended.release()
         return program
 
     def program(self, name, expected, load=0.1):
@@ -79,6 +81,17 @@ class Pool(unittest.TestCase):
         done = self.run_pool([self.recorder.program("early", 1)], jobs=1, load=1,
             later=lambda: late)
         self.assertEqual({program.name for program in done}, {"early", "late"})
+
+    def test_a_build_that_is_made_meanwhile_has_its_part_of_the_processors(self):
+        programs = [self.recorder.program(str(number), 1, load=0.5) for number in range(4)]
+
+        def make():
+            for _ in programs:
+                self.recorder.ended.acquire()
+            return []
+
+        self.run_pool(programs, jobs=8, load=1, later=make)
+        self.assertEqual(self.recorder.most, 1)
 
 
 class Times(unittest.TestCase):
