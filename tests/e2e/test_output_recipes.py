@@ -29,7 +29,7 @@ class Files(RecipeTest):
     def test_every_recipe_is_run_here_or_with_the_larger_tools(self):
         self.assertEqual(
             set(recipe_names()), {*FILE_RECIPES, "haproxy-runtime", "haproxy-file", "nginx",
-                "pgbouncer", "prometheus-http"}
+                "pgbouncer", "prometheus-http", "server"}
         )
 
     def test_envoy(self):

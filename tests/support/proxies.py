@@ -238,6 +238,7 @@ class Nginx:
             "    server "
             f"{{\n        listen 127.0.0.1:{self.port};\n        location / {{\n"
             "            proxy_pass http://web;\n"
+            "            proxy_connect_timeout 1s;\n"
             "            proxy_next_upstream error timeout;\n        }\n    }\n}\n"
         )
         self.process = None
@@ -261,6 +262,15 @@ class Nginx:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
             return (self.folder / "nginx.pid").exists()
         return False
+
+    def has_one_generation(self):
+        """No worker of an older configuration still takes connections."""
+        children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        titles = []
+        for pid in children.read_text().split():
+            with contextlib.suppress(OSError):
+                titles.append(pathlib.Path(f"/proc/{pid}/cmdline").read_bytes())
+        return sum(b"shutting down" not in title for title in titles) == 1
 
     def end(self):
         if self.process:
