@@ -31,6 +31,8 @@ static const struct route {
 	{ "/v1/find", NULL, READ, api_find,
 		"records by ?under= &api= &protocol= &id= &persistence= &type=" },
 	{ "/v1/names/", "", READ, api_names, "what DNS says of a name; ?type=" },
+	{ "/v1/shared", NULL, 1u << HTTP_GET, api_shared,
+		"a memory file with the answers to look-ups, as a descriptor" },
 	{ "/v1/watch/", "", READ, api_watch, "stream of changes; ?recursive=yes" },
 	{ "/v1/agent", NULL, READ, api_agent_status, "state of the agent and its components" },
 	{ "/v1/agent/checks", NULL, READ, api_agent_checks, "state of every check" },
@@ -106,6 +108,15 @@ static void answer_methods(struct http_request *request, unsigned allowed)
 }
 
 /*
+ * Requests that change something do not exist on TCP; nor does a request that has GET alone: its
+ * answer is a descriptor.
+ */
+static unsigned methods_of(const struct route *route, const struct http_request *request)
+{
+	return request->local || route->methods == READ ? route->methods : 0;
+}
+
+/*
  * Finds the route of the request and the text behind its prefix; NULL when there is none. Adds to
  * *allowed the methods that this resource has.
  */
@@ -113,8 +124,7 @@ static const struct route *find_route(
 	const struct http_request *request, const char **ret_rest, unsigned *allowed)
 {
 	for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
-		/* Requests that change something do not exist on TCP. */
-		unsigned methods = request->local ? routes[i].methods : routes[i].methods & READ;
+		unsigned methods = methods_of(&routes[i], request);
 		const char *rest = methods ? match(&routes[i], request->path) : NULL;
 		if (rest && methods & 1u << request->method) {
 			*ret_rest = rest;
@@ -175,7 +185,7 @@ static void index_page(struct api *api, struct http_request *request, const char
 	}
 	json_t *list = json_array();
 	for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
-		unsigned methods = request->local ? routes[i].methods : routes[i].methods & READ;
+		unsigned methods = methods_of(&routes[i], request);
 		if (!methods) {
 			continue;
 		}

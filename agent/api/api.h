@@ -10,6 +10,7 @@
  *                           --> views.c    /v1/agent, checks, history           --> components, act
  *                           --> order.c    requests that change something       --> components, act
  *                           --> names.c    /v1/names                            --> names
+ *                           --> shared.c   /v1/shared, what goes into the map   --> shared
  *                           --> health.c   /live, /ready, /metrics              --> components
  *                           --> page.c     GET / for browsers
  *
@@ -30,6 +31,7 @@
 #include "agent/component/component.h"
 #include "agent/http/http.h"
 #include "agent/names/lookup.h"
+#include "agent/shared/shared.h"
 #include "lib/base/err.h"
 #include "lib/registry/registry.h"
 
@@ -98,6 +100,8 @@ void api_set_options(struct api *api, const struct api_options *options);
 void api_drain_saved(struct api *api);
 /* Answers every long poll, as if its time were over. */
 void api_end_polls(struct api *api);
+/* For GET /v1/shared; optional. Borrowed. */
+void api_set_shared(struct api *api, struct shared *shared);
 /* For GET /metrics; optional. */
 void api_set_http(struct api *api, const struct http *http);
 

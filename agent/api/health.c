@@ -34,6 +34,17 @@ void api_ready(struct api *api, struct http_request *request, const char *rest)
 	}
 }
 
+static void update_shared_metrics(const struct api *api)
+{
+	struct shared_stats stats = { .bytes = 0 };
+	if (api->shared) {
+		shared_get_stats(api->shared, &stats);
+	}
+	metrics_set(api->metrics, METRIC_SHARED_BYTES, "", (double)stats.bytes);
+	metrics_set(api->metrics, METRIC_SHARED_ENTRIES, "", (double)stats.entries);
+	metrics_set(api->metrics, METRIC_SHARED_MAPS, "", (double)stats.maps);
+}
+
 static void update_metrics(struct api *api)
 {
 	struct err err = ERR_INIT;
@@ -47,6 +58,7 @@ static void update_metrics(struct api *api)
 	metrics_set(api->metrics, METRIC_CACHE_STALE_SECONDS, "", stats.stale_seconds);
 	metrics_set(api->metrics, METRIC_CACHE_EVICTIONS, "", (double)stats.evictions);
 	metrics_set(api->metrics, METRIC_CACHE_REFUSALS, "", (double)stats.refusals);
+	update_shared_metrics(api);
 	metrics_set(api->metrics, METRIC_WATCHERS, "", (double)api->watchers);
 	metrics_set(api->metrics, METRIC_CLIENTS, "",
 		api->http ? (double)http_connections(api->http) : 0);

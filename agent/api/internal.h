@@ -17,6 +17,7 @@ struct api {
 	struct history *history;
 	struct metrics *metrics;
 	const struct http *http;
+	struct shared *shared; /* NULL: none */
 	struct api_hooks hooks;
 	struct api_options options;
 	size_t watchers; /* of all peers */
@@ -73,6 +74,17 @@ void api_answer_text(
 /* Answers with the status page. */
 void api_page(struct http_request *request);
 
+/* ---- shared.c ---- */
+
+/* Does a reader of the shared map ask, so that the answer should be there for its next look-up? */
+bool api_shares(const struct api *api, const struct http_request *request);
+/* The answer to the request, as JSON or text, is a hit: it goes into the map. */
+void api_share(const struct api *api, const struct http_request *request, bool text,
+	const struct shared_item *item);
+/* The same for an answer of the cache, if the next look-up gets the same one. */
+void api_share_lookup(struct api *api, const struct http_request *request,
+	const struct cache_query *query, const struct cache_answer *answer);
+
 /* ---- routes ---- */
 
 api_handler api_resolve;
@@ -83,6 +95,7 @@ api_handler api_targets;
 api_handler api_stat;
 api_handler api_find;
 api_handler api_names;
+api_handler api_shared;
 api_handler api_watch;
 api_handler api_agent_status;
 api_handler api_agent_checks;

@@ -139,6 +139,9 @@ static void answer_with(struct api *api, struct http_request *request,
 	}
 	count(api, source);
 	metrics_series_observe(api->durations, clock_monotonic_s() - started);
+	if (request->prefer && source != STALE && api_shares(api, request)) {
+		api_share_lookup(api, request, query, answer);
+	}
 	http_answer(request, status_of(answer), response);
 	if (!place) {
 		http_response_free(response);

@@ -20,8 +20,22 @@ struct question {
 	char name[NAMES_NAME_BYTES];
 };
 
-static void answer_lines(struct http_request *request, const struct names_view *view,
-	unsigned parts, const char *age)
+/* For the next look-up of a reader of the shared map. */
+static void share(const struct api *api, const struct http_request *request, bool text,
+	const struct names_view *view, const struct err *err, const char *body, size_t len)
+{
+	if (view->lasts && !view->stale && api_shares(api, request)) {
+		const struct shared_item item = { .source = SHARED_OF_ANYTHING,
+			.etag = "",
+			.err = err,
+			.value = body,
+			.value_len = len };
+		api_share(api, request, text, &item);
+	}
+}
+
+static void answer_lines(const struct api *api, struct http_request *request,
+	const struct names_view *view, unsigned parts, const char *age)
 {
 	struct buffer lines;
 	buffer_init(&lines, LINES_MAX_BYTES);
@@ -31,18 +45,20 @@ static void answer_lines(struct http_request *request, const struct names_view *
 	http_response_header(response, "Age", age);
 	http_response_header(response, "X-Cache", view->stale ? "STALE" : "HIT");
 	http_response_header(response, "Cache-Control", "no-cache");
+	share(api, request, true, view, NULL, buffer_text(&lines), lines.len);
 	http_answer(request, 200, response);
 	http_response_free(response);
 	buffer_finish(&lines);
 }
 
-static void answer_json(struct http_request *request, const char *name,
+static void answer_json(const struct api *api, struct http_request *request, const char *name,
 	const struct names_view *view, unsigned parts, uint32_t ttl_s, const char *age)
 {
 	json_t *json = names_json(view, name, parts, ttl_s);
 	char *text = api_json_text(json);
 	struct http_response *response = http_response_create(
 		"application/json", text, strlen(text));
+	share(api, request, false, view, NULL, text, strlen(text));
 	free(text);
 	http_response_header(response, "Age", age);
 	http_response_header(response, "X-Cache", view->stale ? "STALE" : "HIT");
@@ -60,9 +76,9 @@ static void answer(struct api *api, struct http_request *request, const char *na
 	switch (view->answer->status) {
 	case NAMES_FOUND:
 		if (text) {
-			answer_lines(request, view, parts, age);
+			answer_lines(api, request, view, parts, age);
 		} else {
-			answer_json(request, name, view, parts,
+			answer_json(api, request, name, view, parts,
 				view->stale ? api->options.names_stale_ttl_s
 					    : api->options.names_ttl_s,
 				age);
@@ -70,6 +86,7 @@ static void answer(struct api *api, struct http_request *request, const char *na
 		return;
 	case NAMES_ABSENT:
 		err_set(&err, BERTH_PATH_NOT_FOUND, "no record has the name %s", name);
+		share(api, request, text, view, &err, "", 0);
 		break;
 	case NAMES_OUTSIDE:
 		err_set(&err, BERTH_PATH_NOT_FOUND, "%s is not below the domain %s", name,

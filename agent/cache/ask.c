@@ -146,6 +146,7 @@ static void drop(struct cache *cache, struct answer *answer)
 
 void cache_answers_drop(struct cache *cache, struct cache_node *node)
 {
+	cache_touch(cache, node);
 	for (struct answer *answer = node->answers; answer; answer = answer->next) {
 		if (answer->kind != CACHE_FIND) {
 			drop(cache, answer);

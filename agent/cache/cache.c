@@ -137,6 +137,7 @@ static void node_free(struct cache *cache, struct cache_node *node)
 		at = &(*at)->hash_next;
 	}
 	*at = node->hash_next;
+	cache_touch(cache, node); /* nobody watches it any more */
 	list_remove(&node->order);
 	cache_answers_free(cache, node);
 	for (int kind = CACHE_DATA; kind <= CACHE_CHILDREN; kind++) {
@@ -452,6 +453,26 @@ void cache_get_stats(const struct cache *cache, struct cache_stats *stats)
 		.searches = cache->searches,
 		.steps = cache->steps,
 	};
+}
+
+/* ---- its users ---- */
+
+bool cache_is_connected(const struct cache *cache)
+{
+	return cache->state == REGISTRY_CONNECTED;
+}
+
+void cache_reserve(struct cache *cache, size_t before, size_t after)
+{
+	cache_charge(cache, before, after);
+	ev_prepare_start(cache->loop, &cache->flush); /* it may be too much */
+}
+
+void cache_set_touched(
+	struct cache *cache, void (*on_touched)(void *context, const char *path), void *context)
+{
+	cache->on_touched = on_touched;
+	cache->touched_context = context;
 }
 
 /* ---- making and ending ---- */

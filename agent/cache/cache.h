@@ -81,6 +81,16 @@ void cache_on_registry_state(struct cache *cache, enum registry_state state);
  */
 double cache_change_time_s(const struct cache *cache);
 void cache_get_stats(const struct cache *cache, struct cache_stats *stats);
+bool cache_is_connected(const struct cache *cache);
+/* Counts memory of a user of the cache in max_size_bytes, or no longer: bytes before and now. */
+void cache_reserve(struct cache *cache, size_t before, size_t after);
+/*
+ * From now on `on_touched` hears of each path of which anything has changed, or is not known to be
+ * true any more, but for an outage of the registry as a whole: at once, before any answer, wait or
+ * observer does. It must not call the cache. NULL ends that.
+ */
+void cache_set_touched(
+	struct cache *cache, void (*on_touched)(void *context, const char *path), void *context);
 
 /* ---- answers ---- */
 
@@ -293,6 +303,12 @@ void cache_charge_index(struct cache *cache, size_t before, size_t after);
  * UNAVAILABLE, and no callback follows.
  */
 enum cache_verdict cache_confirm(struct cache *cache, int64_t now_ms, struct cache_wait *wait);
+/* The bound of a confirmed answer's age; a third of the session timeout unless configured. */
+int64_t cache_confirm_ms(const struct cache *cache);
+/*
+ * Until when live answers count as confirmed if nothing is heard any more; 0: they do not count.
+ */
+int64_t cache_hits_until_ms(const struct cache *cache, int64_t now_ms);
 
 /* ---- across restarts ---- */
 

@@ -16,7 +16,7 @@ enum {
 	CONFIRM_MS = 10000 /* where there is no session timeout */
 };
 
-static int64_t bound_ms(const struct cache *cache)
+int64_t cache_confirm_ms(const struct cache *cache)
 {
 	int64_t timeout_ms = registry_session_timeout_ms(cache->registry);
 	return cache->options.confirm_ms > 0 ? cache->options.confirm_ms
@@ -32,7 +32,7 @@ int64_t cache_heard_ms(const struct cache *cache, int64_t now_ms)
 
 int64_t cache_not_before_ms(const struct cache *cache, int64_t max_age_ms, int64_t now_ms)
 {
-	int64_t bound = bound_ms(cache);
+	int64_t bound = cache_confirm_ms(cache);
 	return now_ms - (max_age_ms >= 0 && max_age_ms < bound ? max_age_ms : bound);
 }
 
@@ -91,7 +91,7 @@ static void ask_server(struct cache *cache)
 	}
 	cache->confirming = allocated(registry_confirm(cache->registry, on_confirmed, cache));
 	if (cache->confirmation == CACHE_HEARD) {
-		int64_t half_ms = bound_ms(cache) / 2;
+		int64_t half_ms = cache_confirm_ms(cache) / 2;
 		int64_t patience_ms = half_ms < PATIENCE_MS ? half_ms : PATIENCE_MS;
 		set_confirmation(cache, CACHE_ASKED);
 		timer_start(&cache->patience_timer, patience_ms);
@@ -105,7 +105,7 @@ enum cache_truth cache_confirm_since(struct cache *cache, int64_t not_before_ms,
 	}
 	int64_t heard_ms = cache_heard_ms(cache, now_ms);
 	bool confirmed = heard_ms >= not_before_ms;
-	cache->hit_until_ms = heard_ms + bound_ms(cache) / 2;
+	cache->hit_until_ms = heard_ms + cache_confirm_ms(cache) / 2;
 	if (!confirmed || now_ms >= cache->hit_until_ms) {
 		ask_server(cache);
 	}
@@ -128,6 +128,13 @@ enum cache_verdict cache_confirm(struct cache *cache, int64_t now_ms, struct cac
 		return CACHE_WAITING;
 	}
 	return truth == CACHE_TRUE ? CACHE_READY : CACHE_UNAVAILABLE;
+}
+
+int64_t cache_hits_until_ms(const struct cache *cache, int64_t now_ms)
+{
+	return cache->state == REGISTRY_CONNECTED
+		? cache_heard_ms(cache, now_ms) + cache_confirm_ms(cache)
+		: 0;
 }
 
 void cache_confirm_reset(struct cache *cache)

@@ -183,6 +183,8 @@ struct cache {
 	int64_t resync_due; /* buckets x milliseconds, less than the period */
 	struct cache_refused refused[CACHE_REFUSED_MAX];
 	size_t refused_next;
+	void (*on_touched)(void *context, const char *path); /* may be NULL */
+	void *touched_context;
 	uint64_t generation;
 	uint64_t states; /* that came from the registry */
 	uint64_t loads;
@@ -199,6 +201,13 @@ void cache_node_use(struct cache_node *node);
 struct cache_node *cache_node_parent(const struct cache *cache, const struct cache_node *node);
 struct cache_entry *cache_data_of(const struct cache *cache, const char *path);
 void cache_mark_dirty(struct cache *cache, struct cache_node *node);
+/* An entry of the node has changed, or does not count as true for now. */
+static inline void cache_touch(const struct cache *cache, const struct cache_node *node)
+{
+	if (cache->on_touched) {
+		cache->on_touched(cache->touched_context, node->path);
+	}
+}
 /* The work at the end of a turn, or when the cache has grown too far within one. */
 void cache_flush(struct cache *cache);
 void cache_charge(struct cache *cache, size_t before, size_t after);

@@ -244,6 +244,7 @@ struct config_agent {
 	int max_parallel_checks;       /* default 16 */
 	int max_watchers;              /* event streams and long polls, default 10000 */
 	int64_t heartbeat_interval_ms; /* of event streams, default 15 s */
+	bool shared;                   /* answers in memory that clients may map */
 };
 
 struct config_registry {

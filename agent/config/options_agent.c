@@ -93,6 +93,10 @@ const struct config_option config_agent_options[] = {
 			"alone; all clients over TCP get a quarter." },
 	{ "heartbeat_interval", DURATION(agent, heartbeat_interval_ms, 10, HOURS(1)),
 		.fallback = "15s", .help = "How often an event stream shows that it is alive." },
+	{ "shared", BOOLEAN(agent, shared), .fallback = "yes",
+		.help = "Whether local clients may map the answers to their lookups (GET "
+			"/v1/shared), which they then read without a request. The memory, at most "
+			"half of max_size in [cache], is taken when a client first asks for it." },
 	OPTIONS_END,
 };
 

@@ -38,6 +38,7 @@
 #include "agent/http/http.h"
 #include "agent/names/lookup.h"
 #include "agent/output/output.h"
+#include "agent/shared/shared.h"
 #include "agent/supervise/supervise.h"
 #include "lib/base/list.h"
 #include "lib/registry/registry.h"
@@ -106,7 +107,8 @@ struct agent {
 	struct timer history_timer; /* saves it; active while there is something new */
 	struct metrics *metrics;
 	struct cache *cache;
-	char *domain; /* of names */
+	struct shared *shared; /* answers in memory that clients map */
+	char *domain;          /* of names */
 	struct names_lookups *names;
 	struct zones *zones;
 	struct dns *dns;               /* NULL: nothing listens */

@@ -105,6 +105,29 @@ static size_t write_prefix(const struct connection *connection, int status, char
 
 /* ---- writing ------------------------------------------------------------------------------ */
 
+/* The kernel takes the descriptor with the first byte that it takes. */
+static ssize_t send_descriptor(struct connection *connection, struct iovec *parts, size_t count)
+{
+	union {
+		struct cmsghdr aligned;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = { .bytes = "" };
+	struct msghdr message = { .msg_iov = parts,
+		.msg_iovlen = count,
+		.msg_control = &control,
+		.msg_controllen = sizeof(control) };
+	struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
+	rights->cmsg_level = SOL_SOCKET;
+	rights->cmsg_type = SCM_RIGHTS;
+	rights->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(rights), &connection->handing->fd, sizeof(int));
+	ssize_t sent = sendmsg(connection->io.fd, &message, MSG_NOSIGNAL);
+	if (sent > 0) {
+		http_hand_over_end(connection);
+	}
+	return sent;
+}
+
 /*
  * How much of all parts the socket took. A socket that takes nothing ever again ends the
  * connection.
@@ -122,8 +145,9 @@ static size_t send_parts(struct connection *connection, struct iovec *parts, siz
 		len += parts[copied++].iov_len;
 	}
 	struct msghdr message = { .msg_iov = parts, .msg_iovlen = count };
-	ssize_t sent = copied == count ? send(connection->io.fd, small, len, MSG_NOSIGNAL)
-				       : sendmsg(connection->io.fd, &message, MSG_NOSIGNAL);
+	ssize_t sent = connection->handing ? send_descriptor(connection, parts, count)
+		: copied == count          ? send(connection->io.fd, small, len, MSG_NOSIGNAL)
+					   : sendmsg(connection->io.fd, &message, MSG_NOSIGNAL);
 	if (sent < 0 && errno != EAGAIN && errno != EINTR) {
 		http_connection_set_state(connection, HTTP_GONE);
 	}
@@ -252,6 +276,10 @@ void http_answer(struct http_request *request, int status, struct http_response 
 		/* The socket will not take all of it at once. */
 		answer_problem(connection, 503, "too many answers of this client wait to be read");
 	} else {
+		if (response->fd >= 0 && status == 200) {
+			connection->sequel = HTTP_THEN_LINGER;
+			http_hand_over_begin(connection, response);
+		}
 		write_answer(connection, status, response);
 	}
 	if (later) {

@@ -186,6 +186,18 @@ void http_response_header(struct http_response *response, const char *name, cons
  * holds the tag, and 412 when its If-Match does not.
  */
 void http_response_etag(struct http_response *response, const char *etag);
+/*
+ * A copy of the descriptor goes to the client with the first byte of a 200, which is the last
+ * answer of its connection. For clients of the Unix socket. False: no descriptor is free for the
+ * copy.
+ */
+bool http_response_descriptor(struct http_response *response, int fd)
+	__attribute__((warn_unused_result));
+/*
+ * May the client be sent a descriptor? Only one is on its way to a client at a time, and only while
+ * the client has not ended its half of the connection.
+ */
+bool http_may_hand_over(const struct http_request *request);
 /* Gives up the caller's reference; accepts NULL. */
 void http_response_free(struct http_response *response);
 

@@ -39,6 +39,7 @@ struct http_response {
 	size_t len;
 	void (*release)(void *context);
 	void *context;
+	int fd;               /* that goes with it; -1: none */
 	size_t writers;       /* connections that still have to write it */
 	struct client *payer; /* the client whose share it counts in, while there are writers */
 };
@@ -105,9 +106,10 @@ struct connection {
 	size_t thrown_away; /* bytes of a body, or while lingering */
 	struct buffer out;  /* has to be written before `response` */
 	struct http_response *response;
-	size_t sent;         /* of its body */
-	size_t stream_bytes; /* held by the source of its stream */
-	size_t held;         /* bytes that the budget counts for it */
+	struct http_response *handing; /* its descriptor goes with the next byte; or NULL */
+	size_t sent;                   /* of its body */
+	size_t stream_bytes;           /* held by the source of its stream */
+	size_t held;                   /* bytes that the budget counts for it */
 	void (*on_closed)(void *context);
 	void *on_closed_context;
 	size_t (*on_read)(void *context, char *buffer, size_t size);
@@ -214,6 +216,11 @@ bool http_account(struct connection *connection);
  */
 bool http_response_hold(struct connection *connection, struct http_response *response);
 void http_response_drop(struct connection *connection);
+/* The connection is about to hand over the response's descriptor; has done so, or will not. */
+void http_hand_over_begin(struct connection *connection, struct http_response *response);
+void http_hand_over_end(struct connection *connection);
+/* The connection ends: nothing is on its way to the client by it any more. */
+void http_hand_over_forget(struct connection *connection);
 
 /* ---- listener.c ----------------------------------------------------------------------------- */
 

@@ -1,7 +1,9 @@
 /* Responses: a body with the fields that go with it, to be answered any number of times. */
+#include <fcntl.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/base/allocate.h"
 #include "agent/http/internal.h"
@@ -18,6 +20,7 @@ struct http_response *http_response_create_borrowed(const char *content_type, co
 	response->len = len;
 	response->release = release;
 	response->context = context;
+	response->fd = -1;
 	buffer_init(&response->head, HEAD_BYTES);
 	if (content_type) {
 		buffer_printf(&response->head, "Content-Type: %s\r\n", content_type);
@@ -74,9 +77,18 @@ void http_response_etag(struct http_response *response, const char *etag)
 	http_response_header(response, "ETag", etag);
 }
 
+bool http_response_descriptor(struct http_response *response, int fd)
+{
+	response->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	return response->fd >= 0;
+}
+
 void http_response_free(struct http_response *response)
 {
 	if (response && --response->references == 0) {
+		if (response->fd >= 0) {
+			close(response->fd);
+		}
 		buffer_finish(&response->head);
 		if (response->release) {
 			response->release(response->context);

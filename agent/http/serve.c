@@ -380,6 +380,7 @@ void http_connection_destroy(struct connection *connection)
 	(void)http_account(connection);
 	http_end_watch(connection);
 	http_end_search(&connection->request);
+	http_hand_over_forget(connection);
 	http_client_count(connection->client, -1);
 	http_client_release(connection->client);
 	free(connection);

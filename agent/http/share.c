@@ -6,9 +6,11 @@
  * One rule holds for all of them: a client may hold three times as much as is free. So a client
  * alone gets three quarters, and the next one always finds room.
  */
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "agent/base/allocate.h"
@@ -73,7 +75,8 @@ struct client {
 	size_t watchers;
 	size_t searches;
 	size_t bytes;
-	bool refused; /* and the log says so */
+	struct connection *receiver; /* the last one by which a descriptor went to it; or NULL */
+	bool refused;                /* and the log says so */
 };
 
 struct client *http_client_get(struct http *http, int fd, bool local)
@@ -159,6 +162,44 @@ void http_end_search(const struct http_request *request)
 	struct connection *connection = http_connection_of(request);
 	connection->client->searches -= connection->searches;
 	connection->searches = false;
+}
+
+/* ---- descriptors -------------------------------------------------------------------------- */
+
+/* The kernel counts the descriptors that clients have not read as the agent's. */
+static bool is_unread(const struct connection *connection)
+{
+	int left = 0;
+	return connection->handing || (ioctl(connection->io.fd, SIOCOUTQ, &left) == 0 && left > 0);
+}
+
+bool http_may_hand_over(const struct http_request *request)
+{
+	const struct connection *connection = http_connection_of(request);
+	const struct connection *receiver = connection->client->receiver;
+	/* Once the connection has ended, nobody could tell whether the client reads. */
+	return request->local && !connection->half_closed && !(receiver && is_unread(receiver));
+}
+
+void http_hand_over_begin(struct connection *connection, struct http_response *response)
+{
+	response->references++;
+	connection->handing = response;
+	connection->client->receiver = connection;
+}
+
+void http_hand_over_end(struct connection *connection)
+{
+	http_response_free(connection->handing);
+	connection->handing = NULL;
+}
+
+void http_hand_over_forget(struct connection *connection)
+{
+	http_hand_over_end(connection);
+	if (connection->client->receiver == connection) {
+		connection->client->receiver = NULL;
+	}
 }
 
 /* ---- bytes -------------------------------------------------------------------------------- */

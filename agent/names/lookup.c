@@ -16,6 +16,7 @@
 struct kept {
 	char *name; /* NULL: none */
 	uint64_t generation;
+	bool searched;
 	struct names_answer answer;
 };
 
@@ -51,6 +52,7 @@ struct evaluation {
 	struct names_wait *wait; /* NULL: nothing is read */
 	int64_t now_ms;
 	bool stale;
+	bool searched; /* among all records that are known */
 	int64_t age_ms;
 	struct record **records; /* decoded for this evaluation */
 	size_t record_count;
@@ -212,7 +214,8 @@ static enum names_known get_children(
 static enum names_known each_known(
 	void *context, uint64_t key, names_visit *visit, void *visit_context)
 {
-	const struct evaluation *evaluation = context;
+	struct evaluation *evaluation = context;
+	evaluation->searched = true;
 	return names_index_find(evaluation->lookups->index, key, visit, visit_context)
 		? NAMES_NODE_THERE
 		: NAMES_NODE_PENDING;
@@ -236,13 +239,12 @@ static struct kept *find_in(struct kept_set *set, const char *name)
 }
 
 /* A kept answer that is as good as a new one, or NULL. */
-static const struct names_answer *find_kept(
-	struct names_lookups *lookups, const char *name, int64_t now_ms)
+static const struct kept *find_kept(struct names_lookups *lookups, const char *name, int64_t now_ms)
 {
 	const struct kept *kept = find_in(set_of(lookups, name), name);
 	bool is_good = kept && kept->generation == cache_generation(lookups->cache) &&
 		cache_confirm(lookups->cache, now_ms, NULL) == CACHE_READY;
-	return is_good ? &kept->answer : NULL;
+	return is_good ? kept : NULL;
 }
 
 static void drop_kept(struct kept *kept)
@@ -253,7 +255,8 @@ static void drop_kept(struct kept *kept)
 }
 
 /* Moves the answer of the last evaluation into the table. */
-static const struct names_answer *keep(struct names_lookups *lookups, const char *name)
+static const struct names_answer *keep(
+	struct names_lookups *lookups, const char *name, bool searched)
 {
 	struct kept_set *set = set_of(lookups, name);
 	struct kept *kept = find_in(set, name);
@@ -264,6 +267,7 @@ static const struct names_answer *keep(struct names_lookups *lookups, const char
 	}
 	names_answer_finish(&kept->answer);
 	kept->generation = cache_generation(lookups->cache);
+	kept->searched = searched;
 	kept->answer = lookups->answer;
 	lookups->answer = (struct names_answer){ .status = NAMES_PENDING };
 	return &kept->answer;
@@ -291,9 +295,9 @@ static bool evaluate(struct names_lookups *lookups, const char *name, struct nam
 		.lookups = lookups, .wait = wait, .now_ms = clock_monotonic_ms()
 	};
 	const struct names_source source = { &evaluation, get_node, get_children, each_known };
-	const struct names_answer *kept = find_kept(lookups, name, evaluation.now_ms);
+	const struct kept *kept = find_kept(lookups, name, evaluation.now_ms);
 	if (kept) {
-		*ret_view = (struct names_view){ kept, false, 0 };
+		*ret_view = (struct names_view){ &kept->answer, false, 0, !kept->searched };
 		return true;
 	}
 	names_answer_finish(&lookups->answer);
@@ -302,11 +306,13 @@ static bool evaluate(struct names_lookups *lookups, const char *name, struct nam
 	if (lookups->answer.status == NAMES_PENDING) {
 		return false;
 	}
-	*ret_view = (struct names_view){ &lookups->answer, evaluation.stale, evaluation.age_ms };
+	*ret_view = (struct names_view){ &lookups->answer, evaluation.stale, evaluation.age_ms,
+		false };
 	bool is_settled = lookups->answer.status == NAMES_FOUND ||
 		lookups->answer.status == NAMES_ABSENT;
 	if (is_settled && !evaluation.stale && lookups->answer.pointer_count == 0) {
-		ret_view->answer = keep(lookups, name);
+		ret_view->answer = keep(lookups, name, evaluation.searched);
+		ret_view->lasts = !evaluation.searched;
 	}
 	return true;
 }
@@ -325,7 +331,7 @@ static void on_patience(void *context)
 {
 	static const struct names_answer unknown = { .status = NAMES_UNKNOWN };
 	struct names_wait *wait = context;
-	const struct names_view view = { &unknown, false, 0 };
+	const struct names_view view = { .answer = &unknown };
 	end_wait(wait);
 	wait->on_answer(wait->context, &view);
 }
@@ -358,7 +364,7 @@ bool names_ask(struct names_lookups *lookups, const char *name, struct names_vie
 	char lower[NAMES_NAME_BYTES];
 	struct names_labels labels;
 	if (!names_split(&labels, name)) {
-		*ret_view = (struct names_view){ &outside, false, 0 };
+		*ret_view = (struct names_view){ .answer = &outside };
 		return true;
 	}
 	names_join(lower, &labels);

@@ -25,6 +25,8 @@ struct names_view {
 	const struct names_answer *answer; /* never PENDING */
 	bool stale;                        /* the registry is away, or was not heard lately */
 	int64_t age_ms;                    /* how long ago the answer was true for sure */
+	/* it holds until something changes in the cache; more records there are no change */
+	bool lasts;
 };
 
 /* A lookup under way; in the caller's memory. */

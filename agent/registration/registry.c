@@ -291,6 +291,7 @@ static void on_state(void *context, enum registry_state state, const char *why)
 		look_after_abandoned(agent);
 		agent_registry_save_session(agent);
 	}
+	shared_on_registry_state(agent->shared, state);
 	cache_on_registry_state(agent->cache, state);
 	agent_components_on_registry_state(agent, state, why);
 	agent_wake(agent);

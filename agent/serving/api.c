@@ -48,6 +48,7 @@ int agent_api_open(struct agent *agent, const struct api_hooks *hooks,
 	int code = http_open(&agent->http, agent->loop, &http, err);
 	if (code == 0) {
 		api_set_http(agent->api, agent->http);
+		api_set_shared(agent->api, agent->shared);
 	}
 	return code;
 }

@@ -17,10 +17,19 @@ static struct cache_options options_of(const struct agent *agent)
 	};
 }
 
+/* The map may have half of the cache's memory. */
+static void set_shared_options(struct agent *agent)
+{
+	shared_set_options(agent->shared, agent->config->agent.shared,
+		agent->config->cache.max_size_bytes / 2);
+}
+
 void agent_cache_open(struct agent *agent)
 {
 	struct cache_options options = options_of(agent);
 	agent->cache = cache_create(agent->loop, agent->registry, &options);
+	agent->shared = shared_create(agent->loop, agent->cache);
+	set_shared_options(agent);
 	if (agent->config->cache.snapshot && state_dir_usable(&agent->state)) {
 		cache_load(agent->cache, agent->state.path);
 	}
@@ -36,6 +45,8 @@ static void on_saved(void *context, const struct err *err)
 
 void agent_cache_close(struct agent *agent)
 {
+	shared_destroy(agent->shared);
+	agent->shared = NULL;
 	if (agent->cache && agent->config->cache.snapshot && state_dir_usable(&agent->state)) {
 		struct err err = ERR_INIT;
 		struct file_work work;
@@ -53,4 +64,5 @@ void agent_cache_apply_options(struct agent *agent)
 {
 	struct cache_options options = options_of(agent);
 	cache_set_options(agent->cache, &options);
+	set_shared_options(agent);
 }

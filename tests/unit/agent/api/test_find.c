@@ -171,6 +171,19 @@ void http_hold(struct http_request *request, size_t bytes)
 	(void)bytes;
 }
 
+bool http_response_descriptor(struct http_response *response, int fd)
+{
+	(void)response;
+	(void)fd;
+	return false;
+}
+
+bool http_may_hand_over(const struct http_request *request)
+{
+	(void)request;
+	return false;
+}
+
 bool http_has_room(const struct http_request *request)
 {
 	(void)request;

@@ -98,7 +98,7 @@ static void expect(
 
 Test(names_write, each_part_is_asked_for_alone, .init = fill)
 {
-	const struct names_view view = { &everything, true, 1500 };
+	const struct names_view view = { &everything, true, 1500, false };
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		expect(&view, rows[i].parts, rows[i].json, rows[i].lines);
 	}
@@ -107,7 +107,7 @@ Test(names_write, each_part_is_asked_for_alone, .init = fill)
 Test(names_write, an_answer_with_nothing_has_no_empty_members)
 {
 	const struct names_answer nothing = { .status = NAMES_ABSENT };
-	const struct names_view view = { &nothing, false, 0 };
+	const struct names_view view = { &nothing, false, 0, false };
 	expect(&view, NAMES_PART_ALL,
 		"{\"age\":0.0,\"name\":\"n.berth\",\"paths\":[],\"stale\":false,\"ttl\":7}", "");
 }

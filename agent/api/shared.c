@@ -1,0 +1,110 @@
+/* GET /v1/shared, and which answers go into the shared map. */
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/api/internal.h"
+#include "lib/shared/layout.h"
+
+/* ---- handing it out ---- */
+
+static void refuse(struct http_request *request, const struct err *err)
+{
+	api_problem(request, 503, err);
+}
+
+static void hand_out(struct http_request *request, int fd, size_t size)
+{
+	struct err err = ERR_INIT;
+	char body[64];
+	int len = snprintf(
+		body, sizeof(body), "{\"version\":%d,\"size\":%zu}\n", SHARED_VERSION, size);
+	struct http_response *response = http_response_create(
+		"application/json", body, (size_t)len);
+	http_response_header(response, "Cache-Control", "no-store");
+	if (http_response_descriptor(response, fd)) {
+		http_answer(request, 200, response);
+	} else {
+		err_set(&err, BERTH_LIMIT_EXCEEDED, "no descriptor is free");
+		refuse(request, &err);
+	}
+	http_response_free(response);
+}
+
+void api_shared(struct api *api, struct http_request *request, const char *rest)
+{
+	(void)rest;
+	struct err err = ERR_INIT;
+	int fd;
+	size_t size;
+	if (!api->shared || !shared_is_enabled(api->shared)) {
+		api_refuse(request, 404, "Not Found",
+			"option shared in [agent] is off, or max_size in [cache] is too small",
+			NULL);
+	} else if (!http_may_hand_over(request)) {
+		err_set(&err, BERTH_LIMIT_EXCEEDED,
+			"this client has not read the last descriptor that it was sent");
+		refuse(request, &err);
+	} else if (shared_hand_out(api->shared, &fd, &size, &err)) {
+		refuse(request, &err);
+	} else {
+		hand_out(request, fd, size);
+	}
+}
+
+void api_set_shared(struct api *api, struct shared *shared)
+{
+	api->shared = shared;
+}
+
+/* ---- filling it ---- */
+
+bool api_shares(const struct api *api, const struct http_request *request)
+{
+	return request->prefer && request->local && request->method == HTTP_GET && api->shared &&
+		shared_is_out(api->shared) && http_has_token(request->prefer, "shared");
+}
+
+/* An error that says something about the path, and not about the agent. */
+static bool is_about_path(const struct err *err)
+{
+	return err->code == BERTH_PATH_NOT_FOUND || err->code == BERTH_NO_RECORD ||
+		err->code == BERTH_INVALID_RECORD;
+}
+
+void api_share(const struct api *api, const struct http_request *request, bool text,
+	const struct shared_item *item)
+{
+	char key[SHARED_KEY_BYTES + 1];
+	int len = snprintf(key, sizeof(key), "%s%s%s%s", request->path, *request->query ? "?" : "",
+		request->query, text ? " text/plain" : "");
+	if (len < 0 || (size_t)len >= sizeof(key) || (item->err && !is_about_path(item->err))) {
+		return;
+	}
+	struct shared_item keyed = *item;
+	keyed.key = key;
+	keyed.key_len = (size_t)len;
+	shared_put(api->shared, &keyed);
+}
+
+void api_share_lookup(struct api *api, const struct http_request *request,
+	const struct cache_query *query, const struct cache_answer *answer)
+{
+	struct cache_query plain = *query;
+	plain.refresh = false;
+	plain.max_age_ms = -1;
+	/* An answer that changes on its way to this client would not be the next client's. */
+	if (query->kind == CACHE_FIND || cache_find(api->cache, &plain) != answer) {
+		return;
+	}
+	bool of_children = query->kind == CACHE_RECORDS || query->kind == CACHE_ENDPOINTS ||
+		query->kind == CACHE_TARGETS;
+	const struct shared_item item = {
+		.source = of_children ? SHARED_OF_CHILDREN : SHARED_OF_PATH,
+		.path = query->path,
+		.etag = answer->etag,
+		.err = answer->err,
+		.value = answer->body,
+		.value_len = answer->len,
+	};
+	api_share(api, request, query->filter && query->filter->text, &item);
+}

@@ -1,0 +1,338 @@
+/* The content of the map, for how long it holds, and when there is another map. */
+#include "agent/shared/shared.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/clock.h"
+#include "lib/shared/read.h"
+#include "tests/support/cache_stage.h"
+#include "tests/support/memory_backend.h"
+#include "tests/support/staged.h"
+
+enum { CONFIRM_MS = 10000, CACHE_BYTES = 4 * 1024 * 1024, MAX_BYTES = 1024 * 1024 };
+
+struct stage {
+	struct cache_stage cache;
+	struct shared *shared;
+	struct shared_map reader;
+	struct shared_answer answer;
+	char value[SHARED_VALUE_BYTES + 1];
+};
+
+static void open_map(struct stage *stage)
+{
+	struct err err = ERR_INIT;
+	int fd;
+	size_t size;
+	shared_map_close(&stage->reader);
+	cr_assert_eq(shared_hand_out(stage->shared, &fd, &size, &err), 0, "%s", err.msg);
+	cr_assert(shared_map_open(&stage->reader, fd));
+	cr_assert_eq(stage->reader.size, size);
+}
+
+static struct stage *begin(void)
+{
+	struct stage *stage = calloc(1, sizeof(*stage));
+	cr_assert(stage);
+	cache_stage_open(&stage->cache,
+		&(struct cache_options){
+			.confirm_ms = CONFIRM_MS, .resync_ms = 0, .max_size_bytes = CACHE_BYTES });
+	stage->shared = shared_create(stage->cache.loop, stage->cache.cache);
+	shared_set_options(stage->shared, true, MAX_BYTES);
+	open_map(stage);
+	return stage;
+}
+
+static void end(struct stage *stage)
+{
+	shared_map_close(&stage->reader);
+	shared_destroy(stage->shared);
+	cache_stage_close(&stage->cache);
+	free(stage);
+}
+
+#define SHARED_TEST(name) STAGED_TEST(shared, name, struct stage *, stage, begin(), end)
+
+static void put(const struct stage *stage, const char *key, enum shared_source source,
+	const char *path, const char *value)
+{
+	const struct shared_item item = { .key = key,
+		.key_len = strlen(key),
+		.source = source,
+		.path = path,
+		.etag = "",
+		.value = value,
+		.value_len = strlen(value) };
+	shared_put(stage->shared, &item);
+}
+
+/* The path is in the cache, its record in the map. */
+static void know(struct stage *stage, const char *path)
+{
+	struct cache_outcome outcome;
+	char key[256];
+	memory_put(stage->cache.registry, path, cache_stage_record("one"));
+	cr_assert_eq(cache_stage_look(&stage->cache, &outcome, path, CACHE_RESOLVE), 0);
+	snprintf(key, sizeof(key), "/v1/resolve%s", path);
+	put(stage, key, SHARED_OF_PATH, path, outcome.text);
+}
+
+static enum shared_outcome look(struct stage *stage, const char *key)
+{
+	return shared_map_read(&stage->reader, key, strlen(key), stage->value, sizeof(stage->value),
+		&stage->answer);
+}
+
+SHARED_TEST(an_answer_is_there_until_its_path_changes)
+{
+	know(stage, "/a");
+	know(stage, "/b");
+	cr_assert_eq(look(stage, "/v1/resolve/a"), SHARED_FOUND);
+	cr_assert_str_eq(stage->value, cache_stage_record("one"));
+	memory_put(stage->cache.registry, "/a", cache_stage_record("two"));
+	cache_stage_turn(&stage->cache);
+	cr_expect_eq(look(stage, "/v1/resolve/a"), SHARED_UNKNOWN);
+	cr_expect_eq(look(stage, "/v1/resolve/b"), SHARED_FOUND);
+	know(stage, "/a");
+	cr_expect_eq(look(stage, "/v1/resolve/a"), SHARED_FOUND);
+}
+
+struct listener {
+	struct stage *stage;
+	enum shared_outcome seen;
+	int events;
+};
+
+static void on_event(void *context, enum cache_event event, const char *path, const char *record)
+{
+	(void)event;
+	(void)path;
+	(void)record;
+	struct listener *listener = context;
+	listener->events++;
+	listener->seen = look(listener->stage, "/v1/resolve/a");
+}
+
+SHARED_TEST(an_observer_that_hears_of_a_change_finds_no_older_answer)
+{
+	struct listener listener = { .stage = stage, .seen = SHARED_FOUND };
+	struct cache_observer observer = {
+		.scope = CACHE_SELF, .on_event = on_event, .context = &listener
+	};
+	know(stage, "/a");
+	cache_observe(stage->cache.cache, "/a", &observer);
+	cache_stage_turn(&stage->cache);
+	cr_assert_eq(look(stage, "/v1/resolve/a"), SHARED_FOUND);
+	cr_assert_eq(listener.events, 0);
+	memory_put(stage->cache.registry, "/a", cache_stage_record("two"));
+	cache_stage_turn(&stage->cache);
+	cr_expect_eq(listener.events, 1);
+	cr_expect_eq(listener.seen, SHARED_UNKNOWN);
+	cache_unobserve(&observer);
+}
+
+static void on_poll(void *context, struct cache_answer *answer, const struct err *err)
+{
+	(void)answer;
+	(void)err;
+	on_event(context, CACHE_UPDATED, "", "");
+}
+
+SHARED_TEST(a_poll_that_has_waited_for_a_change_finds_no_older_answer)
+{
+	struct listener listener = { .stage = stage, .seen = SHARED_FOUND };
+	struct cache_wait wait = { .on_answer = on_poll, .context = &listener };
+	struct cache_query query = { .path = "/a",
+		.kind = CACHE_RESOLVE,
+		.max_age_ms = -1,
+		.now_ms = clock_monotonic_ms() };
+	struct err err = ERR_INIT;
+	struct cache_answer *answer;
+	know(stage, "/a");
+	strcpy(wait.unlike, cache_stage_find(&stage->cache, "/a")->etag);
+	cr_assert_eq(cache_ask(stage->cache.cache, &query, &wait, &answer, &err), CACHE_WAITING);
+	memory_put(stage->cache.registry, "/a", cache_stage_record("two"));
+	cache_stage_turn(&stage->cache);
+	cr_expect_eq(listener.events, 1);
+	cr_expect_eq(listener.seen, SHARED_UNKNOWN);
+}
+
+SHARED_TEST(an_answer_of_children_goes_with_a_child_and_one_of_the_path_stays)
+{
+	struct cache_outcome outcome;
+	memory_put(stage->cache.registry, "/a", cache_stage_record("one"));
+	memory_put(stage->cache.registry, "/a/b", cache_stage_record("one"));
+	cr_assert_eq(cache_stage_look(&stage->cache, &outcome, "/a", CACHE_RECORDS), 0);
+	put(stage, "/v1/records/a", SHARED_OF_CHILDREN, "/a", outcome.text);
+	put(stage, "/v1/resolve/a", SHARED_OF_PATH, "/a", "{}");
+	put(stage, "/v1/names/b.a.berth", SHARED_OF_ANYTHING, NULL, "{}");
+	memory_put(stage->cache.registry, "/a/b", cache_stage_record("two"));
+	cache_stage_turn(&stage->cache);
+	cr_expect_eq(look(stage, "/v1/records/a"), SHARED_UNKNOWN);
+	cr_expect_eq(look(stage, "/v1/names/b.a.berth"), SHARED_UNKNOWN);
+	cr_expect_eq(look(stage, "/v1/resolve/a"), SHARED_FOUND);
+}
+
+SHARED_TEST(a_path_that_the_cache_gives_up_is_taken_back)
+{
+	know(stage, "/a");
+	cache_set_options(stage->cache.cache,
+		&(struct cache_options){ .confirm_ms = CONFIRM_MS, .max_size_bytes = 1 });
+	cache_stage_turn(&stage->cache);
+	cr_expect_eq(look(stage, "/v1/resolve/a"), SHARED_UNKNOWN);
+}
+
+/* ---- the lease ---- */
+
+static int64_t lease_left_ms(const struct stage *stage)
+{
+	uint64_t until_ns = atomic_load(&stage->reader.words[SHARED_H_LIVE_UNTIL]);
+	return (int64_t)(until_ns / 1000000) - clock_monotonic_ms();
+}
+
+SHARED_TEST(the_lease_counts_from_when_the_server_was_heard)
+{
+	know(stage, "/a");
+	memory_set_heard_ms(stage->cache.registry, clock_monotonic_ms() - CONFIRM_MS / 4);
+	open_map(stage);
+	shared_retire(stage->shared);
+	open_map(stage);
+	cr_expect_leq(lease_left_ms(stage), CONFIRM_MS * 3 / 4);
+	memory_set_heard_ms(stage->cache.registry, clock_monotonic_ms() - 2 * CONFIRM_MS);
+	shared_retire(stage->shared);
+	open_map(stage);
+	cr_expect_leq(lease_left_ms(stage), 0);
+	put(stage, "/v1/resolve/a", SHARED_OF_PATH, "/a", "{}");
+	cr_expect_eq(look(stage, "/v1/resolve/a"), SHARED_EXPIRED);
+}
+
+SHARED_TEST(an_answer_of_the_server_extends_a_lease_that_is_over)
+{
+	memory_set_heard_ms(stage->cache.registry, clock_monotonic_ms() - 2 * CONFIRM_MS);
+	shared_retire(stage->shared);
+	open_map(stage);
+	cr_assert_leq(lease_left_ms(stage), 0);
+	memory_set_heard_ms(stage->cache.registry, INT64_MAX);
+	cache_stage_turn(&stage->cache);
+	cr_expect_gt(lease_left_ms(stage), CONFIRM_MS / 2);
+}
+
+SHARED_TEST(an_outage_ends_the_lease_and_its_end_the_map)
+{
+	know(stage, "/a");
+	cr_assert_eq(look(stage, "/v1/resolve/a"), SHARED_FOUND);
+	shared_on_registry_state(stage->shared, REGISTRY_AWAY);
+	cr_expect_eq(look(stage, "/v1/resolve/a"), SHARED_EXPIRED);
+	shared_on_registry_state(stage->shared, REGISTRY_CONNECTING);
+	cr_expect_eq(look(stage, "/v1/resolve/a"), SHARED_EXPIRED);
+	shared_on_registry_state(stage->shared, REGISTRY_CONNECTED);
+	cr_expect_eq(look(stage, "/v1/resolve/a"), SHARED_GONE);
+	cr_expect_not(shared_is_out(stage->shared));
+	open_map(stage);
+	know(stage, "/a");
+	cr_expect_eq(look(stage, "/v1/resolve/a"), SHARED_FOUND);
+}
+
+/* ---- size ---- */
+
+static size_t entries(const struct stage *stage)
+{
+	struct shared_stats stats;
+	shared_get_stats(stage->shared, &stats);
+	return stats.entries;
+}
+
+static size_t bytes(const struct stage *stage)
+{
+	struct shared_stats stats;
+	shared_get_stats(stage->shared, &stats);
+	return stats.bytes;
+}
+
+static void put_many(const struct stage *stage, size_t from, size_t count)
+{
+	char key[64];
+	char path[64];
+	for (size_t i = from; i < from + count; i++) {
+		snprintf(path, sizeof(path), "/n%zu", i);
+		snprintf(key, sizeof(key), "/v1/resolve%s", path);
+		put(stage, key, SHARED_OF_PATH, path, cache_stage_record(path + 1));
+	}
+}
+
+SHARED_TEST(a_full_map_is_replaced_by_one_of_twice_the_size_with_all_that_held)
+{
+	size_t before = stage->reader.size;
+	put_many(stage, 0, 600);
+	cr_expect_eq(look(stage, "/v1/resolve/n0"), SHARED_GONE);
+	open_map(stage);
+	cr_expect_geq(stage->reader.size, 2 * before);
+	cr_expect_eq(entries(stage), 600);
+	cr_expect_eq(look(stage, "/v1/resolve/n0"), SHARED_FOUND);
+	cr_expect_str_eq(stage->value, cache_stage_record("n0"));
+	cr_expect_eq(look(stage, "/v1/resolve/n599"), SHARED_FOUND);
+}
+
+SHARED_TEST(a_map_grows_no_further_than_it_may)
+{
+	struct shared_stats stats;
+	put_many(stage, 0, 5000);
+	open_map(stage);
+	cr_expect_eq(stage->reader.size, MAX_BYTES);
+	shared_get_stats(stage->shared, &stats);
+	cr_expect_lt(stats.entries, 5000);
+	cr_expect_eq(stats.maps, 3, "256 KiB, 512 KiB, 1 MiB");
+	shared_set_options(stage->shared, true, MAX_BYTES / 4);
+	cr_expect_eq(look(stage, "/v1/resolve/n0"), SHARED_GONE);
+	open_map(stage);
+	cr_expect_eq(stage->reader.size, MAX_BYTES / 4);
+}
+
+SHARED_TEST(the_map_counts_in_the_size_of_the_cache)
+{
+	struct cache_stats with, without;
+	cache_get_stats(stage->cache.cache, &with);
+	size_t of_map = bytes(stage);
+	cr_expect_geq(of_map, stage->reader.size);
+	shared_retire(stage->shared);
+	cache_get_stats(stage->cache.cache, &without);
+	cr_expect_eq(with.bytes - without.bytes, of_map);
+	cr_expect_eq(bytes(stage), 0);
+	open_map(stage);
+	put_many(stage, 0, 5000);
+	cache_get_stats(stage->cache.cache, &with);
+	cr_expect_eq(with.bytes - without.bytes, bytes(stage));
+}
+
+SHARED_TEST(an_option_ends_the_map)
+{
+	know(stage, "/a");
+	shared_set_options(stage->shared, false, MAX_BYTES);
+	cr_expect_eq(look(stage, "/v1/resolve/a"), SHARED_GONE);
+	cr_expect_not(shared_is_enabled(stage->shared));
+	shared_set_options(stage->shared, true, 1000);
+	cr_expect_not(shared_is_enabled(stage->shared));
+	know(stage, "/a"); /* without a map it goes nowhere */
+	cr_expect_eq(entries(stage), 0);
+}
+
+SHARED_TEST(a_long_answer_or_key_is_for_the_socket)
+{
+	char *value = calloc(1, SHARED_VALUE_BYTES + 2);
+	char key[SHARED_KEY_BYTES + 2];
+	memset(value, 'v', SHARED_VALUE_BYTES + 1);
+	memset(key, 'k', sizeof(key) - 1);
+	key[sizeof(key) - 1] = '\0';
+	put(stage, "/v1/resolve/a", SHARED_OF_PATH, "/a", value);
+	put(stage, key, SHARED_OF_PATH, "/a", "{}");
+	cr_expect_eq(entries(stage), 0);
+	value[SHARED_VALUE_BYTES] = '\0';
+	key[SHARED_KEY_BYTES] = '\0';
+	put(stage, "/v1/resolve/a", SHARED_OF_PATH, "/a", value);
+	put(stage, key, SHARED_OF_PATH, "/a", "{}");
+	cr_expect_eq(entries(stage), 2);
+	free(value);
+}

@@ -1,0 +1,95 @@
+/* Asking for a map: good answers and bad ones. */
+#include "lib/shared/fetch.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "agent/shared/map.h"
+#include "lib/base/clock.h"
+
+enum { SIZE = 64 * 1024, PATIENCE_MS = 10000 };
+
+#define HEAD(status) "HTTP/1.1 " status "\r\nContent-Length: 3\r\n\r\n"
+
+/* The answer is there before the question, in two pieces; `fd` (or -1) comes with the first. */
+static enum shared_fetched fetch(const char *answer, int fd, int64_t patience_ms)
+{
+	int ends[2];
+	struct shared_map map = { .words = NULL };
+	union {
+		struct cmsghdr aligned;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = { .bytes = "" };
+	size_t len = strlen(answer);
+	struct iovec part = { (void *)(uintptr_t)answer, len / 2 };
+	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
+	cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+	if (fd >= 0) {
+		message.msg_control = &control;
+		message.msg_controllen = sizeof(control);
+		struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
+		rights->cmsg_level = SOL_SOCKET;
+		rights->cmsg_type = SCM_RIGHTS;
+		rights->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(rights), &fd, sizeof(fd));
+	}
+	if (len > 0) {
+		cr_assert_eq(sendmsg(ends[1], &message, 0), (ssize_t)(len / 2));
+		cr_assert_eq(send(ends[1], answer + len / 2, len - len / 2, 0),
+			(ssize_t)(len - len / 2));
+	}
+	if (patience_ms == PATIENCE_MS) {
+		shutdown(ends[1], SHUT_WR);
+	}
+	enum shared_fetched fetched = shared_map_fetch(
+		ends[0], clock_monotonic_ms() + patience_ms, &map);
+	cr_expect_eq(fetched == SHARED_FETCHED, map.words != NULL);
+	shared_map_close(&map);
+	close(ends[0]);
+	close(ends[1]);
+	return fetched;
+}
+
+Test(shared_fetch, the_descriptor_of_a_good_answer_is_opened_and_closed)
+{
+	struct map *map;
+	struct err err = ERR_INIT;
+	cr_assert_eq(map_create(&map, SIZE, &err), 0);
+	int before = dup(0);
+	close(before);
+	cr_expect_eq(fetch(HEAD("200 OK") "{}\n", map_fd(map), PATIENCE_MS), SHARED_FETCHED);
+	int after = dup(0);
+	cr_expect_eq(after, before, "a descriptor is left open");
+	map_destroy(map);
+}
+
+Test(shared_fetch, an_agent_without_a_map_is_not_asked_again)
+{
+	cr_expect_eq(fetch(HEAD("404 Not Found") "{}\n", -1, PATIENCE_MS), SHARED_NEVER);
+	cr_expect_eq(fetch(HEAD("200 OK") "{}\n", -1, PATIENCE_MS), SHARED_NEVER);
+	cr_expect_eq(fetch(HEAD("200 OK") "{}\n", 0, PATIENCE_MS), SHARED_NEVER);
+}
+
+Test(shared_fetch, an_agent_that_cannot_now_is_asked_later)
+{
+	cr_expect_eq(
+		fetch(HEAD("503 Service Unavailable") "{}\n", -1, PATIENCE_MS), SHARED_NOT_NOW);
+	cr_expect_eq(fetch("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n{", -1, PATIENCE_MS),
+		SHARED_NOT_NOW);
+	cr_expect_eq(fetch("what?\r\n\r\n", -1, PATIENCE_MS), SHARED_NOT_NOW);
+	cr_expect_eq(fetch("", -1, PATIENCE_MS), SHARED_NOT_NOW);
+	cr_expect_eq(fetch("", -1, 10), SHARED_NOT_NOW); /* and who says nothing, too */
+}
+
+Test(shared_fetch, descriptors_of_a_bad_answer_are_closed)
+{
+	int before = dup(0);
+	close(before);
+	fetch(HEAD("503 Service Unavailable") "{}\n", 0, PATIENCE_MS);
+	fetch("what?\r\n\r\n", 0, PATIENCE_MS);
+	int after = dup(0);
+	cr_expect_eq(after, before, "a descriptor is left open");
+}
