@@ -14,7 +14,7 @@
  * lists and the counters.
  */
 
-enum { MAX_IN_FLIGHT = 256, DOUBT_MS = 1000 };
+enum { DOUBT_MS = 1000 };
 
 static const enum registry_watch_kind watch_kinds[] = { REGISTRY_WATCH_DATA,
 	REGISTRY_WATCH_CHILDREN };
@@ -84,13 +84,8 @@ static void set_state(struct cache_entry *entry, enum cache_entry_state state)
 	struct cache *cache = entry->cache;
 	cache->generation += (entry->state == CACHE_LIVE) != (state == CACHE_LIVE);
 	cache->unconfirmed -= is_unconfirmed(entry);
-	if (entry->state == CACHE_READING && state != CACHE_READING) {
-		cache->in_flight--;
-		ev_prepare_start(cache->loop, &cache->flush); /* which starts the next one */
-	}
 	list_remove(&entry->link);
 	entry->state = state;
-	cache->in_flight += state == CACHE_READING;
 	if (state == CACHE_DOUBTED) {
 		list_append(&cache->doubted, &entry->link);
 		if (!timer_runs(&cache->doubt_timer)) {
@@ -194,24 +189,24 @@ static bool was_something(const struct cache_entry *entry)
 		(entry->kind == CACHE_DATA || value->stat.children + value->stat.foreign > 0);
 }
 
-/* Nobody has heard a contradiction: the state, and so the time of its truth, stay. */
-void cache_entry_imply_absent(struct cache *cache, struct cache_entry *entry)
+static bool is_in_doubt(const struct cache_entry *entry)
 {
-	if (entry->kind == CACHE_CHILDREN) {
-		cache_list_changes(cache, entry, registry_value_absent());
-	}
-	set_value(entry, registry_value_absent(), true);
-	entry->changed = true;
-	entry->learnt = ++cache->states;
-	cache_answers_drop(cache, entry->node);
-	cache_mark_dirty(cache, entry->node);
+	return entry->state == CACHE_DOUBTED || entry->state == CACHE_RECHECKED;
 }
 
 static bool is_doubtful(const struct cache_entry *entry, const struct registry_result *result)
 {
+	if (!is_nothing(entry, result)) {
+		return false;
+	}
+	const struct cache_entry *without = result->err.code == BERTH_PATH_NOT_FOUND
+		? cache_entry_without(entry)
+		: NULL;
+	if (without) {
+		return is_in_doubt(without);
+	}
 	bool first = entry->state == CACHE_UNCONFIRMED || entry->state == CACHE_READING;
-	return (first || entry->state == CACHE_DOUBTED) && was_something(entry) &&
-		is_nothing(entry, result);
+	return (first || entry->state == CACHE_DOUBTED) && was_something(entry);
 }
 
 /* A read can fail here, for lack of memory: what is known is no less true for it. */
@@ -252,7 +247,6 @@ static void on_state(
 		entry->changed = true;
 	}
 	entry->awaited = false;
-	entry->learnt = ++cache->states;
 	cache->unconfirmed -= is_unconfirmed(entry);
 	set_value(entry, value, changed);
 	cache->unconfirmed += is_unconfirmed(entry);
@@ -276,15 +270,21 @@ static void on_change(void *context, const struct registry_result *result)
 	if (is_no_answer(entry, result->err.code)) {
 		distrust(cache, entry, CACHE_UNCONFIRMED); /* it may have armed no notification */
 	} else if (is_doubtful(entry, result)) {
-		set_state(entry, CACHE_DOUBTED);
-	} else if (entry->kind == CACHE_DATA &&
-		cache_list_comes_first(cache, entry, result->err.code)) {
 		distrust(cache, entry, CACHE_DOUBTED);
 	} else {
 		on_state(cache, entry, result->value);
 	}
 	if (cache_is_full(cache)) {
 		cache_flush(cache); /* which may free the entry */
+	}
+}
+
+void cache_entry_end_doubt(struct cache_entry *entry)
+{
+	const struct registry_value *value = is_in_doubt(entry) ? registry_watch_value(entry->watch)
+								: NULL;
+	if (value && value->code == BERTH_PATH_NOT_FOUND) {
+		on_state(entry->cache, entry, value);
 	}
 }
 
@@ -335,8 +335,8 @@ void cache_entry_free(struct cache *cache, struct cache_entry *entry)
 static void start(struct cache *cache, struct cache_entry *entry)
 {
 	size_t before = entry_bytes(entry);
-	entry->watch = allocated(registry_watch(
-		cache->registry, entry->node->path, watch_kinds[entry->kind], on_change, entry));
+	entry->watch = allocated(registry_watch_known(cache->registry, entry->node->path,
+		watch_kinds[entry->kind], entry->value, on_change, entry));
 	cache_charge(cache, before, entry_bytes(entry));
 	cache->unconfirmed += is_unconfirmed(entry);
 	set_state(entry, CACHE_READING);
@@ -345,30 +345,25 @@ static void start(struct cache *cache, struct cache_entry *entry)
 
 void cache_queue_run(struct cache *cache)
 {
-	while (!list_empty(&cache->queue) && cache->in_flight < MAX_IN_FLIGHT &&
-		!cache_is_full(cache) && cache_reachable(cache)) {
+	while (!list_empty(&cache->queue) && !cache_is_full(cache) && cache_reachable(cache)) {
 		start(cache, LIST_ITEM(cache->queue.next, struct cache_entry, link));
 	}
 }
 
 void cache_entry_load(struct cache *cache, struct cache_entry *entry, bool urgent)
 {
-	if (entry->watch || (entry->state == CACHE_QUEUED && !urgent)) {
-		return;
+	if (!entry->watch && (urgent || entry->state != CACHE_QUEUED)) {
+		set_state(entry, CACHE_QUEUED);
+		if (urgent) {
+			list_prepend(&cache->queue, &entry->link);
+		} else {
+			list_append(&cache->queue, &entry->link);
+		}
+		cache_queue_run(cache);
 	}
-	struct cache_entry *data = entry->node->entries[CACHE_DATA];
-	set_state(entry, CACHE_QUEUED);
-	if (urgent && entry->kind == CACHE_CHILDREN && data && data->state == CACHE_QUEUED) {
-		/*
-		 * Behind the data: the data of an ephemeral node implies that it has no children.
-		 */
-		list_prepend(&data->link, &entry->link);
-	} else if (urgent) {
-		list_prepend(&cache->queue, &entry->link);
-	} else {
-		list_append(&cache->queue, &entry->link);
+	if (entry->watch && urgent) {
+		registry_watch_hurry(entry->watch);
 	}
-	cache_queue_run(cache);
 }
 
 void cache_entry_refresh(struct cache *cache, struct cache_entry *entry)
@@ -392,17 +387,6 @@ static bool is_usable(const struct cache_entry *entry)
 			clock_monotonic_ms() - cache_entry_true_at_ms(entry) <= max_stale_ms);
 }
 
-/* Clients have seen a list without the path since its value came. */
-static void end_unlisted(struct cache *cache, struct cache_entry *entry)
-{
-	if (entry->state != CACHE_LIVE && entry->value && cache_entry_exists(entry)) {
-		const struct cache_entry *list = cache_list_without(cache, entry->node->path);
-		if (list && list->learnt > entry->learnt) {
-			cache_entry_imply_absent(cache, entry);
-		}
-	}
-}
-
 struct cache_entry *cache_need(
 	struct cache *cache, struct cache_need *need, const char *path, enum cache_kind kind)
 {
@@ -410,7 +394,6 @@ struct cache_entry *cache_need(
 	if (entry->state == CACHE_LIVE && !entry->awaited) {
 		return entry;
 	}
-	end_unlisted(cache, entry);
 	if (entry->state == CACHE_UNCONFIRMED) {
 		registry_watch_hurry(entry->watch);
 	}

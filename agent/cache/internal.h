@@ -27,7 +27,7 @@ struct cache_body {
 /*
  * The life of an entry.
  *
- *   IDLE --load--> QUEUED --its turn--> READING --state--> LIVE
+ *   IDLE --load--> QUEUED --at once---> READING --state--> LIVE
  *                                          |               | ^ ^
  *                                no answer |   registry    | | '-- state -- RECHECKED
  *                                          |   away, or    | |                  ^
@@ -37,13 +37,13 @@ struct cache_body {
  *
  * "Nothing" in the first state after a reconnect, where there was something before, may come from a
  * server that lags or was set up anew: the cache doubts it, and believes it when the registry
- * reports it again. A path that is there, but not in the known list of its parent, is doubted too,
- * until that list has been read again. All watched entries become UNCONFIRMED when the registry
- * goes away; an entry that is READING then goes on with it after the reconnect.
+ * reports it again. A path that is absent because its parent's list lacks it is doubted with the
+ * list. All watched entries become UNCONFIRMED when the registry goes away; an entry that is
+ * READING then goes on with it after the reconnect.
  */
 enum cache_entry_state {
 	CACHE_IDLE,        /* not watched; may hold a value of a snapshot */
-	CACHE_QUEUED,      /* waits for its first read, because so many are under way */
+	CACHE_QUEUED,      /* to be watched: the registry is away, or the cache is full */
 	CACHE_READING,     /* watched; the first read is under way */
 	CACHE_UNCONFIRMED, /* watched; the registry reads it again by itself */
 	CACHE_DOUBTED,
@@ -62,7 +62,6 @@ struct cache_entry {
 	struct list link; /* cache->queue while QUEUED, cache->doubted while DOUBTED */
 	const struct registry_value *value; /* the registry's, or of a snapshot; NULL: not known */
 	int64_t true_at_ms; /* when it was true for sure; while LIVE ask cache_true_at_ms() */
-	uint64_t learnt;    /* cache->states when its state came; 0: it is of a snapshot */
 	enum cache_kind kind;
 	enum cache_entry_state state;
 	enum cache_content content;
@@ -151,8 +150,7 @@ struct cache {
 	struct list builds;  /* bodies that are being written */
 	struct list finds;   /* searches that wait for their walk, those of look-ups first */
 	size_t walks;
-	size_t searches; /* that look-ups began */
-	size_t in_flight;
+	size_t searches;    /* that look-ups began */
 	size_t unconfirmed; /* known, watched, and not LIVE */
 	struct list observers;
 	size_t wide_observers; /* of more than one path */
@@ -186,7 +184,6 @@ struct cache {
 	void (*on_touched)(void *context, const char *path); /* may be NULL */
 	void *touched_context;
 	uint64_t generation;
-	uint64_t states; /* that came from the registry */
 	uint64_t loads;
 	uint64_t evictions;
 	uint64_t refusals;
@@ -243,8 +240,8 @@ void cache_entry_away(struct cache_entry *entry, int64_t heard_ms);
 /* Gives it the value of a snapshot. */
 void cache_entry_restore(struct cache *cache, struct cache_entry *entry,
 	const struct registry_result *saved, int64_t true_at_ms);
-/* Its path is absent, as far as is known: a list of children came without it. */
-void cache_entry_imply_absent(struct cache *cache, struct cache_entry *entry);
+/* If its absence is doubted: believes it, since the list that lacks the path is believed. */
+void cache_entry_end_doubt(struct cache_entry *entry);
 /* Tells whether the value of a known entry is a valid record. */
 bool cache_entry_is_record(struct cache_entry *entry);
 /* The record of a known entry; NULL: it holds no valid one. */
@@ -309,12 +306,9 @@ bool cache_is_listed(const struct cache *cache, const struct cache_node *node);
 struct cache_entry *cache_list_without(const struct cache *cache, const char *path);
 /* The list is known to be the registry's present one. */
 bool cache_list_holds(const struct cache_entry *list);
-/*
- * The path of `data` is there, and its parent's list, which lacks it, has to be read again first:
- * sees to that.
- */
-bool cache_list_comes_first(struct cache *cache, const struct cache_entry *data, int next_code);
-/* The list of children is about to have this state, which may say more of a child than is known. */
+/* The entry that has this one absent: the path's data, or its parent's list. Else NULL. */
+const struct cache_entry *cache_entry_without(const struct cache_entry *entry);
+/* The list of children is about to have this state: news of those that it lacks, or names first. */
 void cache_list_changes(
 	struct cache *cache, const struct cache_entry *list, const struct registry_value *next);
 

@@ -3,7 +3,7 @@
  *
  * A backend does single-node operations; the files of this folder build the rest on them, once for
  * all backends: bind.c (bind, mknode -p), walk.c with delete.c and search.c (recursive delete,
- * find, purge), watch.c with watched.c (watches). A backend is a table of functions over a struct
+ * find, purge), watch.c with watched*.c (watches). A backend is a table of functions over a struct
  * that begins with `struct registry_backend`.
  *
  * submit() takes a task, owned by the caller, which stays valid until the backend hands it back

@@ -11,7 +11,7 @@
  *     search.c   the criteria and the matches of find and purge
  *     delete.c   delete and withdraw
  *     value.c    what was read of a node, shared by those who need it
- *     watch.c, watched*.c, window.c  watches
+ *     watch.c, watched*.c, window.c  watches, and what is known of the paths; watched.h
  *     mount.c, mount_read.c  groups of other programs' nodes, as records in this tree
  *     acl.c      the access control list of a new node
  *
@@ -65,17 +65,29 @@ struct registry_request {
 	bool completing;
 };
 
+/* The queues take turns, so that none of them waits for all that is in another. */
+enum registry_read_queue {
+	REGISTRY_READ_URGENT,  /* a user waits for it */
+	REGISTRY_READ_LAZY,    /* new, or changed */
+	REGISTRY_READ_CONFIRM, /* known, and not read again since there was a reconnect */
+	REGISTRY_READ_QUEUES
+};
+
 /* The watches of one registry; watch.c and watched*.c alone look inside. */
 struct registry_watches {
-	void *by_path;     /* tsearch() tree of struct registry_watched */
-	struct list all;   /* of these */
-	struct list reads; /* those that wait to be read, for a user or since they changed */
-	struct list confirmations; /* those that wait to be read since there was a reconnect */
-	struct list deliveries;    /* watched states to deliver at the next dispatch */
-	struct list doubted;       /* states that may have changed and are not read again yet */
-	bool confirms;             /* the last read to start was a confirmation */
+	void *by_path;                             /* tsearch() tree of struct registry_watched */
+	struct list all;                           /* of these */
+	struct list waiting[REGISTRY_READ_QUEUES]; /* watched paths to be read */
+	unsigned last_queue;                       /* which the last read came from */
+	struct list reading;                       /* watched paths with a read under way */
+	struct list retrying;                      /* watched paths whose last read failed */
+	struct list calls;      /* of no use now; as many as there were reads under way at a time */
+	struct list deliveries; /* watched states to deliver at the next dispatch */
+	struct list doubted;    /* states that may have changed and are not read again yet */
 	size_t count;
 	size_t reads_in_flight;
+	size_t recalled; /* watched paths that know only what their user knew before */
+	uint64_t serial; /* of the last read that began */
 	struct registry_window window; /* of the confirmations */
 	int64_t retry_at_ms;           /* the next of those that failed */
 	int64_t now_ms;

@@ -450,7 +450,9 @@ void registry_cancel(struct registry *registry, struct registry_request *request
  * Watches. on_change is called with the first state, then with each later one: code 0 with data or
  * children, PATH_NOT_FOUND while the path is absent (its creation is noticed), NO_PATH_PERMISSIONS
  * …. Every state is the result of a read, or follows from one: none is older than the one before,
- * and the last one is always delivered; states in between may be skipped. After a reconnect each
+ * and the last one is always delivered; states in between may be skipped. A list of children and
+ * the paths in it agree: a state that a list lacks has ended before the list is delivered or in the
+ * same dispatch, and no state is delivered that the known list lacks. After a reconnect each
  * watch is confirmed and on_change called, `changed` false when nothing happened meanwhile. The
  * confirmations of many watches are spread over a window of some seconds.
  */
@@ -458,9 +460,22 @@ enum registry_watch_kind { REGISTRY_WATCH_DATA, REGISTRY_WATCH_CHILDREN };
 
 struct registry_watch *registry_watch(struct registry *registry, const char *path,
 	enum registry_watch_kind kind, registry_done *on_change, void *context);
+/*
+ * The same for a user who has a saved value of the path; NULL: none. No other user gets it. Until
+ * the path has been read, the lists that are read end it: on_change is called when a list comes
+ * without the path.
+ */
+struct registry_watch *registry_watch_known(struct registry *registry, const char *path,
+	enum registry_watch_kind kind, const struct registry_value *known, registry_done *on_change,
+	void *context);
+/* The known value of the path, with which on_change may not have been called yet; or NULL. */
+const struct registry_value *registry_watch_value(const struct registry_watch *watch);
 /* Reads again now (asynchronously); on_change follows in any case, unless the registry is away. */
 void registry_watch_refresh(struct registry_watch *watch);
-/* Confirms the watch now if it waits for that since a reconnect. Cheap; used for each lookup. */
+/*
+ * A user waits for the state: when it is to be read, or to be confirmed since a reconnect, that is
+ * done before what nobody waits for. Cheap; used for each lookup.
+ */
 void registry_watch_hurry(struct registry_watch *watch);
 /*
  * The state that on_change was called with last holds as far as the registry has heard: no change

@@ -133,6 +133,23 @@ bool registry_value_exists(const struct registry_value *value)
 		value->code == BERTH_INVALID_RECORD;
 }
 
+bool registry_value_is_whole_list(const struct registry_value *list)
+{
+	return list->code == 0 || list->code == BERTH_PATH_NOT_FOUND;
+}
+
+static int compare_path(const void *path, const void *child)
+{
+	return strcmp(path, *(char *const *)child);
+}
+
+bool registry_value_names(const struct registry_value *list, const char *path)
+{
+	return list->stat.children > 0 &&
+		bsearch(path, list->children, list->stat.children, sizeof(*list->children),
+			compare_path) != NULL;
+}
+
 static bool same_text(const char *a, const char *b)
 {
 	return a == b || (a && b && strcmp(a, b) == 0);

@@ -48,6 +48,10 @@ void registry_value_release(const struct registry_value *value);
 
 /* The node exists, though its data are perhaps not a record. */
 bool registry_value_exists(const struct registry_value *value);
+/* Of a list: it says of every path below whether it is there. The path is absent, or was listed. */
+bool registry_value_is_whole_list(const struct registry_value *list);
+/* Of a list: it has the full path among its children. */
+bool registry_value_names(const struct registry_value *list, const char *path);
 /* Both hold the same data, or the same list, or are absent for the same reason. */
 bool registry_value_same(const struct registry_value *a, const struct registry_value *b);
 

@@ -9,7 +9,7 @@ void watched_doubt_begin(struct registry_watched *watched)
 	struct registry_watches *watches = &watched->registry->watches;
 	struct watched_doubt *doubt = &watched->doubt;
 	doubt->resolved = false;
-	if (!watched->value || !list_empty(&doubt->link)) {
+	if (!watched->value || watched->recalled || !list_empty(&doubt->link)) {
 		return;
 	}
 	doubt->heard_ms = registry_server_heard_ms(watched->registry, watches->now_ms);

@@ -51,20 +51,20 @@ static enum announce_action decide_down""",
     ),
     Bug(
         "watches that were lost with the connection are not set again",
-        "lib/registry/watched.c",
+        "lib/registry/watched_read.c",
         "want_confirmation(LIST_ITEM(at, struct registry_watched, link));",
         "(void)want_confirmation;",
     ),
     Bug(
         "an announced change that was not read yet does not count",
-        "lib/registry/watched.c",
+        "lib/registry/watched_read.c",
         """			watched_doubt_begin(watched);
 			watched_want_read(watched);""",
         "			watched_want_read(watched);",
     ),
     Bug(
         "a state that follows from another read counts before its users have it",
-        "lib/registry/watched_follow.c",
+        "lib/registry/watched_list.c",
         "	watched_doubt_begin(watched); /* its users have the state later than those "
         "of the leader */\n",
         "",
@@ -118,16 +118,24 @@ static enum announce_action decide_down""",
         "agent/cache/listing.c",
         "		data->in_list = false;",
         "		(void)data;",
-        {
-            "return entry && entry->value && cache_entry_exists(entry) &&":
-            "return entry && entry->value && !entry->value && cache_entry_exists(entry) &&"
-        },
     ),
     Bug(
         "a record comes back with the list that names its path again",
-        "agent/cache/listing.c",
-        "return entry && entry->value && cache_entry_exists(entry) &&",
-        "return entry && entry->value && !entry->value && cache_entry_exists(entry) &&",
+        "lib/registry/watched_list.c",
+        "	if (was_there(first, list->serial)) {",
+        "	if (was_there(first, list->serial) && !first) {",
+    ),
+    Bug(
+        "a path is shown before the list that names it",
+        "lib/registry/watched_list.c",
+        "		return has_failed && (!there || said != SAID_ABSENT) ? AGREED : HELD;",
+        "		return has_failed || there ? AGREED : HELD;",
+    ),
+    Bug(
+        "a list that was read before one of its paths counts after it",
+        "lib/registry/watched_list.c",
+        "	if (is_overtaken(watched, read, watched->read_serial)) {",
+        "	if (is_overtaken(watched, read, UINT64_MAX)) {",
     ),
     Bug(
         "the records of a directory outlive a change of one of them",
@@ -256,9 +264,9 @@ static enum announce_action decide_down""",
     ),
     Bug(
         "a read that has timed out is not tried again",
-        "lib/registry/watched.c",
-        "} else if (code && code != BERTH_PATH_NOT_FOUND &&",
-        "} else if (code && code != BERTH_PATH_NOT_FOUND && code != BERTH_TIMEOUT &&",
+        "lib/registry/watched_read.c",
+        "	if (code && code != BERTH_PATH_NOT_FOUND &&",
+        "	if (code && code != BERTH_PATH_NOT_FOUND && code != BERTH_TIMEOUT &&",
     ),
     Bug(
         "a stale answer has the age of its newest part",
