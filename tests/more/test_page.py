@@ -1,15 +1,21 @@
 """The status page in a real browser: it shows what the agent says, follows it, and does nothing
 that its policy forbids."""
 
+import itertools
 import json
 import os
 import pathlib
 import subprocess
 import unittest
 
-from berth import BUILD, PATIENCE, AgentTest, berth, exists, wait_until
+from berth import BUILD, PATIENCE, AgentTest, berth, exists, service_record, wait_until
 from chromium import Chromium
 from ports import reserve_port
+
+
+SHOP = "/users/joe/shop/prod/components"
+# A text of each view, by its place.
+VIEWS = {"": "web-1", "#/": "users", f"#{SHOP}": "eu-1/rack1", f"#{SHOP}/c1": "yarn:persistence"}
 
 
 class Page(AgentTest):
@@ -72,25 +78,77 @@ class Page(AgentTest):
         wait_until(lambda: browser.ask("document.getElementById('overall').textContent")
             == "registered", "the page has found the agent")
 
+    def put_shop(self):
+        for number in range(3):
+            self.put(f"{SHOP}/c{number}", service_record(f"10.0.0.{number}", 8080,
+                **{"berth:zone": f"eu-1/rack{number}"}))
+
+    def test_the_registry_is_a_tree_of_links(self):
+        agent = self.start("true")
+        self.put_shop()
+        self.put(f"{SHOP}/bad", service_record("10.0.0.9", 1, description="<b>bold</b>",
+            external=[{"api": "bad", "addressType": "uri", "protocol": "http",
+                "addresses": [{"uri": "javascript:alert(1)"}]}]))
+        browser = self.browser()
+        browser.open(self.url)
+        self.shows(browser, "web-1")
+        browser.ask("document.getElementById('to-registry').click()")
+        for name in SHOP[1:].split("/"):
+            link = f"[...document.querySelectorAll('#nodes a')].find(one => one.text === '{name}')"
+            wait_until(lambda: browser.ask(f"!!{link}"), f"{name} is a link")
+            browser.ask(f"{link}.click()")
+        self.shows(browser, "10.0.0.1:8080")
+        self.shows(browser, "eu-1/rack1")
+        self.shows(browser, "<b>bold</b>")
+        self.shows(browser, "live")
+        links = browser.ask("[...document.querySelectorAll('#nodes a')].map(one => one.href)")
+        self.assertIn("http://10.0.0.2:8080/", links)
+        self.assertFalse([one for one in links if one.startswith("javascript")], links)
+        # A node that comes or goes is seen at once, here and in its own view.
+        self.put(f"{SHOP}/later", service_record("10.0.0.77", 8080))
+        self.shows(browser, "10.0.0.77:8080")
+        browser.open(f"{self.url}#{SHOP}/later")
+        self.shows(browser, '"yarn:persistence"')
+        self.put(f"{SHOP}/later", service_record("10.0.0.78", 8080))
+        self.shows(browser, "10.0.0.78:8080")
+        self.remove(f"{SHOP}/later")
+        self.shows(browser, "no such path")
+        browser.open(f"{self.url}#/")
+        self.shows(browser, "users")
+        browser.ask("document.getElementById('api').value = 'bad'; "
+                    "document.querySelector('#search button').click()")
+        self.shows(browser, f"{SHOP}/bad")
+        agent.stop()
+
     def test_nothing_is_too_wide_and_nothing_complains(self):
         self.start("true")
-        for width, dark in ((1280, False), (1280, True), (390, False), (390, True)):
-            with self.subTest(width=width, dark=dark):
-                browser = self.browser(width=width, dark=dark)
-                browser.open(self.url)
-                self.shows(browser, "web-1")
-                self.shows(browser, "live")
-                wide = ("[...document.querySelectorAll('main *')].filter(one => "
-                        "one.getBoundingClientRect().right > innerWidth + 1)"
-                        ".map(one => one.outerHTML.slice(0, 80))")
-                self.assertEqual(browser.ask(wide), [])
-                self.assertEqual(browser.complaints(), [])
-                # The contrast of text and its ground is 4.5 to 1 at least, as WCAG asks.
-                self.assertEqual(browser.ask(CONTRAST), [])
-                if "BERTH_PICTURES" in os.environ:  # a folder for those who want to look
-                    browser.picture(
-                        pathlib.Path(os.environ[
-                            "BERTH_PICTURES"]) / f"{width}-{'dark' if dark else 'light'}.png")
+        self.put_shop()
+        for width, dark in itertools.product((1280, 400), (False, True)):
+            browser = self.browser(width=width, dark=dark)
+            for view, text in VIEWS.items():
+                with self.subTest(width=width, dark=dark, view=view):
+                    browser.open(self.url + view)
+                    self.shows(browser, text)
+                    self.shows(browser, "live")
+                    self.check_looks(browser)
+                    if "BERTH_PICTURES" in os.environ:  # a folder for those who want to look
+                        name = f"{width}-{'dark' if dark else 'light'}-{len(view)}.png"
+                        browser.picture(pathlib.Path(os.environ["BERTH_PICTURES"]) / name)
+            self.assertEqual(browser.complaints(), [])
+
+    def check_looks(self, browser):
+        wide = ("[...document.querySelectorAll('main *')].filter(one => one.localName !== 'caption'"
+                " && one.getBoundingClientRect().right > innerWidth + 1)"
+                ".map(one => one.outerHTML.slice(0, 80))")
+        self.assertEqual(browser.ask(wide), [])
+        # The contrast of text and its ground is 4.5 to 1 at least, as WCAG asks.
+        self.assertEqual(browser.ask(CONTRAST), [])
+        # For those who hear the page every table has a name, and every cell a heading.
+        self.assertEqual(browser.ask("[...document.querySelectorAll('table')].filter(one => "
+            "!one.caption || [...one.tHead.rows[0].cells].some(cell => cell.scope !== 'col'))"
+            ".map(one => one.id)"), [])
+        self.assertEqual(browser.ask("[...document.querySelectorAll('[tabindex]')].filter(one => "
+            "one.tabIndex > 0).length"), 0)  # the order of the focus is that of the page
 
     def test_the_policy_keeps_other_scripts_out(self):
         self.start("true")
