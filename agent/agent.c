@@ -15,6 +15,7 @@
 
 #include "agent/serving/api.h"
 #include "agent/serving/cache.h"
+#include "agent/registration/bridge.h"
 #include "agent/registration/checks.h"
 #include "agent/registration/components.h"
 #include "agent/registration/drain.h"
@@ -87,6 +88,7 @@ static void agent_reconsider(struct agent *agent)
 	}
 	agent_components_update_gates(agent);
 	agent_components_go_on(agent);
+	agent_bridge_proceed(agent);
 	if (agent_components_free_withdrawn(agent)) {
 		agent_metrics_forget_removed(agent);
 		agent_registry_save_session(agent);
@@ -210,6 +212,9 @@ static int start(struct agent *agent, char **main_argv, struct upgrade *received
 		agent_checks_create(agent, upgrade_get(received, "checks"));
 		agent_components_create(agent, upgrade_get(received, "components"));
 		agent_drain_load_components(agent);
+		code = agent_bridge_open(agent, err);
+	}
+	if (code == 0) {
 		agent_api_adopt(agent, received);
 		agent_outputs_open(agent);
 		code = agent_main_process_start(agent, main_argv, received->main_pid, err);
@@ -220,6 +225,7 @@ static int start(struct agent *agent, char **main_argv, struct upgrade *received
 static void finish(struct agent *agent)
 {
 	agent_upgrade_finish(agent);
+	agent_bridge_close(agent);
 	agent_components_destroy(agent);
 	agent_checks_destroy(agent);
 	agent_outputs_close(agent);
@@ -236,6 +242,7 @@ static void finish(struct agent *agent)
 	history_destroy(agent->history);
 	metrics_destroy(agent->metrics);
 	(void)file_queue_wait(agent->files, FILES_WITHIN_MS);
+	agent_bridge_forget(agent);
 	state_dir_finish(&agent->state);
 	file_queue_destroy(agent->files);
 	json_decref(agent->reload_problems);

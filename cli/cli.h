@@ -42,6 +42,8 @@ int verb_rm(struct cli *cli);
 int verb_purge(struct cli *cli);
 /* status.c */
 int verb_status(struct cli *cli);
+/* bridge.c */
+int verb_bridge(struct cli *cli);
 /* history.c */
 int verb_history(struct cli *cli);
 /* top.c */

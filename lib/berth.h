@@ -427,6 +427,13 @@ int berth_checks(
 int berth_history(
 	struct berth *berth, struct berth_answer *ret_history, struct berth_failure *failure);
 
+/*
+ * The containers of this host and their records, from the host's agent: the body of GET /v1/bridge.
+ * BERTH_PATH_NOT_FOUND: the agent serves no containers; BERTH_NO_PATH_PERMISSIONS.
+ */
+int berth_bridge(
+	struct berth *berth, struct berth_answer *ret_bridge, struct berth_failure *failure);
+
 enum berth_document { BERTH_STATUS, BERTH_CHECKS, BERTH_HISTORY };
 
 /*

@@ -51,6 +51,8 @@ static const struct route {
 		"end the flap damping of a component" },
 	{ "/v1/agent/endpoints/", "", 1u << HTTP_PUT | 1u << HTTP_DELETE, api_order_endpoint,
 		"supply or withdraw the addresses of a dynamic endpoint" },
+	{ "/v1/bridge", NULL, 1u << HTTP_GET, api_bridge,
+		"the containers of this host, and their records" },
 	{ "/live", NULL, READ, api_live, "200 while the agent works" },
 	{ "/ready", NULL, READ, api_ready, "200 when every component is registered; ?away=ok" },
 	{ "/metrics", NULL, READ, api_metrics, "Prometheus text, or OpenMetrics" },

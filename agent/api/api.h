@@ -11,6 +11,7 @@
  *                           --> order.c    requests that change something       --> components, act
  *                           --> names.c    /v1/names                            --> names
  *                           --> shared.c   /v1/shared, what goes into the map   --> shared
+ *                           --> bridge.c   /v1/bridge                            --> act
  *                           --> health.c   /live, /ready, /metrics              --> components
  *                           --> page.c     GET / for browsers
  *
@@ -41,6 +42,7 @@ struct api;
 enum api_act_kind {
 	API_STATUS,         /* sets `result`: the object of GET /v1/agent */
 	API_READY,          /* fails with the reason while the agent is not ready */
+	API_BRIDGE,         /* sets `result`: the object of GET /v1/bridge */
 	API_UPDATE_METRICS, /* brings metrics up to date that the agent sets on request only */
 	API_DRAIN,
 	API_UNDRAIN,

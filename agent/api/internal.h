@@ -108,6 +108,7 @@ api_handler api_order_report;
 api_handler api_order_component_drain;
 api_handler api_order_undamp;
 api_handler api_order_endpoint;
+api_handler api_bridge;
 api_handler api_live;
 api_handler api_ready;
 api_handler api_metrics;

@@ -23,8 +23,10 @@ enum metric {
 	METRIC_PENALTY,            /* component */
 	METRIC_DRAINING,           /* component */
 	METRIC_DIALECT_REGISTERED, /* dialect */
-	METRIC_RELOAD_OK,          /* the last one */
-	METRIC_RELOAD_TIME,        /* of the last good one */
+	METRIC_BRIDGE_CONTAINERS,
+	METRIC_BRIDGE_RECORDS, /* state */
+	METRIC_RELOAD_OK,      /* the last one */
+	METRIC_RELOAD_TIME,    /* of the last good one */
 	METRIC_MAIN_RESTARTS,
 	METRIC_CHECK_UP,        /* check */
 	METRIC_CHECK_WARNING,   /* check */

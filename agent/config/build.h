@@ -92,6 +92,10 @@ void config_rule_import(struct config_builder *builder, const struct config_sect
 /* The configuration has [dns]. */
 void config_rule_zone(struct config_builder *builder, const struct config_section *section,
 	const struct config_zone *zone);
+void config_rule_container(struct config_builder *builder, const struct config_section *section,
+	struct config_container *container);
+/* The doubts about a [bridge] whose containers are all known. */
+void config_rule_containers(struct config_builder *builder);
 /* `component` is NULL when the section names none; that has been reported. */
 void config_rule_check(struct config_builder *builder, const struct config_section *section,
 	struct config_check *check, bool components_known);

@@ -98,6 +98,12 @@ static void finish_zone(struct config_zone *zone)
 	free(zone->name);
 }
 
+static void finish_container(struct config_container *container)
+{
+	config_fields_finish(&config_sections[CONFIG_CONTAINER], container);
+	free(container->glob);
+}
+
 void config_ref(struct config *config)
 {
 	if (config) {
@@ -130,6 +136,10 @@ void config_unref(struct config *config)
 		finish_zone(&config->zones[i]);
 	}
 	free(config->zones);
+	for (size_t i = 0; i < config->container_count; i++) {
+		finish_container(&config->containers[i]);
+	}
+	free(config->containers);
 	config_origins_finish(&config->origins);
 	for (size_t i = 0; i < config->agent.own_host_count; i++) {
 		free(config->agent.own_hosts[i]);

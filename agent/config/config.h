@@ -356,6 +356,27 @@ struct config_zone {
 	enum config_zone_unknown unknown;
 };
 
+/* One agent for the containers of a host. */
+struct config_bridge {
+	char *containers; /* the directory of their subdirectories; "": no bridge */
+	int64_t linger_ms;
+};
+
+/* The rules of the host for the containers that the glob matches. */
+struct config_container {
+	char *glob;
+	char **allow; /* paths and patterns, as bridge_policy_allows() reads them */
+	size_t allow_count;
+	char *owner;        /* uid:gid of registry/; "" : the agent's own */
+	unsigned owner_uid; /* from owner; (unsigned)-1 without one */
+	unsigned owner_gid;
+	int max_records;
+	size_t max_bytes;                     /* of all its records */
+	int rate;                             /* writes a second */
+	struct config_name_value *attributes; /* pinned */
+	size_t attribute_count;
+};
+
 struct config_origins {
 	struct config_origin *items; /* agent/config/origin.h */
 	size_t count;
@@ -368,6 +389,7 @@ struct config {
 	struct config_registry registry;
 	struct config_cache cache;
 	struct config_dns dns;
+	struct config_bridge bridge;
 	struct config_component *components;
 	size_t component_count;
 	struct config_check *checks;
@@ -378,6 +400,8 @@ struct config {
 	size_t import_count;
 	struct config_zone *zones;
 	size_t zone_count;
+	struct config_container *containers; /* in the order in which they count */
+	size_t container_count;
 };
 
 /* One mistake, or a warning about something legal that is surely not meant. */

@@ -8,6 +8,7 @@
 #include "agent/config/expand.h"
 #include "agent/config/field.h"
 #include "agent/config/verify.h"
+#include "agent/config/verify_bridge.h"
 #include "lib/base/limits.h"
 
 /* Kinds and names of all sections; whether they are as the table wants them. */
@@ -24,9 +25,13 @@ static void check_headers(struct config_builder *builder)
 		} else if (type->naming == CONFIG_UNNAMED && *section->name) {
 			config_report(
 				builder, section, NULL, "[%s] has no name behind it", type->kind);
+		} else if (type->naming == CONFIG_GLOB && !*section->name) {
+			config_report(builder, section, NULL, "write [%s GLOB]", type->kind);
 		} else if (type->naming == CONFIG_NAMED && !*section->name) {
 			config_report(builder, section, NULL, "write [%s NAME]", type->kind);
-		} else if (config_verify_section_name(section->name, &err)) {
+		} else if (type->naming == CONFIG_GLOB
+				? config_verify_container_glob(section->name, &err)
+				: config_verify_section_name(section->name, &err)) {
 			config_report(builder, section, NULL, "[%s %.60s]: %s", type->kind,
 				section->name, err.msg);
 		}
@@ -226,6 +231,18 @@ static void build_zone(struct config_builder *builder, const struct config_secti
 	config_rule_zone(builder, section, zone);
 }
 
+static void build_container(struct config_builder *builder, const struct config_section *section)
+{
+	struct config *config = builder->config;
+	config->containers = allocate_grow(
+		config->containers, config->container_count, sizeof(*config->containers));
+	struct config_container *container = &config->containers[config->container_count++];
+	*container = (struct config_container){ .glob = allocate_text(section->name) };
+	config_fields_init(&config_sections[CONFIG_CONTAINER], container);
+	config_apply(builder, section, &config_sections[CONFIG_CONTAINER], container);
+	config_rule_container(builder, section, container);
+}
+
 static void check_record(struct config_builder *builder, const struct config_section *section)
 {
 	const struct config_component *component = config_component_named(
@@ -256,8 +273,10 @@ int config_load(struct config **ret_config, const char *path, struct config_prob
 	build_each(&builder, CONFIG_DIALECT, build_dialect);
 	build_each(&builder, CONFIG_IMPORT, build_import);
 	build_each(&builder, CONFIG_ZONE, build_zone);
+	build_each(&builder, CONFIG_CONTAINER, build_container);
 	if (problems->error_count == 0) {
 		build_each(&builder, CONFIG_COMPONENT, check_record);
+		config_rule_containers(&builder);
 		config_rule_whole(&builder);
 	}
 	config_problems_sort(problems, source.files, source.file_count);

@@ -49,6 +49,15 @@ const struct config_section_type config_sections[CONFIG_SECTION_COUNT] = {
 		"Registrar, or a [dialect] of that type, writes, as Joyent Binder does. The name "
 		"is the domain. Needs listen in [dns]; docs/DIALECTS.md has the differences.",
 		config_zone_options },
+	[CONFIG_BRIDGE] = { "bridge", CONFIG_UNNAMED, "",
+		"One agent for the containers of a host: it registers their records in its own "
+		"session, and answers their look-ups; BRIDGE.md shows how.",
+		config_bridge_options, .offset = offsetof(struct config, bridge) },
+	[CONFIG_CONTAINER] = { "container", CONFIG_GLOB, "web-*",
+		"The rules of the host for the containers whose subdirectory's name the glob "
+		"matches. The first section that matches counts; a container without one may "
+		"register nothing.",
+		config_container_options },
 };
 
 /* A key longer than this is like no known one. */

@@ -70,7 +70,8 @@ struct config_option {
 
 #define CONFIG_FOR(type) (1u << (type))
 
-enum config_naming { CONFIG_UNNAMED, CONFIG_MAY_BE_NAMED, CONFIG_NAMED };
+/* CONFIG_GLOB: named by a glob; the first section that matches counts. */
+enum config_naming { CONFIG_UNNAMED, CONFIG_MAY_BE_NAMED, CONFIG_NAMED, CONFIG_GLOB };
 
 enum config_section_kind {
 	CONFIG_AGENT,
@@ -84,6 +85,8 @@ enum config_section_kind {
 	CONFIG_OUTPUT,
 	CONFIG_IMPORT,
 	CONFIG_ZONE,
+	CONFIG_BRIDGE,
+	CONFIG_CONTAINER,
 	CONFIG_SECTION_COUNT
 };
 

@@ -84,6 +84,10 @@ void config_print(const struct config *config, FILE *stream)
 	for (size_t i = 0; i < config->zone_count; i++) {
 		print_section(CONFIG_ZONE, config->zones[i].name, &config->zones[i], 0, stream);
 	}
+	for (size_t i = 0; i < config->container_count; i++) {
+		print_section(CONFIG_CONTAINER, config->containers[i].glob, &config->containers[i],
+			0, stream);
+	}
 }
 
 static void print_count(const char *separator, size_t count, const char *what, FILE *stream)

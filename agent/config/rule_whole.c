@@ -50,7 +50,7 @@ static bool has_work(const struct config_builder *builder)
 		registry_chosen |= strcmp(builder->source->sections[i].kind, "registry") == 0;
 	}
 	return registry_chosen || config->component_count > 0 || config->output_count > 0 ||
-		config->import_count > 0 || config->zone_count > 0 ||
+		config->import_count > 0 || config->zone_count > 0 || *config->bridge.containers ||
 		config->dns.listen_count > 0 || config->cache.warm_count > 0 ||
 		*config->agent.listen;
 }

@@ -10,7 +10,7 @@
  *   life/           hooks (requests of the API), signals, reload, upgrade, stop, main_process,
  *                   privileges
  *   serving/        cache, api, names, outputs, metrics
- *   registration/   registry, checks, components, persistent, drain, drain_early
+ *   registration/   registry, checks, components, persistent, bridge, drain, drain_early
  *   core/           this state; event: log, history, agent_wake(); upgrade: the document that a
  *                   successor gets
  */
@@ -30,6 +30,7 @@
 #include "agent/base/registry_loop.h"
 #include "agent/base/state_dir.h"
 #include "agent/base/timer.h"
+#include "agent/bridge/bridge.h"
 #include "agent/cache/cache.h"
 #include "agent/check/set.h"
 #include "agent/component/component.h"
@@ -102,6 +103,9 @@ struct agent {
 	size_t component_count;
 	struct component **retired; /* no longer configured, withdrawing their records */
 	size_t retired_count;
+
+	struct bridge_book *bridge_book;
+	struct bridge *bridge; /* NULL: none */
 
 	struct history *history;
 	struct timer history_timer; /* saves it; active while there is something new */

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "agent/registration/bridge.h"
 #include "agent/registration/components.h"
 #include "agent/registration/drain.h"
 #include "agent/core/state.h"
@@ -93,6 +94,9 @@ static int act(void *context, struct api_act *act, struct err *err)
 		break;
 	case API_READY:
 		(void)agent_components_ready(agent, act->away_ok, err);
+		break;
+	case API_BRIDGE:
+		act->result = agent_bridge_json(agent, NULL, err);
 		break;
 	case API_UPDATE_METRICS:
 		agent_metrics_update(agent);

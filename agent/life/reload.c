@@ -2,6 +2,7 @@
 
 #include "agent/serving/api.h"
 #include "agent/serving/cache.h"
+#include "agent/registration/bridge.h"
 #include "agent/registration/components.h"
 #include "agent/registration/drain.h"
 #include "agent/core/event.h"
@@ -25,6 +26,7 @@ static void apply_options(struct agent *agent)
 	log_set(config->agent.log_level, config->agent.log_json);
 	check_scheduler_set_max_parallel(agent->scheduler, config->agent.max_parallel_checks);
 	agent_registry_apply_options(agent);
+	agent_bridge_apply_options(agent);
 	agent_api_apply_options(agent);
 	agent_cache_apply_options(agent);
 	agent_names_apply_options(agent);

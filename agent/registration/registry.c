@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/registration/bridge.h"
 #include "agent/registration/components.h"
 #include "agent/core/event.h"
 #include "agent/core/state.h"
@@ -294,6 +295,7 @@ static void on_state(void *context, enum registry_state state, const char *why)
 	shared_on_registry_state(agent->shared, state);
 	cache_on_registry_state(agent->cache, state);
 	agent_components_on_registry_state(agent, state, why);
+	agent_bridge_on_registry_state(agent, state, why);
 	agent_wake(agent);
 }
 
@@ -316,6 +318,7 @@ static void on_attempt(void *context, const char *why, unsigned count)
 	text_printf(
 		agent->registry_error, sizeof(agent->registry_error), "%s, attempt %u", why, count);
 	agent_components_on_registry_state(agent, agent->registry_was, agent->registry_error);
+	agent_bridge_on_registry_state(agent, agent->registry_was, agent->registry_error);
 	/* The registry logs its attempts itself. */
 	agent_event(agent,
 		&(struct transition){ .subject = "registry",

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "agent/registration/bridge.h"
 #include "agent/registration/components.h"
 #include "agent/core/state.h"
 #include "agent/serving/names.h"
@@ -98,6 +99,7 @@ void agent_metrics_update(struct agent *agent)
 	for (size_t i = 0; (check = check_set_at(agent->checks, i)) != NULL; i++) {
 		make_check_series(metrics, check);
 	}
+	agent_bridge_update_metrics(agent);
 	agent_names_update_metrics(agent);
 	agent_outputs_update_metrics(agent);
 }

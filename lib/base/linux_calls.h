@@ -5,6 +5,7 @@
 #ifndef LIB_BASE_LINUX_CALLS_H
 #define LIB_BASE_LINUX_CALLS_H
 
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -28,6 +29,13 @@ static inline int renameat2(
 	return (int)syscall(SYS_renameat2, from_directory, from, to_directory, to, flags);
 }
 #endif
+
+/* Opens `path` below `directory`, by the kernel's struct open_how; a C library has no function. */
+static inline int linux_openat2(
+	int directory, const char *path, const struct open_how *how, size_t size)
+{
+	return (int)syscall(SYS_openat2, directory, path, how, size);
+}
 
 /* Closes all descriptors from `first` to `last`. Safe between fork() and exec(). */
 static inline int linux_close_range(int first, unsigned last)

@@ -117,6 +117,18 @@ int berth_history(
 	return berth_await(berth, BERTH_HISTORY, "", 0, ret_history, failure);
 }
 
+int berth_bridge(
+	struct berth *berth, struct berth_answer *ret_bridge, struct berth_failure *failure)
+{
+	struct err err = ERR_INIT;
+	struct client_request request = { .method = "GET", .target = "/v1/bridge" };
+	int code = handle_need_agent(berth, "bridge", &err);
+	if (code == 0) {
+		code = handle_request(berth, &request, ret_bridge, &err);
+	}
+	return code ? handle_fail(failure, &err) : 0;
+}
+
 /* A name is part of the request's target as it is: other bytes than those of names are not sent. */
 static bool is_name(const char *name)
 {

@@ -199,7 +199,8 @@ void config_documents_manual(FILE *stream)
 {
 	for (size_t i = 0; i < CONFIG_SECTION_COUNT; i++) {
 		const struct config_section_type *type = &config_sections[i];
-		static const char *const arguments[] = { "", " Op Ar NAME", " Ar NAME" };
+		static const char *const arguments[] = { "", " Op Ar NAME", " Ar NAME",
+			" Ar GLOB" };
 		fprintf(stream, ".Ss Bq Ic %s%s\n", type->kind, arguments[type->naming]);
 		print_roff(type->help, stream);
 		fputs(".Bl -tag -width Ds\n", stream);

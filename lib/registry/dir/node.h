@@ -24,9 +24,8 @@
 
 #include "lib/base/limits.h"
 #include "lib/registry/registry.h"
+#include "lib/registry/registry_dir.h"
 
-#define DIR_RECORD "_record"
-#define DIR_OWNER "_owner"
 #define DIR_TMP "_tmp"
 #define DIR_SEQUENCE "_sequence"
 #define DIR_CONTAINER "_container"

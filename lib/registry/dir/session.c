@@ -43,11 +43,18 @@ bool dir_session_owns(const struct dir_session *session, const struct dir_node *
 	return find(session, node) != NULL;
 }
 
+/* The empty file tells those who look that the owner has not died. */
+static void end(const struct dir_owned *owned)
+{
+	(void)!ftruncate(owned->fd, 0);
+	close(owned->fd);
+}
+
 void dir_session_drop(struct dir_session *session, const struct dir_node *node)
 {
 	struct dir_owned *owned = find(session, node);
 	if (owned) {
-		close(owned->fd);
+		end(owned);
 		free(owned->path);
 		*owned = session->owned[--session->count];
 	}
@@ -66,7 +73,7 @@ void dir_session_release(struct dir_session *session)
 {
 	for (size_t i = 0; i < session->count; i++) {
 		if (session->owned[i].fd >= 0) {
-			close(session->owned[i].fd);
+			end(&session->owned[i]);
 			session->owned[i].fd = -1;
 		}
 	}

@@ -448,3 +448,30 @@ Test(config, imports_are_read_in_their_order)
 	cr_expect_str_eq(config->imports[1].as, "/x/a");
 	config_unref(config);
 }
+
+/* ---- containers ---- */
+
+Test(config, policies_for_containers_are_read_in_their_order)
+{
+	struct config *config = load(
+		"[bridge]\ncontainers = /run/c\nlinger = 2s\n"
+		"[container web-*]\nallow = /users/joe/**, /services/w*\nowner = 1000:1001\n"
+		"rate = 5\nmax_bytes = 1K\nattribute.yarn:id = x\n"
+		"[container *]\nallow = /users/guests/**\n");
+	cr_assert_eq(config->container_count, 2);
+	cr_expect_str_eq(config->bridge.containers, "/run/c");
+	cr_expect_eq(config->bridge.linger_ms, 2000);
+	const struct config_container *web = &config->containers[0];
+	cr_expect_str_eq(web->glob, "web-*");
+	cr_assert_eq(web->allow_count, 2);
+	cr_expect_str_eq(web->allow[1], "/services/w*");
+	cr_expect_eq(web->owner_uid, 1000);
+	cr_expect_eq(web->owner_gid, 1001);
+	cr_expect_eq(web->rate, 5);
+	cr_expect_eq(web->max_bytes, 1024);
+	cr_expect_str_eq(web->attributes[0].name, "yarn:id");
+	cr_expect_str_eq(config->containers[1].glob, "*");
+	cr_expect_eq(config->containers[1].owner_uid, (unsigned)-1);
+	cr_expect_eq(config->containers[1].max_records, 64);
+	config_unref(config);
+}

@@ -102,6 +102,9 @@ static const struct {
 	{ "[dns]\ndomain = localhost\n", 2, "names below localhost" },
 	{ "[dns]\nttl = 1500ms\n", 2, "this one is 1 s" },
 	{ "[dns]\nttl = 1s\nstale_ttl = 10500ms\n", 3, "this one is 10 s" },
+	{ "[bridge]\ncontainers = /run/c\n[container a]\nrate = 1\n", 3, "has no `allow`" },
+	{ "[container a]\nallow = /a\n", 1, "no effect without `containers`" },
+	{ "[bridge]\ncontainers = /run/c\n", 0, "has no [container GLOB]" },
 };
 
 Test(doubt, is_a_warning_with_its_line)

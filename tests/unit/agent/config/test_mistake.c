@@ -338,3 +338,29 @@ Test(config_mistake, mistakes_are_shown_as_lines_and_as_json)
 	json_decref(json);
 	config_problems_finish(&problems);
 }
+
+Test(config_mistake, a_policy_for_containers_that_cannot_be_is_refused)
+{
+	check_one("[container]\nallow = /a\n", 1, "write [container GLOB]");
+	check_one("[container a+b]\nallow = /a\n", 1, "here * and ?");
+	check_one("[bridge x]\n", 1, "has no name behind it");
+	check_one("[bridge]\ncontainers = run\n", 2, "absolute");
+	check_one("[bridge]\ncontainers = /run\nlinger = 2m\n", 3, "linger");
+	static const char *const wrong[] = { "a", "/", "/a/", "//a", "/A", "/**/a", "/a**", "/-*",
+		"/a/../b" };
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		char text[64];
+		snprintf(text, sizeof(text), "[container a]\nallow = /good, %s\n", wrong[i]);
+		check_one(text, 2, "must be a path such as");
+	}
+	static const char *const owners[] = { "0", "root:root", "1:", ":1", "1:4294967295", "1:2:3",
+		"-1:1", "1:99999999999" };
+	for (size_t i = 0; i < sizeof(owners) / sizeof(owners[0]); i++) {
+		char text[64];
+		snprintf(text, sizeof(text), "[container a]\nallow = /a\nowner = %s\n", owners[i]);
+		check_one(text, 3, "must be uid:gid");
+	}
+	check_one("[container a]\nallow = /a\nattribute.type = x\n", 3, "cannot be pinned");
+	check_one("[container a]\nallow = /a\nattribute.a/b = x\n", 3, "attribute's name");
+	check_one("[container a]\nallow = /a\nrate = 0\n", 3, "between 1 and");
+}

@@ -1,0 +1,145 @@
+#include "agent/bridge/book.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/allocate.h"
+#include "agent/base/log.h"
+#include "agent/base/timer.h"
+
+static const char DOCUMENT[] = "bridge";
+
+enum { VERSION = 1, SAVE_PATIENCE_MS = 2000 };
+
+struct bridge_book {
+	struct state_dir *state;
+	json_t *paths;  /* path -> container */
+	json_t *saved;  /* the same, as the disk has it */
+	json_t *saving; /* on its way there; NULL: nothing is */
+	bool changed;   /* since the save that is under way began */
+	bool impatient; /* the disk failed, or takes too long: nothing waits for it */
+	struct timer patience;
+	void (*on_saved)(void *context);
+	void *context;
+};
+
+static void on_patience(void *context)
+{
+	struct bridge_book *book = context;
+	log_warn("bridge", "the book is not on the disk yet; records do not wait any longer");
+	book->impatient = true;
+	book->on_saved(book->context);
+}
+
+struct bridge_book *bridge_book_create(struct ev_loop *loop, struct state_dir *state,
+	void (*on_saved)(void *context), void *context)
+{
+	struct bridge_book *book = allocate_zeroed(1, sizeof(*book));
+	book->state = state;
+	book->paths = allocated(json_object());
+	book->saved = allocated(json_object());
+	book->on_saved = on_saved;
+	book->context = context;
+	timer_init(&book->patience, loop, "saving of the book", on_patience, book);
+	return book;
+}
+
+void bridge_book_destroy(struct bridge_book *book)
+{
+	if (!book) {
+		return;
+	}
+	timer_stop(&book->patience);
+	json_decref(book->paths);
+	json_decref(book->saved);
+	json_decref(book->saving);
+	free(book);
+}
+
+json_t *bridge_book_load(const struct state_dir *state)
+{
+	struct err err = ERR_INIT;
+	json_t *document = state_dir_load(state, DOCUMENT, &err);
+	if (err.code) {
+		log_warn("bridge", "the book cannot be read, an empty one is begun: %s", err.msg);
+	}
+	const json_t *paths = json_object_get(document, "paths");
+	bool known = json_integer_value(json_object_get(document, "version")) == VERSION;
+	json_t *result = known && json_is_object(paths) ? json_copy((json_t *)(uintptr_t)paths)
+							: json_object();
+	json_decref(document);
+	return allocated(result);
+}
+
+const char *bridge_book_find(const struct bridge_book *book, const char *path)
+{
+	return json_string_value(json_object_get(book->paths, path));
+}
+
+static void save(struct bridge_book *book);
+
+static void on_done(void *context, const struct err *err)
+{
+	struct bridge_book *book = context;
+	timer_stop(&book->patience);
+	if (err->code && !book->impatient) {
+		log_warn("bridge", "the book is not saved; after a kill, records blink once: %s",
+			err->msg);
+	}
+	book->impatient = err->code != 0;
+	if (!err->code) {
+		json_decref(book->saved);
+		book->saved = json_incref(book->saving);
+	}
+	json_decref(book->saving);
+	book->saving = NULL;
+	if (book->changed) {
+		save(book);
+	}
+	book->on_saved(book->context);
+}
+
+static void save(struct bridge_book *book)
+{
+	if (book->saving) {
+		book->changed = true;
+		return;
+	}
+	book->changed = false;
+	book->saving = allocated(json_copy(book->paths));
+	json_t *document = allocated(
+		json_pack("{s:i, s:O}", "version", VERSION, "paths", book->saving));
+	timer_start(&book->patience, SAVE_PATIENCE_MS);
+	state_dir_save(book->state, DOCUMENT, document, on_done, book);
+	json_decref(document);
+}
+
+void bridge_book_enter(struct bridge_book *book, const char *path, const char *container)
+{
+	json_object_set_new(book->paths, path, allocated(json_string(container)));
+	save(book);
+}
+
+void bridge_book_remove(struct bridge_book *book, const char *path)
+{
+	if (json_object_del(book->paths, path) == 0) {
+		save(book);
+	}
+}
+
+static bool has(const json_t *paths, const char *path, const char *container)
+{
+	const char *found = json_string_value(json_object_get(paths, path));
+	return found && container && strcmp(found, container) == 0;
+}
+
+bool bridge_book_is_saved(struct bridge_book *book, const char *path)
+{
+	if (has(book->saved, path, bridge_book_find(book, path)) || book->impatient) {
+		return true;
+	}
+	if (!book->saving) {
+		save(book);
+	}
+	return false;
+}

@@ -1,0 +1,41 @@
+/*
+ * Which container of this host has which path of the registry.
+ *
+ * All records of a host's containers are nodes of one session, so the registry cannot say whose
+ * node one is: this book does. A path is entered, and on the disk, before its node is made; after a
+ * kill of the agent its successor finds there which nodes of the session belong to whom.
+ */
+#ifndef AGENT_BRIDGE_BOOK_H
+#define AGENT_BRIDGE_BOOK_H
+
+#include <ev.h>
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "agent/base/state_dir.h"
+
+struct bridge_book;
+
+/*
+ * An empty book, kept in the state directory (borrowed). `on_saved` comes from the loop: a path
+ * that was not on the disk may be there now.
+ */
+struct bridge_book *bridge_book_create(struct ev_loop *loop, struct state_dir *state,
+	void (*on_saved)(void *context), void *context);
+/* The file on the disk stays. Accepts NULL. */
+void bridge_book_destroy(struct bridge_book *book);
+
+/* Reads what a predecessor has left: an object of path -> container. New reference. */
+json_t *bridge_book_load(const struct state_dir *state);
+
+/* The container that has the path; NULL: none. Borrowed until the entry goes. */
+const char *bridge_book_find(const struct bridge_book *book, const char *path);
+void bridge_book_enter(struct bridge_book *book, const char *path, const char *container);
+void bridge_book_remove(struct bridge_book *book, const char *path);
+/*
+ * Whether the disk knows the path's entry. If not, a save is under way, and on_saved follows; a
+ * disk that takes longer than some seconds, or that fails, is not waited for.
+ */
+bool bridge_book_is_saved(struct bridge_book *book, const char *path);
+
+#endif

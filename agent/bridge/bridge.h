@@ -1,0 +1,70 @@
+/*
+ * The host's agent: it announces the records of the host's containers in its own session.
+ *
+ *   <containers>/NAME/registry/   a dir: registry that the container writes --> container.h, tree.h
+ *        |                        one inotify instance for all               --> watches.h
+ *        v
+ *   claims: policy, limits        claim.h, policy.h
+ *        |
+ *        v
+ *   posts: one announcement for each path, of one container                  --> publish.h, book.h
+ *        |
+ *        v
+ *   the registry, in the session of the host's agent
+ *
+ * Loop thread only.
+ */
+#ifndef AGENT_BRIDGE_BRIDGE_H
+#define AGENT_BRIDGE_BRIDGE_H
+
+#include <ev.h>
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "agent/bridge/book.h"
+#include "agent/config/config.h"
+#include "lib/registry/registry.h"
+
+struct bridge;
+
+/* All borrowed. */
+struct bridge_environment {
+	struct ev_loop *loop;
+	struct registry *registry;
+	struct bridge_book *book;
+	const json_t *inherited; /* bridge_book_load() in a resumed session; else NULL */
+	/* As bridge_publish_environment. */
+	bool (*session_is_saved)(void *context);
+	bool (*is_taken)(void *context, const char *path);
+	/* Something changed: bridge_proceed() is to follow. From the loop only. */
+	void (*on_change)(void *context);
+	void *context;
+};
+
+/*
+ * Without `containers` in the configuration it only takes out what a predecessor has left. The
+ * first comparison with the containers is made here. BERTH_FAILED: the directory cannot be used.
+ */
+int bridge_create(struct bridge **ret_bridge, const struct bridge_environment *environment,
+	const struct config *config, struct err *err) __attribute__((warn_unused_result))
+ERR_REQUIRED(4);
+/* The nodes stay. Accepts NULL. */
+void bridge_destroy(struct bridge *bridge);
+
+/* Policies and linger. The configuration is borrowed until the next one. */
+void bridge_set_config(struct bridge *bridge, const struct config *config);
+void bridge_on_registry_state(struct bridge *bridge, enum registry_state state, const char *why);
+/* After on_change, from the loop. */
+void bridge_proceed(struct bridge *bridge);
+
+/* For GET /v1/bridge: all, or the part of one container (NULL: there is none). New reference. */
+json_t *bridge_json(const struct bridge *bridge);
+json_t *bridge_container_status(const struct bridge *bridge, const char *name);
+
+/* For metrics. */
+size_t bridge_containers(const struct bridge *bridge);
+/* Calls `visit` for each state that a record can have, with the number of records in it. */
+void bridge_each_count(const struct bridge *bridge,
+	void (*visit)(void *context, const char *state, size_t count), void *context);
+
+#endif

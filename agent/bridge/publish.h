@@ -1,0 +1,80 @@
+/*
+ * The nodes of the host's containers in the registry: one announcement for each path.
+ *
+ * All of them are in the host's session, so an announcement takes any of these nodes for its own.
+ * That is right as long as one container at a time has a path, and this file sees to it: the book
+ * names that container, other ones have to wait until its node has gone.
+ *
+ *   (no post) --claim--> HELD --release--> LEAVING --the node has gone--> (no post)
+ *   a predecessor's entry --> INHERITED --claim by the same container--> HELD
+ *                                     \--forsake: nobody claimed it--> LEAVING
+ *   LEAVING --claim by the same container--> HELD
+ */
+#ifndef AGENT_BRIDGE_PUBLISH_H
+#define AGENT_BRIDGE_PUBLISH_H
+
+#include <ev.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/bridge/book.h"
+#include "agent/component/announce.h"
+#include "lib/registry/registry.h"
+
+struct bridge_publish;
+
+/* All borrowed. */
+struct bridge_publish_environment {
+	struct ev_loop *loop;
+	struct registry *registry;
+	struct bridge_book *book;
+	int64_t update_interval_ms;
+	/* A predecessor's entries, path -> container, in the session that is resumed; or NULL. */
+	const json_t *inherited;
+	/* The disk has the session: records that are made now survive this process. */
+	bool (*session_is_saved)(void *context);
+	/* A component of the host itself has the path. */
+	bool (*is_taken)(void *context, const char *path);
+	/* A node changed its state, or has gone and freed its path. From the loop only. */
+	void (*on_change)(void *context);
+	void *context;
+};
+
+struct bridge_publish *bridge_publish_create(const struct bridge_publish_environment *environment);
+/* The nodes stay as they are. Accepts NULL. */
+void bridge_publish_destroy(struct bridge_publish *publish);
+
+/*
+ * The container wants this record at the path; also to change it. 0, or FILE_ALREADY_EXISTS with
+ * who has the path.
+ */
+int bridge_publish_claim(struct bridge_publish *publish, const char *path, const char *container,
+	const char *data, size_t len, struct err *err) __attribute__((warn_unused_result))
+ERR_REQUIRED(6);
+/* A predecessor has announced the container's path, and nobody has claimed it yet. */
+bool bridge_publish_inherits(
+	const struct bridge_publish *publish, const char *path, const char *container);
+/* Takes the node out, if the container has the path. */
+void bridge_publish_release(
+	struct bridge_publish *publish, const char *path, const char *container, const char *why);
+/*
+ * After the first comparison with the containers: takes out what a predecessor announced and no
+ * container has now.
+ */
+void bridge_publish_forsake(struct bridge_publish *publish);
+
+/* The announcement of the container's path; NULL: it has none there. Borrowed. */
+const struct announce *bridge_publish_find(
+	const struct bridge_publish *publish, const char *path, const char *container);
+/* Nodes in each state of an announcement. */
+void bridge_publish_count(
+	const struct bridge_publish *publish, size_t ret_counts[ANNOUNCE_STATE_COUNT]);
+void bridge_publish_set_update_interval(struct bridge_publish *publish, int64_t update_interval_ms);
+void bridge_publish_on_registry_state(
+	struct bridge_publish *publish, enum registry_state state, const char *why);
+/* Frees the paths whose nodes have gone, and goes on with writes that waited for the disk. */
+void bridge_publish_proceed(struct bridge_publish *publish);
+
+#endif

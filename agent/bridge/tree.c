@@ -1,0 +1,244 @@
+#include "agent/bridge/tree.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/base/allocate.h"
+#include "lib/base/linux_calls.h"
+#include "lib/base/path.h"
+#include "lib/registry/registry_dir.h"
+
+enum {
+	LOOK_AGAIN = 8, /* at a node that is replaced while it is looked at */
+	MOST_DEPTH = 32,
+	PROC_NAME_BYTES = 40,
+};
+
+#define NS_PER_S INT64_C(1000000000)
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+int bridge_tree_open(int directory, const char *name, bool same_mount)
+{
+	struct open_how how = {
+		.flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK,
+		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
+	};
+	if (same_mount) {
+		how.resolve |= RESOLVE_NO_XDEV;
+	}
+	return linux_openat2(directory, name, &how, sizeof(how));
+}
+
+/*
+ * A regular file, for reading; -1 with errno, ENXIO for any other kind. The kind is known before
+ * the file is opened: opening a device may do something.
+ */
+static int open_file(int directory, const char *name, struct stat *ret_stat)
+{
+	char again[PROC_NAME_BYTES];
+	int place = openat(directory, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (place < 0) {
+		return -1;
+	}
+	int fd = -1;
+	if (fstat(place, ret_stat) == 0 && S_ISREG(ret_stat->st_mode)) {
+		snprintf(again, sizeof(again), "/proc/self/fd/%d", place);
+		fd = open(again, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	} else {
+		errno = ENXIO;
+	}
+	int error = errno;
+	close(place);
+	errno = error;
+	return fd;
+}
+
+/* The directory of the node; *ret_parent is the one above it. Both are -1 when there is none. */
+static int open_node(int registry_fd, const char *path, int *ret_parent)
+{
+	char above[LIMIT_PATH_BYTES + 2];
+	snprintf(above, sizeof(above), ".%.*s", (int)(path_name(path) - path), path);
+	*ret_parent = bridge_tree_open(registry_fd, above, true);
+	return *ret_parent < 0 ? -1 : bridge_tree_open(*ret_parent, path_name(path), true);
+}
+
+/* ---- one node -------------------------------------------------------------------------------- */
+
+static enum bridge_tree_kind kind_of(int fd)
+{
+	struct flock lock = { .l_type = F_RDLCK, .l_whence = SEEK_SET };
+	struct stat stat;
+	int owner = open_file(fd, DIR_OWNER, &stat);
+	if (owner < 0) {
+		return errno == ENOENT ? BRIDGE_TREE_PERSISTENT : BRIDGE_TREE_DEAD;
+	}
+	bool asked = fcntl(owner, F_OFD_GETLK, &lock) == 0;
+	/* The owner empties the file, then drops its lock: look in the opposite order. */
+	bool held = asked && lock.l_type != F_UNLCK;
+	bool emptied = fstat(owner, &stat) == 0 && stat.st_size == 0;
+	close(owner);
+	if (held) {
+		return BRIDGE_TREE_LIVE;
+	}
+	return emptied ? BRIDGE_TREE_ENDED : BRIDGE_TREE_DEAD;
+}
+
+static bool still_named(int fd, int parent, const char *name)
+{
+	struct stat opened;
+	struct stat named;
+	return fstat(fd, &opened) == 0 && fstatat(parent, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+		opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
+}
+
+static char *read_bytes(int fd, size_t size, size_t *ret_len)
+{
+	char *data = allocate_zeroed(size + 1, 1);
+	size_t len = 0;
+	ssize_t got = 1;
+	while (len < size && got > 0) {
+		got = read(fd, data + len, size - len);
+		len += got > 0 ? (size_t)got : 0;
+	}
+	*ret_len = len;
+	if (got < 0) {
+		free(data);
+		return NULL;
+	}
+	return data;
+}
+
+static struct bridge_tree_version version_of(const struct stat *stat)
+{
+	return (struct bridge_tree_version){
+		.inode = stat->st_ino,
+		.size = (uint64_t)stat->st_size,
+		.modified_ns = stat->st_mtim.tv_sec * NS_PER_S + stat->st_mtim.tv_nsec,
+		.changed_ns = stat->st_ctim.tv_sec * NS_PER_S + stat->st_ctim.tv_nsec,
+	};
+}
+
+static bool is_version(const struct bridge_tree_version *a, const struct bridge_tree_version *b)
+{
+	return a->inode == b->inode && a->size == b->size && a->modified_ns == b->modified_ns &&
+		a->changed_ns == b->changed_ns;
+}
+
+static void read_record(struct bridge_tree_node *node, int fd, const char *path,
+	const struct bridge_tree_version *known)
+{
+	struct stat stat;
+	int file = open_file(fd, DIR_RECORD, &stat);
+	if (file < 0 && errno == ENOENT) {
+		err_set(&node->err, BERTH_NO_RECORD, "%s holds no record", path);
+		return;
+	}
+	if (file < 0) {
+		err_set_errno(&node->err, BERTH_INVALID_RECORD, errno,
+			"the record of %s cannot be opened as a regular file", path);
+		return;
+	}
+	node->version = version_of(&stat);
+	if (stat.st_size > LIMIT_RECORD_BYTES) {
+		err_set(&node->err, BERTH_LIMIT_EXCEEDED, "the record of %s has more than %d bytes",
+			path, LIMIT_RECORD_BYTES);
+	} else if (!known || !is_version(&node->version, known)) {
+		node->data = read_bytes(file, (size_t)stat.st_size, &node->len);
+		if (!node->data) {
+			err_set(&node->err, BERTH_INVALID_RECORD, "the record of %s cannot be read",
+				path);
+		}
+	}
+	close(file);
+}
+
+void bridge_tree_look(struct bridge_tree_node *ret_node, int registry_fd, const char *path,
+	const struct bridge_tree_version *known)
+{
+	*ret_node = (struct bridge_tree_node){ .kind = BRIDGE_TREE_ABSENT };
+	bool changed = true;
+	/* A free lock means a dead owner only while the directory is the one at the path. */
+	for (int i = 0; i < LOOK_AGAIN && changed; i++) {
+		int parent;
+		int fd = open_node(registry_fd, path, &parent);
+		ret_node->kind = fd < 0 ? BRIDGE_TREE_ABSENT : kind_of(fd);
+		changed = fd >= 0 && ret_node->kind != BRIDGE_TREE_LIVE &&
+			!still_named(fd, parent, path_name(path));
+		if (ret_node->kind == BRIDGE_TREE_LIVE) {
+			read_record(ret_node, fd, path, known);
+		}
+		if (fd >= 0) {
+			close(fd);
+		}
+		if (parent >= 0) {
+			close(parent);
+		}
+	}
+}
+
+/* ---- all nodes ------------------------------------------------------------------------------- */
+
+struct walker {
+	const struct bridge_tree_walk *walk;
+	size_t left; /* entries */
+	size_t depth;
+	char path[LIMIT_PATH_BYTES + 1];
+};
+
+static bool walk_below(struct walker *walker, int fd, size_t len);
+
+/* Takes one entry; false when the walk is over. */
+static bool visit(struct walker *walker, int parent, const char *name, size_t len)
+{
+	size_t name_len = strlen(name);
+	if (!path_element_valid(name, name_len) || len + 1 + name_len > LIMIT_PATH_BYTES) {
+		return true;
+	}
+	int fd = bridge_tree_open(parent, name, true);
+	if (fd < 0) {
+		return true; /* it is gone, or no directory */
+	}
+	walker->path[len] = '/';
+	memcpy(walker->path + len + 1, name, name_len + 1);
+	if (kind_of(fd) == BRIDGE_TREE_LIVE) {
+		walker->walk->on_live(walker->walk->context, walker->path);
+	}
+	bool goes_on = walk_below(walker, fd, len + 1 + name_len);
+	walker->path[len] = '\0';
+	return goes_on;
+}
+
+/* Takes the descriptor. */
+static bool walk_below(struct walker *walker, int fd, size_t len)
+{
+	walker->walk->on_directory(walker->walk->context, fd);
+	DIR *stream = fdopendir(fd);
+	if (!stream) {
+		close(fd);
+		return true;
+	}
+	bool goes_on = ++walker->depth <= MOST_DEPTH;
+	for (const struct dirent *entry; goes_on && (entry = readdir(stream)) != NULL;) {
+		goes_on = walker->left > 0;
+		walker->left -= goes_on;
+		if (goes_on && entry->d_name[0] != '.' && entry->d_name[0] != '_') {
+			goes_on = visit(walker, dirfd(stream), entry->d_name, len);
+		}
+	}
+	walker->depth--;
+	closedir(stream);
+	return goes_on;
+}
+
+bool bridge_tree_walk(const struct bridge_tree_walk *walk, int registry_fd)
+{
+	struct walker walker = { .walk = walk, .left = walk->max_entries };
+	int fd = bridge_tree_open(registry_fd, ".", true);
+	return fd < 0 || walk_below(&walker, fd, 0);
+}

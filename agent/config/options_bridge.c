@@ -1,0 +1,48 @@
+/*
+ * The options of the host's agent: [bridge] and [container GLOB].
+ */
+#include "agent/config/option_row.h"
+
+#include "agent/config/verify_bridge.h"
+#include "lib/base/limits.h"
+
+enum { MOST_RECORDS = 4096 };
+
+const struct config_option config_bridge_options[] = {
+	{ "containers", FILE_NAME(bridge, containers), .fixed = true, .automatic = "no bridge",
+		.example = "/run/berth/containers",
+		.help = "The directory whose subdirectories are containers. The container's maker "
+			"makes its subdirectory, and the agent makes registry/ in it. The "
+			"directory must belong to root or to the agent's user." },
+	{ "linger", DURATION(bridge, linger_ms, 0, SECONDS(60)), .fallback = "0s",
+		.help = "How long a record stays whose owner has died, for agents that are "
+			"restarted inside a living container. A record that was withdrawn, or "
+			"whose "
+			"container's subdirectory has gone, ends at once." },
+	OPTIONS_END,
+};
+
+const struct config_option config_container_options[] = {
+	{ "allow", LIST(container, allow, allow_count), .verify = config_verify_allow,
+		.automatic = "nothing", .example = "/users/joe/web/**",
+		.help = "The paths at which these containers may register: a * stands for a part "
+			"of "
+			"one element, a trailing /** for everything below." },
+	{ "owner", TEXT(container, owner), .verify = config_verify_owner,
+		.automatic = "the agent's own", .example = "100000:100000",
+		.help = "The uid:gid that registry/ belongs to: the container's root in a user "
+			"namespace. Only root can give it to another user." },
+	{ "max_records", INTEGER(container, max_records, 0, MOST_RECORDS), .fallback = "64",
+		.help = "How many records a container may register." },
+	{ "max_bytes", SIZE(container, max_bytes, 0, KIB(64 * 1024)), .fallback = "256K",
+		.help = "How many bytes its records may have together." },
+	{ "rate", INTEGER(container, rate, 1, 10000), .fallback = "20",
+		.help = "How many new and changed records of a container are written to the "
+			"registry a second; further ones wait." },
+	{ "attribute", PAIRS(container, attributes, attribute_count),
+		.verify_name = config_verify_pinned_name, .automatic = "none",
+		.example = "10.0.0.7",
+		.help = "An attribute NAME that the host sets in each record of these containers, "
+			"whatever the container wrote there: yarn:id, yarn:ip and any other." },
+	OPTIONS_END,
+};

@@ -1,0 +1,107 @@
+#include "agent/registration/bridge.h"
+
+#include "agent/bridge/bridge.h"
+#include "agent/core/event.h"
+#include "agent/core/state.h"
+#include "agent/registration/components.h"
+
+static bool session_is_saved(void *context)
+{
+	return !timer_runs(&((struct agent *)context)->session_save_timer);
+}
+
+static bool is_taken(void *context, const char *path)
+{
+	return agent_components_have_path(context, path);
+}
+
+static void on_change(void *context)
+{
+	agent_wake(context);
+}
+
+int agent_bridge_open(struct agent *agent, struct err *err)
+{
+	/* In another session there is nothing to take over: its nodes end with it. */
+	int code = 0;
+	json_t *inherited = agent->session_resumed ? bridge_book_load(&agent->state) : NULL;
+	if (*agent->config->bridge.containers || json_object_size(inherited) > 0) {
+		agent->bridge_book = bridge_book_create(
+			agent->loop, &agent->state, on_change, agent);
+		const struct bridge_environment environment = {
+			.loop = agent->loop,
+			.registry = agent->registry,
+			.book = agent->bridge_book,
+			.inherited = inherited,
+			.session_is_saved = session_is_saved,
+			.is_taken = is_taken,
+			.on_change = on_change,
+			.context = agent,
+		};
+		code = bridge_create(&agent->bridge, &environment, agent->config, err);
+	}
+	json_decref(inherited);
+	return code;
+}
+
+void agent_bridge_close(struct agent *agent)
+{
+	bridge_destroy(agent->bridge);
+	agent->bridge = NULL;
+}
+
+void agent_bridge_forget(struct agent *agent)
+{
+	bridge_book_destroy(agent->bridge_book);
+	agent->bridge_book = NULL;
+}
+
+void agent_bridge_on_registry_state(struct agent *agent, enum registry_state state, const char *why)
+{
+	if (agent->bridge) {
+		bridge_on_registry_state(agent->bridge, state, why);
+	}
+}
+
+void agent_bridge_apply_options(struct agent *agent)
+{
+	if (agent->bridge) {
+		bridge_set_config(agent->bridge, agent->config);
+	}
+}
+
+void agent_bridge_proceed(struct agent *agent)
+{
+	if (agent->bridge) {
+		bridge_proceed(agent->bridge);
+	}
+}
+
+static void set_count(void *context, const char *state, size_t count)
+{
+	metrics_set(context, METRIC_BRIDGE_RECORDS, state, (double)count);
+}
+
+void agent_bridge_update_metrics(struct agent *agent)
+{
+	if (agent->bridge) {
+		metrics_set(agent->metrics, METRIC_BRIDGE_CONTAINERS, "",
+			(double)bridge_containers(agent->bridge));
+		bridge_each_count(agent->bridge, set_count, agent->metrics);
+	}
+}
+
+json_t *agent_bridge_json(const struct agent *agent, const char *container, struct err *err)
+{
+	json_t *json = NULL;
+	if (agent->bridge) {
+		json = container ? bridge_container_status(agent->bridge, container)
+				 : bridge_json(agent->bridge);
+	}
+	if (!json) {
+		err_set(err, BERTH_PATH_NOT_FOUND, "this agent serves no container%s%s",
+			container ? " named " : "s: its configuration has no [bridge]",
+			container ? container : "");
+	}
+	return json;
+}

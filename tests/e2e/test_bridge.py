@@ -1,0 +1,499 @@
+"""The host's agent: records of containers in the host's session, and what a container may do."""
+
+import contextlib
+import fcntl
+import json
+import os
+import pathlib
+import signal
+import stat
+import struct
+import subprocess
+import sys
+import unittest
+
+from berth import PROGRAMS, berth, service_record, wait_until
+from lifecycle import LifeTest, Shared, on_both
+
+F_OFD_SETLK = 37
+FLOOD = """
+import os, sys
+while not os.path.exists(sys.argv[1]):
+    for _ in range(1000):
+        open("x", "w").close()
+        os.rename("x", "y")
+"""
+WEB = "/users/joe/web/prod/components"
+
+
+class BridgeTest(LifeTest):
+    """A host's agent, and containers that are directories."""
+
+    def setUp(self):
+        super().setUp()
+        self.containers = self.folder / "containers"
+        self.containers.mkdir()
+
+    def host(self, bridge=None, **policies):
+        sections = {"bridge": {"containers": self.containers, **(bridge or {})}}
+        policies = policies or {"container *": {"allow": "/users/joe/web/**"}}
+        agent = self.agent("host", **sections, **policies)
+        return agent.start()
+
+    def container(self, name):
+        """The registry of a new container, once the host's agent has made it."""
+        folder = self.containers / name
+        folder.mkdir()
+        wait_until((folder / "registry").is_dir, "the host's agent has taken the container up")
+        return folder / "registry"
+
+    def record_file(self, **attributes):
+        attributes.setdefault("yarn:persistence", "container")
+        file = self.folder / f"{len(os.listdir(self.folder))}.json"
+        file.write_text(json.dumps(service_record("10.0.0.1", 80, **attributes)))
+        return file
+
+    def register(self, registry, path, **attributes):
+        """A process in the container that holds a record."""
+        process = subprocess.Popen(
+            [PROGRAMS / "berth", "--registry", f"dir:{registry}", "bind", "-p", "--ephemeral", path,
+                "--file", self.record_file(**attributes)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        )
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def await_record(self, path):
+        wait_until(lambda: self.record(path), f"{path} is registered")
+        return json.loads(self.record(path))
+
+    def await_gone(self, path):
+        wait_until(lambda: self.record(path) is None, f"{path} has gone")
+
+    def part(self, host, name):
+        """The host's view of a container; None when there is none."""
+        for part in host.get("/v1/bridge").json["containers"]:
+            if part["name"] == name:
+                return part
+        return None
+
+    def state(self, host, name, path):
+        part = self.part(host, name) or {"records": []}
+        return next((item["state"] for item in part["records"] if item["path"] == path), None)
+
+    def await_state(self, host, name, path, state):
+        try:
+            wait_until(lambda: self.state(host, name, path) == state, f"{path} is {state}")
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {self.part(host, name)}") from None
+        part = self.part(host, name)
+        return next(item for item in part["records"] if item["path"] == path)["why"]
+
+
+class Records(BridgeTest):
+    """What becomes of a record."""
+
+    def test_a_record_lives_as_long_as_its_owner(self):
+        host = self.host()
+        owner = self.register(self.container("web-1"), f"{WEB}/c1")
+        record = self.await_record(f"{WEB}/c1")
+        self.assertEqual(record["external"][0]["addresses"], [{"host": "10.0.0.1", "port": "80"}])
+        self.assertTrue(self.is_ephemeral(f"{WEB}/c1"))
+        self.await_state(host, "web-1", f"{WEB}/c1", "registered")
+        shown = berth("--socket", host.socket, "bridge").stdout
+        self.assertRegex(shown, rf"web-1 +served.*\n +{WEB}/c1 +registered")
+        metrics = host.get("/metrics").body.decode()
+        self.assertIn('berth_bridge_records{state="registered"} 1', metrics)
+        owner.kill()
+        self.await_gone(f"{WEB}/c1")
+        wait_until(lambda: self.part(host, "web-1")["records"] == [], "nothing is left of it")
+
+    def test_a_container_that_was_there_before_the_agent(self):
+        registry = self.containers / "web-1/registry"
+        registry.mkdir(parents=True)
+        self.register(registry, f"{WEB}/c1")
+        self.host()
+        self.await_record(f"{WEB}/c1")
+
+    def test_a_record_that_is_withdrawn_or_changed(self):
+        host = self.host(bridge={"linger": "60s"})
+        registry = self.container("web-1")
+        owner = self.register(registry, f"{WEB}/c1")
+        self.await_record(f"{WEB}/c1")
+        (self.folder / "new.json").write_text(json.dumps(service_record("10.0.0.2", 81)))
+        before = self.identity(f"{WEB}/c1")
+        changed = berth("--registry", f"dir:{registry}", "bind", "--overwrite", f"{WEB}/c1",
+            "--file", self.folder / "new.json")
+        if changed.returncode == 0:  # a persistent record in its place is none of a container
+            self.await_gone(f"{WEB}/c1")
+        else:
+            self.assertEqual(self.identity(f"{WEB}/c1"), before)
+        owner.send_signal(signal.SIGTERM)
+        owner.wait()
+        self.await_gone(f"{WEB}/c1")  # in spite of linger: it was withdrawn
+        self.assertIsNone(self.state(host, "web-1", f"{WEB}/c1"))
+
+    def test_linger_outlives_a_restart_in_the_container(self):
+        host = self.host(bridge={"linger": "60s"})
+        registry = self.container("web-1")
+        owner = self.register(registry, f"{WEB}/c1")
+        self.await_record(f"{WEB}/c1")
+        before = self.identity(f"{WEB}/c1")
+        owner.kill()
+        self.await_state(host, "web-1", f"{WEB}/c1", "lingering")
+        self.assertEqual(self.identity(f"{WEB}/c1"), before)
+        self.register(registry, f"{WEB}/c1")
+        self.await_state(host, "web-1", f"{WEB}/c1", "registered")
+        self.assertEqual(self.identity(f"{WEB}/c1"), before)
+
+    def test_linger_ends(self):
+        self.host(bridge={"linger": "100ms"})
+        owner = self.register(self.container("web-1"), f"{WEB}/c1")
+        self.await_record(f"{WEB}/c1")
+        owner.kill()
+        self.await_gone(f"{WEB}/c1")
+
+    def test_a_subdirectory_that_goes_takes_its_records_along(self):
+        host = self.host(bridge={"linger": "60s"})
+        registry = self.container("web-1")
+        self.register(registry, f"{WEB}/c1")
+        self.await_record(f"{WEB}/c1")
+        registry.parent.rename(self.folder / "away")
+        self.await_gone(f"{WEB}/c1")
+        wait_until(lambda: self.part(host, "web-1") is None, "the container has gone")
+        (self.folder / "away").rename(registry.parent)
+        self.await_record(f"{WEB}/c1")
+
+    def test_the_containers_directory_is_removed_and_made_again(self):
+        self.host()
+        self.register(self.container("web-1"), f"{WEB}/c1")
+        self.await_record(f"{WEB}/c1")
+        self.containers.rename(self.folder / "away")
+        self.await_gone(f"{WEB}/c1")
+        wait_until(self.containers.is_dir, "the host's agent has made it again")
+        self.register(self.container("web-2"), f"{WEB}/c2")
+        self.await_record(f"{WEB}/c2")
+
+    def test_a_registry_that_takes_another_ones_place(self):
+        """A file system is mounted on registry/ after the agent has made it: here a rename."""
+        host = self.host()
+        registry = self.container("web-1")
+        self.register(registry, f"{WEB}/c1")
+        self.await_record(f"{WEB}/c1")
+        registry.rename(self.folder / "old")
+        self.await_gone(f"{WEB}/c1")
+        wait_until(registry.is_dir, "another one is made")
+        self.register(registry, f"{WEB}/c2")
+        self.await_state(host, "web-1", f"{WEB}/c2", "registered")
+
+
+on_both(globals(), Records)
+
+
+class Restarts(BridgeTest):
+    """The host's agent ends and comes back; its session lives on."""
+
+    registry_kind = Shared
+
+    def setUp(self):
+        super().setUp()
+        self.agent_of_host = self.host()
+        self.inside = self.container("web-1")
+        self.lives = self.register(self.inside, f"{WEB}/lives")
+        self.dies = self.register(self.inside, f"{WEB}/dies")
+        for name in ("lives", "dies"):
+            self.await_state(self.agent_of_host, "web-1", f"{WEB}/{name}", "registered")
+        self.witnesses = [self.witness(f"{WEB}/lives"), self.witness(f"{WEB}/dies")]
+
+    def seen(self):
+        return [len(witness.end()) for witness in self.witnesses]
+
+    def test_an_upgrade_shows_nobody(self):
+        for _ in range(3):
+            self.agent_of_host.upgrade()
+            self.await_state(self.agent_of_host, "web-1", f"{WEB}/lives", "registered")
+        self.assertEqual(self.seen(), [1, 1])
+
+    def test_a_kill_shows_nobody_and_who_died_meanwhile_goes(self):
+        self.agent_of_host.kill()
+        self.dies.kill()
+        self.dies.wait()
+        self.agent_of_host.start()
+        self.await_gone(f"{WEB}/dies")
+        self.await_state(self.agent_of_host, "web-1", f"{WEB}/lives", "registered")
+        self.assertEqual(self.seen(), [1, 2])
+
+    def test_a_container_that_came_while_nobody_looked(self):
+        self.agent_of_host.kill()
+        (self.containers / "web-2/registry").mkdir(parents=True)
+        self.register(self.containers / "web-2/registry", f"{WEB}/new")
+        self.agent_of_host.start()
+        self.await_record(f"{WEB}/new")
+        self.assertEqual(self.seen(), [1, 1])
+
+    def test_more_records_than_the_rate_outlive_a_kill(self):
+        sections = {"bridge": {"containers": self.containers},
+            "container *": {"allow": "/users/joe/web/**", "rate": 1}}
+        self.agent_of_host.write_config(sections)
+        self.agent_of_host.kill()
+        self.agent_of_host.start()
+        for name in ("lives", "dies"):
+            self.await_state(self.agent_of_host, "web-1", f"{WEB}/{name}", "registered")
+        self.assertEqual(self.seen(), [1, 1])
+
+    def test_without_a_bridge_what_it_left_goes(self):
+        self.agent_of_host.kill()
+        self.agent_of_host.config.write_text(
+            f"[agent]\nsocket = {self.agent_of_host.socket}\n"
+            f"state_dir = {self.agent_of_host.folder}/state\n"
+            f"[registry]\nurl = {self.registry}\nsession_timeout = 30s\n")
+        self.agent_of_host.start()
+        self.await_gone(f"{WEB}/dies")
+        self.await_gone(f"{WEB}/lives")
+
+    def test_a_path_that_two_containers_want_stays_with_the_first_one(self):
+        second = self.container("web-0")
+        self.register(second, f"{WEB}/lives")
+        self.await_state(self.agent_of_host, "web-0", f"{WEB}/lives", "conflict")
+        self.agent_of_host.kill()
+        self.agent_of_host.start()
+        self.await_state(self.agent_of_host, "web-1", f"{WEB}/lives", "registered")
+        self.await_state(self.agent_of_host, "web-0", f"{WEB}/lives", "conflict")
+        self.assertEqual(self.seen(), [1, 1])
+
+    def test_the_session_is_over(self):
+        """Another one is made, and all that lives is registered in it."""
+        self.agent_of_host.expire_session(self.server)
+        self.await_state(self.agent_of_host, "web-1", f"{WEB}/lives", "registered")
+        self.await_state(self.agent_of_host, "web-1", f"{WEB}/dies", "registered")
+
+
+class Policy(BridgeTest):
+    """What the host allows."""
+
+    def test_a_path_that_is_not_allowed(self):
+        host = self.host()
+        registry = self.container("web-1")
+        self.register(registry, "/services/db")
+        why = self.await_state(host, "web-1", "/services/db", "refused")
+        self.assertIn("`allow` of [container *] does not have the path", why)
+        self.assertIn("container web-1: the record at /services/db is not registered",
+            host.read_log())
+        self.assertIsNone(self.record("/services/db"))
+
+    def test_the_first_section_that_matches_counts(self):
+        host = self.host(**{
+            "container web-*": {"allow": "/users/joe/web/**"},
+            "container *": {"allow": "/services/*"},
+        })
+        web = self.container("web-1")
+        other = self.container("other")
+        self.register(web, "/services/db")
+        self.register(other, "/services/db")
+        self.await_state(host, "web-1", "/services/db", "refused")
+        self.await_state(host, "other", "/services/db", "registered")
+
+    def test_without_a_section_nothing_is_allowed(self):
+        host = self.host(**{"container web-*": {"allow": "/users/joe/web/**"}})
+        self.register(self.container("other"), f"{WEB}/c1")
+        why = self.await_state(host, "other", f"{WEB}/c1", "refused")
+        self.assertIn("no [container] matches other", why)
+
+    def test_pinned_attributes(self):
+        self.host(**{"container *": {"allow": "/users/joe/**", "attribute.yarn:ip": "10.9.9.9",
+            "attribute.yarn:id": "host-1"}})
+        self.register(self.container("web-1"), f"{WEB}/c1",
+            **{"yarn:ip": "1.2.3.4", "yarn:id": "forged", "kept": "yes"})
+        record = self.await_record(f"{WEB}/c1")
+        self.assertEqual((record["yarn:ip"], record["yarn:id"], record["kept"]),
+            ("10.9.9.9", "host-1", "yes"))
+
+    def test_a_reload_that_takes_a_path_away_and_gives_it_back(self):
+        host = self.host()
+        registry = self.container("web-1")
+        self.register(registry, f"{WEB}/c1")
+        self.await_record(f"{WEB}/c1")
+        for allow, there in (("/services/*", False), ("/users/joe/**", True)):
+            host.write_config({"bridge": {"containers": self.containers},
+                "container *": {"allow": allow}})
+            self.assertEqual(host.request("POST", "/v1/agent/reload").status, 200)
+            wait_until(lambda there=there: bool(self.record(f"{WEB}/c1")) == there, "as allowed")
+
+    def test_limits(self):
+        host = self.host(**{"container *": {"allow": "/users/joe/web/**", "max_records": 1}})
+        registry = self.container("web-1")
+        self.register(registry, f"{WEB}/c1")
+        self.await_record(f"{WEB}/c1")
+        second = self.register(registry, f"{WEB}/c2")
+        why = self.await_state(host, "web-1", f"{WEB}/c2", "refused")
+        self.assertIn("max_records = 1 of [container *]", why)
+        self.assertIsNotNone(self.record(f"{WEB}/c1"))
+        second.kill()
+
+    def test_bytes(self):
+        host = self.host(**{"container *": {"allow": "/users/joe/web/**", "max_bytes": "100"}})
+        self.register(self.container("web-1"), f"{WEB}/c1")
+        self.assertIn("max_bytes = 100",
+            self.await_state(host, "web-1", f"{WEB}/c1", "refused"))
+
+    def test_a_path_of_another_container(self):
+        host = self.host()
+        first = self.register(self.container("web-1"), f"{WEB}/c1", **{"yarn:id": "one"})
+        self.await_state(host, "web-1", f"{WEB}/c1", "registered")
+        before = self.identity(f"{WEB}/c1")
+        self.register(self.container("web-2"), f"{WEB}/c1", **{"yarn:id": "two"})
+        why = self.await_state(host, "web-2", f"{WEB}/c1", "conflict")
+        self.assertEqual(why, f"container web-1 of this host has {WEB}/c1")
+        self.assertEqual(self.identity(f"{WEB}/c1"), before)
+        first.kill()
+        self.await_state(host, "web-2", f"{WEB}/c1", "registered")
+        self.assertEqual(json.loads(self.record(f"{WEB}/c1"))["yarn:id"], "two")
+
+    def test_a_path_of_the_host_itself(self):
+        agent = self.agent("host")
+        sections = agent.component(check=None)
+        agent.write_config({**sections, "bridge": {"containers": self.containers},
+            "container *": {"allow": "/users/**"}})
+        agent.start().wait_state("registered")
+        before = self.identity()
+        self.register(self.container("web-1"), agent.PATH)
+        why = self.await_state(agent, "web-1", agent.PATH, "conflict")
+        self.assertEqual(why, f"a component of the host's agent has {agent.PATH}")
+        self.assertEqual(self.identity(), before)
+
+
+on_both(globals(), Policy)
+
+
+class Hostile(BridgeTest):
+    """What a container puts into its registry."""
+
+    def setUp(self):
+        super().setUp()
+        self.agent_of_host = self.host(**{"container *": {"allow": "/users/joe/web/**"}})
+        self.bad = self.container("bad")
+        self.good = self.container("good")
+
+    def hold(self, path, record=None):
+        """A live node, past our own code; the folder, and the file whose lock is its life."""
+        folder = self.node(path)
+        owner = open(folder / "_owner", "w", encoding="ascii")
+        self.addCleanup(owner.close)
+        owner.write("pid 1\n")
+        owner.flush()
+        fcntl.fcntl(owner, F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+        self.write(folder / "_record", record or json.dumps(service_record("10.0.0.1", 80)))
+        return folder, owner
+
+    def write(self, file, text):
+        new = self.folder / "new"
+        new.write_text(text)
+        new.rename(file)
+
+    def others_live(self):
+        """A record of another container comes and goes."""
+        owner = self.register(self.good, f"{WEB}/good")
+        self.await_record(f"{WEB}/good")
+        owner.kill()
+        self.await_gone(f"{WEB}/good")
+
+    def node(self, path):
+        folder = pathlib.Path(f"{self.bad}{path}")
+        folder.mkdir(parents=True)
+        return folder
+
+    def test_links_lead_nowhere(self):
+        owner = self.register(self.good, f"{WEB}/victim")
+        self.await_record(f"{WEB}/victim")
+        (self.bad / "users").symlink_to(self.good / "users")
+        inner = self.node("/services")
+        (inner / "db").symlink_to(self.good / "users/joe/web/prod/components/victim")
+        self.others_live()
+        self.assertEqual(self.part(self.agent_of_host, "bad")["records"], [])
+        self.assertIsNotNone(self.record(f"{WEB}/victim"))
+        owner.kill()
+
+    def test_a_record_that_is_a_link_to_a_secret(self):
+        secret = self.folder / "secret"
+        secret.write_text(json.dumps(service_record("6.6.6.6", 66)))
+        folder, _ = self.hold(f"{WEB}/c1")
+        self.await_record(f"{WEB}/c1")
+        (folder / "_link").symlink_to(secret)
+        (folder / "_link").rename(folder / "_record")
+        why = self.await_state(self.agent_of_host, "bad", f"{WEB}/c1", "refused")
+        self.assertIn("cannot be opened as a regular file", why)
+        self.await_gone(f"{WEB}/c1")
+
+    def test_files_of_other_kinds(self):
+        """FIFOs and sockets hold nobody up."""
+        fifo = self.node(f"{WEB}/fifo")
+        os.mkfifo(fifo / "_owner")
+        os.mkfifo(fifo / "_record")
+        os.mknod(self.node(f"{WEB}/sock") / "_owner", stat.S_IFSOCK | 0o600)
+        (self.node(f"{WEB}/directory") / "_owner").mkdir()
+        folder, _ = self.hold(f"{WEB}/c1")
+        self.await_record(f"{WEB}/c1")
+        os.mkfifo(folder / "_fifo")
+        (folder / "_fifo").rename(folder / "_record")
+        self.await_state(self.agent_of_host, "bad", f"{WEB}/c1", "refused")
+        self.others_live()
+
+    def test_no_service_record(self):
+        folder, _ = self.hold(f"{WEB}/c1")
+        self.await_record(f"{WEB}/c1")
+        for text, why in (("{", "InvalidRecord"), ('{"type": "JSONServiceRecord"', "InvalidRecord"),
+                ("x" * 200_000, "LimitExceeded")):
+            self.write(folder / "_record", text)
+            wait_until(lambda why=why: why in str(self.part(self.agent_of_host, "bad")), why)
+        self.await_gone(f"{WEB}/c1")
+
+    def test_thousands_of_nodes(self):
+        for i in range(5000):
+            (self.node(f"/a/n{i}") / "_owner").write_text("")
+        self.others_live()
+        wait_until(lambda: self.part(self.agent_of_host, "bad")["more"], "the bound is reported")
+
+    def test_changes_without_end(self):
+        folder = self.node("/a/b")
+        done = self.folder / "done"
+        flood = subprocess.Popen([sys.executable, "-c", FLOOD, done], cwd=folder)
+        self.addCleanup(flood.wait)
+        self.addCleanup(flood.kill)
+        wait_until(lambda: "changes its registry too fast" in self.agent_of_host.read_log(),
+            "the container is throttled")
+        self.others_live()
+        done.touch()
+        flood.wait()
+        self.register(self.bad, f"{WEB}/c1")
+        self.await_record(f"{WEB}/c1")
+
+    def test_a_registry_that_goes_and_comes(self):
+        for _ in range(20):
+            self.bad.rmdir()
+            wait_until(self.bad.is_dir, "it is made again")
+        self.others_live()
+
+    def test_a_registry_that_is_a_link(self):
+        linked = False
+        while not linked:  # the host's agent makes it again
+            with contextlib.suppress(FileNotFoundError, FileExistsError):
+                self.bad.rmdir()
+                self.bad.symlink_to(self.good)
+                linked = True
+        self.others_live()
+        self.assertEqual(self.part(self.agent_of_host, "bad")["records"], [])
+
+    def test_a_subdirectory_that_others_can_write(self):
+        self.bad.parent.chmod(0o777)
+        self.register(self.bad, f"{WEB}/c1")
+        wait_until(lambda: self.part(self.agent_of_host, "bad")["state"] == "refused", "refused")
+        self.assertIn("written by others", self.part(self.agent_of_host, "bad")["why"])
+        self.assertIsNone(self.record(f"{WEB}/c1"))
+        self.others_live()
+
+
+del BridgeTest
+
+if __name__ == "__main__":
+    unittest.main()
