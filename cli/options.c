@@ -94,7 +94,7 @@ static const struct row {
 	ROW(REALM, "realm", 0, TEXT, realm, "REALM", "of system accounts that end in @"),
 	ROW(POLICY, "policy", 0, WORD, policy, "all|skip-on-children|fail-on-children",
 		"how to treat a match that has children"),
-	ROW(DRY_RUN, "dry-run", 0, FLAG, dry_run, NULL, "show what would be deleted"),
+	ROW(DRY_RUN, "dry-run", 0, FLAG, dry_run, NULL, "show what would change, and do nothing"),
 
 	ROW(EXIT_CODE, "exit-code", 0, FLAG, exit_code, NULL,
 		"exit 1 unless every component is registered"),

@@ -136,11 +136,36 @@ static void print_problems(const json_t *answer)
 	}
 }
 
+/* "[check http] interval: 10s -> 5s", "[endpoint rest of web] added" */
+static void print_changes(const json_t *changes)
+{
+	size_t index;
+	json_t *change;
+	json_array_foreach (changes, index, change) {
+		char text[1024];
+		const char *key = output_text(change, "key");
+		int len = snprintf(text, sizeof(text), "[%s] %s", output_text(change, "section"),
+			*key ? key : output_text(change, "change"));
+		if (*key && len > 0 && (size_t)len < sizeof(text)) {
+			const char *from = output_text(change, "from");
+			const char *to = output_text(change, "to");
+			snprintf(text + len, sizeof(text) - (size_t)len, ": %s -> %s",
+				*from ? from : "nothing", *to ? to : "nothing");
+		}
+		output_line(text);
+	}
+	if (json_array_size(changes) == 0) {
+		puts("nothing would change");
+	}
+}
+
 int verb_reload(struct cli *cli)
 {
 	struct berth_failure failure;
 	struct berth_answer answer;
-	int code = berth_reload(cli->berth, &answer, &failure);
+	bool dry = cli->options.dry_run;
+	int code = dry ? berth_try_reload(cli->berth, &answer, &failure)
+		       : berth_reload(cli->berth, &answer, &failure);
 	json_t *json = json_read_text(answer.json ? answer.json : "", 0);
 	berth_answer_finish(&answer);
 	if (cli->output.json && json) {
@@ -148,10 +173,15 @@ int verb_reload(struct cli *cli)
 	} else {
 		print_problems(json);
 	}
+	if (code == 0 && dry && !cli->output.json) {
+		print_changes(json_object_get(json, "changes"));
+	}
 	json_decref(json);
 	if (code != 0) {
 		return output_failure(&failure);
 	}
-	cli_say_done(cli, "reloaded");
+	if (!dry) {
+		cli_say_done(cli, "reloaded");
+	}
 	return 0;
 }

@@ -477,6 +477,13 @@ int berth_undamp(struct berth *berth, const char *component, struct berth_failur
  */
 int berth_reload(
 	struct berth *berth, struct berth_answer *ret_answer, struct berth_failure *failure);
+/*
+ * The same, but nothing changes: "changes" of a good configuration is what a reload would change,
+ * [{"section", "change": "added" | "removed" | "changed", "key", "from", "to"}], the last three of
+ * "changed" alone.
+ */
+int berth_try_reload(
+	struct berth *berth, struct berth_answer *ret_answer, struct berth_failure *failure);
 
 /*
  * Runs a check now and waits for it, within the handle's timeout: the check as in berth_checks(),

@@ -42,7 +42,7 @@ static const struct route {
 	{ "/v1/agent/drain", NULL, 1u << HTTP_POST | 1u << HTTP_DELETE, api_order_drain,
 		"maintenance on or off" },
 	{ "/v1/agent/reload", NULL, 1u << HTTP_POST, api_order_reload,
-		"read the configuration again" },
+		"read the configuration again; ?dry_run=yes" },
 	{ "/v1/agent/checks/", "/run", 1u << HTTP_POST, api_order_run, "run a check now" },
 	{ "/v1/agent/checks/", "", 1u << HTTP_PUT, api_order_report, "report a ttl check" },
 	{ "/v1/agent/components/", "/drain", 1u << HTTP_POST | 1u << HTTP_DELETE,

@@ -57,7 +57,9 @@ struct api_act {
 	const char *reason;    /* DRAIN */
 	int64_t for_ms;        /* DRAIN; 0: without end */
 	bool away_ok;          /* READY: an outage of the registry alone is not a reason */
+	bool dry_run;          /* RELOAD: changes nothing, and sets `changes` without a problem */
 	json_t *result;        /* a new reference, or NULL */
+	json_t *changes;       /* likewise: what a reload would change */
 	bool is_being_saved;   /* set by DRAIN, UNDRAIN: api_drain_saved() follows */
 };
 

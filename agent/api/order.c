@@ -274,8 +274,15 @@ void api_order_drain(struct api *api, struct http_request *request, const char *
 void api_order_reload(struct api *api, struct http_request *request, const char *rest)
 {
 	(void)rest;
+	char dry[8] = "";
 	struct err err = ERR_INIT;
 	struct api_act order = { .kind = API_RELOAD };
+	if (http_parameter(request, "dry_run", dry, sizeof(dry), &err) < 0 ||
+		(*dry && strcmp(dry, "yes") != 0)) {
+		api_bad_request(request, "query parameter dry_run: must be yes");
+		return;
+	}
+	order.dry_run = *dry != '\0';
 	if (require_admin(api, request, &err) == 0) {
 		act(api, &order, &err);
 	}
@@ -289,9 +296,12 @@ void api_order_reload(struct api *api, struct http_request *request, const char 
 		api_problem_with(request, 422, &err,
 			json_pack("{s:b, s:O}", "reloaded", 0, "problems", order.result));
 	} else {
-		api_answer_json(request, 200, json_pack("{s:b, s:[]}", "reloaded", 1, "problems"));
+		api_answer_json(request, 200,
+			json_pack("{s:b, s:[], s:O*}", "reloaded", !order.dry_run, "problems",
+				"changes", order.changes));
 	}
 	json_decref(order.result);
+	json_decref(order.changes);
 }
 
 /* Copies the name in front of the suffix; else PATH_NOT_FOUND. */

@@ -6,6 +6,7 @@
 #include "agent/base/allocate.h"
 #include "agent/config/expand.h"
 #include "agent/config/field.h"
+#include "agent/config/parts.h"
 #include "agent/config/secret.h"
 #include "lib/registry/url.h"
 
@@ -31,17 +32,14 @@ static void print_option(const struct config_option *option, const void *target,
 	}
 }
 
-/* `check_type` leaves out what means nothing to it; 0 prints everything. */
-static void print_section(enum config_section_kind kind, const char *name, const void *target,
-	unsigned types, FILE *stream)
+static void print_part(void *context, const struct config_part *part)
 {
-	const struct config_section_type *type = &config_sections[kind];
+	FILE *stream = context;
 	fputc('\n', stream);
-	print_header(stream, type->kind, name);
-	for (size_t i = 0; type->options[i].key; i++) {
-		const struct config_option *option = &type->options[i];
-		if (!option->for_types || (option->for_types & types)) {
-			print_option(option, target, stream);
+	print_header(stream, part->type->kind, part->name);
+	for (const struct config_option *option = part->type->options; option->key; option++) {
+		if (!option->for_types || !part->types || (option->for_types & part->types)) {
+			print_option(option, part->target, stream);
 		}
 	}
 }
@@ -50,44 +48,7 @@ void config_print(const struct config *config, FILE *stream)
 {
 	fputs("; The effective configuration: defaults filled in, ${} expanded, secrets masked.\n",
 		stream);
-	for (unsigned i = 0; i < CONFIG_SECTION_COUNT; i++) {
-		const struct config_section_type *type = &config_sections[i];
-		if (type->naming == CONFIG_UNNAMED) {
-			print_section(i, "", config_section_place_const(config, type), 0, stream);
-		}
-	}
-	for (size_t i = 0; i < config->component_count; i++) {
-		const struct config_component *component = &config->components[i];
-		print_section(CONFIG_COMPONENT, component->name, component, 0, stream);
-		for (size_t j = 0; j < component->endpoint_count; j++) {
-			const struct config_endpoint *endpoint = &component->endpoints[j];
-			print_section(CONFIG_ENDPOINT, endpoint->name, endpoint, 0, stream);
-		}
-		for (size_t j = 0; j < component->dialect_count; j++) {
-			const struct config_dialect *dialect = &component->dialects[j];
-			print_section(CONFIG_DIALECT, dialect->name, dialect,
-				CONFIG_FOR(dialect->word), stream);
-		}
-	}
-	for (size_t i = 0; i < config->check_count; i++) {
-		const struct config_check *check = &config->checks[i];
-		print_section(CONFIG_CHECK, check->name, check, CONFIG_FOR(check->type), stream);
-	}
-	for (size_t i = 0; i < config->output_count; i++) {
-		const struct config_output *output = &config->outputs[i];
-		print_section(CONFIG_OUTPUT, output->name, output, 0, stream);
-	}
-	for (size_t i = 0; i < config->import_count; i++) {
-		print_section(
-			CONFIG_IMPORT, config->imports[i].name, &config->imports[i], 0, stream);
-	}
-	for (size_t i = 0; i < config->zone_count; i++) {
-		print_section(CONFIG_ZONE, config->zones[i].name, &config->zones[i], 0, stream);
-	}
-	for (size_t i = 0; i < config->container_count; i++) {
-		print_section(CONFIG_CONTAINER, config->containers[i].glob, &config->containers[i],
-			0, stream);
-	}
+	config_each_part(config, print_part, stream);
 }
 
 static void print_count(const char *separator, size_t count, const char *what, FILE *stream)

@@ -110,7 +110,8 @@ static int act(void *context, struct api_act *act, struct err *err)
 		act->is_being_saved = agent_drain_is_being_saved(agent);
 		break;
 	case API_RELOAD:
-		act->result = agent_reload(agent);
+		act->result = act->dry_run ? agent_try_reload(agent, &act->changes)
+					   : agent_reload(agent);
 		break;
 	case API_UNDAMP:
 		component_undamp(component);

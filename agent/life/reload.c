@@ -15,6 +15,7 @@
 #include "agent/registration/registry.h"
 #include "agent/base/log.h"
 #include "agent/base/notify.h"
+#include "agent/config/parts.h"
 #include "agent/config/trusted.h"
 
 /* ---- the change ------------------------------------------------------------------------------ */
@@ -47,7 +48,8 @@ static void apply(struct agent *agent, struct config *next)
 	agent_wake(agent);
 }
 
-static json_t *reload(struct agent *agent)
+/* The problems, or NULL and the configuration that a reload would put into force. */
+static json_t *read_next(struct agent *agent, struct config **ret_next)
 {
 	struct config *next = NULL;
 	struct config_problems problems = { 0 };
@@ -66,7 +68,7 @@ static json_t *reload(struct agent *agent)
 		return list;
 	}
 	config_problems_finish(&problems);
-	apply(agent, next);
+	*ret_next = next;
 	return NULL;
 }
 
@@ -76,6 +78,20 @@ static json_t *stopping_problem(const struct agent *agent)
 		"the agent is stopping, and does not read it again");
 }
 
+json_t *agent_try_reload(struct agent *agent, json_t **ret_changes)
+{
+	if (agent->phase != AGENT_RUNNING) {
+		return stopping_problem(agent);
+	}
+	struct config *next;
+	json_t *problems = read_next(agent, &next);
+	if (!problems) {
+		*ret_changes = config_difference(agent->config, next);
+		config_unref(next);
+	}
+	return problems;
+}
+
 json_t *agent_reload(struct agent *agent)
 {
 	if (agent->phase != AGENT_RUNNING) {
@@ -83,7 +99,11 @@ json_t *agent_reload(struct agent *agent)
 	}
 	notify_reloading();
 	agent_api_renew_socket(agent);
-	json_t *problems = reload(agent);
+	struct config *next;
+	json_t *problems = read_next(agent, &next);
+	if (!problems) {
+		apply(agent, next);
+	}
 	json_decref(agent->reload_problems);
 	agent->reload_problems = json_incref(problems);
 	size_t index;

@@ -264,15 +264,14 @@ int berth_undamp(struct berth *berth, const char *component, struct berth_failur
 		berth, "undamp", "POST", "components", component, "/undamp", no_body(), failure);
 }
 
-int berth_reload(
-	struct berth *berth, struct berth_answer *ret_answer, struct berth_failure *failure)
+static int reload(struct berth *berth, const char *target, struct berth_answer *ret_answer,
+	struct berth_failure *failure)
 {
 	struct err err = ERR_INIT;
 	struct buffer problem;
 	struct berth_answer answer = { .json = NULL };
 	buffer_init(&problem, PROBLEM_BYTES);
-	if (send_take(berth, "reload", "POST", "/v1/agent/reload", no_body(), &answer, &problem,
-		    &err) != 0) {
+	if (send_take(berth, "reload", "POST", target, no_body(), &answer, &problem, &err) != 0) {
 		answer.len = problem.len;
 		answer.json = buffer_take(&problem, NULL);
 	}
@@ -283,6 +282,18 @@ int berth_reload(
 		berth_answer_finish(&answer);
 	}
 	return err.code ? handle_fail(failure, &err) : 0;
+}
+
+int berth_reload(
+	struct berth *berth, struct berth_answer *ret_answer, struct berth_failure *failure)
+{
+	return reload(berth, "/v1/agent/reload", ret_answer, failure);
+}
+
+int berth_try_reload(
+	struct berth *berth, struct berth_answer *ret_answer, struct berth_failure *failure)
+{
+	return reload(berth, "/v1/agent/reload?dry_run=yes", ret_answer, failure);
 }
 
 int berth_run_check(struct berth *berth, const char *check, struct berth_answer *ret_result,

@@ -570,6 +570,30 @@ class ThroughAnAgent(AgentTest):
         self.web.config.write_text(good)
         self.assertEqual(self.berth("reload").returncode, 0)
 
+    def test_reload_shows_what_would_change_and_leaves_it(self):
+        self.start()
+        good = self.web.config.read_text()
+        self.assertEqual(self.berth("reload", "--dry-run").stdout, "nothing would change\n")
+        before = self.web.status()
+        self.web.config.write_text(
+            good.replace("description = a test", "description = another")
+            + "[endpoint admin]\napi = admin\nprotocol = http\naddress_type = uri\n"
+              "address = http://joe:secret@127.0.0.1:81/\n")
+        result = self.berth("reload", "--dry-run")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertEqual(result.stdout,
+            "[component] description: a test -> another\n[endpoint admin] added\n")
+        answer = json.loads(self.berth("reload", "--dry-run", "--json").stdout)
+        self.assertEqual((answer["reloaded"], answer["problems"]), (False, []))
+        self.assertEqual(answer["changes"][1], {"section": "endpoint admin", "change": "added"})
+        after = self.web.status()
+        self.assertEqual(after["components"], before["components"])
+        self.web.config.write_text(f"{good}\n[registr]\n")
+        self.assertEqual(self.berth("reload", "--dry-run").returncode, 1)
+        self.assertIsNone(self.web.status()["reload_problems"])
+        self.web.config.write_text(good)
+        self.assertEqual(self.web.request("POST", "/v1/agent/reload?dry_run=maybe").status, 400)
+
     def test_watch_runs_a_command_for_each_change(self):
         self.start()
         out = self.folder / "out"

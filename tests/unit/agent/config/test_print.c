@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "agent/config/config.h"
+#include "agent/config/parts.h"
 #include "tests/support/scratch.h"
 
 static struct config *load(const char *text)
@@ -98,6 +99,42 @@ Test(config_print, secrets_are_masked)
 	cr_expect(strstr(text, "env.API_KEY = ****\n"));
 	free(text);
 	config_unref(config);
+}
+
+static void expect_difference(const char *now_text, const char *next_text, const char *expected)
+{
+	struct config *now = load(now_text);
+	struct config *next = load(next_text);
+	json_t *changes = config_difference(now, next);
+	char *text = json_dumps(changes, JSON_COMPACT);
+	cr_expect_str_eq(text, expected);
+	free(text);
+	json_decref(changes);
+	config_unref(now);
+	config_unref(next);
+}
+
+Test(config_print, a_difference_names_sections_and_options_without_secrets)
+{
+#define TWO_COMPONENTS "[component a]\npath = /a\n[component b]\npath = /b\n"
+	expect_difference(TWO_COMPONENTS, TWO_COMPONENTS, "[]");
+	expect_difference("[component a]\npath = /a\n", "[component b]\npath = /a\n",
+		"[{\"section\":\"component b\",\"change\":\"added\"},"
+		"{\"section\":\"component a\",\"change\":\"removed\"}]");
+	expect_difference(TWO_COMPONENTS "[check c]\ncomponent = a\ncommand = x\n",
+		TWO_COMPONENTS
+		"[check c]\ncomponent = a\ncommand = x\nenv.API_KEY = secret\nfall = 2\n",
+		"[{\"section\":\"check c\",\"change\":\"changed\",\"key\":\"env\",\"from\":\"\","
+		"\"to\":\"env.API_KEY = ****\"},"
+		"{\"section\":\"check c\",\"change\":\"changed\",\"key\":\"fall\",\"from\":\"3\","
+		"\"to\":\"2\"}]");
+	expect_difference(TWO_COMPONENTS "[endpoint e]\ncomponent = a\napi = r\nprotocol = http\n"
+					 "address_type = uri\naddress = http://h/\n",
+		TWO_COMPONENTS "[endpoint e]\ncomponent = b\napi = r\nprotocol = http\n"
+			       "address_type = uri\naddress = http://h/\n",
+		"[{\"section\":\"endpoint e of b\",\"change\":\"added\"},"
+		"{\"section\":\"endpoint e of a\",\"change\":\"removed\"}]");
+#undef TWO_COMPONENTS
 }
 
 #define BASE_COMPONENT "[component]\npath = /a\n"

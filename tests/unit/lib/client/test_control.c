@@ -75,6 +75,11 @@ static int call_reload_alone(struct berth *berth, struct berth_failure *failure)
 	return berth_reload(berth, NULL, failure);
 }
 
+static int call_try_reload(struct berth *berth, struct berth_failure *failure)
+{
+	return berth_try_reload(berth, NULL, failure);
+}
+
 static int call_drain(struct berth *berth, struct berth_failure *failure)
 {
 	return berth_drain(berth, "a reason", 60, failure);
@@ -130,6 +135,7 @@ static struct call calls[] = {
 	{ "run-check", call_run_check, 0 },
 	{ "reload", call_reload, 0 },
 	{ "reload alone", call_reload_alone, 0 },
+	{ "try reload", call_try_reload, 0 },
 	{ "drain", call_drain, 0 },
 	{ "undrain", call_undrain, 0 },
 	{ "drain of a component", call_drain_component, 0 },
