@@ -12,7 +12,7 @@
  *     delete.c   delete and withdraw
  *     value.c    what was read of a node, shared by those who need it
  *     watch.c, watched*.c, window.c  watches, and what is known of the paths; watched.h
- *     mount.c, mount_read.c  groups of other programs' nodes, as records in this tree
+ *     imports.c, mount*.c  groups of other programs' nodes, as records in this tree
  *     acl.c      the access control list of a new node
  *
  * A request belongs to a user of the registry; a call is one task for the backend. A request is a
@@ -95,9 +95,20 @@ struct registry_watches {
 	unsigned jitter;
 };
 
+/* The mounts, between the core and the backend. */
+struct registry_between {
+	/* Takes the call over; false: it is the backend's. */
+	bool (*submit)(struct registry *registry, struct registry_call *call);
+	/* Takes back a call that it took over. */
+	void (*abandon)(struct registry_call *call);
+	/* No watch of that kind is left on the path. False: the path is the backend's. */
+	bool (*unwatch)(struct registry *registry, const char *path, enum registry_watch_kind kind);
+};
+
 struct registry {
 	struct registry_backend *backend;
 	const struct registry_backend_ops *ops;
+	const struct registry_between *between; /* NULL: there was never a mount */
 	void (*on_state)(void *context, enum registry_state state, const char *why);
 	void (*on_log)(void *context, enum registry_log_level level, const char *message);
 	void (*on_attempt)(void *context, const char *why, unsigned count);
@@ -210,7 +221,10 @@ void registry_watches_init(struct registry_watches *watches);
 void registry_watches_finish(struct registry *registry);
 void registry_watches_state(struct registry *registry);
 /* The newest sign of life, whatever the watches have still to read. */
-int64_t registry_server_heard_ms(const struct registry *registry, int64_t now_ms);
+static inline int64_t registry_server_heard_ms(const struct registry *registry, int64_t now_ms)
+{
+	return registry->ops->heard_ms ? registry->ops->heard_ms(registry->backend) : now_ms;
+}
 /* `heard_ms`, or earlier while a change has been announced that was not read yet. */
 int64_t registry_watches_heard_ms(const struct registry *registry, int64_t heard_ms);
 void registry_watches_notified(

@@ -41,6 +41,9 @@ struct registry_mount {
 
 /* The mount whose `as` is the path or above it; NULL: none. */
 struct registry_mount *registry_mount_at(const struct registry *registry, const char *path);
+/* With one user. NULL without memory. */
+struct registry_mount *registry_mount_create(const struct registry_import *import);
+/* One user less. */
 void registry_mount_release(struct registry_mount *mount);
 /* Takes a list of the group's children. 0, or -1 without memory. */
 int registry_mount_learn_take(struct registry_mount *mount, char **names, size_t count)
@@ -51,20 +54,29 @@ const char *registry_mount_name(
 /* The name with this label in the list that was read last. */
 const char *registry_mount_listed(const struct registry_mount *mount, const char *label);
 
-/* The backend's notification of `path`, passed on to the paths below mounts that depend on it. */
-void registry_mounts_notified(
-	struct registry *registry, const char *path, enum registry_watch_kind kind, bool gone);
-/* No watch on path of that kind is left. False: the path is the backend's. */
-bool registry_mounts_unwatch(
-	struct registry *registry, const char *path, enum registry_watch_kind kind);
-/* All calls have been taken back. */
-void registry_mounts_finish(struct registry *registry);
-
 /* ---- mount_read.c ---- */
 
 /* Takes the call over when it concerns a mount; false: it is the backend's. */
 bool registry_mounts_submit(struct registry *registry, struct registry_call *call);
 /* Takes back a call that registry_mounts_submit() took over. */
 void registry_mounts_abandon(struct registry_call *call);
+
+/* ---- mount_watch.c ---- */
+
+/* The backend's notification of `path`, passed on to the paths below mounts that depend on it. */
+void registry_mounts_notified(
+	struct registry *registry, const char *path, enum registry_watch_kind kind, bool gone);
+/* No watch on path of that kind is left. False: the path is the backend's. */
+bool registry_mounts_unwatch(
+	struct registry *registry, const char *path, enum registry_watch_kind kind);
+/* The mount goes: the backend's watches of its foreign nodes end. */
+void registry_mount_unwatch_all(struct registry *registry, struct registry_mount *mount);
+/* A mount has come or gone: the watched paths below and above it are read again. */
+void registry_mount_notify_all(struct registry *registry, struct registry_mount *mount);
+
+/* ---- imports.c ---- */
+
+/* All calls have been taken back. */
+void registry_mounts_finish(struct registry *registry);
 
 #endif

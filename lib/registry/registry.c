@@ -214,11 +214,6 @@ int registry_session_timeout_ms(const struct registry *registry)
 	return registry->ops->session_timeout_ms(registry->backend);
 }
 
-int64_t registry_server_heard_ms(const struct registry *registry, int64_t now_ms)
-{
-	return registry->ops->heard_ms ? registry->ops->heard_ms(registry->backend) : now_ms;
-}
-
 int64_t registry_heard_ms(const struct registry *registry, int64_t now_ms)
 {
 	return registry_watches_heard_ms(registry, registry_server_heard_ms(registry, now_ms));

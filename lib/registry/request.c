@@ -1,4 +1,4 @@
-#include "lib/registry/mount.h"
+#include "lib/registry/internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,7 +68,8 @@ void registry_call_send(struct registry *registry, struct registry_call *call, i
 void registry_call_submit(
 	struct registry *registry, struct registry_call *call, int64_t deadline_ms)
 {
-	if (call_begins(registry, call, deadline_ms) && !registry_mounts_submit(registry, call)) {
+	if (call_begins(registry, call, deadline_ms) &&
+		!(registry->between && registry->between->submit(registry, call))) {
 		registry->ops->submit(registry->backend, &call->task);
 	}
 }
@@ -111,7 +112,7 @@ void registry_call_clear(struct registry_call *call)
 void registry_call_finish(struct registry_call *call)
 {
 	if (call->mount_read) {
-		registry_mounts_abandon(call);
+		call->registry->between->abandon(call);
 	} else if (call->state == REGISTRY_CALL_SUBMITTED) {
 		call->registry->ops->abandon(call->registry->backend, &call->task);
 	} else if (call->state == REGISTRY_CALL_REFUSED) {

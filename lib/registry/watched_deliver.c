@@ -1,7 +1,6 @@
 /*
  * Delivers the values of watched paths to the watches of users.
  */
-#include "lib/registry/mount.h"
 #include "lib/registry/watched.h"
 
 #include <stdlib.h>
@@ -29,7 +28,8 @@ void watched_free_if_unused(struct registry_watched *watched)
 	struct registry *registry = watched->registry;
 	watched_end_read(watched);
 	if (watched->asked && !twin_is_watched(watched) &&
-		!registry_mounts_unwatch(registry, watched->path, watched->kind)) {
+		!(registry->between &&
+			registry->between->unwatch(registry, watched->path, watched->kind))) {
 		registry->ops->unwatch(registry->backend, watched->path, watched->kind);
 	}
 	watched_free(watched);

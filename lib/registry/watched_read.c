@@ -204,8 +204,8 @@ void registry_watches_state(struct registry *registry)
 	}
 	/* With those from before the last disconnection. */
 	size_t count = list_count(&watches->waiting[REGISTRY_READ_CONFIRM]);
-	registry_window_open(
-		&watches->window, count, watches->now_ms, registry_session_timeout_ms(registry));
+	registry_window_open(&watches->window, count, watches->now_ms,
+		registry->ops->session_timeout_ms(registry->backend));
 	hurry_unknown(watches);
 	watched_submit(registry);
 }
