@@ -1,4 +1,4 @@
-#include "agent/cache/internal.h"
+#include "agent/cache/answer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,11 +7,6 @@
 #include "agent/base/allocate.h"
 #include "lib/base/clock.h"
 #include "lib/base/hash.h"
-
-/*
- * An answer: a ready body over entries, and the lookups that wait for it. The cache makes it when a
- * client asks and keeps it until an entry of it changes. Each filter has an answer of its own.
- */
 
 enum { RENDERING_BYTES = 1024 /* bytes that a front end keeps with an answer */ };
 
@@ -54,10 +49,10 @@ void cache_body_release(void *of_answer)
 	}
 }
 
-void cache_answer_clear(struct cache *cache, struct answer *answer)
+void cache_answer_clear(struct answer *answer)
 {
 	if (answer->public.rendering) {
-		cache->options.release_rendering(answer->public.rendering);
+		answer->all->release_rendering(answer->public.rendering);
 		answer->public.rendering = NULL;
 	}
 	cache_body_release(answer->body);
@@ -67,15 +62,15 @@ void cache_answer_clear(struct cache *cache, struct answer *answer)
 	answer->public.err = NULL;
 	answer->ready = false;
 	answer->public.live = false;
-	cache_charge(cache, answer->charged, 0);
+	cache_charge(answer->all->table, answer->charged, 0);
 	answer->charged = 0;
 }
 
-void cache_answer_publish(struct cache *cache, struct answer *answer, struct cache_body *body_take,
+void cache_answer_publish(struct answer *answer, struct cache_body *body_take,
 	const struct cache_need *need, const struct err *err)
 {
 	struct cache_answer *public = &answer->public;
-	cache_answer_clear(cache, answer);
+	cache_answer_clear(answer);
 	answer->body = body_take;
 	if (err->code) {
 		public->err = allocate_zeroed(1, sizeof(*err));
@@ -96,7 +91,7 @@ void cache_answer_publish(struct cache *cache, struct answer *answer, struct cac
 		: sizeof(*body_take) + (body_take->data == body_take->text ? public->len : 0);
 	answer->charged = sizeof(*answer) + cache_filter_bytes(answer->filter) + RENDERING_BYTES +
 		2 * CACHE_ALLOCATION_BYTES + (err->code ? sizeof(*err) : 0) + own;
-	cache_charge(cache, 0, answer->charged);
+	cache_charge(answer->all->table, 0, answer->charged);
 }
 
 void cache_answer_fail(const struct cache_entry *entry, struct err *err)
@@ -112,11 +107,11 @@ void cache_answer_fail(const struct cache_entry *entry, struct err *err)
 	}
 }
 
-enum cache_verdict cache_answer_unavailable(const struct cache *cache, const struct answer *answer,
-	const struct cache_need *need, struct err *err)
+enum cache_verdict cache_answer_unavailable(
+	const struct answer *answer, const struct cache_need *need, struct err *err)
 {
 	err_set(err, BERTH_REGISTRY_UNAVAILABLE, "the registry is %s, and %s is %s",
-		registry_state_name(cache->state), answer->node->path,
+		registry_state_name(answer->all->heard->state), answer->node->path,
 		need->outdated ? "known no later than max_stale allows" : "not known");
 	return CACHE_UNAVAILABLE;
 }
@@ -130,42 +125,40 @@ void cache_answer_end_wait(struct cache_wait *wait)
 	list_remove(&wait->unconfirmed_link);
 	wait->answer = NULL;
 	if (answer) {
-		answer->cache->unpinned = true;
+		answer->all->table->unpinned = true;
 	}
 }
 
-bool cache_answer_satisfies(struct cache *cache, struct answer *answer, struct cache_wait *wait)
+bool cache_answer_satisfies(struct answer *answer, struct cache_wait *wait)
 {
 	if (strcmp(wait->unlike, answer->public.etag) == 0) {
 		return false;
 	}
 	if (!answer->public.live ||
-		cache_confirm_since(cache, wait->not_before_ms, clock_monotonic_ms()) !=
-			CACHE_TRUE_SOON) {
+		cache_confirm_since(answer->all->heard, wait->not_before_ms,
+			clock_monotonic_ms()) != CACHE_TRUE_SOON) {
 		return true;
 	}
 	list_remove(&wait->unconfirmed_link);
-	list_append(&cache->unconfirmed_waits, &wait->unconfirmed_link);
+	list_append(&answer->all->heard->waits, &wait->unconfirmed_link);
 	return false;
 }
 
-bool cache_answer_is_outdated(
-	const struct cache *cache, const struct answer *answer, int64_t now_ms)
+bool cache_answer_is_outdated(const struct answer *answer, int64_t now_ms)
 {
-	int64_t max_stale_ms = cache->options.max_stale_ms;
+	int64_t max_stale_ms = answer->all->store->max_stale_ms;
 	return max_stale_ms > 0 &&
-		cache_answer_age_ms(cache, &answer->public, now_ms) > max_stale_ms;
+		now_ms - cache_answer_true_at_ms(answer->all->heard, &answer->public, now_ms) >
+		max_stale_ms;
 }
 
-void cache_answer_deliver(struct cache *cache, struct answer *answer, enum cache_verdict verdict,
-	const struct err *err)
+void cache_answer_deliver(struct answer *answer, enum cache_verdict verdict, const struct err *err)
 {
 	struct list waits;
 	struct err outdated = ERR_INIT;
-	if (verdict == CACHE_READY &&
-		cache_answer_is_outdated(cache, answer, clock_monotonic_ms())) {
+	if (verdict == CACHE_READY && cache_answer_is_outdated(answer, clock_monotonic_ms())) {
 		struct cache_need need = { .outdated = true };
-		verdict = cache_answer_unavailable(cache, answer, &need, &outdated);
+		verdict = cache_answer_unavailable(answer, &need, &outdated);
 		err = &outdated;
 	}
 	list_init(&waits);
@@ -173,7 +166,7 @@ void cache_answer_deliver(struct cache *cache, struct answer *answer, enum cache
 	answer->busy = true;
 	while (!list_empty(&waits)) {
 		struct cache_wait *wait = LIST_ITEM(waits.next, struct cache_wait, link);
-		bool ready = verdict == CACHE_READY && cache_answer_satisfies(cache, answer, wait);
+		bool ready = verdict == CACHE_READY && cache_answer_satisfies(answer, wait);
 		bool given_up = verdict == CACHE_UNAVAILABLE &&
 			(!wait->unlike[0] || err->code == BERTH_LIMIT_EXCEEDED);
 		if (ready || given_up) {
@@ -197,20 +190,12 @@ bool cache_answers_waited(const struct cache_node *node)
 	return false;
 }
 
-/* ---- the age of an answer ---- */
+/* ---- its age ---- */
 
-bool cache_answer_confirmed(const struct cache *cache, const struct cache_answer *answer,
-	int64_t max_age_ms, int64_t now_ms)
+int64_t cache_answer_true_at_ms(
+	const struct cache_heard *heard, const struct cache_answer *answer, int64_t now_ms)
 {
-	return answer->live && cache->state == REGISTRY_CONNECTED &&
-		cache_heard_ms(cache, now_ms) >= cache_not_before_ms(cache, max_age_ms, now_ms);
-}
-
-int64_t cache_answer_age_ms(
-	const struct cache *cache, const struct cache_answer *answer, int64_t now_ms)
-{
-	int64_t true_at_ms = answer->live ? cache_heard_ms(cache, now_ms) : answer->true_at_ms;
-	return now_ms > true_at_ms ? now_ms - true_at_ms : 0;
+	return answer->live ? cache_heard_ms(heard, now_ms) : answer->true_at_ms;
 }
 
 void *cache_body_hold(const struct cache_answer *answer)

@@ -1,4 +1,4 @@
-#include "agent/cache/internal.h"
+#include "agent/cache/body.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,12 +8,6 @@
 #include "lib/base/json_visible.h"
 #include "lib/record/record.h"
 #include "lib/render/render.h"
-
-/*
- * The bodies of answers over children. A large one is written in slices, one in each turn of the
- * loop, so that no other client waits for it. A record that changes after it was written does not
- * begin the body anew: each part was true while the client waited.
- */
 
 enum { SLICE_CHILDREN = 128, BODY_BYTES = 256 * 1024 * 1024 };
 
@@ -150,7 +144,7 @@ static void write_part(struct answer *answer, struct cache_entry *data,
 	}
 }
 
-static void begin(struct cache *cache, struct answer *answer, const struct cache_filter *filter)
+static void begin(struct answer *answer, const struct cache_filter *filter)
 {
 	struct cache_build *build = allocate_zeroed(1, sizeof(*build));
 	build->answer = answer;
@@ -165,14 +159,14 @@ static void begin(struct cache *cache, struct answer *answer, const struct cache
 		buffer_append_text(&build->out, "[");
 	}
 	const char *path = answer->node->path;
-	struct cache_entry *data = cache_need(cache, &build->need, path, CACHE_DATA);
+	struct cache_entry *data = cache_need(answer->all->store, &build->need, path, CACHE_DATA);
 	if (data) {
 		write_part(answer, data, filter, path);
 	}
 }
 
-static void write_slice(struct cache *cache, struct answer *answer,
-	const struct cache_entry *children, const struct cache_filter *filter)
+static void write_slice(struct answer *answer, const struct cache_entry *children,
+	const struct cache_filter *filter)
 {
 	struct cache_build *build = answer->build;
 	size_t i = next_child(children, build->after);
@@ -180,7 +174,8 @@ static void write_slice(struct cache *cache, struct answer *answer,
 								      : cache_child_count(children);
 	for (; i < end; i++) {
 		const char *path = children->value->children[i];
-		struct cache_entry *data = cache_need(cache, &build->need, path, CACHE_DATA);
+		struct cache_entry *data = cache_need(
+			answer->all->store, &build->need, path, CACHE_DATA);
 		if (!data) {
 			break;
 		}
@@ -197,8 +192,8 @@ static void write_slice(struct cache *cache, struct answer *answer,
 		buffer_append_text(&build->out, ends);
 	} else if (build->need.missing == 0) {
 		list_remove(&build->link);
-		list_append(&cache->builds, &build->link);
-		cache_go_on(cache);
+		list_append(&answer->all->builds, &build->link);
+		cache_go_on(answer->all->turn);
 	}
 }
 
@@ -210,39 +205,39 @@ static bool lacks_path(const struct answer *answer, const struct cache_entry *ch
 	return cache_code(children) && !may_be_absent;
 }
 
-enum cache_verdict cache_build_go_on(struct cache *cache, struct answer *answer, struct err *err)
+enum cache_verdict cache_build_go_on(struct answer *answer, struct err *err)
 {
 	const struct cache_filter filter = filter_of(answer);
 	if (!answer->build) {
-		begin(cache, answer, &filter);
+		begin(answer, &filter);
 	}
 	struct cache_build *build = answer->build;
 	list_remove(&build->link);
 	build->need.missing = 0;
 	build->need.unavailable = 0;
 	struct cache_entry *children = cache_need(
-		cache, &build->need, answer->node->path, CACHE_CHILDREN);
+		answer->all->store, &build->need, answer->node->path, CACHE_CHILDREN);
 	if (children && lacks_path(answer, children)) {
 		cache_answer_fail(children, err);
 		return CACHE_READY;
 	}
 	if (children) {
-		write_slice(cache, answer, children, &filter);
+		write_slice(answer, children, &filter);
 	}
 	answer->missing = build->need.missing;
 	bool more = answer->missing > 0 || !list_empty(&build->link);
 	return build->need.unavailable > 0 ? CACHE_UNAVAILABLE : more ? CACHE_WAITING : CACHE_READY;
 }
 
-void cache_build_put_off(struct cache *cache, struct answer *answer)
+void cache_build_put_off(struct answer *answer)
 {
 	if (!answer->build) {
 		answer->build = allocate_zeroed(1, sizeof(*answer->build));
 		answer->build->answer = answer;
 		answer->build->put_off = true;
 		buffer_init(&answer->build->out, BODY_BYTES);
-		list_append(&cache->builds, &answer->build->link);
-		cache_go_on(cache);
+		list_append(&answer->all->builds, &answer->build->link);
+		cache_go_on(answer->all->turn);
 	}
 }
 

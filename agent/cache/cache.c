@@ -1,151 +1,40 @@
-#include "agent/cache/internal.h"
+#include "agent/cache/parts.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "agent/base/allocate.h"
+#include "agent/cache/listing.h"
+#include "agent/cache/snapshot.h"
 #include "lib/base/clock.h"
-#include "lib/base/hash.h"
-#include "lib/base/path.h"
 
 /*
- * Paths, limits and time: the table of nodes, their eviction, and the work at the end of each turn.
+ * The order of a turn: the parts collect what has changed, and the end of the turn hands it on, to
+ * answers first, then to observers; then it evicts. Here are also the limits, the resync, and what
+ * the users of the cache call.
  */
 
 enum {
 	TICK_MS = 1000,
-	LEAST_SHARES = 64, /* of a resync period: few paths need no tick a second */
-	FIRST_BUCKETS = 256,
-	OVERDRAFT = 20,       /* a twentieth of the limit may come in before nothing more is read */
+	LEAST_SHARES = 64,    /* of a resync period: few paths need no tick a second */
 	EVICTION_STEPS = 1024 /* nodes that one turn looks at */
 };
 
-bool cache_reachable(const struct cache *cache)
+static void touch(const struct cache *cache, const struct cache_node *node)
 {
-	return cache->state == REGISTRY_CONNECTED || cache->state == REGISTRY_CONNECTING;
-}
-
-void cache_charge(struct cache *cache, size_t before, size_t after)
-{
-	cache->bytes += after - before;
-}
-
-bool cache_is_full(const struct cache *cache)
-{
-	size_t limit = cache->options.max_size_bytes;
-	return cache->bytes > limit + limit / OVERDRAFT;
-}
-
-void cache_go_on(struct cache *cache)
-{
-	timer_start(&cache->more, 0);
-}
-
-/* ---- paths ---- */
-
-static uint32_t hash_path(const struct cache *cache, const char *path, size_t len)
-{
-	uint64_t hash = hash_bytes(cache->hash_seed, path, len);
-	return (uint32_t)(hash ^ hash >> 32);
-}
-
-struct cache_node *cache_node_find(const struct cache *cache, const char *path, size_t len)
-{
-	uint32_t hash = hash_path(cache, path, len);
-	struct cache_node *node = cache->buckets[hash & (cache->bucket_count - 1)];
-	while (node &&
-		(node->hash != hash || node->path_len != len ||
-			memcmp(node->path, path, len) != 0)) {
-		node = node->hash_next;
+	if (cache->on_touched) {
+		cache->on_touched(cache->touched_context, node->path);
 	}
-	return node;
 }
 
-static void grow(struct cache *cache)
+static void forget(struct cache *cache, struct cache_node *node)
 {
-	size_t count = cache->bucket_count * 2;
-	struct cache_node **buckets = allocate_zeroed(count, sizeof(struct cache_node *));
-	for (size_t i = 0; i < cache->bucket_count; i++) {
-		for (struct cache_node *node = cache->buckets[i], *next; node; node = next) {
-			next = node->hash_next;
-			node->hash_next = buckets[node->hash & (count - 1)];
-			buckets[node->hash & (count - 1)] = node;
-		}
-	}
-	cache_charge(cache, cache->bucket_count * sizeof(void *), count * sizeof(void *));
-	free(cache->buckets);
-	cache->buckets = buckets;
-	cache->bucket_count = count;
-}
-
-static size_t node_bytes(const struct cache_node *node)
-{
-	return sizeof(*node) + node->path_len + 1 + CACHE_ALLOCATION_BYTES;
-}
-
-struct cache_node *cache_node_get(struct cache *cache, const char *path)
-{
-	size_t len = strlen(path);
-	struct cache_node *node = cache_node_find(cache, path, len);
-	if (node) {
-		return node;
-	}
-	/* Half full: a hit seldom walks past another path. */
-	if (2 * cache->node_count >= cache->bucket_count) {
-		grow(cache);
-	}
-	node = allocate_zeroed(1, sizeof(*node) + len + 1);
-	memcpy(node->path, path, len);
-	node->path_len = (uint16_t)len;
-	node->hash = hash_path(cache, path, len);
-	list_init(&node->observers);
-	struct cache_node **bucket = &cache->buckets[node->hash & (cache->bucket_count - 1)];
-	node->hash_next = *bucket;
-	*bucket = node;
-	list_prepend(&cache->order, &node->order);
-	cache->node_count++;
-	cache_charge(cache, 0, node_bytes(node));
-	return node;
-}
-
-/*
- * Only a mark: moving it to the front of the list would touch its neighbours, which a hit has no
- * time for.
- */
-void cache_node_use(struct cache_node *node)
-{
-	node->used = true;
-}
-
-struct cache_node *cache_node_parent(const struct cache *cache, const struct cache_node *node)
-{
-	size_t len = path_parent_len(node->path);
-	return len > 0 ? cache_node_find(cache, node->path, len) : NULL;
-}
-
-struct cache_entry *cache_data_of(const struct cache *cache, const char *path)
-{
-	const struct cache_node *node = cache_node_find(cache, path, strlen(path));
-	return node ? node->entries[CACHE_DATA] : NULL;
-}
-
-static void node_free(struct cache *cache, struct cache_node *node)
-{
-	struct cache_node **at = &cache->buckets[node->hash & (cache->bucket_count - 1)];
-	while (*at != node) {
-		at = &(*at)->hash_next;
-	}
-	*at = node->hash_next;
-	cache_touch(cache, node); /* nobody watches it any more */
-	list_remove(&node->order);
-	cache_answers_free(cache, node);
+	touch(cache, node); /* nobody watches it any more */
+	cache_answers_free(node);
 	for (int kind = CACHE_DATA; kind <= CACHE_CHILDREN; kind++) {
-		cache_entry_free(cache, node->entries[kind]);
+		cache_entry_free(node->entries[kind]);
 	}
-	cache_charge(cache, node_bytes(node), 0);
-	cache->node_count--;
-	free(node);
+	cache_node_free(&cache->table, node);
 }
 
 /* ---- limits ---- */
@@ -155,10 +44,10 @@ static void node_free(struct cache *cache, struct cache_node *node)
  */
 static bool is_pinned(const struct cache *cache, const struct cache_node *node)
 {
-	if (node->dirty || cache_answers_waited(node) || cache_is_observed(cache, node)) {
+	if (node->dirty || cache_answers_waited(node) || cache_is_observed(&cache->follow, node)) {
 		return true;
 	}
-	const struct cache_node *parent = cache_node_parent(cache, node);
+	const struct cache_node *parent = cache_node_parent(&cache->table, node);
 	return parent && cache_answers_waited(parent);
 }
 
@@ -169,33 +58,35 @@ static bool is_pinned(const struct cache *cache, const struct cache_node *node)
  */
 static void evict(struct cache *cache)
 {
-	for (int steps = EVICTION_STEPS; cache->bytes > cache->options.max_size_bytes; steps--) {
+	for (int steps = EVICTION_STEPS; cache->table.bytes > cache->table.max_bytes; steps--) {
 		if (steps == 0) {
-			cache_go_on(cache);
+			cache_go_on(&cache->turn);
 			return;
 		}
-		if (list_empty(&cache->order) && cache->unpinned) {
-			cache->unpinned = false;
-			list_move_all(&cache->order, &cache->pinned);
+		if (list_empty(&cache->table.order) && cache->table.unpinned) {
+			cache->table.unpinned = false;
+			list_move_all(&cache->table.order, &cache->table.pinned);
 		}
-		if (list_empty(&cache->order)) {
-			if (cache_answers_refuse(cache, true) || cache_observers_refuse(cache) ||
-				cache_answers_refuse(cache, false)) {
+		if (list_empty(&cache->table.order)) {
+			if (cache_answers_refuse(&cache->answers, true) ||
+				cache_observers_refuse(&cache->follow) ||
+				cache_answers_refuse(&cache->answers, false)) {
 				continue;
 			}
 			return;
 		}
-		struct cache_node *node = LIST_ITEM(cache->order.prev, struct cache_node, order);
+		struct cache_node *node = LIST_ITEM(
+			cache->table.order.prev, struct cache_node, order);
 		if (is_pinned(cache, node)) {
 			list_remove(&node->order);
-			list_prepend(&cache->pinned, &node->order);
+			list_prepend(&cache->table.pinned, &node->order);
 		} else if (node->used) {
 			node->used = false;
 			list_remove(&node->order);
-			list_prepend(&cache->order, &node->order);
+			list_prepend(&cache->table.order, &node->order);
 		} else {
-			cache_answers_drop(cache, node);
-			node_free(cache, node);
+			cache_answers_drop(&cache->answers, node, CACHE_DATA);
+			forget(cache, node);
 			cache->evictions++;
 		}
 	}
@@ -209,7 +100,7 @@ static bool is_absent(const struct cache_entry *entry)
 /* Its absence is known without it. */
 static bool is_listed_as_absent(const struct cache *cache, const struct cache_node *node)
 {
-	const struct cache_entry *list = cache_list_without(cache, node->path);
+	const struct cache_entry *list = cache_list_without(&cache->table, node->path);
 	return list && cache_list_holds(list);
 }
 
@@ -221,7 +112,8 @@ static bool is_listed_as_absent(const struct cache *cache, const struct cache_no
 static bool is_vanished(const struct cache *cache, const struct cache_node *node)
 {
 	return is_absent(node->entries[CACHE_DATA]) && is_absent(node->entries[CACHE_CHILDREN]) &&
-		(!node->used || is_listed_as_absent(cache, node)) && cache_is_in_tree(cache, node);
+		(!node->used || is_listed_as_absent(cache, node)) &&
+		cache_is_in_tree(&cache->follow, node);
 }
 
 static bool is_empty(const struct cache_node *node)
@@ -231,71 +123,32 @@ static bool is_empty(const struct cache_node *node)
 
 static void forget_needless(struct cache *cache, struct cache_node *node)
 {
-	cache_answers_pass(cache, node);
+	cache_answers_pass(node);
 	if (list_empty(&node->observers) && (is_empty(node) || is_vanished(cache, node)) &&
 		!is_pinned(cache, node)) {
-		node_free(cache, node);
+		forget(cache, node);
 	}
 }
 
 /* ---- the end of a turn ---- */
 
-void cache_work(struct cache *cache, size_t steps)
-{
-	unsigned turn = ev_iteration(cache->loop);
-	if (cache->turn != turn) {
-		cache->turn = turn;
-		cache->worked = 0;
-	}
-	cache->worked += steps;
-	cache->steps += steps;
-}
-
-bool cache_may_work(struct cache *cache)
-{
-	cache_work(cache, 0);
-	return cache->worked < CACHE_TURN_STEPS;
-}
-
-void cache_mark_dirty(struct cache *cache, struct cache_node *node)
-{
-	if (node->dirty) {
-		return;
-	}
-	node->dirty = true;
-	node->dirty_next = NULL;
-	*cache->dirty_end = node;
-	cache->dirty_end = &node->dirty_next;
-	ev_prepare_start(cache->loop, &cache->flush);
-}
-
-static struct cache_node *take_dirty(struct cache *cache)
-{
-	struct cache_node *node = cache->dirty;
-	cache->dirty = node->dirty_next;
-	if (!cache->dirty) {
-		cache->dirty_end = &cache->dirty;
-	}
-	node->dirty = false;
-	return node;
-}
-
 static bool resyncs(const struct cache *cache)
 {
-	return cache->state == REGISTRY_CONNECTED && cache->options.resync_ms > 0;
+	return cache->heard.state == REGISTRY_CONNECTED && cache->resync_ms > 0;
 }
 
 /* How long on_tick() may wait; INT64_MAX: for ever. */
 static int64_t longest_tick_ms(const struct cache *cache)
 {
-	if (cache->stale_observers > 0 || cache->finds_changed) {
+	if (cache->follow.stale > 0 || cache->searches.changed) {
 		return TICK_MS;
 	}
-	if (!resyncs(cache) || cache->node_count == 0) {
+	if (!resyncs(cache) || cache->table.node_count == 0) {
 		return INT64_MAX;
 	}
-	size_t shares = cache->node_count < LEAST_SHARES ? LEAST_SHARES : cache->node_count;
-	int64_t share_ms = cache->options.resync_ms / (int64_t)shares;
+	size_t shares = cache->table.node_count < LEAST_SHARES ? LEAST_SHARES
+							       : cache->table.node_count;
+	int64_t share_ms = cache->resync_ms / (int64_t)shares;
 	return share_ms > TICK_MS ? share_ms : TICK_MS;
 }
 
@@ -317,54 +170,35 @@ static void plan_tick(struct cache *cache)
 
 void cache_flush(struct cache *cache)
 {
-	cache_queue_run(cache);
-	cache_finds_run(cache);
+	cache_queue_run(&cache->store);
+	cache_finds_run(&cache->searches);
 	/* Callbacks may ask for more, which is ready or marks more nodes dirty. */
-	while (cache->dirty && cache_may_work(cache)) {
-		struct cache_node *node = take_dirty(cache);
-		cache_answers_flush(cache, node);
-		cache_observers_flush(cache, node);
+	while (cache->turn.dirty && cache_may_work(&cache->turn)) {
+		struct cache_node *node = cache_take_dirty(&cache->turn);
+		cache_answers_flush(&cache->answers, node);
+		cache_observers_flush(&cache->follow, node);
 		forget_needless(cache, node);
 	}
-	if (cache->dirty) {
-		cache_go_on(cache);
+	if (cache->turn.dirty) {
+		cache_go_on(&cache->turn);
 	} else {
-		cache_observers_ready(cache);
-		cache_observers_freshness(cache);
-		cache->change_time_s = 0;
+		cache_observers_ready(&cache->follow);
+		cache_observers_freshness(&cache->follow);
+		cache->store.change_time_s = 0;
 	}
-	cache_written_forget(cache);
+	cache_written_forget(&cache->follow);
 	evict(cache);
-	if (!cache->dirty) {
-		ev_prepare_stop(cache->loop, &cache->flush);
+	if (!cache->turn.dirty) {
+		cache_turn_rest(&cache->turn);
 	}
 	plan_tick(cache);
-}
-
-static void on_flush(struct ev_loop *loop, ev_prepare *prepare, int events)
-{
-	(void)loop;
-	(void)events;
-	cache_flush(prepare->data);
-}
-
-static void on_more(void *context)
-{
-	struct cache *cache = context;
-	cache_builds_run(cache);
-	ev_prepare_start(cache->loop, &cache->flush); /* which evicts further */
-}
-
-static void on_doubt(void *context)
-{
-	cache_recheck_doubted(context);
 }
 
 /* ---- resync: a share of the paths with each tick, all of them within the period -------------- */
 
 static void resync_bucket(struct cache *cache, size_t bucket)
 {
-	for (struct cache_node *node = cache->buckets[bucket]; node; node = node->hash_next) {
+	for (struct cache_node *node = cache->table.buckets[bucket]; node; node = node->hash_next) {
 		for (int kind = CACHE_DATA; kind <= CACHE_CHILDREN; kind++) {
 			struct cache_entry *entry = node->entries[kind];
 			if (entry && entry->watch) {
@@ -376,13 +210,14 @@ static void resync_bucket(struct cache *cache, size_t bucket)
 
 static void resync(struct cache *cache)
 {
-	int64_t due = cache->resync_due + (int64_t)cache->bucket_count * cache->tick_ms;
-	cache->resync_due = due % cache->options.resync_ms;
+	int64_t due = cache->resync_due + (int64_t)cache->table.bucket_count * cache->tick_ms;
+	cache->resync_due = due % cache->resync_ms;
 	/* With a period below a tick, each tick refreshes all of them, once. */
-	int64_t buckets = due / cache->options.resync_ms;
-	buckets = buckets < (int64_t)cache->bucket_count ? buckets : (int64_t)cache->bucket_count;
+	int64_t buckets = due / cache->resync_ms;
+	buckets = buckets < (int64_t)cache->table.bucket_count ? buckets
+							       : (int64_t)cache->table.bucket_count;
 	for (int64_t i = 0; i < buckets; i++) {
-		cache->resync_bucket = (cache->resync_bucket + 1) & (cache->bucket_count - 1);
+		cache->resync_bucket = (cache->resync_bucket + 1) & (cache->table.bucket_count - 1);
 		resync_bucket(cache, cache->resync_bucket);
 	}
 }
@@ -390,9 +225,9 @@ static void resync(struct cache *cache)
 static void on_tick(void *context)
 {
 	struct cache *cache = context;
-	cache_finds_tick(cache);
-	if (cache->stale_observers > 0) {
-		ev_prepare_start(cache->loop, &cache->flush); /* they may be confirmed by now */
+	cache_finds_tick(&cache->searches);
+	if (cache->follow.stale > 0) {
+		cache_turn_wake(&cache->turn); /* they may be confirmed by now */
 	}
 	if (resyncs(cache)) {
 		resync(cache);
@@ -405,67 +240,173 @@ static void on_tick(void *context)
 static void on_away(struct cache *cache)
 {
 	int64_t now_ms = clock_monotonic_ms();
-	int64_t heard_ms = cache_heard_ms(cache, now_ms);
+	int64_t heard_ms = cache_heard_ms(&cache->heard, now_ms);
 	cache->away_since_ms = now_ms;
-	for (size_t i = 0; i < cache->bucket_count; i++) {
-		for (struct cache_node *node = cache->buckets[i]; node; node = node->hash_next) {
-			cache_answers_away(cache, node);
-			for (int kind = CACHE_DATA; kind <= CACHE_CHILDREN; kind++) {
-				if (node->entries[kind]) {
-					cache_entry_away(node->entries[kind], heard_ms);
-				}
+	for (struct cache_node *node = cache_node_next(&cache->table, NULL); node;
+		node = cache_node_next(&cache->table, node)) {
+		cache_answers_away(&cache->answers, node);
+		for (int kind = CACHE_DATA; kind <= CACHE_CHILDREN; kind++) {
+			if (node->entries[kind]) {
+				cache_entry_away(node->entries[kind], heard_ms);
 			}
 		}
 	}
-	ev_prepare_start(cache->loop, &cache->flush);
+	cache_turn_wake(&cache->turn);
 }
 
 void cache_on_registry_state(struct cache *cache, enum registry_state state)
 {
-	bool was_connected = cache->state == REGISTRY_CONNECTED;
-	bool was_reachable = cache_reachable(cache);
-	cache->state = state;
+	bool was_connected = cache->heard.state == REGISTRY_CONNECTED;
+	bool was_reachable = cache_reachable(&cache->heard);
+	cache->heard.state = state;
 	if (state == REGISTRY_CONNECTED) {
 		cache->away_since_ms = 0;
-		ev_prepare_start(cache->loop, &cache->flush);
-	} else if (was_connected || (was_reachable && !cache_reachable(cache))) {
+		cache_turn_wake(&cache->turn);
+	} else if (was_connected || (was_reachable && !cache_reachable(&cache->heard))) {
 		on_away(cache);
 	}
-	cache_confirm_reset(cache);
+	cache_heard_set_state(&cache->heard, state);
 }
 
-double cache_change_time_s(const struct cache *cache)
+/* ---- what the parts report ---- */
+
+/* Answers hear of it at once, so that nobody gets an old one; observers at the end of the turn. */
+static void on_change(void *context, struct cache_node *node, enum cache_kind kind)
 {
-	return cache->change_time_s;
+	struct cache *cache = context;
+	touch(cache, node);
+	cache_answers_drop(&cache->answers, node, kind);
+	cache_mark_dirty(&cache->turn, node);
 }
 
-void cache_get_stats(const struct cache *cache, struct cache_stats *stats)
+/* The turn has ended, or so much has come in it that something has to go at once. */
+static void on_end(void *context)
 {
-	int64_t since_ms = cache->away_since_ms;
-	*stats = (struct cache_stats){
-		.paths = cache->node_count,
-		.entries = cache->entry_count,
-		.bytes = cache->bytes,
-		.stale_seconds = since_ms > 0 ? (double)(clock_monotonic_ms() - since_ms) / 1e3 : 0,
-		.loads = cache->loads,
-		.evictions = cache->evictions,
-		.refusals = cache->refusals,
-		.searches = cache->searches,
-		.steps = cache->steps,
-	};
+	cache_flush(context);
 }
 
-/* ---- its users ---- */
+static void on_more(void *context)
+{
+	struct cache *cache = context;
+	cache_builds_run(&cache->answers);
+}
+
+static void on_heard_change(void *context)
+{
+	struct cache *cache = context;
+	cache->store.generation++;
+	cache_turn_wake(&cache->turn);
+}
+
+static void on_wait_end(void *context, struct list *link)
+{
+	const struct cache *cache = context;
+	struct cache_wait *wait = LIST_ITEM(link, struct cache_wait, unconfirmed_link);
+	if (wait->answer) {
+		cache_answer_retry(wait->answer);
+		return;
+	}
+	struct err err = ERR_INIT;
+	if (cache->heard.confirmation != CACHE_HEARD) {
+		err_set(&err, BERTH_REGISTRY_UNAVAILABLE, "the registry does not answer");
+	}
+	wait->on_answer(wait->context, NULL, &err);
+}
+
+/* ---- what users call ---- */
+
+struct cache_answer *cache_find(struct cache *cache, const struct cache_query *query)
+{
+	return cache_answers_find(&cache->answers, query);
+}
+
+enum cache_verdict cache_ask(struct cache *cache, const struct cache_query *query,
+	struct cache_wait *wait, struct cache_answer **ret_answer, struct err *err)
+{
+	return cache_answers_ask(&cache->answers, query, wait, ret_answer, err);
+}
+
+struct cache_answer *cache_known(
+	struct cache *cache, const struct cache_query *query, int64_t now_ms)
+{
+	return cache_answers_known(&cache->answers, query, now_ms);
+}
+
+bool cache_answer_confirmed(const struct cache *cache, const struct cache_answer *answer,
+	int64_t max_age_ms, int64_t now_ms)
+{
+	const struct cache_heard *heard = &cache->heard;
+	return answer->live && heard->state == REGISTRY_CONNECTED &&
+		cache_heard_ms(heard, now_ms) >= cache_not_before_ms(heard, max_age_ms, now_ms);
+}
+
+int64_t cache_answer_age_ms(
+	const struct cache *cache, const struct cache_answer *answer, int64_t now_ms)
+{
+	int64_t true_at_ms = cache_answer_true_at_ms(&cache->heard, answer, now_ms);
+	return now_ms > true_at_ms ? now_ms - true_at_ms : 0;
+}
+
+void cache_observe(struct cache *cache, const char *path, struct cache_observer *observer)
+{
+	cache_follow_path(&cache->follow, path, observer);
+}
+
+uint64_t cache_generation(const struct cache *cache)
+{
+	return cache->store.generation;
+}
+
+int64_t cache_confirm_ms(const struct cache *cache)
+{
+	return cache_heard_bound_ms(&cache->heard);
+}
+
+int64_t cache_hits_until_ms(const struct cache *cache, int64_t now_ms)
+{
+	const struct cache_heard *heard = &cache->heard;
+	return heard->state == REGISTRY_CONNECTED
+		? cache_heard_ms(heard, now_ms) + cache_heard_bound_ms(heard)
+		: 0;
+}
+
+enum cache_verdict cache_confirm(struct cache *cache, int64_t now_ms, struct cache_wait *wait)
+{
+	struct cache_heard *heard = &cache->heard;
+	int64_t not_before_ms = cache_not_before_ms(heard, -1, now_ms);
+	enum cache_truth truth = cache_confirm_since(heard, not_before_ms, now_ms);
+	if (wait) {
+		list_init(&wait->link);
+		list_init(&wait->unconfirmed_link);
+		wait->answer = NULL;
+	}
+	if (wait && truth == CACHE_TRUE_SOON) {
+		list_append(&heard->waits, &wait->unconfirmed_link);
+		return CACHE_WAITING;
+	}
+	return truth == CACHE_TRUE ? CACHE_READY : CACHE_UNAVAILABLE;
+}
+
+int cache_save(const struct cache *cache, const char *directory, struct file_work *ret_work,
+	struct err *err)
+{
+	return cache_snapshot_save(&cache->store, directory, ret_work, err);
+}
+
+void cache_load(struct cache *cache, const char *directory)
+{
+	cache_snapshot_load(&cache->store, directory);
+}
 
 bool cache_is_connected(const struct cache *cache)
 {
-	return cache->state == REGISTRY_CONNECTED;
+	return cache->heard.state == REGISTRY_CONNECTED;
 }
 
 void cache_reserve(struct cache *cache, size_t before, size_t after)
 {
-	cache_charge(cache, before, after);
-	ev_prepare_start(cache->loop, &cache->flush); /* it may be too much */
+	cache_charge(&cache->table, before, after);
+	cache_turn_wake(&cache->turn); /* it may be too much */
 }
 
 void cache_set_touched(
@@ -475,58 +416,56 @@ void cache_set_touched(
 	cache->touched_context = context;
 }
 
+double cache_change_time_s(const struct cache *cache)
+{
+	return cache->store.change_time_s;
+}
+
+void cache_get_stats(const struct cache *cache, struct cache_stats *stats)
+{
+	int64_t since_ms = cache->away_since_ms;
+	*stats = (struct cache_stats){
+		.paths = cache->table.node_count,
+		.entries = cache->store.entry_count,
+		.bytes = cache->table.bytes,
+		.stale_seconds = since_ms > 0 ? (double)(clock_monotonic_ms() - since_ms) / 1e3 : 0,
+		.loads = cache->store.loads,
+		.evictions = cache->evictions,
+		.refusals = cache->answers.refusals + cache->follow.refusals,
+		.searches = cache->searches.asked,
+		.steps = cache->turn.steps,
+	};
+}
+
 /* ---- making and ending ---- */
 
 void cache_set_options(struct cache *cache, const struct cache_options *options)
 {
-	cache->options = *options;
-	cache_refused_forget(cache);
-	cache->options.warm = NULL;
-	cache->hit_until_ms = 0;
-	cache_warm_set(cache, options->warm, options->warm_count);
-	ev_prepare_start(cache->loop, &cache->flush);
-}
-
-static void init_watchers(struct cache *cache)
-{
-	ev_prepare_init(&cache->flush, on_flush);
-	cache->flush.data = cache;
-	timer_init(&cache->more, cache->loop, "more of the cache's work", on_more, cache);
-	timer_init(&cache->doubt_timer, cache->loop, "doubted paths", on_doubt, cache);
-	timer_init(&cache->tick, cache->loop, "the cache's tick", on_tick, cache);
-}
-
-static void init_lists(struct cache *cache)
-{
-	list_init(&cache->order);
-	list_init(&cache->pinned);
-	list_init(&cache->queue);
-	list_init(&cache->doubted);
-	list_init(&cache->builds);
-	list_init(&cache->finds);
-	list_init(&cache->observers);
-	list_init(&cache->due);
-	list_init(&cache->warm);
-	cache->dirty_end = &cache->dirty;
+	cache->table.max_bytes = options->max_size_bytes;
+	cache->heard.confirm_ms = options->confirm_ms;
+	cache->heard.hit_until_ms = 0;
+	cache->store.max_stale_ms = options->max_stale_ms;
+	cache->resync_ms = options->resync_ms;
+	cache->answers.release_rendering = options->release_rendering;
+	cache_refused_forget(&cache->store.refusals);
+	cache_warm_set(&cache->follow, options->warm, options->warm_count);
+	cache_turn_wake(&cache->turn);
 }
 
 struct cache *cache_create(
 	struct ev_loop *loop, struct registry *registry, const struct cache_options *options)
 {
 	struct cache *cache = allocate_zeroed(1, sizeof(*cache));
-	cache->loop = loop;
-	cache->registry = registry;
-	cache->state = registry_state(registry);
-	cache->bucket_count = FIRST_BUCKETS;
-	cache->buckets = allocate_zeroed(FIRST_BUCKETS, sizeof(struct cache_node *));
-	cache->bytes = sizeof(*cache) + FIRST_BUCKETS * sizeof(void *);
-	if (getrandom(&cache->hash_seed, sizeof(cache->hash_seed), GRND_NONBLOCK) < 0) {
-		cache->hash_seed = HASH_INIT ^ (uint64_t)(uintptr_t)cache;
-	}
-	cache->resync_bucket = cache->hash_seed & (FIRST_BUCKETS - 1);
-	init_lists(cache);
-	init_watchers(cache);
-	cache_confirm_init(cache);
+	cache_table_init(&cache->table, sizeof(*cache));
+	cache_turn_init(&cache->turn, loop, on_end, on_more, cache);
+	cache_heard_init(&cache->heard, loop, registry, on_heard_change, on_wait_end, cache);
+	cache_store_init(&cache->store, registry, &cache->table, &cache->turn, &cache->heard,
+		(struct cache_store_events){ on_change, on_end, cache });
+	cache_follow_init(&cache->follow, &cache->store);
+	cache_searches_init(&cache->searches, registry, &cache->turn, &cache->follow);
+	cache_answers_init(&cache->answers, &cache->store, &cache->searches);
+	timer_init(&cache->tick, loop, "the cache's tick", on_tick, cache);
+	cache->resync_bucket = cache->table.hash_seed & (cache->table.bucket_count - 1);
 	cache_set_options(cache, options);
 	return cache;
 }
@@ -536,18 +475,16 @@ void cache_destroy(struct cache *cache)
 	if (!cache) {
 		return;
 	}
-	cache_warm_set(cache, NULL, 0);
-	list_move_all(&cache->order, &cache->pinned);
-	while (!list_empty(&cache->order)) {
-		node_free(cache, LIST_ITEM(cache->order.next, struct cache_node, order));
+	cache_warm_set(&cache->follow, NULL, 0);
+	list_move_all(&cache->table.order, &cache->table.pinned);
+	while (!list_empty(&cache->table.order)) {
+		forget(cache, LIST_ITEM(cache->table.order.next, struct cache_node, order));
 	}
-	cache_confirm_finish(cache);
-	cache_refused_forget(cache);
-	cache_written_forget(cache);
-	ev_prepare_stop(cache->loop, &cache->flush);
-	timer_stop(&cache->more);
-	timer_stop(&cache->doubt_timer);
+	cache_written_forget(&cache->follow);
+	cache_heard_finish(&cache->heard);
+	cache_store_finish(&cache->store);
+	cache_turn_finish(&cache->turn);
+	cache_table_finish(&cache->table);
 	timer_stop(&cache->tick);
-	free(cache->buckets);
 	free(cache);
 }

@@ -229,7 +229,7 @@ struct cache_observer {
 	 */
 	void (*on_refused)(void *context, const struct err *err);
 	void *context;
-	struct cache *cache; /* the rest is the cache's */
+	struct cache_follow *follow; /* the rest is the cache's */
 	struct cache_node *node;
 	struct list link;
 	struct list all_link;

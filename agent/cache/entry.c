@@ -1,16 +1,17 @@
-#include "agent/cache/internal.h"
+#include "agent/cache/entry.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/base/allocate.h"
+#include "agent/cache/listing.h"
 #include "lib/base/clock.h"
 #include "lib/base/json_visible.h"
 #include "lib/record/record.h"
 
 /*
  * Entries: values from the registry's watches, and how far they can be trusted. The states and
- * their diagram are in internal.h; every change of state goes through set_state(), which keeps the
+ * their diagram are in entry.h; every change of state goes through set_state(), which keeps the
  * lists and the counters.
  */
 
@@ -39,25 +40,32 @@ static size_t entry_bytes(const struct cache_entry *entry)
 		(entry->watch ? watch_bytes(entry->watch) : 0);
 }
 
+struct cache_entry *cache_data_of(const struct cache_store *store, const char *path)
+{
+	const struct cache_node *node = cache_node_find(store->table, path, strlen(path));
+	return node ? node->entries[CACHE_DATA] : NULL;
+}
+
 struct cache_entry *cache_entry_get(
-	struct cache *cache, struct cache_node *node, enum cache_kind kind)
+	struct cache_store *store, struct cache_node *node, enum cache_kind kind)
 {
 	struct cache_entry *entry = node->entries[kind];
 	if (!entry) {
 		entry = allocate_zeroed(1, sizeof(*entry));
-		entry->cache = cache;
+		entry->store = store;
 		entry->node = node;
 		entry->kind = kind;
 		list_init(&entry->link);
 		node->entries[kind] = entry;
-		cache->entry_count++;
-		cache_charge(cache, 0, entry_bytes(entry));
+		store->entry_count++;
+		cache_charge(store->table, 0, entry_bytes(entry));
 	}
 	return entry;
 }
 
-bool cache_children_fit(struct cache *cache, const struct cache_entry *children)
+bool cache_children_fit(const struct cache_entry *children)
 {
+	struct cache_store *store = children->store;
 	const size_t each = sizeof(struct cache_node) + sizeof(struct cache_entry) +
 		sizeof(struct registry_value) + watch_bytes(NULL) + 3 * CACHE_ALLOCATION_BYTES;
 	size_t least = 0;
@@ -65,9 +73,10 @@ bool cache_children_fit(struct cache *cache, const struct cache_entry *children)
 		/* its node and its watch have the path */
 		least += each + 2 * strlen(children->value->children[i]);
 	}
-	bool fits = least <= cache->options.max_size_bytes;
+	bool fits = least <= store->table->max_bytes;
 	if (!fits) {
-		cache_refused_note(cache, children->node->path, cache_child_count(children));
+		cache_refused_note(
+			&store->refusals, children->node->path, cache_child_count(children));
 	}
 	return fits;
 }
@@ -81,27 +90,42 @@ static bool is_unconfirmed(const struct cache_entry *entry)
 
 static void set_state(struct cache_entry *entry, enum cache_entry_state state)
 {
-	struct cache *cache = entry->cache;
-	cache->generation += (entry->state == CACHE_LIVE) != (state == CACHE_LIVE);
-	cache->unconfirmed -= is_unconfirmed(entry);
+	struct cache_store *store = entry->store;
+	store->generation += (entry->state == CACHE_LIVE) != (state == CACHE_LIVE);
+	store->unconfirmed -= is_unconfirmed(entry);
 	list_remove(&entry->link);
 	entry->state = state;
 	if (state == CACHE_DOUBTED) {
-		list_append(&cache->doubted, &entry->link);
-		if (!timer_runs(&cache->doubt_timer)) {
-			timer_start(&cache->doubt_timer, DOUBT_MS);
+		list_append(&store->doubted, &entry->link);
+		if (!timer_runs(&store->doubt)) {
+			timer_start(&store->doubt, DOUBT_MS);
 		}
 	}
-	cache->unconfirmed += is_unconfirmed(entry);
+	store->unconfirmed += is_unconfirmed(entry);
 }
 
 int64_t cache_entry_true_at_ms(const struct cache_entry *entry)
 {
-	return entry->state == CACHE_LIVE ? cache_heard_ms(entry->cache, clock_monotonic_ms())
-					  : entry->true_at_ms;
+	return entry->state == CACHE_LIVE
+		? cache_heard_ms(entry->store->heard, clock_monotonic_ms())
+		: entry->true_at_ms;
+}
+
+static void report_change(const struct cache_entry *entry)
+{
+	const struct cache_store_events *events = &entry->store->events;
+	events->on_change(events->context, entry->node, entry->kind);
 }
 
 /* ---- values ---- */
+
+static void report_data(const struct cache_entry *entry, bool known)
+{
+	const struct cache_store *store = entry->store;
+	if (store->on_data && entry->kind == CACHE_DATA) {
+		store->on_data(store->on_data_context, entry->node->path, known);
+	}
+}
 
 /* Shares it with the registry. `is_another`: its content is not that of the one before. */
 static void set_value(
@@ -115,10 +139,10 @@ static void set_value(
 		entry->content = CACHE_CONTENT_UNSEEN;
 		entry->hidden = entry->kind == CACHE_DATA && value->data &&
 			json_has_hidden(value->data, value->data_len);
-		entry->cache->generation++;
-		cache_data_changed(entry, !value->code);
+		entry->store->generation++;
+		report_data(entry, !value->code);
 	}
-	cache_charge(entry->cache, before, entry_bytes(entry));
+	cache_charge(entry->store->table, before, entry_bytes(entry));
 }
 
 /* Nobody sees the data of a node that cannot be read as a record. */
@@ -160,8 +184,8 @@ void cache_entry_append_data(const struct cache_entry *data, struct buffer *out)
 	}
 }
 
-void cache_entry_restore(struct cache *cache, struct cache_entry *entry,
-	const struct registry_result *saved, int64_t true_at_ms)
+void cache_entry_restore(
+	struct cache_entry *entry, const struct registry_result *saved, int64_t true_at_ms)
 {
 	const struct registry_value *value = registry_value_copy(saved);
 	allocated((void *)(uintptr_t)value);
@@ -170,7 +194,65 @@ void cache_entry_restore(struct cache *cache, struct cache_entry *entry,
 	/* Observers get it with their first picture, and hear when it goes. */
 	entry->existed = cache_entry_exists(entry);
 	entry->true_at_ms = true_at_ms;
-	cache_entry_load(cache, entry, false);
+	cache_entry_load(entry, false);
+}
+
+/* ---- lists ---- */
+
+/* Accepts NULL, and an entry that is not DOUBTED. */
+static void recheck(struct cache_entry *entry)
+{
+	if (entry && entry->state == CACHE_DOUBTED) {
+		set_state(entry, CACHE_RECHECKED);
+		registry_watch_refresh(entry->watch);
+	}
+}
+
+/* If its absence is doubted: believes it, since the list that lacks the path is believed. */
+static void end_doubt(struct cache_entry *entry);
+
+/*
+ * The next list lacks the path. It is new to observers when it is listed again, even if its value
+ * is the same. A path that was kept only because the list named it may go.
+ */
+static void unlist(const struct cache_store *store, struct cache_node *child)
+{
+	struct cache_entry *data = child->entries[CACHE_DATA];
+	for (int kind = CACHE_DATA; kind <= CACHE_CHILDREN; kind++) {
+		if (child->entries[kind]) {
+			end_doubt(child->entries[kind]);
+		}
+	}
+	if (data) {
+		data->in_list = false;
+	}
+	if (data && data->value && !cache_entry_exists(data)) {
+		cache_mark_dirty(store->turn, child);
+	}
+}
+
+/* The list of children is about to have this state: news of those that it lacks, or names first. */
+static void list_changes(const struct cache_entry *list, const struct registry_value *next)
+{
+	const struct cache_store *store = list->store;
+	size_t old = 0;
+	size_t new = 0;
+	while (old < cache_child_count(list) || new < next->stat.children) {
+		int order = old == cache_child_count(list) ? 1
+			: new == next->stat.children
+			? -1
+			: strcmp(list->value->children[old], next->children[new]);
+		const char *path = order <= 0 ? list->value->children[old] : next->children[new];
+		struct cache_node *child = order ? cache_node_find(store->table, path, strlen(path))
+						 : NULL;
+		if (child && order < 0) {
+			unlist(store, child);
+		} else if (child) {
+			recheck(child->entries[CACHE_DATA]);
+		}
+		old += order <= 0;
+		new += order >= 0;
+	}
 }
 
 /* ---- states from the registry ---- */
@@ -189,11 +271,6 @@ static bool was_something(const struct cache_entry *entry)
 		(entry->kind == CACHE_DATA || value->stat.children + value->stat.foreign > 0);
 }
 
-static bool is_in_doubt(const struct cache_entry *entry)
-{
-	return entry->state == CACHE_DOUBTED || entry->state == CACHE_RECHECKED;
-}
-
 static bool is_doubtful(const struct cache_entry *entry, const struct registry_result *result)
 {
 	if (!is_nothing(entry, result)) {
@@ -203,7 +280,7 @@ static bool is_doubtful(const struct cache_entry *entry, const struct registry_r
 		? cache_entry_without(entry)
 		: NULL;
 	if (without) {
-		return is_in_doubt(without);
+		return cache_entry_is_in_doubt(without);
 	}
 	bool first = entry->state == CACHE_UNCONFIRMED || entry->state == CACHE_READING;
 	return (first || entry->state == CACHE_DOUBTED) && was_something(entry);
@@ -220,71 +297,70 @@ static bool is_no_answer(const struct cache_entry *entry, int code)
  * The value is stale until the registry's next report, and answers that waited to have it confirmed
  * do without. A value that was never known is waited for further.
  */
-static void distrust(struct cache *cache, struct cache_entry *entry, enum cache_entry_state state)
+static void distrust(struct cache_entry *entry, enum cache_entry_state state)
 {
 	bool matters = entry->value && (entry->state == CACHE_LIVE || entry->awaited);
 	entry->true_at_ms = entry->value ? cache_entry_true_at_ms(entry) : 0;
 	entry->awaited = false;
 	set_state(entry, state);
 	if (matters) {
-		cache_answers_drop(cache, entry->node);
-		cache_mark_dirty(cache, entry->node);
+		report_change(entry);
 	}
 }
 
 static void on_state(
-	struct cache *cache, struct cache_entry *entry, const struct registry_value *value)
+	struct cache_store *store, struct cache_entry *entry, const struct registry_value *value)
 {
 	bool changed = !same_value(entry, value);
 	bool news = changed || entry->awaited || entry->state != CACHE_LIVE ||
 		!same_stat(&entry->value->stat, &value->stat);
 	if (changed) {
-		cache->change_time_s = cache->change_time_s > 0 ? cache->change_time_s
+		store->change_time_s = store->change_time_s > 0 ? store->change_time_s
 								: clock_monotonic_s();
 		if (entry->kind == CACHE_CHILDREN) {
-			cache_list_changes(cache, entry, value);
+			list_changes(entry, value);
 		}
 		entry->changed = true;
 	}
 	entry->awaited = false;
-	cache->unconfirmed -= is_unconfirmed(entry);
+	store->unconfirmed -= is_unconfirmed(entry);
 	set_value(entry, value, changed);
-	cache->unconfirmed += is_unconfirmed(entry);
-	if (cache->state == REGISTRY_CONNECTED) {
+	store->unconfirmed += is_unconfirmed(entry);
+	if (store->heard->state == REGISTRY_CONNECTED) {
 		set_state(entry, CACHE_LIVE);
 	} else { /* it was on its way when the registry went away */
-		entry->true_at_ms = cache_heard_ms(cache, clock_monotonic_ms());
+		entry->true_at_ms = cache_heard_ms(store->heard, clock_monotonic_ms());
 		set_state(entry, CACHE_UNCONFIRMED);
 	}
 	if (news) {
 		entry->node->arrived |= (uint8_t)(1u << entry->kind);
-		cache_answers_drop(cache, entry->node);
-		cache_mark_dirty(cache, entry->node);
+		report_change(entry);
+	}
+}
+
+static void end_doubt(struct cache_entry *entry)
+{
+	const struct registry_value *value = cache_entry_is_in_doubt(entry)
+		? registry_watch_value(entry->watch)
+		: NULL;
+	if (value && value->code == BERTH_PATH_NOT_FOUND) {
+		on_state(entry->store, entry, value);
 	}
 }
 
 static void on_change(void *context, const struct registry_result *result)
 {
 	struct cache_entry *entry = context;
-	struct cache *cache = entry->cache;
+	struct cache_store *store = entry->store;
 	if (is_no_answer(entry, result->err.code)) {
-		distrust(cache, entry, CACHE_UNCONFIRMED); /* it may have armed no notification */
+		distrust(entry, CACHE_UNCONFIRMED); /* it may have armed no notification */
 	} else if (is_doubtful(entry, result)) {
-		distrust(cache, entry, CACHE_DOUBTED);
+		distrust(entry, CACHE_DOUBTED);
 	} else {
-		on_state(cache, entry, result->value);
+		on_state(store, entry, result->value);
 	}
-	if (cache_is_full(cache)) {
-		cache_flush(cache); /* which may free the entry */
-	}
-}
-
-void cache_entry_end_doubt(struct cache_entry *entry)
-{
-	const struct registry_value *value = is_in_doubt(entry) ? registry_watch_value(entry->watch)
-								: NULL;
-	if (value && value->code == BERTH_PATH_NOT_FOUND) {
-		on_state(entry->cache, entry, value);
+	if (cache_is_full(store->table)) {
+		store->events.on_full(store->events.context); /* which may free the entry */
 	}
 }
 
@@ -299,76 +375,73 @@ void cache_entry_away(struct cache_entry *entry, int64_t heard_ms)
 	}
 }
 
-void cache_entry_recheck(struct cache_entry *entry)
+static void on_doubt(void *context)
 {
-	if (entry && entry->state == CACHE_DOUBTED) {
-		set_state(entry, CACHE_RECHECKED);
-		registry_watch_refresh(entry->watch);
-	}
-}
-
-void cache_recheck_doubted(struct cache *cache)
-{
-	while (!list_empty(&cache->doubted)) {
-		cache_entry_recheck(LIST_ITEM(cache->doubted.next, struct cache_entry, link));
+	struct cache_store *store = context;
+	while (!list_empty(&store->doubted)) {
+		recheck(LIST_ITEM(store->doubted.next, struct cache_entry, link));
 	}
 }
 
 /* ---- watches ---- */
 
-void cache_entry_free(struct cache *cache, struct cache_entry *entry)
+void cache_entry_free(struct cache_entry *entry)
 {
 	if (!entry) {
 		return;
 	}
+	struct cache_store *store = entry->store;
 	set_state(entry, CACHE_IDLE);
-	cache->unconfirmed -= is_unconfirmed(entry);
-	cache_data_changed(entry, false);
-	cache_charge(cache, entry_bytes(entry), 0);
+	store->unconfirmed -= is_unconfirmed(entry);
+	report_data(entry, false);
+	cache_charge(store->table, entry_bytes(entry), 0);
 	registry_unwatch(entry->watch);
 	registry_value_release(entry->value);
-	cache->generation++;
-	cache->entry_count--;
+	store->generation++;
+	store->entry_count--;
 	free(entry);
 }
 
-static void start(struct cache *cache, struct cache_entry *entry)
+static void start(struct cache_store *store, struct cache_entry *entry)
 {
 	size_t before = entry_bytes(entry);
-	entry->watch = allocated(registry_watch_known(cache->registry, entry->node->path,
+	entry->watch = allocated(registry_watch_known(store->registry, entry->node->path,
 		watch_kinds[entry->kind], entry->value, on_change, entry));
-	cache_charge(cache, before, entry_bytes(entry));
-	cache->unconfirmed += is_unconfirmed(entry);
+	cache_charge(store->table, before, entry_bytes(entry));
+	store->unconfirmed += is_unconfirmed(entry);
 	set_state(entry, CACHE_READING);
-	cache->loads++;
+	store->loads++;
 }
 
-void cache_queue_run(struct cache *cache)
+void cache_queue_run(struct cache_store *store)
 {
-	while (!list_empty(&cache->queue) && !cache_is_full(cache) && cache_reachable(cache)) {
-		start(cache, LIST_ITEM(cache->queue.next, struct cache_entry, link));
+	while (!list_empty(&store->queue) && !cache_is_full(store->table) &&
+		cache_reachable(store->heard)) {
+		start(store, LIST_ITEM(store->queue.next, struct cache_entry, link));
 	}
 }
 
-void cache_entry_load(struct cache *cache, struct cache_entry *entry, bool urgent)
+void cache_entry_load(struct cache_entry *entry, bool urgent)
 {
+	struct cache_store *store = entry->store;
 	if (!entry->watch && (urgent || entry->state != CACHE_QUEUED)) {
 		set_state(entry, CACHE_QUEUED);
 		if (urgent) {
-			list_prepend(&cache->queue, &entry->link);
+			list_prepend(&store->queue, &entry->link);
 		} else {
-			list_append(&cache->queue, &entry->link);
+			list_append(&store->queue, &entry->link);
 		}
-		cache_queue_run(cache);
+		cache_queue_run(store);
 	}
 	if (entry->watch && urgent) {
 		registry_watch_hurry(entry->watch);
 	}
 }
 
-void cache_entry_refresh(struct cache *cache, struct cache_entry *entry)
+void cache_entry_refresh(struct cache_entry *entry)
 {
-	if (entry->watch && entry->value && !entry->awaited && cache->state == REGISTRY_CONNECTED) {
+	if (entry->watch && entry->value && !entry->awaited &&
+		entry->store->heard->state == REGISTRY_CONNECTED) {
 		entry->awaited = true;
 		if (entry->state == CACHE_DOUBTED) {
 			set_state(entry, CACHE_RECHECKED);
@@ -377,74 +450,22 @@ void cache_entry_refresh(struct cache *cache, struct cache_entry *entry)
 	}
 }
 
-/* ---- the entries of an answer ---- */
+/* ---- making and ending ---- */
 
-static bool is_usable(const struct cache_entry *entry)
+void cache_store_init(struct cache_store *store, struct registry *registry,
+	struct cache_table *table, struct cache_turn *turn, struct cache_heard *heard,
+	struct cache_store_events events)
 {
-	int64_t max_stale_ms = entry->cache->options.max_stale_ms;
-	return entry->value &&
-		(max_stale_ms <= 0 ||
-			clock_monotonic_ms() - cache_entry_true_at_ms(entry) <= max_stale_ms);
+	*store = (struct cache_store){
+		.registry = registry, .table = table, .turn = turn, .heard = heard, .events = events
+	};
+	list_init(&store->queue);
+	list_init(&store->doubted);
+	timer_init(&store->doubt, turn->loop, "doubted paths", on_doubt, store);
 }
 
-struct cache_entry *cache_need(
-	struct cache *cache, struct cache_need *need, const char *path, enum cache_kind kind)
+void cache_store_finish(struct cache_store *store)
 {
-	struct cache_entry *entry = cache_entry_get(cache, cache_node_get(cache, path), kind);
-	if (entry->state == CACHE_LIVE && !entry->awaited) {
-		return entry;
-	}
-	if (entry->state == CACHE_UNCONFIRMED) {
-		registry_watch_hurry(entry->watch);
-	}
-	bool usable = is_usable(entry);
-	/* A stale value is given while the registry is away, or is about to confirm it. */
-	bool confirming = !entry->awaited && entry->state != CACHE_IDLE;
-	if (cache_reachable(cache) &&
-		!(usable && (confirming || cache->state != REGISTRY_CONNECTED))) {
-		cache_entry_load(cache, entry, true);
-		need->missing++;
-		return NULL;
-	}
-	if (!usable) {
-		need->unavailable++;
-		need->outdated = need->outdated || entry->value;
-		return NULL;
-	}
-	if (!need->stale || entry->true_at_ms < need->true_at_ms) {
-		need->true_at_ms = entry->true_at_ms;
-	}
-	need->stale = true;
-	return entry;
-}
-
-struct cache_entry *cache_need_list(struct cache *cache, struct cache_need *need, const char *path)
-{
-	const struct cache_node *node = cache_node_find(cache, path, strlen(path));
-	const struct cache_entry *held = node ? node->entries[CACHE_CHILDREN] : NULL;
-	if (!(held && held->value) && cache_refused(cache, path)) {
-		need->too_large = true;
-		return NULL;
-	}
-	struct cache_entry *children = cache_need(cache, need, path, CACHE_CHILDREN);
-	if (children &&
-		(cache_code(children) == BERTH_LIMIT_EXCEEDED ||
-			(!cache_code(children) && !cache_children_fit(cache, children)))) {
-		need->too_large = true;
-	}
-	return children;
-}
-
-/*
- * The loads that this starts all run at the same time; the reader of the data finds them by
- * cache_data_of().
- */
-void cache_need_children(struct cache *cache, struct cache_need *need, const char *path)
-{
-	const struct cache_entry *children = cache_need_list(cache, need, path);
-	size_t count = children && !cache_code(children) ? cache_child_count(children) : 0;
-	cache_work(cache, count);
-	for (size_t i = 0; !need->too_large && i < count; i++) {
-		cache_need(cache, need, children->value->children[i], CACHE_DATA);
-	}
+	cache_refused_forget(&store->refusals);
+	timer_stop(&store->doubt);
 }

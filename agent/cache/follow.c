@@ -1,18 +1,14 @@
-#include "agent/cache/internal.h"
+#include "agent/cache/follow.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/base/allocate.h"
-#include "lib/base/clock.h"
 #include "agent/base/log.h"
+#include "agent/cache/listing.h"
+#include "agent/cache/need.h"
+#include "lib/base/clock.h"
 #include "lib/base/json_visible.h"
-
-/*
- * Observers: each change reaches every observer of the path or of a tree above it, in the order of
- * the changes, once per turn. An observer is ready when all its paths have been loaded; from then
- * on it hears of each change.
- */
 
 enum { EVENT_BYTES = 1024 * 1024 };
 
@@ -26,7 +22,7 @@ static bool covers(const struct cache_observer *observer, unsigned levels_below)
 typedef bool visit_observer(struct cache_observer *observer, unsigned levels_below, void *context);
 
 /* Visits every observer that follows the path; true if a visit ended it. */
-static bool each_observer(const struct cache *cache, const struct cache_node *node,
+static bool each_observer(const struct cache_follow *follow, const struct cache_node *node,
 	visit_observer *visit, void *context)
 {
 	const struct cache_node *at = node;
@@ -42,51 +38,52 @@ static bool each_observer(const struct cache *cache, const struct cache_node *no
 				return true;
 			}
 		}
-		if (len <= 1 || cache->wide_observers == 0) {
+		if (len <= 1 || follow->wide == 0) {
 			return false;
 		}
 		do {
 			len--;
 		} while (node->path[len] != '/');
 		len = len > 0 ? len : 1;
-		at = cache_node_find(cache, node->path, len);
+		at = cache_node_find(follow->table, node->path, len);
 	}
 }
 
 /* ---- loading ---- */
 
-static void need_node(
-	struct cache *cache, struct cache_need *need, const char *path, enum cache_scope scope)
+static void need_node(struct cache_follow *follow, struct cache_need *need, const char *path,
+	enum cache_scope scope)
 {
-	cache_work(cache, 1);
-	cache_need(cache, need, path, CACHE_DATA);
+	cache_work(follow->turn, 1);
+	cache_need(follow->store, need, path, CACHE_DATA);
 	const struct cache_entry *children = scope == CACHE_SELF
 		? NULL
-		: cache_need_list(cache, need, path);
+		: cache_need_list(follow->store, need, path);
 	if (!children || cache_code(children)) {
 		return;
 	}
 	for (size_t i = 0; !need->too_large && i < cache_child_count(children); i++) {
-		struct cache_node *child = cache_node_get(cache, children->value->children[i]);
+		struct cache_node *child = cache_node_get(
+			follow->table, children->value->children[i]);
 		/*
 		 * A snapshot shows the path with this list: no event is due when the list is
 		 * announced.
 		 */
-		cache_entry_get(cache, child, CACHE_DATA)->in_list = true;
-		need_node(cache, need, child->path, scope == CACHE_TREE ? scope : CACHE_SELF);
+		cache_entry_get(follow->store, child, CACHE_DATA)->in_list = true;
+		need_node(follow, need, child->path, scope == CACHE_TREE ? scope : CACHE_SELF);
 	}
 }
 
 static void set_state(struct cache_observer *observer, enum cache_observer_state state)
 {
-	struct cache *cache = observer->cache;
+	struct cache_follow *follow = observer->follow;
 	list_remove(&observer->due_link);
-	cache->stale_observers -= observer->state == CACHE_OBSERVER_STALE;
+	follow->stale -= observer->state == CACHE_OBSERVER_STALE;
 	observer->state = state;
 	if (state == CACHE_OBSERVER_DUE) {
-		list_append(&cache->due, &observer->due_link);
+		list_append(&follow->due, &observer->due_link);
 	}
-	cache->stale_observers += state == CACHE_OBSERVER_STALE;
+	follow->stale += state == CACHE_OBSERVER_STALE;
 }
 
 static void refuse(struct cache_observer *observer, const struct err *err)
@@ -99,21 +96,21 @@ static void refuse(struct cache_observer *observer, const struct err *err)
 
 static void refuse_too_large(struct cache_observer *observer)
 {
-	struct cache *cache = observer->cache;
+	struct cache_follow *follow = observer->follow;
 	struct err err = ERR_INIT;
 	err_set(&err, BERTH_LIMIT_EXCEEDED,
 		"%s%s does not fit into the cache of %zu bytes; "
 		"`max_size` in [cache] may be larger",
 		observer->node->path, observer->scope == CACHE_TREE ? " with all below it" : "",
-		cache->options.max_size_bytes);
+		follow->table->max_bytes);
 	log_warn("cache", "no longer watched: %s", err.msg);
-	cache->refusals++;
+	follow->refusals++;
 	refuse(observer, &err);
 }
 
 static void try_ready(struct cache_observer *observer, const struct cache_need *need)
 {
-	const struct cache *cache = observer->cache;
+	const struct cache_follow *follow = observer->follow;
 	set_state(observer, CACHE_OBSERVER_LOADING);
 	observer->missing = need->missing;
 	if (need->too_large) {
@@ -122,7 +119,7 @@ static void try_ready(struct cache_observer *observer, const struct cache_need *
 		struct err err = ERR_INIT;
 		err_set(&err, BERTH_REGISTRY_UNAVAILABLE,
 			"the registry is %s, and not all of this is known",
-			registry_state_name(cache->state));
+			registry_state_name(follow->heard->state));
 		refuse(observer, &err);
 	} else if (need->missing == 0 && need->unavailable == 0) {
 		set_state(observer, need->stale ? CACHE_OBSERVER_STALE : CACHE_OBSERVER_LIVE);
@@ -136,7 +133,7 @@ static bool count_arrivals(struct cache_observer *observer, unsigned levels_belo
 {
 	(void)levels_below;
 	const size_t *arrived = context;
-	cache_work(observer->cache, 1);
+	cache_work(observer->follow->turn, 1);
 	if (!cache_observer_is_ready(observer)) {
 		if (observer->missing > *arrived) {
 			observer->missing -= *arrived;
@@ -148,32 +145,33 @@ static bool count_arrivals(struct cache_observer *observer, unsigned levels_belo
 }
 
 /* One walk finds out what all of them need. A callback may end its own observer, but no other. */
-static void try_all(struct cache *cache, const struct cache_node *node, enum cache_scope scope)
+static void try_all(
+	struct cache_follow *follow, const struct cache_node *node, enum cache_scope scope)
 {
 	struct cache_need need = { .missing = 0 };
 	struct list *next;
-	need_node(cache, &need, node->path, scope);
+	need_node(follow, &need, node->path, scope);
 	for (struct list *link = node->observers.next; link != &node->observers; link = next) {
 		struct cache_observer *observer = LIST_ITEM(link, struct cache_observer, link);
 		next = link->next;
-		cache_work(cache, 1);
+		cache_work(follow->turn, 1);
 		if (observer->state == CACHE_OBSERVER_DUE && observer->scope == scope) {
 			try_ready(observer, &need);
 		}
 	}
 }
 
-void cache_observers_ready(struct cache *cache)
+void cache_observers_ready(struct cache_follow *follow)
 {
-	while (!list_empty(&cache->due)) {
-		if (!cache_may_work(cache)) {
-			ev_prepare_start(cache->loop, &cache->flush);
-			cache_go_on(cache);
+	while (!list_empty(&follow->due)) {
+		if (!cache_may_work(follow->turn)) {
+			cache_turn_wake(follow->turn);
+			cache_go_on(follow->turn);
 			return;
 		}
 		const struct cache_observer *first = LIST_ITEM(
-			cache->due.next, struct cache_observer, due_link);
-		try_all(cache, first->node, first->scope);
+			follow->due.next, struct cache_observer, due_link);
+		try_all(follow, first->node, first->scope);
 	}
 }
 
@@ -204,7 +202,7 @@ static bool send(struct cache_observer *observer, unsigned levels_below, void *c
 {
 	(void)levels_below;
 	const struct event *event = context;
-	cache_work(observer->cache, CACHE_EVENT_STEPS);
+	cache_work(observer->follow->turn, CACHE_EVENT_STEPS);
 	if (cache_observer_is_ready(observer) && observer->on_event) {
 		observer->on_event(observer->context, event->type, event->path, event->record);
 	}
@@ -242,9 +240,9 @@ static bool follows(struct cache_observer *observer, unsigned levels_below, void
 	return true;
 }
 
-static void announce(struct cache *cache, struct cache_node *node, struct cache_entry *data)
+static void announce(struct cache_follow *follow, struct cache_node *node, struct cache_entry *data)
 {
-	if (!each_observer(cache, node, listens, NULL)) {
+	if (!each_observer(follow, node, listens, NULL)) {
 		return;
 	}
 	struct buffer record;
@@ -256,17 +254,18 @@ static void announce(struct cache *cache, struct cache_node *node, struct cache_
 		event.type = CACHE_UPDATED;
 		event.record = buffer_text(&record);
 	}
-	each_observer(cache, node, send, &event);
+	each_observer(follow, node, send, &event);
 	buffer_finish(&record);
 }
 
-static void flush_data(struct cache *cache, struct cache_node *node, struct cache_entry *data)
+static void flush_data(
+	struct cache_follow *follow, struct cache_node *node, struct cache_entry *data)
 {
 	bool existed = data->existed;
 	data->existed = cache_entry_exists(data);
-	data->in_list = data->existed && (data->in_list || cache_is_listed(cache, node));
+	data->in_list = data->existed && (data->in_list || cache_is_listed(follow->table, node));
 	if (data->existed || existed) {
-		announce(cache, node, data);
+		announce(follow, node, data);
 	}
 }
 
@@ -274,37 +273,37 @@ static void flush_data(struct cache *cache, struct cache_node *node, struct cach
  * A record can be known before the first list of children that names it: a snapshot taken between
  * the two does not show it.
  */
-static void flush_child(struct cache *cache, const char *path)
+static void flush_child(struct cache_follow *follow, const char *path)
 {
-	struct cache_node *child = cache_node_get(cache, path);
+	struct cache_node *child = cache_node_get(follow->table, path);
 	struct cache_need need = { .missing = 0 };
-	cache_need(cache, &need, path, CACHE_DATA);
-	if (each_observer(cache, child, follows_children, NULL)) {
-		cache_need(cache, &need, path, CACHE_CHILDREN);
+	cache_need(follow->store, &need, path, CACHE_DATA);
+	if (each_observer(follow, child, follows_children, NULL)) {
+		cache_need(follow->store, &need, path, CACHE_CHILDREN);
 	}
 	struct cache_entry *data = child->entries[CACHE_DATA];
 	if (!data->in_list) {
 		data->in_list = true;
 		/* Else its own announcement is due. */
 		if (data->value && cache_entry_exists(data) && !data->changed) {
-			flush_data(cache, child, data);
+			flush_data(follow, child, data);
 		}
 	}
 }
 
-static void flush_children(
-	struct cache *cache, const struct cache_node *node, const struct cache_entry *children)
+static void flush_children(struct cache_follow *follow, const struct cache_node *node,
+	const struct cache_entry *children)
 {
-	if (cache_code(children) || !each_observer(cache, node, follows_children, NULL)) {
+	if (cache_code(children) || !each_observer(follow, node, follows_children, NULL)) {
 		return;
 	}
-	if (!cache_children_fit(cache, children)) {
-		each_observer(cache, node, refuse_children, NULL);
+	if (!cache_children_fit(children)) {
+		each_observer(follow, node, refuse_children, NULL);
 		return;
 	}
-	cache_work(cache, cache_child_count(children));
+	cache_work(follow->turn, cache_child_count(children));
 	for (size_t i = 0; i < cache_child_count(children); i++) {
-		flush_child(cache, children->value->children[i]);
+		flush_child(follow, children->value->children[i]);
 	}
 }
 
@@ -321,7 +320,7 @@ static bool send_stale(struct cache_observer *observer, unsigned levels_below, v
 {
 	const struct cache_node *node = context;
 	const struct event stale = { CACHE_STALE, NULL, NULL };
-	cache_work(observer->cache, 1);
+	cache_work(observer->follow->turn, 1);
 	bool concerned = is_unconfirmed(node->entries[CACHE_DATA]) ||
 		(covers(observer, levels_below + 1) &&
 			is_unconfirmed(node->entries[CACHE_CHILDREN]));
@@ -332,30 +331,36 @@ static bool send_stale(struct cache_observer *observer, unsigned levels_below, v
 	return false;
 }
 
-void cache_observers_flush(struct cache *cache, struct cache_node *node)
+void cache_observers_flush(struct cache_follow *follow, struct cache_node *node)
 {
 	struct cache_entry *data = node->entries[CACHE_DATA];
 	struct cache_entry *children = node->entries[CACHE_CHILDREN];
 	if (data && data->changed) {
 		data->changed = false;
-		flush_data(cache, node, data);
+		flush_data(follow, node, data);
 	}
 	if (children && children->changed) {
 		children->changed = false;
-		flush_children(cache, node, children);
+		flush_children(follow, node, children);
 	}
-	if (cache->unconfirmed > 0 && cache->state == REGISTRY_CONNECTED) {
-		each_observer(cache, node, send_stale, node);
+	if (follow->store->unconfirmed > 0 && follow->heard->state == REGISTRY_CONNECTED) {
+		each_observer(follow, node, send_stale, node);
 	}
 	size_t arrived = (node->arrived & 1u) + (node->arrived >> 1);
 	node->arrived = 0;
-	each_observer(cache, node, count_arrivals, &arrived);
+	each_observer(follow, node, count_arrivals, &arrived);
 }
 
-static bool is_fresh(const struct cache *cache, const struct cache_observer *observer)
+static bool is_confirmed(struct cache_heard *heard, int64_t now_ms)
+{
+	int64_t not_before_ms = cache_not_before_ms(heard, -1, now_ms);
+	return cache_confirm_since(heard, not_before_ms, now_ms) == CACHE_TRUE;
+}
+
+static bool is_fresh(const struct cache_follow *follow, const struct cache_observer *observer)
 {
 	const struct cache_entry *data = observer->node->entries[CACHE_DATA];
-	return cache->unconfirmed == 0 ||
+	return follow->store->unconfirmed == 0 ||
 		(observer->scope == CACHE_SELF && data && data->state == CACHE_LIVE);
 }
 
@@ -363,20 +368,21 @@ static bool is_fresh(const struct cache *cache, const struct cache_observer *obs
  * A server that is heard again may have announced a change that was not read yet: what it says
  * confirms nothing before that.
  */
-void cache_observers_freshness(struct cache *cache)
+void cache_observers_freshness(struct cache_follow *follow)
 {
-	bool heard = cache->state == REGISTRY_CONNECTED && cache->confirmation != CACHE_SILENT;
-	bool stale = cache->stale_observers > 0;
-	if (heard && (!stale || cache_confirm(cache, clock_monotonic_ms(), NULL) != CACHE_READY)) {
+	bool heard = follow->heard->state == REGISTRY_CONNECTED &&
+		follow->heard->confirmation != CACHE_SILENT;
+	bool stale = follow->stale > 0;
+	if (heard && (!stale || !is_confirmed(follow->heard, clock_monotonic_ms()))) {
 		return;
 	}
-	for (struct list *link = cache->observers.next, *next; link != &cache->observers;
+	for (struct list *link = follow->observers.next, *next; link != &follow->observers;
 		link = next) {
 		struct cache_observer *observer = LIST_ITEM(link, struct cache_observer, all_link);
 		next = link->next;
 		enum cache_observer_state other = heard ? CACHE_OBSERVER_STALE
 							: CACHE_OBSERVER_LIVE;
-		if (observer->state != other || (heard && !is_fresh(cache, observer))) {
+		if (observer->state != other || (heard && !is_fresh(follow, observer))) {
 			continue;
 		}
 		set_state(observer, heard ? CACHE_OBSERVER_LIVE : CACHE_OBSERVER_STALE);
@@ -387,12 +393,12 @@ void cache_observers_freshness(struct cache *cache)
 
 /* ---- coming and going ---- */
 
-bool cache_is_in_tree(const struct cache *cache, const struct cache_node *node)
+bool cache_is_in_tree(const struct cache_follow *follow, const struct cache_node *node)
 {
-	return each_observer(cache, node, follows, NULL);
+	return each_observer(follow, node, follows, NULL);
 }
 
-bool cache_is_observed(const struct cache *cache, const struct cache_node *node)
+bool cache_is_observed(const struct cache_follow *follow, const struct cache_node *node)
 {
 	if (!list_empty(&node->observers)) {
 		return true;
@@ -402,20 +408,21 @@ bool cache_is_observed(const struct cache *cache, const struct cache_node *node)
 	 * turn out to exist, and so may a path that the parent's list names: its next read may be
 	 * under way while the value is the one from before its creation.
 	 */
-	bool counts = cache_is_listed(cache, node);
+	bool counts = cache_is_listed(follow->table, node);
 	for (int kind = CACHE_DATA; kind <= CACHE_CHILDREN; kind++) {
 		const struct cache_entry *entry = node->entries[kind];
 		counts = counts ||
 			(entry && entry->state != CACHE_IDLE &&
 				(!entry->value || cache_entry_exists(entry)));
 	}
-	return counts && cache_is_in_tree(cache, node);
+	return counts && cache_is_in_tree(follow, node);
 }
 
-void cache_observe(struct cache *cache, const char *path, struct cache_observer *observer)
+void cache_follow_path(
+	struct cache_follow *follow, const char *path, struct cache_observer *observer)
 {
-	struct cache_node *node = cache_node_get(cache, path);
-	observer->cache = cache;
+	struct cache_node *node = cache_node_get(follow->table, path);
+	observer->follow = follow;
 	observer->node = node;
 	observer->missing = 0;
 	observer->state = CACHE_OBSERVER_LOADING;
@@ -423,22 +430,22 @@ void cache_observe(struct cache *cache, const char *path, struct cache_observer 
 	list_init(&observer->all_link);
 	list_init(&observer->due_link);
 	list_prepend(&node->observers, &observer->link);
-	list_prepend(&cache->observers, &observer->all_link);
-	cache->wide_observers += observer->scope != CACHE_SELF;
-	cache_mark_dirty(cache, node);
+	list_prepend(&follow->observers, &observer->all_link);
+	follow->wide += observer->scope != CACHE_SELF;
+	cache_mark_dirty(follow->turn, node);
 }
 
 void cache_unobserve(struct cache_observer *observer)
 {
-	struct cache *cache = observer->cache;
+	struct cache_follow *follow = observer->follow;
 	if (!observer->node) {
 		return;
 	}
 	set_state(observer, CACHE_OBSERVER_LOADING);
 	list_remove(&observer->link);
 	list_remove(&observer->all_link);
-	cache->wide_observers -= observer->scope != CACHE_SELF;
-	cache->unpinned = true;
+	follow->wide -= observer->scope != CACHE_SELF;
+	follow->table->unpinned = true;
 	observer->node = NULL;
 }
 
@@ -447,9 +454,9 @@ const char *cache_observed_path(const struct cache_observer *observer)
 	return observer->node->path;
 }
 
-static struct cache_observer *last_come(const struct cache *cache, bool wide)
+static struct cache_observer *last_come(const struct cache_follow *follow, bool wide)
 {
-	for (struct list *link = cache->observers.next; link != &cache->observers;
+	for (struct list *link = follow->observers.next; link != &follow->observers;
 		link = link->next) {
 		struct cache_observer *observer = LIST_ITEM(link, struct cache_observer, all_link);
 		if ((observer->scope != CACHE_SELF) == wide) {
@@ -459,10 +466,10 @@ static struct cache_observer *last_come(const struct cache *cache, bool wide)
 	return NULL;
 }
 
-bool cache_observers_refuse(struct cache *cache)
+bool cache_observers_refuse(struct cache_follow *follow)
 {
-	struct cache_observer *observer = last_come(cache, true);
-	observer = observer ? observer : last_come(cache, false);
+	struct cache_observer *observer = last_come(follow, true);
+	observer = observer ? observer : last_come(follow, false);
 	if (!observer) {
 		return false;
 	}
@@ -477,7 +484,7 @@ struct warm_path {
 	struct cache_observer observer;
 };
 
-static void add_warm(struct cache *cache, const char *pattern)
+static void add_warm(struct cache_follow *follow, const char *pattern)
 {
 	char *path = allocate_text(pattern);
 	size_t len = strlen(path);
@@ -486,18 +493,18 @@ static void add_warm(struct cache *cache, const char *pattern)
 		warm->observer.scope = CACHE_TREE;
 		path[len - 3] = '\0';
 	}
-	list_append(&cache->warm, &warm->link);
-	cache_observe(cache, *path ? path : "/", &warm->observer);
+	list_append(&follow->warm, &warm->link);
+	cache_follow_path(follow, *path ? path : "/", &warm->observer);
 	free(path);
 }
 
-void cache_warm_set(struct cache *cache, char *const *warm, size_t count)
+void cache_warm_set(struct cache_follow *follow, char *const *warm, size_t count)
 {
 	struct list before;
 	list_init(&before);
-	list_move_all(&before, &cache->warm);
+	list_move_all(&before, &follow->warm);
 	for (size_t i = 0; i < count; i++) {
-		add_warm(cache, warm[i]);
+		add_warm(follow, warm[i]);
 	}
 	while (!list_empty(&before)) {
 		struct warm_path *path = LIST_ITEM(before.next, struct warm_path, link);
@@ -505,4 +512,14 @@ void cache_warm_set(struct cache *cache, char *const *warm, size_t count)
 		cache_unobserve(&path->observer);
 		free(path);
 	}
+}
+
+void cache_follow_init(struct cache_follow *follow, struct cache_store *store)
+{
+	*follow = (struct cache_follow){
+		.table = store->table, .turn = store->turn, .heard = store->heard, .store = store
+	};
+	list_init(&follow->observers);
+	list_init(&follow->due);
+	list_init(&follow->warm);
 }

@@ -1,12 +1,10 @@
-/*
- * Makes an answer of the entries that it needs: of one entry's data or children here, of the
- * children's data with body.c.
- */
-#include "agent/cache/internal.h"
+#include "agent/cache/make.h"
 
 #include <stdlib.h>
 
 #include "agent/base/allocate.h"
+#include "agent/cache/body.h"
+#include "agent/cache/listing.h"
 #include "lib/record/record.h"
 
 static struct cache_body *make_resolve(struct cache_entry *data, struct err *err)
@@ -81,68 +79,69 @@ static struct cache_body *make_stat(
 	return take_text(&out, data->node->path, NULL, err);
 }
 
-static void refresh_children(struct cache *cache, const struct cache_entry *children)
+static void refresh_children(struct cache_answers *answers, const struct cache_entry *children)
 {
 	for (size_t i = 0; children && !cache_code(children) && i < cache_child_count(children);
 		i++) {
-		struct cache_entry *data = cache_data_of(cache, children->value->children[i]);
+		struct cache_entry *data = cache_data_of(
+			answers->store, children->value->children[i]);
 		if (data) {
-			cache_entry_refresh(cache, data);
+			cache_entry_refresh(data);
 		}
 	}
 }
 
 /* Everything that an answer over children needs is on its way afterwards. */
-static void need_composite(struct cache *cache, struct answer *answer, struct cache_need *need)
+static void need_composite(struct answer *answer, struct cache_need *need)
 {
 	const char *path = answer->node->path;
 	if (answer->kind != CACHE_RECORDS) {
-		cache_need(cache, need, path, CACHE_DATA);
+		cache_need(answer->all->store, need, path, CACHE_DATA);
 	}
 	if (answer->refresh_children) {
-		const struct cache_entry *children = cache_need_list(cache, need, path);
+		const struct cache_entry *children = cache_need_list(
+			answer->all->store, need, path);
 		answer->refresh_children = need->missing > 0;
-		refresh_children(cache, need->missing ? NULL : children);
+		refresh_children(answer->all, need->missing ? NULL : children);
 	}
-	cache_need_children(cache, need, path);
+	cache_need_children(answer->all->store, need, path);
 }
 
 /* The list of children, and what is known about the answer before its body is begun. */
 static enum cache_verdict collect_composite(
-	struct cache *cache, struct answer *answer, struct cache_need *need, struct err *found)
+	struct answer *answer, struct cache_need *need, struct err *found)
 {
-	need_composite(cache, answer, need);
+	need_composite(answer, need);
 	answer->missing = need->missing;
 	if (need->too_large) {
 		err_set(found, BERTH_LIMIT_EXCEEDED,
 			"%s has more children than fit into the cache of %zu bytes; "
 			"`max_size` in [cache] may be larger",
-			answer->node->path, cache->options.max_size_bytes);
+			answer->node->path, answer->all->table->max_bytes);
 		return CACHE_READY;
 	}
 	return need->missing > 0 ? CACHE_WAITING : CACHE_READY;
 }
 
 /* Without an error in `found` the body is complete. */
-static void publish_composite(struct cache *cache, struct answer *answer,
-	const struct cache_need *need, struct err *found)
+static void publish_composite(
+	struct answer *answer, const struct cache_need *need, struct err *found)
 {
 	bool changed = answer->build && answer->build->changed;
 	struct cache_body *body = found->code
 		? NULL
 		: take_text(&answer->build->out, answer->node->path, NULL, found);
 	cache_build_free(answer);
-	cache_answer_publish(cache, answer, body, need, found);
+	cache_answer_publish(answer, body, need, found);
 	if (changed) {
 		/* Each part was true when it was written; the next client gets a newer answer. */
 		answer->ready = false;
-		cache_mark_dirty(cache, answer->node);
+		cache_mark_dirty(answer->all->turn, answer->node);
 	}
 }
 
 /* Collects the entries, writes the body, which may take several turns, and publishes it. */
-static enum cache_verdict make_composite(
-	struct cache *cache, struct answer *answer, struct err *err)
+static enum cache_verdict make_composite(struct answer *answer, struct err *err)
 {
 	struct err found = ERR_INIT;
 	struct cache_need need = { .missing = 0 };
@@ -151,18 +150,18 @@ static enum cache_verdict make_composite(
 		cache_build_free(answer);
 	}
 	if (!answer->build) {
-		verdict = collect_composite(cache, answer, &need, &found);
+		verdict = collect_composite(answer, &need, &found);
 	}
 	if (verdict == CACHE_READY && !found.code) {
-		verdict = cache_build_go_on(cache, answer, &found);
+		verdict = cache_build_go_on(answer, &found);
 		need = answer->build->need;
 	}
 	if (verdict == CACHE_UNAVAILABLE) {
 		cache_build_free(answer); /* its parts would be old when it goes on */
-		return cache_answer_unavailable(cache, answer, &need, err);
+		return cache_answer_unavailable(answer, &need, err);
 	}
 	if (verdict == CACHE_READY) {
-		publish_composite(cache, answer, &need, &found);
+		publish_composite(answer, &need, &found);
 	}
 	return verdict;
 }
@@ -177,7 +176,7 @@ static bool is_known(const struct cache_entry *entry)
  * read. The answer does not hear when that list changes, so it is not kept, and does not serve a
  * client that wants a change or a read.
  */
-static bool make_absent(struct cache *cache, struct answer *answer)
+static bool make_absent(struct answer *answer)
 {
 	const struct cache_node *node = answer->node;
 	struct cache_need need = { .missing = 0 };
@@ -185,39 +184,40 @@ static bool make_absent(struct cache *cache, struct answer *answer)
 		is_known(node->entries[CACHE_CHILDREN])) {
 		return false;
 	}
-	const struct cache_entry *list = cache_list_without(cache, node->path);
+	const struct cache_entry *list = cache_list_without(answer->all->table, node->path);
 	/* A list that is about to be read again may come to name the path. */
-	if (!list || (cache->state == REGISTRY_CONNECTED && !cache_list_holds(list)) ||
-		!cache_need(cache, &need, list->node->path, CACHE_CHILDREN)) {
+	if (!list || (answer->all->heard->state == REGISTRY_CONNECTED && !cache_list_holds(list)) ||
+		!cache_need(answer->all->store, &need, list->node->path, CACHE_CHILDREN)) {
 		return false;
 	}
 	struct err absent = ERR_INIT;
 	err_set(&absent, BERTH_PATH_NOT_FOUND, "no such path: %s", node->path);
-	cache_answer_publish(cache, answer, NULL, &need, &absent);
+	cache_answer_publish(answer, NULL, &need, &absent);
 	answer->ready = false;
 	answer->passing = true;
 	return true;
 }
 
-enum cache_verdict cache_answer_make(struct cache *cache, struct answer *answer, struct err *err)
+enum cache_verdict cache_answer_make(struct answer *answer, struct err *err)
 {
-	if (make_absent(cache, answer)) {
+	if (make_absent(answer)) {
 		return CACHE_READY;
 	}
 	if (cache_answer_is_composite(answer)) {
-		return make_composite(cache, answer, err);
+		return make_composite(answer, err);
 	}
 	struct cache_need need = { .missing = 0 };
 	const enum cache_answer_kind kind = answer->kind;
 	const char *path = answer->node->path;
-	struct cache_entry *data = kind == CACHE_LIST ? NULL
-						      : cache_need(cache, &need, path, CACHE_DATA);
+	struct cache_entry *data = kind == CACHE_LIST
+		? NULL
+		: cache_need(answer->all->store, &need, path, CACHE_DATA);
 	struct cache_entry *children = kind == CACHE_RESOLVE
 		? NULL
-		: cache_need(cache, &need, path, CACHE_CHILDREN);
+		: cache_need(answer->all->store, &need, path, CACHE_CHILDREN);
 	answer->missing = need.missing;
 	if (need.unavailable > 0) {
-		return cache_answer_unavailable(cache, answer, &need, err);
+		return cache_answer_unavailable(answer, &need, err);
 	}
 	if (need.missing > 0) {
 		return CACHE_WAITING;
@@ -226,6 +226,6 @@ enum cache_verdict cache_answer_make(struct cache *cache, struct answer *answer,
 	struct cache_body *body = kind == CACHE_RESOLVE ? make_resolve(data, &found)
 		: kind == CACHE_LIST                    ? make_list(children, &found)
 							: make_stat(data, children, &found);
-	cache_answer_publish(cache, answer, body, &need, &found);
+	cache_answer_publish(answer, body, &need, &found);
 	return CACHE_READY;
 }

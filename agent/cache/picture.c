@@ -1,16 +1,11 @@
-#include "agent/cache/internal.h"
+#include "agent/cache/picture.h"
 
 #include <string.h>
 
 #include "lib/base/clock.h"
 
-/*
- * Pictures: the cache's content for users inside the agent and for snapshots of event streams. This
- * file reads nothing from the registry.
- */
-
 struct picture {
-	const struct cache *cache;
+	const struct cache_follow *follow;
 	void (*visit)(void *context, const struct cache_record *record);
 	void *context;
 	int64_t heard_ms; /* when all live entries were true */
@@ -34,30 +29,30 @@ static void note(struct picture *picture, const struct cache_entry *entry)
 	}
 }
 
-static struct picture begin_picture(const struct cache *cache, int64_t now_ms,
+static struct picture begin_picture(const struct cache_follow *follow, int64_t now_ms,
 	void (*visit)(void *context, const struct cache_record *record), void *context)
 {
-	return (struct picture){ .cache = cache,
+	return (struct picture){ .follow = follow,
 		.visit = visit,
 		.context = context,
-		.heard_ms = cache_heard_ms(cache, now_ms),
+		.heard_ms = cache_heard_ms(follow->heard, now_ms),
 		.live = true,
 		.true_at_ms = now_ms };
 }
 
 static struct cache_picture truth_of(const struct picture *picture, int64_t now_ms)
 {
-	const struct cache *cache = picture->cache;
+	const struct cache_follow *follow = picture->follow;
 	return (struct cache_picture){
-		.confirmed = picture->live && cache->state == REGISTRY_CONNECTED &&
-			picture->heard_ms >= cache_not_before_ms(cache, -1, now_ms),
+		.confirmed = picture->live && follow->heard->state == REGISTRY_CONNECTED &&
+			picture->heard_ms >= cache_not_before_ms(follow->heard, -1, now_ms),
 		.age_ms = now_ms - picture->true_at_ms,
 	};
 }
 
 static void visit_node(struct picture *picture, const char *path, enum cache_scope scope)
 {
-	const struct cache_node *node = cache_node_find(picture->cache, path, strlen(path));
+	const struct cache_node *node = cache_node_find(picture->follow->table, path, strlen(path));
 	struct cache_entry *data = node ? node->entries[CACHE_DATA] : NULL;
 	if (!data || !data->value) { /* a list names the path, and it is still to be read */
 		picture->live = false;
@@ -84,7 +79,7 @@ static void visit_node(struct picture *picture, const char *path, enum cache_sco
 struct cache_picture cache_read_picture(const struct cache_observer *observer, int64_t now_ms,
 	void (*visit)(void *context, const struct cache_record *record), void *context)
 {
-	struct picture picture = begin_picture(observer->cache, now_ms, visit, context);
+	struct picture picture = begin_picture(observer->follow, now_ms, visit, context);
 	visit_node(&picture, observer->node->path, observer->scope);
 	struct cache_picture truth = truth_of(&picture, now_ms);
 	truth.confirmed = truth.confirmed && cache_observer_is_ready(observer);
@@ -113,40 +108,33 @@ static void write_picture(const struct cache_observer *observer, struct buffer *
 {
 	struct snapshot snapshot = { out, "", 0 };
 	struct picture picture = begin_picture(
-		observer->cache, clock_monotonic_ms(), write_node, &snapshot);
+		observer->follow, clock_monotonic_ms(), write_node, &snapshot);
 	buffer_append_text(out, "{");
 	visit_node(&picture, observer->node->path, observer->scope);
 	buffer_append_text(out, "}");
-	cache_work(observer->cache, snapshot.nodes + 1);
+	cache_work(observer->follow->turn, snapshot.nodes + 1);
 }
 
-void cache_written_forget(struct cache *cache)
+void cache_written_forget(struct cache_follow *follow)
 {
-	if (cache->written.node) {
-		buffer_finish(&cache->written.text);
-		cache->written.node = NULL;
+	if (follow->written.node) {
+		buffer_finish(&follow->written.text);
+		follow->written.node = NULL;
 	}
 }
 
 void cache_write_snapshot(const struct cache_observer *observer, struct buffer *out)
 {
-	struct cache *cache = observer->cache;
-	struct cache_written *written = &cache->written;
+	struct cache_follow *follow = observer->follow;
+	struct cache_written *written = &follow->written;
 	if (written->node != observer->node || written->scope != observer->scope ||
-		written->generation != cache->generation) {
-		cache_written_forget(cache);
+		written->generation != follow->store->generation) {
+		cache_written_forget(follow);
 		*written = (struct cache_written){ observer->node, observer->scope,
-			cache->generation, { 0 } };
+			follow->store->generation, { 0 } };
 		buffer_init(&written->text, SIZE_MAX);
 		write_picture(observer, &written->text);
-		ev_prepare_start(cache->loop, &cache->flush); /* which forgets it */
+		cache_turn_wake(follow->turn); /* which forgets it */
 	}
 	buffer_append(out, buffer_text(&written->text), written->text.len);
-}
-
-/* ---- all records ---- */
-
-uint64_t cache_generation(const struct cache *cache)
-{
-	return cache->generation;
 }

@@ -1,4 +1,4 @@
-#include "agent/cache/internal.h"
+#include "agent/cache/parts.h"
 
 #include <string.h>
 
@@ -12,24 +12,16 @@ static const struct registry_value *known_value(const struct cache_node *node)
 
 void cache_on_data(struct cache *cache, cache_data_visitor *visit, void *context)
 {
-	cache->on_data = visit;
-	cache->on_data_context = context;
-}
-
-void cache_data_changed(const struct cache_entry *entry, bool known)
-{
-	const struct cache *cache = entry->cache;
-	if (cache->on_data && entry->kind == CACHE_DATA) {
-		cache->on_data(cache->on_data_context, entry->node->path, known);
-	}
+	cache->store.on_data = visit;
+	cache->store.on_data_context = context;
 }
 
 /* A table that grows splits its buckets: those before the cursor leave nothing before it. */
 bool cache_visit_paths(const struct cache *cache, size_t *cursor, size_t most,
 	cache_data_visitor *visit, void *context)
 {
-	for (size_t seen = 0; *cursor < cache->bucket_count && seen < most; ++*cursor) {
-		const struct cache_node *node = cache->buckets[*cursor];
+	for (size_t seen = 0; *cursor < cache->table.bucket_count && seen < most; ++*cursor) {
+		const struct cache_node *node = cache->table.buckets[*cursor];
 		for (seen++; node; node = node->hash_next) {
 			seen++;
 			if (known_value(node)) {
@@ -37,12 +29,12 @@ bool cache_visit_paths(const struct cache *cache, size_t *cursor, size_t most,
 			}
 		}
 	}
-	return *cursor < cache->bucket_count;
+	return *cursor < cache->table.bucket_count;
 }
 
 bool cache_known_data(const struct cache *cache, const char *path, struct cache_record *ret_record)
 {
-	const struct cache_node *node = cache_node_find(cache, path, strlen(path));
+	const struct cache_node *node = cache_node_find(&cache->table, path, strlen(path));
 	const struct registry_value *value = known_value(node);
 	if (!value) {
 		return false;
@@ -53,8 +45,8 @@ bool cache_known_data(const struct cache *cache, const char *path, struct cache_
 
 void cache_charge_index(struct cache *cache, size_t before, size_t after)
 {
-	cache_charge(cache, before, after);
-	if (cache->bytes > cache->options.max_size_bytes) {
-		ev_prepare_start(cache->loop, &cache->flush); /* which evicts */
+	cache_charge(&cache->table, before, after);
+	if (cache->table.bytes > cache->table.max_bytes) {
+		cache_turn_wake(&cache->turn); /* which evicts */
 	}
 }

@@ -1,8 +1,4 @@
-/*
- * Directories that were too large for the cache. Their lists are evicted at once, so that each
- * request would read them again: for a while the refusal is remembered instead.
- */
-#include "agent/cache/internal.h"
+#include "agent/cache/refused.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +9,10 @@
 /* A tenth of a millisecond for each child: reading one costs a small part of that. */
 enum { CHILDREN_A_MS = 10, LONGEST_MS = 60000 };
 
-static struct cache_refused *find(struct cache *cache, const char *path)
+static struct cache_refused *find(struct cache_refusals *refusals, const char *path)
 {
 	for (size_t i = 0; i < CACHE_REFUSED_MAX; i++) {
-		struct cache_refused *refused = &cache->refused[i];
+		struct cache_refused *refused = &refusals->last[i];
 		if (refused->path && strcmp(refused->path, path) == 0) {
 			return refused;
 		}
@@ -24,18 +20,18 @@ static struct cache_refused *find(struct cache *cache, const char *path)
 	return NULL;
 }
 
-bool cache_refused(struct cache *cache, const char *path)
+bool cache_refused(struct cache_refusals *refusals, const char *path)
 {
-	const struct cache_refused *refused = find(cache, path);
+	const struct cache_refused *refused = find(refusals, path);
 	return refused && clock_monotonic_ms() < refused->until_ms;
 }
 
-void cache_refused_note(struct cache *cache, const char *path, size_t children)
+void cache_refused_note(struct cache_refusals *refusals, const char *path, size_t children)
 {
 	size_t length_ms = children / CHILDREN_A_MS;
-	struct cache_refused *refused = find(cache, path);
+	struct cache_refused *refused = find(refusals, path);
 	if (!refused) {
-		refused = &cache->refused[cache->refused_next++ % CACHE_REFUSED_MAX];
+		refused = &refusals->last[refusals->next++ % CACHE_REFUSED_MAX];
 		free(refused->path);
 		refused->path = allocate_text(path);
 	}
@@ -43,10 +39,10 @@ void cache_refused_note(struct cache *cache, const char *path, size_t children)
 		(int64_t)(length_ms < LONGEST_MS ? length_ms : LONGEST_MS);
 }
 
-void cache_refused_forget(struct cache *cache)
+void cache_refused_forget(struct cache_refusals *refusals)
 {
 	for (size_t i = 0; i < CACHE_REFUSED_MAX; i++) {
-		free(cache->refused[i].path);
-		cache->refused[i] = (struct cache_refused){ .path = NULL };
+		free(refusals->last[i].path);
+		refusals->last[i] = (struct cache_refused){ .path = NULL };
 	}
 }

@@ -1,4 +1,4 @@
-#include "agent/cache/internal.h"
+#include "agent/cache/search.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -6,15 +6,6 @@
 #include "agent/base/allocate.h"
 #include "lib/base/clock.h"
 #include "lib/base/json_visible.h"
-
-/*
- * FIND: searches of everything below a path. Their answers are made by walks of the registry,
- * since a tree may be larger than the cache. An equal search that comes meanwhile shares the walk.
- *
- * While a client waits for a change, an observer of the tree says whether the last walk still
- * holds: then the answer is live, and a change begins the next walk. A tree that does not fit into
- * the cache cannot be waited for.
- */
 
 enum {
 	MAX_WALKS = 4,
@@ -32,12 +23,13 @@ enum {
 enum find_state { FIND_IDLE, FIND_QUEUED, FIND_WALKING };
 
 struct cache_find {
-	struct list link; /* cache->finds while QUEUED */
+	struct list link;          /* all->queue while QUEUED */
+	struct list observed_link; /* all->observed while an observer follows it */
+	struct cache_searches *all;
 	enum find_state state;
 	struct answer *answer;
 	struct registry_request *walk;
 	int64_t walked_at_ms;
-	bool observed;
 	bool changed; /* since the walk began */
 	bool asked;   /* a look-up began it, no change */
 	struct cache_observer observer;
@@ -48,7 +40,9 @@ static struct cache_find *find_of(struct answer *answer)
 	if (!answer->find) {
 		answer->find = allocate_zeroed(1, sizeof(*answer->find));
 		answer->find->answer = answer;
+		answer->find->all = answer->all->searches;
 		list_init(&answer->find->link);
+		list_init(&answer->find->observed_link);
 	}
 	return answer->find;
 }
@@ -56,10 +50,10 @@ static struct cache_find *find_of(struct answer *answer)
 /* ---- walking ---- */
 
 /* A search that a look-up began counts until its walk has ended. */
-static void count(struct cache *cache, struct cache_find *find, bool asked)
+static void count(struct cache_find *find, bool asked)
 {
-	cache->searches += asked;
-	cache->searches -= find->asked;
+	find->all->asked += asked;
+	find->all->asked -= find->asked;
 	find->asked = asked;
 }
 
@@ -80,28 +74,32 @@ static struct cache_body *write_found(const struct registry_result *result)
 	return body;
 }
 
+static bool is_observed(const struct cache_find *find)
+{
+	return !list_empty(&find->observed_link);
+}
+
 static bool is_live(const struct cache_find *find)
 {
-	return find->observed && find->observer.state == CACHE_OBSERVER_LIVE && !find->changed;
+	return is_observed(find) && find->observer.state == CACHE_OBSERVER_LIVE && !find->changed;
 }
 
 static void deliver(struct answer *answer, enum cache_verdict verdict, const struct err *err)
 {
-	cache_answer_deliver(answer->cache, answer, verdict, err);
-	cache_find_waited(answer->cache, answer);
+	cache_answer_deliver(answer, verdict, err);
+	cache_find_waited(answer);
 }
 
 static void on_found(void *context, const struct registry_result *result)
 {
 	struct cache_find *find = context;
 	struct answer *answer = find->answer;
-	struct cache *cache = answer->cache;
 	int code = result->err.code;
 	find->walk = NULL;
 	find->state = FIND_IDLE;
-	count(cache, find, false);
-	cache->walks--;
-	ev_prepare_start(cache->loop, &cache->flush); /* which begins the next walk */
+	count(find, false);
+	find->all->walks--;
+	cache_turn_wake(find->all->turn); /* which begins the next walk */
 	if (code == BERTH_REGISTRY_UNAVAILABLE || code == BERTH_TIMEOUT) {
 		struct err err = result->err;
 		deliver(answer, answer->ready ? CACHE_READY : CACHE_UNAVAILABLE, &err);
@@ -109,15 +107,15 @@ static void on_found(void *context, const struct registry_result *result)
 	}
 	struct cache_need need = { .true_at_ms = find->walked_at_ms };
 	struct cache_body *body = code ? NULL : write_found(result);
-	cache_answer_publish(cache, answer, body, &need, &result->err);
+	cache_answer_publish(answer, body, &need, &result->err);
 	deliver(answer, CACHE_READY, &result->err);
 	answer->public.live = is_live(find);
 	if (answer->public.len > KEPT_BYTES && list_empty(&answer->waits)) {
-		cache_answer_clear(cache, answer);
+		cache_answer_clear(answer);
 	}
 }
 
-static void walk(struct cache *cache, struct cache_find *find)
+static void walk(struct cache_find *find)
 {
 	static const struct cache_filter any = { .text = false };
 	const struct cache_filter *filter = find->answer->filter ? find->answer->filter : &any;
@@ -132,39 +130,40 @@ static void walk(struct cache *cache, struct cache_find *find)
 	find->state = FIND_WALKING;
 	find->changed = false;
 	find->walked_at_ms = clock_monotonic_ms();
-	find->walk = allocated(registry_find(cache->registry, &criteria, NULL, on_found, find));
-	cache->walks++;
+	find->walk = allocated(registry_find(find->all->registry, &criteria, NULL, on_found, find));
+	find->all->walks++;
 }
 
-void cache_finds_run(struct cache *cache)
+void cache_finds_run(struct cache_searches *searches)
 {
-	while (!list_empty(&cache->finds) && cache->walks < MAX_WALKS) {
-		walk(cache, LIST_ITEM(cache->finds.next, struct cache_find, link));
+	while (!list_empty(&searches->queue) && searches->walks < MAX_WALKS) {
+		walk(LIST_ITEM(searches->queue.next, struct cache_find, link));
 	}
 }
 
-static void stop_walk(struct cache *cache, struct cache_find *find)
+static void stop_walk(struct cache_find *find)
 {
 	if (find->state == FIND_WALKING) {
-		registry_cancel(cache->registry, find->walk);
+		registry_cancel(find->all->registry, find->walk);
 		find->walk = NULL;
-		cache->walks--;
-		ev_prepare_start(cache->loop, &cache->flush);
+		find->all->walks--;
+		cache_turn_wake(find->all->turn);
 	}
 	list_remove(&find->link);
 	find->state = FIND_IDLE;
-	count(cache, find, false);
+	count(find, false);
 }
 
 /* Those of look-ups come before those that changes begin, which clients wait for anyway. */
-static void queue(struct cache *cache, struct cache_find *find, bool asked)
+static void queue(struct cache_find *find, bool asked)
 {
-	struct list *behind = &cache->finds;
+	struct list *waiting = &find->all->queue;
+	struct list *behind = waiting;
 	if (find->state == FIND_WALKING ||
 		(find->state == FIND_QUEUED && (find->asked || !asked))) {
 		return;
 	}
-	for (struct list *at = cache->finds.next; asked && at != &cache->finds; at = at->next) {
+	for (struct list *at = waiting->next; asked && at != waiting; at = at->next) {
 		if (!LIST_ITEM(at, struct cache_find, link)->asked) {
 			behind = at;
 			break;
@@ -172,38 +171,38 @@ static void queue(struct cache *cache, struct cache_find *find, bool asked)
 	}
 	list_remove(&find->link);
 	find->state = FIND_QUEUED;
-	count(cache, find, asked);
+	count(find, asked);
 	list_append(behind, &find->link);
-	cache_finds_run(cache);
+	cache_finds_run(find->all);
 }
 
-void cache_find_again(struct cache *cache, struct answer *answer)
+void cache_find_again(struct answer *answer)
 {
-	queue(cache, find_of(answer), false);
+	queue(find_of(answer), false);
 }
 
-bool cache_find_joins(const struct cache *cache, const struct answer *answer)
+bool cache_find_joins(const struct answer *answer)
 {
 	return (answer->find && answer->find->state != FIND_IDLE) ||
-		(!cache_reachable(cache) && answer->ready);
+		(!cache_reachable(answer->all->heard) && answer->ready);
 }
 
-enum cache_verdict cache_find_build(struct cache *cache, struct answer *answer, struct err *err)
+enum cache_verdict cache_find_build(struct answer *answer, struct err *err)
 {
 	struct cache_find *find = find_of(answer);
-	if (!cache_reachable(cache) && answer->ready) {
+	if (!cache_reachable(answer->all->heard) && answer->ready) {
 		return CACHE_READY;
 	}
-	if (!cache_reachable(cache)) {
+	if (!cache_reachable(answer->all->heard)) {
 		err_set(err, BERTH_REGISTRY_UNAVAILABLE, "the registry is %s",
-			registry_state_name(cache->state));
+			registry_state_name(answer->all->heard->state));
 		return CACHE_UNAVAILABLE;
 	}
-	if (find->state == FIND_IDLE && cache->searches >= CACHE_MAX_SEARCHES) {
+	if (find->state == FIND_IDLE && find->all->asked >= CACHE_MAX_SEARCHES) {
 		err_set(err, BERTH_LIMIT_EXCEEDED, "too many searches are under way");
 		return CACHE_UNAVAILABLE;
 	}
-	queue(cache, find, true);
+	queue(find, true);
 	return CACHE_WAITING;
 }
 
@@ -212,13 +211,12 @@ enum cache_verdict cache_find_build(struct cache *cache, struct answer *answer, 
 /* A burst of changes begins one walk now and one later. */
 static void changed(struct cache_find *find)
 {
-	struct cache *cache = find->answer->cache;
 	find->changed = true;
-	cache->finds_changed = true;
+	find->all->changed = true;
 	find->answer->public.live = false;
 	find->answer->public.true_at_ms = find->walked_at_ms;
 	if (clock_monotonic_ms() - find->walked_at_ms >= PAUSE_MS) {
-		queue(cache, find, false);
+		queue(find, false);
 	}
 }
 
@@ -239,63 +237,68 @@ static void on_event(void *context, enum cache_event event, const char *path, co
 static void on_refused(void *context, const struct err *err)
 {
 	struct cache_find *find = context;
-	find->observed = false;
+	list_remove(&find->observed_link);
 	find->answer->public.live = false;
 	deliver(find->answer, CACHE_UNAVAILABLE, err);
 }
 
-static void observe(struct cache *cache, struct cache_find *find)
+static void observe(struct cache_find *find)
 {
-	find->observed = true;
+	list_append(&find->all->observed, &find->observed_link);
 	find->observer = (struct cache_observer){ .scope = CACHE_TREE,
 		.on_ready = on_ready,
 		.on_event = on_event,
 		.on_refused = on_refused,
 		.context = find };
-	cache_observe(cache, find->answer->node->path, &find->observer);
+	cache_follow_path(find->all->follow, find->answer->node->path, &find->observer);
 }
 
-void cache_find_waited(struct cache *cache, struct answer *answer)
+void cache_find_waited(struct answer *answer)
 {
 	struct cache_find *find = find_of(answer);
 	bool polled = false;
 	for (struct list *link = answer->waits.next; link != &answer->waits; link = link->next) {
 		polled = polled || LIST_ITEM(link, struct cache_wait, link)->unlike[0];
 	}
-	if (polled && !find->observed) {
-		observe(cache, find);
-	} else if (!polled && find->observed) {
+	if (polled && !is_observed(find)) {
+		observe(find);
+	} else if (!polled && is_observed(find)) {
 		cache_unobserve(&find->observer);
-		find->observed = false;
+		list_remove(&find->observed_link);
 		answer->public.live = false;
 	}
 	if (list_empty(&answer->waits) && !answer->busy) {
-		stop_walk(cache, find); /* no client waits for it */
+		stop_walk(find); /* no client waits for it */
 	}
 }
 
-void cache_finds_tick(struct cache *cache)
+void cache_finds_tick(struct cache_searches *searches)
 {
-	cache->finds_changed = false;
-	for (struct list *link = cache->observers.next, *next; link != &cache->observers;
-		link = next) {
-		struct cache_observer *observer = LIST_ITEM(link, struct cache_observer, all_link);
-		struct cache_find *find = observer->context;
-		next = link->next;
-		if (observer->on_event == on_event && find->changed) {
+	struct list *head = &searches->observed;
+	searches->changed = false;
+	for (struct list *link = head->next; link != head; link = link->next) {
+		struct cache_find *find = LIST_ITEM(link, struct cache_find, observed_link);
+		if (find->changed) {
 			changed(find);
 		}
 	}
 }
 
-void cache_find_free(struct cache *cache, struct answer *answer)
+void cache_searches_init(struct cache_searches *searches, struct registry *registry,
+	struct cache_turn *turn, struct cache_follow *follow)
+{
+	*searches = (struct cache_searches){ .registry = registry, .turn = turn, .follow = follow };
+	list_init(&searches->queue);
+	list_init(&searches->observed);
+}
+
+void cache_find_free(struct answer *answer)
 {
 	struct cache_find *find = answer->find;
 	if (find) {
-		stop_walk(cache, find);
-		if (find->observed) {
-			cache_unobserve(&find->observer);
-		}
+		stop_walk(find);
+		cache_unobserve(&find->observer);
+		list_remove(&find->observed_link);
 		free(find);
 		answer->find = NULL;
 	}

@@ -1,4 +1,4 @@
-#include "agent/cache/internal.h"
+#include "agent/cache/snapshot.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -116,22 +116,21 @@ static void save_entry(
 	json_decref(line);
 }
 
-int cache_save(const struct cache *cache, const char *directory, struct file_work *ret_work,
-	struct err *err)
+int cache_snapshot_save(const struct cache_store *store, const char *directory,
+	struct file_work *ret_work, struct err *err)
 {
 	double wall = clock_wall_s();
 	int64_t now_ms = clock_monotonic_ms();
 	struct buffer out;
 	buffer_init(&out, FILE_BYTES);
-	buffer_printf(&out, "%d\n%s\n", VERSION, registry_url(cache->registry));
+	buffer_printf(&out, "%d\n%s\n", VERSION, registry_url(store->registry));
 	save_clocks(wall, now_ms, &out);
-	for (size_t i = 0; i < cache->bucket_count; i++) {
-		for (const struct cache_node *node = cache->buckets[i]; node;
-			node = node->hash_next) {
-			for (int kind = CACHE_DATA; kind <= CACHE_CHILDREN; kind++) {
-				if (node->entries[kind] && node->entries[kind]->value) {
-					save_entry(node->entries[kind], wall, now_ms, &out);
-				}
+	const struct cache_table *table = store->table;
+	for (const struct cache_node *node = cache_node_next(table, NULL); node;
+		node = cache_node_next(table, node)) {
+		for (int kind = CACHE_DATA; kind <= CACHE_CHILDREN; kind++) {
+			if (node->entries[kind] && node->entries[kind]->value) {
+				save_entry(node->entries[kind], wall, now_ms, &out);
 			}
 		}
 	}
@@ -162,10 +161,11 @@ static bool children_valid(const json_t *value, const char *parent)
 	return json_is_array(value);
 }
 
-static void restore(struct cache *cache, const char *path, enum cache_kind kind,
+static void restore(struct cache_store *store, const char *path, enum cache_kind kind,
 	struct registry_result *result, const json_t *value, int64_t true_at_ms)
 {
-	struct cache_entry *entry = cache_entry_get(cache, cache_node_get(cache, path), kind);
+	struct cache_entry *entry = cache_entry_get(
+		store, cache_node_get(store->table, path), kind);
 	if (entry->value) {
 		return; /* something newer */
 	}
@@ -178,11 +178,11 @@ static void restore(struct cache *cache, const char *path, enum cache_kind kind,
 	result->data_len = json_string_length(value);
 	result->children = paths;
 	result->children_count = count;
-	cache_entry_restore(cache, entry, result, true_at_ms);
+	cache_entry_restore(entry, result, true_at_ms);
 	free(paths);
 }
 
-static bool load_entry(struct cache *cache, const json_t *line, double wall, int64_t now_ms)
+static bool load_entry(struct cache_store *store, const json_t *line, double wall, int64_t now_ms)
 {
 	const char *path;
 	int kind;
@@ -204,19 +204,19 @@ static bool load_entry(struct cache *cache, const json_t *line, double wall, int
 		.err.code = code, .stat.created_ms = created_ms, .stat.size = (size_t)size
 	};
 	double age_s = wall > true_at ? wall - true_at : 0;
-	restore(cache, path, (enum cache_kind)kind, &result, value,
+	restore(store, path, (enum cache_kind)kind, &result, value,
 		now_ms - (int64_t)(age_s * 1e3));
 	return true;
 }
 
-static size_t load_lines(struct cache *cache, char *text, size_t *ret_bad)
+static size_t load_lines(struct cache_store *store, char *text, size_t *ret_bad)
 {
 	int64_t now_ms = clock_monotonic_ms();
 	double wall = load_clocks(&text, now_ms);
 	size_t good = 0;
 	for (char *line = text, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
 		json_t *json = json_loadb(line, (size_t)(end - line), JSON_ALLOW_NUL, NULL);
-		bool taken = load_entry(cache, json, wall, now_ms);
+		bool taken = load_entry(store, json, wall, now_ms);
 		good += taken;
 		*ret_bad += !taken;
 		json_decref(json);
@@ -225,7 +225,7 @@ static size_t load_lines(struct cache *cache, char *text, size_t *ret_bad)
 }
 
 /* The lines behind the head; NULL, with a log line, when they are not for us. */
-static char *skip_head(const struct cache *cache, char *text)
+static char *skip_head(const struct cache_store *store, char *text)
 {
 	char *url = strchr(text, '\n');
 	char *end = url ? strchr(url + 1, '\n') : NULL;
@@ -234,7 +234,7 @@ static char *skip_head(const struct cache *cache, char *text)
 		return NULL;
 	}
 	*end = '\0';
-	if (strcmp(url + 1, registry_url(cache->registry)) != 0) {
+	if (strcmp(url + 1, registry_url(store->registry)) != 0) {
 		log_warn("cache", "the saved cache is ignored: it is of another registry, %s",
 			url + 1);
 		return NULL;
@@ -242,7 +242,7 @@ static char *skip_head(const struct cache *cache, char *text)
 	return end + 1;
 }
 
-void cache_load(struct cache *cache, const char *directory)
+void cache_snapshot_load(struct cache_store *store, const char *directory)
 {
 	char *text;
 	size_t len;
@@ -253,10 +253,10 @@ void cache_load(struct cache *cache, const char *directory)
 		}
 		return;
 	}
-	char *lines = skip_head(cache, text);
+	char *lines = skip_head(store, text);
 	if (lines) {
 		size_t bad = 0;
-		size_t good = load_lines(cache, lines, &bad);
+		size_t good = load_lines(store, lines, &bad);
 		log_info(
 			"cache", "%zu saved entries, stale until the registry confirms them", good);
 		if (bad > 0) {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/cache/internal.h"
+#include "agent/cache/parts.h"
 #include "lib/base/clock.h"
 #include "tests/support/memory_backend.h"
 
@@ -73,7 +73,7 @@ static struct cache_query query_of(const char *path, enum cache_answer_kind kind
 static const struct registry_value *value_of(
 	const struct cache_stage *stage, const char *path, enum cache_kind kind)
 {
-	const struct cache_node *node = cache_node_find(stage->cache, path, strlen(path));
+	const struct cache_node *node = cache_node_find(&stage->cache->table, path, strlen(path));
 	const struct cache_entry *entry = node ? node->entries[kind] : NULL;
 	return entry ? entry->value : NULL;
 }

@@ -104,8 +104,8 @@ static enum announce_action decide_down""",
     Bug(
         "a path that its parent's list names is forgotten as absent",
         "agent/cache/follow.c",
-        "bool counts = cache_is_listed(cache, node);",
-        "bool counts = cache_is_listed(cache, node) && false;",
+        "bool counts = cache_is_listed(follow->table, node);",
+        "bool counts = cache_is_listed(follow->table, node) && false;",
     ),
     Bug(
         "the age of a saved answer follows a wall clock that was set back",
@@ -115,7 +115,7 @@ static enum announce_action decide_down""",
     ),
     Bug(
         "an observer misses a path that is listed again with the same value",
-        "agent/cache/listing.c",
+        "agent/cache/entry.c",
         "		data->in_list = false;",
         "		(void)data;",
     ),
@@ -141,9 +141,9 @@ static enum announce_action decide_down""",
         "the records of a directory outlive a change of one of them",
         "agent/cache/ask.c",
         "		if (cache_answer_is_composite(answer)) {\n"
-        "			drop(cache, answer);",
+        "			drop(answer);",
         "		if (answer->kind == CACHE_ENDPOINTS) {\n"
-        "			drop(cache, answer);",
+        "			drop(answer);",
     ),
     Bug(
         "an answer's age begins when the connection was lost, not when the registry was last heard",
@@ -231,9 +231,9 @@ static enum announce_action decide_down""",
     ),
     Bug(
         "known lists fail while the registry is away",
-        "agent/cache/entry.c",
+        "agent/cache/need.c",
         "	if (!usable) {\n		need->unavailable++;",
-        "	if (!usable || (kind == CACHE_CHILDREN && !cache_reachable(cache))) {\n"
+        "	if (!usable || (kind == CACHE_CHILDREN && !cache_reachable(store->heard))) {\n"
         "		need->unavailable++;",
     ),
     Bug(
@@ -270,7 +270,7 @@ static enum announce_action decide_down""",
     ),
     Bug(
         "a stale answer has the age of its newest part",
-        "agent/cache/entry.c",
+        "agent/cache/need.c",
         "	if (!need->stale || entry->true_at_ms < need->true_at_ms) {",
         "	if (!need->stale || entry->true_at_ms > need->true_at_ms) {",
     ),
@@ -290,7 +290,7 @@ static enum announce_action decide_down""",
     Bug(
         "a stream is fresh before the changes that were announced are read",
         "agent/cache/follow.c",
-        "(!stale || cache_confirm(cache, clock_monotonic_ms(), NULL) != CACHE_READY)) {",
+        "(!stale || !is_confirmed(follow->heard, clock_monotonic_ms()))) {",
         "!stale) {",
     ),
     Bug(

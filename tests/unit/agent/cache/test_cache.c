@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/cache/internal.h"
+#include "agent/cache/parts.h"
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/staged.h"
@@ -224,7 +224,7 @@ STAGED(an_empty_list_right_after_a_reconnect_is_not_believed_at_once)
 	outcome.live = false;
 	for (int i = 0; i < 10 && !outcome.live; i++) {
 		cache_stage_turn(stage);
-		ev_invoke(stage->loop, &stage->cache->doubt_timer.timer,
+		ev_invoke(stage->loop, &stage->cache->store.doubt.timer,
 			EV_TIMER); /* its time comes */
 		cache_stage_turn(stage);
 		cache_stage_ask(stage, &outcome, "/s", CACHE_LIST, "", false);

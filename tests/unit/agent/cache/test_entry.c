@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/cache/internal.h"
+#include "agent/cache/parts.h"
 #include "lib/base/clock.h"
 #include "lib/registry/internal.h"
 #include "tests/support/cache_stage.h"
@@ -109,7 +109,7 @@ static void reconnect(struct cache_stage *stage, const char *gone, const char *g
 
 static void end_doubt(struct cache_stage *stage)
 {
-	ev_invoke(stage->loop, &stage->cache->doubt_timer.timer, EV_TIMER); /* its time comes */
+	ev_invoke(stage->loop, &stage->cache->store.doubt.timer, EV_TIMER); /* its time comes */
 	cache_stage_turn(stage);
 }
 
@@ -136,8 +136,8 @@ STAGED(a_record_that_is_gone_after_a_reconnect_is_doubted)
 static void restore(struct cache_stage *stage, const char *path)
 {
 	const struct registry_result value = { .data = "" };
-	struct cache_node *node = cache_node_get(stage->cache, path);
-	cache_entry_restore(stage->cache, cache_entry_get(stage->cache, node, CACHE_DATA), &value,
+	struct cache_node *node = cache_node_get(&stage->cache->table, path);
+	cache_entry_restore(cache_entry_get(&stage->cache->store, node, CACHE_DATA), &value,
 		clock_monotonic_ms());
 }
 
@@ -346,7 +346,7 @@ STAGED(saved_entries_are_read_after_an_outage)
 		CACHE_READY);
 	cr_assert_not(outcome.live);
 	memory_set_state(stage->registry, REGISTRY_CONNECTED);
-	for (int i = 0; i < 20 && !list_empty(&stage->cache->queue); i++) {
+	for (int i = 0; i < 20 && !list_empty(&stage->cache->store.queue); i++) {
 		stage->now_ms += 60000; /* the registry's core does not read everything at once */
 		cache_stage_turn(stage);
 	}
@@ -385,7 +385,7 @@ Test(cache_entry, paths_that_are_forgotten_before_they_are_read_leave_room_for_o
 		cache_cancel(&outcome.wait);
 		ev_run(stage.loop, EVRUN_NOWAIT);
 	}
-	cr_assert_leq(stage.cache->bytes, 70 * 1024);
+	cr_assert_leq(stage.cache->table.bytes, 70 * 1024);
 	memory_set_answering(stage.registry, true);
 	cr_assert_eq(cache_stage_look(&stage, &outcome, "/a", CACHE_RESOLVE), 0);
 	cr_assert_str_eq(outcome.text, cache_stage_record("one"));

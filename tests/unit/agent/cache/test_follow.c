@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/cache/internal.h"
+#include "agent/cache/parts.h"
 #include "tests/support/cache_stage.h"
 #include "tests/support/file_stage.h"
 #include "tests/support/memory_backend.h"
@@ -299,9 +299,9 @@ STAGED(warm_paths_are_alone_or_trees_and_change_with_the_options)
 	cr_assert_not(is_read(stage, "/s/a"));
 	set_warm(stage, (char[]){ "/**" });
 	cr_assert(is_read(stage, "/s/a"));
-	cr_assert_eq(list_count(&stage->cache->observers), 1);
+	cr_assert_eq(list_count(&stage->cache->follow.observers), 1);
 	set_warm(stage, NULL);
-	cr_assert(list_empty(&stage->cache->observers));
+	cr_assert(list_empty(&stage->cache->follow.observers));
 }
 
 Test(cache_follow, warm_subtrees_are_loaded_before_anybody_asks)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/cache/internal.h"
+#include "agent/cache/parts.h"
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/staged.h"
@@ -257,7 +257,8 @@ STAGED(a_body_waits_for_a_child_that_came_meanwhile, ROOMY_KIB)
 		ev_run(stage->loop, EVRUN_NOWAIT);
 	}
 	cr_assert_eq(outcome.calls, 0);
-	cr_assert_not(timer_runs(&stage->cache->more), "there is nothing to do until it comes");
+	cr_assert_not(
+		timer_runs(&stage->cache->turn.more), "there is nothing to do until it comes");
 	cache_stage_turn(stage);
 	cr_assert_eq(outcome.calls, 1);
 	look_for_long(stage, &outcome, CACHE_RECORDS);
@@ -273,6 +274,6 @@ STAGED(a_body_that_no_client_waits_for_is_not_completed, ROOMY_KIB)
 	begin_body(stage, &outcome);
 	cache_cancel(&outcome.wait);
 	cache_stage_turn(stage);
-	cr_assert_not(timer_runs(&stage->cache->more));
+	cr_assert_not(timer_runs(&stage->cache->turn.more));
 	cr_assert_null(find_records(stage));
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/cache/internal.h"
+#include "agent/cache/parts.h"
 #include "lib/base/clock.h"
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
@@ -90,8 +90,8 @@ STAGED(an_evicted_path_leaves_nothing_charged, 600000)
 	cr_assert_eq(stats.bytes, bytes, "%zu, not %zu", stats.bytes, bytes);
 	cr_assert_eq(registry_watch_count(stage->registry), 0);
 	/* There is nothing more to do, although even an empty cache is larger than that. */
-	cr_assert_not(timer_runs(&stage->cache->more));
-	cr_assert_not(ev_is_active(&stage->cache->flush));
+	cr_assert_not(timer_runs(&stage->cache->turn.more));
+	cr_assert_not(ev_is_active(&stage->cache->turn.end));
 }
 
 STAGED(a_record_is_charged_with_its_size_and_little_more, 600000)
@@ -380,9 +380,7 @@ STAGED(few_paths_have_few_ticks, 640000)
 
 STAGED(many_paths_have_a_tick_a_second, 128000)
 {
-	struct cache_options options = stage->cache->options;
-	options.max_size_bytes = 8 * 1024 * 1024;
-	cache_set_options(stage->cache, &options);
+	stage->cache->table.max_bytes = 8 * 1024 * 1024;
 	load(stage, 0);
 	cr_assert_gt(stage->cache->tick_ms, 1000);
 	for (int i = 1; i < 130; i++) {
@@ -396,13 +394,13 @@ STAGED(a_tick_that_comes_earlier_counts_what_has_passed, 640000)
 	load(stage, 0);
 	struct cache *cache = stage->cache;
 	timer_start(&cache->tick, 3000); /* seven of its ten seconds are over */
-	cache->stale_observers++;
-	ev_prepare_start(stage->loop, &cache->flush);
+	cache->follow.stale++;
+	cache_turn_wake(&cache->turn);
 	cache_stage_turn(stage);
 	cr_assert_leq(timer_left_ms(&cache->tick), 1000);
 	cr_assert(
 		cache->tick_ms >= 8000 && cache->tick_ms < 9000, "%lld", (long long)cache->tick_ms);
-	cache->stale_observers--;
+	cache->follow.stale--;
 }
 
 STAGED(without_a_period_nothing_is_read_again, 0)

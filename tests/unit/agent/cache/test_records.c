@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/cache/internal.h"
+#include "agent/cache/parts.h"
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/staged.h"
@@ -82,7 +82,7 @@ STAGED(a_visit_in_slices_misses_nothing_that_was_there_though_the_table_grows)
 	for (int i = 0; i < MOST / 3; i++) {
 		put_and_look(stage, i);
 	}
-	size_t buckets = stage->cache->bucket_count;
+	size_t buckets = stage->cache->table.bucket_count;
 	for (int slice = 0; slice < 5; slice++) {
 		size_t before = visits.count;
 		cr_assert(cache_visit_paths(stage->cache, &cursor, 20, visit, &visits));
@@ -91,7 +91,7 @@ STAGED(a_visit_in_slices_misses_nothing_that_was_there_though_the_table_grows)
 	for (int i = MOST / 3; i < MOST; i++) {
 		put_and_look(stage, i);
 	}
-	cr_assert_gt(stage->cache->bucket_count, buckets);
+	cr_assert_gt(stage->cache->table.bucket_count, buckets);
 	while (cache_visit_paths(stage->cache, &cursor, 20, visit, &visits)) {
 	}
 	for (int i = 0; i < MOST / 3; i++) {

@@ -4,67 +4,59 @@
 
 #include <stdio.h>
 
-#include "agent/cache/internal.h"
-#include "tests/support/cache_stage.h"
+#include "agent/cache/refused.h"
 #include "tests/support/shifted_clock.h"
-#include "tests/support/staged.h"
 
-static struct cache_stage *open_stage(struct cache_stage *stage)
+Test(cache_refused, a_directory_is_read_again_after_a_time_that_grows_with_it)
 {
-	cache_stage_open(stage, &(struct cache_options){ .resync_ms = 600000 });
-	return stage;
-}
-
-#define STAGED(name)                                                                               \
-	STAGED_TEST(cache_refused, name, struct cache_stage *, stage,                              \
-		open_stage(&(struct cache_stage){ 0 }), cache_stage_close)
-
-STAGED(a_directory_is_read_again_after_a_time_that_grows_with_it)
-{
-	struct cache *cache = stage->cache;
-	cache_refused_note(cache, "/large", 20000);
-	cache_refused_note(cache, "/larger", 200000);
-	cr_assert(cache_refused(cache, "/large"));
-	cr_assert_not(cache_refused(cache, "/other"));
+	struct cache_refusals refusals = { .next = 0 };
+	cache_refused_note(&refusals, "/large", 20000);
+	cache_refused_note(&refusals, "/larger", 200000);
+	cr_assert(cache_refused(&refusals, "/large"));
+	cr_assert_not(cache_refused(&refusals, "/other"));
 	clock_shift_ms += 10 * 1000;
-	cr_assert_not(cache_refused(cache, "/large"));
-	cr_assert(cache_refused(cache, "/larger"));
-	cache_refused_note(cache, "/large", 20000);
-	cr_assert(cache_refused(cache, "/large"), "it is as large as before");
+	cr_assert_not(cache_refused(&refusals, "/large"));
+	cr_assert(cache_refused(&refusals, "/larger"));
+	cache_refused_note(&refusals, "/large", 20000);
+	cr_assert(cache_refused(&refusals, "/large"), "it is as large as before");
+	cache_refused_forget(&refusals);
 }
 
-STAGED(no_directory_is_refused_for_much_longer_than_a_minute)
+Test(cache_refused, no_directory_is_refused_for_much_longer_than_a_minute)
 {
-	cache_refused_note(stage->cache, "/large", 100 * 1000 * 1000);
+	struct cache_refusals refusals = { .next = 0 };
+	cache_refused_note(&refusals, "/large", 100 * 1000 * 1000);
 	clock_shift_ms += 30 * 1000;
-	cr_assert(cache_refused(stage->cache, "/large"));
+	cr_assert(cache_refused(&refusals, "/large"));
 	clock_shift_ms += 40 * 1000;
-	cr_assert_not(cache_refused(stage->cache, "/large"));
+	cr_assert_not(cache_refused(&refusals, "/large"));
+	cache_refused_forget(&refusals);
 }
 
 enum { NOTED = CACHE_REFUSED_MAX + 1 };
 
-static void check_refused(struct cache *cache, int first)
+static void check_refused(struct cache_refusals *refusals, int first)
 {
 	for (int i = 0; i < NOTED; i++) {
 		char path[16];
 		snprintf(path, sizeof(path), "/%d", i);
-		cr_assert_eq(cache_refused(cache, path), i >= first, "%s", path);
+		cr_assert_eq(cache_refused(refusals, path), i >= first, "%s", path);
 	}
 }
 
-STAGED(the_last_ones_are_remembered_until_there_are_other_limits)
+Test(cache_refused, the_last_ones_are_remembered_until_there_are_other_limits)
 {
+	struct cache_refusals refusals = { .next = 0 };
 	for (int i = 0; i < NOTED; i++) {
 		char path[16];
 		snprintf(path, sizeof(path), "/%d", i);
-		cache_refused_note(stage->cache, path, 500000);
+		cache_refused_note(&refusals, path, 500000);
 	}
-	check_refused(stage->cache, 1);
+	check_refused(&refusals, 1);
 	for (int i = 0; i < NOTED; i++) {
-		cache_refused_note(stage->cache, "/1", 500000);
+		cache_refused_note(&refusals, "/1", 500000);
 	}
-	check_refused(stage->cache, 1);
-	cache_refused_forget(stage->cache);
-	check_refused(stage->cache, NOTED);
+	check_refused(&refusals, 1);
+	cache_refused_forget(&refusals);
+	check_refused(&refusals, NOTED);
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/cache/internal.h"
+#include "agent/cache/parts.h"
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/shifted_clock.h"
@@ -269,7 +269,7 @@ STAGED(four_searches_walk_at_once_and_a_few_more_wait)
 		cr_assert_eq(cache_stage_ask(stage, &outcomes[i], path, CACHE_FIND, "", false),
 			CACHE_WAITING);
 	}
-	cr_assert_eq(stage->cache->walks, WALKS);
+	cr_assert_eq(stage->cache->searches.walks, WALKS);
 	struct cache_query query = {
 		.path = "/s/n0", .kind = CACHE_FIND, .filter = &filter, .max_age_ms = -1
 	};
@@ -286,7 +286,7 @@ STAGED(four_searches_walk_at_once_and_a_few_more_wait)
 	for (int i = 0; i <= SEARCHES; i++) {
 		cr_assert_eq(outcomes[i].calls, 1, "%d", i);
 	}
-	cr_assert_eq(stage->cache->walks, 0);
+	cr_assert_eq(stage->cache->searches.walks, 0);
 }
 
 STAGED(a_large_result_is_not_kept_for_an_outage)
