@@ -232,16 +232,21 @@ static void finish(struct agent *agent)
 	agent_api_close(agent);
 	agent_names_close(agent);
 	agent_cache_close(agent);
+	agent_history_save(agent);
+	if (agent->leave_session) { /* which goes on without anybody until a successor comes */
+		(void)file_queue_wait(agent->files, FILES_WITHIN_MS);
+	}
 	agent_registry_close(agent);
 	supervise_destroy(agent->supervise);
 	if (!command_wait_for_all(COMMANDS_END_WITHIN_MS)) {
 		log_warn("agent", "a process that a check or an output started is left behind");
 	}
 	check_scheduler_destroy(agent->scheduler);
-	agent_history_save(agent);
 	history_destroy(agent->history);
 	metrics_destroy(agent->metrics);
-	(void)file_queue_wait(agent->files, FILES_WITHIN_MS);
+	if (!agent->leave_session) {
+		(void)file_queue_wait(agent->files, FILES_WITHIN_MS);
+	}
 	agent_bridge_forget(agent);
 	state_dir_finish(&agent->state);
 	file_queue_destroy(agent->files);

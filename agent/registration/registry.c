@@ -445,6 +445,7 @@ int agent_registry_open(struct agent *agent, const json_t *left, struct err *err
 		.write_accessors = config->write_accessors,
 		.home_write = uses_hadoop_layout(agent->config),
 		.realm = config->realm,
+		.forks = true,
 		.foreign_paths = true,
 		.session = session,
 		.on_state = on_state,

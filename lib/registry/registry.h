@@ -96,6 +96,8 @@ struct registry_options {
 	/* for secure: more of these, from the start: see registry_add_write_accessor() */
 	const char *write_accessors;
 	const char *realm;
+	/* dir: children do what waits for the disk; for a process whose children are its own */
+	bool forks;
 	bool foreign_paths; /* take "//path"; never for paths that a client may choose */
 	const json_t *
 		/* from registry_detach() or registry_session(): the session to continue; or NULL */

@@ -5,35 +5,27 @@ import os
 import pathlib
 import signal
 import subprocess
+import time
 import unittest
 
-from berth import PROGRAMS, berth, preloaded, wait_until
+from berth import PROGRAMS, berth, has_ended, preloaded, wait_until
 from figures import figure
 from outputs import OutputTest
+from zookeeper import share_zookeeper
 
 OLD = "127.0.0.1:8001\n"
 TARGETS = ("/live", "/v1/list/users/joe/web/prod/components", "/v1/agent", "/metrics")
 NEW = "127.0.0.1:8001\n127.0.0.1:8002\n"
 
 
-class Hanging(OutputTest):
+class HangingTest(OutputTest):
     """tests/support/preload.c lets each fsync() wait while the FIFO is there."""
 
     def setUp(self):
         super().setUp()
         self.fifo = self.folder / "hangs"
-        self.ran = self.folder / "ran"
-        self.put_member("c1", 8001)
         self.environment = preloaded(BERTH_HANGS=str(self.fifo))
-        # It sees the file as the command does: in place, or not.
-        self.agent = self.output_agent(on_change=f"/bin/sh -c 'cat {self.file} >>{self.ran}'")
-        self.begin()
-        self.wait_text(OLD)
-        self.wait_state(self.agent, "current")
         self.addCleanup(self.go_on)
-
-    def begin(self):
-        self.agent.start(env=self.environment)
 
     def hang(self):
         os.mkfifo(self.fifo)
@@ -45,16 +37,31 @@ class Hanging(OutputTest):
             self.addCleanup(os.close, gate)
             self.fifo.unlink()
 
+    def children_of(self, agent):
+        pid = agent.process.pid
+        text = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
+        return [int(child) for child in text.split()]
+
+
+class Hanging(HangingTest):
+    def setUp(self):
+        super().setUp()
+        self.ran = self.folder / "ran"
+        self.put_member("c1", 8001)
+        # It sees the file as the command does: in place, or not.
+        self.agent = self.output_agent(on_change=f"/bin/sh -c 'cat {self.file} >>{self.ran}'")
+        self.begin()
+        self.wait_text(OLD)
+        self.wait_state(self.agent, "current")
+
+    def begin(self):
+        self.agent.start(env=self.environment)
+
     def change(self):
         """The file of the output is on its way to the disk, which hangs."""
         self.hang()
         self.put_member("c2", 8002)
         self.wait_state(self.agent, "writing")
-
-    def children(self):
-        pid = self.agent.process.pid
-        text = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
-        return [int(child) for child in text.split()]
 
     def logged(self, text):
         wait_until(lambda: text in self.agent.read_log(), f"the log says: {text}")
@@ -76,7 +83,7 @@ class Hanging(OutputTest):
 
     def test_the_file_of_a_killed_child_arrives(self):
         self.change()
-        for child in self.children():
+        for child in self.children_of(self.agent):
             os.kill(child, signal.SIGKILL)
         self.logged(f"puts {self.file} in place was killed; done again")
         self.assertEqual(self.agent.get("/live").status, 200)
@@ -139,6 +146,78 @@ class Hanging(OutputTest):
         self.begin()
         self.assertTrue(self.agent.status()["drain"]["active"])
 
+
+class Directory(HangingTest):
+    """The disk of a directory registry hangs: the nodes above the first record are to last."""
+
+    def setUp(self):
+        super().setUp()
+        self.hang()
+        self.server = self.web_agent(name="server")
+        self.server.start(env=self.environment)
+        work = self.folder / "registry/_tmp"
+        wait_until(lambda: work.exists() and any(work.iterdir()), "a node is on its way")
+
+    def expect_answers(self):
+        for target in ("/live", "/v1/agent", "/metrics"):
+            self.assertEqual(self.server.get(target).status, 200, target)
+        self.assertEqual(self.server.get("/v1/list/services").status, 404,
+            "another path is read meanwhile")
+
+    def test_look_ups_are_answered_and_the_record_comes_with_the_disk(self):
+        self.expect_answers()
+        self.assertNotEqual(self.server.component_state(), "registered")
+        self.go_on()
+        self.server.wait_state("registered")
+        self.assertTrue(self.in_registry())
+
+    def test_the_write_of_a_killed_child_is_done_again(self):
+        for child in self.children_of(self.server):
+            os.kill(child, signal.SIGKILL)
+        self.expect_answers()
+        self.go_on()
+        self.server.wait_state("registered")
+        self.assertTrue(self.in_registry())
+
+    def test_a_stop_does_not_wait_for_it(self):
+        self.assertEqual(self.server.stop(), 0)
+
+    def test_the_end_of_an_ephemeral_record_waits_for_no_disk(self):
+        self.go_on()
+        self.server.wait_state("registered")
+        self.hang()
+        self.assertEqual(self.server.stop(), 0)
+        self.assertIsNone(self.in_registry())
+
+
+class LeftSession(HangingTest):
+    @staticmethod
+    def serves(agent):
+        try:
+            return agent.get("/live").status == 200
+        except OSError:
+            return False
+
+    def test_a_session_is_not_left_before_the_files_are_on_the_disk(self):
+        with share_zookeeper() as server:
+            agent = self.output_agent(registry=server.url)
+            agent.start(env=self.environment)
+            wait_until(agent.worker, "the agent has a worker")
+            worker = agent.worker()
+            self.hang()
+            agent.request("POST", "/v1/agent/drain", {"reason": "disk"})
+            agent.signal(signal.SIGQUIT)
+            wait_until(lambda: not self.serves(agent), "nobody is served any more")
+            for _ in range(20):
+                if agent.process.poll() is not None:
+                    break
+                self.assertFalse(has_ended(worker), "the session is watched over")
+                time.sleep(0.02)
+            self.go_on()
+            self.assertEqual(agent.wait(), 0)
+
+
+del HangingTest, OutputTest
 
 if __name__ == "__main__":
     unittest.main()

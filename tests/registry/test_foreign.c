@@ -176,7 +176,7 @@ static void make_too_long(struct stage *stage, const char *path, size_t len)
 {
 	char child[LIMIT_PATH_BYTES + 8];
 	snprintf(child, sizeof(child), "%.*s/b", (int)len, path);
-	if (stage->backend != STAGE_DIR) {
+	if (stage->backend != STAGE_DIR && stage->backend != STAGE_DIR_CHILDREN) {
 		make_raw(stage->registry, child, RECORD);
 		return;
 	}

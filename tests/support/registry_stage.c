@@ -76,6 +76,7 @@ static void make_url(struct stage *stage)
 		len = snprintf(stage->url, sizeof(stage->url), "memory");
 		break;
 	case STAGE_DIR:
+	case STAGE_DIR_CHILDREN:
 		len = snprintf(
 			stage->url, sizeof(stage->url), "dir:%s/%s", variable(DIR_VARIABLE), test);
 		break;
@@ -91,6 +92,7 @@ struct registry *stage_client_with(struct stage *stage, struct registry_options 
 {
 	struct registry *registry;
 	options.url = stage->url;
+	options.forks = stage->backend == STAGE_DIR_CHILDREN;
 	if (stage->backend == STAGE_MEMORY) {
 		registry = memory_open("stage", &options);
 		client_add(registry);

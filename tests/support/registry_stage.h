@@ -17,7 +17,8 @@
 
 #include "tests/support/registry_client.h"
 
-enum stage_backend { STAGE_MEMORY, STAGE_DIR, STAGE_ZOOKEEPER };
+/* STAGE_DIR_CHILDREN: as the agent uses it. */
+enum stage_backend { STAGE_MEMORY, STAGE_DIR, STAGE_DIR_CHILDREN, STAGE_ZOOKEEPER };
 
 struct stage {
 	enum stage_backend backend;
@@ -59,6 +60,10 @@ bool stage_has(struct registry *registry, const char *path);
 	{                                                                                          \
 		stage_run(STAGE_DIR, name);                                                        \
 	}                                                                                          \
+	Test(suite##_dir_children, name)                                                           \
+	{                                                                                          \
+		stage_run(STAGE_DIR_CHILDREN, name);                                               \
+	}                                                                                          \
 	Test(suite##_zookeeper, name)                                                              \
 	{                                                                                          \
 		stage_run(STAGE_ZOOKEEPER, name);                                                  \
@@ -71,6 +76,10 @@ bool stage_has(struct registry *registry, const char *path);
 	Test(suite##_dir, name)                                                                    \
 	{                                                                                          \
 		stage_run(STAGE_DIR, name);                                                        \
+	}                                                                                          \
+	Test(suite##_dir_children, name)                                                           \
+	{                                                                                          \
+		stage_run(STAGE_DIR_CHILDREN, name);                                               \
 	}                                                                                          \
 	Test(suite##_zookeeper, name)                                                              \
 	{                                                                                          \

@@ -6,6 +6,7 @@
  *   node.c     a node on disk: reading        store.c   and writing
  *   watch.c    inotify                        mark.c    its tree of marks
  *   session.c  the ephemeral nodes that this process owns
+ *   writer.c   a child that does what waits for the disk
  *
  * Tasks are carried out one after another inside dispatch(), which never waits: a write that finds
  * another process holding the write lock stays in the queue until a short timer, and reads of other
@@ -17,12 +18,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "lib/base/path.h"
 #include "lib/registry/backend.h"
+#include "lib/registry/dir/writer.h"
 #include "lib/registry/dir/task.h"
 
 enum {
@@ -30,6 +33,7 @@ enum {
 	LOCK_RETRY_MAX_MS = 16,
 	ROOT_RETRY_FIRST_MS = 50,
 	ROOT_RETRY_MAX_MS = 2000,
+	WRITER_TICK_MS = 250, /* while a child works: tasks have deadlines */
 	CLOSE_TRIES = 50,
 	CLOSE_WAIT_NS = 4000000
 };
@@ -57,6 +61,8 @@ struct dir_backend {
 	bool lock_busy;     /* in this dispatch */
 	int64_t lock_retry_at_ms;
 	int64_t lock_retry_wait_ms; /* 0: no write is waiting for the lock */
+	bool forks;                 /* children do what waits for the disk */
+	struct dir_writer writer;
 	char session_name[32];
 };
 
@@ -219,15 +225,56 @@ static void expire(struct dir_backend *dir, struct registry_task *task)
 		task->path, dir->root);
 }
 
-/* True when the task is done; false: it has to wait for the write lock. */
+static void expire_writer(struct dir_backend *dir, struct registry_task *task)
+{
+	err_set(&task->ret_err, BERTH_TIMEOUT,
+		"nobody knows whether %s was written: the disk has not answered in time",
+		task->path);
+	dir_writer_give_up(&dir->writer, &dir->context);
+}
+
+/* Under the lock: true when the task is done, false when a child works on it. */
+static bool run_locked(struct dir_backend *dir, struct registry_task *task)
+{
+	if (dir->forks && dir_task_lasts(&dir->context, task) &&
+		dir_writer_start(&dir->writer, &dir->context, task)) {
+		return false;
+	}
+	dir_task_run(&dir->context, task);
+	return true;
+}
+
+/* The task that a child works on: true when it is done. */
+static bool look_at_writer(struct dir_backend *dir, struct registry_task *task, int64_t now_ms)
+{
+	if (dir_writer_ended(&dir->writer, &dir->context)) {
+		if (task->operation == REGISTRY_OP_REPLACE && !task->ret_err.code) {
+			dir_session_drop_path(&dir->context.session, task->path);
+		}
+		return true;
+	}
+	dir->lock_busy = true;
+	if (now_ms >= task->deadline_ms) {
+		expire_writer(dir, task);
+		return true;
+	}
+	return false;
+}
+
+/* True when the task is done; false: it waits for the write lock, or for a child. */
 static bool run_write(struct dir_backend *dir, struct registry_task *task, int64_t now_ms)
 {
+	if (dir->writer.task == task) {
+		return look_at_writer(dir, task, now_ms);
+	}
 	bool ended = dir_task_end_own(&dir->context, task);
-	int locked = dir->lock_busy ? 0 : dir_store_lock(&dir->context.store, &task->ret_err);
+	bool is_free = !dir->lock_busy && dir_writer_ended(&dir->writer, &dir->context);
+	int locked = is_free ? dir_store_lock(&dir->context.store, &task->ret_err) : 0;
+	bool done = true;
 	if (locked > 0 && ended) {
 		dir_task_clear_dead(&dir->context, task->path);
 	} else if (locked > 0) {
-		dir_task_run(&dir->context, task);
+		done = run_locked(dir, task);
 	}
 	if (locked > 0) {
 		dir_store_unlock(&dir->context.store);
@@ -236,10 +283,13 @@ static bool run_write(struct dir_backend *dir, struct registry_task *task, int64
 		err_clear(&task->ret_err);
 		return true; /* else the next writer that comes by removes the directory */
 	}
-	if (locked != 0) {
+	if (locked != 0 && done) {
 		return true;
 	}
 	dir->lock_busy = true;
+	if (!done) {
+		return false;
+	}
 	if (now_ms >= task->deadline_ms) {
 		expire(dir, task);
 		return true;
@@ -319,6 +369,10 @@ static void run_tasks(struct dir_backend *dir, int64_t now_ms)
 		dir->lock_retry_wait_ms = 0;
 		return;
 	}
+	if (dir->writer.pid != 0) {
+		dir->lock_retry_at_ms = now_ms + WRITER_TICK_MS;
+		return;
+	}
 	dir->lock_retry_wait_ms = dir->lock_retry_wait_ms == 0 ? LOCK_RETRY_FIRST_MS
 							       : 2 * dir->lock_retry_wait_ms;
 	if (dir->lock_retry_wait_ms > LOCK_RETRY_MAX_MS) {
@@ -354,7 +408,7 @@ static int64_t dir_deadline_ms(const struct registry_backend *backend)
 
 static int dir_fd(const struct registry_backend *backend)
 {
-	return dir_watches_fd(((const struct dir_backend *)backend)->context.watches);
+	return ((const struct dir_backend *)backend)->writer.wake;
 }
 
 static void dir_submit(struct registry_backend *backend, struct registry_task *task)
@@ -369,7 +423,10 @@ static void dir_submit(struct registry_backend *backend, struct registry_task *t
 
 static void dir_abandon(struct registry_backend *backend, struct registry_task *task)
 {
-	(void)backend;
+	struct dir_backend *dir = self(backend);
+	if (dir->writer.task == task) {
+		dir_writer_give_up(&dir->writer, &dir->context);
+	}
 	list_remove(&task->link);
 }
 
@@ -402,6 +459,9 @@ static void destroy(struct dir_backend *dir)
 {
 	dir_session_finish(&dir->context.session);
 	dir_watches_destroy(dir->context.watches);
+	if (dir->writer.wake >= 0) {
+		close(dir->writer.wake);
+	}
 	close_root(dir);
 	json_decref(dir->inherited);
 	free(dir->context.swept_path);
@@ -433,9 +493,22 @@ static void remove_owned(struct dir_backend *dir)
 	}
 }
 
+/* Kills it, and waits for its end as long as for the lock, which it holds. */
+static void end_writer(struct dir_backend *dir)
+{
+	dir_writer_give_up(&dir->writer, &dir->context);
+	for (int i = 0; i < CLOSE_TRIES && !dir_writer_ended(&dir->writer, &dir->context); i++) {
+		nanosleep(&(struct timespec){ .tv_nsec = CLOSE_WAIT_NS }, NULL);
+	}
+	if (dir->writer.pid != 0) {
+		close(dir->writer.report);
+	}
+}
+
 static void dir_close(struct registry_backend *backend)
 {
 	struct dir_backend *dir = self(backend);
+	end_writer(dir);
 	/* Those that cannot be taken over, such as without a root, end as well. */
 	adopt_inherited(dir);
 	if (dir->context.session.count > 0 && dir->context.store.root_fd >= 0) {
@@ -447,6 +520,7 @@ static void dir_close(struct registry_backend *backend)
 static json_t *dir_detach(struct registry_backend *backend)
 {
 	struct dir_backend *dir = self(backend);
+	end_writer(dir);
 	json_t *result = dir->inherited;
 	dir->inherited = NULL;
 	if (!result) {
@@ -485,6 +559,19 @@ static int dir_check(
 	return 0;
 }
 
+/* One descriptor for what changes in the tree and for a child's report. */
+static int make_wake(struct dir_backend *dir, struct err *err)
+{
+	struct epoll_event readable = { .events = EPOLLIN };
+	dir->writer.wake = epoll_create1(EPOLL_CLOEXEC);
+	if (dir->writer.wake < 0 ||
+		epoll_ctl(dir->writer.wake, EPOLL_CTL_ADD, dir_watches_fd(dir->context.watches),
+			&readable) != 0) {
+		return dir_errno(err, errno, "watch", dir->root);
+	}
+	return 0;
+}
+
 static int dir_open(struct registry_backend **ret_backend, const char *rest,
 	const struct registry_options *options, const struct registry_core *core, struct err *err)
 {
@@ -496,11 +583,16 @@ static int dir_open(struct registry_backend **ret_backend, const char *rest,
 	list_init(&dir->tasks);
 	dir->context.store.root_fd = -1;
 	dir->context.store.lock_fd = -1;
+	dir->writer.wake = -1;
 	dir->state = REGISTRY_CONNECTING;
+	dir->forks = options->forks;
 	snprintf(dir->session_name, sizeof(dir->session_name), "pid %ld", (long)getpid());
 	int result = parse_root(&dir->root, rest, err);
 	if (result == 0) {
 		result = dir_watches_create(&dir->context.watches, dir->root, core, err);
+	}
+	if (result == 0) {
+		result = make_wake(dir, err);
 	}
 	if (result != 0) {
 		destroy(dir);

@@ -50,13 +50,27 @@ static void end(const struct dir_owned *owned)
 	close(owned->fd);
 }
 
+static void drop(struct dir_session *session, struct dir_owned *owned)
+{
+	end(owned);
+	free(owned->path);
+	*owned = session->owned[--session->count];
+}
+
 void dir_session_drop(struct dir_session *session, const struct dir_node *node)
 {
 	struct dir_owned *owned = find(session, node);
 	if (owned) {
-		end(owned);
-		free(owned->path);
-		*owned = session->owned[--session->count];
+		drop(session, owned);
+	}
+}
+
+void dir_session_drop_path(struct dir_session *session, const char *path)
+{
+	for (size_t i = session->count; i-- > 0;) {
+		if (strcmp(session->owned[i].path, path) == 0) {
+			drop(session, &session->owned[i]);
+		}
 	}
 }
 

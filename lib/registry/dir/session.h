@@ -34,6 +34,8 @@ int dir_session_add(struct dir_session *session, const char *path, int owner_fd,
 bool dir_session_owns(const struct dir_session *session, const struct dir_node *node);
 /* Gives up the node, if we own it. */
 void dir_session_drop(struct dir_session *session, const struct dir_node *node);
+/* The same for the node at the path. */
+void dir_session_drop_path(struct dir_session *session, const char *path);
 /* Closes all descriptors, so that the nodes die, and keeps the list of nodes. */
 void dir_session_release(struct dir_session *session);
 /* Closes and forgets everything: the nodes die. */

@@ -422,6 +422,14 @@ int dir_store_set(struct dir_store *store, const struct dir_node *node,
 	return result;
 }
 
+/* A power cut ends an ephemeral node, too. */
+static bool has_owner(int parent_fd, const char *name)
+{
+	char owner[TMP_NAME_BYTES + sizeof("/" DIR_OWNER)];
+	snprintf(owner, sizeof(owner), "%s/" DIR_OWNER, name);
+	return faccessat(parent_fd, owner, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 int dir_store_remove(struct dir_store *store, const struct dir_node *parent, const char *name,
 	const char *path, bool all, struct err *err)
 {
@@ -432,8 +440,11 @@ int dir_store_remove(struct dir_store *store, const struct dir_node *parent, con
 	if (renameat2(parent->fd, name, tmp_fd, tmp_name, RENAME_NOREPLACE) != 0) {
 		result = rename_errno(err, errno, path);
 	} else {
+		bool lasted = !has_owner(tmp_fd, tmp_name);
 		dismantle(tmp_fd, tmp_name, all);
-		sync_directory(parent);
+		if (lasted) {
+			sync_directory(parent);
+		}
 	}
 	return result;
 }

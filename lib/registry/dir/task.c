@@ -564,12 +564,12 @@ bool dir_task_writes(const struct registry_task *task)
 }
 
 /* 0, or what keeps an element of a foreign path from being a directory's name. */
-static int check_names(struct registry_task *task)
+static int check_names(const struct registry_task *task, struct err *err)
 {
 	for (const char *element = task->path + 1; *element;) {
 		size_t len = (size_t)(strchrnul(element, '/') - element);
 		if (len > DIR_NAME_BYTES || element[0] == '_' || element[0] == '.') {
-			return err_set(&task->ret_err, BERTH_INVALID_PATHNAME,
+			return err_set(err, BERTH_INVALID_PATHNAME,
 				"%s: in a directory, no element of a path begins with _ or a dot "
 				"or has more than %d bytes",
 				quote_text(task->path).text, DIR_NAME_BYTES);
@@ -579,9 +579,26 @@ static int check_names(struct registry_task *task)
 	return 0;
 }
 
+bool dir_task_lasts(const struct dir_context *context, const struct registry_task *task)
+{
+	struct err ignored = ERR_INIT;
+	struct dir_node node = { .fd = -1 };
+	if (!dir_task_writes(task) || check_names(task, &ignored)) {
+		return false;
+	}
+	if (task->operation == REGISTRY_OP_CREATE || task->operation == REGISTRY_OP_REPLACE) {
+		return !task->ephemeral;
+	}
+	bool lasts = dir_node_open(&node, context->store.root_fd, task->path, strlen(task->path),
+			     &ignored) == 0 &&
+		node.kind == DIR_PERSISTENT;
+	dir_node_close(&node);
+	return lasts;
+}
+
 void dir_task_run(struct dir_context *context, struct registry_task *task)
 {
-	if (check_names(task)) {
+	if (check_names(task, &task->ret_err)) {
 		return;
 	}
 	(void)operations[task->operation].run(context, task);

@@ -19,6 +19,8 @@ struct dir_context {
 };
 
 bool dir_task_writes(const struct registry_task *task);
+/* Whether it writes what has to outlive a power cut, so that it waits for the disk. */
+bool dir_task_lasts(const struct dir_context *context, const struct registry_task *task);
 /*
  * A delete of an ephemeral node of this process needs no lock: true when the task was that and the
  * node has ended. Its directory is left for dir_task_clear_dead().
