@@ -175,6 +175,17 @@ bool berth_is_registry(const struct berth *berth);
 void berth_set_timeout(struct berth *berth, int timeout_ms);
 
 /*
+ * Whether look-ups may come from the memory that the agent shares (on by default, unless
+ * BERTH_SHARED=off is in the environment). From the third look-up on, berth_resolve(),
+ * berth_records(), berth_endpoints(), berth_list(), berth_stat(), berth_exists(), berth_name() and
+ * berth_lookup_get() find there what any process of the machine has asked for lately: such a hit
+ * makes no system call, takes well below a microsecond and the time to copy the answer, and is as
+ * true as one of the socket with age 0. Everything else goes to the socket as before. Has no effect
+ * on a handle on a registry.
+ */
+void berth_set_shared(struct berth *berth, bool on);
+
+/*
  * A descriptor that becomes readable when berth_dispatch() has something to do, timers included. It
  * stays the same.
  */
@@ -267,10 +278,14 @@ int berth_lookup_create(struct berth_lookup **ret_lookup, struct berth *berth, c
 void berth_lookup_free(struct berth_lookup *lookup);
 
 /*
- * The endpoints: the kept answer, without asking anybody, unless there is none yet or
- * berth_lookup_trouble() was called. When a re-read fails, the kept answer is given once more with
- * freshness.stale set, and the next call tries again. *ret_endpoints is borrowed until the next
- * call on this lookup.
+ * The endpoints: the kept answer, unless there is none yet or berth_lookup_trouble() was called.
+ * When a re-read fails, the kept answer is given once more with freshness.stale set, and the next
+ * call tries again. *ret_endpoints is borrowed until the next call on this lookup.
+ *
+ * With the agent's shared memory (berth_set_shared()) the kept answer follows the registry: the
+ * call compares one word, and reads the endpoints again when they have changed. While they are
+ * not in that memory, it asks the agent once a second, for 100 ms at most. Without that memory,
+ * and on a registry, it asks nobody.
  */
 int berth_lookup_get(struct berth_lookup *lookup, const struct berth_endpoints **ret_endpoints,
 	struct berth_failure *failure);

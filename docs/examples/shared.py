@@ -163,7 +163,16 @@ class Client:
     def __init__(self, socket_path):
         self.path = socket_path
         self.map = None
+        self.expired = None  # since when the lease was found to be over
         self.from_memory = False
+
+    def is_worthless(self, outcome):
+        """A killed agent has not retired its map: its lease stays over, whatever we ask for."""
+        if outcome != EXPIRED:
+            self.expired = None
+        elif self.expired is None:
+            self.expired = time.monotonic()
+        return outcome == GONE or (self.expired and time.monotonic() - self.expired >= 1)
 
     def get(self, target):
         """(HTTP status, or the code of an error from memory, body)."""
@@ -172,8 +181,8 @@ class Client:
         if answer:
             self.from_memory = True
             return answer[0] or 200, answer[2]
-        if outcome == GONE:
-            self.map = fetch(self.path)
+        if self.is_worthless(outcome):
+            self.map, self.expired = fetch(self.path), None
         connection = http.client.HTTPConnection("berth")
         connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.sock.connect(self.path)

@@ -116,6 +116,11 @@ bool berth_is_registry(const struct berth *berth)
 	return berth->registry != NULL;
 }
 
+void berth_set_shared(struct berth *berth, bool on)
+{
+	memory_set(&berth->memory, on);
+}
+
 void berth_set_timeout(struct berth *berth, int timeout_ms)
 {
 	berth->timeout_ms = timeout_ms > 0 ? timeout_ms : DEFAULT_TIMEOUT_MS;

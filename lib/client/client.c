@@ -196,6 +196,9 @@ static int write_request(struct buffer *out, const struct client_request *reques
 		buffer_printf(out, "If-None-Match: %s\r\nPrefer: wait=%u\r\n", request->tag,
 			request->wait_s);
 	}
+	if (request->shared) {
+		buffer_append_text(out, "Prefer: shared\r\n");
+	}
 	if (request->no_cache) {
 		buffer_append_text(out, "Cache-Control: no-cache\r\n");
 	}
@@ -344,6 +347,11 @@ int client_call(struct client *client, const struct client_request *request, int
 struct berth_freshness client_freshness(const struct client *client)
 {
 	return client->freshness;
+}
+
+void client_set_fresh(struct client *client)
+{
+	client->freshness = (struct berth_freshness){ .stale = false };
 }
 
 void client_response_finish(struct client_response *response)

@@ -27,6 +27,7 @@ struct client_request {
 	const char *accept; /* NULL: JSON */
 	const char *body;   /* NULL: none; JSON */
 	bool no_cache;      /* read again from the registry */
+	bool shared;        /* the answer should be in the shared map for the next look-up */
 	const char *tag;    /* wait for a content of another tag; NULL: do not wait */
 	unsigned wait_s;    /* so long */
 };
@@ -57,6 +58,8 @@ int client_call(struct client *client, const struct client_request *request, int
 void client_response_finish(struct client_response *response);
 /* Of the last call's answer, that of an error too; zero when there was none. */
 struct berth_freshness client_freshness(const struct client *client);
+/* An answer came that no call was needed for: it is fresh. */
+void client_set_fresh(struct client *client);
 
 /* The error of an answer with another status than 2xx, from its problem+json body. */
 int client_problem(int status, const struct buffer *body, struct err *err) ERR_REQUIRED(3);

@@ -151,8 +151,7 @@ int berth_name(struct berth *berth, const char *name, const char *type,
 	if (code == 0) {
 		snprintf(target, sizeof(target), "/v1/names/%s%s%s", name, type ? "?type=" : "",
 			type ? type : "");
-		struct client_request request = { .method = "GET", .target = target };
-		code = handle_request(berth, &request, ret_answer, &err);
+		code = handle_look_up(berth, target, ret_answer, &err);
 	}
 	return code ? handle_fail(failure, &err) : 0;
 }

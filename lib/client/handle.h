@@ -15,6 +15,7 @@
 
 #include "lib/berth.h"
 #include "lib/client/client.h"
+#include "lib/client/memory.h"
 #include "lib/client/stream.h"
 #include "lib/base/err.h"
 #include "lib/base/list.h"
@@ -63,6 +64,7 @@ extern const struct handle_ops handle_registry_ops;
 struct berth {
 	const struct handle_ops *ops;
 	struct client *client;     /* of handle_agent_ops */
+	struct memory memory;      /* the agent's, too */
 	struct registry *registry; /* of handle_registry_ops */
 	int timeout_ms;
 	int epoll_fd; /* what berth_fd() gives: the registry or the streams, and the timer */
@@ -102,6 +104,9 @@ void handle_watches_free(struct berth *berth);
 
 /* ---- asking an agent (on_agent.c) ------------------------------------------------------------ */
 
+/* A look-up by the target of its request: from the agent's memory, else by the socket. */
+int handle_look_up(struct berth *berth, const char *target, struct berth_answer *ret,
+	struct err *err) ERR_REQUIRED(4);
 /* Sends a request that has an answer. */
 int handle_request(struct berth *berth, const struct client_request *request,
 	struct berth_answer *ret, struct err *err) ERR_REQUIRED(4);

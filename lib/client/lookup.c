@@ -77,6 +77,11 @@ int berth_find(struct berth *berth, const struct berth_criteria *criteria,
 
 /* ---- resolve once, re-read on trouble -------------------------------------------------------- */
 
+enum {
+	CATCH_UP_MS = 1000, /* between two questions about a kept answer that is not in memory */
+	CATCH_UP_TIMEOUT_MS = 100
+};
+
 /* An answer that is kept, for "resolve once, re-read on trouble". */
 struct berth_lookup {
 	struct berth *berth;
@@ -88,6 +93,8 @@ struct berth_lookup {
 	bool has_answer;
 	bool trouble;
 	int64_t answered_ms;
+	int64_t asked_ms;           /* when it was read last, or that was tried */
+	struct memory_place memory; /* where the answer is in the agent's memory, if it is there */
 };
 
 static bool copy(char **ret, const char *text)
@@ -134,8 +141,10 @@ static int read_again(struct berth_lookup *lookup, struct err *err)
 {
 	struct berth_endpoints fresh;
 	struct berth_endpoint_filter filter = { lookup->api, lookup->protocol, lookup->scope };
+	lookup->asked_ms = clock_monotonic_ms();
 	int code = lookup->berth->ops->endpoints(
 		lookup->berth, lookup->path, &filter, lookup->trouble, &fresh, err);
+	lookup->memory = memory_place(&lookup->berth->memory);
 	if (code != 0) {
 		return code;
 	}
@@ -147,10 +156,39 @@ static int read_again(struct berth_lookup *lookup, struct err *err)
 	return 0;
 }
 
+/*
+ * The kept answer is not, or no longer, what the agent's memory says: worth a question now and
+ * then, which must not take long.
+ */
+static void catch_up(struct berth_lookup *lookup)
+{
+	struct berth *berth = lookup->berth;
+	struct err err = ERR_INIT;
+	int timeout_ms = berth->timeout_ms;
+	if (!berth->client || !memory_may_help(&berth->memory) ||
+		(!lookup->memory.map && clock_monotonic_ms() - lookup->asked_ms < CATCH_UP_MS)) {
+		return;
+	}
+	berth->timeout_ms = timeout_ms < CATCH_UP_TIMEOUT_MS ? timeout_ms : CATCH_UP_TIMEOUT_MS;
+	int code = read_again(lookup, &err);
+	if (code == 0 && !lookup->memory.map && memory_is_open(&berth->memory)) {
+		code = read_again(lookup, &err); /* the first has put it into memory */
+	}
+	lookup->kept.freshness.stale = lookup->kept.freshness.stale || code != 0;
+	berth->timeout_ms = timeout_ms;
+}
+
 int berth_lookup_get(struct berth_lookup *lookup, const struct berth_endpoints **ret_endpoints,
 	struct berth_failure *failure)
 {
 	struct err err = ERR_INIT;
+	if (memory_unchanged(&lookup->berth->memory, &lookup->memory) && !lookup->trouble) {
+		*ret_endpoints = &lookup->kept;
+		return 0;
+	}
+	if (lookup->has_answer && !lookup->trouble) {
+		catch_up(lookup);
+	}
 	if ((!lookup->has_answer || lookup->trouble) && read_again(lookup, &err) != 0) {
 		if (!lookup->has_answer) {
 			return handle_fail(failure, &err);

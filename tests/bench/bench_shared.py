@@ -1,0 +1,115 @@
+"""Look-ups in shared memory next to the same look-ups over the socket, in turns; Redis' own tool
+asks for the same values where it is installed."""
+
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import tempfile
+import time
+
+from berth import Agent
+
+SECONDS = float(os.environ.get("BERTH_SECONDS", "1"))
+ROUNDS = int(os.environ.get("BERTH_ROUNDS", "5"))
+RECORDS = int(os.environ.get("BERTH_RECORDS", "4096"))
+LOOK_UP = pathlib.Path(os.environ["BERTH_BUILD_DIR"]) / "tests/bench/look_up"
+
+
+def record(number):
+    """300 to 700 bytes."""
+    return json.dumps({
+        "type": "JSONServiceRecord", "description": "x" * (number % 400),
+        "external": [{"api": "http://example.org/rest", "addressType": "host/port",
+            "protocol": "REST", "addresses": [{"host": f"host{number:06}.example.org",
+                "port": "8080"}]}],
+        "internal": [],
+    })
+
+
+def write_registry(root):
+    """The files of a directory registry, as its layout is documented."""
+    paths = []
+    for number in range(RECORDS):
+        path = f"/users/devteam/web/i{number % 64:02}/components/c-{number:06}"
+        folder = root / path[1:]
+        folder.mkdir(parents=True)
+        (folder / "_record").write_text(record(number))
+        paths.append(path)
+    return paths
+
+
+class Bench:
+    def __init__(self, folder):
+        self.folder = folder
+        paths = write_registry(folder / "registry")
+        self.paths = folder / "paths"
+        self.paths.write_text("".join(f"{path}\n" for path in paths))
+        self.agent = Agent(folder / "agent", f"dir:{folder}/registry",
+            {"agent": {"log_level": "warn"}, "cache": {"max_size": "64M"}})
+
+    def command(self, what, memory):
+        return [LOOK_UP, self.agent.socket, what, memory, str(SECONDS), self.paths]
+
+    def measure(self, what, memory, processes=1):
+        """Calls a second of all, and the median of their p50 and p99 in nanoseconds."""
+        clients = [subprocess.Popen(list(map(str, self.command(what, memory))),
+            stdout=subprocess.PIPE, text=True) for _ in range(processes)]
+        rows = [[float(word) for word in client.communicate()[0].split()] for client in clients]
+        return (sum(row[0] for row in rows), statistics.median(row[1] for row in rows),
+            statistics.median(row[2] for row in rows))
+
+    def compare(self, title, contenders):
+        rounds = [[self.measure(*arguments) for _, *arguments in contenders]
+            for _ in range(ROUNDS)]
+        print(f"\n{title} (medians of {ROUNDS} rounds)")
+        for number, (name, *_) in enumerate(contenders):
+            rate, p50, p99 = (statistics.median(column)
+                for column in zip(*(figures[number] for figures in rounds)))
+            print(f"  {name:<40} {rate:>12,.0f}/s   p50 {p50:>8,.0f} ns   p99 {p99:>8,.0f} ns")
+
+
+def redis():
+    """redis-benchmark's GET by one client."""
+    if not shutil.which("redis-server"):
+        print("\nRedis is not installed: no figures of it")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        socket = f"{folder}/redis.sock"
+        with subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", socket, "--save", ""],
+                stdout=subprocess.DEVNULL) as server:
+            while not os.path.exists(socket):
+                time.sleep(0.02)
+            output = subprocess.run(["redis-benchmark", "-s", socket, "-c", "1", "-n", "100000",
+                "-d", "500", "-t", "get", "-r", str(RECORDS), "--csv"], check=True,
+                capture_output=True, text=True).stdout
+            print("\nRedis GET, one client\n  " + output.replace("\n", "\n  "))
+            server.terminate()
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        bench = Bench(pathlib.Path(folder))
+        bench.agent.start()
+        try:
+            bench.compare(f"berth_resolve() of {RECORDS} random paths", [
+                ("memory, 1 process", "resolve", "on"),
+                ("socket, 1 process", "resolve", "off"),
+                ("memory, 2 processes", "resolve", "on", 2),
+                ("socket, 2 processes", "resolve", "off", 2),
+                ("memory, 8 processes", "resolve", "on", 8),
+                ("socket, 8 processes", "resolve", "off", 8),
+            ])
+            bench.compare("berth_lookup_get(), unchanged", [
+                ("memory", "lookup", "on"),
+                ("kept without asking anybody", "lookup", "off"),
+            ])
+        finally:
+            bench.agent.end()
+        redis()
+
+
+if __name__ == "__main__":
+    main()
