@@ -45,7 +45,7 @@ struct memory {
 	struct list submitted;
 	size_t tasks;
 	size_t most_tasks;
-	struct list armed;
+	void *armed;               /* a tree of struct armed, as tsearch() makes them */
 	struct list notifications; /* armed watches that fired */
 	size_t armed_count;
 	int fd;
@@ -90,21 +90,41 @@ static struct node *find(struct tree *tree, const char *path)
 	return found ? *found : NULL;
 }
 
+static int compare_armed(const void *a, const void *b)
+{
+	const struct armed *left = a, *right = b;
+	return left->kind != right->kind ? (int)left->kind - (int)right->kind
+					 : strcmp(left->path, right->path);
+}
+
+static struct armed *find_armed(
+	struct memory *memory, const char *path, enum registry_watch_kind kind)
+{
+	struct armed key = { .path = (char *)(uintptr_t)path, .kind = kind };
+	struct armed **found = tfind(&key, &memory->armed, compare_armed);
+	return found ? *found : NULL;
+}
+
+/* Returns what was armed, which is the caller's then; NULL if nothing was. */
+static struct armed *disarm(struct memory *memory, const char *path, enum registry_watch_kind kind)
+{
+	struct armed *armed = find_armed(memory, path, kind);
+	if (armed) {
+		tdelete(armed, &memory->armed, compare_armed);
+		memory->armed_count--;
+	}
+	return armed;
+}
+
 static void fire(struct tree *tree, const char *path, enum registry_watch_kind kind, bool gone)
 {
 	for (struct list *at = tree->backends.next; at != &tree->backends; at = at->next) {
 		struct memory *memory = LIST_ITEM(at, struct memory, link);
-		struct list *next;
-		for (struct list *link = memory->armed.next; link != &memory->armed; link = next) {
-			struct armed *armed = LIST_ITEM(link, struct armed, link);
-			next = link->next;
-			if (armed->kind == kind && strcmp(armed->path, path) == 0) {
-				armed->gone = gone;
-				list_remove(link);
-				memory->armed_count--;
-				list_append(&memory->notifications, link);
-				wake(memory);
-			}
+		struct armed *armed = disarm(memory, path, kind);
+		if (armed) {
+			armed->gone = gone;
+			list_append(&memory->notifications, &armed->link);
+			wake(memory);
 		}
 	}
 }
@@ -228,16 +248,13 @@ static void tree_close(struct tree *tree)
 
 static void arm(struct memory *memory, const char *path, enum registry_watch_kind kind)
 {
-	for (struct list *link = memory->armed.next; link != &memory->armed; link = link->next) {
-		struct armed *armed = LIST_ITEM(link, struct armed, link);
-		if (armed->kind == kind && strcmp(armed->path, path) == 0) {
-			return;
-		}
+	if (find_armed(memory, path, kind)) {
+		return;
 	}
 	struct armed *armed = calloc(1, sizeof(*armed));
 	armed->path = strdup(path);
 	armed->kind = kind;
-	list_append(&memory->armed, &armed->link);
+	tsearch(armed, &memory->armed, compare_armed);
 	memory->armed_count++;
 }
 
@@ -396,7 +413,6 @@ static int memory_backend_open(struct registry_backend **ret_backend, const char
 	assert(memory->fd >= 0);
 	memory->tree = tree_open(rest);
 	list_init(&memory->submitted);
-	list_init(&memory->armed);
 	list_init(&memory->notifications);
 	list_append(&memory->tree->backends, &memory->link);
 	new_session(memory);
@@ -407,13 +423,21 @@ static int memory_backend_open(struct registry_backend **ret_backend, const char
 	return 0;
 }
 
-static void free_armed(struct list *armed)
+static void free_armed(void *armed)
 {
-	while (!list_empty(armed)) {
-		struct armed *watch = LIST_ITEM(armed->next, struct armed, link);
-		list_remove(&watch->link);
-		free(watch->path);
-		free(watch);
+	free(((struct armed *)armed)->path);
+	free(armed);
+}
+
+static void free_watches(struct memory *memory)
+{
+	tdestroy(memory->armed, free_armed);
+	memory->armed = NULL;
+	memory->armed_count = 0;
+	while (!list_empty(&memory->notifications)) {
+		struct armed *fired = LIST_ITEM(memory->notifications.next, struct armed, link);
+		list_remove(&fired->link);
+		free_armed(fired);
 	}
 }
 
@@ -423,8 +447,7 @@ static void memory_close(struct registry_backend *backend)
 	assert(list_empty(&memory->submitted));
 	drop_session(memory->tree, find(memory->tree, "/"), memory->session);
 	list_remove(&memory->link);
-	free_armed(&memory->armed);
-	free_armed(&memory->notifications);
+	free_watches(memory);
 	tree_close(memory->tree);
 	close(memory->fd);
 	free(memory);
@@ -465,9 +488,7 @@ static void change_state(struct memory *memory)
 		new_session(memory);
 	}
 	if (memory->state != REGISTRY_CONNECTED) {
-		free_armed(&memory->armed);
-		free_armed(&memory->notifications);
-		memory->armed_count = 0;
+		free_watches(memory);
 	}
 	memory->base.core.state(memory->base.core.core, memory->state, "the test wants it");
 }
@@ -487,8 +508,7 @@ static void memory_dispatch(struct registry_backend *backend, int64_t now_ms)
 		struct armed *armed = LIST_ITEM(memory->notifications.next, struct armed, link);
 		list_remove(&armed->link);
 		backend->core.notified(backend->core.core, armed->path, armed->kind, armed->gone);
-		free(armed->path);
-		free(armed);
+		free_armed(armed);
 	}
 	for (size_t due = memory->tasks; due > 0 && memory->tasks > 0; due--) {
 		complete_next(memory);
@@ -513,15 +533,9 @@ static void memory_unwatch(
 	struct registry_backend *backend, const char *path, enum registry_watch_kind kind)
 {
 	struct memory *memory = memory_of(backend);
-	for (struct list *link = memory->armed.next; link != &memory->armed; link = link->next) {
-		struct armed *armed = LIST_ITEM(link, struct armed, link);
-		if (armed->kind == kind && strcmp(armed->path, path) == 0) {
-			list_remove(link);
-			memory->armed_count--;
-			free(armed->path);
-			free(armed);
-			return;
-		}
+	struct armed *armed = disarm(memory, path, kind);
+	if (armed) {
+		free_armed(armed);
 	}
 }
 
