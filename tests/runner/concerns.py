@@ -81,8 +81,15 @@ def around(name):
     return []
 
 
+def near(name):
+    """Labels of programs that may hold the code of a source. judged_by() wants them made."""
+    if not name.startswith(("lib/", "agent/")):
+        return []
+    return [label_of(program) for program in load("tests/mutants/run").programs_beside(name)]
+
+
 def judged_by(name, build):
-    """What the mutants of a source meet. The build has to be made."""
+    """What the mutants of a source meet."""
     unit = name.removesuffix(".h").removesuffix(".c")
     if not name.startswith(("lib/", "agent/")) or not (build / f"{unit}.o").exists():
         return []
@@ -95,19 +102,34 @@ def fuzzed_by(name):
         if name in parser]
 
 
-def made_of(name, build):
+@functools.cache
+def included(source):
+    """Our headers that a source has, itself or by another header."""
+    found, waiting = set(), [source]
+    while waiting:
+        text = (SOURCE / waiting.pop()).read_text()
+        for header in re.findall(r'^#include "(.+)"', text, re.M):
+            if header not in found and (SOURCE / header).exists():
+                found.add(header)
+                waiting.append(header)
+    return found
+
+
+def made_of(name):
     """The test itself, or the tests that include or import the file."""
     found = re.fullmatch(r"tests/(\w+)/(?:(.*)/)?(test|fuzz)_(\w+)\.(c|py)", name)
     if found:
         group, folder, _, stem, _ = found.groups()
         return [f"{group}/{folder}/{stem}" if folder else f"{group}/{stem}"]
+    tests = [str(path.relative_to(SOURCE)) for path in (SOURCE / "tests").rglob("test_*")]
     if name.endswith(".py"):
         word = re.compile(rf"^(from|import) {os.path.basename(name)[:-3]}\b", re.M)
-        return [label_of(str(path.relative_to(SOURCE).with_suffix("")))
-            for path in (SOURCE / "tests").glob("*/test_*.py") if word.search(path.read_text())]
-    header = re.compile(rf"\s\S*/{re.escape(name.removesuffix('.c').removesuffix('.h'))}\.h\b")
-    return [label_of(str(path.relative_to(build).with_suffix("")))
-        for path in (build / "tests").rglob("test_*.d") if header.search(path.read_text())]
+        made = [test for test in tests if test.endswith(".py")
+            and word.search((SOURCE / test).read_text())]
+    else:
+        header = re.sub(r"\.c$", ".h", name)
+        made = [test for test in tests if test.endswith(".c") and header in included(test)]
+    return [label_of(os.path.splitext(test)[0]) for test in made]
 
 
 def concerned(name, build):
@@ -116,5 +138,5 @@ def concerned(name, build):
         return {label_of(name)}
     found = {*around(name), *judged_by(name, build), *fuzzed_by(name)}
     if name.startswith("tests/"):
-        found |= set(made_of(name, build))
+        found |= set(made_of(name))
     return found

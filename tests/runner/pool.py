@@ -11,7 +11,7 @@ import fnmatch
 import os
 import pathlib
 
-from .concerns import concerned
+from .concerns import concerned, near
 from .make import make_programs
 from .plain import plain_programs, pool_of
 from .programs import GROUPS, SOURCE, Program, programs_of
@@ -107,10 +107,19 @@ def run_groups(runner, groups, patterns, plain=None):
 
 def run_concerned(runner, files):
     """What the files concern, as far as it belongs to the pool."""
-    names = [str(pathlib.Path(file).resolve().relative_to(SOURCE)) for file in files]
-    labels = set().union(*(concerned(name, runner.build) for name in names))
-    programs = [program for program in pool_of(runner.build) if program.label in labels]
-    programs = make_programs(runner, programs)
+    paths = [pathlib.Path(file).resolve() for file in files]
+    for path in paths:
+        if not (path.is_file() and path.is_relative_to(SOURCE)):
+            raise SystemExit(f"{path}: not a file of {SOURCE}")
+    names = [str(path.relative_to(SOURCE)) for path in paths]
+
+    def make_some(labels):
+        chosen = [program for program in pool_of(runner.build) if program.label in labels]
+        return make_programs(runner, chosen) if chosen else []
+
+    programs = make_some(set().union(*map(near, names)))
+    if not any(program.failures for program in programs):
+        programs = make_some(set().union(*(concerned(name, runner.build) for name in names)))
     options = runner.options
     with shared_server(runner, programs) as variables:
         runner.shared = variables

@@ -11,7 +11,7 @@ SOURCE = pathlib.Path(os.environ.get("BERTH_SRC_DIR", ".")).resolve()
 sys.path.insert(0, str(SOURCE / "tests"))
 
 from runner import pool, times
-from runner.concerns import concerned
+from runner.concerns import concerned, near
 from runner.programs import Program
 
 BUILD = pathlib.Path(os.environ.get("BERTH_BUILD_DIR", "build")).resolve()
@@ -140,6 +140,14 @@ class Concerns(unittest.TestCase):
 
     def test_of_support_the_tests_that_use_it(self):
         self.assertIn("e2e/output_proxies", concerned("tests/support/proxies.py", BUILD))
+        # Of C too, before anything is built.
+        with tempfile.TemporaryDirectory() as empty:
+            found = concerned("tests/support/memory_backend.c", pathlib.Path(empty))
+        self.assertLessEqual({"unit/agent/cache/cache", "registry/random"}, found)
+
+    def test_programs_of_the_folder_are_made_first(self):
+        self.assertIn("unit/lib/base/path", near("lib/base/path.c"))
+        self.assertIn("registry/walk", near("lib/registry/walk.c"))
 
 
 if __name__ == "__main__":
