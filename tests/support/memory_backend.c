@@ -105,7 +105,7 @@ static struct armed *find_armed(
 	return found ? *found : NULL;
 }
 
-/* Returns what was armed, which is the caller's then; NULL if nothing was. */
+/* Returns the watch that was armed, and makes the caller its owner; NULL if none was. */
 static struct armed *disarm(struct memory *memory, const char *path, enum registry_watch_kind kind)
 {
 	struct armed *armed = find_armed(memory, path, kind);
