@@ -84,6 +84,30 @@ static void endpoint_states(char *out, size_t size, const json_t *endpoints)
 	}
 }
 
+/* "rest http://h:80/, admin h:81": what the record announces. */
+static char *announced(const json_t *addresses)
+{
+	const char *name;
+	json_t *texts;
+	char *out = NULL;
+	size_t size = 0;
+	FILE *stream = open_memstream(&out, &size);
+	if (!stream) {
+		return NULL;
+	}
+	json_object_foreach ((json_t *)addresses, name, texts) {
+		size_t index;
+		json_t *text;
+		fprintf(stream, "%s%s", ftell(stream) > 0 ? ", " : "", name);
+		json_array_foreach (texts, index, text) {
+			const char *address = json_string_value(text);
+			fprintf(stream, " %s", address ? address : "");
+		}
+	}
+	fclose(stream);
+	return out;
+}
+
 static void component_row(const struct cli *cli, struct table *table, const json_t *component)
 {
 	char since[32];
@@ -98,6 +122,11 @@ static void component_row(const struct cli *cli, struct table *table, const json
 	table_cell(table, registered ? TABLE_GOOD : TABLE_BAD, output_text(component, "state"));
 	table_cell(table, TABLE_PLAIN, since);
 	table_line(table, TABLE_PLAIN, output_text(component, "path"));
+	char *addresses = registered ? announced(json_object_get(component, "addresses")) : NULL;
+	if (addresses && *addresses) {
+		table_line(table, TABLE_PLAIN, addresses);
+	}
+	free(addresses);
 	table_line(table, registered ? TABLE_PLAIN : TABLE_WARN, why);
 }
 

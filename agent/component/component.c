@@ -235,14 +235,15 @@ void component_reload(struct component *component, const struct config_component
 
 json_t *component_json(const struct component *component)
 {
-	return json_pack("{s:s, s:s, s:s, s:s, s:b, s:f, s:b, s:b, s:f, s:o, s:o}", "name",
+	return json_pack("{s:s, s:s, s:s, s:s, s:b, s:f, s:b, s:b, s:f, s:o, s:o, s:o}", "name",
 		component_label(component), "path", component->config->path, "state",
 		announce_state_name(announce_get_state(component->announce)), "reason",
 		announce_why(component->announce), "registered", component_registered(component),
 		"since", announce_since(component->announce), "settled",
 		announce_settled(component->announce), "damped", component->damped, "penalty",
 		component_penalty(component), "endpoints", component_endpoints_json(component),
-		"dialects", component_dialects_json(component));
+		"addresses", component_addresses_json(component), "dialects",
+		component_dialects_json(component));
 }
 
 json_t *component_save(const struct component *component)

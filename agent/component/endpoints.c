@@ -288,6 +288,39 @@ json_t *component_endpoints_json(const struct component *component)
 	return endpoints;
 }
 
+static json_t *address_texts(
+	const struct config_endpoint *config, const struct config_record_endpoint *endpoint)
+{
+	json_t *texts = json_array();
+	for (size_t i = 0; !config->dynamic && i < config->address_count; i++) {
+		json_array_append_new(texts, json_string(config->addresses[i]));
+	}
+	size_t index;
+	json_t *supplied;
+	json_array_foreach (endpoint->addresses, index, supplied) {
+		char *text = NULL;
+		if (record_address_text(config->address_type, supplied, &text) == 0 && text) {
+			json_array_append_new(texts, json_string(text));
+		}
+		free(text);
+	}
+	return texts;
+}
+
+json_t *component_addresses_json(const struct component *component)
+{
+	json_t *addresses = json_object();
+	for (size_t i = 0; i < component->endpoint_count; i++) {
+		const struct config_endpoint *config = &component->config->endpoints[i];
+		const struct config_record_endpoint *endpoint = &component->endpoints[i];
+		if (!endpoint->out && (!config->dynamic || endpoint->addresses)) {
+			json_object_set_new(
+				addresses, config->name, address_texts(config, endpoint));
+		}
+	}
+	return addresses;
+}
+
 json_t *component_endpoints_save(const struct component *component)
 {
 	int64_t now_ms = clock_monotonic_ms();

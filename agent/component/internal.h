@@ -113,6 +113,8 @@ int64_t component_endpoints_expire_in_ms(const struct component *component);
  * references.
  */
 json_t *component_endpoints_json(const struct component *component);
+/* name -> its addresses as texts, of those that are "in". */
+json_t *component_addresses_json(const struct component *component);
 json_t *component_endpoints_save(const struct component *component);
 
 /* ---- dialects.c: the other schemes in which the component is registered ---- */

@@ -95,6 +95,24 @@ class Top(AgentTest):
         self.assertTrue(self.screen().startswith("agent "), self.screen())
         self.assertLessEqual(max(map(len, self.screen().splitlines())), 120)
 
+    def test_keys_choose_a_view_and_scroll(self):
+        self.open(width=50, height=10)
+        self.shows("agent ", "q quit  Tab or 1-4: all  Up/Down: 1-9 of ")
+        self.tmux("send-keys", "Down")
+        self.shows("Up/Down: 2-10 of ")
+        self.assertFalse(self.screen().startswith("agent "), self.screen())
+        self.tmux("send-keys", "k")
+        self.shows("Up/Down: 1-9 of ")
+        for key, view, heading, other in (("2", "status", "agent ", "CHECK"),
+                ("Tab", "checks", "CHECK", "agent "), ("4", "history", "registered", "CHECK"),
+                ("Tab", "all", "agent ", "WHEN")):
+            self.tmux("send-keys", key)
+            self.shows(f"1-4: {view} ", heading)
+            self.assertNotIn(other, self.screen())
+        self.tmux("resize-window", "-x", 50, "-y", 40)
+        self.shows("rest http://127.0.0.1:8080/", "WHEN")
+        self.assertLessEqual(max(map(len, self.screen().splitlines())), 50)
+
     def test_without_a_terminal_it_names_what_programs_use(self):
         result = berth("--socket", self.server.socket, "top")
         self.assertEqual(result.returncode, 2)
