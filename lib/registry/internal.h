@@ -7,7 +7,8 @@
  *     read.c     get, resolve, stat, list
  *     children.c from the names that a backend lists to children
  *     bind.c     mknode, bind
- *     walk.c     recursive delete, records, find, purge
+ *     walk.c     walks over trees, which are of three kinds:
+ *     delete_tree.c, find.c, purge.c  recursive delete; records and find; purge
  *     search.c   the criteria and the matches of find and purge
  *     delete.c   delete and withdraw
  *     value.c    what was read of a node, shared by those who need it
@@ -191,7 +192,7 @@ void registry_request_succeed(struct registry_request *request, const struct reg
 /* Frees a request without calling `done`. */
 void registry_request_free(struct registry_request *request);
 
-/* registry_delete() with everything below: REGISTRY_DELETE_TREE or _ALL (walk.c). */
+/* registry_delete() with everything below: REGISTRY_DELETE_TREE or _ALL. */
 struct registry_request *registry_delete_tree(struct registry *registry, const char *path,
 	enum registry_delete_mode mode, const struct registry_stat *expected,
 	registry_progress *progress, registry_done *done, void *context);
