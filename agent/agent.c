@@ -212,7 +212,7 @@ static int start(struct agent *agent, char **main_argv, struct upgrade *received
 		agent_checks_create(agent, upgrade_get(received, "checks"));
 		agent_components_create(agent, upgrade_get(received, "components"));
 		agent_drain_load_components(agent);
-		code = agent_bridge_open(agent, err);
+		code = agent_bridge_open(agent, received, err);
 	}
 	if (code == 0) {
 		agent_api_adopt(agent, received);

@@ -109,12 +109,28 @@ static void answer_methods(struct http_request *request, unsigned allowed)
 	buffer_finish(&allow);
 }
 
+/* A container looks things up, and sees what became of its own records; there is nothing else. */
+static bool is_for_containers(const struct route *route)
+{
+	static api_handler *const handlers[] = { api_resolve, api_list, api_records, api_endpoints,
+		api_targets, api_stat, api_find, api_names, api_shared, api_watch, api_bridge };
+	for (size_t i = 0; i < sizeof(handlers) / sizeof(handlers[0]); i++) {
+		if (route->handler == handlers[i]) {
+			return true;
+		}
+	}
+	return false;
+}
+
 /*
  * Requests that change something do not exist on TCP; nor does a request that has GET alone: its
  * answer is a descriptor.
  */
 static unsigned methods_of(const struct route *route, const struct http_request *request)
 {
+	if (request->container) {
+		return is_for_containers(route) ? route->methods & READ : 0;
+	}
 	return request->local || route->methods == READ ? route->methods : 0;
 }
 

@@ -55,6 +55,7 @@ struct api_act {
 	enum api_act_kind kind;
 	const char *component; /* DRAIN, UNDRAIN: its label, or NULL for the whole agent; UNDAMP */
 	const char *reason;    /* DRAIN */
+	const char *container; /* BRIDGE: its part alone, or NULL for everything */
 	int64_t for_ms;        /* DRAIN; 0: without end */
 	bool away_ok;          /* READY: an outage of the registry alone is not a reason */
 	bool dry_run;          /* RELOAD: changes nothing, and sets `changes` without a problem */

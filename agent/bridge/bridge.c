@@ -106,6 +106,9 @@ static void add(struct bridge *bridge, const char *name, int fd_take)
 	const struct bridge_container_environment environment = {
 		.watches = bridge->watches,
 		.publish = bridge->publish,
+		.http = bridge->environment.http,
+		.sockets = bridge->environment.sockets,
+		.socket_count = bridge->environment.socket_count,
 		.on_due = on_due,
 		.context = bridge,
 	};
@@ -329,6 +332,11 @@ int bridge_create(struct bridge **ret_bridge, const struct bridge_environment *e
 		return err->code;
 	}
 	bridge->environment.inherited = NULL;
+	bridge->environment.sockets = NULL;
+	bridge->environment.socket_count = 0;
+	for (size_t i = 0; i < bridge->count; i++) {
+		bridge_container_forget_inherited(bridge->containers[i]);
+	}
 	bridge_publish_forsake(bridge->publish);
 	plan(bridge);
 	*ret_bridge = bridge;
@@ -397,6 +405,15 @@ json_t *bridge_container_status(const struct bridge *bridge, const char *name)
 {
 	size_t at = find(bridge, name);
 	return at < bridge->count ? bridge_container_json(bridge->containers[at]) : NULL;
+}
+
+size_t bridge_pass(const struct bridge *bridge, struct bridge_socket *sockets, size_t max)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < bridge->count && count < max; i++) {
+		count += bridge_container_pass(bridge->containers[i], &sockets[count]);
+	}
+	return count;
 }
 
 size_t bridge_containers(const struct bridge *bridge)

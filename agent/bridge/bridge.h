@@ -22,7 +22,9 @@
 #include <stdbool.h>
 
 #include "agent/bridge/book.h"
+#include "agent/bridge/socket.h"
 #include "agent/config/config.h"
+#include "agent/http/http.h"
 #include "lib/registry/registry.h"
 
 struct bridge;
@@ -32,7 +34,11 @@ struct bridge_environment {
 	struct ev_loop *loop;
 	struct registry *registry;
 	struct bridge_book *book;
+	struct http *http;       /* that serves the containers' sockets */
 	const json_t *inherited; /* bridge_book_load() in a resumed session; else NULL */
+	/* those of a predecessor; the ones that are taken get fd = -1 */
+	struct bridge_socket *sockets;
+	size_t socket_count;
 	/* As bridge_publish_environment. */
 	bool (*session_is_saved)(void *context);
 	bool (*is_taken)(void *context, const char *path);
@@ -60,6 +66,9 @@ void bridge_proceed(struct bridge *bridge);
 /* For GET /v1/bridge: all, or the part of one container (NULL: there is none). New reference. */
 json_t *bridge_json(const struct bridge *bridge);
 json_t *bridge_container_status(const struct bridge *bridge, const char *name);
+
+/* The sockets of all containers, copies for a successor; `max` at most, how many. */
+size_t bridge_pass(const struct bridge *bridge, struct bridge_socket *sockets, size_t max);
 
 /* For metrics. */
 size_t bridge_containers(const struct bridge *bridge);

@@ -44,6 +44,7 @@ struct bridge_container {
 	char mistake[300]; /* why it is not served; "" */
 	bool unbounded;    /* registry/ shares the file system, and the log says so */
 	double since;      /* wall clock */
+	struct bridge_listener listener;
 	const struct config_container *policy;
 	int64_t linger_ms;
 
@@ -156,6 +157,7 @@ void bridge_container_destroy(struct bridge_container *container, bool gone)
 		drop_claim(container, claim);
 	}
 	bridge_watch_set_finish(container->environment.watches, &container->watches);
+	bridge_listener_finish(&container->listener);
 	json_decref(container->by_path);
 	close(container->fd);
 	free(container->name);
@@ -243,6 +245,28 @@ static void doubt_size(struct bridge_container *container, const struct stat *re
 	container->unbounded = shared;
 }
 
+static void renew_socket(struct bridge_container *container)
+{
+	const struct bridge_container_environment *environment = &container->environment;
+	struct err err = ERR_INIT;
+	if (bridge_listener_renew(&container->listener, environment->http, container->name,
+		    container->fd, environment->sockets, environment->socket_count, &err)) {
+		text_printf(container->mistake, sizeof(container->mistake), "%s", err.msg);
+	}
+}
+
+bool bridge_container_pass(
+	const struct bridge_container *container, struct bridge_socket *ret_socket)
+{
+	return bridge_listener_pass(&container->listener, container->name, ret_socket);
+}
+
+void bridge_container_forget_inherited(struct bridge_container *container)
+{
+	container->environment.sockets = NULL;
+	container->environment.socket_count = 0;
+}
+
 /*
  * registry/ as it is now: a file system may have been mounted there since. -1 while the container
  * cannot be served, for container->mistake.
@@ -265,6 +289,7 @@ static int open_registry(struct bridge_container *container)
 		} else {
 			give(container, fd, &stat);
 			doubt_size(container, &stat);
+			renew_socket(container);
 		}
 	}
 	if (*container->mistake && strcmp(before, container->mistake) != 0) {

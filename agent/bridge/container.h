@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "agent/bridge/publish.h"
+#include "agent/bridge/socket.h"
 #include "agent/bridge/watches.h"
 #include "agent/config/config.h"
 
@@ -24,6 +25,10 @@ struct bridge_container;
 struct bridge_container_environment {
 	struct bridge_watches *watches;
 	struct bridge_publish *publish;
+	struct http *http; /* that serves the sockets */
+	/* those of a predecessor: entries are taken out */
+	struct bridge_socket *sockets;
+	size_t socket_count;
 	/* An event came: bridge_container_due_ms() may be earlier than before. */
 	void (*on_due)(void *context);
 	void *context;
@@ -53,6 +58,12 @@ void bridge_container_retry(struct bridge_container *container, int64_t now_ms);
 /* When bridge_container_run() has something to do; INT64_MAX: never. Monotonic. */
 int64_t bridge_container_due_ms(const struct bridge_container *container);
 void bridge_container_run(struct bridge_container *container, int64_t now_ms);
+
+/* Its socket, for a successor; false: it has none. */
+bool bridge_container_pass(
+	const struct bridge_container *container, struct bridge_socket *ret_socket);
+/* A predecessor's sockets are all taken, or closed. */
+void bridge_container_forget_inherited(struct bridge_container *container);
 
 /* name, state, why, since, records, more: for GET /v1/bridge. New reference. */
 json_t *bridge_container_json(const struct bridge_container *container);

@@ -11,9 +11,9 @@ enum { MOST_RECORDS = 4096 };
 const struct config_option config_bridge_options[] = {
 	{ "containers", FILE_NAME(bridge, containers), .fixed = true, .automatic = "no bridge",
 		.example = "/run/berth/containers",
-		.help = "The directory whose subdirectories are containers. The container's maker "
-			"makes its subdirectory, and the agent makes registry/ in it. The "
-			"directory must belong to root or to the agent's user." },
+		.help = "The directory whose subdirectories are containers. The maker of a "
+			"container makes its subdirectory; the agent makes registry/ and "
+			"berth.sock there. The directory must be root's or the agent's user's." },
 	{ "linger", DURATION(bridge, linger_ms, 0, SECONDS(60)), .fallback = "0s",
 		.help = "How long a record stays whose owner has died, for agents that are "
 			"restarted inside a living container. A record that was withdrawn, or "

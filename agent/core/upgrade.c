@@ -140,6 +140,31 @@ static void take_dns_sockets(struct upgrade *upgrade)
 	}
 }
 
+static void take_bridge_sockets(struct upgrade *upgrade)
+{
+	size_t index;
+	json_t *item;
+	json_array_foreach ((json_t *)(uintptr_t)upgrade_get(upgrade, "bridge"), index, item) {
+		const char *container;
+		json_t *number;
+		json_int_t device;
+		json_int_t inode;
+		int fd = json_unpack(item, "{s:s, s:o, s:I, s:I}", "container", &container, "fd",
+				 &number, "device", &device, "inode", &inode) == 0
+			? take_descriptor(number)
+			: -1;
+		if (fd < 0) {
+			continue;
+		}
+		upgrade->bridge = allocate_grow(
+			upgrade->bridge, upgrade->bridge_count, sizeof(*upgrade->bridge));
+		struct bridge_socket *socket = &upgrade->bridge[upgrade->bridge_count++];
+		*socket = (struct bridge_socket){ .fd = fd,
+			.place = { .device = (uint64_t)device, .inode = (uint64_t)inode } };
+		text_printf(socket->container, sizeof(socket->container), "%s", container);
+	}
+}
+
 static void receive_from_predecessor(struct upgrade *upgrade, const char *variable)
 {
 	int fd = parse_int(variable);
@@ -163,6 +188,7 @@ static void receive_from_predecessor(struct upgrade *upgrade, const char *variab
 	upgrade->main_pid = (pid_t)json_integer_value(upgrade_get(upgrade, "main_pid"));
 	take_connections(upgrade);
 	take_dns_sockets(upgrade);
+	take_bridge_sockets(upgrade);
 }
 
 /* The agent serves one socket of a kind; it closes any other. */
@@ -262,6 +288,9 @@ void upgrade_finish(struct upgrade *upgrade)
 	json_decref(upgrade->document);
 	free(upgrade->connections);
 	free(upgrade->dns);
+	free(upgrade->bridge);
+	upgrade->bridge = NULL;
+	upgrade->bridge_count = 0;
 	upgrade->dns = NULL;
 	upgrade->dns_count = 0;
 	upgrade->document = NULL;
@@ -317,6 +346,20 @@ static void pass_dns_sockets(const struct upgrade *upgrade)
 	json_object_set_new(upgrade->document, "dns", list);
 }
 
+static void pass_bridge_sockets(const struct upgrade *upgrade)
+{
+	json_t *list = json_array();
+	for (size_t i = 0; i < upgrade->bridge_count; i++) {
+		const struct bridge_socket *socket = &upgrade->bridge[i];
+		set_close_on_exec(socket->fd, false);
+		json_array_append_new(list,
+			json_pack("{s:s, s:i, s:I, s:I}", "container", socket->container, "fd",
+				socket->fd, "device", (json_int_t)socket->place.device, "inode",
+				(json_int_t)socket->place.inode));
+	}
+	json_object_set_new(upgrade->document, "bridge", list);
+}
+
 static int write_document(const json_t *document, struct err *err)
 {
 	int fd = memfd_create("berth-upgrade", 0);
@@ -349,6 +392,7 @@ int upgrade_exec(const struct upgrade *upgrade, const char *binary, char **argv,
 	json_object_set_new(document, "main_pid", json_integer(upgrade->main_pid));
 	pass_connections(upgrade);
 	pass_dns_sockets(upgrade);
+	pass_bridge_sockets(upgrade);
 	int fd = write_document(document, err);
 	if (fd < 0) {
 		return fd;

@@ -15,6 +15,7 @@
 #include <sys/types.h>
 
 #include "lib/base/err.h"
+#include "agent/bridge/socket.h"
 #include "agent/dns/dns.h"
 #include "agent/http/http.h"
 
@@ -31,6 +32,8 @@ struct upgrade {
 	size_t connection_count;
 	struct dns_socket *dns; /* listening sockets for names */
 	size_t dns_count;
+	struct bridge_socket *bridge; /* listening sockets of containers */
+	size_t bridge_count;
 };
 
 /*

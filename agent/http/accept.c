@@ -36,7 +36,7 @@ static void add(struct listener *listener, int fd)
 	if (http_client_note_refusal(connection->client, !allowed)) {
 		log_warn("http",
 			"a client has its share of the connections (%zu), and gets no more",
-			listener->connections - 1);
+			listener->pool->connections - 1);
 	}
 	if (!allowed) {
 		refuse_connection(connection);
@@ -51,8 +51,9 @@ static void on_connect(struct ev_loop *loop, ev_io *io, int events)
 		return;
 	}
 	for (int i = 0; i < BATCH; i++) {
-		if (listener->connections >= listener->max_connections) {
+		if (listener->pool->connections >= listener->pool->max_connections) {
 			ev_io_stop(loop, io); /* until one ends */
+			listener->pool->full = true;
 			return;
 		}
 		int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);

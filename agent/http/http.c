@@ -86,10 +86,10 @@ static rlim_t count_open(void)
  * The descriptors that connections may not use: the rest of the agent opens files for the registry,
  * for checks and for its state.
  */
-static rlim_t reserve_of(rlim_t limit)
+static rlim_t reserve_of(rlim_t limit, rlim_t reserved)
 {
 	rlim_t least = count_open() + LEAST_RESERVED;
-	rlim_t good = limit / 2 < RESERVED ? limit / 2 : RESERVED;
+	rlim_t good = limit / 2 < reserved ? limit / 2 : reserved;
 	return least > good ? least : good;
 }
 
@@ -113,8 +113,9 @@ static int fit_limits(struct http *http, bool tcp, struct err *err)
 	int *local = &http->options.max_connections;
 	int remote = *local / REMOTE_SHARE > FEWEST_REMOTE ? *local / REMOTE_SHARE : FEWEST_REMOTE;
 	rlim_t connections = (rlim_t)*local + (rlim_t)(tcp ? remote : 0);
-	rlim_t limit = raise_limit(connections + RESERVED);
-	rlim_t reserve = reserve_of(limit);
+	rlim_t reserved = (rlim_t)(RESERVED + http->options.reserved);
+	rlim_t limit = raise_limit(connections + reserved);
+	rlim_t reserve = reserve_of(limit, reserved);
 	if (limit < reserve + FEWEST_CONNECTIONS) {
 		return err_set(err, BERTH_FAILED,
 			"the limit of open files is %ju, and at least %ju are needed",
@@ -155,6 +156,7 @@ static int open_listener(struct http *http, bool local, struct err *err)
 	}
 	struct listener *listener = &http->listeners[http->listener_count++];
 	*listener = (struct listener){ .http = http,
+		.pool = listener,
 		.fd = fd,
 		.local = local,
 		.max_connections = (size_t)(local ? options->max_connections : http->max_remote) };
@@ -172,6 +174,7 @@ int http_open(struct http **ret_http, struct ev_loop *loop, const struct http_op
 	list_init(&http->connections);
 	list_init(&http->clients);
 	list_init(&http->woken);
+	list_init(&http->containers);
 	memcpy(http->date, "Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n", HTTP_DATE_BYTES);
 	bool tcp = options->listen_fd >= 0 || (options->listen && options->listen[0]);
 	init_watchers(http);
@@ -247,6 +250,9 @@ size_t http_keep(const struct http *http, struct http_kept *kept, size_t max)
 	for (struct list *at = http->connections.next; at != &http->connections && count < max;
 		at = at->next) {
 		const struct connection *connection = LIST_ITEM(at, struct connection, link);
+		if (connection->request.container) {
+			continue; /* it connects again */
+		}
 		bool idle = connection->state == HTTP_IDLE;
 		if (idle || connection->pinned) {
 			kept[count++] = (struct http_kept){ idle ? connection->io.fd : -1,

@@ -57,7 +57,9 @@ struct http_request {
 	const char *body; /* NUL-terminated, "" without one */
 	size_t body_len;
 	uint64_t connection; /* names the connection as long as the agent lives */
-	bool local;          /* came over the Unix socket */
+	bool local;          /* came over the Unix socket, or over a container's */
+	/* the name of the container over whose socket it came; NULL: over none */
+	const char *container;
 };
 
 /* The client at the other end of a Unix socket, by the kernel's word. */
@@ -87,6 +89,7 @@ struct http_options {
 	struct http_place socket_place;
 	bool keep_socket; /* the path is not ours to unlink (socket activation) */
 	int max_connections;
+	int reserved; /* descriptors that the rest of the agent needs beyond the usual */
 	/*
 	 * Closes a connection on which no request has ended, and no byte of an answer was taken,
 	 * for so long.
@@ -128,6 +131,17 @@ int http_socket_fd(const struct http *http);
 int http_listen_fd(const struct http *http);
 
 /*
+ * A listening Unix socket that one container alone can reach. All requests that come by it are this
+ * container's, and count as one client, whatever the kernel says of the peers. Takes the
+ * descriptor.
+ */
+struct http_container;
+struct http_container *http_container_open(struct http *http, const char *name, int fd_take);
+/* Ends its connections, too; never from a handler. Accepts NULL. */
+void http_container_close(struct http_container *container);
+int http_container_fd(const struct http_container *container);
+
+/*
  * A connection between two requests, which a successor can go on with; or a connection that was
  * pinned and ends now.
  */
@@ -164,7 +178,7 @@ size_t http_requests(const struct http *http);
  */
 int http_parameter(const struct http_request *request, const char *name, char *out, size_t size,
 	struct err *err) ERR_REQUIRED(5);
-/* Fills `peer` from the kernel; peer->known stays false on TCP. */
+/* Fills `peer` from the kernel; peer->known stays false on TCP and for a container. */
 void http_peer(const struct http_request *request, struct http_peer *peer);
 /* Exempts the connection from the idle timeout and reports its end through on_pinned_closed. */
 void http_pin(const struct http_request *request);

@@ -2,6 +2,7 @@
  * Shared by the files of the server. A file calls only those below it:
  *
  *   http.c         opening, closing, upgrade
+ *   container.c    listening sockets for one container each
  *   accept.c       taking connections in
  *   serve.c        a connection from its beginning to its end: reads, hands requests on, writes
  *   answer.c       answers and streams: their heads, and writing them
@@ -122,6 +123,10 @@ static inline struct connection *http_connection_of(const struct http_request *r
 
 struct listener {
 	struct http *http;
+	/* whose bound on connections holds: itself, or for a container the Unix socket */
+	struct listener *pool;
+	struct http_container *container; /* that it is for alone; or NULL */
+	bool full; /* no connection was accepted, here or for a container, until one ends */
 	ev_io accept;
 	struct timer retry; /* while nothing can be accepted */
 	int fd;
@@ -129,6 +134,12 @@ struct listener {
 	bool exhausted; /* the last accept() failed */
 	size_t connections;
 	size_t max_connections;
+};
+
+struct http_container {
+	struct list link;
+	struct listener listener;
+	char *name;
 };
 
 struct http {
@@ -139,6 +150,7 @@ struct http {
 	bool socket_missing; /* and could not be made again: logged already */
 	struct listener listeners[2];
 	size_t listener_count;
+	struct list containers;
 	int max_remote;     /* connections over TCP */
 	struct timer sweep; /* idle connections */
 	struct list woken;  /* connections to run, in the order in which they were woken */
@@ -201,7 +213,7 @@ void http_connection_free_request(struct connection *connection);
 /* ---- share.c ------------------------------------------------------------------------------ */
 
 /* The client of a connection, with a reference for it. */
-struct client *http_client_get(struct http *http, int fd, bool local);
+struct client *http_client_get(const struct listener *listener, int fd);
 void http_client_release(struct client *client);
 void http_client_count(struct client *client, int connections);
 /* May it have this connection, which is counted already? */

@@ -30,10 +30,24 @@ void http_listener_pause(struct listener *listener, int error)
 	timer_start(&listener->retry, RETRY_MS);
 }
 
-void http_listener_more(struct listener *listener)
+static void go_on(struct listener *listener)
 {
 	if (!timer_runs(&listener->retry) && !listener->http->closing) {
 		ev_io_start(listener->http->loop, &listener->accept);
+	}
+}
+
+void http_listener_more(struct listener *listener)
+{
+	struct listener *pool = listener->pool;
+	if (!pool->full) {
+		return;
+	}
+	pool->full = false;
+	go_on(pool);
+	for (struct list *at = pool->http->containers.next;
+		pool->local && at != &pool->http->containers; at = at->next) {
+		go_on(&LIST_ITEM(at, struct http_container, link)->listener);
 	}
 }
 

@@ -67,7 +67,7 @@ bool http_request_fill(struct connection *connection)
 void http_peer(const struct http_request *request, struct http_peer *peer)
 {
 	*peer = (struct http_peer){ .known = false };
-	if (request->local) {
+	if (request->local && !request->container) {
 		http_socket_peer(http_connection_of(request)->io.fd, peer);
 	}
 }

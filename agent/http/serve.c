@@ -338,6 +338,7 @@ struct connection *http_connection_create(struct listener *listener, int fd, uin
 	connection->listener = listener;
 	connection->request.connection = id;
 	connection->request.local = listener->local;
+	connection->request.container = listener->container ? listener->container->name : NULL;
 	connection->last = ev_now(http->loop);
 	http_reader_init(&connection->reader, HTTP_REQUEST);
 	buffer_init(&connection->input, INPUT_BYTES);
@@ -345,10 +346,10 @@ struct connection *http_connection_create(struct listener *listener, int fd, uin
 	buffer_init(&connection->out, OUTPUT_BYTES);
 	list_append(&http->connections, &connection->link);
 	list_init(&connection->woken);
-	connection->client = http_client_get(http, fd, listener->local);
+	connection->client = http_client_get(listener, fd);
 	http_client_count(connection->client, 1);
 	http->connection_count++;
-	listener->connections++;
+	listener->pool->connections++;
 	ev_io_init(&connection->io, on_io, fd, EV_READ);
 	connection->io.data = connection;
 	ev_io_start(http->loop, &connection->io);
@@ -368,7 +369,7 @@ void http_connection_destroy(struct connection *connection)
 	close(connection->io.fd);
 	http->requests -= connection->active;
 	http->connection_count--;
-	connection->listener->connections--;
+	connection->listener->pool->connections--;
 	http_listener_more(connection->listener);
 	list_remove(&connection->link);
 	list_remove(&connection->woken);

@@ -1,7 +1,7 @@
 /*
  * The share of one client in connections, watchers, searches and bytes. A client is a user (on the
- * Unix socket) or an address (over TCP; of IPv6 the network), whatever the number of its
- * connections.
+ * Unix socket), a container (on its own) or an address (over TCP; of IPv6 the network), whatever
+ * the number of its connections.
  *
  * One rule holds for all of them: a client may hold three times as much as is free. So a client
  * alone gets three quarters, and the next one always finds room.
@@ -22,7 +22,8 @@ enum {
 	/*
 	 * A connection holds so much without being counted: the number of connections is bounded.
 	 */
-	FREE_BYTES = 4096
+	FREE_BYTES = 4096,
+	AF_CONTAINER = AF_MAX /* of our own: no socket has it */
 };
 
 static bool share_allows(size_t used, size_t total, size_t limit)
@@ -79,10 +80,22 @@ struct client {
 	bool refused;                /* and the log says so */
 };
 
-struct client *http_client_get(struct http *http, int fd, bool local)
+/* A container is one client, whoever of it connects. */
+static void read_container(const struct listener *listener, struct key *key)
 {
+	key->family = AF_CONTAINER;
+	memcpy(key->bytes, &listener->container, sizeof(listener->container));
+}
+
+struct client *http_client_get(const struct listener *listener, int fd)
+{
+	struct http *http = listener->http;
 	struct key key = { .family = AF_UNSPEC };
-	(local ? read_user : read_address)(fd, &key);
+	if (listener->container) {
+		read_container(listener, &key);
+	} else {
+		(listener->local ? read_user : read_address)(fd, &key);
+	}
 	for (struct list *at = http->clients.next; at != &http->clients; at = at->next) {
 		struct client *client = LIST_ITEM(at, struct client, link);
 		if (client->key.family == key.family &&
@@ -111,8 +124,8 @@ void http_client_release(struct client *client)
 bool http_client_may_connect(struct client *client, const struct listener *listener)
 {
 	/* This one is counted already. */
-	return share_allows(
-		client->connections - 1, listener->connections - 1, listener->max_connections);
+	return share_allows(client->connections - 1, listener->pool->connections - 1,
+		listener->pool->max_connections);
 }
 
 void http_client_count(struct client *client, int connections)

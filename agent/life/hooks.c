@@ -96,7 +96,7 @@ static int act(void *context, struct api_act *act, struct err *err)
 		(void)agent_components_ready(agent, act->away_ok, err);
 		break;
 	case API_BRIDGE:
-		act->result = agent_bridge_json(agent, NULL, err);
+		act->result = agent_bridge_json(agent, act->container, err);
 		break;
 	case API_UPDATE_METRICS:
 		agent_metrics_update(agent);

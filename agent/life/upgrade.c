@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "agent/serving/cache.h"
+#include "agent/registration/bridge.h"
 #include "agent/registration/checks.h"
 #include "agent/registration/components.h"
 #include "agent/registration/drain.h"
@@ -108,6 +109,7 @@ static json_t *make_document(struct agent *agent)
 	json_t *paths = agent_registry_paths(agent);
 	json_t *drains = agent_drain_save(agent);
 	agent->leave_session = agent->upgrade->same_registry;
+	agent_bridge_close(agent);
 	/* Ends checks under way; the records stay. */
 	agent_components_destroy(agent);
 	agent_checks_destroy(agent);
@@ -147,6 +149,7 @@ static _Noreturn void execute(struct agent *agent)
 		.connection_count = http_keep(agent->http, kept, max),
 	};
 	agent_names_pass(agent, &passed);
+	agent_bridge_pass(agent, &passed);
 	passed.document = make_document(agent);
 	struct err err = ERR_INIT;
 	/* The successor reads what is in place, and no child of ours may replace it any more. */

@@ -1,8 +1,12 @@
 #include "agent/registration/bridge.h"
 
+#include <unistd.h>
+
+#include "agent/base/allocate.h"
 #include "agent/bridge/bridge.h"
 #include "agent/core/event.h"
 #include "agent/core/state.h"
+#include "agent/core/upgrade.h"
 #include "agent/registration/components.h"
 
 static bool session_is_saved(void *context)
@@ -20,7 +24,7 @@ static void on_change(void *context)
 	agent_wake(context);
 }
 
-int agent_bridge_open(struct agent *agent, struct err *err)
+int agent_bridge_open(struct agent *agent, struct upgrade *received, struct err *err)
 {
 	/* In another session there is nothing to take over: its nodes end with it. */
 	int code = 0;
@@ -32,6 +36,9 @@ int agent_bridge_open(struct agent *agent, struct err *err)
 			.loop = agent->loop,
 			.registry = agent->registry,
 			.book = agent->bridge_book,
+			.http = agent->http,
+			.sockets = received->bridge,
+			.socket_count = received->bridge_count,
 			.inherited = inherited,
 			.session_is_saved = session_is_saved,
 			.is_taken = is_taken,
@@ -41,7 +48,22 @@ int agent_bridge_open(struct agent *agent, struct err *err)
 		code = bridge_create(&agent->bridge, &environment, agent->config, err);
 	}
 	json_decref(inherited);
+	for (size_t i = 0; i < received->bridge_count; i++) {
+		if (received->bridge[i].fd >= 0) {
+			close(received->bridge[i].fd); /* its container has gone */
+			received->bridge[i].fd = -1;
+		}
+	}
 	return code;
+}
+
+void agent_bridge_pass(const struct agent *agent, struct upgrade *passed)
+{
+	if (agent->bridge) {
+		size_t max = bridge_containers(agent->bridge);
+		passed->bridge = allocate_zeroed(max, sizeof(*passed->bridge));
+		passed->bridge_count = bridge_pass(agent->bridge, passed->bridge, max);
+	}
 }
 
 void agent_bridge_close(struct agent *agent)
@@ -95,8 +117,10 @@ json_t *agent_bridge_json(const struct agent *agent, const char *container, stru
 {
 	json_t *json = NULL;
 	if (agent->bridge) {
-		json = container ? bridge_container_status(agent->bridge, container)
-				 : bridge_json(agent->bridge);
+		json_t *own = container ? bridge_container_status(agent->bridge, container) : NULL;
+		json = own          ? json_pack("{s:[o]}", "containers", own)
+			: container ? NULL
+				    : bridge_json(agent->bridge);
 	}
 	if (!json) {
 		err_set(err, BERTH_PATH_NOT_FOUND, "this agent serves no container%s%s",

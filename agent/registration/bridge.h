@@ -8,10 +8,13 @@
 #include "lib/registry/registry.h"
 
 struct agent;
+struct upgrade;
 
 /* After the components; takes up what a predecessor has left in the session. */
-int agent_bridge_open(struct agent *agent, struct err *err) __attribute__((warn_unused_result))
-ERR_REQUIRED(2);
+int agent_bridge_open(struct agent *agent, struct upgrade *received, struct err *err)
+	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
+/* Adds the containers' sockets to what a successor gets. */
+void agent_bridge_pass(const struct agent *agent, struct upgrade *passed);
 /* The records stay in the session. */
 void agent_bridge_close(struct agent *agent);
 /* When no file is on its way to the disk any more. */

@@ -3,7 +3,8 @@
 #include "agent/core/state.h"
 
 enum {
-	SPARE_CONNECTIONS = 1024, /* besides streams and long polls */
+	BRIDGE_DESCRIPTORS = 2200, /* of a thousand containers: a directory and a socket each */
+	SPARE_CONNECTIONS = 1024,  /* besides streams and long polls */
 	IDLE_TIMEOUT_MS = 60000,
 };
 
@@ -39,6 +40,7 @@ int agent_api_open(struct agent *agent, const struct api_hooks *hooks,
 		.listen_fd = received->listen_fd,
 		.keep_socket = received->keep_socket,
 		.max_connections = config->max_watchers + SPARE_CONNECTIONS,
+		.reserved = *agent->config->bridge.containers ? BRIDGE_DESCRIPTORS : 0,
 		.idle_timeout_ms = IDLE_TIMEOUT_MS,
 		.on_request = api_on_request,
 		.wants_body = api_wants_body,

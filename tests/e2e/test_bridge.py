@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import http.client
 import json
 import os
 import pathlib
@@ -10,9 +11,10 @@ import stat
 import struct
 import subprocess
 import sys
+import threading
 import unittest
 
-from berth import PROGRAMS, berth, service_record, wait_until
+from berth import PROGRAMS, Answer, UnixConnection, berth, service_record, wait_until
 from lifecycle import LifeTest, Shared, on_both
 
 F_OFD_SETLK = 37
@@ -116,19 +118,11 @@ class Records(BridgeTest):
         self.host()
         self.await_record(f"{WEB}/c1")
 
-    def test_a_record_that_is_withdrawn_or_changed(self):
+    def test_a_record_that_is_withdrawn(self):
         host = self.host(bridge={"linger": "60s"})
         registry = self.container("web-1")
         owner = self.register(registry, f"{WEB}/c1")
         self.await_record(f"{WEB}/c1")
-        (self.folder / "new.json").write_text(json.dumps(service_record("10.0.0.2", 81)))
-        before = self.identity(f"{WEB}/c1")
-        changed = berth("--registry", f"dir:{registry}", "bind", "--overwrite", f"{WEB}/c1",
-            "--file", self.folder / "new.json")
-        if changed.returncode == 0:  # a persistent record in its place is none of a container
-            self.await_gone(f"{WEB}/c1")
-        else:
-            self.assertEqual(self.identity(f"{WEB}/c1"), before)
         owner.send_signal(signal.SIGTERM)
         owner.wait()
         self.await_gone(f"{WEB}/c1")  # in spite of linger: it was withdrawn
@@ -448,6 +442,15 @@ class Hostile(BridgeTest):
             wait_until(lambda why=why: why in str(self.part(self.agent_of_host, "bad")), why)
         self.await_gone(f"{WEB}/c1")
 
+    def test_a_record_that_changes(self):
+        """Not hostile at all: written again in place, it keeps its node."""
+        folder, _ = self.hold(f"{WEB}/c1")
+        self.await_record(f"{WEB}/c1")
+        before = self.identity(f"{WEB}/c1")
+        self.write(folder / "_record", json.dumps(service_record("10.0.0.2", 81)))
+        wait_until(lambda: "10.0.0.2" in self.record(f"{WEB}/c1"), "the change is there")
+        self.assertEqual(self.identity(f"{WEB}/c1"), before)
+
     def test_thousands_of_nodes(self):
         for i in range(5000):
             (self.node(f"/a/n{i}") / "_owner").write_text("")
@@ -491,6 +494,138 @@ class Hostile(BridgeTest):
         self.assertIn("written by others", self.part(self.agent_of_host, "bad")["why"])
         self.assertIsNone(self.record(f"{WEB}/c1"))
         self.others_live()
+
+
+class Socket(BridgeTest):
+    """berth.sock: look-ups for one container, and nothing else."""
+
+    def setUp(self):
+        super().setUp()
+        self.agent_of_host = self.host()
+        self.inside = self.container("web-1")
+        self.socket = self.inside.parent / "berth.sock"
+        wait_until(self.socket.is_socket, "its socket is there")
+
+    def ask(self, method, path, socket=None, body=None, **headers):
+        connection = UnixConnection(socket or self.socket)
+        try:
+            connection.request(method, path, body=body, headers=headers)
+            return Answer(connection.getresponse())
+        finally:
+            connection.close()
+
+    def test_look_ups(self):
+        self.put("/services/db", service_record("10.0.0.9", 5432))
+        for path in ("/v1/resolve/services/db", "/v1/list/services", "/v1/records/services",
+                "/v1/endpoints/services/db", "/v1/targets/services/db", "/v1/stat/services/db",
+                "/v1/find", "/v1/names/db.services.berth"):
+            self.assertEqual(self.ask("GET", path).status, 200, path)
+        answer = self.ask("GET", "/v1/resolve/services/db")
+        self.assertEqual((answer.headers["X-Cache"], answer.headers["Age"]), ("HIT", "0"))
+        shown = berth("--socket", self.socket, "endpoints", "--plain", "/services/db").stdout
+        self.assertEqual(shown, "10.0.0.9:5432\n")
+
+    def test_a_stream(self):
+        connection = UnixConnection(self.socket)
+        self.addCleanup(connection.close)
+        connection.request("GET", "/v1/watch/services?recursive=yes",
+            headers={"Accept": "application/x-ndjson"})
+        stream = connection.getresponse()
+        self.assertEqual(json.loads(stream.readline())["type"], "SUBSCRIBED")
+        self.put("/services/db", service_record("10.0.0.9", 5432))
+        while json.loads(stream.readline()).get("path") != "/services/db":
+            pass
+
+    def test_all_else_is_404_even_for_root(self):
+        for method, path in (("GET", "/"), ("GET", "/v1/agent"), ("GET", "/v1/agent/checks"),
+                ("GET", "/v1/agent/history"), ("GET", "/v1/agent/watch"),
+                ("POST", "/v1/agent/drain"), ("DELETE", "/v1/agent/drain"),
+                ("POST", "/v1/agent/reload"), ("PUT", "/v1/agent/checks/a"),
+                ("GET", "/metrics"), ("GET", "/ready"), ("GET", "/live")):
+            answer = self.ask(method, path)
+            self.assertEqual(answer.status, 404, (method, path, answer.body))
+        self.assertFalse(self.agent_of_host.status()["drain"]["active"])
+
+    def test_its_own_part_of_the_bridge(self):
+        other = self.container("web-2")
+        self.register(other, f"{WEB}/other")
+        self.register(self.inside, "/services/forbidden")
+        self.await_state(self.agent_of_host, "web-2", f"{WEB}/other", "registered")
+        self.await_state(self.agent_of_host, "web-1", "/services/forbidden", "refused")
+        parts = self.ask("GET", "/v1/bridge").json["containers"]
+        self.assertEqual([part["name"] for part in parts], ["web-1"])
+        self.assertEqual(parts[0]["records"][0]["path"], "/services/forbidden")
+        self.assertIn("refused", berth("--socket", self.socket, "bridge").stdout)
+
+    def test_a_socket_that_was_removed_is_made_again(self):
+        self.socket.unlink()
+        wait_until(self.socket.is_socket, "it is there again")
+        wait_until(lambda: self.ask("GET", "/v1/bridge").status == 200, "it is served")
+
+    def test_an_upgrade_keeps_it(self):
+        before = self.socket.stat().st_ino
+        failures = []
+        done = threading.Event()
+
+        def ask_on():
+            while not done.is_set():
+                try:
+                    if self.ask("GET", "/v1/bridge").status != 200:
+                        failures.append("refused")
+                except OSError as error:
+                    failures.append(repr(error))
+
+        asker = threading.Thread(target=ask_on)
+        asker.start()
+        try:
+            for _ in range(3):
+                self.agent_of_host.upgrade()
+                wait_until(self.agent_of_host.answers, "the new program answers")
+        finally:
+            done.set()
+            asker.join()
+        self.assertEqual(self.socket.stat().st_ino, before)
+        self.assertEqual(failures, [])
+
+    def test_a_restart_makes_another_one(self):
+        self.agent_of_host.kill()
+        self.agent_of_host.start()
+        self.assertEqual(self.ask("GET", "/v1/bridge").status, 200)
+
+    def test_a_container_has_its_share_and_no_more(self):
+        """It holds what it can get; another container, and the host, still get theirs."""
+        self.agent_of_host.kill()
+        self.agent_of_host.write_config({"agent": {"max_watchers": 10},
+            "bridge": {"containers": self.containers}})
+        self.agent_of_host.start()
+        self.container("web-2")
+        hoard = []
+        self.addCleanup(lambda: [connection.close() for connection in hoard])
+        refused = False
+        while not refused and len(hoard) < 3000:
+            hoard.append(UnixConnection(self.socket))
+            try:  # a refusal may come before the request
+                hoard[-1].request("GET", "/v1/bridge")
+                answer = hoard[-1].getresponse()
+                answer.read()
+                refused = answer.status == 503
+            except (BrokenPipeError, ConnectionResetError):
+                refused = True
+        self.assertTrue(refused)
+        other = self.containers / "web-2/berth.sock"
+        wait_until(other.is_socket, "the other one has a socket")
+        self.assertEqual(self.ask("GET", "/v1/bridge", other).status, 200)
+        self.assertEqual(self.agent_of_host.get("/live").status, 200)
+
+    def test_a_container_that_goes_takes_its_connections_along(self):
+        connection = UnixConnection(self.socket)
+        self.addCleanup(connection.close)
+        connection.request("GET", "/v1/watch/services", headers={"Accept": "application/x-ndjson"})
+        stream = connection.getresponse()
+        self.assertEqual(json.loads(stream.readline())["type"], "SUBSCRIBED")
+        self.inside.parent.rename(self.folder / "away")
+        with contextlib.suppress(http.client.IncompleteRead):
+            stream.read()  # to the end
 
 
 del BridgeTest

@@ -135,6 +135,12 @@ Test(http_share, forgets_the_connections_that_have_ended)
 
 /* ---- who one client is -------------------------------------------------------------------- */
 
+static struct client *client_of(bool local)
+{
+	const struct listener listener = { .http = http_stage.http, .local = local };
+	return http_client_get(&listener, -1);
+}
+
 static struct client *client_at(const char *address)
 {
 	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)(void *)&remote;
@@ -144,7 +150,7 @@ static struct client *client_at(const char *address)
 	remote.ss_family = is_v6 ? AF_INET6 : AF_INET;
 	void *bytes = is_v6 ? (void *)&v6->sin6_addr : (void *)&v4->sin_addr;
 	cr_assert_eq(inet_pton(remote.ss_family, address, bytes), 1);
-	return http_client_get(http_stage.http, -1, false);
+	return client_of(false);
 }
 
 static bool are_one(const char *one, const char *other)
@@ -176,19 +182,42 @@ Test(http_share, is_of_a_user)
 {
 	struct client *root = NULL;
 	user = 0;
-	root = http_client_get(http_stage.http, -1, true);
-	cr_expect_eq(http_client_get(http_stage.http, -1, true), root);
+	root = client_of(true);
+	cr_expect_eq(client_of(true), root);
 	user = 0x01000000;
-	struct client *other = http_client_get(http_stage.http, -1, true);
+	struct client *other = client_of(true);
 	cr_expect_neq(other, root);
 	/* Address 0.0.0.0 has the bytes of user 0. */
 	struct client *nobody = client_at("0.0.0.0");
 	cr_expect_neq(nobody, root);
 	unknown = true;
-	struct client *hidden = http_client_get(http_stage.http, -1, true);
+	struct client *hidden = client_of(true);
 	cr_expect(hidden != root && hidden != other && hidden != nobody);
-	cr_expect_eq(http_client_get(http_stage.http, -1, false), hidden);
+	cr_expect_eq(client_of(false), hidden);
 	struct client *const all[] = { root, root, other, nobody, hidden, hidden };
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		http_client_release(all[i]);
+	}
+	cr_expect(list_empty(&http_stage.http->clients));
+}
+
+Test(http_share, is_of_a_container_whoever_of_it_comes)
+{
+	struct http_container web = { .name = (char *)"web" };
+	struct http_container db = { .name = (char *)"db" };
+	const struct listener of_web = {
+		.http = http_stage.http, .local = true, .container = &web
+	};
+	const struct listener of_db = { .http = http_stage.http, .local = true, .container = &db };
+	user = 0;
+	struct client *root = client_of(true);
+	struct client *first = http_client_get(&of_web, -1);
+	user = 1000;
+	struct client *second = http_client_get(&of_web, -1);
+	struct client *other = http_client_get(&of_db, -1);
+	cr_expect_eq(first, second);
+	cr_expect(first != other && first != root && other != root);
+	struct client *const all[] = { root, first, second, other };
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
 		http_client_release(all[i]);
 	}
