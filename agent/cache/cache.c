@@ -406,7 +406,9 @@ bool cache_is_connected(const struct cache *cache)
 void cache_reserve(struct cache *cache, size_t before, size_t after)
 {
 	cache_charge(&cache->table, before, after);
-	cache_turn_wake(&cache->turn); /* it may be too much */
+	if (cache->table.bytes > cache->table.max_bytes) {
+		cache_turn_wake(&cache->turn); /* which evicts */
+	}
 }
 
 void cache_set_touched(

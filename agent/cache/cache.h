@@ -281,7 +281,7 @@ typedef void cache_data_visitor(void *context, const char *path, bool known);
 
 /*
  * Calls `visit` at each such change from now on, from inside the cache's own work: it must not call
- * the cache, but for cache_charge_index(). There is one visitor; NULL ends it.
+ * the cache, but for cache_reserve(). There is one visitor; NULL ends it.
  */
 void cache_on_data(struct cache *cache, cache_data_visitor *visit, void *context);
 /*
@@ -293,8 +293,6 @@ bool cache_visit_paths(const struct cache *cache, size_t *cursor, size_t most,
 	cache_data_visitor *visit, void *context);
 /* The data of the path as stored, whatever they are; borrowed until the next turn of the loop. */
 bool cache_known_data(const struct cache *cache, const char *path, struct cache_record *ret_record);
-/* The index has grown or shrunk, in bytes, which count in max_size_bytes. */
-void cache_charge_index(struct cache *cache, size_t before, size_t after);
 
 /*
  * Confirms all pictures: READY, the server was heard within confirm_ms. WAITING: a read is under

@@ -42,11 +42,3 @@ bool cache_known_data(const struct cache *cache, const char *path, struct cache_
 	*ret_record = (struct cache_record){ node->path, value->data, value->data_len };
 	return true;
 }
-
-void cache_charge_index(struct cache *cache, size_t before, size_t after)
-{
-	cache_charge(&cache->table, before, after);
-	if (cache->table.bytes > cache->table.max_bytes) {
-		cache_turn_wake(&cache->turn); /* which evicts */
-	}
-}

@@ -63,7 +63,7 @@ struct names_index {
 
 static void charge(struct names_index *index, size_t before, size_t after)
 {
-	cache_charge_index(index->cache, before, after);
+	cache_reserve(index->cache, before, after);
 }
 
 /* ---- tables ---- */

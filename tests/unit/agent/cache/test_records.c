@@ -155,13 +155,13 @@ STAGED(a_path_that_is_evicted_is_told_and_what_an_index_takes_makes_others_go)
 	struct cache_stats stats;
 	put_and_look(stage, 1);
 	cache_on_data(stage->cache, note, &change);
-	cache_charge_index(stage->cache, 0, 2 * 1024 * 1024);
+	cache_reserve(stage->cache, 0, 2 * 1024 * 1024);
 	cache_stage_turn(stage);
 	expect(&change, 1, false);
 	cache_get_stats(stage->cache, &stats);
 	cr_expect_eq(stats.paths, 0);
 	cr_expect_geq(stats.bytes, 2 * 1024 * 1024);
-	cache_charge_index(stage->cache, 2 * 1024 * 1024, 0);
+	cache_reserve(stage->cache, 2 * 1024 * 1024, 0);
 	cache_on_data(stage->cache, NULL, NULL);
 }
 
