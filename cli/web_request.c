@@ -68,6 +68,7 @@ void web_request_write(struct buffer *out, const struct http_reader *request)
 		{ HTTP_FIELD_ACCEPT, "Accept" },
 		{ HTTP_FIELD_CACHE_CONTROL, "Cache-Control" },
 		{ HTTP_FIELD_IF_NONE_MATCH, "If-None-Match" },
+		{ HTTP_FIELD_LAST_EVENT_ID, "Last-Event-ID" },
 		{ HTTP_FIELD_PREFER, "Prefer" },
 	};
 	const char *query = http_reader_query(request);

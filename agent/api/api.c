@@ -1,4 +1,4 @@
-#include "agent/api/internal.h"
+#include "agent/api/resume.h"
 #include "agent/http/host.h"
 
 #include <stdlib.h>
@@ -267,6 +267,7 @@ struct api *api_create(struct ev_loop *loop, struct cache *cache, struct names_l
 	list_init(&api->polls);
 	list_init(&api->drains);
 	api_streams_init(api);
+	api_resume_init(api);
 	api_views_init(api);
 	return api;
 }
@@ -276,6 +277,7 @@ void api_destroy(struct api *api)
 	if (!api) {
 		return;
 	}
+	api_resume_finish(api);
 	api_streams_finish(api);
 	api_views_finish(api);
 	free(api);

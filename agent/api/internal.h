@@ -37,6 +37,10 @@ struct api {
 	unsigned turn;         /* of the loop */
 	size_t snapshot_bytes; /* written in this iteration */
 	uint64_t next_stream;
+	uint64_t epoch;            /* of this process: the names of its streams begin with it */
+	size_t recent_bytes;       /* of events that streams keep for clients that come again */
+	struct list parked;        /* streams without a client, by resume.c; the oldest first */
+	struct timer parked_timer; /* until the oldest one ends */
 	struct metrics_series *hits;
 	struct metrics_series *misses;
 	struct metrics_series *stale;

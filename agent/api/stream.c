@@ -45,6 +45,9 @@ static void schedule_heartbeat(struct api *api)
 	}
 }
 
+static void send_event(
+	struct api_stream *stream, const char *type, double time, const char *members);
+
 static void on_heartbeat(void *context)
 {
 	struct api *api = context;
@@ -56,7 +59,7 @@ static void on_heartbeat(void *context)
 		schedule_beat(stream);
 		/* A client with something to read knows that the agent lives. */
 		if (stream->queue.len == 0 && stream->state == API_STREAM_FOLLOWING) {
-			api_stream_send(stream, "HEARTBEAT", NULL);
+			send_event(stream, "HEARTBEAT", clock_wall_s(), NULL);
 		}
 	}
 	schedule_heartbeat(api);
@@ -135,6 +138,9 @@ static void empty_queue(struct api_stream *stream)
 void api_stream_break(struct api_stream *stream)
 {
 	stream->state = API_STREAM_ENDING;
+	if (!stream->request) {
+		return;
+	}
 	empty_queue(stream);
 	http_stream_end(stream->request);
 }
@@ -173,7 +179,8 @@ static void append_frame(struct api_stream *stream, const char *type, const stru
 		buffer_printf(&stream->queue, "%zu\n", json->len);
 		break;
 	case API_EVENT_STREAM:
-		buffer_printf(&stream->queue, "event: %s\nid: %llu\ndata: ", type,
+		buffer_printf(&stream->queue, "event: %s\nid: %llx-%llx-%llu\ndata: ", type,
+			(unsigned long long)stream->api->epoch, (unsigned long long)stream->id,
 			(unsigned long long)stream->sequence);
 		break;
 	case API_NDJSON:
@@ -185,11 +192,12 @@ static void append_frame(struct api_stream *stream, const char *type, const stru
 	}
 }
 
-static void begin_event(struct api_stream *stream, const char *type, struct buffer *json)
+static void begin_event(
+	struct api_stream *stream, const char *type, double time, struct buffer *json)
 {
 	buffer_init(json, FRAME_BYTES);
 	buffer_printf(json, "{\"type\":\"%s\",\"sequence\":%llu,\"time\":%.6f", type,
-		(unsigned long long)++stream->sequence, clock_wall_s());
+		(unsigned long long)++stream->sequence, time);
 }
 
 static void end_event(struct api_stream *stream, const char *type, struct buffer *json)
@@ -215,12 +223,15 @@ static void end_event(struct api_stream *stream, const char *type, struct buffer
 static void send_snapshot(struct api_stream *stream)
 {
 	struct buffer json;
-	const char *type = stream->sequence == 0 ? "SUBSCRIBED" : "RESYNC";
+	const char *type = stream->sequence == 0 && !stream->resumes ? "SUBSCRIBED" : "RESYNC";
 	stream->state = API_STREAM_FOLLOWING;
-	begin_event(stream, type, &json);
+	begin_event(stream, type, clock_wall_s(), &json);
+	recent_restart(&stream->recent, stream->sequence);
 	if (stream->sequence == 1) {
-		buffer_printf(&json, ",\"heartbeat_interval_seconds\":%g,\"stream_id\":\"%llx\"",
-			interval_s(stream->api), (unsigned long long)stream->id);
+		buffer_printf(&json,
+			",\"heartbeat_interval_seconds\":%g,\"stream_id\":\"%llx-%llx\"",
+			interval_s(stream->api), (unsigned long long)stream->api->epoch,
+			(unsigned long long)stream->id);
 	}
 	buffer_append_text(&json, ",\"snapshot\":");
 	stream->source->write_snapshot(stream, &json);
@@ -237,11 +248,29 @@ void api_stream_resync(struct api_stream *stream)
 	if (stream->state == API_STREAM_FOLLOWING) {
 		stream->state = API_STREAM_BEHIND;
 		http_stream_wake(stream->request);
+	} else if (stream->state == API_STREAM_PARKED) {
+		stream->state = API_STREAM_ENDING;
 	}
+}
+
+static void send_event(
+	struct api_stream *stream, const char *type, double time, const char *members)
+{
+	struct buffer json;
+	begin_event(stream, type, time, &json);
+	if (members) {
+		buffer_append_text(&json, ",");
+		buffer_append_text(&json, members);
+	}
+	end_event(stream, type, &json);
 }
 
 void api_stream_send(struct api_stream *stream, const char *type, const char *members)
 {
+	double time = clock_wall_s();
+	if (stream->state == API_STREAM_PARKED) {
+		recent_add(&stream->recent, ++stream->sequence, time, type, members);
+	}
 	if (stream->state != API_STREAM_FOLLOWING) {
 		return;
 	}
@@ -250,13 +279,8 @@ void api_stream_send(struct api_stream *stream, const char *type, const char *me
 		api_stream_resync(stream);
 		return;
 	}
-	struct buffer json;
-	begin_event(stream, type, &json);
-	if (members) {
-		buffer_append_text(&json, ",");
-		buffer_append_text(&json, members);
-	}
-	end_event(stream, type, &json);
+	send_event(stream, type, time, members);
+	recent_add(&stream->recent, stream->sequence, time, type, members);
 }
 
 static size_t on_read(void *context, char *buffer, size_t size)
@@ -337,17 +361,18 @@ void api_stream_init(struct api_stream *stream, const struct api_stream_source *
 	stream->framing = framing;
 	stream->id = ++api->next_stream;
 	buffer_init(&stream->queue, FRAME_BYTES);
+	recent_init(&stream->recent, &api->recent_bytes);
+	list_init(&stream->parked);
 	list_init(&stream->beat);
 	list_init(&stream->reader);
 	list_init(&stream->waiting);
 	http_on_closed(request, on_closed, stream);
 }
 
-void api_stream_begin(struct api_stream *stream)
+static void begin_answer(struct api_stream *stream)
 {
 	struct http_stream_callbacks callbacks = { on_read, on_closed, stream };
 	struct api *api = stream->api;
-	stream->state = API_STREAM_BEHIND;
 	schedule_beat(stream);
 	if (!timer_runs(&api->heartbeat)) {
 		schedule_heartbeat(api);
@@ -355,12 +380,62 @@ void api_stream_begin(struct api_stream *stream)
 	http_stream(stream->request, media_types[stream->framing], &callbacks);
 }
 
-void api_stream_finish(struct api_stream *stream)
+void api_stream_begin(struct api_stream *stream)
+{
+	stream->state = API_STREAM_BEHIND;
+	begin_answer(stream);
+}
+
+static void leave_client(struct api_stream *stream)
 {
 	list_remove(&stream->beat);
 	list_remove(&stream->waiting);
-	empty_queue(stream);
+	if (stream->request) {
+		empty_queue(stream);
+		stream->request = NULL;
+	}
+}
+
+void api_stream_park(struct api_stream *stream)
+{
+	leave_client(stream);
 	api_watcher_end(stream->api, stream->local);
+	stream->state = API_STREAM_PARKED;
+}
+
+void api_stream_resume(struct api_stream *stream, struct http_request *request,
+	enum api_framing framing, uint64_t sequence)
+{
+	struct list missed;
+	list_init(&missed);
+	list_remove(&stream->parked);
+	stream->request = request;
+	stream->framing = framing;
+	stream->state = API_STREAM_FOLLOWING;
+	begin_answer(stream);
+	/* Heartbeats had numbers, too: the events get theirs anew, so that none is missing. */
+	stream->sequence = sequence;
+	list_move_all(&missed, &stream->recent.events);
+	while (!list_empty(&missed)) {
+		struct recent_event *event = LIST_ITEM(missed.next, struct recent_event, link);
+		list_remove(&event->link);
+		list_append(&stream->recent.events, &event->link);
+		if (event->sequence > sequence && stream->state == API_STREAM_FOLLOWING) {
+			send_event(stream, event->type, event->time, event->members);
+			event->sequence = stream->sequence;
+		}
+	}
+}
+
+void api_stream_finish(struct api_stream *stream)
+{
+	bool counts = stream->request != NULL;
+	leave_client(stream);
+	list_remove(&stream->parked);
+	recent_restart(&stream->recent, 0);
+	if (counts) {
+		api_watcher_end(stream->api, stream->local);
+	}
 }
 
 void api_streams_init(struct api *api)

@@ -5,11 +5,16 @@
  *   LOADING --begin--> BEHIND --all was read, and there is room: SUBSCRIBED, RESYNC--> FOLLOWING
  *                        ^--------------------- too much is unread ---------------------'
  *   any --> ENDING (no further event; the connection is closed)
+ *   FOLLOWING --the client has gone--> PARKED --it comes again--> FOLLOWING
+ *   PARKED --too much was missed--> ENDING
+ *
+ * A parked stream (resume.c) keeps its source, and the events that the client has not seen.
  */
 #ifndef AGENT_API_STREAM_H
 #define AGENT_API_STREAM_H
 
 #include "agent/api/internal.h"
+#include "agent/api/recent.h"
 
 enum api_framing { API_RECORDIO, API_NDJSON, API_EVENT_STREAM };
 
@@ -17,6 +22,7 @@ enum api_stream_state {
 	API_STREAM_LOADING,
 	API_STREAM_BEHIND,
 	API_STREAM_FOLLOWING,
+	API_STREAM_PARKED,
 	API_STREAM_ENDING
 };
 
@@ -35,7 +41,7 @@ struct api_stream_source {
 struct api_stream {
 	const struct api_stream_source *source;
 	struct api *api;
-	struct http_request *request;
+	struct http_request *request; /* NULL while it is parked */
 	/* on api->streams, by the next heartbeat; from the beginning of the answer on */
 	struct list beat;
 	struct list reader;  /* on api->readers while there is something in the queue */
@@ -46,6 +52,10 @@ struct api_stream {
 	double unread_since;
 	uint64_t id;
 	uint64_t sequence;
+	struct recent recent;
+	struct list parked; /* on api->parked */
+	double parked_at;
+	bool resumes; /* its client has a picture: the first snapshot is a RESYNC */
 	double due;
 	enum api_framing framing;
 	enum api_stream_state state;
@@ -71,6 +81,11 @@ void api_stream_send(struct api_stream *stream, const char *type, const char *me
 void api_stream_resync(struct api_stream *stream);
 /* Ends it without another event. */
 void api_stream_break(struct api_stream *stream);
+/* Its client has gone: it goes on without one, and is no watcher. Only for one that follows. */
+void api_stream_park(struct api_stream *stream);
+/* A client goes on where the event with this number was, which recent_reaches(). */
+void api_stream_resume(struct api_stream *stream, struct http_request *request,
+	enum api_framing framing, uint64_t sequence);
 /* Frees all that the stream holds, but not the stream. */
 void api_stream_finish(struct api_stream *stream);
 

@@ -1,7 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/api/stream.h"
+#include "agent/api/resume.h"
 #include "agent/base/allocate.h"
 #include "lib/base/clock.h"
 #include "lib/base/path.h"
@@ -41,6 +41,9 @@ static void on_snapshot(struct api_stream *stream)
 static void on_closed(struct api_stream *stream)
 {
 	struct watch *watch = watch_of(stream);
+	if (api_resume_park(stream)) {
+		return;
+	}
 	cache_unobserve(&watch->observer);
 	timer_stop(&watch->timeout);
 	api_stream_finish(stream);
@@ -57,7 +60,8 @@ static void on_event(void *context, enum cache_event event, const char *path, co
 	struct watch *watch = context;
 	struct api *api = watch->stream.api;
 	struct buffer members;
-	if (watch->stream.state != API_STREAM_FOLLOWING) {
+	if (watch->stream.state != API_STREAM_FOLLOWING &&
+		watch->stream.state != API_STREAM_PARKED) {
 		return; /* its snapshot is yet to come */
 	}
 	buffer_init(&members, SIZE_MAX);
@@ -123,11 +127,26 @@ static int read_recursive(const struct http_request *request, bool *ret_recursiv
 		: err_set(err, BERTH_FAILED, "query parameter recursive: must be yes or no");
 }
 
+/* True when a stream of the same path goes on where the client was. */
+static bool resume(struct api *api, struct http_request *request, const char *path,
+	enum api_framing framing, bool recursive, const struct api_resume_point *point)
+{
+	struct api_stream *stream = api_resume_find(api, point);
+	bool is_same = stream && stream->local == request->local &&
+		watch_of(stream)->observer.scope == (recursive ? CACHE_TREE : CACHE_SELF) &&
+		strcmp(name(stream), path) == 0;
+	if (is_same) {
+		api_stream_resume(stream, request, framing, point->sequence);
+	}
+	return is_same;
+}
+
 static void open_watch(struct api *api, struct http_request *request, const char *path,
-	enum api_framing framing, bool recursive)
+	enum api_framing framing, bool recursive, bool resumes)
 {
 	struct watch *watch = allocate_zeroed(1, sizeof(*watch));
 	api_stream_init(&watch->stream, &source, api, request, framing);
+	watch->stream.resumes = resumes;
 	watch->observer.scope = recursive ? CACHE_TREE : CACHE_SELF;
 	watch->observer.on_ready = on_ready;
 	watch->observer.on_event = on_event;
@@ -142,13 +161,17 @@ void api_watch(struct api *api, struct http_request *request, const char *rest)
 {
 	const char *path = rest - 1;
 	bool recursive = false;
+	struct api_resume_point point;
+	int resumes = 0;
 	struct err err = ERR_INIT;
 	enum api_framing framing;
 	if (path_check(path, strlen(path), &err)) {
 		api_problem(request, 0, &err);
-	} else if (read_recursive(request, &recursive, &err)) {
+	} else if (read_recursive(request, &recursive, &err) ||
+		(resumes = api_resume_read(api, request, &point, &err)) < 0) {
 		api_bad_request(request, err.msg);
-	} else if (api_stream_admit(api, request, &framing)) {
-		open_watch(api, request, path, framing, recursive);
+	} else if (api_stream_admit(api, request, &framing) &&
+		(resumes == 0 || !resume(api, request, path, framing, recursive, &point))) {
+		open_watch(api, request, path, framing, recursive, resumes > 0);
 	}
 }

@@ -53,6 +53,7 @@ struct http_request {
 	const char *accept; /* these are NULL when absent */
 	const char *cache_control;
 	const char *if_none_match;
+	const char *last_event_id;
 	const char *prefer;
 	const char *body; /* NUL-terminated, "" without one */
 	size_t body_len;

@@ -58,6 +58,7 @@ bool http_request_fill(struct connection *connection)
 	request->accept = http_reader_field(reader, HTTP_FIELD_ACCEPT);
 	request->cache_control = http_reader_field(reader, HTTP_FIELD_CACHE_CONTROL);
 	request->if_none_match = http_reader_field(reader, HTTP_FIELD_IF_NONE_MATCH);
+	request->last_event_id = http_reader_field(reader, HTTP_FIELD_LAST_EVENT_ID);
 	request->prefer = http_reader_field(reader, HTTP_FIELD_PREFER);
 	request->body = buffer_text(&connection->body);
 	request->body_len = connection->body.len;

@@ -45,6 +45,7 @@ static const struct {
 	KNOWN(HTTP_FIELD_HOST, "host", ONCE),
 	KNOWN(HTTP_FIELD_IF_MATCH, "if-match", LIST),
 	KNOWN(HTTP_FIELD_IF_NONE_MATCH, "if-none-match", LIST),
+	KNOWN(HTTP_FIELD_LAST_EVENT_ID, "last-event-id", FIRST),
 	KNOWN(HTTP_FIELD_PREFER, "prefer", LIST),
 	KNOWN(HTTP_FIELD_TRANSFER_ENCODING, "transfer-encoding", ONCE),
 	KNOWN(HTTP_FIELD_X_CACHE, "x-cache", FIRST),

@@ -104,7 +104,7 @@ Test(api_stream, each_framing_is_as_its_type_says)
 	static const char *const types[][2] = {
 		{ "application/recordio", "\n{\"type\":\"SUBSCRIBED\"" },
 		{ "application/x-ndjson", "\n{\"type\":\"SUBSCRIBED\"" },
-		{ "text/event-stream", "event: SUBSCRIBED\nid: 1\ndata: {\"type\":" },
+		{ "text/event-stream", "event: SUBSCRIBED\nid: " },
 	};
 	for (size_t i = 0; i < 3; i++) {
 		char accept[64];
@@ -159,6 +159,159 @@ Test(api_stream, a_bad_path_and_a_bad_parameter_are_refused)
 	cr_expect(has_status(get(stage.client, "/v1/watch/a/", ""), 400));
 	text = get(stage.client, "/v1/watch/a?recursive=maybe", "");
 	cr_expect(has_status(text, 400) && has(text, "must be yes or no"), "%s", text);
+}
+
+/* ---- clients that come again ---- */
+
+static char stream_id[64];
+
+/* A stream of the tree, whose client then leaves; `stream_id` is its name. */
+static void begin_and_leave(const char *target)
+{
+	int client = http_stage_connect();
+	const char *text = get(client, target, NDJSON);
+	const char *id = strstr(text, "\"stream_id\":\"");
+	cr_assert(id && sscanf(id, "\"stream_id\":\"%63[^\"]", stream_id) == 1, "%s", text);
+	close(client);
+	turn();
+	cr_assert_eq(api_watchers(stage.api), 0, "a stream without a client is no watcher");
+}
+
+static int come_again(const char *parameters, unsigned sequence, const char **ret_text)
+{
+	char target[256];
+	int client = http_stage_connect();
+	snprintf(target, sizeof(target), "/v1/watch/t?%s&after=%s-%u", parameters, stream_id,
+		sequence);
+	*ret_text = get(client, target, NDJSON);
+	return client;
+}
+
+static void make_tree(void)
+{
+	memory_put(stage.registry, "/t", "");
+	memory_put(stage.registry, "/t/a", cache_stage_record("one"));
+}
+
+Test(api_stream, a_client_that_comes_again_gets_the_events_that_it_missed)
+{
+	const char *text;
+	make_tree();
+	begin_and_leave("/v1/watch/t?recursive=yes");
+	memory_put(stage.registry, "/t/a", cache_stage_record("two"));
+	turn();
+	memory_put(stage.registry, "/t/b", cache_stage_record("new"));
+	turn();
+	int client = come_again("recursive=yes", 1, &text);
+	cr_expect(has_status(text, 200));
+	cr_expect_eq(count(text, "SUBSCRIBED") + count(text, "RESYNC"), 0, "%s", text);
+	cr_expect_eq(count(text, "UPDATED"), 2, "%s", text);
+	cr_expect(has(text, "\"sequence\":2") && has(text, "\"sequence\":3"), "%s", text);
+	cr_expect_eq(api_watchers(stage.api), 1);
+	memory_remove(stage.registry, "/t/b");
+	expect_one(more(client), "DELETED", "\"sequence\":4");
+	/* It leaves once more, having seen all but the last one. */
+	close(client);
+	turn();
+	client = come_again("recursive=yes", 3, &text);
+	expect_one(text, "DELETED", "\"sequence\":4");
+	close(client);
+	turn();
+	client = come_again("recursive=yes", 4, &text);
+	cr_expect_eq(count(text, "DELETED") + count(text, "RESYNC"), 0, "%s", text);
+	http_stage_pass(HEARTBEAT_S + 1);
+	expect_one(more(client), "HEARTBEAT", "\"sequence\":5");
+	close(client);
+}
+
+Test(api_stream, heartbeats_have_numbers_and_nothing_to_tell_again)
+{
+	const char *text;
+	make_tree();
+	begin_and_leave("/v1/watch/t?recursive=yes");
+	int first = come_again("recursive=yes", 1, &text);
+	http_stage_pass(HEARTBEAT_S + 1);
+	expect_one(more(first), "HEARTBEAT", "\"sequence\":2");
+	memory_put(stage.registry, "/t/a", cache_stage_record("two"));
+	expect_one(more(first), "UPDATED", "\"sequence\":3");
+	close(first);
+	turn();
+	int client = come_again("recursive=yes", 1, &text);
+	expect_one(text, "UPDATED", "\"sequence\":2");
+	close(client);
+}
+
+Test(api_stream, a_client_that_cannot_go_on_gets_a_snapshot)
+{
+	static const struct {
+		const char *parameters;
+		unsigned sequence;
+	} others[] = { { "recursive=no", 1 }, { "recursive=yes", 0 }, { "recursive=yes", 7 } };
+	const char *text;
+	int client;
+	make_tree();
+	begin_and_leave("/v1/watch/t?recursive=yes");
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		client = come_again(others[i].parameters, others[i].sequence, &text);
+		expect_one(text, "RESYNC", "\"stream_id\":");
+		cr_expect(has(text, "\"heartbeat_interval_seconds\""), "%s", text);
+		close(client);
+		turn();
+	}
+	client = come_again("recursive=yes", 1, &text);
+	cr_expect_eq(count(text, "RESYNC"), 0, "the others did not take it: %s", text);
+	close(client);
+	turn();
+	http_stage_pass(31);
+	client = come_again("recursive=yes", 1, &text);
+	expect_one(text, "RESYNC", "\"sequence\":1");
+	close(client);
+	client = http_stage_connect();
+	text = get(client, "/v1/watch/t?after=1-2", NDJSON);
+	cr_expect(has_status(text, 400) && has(text, "the stream_id of a stream"), "%s", text);
+	text = get(client, "/v1/watch/t", NDJSON "Last-Event-ID: of another server\r\n");
+	expect_one(text, "RESYNC", "\"snapshot\"");
+	close(client);
+}
+
+Test(api_stream, events_that_are_too_much_to_keep_are_a_snapshot)
+{
+	enum { DESCRIPTION_BYTES = 20000 };
+	static char record[DESCRIPTION_BYTES + 200];
+	const char *text;
+	make_tree();
+	begin_and_leave("/v1/watch/t?recursive=yes");
+	for (int i = 0; i < 3; i++) {
+		snprintf(record, sizeof(record),
+			"{\"type\":\"JSONServiceRecord\",\"description\":\"%0*d\",\"external\":[],"
+			"\"internal\":[]}",
+			DESCRIPTION_BYTES, i);
+		memory_put(stage.registry, "/t/a", record);
+		turn();
+	}
+	int client = come_again("recursive=yes", 1, &text);
+	expect_one(text, "RESYNC", "00002\"");
+	close(client);
+	turn();
+	client = come_again("recursive=yes", 3, &text);
+	expect_one(text, "UPDATED", "00002\"");
+	close(client);
+}
+
+Test(api_stream, a_bounded_number_of_streams_waits_for_clients)
+{
+	const char *text;
+	make_tree();
+	begin_and_leave("/v1/watch/t?recursive=yes");
+	for (int i = 0; i < 256; i++) {
+		int client = http_stage_connect();
+		(void)get(client, "/v1/watch/t", NDJSON);
+		close(client);
+		turn();
+	}
+	int client = come_again("recursive=yes", 1, &text);
+	expect_one(text, "RESYNC", "\"snapshot\"");
+	close(client);
 }
 
 /* ---- the agent ---- */
