@@ -1,11 +1,13 @@
 #include "tests/support/one_test.h"
 
 #include <criterion/new/assert.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 extern struct criterion_suite *__start_cr_sts[] __attribute__((weak));
 extern struct criterion_suite *__stop_cr_sts[] __attribute__((weak));
@@ -17,6 +19,9 @@ static void *running_parameter;
 static struct one_test_result *result;
 static jmp_buf end_of_part; /* the set-up, the test itself or its end */
 static bool set_up;
+static int messages = -1; /* standard error, whatever a test makes of its own */
+
+enum { FIRST_FD = 500 }; /* out of the way of tests that count descriptors */
 
 static const struct criterion_test_extra_data *suite_of(const struct criterion_test *test)
 {
@@ -36,6 +41,9 @@ void one_test_run(
 	running_parameter = parameter;
 	result = ret_result;
 	set_up = false;
+	if (messages < 0) {
+		messages = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, FIRST_FD);
+	}
 	test->test(); /* calls the three functions below */
 	fflush(NULL);
 }
@@ -170,7 +178,7 @@ char *cr_translate_assert_msg(int message, ...)
 
 void criterion_send_assert(struct criterion_assert_stats *stats)
 {
-	fprintf(stderr, "%s:%u: %s/%s: %s\n", stats->file, stats->line, running->category,
+	dprintf(messages, "%s:%u: %s/%s: %s\n", stats->file, stats->line, running->category,
 		running->name, stats->message);
 }
 
@@ -237,10 +245,10 @@ static void show_nodes(const struct cri_assert_node *tree)
 			continue;
 		}
 		if (child->repr) {
-			fprintf(stderr, "  %s is false\n", child->repr);
+			dprintf(messages, "  %s is false\n", child->repr);
 		}
 		for (size_t p = 0; p < CRI_ASSERT_MAX_PARAMS && child->params[p].name; p++) {
-			fprintf(stderr, "    %s: %s\n", child->params[p].name,
+			dprintf(messages, "    %s: %s\n", child->params[p].name,
 				(const char *)child->params[p].data);
 		}
 		show_nodes(child);
@@ -249,7 +257,7 @@ static void show_nodes(const struct cri_assert_node *tree)
 
 void cri_assert_node_send(const char *file, size_t line, struct cri_assert_node *tree)
 {
-	fprintf(stderr, "%s:%zu: %s/%s: %s\n", file, line, running->category, running->name,
+	dprintf(messages, "%s:%zu: %s/%s: %s\n", file, line, running->category, running->name,
 		tree->message);
 	show_nodes(tree);
 }

@@ -55,6 +55,14 @@ Test(sample, all_of_several)
 	cr_assert(all(eq(int, 1, 1), eq(int, is_sample(), 0)));
 }
 
+Test(sample, fails_without_standard_error)
+{
+	if (is_sample()) {
+		close(STDERR_FILENO);
+		cr_fatal("a word");
+	}
+}
+
 Test(sample, crashes)
 {
 	if (is_sample()) {
@@ -139,6 +147,8 @@ ParameterizedTestParameters(all_tests, says_how_a_test_ended)
 				": 7\n" },
 			NULL },
 		{ "all_of_several", 1, { "\nnot ok - sample::all_of_several (" }, NULL },
+		{ "fails_without_standard_error", 1,
+			{ "\nnot ok - sample::fails_without_standard_error (", "a word" }, NULL },
 		{ "crashes", 1, { "\nnot ok - sample::crashes unexpected signal 9 (" }, NULL },
 		{ "is_skipped", 0, { "\nok - sample::is_skipped # SKIP no moon here\n" },
 			"not ok" },
