@@ -23,8 +23,8 @@ struct recent_event {
 struct recent {
 	struct list events;
 	size_t bytes;
-	uint64_t since;     /* every event with a higher number is here, or had nothing to tell */
-	size_t *all_bytes;  /* of all streams */
+	uint64_t since;    /* every event with a higher number is here, or had nothing to tell */
+	size_t *all_bytes; /* of all streams */
 };
 
 void recent_init(struct recent *recent, size_t *all_bytes);

@@ -241,6 +241,26 @@ Test(api_stream, heartbeats_have_numbers_and_nothing_to_tell_again)
 	close(client);
 }
 
+Test(api_stream, a_browser_goes_on_by_the_number_of_its_last_event)
+{
+	char id[64];
+	char fields[128];
+	make_tree();
+	int client = http_stage_connect();
+	const char *text = get(client, "/v1/watch/t/a", "Accept: text/event-stream\r\n");
+	const char *line = strstr(text, "\nid: ");
+	cr_assert(line && sscanf(line, "\nid: %63s", id) == 1, "%s", text);
+	close(client);
+	turn();
+	memory_put(stage.registry, "/t/a", cache_stage_record("two"));
+	turn();
+	client = http_stage_connect();
+	snprintf(fields, sizeof(fields), "Accept: text/event-stream\r\nLast-Event-ID: %s\r\n", id);
+	text = get(client, "/v1/watch/t/a", fields);
+	cr_expect(has(text, "event: UPDATED\nid: ") && !has(text, "SUBSCRIBED"), "%s", text);
+	close(client);
+}
+
 Test(api_stream, a_client_that_cannot_go_on_gets_a_snapshot)
 {
 	static const struct {
