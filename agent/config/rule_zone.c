@@ -39,6 +39,9 @@ void config_rule_zone(struct config_builder *builder, const struct config_sectio
 	const struct config_zone *zone)
 {
 	struct err err = ERR_INIT;
+	if (!*zone->name) {
+		return; /* the reader of sections has reported it */
+	}
 	if (config_verify_domain(zone->name, &err)) {
 		config_report(builder, section, NULL, "[zone %s]: %s", zone->name, err.msg);
 		return;
