@@ -133,8 +133,14 @@ static void resolve_alias(struct nss_answer *answer)
 static enum nss_query_status query_name(struct nss_answer *answer, const char *name)
 {
 	struct guard guard;
+	enum nss_query_status status;
+	bool remembered = nss_query_remembered(answer, name, &status);
+	/* Without a system call there is nothing to guard. */
+	if (remembered && (status != NSS_QUERY_FOUND || answer->count > 0 || !answer->name[0])) {
+		return status;
+	}
 	enter(&guard);
-	enum nss_query_status status = nss_query_name(answer, name);
+	status = remembered ? status : nss_query_name(answer, name);
 	if (status == NSS_QUERY_FOUND && answer->count == 0 && answer->name[0]) {
 		resolve_alias(answer);
 	}

@@ -18,6 +18,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/http/reader.h"
+#include "nss/memory.h"
 
 #define SOCKET_PATH BERTH_RUNSTATEDIR "/berth/berth.sock"
 #define DOMAINS_FILE BERTH_SYSCONFDIR "/berth/nss-domains"
@@ -26,6 +27,9 @@
 #define FROZEN_MS 500    /* an agent that has not read a question by then is frozen */
 #define AVOIDED_MS 10000 /* how long such an agent is not asked again */
 #define MAX_ANSWER_BYTES (256 << 10)
+#define REMEMBERED_BYTES 4096 /* longer answers come from the socket */
+#define DOMAINS_KEPT_BYTES 256
+#define DOMAINS_KEPT_MS 1000
 
 /* The agent sets this for itself and its commands: it must not wait for its own answer. */
 static bool may_ask(void)
@@ -34,11 +38,22 @@ static bool may_ask(void)
 	return !word || strcmp(word, "off") != 0;
 }
 
+static const char *find_socket(void)
+{
+	const char *path = secure_getenv("BERTH_SOCKET");
+	return path && *path ? path : SOCKET_PATH;
+}
+
+static bool may_use_memory(void)
+{
+	const char *word = secure_getenv("BERTH_SHARED");
+	return !word || strcmp(word, "off") != 0;
+}
+
 static int connect_to_agent(void)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	const char *path = secure_getenv("BERTH_SOCKET");
-	path = path && *path ? path : SOCKET_PATH;
+	const char *path = find_socket();
 	if (strlen(path) >= sizeof(address.sun_path)) {
 		return -1;
 	}
@@ -93,13 +108,14 @@ static bool wait_for_answer(int fd, int64_t begin_ms)
 	return false;
 }
 
-static bool send_request(int fd, const char *name, int64_t deadline_ms)
+/* `shared`: the answer should be in memory for the next question. */
+static bool send_request(int fd, const char *name, bool shared, int64_t deadline_ms)
 {
 	char request[NSS_NAME_BYTES + 128];
 	int len = snprintf(request, sizeof(request),
 		"GET /v1/names/%s HTTP/1.1\r\nHost: berth\r\nAccept: text/plain\r\n"
-		"Connection: close\r\n\r\n",
-		name);
+		"%sConnection: close\r\n\r\n",
+		name, shared ? "Prefer: shared\r\n" : "");
 	for (int sent = 0; sent < len;) {
 		ssize_t part = send(fd, request + sent, (size_t)(len - sent), MSG_NOSIGNAL);
 		if (part >= 0) {
@@ -181,9 +197,42 @@ static void read_lines(struct nss_answer *answer, char *text)
 	}
 }
 
+/* FOUND and ABSENT set *ret_status. */
+static enum nss_memory_outcome remember(
+	struct nss_answer *ret_answer, const char *name, enum nss_query_status *ret_status)
+{
+	char key[NSS_NAME_BYTES + 32];
+	char value[REMEMBERED_BYTES];
+	stpcpy(stpcpy(stpcpy(key, "/v1/names/"), name), " text/plain");
+	enum nss_memory_outcome outcome = may_ask() && may_use_memory()
+		? nss_memory_read(find_socket(), key, value, sizeof(value))
+		: NSS_MEMORY_NONE;
+	if (outcome == NSS_MEMORY_FOUND) {
+		read_lines(ret_answer, value);
+	}
+	*ret_status = outcome == NSS_MEMORY_FOUND ? NSS_QUERY_FOUND : NSS_QUERY_ABSENT;
+	return outcome;
+}
+
+/* The agent has just answered: it will not keep this process waiting. */
+static void get_map(void)
+{
+	int64_t deadline_ms = clock_monotonic_ms() + FROZEN_MS;
+	int fd = may_use_memory() && nss_memory_wants_map() ? connect_to_agent() : -1;
+	if (fd >= 0) {
+		nss_memory_fetch(find_socket(), fd, deadline_ms);
+		close(fd);
+	}
+}
+
 static enum nss_query_status ask(struct nss_answer *ret_answer, const char *name)
 {
+	enum nss_query_status remembered;
+	enum nss_memory_outcome outcome = remember(ret_answer, name, &remembered);
 	int64_t begin_ms = clock_monotonic_ms();
+	if (outcome == NSS_MEMORY_FOUND || outcome == NSS_MEMORY_ABSENT) {
+		return remembered;
+	}
 	if (is_avoided(begin_ms)) {
 		return NSS_QUERY_LATER;
 	}
@@ -193,9 +242,12 @@ static enum nss_query_status ask(struct nss_answer *ret_answer, const char *name
 	}
 	struct buffer body;
 	buffer_init(&body, MAX_ANSWER_BYTES);
-	bool sent = send_request(fd, name, begin_ms + FROZEN_MS);
+	bool sent = send_request(fd, name, outcome == NSS_MEMORY_UNKNOWN, begin_ms + FROZEN_MS);
 	int status = sent ? read_answer(fd, &body, begin_ms) : 0;
 	close(fd);
+	if (status != 0) {
+		get_map();
+	}
 	if (status == 200 && body.data) {
 		read_lines(ret_answer, body.data);
 	}
@@ -239,11 +291,9 @@ static void read_domains(char *out, size_t size)
 	}
 }
 
-static bool is_ours(const char *name)
+static bool is_one_of(const char *name, const char *domains)
 {
 	static const char blanks[] = " \t\r\n";
-	char domains[1024];
-	read_domains(domains, sizeof(domains));
 	for (const char *at = domains + strspn(domains, blanks); *at; at += strspn(at, blanks)) {
 		size_t len = strcspn(at, blanks);
 		if (is_below(name, at, len)) {
@@ -254,23 +304,53 @@ static bool is_ours(const char *name)
 	return false;
 }
 
+/* Read at most once a second, for each thread; a longer file each time. */
+static __thread struct {
+	int64_t until_ms;
+	char text[DOMAINS_KEPT_BYTES];
+} domains_kept;
+
+static bool is_ours(const char *name)
+{
+	char domains[1024];
+	read_domains(domains, sizeof(domains));
+	if (strlen(domains) < sizeof(domains_kept.text)) {
+		strcpy(domains_kept.text, domains);
+		domains_kept.until_ms = clock_monotonic_ms() + DOMAINS_KEPT_MS;
+	}
+	return is_one_of(name, domains);
+}
+
 /* ---- questions ---- */
 
-enum nss_query_status nss_query_name(struct nss_answer *ret_answer, const char *name)
+/* A name with other bytes cannot be in the registry. */
+static bool is_possible(const char *name)
 {
 	static const char allowed[] =
 		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
+	size_t len = strlen(name);
+	return len < NSS_NAME_BYTES && strspn(name, allowed) == len;
+}
+
+bool nss_query_remembered(
+	struct nss_answer *ret_answer, const char *name, enum nss_query_status *ret_status)
+{
 	ret_answer->count = 0;
 	ret_answer->name[0] = '\0';
-	/*
-	 * Other names do not concern the agent; a name with other bytes cannot be in the
-	 * registry.
-	 */
-	if (strlen(name) >= NSS_NAME_BYTES || strspn(name, allowed) != strlen(name) ||
-		!is_ours(name)) {
-		return NSS_QUERY_ABSENT;
+	if (!is_possible(name) || clock_monotonic_ms() >= domains_kept.until_ms ||
+		!is_one_of(name, domains_kept.text)) {
+		return false;
 	}
-	return ask(ret_answer, name);
+	enum nss_memory_outcome outcome = remember(ret_answer, name, ret_status);
+	return outcome == NSS_MEMORY_FOUND || outcome == NSS_MEMORY_ABSENT;
+}
+
+enum nss_query_status nss_query_name(struct nss_answer *ret_answer, const char *name)
+{
+	ret_answer->count = 0;
+	ret_answer->name[0] = '\0';
+	/* Other names do not concern the agent. */
+	return is_possible(name) && is_ours(name) ? ask(ret_answer, name) : NSS_QUERY_ABSENT;
 }
 
 enum nss_query_status nss_query_address(

@@ -1,7 +1,8 @@
 /*
  * One question to the agent from inside any process that uses glibc: a connection, a request, an
- * answer, and everything given back. No threads and no descriptor that survives an exec; the only
- * state is for how long an agent that did not answer is left alone.
+ * answer, and everything given back. No threads and no descriptor that stays open; the only state
+ * is for how long an agent that did not answer is left alone, and for a process that looks up often
+ * the agent's shared map (memory.h), which answers without a connection.
  *
  * Only names below the domains of /etc/berth/nss-domains ("berth" without that file) are asked for,
  * and given for an address.
@@ -38,6 +39,13 @@ struct nss_answer {
 	/* the host name that was asked for or, for an address, that was found */
 	char name[NSS_NAME_BYTES];
 };
+
+/*
+ * True: the addresses of `name` are known without any system call, and *ret_status is FOUND or
+ * ABSENT.
+ */
+bool nss_query_remembered(
+	struct nss_answer *ret_answer, const char *name, enum nss_query_status *ret_status);
 
 /* Asks for the addresses of `name`. */
 enum nss_query_status nss_query_name(struct nss_answer *ret_answer, const char *name);

@@ -94,6 +94,7 @@ static void begin(void)
 	snprintf(address.sun_path, sizeof(address.sun_path), "/tmp/berth-nss-%d", (int)getpid());
 	snprintf(domains, sizeof(domains), "%s.domains", address.sun_path);
 	setenv("BERTH_SOCKET", address.sun_path, 1);
+	setenv("BERTH_SHARED", "off", 1); /* it would ask one more question */
 	agent.client = -1;
 	agent.listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	cr_assert_eq(bind(agent.listener, (struct sockaddr *)&address, sizeof(address)), 0);
