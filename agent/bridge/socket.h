@@ -9,7 +9,7 @@
 
 /* A listening socket on its way to a successor. */
 struct bridge_socket {
-	char container[72];
+	char container[HTTP_CONTAINER_BYTES];
 	int fd; /* -1: somebody has taken it */
 	struct http_place place;
 };

@@ -89,12 +89,14 @@ static void take_connections(struct upgrade *upgrade)
 		json_t *fd;
 		json_int_t id;
 		int local, pinned;
-		if (json_unpack(item, "{s:o, s:I, s:b, s:b}", "fd", &fd, "id", &id, "local", &local,
-			    "pinned", &pinned) == 0) {
+		const char *container = "";
+		if (json_unpack(item, "{s:o, s:I, s:b, s:b, s?s}", "fd", &fd, "id", &id, "local",
+			    &local, "pinned", &pinned, "container", &container) == 0) {
 			*kept = (struct http_kept){ .fd = take_descriptor(fd),
 				.id = (uint64_t)id,
 				.local = local != 0,
 				.pinned = pinned != 0 };
+			text_printf(kept->container, sizeof(kept->container), "%s", container);
 			/*
 			 * The end of a pinned connection matters even when its descriptor is gone.
 			 */
@@ -326,9 +328,9 @@ static void pass_connections(const struct upgrade *upgrade)
 		const struct http_kept *kept = &upgrade->connections[i];
 		set_close_on_exec(kept->fd, false);
 		json_array_append_new(list,
-			json_pack("{s:i, s:I, s:b, s:b}", "fd", kept->fd, "id",
-				(json_int_t)kept->id, "local", kept->local, "pinned",
-				kept->pinned));
+			json_pack("{s:i, s:I, s:b, s:b, s:s}", "fd", kept->fd, "id",
+				(json_int_t)kept->id, "local", kept->local, "pinned", kept->pinned,
+				"container", kept->container));
 	}
 	json_object_set_new(upgrade->document, "connections", list);
 }

@@ -14,6 +14,7 @@
 #include "agent/base/log.h"
 #include "agent/http/internal.h"
 #include "agent/http/socket.h"
+#include "lib/base/text.h"
 
 enum {
 	RESERVED = 128,     /* descriptors for everything but connections, */
@@ -250,17 +251,29 @@ size_t http_keep(const struct http *http, struct http_kept *kept, size_t max)
 	for (struct list *at = http->connections.next; at != &http->connections && count < max;
 		at = at->next) {
 		const struct connection *connection = LIST_ITEM(at, struct connection, link);
-		if (connection->request.container) {
-			continue; /* it connects again */
-		}
 		bool idle = connection->state == HTTP_IDLE;
 		if (idle || connection->pinned) {
-			kept[count++] = (struct http_kept){ idle ? connection->io.fd : -1,
-				connection->request.connection, connection->request.local,
-				connection->pinned };
+			kept[count] = (struct http_kept){ .fd = idle ? connection->io.fd : -1,
+				.id = connection->request.connection,
+				.local = connection->request.local,
+				.pinned = connection->pinned };
+			text_printf(kept[count].container, sizeof(kept[count].container), "%s",
+				connection->request.container ? connection->request.container : "");
+			count++;
 		}
 	}
 	return count;
+}
+
+static struct listener *listener_of_container(struct http *http, const char *name)
+{
+	for (struct list *at = http->containers.next; at != &http->containers; at = at->next) {
+		struct http_container *container = LIST_ITEM(at, struct http_container, link);
+		if (strcmp(container->name, name) == 0) {
+			return &container->listener;
+		}
+	}
+	return NULL;
 }
 
 static struct listener *listener_for(struct http *http, bool local)
@@ -275,7 +288,8 @@ static struct listener *listener_for(struct http *http, bool local)
 
 bool http_adopt(struct http *http, const struct http_kept *kept)
 {
-	struct listener *listener = listener_for(http, kept->local);
+	struct listener *listener = *kept->container ? listener_of_container(http, kept->container)
+						     : listener_for(http, kept->local);
 	if (kept->fd < 0) {
 		return false;
 	}

@@ -24,6 +24,7 @@
 
 #include "lib/base/err.h"
 
+#define HTTP_CONTAINER_BYTES 72     /* for the name of a container */
 #define HTTP_BODY_BYTES (64 * 1024) /* bytes of a request's body; longer: 413 */
 
 struct http;
@@ -151,6 +152,7 @@ struct http_kept {
 	uint64_t id; /* http_request.connection */
 	bool local;
 	bool pinned;
+	char container[HTTP_CONTAINER_BYTES]; /* over whose socket it came; "": over none */
 };
 
 /*

@@ -109,8 +109,10 @@ static json_t *make_document(struct agent *agent)
 	json_t *paths = agent_registry_paths(agent);
 	json_t *drains = agent_drain_save(agent);
 	agent->leave_session = agent->upgrade->same_registry;
-	agent_bridge_close(agent);
-	/* Ends checks under way; the records stay. */
+	/*
+	 * Ends checks under way; the records stay. The bridge is left as it is: the connections of
+	 * its containers go along.
+	 */
 	agent_components_destroy(agent);
 	agent_checks_destroy(agent);
 	agent_outputs_close(agent);
