@@ -98,7 +98,7 @@ class Stream:
         fields = dict(line.split(b": ", 1) for line in frame.split(b"\n"))
         event = json.loads(fields[b"data"])
         assert event["type"].encode() == fields[b"event"] and event["sequence"] == int(
-            fields[b"id"]), frame
+            fields[b"id"].rpartition(b"-")[2]), frame
         return fields[b"data"]
 
     def replay(self, event):
