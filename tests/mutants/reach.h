@@ -2,15 +2,20 @@
 #ifndef TESTS_MUTANTS_REACH_H
 #define TESTS_MUTANTS_REACH_H
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define MOST_FUNCTIONS 1024
 
-/* A line with the function and the test, once in the life of a process. */
+/*
+ * A line with the function and the test, once in the life of a process. Past the C library, whose
+ * calls the tests count and let fail.
+ */
 static inline void reach_note(int function, const char *suite, const char *test)
 {
 	static bool seen[MOST_FUNCTIONS];
@@ -21,9 +26,12 @@ static inline void reach_note(int function, const char *suite, const char *test)
 	}
 	seen[function] = true;
 	int len = snprintf(line, sizeof(line), "%d %s/%s\n", function, suite, test);
-	int fd = open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-	(void)!write(fd, line, (size_t)len);
-	close(fd);
+	int error = errno;
+	long fd = syscall(
+		SYS_openat, AT_FDCWD, file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+	(void)syscall(SYS_write, fd, line, (size_t)len);
+	(void)syscall(SYS_close, fd);
+	errno = error;
 }
 
 #endif

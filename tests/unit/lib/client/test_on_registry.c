@@ -471,7 +471,7 @@ STAGED(a_registry_that_goes_is_told_of_and_its_return_too)
 	berth_unwatch(watch);
 }
 
-STAGED(what_an_agent_alone_can_do_is_refused)
+STAGED(requests_that_an_agent_alone_can_serve_are_refused)
 {
 	struct berth_answer answer;
 	cr_expect_neq(berth_status(stage->berth, &answer, &stage->failure), 0);
