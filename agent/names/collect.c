@@ -7,57 +7,15 @@
 #include "agent/base/allocate.h"
 #include "agent/names/internal.h"
 #include "lib/base/path.h"
+#include "lib/record/service.h"
 #include "lib/record/target.h"
 
 #define MAX_TEXT_BYTES 4096 /* of one attribute in a TXT answer */
 
-/* The last part of an api: rest of http://example.org/apis/rest, admin of urn:admin. */
-static const char *last_part(const char *api, size_t *ret_len)
-{
-	static const char package[] = "classpath:";
-	bool is_package = strncmp(api, package, sizeof(package) - 1) == 0;
-	size_t end = strlen(api);
-	while (end > 0 && api[end - 1] == '/') {
-		end--;
-	}
-	size_t start = end;
-	while (start > 0 && !strchr(is_package ? "/:#." : "/:#", api[start - 1])) {
-		start--;
-	}
-	*ret_len = end - start;
-	return api + start;
-}
-
-/* Compares as labels: letters in lower case, everything but letters and digits as a hyphen. */
-static bool is_label(const char *text, size_t len, const char *label)
-{
-	if (strlen(label) != len || len == 0) {
-		return false;
-	}
-	for (size_t i = 0; i < len; i++) {
-		char c = text[i];
-		bool is_upper = c >= 'A' && c <= 'Z';
-		bool is_plain = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-		char as_label = (char)(is_upper ? c - 'A' + 'a' : is_plain ? c : '-');
-		if (as_label != label[i] && c != label[i]) {
-			return false;
-		}
-	}
-	return true;
-}
-
 bool names_attribute_is(const struct record *record, const char *attribute, const char *label)
 {
 	const char *text = json_string_value(record_attribute(record, attribute));
-	return text && is_label(text, strlen(text), label);
-}
-
-static bool offers(const struct record_endpoint *endpoint, const char *service)
-{
-	size_t len;
-	const char *part = last_part(endpoint->api, &len);
-	return !service || is_label(endpoint->protocol, strlen(endpoint->protocol), service) ||
-		is_label(part, len, service);
+	return text && record_text_is_label(text, label);
 }
 
 /* An attribute that holds a number from 0 to 65535, as a number or as text. */
@@ -262,7 +220,8 @@ static void visit_port(
 		.port = target->port,
 		.name = name,
 	};
-	if (!target->port || !offers(endpoint, visit->collector->service)) {
+	const char *service = visit->collector->service;
+	if (!target->port || (service && !record_endpoint_offers(endpoint, service))) {
 		return;
 	}
 	if (names_read_address(&found.address, target->host)) {

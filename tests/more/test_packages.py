@@ -17,7 +17,7 @@ from rights import needs
 SOURCE = pathlib.Path(os.environ.get("BERTH_SRC_DIR", "..")).resolve()
 VERSION = (SOURCE / "VERSION").read_text().strip()
 COMPILING = 600  # seconds
-NAMES = ["berth", "libberth-dev", "libberth0", "libnss-berth"]
+NAMES = ["berth", "berth-xds", "libberth-dev", "libberth0", "libnss-berth"]
 HOME = tempfile.TemporaryDirectory(prefix="packages-home-")
 
 
@@ -119,6 +119,7 @@ class Debian(Temporary):
             "libberth-dev": {"/usr/include/berth.h", f"/usr/lib/{self.triplet()}/libberth.so",
                              f"/usr/lib/{self.triplet()}/libberth.a",
                              "/usr/share/man/man3/libberth.3.gz"},
+            "berth-xds": {"/usr/sbin/berth-xds", "/usr/share/man/man8/berth-xds.8.gz"},
             "libnss-berth": {f"/usr/lib/{self.triplet()}/libnss_berth.so.2"},
         }
         seen = set()
@@ -139,6 +140,8 @@ class Debian(Temporary):
                                   "libzookeeper-mt2"})
         self.assertEqual({one.split()[0] for one in self.field("libberth0", "Depends").split(",")},
             {"libc6", "libjansson4"})
+        self.assertEqual({one.split()[0] for one in self.field("berth-xds", "Depends").split(",")},
+            {"libc6", "libev4", "libjansson4", "libnghttp2-14"})
         self.assertEqual(self.field("libnss-berth", "Depends").split()[0], "libc6")
         self.assertLess(int(self.field("berth", "Installed-Size")), 2048)  # KiB
 

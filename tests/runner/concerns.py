@@ -44,6 +44,7 @@ AROUND = [
     ("lib/registry/zookeeper/*", "e2e/zookeeper"),
     ("lib/render/*", "e2e/output_render"),
     ("nss/*", "e2e/names_clients"),
+    ("xds/*", "e2e/xds"),
     ("tests/bench/bench_fleet.py", "unit/fleet_window e2e/registry_requests"),
     ("tests/sim/*", "faults/simulation"),
     ("tests/failures/*", "faults/failures"),

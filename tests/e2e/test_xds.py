@@ -1,0 +1,372 @@
+"""berth-xds: discovery by REST and by HTTP/2, its command line, and clients that mean no good."""
+
+import http.client
+import json
+import signal
+import socket
+import subprocess
+
+import http2
+from berth import PROGRAMS, UnixConnection, wait_until
+from http2 import (
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, HEADERS, PING, RST_STREAM,
+    SETTINGS, Client, frame, message, settings,
+)
+from xds import NAME, XdsTest, dump
+
+ENDPOINTS = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment"
+CLUSTER = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
+
+
+def private_kib(pid):
+    with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
+        return sum(int(line.split()[1]) for line in file if line.startswith("Private_"))
+
+
+class Rest(XdsTest):
+    def setUp(self):
+        super().setUp()
+        self.members.put("c1", 8001, **{"berth:zone": "eu/a/r1", "weight": 3})
+        self.members.put("c2", 8002, **{"berth:zone": "eu/b"})
+        self.server = self.xds(self.agent().start(), "--zone", "eu/b").start()
+
+    def post(self, what, body, connection=None):
+        connection = connection or UnixConnection(self.server.socket)
+        connection.request("POST", f"/v3/discovery:{what}",
+            body if isinstance(body, str) else json.dumps(body),
+            {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+
+    def endpoints(self, name=NAME, **more):
+        status, body = self.post("endpoints", {"resource_names": [name], **more})
+        return json.loads(body) if status == 200 else status
+
+    def test_endpoints_have_localities_by_nearness(self):
+        answer = self.endpoints()
+        (resource,) = answer["resources"]
+        self.assertEqual((resource["@type"], resource["cluster_name"]), (ENDPOINTS, NAME))
+        near, far = resource["endpoints"]
+        self.assertEqual(near["locality"], {"region": "eu", "zone": "b"})
+        self.assertEqual((near.get("priority", 0), near["load_balancing_weight"]), (0, 1))
+        self.assertEqual(far["locality"], {"region": "eu", "zone": "a", "sub_zone": "r1"})
+        self.assertEqual((far["priority"], far["load_balancing_weight"]), (1, 3))
+        self.assertEqual(far["lb_endpoints"], [{
+            "endpoint": {
+                "address": {"socket_address": {"address": "127.0.0.1", "port_value": 8001}}
+            },
+            "load_balancing_weight": 3,
+        }])
+
+    def test_an_unchanged_version_is_304(self):
+        version = self.endpoints()["version_info"]
+        self.assertEqual(self.endpoints(version_info=version), 304)
+        self.members.put("c3", 8003)
+        wait_until(lambda: self.endpoints(version_info=version) != 304, "another version")
+        self.assertNotEqual(self.endpoints()["version_info"], version)
+
+    def test_a_version_outlives_the_program(self):
+        version = self.endpoints()["version_info"]
+        self.server.kill()
+        self.server.start()
+        self.assertEqual(self.endpoints(version_info=version), 304)
+
+    def test_clusters_are_those_that_are_served(self):
+        status, body = self.post("clusters", {})
+        self.assertEqual(status, 200)
+        answer = json.loads(body)
+        (cluster,) = answer["resources"]
+        self.assertEqual((cluster["@type"], cluster["name"]), (CLUSTER, NAME))
+        self.assertEqual(self.post("clusters", {"version_info": answer["version_info"]}),
+            (304, b""))
+
+    def test_an_absent_name_has_an_empty_set(self):
+        (resource,) = self.endpoints("not.there.joe")["resources"]
+        self.assertEqual(resource["endpoints"], [])
+
+    def test_a_connection_carries_many_requests(self):
+        connection = UnixConnection(self.server.socket)
+        for _ in range(3):
+            self.assertEqual(self.post("endpoints", {"resourceNames": [NAME]}, connection)[0], 200)
+
+    def test_bad_requests_are_named(self):
+        for body, reason in (("{", "DiscoveryRequest"), ('{"resource_names": 1}', "Discovery"),
+                ("[]", "DiscoveryRequest"), ("{}", "names no cluster"),
+                ('{"resource_names": [""]}', "1 to 1024"), ('{"resource_names": [7]}', "1 to")):
+            status, answer = self.post("endpoints", body)
+            self.assertEqual((status, reason in answer.decode()), (400, True), answer)
+        self.assertEqual(self.post("listeners", {})[0], 404)
+        connection = UnixConnection(self.server.socket)
+        connection.request("GET", "/v3/discovery:endpoints")
+        self.assertEqual(connection.getresponse().status, 405)
+        self.assertEqual(self.post("endpoints", "x" * 600000)[0], 413)
+
+    def test_speaks_http2_as_well(self):
+        result = subprocess.run(
+            ["curl", "-sS", "--http2-prior-knowledge", "--unix-socket", self.server.socket,
+                "-d", json.dumps({"resource_names": [NAME]}), "-w", "%{http_code} %{http_version}",
+                "http://berth/v3/discovery:endpoints"],
+            capture_output=True, text=True, timeout=60, check=True,
+        )
+        body, _, status = result.stdout.rpartition("\n")
+        self.assertEqual(status, "200 2")
+        self.assertEqual(json.loads(body)["resources"][0]["cluster_name"], NAME)
+
+
+class Program(XdsTest):
+    def run_program(self, *arguments):
+        return subprocess.run([PROGRAMS / "berth-xds", *map(str, arguments)], capture_output=True,
+            text=True, timeout=60, check=False, stdin=subprocess.DEVNULL)
+
+    def test_a_dump_shows_what_would_be_sent(self):
+        self.members.put("c1", 8001)
+        agent = self.agent().start()
+        for name in (NAME, f"{NAME}.berth", f"_http._tcp.{NAME}", "c1.prod.web.joe",
+                "/users/joe/web/prod/components"):
+            shown = json.loads(dump(agent, name).stdout)
+            (locality,) = shown["endpoints"]["endpoints"]
+            self.assertEqual(len(locality["lb_endpoints"]), 1)
+            self.assertEqual(shown["cluster"]["name"], name)
+        shown = json.loads(dump(agent, f"_jmx._tcp.{NAME}").stdout)
+        self.assertEqual(shown["endpoints"]["endpoints"], [])
+
+    def test_a_dump_without_an_agent_says_so(self):
+        agent = self.agent()
+        result = dump(agent, NAME)
+        self.assertEqual(result.returncode, 4)
+        self.assertIn(str(agent.socket), result.stderr)
+
+    def test_mistakes_on_the_command_line_are_named(self):
+        for arguments, word in (
+            ((), "--listen"), (("--listen", "nowhere:x"), "address:port"),
+            (("--serve", "/Users"), "--serve"), (("--min-instances", "x"), "--min-instances"),
+            (("--status-fd", "-1"), "--status-fd"), (("word",), "word"),
+            (("--nothing",), "nothing"),
+        ):
+            result = self.run_program(*arguments)
+            self.assertNotEqual(result.returncode, 0)
+            self.assertIn(word, result.stderr)
+        self.assertEqual(self.run_program("--help").returncode, 0)
+
+    def test_a_socket_that_was_left_behind_is_replaced_and_one_in_use_is_not(self):
+        agent = self.agent().start()
+        server = self.xds(agent).start()
+        second = self.run_program("--socket", agent.socket, "--listen", server.socket)
+        self.assertEqual(second.returncode, 1)
+        self.assertIn("Address already in use", second.stderr)
+        server.kill()
+        server.start()
+
+    def test_says_how_it_is_to_whoever_asks(self):
+        agent = self.agent().start()
+        self.members.put("c1", 8001)
+        reader, writer = socket.socketpair()
+        with reader, writer:
+            reader.settimeout(60)
+            process = subprocess.Popen(
+                [PROGRAMS / "berth-xds", "--socket", agent.socket, "--listen",
+                    agent.folder / "xds.sock", "--status-fd", str(writer.fileno())],
+                pass_fds=[writer.fileno()], stdin=subprocess.DEVNULL,
+            )
+            lines = reader.makefile()
+            self.assertEqual(json.loads(lines.readline())["connections"], 0)
+            client = Client(agent.folder / "xds.sock")
+            self.addCleanup(client.close)
+            self.assertEqual(json.loads(lines.readline())["connections"], 1)
+            process.send_signal(signal.SIGTERM)
+            self.assertEqual(process.wait(60), 0)
+            self.assertFalse((agent.folder / "xds.sock").exists())
+
+
+class Frames(XdsTest):
+    """HTTP/2 by hand. After each of these another client is served as before, from bounded memory.
+    """
+
+    def setUp(self):
+        super().setUp()
+        self.members.put("c1", 8001)
+        self.server = self.xds(self.agent().start()).start()
+        self.work()
+        self.before = private_kib(self.server.process.pid)
+
+    def tearDown(self):
+        self.work()
+        grown = private_kib(self.server.process.pid) - self.before
+        self.assertLess(grown, 16 * 1024)
+        super().tearDown()
+
+    def client(self, *arguments):
+        client = Client(self.server.socket, *arguments)
+        self.addCleanup(client.close)
+        return client
+
+    @staticmethod
+    def ask(client, stream, *names, kind=ENDPOINTS):
+        client.send(frame(DATA, 0, stream,
+            message(*(http2.text(3, name) for name in names), http2.text(4, kind))))
+
+    def work(self):
+        """A stream that asks and gets."""
+        client = self.client()
+        client.open(1)
+        self.ask(client, 1, NAME)
+        self.assertIn(NAME.encode(), client.wait(DATA, 1))
+        client.close()
+
+    def flood(self, client, data, times):
+        """Sends until the server has had enough, or so often; the error that it gives."""
+        try:
+            for _ in range(times):
+                client.send(data)
+        except OSError:
+            pass
+        try:
+            client.socket.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+        return client.end()
+
+    def test_a_flood_of_pings_is_ended(self):
+        self.assertIn(self.flood(self.client(), 100 * frame(PING, payload=bytes(8)), 1000),
+            (ENHANCE_YOUR_CALM, None))
+
+    def test_a_flood_of_settings_is_ended(self):
+        self.assertIn(self.flood(self.client(), 100 * settings(_4=65535), 1000),
+            (ENHANCE_YOUR_CALM, None))
+
+    def test_rapid_resets_are_ended(self):
+        client = self.client()
+        head = http2.request_fields(f"{http2.SERVICE}StreamAggregatedResources")
+        try:
+            for number in range(1, 100001, 2):
+                client.send(frame(HEADERS, END_HEADERS, number, head) +
+                    frame(RST_STREAM, 0, number, bytes(4)))
+            self.fail("50,000 resets were taken")
+        except OSError:
+            pass
+
+    def test_a_flood_of_continuations_is_ended(self):
+        client = self.client()
+        client.send(frame(HEADERS, 0, 1, http2.request_fields("/")))
+        part = frame(CONTINUATION, 0, 1, http2.fields(("x" * 1000, "y" * 1000)))
+        self.flood(client, part, 10000)
+
+    def test_a_flood_of_empty_data_is_ended(self):
+        client = self.client()
+        client.open(1)
+        self.flood(client, 100 * frame(DATA, 0, 1), 1000)
+
+    def test_a_header_that_is_too_long_is_refused(self):
+        client = self.client()
+        head = http2.request_fields("/") + http2.fields(*(("a", "b" * 8000) for _ in range(12)))
+        parts = [head[at:at + 16000] for at in range(0, len(head), 16000)]
+        for number, part in enumerate(parts):
+            last = END_HEADERS if number == len(parts) - 1 else 0
+            client.send(frame(HEADERS if number == 0 else CONTINUATION, last, 1, part))
+        self.assertNotEqual(self.flood(client, b"", 1), 0)
+
+    def test_more_streams_than_allowed_are_refused(self):
+        client = self.client()
+        client.wait(SETTINGS)
+        for number in range(1, 400, 2):
+            client.open(number)
+        self.assertEqual(client.wait(RST_STREAM)[3], 7)  # REFUSED_STREAM
+
+    def test_a_client_that_reads_nothing_costs_no_memory(self):
+        client = self.client(settings(_4=0))
+        client.open(1)
+        self.ask(client, 1, NAME)
+        for number in range(200):
+            self.members.put("c2", 9000 + number)
+        # It gets the last state in the end.
+        client.send(frame(8, 0, 1, (1 << 20).to_bytes(4, "big")))
+        client.wait(DATA, 1)
+
+        def has_last():
+            with_last = b"\x18" + http2.varint(9199)
+            return with_last in client.wait(DATA, 1)
+
+        self.members.put("c3", 1)
+        wait_until(has_last, "the last state came")
+
+    def test_a_message_that_is_too_long_ends_the_stream_alone(self):
+        client = self.client()
+        client.open(1)
+        client.open(3)
+        client.send(frame(DATA, 0, 1, b"\0\x7f\xff\xff\xff"))
+        while True:
+            kind, flags, stream, payload = client.next()
+            if stream == 1 and kind == HEADERS and flags & END_STREAM:
+                break
+        self.ask(client, 3, NAME)
+        self.assertIn(NAME.encode(), client.wait(DATA, 3))
+
+    def test_bytes_that_are_not_a_message_end_the_stream(self):
+        for data in (b"\0\0\0\0\x02\x0a\x05", b"\x01\0\0\0\0",
+                message(http2.text(3, ""), http2.text(4, ENDPOINTS))):
+            client = self.client()
+            client.open(1)
+            client.send(frame(DATA, 0, 1, data))
+            while True:
+                kind, flags, _, _ = client.next()
+                self.assertNotEqual(kind, DATA)
+                if kind == HEADERS and flags & END_STREAM:
+                    break
+
+    def test_an_unknown_method_ends_its_stream_alone(self):
+        client = self.client()
+        client.open(1, "/envoy.service.discovery.v3.ClusterDiscoveryService/StreamClusters")
+        client.wait(HEADERS, 1)
+        kind, flags, stream, _ = client.next()
+        self.assertEqual((kind, flags & END_STREAM, stream), (HEADERS, END_STREAM, 1))
+        client.open(3)
+        self.ask(client, 3, NAME)
+        self.assertIn(NAME.encode(), client.wait(DATA, 3))
+
+    def test_the_end_says_goodbye(self):
+        client = self.client()
+        client.open(1)
+        self.ask(client, 1, NAME)
+        client.wait(DATA, 1)
+        self.server.process.terminate()
+        self.assertEqual(client.end(), 0)
+        self.assertEqual(self.server.process.wait(60), 0)
+        self.server.start()
+
+    def test_bytes_that_are_nothing_are_refused(self):
+        for data in (b"\0" * 100 + b"\r\n", http2.PREFACE + b"x" * 20,
+                b"PRI * HTTP/1.1\r\nHost: x\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n"):
+            with socket.socket(socket.AF_UNIX) as stranger:
+                stranger.settimeout(60)
+                stranger.connect(str(self.server.socket))
+                stranger.sendall(data)
+                try:
+                    while stranger.recv(65536):
+                        pass
+                except ConnectionError:
+                    pass
+
+    def test_a_byte_at_a_time_is_as_good(self):
+        client = Client(self.server.socket)
+        self.addCleanup(client.close)
+        request = (frame(HEADERS, END_HEADERS, 1,
+            http2.request_fields(f"{http2.SERVICE}StreamAggregatedResources")) +
+            frame(DATA, 0, 1, message(http2.text(3, NAME), http2.text(4, ENDPOINTS))))
+        for byte in request:
+            client.send(bytes([byte]))
+        self.assertIn(NAME.encode(), client.wait(DATA, 1))
+
+
+class Tcp(XdsTest):
+    def test_listens_at_an_address_as_well(self):
+        self.members.put("c1", 8001)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        agent = self.agent().start()
+        self.xds(agent, "--listen", f"127.0.0.1:{port}").start()
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        connection.request("POST", "/v3/discovery:endpoints",
+            json.dumps({"resource_names": [NAME]}))
+        self.assertEqual(connection.getresponse().status, 200)
+        connection.close()

@@ -1,0 +1,219 @@
+#include "xds/assignment.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "xds/memory.h"
+
+void assignment_init(struct assignment *assignment)
+{
+	*assignment = (struct assignment){ .count = 0 };
+}
+
+void assignment_finish(struct assignment *assignment)
+{
+	for (size_t i = 0; i < assignment->locality_count; i++) {
+		free(assignment->localities[i].zone);
+	}
+	free(assignment->localities);
+	free(assignment->endpoints);
+	assignment_init(assignment);
+}
+
+/* ---- adding ---------------------------------------------------------------------------------- */
+
+static size_t find_locality(struct assignment *assignment, const char *zone)
+{
+	for (size_t i = 0; i < assignment->locality_count; i++) {
+		if (strcmp(assignment->localities[i].zone, zone) == 0) {
+			return i;
+		}
+	}
+	assignment->localities = memory_grow(assignment->localities, assignment->locality_count,
+		sizeof(*assignment->localities));
+	assignment->localities[assignment->locality_count] =
+		(struct assignment_locality){ .zone = memory_text(zone, strlen(zone)) };
+	return assignment->locality_count++;
+}
+
+void assignment_add(struct assignment *assignment, const struct member *member, const char *service)
+{
+	size_t before = assignment->count;
+	for (size_t i = 0; i < member->count; i++) {
+		const struct member_endpoint *from = &member->endpoints[i];
+		if (!member_offers(from, service)) {
+			continue;
+		}
+		struct assignment_endpoint endpoint = { .port = from->port,
+			.weight = member->weight,
+			.health = member->health,
+			.arrival = assignment->count,
+			.locality = find_locality(assignment, member->zone) };
+		memcpy(endpoint.host, from->host, sizeof(endpoint.host));
+		assignment->endpoints = memory_grow(
+			assignment->endpoints, assignment->count, sizeof(*assignment->endpoints));
+		assignment->endpoints[assignment->count++] = endpoint;
+	}
+	assignment->instances += assignment->count > before;
+	assignment->left_out += member->left_out;
+}
+
+/* ---- completing ------------------------------------------------------------------------------ */
+
+static int by_address(const void *a, const void *b)
+{
+	const struct assignment_endpoint *left = a;
+	const struct assignment_endpoint *right = b;
+	int order = strcmp(left->host, right->host);
+	return order != 0 ? order : (left->port > right->port) - (left->port < right->port);
+}
+
+/* By address, then in the order of the records. */
+static int by_arrival(const void *a, const void *b)
+{
+	const struct assignment_endpoint *left = a;
+	const struct assignment_endpoint *right = b;
+	int order = by_address(a, b);
+	return order != 0 ? order
+			  : (left->arrival > right->arrival) - (left->arrival < right->arrival);
+}
+
+/* Of an address that several records have, the first one in the order of the paths counts. */
+static void remove_repeated(struct assignment *assignment)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < assignment->count; i++) {
+		if (kept == 0 ||
+			by_address(&assignment->endpoints[kept - 1], &assignment->endpoints[i]) !=
+				0) {
+			assignment->endpoints[kept++] = assignment->endpoints[i];
+		}
+	}
+	assignment->count = kept;
+}
+
+/* The number of elements of `own` that the zone does not share, from the first that differs on. */
+static unsigned tier_of(const char *zone, const char *own)
+{
+	unsigned tier = 0;
+	bool shared = true;
+	while (*own) {
+		size_t len = strcspn(own, "/");
+		shared = shared && strcspn(zone, "/") == len && strncmp(zone, own, len) == 0;
+		tier += !shared;
+		zone += shared ? len + (zone[len] == '/') : 0;
+		own += len + (own[len] == '/');
+	}
+	return tier;
+}
+
+static int by_tier(const void *a, const void *b)
+{
+	const struct assignment_locality *left = a;
+	const struct assignment_locality *right = b;
+	int order = (left->tier > right->tier) - (left->tier < right->tier);
+	return order != 0 ? order : strcmp(left->zone, right->zone);
+}
+
+static int by_locality(const void *a, const void *b)
+{
+	const struct assignment_endpoint *left = a;
+	const struct assignment_endpoint *right = b;
+	int order = (left->locality > right->locality) - (left->locality < right->locality);
+	return order != 0 ? order : by_address(a, b);
+}
+
+/* `first` is where a locality was before they were sorted: endpoints still name that index. */
+static void order_localities(struct assignment *assignment, const char *own_zone)
+{
+	size_t count = assignment->locality_count;
+	size_t *place = memory_zeroed(count, sizeof(*place));
+	for (size_t i = 0; i < count; i++) {
+		assignment->localities[i].tier = tier_of(assignment->localities[i].zone, own_zone);
+		assignment->localities[i].first = i;
+	}
+	qsort(assignment->localities, count, sizeof(*assignment->localities), by_tier);
+	for (size_t i = 0; i < count; i++) {
+		place[assignment->localities[i].first] = i;
+	}
+	for (size_t i = 0; i < assignment->count; i++) {
+		assignment->endpoints[i].locality = place[assignment->endpoints[i].locality];
+	}
+	free(place);
+}
+
+/* Repetitions may have left a locality without endpoints. */
+static void count_endpoints(struct assignment *assignment)
+{
+	size_t at = 0;
+	size_t kept = 0;
+	unsigned priority = 0;
+	for (size_t i = 0; i < assignment->locality_count; i++) {
+		struct assignment_locality locality = assignment->localities[i];
+		locality.first = at;
+		locality.weight = 0;
+		while (at < assignment->count && assignment->endpoints[at].locality == i) {
+			locality.weight += assignment->endpoints[at].weight;
+			at++;
+		}
+		locality.count = at - locality.first;
+		if (locality.count == 0) {
+			free(locality.zone);
+			continue;
+		}
+		priority += kept > 0 && assignment->localities[kept - 1].tier != locality.tier;
+		locality.priority = priority;
+		assignment->localities[kept++] = locality;
+	}
+	assignment->locality_count = kept;
+}
+
+void assignment_complete(struct assignment *assignment, const char *own_zone)
+{
+	if (assignment->count == 0) {
+		return;
+	}
+	qsort(assignment->endpoints, assignment->count, sizeof(*assignment->endpoints), by_arrival);
+	remove_repeated(assignment);
+	order_localities(assignment, own_zone);
+	qsort(assignment->endpoints, assignment->count, sizeof(*assignment->endpoints),
+		by_locality);
+	count_endpoints(assignment);
+}
+
+static bool same_locality(
+	const struct assignment_locality *left, const struct assignment_locality *right)
+{
+	return strcmp(left->zone, right->zone) == 0 && left->priority == right->priority &&
+		left->weight == right->weight && left->count == right->count;
+}
+
+static bool same_endpoint(
+	const struct assignment_endpoint *left, const struct assignment_endpoint *right)
+{
+	return by_address(left, right) == 0 && left->weight == right->weight &&
+		left->health == right->health;
+}
+
+bool assignment_equal(const struct assignment *a, const struct assignment *b)
+{
+	bool equal = a->locality_count == b->locality_count && a->count == b->count;
+	for (size_t i = 0; equal && i < a->locality_count; i++) {
+		equal = same_locality(&a->localities[i], &b->localities[i]);
+	}
+	for (size_t i = 0; equal && i < a->count; i++) {
+		equal = same_endpoint(&a->endpoints[i], &b->endpoints[i]);
+	}
+	return equal;
+}
+
+struct assignment_zone assignment_read_zone(const char *zone)
+{
+	struct assignment_zone parts = { .len = { 0 } };
+	for (int i = 0; i < 3; i++) {
+		parts.part[i] = zone;
+		parts.len[i] = i < 2 ? strcspn(zone, "/") : strlen(zone);
+		zone += parts.len[i] + (zone[parts.len[i]] == '/');
+	}
+	return parts;
+}

@@ -1,0 +1,58 @@
+#include "xds/dump.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/clock.h"
+#include "xds/discovery.h"
+
+enum { OUTPUT_BYTES = 64 * 1024 * 1024, NOT_FOLLOWED = 4 };
+
+static void on_change(void *context, struct follow_user *user)
+{
+	(void)context;
+	(void)user;
+}
+
+static void print(struct follow *follow)
+{
+	struct buffer out;
+	const char *name = follow_name(follow);
+	buffer_init(&out, OUTPUT_BYTES);
+	buffer_append_text(&out, "{\"cluster\":");
+	resource_json(&out, RESOURCE_CLUSTER, name, follow_assignment(follow));
+	buffer_append_text(&out, ",\n\"endpoints\":");
+	resource_json(&out, RESOURCE_ENDPOINTS, name, follow_assignment(follow));
+	buffer_printf(&out, ",\n\"version\":\"%016llx\",\"left_out\":%zu}\n",
+		(unsigned long long)follow_version(follow, RESOURCE_ENDPOINTS),
+		follow_assignment(follow)->left_out);
+	fwrite(buffer_text(&out), 1, out.len, stdout);
+	buffer_finish(&out);
+}
+
+int dump_name(struct berth *berth, struct world *world, const char *name, int timeout_ms)
+{
+	struct follow_user user = { .on_change = on_change };
+	struct berth_failure failure = { .message = "no answer in time" };
+	int64_t until_ms = clock_monotonic_ms() + timeout_ms;
+	if (!discovery_name_valid(name, strlen(name))) {
+		fputs("berth-xds: this cannot be the name of a resource\n", stderr);
+		return 2;
+	}
+	(void)follow_take(world, &user, name, strlen(name));
+	world_update(world, clock_monotonic_ms());
+	while (!follow_known(user.follow) && clock_monotonic_ms() < until_ms) {
+		(void)berth_dispatch(berth, 100, &failure);
+		world_update(world, clock_monotonic_ms());
+	}
+	bool known = follow_known(user.follow);
+	if (known) {
+		print(user.follow);
+	} else {
+		(void)world_trouble(world, &failure);
+		fprintf(stderr, "berth-xds: %s: nothing is known yet: %s\n", name, failure.message);
+	}
+	follow_release(&user, clock_monotonic_ms());
+	return known ? EXIT_SUCCESS : NOT_FOLLOWED;
+}

@@ -1,0 +1,15 @@
+/*
+ * The answers to subscribers of a name as JSON, for people: berth-xds --dump.
+ */
+#ifndef XDS_DUMP_H
+#define XDS_DUMP_H
+
+#include "xds/follow.h"
+
+/*
+ * Follows the name until it is known, `timeout_ms` at most, and prints its cluster and its
+ * endpoints. The exit status of the program.
+ */
+int dump_name(struct berth *berth, struct world *world, const char *name, int timeout_ms);
+
+#endif

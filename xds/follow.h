@@ -1,0 +1,109 @@
+/*
+ * The names that subscribers ask for, each followed once whatever the number of its subscribers:
+ * a change of the registry costs one new set and one encoding.
+ *
+ *   UNKNOWN --a confirmed picture, or a doubtful one with endpoints--> KNOWN
+ *
+ * A known name stays known. Its set changes with the registry while the picture is confirmed: while
+ * the registry or the agent is away what was sent stays, and a set that falls below min_instances
+ * stays as it was, as with the agent's outputs. A name that means nothing, or that the
+ * registry does not have, is known with an empty set.
+ *
+ * A name that nobody asks for any more is followed for some time yet.
+ */
+#ifndef XDS_FOLLOW_H
+#define XDS_FOLLOW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/base/buffer.h"
+#include "lib/base/list.h"
+#include "xds/assignment.h"
+#include "xds/resource.h"
+#include "xds/tree.h"
+
+enum { FOLLOW_NAMES_MAX = 8192, FOLLOW_LINGER_MS = 60000 };
+
+struct world;
+struct follow;
+
+struct world_options {
+	struct berth *berth; /* borrowed */
+	const char *domain;  /* of names; copied, as those below */
+	const char *zone;    /* the own one, when localities have priorities by it; else "" */
+	unsigned min_instances;
+	/* Paths, each with or without a trailing / and two asterisks; ends with NULL. */
+	const char *const *serve;
+};
+
+struct world_counts {
+	size_t names;       /* followed */
+	size_t streams;     /* to the agent */
+	size_t left_out;    /* addresses in all sets that cannot be sent */
+	uint64_t encodings; /* of sets of endpoints, so far */
+	uint64_t refused;   /* names beyond FOLLOW_NAMES_MAX, so far */
+};
+
+/* Somebody who follows a name. The caller's memory. */
+struct follow_user {
+	struct list link;
+	struct follow *follow;
+	/* It became known, or its set changed. Called from world_update() alone. */
+	void (*on_change)(void *context, struct follow_user *user);
+	void *context;
+};
+
+/* Somebody who follows all names below `serve`. The caller's memory. */
+struct world_user {
+	struct list link;
+	/* Names came or went. Called from world_update() alone. */
+	void (*on_names)(void *context);
+	void *context;
+};
+
+struct world *world_create(const struct world_options *options);
+/* Without users. */
+void world_destroy(struct world *world);
+
+/*
+ * After berth_dispatch(), and once a second: brings up to date what has changed, calls the users,
+ * lets go what has lingered long enough.
+ */
+void world_update(struct world *world, int64_t now_ms);
+/* Whether world_update() has something to do at once. */
+bool world_has_changes(const struct world *world);
+
+struct world_counts world_counts(const struct world *world);
+/* 0 while all streams of the agent flow; else why one does not. */
+int world_trouble(const struct world *world, struct berth_failure *ret_failure);
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+/* Begins to follow a name. False: there are too many. */
+bool follow_take(struct world *world, struct follow_user *user, const char *name, size_t len);
+/* Harmless for a user without a name. */
+void follow_release(struct follow_user *user, int64_t now_ms);
+
+const char *follow_name(const struct follow *follow);
+bool follow_known(const struct follow *follow);
+/*
+ * Names the content of a resource of a known name, the same in each run of the program: never 0.
+ */
+uint64_t follow_version(struct follow *follow, enum resource_type type);
+/* Appends the resource of a known name. A set of endpoints is encoded once. */
+void follow_encode(struct follow *follow, enum resource_type type, struct buffer *out);
+const struct assignment *follow_assignment(const struct follow *follow);
+
+/* ---- all names ------------------------------------------------------------------------------- */
+
+void world_observe(struct world *world, struct world_user *user);
+void world_unobserve(struct world *world, struct world_user *user);
+/*
+ * The names below `serve`, sorted; valid until world_update(). False while they are not known.
+ * Without an observer they are not.
+ */
+bool world_names(const struct world *world, char *const **ret_names, size_t *ret_count);
+
+#endif

@@ -1,0 +1,59 @@
+#include "xds/memory.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/buffer.h"
+
+enum { FIRST_ITEMS = 4 };
+
+void *memory_must(void *memory)
+{
+	if (!memory) {
+		fputs("berth-xds: out of memory\n", stderr);
+		_Exit(EXIT_FAILURE);
+	}
+	return memory;
+}
+
+static void *allocate_for_json(size_t size)
+{
+	return memory_must(malloc(size));
+}
+
+static void *allocate_for_buffer(void *memory, size_t size)
+{
+	return memory_must(realloc(memory, size));
+}
+
+void memory_init(void)
+{
+	buffer_set_allocator(allocate_for_buffer);
+	json_set_alloc_funcs(allocate_for_json, free);
+}
+
+void *memory_zeroed(size_t count, size_t size)
+{
+	return memory_must(calloc(count, size));
+}
+
+char *memory_text(const char *text, size_t len)
+{
+	char *copy = memory_must(malloc(len + 1));
+	memcpy(copy, text, len);
+	copy[len] = '\0';
+	return copy;
+}
+
+void *memory_grow(void *items, size_t count, size_t size)
+{
+	/* The room doubles whenever it is full, which it is at FIRST_ITEMS, 2 * FIRST_ITEMS … */
+	if (count == 0) {
+		return memory_must(reallocarray(items, FIRST_ITEMS, size));
+	}
+	bool full = count >= FIRST_ITEMS && (count & (count - 1)) == 0;
+	return full ? memory_must(reallocarray(items, 2 * count, size)) : items;
+}

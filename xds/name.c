@@ -1,0 +1,227 @@
+#include "xds/name.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/text.h"
+#include "xds/memory.h"
+
+enum { DNS_NAME_MAX = 253, ELEMENTS_MAX = 128, INSTANCE_DEPTH = 4 };
+
+/* Elements of a path, from the root down; borrowed. */
+struct elements {
+	const char *at[ELEMENTS_MAX];
+	size_t count;
+};
+
+/* ---- from a name to paths -------------------------------------------------------------------- */
+
+/* `guard`: the number of elements that are the guard; 0: none. */
+static void add_place(struct name_meaning *meaning, enum name_shape shape,
+	const struct elements *elements, size_t guard)
+{
+	char path[NAME_TEXT_BYTES] = "";
+	size_t used = 0;
+	size_t guard_len = 0;
+	for (size_t i = 0; i < elements->count && used < sizeof(path); i++) {
+		guard_len = i < guard ? used + 1 + strlen(elements->at[i]) : guard_len;
+		used += (size_t)snprintf(path + used, sizeof(path) - used, "/%s", elements->at[i]);
+	}
+	if (used < sizeof(path) && path_check(path, used, NULL) == 0) {
+		meaning->places[meaning->count++] = (struct name_place){ .shape = shape,
+			.path = memory_text(path, used),
+			.guard_len = guard_len < used ? guard_len : 0 };
+	}
+}
+
+static struct elements insert(const struct elements *elements, size_t index, const char *element)
+{
+	struct elements longer = { .count = elements->count + 1 };
+	for (size_t i = 0; i < longer.count; i++) {
+		longer.at[i] = i < index ? elements->at[i]
+			: i == index     ? element
+					 : elements->at[i - 1];
+	}
+	return longer;
+}
+
+/* Elements below /users: as they are, and with the levels that may be left out put back. */
+static void add_below_users(struct name_meaning *meaning, const struct elements *elements)
+{
+	bool hadoop = elements->count > 2 && strcmp(elements->at[2], "services") == 0;
+	size_t instance = hadoop ? INSTANCE_DEPTH + 1 : INSTANCE_DEPTH;
+	add_place(meaning, elements->count == instance ? NAME_INSTANCE : NAME_NODE, elements, 0);
+	if (elements->count == instance + 1 && strcmp(elements->at[instance], "components") != 0) {
+		struct elements component = insert(elements, instance, "components");
+		add_place(meaning, NAME_NODE, &component, 0);
+	}
+	if (!hadoop &&
+		(elements->count == INSTANCE_DEPTH || elements->count == INSTANCE_DEPTH + 1)) {
+		struct elements longer = insert(elements, 2, "services");
+		if (elements->count == INSTANCE_DEPTH + 1) {
+			longer = insert(&longer, INSTANCE_DEPTH + 1, "components");
+		}
+		add_place(meaning, elements->count == INSTANCE_DEPTH ? NAME_INSTANCE : NAME_NODE,
+			&longer, 3);
+	}
+}
+
+/* Splits at the dots, in place; the last label becomes the first element. */
+static bool split(struct elements *ret_elements, char *text)
+{
+	struct elements labels = { .count = 0 };
+	for (char *at = text; at; at = strchr(at, '.')) {
+		if (at != text) {
+			*at++ = '\0';
+		}
+		if (labels.count == ELEMENTS_MAX - 3) {
+			return false;
+		}
+		labels.at[labels.count++] = at;
+	}
+	ret_elements->count = labels.count;
+	for (size_t i = 0; i < labels.count; i++) {
+		ret_elements->at[i] = labels.at[labels.count - 1 - i];
+	}
+	return true;
+}
+
+/* Takes _http._tcp. off the front; false when nothing can be behind it. */
+static bool take_service(struct name_meaning *meaning, char **text)
+{
+	static const char *const transports[] = { "._tcp.", "._udp." };
+	const char *dot = strchr(*text, '.');
+	if ((*text)[0] != '_') {
+		return true;
+	}
+	for (size_t i = 0; dot && i < sizeof(transports) / sizeof(transports[0]); i++) {
+		size_t len = (size_t)(dot - *text) - 1;
+		if (strncmp(dot, transports[i], strlen(transports[i])) == 0 && len > 0 &&
+			len < sizeof(meaning->service)) {
+			memcpy(meaning->service, *text + 1, len);
+			meaning->service[len] = '\0';
+			*text += len + 1 + strlen(transports[i]);
+			return true;
+		}
+	}
+	return false;
+}
+
+static void take_domain(char *text, const char *domain)
+{
+	size_t len = strlen(text);
+	size_t domain_len = strlen(domain);
+	if (len > domain_len + 1 && text[len - domain_len - 1] == '.' &&
+		strcmp(text + len - domain_len, domain) == 0) {
+		text[len - domain_len - 1] = '\0';
+	}
+}
+
+static void read_path(struct name_meaning *meaning, const char *path)
+{
+	size_t len = strlen(path);
+	if (path_check(path, len, NULL) == 0) {
+		meaning->places[0] = (struct name_place){ .shape = NAME_CHILDREN,
+			.path = memory_text(path, len) };
+		meaning->count = 1;
+	}
+}
+
+void name_read(struct name_meaning *ret_meaning, const char *name, const char *domain)
+{
+	char text[DNS_NAME_MAX + 2];
+	struct name_meaning *meaning = ret_meaning;
+	struct elements elements;
+	meaning->service[0] = '\0';
+	meaning->count = 0;
+	if (name[0] == '/') {
+		read_path(meaning, name);
+		return;
+	}
+	size_t len = strlen(name);
+	if (len > 0 && name[len - 1] == '.') {
+		len--;
+	}
+	if (len == 0 || len > DNS_NAME_MAX) {
+		return;
+	}
+	for (size_t i = 0; i < len; i++) {
+		text[i] = (char)(name[i] >= 'A' && name[i] <= 'Z' ? name[i] - 'A' + 'a' : name[i]);
+	}
+	text[len] = '\0';
+	char *rest = text;
+	take_domain(text, domain);
+	if (!take_service(meaning, &rest) || !split(&elements, rest)) {
+		return;
+	}
+	if (strcmp(elements.at[0], "users") == 0) {
+		add_below_users(meaning, &elements);
+		return;
+	}
+	add_place(meaning, NAME_NODE, &elements, 1);
+	struct elements below_users = insert(&elements, 0, "users");
+	add_below_users(meaning, &below_users);
+}
+
+void name_meaning_finish(struct name_meaning *meaning)
+{
+	for (size_t i = 0; i < meaning->count; i++) {
+		free(meaning->places[i].path);
+	}
+	meaning->count = 0;
+}
+
+/* ---- from a path to a name ------------------------------------------------------------------- */
+
+static size_t element_len(const char *at)
+{
+	return *at ? 1 + strcspn(at + 1, "/") : 0;
+}
+
+/* The rest of a path behind an element, or NULL when the path goes on otherwise. */
+static const char *behind(const char *at, const char *element)
+{
+	size_t len = element_len(at);
+	return len == strlen(element) && strncmp(at, element, len) == 0 ? at + len : NULL;
+}
+
+/* /users/USER/CLASS/INSTANCE, and what is below its node `components`: USER/CLASS/INSTANCE. */
+static bool shorten(char out[NAME_TEXT_BYTES], const char *path)
+{
+	const char *user = behind(path, "/users");
+	if (!user) {
+		return false;
+	}
+	size_t user_len = element_len(user);
+	const char *hadoop = behind(user + user_len, "/services");
+	const char *instance = hadoop ? hadoop : user + user_len;
+	size_t class_len = element_len(instance);
+	size_t instance_len = class_len + element_len(instance + class_len);
+	const char *end = instance + instance_len;
+	const char *component = behind(end, "/components");
+	bool whole = instance_len > class_len &&
+		(!*end || (component && *component && !component[element_len(component)]));
+	if (whole) {
+		text_printf(out, NAME_TEXT_BYTES, "%.*s%.*s", (int)user_len, user,
+			(int)instance_len, instance);
+	}
+	return whole;
+}
+
+bool name_of_path(char out[PATH_DNS_NAME_BYTES], const char *path)
+{
+	char shorter[NAME_TEXT_BYTES];
+	char name[PATH_DNS_NAME_BYTES];
+	/* A domain that is taken off again: the name stands for itself. */
+	if (!path_dns_name(name, shorten(shorter, path) ? shorter : path, "x")) {
+		return false;
+	}
+	size_t len = strlen(name);
+	if (len < sizeof("a.x") - 1) {
+		return false;
+	}
+	memcpy(out, name, len - 2);
+	out[len - 2] = '\0';
+	return true;
+}

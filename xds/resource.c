@@ -1,0 +1,259 @@
+#include "xds/resource.h"
+
+#include <jansson.h>
+#include <string.h>
+
+#include "lib/base/json_text.h"
+#include "xds/memory.h"
+#include "xds/protobuf.h"
+
+#define TYPE "type.googleapis.com/envoy."
+#define ROUTER TYPE "extensions.filters.http.router.v3.Router"
+#define CONNECTION_MANAGER                                                                         \
+	TYPE "extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
+
+static const char *const urls[RESOURCE_TYPES] = {
+	[RESOURCE_CLUSTER] = TYPE "config.cluster.v3.Cluster",
+	[RESOURCE_ENDPOINTS] = TYPE "config.endpoint.v3.ClusterLoadAssignment",
+	[RESOURCE_LISTENER] = TYPE "config.listener.v3.Listener",
+	[RESOURCE_ROUTE] = TYPE "config.route.v3.RouteConfiguration",
+};
+
+static const char *const words[RESOURCE_TYPES] = {
+	[RESOURCE_CLUSTER] = "clusters",
+	[RESOURCE_ENDPOINTS] = "endpoints",
+	[RESOURCE_LISTENER] = "listeners",
+	[RESOURCE_ROUTE] = "routes",
+};
+
+const char *resource_url(enum resource_type type)
+{
+	return urls[type];
+}
+
+const char *resource_word(enum resource_type type)
+{
+	return words[type];
+}
+
+enum resource_type resource_of_url(const char *url, size_t len)
+{
+	enum resource_type type = RESOURCE_CLUSTER;
+	while (type < RESOURCE_TYPES &&
+		(strlen(urls[type]) != len || memcmp(urls[type], url, len) != 0)) {
+		type++;
+	}
+	return type;
+}
+
+/* ---- routes and listeners -------------------------------------------------------------------- */
+
+/* RouteConfiguration: one virtual host, one route that matches everything. */
+static void encode_route(struct buffer *out, const char *name)
+{
+	protobuf_text(out, 1, name);
+	size_t host = protobuf_begin(out, 2);
+	protobuf_text(out, 1, name);
+	protobuf_text(out, 2, "*");
+	size_t route = protobuf_begin(out, 3);
+	size_t match = protobuf_begin(out, 1);
+	protobuf_text(out, 1, "");
+	protobuf_end(out, match);
+	size_t action = protobuf_begin(out, 2);
+	protobuf_text(out, 1, name);
+	protobuf_end(out, action);
+	protobuf_end(out, route);
+	protobuf_end(out, host);
+}
+
+static void encode_router_filter(struct buffer *out)
+{
+	protobuf_text(out, 1, "router");
+	size_t any = protobuf_begin(out, 4);
+	protobuf_text(out, 1, ROUTER);
+	protobuf_end(out, any);
+}
+
+static void encode_connection_manager(struct buffer *out, const char *name)
+{
+	protobuf_text(out, 2, name); /* stat_prefix */
+	size_t route = protobuf_begin(out, 4);
+	encode_route(out, name);
+	protobuf_end(out, route);
+	size_t filter = protobuf_begin(out, 5);
+	encode_router_filter(out);
+	protobuf_end(out, filter);
+}
+
+static void encode_listener(struct buffer *out, const char *name)
+{
+	protobuf_text(out, 1, name);
+	size_t api_listener = protobuf_begin(out, 19);
+	size_t any = protobuf_begin(out, 1);
+	protobuf_text(out, 1, CONNECTION_MANAGER);
+	size_t manager = protobuf_begin(out, 2);
+	encode_connection_manager(out, name);
+	protobuf_end(out, manager);
+	protobuf_end(out, any);
+	protobuf_end(out, api_listener);
+}
+
+/* ---- clusters and endpoints ------------------------------------------------------------------ */
+
+static void encode_cluster(struct buffer *out, const char *name)
+{
+	enum { EDS = 3, V3 = 2 };
+	protobuf_text(out, 1, name);
+	protobuf_number(out, 2, EDS);
+	size_t eds = protobuf_begin(out, 3);
+	size_t source = protobuf_begin(out, 1);
+	protobuf_end(out, protobuf_begin(out, 3)); /* ads: an empty message */
+	protobuf_number(out, 6, V3);
+	protobuf_end(out, source);
+	protobuf_text(out, 2, name);
+	protobuf_end(out, eds);
+}
+
+static void encode_weight(struct buffer *out, unsigned field, unsigned weight)
+{
+	size_t wrapper = protobuf_begin(out, field);
+	protobuf_number(out, 1, weight);
+	protobuf_end(out, wrapper);
+}
+
+static void encode_endpoint(struct buffer *out, const struct assignment_endpoint *endpoint)
+{
+	size_t lb_endpoint = protobuf_begin(out, 2);
+	size_t inner = protobuf_begin(out, 1);
+	size_t address = protobuf_begin(out, 1);
+	size_t socket_address = protobuf_begin(out, 1);
+	protobuf_text(out, 2, endpoint->host);
+	protobuf_number(out, 3, endpoint->port);
+	protobuf_end(out, socket_address);
+	protobuf_end(out, address);
+	protobuf_end(out, inner);
+	if (endpoint->health != MEMBER_UNKNOWN) {
+		protobuf_number(out, 2, endpoint->health);
+	}
+	encode_weight(out, 4, endpoint->weight);
+	protobuf_end(out, lb_endpoint);
+}
+
+static void encode_zone(struct buffer *out, const char *zone)
+{
+	struct assignment_zone parts = assignment_read_zone(zone);
+	size_t locality = protobuf_begin(out, 1);
+	for (unsigned i = 0; i < 3; i++) {
+		if (parts.len[i] > 0) {
+			protobuf_bytes(out, i + 1, parts.part[i], parts.len[i]);
+		}
+	}
+	protobuf_end(out, locality);
+}
+
+static void encode_endpoints(
+	struct buffer *out, const char *name, const struct assignment *assignment)
+{
+	protobuf_text(out, 1, name);
+	for (size_t i = 0; i < assignment->locality_count; i++) {
+		const struct assignment_locality *locality = &assignment->localities[i];
+		size_t begin = protobuf_begin(out, 2);
+		encode_zone(out, locality->zone);
+		for (size_t at = 0; at < locality->count; at++) {
+			encode_endpoint(out, &assignment->endpoints[locality->first + at]);
+		}
+		encode_weight(out, 3, locality->weight);
+		if (locality->priority > 0) {
+			protobuf_number(out, 5, locality->priority);
+		}
+		protobuf_end(out, begin);
+	}
+}
+
+void resource_encode(struct buffer *out, enum resource_type type, const char *name,
+	const struct assignment *assignment)
+{
+	switch (type) {
+	case RESOURCE_CLUSTER:
+		encode_cluster(out, name);
+		break;
+	case RESOURCE_ENDPOINTS:
+		encode_endpoints(out, name, assignment);
+		break;
+	case RESOURCE_LISTENER:
+		encode_listener(out, name);
+		break;
+	case RESOURCE_ROUTE:
+	case RESOURCE_TYPES:
+		encode_route(out, name);
+		break;
+	}
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+static json_t *endpoint_json(const struct assignment_endpoint *endpoint)
+{
+	json_t *json = json_pack("{s:{s:{s:{s:s, s:i}}}, s:i}", "endpoint", "address",
+		"socket_address", "address", endpoint->host, "port_value", (int)endpoint->port,
+		"load_balancing_weight", (int)endpoint->weight);
+	if (endpoint->health != MEMBER_UNKNOWN) {
+		json_object_set_new(json, "health_status",
+			json_string(endpoint->health == MEMBER_DRAINING ? "DRAINING" : "DEGRADED"));
+	}
+	return json;
+}
+
+static json_t *locality_json(
+	const struct assignment *assignment, const struct assignment_locality *locality)
+{
+	static const char *const keys[] = { "region", "zone", "sub_zone" };
+	struct assignment_zone parts = assignment_read_zone(locality->zone);
+	json_t *zone = json_object();
+	json_t *endpoints = json_array();
+	for (int i = 0; i < 3; i++) {
+		if (parts.len[i] > 0) {
+			json_object_set_new(
+				zone, keys[i], json_stringn(parts.part[i], parts.len[i]));
+		}
+	}
+	for (size_t i = 0; i < locality->count; i++) {
+		json_array_append_new(
+			endpoints, endpoint_json(&assignment->endpoints[locality->first + i]));
+	}
+	json_t *json = json_pack("{s:o, s:o, s:i}", "locality", zone, "lb_endpoints", endpoints,
+		"load_balancing_weight", (int)locality->weight);
+	if (locality->priority > 0) {
+		json_object_set_new(json, "priority", json_integer(locality->priority));
+	}
+	return json;
+}
+
+static json_t *endpoints_json(const char *name, const struct assignment *assignment)
+{
+	json_t *localities = json_array();
+	for (size_t i = 0; i < assignment->locality_count; i++) {
+		json_array_append_new(
+			localities, locality_json(assignment, &assignment->localities[i]));
+	}
+	return json_pack("{s:s, s:s, s:o}", "@type", urls[RESOURCE_ENDPOINTS], "cluster_name", name,
+		"endpoints", localities);
+}
+
+static json_t *cluster_json(const char *name)
+{
+	return json_pack("{s:s, s:s, s:s, s:{s:s, s:{s:s, s:{s:s, s:s, s:[s], s:s}}}}", "@type",
+		urls[RESOURCE_CLUSTER], "name", name, "type", "EDS", "eds_cluster_config",
+		"service_name", name, "eds_config", "resource_api_version", "V3",
+		"api_config_source", "api_type", "REST", "transport_api_version", "V3",
+		"cluster_names", "berth", "refresh_delay", "1s");
+}
+
+void resource_json(struct buffer *out, enum resource_type type, const char *name,
+	const struct assignment *assignment)
+{
+	json_t *json = type == RESOURCE_CLUSTER ? cluster_json(name)
+						: endpoints_json(name, assignment);
+	json_text_append(out, memory_must(json), JSON_COMPACT);
+	json_decref(json);
+}

@@ -1,0 +1,310 @@
+#include "xds/tree.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/json_wide.h"
+#include "lib/base/limits.h"
+#include "lib/base/path.h"
+#include "xds/memory.h"
+
+struct node {
+	char *path;
+	struct member *member; /* NULL: it holds no record */
+};
+
+struct tree {
+	struct list link; /* of the trees */
+	char *path;
+	bool recursive;
+	enum tree_state state;
+	struct berth_watch *watch;
+	struct node *nodes; /* sorted by path */
+	size_t count;
+	size_t room;
+	struct list observers;
+};
+
+struct trees {
+	struct berth *berth;
+	struct list all;
+};
+
+#define TREE(item) LIST_ITEM(item, struct tree, link)
+#define OBSERVER(item) LIST_ITEM(item, struct tree_observer, link)
+
+/* ---- nodes ----------------------------------------------------------------------------------- */
+
+/* The index of the first node that is not before `path`. */
+static size_t place_of(const struct tree *tree, const char *path)
+{
+	size_t from = 0;
+	size_t to = tree->count;
+	while (from < to) {
+		size_t middle = from + (to - from) / 2;
+		if (strcmp(tree->nodes[middle].path, path) < 0) {
+			from = middle + 1;
+		} else {
+			to = middle;
+		}
+	}
+	return from;
+}
+
+static bool is_at(const struct tree *tree, size_t place, const char *path)
+{
+	return place < tree->count && strcmp(tree->nodes[place].path, path) == 0;
+}
+
+static void make_room(struct tree *tree)
+{
+	if (tree->count == tree->room) {
+		tree->room = tree->room ? 2 * tree->room : 4;
+		tree->nodes = memory_must(
+			reallocarray(tree->nodes, tree->room, sizeof(*tree->nodes)));
+	}
+}
+
+static void set_node(struct tree *tree, const char *path, struct member *member_take)
+{
+	size_t place = place_of(tree, path);
+	if (!is_at(tree, place, path)) {
+		make_room(tree);
+		memmove(&tree->nodes[place + 1], &tree->nodes[place],
+			(tree->count - place) * sizeof(*tree->nodes));
+		tree->nodes[place] = (struct node){ .path = memory_text(path, strlen(path)) };
+		tree->count++;
+	}
+	member_destroy(tree->nodes[place].member);
+	tree->nodes[place].member = member_take;
+}
+
+static void free_node(struct node *node)
+{
+	free(node->path);
+	member_destroy(node->member);
+}
+
+static void remove_node(struct tree *tree, const char *path)
+{
+	size_t place = place_of(tree, path);
+	if (is_at(tree, place, path)) {
+		free_node(&tree->nodes[place]);
+		tree->count--;
+		memmove(&tree->nodes[place], &tree->nodes[place + 1],
+			(tree->count - place) * sizeof(*tree->nodes));
+	}
+}
+
+static void remove_all(struct tree *tree)
+{
+	for (size_t i = 0; i < tree->count; i++) {
+		free_node(&tree->nodes[i]);
+	}
+	tree->count = 0;
+}
+
+static int by_path(const void *a, const void *b)
+{
+	const struct node *left = a;
+	const struct node *right = b;
+	return strcmp(left->path, right->path);
+}
+
+static void replace_all(struct tree *tree, const char *snapshot)
+{
+	json_t *json = json_wide_loadb(snapshot, strlen(snapshot), 0, NULL);
+	const char *path;
+	json_t *record;
+	remove_all(tree);
+	json_object_foreach (json, path, record) {
+		make_room(tree);
+		tree->nodes[tree->count++] = (struct node){
+			.path = memory_text(path, strlen(path)),
+			.member = json_is_object(record) ? member_create(record) : NULL,
+		};
+	}
+	if (tree->count > 0) {
+		qsort(tree->nodes, tree->count, sizeof(*tree->nodes), by_path);
+	}
+	json_decref(json);
+}
+
+static struct member *read_member(const char *record)
+{
+	json_t *json = record ? json_wide_loadb(record, strlen(record), 0, NULL) : NULL;
+	struct member *member = json ? member_create(json) : NULL;
+	json_decref(json);
+	return member;
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+static void tell(struct tree *tree, const char *path)
+{
+	struct list *link = tree->observers.next;
+	while (link != &tree->observers) {
+		struct tree_observer *observer = OBSERVER(link);
+		link = link->next;
+		observer->on_change(observer->context, path);
+	}
+}
+
+static void on_event(void *context, const struct berth_event *event)
+{
+	struct tree *tree = context;
+	switch (event->type) {
+	case BERTH_EVENT_SUBSCRIBED:
+	case BERTH_EVENT_RESYNC:
+		replace_all(tree, event->snapshot ? event->snapshot : "{}");
+		tree->state = TREE_CONFIRMED;
+		break;
+	case BERTH_EVENT_UPDATED:
+		set_node(tree, event->path, read_member(event->record));
+		break;
+	case BERTH_EVENT_DELETED:
+		remove_node(tree, event->path);
+		break;
+	case BERTH_EVENT_FRESH:
+		tree->state = TREE_CONFIRMED;
+		break;
+	case BERTH_EVENT_STALE:
+	case BERTH_EVENT_LOST:
+		tree->state = tree->state == TREE_LOADING ? TREE_LOADING : TREE_DOUBTFUL;
+		break;
+	}
+	tell(tree, event->path);
+}
+
+/* ---- trees ----------------------------------------------------------------------------------- */
+
+struct trees *trees_create(struct berth *berth)
+{
+	struct trees *trees = memory_zeroed(1, sizeof(*trees));
+	trees->berth = berth;
+	list_init(&trees->all);
+	return trees;
+}
+
+void trees_destroy(struct trees *trees)
+{
+	free(trees);
+}
+
+size_t trees_count(const struct trees *trees)
+{
+	return list_count(&trees->all);
+}
+
+int trees_trouble(const struct trees *trees, struct berth_failure *ret_failure)
+{
+	int code = 0;
+	for (const struct list *link = trees->all.next; code == 0 && link != &trees->all;
+		link = link->next) {
+		const struct tree *tree = LIST_ITEM(link, const struct tree, link);
+		code = berth_watch_trouble(tree->watch, ret_failure);
+	}
+	return code;
+}
+
+static struct tree *find_tree(struct trees *trees, const char *path, bool recursive)
+{
+	for (struct list *link = trees->all.next; link != &trees->all; link = link->next) {
+		struct tree *tree = TREE(link);
+		if (tree->recursive ? path_is_under(path, tree->path)
+				    : !recursive && strcmp(path, tree->path) == 0) {
+			return tree;
+		}
+	}
+	return NULL;
+}
+
+static void destroy_tree(struct tree *tree)
+{
+	berth_unwatch(tree->watch);
+	list_remove(&tree->link);
+	remove_all(tree);
+	free(tree->nodes);
+	free(tree->path);
+	free(tree);
+}
+
+static struct tree *create_tree(
+	struct trees *trees, const char *path, bool recursive, struct berth_failure *failure)
+{
+	struct tree *tree = memory_zeroed(1, sizeof(*tree));
+	tree->path = memory_text(path, strlen(path));
+	tree->recursive = recursive;
+	list_init(&tree->observers);
+	list_append(&trees->all, &tree->link);
+	if (berth_watch(trees->berth, path, recursive, on_event, tree, &tree->watch, failure)) {
+		destroy_tree(tree);
+		return NULL;
+	}
+	return tree;
+}
+
+int tree_observe(struct trees *trees, struct tree_observer *observer, const char *path,
+	bool recursive, struct berth_failure *failure)
+{
+	struct tree *tree = find_tree(trees, path, recursive);
+	if (!tree) {
+		tree = create_tree(trees, path, recursive, failure);
+	}
+	observer->tree = tree;
+	if (!tree) {
+		return failure->code;
+	}
+	list_append(&tree->observers, &observer->link);
+	return 0;
+}
+
+void tree_unobserve(struct tree_observer *observer)
+{
+	struct tree *tree = observer->tree;
+	if (!tree) {
+		return;
+	}
+	observer->tree = NULL;
+	list_remove(&observer->link);
+	if (list_empty(&tree->observers)) {
+		destroy_tree(tree);
+	}
+}
+
+enum tree_state tree_state(const struct tree *tree)
+{
+	return tree->state;
+}
+
+bool tree_find(const struct tree *tree, const char *path, const struct member **ret_member)
+{
+	size_t place = place_of(tree, path);
+	bool found = is_at(tree, place, path);
+	if (ret_member) {
+		*ret_member = found ? tree->nodes[place].member : NULL;
+	}
+	return found;
+}
+
+void tree_each(
+	const struct tree *tree, const char *path, bool direct, tree_visit *visit, void *context)
+{
+	size_t len = strcmp(path, "/") == 0 ? 0 : strlen(path);
+	char from[LIMIT_PATH_BYTES + 2];
+	if (len + 2 > sizeof(from)) {
+		return;
+	}
+	memcpy(from, path, len);
+	memcpy(from + len, "/", 2);
+	for (size_t i = place_of(tree, from); i < tree->count; i++) {
+		const struct node *node = &tree->nodes[i];
+		if (strncmp(node->path, from, len + 1) != 0) {
+			break;
+		}
+		bool child = node->path[len + 1] && !strchr(node->path + len + 1, '/');
+		if (node->member && (child || !direct)) {
+			visit(context, node->path, node->member);
+		}
+	}
+}
