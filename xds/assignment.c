@@ -168,11 +168,30 @@ static void count_endpoints(struct assignment *assignment)
 	assignment->locality_count = kept;
 }
 
+/*
+ * gRPC uses no degraded endpoint. Where all are, the warnings tell nothing about whom to prefer,
+ * and nobody may be left without any.
+ */
+static void spare_degraded(struct assignment *assignment)
+{
+	bool any_good = false;
+	for (size_t i = 0; i < assignment->count; i++) {
+		any_good = any_good || assignment->endpoints[i].health == MEMBER_UNKNOWN;
+	}
+	for (size_t i = 0; !any_good && i < assignment->count; i++) {
+		struct assignment_endpoint *endpoint = &assignment->endpoints[i];
+		if (endpoint->health == MEMBER_DEGRADED) {
+			endpoint->health = MEMBER_UNKNOWN;
+		}
+	}
+}
+
 void assignment_complete(struct assignment *assignment, const char *own_zone)
 {
 	if (assignment->count == 0) {
 		return;
 	}
+	spare_degraded(assignment);
 	qsort(assignment->endpoints, assignment->count, sizeof(*assignment->endpoints), by_arrival);
 	remove_repeated(assignment);
 	order_localities(assignment, own_zone);

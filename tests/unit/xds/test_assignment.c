@@ -139,6 +139,16 @@ Test(assignment, has_the_health_that_the_record_says, .init = begin, .fini = end
 	cr_assert_eq(set.endpoints[2].health, MEMBER_UNKNOWN);
 }
 
+/* gRPC would have nobody to call. */
+Test(assignment, where_all_are_degraded_none_is, .init = begin, .fini = end)
+{
+	add_record("10.0.0.1", 80, "\"berth:health\":\"draining\"", "");
+	add_record("10.0.0.2", 80, "\"berth:health\":\"warning\"", "");
+	assignment_complete(&set, "");
+	cr_assert_eq(set.endpoints[0].health, MEMBER_DRAINING);
+	cr_assert_eq(set.endpoints[1].health, MEMBER_UNKNOWN);
+}
+
 Test(assignment, sets_are_equal_when_they_are_sent_the_same, .init = begin, .fini = end)
 {
 	struct assignment other;
