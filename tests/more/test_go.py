@@ -1,14 +1,17 @@
 """Go programs on the socket API: the one of docs/PROTOCOL.md, and a test of its own with Go's HTTP
 client."""
 
+import json
 import pathlib
 import re
+import subprocess
 import unittest
 
-from berth import Agent, AgentTest
+from berth import PATIENCE, Agent, AgentTest, service_record
 from documented import DocumentedTest, example
 from golang import go
 
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "docs/examples"
 PROGRAMS = pathlib.Path(__file__).resolve().parent / "programs"
 
 
@@ -17,6 +20,24 @@ class Documented(DocumentedTest):
         (self.folder / "endpoints.go").write_text(example("go"))
         go("build", "-o", "endpoints", "endpoints.go", folder=self.folder)
         self.follows([self.folder / "endpoints"])
+
+
+class SharedMemory(AgentTest):
+    def test_the_example_reads_the_agents_memory(self):
+        agent = self.agent().start()
+        self.put("/services/db", service_record("h1", 1))
+        go("build", "-o", self.folder / "shared", EXAMPLES / "shared.go", folder=self.folder)
+        targets = ["/v1/resolve/services/db", "/v1/endpoints/services/db?protocol=http",
+            "/v1/resolve/services/nothing"]
+        # The first look-up fetches the map, and puts its answer in.
+        output = subprocess.run([self.folder / "shared", agent.socket, *targets], check=True,
+            capture_output=True, text=True, timeout=PATIENCE).stdout
+        rows = [json.loads(line) for line in output.splitlines()]
+        self.assertEqual([row["memory"] for row in rows], [False, True] * 3)
+        self.assertEqual([row["status"] for row in rows], [200, 200, 200, 200, 404, 1])
+        for row in rows[:4]:
+            self.assertEqual(row["body"], agent.get(row["target"]).body.decode())
+        self.assertEqual(rows[5]["body"], "no such path: /services/nothing")
 
 
 class Client(AgentTest):

@@ -10,6 +10,7 @@
 #include "lib/shared/read.h"
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
+#include "tests/support/shifted_clock.h"
 #include "tests/support/staged.h"
 
 enum { CONFIRM_MS = 10000, CACHE_BYTES = 4 * 1024 * 1024, MAX_BYTES = 1024 * 1024 };
@@ -207,6 +208,31 @@ SHARED_TEST(the_lease_counts_from_when_the_server_was_heard)
 	cr_expect_leq(lease_left_ms(stage), 0);
 	put(stage, "/v1/resolve/a", SHARED_OF_PATH, "/a", "{}");
 	cr_expect_eq(look(stage, "/v1/resolve/a"), SHARED_EXPIRED);
+}
+
+static void refuse(void *context, const struct registry_task *task, struct err *err)
+{
+	(void)context;
+	(void)task;
+	err_set(err, BERTH_REGISTRY_UNAVAILABLE, "no answer");
+}
+
+/* As on the socket: what was announced and not read may have ended what is known. */
+SHARED_TEST(a_change_that_was_announced_and_not_read_holds_the_lease_back)
+{
+	know(stage, "/a");
+	memory_on_task(stage->cache.registry, refuse, NULL);
+	memory_put(stage->cache.registry, "/a", cache_stage_record("two"));
+	cache_stage_turn(&stage->cache);
+	clock_shift_ms = CONFIRM_MS / 2;
+	shared_retire(stage->shared);
+	open_map(stage);
+	cr_expect_leq(lease_left_ms(stage), CONFIRM_MS / 2);
+	clock_shift_ms = 2 * CONFIRM_MS;
+	shared_retire(stage->shared);
+	open_map(stage);
+	cr_expect_leq(lease_left_ms(stage), 0);
+	memory_on_task(stage->cache.registry, NULL, NULL);
 }
 
 SHARED_TEST(an_answer_of_the_server_extends_a_lease_that_is_over)
