@@ -4,14 +4,17 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/command/command.h"
+#include "agent/command/orphans.h"
 #include "lib/base/buffer.h"
 #include "tests/support/check_support.h"
+#include "tests/support/rights.h"
 
 /* Health commands test the runner too; see tests/unit/agent/check/test_command.c. */
 
@@ -280,4 +283,132 @@ Test(command, a_program_that_cannot_be_run_has_an_errno)
 	struct err err = ERR_INIT;
 	cr_assert(eq(int, command_spawn(&wanted, &err), -ENOENT));
 	cr_assert(eq(str, err.msg, "cannot run /no/such/program: No such file or directory"));
+}
+
+/* ---- what a launch gives ---- */
+
+Test(command, its_variables_replace_those_of_the_agent)
+{
+	const struct command_variable variables[] = { { "BERTH_T", "own" }, { "BERTH_T", "second" },
+		{ "BERTH_NEW", "new" } };
+	setenv("BERTH_T", "agent", 1);
+	setenv("BERTH_TWO", "inherited", 1);
+	setenv("BERTH_RUN", "another", 1);
+	setenv("NOTIFY_SOCKET", "/run/manager", 1);
+	setenv("WATCHDOG_USEC", "1", 1);
+	setenv("WATCHDOG_PID", "1", 1);
+	relaunch(&(struct command_launch_options){
+		.user = "", .cwd = "", .variables = variables, .variable_count = 3 });
+	run("echo $BERTH_T $BERTH_TWO $BERTH_NEW $NOTIFY_SOCKET $WATCHDOG_USEC $WATCHDOG_PID");
+	cr_assert(eq(str, output, "own inherited new\n"));
+	run("env | grep -c ^BERTH_T=; test \"$BERTH_RUN\" != another");
+	cr_assert(eq(str, output, "1\n"));
+	cr_assert(zero(int, status));
+}
+
+Test(command, runs_in_its_directory)
+{
+	relaunch(&(struct command_launch_options){ .user = "", .cwd = "/usr" });
+	run("pwd");
+	cr_assert(eq(str, output, "/usr\n"));
+}
+
+Test(command, begins_with_default_signals)
+{
+	sigset_t blocked;
+	sigset_t after;
+	signal(SIGUSR1, SIG_IGN);
+	sigemptyset(&blocked);
+	sigaddset(&blocked, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &blocked, NULL);
+	run("kill -USR1 $$; echo alive");
+	cr_assert(eq(int, end, COMMAND_KILLED));
+	cr_assert(eq(int, status, SIGUSR1));
+	sigprocmask(SIG_SETMASK, NULL, &after);
+	cr_assert(sigismember(&after, SIGUSR1), "the agent's mask is as before");
+	cr_assert(not(sigismember(&after, SIGTERM)));
+}
+
+Test(command, becomes_its_user)
+{
+	rights_needed("users");
+	relaunch(&(struct command_launch_options){ .user = "nobody", .cwd = "/" });
+	run("id -u; grep ^Uid: /proc/self/status");
+	cr_assert(eq(str, output, "65534\nUid:\t65534\t65534\t65534\t65534\n"));
+}
+
+/* Starts a program that cannot be started; its error. */
+static int refused(const struct command_launch_options *wanted, const char *program, char *text)
+{
+	char *argv[] = { (char *)program, NULL };
+	struct err err = ERR_INIT;
+	relaunch(wanted);
+	const struct command_spawn spawned = {
+		.argv = argv, .launch = launch, .files = { -1, -1, -1 }
+	};
+	int error = command_spawn(&spawned, &err);
+	cr_assert(eq(int, err.code, BERTH_FAILED));
+	strcpy(text, err.msg);
+	return error;
+}
+
+Test(command, a_launch_that_fails_says_at_what)
+{
+	const struct command_limit limit = { RLIMIT_NOFILE, { 20, 10 } };
+	const struct command_launch_options plain = { .user = "", .cwd = "" };
+	char text[sizeof(((struct err *)NULL)->msg)];
+	int error = refused(&(struct command_launch_options){ .user = "no-such-user", .cwd = "" },
+		"true", text);
+	cr_assert(eq(int, error, -ENOENT));
+	cr_assert(eq(str, text, "cannot find user no-such-user: No such file or directory"));
+	error = refused(
+		&(struct command_launch_options){ .user = "", .cwd = "/nowhere" }, "true", text);
+	cr_assert(eq(int, error, -ENOENT));
+	cr_assert(eq(str, text, "cannot change to /nowhere: No such file or directory"));
+	error = refused(
+		&(struct command_launch_options){
+			.user = "", .cwd = "", .limits = &limit, .limit_count = 1 },
+		"true", text);
+	cr_assert(eq(int, error, -EINVAL));
+	cr_assert(eq(str, text, "cannot set a limit of true: Invalid argument"));
+	cr_assert(eq(int, refused(&plain, "/usr", text), -EISDIR));
+	cr_assert(eq(str, text, "cannot run /usr: Is a directory"));
+	cr_assert(eq(int, refused(&plain, "/etc/passwd", text), -EACCES));
+	cr_assert(eq(str, text, "cannot run /etc/passwd: Permission denied"));
+}
+
+Test(command, names_of_limits_and_signals_lead_there_and_back)
+{
+	cr_assert(eq(int, command_limit_resource("nofile"), RLIMIT_NOFILE));
+	cr_assert(eq(int, command_limit_resource("as"), RLIMIT_AS));
+	cr_assert(eq(int, command_limit_resource("nofiles"), -1));
+	cr_assert(eq(int, command_signal_number("TERM"), SIGTERM));
+	cr_assert(eq(int, command_signal_number("NONE"), -1));
+	cr_assert(eq(str, (char *)command_signal_name(SIGHUP), "HUP"));
+	cr_assert(eq(ptr, (void *)command_signal_name(64), NULL));
+}
+
+/* Fields 1 to 52 of /proc/PID/stat, all 7 but the three that count. */
+static bool has_environment(const char *name, int startcode, int env_start, int env_end)
+{
+	char stat[512];
+	int len = snprintf(stat, sizeof(stat), "7 (%s) S", name);
+	for (int number = 4; number <= 52; number++) {
+		int value = number == 26 ? startcode
+			: number == 50   ? env_start
+			: number == 51   ? env_end
+					 : 7;
+		len += snprintf(stat + len, sizeof(stat) - (size_t)len, " %d", value);
+	}
+	return command_orphans_stat_has_environment(stat);
+}
+
+Test(command, an_empty_environment_is_known_by_its_ends)
+{
+	cr_assert(has_environment("sh", 1, 20, 21));
+	cr_assert(not(has_environment("sh", 1, 20, 20)));
+	cr_assert(not(has_environment("a) S 1 (b", 1, 20, 20)), "a name may hold anything");
+	cr_assert(has_environment("a) S 1 (b", 1, 20, 30));
+	cr_assert(has_environment("sh", 0, 0, 0), "nobody knows");
+	cr_assert(command_orphans_stat_has_environment(""), "nor here");
 }

@@ -34,6 +34,7 @@ static void on_started(void *context, pid_t pid)
 	struct stage *stage = context;
 	cr_expect_eq(pid, supervise_pid(stage->supervise));
 	cr_expect_eq(getpgid(pid), pid, "a group of its own");
+	cr_expect_eq(getsid(pid), getsid(0), "in the agent's session, which has the terminal");
 	add(stage, "started");
 	if (++stage->starts == stage->stop_at_start) {
 		supervise_stop(stage->supervise);
@@ -224,6 +225,7 @@ STAGED(a_stop_while_it_waits_for_its_restart_is_a_good_end)
 {
 	ev_timer timer;
 	stage->config.restart = RESTART_ALWAYS;
+	stage->config.stop_timeout_ms = 1;
 	script[2] = "exit 4";
 	cr_assert_eq(start_program(stage, script), 0);
 	while (!strstr(stage->events, "again")) {
@@ -233,7 +235,21 @@ STAGED(a_stop_while_it_waits_for_its_restart_is_a_good_end)
 	timer.data = stage->supervise;
 	ev_timer_start(stage->loop, &timer);
 	ev_run(stage->loop, 0);
+	for (int i = 0; i < 3; i++) { /* and nothing begins afterwards */
+		usleep(2000);
+		ev_run(stage->loop, EVRUN_NOWAIT);
+	}
 	cr_expect_str_eq(stage->events, "started exited(exit status 4,failed,again) over(0) ");
+}
+
+STAGED(a_stop_stays_one_when_restarts_are_forbidden_too)
+{
+	script[2] = "sleep 1000";
+	cr_assert_eq(start_program(stage, script), 0);
+	supervise_stop(stage->supervise);
+	supervise_forbid_restart(stage->supervise);
+	ev_run(stage->loop, 0);
+	cr_expect_null(strstr(stage->events, "failed"), "%s", stage->events);
 }
 
 STAGED(no_restart_comes_once_it_is_forbidden)
@@ -267,7 +283,8 @@ STAGED(the_process_starts_behind_a_good_pre_start)
 	snprintf(text + strlen(text) + 1, SCRATCH_PATH, "test -s %s", file);
 	cr_expect_str_eq(
 		run(stage, text + strlen(text) + 1), "started exited(exit status 0) over(0) ");
-	cr_expect(has_logged(stage, "pre_start: exit status 0: all is ready\n"));
+	cr_expect(has_logged(stage, " info  pre_start: exit status 0: all is ready\n"));
+	cr_expect_not(has_logged(stage, " warn "));
 	unlink(file);
 }
 
