@@ -47,6 +47,8 @@ FAMILIES = {
     "berth_dns_limited_total": ("counter", set()),
     "berth_dns_dropped_total": ("counter", set()),
     "berth_dialect_registered": ("gauge", {"dialect"}),
+    "berth_bridge_containers": ("gauge", set()),
+    "berth_bridge_records": ("gauge", {"state"}),
     "berth_output_current": ("gauge", {"output"}),
     "berth_output_instances": ("gauge", {"output"}),
     "berth_output_writes_total": ("counter", {"output"}),
@@ -134,6 +136,7 @@ class Metrics(AgentTest):
         self.server = self.web_agent(extra={
             "output o": {"from": "/users", "format": "env", "path": self.folder / "o"},
             "dialect d": {"type": "serverset", "path": "/servers"},
+            "bridge": {"containers": self.folder / "containers"},
         })
         self.server.start()
         self.server.wait_state("registered")
