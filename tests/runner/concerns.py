@@ -53,7 +53,8 @@ AROUND = [
     ("tests/plain tests/runner/* quickstart", "lint/builds unit/runner"),
     ("init/*", "e2e/init"),
     ("deploy/*", "e2e/deploy"),
-    ("conf/* docs/*", "lint/documents lint/manuals e2e/documents unit/agent/config/documents"),
+    ("conf/* docs/* README.md CONTRIBUTING.md CHANGELOG.md",
+        "lint/documents lint/manuals e2e/documents unit/agent/config/documents"),
     ("Makefile.in configure .ci/*", "e2e/install lint/shell"),
 ]
 
