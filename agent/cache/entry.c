@@ -280,7 +280,7 @@ static bool is_doubtful(const struct cache_entry *entry, const struct registry_r
 		? cache_entry_without(entry)
 		: NULL;
 	if (without) {
-		return cache_entry_is_in_doubt(without);
+		return cache_entry_news(without) != NULL;
 	}
 	bool first = entry->state == CACHE_UNCONFIRMED || entry->state == CACHE_READING;
 	return (first || entry->state == CACHE_DOUBTED) && was_something(entry);
@@ -340,9 +340,7 @@ static void on_state(
 
 static void end_doubt(struct cache_entry *entry)
 {
-	const struct registry_value *value = cache_entry_is_in_doubt(entry)
-		? registry_watch_value(entry->watch)
-		: NULL;
+	const struct registry_value *value = cache_entry_news(entry);
 	if (value && value->code == BERTH_PATH_NOT_FOUND) {
 		on_state(entry->store, entry, value);
 	}

@@ -124,9 +124,13 @@ void cache_entry_append_data(const struct cache_entry *data, struct buffer *out)
 /* When it was true for sure. */
 int64_t cache_entry_true_at_ms(const struct cache_entry *entry);
 
-static inline bool cache_entry_is_in_doubt(const struct cache_entry *entry)
+/* The registry's last answer, if the entry has another value because that is doubted; else NULL. */
+static inline const struct registry_value *cache_entry_news(const struct cache_entry *entry)
 {
-	return entry->state == CACHE_DOUBTED || entry->state == CACHE_RECHECKED;
+	const struct registry_value *value = entry->state == CACHE_LIVE || !entry->watch
+		? NULL
+		: registry_watch_value(entry->watch);
+	return value != entry->value ? value : NULL;
 }
 /* Of what is known; 0 else. */
 static inline int cache_code(const struct cache_entry *entry)

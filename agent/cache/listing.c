@@ -48,10 +48,10 @@ bool cache_list_holds(const struct cache_entry *list)
 	return list->state == CACHE_LIVE && !list->awaited && registry_watch_holds(list->watch);
 }
 
-/* One in doubt says what the registry has reported of it. */
 static const struct registry_value *reported(const struct cache_entry *entry)
 {
-	return cache_entry_is_in_doubt(entry) ? registry_watch_value(entry->watch) : entry->value;
+	const struct registry_value *news = cache_entry_news(entry);
+	return news ? news : entry->value;
 }
 
 const struct cache_entry *cache_entry_without(const struct cache_entry *entry)

@@ -470,7 +470,10 @@ struct registry_watch *registry_watch(struct registry *registry, const char *pat
 struct registry_watch *registry_watch_known(struct registry *registry, const char *path,
 	enum registry_watch_kind kind, const struct registry_value *known, registry_done *on_change,
 	void *context);
-/* The known value of the path, with which on_change may not have been called yet; or NULL. */
+/*
+ * The last answer of the registry about the path, with which on_change may not have been called
+ * yet, or not as the last; or the value that the user had. NULL: there is none.
+ */
 const struct registry_value *registry_watch_value(const struct registry_watch *watch);
 /* Reads again now (asynchronously); on_change follows in any case, unless the registry is away. */
 void registry_watch_refresh(struct registry_watch *watch);

@@ -114,7 +114,7 @@ void registry_watch_hurry(struct registry_watch *watch)
 
 const struct registry_value *registry_watch_value(const struct registry_watch *watch)
 {
-	return watch->watched->value;
+	return watched_answer(watch->watched);
 }
 
 bool registry_watch_holds(const struct registry_watch *watch)

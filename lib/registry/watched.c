@@ -70,7 +70,7 @@ void watched_want_read(struct registry_watched *watched)
 {
 	struct registry_watches *watches = &watched->registry->watches;
 	if (watched->phase == WATCHED_FOLLOWING) {
-		watched_doubt_begin(watched);
+		watched_doubt_begin(watched, watched->leader);
 	}
 	watched->epoch = 0;
 	if (watched->phase == WATCHED_READING || watched->phase == WATCHED_READING_AGAIN) {

@@ -136,14 +136,21 @@ int64_t watched_next_read_ms(const struct registry *registry);
 /* SETTLED, and read again after about this time, unless it is before that. */
 void watched_retry_later(struct registry_watched *watched, int delay_ms);
 
+/* The last value that the registry has answered with; or NULL. */
+static inline const struct registry_value *watched_answer(const struct registry_watched *watched)
+{
+	return watched->last ? watched->last : watched->value;
+}
+
 /* ---- watched_doubt.c ---- */
 
 /*
  * The known state may have changed, and the change is not read yet: an announced one, or one of a
  * watched that loses its leader and has no notification of its own before its read. The doubt ends
- * when the users have the state that was read or implied afterwards.
+ * when the users have the state that was read or implied afterwards. The known state is no truer
+ * than the leader's that implied it; NULL: none.
  */
-void watched_doubt_begin(struct registry_watched *watched);
+void watched_doubt_begin(struct registry_watched *watched, const struct registry_watched *leader);
 
 /* ---- watched_deliver.c ---- */
 

@@ -3,8 +3,8 @@
  */
 #include "lib/registry/watched.h"
 
-/* A state that the leader implied is no truer than the leader. The list is ordered by time. */
-void watched_doubt_begin(struct registry_watched *watched)
+/* The list is ordered by time. */
+void watched_doubt_begin(struct registry_watched *watched, const struct registry_watched *leader)
 {
 	struct registry_watches *watches = &watched->registry->watches;
 	struct watched_doubt *doubt = &watched->doubt;
@@ -13,7 +13,7 @@ void watched_doubt_begin(struct registry_watched *watched)
 		return;
 	}
 	doubt->heard_ms = registry_server_heard_ms(watched->registry, watches->now_ms);
-	for (struct registry_watched *leader = watched->leader; leader; leader = leader->leader) {
+	for (; leader; leader = leader->leader) {
 		if (!list_empty(&leader->doubt.link) && leader->doubt.heard_ms < doubt->heard_ms) {
 			doubt->heard_ms = leader->doubt.heard_ms;
 		}

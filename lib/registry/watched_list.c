@@ -43,12 +43,6 @@ static bool is_no_answer(const struct registry_value *value)
 	return value->code == BERTH_TIMEOUT || value->code == BERTH_FAILED;
 }
 
-/* The last value that the registry has answered with; or NULL. */
-static const struct registry_value *answered(const struct registry_watched *watched)
-{
-	return watched->last ? watched->last : watched->value;
-}
-
 /* The registry's last answer holds now. */
 static bool is_current(const struct registry_watched *watched)
 {
@@ -172,22 +166,22 @@ static const char *next_lost(struct lost *lost)
 /* A node is known, by a read that began later than that with this number. */
 static bool was_there_later(const struct registry_watched *watched, uint64_t serial)
 {
-	return watched && answered(watched) && registry_value_exists(answered(watched)) &&
-		watched->serial > serial;
+	return watched && watched_answer(watched) &&
+		registry_value_exists(watched_answer(watched)) && watched->serial > serial;
 }
 
 /* A node is known, by a read that began no later. */
 static bool was_there(const struct registry_watched *watched, uint64_t serial)
 {
-	return watched && answered(watched) && registry_value_exists(answered(watched)) &&
-		watched->serial <= serial;
+	return watched && watched_answer(watched) &&
+		registry_value_exists(watched_answer(watched)) && watched->serial <= serial;
 }
 
 /* A path that it lacks was read later than this list, and was there. */
 static bool is_overtaken(
 	const struct registry_watched *list, const struct registry_value *read, uint64_t serial)
 {
-	struct lost lost = { .old = answered(list), .now = read };
+	struct lost lost = { .old = watched_answer(list), .now = read };
 	const char *path = NULL;
 	bool compares = list->kind == REGISTRY_WATCH_CHILDREN && lost.old &&
 		registry_value_is_whole_list(read);
@@ -210,13 +204,13 @@ static void end_below(struct registry_watched *list, const struct registry_value
  */
 static void end(struct registry_watched *watched, const struct registry_watched *list)
 {
-	const struct registry_value *old = registry_value_hold(answered(watched));
-	watched_doubt_begin(watched);
+	const struct registry_value *old = registry_value_hold(watched_answer(watched));
 	if (watched->phase != WATCHED_READING && watched->phase != WATCHED_READING_AGAIN) {
 		wait_for_leader(watched, leader_of(watched));
 	}
 	set_value(watched, registry_value_absent(), list->serial);
 	watched->epoch = 0;
+	watched_doubt_begin(watched, list); /* until it is settled */
 	watched_deliver_later(watched);
 	if (watched->kind == REGISTRY_WATCH_CHILDREN) {
 		end_below(watched, old);
@@ -332,7 +326,8 @@ static const struct registry_value *make_implied(const struct registry_watched *
 static void learn_implied(struct registry_watched *watched)
 {
 	const struct registry_value *implied = make_implied(watched);
-	watched_doubt_begin(watched); /* its users have the state later than those of the leader */
+	/* Its users have the state later than those of the leader. */
+	watched_doubt_begin(watched, watched->leader);
 	registry_value_release(watched->next);
 	watched->next = NULL;
 	if (!implied) {
@@ -340,7 +335,7 @@ static void learn_implied(struct registry_watched *watched)
 		watched_retry_later(watched, RETRY_SOON_MS);
 		return;
 	}
-	const struct registry_value *old = registry_value_hold(answered(watched));
+	const struct registry_value *old = registry_value_hold(watched_answer(watched));
 	set_value(watched, implied, watched->leader->serial);
 	show(watched, old);
 	registry_value_release(old);
@@ -394,7 +389,7 @@ static enum verdict judge(const struct registry_watched *watched, const struct r
 		return OUTDATED;
 	}
 	const struct registry_watched *leader = leader_of(watched);
-	enum said said = leader ? said_by(leader, answered(leader), watched) : SAID_NOTHING;
+	enum said said = leader ? said_by(leader, watched_answer(leader), watched) : SAID_NOTHING;
 	if (!leader || (there && said == SAID_THERE)) {
 		return AGREED;
 	}
@@ -413,7 +408,7 @@ static enum verdict judge(const struct registry_watched *watched, const struct r
 static void hold(struct registry_watched *watched, const struct registry_value *read_take)
 {
 	struct registry_watched *leader = leader_of(watched);
-	watched_doubt_begin(watched);
+	watched_doubt_begin(watched, leader);
 	wait_for_leader(watched, leader);
 	watched->next = read_take;
 	if (is_current(leader)) {
@@ -450,7 +445,7 @@ bool watched_take(
 		}
 		return false;
 	}
-	const struct registry_value *old = registry_value_hold(answered(watched));
+	const struct registry_value *old = registry_value_hold(watched_answer(watched));
 	set_value(watched, read_take, watched->read_serial);
 	if (again) {
 		watched_want_read(watched);
@@ -471,7 +466,7 @@ static void decide(struct registry_watched *watched)
 	struct registry_watched *leader = watched->leader;
 	switch (judge(watched, next)) {
 	case AGREED: {
-		const struct registry_value *old = registry_value_hold(answered(watched));
+		const struct registry_value *old = registry_value_hold(watched_answer(watched));
 		watched->next = NULL;
 		list_remove(&watched->place);
 		watched->leader = NULL;
@@ -545,7 +540,7 @@ void watched_node_is_gone(struct registry_watched *watched)
 	if (!watched) {
 		return;
 	}
-	watched_doubt_begin(watched);
+	watched_doubt_begin(watched, watched->leader);
 	if (watched->phase == WATCHED_FOLLOWING) {
 		registry_value_release(watched->next);
 		watched->next = NULL;

@@ -147,7 +147,7 @@ static void notify(
 	} else {
 		struct registry_watched *watched = watched_find(registry, path, kind);
 		if (watched) {
-			watched_doubt_begin(watched);
+			watched_doubt_begin(watched, watched->leader);
 			watched_want_read(watched);
 		}
 	}

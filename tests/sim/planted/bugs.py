@@ -58,16 +58,16 @@ static enum announce_action decide_down""",
     Bug(
         "an announced change that was not read yet does not count",
         "lib/registry/watched_read.c",
-        """			watched_doubt_begin(watched);
+        """			watched_doubt_begin(watched, watched->leader);
 			watched_want_read(watched);""",
         "			watched_want_read(watched);",
     ),
     Bug(
         "a state that follows from another read counts before its users have it",
         "lib/registry/watched_list.c",
-        "	watched_doubt_begin(watched); /* its users have the state later than those "
-        "of the leader */\n",
-        "",
+        "	watched_doubt_begin(watched, watched->leader);\n"
+        "	registry_value_release(watched->next);",
+        "	registry_value_release(watched->next);",
     ),
     Bug(
         "a record that another client has deleted is not made again",

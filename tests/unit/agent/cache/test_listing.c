@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "agent/cache/parts.h"
 #include "lib/base/path.h"
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
@@ -284,6 +285,46 @@ STAGED(a_record_stays_while_every_list_names_it)
 	cr_assert_str_eq(outcome.text, "[\"/s/a\",\"/s/b\",\"/s/c\"]\n");
 	cr_assert_eq(cache_stage_look(stage, &outcome, "/s/a", CACHE_RESOLVE), 0);
 	cr_assert_str_eq(outcome.text, cache_stage_record("old"));
+}
+
+static void keep_all_back(void *context, const struct registry_task *task, struct err *err)
+{
+	(void)context;
+	(void)task;
+	err_set(err, BERTH_TIMEOUT, "no answer");
+}
+
+static void keep_path_back(void *context, const struct registry_task *task, struct err *err)
+{
+	if (strcmp(task->path, context) == 0) {
+		err_set(err, BERTH_TIMEOUT, "no answer");
+	}
+}
+
+/* It was found absent while the list could not be read, and not read again since. */
+STAGED(a_doubted_absence_is_believed_with_the_list_that_lacks_the_path)
+{
+	struct cache_outcome outcome;
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s", CACHE_LIST), 0);
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s/a", CACHE_RESOLVE), 0);
+	memory_set_state(stage->registry, REGISTRY_AWAY);
+	cache_stage_turn(stage);
+	memory_remove(stage->registry, "/s/a");
+	memory_on_task(stage->registry, keep_lists_back, NULL);
+	memory_set_state(stage->registry, REGISTRY_CONNECTED);
+	stage->now_ms += 60000;
+	cache_stage_turn(stage);
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s/a", CACHE_RESOLVE), 0);
+	cr_assert_str_eq(outcome.text, cache_stage_record("old"));
+	memory_on_task(stage->registry, keep_all_back, NULL);
+	ev_invoke(stage->loop, &stage->cache->store.doubt.timer, EV_TIMER); /* its time comes */
+	cache_stage_turn(stage);
+	memory_on_task(stage->registry, keep_path_back, (void *)(uintptr_t) "/s/a");
+	stage->now_ms += 60000;
+	cache_stage_turn(stage);
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s", CACHE_LIST), 0);
+	cr_assert_str_eq(outcome.text, "[\"/s/b\"]\n");
+	check_gone(stage, "/s/a");
 }
 
 /* A path that is gone has nothing below it. */

@@ -306,6 +306,43 @@ CONNECTED(a_known_value_ends_with_the_list_and_is_for_its_user_alone)
 	answer_clear(&list);
 }
 
+/* How old the oldest state is when the path is read, and the server was heard again before. */
+struct look {
+	struct registry *registry;
+	int64_t heard_ms;
+};
+
+static void look_at_read(void *context, const struct registry_task *task, struct err *err)
+{
+	struct look *look = context;
+	(void)err;
+	if (strcmp(task->path, "/t/a") == 0) {
+		memory_set_heard_ms(look->registry, 200);
+		look->heard_ms = registry_heard_ms(look->registry, 9000);
+	}
+}
+
+CONNECTED(an_end_that_came_with_a_list_is_as_old_as_the_list_until_the_path_is_read)
+{
+	struct answer seen = { 0 };
+	struct answer list = { 0 };
+	struct look look = { .registry = registry };
+	const struct registry_value *known = value_of("saved", NULL, 0);
+	memory_put(registry, "/t", "");
+	away(registry);
+	registry_watch(registry, "/t", REGISTRY_WATCH_CHILDREN, answer_take, &list);
+	registry_watch_known(registry, "/t/a", REGISTRY_WATCH_DATA, known, answer_take, &seen);
+	registry_value_release(known);
+	memory_set_heard_ms(registry, 100);
+	memory_on_task(registry, look_at_read, &look);
+	back(registry);
+	assert_answer(&seen, "PathNotFound");
+	cr_assert_eq(look.heard_ms, 100);
+	cr_assert_eq(registry_heard_ms(registry, 9000), 200);
+	answer_clear(&seen);
+	answer_clear(&list);
+}
+
 CONNECTED(a_known_list_keeps_a_path_back_that_it_lacks)
 {
 	struct answer seen = { 0 };
