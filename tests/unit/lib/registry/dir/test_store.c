@@ -543,8 +543,8 @@ Test(dir_store, a_call_that_fails_is_an_error_or_nothing_is_missing)
 		check_with("lock", EIO, ephemeral);
 		check_with("close", EIO, ephemeral);
 		check_with("chmod", EPERM, ephemeral);
-		check_with("fsync", EIO, ephemeral);
 	}
+	check_with("fsync", EIO, false); /* an ephemeral record need not be on the disk */
 }
 
 Test(dir_store, a_root_that_cannot_be_looked_at_is_an_error_of_the_lock)
