@@ -7,14 +7,15 @@
 
 /* ---- handing it out ---- */
 
-static void refuse(struct http_request *request, const struct err *err)
+static void refuse(struct http_request *request, const char *why)
 {
-	api_problem(request, 503, err);
+	struct err err = ERR_INIT;
+	err_set(&err, BERTH_LIMIT_EXCEEDED, "%s", why);
+	api_problem(request, 503, &err);
 }
 
 static void hand_out(struct http_request *request, int fd, size_t size)
 {
-	struct err err = ERR_INIT;
 	char body[64];
 	int len = snprintf(
 		body, sizeof(body), "{\"version\":%d,\"size\":%zu}\n", SHARED_VERSION, size);
@@ -24,8 +25,7 @@ static void hand_out(struct http_request *request, int fd, size_t size)
 	if (http_response_descriptor(response, fd)) {
 		http_answer(request, 200, response);
 	} else {
-		err_set(&err, BERTH_LIMIT_EXCEEDED, "no descriptor is free");
-		refuse(request, &err);
+		refuse(request, "no descriptor is free");
 	}
 	http_response_free(response);
 }
@@ -41,11 +41,9 @@ void api_shared(struct api *api, struct http_request *request, const char *rest)
 			"option shared in [agent] is off, or max_size in [cache] is too small",
 			NULL);
 	} else if (!http_may_hand_over(request)) {
-		err_set(&err, BERTH_LIMIT_EXCEEDED,
-			"this client has not read the last descriptor that it was sent");
-		refuse(request, &err);
+		refuse(request, "this client has not read the last descriptor that it was sent");
 	} else if (shared_hand_out(api->shared, &fd, &size, &err)) {
-		refuse(request, &err);
+		refuse(request, err.msg);
 	} else {
 		hand_out(request, fd, size);
 	}

@@ -365,6 +365,8 @@ void shared_set_options(struct shared *shared, bool enabled, size_t max_bytes)
 	shared->max_bytes = size;
 	if (shared->map && (!shared->enabled || map_size(shared->map) > size)) {
 		shared_retire(shared);
+	} else if (shared->map) {
+		extend(shared); /* or shortens the lease, as `confirm` is by now */
 	}
 }
 

@@ -43,7 +43,7 @@ struct shared *shared_create(struct ev_loop *loop, struct cache *cache);
 void shared_destroy(struct shared *shared);
 /*
  * May there be a map, and how large may it become? A map that is larger, or that may not be any
- * more, is retired.
+ * more, is retired. To be called after cache_set_options(), too.
  */
 void shared_set_options(struct shared *shared, bool enabled, size_t max_bytes);
 /* To be called with every change of the registry's state. */

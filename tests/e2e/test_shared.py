@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import resource
 import select
 import signal
 import socket
@@ -231,6 +232,20 @@ class HandingOut(SharedTest):
         self.assertEqual((refused.status, refused.json["title"]), (503, "LimitExceeded"))
         self.receive(first)
         self.assertEqual(agent.get("/v1/shared").status, 200)
+
+    def test_an_agent_without_a_free_descriptor_says_so(self):
+        agent = self.start()
+        connection = UnixConnection(agent.socket)
+        self.addCleanup(connection.close)
+        connection.request("GET", "/live")
+        self.assertEqual(Answer(connection.getresponse()).status, 200)
+        before = resource.prlimit(agent.process.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(agent.process.pid, resource.RLIMIT_NOFILE, (0, before[1]))
+        connection.request("GET", "/v1/shared")
+        refused = Answer(connection.getresponse())
+        self.assertEqual((refused.status, refused.json["title"]), (503, "LimitExceeded"))
+        resource.prlimit(agent.process.pid, resource.RLIMIT_NOFILE, before)
+        self.assertEqual(self.map_of(agent).judge(), reader.FOUND)
 
     def test_a_client_that_has_ended_its_half_gets_none(self):
         agent = self.start()

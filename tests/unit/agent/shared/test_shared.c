@@ -246,6 +246,16 @@ SHARED_TEST(an_answer_of_the_server_extends_a_lease_that_is_over)
 	cr_expect_gt(lease_left_ms(stage), CONFIRM_MS / 2);
 }
 
+SHARED_TEST(a_shorter_bound_shortens_the_lease)
+{
+	cr_assert_gt(lease_left_ms(stage), CONFIRM_MS / 2);
+	cache_set_options(stage->cache.cache,
+		&(struct cache_options){
+			.confirm_ms = CONFIRM_MS / 4, .max_size_bytes = CACHE_BYTES });
+	shared_set_options(stage->shared, true, MAX_BYTES);
+	cr_expect_leq(lease_left_ms(stage), CONFIRM_MS / 4);
+}
+
 SHARED_TEST(an_outage_ends_the_lease_and_its_end_the_map)
 {
 	know(stage, "/a");
