@@ -132,12 +132,6 @@ static enum announce_action decide_down""",
         "		return has_failed || there ? AGREED : HELD;",
     ),
     Bug(
-        "a list that was read before one of its paths counts after it",
-        "lib/registry/watched_list.c",
-        "	if (is_overtaken(watched, read, watched->read_serial)) {",
-        "	if (is_overtaken(watched, read, UINT64_MAX)) {",
-    ),
-    Bug(
         "the records of a directory outlive a change of one of them",
         "agent/cache/ask.c",
         "		if (cache_answer_is_composite(answer)) {\n"
