@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "lib/base/limits.h"
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/staged.h"
@@ -69,6 +70,27 @@ STAGED(it_is_a_hit_without_a_read_at_any_depth)
 	cache_stage_turn(stage);
 	cr_assert_eq(reads, 0);
 	cr_assert_eq(paths_of(stage), before, "nothing is kept of them");
+}
+
+STAGED(the_list_of_the_root_says_so_too)
+{
+	struct cache_outcome outcome;
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/", CACHE_LIST), 0);
+	check_absent(stage, "/t", CACHE_RESOLVE, true);
+	check_absent(stage, "/t/x", CACHE_RESOLVE, true);
+	cache_stage_turn(stage);
+}
+
+STAGED(the_longest_path_is_one_like_any_other)
+{
+	char path[LIMIT_PATH_BYTES + 1];
+	memset(path, 'x', sizeof(path) - 1);
+	memcpy(path, "/s/", 3);
+	path[sizeof(path) - 1] = '\0';
+	struct cache_outcome outcome;
+	cr_assert_eq(cache_stage_ask(stage, &outcome, path, CACHE_RESOLVE, "", false), CACHE_READY);
+	cr_assert_eq(outcome.code, BERTH_PATH_NOT_FOUND);
+	cache_stage_turn(stage);
 }
 
 STAGED(it_is_found_when_it_comes)

@@ -227,6 +227,21 @@ STAGED(a_known_answer_is_given_without_a_read_and_with_its_age)
 	cr_assert_eq(cache_answer_age_ms(stage->cache, answer, 1), 0, "a clock that went back");
 }
 
+/* The client has no more patience with a read that it wanted. */
+STAGED(a_list_is_known_while_it_is_read_again)
+{
+	struct cache_outcome outcome;
+	struct cache_query query = { .path = "/s", .kind = CACHE_LIST, .max_age_ms = -1 };
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s", CACHE_LIST), 0);
+	memory_set_answering(stage->registry, false);
+	cr_assert_eq(cache_stage_ask(stage, &outcome, "/s", CACHE_LIST, "", true), CACHE_WAITING);
+	cache_cancel(&outcome.wait);
+	const struct cache_answer *answer = cache_known(stage->cache, &query, clock_monotonic_ms());
+	cr_assert_not_null(answer);
+	cr_assert_str_eq(answer->body, "[\"/s/a\"]\n");
+	memory_set_answering(stage->registry, true);
+}
+
 STAGED(a_search_is_known_by_its_last_walk_alone)
 {
 	struct cache_outcome outcome;

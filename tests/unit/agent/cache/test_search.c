@@ -103,8 +103,9 @@ STAGED(away_the_last_result_is_given_and_an_unknown_one_is_unavailable)
 		cr_assert_not(outcome.live);
 		cr_assert_str_eq(outcome.text, before.text);
 		cr_assert_eq(
-			cache_stage_ask(stage, &outcome, "/s", CACHE_FIND, "", false), CACHE_READY);
+			cache_stage_ask(stage, &outcome, "/s", CACHE_FIND, "", i), CACHE_READY);
 	}
+	cr_assert_str_eq(outcome.text, before.text, "nor does a refresh lose it");
 	cr_assert_eq(
 		cache_stage_ask(stage, &outcome, "/s/a", CACHE_FIND, "", false), CACHE_UNAVAILABLE);
 	cr_assert_eq(outcome.code, BERTH_REGISTRY_UNAVAILABLE);
