@@ -27,6 +27,7 @@
 #include "agent/serving/metrics.h"
 #include "agent/serving/names.h"
 #include "agent/serving/outputs.h"
+#include "agent/serving/xds.h"
 #include "agent/registration/persistent.h"
 #include "agent/life/privileges.h"
 #include "agent/registration/registry.h"
@@ -217,6 +218,9 @@ static int start(struct agent *agent, char **main_argv, struct upgrade *received
 	if (code == 0) {
 		agent_api_adopt(agent, received);
 		agent_outputs_open(agent);
+		code = agent_xds_open(agent, received, err);
+	}
+	if (code == 0) {
 		code = agent_main_process_start(agent, main_argv, received->main_pid, err);
 	}
 	return code;
@@ -229,6 +233,7 @@ static void finish(struct agent *agent)
 	agent_components_destroy(agent);
 	agent_checks_destroy(agent);
 	agent_outputs_close(agent);
+	agent_xds_close(agent);
 	agent_api_close(agent);
 	agent_names_close(agent);
 	agent_cache_close(agent);
@@ -278,6 +283,7 @@ static int run(const struct command_line *line, char **argv, struct config *conf
 		.config = config,
 		.started = ev_time(),
 		.state = { .lock_fd = -1 },
+		.xds_fd = -1,
 	};
 	if (!agent.loop) {
 		log_error("agent", "cannot make an event loop: %s", strerror(errno));

@@ -186,6 +186,20 @@ static void print_imports(const struct cli *cli, const json_t *imports)
 	output_table_take(&cli->output, table);
 }
 
+static void print_xds(const json_t *xds)
+{
+	if (!json_is_object(xds)) {
+		return;
+	}
+	if (json_is_true(json_object_get(xds, "running"))) {
+		printf("\nxds: %s, %lld connections, %lld names\n", output_text(xds, "listen"),
+			(long long)json_integer_value(json_object_get(xds, "connections")),
+			(long long)json_integer_value(json_object_get(xds, "names")));
+	} else {
+		printf("\nxds: %s, berth-xds does not run\n", output_text(xds, "listen"));
+	}
+}
+
 void cli_print_status(const struct cli *cli, const json_t *agent)
 {
 	static const char *const headings[] = { "COMPONENT", "STATE", "SINCE" };
@@ -202,6 +216,7 @@ void cli_print_status(const struct cli *cli, const json_t *agent)
 	}
 	print_outputs(cli, json_object_get(agent, "outputs"));
 	print_imports(cli, json_object_get(agent, "imports"));
+	print_xds(json_object_get(agent, "xds"));
 	json_t *problems = json_object_get(agent, "reload_problems");
 	if (json_array_size(problems)) {
 		puts("\nThe configuration on disk is not the one in use:");

@@ -224,6 +224,7 @@ struct config_agent {
 	unsigned group_id; /* (unsigned)-1 when unset */
 	char *state_dir;
 	char *listen;        /* host:port or "" */
+	char *zone;          /* region/zone/… or "" */
 	char **listen_hosts; /* names by which clients may come there; "*" is every name */
 	size_t listen_host_count;
 	char **own_hosts; /* more such names: this machine's, and that of `listen` */
@@ -282,6 +283,18 @@ struct config_dns {
 	int64_t stale_ttl_ms;
 	char **forward; /* "system" alone, or ADDRESS:PORT …; empty: names outside are refused */
 	size_t forward_count;
+};
+
+/* The endpoints that berth-xds prefers. */
+enum config_xds_prefer { CONFIG_XDS_ZONE, CONFIG_XDS_NOTHING };
+
+/* gRPC and Envoy, served by berth-xds. */
+struct config_xds {
+	char *listen; /* a path, or host:port; "": it does not run */
+	char **serve; /* paths, each with or without a trailing / and two asterisks */
+	size_t serve_count;
+	unsigned prefer; /* enum config_xds_prefer */
+	int min_instances;
 };
 
 enum config_output_format {
@@ -389,6 +402,7 @@ struct config {
 	struct config_registry registry;
 	struct config_cache cache;
 	struct config_dns dns;
+	struct config_xds xds;
 	struct config_bridge bridge;
 	struct config_component *components;
 	size_t component_count;

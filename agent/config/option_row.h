@@ -17,6 +17,7 @@ extern const struct config_option config_check_options[];
 extern const struct config_option config_dialect_options[];
 extern const struct config_option config_cache_options[];
 extern const struct config_option config_dns_options[];
+extern const struct config_option config_xds_options[];
 extern const struct config_option config_output_options[];
 extern const struct config_option config_import_options[];
 extern const struct config_option config_zone_options[];

@@ -35,6 +35,10 @@ const struct config_section_type config_sections[CONFIG_SECTION_COUNT] = {
 	[CONFIG_DNS] = { "dns", CONFIG_UNNAMED, "",
 		"Names for programs: a DNS server on this machine, fed from the cache.",
 		config_dns_options, .offset = offsetof(struct config, dns) },
+	[CONFIG_XDS] = { "xds", CONFIG_UNNAMED, "",
+		"The registry for gRPC and Envoy: the agent starts berth-xds, a package of its "
+		"own, and watches over it. FOLLOW.md shows the clients.",
+		config_xds_options, .offset = offsetof(struct config, xds) },
 	[CONFIG_OUTPUT] = { "output", CONFIG_NAMED, "web",
 		"A file, or a backend of HAProxy, that follows the registry. It is written as a "
 		"whole or not at all, and only while the registry confirms what the agent knows: "

@@ -1,5 +1,5 @@
 /*
- * The options of the agent itself: [agent], [registry], [cache] and [dns].
+ * The options of the agent itself: [agent], [registry], [cache], [dns] and [xds].
  */
 #include "agent/config/option_row.h"
 
@@ -49,6 +49,11 @@ const struct config_option config_agent_options[] = {
 			"without its domain, and the name in listen. A request that names another "
 			"Host gets 421, so that no web page reads the answers by a name of its "
 			"own." },
+	{ "zone", TEXT(agent, zone), .verify = config_verify_zone, .automatic = "none",
+		.example = "eu-west/a", .fixed = true,
+		.help = "Where this agent runs: region/zone/..., from the largest part on. Each "
+			"component's record says it in the attribute berth:zone, and clients of "
+			"[xds] get near endpoints first." },
 	{ "log_level", WORD(agent, log_level, "error", "warn", "info", "debug"), .fallback = "info",
 		.help = "The least important messages that are logged." },
 	{ "log_format", CHOICE(agent, log_json, "text", "json"), .fallback = "text",
@@ -184,6 +189,25 @@ const struct config_option config_cache_options[] = {
 	{ "snapshot", BOOLEAN(cache, snapshot), .fallback = "yes",
 		.help = "Keep the cache in state_dir, so that an agent started "
 			"during an outage can answer." },
+	OPTIONS_END,
+};
+
+const struct config_option config_xds_options[] = {
+	{ "listen", TEXT(xds, listen), .verify = config_verify_xds_listen, .automatic = "nothing",
+		.example = BERTH_RUNSTATEDIR "/berth/xds.sock", .fixed = true,
+		.help = "Where clients come: the path of a Unix socket, or host:port. The socket's "
+			"permissions are those of the agent's. Over TCP everybody who can connect "
+			"reads all that the agent can look up." },
+	{ "serve", LIST(xds, serve, serve_count), .verify = config_verify_warm,
+		.fallback = "/users/**", .fixed = true,
+		.help = "All clusters and listeners, for a client that does not name any: those "
+			"of these paths, with a trailing /** of all below." },
+	{ "prefer", WORD(xds, prefer, "zone", "none"), .fallback = "zone", .fixed = true,
+		.help = "zone: endpoints have priorities by nearness to zone in [agent], when it "
+			"is set. none: all have the same." },
+	{ "min_instances", INTEGER(xds, min_instances, 0, 1000000), .fallback = "1", .fixed = true,
+		.help = "A set of endpoints with fewer records stays as it was. 0: it may become "
+			"empty." },
 	OPTIONS_END,
 };
 

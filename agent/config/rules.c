@@ -316,6 +316,9 @@ void config_rule_component(struct config_builder *builder, const struct config_s
 	if (config_lacks(section, "path")) {
 		default_attributes(component);
 	}
+	if (*builder->config->agent.zone) {
+		default_attribute(component, "berth:zone", builder->config->agent.zone);
+	}
 	bool of_container = component->persistence == PERSISTENCE_CONTAINER;
 	if (config_lacks(section, "znode")) {
 		component->ephemeral = of_container;

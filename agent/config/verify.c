@@ -86,6 +86,34 @@ int config_verify_listen(const char *value, struct err *err)
 	return ret;
 }
 
+int config_verify_xds_listen(const char *value, struct err *err)
+{
+	enum { SOCKET_PATH_BYTES = 107 };
+	if (value[0] != '/') {
+		return config_verify_listen(value, err);
+	}
+	return strlen(value) <= SOCKET_PATH_BYTES
+		? 0
+		: err_set(err, BERTH_FAILED, "the path of a socket has at most %d bytes",
+			  SOCKET_PATH_BYTES);
+}
+
+int config_verify_zone(const char *value, struct err *err)
+{
+	enum { ZONE_BYTES = 255 };
+	bool good = strlen(value) <= ZONE_BYTES;
+	for (const char *at = value; good && *at;) {
+		size_t len = strcspn(at, "/");
+		good = len > 0 && strspn(at, name_bytes) >= len && (!at[len] || at[len + 1]);
+		at += len + (at[len] == '/');
+	}
+	return good ? 0
+		    : err_set(err, BERTH_FAILED,
+			      "a zone is made of parts with a / between them, such as eu-west/a; "
+			      "a part has letters, digits, . _ and -; at most %d bytes",
+			      ZONE_BYTES);
+}
+
 int config_verify_dns_address(const char *value, struct err *err)
 {
 	char *host;

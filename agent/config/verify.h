@@ -20,6 +20,10 @@ int config_verify_dns_forward(const char *value, struct err *err) ERR_REQUIRED(2
 int config_verify_domain(const char *value, struct err *err) ERR_REQUIRED(2);
 /* A host name as in a URL, or "*". */
 int config_verify_host_name(const char *value, struct err *err) ERR_REQUIRED(2);
+/* The path of a Unix socket, or host:port. */
+int config_verify_xds_listen(const char *value, struct err *err);
+/* region/zone/…: parts of letters, digits, - . and _. */
+int config_verify_zone(const char *value, struct err *err);
 int config_verify_listen(const char *value, struct err *err) ERR_REQUIRED(2);
 int config_verify_registry_url(const char *value, struct err *err) ERR_REQUIRED(2);
 int config_verify_auth(const char *value, struct err *err) ERR_REQUIRED(2);

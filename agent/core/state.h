@@ -41,6 +41,7 @@
 #include "agent/output/output.h"
 #include "agent/shared/shared.h"
 #include "agent/supervise/supervise.h"
+#include "agent/xds/xds.h"
 #include "lib/base/list.h"
 #include "lib/registry/registry.h"
 
@@ -115,7 +116,10 @@ struct agent {
 	char *domain;          /* of names */
 	struct names_lookups *names;
 	struct zones *zones;
-	struct dns *dns;               /* NULL: nothing listens */
+	struct dns *dns; /* NULL: nothing listens */
+	struct xds *xds; /* NULL: none is configured */
+	int xds_fd;      /* its listening socket; -1 */
+	struct http_place xds_place;
 	struct agent_output **outputs; /* of serving/outputs.c */
 	size_t output_count;
 	struct http *http;

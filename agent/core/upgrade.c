@@ -181,6 +181,7 @@ static void receive_from_predecessor(struct upgrade *upgrade, const char *variab
 	upgrade->socket_fd = take_descriptor(upgrade_get(upgrade, "socket_fd"));
 	upgrade->listen_fd = take_descriptor(upgrade_get(upgrade, "listen_fd"));
 	upgrade->lock_fd = take_descriptor(upgrade_get(upgrade, "lock_fd"));
+	upgrade->xds_fd = take_descriptor(upgrade_get(upgrade, "xds_fd"));
 	upgrade->keep_socket = json_is_true(upgrade_get(upgrade, "keep_socket"));
 	const json_t *place = upgrade_get(upgrade, "socket_place");
 	upgrade->socket_place = (struct http_place){
@@ -272,7 +273,8 @@ static void receive_activation(struct upgrade *upgrade)
 
 void upgrade_receive(struct upgrade *upgrade)
 {
-	*upgrade = (struct upgrade){ .socket_fd = -1, .listen_fd = -1, .lock_fd = -1 };
+	*upgrade =
+		(struct upgrade){ .socket_fd = -1, .listen_fd = -1, .lock_fd = -1, .xds_fd = -1 };
 	const char *variable = getenv(VARIABLE);
 	if (variable) {
 		receive_from_predecessor(upgrade, variable);
@@ -386,6 +388,7 @@ int upgrade_exec(const struct upgrade *upgrade, const char *binary, char **argv,
 	json_object_set_new(document, "version", json_integer(VERSION));
 	pass_descriptor(document, "socket_fd", upgrade->socket_fd);
 	pass_descriptor(document, "listen_fd", upgrade->listen_fd);
+	pass_descriptor(document, "xds_fd", upgrade->xds_fd);
 	pass_descriptor(document, "lock_fd", upgrade->lock_fd);
 	json_object_set_new(document, "keep_socket", json_boolean(upgrade->keep_socket));
 	json_object_set_new(document, "socket_place",

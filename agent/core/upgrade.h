@@ -25,6 +25,7 @@ struct upgrade {
 	struct http_place socket_place; /* of socket_fd, unless the service manager made it */
 	int listen_fd;
 	int lock_fd;
+	int xds_fd; /* the listening socket of berth-xds */
 	/* the listening socket is the service manager's: do not unlink its path */
 	bool keep_socket;
 	pid_t main_pid;                /* 0: none runs */

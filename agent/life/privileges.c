@@ -128,19 +128,17 @@ static void become_root_again(gid_t group, struct err *err)
  * Where strangers can write, and the agent's user is one of them, root's own bind() would follow
  * where they lead.
  */
-static int bind_local(const struct config_agent *config, const struct identity *identity,
-	struct upgrade *received, struct err *err)
+static int bind_local(const struct config_agent *config, const char *path,
+	const struct identity *identity, int *ret_fd, struct err *err)
 {
-	bool as_user = !is_roots_directory_of(config->socket);
+	bool as_user = !is_roots_directory_of(path);
 	gid_t root_group = getegid();
 	gid_t group = config->socket_group_id != (unsigned)-1 ? config->socket_group_id
 							      : identity->gid;
 	if (as_user && act_as(identity, group, err)) {
 		return err->code;
 	}
-	received->socket_fd = http_socket_unix(
-		config->socket, config->socket_mode, config->socket_group_id, err);
-	received->socket_place = http_socket_find(config->socket);
+	*ret_fd = http_socket_unix(path, config->socket_mode, config->socket_group_id, err);
 	if (as_user && err->code) {
 		err_wrap(err, "as user %u, since root makes no socket where others can write",
 			(unsigned)identity->uid);
@@ -151,12 +149,29 @@ static int bind_local(const struct config_agent *config, const struct identity *
 	return err->code;
 }
 
+static int bind_xds(const struct config *config, const struct identity *identity,
+	struct upgrade *received, struct err *err)
+{
+	const char *listen = config->xds.listen;
+	if (!*listen || received->xds_fd >= 0) {
+		return 0;
+	}
+	if (listen[0] == '/') {
+		return bind_local(&config->agent, listen, identity, &received->xds_fd, err);
+	}
+	received->xds_fd = http_socket_tcp(listen, err);
+	return err->code;
+}
+
 static int bind_sockets(const struct config *config, const struct identity *identity,
 	struct upgrade *received, struct err *err)
 {
 	const struct config_agent *agent = &config->agent;
-	if (received->socket_fd < 0 && bind_local(agent, identity, received, err)) {
-		return err->code;
+	if (received->socket_fd < 0) {
+		if (bind_local(agent, agent->socket, identity, &received->socket_fd, err)) {
+			return err->code;
+		}
+		received->socket_place = http_socket_find(agent->socket);
 	}
 	if (*agent->listen && received->listen_fd < 0) {
 		received->listen_fd = http_socket_tcp(agent->listen, err);
@@ -164,7 +179,8 @@ static int bind_sockets(const struct config *config, const struct identity *iden
 			return received->listen_fd;
 		}
 	}
-	return bind_names(&config->dns, received, err);
+	return bind_xds(config, identity, received, err) ? err->code
+							 : bind_names(&config->dns, received, err);
 }
 
 /*

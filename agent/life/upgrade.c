@@ -20,6 +20,7 @@
 #include "agent/core/state.h"
 #include "agent/serving/names.h"
 #include "agent/serving/outputs.h"
+#include "agent/serving/xds.h"
 #include "agent/life/privileges.h"
 #include "agent/registration/registry.h"
 #include "agent/life/signals.h"
@@ -125,14 +126,15 @@ static json_t *make_document(struct agent *agent)
 		json_decref(paths);
 		agent_registry_close(agent);
 	}
-	return json_pack("{s:o, s:o, s:o*, s:o, s:o, s:f, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:b}",
+	return json_pack(
+		"{s:o, s:o, s:o*, s:o, s:o, s:f, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:b}",
 		"checks", checks, "components", components, "session", session, "history",
 		history_json(agent->history, true), "drain", drains, "started", agent->started,
 		"binary", agent->upgrade->binary, "state_dir", agent->config->agent.state_dir,
 		"socket", socket, "socket_path", agent->config->agent.socket, "listen",
-		agent->config->agent.listen, "core_limit", (json_int_t)agent->limits.core.rlim_cur,
-		"files_limit", (json_int_t)agent->limits.files.rlim_cur, "claims_orphans",
-		agent->claims_orphans);
+		agent->config->agent.listen, "xds", agent->config->xds.listen, "core_limit",
+		(json_int_t)agent->limits.core.rlim_cur, "files_limit",
+		(json_int_t)agent->limits.files.rlim_cur, "claims_orphans", agent->claims_orphans);
 }
 
 static _Noreturn void execute(struct agent *agent)
@@ -145,12 +147,14 @@ static _Noreturn void execute(struct agent *agent)
 		.socket_place = http_socket_place(agent->http),
 		.listen_fd = http_listen_fd(agent->http),
 		.lock_fd = agent->state.lock_fd,
+		.xds_fd = -1,
 		.keep_socket = agent->keep_socket,
 		.main_pid = agent->supervise ? supervise_pid(agent->supervise) : 0,
 		.connections = kept,
 		.connection_count = http_keep(agent->http, kept, max),
 	};
 	agent_names_pass(agent, &passed);
+	agent_xds_pass(agent, &passed);
 	agent_bridge_pass(agent, &passed);
 	passed.document = make_document(agent);
 	struct err err = ERR_INIT;
@@ -326,13 +330,15 @@ static void keep_if_same(int *fd, const char *before, const char *now)
 	}
 }
 
-static void compare_configurations(struct upgrade *received, const struct config_agent *config)
+static void compare_configurations(struct upgrade *received, const struct config *whole)
 {
+	const struct config_agent *config = &whole->agent;
 	char socket[PATH_BYTES];
 	describe_socket(config, socket, sizeof(socket));
 	const char *path = upgrade_text(received, "socket_path");
 	keep_if_same(&received->lock_fd, upgrade_text(received, "state_dir"), config->state_dir);
 	keep_if_same(&received->listen_fd, upgrade_text(received, "listen"), config->listen);
+	keep_if_same(&received->xds_fd, upgrade_text(received, "xds"), whole->xds.listen);
 	if (!received->keep_socket) {
 		keep_if_same(&received->socket_fd, upgrade_text(received, "socket"), socket);
 		if (received->socket_fd < 0 && *path) {
@@ -388,7 +394,7 @@ void agent_upgrade_init(struct agent *agent, struct upgrade *received)
 	upgrade->settle.data = agent;
 	take_limits(agent, received);
 	if (received->document) {
-		compare_configurations(received, &agent->config->agent);
+		compare_configurations(received, agent->config);
 		agent->started = json_number_value(upgrade_get(received, "started"));
 	}
 	agent->keep_socket = received->keep_socket;

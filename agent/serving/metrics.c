@@ -7,6 +7,7 @@
 #include "agent/core/state.h"
 #include "agent/serving/names.h"
 #include "agent/serving/outputs.h"
+#include "agent/serving/xds.h"
 
 static const enum metric of_checks[] = { METRIC_CHECK_UP, METRIC_CHECK_WARNING,
 	METRIC_CHECK_DURATION, METRIC_CHECK_RUNS };
@@ -102,4 +103,5 @@ void agent_metrics_update(struct agent *agent)
 	agent_bridge_update_metrics(agent);
 	agent_names_update_metrics(agent);
 	agent_outputs_update_metrics(agent);
+	agent_xds_update_metrics(agent);
 }

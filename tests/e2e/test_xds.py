@@ -2,12 +2,13 @@
 
 import http.client
 import json
+import os
 import signal
 import socket
 import subprocess
 
 import http2
-from berth import PROGRAMS, UnixConnection, wait_until
+from berth import PROGRAMS, UnixConnection, berth, has_ended, wait_until
 from http2 import (
     CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, HEADERS, PING, RST_STREAM,
     SETTINGS, Client, frame, message, settings,
@@ -370,3 +371,100 @@ class Tcp(XdsTest):
             json.dumps({"resource_names": [NAME]}))
         self.assertEqual(connection.getresponse().status, 200)
         connection.close()
+
+
+class OfTheAgent(XdsTest):
+    """berth-xds as the agent runs it."""
+
+    def start(self, **options):
+        self.members.put("c1", 8001, **{"berth:zone": "eu/b"})
+        self.members.put("c2", 8002, **{"berth:zone": "eu/a"})
+        self.socket = self.folder / "agent" / "xds.sock"
+        agent = self.agent(xds={"listen": self.socket, **options}, agent={"zone": "eu/a"})
+        return agent.start()
+
+    def endpoints(self):
+        connection = UnixConnection(self.socket)
+        connection.request("POST", "/v3/discovery:endpoints",
+            json.dumps({"resource_names": [NAME]}))
+        (resource,) = json.loads(connection.getresponse().read())["resources"]
+        connection.close()
+        return [(locality["locality"]["zone"], locality.get("priority", 0))
+            for locality in resource["endpoints"]]
+
+    def wait_running(self, agent):
+        wait_until(lambda: agent.status()["xds"]["running"], "berth-xds runs")
+        return agent.status()["xds"]["pid"]
+
+    def test_it_serves_with_the_zone_of_the_agent(self):
+        agent = self.start()
+        self.assertEqual(self.endpoints(), [("a", 0), ("b", 1)])
+        self.assertEqual(agent.status()["xds"]["listen"], str(self.socket))
+        wait_until(lambda: agent.status()["xds"].get("names") == 1, "its figures came")
+        self.assertIn("berth_xds_running 1", agent.get("/metrics").body.decode())
+        self.assertIn("berth_xds_names 1", agent.get("/metrics").body.decode())
+        shown = berth("--socket", agent.socket, "status")
+        self.assertIn(f"xds: {self.socket}", shown.stdout)
+
+    def test_without_a_preference_zones_are_equal(self):
+        self.start(prefer="none")
+        self.assertEqual(self.endpoints(), [("a", 0), ("b", 0)])
+
+    def test_it_is_started_again_and_its_socket_never_refuses(self):
+        agent = self.start()
+        for _ in range(2):
+            pid = self.wait_running(agent)
+            os.kill(pid, signal.SIGKILL)
+            self.assertEqual(len(self.endpoints()), 2)
+            wait_until(lambda: agent.status()["xds"]["pid"] not in (0, pid), "another runs")
+        self.assertEqual(agent.status()["xds"]["restarts"], 2)
+        self.assertIn("killed by signal 9", agent.read_log())
+
+    def test_an_upgrade_keeps_the_socket(self):
+        agent = self.start()
+        inode = self.socket.stat().st_ino
+        pid = self.wait_running(agent)
+        agent.upgrade()
+        self.assertEqual(len(self.endpoints()), 2)
+        self.assertNotEqual(self.wait_running(agent), pid)
+        self.assertEqual(self.socket.stat().st_ino, inode)
+        wait_until(lambda: has_ended(pid), "the one before has ended")
+
+    def test_it_ends_with_the_agent(self):
+        agent = self.start()
+        pid = self.wait_running(agent)
+        agent.kill()
+        wait_until(lambda: has_ended(pid), "berth-xds has ended")
+        agent.start()
+        pid = self.wait_running(agent)
+        self.assertEqual(agent.stop(), 0)
+        wait_until(lambda: has_ended(pid), "berth-xds has ended")
+        self.assertFalse(self.socket.exists())
+
+    def test_a_program_that_is_not_there_is_named(self):
+        empty = self.folder / "empty"
+        empty.mkdir()
+        self.members.put("c1", 8001)
+        agent = self.agent(xds={"listen": self.folder / "xds.sock"})
+        agent.start(env={**os.environ, "BERTH_LIBEXECDIR": str(empty)})
+        self.assertFalse(agent.status()["xds"]["running"])
+        self.assertIn(f"{empty}/berth-xds", agent.read_log())
+
+    def test_the_zone_is_in_the_record(self):
+        agent = self.web_agent(extra={"agent": {"zone": "eu/a"}})
+        agent.start()
+        agent.wait_state("registered")
+        self.assertEqual(self.in_registry()["berth:zone"], "eu/a")
+
+    def test_mistakes_in_the_configuration_are_named(self):
+        for sections, word in (
+            ({"xds": {"listen": "nowhere"}}, "listen"),
+            ({"xds": {"listen": "/" + "x" * 110}}, "107"),
+            ({"xds": {"serve": "/Users/**"}}, "serve"), ({"xds": {"prefer": "x"}}, "prefer"),
+            ({"agent": {"zone": "eu//a"}}, "zone"), ({"agent": {"zone": "/eu"}}, "zone"),
+            ({"agent": {"zone": "eu/"}}, "zone"),
+        ):
+            agent = self.agent(**sections)
+            result = subprocess.run([PROGRAMS / "berthd", "-t", "-c", agent.config],
+                capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual((result.returncode, word in result.stderr), (1, True), result.stderr)
