@@ -33,6 +33,7 @@
 #include "agent/registration/registry.h"
 #include "agent/life/reload.h"
 #include "agent/life/signals.h"
+#include "agent/life/standby.h"
 #include "agent/life/stop.h"
 #include "agent/life/upgrade.h"
 #include "agent/base/allocate.h"
@@ -273,6 +274,15 @@ static void serve(struct agent *agent)
 	ev_run(agent->loop, 0);
 }
 
+/* While our signals are still blocked. */
+static bool is_asked_to_end(void)
+{
+	sigset_t pending;
+	sigpending(&pending);
+	return sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1 ||
+		sigismember(&pending, SIGQUIT) == 1;
+}
+
 static int run(const struct command_line *line, char **argv, struct config *config,
 	struct upgrade *received)
 {
@@ -299,6 +309,11 @@ static int run(const struct command_line *line, char **argv, struct config *conf
 	ev_async_init(&agent.reconsider, on_reconsider);
 	agent.reconsider.data = &agent;
 	struct err err = ERR_INIT;
+	if (!received->document && !agent_standby_wait(config, is_asked_to_end)) {
+		file_queue_destroy(agent.files);
+		config_unref(config);
+		return 0;
+	}
 	if (agent_signals_watch(&agent, on_signal, &err) ||
 		start(&agent, line->argv, received, &err)) {
 		log_error("agent", "cannot start: %s", err.msg);
@@ -375,15 +390,6 @@ static int convert(const struct command_line *line)
 	execv(BERTH_BINDIR "/berth", (char *const *)arguments);
 	fprintf(stderr, "berthd: cannot run " BERTH_BINDIR "/berth: %s\n", strerror(errno));
 	return 1;
-}
-
-/* Our signals are blocked meanwhile. */
-static bool is_asked_to_end(void)
-{
-	sigset_t pending;
-	sigpending(&pending);
-	return sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1 ||
-		sigismember(&pending, SIGQUIT) == 1;
 }
 
 /*

@@ -373,6 +373,7 @@ struct config_zone {
 struct config_bridge {
 	char *containers; /* the directory of their subdirectories; "": no bridge */
 	int64_t linger_ms;
+	bool standby; /* waits while another agent uses the state directory */
 };
 
 /* The rules of the host for the containers that the glob matches. */

@@ -19,6 +19,9 @@ const struct config_option config_bridge_options[] = {
 			"restarted inside a living container. A record that was withdrawn, or "
 			"whose "
 			"container's subdirectory has gone, ends at once." },
+	{ "standby", BOOLEAN(bridge, standby), .fallback = "no",
+		.help = "An agent that finds its state_dir in use waits for the end of the other "
+			"one, and takes its session over. Both have this configuration." },
 	OPTIONS_END,
 };
 

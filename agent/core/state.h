@@ -7,8 +7,8 @@
  * after a change that may matter to another file (agent_wake(), event.h).
  *
  *   agent.c         start, finish, agent_reconsider()
- *   life/           hooks (requests of the API), signals, reload, upgrade, stop, main_process,
- *                   privileges
+ *   life/           hooks (requests of the API), signals, reload, upgrade, standby, stop,
+ *                   main_process, privileges
  *   serving/        cache, api, names, outputs, metrics
  *   registration/   registry, checks, components, persistent, bridge, drain, drain_early
  *   core/           this state; event: log, history, agent_wake(); upgrade: the document that a

@@ -246,6 +246,38 @@ class Restarts(BridgeTest):
         self.await_gone(f"{WEB}/dies")
         self.await_gone(f"{WEB}/lives")
 
+    def standby(self):
+        """The host's agent again, with a second one that waits for its end."""
+        self.agent_of_host.kill()
+        self.agent_of_host.write_config({
+            "bridge": {"containers": self.containers, "standby": "yes"},
+            "container *": {"allow": "/users/joe/web/**"},
+        })
+        self.agent_of_host.start()
+        second = self.agent("second")
+        second.socket = self.agent_of_host.socket
+        second.config = self.agent_of_host.config
+        second.start(wait=False)
+        wait_until(lambda: "standby: another agent uses" in second.read_log(), "it waits")
+        return second
+
+    def test_a_standby_takes_over(self):
+        second = self.standby()
+        self.agent_of_host.kill()
+        wait_until(lambda: second.starts() == 1, "it has taken over")
+        wait_until(second.answers, "it answers")
+        self.await_state(second, "web-1", f"{WEB}/lives", "registered")
+        self.dies.kill()
+        self.await_gone(f"{WEB}/dies")
+        self.assertEqual(self.seen(), [1, 2])
+
+    def test_a_standby_that_waits_can_be_stopped(self):
+        second = self.standby()
+        second.signal(signal.SIGTERM)
+        self.assertEqual(second.wait(), 0)
+        self.await_state(self.agent_of_host, "web-1", f"{WEB}/lives", "registered")
+        self.assertEqual(self.seen(), [1, 1])
+
     def test_a_path_that_two_containers_want_stays_with_the_first_one(self):
         second = self.container("web-0")
         self.register(second, f"{WEB}/lives")
