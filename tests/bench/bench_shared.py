@@ -15,6 +15,9 @@ from berth import Agent
 SECONDS = float(os.environ.get("BERTH_SECONDS", "1"))
 ROUNDS = int(os.environ.get("BERTH_ROUNDS", "5"))
 RECORDS = int(os.environ.get("BERTH_RECORDS", "4096"))
+SOURCE = pathlib.Path(os.environ["BERTH_SRC_DIR"])
+MODULE = pathlib.Path(os.environ["BERTH_BUILD_DIR"]).resolve() / "libnss_berth.so.2"
+NAME = "c-000000.i00.web.devteam.berth"
 LOOK_UP = pathlib.Path(os.environ["BERTH_BUILD_DIR"]) / "tests/bench/look_up"
 
 
@@ -23,7 +26,7 @@ def record(number):
     return json.dumps({
         "type": "JSONServiceRecord", "description": "x" * (number % 400),
         "external": [{"api": "http://example.org/rest", "addressType": "host/port",
-            "protocol": "REST", "addresses": [{"host": f"host{number:06}.example.org",
+            "protocol": "REST", "addresses": [{"host": f"10.0.{number // 256}.{number % 256}",
                 "port": "8080"}]}],
         "internal": [],
     })
@@ -71,6 +74,25 @@ class Bench:
             print(f"  {name:<40} {rate:>12,.0f}/s   p50 {p50:>8,.0f} ns   p99 {p99:>8,.0f} ns")
 
 
+    def nss_round(self, program, shared):
+        """Nanoseconds of one gethostbyname_r() of the module, of 2,000 in a row."""
+        environment = {**os.environ, "BERTH_SOCKET": str(self.agent.socket), "BERTH_SHARED": shared}
+        output = subprocess.run([program, MODULE, NAME], input="20\n2000\n", env=environment,
+            check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+        return float(output.splitlines()[-1].split()[1])
+
+    def nss(self):
+        """The module by itself: glibc's own work for nsswitch.conf and /etc/hosts comes on top."""
+        program = self.folder / "nss_look_up"
+        subprocess.run(["cc", "-O2", SOURCE / "tests/e2e/programs/nss_look_up.c", "-o", program,
+            "-ldl"], check=True)
+        rounds = [[self.nss_round(program, shared) for shared in ("on", "off")]
+            for _ in range(ROUNDS)]
+        memory, socket = map(statistics.median, zip(*rounds))
+        print(f"\ngethostbyname_r() of libnss_berth (medians of {ROUNDS} rounds)\n"
+            f"  memory {memory:>8,.0f} ns   socket {socket:>8,.0f} ns")
+
+
 def redis():
     """redis-benchmark's GET by one client."""
     if not shutil.which("redis-server"):
@@ -106,6 +128,8 @@ def main():
                 ("memory", "lookup", "on"),
                 ("kept without asking anybody", "lookup", "off"),
             ])
+            if MODULE.exists():
+                bench.nss()
         finally:
             bench.agent.end()
         redis()
