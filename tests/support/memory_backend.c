@@ -59,6 +59,9 @@ struct memory {
 	int session_timeout_ms;
 	memory_interfere *interfere;
 	void *interfere_context;
+	const char *late_path;      /* the next answer about it comes late; NULL: none */
+	struct registry_task *late; /* such an answer */
+	bool late_is_due;
 };
 
 static struct list trees = { &trees, &trees };
@@ -387,8 +390,23 @@ static void complete_next(struct memory *memory)
 		if (!task->ret_err.code) {
 			carry_out(memory, task);
 		}
+		if (memory->late_path && strcmp(task->path, memory->late_path) == 0) {
+			memory->late_path = NULL;
+			memory->late = task;
+			return;
+		}
 	}
 	memory->base.core.completed(memory->base.core.core, task);
+}
+
+static void complete_late(struct memory *memory)
+{
+	struct registry_task *task = memory->late;
+	memory->late = NULL;
+	memory->late_is_due = false;
+	if (task) {
+		memory->base.core.completed(memory->base.core.core, task);
+	}
 }
 
 /* --- The backend --- */
@@ -513,6 +531,9 @@ static void memory_dispatch(struct registry_backend *backend, int64_t now_ms)
 	for (size_t due = memory->tasks; due > 0 && memory->tasks > 0; due--) {
 		complete_next(memory);
 	}
+	if (memory->late_is_due) {
+		complete_late(memory);
+	}
 }
 
 static void memory_submit(struct registry_backend *backend, struct registry_task *task)
@@ -526,7 +547,12 @@ static void memory_submit(struct registry_backend *backend, struct registry_task
 
 static void memory_abandon(struct registry_backend *backend, struct registry_task *task)
 {
-	forget(memory_of(backend), task);
+	struct memory *memory = memory_of(backend);
+	if (task == memory->late) {
+		memory->late = NULL;
+	} else {
+		forget(memory, task);
+	}
 }
 
 static void memory_unwatch(
@@ -612,6 +638,18 @@ void memory_set_heard_ms(struct registry *registry, int64_t heard_ms)
 void memory_set_session_timeout_ms(struct registry *registry, int timeout_ms)
 {
 	memory_of(registry->backend)->session_timeout_ms = timeout_ms;
+}
+
+void memory_be_late(struct registry *registry, const char *path)
+{
+	memory_of(registry->backend)->late_path = path;
+}
+
+void memory_answer_late(struct registry *registry)
+{
+	struct memory *memory = memory_of(registry->backend);
+	memory->late_is_due = true;
+	wake(memory);
 }
 
 void memory_on_task(struct registry *registry, memory_interfere *interfere, void *context)

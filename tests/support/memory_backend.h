@@ -35,6 +35,13 @@ void memory_set_session_timeout_ms(struct registry *registry, int timeout_ms);
 typedef void memory_interfere(void *context, const struct registry_task *task, struct err *err);
 void memory_on_task(struct registry *registry, memory_interfere *interfere, void *context);
 
+/*
+ * The next task about the path is carried out in its turn, and answered behind others: in the next
+ * dispatch after memory_answer_late(). The path is borrowed until then.
+ */
+void memory_be_late(struct registry *registry, const char *path);
+void memory_answer_late(struct registry *registry);
+
 /* Changes by another client, at once. */
 void memory_put(struct registry *registry, const char *path, const char *data);
 void memory_remove(struct registry *registry, const char *path);

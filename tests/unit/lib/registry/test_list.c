@@ -83,6 +83,12 @@ static void keep_lists_back(void *context, const struct registry_task *task, str
 	}
 }
 
+static void fail_lists(void *context, const struct registry_task *task, struct err *err)
+{
+	*(size_t *)context += task->operation == REGISTRY_OP_CHILDREN;
+	keep_lists_back(NULL, task, err);
+}
+
 static void forbid_lists(void *context, const struct registry_task *task, struct err *err)
 {
 	(void)context;
@@ -161,12 +167,14 @@ CONNECTED(a_path_that_is_there_waits_for_the_list_that_names_it)
 	watch_both(registry, &user);
 	memory_remove(registry, "/t/a");
 	client_wait(is_absent, &user.seen);
-	memory_on_task(registry, keep_lists_back, NULL);
+	size_t lists = 0;
+	memory_on_task(registry, fail_lists, &lists);
 	memory_put(registry, "/t/a", "new");
 	int64_t now_ms = clock_monotonic_ms();
 	stand_still(registry, now_ms);
 	assert_answer(&user.list, "Timeout");
 	assert_answer(&user.seen, "PathNotFound");
+	cr_assert_eq(lists, 1, "it is not asked for again and again");
 	memory_on_task(registry, NULL, NULL);
 	stand_still(registry, now_ms + RETRIED_MS);
 	cr_assert(names(&user.list, "/t/a"));
@@ -224,6 +232,29 @@ CONNECTED(a_deletion_that_a_read_finds_has_the_list_read)
 	assert_answer(&user.seen, "PathNotFound");
 	cr_assert_str_eq(answer_children(&user.list), "/t/b");
 	cr_assert_eq(remover.lists, 1);
+	user_finish(&user);
+}
+
+/* Its answer comes behind that of a later read of a path which was made again meanwhile. */
+CONNECTED(a_list_whose_answer_was_overtaken_ends_nothing)
+{
+	struct user user;
+	watch_both(registry, &user);
+	int64_t now_ms = clock_monotonic_ms();
+	memory_be_late(registry, "/t");
+	memory_remove(registry, "/t/a");
+	stand_still(registry, now_ms);
+	cr_assert_eq(user.seen.calls + user.list.calls, 2, "the list is still to be answered");
+	memory_put(registry, "/t/a", "new");
+	registry_watch_refresh(user.watch);
+	stand_still(registry, now_ms);
+	cr_assert_str_eq(user.seen.data, "new");
+	cr_assert_eq(user.seen.calls, 2);
+	memory_answer_late(registry);
+	stand_still(registry, now_ms);
+	cr_assert_str_eq(user.seen.data, "new");
+	cr_assert_eq(user.seen.calls, 2);
+	cr_assert_eq(user.list.calls, 1, "no list came that lacks it");
 	user_finish(&user);
 }
 
@@ -362,6 +393,33 @@ CONNECTED(a_known_list_keeps_a_path_back_that_it_lacks)
 	stand_still(registry, now_ms + RETRIED_MS);
 	cr_assert(names(&list, "/t/a"));
 	cr_assert_str_eq(seen.data, "new");
+	answer_clear(&seen);
+	answer_clear(&list);
+}
+
+CONNECTED(a_known_value_that_waits_to_be_read_ends_with_the_first_list)
+{
+	static struct answer others[2 * REGISTRY_MAX_IN_FLIGHT];
+	struct answer seen = { 0 };
+	struct answer list = { 0 };
+	char path[64];
+	const struct registry_value *known = value_of("saved", NULL, 0);
+	memory_put(registry, "/t", "");
+	for (size_t i = 0; i < 2 * REGISTRY_MAX_IN_FLIGHT; i++) {
+		snprintf(path, sizeof(path), "/other%zu", i);
+		registry_watch(registry, path, REGISTRY_WATCH_DATA, answer_take, &others[i]);
+	}
+	registry_watch_known(registry, "/t/a", REGISTRY_WATCH_DATA, known, answer_take, &seen);
+	registry_value_release(known);
+	registry_watch_hurry(
+		registry_watch(registry, "/t", REGISTRY_WATCH_CHILDREN, answer_take, &list));
+	memory_on_task(registry, keep_back, (void *)(uintptr_t) "/t/a");
+	client_wait_calls(&list, 1);
+	cr_assert_eq(others[2 * REGISTRY_MAX_IN_FLIGHT - 1].calls, 0);
+	assert_answer(&seen, "PathNotFound");
+	for (size_t i = 0; i < 2 * REGISTRY_MAX_IN_FLIGHT; i++) {
+		answer_clear(&others[i]);
+	}
 	answer_clear(&seen);
 	answer_clear(&list);
 }
