@@ -467,7 +467,7 @@ struct cache *cache_create(
 	cache_searches_init(&cache->searches, registry, &cache->turn, &cache->follow);
 	cache_answers_init(&cache->answers, &cache->store, &cache->searches);
 	timer_init(&cache->tick, loop, "the cache's tick", on_tick, cache);
-	cache->resync_bucket = cache->table.hash_seed & (cache->table.bucket_count - 1);
+	cache->resync_bucket = (size_t)cache->table.hash_seed & (cache->table.bucket_count - 1);
 	cache_set_options(cache, options);
 	return cache;
 }

@@ -257,7 +257,7 @@ static const char *text_at(const struct map *map, uint64_t offset)
 static size_t find_slot(const struct map *map, const struct map_entry *entry, uint64_t hash)
 {
 	for (size_t i = 0; i < SHARED_PROBES; i++) {
-		size_t index = (hash + i) & (map->slots - 1);
+		size_t index = (size_t)(hash + i) & (map->slots - 1);
 		const word *slot = slot_at(map, index);
 		uint64_t found = load(&slot[SHARED_S_HASH]);
 		if (found == 0) {

@@ -143,7 +143,7 @@ void handle_arm(struct berth *berth)
 		/* Zero would disarm it. */
 		due_ms = due_ms > 0 ? due_ms : 1;
 		timer.it_value.tv_sec = due_ms / 1000;
-		timer.it_value.tv_nsec = (due_ms % 1000) * 1000000;
+		timer.it_value.tv_nsec = (long)(due_ms % 1000) * 1000000;
 	}
 	timerfd_settime(berth->timer_fd, TFD_TIMER_ABSTIME, &timer, NULL);
 }

@@ -59,8 +59,8 @@ bool shared_map_open(struct shared_map *map, int fd)
 	shared_word *words = memory;
 	struct shared_map opened = { .words = words,
 		.size = size,
-		.slots = load(&words[SHARED_H_SLOTS]),
-		.arena = load(&words[SHARED_H_ARENA]),
+		.slots = (size_t)load(&words[SHARED_H_SLOTS]),
+		.arena = (size_t)load(&words[SHARED_H_ARENA]),
 		.key = { load(&words[SHARED_H_KEY_0]), load(&words[SHARED_H_KEY_1]) } };
 	uint64_t own = time_namespace();
 	if (!is_consistent(&opened) || own == 0 || load(&words[SHARED_H_TIME_NAMESPACE]) != own) {
@@ -224,7 +224,7 @@ enum shared_outcome shared_map_read(const struct shared_map *map, const char *ke
 	enum look look = LOOK_ELSEWHERE;
 	enum shared_outcome outcome = SHARED_UNKNOWN;
 	for (size_t i = 0; look == LOOK_ELSEWHERE && i < SHARED_PROBES; i++) {
-		size_t index = (hash + i) & (map->slots - 1);
+		size_t index = (size_t)(hash + i) & (map->slots - 1);
 		/* A slot never changes its key within a map. */
 		uint64_t found = load(&slot_at(map, index)[SHARED_S_HASH]);
 		if (found == 0) {

@@ -136,7 +136,7 @@ static void outlive_birth_tick(int fd)
 	for (int i = 0; i < 16; i++) {
 		clock_gettime(CLOCK_REALTIME_COARSE, &now);
 		if (now.tv_sec != statx_now.stx_btime.tv_sec ||
-			now.tv_nsec > statx_now.stx_btime.tv_nsec) {
+			now.tv_nsec > (long)statx_now.stx_btime.tv_nsec) {
 			return;
 		}
 		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
@@ -238,7 +238,7 @@ static int stamp(int fd, int64_t previous_version)
 	if (now < previous_version + 1) {
 		now = previous_version + 1;
 	}
-	times[1] = (struct timespec){ .tv_sec = now / NS_PER_S, .tv_nsec = now % NS_PER_S };
+	times[1] = (struct timespec){ .tv_sec = now / NS_PER_S, .tv_nsec = (long)(now % NS_PER_S) };
 	return futimens(fd, times);
 }
 
