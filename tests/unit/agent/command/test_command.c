@@ -189,8 +189,8 @@ static void relaunch(const struct command_launch_options *wanted)
 Test(command, has_the_limits_that_were_asked_for)
 {
 	const struct command_limit limits[] = {
-		{ RLIMIT_NOFILE, { 20, 20 } },
 		{ RLIMIT_CORE, { 0, 0 } },
+		{ RLIMIT_NOFILE, { 20, 20 } },
 	};
 	relaunch(&(struct command_launch_options){
 		.user = "", .cwd = "", .limits = limits, .limit_count = 2 });
@@ -304,6 +304,28 @@ Test(command, its_variables_replace_those_of_the_agent)
 	run("env | grep -c ^BERTH_T=; test \"$BERTH_RUN\" != another");
 	cr_assert(eq(str, output, "1\n"));
 	cr_assert(zero(int, status));
+}
+
+Test(command, leads_a_session_without_a_terminal)
+{
+	run("cut -d' ' -f6,7 /proc/$$/stat; echo $$ 0");
+	char *second = strchr(output, '\n') + 1;
+	cr_assert(eq(int, strncmp(output, second, strlen(second)), 0), "%s", output);
+}
+
+Test(command, without_a_marker_it_has_the_environment_all_the_same)
+{
+	int said[2];
+	char text[16] = "";
+	setenv("BERTH_T", "here", 1);
+	relaunch(&(struct command_launch_options){ .user = "", .cwd = "" });
+	cr_assert(zero(int, pipe(said)));
+	pid_t pid = spawn("echo $BERTH_T", said[1], 0);
+	cr_assert(eq(long, read(said[0], text, sizeof(text) - 1), 5));
+	cr_assert(eq(str, text, "here\n"));
+	waitpid(pid, NULL, 0);
+	close(said[0]);
+	close(said[1]);
 }
 
 Test(command, runs_in_its_directory)
