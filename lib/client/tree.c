@@ -217,6 +217,11 @@ static void on_data(void *context, const struct registry_result *result)
 		doubt(tree, &node->data);
 		return;
 	}
+	/* A picture never has a record below a path that has gone. */
+	if (!record && node->record && !follow_children(node, NULL, 0)) {
+		doubt(tree, &node->data);
+		return;
+	}
 	bool same = (!record && !node->record) ||
 		(record && node->record && json_equal(record, node->record));
 	json_decref(node->record);
