@@ -78,6 +78,7 @@ static void send_zone_view(struct dns *dns, const struct dns_origin *origin,
 	const struct dns_reply_zone_options options = { .stale_ttl_s = dns->stale_ttl_s,
 		.recursion_available = dns_forward_enabled(dns->forward) };
 	dns->counts.stale += view->stale;
+	dns->rotation++;
 	size_t len = dns_reply_write_zone(
 		dns->buffer, dns_reply_limit(query, origin->connection), query, view, &options);
 	zone_answer_finish(&view->answer);
@@ -211,9 +212,9 @@ static bool forward(struct dns *dns, const struct dns_origin *origin, const stru
 	return true;
 }
 
-static struct zone_question zone_question(struct dns *dns, const struct dns_query *query)
+static struct zone_question zone_question(const struct dns *dns, const struct dns_query *query)
 {
-	return (struct zone_question){ query->name, query->type, dns->rotation++ };
+	return (struct zone_question){ query->name, query->type, dns->rotation };
 }
 
 /* The domain may have gone from the configuration meanwhile. */

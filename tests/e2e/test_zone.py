@@ -128,6 +128,8 @@ class ZoneInDirectory(InDirectory, Zone, AgentTest):
         self.write("/org/example/t1/flat/R2", host)
         self.wait_addresses("flat", ["10.9.7.1", "10.9.8.7"])
         self.assertEqual(self.addresses("r2.flat"), ["10.9.8.7"])
+        first = {self.ask(full("flat")).answer[0][0].to_text() for _ in range(10)}
+        self.assertEqual(first, {"10.9.7.1", "10.9.8.7"}, "answers take turns")
         host["load_balancer"]["address"] = "10.9.8.8"
         self.write("/org/example/t1/flat/R2", host)
         self.wait_addresses("flat", ["10.9.7.1", "10.9.8.8"])
