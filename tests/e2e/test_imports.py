@@ -7,6 +7,7 @@ from berth import AgentTest, berth, wait_until
 from foreign_nodes import InDirectory, OnZooKeeper
 from names import ask, reserve_names_port, texts
 from streams import Stream
+from zk_client import ZkClient
 
 AS = "/services/shop"
 GROUP = "/Discovery/my shop"
