@@ -5,7 +5,7 @@ import unittest
 from berth import PATIENCE, AgentTest, wait_until
 from binder_answers import ANSWERS, DOMAIN, NODES
 from foreign_nodes import InDirectory, OnZooKeeper
-from names import extended_error, free_port
+from names import extended_error, reserve_names_port
 
 import dns.message
 import dns.query
@@ -66,7 +66,7 @@ class Zone:
     def setUp(self):
         super().setUp()
         self.prepare()
-        self.port = free_port()
+        self.port = reserve_names_port(self)
 
     def start(self, **sections):
         listen = {"listen": f"127.0.0.1:{self.port}"}
