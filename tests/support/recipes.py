@@ -14,7 +14,7 @@ def blocks(language):
 
 
 def recipe_names():
-    return [re.match(r"; recipe: (\S+)\n", block)[1] for block in blocks("ini")]
+    return re.findall(r"^; recipe: (\S+)$", "".join(blocks("ini")), re.M)
 
 
 class RecipeTest(OutputTest):

@@ -7,6 +7,7 @@ from berth import PROGRAMS, AgentTest, wait_until
 from outputs import FROM, Members
 
 NAME = "prod.web.joe"
+ACCEPTS = "00010000"  # the flags of a socket that listens, in /proc/net/unix
 
 
 class Xds:
@@ -36,7 +37,9 @@ class Xds:
         if self.process.poll() is not None:
             raise AssertionError(f"berth-xds ended: {self.read_log()}")
         with open("/proc/net/unix", encoding="ascii") as sockets:
-            return any(line.rstrip().endswith(f" {self.socket}") for line in sockets)
+            # Between bind() and listen() it is there, and refuses connections.
+            return any(line.split()[3] == ACCEPTS and line.split()[-1] == str(self.socket)
+                for line in sockets)
 
     def read_log(self):
         return self.log.read_text(errors="replace") if self.log.exists() else ""
