@@ -1,6 +1,7 @@
 """Groups of nodes that programs of other naming schemes write, seen as records through an agent
 that imports them."""
 
+import json
 import unittest
 
 from berth import AgentTest, berth, wait_until
