@@ -193,7 +193,8 @@ class Fedora(unittest.TestCase):
             'RPM_FLAGS=--nodeps --define "optflags -O0 -g0" --define "debug_package %{nil}"')
         packages = {re.sub(r"-[\d.]+-\d+.*", "", file.name): file
             for file in (BUILD / "packages/rpm/RPMS").rglob("*.rpm")}
-        self.assertEqual(set(packages), {"berth", "libberth", "libberth-devel", "nss-berth"})
+        self.assertEqual(set(packages),
+            {"berth", "berth-xds", "libberth", "libberth-devel", "nss-berth"})
         files = run("rpm", "--query", "--list", "--package", packages["berth"])
         for file in ("/usr/sbin/berthd", "/usr/bin/berth", "/etc/berth/berth.ini",
                 "/usr/lib/sysusers.d/berth.conf"):
