@@ -114,7 +114,7 @@ static int fit_limits(struct http *http, bool tcp, struct err *err)
 	int *local = &http->options.max_connections;
 	int remote = *local / REMOTE_SHARE > FEWEST_REMOTE ? *local / REMOTE_SHARE : FEWEST_REMOTE;
 	rlim_t connections = (rlim_t)*local + (rlim_t)(tcp ? remote : 0);
-	rlim_t reserved = (rlim_t)(RESERVED + http->options.reserved);
+	rlim_t reserved = (rlim_t)RESERVED + (rlim_t)http->options.reserved;
 	rlim_t limit = raise_limit(connections + reserved);
 	rlim_t reserve = reserve_of(limit, reserved);
 	if (limit < reserve + FEWEST_CONNECTIONS) {

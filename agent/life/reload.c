@@ -83,7 +83,7 @@ json_t *agent_try_reload(struct agent *agent, json_t **ret_changes)
 	if (agent->phase != AGENT_RUNNING) {
 		return stopping_problem(agent);
 	}
-	struct config *next;
+	struct config *next = NULL;
 	json_t *problems = read_next(agent, &next);
 	if (!problems) {
 		*ret_changes = config_difference(agent->config, next);
@@ -99,7 +99,7 @@ json_t *agent_reload(struct agent *agent)
 	}
 	notify_reloading();
 	agent_api_renew_socket(agent);
-	struct config *next;
+	struct config *next = NULL;
 	json_t *problems = read_next(agent, &next);
 	if (!problems) {
 		apply(agent, next);
