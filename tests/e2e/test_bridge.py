@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import stat
 import struct
 import subprocess
@@ -26,6 +27,12 @@ while not os.path.exists(sys.argv[1]):
         os.rename("x", "y")
 """
 WEB = "/users/joe/web/prod/components"
+
+
+def serves(path):
+    """True when somebody listens: between bind() and listen() a socket refuses connections."""
+    with socket.socket(socket.AF_UNIX) as client:
+        return client.connect_ex(str(path)) == 0
 
 
 class BridgeTest(LifeTest):
@@ -556,7 +563,7 @@ class Socket(BridgeTest):
         self.agent_of_host = self.host()
         self.inside = self.container("web-1")
         self.socket = self.inside.parent / "berth.sock"
-        wait_until(self.socket.is_socket, "its socket is there")
+        wait_until(lambda: serves(self.socket), "its socket is there")
 
     def ask(self, method, path, socket=None, body=None, **headers):
         connection = UnixConnection(socket or self.socket)
@@ -611,7 +618,7 @@ class Socket(BridgeTest):
 
     def test_a_socket_that_was_removed_is_made_again(self):
         self.socket.unlink()
-        wait_until(self.socket.is_socket, "it is there again")
+        wait_until(lambda: serves(self.socket), "it is there again")
         wait_until(lambda: self.ask("GET", "/v1/bridge").status == 200, "it is served")
 
     def test_an_upgrade_keeps_it(self):
@@ -665,7 +672,7 @@ class Socket(BridgeTest):
                 refused = True
         self.assertTrue(refused)
         other = self.containers / "web-2/berth.sock"
-        wait_until(other.is_socket, "the other one has a socket")
+        wait_until(lambda: serves(other), "the other one has a socket")
         self.assertEqual(self.ask("GET", "/v1/bridge", other).status, 200)
         self.assertEqual(self.agent_of_host.get("/live").status, 200)
 
