@@ -4,7 +4,6 @@
 #include "lib/berth.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -13,36 +12,10 @@
 #include <poll.h>
 
 #include "lib/client/handle.h"
-#include "lib/base/json_text.h"
 #include "lib/base/path.h"
 #include "lib/base/clock.h"
 
 #define DEFAULT_TIMEOUT_MS 10000
-
-int handle_fail(struct berth_failure *failure, const struct err *err)
-{
-	if (failure) {
-		failure->code = err->code;
-		snprintf(failure->message, sizeof(failure->message), "%s", err->msg);
-	}
-	return err->code;
-}
-
-int handle_need_agent(const struct berth *berth, const char *what, struct err *err)
-{
-	return berth->client
-		? 0
-		: err_set(err, BERTH_FAILED, "%s is for an agent, and this handle is on a registry",
-			  what);
-}
-
-int handle_need_registry(const struct berth *berth, const char *what, struct err *err)
-{
-	return berth->registry
-		? 0
-		: err_set(err, BERTH_FAILED, "%s is for a registry, and this handle is on an agent",
-			  what);
-}
 
 /* ---- opening and closing --------------------------------------------------------------------- */
 
@@ -133,21 +106,6 @@ int berth_fd(const struct berth *berth)
 	return berth->epoll_fd;
 }
 
-void handle_arm(struct berth *berth)
-{
-	int64_t due_ms = handle_watches_deadline_ms(berth);
-	int64_t handle_ms = berth->ops->due_ms(berth);
-	due_ms = handle_ms < due_ms ? handle_ms : due_ms;
-	struct itimerspec timer = { .it_value.tv_sec = 0 };
-	if (due_ms != INT64_MAX) {
-		/* Zero would disarm it. */
-		due_ms = due_ms > 0 ? due_ms : 1;
-		timer.it_value.tv_sec = due_ms / 1000;
-		timer.it_value.tv_nsec = (long)(due_ms % 1000) * 1000000;
-	}
-	timerfd_settime(berth->timer_fd, TFD_TIMER_ABSTIME, &timer, NULL);
-}
-
 int berth_dispatch(struct berth *berth, int timeout_ms, struct berth_failure *failure)
 {
 	handle_arm(berth);
@@ -162,36 +120,5 @@ int berth_dispatch(struct berth *berth, int timeout_ms, struct berth_failure *fa
 	handle_watches_dispatch(berth, now_ms);
 	handle_watches_deliver(berth);
 	handle_arm(berth);
-	return 0;
-}
-
-/* ---- answers --------------------------------------------------------------------------------- */
-
-void berth_answer_finish(struct berth_answer *answer)
-{
-	free(answer->json);
-	answer->json = NULL;
-}
-
-void berth_paths_finish(struct berth_paths *paths)
-{
-	for (size_t i = 0; i < paths->count; i++) {
-		free(paths->items[i]);
-	}
-	free(paths->items);
-	for (size_t i = 0; i < paths->foreign_count; i++) {
-		free(paths->foreign[i]);
-	}
-	free(paths->foreign);
-	*paths = (struct berth_paths){ .items = NULL };
-}
-
-int answer_from_json(struct berth_answer *ret, const json_t *json, struct err *err)
-{
-	char *text = json_text(json, JSON_COMPACT | JSON_ENCODE_ANY);
-	if (!text) {
-		return err_set(err, BERTH_FAILED, "out of memory");
-	}
-	*ret = (struct berth_answer){ .json = text, .len = strlen(text) };
 	return 0;
 }

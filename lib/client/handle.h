@@ -1,7 +1,7 @@
 /*
  * The handle behind berth.h. Its behaviour depends on where it was opened, on an agent or on a
  * registry: two tables of functions, on_agent.c and on_registry.c. berth.c opens and drives it;
- * lookup.c, watch.c, write.c and control.c are the public functions.
+ * lookup.c, watch.c, write.c and control.c are the public functions; handle.c serves them all.
  *
  * A registry's requests are asynchronous; `struct outcome` makes calls that wait of them.
  */
@@ -87,13 +87,10 @@ int handle_need_agent(const struct berth *berth, const char *what, struct err *e
 int handle_need_registry(const struct berth *berth, const char *what, struct err *err)
 	ERR_REQUIRED(3);
 
-/* Sets the timer of berth_fd() to what is due next. After everything that may have changed it. */
-void handle_arm(struct berth *berth);
-
 /* ---- watches (watch.c) ----------------------------------------------------------------------- */
 
-/* When a watch needs berth_dispatch(); INT64_MAX: never. */
-int64_t handle_watches_deadline_ms(const struct berth *berth);
+/* Sets the timer of berth_fd() to what is due next. After everything that may have changed it. */
+void handle_arm(struct berth *berth);
 /* Reads the streams. */
 void handle_watches_dispatch(struct berth *berth, int64_t now_ms);
 /* Calls the callbacks. */

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/timerfd.h>
 
 #include "lib/base/json_text.h"
 #include "lib/client/handle.h"
@@ -129,7 +130,8 @@ static bool is_pending(const struct berth_watch *watch)
 	return json_array_size(watch->queue) > 0 || (watch->missed && !watch->missed_delivered);
 }
 
-int64_t handle_watches_deadline_ms(const struct berth *berth)
+/* When a watch needs berth_dispatch(); INT64_MAX: never. */
+static int64_t watches_due_ms(const struct berth *berth)
 {
 	int64_t due_ms = INT64_MAX;
 	for (struct list *link = berth->watches.next; link != &berth->watches; link = link->next) {
@@ -141,6 +143,21 @@ int64_t handle_watches_deadline_ms(const struct berth *berth)
 		due_ms = source_ms < due_ms ? source_ms : due_ms;
 	}
 	return due_ms;
+}
+
+void handle_arm(struct berth *berth)
+{
+	int64_t due_ms = watches_due_ms(berth);
+	int64_t handle_ms = berth->ops->due_ms(berth);
+	due_ms = handle_ms < due_ms ? handle_ms : due_ms;
+	struct itimerspec timer = { .it_value.tv_sec = 0 };
+	if (due_ms != INT64_MAX) {
+		/* Zero would disarm it. */
+		due_ms = due_ms > 0 ? due_ms : 1;
+		timer.it_value.tv_sec = due_ms / 1000;
+		timer.it_value.tv_nsec = (long)(due_ms % 1000) * 1000000;
+	}
+	timerfd_settime(berth->timer_fd, TFD_TIMER_ABSTIME, &timer, NULL);
 }
 
 void handle_watches_dispatch(struct berth *berth, int64_t now_ms)
