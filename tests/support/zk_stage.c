@@ -15,7 +15,13 @@
 #include "lib/registry/internal.h"
 
 /* The workers inherit the leash: they send their socket through it, and are led by it. */
-enum { LEASH_FD = 100, PATIENCE_MS = 60000, CLOSED = 'c' };
+enum { LEASH_FD = 100, PATIENCE_MS = 60000, CLOSED = 'c', SOCKET = 'w' };
+
+/* Comes with a worker's socket, and says whose it is. */
+struct sender {
+	char word; /* SOCKET */
+	pid_t pid;
+};
 
 /* Of the worker, to the agent: its only argument, which not every libc gives to a constructor. */
 enum { WORKER_FD = 3 };
@@ -56,14 +62,14 @@ static int64_t clock_ms(void)
 
 static void send_socket(int fd)
 {
-	char byte = 'w';
+	struct sender sender = { SOCKET, getpid() };
 	union {
 		struct cmsghdr head;
 		char bytes[CMSG_SPACE(sizeof(int))];
 	} control = { .head = { .cmsg_level = SOL_SOCKET,
 			      .cmsg_type = SCM_RIGHTS,
 			      .cmsg_len = CMSG_LEN(sizeof(int)) } };
-	struct iovec data = { &byte, 1 };
+	struct iovec data = { &sender, sizeof(sender) };
 	struct msghdr message = { .msg_iov = &data,
 		.msg_iovlen = 1,
 		.msg_control = control.bytes,
@@ -164,22 +170,36 @@ static void remove_program(void)
 	rmdir(zk_stage.folder);
 }
 
-static int receive_socket(void)
+static int receive_any_socket(pid_t *ret_sender)
 {
-	char byte;
+	struct sender sender;
 	char control[CMSG_SPACE(sizeof(int))];
-	struct iovec data = { &byte, 1 };
+	struct iovec data = { &sender, sizeof(sender) };
 	struct msghdr message = { .msg_iov = &data,
 		.msg_iovlen = 1,
 		.msg_control = control,
 		.msg_controllen = sizeof(control) };
 	struct pollfd until_sent = { .fd = leash, .events = POLLIN };
 	if (poll(&until_sent, 1, PATIENCE_MS) <= 0 ||
-		recvmsg(leash, &message, MSG_CMSG_CLOEXEC) != 1 || !CMSG_FIRSTHDR(&message)) {
+		recvmsg(leash, &message, MSG_CMSG_CLOEXEC) != sizeof(sender) ||
+		!CMSG_FIRSTHDR(&message)) {
 		give_up("the worker does not hand over its socket");
 	}
 	int fd;
 	memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(fd));
+	*ret_sender = sender.pid;
+	return fd;
+}
+
+/* A worker that was killed in its first moments may have left its socket on the leash. */
+static int receive_socket(pid_t worker)
+{
+	pid_t sender;
+	int fd = receive_any_socket(&sender);
+	while (sender != worker) {
+		close(fd);
+		fd = receive_any_socket(&sender);
+	}
 	return fd;
 }
 
@@ -228,7 +248,7 @@ static void attend_worker(void)
 	if (pid != 0) {
 		zk_stage.worker = pid;
 		zk_stage.workers++;
-		zk_stage.socket = receive_socket();
+		zk_stage.socket = receive_socket(pid);
 		read_hello();
 	}
 }

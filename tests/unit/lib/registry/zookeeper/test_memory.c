@@ -209,7 +209,7 @@ static bool start_without(const char *kind, int number)
 
 Test(zk_memory, a_worker_that_cannot_be_started_is_started_later)
 {
-	static const char *const kinds[] = { "alloc", "socket", "send", "spawn" };
+	static const char *const kinds[] = { "alloc", "socket", "send", "spawn", "epoll" };
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		bool fired = true;
 		int number = 0;
