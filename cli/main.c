@@ -48,6 +48,7 @@ static void print_verb_help(const struct verb *verb)
 	}
 	puts("\nOptions of every verb:");
 	options_print(options_everywhere());
+	printf("\nExample:\n  berth %s\n", verb->example);
 }
 
 int verb_help(struct cli *cli)

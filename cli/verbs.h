@@ -25,6 +25,7 @@ struct verb {
 	const char *name;
 	const char *synopsis; /* of its options and operands */
 	const char *help;     /* a sentence without its capital letter and full stop */
+	const char *example;  /* a command line, behind "berth " */
 	uint64_t options;     /* a set of enum option_id */
 	enum verb_target target;
 	const char *operands[VERB_OPERANDS]; /* names for people */

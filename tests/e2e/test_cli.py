@@ -8,6 +8,7 @@ import pty
 import pwd
 import re
 import select
+import shlex
 import signal
 import struct
 import subprocess
@@ -35,6 +36,20 @@ class Usage(AgentTest):
             self.assertEqual(explained.returncode, 0)
             self.assertRegex(explained.stdout, rf"^Usage: berth {verb}( \S.*)?\n")
             self.assertNotRegex(explained.stdout, r"(?m) $")
+
+    def test_help_of_each_verb_ends_with_an_example_that_is_good(self):
+        verbs = re.findall(r"(?m)^  ([a-z-]+) +\S", berth("--help").stdout)
+        self.assertGreater(len(verbs), 30)
+        for verb in verbs:
+            with self.subTest(verb=verb):
+                example = re.search(rf"\nExample:\n  berth ({verb}\b.*)\n\Z",
+                    berth(verb, "--help").stdout)[1]
+                words = shlex.split(re.split(r" && | \|\| | >", example)[0])
+                # Nothing is there that would answer: only a mistake in the words is status 2.
+                result = berth(*[{"URL": "dir:/proc/none", "2m": "1s"}.get(word, word)
+                    for word in words], environment={"BERTH_SOCKET": "/proc/none"})
+                self.assertTrue(result.returncode != 2 or "needs a terminal" in result.stderr,
+                    result.stderr)
 
     def test_the_manual_knows_every_verb_and_option(self):
         with open(os.path.join(os.environ["BERTH_SRC_DIR"], "docs", "berth.1"),
