@@ -141,6 +141,8 @@ void map_destroy(struct map *map)
 		return;
 	}
 	if (map->words) {
+		/* For a reader that has just seen it live. */
+		map_extend(map, 0);
 		atomic_store_explicit(
 			&map->words[SHARED_H_STATE], SHARED_RETIRED, memory_order_release);
 		munmap((void *)map->words, map->size);

@@ -26,10 +26,13 @@ class Simulation(unittest.TestCase):
     def test_a_fixed_set_of_seeds(self):
         output = self.simulate("--seeds=40", "--hours=0.3")
         self.assertRegex(output, r"found right \d{2,} times; \d{4,} hits, \d{2,} stale answers")
-        right, hits, stale = (sum(map(int, re.findall(rf"{before}(\d+){after}", output)))
-            for before, after in (("right ", " times"), ("; ", " hits"), (" ", " stale")))
-        figure(self, f"40 seeds of 18 virtual minutes: {hits} hits and {stale} stale answers, all "
-            f"that stood still was right {right} times: 0 promises broken")
+        self.assertRegex(output, r", \d{4,} found in maps")
+        right, hits, stale, maps = (sum(map(int, re.findall(rf"{before}(\d+){after}", output)))
+            for before, after in (("right ", " times"), ("; ", " hits"), (" ", " stale"),
+                (", ", " found")))
+        figure(self, f"40 seeds of 18 virtual minutes: {hits} hits, {stale} stale answers and "
+            f"{maps} readings of maps, all that stood still was right {right} times: 0 promises "
+            "broken")
 
     def test_a_seed_writes_the_same_trace_again(self):
         self.simulate("--seeds=3", "--from=1000", "--hours=0.2", "--twice", "--quiet")

@@ -18,6 +18,7 @@
 #include "tests/sim/process.h"
 #include "tests/sim/question.h"
 #include "tests/sim/sim.h"
+#include "tests/sim/sockets.h"
 
 enum { CONFIGURATIONS = 2, BAD = CONFIGURATIONS, PATH_BYTES = 200 };
 enum { MOST_BETWEEN_QUESTIONS_MS = 20 * SIM_SECOND, OUTPUT_BYTES = 4096 };
@@ -172,13 +173,13 @@ static void choose_configuration(struct sim_agent *agent, unsigned which)
 
 /* ---- life ---- */
 
-static void end(struct sim_agent *agent)
+static void end(struct sim_agent *agent, bool retires)
 {
 	process_destroy(agent->process);
 	agent->process = NULL;
 	agent->phase = DOWN;
 	agent->disturbed_ms = sim_now_ms();
-	client_disconnect(agent->client);
+	client_disconnect(agent->client, retires);
 	net_gone(agent->net, agent->number);
 }
 
@@ -197,7 +198,7 @@ void sim_agent_kill(struct sim_agent *agent)
 {
 	if (agent->phase != DOWN) {
 		sim_trace("agent %d is killed", agent->number);
-		end(agent);
+		end(agent, false);
 	}
 }
 
@@ -312,7 +313,7 @@ static void look_at_end(struct sim_agent *agent)
 		sim_fail("agent %d ends with status 0x%x", agent->number, (unsigned)status);
 	}
 	bool starts_again = agent->phase == RUNNING;
-	end(agent);
+	end(agent, stopped);
 	if (starts_again) {
 		sim_agent_start(agent);
 	}
@@ -426,6 +427,7 @@ void sim_agent_turn(struct sim_agent *agent, bool calm)
 	if (process_has_acted(agent->process)) {
 		client_receive(agent->client);
 	}
+	client_look(agent->client);
 	if (process_has_ended(agent->process)) {
 		look_at_end(agent);
 	} else {
@@ -450,6 +452,13 @@ int64_t sim_agent_due_ms(const struct sim_agent *agent)
 
 /* ---- creation ---- */
 
+static void hear_write(int fd)
+{
+	for (int i = 0; i < SIM_AGENTS; i++) {
+		client_hear_write(agents[i]->client, fd);
+	}
+}
+
 struct sim_agent *sim_agent_create(
 	struct net *net, const struct world *world, int number, uint64_t seed)
 {
@@ -457,6 +466,7 @@ struct sim_agent *sim_agent_create(
 	agents[number] = agent;
 	children_plan_by(plan);
 	file_children_begin(seed, note_file);
+	sockets_on_write(hear_write);
 	agent->net = net;
 	agent->world = world;
 	agent->number = number;
@@ -478,7 +488,7 @@ struct sim_agent *sim_agent_create(
 void sim_agent_destroy(struct sim_agent *agent)
 {
 	if (agent->phase != DOWN) {
-		end(agent);
+		end(agent, false);
 	}
 	unlink(sim_agent_file(agent, "sock"));
 	client_destroy(agent->client);

@@ -1,13 +1,15 @@
 #include "tests/sim/answers.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/path.h"
+#include "lib/berth.h"
 #include "tests/sim/addresses.h"
 #include "tests/sim/sim.h"
 
-enum { HITS, STALE, FAILED };
+enum { HITS, STALE, FAILED, FOUND };
 
 /*
  * An agent without a record claims to be registered no longer than that: it may not have noticed a
@@ -37,13 +39,14 @@ struct answer {
 	const char *path;
 	int status;
 	const char *body;
-	const char *source; /* HIT … */
-	int64_t age_ms;     /* the bound for what it says */
+	const char *source;      /* HIT … */
+	int64_t age_ms;          /* the bound for what it says */
+	struct order *orders[2]; /* in which it has a place; NULL: none */
 };
 
-static uint64_t counts[3];
+static uint64_t counts[ANSWERS_COUNTS];
 
-void answers_counts(uint64_t ret_counts[3])
+void answers_counts(uint64_t ret_counts[ANSWERS_COUNTS])
 {
 	memcpy(ret_counts, counts, sizeof(counts));
 }
@@ -138,10 +141,16 @@ static void check_claim(struct answers *answers, const struct answer *answer, st
 			answers->agent, answer->kind, answer->path, claim.path,
 			true_ms == INT64_MIN ? -1LL : (long long)(now_ms - true_ms),
 			(long long)answer->age_ms, answer->source, 300, answer->body);
-	} else if (!order_take(&answers->order, answers->world, &claim)) {
-		sim_fail("agent %d: the %s of %s (%s) is older than an earlier answer (%s): %.*s",
-			answers->agent, answer->kind, answer->path, claim.path, answer->source, 300,
-			answer->body);
+		return;
+	}
+	for (size_t i = 0; i < 2; i++) {
+		if (answer->orders[i] && !order_take(answer->orders[i], answers->world, &claim)) {
+			sim_fail("agent %d: the %s of %s (%s) is older than an earlier %s (%s): "
+				 "%.*s",
+				answers->agent, answer->kind, answer->path, claim.path,
+				i == 0 ? "answer" : "event or reading", answer->source, 300,
+				answer->body);
+		}
 	}
 }
 
@@ -365,18 +374,42 @@ static void check_age(struct answers *answers, enum answer_kind kind, const stru
 	}
 }
 
+static const struct {
+	const char *name;
+	const char *target;
+	void (*check)(struct answers *answers, const struct answer *answer);
+} kinds[] = {
+	[ANSWER_RECORD] = { "record", "resolve", check_record },
+	[ANSWER_LIST] = { "list", "list", check_list },
+	[ANSWER_RECORDS] = { "records", "records", check_records },
+	[ANSWER_STATUS] = { "status", "agent", NULL },
+	[ANSWER_NAME] = { "name", "names/" ADDRESSES_NAME "?type=A", check_name },
+};
+
+const char *answers_target(enum answer_kind kind, const char *path)
+{
+	static char target[256];
+	snprintf(target, sizeof(target), "/v1/%s%s", kinds[kind].target, path ? path : "");
+	return target;
+}
+
+void answers_check_found(struct answers *answers, const struct answers_found *found)
+{
+	const char *why = found->error == BERTH_PATH_NOT_FOUND ? "PathNotFound" : "another error";
+	const struct answer answer = { .kind = kinds[found->kind].name,
+		.path = found->path,
+		.status = found->error ? 404 : 200,
+		.body = found->error ? why : found->body,
+		.source = "map",
+		.age_ms = ANSWERS_CONFIRM_MS + sim_now_ms() - found->leased_ms,
+		.orders = { found->order, found->readings } };
+	counts[FOUND]++;
+	kinds[found->kind].check(answers, &answer);
+}
+
 void answers_check(struct answers *answers, enum answer_kind kind, const char *path,
 	int64_t asked_ms, bool calm, const struct http_reader *reader, const char *body)
 {
-	static const struct {
-		const char *name;
-		void (*check)(struct answers *answers, const struct answer *answer);
-	} kinds[] = {
-		[ANSWER_RECORD] = { "record", check_record },
-		[ANSWER_LIST] = { "list", check_list },
-		[ANSWER_RECORDS] = { "records", check_records },
-		[ANSWER_NAME] = { "name", check_name },
-	};
 	const char *source = http_reader_field(reader, HTTP_FIELD_X_CACHE);
 	const char *age = http_reader_field(reader, HTTP_FIELD_AGE);
 	if (kind == ANSWER_STATUS) {
@@ -397,7 +430,8 @@ void answers_check(struct answers *answers, enum answer_kind kind, const char *p
 		.status = reader->status,
 		.body = body,
 		.source = source,
-		.age_ms = age_ms(source, age, asked_ms) };
+		.age_ms = age_ms(source, age, asked_ms),
+		.orders = { &answers->order } };
 	counts[strcmp(source, "STALE") == 0 ? STALE : HITS]++;
 	if (calm && strcmp(source, "STALE") == 0) {
 		sim_fail("agent %d: the %s of %s is stale, and all is calm", answers->agent,

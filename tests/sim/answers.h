@@ -50,6 +50,23 @@ void answers_forget(struct answers *answers);
 void answers_check(struct answers *answers, enum answer_kind kind, const char *path,
 	int64_t asked_ms, bool calm, const struct http_reader *reader, const char *body);
 
+/* The target of a request for it; valid until the next call. */
+const char *answers_target(enum answer_kind kind, const char *path);
+
+/* An answer that a reader found in the map. */
+struct answers_found {
+	enum answer_kind kind;
+	const char *path;
+	int error; /* 0, or an enum berth_error */
+	const char *body;
+	int64_t leased_ms;      /* when the lease held */
+	struct order *order;    /* of the answers of the socket by then; NULL: of another process */
+	struct order *readings; /* of what the reader has read and heard by then; or NULL */
+};
+
+/* It was true within `confirm` of that time, and is older than nothing that came before. */
+void answers_check_found(struct answers *answers, const struct answers_found *found);
+
 /*
  * An answer about ADDRESSES_NAME: its addresses, true at that time or later; NULL: no record has
  * the name.
@@ -61,8 +78,12 @@ void answers_inform(struct answers *answers, bool informed);
 
 /* Look-ups that had no answer when their connection ended. */
 void answers_count_failures(size_t count);
-/* So many answers were checked since the program began: hits, stale ones, failures. */
-void answers_counts(uint64_t ret_counts[3]);
+/*
+ * So many answers were checked since the program began: hits, stale ones, failures, and those of
+ * the map.
+ */
+enum { ANSWERS_COUNTS = 4 };
+void answers_counts(uint64_t ret_counts[ANSWERS_COUNTS]);
 
 json_t *answers_read_json(const char *body);
 /* Of the agent's status its components. */

@@ -13,6 +13,7 @@
 #include "tests/sim/addresses.h"
 #include "tests/sim/answers.h"
 #include "tests/sim/process.h"
+#include "tests/sim/reader.h"
 #include "tests/sim/sim.h"
 
 enum {
@@ -55,6 +56,7 @@ struct client {
 	json_t *replayed; /* path -> record, or null */
 	unsigned long long sequence;
 	struct answers answers;
+	struct reader *reader; /* of the map; or NULL */
 };
 
 /* ---- connections ---- */
@@ -132,14 +134,13 @@ static void drop_lookups(struct client *client)
 
 static void ask(struct client *client, const char *path, enum answer_kind kind)
 {
-	static const char *const targets[] = { "resolve", "list", "records", "agent",
-		"names/" ADDRESSES_NAME "?type=A" };
 	char text[512];
 	client->waiting[client->waiting_count++] = (struct lookup){ path, kind, sim_now_ms(),
 		client->calm };
-	snprintf(text, sizeof(text), "GET /v1/%s%s HTTP/1.1\r\nHost: a\r\n%s\r\n", targets[kind],
-		path ? path : "",
-		sim_chance(&client->random, 5) ? "Cache-Control: no-cache\r\n" : "");
+	snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\nHost: a\r\n%s%s\r\n",
+		answers_target(kind, path),
+		sim_chance(&client->random, 5) ? "Cache-Control: no-cache\r\n" : "",
+		reader_wants(client->reader) ? "Prefer: shared\r\n" : "");
 	if (!send_text(&client->lookups, text)) {
 		drop_lookups(client);
 	}
@@ -265,11 +266,14 @@ static void take_event(struct client *client, const char *line)
 		json_object_clear(client->replayed);
 		json_object_foreach (snapshot, name, record) {
 			json_object_set(client->replayed, name, record);
+			reader_hear(client->reader, name, record);
 		}
 	} else if (strcmp(type, "UPDATED") == 0) {
 		json_object_set(client->replayed, path, json_object_get(event, "record"));
+		reader_hear(client->reader, path, json_object_get(event, "record"));
 	} else if (strcmp(type, "DELETED") == 0) {
 		json_object_del(client->replayed, path);
+		reader_hear(client->reader, path, NULL);
 	}
 	json_decref(event);
 }
@@ -324,8 +328,22 @@ static bool read_line(struct client *client, struct line *line,
 	return true;
 }
 
+void client_hear_write(struct client *client, int fd)
+{
+	if (client->reader && client->stream.fd == fd &&
+		!read_line(client, &client->stream, take_events)) {
+		end_stream(client);
+	}
+}
+
+void client_look(struct client *client)
+{
+	reader_look(client->reader);
+}
+
 void client_receive(struct client *client)
 {
+	reader_receive(client->reader);
 	if (!read_line(client, &client->lookups, take_answers)) {
 		drop_lookups(client);
 	}
@@ -337,6 +355,7 @@ void client_receive(struct client *client)
 void client_step(struct client *client, struct process *agent, bool calm)
 {
 	client->calm = calm;
+	reader_step(client->reader, agent, calm);
 	if (!agent || sim_now_ms() < client->due_ms) {
 		return;
 	}
@@ -352,8 +371,9 @@ void client_step(struct client *client, struct process *agent, bool calm)
 	process_wake(agent);
 }
 
-void client_disconnect(struct client *client)
+void client_disconnect(struct client *client, bool retires)
 {
+	reader_lose(client->reader, retires);
 	answers_forget(&client->answers);
 	drop_lookups(client);
 	end_stream(client);
@@ -361,7 +381,8 @@ void client_disconnect(struct client *client)
 
 int64_t client_due_ms(const struct client *client)
 {
-	return client->due_ms;
+	int64_t reader_ms = reader_due_ms(client->reader);
+	return client->due_ms < reader_ms ? client->due_ms : reader_ms;
 }
 
 bool client_waits(const struct client *client)
@@ -444,12 +465,15 @@ struct client *client_create(const struct world *world, int agent, uint64_t seed
 	client->address.sun_family = AF_UNIX;
 	snprintf(client->address.sun_path, sizeof(client->address.sun_path), "%s", path);
 	sim_random_init(&client->random, seed, 200 + (uint64_t)agent);
+	client->reader = sim_has_readers() ? reader_create(&client->answers, seed, &client->address)
+					   : NULL;
 	return client;
 }
 
 void client_destroy(struct client *client)
 {
-	client_disconnect(client);
+	client_disconnect(client, false);
+	reader_destroy(client->reader);
 	answers_finish(&client->answers);
 	free(client);
 }

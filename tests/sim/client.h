@@ -25,10 +25,18 @@ void client_step(struct client *client, struct process *agent, bool calm);
 void client_hear(void *context, const char *path);
 /* Takes what the agent has sent. */
 void client_receive(struct client *client);
+/*
+ * The agent has written to the descriptor at this moment: when it is that of the event stream and
+ * the client has a reader of the map, it takes the events, and its reader looks.
+ */
+void client_hear_write(struct client *client, int fd);
+/* Its reader of the map, if there is one, looks at an answer. */
+void client_look(struct client *client);
 int64_t client_due_ms(const struct client *client);
 /* True until all its look-ups are answered. */
 bool client_waits(const struct client *client);
-void client_disconnect(struct client *client);
+/* `retires`: the agent has ended in an orderly way. */
+void client_disconnect(struct client *client, bool retires);
 
 /* ---- for the oracle ---- */
 

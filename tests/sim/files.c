@@ -27,6 +27,16 @@
 
 enum { MOST_FILES = SOCKETS_FIRST };
 
+/* Memory that a process shares by a file, as long as it is mapped. */
+struct mapping {
+	struct process *owner; /* NULL: free */
+	void *memory;
+	size_t bytes;
+};
+
+enum { MOST_MAPPINGS = 64 };
+
+static struct mapping mappings[MOST_MAPPINGS];
 static struct process *owners[MOST_FILES];
 static int highest = -1; /* that was ever owned */
 
@@ -69,14 +79,26 @@ static void close_those(const struct process *process, bool on_exec)
 	}
 }
 
+static void unmap_those(const struct process *process)
+{
+	for (struct mapping *at = mappings; at < mappings + MOST_MAPPINGS; at++) {
+		if (at->owner == process) {
+			at->owner = NULL;
+			syscall(SYS_munmap, at->memory, at->bytes);
+		}
+	}
+}
+
 void files_close_all(const struct process *process)
 {
+	unmap_those(process);
 	sockets_close_all(process, false);
 	close_those(process, false);
 }
 
 void files_close_on_exec(const struct process *process)
 {
+	unmap_those(process);
 	sockets_close_all(process, true);
 	close_those(process, true);
 }
@@ -185,9 +207,20 @@ ssize_t send(int fd, const void *data, size_t len, int flags)
 			       : syscall(SYS_sendto, fd, data, len, flags, NULL, 0);
 }
 
+static void pass_descriptors(int fd, const struct msghdr *message)
+{
+	const struct cmsghdr *part = CMSG_FIRSTHDR(message);
+	int descriptor;
+	if (part && part->cmsg_level == SOL_SOCKET && part->cmsg_type == SCM_RIGHTS) {
+		memcpy(&descriptor, CMSG_DATA(part), sizeof(descriptor));
+		sockets_pass(fd, descriptor);
+	}
+}
+
 static ssize_t send_parts(int fd, const struct msghdr *message)
 {
 	ssize_t sent = 0;
+	pass_descriptors(fd, message);
 	for (size_t i = 0; i < message->msg_iovlen; i++) {
 		const struct iovec *part = &message->msg_iov[i];
 		ssize_t more = sockets_write(fd, part->iov_base, part->iov_len);
@@ -250,6 +283,28 @@ int epoll_create1(int flags)
 int memfd_create(const char *name, unsigned flags)
 {
 	return own(syscall(SYS_memfd_create, name, flags));
+}
+
+void *mmap(void *near, size_t bytes, int protection, int flags, int fd, off_t offset)
+{
+	void *memory = (void *)syscall(SYS_mmap, near, bytes, protection, flags, fd, offset);
+	for (int i = 0; i < MOST_MAPPINGS && process_current() && (flags & MAP_SHARED); i++) {
+		if (!mappings[i].owner && memory != MAP_FAILED) {
+			mappings[i] = (struct mapping){ process_current(), memory, bytes };
+			break;
+		}
+	}
+	return memory;
+}
+
+int munmap(void *memory, size_t bytes)
+{
+	for (struct mapping *at = mappings; at < mappings + MOST_MAPPINGS; at++) {
+		if (at->owner && at->memory == memory) {
+			at->owner = NULL;
+		}
+	}
+	return (int)syscall(SYS_munmap, memory, bytes);
 }
 
 /* libev then looks for jumps of the wall clock by itself. */

@@ -45,6 +45,7 @@ struct result {
 static bool wants_trace;
 static bool wants_hash;
 static bool wants_reads;
+static bool has_readers;
 static uint64_t trace_hash;
 static char failure[600];
 
@@ -73,6 +74,11 @@ void sim_trace(const char *format, ...)
 	if (wants_trace) {
 		puts(line);
 	}
+}
+
+bool sim_has_readers(void)
+{
+	return has_readers;
 }
 
 bool sim_traces_reads(void)
@@ -292,14 +298,15 @@ static int run_job(const struct options *options, int job)
 			seeds[OPTIONS_MOST_JOBS] = true;
 		}
 	}
-	uint64_t counts[3];
+	uint64_t counts[ANSWERS_COUNTS];
 	answers_counts(counts);
 	if (!options->quiet) {
 		printf("job %d: found right %llu times; %llu hits, %llu stale answers, "
-		       "%llu failures; %d "
+		       "%llu failures, %llu found in maps; %d "
 		       "seeds broken\n",
 			job, (unsigned long long)settled, (unsigned long long)counts[0],
-			(unsigned long long)counts[1], (unsigned long long)counts[2], failures);
+			(unsigned long long)counts[1], (unsigned long long)counts[2],
+			(unsigned long long)counts[3], failures);
 	}
 	return failures;
 }
@@ -392,6 +399,7 @@ int main(int argc, char **argv)
 	mallopt(M_TRIM_THRESHOLD, MOST_HEAP);
 	struct options options = options_read(argc, argv);
 	wants_reads = options.reads;
+	has_readers = !options.unread;
 	if (options.log) {
 		setenv("SIM_LOG", "debug", 1);
 	}

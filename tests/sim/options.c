@@ -31,6 +31,7 @@ static const char help[] =
 	"  --trace          prints what happens\n"
 	"  --reads          prints with --trace what the agents read, too\n"
 	"  --log            lets the agents log\n"
+	"  --unread         nobody reads the agents' maps\n"
 	"  --quiet          prints broken promises alone\n"
 	"  --help           prints this\n";
 
@@ -88,7 +89,7 @@ static bool *read_events(const char *list)
 	}
 }
 
-enum { SEED, SEEDS, FROM, HOURS, JOBS, STOP, TWICE, ONLY, TRACE, READS, LOG, QUIET, HELP };
+enum { SEED, SEEDS, FROM, HOURS, JOBS, STOP, TWICE, ONLY, TRACE, READS, LOG, UNREAD, QUIET, HELP };
 
 static const struct option names[] = {
 	[SEED] = { "seed", required_argument, NULL, SEED },
@@ -102,6 +103,7 @@ static const struct option names[] = {
 	[TRACE] = { "trace", no_argument, NULL, TRACE },
 	[READS] = { "reads", no_argument, NULL, READS },
 	[LOG] = { "log", no_argument, NULL, LOG },
+	[UNREAD] = { "unread", no_argument, NULL, UNREAD },
 	[QUIET] = { "quiet", no_argument, NULL, QUIET },
 	[HELP] = { "help", no_argument, NULL, HELP },
 	{ NULL, 0, NULL, 0 },
@@ -133,6 +135,7 @@ static void read_option(struct options *options, int name, const char *value)
 			[TRACE] = &options->trace,
 			[READS] = &options->reads,
 			[LOG] = &options->log,
+			[UNREAD] = &options->unread,
 			[QUIET] = &options->quiet }[name] = true;
 	}
 }

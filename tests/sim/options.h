@@ -17,6 +17,7 @@ struct options {
 	bool reads;
 	bool log;
 	bool twice;
+	bool unread;
 	bool quiet;
 	bool stop;    /* at the first failure, which is not made smaller */
 	bool *chosen; /* of OPTIONS_MOST_EVENTS; NULL: all events happen */

@@ -14,6 +14,15 @@ void order_forget(struct order *order)
 	order_init(order, order->paths, order->count);
 }
 
+static size_t index_of(const struct order *order, const char *path)
+{
+	size_t its = 0;
+	while (strcmp(order->paths[its], path) != 0) {
+		its++;
+	}
+	return its;
+}
+
 /* `list`: names, each with a newline; NULL: none. */
 static bool names(const char *list, const char *name)
 {
@@ -55,12 +64,19 @@ static int64_t least_ms(const struct order *order, const struct claim *claim, si
 	return least_ms;
 }
 
+void order_hear(
+	struct order *order, const struct world *world, const char *path, const json_t *record)
+{
+	size_t its = index_of(order, path);
+	int64_t at_ms = world_next_record_ms(world, path, record, order->from_ms[its][WORLD_DATA]);
+	if (at_ms != INT64_MAX) {
+		order->from_ms[its][WORLD_DATA] = at_ms;
+	}
+}
+
 bool order_take(struct order *order, const struct world *world, const struct claim *claim)
 {
-	size_t its = 0;
-	while (strcmp(order->paths[its], claim->path) != 0) {
-		its++;
-	}
+	size_t its = index_of(order, claim->path);
 	int64_t from_ms = least_ms(order, claim, its);
 	int64_t at_ms = world_next_true_ms(
 		world, claim->path, claim->aspect, claim->value, from_ms);

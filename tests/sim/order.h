@@ -33,5 +33,11 @@ void order_init(struct order *order, const char *const *paths, size_t count);
 void order_forget(struct order *order);
 /* False: the claim is older than one before. */
 bool order_take(struct order *order, const struct world *world, const struct claim *claim);
+/*
+ * Claims to come are no older than this state of a path, one of the order's: the record, or no node
+ * (NULL).
+ */
+void order_hear(
+	struct order *order, const struct world *world, const char *path, const json_t *record);
 
 #endif

@@ -29,6 +29,8 @@ void sim_trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
 uint64_t sim_trace_hash(void);
 /* Reads belong to the trace, too, which makes it long. */
 bool sim_traces_reads(void);
+/* Agents hand out maps, which readers read. */
+bool sim_has_readers(void);
 /* A promise is broken. The first one counts, and ends the run. */
 void sim_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* NULL while all promises hold. */

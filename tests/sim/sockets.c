@@ -23,6 +23,7 @@ struct socket {
 	struct process *owner;
 	int peer;    /* reads what is written here; -1: none */
 	int writers; /* ends that write to this one */
+	int passed;  /* a descriptor of the kernel's that came here; -1: none */
 	char *data;  /* ROOM bytes, kept for the next one with this number */
 	size_t begin;
 	size_t len;
@@ -37,6 +38,7 @@ struct socket {
 
 static struct socket sockets[SOCKETS_MOST];
 static int used; /* none behind is used */
+static void (*on_write)(int reader_fd);
 
 static struct socket *at(int fd)
 {
@@ -71,7 +73,7 @@ static int make(enum kind kind, bool close_on_exec)
 	struct socket *socket = &sockets[place];
 	char *data = socket->data;
 	*socket = (struct socket){
-		.kind = kind, .close_on_exec = close_on_exec, .peer = -1, .data = data
+		.kind = kind, .close_on_exec = close_on_exec, .peer = -1, .passed = -1, .data = data
 	};
 	set_owner(socket, process_current());
 	return SOCKETS_FIRST + place;
@@ -226,6 +228,21 @@ ssize_t sockets_read(int fd, void *data, size_t size)
 	return (ssize_t)len;
 }
 
+static void report_write(int reader_fd)
+{
+	struct process *process = process_current();
+	if (process && on_write) {
+		process_pause();
+		on_write(reader_fd);
+		process_resume(process);
+	}
+}
+
+void sockets_on_write(void (*callback)(int reader_fd))
+{
+	on_write = callback;
+}
+
 ssize_t sockets_write(int fd, const void *data, size_t len)
 {
 	struct socket *socket = at(fd);
@@ -249,7 +266,23 @@ ssize_t sockets_write(int fd, const void *data, size_t len)
 	}
 	memcpy(peer->data + peer->begin + peer->len, data, taken);
 	peer->len += taken;
+	report_write(socket->peer);
 	return (ssize_t)taken;
+}
+
+void sockets_pass(int fd, int descriptor)
+{
+	int peer = at(fd)->peer;
+	if (peer >= 0 && at(peer)->passed < 0) {
+		at(peer)->passed = (int)syscall(SYS_fcntl, descriptor, F_DUPFD_CLOEXEC, 0);
+	}
+}
+
+int sockets_take_passed(int fd)
+{
+	int descriptor = at(fd)->passed;
+	at(fd)->passed = -1;
+	return descriptor;
 }
 
 int sockets_end_writing(int fd)
@@ -287,6 +320,9 @@ int sockets_close(int fd)
 	}
 	sockets_end_writing(fd);
 	leave_writers(fd);
+	if (socket->passed >= 0) {
+		syscall(SYS_close, socket->passed);
+	}
 	sockets_watch(fd, 0, (epoll_data_t){ 0 });
 	set_owner(socket, NULL);
 	socket->kind = FREE;

@@ -45,6 +45,9 @@ int sockets_accept(int fd, bool close_on_exec);
 ssize_t sockets_read(int fd, void *data, size_t size);
 ssize_t sockets_write(int fd, const void *data, size_t len);
 int sockets_end_writing(int fd);
+/* SCM_RIGHTS: a copy of the kernel's descriptor goes to the other end, which takes it; -1: none. */
+void sockets_pass(int fd, int descriptor);
+int sockets_take_passed(int fd);
 int sockets_get_option(int fd, int option, void *ret_value, socklen_t *len);
 int sockets_control(int fd, int command, long argument);
 int sockets_close(int fd);
@@ -59,6 +62,9 @@ int sockets_ready(struct process *process, struct epoll_event *events, int max);
 short sockets_poll(int fd, short events);
 
 /* ---- of a process ---- */
+
+/* From now on called with the end that reads, after each write of a process. NULL ends that. */
+void sockets_on_write(void (*on_write)(int reader_fd));
 
 void sockets_close_all(const struct process *process, bool on_exec);
 

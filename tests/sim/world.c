@@ -225,6 +225,15 @@ int64_t world_next_true_ms(const struct world *world, const char *path, enum wor
 	return found_ms < from_ms ? from_ms : found_ms;
 }
 
+int64_t world_next_record_ms(
+	const struct world *world, const char *path, const json_t *record, int64_t from_ms)
+{
+	char *text = record ? json_dumps(record, JSON_COMPACT) : NULL;
+	int64_t at_ms = world_next_true_ms(world, path, WORLD_DATA, text, from_ms);
+	free(text);
+	return at_ms;
+}
+
 int64_t world_last_held_ms(
 	const struct world *world, const char *path, const char *text, bool holds)
 {

@@ -80,6 +80,10 @@ int64_t world_last_record_ms(const struct world *world, const char *path, const 
 int64_t world_next_true_ms(const struct world *world, const char *path, enum world_aspect aspect,
 	const char *value, int64_t from_ms);
 
+/* The same for the data, as a record of JSON; NULL: no node. */
+int64_t world_next_record_ms(
+	const struct world *world, const char *path, const json_t *record, int64_t from_ms);
+
 /*
  * When the data of the path last held a text, or last did not: now, when it still is so; INT64_MIN:
  * never.

@@ -299,4 +299,54 @@ static enum announce_action decide_down""",
         "	case CACHE_UNAVAILABLE:\n		*ret_known = NAMES_NODE_UNKNOWN;",
         "	case CACHE_UNAVAILABLE:\n		*ret_known = NAMES_NODE_ABSENT;",
     ),
+    Bug(
+        "the lease of the map counts from when it is extended, not from when the server was heard",
+        "agent/cache/cache.c",
+        "? cache_heard_ms(heard, now_ms) + cache_heard_bound_ms(heard)",
+        "? now_ms + cache_heard_bound_ms(heard)",
+    ),
+    Bug(
+        "a path in doubt stays in the map, whose lease is extended meanwhile",
+        "agent/cache/cache.c",
+        "? cache_heard_ms(heard, now_ms) + cache_heard_bound_ms(heard)",
+        "? registry_server_heard_ms(heard->registry, now_ms) + cache_heard_bound_ms(heard)",
+        {
+            '#include "agent/cache/parts.h"':
+            '#include "agent/cache/parts.h"\n#include "lib/registry/internal.h"',
+        },
+    ),
+    Bug(
+        "the map is updated after the streams",
+        "agent/cache/cache.c",
+        "	touch(cache, node);\n	cache_answers_drop(&cache->answers, node, kind);",
+        "	is_late = true;\n	cache_answers_drop(&cache->answers, node, kind);",
+        {
+            "static void forget(struct cache *cache": "static bool is_late;\n\n"
+            "static void forget(struct cache *cache",
+            "static void on_more(void *context)\n{\n	struct cache *cache = context;\n":
+            "static void on_more(void *context)\n{\n	struct cache *cache = context;\n"
+            "	for (struct cache_node *node = cache_node_next(&cache->table, NULL);\n"
+            "		node && is_late; node = cache_node_next(&cache->table, node)) {\n"
+            "		touch(cache, node);\n	}\n"
+            "	is_late = false;\n",
+            "	cache_written_forget(&cache->follow);\n	evict(cache);":
+            "	cache_written_forget(&cache->follow);\n"
+            "	if (is_late) {\n		cache_go_on(&cache->turn);\n	}\n"
+            "	evict(cache);",
+        },
+    ),
+    Bug(
+        "the map is not retired when the agent is upgraded",
+        "agent/life/upgrade.c",
+        "	agent_cache_close(agent);",
+        "	cache_set_touched(agent->cache, NULL, NULL);\n"
+        "	agent->shared = NULL;\n"
+        "	agent_cache_close(agent);",
+    ),
+    Bug(
+        "a block of the map is used again, and the sequence of its slot is as before",
+        "agent/shared/map.c",
+        "load(&slot[SHARED_S_SEQUENCE]) + 1, memory_order_release);",
+        "load(&slot[SHARED_S_SEQUENCE]) - 1, memory_order_release);",
+    ),
 ]

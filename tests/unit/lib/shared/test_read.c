@@ -171,6 +171,14 @@ READ_TEST(a_retired_map_is_gone_for_good)
 	cr_expect_eq(shared_map_unchanged(&stage->reader, &stage->answer.place), SHARED_GONE);
 }
 
+/* For a reader that was stopped between its look at the state and the one at the lease. */
+READ_TEST(the_lease_of_a_retired_map_is_over)
+{
+	map_destroy(stage->map);
+	stage->map = NULL;
+	cr_expect_eq(atomic_load(&stage->reader.words[SHARED_H_LIVE_UNTIL]), 0);
+}
+
 Test(shared_read, a_map_that_has_not_begun_answers_nothing)
 {
 	struct stage *stage = calloc(1, sizeof(*stage));
