@@ -39,15 +39,6 @@ int berth_mutant(int function)
 	return chosen;
 }
 
-/* A mutant that forgets the number of a process does not end all of the machine. */
-__attribute__((weak)) int kill(pid_t pid, int number)
-{
-	if (pid == -1) {
-		_exit(FAILED_STATUS);
-	}
-	return (int)syscall(SYS_kill, pid, number);
-}
-
 /* ---- one test ---- */
 
 static double now_seconds(void)

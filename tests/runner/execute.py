@@ -110,7 +110,7 @@ class Runner:
         output = self.scratch / f"{program.number}.out"
         command = list(program.command)
         if "--unittest" in command:
-            command.append(str(report))
+            command += [str(report), *(["--stop"] if self.options.stop else [])]
         elif program.group not in ("lint", "fuzz"):
             command.append(f"--tap={report}")
         if os.access(command[0], os.X_OK):

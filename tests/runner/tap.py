@@ -44,8 +44,9 @@ def read_tap(program, text):
 
 
 class TapResult(unittest.TestResult):
-    def __init__(self, module, report):
+    def __init__(self, module, report, stops):
         super().__init__()
+        self.stops = stops
         self.module = module
         self.report = report
         self.count = 0
@@ -70,6 +71,7 @@ class TapResult(unittest.TestResult):
 
     def addFailure(self, test, err):
         self.write(False, test, detail=self._exc_info_to_string(err, test))
+        self.shouldStop = self.stops
 
     addError = addFailure
 
@@ -88,12 +90,13 @@ class TapResult(unittest.TestResult):
         self.write(False, test, detail="it was expected to fail\n")
 
 
-def run_unittest(path, report_path):
+def run_unittest(path, report_path, stop=""):
+    """`stop`: "--stop" when the first failure is the end."""
     faulthandler.enable()
     path = pathlib.Path(path)
     sys.path[0:0] = [str(path.parent), str(SOURCE / "tests" / "support"), str(SOURCE / "tests")]
     with open(report_path, "w") as report:
-        result = TapResult(path.stem, report)
+        result = TapResult(path.stem, report, stop == "--stop")
         result.started = time.monotonic()
         try:
             module = __import__(path.stem)

@@ -2,6 +2,8 @@
 
 import os
 import pathlib
+import shutil
+import subprocess
 import sys
 import tempfile
 import threading
@@ -124,6 +126,32 @@ class Times(unittest.TestCase):
     def test_a_damaged_file_is_ignored(self):
         (self.build / times.KEPT).write_text("8 2 unit/x\n3 ")
         self.assertEqual(times.read_times(self.build / times.KEPT), {})
+
+
+class Unittest(unittest.TestCase):
+    TESTS = """
+import unittest
+
+class Both(unittest.TestCase):
+    def test_a(self):
+        self.fail()
+
+    def test_b(self):
+        pass
+"""
+
+    def results(self, *options):
+        folder = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, folder)
+        (folder / "test_both.py").write_text(self.TESTS)
+        subprocess.run([sys.executable, str(SOURCE / "tests/run"), "--unittest",
+            str(folder / "test_both.py"), str(folder / "report"), *options], check=True,
+            capture_output=True)
+        return [line.partition(" - ")[0] for line in (folder / "report").read_text().splitlines()]
+
+    def test_the_first_failure_is_the_end_when_asked_for(self):
+        self.assertEqual(self.results(), ["not ok 1", "ok 2", "1..2"])
+        self.assertEqual(self.results("--stop"), ["not ok 1", "1..1"])
 
 
 class Concerns(unittest.TestCase):

@@ -1,0 +1,106 @@
+"""Judges mutants by the tests that drive the real programs: of those that `tests/run --of` names
+for a source, the scripts. Each mutant has a build directory of its own, in which its programs and
+libraries stand beside links to all else."""
+
+import argparse
+import concurrent.futures
+import os
+import pathlib
+import shutil
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from runner.concerns import around
+from runner.execute import Runner
+from runner.plain import pool_of
+from runner.processes import Processes
+from runner.times import expect_times
+from runner.zookeeper_server import shared_server
+
+SLOWER, LEAST_SECONDS = 4, 60  # times what the tests take without a mutant is too long
+UNCHANGED_SECONDS = 600
+LEFT_OUT = {"mutants", "sanitizer"}  # of the build
+
+
+class Driver:
+    def __init__(self, build, jobs):
+        self.build = build  # a Build of tests/mutants/run
+        self.jobs = jobs
+        self.processes = Processes()
+        self.shared = {}
+        self.seconds = {}  # {label: what its tests take without a mutant}
+
+    def labels_for(self, name):
+        """Scripts, the shortest first."""
+        labels = set(around(name))
+        programs = [program for program in pool_of(self.build.path)
+            if program.label in labels and program.source.suffix == ".py"]
+        expect_times(self.build.path, programs)
+        return [program.label for program in sorted(programs, key=lambda one: one.expected)]
+
+    def killers(self, mutants):
+        """For each (name of a source, its text with the mutant) the label that fails, or ""."""
+        if not mutants:
+            return []
+        with shared_server(self.runner_of(self.build.path), self.programs(mutants)) as self.shared:
+            for name, _ in mutants:
+                for label in self.labels_for(name):
+                    if label not in self.seconds:
+                        self.run_unchanged(label, name)
+            with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
+                return list(pool.map(self.killer, range(len(mutants)), *zip(*mutants)))
+
+    def programs(self, mutants):
+        labels = {label for name, _ in mutants for label in self.labels_for(name)}
+        return [program for program in pool_of(self.build.path) if program.label in labels]
+
+    def runner_of(self, folder, seconds=UNCHANGED_SECONDS):
+        runner = Runner(folder, argparse.Namespace(timeout=seconds, stop=True), self.processes)
+        runner.shared = self.shared
+        return runner
+
+    def run_unchanged(self, label, name):
+        folder = self.make_folder("unchanged", name, None)
+        program = self.run_program(folder, label, UNCHANGED_SECONDS)
+        shutil.rmtree(folder)
+        self.seconds[label] = None if program.failures else program.seconds
+        if program.failures:
+            print(f"{label} fails without a mutant, and is left out: {program.failures[0]}",
+                file=sys.stderr)
+
+    def killer(self, number, name, text):
+        folder = self.make_folder(f"{number}", name, text)
+        fails = lambda label: bool(self.run_program(folder, label,
+            LEAST_SECONDS + SLOWER * self.seconds[label]).failures)
+        # Once more: a busy machine has made a test fail now and then.
+        killer = next((label for label in self.labels_for(name)
+            if self.seconds[label] is not None and fails(label) and fails(label)), "")
+        shutil.rmtree(folder)
+        return killer
+
+    def run_program(self, folder, label, seconds):
+        runner = self.runner_of(folder, seconds)
+        [program] = [program for program in pool_of(folder) if program.label == label]
+        runner.adopt([program])
+        runner.run(program)
+        shutil.rmtree(runner.scratch, ignore_errors=True)
+        return program
+
+    def make_folder(self, suffix, name, text):
+        """A build directory with this text of a source in its programs; None: the source's own."""
+        folder = self.build.path / "mutants" / f"whole-{suffix}"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        own = name.removesuffix(".c") + ".o"
+        unit = self.build.path / own
+        if text is not None:
+            unit = folder / "mutant" / os.path.basename(own)
+            complaints = self.build.compile(name, text, unit)
+            if complaints:
+                sys.exit(f"{name} cannot be compiled with a mutant:\n{complaints}")
+        made = self.build.link_programs(own, unit, folder)
+        for path in self.build.path.iterdir():
+            if path.name not in LEFT_OUT | made:
+                target = path.readlink() if path.is_symlink() else path
+                (folder / path.name).symlink_to(target)
+        return folder
