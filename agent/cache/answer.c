@@ -100,7 +100,7 @@ void cache_answer_fail(const struct cache_entry *entry, struct err *err)
 	const struct registry_value *value = entry->value;
 	if (value->code == BERTH_PATH_NOT_FOUND) {
 		err_set(err, value->code, "no such path: %s", path);
-	} else if (cache_is_there(value->code) && value->why) {
+	} else if (registry_value_exists(value) && value->why) {
 		err_set(err, value->code, "%s", value->why);
 	} else {
 		err_set(err, value->code, "%s: %s", path, berth_error_name(value->code));

@@ -152,7 +152,7 @@ static bool same_value(const struct cache_entry *entry, const struct registry_va
 	if (!old || old->code != value->code || !old->code) {
 		return old && registry_value_same(old, value);
 	}
-	bool has_reasons = cache_is_there(old->code) && old->why && value->why;
+	bool has_reasons = registry_value_exists(old) && old->why && value->why;
 	return !has_reasons || strcmp(old->why, value->why) == 0;
 }
 

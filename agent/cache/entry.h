@@ -141,17 +141,10 @@ static inline size_t cache_child_count(const struct cache_entry *list)
 {
 	return list->value ? list->value->stat.children : 0;
 }
-/*
- * Whether the node of a known entry exists: data that is too large for a record makes it no less
- * there.
- */
-static inline bool cache_is_there(int code)
-{
-	return !code || code == BERTH_NO_RECORD || code == BERTH_INVALID_RECORD;
-}
+/* The node exists, or nothing is known of it. */
 static inline bool cache_entry_exists(const struct cache_entry *entry)
 {
-	return cache_is_there(cache_code(entry));
+	return !entry->value || registry_value_exists(entry->value);
 }
 /*
  * Estimates the minimum size of these children with their data; remembers the path as refused if

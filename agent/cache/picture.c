@@ -40,16 +40,6 @@ static struct picture begin_picture(const struct cache_follow *follow, int64_t n
 		.true_at_ms = now_ms };
 }
 
-static struct cache_picture truth_of(const struct picture *picture, int64_t now_ms)
-{
-	const struct cache_follow *follow = picture->follow;
-	return (struct cache_picture){
-		.confirmed = picture->live && follow->heard->state == REGISTRY_CONNECTED &&
-			picture->heard_ms >= cache_not_before_ms(follow->heard, -1, now_ms),
-		.age_ms = now_ms - picture->true_at_ms,
-	};
-}
-
 static void visit_node(struct picture *picture, const char *path, enum cache_scope scope)
 {
 	const struct cache_node *node = cache_node_find(picture->follow->table, path, strlen(path));
@@ -79,11 +69,15 @@ static void visit_node(struct picture *picture, const char *path, enum cache_sco
 struct cache_picture cache_read_picture(const struct cache_observer *observer, int64_t now_ms,
 	void (*visit)(void *context, const struct cache_record *record), void *context)
 {
+	const struct cache_heard *heard = observer->follow->heard;
 	struct picture picture = begin_picture(observer->follow, now_ms, visit, context);
 	visit_node(&picture, observer->node->path, observer->scope);
-	struct cache_picture truth = truth_of(&picture, now_ms);
-	truth.confirmed = truth.confirmed && cache_observer_is_ready(observer);
-	return truth;
+	return (struct cache_picture){
+		.confirmed = picture.live && heard->state == REGISTRY_CONNECTED &&
+			picture.heard_ms >= cache_not_before_ms(heard, -1, now_ms) &&
+			cache_observer_is_ready(observer),
+		.age_ms = now_ms - picture.true_at_ms,
+	};
 }
 
 struct snapshot {

@@ -39,9 +39,6 @@ struct check_scheduler *check_scheduler_create(struct ev_loop *loop, int max_par
 void check_scheduler_set_max_parallel(struct check_scheduler *scheduler, int max_parallel);
 /* All its checks must be destroyed before. Accepts NULL. */
 void check_scheduler_destroy(struct check_scheduler *scheduler);
-/* Runs under way, and waiting runs. */
-int check_scheduler_running(const struct check_scheduler *scheduler);
-int check_scheduler_waiting(const struct check_scheduler *scheduler);
 
 /* A component that the check guards, for BERTH_COMPONENT and BERTH_PATH. */
 struct check_component {

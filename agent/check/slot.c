@@ -5,25 +5,9 @@
 
 #include "agent/base/allocate.h"
 
-struct check_scheduler {
-	struct ev_loop *loop;
-	/* never started: fed by hand, so that turns begin in the loop without a delay */
-	ev_prepare turn;
-	int max_parallel;
-	int running;
-	int waiting;
-	struct list queue;
-};
-
 static bool can_run(const struct check_scheduler *scheduler)
 {
 	return !list_empty(&scheduler->queue) && scheduler->running < scheduler->max_parallel;
-}
-
-static void leave_queue(struct check_slot *slot)
-{
-	list_remove(&slot->link);
-	slot->scheduler->waiting--;
 }
 
 static void on_turn(struct ev_loop *loop, ev_prepare *watcher, int events)
@@ -33,7 +17,7 @@ static void on_turn(struct ev_loop *loop, ev_prepare *watcher, int events)
 	struct check_scheduler *scheduler = watcher->data;
 	while (can_run(scheduler)) {
 		struct check_slot *slot = LIST_ITEM(scheduler->queue.next, struct check_slot, link);
-		leave_queue(slot);
+		list_remove(&slot->link);
 		slot->state = CHECK_SLOT_HELD;
 		scheduler->running++;
 		slot->on_turn(slot->context);
@@ -74,16 +58,6 @@ void check_scheduler_destroy(struct check_scheduler *scheduler)
 	free(scheduler);
 }
 
-int check_scheduler_running(const struct check_scheduler *scheduler)
-{
-	return scheduler->running;
-}
-
-int check_scheduler_waiting(const struct check_scheduler *scheduler)
-{
-	return scheduler->waiting;
-}
-
 struct ev_loop *check_scheduler_loop(const struct check_scheduler *scheduler)
 {
 	return scheduler->loop;
@@ -107,7 +81,6 @@ void check_slot_ask(struct check_slot *slot)
 	}
 	slot->state = CHECK_SLOT_WAITING;
 	list_append(&scheduler->queue, &slot->link);
-	scheduler->waiting++;
 	next_turn(scheduler);
 }
 
@@ -117,7 +90,7 @@ void check_slot_release(struct check_slot *slot)
 	case CHECK_SLOT_IDLE:
 		return;
 	case CHECK_SLOT_WAITING:
-		leave_queue(slot);
+		list_remove(&slot->link);
 		break;
 	case CHECK_SLOT_HELD:
 		slot->scheduler->running--;

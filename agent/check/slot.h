@@ -12,6 +12,15 @@
 #include "agent/check/check.h"
 #include "lib/base/list.h"
 
+struct check_scheduler {
+	struct ev_loop *loop;
+	/* never started: fed by hand, so that turns begin in the loop without a delay */
+	ev_prepare turn;
+	int max_parallel;
+	int running;
+	struct list queue; /* of slots */
+};
+
 enum check_slot_state { CHECK_SLOT_IDLE, CHECK_SLOT_WAITING, CHECK_SLOT_HELD };
 
 /* Part of its owner. */

@@ -141,8 +141,6 @@ double announce_since(const struct announce *announce);
  * announcement that has never written needs no registry to be withdrawn.
  */
 bool announce_settled(const struct announce *announce);
-/* A record of ours may be in the registry, as far as we know. */
-bool announce_may_be_registered(const struct announce *announce);
 /*
  * The persistent node that holds our record, and what is being written to it, for
  * announce_options.persistent of a successor. New reference; NULL when there is neither.

@@ -103,11 +103,6 @@ bool announce_settled(const struct announce *announce)
 	return false;
 }
 
-bool announce_may_be_registered(const struct announce *announce)
-{
-	return announce->may_be_registered;
-}
-
 bool announce_outlasts_outage(const struct announce *announce)
 {
 	return announce->state == ANNOUNCE_WAITING && announce->wish == ANNOUNCE_UP &&

@@ -64,8 +64,7 @@ const struct config_section_type config_sections[CONFIG_SECTION_COUNT] = {
 		config_container_options },
 };
 
-/* A key longer than this is like no known one. */
-enum { NUMBER_DIGITS = 4 };
+enum { NUMBER_DIGITS = 4 /* of the number behind a key, such as address.2 */ };
 
 void *config_section_place(struct config *config, const struct config_section_type *type)
 {

@@ -118,11 +118,6 @@ int registry_acl_policy_init(struct registry_acl_policy *policy,
 	if (!options->secure) {
 		return *options->write_accessors ? warn_of_accessors(ret_warning, err) : 0;
 	}
-	if (strcmp(options->auth, "none") == 0) {
-		return err_set(err, BERTH_FAILED,
-			"secure = yes needs auth = digest or sasl: without an identity no client "
-			"could change the nodes");
-	}
 	struct buffer warning;
 	buffer_init(&warning, MAX_WARNING_BYTES);
 	/* The server puts the session's identities in the place of scheme "auth". */

@@ -28,9 +28,8 @@ struct registry_acl_policy {
 };
 
 /*
- * Fills a zeroed policy. FAILED when the options ask for secure without an identity (with auth =
- * none no client could change the nodes again), or for a malformed account. Accounts in @ that no
- * realm completes are left out and named in ret_warning (malloc'ed, or NULL).
+ * Fills a zeroed policy. FAILED for a malformed account. Accounts in @ that no realm completes are
+ * left out and named in ret_warning (malloc'ed, or NULL).
  */
 int registry_acl_policy_init(struct registry_acl_policy *policy,
 	const struct registry_options *options, char **ret_warning, struct err *err)

@@ -85,7 +85,6 @@ struct registry_watches {
 	struct list calls;      /* of no use now; as many as there were reads under way at a time */
 	struct list deliveries; /* watched states to deliver at the next dispatch */
 	struct list doubted;    /* states that may have changed and are not read again yet */
-	size_t count;
 	size_t reads_in_flight;
 	size_t recalled; /* watched paths that know only what their user knew before */
 	uint64_t serial; /* of the last read that began */

@@ -494,7 +494,5 @@ void registry_unwatch(struct registry_watch *watch);
  * with the shortest path.
  */
 size_t registry_watch_bytes(const struct registry_watch *watch);
-/* How many paths and kinds are watched. */
-size_t registry_watch_count(const struct registry *registry);
 
 #endif

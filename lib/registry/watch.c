@@ -141,8 +141,3 @@ size_t registry_watch_bytes(const struct registry_watch *watch)
 {
 	return sizeof(*watch) + watched_bytes(watch ? watch->watched : NULL);
 }
-
-size_t registry_watch_count(const struct registry *registry)
-{
-	return registry->watches.count;
-}

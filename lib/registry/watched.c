@@ -194,7 +194,6 @@ struct registry_watched *watched_create(
 	list_init(&watched->handles);
 	list_init(&watched->followers);
 	list_append(&registry->watches.all, &watched->link);
-	registry->watches.count++;
 	return watched;
 }
 
@@ -223,7 +222,6 @@ void watched_free(struct registry_watched *watched)
 	tdelete(watched, &watches->by_path, compare_watched);
 	list_remove(&watched->link);
 	list_remove(&watched->delivery_link);
-	watches->count--;
 	watches->recalled -= watched->recalled;
 	registry_value_release(watched->last);
 	registry_value_release(watched->value);

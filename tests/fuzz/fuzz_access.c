@@ -58,8 +58,7 @@ static void check_options(char *text, bool secure, bool home_write)
 	for (size_t i = 0; i < 5; i++) {
 		lines[i] = text ? strsep(&text, "\n") : "";
 	}
-	const struct registry_options options = { .auth = *lines[0] == '!' ? "none" : "digest",
-		.secure = secure,
+	const struct registry_options options = { .secure = secure,
 		.home_write = home_write,
 		.system_accounts = lines[0],
 		.write_accessors = lines[1],

@@ -170,7 +170,7 @@ static void begin(struct script *script, bool may_be_registered, const json_t *l
 static void restart(struct script *script)
 {
 	json_t *left = announce_persistent(script->announce);
-	bool registered = announce_may_be_registered(script->announce);
+	bool registered = script->announce->may_be_registered;
 	announce_destroy(script->announce);
 	script->announce = NULL;
 	begin(script, registered, left);
@@ -241,7 +241,7 @@ static void check_end(struct script *script)
 	assert(state != ANNOUNCE_FAILED || script->wish_failed);
 	assert(!script->foreign || (there && strcmp(there, script->foreign) == 0));
 	if (announce_state_is_in(state)) {
-		assert(there && announce_may_be_registered(script->announce));
+		assert(there && script->announce->may_be_registered);
 	}
 	if (script->wish == ANNOUNCE_UP && state == ANNOUNCE_REGISTERED &&
 		script->wish_node.kind != DIALECT_NODE_SHARED) {

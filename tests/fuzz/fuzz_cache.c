@@ -13,6 +13,7 @@
 #include "lib/base/path.h"
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
+#include "tests/support/watch_count.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
@@ -227,7 +228,7 @@ static void be_quiet(struct script *script)
 	struct cache_stats stats;
 	cache_get_stats(script->stage.cache, &stats);
 	assert(stats.bytes <= 2 * MAX_BYTES &&
-		registry_watch_count(script->stage.registry) <= stats.entries);
+		watch_count(script->stage.registry) <= stats.entries);
 }
 
 /* ---- the script ---- */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tests/support/registry_stage.h"
+#include "tests/support/watch_count.h"
 
 #define RECORD "{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"one\"}"
 #define OTHER "{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"two\"}"
@@ -211,7 +212,7 @@ EVERY_BACKEND(watch, shares_one_state_among_all_who_look)
 		stage->registry, "/services/web", REGISTRY_WATCH_DATA, answer_take, &late);
 	struct registry_watch *three = registry_watch(
 		stage->registry, "/services/web", REGISTRY_WATCH_CHILDREN, answer_take, &children);
-	cr_assert_eq(registry_watch_count(stage->registry), 2);
+	cr_assert_eq(watch_count(stage->registry), 2);
 	cr_assert_eq(late.calls, 0, "never inside the call");
 	client_wait_calls(&late, 1);
 	cr_assert_str_eq(late.data, RECORD);
@@ -227,7 +228,7 @@ EVERY_BACKEND(watch, shares_one_state_among_all_who_look)
 	cr_assert(holds_other(&first), "unwatched, yet called");
 	registry_unwatch(two);
 	registry_unwatch(three);
-	cr_assert_eq(registry_watch_count(stage->registry), 0);
+	cr_assert_eq(watch_count(stage->registry), 0);
 	answer_clear(&first);
 	answer_clear(&late);
 	answer_clear(&children);
@@ -331,9 +332,9 @@ EVERY_BACKEND(watch, can_be_added_and_removed_from_within_on_change)
 		stage->registry, "/services/web", REGISTRY_WATCH_DATA, juggle, &victim);
 	client_wait(juggled, &juggler);
 	cr_assert_eq(victim.calls, 100, "unwatched by the other before its turn");
-	cr_assert_eq(registry_watch_count(stage->registry), 1);
+	cr_assert_eq(watch_count(stage->registry), 1);
 	registry_unwatch(juggler.watch);
-	cr_assert_eq(registry_watch_count(stage->registry), 0);
+	cr_assert_eq(watch_count(stage->registry), 0);
 }
 
 enum { MANY = 300 };

@@ -9,6 +9,7 @@
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/staged.h"
+#include "tests/support/watch_count.h"
 
 static struct cache_stage *open_stage(struct cache_stage *stage)
 {
@@ -276,7 +277,7 @@ Test(cache, the_least_recently_used_give_way_and_return_their_watches)
 	cr_assert_leq(stats.bytes, LIMIT);
 	cr_assert_geq(stats.bytes, LIMIT * 9 / 10);
 	cr_assert_gt(stats.evictions, 0);
-	cr_assert_eq(registry_watch_count(stage.registry), stats.entries);
+	cr_assert_eq(watch_count(stage.registry), stats.entries);
 	cr_assert_null(cache_stage_find(&stage, "/n0"));
 	cr_assert_not_null(cache_stage_find(&stage, "/n499"));
 	cache_stage_close(&stage);

@@ -12,6 +12,7 @@
 #include "tests/support/memory_backend.h"
 #include "tests/support/shifted_clock.h"
 #include "tests/support/staged.h"
+#include "tests/support/watch_count.h"
 
 static struct cache_stage *open_stage(struct cache_stage *stage)
 {
@@ -350,7 +351,7 @@ STAGED(saved_entries_are_read_after_an_outage)
 		stage->now_ms += 60000; /* the registry's core does not read everything at once */
 		cache_stage_turn(stage);
 	}
-	cr_assert_eq(registry_watch_count(stage->registry), SAVED);
+	cr_assert_eq(watch_count(stage->registry), SAVED);
 }
 
 STAGED(an_observer_that_comes_while_much_is_read_gets_its_list_too)

@@ -11,6 +11,7 @@
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/staged.h"
+#include "tests/support/watch_count.h"
 
 enum { LIMIT = 256 * 1024, RECORDS = 400 };
 
@@ -88,7 +89,7 @@ STAGED(an_evicted_path_leaves_nothing_charged, 600000)
 	cr_assert_eq(stats.paths, 0);
 	cr_assert_eq(stats.entries, 0);
 	cr_assert_eq(stats.bytes, bytes, "%zu, not %zu", stats.bytes, bytes);
-	cr_assert_eq(registry_watch_count(stage->registry), 0);
+	cr_assert_eq(watch_count(stage->registry), 0);
 	/* There is nothing more to do, although even an empty cache is larger than that. */
 	cr_assert_not(timer_runs(&stage->cache->turn.more));
 	cr_assert_not(ev_is_active(&stage->cache->turn.end));
@@ -213,7 +214,7 @@ STAGED(a_smaller_limit_holds_at_once, 600000)
 	cr_assert_leq(stats.bytes, 64 * 1024);
 	cr_assert_gt(stats.paths, 10);
 	cr_assert_eq(stats.paths + stats.evictions, 100);
-	cr_assert_eq(registry_watch_count(stage->registry), stats.entries);
+	cr_assert_eq(watch_count(stage->registry), stats.entries);
 }
 
 STAGED(a_cache_that_is_just_full_evicts_nothing, 600000)

@@ -10,6 +10,7 @@
 #include "lib/registry/internal.h"
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
+#include "tests/support/watch_count.h"
 
 #ifdef __SANITIZE_ADDRESS__
 size_t __sanitizer_get_current_allocated_bytes(void);
@@ -107,7 +108,7 @@ Test(cache_memory, of_ten_thousand_records_that_are_kept_warm_is_what_the_cache_
 	cr_assert_eq(stats.paths, RECORDS + 4);
 	size_t pool = REGISTRY_MAX_IN_FLIGHT * sizeof(struct registry_call);
 	/* The registry of the tests finds its watches in a tree of tsearch(). */
-	size_t tree = registry_watch_count(stage.registry) * TREE_NODE_BYTES;
+	size_t tree = watch_count(stage.registry) * TREE_NODE_BYTES;
 	cr_assert_leq(grown, stats.bytes + stats.bytes / 10 + pool + tree, "%zu for %zu", grown,
 		stats.bytes);
 	cr_assert_leq(grown / RECORDS, 2000);

@@ -14,6 +14,7 @@
 #include "tests/support/memory_backend.h"
 #include "tests/support/scratch.h"
 #include "tests/support/staged.h"
+#include "tests/support/watch_count.h"
 
 static char folder[SCRATCH_PATH];
 
@@ -195,7 +196,7 @@ STAGED(an_entry_that_is_being_read_is_not_read_twice)
 	load_lines(stage, "[\"/a\",0,0,1,1,1,\"old\"]\n");
 	cache_stage_turn(stage);
 	cr_assert_eq(reads, 1);
-	cr_assert_eq(registry_watch_count(stage->registry), 1);
+	cr_assert_eq(watch_count(stage->registry), 1);
 	cr_assert_str_eq(outcome.text, cache_stage_record("new"));
 }
 

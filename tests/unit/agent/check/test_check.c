@@ -3,7 +3,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/check/check.h"
+#include "agent/check/slot.h"
 #include "tests/support/check_support.h"
 #include "lib/base/clock.h"
 #include "tests/support/scratch.h"
@@ -53,7 +53,7 @@ static void start(void)
 
 static void finish(void)
 {
-	cr_expect_eq(check_scheduler_running(scheduler), 0);
+	cr_expect_eq(scheduler->running, 0);
 	check_scheduler_destroy(scheduler);
 	cr_expect(check_support_run_until_childless());
 }
@@ -224,7 +224,7 @@ static void note_order(void *context, struct check *check, const struct check_re
 {
 	(void)result;
 	order[order_count++] = (int)(check_config(check)->name[0] - 'a');
-	int running = check_scheduler_running(scheduler);
+	int running = scheduler->running;
 	most_running = running > most_running ? running : most_running;
 	(void)context;
 	results++;
@@ -247,7 +247,7 @@ Test(check, at_most_so_many_at_once_and_the_rest_in_order)
 		struct err err = ERR_INIT;
 		cr_assert_eq(check_run_now(checks[i], on_done, NULL, &err), 0);
 	}
-	cr_expect_eq(check_scheduler_waiting(scheduler), MANY);
+	cr_expect_eq((int)list_count(&scheduler->queue), MANY);
 	for (int i = 0; i < MANY; i++) {
 		check_run_forget(checks[i], NULL);
 	}

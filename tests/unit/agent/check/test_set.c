@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "agent/check/set.h"
+#include "agent/check/slot.h"
 #include "tests/support/check_support.h"
 
 static char folder[] = "/tmp/berth-test-XXXXXX";
@@ -169,7 +170,7 @@ Test(check_set, a_command_knows_the_components_of_now)
 static bool is_running(void *context)
 {
 	(void)context;
-	return check_scheduler_running(scheduler) == 1;
+	return scheduler->running == 1;
 }
 
 Test(check_set, a_check_that_is_replaced_runs_no_longer)
@@ -186,7 +187,7 @@ Test(check_set, a_check_that_is_replaced_runs_no_longer)
 static bool are_running(void *context)
 {
 	(void)context;
-	return check_scheduler_running(scheduler) == 2;
+	return scheduler->running == 2;
 }
 
 Test(check_set, all_checks_end_with_the_set)
@@ -239,7 +240,7 @@ Test(check_set, a_check_alone_runs_at_once)
 	bool runs = false;
 	for (int i = 0; i < 100 && !runs; i++) {
 		ev_run(ev_default_loop(0), EVRUN_NOWAIT);
-		runs = results > 0 || check_scheduler_running(scheduler) == 1;
+		runs = results > 0 || scheduler->running == 1;
 		usleep(100);
 	}
 	cr_expect(runs, "its first run is put off");

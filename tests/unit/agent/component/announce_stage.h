@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "agent/base/registry_loop.h"
-#include "agent/component/announce.h"
+#include "agent/component/announce_internal.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/registry_client.h"
 #include "tests/support/staged.h"

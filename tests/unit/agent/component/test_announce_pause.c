@@ -1,5 +1,4 @@
 /* Writes that the registry refuses, and writes that the throttle delays. */
-#include "agent/component/announce_internal.h"
 #include "tests/unit/agent/component/announce_stage.h"
 
 static void refuse_some(void *context, const struct registry_task *task, struct err *err)
@@ -175,7 +174,7 @@ STAGED(a_record_that_was_removed_is_not_there_while_the_throttle_delays_its_retu
 	register_one(stage);
 	make_wish(stage, ANNOUNCE_DOWN, "c_1", "one");
 	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
-	RUN_UNTIL(stage, !announce_may_be_registered(stage->announce));
+	RUN_UNTIL(stage, !stage->announce->may_be_registered);
 	cr_assert(not(stands_with(stage, "")));
 	memory_set_state(stage->registry, REGISTRY_AWAY);
 	RUN_UNTIL(stage, state_of(stage) == ANNOUNCE_WAITING);

@@ -1,4 +1,5 @@
 /* Persistent nodes: whose they are over outages and restarts, and how they go. */
+#include "tests/support/watch_count.h"
 #include "tests/unit/agent/component/announce_stage.h"
 
 STAGED(a_persistent_record_may_change_its_id, false, 0)
@@ -19,7 +20,7 @@ STAGED(a_record_waits_until_it_is_noted, false, 0)
 	make_wish(stage, ANNOUNCE_UP, "c_1", "one");
 	RUN_UNTIL(stage, stage->left != NULL);
 	cr_assert(not(stands_with(stage, "")));
-	cr_assert(not(announce_may_be_registered(stage->announce)));
+	cr_assert(not(stage->announce->may_be_registered));
 	announce_noted(stage->announce); /* of another record */
 	cr_assert(not(stands_with(stage, "")));
 	stage->disk_hangs = false;
@@ -142,14 +143,14 @@ STAGED(an_emptied_node_is_left_alone_while_it_has_children, false, 0)
 	cr_assert(eq(int, deletions.count, 0));
 	/* A child that comes back at the last moment. */
 	deletions.children = 1;
-	size_t watches = registry_watch_count(stage->registry);
+	size_t watches = watch_count(stage->registry);
 	memory_remove(stage->registry, "/users/joe/web/one/components/c1/another");
 	memory_remove(stage->registry, CHILD);
 	RUN_UNTIL(stage, deletions.count > 0);
 	for (int i = 0; i < 5; i++) {
 		cr_assert(stands_with(stage, ""));
 	}
-	cr_assert(eq(sz, registry_watch_count(stage->registry), watches));
+	cr_assert(eq(sz, watch_count(stage->registry), watches));
 	cr_assert(not(announce_finished(stage->announce)));
 	memory_remove(stage->registry, CHILD);
 	RUN_UNTIL(stage, announce_finished(stage->announce));
@@ -166,7 +167,7 @@ STAGED(an_announcement_may_end_before_the_last_child, false, 0)
 	stage->announce = NULL;
 	memory_remove(stage->registry, CHILD);
 	cr_assert(stands_with(stage, ""));
-	cr_assert(eq(sz, registry_watch_count(stage->registry), 0));
+	cr_assert(eq(sz, watch_count(stage->registry), 0));
 }
 
 STAGED(an_emptied_node_that_another_client_writes_is_the_others, false, 0)
@@ -280,7 +281,7 @@ STAGED(a_session_that_is_lost_before_anything_was_written_takes_nothing_along, f
 {
 	memory_set_state(stage->registry, REGISTRY_LOST);
 	RUN_UNTIL(stage, registry_state(stage->registry) == REGISTRY_LOST);
-	cr_assert(not(announce_may_be_registered(stage->announce)));
+	cr_assert(not(stage->announce->may_be_registered));
 	memory_set_state(stage->registry, REGISTRY_CONNECTED);
 	register_one(stage);
 }

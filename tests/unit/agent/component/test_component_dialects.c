@@ -1,4 +1,5 @@
 /* A component's nodes in other schemes. */
+#include "tests/support/watch_count.h"
 #include "tests/unit/agent/component/component_stage.h"
 
 #define SPRING(name, service)                                                                      \
@@ -108,14 +109,14 @@ STAGED(nodes_that_a_reload_drops_go_and_leave_nothing,
 {
 	run_to(stage, ANNOUNCE_REGISTERED);
 	cr_assert(node_has(stage, "//example/web/b", "10.9.8.7"));
-	size_t watches = registry_watch_count(stage->registry);
+	size_t watches = watch_count(stage->registry);
 	reload(stage, HTTP REGISTRAR("c.web.example"));
 	RUN_UNTIL(stage->loop, component_finished(stage->component));
 	reload(stage, HTTP REGISTRAR("c.web.example"));
 	cr_assert_not(node_has(stage, "//example/web/a", ""));
 	cr_assert_not(node_has(stage, "//example/web/b", ""));
 	cr_assert(node_has(stage, "//example/web/c", "10.9.8.7"));
-	cr_assert_eq(registry_watch_count(stage->registry), watches - 1);
+	cr_assert_eq(watch_count(stage->registry), watches - 1);
 }
 
 STAGED(a_reload_sets_the_pause_between_two_writes, HTTP)

@@ -9,6 +9,7 @@
 #include "tests/support/memory_backend.h"
 #include "tests/support/run_until.h"
 #include "tests/support/staged.h"
+#include "tests/support/watch_count.h"
 
 /* The component is b. The nodes next to it, and their meaning for it. */
 struct row {
@@ -190,7 +191,7 @@ STAGED(nothing_is_left_of_looks_that_overtake_each_other)
 	RUN_UNTIL(stage->loop, stage->lists > lists + 1);
 	component_siblings_destroy(stage->siblings);
 	stage->siblings = NULL;
-	cr_assert_eq(registry_watch_count(stage->registry), 0);
+	cr_assert_eq(watch_count(stage->registry), 0);
 	int answers = stage->answers;
 	pass(stage, 10);
 	cr_assert_eq(stage->answers, answers);

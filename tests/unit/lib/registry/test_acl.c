@@ -203,7 +203,7 @@ Test(registry_acl, accounts_without_a_realm_get_nothing_and_are_named)
 	registry_acl_policy_finish(&policy);
 }
 
-Test(registry_acl, secure_without_identity_and_malformed_accounts_are_refused)
+Test(registry_acl, malformed_accounts_are_refused)
 {
 	static const char *const malformed[] = { "yarn", ":yarn", "sasl:", "sasl:a,,b" };
 	char *warning = NULL;
@@ -217,12 +217,6 @@ Test(registry_acl, secure_without_identity_and_malformed_accounts_are_refused)
 		cr_assert(strstr(err.msg, "scheme:id"), "%s", err.msg);
 		registry_acl_policy_finish(&policy);
 	}
-	struct registry_acl_policy policy = { 0 };
-	struct err err = ERR_INIT;
-	struct registry_options options = secure_options();
-	options.auth = "none";
-	cr_assert_eq(registry_acl_policy_init(&policy, &options, &warning, &err), BERTH_FAILED);
-	registry_acl_policy_finish(&policy);
 }
 
 /* --- auth files --- */

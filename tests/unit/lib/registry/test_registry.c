@@ -221,7 +221,7 @@ Test(registry_passing, a_backend_that_cannot_be_opened_leaves_nothing)
 		BERTH_AUTHENTICATION_FAILED);
 	cr_assert_str_eq(err.msg, "core is not for you");
 	cr_assert_null(registry);
-	const struct registry_options insecure = { .secure = true };
+	const struct registry_options insecure = { .secure = true, .system_accounts = "yarn" };
 	err_clear(&err);
 	cr_assert_eq(registry_open_backend(&registry, &memory_ops, "core", &insecure, &err),
 		BERTH_FAILED);
