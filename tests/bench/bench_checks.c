@@ -1,13 +1,16 @@
 /*
  * 500 command checks at one run a second, compared with a bare posix_spawn() and waitpid() of the
- * same command in the same run: one after the other as fast as they go, and at the pace of the
- * checks, where the processor has gone to sleep and its caches are cold.
+ * same command: one after the other as fast as they go, and at the pace of the checks, where the
+ * processor has gone to sleep and its caches are cold. The three take turns, so that the load of
+ * the machine is the same for all; a row is the median of the rounds, and a ratio the agent's cost
+ * to that of the row in the same round.
  *
  * Lateness is measured against each check's own grid of seconds, which begins at its most punctual
  * run.
  */
 #include <math.h>
 #include <spawn.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -18,19 +21,42 @@
 #include "agent/check/check.h"
 #include "tests/support/check_support.h"
 
-enum { CHECKS = 500, SECONDS = 20, RUNS_MAX = SECONDS + 2, BARE_RUNS = 2000 };
+enum { CHECKS = 500, ROUNDS = 7, SECONDS = 4, RUNS_MAX = SECONDS + 2, BARE_RUNS = CHECKS };
+
+/* Processor time of a run, in seconds. */
+struct cost {
+	double own; /* of the process that starts it */
+	double all; /* with the child's */
+};
+
+struct round {
+	struct cost bare, paced, agent;
+};
 
 static double starts[CHECKS][RUNS_MAX];
 static int counts[CHECKS];
-static double lateness[CHECKS * RUNS_MAX];
+static double lateness[ROUNDS * CHECKS * RUNS_MAX];
+static int lateness_count;
 static char *command[] = { (char[]){ "/bin/true" }, NULL };
 
-static double cpu_seconds(void)
+static double cpu_seconds(int who)
 {
 	struct rusage usage;
-	getrusage(RUSAGE_SELF, &usage);
+	getrusage(who, &usage);
 	return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
 		(double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+}
+
+static struct cost spent(void)
+{
+	double own = cpu_seconds(RUSAGE_SELF);
+	return (struct cost){ own, own + cpu_seconds(RUSAGE_CHILDREN) };
+}
+
+static struct cost each_since(struct cost before, int runs)
+{
+	struct cost now = spent();
+	return (struct cost){ (now.own - before.own) / runs, (now.all - before.all) / runs };
 }
 
 static void run_bare(void)
@@ -42,9 +68,9 @@ static void run_bare(void)
 	}
 }
 
-static double bare_cpu_per_run(bool paced)
+static struct cost cost_of_bare(bool paced)
 {
-	double before = cpu_seconds();
+	struct cost before = spent();
 	struct timespec due;
 	clock_gettime(CLOCK_MONOTONIC, &due);
 	for (int i = 0; i < BARE_RUNS; i++) {
@@ -56,7 +82,7 @@ static double bare_cpu_per_run(bool paced)
 			clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, NULL);
 		}
 	}
-	return (cpu_seconds() - before) / BARE_RUNS;
+	return each_since(before, BARE_RUNS);
 }
 
 static void on_result(void *context, struct check *check, const struct check_result *result)
@@ -75,6 +101,7 @@ static void on_end(struct ev_loop *loop, ev_timer *watcher, int events)
 	ev_break(loop, EVBREAK_ALL);
 }
 
+/* Returns the number of runs. */
 static int collect_lateness(void)
 {
 	int total = 0;
@@ -84,8 +111,10 @@ static int collect_lateness(void)
 			grid = fmin(grid, starts[i][run] - run);
 		}
 		for (int run = 0; run < counts[i]; run++) {
-			lateness[total++] = starts[i][run] - run - grid;
+			lateness[lateness_count++] = starts[i][run] - run - grid;
 		}
+		total += counts[i];
+		counts[i] = 0;
 	}
 	return total;
 }
@@ -96,7 +125,7 @@ static int ascending(const void *a, const void *b)
 	return (left > right) - (left < right);
 }
 
-static double run_checks(struct ev_loop *loop)
+static struct cost cost_of_agent(struct ev_loop *loop)
 {
 	struct config_check config = check_support_config(CONFIG_CHECK_COMMAND);
 	config.argv = command;
@@ -112,37 +141,58 @@ static double run_checks(struct ev_loop *loop)
 	ev_timer end;
 	ev_timer_init(&end, on_end, SECONDS, 0.);
 	ev_timer_start(loop, &end);
-	double before = cpu_seconds();
+	struct cost before = spent();
 	ev_run(loop, 0);
-	double used = cpu_seconds() - before;
+	struct cost cost = each_since(before, collect_lateness());
 	for (int i = 0; i < CHECKS; i++) {
 		check_destroy(checks[i]);
 	}
 	check_scheduler_destroy(scheduler);
-	return used;
+	check_support_run_until_childless();
+	return cost;
+}
+
+static double median(double values[ROUNDS])
+{
+	qsort(values, ROUNDS, sizeof(values[0]), ascending);
+	return values[ROUNDS / 2];
+}
+
+static void report(const char *name, const struct round rounds[ROUNDS], size_t offset)
+{
+	double own[ROUNDS], all[ROUNDS], own_ratio[ROUNDS], all_ratio[ROUNDS];
+	for (int i = 0; i < ROUNDS; i++) {
+		const struct cost *cost =
+			(const struct cost *)(const void *)((const char *)&rounds[i] + offset);
+		own[i] = cost->own * 1e6;
+		all[i] = cost->all * 1e6;
+		own_ratio[i] = rounds[i].agent.own / cost->own;
+		all_ratio[i] = rounds[i].agent.all / cost->all;
+	}
+	printf("%-28s %7.1f us %9.2f %10.1f us %9.2f\n", name, median(own), median(own_ratio),
+		median(all), median(all_ratio));
 }
 
 int main(void)
 {
+	static struct round rounds[ROUNDS];
 	struct ev_loop *loop = ev_default_loop(0);
 	check_support_be_subreaper();
-	double bare = bare_cpu_per_run(false);
-	double paced = bare_cpu_per_run(true);
-	double used = run_checks(loop);
-	check_support_run_until_childless();
-	bare = (bare + bare_cpu_per_run(false)) / 2;
-	paced = (paced + bare_cpu_per_run(true)) / 2;
-
-	int total = collect_lateness();
-	qsort(lateness, (size_t)total, sizeof(lateness[0]), ascending);
-	double each = used / total;
-	printf("%d checks at 1 s for %d s, %d runs of %s\n", CHECKS, SECONDS, total, command[0]);
+	for (int i = 0; i < ROUNDS; i++) {
+		rounds[i].bare = cost_of_bare(false);
+		rounds[i].paced = cost_of_bare(true);
+		rounds[i].agent = cost_of_agent(loop);
+	}
+	qsort(lateness, (size_t)lateness_count, sizeof(lateness[0]), ascending);
+	printf("%d checks at 1 s, %d rounds of %d s, %d runs of %s\n", CHECKS, ROUNDS, SECONDS,
+		lateness_count, command[0]);
 	printf("%-28s %10s %10s\n", "", "p50", "p99");
-	printf("%-28s %7.2f ms %7.2f ms\n", "lateness", lateness[total / 2] * 1e3,
-		lateness[total * 99 / 100] * 1e3);
-	printf("%-28s %10s %22s\n", "", "a run", "agent, next to it");
-	printf("%-28s %7.1f us %22.2f\n", "CPU, bare, one by one", bare * 1e6, each / bare);
-	printf("%-28s %7.1f us %22.2f\n", "CPU, bare, at this pace", paced * 1e6, each / paced);
-	printf("%-28s %7.1f us\n", "CPU, agent", each * 1e6);
+	printf("%-28s %7.2f ms %7.2f ms\n", "lateness", lateness[lateness_count / 2] * 1e3,
+		lateness[lateness_count * 99 / 100] * 1e3);
+	printf("%-28s %10s %9s %13s %9s\n", "processor time of a run", "own", "ratio", "with child",
+		"ratio");
+	report("bare, one by one", rounds, offsetof(struct round, bare));
+	report("bare, at this pace", rounds, offsetof(struct round, paced));
+	report("agent", rounds, offsetof(struct round, agent));
 	return EXIT_SUCCESS;
 }
