@@ -407,9 +407,10 @@ json_t *bridge_container_status(const struct bridge *bridge, const char *name)
 	return at < bridge->count ? bridge_container_json(bridge->containers[at]) : NULL;
 }
 
-size_t bridge_pass(const struct bridge *bridge, struct bridge_socket *sockets, size_t max)
+size_t bridge_pass(struct bridge *bridge, struct bridge_socket *sockets, size_t max)
 {
 	size_t count = 0;
+	bridge_watches_leave(bridge->watches);
 	for (size_t i = 0; i < bridge->count && count < max; i++) {
 		count += bridge_container_pass(bridge->containers[i], &sockets[count]);
 	}

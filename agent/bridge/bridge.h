@@ -67,8 +67,11 @@ void bridge_proceed(struct bridge *bridge);
 json_t *bridge_json(const struct bridge *bridge);
 json_t *bridge_container_status(const struct bridge *bridge, const char *name);
 
-/* The sockets of all containers, copies for a successor; `max` at most, how many. */
-size_t bridge_pass(const struct bridge *bridge, struct bridge_socket *sockets, size_t max);
+/*
+ * The sockets of all containers, copies for a successor; `max` at most, how many. The bridge hears
+ * of no change any more: exec() comes next.
+ */
+size_t bridge_pass(struct bridge *bridge, struct bridge_socket *sockets, size_t max);
 
 /* For metrics. */
 size_t bridge_containers(const struct bridge *bridge);

@@ -10,6 +10,7 @@
 
 #include "agent/base/allocate.h"
 #include "agent/base/log.h"
+#include "lib/base/late_close.h"
 
 #define EVENTS                                                                                     \
 	(IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_CLOSE_WRITE | IN_DELETE_SELF |   \
@@ -120,6 +121,13 @@ void bridge_watches_destroy(struct bridge_watches *watches)
 	ev_io_stop(watches->loop, &watches->io);
 	close(watches->fd);
 	free(watches);
+}
+
+void bridge_watches_leave(struct bridge_watches *watches)
+{
+	ev_io_stop(watches->loop, &watches->io);
+	late_close(watches->fd);
+	watches->fd = -1;
 }
 
 /* ---- sets ------------------------------------------------------------------------------------ */

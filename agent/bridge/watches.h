@@ -34,6 +34,11 @@ int bridge_watches_create(struct bridge_watches **ret_watches, struct ev_loop *l
 	__attribute__((warn_unused_result)) ERR_REQUIRED(5);
 /* After the end of all sets. Accepts NULL. */
 void bridge_watches_destroy(struct bridge_watches *watches);
+/*
+ * Gives the descriptor back, so that exec(), which comes next, need not wait until the kernel has
+ * closed it. No event comes any more.
+ */
+void bridge_watches_leave(struct bridge_watches *watches);
 
 void bridge_watch_set_init(struct bridge_watch_set *set,
 	void (*on_event)(void *context, uint32_t mask, const char *name), void *context);

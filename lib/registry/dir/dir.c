@@ -526,6 +526,10 @@ static json_t *dir_detach(struct registry_backend *backend)
 	if (!result) {
 		result = dir_session_detach(&dir->context.session);
 	}
+	if (dir->forks) {
+		dir_watches_leave(dir->context.watches);
+		dir->context.watches = NULL;
+	}
 	destroy(dir);
 	return result;
 }

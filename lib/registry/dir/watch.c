@@ -9,6 +9,7 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
+#include "lib/base/late_close.h"
 #include "lib/registry/dir/mark.h"
 #include "lib/registry/dir/node.h"
 
@@ -258,17 +259,31 @@ static void free_tree(struct dir_watches *watches, struct dir_mark *mark)
 	dir_mark_free(mark);
 }
 
-void dir_watches_destroy(struct dir_watches *watches)
+static void destroy(struct dir_watches *watches, void (*close_inotify)(int fd))
 {
-	if (!watches) {
-		return;
-	}
 	if (watches->marks) {
 		free_tree(watches, watches->marks);
 	}
-	close(watches->fd);
+	close_inotify(watches->fd);
 	free(watches->full);
 	free(watches);
+}
+
+static void close_now(int fd)
+{
+	close(fd);
+}
+
+void dir_watches_destroy(struct dir_watches *watches)
+{
+	if (watches) {
+		destroy(watches, close_now);
+	}
+}
+
+void dir_watches_leave(struct dir_watches *watches)
+{
+	destroy(watches, late_close);
 }
 
 /* The mark of the path with all above it, in place from the root down; NULL without memory. */

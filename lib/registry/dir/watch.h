@@ -27,8 +27,10 @@ struct dir_watches; /* opaque; heap */
 int dir_watches_create(struct dir_watches **ret_watches, const char *root,
 	const struct registry_core *core, struct err *err) __attribute__((warn_unused_result))
 ERR_REQUIRED(4);
-/* Accepts NULL. */
+/* Accepts NULL. Waits for the kernel, some 10 ms. */
 void dir_watches_destroy(struct dir_watches *watches);
+/* The same, but a child waits (late_close.h). */
+void dir_watches_leave(struct dir_watches *watches);
 
 /*
  * To be called before reading; another one like it is not armed twice. 0 or BERTH_FAILED without
