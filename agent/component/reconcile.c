@@ -144,9 +144,15 @@ static void failed(struct announce *announce, const struct err *err)
 	retry_later(announce);
 }
 
+/* The node may have been made: no answer came, or there was no memory for it. */
+static bool is_without_answer(const struct err *err)
+{
+	return err->code == BERTH_TIMEOUT || err->code == BERTH_FAILED;
+}
+
 static void write_failed(struct announce *announce, const struct err *err)
 {
-	if (err->code == BERTH_TIMEOUT && announce_is_sequential(announce)) {
+	if (is_without_answer(err) && announce_is_sequential(announce)) {
 		announce->may_be_lost = true;
 	}
 	if (err->code == BERTH_FILE_ALREADY_EXISTS || err->code == BERTH_PATH_NOT_FOUND) {
