@@ -85,7 +85,15 @@ bool cache_children_fit(const struct cache_entry *children)
 
 static bool is_unconfirmed(const struct cache_entry *entry)
 {
-	return entry->value && entry->watch && entry->state != CACHE_LIVE;
+	return entry->value ? entry->watch && entry->state != CACHE_LIVE : entry->expected;
+}
+
+void cache_entry_expect(struct cache_entry *entry)
+{
+	struct cache_store *store = entry->store;
+	store->unconfirmed -= is_unconfirmed(entry);
+	entry->expected = true;
+	store->unconfirmed += is_unconfirmed(entry);
 }
 
 static void set_state(struct cache_entry *entry, enum cache_entry_state state)
@@ -357,7 +365,8 @@ static void on_change(void *context, const struct registry_result *result)
 	} else {
 		on_state(store, entry, result->value);
 	}
-	if (cache_is_full(store->table)) {
+	/* Nobody gets a list before the ends of the paths that it lacks. */
+	if (cache_is_full(store->table) && !registry_watch_is_followed(entry->watch)) {
 		store->events.on_full(store->events.context); /* which may free the entry */
 	}
 }
@@ -403,6 +412,7 @@ void cache_entry_free(struct cache_entry *entry)
 static void start(struct cache_store *store, struct cache_entry *entry)
 {
 	size_t before = entry_bytes(entry);
+	store->unconfirmed -= is_unconfirmed(entry);
 	entry->watch = allocated(registry_watch_known(store->registry, entry->node->path,
 		watch_kinds[entry->kind], entry->value, on_change, entry));
 	cache_charge(store->table, before, entry_bytes(entry));

@@ -57,6 +57,7 @@ struct cache_entry {
 	bool existed; /* as announced last */
 	bool in_list; /* the list of its parent's children held the path then, or does since */
 	bool changed; /* since it was announced */
+	bool expected; /* none of them is fresh before it is known */
 };
 
 /* The reports of the store. */
@@ -78,7 +79,7 @@ struct cache_store {
 	struct timer doubt;
 	struct cache_refusals refusals;
 	size_t entry_count;
-	size_t unconfirmed; /* known, watched, and not LIVE */
+	size_t unconfirmed; /* known, watched, and not LIVE; or expected, and not known */
 	uint64_t loads;
 	uint64_t generation;  /* another number after each change of what is known */
 	double change_time_s; /* the time of the first change since the last turn; 0: none */
@@ -101,6 +102,8 @@ struct cache_entry *cache_entry_get(
 void cache_entry_free(struct cache_entry *entry);
 /* Has it read and watched: at once (`urgent`) or when its turn comes. */
 void cache_entry_load(struct cache_entry *entry, bool urgent);
+/* Observers are to hear of it: none of them becomes fresh before it is known. */
+void cache_entry_expect(struct cache_entry *entry);
 /* Has a watched one read again; answers wait for that. */
 void cache_entry_refresh(struct cache_entry *entry);
 /* The registry has gone away; the server was heard last at `heard_ms`. */

@@ -269,17 +269,33 @@ static void flush_data(
 	}
 }
 
+/* Does it hear of the children of the node? */
+static bool hears_of_children(struct cache_observer *observer, unsigned levels_below, void *context)
+{
+	(void)context;
+	return cache_observer_is_ready(observer) && covers(observer, levels_below + 1);
+}
+
+static void need_entry(struct cache_follow *follow, struct cache_node *node, enum cache_kind kind,
+	bool expected)
+{
+	struct cache_need need = { .missing = 0 };
+	if (expected) {
+		cache_entry_expect(cache_entry_get(follow->store, node, kind));
+	}
+	cache_need(follow->store, &need, node->path, kind);
+}
+
 /*
  * A record can be known before the first list of children that names it: a snapshot taken between
  * the two does not show it.
  */
-static void flush_child(struct cache_follow *follow, const char *path)
+static void flush_child(struct cache_follow *follow, const char *path, bool expected)
 {
 	struct cache_node *child = cache_node_get(follow->table, path);
-	struct cache_need need = { .missing = 0 };
-	cache_need(follow->store, &need, path, CACHE_DATA);
+	need_entry(follow, child, CACHE_DATA, expected);
 	if (each_observer(follow, child, follows_children, NULL)) {
-		cache_need(follow->store, &need, path, CACHE_CHILDREN);
+		need_entry(follow, child, CACHE_CHILDREN, expected);
 	}
 	struct cache_entry *data = child->entries[CACHE_DATA];
 	if (!data->in_list) {
@@ -301,9 +317,10 @@ static void flush_children(struct cache_follow *follow, const struct cache_node 
 		each_observer(follow, node, refuse_children, NULL);
 		return;
 	}
+	bool expected = each_observer(follow, node, hears_of_children, NULL);
 	cache_work(follow->turn, cache_child_count(children));
 	for (size_t i = 0; i < cache_child_count(children); i++) {
-		flush_child(follow, children->value->children[i]);
+		flush_child(follow, children->value->children[i], expected);
 	}
 }
 

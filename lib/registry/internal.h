@@ -84,6 +84,7 @@ struct registry_watches {
 	struct list retrying;                      /* watched paths whose last read failed */
 	struct list calls;      /* of no use now; as many as there were reads under way at a time */
 	struct list deliveries; /* watched states to deliver at the next dispatch */
+	struct list due;        /* those of this one that are still to be delivered */
 	struct list doubted;    /* states that may have changed and are not read again yet */
 	size_t reads_in_flight;
 	size_t recalled; /* watched paths that know only what their user knew before */

@@ -487,6 +487,11 @@ void registry_watch_hurry(struct registry_watch *watch);
  * was announced since, and the connection is the one in which it was read.
  */
 bool registry_watch_holds(const struct registry_watch *watch);
+/*
+ * From on_change: other watches are about to be called with states that belong to the one that was
+ * reported, such as the end of a path that a list lacks.
+ */
+bool registry_watch_is_followed(const struct registry_watch *watch);
 /* May be called from on_change too. Accepts NULL. */
 void registry_unwatch(struct registry_watch *watch);
 /*

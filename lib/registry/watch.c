@@ -123,6 +123,12 @@ bool registry_watch_holds(const struct registry_watch *watch)
 		list_empty(&watch->watched->doubt.link);
 }
 
+bool registry_watch_is_followed(const struct registry_watch *watch)
+{
+	const struct registry_watches *watches = &watch->watched->registry->watches;
+	return !list_empty(&watches->deliveries) || !list_empty(&watches->due);
+}
+
 void registry_unwatch(struct registry_watch *watch)
 {
 	if (!watch) {

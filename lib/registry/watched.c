@@ -166,6 +166,7 @@ void registry_watches_init(struct registry_watches *watches)
 	list_init(&watches->calls);
 	list_init(&watches->doubted);
 	list_init(&watches->deliveries);
+	list_init(&watches->due);
 	watches->epoch = 1;
 	watches->retry_at_ms = INT64_MAX;
 	watches->now_ms = clock_monotonic_ms();

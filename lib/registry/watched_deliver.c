@@ -107,12 +107,10 @@ void watched_deliver_read(struct registry_watched *watched, bool again)
 
 void watched_deliver_due(struct registry_watches *watches)
 {
-	struct list due;
-	list_init(&due);
-	list_move_all(&due, &watches->deliveries);
-	while (!list_empty(&due)) {
+	list_move_all(&watches->due, &watches->deliveries);
+	while (!list_empty(&watches->due)) {
 		struct registry_watched *watched = LIST_ITEM(
-			due.next, struct registry_watched, delivery_link);
+			watches->due.next, struct registry_watched, delivery_link);
 		list_remove(&watched->delivery_link);
 		bool is_last = watched->phase == WATCHED_INVALID || watched_is_settled(watched);
 		bool all = watched->undelivered || (watched->deliver_all && is_last);

@@ -102,10 +102,16 @@ static enum announce_action decide_down""",
         "	(void)allocate_for_json;",
     ),
     Bug(
-        "a path that its parent's list names is forgotten as absent",
-        "agent/cache/follow.c",
-        "bool counts = cache_is_listed(follow->table, node);",
-        "bool counts = cache_is_listed(follow->table, node) && false;",
+        "a path that its parent's list names again stays absent",
+        "lib/registry/watched_list.c",
+        """		} else if (implied_by(leader, follower) == IMPLIED_NOTHING) {
+			watched_want_read(follower);
+""",
+        """		} else if (implied_by(leader, follower) == IMPLIED_NOTHING) {
+			if (!follower->value || registry_value_exists(follower->value)) {
+				watched_want_read(follower);
+			}
+""",
     ),
     Bug(
         "the age of a saved answer follows a wall clock that was set back",
@@ -114,10 +120,11 @@ static enum announce_action decide_down""",
         "return same ? clock_wall_s() : clock_wall_s();",
     ),
     Bug(
-        "an observer misses a path that is listed again with the same value",
-        "agent/cache/entry.c",
-        "		data->in_list = false;",
-        "		(void)data;",
+        "nobody hears of the end of a path that a list lacks",
+        "lib/registry/watched_list.c",
+        "	watched_deliver_later(watched);\n"
+        "	if (watched->kind == REGISTRY_WATCH_CHILDREN) {",
+        "	if (watched->kind == REGISTRY_WATCH_CHILDREN) {",
     ),
     Bug(
         "a record comes back with the list that names its path again",
@@ -286,6 +293,12 @@ static enum announce_action decide_down""",
         "agent/cache/follow.c",
         "(!stale || !is_confirmed(follow->heard, clock_monotonic_ms()))) {",
         "!stale) {",
+    ),
+    Bug(
+        "a stream is fresh before the records of new paths are read",
+        "agent/cache/follow.c",
+        "	bool expected = each_observer(follow, node, hears_of_children, NULL);",
+        "	bool expected = false;\n	(void)hears_of_children;",
     ),
     Bug(
         "an output does not wait for the record of a path that is listed",

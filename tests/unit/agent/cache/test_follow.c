@@ -181,6 +181,65 @@ STAGED(an_observer_hears_once_of_each_outage_and_of_its_end)
 	leave(&watcher);
 }
 
+/* Everything is read again: the registry's core spreads its reads. */
+static void reconnect(struct cache_stage *stage)
+{
+	memory_set_state(stage->registry, REGISTRY_CONNECTED);
+	cache_stage_turn(stage);
+	stage->now_ms += 60000;
+	cache_stage_turn(stage);
+}
+
+/* Behind all that came meanwhile: paths that are new, and what is below them. */
+STAGED(an_observer_is_fresh_behind_the_records_of_new_paths)
+{
+	static const char *const late[] = { "/s/b", "/s/b/c" };
+	for (size_t i = 0; i < sizeof(late) / sizeof(late[0]); i++) {
+		struct watcher watcher;
+		memory_put(stage->registry, "/s", "");
+		observe(stage, &watcher, "/s", true);
+		buffer_clear(&watcher.log);
+		memory_set_state(stage->registry, REGISTRY_AWAY);
+		cache_stage_turn(stage);
+		memory_put(stage->registry, "/s/b", "");
+		memory_put(stage->registry, "/s/b/c", "");
+		memory_be_late(stage->registry, late[i]);
+		reconnect(stage);
+		cr_assert_null(strchr(buffer_text(&watcher.log), 'F'), "%s", late[i]);
+		memory_answer_late(stage->registry);
+		cache_stage_turn(stage);
+		cr_assert_str_eq(buffer_text(&watcher.log), " S U/s/bnull U/s/b/cnull F");
+		memory_remove(stage->registry, "/s/b/c");
+		memory_remove(stage->registry, "/s/b");
+		leave(&watcher);
+		cache_stage_turn(stage);
+	}
+}
+
+/* A path that only a client asks for makes nobody wait. */
+STAGED(an_observer_is_fresh_while_another_path_is_read)
+{
+	struct watcher watcher;
+	struct cache_outcome outcome;
+	memory_put(stage->registry, "/s", "");
+	observe(stage, &watcher, "/s", true);
+	buffer_clear(&watcher.log);
+	memory_set_state(stage->registry, REGISTRY_AWAY);
+	cache_stage_turn(stage);
+	memory_be_late(stage->registry, "/t");
+	memory_set_state(stage->registry, REGISTRY_CONNECTED);
+	registry_dispatch(stage->registry, stage->now_ms);
+	cr_assert_eq(cache_stage_ask(stage, &outcome, "/t", CACHE_RESOLVE, "", false),
+		CACHE_WAITING);
+	stage->now_ms += 60000;
+	cache_stage_turn(stage);
+	cr_assert_str_eq(buffer_text(&watcher.log), " S F");
+	memory_answer_late(stage->registry);
+	cache_stage_turn(stage);
+	cr_assert_eq(outcome.code, BERTH_PATH_NOT_FOUND);
+	leave(&watcher);
+}
+
 static void time_out(void *context, const struct registry_task *task, struct err *err)
 {
 	(void)context;

@@ -327,6 +327,44 @@ STAGED(a_doubted_absence_is_believed_with_the_list_that_lacks_the_path)
 	check_gone(stage, "/s/a");
 }
 
+/* A client that asks for the path as soon as it has the list. */
+struct hasty {
+	struct cache_stage *stage;
+	size_t max_bytes;
+	struct cache_outcome record;
+	enum cache_verdict verdict;
+};
+
+static void on_list(void *context, struct cache_answer *answer, const struct err *err)
+{
+	struct hasty *hasty = context;
+	cr_assert_eq(err->code, 0);
+	cr_assert_str_eq(answer->body, "[\"/s/b\"]\n");
+	hasty->stage->cache->table.max_bytes = hasty->max_bytes;
+	hasty->verdict = cache_stage_ask(
+		hasty->stage, &hasty->record, "/s/a", CACHE_RESOLVE, "", false);
+}
+
+/* Its answers go at once, but behind all that came with the list. */
+STAGED(of_a_full_cache_nobody_has_a_list_before_the_end_of_the_paths_that_it_lacks)
+{
+	struct cache_outcome outcome;
+	struct hasty hasty = { .stage = stage, .max_bytes = stage->cache->table.max_bytes };
+	struct cache_wait wait = { .on_answer = on_list, .context = &hasty };
+	struct cache_query query = { .path = "/s", .kind = CACHE_LIST, .max_age_ms = -1 };
+	struct cache_answer *answer;
+	struct err err = ERR_INIT;
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s/a", CACHE_RESOLVE), 0);
+	cr_assert_eq(cache_stage_look(stage, &outcome, "/s", CACHE_LIST), 0);
+	strcpy(wait.unlike, outcome.etag);
+	cr_assert_eq(cache_ask(stage->cache, &query, &wait, &answer, &err), CACHE_WAITING);
+	memory_remove(stage->registry, "/s/a");
+	stage->cache->table.max_bytes = 1;
+	cache_stage_turn(stage);
+	cr_assert_eq(stage->cache->table.max_bytes, hasty.max_bytes, "no list");
+	cr_assert_eq(hasty.record.code, BERTH_PATH_NOT_FOUND, "%s", hasty.record.text);
+}
+
 /* A path that is gone has nothing below it. */
 STAGED(a_list_without_a_directory_ends_what_is_in_it)
 {
