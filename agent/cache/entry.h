@@ -54,9 +54,9 @@ struct cache_entry {
 	bool hidden;  /* clients get the data with escapes */
 	bool awaited; /* known, and answers wait for the next state all the same */
 	/* The last state that observers know. */
-	bool existed; /* as announced last */
-	bool in_list; /* the list of its parent's children held the path then, or does since */
-	bool changed; /* since it was announced */
+	bool existed;  /* as announced last */
+	bool in_list;  /* the list of its parent's children held the path then, or does since */
+	bool changed;  /* since it was announced */
 	bool expected; /* none of them is fresh before it is known */
 };
 

@@ -276,8 +276,8 @@ static bool hears_of_children(struct cache_observer *observer, unsigned levels_b
 	return cache_observer_is_ready(observer) && covers(observer, levels_below + 1);
 }
 
-static void need_entry(struct cache_follow *follow, struct cache_node *node, enum cache_kind kind,
-	bool expected)
+static void need_entry(
+	struct cache_follow *follow, struct cache_node *node, enum cache_kind kind, bool expected)
 {
 	struct cache_need need = { .missing = 0 };
 	if (expected) {

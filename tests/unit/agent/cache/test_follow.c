@@ -229,8 +229,8 @@ STAGED(an_observer_is_fresh_while_another_path_is_read)
 	memory_be_late(stage->registry, "/t");
 	memory_set_state(stage->registry, REGISTRY_CONNECTED);
 	registry_dispatch(stage->registry, stage->now_ms);
-	cr_assert_eq(cache_stage_ask(stage, &outcome, "/t", CACHE_RESOLVE, "", false),
-		CACHE_WAITING);
+	cr_assert_eq(
+		cache_stage_ask(stage, &outcome, "/t", CACHE_RESOLVE, "", false), CACHE_WAITING);
 	stage->now_ms += 60000;
 	cache_stage_turn(stage);
 	cr_assert_str_eq(buffer_text(&watcher.log), " S F");

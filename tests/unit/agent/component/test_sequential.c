@@ -439,8 +439,8 @@ static void refuse_joining(void *context, const struct registry_task *task, stru
 /* Only a write without an answer may have been done. */
 STAGED(searches_after_a_lost_answer_and_not_after_a_refusal, true)
 {
-	struct joining joinings[] = { { BERTH_NO_PATH_PERMISSIONS, 1, 0 },
-		{ BERTH_TIMEOUT, 1, 0 }, { BERTH_FAILED, 1, 0 } };
+	struct joining joinings[] = { { BERTH_NO_PATH_PERMISSIONS, 1, 0 }, { BERTH_TIMEOUT, 1, 0 },
+		{ BERTH_FAILED, 1, 0 } };
 	for (size_t i = 0; i < sizeof(joinings) / sizeof(joinings[0]); i++) {
 		memory_on_task(stage->registry, refuse_joining, &joinings[i]);
 		wish(stage, ANNOUNCE_UP, ONE);
