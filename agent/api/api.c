@@ -1,10 +1,12 @@
 #include "agent/api/resume.h"
+#include "agent/api/published.h"
 #include "agent/http/host.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/base/allocate.h"
+#include "lib/base/limits.h"
 
 /* ---- routes ---- */
 
@@ -123,11 +125,46 @@ static bool is_for_containers(const struct route *route)
 }
 
 /*
+ * The resources of a further listener. A search for an internal api would say that a record has
+ * one; so would a stream of records.
+ */
+static bool is_published(
+	const struct api *api, const struct http_request *request, const struct route *route)
+{
+	static api_handler *const handlers[] = { api_resolve, api_list, api_records, api_endpoints,
+		api_targets, api_stat };
+	for (size_t i = 0; i < sizeof(handlers) / sizeof(handlers[0]); i++) {
+		if (route->handler == handlers[i]) {
+			return true;
+		}
+	}
+	return (route->handler == api_find || route->handler == api_watch) &&
+		!api_published_externally(api, request);
+}
+
+/* Does the further listener show what the request asks for? */
+static bool shows_path(const struct api *api, const struct http_request *request,
+	const struct route *route, const char *rest)
+{
+	char under[LIMIT_PATH_BYTES + 1] = "/";
+	struct err err = ERR_INIT;
+	if (route->handler != api_find) {
+		return api_published_shows(api, request, rest - 1);
+	}
+	return http_parameter(request, "under", under, sizeof(under), &err) >= 0 &&
+		api_published_shows(api, request, under);
+}
+
+/*
  * Requests that change something do not exist on TCP; nor does a request that has GET alone: its
  * answer is a descriptor.
  */
-static unsigned methods_of(const struct route *route, const struct http_request *request)
+static unsigned methods_of(
+	const struct api *api, const struct route *route, const struct http_request *request)
 {
+	if (request->listener) {
+		return is_published(api, request, route) ? route->methods : 0;
+	}
 	if (request->container) {
 		return is_for_containers(route) ? route->methods & READ : 0;
 	}
@@ -138,11 +175,11 @@ static unsigned methods_of(const struct route *route, const struct http_request 
  * Finds the route of the request and the text behind its prefix; NULL when there is none. Adds to
  * *allowed the methods that this resource has.
  */
-static const struct route *find_route(
-	const struct http_request *request, const char **ret_rest, unsigned *allowed)
+static const struct route *find_route(const struct api *api, const struct http_request *request,
+	const char **ret_rest, unsigned *allowed)
 {
 	for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
-		unsigned methods = methods_of(&routes[i], request);
+		unsigned methods = methods_of(api, &routes[i], request);
 		const char *rest = methods ? match(&routes[i], request->path) : NULL;
 		if (rest && methods & 1u << request->method) {
 			*ret_rest = rest;
@@ -174,13 +211,19 @@ void api_on_request(void *context, struct http_request *request)
 		return;
 	}
 	unsigned allowed = 0;
-	const struct route *route = find_route(request, &rest, &allowed);
-	if (route) {
+	const struct route *route = find_route(context, request, &rest, &allowed);
+	if (route && request->listener && !shows_path(context, request, route, rest)) {
+		struct err err = ERR_INIT;
+		err_set(&err, BERTH_PATH_NOT_FOUND, "this listener shows no such path");
+		api_problem(request, 0, &err);
+	} else if (route) {
 		route->handler(context, request, rest);
 	} else if (allowed) {
 		answer_methods(request, allowed);
 	} else {
-		api_refuse(request, 404, "Not Found", "no such resource; GET / lists what there is",
+		api_refuse(request, 404, "Not Found",
+			request->listener ? "this listener has no such resource"
+					  : "no such resource; GET / lists what there is",
 			NULL);
 	}
 }
@@ -189,7 +232,7 @@ bool api_wants_body(void *context, const struct http_request *request)
 {
 	const char *rest;
 	unsigned allowed = 0;
-	const struct route *route = find_route(request, &rest, &allowed);
+	const struct route *route = find_route(context, request, &rest, &allowed);
 	return route && !(READ & 1u << request->method) &&
 		api_order_permits(context, request, rest, route->handler);
 }
@@ -203,7 +246,7 @@ static void index_page(struct api *api, struct http_request *request, const char
 	}
 	json_t *list = json_array();
 	for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
-		unsigned methods = methods_of(&routes[i], request);
+		unsigned methods = methods_of(api, &routes[i], request);
 		if (!methods) {
 			continue;
 		}
@@ -229,7 +272,14 @@ static void index_page(struct api *api, struct http_request *request, const char
 
 void api_set_options(struct api *api, const struct api_options *options)
 {
+	struct api_published *published = allocate_zeroed(
+		options->published_count, sizeof(*published));
+	for (size_t i = 0; i < options->published_count; i++) {
+		published[i] = options->published[i];
+	}
+	free(api->published);
 	api->options = *options;
+	api->options.published = api->published = published;
 	if (api->options.lookup_timeout_ms <= 0) {
 		api->options.lookup_timeout_ms = 5000;
 	}
@@ -280,5 +330,6 @@ void api_destroy(struct api *api)
 	api_resume_finish(api);
 	api_streams_finish(api);
 	api_views_finish(api);
+	free(api->published);
 	free(api);
 }

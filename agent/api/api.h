@@ -14,6 +14,7 @@
  *                           --> bridge.c   /v1/bridge                            --> act
  *                           --> health.c   /live, /ready, /metrics              --> components
  *                           --> page.c     GET / for browsers
+ *                           --> published.c what a further listener shows
  *
  * answer.c makes the answers and problems of all of them, stream.c the event streams, poll.c the
  * long polls of lookup.c and views.c.
@@ -75,6 +76,17 @@ struct api_hooks {
 	void *context;
 };
 
+/*
+ * The part of the registry that the further listener of this name shows. The texts are borrowed
+ * until the next options.
+ */
+struct api_published {
+	const char *name;
+	char *const *under; /* trees: each ends in slash and two asterisks */
+	size_t under_count;
+	bool external; /* records without internal endpoints */
+};
+
 struct api_options {
 	const char *version;           /* static */
 	int max_watchers;              /* event streams and long polls */
@@ -89,6 +101,8 @@ struct api_options {
 		char *const *names;
 		size_t count;
 	} hosts[2];
+	const struct api_published *published; /* copied */
+	size_t published_count;
 };
 
 /*

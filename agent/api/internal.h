@@ -20,7 +20,8 @@ struct api {
 	struct shared *shared; /* NULL: none */
 	struct api_hooks hooks;
 	struct api_options options;
-	size_t watchers; /* of all peers */
+	struct api_published *published; /* of the options */
+	size_t watchers;                 /* of all peers */
 	size_t remote_watchers;
 	struct list polls; /* of poll.c: long polls under way */
 	size_t remote_finds;

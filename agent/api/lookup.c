@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/api/published.h"
 #include "agent/base/allocate.h"
 #include "lib/base/clock.h"
 #include "lib/base/limits.h"
@@ -376,7 +377,12 @@ static void look_up_json(struct api *api, struct http_request *request, const ch
 		api_not_acceptable(request, "this is application/json");
 		return;
 	}
-	look_up(api, request, &(struct cache_query){ .path = rest - 1, .kind = kind });
+	static const struct cache_filter external = { .outside = true };
+	bool filtered = kind != CACHE_LIST && kind != CACHE_STAT &&
+		api_published_externally(api, request);
+	look_up(api, request,
+		&(struct cache_query){
+			.path = rest - 1, .kind = kind, .filter = filtered ? &external : NULL });
 }
 
 void api_resolve(struct api *api, struct http_request *request, const char *rest)
@@ -417,8 +423,8 @@ struct filter_room {
 };
 
 /* The parameters of a filter of endpoints; false with `err` filled when one is bad. */
-static bool read_filter(const struct http_request *request, struct cache_filter *ret_filter,
-	struct filter_room *room, struct err *err)
+static bool read_filter(const struct api *api, const struct http_request *request,
+	struct cache_filter *ret_filter, struct filter_room *room, struct err *err)
 {
 	*ret_filter = (struct cache_filter){
 		.api = parameter(request, "api", room->api, sizeof(room->api), err),
@@ -430,6 +436,13 @@ static bool read_filter(const struct http_request *request, struct cache_filter 
 	if (scope && strcmp(scope, "external") != 0 && strcmp(scope, "internal") != 0) {
 		err_set(err, BERTH_FAILED, "query parameter scope: must be external or internal");
 	}
+	if (api_published_externally(api, request)) {
+		if (scope && strcmp(scope, "external") != 0) {
+			err_set(err, BERTH_FAILED,
+				"query parameter scope: this listener shows external endpoints");
+		}
+		ret_filter->scope = "external";
+	}
 	return err->code == 0;
 }
 
@@ -438,7 +451,7 @@ void api_endpoints(struct api *api, struct http_request *request, const char *re
 	struct cache_filter filter;
 	struct filter_room room;
 	struct err err = ERR_INIT;
-	if (!read_filter(request, &filter, &room, &err)) {
+	if (!read_filter(api, request, &filter, &room, &err)) {
 		api_bad_request(request, err.msg);
 		return;
 	}
@@ -459,7 +472,7 @@ void api_targets(struct api *api, struct http_request *request, const char *rest
 	struct cache_filter filter;
 	struct filter_room room;
 	struct err err = ERR_INIT;
-	if (!read_filter(request, &filter, &room, &err)) {
+	if (!read_filter(api, request, &filter, &room, &err)) {
 		api_bad_request(request, err.msg);
 	} else if (!http_accepts(request->accept, "application/json", true)) {
 		api_not_acceptable(request, "this is application/json");

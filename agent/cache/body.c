@@ -100,10 +100,34 @@ static void write_targets(struct cache_entry *data, const struct cache_filter *f
 	record_free(record);
 }
 
-static void write_record(struct cache_entry *data, struct buffer *out)
+void cache_write_outside(const struct cache_entry *data, struct buffer *out)
 {
-	if (cache_entry_is_record(data)) {
-		buffer_printf(out, "%s\"%s\":", out->len > 1 ? "," : "", data->node->path);
+	struct record *record;
+	if (allocated_code(
+		    record_decode(&record, data->value->data, data->value->data_len, NULL))) {
+		return;
+	}
+	size_t start = out->len;
+	json_t *json = allocated(json_copy((json_t *)(uintptr_t)record_json(record)));
+	if (json_object_get(json, "internal")) {
+		json_object_set_new(json, "internal", json_array());
+	}
+	(void)json_text_append(out, json, JSON_COMPACT);
+	json_make_visible(out, start);
+	json_decref(json);
+	record_free(record);
+}
+
+static void write_record(
+	struct cache_entry *data, const struct cache_filter *filter, struct buffer *out)
+{
+	if (!cache_entry_is_record(data)) {
+		return;
+	}
+	buffer_printf(out, "%s\"%s\":", out->len > 1 ? "," : "", data->node->path);
+	if (filter->outside) {
+		cache_write_outside(data, out);
+	} else {
 		cache_entry_append_data(data, out);
 	}
 }
@@ -136,7 +160,7 @@ static void write_part(struct answer *answer, struct cache_entry *data,
 {
 	struct cache_build *build = answer->build;
 	if (answer->kind == CACHE_RECORDS) {
-		write_record(data, &build->out);
+		write_record(data, filter, &build->out);
 	} else if (answer->kind == CACHE_TARGETS) {
 		write_targets(data, filter, build, path);
 	} else {

@@ -27,6 +27,8 @@ struct cache_build {
 enum cache_verdict cache_build_go_on(struct answer *answer, struct err *err);
 void cache_build_put_off(struct answer *answer);
 void cache_build_free(struct answer *answer);
+/* The record without its internal endpoints. */
+void cache_write_outside(const struct cache_entry *data, struct buffer *out);
 void cache_write_list(const struct cache_entry *children, struct buffer *out);
 
 #endif

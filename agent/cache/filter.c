@@ -14,7 +14,7 @@ bool cache_filter_same(const struct cache_filter *a, const struct cache_filter *
 	static const struct cache_filter any = { .text = false };
 	a = a ? a : &any;
 	b = b ? b : &any;
-	return a->text == b->text && same_text(a->scope, b->scope) &&
+	return a->text == b->text && a->outside == b->outside && same_text(a->scope, b->scope) &&
 		same_text(a->protocol, b->protocol) && same_text(a->api, b->api) &&
 		same_text(a->type, b->type) && same_text(a->id, b->id) &&
 		same_text(a->persistence, b->persistence);

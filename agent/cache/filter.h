@@ -13,7 +13,8 @@ struct cache_filter {
 	const char *type; /* these three for FIND only */
 	const char *id;
 	const char *persistence;
-	bool text; /* lines of text in place of JSON */
+	bool text;    /* lines of text in place of JSON */
+	bool outside; /* RESOLVE, RECORDS: records without their internal endpoints */
 };
 
 /* The same members; NULL has the members of a filter that accepts anything, as JSON. */

@@ -7,20 +7,26 @@
 #include "agent/cache/listing.h"
 #include "lib/record/record.h"
 
-static struct cache_body *make_resolve(struct cache_entry *data, struct err *err)
+static struct cache_body *make_resolve(
+	struct cache_entry *data, const struct cache_filter *filter, struct err *err)
 {
 	if (cache_code(data)) {
 		cache_answer_fail(data, err);
 		return NULL;
 	}
-	if (cache_entry_is_record(data) && !data->hidden) {
+	bool outside = filter && filter->outside;
+	if (cache_entry_is_record(data) && !data->hidden && !outside) {
 		return cache_body_of_value(data->value);
 	}
 	struct buffer out;
 	struct record *record = NULL;
 	struct cache_body *body = NULL;
 	buffer_init(&out, SIZE_MAX);
-	cache_entry_append_data(data, &out);
+	if (outside && cache_entry_is_record(data)) {
+		cache_write_outside(data, &out);
+	} else {
+		cache_entry_append_data(data, &out);
+	}
 	if (allocated_code(record_decode(&record, buffer_text(&out), out.len, err))) {
 		err_wrap(err, "%s", data->node->path);
 	} else {
@@ -223,7 +229,7 @@ enum cache_verdict cache_answer_make(struct answer *answer, struct err *err)
 		return CACHE_WAITING;
 	}
 	struct err found = ERR_INIT;
-	struct cache_body *body = kind == CACHE_RESOLVE ? make_resolve(data, &found)
+	struct cache_body *body = kind == CACHE_RESOLVE ? make_resolve(data, answer->filter, &found)
 		: kind == CACHE_LIST                    ? make_list(children, &found)
 							: make_stat(data, children, &found);
 	cache_answer_publish(answer, body, &need, &found);

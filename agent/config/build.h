@@ -89,6 +89,11 @@ void config_rule_output(struct config_builder *builder, const struct config_sect
 /* The configuration has all its components, and the imports before this one. */
 void config_rule_import(struct config_builder *builder, const struct config_section *section,
 	const struct config_import *import);
+/* Adds the names by which clients may reach a TCP listener, whatever listen_hosts says. */
+void config_add_own_hosts(struct config_agent *agent, const char *address);
+/* The configuration has [agent], and the listeners before this one. */
+void config_rule_listen(struct config_builder *builder, const struct config_section *section,
+	const struct config_listen *listen);
 /* The configuration has [dns]. */
 void config_rule_zone(struct config_builder *builder, const struct config_section *section,
 	const struct config_zone *zone);

@@ -92,6 +92,12 @@ static void finish_import(struct config_import *import)
 	free(import->name);
 }
 
+static void finish_listen(struct config_listen *listen)
+{
+	config_fields_finish(&config_sections[CONFIG_LISTEN], listen);
+	free(listen->name);
+}
+
 static void finish_zone(struct config_zone *zone)
 {
 	config_fields_finish(&config_sections[CONFIG_ZONE], zone);
@@ -132,6 +138,10 @@ void config_unref(struct config *config)
 		finish_import(&config->imports[i]);
 	}
 	free(config->imports);
+	for (size_t i = 0; i < config->listen_count; i++) {
+		finish_listen(&config->listens[i]);
+	}
+	free(config->listens);
 	for (size_t i = 0; i < config->zone_count; i++) {
 		finish_zone(&config->zones[i]);
 	}
@@ -169,6 +179,36 @@ const char *config_component_label(const struct config_component *component)
 	return *component->name ? component->name : component->component_name;
 }
 
+/* The listener of this name; NULL when there is none. */
+static const struct config_listen *find_listen(const struct config *config, const char *name)
+{
+	for (size_t i = 0; i < config->listen_count; i++) {
+		if (strcmp(config->listens[i].name, name) == 0) {
+			return &config->listens[i];
+		}
+	}
+	return NULL;
+}
+
+static void refuse_listeners(const struct config *now, const struct config *next, const char *file,
+	struct config_problems *problems)
+{
+	static const char text[] = "[listen %s] cannot come, go or change its address while the "
+				   "agent runs; restart it, or send USR2";
+	for (size_t i = 0; i < now->listen_count; i++) {
+		const struct config_listen *before = &now->listens[i];
+		const struct config_listen *after = find_listen(next, before->name);
+		if (!after || strcmp(before->address, after->address) != 0) {
+			config_problems_add(problems, file, 0, text, before->name);
+		}
+	}
+	for (size_t i = 0; i < next->listen_count; i++) {
+		if (!find_listen(now, next->listens[i].name)) {
+			config_problems_add(problems, file, 0, text, next->listens[i].name);
+		}
+	}
+}
+
 void config_refuse_changes(const struct config *now, const struct config *next, const char *file,
 	struct config_problems *problems)
 {
@@ -189,6 +229,7 @@ void config_refuse_changes(const struct config *now, const struct config *next, 
 			free(text);
 		}
 	}
+	refuse_listeners(now, next, file, problems);
 }
 
 const struct config_component *config_check_component(

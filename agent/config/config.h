@@ -359,6 +359,17 @@ struct config_import {
 	char *as;
 };
 
+enum config_listen_scope { CONFIG_LISTEN_EXTERNAL, CONFIG_LISTEN_ALL };
+
+/* A further TCP listener, which shows a part of the registry alone. */
+struct config_listen {
+	char *name;
+	char *address; /* host:port */
+	char **under;  /* trees: each ends in slash and two asterisks */
+	size_t under_count;
+	unsigned scope; /* enum config_listen_scope */
+};
+
 enum config_zone_type { CONFIG_ZONE_REGISTRAR };
 enum config_zone_unknown { CONFIG_ZONE_REFUSED, CONFIG_ZONE_NXDOMAIN };
 
@@ -413,6 +424,8 @@ struct config {
 	size_t output_count;
 	struct config_import *imports;
 	size_t import_count;
+	struct config_listen *listens;
+	size_t listen_count;
 	struct config_zone *zones;
 	size_t zone_count;
 	struct config_container *containers; /* in the order in which they count */
@@ -470,7 +483,7 @@ void config_refuse_changes(const struct config *now, const struct config *next, 
 void config_print(const struct config *config, FILE *stream);
 /*
  * Its parts in numbers, without an end of line: "1 component, 2 endpoints, 1 check, registry …".
- * Dialects, outputs, imports and zones are named where there are some.
+ * Listeners, dialects, outputs, imports and zones are named where there are some.
  */
 void config_print_summary(const struct config *config, FILE *stream);
 

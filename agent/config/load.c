@@ -220,6 +220,18 @@ static void build_import(struct config_builder *builder, const struct config_sec
 	config_rule_import(builder, section, import);
 }
 
+static void build_listen(struct config_builder *builder, const struct config_section *section)
+{
+	struct config *config = builder->config;
+	config->listens = allocate_grow(
+		config->listens, config->listen_count, sizeof(*config->listens));
+	struct config_listen *listen = &config->listens[config->listen_count++];
+	*listen = (struct config_listen){ .name = allocate_text(section->name) };
+	config_fields_init(&config_sections[CONFIG_LISTEN], listen);
+	config_apply(builder, section, &config_sections[CONFIG_LISTEN], listen);
+	config_rule_listen(builder, section, listen);
+}
+
 static void build_zone(struct config_builder *builder, const struct config_section *section)
 {
 	struct config *config = builder->config;
@@ -260,6 +272,7 @@ int config_load(struct config **ret_config, const char *path, struct config_prob
 	check_headers(&builder);
 	build_unnamed(&builder);
 	build_each(&builder, CONFIG_AGENT, config_rule_agent);
+	build_each(&builder, CONFIG_LISTEN, build_listen);
 	build_each(&builder, CONFIG_REGISTRY, config_rule_registry);
 	build_each(&builder, CONFIG_DNS, config_rule_dns);
 	if (builder.config->cache.confirm_ms == 0) {

@@ -10,6 +10,7 @@
 
 /* Each table ends with OPTIONS_END. */
 extern const struct config_option config_agent_options[];
+extern const struct config_option config_listen_options[];
 extern const struct config_option config_registry_options[];
 extern const struct config_option config_component_options[];
 extern const struct config_option config_endpoint_options[];

@@ -14,6 +14,13 @@
 const struct config_section_type config_sections[CONFIG_SECTION_COUNT] = {
 	[CONFIG_AGENT] = { "agent", CONFIG_UNNAMED, "", "The agent itself.", config_agent_options,
 		.offset = offsetof(struct config, agent) },
+	[CONFIG_LISTEN] = { "listen", CONFIG_NAMED, "published",
+		"A further TCP listener, which shows a part of the registry alone, such as what a "
+		"firewall publishes: resolve, list, records, endpoints, targets and stat of the "
+		"paths below under, with scope = all find and watch as well. All else is 404 "
+		"there. Names by which clients may come are those of listen in [agent], its "
+		"listen_hosts, and the host of address.",
+		config_listen_options },
 	[CONFIG_REGISTRY] = { "registry", CONFIG_UNNAMED, "", "Where the records are kept.",
 		config_registry_options, .offset = offsetof(struct config, registry) },
 	[CONFIG_COMPONENT] = { "component", CONFIG_MAY_BE_NAMED, "",

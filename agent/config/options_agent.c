@@ -105,6 +105,18 @@ const struct config_option config_agent_options[] = {
 	OPTIONS_END,
 };
 
+const struct config_option config_listen_options[] = {
+	{ "address", TEXT(listen, address), .verify = config_verify_listen, .automatic = "none",
+		.example = "0.0.0.0:8931", .fixed = true, .help = "host:port. It must be given." },
+	{ "under", LIST(listen, under, under_count), .verify = config_verify_tree,
+		.automatic = "nothing", .example = "/users/joe/**",
+		.help = "The paths that it shows, each with all that is below it. Of others it "
+			"says that they are not there, whether they are or not." },
+	{ "scope", WORD(listen, scope, "external", "all"), .fallback = "external",
+		.help = "external: records without their internal endpoints. all: all of it." },
+	OPTIONS_END,
+};
+
 const struct config_option config_registry_options[] = {
 	{ "url", TEXT(registry, url), .fallback = "dir:" BERTH_STATEDIR "/berth/registry",
 		.verify = config_verify_registry_url, .doubt = config_doubt_comment, .fixed = true,

@@ -74,6 +74,7 @@ void config_print_summary(const struct config *config, FILE *stream)
 	print_count("", config->component_count, "component", stream);
 	print_count(", ", endpoints, "endpoint", stream);
 	print_count(", ", config->check_count, "check", stream);
+	print_count_of_any(config->listen_count, "listener", stream);
 	print_count_of_any(dialects, "dialect", stream);
 	print_count_of_any(config->output_count, "output", stream);
 	print_count_of_any(config->import_count, "import", stream);

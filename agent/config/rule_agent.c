@@ -22,21 +22,28 @@ static void add_builtin(struct config_agent *agent, const char *name)
 	}
 }
 
-/* The names by which clients may reach `listen` whatever listen_hosts says. */
-void config_rule_agent(struct config_builder *builder, const struct config_section *section)
+void config_add_own_hosts(struct config_agent *agent, const char *address)
 {
-	struct config_agent *agent = &builder->config->agent;
 	struct err bad = ERR_INIT;
 	char *host;
 	char *port;
-	if (config_lacks(section, "listen") || config_is_bad(section, "listen") ||
-		config_parse_host_port(agent->listen, 0, &host, &port, &bad)) {
+	if (config_parse_host_port(address, 0, &host, &port, &bad)) {
 		return;
 	}
 	free(port);
+	if (agent->own_host_count == 0) {
+		add_own_host_take(agent, allocate_text("localhost"));
+		add_own_host_take(agent, config_short_host_name());
+		add_builtin(agent, "berth.hostname");
+		add_builtin(agent, "berth.fqdn");
+	}
 	add_own_host_take(agent, host);
-	add_own_host_take(agent, allocate_text("localhost"));
-	add_own_host_take(agent, config_short_host_name());
-	add_builtin(agent, "berth.hostname");
-	add_builtin(agent, "berth.fqdn");
+}
+
+void config_rule_agent(struct config_builder *builder, const struct config_section *section)
+{
+	struct config_agent *agent = &builder->config->agent;
+	if (!config_lacks(section, "listen") && !config_is_bad(section, "listen")) {
+		config_add_own_hosts(agent, agent->listen);
+	}
 }

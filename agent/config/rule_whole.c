@@ -52,7 +52,7 @@ static bool has_work(const struct config_builder *builder)
 	return registry_chosen || config->component_count > 0 || config->output_count > 0 ||
 		config->import_count > 0 || config->zone_count > 0 || *config->bridge.containers ||
 		config->dns.listen_count > 0 || config->cache.warm_count > 0 ||
-		*config->agent.listen;
+		*config->agent.listen || config->listen_count > 0;
 }
 
 void config_rule_whole(struct config_builder *builder)

@@ -49,15 +49,29 @@ int config_verify_import_path(const char *value, struct err *err)
 	return path_check(value, strlen(value), err);
 }
 
-int config_verify_warm(const char *value, struct err *err)
+/* The bytes before a trailing slash and two asterisks; of all without these. */
+static size_t len_of_path(const char *value)
 {
 	static const char recursive[] = "/**";
 	size_t len = strlen(value);
 	size_t suffix_len = strlen(recursive);
-	if (len >= suffix_len && strcmp(value + len - suffix_len, recursive) == 0) {
-		len -= suffix_len;
-	}
+	bool is_tree = len >= suffix_len && strcmp(value + len - suffix_len, recursive) == 0;
+	return is_tree ? len - suffix_len : len;
+}
+
+int config_verify_warm(const char *value, struct err *err)
+{
+	size_t len = len_of_path(value);
 	return len == 0 ? 0 : path_check(value, len, err);
+}
+
+int config_verify_tree(const char *value, struct err *err)
+{
+	if (len_of_path(value) == strlen(value)) {
+		return err_set(err, BERTH_FAILED,
+			"\"%s\" must end in /**: a path is shown with all that is below it", value);
+	}
+	return config_verify_warm(value, err);
 }
 
 int config_verify_host_name(const char *value, struct err *err)

@@ -90,13 +90,16 @@ static void take_connections(struct upgrade *upgrade)
 		json_int_t id;
 		int local, pinned;
 		const char *container = "";
-		if (json_unpack(item, "{s:o, s:I, s:b, s:b, s?s}", "fd", &fd, "id", &id, "local",
-			    &local, "pinned", &pinned, "container", &container) == 0) {
+		const char *listener = "";
+		if (json_unpack(item, "{s:o, s:I, s:b, s:b, s?s, s?s}", "fd", &fd, "id", &id,
+			    "local", &local, "pinned", &pinned, "container", &container, "listener",
+			    &listener) == 0) {
 			*kept = (struct http_kept){ .fd = take_descriptor(fd),
 				.id = (uint64_t)id,
 				.local = local != 0,
 				.pinned = pinned != 0 };
 			text_printf(kept->container, sizeof(kept->container), "%s", container);
+			text_printf(kept->listener, sizeof(kept->listener), "%s", listener);
 			/*
 			 * The end of a pinned connection matters even when its descriptor is gone.
 			 */
@@ -137,6 +140,43 @@ static void take_dns_sockets(struct upgrade *upgrade)
 			int fd = take_descriptor(number);
 			if (fd >= 0) {
 				upgrade_add_dns_socket(upgrade, address, tcp != 0, fd);
+			}
+		}
+	}
+}
+
+void upgrade_add_listen(struct upgrade *upgrade, const char *name, const char *address, int fd)
+{
+	upgrade->listens = allocate_grow(
+		upgrade->listens, upgrade->listen_count, sizeof(*upgrade->listens));
+	upgrade->listens[upgrade->listen_count++] =
+		(struct http_listen){ .name = name, .address = address, .fd = fd };
+}
+
+int upgrade_listen_fd(const struct upgrade *upgrade, const char *name, const char *address)
+{
+	for (size_t i = 0; i < upgrade->listen_count; i++) {
+		const struct http_listen *listen = &upgrade->listens[i];
+		if (strcmp(listen->name, name) == 0 && strcmp(listen->address, address) == 0) {
+			return listen->fd;
+		}
+	}
+	return -1;
+}
+
+static void take_listens(struct upgrade *upgrade)
+{
+	size_t index;
+	json_t *item;
+	json_array_foreach ((json_t *)(uintptr_t)upgrade_get(upgrade, "listens"), index, item) {
+		const char *name;
+		const char *address;
+		json_t *number;
+		if (json_unpack(item, "{s:s, s:s, s:o}", "name", &name, "address", &address, "fd",
+			    &number) == 0) {
+			int fd = take_descriptor(number);
+			if (fd >= 0) {
+				upgrade_add_listen(upgrade, name, address, fd);
 			}
 		}
 	}
@@ -192,6 +232,7 @@ static void receive_from_predecessor(struct upgrade *upgrade, const char *variab
 	take_connections(upgrade);
 	take_dns_sockets(upgrade);
 	take_bridge_sockets(upgrade);
+	take_listens(upgrade);
 }
 
 /* The agent serves one socket of a kind; it closes any other. */
@@ -293,6 +334,9 @@ void upgrade_finish(struct upgrade *upgrade)
 	free(upgrade->connections);
 	free(upgrade->dns);
 	free(upgrade->bridge);
+	free(upgrade->listens);
+	upgrade->listens = NULL;
+	upgrade->listen_count = 0;
 	upgrade->bridge = NULL;
 	upgrade->bridge_count = 0;
 	upgrade->dns = NULL;
@@ -330,9 +374,9 @@ static void pass_connections(const struct upgrade *upgrade)
 		const struct http_kept *kept = &upgrade->connections[i];
 		set_close_on_exec(kept->fd, false);
 		json_array_append_new(list,
-			json_pack("{s:i, s:I, s:b, s:b, s:s}", "fd", kept->fd, "id",
+			json_pack("{s:i, s:I, s:b, s:b, s:s, s:s}", "fd", kept->fd, "id",
 				(json_int_t)kept->id, "local", kept->local, "pinned", kept->pinned,
-				"container", kept->container));
+				"container", kept->container, "listener", kept->listener));
 	}
 	json_object_set_new(upgrade->document, "connections", list);
 }
@@ -348,6 +392,19 @@ static void pass_dns_sockets(const struct upgrade *upgrade)
 				"fd", socket->fd));
 	}
 	json_object_set_new(upgrade->document, "dns", list);
+}
+
+static void pass_listens(const struct upgrade *upgrade)
+{
+	json_t *list = json_array();
+	for (size_t i = 0; i < upgrade->listen_count; i++) {
+		const struct http_listen *listen = &upgrade->listens[i];
+		set_close_on_exec(listen->fd, false);
+		json_array_append_new(list,
+			json_pack("{s:s, s:s, s:i}", "name", listen->name, "address",
+				listen->address, "fd", listen->fd));
+	}
+	json_object_set_new(upgrade->document, "listens", list);
 }
 
 static void pass_bridge_sockets(const struct upgrade *upgrade)
@@ -398,6 +455,7 @@ int upgrade_exec(const struct upgrade *upgrade, const char *binary, char **argv,
 	pass_connections(upgrade);
 	pass_dns_sockets(upgrade);
 	pass_bridge_sockets(upgrade);
+	pass_listens(upgrade);
 	int fd = write_document(document, err);
 	if (fd < 0) {
 		return fd;

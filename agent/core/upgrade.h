@@ -24,6 +24,9 @@ struct upgrade {
 	int socket_fd;                  /* the descriptors are -1 when there is none */
 	struct http_place socket_place; /* of socket_fd, unless the service manager made it */
 	int listen_fd;
+	struct http_listen
+		*listens; /* further listeners; the texts belong to `document` or config */
+	size_t listen_count;
 	int lock_fd;
 	int xds_fd; /* the listening socket of berth-xds */
 	/* the listening socket is the service manager's: do not unlink its path */
@@ -48,6 +51,11 @@ void upgrade_finish(struct upgrade *upgrade);
 /* Sockets for names that the successor, or the start itself, is to find as inherited. */
 bool upgrade_has_dns_socket(const struct upgrade *upgrade, const char *address, bool tcp);
 void upgrade_add_dns_socket(struct upgrade *upgrade, const char *address, bool tcp, int fd);
+
+/* The descriptor of the further listener of this name at this address; -1: there is none. */
+int upgrade_listen_fd(const struct upgrade *upgrade, const char *name, const char *address);
+/* The texts are borrowed. */
+void upgrade_add_listen(struct upgrade *upgrade, const char *name, const char *address, int fd);
 
 /* Members of the document; NULL or "" when there is none. Borrowed. */
 const json_t *upgrade_get(const struct upgrade *upgrade, const char *name);

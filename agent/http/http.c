@@ -109,23 +109,25 @@ static rlim_t raise_limit(rlim_t wanted)
  * As many descriptors as the connections of all listeners need, and no more connections than there
  * are descriptors.
  */
-static int fit_limits(struct http *http, bool tcp, struct err *err)
+static int fit_limits(struct http *http, int remotes, struct err *err)
 {
 	int *local = &http->options.max_connections;
 	int remote = *local / REMOTE_SHARE > FEWEST_REMOTE ? *local / REMOTE_SHARE : FEWEST_REMOTE;
-	rlim_t connections = (rlim_t)*local + (rlim_t)(tcp ? remote : 0);
+	rlim_t connections = (rlim_t)*local + (rlim_t)remote * (rlim_t)remotes;
 	rlim_t reserved = (rlim_t)RESERVED + (rlim_t)http->options.reserved;
 	rlim_t limit = raise_limit(connections + reserved);
 	rlim_t reserve = reserve_of(limit, reserved);
-	if (limit < reserve + FEWEST_CONNECTIONS) {
+	rlim_t fewest = reserve + (rlim_t)FEWEST_CONNECTIONS + (rlim_t)remotes;
+	if (limit < fewest) {
 		return err_set(err, BERTH_FAILED,
 			"the limit of open files is %ju, and at least %ju are needed",
-			(uintmax_t)limit, (uintmax_t)(reserve + FEWEST_CONNECTIONS));
+			(uintmax_t)limit, (uintmax_t)fewest);
 	}
 	if (limit < reserve + connections) {
 		int left = (int)(limit - reserve);
-		remote = left / (REMOTE_SHARE + 1) > 0 ? left / (REMOTE_SHARE + 1) : 1;
-		*local = tcp ? left - remote : left;
+		int share = left / (REMOTE_SHARE + remotes);
+		remote = share > 0 ? share : 1;
+		*local = left - remote * remotes;
 		log_warn("http", "at most %d connections: the limit of open files is %ju", *local,
 			(uintmax_t)limit);
 	}
@@ -133,35 +135,64 @@ static int fit_limits(struct http *http, bool tcp, struct err *err)
 	return 0;
 }
 
-static int open_listener(struct http *http, bool local, struct err *err)
+/* Takes the descriptor. */
+static void add_listener(struct http *http, int fd, bool local, const char *name)
 {
-	const struct http_options *options = &http->options;
-	int fd = local ? options->socket_fd : options->listen_fd;
-	if (fd >= 0) {
-		if (http_socket_adopt(fd, err)) {
-			return err->code;
-		}
-	} else if (local) {
-		fd = http_socket_unix(
-			options->socket_path, options->socket_mode, options->socket_group_id, err);
-	} else {
-		fd = http_socket_tcp(options->listen, err);
-	}
-	if (fd < 0) {
-		return fd;
-	}
-	if (local) {
-		bool known = options->socket_fd >= 0 && options->socket_place.inode != 0;
-		http->socket_place = known ? options->socket_place
-					   : http_socket_find(http->socket_path);
-	}
 	struct listener *listener = &http->listeners[http->listener_count++];
 	*listener = (struct listener){ .http = http,
 		.pool = listener,
 		.fd = fd,
 		.local = local,
-		.max_connections = (size_t)(local ? options->max_connections : http->max_remote) };
+		.name = name ? allocate_text(name) : NULL,
+		.max_connections = (size_t)(local ? http->options.max_connections
+						  : http->max_remote) };
 	http_accept_start(listener);
+}
+
+static int open_local(struct http *http, struct err *err)
+{
+	const struct http_options *options = &http->options;
+	int fd = options->socket_fd;
+	if (fd < 0) {
+		fd = http_socket_unix(
+			options->socket_path, options->socket_mode, options->socket_group_id, err);
+	} else if (http_socket_adopt(fd, err)) {
+		return err->code;
+	}
+	if (fd < 0) {
+		return fd;
+	}
+	bool known = options->socket_fd >= 0 && options->socket_place.inode != 0;
+	http->socket_place = known ? options->socket_place : http_socket_find(http->socket_path);
+	add_listener(http, fd, true, NULL);
+	return 0;
+}
+
+/* A listener over TCP; `name` is NULL for that of `listen`. */
+static int open_remote(
+	struct http *http, const char *name, const char *address, int inherited_fd, struct err *err)
+{
+	int fd = inherited_fd;
+	if (fd < 0) {
+		fd = http_socket_tcp(address, err);
+	} else if (http_socket_adopt(fd, err)) {
+		return err->code;
+	}
+	if (fd < 0) {
+		return fd;
+	}
+	add_listener(http, fd, false, name);
+	return 0;
+}
+
+static int open_further(struct http *http, const struct http_options *options, struct err *err)
+{
+	for (size_t i = 0; i < options->further_count; i++) {
+		const struct http_listen *listen = &options->further[i];
+		if (open_remote(http, listen->name, listen->address, listen->fd, err)) {
+			return err_wrap(err, "[listen %s]", listen->name);
+		}
+	}
 	return 0;
 }
 
@@ -172,6 +203,8 @@ int http_open(struct http **ret_http, struct ev_loop *loop, const struct http_op
 	http->loop = loop;
 	http->options = *options;
 	http->options.socket_path = http->socket_path = allocate_text(options->socket_path);
+	http->options.further = NULL;
+	http->listeners = allocate_zeroed(2 + options->further_count, sizeof(*http->listeners));
 	list_init(&http->connections);
 	list_init(&http->clients);
 	list_init(&http->woken);
@@ -179,8 +212,9 @@ int http_open(struct http **ret_http, struct ev_loop *loop, const struct http_op
 	memcpy(http->date, "Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n", HTTP_DATE_BYTES);
 	bool tcp = options->listen_fd >= 0 || (options->listen && options->listen[0]);
 	init_watchers(http);
-	if (fit_limits(http, tcp, err) || open_listener(http, true, err) ||
-		(tcp && open_listener(http, false, err))) {
+	if (fit_limits(http, tcp + (int)options->further_count, err) || open_local(http, err) ||
+		(tcp && open_remote(http, NULL, options->listen, options->listen_fd, err)) ||
+		open_further(http, options, err)) {
 		http_close(http);
 		return err->code;
 	}
@@ -209,6 +243,10 @@ void http_close(struct http *http)
 	}
 	timer_stop(&http->sweep);
 	ev_idle_stop(http->loop, &http->kick);
+	for (size_t i = 0; i < http->listener_count; i++) {
+		free(http->listeners[i].name);
+	}
+	free(http->listeners);
 	free(http->socket_path);
 	free(http);
 }
@@ -259,6 +297,8 @@ size_t http_keep(const struct http *http, struct http_kept *kept, size_t max)
 				.pinned = connection->pinned };
 			text_printf(kept[count].container, sizeof(kept[count].container), "%s",
 				connection->request.container ? connection->request.container : "");
+			text_printf(kept[count].listener, sizeof(kept[count].listener), "%s",
+				connection->request.listener ? connection->request.listener : "");
 			count++;
 		}
 	}
@@ -276,11 +316,14 @@ static struct listener *listener_of_container(struct http *http, const char *nam
 	return NULL;
 }
 
-static struct listener *listener_for(struct http *http, bool local)
+/* `name` is "" for the Unix socket and for `listen`. */
+static struct listener *listener_for(const struct http *http, bool local, const char *name)
 {
 	for (size_t i = 0; i < http->listener_count; i++) {
-		if (http->listeners[i].local == local) {
-			return &http->listeners[i];
+		struct listener *listener = &http->listeners[i];
+		if (listener->local == local &&
+			strcmp(listener->name ? listener->name : "", name) == 0) {
+			return listener;
 		}
 	}
 	return NULL;
@@ -288,8 +331,9 @@ static struct listener *listener_for(struct http *http, bool local)
 
 bool http_adopt(struct http *http, const struct http_kept *kept)
 {
-	struct listener *listener = *kept->container ? listener_of_container(http, kept->container)
-						     : listener_for(http, kept->local);
+	struct listener *listener = *kept->container
+		? listener_of_container(http, kept->container)
+		: listener_for(http, kept->local, kept->listener);
 	if (kept->fd < 0) {
 		return false;
 	}
@@ -315,7 +359,13 @@ int http_socket_fd(const struct http *http)
 
 int http_listen_fd(const struct http *http)
 {
-	return http->listener_count > 1 ? http->listeners[1].fd : -1;
+	return http_further_fd(http, "");
+}
+
+int http_further_fd(const struct http *http, const char *name)
+{
+	const struct listener *listener = listener_for(http, false, name);
+	return listener ? listener->fd : -1;
 }
 
 size_t http_connections(const struct http *http)

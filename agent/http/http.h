@@ -25,6 +25,7 @@
 #include "lib/base/err.h"
 
 #define HTTP_CONTAINER_BYTES 72     /* for the name of a container */
+#define HTTP_LISTENER_BYTES 72      /* for the name of a further listener */
 #define HTTP_BODY_BYTES (64 * 1024) /* bytes of a request's body; longer: 413 */
 
 struct http;
@@ -62,6 +63,7 @@ struct http_request {
 	bool local;          /* came over the Unix socket, or over a container's */
 	/* the name of the container over whose socket it came; NULL: over none */
 	const char *container;
+	const char *listener; /* the name of the further listener by which it came; or NULL */
 };
 
 /* The client at the other end of a Unix socket, by the kernel's word. */
@@ -80,13 +82,22 @@ struct http_place {
 	uint64_t inode;
 };
 
+/* A further TCP listener, whose requests carry its name. */
+struct http_listen {
+	const char *name;    /* shorter than HTTP_LISTENER_BYTES */
+	const char *address; /* host:port */
+	int fd;              /* an inherited listening socket, or -1 */
+};
+
 struct http_options {
 	const char *socket_path;
 	unsigned socket_mode;
-	unsigned socket_group_id; /* (unsigned)-1: leave as it is */
-	int socket_fd;            /* an inherited listening socket, or -1 */
-	const char *listen;       /* host:port, "" for none */
-	int listen_fd;            /* an inherited listening socket, or -1 */
+	unsigned socket_group_id;          /* (unsigned)-1: leave as it is */
+	int socket_fd;                     /* an inherited listening socket, or -1 */
+	const char *listen;                /* host:port, "" for none */
+	int listen_fd;                     /* an inherited listening socket, or -1 */
+	const struct http_listen *further; /* borrowed for the call */
+	size_t further_count;
 	/* of the inherited socket, as http_socket_place() gave it */
 	struct http_place socket_place;
 	bool keep_socket; /* the path is not ours to unlink (socket activation) */
@@ -131,6 +142,8 @@ struct http_place http_socket_place(const struct http *http);
 /* The listening descriptors, for a successor; -1 when there is none. */
 int http_socket_fd(const struct http *http);
 int http_listen_fd(const struct http *http);
+/* Likewise of the further listener of this name. */
+int http_further_fd(const struct http *http, const char *name);
 
 /*
  * A listening Unix socket that one container alone can reach. All requests that come by it are this
@@ -153,6 +166,7 @@ struct http_kept {
 	bool local;
 	bool pinned;
 	char container[HTTP_CONTAINER_BYTES]; /* over whose socket it came; "": over none */
+	char listener[HTTP_LISTENER_BYTES];   /* by which further one it came; "": by none */
 };
 
 /*

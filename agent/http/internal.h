@@ -126,6 +126,7 @@ struct listener {
 	/* whose bound on connections holds: itself, or for a container the Unix socket */
 	struct listener *pool;
 	struct http_container *container; /* that it is for alone; or NULL */
+	char *name;                       /* of a further listener; or NULL */
 	bool full; /* no connection was accepted, here or for a container, until one ends */
 	ev_io accept;
 	struct timer retry; /* while nothing can be accepted */
@@ -148,7 +149,8 @@ struct http {
 	char *socket_path;
 	struct http_place socket_place;
 	bool socket_missing; /* and could not be made again: logged already */
-	struct listener listeners[2];
+	struct listener
+		*listeners; /* the Unix socket, `listen` if there is one, the further ones */
 	size_t listener_count;
 	struct list containers;
 	int max_remote;     /* connections over TCP */

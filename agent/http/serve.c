@@ -339,6 +339,7 @@ struct connection *http_connection_create(struct listener *listener, int fd, uin
 	connection->request.connection = id;
 	connection->request.local = listener->local;
 	connection->request.container = listener->container ? listener->container->name : NULL;
+	connection->request.listener = listener->name;
 	connection->last = ev_now(http->loop);
 	http_reader_init(&connection->reader, HTTP_REQUEST);
 	buffer_init(&connection->input, INPUT_BYTES);

@@ -163,6 +163,22 @@ static int bind_xds(const struct config *config, const struct identity *identity
 	return err->code;
 }
 
+static int bind_listens(const struct config *config, struct upgrade *received, struct err *err)
+{
+	for (size_t i = 0; i < config->listen_count; i++) {
+		const struct config_listen *listen = &config->listens[i];
+		if (upgrade_listen_fd(received, listen->name, listen->address) >= 0) {
+			continue;
+		}
+		int fd = http_socket_tcp(listen->address, err);
+		if (fd < 0) {
+			return err_wrap(err, "[listen %s]", listen->name);
+		}
+		upgrade_add_listen(received, listen->name, listen->address, fd);
+	}
+	return 0;
+}
+
 static int bind_sockets(const struct config *config, const struct identity *identity,
 	struct upgrade *received, struct err *err)
 {
@@ -179,8 +195,9 @@ static int bind_sockets(const struct config *config, const struct identity *iden
 			return received->listen_fd;
 		}
 	}
-	return bind_xds(config, identity, received, err) ? err->code
-							 : bind_names(&config->dns, received, err);
+	return bind_listens(config, received, err) || bind_xds(config, identity, received, err)
+		? err->code
+		: bind_names(&config->dns, received, err);
 }
 
 /*

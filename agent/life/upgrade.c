@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/serving/api.h"
 #include "agent/serving/cache.h"
 #include "agent/registration/bridge.h"
 #include "agent/registration/checks.h"
@@ -153,6 +154,7 @@ static _Noreturn void execute(struct agent *agent)
 		.connections = kept,
 		.connection_count = http_keep(agent->http, kept, max),
 	};
+	agent_api_pass(agent, &passed);
 	agent_names_pass(agent, &passed);
 	agent_xds_pass(agent, &passed);
 	agent_bridge_pass(agent, &passed);
@@ -330,6 +332,23 @@ static void keep_if_same(int *fd, const char *before, const char *now)
 	}
 }
 
+/* A listener whose section has gone or moved is closed. */
+static void keep_same_listeners(struct upgrade *received, const struct config *config)
+{
+	for (size_t i = 0; i < received->listen_count; i++) {
+		struct http_listen *listen = &received->listens[i];
+		bool same = false;
+		for (size_t j = 0; j < config->listen_count && !same; j++) {
+			same = strcmp(config->listens[j].name, listen->name) == 0 &&
+				strcmp(config->listens[j].address, listen->address) == 0;
+		}
+		if (!same) {
+			close(listen->fd);
+			listen->fd = -1;
+		}
+	}
+}
+
 static void compare_configurations(struct upgrade *received, const struct config *whole)
 {
 	const struct config_agent *config = &whole->agent;
@@ -338,6 +357,7 @@ static void compare_configurations(struct upgrade *received, const struct config
 	const char *path = upgrade_text(received, "socket_path");
 	keep_if_same(&received->lock_fd, upgrade_text(received, "state_dir"), config->state_dir);
 	keep_if_same(&received->listen_fd, upgrade_text(received, "listen"), config->listen);
+	keep_same_listeners(received, whole);
 	keep_if_same(&received->xds_fd, upgrade_text(received, "xds"), whole->xds.listen);
 	if (!received->keep_socket) {
 		keep_if_same(&received->socket_fd, upgrade_text(received, "socket"), socket);

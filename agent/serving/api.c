@@ -1,5 +1,8 @@
 #include "agent/serving/api.h"
 
+#include <stdlib.h>
+
+#include "agent/base/allocate.h"
 #include "agent/core/state.h"
 
 enum {
@@ -8,8 +11,16 @@ enum {
 	IDLE_TIMEOUT_MS = 60000,
 };
 
-static struct api_options options_of(const struct agent *agent)
+/* `published` has room for those of all listeners. */
+static struct api_options options_of(const struct agent *agent, struct api_published *published)
 {
+	for (size_t i = 0; i < agent->config->listen_count; i++) {
+		const struct config_listen *listen = &agent->config->listens[i];
+		published[i] = (struct api_published){ .name = listen->name,
+			.under = listen->under,
+			.under_count = listen->under_count,
+			.external = listen->scope == CONFIG_LISTEN_EXTERNAL };
+	}
 	return (struct api_options){
 		.version = BERTH_VERSION,
 		.max_watchers = agent->config->agent.max_watchers,
@@ -20,16 +31,36 @@ static struct api_options options_of(const struct agent *agent)
 		.hosts = { { agent->config->agent.own_hosts, agent->config->agent.own_host_count },
 			{ agent->config->agent.listen_hosts,
 				agent->config->agent.listen_host_count } },
+		.published = published,
+		.published_count = agent->config->listen_count,
 	};
+}
+
+/* For http_open(): those of the configuration, with the sockets of a predecessor. */
+static struct http_listen *further_listeners(
+	const struct config *config, const struct upgrade *received)
+{
+	struct http_listen *further = allocate_zeroed(config->listen_count, sizeof(*further));
+	for (size_t i = 0; i < config->listen_count; i++) {
+		const struct config_listen *listen = &config->listens[i];
+		further[i] = (struct http_listen){ .name = listen->name,
+			.address = listen->address,
+			.fd = upgrade_listen_fd(received, listen->name, listen->address) };
+	}
+	return further;
 }
 
 int agent_api_open(struct agent *agent, const struct api_hooks *hooks,
 	const struct upgrade *received, struct err *err)
 {
 	const struct config_agent *config = &agent->config->agent;
-	struct api_options options = options_of(agent);
+	struct api_published *published = allocate_zeroed(
+		agent->config->listen_count, sizeof(*published));
+	struct api_options options = options_of(agent, published);
 	agent->api = api_create(agent->loop, agent->cache, agent->names, agent->registry,
 		agent->history, agent->metrics, hooks, &options);
+	free(published);
+	struct http_listen *further = further_listeners(agent->config, received);
 	const struct http_options http = {
 		.socket_path = config->socket,
 		.socket_mode = config->socket_mode,
@@ -38,6 +69,8 @@ int agent_api_open(struct agent *agent, const struct api_hooks *hooks,
 		.socket_place = received->socket_place,
 		.listen = config->listen,
 		.listen_fd = received->listen_fd,
+		.further = further,
+		.further_count = agent->config->listen_count,
 		.keep_socket = received->keep_socket,
 		.max_connections = config->max_watchers + SPARE_CONNECTIONS,
 		.reserved = *agent->config->bridge.containers ? BRIDGE_DESCRIPTORS : 0,
@@ -48,6 +81,7 @@ int agent_api_open(struct agent *agent, const struct api_hooks *hooks,
 		.context = agent->api,
 	};
 	int code = http_open(&agent->http, agent->loop, &http, err);
+	free(further);
 	if (code == 0) {
 		api_set_http(agent->api, agent->http);
 		api_set_shared(agent->api, agent->shared);
@@ -65,6 +99,15 @@ void agent_api_adopt(struct agent *agent, const struct upgrade *received)
 	}
 }
 
+void agent_api_pass(const struct agent *agent, struct upgrade *passed)
+{
+	for (size_t i = 0; i < agent->config->listen_count; i++) {
+		const struct config_listen *listen = &agent->config->listens[i];
+		upgrade_add_listen(passed, listen->name, listen->address,
+			http_further_fd(agent->http, listen->name));
+	}
+}
+
 void agent_api_close(struct agent *agent)
 {
 	http_close(agent->http);
@@ -79,6 +122,9 @@ void agent_api_renew_socket(struct agent *agent)
 
 void agent_api_apply_options(struct agent *agent)
 {
-	struct api_options options = options_of(agent);
+	struct api_published *published = allocate_zeroed(
+		agent->config->listen_count, sizeof(*published));
+	struct api_options options = options_of(agent, published);
 	api_set_options(agent->api, &options);
+	free(published);
 }

@@ -18,6 +18,8 @@ ERR_REQUIRED(4);
  * Takes the predecessor's connections; withdraws what a connection held that has ended meanwhile.
  */
 void agent_api_adopt(struct agent *agent, const struct upgrade *received);
+/* Gives the further listeners to a successor. */
+void agent_api_pass(const struct agent *agent, struct upgrade *passed);
 void agent_api_close(struct agent *agent);
 /* Makes the Unix socket again when somebody has removed it. */
 void agent_api_renew_socket(struct agent *agent);

@@ -103,6 +103,7 @@ static const struct {
 	{ "[dns]\nttl = 1500ms\n", 2, "this one is 1 s" },
 	{ "[dns]\nttl = 1s\nstale_ttl = 10500ms\n", 3, "this one is 10 s" },
 	{ "[bridge]\ncontainers = /run/c\n[container a]\nrate = 1\n", 3, "has no `allow`" },
+	{ "[listen a]\naddress = 127.0.0.1:1\n", 1, "has no `under`: it shows nothing" },
 	{ "[container a]\nallow = /a\n", 1, "no effect without `containers`" },
 	{ "[bridge]\ncontainers = /run/c\n", 0, "has no [container GLOB]" },
 };

@@ -339,6 +339,21 @@ Test(config_mistake, mistakes_are_shown_as_lines_and_as_json)
 	config_problems_finish(&problems);
 }
 
+Test(config_mistake, a_further_listener_has_an_address_of_its_own_and_shows_trees)
+{
+	check_one("[listen]\naddress = a:1\n", 1, "write [listen NAME]");
+	check_one("[listen a]\nunder = /a/**\n", 1, "needs an `address`");
+	check_one("[listen a]\naddress = a\nunder = /a/**\n", 2, "host:port");
+	check_one("[listen a]\naddress = a:1\nunder = /a\n", 3, "must end in /**");
+	check_one("[listen a]\naddress = a:1\nunder = /A/**\n", 3, "under");
+	check_one("[listen a]\naddress = a:1\nscope = internal\n", 3, "write external or all");
+	check_one("[agent]\nlisten = a:1\n[listen a]\naddress = a:1\nunder = /**\n", 4,
+		"`listen` in [agent] listens at a:1, too");
+	check_one("[listen a]\naddress = a:1\nunder = /**\n"
+		  "[listen b]\naddress = a:1\nunder = /**\n",
+		5, "another [listen NAME]");
+}
+
 Test(config_mistake, a_policy_for_containers_that_cannot_be_is_refused)
 {
 	check_one("[container]\nallow = /a\n", 1, "write [container GLOB]");

@@ -1,0 +1,49 @@
+/* Rules of [listen NAME]. */
+#include <string.h>
+
+#include "agent/config/build.h"
+
+/*
+ * The option that listens at `address` already, or NULL. `before`: the number of further listeners.
+ */
+static const char *who_listens(const struct config *config, const char *address, size_t before)
+{
+	if (strcmp(config->agent.listen, address) == 0) {
+		return "`listen` in [agent]";
+	}
+	for (size_t i = 0; i < before; i++) {
+		if (strcmp(config->listens[i].address, address) == 0) {
+			return "another [listen NAME]";
+		}
+	}
+	return NULL;
+}
+
+void config_rule_listen(struct config_builder *builder, const struct config_section *section,
+	const struct config_listen *listen)
+{
+	struct config *config = builder->config;
+	struct err useless = ERR_INIT;
+	if (config_lacks(section, "address")) {
+		config_report(builder, section, NULL,
+			"[listen %s] needs an `address`: host:port, such as 0.0.0.0:8931",
+			section->name);
+		return;
+	}
+	if (config_is_bad(section, "address")) {
+		return;
+	}
+	const char *other = who_listens(config, listen->address, config->listen_count - 1);
+	if (other) {
+		config_report(builder, section, config_section_find(section, "address"),
+			"`address`: %s listens at %s, too", other, listen->address);
+	}
+	if (config_lacks(section, "under")) {
+		err_set(&useless, BERTH_FAILED,
+			"[listen %s] has no `under`: it shows nothing; write a path and /**, such "
+			"as /users/joe/**",
+			section->name);
+		config_warn(builder, section, NULL, &useless);
+	}
+	config_add_own_hosts(&config->agent, listen->address);
+}
