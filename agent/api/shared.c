@@ -62,20 +62,13 @@ bool api_shares(const struct api *api, const struct http_request *request)
 		shared_is_out(api->shared) && http_has_token(request->prefer, "shared");
 }
 
-/* An error that says something about the path, and not about the agent. */
-static bool is_about_path(const struct err *err)
-{
-	return err->code == BERTH_PATH_NOT_FOUND || err->code == BERTH_NO_RECORD ||
-		err->code == BERTH_INVALID_RECORD;
-}
-
 void api_share(const struct api *api, const struct http_request *request, bool text,
 	const struct shared_item *item)
 {
 	char key[SHARED_KEY_BYTES + 1];
 	int len = snprintf(key, sizeof(key), "%s%s%s%s", request->path, *request->query ? "?" : "",
 		request->query, text ? " text/plain" : "");
-	if (len < 0 || (size_t)len >= sizeof(key) || (item->err && !is_about_path(item->err))) {
+	if (len < 0 || (size_t)len >= sizeof(key)) {
 		return;
 	}
 	struct shared_item keyed = *item;
@@ -94,15 +87,6 @@ void api_share_lookup(struct api *api, const struct http_request *request,
 	if (query->kind == CACHE_FIND || cache_find(api->cache, &plain) != answer) {
 		return;
 	}
-	bool of_children = query->kind == CACHE_RECORDS || query->kind == CACHE_ENDPOINTS ||
-		query->kind == CACHE_TARGETS;
-	const struct shared_item item = {
-		.source = of_children ? SHARED_OF_CHILDREN : SHARED_OF_PATH,
-		.path = query->path,
-		.etag = answer->etag,
-		.err = answer->err,
-		.value = answer->body,
-		.value_len = answer->len,
-	};
+	const struct shared_item item = shared_item_of(NULL, query, answer);
 	api_share(api, request, query->filter && query->filter->text, &item);
 }

@@ -87,7 +87,7 @@ void cache_reserve(struct cache *cache, size_t before, size_t after);
 /*
  * From now on `on_touched` hears of each path of which anything has changed, or is not known to be
  * true any more, but for an outage of the registry as a whole: at once, before any answer, wait or
- * observer does. It must not call the cache. NULL ends that.
+ * observer does. It must not call the cache, but for cache_reserve(). NULL ends that.
  */
 void cache_set_touched(
 	struct cache *cache, void (*on_touched)(void *context, const char *path), void *context);

@@ -185,7 +185,8 @@ const struct config_option config_cache_options[] = {
 	{ "warm", LIST(cache, warm, warm_count), .verify = config_verify_warm,
 		.automatic = "nothing", .example = "/services, /users/devteam/**",
 		.help = "Paths that are loaded and watched from the start; with a "
-			"trailing /** all below them." },
+			"trailing /** all below them. While a program reads the shared "
+			"memory, their answers are there before it asks." },
 	{ "confirm", DURATION(cache, confirm_ms, 1, DAYS(1)),
 		.automatic = "a third of session_timeout", .example = "5s",
 		.help = "How long an answer counts as live when nothing was heard from the "

@@ -20,8 +20,12 @@ static struct cache_options options_of(const struct agent *agent)
 /* The map may have half of the cache's memory. */
 static void set_shared_options(struct agent *agent)
 {
-	shared_set_options(agent->shared, agent->config->agent.shared,
-		agent->config->cache.max_size_bytes / 2);
+	const struct config *config = agent->config;
+	shared_set_options(agent->shared,
+		&(struct shared_options){ .enabled = config->agent.shared,
+			.max_bytes = config->cache.max_size_bytes / 2,
+			.warm = config->cache.warm,
+			.warm_count = config->cache.warm_count });
 }
 
 void agent_cache_open(struct agent *agent)

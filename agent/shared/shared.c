@@ -7,6 +7,7 @@
 #include "agent/base/log.h"
 #include "agent/base/timer.h"
 #include "agent/shared/map.h"
+#include "agent/shared/warm.h"
 #include "lib/base/clock.h"
 #include "lib/base/hash.h"
 #include "lib/base/path.h"
@@ -48,6 +49,9 @@ struct shared {
 	struct timer look; /* after which the lease is looked at; runs while it is to be extended */
 	struct cache_wait wait; /* for a confirmation */
 	bool confirming;
+	char **patterns; /* [cache] warm */
+	size_t pattern_count;
+	struct warm *warm; /* NULL: there is no map, or nothing is warm */
 };
 
 static uint64_t hash_path(const char *path, size_t len)
@@ -119,6 +123,10 @@ static void on_touched(void *context, const char *path)
 		take_back(shared, hash_path(path, parent_len), true);
 	}
 	take_back(shared, 0, false);
+	warm_touched(shared->warm, path);
+	if (timer_runs(&shared->look)) {
+		warm_go_on(shared->warm);
+	}
 }
 
 /* ---- the lease ---------------------------------------------------------------------------- */
@@ -165,6 +173,7 @@ static void look(struct shared *shared)
 	}
 	extend(shared);
 	if (shared->connected && now_ms - shared->used_ms < IDLE_MS) {
+		warm_go_on(shared->warm);
 		timer_start(&shared->look, pause_ms > LEAST_LOOK_MS ? pause_ms : LEAST_LOOK_MS);
 	}
 }
@@ -211,6 +220,8 @@ void shared_retire(struct shared *shared)
 	}
 	timer_stop(&shared->look);
 	stop_confirming(shared);
+	warm_destroy(shared->warm);
+	shared->warm = NULL;
 	cache_set_touched(shared->cache, NULL, NULL);
 	cache_reserve(shared->cache, bytes_of(shared->map), 0);
 	map_destroy(shared->map);
@@ -257,11 +268,11 @@ static void move_all(struct shared *shared, const struct map *from, const struct
 
 /*
  * The map is full: another one takes its place. One of twice the size holds all that this one does;
- * one that may not grow begins anew, with what is asked for from now on.
+ * one that may not grow begins anew, with what is asked for from now on. False: it stays; an error
+ * is set when the kernel has no memory for another.
  */
-static bool replace(struct shared *shared)
+static bool replace(struct shared *shared, struct err *err)
 {
-	struct err err = ERR_INIT;
 	struct map *old = shared->map;
 	struct watched *watched = shared->watched;
 	size_t size = map_size(old);
@@ -270,9 +281,7 @@ static bool replace(struct shared *shared)
 	if (!grows && clock_monotonic_ms() - shared->made_ms < SAME_SIZE_MS) {
 		return false;
 	}
-	if (map_create(&map, grows ? 2 * size : size, &err)) {
-		log_warn("shared", "answers are not shared any more: %s", err.msg);
-		shared_retire(shared);
+	if (map_create(&map, grows ? 2 * size : size, err)) {
 		return false;
 	}
 	free(shared->buckets);
@@ -286,7 +295,80 @@ static bool replace(struct shared *shared)
 	map_destroy(old);
 	free(watched);
 	shared->size_bytes = map_size(map);
+	if (!grows) {
+		warm_begin(shared->warm);
+	}
 	return true;
+}
+
+/* ---- putting answers there ---------------------------------------------------------------- */
+
+static bool is_about_path(const struct err *err)
+{
+	return err->code == BERTH_PATH_NOT_FOUND || err->code == BERTH_NO_RECORD ||
+		err->code == BERTH_INVALID_RECORD;
+}
+
+/* False: the map is full. An answer that is not for the map needs no room. */
+static bool put_item(struct shared *shared, const struct shared_item *item)
+{
+	const char *text = item->err ? item->err->msg : item->value;
+	const struct map_entry entry = { .key = item->key,
+		.key_len = item->key_len,
+		.tag = item->etag,
+		.value = text,
+		.value_len = item->err ? strlen(text) : item->value_len,
+		.error = item->err ? item->err->code : 0 };
+	bool is_path = item->source != SHARED_OF_ANYTHING;
+	uint64_t path = is_path ? hash_path(item->path, strlen(item->path)) : 0;
+	return entry.key_len > SHARED_KEY_BYTES || entry.value_len > SHARED_VALUE_BYTES ||
+		(item->err && !is_about_path(item->err)) ||
+		put(shared, &entry, path, item->source == SHARED_OF_CHILDREN);
+}
+
+struct shared_item shared_item_of(
+	const char *key, const struct cache_query *query, const struct cache_answer *answer)
+{
+	bool of_children = query->kind == CACHE_RECORDS || query->kind == CACHE_ENDPOINTS ||
+		query->kind == CACHE_TARGETS;
+	return (struct shared_item){ .key = key,
+		.key_len = key ? strlen(key) : 0,
+		.source = of_children ? SHARED_OF_CHILDREN : SHARED_OF_PATH,
+		.path = query->path,
+		.etag = answer->etag,
+		.err = answer->err,
+		.value = answer->body,
+		.value_len = answer->len };
+}
+
+/* Nobody has asked yet: the cache, whose content is asked for, needs the room more. */
+static bool has_room(const struct shared *shared, size_t more_bytes)
+{
+	struct cache_stats stats;
+	cache_get_stats(shared->cache, &stats);
+	return stats.bytes + more_bytes <= shared->max_bytes + shared->max_bytes / 2;
+}
+
+static bool put_warm(void *context, const struct cache_query *query, const char *key,
+	const struct cache_answer *answer)
+{
+	struct shared *shared = context;
+	const struct shared_item item = shared_item_of(key, query, answer);
+	struct err err = ERR_INIT;
+	bool grows = 2 * map_size(shared->map) <= shared->max_bytes;
+	return has_room(shared, 0) &&
+		(put_item(shared, &item) ||
+			(grows && has_room(shared, bytes_of(shared->map)) &&
+				replace(shared, &err) && put_item(shared, &item)));
+}
+
+static void make_warm(struct shared *shared)
+{
+	warm_destroy(shared->warm);
+	shared->warm = shared->map && shared->pattern_count > 0
+		? warm_create(shared->loop, shared->cache, shared->patterns, shared->pattern_count,
+			  put_warm, shared)
+		: NULL;
 }
 
 int shared_hand_out(struct shared *shared, int *ret_fd, size_t *ret_size, struct err *err)
@@ -299,6 +381,7 @@ int shared_hand_out(struct shared *shared, int *ret_fd, size_t *ret_size, struct
 			return err->code;
 		}
 		adopt(shared, map);
+		make_warm(shared);
 		map_begin(map, lease_ns(shared, clock_monotonic_ms()));
 	}
 	note_use(shared);
@@ -309,23 +392,19 @@ int shared_hand_out(struct shared *shared, int *ret_fd, size_t *ret_size, struct
 
 void shared_put(struct shared *shared, const struct shared_item *item)
 {
-	const char *text = item->err ? item->err->msg : item->value;
-	const struct map_entry entry = { .key = item->key,
-		.key_len = item->key_len,
-		.tag = item->etag,
-		.value = text,
-		.value_len = item->err ? strlen(text) : item->value_len,
-		.error = item->err ? item->err->code : 0 };
-	bool is_path = item->source != SHARED_OF_ANYTHING;
-	uint64_t path = is_path ? hash_path(item->path, strlen(item->path)) : 0;
-	bool children = item->source == SHARED_OF_CHILDREN;
 	if (!shared->map) {
 		return;
 	}
+	struct err err = ERR_INIT;
 	note_use(shared);
-	if (entry.key_len <= SHARED_KEY_BYTES && entry.value_len <= SHARED_VALUE_BYTES &&
-		!put(shared, &entry, path, children) && replace(shared)) {
-		(void)put(shared, &entry, path, children);
+	if (put_item(shared, item)) {
+		return;
+	}
+	if (replace(shared, &err)) {
+		(void)put_item(shared, item);
+	} else if (err.code) {
+		log_warn("shared", "answers are not shared any more: %s", err.msg);
+		shared_retire(shared);
 	}
 }
 
@@ -355,14 +434,43 @@ void shared_on_registry_state(struct shared *shared, enum registry_state state)
 
 /* ---- making and ending -------------------------------------------------------------------- */
 
-void shared_set_options(struct shared *shared, bool enabled, size_t max_bytes)
+static void forget_patterns(struct shared *shared)
+{
+	for (size_t i = 0; i < shared->pattern_count; i++) {
+		free(shared->patterns[i]);
+	}
+	free(shared->patterns);
+	shared->patterns = NULL;
+	shared->pattern_count = 0;
+}
+
+static void set_patterns(struct shared *shared, char *const *patterns, size_t count)
+{
+	bool same = count == shared->pattern_count;
+	for (size_t i = 0; same && i < count; i++) {
+		same = strcmp(patterns[i], shared->patterns[i]) == 0;
+	}
+	if (same) {
+		return;
+	}
+	forget_patterns(shared);
+	shared->patterns = allocate_zeroed(count ? count : 1, sizeof(*shared->patterns));
+	shared->pattern_count = count;
+	for (size_t i = 0; i < count; i++) {
+		shared->patterns[i] = allocate_text(patterns[i]);
+	}
+	make_warm(shared);
+}
+
+void shared_set_options(struct shared *shared, const struct shared_options *options)
 {
 	size_t size = LEAST_BYTES;
-	while (2 * size <= max_bytes) {
+	while (2 * size <= options->max_bytes) {
 		size *= 2;
 	}
-	shared->enabled = enabled && size <= max_bytes;
+	shared->enabled = options->enabled && size <= options->max_bytes;
 	shared->max_bytes = size;
+	set_patterns(shared, options->warm, options->warm_count);
 	if (shared->map && (!shared->enabled || map_size(shared->map) > size)) {
 		shared_retire(shared);
 	} else if (shared->map) {
@@ -404,6 +512,7 @@ void shared_destroy(struct shared *shared)
 {
 	if (shared) {
 		shared_retire(shared);
+		forget_patterns(shared);
 		free(shared);
 	}
 }

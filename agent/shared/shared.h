@@ -9,7 +9,8 @@
  *    '- upgrade, end, the --'     the lease runs out, and the next request of a reader extends it
  *       registry came back
  *
- * The map holds answers that clients of the map have asked for over the socket. An answer is taken
+ * The map holds answers that clients of the map have asked for over the socket, and those of what
+ * `warm` names (warm.h). An answer is taken
  * back, by a word that sends its readers to the socket, as soon as the cache learns that a path of
  * which it is made has changed or is not known for sure any more: before any stream or waiting
  * request hears of it. The lease says that the server was heard; it is what the cache itself goes
@@ -41,11 +42,18 @@ struct shared_stats {
 struct shared *shared_create(struct ev_loop *loop, struct cache *cache);
 /* Retires the map. Accepts NULL. */
 void shared_destroy(struct shared *shared);
+struct shared_options {
+	bool enabled;
+	size_t max_bytes;  /* of a map; not more than half of the cache's max_size_bytes */
+	char *const *warm; /* as in the cache's options; copied */
+	size_t warm_count;
+};
+
 /*
- * May there be a map, and how large may it become? A map that is larger, or that may not be any
- * more, is retired. To be called after cache_set_options(), too.
+ * A map that is larger, or that may not be any more, is retired. To be called after
+ * cache_set_options(), too.
  */
-void shared_set_options(struct shared *shared, bool enabled, size_t max_bytes);
+void shared_set_options(struct shared *shared, const struct shared_options *options);
 /* To be called with every change of the registry's state. */
 void shared_on_registry_state(struct shared *shared, enum registry_state state);
 void shared_get_stats(const struct shared *shared, struct shared_stats *ret_stats);
@@ -81,9 +89,13 @@ struct shared_item {
 	size_t value_len;
 };
 
+/* The cache's answer to the query. All is borrowed. */
+struct shared_item shared_item_of(
+	const char *key, const struct cache_query *query, const struct cache_answer *answer);
 /*
- * A reader of the map asks for this: from now on it is in the map, if there is one. Also extends a
- * lease that has lapsed.
+ * A reader of the map asks for this: from now on it is in the map, if there is one; an error only
+ * if it says something about the path, and not about the agent. Also extends a lease that has
+ * lapsed.
  */
 void shared_put(struct shared *shared, const struct shared_item *item);
 

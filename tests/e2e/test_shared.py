@@ -42,6 +42,13 @@ def metrics(agent):
         if line.startswith("berth_shared_"))}
 
 
+def lookups(agent):
+    """How many look-ups came over the socket, by their outcome."""
+    lines = agent.get("/metrics").body.decode().splitlines()
+    return {name: float(value) for name, value in (line.split(" ") for line in lines
+        if line.startswith("berth_lookups_total"))}
+
+
 class SharedTest(AgentTest):
     confirm = "5s"
 
@@ -145,6 +152,40 @@ class Map(SharedTest):
         self.assertGreater(client.map.size, 256 * 1024)
         self.in_memory(client, "/v1/resolve/services/nothing7")
         self.assertGreaterEqual(metrics(agent)["berth_shared_maps_total"], 2)
+
+
+class Warm(SharedTest):
+    def read_later(self, found, target):
+        """The body of an answer that nobody has asked for over the socket."""
+        def is_there():
+            outcome, answer = found.read(target)
+            return answer if outcome == reader.FOUND else None
+
+        return wait_until(is_there, f"{target} is in memory")[2]
+
+    def test_warm_answers_are_in_memory_before_anybody_asks(self):
+        agent = self.agent(cache={"confirm": self.confirm, "warm": "/services/**"}).start()
+        self.put(DB, service_record("h1", 1))
+        self.put(f"{DB}/a", service_record("h2", 2))
+        found = self.map_of(agent)
+        targets = [TARGET, f"/v1/endpoints{DB}", f"/v1/records{DB}", f"/v1/list{DB}",
+            "/v1/list/services", f"/v1/resolve{DB}/a", f"/v1/endpoints{DB}/a"]
+        for target in targets:
+            self.read_later(found, target)
+        self.assertGreater(len(lookups(agent)), 0)
+        self.assertFalse(any(lookups(agent).values()))
+        for target in targets:
+            self.assertEqual(self.read_later(found, target), agent.get(target).body)
+
+    def test_a_warm_path_that_changes_is_in_memory_again(self):
+        agent = self.agent(cache={"confirm": self.confirm, "warm": DB}).start()
+        self.put(DB, service_record("h1", 1))
+        found = self.map_of(agent)
+        for version in range(2, 6):
+            self.put(DB, service_record("h1", version))
+            wait_until(lambda version=version: f'"{version}"' in
+                self.read_later(found, TARGET).decode(), "the new record is in memory")
+        self.assertFalse(any(lookups(agent).values()))
 
 
 class HandingOut(SharedTest):

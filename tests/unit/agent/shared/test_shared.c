@@ -34,6 +34,12 @@ static void open_map(struct stage *stage)
 	cr_assert_eq(stage->reader.size, size);
 }
 
+static void set_options(const struct stage *stage, bool enabled, size_t max_bytes)
+{
+	shared_set_options(stage->shared,
+		&(struct shared_options){ .enabled = enabled, .max_bytes = max_bytes });
+}
+
 static struct stage *begin(void)
 {
 	struct stage *stage = calloc(1, sizeof(*stage));
@@ -42,7 +48,7 @@ static struct stage *begin(void)
 		&(struct cache_options){
 			.confirm_ms = CONFIRM_MS, .resync_ms = 0, .max_size_bytes = CACHE_BYTES });
 	stage->shared = shared_create(stage->cache.loop, stage->cache.cache);
-	shared_set_options(stage->shared, true, MAX_BYTES);
+	set_options(stage, true, MAX_BYTES);
 	open_map(stage);
 	return stage;
 }
@@ -252,7 +258,7 @@ SHARED_TEST(a_shorter_bound_shortens_the_lease)
 	cache_set_options(stage->cache.cache,
 		&(struct cache_options){
 			.confirm_ms = CONFIRM_MS / 4, .max_size_bytes = CACHE_BYTES });
-	shared_set_options(stage->shared, true, MAX_BYTES);
+	set_options(stage, true, MAX_BYTES);
 	cr_expect_leq(lease_left_ms(stage), CONFIRM_MS / 4);
 }
 
@@ -321,7 +327,7 @@ SHARED_TEST(a_map_grows_no_further_than_it_may)
 	shared_get_stats(stage->shared, &stats);
 	cr_expect_lt(stats.entries, 5000);
 	cr_expect_eq(stats.maps, 3, "256 KiB, 512 KiB, 1 MiB");
-	shared_set_options(stage->shared, true, MAX_BYTES / 4);
+	set_options(stage, true, MAX_BYTES / 4);
 	cr_expect_eq(look(stage, "/v1/resolve/n0"), SHARED_GONE);
 	open_map(stage);
 	cr_expect_eq(stage->reader.size, MAX_BYTES / 4);
@@ -346,10 +352,10 @@ SHARED_TEST(the_map_counts_in_the_size_of_the_cache)
 SHARED_TEST(an_option_ends_the_map)
 {
 	know(stage, "/a");
-	shared_set_options(stage->shared, false, MAX_BYTES);
+	set_options(stage, false, MAX_BYTES);
 	cr_expect_eq(look(stage, "/v1/resolve/a"), SHARED_GONE);
 	cr_expect_not(shared_is_enabled(stage->shared));
-	shared_set_options(stage->shared, true, 1000);
+	set_options(stage, true, 1000);
 	cr_expect_not(shared_is_enabled(stage->shared));
 	know(stage, "/a"); /* without a map it goes nowhere */
 	cr_expect_eq(entries(stage), 0);
@@ -371,4 +377,129 @@ SHARED_TEST(a_long_answer_or_key_is_for_the_socket)
 	put(stage, key, SHARED_OF_PATH, "/a", "{}");
 	cr_expect_eq(entries(stage), 2);
 	free(value);
+}
+
+/* ---- what is warm ---- */
+
+#define TREE "/services"
+#define NAMED "/users/joe"
+#define CHILD(n) TREE "/db/c" #n
+
+static char *const warm[] = { TREE "/**", NAMED };
+
+/* Those paths are watched, and a map is out. */
+static struct stage *begin_warm(size_t max_bytes)
+{
+	struct stage *stage = calloc(1, sizeof(*stage));
+	const struct cache_options options = { .confirm_ms = CONFIRM_MS,
+		.max_size_bytes = CACHE_BYTES,
+		.warm = warm,
+		.warm_count = 2 };
+	const struct shared_options shared = {
+		.enabled = true, .max_bytes = max_bytes, .warm = warm, .warm_count = 2
+	};
+	cr_assert(stage);
+	cache_stage_open(&stage->cache, &options);
+	memory_put(stage->cache.registry, TREE, "");
+	memory_put(stage->cache.registry, TREE "/db", cache_stage_record("db"));
+	memory_put(stage->cache.registry, CHILD(1), cache_stage_record("one"));
+	cache_stage_turn(&stage->cache);
+	stage->shared = shared_create(stage->cache.loop, stage->cache.cache);
+	shared_set_options(stage->shared, &shared);
+	open_map(stage);
+	return stage;
+}
+
+static struct stage *begin_warm_with_room(void)
+{
+	return begin_warm(MAX_BYTES);
+}
+
+#define WARM_TEST(name)                                                                            \
+	STAGED_TEST(shared, name, struct stage *, stage, begin_warm_with_room(), end)
+
+static enum shared_outcome look_later(struct stage *stage, const char *key)
+{
+	for (int turns = 0; turns < 50 && look(stage, key) != SHARED_FOUND; turns++) {
+		cache_stage_turn(&stage->cache);
+	}
+	return look(stage, key);
+}
+
+WARM_TEST(warm_answers_are_there_before_anybody_asks)
+{
+	static const char *const keys[] = { "/v1/resolve" TREE "/db", "/v1/endpoints" TREE "/db",
+		"/v1/records" TREE "/db", "/v1/list" TREE "/db", "/v1/list" TREE,
+		"/v1/resolve" CHILD(1), "/v1/endpoints" CHILD(1) };
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		cr_expect_eq(look_later(stage, keys[i]), SHARED_FOUND, "%s", keys[i]);
+	}
+	cr_assert_eq(look_later(stage, "/v1/resolve" CHILD(1)), SHARED_FOUND);
+	cr_expect_str_eq(stage->value, cache_stage_record("one"));
+	cr_assert_eq(look_later(stage, "/v1/list" TREE "/db"), SHARED_FOUND);
+	cr_expect(strstr(stage->value, CHILD(1)), "%s", stage->value);
+	cr_assert_eq(look_later(stage, "/v1/records" TREE "/db"), SHARED_FOUND);
+	cr_expect(strstr(stage->value, "one"), "%s", stage->value);
+	/* Its absence is an answer; below it nothing is watched. */
+	cr_assert_eq(look_later(stage, "/v1/resolve" NAMED), SHARED_FOUND);
+	cr_expect_eq(stage->answer.error, BERTH_PATH_NOT_FOUND);
+	cr_expect_eq(look(stage, "/v1/endpoints" NAMED), SHARED_UNKNOWN);
+	cr_expect_eq(look(stage, "/v1/resolve/users"), SHARED_UNKNOWN);
+}
+
+WARM_TEST(warm_answers_come_back_after_each_change)
+{
+	cr_assert_eq(look_later(stage, "/v1/records" TREE "/db"), SHARED_FOUND);
+	memory_put(stage->cache.registry, CHILD(1), cache_stage_record("two"));
+	cr_assert_eq(look_later(stage, "/v1/records" TREE "/db"), SHARED_FOUND);
+	for (int turns = 0; turns < 50 && !strstr(stage->value, "two"); turns++) {
+		cache_stage_turn(&stage->cache);
+		(void)look(stage, "/v1/records" TREE "/db");
+	}
+	cr_expect(strstr(stage->value, "two"), "%s", stage->value);
+	cr_assert_eq(look_later(stage, "/v1/resolve" CHILD(1)), SHARED_FOUND);
+	cr_expect_str_eq(stage->value, cache_stage_record("two"));
+	memory_put(stage->cache.registry, CHILD(2), cache_stage_record("new"));
+	memory_put(stage->cache.registry, NAMED, cache_stage_record("joe"));
+	cr_expect_eq(look_later(stage, "/v1/resolve" CHILD(2)), SHARED_FOUND);
+	for (int turns = 0; turns < 50 && stage->answer.error; turns++) {
+		cache_stage_turn(&stage->cache);
+		(void)look(stage, "/v1/resolve" NAMED);
+	}
+	cr_expect_eq(look_later(stage, "/v1/resolve" NAMED), SHARED_FOUND);
+	cr_expect_str_eq(stage->value, cache_stage_record("joe"));
+}
+
+/* Answers that nobody has asked for take no memory from the others. */
+Test(shared, warm_answers_do_not_crowd_the_cache)
+{
+	struct stage *stage = begin_warm(64 * 1024);
+	struct shared_stats stats;
+	for (int i = 0; i < 400; i++) {
+		char path[64];
+		snprintf(path, sizeof(path), TREE "/db/n%d", i);
+		memory_put(stage->cache.registry, path, cache_stage_record("n"));
+	}
+	for (int turns = 0; turns < 200; turns++) {
+		cache_stage_turn(&stage->cache);
+	}
+	shared_get_stats(stage->shared, &stats);
+	cr_expect_eq(stats.maps, 1);
+	cr_expect_lt(stats.entries, 64 * 1024 / 512);
+	end(stage);
+}
+
+WARM_TEST(other_warm_paths_take_the_place_of_the_first_ones)
+{
+	char *const other[] = { "/users/**" };
+	const struct shared_options options = {
+		.enabled = true, .max_bytes = MAX_BYTES, .warm = other, .warm_count = 1
+	};
+	cr_assert_eq(look_later(stage, "/v1/resolve" CHILD(1)), SHARED_FOUND);
+	shared_set_options(stage->shared, &options);
+	memory_put(stage->cache.registry, CHILD(1), cache_stage_record("two"));
+	for (int turns = 0; turns < 50; turns++) {
+		cache_stage_turn(&stage->cache);
+	}
+	cr_expect_eq(look(stage, "/v1/resolve" CHILD(1)), SHARED_UNKNOWN);
 }
