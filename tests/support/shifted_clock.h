@@ -7,9 +7,10 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "tests/support/clock_call.h"
 
 static int64_t clock_shift_ms;
 static bool clock_stands; /* at clock_shift_ms */
@@ -20,7 +21,7 @@ int clock_gettime(clockid_t clock, struct timespec *now)
 	if (clock_stands) {
 		*now = (struct timespec){ .tv_sec = 0 };
 	} else {
-		ret = (int)syscall(SYS_clock_gettime, clock, now);
+		ret = (int)syscall(CLOCK_CALL, clock, now);
 	}
 	int64_t nanoseconds = now->tv_nsec + clock_shift_ms % 1000 * 1000000;
 	now->tv_sec += clock_shift_ms / 1000 + nanoseconds / 1000000000;

@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "lib/registry/internal.h"
+#include "tests/support/clock_call.h"
 
 /* The workers inherit the leash: they send their socket through it, and are led by it. */
 enum { LEASH_FD = 100, PATIENCE_MS = 60000, CLOSED = 'c', SOCKET = 'w' };
@@ -41,13 +41,13 @@ static void give_up(const char *what)
 
 static void stop_clock(void)
 {
-	syscall(SYS_clock_gettime, CLOCK_BOOTTIME, &still);
+	syscall(CLOCK_CALL, CLOCK_BOOTTIME, &still);
 }
 
 int zk_stage_clock(clockid_t clock, struct timespec *now)
 {
 	if (clock != CLOCK_BOOTTIME || still.tv_sec == 0) {
-		return (int)syscall(SYS_clock_gettime, clock, now);
+		return (int)syscall(CLOCK_CALL, clock, now);
 	}
 	*now = still;
 	return 0;

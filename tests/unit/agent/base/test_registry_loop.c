@@ -1,12 +1,12 @@
 #include "agent/base/registry_loop.h"
 
 #include <criterion/criterion.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "lib/base/clock.h"
 #include "lib/registry/internal.h"
+#include "tests/support/clock_call.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/run_until.h"
 
@@ -15,7 +15,7 @@ static int64_t suspended_s;
 
 int clock_gettime(clockid_t clock, struct timespec *now)
 {
-	int ret = (int)syscall(SYS_clock_gettime, clock, now);
+	int ret = (int)syscall(CLOCK_CALL, clock, now);
 	now->tv_sec += clock == CLOCK_BOOTTIME ? suspended_s : 0;
 	return ret;
 }

@@ -8,6 +8,7 @@
 
 #include "agent/check/check.h"
 #include "tests/support/check_support.h"
+#include "tests/support/clock_call.h"
 #include "tests/support/scratch.h"
 
 /* ---- the clock and the kernel, in place of the C library's functions ---- */
@@ -17,7 +18,7 @@ static bool unkillable; /* the processes sit in the kernel */
 
 int clock_gettime(clockid_t clock, struct timespec *now)
 {
-	int code = (int)syscall(SYS_clock_gettime, clock, now);
+	int code = (int)syscall(CLOCK_CALL, clock, now);
 	now->tv_sec += moved_s;
 	return code;
 }

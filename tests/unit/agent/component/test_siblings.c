@@ -1,11 +1,11 @@
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "agent/base/registry_loop.h"
 #include "agent/component/siblings.h"
+#include "tests/support/clock_call.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/run_until.h"
 #include "tests/support/staged.h"
@@ -73,7 +73,7 @@ static time_t moved_s;
 
 int clock_gettime(clockid_t clock, struct timespec *now)
 {
-	int code = (int)syscall(SYS_clock_gettime, clock, now);
+	int code = (int)syscall(CLOCK_CALL, clock, now);
 	now->tv_sec += moved_s;
 	return code;
 }

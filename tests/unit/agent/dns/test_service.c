@@ -291,7 +291,7 @@ static bool receive(int fd, bool tcp)
 		ns_put16((unsigned)len, reply);
 		return true;
 	}
-	if (len < 2 || len < ns_get16(reply) + 2) {
+	if (len < 2 || (size_t)len < ns_get16(reply) + 2U) {
 		return false;
 	}
 	return recv(fd, reply, ns_get16(reply) + 2U, MSG_DONTWAIT) > 0;

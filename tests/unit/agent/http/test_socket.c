@@ -68,9 +68,9 @@ static int listen_twice(void *context)
 	if (code == 0) {
 		code = listen_here(0660);
 	}
-	struct stat status;
-	bool right = syscall(SYS_newfstatat, AT_FDCWD, path, &status, 0) == 0 &&
-		(status.st_mode & 07777) == 0660;
+	struct statx status;
+	bool right = syscall(SYS_statx, AT_FDCWD, path, 0, STATX_MODE, &status) == 0 &&
+		(status.stx_mode & 07777) == 0660;
 	remove_socket();
 	return code ? code : right ? 0 : FAILING_WRONG;
 }

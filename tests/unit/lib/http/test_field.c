@@ -158,7 +158,7 @@ Test(http_field, the_largest_age)
 	cr_expect_eq(http_max_age_seconds("max-age=-1"), -1);
 	cr_expect_eq(http_max_age_seconds("max-ages=1"), -1);
 	cr_expect_eq(http_max_age_seconds(NULL), -1);
-	long most = http_max_age_seconds("max-age=99999999999999999");
+	int64_t most = http_max_age_seconds("max-age=99999999999999999");
 	cr_expect(most > 24 * 3600 && most < 99999999999999999);
 	cr_expect_eq(http_wait_seconds("wait=600"), 600);
 	cr_expect_eq(http_wait_seconds("wait=601"), 600);

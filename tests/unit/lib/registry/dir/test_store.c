@@ -6,13 +6,13 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "lib/base/linux_calls.h"
 #include "lib/registry/dir/store.h"
 #include "tests/failures/points.h"
+#include "tests/support/clock_call.h"
 #include "tests/support/descriptors.h"
 #include "tests/support/dir_client.h"
 #include "tests/support/failing.h"
@@ -27,7 +27,7 @@ int clock_gettime(clockid_t clock, struct timespec *ret_time)
 		*ret_time = *stopped_at;
 		return 0;
 	}
-	return (int)syscall(SYS_clock_gettime, clock, ret_time);
+	return (int)syscall(CLOCK_CALL, clock, ret_time);
 }
 
 static struct err err;
@@ -383,7 +383,7 @@ Test(dir_store, a_removed_node_was_born_before_the_present_tick)
 		clock_gettime(CLOCK_REALTIME_COARSE, &now);
 		bool later = now.tv_sec > born.stx_btime.tv_sec ||
 			(now.tv_sec == born.stx_btime.tv_sec &&
-				now.tv_nsec > born.stx_btime.tv_nsec);
+				now.tv_nsec > (int64_t)born.stx_btime.tv_nsec);
 		cr_assert(later || !(born.stx_mask & STATX_BTIME));
 	}
 }
