@@ -38,6 +38,7 @@ FATES = {
     ("docs/PROTOCOL.md", "python"): "tests/e2e/test_lookups_documented.py",
     ("docs/PROTOCOL.md", "javascript"): "tests/e2e/test_lookups_documented.py",
     ("docs/PROTOCOL.md", "go"): "tests/more/test_go.py",
+    ("docs/RELEASING.md", "sh"): "tests/more/test_packages.py",
     ("docs/TROUBLESHOOTING.md", "console"): "test_the_agent_takes_every_command_of_berth",
 }
 

@@ -1,6 +1,7 @@
-"""Packages for Debian, Fedora and Alpine, built by the distributions' tools from a release of this
-tree."""
+"""A release: packages for Debian, Fedora and Alpine, built by the distributions' tools from the
+tarball of this tree, with sums and signatures."""
 
+import functools
 import hashlib
 import json
 import os
@@ -48,6 +49,31 @@ def build_debian():
     return found
 
 
+@functools.cache
+def gnupg():
+    """The environment of gpg with a key that nobody else has; (environment, fingerprint)."""
+    # The path of gpg's socket has to be a short one.
+    home = tempfile.mkdtemp(prefix="gpg-", dir="/tmp")
+    environment = {"GNUPGHOME": home}
+    unittest.addModuleCleanup(shutil.rmtree, home, ignore_errors=True)
+    unittest.addModuleCleanup(run, "gpgconf", "--kill", "all", **environment)
+    run("gpg", "--batch", "--passphrase", "", "--quick-generate-key",
+        "A Release <release@example.org>", "ed25519", "sign", "never", **environment)
+    listed = run("gpg", "--with-colons", "--list-keys", **environment)
+    return environment, re.search(r"(?m)^fpr:+(\w+):", listed)[1]
+
+
+@functools.cache
+def build_release():
+    """`make release`, once for all tests of the run; returns its folder."""
+    environment, key = gnupg()
+    # The libraries are there, but rpm's own database does not know them. How well that package is
+    # compiled does not matter here.
+    run("make", "-s", "release", f"RELEASE_KEY={key}", 'RPM_FLAGS=--nodeps '
+        '--define "optflags -O0 -g0" --define "debug_package %{nil}"', **environment)
+    return BUILD / "release"
+
+
 def architecture():
     return run("dpkg", "--print-architecture").strip()
 
@@ -70,7 +96,7 @@ class Temporary(unittest.TestCase):
 class Debian(Temporary):
     @classmethod
     def setUpClass(cls):
-        shutil.rmtree(BUILD / "packages" / "deb", ignore_errors=True)
+        build_release()
         cls.packages = build_debian()
 
     def field(self, package, name):
@@ -162,6 +188,96 @@ class Debian(Temporary):
         self.assertLessEqual(needed, listed)
 
 
+# Settings with which apt reads nothing of this machine, and writes nothing to it.
+APT = """
+Dir "{folder}/";
+Dir::State::status "{folder}/status";
+APT::Architecture "{architecture}";
+APT::Architectures "{architecture}";
+APT::Sandbox::User "";
+Acquire::Languages "none";
+"""
+
+
+class Release(Temporary):
+    def setUp(self):
+        super().setUp()
+        self.release = self.folder / "release"
+        shutil.copytree(build_release(), self.release)
+
+    def verify(self, file, *signature):
+        """As a user does who has the key from elsewhere."""
+        keyring = self.folder / "keyring"
+        keyring.unlink(missing_ok=True)
+        run("gpg", "--dearmor", "--output", keyring, self.release / "KEY.asc", **gnupg()[0])
+        return run("gpgv", "--keyring", keyring, *signature, file)
+
+    def test_every_file_has_its_sum(self):
+        run("sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS", folder=self.release)
+        listed = {line.split("  ")[1] for line in
+            (self.release / "SHA256SUMS").read_text().splitlines()}
+        files = {str(file.relative_to(self.release)) for file in self.release.rglob("*")
+            if file.is_file()}
+        self.assertEqual(files - listed, {"SHA256SUMS", "SHA256SUMS.asc"})
+        debs = [f"apt/pool/main/b/berth/{name}_{VERSION}_{architecture()}.deb" for name in NAMES]
+        self.assertLessEqual({f"berth-{VERSION}.tar.gz", f"berth-{VERSION}.spdx.json", "KEY.asc",
+            "alpine/APKBUILD", f"alpine/berth-{VERSION}.tar.gz", *debs}, listed)
+        for kind in "x86_64", "src":
+            self.assertTrue([one for one in listed if re.match(rf"rpm/berth-.*\.{kind}\.rpm", one)]
+                or os.uname().machine != "x86_64", kind)
+
+    def test_the_sums_are_signed_by_the_key_that_was_named(self):
+        sums = self.release / "SHA256SUMS"
+        said = self.verify(sums, f"{sums}.asc")
+        self.assertIn(gnupg()[1], said.replace(" ", ""))
+        sums.write_text(sums.read_text() + "0" * 64 + "  more\n")
+        with self.assertRaisesRegex(AssertionError, "BAD signature"):
+            self.verify(sums, f"{sums}.asc")
+
+    def test_the_bill_of_materials_is_one(self):
+        check_spdx(self, json.loads((self.release / f"berth-{VERSION}.spdx.json").read_text()))
+
+    def apt(self, *words):
+        """apt of a machine that knows this repository alone."""
+        folder = self.folder / "apt"
+        for name in "etc/apt/sources.list.d", "var/lib/apt/lists/partial", \
+                "var/cache/apt/archives/partial":
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        (folder / "status").touch()
+        (folder / "conf").write_text(APT.format(folder=folder, architecture=architecture()))
+        keyring = self.release / "apt" / "berth-archive-keyring.pgp"
+        (folder / "etc/apt/sources.list").write_text(
+            f"deb [signed-by={keyring}] file:{self.release}/apt stable main\n")
+        return run("apt-get", *words, folder=folder, APT_CONFIG=str(folder / "conf"))
+
+    def test_apt_takes_the_packages(self):
+        self.apt("update", "-qq")
+        for name, file in build_debian().items():
+            self.apt("download", "-qq", name)
+            self.assertEqual(digest(self.folder / "apt" / file.name), digest(file))
+
+    def test_apt_refuses_what_was_changed(self):
+        index = self.release / f"apt/dists/stable/main/binary-{architecture()}/Packages"
+        index.write_text(index.read_text().replace("Section: net", "Section: new"))
+        index.with_name("Packages.gz").unlink()
+        with self.assertRaisesRegex(AssertionError, "Hash Sum mismatch|unexpected size"):
+            self.apt("update", "-qq")
+        signed = self.release / "apt/dists/stable/InRelease"
+        signed.write_text(signed.read_text().replace("Origin: Berth", "Origin: Death"))
+        with self.assertRaisesRegex(AssertionError, "invalid|not signed|BADSIG"):
+            self.apt("update", "-qq")
+
+
+class Key(unittest.TestCase):
+    def test_a_key_that_is_not_there_is_refused_before_anything_is_built(self):
+        for key, words in ("", "RELEASE_KEY=FINGERPRINT"), ("nobody@example.org", "No secret key"):
+            result = subprocess.run(["make", "-s", "release", f"RELEASE_KEY={key}"], cwd=BUILD,
+                env={**os.environ, **gnupg()[0]}, capture_output=True, text=True, timeout=COMPILING,
+                check=False)
+            self.assertEqual(result.returncode, 2)
+            self.assertIn(words, result.stderr)
+
+
 def check_spdx(test, bill):
     """What SPDX 2.3 wants of every document."""
     test.assertLessEqual({"spdxVersion", "dataLicense", "SPDXID", "name", "documentNamespace",
@@ -187,10 +303,7 @@ def check_spdx(test, bill):
 
 class Fedora(unittest.TestCase):
     def test_rpmbuild_makes_the_packages(self):
-        # The libraries are there, but rpm's own database does not know them. How well it is
-        # compiled does not matter here.
-        run("make", "-s", "rpm",
-            'RPM_FLAGS=--nodeps --define "optflags -O0 -g0" --define "debug_package %{nil}"')
+        build_release()
         packages = {re.sub(r"-[\d.]+-\d+.*", "", file.name): file
             for file in (BUILD / "packages/rpm/RPMS").rglob("*.rpm")}
         self.assertEqual(set(packages),
@@ -220,7 +333,7 @@ class Alpine(Temporary):
     Debian's archives of the libraries."""
 
     def test_the_steps_of_the_apkbuild(self):
-        run("make", "-s", "apk")
+        build_release()
         folder = self.folder / "apk"
         shutil.copytree(BUILD / "packages" / "apk", folder)
         run("tar", "-xzf", f"berth-{VERSION}.tar.gz", folder=folder)
