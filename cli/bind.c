@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/memory.h"
 #include "lib/base/buffer.h"
 #include "lib/base/limits.h"
+#include "lib/program/memory.h"
 #include "lib/record/record.h"
 
 static int report(const struct err *err)

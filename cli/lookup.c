@@ -5,9 +5,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "cli/memory.h"
 #include "lib/base/json_text.h"
 #include "lib/base/json_wide.h"
+#include "lib/program/memory.h"
 #include "lib/record/record.h"
 
 json_t *cli_parse_take(struct berth_answer *answer)

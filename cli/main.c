@@ -6,8 +6,8 @@
 #include <sys/prctl.h>
 
 #include "cli/cli.h"
-#include "cli/memory.h"
 #include "cli/verbs.h"
+#include "lib/program/memory.h"
 #include "lib/registry/registry.h"
 
 /* ---- help ------------------------------------------------------------------------------------ */

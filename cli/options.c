@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/memory.h"
 #include "lib/base/duration.h"
 #include "lib/base/nearest.h"
+#include "lib/program/memory.h"
 
 enum { EXIT_USAGE = 2, LONG_OPTION = 256, COUNT_MAX = 1000000 };
 

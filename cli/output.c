@@ -9,11 +9,11 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "cli/memory.h"
 #include "lib/base/err.h"
 #include "lib/base/clock.h"
 #include "lib/base/json_text.h"
 #include "lib/base/json_visible.h"
+#include "lib/program/memory.h"
 
 /* Enough for every number of a record to come back as what it was. */
 #define NUMBER_PRECISION JSON_REAL_PRECISION(17)

@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/memory.h"
 #include "lib/base/json_text.h"
 #include "lib/base/path.h"
+#include "lib/program/memory.h"
 #include "lib/render/render.h"
 
 enum { TEXT_BYTES = 64 << 20 };

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <wchar.h>
 
-#include "cli/memory.h"
 #include "lib/base/json_visible.h"
+#include "lib/program/memory.h"
 
 struct cell {
 	char *text;

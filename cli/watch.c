@@ -14,10 +14,10 @@
 #include <time.h>
 
 #include "cli/command.h"
-#include "cli/memory.h"
 #include "lib/base/clock.h"
 #include "lib/base/json_read.h"
 #include "lib/base/json_text.h"
+#include "lib/program/memory.h"
 
 enum {
 	FIRST_ANSWER_MS = 10000,

@@ -16,10 +16,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "cli/memory.h"
 #include "cli/web_exchange.h"
 #include "lib/base/clock.h"
 #include "lib/client/handle.h"
+#include "lib/program/memory.h"
 
 enum { EXCHANGES = 64, BACKLOG = 64, TICK_MS = 1000 };
 

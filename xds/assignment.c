@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "xds/memory.h"
+#include "lib/program/memory.h"
+
 
 void assignment_init(struct assignment *assignment)
 {

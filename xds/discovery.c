@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "lib/base/utf8.h"
-#include "xds/memory.h"
+#include "lib/program/memory.h"
 #include "xds/protobuf.h"
 
 /* The parts of a request, by its fields. */

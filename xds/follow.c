@@ -5,8 +5,8 @@
 #include <sys/random.h>
 
 #include "lib/base/hash.h"
+#include "lib/program/memory.h"
 #include "xds/log.h"
-#include "xds/memory.h"
 #include "xds/name.h"
 
 enum { BUCKETS = 1024, ENCODED_MAX = 64 << 20 };

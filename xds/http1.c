@@ -1,4 +1,5 @@
 /* HTTP/1.1 for requests of REST, one at a time; a request that comes meanwhile waits unread. */
+#include "lib/program/memory.h"
 #include "xds/session.h"
 
 #include <stdlib.h>
@@ -6,7 +7,6 @@
 
 #include "lib/http/reader.h"
 #include "xds/discovery.h"
-#include "xds/memory.h"
 #include "xds/rest.h"
 
 enum { OUTPUT_BYTES = 256 * 1024 * 1024 };

@@ -5,6 +5,7 @@
  * subscribes to; what changes meanwhile is only marked (subscription.h). A client that reads
  * slowly, or not at all, costs that much.
  */
+#include "lib/program/memory.h"
 #include "xds/session.h"
 
 #include <arpa/inet.h>
@@ -18,7 +19,6 @@
 #include "lib/base/list.h"
 #include "lib/base/text.h"
 #include "xds/discovery.h"
-#include "xds/memory.h"
 #include "xds/rest.h"
 #include "xds/subscription.h"
 

@@ -10,10 +10,10 @@
 
 #include "lib/base/err.h"
 #include "lib/base/path.h"
+#include "lib/program/memory.h"
 #include "xds/dump.h"
 #include "xds/listen.h"
 #include "xds/log.h"
-#include "xds/memory.h"
 #include "xds/server.h"
 
 enum { MANY = 64, USAGE = 2, DUMP_TIMEOUT_MS = 5000 };

@@ -3,12 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/program/memory.h"
 #include "lib/record/record.h"
 #include "lib/record/service.h"
 #include "lib/record/target.h"
 #include "lib/render/host.h"
 #include "lib/render/render.h"
-#include "xds/memory.h"
 
 static const char *attribute(const struct record *record, const char *name)
 {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "lib/base/text.h"
-#include "xds/memory.h"
+#include "lib/program/memory.h"
 
 enum { DNS_NAME_MAX = 253, ELEMENTS_MAX = 128, INSTANCE_DEPTH = 4 };
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "lib/base/json_text.h"
-#include "xds/memory.h"
+#include "lib/program/memory.h"
 #include "xds/protobuf.h"
 
 #define TYPE "type.googleapis.com/envoy."

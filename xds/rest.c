@@ -9,8 +9,8 @@
 #include "lib/base/hash.h"
 #include "lib/base/json_read.h"
 #include "lib/base/text.h"
+#include "lib/program/memory.h"
 #include "xds/discovery.h"
-#include "xds/memory.h"
 
 struct rest {
 	struct world *world;

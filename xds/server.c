@@ -13,8 +13,8 @@
 #include "lib/base/buffer.h"
 #include "lib/base/clock.h"
 #include "lib/base/list.h"
+#include "lib/program/memory.h"
 #include "xds/log.h"
-#include "xds/memory.h"
 #include "xds/session.h"
 #include "xds/subscription.h"
 

@@ -6,9 +6,9 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/hash.h"
+#include "lib/program/memory.h"
 #include "xds/discovery.h"
 #include "xds/log.h"
-#include "xds/memory.h"
 
 enum { ANSWER_BYTES = 1024 * 1024 }; /* an answer that has grown so far takes no further name */
 

@@ -6,7 +6,7 @@
 #include "lib/base/json_wide.h"
 #include "lib/base/limits.h"
 #include "lib/base/path.h"
-#include "xds/memory.h"
+#include "lib/program/memory.h"
 
 struct node {
 	char *path;

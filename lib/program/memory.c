@@ -1,5 +1,6 @@
-#include "xds/memory.h"
+#include "lib/program/memory.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -8,13 +9,11 @@
 
 #include "lib/base/buffer.h"
 
-enum { FIRST_ITEMS = 4 };
-
 void *memory_must(void *memory)
 {
 	if (!memory) {
-		fputs("berth-xds: out of memory\n", stderr);
-		_Exit(EXIT_FAILURE);
+		fprintf(stderr, "%s: out of memory\n", program_invocation_short_name);
+		exit(EXIT_FAILURE);
 	}
 	return memory;
 }
@@ -50,10 +49,7 @@ char *memory_text(const char *text, size_t len)
 
 void *memory_grow(void *items, size_t count, size_t size)
 {
-	/* The room doubles whenever it is full, which it is at FIRST_ITEMS, 2 * FIRST_ITEMS … */
-	if (count == 0) {
-		return memory_must(reallocarray(items, FIRST_ITEMS, size));
-	}
-	bool full = count >= FIRST_ITEMS && (count & (count - 1)) == 0;
-	return full ? memory_must(reallocarray(items, 2 * count, size)) : items;
+	/* The room doubles whenever it is full, which it is at 1, 2, 4 … items. */
+	bool full = (count & (count - 1)) == 0;
+	return full ? memory_must(reallocarray(items, count ? 2 * count : 1, size)) : items;
 }
