@@ -5,7 +5,6 @@
 
 #include "lib/program/memory.h"
 
-
 void assignment_init(struct assignment *assignment)
 {
 	*assignment = (struct assignment){ .count = 0 };
@@ -199,6 +198,9 @@ void assignment_complete(struct assignment *assignment, const char *own_zone)
 	qsort(assignment->endpoints, assignment->count, sizeof(*assignment->endpoints),
 		by_locality);
 	count_endpoints(assignment);
+	/* It stays, one of many. */
+	assignment->endpoints = memory_must(reallocarray(
+		assignment->endpoints, assignment->count, sizeof(*assignment->endpoints)));
 }
 
 static bool same_locality(

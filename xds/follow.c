@@ -11,6 +11,13 @@
 
 enum { BUCKETS = 1024, ENCODED_MAX = 64 << 20 };
 
+/* The observers of a place that a name may mean. */
+struct place {
+	struct tree_observer guard;
+	/* With a guard: observed only while the guard exists, or did. */
+	struct tree_observer self;
+};
+
 struct follow {
 	struct follow *next_in_bucket;
 	struct list link; /* on world->changed; or on no list */
@@ -19,14 +26,13 @@ struct follow {
 	struct world *world;
 	char *name;
 	struct name_meaning meaning;
-	struct tree_observer guards[NAME_PLACES];
-	/* With a guard: observed only while the guard exists, or did. */
-	struct tree_observer places[NAME_PLACES];
+	struct place *places; /* as many as in the meaning */
 	struct list users;
 	bool known;
 	struct assignment assignment;
-	struct buffer encoded; /* of the assignment; empty until it is needed */
-	uint64_t version;      /* of it; 0 until it is encoded */
+	char *encoded; /* the assignment; NULL until it is needed */
+	size_t encoded_len;
+	uint64_t version; /* of it; 0 until it is encoded */
 };
 
 /* One path of `serve`. */
@@ -118,13 +124,14 @@ static void destroy_follow(struct follow *follow)
 	*at = follow->next_in_bucket;
 	world->count--;
 	for (size_t i = 0; i < follow->meaning.count; i++) {
-		tree_unobserve(&follow->guards[i]);
-		tree_unobserve(&follow->places[i]);
+		tree_unobserve(&follow->places[i].guard);
+		tree_unobserve(&follow->places[i].self);
 	}
 	list_remove(&follow->link);
 	list_remove(&follow->idle);
+	free(follow->places);
 	assignment_finish(&follow->assignment);
-	buffer_finish(&follow->encoded);
+	free(follow->encoded);
 	name_meaning_finish(&follow->meaning);
 	free(follow->name);
 	free(follow);
@@ -223,7 +230,7 @@ static void observe_guard(struct follow *follow, size_t index)
 {
 	const struct name_place *place = &follow->meaning.places[index];
 	char *guard = memory_text(place->path, place->guard_len);
-	observe(follow, &follow->guards[index], guard, NAME_NODE);
+	observe(follow, &follow->places[index].guard, guard, NAME_NODE);
 	free(guard);
 }
 
@@ -231,7 +238,7 @@ static bool guard_stands(const struct follow *follow, size_t index)
 {
 	const struct name_place *place = &follow->meaning.places[index];
 	char *guard = memory_text(place->path, place->guard_len);
-	bool stands = tree_find(follow->guards[index].tree, guard, NULL);
+	bool stands = tree_find(follow->places[index].guard.tree, guard, NULL);
 	free(guard);
 	return stands;
 }
@@ -253,18 +260,18 @@ static bool place_loaded(
 	const struct name_place *place = &follow->meaning.places[index];
 	*ret_tree = NULL;
 	if (place->guard_len > 0) {
-		if (!is_loaded(&follow->guards[index], confirmed)) {
+		if (!is_loaded(&follow->places[index].guard, confirmed)) {
 			return false;
 		}
 		if (!guard_stands(follow, index)) {
 			return true;
 		}
-		if (!follow->places[index].tree) {
-			observe(follow, &follow->places[index], place->path, place->shape);
+		if (!follow->places[index].self.tree) {
+			observe(follow, &follow->places[index].self, place->path, place->shape);
 		}
 	}
-	*ret_tree = follow->places[index].tree;
-	return is_loaded(&follow->places[index], confirmed);
+	*ret_tree = follow->places[index].self.tree;
+	return is_loaded(&follow->places[index].self, confirmed);
 }
 
 /* False while not all of the places are known. */
@@ -317,7 +324,8 @@ static bool read_again(struct follow *follow)
 		follow->assignment = set;
 		follow->known = true;
 		follow->version = 0;
-		buffer_finish(&follow->encoded);
+		free(follow->encoded);
+		follow->encoded = NULL;
 	} else {
 		assignment_finish(&set);
 	}
@@ -358,16 +366,17 @@ static void tell_users(struct follow *follow)
 static void observe_places(struct follow *follow)
 {
 	const struct tree_observer observer = { .on_change = on_tree_change, .context = follow };
+	follow->places = memory_zeroed(follow->meaning.count, sizeof(*follow->places));
 	for (size_t i = 0; i < follow->meaning.count; i++) {
 		const struct name_place *place = &follow->meaning.places[i];
-		follow->guards[i] = observer;
-		follow->places[i] = observer;
-		list_init(&follow->guards[i].link);
-		list_init(&follow->places[i].link);
+		follow->places[i].guard = observer;
+		follow->places[i].self = observer;
+		list_init(&follow->places[i].guard.link);
+		list_init(&follow->places[i].self.link);
 		if (place->guard_len > 0) {
 			observe_guard(follow, i);
 		} else {
-			observe(follow, &follow->places[i], place->path, place->shape);
+			observe(follow, &follow->places[i].self, place->path, place->shape);
 		}
 	}
 }
@@ -383,7 +392,6 @@ static struct follow *create_follow(struct world *world, const char *name, size_
 	list_init(&follow->idle);
 	list_init(&follow->users);
 	assignment_init(&follow->assignment);
-	buffer_init(&follow->encoded, ENCODED_MAX);
 	follow->next_in_bucket = *bucket;
 	*bucket = follow;
 	world->count++;
@@ -460,9 +468,14 @@ static uint64_t version_of(const struct buffer *encoded)
 static void encode_endpoints(struct follow *follow)
 {
 	if (follow->version == 0) {
-		resource_encode(
-			&follow->encoded, RESOURCE_ENDPOINTS, follow->name, &follow->assignment);
-		follow->version = version_of(&follow->encoded);
+		struct buffer encoded;
+		buffer_init(&encoded, ENCODED_MAX);
+		resource_encode(&encoded, RESOURCE_ENDPOINTS, follow->name, &follow->assignment);
+		follow->version = version_of(&encoded);
+		/* A copy without room to grow: there are many, which stay. */
+		follow->encoded = memory_text(buffer_text(&encoded), encoded.len);
+		follow->encoded_len = encoded.len;
+		buffer_finish(&encoded);
 		follow->world->encodings++;
 	}
 }
@@ -485,7 +498,7 @@ void follow_encode(struct follow *follow, enum resource_type type, struct buffer
 {
 	if (type == RESOURCE_ENDPOINTS) {
 		encode_endpoints(follow);
-		buffer_append(out, follow->encoded.data, follow->encoded.len);
+		buffer_append(out, follow->encoded, follow->encoded_len);
 	} else {
 		resource_encode(out, type, follow->name, &follow->assignment);
 	}

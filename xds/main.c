@@ -10,7 +10,9 @@
 
 #include "lib/base/err.h"
 #include "lib/base/path.h"
+#include "lib/client/open.h"
 #include "lib/program/memory.h"
+#include "xds/cage.h"
 #include "xds/dump.h"
 #include "xds/listen.h"
 #include "xds/log.h"
@@ -250,6 +252,9 @@ static int serve(struct berth *berth, struct world *world, const struct options 
 	}
 	int status = open_listeners(server, options);
 	if (status == 0) {
+		char words[SANDBOX_WORDS_BYTES];
+		cage_enter(words);
+		log_line("info", "cage: %s", words);
 		ev_run(loop, 0);
 	}
 	for (int i = 0; i < 2; i++) {
@@ -258,15 +263,6 @@ static int serve(struct berth *berth, struct world *world, const struct options 
 	server_destroy(server);
 	ev_loop_destroy(loop);
 	return status;
-}
-
-static void remove_sockets(const struct options *options)
-{
-	for (size_t i = 0; i < options->listen_count; i++) {
-		if (strchr(options->listen[i], '/')) {
-			unlink(options->listen[i]);
-		}
-	}
 }
 
 int main(int argc, char **argv)
@@ -280,7 +276,7 @@ int main(int argc, char **argv)
 	if (status != 0) {
 		return status;
 	}
-	if (berth_open(&berth, options.socket, NULL, &failure) != 0) {
+	if (berth_open_agent(&berth, options.socket, &failure) != 0) {
 		log_line("error", "%s", failure.message);
 		return EXIT_FAILURE;
 	}
@@ -294,9 +290,6 @@ int main(int argc, char **argv)
 		status = dump_name(berth, world, options.dump, DUMP_TIMEOUT_MS);
 	} else {
 		status = serve(berth, world, &options);
-		if (status == 0) {
-			remove_sockets(&options);
-		}
 	}
 	world_destroy(world);
 	berth_close(berth);

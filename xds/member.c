@@ -54,8 +54,12 @@ static void add(struct member *member, const struct record *record,
 		return;
 	}
 	endpoint.port = target.port;
-	endpoint.protocol = memory_text(from->protocol, strlen(from->protocol));
-	endpoint.api = memory_text(from->api, strlen(from->api));
+	size_t protocol_bytes = strlen(from->protocol) + 1;
+	size_t api_bytes = strlen(from->api) + 1;
+	endpoint.protocol = memory_must(malloc(protocol_bytes + api_bytes));
+	endpoint.api = endpoint.protocol + protocol_bytes;
+	memcpy(endpoint.protocol, from->protocol, protocol_bytes);
+	memcpy(endpoint.api, from->api, api_bytes);
 	member->endpoints = memory_grow(
 		member->endpoints, member->count, sizeof(*member->endpoints));
 	member->endpoints[member->count++] = endpoint;
@@ -67,11 +71,11 @@ struct member *member_create(const json_t *json)
 	if (record_from_json(&record, json, NULL) != 0) {
 		return NULL;
 	}
-	struct member *member = memory_zeroed(1, sizeof(*member));
 	const char *zone = attribute(record, "berth:zone");
+	struct member *member = memory_zeroed(1, sizeof(*member) + strlen(zone) + 1);
 	member->weight = render_server_weight(record);
 	member->health = read_health(record);
-	member->zone = memory_text(zone, strlen(zone));
+	strcpy(member->zone, zone);
 	for (size_t i = 0; i < record_endpoint_count(record); i++) {
 		struct record_endpoint endpoint = record_endpoint(record, i);
 		size_t at;
@@ -91,10 +95,8 @@ void member_destroy(struct member *member)
 	}
 	for (size_t i = 0; i < member->count; i++) {
 		free(member->endpoints[i].protocol);
-		free(member->endpoints[i].api);
 	}
 	free(member->endpoints);
-	free(member->zone);
 	free(member);
 }
 

@@ -19,17 +19,17 @@ enum member_health { MEMBER_UNKNOWN = 0, MEMBER_DRAINING = 3, MEMBER_DEGRADED = 
 struct member_endpoint {
 	char host[INET6_ADDRSTRLEN]; /* in canonical form */
 	uint16_t port;
-	char *protocol;
+	char *protocol; /* with the api behind its NUL: one allocation */
 	char *api;
 };
 
 struct member {
 	unsigned weight;           /* the attribute `weight`: 1 to 256; 1 without */
 	enum member_health health; /* the attribute `berth:health` */
-	char *zone;                /* the attribute `berth:zone`; "" without */
 	struct member_endpoint *endpoints;
 	size_t count;
 	size_t left_out; /* addresses that cannot be sent */
+	char zone[];     /* the attribute `berth:zone`; "" without */
 };
 
 /* NULL for JSON that is not a record. */

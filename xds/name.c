@@ -29,6 +29,8 @@ static void add_place(struct name_meaning *meaning, enum name_shape shape,
 		used += (size_t)snprintf(path + used, sizeof(path) - used, "/%s", elements->at[i]);
 	}
 	if (used < sizeof(path) && path_check(path, used, NULL) == 0) {
+		meaning->places = memory_grow(
+			meaning->places, meaning->count, sizeof(*meaning->places));
 		meaning->places[meaning->count++] = (struct name_place){ .shape = shape,
 			.path = memory_text(path, used),
 			.guard_len = guard_len < used ? guard_len : 0 };
@@ -122,6 +124,7 @@ static void read_path(struct name_meaning *meaning, const char *path)
 {
 	size_t len = strlen(path);
 	if (path_check(path, len, NULL) == 0) {
+		meaning->places = memory_zeroed(1, sizeof(*meaning->places));
 		meaning->places[0] = (struct name_place){ .shape = NAME_CHILDREN,
 			.path = memory_text(path, len) };
 		meaning->count = 1;
@@ -133,8 +136,7 @@ void name_read(struct name_meaning *ret_meaning, const char *name, const char *d
 	char text[DNS_NAME_MAX + 2];
 	struct name_meaning *meaning = ret_meaning;
 	struct elements elements;
-	meaning->service[0] = '\0';
-	meaning->count = 0;
+	*meaning = (struct name_meaning){ .count = 0 };
 	if (name[0] == '/') {
 		read_path(meaning, name);
 		return;
@@ -169,7 +171,8 @@ void name_meaning_finish(struct name_meaning *meaning)
 	for (size_t i = 0; i < meaning->count; i++) {
 		free(meaning->places[i].path);
 	}
-	meaning->count = 0;
+	free(meaning->places);
+	*meaning = (struct name_meaning){ .count = 0 };
 }
 
 /* ---- from a path to a name ------------------------------------------------------------------- */

@@ -43,8 +43,8 @@ struct name_place {
 struct name_meaning {
 	char service[NAME_SERVICE_BYTES]; /* ""; else the label of the endpoints */
 	/* The first of these that exists is meant. None: such a name can mean nothing. */
-	struct name_place places[NAME_PLACES];
-	size_t count;
+	struct name_place *places;
+	size_t count; /* NAME_PLACES at most */
 };
 
 /*

@@ -68,6 +68,7 @@ struct server {
 	size_t most;
 	bool full;
 	bool is_leaving;
+	bool worked; /* since the last tick */
 };
 
 #define CONNECTION(item) LIST_ITEM(item, struct connection, link)
@@ -316,6 +317,7 @@ static void on_registry(struct ev_loop *loop, ev_io *io, int events)
 	if (berth_dispatch(server->berth, 0, &failure) != 0) {
 		log_line("error", "%s", failure.message);
 	}
+	server->worked = true;
 }
 
 static bool is_tired(const struct connection *connection, int64_t now_ms)
@@ -379,6 +381,10 @@ static void on_tick(struct ev_loop *loop, ev_timer *timer, int events)
 	close_tired(server);
 	note_trouble(server);
 	write_status(server);
+	if (server->worked) {
+		server->worked = false;
+		memory_trim();
+	}
 	if (server->full && server->count < server->most && !server->is_leaving) {
 		accept_again(server, true);
 	}
@@ -407,6 +413,7 @@ struct server *server_create(const struct server_options *options)
 	server->berth = options->berth;
 	server->world = options->world;
 	server->status_fd = options->status_fd;
+	server->worked = true; /* the start has left something, too */
 	server->most = most_connections();
 	list_init(&server->listeners);
 	list_init(&server->connections);

@@ -1,5 +1,5 @@
 /*
- * Opening, driving and closing a handle.
+ * Making, driving and closing a handle; open.c chooses its kind.
  */
 #include "lib/berth.h"
 
@@ -12,18 +12,12 @@
 #include <poll.h>
 
 #include "lib/client/handle.h"
-#include "lib/base/path.h"
+#include "lib/client/open.h"
 #include "lib/base/clock.h"
 
 #define DEFAULT_TIMEOUT_MS 10000
 
 /* ---- opening and closing --------------------------------------------------------------------- */
-
-static bool is_registry_url(const char *where)
-{
-	/* A URL of another kind is refused as such, and not taken for the path of a socket. */
-	return registry_is_url(where) || strstr(where, "://");
-}
 
 static int open_descriptors(struct berth *berth, struct err *err)
 {
@@ -37,27 +31,29 @@ static int open_descriptors(struct berth *berth, struct err *err)
 	return 0;
 }
 
-int berth_open(struct berth **ret_berth, const char *where, const struct berth_options *options,
-	struct berth_failure *failure)
+int handle_create(struct berth **ret_berth, struct err *err)
 {
-	static const struct berth_options defaults;
-	struct err err = ERR_INIT;
 	struct berth *berth = calloc(1, sizeof(*berth));
 	if (!berth) {
-		err_set(&err, BERTH_FAILED, "out of memory");
-		return handle_fail(failure, &err);
-	}
-	if (!options) {
-		options = &defaults;
+		return err_set(err, BERTH_FAILED, "out of memory");
 	}
 	list_init(&berth->watches);
 	berth->epoll_fd = -1;
 	berth->timer_fd = -1;
-	berth->timeout_ms = options->timeout_ms > 0 ? options->timeout_ms : DEFAULT_TIMEOUT_MS;
-	bool registry = where && is_registry_url(where);
-	if (open_descriptors(berth, &err) != 0 ||
-		(registry ? handle_open_registry(berth, where, options, &err)
-			  : handle_open_agent(berth, where, &err)) != 0) {
+	berth->timeout_ms = DEFAULT_TIMEOUT_MS;
+	if (open_descriptors(berth, err) != 0) {
+		berth_close(berth);
+		return err->code;
+	}
+	*ret_berth = berth;
+	return 0;
+}
+
+int berth_open_agent(struct berth **ret_berth, const char *where, struct berth_failure *failure)
+{
+	struct berth *berth = NULL;
+	struct err err = ERR_INIT;
+	if (handle_create(&berth, &err) != 0 || handle_open_agent(berth, where, &err) != 0) {
 		berth_close(berth);
 		return handle_fail(failure, &err);
 	}
@@ -118,7 +114,6 @@ int berth_dispatch(struct berth *berth, int timeout_ms, struct berth_failure *fa
 	int64_t now_ms = clock_monotonic_ms();
 	berth->ops->dispatch(berth, now_ms);
 	handle_watches_dispatch(berth, now_ms);
-	handle_watches_deliver(berth);
 	handle_arm(berth);
 	return 0;
 }

@@ -1,7 +1,7 @@
 /*
  * The handle behind berth.h. Its behaviour depends on where it was opened, on an agent or on a
- * registry: two tables of functions, on_agent.c and on_registry.c. berth.c opens and drives it;
- * lookup.c, watch.c, write.c and control.c are the public functions; handle.c serves them all.
+ * registry: two tables of functions, on_agent.c and on_registry.c. open.c chooses, berth.c drives
+ * it; lookup.c, watch.c, write.c and control.c are the public functions; handle.c serves them all.
  *
  * A registry's requests are asynchronous; `struct outcome` makes calls that wait of them.
  */
@@ -73,6 +73,9 @@ struct berth {
 	struct list watches; /* struct berth_watch */
 };
 
+/* A handle of neither kind yet; berth_close(). */
+int handle_create(struct berth **ret_berth, struct err *err) __attribute__((warn_unused_result))
+ERR_REQUIRED(2);
 /* Fill client or registry, and ops. */
 int handle_open_agent(struct berth *berth, const char *where, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(3);
@@ -91,12 +94,11 @@ int handle_need_registry(const struct berth *berth, const char *what, struct err
 
 /* Sets the timer of berth_fd() to what is due next. After everything that may have changed it. */
 void handle_arm(struct berth *berth);
-/* Reads the streams. */
+/* Reads the streams, and calls the callbacks. */
 void handle_watches_dispatch(struct berth *berth, int64_t now_ms);
-/* Calls the callbacks. */
-void handle_watches_deliver(struct berth *berth);
-/* The registry's connection changed. */
-void handle_watches_registry_state(struct berth *berth, enum registry_state state);
+/* Calls `visit` with the source of each watch. */
+void handle_watches_each_source(
+	struct berth *berth, void (*visit)(void *source, void *context), void *context);
 void handle_watches_free(struct berth *berth);
 
 /* ---- asking an agent (on_agent.c) ------------------------------------------------------------ */

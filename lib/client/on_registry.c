@@ -268,10 +268,15 @@ const struct handle_ops handle_registry_ops = {
 	.close = close_registry,
 };
 
+static void tell_tree(void *source, void *context)
+{
+	client_tree_state(source, *(const enum registry_state *)context);
+}
+
 static void on_registry_state(void *context, enum registry_state state, const char *why)
 {
 	(void)why;
-	handle_watches_registry_state(context, state);
+	handle_watches_each_source(context, tell_tree, &state);
 }
 
 int handle_open_registry(

@@ -15,8 +15,8 @@
 #include "lib/base/clock.h"
 
 enum {
-	READ_BYTES = 64 * 1024,
-	READS_AT_ONCE = 16, /* so that one stream does not keep its thread for itself */
+	READ_BYTES = 16 * 1024, /* of stack, which a process keeps */
+	READS_AT_ONCE = 64,     /* so that one stream does not keep its thread for itself */
 	FIRST_BACKOFF_MS = 100,
 	SUBSCRIBE_TIMEOUT_MS = 10000,
 	MISSED_HEARTBEATS = 5,
@@ -32,7 +32,7 @@ enum {
 enum flow { NEW, NEVER, FLOWING, LOST };
 
 struct client_stream {
-	char *socket_path;
+	const char *socket_path;
 	char *target;
 	int epoll_fd;
 	client_emit_take *emit;
@@ -45,8 +45,14 @@ struct client_stream {
 	unsigned failures;
 	int64_t silence_ms; /* how long the stream may say nothing */
 	int64_t due_ms;     /* when to connect, or to give up */
-	struct err trouble;
+	const struct err *trouble;
+	struct err *own_trouble; /* its memory; NULL while a text of all streams will do */
 };
+
+static const struct err no_trouble;
+static const struct err not_yet = { BERTH_AGENT_UNAVAILABLE, "not yet subscribed" };
+static const struct err nameless = { BERTH_AGENT_UNAVAILABLE,
+	"the event stream broke, and there is no memory for the reason" };
 
 int64_t client_backoff_ms(unsigned failures, double unit)
 {
@@ -74,14 +80,11 @@ int client_stream_create(struct client_stream **ret_stream, const char *socket_p
 	const char *target, int epoll_fd, client_emit_take *emit, void *context, struct err *err)
 {
 	struct client_stream *stream = calloc(1, sizeof(*stream));
-	if (!stream || !(stream->socket_path = strdup(socket_path)) ||
-		!(stream->target = strdup(target))) {
-		if (stream) {
-			free(stream->socket_path);
-		}
+	if (!stream || !(stream->target = strdup(target))) {
 		free(stream);
 		return err_set(err, BERTH_FAILED, "out of memory");
 	}
+	stream->socket_path = socket_path;
 	stream->epoll_fd = epoll_fd;
 	stream->emit = emit;
 	stream->context = context;
@@ -89,7 +92,7 @@ int client_stream_create(struct client_stream **ret_stream, const char *socket_p
 	http_reader_init(&stream->reader, HTTP_ANSWER);
 	buffer_init(&stream->body, CLIENT_BODY_BYTES);
 	stream->due_ms = clock_monotonic_ms();
-	err_set(&stream->trouble, BERTH_AGENT_UNAVAILABLE, "not yet subscribed");
+	stream->trouble = &not_yet;
 	*ret_stream = stream;
 	return 0;
 }
@@ -110,8 +113,8 @@ void client_stream_free(struct client_stream *stream)
 	disconnect(stream);
 	http_reader_finish(&stream->reader);
 	buffer_finish(&stream->body);
-	free(stream->socket_path);
 	free(stream->target);
+	free(stream->own_trouble);
 	free(stream);
 }
 
@@ -122,14 +125,32 @@ int64_t client_stream_due_ms(const struct client_stream *stream)
 
 const struct err *client_stream_trouble(const struct client_stream *stream)
 {
-	return &stream->trouble;
+	return stream->trouble;
+}
+
+/* Most streams flow, and need no memory for this. NULL: nothing is the matter. */
+static void set_trouble(struct client_stream *stream, const struct err *err)
+{
+	if (!err) {
+		free(stream->own_trouble);
+		stream->own_trouble = NULL;
+		stream->trouble = &no_trouble;
+		return;
+	}
+	if (!stream->own_trouble) {
+		stream->own_trouble = malloc(sizeof(*stream->own_trouble));
+	}
+	if (stream->own_trouble) {
+		*stream->own_trouble = *err;
+	}
+	stream->trouble = stream->own_trouble ? stream->own_trouble : &nameless;
 }
 
 /* The stream is broken, as `err` says: reports it once, and tries again later. */
 static void fail(struct client_stream *stream, const struct err *err, int64_t now_ms)
 {
 	disconnect(stream);
-	stream->trouble = *err;
+	set_trouble(stream, err);
 	stream->failures++;
 	stream->due_ms = now_ms + client_backoff_ms(stream->failures, random_unit());
 	bool reported = stream->flow == NEVER || stream->flow == LOST;
@@ -186,7 +207,7 @@ static void begin_flow(struct client_stream *stream, json_t *event)
 	}
 	stream->flow = FLOWING;
 	stream->failures = 0;
-	err_clear(&stream->trouble);
+	set_trouble(stream, NULL);
 }
 
 static void take_event(struct client_stream *stream, json_t *event)
@@ -245,7 +266,12 @@ static int take_frames(struct client_stream *stream, struct err *err)
 	while (taken > 0 && at < stream->body.len) {
 		taken = take_frame(stream, &at, err);
 	}
-	buffer_consume(&stream->body, at);
+	if (at > 0 && at == stream->body.len) {
+		/* A snapshot may have been large, and most streams are silent then. */
+		buffer_finish(&stream->body);
+	} else {
+		buffer_consume(&stream->body, at);
+	}
 	return taken < 0 ? taken : 0;
 }
 

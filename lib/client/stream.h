@@ -26,7 +26,8 @@ struct client_stream;
 typedef void client_emit_take(void *context, json_t *event);
 
 /*
- * `target` is the request's path and query. Strings are copied; the descriptor stays the caller's.
+ * `target` is the request's path and query, and is copied; the path and the descriptor stay the
+ * caller's, for as long as the stream.
  */
 int client_stream_create(struct client_stream **ret_stream, const char *socket_path,
 	const char *target, int epoll_fd, client_emit_take *emit, void *context, struct err *err)

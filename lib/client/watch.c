@@ -9,7 +9,6 @@
 
 #include "lib/base/json_text.h"
 #include "lib/client/handle.h"
-#include "lib/client/tree.h"
 #include "lib/base/clock.h"
 
 struct berth_watch {
@@ -19,7 +18,7 @@ struct berth_watch {
 	berth_on_event *on_event;
 	void *context;
 	int64_t sequence;
-	json_t *queue;         /* events that wait for berth_dispatch() */
+	json_t *queue;         /* events that wait for berth_dispatch(); NULL: none */
 	bool missed;           /* an event got lost for lack of memory: the watch is over */
 	bool missed_delivered; /* the callback knows that */
 	void *source;          /* of the handle's ops */
@@ -59,9 +58,13 @@ static void on_emit(void *context, json_t *event)
 	/* An event behind a missed one would describe a state that the caller does not have. */
 	if (watch->missed) {
 		json_decref(event);
-	} else if (json_array_append_new(watch->queue, event) != 0) {
-		watch->missed = true; /* `event` may be NULL: it could not be made */
+		return;
 	}
+	if (!watch->queue) {
+		watch->queue = json_array();
+	}
+	/* Either may be NULL: it could not be made. */
+	watch->missed = json_array_append_new(watch->queue, event) != 0;
 }
 
 int berth_watch(struct berth *berth, const char *path, bool recursive, berth_on_event *on_event,
@@ -69,8 +72,7 @@ int berth_watch(struct berth *berth, const char *path, bool recursive, berth_on_
 {
 	struct err err = ERR_INIT;
 	struct berth_watch *watch = calloc(1, sizeof(*watch));
-	if (!watch || !(watch->queue = json_array())) {
-		free(watch);
+	if (!watch) {
 		err_set(&err, BERTH_FAILED, "out of memory");
 		return handle_fail(failure, &err);
 	}
@@ -160,19 +162,11 @@ void handle_arm(struct berth *berth)
 	timerfd_settime(berth->timer_fd, TFD_TIMER_ABSTIME, &timer, NULL);
 }
 
-void handle_watches_dispatch(struct berth *berth, int64_t now_ms)
+void handle_watches_each_source(
+	struct berth *berth, void (*visit)(void *source, void *context), void *context)
 {
 	for (struct list *link = berth->watches.next; link != &berth->watches; link = link->next) {
-		struct berth_watch *watch = WATCH(link);
-		berth->ops->source_dispatch(watch->source, now_ms);
-	}
-}
-
-void handle_watches_registry_state(struct berth *berth, enum registry_state state)
-{
-	for (struct list *link = berth->watches.next; link != &berth->watches; link = link->next) {
-		struct berth_watch *watch = WATCH(link);
-		client_tree_state(watch->source, state);
+		visit(WATCH(link)->source, context);
 	}
 }
 
@@ -254,11 +248,7 @@ static void deliver_queue(struct berth_watch *watch)
 {
 	/* The callback may add to the queue by asking a registry; that is for the next time. */
 	json_t *queue = watch->queue;
-	json_t *empty = json_array();
-	if (!empty) {
-		return;
-	}
-	watch->queue = empty;
+	watch->queue = NULL;
 	for (size_t i = 0; i < json_array_size(queue) && !watch->dead; i++) {
 		const json_t *event = json_array_get(queue, i);
 		/* An agent newer than this library may send events that it does not know. */
@@ -270,11 +260,15 @@ static void deliver_queue(struct berth_watch *watch)
 	json_decref(queue);
 }
 
-void handle_watches_deliver(struct berth *berth)
+void handle_watches_dispatch(struct berth *berth, int64_t now_ms)
 {
 	berth->delivering = true;
 	for (struct list *link = berth->watches.next; link != &berth->watches; link = link->next) {
 		struct berth_watch *watch = WATCH(link);
+		/* One after the other: all their snapshots at once would take much memory. */
+		if (!watch->dead) {
+			berth->ops->source_dispatch(watch->source, now_ms);
+		}
 		if (!watch->dead && json_array_size(watch->queue)) {
 			deliver_queue(watch);
 		}

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <malloc.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +37,7 @@ void memory_init(void)
 
 void *memory_zeroed(size_t count, size_t size)
 {
-	return memory_must(calloc(count, size));
+	return memory_must(calloc(count ? count : 1, size));
 }
 
 char *memory_text(const char *text, size_t len)
@@ -52,4 +53,11 @@ void *memory_grow(void *items, size_t count, size_t size)
 	/* The room doubles whenever it is full, which it is at 1, 2, 4 … items. */
 	bool full = (count & (count - 1)) == 0;
 	return full ? memory_must(reallocarray(items, count ? 2 * count : 1, size)) : items;
+}
+
+void memory_trim(void)
+{
+#ifdef __GLIBC__
+	(void)malloc_trim(0);
+#endif
 }

@@ -25,4 +25,7 @@ char *memory_text(const char *text, size_t len);
  */
 void *memory_grow(void *items, size_t count, size_t size);
 
+/* Gives the pages that a burst has left back to the kernel, where the C library keeps them. */
+void memory_trim(void);
+
 #endif

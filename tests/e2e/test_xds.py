@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import pathlib
 import signal
 import socket
 import subprocess
@@ -13,10 +14,7 @@ from http2 import (
     CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, HEADERS, PING, RST_STREAM,
     SETTINGS, Client, frame, message, settings,
 )
-from xds import NAME, XdsTest, dump
-
-ENDPOINTS = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment"
-CLUSTER = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
+from xds import CLUSTER, ENDPOINTS, NAME, XdsTest, dump
 
 
 def private_kib(pid):
@@ -176,7 +174,6 @@ class Program(XdsTest):
             self.assertEqual(json.loads(lines.readline())["connections"], 1)
             process.send_signal(signal.SIGTERM)
             self.assertEqual(process.wait(60), 0)
-            self.assertFalse((agent.folder / "xds.sock").exists())
 
 
 class Frames(XdsTest):
@@ -405,6 +402,20 @@ class OfTheAgent(XdsTest):
         self.assertIn("berth_xds_names 1", agent.get("/metrics").body.decode())
         shown = berth("--socket", agent.socket, "status")
         self.assertIn(f"xds: {self.socket}", shown.stdout)
+
+    def test_it_is_in_the_cage_that_the_log_names(self):
+        agent = self.start()
+        pid = self.wait_running(agent)
+        wait_until(lambda: "xds: cage: " in agent.read_log(), "the log names the cage")
+        words = agent.read_log().split("xds: cage: ")[1].splitlines()[0]
+        status = pathlib.Path(f"/proc/{pid}/status").read_text()
+        fields = dict(line.split(":\t", 1) for line in status.splitlines())
+        caged = "built without sandbox" not in words
+        self.assertEqual((words.startswith("seccomp, "), fields["NoNewPrivs"]), (caged, "1"))
+        if caged:
+            self.assertEqual(fields["Seccomp"], "2")
+            self.assertEqual(int(fields["CapPrm"], 16), 0)
+            self.assertEqual(int(fields["CapEff"], 16), 0)
 
     def test_without_a_preference_zones_are_equal(self):
         self.start(prefer="none")

@@ -49,7 +49,9 @@ AROUND = [
     ("lib/registry/zookeeper/worker/*", "unit/lib/registry/zookeeper/cage "
         "unit/lib/registry/zookeeper/request e2e/zookeeper e2e/registry_options"),
     ("lib/registry/zookeeper/*", "e2e/zookeeper"),
+    ("lib/program/*", "e2e/cli e2e/xds"),
     ("lib/render/*", "e2e/output_render"),
+    ("lib/sandbox/*", "unit/lib/registry/zookeeper/cage unit/xds/cage e2e/zookeeper e2e/xds"),
     ("nss/*", "e2e/shared_nss e2e/names_clients"),
     ("tests/bench/bench_fleet.py", "unit/fleet_window e2e/registry_requests"),
     ("tests/sim/*", "faults/simulation"),

@@ -7,6 +7,10 @@ from berth import PROGRAMS, AgentTest, wait_until
 from outputs import FROM, Members
 
 NAME = "prod.web.joe"
+TYPES = "type.googleapis.com/envoy.config."
+LISTENER = f"{TYPES}listener.v3.Listener"
+CLUSTER = f"{TYPES}cluster.v3.Cluster"
+ENDPOINTS = f"{TYPES}endpoint.v3.ClusterLoadAssignment"
 ACCEPTS = "00010000"  # the flags of a socket that listens, in /proc/net/unix
 
 

@@ -1,337 +1,74 @@
 #include "lib/registry/zookeeper/worker/cage.h"
 
-#include "lib/base/text.h"
-
-#ifdef BERTH_SANDBOX
-
-#include <errno.h>
-#include <fcntl.h>
-#include <linux/capability.h>
-#include <linux/landlock.h>
-#include <malloc.h>
-#include <netinet/in.h>
-#include <sched.h>
-#include <seccomp.h>
-#include <signal.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/time.h>
 #include <time.h>
-#include <unistd.h>
 
-/*
- * Newer than the headers of old systems, and asked of the kernel at run time: ports since its
- * fourth version of landlock, signals and abstract Unix sockets since the sixth.
- */
-enum { PORTS_SINCE = 4, SCOPES_SINCE = 6, RULE_PORT = 2 };
-#define ACCESS_BIND UINT64_C(1)
-#define ACCESS_CONNECT UINT64_C(2)
-#define SCOPE_ABSTRACT_SOCKETS UINT64_C(1)
-#define SCOPE_SIGNALS UINT64_C(2)
-
-struct rules {
-	uint64_t files;
-	uint64_t ports;
-	uint64_t scopes;
-};
-
-struct port_rule {
-	uint64_t allowed;
-	uint64_t port;
-};
+#include "lib/base/text.h"
 
 enum {
-	MEMORY_MIB = 1024, /* address space: thread stacks and malloc's arenas reserve most of it */
-	LAST_CAPABILITY = 63,
-	CERTIFICATE_FILES = 3
+	MEMORY_MIB = 1024, /* stacks of threads reserve most of it */
+	CERTIFICATE_FILES = 3,
+	PATH_BYTES = 4096,
+	PORTS_MAX = 64
 };
 
 /* Where OpenSSL looks for its configuration and for certificate authorities. */
 static const char *const tls_directories[] = { "/etc/ssl", "/etc/pki", "/usr/lib/ssl",
 	"/usr/share/ca-certificates" };
 
-/* ---- files, ports, signals ---- */
+enum { TLS_DIRECTORIES = sizeof(tls_directories) / sizeof(tls_directories[0]) };
 
-static void allow_reading(int ruleset, const char *path)
-{
-	struct landlock_path_beneath_attr rule = {
-		.allowed_access = LANDLOCK_ACCESS_FS_READ_FILE,
-		.parent_fd = open(path, O_PATH | O_CLOEXEC),
-	};
-	if (rule.parent_fd >= 0) {
-		syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
-		close(rule.parent_fd);
-	}
-}
+struct files {
+	char paths[CERTIFICATE_FILES][PATH_BYTES];
+	const char *list[CERTIFICATE_FILES + TLS_DIRECTORIES + 1];
+};
 
-static void allow_certificates(int ruleset, const char *certificates)
+static void list_files(struct files *files, const char *certificates)
 {
-	char path[4096];
 	const char *at = certificates;
+	size_t count = 0;
 	/* A passphrase follows, which is not a path. */
 	for (int i = 0; i < CERTIFICATE_FILES && *at; i++) {
 		size_t len = strcspn(at, ",");
-		if (len > 0 && len < sizeof(path)) {
-			text_printf(path, sizeof(path), "%.*s", (int)len, at);
-			allow_reading(ruleset, path);
+		if (len > 0 && len < PATH_BYTES) {
+			text_printf(files->paths[i], PATH_BYTES, "%.*s", (int)len, at);
+			files->list[count++] = files->paths[i];
 		}
 		at += len + (at[len] == ',');
 	}
-	for (size_t i = 0; i < sizeof(tls_directories) / sizeof(tls_directories[0]); i++) {
-		allow_reading(ruleset, tls_directories[i]);
+	for (size_t i = 0; i < TLS_DIRECTORIES; i++) {
+		files->list[count++] = tls_directories[i];
 	}
+	files->list[count] = NULL;
 }
 
-/* Those of "127.0.0.1:2181,::1:2182". */
-static void allow_ports(int ruleset, const char *servers)
+/* Those of "127.0.0.1:2181,::1:2182"; returns their number. */
+static size_t list_ports(unsigned ports[PORTS_MAX], const char *servers)
 {
-	for (const char *at = servers; *at;) {
+	size_t count = 0;
+	for (const char *at = servers; *at && count < PORTS_MAX;) {
 		size_t len = strcspn(at, ",");
 		const char *colon = memrchr(at, ':', len);
-		struct port_rule rule = {
-			.allowed = ACCESS_CONNECT,
-			.port = colon ? strtoul(colon + 1, NULL, 10) : 0,
-		};
-		syscall(SYS_landlock_add_rule, ruleset, RULE_PORT, &rule, 0);
+		ports[count++] = colon ? (unsigned)strtoul(colon + 1, NULL, 10) : 0;
 		at += len + (at[len] == ',');
 	}
+	return count;
 }
 
-/* Files by all kinds of access that landlock's first version knows. */
-static bool restrict_access(const char *certificates, const char *servers, int version)
+void zk_worker_cage(const char *certificates, const char *servers, char out[SANDBOX_WORDS_BYTES])
 {
-	struct rules rules = { .files = (LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1 };
-	size_t size = sizeof(rules.files);
-	if (version >= PORTS_SINCE) {
-		rules.ports = ACCESS_BIND | ACCESS_CONNECT;
-		size = offsetof(struct rules, scopes);
-	}
-	if (version >= SCOPES_SINCE) {
-		rules.scopes = SCOPE_ABSTRACT_SOCKETS | SCOPE_SIGNALS;
-		size = sizeof(rules);
-	}
-	int ruleset = (int)syscall(SYS_landlock_create_ruleset, &rules, size, 0);
-	if (ruleset < 0) {
-		return false;
-	}
+	static struct files files;
+	unsigned ports[PORTS_MAX];
+	struct sandbox_profile profile = { .rights = SANDBOX_CONNECT_TCP | SANDBOX_THREADS,
+		.ports = ports,
+		.port_count = list_ports(ports, servers),
+		.memory_mib = MEMORY_MIB };
 	if (*certificates) {
-		allow_certificates(ruleset, certificates);
+		list_files(&files, certificates);
+		profile.rights |= SANDBOX_READ_FILES;
+		profile.files = files.list;
 	}
-	if (rules.ports) {
-		allow_ports(ruleset, servers);
-	}
-	bool done = syscall(SYS_landlock_restrict_self, ruleset, 0) == 0;
-	close(ruleset);
-	return done;
-}
-
-/* ---- privileges ---- */
-
-static bool drop_capabilities(void)
-{
-	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { { 0 } };
-	for (int capability = 0; capability <= LAST_CAPABILITY; capability++) {
-		/* Without CAP_SETPCAP this fails, and there is nothing to be regained either. */
-		(void)prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
-	}
-	return syscall(SYS_capset, &header, none) == 0;
-}
-
-static bool limit_memory(void)
-{
-#ifdef M_ARENA_MAX
-	/* Each arena of glibc reserves 64 MiB of addresses. */
-	mallopt(M_ARENA_MAX, 2);
-#endif
-	struct rlimit limit = { .rlim_cur = (rlim_t)MEMORY_MIB << 20,
-		.rlim_max = (rlim_t)MEMORY_MIB << 20 };
-	return setrlimit(RLIMIT_AS, &limit) == 0;
-}
-
-/* ---- system calls ---- */
-
-/* The system calls of libc, its threads and the client library while they run. */
-static const int allowed[] = {
-	/* the agent's socket and the servers' */
-	SCMP_SYS(read), SCMP_SYS(readv), SCMP_SYS(write), SCMP_SYS(writev), SCMP_SYS(recv),
-	SCMP_SYS(recvfrom), SCMP_SYS(recvmsg), SCMP_SYS(connect), SCMP_SYS(shutdown),
-	SCMP_SYS(getsockopt), SCMP_SYS(setsockopt), SCMP_SYS(getsockname), SCMP_SYS(getpeername),
-	SCMP_SYS(poll), SCMP_SYS(ppoll), SCMP_SYS(ppoll_time64), SCMP_SYS(select),
-	SCMP_SYS(_newselect), SCMP_SYS(pselect6), SCMP_SYS(close), SCMP_SYS(pipe), SCMP_SYS(pipe2),
-	SCMP_SYS(eventfd2), SCMP_SYS(fstat), SCMP_SYS(lseek),
-	/* memory */
-	SCMP_SYS(brk), SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise),
-	/* threads and signals */
-	SCMP_SYS(futex), SCMP_SYS(futex_time64), SCMP_SYS(set_robust_list), SCMP_SYS(rseq),
-	SCMP_SYS(sched_yield), SCMP_SYS(sched_getaffinity), SCMP_SYS(membarrier),
-	SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigaction), SCMP_SYS(rt_sigreturn),
-	SCMP_SYS(sigaltstack), SCMP_SYS(restart_syscall), SCMP_SYS(gettid), SCMP_SYS(getpid),
-	SCMP_SYS(exit), SCMP_SYS(exit_group),
-	/* time and chance */
-	SCMP_SYS(clock_gettime), SCMP_SYS(clock_gettime64), SCMP_SYS(gettimeofday),
-	SCMP_SYS(clock_nanosleep), SCMP_SYS(clock_nanosleep_time64), SCMP_SYS(nanosleep),
-	SCMP_SYS(getrandom),
-	/* identity: the library logs it, OpenSSL asks for it */
-	SCMP_SYS(uname), SCMP_SYS(getuid), SCMP_SYS(geteuid), SCMP_SYS(getgid), SCMP_SYS(getegid)
-};
-
-/* A call that this architecture does not have needs no rule. */
-static bool add(scmp_filter_ctx filter, uint32_t action, int call, unsigned count,
-	const struct scmp_arg_cmp *arguments)
-{
-	int rc = seccomp_rule_add_array(filter, action, call, count, arguments);
-	return rc == 0 || rc == -EDOM;
-}
-
-static bool allow_if(scmp_filter_ctx filter, int call, struct scmp_arg_cmp condition)
-{
-	return add(filter, SCMP_ACT_ALLOW, call, 1, &condition);
-}
-
-/* The protocol by its number or by the default of the type: MPTCP and SCTP are streams, too. */
-static bool allow_tcp(scmp_filter_ctx filter, uint64_t family)
-{
-	static const uint64_t protocols[] = { 0, IPPROTO_TCP };
-	bool done = true;
-	for (size_t i = 0; done && i < sizeof(protocols) / sizeof(protocols[0]); i++) {
-		const struct scmp_arg_cmp stream[] = { SCMP_A0_64(SCMP_CMP_EQ, family),
-			SCMP_A1_64(SCMP_CMP_MASKED_EQ, 0xf, SOCK_STREAM),
-			SCMP_A2_64(SCMP_CMP_EQ, protocols[i]) };
-		done = add(filter, SCMP_ACT_ALLOW, SCMP_SYS(socket), 3, stream);
-	}
-	return done;
-}
-
-/* With MSG_FASTOPEN sending connects too, to ports that landlock would refuse. */
-static bool allow_sending(scmp_filter_ctx filter)
-{
-	return allow_if(filter, SCMP_SYS(send), SCMP_A3_64(SCMP_CMP_MASKED_EQ, MSG_FASTOPEN, 0)) &&
-		allow_if(filter, SCMP_SYS(sendto),
-			SCMP_A3_64(SCMP_CMP_MASKED_EQ, MSG_FASTOPEN, 0)) &&
-		allow_if(
-			filter, SCMP_SYS(sendmsg), SCMP_A2_64(SCMP_CMP_MASKED_EQ, MSG_FASTOPEN, 0));
-}
-
-/* Others let the kernel signal any process of the same user when a descriptor gets ready. */
-static bool allow_flags(scmp_filter_ctx filter, int call)
-{
-	static const uint64_t commands[] = { F_GETFL, F_GETFD, F_SETFD };
-	bool done = true;
-	for (size_t i = 0; done && i < sizeof(commands) / sizeof(commands[0]); i++) {
-		done = allow_if(filter, call, SCMP_A1_64(SCMP_CMP_EQ, commands[i]));
-	}
-	const struct scmp_arg_cmp set[] = { SCMP_A1_64(SCMP_CMP_EQ, F_SETFL),
-		SCMP_A2_64(SCMP_CMP_MASKED_EQ, O_ASYNC, 0) };
-	return done && add(filter, SCMP_ACT_ALLOW, call, 2, set);
-}
-
-/*
- * The library's threads; clone3's flags lie in memory, where no filter sees them: libc takes clone.
- */
-static bool allow_threads(scmp_filter_ctx filter)
-{
-	return allow_if(filter, SCMP_SYS(clone),
-		       SCMP_A0_64(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD)) &&
-		add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0, NULL) &&
-		allow_if(filter, SCMP_SYS(prctl), SCMP_A0_64(SCMP_CMP_EQ, PR_SET_NAME)) &&
-		allow_if(filter, SCMP_SYS(tgkill), SCMP_A0_64(SCMP_CMP_EQ, (uint64_t)getpid()));
-}
-
-static bool allow_data_memory(scmp_filter_ctx filter)
-{
-	const struct scmp_arg_cmp not_executable = SCMP_A2_64(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0);
-	return allow_if(filter, SCMP_SYS(mmap), not_executable) &&
-		allow_if(filter, SCMP_SYS(mmap2), not_executable) &&
-		allow_if(filter, SCMP_SYS(mprotect), not_executable);
-}
-
-/* For OpenSSL; landlock says which files. */
-static bool allow_reading_files(scmp_filter_ctx filter)
-{
-	const uint64_t writing = O_ACCMODE | O_CREAT | O_TRUNC;
-	return allow_if(filter, SCMP_SYS(openat),
-		       SCMP_A2_64(SCMP_CMP_MASKED_EQ, writing, O_RDONLY)) &&
-		allow_if(filter, SCMP_SYS(open),
-			SCMP_A1_64(SCMP_CMP_MASKED_EQ, writing, O_RDONLY)) &&
-		add(filter, SCMP_ACT_ALLOW, SCMP_SYS(newfstatat), 0, NULL) &&
-		add(filter, SCMP_ACT_ALLOW, SCMP_SYS(stat), 0, NULL);
-}
-
-static bool fill(scmp_filter_ctx filter, bool reads_files)
-{
-	bool done = true;
-	for (size_t i = 0; done && i < sizeof(allowed) / sizeof(allowed[0]); i++) {
-		done = add(filter, SCMP_ACT_ALLOW, allowed[i], 0, NULL);
-	}
-	return done && allow_tcp(filter, AF_INET) && allow_tcp(filter, AF_INET6) &&
-		allow_sending(filter) && allow_flags(filter, SCMP_SYS(fcntl)) &&
-		allow_flags(filter, SCMP_SYS(fcntl64)) && allow_threads(filter) &&
-		allow_data_memory(filter) && (!reads_files || allow_reading_files(filter));
-}
-
-/*
- * Without memory libseccomp (2.5.4) may loop for ever in seccomp_load(). Then the worker ends, and
- * the agent starts another one. The time is the processor's: making a filter takes some ms of it.
- */
-static void bound_processor_time(bool bounded)
-{
-	const struct itimerval limit = { .it_value = { .tv_usec = 500000 } };
-	sigset_t ending;
-	sigemptyset(&ending);
-	sigaddset(&ending, SIGPROF);
-	if (bounded) {
-		setitimer(ITIMER_PROF, &limit, NULL);
-	}
-	/* Behind the filter a timer cannot be stopped: its signal stays blocked. */
-	sigprocmask(bounded ? SIG_UNBLOCK : SIG_BLOCK, &ending, NULL);
-}
-
-static bool filter_calls(bool reads_files)
-{
-	bound_processor_time(true);
-	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
-	bool done = filter && fill(filter, reads_files) && seccomp_load(filter) == 0;
-	if (filter) {
-		seccomp_release(filter);
-	}
-	bound_processor_time(false);
-	return done;
-}
-
-void zk_worker_cage(const char *certificates, const char *servers, char *out, size_t size)
-{
 	tzset(); /* the library logs in local time, and libc reads the zone's file once */
-	bool no_new_privileges = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
-	int version = (int)syscall(
-		SYS_landlock_create_ruleset, NULL, (size_t)0, LANDLOCK_CREATE_RULESET_VERSION);
-	bool landlock = no_new_privileges && restrict_access(certificates, servers, version);
-	bool capabilities = drop_capabilities();
-	bool memory = limit_memory();
-	bool calls = no_new_privileges && filter_calls(*certificates != '\0');
-	text_printf(out, size, "%s, %s, %s, %s, %s, %s", calls ? "seccomp" : "no seccomp",
-		landlock ? "landlock" : "no landlock",
-		landlock && version >= PORTS_SINCE ? "ports of the servers" : "all ports",
-		calls || (landlock && version >= SCOPES_SINCE) ? "no signals" : "signals",
-		capabilities ? "no capabilities" : "capabilities kept",
-		memory ? "memory bounded" : "memory not bounded");
+	sandbox_enter(&profile, out);
 }
-
-#else
-
-void zk_worker_cage(const char *certificates, const char *servers, char *out, size_t size)
-{
-	(void)certificates;
-	(void)servers;
-	text_printf(out, size, "none: built without sandbox");
-}
-
-#endif

@@ -255,14 +255,14 @@ static void find_servers(struct buffer *in)
 /* From here on the process can do only what connections need. */
 static void close_cage(void)
 {
-	char words[140];
-	char message[160];
+	char words[SANDBOX_WORDS_BYTES];
+	char message[SANDBOX_WORDS_BYTES + 8];
 	if (strcmp(hello.auth, "sasl") == 0) {
 		send_log(
 			ZK_LOG_CAGE, "cage: none, because SASL mechanisms read files of their own");
 		return;
 	}
-	zk_worker_cage(hello.tls, buffer_text(&addresses), words, sizeof(words));
+	zk_worker_cage(hello.tls, buffer_text(&addresses), words);
 	snprintf(message, sizeof(message), "cage: %s", words);
 	send_log(ZK_LOG_CAGE, message);
 }

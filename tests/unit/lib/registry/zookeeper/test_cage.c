@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "lib/registry/zookeeper/worker/cage.h"
+#include "tests/support/deeds.h"
 
 #ifdef BERTH_SANDBOX
 
@@ -30,104 +31,18 @@
 static int listener;
 static char servers[64] = "127.0.0.1:2181";
 
-static int open_a_file(void)
+static const char *certificates; /* for enter() */
+
+static void enter(void)
 {
-	return open("/etc/passwd", O_RDONLY);
+	char words[SANDBOX_WORDS_BYTES];
+	zk_worker_cage(certificates, servers, words);
 }
 
-static int open_for_writing(void)
+static int outcome_with(const char *names, int (*deed)(void))
 {
-	return open("/tmp/planted", O_WRONLY | O_CREAT, 0600);
-}
-
-static int execute(void)
-{
-	static char *const arguments[] = { "true", NULL };
-	return execv("/bin/true", arguments);
-}
-
-static int fork_a_process(void)
-{
-	return fork();
-}
-
-static int make_unix_socket(void)
-{
-	return socket(AF_UNIX, SOCK_STREAM, 0);
-}
-
-static int make_udp_socket(void)
-{
-	return socket(AF_INET, SOCK_DGRAM, 0);
-}
-
-static int listen_on_tcp(void)
-{
-	return listen(socket(AF_INET, SOCK_STREAM, 0), 1);
-}
-
-static int make_code(void)
-{
-	void *code = mmap(
-		NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	return code == MAP_FAILED ? -1 : 0;
-}
-
-static int become_root(void)
-{
-	return setuid(0);
-}
-
-static int signal_the_parent(void)
-{
-	return kill(getppid(), 0);
-}
-
-static int make_mptcp_socket(void)
-{
-	return socket(AF_INET, SOCK_STREAM, 262);
-}
-
-/* pipe2(O_ASYNC), F_SETOWN and F_SETSIG: the next byte would kill the owner. */
-static int set_signal_of_a_descriptor(void)
-{
-	int ends[2];
-	return pipe(ends) < 0 ? 0 : fcntl(ends[0], F_SETSIG, SIGKILL);
-}
-
-static int set_owner_of_a_descriptor(void)
-{
-	int ends[2];
-	return pipe(ends) < 0 ? 0 : fcntl(ends[0], F_SETOWN, getppid());
-}
-
-static int have_a_descriptor_signal(void)
-{
-	int ends[2];
-	return pipe(ends) < 0 ? 0 : fcntl(ends[0], F_SETFL, O_NONBLOCK | O_ASYNC);
-}
-
-static int connect_by_sending(void)
-{
-	struct sockaddr_in address = { .sin_family = AF_INET };
-	int fd = socket(AF_INET, SOCK_STREAM, 0);
-	return (int)sendto(fd, "x", 1, MSG_FASTOPEN, (struct sockaddr *)&address, sizeof(address));
-}
-
-/* 0: done; otherwise the errno with which it was refused. */
-static int outcome_with(const char *certificates, int (*deed)(void))
-{
-	pid_t pid = fork();
-	if (pid == 0) {
-		char words[256];
-		zk_worker_cage(certificates, servers, words, sizeof(words));
-		errno = 0;
-		_exit(deed() < 0 ? errno : 0);
-	}
-	int status = -1;
-	waitpid(pid, &status, 0);
-	cr_assert(WIFEXITED(status), "killed: %d", status);
-	return WEXITSTATUS(status);
+	certificates = names;
+	return deed_outcome(enter, deed);
 }
 
 static int outcome_of(int (*deed)(void))
@@ -149,8 +64,9 @@ static bool kernel_has_landlock(void)
 /* With TLS the system call filter lets files be opened for reading; landlock says which. */
 Test(cage, leaves_no_file_but_certificates_where_the_kernel_has_landlock)
 {
-	cr_assert_eq(outcome_with("/dev/null,", open_a_file), kernel_has_landlock() ? EACCES : 0);
-	cr_assert_eq(outcome_with("/etc/passwd,", open_a_file), 0);
+	cr_assert_eq(
+		outcome_with("/dev/null,", deed_open_a_file), kernel_has_landlock() ? EACCES : 0);
+	cr_assert_eq(outcome_with("/etc/passwd,", deed_open_a_file), 0);
 }
 
 /* A kernel, made by a filter, that answers these calls so: 0, or -1 with an errno. */
@@ -175,9 +91,9 @@ static int says_landlock(int create, int restrict_self)
 {
 	pid_t pid = fork();
 	if (pid == 0) {
-		char words[256];
+		char words[SANDBOX_WORDS_BYTES];
 		answer_landlock_calls(create, restrict_self);
-		zk_worker_cage("/etc/passwd,", servers, words, sizeof(words));
+		zk_worker_cage("/etc/passwd,", servers, words);
 		_exit(strstr(words, ", landlock,") != NULL);
 	}
 	int status = -1;
@@ -195,29 +111,26 @@ Test(cage, says_landlock_only_when_the_kernel_took_the_rules)
 
 Test(cage, refuses_files_programs_processes_and_other_sockets)
 {
-	static const struct {
-		const char *name;
-		int (*deed)(void);
-	} deeds[] = {
-		{ "open", open_a_file },
-		{ "open for writing", open_for_writing },
-		{ "execve", execute },
-		{ "fork", fork_a_process },
-		{ "unix socket", make_unix_socket },
-		{ "udp socket", make_udp_socket },
-		{ "listen", listen_on_tcp },
-		{ "executable memory", make_code },
-		{ "setuid", become_root },
-		{ "kill", signal_the_parent },
-		{ "mptcp socket", make_mptcp_socket },
-		{ "F_SETSIG", set_signal_of_a_descriptor },
-		{ "F_SETOWN", set_owner_of_a_descriptor },
-		{ "O_ASYNC", have_a_descriptor_signal },
-		{ "MSG_FASTOPEN", connect_by_sending },
+	static const struct deed deeds[] = {
+		{ "open", deed_open_a_file },
+		{ "open for writing", deed_open_for_writing },
+		{ "execve", deed_execute },
+		{ "fork", deed_fork_a_process },
+		{ "unix socket", deed_make_unix_socket },
+		{ "udp socket", deed_make_udp_socket },
+		{ "listen", deed_listen_on_tcp },
+		{ "executable memory", deed_make_code },
+		{ "setuid", deed_become_root },
+		{ "kill", deed_signal_the_parent },
+		{ "mptcp socket", deed_make_mptcp_socket },
+		{ "F_SETSIG", deed_set_signal_of_a_descriptor },
+		{ "F_SETOWN", deed_set_owner_of_a_descriptor },
+		{ "O_ASYNC", deed_have_a_descriptor_signal },
+		{ "MSG_FASTOPEN", deed_connect_by_sending },
 	};
 	for (size_t i = 0; i < sizeof(deeds) / sizeof(deeds[0]); i++) {
-		cr_expect_eq(outcome_of(deeds[i].deed), EPERM, "%s: %s", deeds[i].name,
-			strerror(outcome_of(deeds[i].deed)));
+		cr_expect_eq(outcome_of(deeds[i].does), EPERM, "%s: %s", deeds[i].name,
+			strerror(outcome_of(deeds[i].does)));
 	}
 	cr_assert_eq(access("/tmp/planted", F_OK), -1);
 }
@@ -284,7 +197,7 @@ Test(cage, without_a_filter_landlock_lets_no_signal_out)
 {
 	pid_t pid = fork();
 	if (pid == 0) {
-		char words[256];
+		char words[SANDBOX_WORDS_BYTES];
 		scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
 		if (!filter || seccomp_rule_add(filter, SCMP_ACT_ERRNO(EINVAL), SYS_seccomp, 0) ||
 			seccomp_rule_add(filter, SCMP_ACT_ERRNO(EINVAL), SYS_prctl, 1,
@@ -292,11 +205,11 @@ Test(cage, without_a_filter_landlock_lets_no_signal_out)
 			seccomp_load(filter)) {
 			_exit(99);
 		}
-		zk_worker_cage("", servers, words, sizeof(words));
+		zk_worker_cage("", servers, words);
 		if (strncmp(words, "no seccomp, ", 12) != 0) {
 			_exit(98);
 		}
-		_exit(signal_the_parent() < 0 ? errno : 0);
+		_exit(deed_signal_the_parent() < 0 ? errno : 0);
 	}
 	int status = -1;
 	waitpid(pid, &status, 0);
@@ -312,11 +225,11 @@ Test(cage, bounds_memory)
 Test(cage, says_what_is_in_force)
 {
 	int ends[2];
-	char words[256] = "";
+	char words[SANDBOX_WORDS_BYTES] = "";
 	cr_assert_eq(pipe(ends), 0);
 	pid_t pid = fork();
 	if (pid == 0) {
-		zk_worker_cage("", servers, words, sizeof(words));
+		zk_worker_cage("", servers, words);
 		_exit(write(ends[1], words, strlen(words)) < 0);
 	}
 	waitpid(pid, NULL, 0);
@@ -330,8 +243,8 @@ Test(cage, says_what_is_in_force)
 
 Test(cage, a_build_without_a_cage_says_so)
 {
-	char text[128];
-	zk_worker_cage("", "", text, sizeof(text));
+	char text[SANDBOX_WORDS_BYTES];
+	zk_worker_cage("", "", text);
 	cr_assert_str_eq(text, "none: built without sandbox");
 }
 
