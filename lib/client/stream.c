@@ -267,7 +267,7 @@ static int take_frames(struct client_stream *stream, struct err *err)
 		taken = take_frame(stream, &at, err);
 	}
 	if (at > 0 && at == stream->body.len) {
-		/* A snapshot may have been large, and most streams are silent then. */
+		/* A snapshot may have been large, and a silent stream needs no memory. */
 		buffer_finish(&stream->body);
 	} else {
 		buffer_consume(&stream->body, at);
