@@ -268,6 +268,8 @@ static void serve(struct agent *agent)
 	log_info("agent", "berthd " BERTH_VERSION " runs, pid %ld, registry %s", (long)getpid(),
 		registry_url(agent->registry));
 	start_watchdog(agent);
+	/* The way to the first record is longest here: the worker starts before the checks. */
+	registry_loop_begin(&agent->registry_driver);
 	agent_wake(agent);
 	notify_ready();
 	loop_error_retry();

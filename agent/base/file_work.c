@@ -38,7 +38,7 @@ static int fill(int fd, const struct file_work *work, struct err *err)
 		return err_set_errno(
 			err, BERTH_FAILED, errno, "cannot set owner and mode of %s", name);
 	}
-	if (fsync(fd) < 0) {
+	if (!work->passing && fsync(fd) < 0) {
 		return err_set_errno(err, BERTH_FAILED, errno, "cannot save %s", name);
 	}
 	return 0;
@@ -90,7 +90,7 @@ static int commit(const struct file_work *work, struct err *err)
 		return err_set_errno(
 			err, BERTH_FAILED, errno, "cannot put %s in place", work->path);
 	}
-	return sync_folder(work->path, err);
+	return work->passing ? 0 : sync_folder(work->path, err);
 }
 
 static int replace(const struct file_work *work, struct err *err)

@@ -7,6 +7,7 @@
 #ifndef AGENT_BASE_FILE_WORK_H
 #define AGENT_BASE_FILE_WORK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -34,6 +35,7 @@ struct file_work {
 	char *head; /* PREPARE, REPLACE: a text in front of the data, or NULL */
 	char *data; /* PREPARE, REPLACE; else NULL */
 	size_t len;
+	bool passing; /* of no use after a power cut: in place is enough, the disk may come later */
 };
 
 /*

@@ -54,6 +54,11 @@ void registry_loop_init(
 	ev_prepare_start(loop, &driver->prepare);
 }
 
+void registry_loop_begin(struct registry_loop *driver)
+{
+	registry_dispatch(driver->registry, clock_monotonic_ms());
+}
+
 void registry_loop_finish(struct registry_loop *driver)
 {
 	lasting_io_stop(&driver->io);

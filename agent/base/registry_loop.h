@@ -21,6 +21,8 @@ struct registry_loop {
 /* Starts to drive `registry`. The struct is the caller's memory and must not move. */
 void registry_loop_init(
 	struct registry_loop *driver, struct ev_loop *loop, struct registry *registry);
+/* Lets it begin now, not in the loop's first iteration; callbacks come from within. */
+void registry_loop_begin(struct registry_loop *driver);
 /* Stops; the registry is left open. */
 void registry_loop_finish(struct registry_loop *driver);
 

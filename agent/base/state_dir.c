@@ -149,6 +149,16 @@ void state_dir_save_text_take(struct state_dir *directory, const char *name, cha
 	add(directory, &work, on_done, context);
 }
 
+void state_dir_save_passing(struct state_dir *directory, const char *name, const json_t *document,
+	state_dir_on_done *on_done, void *context)
+{
+	struct file_work work;
+	char *text = allocated(json_text(document, JSON_COMPACT));
+	state_file_replace(&work, directory->path, name, name, text, strlen(text));
+	work.passing = true;
+	add(directory, &work, on_done, context);
+}
+
 void state_dir_save(struct state_dir *directory, const char *name, const json_t *document,
 	state_dir_on_done *on_done, void *context)
 {

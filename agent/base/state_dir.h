@@ -51,7 +51,13 @@ typedef void state_dir_on_done(void *context, const struct err *err);
  */
 void state_dir_save(struct state_dir *directory, const char *name, const json_t *document,
 	state_dir_on_done *on_done, void *context);
-/* The same for content that is text already, from malloc(). */
+/*
+ * The same for a document that is of no use after a power cut: on_done comes when it is in place,
+ * and waits for no fsync.
+ */
+void state_dir_save_passing(struct state_dir *directory, const char *name, const json_t *document,
+	state_dir_on_done *on_done, void *context);
+/* As state_dir_save(), for content that is text already, from malloc(). */
 void state_dir_save_text_take(struct state_dir *directory, const char *name, char *text_take,
 	size_t len, state_dir_on_done *on_done, void *context);
 /* Likewise; an absent file is not an error. */

@@ -154,7 +154,7 @@ static void end_saving(struct agent *agent)
 
 static void on_save_timer(void *context)
 {
-	log_warn("agent", "the session is not on the disk yet; records do not wait any longer");
+	log_warn("agent", "the session is not saved yet; records do not wait any longer");
 	end_saving(context);
 }
 
@@ -175,8 +175,9 @@ static void note_saved(struct agent *agent, const json_t *session)
 }
 
 /*
- * The first records in a session wait for it, for a while: after a kill its successor resumes what
- * the disk has, and takes over one by one what it has not.
+ * The first records in a session wait for its file, for a while: after a kill the successor resumes
+ * the session in it, and takes over one by one the records of any other. A power cut lasts longer
+ * than a session, so nothing waits for the disk.
  */
 static void await_session(struct agent *agent, const json_t *session)
 {
@@ -197,7 +198,8 @@ void agent_registry_save_session(struct agent *agent)
 	await_session(agent, session);
 	json_t *document = session_document(agent, session, agent_registry_paths(agent));
 	if (document) {
-		state_dir_save(&agent->state, SESSION_DOCUMENT, document, on_session_saved, agent);
+		state_dir_save_passing(
+			&agent->state, SESSION_DOCUMENT, document, on_session_saved, agent);
 	}
 	json_decref(document);
 }

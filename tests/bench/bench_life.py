@@ -1,21 +1,24 @@
-"""How long a container is not where it should be: start to registered, TERM to gone; and what the
-agent costs in memory, and in wake-ups while it has nothing to do."""
+"""How long a container is not where it should be: start to registered, next to a bare client that
+connects and creates a node, and TERM to gone; and what the agent costs in memory, and in wake-ups
+while it has nothing to do."""
 
 import contextlib
 import os
 import pathlib
 import signal
 import statistics
+import subprocess
 import tempfile
 import time
 
-from berth import Agent, wake_ups
+from berth import BUILD, Agent, wake_ups
 from zookeeper import ZooKeeper
 
 ROUNDS = int(os.environ.get("BERTH_ROUNDS", "20"))
 IDLE_SECONDS = int(os.environ.get("BERTH_IDLE_SECONDS", "60"))
 SETTLED_SECONDS = 40  # a directory looks at a new record again until then, less and less often
 NODE = f"/registry{Agent.PATH}"
+PROBE = BUILD / "tests/support/zk-probe"
 
 
 def registered_in_directory(registry):
@@ -45,8 +48,18 @@ def until(condition):
         time.sleep(0.0002)
 
 
-def measure(name, registry, is_there, folder):
-    starts, stops, memory = [], [], []
+def create_bare(server, number):
+    """From the start of a program to the node that it creates, in seconds."""
+    node = f"/bare-{number}"
+    begin = time.monotonic()
+    with subprocess.Popen([PROBE, server.hosts, "create", node, "x"]):
+        until(lambda: server.stat(node) is not None)
+        return time.monotonic() - begin
+
+
+def measure(name, registry, is_there, folder, bare=None):
+    """`bare`: a function that does without the agent what a start does, and returns its time."""
+    starts, stops, memory, ratios = [], [], [], []
     with contextlib.ExitStack() as stack:
         for number in range(ROUNDS):
             agent = Agent(folder / f"{name}{number}", registry, command=())
@@ -56,6 +69,8 @@ def measure(name, registry, is_there, folder):
             agent.start(wait=False)
             until(is_there)
             starts.append(time.monotonic() - begin)
+            if bare:
+                ratios.append(starts[-1] / bare(number))
             if number == 0:
                 until(agent.answers)
                 for pid in [agent.process.pid, *children(agent.process.pid)]:
@@ -70,6 +85,9 @@ def measure(name, registry, is_there, folder):
     for what, values in (("start to registered", starts), ("TERM to gone", stops)):
         print(f"{name:10} {what:20} median {statistics.median(values) * 1000:7.1f} ms   max "
               f"{max(values) * 1000:7.1f} ms")
+    if ratios:
+        print(f"{name:10} {'start to registered':20} median {statistics.median(ratios):7.2f} times "
+              f"a bare client's")
     for program, fields in memory:
         print(f"{name:10} {program:20} resident {fields['Rss']:6} kB   proportional "
               f"{fields['Pss']:6} kB")
@@ -104,7 +122,8 @@ def main():
         folder = pathlib.Path(name)
         registry = f"dir:{folder}/registry"
         measure("dir", registry, lambda: registered_in_directory(registry), folder)
-        measure("zookeeper", server.url, lambda: server.stat(NODE) is not None, folder)
+        measure("zookeeper", server.url, lambda: server.stat(NODE) is not None, folder,
+            lambda number: create_bare(server, number))
         measure_idle({"dir": registry, "zookeeper": server.url}, folder)
 
 

@@ -56,6 +56,14 @@ class OnZooKeeper(AgentTest):
         self.assertEqual(record["yarn:id"], "container_1_0001_01_000001")
         self.assertEqual(record["external"][0]["addresses"], [{"uri": "http://127.0.0.1:8080/"}])
 
+    def test_the_worker_starts_before_the_checks(self):
+        """Its way is the longest to the first record; the first run of a check finds it there."""
+        children = self.folder / "children"
+        check = (f"/bin/sh -c 'test -e {children} || for pid in $(cat /proc/$PPID/task/*/children);"
+            f" do cat /proc/$pid/comm; done >{children}'")
+        self.registered_agent(check=check)
+        self.assertIn("berth-zookeeper", children.read_text().split())
+
     def test_zktriple_is_written_where_it_is_wanted_and_found_as_zookeeper(self):
         def types(endpoints):
             return sorted(endpoint["addressType"] for endpoint in endpoints)

@@ -160,6 +160,25 @@ Test(file_work, a_call_that_fails_is_reported_and_leaves_a_whole_file)
 	}
 }
 
+Test(file_work, that_is_passing_waits_for_no_disk)
+{
+	struct err err = ERR_INIT;
+	struct file_work work = {
+		.step = FILE_REPLACE,
+		.temporary = allocate_text(temporary),
+		.path = allocate_text(path),
+		.owner = { 0640, geteuid(), getegid() },
+		.data = allocate_text("new"),
+		.len = 3,
+		.passing = true,
+	};
+	failing_arm("fsync", 1, EIO);
+	cr_assert_eq(do_work(&work, &err), 0, "%s", err.msg);
+	cr_assert(!failing_disarm());
+	cr_assert_str_eq(content(path), "new");
+	cr_assert_str_eq(content(temporary), "absent");
+}
+
 static int write_and_remove(void *context)
 {
 	(void)context;

@@ -55,6 +55,16 @@ static int save(struct state_dir *directory, int number)
 	return wait_for(&code);
 }
 
+static int save_passing(struct state_dir *directory, int number)
+{
+	static int code;
+	code = 1;
+	json_t *document = json_pack("{s:i}", "number", number);
+	state_dir_save_passing(directory, "drain", document, on_done, &code);
+	json_decref(document);
+	return wait_for(&code);
+}
+
 static int erase(struct state_dir *directory)
 {
 	static int code;
@@ -84,6 +94,8 @@ Test(state_dir, keeps_documents_until_they_are_removed)
 	state_dir_finish(&directory);
 	cr_assert_eq(state_dir_init(&directory, path, -1, files, &err), 0, "%s", err.msg);
 	cr_assert_eq(load(&directory), 7);
+	cr_assert_eq(save_passing(&directory, 8), 0);
+	cr_assert_eq(load(&directory), 8);
 	cr_assert_eq(erase(&directory), 0);
 	cr_assert_eq(load(&directory), 0);
 	cr_assert_eq(erase(&directory), 0);
