@@ -52,7 +52,7 @@ enum {
 	FILES_WITHIN_MS = 5000,        /* a disk that takes longer hangs, and is not waited for */
 };
 
-/* ---- the service manager --------------------------------------------------------------------- */
+/* ---- the service manager ---- */
 
 static void on_watchdog(void *context)
 {
@@ -70,7 +70,7 @@ static void start_watchdog(struct agent *agent)
 	}
 }
 
-/* ---- decisions ------------------------------------------------------------------------------- */
+/* ---- decisions ---- */
 
 static void notify_status_of(const struct agent *agent)
 {
@@ -133,7 +133,7 @@ static void on_signal(struct agent *agent, int signal_number)
 	}
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- life ---- */
 
 static int open_state(struct agent *agent, const struct upgrade *received, struct err *err)
 {

@@ -1,3 +1,4 @@
+/* berthd. */
 #include "agent/agent.h"
 
 int main(int argc, char **argv)

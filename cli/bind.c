@@ -1,3 +1,4 @@
+/* berth bind. */
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -18,7 +19,7 @@ static int report(const struct err *err)
 	return output_failure(&failure);
 }
 
-/* ---- the record to bind ---------------------------------------------------------------------- */
+/* ---- the record to bind ---- */
 
 static int cannot_read(const char *name, bool too_long, int reason)
 {
@@ -170,7 +171,7 @@ static int make_record(const struct options *options, char **ret_text)
 	return build_record(options, form, ret_text);
 }
 
-/* ---- bind ------------------------------------------------------------------------------------ */
+/* ---- bind ---- */
 
 static volatile sig_atomic_t interrupted;
 

@@ -1,3 +1,4 @@
+/* berth checks, berth run-check. */
 #include "cli/cli.h"
 
 #include <limits.h>

@@ -44,7 +44,7 @@ static void print_words(const char *words)
 	}
 }
 
-/* ---- bash ------------------------------------------------------------------------------------ */
+/* ---- bash ---- */
 
 static void bash_option_word(void *context, const struct option_text *option)
 {
@@ -132,7 +132,7 @@ static void print_bash(void)
 	     "complete -F _berth berth");
 }
 
-/* ---- zsh ------------------------------------------------------------------------------------- */
+/* ---- zsh ---- */
 
 /* A help text inside '…[help]…': no quote, bracket or colon may end it. */
 static void zsh_help(const char *help)
@@ -225,7 +225,7 @@ static void print_zsh(void)
 	     "compdef _berth berth");
 }
 
-/* ---- fish ------------------------------------------------------------------------------------ */
+/* ---- fish ---- */
 
 /* A help text in single quotes. */
 static void fish_quote(const char *text)
@@ -295,7 +295,7 @@ static void print_fish(void)
 	}
 }
 
-/* ---- the verb -------------------------------------------------------------------------------- */
+/* ---- the verb ---- */
 
 int verb_completion(struct cli *cli)
 {

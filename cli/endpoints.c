@@ -1,3 +1,4 @@
+/* berth endpoints. */
 #include "cli/cli.h"
 
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 
 #include "lib/base/json_read.h"
 
-/* ---- all of them ----------------------------------------------------------------------------- */
+/* ---- all of them ---- */
 
 /* As GET /v1/endpoints has it: the address is the record's own map. */
 static json_t *json_of_endpoint(const struct berth_endpoint *endpoint)
@@ -48,7 +49,7 @@ static void print_all(const struct cli *cli, const struct berth_endpoints *endpo
 	json_decref(array);
 }
 
-/* ---- addresses in one line: --plain, --first, --random --------------------------------------- */
+/* ---- addresses in one line: --plain, --first, --random ---- */
 
 static size_t random_below(size_t count)
 {
@@ -96,7 +97,7 @@ static int print_addresses(const struct cli *cli, const struct berth_endpoints *
 	return 0;
 }
 
-/* ---- the verb -------------------------------------------------------------------------------- */
+/* ---- the verb ---- */
 
 struct berth_endpoint_filter cli_filter(const struct cli *cli)
 {

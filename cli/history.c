@@ -63,7 +63,7 @@ static void print_array(const json_t *history, struct range range)
 	json_decref(chosen);
 }
 
-/* ---- --follow -------------------------------------------------------------------------------- */
+/* ---- with --follow ---- */
 
 /* A line at a time: what comes later cannot widen a column. */
 static void print_lines(const struct cli *cli, const json_t *history, struct range range)

@@ -1,3 +1,4 @@
+/* Look-ups of nodes: berth resolve, ls, records, stat, exists, find. */
 #include "cli/cli.h"
 
 #include <stdio.h>
@@ -30,7 +31,7 @@ int cli_lookup_failure(const struct cli *cli, const struct berth_failure *failur
 	return status;
 }
 
-/* ---- resolve --------------------------------------------------------------------------------- */
+/* ---- resolve ---- */
 
 static void add_endpoint(struct table *table, const struct record_endpoint *endpoint)
 {
@@ -124,7 +125,7 @@ int verb_resolve(struct cli *cli)
 	return status;
 }
 
-/* ---- ls -------------------------------------------------------------------------------------- */
+/* ---- ls ---- */
 
 static json_t *json_of_stat(const char *path, const struct berth_stat *stat)
 {
@@ -217,7 +218,7 @@ int verb_ls(struct cli *cli)
 	return status;
 }
 
-/* ---- records, find --------------------------------------------------------------------------- */
+/* ---- records, find ---- */
 
 void cli_print_records(const struct cli *cli, const json_t *records)
 {
@@ -287,7 +288,7 @@ int verb_find(struct cli *cli)
 	return code ? cli_lookup_failure(cli, &failure) : print_records_answer(cli, &answer);
 }
 
-/* ---- stat, exists ---------------------------------------------------------------------------- */
+/* ---- stat, exists ---- */
 
 static void stat_row(struct table *table, const char *name, const char *value)
 {

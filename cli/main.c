@@ -1,3 +1,4 @@
+/* The command line of berth: which verb, on which agent or registry. */
 #include <locale.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,7 +11,7 @@
 #include "lib/program/memory.h"
 #include "lib/registry/registry.h"
 
-/* ---- help ------------------------------------------------------------------------------------ */
+/* ---- help ---- */
 
 static void print_group(const char *title, enum verb_target target)
 {
@@ -73,7 +74,7 @@ int verb_version(struct cli *cli)
 	return 0;
 }
 
-/* ---- the command line ------------------------------------------------------------------------ */
+/* ---- the command line ---- */
 
 const char *cli_operand(const struct cli *cli)
 {

@@ -120,7 +120,7 @@ static const uint64_t everywhere = OPTION(SOCKET) | OPTION(REGISTRY) | OPTION(FO
 	OPTION(OUTPUT) | OPTION(JSON) | OPTION(TIMEOUT) | OPTION(AUTH_FILE) | OPTION(HELP) |
 	OPTION(VERSION);
 
-/* ---- nearest words --------------------------------------------------------------------------- */
+/* ---- nearest words ---- */
 
 const char *options_nearest(const char *word, const char *const *words, size_t count)
 {
@@ -136,7 +136,7 @@ const char *options_nearest(const char *word, const char *const *words, size_t c
 	return nearest;
 }
 
-/* ---- values ---------------------------------------------------------------------------------- */
+/* ---- values ---- */
 
 bool options_duration_ms(const char *text, int *ret_ms)
 {
@@ -253,7 +253,7 @@ static int set(struct options *options, const struct row *row, const char *value
 	return store(row, (char *)options + row->place, value) ? 0 : bad_value(row, value);
 }
 
-/* ---- reading --------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 static int unknown_option(const char *argument)
 {

@@ -10,7 +10,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/json_read.h"
 
-/* ---- shared with other verbs of the agent ---------------------------------------------------- */
+/* ---- shared with other verbs of the agent ---- */
 
 void cli_say_done(const struct cli *cli, const char *what)
 {
@@ -39,7 +39,7 @@ int cli_await(struct cli *cli, enum berth_document document, char *tag, int64_t 
 	return code;
 }
 
-/* ---- ready, live ----------------------------------------------------------------------------- */
+/* ---- ready, live ---- */
 
 static int probe_result(
 	const struct cli *cli, const char *what, int code, const struct berth_failure *failure)
@@ -72,7 +72,7 @@ int verb_live(struct cli *cli)
 	return probe_result(cli, "live", code, &failure);
 }
 
-/* ---- report, supply, withdraw ---------------------------------------------------------------- */
+/* ---- report, supply, withdraw ---- */
 
 int verb_report(struct cli *cli)
 {
@@ -109,7 +109,7 @@ int verb_withdraw(struct cli *cli)
 	return code ? output_failure(&failure) : 0;
 }
 
-/* ---- reload ---------------------------------------------------------------------------------- */
+/* ---- reload ---- */
 
 void cli_print_problem(FILE *out, const json_t *problem)
 {

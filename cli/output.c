@@ -36,7 +36,7 @@ void output_init(struct output *output, bool json)
 	}
 }
 
-/* ---- errors and notes ------------------------------------------------------------------------ */
+/* ---- errors and notes ---- */
 
 int output_failure(const struct berth_failure *failure)
 {
@@ -69,7 +69,7 @@ void output_freshness(const struct berth_freshness *freshness)
 	}
 }
 
-/* ---- documents ------------------------------------------------------------------------------- */
+/* ---- documents ---- */
 
 static void print_json(const json_t *json, size_t flags)
 {
@@ -106,7 +106,7 @@ void output_line(const char *text)
 	free(escaped);
 }
 
-/* ---- times ----------------------------------------------------------------------------------- */
+/* ---- times ---- */
 
 void output_duration(char *out, size_t size, double seconds)
 {
@@ -150,7 +150,7 @@ void output_local_time(char *out, size_t size, double then)
 	strftime(out, size, "%Y-%m-%d %H:%M:%S", &local);
 }
 
-/* ---- progress -------------------------------------------------------------------------------- */
+/* ---- progress ---- */
 
 void output_progress_text(const struct output *output, const char *text)
 {
@@ -185,7 +185,7 @@ int output_finish(int status)
 	return status;
 }
 
-/* ---- reading answers ------------------------------------------------------------------------- */
+/* ---- reading answers ---- */
 
 const char *output_text(const json_t *object, const char *name)
 {

@@ -1,3 +1,4 @@
+/* Verbs that write to a registry: berth mknode, rm, purge. */
 #include "cli/cli.h"
 
 #include <stdio.h>
@@ -12,7 +13,7 @@ int cli_write_failed(const struct cli *cli, struct berth_failure *failure)
 	return output_failure(failure);
 }
 
-/* ---- mknode, rm ------------------------------------------------------------------------------ */
+/* ---- mknode, rm ---- */
 
 int verb_mknode(struct cli *cli)
 {
@@ -46,7 +47,7 @@ int verb_rm(struct cli *cli)
 	return code ? output_failure(&failure) : 0;
 }
 
-/* ---- purge ----------------------------------------------------------------------------------- */
+/* ---- purge ---- */
 
 static void on_progress(void *context, size_t visited, size_t matches)
 {

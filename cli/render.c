@@ -232,7 +232,7 @@ static int print(const struct cli *cli, const struct picture *picture)
 	return code ? EXIT_FAILURE : 0;
 }
 
-/* ---- with --wait ----------------------------------------------------------------------------- */
+/* ---- with --wait ---- */
 
 struct waiting {
 	struct cli *cli;

@@ -1,3 +1,4 @@
+/* berth status. */
 #include "cli/cli.h"
 
 #include <stdio.h>

@@ -39,7 +39,7 @@ static const char GAP[] = "  ";
 
 enum { LEAST_CUT_WIDTH = 8, LEAST_SENTENCE_WIDTH = 24 };
 
-/* ---- text ------------------------------------------------------------------------------------ */
+/* ---- text ---- */
 
 static size_t escape_byte(char *out, unsigned char byte)
 {
@@ -130,7 +130,7 @@ const char *table_colour_code(enum table_colour colour)
 	return codes[colour];
 }
 
-/* ---- the table ------------------------------------------------------------------------------- */
+/* ---- the table ---- */
 
 struct table *table_create(const char *const *headings, size_t columns, size_t key)
 {
@@ -195,7 +195,7 @@ void table_line(struct table *table, enum table_colour colour, const char *text)
 	table->lines_after[table->lines.count - 1] = table->cells.count;
 }
 
-/* ---- printing -------------------------------------------------------------------------------- */
+/* ---- printing ---- */
 
 /* The least width of a column. */
 static size_t least_width(const struct table *table, size_t column)

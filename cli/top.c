@@ -58,7 +58,7 @@ static struct winsize window(void)
 	return size;
 }
 
-/* ---- what it shows --------------------------------------------------------------------------- */
+/* ---- what it shows ---- */
 
 enum view { VIEW_ALL, VIEW_STATUS, VIEW_CHECKS, VIEW_HISTORY, VIEW_END };
 
@@ -184,7 +184,7 @@ static char *capture_fitting(struct cli *cli, const struct documents *documents,
 	return text;
 }
 
-/* ---- drawing --------------------------------------------------------------------------------- */
+/* ---- drawing ---- */
 
 /* In the last row, cut where the terminal ends. */
 static void draw_help(const struct screen *screen)
@@ -230,7 +230,7 @@ static void draw(struct cli *cli, struct screen *screen)
 	free(text);
 }
 
-/* ---- keys ------------------------------------------------------------------------------------ */
+/* ---- keys ---- */
 
 static void show(struct screen *screen, enum view view)
 {

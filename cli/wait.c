@@ -15,7 +15,7 @@
 
 enum { RETRY_MS = 200 };
 
-/* ---- for addresses --------------------------------------------------------------------------- */
+/* ---- for addresses ---- */
 
 struct following {
 	bool changed;
@@ -114,7 +114,7 @@ int cli_follow(struct cli *cli, cli_look *look_again, void *context)
 	return status;
 }
 
-/* ---- for the agent's own components ---------------------------------------------------------- */
+/* ---- for the agent's own components ---- */
 
 /* True when all, or the one named, are registered; else `remains` says which is not, and why. */
 static bool all_registered(const json_t *agent, const char *name, char *remains, size_t size)

@@ -37,7 +37,7 @@ struct watching {
 	int status;      /* -1: go on */
 };
 
-/* ---- a command for each node ----------------------------------------------------------------- */
+/* ---- a command for each node ---- */
 
 /* A command that cannot be run ends the watch. */
 static void run(struct watching *watching, const char *event, const char *path, const char *input)
@@ -99,7 +99,7 @@ static void run_for_event(
 	}
 }
 
-/* ---- one command for a burst ----------------------------------------------------------------- */
+/* ---- one command for a burst ---- */
 
 /* The picture has changed: the command runs when it stays as it is for a while. */
 static void settle_later(struct watching *watching)
@@ -125,7 +125,7 @@ static void run_settled(struct watching *watching)
 	free(text);
 }
 
-/* ---- the picture ----------------------------------------------------------------------------- */
+/* ---- the picture ---- */
 
 /* Brings the picture up to date; false for an event that leaves it as it is. */
 static bool apply(
@@ -164,7 +164,7 @@ static void take_for_command(struct watching *watching, const struct berth_event
 	json_decref(snapshot);
 }
 
-/* ---- lines ----------------------------------------------------------------------------------- */
+/* ---- lines ---- */
 
 static void print_json(const struct berth_event *event)
 {
@@ -240,7 +240,7 @@ static void print_text(const struct watching *watching, const struct berth_event
 	fflush(stdout);
 }
 
-/* ---- the watch ------------------------------------------------------------------------------- */
+/* ---- the watch ---- */
 
 /* The stream broke: before the first picture that is a failure, later a remark. */
 static void on_lost(struct watching *watching)

@@ -37,7 +37,7 @@ static void on_signal(int number)
 	stopped = 1;
 }
 
-/* ---- beginning ------------------------------------------------------------------------------- */
+/* ---- beginning ---- */
 
 static bool make_token(char token[WEB_TOKEN_BYTES])
 {
@@ -84,7 +84,7 @@ static void print_url(const struct cli *cli, const struct web_site *site)
 	fflush(stdout);
 }
 
-/* ---- serving --------------------------------------------------------------------------------- */
+/* ---- serving ---- */
 
 /*
  * The place of a new connection: a free one, or that of the connection that has kept us waiting for

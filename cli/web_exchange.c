@@ -65,7 +65,7 @@ void web_exchange_poll(const struct web_exchange *exchange, struct pollfd ret[WE
 	}
 }
 
-/* ---- the request ----------------------------------------------------------------------------- */
+/* ---- the request ---- */
 
 static const char *phrase_of(int status)
 {
@@ -145,7 +145,7 @@ static void read_request(struct web_exchange *exchange, const struct web_site *s
 	}
 }
 
-/* ---- the answer ------------------------------------------------------------------------------ */
+/* ---- the answer ---- */
 
 /* All is written: lets the browser read it, and close first. */
 static void leave(struct web_exchange *exchange, int64_t now_ms)

@@ -151,7 +151,7 @@ struct berth_options {
 	const char *realm; /* appended to accounts that end in @; without it these get no rights */
 };
 
-/* ---- handles --------------------------------------------------------------------------------- */
+/* ---- handles ---- */
 
 /*
  * Opens a handle: `where` is the path of an agent's socket (also as unix:PATH), or a registry's
@@ -204,7 +204,7 @@ void berth_answer_finish(struct berth_answer *answer);
 void berth_paths_finish(struct berth_paths *paths);
 void berth_endpoints_finish(struct berth_endpoints *endpoints);
 
-/* ---- lookups, on both kinds of handle -------------------------------------------------------- */
+/* ---- lookups, on both kinds of handle ---- */
 
 /*
  * The service record at `path`, as stored. BERTH_PATH_NOT_FOUND, BERTH_NO_RECORD,
@@ -266,7 +266,7 @@ int berth_find(struct berth *berth, const struct berth_criteria *criteria,
 	berth_on_progress *on_progress, void *context, struct berth_answer *ret_records,
 	struct berth_failure *failure);
 
-/* ---- resolve once, re-read on trouble -------------------------------------------------------- */
+/* ---- resolve once, re-read on trouble ---- */
 
 /*
  * Keeps the endpoints of `path` for this process. Sends no request yet. The lookup must not outlive
@@ -295,7 +295,7 @@ int berth_lookup_get(struct berth_lookup *lookup, const struct berth_endpoints *
  */
 void berth_lookup_trouble(struct berth_lookup *lookup);
 
-/* ---- watches, on both kinds of handle -------------------------------------------------------- */
+/* ---- watches, on both kinds of handle ---- */
 
 enum berth_event_type {
 	BERTH_EVENT_SUBSCRIBED, /* the watch has begun: `records` is all there is */
@@ -344,7 +344,7 @@ void berth_unwatch(struct berth_watch *watch);
 /* "UPDATED" for BERTH_EVENT_UPDATED and so on. Static. */
 const char *berth_event_name(enum berth_event_type type);
 
-/* ---- writes, on a registry ------------------------------------------------------------------- */
+/* ---- writes, on a registry ---- */
 
 /*
  * A write whose answer is lost with the connection is looked for on the next one, and made again
@@ -429,7 +429,7 @@ int berth_add_write_accessor(
 	struct berth *berth, const char *user, const char *password, struct berth_failure *failure);
 int berth_clear_write_accessors(struct berth *berth, struct berth_failure *failure);
 
-/* ---- the agent itself ------------------------------------------------------------------------ */
+/* ---- the agent itself ---- */
 
 /*
  * The bodies of GET /v1/agent, /v1/agent/checks and /v1/agent/history, as PROTOCOL.md describes

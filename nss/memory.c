@@ -43,7 +43,7 @@ static _Atomic int64_t next_ms;
 static _Atomic int64_t expired_ms; /* when the lease was first found to be over; 0: it is not */
 static _Atomic pid_t fetching;     /* by which process; it may be the parent of this one */
 
-/* ---- rooms -------------------------------------------------------------------------------- */
+/* ---- rooms ---- */
 
 static void give_up(int number)
 {
@@ -88,7 +88,7 @@ static void retire(int number)
 	atomic_store(&expired_ms, 0);
 }
 
-/* ---- reading ------------------------------------------------------------------------------ */
+/* ---- reading ---- */
 
 /* An agent that was killed has not retired its map; a living one extends the lease when asked. */
 static bool is_abandoned(void)
@@ -139,7 +139,7 @@ enum nss_memory_outcome nss_memory_read(
 	return outcome;
 }
 
-/* ---- getting a map ------------------------------------------------------------------------ */
+/* ---- getting a map ---- */
 
 bool nss_memory_wants_map(void)
 {

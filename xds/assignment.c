@@ -20,7 +20,7 @@ void assignment_finish(struct assignment *assignment)
 	assignment_init(assignment);
 }
 
-/* ---- adding ---------------------------------------------------------------------------------- */
+/* ---- adding ---- */
 
 static size_t find_locality(struct assignment *assignment, const char *zone)
 {
@@ -58,7 +58,7 @@ void assignment_add(struct assignment *assignment, const struct member *member, 
 	assignment->left_out += member->left_out;
 }
 
-/* ---- completing ------------------------------------------------------------------------------ */
+/* ---- completing ---- */
 
 static int by_address(const void *a, const void *b)
 {

@@ -207,7 +207,7 @@ uint64_t discovery_read_version(const struct discovery_text *text)
 	return ours ? strtoull(digits, NULL, 16) : 0;
 }
 
-/* ---- answers --------------------------------------------------------------------------------- */
+/* ---- answers ---- */
 
 /* The fields of DiscoveryResponse and of DeltaDiscoveryResponse; a Resource has its Any as 2. */
 enum {

@@ -67,7 +67,7 @@ bool discovery_text_is(const struct discovery_text *text, const char *other);
 void discovery_write_version(char out[DISCOVERY_VERSION_BYTES], uint64_t version);
 uint64_t discovery_read_version(const struct discovery_text *text);
 
-/* ---- answers: DiscoveryResponse, DeltaDiscoveryResponse -------------------------------------- */
+/* ---- answers: DiscoveryResponse, DeltaDiscoveryResponse ---- */
 
 /* Appends a resource, whose message is between begin and end. */
 struct discovery_mark {

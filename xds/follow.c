@@ -64,7 +64,7 @@ struct world {
 	uint64_t refused;
 };
 
-/* ---- the world ------------------------------------------------------------------------------- */
+/* ---- the world ---- */
 
 static void on_serve_change(void *context, const char *path)
 {
@@ -188,7 +188,7 @@ int world_trouble(const struct world *world, struct berth_failure *ret_failure)
 	return trees_trouble(world->trees, ret_failure);
 }
 
-/* ---- names: from the trees to a set ---------------------------------------------------------- */
+/* ---- names: from the trees to a set ---- */
 
 struct collecting {
 	struct assignment *assignment;
@@ -361,7 +361,7 @@ static void tell_users(struct follow *follow)
 	}
 }
 
-/* ---- names: users ---------------------------------------------------------------------------- */
+/* ---- names: users ---- */
 
 static void observe_places(struct follow *follow)
 {
@@ -504,7 +504,7 @@ void follow_encode(struct follow *follow, enum resource_type type, struct buffer
 	}
 }
 
-/* ---- all names ------------------------------------------------------------------------------- */
+/* ---- all names ---- */
 
 void world_observe(struct world *world, struct world_user *user)
 {
@@ -617,7 +617,7 @@ static void update_names(struct world *world)
 	}
 }
 
-/* ---- what is due ----------------------------------------------------------------------------- */
+/* ---- what is due ---- */
 
 bool world_has_changes(const struct world *world)
 {

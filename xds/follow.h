@@ -79,7 +79,7 @@ struct world_counts world_counts(const struct world *world);
 /* 0 while all streams of the agent flow; else why one does not. */
 int world_trouble(const struct world *world, struct berth_failure *ret_failure);
 
-/* ---- names ----------------------------------------------------------------------------------- */
+/* ---- names ---- */
 
 /* Begins to follow a name. False: there are too many. */
 bool follow_take(struct world *world, struct follow_user *user, const char *name, size_t len);
@@ -96,7 +96,7 @@ uint64_t follow_version(struct follow *follow, enum resource_type type);
 void follow_encode(struct follow *follow, enum resource_type type, struct buffer *out);
 const struct assignment *follow_assignment(const struct follow *follow);
 
-/* ---- all names ------------------------------------------------------------------------------- */
+/* ---- all names ---- */
 
 void world_observe(struct world *world, struct world_user *user);
 void world_unobserve(struct world *world, struct world_user *user);

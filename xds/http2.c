@@ -86,7 +86,7 @@ static void wake(struct http2 *http2)
 	http2->host.on_output(http2->host.context);
 }
 
-/* ---- streams --------------------------------------------------------------------------------- */
+/* ---- streams ---- */
 
 static struct stream *stream_create(struct http2 *http2, int32_t id)
 {
@@ -128,7 +128,7 @@ static void end_stream(struct stream *stream, enum grpc_status status, const cha
 	}
 }
 
-/* ---- answers --------------------------------------------------------------------------------- */
+/* ---- answers ---- */
 
 static nghttp2_nv field(const char *name, const char *value)
 {
@@ -225,7 +225,7 @@ static void refuse(struct stream *stream, const char *status, const char *text)
 	submit_head(stream, status, "text/plain");
 }
 
-/* ---- gRPC ------------------------------------------------------------------------------------ */
+/* ---- gRPC ---- */
 
 #define SERVICE "/envoy.service.discovery.v3.AggregatedDiscoveryService/"
 
@@ -285,7 +285,7 @@ static void take_messages(struct stream *stream)
 	}
 }
 
-/* ---- REST ------------------------------------------------------------------------------------ */
+/* ---- REST ---- */
 
 static void on_rest_ready(void *context)
 {
@@ -307,7 +307,7 @@ static void begin_rest(struct stream *stream)
 	buffer_finish(&stream->in);
 }
 
-/* ---- frames ---------------------------------------------------------------------------------- */
+/* ---- frames ---- */
 
 static void begin_request(struct stream *stream)
 {
@@ -446,7 +446,7 @@ static int on_close(nghttp2_session *session, int32_t id, uint32_t code, void *c
 	return 0;
 }
 
-/* ---- the session ----------------------------------------------------------------------------- */
+/* ---- the session ---- */
 
 static nghttp2_session_callbacks *make_callbacks(void)
 {

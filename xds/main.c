@@ -82,7 +82,7 @@ static const struct option long_options[] = {
 	{ NULL, 0, NULL, 0 },
 };
 
-/* ---- the command line ------------------------------------------------------------------------ */
+/* ---- the command line ---- */
 
 static int usage(const char *option, const char *value, const char *allowed)
 {
@@ -210,7 +210,7 @@ static int read_options(struct options *options, int argc, char **argv)
 	return 0;
 }
 
-/* ---- serving --------------------------------------------------------------------------------- */
+/* ---- serving ---- */
 
 static void on_signal(struct ev_loop *loop, ev_signal *signal, int events)
 {

@@ -15,7 +15,7 @@ struct elements {
 	size_t count;
 };
 
-/* ---- from a name to paths -------------------------------------------------------------------- */
+/* ---- from a name to paths ---- */
 
 /* `guard`: the number of elements that are the guard; 0: none. */
 static void add_place(struct name_meaning *meaning, enum name_shape shape,
@@ -175,7 +175,7 @@ void name_meaning_finish(struct name_meaning *meaning)
 	*meaning = (struct name_meaning){ .count = 0 };
 }
 
-/* ---- from a path to a name ------------------------------------------------------------------- */
+/* ---- from a path to a name ---- */
 
 static size_t element_len(const char *at)
 {

@@ -6,7 +6,7 @@ enum { VARINT = 0, FIXED_64 = 1, BYTES = 2, FIXED_32 = 5, VARINT_BYTES = 10 };
 
 #define FIELD_MAX UINT64_C(0x1fffffff)
 
-/* ---- writing --------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 static size_t encode(uint8_t out[VARINT_BYTES], uint64_t value)
 {
@@ -66,7 +66,7 @@ void protobuf_end(struct buffer *out, size_t begin)
 	}
 }
 
-/* ---- reading --------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 void protobuf_reader_init(struct protobuf_reader *reader, const void *data, size_t len)
 {

@@ -11,7 +11,7 @@
 
 #include "lib/base/buffer.h"
 
-/* ---- writing --------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 void protobuf_number(struct buffer *out, unsigned field, uint64_t value);
 void protobuf_bytes(struct buffer *out, unsigned field, const void *data, size_t len);
@@ -24,7 +24,7 @@ void protobuf_text(struct buffer *out, unsigned field, const char *text);
 size_t protobuf_begin(struct buffer *out, unsigned field);
 void protobuf_end(struct buffer *out, size_t begin);
 
-/* ---- reading --------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 /* One field; `data` points into the message. */
 struct protobuf_field {

@@ -46,7 +46,7 @@ enum resource_type resource_of_url(const char *url, size_t len)
 	return type;
 }
 
-/* ---- routes and listeners -------------------------------------------------------------------- */
+/* ---- routes and listeners ---- */
 
 /* RouteConfiguration: one virtual host, one route that matches everything. */
 static void encode_route(struct buffer *out, const char *name)
@@ -98,7 +98,7 @@ static void encode_listener(struct buffer *out, const char *name)
 	protobuf_end(out, api_listener);
 }
 
-/* ---- clusters and endpoints ------------------------------------------------------------------ */
+/* ---- clusters and endpoints ---- */
 
 static void encode_cluster(struct buffer *out, const char *name)
 {
@@ -190,7 +190,7 @@ void resource_encode(struct buffer *out, enum resource_type type, const char *na
 	}
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------ */
+/* ---- JSON ---- */
 
 static json_t *endpoint_json(const struct assignment_endpoint *endpoint)
 {

@@ -46,7 +46,7 @@ bool rest_is_target(const char *target)
 	return type_of(target) != RESOURCE_TYPES;
 }
 
-/* ---- waiting --------------------------------------------------------------------------------- */
+/* ---- waiting ---- */
 
 static bool all_known(const struct rest *rest)
 {
@@ -91,7 +91,7 @@ static void on_names(void *context)
 	look_again(context);
 }
 
-/* ---- the request ----------------------------------------------------------------------------- */
+/* ---- the request ---- */
 
 /* A member in either of the spellings of JSON. */
 static const json_t *member(const json_t *json, const char *name, const char *camel)
@@ -183,7 +183,7 @@ void rest_destroy(struct rest *rest)
 	free(rest);
 }
 
-/* ---- the answer ------------------------------------------------------------------------------ */
+/* ---- the answer ---- */
 
 struct writing {
 	struct buffer *out;

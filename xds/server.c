@@ -87,7 +87,7 @@ static void accept_again(struct server *server, bool accepting)
 	server->full = !accepting;
 }
 
-/* ---- connections ----------------------------------------------------------------------------- */
+/* ---- connections ---- */
 
 static void on_output(void *context)
 {
@@ -281,7 +281,7 @@ static void on_accept(struct ev_loop *loop, ev_io *io, int events)
 	}
 }
 
-/* ---- the loop -------------------------------------------------------------------------------- */
+/* ---- the loop ---- */
 
 static void flush_pending(struct server *server)
 {
@@ -390,7 +390,7 @@ static void on_tick(struct ev_loop *loop, ev_timer *timer, int events)
 	}
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- life ---- */
 
 /* Half of the descriptors are for streams of the agent. */
 static size_t most_connections(void)

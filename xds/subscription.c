@@ -57,7 +57,7 @@ uint64_t subscription_refusals(void)
 	return refusals;
 }
 
-/* ---- entries --------------------------------------------------------------------------------- */
+/* ---- entries ---- */
 
 static void mark_due(struct entry *entry)
 {
@@ -174,7 +174,7 @@ static void forget_removed(struct kind *kind)
 	kind->removed_count = 0;
 }
 
-/* ---- wildcards ------------------------------------------------------------------------------- */
+/* ---- wildcards ---- */
 
 /* Brings the entries of a wildcard in line with the names of the world. */
 static void follow_all(struct kind *kind)
@@ -239,7 +239,7 @@ static bool may_be_all(const struct kind *kind)
 	return kind->type == RESOURCE_CLUSTER || kind->type == RESOURCE_LISTENER;
 }
 
-/* ---- requests -------------------------------------------------------------------------------- */
+/* ---- requests ---- */
 
 static int too_many(const struct kind *kind, struct err *err)
 {
@@ -383,7 +383,7 @@ int subscription_take(
 	return code;
 }
 
-/* ---- answers --------------------------------------------------------------------------------- */
+/* ---- answers ---- */
 
 /*
  * Whether a resource can be sent. All but endpoints say the same whatever the registry holds, so
@@ -482,7 +482,7 @@ bool subscription_next(struct subscription *subscription, struct buffer *out)
 	return false;
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- life ---- */
 
 struct subscription *subscription_create(
 	struct world *world, bool delta, subscription_on_due *on_due, void *context)

@@ -33,7 +33,7 @@ struct trees {
 #define TREE(item) LIST_ITEM(item, struct tree, link)
 #define OBSERVER(item) LIST_ITEM(item, struct tree_observer, link)
 
-/* ---- nodes ----------------------------------------------------------------------------------- */
+/* ---- nodes ---- */
 
 /* The index of the first node that is not before `path`. */
 static size_t place_of(const struct tree *tree, const char *path)
@@ -138,7 +138,7 @@ static struct member *read_member(const char *record)
 	return member;
 }
 
-/* ---- events ---------------------------------------------------------------------------------- */
+/* ---- events ---- */
 
 static void tell(struct tree *tree, const char *path)
 {
@@ -176,7 +176,7 @@ static void on_event(void *context, const struct berth_event *event)
 	tell(tree, event->path);
 }
 
-/* ---- trees ----------------------------------------------------------------------------------- */
+/* ---- trees ---- */
 
 struct trees *trees_create(struct berth *berth)
 {

@@ -1,3 +1,4 @@
+/* Answers that every request may get: problems, JSON, text. */
 #include "agent/api/internal.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* Probes of life and readiness, and the metrics. */
 #include "agent/api/internal.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Look-ups of the registry's nodes: from the cache, after a wait, or as a long poll. */
 #include "agent/api/poll.h"
 
 #include <stdio.h>

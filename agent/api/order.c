@@ -1,3 +1,4 @@
+/* Requests that change something: who may make them, their bodies, and what they do. */
 #include "agent/api/internal.h"
 
 #include <stdio.h>

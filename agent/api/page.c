@@ -1,3 +1,4 @@
+/* The page for people. */
 #include "agent/api/internal.h"
 
 /*

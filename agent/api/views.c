@@ -1,3 +1,4 @@
+/* Views of the agent's own state, at once or as long polls. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>

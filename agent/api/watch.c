@@ -1,3 +1,4 @@
+/* Streams of the registry's changes. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -57,7 +57,7 @@ static void plan(struct bridge *bridge)
 	}
 }
 
-/* ---- containers ------------------------------------------------------------------------------ */
+/* ---- containers ---- */
 
 static void on_due(void *context)
 {
@@ -161,7 +161,7 @@ static void drop_removed(struct bridge *bridge)
 	}
 }
 
-/* ---- the directory --------------------------------------------------------------------------- */
+/* ---- the directory ---- */
 
 /* It must not be somebody else's: its subdirectories decide who may register what. */
 static int open_directory(struct bridge *bridge, struct err *err)
@@ -268,7 +268,7 @@ static void on_timer(void *context)
 	bridge->environment.on_change(bridge->environment.context);
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- life ---- */
 
 static void on_publish_change(void *context)
 {
@@ -389,7 +389,7 @@ void bridge_proceed(struct bridge *bridge)
 	}
 }
 
-/* ---- report ---------------------------------------------------------------------------------- */
+/* ---- report ---- */
 
 json_t *bridge_json(const struct bridge *bridge)
 {

@@ -70,7 +70,7 @@ struct bridge_container {
 	size_t events;
 };
 
-/* ---- events ---------------------------------------------------------------------------------- */
+/* ---- events ---- */
 
 /* The watches go, and with them the events; looks at intervals take their place. */
 static void mute(struct bridge_container *container, int64_t now_ms)
@@ -106,7 +106,7 @@ static void on_event(void *context, uint32_t mask, const char *name)
 	container->environment.on_due(container->environment.context);
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- life ---- */
 
 struct bridge_container *bridge_container_create(
 	const struct bridge_container_environment *environment, const char *name, int fd_take)
@@ -199,7 +199,7 @@ void bridge_container_doubt(struct bridge_container *container)
 	container->dirty = true;
 }
 
-/* ---- the registry's directory ---------------------------------------------------------------- */
+/* ---- the registry's directory ---- */
 
 static int fail(struct bridge_container *container, const char *what, int error)
 {
@@ -298,7 +298,7 @@ static int open_registry(struct bridge_container *container)
 	return fd;
 }
 
-/* ---- judging --------------------------------------------------------------------------------- */
+/* ---- judging ---- */
 
 static void refill(struct bridge_container *container, int64_t now_ms)
 {
@@ -429,7 +429,7 @@ void bridge_container_retry(struct bridge_container *container, int64_t now_ms)
 	}
 }
 
-/* ---- looking --------------------------------------------------------------------------------- */
+/* ---- looking ---- */
 
 /* False: the claim is over. */
 static bool mourn(struct bridge_container *container, struct bridge_claim *claim, int64_t now_ms)
@@ -539,7 +539,7 @@ static void walk(struct bridge_container *container, int registry_fd)
 	container->partial = !whole;
 }
 
-/* ---- when ------------------------------------------------------------------------------------ */
+/* ---- when ---- */
 
 static int64_t sooner(int64_t a, int64_t b)
 {
@@ -603,7 +603,7 @@ void bridge_container_run(struct bridge_container *container, int64_t now_ms)
 	container->rest_until_ms = now_ms + (rest_ms > REST_MAX_MS ? REST_MAX_MS : rest_ms);
 }
 
-/* ---- report ---------------------------------------------------------------------------------- */
+/* ---- report ---- */
 
 static json_t *claim_json(
 	const struct bridge_container *container, const struct bridge_claim *claim)

@@ -24,7 +24,7 @@ struct bridge_publish {
 	json_t *by_path; /* path -> the post's address */
 };
 
-/* ---- posts ----------------------------------------------------------------------------------- */
+/* ---- posts ---- */
 
 static struct post *find(const struct bridge_publish *publish, const char *path)
 {
@@ -95,7 +95,7 @@ static void free_post(struct post *post)
 	free(post);
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- life ---- */
 
 struct bridge_publish *bridge_publish_create(const struct bridge_publish_environment *environment)
 {
@@ -127,7 +127,7 @@ void bridge_publish_destroy(struct bridge_publish *publish)
 	free(publish);
 }
 
-/* ---- claims ---------------------------------------------------------------------------------- */
+/* ---- claims ---- */
 
 static bool has(const struct post *post, const char *container)
 {
@@ -218,7 +218,7 @@ void bridge_publish_proceed(struct bridge_publish *publish)
 	}
 }
 
-/* ---- questions ------------------------------------------------------------------------------- */
+/* ---- questions ---- */
 
 const struct announce *bridge_publish_find(
 	const struct bridge_publish *publish, const char *path, const char *container)

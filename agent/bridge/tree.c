@@ -21,7 +21,7 @@ enum {
 
 #define NS_PER_S INT64_C(1000000000)
 
-/* ---- opening --------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 int bridge_tree_open(int directory, const char *name, bool same_mount)
 {
@@ -68,7 +68,7 @@ static int open_node(int registry_fd, const char *path, int *ret_parent)
 	return *ret_parent < 0 ? -1 : bridge_tree_open(*ret_parent, path_name(path), true);
 }
 
-/* ---- one node -------------------------------------------------------------------------------- */
+/* ---- one node ---- */
 
 static enum bridge_tree_kind kind_of(int fd)
 {
@@ -182,7 +182,7 @@ void bridge_tree_look(struct bridge_tree_node *ret_node, int registry_fd, const 
 	}
 }
 
-/* ---- all nodes ------------------------------------------------------------------------------- */
+/* ---- all nodes ---- */
 
 struct walker {
 	const struct bridge_tree_walk *walk;

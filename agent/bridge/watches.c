@@ -56,7 +56,7 @@ static void free_watch(struct bridge_watches *watches, struct watch *watch)
 	free(watch);
 }
 
-/* ---- events ---------------------------------------------------------------------------------- */
+/* ---- events ---- */
 
 static void hand_on(struct bridge_watches *watches, const struct inotify_event *event)
 {
@@ -91,7 +91,7 @@ static void on_readable(struct ev_loop *loop, ev_io *io, int events)
 	}
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- life ---- */
 
 int bridge_watches_create(struct bridge_watches **ret_watches, struct ev_loop *loop,
 	void (*on_lost)(void *context), void *context, struct err *err)
@@ -130,7 +130,7 @@ void bridge_watches_leave(struct bridge_watches *watches)
 	watches->fd = -1;
 }
 
-/* ---- sets ------------------------------------------------------------------------------------ */
+/* ---- sets ---- */
 
 void bridge_watch_set_init(struct bridge_watch_set *set,
 	void (*on_event)(void *context, uint32_t mask, const char *name), void *context)

@@ -194,7 +194,7 @@ void cache_flush(struct cache *cache)
 	plan_tick(cache);
 }
 
-/* ---- resync: a share of the paths with each tick, all of them within the period -------------- */
+/* ---- resync: a share of the paths with each tick, all of them within the period ---- */
 
 static void resync_bucket(struct cache *cache, size_t bucket)
 {

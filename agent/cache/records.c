@@ -1,8 +1,7 @@
+/* The data of all paths, for an index of the records. */
 #include "agent/cache/parts.h"
 
 #include <string.h>
-
-/* The data of all paths, for an index of the records. */
 
 static const struct registry_value *known_value(const struct cache_node *node)
 {

@@ -78,7 +78,7 @@ static const char *const type_names[] = {
 	[CONFIG_CHECK_TTL] = "ttl",
 };
 
-/* ---- schedule -------------------------------------------------------------------------------- */
+/* ---- schedule ---- */
 
 static void arm_timer(struct check *check, int64_t due_ms)
 {
@@ -117,7 +117,7 @@ static void arm_patience(struct check *check)
 	arm_timer(check, clock_monotonic_ms() + check->config->interval_ms);
 }
 
-/* ---- results --------------------------------------------------------------------------------- */
+/* ---- results ---- */
 
 static void explain(
 	const struct check *check, const struct check_result *result, char *out, size_t size)
@@ -192,7 +192,7 @@ static void take_result(struct check *check, const struct check_result *result)
 	report_change(check, condition, result);
 }
 
-/* ---- one run --------------------------------------------------------------------------------- */
+/* ---- one run ---- */
 
 static void on_run_result(void *context, const struct check_result *result)
 {
@@ -268,7 +268,7 @@ static void on_timer(void *context)
 	}
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- life ---- */
 
 static bool restore(struct check *check, const json_t *saved)
 {
@@ -394,7 +394,7 @@ void check_destroy(struct check *check)
 	free(check);
 }
 
-/* ---- views and requests ---------------------------------------------------------------------- */
+/* ---- views and requests ---- */
 
 const struct config_check *check_config(const struct check *check)
 {

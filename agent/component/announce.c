@@ -6,7 +6,7 @@
 #include "agent/component/announce_internal.h"
 #include "lib/base/text.h"
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- life ---- */
 
 static void read_persistent(struct announce *announce, const json_t *persistent)
 {
@@ -90,7 +90,7 @@ void announce_destroy(struct announce *announce)
 	free(announce);
 }
 
-/* ---- wishes ---------------------------------------------------------------------------------- */
+/* ---- wishes ---- */
 
 void announce_wish(struct announce *announce, enum announce_wish wish,
 	const struct dialect_node *node, const char *why)

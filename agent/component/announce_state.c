@@ -16,7 +16,7 @@ bool announce_state_is_in(enum announce_state state)
 	return state == ANNOUNCE_REGISTERED || state == ANNOUNCE_OUTDATED;
 }
 
-/* ---- state ----------------------------------------------------------------------------------- */
+/* ---- state ---- */
 
 static bool is_trouble(enum announce_state state)
 {
@@ -59,7 +59,7 @@ void announce_set_failed(struct announce *announce, const struct err *err)
 	announce_set_state(announce, ANNOUNCE_FAILED, why);
 }
 
-/* ---- questions ------------------------------------------------------------------------------- */
+/* ---- questions ---- */
 
 const char *announce_path(const struct announce *announce)
 {

@@ -58,7 +58,7 @@ struct drain *component_drain(struct component *component)
 	return &component->drain;
 }
 
-/* ---- events ---------------------------------------------------------------------------------- */
+/* ---- events ---- */
 
 void component_check_changed(struct component *component, const struct check *check)
 {
@@ -104,7 +104,7 @@ void component_set_gate(struct component *component, enum component_gate gate, c
 	component_reconsider(component);
 }
 
-/* ---- addresses that local processes supply --------------------------------------------------- */
+/* ---- addresses that local processes supply ---- */
 
 static void start_linger_timer(struct component *component)
 {
@@ -143,7 +143,7 @@ void component_connection_closed(struct component *component, uint64_t connectio
 	start_linger_timer(component);
 }
 
-/* ---- events of the registry ------------------------------------------------------------------ */
+/* ---- events of the registry ---- */
 
 void component_on_registry_state(
 	struct component *component, enum registry_state state, const char *why)
@@ -152,7 +152,7 @@ void component_on_registry_state(
 	component_dialects_on_registry_state(component, state, why);
 }
 
-/* ---- life and reload ------------------------------------------------------------------------- */
+/* ---- life and reload ---- */
 
 static struct announce *create_announcement(struct component *component, const json_t *saved)
 {
@@ -231,7 +231,7 @@ void component_reload(struct component *component, const struct config_component
 	component_reconsider(component);
 }
 
-/* ---- for people and successors --------------------------------------------------------------- */
+/* ---- for people and successors ---- */
 
 json_t *component_json(const struct component *component)
 {

@@ -1,3 +1,4 @@
+/* The component's nodes in other naming schemes. */
 #include "agent/component/internal.h"
 
 #include <stdlib.h>

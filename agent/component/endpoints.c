@@ -1,3 +1,4 @@
+/* The component's endpoints: which ones checks take out, and addresses that programs supply. */
 #include "agent/component/internal.h"
 
 #include <stdlib.h>

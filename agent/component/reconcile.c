@@ -10,7 +10,7 @@
 
 enum { RETRY_MAX_MS = 30000 };
 
-/* ---- the node -------------------------------------------------------------------------------- */
+/* ---- the node ---- */
 
 bool announce_is_untouched(const struct announce *announce)
 {
@@ -95,7 +95,7 @@ void announce_forget_place(struct announce *announce)
 	}
 }
 
-/* ---- pauses ---------------------------------------------------------------------------------- */
+/* ---- pauses ---- */
 
 static bool pauses(const struct announce *announce)
 {
@@ -130,7 +130,7 @@ static int64_t throttled_ms(const struct announce *announce)
 	return left_ms > 0 && passed_ms >= 0 ? (int64_t)left_ms + 1 : 0;
 }
 
-/* ---- writing --------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 /* The node is looked at again after the pause, or when the watch reports a change. */
 static void failed(struct announce *announce, const struct err *err)
@@ -388,7 +388,7 @@ static void begin(struct announce *announce, enum announce_action action)
 	}
 }
 
-/* ---- reconciling ----------------------------------------------------------------------------- */
+/* ---- reconciling ---- */
 
 static void set_withdrawn(struct announce *announce, const struct announce_view *view)
 {

@@ -1,3 +1,4 @@
+/* Transitions of the component, handed on to the agent. */
 #include "agent/component/internal.h"
 
 #include "lib/base/text.h"

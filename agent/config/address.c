@@ -1,3 +1,4 @@
+/* Addresses of checks: host:port and http URLs. */
 #include <stdlib.h>
 #include <string.h>
 

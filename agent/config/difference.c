@@ -1,3 +1,4 @@
+/* The difference of two configurations, as JSON. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* Prints a configuration as berth.ini, and as a summary. */
 #include "agent/config/config.h"
 
 #include <stdlib.h>

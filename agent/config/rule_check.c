@@ -1,3 +1,4 @@
+/* Rules for a [check] as a whole: options that need, or exclude, one another. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/un.h>

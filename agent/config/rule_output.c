@@ -1,3 +1,4 @@
+/* Rules for an [output] as a whole: options that need, or exclude, one another. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

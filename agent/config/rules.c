@@ -1,3 +1,4 @@
+/* Rules for [registry] and [component] as a whole, and their defaults that depend on others. */
 #include <stdlib.h>
 #include <string.h>
 

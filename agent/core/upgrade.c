@@ -26,7 +26,7 @@ enum {
 	DOCUMENT_MAX_BYTES = 64 * 1024 * 1024,
 };
 
-/* ---- descriptors ----------------------------------------------------------------------------- */
+/* ---- descriptors ---- */
 
 static int parse_int(const char *text)
 {
@@ -55,7 +55,7 @@ static int take_descriptor(const json_t *number)
 	return fd;
 }
 
-/* ---- receiving ------------------------------------------------------------------------------- */
+/* ---- receiving ---- */
 
 static json_t *read_document(int fd)
 {
@@ -357,7 +357,7 @@ const char *upgrade_text(const struct upgrade *upgrade, const char *name)
 	return text ? text : "";
 }
 
-/* ---- passing on ------------------------------------------------------------------------------ */
+/* ---- passing on ---- */
 
 static void pass_descriptor(json_t *document, const char *name, int fd)
 {

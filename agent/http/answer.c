@@ -23,7 +23,7 @@ enum {
 	CHUNK_HEAD_BYTES = 10,        /* size, CR, LF */
 };
 
-/* ---- the head of an answer ---------------------------------------------------------------- */
+/* ---- the head of an answer ---- */
 
 struct status {
 	int status;
@@ -103,7 +103,7 @@ static size_t write_prefix(const struct connection *connection, int status, char
 	return (size_t)(at - out);
 }
 
-/* ---- writing ------------------------------------------------------------------------------ */
+/* ---- writing ---- */
 
 /* The kernel takes the descriptor with the first byte that it takes. */
 static ssize_t send_descriptor(struct connection *connection, struct iovec *parts, size_t count)
@@ -230,7 +230,7 @@ void http_send_continue(struct connection *connection)
 	}
 }
 
-/* ---- answering ---------------------------------------------------------------------------- */
+/* ---- answering ---- */
 
 /* The status that a condition of the request makes of 200 (RFC 9110, section 13.2.2). */
 static int apply_conditions(
@@ -298,7 +298,7 @@ void http_refuse(struct connection *connection, int status, const char *detail)
 	answer_problem(connection, status, detail);
 }
 
-/* ---- streams ------------------------------------------------------------------------------ */
+/* ---- streams ---- */
 
 void http_stream(struct http_request *request, const char *content_type,
 	const struct http_stream_callbacks *callbacks)

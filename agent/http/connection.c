@@ -5,7 +5,7 @@
 
 #include "agent/http/internal.h"
 
-/* ---- the state ---------------------------------------------------------------------------- */
+/* ---- the state ---- */
 
 void http_connection_set_state(struct connection *connection, enum http_connection_state state)
 {
@@ -40,7 +40,7 @@ void http_connection_wake(struct connection *connection)
 	}
 }
 
-/* ---- the end of a request ----------------------------------------------------------------- */
+/* ---- the end of a request ---- */
 
 void http_connection_free_request(struct connection *connection)
 {
@@ -72,7 +72,7 @@ void http_connection_end_request(struct connection *connection)
 	}
 }
 
-/* ---- for handlers -------------------------------------------------------------------- */
+/* ---- for handlers ---- */
 
 void http_on_closed(struct http_request *request, void (*on_closed)(void *context), void *context)
 {

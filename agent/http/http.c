@@ -69,7 +69,7 @@ static void init_watchers(struct http *http)
 	http->kick.data = http;
 }
 
-/* ---- opening and closing ------------------------------------------------------------------ */
+/* ---- opening and closing ---- */
 
 /*
  * The number of open descriptors: the lowest free one, as long as there are no gaps.
@@ -271,7 +271,7 @@ void http_renew_socket(struct http *http)
 	http->socket_missing = fd < 0;
 }
 
-/* ---- for a successor ---------------------------------------------------------------------- */
+/* ---- for a successor ---- */
 
 void http_flush(struct http *http)
 {

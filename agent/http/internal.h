@@ -171,13 +171,13 @@ struct http {
 	char scratch[HTTP_SCRATCH_BYTES]; /* bytes just read, or about to be written */
 };
 
-/* ---- accept.c ----------------------------------------------------------------------------- */
+/* ---- accept.c ---- */
 
 void http_accept_start(struct listener *listener);
 /* Takes `fd` for the listening socket, once the connections that wait for the old one are in. */
 void http_accept_replace(struct listener *listener, int fd);
 
-/* ---- serve.c -------------------------------------------------------------------------------- */
+/* ---- serve.c ---- */
 
 /* Takes the descriptor. */
 struct connection *http_connection_create(struct listener *listener, int fd, uint64_t id);
@@ -188,7 +188,7 @@ void http_connection_run(struct connection *connection, int events);
 /* Looks for an end that no watcher reports, and for silence since `limit`. May free it. */
 void http_connection_sweep(struct connection *connection, ev_tstamp limit);
 
-/* ---- answer.c ----------------------------------------------------------------------------- */
+/* ---- answer.c ---- */
 
 /* Answers a request that no handler sees, and closes the connection. */
 void http_refuse(struct connection *connection, int status, const char *detail);
@@ -199,7 +199,7 @@ void http_send_continue(struct connection *connection);
 void http_write(struct connection *connection);
 void http_pump(struct connection *connection);
 
-/* ---- connection.c ------------------------------------------------------------------------- */
+/* ---- connection.c ---- */
 
 /* The only place that sets it; a step that the diagram does not have is a fault of the server. */
 void http_connection_set_state(struct connection *connection, enum http_connection_state state);
@@ -212,7 +212,7 @@ void http_connection_end_request(struct connection *connection);
 /* Frees the kept parts of the request; its answer may go on. */
 void http_connection_free_request(struct connection *connection);
 
-/* ---- share.c ------------------------------------------------------------------------------ */
+/* ---- share.c ---- */
 
 /* The client of a connection, with a reference for it. */
 struct client *http_client_get(const struct listener *listener, int fd);
@@ -236,7 +236,7 @@ void http_hand_over_end(struct connection *connection);
 /* The connection ends: nothing is on its way to the client by it any more. */
 void http_hand_over_forget(struct connection *connection);
 
-/* ---- listener.c ----------------------------------------------------------------------------- */
+/* ---- listener.c ---- */
 
 /* Begins to ask it for connections; its `accept` watcher is made. */
 void http_listener_start(struct listener *listener);
@@ -247,7 +247,7 @@ void http_listener_more(struct listener *listener);
 /* Closes the listening socket. */
 void http_listener_stop(struct listener *listener);
 
-/* ---- request.c ---------------------------------------------------------------------------- */
+/* ---- request.c ---- */
 
 /* Fills the connection's request from its reader. False: the method is unknown. */
 bool http_request_fill(struct connection *connection);

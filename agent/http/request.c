@@ -73,7 +73,7 @@ void http_peer(const struct http_request *request, struct http_peer *peer)
 	}
 }
 
-/* ---- parameters --------------------------------------------------------------------------- */
+/* ---- parameters ---- */
 
 int http_decode(const char *text, size_t len, char *out, size_t size)
 {

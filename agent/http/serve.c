@@ -33,7 +33,7 @@ static bool is_reading(const struct connection *connection)
 	return connection->state == HTTP_IDLE || connection->state == HTTP_READING;
 }
 
-/* ---- one request -------------------------------------------------------------------------- */
+/* ---- one request ---- */
 
 /* A method that changes something, with a condition: no such resource has an entity tag. */
 static bool condition_fails(const struct connection *connection)
@@ -163,7 +163,7 @@ static size_t take(struct connection *connection, const char *bytes, size_t len)
 	return (size_t)(at - bytes);
 }
 
-/* ---- reading ------------------------------------------------------------------------------ */
+/* ---- reading ---- */
 
 /* Into the scratch buffer; 0 when nothing came. Notes the end of the client's half. */
 static size_t receive(struct connection *connection)
@@ -209,7 +209,7 @@ static void linger(struct connection *connection)
 	}
 }
 
-/* ---- running ------------------------------------------------------------------------------ */
+/* ---- running ---- */
 
 static int interest_of(const struct connection *connection)
 {
@@ -328,7 +328,7 @@ void http_connection_sweep(struct connection *connection, ev_tstamp limit)
 	}
 }
 
-/* ---- beginning and end -------------------------------------------------------------------- */
+/* ---- beginning and end ---- */
 
 struct connection *http_connection_create(struct listener *listener, int fd, uint64_t id)
 {

@@ -31,7 +31,7 @@ static bool share_allows(size_t used, size_t total, size_t limit)
 	return total < limit && used < TIMES_THE_FREE * (limit - total);
 }
 
-/* ---- clients ------------------------------------------------------------------------------ */
+/* ---- clients ---- */
 
 struct key {
 	sa_family_t family; /* AF_UNSPEC: the kernel does not say */
@@ -119,7 +119,7 @@ void http_client_release(struct client *client)
 	}
 }
 
-/* ---- connections and watchers ------------------------------------------------------------- */
+/* ---- connections and watchers ---- */
 
 bool http_client_may_connect(struct client *client, const struct listener *listener)
 {
@@ -177,7 +177,7 @@ void http_end_search(const struct http_request *request)
 	connection->searches = false;
 }
 
-/* ---- descriptors -------------------------------------------------------------------------- */
+/* ---- descriptors ---- */
 
 /* The kernel counts the descriptors that clients have not read as the agent's. */
 static bool is_unread(const struct connection *connection)
@@ -215,7 +215,7 @@ void http_hand_over_forget(struct connection *connection)
 	}
 }
 
-/* ---- bytes -------------------------------------------------------------------------------- */
+/* ---- bytes ---- */
 
 static bool has_room(const struct client *client, const struct http *http)
 {

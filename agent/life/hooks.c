@@ -13,7 +13,7 @@
 #include "agent/registration/registry.h"
 #include "agent/life/reload.h"
 
-/* ---- status ---------------------------------------------------------------------------------- */
+/* ---- status ---- */
 
 static json_t *registry_status(const struct agent *agent)
 {
@@ -63,7 +63,7 @@ static json_t *agent_status(const struct agent *agent)
 		main_process_status(agent), "reload_problems", agent->reload_problems);
 }
 
-/* ---- requests of the API --------------------------------------------------------------------- */
+/* ---- requests of the API ---- */
 
 static struct component *find(void *context, size_t index)
 {

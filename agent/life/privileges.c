@@ -29,7 +29,7 @@ struct identity {
 	const char *name; /* of the user, whose other groups are taken too; NULL: none */
 };
 
-/* ---- user and group -------------------------------------------------------------------------- */
+/* ---- user and group ---- */
 
 /* The groups of the configuration were found when it was read. */
 static int find_identity(
@@ -73,7 +73,7 @@ static int become(const struct identity *identity, struct err *err)
 				 (unsigned)identity->uid, (unsigned)identity->gid);
 }
 
-/* ---- sockets --------------------------------------------------------------------------------- */
+/* ---- sockets ---- */
 
 static int bind_names(const struct config_dns *config, struct upgrade *received, struct err *err)
 {
@@ -218,7 +218,7 @@ static int make_directories(
 	return err->code;
 }
 
-/* ---- capabilities ---------------------------------------------------------------------------- */
+/* ---- capabilities ---- */
 
 static bool checks_have_users(const struct config *config)
 {
@@ -313,7 +313,7 @@ void agent_privileges_pass(void)
 	}
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- all of it ---- */
 
 static int change(const struct identity *identity, bool main_process, bool users, struct err *err)
 {

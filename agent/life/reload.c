@@ -18,7 +18,7 @@
 #include "agent/config/parts.h"
 #include "agent/config/trusted.h"
 
-/* ---- the change ------------------------------------------------------------------------------ */
+/* ---- the change ---- */
 
 /* Puts the options into force that may change at run time: log, limits, policies. */
 static void apply_options(struct agent *agent)

@@ -78,7 +78,7 @@ static void give_up(struct agent *agent, const char *why)
 	notify_ready();
 }
 
-/* ---- the document for the successor ---------------------------------------------------------- */
+/* ---- the document for the successor ---- */
 
 /* Two configurations with the same text have the same socket. */
 static void describe_socket(const struct config_agent *config, char *text, size_t size)
@@ -175,7 +175,7 @@ static _Noreturn void execute(struct agent *agent)
 	_exit(1);
 }
 
-/* ---- settling: requests under way are answered, files are in place --------------------------- */
+/* ---- settling: requests under way are answered, files are in place ---- */
 
 static bool settled(const struct agent *agent)
 {
@@ -244,7 +244,7 @@ static void settle(struct agent *agent)
 	ev_prepare_start(agent->loop, &upgrade->settle);
 }
 
-/* ---- the test of the new program ------------------------------------------------------------- */
+/* ---- the test of the new program ---- */
 
 static void on_test_ended(struct ev_loop *loop, ev_child *child, int events)
 {
@@ -321,7 +321,7 @@ void agent_upgrade_begin(struct agent *agent)
 	timer_start(&agent->upgrade->patience, TEST_PATIENCE_MS);
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- life ---- */
 
 /* Keeps a descriptor only if its use has not changed since the predecessor opened it. */
 static void keep_if_same(int *fd, const char *before, const char *now)

@@ -1,3 +1,4 @@
+/* Puts an output's content in place: its check, the file, on_change. */
 #include "agent/output/internal.h"
 
 #include <stdio.h>

@@ -12,7 +12,7 @@
 #include "agent/base/notify.h"
 #include "lib/base/text.h"
 
-/* ---- events of components -------------------------------------------------------------------- */
+/* ---- events of components ---- */
 
 static void on_transition(void *context, const struct transition *transition)
 {
@@ -54,7 +54,7 @@ static struct component_environment environment_of(struct agent *agent)
 	};
 }
 
-/* ---- gates ----------------------------------------------------------------------------------- */
+/* ---- gates ---- */
 
 struct gate {
 	enum component_gate gate;
@@ -151,7 +151,7 @@ void agent_components_on_registry_state(
 	}
 }
 
-/* ---- questions about all of them ------------------------------------------------------------- */
+/* ---- questions about all of them ---- */
 
 struct component *agent_components_find(const struct agent *agent, const char *label)
 {
@@ -246,7 +246,7 @@ void agent_components_add_paths(const struct agent *agent, json_t *paths)
 	}
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- life ---- */
 
 void agent_components_create(struct agent *agent, const json_t *saved)
 {
@@ -273,7 +273,7 @@ json_t *agent_components_save(const struct agent *agent)
 	return saved;
 }
 
-/* ---- reload --------------------------------------------------------------------------------- */
+/* ---- reload ---- */
 
 /* A retired component withdraws its record and is then freed. */
 static void retire(struct agent *agent, struct component *component)

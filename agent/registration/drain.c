@@ -11,7 +11,7 @@ enum { CONFIRM_AGAIN_MS = 1000 };
 /* How long the answer to an order waits for the disk: the drain is in force all the same. */
 enum { SAVE_PATIENCE_MS = 2000 };
 
-/* ---- begin and end --------------------------------------------------------------------------- */
+/* ---- begin and end ---- */
 
 /* The drain of the component, or the agent's when `component` is NULL. */
 static struct drain *drain_of(struct agent *agent, struct component *component)
@@ -175,7 +175,7 @@ void agent_drain_confirm_again(struct agent *agent)
 	agent_wake(agent);
 }
 
-/* ---- is it done? ----------------------------------------------------------------------------- */
+/* ---- is it done? ---- */
 
 static void confirmed(struct agent *agent)
 {
@@ -270,7 +270,7 @@ json_t *agent_drain_component_json(const struct agent *agent, struct component *
 	return json;
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- life ---- */
 
 void agent_drain_load(struct agent *agent, const json_t *passed)
 {

@@ -18,7 +18,7 @@ enum { SESSION_VERSION = 1 };
 /* How long records wait for the disk. */
 enum { SAVE_PATIENCE_MS = 2000 };
 
-/* ---- nodes of a predecessor at paths that the configuration no longer names ------------------ */
+/* ---- nodes of a predecessor at paths that the configuration no longer names ---- */
 
 /* Forgotten once the registry has reported that the node is gone, or not ours. */
 struct abandoned_node {
@@ -123,7 +123,7 @@ static void look_after_abandoned(struct agent *agent)
 	}
 }
 
-/* ---- the session, kept for a successor ------------------------------------------------------- */
+/* ---- the session, kept for a successor ---- */
 
 json_t *agent_registry_paths(const struct agent *agent)
 {
@@ -256,7 +256,7 @@ static json_t *session_of(const struct agent *agent, const json_t *document)
 	return session;
 }
 
-/* ---- the root: the first agent makes it ------------------------------------------------------ */
+/* ---- the root: the first agent makes it ---- */
 
 static void on_root_made(void *context, const struct registry_result *result)
 {
@@ -274,7 +274,7 @@ static void on_root_stat(void *context, const struct registry_result *result)
 	}
 }
 
-/* ---- the connection -------------------------------------------------------------------------- */
+/* ---- the connection ---- */
 
 static void on_state(void *context, enum registry_state state, const char *why)
 {
@@ -373,7 +373,7 @@ static bool uses_hadoop_layout(const struct config *config)
 	return false;
 }
 
-/* ---- imports --------------------------------------------------------------------------------- */
+/* ---- imports ---- */
 
 static enum dialect_type dialect_of(enum config_import_type type)
 {

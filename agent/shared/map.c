@@ -54,7 +54,7 @@ static word *slot_at(const struct map *map, size_t slot)
 	return map->words + (SHARED_HEADER_BYTES + slot * SHARED_SLOT_BYTES) / SHARED_WORD_BYTES;
 }
 
-/* ---- making and ending -------------------------------------------------------------------- */
+/* ---- making and ending ---- */
 
 /*
  * Older kernels refuse the flag for files that cannot be executed. The seals are compared
@@ -181,7 +181,7 @@ size_t map_slots(const struct map *map)
 	return map->slots;
 }
 
-/* ---- blocks ------------------------------------------------------------------------------- */
+/* ---- blocks ---- */
 
 static size_t class_bytes(size_t class)
 {
@@ -219,7 +219,7 @@ static void give_block(struct map *map, uint64_t block, size_t class)
 	}
 }
 
-/* ---- slots -------------------------------------------------------------------------------- */
+/* ---- slots ---- */
 
 /*
  * Between both calls a reader of the slot sees an odd sequence, or another one afterwards. The

@@ -60,7 +60,7 @@ static uint64_t hash_path(const char *path, size_t len)
 	return hash ? hash : 1;
 }
 
-/* ---- answers are taken back --------------------------------------------------------------- */
+/* ---- answers are taken back ---- */
 
 static uint32_t *bucket_of(const struct shared *shared, uint64_t path)
 {
@@ -129,7 +129,7 @@ static void on_touched(void *context, const char *path)
 	}
 }
 
-/* ---- the lease ---------------------------------------------------------------------------- */
+/* ---- the lease ---- */
 
 static uint64_t lease_ns(const struct shared *shared, int64_t now_ms)
 {
@@ -192,7 +192,7 @@ static void note_use(struct shared *shared)
 	}
 }
 
-/* ---- maps come and go --------------------------------------------------------------------- */
+/* ---- maps come and go ---- */
 
 static size_t watched_bytes(const struct map *map)
 {
@@ -408,7 +408,7 @@ void shared_put(struct shared *shared, const struct shared_item *item)
 	}
 }
 
-/* ---- the registry comes and goes ---------------------------------------------------------- */
+/* ---- the registry comes and goes ---- */
 
 /*
  * While it is away nothing is known to be true. When it is back, each path is read again before it
@@ -432,7 +432,7 @@ void shared_on_registry_state(struct shared *shared, enum registry_state state)
 	}
 }
 
-/* ---- making and ending -------------------------------------------------------------------- */
+/* ---- making and ending ---- */
 
 static void forget_patterns(struct shared *shared)
 {

@@ -47,7 +47,7 @@ struct xds {
 	void *context;
 };
 
-/* ---- its lines ------------------------------------------------------------------------------- */
+/* ---- its lines ---- */
 
 /* "berth-xds: warn: text"; what the loader or a sanitizer prints has another form. */
 static void on_log_line(struct xds *xds, const char *line)
@@ -141,7 +141,7 @@ static void pipe_init(
 	buffer_init(&pipe->line, LINE_BYTES);
 }
 
-/* ---- the process ----------------------------------------------------------------------------- */
+/* ---- the process ---- */
 
 static void wait_and_try_again(struct xds *xds, const char *why)
 {
@@ -220,7 +220,7 @@ static void on_child(struct ev_loop *loop, ev_child *child, int events)
 	wait_and_try_again(xds, why);
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- life ---- */
 
 /* $BERTH_LIBEXECDIR, for tests; then next to the agent, which is where it is installed. */
 static char *find_program(void)

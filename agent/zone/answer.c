@@ -22,7 +22,7 @@ struct question {
 	size_t protocol_len;
 };
 
-/* ---- parts of answers ------------------------------------------------------------------------ */
+/* ---- parts of answers ---- */
 
 static struct zone_record *add_record(struct zone_record **records, size_t *count, uint16_t type)
 {
@@ -57,7 +57,7 @@ static uint32_t ttl_of(const struct zone_facts *facts, uint32_t fallback_s)
 	return facts->ttl_s >= 0 ? (uint32_t)facts->ttl_s : fallback_s;
 }
 
-/* ---- services -------------------------------------------------------------------------------- */
+/* ---- services ---- */
 
 static bool is_instance(const struct zone_node *node)
 {
@@ -135,7 +135,7 @@ static bool is_asked_for(const struct question *question, const struct zone_fact
 		is_named(question->protocol, question->protocol_len, service->protocol);
 }
 
-/* ---- nodes ----------------------------------------------------------------------------------- */
+/* ---- nodes ---- */
 
 static void answer_srv(struct question *question, const struct zone_node *node)
 {
@@ -178,7 +178,7 @@ static void answer_node(struct question *question, const struct zone_node *node)
 	}
 }
 
-/* ---- names ----------------------------------------------------------------------------------- */
+/* ---- names ---- */
 
 /* The labels left of the node's, without a dot behind: `len` bytes of `name`. */
 static const struct zone_node *find_below(const struct zone_tree *tree, const char *name,

@@ -27,7 +27,7 @@ struct zone_tree {
 	struct list addresses[BUCKETS]; /* of hosts; the one that came last is first */
 };
 
-/* ---- addresses ------------------------------------------------------------------------------- */
+/* ---- addresses ---- */
 
 static struct list *bucket_of(struct zone_tree *tree, const uint8_t address[4])
 {
@@ -57,7 +57,7 @@ const struct zone_node *zone_tree_of_address(const struct zone_tree *tree, const
 	return NULL;
 }
 
-/* ---- nodes ----------------------------------------------------------------------------------- */
+/* ---- nodes ---- */
 
 static void on_data(void *context, const struct registry_result *result);
 static void on_list(void *context, const struct registry_result *result);
@@ -130,7 +130,7 @@ static void remove_node(struct zone_node *node)
 	free(node);
 }
 
-/* ---- what the registry says ------------------------------------------------------------------ */
+/* ---- what the registry says ---- */
 
 /* Call it last: the owner may ask what the tree knows now. */
 static void settle(struct zone_tree *tree, size_t unread_before)
@@ -270,7 +270,7 @@ static void on_list(void *context, const struct registry_result *result)
 	settle(tree, unread_before);
 }
 
-/* ---- the tree -------------------------------------------------------------------------------- */
+/* ---- the tree ---- */
 
 /* //com/example of example.com, for free(). */
 static char *path_of_domain(const char *domain)

@@ -28,7 +28,7 @@ struct zones {
 	ev_prepare wake; /* never started: fed when those that wait are to ask again */
 };
 
-/* ---- waiting --------------------------------------------------------------------------------- */
+/* ---- waiting ---- */
 
 void zones_cancel(struct zone_wait *wait)
 {
@@ -80,7 +80,7 @@ static void begin_wait(struct zones *zones, struct zone_wait *wait)
 	timer_start(&wait->patience, ZONE_PATIENCE_MS);
 }
 
-/* ---- domains --------------------------------------------------------------------------------- */
+/* ---- domains ---- */
 
 /* The tree is in the middle of its own work: whoever waits asks in a later step. */
 static void on_settled(void *context)
@@ -170,7 +170,7 @@ static struct zone *zone_of(const struct zones *zones, const char *name)
 	return found;
 }
 
-/* ---- questions ------------------------------------------------------------------------------- */
+/* ---- questions ---- */
 
 /* How much a question may wait. */
 enum patience {
@@ -299,7 +299,7 @@ enum zone_verdict zones_ask_now(
 	return ask(zones, question, NOW, ret_view, NULL);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+/* ---- the whole ---- */
 
 struct zones *zones_create(struct ev_loop *loop, struct registry *registry, struct cache *cache)
 {

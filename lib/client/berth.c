@@ -17,7 +17,7 @@
 
 #define DEFAULT_TIMEOUT_MS 10000
 
-/* ---- opening and closing --------------------------------------------------------------------- */
+/* ---- opening and closing ---- */
 
 static int open_descriptors(struct berth *berth, struct err *err)
 {
@@ -95,7 +95,7 @@ void berth_set_timeout(struct berth *berth, int timeout_ms)
 	berth->timeout_ms = timeout_ms > 0 ? timeout_ms : DEFAULT_TIMEOUT_MS;
 }
 
-/* ---- the loop -------------------------------------------------------------------------------- */
+/* ---- the loop ---- */
 
 int berth_fd(const struct berth *berth)
 {

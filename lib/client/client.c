@@ -69,7 +69,7 @@ const char *client_socket_path(const struct client *client)
 	return client->socket_path;
 }
 
-/* ---- the connection -------------------------------------------------------------------------- */
+/* ---- the connection ---- */
 
 static int connect_failed(const char *socket_path, int reason, struct err *err)
 {
@@ -131,7 +131,7 @@ static bool idle_connection_dead(const struct client *client)
 	return got >= 0 || (errno != EAGAIN && errno != EINTR);
 }
 
-/* ---- one request ----------------------------------------------------------------------------- */
+/* ---- one request ---- */
 
 static enum attempt send_all(
 	struct client *client, const struct buffer *request, int64_t deadline_ms, struct err *err)
@@ -261,7 +261,7 @@ static int exchange(struct client *client, const struct client_request *request,
 	return ret;
 }
 
-/* ---- the answer ------------------------------------------------------------------------------ */
+/* ---- the answer ---- */
 
 static int code_of_status(int status)
 {

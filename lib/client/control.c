@@ -14,7 +14,7 @@
 
 enum { TARGET_BYTES = 1024, PROBLEM_BYTES = 1024 * 1024 };
 
-/* ---- requests -------------------------------------------------------------------------------- */
+/* ---- requests ---- */
 
 /* A request without a body; NULL for a body means that it could not be made. */
 static json_t *no_body(void)
@@ -73,7 +73,7 @@ static int send_take(struct berth *berth, const char *what, const char *method, 
 	return code;
 }
 
-/* ---- reading --------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 static const struct document {
 	const char *what;
@@ -181,7 +181,7 @@ int berth_live(struct berth *berth, struct berth_failure *failure)
 	return probe(berth, "live", "/live", failure);
 }
 
-/* ---- asking for something to be done --------------------------------------------------------- */
+/* ---- asking for something to be done ---- */
 
 /* "/v1/agent/<kind>/<name><suffix>". A name that a configuration could not give is not sent. */
 static int named_target(char *out, size_t size, const char *kind, const char *name,
@@ -308,7 +308,7 @@ int berth_run_check(struct berth *berth, const char *check, struct berth_answer 
 	return code ? handle_fail(failure, &err) : 0;
 }
 
-/* ---- reports of the application -------------------------------------------------------------- */
+/* ---- reports of the application ---- */
 
 int berth_report(struct berth *berth, const char *check, enum berth_health health,
 	const char *output, struct berth_failure *failure)

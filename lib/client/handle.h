@@ -90,7 +90,7 @@ int handle_need_agent(const struct berth *berth, const char *what, struct err *e
 int handle_need_registry(const struct berth *berth, const char *what, struct err *err)
 	ERR_REQUIRED(3);
 
-/* ---- watches (watch.c) ----------------------------------------------------------------------- */
+/* ---- watches (watch.c) ---- */
 
 /* Sets the timer of berth_fd() to what is due next. After everything that may have changed it. */
 void handle_arm(struct berth *berth);
@@ -101,7 +101,7 @@ void handle_watches_each_source(
 	struct berth *berth, void (*visit)(void *source, void *context), void *context);
 void handle_watches_free(struct berth *berth);
 
-/* ---- asking an agent (on_agent.c) ------------------------------------------------------------ */
+/* ---- asking an agent (on_agent.c) ---- */
 
 /* A look-up by the target of its request: from the agent's memory, else by the socket. */
 int handle_look_up(struct berth *berth, const char *target, struct berth_answer *ret,
@@ -110,7 +110,7 @@ int handle_look_up(struct berth *berth, const char *target, struct berth_answer 
 int handle_request(struct berth *berth, const struct client_request *request,
 	struct berth_answer *ret, struct err *err) ERR_REQUIRED(4);
 
-/* ---- asking a registry ----------------------------------------------------------------------- */
+/* ---- asking a registry ---- */
 
 /* A copy of what a request completed with; outcome_finish(). */
 struct outcome {

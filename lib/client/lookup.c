@@ -75,7 +75,7 @@ int berth_find(struct berth *berth, const struct berth_criteria *criteria,
 	return code ? handle_fail(failure, &err) : 0;
 }
 
-/* ---- resolve once, re-read on trouble -------------------------------------------------------- */
+/* ---- resolve once, re-read on trouble ---- */
 
 enum {
 	CATCH_UP_MS = 1000, /* between two questions about a kept answer that is not in memory */

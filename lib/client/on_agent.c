@@ -16,7 +16,7 @@
 
 enum { TARGET_BYTES = LIMIT_PATH_BYTES + 4 * 1024 };
 
-/* ---- requests -------------------------------------------------------------------------------- */
+/* ---- requests ---- */
 
 /* "/v1/" + verb + path, and the query in `query` (may be ""). BERTH_INVALID_PATHNAME. */
 static int make_target(char *out, size_t size, const char *verb, const char *path,
@@ -119,7 +119,7 @@ static int ask(struct berth *berth, const char *verb, const char *path, struct b
 	return code ? code : get(berth, target, false, ret, err);
 }
 
-/* ---- lookups --------------------------------------------------------------------------------- */
+/* ---- lookups ---- */
 
 static int resolve(struct berth *berth, const char *path, struct berth_answer *ret, struct err *err)
 {
@@ -284,7 +284,7 @@ static int find(struct berth *berth, const struct berth_criteria *criteria,
 	return code;
 }
 
-/* ---- watches --------------------------------------------------------------------------------- */
+/* ---- watches ---- */
 
 static int watch(struct berth *berth, const char *path, bool recursive, client_emit_take *emit,
 	struct berth_watch *context, void **ret_source, struct err *err)
@@ -325,7 +325,7 @@ static int source_trouble(const struct berth *berth, const void *source, struct 
 	return err->code;
 }
 
-/* ---- the handle ------------------------------------------------------------------------------ */
+/* ---- the handle ---- */
 
 static int64_t due_ms(struct berth *berth)
 {

@@ -12,7 +12,7 @@
 #include "lib/client/tree.h"
 #include "lib/record/record.h"
 
-/* ---- lookups --------------------------------------------------------------------------------- */
+/* ---- lookups ---- */
 
 typedef struct registry_request *registry_call(
 	struct registry *registry, const char *path, registry_done *done, void *context);
@@ -181,7 +181,7 @@ static int find(struct berth *berth, const struct berth_criteria *criteria,
 	return code;
 }
 
-/* ---- watches --------------------------------------------------------------------------------- */
+/* ---- watches ---- */
 
 static int watch(struct berth *berth, const char *path, bool recursive, client_emit_take *emit,
 	struct berth_watch *context, void **ret_source, struct err *err)
@@ -229,7 +229,7 @@ static int source_trouble(const struct berth *berth, const void *source, struct 
 			  registry_url(berth->registry));
 }
 
-/* ---- the handle ------------------------------------------------------------------------------ */
+/* ---- the handle ---- */
 
 static int64_t due_ms(struct berth *berth)
 {

@@ -1,3 +1,4 @@
+/* Waits for a registry's requests, and keeps a copy of their results. */
 #include "lib/client/handle.h"
 
 #include <errno.h>

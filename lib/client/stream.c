@@ -160,7 +160,7 @@ static void fail(struct client_stream *stream, const struct err *err, int64_t no
 	}
 }
 
-/* ---- connecting ------------------------------------------------------------------------------ */
+/* ---- connecting ---- */
 
 static int subscribe(struct client_stream *stream, struct err *err)
 {
@@ -194,7 +194,7 @@ static void connect_now(struct client_stream *stream, int64_t now_ms)
 	}
 }
 
-/* ---- events ---------------------------------------------------------------------------------- */
+/* ---- events ---- */
 
 static void begin_flow(struct client_stream *stream, json_t *event)
 {
@@ -275,7 +275,7 @@ static int take_frames(struct client_stream *stream, struct err *err)
 	return taken < 0 ? taken : 0;
 }
 
-/* ---- reading --------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 static int take_bytes(struct client_stream *stream, const char *bytes, size_t len, struct err *err)
 {

@@ -35,7 +35,7 @@ struct client_tree {
 
 static struct node *node_create(struct client_tree *tree, const char *path);
 
-/* ---- events ---------------------------------------------------------------------------------- */
+/* ---- events ---- */
 
 static void emit_state(struct client_tree *tree, const char *type)
 {
@@ -111,7 +111,7 @@ static void confirm(struct client_tree *tree, struct part *part)
 	}
 }
 
-/* ---- nodes ----------------------------------------------------------------------------------- */
+/* ---- nodes ---- */
 
 static void node_free(struct node *node)
 {
@@ -282,7 +282,7 @@ static struct node *node_create(struct client_tree *tree, const char *path)
 	return node;
 }
 
-/* ---- the tree -------------------------------------------------------------------------------- */
+/* ---- the tree ---- */
 
 int client_tree_create(struct client_tree **ret_tree, struct registry *registry, const char *path,
 	bool recursive, client_emit_take *emit, void *context, struct err *err)

@@ -43,7 +43,7 @@ const char *berth_event_name(enum berth_event_type type)
 	return (unsigned)type < EVENT_COUNT ? event_names[type] : "?";
 }
 
-/* ---- making and ending ----------------------------------------------------------------------- */
+/* ---- making and ending ---- */
 
 static void watch_free(struct berth_watch *watch)
 {
@@ -125,7 +125,7 @@ int berth_watch_trouble(const struct berth_watch *watch, struct berth_failure *f
 		: 0;
 }
 
-/* ---- driving them ---------------------------------------------------------------------------- */
+/* ---- driving them ---- */
 
 static bool is_pending(const struct berth_watch *watch)
 {
@@ -179,7 +179,7 @@ void handle_watches_free(struct berth *berth)
 	free_dead(berth);
 }
 
-/* ---- delivery -------------------------------------------------------------------------------- */
+/* ---- delivery ---- */
 
 static int type_of(const json_t *event)
 {

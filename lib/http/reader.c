@@ -110,7 +110,7 @@ const char *http_reader_query(const struct http_reader *reader)
 	return reader->query ? buffer_text(&reader->text) + reader->query : "";
 }
 
-/* ---- the kept parts ------------------------------------------------------------------------- */
+/* ---- the kept parts ---- */
 
 /*
  * Keeps a part of the line, which may be in `text` already. Returns its place; 0 with a refusal if
@@ -163,7 +163,7 @@ static size_t join(struct http_reader *reader, size_t first, size_t second)
 	return second;
 }
 
-/* ---- the start line ----------------------------------------------------------------------- */
+/* ---- the start line ---- */
 
 static bool is_digit(char byte)
 {
@@ -254,7 +254,7 @@ static void take_start(struct http_reader *reader, const char *line, size_t len)
 	}
 }
 
-/* ---- the fields --------------------------------------------------------------------------- */
+/* ---- the fields ---- */
 
 static void take_known(
 	struct http_reader *reader, enum http_field field, const char *value, size_t len)
@@ -312,7 +312,7 @@ static void take_field(struct http_reader *reader, const char *line, size_t len)
 	}
 }
 
-/* ---- the end of the head ------------------------------------------------------------------ */
+/* ---- the end of the head ---- */
 
 /*
  * Digits alone. A length that no body can have counts as the largest one, which the receiver
@@ -397,7 +397,7 @@ static enum http_event end_head(struct http_reader *reader)
 	return begin_body(reader);
 }
 
-/* ---- chunks ------------------------------------------------------------------------------- */
+/* ---- chunks ---- */
 
 static void take_chunk_size(struct http_reader *reader, const char *line, size_t len)
 {
@@ -432,7 +432,7 @@ static void take_trailer(struct http_reader *reader, const char *line, size_t le
 	}
 }
 
-/* ---- lines -------------------------------------------------------------------------------- */
+/* ---- lines ---- */
 
 static enum http_event take_line(struct http_reader *reader, const char *line, size_t len)
 {
@@ -523,7 +523,7 @@ static enum http_event next_line(struct http_reader *reader, const char **at, co
 	return event;
 }
 
-/* ---- the body ----------------------------------------------------------------------------- */
+/* ---- the body ---- */
 
 static enum http_event next_piece(struct http_reader *reader, const char **at, const char *end)
 {
@@ -568,7 +568,7 @@ enum http_event http_reader_next(struct http_reader *reader, const char **at, co
 	}
 }
 
-/* ---- whole answers ------------------------------------------------------------------------ */
+/* ---- whole answers ---- */
 
 int http_reader_feed(struct http_reader *reader, const char *data, size_t len, struct buffer *body,
 	size_t *ret_used, struct err *err)

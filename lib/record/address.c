@@ -1,3 +1,4 @@
+/* Types of addresses, and the form of their values. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* Whether a record may be written: its types and its limits. */
 #include <string.h>
 
 #include "lib/base/limits.h"

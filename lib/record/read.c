@@ -1,3 +1,4 @@
+/* From stored bytes to a record. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -50,7 +50,7 @@ struct registry_request *registry_delete(struct registry *registry, const char *
 	return request;
 }
 
-/* --- Withdraw --- */
+/* ---- Withdraw ---- */
 
 struct withdraw_request {
 	struct registry_request base;

@@ -139,7 +139,7 @@ int registry_open_backend(struct registry **ret_registry, const struct registry_
 	const char *rest, const struct registry_options *options, struct err *err)
 	__attribute__((warn_unused_result)) ERR_REQUIRED(5);
 
-/* ---- calls: the owner fills the task's inputs, `completed` and `owner` ----------------------- */
+/* ---- calls: the owner fills the task's inputs, `completed` and `owner` ---- */
 
 /* Gives the task to the backend, or refuses it when the registry is away. The call must be idle. */
 void registry_call_submit(
@@ -159,7 +159,7 @@ void registry_calls_complete_refused(struct registry *registry);
 void registry_call_completed(struct registry_task *task);
 /* When a call that starts now has to be given up. */
 int64_t registry_call_deadline_ms(const struct registry *registry);
-/* --- Requests --- */
+/* ---- Requests ---- */
 
 /*
  * A zeroed request of `size` bytes that begins with struct registry_request, on the registry's
@@ -197,7 +197,7 @@ struct registry_request *registry_delete_tree(struct registry *registry, const c
 	enum registry_delete_mode mode, const struct registry_stat *expected,
 	registry_progress *progress, registry_done *done, void *context);
 
-/* --- Children --- */
+/* ---- Children ---- */
 
 /* All texts and both arrays are one allocation: free(paths). */
 struct registry_children {
@@ -216,7 +216,7 @@ int registry_children_init(struct registry_children *children, const char *path,
 void registry_children_put(
 	const struct registry_children *children, struct registry_result *result);
 
-/* --- Watches, as registry.c drives them --- */
+/* ---- Watches, as registry.c drives them ---- */
 
 void registry_watches_init(struct registry_watches *watches);
 void registry_watches_finish(struct registry *registry);

@@ -134,7 +134,6 @@ static void add_children(const struct registry *registry, struct registry_task *
 		if (is_above(task->path, registry->mounts[i]) &&
 			!add_child(task, registry->mounts[i]->as)) {
 			out_of_memory(task);
-			return;
 		}
 	}
 	task->ret_stat.children = task->ret_children_count + task->ret_foreign_count;

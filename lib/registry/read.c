@@ -83,7 +83,7 @@ struct registry_request *registry_resolve(
 		done, context);
 }
 
-/* --- Stat and list --- */
+/* ---- Stat and list ---- */
 
 /*
  * Completes the request with the list of children, or with an error when memory is short. Call

@@ -1,3 +1,4 @@
+/* Requests and calls: their making, their way to the backend, and their end. */
 #include "lib/registry/internal.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* The items of a picture: which endpoint addresses pass the filter, and what is left out. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

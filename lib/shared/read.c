@@ -15,7 +15,7 @@ static inline uint64_t load(shared_word *word)
 	return atomic_load_explicit(word, memory_order_relaxed);
 }
 
-/* ---- opening ------------------------------------------------------------------------------ */
+/* ---- opening ---- */
 
 /* A file without them could shrink under the reader (SIGBUS), or change by another hand. */
 static bool is_sealed(int fd)
@@ -79,7 +79,7 @@ void shared_map_close(struct shared_map *map)
 	}
 }
 
-/* ---- the lease ---------------------------------------------------------------------------- */
+/* ---- the lease ---- */
 
 static inline uint64_t now_ns(void)
 {
@@ -99,7 +99,7 @@ static inline enum shared_outcome judge(const struct shared_map *map)
 	return now_ns() < live_until_ns ? SHARED_FOUND : SHARED_EXPIRED;
 }
 
-/* ---- one slot ----------------------------------------------------------------------------- */
+/* ---- one slot ---- */
 
 static inline shared_word *slot_at(const struct shared_map *map, size_t index)
 {
@@ -212,7 +212,7 @@ static enum look read_slot(const struct shared_map *map, size_t index, const cha
 	return look;
 }
 
-/* ---- reading ------------------------------------------------------------------------------ */
+/* ---- reading ---- */
 
 enum shared_outcome shared_map_read(const struct shared_map *map, const char *key, size_t key_len,
 	char *value, size_t size, struct shared_answer *ret_answer)

@@ -44,7 +44,7 @@ struct stage {
 
 static struct points_page *page;
 
-/* ---- steps ----------------------------------------------------------------------------------- */
+/* ---- steps ---- */
 
 static int checked(int code, bool right)
 {
@@ -316,7 +316,7 @@ static const struct step on_registry[] = { { "open", open_handle }, { "mknode", 
 static const struct step on_agent[] = { { "open", open_handle }, LOOKUPS, { "status", status },
 	{ "name", name }, { "live", live }, { NULL, NULL } };
 
-/* ---- one run --------------------------------------------------------------------------------- */
+/* ---- one run ---- */
 
 static bool is_told(const struct stage *stage, int code)
 {
@@ -389,7 +389,7 @@ static int run(const char *where, const struct step *steps, bool traced)
 	return good ? 0 : 1;
 }
 
-/* ---- all of them ----------------------------------------------------------------------------- */
+/* ---- all of them ---- */
 
 struct kind_errors {
 	const char *kind;

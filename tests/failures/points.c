@@ -123,7 +123,7 @@ static bool one_thread; /* calls of the others pass on, and are not counted */
 static __thread bool is_that_thread __attribute__((tls_model("initial-exec")));
 static pid_t (*real_vfork)(void);
 
-/* ---- the page -------------------------------------------------------------------------------- */
+/* ---- the page ---- */
 
 static void name_kinds(void)
 {
@@ -192,7 +192,7 @@ static void describe_frames(void)
 	page->frame_count = used;
 }
 
-/* ---- stacks ---------------------------------------------------------------------------------- */
+/* ---- stacks ---- */
 
 static uint32_t hash_stack(void)
 {
@@ -221,7 +221,7 @@ static struct points_call *note(enum kind kind, uint32_t stack)
 	return &page->calls[at];
 }
 
-/* ---- a fork without memory ------------------------------------------------------------------- */
+/* ---- a fork without memory ---- */
 
 #define ALLOW(call)                                                                                \
 	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1),                                     \
@@ -295,7 +295,7 @@ static bool begins_probe(struct points_call *call)
 	return false;
 }
 
-/* ---- the calls ------------------------------------------------------------------------------- */
+/* ---- the calls ---- */
 
 /* Whether this call is the one; then errno says why it fails. */
 static bool is_due(enum kind kind, uint32_t stack)
@@ -327,7 +327,7 @@ static __attribute__((noinline)) bool fails(enum kind kind)
 	return page->error != POINTS_SHORT;
 }
 
-/* ---- allocations ----------------------------------------------------------------------------- */
+/* ---- allocations ---- */
 
 /* A sanitizer's own take precedence over libc's. */
 extern void *__interceptor_malloc(size_t size) __attribute__((weak));
@@ -403,7 +403,7 @@ PUBLIC void points_stop(void)
 	counting = false;
 }
 
-/* ---- system calls ---------------------------------------------------------------------------- */
+/* ---- system calls ---- */
 
 #define REAL(name)                                                                                 \
 	static __typeof__(name) *real;                                                             \
@@ -585,7 +585,7 @@ FAILING(LIMIT, int, -1, getrlimit, (__rlimit_resource_t resource, struct rlimit 
 FAILING(LIMIT, int, -1, setrlimit, (__rlimit_resource_t resource, const struct rlimit *limit),
 	(resource, limit))
 
-/* ---- calls that fail in their own way -------------------------------------------------------- */
+/* ---- calls that fail in their own way ---- */
 
 /* The kernel frees the descriptor even when it reports an error. */
 PUBLIC int close(int fd)

@@ -11,7 +11,7 @@
 #define RECORD "{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"one\"}"
 #define OTHER "{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"two\"}"
 
-/* --- confirm --- */
+/* ---- confirm ---- */
 
 EVERY_BACKEND(confirm, hears_the_server_even_where_the_root_does_not_exist)
 {
@@ -25,7 +25,7 @@ EVERY_BACKEND(confirm, hears_the_server_even_where_the_root_does_not_exist)
 	answer_clear(&answer);
 }
 
-/* --- reading --- */
+/* ---- reading ---- */
 
 EVERY_BACKEND(read, stat_tells_time_size_and_children)
 {
@@ -144,7 +144,7 @@ EVERY_BACKEND(read, a_write_of_another_client_is_seen)
 	answer_clear(&answer);
 }
 
-/* --- delete --- */
+/* ---- delete ---- */
 
 EVERY_BACKEND(delete, of_nothing_is_no_error)
 {
@@ -245,7 +245,7 @@ EVERY_BACKEND(delete, another_clients_ephemeral_node_can_be_deleted)
 	answer_clear(&answer);
 }
 
-/* --- withdraw --- */
+/* ---- withdraw ---- */
 
 EVERY_BACKEND(withdraw, deletes_a_node_without_children)
 {
@@ -340,7 +340,7 @@ EVERY_BACKEND(withdraw, never_takes_the_root)
 	answer_clear(&answer);
 }
 
-/* --- paths --- */
+/* ---- paths ---- */
 
 EVERY_BACKEND(paths, odd_ones_are_refused_by_every_operation)
 {

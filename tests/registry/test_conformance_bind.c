@@ -8,7 +8,7 @@
 #define RECORD "{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"one\"}"
 #define OTHER "{\"type\":\"JSONServiceRecord\",\"yarn:id\":\"two\"}"
 
-/* --- mknode --- */
+/* ---- mknode ---- */
 
 EVERY_BACKEND(mknode, makes_a_node_without_record)
 {
@@ -71,7 +71,7 @@ EVERY_BACKEND(mknode, the_root_is_there)
 	answer_clear(&answer);
 }
 
-/* --- bind --- */
+/* ---- bind ---- */
 
 EVERY_BACKEND(bind, needs_its_parent)
 {

@@ -495,7 +495,7 @@ Test(dir, only_those_who_may_write_can_take_the_write_lock)
 	cr_assert_eq(tmp.st_mode & 07777, 0770);
 }
 
-/* --- A root that others may write --- */
+/* ---- A root that others may write ---- */
 
 static mode_t mode_on_disk(const char *path)
 {

@@ -241,7 +241,7 @@ EVERY_BACKEND(race, parents_deleted_meanwhile_are_made_again)
 	race_end(&race);
 }
 
-/* --- Two processes --- */
+/* ---- Two processes ---- */
 
 /*
  * Runs the function in a second process, on a client of its own, and in this one; returns the sum

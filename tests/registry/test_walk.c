@@ -63,7 +63,7 @@ static bool exists(struct stage *stage, const char *path)
 	return code == 0;
 }
 
-/* --- records --- */
+/* ---- records ---- */
 
 EVERY_BACKEND(records, are_those_of_direct_children)
 {
@@ -84,7 +84,7 @@ EVERY_BACKEND(records, are_those_of_direct_children)
 	answer_clear(&answer);
 }
 
-/* --- find --- */
+/* ---- find ---- */
 
 static void plant(struct stage *stage)
 {
@@ -267,7 +267,7 @@ EVERY_BACKEND(find, can_be_cancelled_from_its_progress)
 	answer_clear(&answer);
 }
 
-/* --- purge --- */
+/* ---- purge ---- */
 
 static const struct registry_criteria container_c1 = { .id = "c1", .persistence = "container" };
 
@@ -420,7 +420,7 @@ EVERY_BACKEND(purge, of_one_container_among_many_takes_exactly_its_own)
 	answer_clear(&answer);
 }
 
-/* --- deleting trees --- */
+/* ---- deleting trees ---- */
 
 EVERY_BACKEND(trees, wide_and_deep_ones_are_deleted)
 {

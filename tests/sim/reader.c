@@ -63,7 +63,7 @@ struct reader {
 static struct reader *current;
 static struct reading *current_reading;
 
-/* ---- one reading -------------------------------------------------------------------------- */
+/* ---- one reading ---- */
 
 uint64_t reader_load(shared_word *word)
 {
@@ -130,7 +130,7 @@ static void look(struct reader *reader, enum answer_kind kind, const char *path)
 	}
 }
 
-/* ---- the thread that stops ---------------------------------------------------------------- */
+/* ---- the thread that stops ---- */
 
 static void run_thread(void)
 {
@@ -176,7 +176,7 @@ static void begin(struct reader *reader)
 	go_on(reader);
 }
 
-/* ---- the map ------------------------------------------------------------------------------ */
+/* ---- the map ---- */
 
 static bool is_retired(const struct reader *reader)
 {
@@ -237,7 +237,7 @@ void reader_receive(struct reader *reader)
 	}
 }
 
-/* ---- when it reads ------------------------------------------------------------------------ */
+/* ---- when it reads ---- */
 
 void reader_look(struct reader *reader)
 {
@@ -332,7 +332,7 @@ void reader_lose(struct reader *reader, bool retires)
 	}
 }
 
-/* ---- creation ----------------------------------------------------------------------------- */
+/* ---- creation ---- */
 
 struct reader *reader_create(
 	struct answers *answers, uint64_t seed, const struct sockaddr_un *address)

@@ -35,7 +35,7 @@ int gettimeofday(struct timeval *restrict now, void *restrict zone)
 	return ret;
 }
 
-/* ---- the server --------------------------------------------------------------------------- */
+/* ---- the server ---- */
 
 static void on_request(void *context, struct http_request *request)
 {
@@ -170,7 +170,7 @@ struct connection *http_stage_connection(size_t number)
 	return LIST_ITEM(at, struct connection, link);
 }
 
-/* ---- clients ------------------------------------------------------------------------------ */
+/* ---- clients ---- */
 
 int http_stage_knock(void)
 {

@@ -79,7 +79,7 @@ static void wake(struct memory *memory)
 	}
 }
 
-/* --- The tree --- */
+/* ---- The tree ---- */
 
 static int compare_nodes(const void *a, const void *b)
 {
@@ -247,7 +247,7 @@ static void tree_close(struct tree *tree)
 	}
 }
 
-/* --- Tasks --- */
+/* ---- Tasks ---- */
 
 static void arm(struct memory *memory, const char *path, enum registry_watch_kind kind)
 {
@@ -409,7 +409,7 @@ static void complete_late(struct memory *memory)
 	}
 }
 
-/* --- The backend --- */
+/* ---- The backend ---- */
 
 static uint64_t new_session(struct memory *memory)
 {
@@ -598,7 +598,7 @@ const struct registry_backend_ops memory_ops = {
 	.heard_ms = memory_heard_ms,
 };
 
-/* --- For tests --- */
+/* ---- For tests ---- */
 
 struct registry *memory_open(const char *name, const struct registry_options *options)
 {

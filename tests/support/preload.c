@@ -30,7 +30,7 @@
 
 #define NEXT(type, name) ((type)dlsym(RTLD_NEXT, name))
 
-/* ---- the clocks ------------------------------------------------------------------------------ */
+/* ---- the clocks ---- */
 
 struct offset {
 	const char *name;
@@ -90,7 +90,7 @@ time_t time(time_t *ret_now)
 	return now.tv_sec;
 }
 
-/* ---- the disk -------------------------------------------------------------------------------- */
+/* ---- the disk ---- */
 
 static bool is_broken(int fd)
 {
@@ -137,7 +137,7 @@ int fsync(int fd)
 	return next(fd);
 }
 
-/* ---- the end --------------------------------------------------------------------------------- */
+/* ---- the end ---- */
 
 static pid_t program; /* not a child that only works for it */
 
@@ -167,7 +167,7 @@ int rename(const char *from, const char *to)
 	return next(from, to);
 }
 
-/* ---- an attacker ----------------------------------------------------------------------------- */
+/* ---- an attacker ---- */
 
 /* As the owner of the directory, with the rights of that user alone. */
 static void swap(const char *path, const char *other, const char *folder)

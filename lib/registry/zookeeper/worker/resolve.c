@@ -1,3 +1,4 @@
+/* Looks up the names of the servers, in random order. */
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>

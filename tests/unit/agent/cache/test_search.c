@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "agent/cache/parts.h"
+#include "lib/base/clock.h"
 #include "tests/support/cache_stage.h"
 #include "tests/support/memory_backend.h"
 #include "tests/support/shifted_clock.h"
@@ -120,6 +121,24 @@ STAGED(a_first_search_that_the_registry_leaves_is_unavailable)
 	cache_stage_turn(stage);
 	cr_assert_eq(outcome.calls, 1);
 	cr_assert_eq(outcome.code, BERTH_REGISTRY_UNAVAILABLE);
+}
+
+/* The second poll has another result than the present one, which is true if the server is there. */
+STAGED(a_poll_that_waited_for_the_server_alone_follows_the_tree_no_longer)
+{
+	struct cache_outcome first;
+	struct cache_outcome second;
+	poll_search(stage, &first);
+	memory_set_heard_ms(stage->registry, clock_monotonic_ms() - 3600 * 1000);
+	cr_assert_eq(
+		cache_stage_ask(stage, &second, "/s", CACHE_FIND, "other", false), CACHE_WAITING);
+	cr_assert(cache_is_confirming(&second.wait));
+	cache_cancel(&first.wait);
+	cr_assert_not(list_empty(&stage->cache->searches.observed));
+	memory_set_heard_ms(stage->registry, INT64_MAX);
+	cache_stage_turn(stage);
+	cr_assert_eq(second.calls, 1);
+	cr_assert(list_empty(&stage->cache->searches.observed));
 }
 
 STAGED(a_poll_wakes_with_the_next_different_result)

@@ -66,7 +66,7 @@ ParameterizedTest(struct host_case *its, check_http, the_host_is_that_of_the_tar
 	free(request);
 }
 
-/* ---- answers --------------------------------------------------------------------------------- */
+/* ---- answers ---- */
 
 /* Whether this much of an answer is enough. */
 static bool judge(const struct config_check *config, const char *answer, size_t len, bool complete,

@@ -18,7 +18,7 @@
 #include "tests/support/check_support.h"
 #include "tests/support/descriptors.h"
 
-/* ---- the resolver and the kernel, in place of the C library's -------------------------------- */
+/* ---- the resolver and the kernel, in place of the C library's ---- */
 
 enum resolver {
 	KNOWS,            /* so many addresses: 10.0.0.1, 10.0.0.2 … */
@@ -113,7 +113,7 @@ int epoll_ctl(int set, int operation, int file, struct epoll_event *event)
 	return real(set, operation, file, event);
 }
 
-/* ---- a look-up ------------------------------------------------------------------------------- */
+/* ---- a look-up ---- */
 
 static struct ev_loop *loop;
 static struct check_resolve resolve;

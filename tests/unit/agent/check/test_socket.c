@@ -10,7 +10,7 @@
 #include "agent/check/tcp.h"
 #include "tests/unit/agent/check/net_stage.h"
 
-/* ---- the kernel and the resolver ------------------------------------------------------------- */
+/* ---- the kernel and the resolver ---- */
 
 /* So many calls of a kind fail, with this error. */
 struct failing {
@@ -76,7 +76,7 @@ int getaddrinfo(const char *host, const char *service, const struct addrinfo *hi
 	return real(first ? first_address : second_address, service, hints, found);
 }
 
-/* ---- targets --------------------------------------------------------------------------------- */
+/* ---- targets ---- */
 
 static struct sockaddr_in address_of(const char *host)
 {
@@ -205,7 +205,7 @@ Test(check_socket, a_connection_in_time_counts_though_the_agent_stood_still)
 	close(listener);
 }
 
-/* ---- the kernel ------------------------------------------------------------------------------ */
+/* ---- the kernel ---- */
 
 /* Answers "pong" when it has all four bytes. */
 static void serve_ping(void)

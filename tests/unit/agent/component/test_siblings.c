@@ -51,7 +51,7 @@ Test(component_siblings, no_records_at_all_is_nobody)
 	cr_expect_eq(component_siblings_judge(NULL, "/c/b"), COMPONENT_SIBLINGS_NONE);
 }
 
-/* ---- on a registry --------------------------------------------------------------------------- */
+/* ---- on a registry ---- */
 
 static void on_answer(void *context)
 {

@@ -286,7 +286,7 @@ Test(config, an_empty_value_means_the_default)
 	config_unref(config);
 }
 
-/* ---- commands: words are split before ${…} is replaced --------------------------------------- */
+/* ---- commands: words are split before ${…} is replaced ---- */
 
 static const char evil[] = "a\" --evil \"b";
 
@@ -341,7 +341,7 @@ Test(config, a_shell_gets_the_text_as_it_is_and_values_in_its_environment)
 	config_unref(config);
 }
 
-/* ---- defaults for Hadoop, and the container's id --------------------------------------------- */
+/* ---- defaults for Hadoop, and the container's id ---- */
 
 static const char *attribute(const struct config *config, const char *name)
 {

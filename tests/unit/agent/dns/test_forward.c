@@ -15,7 +15,7 @@
 #include "tests/support/run_until.h"
 #include "tests/support/staged.h"
 
-/* ---- a server in the same loop --------------------------------------------------------------- */
+/* ---- a server in the same loop ---- */
 
 /* The question's name with an address. */
 #define RECORD "\xc0\x0c\0\1\0\1\0\0\0\1\0\4\x7f\0\0\1"
@@ -128,7 +128,7 @@ static void on_reply(void *context, const uint8_t *data, size_t len)
 	stage->reply_len = len;
 }
 
-/* ---- the stage ------------------------------------------------------------------------------- */
+/* ---- the stage ---- */
 
 static void watch(
 	struct stage *stage, ev_io *io, void (*on_io)(struct ev_loop *, ev_io *, int), int fd)
@@ -208,7 +208,7 @@ static void ask(struct stage *stage, bool tcp)
 	cr_assert_eq(stage->ends, 1);
 }
 
-/* ---- shares ---------------------------------------------------------------------------------- */
+/* ---- shares ---- */
 
 struct question {
 	struct dns_forwarding forwarding;
@@ -289,7 +289,7 @@ STAGED(questions_that_nobody_answers_leave_room_for_other_clients)
 	cancel(questions, MANY);
 }
 
-/* ---- answers --------------------------------------------------------------------------------- */
+/* ---- answers ---- */
 
 STAGED(an_answer_has_the_clients_id)
 {
@@ -344,7 +344,7 @@ STAGED(where_nobody_listens_there_is_no_answer)
 	stage->udp = stage->tcp = -1;
 }
 
-/* ---- servers --------------------------------------------------------------------------------- */
+/* ---- servers ---- */
 
 STAGED(our_own_addresses_and_malformed_ones_are_not_asked)
 {
@@ -368,7 +368,7 @@ STAGED(our_own_addresses_and_malformed_ones_are_not_asked)
 	cr_assert(dns_forward_enabled(stage->forward));
 }
 
-/* ---- calls that fail ------------------------------------------------------------------------- */
+/* ---- calls that fail ---- */
 
 struct attempt {
 	struct stage *stage;
@@ -406,7 +406,7 @@ STAGED(a_call_that_fails_costs_one_try)
 	}
 }
 
-/* ---- addresses ------------------------------------------------------------------------------- */
+/* ---- addresses ---- */
 
 Test(dns_address, is_numeric_and_has_a_port)
 {

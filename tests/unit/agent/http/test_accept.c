@@ -21,7 +21,7 @@ static bool serves(void)
 	return good;
 }
 
-/* ---- limits ------------------------------------------------------------------------------- */
+/* ---- limits ---- */
 
 Test(http_accept, goes_on_when_a_connection_of_a_full_server_ends)
 {
@@ -86,7 +86,7 @@ Test(http_accept, reads_the_request_of_a_client_that_it_refuses)
 	}
 }
 
-/* ---- what the kernel says ----------------------------------------------------------------- */
+/* ---- what the kernel says ---- */
 
 Test(http_accept, takes_descriptor_0_as_any_other)
 {

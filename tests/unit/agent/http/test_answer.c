@@ -27,7 +27,7 @@ static void answer_status(struct http_request *request)
 	http_response_free(response);
 }
 
-/* ---- heads -------------------------------------------------------------------------------- */
+/* ---- heads ---- */
 
 Test(http_answer, begins_with_the_line_of_its_status)
 {
@@ -160,7 +160,7 @@ Test(http_answer, has_the_date_of_its_second)
 	close(fd);
 }
 
-/* ---- problems ----------------------------------------------------------------------------- */
+/* ---- problems ---- */
 
 static void answer_problem(struct http_request *request)
 {
@@ -191,7 +191,7 @@ Test(http_answer, of_a_problem_is_a_document)
 	close(fd);
 }
 
-/* ---- conditions --------------------------------------------------------------------------- */
+/* ---- conditions ---- */
 
 static const char *own_tag = "\"tag\"";
 
@@ -291,7 +291,7 @@ Test(http_answer, other_than_200_knows_no_conditions)
 	close(fd);
 }
 
-/* ---- large bodies ------------------------------------------------------------------------- */
+/* ---- large bodies ---- */
 
 static char *large;
 static size_t released;
@@ -478,7 +478,7 @@ Test(http_answer, that_begins_to_wait_without_room_ends_the_connection)
 	free(large);
 }
 
-/* ---- later -------------------------------------------------------------------------------- */
+/* ---- later ---- */
 
 Test(http_answer, may_come_later)
 {

@@ -22,7 +22,7 @@ static bool begins(const char *text, const char *beginning)
 	return strncmp(text, beginning, strlen(beginning)) == 0;
 }
 
-/* ---- requests in a row -------------------------------------------------------------------- */
+/* ---- requests in a row ---- */
 
 Test(http_connection, reads_a_request_in_any_pieces)
 {
@@ -167,7 +167,7 @@ Test(http_connection, is_idle_between_requests_and_behind_empty_lines)
 	close(fd);
 }
 
-/* ---- bodies ------------------------------------------------------------------------------- */
+/* ---- bodies ---- */
 
 static char body[256 * 1024];
 
@@ -293,7 +293,7 @@ Test(http_connection, that_is_full_gets_no_100)
 	close(fd);
 }
 
-/* ---- refusals ----------------------------------------------------------------------------- */
+/* ---- refusals ---- */
 
 Test(http_connection, refuses_what_it_does_not_know)
 {
@@ -425,7 +425,7 @@ Test(http_connection, of_a_client_that_sends_no_more_needs_no_patience)
 	close(fd);
 }
 
-/* ---- memory ------------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 Test(http_connection, that_grows_without_room_is_closed)
 {
@@ -447,7 +447,7 @@ Test(http_connection, that_grows_without_room_is_closed)
 	close(waiting);
 }
 
-/* ---- the diagram -------------------------------------------------------------------------- */
+/* ---- the diagram ---- */
 
 #define NO_STEP(name, from, to)                                                                    \
 	Test(http_connection_state, name, .signal = SIGABRT)                                       \

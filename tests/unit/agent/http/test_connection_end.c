@@ -13,7 +13,7 @@
 
 TestSuite(http_connection, .init = http_stage_begin, .fini = http_stage_end);
 
-/* ---- the client goes away ----------------------------------------------------------------- */
+/* ---- the client goes away ---- */
 
 Test(http_connection, reports_once_that_the_client_has_gone)
 {
@@ -192,7 +192,7 @@ Test(http_connection, that_the_kernel_does_not_watch_is_closed)
 	close(fd);
 }
 
-/* ---- silence ------------------------------------------------------------------------------ */
+/* ---- silence ---- */
 
 /* The server of the stage closes what is silent for a minute; it looks four times a minute. */
 static bool survives_silence(int fd)

@@ -36,7 +36,7 @@ static bool serves(void)
 	return good;
 }
 
-/* ---- opening and closing ------------------------------------------------------------------ */
+/* ---- opening and closing ---- */
 
 Test(http_server, takes_all_with_it_when_it_closes)
 {
@@ -105,7 +105,7 @@ Test(http_server, listens_on_tcp_only_when_it_is_to)
 	close(fd);
 }
 
-/* ---- the file of the socket --------------------------------------------------------------- */
+/* ---- the file of the socket ---- */
 
 Test(http_server, makes_its_socket_again_when_it_was_removed)
 {
@@ -178,7 +178,7 @@ Test(http_server, leaves_a_socket_alone_that_another_has_made)
 	close(file);
 }
 
-/* ---- limits ------------------------------------------------------------------------------- */
+/* ---- limits ---- */
 
 static void limit_files(rlim_t now, rlim_t most)
 {
@@ -275,7 +275,7 @@ Test(http_server, says_how_many_files_it_needs_at_least)
 	}
 }
 
-/* ---- a successor -------------------------------------------------------------------------- */
+/* ---- a successor ---- */
 
 static void pin_and_wait(struct http_request *request)
 {
@@ -499,7 +499,7 @@ Test(http_server, finishes_what_it_can_before_a_successor_comes)
 	close(other);
 }
 
-/* ---- turns -------------------------------------------------------------------------------- */
+/* ---- turns ---- */
 
 static struct http_request *kept[2];
 static size_t kept_count;
@@ -550,7 +550,7 @@ Test(http_server, serves_whoever_it_wakes_though_the_loop_is_never_idle)
 	close(fd);
 }
 
-/* ---- the date ----------------------------------------------------------------------------- */
+/* ---- the date ---- */
 
 Test(http_server, has_a_date_though_the_year_has_five_digits)
 {

@@ -106,7 +106,7 @@ Test(http_request, of_a_proxy_has_path_and_host_apart)
 	cr_expect_eq(strncmp(see("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n"), "5 a|*? ", 7), 0);
 }
 
-/* ---- parameters --------------------------------------------------------------------------- */
+/* ---- parameters ---- */
 
 Test(http_request, decodes_percent_signs_and_blanks)
 {
@@ -164,7 +164,7 @@ Test(http_request, finds_a_parameter_by_its_whole_name)
 	cr_expect_str_eq(err.msg, "query parameter depth: not text of at most 7 bytes");
 }
 
-/* ---- the client --------------------------------------------------------------------------- */
+/* ---- the client ---- */
 
 static struct http_peer peer;
 

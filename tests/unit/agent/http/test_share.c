@@ -54,7 +54,7 @@ static void close_all(int *fds, size_t count)
 	http_stage_turn();
 }
 
-/* ---- connections -------------------------------------------------------------------------- */
+/* ---- connections ---- */
 
 Test(http_share, of_connections_leaves_room_for_another_user)
 {
@@ -133,7 +133,7 @@ Test(http_share, forgets_the_connections_that_have_ended)
 	close(stays);
 }
 
-/* ---- who one client is -------------------------------------------------------------------- */
+/* ---- who one client is ---- */
 
 static struct client *client_of(bool local)
 {
@@ -224,7 +224,7 @@ Test(http_share, is_of_a_container_whoever_of_it_comes)
 	cr_expect(list_empty(&http_stage.http->clients));
 }
 
-/* ---- watchers ----------------------------------------------------------------------------- */
+/* ---- watchers ---- */
 
 static struct http_request *keep_one(int *fd)
 {
@@ -316,7 +316,7 @@ Test(http_share, forgets_the_watchers_that_have_ended)
 	close(stays);
 }
 
-/* ---- bytes -------------------------------------------------------------------------------- */
+/* ---- bytes ---- */
 
 Test(http_share, of_bytes_leaves_room_for_another_user)
 {

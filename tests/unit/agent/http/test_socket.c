@@ -367,7 +367,7 @@ Test(http_socket, adopts_what_listens)
 	close(ends[1]);
 }
 
-/* ---- peers -------------------------------------------------------------------------------- */
+/* ---- peers ---- */
 
 static int user_groups; /* as the user database has them: 1000, 1001, ... */
 

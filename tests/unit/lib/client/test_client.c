@@ -23,7 +23,7 @@
 	STREAM "46\r\n67\n{\"type\":\"SUBSCRIBED\","                                               \
 	       "\"heartbeat_interval_seconds\":60,\"snapshot\":{}}\r\n"
 
-/* ---- a server that obeys the test ------------------------------------------------------------ */
+/* ---- a server that obeys the test ---- */
 
 enum step_kind { END, ACCEPT, READ, SEND, HANG_UP };
 
@@ -123,7 +123,7 @@ static int resolve(struct berth *berth, struct berth_failure *failure)
 
 TestSuite(client, .timeout = 120);
 
-/* ---- requests -------------------------------------------------------------------------------- */
+/* ---- requests ---- */
 
 Test(client, a_request_says_what_it_wants_and_answers_say_how_old_they_are)
 {
@@ -374,7 +374,7 @@ Test(client, a_socket_path_longer_than_the_kernel_takes_is_refused)
 	cr_expect(strstr(failure.message, "at most 107"), "%s", failure.message);
 }
 
-/* ---- what is kept ---------------------------------------------------------------------------- */
+/* ---- what is kept ---- */
 
 #define ENDPOINT                                                                                   \
 	"[{\"path\":\"/a\",\"scope\":\"external\",\"api\":\"x\",\"protocol\":\"tcp\","             \
@@ -411,7 +411,7 @@ Test(client, a_lookup_is_kept_until_there_is_trouble)
 	cr_assert_not(strstr(second, "\r\n\r\n") == NULL);
 }
 
-/* ---- watches --------------------------------------------------------------------------------- */
+/* ---- watches ---- */
 
 static struct {
 	char types[256];

@@ -219,7 +219,7 @@ Test(registry_acl, malformed_accounts_are_refused)
 	}
 }
 
-/* --- auth files --- */
+/* ---- auth files ---- */
 
 static const char *write_file(const char *text, size_t len, mode_t mode)
 {

@@ -8,7 +8,7 @@
 
 #define CONNECTED(name) CONNECTED_TO(registry_confirm, name)
 
-/* --- confirm --- */
+/* ---- confirm ---- */
 
 CONNECTED(a_confirmation_waits_for_a_server_that_is_silent)
 {
@@ -197,7 +197,7 @@ Test(registry_confirm, a_user_learns_how_old_the_state_is_whose_read_got_no_answ
 	answer_clear(&answer);
 }
 
-/* --- what another watch implies --- */
+/* ---- what another watch implies ---- */
 
 static void count_tasks(void *context, const struct registry_task *task, struct err *err)
 {

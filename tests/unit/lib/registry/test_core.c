@@ -9,7 +9,7 @@
 
 #define CONNECTED(name) CONNECTED_TO(registry_core, name)
 
-/* --- requests --- */
+/* ---- requests ---- */
 
 Test(registry_core, requests_wait_for_the_first_connection)
 {
@@ -108,7 +108,7 @@ Test(registry_core, closing_with_everything_under_way_tells_nobody)
 	cr_assert_eq(answer.calls, 0);
 }
 
-/* --- races, decided by the test --- */
+/* ---- races, decided by the test ---- */
 
 struct interference {
 	struct registry *registry;
@@ -334,7 +334,7 @@ CONNECTED(walks_keep_to_their_number_of_tasks)
 	answer_clear(&answer);
 }
 
-/* --- opening --- */
+/* ---- opening ---- */
 
 Test(registry_core, bad_options_are_refused_at_once)
 {

@@ -49,7 +49,7 @@ static void count_tasks(void *context, const struct registry_task *task, struct 
 	++*(size_t *)context;
 }
 
-/* --- above it --- */
+/* ---- above it ---- */
 
 IMPORTING(the_way_down_to_it_counts_as_a_child)
 {
@@ -93,7 +93,7 @@ IMPORTING(a_backend_that_does_not_answer_fails_each_read)
 	answer_clear(&answer);
 }
 
-/* --- the group --- */
+/* ---- the group ---- */
 
 IMPORTING(the_group_is_a_node_without_data)
 {
@@ -137,7 +137,7 @@ Test(registry_mount, a_group_that_cannot_be_listed_without_memory_does_not_count
 	answer_clear(&answer);
 }
 
-/* --- members --- */
+/* ---- members ---- */
 
 IMPORTING(a_member_is_one_read)
 {
@@ -279,7 +279,7 @@ IMPORTING(reads_under_way_are_taken_back)
 	answer_clear(&answer);
 }
 
-/* --- watches --- */
+/* ---- watches ---- */
 
 IMPORTING(the_watch_of_a_member_ends_with_the_last_who_needs_it)
 {
@@ -396,7 +396,7 @@ IMPORTING(a_change_of_one_that_ranks_is_read_once_by_each)
 	answer_clear(&other);
 }
 
-/* --- other imports --- */
+/* ---- other imports ---- */
 
 IMPORTING(imports_without_memory_stay_as_they_were)
 {

@@ -6,7 +6,7 @@
 #include "lib/registry/internal.h"
 #include "tests/support/scratch.h"
 
-/* --- completion --- */
+/* ---- completion ---- */
 
 Test(registry_options, that_are_missing_have_their_documented_values)
 {
@@ -52,7 +52,7 @@ Test(registry_options, without_a_method_nobody_is_authenticated)
 	cr_assert_str_eq(registry_options_complete(&given).auth, "none");
 }
 
-/* --- URLs --- */
+/* ---- URLs ---- */
 
 Test(registry_options, a_url_is_known_by_its_beginning)
 {
@@ -73,7 +73,7 @@ Test(registry_options, a_url_leads_to_its_backend)
 	cr_assert_null(registry_backend_of("redis://h", &rest));
 }
 
-/* --- checks --- */
+/* ---- checks ---- */
 
 static void assert_good(const struct registry_options *options)
 {

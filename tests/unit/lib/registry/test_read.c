@@ -62,7 +62,7 @@ CONNECTED(a_failed_read_of_a_record_has_the_error_of_the_backend)
 	answer_clear(&answer);
 }
 
-/* --- stat --- */
+/* ---- stat ---- */
 
 CONNECTED(a_stat_of_a_node_without_children_is_one_task)
 {

@@ -55,7 +55,7 @@ static struct registry *open_telling(struct told *told)
 		.context = told });
 }
 
-/* --- from the backend --- */
+/* ---- from the backend ---- */
 
 Test(registry_passing, its_user_is_told_each_state)
 {
@@ -117,7 +117,7 @@ Test(registry_passing, a_warning_about_the_options_is_logged_once)
 	client_close(registry);
 }
 
-/* --- to the backend --- */
+/* ---- to the backend ---- */
 
 static json_t *session_of(const struct registry_backend *backend)
 {
@@ -228,7 +228,7 @@ Test(registry_passing, a_backend_that_cannot_be_opened_leaves_nothing)
 	cr_assert_null(registry);
 }
 
-/* --- what it knows itself --- */
+/* ---- what it knows itself ---- */
 
 Test(registry_passing, every_state_has_its_name)
 {

@@ -34,7 +34,7 @@ Test(registry_request, is_given_up_behind_the_timeout_of_the_options)
 	answer_clear(&answer);
 }
 
-/* --- twins --- */
+/* ---- twins ---- */
 
 static const char *root(const struct registry_backend *backend)
 {

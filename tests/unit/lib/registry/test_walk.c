@@ -44,7 +44,7 @@ static void assert_children(struct registry *registry, const char *path, const c
 	answer_clear(&answer);
 }
 
-/* --- the version that a deletion expects --- */
+/* ---- the version that a deletion expects ---- */
 
 /* Deletes /a with its child /a/b, while another client writes the node at `path`. */
 static void delete_rewritten(
@@ -78,7 +78,7 @@ Test(registry_walk, a_deletion_expects_a_version_of_its_first_node_when_told_to)
 	}
 }
 
-/* --- nodes that come meanwhile --- */
+/* ---- nodes that come meanwhile ---- */
 
 CONNECTED(a_foreign_name_that_comes_meanwhile_ends_a_deletion)
 {
@@ -132,7 +132,7 @@ CONNECTED(a_purge_that_children_end_takes_no_other_look)
 	answer_clear(&answer);
 }
 
-/* --- failures --- */
+/* ---- failures ---- */
 
 /* The tasks that are under way when a walk ends. */
 struct end {
@@ -307,7 +307,7 @@ Test(registry_walk, a_child_is_logged_that_a_search_leaves_out_but_none_that_end
 	answer_clear(&answer);
 }
 
-/* --- progress and memory --- */
+/* ---- progress and memory ---- */
 
 enum { FEW = 20, MANY = 3000, NODE_BYTES = 200 };
 

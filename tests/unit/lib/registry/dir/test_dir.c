@@ -473,7 +473,7 @@ Test(dir_backend, access_control_lists_are_refused)
 	cr_assert_str_eq(option, "secure");
 }
 
-/* --- Calls that fail --- */
+/* ---- Calls that fail ---- */
 
 /* From opening to closing, with an ephemeral node, a persistent node and a watch. */
 static int live(void *context)

@@ -478,7 +478,7 @@ Test(dir_node, errors_of_the_system_have_a_code)
 	cr_assert_str_eq(err.msg, "cannot do /a: Invalid argument");
 }
 
-/* --- Calls that fail --- */
+/* ---- Calls that fail ---- */
 
 static int read_stat(struct dir_node *node)
 {

@@ -462,7 +462,7 @@ Test(dir_store, the_descriptor_with_number_0_is_one_like_others)
 	cr_assert(is_clean());
 }
 
-/* --- Calls that fail --- */
+/* ---- Calls that fail ---- */
 
 /* Under the lock: the node is made, with a number for its children, and gets another record. */
 static int make_and_set(const struct dir_node *parent, const struct dir_write *write, int *owner_fd)

@@ -240,7 +240,7 @@ Test(dir_task, names_of_the_tree_itself_are_refused)
 	cr_assert_eq(create(longest, "x", false), BERTH_INVALID_PATHNAME);
 }
 
-/* --- Numbers, owners, containers --- */
+/* ---- Numbers, owners, containers ---- */
 
 Test(dir_task, a_numbered_node_has_a_name_only_when_it_is_made)
 {
@@ -420,7 +420,7 @@ Test(dir_task, only_a_delete_of_an_own_expected_node_ends_it_without_a_lock)
 	cr_assert(end_own(REGISTRY_OP_DELETE, "/f", NULL));
 }
 
-/* --- Watches --- */
+/* ---- Watches ---- */
 
 /* How many directories the kernel watches for us. */
 static int kernel_watches(void)
@@ -466,7 +466,7 @@ Test(dir_task, a_watched_list_watches_the_life_of_its_members)
 	cr_assert_eq(kernel_watches(), 3, "the one is persistent now");
 }
 
-/* --- Calls that fail --- */
+/* ---- Calls that fail ---- */
 
 static int read_a(void)
 {

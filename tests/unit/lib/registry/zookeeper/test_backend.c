@@ -36,7 +36,7 @@ TestSuite(zk_first, .init = open_first, .fini = zk_stage_detach);
 TestSuite(zk_options, .fini = zk_stage_detach);
 TestSuite(zk_end, .fini = zk_stage_clear);
 
-/* --- what the worker says --- */
+/* ---- what the worker says ---- */
 
 Test(zk_backend, events_name_the_paths_of_the_registry)
 {
@@ -148,7 +148,7 @@ Test(zk_backend, a_workers_cage_is_news_once)
 	cr_assert_eq(zk_stage.attempts, 0);
 }
 
-/* --- the worker ends --- */
+/* ---- the worker ends ---- */
 
 Test(zk_backend, a_worker_that_lasted_is_replaced_at_once)
 {
@@ -287,7 +287,7 @@ Test(zk_backend, the_last_words_of_a_worker_are_heard)
 	buffer_finish(&frame);
 }
 
-/* --- no worker can be started --- */
+/* ---- no worker can be started ---- */
 
 static void forbid_worker(void)
 {
@@ -345,7 +345,7 @@ Test(zk_first, an_error_that_lasts_is_written_every_ten_seconds)
 	cr_assert_eq(lines, 2, "%d", lines);
 }
 
-/* --- requests --- */
+/* ---- requests ---- */
 
 Test(zk_backend, a_watch_that_nobody_needs_is_taken_off)
 {
@@ -409,7 +409,7 @@ Test(zk_backend, a_frame_of_the_worker_wakes_the_loop)
 	cr_assert(is_readable());
 }
 
-/* --- the process --- */
+/* ---- the process ---- */
 
 static void check_null(int fd)
 {
@@ -594,7 +594,7 @@ Test(zk_detached, a_session_is_for_a_successor_on_the_same_servers)
 	json_decref(session);
 }
 
-/* --- options --- */
+/* ---- options ---- */
 
 static char secret[SCRATCH_PATH];
 

@@ -25,7 +25,7 @@ static void end_stage(void)
 TestSuite(zk_job, .init = zk_stage_open_connected, .fini = end_stage);
 TestSuite(zk_job_secure, .fini = end_stage);
 
-/* --- answers --- */
+/* ---- answers ---- */
 
 Test(zk_job, data_come_with_what_is_known_of_their_node)
 {
@@ -183,7 +183,7 @@ Test(zk_job, an_answer_that_nobody_waits_for_is_ignored)
 	cr_assert_eq(zk_stage.workers, 1);
 }
 
-/* --- absent nodes that are watched --- */
+/* ---- absent nodes that are watched ---- */
 
 static void check_watch_of_absence(
 	enum registry_operation operation, enum zk_operation first, enum zk_operation then)
@@ -214,7 +214,7 @@ Test(zk_job, the_creation_of_an_absent_node_is_watched_instead)
 	check_code(&task, BERTH_NO_PATH_PERMISSIONS);
 }
 
-/* --- the connection is lost --- */
+/* ---- the connection is lost ---- */
 
 static void connect_again(void)
 {
@@ -339,7 +339,7 @@ Test(zk_job, a_write_is_lost_with_the_first_element_of_its_root_and_sent_again)
 	check_code(&task, 0);
 }
 
-/* --- without a connection --- */
+/* ---- without a connection ---- */
 
 Test(zk_job_secure, tasks_wait_for_the_first_connection)
 {
@@ -404,7 +404,7 @@ Test(zk_job, a_refused_task_can_be_taken_back)
 	cr_assert(!zk_stage_is_done(&task));
 }
 
-/* --- deadlines --- */
+/* ---- deadlines ---- */
 
 static int64_t due_in_ms(void)
 {

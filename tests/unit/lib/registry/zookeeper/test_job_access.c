@@ -26,7 +26,7 @@ static void end_stage(void)
 TestSuite(zk_access, .init = zk_stage_open_connected, .fini = end_stage);
 TestSuite(zk_access_secure, .fini = end_stage);
 
-/* --- the registry's root --- */
+/* ---- the registry's root ---- */
 
 Test(zk_access_secure, the_first_write_makes_each_element_of_the_root)
 {
@@ -75,7 +75,7 @@ Test(zk_access_secure, the_servers_own_root_need_not_be_made)
 	check_code(&task, BERTH_PATH_NOT_FOUND);
 }
 
-/* --- access --- */
+/* ---- access ---- */
 
 static void check_list(struct zk_list list, const char *first, const char *second)
 {

@@ -110,7 +110,7 @@ Test(zk_session, a_worker_that_connects_twice_is_replaced)
 	cr_assert_eq(zk_stage.workers, 2);
 }
 
-/* --- the contact with the server --- */
+/* ---- the contact with the server ---- */
 
 Test(zk_session, a_quiet_link_carries_a_read)
 {
@@ -281,7 +281,7 @@ Test(zk_session, a_connection_proves_no_more_than_a_server_since_the_start_of_it
 	assert_state("lost");
 }
 
-/* --- the worker listens for a frozen agent --- */
+/* ---- the worker listens for a frozen agent ---- */
 
 static bool says_alive(void)
 {
@@ -323,7 +323,7 @@ Test(zk_session, nobody_else_ends_in_silence)
 	cr_assert(!says_alive());
 }
 
-/* --- the connection is lost --- */
+/* ---- the connection is lost ---- */
 
 Test(zk_session, is_presumed_over_a_timeout_after_the_server_was_heard)
 {
@@ -387,7 +387,7 @@ Test(zk_session, the_reason_is_in_the_words_of_the_worker)
 	assert_words(zk_stage.states, "away: the connection is lost\n");
 }
 
-/* --- the session is over --- */
+/* ---- the session is over ---- */
 
 Test(zk_session, that_is_over_is_followed_by_a_new_one)
 {
@@ -435,7 +435,7 @@ Test(zk_session, that_is_resumed_has_its_own_time_for_a_connection)
 	cr_assert_eq(due_in_ms(), 30000 / 2 / 3);
 }
 
-/* --- the credentials are refused --- */
+/* ---- the credentials are refused ---- */
 
 /* The time until the next attempt, which it lets pass. */
 static int64_t wait_for_attempt(void)
@@ -514,7 +514,7 @@ Test(zk_session, credentials_are_accepted_when_the_server_answers_a_request)
 	cr_assert_lt(wait_for_attempt(), 20000);
 }
 
-/* --- no server is found --- */
+/* ---- no server is found ---- */
 
 /* The worker is given up in `ms`, and another one follows, after a rest. */
 static void wait_for_successor(int64_t ms)
